@@ -1,0 +1,66 @@
+# Everything runs inside the checkout: tools are built into bin/, caches live in .cache/ or in Go's own caches.
+
+FUZZTIME ?= 20s
+COUNT    ?= 1
+PKG      ?= ./...
+
+# A go.work above the checkout must not change what is built here.
+export GOWORK = off
+export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race fuzz bench lint demo clean tools need-go need-cc
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+build: need-go ## build bin/raysys
+	go build -o bin/raysys ./cmd/raysys
+
+test: need-cc ## lint, then all tests with the race detector, shuffled
+	@$(MAKE) --no-print-directory lint
+	CGO_ENABLED=1 go test -race -shuffle=on ./...
+
+race: need-cc ## tests with the race detector alone: COUNT=200 PKG=./internal/wheel
+	CGO_ENABLED=1 go test -race -shuffle=on -count=$(COUNT) $(PKG)
+
+# `go test -list` prints the targets of a package and then its 'ok' line. Each target runs by itself, because go test
+# fuzzes one at a time; a failure does not keep the others from running.
+fuzz: need-go ## every fuzz target of every package: FUZZTIME=20s each
+	@list=$$(go test -list '^Fuzz' $(PKG)) || { echo "$$list"; exit 1; }; \
+	pairs=$$(echo "$$list" | awk '/^Fuzz/ { t[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2 ":" t[i]; n = 0 }'); \
+	test -n "$$pairs" || { echo "make fuzz: no fuzz target in $(PKG)" >&2; exit 1; }; \
+	bad=; for p in $$pairs; do \
+		echo "fuzz $$p"; \
+		go test -run '^$$' -fuzz "^$${p##*:}\$$" -fuzztime $(FUZZTIME) "$${p%%:*}" || bad="$$bad $$p"; \
+	done; \
+	test -z "$$bad" || { echo "make fuzz: failed:$$bad" >&2; exit 1; }
+
+bench: need-go ## measure every row beside its raw limit
+	go run ./cmd/raysys bench
+
+lint: tools ## vet, staticcheck and gofumpt
+	go vet ./...
+	bin/staticcheck ./...
+	@bad=$$(bin/gofumpt -l .) || exit 1; \
+	test -z "$$bad" || { echo "not in gofumpt's form (bin/gofumpt -w FILE mends it):" >&2; echo "$$bad" >&2; exit 1; }
+
+demo: need-go ## learn CartPole and serve the policy
+	go run ./examples/cartpole
+
+clean: ## remove what the targets made here
+	rm -rf bin .cache cover.out *.test *.prof
+
+# go build leaves a tool that is up to date alone, and rebuilds one that an older Go built.
+tools: need-go
+	@go -C tools/lint build -o $(CURDIR)/bin/ tool
+
+need-go:
+	@command -v go >/dev/null || { echo "make: missing go: install Go 1.26 or later" >&2; exit 1; }
+
+# The race detector links C code. One line names everything that is missing.
+need-cc:
+	@miss=; command -v go >/dev/null || miss=" go (1.26 or later),"; \
+	cc=$$(go env CC 2>/dev/null || true); cc=$${cc%% *}; \
+	command -v "$${cc:-cc}" >/dev/null || miss="$$miss a C compiler ($${cc:-cc}; the race detector needs it),"; \
+	test -z "$$miss" || { echo "make test: missing$${miss%,}" >&2; exit 1; }

@@ -1,0 +1,133 @@
+package raysys
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A task's record is its context.Context. It carries the runtime, the turn, the deadline and the declared values, and
+// nothing else: a value set with context.WithValue around Go is not there, in one process as on a cluster.
+
+// Deadline implements context.Context: the earliest deadline of the work and of everything above it.
+func (c *Core) Deadline() (time.Time, bool) { return c.Turn().deadlineTime() }
+
+// Done implements context.Context.
+func (c *Core) Done() <-chan struct{} { return c.Turn().innerContext().Done() }
+
+// Err implements context.Context.
+func (c *Core) Err() error {
+	if t := c.own.Load(); t != nil {
+		return t.contextErr()
+	}
+	return contextErr(c.up.Cancelled())
+}
+
+// Value implements context.Context.
+func (c *Core) Value(key any) any {
+	switch key.(type) {
+	case turnKey:
+		return c.Turn()
+	case valuesKey:
+		if t := c.own.Load(); t != nil {
+			return t.values
+		}
+		return c.up.values
+	}
+	if t := c.own.Load(); t != nil {
+		return t.innerValue(key)
+	}
+	return nil
+}
+
+// innerValue answers the standard library's own look-ups (the enclosing cancelCtx), so that context.WithCancel on a
+// task's context starts no goroutine and context.Cause works.
+func (t *Turn) innerValue(key any) any {
+	t.mu.Lock()
+	inner := t.inner
+	t.mu.Unlock()
+	if inner == nil {
+		return nil
+	}
+	return inner.Value(key)
+}
+
+func (t *Turn) contextErr() error {
+	if t.ended.Load() {
+		return context.Canceled
+	}
+	return contextErr(t.Cancelled())
+}
+
+func contextErr(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return context.DeadlineExceeded
+	default:
+		return context.Canceled
+	}
+}
+
+func (t *Turn) deadlineTime() (time.Time, bool) {
+	var at int64
+	for s := t; s != nil; s = s.above() {
+		if s.deadline != 0 && (at == 0 || s.deadline < at) {
+			at = s.deadline
+		}
+		if s.outer != nil {
+			if d, ok := s.outer.Deadline(); ok {
+				if o := t.job.Runtime.Now() + int64(time.Until(d)); at == 0 || o < at {
+					at = o
+				}
+			}
+		}
+	}
+	if at == 0 {
+		return time.Time{}, false
+	}
+	return time.Now().Add(time.Duration(at - t.job.Runtime.Now())), true
+}
+
+// turnContext is the context of a turn that has no record of its own: a driver's, or a branch's.
+type turnContext struct {
+	context.Context
+	turn *Turn
+}
+
+// NewContext returns the context of a driver's turn. For runtimes.
+func NewContext(t *Turn) context.Context { return &turnContext{t.outer, t} }
+
+func (c *turnContext) Turn() *Turn { return c.turn }
+
+func (c *turnContext) Value(key any) any {
+	switch key.(type) {
+	case turnKey:
+		return c.turn
+	case valuesKey:
+		return c.turn.values
+	}
+	return c.Context.Value(key)
+}
+
+// hookContext is the context of a turn that has neither a record nor a caller: a grain's hook.
+type hookContext struct{ turn *Turn }
+
+// HookContext returns the context of t. For runtimes.
+func HookContext(t *Turn) context.Context { return hookContext{t} }
+
+func (c hookContext) Turn() *Turn                 { return c.turn }
+func (c hookContext) Deadline() (time.Time, bool) { return c.turn.deadlineTime() }
+func (c hookContext) Done() <-chan struct{}       { return c.turn.innerContext().Done() }
+func (c hookContext) Err() error                  { return c.turn.contextErr() }
+
+func (c hookContext) Value(key any) any {
+	switch key.(type) {
+	case turnKey:
+		return c.turn
+	case valuesKey:
+		return c.turn.values
+	}
+	return c.turn.innerValue(key)
+}

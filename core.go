@@ -1,0 +1,329 @@
+package raysys
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// Phases of a future, in the low bits of Core.word. They only ever grow, but for a retry, which goes from running
+// back to pending.
+const (
+	phasePending uint32 = iota
+	phaseRunning
+	phaseReady // the first of the settled phases
+	phaseFailed
+	phaseCancelled
+	phaseLost
+	phaseReleased
+
+	phaseMask uint32 = 7
+	// flagWaiting: somebody subscribed, so settling must look at waiters. Without it settling is one compare-and-swap.
+	flagWaiting uint32 = 8
+	// flagGated: the value holds pointers, so that Release can free something and reads take mu.
+	flagGated uint32 = 16
+	// flagReleased: Release was called while dependants still hold pins.
+	flagReleased uint32 = 32
+	// flagHeld: the work may not start yet; it waits for its arguments or for the pause before a retry.
+	flagHeld uint32 = 64
+)
+
+// Core is the untyped part of a future: one record is at once the future, the specification of the work and, for a
+// task, its context, so that a task costs one allocation. Everything rare (cancellation, deadline, failure,
+// children) lives in the Turn, made when first needed. For runtimes.
+type Core struct {
+	word atomic.Uint32
+	pins int32 // guarded by mu: dependants that still read the value after Release
+	seq  uint64
+	work Work  // what produces the value, and its typed record
+	up   *Turn // the turn that submitted
+	own  atomic.Pointer[Turn]
+	mu   sync.Mutex // guards waiters, pins and reads of gated values
+	// waiters is a list through Waiter.next; the settler takes it whole.
+	waiters *Waiter
+	host    *Slot // where the work runs, set by the engine that runs it
+}
+
+// holder returns the typed record around c.
+func (c *Core) holder() (typed, bool) {
+	h, ok := c.work.(typed)
+	return h, ok
+}
+
+// Slot stands for the CPU that a goroutine holds while it runs tasks. Tasks run in place share the slot of the task
+// that waits for them. For runtimes.
+type Slot struct {
+	Blocked atomic.Int32 // goroutines of the task that wait: the first gives the CPU back, the last takes it again
+	Depth   atomic.Int32 // how many tasks run in place on the goroutine
+	CPU     int64        // what it holds, in thousandths
+}
+
+// Init makes c the future of work submitted by up as its seq-th submission.
+func (c *Core) Init(work Work, up *Turn, seq uint64, gated bool) {
+	c.work, c.up, c.seq = work, up, seq
+	if gated {
+		c.word.Store(flagGated)
+	}
+}
+
+// ID returns the id of the submission, derived when asked for.
+func (c *Core) ID() TaskID {
+	if c.up == nil {
+		return TaskID{}
+	}
+	return c.up.id.Child(c.seq)
+}
+
+// Up returns the turn that submitted the work.
+func (c *Core) Up() *Turn { return c.up }
+
+// Host returns the slot that runs the work.
+func (c *Core) Host() *Slot { return c.host }
+
+// SetHost records the slot; the caller has started the work.
+func (c *Core) SetHost(s *Slot) { c.host = s }
+
+// Settled reports whether the future has its outcome.
+func (c *Core) Settled() bool { return c.word.Load()&phaseMask >= phaseReady }
+
+// Pending reports whether the work has not started.
+func (c *Core) Pending() bool { return c.word.Load()&phaseMask == phasePending }
+
+// Work returns what produces the value.
+func (c *Core) Work() Work { return c.work }
+
+// Start claims the work: of all that try, one gets true, and only while the future is pending and not held.
+func (c *Core) Start() bool {
+	for {
+		w := c.word.Load()
+		if w&(phaseMask|flagHeld) != phasePending {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w|phaseRunning) {
+			return true
+		}
+	}
+}
+
+// Hold keeps pending work from starting; the submitter calls it before it publishes the future.
+func (c *Core) Hold() { c.word.Or(flagHeld) }
+
+// Unhold lets held work start; false when it has settled meanwhile.
+func (c *Core) Unhold() bool {
+	for {
+		w := c.word.Load()
+		if w&(phaseMask|flagHeld) != phasePending|flagHeld {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w&^flagHeld) {
+			return true
+		}
+	}
+}
+
+// Again returns running work to pending, held, for its next attempt, and gives it a fresh turn, so that the children
+// of the next attempt get the ids of this one's. It returns nil when the future has settled meanwhile.
+func (c *Core) Again(attempt int) (last *Turn, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.word.Load()&phaseMask != phaseRunning {
+		return nil, false
+	}
+	last = c.turn()
+	next := NewTurn(TurnSpec{
+		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Attempt: attempt, Host: last.host,
+	})
+	next.values = last.values
+	c.own.Store(next)
+	for {
+		w := c.word.Load()
+		if w&phaseMask != phaseRunning {
+			return nil, false
+		}
+		if c.word.CompareAndSwap(w, w&^phaseMask|phasePending|flagHeld) {
+			return last, true
+		}
+	}
+}
+
+func (c *Core) move(from, to uint32) bool {
+	for {
+		w := c.word.Load()
+		if w&phaseMask != from {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w&^phaseMask|to) {
+			return true
+		}
+	}
+}
+
+// settle gives the future its outcome, once: the first call wins and wakes the waiters.
+func (c *Core) settle(to uint32) bool {
+	for {
+		w := c.word.Load()
+		if w&phaseMask >= phaseReady {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w&^(phaseMask|flagWaiting)|to) {
+			if w&flagWaiting != 0 {
+				c.wake()
+			}
+			return true
+		}
+	}
+}
+
+func (c *Core) wake() {
+	c.mu.Lock()
+	w := c.waiters
+	c.waiters = nil
+	c.mu.Unlock()
+	for w != nil {
+		next := w.next
+		w.next = nil
+		if w.alarm.Ring != nil {
+			c.up.job.Runtime.ClearAlarm(&w.alarm)
+		}
+		w.to.Resolved(w)
+		w = next
+	}
+}
+
+// Fail settles the future with err: as cancelled where err says so, else as failed. It reports whether it was first.
+func (c *Core) Fail(err error) bool {
+	f := &failure{err: err, phase: phaseFailed}
+	if isCancel(err) {
+		f.phase = phaseCancelled
+	} else if isLost(err) {
+		f.phase = phaseLost
+	}
+	// mu orders this against another Fail and against a retry, which changes the turn that holds the failure.
+	c.mu.Lock()
+	t := c.turn()
+	if c.Settled() {
+		c.mu.Unlock()
+		return false
+	}
+	t.failed.Store(f)
+	for {
+		w := c.word.Load()
+		if w&phaseMask >= phaseReady {
+			c.mu.Unlock()
+			return false
+		}
+		if c.word.CompareAndSwap(w, w&^(phaseMask|flagWaiting)|f.phase) {
+			c.mu.Unlock()
+			t.watchUnseen(c, f)
+			if w&phaseMask == phasePending {
+				if d, ok := c.work.(interface{ Dropped(queued bool) }); ok {
+					d.Dropped(w&flagHeld == 0)
+				}
+			}
+			if w&flagWaiting != 0 {
+				c.wake()
+			}
+			return true
+		}
+	}
+}
+
+// Failure returns the failure of a settled future, nil when it is ready or pending.
+func (c *Core) Failure() error {
+	switch c.word.Load() & phaseMask {
+	case phaseFailed, phaseCancelled, phaseLost:
+		f := c.own.Load().failed.Load()
+		f.seen.Store(true)
+		return f.err
+	case phaseReleased:
+		return ErrReleased
+	}
+	return nil
+}
+
+// Waiter is one subscription to a future. It is embedded in what waits. For runtimes.
+type Waiter struct {
+	next  *Waiter
+	core  *Core
+	to    Resolved
+	alarm Alarm
+	Index int // the subscriber's own number for it
+}
+
+// Resolved is told once when a future settles, on the goroutine that settled it; it must not block.
+type Resolved interface{ Resolved(w *Waiter) }
+
+// Subscribe arranges that to.Resolved(w) is called when c settles. It returns false, and does nothing, when c has
+// settled already.
+func (c *Core) Subscribe(w *Waiter, to Resolved) bool {
+	w.core, w.to = c, to
+	c.mu.Lock()
+	for {
+		old := c.word.Load()
+		if old&phaseMask >= phaseReady {
+			c.mu.Unlock()
+			return false
+		}
+		if c.word.CompareAndSwap(old, old|flagWaiting) {
+			break
+		}
+	}
+	w.next, c.waiters = c.waiters, w
+	// Deadlines are looked at by those who wait: work nobody waits for needs no alarm. The alarm is set under mu, so
+	// that wake, which takes mu first, sees it.
+	if at := c.work.Expires(); at != 0 {
+		w.alarm.At = at
+		w.alarm.Ring = c.expire
+		c.up.job.Runtime.SetAlarm(&w.alarm)
+	}
+	c.mu.Unlock()
+	return true
+}
+
+// Unsubscribe takes w back. Resolved may have been called, or be under way, when it returns false.
+func (c *Core) Unsubscribe(w *Waiter) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := &c.waiters; *p != nil; p = &(*p).next {
+		if *p == w {
+			*p = w.next
+			w.next = nil
+			if w.alarm.Ring != nil {
+				c.up.job.Runtime.ClearAlarm(&w.alarm)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// Core returns the future that w subscribed to.
+func (w *Waiter) Core() *Core { return w.core }
+
+// expire is the ring of a deadline's alarm. The wheel is never early, but a node's clock may have been set anew
+// between, so the future decides.
+func (c *Core) expire() {
+	if at := c.work.Expires(); at != 0 && c.up.job.Runtime.Now() >= at {
+		c.Cancel(&deadlineError{c.work.Name()})
+	}
+}
+
+// Cancel ends the work: the future settles as cancelled (or failed by its deadline) at once; a running turn sees it
+// through its context, and so does everything it submitted.
+func (c *Core) Cancel(cause error) bool {
+	if c.Settled() {
+		return false
+	}
+	err := endError(cause)
+	if !c.Fail(err) {
+		return false
+	}
+	c.own.Load().cancel(err)
+	return true
+}
+
+type deadlineError struct{ what string }
+
+func (e *deadlineError) Error() string {
+	return e.what + ": deadline exceeded (raysys.Deadline sets another)"
+}
+func (e *deadlineError) Unwrap() error { return ErrDeadline }

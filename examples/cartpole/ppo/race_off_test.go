@@ -1,0 +1,5 @@
+//go:build !race
+
+package ppo_test
+
+const raceEnabled = false

@@ -1,0 +1,132 @@
+package raysys
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+)
+
+// Get returns the value, waiting for it if need be. The error is typed: a *TaskError when user code failed, or one
+// that matches ErrCancelled, ErrDeadline, ErrReleased, ErrCycle and so on. When ctx ends first, Get returns its end
+// and the work goes on. While it waits, a task's CPU is given back.
+//
+// ctx must come from a runtime (else ErrNoRuntime). With the caller's own context Get may run work that has not
+// started on the calling goroutine; with a derived one (context.WithTimeout) it always returns in time.
+func (r Ref[T]) Get(ctx context.Context) (T, error) {
+	var zero T
+	if r.f == nil {
+		return zero, fmt.Errorf("%w: Get on a zero Ref[%s]", ErrInvalidRef, reflect.TypeFor[T]())
+	}
+	t, own, err := TurnOf(ctx)
+	if err != nil {
+		return zero, err
+	}
+	if !r.f.Settled() {
+		if err := await(ctx, t, own, &r.f.Core); err != nil {
+			return zero, err
+		}
+	}
+	v, err := r.f.read(t)
+	if err == nil && t.job.Inspect != nil {
+		return HandOver(t.job, "result of "+r.f.work.Name()+", handed to Get", v)
+	}
+	return v, err
+}
+
+// parker is a goroutine that waits: for a future, for the end of its own turn, or for the end of the scope the
+// future was submitted under. Whatever happens pokes the channel, and the goroutine looks again.
+type parker struct {
+	poke   chan struct{} // capacity 1, never closed
+	waiter Waiter
+	watch  [2]Watcher
+	block  Blocked
+	one    [1]*Core
+}
+
+func newParker() *parker { return &parker{poke: make(chan struct{}, 1)} }
+
+// Resolved implements Resolved.
+func (p *parker) Resolved(*Waiter) { p.wake() }
+
+func (p *parker) wake() {
+	select {
+	case p.poke <- struct{}{}:
+	default:
+	}
+}
+
+// await returns when c has settled, or with the reason ctx ended before.
+func await(ctx context.Context, t *Turn, own bool, c *Core) error {
+	if own && c.work.Help(t) && c.Settled() {
+		return nil
+	}
+	p := newParker()
+	if !c.Subscribe(&p.waiter, p) {
+		return nil
+	}
+	p.one[0] = c
+	err := p.park(ctx, t, own, c.up, p.one[:], 1, c.Settled)
+	if err != nil {
+		c.Unsubscribe(&p.waiter)
+	}
+	return err
+}
+
+// park blocks the goroutine of t until done reports true or ctx ends. on are the futures it waits for, need how many
+// of them; scope is the turn they were submitted from.
+func (p *parker) park(ctx context.Context, t *Turn, own bool, scope *Turn, on []*Core, need int, done func() bool) error {
+	b := t.base
+	if b.kind != TurnRoot {
+		p.block = Blocked{on: on, need: need}
+		prev := b.block.Swap(&p.block)
+		defer b.block.Store(prev)
+		breakCycle(b)
+	}
+	rt := t.job.Runtime
+	rt.Block(b)
+	defer rt.Unblock(b)
+
+	var ended <-chan struct{}
+	if own && t.outer == nil {
+		// The turn's own context: watching the turn avoids making a channel for it.
+		if t.Watch(&p.watch[0], p.wake) {
+			defer t.Unwatch(&p.watch[0])
+		} else {
+			p.wake()
+		}
+	} else {
+		ended = ctx.Done()
+	}
+	if scope != t {
+		if scope.Watch(&p.watch[1], p.wake) {
+			defer scope.Unwatch(&p.watch[1])
+		} else {
+			p.wake()
+		}
+	}
+	for {
+		select {
+		case <-p.poke:
+		case <-ended:
+			if !done() {
+				return endError(context.Cause(ctx))
+			}
+			return nil
+		}
+		if done() {
+			return nil
+		}
+		// Cancellation is pulled: work in a cancelled scope is settled by those who wait for it.
+		for _, c := range on {
+			if err := c.up.Cancelled(); err != nil {
+				c.Cancel(err)
+			}
+		}
+		if done() {
+			return nil
+		}
+		if err := t.Cancelled(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package grains
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys"
+)
+
+// activation is one grain in memory: its mailbox, its G and its PID.
+type activation struct {
+	mailbox
+	kind    *boundKind
+	key     string
+	pid     *actor.PID
+	id      string // of the PID: kind/key$n
+	state   any    // *G; nil before OnActivate and after OnDeactivate
+	failed  error  // OnActivate's, for the calls that wait
+	pool    *pool  // of a stateless worker
+	used    atomic.Uint32
+	inner   atomic.Int32                // interleaved turns that have not ended
+	current atomic.Pointer[raysys.Core] // the call whose turn it is
+	gate    atomic.Pointer[gate]        // made by the first turn that waits
+}
+
+// passivate asks an idle activation to go.
+type passivate struct {
+	force bool // asked by the grain itself
+	epoch uint32
+}
+
+// newActivation makes the entry for the directory; spawn gives it its actor.
+func newActivation(k *boundKind, key string) *activation {
+	a := &activation{kind: k, key: key}
+	a.id = k.def.name + "/" + key + "$" + strconv.FormatUint(k.engine.serial.Add(1), 36)
+	a.mailbox.init(a)
+	a.used.Store(k.epoch.Load())
+	return a
+}
+
+// spawn gives the activation its actor. The mailbox may hold calls already; they run after OnActivate.
+func (a *activation) spawn() {
+	e := a.kind.engine
+	e.spawnMu.Lock()
+	defer e.spawnMu.Unlock()
+	e.spawning = a
+	pid, err := a.kind.root.SpawnNamed(a.kind.props, a.id)
+	if err != nil {
+		// The id carries a serial number that is never reused.
+		panic(fmt.Sprintf("raysys: spawn %s: %v", a.id, err))
+	}
+	a.pid = pid
+}
+
+// post queues a message from the runtime itself, beyond the mailbox's bound.
+func (a *activation) post(e *mail) {
+	a.pushed.Add(1)
+	a.put(e)
+}
+
+// context returns the context of a hook, which is a turn of its own on this activation.
+func (a *activation) context(what string) (context.Context, *raysys.Turn) {
+	e := a.kind.engine
+	t := raysys.NewTurn(raysys.TurnSpec{
+		Kind: raysys.TurnGrain, Name: a.kind.def.name + "/" + a.key + "." + what,
+		ID: e.cfg.Hooks.ID().Child(e.hooks.Add(1)), Up: e.cfg.Hooks, Attempt: 1, Host: a,
+	})
+	return raysys.HookContext(t), t
+}
+
+// activate makes the G and prepares it.
+func (a *activation) activate() {
+	a.failed = nil
+	g := a.kind.def.make()
+	if act, ok := g.(Activator); ok {
+		ctx, t := a.context("OnActivate")
+		err := guard(func() error { return act.OnActivate(ctx) })
+		t.End()
+		if err != nil {
+			a.failed = fmt.Errorf("%s/%s: %w: %w", a.kind.def.name, a.key, ErrActivation, err)
+			return
+		}
+	}
+	a.state = g
+}
+
+// deactivate ends the G.
+func (a *activation) deactivate() {
+	g := a.state
+	if g == nil {
+		return
+	}
+	a.waitInner()
+	if d, ok := g.(Deactivator); ok {
+		ctx, t := a.context("OnDeactivate")
+		err := guard(func() error { return d.OnDeactivate(ctx) })
+		t.End()
+		if err != nil && a.kind.engine.cfg.Unseen != nil {
+			a.kind.engine.cfg.Unseen(a.kind.def.name+"/"+a.key+".OnDeactivate", err)
+		}
+	}
+	a.state = nil
+}
+
+// guard turns a panic of a hook into its error.
+func guard(f func() error) (err error) {
+	normal := false
+	defer func() {
+		if normal {
+			return
+		}
+		if p := recover(); p != nil {
+			err = &raysys.PanicError{Value: p}
+		}
+	}()
+	err = f()
+	normal = true
+	return err
+}
+
+// close takes the activation out of the directory for good; only its own turn calls it, after deactivate. Calls that
+// came meanwhile move, in order, to a successor, which starts only now: there are never two activations.
+func (a *activation) close() {
+	k := a.kind
+	s := k.shard(a.key)
+	s.Lock()
+	a.pushed.Or(closedBit)
+	calls := a.drain()
+	var next *activation
+	switch {
+	case a.pool != nil:
+	case s.m[a.key] != a:
+	case len(calls) > 0 && !k.engine.closed.Load():
+		next = newActivation(k, a.key)
+		for _, c := range calls {
+			c.place(next)
+			// The entry may still be linked in the old mailbox, so it gets a new one.
+			next.pushed.Add(1)
+			next.put(&mail{msg: c})
+		}
+		s.m[a.key] = next
+	default:
+		delete(s.m, a.key)
+		defer k.left()
+	}
+	s.Unlock()
+	if next != nil {
+		next.spawn()
+		return
+	}
+	for _, c := range calls {
+		c.core().Fail(fmt.Errorf("%s/%s: %w", k.def.name, a.key, raysys.ErrClosed))
+	}
+}
+
+// drain takes what is left in the closed mailbox. Senders that reserved a place before it closed are about to link.
+func (a *activation) drain() (calls []turn) {
+	for {
+		msg, ok := a.pop()
+		if !ok {
+			if a.pushed.Load()&^closedBit <= a.popped.Load() {
+				return calls
+			}
+			runtime.Gosched()
+			continue
+		}
+		if c, ok := msg.(turn); ok {
+			calls = append(calls, c)
+		}
+	}
+}
+
+// perform gives c its turn.
+func (a *activation) perform(c turn) (panicked any) {
+	if a.inner.Load() > 0 {
+		a.waitInner()
+	}
+	if a.state == nil {
+		c.core().Fail(a.failed)
+		return nil
+	}
+	a.used.Store(a.kind.epoch.Load())
+	a.current.Store(c.core())
+	defer a.endTurn()
+	return c.do(a)
+}
+
+func (a *activation) endTurn() {
+	a.current.Store(nil)
+	if g := a.gate.Load(); g != nil {
+		g.endMain()
+	}
+}
+
+// gate keeps the turns of one activation apart once they may interleave: a turn that waits opens it, and takes it
+// again before it goes on; a turn let in between holds it while it runs. It is a channel and not a mutex, so that
+// virtual time advances while a turn waits for it.
+type gate struct {
+	token chan struct{} // capacity 1: full while a turn runs that holds the gate
+	mu    sync.Mutex    // guards the rest
+	waits int           // goroutines of the mailbox's turn that wait
+	main  bool          // the mailbox's turn holds the token, or is taking it
+	idle  chan struct{} // closed when the last interleaved turn ends; made by who waits for that
+	inner []*raysys.Core
+}
+
+func (a *activation) gated() *gate {
+	if g := a.gate.Load(); g != nil {
+		return g
+	}
+	g := &gate{token: make(chan struct{}, 1)}
+	if !a.gate.CompareAndSwap(nil, g) {
+		return a.gate.Load()
+	}
+	return g
+}
+
+// open is called by the turn t before it waits.
+func (a *activation) open(t *raysys.Turn) {
+	g := a.gated()
+	c := a.current.Load()
+	g.mu.Lock()
+	release := g.isInner(t)
+	if c != nil && c.OwnTurn() == t.Base() {
+		g.waits++
+		release, g.main = g.main, false
+	}
+	g.mu.Unlock()
+	if release {
+		<-g.token
+	}
+	if a.currentReadOnly() {
+		a.admitReaders()
+	}
+}
+
+// shut is called by the turn t when its wait is over.
+func (a *activation) shut(t *raysys.Turn) {
+	g := a.gated()
+	c := a.current.Load()
+	g.mu.Lock()
+	take := g.isInner(t)
+	if c != nil && c.OwnTurn() == t.Base() {
+		g.waits--
+		if g.waits == 0 && !g.main {
+			take, g.main = true, true
+		}
+	}
+	g.mu.Unlock()
+	if take {
+		g.token <- struct{}{}
+	}
+}
+
+func (g *gate) isInner(t *raysys.Turn) bool {
+	for _, c := range g.inner {
+		if c.OwnTurn() == t.Base() {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *gate) endMain() {
+	g.mu.Lock()
+	held := g.main
+	g.main, g.waits = false, 0
+	g.mu.Unlock()
+	if held {
+		<-g.token
+	}
+}
+
+// turns returns the turns the activation is in.
+func (a *activation) turns() (ts []*raysys.Turn) {
+	if c := a.current.Load(); c != nil {
+		if t := c.OwnTurn(); t != nil {
+			ts = append(ts, t)
+		}
+	}
+	if g := a.gate.Load(); g != nil {
+		g.mu.Lock()
+		for _, c := range g.inner {
+			if t := c.OwnTurn(); t != nil {
+				ts = append(ts, t)
+			}
+		}
+		g.mu.Unlock()
+	}
+	return ts
+}

@@ -1,0 +1,242 @@
+package grains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// defaultDeadline of a grain call, so that a caller never waits for ever on a grain that hangs.
+const defaultDeadline = 30 * time.Second
+
+// call is one grain call: future, mailbox entry and context in one allocation, 128 bytes for an int argument and result.
+type call[G, A, R any] struct {
+	raysys.Future[R]
+	mail
+	method *method[G, A, R]
+	act    atomic.Pointer[activation] // whose mailbox it is in; changes when that stops before the call's turn
+	until  int64                      // its deadline on the runtime's clock
+	arg    A
+}
+
+// turn is what a mailbox holds: a call whose types it does not know.
+type turn interface {
+	core() *raysys.Core
+	node() *mail
+	// place says where the call is queued; the target may change when an activation stops before its turn came.
+	place(*activation)
+	at() *activation
+	// do runs the call on a; once the call was claimed elsewhere or has ended, it does nothing. again asks for the
+	// panic's consequences after the future was settled.
+	do(a *activation) (panicked any)
+	isReadOnly() bool
+}
+
+func (c *call[G, A, R]) core() *raysys.Core  { return &c.Core }
+func (c *call[G, A, R]) node() *mail         { return &c.mail }
+func (c *call[G, A, R]) place(a *activation) { c.act.Store(a) }
+func (c *call[G, A, R]) isReadOnly() bool    { return c.method.readOnly }
+
+// host is what the runtime of a context must be to call grains.
+type host interface{ Grains() *Engine }
+
+func engineOf(t *raysys.Turn) *Engine { return t.Runtime().(host).Grains() }
+
+// prepare makes the checks of every call and the record.
+func (m *method[G, A, R]) prepare(ctx context.Context, id ID) (*Engine, *call[G, A, R], error) {
+	t, own, err := raysys.TurnOf(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, err)
+	}
+	e := engineOf(t)
+	switch {
+	case m.entry.Table != e.cfg.Table:
+		return nil, nil, fmt.Errorf("call: %w", m.entry.Unknown())
+	case m.opts.Err != nil:
+		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, m.opts.Err)
+	case id.Kind != m.kind.name:
+		return nil, nil, fmt.Errorf("call %s: %w: the grain is %q, of another kind or the zero Grain: use Kind.Get", m.entry.Name, raysys.ErrInvalidRef, id)
+	case e.closed.Load():
+		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, raysys.ErrClosed)
+	}
+	if err := t.Cancelled(); err != nil {
+		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, err)
+	}
+	if !own && ctx.Err() != nil {
+		return nil, nil, fmt.Errorf("call %s: %w: %w", m.entry.Name, raysys.ErrCancelled, context.Cause(ctx))
+	}
+	if m.opts.Detached {
+		t = t.Detached()
+	}
+	c := &call[G, A, R]{method: m}
+	c.mail.msg = c
+	c.Init(c, t, t.Next(), m.gated)
+	switch {
+	case m.opts.NoLimit:
+	case m.opts.Deadline != 0:
+		c.until = e.cfg.Now() + int64(m.opts.Deadline)
+	default:
+		c.until = e.cfg.Now() + int64(defaultDeadline)
+	}
+	return e, c, nil
+}
+
+func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A, skip int) raysys.Ref[R] {
+	e, c, err := m.prepare(ctx, id)
+	if err != nil {
+		return raysys.FailedRef[R](err)
+	}
+	if j := c.Up().Job(); j.Inspect != nil {
+		if arg, err = raysys.HandOver(j, "argument of "+m.entry.Name+raysys.CallerPlace(skip+1), arg); err != nil {
+			return raysys.FailedRef[R](err)
+		}
+	}
+	c.arg = arg
+	if err := e.deliver(m.kind, id.Key, c); err != nil {
+		return raysys.FailedRef[R](fmt.Errorf("call %s.%s: %w", id, m.entry.Name, err))
+	}
+	return c.Ref()
+}
+
+// pending is a call that waits for its argument.
+type pending[G, A, R any] struct {
+	call   *call[G, A, R]
+	engine *Engine
+	key    string
+	arg    raysys.Ref[A]
+	waiter raysys.Waiter
+}
+
+func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg raysys.Ref[A]) raysys.Ref[R] {
+	if arg.IsZero() {
+		return raysys.FailedRef[R](fmt.Errorf("call %s: %w: the argument is the zero Ref", m.entry.Name, raysys.ErrInvalidRef))
+	}
+	e, c, err := m.prepare(ctx, id)
+	if err != nil {
+		return raysys.FailedRef[R](err)
+	}
+	if err := arg.Borrow(); err != nil {
+		return raysys.FailedRef[R](fmt.Errorf("call %s: %w", m.entry.Name, err))
+	}
+	p := &pending[G, A, R]{call: c, engine: e, key: id.Key, arg: arg}
+	if !arg.RefCore().Subscribe(&p.waiter, p) {
+		p.Resolved(nil)
+	}
+	return c.Ref()
+}
+
+// Resolved implements raysys.Resolved: the argument is there, so the call takes its place.
+func (p *pending[G, A, R]) Resolved(*raysys.Waiter) {
+	v, err := p.arg.Take()
+	if err == nil {
+		v, err = raysys.HandOver(p.call.Up().Job(), "argument by reference of "+p.call.method.entry.Name, v)
+	}
+	if err == nil {
+		p.call.arg = v
+		err = p.engine.deliver(p.call.method.kind, p.key, p.call)
+	}
+	if err != nil {
+		p.call.Fail(err)
+	}
+}
+
+// Name implements raysys.Work.
+func (c *call[G, A, R]) Name() string {
+	if a := c.act.Load(); a != nil {
+		return a.kind.def.name + "/" + a.key + c.method.entry.Name[len(a.kind.def.name):]
+	}
+	return c.method.entry.Name
+}
+
+// Expires implements raysys.Work.
+func (c *call[G, A, R]) Expires() int64 { return c.until }
+
+// Help implements raysys.Work. A grain's turn never runs on its caller's goroutine: it may hang, and the caller has a
+// deadline to keep.
+func (c *call[G, A, R]) Help(*raysys.Turn) bool { return false }
+
+// Waits implements raysys.Work: a queued call waits for the turns its activation is in.
+func (c *call[G, A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) {
+	a := c.act.Load()
+	if a == nil {
+		return nil, nil
+	}
+	return a.turns(), nil
+}
+
+// Break implements raysys.Work: the call is part of a cycle of waits.
+func (c *call[G, A, R]) Break(chain []string) bool {
+	if c.method.reentrant && c.act.Load().admitChain(c) {
+		return true
+	}
+	return c.Fail(&CycleError{Chain: chain})
+}
+
+// Describe tells a new turn what it is; see raysys.Core.Turn.
+func (c *call[G, A, R]) Describe(t *raysys.Turn) { t.SetKind(raysys.TurnGrain, c.act.Load()) }
+
+func (c *call[G, A, R]) do(a *activation) (panicked any) {
+	if !c.Start() {
+		return nil
+	}
+	up := c.Up()
+	if err := up.Cancelled(); err != nil {
+		c.Cancel(err)
+		return nil
+	}
+	if c.until != 0 && a.kind.engine.cfg.Now() >= c.until {
+		c.Cancel(fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline))
+		return nil
+	}
+	v, err, panicked := c.invoke(a)
+	if t := c.OwnTurn(); t != nil {
+		t.End()
+	}
+	var zero A
+	c.arg = zero
+	if err == nil && up.Job().Inspect != nil {
+		v, err = raysys.HandOver(up.Job(), "result of "+c.method.entry.Name, v)
+	}
+	switch {
+	case err == nil:
+		c.Resolve(v)
+	case errors.Is(err, context.Canceled) && up.Cancelled() != nil:
+		c.Cancel(up.Cancelled())
+	default:
+		c.Fail(err)
+	}
+	return panicked
+}
+
+func (c *call[G, A, R]) invoke(a *activation) (v R, err error, panicked any) {
+	normal := false
+	defer func() {
+		if normal {
+			return
+		}
+		if panicked = recover(); panicked != nil {
+			err = c.taskError(&raysys.PanicError{Value: panicked}, debug.Stack())
+			return
+		}
+		c.Fail(c.taskError(errGoexit, debug.Stack()))
+	}()
+	v, err = c.method.fn(a.state.(*G), c, c.arg)
+	normal = true
+	if err != nil {
+		err = c.taskError(err, nil)
+	}
+	return v, err, nil
+}
+
+var errGoexit = errors.New("the method ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")
+
+func (c *call[G, A, R]) taskError(err error, stack []byte) error {
+	return &raysys.TaskError{
+		Task: c.ID(), Function: c.Name(), Node: c.Up().Job().Node, Attempt: 1, Err: err, Stack: stack,
+	}
+}

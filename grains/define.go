@@ -1,0 +1,173 @@
+package grains
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+)
+
+// Kind is a typed handle of a grain kind: the struct G under a stable name. Make it once, in a package variable.
+type Kind[G any] struct{ k *kind }
+
+// kind is what all handles of a kind share. It is immutable once the table is frozen.
+type kind struct {
+	entry     *raysys.Entry
+	name      string
+	make      func() any
+	idle      time.Duration
+	mailbox   int
+	workers   int // of a stateless worker kind, else 0
+	reentrant bool
+	onPanic   PanicChoice
+}
+
+// PanicChoice says what happens to an activation whose method panicked. The call fails with a *raysys.TaskError in
+// every case, and the process lives.
+type PanicChoice uint8
+
+const (
+	// KeepOnPanic leaves the activation as it is: the default.
+	KeepOnPanic PanicChoice = iota
+	// DeactivateOnPanic stops the activation; the next call finds a new one.
+	DeactivateOnPanic
+	// RestartOnPanic gives the activation a new G, and OnActivate runs again; calls in the mailbox are kept.
+	RestartOnPanic
+)
+
+// Option changes a kind.
+type Option func(*kind) error
+
+// StatelessWorker makes every key of the kind a pool of up to n activations on each node, which share the calls to
+// that key: for work that needs a place, such as a loaded policy, and no identity. n of 0 means one per CPU.
+func StatelessWorker(n int) Option {
+	return func(k *kind) error {
+		if n < 0 {
+			return fmt.Errorf("StatelessWorker(%d): give 0 (one per CPU) or more", n)
+		}
+		if n == 0 {
+			n = cpus()
+		}
+		k.workers = n
+		return nil
+	}
+}
+
+// Reentrant admits calls of a call chain that comes back to a grain whose turn waits for it, for all methods. The
+// turns never run at the same time, but the state may have changed across a Get.
+func Reentrant() Option { return func(k *kind) error { k.reentrant = true; return nil } }
+
+// IdleAfter deactivates activations that had no call for d: 15 minutes unless set.
+func IdleAfter(d time.Duration) Option {
+	return func(k *kind) error {
+		if d <= 0 {
+			return fmt.Errorf("IdleAfter(%v): give a positive duration", d)
+		}
+		k.idle = d
+		return nil
+	}
+}
+
+// Mailbox bounds the calls that wait for one activation: 10,000 unless set. Beyond it calls fail with ErrOverloaded.
+func Mailbox(n int) Option {
+	return func(k *kind) error {
+		if n <= 0 {
+			return fmt.Errorf("Mailbox(%d): give 1 or more", n)
+		}
+		k.mailbox = n
+		return nil
+	}
+}
+
+// OnPanic chooses what a panic does to the activation.
+func OnPanic(c PanicChoice) Option { return func(k *kind) error { k.onPanic = c; return nil } }
+
+// Activator is implemented by a grain that prepares itself: OnActivate runs before the first call, on the same
+// turn-by-turn terms as a call. An error fails the calls that wait, and the next call tries again.
+type Activator interface {
+	OnActivate(ctx context.Context) error
+}
+
+// Deactivator is implemented by a grain that cleans up: OnDeactivate runs after the last call, before another
+// activation of the grain may start. It does not run when the process dies.
+type Deactivator interface {
+	OnDeactivate(ctx context.Context) error
+}
+
+// Define makes G a kind of grain under name, in the process-wide table. G is any struct; its methods become callable
+// with Method and its siblings. A bad definition is reported by system.New with its file and line.
+func Define[G any](name string, opts ...Option) Kind[G] {
+	return define[G](raysys.DefaultTable, name, opts)
+}
+
+// DefineIn is Define in a table of your own, for tests; give the table to system.Config.Table.
+func DefineIn[G any](t *raysys.Table, name string, opts ...Option) Kind[G] {
+	return define[G](t, name, opts)
+}
+
+func define[G any](t *raysys.Table, name string, opts []Option) Kind[G] {
+	k := &kind{name: name, make: func() any { return new(G) }, idle: 15 * time.Minute, mailbox: 10_000}
+	var bad error
+	for _, o := range opts {
+		if o == nil {
+			bad = errors.Join(bad, errors.New("nil Option"))
+			continue
+		}
+		bad = errors.Join(bad, o(k))
+	}
+	k.entry = t.Add("grain", name, 0, bad, 2)
+	return Kind[G]{k}
+}
+
+// method is what all handles of a method share.
+type method[G, A, R any] struct {
+	kind  *kind
+	entry *raysys.Entry
+	fn    func(*G, context.Context, A) (R, error)
+	arg   *codec.Plan
+	gated bool
+	opts  raysys.Options
+
+	readOnly, idempotent, reentrant bool
+}
+
+func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, context.Context, A) (R, error)) *method[G, A, R] {
+	var bad error
+	if k.k == nil {
+		// Without a kind there is no table to report to but the process's.
+		k.k = &kind{name: "?", entry: &raysys.Entry{Kind: "grain", Name: "?", Table: raysys.DefaultTable}}
+		bad = errors.New("the Kind is the zero value: make it with Define")
+	}
+	if isNil {
+		bad = errors.Join(bad, errors.New("the function is nil"))
+	}
+	if name == "" {
+		bad = errors.Join(bad, errors.New("the method name is empty"))
+	}
+	arg, err := codec.PlanOf(reflect.TypeFor[A]())
+	if err != nil {
+		bad = errors.Join(bad, fmt.Errorf("argument: %w", err))
+	}
+	res, err := codec.PlanOf(reflect.TypeFor[R]())
+	if err != nil {
+		bad = errors.Join(bad, fmt.Errorf("result: %w", err))
+	}
+	var print uint64
+	if arg != nil && res != nil {
+		print = arg.Fingerprint()*31 + res.Fingerprint()
+	}
+	m := &method[G, A, R]{kind: k.k, fn: fn, arg: arg, gated: raysys.HasPointers[R](), opts: raysys.NewOptions(nil)}
+	m.reentrant = k.k.reentrant
+	m.entry = k.k.entry.Table.Add("method", k.k.name+"."+name, print, bad, 2)
+	return m
+}
+
+// Name returns the kind's name.
+func (k Kind[G]) Name() string { return k.k.name }
+
+// Get returns the grain of this kind with the given key. It exists always; the first call activates it.
+func (k Kind[G]) Get(key string) Grain[G] { return Grain[G]{ID{Kind: k.k.name, Key: key}} }

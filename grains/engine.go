@@ -1,0 +1,180 @@
+package grains
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys"
+)
+
+// Config is what an Engine is given.
+type Config struct {
+	Actors *actor.ActorSystem
+	Table  *raysys.Table
+	Hooks  *raysys.Turn                 // above the turns of OnActivate and OnDeactivate
+	Now    func() int64                 // the runtime's clock
+	Unseen func(work string, err error) // told of a hook's error; nil to ignore
+}
+
+// Engine holds the activations of one node and delivers calls to them.
+type Engine struct {
+	cfg    Config
+	seed   maphash.Seed
+	serial atomic.Uint64 // names activations
+	hooks  atomic.Uint64 // numbers the turns of hooks
+	closed atomic.Bool
+	poke   chan struct{} // capacity 1: an activation left while closing
+	kinds  sync.Map      // *kind -> *boundKind
+
+	spawnMu  sync.Mutex // one spawn at a time: it guards spawning, which hands the mailbox to protoactor
+	spawning *activation
+}
+
+// NewEngine makes the engine of one node. It starts nothing.
+func NewEngine(cfg Config) *Engine {
+	return &Engine{cfg: cfg, seed: maphash.MakeSeed(), poke: make(chan struct{}, 1)}
+}
+
+const shards = 64
+
+// boundKind is a kind on this node: its directory of activations, its actor's properties and its idle clock.
+type boundKind struct {
+	engine *Engine
+	def    *kind
+	props  *actor.Props
+	root   *actor.RootContext
+	epoch  atomic.Uint32 // advances four times per idle period
+	live   atomic.Int64  // activations
+	timer  sync.Mutex    // guards armed
+	armed  *time.Timer
+	dir    [shards]shard
+	pools  sync.Map // key -> *pool, of stateless workers
+}
+
+type shard struct {
+	sync.RWMutex
+	m map[string]*activation
+}
+
+func (k *boundKind) shard(key string) *shard {
+	return &k.dir[maphash.String(k.engine.seed, key)%shards]
+}
+
+func (e *Engine) bind(def *kind) *boundKind {
+	if k, ok := e.kinds.Load(def); ok {
+		return k.(*boundKind)
+	}
+	k := &boundKind{engine: e, def: def}
+	host := &hostActor{k}
+	k.props = actor.PropsFromProducer(func() actor.Actor { return host },
+		actor.WithMailbox(func() actor.Mailbox { return &e.spawning.mailbox }))
+	k.root = e.cfg.Actors.Root.Copy().WithGuardian(supervision(def.onPanic))
+	got, _ := e.kinds.LoadOrStore(def, k)
+	return got.(*boundKind)
+}
+
+// deliver queues c at the grain, activating it if need be.
+func (e *Engine) deliver(def *kind, key string, c turn) error {
+	k := e.bind(def)
+	if def.workers > 0 {
+		return k.pool(key).deliver(c)
+	}
+	for {
+		a := k.activation(key)
+		c.place(a)
+		ok, closed := a.reserve(def.mailbox)
+		switch {
+		case ok:
+			a.put(c.node())
+			a.arrived(c)
+			return nil
+		case closed: // it stopped this moment; the directory has its successor, or none, once close is done
+			if e.closed.Load() {
+				return raysys.ErrClosed
+			}
+		default:
+			return fmt.Errorf("%w: the mailbox holds %d calls: call less often, wait for results, or raise grains.Mailbox",
+				raysys.ErrOverloaded, def.mailbox)
+		}
+	}
+}
+
+// activation finds the grain's activation or makes it.
+func (k *boundKind) activation(key string) *activation {
+	s := k.shard(key)
+	s.RLock()
+	a := s.m[key]
+	s.RUnlock()
+	if a != nil {
+		return a
+	}
+	s.Lock()
+	if a = s.m[key]; a != nil {
+		s.Unlock()
+		return a
+	}
+	if s.m == nil {
+		s.m = map[string]*activation{}
+	}
+	a = newActivation(k, key)
+	s.m[key] = a
+	s.Unlock()
+	if k.live.Add(1) == 1 {
+		k.arm()
+	}
+	a.spawn()
+	return a
+}
+
+// Activations returns how many grains of the kind are in memory.
+func (e *Engine) Activations(kind string) int {
+	n := int64(0)
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.def.name == kind {
+			n += k.live.Load()
+		}
+		return true
+	})
+	return int(n)
+}
+
+// Close stops every activation, OnDeactivate included, and waits for that or for ctx.
+func (e *Engine) Close(ctx context.Context) error {
+	e.closed.Store(true)
+	e.kinds.Range(func(_, v any) bool {
+		v.(*boundKind).stop()
+		return true
+	})
+	for {
+		left := int64(0)
+		e.kinds.Range(func(_, v any) bool {
+			left += v.(*boundKind).live.Load()
+			return true
+		})
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-e.poke:
+		case <-ctx.Done():
+			return fmt.Errorf("close: %d grains are still in a turn: %w", left, context.Cause(ctx))
+		}
+	}
+}
+
+// left counts an activation that is gone.
+func (k *boundKind) left() {
+	k.live.Add(-1)
+	if k.engine.closed.Load() {
+		select {
+		case k.engine.poke <- struct{}{}:
+		default:
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package grains
+
+import "github.com/raysys/raysys"
+
+// Interleaving. A call is let in while the activation's turn waits in two cases: it closes a cycle of waits and is
+// declared reentrant, or both it and every turn in progress are read-only. It runs on a goroutine of its own and
+// holds the activation's gate, so that turns never run at the same time. The mailbox passes over it later, since
+// its Start has been taken.
+
+// admitChain lets c in, with the calls of the same turn that were queued before it, so that their order holds.
+func (a *activation) admitChain(c turn) bool {
+	from := c.core().Up().Base()
+	var list []turn
+	for e := a.head.Load().next.Load(); e != nil; e = e.next.Load() {
+		q, ok := e.msg.(turn)
+		if !ok || !q.core().Pending() || q.core().Up().Base() != from {
+			continue
+		}
+		list = append(list, q)
+		if q == c {
+			return a.admit(list)
+		}
+	}
+	return false
+}
+
+// admitReaders lets in the read-only calls at the front of the mailbox.
+func (a *activation) admitReaders() {
+	var list []turn
+	for e := a.head.Load().next.Load(); e != nil; e = e.next.Load() {
+		if e == &a.stub {
+			continue
+		}
+		q, ok := e.msg.(turn)
+		if !ok {
+			break
+		}
+		if !q.core().Pending() {
+			continue
+		}
+		if !q.isReadOnly() {
+			break
+		}
+		list = append(list, q)
+	}
+	if len(list) > 0 {
+		a.admit(list)
+	}
+}
+
+// admit runs list, in order, between the waits of the current turn. It fails when that turn is over.
+func (a *activation) admit(list []turn) bool {
+	cur := a.current.Load()
+	if cur == nil {
+		return false
+	}
+	// The mailbox's next turn publishes itself in current before it looks at inner; this looks the other way round. So
+	// either this sees that the turn has changed, or that turn waits for inner to end.
+	a.inner.Add(1)
+	if a.current.Load() != cur {
+		a.innerEnded()
+		return false
+	}
+	go a.interleave(list)
+	return true
+}
+
+func (a *activation) interleave(list []turn) {
+	g := a.gated()
+	defer a.innerEnded()
+	for _, c := range list {
+		g.token <- struct{}{}
+		g.mu.Lock()
+		g.inner = append(g.inner, c.core())
+		g.mu.Unlock()
+		a.interleaved(g, c)
+	}
+}
+
+func (a *activation) interleaved(g *gate, c turn) {
+	defer func() {
+		g.mu.Lock()
+		for i, x := range g.inner {
+			if x == c.core() {
+				g.inner = append(g.inner[:i], g.inner[i+1:]...)
+				break
+			}
+		}
+		g.mu.Unlock()
+		<-g.token
+	}()
+	if a.state == nil {
+		c.core().Fail(a.failed)
+		return
+	}
+	c.do(a)
+}
+
+func (a *activation) innerEnded() {
+	g := a.gated()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a.inner.Add(-1) == 0 && g.idle != nil {
+		close(g.idle)
+		g.idle = nil
+	}
+}
+
+// waitInner holds the mailbox's next turn back until the interleaved ones have ended.
+func (a *activation) waitInner() {
+	g := a.gate.Load()
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	if a.inner.Load() == 0 {
+		g.mu.Unlock()
+		return
+	}
+	if g.idle == nil {
+		g.idle = make(chan struct{})
+	}
+	idle := g.idle
+	g.mu.Unlock()
+	<-idle
+}
+
+func (a *activation) currentReadOnly() bool {
+	c := a.current.Load()
+	if c == nil {
+		return false
+	}
+	r, ok := c.Work().(turn)
+	return ok && r.isReadOnly()
+}
+
+// arrived lets a read-only call in that finds a read-only turn waiting.
+func (a *activation) arrived(c turn) {
+	if !c.isReadOnly() || !a.currentReadOnly() {
+		return
+	}
+	g := a.gated()
+	g.mu.Lock()
+	waiting := g.waits > 0
+	g.mu.Unlock()
+	if waiting {
+		a.admitReaders()
+	}
+}
+
+// Block is called by the runtime before a grain's turn parks, Unblock after.
+func (e *Engine) Block(t *raysys.Turn) {
+	if a, ok := t.Host().(*activation); ok && a.state != nil && t.Kind() == raysys.TurnGrain {
+		a.open(t)
+	}
+}
+
+// Unblock is called on the goroutine of the turn when its wait is over.
+func (e *Engine) Unblock(t *raysys.Turn) {
+	if a, ok := t.Host().(*activation); ok && a.state != nil && t.Kind() == raysys.TurnGrain {
+		a.shut(t)
+	}
+}

@@ -1,0 +1,267 @@
+package arch_test
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+const module = "github.com/raysys/raysys"
+
+// tree is the module's root, seen from this package's folder, where go test runs.
+var tree = os.DirFS("../..")
+
+func words(s string) []string { return strings.Fields(s) }
+
+// match reports whether a path is the pattern, or below it where the pattern ends in "/...".
+func match(pattern, p string) bool {
+	base, below := strings.CutSuffix(pattern, "/...")
+	return p == base || below && strings.HasPrefix(p, base+"/")
+}
+
+func matchAny(patterns []string, p string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return match(pattern, p) })
+}
+
+// relative returns the path of an import inside the module, and whether it lies there.
+func relative(imported string) (string, bool) {
+	if imported == module {
+		return ".", true
+	}
+	return strings.CutPrefix(imported, module+"/")
+}
+
+func standard(imported string) bool {
+	first, _, _ := strings.Cut(imported, "/")
+	return imported != "C" && !strings.Contains(first, ".")
+}
+
+// offence returns why pkg, a path inside the module, must not import imported; "" when it may.
+func offence(pkg, imported string) string {
+	i := slices.IndexFunc(layers, func(l layer) bool { return match(l.pkg, pkg) })
+	if i < 0 {
+		return "package " + pkg + " is not in the layout (layout_test.go)"
+	}
+	l := layers[i]
+	inside, own := relative(imported)
+	switch {
+	case slices.Contains(l.may, "any"):
+	case own && matchAny(l.may, inside):
+	case !own && standard(imported) && slices.Contains(l.may, "std"):
+	case !own && !standard(imported) && slices.Contains(l.may, "third"):
+	default:
+		return l.pkg + " may import only " + strings.Join(l.may, " ") + ": " + l.why
+	}
+	for _, f := range fences {
+		if match(f.dependency, imported) && !matchAny(f.only, pkg) {
+			return f.dependency + " belongs only in " + strings.Join(f.only, " ") + ": " + f.why
+		}
+	}
+	return ""
+}
+
+// goFiles visits the Go files below the root of fsys. With nested it enters nested modules and testdata too.
+func goFiles(fsys fs.FS, nested bool, visit func(name string, src []byte) error) error {
+	return fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		base := path.Base(name)
+		if d.IsDir() {
+			if name == "." {
+				return nil
+			}
+			if strings.HasPrefix(base, ".") || strings.HasPrefix(base, "_") || name == "bin" {
+				return fs.SkipDir
+			}
+			if !nested {
+				if _, err := fs.Stat(fsys, path.Join(name, "go.mod")); err == nil || base == "testdata" || base == "vendor" {
+					return fs.SkipDir
+				}
+			}
+			return nil
+		}
+		if !strings.HasSuffix(base, ".go") || !d.Type().IsRegular() {
+			return nil
+		}
+		src, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			return err
+		}
+		return visit(name, src)
+	})
+}
+
+// imports returns a line for every forbidden direct import of a non-test file.
+func imports(fsys fs.FS) (bad []string, files int, err error) {
+	err = goFiles(fsys, false, func(name string, src []byte) error {
+		if strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		files++
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, name, src, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return fmt.Errorf("%s: import %s: %w", name, spec.Path.Value, err)
+			}
+			if why := offence(path.Dir(name), imported); why != "" {
+				bad = append(bad, fmt.Sprintf("%s imports %s: %s", set.Position(spec.Pos()), imported, why))
+			}
+		}
+		return nil
+	})
+	return bad, files, err
+}
+
+func TestImports(t *testing.T) {
+	bad, files, err := imports(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 5 {
+		t.Fatalf("found %d files: the walk misses the module", files)
+	}
+	for _, line := range bad {
+		t.Error(line)
+	}
+}
+
+// TestOffence proves that the table forbids what it is there to forbid: every layer and every fence at least once.
+func TestOffence(t *testing.T) {
+	cases := []struct {
+		pkg, imported string
+		ok            bool
+	}{
+		{".", "context", true},
+		{".", "unsafe", true},
+		{".", "C", false},
+		{".", "golang.org/x/sync/errgroup", false},
+		{".", "<internal/wheel", false},
+		{"internal/codec", "<.", true},
+		{"internal/codec", "github.com/fxamacker/cbor/v2", true},
+		{"internal/codec", "<internal/wheel", false},
+		{"internal/codec", "<tasks", false},
+		{"internal/wheel", "<.", true},
+		{"internal/wheel", "<system", false},
+		{"internal/queue", "<grains", false},
+		{"grains", "<.", true},
+		{"grains", "<internal/wheel", true},
+		{"grains", "<internal/bench", false},
+		{"grains", "<tasks", false},
+		{"grains", "<store/consul", false},
+		{"grains", "<placement", false},
+		{"grains", "<system", false},
+		{"grains", "github.com/asynkron/protoactor-go/actor", true},
+		{"grains/inner", "<grains", true},
+		{"grainsandmore", "<.", false},
+		{"tasks", "<grains", false},
+		{"tasks", "<internal/codec", true},
+		{"tasks", "github.com/asynkron/protoactor-go/actor", true},
+		{"tasks", "go.uber.org/zap", false},
+		{"store", "<tasks", false},
+		{"store", "github.com/asynkron/protoactor-go/actor", false},
+		{"store", "github.com/hashicorp/consul/api", false},
+		{"store/consul", "github.com/hashicorp/consul/api", true},
+		{"store/consul", "<store", true},
+		{"placement", "<store", false},
+		{"placement", "github.com/NVIDIA/go-nvml/pkg/nvml", false},
+		{"placement/nvml", "github.com/NVIDIA/go-nvml/pkg/nvml", true},
+		{"placement/nvml", "C", true},
+		{"system", "<grains", true},
+		{"system", "<placement/nvml", true},
+		{"system", "<testkit", false},
+		{"system", "<cmd/raysys", false},
+		{"system", "go.uber.org/zap", true},
+		{"system/link", "github.com/nats-io/nats.go", true},
+		{"system", "github.com/spf13/cobra", false},
+		{"tasks", "github.com/nats-io/nats-server/v2/server", false},
+		{"internal/bench", "<system", true},
+		{"internal/bench", "<testkit", false},
+		{"internal/bench", "github.com/asynkron/protoactor-go/actor", false},
+		{"testkit", "<system", true},
+		{"testkit", "<internal/codec", true},
+		{"testkit", "<examples/cartpole", false},
+		{"testkit", "go.uber.org/zap/zapcore", false},
+		{"examples/quickstart", "<system", true},
+		{"examples/quickstart", "<internal/codec", false},
+		{"examples/cartpole", "<examples/cartpole/ppo", true},
+		{"examples/cartpole", "gonum.org/v1/gonum/mat", true},
+		{"examples/cartpole", "<cmd/raysys", false},
+		{"examples/web", "github.com/asynkron/protoactor-go/actor", false},
+		{"cmd/raysys", "<examples/cartpole/ppo", true},
+		{"cmd/raysys", "<internal/bench", true},
+		{"cmd/raysys", "github.com/spf13/cobra", true},
+		{"cmd/raysys", "github.com/spf13/pflag", true},
+		{"system", "github.com/spf13/pflag", false},
+		{"cmd/raysys", "go.uber.org/zap", true},
+		{"cmd/raysys", "github.com/asynkron/protoactor-go/actor", false},
+		{"util", "<.", false},
+	}
+	refused := map[string]bool{}
+	for _, c := range cases {
+		imported := c.imported
+		if inside, own := strings.CutPrefix(imported, "<"); own { // "<x" is x of this module
+			imported = strings.TrimSuffix(module+"/"+inside, "/.")
+		}
+		why := offence(c.pkg, imported)
+		if (why == "") != c.ok {
+			t.Errorf("%s imports %s: allowed = %v, want %v (%s)", c.pkg, imported, why == "", c.ok, why)
+		}
+		for _, l := range layers {
+			refused[l.pkg] = refused[l.pkg] || strings.HasPrefix(why, l.pkg+" may import only ")
+		}
+		for _, f := range fences {
+			refused[f.dependency] = refused[f.dependency] || strings.HasPrefix(why, f.dependency+" belongs only ")
+		}
+	}
+	for what, seen := range refused {
+		if !seen && what != "cmd/..." { // it may import anything
+			t.Errorf("no case shows what the line of %s refuses", what)
+		}
+	}
+}
+
+func TestImportsFindsOffences(t *testing.T) {
+	file := func(src string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(src)} }
+	bad, files, err := imports(fstest.MapFS{
+		"a.go":                    file("package raysys\n\nimport (\n\t\"context\"\n\tz \"go.uber.org/zap\"\n)\n"),
+		"a_test.go":               file("package raysys\n\nimport _ \"go.uber.org/goleak\"\n"),
+		"tasks/t.go":              file("//go:build never\n\npackage tasks\n\nimport _ \"" + module + "/grains\"\n"),
+		"tasks/testdata/x/x.go":   file("package x\n\nimport _ \"" + module + "/grains\"\n"),
+		"tools/lint/go.mod":       file("module lint\n"),
+		"tools/lint/lint.go":      file("package lint\n\nimport _ \"go.uber.org/zap\"\n"),
+		".cache/mod/m.go":         file("package m\n\nimport _ \"go.uber.org/zap\"\n"),
+		"cmd/raysys/main.go":      file("package main\n\nimport _ \"" + module + "/tasks\"\n"),
+		"examples/quick/main.go":  file("package main\n\nimport _ \"" + module + "\"\n"),
+		"examples/quick/bad.go":   file("package main\n\nimport _ `" + module + "/internal/codec`\n"),
+		"internal/wheel/wheel.go": file("package wheel\n"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"a.go:5:2 ", "examples/quick/bad.go:3:8 ", "tasks/t.go:5:8 "}
+	if files != 6 || len(bad) != len(want) {
+		t.Fatalf("%d files, offences:\n%s", files, strings.Join(bad, "\n"))
+	}
+	for i, line := range bad {
+		if !strings.HasPrefix(line, want[i]) {
+			t.Errorf("offence %d is %q, want it at %s", i, line, want[i])
+		}
+	}
+	if _, _, err := imports(fstest.MapFS{"x.go": file("package\n")}); err == nil {
+		t.Error("a file that does not parse is no error")
+	}
+}

@@ -1,0 +1,56 @@
+package arch_test
+
+// layer says all that a package may import. The first layer whose pkg matches decides; a package without a layer is
+// itself an offence, so that a new folder comes with a line here.
+//
+// Paths are relative to the module; "." is the root package, "x/..." is x and everything below it. Three words stand
+// for what lies outside: std (the standard library, without cgo), third (any other module, and cgo) and any.
+type layer struct {
+	pkg string
+	may []string
+	why string
+}
+
+// fence says where a third-party dependency may be imported, whatever the layers allow.
+type fence struct {
+	dependency string
+	only       []string
+	why        string
+}
+
+// leaves are shared by the siblings, which import no other internal package.
+var leaves = []string{"internal/codec/...", "internal/wheel/...", "internal/queue/..."}
+
+var layers = []layer{
+	{".", words("std"), "the vocabulary: whoever imports it, gets nothing else with it"},
+
+	{"internal/codec/...", words("std third . internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/wheel/...", words("std third . internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/queue/...", words("std third . internal/queue/..."), "a leaf: all siblings share it, so it may know none of them"},
+
+	{"grains/...", sibling("grains"), "siblings are blind to each other: system joins them"},
+	{"tasks/...", sibling("tasks"), "siblings are blind to each other: system joins them"},
+	{"store/...", sibling("store"), "siblings are blind to each other: the store returns ErrObjectLost, system re-runs the task"},
+	{"placement/...", sibling("placement"), "siblings are blind to each other: system hands placement a plain View"},
+
+	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "system knows everybody below it and nobody who uses it"},
+	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
+
+	{"testkit/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/... testkit/..."), "the testkit assembles a system, and users' tests import it without a command or an example"},
+	{"examples/...", words("std third . grains/... tasks/... store/... placement/... system/... testkit/... examples/..."), "an example shows what a user can write: the public surface only"},
+	{"cmd/...", words("any"), "a command assembles everything"},
+}
+
+var fences = []fence{
+	{"github.com/asynkron/protoactor-go/...", words("grains/... tasks/... system/..."), "actors stay behind raysys' own API"},
+	{"github.com/hashicorp/consul/api/...", words("store/consul/... system/..."), "the store is an interface; system registers in the catalog"},
+	{"github.com/nats-io/...", words("system/..."), "NATS carries what is fan-out or foreign, never a Go-to-Go call"},
+	{"github.com/NVIDIA/go-nvml/...", words("placement/nvml/..."), "it needs cgo and a driver; elsewhere a stub stands in"},
+	{"github.com/spf13/cobra/...", words("cmd/..."), "a library has no flags"},
+	{"github.com/spf13/pflag/...", words("cmd/..."), "a library has no flags"},
+	{"go.uber.org/zap/...", words("system/... cmd/..."), "logging is handed in where a node is assembled"},
+}
+
+func sibling(name string) []string {
+	return append(words("std third . "+name+"/..."), leaves...)
+}

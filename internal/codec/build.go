@@ -1,0 +1,167 @@
+package codec
+
+import (
+	"reflect"
+	"strings"
+
+	"github.com/raysys/raysys"
+)
+
+// builder makes the nodes of one plan, and keeps the path for the error.
+type builder struct {
+	done map[reflect.Type]*node
+	open map[reflect.Type]bool // being built: meeting one again is recursion
+	path []string
+}
+
+// bad is a TypeError at the builder's place; PlanOf fills in the type.
+func (b *builder) bad(reason string) *TypeError {
+	return &TypeError{Path: strings.Join(b.path, ""), Reason: reason}
+}
+
+// under builds the node of t one step further down the path.
+func (b *builder) under(step string, t reflect.Type) (*node, *TypeError) {
+	b.path = append(b.path, step)
+	n, err := b.node(t)
+	b.path = b.path[:len(b.path)-1]
+	return n, err
+}
+
+func (b *builder) node(t reflect.Type) (*node, *TypeError) {
+	if n := b.done[t]; n != nil {
+		return n, nil
+	}
+	if b.open[t] {
+		return nil, b.bad(display(t) + " contains itself: hold a raysys.Ref to the next value, or an index into a slice, instead")
+	}
+	b.open[t] = true
+	n, err := b.make(t)
+	delete(b.open, t)
+	if err != nil {
+		return nil, err
+	}
+	n.typ = t
+	b.done[t] = n
+	return n, nil
+}
+
+func (b *builder) make(t reflect.Type) (*node, *TypeError) {
+	if isRef(t) {
+		return refNode(t), nil
+	}
+	if l := leafOf(t); l != nil {
+		if hidesRef(t, map[reflect.Type]bool{}) {
+			return nil, b.bad(display(t) + " encodes itself, and would hide the reference it holds: take the reference out of it")
+		}
+		return l, nil
+	}
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
+		return b.sequence(t)
+	case reflect.Struct:
+		return b.record(t)
+	case reflect.Map:
+		return b.table(t)
+	case reflect.Pointer:
+		elem, err := b.node(t.Elem())
+		if err != nil {
+			return nil, err
+		}
+		return pointerNode(elem), nil
+	case reflect.Interface:
+		name, ok := raysys.RegisteredName(t)
+		if !ok {
+			return nil, b.bad("the interface type " + display(t) + " is not registered: call raysys.Register[" + display(t) + "](name), and register the types that stand in it, or use a concrete type")
+		}
+		return unionNode(t, name), nil
+	case reflect.Chan:
+		return nil, b.bad("a channel cannot travel: pass the values, or tag the field `raysys:\"-\"`")
+	case reflect.Func:
+		return nil, b.bad("a function cannot travel: define a task or a grain method and call that, or tag the field `raysys:\"-\"`")
+	case reflect.UnsafePointer, reflect.Uintptr:
+		return nil, b.bad("an address means nothing elsewhere: pass what it points at, or tag the field `raysys:\"-\"`")
+	default:
+		return scalarNode(t), nil
+	}
+}
+
+func (b *builder) sequence(t reflect.Type) (*node, *TypeError) {
+	if n := segmentNode(t); n != nil {
+		return n, nil
+	}
+	elem, err := b.under("[]", t.Elem())
+	if err != nil {
+		return nil, err
+	}
+	if t.Kind() == reflect.Array {
+		return arrayNode(t, elem), nil
+	}
+	return listNode(t, elem), nil
+}
+
+func (b *builder) table(t reflect.Type) (*node, *TypeError) {
+	key := t.Key()
+	b.path = append(b.path, "[key]")
+	switch k := key.Kind(); {
+	case k != reflect.String && k != reflect.Bool && (k < reflect.Int || k > reflect.Uint64):
+		return nil, b.bad("a map key of type " + display(key) + " has no order that is the same everywhere: use a string, integer or bool key, or a slice of pairs")
+	case leafOf(key) != nil:
+		return nil, b.bad("the map key type " + display(key) + " encodes itself: use a plain string, integer or bool key")
+	}
+	b.path = b.path[:len(b.path)-1]
+	elem, err := b.under("[]", t.Elem())
+	if err != nil {
+		return nil, err
+	}
+	return tableNode(t, scalarNode(key), elem), nil
+}
+
+func (b *builder) record(t reflect.Type) (*node, *TypeError) {
+	r := &record{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, tagged := f.Tag.Lookup("raysys")
+		if tag == "-" || f.Name == "_" {
+			continue // nothing can be read from or written to a blank field
+		}
+		b.path = append(b.path, "."+f.Name)
+		switch {
+		case tagged:
+			return nil, b.bad("the tag `raysys:\"" + tag + "\"` is unknown: only `raysys:\"-\"` is, which leaves the field out")
+		case !f.IsExported():
+			return nil, b.bad(unexported(t, f))
+		}
+		n, err := b.node(f.Type)
+		if err != nil {
+			return nil, err
+		}
+		b.path = b.path[:len(b.path)-1]
+		r.add(f.Name, f.Offset, n)
+	}
+	return recordNode(r), nil
+}
+
+// unexported says why the unexported field f of t is bad, and what to do.
+func unexported(t reflect.Type, f reflect.StructField) string {
+	if holdsRef(f.Type, map[reflect.Type]bool{}) {
+		return "a reference in an unexported field would neither be waited for nor travel: export the field, or tag it `raysys:\"-\"`"
+	}
+	ptr := reflect.PointerTo(t)
+	switch {
+	case halfOf(ptr, binaryMarshaler, binaryAppender) && !ptr.Implements(binaryUnmarshaler):
+		return "the field is unexported, and " + display(t) + " has MarshalBinary without UnmarshalBinary: add that to *" + display(t)
+	case halfOf(ptr, textMarshaler, textAppender) && !ptr.Implements(textUnmarshaler):
+		return "the field is unexported, and " + display(t) + " has MarshalText without UnmarshalText: add that to *" + display(t)
+	}
+	return "the field is unexported, so it would vanish on the way: export it, tag it `raysys:\"-\"`, or give *" + display(t) + " MarshalBinary and UnmarshalBinary"
+}
+
+// rootName is the name of t without its package, and without directories in its type arguments.
+func rootName(t reflect.Type) string {
+	name := display(t)
+	if t.PkgPath() == "" {
+		return name
+	}
+	_, name, _ = strings.Cut(name, ".")
+	return name
+}

@@ -1,0 +1,127 @@
+package codec
+
+import (
+	"reflect"
+	"unsafe"
+
+	"github.com/raysys/raysys"
+)
+
+var refValue = reflect.TypeFor[raysys.RefValue]()
+
+// isRef reports whether t is a Ref or Handle, and not a struct that inherited their methods from an embedded one.
+func isRef(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(refValue) && !inherits(t, refValue)
+}
+
+// inherits reports whether an embedded field of the struct t has the methods of want.
+func inherits(t, want reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous && (f.Type.Implements(want) || reflect.PointerTo(f.Type).Implements(want)) {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsRef reports whether a value of t can have a reference in it, wherever the field is and whether or not it could
+// travel.
+func holdsRef(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if isRef(t) {
+		return true
+	}
+	return hidesRef(t, seen)
+}
+
+// hidesRef is holdsRef for what is inside t.
+func hidesRef(t reflect.Type, seen map[reflect.Type]bool) bool {
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array, reflect.Map, reflect.Pointer:
+		return holdsRef(t.Elem(), seen)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); f.Tag.Get("raysys") != "-" && holdsRef(f.Type, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// reference is null, or twice its position in the side list, plus one for a dependency.
+type reference struct {
+	typ reflect.Type
+	dep bool
+}
+
+func refNode(t reflect.Type) *node {
+	zero := reflect.New(t).Interface().(raysys.RefValue)
+	r := &reference{t, zero.IsDependency()}
+	return &node{shape: r, referrer: r, nullable: true}
+}
+
+func (r *reference) value(p unsafe.Pointer) raysys.RefValue {
+	return reflect.NewAt(r.typ, p).Interface().(raysys.RefValue)
+}
+
+func (r *reference) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
+	core := r.value(p).RefCore()
+	if core == nil {
+		return append(dst, cborNull), nil
+	}
+	if e.refs == nil {
+		return nil, unencodable(nil, "a reference cannot be kept here: pass the value behind it")
+	}
+	at := uint64(len(*e.refs)) << 1
+	if r.dep {
+		at |= 1
+	}
+	*e.refs = append(*e.refs, core)
+	return appendHead(dst, majorUint, at), nil
+}
+
+func (r *reference) decode(d *decoder, p unsafe.Pointer) error {
+	if d.null() {
+		return nil
+	}
+	start := d.off
+	at, err := d.expect(majorUint, "a reference")
+	if err != nil {
+		return err
+	}
+	switch {
+	case at&1 == 1 != r.dep:
+		err = d.fail("a Ref and a Handle are not the same: the sender has another type here")
+	case at>>1 >= uint64(len(d.refs)) || d.refs[at>>1] == nil:
+		err = d.fail("reference %d is not among the %d that came along", at>>1, len(d.refs))
+	default:
+		if cause := r.value(p).SetRefCore(d.refs[at>>1]); cause != nil {
+			fail := d.fail("reference %d holds another type", at>>1)
+			fail.Err, err = cause, fail
+		}
+	}
+	if err != nil {
+		err.(*DecodeError).Offset = start
+	}
+	return err
+}
+
+func (r *reference) refs(p unsafe.Pointer, visit func(raysys.RefValue)) { visit(r.value(p)) }
+
+func (r *reference) describe(s *schema) {
+	if r.dep {
+		s.write("ref(")
+	} else {
+		s.write("handle(")
+	}
+	s.target(r.typ)
+	s.write(")")
+}

@@ -1,0 +1,245 @@
+package codec_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+)
+
+type pipeline struct {
+	Weights raysys.Ref[[]float32]
+	Next    raysys.Handle[int]
+	Batches []raysys.Ref[int]
+	Named   map[string]raysys.Ref[int]
+	Groups  map[int]stage
+	Spare   *raysys.Ref[int]
+	Pair    [2]raysys.Ref[int]
+	Steps   int
+}
+
+type stage struct {
+	In  raysys.Ref[int]
+	Out []raysys.Handle[int]
+}
+
+// newPipeline returns a value and its references in the order of the encoding: fields by name length, then name.
+func newPipeline() (p pipeline, order []*raysys.Core) {
+	refs := make([]raysys.Ref[int], 10)
+	for i := range refs {
+		refs[i] = raysys.Ready(i)
+	}
+	spare := refs[4]
+	p = pipeline{
+		Next: refs[0].Handle(), Pair: [2]raysys.Ref[int]{refs[1], {}},
+		Named:   map[string]raysys.Ref[int]{"b": refs[2], "aa": refs[3], "c": {}},
+		Spare:   &spare,
+		Groups:  map[int]stage{-1: {In: refs[6]}, 2: {In: refs[5], Out: []raysys.Handle[int]{refs[5].Handle()}}},
+		Weights: raysys.Ready([]float32{1}), Batches: []raysys.Ref[int]{refs[7], refs[8]}, Steps: 3,
+	}
+	core := func(i int) *raysys.Core { return refs[i].RefCore() }
+	return p, []*raysys.Core{
+		core(0), core(1), nil, core(2), nil, core(3), core(4), core(5), core(5), core(6), core(7), core(8), p.Weights.RefCore(),
+	}
+}
+
+func planOf[T any](t testing.TB) *codec.Plan {
+	t.Helper()
+	p, err := codec.PlanOf(reflect.TypeFor[T]())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// comparable pointers: cores are told apart by address.
+var cores = cmp.Comparer(func(a, b *raysys.Core) bool { return a == b })
+
+func visited[T any](t testing.TB, v *T) (all []*raysys.Core) {
+	t.Helper()
+	planOf[T](t).RefsAt(unsafe.Pointer(v), func(r raysys.RefValue) { all = append(all, r.RefCore()) })
+	return all
+}
+
+func TestRefsVisitsEncodingOrder(t *testing.T) {
+	v, want := newPipeline()
+	for range 20 { // maps iterate differently each time
+		if diff := cmp.Diff(want, visited(t, &v), cores); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	var all []*raysys.Core
+	planOf[pipeline](t).Refs(reflect.ValueOf(v), func(r raysys.RefValue) { all = append(all, r.RefCore()) })
+	if diff := cmp.Diff(want, all, cores); diff != "" {
+		t.Error("a value without address:", diff)
+	}
+}
+
+func TestRefsMayBeReplaced(t *testing.T) {
+	v, _ := newPipeline()
+	other := raysys.Ready(99)
+	planOf[pipeline](t).Refs(reflect.ValueOf(&v).Elem(), func(r raysys.RefValue) {
+		if r.RefCore() == nil || r.SetRefCore(other.RefCore()) == nil {
+			return
+		}
+		if _, weights := r.(*raysys.Ref[[]float32]); !weights {
+			t.Errorf("%T refused its own type", r)
+		}
+	})
+	for i, c := range visited(t, &v) {
+		if c != nil && c != other.RefCore() && c != v.Weights.RefCore() {
+			t.Errorf("reference %d was not replaced", i)
+		}
+	}
+	if len(v.Named) != 3 || len(v.Groups) != 2 {
+		t.Errorf("the maps changed their keys: %d and %d", len(v.Named), len(v.Groups))
+	}
+}
+
+func TestHasRefs(t *testing.T) {
+	for _, tt := range []struct {
+		plan *codec.Plan
+		want bool
+	}{
+		{planOf[int](t), false},
+		{planOf[rich](t), false},
+		{planOf[raysys.Ref[int]](t), true},
+		{planOf[*[]map[string][1]raysys.Handle[int]](t), true},
+		{planOf[envelope](t), true},
+		{planOf[pipeline](t), true},
+	} {
+		if got := tt.plan.HasRefs(); got != tt.want {
+			t.Errorf("%s: %v", tt.plan.Type(), got)
+		}
+	}
+	var v rich
+	if n := testing.AllocsPerRun(100, func() { planOf[rich](t).RefsAt(unsafe.Pointer(&v), nil) }); n > 0 {
+		t.Errorf("a plan without references allocates %v times", n)
+	}
+}
+
+func TestRefsTravelBeside(t *testing.T) {
+	v, order := newPipeline()
+	before := raysys.Ready("before")
+	refs := []*raysys.Core{before.RefCore()}
+	data, err := codec.Append(nil, &v, &refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []*raysys.Core{before.RefCore()}
+	for _, c := range order {
+		if c != nil {
+			want = append(want, c)
+		}
+	}
+	if diff := cmp.Diff(want, refs, cores); diff != "" {
+		t.Error(diff)
+	}
+	var got pipeline
+	if err := codec.Decode(data, &got, refs); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(order, visited(t, &got), cores); diff != "" {
+		t.Error(diff)
+	}
+	if got.Steps != 3 {
+		t.Errorf("steps %d, want 3", got.Steps)
+	}
+}
+
+func TestEmbeddedRefKeepsItsNeighbours(t *testing.T) {
+	in := envelope{raysys.Ready(1), "kept"}
+	var refs []*raysys.Core
+	data, err := codec.Append(nil, &in, &refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out envelope
+	if err := codec.Decode(data, &out, refs); err != nil {
+		t.Fatal(err)
+	}
+	if out.Note != "kept" || out.RefCore() != in.RefCore() {
+		t.Errorf("got %q and %p, want %q and %p", out.Note, out.RefCore(), in.Note, in.RefCore())
+	}
+}
+
+func TestBadRefs(t *testing.T) {
+	in := []raysys.Ref[int]{{}, raysys.Ready(1)}
+	var refs []*raysys.Core
+	data, err := codec.Append(nil, &in, &refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := raysys.Ready("words")
+	for _, tt := range []struct {
+		name   string
+		refs   []*raysys.Core
+		reason string
+	}{
+		{"none", nil, "not among the 0"},
+		{"nil", []*raysys.Core{nil}, "not among the 1"},
+		{"type", []*raysys.Core{words.RefCore()}, "another type"},
+	} {
+		out := []raysys.Ref[int]{raysys.Ready(5)}
+		err := codec.Decode(data, &out, tt.refs)
+		var bad *codec.DecodeError
+		if !errors.As(err, &bad) {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if bad.Path != "[1]" || bad.Offset != 4 || !strings.Contains(bad.Reason, tt.reason) {
+			t.Errorf("%s: %+v", tt.name, bad)
+		}
+		if out != nil {
+			t.Errorf("%s: the value is %v, want nil", tt.name, out)
+		}
+	}
+	if err := codec.Decode(data, &in, []*raysys.Core{words.RefCore()}); !errors.Is(err, raysys.ErrInvalidRef) {
+		t.Errorf("%v does not match its cause", err)
+	}
+	var handles []raysys.Handle[int]
+	if err := codec.Decode(data, &handles, refs); err == nil {
+		t.Error("a Ref was read as a Handle")
+	}
+}
+
+func TestRefsRefused(t *testing.T) {
+	in := []raysys.Ref[int]{{}, raysys.Ready(1)}
+	_, err := codec.Append(nil, &in, nil)
+	var bad *codec.EncodeError
+	if !errors.As(err, &bad) || bad.Path != "[1]" || !errors.Is(err, raysys.ErrEncode) {
+		t.Errorf("without a side list: %v", err)
+	}
+	mixed := struct {
+		A raysys.Ref[int]
+		B shape
+	}{raysys.Ready(1), stranger{}}
+	had := raysys.Ready(2)
+	refs := []*raysys.Core{had.RefCore()}
+	if out, err := codec.Append([]byte("pre"), &mixed, &refs); err == nil || string(out) != "pre" || len(refs) != 1 {
+		t.Errorf("after an error dst is %q, with %d refs, and err %v", out, len(refs), err)
+	}
+}
+
+func TestDecodedRefIsLive(t *testing.T) {
+	in := struct{ R raysys.Ref[string] }{raysys.Ready("value")}
+	var refs []*raysys.Core
+	data, err := codec.Append(nil, &in, &refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.R = raysys.Ref[string]{}
+	if err := codec.Decode(data, &in, refs); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := in.R.Get(context.Background()); v != "value" {
+		t.Errorf("%q, %v", v, err)
+	}
+}

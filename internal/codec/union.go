@@ -1,0 +1,103 @@
+package codec
+
+import (
+	"reflect"
+	"unsafe"
+
+	"github.com/raysys/raysys"
+)
+
+// union is an interface: null, or the registered name of the type that stands in it and the value.
+type union struct {
+	typ  reflect.Type
+	name string // of the interface type
+}
+
+func unionNode(t reflect.Type, name string) *node {
+	u := &union{t, name}
+	return &node{shape: u, nullable: true, sizer: u}
+}
+
+func (u *union) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
+	v := reflect.NewAt(u.typ, p).Elem().Elem()
+	if !v.IsValid() {
+		return append(dst, cborNull), nil
+	}
+	t := v.Type()
+	name, ok := raysys.RegisteredName(t)
+	if !ok {
+		return nil, unencodable(nil, "the %s in this interface is not registered: call raysys.Register[%s](name)", t, display(t))
+	}
+	plan, err := u.plan(t)
+	if err != nil {
+		return nil, unencodable(err, "the %s in this interface cannot travel", t)
+	}
+	if e.depth++; e.depth > maxDepth {
+		return nil, unencodable(nil, "interface values nest more than %d deep: is there a cycle?", maxDepth)
+	}
+	dst = appendString(appendHead(dst, majorArray, 2), name)
+	if dst, err = plan.root.append(dst, plan.pointer(v), e); err != nil {
+		return nil, at(err, ".("+display(t)+")")
+	}
+	return dst, nil
+}
+
+func (u *union) decode(d *decoder, p unsafe.Pointer) error {
+	if d.null() {
+		return nil
+	}
+	if err := exactly(d, 2); err != nil {
+		return err
+	}
+	start := d.off
+	name, err := d.text()
+	if err != nil {
+		return err
+	}
+	t, ok := raysys.RegisteredType(string(name))
+	if !ok || t.Kind() == reflect.Interface || !t.Implements(u.typ) {
+		d.off = start
+		return d.fail("%.64q is no type registered here that implements %s: call raysys.Register on this node too", name, u.typ)
+	}
+	plan, err := u.plan(t)
+	if err != nil {
+		d.off = start
+		fail := d.fail("the type registered as %q cannot travel", name)
+		fail.Err = err
+		return fail
+	}
+	if d.depth++; d.depth > maxDepth {
+		return d.fail("interface values nest more than %d deep", maxDepth)
+	}
+	v := reflect.New(t)
+	if err := plan.root.decode(d, v.UnsafePointer()); err != nil {
+		return at(err, ".("+display(t)+")")
+	}
+	d.depth--
+	reflect.NewAt(u.typ, p).Elem().Set(v.Elem())
+	return nil
+}
+
+// plan returns the plan of a type that stands in the interface. Types do not show references in there, so nobody would
+// wait for them.
+func (u *union) plan(t reflect.Type) (*Plan, error) {
+	p, err := PlanOf(t)
+	if err == nil && p.HasRefs() {
+		return nil, &TypeError{Type: t, Reason: "it holds a reference, which nobody would wait for inside an interface: use a concrete type for the field"}
+	}
+	return p, err
+}
+
+func (u *union) size(p unsafe.Pointer, depth int) int {
+	v := reflect.NewAt(u.typ, p).Elem().Elem()
+	if !v.IsValid() {
+		return 0
+	}
+	sum := int(v.Type().Size())
+	if plan, err := u.plan(v.Type()); err == nil && plan.root.sizer != nil && depth < maxDepth {
+		sum += plan.root.sizer.size(plan.pointer(v), depth+1)
+	}
+	return sum
+}
+
+func (u *union) describe(s *schema) { s.write("interface(" + u.name + ")") }

@@ -1,0 +1,64 @@
+package raysys
+
+// Runtime is what the verbs of this package need from the system that runs the work. It is implemented by
+// system.Node; programs never call it. For runtimes.
+type Runtime interface {
+	// Now is the runtime's monotonic clock in nanoseconds.
+	Now() int64
+	// SetAlarm arms a; ClearAlarm disarms it and reports whether it had yet to ring.
+	SetAlarm(a *Alarm)
+	ClearAlarm(a *Alarm) bool
+	// Block gives back the CPU of the turn on the calling goroutine, which is about to park; Unblock takes it again.
+	Block(t *Turn)
+	Unblock(t *Turn)
+}
+
+// Work is the producing side of a future: a task or a grain call. For runtimes.
+type Work interface {
+	// Name is the function, or kind/key.method.
+	Name() string
+	// Help runs the work on the calling goroutine, which belongs to turn t and would otherwise park, when it has not
+	// started and may run there. It reports whether it ran.
+	Help(t *Turn) bool
+	// Expires is when the work is given up, on the runtime's clock; 0 for never.
+	Expires() int64
+	// Waits says what keeps work from starting: the turns that hold its place, and the futures it needs.
+	Waits() (held []*Turn, needs []*Core)
+	// Break is asked of work that is part of a cycle of waits. It fails or starts the work and returns true, or
+	// returns false when the work is not what can give way. chain is the cycle in words.
+	Break(chain []string) bool
+}
+
+// Inspector sees every value that changes hands: it may replace it by a copy (strict mode). place says which value
+// of which function, for reports. For runtimes.
+type Inspector interface {
+	HandOver(place string, v any) (any, error)
+}
+
+// Job is what all turns of one driver run share. For runtimes.
+type Job struct {
+	ID        JobID
+	Namespace string
+	Node      NodeID
+	Runtime   Runtime
+	Table     *Table
+	Top       *Turn                        // ends with the node; above every driver's turn
+	Inspect   Inspector                    // nil outside strict mode
+	Unseen    func(work string, err error) // told of a failure that nobody looked at; nil to ignore
+}
+
+// HandOver passes v through the job's inspector, if there is one.
+func HandOver[T any](j *Job, place string, v T) (T, error) {
+	if j.Inspect == nil {
+		return v, nil
+	}
+	c, err := j.Inspect.HandOver(place, v)
+	if err != nil {
+		return v, err
+	}
+	if c == nil { // a nil interface value stays one
+		var zero T
+		return zero, nil
+	}
+	return c.(T), nil
+}

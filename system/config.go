@@ -1,0 +1,140 @@
+package system
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+)
+
+// Config describes a node. The zero value is a sane single-process node.
+type Config struct {
+	// Name of the node, unique in its cluster. Empty: a random one.
+	Name raysys.NodeID
+	// Namespace separates the task and grain names of different programs. Empty: the path of the main package.
+	Namespace string
+	// Resources the node offers. CPU 0: GOMAXPROCS, so that as many tasks run as the Go scheduler has processors.
+	Resources raysys.Resources
+	// Seed fixes the job's id, and with it all task ids and raysys.Rand, so that a run repeats. 0: a random job.
+	Seed uint64
+	// Table of functions. Nil: the process-wide one that Define fills.
+	Table *raysys.Table
+	// QueueTasks bounds the tasks that wait to start: 1,000,000 unless set. When it is reached a driver's Go blocks,
+	// and a task's Go runs the child in place or gets ErrOverloaded.
+	QueueTasks int
+	// QueueBytes bounds the memory their arguments hold beyond the task records: 256 MiB unless set.
+	QueueBytes int64
+	// Logger for state changes and for failures nobody looked at. Nil: none.
+	Logger *zap.Logger
+	// Inspect sees every value that changes hands; the testkit's strict mode sets it. Nil: values are handed over.
+	Inspect raysys.Inspector
+}
+
+// FromEnv reads a Config from RAYSYS_NAME, RAYSYS_NAMESPACE, RAYSYS_CPU, RAYSYS_GPU, RAYSYS_SEED and RAYSYS_LOG (debug,
+// info, warn, error). It reports every variable that cannot be meant, and RAYSYS_CONSUL, which asks for a cluster that
+// this version cannot join.
+func FromEnv() (Config, error) {
+	var errs []error
+	cfg := Config{
+		Name:      raysys.NodeID(os.Getenv("RAYSYS_NAME")),
+		Namespace: os.Getenv("RAYSYS_NAMESPACE"),
+	}
+	number := func(name string, to *float64) {
+		if v := os.Getenv(name); v != "" {
+			f, err := strconv.ParseFloat(v, 64)
+			if err != nil || f < 0 {
+				errs = append(errs, fmt.Errorf("%s=%q: give a number of 0 or more", name, v))
+			}
+			*to = f
+		}
+	}
+	number("RAYSYS_CPU", &cfg.Resources.CPU)
+	number("RAYSYS_GPU", &cfg.Resources.GPU)
+	if v := os.Getenv("RAYSYS_SEED"); v != "" {
+		n, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("RAYSYS_SEED=%q: give a whole number of 0 or more", v))
+		}
+		cfg.Seed = n
+	}
+	if os.Getenv("RAYSYS_CONSUL") != "" {
+		errs = append(errs, errors.New("RAYSYS_CONSUL is set, but this version runs in one process and joins no cluster: unset it"))
+	}
+	level := os.Getenv("RAYSYS_LOG")
+	if level == "" {
+		level = "warn"
+	}
+	lv, err := zap.ParseAtomicLevel(level)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("RAYSYS_LOG=%q: give debug, info, warn or error", level))
+	} else {
+		cfg.Logger = stderrLogger(lv)
+	}
+	return cfg, errors.Join(errs...)
+}
+
+// complete validates cfg and fills what was left out.
+func (cfg *Config) complete() error {
+	var errs []error
+	if err := cfg.Resources.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("Config.Resources: %w", err))
+	}
+	if cfg.QueueTasks < 0 {
+		errs = append(errs, fmt.Errorf("Config.QueueTasks is %d: give 0 (the default) or more", cfg.QueueTasks))
+	}
+	if cfg.QueueBytes < 0 {
+		errs = append(errs, fmt.Errorf("Config.QueueBytes is %d: give 0 (the default) or more", cfg.QueueBytes))
+	}
+	if cfg.Resources.CPU == 0 {
+		cfg.Resources.CPU = float64(runtime.GOMAXPROCS(0))
+	}
+	if cfg.Resources.CPU < 1 {
+		errs = append(errs, fmt.Errorf("Config.Resources.CPU is %v: a node that runs tasks needs at least 1", cfg.Resources.CPU))
+	}
+	if cfg.Table == nil {
+		cfg.Table = raysys.DefaultTable
+	}
+	if err := cfg.Table.Freeze(); err != nil {
+		errs = append(errs, err)
+	}
+	if cfg.Name == "" {
+		cfg.Name = raysys.NodeID("node-" + hex.EncodeToString(random(4)))
+	}
+	if cfg.Namespace == "" {
+		cfg.Namespace = mainPackage()
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	return errors.Join(errs...)
+}
+
+func (cfg *Config) job() raysys.JobID {
+	if cfg.Seed != 0 {
+		return raysys.SeededJob(cfg.Seed)
+	}
+	b := random(16)
+	return raysys.JobID{Hi: binary.LittleEndian.Uint64(b), Lo: binary.LittleEndian.Uint64(b[8:])}
+}
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	rand.Read(b) // never fails, says its package
+	return b
+}
+
+func mainPackage() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Path != "" {
+		return info.Path
+	}
+	return "main"
+}

@@ -1,0 +1,176 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/wheel"
+	"github.com/raysys/raysys/tasks"
+)
+
+// Node runs tasks and grains in this process. It implements raysys.Runtime.
+type Node struct {
+	cfg    Config
+	log    *zap.Logger
+	actors *actor.ActorSystem
+	wheel  *wheel.Wheel
+	tasks  *tasks.Engine
+	grains *grains.Engine
+	job    *raysys.Job
+	top    *raysys.Turn // above every driver; cancelled by Close
+	roots  atomic.Uint64
+
+	mu     sync.Mutex // guards state
+	state  nodeState
+	closed chan struct{} // closed when Close has finished
+}
+
+type nodeState uint8
+
+const (
+	stateNew nodeState = iota
+	stateStarted
+	stateClosing
+)
+
+// New makes a node. It validates cfg, freezes the function table and reports every bad definition, and does no I/O and
+// starts nothing.
+func New(cfg Config) (*Node, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, fmt.Errorf("new system: %w", err)
+	}
+	n := &Node{cfg: cfg, log: cfg.Logger, closed: make(chan struct{})}
+	n.wheel = wheel.New()
+	n.actors = newActors(cfg.Logger)
+	n.job = &raysys.Job{
+		ID: cfg.job(), Namespace: cfg.Namespace, Node: cfg.Name, Runtime: n, Table: cfg.Table, Inspect: cfg.Inspect, Unseen: n.unseen,
+	}
+	id := raysys.TaskID(n.job.ID)
+	n.top = raysys.NewRoot(n.job, context.Background(), nil, id)
+	n.job.Top = n.top
+	n.tasks = tasks.NewEngine(tasks.Config{
+		Resources: cfg.Resources, QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors,
+	})
+	n.grains = grains.NewEngine(grains.Config{
+		Actors: n.actors, Table: cfg.Table, Now: n.wheel.Now, Unseen: n.unseen,
+		// Hooks still run while the node closes, so they are not below top.
+		Hooks: raysys.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
+	})
+	return n, nil
+}
+
+// Start brings the node up.
+func (n *Node) Start(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("start node: %w", context.Cause(ctx))
+	case n.state == stateStarted:
+		return errors.New("start node: it is started")
+	case n.state == stateClosing:
+		return fmt.Errorf("start node: %w: make another with New", raysys.ErrClosed)
+	}
+	n.state = stateStarted
+	n.log.Info("node started", zap.String("node", string(n.cfg.Name)), zap.Stringer("job", n.job.ID),
+		zap.String("namespace", n.cfg.Namespace), zap.Stringer("resources", n.cfg.Resources))
+	return nil
+}
+
+// Context returns a context under which tasks and grains can be used: a driver's. It carries the values and the end
+// of ctx, so the handlers of a server pass their request's context and get its cancellation. Each call is a driver
+// of its own, with its own sequence of task ids.
+func (n *Node) Context(ctx context.Context) context.Context {
+	t := raysys.NewRoot(n.job, ctx, n.top, raysys.TaskID(n.job.ID).Child(n.roots.Add(1)))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.state == stateNew {
+		t.Cancel(fmt.Errorf("%w: the node is not started: call Start before Context", raysys.ErrClosed))
+	}
+	return raysys.NewContext(t)
+}
+
+// Close cancels what runs, refuses what comes, deactivates the grains (OnDeactivate runs), and waits until all of that
+// is done or ctx ends; then the error says what still runs. Futures still open fail with ErrClosed. Further calls
+// wait for the first.
+func (n *Node) Close(ctx context.Context) error {
+	n.mu.Lock()
+	if n.state == stateClosing {
+		n.mu.Unlock()
+		select {
+		case <-n.closed:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("close: %w", context.Cause(ctx))
+		}
+	}
+	n.state = stateClosing
+	n.mu.Unlock()
+	defer close(n.closed)
+	n.top.Cancel(raysys.ErrClosed)
+	err := errors.Join(n.tasks.Close(ctx), n.grains.Close(ctx))
+	n.wheel.Stop()
+	n.actors.Shutdown()
+	n.log.Info("node closed", zap.String("node", string(n.cfg.Name)), zap.Error(err))
+	return err
+}
+
+// Name returns the node's id.
+func (n *Node) Name() raysys.NodeID { return n.cfg.Name }
+
+// Job returns the id of the run.
+func (n *Node) Job() raysys.JobID { return n.job.ID }
+
+// Namespace returns the namespace of the node's functions and grains.
+func (n *Node) Namespace() string { return n.cfg.Namespace }
+
+// Resources returns what the node offers.
+func (n *Node) Resources() raysys.Resources { return n.tasks.Resources() }
+
+// Actors returns the node's actor system, in which every worker and every activation has its PID.
+func (n *Node) Actors() *actor.ActorSystem { return n.actors }
+
+func (n *Node) unseen(work string, err error) {
+	n.log.Warn("failure nobody looked at", zap.String("work", work), zap.Error(err))
+}
+
+// Now, SetAlarm, ClearAlarm, Block, Unblock, Tasks and Grains are for the packages of this module.
+
+// Now implements raysys.Runtime.
+func (n *Node) Now() int64 { return n.wheel.Now() }
+
+// SetAlarm implements raysys.Runtime.
+func (n *Node) SetAlarm(a *raysys.Alarm) { n.wheel.Set(a) }
+
+// ClearAlarm implements raysys.Runtime.
+func (n *Node) ClearAlarm(a *raysys.Alarm) bool { return n.wheel.Clear(a) }
+
+// Block implements raysys.Runtime.
+func (n *Node) Block(t *raysys.Turn) {
+	n.tasks.Block(t)
+	if t.Kind() == raysys.TurnGrain {
+		n.grains.Block(t)
+	}
+}
+
+// Unblock implements raysys.Runtime.
+func (n *Node) Unblock(t *raysys.Turn) {
+	if t.Kind() == raysys.TurnGrain {
+		n.grains.Unblock(t)
+	}
+	n.tasks.Unblock(t)
+}
+
+// Tasks returns the engine that runs tasks.
+func (n *Node) Tasks() *tasks.Engine { return n.tasks }
+
+// Grains returns the engine that runs grains.
+func (n *Node) Grains() *grains.Engine { return n.grains }

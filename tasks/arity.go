@@ -1,0 +1,57 @@
+package tasks
+
+import (
+	"context"
+
+	"github.com/raysys/raysys"
+)
+
+// With returns a handle whose submissions have opts.
+func (k Task0[R]) With(opts ...raysys.Option) Task0[R] { return Task0[R]{k.t.With(opts...)} }
+
+// Go submits the task and returns its future at once; see Task.Go.
+func (k Task0[R]) Go(ctx context.Context) raysys.Ref[R] { return k.t.spec.submit(ctx, none{}, 1) }
+
+// With returns a handle whose submissions have opts.
+func (k Task2[A, B, R]) With(opts ...raysys.Option) Task2[A, B, R] {
+	return Task2[A, B, R]{k.t.With(opts...)}
+}
+
+// Go submits the task and returns its future at once; see Task.Go.
+func (k Task2[A, B, R]) Go(ctx context.Context, a A, b B) raysys.Ref[R] {
+	return k.t.spec.submit(ctx, args2[A, B]{a, b}, 1)
+}
+
+// On is Go with both parameters given by reference; see Task.On.
+func (k Task2[A, B, R]) On(ctx context.Context, a raysys.Ref[A], b raysys.Ref[B]) raysys.Ref[R] {
+	return on(ctx, k.t.spec, []raysys.RefValue{&a, &b}, func(to *args2[A, B]) error {
+		return first(take(ctx, a, &to.A), take(ctx, b, &to.B))
+	})
+}
+
+// With returns a handle whose submissions have opts.
+func (k Task3[A, B, C, R]) With(opts ...raysys.Option) Task3[A, B, C, R] {
+	return Task3[A, B, C, R]{k.t.With(opts...)}
+}
+
+// Go submits the task and returns its future at once; see Task.Go.
+func (k Task3[A, B, C, R]) Go(ctx context.Context, a A, b B, c C) raysys.Ref[R] {
+	return k.t.spec.submit(ctx, args3[A, B, C]{a, b, c}, 1)
+}
+
+// On is Go with the three parameters given by reference; see Task.On.
+func (k Task3[A, B, C, R]) On(ctx context.Context, a raysys.Ref[A], b raysys.Ref[B], c raysys.Ref[C]) raysys.Ref[R] {
+	return on(ctx, k.t.spec, []raysys.RefValue{&a, &b, &c}, func(to *args3[A, B, C]) error {
+		return first(take(ctx, a, &to.A), take(ctx, b, &to.B), take(ctx, c, &to.C))
+	})
+}
+
+// first returns the first error; all of errs have been computed, since taking ends a loan.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,323 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/queue"
+)
+
+// Config is what an Engine is given. The zero value of a field takes the default it names.
+type Config struct {
+	// Resources of this node. CPU 0 means runtime.GOMAXPROCS(0).
+	Resources raysys.Resources
+	// QueueTasks bounds the tasks that wait to start (default 1,000,000), QueueBytes the memory of their arguments
+	// beyond the records themselves (default 256 MiB).
+	QueueTasks int
+	QueueBytes int64
+	// Table is the function table of the system; handles of other tables are refused.
+	Table *raysys.Table
+	// Actors is the actor system the workers live in.
+	Actors *actor.ActorSystem
+}
+
+// Engine runs the tasks of one node: a first-come-first-served queue, a count of free CPUs, and workers that pull.
+//
+// A worker is a protoactor actor that is idle, without a goroutine, until it is told to pull; it then holds one CPU
+// and takes tasks until the queue is empty. Work is never assigned to a worker beforehand, so a short task does not
+// wait behind a long one while a CPU is free.
+type Engine struct {
+	cfg       Config
+	queue     *queue.Queue[raysys.Core]
+	props     *actor.Props
+	maxBytes  int64
+	total     need
+	roomUntil atomic.Uint64 // submissions may go on up to this count of Queue.Pushed; raised as tasks start
+	bytes     atomic.Int64  // of queued arguments
+	held      atomic.Int64  // tasks that wait for arguments or for the pause before a retry
+	closed    atomic.Bool
+
+	_         [40]byte
+	free      atomic.Int64 // CPU in thousandths; below zero while resumed tasks overlap (see Unblock)
+	searching atomic.Int32 // 1 while some worker looks for work, which then need not be woken
+	shaped    atomic.Int32 // waiting tasks that ask for other than one CPU
+
+	waiting atomic.Int32 // root submitters that wait for room
+	spare   atomic.Pointer[raysys.Slot]
+
+	mu     sync.Mutex // guards the rest
+	idle   []*worker
+	live   int // workers that are not stopped
+	shapes shapes
+	room   []chan struct{} // one per waiting submitter, closed when there may be room
+	done   sync.WaitGroup  // workers at work
+}
+
+const (
+	oneCPU = 1000
+	// maxDepth bounds how many tasks run in place on one goroutine, whose stack grows with each: past it the waiting
+	// task parks and a worker takes the child.
+	maxDepth = 200
+)
+
+// NewEngine makes the engine of one node. It starts nothing.
+func NewEngine(cfg Config) *Engine {
+	if cfg.Resources.CPU == 0 {
+		cfg.Resources.CPU = float64(runtime.GOMAXPROCS(0))
+	}
+	if cfg.QueueTasks == 0 {
+		cfg.QueueTasks = 1_000_000
+	}
+	if cfg.QueueBytes == 0 {
+		cfg.QueueBytes = 256 << 20
+	}
+	e := &Engine{cfg: cfg, queue: queue.New[raysys.Core](), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
+	e.free.Store(e.total.cpu)
+	e.shapes.free = e.total
+	e.roomUntil.Store(uint64(cfg.QueueTasks))
+	e.props = actor.PropsFromProducer(func() actor.Actor { return &worker{engine: e} })
+	return e
+}
+
+// Resources returns what the node offers.
+func (e *Engine) Resources() raysys.Resources { return e.cfg.Resources }
+
+// Queued returns the number of queue places taken by tasks that have not started; it may count some that were
+// started in place.
+func (e *Engine) Queued() int { return int(e.queue.Pushed() - e.queue.Popped()) }
+
+// FreeCPU returns the CPUs no task holds, below zero while tasks that resumed after a wait overlap others.
+func (e *Engine) FreeCPU() float64 { return float64(e.free.Load()) / oneCPU }
+
+// push queues a task that asks for one CPU and sees that a worker comes.
+func (e *Engine) push(c *raysys.Core) {
+	e.queue.Push(c)
+	e.wake()
+}
+
+// wake starts a worker if a CPU is free and none is looking for work already.
+func (e *Engine) wake() {
+	if e.searching.Load() != 0 || e.free.Load() < oneCPU {
+		return
+	}
+	if e.shaped.Load() != 0 && e.reserved() {
+		return
+	}
+	if !e.searching.CompareAndSwap(0, 1) {
+		return
+	}
+	if !e.takeCPU(oneCPU) {
+		e.searching.Store(0)
+		// The CPU went between the look and the grab. Whoever gives one back looks at the queue after that.
+		if e.free.Load() >= oneCPU && !e.queue.Empty() {
+			e.wake()
+		}
+		return
+	}
+	e.start(job{pull: true})
+}
+
+// takeCPU takes n thousandths if they are free.
+func (e *Engine) takeCPU(n int64) bool {
+	for n > 0 {
+		f := e.free.Load()
+		if f < n {
+			return false
+		}
+		if e.free.CompareAndSwap(f, f-n) {
+			return true
+		}
+	}
+	return true
+}
+
+// giveCPU returns n thousandths and lets waiting work use them.
+func (e *Engine) giveCPU(n int64) {
+	e.free.Add(n)
+	if e.shaped.Load() != 0 {
+		e.startShaped()
+	}
+	if !e.queue.Empty() {
+		e.wake()
+	}
+}
+
+// Block gives back the CPU of the task on the calling goroutine, which is about to park.
+func (e *Engine) Block(t *raysys.Turn) {
+	if s := t.Slot(); s != nil && s.Blocked.Add(1) == 1 && s.CPU > 0 {
+		e.giveCPU(s.CPU)
+	}
+}
+
+// Unblock takes the CPU again at once, even if that leaves less than none: a resumed task may hold what others wait
+// for (a mutex), so making it queue for a CPU could stop everything. The overlap ends as running tasks do, since
+// workers stop while free is below zero.
+func (e *Engine) Unblock(t *raysys.Turn) {
+	if s := t.Slot(); s != nil && s.Blocked.Add(-1) == 0 && s.CPU > 0 {
+		e.free.Add(-s.CPU)
+	}
+}
+
+// borrowSlot lets a goroutine that is no worker run a task in place: a driver's, or a grain's turn.
+func (e *Engine) borrowSlot() *raysys.Slot {
+	if !e.takeCPU(oneCPU) {
+		return nil
+	}
+	if s := e.spare.Swap(nil); s != nil {
+		return s
+	}
+	return &raysys.Slot{CPU: oneCPU}
+}
+
+func (e *Engine) returnSlot(s *raysys.Slot) {
+	if s.Blocked.Load() == 0 {
+		e.spare.Store(s)
+	}
+	e.giveCPU(oneCPU)
+}
+
+// hasRoom reports whether the queue takes another task.
+func (e *Engine) hasRoom() bool {
+	if e.bytes.Load() > e.maxBytes || e.held.Load()+int64(e.shaped.Load()) >= int64(e.cfg.QueueTasks) {
+		return false
+	}
+	pushed := e.queue.Pushed()
+	if pushed < e.roomUntil.Load() {
+		return true
+	}
+	until := e.queue.Popped() + uint64(e.cfg.QueueTasks)
+	e.roomUntil.Store(until)
+	return pushed < until
+}
+
+// waitRoom blocks a root submitter until the queue has room or ctx ends.
+func (e *Engine) waitRoom(ctx context.Context) error {
+	for {
+		ch := make(chan struct{})
+		e.mu.Lock()
+		e.waiting.Add(1)
+		e.room = append(e.room, ch)
+		e.mu.Unlock()
+		if e.hasRoom() || e.closed.Load() {
+			e.signalRoom()
+		}
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			e.signalRoom() // takes this one's registration away; the others look again
+			return fmt.Errorf("%w: the task queue is full (%d tasks, %d bytes of arguments) and the context ended while waiting for room: %w",
+				raysys.ErrOverloaded, e.Queued(), e.bytes.Load(), context.Cause(ctx))
+		}
+		if e.closed.Load() {
+			return raysys.ErrClosed
+		}
+		if e.hasRoom() {
+			return nil
+		}
+	}
+}
+
+func (e *Engine) signalRoom() {
+	e.mu.Lock()
+	list := e.room
+	e.room = nil
+	e.waiting.Add(-int32(len(list)))
+	e.mu.Unlock()
+	for _, ch := range list {
+		close(ch)
+	}
+}
+
+// started does the accounts of a task that left the queue.
+func (e *Engine) started(bytes int64) {
+	if bytes != 0 {
+		e.bytes.Add(-bytes)
+	}
+	if e.waiting.Load() != 0 {
+		e.signalRoom()
+	}
+}
+
+// Close refuses further tasks, drops the queued ones and waits until running ones have returned or ctx ends. The
+// caller has cancelled the turns the tasks came from.
+func (e *Engine) Close(ctx context.Context) error {
+	e.closed.Store(true)
+	e.signalRoom()
+	for c := e.queue.Pop(); c != nil; c = e.queue.Pop() {
+		c.Cancel(raysys.ErrClosed)
+	}
+	e.mu.Lock()
+	for _, w := range e.shapes.drain() {
+		w.core.Cancel(raysys.ErrClosed)
+	}
+	e.shaped.Store(0)
+	for _, w := range e.idle {
+		e.cfg.Actors.Root.Stop(w.pid)
+	}
+	e.live -= len(e.idle)
+	e.idle = nil
+	e.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() {
+		e.done.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close: tasks still run: %w", context.Cause(ctx))
+	}
+}
+
+// need is what one task asks for, in integers: CPU and GPU in thousandths.
+type need struct {
+	cpu, gpu, memory int64
+	custom           map[string]int64
+}
+
+func needOf(r raysys.Resources) need {
+	n := need{cpu: milli(r.CPU), gpu: milli(r.GPU), memory: r.Memory}
+	if len(r.Custom) > 0 {
+		n.custom = make(map[string]int64, len(r.Custom))
+		for k, v := range r.Custom {
+			n.custom[k] = milli(v)
+		}
+	}
+	return n
+}
+
+func milli(v float64) int64 { return int64(math.Round(v * 1000)) }
+
+// fits reports whether the node as a whole could ever run the task.
+func (e *Engine) fits(r raysys.Resources) error {
+	n := needOf(r)
+	var errs []error
+	over := func(name string, want, have int64) {
+		if want > have {
+			errs = append(errs, fmt.Errorf("%s %g of %g", name, float64(want)/1000, float64(have)/1000))
+		}
+	}
+	over("CPU", n.cpu, e.total.cpu)
+	over("GPU", n.gpu, e.total.gpu)
+	if n.memory > e.total.memory {
+		errs = append(errs, fmt.Errorf("Memory %d of %d bytes", n.memory, e.total.memory))
+	}
+	for k, v := range n.custom {
+		over(k, v, e.total.custom[k])
+	}
+	if errs == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: the task asks for more than any node has (%w): ask for less, or raise system.Config.Resources",
+		raysys.ErrNoCapacity, errors.Join(errs...))
+}

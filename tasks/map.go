@@ -1,0 +1,87 @@
+package tasks
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/raysys/raysys"
+)
+
+// Map submits the task for each of xs and returns the futures in the same order. It is Go in bulk: one allocation for
+// all records, one entry per CPU in the queue, and the ids that len(xs) calls of Go would get. The records are
+// freed together, when the last of the futures is gone.
+func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
+	s := k.spec
+	refs := make([]raysys.Ref[R], len(xs))
+	if len(xs) == 0 {
+		return refs
+	}
+	e, t, err := s.admit(ctx)
+	if err != nil {
+		failed := raysys.FailedRef[R](err)
+		for i := range refs {
+			refs[i] = failed
+		}
+		return refs
+	}
+	// What needs a look at each argument goes one by one.
+	if s.refs || !s.fixed || !s.common || s.opts.Deadline != 0 || t.Job().Inspect != nil || !e.hasRoom() {
+		for i, x := range xs {
+			refs[i] = s.submit(ctx, x, 1)
+		}
+		return refs
+	}
+	m := &bulk[A, R]{records: make([]record[A, R], len(xs))}
+	seq := t.NextN(len(xs))
+	for i := range m.records {
+		r := &m.records[i]
+		r.spec, r.arg = s, xs[i]
+		r.Init(r, t, seq+uint64(i), s.gated)
+		refs[i] = r.Ref()
+	}
+	// One entry per CPU: a worker that comes late still finds its share, one that is stuck in a long task keeps
+	// nobody from the rest.
+	for range min(len(xs), int(e.total.cpu/oneCPU)) {
+		entry := &bulkEntry[A, R]{bulk: m}
+		entry.Init(entry, t, 0, false)
+		e.push(&entry.Core)
+	}
+	return refs
+}
+
+// bulk is the work of one Map.
+type bulk[A, R any] struct {
+	next    atomic.Int64 // the first record nobody has looked at
+	_       [56]byte
+	records []record[A, R]
+}
+
+// bulkEntry is one place in the queue for a bulk.
+type bulkEntry[A, R any] struct {
+	raysys.Core
+	bulk *bulk[A, R]
+}
+
+// runAll implements batch. Workers take the records in strides: small enough that the last ones are shared.
+func (m *bulkEntry[A, R]) runAll(s *raysys.Slot, yield func() bool) bool {
+	n := int64(len(m.bulk.records))
+	for {
+		i := m.bulk.next.Add(1) - 1
+		if i >= n {
+			return true
+		}
+		if r := &m.bulk.records[i]; r.Start() {
+			r.run(s)
+		}
+		if yield() {
+			return false
+		}
+	}
+}
+
+func (m *bulkEntry[A, R]) run(*raysys.Slot)                        {}
+func (m *bulkEntry[A, R]) Name() string                            { return "map" }
+func (m *bulkEntry[A, R]) Help(*raysys.Turn) bool                  { return false }
+func (m *bulkEntry[A, R]) Expires() int64                          { return 0 }
+func (m *bulkEntry[A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) { return nil, nil }
+func (m *bulkEntry[A, R]) Break([]string) bool                     { return false }

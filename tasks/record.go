@@ -1,0 +1,256 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"runtime/debug"
+
+	"github.com/raysys/raysys"
+)
+
+// spec is what all submissions of one handle share.
+type spec[A, R any] struct {
+	*definition
+	fn     func(context.Context, A) (R, error)
+	opts   raysys.Options
+	need   need
+	common bool // asks for one CPU and nothing else: the common queue
+	gated  bool // results hold pointers
+}
+
+// record is one task: its future, its specification and its context in one allocation. For an int argument and an int
+// result that is 96 bytes. Options, children, deadlines and dependencies hang off its Turn, made when needed.
+type record[A, R any] struct {
+	raysys.Future[R]
+	spec *spec[A, R]
+	arg  A
+}
+
+// Name implements raysys.Work.
+func (r *record[A, R]) Name() string { return r.spec.entry.Name }
+
+// Expires implements raysys.Work.
+func (r *record[A, R]) Expires() int64 {
+	if t := r.OwnTurn(); t != nil {
+		return t.Deadline()
+	}
+	return 0
+}
+
+// Waits implements raysys.Work: a queued task waits for no turn, one whose arguments are not there waits for them.
+func (r *record[A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) {
+	if t := r.OwnTurn(); t != nil {
+		if d, ok := t.Host().(*deps); ok {
+			return nil, d.open()
+		}
+	}
+	return nil, nil
+}
+
+// Break implements raysys.Work: a task never gives way, since its function has not been called.
+func (r *record[A, R]) Break([]string) bool { return false }
+
+// Help implements raysys.Work. The task runs in place on the goroutine that waits for it: on the CPU of the waiting
+// task, or on a free one when a driver or a grain's turn waits.
+func (r *record[A, R]) Help(t *raysys.Turn) bool {
+	// A task with a deadline is not run in place: whoever waits must be able to leave when it passes.
+	if !r.spec.common || !r.Pending() || r.Expires() != 0 {
+		return false
+	}
+	e := engineOf(t)
+	slot, borrowed := t.Slot(), false
+	if slot == nil || slot.CPU != oneCPU {
+		if slot = e.borrowSlot(); slot == nil {
+			return false
+		}
+		borrowed = true
+	}
+	ran := slot.Depth.Load() < maxDepth && r.Start()
+	if ran {
+		slot.Depth.Add(1)
+		if t.Kind() == raysys.TurnRoot {
+			r.run(slot)
+		} else {
+			var b raysys.Blocked
+			prev := t.SetBlocked(&b, &r.Core)
+			r.run(slot)
+			t.RestoreBlocked(prev)
+		}
+		slot.Depth.Add(-1)
+	}
+	if borrowed {
+		e.returnSlot(slot)
+	}
+	return ran
+}
+
+// run executes the claimed task and settles it.
+func (r *record[A, R]) run(s *raysys.Slot) {
+	e := engineOf(r.Up())
+	var bytes int64
+	if !r.spec.fixed {
+		bytes = r.spec.size(&r.arg)
+	}
+	e.started(bytes)
+	if cause := r.cancelled(); cause != nil {
+		r.Cancel(cause)
+		return
+	}
+	r.SetHost(s)
+	v, err := r.call()
+	if err != nil {
+		r.failed(err)
+		return
+	}
+	if j := r.Up().Job(); j.Inspect != nil {
+		if v, err = raysys.HandOver(j, "result of task "+r.Name(), v); err != nil {
+			r.failed(err)
+			return
+		}
+	}
+	r.drop()
+	r.Resolve(v)
+}
+
+func (r *record[A, R]) cancelled() error {
+	if t := r.OwnTurn(); t != nil {
+		return t.Cancelled()
+	}
+	return r.Up().Cancelled()
+}
+
+// drop lets go of what the task needed, which its future may outlive by long.
+func (r *record[A, R]) drop() {
+	var zero A
+	r.arg = zero
+	if t := r.OwnTurn(); t != nil {
+		t.End()
+	}
+}
+
+// call runs user code and turns a panic, or the end of the goroutine, into an error.
+func (r *record[A, R]) call() (v R, err error) {
+	normal := false
+	defer func() {
+		if normal {
+			return
+		}
+		if p := recover(); p != nil {
+			err = r.taskError(&raysys.PanicError{Value: p}, debug.Stack())
+			return
+		}
+		// runtime.Goexit, as testing's FailNow calls: the goroutine is going away and nobody above will settle the
+		// future.
+		r.settleFailed(r.taskError(errGoexit, debug.Stack()))
+	}()
+	v, err = r.spec.fn(r, r.arg)
+	normal = true
+	if err != nil {
+		err = r.taskError(err, nil)
+	}
+	return v, err
+}
+
+var errGoexit = errors.New("the task ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")
+
+func (r *record[A, R]) taskError(err error, stack []byte) error {
+	attempt := 1
+	if t := r.OwnTurn(); t != nil {
+		attempt = t.Attempt()
+	}
+	return &raysys.TaskError{
+		Task: r.ID(), Function: r.Name(), Node: r.Up().Job().Node, Attempt: attempt, Err: err, Stack: stack,
+	}
+}
+
+// failed settles the task with err, or arranges another attempt.
+func (r *record[A, R]) failed(err error) {
+	// An error that only reports the task's own end is that end.
+	if cause := r.cancelled(); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		r.drop()
+		r.Cancel(cause)
+		return
+	}
+	o := &r.spec.opts
+	attempt := 1
+	if t := r.OwnTurn(); t != nil {
+		attempt = t.Attempt()
+	}
+	if o.RetryIf == nil || attempt > o.Retries || !accepts(o.RetryIf, err) {
+		r.settleFailed(err)
+		return
+	}
+	last, ok := r.Again(attempt + 1)
+	if !ok {
+		r.drop()
+		return
+	}
+	e := engineOf(r.Up())
+	e.held.Add(1)
+	last.End()
+	last.Cancel(errRetried) // what the failed attempt started is started again by the next, under the same ids
+	// A draw of its own, so that the task's Rand stays the same in every attempt.
+	id := r.ID()
+	pause := o.Pause(attempt, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
+	rt := r.Up().Runtime()
+	rt.SetAlarm(&raysys.Alarm{At: rt.Now() + int64(pause), Ring: r.ready})
+}
+
+func (r *record[A, R]) settleFailed(err error) {
+	r.drop()
+	r.Fail(err)
+}
+
+// accepts calls the user's RetryIf; one that panics accepts nothing.
+func accepts(f func(error) bool, err error) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	return f(err)
+}
+
+// Dropped is told that the task settled without having started; queued is false while it was held. Its queue place
+// stays until a worker passes it, its memory need not.
+func (r *record[A, R]) Dropped(queued bool) {
+	e := engineOf(r.Up())
+	if !queued {
+		e.held.Add(-1)
+		return
+	}
+	if !r.spec.fixed {
+		e.started(r.spec.size(&r.arg))
+	}
+	var zero A
+	r.arg = zero
+}
+
+var errRetried = errors.New("the attempt that submitted this failed, and its next attempt submits it again")
+
+// ready queues a task that was held: its arguments are there, or its pause is over.
+func (r *record[A, R]) ready() {
+	if !r.Unhold() {
+		return
+	}
+	e := engineOf(r.Up())
+	e.held.Add(-1)
+	r.enqueue(e)
+}
+
+// enqueue puts the task where workers find it. It must be startable.
+func (r *record[A, R]) enqueue(e *Engine) {
+	if e.closed.Load() {
+		r.Cancel(raysys.ErrClosed)
+		return
+	}
+	if !r.spec.fixed {
+		e.bytes.Add(r.spec.size(&r.arg))
+	}
+	if r.spec.common {
+		e.push(&r.Core)
+	} else {
+		e.pushShaped(&r.Core, r.spec.need)
+	}
+}

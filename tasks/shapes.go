@@ -1,0 +1,161 @@
+package tasks
+
+import (
+	"maps"
+	"slices"
+	"sort"
+
+	"github.com/raysys/raysys"
+)
+
+// Most tasks ask for one CPU and go through the lock-free queue. The others wait here, one list per shape of request,
+// so that a task whose GPU is taken holds up no task of another shape.
+
+// maxFreeRiders bounds the goroutines of tasks that ask for no CPU, which the count of CPUs does not bound.
+const maxFreeRiders = 10_000
+
+// shaped is one waiting task that asks for other than one CPU.
+type shaped struct {
+	core  *raysys.Core
+	need  need
+	stamp uint64 // Queue.Pushed at submission: tasks queued before it go first
+}
+
+// shapes is guarded by Engine.mu.
+type shapes struct {
+	free need // all but CPU, which is Engine.free
+	list map[string][]shaped
+}
+
+func (n need) key() string { return n.resources().String() }
+
+func (n need) resources() raysys.Resources {
+	r := raysys.Resources{CPU: float64(n.cpu) / 1000, GPU: float64(n.gpu) / 1000, Memory: n.memory}
+	if len(n.custom) > 0 {
+		r.Custom = map[string]float64{}
+		for k, v := range n.custom {
+			r.Custom[k] = float64(v) / 1000
+		}
+	}
+	return r
+}
+
+// has reports whether all but the CPU of n is free.
+func (s *shapes) has(n need) bool {
+	if n.gpu > s.free.gpu || n.memory > s.free.memory {
+		return false
+	}
+	for k, v := range n.custom {
+		if v > s.free.custom[k] {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *shapes) add(n need, sign int64) {
+	s.free.gpu += sign * n.gpu
+	s.free.memory += sign * n.memory
+	for k, v := range n.custom {
+		s.free.custom[k] += sign * v
+	}
+}
+
+// heads returns the shapes by the age of their oldest task.
+func (s *shapes) heads() []string {
+	keys := slices.Collect(maps.Keys(s.list))
+	sort.Slice(keys, func(i, j int) bool { return s.list[keys[i]][0].stamp < s.list[keys[j]][0].stamp })
+	return keys
+}
+
+func (s *shapes) push(w shaped) {
+	if s.list == nil {
+		s.list = map[string][]shaped{}
+	}
+	k := w.need.key()
+	s.list[k] = append(s.list[k], w)
+}
+
+func (s *shapes) pop(key string) {
+	l := s.list[key]
+	l[0] = shaped{}
+	if len(l) == 1 {
+		delete(s.list, key)
+	} else {
+		s.list[key] = l[1:]
+	}
+}
+
+func (s *shapes) drain() (all []shaped) {
+	for _, l := range s.list {
+		all = append(all, l...)
+	}
+	s.list = nil
+	return all
+}
+
+// pushShaped queues a task that asks for other than one CPU.
+func (e *Engine) pushShaped(c *raysys.Core, n need) {
+	e.mu.Lock()
+	e.shapes.push(shaped{core: c, need: n, stamp: e.queue.Pushed()})
+	e.mu.Unlock()
+	e.shaped.Add(1)
+	e.startShaped()
+}
+
+// startShaped starts every waiting shaped task whose request is free, oldest first.
+func (e *Engine) startShaped() {
+	for {
+		w, ok := e.takeShaped()
+		if !ok {
+			return
+		}
+		e.start(job{core: w.core, need: w.need})
+	}
+}
+
+func (e *Engine) takeShaped() (shaped, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, k := range e.shapes.heads() {
+		h := e.shapes.list[k][0]
+		switch {
+		case h.core.Settled(): // cancelled while it waited; popped below and dropped by its worker
+			h.need = need{}
+		case !e.shapes.has(h.need) || !e.takeCPU(h.need.cpu):
+			continue
+		case h.need.cpu == 0 && e.live-len(e.idle) >= maxFreeRiders:
+			continue
+		}
+		e.shapes.add(h.need, -1)
+		e.shaped.Add(-1)
+		e.shapes.pop(k)
+		return h, true
+	}
+	return shaped{}, false
+}
+
+// endShaped gives back what a shaped task held.
+func (e *Engine) endShaped(n need) {
+	e.mu.Lock()
+	e.shapes.add(n, +1)
+	e.mu.Unlock()
+	e.giveCPU(n.cpu)
+	if n.cpu == 0 && e.shaped.Load() != 0 {
+		e.startShaped()
+	}
+}
+
+// reserved reports whether free CPUs are being kept for a shaped task: one that lacks nothing but CPUs, and before
+// which every task of the common queue has started. Without this a steady stream of small tasks would starve it.
+func (e *Engine) reserved() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	popped := e.queue.Popped()
+	for k := range e.shapes.list {
+		if h := e.shapes.list[k][0]; h.stamp <= popped && h.need.cpu > 0 && !h.core.Settled() && e.shapes.has(h.need) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,237 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/raysys/raysys"
+)
+
+// host is what the runtime of a context must be to run tasks.
+type host interface{ Tasks() *Engine }
+
+func engineOf(t *raysys.Turn) *Engine { return t.Runtime().(host).Tasks() }
+
+// admit makes the checks of every submission and returns the engine and the turn to submit under.
+func (s *spec[A, R]) admit(ctx context.Context) (*Engine, *raysys.Turn, error) {
+	t, own, err := raysys.TurnOf(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
+	}
+	e := engineOf(t)
+	switch {
+	case s.entry.Table != e.cfg.Table:
+		return nil, nil, fmt.Errorf("submit: %w", s.entry.Unknown())
+	case s.opts.Err != nil:
+		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, s.opts.Err)
+	case e.closed.Load():
+		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, raysys.ErrClosed)
+	case !s.common:
+		if err := e.fits(s.opts.Resources); err != nil {
+			return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
+		}
+	}
+	if err := ended(ctx, t, own); err != nil {
+		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
+	}
+	if s.opts.Detached {
+		t = t.Detached()
+	}
+	return e, t, nil
+}
+
+func ended(ctx context.Context, t *raysys.Turn, own bool) error {
+	if err := t.Cancelled(); err != nil {
+		return err
+	}
+	if !own && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", raysys.ErrCancelled, context.Cause(ctx))
+	}
+	return nil
+}
+
+// submit is Go without the dependencies.
+func (s *spec[A, R]) submit(ctx context.Context, arg A, skip int) raysys.Ref[R] {
+	e, t, err := s.admit(ctx)
+	if err != nil {
+		return raysys.FailedRef[R](err)
+	}
+	if j := t.Job(); j.Inspect != nil {
+		if arg, err = raysys.HandOver(j, "argument of "+s.entry.String()+raysys.CallerPlace(skip+1), arg); err != nil {
+			return raysys.FailedRef[R](err)
+		}
+	}
+	r := &record[A, R]{spec: s, arg: arg}
+	r.Init(r, t, t.Next(), s.gated)
+	if s.opts.Deadline != 0 {
+		s.limit(r, t)
+	}
+	if s.refs {
+		if cores := s.dependencies(&r.arg); len(cores) > 0 {
+			if err := s.roomForHeld(ctx, e, t); err != nil {
+				return raysys.FailedRef[R](err)
+			}
+			d := r.hold(t, cores, nil)
+			r.OwnTurn().Pin(cores)
+			d.wait()
+			return r.Ref()
+		}
+	}
+	if !e.hasRoom() {
+		if err := s.overflow(ctx, e, t, r); err != nil {
+			return raysys.FailedRef[R](err)
+		}
+		if r.Settled() {
+			return r.Ref()
+		}
+	}
+	r.enqueue(e)
+	return r.Ref()
+}
+
+// limit gives the task a turn with its deadline.
+func (s *spec[A, R]) limit(r *record[A, R], t *raysys.Turn) {
+	r.SetOwn(raysys.NewTurn(raysys.TurnSpec{
+		Kind: raysys.TurnTask, Name: r.Name(), ID: r.ID(), Up: t, Attempt: 1,
+		Deadline: t.Runtime().Now() + int64(s.opts.Deadline),
+	}))
+}
+
+// overflow is what happens when the queue is full (rule C6). A driver waits for room. A task or a grain's turn must
+// not, or all CPUs could end up waiting for each other: it runs the child in place, or is told ErrOverloaded.
+func (s *spec[A, R]) overflow(ctx context.Context, e *Engine, t *raysys.Turn, r *record[A, R]) error {
+	if t.Kind() == raysys.TurnRoot {
+		if err := e.waitRoom(ctx); err != nil {
+			return fmt.Errorf("submit %s: %w", s.entry, err)
+		}
+		return nil
+	}
+	if r.Help(t) {
+		return nil
+	}
+	return s.full(e)
+}
+
+// roomForHeld is overflow for a task that waits for its arguments first, and so cannot run in place.
+func (s *spec[A, R]) roomForHeld(ctx context.Context, e *Engine, t *raysys.Turn) error {
+	if e.hasRoom() {
+		return nil
+	}
+	if t.Kind() != raysys.TurnRoot {
+		return s.full(e)
+	}
+	if err := e.waitRoom(ctx); err != nil {
+		return fmt.Errorf("submit %s: %w", s.entry, err)
+	}
+	return nil
+}
+
+func (s *spec[A, R]) full(e *Engine) error {
+	return fmt.Errorf("submit %s: %w: the task queue is full (%d tasks, %d bytes of arguments): submit fewer at a time, or raise system.Config.QueueTasks",
+		s.entry, raysys.ErrOverloaded, e.Queued(), e.bytes.Load())
+}
+
+// dependencies returns the futures that arg refers to with Ref fields, in the order of the fields.
+func (s *spec[A, R]) dependencies(arg *A) (cores []*raysys.Core) {
+	s.arg.Refs(reflect.ValueOf(arg).Elem(), func(v raysys.RefValue) {
+		if c := v.RefCore(); c != nil && v.IsDependency() {
+			cores = append(cores, c)
+		}
+	})
+	return cores
+}
+
+// With returns a handle whose submissions have opts. Keep it and reuse it; options that cannot be meant fail each
+// submission with ErrBadOption.
+func (k Task[A, R]) With(opts ...raysys.Option) Task[A, R] {
+	return Task[A, R]{newSpec(k.spec, opts)}
+}
+
+// Go submits the task and returns its future at once. A Ref inside arg is a dependency: the task starts when it is
+// there, and fails with its error, without running, when it failed; a Handle is passed as it is. arg is handed over:
+// do not change what it points to afterwards.
+//
+// Everything that can be wrong is reported through the future: ErrNoRuntime, ErrUnknownFunc, ErrBadOption,
+// ErrNoCapacity, ErrOverloaded, a context that has ended. When the queue is full, Go blocks in a driver until there
+// is room or ctx ends.
+func (k Task[A, R]) Go(ctx context.Context, arg A) raysys.Ref[R] { return k.spec.submit(ctx, arg, 1) }
+
+// On is Go with the parameter given by reference: the task starts when the value is there, without a Get here.
+// raysys.Ready turns a value into a reference.
+func (k Task[A, R]) On(ctx context.Context, arg raysys.Ref[A]) raysys.Ref[R] {
+	return on(ctx, k.spec, []raysys.RefValue{&arg}, func(a *A) error { return take(ctx, arg, a) })
+}
+
+// on submits a task whose parameters are the values behind refs. Each is borrowed now, so that the program may
+// release it right after, and taken by fill.
+func on[A, R any](ctx context.Context, s *spec[A, R], refs []raysys.RefValue, fill func(*A) error) raysys.Ref[R] {
+	e, t, err := s.admit(ctx)
+	if err != nil {
+		return raysys.FailedRef[R](err)
+	}
+	cores := make([]*raysys.Core, len(refs))
+	for i, v := range refs {
+		if cores[i] = v.RefCore(); cores[i] == nil {
+			return raysys.FailedRef[R](fmt.Errorf("submit %s: %w: parameter %d is the zero Ref", s.entry, raysys.ErrInvalidRef, i+1))
+		}
+	}
+	for i, v := range refs {
+		if err := v.(borrower).Borrow(); err != nil {
+			for _, b := range refs[:i] {
+				b.(borrower).Return()
+			}
+			return raysys.FailedRef[R](fmt.Errorf("submit %s: parameter %d: %w", s.entry, i+1, err))
+		}
+	}
+	r := &record[A, R]{spec: s}
+	r.Init(r, t, t.Next(), s.gated)
+	if s.opts.Deadline != 0 {
+		s.limit(r, t)
+	}
+	if err := s.roomForHeld(ctx, e, t); err != nil {
+		for _, v := range refs {
+			v.(borrower).Return()
+		}
+		return raysys.FailedRef[R](err)
+	}
+	d := r.hold(t, cores, nil)
+	d.fill = func() error {
+		if err := fill(&r.arg); err != nil || !s.refs {
+			return err
+		}
+		// The values may hold references themselves, which are dependencies too.
+		if more := s.dependencies(&r.arg); len(more) > 0 {
+			r.OwnTurn().Pin(more)
+			d2 := &deps{task: r, cores: more}
+			r.OwnTurn().SetKind(raysys.TurnTask, d2)
+			d.task = d2
+		}
+		return nil
+	}
+	d.wait()
+	return r.Ref()
+}
+
+// ready and settleFailed let deps wait for the references inside the values of another deps.
+func (d *deps) ready()                 { d.wait() }
+func (d *deps) settleFailed(err error) { d.task.settleFailed(err) }
+
+// borrower is the part of raysys.Ref that keeps a value readable between submission and start.
+type borrower interface {
+	Borrow() error
+	Return()
+}
+
+func take[A any](ctx context.Context, r raysys.Ref[A], to *A) error {
+	v, err := r.Take()
+	if err != nil {
+		return err
+	}
+	t, _, err := raysys.TurnOf(ctx)
+	if err != nil {
+		return err
+	}
+	*to, err = raysys.HandOver(t.Job(), "argument by reference", v)
+	return err
+}

@@ -1,0 +1,179 @@
+package tasks
+
+import (
+	"runtime"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys"
+)
+
+// worker is one actor that runs tasks. It holds CPUs from the moment it is told to start until it finds nothing more
+// to do, and has no goroutine in between.
+type worker struct {
+	engine *Engine
+	pid    *actor.PID
+	slot   raysys.Slot
+}
+
+// job is the one message a worker understands.
+type job struct {
+	pull bool         // take from the common queue until it is empty
+	core *raysys.Core // or run this one
+	need need
+}
+
+// runner is a Work that the engine can run once Core.Start has claimed it.
+type runner interface {
+	raysys.Work
+	run(s *raysys.Slot)
+}
+
+// start hands j, whose CPUs are taken, to an idle worker or a new one.
+func (e *Engine) start(j job) {
+	e.mu.Lock()
+	var w *worker
+	if n := len(e.idle); n > 0 {
+		w, e.idle = e.idle[n-1], e.idle[:n-1]
+	} else {
+		e.live++
+	}
+	e.done.Add(1)
+	e.mu.Unlock()
+	if w != nil {
+		e.cfg.Actors.Root.Send(w.pid, &j)
+		return
+	}
+	e.cfg.Actors.Root.Send(e.cfg.Actors.Root.Spawn(e.props), &j)
+}
+
+// Receive implements actor.Actor.
+func (w *worker) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		w.pid = ctx.Self()
+	case *job:
+		w.work(m)
+	}
+}
+
+// work ends in ended, also when user code ends the goroutine by runtime.Goexit: then this worker is lost with its
+// mailbox, and a new one takes its place.
+func (w *worker) work(j *job) {
+	returned := false
+	defer func() { w.ended(j, returned) }()
+	if j.pull {
+		w.slot.CPU = oneCPU
+		w.pull()
+	} else {
+		w.slot.CPU = j.need.cpu
+		if j.core.Start() {
+			j.core.Work().(runner).run(&w.slot)
+		}
+	}
+	returned = true
+}
+
+func (w *worker) ended(j *job, returned bool) {
+	e := w.engine
+	e.mu.Lock()
+	// Keep as many idle as there are CPUs; those made while tasks were blocked go at once.
+	keep := returned && !e.closed.Load() && len(e.idle) < int(e.total.cpu/oneCPU)+1
+	if keep {
+		e.idle = append(e.idle, w)
+	} else {
+		e.live--
+	}
+	e.mu.Unlock()
+	switch {
+	case !returned:
+		e.cfg.Actors.ProcessRegistry.Remove(w.pid) // its mailbox is gone and would never see a Stop
+	case !keep:
+		e.cfg.Actors.Root.Stop(w.pid)
+	}
+	if j.pull {
+		e.giveCPU(oneCPU)
+	} else {
+		e.endShaped(j.need)
+	}
+	e.done.Done()
+}
+
+// linger is how often a worker that found the queue empty looks again before it goes idle: some microseconds, which
+// spares a stream of small tasks the wake-up of a worker for each.
+const linger = 64
+
+// pull runs queued tasks until there are none, or until its CPU is owed to others.
+func (w *worker) pull() {
+	e := w.engine
+	looking := true // it was started as the one that searches
+	defer func() {
+		if looking {
+			e.searching.Store(0)
+		}
+	}()
+	for tries := 0; ; {
+		c := e.queue.Pop()
+		if c == nil {
+			if !looking {
+				if !e.searching.CompareAndSwap(0, 1) {
+					return // another worker looks
+				}
+				looking = true
+			}
+			if tries++; tries > linger || e.closed.Load() {
+				looking = false
+				e.searching.Store(0)
+				// A task pushed after the last look found somebody searching and woke nobody.
+				if e.queue.Empty() || !e.searching.CompareAndSwap(0, 1) {
+					return
+				}
+				looking, tries = true, 0
+				continue
+			}
+			for range 30 {
+				if !e.queue.Empty() {
+					break
+				}
+			}
+			if e.queue.Empty() {
+				runtime.Gosched()
+			}
+			continue
+		}
+		tries = 0
+		if looking {
+			looking = false
+			e.searching.Store(0)
+			if !e.queue.Empty() {
+				e.wake() // there is more than one task: let the next worker come
+			}
+		}
+		if b, ok := c.Work().(batch); ok {
+			if !b.runAll(&w.slot, w.owes) {
+				e.push(c)
+				return
+			}
+			continue
+		}
+		if c.Start() {
+			c.Work().(runner).run(&w.slot)
+		}
+		if w.owes() {
+			return
+		}
+	}
+}
+
+// owes reports whether the worker's CPU is due to others: to tasks that resumed after a wait, or to a task that
+// gathers several CPUs.
+func (w *worker) owes() bool {
+	e := w.engine
+	return e.free.Load() < 0 || (e.shaped.Load() != 0 && e.reserved())
+}
+
+// batch is the one queue entry of many tasks: Map puts one per CPU into the queue, and each worker that takes one
+// shares in the tasks until none is left (true), or until yield says that its CPU is due to others (false).
+type batch interface {
+	runAll(s *raysys.Slot, yield func() bool) bool
+}

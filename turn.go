@@ -1,0 +1,306 @@
+package raysys
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// TurnKind says what a turn runs.
+type TurnKind uint8
+
+// The kinds of turns.
+const (
+	TurnRoot  TurnKind = iota // a driver: system.Main, Node.Context
+	TurnTask                  // a running task
+	TurnGrain                 // one call on a grain
+)
+
+// Turn is the place that submissions come from: a driver, a running task, or one call on a grain. It numbers them,
+// hands cancellation and deadline down, and knows what it waits for. A task that submits nothing and is not
+// cancelled never gets one. For runtimes.
+//
+// A context derived from a turn's own (WithCancel, WithTimeout, WithValue of a declared key) stands for a derived
+// Turn, made once per context: it shares the sequence of its base and adds its own cancellation.
+type Turn struct {
+	job      *Job
+	kind     TurnKind
+	name     string
+	id       TaskID
+	base     *Turn                // the turn itself, or the one this is derived from
+	up       atomic.Pointer[Turn] // cancelled with it; shortened past turns that ended (scope.go)
+	outer    context.Context      // of a root turn: the caller's context
+	deadline int64                // on the runtime's clock, 0 for none
+	values   *Values
+	attempt  int
+	slot     atomic.Pointer[Slot] // of base: the CPU it runs on
+	host     any                  // of a grain turn: its activation
+
+	seq    atomic.Uint64 // of base: submissions so far
+	racy   atomic.Bool   // of base: goroutines submitted at the same time, so the order is not the program's
+	ended  atomic.Bool
+	failed atomic.Pointer[failure] // outcome of the future this turn computes
+	block  atomic.Pointer[Blocked] // of base: what it waits for
+	cause  atomic.Pointer[endCause]
+	last   atomic.Pointer[Turn] // the derived turn used last
+
+	mu         sync.Mutex // guards the fields below
+	watchers   *Watcher
+	link       *Watcher // this turn's own registration with linked
+	linked     *Turn
+	innerWatch *Watcher
+	inner      context.Context // backs Done for user code; nil until asked for
+	stop       context.CancelCauseFunc
+	alarm      Alarm
+	derived    map[derivedKey]*Turn
+	pins       []typed
+	rnd        *rand.Rand
+	done       <-chan struct{} // of a derived turn: the channel of its context
+}
+
+type endCause struct{ err error }
+
+type derivedKey struct {
+	done   <-chan struct{}
+	values *Values
+}
+
+// TurnSpec is what an engine says of a turn it makes.
+type TurnSpec struct {
+	Kind     TurnKind
+	Name     string
+	ID       TaskID
+	Up       *Turn
+	Deadline int64
+	Attempt  int
+	Host     any
+}
+
+// NewTurn makes the turn of work submitted by s.Up.
+func NewTurn(s TurnSpec) *Turn {
+	t := &Turn{
+		job: s.Up.job, kind: s.Kind, name: s.Name, id: s.ID, deadline: s.Deadline, values: s.Up.values,
+		attempt: s.Attempt, host: s.Host,
+	}
+	t.base = t
+	t.up.Store(s.Up)
+	return t
+}
+
+// NewRoot makes the turn of a driver. outer is the caller's context; up, which may be nil, is cancelled with the node.
+func NewRoot(job *Job, outer context.Context, up *Turn, id TaskID) *Turn {
+	t := &Turn{job: job, kind: TurnRoot, name: "driver", id: id, outer: outer}
+	t.base = t
+	t.up.Store(up)
+	if outer.Done() != nil {
+		context.AfterFunc(outer, func() { t.cancel(endError(context.Cause(outer))) })
+	}
+	return t
+}
+
+// Turn returns the turn of the work behind c, which is made now if nobody needed it before. It is called through the
+// work's own context, thus by a goroutine of the work, and so knows the slot that runs it.
+func (c *Core) Turn() *Turn {
+	t := c.turn()
+	if t.slot.Load() == nil && c.host != nil {
+		t.slot.Store(c.host)
+	}
+	return t
+}
+
+// turn is Turn for any goroutine.
+func (c *Core) turn() *Turn {
+	if t := c.own.Load(); t != nil {
+		return t
+	}
+	t := NewTurn(TurnSpec{
+		Kind: TurnTask, Name: c.work.Name(), ID: c.ID(), Up: c.up, Deadline: c.work.Expires(), Attempt: 1,
+	})
+	if s, ok := c.work.(interface{ Describe(*Turn) }); ok {
+		s.Describe(t)
+	}
+	if !c.own.CompareAndSwap(nil, t) {
+		return c.own.Load()
+	}
+	return t
+}
+
+// SetKind, used by Describe of grain calls, makes t the turn of a call on host.
+func (t *Turn) SetKind(k TurnKind, host any) { t.kind, t.host = k, host }
+
+// OwnTurn returns the work's turn if there is one.
+func (c *Core) OwnTurn() *Turn { return c.own.Load() }
+
+// SetOwn gives work its turn at submit, when an option or an argument needs one.
+func (c *Core) SetOwn(t *Turn) { c.own.Store(t) }
+
+type (
+	turnKey   struct{}
+	valuesKey struct{}
+)
+
+// TurnSource is a context that is a turn's own.
+type TurnSource interface{ Turn() *Turn }
+
+// TurnOf finds the turn that ctx belongs to. own is true when ctx is the turn's own context, so that everything that
+// ends it ends the turn. It fails with ErrNoRuntime, or with the reason ctx has ended.
+func TurnOf(ctx context.Context) (t *Turn, own bool, err error) {
+	if s, ok := ctx.(TurnSource); ok {
+		return s.Turn(), true, nil
+	}
+	if ctx == nil {
+		return nil, false, ErrNoRuntime
+	}
+	base, _ := ctx.Value(turnKey{}).(*Turn)
+	if base == nil {
+		return nil, false, ErrNoRuntime
+	}
+	return base.derive(ctx), false, nil
+}
+
+// derive returns the turn for a context derived from t's own.
+func (t *Turn) derive(ctx context.Context) *Turn {
+	done := ctx.Done()
+	values, _ := ctx.Value(valuesKey{}).(*Values)
+	if values == t.values && (done == nil || done == t.ownDone()) {
+		return t
+	}
+	if d := t.last.Load(); d != nil && d.done == done && d.values == values {
+		return d
+	}
+	key := derivedKey{done, values}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d := t.derived[key]
+	if d == nil {
+		d = &Turn{
+			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: values, attempt: t.attempt, done: done,
+		}
+		if at, ok := ctx.Deadline(); ok {
+			d.deadline = t.job.Runtime.Now() + int64(time.Until(at))
+		}
+		d.up.Store(t)
+		if t.derived == nil {
+			t.derived = map[derivedKey]*Turn{}
+		}
+		t.derived[key] = d
+		if done != nil {
+			// One registration per context, none per task.
+			context.AfterFunc(ctx, func() { t.derivedEnded(key, d, context.Cause(ctx)) })
+		}
+	}
+	t.last.Store(d)
+	return d
+}
+
+func (t *Turn) derivedEnded(key derivedKey, d *Turn, cause error) {
+	t.mu.Lock()
+	delete(t.derived, key)
+	t.mu.Unlock()
+	t.last.CompareAndSwap(d, nil)
+	// A context derived from a task's own ends with the task; what the task submitted under it goes on, as it does
+	// when submitted with the task's own context.
+	if cause == errTurnEnded {
+		d.ended.Store(true)
+		return
+	}
+	d.cancel(endError(cause))
+}
+
+// Next takes the next number of the turn's sequence.
+func (t *Turn) Next() uint64 {
+	b := t.base
+	n := b.seq.Load()
+	if b.seq.CompareAndSwap(n, n+1) {
+		return n
+	}
+	b.racy.Store(true)
+	return b.seq.Add(1) - 1
+}
+
+// NextN takes n numbers and returns the first.
+func (t *Turn) NextN(n int) uint64 { return t.base.seq.Add(uint64(n)) - uint64(n) }
+
+// Job returns what all turns of the run share.
+func (t *Turn) Job() *Job { return t.job }
+
+// Runtime returns the system that runs the turn.
+func (t *Turn) Runtime() Runtime { return t.job.Runtime }
+
+// Base returns the turn itself, or the one it is derived from.
+func (t *Turn) Base() *Turn { return t.base }
+
+// Kind says what the turn runs.
+func (t *Turn) Kind() TurnKind { return t.base.kind }
+
+// ID is the id of the work the turn runs.
+func (t *Turn) ID() TaskID { return t.id }
+
+// Name is the task's name, or kind/key.method.
+func (t *Turn) Name() string { return t.name }
+
+// Host is the activation a grain turn runs on.
+func (t *Turn) Host() any { return t.base.host }
+
+// Slot is the CPU the turn runs on, nil for one that holds none.
+func (t *Turn) Slot() *Slot { return t.base.slot.Load() }
+
+// Deadline is the turn's own deadline on the runtime's clock, 0 for none.
+func (t *Turn) Deadline() int64 { return t.deadline }
+
+// Attempt counts from 1.
+func (t *Turn) Attempt() int { return t.base.attempt }
+
+// Deterministic reports whether the turn's submissions were made in program order: false once two goroutines
+// submitted at the same time on one context without Branch.
+func (t *Turn) Deterministic() bool { return !t.base.racy.Load() }
+
+// Values are the declared request values the turn carries.
+func (t *Turn) Values() *Values { return t.values }
+
+// pinned reports whether the turn holds c for reading after a Release.
+func (t *Turn) pinned(c *Core) bool {
+	b := t.base
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.pins {
+		if p.coreOf() == c {
+			return true
+		}
+	}
+	return false
+}
+
+// Pin keeps the futures readable for this turn although the program releases them, until the turn ends.
+func (t *Turn) Pin(cores []*Core) {
+	b := t.base
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range cores {
+		if h, ok := c.holder(); ok {
+			h.pin()
+			b.pins = append(b.pins, h)
+		}
+	}
+}
+
+// detachedKey marks the derived turn that nothing above cancels but the node.
+var detachedKey = derivedKey{values: &Values{name: "detached"}}
+
+// Detached returns the turn under which work outlives t's cancellation: it numbers with t and ends with the node.
+func (t *Turn) Detached() *Turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d := t.derived[detachedKey]
+	if d == nil {
+		d = &Turn{job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: t.values, attempt: t.attempt}
+		d.up.Store(t.job.Top)
+		if t.derived == nil {
+			t.derived = map[derivedKey]*Turn{}
+		}
+		t.derived[detachedKey] = d
+	}
+	return d
+}

@@ -1,0 +1,37 @@
+package raysys
+
+import "context"
+
+// Values are the declared request values a turn carries, newest first. They are immutable. For runtimes.
+type Values struct {
+	next *Values
+	name string
+	v    any
+}
+
+// Key declares a request value that travels with every task and grain call submitted under a context that carries it:
+// a tenant, a trace tag. Declare keys as package variables with stable names; values must be encodable. Values set
+// with context.WithValue do not travel.
+type Key[T any] struct{ name string }
+
+// NewKey declares the request value name.
+func NewKey[T any](name string) Key[T] { return Key[T]{name} }
+
+// With returns a context under which submissions carry v.
+func (k Key[T]) With(ctx context.Context, v T) context.Context {
+	old, _ := ctx.Value(valuesKey{}).(*Values)
+	return context.WithValue(ctx, valuesKey{}, &Values{old, k.name, v})
+}
+
+// From returns the value that ctx carries.
+func (k Key[T]) From(ctx context.Context) (T, bool) {
+	vs, _ := ctx.Value(valuesKey{}).(*Values)
+	for ; vs != nil; vs = vs.next {
+		if vs.name == k.name {
+			v, ok := vs.v.(T)
+			return v, ok
+		}
+	}
+	var zero T
+	return zero, false
+}
