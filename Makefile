@@ -56,11 +56,12 @@ tools: need-go
 	@go -C tools/lint build -o $(CURDIR)/bin/ tool
 
 need-go:
-	@command -v go >/dev/null || { echo "make: missing go: install Go 1.26 or later" >&2; exit 1; }
+	$(if $(no-go),$(error missing: $(no-go)))
 
-# The race detector links C code. One line names everything that is missing.
 need-cc:
-	@miss=; command -v go >/dev/null || miss=" go (1.26 or later),"; \
-	cc=$$(go env CC 2>/dev/null || true); cc=$${cc%% *}; \
-	command -v "$${cc:-cc}" >/dev/null || miss="$$miss a C compiler ($${cc:-cc}; the race detector needs it),"; \
-	test -z "$$miss" || { echo "make test: missing$${miss%,}" >&2; exit 1; }
+	$(if $(no-go)$(no-cc),$(error missing: $(no-go)$(if $(no-go),$(if $(no-cc),$(comma) ))$(no-cc)))
+
+# One line names everything that is missing. The race detector links C code, so the tests need a compiler for it.
+comma := ,
+no-go = $(shell command -v go >/dev/null || echo 'go (1.26 or later)')
+no-cc = $(shell cc=$$(go env CC 2>/dev/null); cc=$${cc%% *}; command -v "$${cc:-cc}" >/dev/null || echo "a C compiler ($${cc:-cc}: the race detector needs it)")

@@ -132,9 +132,9 @@ func (d *decoder) count(major byte, what string, width int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if n > uint64(d.left()/width) {
+	if left := d.left(); n > uint64(left/width) {
 		d.off = start
-		return 0, d.fail("%d items cannot be in the %d bytes that are left", n, d.left())
+		return 0, d.fail("%d items cannot be in the %d bytes that follow", n, left)
 	}
 	return int(n), nil
 }

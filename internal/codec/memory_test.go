@@ -11,7 +11,7 @@ import (
 func TestNarrowInts(t *testing.T) {
 	in := []int32{0, 1, -1, math.MinInt32, math.MaxInt32}
 	data := appendSlowly(nil, unsafe.Pointer(&in[0]), len(in), 4, 8, true)
-	if want := (append(append(make([]byte, 8), 1, 0, 0, 0, 0, 0, 0, 0), bytes.Repeat([]byte{0xff}, 8)...)); !bytes.HasPrefix(data, want) {
+	if want := append(append(make([]byte, 8), 1, 0, 0, 0, 0, 0, 0, 0), bytes.Repeat([]byte{0xff}, 8)...); !bytes.HasPrefix(data, want) {
 		t.Errorf("got %x, want the prefix %x", data, want)
 	}
 	out := make([]int32, len(in))

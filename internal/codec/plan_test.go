@@ -42,8 +42,8 @@ type (
 	anyHolder struct{ Any any }
 	skips     struct {
 		Kept    int
-		Fn      func() `raysys:"-"`
-		private chan int
+		Fn      func()   `raysys:"-"`
+		private chan int `raysys:"-"`
 		_       func()
 	}
 	mistagged struct {
@@ -70,6 +70,9 @@ func (f *flavour) UnmarshalText(text []byte) error { *f = flavour(len(text)); re
 func (s smuggler) MarshalBinary() ([]byte, error)  { return nil, nil }
 func (s *smuggler) UnmarshalBinary([]byte) error   { return nil }
 
+// The unexported fields stand here to be refused.
+var _ = []any{hidden{inner: 0}, half{secret: 0}, closed{}.ref, deepClosed{}.list}
+
 func TestGoodTypes(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[bool](), reflect.TypeFor[int](), reflect.TypeFor[complex64](), reflect.TypeFor[string](),
@@ -81,6 +84,7 @@ func TestGoodTypes(t *testing.T) {
 		reflect.TypeFor[raysys.Ref[int]](), reflect.TypeFor[raysys.Handle[chan int]](), reflect.TypeFor[forest](),
 		reflect.TypeFor[carried](), reflect.TypeFor[envelope](), reflect.TypeFor[box[box[int]]](), reflect.TypeFor[struct{}](),
 		reflect.TypeFor[shape](), reflect.TypeFor[[]shape](), reflect.TypeFor[rich](),
+		reflect.TypeOf(skips{private: nil}),
 	} {
 		p, err := codec.PlanOf(typ)
 		if err != nil {
@@ -90,9 +94,6 @@ func TestGoodTypes(t *testing.T) {
 		if again, _ := codec.PlanOf(typ); again != p {
 			t.Errorf("%s: two plans for one type", typ)
 		}
-	}
-	if _, err := codec.PlanOf(reflect.TypeOf(skips{private: nil})); err == nil {
-		t.Error("skips: an unexported field without a tag passed")
 	}
 }
 
@@ -150,6 +151,9 @@ func TestBadTypes(t *testing.T) {
 type late interface{ late() }
 
 func TestRegistrationMayComeLate(t *testing.T) {
+	if _, ok := raysys.RegisteredName(reflect.TypeFor[late]()); ok {
+		t.Skip("a registration cannot be taken back, so that only the first run of a process shows it")
+	}
 	typ := reflect.TypeFor[box[late]]()
 	if _, err := codec.PlanOf(typ); err == nil {
 		t.Fatal("an unregistered interface passed")
@@ -165,6 +169,7 @@ func TestSize(t *testing.T) {
 		Name string
 		Data []float32
 	}
+	const word = int(unsafe.Sizeof(uintptr(0)))
 	x := inner{Name: "abc", Data: make([]float32, 3, 4)}
 	for _, tt := range []struct {
 		v    any
@@ -176,15 +181,15 @@ func TestSize(t *testing.T) {
 		{raysys.Ready(1), 0},
 		{"abc", 3},
 		{make([]float32, 3, 4), 16},
-		{[]string{"ab", "c"}, 2*16 + 3},
+		{[]string{"ab", "c"}, 2*word*2 + 3},
 		{[2]string{"ab", "c"}, 3},
 		{x, 3 + 16},
 		{&x, int(unsafe.Sizeof(x)) + 3 + 16},
 		{(*inner)(nil), 0},
 		{map[int32]int32{1: 1, 2: 2}, 16},
-		{map[string][]byte{"ab": {1, 2, 3}}, 16 + 24 + 2 + 3},
+		{map[string][]byte{"ab": {1, 2, 3}}, word*2 + word*3 + 2 + 3},
 		{box[shape]{circle{2}}, 8},
-		{box[shape]{&label{"four"}}, 8 + 16 + 4},
+		{box[shape]{&label{"four"}}, word + word*2 + 4},
 		{box[shape]{}, 0},
 	} {
 		p, err := codec.PlanOf(reflect.TypeOf(tt.v))

@@ -1,7 +1,6 @@
 package codec_test
 
 import (
-	"context"
 	"errors"
 	"reflect"
 	"strings"
@@ -225,21 +224,5 @@ func TestRefsRefused(t *testing.T) {
 	refs := []*raysys.Core{had.RefCore()}
 	if out, err := codec.Append([]byte("pre"), &mixed, &refs); err == nil || string(out) != "pre" || len(refs) != 1 {
 		t.Errorf("after an error dst is %q, with %d refs, and err %v", out, len(refs), err)
-	}
-}
-
-func TestDecodedRefIsLive(t *testing.T) {
-	in := struct{ R raysys.Ref[string] }{raysys.Ready("value")}
-	var refs []*raysys.Core
-	data, err := codec.Append(nil, &in, &refs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	in.R = raysys.Ref[string]{}
-	if err := codec.Decode(data, &in, refs); err != nil {
-		t.Fatal(err)
-	}
-	if v, err := in.R.Get(context.Background()); v != "value" {
-		t.Errorf("%q, %v", v, err)
 	}
 }

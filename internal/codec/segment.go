@@ -99,9 +99,6 @@ func (s *segment) append(dst []byte, p unsafe.Pointer, _ pass) ([]byte, error) {
 
 func (s *segment) appendBody(dst []byte, p unsafe.Pointer) ([]byte, error) {
 	data, n := s.numbers(p)
-	if cap(dst)-len(dst) < 6+n*s.wire && len(dst) < 64 { // one allocation, exact, for the usual call with a short dst
-		dst = append(make([]byte, 0, len(dst)+6+n*s.wire), dst...)
-	}
 	dst = append(append(dst, s.code), rawPad[:]...)
 	return s.appendNumbers(dst, data, n), nil
 }

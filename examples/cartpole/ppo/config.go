@@ -17,20 +17,21 @@ type Config struct {
 	// the same bits (on one CPU architecture: others round differently).
 	Seed uint64
 
-	// Hidden is the width of the two hidden layers of each net. Default 64: the
-	// smallest power of two that learns cart-pole on every seed tried, and what
-	// the PPO paper used for its control tasks.
+	// Hidden is the width of the two hidden layers of each net. Default 64, as
+	// in the PPO paper's control tasks. Cart-pole needs less: it learns with 16
+	// as well, in about as many steps.
 	Hidden int
 
-	// LearningRate is Adam's step at the start. Default 0.0025: some eight times the
-	// customary 3e-4, because 100k environment steps leave only about a thousand
-	// gradient steps; annealing and TargetKL hold it back where that is too much.
+	// LearningRate is Adam's step at the start. Default 0.0025: some eight
+	// times the customary 3e-4, which also learns, in twice the steps. Annealing
+	// and TargetKL hold it back where that is too much.
 	LearningRate float64
 
 	// AnnealSteps is the number of environment steps over which the learning
 	// rate falls linearly to a tenth of its start, where it stays. Default
-	// 100,000, the budget of the task; negative: constant. Without it a policy
-	// that has reached the limit of 500 is now and then thrown off it again.
+	// 100,000, the budget of the task; negative: constant. Of seeds 1 to 20,
+	// left to learn for 100k steps, two fell below 475 again without it, none
+	// with it.
 	AnnealSteps int
 
 	// Gamma is the discount per step. Default 0.99: a horizon of 100 steps, two
@@ -49,13 +50,16 @@ type Config struct {
 	// none.
 	Entropy float64
 
-	// Epochs is the number of passes over the trajectories of one update.
-	// Default 10.
+	// Epochs is the largest number of passes over the trajectories of one
+	// update. Default 6: with 10 the steps needed are the same, the slowest seed
+	// is slower, and an update takes longer.
 	Epochs int
 
 	// Minibatch is the number of steps in one gradient. Default 128. The batch
 	// is cut into equal parts of about this size, so no part is a mere rest
-	// whose noise would count as much as a full one.
+	// whose noise would count as much as a full one. The default keeps every
+	// product below the size from which gonum spreads it over goroutines (four
+	// blocks of 64 by 64), so that an update uses the one CPU its task was given.
 	Minibatch int
 
 	// MaxGradNorm bounds the norm of each net's gradient. Default 0.5; negative:
@@ -64,7 +68,8 @@ type Config struct {
 	MaxGradNorm float64
 
 	// TargetKL ends an update early, after the first epoch whose mean divergence
-	// from the policy that acted exceeds it. Default 0.03; negative: never.
+	// from the policy that acted exceeds it. Default 0.015,
+	// within the customary 0.01 to 0.03; negative: never.
 	TargetKL float64
 }
 
@@ -87,10 +92,10 @@ func (c Config) withDefaults() Config {
 	or(&c.Lambda, 0.95)
 	or(&c.Clip, 0.2)
 	or(&c.Entropy, 0.01)
-	orInt(&c.Epochs, 10)
+	orInt(&c.Epochs, 6)
 	orInt(&c.Minibatch, 128)
 	or(&c.MaxGradNorm, 0.5)
-	or(&c.TargetKL, 0.03)
+	or(&c.TargetKL, 0.015)
 	return c
 }
 

@@ -2,8 +2,6 @@ package ppo_test
 
 import (
 	"flag"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -13,62 +11,102 @@ import (
 	"github.com/raysys/raysys/examples/cartpole/ppo"
 )
 
-var seeds = flag.Int("seeds", 1, "seeds")
+// seeds asks for more than the one run of the test suite:
+//
+//	go test ./examples/cartpole/ppo -run TestLearnsSequentially -v -args -seeds 20
+var seeds = flag.Int("seeds", 1, "learn with seeds 1 to this")
 
-func envF(k string, d float64) float64 {
-	if v, err := strconv.ParseFloat(os.Getenv(k), 64); err == nil {
-		return v
+// The shape of an iteration of the distributed program, and its budget.
+const (
+	rollouts     = 8
+	rolloutSteps = 256
+	budget       = 100_000
+)
+
+// TestLearnsSequentially runs what the distributed program runs, in one
+// goroutine. It stops like it too: once the sampled policy's mean return over an
+// iteration reaches the goal, the greedy policy plays 100 fresh episodes, and
+// their mean decides. Asking the training returns first makes that decision
+// nearly always one of one evaluation; picking the best of many would flatter.
+func TestLearnsSequentially(t *testing.T) {
+	for seed := range uint64(*seeds) {
+		learns(t, seed+1)
 	}
-	return d
 }
 
-func TestTune(t *testing.T) {
-	for seed := uint64(1); seed <= uint64(*seeds); seed++ {
-		c := ppo.Config{Seed: seed, LearningRate: envF("LR", 0), Entropy: envF("ENT", 0), Epochs: int(envF("EPOCHS", 0)), Minibatch: int(envF("MB", 0)), TargetKL: envF("KL", 0), Gamma: envF("GAMMA", 0), Lambda: envF("LAMBDA", 0), AnnealSteps: int(envF("ANNEAL", 0)), MaxGradNorm: envF("NORM", 0), Clip: envF("CLIP", 0), Hidden: int(envF("HID", 0))}
-		e := env.NewCartPole()
-		l, err := ppo.NewLearner(c, e.Spec())
+func learns(t *testing.T, seed uint64) {
+	const episodes = 100
+	goal := env.NewCartPole().Spec().Solved
+	begin := time.Now()
+	l := newLearner(t, ppo.Config{Seed: seed})
+	for iteration := 0; l.State().Steps < budget; iteration++ {
+		s, err := l.Update(collect(l.Weights(), seed, iteration))
 		if err != nil {
 			t.Fatal(err)
 		}
-		begin := time.Now()
-		var roll, upd, ev time.Duration
-		solved := false
-		steps, evals := 0, 0
-		best := 0.0
-		for it := 0; steps < 100_000; it++ {
-			var trajs []ppo.Trajectory
-			a := time.Now()
-			for k := range int(envF("K", 8)) {
-				trajs = append(trajs, ppo.Rollout(l.Weights(), e, int(envF("STEPS", 256)), ppo.Stream(seed, it, k)))
-			}
-			roll += time.Since(a)
-			a = time.Now()
-			s, err := l.Update(trajs)
-			upd += time.Since(a)
-			if err != nil {
-				t.Fatal(err)
-			}
-			steps = s.TotalSteps
-			if os.Getenv("V") != "" {
-				t.Logf("%+v", s)
-			}
-			if s.MeanReturn >= envF("GATE", 200) {
-				a = time.Now()
-				m := stat.Mean(ppo.Evaluate(l.Weights(), e, 100, ppo.Stream(seed, it, 1000)), nil)
-				ev += time.Since(a)
-				evals++
-				best = max(best, m)
-				if os.Getenv("V") != "" {
-					t.Logf("  EVAL %v", m)
-				}
-				if m >= 475 {
-					solved = true
-					if os.Getenv("ALL") == "" {
-						break
-					}
-				}
-			}
+		if s.MeanReturn < goal {
+			continue
 		}
-		t.Logf("seed %2d solved %v steps %6d best %.1f wall %.2fs roll %.2f upd %.2f eval %.2f (%d)", seed, solved, steps, best, time.Since(begin).Seconds(), roll.Seconds(), upd.Seconds(), ev.Seconds(), evals)
+		rng := ppo.Stream(seed, iteration, rollouts)
+		mean := stat.Mean(ppo.Evaluate(l.Weights(), env.NewCartPole(), episodes, rng), nil)
+		t.Logf("seed %2d: %6d steps, %2d updates, mean return %5.1f sampled, %5.1f greedy, %.2f s",
+			seed, s.TotalSteps, s.Version, s.MeanReturn, mean, time.Since(begin).Seconds())
+		if mean >= goal {
+			return
+		}
 	}
+	t.Errorf("seed %d: not learned within %d steps", seed, budget)
+}
+
+func BenchmarkAct(b *testing.B) {
+	p := ppo.NewPolicy(ppo.NewWeights(env.NewCartPole().Spec(), 64, 1))
+	rng := ppo.Stream(1, 0, 0)
+	obs := []float64{0.1, 0.2, 0.05, -0.1}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Act(obs, rng)
+	}
+}
+
+func BenchmarkGreedy(b *testing.B) {
+	p := ppo.NewPolicy(ppo.NewWeights(env.NewCartPole().Spec(), 64, 1))
+	obs := []float64{0.1, 0.2, 0.05, -0.1}
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Greedy(obs)
+	}
+}
+
+func BenchmarkRollout(b *testing.B) {
+	w := ppo.NewWeights(env.NewCartPole().Spec(), 64, 1)
+	steps := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		steps += ppo.Rollout(w, env.NewCartPole(), rolloutSteps, ppo.Stream(1, 0, steps)).Steps()
+	}
+	b.ReportMetric(float64(steps)/b.Elapsed().Seconds(), "steps/s")
+}
+
+// BenchmarkUpdate reports, beside the time of one update, the rate in rows of one
+// pass: rows times epochs over time.
+func BenchmarkUpdate(b *testing.B) {
+	// No target, so that every update makes all its epochs.
+	start := newLearner(b, ppo.Config{TargetKL: -1})
+	trajs := collect(start.Weights(), 1, 0)
+	rows := 0
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		l, err := ppo.Resume(start.State())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		s, err := l.Update(trajs)
+		if err != nil {
+			b.Fatal(err)
+		}
+		rows += s.Steps * s.Epochs
+	}
+	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
 }

@@ -67,8 +67,8 @@ func clippedSurrogate(ratio, adv, clip float64) (surrogate, slope float64) {
 }
 
 // valueLoss returns the sum of half the squared errors and writes the gradient
-// of their mean to grad. It is not clipped: that helps nowhere it was measured
-// (Andrychowicz et al. 2021, section 3.2).
+// of their mean to grad. It is not clipped as some implementations do: that was
+// found to hurt (Andrychowicz et al. 2021, "What matters in on-policy RL").
 func valueLoss(grad, predicted blas64.General, returns []float64) float64 {
 	var sum float64
 	scale := 1 / float64(predicted.Rows)
