@@ -17,8 +17,7 @@ help: ## list the targets
 build: need-go ## build bin/raysys
 	go build -o bin/raysys ./cmd/raysys
 
-test: need-cc ## lint, then all tests with the race detector, shuffled
-	@$(MAKE) --no-print-directory lint
+test: need-cc lint ## lint, then all tests with the race detector, shuffled
 	CGO_ENABLED=1 go test -race -shuffle=on ./...
 
 race: need-cc ## tests with the race detector alone: COUNT=200 PKG=./internal/wheel
@@ -53,7 +52,7 @@ clean: ## remove what the targets made here
 
 # go build leaves a tool that is up to date alone, and rebuilds one that an older Go built.
 tools: need-go
-	@go -C tools/lint build -o $(CURDIR)/bin/ tool
+	@go -C tools/lint build -o ../../bin/ tool
 
 need-go:
 	$(if $(no-go),$(error missing: $(no-go)))

@@ -1,0 +1,42 @@
+// Package raysys is Ray for Go on virtual actors: a program defines tasks (stateless functions) and grains (stateful
+// virtual actors), every call returns a typed future at once, and the runtime places the work and moves the values.
+//
+// This package is the vocabulary the others share: the reference and the verbs on it, options, errors, ids.
+//
+//	                 Go, On, Map                        Get, Wait
+//	your code ──► tasks  ──────────► Ref[T] ◄──────────────────── your code
+//	         └──► grains ──────────►   │
+//	          Call, On                 └─► an argument of the next task or call
+//
+// The nouns:
+//
+//   - A Ref[T] refers to a value that exists now or later. Get waits for it; State tells how it stands without
+//     fetching it; a Ref inside a task's argument is a dependency that the task waits for before it takes a CPU; a
+//     Handle[T] is a Ref that is passed on without being waited for.
+//   - A Table is the set of functions that may be called. Define fills the one of the process.
+//   - A Job is one run of a driver; task ids derive from it and from the order of submissions, so a run with a fixed
+//     seed repeats.
+//
+// What you must keep to:
+//
+//  1. Pass the ctx you were given. It carries the runtime, the deadline, the cancellation and the values of Key; values
+//     of context.WithValue do not reach the task. Without a runtime in ctx everything fails with ErrNoRuntime.
+//  2. Do not change what you handed over: arguments, results and Put values are handed over inside a process, and
+//     copied between processes. The testkit finds a program that does.
+//
+// A program, whole:
+//
+//	var square = tasks.Define("square", func(ctx context.Context, x int) (int, error) { return x * x, nil })
+//
+//	func main() {
+//		system.Main(func(ctx context.Context) error {
+//			v, err := square.Go(ctx, 7).Get(ctx)
+//			fmt.Println(v, err) // 49 <nil>
+//			return err
+//		})
+//	}
+//
+// Identifiers marked 'for runtimes' are what the packages of this module need of each other; programs leave them alone.
+//
+// Not here yet: several processes, streams, several results per task, priorities, durable state.
+package raysys

@@ -1,0 +1,102 @@
+package testkit
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+)
+
+// strict is the raysys.Inspector of a Kit: what changes hands is encoded, the other side gets what the bytes decode
+// to, and the original is watched.
+type strict struct {
+	mu      sync.Mutex // guards the rest
+	watched []handed
+	reports []string
+}
+
+// handed is a value that was handed over, as it was then.
+type handed struct {
+	place string
+	value reflect.Value // a pointer to the original
+	plan  *codec.Plan
+	bytes []byte
+}
+
+// maxWatched bounds the memory of a long test: beyond it the oldest value is checked and let go.
+const maxWatched = 4096
+
+func newStrict() *strict { return &strict{} }
+
+// HandOver implements raysys.Inspector.
+func (s *strict) HandOver(place string, v any) (any, error) {
+	if v == nil {
+		return nil, nil
+	}
+	plan, err := codec.PlanOf(reflect.TypeOf(v))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", raysys.ErrEncode, place, err)
+	}
+	orig := reflect.New(plan.Type())
+	orig.Elem().Set(reflect.ValueOf(v))
+	var refs []*raysys.Core
+	b, err := plan.Append(nil, orig.Elem(), &refs)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", raysys.ErrEncode, place, err)
+	}
+	copied := reflect.New(plan.Type())
+	if err := plan.Decode(b, copied.Elem(), refs); err != nil {
+		return nil, fmt.Errorf("%w: %s: it does not come back from its own encoding: %w", raysys.ErrEncode, place, err)
+	}
+	if !plan.Fixed() { // a value without pointers was copied with the call, so nobody can change it
+		s.watch(handed{place, orig, plan, b})
+	}
+	return copied.Elem().Interface(), nil
+}
+
+func (s *strict) watch(h handed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watched = append(s.watched, h)
+	if len(s.watched) > maxWatched {
+		s.checkLocked(s.watched[0])
+		s.watched[0] = handed{}
+		s.watched = s.watched[1:]
+	}
+}
+
+// changed checks every value still watched and returns all reports. What the program does after this is not seen.
+func (s *strict) changed() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, h := range s.watched {
+		s.checkLocked(h)
+	}
+	s.watched = nil
+	return s.reports
+}
+
+func (s *strict) checkLocked(h handed) {
+	var refs []*raysys.Core
+	now, err := h.plan.Append(nil, h.value.Elem(), &refs)
+	if err == nil && bytes.Equal(now, h.bytes) {
+		return
+	}
+	was := reflect.New(h.plan.Type())
+	if h.plan.Decode(h.bytes, was.Elem(), refs) != nil {
+		was = reflect.New(h.plan.Type())
+	}
+	s.reports = append(s.reports, fmt.Sprintf("the %s was changed after it was handed over: copy what you keep and change\n  was %s\n  is  %s",
+		h.place, show(was.Elem()), show(h.value.Elem())))
+}
+
+func show(v reflect.Value) string {
+	s := fmt.Sprintf("%+v", v.Interface())
+	if len(s) > 200 {
+		s = s[:200] + "..."
+	}
+	return s
+}
