@@ -11,22 +11,25 @@
 //
 //  1. A method needs no lock: turns of one grain never run at the same time. It must not leave a goroutine behind that
 //     touches the struct.
+//
 //  2. Calls from one goroutine to one grain start in the order they were made. Grain calls wait for no Ref in their
 //     argument; On takes its place in the order when its reference is ready.
+//
 //  3. A call has a deadline of 30 s unless With says otherwise. A call chain that comes back to a grain that waits for
 //     it is refused with the chain (ErrCycle), or admitted where Reentrant was declared.
+//
 //  4. The struct lives as long as the activation: idle ones go after 15 minutes (OnDeactivate runs) and start from
 //     zero (OnActivate runs) when called again. State that survives comes later.
 //
-//	type Counter struct{ n int }
-//	func (c *Counter) Add(ctx context.Context, d int) (int, error) { c.n += d; return c.n, nil }
+//     type Counter struct{ n int }
+//     func (c *Counter) Add(ctx context.Context, d int) (int, error) { c.n += d; return c.n, nil }
 //
-//	var (
-//		counters = grains.Define[Counter]("counter")
-//		add      = grains.Method(counters, "add", (*Counter).Add)
-//	)
+//     var (
+//     counters = grains.Define[Counter]("counter")
+//     add      = grains.Method(counters, "add", (*Counter).Add)
+//     )
 //
-//	v, err := add.Call(ctx, counters.Get("alice"), 5).Get(ctx)
+//     v, err := add.Call(ctx, counters.Get("alice"), 5).Get(ctx)
 //
 // Every activation is a protoactor actor with a PID, and a kind's choice for panics is protoactor's supervision.
 package grains

@@ -11,17 +11,20 @@
 //
 //  1. A task may run more than once when the system fails, and when RetryIf accepts its error; write it so that this
 //     does no harm.
+//
 //  2. A task is cancelled with the context it was submitted under (Detached opts out). It learns of it through its own
 //     ctx; its future does not wait for that.
+//
 //  3. Ids count the submissions made on a task's ctx. Goroutines of a task that submit concurrently take
 //     raysys.Branch(ctx, i) each.
+//
 //  4. With its own ctx, a waiting task or driver may run the task it waits for on its own goroutine. Do not hold a lock
 //     over a Get that the awaited task needs too.
 //
-//	var square = tasks.Define("square", func(ctx context.Context, x int) (int, error) { return x * x, nil })
+//     var square = tasks.Define("square", func(ctx context.Context, x int) (int, error) { return x * x, nil })
 //
-//	refs := square.Map(ctx, []int{1, 2, 3})
-//	values, err := raysys.GetAll(ctx, refs).Values() // 1 4 9
+//     refs := square.Map(ctx, []int{1, 2, 3})
+//     values, err := raysys.GetAll(ctx, refs).Values() // 1 4 9
 //
 // A task asks for one CPU unless raysys.CPU and its siblings say otherwise. Streams, several results and priorities
 // are not here yet.

@@ -112,8 +112,6 @@ func (l *Learner) Update(trajs []Trajectory) (Stats, error) {
 
 	next := l.state.successor(rows)
 	c := next.Config
-	// The rate of this update is that of its first step.
-	rate := c.rate(l.state.Steps)
 	all := gather(trajs, rows, c)
 	stats := newStats(trajs, all)
 	standardize(all.advantages)
@@ -130,7 +128,7 @@ func (l *Learner) Update(trajs []Trajectory) (Stats, error) {
 		var valueSum float64
 		for p := range parts {
 			b := l.mini.take(all, order[p*rows/parts:(p+1)*rows/parts])
-			valueSum += l.descend(&next, b, rate, &terms)
+			valueSum += l.descend(&next, b, &terms)
 		}
 		stats.Epochs++
 		stats.record(terms, valueSum)
@@ -142,7 +140,7 @@ func (l *Learner) Update(trajs []Trajectory) (Stats, error) {
 		return Stats{}, fmt.Errorf("update %d: %w", next.Weights.Version, ErrDiverged)
 	}
 	l.state = next
-	stats.Version, stats.TotalSteps, stats.LearningRate = next.Weights.Version, next.Steps, rate
+	stats.Version, stats.TotalSteps = next.Weights.Version, next.Steps
 	return stats, nil
 }
 
@@ -159,20 +157,20 @@ func (s State) successor(steps int) State {
 }
 
 // descend makes one gradient step of each net on a minibatch.
-func (l *Learner) descend(s *State, b batch, rate float64, terms *policyTerms) (valueSum float64) {
+func (l *Learner) descend(s *State, b batch, terms *policyTerms) (valueSum float64) {
 	c, rows := s.Config, b.obs.Rows
 	logits := l.policy.forward(s.Weights.Policy, b.obs, l.onPolicy)
 	policyLoss(l.policy.output(l.onPolicy, rows), logits, b.actions, b.logProbs, b.advantages,
 		c.Clip, max(c.Entropy, 0), l.logProbs, terms)
 	l.policy.backward(s.Weights.Policy, b.obs, l.onPolicy, l.gradP)
 	clipNorm(l.gradP, c.MaxGradNorm)
-	s.Policy.Step(s.Weights.Policy, l.gradP, rate)
+	s.Policy.Step(s.Weights.Policy, l.gradP, c.LearningRate)
 
 	predicted := l.value.forward(s.Weights.Value, b.obs, l.onValue)
 	valueSum = valueLoss(l.value.output(l.onValue, rows), predicted, b.returns)
 	l.value.backward(s.Weights.Value, b.obs, l.onValue, l.gradV)
 	clipNorm(l.gradV, c.MaxGradNorm)
-	s.Value.Step(s.Weights.Value, l.gradV, rate)
+	s.Value.Step(s.Weights.Value, l.gradV, c.LearningRate)
 	return valueSum
 }
 

@@ -60,8 +60,8 @@ func Rollout(w Weights, e env.Env, steps int, rng *rand.Rand) Trajectory {
 // for the activations to stay in the first-level cache.
 const valueRows = 32
 
-// values evaluates the rows of obs. In batches this costs half of what it does
-// one by one, and nothing needs a value before the episode is over.
+// values evaluates the rows of obs. In batches this costs less than half of
+// what it does one by one, and nothing needs a value before the episode is over.
 func values(w Weights, obs []float64) []float64 {
 	n := w.valueNet()
 	p := n.newPass(valueRows)

@@ -22,9 +22,6 @@ type Stats struct {
 	// ExplainedVariance is the share of the returns' variance the value net had
 	// foreseen: 1 all of it, 0 none, below 0 worse than the mean.
 	ExplainedVariance float64
-
-	// LearningRate is the rate this update used.
-	LearningRate float64
 }
 
 // newStats reports on trajectories before they are learned from; advantages in
