@@ -29,8 +29,10 @@
 //	traj := ppo.Rollout(learner.Weights(), env.NewCartPole(), 256, ppo.Stream(1, 0, 0))
 //	stats, err := learner.Update([]ppo.Trajectory{traj})
 //
-// With the zero Config cart-pole counts as learned after 18,000 to 32,000 steps
-// with each of the seeds 1 to 20, about a second on one core.
+// With the zero Config cart-pole is learned after 19,000 to 30,000 steps with each
+// of the seeds 1 to 20, in one to two seconds on one core:
+//
+//	go test ./examples/cartpole/ppo -run TestLearnsSequentially -v -args -seeds 20
 //
 // What it does not do: continuous actions, recurrent nets, images, correction
 // for trajectories many versions old, normalisation of observations or rewards.

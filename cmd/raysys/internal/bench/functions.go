@@ -1,0 +1,70 @@
+package bench
+
+import (
+	"context"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/tasks"
+)
+
+// functions is the table of what the rows call. It is the benchmark's own, apart from what else the binary defines.
+var functions = raysys.NewTable()
+
+// raw is the work of one task, and of one operation of the raw limits: as little as there can be.
+func raw(x int) int { return x + 1 }
+
+var increment = tasks.DefineIn(functions, "increment", func(_ context.Context, x int) (int, error) { return raw(x), nil })
+
+// makeList returns n objects by reference.
+var makeList = tasks.DefineIn(functions, "make-list", func(ctx context.Context, n int) ([]raysys.Ref[int], error) {
+	refs := make([]raysys.Ref[int], n)
+	for i := range refs {
+		refs[i] = raysys.Put(ctx, i)
+	}
+	return refs, nil
+})
+
+// addends is an argument that is all references: the task starts when every one of them is there.
+type addends struct{ Refs []raysys.Ref[int] }
+
+var sum = tasks.DefineIn(functions, "sum", func(ctx context.Context, a addends) (int, error) {
+	total := 0
+	for _, r := range a.Refs {
+		v, err := r.Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		total += v
+	}
+	return total, nil
+})
+
+// gates holds CPUs in tasks until the row opens them. It does not go through arguments, since a channel cannot travel;
+// the row runs in one process by its nature.
+type gates struct {
+	closed chan struct{} // closed by the row
+	busy   chan struct{} // one message from each task that holds a CPU
+}
+
+var gateKey = make(chan gates, 1) // hands one run's gates to the tasks it starts, one receive each
+
+var hold = tasks.Define0In(functions, "hold", func(ctx context.Context) (int, error) {
+	g := <-gateKey
+	g.busy <- struct{}{}
+	<-g.closed
+	return 0, nil
+})
+
+// counter is the grain of the actor rows: one word of state.
+type counter struct{ n int }
+
+func (c *counter) add(_ context.Context, d int) (int, error) {
+	c.n += d
+	return c.n, nil
+}
+
+var (
+	counters = grains.DefineIn[counter](functions, "counter")
+	add      = grains.Method(counters, "add", (*counter).add)
+)
