@@ -111,7 +111,7 @@ func (c *Core) Hold() { c.word.Or(flagHeld) }
 func (c *Core) Unhold() bool {
 	for {
 		w := c.word.Load()
-		if w&(phaseMask|flagHeld) != phasePending|flagHeld {
+		if w&(phaseMask|flagHeld) != flagHeld {
 			return false
 		}
 		if c.word.CompareAndSwap(w, w&^flagHeld) {
@@ -139,7 +139,7 @@ func (c *Core) Again(attempt int) (last *Turn, ok bool) {
 		if w&phaseMask != phaseRunning {
 			return nil, false
 		}
-		if c.word.CompareAndSwap(w, w&^phaseMask|phasePending|flagHeld) {
+		if c.word.CompareAndSwap(w, w&^phaseMask|flagHeld) {
 			return last, true
 		}
 	}
@@ -255,7 +255,7 @@ type Resolved interface{ Resolved(w *Waiter) }
 // Subscribe arranges that to.Resolved(w) is called when c settles. It returns false, and does nothing, when c has
 // settled already.
 func (c *Core) Subscribe(w *Waiter, to Resolved) bool {
-	w.core, w.to = c, to
+	w.core, w.to, w.alarm.Ring = c, to, nil
 	c.mu.Lock()
 	for {
 		old := c.word.Load()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 )
 
 // Get returns the value, waiting for it if need be. The error is typed: a *TaskError when user code failed, or one
@@ -34,19 +35,43 @@ func (r Ref[T]) Get(ctx context.Context) (T, error) {
 }
 
 // parker is a goroutine that waits: for a future, for the end of its own turn, or for the end of the scope the
-// future was submitted under. Whatever happens pokes the channel, and the goroutine looks again.
+// future was submitted under. Whatever happens pokes the channel, and the goroutine looks again; a poke too many
+// does no harm, which is what lets parkers be used again.
 type parker struct {
-	poke   chan struct{} // capacity 1, never closed
-	waiter Waiter
-	watch  [2]Watcher
-	block  Blocked
-	one    [1]*Core
+	poke     chan struct{} // capacity 1, never closed
+	waiter   Waiter
+	watch    [2]Watcher
+	block    Blocked
+	one      [1]*Core
+	resolved atomic.Bool // the settler is done with waiter
 }
 
-func newParker() *parker { return &parker{poke: make(chan struct{}, 1)} }
+// newParker takes a parker that an earlier wait of the same job is done with, or makes one. They stay within a job,
+// since a channel must not leave the bubble of a virtual test.
+func newParker(j *Job) *parker {
+	if p, ok := j.parkers.Get().(*parker); ok {
+		return p
+	}
+	return &parker{poke: make(chan struct{}, 1)}
+}
+
+// recycle gives p back if nobody can still hold a part of it: the settler said so, no watcher was used, and no search
+// for cycles may be reading block.
+func (p *parker) recycle(j *Job) {
+	if !p.resolved.Load() || p.watch[0].fire != nil || p.watch[1].fire != nil || p.block.on != nil {
+		return
+	}
+	p.resolved.Store(false)
+	p.one[0] = nil
+	p.waiter.core, p.waiter.to = nil, nil
+	j.parkers.Put(p)
+}
 
 // Resolved implements Resolved.
-func (p *parker) Resolved(*Waiter) { p.wake() }
+func (p *parker) Resolved(*Waiter) {
+	p.resolved.Store(true)
+	p.wake()
+}
 
 func (p *parker) wake() {
 	select {
@@ -60,7 +85,7 @@ func await(ctx context.Context, t *Turn, own bool, c *Core) error {
 	if own && c.work.Help(t) && c.Settled() {
 		return nil
 	}
-	p := newParker()
+	p := newParker(t.job)
 	if !c.Subscribe(&p.waiter, p) {
 		return nil
 	}
@@ -68,8 +93,10 @@ func await(ctx context.Context, t *Turn, own bool, c *Core) error {
 	err := p.park(ctx, t, own, c.up, p.one[:], 1, c.Settled)
 	if err != nil {
 		c.Unsubscribe(&p.waiter)
+		return err
 	}
-	return err
+	p.recycle(t.job)
+	return nil
 }
 
 // park blocks the goroutine of t until done reports true or ctx ends. on are the futures it waits for, need how many
@@ -86,7 +113,11 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, scope *Turn, on []
 	rt.Block(b)
 	defer rt.Unblock(b)
 
-	var ended <-chan struct{}
+	// A driver's turn is above all and ends with its context or the node, a task's or grain's is watched.
+	var ended, closed <-chan struct{}
+	if b.kind == TurnRoot {
+		closed = t.job.Closed
+	}
 	if own && t.outer == nil {
 		// The turn's own context: watching the turn avoids making a channel for it.
 		if t.Watch(&p.watch[0], p.wake) {
@@ -107,6 +138,11 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, scope *Turn, on []
 	for {
 		select {
 		case <-p.poke:
+		case <-closed:
+			if !done() {
+				return ErrClosed
+			}
+			return nil
 		case <-ended:
 			if !done() {
 				return endError(context.Cause(ctx))

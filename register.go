@@ -28,11 +28,11 @@ func Register[T any](name string) struct{} {
 	oldN, hasType := registered.byType[t]
 	switch {
 	case hasName && oldT != t:
-		DefaultTable.Add("type", name, 0, fmt.Errorf("Register[%s]: the name belongs to %s", t, oldT), 1)
+		DefaultTable.Add("type", name, 0, fmt.Errorf("register type %s: the name belongs to %s", t, oldT), 1)
 	case hasType && oldN != name:
-		DefaultTable.Add("type", name, 0, fmt.Errorf("Register[%s]: the type is registered as %q", t, oldN), 1)
+		DefaultTable.Add("type", name, 0, fmt.Errorf("register type %s: the type is registered as %q", t, oldN), 1)
 	case name == "":
-		DefaultTable.Add("type", name, 0, fmt.Errorf("Register[%s]", t), 1)
+		DefaultTable.Add("type", name, 0, fmt.Errorf("register type %s", t), 1)
 	default:
 		registered.byName[name], registered.byType[t] = t, name
 	}

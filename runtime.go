@@ -1,5 +1,7 @@
 package raysys
 
+import "sync"
+
 // Runtime is what the verbs of this package need from the system that runs the work. It is implemented by
 // system.Node; programs never call it. For runtimes.
 type Runtime interface {
@@ -45,6 +47,9 @@ type Job struct {
 	Top       *Turn                        // ends with the node; above every driver's turn
 	Inspect   Inspector                    // nil outside strict mode
 	Unseen    func(work string, err error) // told of a failure that nobody looked at; nil to ignore
+	Closed    <-chan struct{}              // closed when the node closes, for drivers that wait
+
+	parkers sync.Pool // of *parker
 }
 
 // HandOver passes v through the job's inspector, if there is one.

@@ -94,7 +94,7 @@ func (k *counter) Resolved(*Waiter) {
 }
 
 func awaitMany[T any](ctx context.Context, t *Turn, own bool, refs []Ref[T], need int) error {
-	k := &counter{parker: newParker(), waiters: make([]Waiter, len(refs))}
+	k := &counter{parker: &parker{poke: make(chan struct{}, 1)}, waiters: make([]Waiter, len(refs))}
 	k.left.Store(int32(need))
 	cores := make([]*Core, len(refs))
 	for i, r := range refs {
@@ -123,7 +123,7 @@ func AsCompleted[T any](ctx context.Context, refs []Ref[T]) iter.Seq2[int, Ref[T
 		if err != nil {
 			return
 		}
-		q := &arrivals{parker: newParker(), waiters: make([]Waiter, len(refs))}
+		q := &arrivals{parker: &parker{poke: make(chan struct{}, 1)}, waiters: make([]Waiter, len(refs))}
 		cores := make([]*Core, 0, len(refs))
 		defer func() {
 			for i := range q.waiters {

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/raysys/raysys"
 )
 
@@ -18,7 +16,6 @@ type activation struct {
 	mailbox
 	kind    *boundKind
 	key     string
-	pid     *actor.PID
 	id      string // of the PID: kind/key$n
 	state   any    // *G; nil before OnActivate and after OnDeactivate
 	failed  error  // OnActivate's, for the calls that wait
@@ -26,6 +23,7 @@ type activation struct {
 	used    atomic.Uint32
 	inner   atomic.Int32                // interleaved turns that have not ended
 	current atomic.Pointer[raysys.Core] // the call whose turn it is
+	hook    atomic.Pointer[raysys.Turn] // of OnActivate or OnDeactivate while it runs
 	gate    atomic.Pointer[gate]        // made by the first turn that waits
 }
 
@@ -50,12 +48,10 @@ func (a *activation) spawn() {
 	e.spawnMu.Lock()
 	defer e.spawnMu.Unlock()
 	e.spawning = a
-	pid, err := a.kind.root.SpawnNamed(a.kind.props, a.id)
-	if err != nil {
+	if _, err := a.kind.root.SpawnNamed(a.kind.props, a.id); err != nil {
 		// The id carries a serial number that is never reused.
 		panic(fmt.Sprintf("raysys: spawn %s: %v", a.id, err))
 	}
-	a.pid = pid
 }
 
 // post queues a message from the runtime itself, beyond the mailbox's bound.
@@ -76,18 +72,13 @@ func (a *activation) context(what string) (context.Context, *raysys.Turn) {
 
 // activate makes the G and prepares it.
 func (a *activation) activate() {
-	a.failed = nil
 	g := a.kind.def.make()
 	if act, ok := g.(Activator); ok {
-		ctx, t := a.context("OnActivate")
-		err := guard(func() error { return act.OnActivate(ctx) })
-		t.End()
-		if err != nil {
-			a.failed = fmt.Errorf("%s/%s: %w: %w", a.kind.def.name, a.key, ErrActivation, err)
+		if err := a.runHook("OnActivate", act.OnActivate); err != nil {
 			return
 		}
 	}
-	a.state = g
+	a.failed, a.state = nil, g
 }
 
 // deactivate ends the G.
@@ -98,30 +89,44 @@ func (a *activation) deactivate() {
 	}
 	a.waitInner()
 	if d, ok := g.(Deactivator); ok {
-		ctx, t := a.context("OnDeactivate")
-		err := guard(func() error { return d.OnDeactivate(ctx) })
-		t.End()
-		if err != nil && a.kind.engine.cfg.Unseen != nil {
-			a.kind.engine.cfg.Unseen(a.kind.def.name+"/"+a.key+".OnDeactivate", err)
-		}
+		_ = a.runHook("OnDeactivate", d.OnDeactivate)
 	}
 	a.state = nil
 }
 
-// guard turns a panic of a hook into its error.
-func guard(f func() error) (err error) {
+// runHook runs a hook as a turn of its own and sees to its failure: an error, a panic or the end of its goroutine.
+func (a *activation) runHook(name string, f func(context.Context) error) (err error) {
+	ctx, t := a.context(name)
+	a.hook.Store(t)
 	normal := false
 	defer func() {
-		if normal {
-			return
+		if !normal {
+			if p := recover(); p != nil {
+				err = &raysys.PanicError{Value: p}
+			} else {
+				err = errGoexit
+			}
 		}
-		if p := recover(); p != nil {
-			err = &raysys.PanicError{Value: p}
+		a.hook.Store(nil)
+		t.End()
+		if err != nil {
+			a.hookFailed(name, err)
 		}
 	}()
-	err = f()
+	err = f(ctx)
 	normal = true
 	return err
+}
+
+func (a *activation) hookFailed(name string, err error) {
+	switch {
+	case name == "OnActivate":
+		a.failed = fmt.Errorf("%s/%s: %w: %w", a.kind.def.name, a.key, ErrActivation, err)
+		// Calls that wait already fail with that; this follows them in the mailbox, so that the next one tries again.
+		a.post(&mail{msg: passivate{force: true}})
+	case a.kind.engine.cfg.Unseen != nil:
+		a.kind.engine.cfg.Unseen(a.kind.def.name+"/"+a.key+"."+name, err)
+	}
 }
 
 // close takes the activation out of the directory for good; only its own turn calls it, after deactivate. Calls that
@@ -192,6 +197,9 @@ func (a *activation) perform(c turn) (panicked any) {
 }
 
 func (a *activation) endTurn() {
+	if now := a.kind.epoch.Load(); a.used.Load() != now { // a long turn does not count as idle time
+		a.used.Store(now)
+	}
 	a.current.Store(nil)
 	if g := a.gate.Load(); g != nil {
 		g.endMain()
@@ -279,6 +287,9 @@ func (g *gate) endMain() {
 
 // turns returns the turns the activation is in.
 func (a *activation) turns() (ts []*raysys.Turn) {
+	if t := a.hook.Load(); t != nil {
+		ts = append(ts, t)
+	}
 	if c := a.current.Load(); c != nil {
 		if t := c.OwnTurn(); t != nil {
 			ts = append(ts, t)

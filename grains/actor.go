@@ -38,6 +38,9 @@ func (h *hostActor) Receive(ctx actor.Context) {
 		}
 	case pull:
 		a := h.find(ctx.Self())
+		if a == nil {
+			return // it has left
+		}
 		if panicked := a.pool.work(a); panicked != nil && h.kind.def.onPanic != KeepOnPanic {
 			panic(supervised{panicked})
 		}
@@ -56,10 +59,22 @@ func (h *hostActor) Receive(ctx actor.Context) {
 		}
 	case *actor.Stopping:
 		if a := h.find(ctx.Self()); a != nil {
-			a.deactivate()
-			a.leave()
+			h.stopping(ctx, a)
 		}
 	}
+}
+
+// stopping ends the activation, also when OnDeactivate ends the goroutine: protoactor then does not get to the rest.
+func (h *hostActor) stopping(ctx actor.Context, a *activation) {
+	normal := false
+	defer func() {
+		if !normal {
+			ctx.ActorSystem().ProcessRegistry.Remove(ctx.Self())
+		}
+		a.leave()
+	}()
+	a.deactivate()
+	normal = true
 }
 
 // find returns the activation of a PID: its id is kind/key$serial.
@@ -67,7 +82,10 @@ func (h *hostActor) find(pid *actor.PID) *activation {
 	key := pid.Id[len(h.kind.def.name)+1:]
 	key = key[:strings.LastIndexByte(key, '$')]
 	if h.kind.def.workers > 0 {
-		return h.kind.pool(key).find(pid.Id)
+		if p, ok := h.kind.pools.Load(key); ok {
+			return p.(*pool).find(pid.Id)
+		}
+		return nil
 	}
 	s := h.kind.shard(key)
 	s.RLock()

@@ -47,8 +47,8 @@ type host interface{ Grains() *Engine }
 
 func engineOf(t *raysys.Turn) *Engine { return t.Runtime().(host).Grains() }
 
-// prepare makes the checks of every call and the record.
-func (m *method[G, A, R]) prepare(ctx context.Context, id ID) (*Engine, *call[G, A, R], error) {
+// admit makes the checks of every call and returns the turn to submit under.
+func (m *method[G, A, R]) admit(ctx context.Context, id ID) (*Engine, *raysys.Turn, error) {
 	t, own, err := raysys.TurnOf(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, err)
@@ -73,9 +73,13 @@ func (m *method[G, A, R]) prepare(ctx context.Context, id ID) (*Engine, *call[G,
 	if m.opts.Detached {
 		t = t.Detached()
 	}
-	c := &call[G, A, R]{method: m}
-	c.mail.msg = c
-	c.Init(c, t, t.Next(), m.gated)
+	return e, t, nil
+}
+
+// prepare fills the record. w is the call itself, or what it is part of.
+func (c *call[G, A, R]) prepare(w raysys.Work, m *method[G, A, R], e *Engine, t *raysys.Turn) {
+	c.method, c.mail.msg = m, c
+	c.Init(w, t, t.Next(), m.gated)
 	switch {
 	case m.opts.NoLimit:
 	case m.opts.Deadline != 0:
@@ -83,15 +87,16 @@ func (m *method[G, A, R]) prepare(ctx context.Context, id ID) (*Engine, *call[G,
 	default:
 		c.until = e.cfg.Now() + int64(defaultDeadline)
 	}
-	return e, c, nil
 }
 
 func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A, skip int) raysys.Ref[R] {
-	e, c, err := m.prepare(ctx, id)
+	e, t, err := m.admit(ctx, id)
 	if err != nil {
 		return raysys.FailedRef[R](err)
 	}
-	if j := c.Up().Job(); j.Inspect != nil {
+	c := &call[G, A, R]{}
+	c.prepare(c, m, e, t)
+	if j := t.Job(); j.Inspect != nil {
 		if arg, err = raysys.HandOver(j, "argument of "+m.entry.Name+raysys.CallerPlace(skip+1), arg); err != nil {
 			return raysys.FailedRef[R](err)
 		}
@@ -103,45 +108,59 @@ func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A, skip int) ra
 	return c.Ref()
 }
 
-// pending is a call that waits for its argument.
-type pending[G, A, R any] struct {
-	call   *call[G, A, R]
+// onCall is a call that waits for its argument first.
+type onCall[G, A, R any] struct {
+	call[G, A, R]
 	engine *Engine
 	key    string
-	arg    raysys.Ref[A]
+	ref    raysys.Ref[A]
 	waiter raysys.Waiter
+	needs  atomic.Pointer[raysys.Core] // of ref, while it waits
+}
+
+// Waits implements raysys.Work.
+func (o *onCall[G, A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) {
+	if c := o.needs.Load(); c != nil {
+		return nil, []*raysys.Core{c}
+	}
+	return o.call.Waits()
 }
 
 func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg raysys.Ref[A]) raysys.Ref[R] {
 	if arg.IsZero() {
 		return raysys.FailedRef[R](fmt.Errorf("call %s: %w: the argument is the zero Ref", m.entry.Name, raysys.ErrInvalidRef))
 	}
-	e, c, err := m.prepare(ctx, id)
+	e, t, err := m.admit(ctx, id)
 	if err != nil {
 		return raysys.FailedRef[R](err)
 	}
 	if err := arg.Borrow(); err != nil {
 		return raysys.FailedRef[R](fmt.Errorf("call %s: %w", m.entry.Name, err))
 	}
-	p := &pending[G, A, R]{call: c, engine: e, key: id.Key, arg: arg}
-	if !arg.RefCore().Subscribe(&p.waiter, p) {
-		p.Resolved(nil)
+	o := &onCall[G, A, R]{engine: e, key: id.Key, ref: arg}
+	o.prepare(o, m, e, t)
+	o.needs.Store(arg.RefCore())
+	if !arg.RefCore().Subscribe(&o.waiter, o) {
+		o.Resolved(nil)
 	}
-	return c.Ref()
+	return o.Ref()
 }
 
 // Resolved implements raysys.Resolved: the argument is there, so the call takes its place.
-func (p *pending[G, A, R]) Resolved(*raysys.Waiter) {
-	v, err := p.arg.Take()
+func (o *onCall[G, A, R]) Resolved(*raysys.Waiter) {
+	v, err := o.ref.Take()
 	if err == nil {
-		v, err = raysys.HandOver(p.call.Up().Job(), "argument by reference of "+p.call.method.entry.Name, v)
+		v, err = raysys.HandOver(o.Up().Job(), "argument by reference of "+o.method.entry.Name, v)
 	}
+	// The result must not keep the argument.
+	o.ref, o.waiter = raysys.Ref[A]{}, raysys.Waiter{}
+	o.needs.Store(nil)
 	if err == nil {
-		p.call.arg = v
-		err = p.engine.deliver(p.call.method.kind, p.key, p.call)
+		o.arg = v
+		err = o.engine.deliver(o.method.kind, o.key, &o.call)
 	}
 	if err != nil {
-		p.call.Fail(err)
+		o.Fail(err)
 	}
 }
 
@@ -174,7 +193,11 @@ func (c *call[G, A, R]) Break(chain []string) bool {
 	if c.method.reentrant && c.act.Load().admitChain(c) {
 		return true
 	}
-	return c.Fail(&CycleError{Chain: chain})
+	// Claimed first: a call that has started or was refused meanwhile closes no cycle any more.
+	if c.Start() {
+		c.Fail(&CycleError{Chain: chain})
+	}
+	return true
 }
 
 // Describe tells a new turn what it is; see raysys.Core.Turn.
@@ -193,7 +216,7 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 		c.Cancel(fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline))
 		return nil
 	}
-	v, err, panicked := c.invoke(a)
+	v, panicked, err := c.invoke(a)
 	if t := c.OwnTurn(); t != nil {
 		t.End()
 	}
@@ -202,18 +225,27 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 	if err == nil && up.Job().Inspect != nil {
 		v, err = raysys.HandOver(up.Job(), "result of "+c.method.entry.Name, v)
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		c.Resolve(v)
-	case errors.Is(err, context.Canceled) && up.Cancelled() != nil:
-		c.Cancel(up.Cancelled())
-	default:
-		c.Fail(err)
+		return panicked
 	}
+	// An error that only reports the call's own end is that end.
+	if cause := c.cancelled(); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		c.Cancel(cause)
+		return panicked
+	}
+	c.Fail(err)
 	return panicked
 }
 
-func (c *call[G, A, R]) invoke(a *activation) (v R, err error, panicked any) {
+func (c *call[G, A, R]) cancelled() error {
+	if t := c.OwnTurn(); t != nil {
+		return t.Cancelled()
+	}
+	return c.Up().Cancelled()
+}
+
+func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 	normal := false
 	defer func() {
 		if normal {
@@ -223,6 +255,9 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, err error, panicked any) {
 			err = c.taskError(&raysys.PanicError{Value: panicked}, debug.Stack())
 			return
 		}
+		if t := c.OwnTurn(); t != nil {
+			t.End()
+		}
 		c.Fail(c.taskError(errGoexit, debug.Stack()))
 	}()
 	v, err = c.method.fn(a.state.(*G), c, c.arg)
@@ -230,7 +265,7 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, err error, panicked any) {
 	if err != nil {
 		err = c.taskError(err, nil)
 	}
-	return v, err, nil
+	return v, nil, err
 }
 
 var errGoexit = errors.New("the method ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")

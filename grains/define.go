@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -14,7 +15,7 @@ import (
 // Kind is a typed handle of a grain kind: the struct G under a stable name. Make it once, in a package variable.
 type Kind[G any] struct{ k *kind }
 
-// kind is what all handles of a kind share. It is immutable once the table is frozen.
+// kind is what all handles of a kind share. But for its cache it is immutable.
 type kind struct {
 	entry     *raysys.Entry
 	name      string
@@ -24,6 +25,7 @@ type kind struct {
 	workers   int // of a stateless worker kind, else 0
 	reentrant bool
 	onPanic   PanicChoice
+	bound     atomic.Pointer[boundKind] // a cache for bind
 }
 
 // PanicChoice says what happens to an activation whose method panicked. The call fails with a *raysys.TaskError in
@@ -167,7 +169,12 @@ func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, c
 }
 
 // Name returns the kind's name.
-func (k Kind[G]) Name() string { return k.k.name }
+func (k Kind[G]) Name() string {
+	if k.k == nil {
+		return ""
+	}
+	return k.k.name
+}
 
 // Get returns the grain of this kind with the given key. It exists always; the first call activates it.
-func (k Kind[G]) Get(key string) Grain[G] { return Grain[G]{ID{Kind: k.k.name, Key: key}} }
+func (k Kind[G]) Get(key string) Grain[G] { return Grain[G]{ID{Kind: k.Name(), Key: key}} }

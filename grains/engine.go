@@ -11,11 +11,13 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/goroutines"
 )
 
 // Config is what an Engine is given.
 type Config struct {
 	Actors *actor.ActorSystem
+	Pool   *goroutines.Pool // runs mailboxes
 	Table  *raysys.Table
 	Hooks  *raysys.Turn                 // above the turns of OnActivate and OnDeactivate
 	Now    func() int64                 // the runtime's clock
@@ -67,7 +69,12 @@ func (k *boundKind) shard(key string) *shard {
 }
 
 func (e *Engine) bind(def *kind) *boundKind {
+	// Nearly every process has one engine, so a kind remembers where it was bound last.
+	if k := def.bound.Load(); k != nil && k.engine == e {
+		return k
+	}
 	if k, ok := e.kinds.Load(def); ok {
+		def.bound.Store(k.(*boundKind))
 		return k.(*boundKind)
 	}
 	k := &boundKind{engine: e, def: def}
@@ -83,10 +90,17 @@ func (e *Engine) bind(def *kind) *boundKind {
 func (e *Engine) deliver(def *kind, key string, c turn) error {
 	k := e.bind(def)
 	if def.workers > 0 {
-		return k.pool(key).deliver(c)
+		for {
+			if err := k.pool(key).deliver(c); err != errGone {
+				return err
+			}
+		}
 	}
 	for {
 		a := k.activation(key)
+		if a == nil {
+			return raysys.ErrClosed
+		}
 		c.place(a)
 		ok, closed := a.reserve(def.mailbox)
 		switch {
@@ -105,7 +119,7 @@ func (e *Engine) deliver(def *kind, key string, c turn) error {
 	}
 }
 
-// activation finds the grain's activation or makes it.
+// activation finds the grain's activation or makes it; nil once the engine is closed and there is none.
 func (k *boundKind) activation(key string) *activation {
 	s := k.shard(key)
 	s.RLock()
@@ -122,10 +136,16 @@ func (k *boundKind) activation(key string) *activation {
 	if s.m == nil {
 		s.m = map[string]*activation{}
 	}
+	// Close sets closed and then looks at every shard, so it finds what is entered here.
+	if k.engine.closed.Load() {
+		s.Unlock()
+		return nil
+	}
 	a = newActivation(k, key)
 	s.m[key] = a
+	first := k.live.Add(1) == 1
 	s.Unlock()
-	if k.live.Add(1) == 1 {
+	if first {
 		k.arm()
 	}
 	a.spawn()

@@ -1,31 +1,41 @@
 package grains
 
-import "github.com/raysys/raysys"
+import (
+	"slices"
+
+	"github.com/raysys/raysys"
+)
 
 // Interleaving. A call is let in while the activation's turn waits in two cases: it closes a cycle of waits and is
 // declared reentrant, or both it and every turn in progress are read-only. It runs on a goroutine of its own and
 // holds the activation's gate, so that turns never run at the same time. The mailbox passes over it later, since
 // its Start has been taken.
 
-// admitChain lets c in, with the calls of the same turn that were queued before it, so that their order holds.
+// admitChain lets c in, with the calls of the same turn that were queued before it, so that their order holds. It
+// returns false when c is not to be found in the mailbox.
 func (a *activation) admitChain(c turn) bool {
 	from := c.core().Up().Base()
 	var list []turn
-	for e := a.head.Load().next.Load(); e != nil; e = e.next.Load() {
+	// The first entry is read already: it is the current turn's, or one that is held back until interleaved turns end.
+	for e := a.head.Load(); e != nil; e = e.next.Load() {
 		q, ok := e.msg.(turn)
 		if !ok || !q.core().Pending() || q.core().Up().Base() != from {
 			continue
 		}
 		list = append(list, q)
 		if q == c {
-			return a.admit(list)
+			a.admit(list) // if not, the turn that held c up is over, and c runs next or waits for another
+			return true
 		}
 	}
-	return false
+	return !c.core().Pending()
 }
 
 // admitReaders lets in the read-only calls at the front of the mailbox.
 func (a *activation) admitReaders() {
+	if !a.gated().onlyReaders() {
+		return
+	}
 	var list []turn
 	for e := a.head.Load().next.Load(); e != nil; e = e.next.Load() {
 		if e == &a.stub {
@@ -52,7 +62,7 @@ func (a *activation) admitReaders() {
 func (a *activation) admit(list []turn) bool {
 	cur := a.current.Load()
 	if cur == nil {
-		return false
+		return a.admitBehind(list)
 	}
 	// The mailbox's next turn publishes itself in current before it looks at inner; this looks the other way round. So
 	// either this sees that the turn has changed, or that turn waits for inner to end.
@@ -63,6 +73,34 @@ func (a *activation) admit(list []turn) bool {
 	}
 	go a.interleave(list)
 	return true
+}
+
+// admitBehind is admit when the mailbox's turn is over, but an interleaved one is not and the mailbox waits for it.
+func (a *activation) admitBehind(list []turn) bool {
+	g := a.gate.Load()
+	if g == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if a.inner.Load() == 0 {
+		return false
+	}
+	a.inner.Add(1)
+	go a.interleave(list)
+	return true
+}
+
+// onlyReaders reports whether all interleaved turns in progress are read-only.
+func (g *gate) onlyReaders() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !slices.ContainsFunc(g.inner, func(c *raysys.Core) bool { return !readOnly(c) })
+}
+
+func readOnly(c *raysys.Core) bool {
+	t, ok := c.Work().(turn)
+	return ok && t.isReadOnly()
 }
 
 func (a *activation) interleave(list []turn) {
@@ -82,7 +120,7 @@ func (a *activation) interleaved(g *gate, c turn) {
 		g.mu.Lock()
 		for i, x := range g.inner {
 			if x == c.core() {
-				g.inner = append(g.inner[:i], g.inner[i+1:]...)
+				g.inner = slices.Delete(g.inner, i, i+1)
 				break
 			}
 		}
@@ -93,7 +131,9 @@ func (a *activation) interleaved(g *gate, c turn) {
 		c.core().Fail(a.failed)
 		return
 	}
-	c.do(a)
+	if panicked := c.do(a); panicked != nil && a.kind.def.onPanic != KeepOnPanic {
+		a.PostSystemMessage(supervised{panicked}) // seen before any further call
+	}
 }
 
 func (a *activation) innerEnded() {
@@ -127,11 +167,7 @@ func (a *activation) waitInner() {
 
 func (a *activation) currentReadOnly() bool {
 	c := a.current.Load()
-	if c == nil {
-		return false
-	}
-	r, ok := c.Work().(turn)
-	return ok && r.isReadOnly()
+	return c != nil && readOnly(c)
 }
 
 // arrived lets a read-only call in that finds a read-only turn waiting.
@@ -150,14 +186,17 @@ func (a *activation) arrived(c turn) {
 
 // Block is called by the runtime before a grain's turn parks, Unblock after.
 func (e *Engine) Block(t *raysys.Turn) {
-	if a, ok := t.Host().(*activation); ok && a.state != nil && t.Kind() == raysys.TurnGrain {
+	if a, ok := t.Host().(*activation); ok && a.inTurn() && t.Kind() == raysys.TurnGrain {
 		a.open(t)
 	}
 }
 
 // Unblock is called on the goroutine of the turn when its wait is over.
 func (e *Engine) Unblock(t *raysys.Turn) {
-	if a, ok := t.Host().(*activation); ok && a.state != nil && t.Kind() == raysys.TurnGrain {
+	if a, ok := t.Host().(*activation); ok && a.inTurn() && t.Kind() == raysys.TurnGrain {
 		a.shut(t)
 	}
 }
+
+// inTurn reports whether a call has its turn: a hook waits without opening the gate.
+func (a *activation) inTurn() bool { return a.current.Load() != nil || a.inner.Load() > 0 }

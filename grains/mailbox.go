@@ -64,7 +64,7 @@ func (m *mailbox) put(e *mail) {
 
 func (m *mailbox) schedule() {
 	if !m.busy.Load() && m.busy.CompareAndSwap(false, true) {
-		go m.run()
+		m.owner.kind.engine.cfg.Pool.Go(m)
 	}
 }
 
@@ -89,7 +89,7 @@ func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatc
 }
 
 // Start implements actor.Mailbox.
-func (m *mailbox) Start() { go m.run() }
+func (m *mailbox) Start() { m.owner.kind.engine.cfg.Pool.Go(m) }
 
 // UserMessageCount implements actor.Mailbox.
 func (m *mailbox) UserMessageCount() int {
@@ -116,11 +116,13 @@ func (m *mailbox) popSystem() any {
 
 func (m *mailbox) pop() (any, bool) {
 	for {
-		n := m.head.Load().next.Load()
+		h := m.head.Load()
+		n := h.next.Load()
 		if n == nil {
 			return nil, false
 		}
 		m.head.Store(n)
+		h.next.Store(nil) // or a kept future would keep every later call alive
 		if n == &m.stub {
 			continue
 		}
@@ -142,14 +144,15 @@ func (m *mailbox) forget() {
 	}
 }
 
-// run reads until there is nothing left.
-func (m *mailbox) run() {
+// Run implements goroutines.Work: it reads until there is nothing left.
+func (m *mailbox) Run() {
 	for {
 		m.read()
 		m.forget()
+		suspended := m.suspended // once busy is false, another goroutine may be the reader
 		m.busy.Store(false)
 		// A sender that linked its message after the last look found busy set and started nobody.
-		more := m.sysCount.Load() > 0 || (!m.suspended && m.head.Load().next.Load() != nil)
+		more := m.sysCount.Load() > 0 || (!suspended && m.head.Load().next.Load() != nil)
 		if !more || !m.busy.CompareAndSwap(false, true) {
 			return
 		}
@@ -167,7 +170,7 @@ func (m *mailbox) read() {
 			m.invoker.EscalateFailure(r, nil)
 			return
 		}
-		go m.run() // user code ended this goroutine (runtime.Goexit): the mailbox lives on in another
+		m.owner.kind.engine.cfg.Pool.Go(m) // user code ended this goroutine (runtime.Goexit): the mailbox lives on in another
 	}()
 	for i := 1; ; i++ {
 		if i%256 == 0 {
@@ -179,6 +182,8 @@ func (m *mailbox) read() {
 				m.suspended = true
 			case *actor.ResumeMailbox:
 				m.suspended = false
+			case supervised: // an interleaved turn panicked
+				m.invoker.EscalateFailure(msg, nil)
 			default:
 				m.invoker.InvokeSystemMessage(msg)
 			}

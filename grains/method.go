@@ -88,11 +88,11 @@ func (f Func[G, A, R]) On(ctx context.Context, g Grain[G], arg raysys.Ref[A]) ra
 // logged.
 func (f Func[G, A, R]) Tell(ctx context.Context, g Grain[G], arg A) error {
 	r := f.m.submit(ctx, g.id, arg, 1)
-	if r.Settled() && raysys.State(r) != raysys.StateReady {
-		_, err := r.Get(ctx)
-		return err
+	if !r.ID().IsZero() {
+		return nil // it was queued, and may even have failed since
 	}
-	return nil
+	_, err := r.Get(ctx)
+	return err
 }
 
 // Each calls the method on every grain of gs with the same argument and returns the futures in their order.

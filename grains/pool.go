@@ -1,7 +1,9 @@
 package grains
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/raysys/raysys"
@@ -17,6 +19,7 @@ type pool struct {
 	first int // of queue; the slots before it are nil
 	idle  []*activation
 	all   map[string]*activation // by PID id
+	gone  bool                   // taken out of boundKind.pools: the key has another pool, or none
 }
 
 // pull tells a worker that there may be calls.
@@ -30,9 +33,16 @@ func (k *boundKind) pool(key string) *pool {
 	return p.(*pool)
 }
 
+// errGone asks the caller to look for the key's pool again.
+var errGone = errors.New("the pool is gone")
+
 func (p *pool) deliver(c turn) error {
 	e := p.kind.engine
 	p.mu.Lock()
+	if p.gone {
+		p.mu.Unlock()
+		return errGone
+	}
 	if e.closed.Load() {
 		p.mu.Unlock()
 		return raysys.ErrClosed
@@ -44,27 +54,38 @@ func (p *pool) deliver(c turn) error {
 	}
 	p.queue = append(p.queue, c)
 	var a *activation
-	fresh := false
+	fresh, first := false, false
 	switch n := len(p.idle); {
 	case n > 0:
 		a, p.idle = p.idle[n-1], p.idle[:n-1]
 	case len(p.all) < p.kind.def.workers:
-		a, fresh = newActivation(p.kind, p.key), true
-		a.pool = p
-		p.all[a.id] = a
+		a, fresh = p.growLocked(), true
+		first = p.kind.live.Add(1) == 1
+	}
+	if p.kind.def.workers == 1 { // then it is known whose turn the call waits for
+		for _, only := range p.all {
+			c.place(only)
+		}
 	}
 	p.mu.Unlock()
 	if a == nil {
 		return nil
 	}
 	a.post(&mail{msg: pull{}})
+	if first {
+		p.kind.arm()
+	}
 	if fresh {
-		if p.kind.live.Add(1) == 1 {
-			p.kind.arm()
-		}
 		a.spawn()
 	}
 	return nil
+}
+
+func (p *pool) growLocked() *activation {
+	a := newActivation(p.kind, p.key)
+	a.pool = p
+	p.all[a.id] = a
+	return a
 }
 
 // next takes the oldest call, or marks the worker idle.
@@ -83,7 +104,7 @@ func (p *pool) next(a *activation) turn {
 	p.queue[p.first] = nil
 	p.first++
 	if p.first > 1024 && p.first*2 > len(p.queue) {
-		p.queue = append(p.queue[:0], p.queue[p.first:]...)
+		p.queue = slices.Delete(p.queue, 0, p.first)
 		p.first = 0
 	}
 	return c
@@ -91,14 +112,20 @@ func (p *pool) next(a *activation) turn {
 
 // work runs calls on a until there are none. A worker that leaves after a panic passes its pull on.
 func (p *pool) work(a *activation) (panicked any) {
+	normal := false
+	defer func() {
+		if !normal {
+			a.post(&mail{msg: pull{}}) // the method ended the goroutine (runtime.Goexit); the worker goes on in another
+		}
+	}()
 	for c := p.next(a); c != nil; c = p.next(a) {
 		c.place(a)
 		if panicked = a.perform(c); panicked != nil && p.kind.def.onPanic != KeepOnPanic {
-			a.post(&mail{msg: pull{}}) // for its successor after a restart; leave passes it on after a stop
-			return panicked
+			break // the deferred pull is for its successor after a restart; leave passes it on after a stop
 		}
 	}
-	return nil
+	normal = panicked == nil || p.kind.def.onPanic == KeepOnPanic
+	return panicked
 }
 
 func (p *pool) find(id string) *activation {
@@ -109,40 +136,34 @@ func (p *pool) find(id string) *activation {
 
 // leave takes a stopped worker out, and replaces it when calls wait.
 func (p *pool) leave(a *activation) {
+	k := p.kind
+	var dropped []turn
+	var next *activation
 	p.mu.Lock()
 	delete(p.all, a.id)
-	for i, x := range p.idle {
-		if x == a {
-			p.idle = append(p.idle[:i], p.idle[i+1:]...)
-			break
-		}
+	if i := slices.Index(p.idle, a); i >= 0 {
+		p.idle = slices.Delete(p.idle, i, i+1)
 	}
-	waiting := len(p.queue) - p.first
-	var left []turn
-	if p.kind.engine.closed.Load() && len(p.all) == 0 {
-		left, p.queue, p.first = append(left, p.queue[p.first:]...), nil, 0
+	// Close sets closed and then looks at every pool, so it finds what is entered here.
+	switch {
+	case k.engine.closed.Load():
+		if len(p.all) == 0 {
+			dropped, p.queue, p.first = p.queue[p.first:], nil, 0
+		}
+	case p.first < len(p.queue):
+		next = p.growLocked()
+		k.live.Add(1)
+	case len(p.all) == 0:
+		p.gone = true
+		k.pools.CompareAndDelete(p.key, p)
 	}
 	p.mu.Unlock()
-	defer p.kind.left()
-	for _, c := range left {
+	defer k.left()
+	for _, c := range dropped {
 		c.core().Cancel(raysys.ErrClosed)
 	}
-	if waiting > len(left) {
-		p.replace()
+	if next != nil {
+		next.post(&mail{msg: pull{}})
+		next.spawn()
 	}
-}
-
-func (p *pool) replace() {
-	p.mu.Lock()
-	if len(p.all) >= p.kind.def.workers || p.first == len(p.queue) {
-		p.mu.Unlock()
-		return
-	}
-	a := newActivation(p.kind, p.key)
-	a.pool = p
-	p.all[a.id] = a
-	p.mu.Unlock()
-	p.kind.live.Add(1)
-	a.post(&mail{msg: pull{}})
-	a.spawn()
 }

@@ -78,7 +78,7 @@ func Self(ctx context.Context) (ID, bool) {
 // Self returns the grain whose method or hook runs under ctx, when it is of this kind.
 func (k Kind[G]) Self(ctx context.Context) (Grain[G], bool) {
 	id, ok := Self(ctx)
-	if !ok || id.Kind != k.k.name {
+	if !ok || id.Kind != k.Name() {
 		return Grain[G]{}, false
 	}
 	return Grain[G]{id}, true

@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/queue"
 )
 
@@ -27,6 +28,8 @@ type Config struct {
 	Table *raysys.Table
 	// Actors is the actor system the workers live in.
 	Actors *actor.ActorSystem
+	// Pool runs the workers' mailboxes.
+	Pool *goroutines.Pool
 }
 
 // Engine runs the tasks of one node: a first-come-first-served queue, a count of free CPUs, and workers that pull.
@@ -83,9 +86,18 @@ func NewEngine(cfg Config) *Engine {
 	e.free.Store(e.total.cpu)
 	e.shapes.free = e.total
 	e.roomUntil.Store(uint64(cfg.QueueTasks))
-	e.props = actor.PropsFromProducer(func() actor.Actor { return &worker{engine: e} })
+	e.props = actor.PropsFromProducer(func() actor.Actor { return &worker{engine: e} }, actor.WithDispatcher(dispatcher{cfg.Pool}))
 	return e
 }
+
+// dispatcher runs the workers' mailboxes on kept goroutines.
+type dispatcher struct{ pool *goroutines.Pool }
+
+// Schedule implements actor.Dispatcher.
+func (d dispatcher) Schedule(f func()) { d.pool.Go(goroutines.Func(f)) }
+
+// Throughput implements actor.Dispatcher.
+func (d dispatcher) Throughput() int { return 300 }
 
 // Resources returns what the node offers.
 func (e *Engine) Resources() raysys.Resources { return e.cfg.Resources }
@@ -310,7 +322,7 @@ func (e *Engine) fits(r raysys.Resources) error {
 	over("CPU", n.cpu, e.total.cpu)
 	over("GPU", n.gpu, e.total.gpu)
 	if n.memory > e.total.memory {
-		errs = append(errs, fmt.Errorf("Memory %d of %d bytes", n.memory, e.total.memory))
+		errs = append(errs, fmt.Errorf("memory %d of %d bytes", n.memory, e.total.memory))
 	}
 	for k, v := range n.custom {
 		over(k, v, e.total.custom[k])

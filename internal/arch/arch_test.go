@@ -157,6 +157,7 @@ func TestOffence(t *testing.T) {
 		{"internal/wheel", "<.", true},
 		{"internal/wheel", "<system", false},
 		{"internal/queue", "<grains", false},
+		{"internal/goroutines", "<grains", false},
 		{"grains", "<.", true},
 		{"grains", "<internal/wheel", true},
 		{"grains", "<internal/bench", false},

@@ -19,7 +19,7 @@ type fence struct {
 }
 
 // leaves are shared by the siblings, which import no other internal package.
-var leaves = []string{"internal/codec/...", "internal/wheel/...", "internal/queue/..."}
+var leaves = []string{"internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/..."}
 
 var layers = []layer{
 	{".", words("std"), "the vocabulary: whoever imports it, gets nothing else with it"},
@@ -27,6 +27,7 @@ var layers = []layer{
 	{"internal/codec/...", words("std third . internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/wheel/...", words("std third . internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/queue/...", words("std third . internal/queue/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/goroutines/...", words("std third . internal/goroutines/..."), "a leaf: all siblings share it, so it may know none of them"},
 
 	{"grains/...", sibling("grains"), "siblings are blind to each other: system joins them"},
 	{"tasks/...", sibling("tasks"), "siblings are blind to each other: system joins them"},

@@ -26,8 +26,9 @@
 //  5. References travel as positions in a side list; the bytes alone never keep an object alive.
 //  6. Decoded memory is fresh, and owned by the garbage collector; the input may be reused at once.
 //
-// Decoding trusts nothing: a length is compared with what is left of the input before memory is taken for it, so that
-// input of n bytes takes at most n times the size of the largest element type in the plan.
+// Decoding trusts nothing: a length is compared with what is left of the input before memory is taken for it. So input
+// of n bytes takes memory in proportion to n and to the size of the element types, at every level of nesting, whatever
+// lengths it claims. Interface values nest at most 32 deep.
 //
 //	b, err := codec.Append(nil, &args, &refs)
 //	...

@@ -1,6 +1,7 @@
 package codec_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"reflect"
@@ -47,6 +48,34 @@ func TestEncodeErrors(t *testing.T) {
 	_, err := codec.Append(nil, &times, nil)
 	if want := `encode map[string]time.Time (["x"]): its own method failed: `; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v, want %s...", err, want)
+	}
+}
+
+// Interface values nest as deep on the way in as on the way out, and not deeper.
+func TestDepth(t *testing.T) {
+	deepest := shape(circle{1})
+	for range codec.MaxDepth - 1 {
+		deepest = group{[]shape{deepest}}
+	}
+	wide := make([]shape, 3*codec.MaxDepth) // siblings are not deep
+	for i := range wide {
+		wide[i] = circle{float64(i)}
+	}
+	data := encode(t, deepest) // compared by its bytes: cmp.Diff takes time exponential in the depth of slices
+	if again := encode(t, decode[shape](t, data)); !bytes.Equal(data, again) {
+		t.Errorf("%x became %x", data, again)
+	}
+	roundTrip(t, wide)
+
+	level, err := hex.DecodeString("8265" + hex.EncodeToString([]byte("group")) + "a167" + hex.EncodeToString([]byte("Members")) + "81")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = append([]byte{1, 5}, bytes.Repeat(level, 10_000)...)
+	var v shape
+	var bad *codec.DecodeError
+	if err := codec.Decode(append(data, 0xf6), &v, nil); !errors.As(err, &bad) || !strings.Contains(bad.Reason, "nest more than") {
+		t.Errorf("10,000 levels: %v", bad)
 	}
 }
 
@@ -157,6 +186,8 @@ func TestHostileLengthsTakeNoMemory(t *testing.T) {
 		{"map", new(map[string]int), "0105ba7fffffff" + pad},
 		{"text", new(string), "01057a7fffffff" + pad},
 		{"segment", new([][]float64), "010581d8565b0fffffffffffffff" + pad},
+		{"arrays", new([][1 << 20]int32), "01059850" + pad},
+		{"arrays in a map", new(map[string][2][1 << 20]string), "0105b828" + pad},
 		{"struct", new(rich), "0105ba7fffffff" + pad},
 		{"unknown", new(small), "0105a1617a9a7fffffff" + pad},
 	} {

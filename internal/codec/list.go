@@ -12,11 +12,12 @@ import (
 type list struct {
 	typ  reflect.Type
 	elem *node
-	step int // bytes of an element
+	step int // bytes of an element in memory
+	wire int // and on the wire, at least
 }
 
 func listNode(t reflect.Type, elem *node) *node {
-	l := &list{t, elem, int(elem.typ.Size())}
+	l := &list{t, elem, int(elem.typ.Size()), elem.least()}
 	n := &node{shape: l, nullable: true, sizer: l}
 	if elem.referrer != nil {
 		n.referrer = l
@@ -36,7 +37,7 @@ func (l *list) decode(d *decoder, p unsafe.Pointer) error {
 	if d.null() {
 		return nil
 	}
-	n, err := d.count(majorArray, "a list", 1)
+	n, err := d.count(majorArray, "a list", l.wire)
 	if err != nil {
 		return err
 	}
@@ -102,6 +103,20 @@ func (a *array) refs(p unsafe.Pointer, visit func(raysys.RefValue)) {
 func (a *array) describe(s *schema) {
 	s.bracket(true, a.length)
 	a.elem.describe(s)
+}
+
+// least returns the fewest bytes a value takes on the wire. Arrays are where one byte would be far too few: a list that
+// claims a megabyte of them must not take a gigabyte. A struct may have lost all its fields on the way.
+func (n *node) least() int {
+	switch s := n.shape.(type) {
+	case *segment:
+		if s.array {
+			return 1 + s.length*s.elem()
+		}
+	case *array:
+		return 1 + s.length*s.elem.least()
+	}
+	return 1
 }
 
 func appendItems(dst []byte, data unsafe.Pointer, n int, elem *node, e pass) ([]byte, error) {

@@ -84,7 +84,7 @@ func (t *table) decode(d *decoder, p unsafe.Pointer) error {
 	if d.null() {
 		return nil
 	}
-	n, err := d.count(majorMap, "a map", 2)
+	n, err := d.count(majorMap, "a map", 1+t.elem.least())
 	if err != nil {
 		return err
 	}

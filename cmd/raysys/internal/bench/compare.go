@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"runtime"
+	"runtime/metrics"
 	"slices"
 	"time"
 )
@@ -72,11 +73,14 @@ func rounds(ctx context.Context, p Plan, value, limit side, take func(rate float
 			return m, err
 		}
 	}
+	cycles, spent := uint64(0), time.Duration(0)
 	for range p.Rounds {
+		collected, start := gcCycles(), time.Now()
 		v, err := once(value, p.Slice)
 		if err != nil {
 			return m, err
 		}
+		cycles, spent = cycles+gcCycles()-collected, spent+time.Since(start)
 		m.rounds = append(m.rounds, v)
 		m.latency.merge(&scratch)
 		if v, err = once(limit, p.Slice); err != nil {
@@ -85,7 +89,16 @@ func rounds(ctx context.Context, p Plan, value, limit side, take func(rate float
 		m.limits = append(m.limits, v)
 	}
 	m.value, m.limitValue = median(m.rounds), median(m.limits)
+	// The benchmark's heap is small, so that it is collected far more often than that of a program with data of its own.
+	m.note("gc_cycles_per_s", figures(float64(cycles)/spent.Seconds()))
 	return m, nil
+}
+
+// gcCycles counts the collections of this process so far.
+func gcCycles() uint64 {
+	s := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
 }
 
 // compareRates measures operations per second.

@@ -40,22 +40,6 @@ var sum = tasks.DefineIn(functions, "sum", func(ctx context.Context, a addends) 
 	return total, nil
 })
 
-// gates holds CPUs in tasks until the row opens them. It does not go through arguments, since a channel cannot travel;
-// the row runs in one process by its nature.
-type gates struct {
-	closed chan struct{} // closed by the row
-	busy   chan struct{} // one message from each task that holds a CPU
-}
-
-var gateKey = make(chan gates, 1) // hands one run's gates to the tasks it starts, one receive each
-
-var hold = tasks.Define0In(functions, "hold", func(ctx context.Context) (int, error) {
-	g := <-gateKey
-	g.busy <- struct{}{}
-	<-g.closed
-	return 0, nil
-})
-
 // counter is the grain of the actor rows: one word of state.
 type counter struct{ n int }
 

@@ -42,7 +42,7 @@ type Plan struct {
 	Rounds int
 	// Slice is how long each of the two runs in a round: 150 ms unless set, so that a row takes about 1.5 s.
 	Slice time.Duration
-	// Node describes the nodes that are measured. The table of functions is the benchmark's own.
+	// Node describes the nodes that are measured, but for the table of functions, which is the benchmark's own.
 	Node system.Config
 	// Self is the binary that child processes run, with Child behind its hidden command. Empty: this one.
 	Self string
@@ -70,7 +70,9 @@ func (r Row) Run(ctx context.Context, p Plan) (Result, error) {
 // withNode runs f on a node of its own, with a driver's context, and closes the node.
 func withNode(ctx context.Context, p Plan, f func(ctx context.Context, n *system.Node) error) (err error) {
 	cfg := p.Node
-	cfg.Table = functions
+	if cfg.Table == nil {
+		cfg.Table = functions
+	}
 	n, err := system.New(cfg)
 	if err != nil {
 		return err

@@ -47,13 +47,16 @@ func Select(names []string, tier Tier) ([]Row, error) {
 	if len(names) == 0 {
 		return all, nil
 	}
-	for _, name := range names {
+	names = slices.Clone(names)
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i]) // "a, b" is what people write
+		name := names[i]
 		if slices.ContainsFunc(all, func(r Row) bool { return r.Name == name }) {
 			continue
 		}
-		if i := slices.IndexFunc(later, func(p Pending) bool { return p.Name == name }); i >= 0 {
+		if at := slices.IndexFunc(later, func(p Pending) bool { return p.Name == name }); at >= 0 {
 			return nil, &SelectionError{fmt.Sprintf("row %s cannot be measured yet: it %s; raysys bench --help lists the rows there are",
-				name, later[i].Why)}
+				name, later[at].Why)}
 		}
 		return nil, &SelectionError{fmt.Sprintf("row %q does not exist: use --row with %s", name, strings.Join(Names(all), ", "))}
 	}

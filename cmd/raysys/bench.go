@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/raysys/raysys/cmd/raysys/internal/bench"
+	"github.com/raysys/raysys/system"
+)
+
+type benchFlags struct {
+	form   *output
+	rows   []string
+	tier   string
+	rounds int
+}
+
+func benchCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure every row beside its raw limit",
+		Long:  benchHelp(),
+		Args:  noArgs,
+	}
+	var f benchFlags
+	f.form = outputFlag(cmd.Flags())
+	cmd.Flags().StringSliceVar(&f.rows, "row", nil, "rows to measure, NAME[,NAME...] (default all)")
+	cmd.Flags().StringVar(&f.tier, "tier", string(bench.InProcess), "where the two ends of an operation are")
+	cmd.Flags().IntVar(&f.rounds, "rounds", 5, "rounds per row, each with one measurement of the row and one of its raw limit")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return runBench(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	return cmd
+}
+
+func benchHelp() string {
+	var b strings.Builder
+	b.WriteString("Measure raysys in rows. Row and raw limit are measured in turn, round by round, and the medians are shown.\n\nRows:\n")
+	for _, r := range bench.Rows() {
+		fmt.Fprintf(&b, "  %-25s %s\n", r.Name, r.Operation)
+	}
+	b.WriteString("\nNot yet:\n")
+	for _, p := range bench.Later() {
+		fmt.Fprintf(&b, "  %-25s %s\n", p.Name, p.Why)
+	}
+	return b.String()
+}
+
+// plan makes what the flags and the environment say into a Plan, whose node is that of system.Main.
+func plan(rounds int) (bench.Plan, error) {
+	if rounds < 1 {
+		return bench.Plan{}, usagef("--rounds is %d: give 1 or more", rounds)
+	}
+	cfg, err := system.FromEnv()
+	if err != nil {
+		return bench.Plan{}, usageError{err}
+	}
+	return bench.Plan{Rounds: rounds, Node: cfg}, nil
+}
+
+func runBench(ctx context.Context, f benchFlags, stdout, stderr io.Writer) error {
+	rows, err := bench.Select(f.rows, bench.Tier(f.tier))
+	if err != nil {
+		return usageError{err}
+	}
+	p, err := plan(f.rounds)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(stderr, "%s/%s, %d CPUs, %s, %d rounds\n", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version(), p.Rounds)
+
+	// The table grows as rows are measured; JSON is one list and comes at the end, with a word on each row meanwhile.
+	printer := bench.NewPrinter(stdout, bench.Names(rows))
+	if *f.form == outputTable {
+		if err := printer.Head(); err != nil {
+			return err
+		}
+	}
+	var results []bench.Result
+	var failed []string
+	for _, row := range rows {
+		r, err := row.Run(ctx, p)
+		if ctx.Err() != nil {
+			return fmt.Errorf("bench stopped in row %s: %w", row.Name, context.Cause(ctx))
+		}
+		if err != nil {
+			fmt.Fprintln(stderr, "error:", err)
+			failed = append(failed, row.Name)
+			continue
+		}
+		results = append(results, r)
+		if *f.form == outputJSON {
+			fmt.Fprintf(stderr, "measured %s\n", row.Name)
+			continue
+		}
+		if err := printer.Row(r); err != nil {
+			return err
+		}
+	}
+	if *f.form == outputJSON {
+		if err := bench.JSON(stdout, results); err != nil {
+			return err
+		}
+	}
+	if len(f.rows) == 0 {
+		for _, l := range bench.Later() {
+			fmt.Fprintln(stderr, "not yet:", l)
+		}
+	}
+	if failed != nil {
+		return fmt.Errorf("%d of %d rows failed: run raysys bench --row %s", len(failed), len(rows), strings.Join(failed, ","))
+	}
+	return nil
+}
+
+// childCommand is what rows start in processes of their own.
+func childCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    bench.ChildCommand,
+		Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := plan(1)
+			if err != nil {
+				return err
+			}
+			err = bench.Child(cmd.Context(), p, args, cmd.InOrStdin(), cmd.OutOrStdout())
+			var selection *bench.SelectionError
+			if errors.As(err, &selection) {
+				return usageError{err}
+			}
+			return err
+		},
+	}
+}

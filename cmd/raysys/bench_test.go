@@ -1,0 +1,74 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/raysys/raysys/cmd/raysys/internal/bench"
+)
+
+func TestBenchJSON(t *testing.T) {
+	stdout, stderr, code := inProcess(t, []string{"bench", "-o", "json", "--rounds", "1", "--row", "tasks_sync,get_small"}, nil)
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal([]byte(stdout), &rows); err != nil {
+		t.Fatalf("%v in %s", err, stdout)
+	}
+	if len(rows) != 2 {
+		t.Fatalf("%d rows: %s", len(rows), stdout)
+	}
+	for i, want := range []struct{ name, unit string }{{"tasks_sync", "us"}, {"get_small", "gets/s"}} {
+		r := rows[i]
+		if r["row"] != want.name || r["tier"] != "in-process" || r["unit"] != want.unit {
+			t.Errorf("row %d is %v %v in %v, want %s in %s", i, r["row"], r["tier"], r["unit"], want.name, want.unit)
+		}
+		for _, field := range []string{"value", "p50_us", "p99_us", "max_us", "limit_value", "ratio"} {
+			if v, ok := r[field].(float64); !ok || v <= 0 {
+				t.Errorf("%s: %s is %v", want.name, field, r[field])
+			}
+		}
+		if limit, _ := r["limit"].(string); limit == "" {
+			t.Errorf("%s: the limit has no name", want.name)
+		}
+		if detail, _ := r["detail"].(map[string]any); detail["operation"] == nil {
+			t.Errorf("%s: detail is %v", want.name, r["detail"])
+		}
+		if len(r) != 11 {
+			t.Errorf("%s has %d fields, and the form has 11: %v", want.name, len(r), r)
+		}
+	}
+	if !strings.Contains(stderr, "measured tasks_sync") {
+		t.Errorf("no talk meanwhile: %q", stderr)
+	}
+}
+
+// The variables stand in for flags; a row that starts processes finds its own binary.
+func TestBenchTable(t *testing.T) {
+	stdout, stderr, code := command(t, []string{"bench", "-o", "table"}, []string{"RAYSYS_OUTPUT=json", "RAYSYS_ROW=node_start", "RAYSYS_ROUNDS=1"})
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "row ") || !strings.HasPrefix(lines[1], "node_start ") {
+		t.Errorf("table:\n%s", stdout)
+	}
+	if !strings.Contains(stderr, " 1 rounds") {
+		t.Errorf("talk: %q", stderr)
+	}
+}
+
+func TestBenchHelpListsEveryRow(t *testing.T) {
+	stdout, _, _ := inProcess(t, []string{"bench", "--help"}, nil)
+	names := bench.Names(bench.Rows())
+	for _, l := range bench.Later() {
+		names = append(names, l.Name)
+	}
+	for _, name := range names {
+		if !strings.Contains(stdout, "  "+name+" ") {
+			t.Errorf("the help does not list %s", name)
+		}
+	}
+}

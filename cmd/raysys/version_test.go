@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReadVersion(t *testing.T) {
+	info := &debug.BuildInfo{GoVersion: "go1.26.1", Main: debug.Module{Version: "v0.1.0"}, Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "0123abc"}, {Key: "vcs.time", Value: "2026-01-02T03:04:05Z"}, {Key: "vcs.modified", Value: "true"},
+	}}
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	for _, c := range []struct {
+		info  *debug.BuildInfo
+		want  version
+		table string // part of it
+	}{
+		{info, version{"v0.1.0", "0123abc", "2026-01-02T03:04:05Z", true, "go1.26.1", platform}, "revision  0123abc, with changes\n"},
+		{&debug.BuildInfo{}, version{Version: "unknown", Go: runtime.Version(), Platform: platform}, "not built from a repository"},
+		{nil, version{Version: "unknown", Go: runtime.Version(), Platform: platform}, "version   unknown\n"},
+	} {
+		got := readVersion(c.info, c.info != nil)
+		if d := cmp.Diff(c.want, got); d != "" {
+			t.Errorf("version (-want +got):\n%s", d)
+		}
+		var b bytes.Buffer
+		if err := got.table(&b); err != nil || !strings.Contains(b.String(), c.table) {
+			t.Errorf("table is %q, %v; want %q in it", b.String(), err, c.table)
+		}
+	}
+}
+
+func TestVersionCommand(t *testing.T) {
+	stdout, stderr, code := inProcess(t, []string{"version"}, []string{"RAYSYS_OUTPUT=json"})
+	var v version
+	if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != 0 || stderr != "" {
+		t.Fatalf("exit %d, %v: %q, %q", code, err, stdout, stderr)
+	}
+	if v.Go != runtime.Version() || v.Version == "" {
+		t.Errorf("version %+v", v)
+	}
+	// The flag wins over the variable.
+	stdout, _, code = inProcess(t, []string{"version", "-o", "table"}, []string{"RAYSYS_OUTPUT=json"})
+	if code != 0 || !strings.HasPrefix(stdout, "version   ") {
+		t.Errorf("exit %d: %q", code, stdout)
+	}
+}

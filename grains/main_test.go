@@ -1,0 +1,80 @@
+package grains_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// start runs a node until the test ends and returns it with a driver's context.
+func start(t testing.TB, cfg system.Config) (*system.Node, context.Context) {
+	t.Helper()
+	n, err := system.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := n.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return n, n.Context(context.Background())
+}
+
+// driver is start with a table of the test's own.
+func driver(t testing.TB, tb *raysys.Table) context.Context {
+	t.Helper()
+	_, ctx := start(t, system.Config{Table: tb})
+	return ctx
+}
+
+// wants fails the test unless r ends with v.
+func wants[T comparable](t testing.TB, ctx context.Context, r raysys.Ref[T], v T) {
+	t.Helper()
+	if got, err := r.Get(ctx); err != nil || got != v {
+		t.Errorf("got %v, %v; want %v", got, err, v)
+	}
+}
+
+// fails fails the test unless r ends with an error that is target, and returns that error.
+func fails[T any](t testing.TB, ctx context.Context, r raysys.Ref[T], target error) error {
+	t.Helper()
+	v, err := r.Get(ctx)
+	if !errors.Is(err, target) {
+		t.Errorf("got %v, %v; want an error that is %q", v, err, target)
+	}
+	return err
+}
+
+// eventually waits for a fact that nothing announces.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	for begin := time.Now(); !cond(); runtime.Gosched() {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatalf("never happened: %s", what)
+		}
+	}
+}
+
+// eventuallyGC is eventually for what the garbage collector brings about.
+func eventuallyGC(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	eventually(t, what, func() bool {
+		runtime.GC()
+		return cond()
+	})
+}
