@@ -20,7 +20,10 @@ func (c *Core) Err() error {
 	if t := c.own.Load(); t != nil {
 		return t.contextErr()
 	}
-	return contextErr(c.up.Cancelled())
+	if err := contextErr(c.up.Cancelled()); err != nil || !c.Settled() {
+		return err
+	}
+	return context.Canceled
 }
 
 // Value implements context.Context.

@@ -52,9 +52,10 @@ func (c *Core) holder() (typed, bool) {
 // Slot stands for the CPU that a goroutine holds while it runs tasks. Tasks run in place share the slot of the task
 // that waits for them. For runtimes.
 type Slot struct {
-	Blocked atomic.Int32 // goroutines of the task that wait: the first gives the CPU back, the last takes it again
-	Depth   atomic.Int32 // how many tasks run in place on the goroutine
-	CPU     int64        // what it holds, in thousandths
+	Blocked atomic.Int32         // goroutines of the task that wait: the first gives the CPU back, the last takes it again
+	Depth   atomic.Int32         // how many tasks run in place on the goroutine
+	CPU     int64                // what it holds, in thousandths
+	Batch   atomic.Pointer[Core] // the queue entry of many tasks that it is working off
 }
 
 // Init makes c the future of work submitted by up as its seq-th submission.
@@ -133,6 +134,9 @@ func (c *Core) Again(attempt int) (last *Turn, ok bool) {
 		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Attempt: attempt, Host: last.host,
 	})
 	next.values = last.values
+	last.mu.Lock()
+	next.pins, last.pins = last.pins, nil // the next attempt reads the same arguments
+	last.mu.Unlock()
 	c.own.Store(next)
 	for {
 		w := c.word.Load()
@@ -191,12 +195,7 @@ func (c *Core) wake() {
 
 // Fail settles the future with err: as cancelled where err says so, else as failed. It reports whether it was first.
 func (c *Core) Fail(err error) bool {
-	f := &failure{err: err, phase: phaseFailed}
-	if isCancel(err) {
-		f.phase = phaseCancelled
-	} else if isLost(err) {
-		f.phase = phaseLost
-	}
+	f := &failure{err: err, phase: failurePhase(err)}
 	// mu orders this against another Fail and against a retry, which changes the turn that holds the failure.
 	c.mu.Lock()
 	t := c.turn()

@@ -38,8 +38,9 @@ func breakCycle(x *Turn) {
 type search struct {
 	x      *Turn
 	seen   []*Turn
-	queued []*Core  // grain calls behind blocked turns, nearest x first
-	chain  []string // the cycle in words
+	known  map[*Core]bool // answers for futures that others need, each asked for once however often it is needed
+	queued []*Core        // grain calls behind blocked turns, nearest x first
+	chain  []string       // the cycle in words
 }
 
 // turn reports whether z cannot go on without x.
@@ -93,10 +94,23 @@ func (s *search) core(c *Core) bool {
 		}
 	}
 	for _, n := range needs {
-		if s.core(n) {
+		if s.needed(n) {
 			return true
 		}
 	}
 	s.queued = s.queued[:mark]
 	return false
+}
+
+func (s *search) needed(c *Core) bool {
+	stuck, ok := s.known[c]
+	if !ok {
+		if s.known == nil {
+			s.known = map[*Core]bool{}
+		}
+		s.known[c] = false
+		stuck = s.core(c)
+		s.known[c] = stuck
+	}
+	return stuck
 }

@@ -32,7 +32,7 @@ func (f *Future[T]) Ref() Ref[T] { return Ref[T]{f} }
 // read returns the outcome of a settled future. t is the turn that reads, which may hold a pin.
 func (f *Future[T]) read(t *Turn) (T, error) {
 	w := f.word.Load()
-	if w&(phaseMask|flagGated) == phaseReady {
+	if w&(phaseMask|flagGated|flagReleased) == phaseReady {
 		return f.val, nil
 	}
 	var zero T
@@ -66,12 +66,13 @@ func (f *Future[T]) unpin() {
 }
 
 // Borrow keeps the value behind r readable until Take. For runtimes: a submission by reference borrows at once, so
-// that the program may release the reference right after.
-func (r Ref[T]) Borrow() error {
+// that the program may release the reference right after. t is the turn that submits: one that holds a pin may lend a
+// released value on.
+func (r Ref[T]) Borrow(t *Turn) error {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.word.Load()&flagReleased != 0 {
+	if w := f.word.Load(); w&flagReleased != 0 && (w&phaseMask == phaseReleased || !t.pinned(&f.Core)) {
 		return ErrReleased
 	}
 	f.pins++
@@ -246,5 +247,15 @@ func (t *Turn) watchUnseen(c *Core, f *failure) {
 	}, f)
 }
 
-func isCancel(err error) bool { return errors.Is(err, ErrCancelled) || errors.Is(err, ErrClosed) }
-func isLost(err error) bool   { return errors.Is(err, ErrObjectLost) }
+// failurePhase says how a future that ends with err has ended.
+func failurePhase(err error) uint32 {
+	switch _, app := err.(*TaskError); {
+	case app: // the work's own failure, also where its cause is that something else was cancelled or lost
+		return phaseFailed
+	case errors.Is(err, ErrCancelled), errors.Is(err, ErrClosed):
+		return phaseCancelled
+	case errors.Is(err, ErrObjectLost):
+		return phaseLost
+	}
+	return phaseFailed
+}

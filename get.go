@@ -40,7 +40,9 @@ func (r Ref[T]) Get(ctx context.Context) (T, error) {
 type parker struct {
 	poke     chan struct{} // capacity 1, never closed
 	waiter   Waiter
-	watch    [2]Watcher
+	watch    [2]Watcher         // of the goroutine's own turn, and of scope
+	scope    *Turn              // the first turn that futures it waits for were submitted from
+	scopes   map[*Turn]*Watcher // further ones
 	block    Blocked
 	one      [1]*Core
 	resolved atomic.Bool // the settler is done with waiter
@@ -64,6 +66,7 @@ func (p *parker) recycle(j *Job) {
 	p.resolved.Store(false)
 	p.one[0] = nil
 	p.waiter.core, p.waiter.to = nil, nil
+	p.scope = nil
 	j.parkers.Put(p)
 }
 
@@ -90,7 +93,7 @@ func await(ctx context.Context, t *Turn, own bool, c *Core) error {
 		return nil
 	}
 	p.one[0] = c
-	err := p.park(ctx, t, own, c.up, p.one[:], 1, c.Settled)
+	err := p.park(ctx, t, own, p.one[:], 1, c.Settled)
 	if err != nil {
 		c.Unsubscribe(&p.waiter)
 		return err
@@ -100,8 +103,8 @@ func await(ctx context.Context, t *Turn, own bool, c *Core) error {
 }
 
 // park blocks the goroutine of t until done reports true or ctx ends. on are the futures it waits for, need how many
-// of them; scope is the turn they were submitted from.
-func (p *parker) park(ctx context.Context, t *Turn, own bool, scope *Turn, on []*Core, need int, done func() bool) error {
+// of them.
+func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Core, need int, done func() bool) error {
 	b := t.base
 	if b.kind != TurnRoot {
 		p.block = Blocked{on: on, need: need}
@@ -128,13 +131,8 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, scope *Turn, on []
 	} else {
 		ended = ctx.Done()
 	}
-	if scope != t {
-		if scope.Watch(&p.watch[1], p.wake) {
-			defer scope.Unwatch(&p.watch[1])
-		} else {
-			p.wake()
-		}
-	}
+	p.watchScopes(t, on)
+	defer p.unwatchScopes()
 	for {
 		select {
 		case <-p.poke:
@@ -164,5 +162,39 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, scope *Turn, on []
 		if err := t.Cancelled(); err != nil {
 			return err
 		}
+	}
+}
+
+// watchScopes watches the turns that on were submitted from, each once, and but for t, whose end the caller sees.
+func (p *parker) watchScopes(t *Turn, on []*Core) {
+	last := t
+	for _, c := range on {
+		s := c.up
+		if s == nil || s == last || s == t || s == p.scope || p.scopes[s] != nil {
+			continue
+		}
+		last = s
+		w := &p.watch[1]
+		if p.scope == nil {
+			p.scope = s
+		} else {
+			w = &Watcher{}
+			if p.scopes == nil {
+				p.scopes = map[*Turn]*Watcher{}
+			}
+			p.scopes[s] = w
+		}
+		if !s.Watch(w, p.wake) {
+			p.wake()
+		}
+	}
+}
+
+func (p *parker) unwatchScopes() {
+	if p.scope != nil {
+		p.scope.Unwatch(&p.watch[1])
+	}
+	for s, w := range p.scopes {
+		s.Unwatch(w)
 	}
 }

@@ -49,10 +49,7 @@ func FailedRef[T any](err error) Ref[T] {
 	o.work = o
 	t := &Turn{}
 	t.base = t
-	to := phaseFailed
-	if isCancel(err) {
-		to = phaseCancelled
-	}
+	to := failurePhase(err)
 	t.failed.Store(&failure{err: err, phase: to})
 	o.own.Store(t)
 	o.word.Store(to)

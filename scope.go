@@ -151,11 +151,12 @@ func (t *Turn) Cancelled() error {
 }
 
 // above returns the next turn up that can still be cancelled. A turn that has returned cannot, so the chain is
-// shortened past it: a task that submits its successor and returns, for ever, leaves no chain behind.
+// shortened past it: a task that submits its successor and returns, for ever, leaves no chain behind. One that has a
+// deadline stays, since its submissions inherit that, and it ends the chain.
 func (t *Turn) above() *Turn {
 	for {
 		up := t.up.Load()
-		if up == nil || !up.ended.Load() || up.cause.Load() != nil {
+		if up == nil || !up.ended.Load() || up.cause.Load() != nil || up.deadline != 0 {
 			return up
 		}
 		t.up.CompareAndSwap(up, up.up.Load())

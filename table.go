@@ -14,6 +14,7 @@ type Entry struct {
 	Fingerprint uint64 // of the argument and result types (rule C4)
 	Site        string // file:line of the Define call
 	Table       *Table
+	bad         bool // it is not in Table
 }
 
 // String names the entry for messages.
@@ -56,6 +57,7 @@ func (t *Table) Add(kind, name string, fingerprint uint64, err error, skip int) 
 		err = errors.Join(errors.New("defined after system.New: define in package variables or init"), err)
 	}
 	if err != nil {
+		e.bad = true
 		t.bad = append(t.bad, fmt.Errorf("%w: %s at %s: %w", ErrBadDefinition, e, e.Site, err))
 		return e
 	}
@@ -79,8 +81,15 @@ func (t *Table) Entries() []*Entry {
 	return append([]*Entry(nil), t.order...)
 }
 
+// In reports whether e is a good definition of t.
+func (e *Entry) In(t *Table) bool { return e.Table == t && !e.bad }
+
 // Unknown is the error for a handle whose table is not the system's.
 func (e *Entry) Unknown() error {
+	if e.bad {
+		return fmt.Errorf("%w: %s (defined at %s) is a bad definition, or came after system.New: define in package variables or init",
+			ErrUnknownFunc, e, e.Site)
+	}
 	return fmt.Errorf("%w: %s (defined at %s) is not in this system's table: pass its table in system.Config.Table, or define it with Define",
 		ErrUnknownFunc, e, e.Site)
 }

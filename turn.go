@@ -92,6 +92,7 @@ func NewTurn(s TurnSpec) *Turn {
 // NewRoot makes the turn of a driver. outer is the caller's context; up, which may be nil, is cancelled with the node.
 func NewRoot(job *Job, outer context.Context, up *Turn, id TaskID) *Turn {
 	t := &Turn{job: job, kind: TurnRoot, name: "driver", id: id, outer: outer}
+	t.values, _ = outer.Value(valuesKey{}).(*Values)
 	t.base = t
 	t.up.Store(up)
 	if outer.Done() != nil {
@@ -123,6 +124,10 @@ func (c *Core) turn() *Turn {
 	}
 	if !c.own.CompareAndSwap(nil, t) {
 		return c.own.Load()
+	}
+	// Asked for by a goroutine that outlives the work, whose engine looks for such a turn once more after settling.
+	if c.Settled() {
+		t.ended.Store(true)
 	}
 	return t
 }
@@ -164,19 +169,38 @@ func TurnOf(ctx context.Context) (t *Turn, own bool, err error) {
 func (t *Turn) derive(ctx context.Context) *Turn {
 	done := ctx.Done()
 	values, _ := ctx.Value(valuesKey{}).(*Values)
-	if values == t.values && (done == nil || done == t.ownDone()) {
+	same := done == nil || done == t.ownDone()
+	if same && values == t.values {
 		return t
 	}
 	if d := t.last.Load(); d != nil && d.done == done && d.values == values {
 		return d
 	}
-	key := derivedKey{done, values}
+	up := t
+	if !same {
+		up = t.deriveEnd(ctx, done)
+	}
+	d := up
+	if values != t.values {
+		// Nobody needs to find it again: values end with their context, and a table of them would only grow.
+		d = &Turn{
+			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: values, attempt: t.attempt, done: done,
+		}
+		d.up.Store(up)
+	}
+	t.last.Store(d)
+	return d
+}
+
+// deriveEnd returns the derived turn that ends with ctx, made once per channel.
+func (t *Turn) deriveEnd(ctx context.Context, done <-chan struct{}) *Turn {
+	key := derivedKey{done: done}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	d := t.derived[key]
 	if d == nil {
 		d = &Turn{
-			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: values, attempt: t.attempt, done: done,
+			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: t.values, attempt: t.attempt, done: done,
 		}
 		if at, ok := ctx.Deadline(); ok {
 			d.deadline = t.job.Runtime.Now() + int64(time.Until(at))
@@ -186,12 +210,9 @@ func (t *Turn) derive(ctx context.Context) *Turn {
 			t.derived = map[derivedKey]*Turn{}
 		}
 		t.derived[key] = d
-		if done != nil {
-			// One registration per context, none per task.
-			context.AfterFunc(ctx, func() { t.derivedEnded(key, d, context.Cause(ctx)) })
-		}
+		// One registration per context, none per task.
+		context.AfterFunc(ctx, func() { t.derivedEnded(key, d, context.Cause(ctx)) })
 	}
-	t.last.Store(d)
 	return d
 }
 
@@ -256,6 +277,9 @@ func (t *Turn) Attempt() int { return t.base.attempt }
 // Deterministic reports whether the turn's submissions were made in program order: false once two goroutines
 // submitted at the same time on one context without Branch.
 func (t *Turn) Deterministic() bool { return !t.base.racy.Load() }
+
+// Ended reports whether the turn has returned.
+func (t *Turn) Ended() bool { return t.ended.Load() }
 
 // Values are the declared request values the turn carries.
 func (t *Turn) Values() *Values { return t.values }

@@ -48,15 +48,15 @@ func Wait[T any](ctx context.Context, refs []Ref[T], n int) (ready, rest []Ref[T
 	if err != nil {
 		return nil, refs, err
 	}
-	for i := range refs {
-		if refs[i].f == nil {
-			return nil, refs, fmt.Errorf("%w: refs[%d] is the zero Ref", ErrInvalidRef, i)
-		}
-	}
-	found := 0
+	found, zero := 0, -1
+	// A sweep ends at the nth settled one, so that many Waits of one over a list do not look at all of it each time.
 	sweep := func() {
 		for i := found; i < len(refs) && found < n; i++ {
-			if refs[i].f.Settled() {
+			switch f := refs[i].f; {
+			case f == nil:
+				zero = i
+				return
+			case f.Settled():
 				refs[found], refs[i] = refs[i], refs[found]
 				found++
 			}
@@ -67,7 +67,11 @@ func Wait[T any](ctx context.Context, refs []Ref[T], n int) (ready, rest []Ref[T
 		if found >= n {
 			return refs[:found], refs[found:], nil
 		}
-		if !own || !refs[found].f.work.Help(t) {
+		if zero >= 0 {
+			return refs[:found], refs[found:], fmt.Errorf("%w: refs[%d] is the zero Ref", ErrInvalidRef, zero)
+		}
+		// Work run in place keeps this goroutine until it is done, so only when all of it is waited for anyway.
+		if !own || n < len(refs) || !refs[found].f.work.Help(t) {
 			break
 		}
 	}
@@ -112,7 +116,7 @@ func awaitMany[T any](ctx context.Context, t *Turn, own bool, refs []Ref[T], nee
 			return nil
 		}
 	}
-	return k.park(ctx, t, own, cores[0].up, cores, need, func() bool { return k.left.Load() <= 0 })
+	return k.park(ctx, t, own, cores, need, func() bool { return k.left.Load() <= 0 })
 }
 
 // AsCompleted yields the index and the ref of each future as it settles, first come first. It ends after the last one,
@@ -141,17 +145,12 @@ func AsCompleted[T any](ctx context.Context, refs []Ref[T]) iter.Seq2[int, Ref[T
 				cores = append(cores, &r.f.Core)
 			}
 		}
-		next := 0 // the first ref this goroutine has not tried to run itself
 		for range refs {
 			i, ok := q.take()
-			for !ok && own && next < len(cores) {
-				cores[next].work.Help(t)
-				next++
-				i, ok = q.take()
-			}
 			for !ok {
-				open := openOf(cores)
-				if len(open) > 0 && q.park(ctx, t, own, open[0].up, open, 1, q.some) != nil {
+				// A parker of its own for each wait: the scopes watched before may still be about to poke.
+				p := &parker{poke: q.poke}
+				if open := openOf(cores); len(open) > 0 && p.park(ctx, t, own, open, 1, q.some) != nil {
 					return
 				}
 				i, ok = q.take()

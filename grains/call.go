@@ -55,7 +55,7 @@ func (m *method[G, A, R]) admit(ctx context.Context, id ID) (*Engine, *raysys.Tu
 	}
 	e := engineOf(t)
 	switch {
-	case m.entry.Table != e.cfg.Table:
+	case !m.entry.In(e.cfg.Table):
 		return nil, nil, fmt.Errorf("call: %w", m.entry.Unknown())
 	case m.opts.Err != nil:
 		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, m.opts.Err)
@@ -134,7 +134,7 @@ func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg raysys.Ref[A]
 	if err != nil {
 		return raysys.FailedRef[R](err)
 	}
-	if err := arg.Borrow(); err != nil {
+	if err := arg.Borrow(t); err != nil {
 		return raysys.FailedRef[R](fmt.Errorf("call %s: %w", m.entry.Name, err))
 	}
 	o := &onCall[G, A, R]{engine: e, key: id.Key, ref: arg}
@@ -190,8 +190,10 @@ func (c *call[G, A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) {
 
 // Break implements raysys.Work: the call is part of a cycle of waits.
 func (c *call[G, A, R]) Break(chain []string) bool {
-	if c.method.reentrant && c.act.Load().admitChain(c) {
-		return true
+	if a := c.act.Load(); c.method.reentrant || c.method.readOnly && a.onlyReaders() {
+		if a.admitChain(c, !c.method.reentrant) {
+			return true
+		}
 	}
 	// Claimed first: a call that has started or was refused meanwhile closes no cycle any more.
 	if c.Start() {

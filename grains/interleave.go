@@ -1,6 +1,7 @@
 package grains
 
 import (
+	"runtime"
 	"slices"
 
 	"github.com/raysys/raysys"
@@ -12,28 +13,45 @@ import (
 // its Start has been taken.
 
 // admitChain lets c in, with the calls of the same turn that were queued before it, so that their order holds. It
-// returns false when c is not to be found in the mailbox.
-func (a *activation) admitChain(c turn) bool {
-	from := c.core().Up().Base()
-	var list []turn
-	// The first entry is read already: it is the current turn's, or one that is held back until interleaved turns end.
-	for e := a.head.Load(); e != nil; e = e.next.Load() {
-		q, ok := e.msg.(turn)
-		if !ok || !q.core().Pending() || q.core().Up().Base() != from {
-			continue
+// returns false when c cannot come in: it is not in the mailbox, it waits for a hook, or readers are let in and a
+// writer is among them.
+func (a *activation) admitChain(c turn, readers bool) bool {
+	for c.core().Pending() && c.at() == a {
+		list, found, all := a.upTo(c)
+		switch {
+		case found && readers && slices.ContainsFunc(list, func(q turn) bool { return !q.isReadOnly() }):
+			return false
+		case found:
+			// When it is not admitted, the turn that held it up is over: it runs next, or waits for another.
+			return a.admit(list) || a.hook.Load() == nil
+		case all:
+			return false
 		}
-		list = append(list, q)
-		if q == c {
-			a.admit(list) // if not, the turn that held c up is over, and c runs next or waits for another
-			return true
+		runtime.Gosched() // the queue changed under the look, or a sender is about to link its call
+	}
+	return true
+}
+
+// upTo lists the calls of c's turn in the mailbox up to c. all reports that it has seen the whole mailbox.
+func (a *activation) upTo(c turn) (list []turn, found, all bool) {
+	from := c.core().Up().Base()
+	// The first entry is read already: it is the current turn's, or one that is held back until interleaved turns end.
+	head := a.head.Load()
+	last := head
+	for e := head; e != nil; e = e.next.Load() {
+		last = e
+		if q, ok := e.msg.(turn); ok && q.core().Pending() && q.core().Up().Base() == from {
+			if list = append(list, q); q == c {
+				return list, true, true
+			}
 		}
 	}
-	return !c.core().Pending()
+	return nil, false, a.head.Load() == head && a.tail.Load() == last
 }
 
 // admitReaders lets in the read-only calls at the front of the mailbox.
 func (a *activation) admitReaders() {
-	if !a.gated().onlyReaders() {
+	if !a.onlyReaders() {
 		return
 	}
 	var list []turn
@@ -91,8 +109,15 @@ func (a *activation) admitBehind(list []turn) bool {
 	return true
 }
 
-// onlyReaders reports whether all interleaved turns in progress are read-only.
-func (g *gate) onlyReaders() bool {
+// onlyReaders reports whether all turns in progress are read-only.
+func (a *activation) onlyReaders() bool {
+	if c := a.current.Load(); c != nil && !readOnly(c) {
+		return false
+	}
+	g := a.gate.Load()
+	if g == nil {
+		return true
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return !slices.ContainsFunc(g.inner, func(c *raysys.Core) bool { return !readOnly(c) })

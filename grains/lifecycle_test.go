@@ -118,6 +118,7 @@ func TestDeactivateKeepsCalls(t *testing.T) {
 	h := newHooked()
 	ctx := driver(t, h.table)
 	a := h.kind.Get("a")
+	last := 0
 	for round := range 200 {
 		var refs []raysys.Ref[int]
 		for range 3 {
@@ -130,7 +131,6 @@ func TestDeactivateKeepsCalls(t *testing.T) {
 		if _, err := gone.Get(ctx); err != nil {
 			t.Fatal(err)
 		}
-		last := 0
 		for i, r := range refs {
 			v, err := r.Get(ctx)
 			if err != nil {
@@ -171,7 +171,7 @@ func TestHooksMayUseTasksAndGrains(t *testing.T) {
 	if c := *ended.Load(); c.Err() == nil {
 		t.Error("the context of a hook outlives it")
 	}
-	if err := h.leave.Tell(ctx, h.kind.Get("a")); err != nil {
+	if _, err := h.leave.Call(ctx, h.kind.Get("a")).Get(ctx); err != nil {
 		t.Error(err)
 	}
 	wants(t, ctx, h.add.Call(ctx, h.kind.Get("a"), 0), 126)

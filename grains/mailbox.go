@@ -49,7 +49,8 @@ func (m *mailbox) reserve(limit int) (ok, closed bool) {
 		m.pushed.Add(^uint64(0))
 		return false, true
 	}
-	if n-m.popped.Load() > uint64(limit) {
+	// Signed: between the two loads the reader may have passed this place.
+	if int64(n-m.popped.Load()) > int64(limit) {
 		m.pushed.Add(^uint64(0))
 		return false, false
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"runtime"
 	"sync"
@@ -61,7 +62,8 @@ type Engine struct {
 	live   int // workers that are not stopped
 	shapes shapes
 	room   []chan struct{} // one per waiting submitter, closed when there may be room
-	done   sync.WaitGroup  // workers at work
+	busy   int             // workers at work
+	calm   chan struct{}   // made by Close, and closed once busy is 0
 }
 
 const (
@@ -85,6 +87,7 @@ func NewEngine(cfg Config) *Engine {
 	e := &Engine{cfg: cfg, queue: queue.New[raysys.Core](), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
 	e.free.Store(e.total.cpu)
 	e.shapes.free = e.total
+	e.shapes.free.custom = maps.Clone(e.total.custom)
 	e.roomUntil.Store(uint64(cfg.QueueTasks))
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &worker{engine: e} }, actor.WithDispatcher(dispatcher{cfg.Pool}))
 	return e
@@ -165,6 +168,7 @@ func (e *Engine) giveCPU(n int64) {
 // Block gives back the CPU of the task on the calling goroutine, which is about to park.
 func (e *Engine) Block(t *raysys.Turn) {
 	if s := t.Slot(); s != nil && s.Blocked.Add(1) == 1 && s.CPU > 0 {
+		e.passOn(s)
 		e.giveCPU(s.CPU)
 	}
 }
@@ -178,9 +182,16 @@ func (e *Engine) Unblock(t *raysys.Turn) {
 	}
 }
 
+// passOn queues what is left of the Map that the goroutine of s was working off, so that other workers find it.
+func (e *Engine) passOn(s *raysys.Slot) {
+	if c := s.Batch.Load(); c != nil && c.Work().(batch).left() {
+		e.queue.Push(c)
+	}
+}
+
 // borrowSlot lets a goroutine that is no worker run a task in place: a driver's, or a grain's turn.
 func (e *Engine) borrowSlot() *raysys.Slot {
-	if !e.takeCPU(oneCPU) {
+	if e.shaped.Load() != 0 && e.reserved() || !e.takeCPU(oneCPU) {
 		return nil
 	}
 	if s := e.spare.Swap(nil); s != nil {
@@ -276,15 +287,16 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 	e.live -= len(e.idle)
 	e.idle = nil
+	if e.busy == 0 {
+		e.mu.Unlock()
+		return nil
+	}
+	calm := make(chan struct{})
+	e.calm = calm
 	e.mu.Unlock()
 
-	done := make(chan struct{})
-	go func() {
-		e.done.Wait()
-		close(done)
-	}()
 	select {
-	case <-done:
+	case <-calm:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("close: tasks still run: %w", context.Cause(ctx))
@@ -302,7 +314,9 @@ func needOf(r raysys.Resources) need {
 	if len(r.Custom) > 0 {
 		n.custom = make(map[string]int64, len(r.Custom))
 		for k, v := range r.Custom {
-			n.custom[k] = milli(v)
+			if v != 0 {
+				n.custom[k] = milli(v)
+			}
 		}
 	}
 	return n

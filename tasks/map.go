@@ -79,6 +79,9 @@ func (m *bulkEntry[A, R]) runAll(s *raysys.Slot, yield func() bool) bool {
 	}
 }
 
+// left implements batch.
+func (m *bulkEntry[A, R]) left() bool { return m.bulk.next.Load() < int64(len(m.bulk.records)) }
+
 func (m *bulkEntry[A, R]) run(*raysys.Slot)                        {}
 func (m *bulkEntry[A, R]) Name() string                            { return "map" }
 func (m *bulkEntry[A, R]) Help(*raysys.Turn) bool                  { return false }

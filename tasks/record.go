@@ -66,23 +66,30 @@ func (r *record[A, R]) Help(t *raysys.Turn) bool {
 		}
 		borrowed = true
 	}
-	ran := slot.Depth.Load() < maxDepth && r.Start()
-	if ran {
-		slot.Depth.Add(1)
-		if t.Kind() == raysys.TurnRoot {
-			r.run(slot)
-		} else {
-			var b raysys.Blocked
-			prev := t.SetBlocked(&b, &r.Core)
-			r.run(slot)
-			t.RestoreBlocked(prev)
+	// A borrowed slot is this goroutine's alone and starts at depth zero each time.
+	if !borrowed && slot.Depth.Load() >= maxDepth || !r.Start() {
+		if borrowed {
+			e.returnSlot(slot)
 		}
-		slot.Depth.Add(-1)
+		return false
 	}
+	r.runInPlace(e, t, slot, borrowed)
+	return true
+}
+
+// runInPlace tidies up also when the task ends the goroutine by runtime.Goexit.
+func (r *record[A, R]) runInPlace(e *Engine, t *raysys.Turn, slot *raysys.Slot, borrowed bool) {
 	if borrowed {
-		e.returnSlot(slot)
+		defer e.returnSlot(slot)
+	} else {
+		slot.Depth.Add(1)
+		defer slot.Depth.Add(-1)
 	}
-	return ran
+	if t.Kind() != raysys.TurnRoot {
+		prev := t.SetBlocked(new(raysys.Blocked), &r.Core)
+		defer t.RestoreBlocked(prev)
+	}
+	r.run(slot)
 }
 
 // run executes the claimed task and settles it.
@@ -94,6 +101,7 @@ func (r *record[A, R]) run(s *raysys.Slot) {
 	}
 	e.started(bytes)
 	if cause := r.cancelled(); cause != nil {
+		r.drop()
 		r.Cancel(cause)
 		return
 	}
@@ -109,8 +117,17 @@ func (r *record[A, R]) run(s *raysys.Slot) {
 			return
 		}
 	}
+	// A deadline is kept also when nobody waited for it to pass.
+	if r.Expires() != 0 {
+		if cause := r.cancelled(); cause != nil {
+			r.drop()
+			r.Cancel(cause)
+			return
+		}
+	}
 	r.drop()
 	r.Resolve(v)
+	r.endLate()
 }
 
 func (r *record[A, R]) cancelled() error {
@@ -125,6 +142,13 @@ func (r *record[A, R]) drop() {
 	var zero A
 	r.arg = zero
 	if t := r.OwnTurn(); t != nil {
+		t.End()
+	}
+}
+
+// endLate ends a turn that was made after drop: by settling, or by a goroutine that the task left behind.
+func (r *record[A, R]) endLate() {
+	if t := r.OwnTurn(); t != nil && !t.Ended() {
 		t.End()
 	}
 }
@@ -188,8 +212,10 @@ func (r *record[A, R]) failed(err error) {
 	}
 	e := engineOf(r.Up())
 	e.held.Add(1)
+	// What the failed attempt started is started again by the next, under the same ids. Cancelled first: work below a
+	// turn that has ended looks past it.
+	last.Cancel(errRetried)
 	last.End()
-	last.Cancel(errRetried) // what the failed attempt started is started again by the next, under the same ids
 	// A draw of its own, so that the task's Rand stays the same in every attempt.
 	id := r.ID()
 	pause := o.Pause(attempt, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
@@ -200,6 +226,7 @@ func (r *record[A, R]) failed(err error) {
 func (r *record[A, R]) settleFailed(err error) {
 	r.drop()
 	r.Fail(err)
+	r.endLate()
 }
 
 // accepts calls the user's RetryIf; one that panics accepts nothing.
@@ -218,35 +245,50 @@ func (r *record[A, R]) Dropped(queued bool) {
 	e := engineOf(r.Up())
 	if !queued {
 		e.held.Add(-1)
+		e.started(0)
 		return
 	}
+	var bytes int64
 	if !r.spec.fixed {
-		e.started(r.spec.size(&r.arg))
+		bytes = r.spec.size(&r.arg)
 	}
-	var zero A
-	r.arg = zero
+	e.started(bytes)
+	r.drop()
+	if !r.spec.common {
+		e.droppedShaped()
+	}
 }
 
 var errRetried = errors.New("the attempt that submitted this failed, and its next attempt submits it again")
 
 // ready queues a task that was held: its arguments are there, or its pause is over.
 func (r *record[A, R]) ready() {
+	e := engineOf(r.Up())
+	// Counted before anybody else may start or drop the task, which takes the same count off.
+	bytes := r.count(e)
 	if !r.Unhold() {
+		e.started(bytes)
+		r.drop()
 		return
 	}
-	e := engineOf(r.Up())
 	e.held.Add(-1)
-	r.enqueue(e)
+	r.place(e)
 }
 
-// enqueue puts the task where workers find it. It must be startable.
-func (r *record[A, R]) enqueue(e *Engine) {
+// count adds the argument to the bytes that are queued.
+func (r *record[A, R]) count(e *Engine) (bytes int64) {
+	if !r.spec.fixed {
+		bytes = r.spec.size(&r.arg)
+		e.bytes.Add(bytes)
+	}
+	return bytes
+}
+
+// place puts the task, which is counted and startable, where workers find it.
+func (r *record[A, R]) place(e *Engine) {
 	if e.closed.Load() {
 		r.Cancel(raysys.ErrClosed)
 		return
-	}
-	if !r.spec.fixed {
-		e.bytes.Add(r.spec.size(&r.arg))
 	}
 	if r.spec.common {
 		e.push(&r.Core)

@@ -19,12 +19,14 @@ type shaped struct {
 	core  *raysys.Core
 	need  need
 	stamp uint64 // Queue.Pushed at submission: tasks queued before it go first
+	order uint64 // among the shaped
 }
 
 // shapes is guarded by Engine.mu.
 type shapes struct {
-	free need // all but CPU, which is Engine.free
-	list map[string][]shaped
+	free  need // all but CPU, which is Engine.free
+	list  map[string][]shaped
+	count uint64 // tasks pushed so far
 }
 
 func (n need) key() string { return n.resources().String() }
@@ -64,7 +66,7 @@ func (s *shapes) add(n need, sign int64) {
 // heads returns the shapes by the age of their oldest task.
 func (s *shapes) heads() []string {
 	keys := slices.Collect(maps.Keys(s.list))
-	sort.Slice(keys, func(i, j int) bool { return s.list[keys[i]][0].stamp < s.list[keys[j]][0].stamp })
+	sort.Slice(keys, func(i, j int) bool { return s.list[keys[i]][0].order < s.list[keys[j]][0].order })
 	return keys
 }
 
@@ -72,6 +74,8 @@ func (s *shapes) push(w shaped) {
 	if s.list == nil {
 		s.list = map[string][]shaped{}
 	}
+	s.count++
+	w.order = s.count
 	k := w.need.key()
 	s.list[k] = append(s.list[k], w)
 }
@@ -114,17 +118,26 @@ func (e *Engine) startShaped() {
 	}
 }
 
+// takeShaped takes the oldest task whose request is free. What an older task lacks is kept from younger ones of other
+// shapes, or a stream of small requests would starve a large one.
 func (e *Engine) takeShaped() (shaped, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	var owed need
 	for _, k := range e.shapes.heads() {
 		h := e.shapes.list[k][0]
 		switch {
-		case h.core.Settled(): // cancelled while it waited; popped below and dropped by its worker
+		case h.over(): // cancelled while it waited; its worker drops it
 			h.need = need{}
-		case !e.shapes.has(h.need) || !e.takeCPU(h.need.cpu):
-			continue
 		case h.need.cpu == 0 && e.live-len(e.idle) >= maxFreeRiders:
+			continue
+		case h.need.shares(owed):
+			continue
+		case !e.shapes.has(h.need):
+			owed.lack(h.need, &e.shapes)
+			continue
+		case !e.takeCPU(h.need.cpu):
+			owed.cpu = 1
 			continue
 		}
 		e.shapes.add(h.need, -1)
@@ -133,6 +146,53 @@ func (e *Engine) takeShaped() (shaped, bool) {
 		return h, true
 	}
 	return shaped{}, false
+}
+
+// over reports whether the task has ended without having started, or will as soon as somebody looks.
+func (w *shaped) over() bool {
+	if t := w.core.OwnTurn(); t != nil {
+		return w.core.Settled() || t.Cancelled() != nil
+	}
+	return w.core.Settled() || w.core.Up().Cancelled() != nil
+}
+
+// lack adds to n the kinds of resources, other than CPU, that want finds too little of.
+func (n *need) lack(want need, s *shapes) {
+	if want.gpu > s.free.gpu {
+		n.gpu = 1
+	}
+	if want.memory > s.free.memory {
+		n.memory = 1
+	}
+	for k, v := range want.custom {
+		if v > s.free.custom[k] {
+			if n.custom == nil {
+				n.custom = map[string]int64{}
+			}
+			n.custom[k] = 1
+		}
+	}
+}
+
+// shares reports whether n asks for a kind of resource that is owed to others.
+func (n need) shares(owed need) bool {
+	if n.cpu > 0 && owed.cpu > 0 || n.gpu > 0 && owed.gpu > 0 || n.memory > 0 && owed.memory > 0 {
+		return true
+	}
+	for k := range owed.custom {
+		if n.custom[k] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// droppedShaped is told that a waiting shaped task was cancelled: CPUs may have been kept for it.
+func (e *Engine) droppedShaped() {
+	e.startShaped()
+	if !e.queue.Empty() {
+		e.wake()
+	}
 }
 
 // endShaped gives back what a shaped task held.
@@ -153,7 +213,7 @@ func (e *Engine) reserved() bool {
 	defer e.mu.Unlock()
 	popped := e.queue.Popped()
 	for k := range e.shapes.list {
-		if h := e.shapes.list[k][0]; h.stamp <= popped && h.need.cpu > 0 && !h.core.Settled() && e.shapes.has(h.need) {
+		if h := e.shapes.list[k][0]; h.stamp <= popped && h.need.cpu > 0 && !h.over() && e.shapes.has(h.need) {
 			return true
 		}
 	}

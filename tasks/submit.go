@@ -21,7 +21,7 @@ func (s *spec[A, R]) admit(ctx context.Context) (*Engine, *raysys.Turn, error) {
 	}
 	e := engineOf(t)
 	switch {
-	case s.entry.Table != e.cfg.Table:
+	case !s.entry.In(e.cfg.Table):
 		return nil, nil, fmt.Errorf("submit: %w", s.entry.Unknown())
 	case s.opts.Err != nil:
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, s.opts.Err)
@@ -79,14 +79,16 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A, skip int) raysys.Ref[R] 
 		}
 	}
 	if !e.hasRoom() {
-		if err := s.overflow(ctx, e, t, r); err != nil {
+		ran, err := s.overflow(ctx, e, t, r)
+		if err != nil {
 			return raysys.FailedRef[R](err)
 		}
-		if r.Settled() {
+		if ran { // it may have a further attempt before it, which comes by itself
 			return r.Ref()
 		}
 	}
-	r.enqueue(e)
+	r.count(e)
+	r.place(e)
 	return r.Ref()
 }
 
@@ -100,17 +102,19 @@ func (s *spec[A, R]) limit(r *record[A, R], t *raysys.Turn) {
 
 // overflow is what happens when the queue is full (rule C6). A driver waits for room. A task or a grain's turn must
 // not, or all CPUs could end up waiting for each other: it runs the child in place, or is told ErrOverloaded.
-func (s *spec[A, R]) overflow(ctx context.Context, e *Engine, t *raysys.Turn, r *record[A, R]) error {
+func (s *spec[A, R]) overflow(ctx context.Context, e *Engine, t *raysys.Turn, r *record[A, R]) (ran bool, err error) {
 	if t.Kind() == raysys.TurnRoot {
 		if err := e.waitRoom(ctx); err != nil {
-			return fmt.Errorf("submit %s: %w", s.entry, err)
+			return false, fmt.Errorf("submit %s: %w", s.entry, err)
 		}
-		return nil
+		return false, nil
 	}
+	bytes := r.count(e) // run takes it off
 	if r.Help(t) {
-		return nil
+		return true, nil
 	}
-	return s.full(e)
+	e.started(bytes)
+	return false, s.full(e)
 }
 
 // roomForHeld is overflow for a task that waits for its arguments first, and so cannot run in place.
@@ -177,7 +181,7 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs []raysys.RefValue, fi
 		}
 	}
 	for i, v := range refs {
-		if err := v.(borrower).Borrow(); err != nil {
+		if err := v.(borrower).Borrow(t); err != nil {
 			for _, b := range refs[:i] {
 				b.(borrower).Return()
 			}
@@ -219,7 +223,7 @@ func (d *deps) settleFailed(err error) { d.task.settleFailed(err) }
 
 // borrower is the part of raysys.Ref that keeps a value readable between submission and start.
 type borrower interface {
-	Borrow() error
+	Borrow(*raysys.Turn) error
 	Return()
 }
 

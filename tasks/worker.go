@@ -13,7 +13,7 @@ import (
 type worker struct {
 	engine *Engine
 	pid    *actor.PID
-	slot   raysys.Slot
+	slot   *raysys.Slot // of the current job and those before it that held as much
 }
 
 // job is the one message a worker understands.
@@ -38,7 +38,7 @@ func (e *Engine) start(j job) {
 	} else {
 		e.live++
 	}
-	e.done.Add(1)
+	e.busy++
 	e.mu.Unlock()
 	if w != nil {
 		e.cfg.Actors.Root.Send(w.pid, &j)
@@ -62,14 +62,20 @@ func (w *worker) Receive(ctx actor.Context) {
 func (w *worker) work(j *job) {
 	returned := false
 	defer func() { w.ended(j, returned) }()
+	cpu := j.need.cpu
 	if j.pull {
-		w.slot.CPU = oneCPU
+		cpu = oneCPU
+	}
+	// A goroutine that an earlier task left behind in a Get keeps the slot it gave its CPU from.
+	if w.slot == nil || w.slot.CPU != cpu || w.slot.Blocked.Load() != 0 {
+		w.slot = &raysys.Slot{CPU: cpu}
+	}
+	if j.pull {
 		w.pull()
+	} else if j.core.Start() {
+		j.core.Work().(runner).run(w.slot)
 	} else {
-		w.slot.CPU = j.need.cpu
-		if j.core.Start() {
-			j.core.Work().(runner).run(&w.slot)
-		}
+		w.engine.started(0)
 	}
 	returned = true
 }
@@ -87,6 +93,7 @@ func (w *worker) ended(j *job, returned bool) {
 	e.mu.Unlock()
 	switch {
 	case !returned:
+		e.passOn(w.slot)
 		e.cfg.Actors.ProcessRegistry.Remove(w.pid) // its mailbox is gone and would never see a Stop
 	case !keep:
 		e.cfg.Actors.Root.Stop(w.pid)
@@ -96,7 +103,13 @@ func (w *worker) ended(j *job, returned bool) {
 	} else {
 		e.endShaped(j.need)
 	}
-	e.done.Done()
+	e.mu.Lock()
+	e.busy--
+	if e.busy == 0 && e.calm != nil {
+		close(e.calm)
+		e.calm = nil
+	}
+	e.mu.Unlock()
 }
 
 // linger is how often a worker that found the queue empty looks again before it goes idle: some microseconds, which
@@ -142,6 +155,9 @@ func (w *worker) pull() {
 			continue
 		}
 		tries = 0
+		if e.waiting.Load() != 0 {
+			e.signalRoom() // a queue place is free, also when the task was cancelled or ran in place
+		}
 		if looking {
 			looking = false
 			e.searching.Store(0)
@@ -150,14 +166,17 @@ func (w *worker) pull() {
 			}
 		}
 		if b, ok := c.Work().(batch); ok {
-			if !b.runAll(&w.slot, w.owes) {
+			w.slot.Batch.Store(c)
+			all := b.runAll(w.slot, w.owes)
+			w.slot.Batch.Store(nil)
+			if !all {
 				e.push(c)
 				return
 			}
 			continue
 		}
 		if c.Start() {
-			c.Work().(runner).run(&w.slot)
+			c.Work().(runner).run(w.slot)
 		}
 		if w.owes() {
 			return
@@ -176,4 +195,5 @@ func (w *worker) owes() bool {
 // shares in the tasks until none is left (true), or until yield says that its CPU is due to others (false).
 type batch interface {
 	runAll(s *raysys.Slot, yield func() bool) bool
+	left() bool // tasks that nobody has taken
 }

@@ -1,4 +1,4 @@
-// Command raysys measures raysys, shows what it can do and says which version it is.
+// Command raysys measures raysys and says which version it is.
 //
 //	raysys bench     every row beside its raw limit
 //	raysys version   module version, revision, Go version
