@@ -85,7 +85,7 @@ func (c *call[G, A, R]) prepare(w raysys.Work, m *method[G, A, R], e *Engine, t 
 	case m.opts.Deadline != 0:
 		c.until = e.cfg.Now() + int64(m.opts.Deadline)
 	default:
-		c.until = e.cfg.Now() + int64(defaultDeadline)
+		c.until = e.cfg.Rough() + int64(defaultDeadline)
 	}
 }
 
@@ -214,7 +214,7 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 		c.Cancel(err)
 		return nil
 	}
-	if c.until != 0 && a.kind.engine.cfg.Now() >= c.until {
+	if c.until != 0 && c.method.clock(&a.kind.engine.cfg)() >= c.until {
 		c.Cancel(fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline))
 		return nil
 	}
@@ -268,6 +268,14 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 		err = c.taskError(err, nil)
 	}
 	return v, nil, err
+}
+
+// clock is the exact one only for deadlines that the program chose.
+func (m *method[G, A, R]) clock(cfg *Config) func() int64 {
+	if m.opts.Deadline != 0 {
+		return cfg.Now
+	}
+	return cfg.Rough
 }
 
 var errGoexit = errors.New("the method ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")

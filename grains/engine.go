@@ -20,7 +20,8 @@ type Config struct {
 	Pool   *goroutines.Pool // runs mailboxes
 	Table  *raysys.Table
 	Hooks  *raysys.Turn                 // above the turns of OnActivate and OnDeactivate
-	Now    func() int64                 // the runtime's clock
+	Now    func() int64                 // the runtime's clock, exact
+	Rough  func() int64                 // the same, up to a millisecond late
 	Unseen func(work string, err error) // told of a hook's error; nil to ignore
 }
 

@@ -131,9 +131,8 @@ func TestRandomCallGraphs(t *testing.T) {
 		rising, refused bool
 		opts            []grains.Option
 	}{
-		"any":       {refused: true},
-		"acyclic":   {rising: true},
-		"reentrant": {opts: []grains.Option{grains.Reentrant()}},
+		"any":     {refused: true},
+		"acyclic": {rising: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

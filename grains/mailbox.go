@@ -17,20 +17,25 @@ type mail struct {
 // mailbox is the actor.Mailbox of an activation: an intrusive queue for many senders and one reader (Vyukov's), a
 // count that bounds it, and no memory beyond this struct while it is empty. protoactor's own mailboxes hold 200 to
 // 400 bytes each when idle.
+//
+// What senders write and what the reader writes lie at the two ends, on different cache lines: side by side, every call
+// would take the line from the other's core.
 type mailbox struct {
-	pushed    atomic.Uint64        // places taken by senders; closedBit once nothing more is accepted
-	popped    atomic.Uint64        // written by the reader
-	tail      atomic.Pointer[mail] // senders
-	head      atomic.Pointer[mail] // the reader's last entry; others read it to look ahead
-	busy      atomic.Bool          // a goroutine reads, or is on its way
-	suspended bool                 // by supervision; only the reader looks
-	invoker   actor.MessageInvoker
-	owner     *activation
+	pushed atomic.Uint64        // places taken by senders; closedBit once nothing more is accepted
+	room   atomic.Uint64        // pushed may grow to this without a look at popped
+	tail   atomic.Pointer[mail] // senders
+	busy   atomic.Bool          // a goroutine reads, or is on its way
 
-	sysCount atomic.Int32
-	sysMu    sync.Mutex // guards sys
-	sys      []any
-	stub     mail
+	invoker actor.MessageInvoker
+	owner   *activation
+	stub    mail
+	sysMu   sync.Mutex // guards sys
+	sys     []any
+
+	sysCount  atomic.Int32
+	suspended bool                 // by supervision; only the reader looks
+	popped    atomic.Uint64        // written by the reader
+	head      atomic.Pointer[mail] // the reader's last entry; others read it to look ahead
 }
 
 const closedBit = 1 << 63
@@ -49,10 +54,13 @@ func (m *mailbox) reserve(limit int) (ok, closed bool) {
 		m.pushed.Add(^uint64(0))
 		return false, true
 	}
-	// Signed: between the two loads the reader may have passed this place.
-	if int64(n-m.popped.Load()) > int64(limit) {
-		m.pushed.Add(^uint64(0))
-		return false, false
+	if n > m.room.Load() {
+		room := m.popped.Load() + uint64(limit)
+		if n > room {
+			m.pushed.Add(^uint64(0))
+			return false, false
+		}
+		m.room.Store(room)
 	}
 	return true, false
 }

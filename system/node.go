@@ -30,8 +30,9 @@ type Node struct {
 	top    *raysys.Turn // above every driver; cancelled by Close
 	roots  atomic.Uint64
 
-	mu     sync.Mutex // guards state
+	mu     sync.Mutex // guards state and floor
 	state  nodeState
+	floor  []byte        // see Config.HeapFloor
 	ending chan struct{} // closed when Close has begun
 	closed chan struct{} // closed when Close has finished
 }
@@ -69,7 +70,7 @@ func New(cfg Config) (*Node, error) {
 		Resources: cfg.Resources, QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
 	})
 	n.grains = grains.NewEngine(grains.Config{
-		Actors: n.actors, Pool: n.pool, Table: cfg.Table, Now: n.wheel.Now, Unseen: n.unseen,
+		Actors: n.actors, Pool: n.pool, Table: cfg.Table, Now: n.wheel.Now, Rough: n.wheel.Rough, Unseen: n.unseen,
 		// Hooks still run while the node closes, so they are not below top.
 		Hooks: raysys.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
 	})
@@ -89,6 +90,7 @@ func (n *Node) Start(ctx context.Context) error {
 		return fmt.Errorf("start node: %w: make another with New", raysys.ErrClosed)
 	}
 	n.state = stateStarted
+	n.floor = make([]byte, n.cfg.HeapFloor)
 	n.log.Info("node started", zap.String("node", string(n.cfg.Name)), zap.Stringer("job", n.job.ID),
 		zap.String("namespace", n.cfg.Namespace), zap.Stringer("resources", n.cfg.Resources))
 	return nil
@@ -122,6 +124,7 @@ func (n *Node) Close(ctx context.Context) error {
 		}
 	}
 	n.state = stateClosing
+	n.floor = nil
 	n.mu.Unlock()
 	defer close(n.closed)
 	close(n.ending)

@@ -55,6 +55,7 @@ type Engine struct {
 	shaped    atomic.Int32 // waiting tasks that ask for other than one CPU
 
 	waiting atomic.Int32 // root submitters that wait for room
+	riders  atomic.Int32 // tasks that run and ask for no CPU
 	spare   atomic.Pointer[raysys.Slot]
 
 	mu     sync.Mutex // guards the rest
@@ -167,7 +168,10 @@ func (e *Engine) giveCPU(n int64) {
 
 // Block gives back the CPU of the task on the calling goroutine, which is about to park.
 func (e *Engine) Block(t *raysys.Turn) {
-	if s := t.Slot(); s != nil && s.Blocked.Add(1) == 1 && s.CPU > 0 {
+	if s := t.Slot(); s != nil && s.Blocked.Add(1) == 1 {
+		if s.CPU == 0 {
+			e.riders.Add(-1)
+		}
 		e.passOn(s)
 		e.giveCPU(s.CPU)
 	}
@@ -177,7 +181,10 @@ func (e *Engine) Block(t *raysys.Turn) {
 // for (a mutex), so making it queue for a CPU could stop everything. The overlap ends as running tasks do, since
 // workers stop while free is below zero.
 func (e *Engine) Unblock(t *raysys.Turn) {
-	if s := t.Slot(); s != nil && s.Blocked.Add(-1) == 0 && s.CPU > 0 {
+	if s := t.Slot(); s != nil && s.Blocked.Add(-1) == 0 {
+		if s.CPU == 0 {
+			e.riders.Add(1)
+		}
 		e.free.Add(-s.CPU)
 	}
 }

@@ -11,7 +11,8 @@ import (
 // Most tasks ask for one CPU and go through the lock-free queue. The others wait here, one list per shape of request,
 // so that a task whose GPU is taken holds up no task of another shape.
 
-// maxFreeRiders bounds the goroutines of tasks that ask for no CPU, which the count of CPUs does not bound.
+// maxFreeRiders bounds the tasks that run without asking for a CPU, which the count of CPUs does not bound. Those that
+// wait in Get do not count, or a deep chain of them would stop for ever.
 const maxFreeRiders = 10_000
 
 // shaped is one waiting task that asks for other than one CPU.
@@ -129,7 +130,7 @@ func (e *Engine) takeShaped() (shaped, bool) {
 		switch {
 		case h.over(): // cancelled while it waited; its worker drops it
 			h.need = need{}
-		case h.need.cpu == 0 && e.live-len(e.idle) >= maxFreeRiders:
+		case h.need.cpu == 0 && e.riders.Load() >= maxFreeRiders:
 			continue
 		case h.need.shares(owed):
 			continue
@@ -139,6 +140,9 @@ func (e *Engine) takeShaped() (shaped, bool) {
 		case !e.takeCPU(h.need.cpu):
 			owed.cpu = 1
 			continue
+		}
+		if h.need.cpu == 0 {
+			e.riders.Add(1)
 		}
 		e.shapes.add(h.need, -1)
 		e.shaped.Add(-1)
@@ -200,10 +204,10 @@ func (e *Engine) endShaped(n need) {
 	e.mu.Lock()
 	e.shapes.add(n, +1)
 	e.mu.Unlock()
-	e.giveCPU(n.cpu)
-	if n.cpu == 0 && e.shaped.Load() != 0 {
-		e.startShaped()
+	if n.cpu == 0 {
+		e.riders.Add(-1)
 	}
+	e.giveCPU(n.cpu)
 }
 
 // reserved reports whether free CPUs are being kept for a shaped task: one that lacks nothing but CPUs, and before

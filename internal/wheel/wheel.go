@@ -18,6 +18,7 @@ const unarmed = math.MaxInt64
 // Wheel rings alarms at their time. Its methods may be called from any goroutine. Make one with New.
 type Wheel struct {
 	start time.Time
+	rough rough
 
 	mu      sync.Mutex // guards all below and the links of every alarm that is set
 	slots   slots
@@ -69,6 +70,7 @@ func (w *Wheel) Clear(a *raysys.Alarm) bool {
 // Stop ends the wheel and waits for a Ring that runs: none runs after it returns. Alarms that are set are forgotten.
 // It must not be called from a Ring.
 func (w *Wheel) Stop() {
+	w.rough.stop()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stopped = true

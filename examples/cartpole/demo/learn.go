@@ -1,0 +1,75 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/examples/cartpole/ppo"
+)
+
+// ErrNotLearned is the state of a run that spent its steps below the goal.
+var ErrNotLearned = errors.New("not learned")
+
+// Learned is how a run of Learn ended.
+type Learned struct {
+	// Weights refers to the weights that reached the goal.
+	Weights raysys.Ref[ppo.Weights]
+
+	// MeanReturn is the mean over 100 fresh episodes by the most probable action, RandomReturn that of a random
+	// policy.
+	MeanReturn, RandomReturn float64
+
+	// Steps are the environment steps learned from, Took the time from the first submission to the evaluation.
+	Steps int
+	Took  time.Duration
+}
+
+// Learn trains until the goal is reached, or returns ErrNotLearned when o.Steps were not enough. observe, where it is
+// not nil, is told of every update. ctx must come from a runtime.
+//
+// The sampled policy's mean over an iteration decides when the evaluation is due, and the evaluation decides: asked
+// after every update, it would sooner or later pass by luck.
+func Learn(ctx context.Context, o Options, observe func(ppo.Stats)) (Learned, error) {
+	if err := o.Validate(); err != nil {
+		return Learned{}, err
+	}
+	if observe == nil {
+		observe = func(ppo.Stats) {}
+	}
+	began, goal := time.Now(), o.goal()
+	random := submitRandom(ctx, o.Seed) // answered while the learning goes on
+	learner := learners.Get(fmt.Sprintf("seed-%d", o.Seed))
+	current := start.Call(ctx, learner, ppo.Config{Seed: o.Seed})
+	var stats ppo.Stats
+	for iteration := 0; stats.TotalSteps < o.Steps; iteration++ {
+		var err error
+		stats, err = update.Call(ctx, learner, Experience{collect(ctx, current, o.Seed, iteration)}).Get(ctx)
+		if err != nil {
+			return Learned{}, fmt.Errorf("learn in iteration %d: %w", iteration, err)
+		}
+		current = weights.Call(ctx, learner)
+		observe(stats)
+		// The last iteration may end beyond the budget, and is not within it then.
+		if stats.MeanReturn < goal || stats.TotalSteps > o.Steps {
+			continue
+		}
+		mean, err := meanReturn(ctx, submitEvaluation(ctx, current, o.Seed, iteration))
+		if err != nil {
+			return Learned{}, fmt.Errorf("evaluate iteration %d: %w", iteration, err)
+		}
+		if mean < goal {
+			continue
+		}
+		took := time.Since(began)
+		chance, err := meanReturn(ctx, random)
+		if err != nil {
+			return Learned{}, fmt.Errorf("measure the random policy: %w", err)
+		}
+		return Learned{current, mean, chance, stats.TotalSteps, took}, nil
+	}
+	return Learned{}, fmt.Errorf("%w: the mean return was %.1f after %d steps, and %g was not reached within %d: raise steps or try another seed",
+		ErrNotLearned, stats.MeanReturn, stats.TotalSteps, goal, o.Steps)
+}

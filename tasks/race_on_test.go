@@ -1,0 +1,6 @@
+//go:build race
+
+package tasks_test
+
+// raceDetector makes code about ten times slower.
+const raceDetector = true
