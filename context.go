@@ -40,6 +40,9 @@ func (c *Core) Value(key any) any {
 	if t := c.own.Load(); t != nil {
 		return t.innerValue(key)
 	}
+	if c.Err() != nil {
+		return c.Turn().innerValue(key)
+	}
 	return nil
 }
 
@@ -49,6 +52,11 @@ func (t *Turn) innerValue(key any) any {
 	t.mu.Lock()
 	inner := t.inner
 	t.mu.Unlock()
+	if err := t.Cancelled(); err != nil && inner != nil {
+		t.cancel(err)
+	} else if inner == nil && (err != nil || t.ended.Load()) {
+		inner = t.innerContext()
+	}
 	if inner == nil {
 		return nil
 	}

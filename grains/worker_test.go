@@ -52,9 +52,9 @@ func TestWorkersShareTheCalls(t *testing.T) {
 	for _, n := range []int{1, 3, 10} {
 		c := newCrew(grains.StatelessWorker(n))
 		c.run(t, func(node *system.Node, ctx context.Context, g grains.Grain[hooked]) {
-			took(t, time.Duration((30+n-1)/n)*time.Second, func() {
+			took(t, time.Duration((20+n-1)/n)*time.Second, func() {
 				var refs []raysys.Ref[int]
-				for range 30 {
+				for range 20 {
 					refs = append(refs, c.work.Call(ctx, g, time.Second))
 				}
 				for _, r := range refs {

@@ -285,10 +285,13 @@ func (e *Engine) Close(ctx context.Context) error {
 		c.Cancel(raysys.ErrClosed)
 	}
 	e.mu.Lock()
-	for _, w := range e.shapes.drain() {
+	waiting := e.shapes.drain()
+	e.shaped.Add(-int32(len(waiting)))
+	e.mu.Unlock()
+	for _, w := range waiting {
 		w.core.Cancel(raysys.ErrClosed)
 	}
-	e.shaped.Store(0)
+	e.mu.Lock()
 	for _, w := range e.idle {
 		e.cfg.Actors.Root.Stop(w.pid)
 	}

@@ -146,9 +146,9 @@ func TestWaitForDiamonds(t *testing.T) {
 
 // Neither does the outcome of a long chain, good or bad, run up a stack.
 func TestLongChains(t *testing.T) {
-	length := 1_000_000
+	length := 400_000
 	if raceDetector {
-		length /= 50
+		length /= 20
 	}
 	table := raysys.NewTable()
 	open := make(chan struct{})

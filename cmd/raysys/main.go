@@ -1,6 +1,7 @@
-// Command raysys measures raysys and says which version it is.
+// Command raysys measures raysys, shows it at work, and says which version it is.
 //
 //	raysys bench     every row beside its raw limit
+//	raysys demo      learn CartPole, then serve the policy
 //	raysys version   module version, revision, Go version
 //
 // Data goes to standard output, talk to standard error. Exit codes: 0 ok, 1 the job failed, 2 usage. Every flag can be

@@ -30,7 +30,7 @@ func root() *cobra.Command {
 	})
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetHelpCommand(&cobra.Command{Hidden: true})
-	cmd.AddCommand(benchCommand(), childCommand(), versionCommand())
+	cmd.AddCommand(benchCommand(), childCommand(), demoCommand(), versionCommand())
 	return cmd
 }
 

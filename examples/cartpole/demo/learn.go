@@ -45,12 +45,12 @@ func Learn(ctx context.Context, o Options, observe func(ppo.Stats)) (Learned, er
 	current := start.Call(ctx, learner, ppo.Config{Seed: o.Seed})
 	var stats ppo.Stats
 	for iteration := 0; stats.TotalSteps < o.Steps; iteration++ {
+		updated := update.Call(ctx, learner, Experience{collect(ctx, current, o.Seed, iteration)})
+		current = weights.Call(ctx, learner) // its turn follows the update's
 		var err error
-		stats, err = update.Call(ctx, learner, Experience{collect(ctx, current, o.Seed, iteration)}).Get(ctx)
-		if err != nil {
+		if stats, err = updated.Get(ctx); err != nil {
 			return Learned{}, fmt.Errorf("learn in iteration %d: %w", iteration, err)
 		}
-		current = weights.Call(ctx, learner)
 		observe(stats)
 		// The last iteration may end beyond the budget, and is not within it then.
 		if stats.MeanReturn < goal || stats.TotalSteps > o.Steps {

@@ -20,7 +20,8 @@ type policyTerms struct {
 //
 //	loss = -min(r A, clip(r, 1-c, 1+c) A) - entropy H,   r = pi(a) / pi_old(a)
 func policyLoss(grad, logits blas64.General, actions []int32, oldLogProbs, advantages []float64,
-	clip, entropy float64, logProbs []float64, terms *policyTerms) {
+	clip, entropy float64, logProbs []float64, terms *policyTerms,
+) {
 	scale := 1 / float64(logits.Rows)
 	for i := range logits.Rows {
 		logSoftmax(logProbs, logits.Data[i*logits.Stride:i*logits.Stride+logits.Cols])

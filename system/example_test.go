@@ -1,0 +1,128 @@
+package system_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
+)
+
+// A program that owns its main makes a node, starts it and closes it.
+func Example() {
+	n, err := system.New(system.Config{Name: "web-1", Table: table})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if err := n.Start(context.Background()); err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer n.Close(context.Background())
+	ctx := n.Context(context.Background())
+	fmt.Println(twice.Go(ctx, 21).Get(ctx))
+	// Output: 42 <nil>
+}
+
+// Main is all that a program needs which is nothing but a driver. It exits when the function returns.
+func ExampleMain() {
+	main := func() {
+		system.Main(func(ctx context.Context) error {
+			v, err := mainSquare.Go(ctx, 7).Get(ctx)
+			fmt.Println(v)
+			return err
+		})
+	}
+	_ = main
+	// Output:
+}
+
+func ExampleNew() {
+	_, err := system.New(system.Config{Table: raysys.NewTable(), QueueTasks: -1})
+	fmt.Println(err)
+	// Output: new system: Config.QueueTasks is -1: give 0 (the default) or more
+}
+
+func ExampleFromEnv() {
+	os.Setenv("RAYSYS_CPU", "many")
+	defer os.Unsetenv("RAYSYS_CPU")
+	_, err := system.FromEnv()
+	fmt.Println(err)
+	// Output: RAYSYS_CPU="many": give a number of 0 or more
+}
+
+func ExampleNode_Start() {
+	n, _ := system.New(system.Config{Table: table})
+	fmt.Println(n.Start(context.Background()))
+	fmt.Println(n.Start(context.Background()))
+	n.Close(context.Background())
+	// Output:
+	// <nil>
+	// start node: it is started
+}
+
+func ExampleNode_Context() {
+	n, _ := system.New(system.Config{Table: table})
+	n.Start(context.Background())
+	defer n.Close(context.Background())
+
+	request, cancel := context.WithCancel(context.Background())
+	ctx := n.Context(request) // in a server: r.Context()
+	fmt.Println(twice.Go(ctx, 1).Get(ctx))
+	cancel() // the client went away, and what runs for it ends
+	fmt.Println(ctx.Err())
+	// Output:
+	// 2 <nil>
+	// context canceled
+}
+
+func ExampleNode_Close() {
+	n, _ := system.New(system.Config{Table: table})
+	n.Start(context.Background())
+	ctx := n.Context(context.Background())
+	fmt.Println(n.Close(context.Background()))
+	_, err := twice.Go(ctx, 1).Get(ctx)
+	fmt.Println(errors.Is(err, raysys.ErrClosed))
+	// Output:
+	// <nil>
+	// true
+}
+
+func ExampleNode_Name() {
+	n, _ := system.New(system.Config{Name: "web-1", Namespace: "shop", Table: table})
+	fmt.Println(n.Name(), n.Namespace())
+	// Output: web-1 shop
+}
+
+func ExampleNode_Job() {
+	a, _ := system.New(system.Config{Seed: 7, Table: table})
+	b, _ := system.New(system.Config{Seed: 7, Table: table})
+	fmt.Println(a.Job() == b.Job()) // so all ids repeat
+	// Output: true
+}
+
+func ExampleNode_Resources() {
+	n, _ := system.New(system.Config{Resources: raysys.Resources{CPU: 4, GPU: 0.5}, Table: table})
+	fmt.Println(n.Resources())
+	// Output: CPU 4, GPU 0.5
+}
+
+func ExampleNode_Actors() {
+	n, _ := system.New(system.Config{Table: table})
+	n.Start(context.Background())
+	defer n.Close(context.Background())
+	ctx := n.Context(context.Background())
+	add.Call(ctx, counters.Get("alice"), 1).Get(ctx)
+	for _, bucket := range n.Actors().ProcessRegistry.LocalPIDs.LocalPIDs {
+		for _, id := range bucket.Keys() {
+			if strings.HasPrefix(id, "counter/") {
+				fmt.Println("a PID for", id[:strings.IndexByte(id, '$')])
+			}
+		}
+	}
+	// Output: a PID for counter/alice
+}

@@ -1,0 +1,192 @@
+package system_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+)
+
+// modeVariable makes the test binary a program of its own.
+const modeVariable = "RAYSYS_TEST_MAIN"
+
+var mainSquare = tasks.Define("square", func(_ context.Context, x int) (int, error) { return x * x, nil })
+
+// counterGrain says when it goes.
+type counterGrain struct{ n int }
+
+func (c *counterGrain) Add(_ context.Context, d int) (int, error) { c.n += d; return c.n, nil }
+
+func (c *counterGrain) OnDeactivate(context.Context) error {
+	fmt.Println("deactivated", c.n)
+	return nil
+}
+
+var (
+	mainCounters = grains.Define[counterGrain]("counter")
+	mainAdd      = grains.Method(mainCounters, "add", (*counterGrain).Add)
+)
+
+// programs are the drivers of that program.
+var programs = map[string]func(ctx context.Context) error{
+	"works": func(ctx context.Context) error {
+		v, err := mainSquare.Go(ctx, 7).Get(ctx)
+		fmt.Println(v)
+		return err
+	},
+	"fails": func(context.Context) error { return errors.New("the job is bad") },
+	"grain": func(ctx context.Context) error {
+		_, err := mainAdd.Call(ctx, mainCounters.Get("a"), 5).Get(ctx)
+		return err
+	},
+	"waits": func(ctx context.Context) error {
+		fmt.Println("ready")
+		<-ctx.Done()
+		fmt.Println(context.Cause(ctx))
+		return nil
+	},
+	"stubborn": func(ctx context.Context) error {
+		fmt.Println("ready")
+		<-ctx.Done()
+		fmt.Println("first")
+		select {}
+	},
+	"bad definition": nil, // see TestMain
+	"args": func(context.Context) error {
+		fmt.Println(len(os.Args), os.Args[1:])
+		return nil
+	},
+}
+
+func TestMain(m *testing.M) {
+	mode, ok := os.LookupEnv(modeVariable)
+	if !ok {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	if mode == "bad definition" {
+		tasks.Define("square", func(_ context.Context, x int) (int, error) { return x, nil })
+		tasks.Define[int, int]("nil", nil)
+	}
+	system.Main(programs[mode])
+	fmt.Println("Main returned") // it must not
+}
+
+func command(t *testing.T, mode string, env ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, exe, "-strange", "flag")
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "RAYSYS_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, modeVariable+"="+mode)
+	cmd.Env = append(cmd.Env, env...)
+	return cmd
+}
+
+func TestMainExits(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode           string
+		env            []string
+		code           int
+		stdout, stderr string
+	}{
+		"works":          {mode: "works", stdout: "49\n"},
+		"fails":          {mode: "fails", code: 1, stderr: "error: the job is bad"},
+		"arguments":      {mode: "args", stdout: "3 [-strange flag]\n"},
+		"grains":         {mode: "grain", stdout: "deactivated 5\n"},
+		"consul":         {mode: "works", env: []string{"RAYSYS_CONSUL=localhost:8500"}, code: 2, stderr: "RAYSYS_CONSUL is set"},
+		"bad seed":       {mode: "works", env: []string{"RAYSYS_SEED=x", "RAYSYS_CPU=-1"}, code: 2, stderr: `RAYSYS_SEED="x"`},
+		"bad cpu":        {mode: "works", env: []string{"RAYSYS_CPU=0.5"}, code: 2, stderr: "at least 1"},
+		"bad definition": {mode: "bad definition", code: 2, stderr: "main_test.go:"},
+		"seed":           {mode: "works", env: []string{"RAYSYS_SEED=7", "RAYSYS_NAME=n1", "RAYSYS_LOG=info"}, stdout: "49\n", stderr: "n1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := command(t, c.mode, c.env...)
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			err := cmd.Run()
+			if code := cmd.ProcessState.ExitCode(); code != c.code {
+				t.Errorf("exit code %d (%v), want %d\n%s", code, err, c.code, stderr.String())
+			}
+			if stdout.String() != c.stdout {
+				t.Errorf("stdout is %q, want %q", stdout.String(), c.stdout)
+			}
+			if !strings.Contains(stderr.String(), c.stderr) || c.stderr == "" && stderr.Len() > 0 {
+				t.Errorf("stderr is %q, want %q", stderr.String(), c.stderr)
+			}
+		})
+	}
+}
+
+// TestSignals: the first signal cancels the driver's context with its name, the second ends the process.
+func TestSignals(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode string
+		sig  syscall.Signal
+		say  []string
+		code int
+	}{
+		"SIGTERM":      {"waits", syscall.SIGTERM, []string{"received signal: terminated"}, 0},
+		"SIGINT":       {"waits", syscall.SIGINT, []string{"received signal: interrupt"}, 0},
+		"second":       {"stubborn", syscall.SIGTERM, []string{"first"}, 1},
+		"second is ^C": {"stubborn", syscall.SIGINT, []string{"first"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := command(t, c.mode)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			next := func(want string) {
+				t.Helper()
+				if !lines.Scan() || lines.Text() != want {
+					t.Errorf("it says %q, want %q", lines.Text(), want)
+				}
+			}
+			next("ready")
+			if err := cmd.Process.Signal(c.sig); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range c.say {
+				next(s)
+			}
+			if c.mode == "stubborn" {
+				if err := cmd.Process.Signal(c.sig); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := cmd.Wait(); cmd.ProcessState.ExitCode() != c.code {
+				t.Errorf("%v, want exit code %d\n%s", err, c.code, stderr.String())
+			}
+		})
+	}
+}

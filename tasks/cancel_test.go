@@ -1,0 +1,260 @@
+package tasks_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/tasks"
+)
+
+var errWhy = errors.New("the user left")
+
+// tree defines a task that submits a child of its own down to a depth, and all of them wait.
+func tree(table *raysys.Table) (grow tasks.Task[int, int], began chan int, ended chan error) {
+	began, ended = make(chan int, 100), make(chan error, 100)
+	grow = tasks.DefineIn(table, "grow", func(ctx context.Context, depth int) (int, error) {
+		began <- depth
+		if depth == 0 {
+			<-ctx.Done()
+			ended <- context.Cause(ctx)
+			return 0, ctx.Err()
+		}
+		v, err := grow.Go(ctx, depth-1).Get(ctx)
+		ended <- context.Cause(ctx)
+		return v, err
+	})
+	return grow, began, ended
+}
+
+// Whoever cancels, and however: the task and everything it submitted end, each with the cause.
+func TestCancelReachesNestedWork(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		cancel func(r raysys.Ref[int], cancel context.CancelCauseFunc)
+		cause  error
+	}{
+		{"ref", func(r raysys.Ref[int], _ context.CancelCauseFunc) { r.Cancel() }, raysys.ErrCancelled},
+		{"derived context", func(_ raysys.Ref[int], cancel context.CancelCauseFunc) { cancel(errWhy) }, errWhy},
+		{"derived context without a cause", func(_ raysys.Ref[int], cancel context.CancelCauseFunc) { cancel(nil) }, raysys.ErrCancelled},
+		{"driver's context", func(_ raysys.Ref[int], cancel context.CancelCauseFunc) { cancel(errWhy) }, errWhy},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			table := raysys.NewTable()
+			grow, began, ended := tree(table)
+			n, ctx := node(t, table, 2)
+			sub, cancel := context.WithCancelCause(ctx)
+			if c.name == "driver's context" {
+				outer, stop := context.WithCancelCause(context.Background())
+				sub, cancel = n.Context(outer), stop
+			}
+			defer cancel(nil)
+			r := grow.Go(sub, 3)
+			for range 4 {
+				arrive(t, began, "the tasks run")
+			}
+			c.cancel(r, cancel)
+			_, err := get(t, ctx, r)
+			if !errors.Is(err, raysys.ErrCancelled) || !errors.Is(err, context.Canceled) || !errors.Is(err, c.cause) {
+				t.Errorf("got %v; want ErrCancelled with %v", err, c.cause)
+			}
+			if s := raysys.State(r); s != raysys.StateCancelled {
+				t.Errorf("the task is %v, want cancelled", s)
+			}
+			for range 4 {
+				if cause := arrive(t, ended, "every task ends"); !errors.Is(cause, raysys.ErrCancelled) || !errors.Is(cause, c.cause) {
+					t.Errorf("a task's context ended with cause %v; want %v", cause, c.cause)
+				}
+			}
+			eventually(t, "all CPUs are free again", func() bool { return n.Tasks().FreeCPU() == 2 })
+		})
+	}
+}
+
+// Cancelled before it starts, a task never runs; Cancel says whether it came in time.
+func TestCancelBeforeStart(t *testing.T) {
+	table := raysys.NewTable()
+	hold, began, open := blockers(table)
+	ran := make(chan int, 10)
+	work := tasks.DefineIn(table, "work", func(_ context.Context, x int) (int, error) { ran <- x; return x, nil })
+	_, ctx := node(t, table, 1)
+	first := hold.Go(ctx)
+	arrive(t, began, "the CPU is taken")
+	sub, cancel := context.WithCancel(ctx)
+	byRef, byCtx, held := work.Go(ctx, 1), work.Go(sub, 2), work.On(ctx, hold.Go(ctx))
+	mapped := work.Map(sub, []int{3, 4})
+	last := work.Go(ctx, 5)
+	if !byRef.Cancel() || !held.Cancel() || !mapped[1].Cancel() {
+		t.Error("Cancel of pending work says that it came too late")
+	}
+	cancel()
+	eventually(t, "State sees the end of the context", func() bool { return raysys.State(byCtx) == raysys.StateCancelled })
+	close(open)
+	want(t, ctx, first, 0)
+	want(t, ctx, last, 5)
+	for name, r := range map[string]raysys.Ref[int]{"ref": byRef, "ctx": byCtx, "held": held, "map": mapped[0], "map, ref": mapped[1]} {
+		if _, err := get(t, ctx, r); !errors.Is(err, raysys.ErrCancelled) {
+			t.Errorf("%s: %v, want ErrCancelled", name, err)
+		}
+	}
+	if x := <-ran; x != 5 || len(ran) != 0 {
+		t.Errorf("cancelled task %d ran", x)
+	}
+	if last.Cancel() || byRef.Cancel() || (raysys.Ref[int]{}).Cancel() || raysys.Ready(1).Cancel() {
+		t.Error("Cancel of settled work says that it came in time")
+	}
+	if _, err := get(t, ctx, work.Go(sub, 6)); !errors.Is(err, raysys.ErrCancelled) {
+		t.Errorf("Go on a cancelled context: %v, want ErrCancelled", err)
+	}
+	for _, r := range work.Map(sub, []int{6, 7}) {
+		if _, err := get(t, ctx, r); !errors.Is(err, raysys.ErrCancelled) {
+			t.Errorf("Map on a cancelled context: %v, want ErrCancelled", err)
+		}
+	}
+}
+
+// A child may be cancelled alone: its parent learns of it as of a failure, and is not cancelled itself.
+func TestCancelOfAChild(t *testing.T) {
+	table := raysys.NewTable()
+	hold, _, _ := blockers(table)
+	parent := tasks.Define0In(table, "parent", func(ctx context.Context) (int, error) {
+		sub, cancel := context.WithCancel(ctx)
+		r := hold.Go(sub)
+		cancel()
+		_, err := r.Get(ctx)
+		if ctx.Err() != nil {
+			t.Errorf("the parent's own context ended: %v", ctx.Err())
+		}
+		return 0, err
+	})
+	_, ctx := node(t, table, 2)
+	r := parent.Go(ctx)
+	_, err := get(t, ctx, r)
+	var te *raysys.TaskError
+	if !errors.As(err, &te) || te.Function != "parent" || !errors.Is(err, raysys.ErrCancelled) {
+		t.Errorf("got %v; want the parent's TaskError around ErrCancelled", err)
+	}
+	if s := raysys.State(r); s != raysys.StateFailed {
+		t.Errorf("the parent is %v, want failed", s)
+	}
+}
+
+// An error that only reports the end of the task's own context is that end; one of a context of its own is an error.
+func TestTaskReturnsItsContextsError(t *testing.T) {
+	table := raysys.NewTable()
+	began := make(chan struct{}, 10)
+	obeys := tasks.DefineIn(table, "obeys", func(ctx context.Context, own bool) (int, error) {
+		if own {
+			var cancel func()
+			ctx, cancel = context.WithCancel(ctx)
+			cancel()
+		}
+		began <- struct{}{}
+		<-ctx.Done()
+		return 0, ctx.Err()
+	})
+	_, ctx := node(t, table, 2)
+	sub, cancel := context.WithCancelCause(ctx)
+	r := obeys.Go(sub, false)
+	arrive(t, began, "the task runs")
+	cancel(errWhy)
+	var te *raysys.TaskError
+	if _, err := get(t, ctx, r); !errors.Is(err, errWhy) || errors.As(err, &te) {
+		t.Errorf("its own context: %v; want the cause alone", err)
+	}
+	if _, err := get(t, ctx, obeys.Go(ctx, true)); !errors.Is(err, context.Canceled) || !errors.As(err, &te) || errors.Is(err, raysys.ErrCancelled) {
+		t.Errorf("a context of its own: %v; want a TaskError", err)
+	}
+}
+
+// Detached work outlives the context it was submitted under and the task that submitted it.
+func TestDetached(t *testing.T) {
+	table := raysys.NewTable()
+	hold, began, open := blockers(table)
+	refs := make(chan raysys.Ref[int], 1)
+	parent := tasks.Define0In(table, "parent", func(ctx context.Context) (int, error) {
+		refs <- hold.With(raysys.Detached()).Go(ctx)
+		<-ctx.Done()
+		return 0, ctx.Err()
+	})
+	_, ctx := node(t, table, 4)
+	sub, cancel := context.WithCancel(ctx)
+	attached, detached := hold.Go(sub), hold.With(raysys.Detached()).Go(sub)
+	p := parent.Go(ctx)
+	child := <-refs
+	for range 3 {
+		arrive(t, began, "the tasks run")
+	}
+	cancel()
+	p.Cancel()
+	if _, err := get(t, ctx, attached); !errors.Is(err, raysys.ErrCancelled) {
+		t.Errorf("attached: %v", err)
+	}
+	if _, err := get(t, ctx, p); !errors.Is(err, raysys.ErrCancelled) {
+		t.Errorf("parent: %v", err)
+	}
+	for _, r := range []raysys.Ref[int]{detached, child} {
+		if s := raysys.State(r); s != raysys.StatePending {
+			t.Errorf("detached work is %v, want pending", s)
+		}
+	}
+	if child.ID().IsZero() || child.ID() == p.ID() {
+		t.Errorf("the detached child's id is %v", child.ID())
+	}
+	third := hold.With(raysys.Detached()).Go(ctx)
+	third.Cancel()
+	if _, err := get(t, ctx, third); !errors.Is(err, raysys.ErrCancelled) {
+		t.Errorf("Cancel of detached work: %v", err)
+	}
+	close(open)
+	want(t, ctx, detached, 0)
+	want(t, ctx, child, 0)
+}
+
+// One registration per context given to Go, none per task; and deriving from a task's context starts no goroutine.
+func TestCancellationCostsNothingPerTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := raysys.NewTable()
+		more := make(chan int, 1)
+		task := tasks.Define0In(table, "task", func(ctx context.Context) (int, error) {
+			before := runtime.NumGoroutine()
+			var stops []func()
+			for range 100 {
+				sub, cancel := context.WithCancel(ctx)
+				defer cancel()
+				stop := context.AfterFunc(sub, func() {})
+				stop2 := context.AfterFunc(ctx, func() {})
+				stops = append(stops, func() { stop(); stop2() })
+			}
+			more <- runtime.NumGoroutine() - before
+			for _, stop := range stops {
+				stop()
+			}
+			return 0, nil
+		})
+		one := tasks.DefineIn(table, "one", func(_ context.Context, x int) (int, error) { return x, nil })
+		_, ctx := node(t, table, 1)
+		if _, err := task.Go(ctx).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := <-more; n != 0 {
+			t.Errorf("100 contexts derived in a task started %d goroutines", n)
+		}
+		sub, cancel := context.WithCancel(ctx)
+		defer cancel()
+		one.Go(sub, 0)
+		before := runtime.NumGoroutine()
+		plain := testing.AllocsPerRun(1000, func() { one.Go(ctx, 1) })
+		derived := testing.AllocsPerRun(1000, func() { one.Go(sub, 1) })
+		synctest.Wait()
+		if n := runtime.NumGoroutine() - before; n > 2 {
+			t.Errorf("2000 tasks left %d goroutines", n)
+		}
+		if derived > plain {
+			t.Errorf("a task under a derived context costs %v allocations, another %v", derived, plain)
+		}
+	})
+}

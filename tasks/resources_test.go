@@ -1,0 +1,141 @@
+package tasks_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+)
+
+var rich = raysys.Resources{CPU: 4, GPU: 2, Memory: 1000, Custom: map[string]float64{"licence": 3}}
+
+// crowd keeps the tasks that enter it until a number of them is inside, once.
+type crowd struct {
+	mu        sync.Mutex
+	now, most int
+	full      chan struct{}
+}
+
+func (c *crowd) enter(number int) {
+	c.mu.Lock()
+	c.now++
+	c.most = max(c.most, c.now)
+	if c.now == number {
+		select {
+		case <-c.full:
+		default:
+			close(c.full)
+		}
+	}
+	c.mu.Unlock()
+	<-c.full
+}
+
+func (c *crowd) leave() {
+	c.mu.Lock()
+	c.now--
+	c.mu.Unlock()
+}
+
+// What tasks ask for is never exceeded, and as many run at the same time as may.
+func TestResourcesBoundConcurrency(t *testing.T) {
+	for _, c := range []struct {
+		ask  []raysys.Option
+		most int
+	}{
+		{nil, 4},
+		{[]raysys.Option{raysys.CPU(2)}, 2},
+		{[]raysys.Option{raysys.CPU(4)}, 1},
+		{[]raysys.Option{raysys.CPU(0.5)}, 8},
+		{[]raysys.Option{raysys.CPU(0)}, 20},
+		{[]raysys.Option{raysys.GPU(1)}, 2},
+		{[]raysys.Option{raysys.GPU(0.5), raysys.CPU(0)}, 4},
+		{[]raysys.Option{raysys.CPU(0), raysys.Custom("licence", 1)}, 3},
+		{[]raysys.Option{raysys.CPU(0), raysys.Custom("licence", 2)}, 1},
+		{[]raysys.Option{raysys.CPU(0), raysys.Memory(400)}, 2},
+		{[]raysys.Option{raysys.CPU(0.1), raysys.Custom("licence", 0), raysys.Custom("unheard of", 0)}, 20},
+	} {
+		o := raysys.NewOptions(c.ask)
+		t.Run(o.Resources.String(), func(t *testing.T) {
+			table := raysys.NewTable()
+			in := crowd{full: make(chan struct{})}
+			run := tasks.DefineIn(table, "run", func(_ context.Context, x int) (int, error) {
+				in.enter(c.most)
+				defer in.leave()
+				return x, nil
+			})
+			if c.ask != nil {
+				run = run.With(c.ask...)
+			}
+			n, ctx := nodeWith(t, system.Config{Table: table, Resources: rich})
+			refs := run.Map(ctx, make([]int, 10))
+			for range 10 {
+				refs = append(refs, run.Go(ctx, 0))
+			}
+			for _, r := range refs {
+				want(t, ctx, r, 0)
+			}
+			if in.most != c.most {
+				t.Errorf("%d ran at the same time, want %d", in.most, c.most)
+			}
+			eventually(t, "all CPUs are free again", func() bool { return n.Tasks().FreeCPU() == 4 })
+		})
+	}
+}
+
+// What can never run fails at once, also while others hold what there is.
+func TestNoCapacity(t *testing.T) {
+	table := raysys.NewTable()
+	hold, began, open := blockers(table)
+	defer close(open)
+	_, ctx := nodeWith(t, system.Config{Table: table, Resources: rich})
+	all := hold.With(raysys.CPU(4), raysys.GPU(2), raysys.Memory(1000), raysys.Custom("licence", 3))
+	all.Go(ctx)
+	arrive(t, began, "a task holds everything")
+	for says, o := range map[string]raysys.Option{
+		"CPU 5 of 4": raysys.CPU(5), "GPU 2.5 of 2": raysys.GPU(2.5), "1001 of 1000": raysys.Memory(1001),
+		"licence 4 of 3": raysys.Custom("licence", 4), "unheard of 1 of 0": raysys.Custom("unheard of", 1),
+	} {
+		r := hold.With(o).Go(ctx)
+		if s := raysys.State(r); s != raysys.StateFailed {
+			t.Errorf("%s: %v right after Go, want failed", says, s)
+		}
+		if _, err := r.Get(ctx); !errors.Is(err, raysys.ErrNoCapacity) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "hold") {
+			t.Errorf("%v; want ErrNoCapacity that says %q", err, says)
+		}
+	}
+	again := all.Go(ctx)
+	if s := raysys.State(again); s != raysys.StatePending {
+		_, err := again.Get(ctx)
+		t.Errorf("a request for everything while it is held: %v (%v), want pending", s, err)
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	table := raysys.NewTable()
+	one := tasks.Define0In(table, "one", func(context.Context) (int, error) { return 1, nil })
+	_, ctx := nodeWith(t, system.Config{Table: table, Resources: rich})
+	for name, o := range map[string]raysys.Option{
+		"negative CPU": raysys.CPU(-1), "NaN": raysys.CPU(math.NaN()), "infinite": raysys.GPU(math.Inf(1)),
+		"negative GPU": raysys.GPU(-0.5), "negative memory": raysys.Memory(-1), "negative custom": raysys.Custom("licence", -1),
+		"too fine": raysys.CPU(0.0001), "nameless": raysys.Custom("", 1), "nil": nil, "retries": raysys.Retries(-1),
+		"RetryIf(nil)": raysys.RetryIf(nil), "backoff": raysys.Backoff(2, 1), "negative backoff": raysys.Backoff(-1, 1),
+		"deadline": raysys.Deadline(0), "past deadline": raysys.Deadline(-1),
+	} {
+		for form, r := range map[string]raysys.Ref[int]{"Go": one.With(o).Go(ctx), "second": one.With(raysys.CPU(1), o).Go(ctx)} {
+			if _, err := get(t, ctx, r); !errors.Is(err, raysys.ErrBadOption) || !strings.Contains(err.Error(), "task one") {
+				t.Errorf("%s, %s: %v; want ErrBadOption", name, form, err)
+			}
+		}
+	}
+	want(t, ctx, one.With().Go(ctx), 1)
+	if _, err := system.New(system.Config{Table: raysys.NewTable(), Resources: raysys.Resources{CPU: -1}}); !errors.Is(err, raysys.ErrBadOption) {
+		t.Errorf("a node of -1 CPUs: %v; want ErrBadOption", err)
+	}
+}
