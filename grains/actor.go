@@ -81,7 +81,7 @@ func (h *hostActor) stopping(ctx actor.Context, a *activation) {
 func (h *hostActor) find(pid *actor.PID) *activation {
 	key := pid.Id[len(h.kind.def.name)+1:]
 	key = key[:strings.LastIndexByte(key, '$')]
-	if h.kind.def.workers > 0 {
+	if h.kind.def.stateless {
 		if p, ok := h.kind.pools.Load(key); ok {
 			return p.(*pool).find(pid.Id)
 		}

@@ -22,7 +22,8 @@ type kind struct {
 	make      func() any
 	idle      time.Duration
 	mailbox   int
-	workers   int // of a stateless worker kind, else 0
+	stateless bool
+	workers   int // of a stateless kind; 0 for one per CPU of the node
 	reentrant bool
 	onPanic   PanicChoice
 	bound     atomic.Pointer[boundKind] // a cache for bind
@@ -51,9 +52,7 @@ func StatelessWorker(n int) Option {
 		if n < 0 {
 			return fmt.Errorf("StatelessWorker(%d): give 0 (one per CPU) or more", n)
 		}
-		if n == 0 {
-			n = cpus()
-		}
+		k.stateless = true
 		k.workers = n
 		return nil
 	}

@@ -1,6 +1,7 @@
 package grains
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -19,6 +20,7 @@ type Config struct {
 	Actors *actor.ActorSystem
 	Pool   *goroutines.Pool // runs mailboxes
 	Table  *raysys.Table
+	CPUs   int                          // of the node
 	Hooks  *raysys.Turn                 // above the turns of OnActivate and OnDeactivate
 	Now    func() int64                 // the runtime's clock, exact
 	Rough  func() int64                 // the same, up to a millisecond late
@@ -48,16 +50,17 @@ const shards = 64
 
 // boundKind is a kind on this node: its directory of activations, its actor's properties and its idle clock.
 type boundKind struct {
-	engine *Engine
-	def    *kind
-	props  *actor.Props
-	root   *actor.RootContext
-	epoch  atomic.Uint32 // advances four times per idle period
-	live   atomic.Int64  // activations
-	timer  sync.Mutex    // guards armed
-	armed  *time.Timer
-	dir    [shards]shard
-	pools  sync.Map // key -> *pool, of stateless workers
+	engine  *Engine
+	def     *kind
+	props   *actor.Props
+	root    *actor.RootContext
+	epoch   atomic.Uint32 // advances four times per idle period
+	workers int           // activations per key of a stateless kind
+	live    atomic.Int64  // activations
+	timer   sync.Mutex    // guards armed
+	armed   *time.Timer
+	dir     [shards]shard
+	pools   sync.Map // key -> *pool, of stateless workers
 }
 
 type shard struct {
@@ -78,7 +81,7 @@ func (e *Engine) bind(def *kind) *boundKind {
 		def.bound.Store(k.(*boundKind))
 		return k.(*boundKind)
 	}
-	k := &boundKind{engine: e, def: def}
+	k := &boundKind{engine: e, def: def, workers: cmp.Or(def.workers, e.cfg.CPUs)}
 	host := &hostActor{k}
 	k.props = actor.PropsFromProducer(func() actor.Actor { return host },
 		actor.WithMailbox(func() actor.Mailbox { return &e.spawning.mailbox }))
@@ -90,7 +93,7 @@ func (e *Engine) bind(def *kind) *boundKind {
 // deliver queues c at the grain, activating it if need be.
 func (e *Engine) deliver(def *kind, key string, c turn) error {
 	k := e.bind(def)
-	if def.workers > 0 {
+	if def.stateless {
 		for {
 			if err := k.pool(key).deliver(c); err != errGone {
 				return err

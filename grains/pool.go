@@ -58,11 +58,11 @@ func (p *pool) deliver(c turn) error {
 	switch n := len(p.idle); {
 	case n > 0:
 		a, p.idle = p.idle[n-1], p.idle[:n-1]
-	case len(p.all) < p.kind.def.workers:
+	case len(p.all) < p.kind.workers:
 		a, fresh = p.growLocked(), true
 		first = p.kind.live.Add(1) == 1
 	}
-	if p.kind.def.workers == 1 { // then it is known whose turn the call waits for
+	if p.kind.workers == 1 { // then it is known whose turn the call waits for
 		for _, only := range p.all {
 			c.place(only)
 		}

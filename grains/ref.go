@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/raysys/raysys"
 )
@@ -98,5 +97,3 @@ func Deactivate(ctx context.Context) error {
 	a.post(&mail{msg: passivate{force: true}})
 	return nil
 }
-
-func cpus() int { return runtime.GOMAXPROCS(0) }

@@ -70,7 +70,7 @@ func New(cfg Config) (*Node, error) {
 		Resources: cfg.Resources, QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
 	})
 	n.grains = grains.NewEngine(grains.Config{
-		Actors: n.actors, Pool: n.pool, Table: cfg.Table, Now: n.wheel.Now, Rough: n.wheel.Rough, Unseen: n.unseen,
+		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: int(cfg.Resources.CPU), Now: n.wheel.Now, Rough: n.wheel.Rough, Unseen: n.unseen,
 		// Hooks still run while the node closes, so they are not below top.
 		Hooks: raysys.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
 	})
