@@ -25,7 +25,7 @@ type alone struct {
 type place struct {
 	active, turns   atomic.Int32
 	most, mostTurns atomic.Int32
-	lost, swapped   atomic.Int32
+	swapped         atomic.Int32
 	activations     atomic.Int32
 }
 

@@ -44,7 +44,7 @@ func TestLogs(t *testing.T) {
 
 var errTorn = errors.New("torn")
 
-type fragile struct{ broken bool }
+type fragile struct{}
 
 func (f *fragile) Fail(context.Context) error         { return errTorn }
 func (f *fragile) Boom(context.Context) error         { panic(errTorn) }

@@ -122,7 +122,7 @@ func TestDeadlineIsInherited(t *testing.T) {
 				return 0, errors.New("no deadline")
 			}
 			<-ctx.Done()
-			if d := at.Sub(time.Now()); !near(-d, 0) {
+			if d := time.Until(at); !near(-d, 0) {
 				t.Errorf("the context ended %v before its deadline", d)
 			}
 			ends <- seen{time.Since(start), context.Cause(ctx)}

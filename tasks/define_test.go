@@ -18,7 +18,7 @@ type (
 	withFunc   struct{ Hooks []func() }
 	withHidden struct {
 		Shown  int
-		secret int
+		secret int //lint:ignore U1000 the test is that it is there
 	}
 	stringer  interface{ String() string }
 	withIface struct{ What stringer }
@@ -28,12 +28,12 @@ type (
 	}
 	hiddenRef struct {
 		Name string
-		ref  raysys.Ref[int]
+		ref  raysys.Ref[int] //lint:ignore U1000 the test is that it is there
 	}
 	anyRef  struct{ Weights any }
 	leftOut struct {
 		Shown int
-		local chan int `raysys:"-"`
+		local chan int `raysys:"-"` //lint:ignore U1000 the test is that it is there
 	}
 )
 

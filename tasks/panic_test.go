@@ -12,6 +12,9 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
+// lazily is a map that nobody made, as programs forget to.
+var lazily map[string]int
+
 // exits defines a task that ends its goroutine when told to.
 func exits(table *raysys.Table) tasks.Task[bool, int] {
 	return tasks.DefineIn(table, "exits", func(_ context.Context, yes bool) (int, error) {
@@ -30,8 +33,7 @@ func TestPanicIsATaskError(t *testing.T) {
 		case "error":
 			panic(fmt.Errorf("wrapped: %w", errBoom))
 		case "nil map":
-			var m map[string]int
-			m["x"] = 1
+			lazily[v] = 1
 		case "nil":
 			panic(nil)
 		}
