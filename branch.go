@@ -18,7 +18,7 @@ func Branch(ctx context.Context, i int) context.Context {
 		job: t.job, kind: t.kind, name: t.name, id: t.id.derive(branchKey, uint64(i)), values: t.values,
 		attempt: t.attempt, host: t.base.host, deadline: t.deadline, outer: ctx,
 	}
-	b.base = b
+	b.base, b.trunk = b, t
 	b.slot.Store(t.base.slot.Load())
 	b.up.Store(t)
 	return &turnContext{ctx, b}

@@ -17,6 +17,7 @@ var errBoom = errors.New("boom")
 func TestStates(t *testing.T) {
 	table := raysys.NewTable()
 	gate, open := gated(table)
+	gate = gate.With(raysys.CPU(0))
 	fail := tasks.Define0In(table, "fail", func(context.Context) (int, error) { return 0, errBoom })
 	lost := tasks.Define0In(table, "lost", func(context.Context) (int, error) { return 0, raysys.ErrObjectLost })
 	one := echo(table)

@@ -23,6 +23,9 @@ func (r Ref[T]) Get(ctx context.Context) (T, error) {
 		return zero, err
 	}
 	if !r.f.Settled() {
+		if r.f.word.Load()&flagReleased != 0 && !t.pinned(&r.f.Core) {
+			return zero, ErrReleased
+		}
 		if err := await(ctx, t, own, &r.f.Core); err != nil {
 			return zero, err
 		}

@@ -156,11 +156,17 @@ func (t *Turn) Cancelled() error {
 func (t *Turn) above() *Turn {
 	for {
 		up := t.up.Load()
-		if up == nil || !up.ended.Load() || up.cause.Load() != nil || up.deadline != 0 {
+		if up == nil || !up.over() || up.cause.Load() != nil || up.deadline != 0 {
 			return up
 		}
 		t.up.CompareAndSwap(up, up.up.Load())
 	}
+}
+
+// over reports whether the turn, or the one it is derived or branched from, has returned: contexts derived from a
+// task's own end with it.
+func (t *Turn) over() bool {
+	return t.ended.Load() || (t.base != t && t.base.ended.Load()) || (t.trunk != nil && t.trunk.over())
 }
 
 // End marks the turn as returned: its context ends, its submissions go on.

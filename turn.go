@@ -30,6 +30,7 @@ type Turn struct {
 	name     string
 	id       TaskID
 	base     *Turn                // the turn itself, or the one this is derived from
+	trunk    *Turn                // of a branch: the turn it branches from
 	up       atomic.Pointer[Turn] // cancelled with it; shortened past turns that ended (scope.go)
 	outer    context.Context      // of a root turn: the caller's context
 	deadline int64                // on the runtime's clock, 0 for none
@@ -187,6 +188,7 @@ func (t *Turn) derive(ctx context.Context) *Turn {
 			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: values, attempt: t.attempt, done: done,
 		}
 		d.up.Store(up)
+		d.ended.Store(true) // it has no end of its own, so what looks up from below passes it
 	}
 	t.last.Store(d)
 	return d

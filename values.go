@@ -20,7 +20,22 @@ func NewKey[T any](name string) Key[T] { return Key[T]{name} }
 // With returns a context under which submissions carry v.
 func (k Key[T]) With(ctx context.Context, v T) context.Context {
 	old, _ := ctx.Value(valuesKey{}).(*Values)
-	return context.WithValue(ctx, valuesKey{}, &Values{old, k.name, v})
+	return context.WithValue(ctx, valuesKey{}, &Values{old.without(k.name), k.name, v})
+}
+
+// without returns the list with no value under name, so that a chain of tasks that each set the same key carries one.
+func (vs *Values) without(name string) *Values {
+	switch {
+	case vs == nil:
+		return nil
+	case vs.name == name:
+		return vs.next
+	}
+	rest := vs.next.without(name)
+	if rest == vs.next {
+		return vs
+	}
+	return &Values{rest, vs.name, vs.v}
 }
 
 // From returns the value that ctx carries.

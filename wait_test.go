@@ -154,8 +154,8 @@ func TestWaitAcrossContexts(t *testing.T) {
 func TestWaitForTheZeroRef(t *testing.T) {
 	_, ctx := node(t, raysys.NewTable())
 	refs := []raysys.Ref[int]{raysys.Ready(1), {}}
-	if _, rest, err := raysys.Wait(ctx, refs, 1); !errors.Is(err, raysys.ErrInvalidRef) || len(rest) != 2 {
-		t.Errorf("got %v, %v; want ErrInvalidRef", rest, err)
+	if ready, rest, err := raysys.Wait(ctx, refs, 2); !errors.Is(err, raysys.ErrInvalidRef) || len(ready) != 1 || len(rest) != 1 {
+		t.Errorf("got %v, %v, %v; want ErrInvalidRef", ready, rest, err)
 	}
 	count := 0
 	for range raysys.AsCompleted(ctx, refs) {
@@ -171,7 +171,11 @@ func TestAsCompleted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := raysys.NewTable()
 		after := tasks.DefineIn(table, "after", func(ctx context.Context, d time.Duration) (int, error) {
-			<-time.After(d)
+			select {
+			case <-time.After(d):
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
 			if d == 2*time.Second {
 				return 0, errBoom
 			}

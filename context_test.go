@@ -1,0 +1,194 @@
+package raysys_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+)
+
+// A task's context keeps the rules of context.Context at every point of its life.
+func TestTaskContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := raysys.NewTable()
+		steps, next := make(chan context.Context), make(chan struct{})
+		task := tasks.Define0In(table, "task", func(ctx context.Context) (int, error) {
+			steps <- ctx
+			<-next
+			return 1, nil
+		})
+		_, root := node(t, table)
+		check := func(name string, ctx context.Context, done bool, err, cause error) {
+			t.Helper()
+			// Cause first: it must not need Done to have been asked for.
+			if got := context.Cause(ctx); (got != nil) != (err != nil) || cause != nil && !errors.Is(got, cause) {
+				t.Errorf("%s: Cause %v, want %v", name, got, cause)
+			}
+			if got := ctx.Err(); got != err {
+				t.Errorf("%s: Err %v, want %v", name, got, err)
+			}
+			synctest.Wait()
+			select {
+			case <-ctx.Done():
+				if !done {
+					t.Errorf("%s: it is done", name)
+				}
+			default:
+				if done {
+					t.Errorf("%s: it is not done", name)
+				}
+			}
+			if ctx.Done() != ctx.Done() {
+				t.Errorf("%s: Done gives two channels", name)
+			}
+		}
+		for _, early := range []bool{true, false} { // whether Done is asked for before the end
+			for end, want := range map[string][2]error{
+				"returned": {context.Canceled, nil}, "cancelled": {context.Canceled, raysys.ErrCancelled},
+				"deadline": {context.DeadlineExceeded, raysys.ErrDeadline}, "scope": {context.Canceled, errBoom},
+			} {
+				sub, cancel := context.WithCancelCause(root)
+				work := task
+				if end == "deadline" {
+					work = task.With(raysys.Deadline(time.Minute))
+				}
+				r := work.Go(sub)
+				ctx := <-steps
+				_, hasDeadline := ctx.Deadline()
+				if hasDeadline != (end == "deadline") {
+					t.Errorf("%s: has a deadline: %v", end, hasDeadline)
+				}
+				after := make(chan struct{})
+				if early {
+					check(end+", running", ctx, false, nil, nil)
+					context.AfterFunc(ctx, func() { close(after) })
+				}
+				switch end {
+				case "returned":
+					next <- struct{}{}
+					r.Get(root)
+				case "cancelled":
+					r.Cancel()
+				case "deadline":
+					<-time.After(2 * time.Minute)
+				case "scope":
+					cancel(errBoom)
+					synctest.Wait()
+				}
+				check(end, ctx, true, want[0], want[1])
+				if !early {
+					context.AfterFunc(ctx, func() { close(after) })
+				}
+				<-after
+				if end != "returned" {
+					next <- struct{}{}
+				}
+				cancel(nil)
+			}
+		}
+	})
+}
+
+// The contexts of a long-lived driver's requests leave nothing behind, whether they carry values, an end or both.
+func TestRequestContextsAreForgotten(t *testing.T) {
+	table := raysys.NewTable()
+	one := echo(table)
+	outer, stop := context.WithCancel(context.Background())
+	defer stop()
+	n, _ := node(t, table)
+	root := n.Context(outer)
+	live, cancelLive := context.WithCancel(root)
+	defer cancelLive()
+	for name, request := range map[string]func(i int){
+		"value":               func(i int) { get1(one, depth.With(root, i)) },
+		"value under another": func(i int) { get1(one, depth.With(live, i)) },
+		"end": func(int) {
+			ctx, cancel := context.WithCancel(root)
+			get1(one, ctx)
+			cancel()
+		},
+		"both": func(i int) {
+			ctx, cancel := context.WithTimeout(depth.With(root, i), time.Hour)
+			get1(one, ctx)
+			cancel()
+		},
+		"driver": func(i int) {
+			ctx, cancel := context.WithCancel(outer)
+			get1(one, n.Context(ctx))
+			cancel()
+		},
+	} {
+		const requests = 2000
+		for i := range 100 {
+			request(i)
+		}
+		before := liveHeap()
+		for i := range requests {
+			request(i)
+		}
+		eventually(t, name+": the requests' memory is free", func() bool { return liveHeap() < before+requests*50 })
+	}
+}
+
+func get1(one tasks.Task[int, int], ctx context.Context) {
+	one.Go(ctx, 1).Get(ctx)
+}
+
+func liveHeap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A chain of tasks, each of which submits the next and returns, leaves nothing behind either.
+func TestChainOfSuccessorsIsForgotten(t *testing.T) {
+	table := raysys.NewTable()
+	var next tasks.Task[int, int]
+	at, goOn := make(chan int), make(chan struct{})
+	next = tasks.DefineIn(table, "next", func(ctx context.Context, n int) (int, error) {
+		if n%10_000 == 0 {
+			at <- n
+			<-goOn
+		}
+		if n < 40_000 {
+			if n%2 == 0 {
+				ctx = depth.With(ctx, n)
+			}
+			next.Go(ctx, n+1)
+		}
+		return n, nil
+	})
+	_, ctx := node(t, table)
+	next.Go(ctx, 0)
+	var heap [5]int64
+	for i := range heap {
+		<-at
+		heap[i] = liveHeap()
+		goOn <- struct{}{}
+	}
+	if grown := heap[4] - heap[1]; grown > 30_000*16 {
+		t.Errorf("30,000 tasks, of which one at a time was alive, left %d bytes", grown)
+	}
+}
+
+// Before Start a node's context is of no use, and says so.
+func TestContextBeforeStart(t *testing.T) {
+	table := raysys.NewTable()
+	one := echo(table)
+	n, err := system.New(system.Config{Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := n.Context(context.Background())
+	if _, err := one.Go(ctx, 1).Get(ctx); !errors.Is(err, raysys.ErrClosed) {
+		t.Errorf("got %v, want ErrClosed", err)
+	}
+	closeNode(t, n)
+}
