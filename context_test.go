@@ -44,7 +44,7 @@ func TestTaskContext(t *testing.T) {
 					t.Errorf("%s: it is not done", name)
 				}
 			}
-			if ctx.Done() != ctx.Done() {
+			if first, again := ctx.Done(), ctx.Done(); first != again {
 				t.Errorf("%s: Done gives two channels", name)
 			}
 		}
