@@ -125,14 +125,16 @@ func TestRequestContextsAreForgotten(t *testing.T) {
 		},
 	} {
 		const requests = 2000
-		for i := range 100 {
+		// As many as are measured, since the goroutines that end contexts leave the runtime's own records of them behind,
+		// which it uses again. A turn alone has more than 300 bytes, a context 150.
+		for i := range requests {
 			request(i)
 		}
 		before := liveHeap()
 		for i := range requests {
 			request(i)
 		}
-		eventually(t, name+": the requests' memory is free", func() bool { return liveHeap() < before+requests*50 })
+		eventually(t, name+": the requests' memory is free", func() bool { return liveHeap() < before+requests*100 })
 	}
 }
 

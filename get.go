@@ -68,7 +68,7 @@ func (p *parker) recycle(j *Job) {
 	}
 	p.resolved.Store(false)
 	p.one[0] = nil
-	p.waiter.core, p.waiter.to = nil, nil
+	p.waiter.core, p.waiter.to, p.waiter.alarm.Ring = nil, nil, nil // the alarm's ring would keep the future
 	p.scope = nil
 	j.parkers.Put(p)
 }

@@ -28,6 +28,7 @@ func TestUnseenFailureIsLogged(t *testing.T) {
 		return 0, errors.New(what)
 	})
 	one := echo(table)
+	gate, _ := gated(table)
 	_, ctx := start(t, system.Config{Table: table, Logger: zap.New(core)})
 	mentions := func(text string) (n int) {
 		for _, e := range logs.FilterMessage("failure nobody looked at").All() {
@@ -51,7 +52,9 @@ func TestUnseenFailureIsLogged(t *testing.T) {
 		raysys.GetAll(ctx, []raysys.Ref[int]{fail.Go(ctx, "got with others")})
 		get(t, ctx, one.On(ctx, fail.Go(ctx, "through a dependant")))
 		one.On(ctx, fail.Go(ctx, "through a dependant nobody looked at"))
-		fail.Go(ctx, "cancelled").Cancel()
+		if !gate.Go(ctx, 1).Cancel() {
+			t.Error("Cancel came too late")
+		}
 	}()
 	for range 9 {
 		<-ran

@@ -17,7 +17,7 @@ type cell struct{ n int }
 
 func nothing(*cell, context.Context) error { return nil }
 
-// define is one bad definition, and what system.New must say of it.
+// definition is a bad one, and what system.New must say of it.
 type definition struct {
 	define func(tb *raysys.Table, k grains.Kind[cell])
 	says   string

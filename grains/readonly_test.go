@@ -123,6 +123,27 @@ func TestWritersStayAlone(t *testing.T) {
 	})
 }
 
+// TestReaderBesideAdmittedWriter: a reader's chain came back with a call that writes and is declared reentrant; while
+// that waits in the middle of its turn, no reader is let in.
+func TestReaderBesideAdmittedWriter(t *testing.T) {
+	l := newLibrary()
+	write := l.write.Reentrant()
+	chain := grains.Method0(l.kind, "chain", func(_ *cell, ctx context.Context) (int, error) {
+		self, _ := l.kind.Self(ctx)
+		return write.Call(ctx, self, time.Second).Get(ctx)
+	}).ReadOnly()
+	l.run(t, func(ctx context.Context, g grains.Grain[cell]) {
+		begin := time.Now()
+		r := chain.Call(ctx, g)
+		synctest.Wait()
+		wants(t, ctx, l.look.Call(ctx, g), 1)
+		if d := time.Since(begin); d != time.Second {
+			t.Errorf("the reader came after %v, want the writer's second", d)
+		}
+		wants(t, ctx, r, 1)
+	})
+}
+
 // TestReaderChain: a read-only method that comes back to its grain is let in without Reentrant, and one that writes
 // is refused.
 func TestReaderChain(t *testing.T) {

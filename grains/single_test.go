@@ -90,8 +90,6 @@ func TestOneActivationAtATime(t *testing.T) {
 		key := fmt.Sprint(serial.Add(1))
 		g := k.Get(key)
 		var wg sync.WaitGroup
-		order := make([]atomic.Int64, callers) // last number that started, across activations
-		_ = order
 		for c := range callers {
 			wg.Add(1)
 			go func() {

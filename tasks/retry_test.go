@@ -116,11 +116,9 @@ func TestBackoff(t *testing.T) {
 func TestRetriedParentsChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := raysys.NewTable()
-		cancelled := 0
 		child := tasks.DefineIn(table, "child", func(ctx context.Context, first bool) (string, error) {
 			if first {
 				<-ctx.Done()
-				cancelled++
 				return "", ctx.Err()
 			}
 			return "", nil
@@ -150,11 +148,14 @@ func TestRetriedParentsChildren(t *testing.T) {
 			}
 			return 1, nil
 		}).With(raysys.RetryIf(isBoom))
-		_, ctx := node(t, table, 8)
+		n, ctx := node(t, table, 8)
 		if v, err := parent.Go(ctx).Get(ctx); v != 1 || err != nil {
 			t.Fatalf("got %d, %v", v, err)
 		}
 		synctest.Wait()
+		if free := n.Tasks().FreeCPU(); free != 8 {
+			t.Errorf("%v CPUs are free, want 8: children of the first attempt run on", free)
+		}
 		if len(ids) != 2 {
 			t.Fatalf("%d attempts, want 2", len(ids))
 		}
@@ -164,13 +165,12 @@ func TestRetriedParentsChildren(t *testing.T) {
 		if values[0] != values[1] {
 			t.Error("the second attempt's Rand differs")
 		}
-		if n := map[string]bool{}; true {
-			for _, id := range ids[0] {
-				n[id] = true
-			}
-			if len(n) != len(ids[0]) {
-				t.Errorf("the ids are not distinct: %v", ids[0])
-			}
+		distinct := map[string]bool{}
+		for _, id := range ids[0] {
+			distinct[id] = true
+		}
+		if len(distinct) != len(ids[0]) {
+			t.Errorf("the ids are not distinct: %v", ids[0])
 		}
 	})
 }
