@@ -138,6 +138,11 @@ func (t *Turn) Cancelled() error {
 		if c := t.cause.Load(); c != nil {
 			return c.err
 		}
+		// The caller's context tells the turn of its end on a goroutine, which may not have run yet.
+		if t.outer != nil && t.outer.Err() != nil {
+			t.cancel(endError(context.Cause(t.outer)))
+			return t.cause.Load().err
+		}
 		if t.deadline != 0 {
 			if now == 0 {
 				now = t.job.Runtime.Now()

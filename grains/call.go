@@ -161,7 +161,9 @@ func (o *onCall[G, A, R]) Resolved(*raysys.Waiter) {
 	}
 	if err != nil {
 		o.Fail(err)
+		return
 	}
+	raysys.Recheck(&o.Core)
 }
 
 // Name implements raysys.Work.

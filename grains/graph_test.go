@@ -131,8 +131,9 @@ func TestRandomCallGraphs(t *testing.T) {
 		rising, refused bool
 		opts            []grains.Option
 	}{
-		"any":     {refused: true},
-		"acyclic": {rising: true},
+		"any":       {refused: true},
+		"acyclic":   {rising: true},
+		"reentrant": {opts: []grains.Option{grains.Reentrant()}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -267,4 +267,16 @@ func TestContext(t *testing.T) {
 	_, _ = y.Get(ctx)
 }
 
+// TestCallAfterCancel: once cancel has returned, nothing more is submitted, whichever context of the caller's is used.
+func TestCallAfterCancel(t *testing.T) {
+	n, _ := startNode(t, system.Config{})
+	for range 200 {
+		parent, cancel := context.WithCancel(context.Background())
+		ctx := n.Context(parent)
+		cancel()
+		refuses(t, ctx, raysys.ErrCancelled)
+		refuses(t, n.Context(parent), raysys.ErrCancelled)
+	}
+}
+
 type key struct{}

@@ -1,0 +1,137 @@
+package raysys_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/tasks"
+)
+
+// A handle with options is made once and reused.
+func ExampleCPU() {
+	ctx, stop := serve()
+	defer stop()
+	wide := square.With(raysys.CPU(2))
+	fmt.Println(wide.Go(ctx, 4).Get(ctx))
+	_, err := square.With(raysys.CPU(64)).Go(ctx, 4).Get(ctx)
+	fmt.Println(errors.Is(err, raysys.ErrNoCapacity))
+	// Output:
+	// 16 <nil>
+	// true
+}
+
+// Two tasks share the node's accelerator.
+func ExampleGPU() {
+	ctx, stop := serve()
+	defer stop()
+	half := square.With(raysys.GPU(0.5))
+	fmt.Println(raysys.GetAll(ctx, half.Map(ctx, []int{1, 2, 3})).Values())
+	// Output: [1 4 9] <nil>
+}
+
+func ExampleMemory() {
+	ctx, stop := serve()
+	defer stop()
+	fmt.Println(square.With(raysys.Memory(512<<20)).Go(ctx, 4).Get(ctx))
+	// Output: 16 <nil>
+}
+
+// At most as many run at the same time as the node has licences (system.Config.Resources).
+func ExampleCustom() {
+	ctx, stop := serve()
+	defer stop()
+	licensed := square.With(raysys.Custom("licence", 1))
+	fmt.Println(raysys.GetAll(ctx, licensed.Map(ctx, []int{1, 2, 3})).Values())
+	// Output: [1 4 9] <nil>
+}
+
+var errBusy = errors.New("busy")
+
+var calls int
+
+var shaky = tasks.Define0("shaky", func(ctx context.Context) (string, error) {
+	if calls++; calls < 3 {
+		return "", errBusy
+	}
+	return fmt.Sprintf("answered call %d", calls), nil
+})
+
+// Errors of the application are values; only those that RetryIf accepts are worth another attempt.
+func ExampleRetryIf() {
+	ctx, stop := serve()
+	defer stop()
+	calls = 0
+	_, err := shaky.Go(ctx).Get(ctx)
+	fmt.Println(err)
+	patient := shaky.With(
+		raysys.RetryIf(func(err error) bool { return errors.Is(err, errBusy) }),
+		raysys.Backoff(time.Millisecond, time.Second),
+	)
+	fmt.Println(patient.Go(ctx).Get(ctx))
+	// Output:
+	// shaky: busy
+	// answered call 3 <nil>
+}
+
+// No attempt follows the first two.
+func ExampleRetries() {
+	ctx, stop := serve()
+	defer stop()
+	calls = 0
+	twice := shaky.With(raysys.RetryIf(func(error) bool { return true }), raysys.Retries(1))
+	_, err := twice.Go(ctx).Get(ctx)
+	fmt.Println(err)
+	// Output: shaky (attempt 2): busy
+}
+
+// The pause before a retry doubles from the first to the second duration, with jitter.
+func ExampleBackoff() {
+	ctx, stop := serve()
+	defer stop()
+	calls = 0
+	eager := shaky.With(raysys.RetryIf(func(error) bool { return true }), raysys.Backoff(0, 0))
+	fmt.Println(eager.Go(ctx).Get(ctx))
+	// Output: answered call 3 <nil>
+}
+
+func ExampleDeadline() {
+	ctx, stop := serve()
+	defer stop()
+	_, err := forever.With(raysys.Deadline(time.Millisecond)).Go(ctx).Get(ctx)
+	fmt.Println(errors.Is(err, raysys.ErrDeadline), errors.Is(err, context.DeadlineExceeded))
+	// Output: true true
+}
+
+// Bell is a grain.
+type Bell struct{}
+
+// Ring answers.
+func (*Bell) Ring(ctx context.Context) (string, error) { return "ding", nil }
+
+var (
+	bells = grains.Define[Bell]("bell")
+	ring  = grains.Method0(bells, "ring", (*Bell).Ring)
+)
+
+// A grain call is given up after 30 seconds unless it says otherwise.
+func ExampleNoDeadline() {
+	ctx, stop := serve()
+	defer stop()
+	fmt.Println(ring.With(raysys.NoDeadline()).Call(ctx, bells.Get("door")).Get(ctx))
+	// Output: ding <nil>
+}
+
+// Detached work outlives the context it was submitted under.
+func ExampleDetached() {
+	ctx, stop := serve()
+	defer stop()
+	request, cancel := context.WithCancel(ctx)
+	r := forever.With(raysys.Detached()).Go(request)
+	cancel()
+	fmt.Println(raysys.State(r))
+	// Output: pending
+}
