@@ -144,3 +144,21 @@ func TestHashMovesLittle(t *testing.T) {
 		}
 	}
 }
+
+// Leaders that each place one grain, seeing none of the others', do not all take the same node.
+func TestTiesGoToTheSeed(t *testing.T) {
+	nodes := equalNodes(4)
+	for _, s := range []raysys.Strategy{raysys.Balanced, raysys.Spread} {
+		count := map[raysys.NodeID]int{}
+		for k := range keys / 4 {
+			d, err := placement.Place(placement.NewView("", nodes), placement.Request{Strategy: s, Seed: seed(k)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			count[d.Node]++
+		}
+		if got := ratio(nodes, count); got > mostOfMin {
+			t.Errorf("%s: max/min %.3f, want at most %v: %v", s, got, mostOfMin, count)
+		}
+	}
+}
