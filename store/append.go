@@ -1,0 +1,215 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// commits is the goroutine that appends: one segment at a time, holding all that was proposed while the one before was
+// on its way.
+func (s *Shard) commits() {
+	for {
+		s.mu.Lock()
+		d, releasing := s.core.take(), s.releasing
+		s.mu.Unlock()
+		var err error
+		switch {
+		case d != nil:
+			err = s.settle(d)
+		case releasing:
+			if err = s.handover(); err == nil {
+				err = ErrReleased
+			}
+		default:
+			select {
+			case <-s.wake:
+				continue
+			case <-s.ctx.Done():
+				err = ErrClosed
+			}
+		}
+		if err != nil {
+			s.end(d, err)
+			return
+		}
+	}
+}
+
+// settle has a draft committed and answers its items.
+func (s *Shard) settle(d *draft) error {
+	var size int
+	var err error
+	if len(d.raw) == 0 {
+		err = s.checkFence()
+	} else {
+		size, err = s.append(s.core.block(d, newNonce()), nil) // only this goroutine changes what block reads
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.table.Lock()
+	s.core.commit(d)
+	s.table.Unlock()
+	s.mu.Unlock()
+	s.grew(size)
+	for _, it := range d.items {
+		it.done(it.result, it.err)
+	}
+	return nil
+}
+
+// end answers everything that will not be committed from here. d is the draft that was on its way, if any.
+func (s *Shard) end(d *draft, err error) {
+	err = fmt.Errorf("shard %d, epoch %d: %w", s.cfg.Shard, s.epoch, err)
+	rest := err
+	if errors.Is(err, ErrUnknownOutcome) { // only the draft's
+		rest = fmt.Errorf("shard %d, epoch %d: %w", s.cfg.Shard, s.epoch, ErrClosed)
+	}
+	s.mu.Lock()
+	s.err = rest
+	drafts := s.core.drafts
+	s.core.drafts = nil
+	s.mu.Unlock()
+	s.cancel()
+	if d != nil {
+		for _, it := range d.items {
+			it.done(Result{}, err)
+		}
+	}
+	for _, d := range drafts {
+		for _, it := range d.items {
+			it.done(Result{}, rest)
+		}
+	}
+	close(s.done)
+}
+
+// append writes a segment, and with it the ops, until it is known to be in the log or never to come there. An outcome
+// that is unknown is read back before anything else (C10). The same segment may be sent several times: its number must
+// not exist, so that it is there once at most.
+func (s *Shard) append(b *block, with []Op) (size int, err error) {
+	key := segmentKey(s.cfg.Shard, b.seq)
+	value := b.encode()
+	ops := append(append(append([]Op{}, s.fence...), CheckNotExists(key), Set(key, value)), with...)
+	pause := backoff{}
+	sent := false // it may be in the log
+	for {
+		err := s.try(func(ctx context.Context) error {
+			_, err := s.cfg.KV.Txn(ctx, ops)
+			return err
+		})
+		if err == nil {
+			return len(value), nil
+		}
+		refused := errors.Is(err, ErrRefused)
+		if !refused {
+			sent = sent || errors.Is(err, ErrUnknownOutcome)
+			s.cfg.OnTrouble(fmt.Errorf("append segment %d to shard %d: %w", b.seq, s.cfg.Shard, err))
+		}
+		if refused || sent {
+			ours, rerr := s.readBack(key, b)
+			switch {
+			case rerr != nil:
+				return 0, s.unfinished(sent, rerr)
+			case ours:
+				return len(value), nil
+			case refused:
+				return 0, fmt.Errorf("%w: %s", ErrDeposed, clip(err))
+			}
+		}
+		if err := pause.wait(s.ctx); err != nil {
+			return 0, s.unfinished(sent, err)
+		}
+	}
+}
+
+// unfinished is what becomes of a segment when the shard is closed.
+func (s *Shard) unfinished(sent bool, err error) error {
+	if sent {
+		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
+	}
+	return err
+}
+
+// readBack reports whether the segment in the log is b, and asks until the store answers.
+func (s *Shard) readBack(key string, b *block) (ours bool, err error) {
+	pause := backoff{}
+	for {
+		var p Pair
+		err := s.try(func(ctx context.Context) (err error) {
+			p, err = s.cfg.KV.Get(ctx, key)
+			return err
+		})
+		switch {
+		case err == nil:
+			there, err := decodeBlock(blockSegment, p.Value)
+			return err == nil && there.epoch == b.epoch && there.id == b.id, nil
+		case errors.Is(err, ErrNotFound):
+			return false, nil
+		}
+		s.cfg.OnTrouble(fmt.Errorf("read back segment %d of shard %d: %w", b.seq, s.cfg.Shard, err))
+		if err := pause.wait(s.ctx); err != nil {
+			return false, err
+		}
+	}
+}
+
+// checkFence asks whether the shard is still led from here, until the store answers.
+func (s *Shard) checkFence() error {
+	pause := backoff{}
+	for {
+		err := s.try(func(ctx context.Context) error {
+			_, err := s.cfg.KV.Txn(ctx, s.fence)
+			return err
+		})
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, ErrRefused):
+			return fmt.Errorf("%w: %s", ErrDeposed, clip(err))
+		}
+		s.cfg.OnTrouble(fmt.Errorf("fence of shard %d: %w", s.cfg.Shard, err))
+		if err := pause.wait(s.ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// handover commits the last record of this leader and, with it, gives its key up.
+func (s *Shard) handover() error {
+	b := s.core.block(&draft{first: s.core.seq, raw: appendHandover(nil, s.cfg.Node)}, newNonce())
+	_, err := s.append(b, []Op{Delete(LeaderKey(s.cfg.Shard))})
+	return err
+}
+
+// try makes one attempt within the timeout.
+func (s *Shard) try(f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.Timeout)
+	defer cancel()
+	return f(ctx)
+}
+
+// backoff doubles the pause between attempts: the first is short, because most trouble is, and the last is shorter than
+// a lease, so that work goes on soon after the store is back.
+type backoff struct{ d time.Duration }
+
+const (
+	firstPause = 2 * time.Millisecond
+	lastPause  = 500 * time.Millisecond
+)
+
+// wait returns ErrClosed when ctx ended.
+func (b *backoff) wait(ctx context.Context) error {
+	b.d = min(max(2*b.d, firstPause), lastPause)
+	t := time.NewTimer(b.d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ErrClosed
+	}
+}

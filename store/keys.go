@@ -1,0 +1,80 @@
+package store
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// The keys of a cluster. Leaders and nodes are prefixes of their own, because they are watched; logs and snapshots are
+// never watched (C13).
+const (
+	ConfigKey     = "config"
+	NodesPrefix   = "nodes/"
+	EvictPrefix   = "evict/"
+	LeadersPrefix = "leaders/"
+	logPrefix     = "log/"
+	snapPrefix    = "snap/"
+)
+
+// LeaderKey returns the key that the leader of a shard holds.
+func LeaderKey(shard int) string { return fmt.Sprintf("%s%02d", LeadersPrefix, shard) }
+
+func shardLog(shard int) string { return fmt.Sprintf("%s%02d/", logPrefix, shard) }
+
+func segmentKey(shard int, seq uint64) string { return fmt.Sprintf("%s%016x", shardLog(shard), seq) }
+
+func segmentOf(key string) (uint64, error) {
+	seq, err := strconv.ParseUint(key[strings.LastIndexByte(key, '/')+1:], 16, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %q is no segment's key", ErrCorrupt, key)
+	}
+	return seq, nil
+}
+
+func shardSnaps(shard int) string { return fmt.Sprintf("%s%02d/", snapPrefix, shard) }
+
+func manifestKey(shard int) string { return shardSnaps(shard) + "manifest" }
+
+// snapFolder is named by the snapshot's first segment, for those who look, and by its id, so that what a late write of
+// an earlier attempt leaves behind is never part of a later one.
+func snapFolder(shard int, next uint64, id nonce) string {
+	return fmt.Sprintf("%s%016x-%s/", shardSnaps(shard), next, hex.EncodeToString(id[:]))
+}
+
+func partKey(folder string, part int) string { return fmt.Sprintf("%s%05d", folder, part) }
+
+// Leader says who leads a shard.
+type Leader struct {
+	Shard   int
+	Epoch   uint64
+	Node    string // as given in LeadConfig
+	Session string
+}
+
+// leaderValue is what a leader's key holds.
+type leaderValue struct {
+	Node  string `json:"node"`
+	Nonce string `json:"nonce"` // tells a leader its own key after an unclear outcome
+}
+
+// ParseLeader reads a pair under LeadersPrefix, as List and Watch return it.
+func ParseLeader(p Pair) (Leader, error) {
+	l, _, err := parseLeader(p)
+	return l, err
+}
+
+func parseLeader(p Pair) (Leader, leaderValue, error) {
+	digits, ok := strings.CutPrefix(p.Key, LeadersPrefix)
+	shard, err := strconv.Atoi(digits)
+	if !ok || err != nil || p.Key != LeaderKey(shard) {
+		return Leader{}, leaderValue{}, fmt.Errorf("%w: %q is no leader's key", ErrCorrupt, p.Key)
+	}
+	var v leaderValue
+	if err := json.Unmarshal(p.Value, &v); err != nil {
+		return Leader{}, leaderValue{}, fmt.Errorf("%w: %s: %w", ErrCorrupt, p.Key, err)
+	}
+	return Leader{Shard: shard, Epoch: p.Create, Node: v.Node, Session: p.Session}, v, nil
+}

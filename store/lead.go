@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// ErrNotLeader: another node leads the shard. The error is a NotLeaderError.
+var ErrNotLeader = errors.New("shard led by another node")
+
+// NotLeaderError says who leads.
+type NotLeaderError struct{ Leader Leader }
+
+func (e *NotLeaderError) Error() string {
+	return fmt.Sprintf("shard %d is led by %s, epoch %d", e.Leader.Shard, e.Leader.Node, e.Leader.Epoch)
+}
+
+// Is makes errors.Is(err, ErrNotLeader) true.
+func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
+
+// Lead takes the shard, loads it and serves it:
+//
+//  1. the leader's key is made and held by the session: its CreateIndex is the epoch (C9)
+//  2. snapshot and log are read, consistently: nobody else can append any more
+//  3. an empty segment is committed, which proves it (C10)
+//
+// ErrNotLeader when somebody else leads, ErrSessionGone when the session is over, ErrCorrupt when the log is damaged;
+// other errors are the KV's, and the call may be repeated. A key that this session holds from an unclear earlier
+// attempt, or from a Shard of this process that was closed, is taken over.
+func Lead(ctx context.Context, cfg LeadConfig) (*Shard, error) {
+	cfg = cfg.withDefaults()
+	epoch, err := seize(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("lead shard %d: %w", cfg.Shard, err)
+	}
+	key := LeaderKey(cfg.Shard)
+	s := &Shard{
+		cfg:   cfg,
+		epoch: epoch,
+		// The index tells this leadership from a later one of the same session.
+		fence: []Op{CheckSession(key, cfg.Session), CheckIndex(key, epoch)},
+		wake:  make(chan struct{}, 1),
+		full:  make(chan struct{}, 1),
+		done:  make(chan struct{}),
+	}
+	// Until it serves, the shard's calls end with ctx.
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	if err := s.begin(); err != nil {
+		s.cancel()
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+		// Let another have it at once. If that does not reach the store, the session's end does.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Timeout)
+		defer cancel()
+		_, _ = cfg.KV.Txn(ctx, append(append([]Op{}, s.fence...), Delete(key)))
+		return nil, fmt.Errorf("lead shard %d: %w", cfg.Shard, err)
+	}
+	s.cancel()
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.owned.Go(s.commits)
+	s.owned.Go(s.compactions)
+	s.grew(0)
+	return s, nil
+}
+
+// begin loads the table and commits the first segment of this leader.
+func (s *Shard) begin() error {
+	m, err := s.load()
+	if err != nil {
+		return err
+	}
+	for {
+		s.core = newCore(m, s.epoch)
+		b := s.core.block(&draft{first: 1}, newNonce())
+		size, err := s.append(b, nil)
+		if err == nil {
+			m.epoch = s.epoch
+			m.next++
+			s.sizes.log += logCost(size)
+			return nil
+		}
+		// A segment of the leader before that was still on its way may have come in while the log was read.
+		before := m.next
+		if !errors.Is(err, ErrDeposed) {
+			return err
+		}
+		if err := s.checkFence(); err != nil {
+			return err
+		}
+		if err := s.replay(m); err != nil {
+			return err
+		}
+		if m.next == before {
+			return err
+		}
+	}
+}
+
+// seize makes the leader's key and returns the epoch.
+func seize(ctx context.Context, cfg LeadConfig) (epoch uint64, err error) {
+	id := newNonce()
+	mine := hex.EncodeToString(id[:])
+	value, err := json.Marshal(leaderValue{Node: cfg.Node, Nonce: mine})
+	if err != nil {
+		return 0, err
+	}
+	key := LeaderKey(cfg.Shard)
+	pause := backoff{}
+	for {
+		pairs, err := limited(ctx, cfg, func(ctx context.Context) ([]Pair, error) {
+			return cfg.KV.Txn(ctx, []Op{CheckNotExists(key), Lock(key, value, cfg.Session)})
+		})
+		if err == nil {
+			return pairs[1].Create, nil
+		}
+		if !errors.Is(err, ErrRefused) && !errors.Is(err, ErrUnknownOutcome) {
+			return 0, err
+		}
+		epoch, rerr := holder(ctx, cfg, key, mine)
+		if epoch != 0 || rerr != nil {
+			return epoch, rerr
+		}
+		if pause.wait(ctx) != nil {
+			return 0, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+// holder looks who has the key that could not be taken. It returns the epoch if the attempt of that nonce has, an error
+// if there is no point in another attempt, neither if the next one may succeed.
+func holder(ctx context.Context, cfg LeadConfig, key, mine string) (epoch uint64, err error) {
+	p, err := limited(ctx, cfg, func(ctx context.Context) (Pair, error) { return cfg.KV.Get(ctx, key) })
+	if errors.Is(err, ErrNotFound) {
+		// Refused and not there: the session is gone, or there was a leader until just now.
+		alive, err := limited(ctx, cfg, func(ctx context.Context) (bool, error) { return cfg.KV.Session(ctx, cfg.Session) })
+		if err == nil && !alive {
+			err = fmt.Errorf("%w: %s", ErrSessionGone, cfg.Session)
+		}
+		return 0, err
+	}
+	if err != nil {
+		return 0, err
+	}
+	leader, v, err := parseLeader(p)
+	switch {
+	case p.Session != "" && p.Session != cfg.Session && err == nil:
+		return 0, &NotLeaderError{leader}
+	case p.Session != "" && p.Session != cfg.Session:
+		return 0, err
+	case err == nil && p.Session == cfg.Session && v.Nonce == mine && p.Modify == p.Create:
+		return p.Create, nil
+	}
+	// Nobody's, or this session's from before. A leader needs a key of its own, for the epoch.
+	_, err = limited(ctx, cfg, func(ctx context.Context) ([]Pair, error) { return cfg.KV.Txn(ctx, []Op{DeleteCAS(key, p.Modify)}) })
+	if err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrUnknownOutcome) {
+		return 0, err
+	}
+	return 0, nil
+}
+
+// limited makes one attempt within the timeout.
+func limited[T any](ctx context.Context, cfg LeadConfig, f func(ctx context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	return f(ctx)
+}

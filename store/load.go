@@ -1,0 +1,167 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+)
+
+const (
+	// Parts are full, segments mostly small: what one transaction reads stays at a few MiB, rarely 16.
+	partsPerRead    = 16
+	segmentsPerRead = MaxTxnOps
+)
+
+// load reads snapshot and log. Nobody else writes them, because this process holds the leader's key.
+func (s *Shard) load() (*machine, error) {
+	m := newMachine()
+	var man *manifest
+	err := s.patiently(func(ctx context.Context) error {
+		p, err := s.cfg.KV.Get(ctx, manifestKey(s.cfg.Shard))
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.sizes.manifest = p.Modify
+		man, err = decodeManifest(p.Value)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if man != nil {
+		if err := s.loadParts(m, man); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.replay(m); err != nil {
+		return nil, err
+	}
+	if m.next == 1 {
+		// An empty log. If there is a later segment, the beginning is lost.
+		var keys []string
+		err := s.patiently(func(ctx context.Context) (err error) {
+			keys, err = s.cfg.KV.Keys(ctx, shardLog(s.cfg.Shard))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(keys) > 0 {
+			return nil, fmt.Errorf("%w: the log of shard %d has %d segments from %s on, but no snapshot and no beginning: restore the store from a copy", ErrCorrupt, s.cfg.Shard, len(keys), keys[0])
+		}
+	}
+	return m, nil
+}
+
+func (s *Shard) loadParts(m *machine, man *manifest) error {
+	folder := snapFolder(s.cfg.Shard, man.next, man.id)
+	for from := 0; from < len(man.sums); from += partsPerRead {
+		var ops []Op
+		for i := from; i < min(from+partsPerRead, len(man.sums)); i++ {
+			ops = append(ops, Read(partKey(folder, i)))
+		}
+		pairs, err := s.read(ops)
+		if err != nil {
+			return err
+		}
+		for i, p := range pairs {
+			part := from + i
+			if p.Create == 0 || crc32.Checksum(p.Value, castagnoli) != man.sums[part] {
+				return fmt.Errorf("%w: %s is not what its manifest says: restore the store from a copy", ErrCorrupt, p.Key)
+			}
+			b, err := decodeBlock(blockPart, p.Value)
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.Key, err)
+			}
+			if b.id != man.id || b.seq != uint64(part) {
+				return fmt.Errorf("%w: %s is a part of another snapshot", ErrCorrupt, p.Key)
+			}
+			if err := m.load(b); err != nil {
+				return fmt.Errorf("%s: %w", p.Key, err)
+			}
+		}
+	}
+	m.epoch, m.next = man.epoch, man.next
+	s.sizes.snapshot = int(man.size)
+	return nil
+}
+
+// replay applies the log from m.next on.
+func (s *Shard) replay(m *machine) error {
+	for {
+		ops := make([]Op, segmentsPerRead)
+		for i := range ops {
+			ops[i] = Read(segmentKey(s.cfg.Shard, m.next+uint64(i)))
+		}
+		pairs, err := s.read(ops)
+		if err != nil {
+			return err
+		}
+		for i, p := range pairs {
+			if p.Create == 0 {
+				if j := slices.IndexFunc(pairs[i:], func(p Pair) bool { return p.Create != 0 }); j >= 0 {
+					return fmt.Errorf("%w: the log of shard %d has %s but not %s: restore the store from a copy", ErrCorrupt, s.cfg.Shard, pairs[i+j].Key, p.Key)
+				}
+				return nil
+			}
+			b, err := decodeBlock(blockSegment, p.Value)
+			if err == nil {
+				err = m.apply(b)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.Key, err)
+			}
+			s.sizes.log += logCost(len(p.Value))
+		}
+	}
+}
+
+// read reads keys in one consistent transaction.
+func (s *Shard) read(ops []Op) (pairs []Pair, err error) {
+	err = s.patiently(func(ctx context.Context) (err error) {
+		pairs, err = s.cfg.KV.Txn(ctx, ops)
+		return err
+	})
+	return pairs, err
+}
+
+// patiently repeats a read while the store is unavailable, until ctx ends.
+func (s *Shard) patiently(f func(ctx context.Context) error) error {
+	pause := backoff{}
+	for {
+		err := s.try(f)
+		if err == nil || !errors.Is(err, ErrUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		s.cfg.OnTrouble(fmt.Errorf("load shard %d: %w", s.cfg.Shard, err))
+		if pause.wait(s.ctx) != nil {
+			return fmt.Errorf("%w: %w", context.Cause(s.ctx), err)
+		}
+	}
+}
+
+// stale returns the keys of the shard's log and snapshots that no leader will read again: segments before next, and
+// all folders but the manifest's.
+func stale(segments, snaps []string, next uint64, folder string) (old []string, err error) {
+	for _, key := range segments {
+		seq, err := segmentOf(key)
+		if err != nil {
+			return nil, err
+		}
+		if seq < next {
+			old = append(old, key)
+		}
+	}
+	for _, key := range snaps {
+		if !strings.HasPrefix(key, folder) && !strings.HasSuffix(key, "/manifest") {
+			old = append(old, key)
+		}
+	}
+	return old, nil
+}
