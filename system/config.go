@@ -40,6 +40,11 @@ type Config struct {
 	HeapFloor int64
 	// Logger for state changes and for failures nobody looked at. Nil: none.
 	Logger *zap.Logger
+	// Data is the directory of the store of a node without a cluster, in which what grains.State holds survives the
+	// process. One process at a time may use it. Empty: the store is in memory.
+	Data string
+	// Cluster says which cluster the node joins, and how. Nil: none, everything runs in this process.
+	Cluster *Cluster
 	// Inspect sees every value that changes hands; the testkit's strict mode sets it. Nil: values are handed over.
 	Inspect raysys.Inspector
 }
@@ -51,9 +56,9 @@ const (
 	maxHeapFloor     = 4096
 )
 
-// FromEnv reads a Config from RAYSYS_NAME, RAYSYS_NAMESPACE, RAYSYS_CPU, RAYSYS_GPU, RAYSYS_SEED, RAYSYS_HEAP_FLOOR (MiB)
-// and RAYSYS_LOG (debug, info, warn, error). It reports every variable that cannot be meant, and RAYSYS_CONSUL, which asks for a cluster that
-// this version cannot join.
+// FromEnv reads a Config from RAYSYS_NAME, RAYSYS_NAMESPACE, RAYSYS_CPU, RAYSYS_GPU, RAYSYS_SEED, RAYSYS_HEAP_FLOOR (MiB),
+// RAYSYS_DATA and RAYSYS_LOG (debug, info, warn, error), and, where RAYSYS_CONSUL is set, what Cluster.FromEnv reads. It reports every
+// variable that cannot be meant.
 func FromEnv() (Config, error) {
 	var errs []error
 	cfg := Config{
@@ -84,8 +89,11 @@ func FromEnv() (Config, error) {
 		}
 		cfg.Seed = n
 	}
+	cfg.Data = os.Getenv("RAYSYS_DATA")
 	if os.Getenv("RAYSYS_CONSUL") != "" {
-		errs = append(errs, errors.New("RAYSYS_CONSUL is set, but this version runs in one process and joins no cluster: unset it"))
+		c, err := clusterFromEnv()
+		errs = append(errs, err)
+		cfg.Cluster = c
 	}
 	level := os.Getenv("RAYSYS_LOG")
 	if level == "" {
@@ -115,10 +123,18 @@ func (cfg *Config) complete() error {
 	if cfg.HeapFloor < 0 || cfg.HeapFloor > maxHeapFloor<<20 {
 		errs = append(errs, fmt.Errorf("Config.HeapFloor is %d: give bytes, 0 to %d MiB", cfg.HeapFloor, maxHeapFloor))
 	}
-	if cfg.Resources.CPU == 0 {
+	drivesOnly := false
+	if cfg.Cluster != nil {
+		if cfg.Data != "" {
+			errs = append(errs, errors.New("Config.Data and Config.Cluster: a node in a cluster keeps its state in Consul: leave Data out"))
+		}
+		errs = append(errs, cfg.Cluster.complete())
+		drivesOnly = !cfg.Cluster.Role.hosts()
+	}
+	if cfg.Resources.CPU == 0 && !drivesOnly {
 		cfg.Resources.CPU = float64(runtime.GOMAXPROCS(0))
 	}
-	if cfg.Resources.CPU < 1 {
+	if cfg.Resources.CPU < 1 && !drivesOnly {
 		errs = append(errs, fmt.Errorf("Config.Resources.CPU is %v: a node that runs tasks needs at least 1", cfg.Resources.CPU))
 	}
 	if cfg.Table == nil {

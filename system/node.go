@@ -29,11 +29,16 @@ type Node struct {
 	job    *raysys.Job
 	top    *raysys.Turn // above every driver; cancelled by Close
 	roots  atomic.Uint64
+	others *cluster // nil without a cluster
+	solo   *solo    // nil with one
 
-	mu     sync.Mutex // guards state and floor
+	mu     sync.Mutex // guards the rest, but for end
 	state  nodeState
+	cause  error         // why the node ended
+	wanted chan struct{} // closed when an operator asked for a drain; nil when nobody would follow
 	floor  []byte        // see Config.HeapFloor
-	ending chan struct{} // closed when Close has begun
+	ending chan struct{} // closed when the node ends: Close has begun, or it was fenced
+	end    sync.Once     // closes ending
 	closed chan struct{} // closed when Close has finished
 }
 
@@ -45,6 +50,7 @@ type nodeState uint8
 
 const (
 	stateNew nodeState = iota
+	stateStarting
 	stateStarted
 	stateClosing
 )
@@ -66,33 +72,69 @@ func New(cfg Config) (*Node, error) {
 	id := raysys.TaskID(n.job.ID)
 	n.top = raysys.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
-	n.tasks = tasks.NewEngine(tasks.Config{
+	tc := tasks.Config{
 		Resources: cfg.Resources, QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
-	})
-	n.grains = grains.NewEngine(grains.Config{
-		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: int(cfg.Resources.CPU), Now: n.wheel.Now, Rough: n.wheel.Rough, Unseen: n.unseen,
+	}
+	gc := grains.Config{
+		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
+		Unseen: n.unseen,
 		// Hooks still run while the node closes, so they are not below top.
 		Hooks: raysys.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
-	})
+	}
+	if cfg.Cluster != nil {
+		n.others = newCluster(n)
+		tc.Remote, tc.Place = true, n.others.placeTask
+		gc.Cluster, gc.States, gc.Hosts = locator{n.others}, n.others.states(), cfg.Cluster.Role.hosts()
+	} else {
+		n.solo = newSolo(n)
+		gc.States = n.solo.states()
+	}
+	n.tasks, n.grains = tasks.NewEngine(tc), grains.NewEngine(gc)
 	return n, nil
 }
 
-// Start brings the node up.
+// Start brings the node up. With a cluster it joins, and returns once the node is a member; while the store cannot be
+// reached it goes on trying, with a line in the log for each attempt, until ctx ends.
 func (n *Node) Start(ctx context.Context) error {
+	if err := n.begin(ctx); err != nil {
+		return err
+	}
+	var err error
+	switch {
+	case n.others != nil:
+		err = n.others.join(ctx)
+	case n.cfg.Data != "":
+		_, err = n.solo.open()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch {
-	case ctx.Err() != nil:
-		return fmt.Errorf("start node: %w", context.Cause(ctx))
-	case n.state == stateStarted:
-		return errors.New("start node: it is started")
-	case n.state == stateClosing:
-		return fmt.Errorf("start node: %w: make another with New", raysys.ErrClosed)
+	if n.state != stateStarting {
+		return fmt.Errorf("start node: %w", raysys.ErrClosed)
+	}
+	if err != nil {
+		n.state = stateNew
+		return fmt.Errorf("start node: %w", err)
 	}
 	n.state = stateStarted
 	n.floor = make([]byte, n.cfg.HeapFloor)
 	n.log.Info("node started", zap.String("node", string(n.cfg.Name)), zap.Stringer("job", n.job.ID),
 		zap.String("namespace", n.cfg.Namespace), zap.Stringer("resources", n.cfg.Resources))
+	return nil
+}
+
+// begin claims the start.
+func (n *Node) begin(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("start node: %w", context.Cause(ctx))
+	case n.state == stateStarting, n.state == stateStarted:
+		return errors.New("start node: it is started")
+	case n.state == stateClosing:
+		return fmt.Errorf("start node: %w: make another with New", raysys.ErrClosed)
+	}
+	n.state = stateStarting
 	return nil
 }
 
@@ -103,7 +145,7 @@ func (n *Node) Context(ctx context.Context) context.Context {
 	t := raysys.NewRoot(n.job, ctx, n.top, raysys.TaskID(n.job.ID).Child(n.roots.Add(1)))
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.state == stateNew {
+	if n.state < stateStarted {
 		t.Cancel(fmt.Errorf("%w: the node is not started: call Start before Context", raysys.ErrClosed))
 	}
 	return raysys.NewContext(t)
@@ -127,14 +169,50 @@ func (n *Node) Close(ctx context.Context) error {
 	n.floor = nil
 	n.mu.Unlock()
 	defer close(n.closed)
-	close(n.ending)
-	n.top.Cancel(raysys.ErrClosed)
+	n.stop(raysys.ErrClosed)
 	err := errors.Join(n.tasks.Close(ctx), n.grains.Close(ctx))
+	if n.others != nil {
+		err = errors.Join(err, n.others.leave(ctx))
+	} else {
+		err = errors.Join(err, n.solo.close())
+	}
 	n.wheel.Stop()
 	n.pool.Close()
 	n.actors.Shutdown()
 	n.log.Info("node closed", zap.String("node", string(n.cfg.Name)), zap.Error(err))
 	return err
+}
+
+// stop cancels what runs. Close still has to be called.
+func (n *Node) stop(cause error) {
+	n.end.Do(func() {
+		n.mu.Lock()
+		n.cause = cause
+		n.mu.Unlock()
+		close(n.ending)
+		n.top.Cancel(cause)
+	})
+}
+
+// Done returns a channel that is closed when the node ends: Close was called, or the cluster went on without it.
+func (n *Node) Done() <-chan struct{} { return n.ending }
+
+// Err says why the node ended: raysys.ErrClosed, raysys.ErrFenced (it was silent for longer than its lease; make a new
+// one with New, which joins as a new incarnation), raysys.ErrStoreReplaced. Nil while it runs.
+func (n *Node) Err() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cause
+}
+
+// Drain makes the node ready to leave its cluster: it takes nothing new, hands over its shards, moves its grains and
+// returns tasks that have not started to their owners, and waits for the running ones. Calls are not lost: they follow
+// their grains. Close comes after it.
+func (n *Node) Drain(ctx context.Context) error {
+	if n.others == nil {
+		return nil // there is nowhere to go
+	}
+	return n.others.drain(ctx)
 }
 
 // Name returns the node's id.

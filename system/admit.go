@@ -1,0 +1,84 @@
+package system
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/system/link"
+	"github.com/raysys/raysys/system/member"
+)
+
+// transport is how the node's connections are made.
+type transport struct {
+	link.Transport
+	print string // fingerprint of the node's key, "" without TLS
+}
+
+func (c *Cluster) transport() (transport, error) {
+	switch {
+	case c.Network != nil:
+		return transport{Transport: c.Network}, nil
+	case c.TLS.set():
+		t, cert, err := link.LoadTLS(link.TLSConfig{Cert: c.TLS.Cert, Key: c.TLS.Key, CA: c.TLS.CA})
+		if err != nil {
+			return transport{}, err
+		}
+		return transport{t, keyPrint(cert)}, nil
+	}
+	return transport{Transport: link.TCP(link.TCPConfig{Insecure: c.Insecure})}, nil
+}
+
+// keyPrint is the fingerprint of a certificate's key.
+func keyPrint(cert *x509.Certificate) string {
+	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
+	return hex.EncodeToString(sum[:])
+}
+
+// admit decides about a node whose handshake was right: it must be a member, by the store's word where the own view
+// does not know it yet, and with the key that its record names (rule C18).
+func (c *cluster) admit(ctx context.Context, who link.Identity, cert *x509.Certificate) error {
+	select {
+	case <-c.joined:
+	case <-ctx.Done():
+		return errors.New("this node has not joined yet")
+	}
+	if who.Node == c.self().node {
+		return fmt.Errorf("node %s is this node's own name", who.Node)
+	}
+	n, ok := c.member.View().Node(who.Node)
+	if !ok || n.Incarnation != who.Incarnation {
+		pair, err := c.kv.Get(ctx, store.NodesPrefix+string(who.Node))
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("incarnation %d of node %s is not known here, and the store cannot be asked: %w", who.Incarnation, who.Node, err)
+		}
+		if err != nil || pair.Create != who.Incarnation {
+			return fmt.Errorf("%w: incarnation %d of node %s is not in the cluster", raysys.ErrNodeDead, who.Incarnation, who.Node)
+		}
+		var info member.Info
+		if err := json.Unmarshal(pair.Value, &info); err != nil {
+			return fmt.Errorf("the record of node %s: %w", who.Node, err)
+		}
+		n.Info = info
+	}
+	if cert != nil && n.KeyPrint != keyPrint(cert) {
+		return fmt.Errorf("node %s joined with another key than that of the certificate it shows", who.Node)
+	}
+	return nil
+}
+
+func (c *cluster) rejected(remote string, who link.Identity, err error) {
+	c.log.Info("connection rejected", zap.String("remote", remote), zap.String("claims", string(who.Node)), zap.Error(err))
+}
+
+func (c *cluster) panicked(p *link.Peer, kind link.Kind, value any, stack []byte) {
+	c.log.Error("handler panicked", zap.String("peer", string(p.Identity().Node)), zap.Uint8("kind", uint8(kind)), zap.Any("panic", value), zap.ByteString("stack", stack))
+}

@@ -1,0 +1,244 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/system/link"
+	"github.com/raysys/raysys/system/member"
+)
+
+// cluster is a node's life among others: its membership, its links and the shards it leads. It is made by Start and
+// ended by Close, or by being fenced.
+type cluster struct {
+	node    *Node
+	cfg     *Cluster
+	log     *zap.Logger
+	kv      store.KV
+	ownKV   bool // it was opened here
+	link    *link.Link
+	member  *member.Member
+	info    member.Info // what the node tells of itself
+	reg     *registry
+	entries []*raysys.Entry // this node's functions, by the number that others use
+	exports exports
+	watches watches
+	key     atomic.Pointer[nodeKey]
+	draws   atomic.Uint64 // random choices made here
+	byLink  sync.Map      // *link.Peer -> *peer
+	joined  chan struct{} // closed when key is known
+	wake    chan struct{} // capacity 1: duties shall look again
+
+	ctx    context.Context // ends everything the cluster runs
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup // of run
+
+	mu      sync.Mutex // guards the rest
+	ended   error      // set when the cluster ends
+	peers   map[raysys.NodeID]*peer
+	heard   map[raysys.NodeID]time.Time // when the last frame came, of nodes whose connection broke
+	waiting map[nodeKey][]func(*peer, error)
+	jobs    map[jobKey]*raysys.Job
+	loads   map[nodeKey]load
+	gen     uint64 // grows with every change that placement may care for
+	working map[int]bool // shards that are being taken or given up
+}
+
+type jobKey struct {
+	id        raysys.JobID
+	namespace string
+}
+
+// run starts a goroutine that ends with the cluster.
+func (c *cluster) run(f func()) {
+	c.mu.Lock()
+	if c.ended != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.tasks.Add(1)
+	c.mu.Unlock()
+	go func() {
+		defer c.tasks.Done()
+		f()
+	}()
+}
+
+// job returns what work of another node's job belongs to here.
+func (c *cluster) job(id raysys.JobID, namespace string) *raysys.Job {
+	own := c.node.job
+	if id == own.ID && namespace == own.Namespace {
+		return own
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k := jobKey{id, namespace}
+	j := c.jobs[k]
+	if j == nil {
+		// Jobs come and go with drivers; what is running keeps its own.
+		if len(c.jobs) >= maxJobs {
+			clear(c.jobs)
+		}
+		j = &raysys.Job{
+			ID: id, Namespace: namespace, Node: own.Node, Runtime: own.Runtime, Table: own.Table, Top: own.Top, Inspect: own.Inspect,
+			Unseen: own.Unseen, Closed: own.Closed,
+		}
+		c.jobs[k] = j
+	}
+	return j
+}
+
+// maxJobs bounds the jobs of other nodes that are remembered.
+const maxJobs = 1024
+
+// self implements members.
+func (c *cluster) self() nodeKey {
+	if k := c.key.Load(); k != nil {
+		return *k
+	}
+	return nodeKey{node: c.node.cfg.Name}
+}
+
+// alone implements members.
+func (c *cluster) alone() bool { return false }
+
+// suspended implements members.
+func (c *cluster) suspended() error {
+	switch c.member.State() {
+	case member.Active:
+		return nil
+	case member.Suspended:
+		return fmt.Errorf("%w: node %s could not renew its lease", raysys.ErrSuspended, c.node.cfg.Name)
+	case member.Fenced:
+		return fmt.Errorf("%w: node %s", raysys.ErrFenced, c.node.cfg.Name)
+	}
+	return raysys.ErrClosed
+}
+
+// alive implements members.
+func (c *cluster) alive(k nodeKey) bool {
+	n, ok := c.member.View().Node(k.node)
+	return ok && n.Incarnation == k.incarnation
+}
+
+func (c *cluster) aliveLocked(k nodeKey) bool { return c.alive(k) } // the view needs no lock of ours
+
+func (c *cluster) address(k nodeKey) (string, bool) {
+	n, ok := c.member.View().Node(k.node)
+	return n.Info.Address, ok && n.Incarnation == k.incarnation
+}
+
+// leader implements members.
+func (c *cluster) leader(shard int) (nodeKey, bool) {
+	l, ok := c.member.View().Leader(shard)
+	if !ok {
+		return nodeKey{}, false
+	}
+	k := nodeKey{l.Node, l.Incarnation}
+	return k, c.alive(k)
+}
+
+// later implements members.
+func (c *cluster) later(f func()) { c.node.later(f) }
+
+// now implements members.
+func (c *cluster) now() int64 { return c.node.Now() }
+
+// later calls f, which must not block, after a pause that is short for people and long for machines.
+func (n *Node) later(f func()) {
+	n.SetAlarm(&raysys.Alarm{At: n.Now() + int64(20*time.Millisecond), Ring: f})
+}
+
+// send implements members.
+func (c *cluster) send(to nodeKey, shard int, q *request) {
+	c.connect(to, func(p *peer, err error) {
+		if err != nil {
+			c.reg.park(shard, q)
+			return
+		}
+		p.ask(shard, q)
+	})
+}
+
+// strategies implements members.
+func (c *cluster) strategies() map[raysys.Strategy]placement.Strategy { return c.cfg.Strategies }
+
+// nodes implements members.
+func (c *cluster) nodes() ([]placement.Node, uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	view := c.member.View()
+	list := make([]placement.Node, 0, len(view.Nodes()))
+	for _, n := range view.Nodes() {
+		k := nodeKey{n.ID, n.Incarnation}
+		pn := placement.Node{
+			ID: n.ID, Incarnation: n.Incarnation, Total: n.Info.Resources, Free: n.Info.Resources, Labels: n.Info.Labels,
+			Worker: n.Info.Role != member.Driver || n.Info.Serves, Suspect: n.Suspect, Draining: n.Info.Draining,
+		}
+		if l, ok := c.loads[k]; ok {
+			pn.Queued, pn.MeanTask, pn.Running = l.queued, l.mean, l.running
+			pn.Free.CPU = max(l.free, 0)
+		}
+		if k == c.self() {
+			table := c.node.cfg.Table
+			pn.Runs = func(f string) bool { return has(table, f) }
+		} else if p := c.peers[n.ID]; p != nil && p.key == k {
+			pn.Runs = func(f string) bool { return p.kinds[f] }
+		} else {
+			continue // whoever is not connected could not be asked either
+		}
+		list = append(list, pn)
+	}
+	return list, c.gen
+}
+
+// handlers are what the link calls with frames.
+func (c *cluster) handlers() map[link.Kind]link.Handler {
+	h := map[wire.Kind]func(*peer, []byte) error{
+		wire.KindOpen:       func(p *peer, b []byte) error { return p.turns.Opened(b) },
+		wire.KindShut:       func(p *peer, b []byte) error { return p.turns.Shut(b) },
+		wire.KindCancelTurn: func(p *peer, b []byte) error { return p.turns.Cancelled(b) },
+		wire.KindTasks:      func(p *peer, b []byte) error { return c.node.tasks.HandleTasks(p, b) },
+		wire.KindTaskResult: func(p *peer, b []byte) error { return c.node.tasks.HandleResult(p, b) },
+		wire.KindTaskCancel: func(p *peer, b []byte) error { return c.node.tasks.HandleCancel(p, b) },
+		wire.KindCall:       func(p *peer, b []byte) error { return c.node.grains.HandleCall(p, b) },
+		wire.KindCallResult: func(p *peer, b []byte) error { return c.node.grains.HandleResult(p, b) },
+		wire.KindCallCancel: func(p *peer, b []byte) error { return c.node.grains.HandleCancel(p, b) },
+		wire.KindAwait:      (*peer).onAwait,
+		wire.KindOutcome:    (*peer).onOutcome,
+		wire.KindDrop:       (*peer).onDrop,
+		wire.KindRegistry:   (*peer).onRegistry,
+		wire.KindRegistered: (*peer).onRegistered,
+		wire.KindLoad:       (*peer).onLoad,
+		wire.KindActor:      (*peer).onActor,
+		wire.KindBallot:     (*peer).onBallot,
+		wire.KindBallotReply: (*peer).onVote,
+		wire.KindAdmin:      (*peer).onAdmin,
+		wire.KindAdminReply: (*peer).onAdminReply,
+	}
+	out := make(map[link.Kind]link.Handler, len(h))
+	for k, f := range h {
+		out[link.Kind(k)] = func(l *link.Peer, _ link.Class, payload []byte) {
+			v, ok := c.byLink.Load(l)
+			if !ok {
+				return
+			}
+			p := v.(*peer)
+			if err := f(p, payload); err != nil {
+				c.log.Warn("closing a connection that sent what cannot be", zap.Stringer("node", p.key), zap.Uint8("kind", uint8(k)), zap.Error(err))
+				l.Close(fmt.Sprintf("frame of kind %d: %v", k, err))
+			}
+		}
+	}
+	return out
+}

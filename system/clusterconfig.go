@@ -1,0 +1,133 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/system/link"
+)
+
+// Cluster describes how a node joins a cluster. Consul or Store must be set.
+type Cluster struct {
+	// Name of the cluster: the prefix of its keys in the store. Empty: "default".
+	Name string
+	// Consul is the address of a Consul agent or server: host:port, several with commas, or a URL. Token, TLS and the rest
+	// come from Consul's own variables (CONSUL_HTTP_TOKEN, CONSUL_CACERT, ...).
+	Consul string
+	// Store is used in place of Consul; the caller closes it. The testkit gives an embedded one.
+	Store store.KV
+	// Role of the node. Empty: Driver.
+	Role Role
+	// Listen is the address for other nodes. Empty: 127.0.0.1 and a free port. Beyond loopback it needs TLS or Insecure.
+	Listen string
+	// Advertise is the address that other nodes dial, where it differs from Listen (which it must for 0.0.0.0).
+	Advertise string
+	// TLS has the files of the node's identity (rule C18).
+	TLS TLSFiles
+	// Insecure allows plain TCP beyond loopback: anybody who reaches the port can call every function.
+	Insecure bool
+	// Labels describe the node to placement.
+	Labels map[string]string
+	// Strategies are placement strategies of the program's own, by the name that raysys.Place gives.
+	Strategies map[raysys.Strategy]placement.Strategy
+	// TTL of the node's lease: 10 s unless set, which is the least that Consul allows.
+	TTL time.Duration
+	// Network is used in place of TCP; the testkit gives an in-memory one.
+	Network link.Transport
+	// Chaos decides about each frame that leaves, in tests.
+	Chaos func(to raysys.NodeID, class link.Class, kind link.Kind) link.Action
+}
+
+// TLSFiles are PEM files: the node's certificate with the URI raysys://<cluster>/<node> in it, its key, and the
+// authority that signed the certificates of all nodes.
+type TLSFiles struct{ Cert, Key, CA string }
+
+func (f TLSFiles) set() bool { return f != TLSFiles{} }
+
+const (
+	defaultCluster = "default"
+	defaultListen  = "127.0.0.1:0"
+	defaultTTL     = 10 * time.Second
+)
+
+// clusterFromEnv reads RAYSYS_CONSUL, RAYSYS_CLUSTER, RAYSYS_ROLE, RAYSYS_LISTEN, RAYSYS_ADVERTISE, RAYSYS_TLS_CERT,
+// RAYSYS_TLS_KEY, RAYSYS_TLS_CA, RAYSYS_INSECURE and RAYSYS_LABELS (k=v,k=v).
+func clusterFromEnv() (*Cluster, error) {
+	c := &Cluster{
+		Name: os.Getenv("RAYSYS_CLUSTER"), Consul: os.Getenv("RAYSYS_CONSUL"), Role: Role(os.Getenv("RAYSYS_ROLE")),
+		Listen: os.Getenv("RAYSYS_LISTEN"), Advertise: os.Getenv("RAYSYS_ADVERTISE"),
+		TLS: TLSFiles{Cert: os.Getenv("RAYSYS_TLS_CERT"), Key: os.Getenv("RAYSYS_TLS_KEY"), CA: os.Getenv("RAYSYS_TLS_CA")},
+	}
+	var errs []error
+	if v := os.Getenv("RAYSYS_INSECURE"); v != "" {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("RAYSYS_INSECURE=%q: give true or false", v))
+		}
+		c.Insecure = b
+	}
+	if v := os.Getenv("RAYSYS_LABELS"); v != "" {
+		c.Labels = map[string]string{}
+		for _, kv := range strings.Split(v, ",") {
+			k, val, ok := strings.Cut(kv, "=")
+			if !ok || k == "" {
+				errs = append(errs, fmt.Errorf("RAYSYS_LABELS=%q: give key=value,key=value", v))
+				break
+			}
+			c.Labels[k] = val
+		}
+	}
+	return c, errors.Join(errs...)
+}
+
+func (c *Cluster) complete() error {
+	var errs []error
+	if c.Name == "" {
+		c.Name = defaultCluster
+	}
+	if strings.ContainsAny(c.Name, "/ \x00") {
+		errs = append(errs, fmt.Errorf("cluster name %q: it is part of keys: leave out slashes and spaces", c.Name))
+	}
+	if c.Consul == "" && c.Store == nil {
+		errs = append(errs, errors.New("Config.Cluster names no Consul: set Consul (RAYSYS_CONSUL), or leave Cluster out to run in one process"))
+	}
+	if c.Role == "" {
+		c.Role = Driver
+	}
+	errs = append(errs, c.Role.valid())
+	if c.Listen == "" {
+		c.Listen = defaultListen
+	}
+	if c.TTL == 0 {
+		c.TTL = defaultTTL
+	}
+	if c.TTL < 0 {
+		errs = append(errs, fmt.Errorf("Config.Cluster.TTL is %v: give a positive duration", c.TTL))
+	}
+	if c.Network != nil {
+		return errors.Join(errs...)
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("listen address %q: %w: give host:port", c.Listen, err))
+	} else if ip := net.ParseIP(host); (host == "" || ip != nil && ip.IsUnspecified()) && c.Advertise == "" {
+		errs = append(errs, fmt.Errorf("listen address %q is every address of this host: say with Advertise (RAYSYS_ADVERTISE) which one other nodes dial", c.Listen))
+	}
+	if c.Advertise != "" {
+		if _, _, err := net.SplitHostPort(c.Advertise); err != nil {
+			errs = append(errs, fmt.Errorf("advertised address %q: %w: give host:port", c.Advertise, err))
+		}
+	}
+	if f := c.TLS; f.set() && (f.Cert == "" || f.Key == "" || f.CA == "") {
+		errs = append(errs, fmt.Errorf("TLS needs all of certificate (%q), key (%q) and CA (%q): set RAYSYS_TLS_CERT, RAYSYS_TLS_KEY and RAYSYS_TLS_CA", f.Cert, f.Key, f.CA))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,83 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+)
+
+// drain moves everything off this node.
+func (c *cluster) drain(ctx context.Context) error {
+	c.log.Info("draining")
+	begin := time.Now()
+	info := c.info
+	info.Draining = true
+	if err := c.member.Update(ctx, info); err != nil {
+		return fmt.Errorf("drain: announce it: %w", err)
+	}
+	c.poke()
+	// Grains before tasks: a task that runs may wait for one of them.
+	err := errors.Join(c.node.grains.Drain(ctx), c.node.tasks.Drain(ctx), c.handOverAll(ctx))
+	c.log.Info("drained", zap.Duration("took", time.Since(begin)), zap.Error(err))
+	return err
+}
+
+// handOverAll gives up every shard.
+func (c *cluster) handOverAll(ctx context.Context) error {
+	for n, s := range c.reg.leads() {
+		if err := s.Release(ctx); err != nil {
+			return fmt.Errorf("drain: hand over shard %d: %w", n, err)
+		}
+		c.reg.unlead(n, s)
+	}
+	return nil
+}
+
+// fence ends the node: its session is gone, so others have or will have what it held.
+func (n *Node) fence(cause error) {
+	n.log.Warn("fenced", zap.String("node", string(n.cfg.Name)), zap.Error(cause))
+	if cause == nil {
+		cause = raysys.ErrFenced
+	}
+	n.stop(cause)
+	n.others.end(cause)
+	go func() { // the link's own goroutines may be what brought the news
+		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+		defer cancel()
+		_ = n.others.link.Close(ctx)
+	}()
+}
+
+// DrainRequested returns a channel that is closed when an operator asks this node to drain (raysys drain NODE). Main
+// follows it; a program that owns its main decides itself.
+func (n *Node) DrainRequested() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.wanted == nil {
+		n.wanted = make(chan struct{})
+	}
+	return n.wanted
+}
+
+// askDrain tells who asked for DrainRequested; false when nobody did.
+func (n *Node) askDrain() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.wanted == nil {
+		return false
+	}
+	select {
+	case <-n.wanted:
+	default:
+		close(n.wanted)
+	}
+	return true
+}
+
+// ErrNoSuchNode: no node of that name is in the cluster.
+var ErrNoSuchNode = errors.New("no such node")

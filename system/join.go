@@ -1,0 +1,353 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/consul"
+	"github.com/raysys/raysys/system/link"
+	"github.com/raysys/raysys/system/member"
+)
+
+// newCluster prepares the membership; it does no I/O.
+func newCluster(n *Node) *cluster {
+	c := &cluster{
+		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store,
+		joined: make(chan struct{}), wake: make(chan struct{}, 1), entries: n.cfg.Table.Entries(),
+		peers: map[raysys.NodeID]*peer{}, heard: map[raysys.NodeID]time.Time{}, waiting: map[nodeKey][]func(*peer, error){},
+		jobs: map[jobKey]*raysys.Job{}, loads: map[nodeKey]load{}, working: map[int]bool{},
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// join makes the node a member of its cluster. It goes on trying while the store cannot be reached, and says so, until
+// ctx ends.
+func (c *cluster) join(ctx context.Context) (err error) {
+	n, cfg := c.node, c.cfg
+	defer func() {
+		if err != nil {
+			c.abandon()
+			err = fmt.Errorf("join cluster %q: %w", cfg.Name, err)
+		}
+	}()
+	if c.kv == nil {
+		if c.kv, err = consul.Open(consul.Config{Address: cfg.Consul, Cluster: cfg.Name}); err != nil {
+			return err
+		}
+		c.ownKV = true
+	}
+	conf, err := c.readConfig(ctx)
+	if err != nil {
+		return err
+	}
+	transport, err := cfg.transport()
+	if err != nil {
+		return err
+	}
+	c.reg = newRegistry(c, n.actors, conf.Slots())
+	c.link, err = link.New(link.Config{
+		Self: c.identity, Transport: transport, Listen: cfg.Listen, Handlers: c.handlers(), Admit: c.admit, Up: c.up, Down: c.down,
+		Rejected: c.rejected, Panicked: c.panicked, Chaos: cfg.Chaos,
+	})
+	if err != nil {
+		return err
+	}
+	if err = c.link.Start(c.ctx); err != nil {
+		return err
+	}
+	addr := cfg.Advertise
+	if addr == "" {
+		addr = c.link.Addr()
+	}
+	c.info = member.Info{
+		ID: n.cfg.Name, Address: addr, Role: cfg.Role.member(), Serves: cfg.Role == Both, Resources: n.cfg.Resources, Labels: cfg.Labels,
+		Version: version(), Functions: c.digest(), KeyPrint: transport.print, Started: time.Now(),
+	}
+	c.member, err = member.Join(ctx, member.Config{
+		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Identity: store.ConfigID, Shards: conf.Shards, TTL: cfg.TTL, Prober: c, Ballots: c,
+		Self: c.info, OnState: c.stateChanged, OnAttempt: func(a member.Attempt) { c.attempted(a.Err) }, OnEvent: c.event,
+	})
+	if err != nil {
+		return err
+	}
+	c.key.Store(&nodeKey{n.cfg.Name, c.member.Incarnation()})
+	n.actors.ProcessRegistry.Address = c.self().actorAddress() // nothing has been spawned yet
+	n.actors.ProcessRegistry.RegisterAddressResolver(c.resolveAddress)
+	close(c.joined)
+	c.run(c.tellLoad)
+	c.run(c.duties)
+	return nil
+}
+
+// readConfig reads the cluster's record, or makes it.
+func (c *cluster) readConfig(ctx context.Context) (store.ClusterConfig, error) {
+	pause := 100 * time.Millisecond
+	for {
+		conf, err := store.OpenConfig(ctx, c.kv)
+		if err == nil || !errors.Is(err, store.ErrUnavailable) {
+			return conf, err
+		}
+		c.attempted(err)
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return conf, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+		pause = min(2*pause, 5*time.Second)
+	}
+}
+
+func (c *cluster) attempted(err error) {
+	c.log.Warn("cannot reach the store; trying again", zap.String("consul", c.cfg.Consul), zap.Error(err))
+}
+
+// identity is what the link tells others. Before the node has joined its incarnation is 0, which nobody admits.
+func (c *cluster) identity() link.Identity {
+	k := c.self()
+	id := link.Identity{
+		Cluster: c.cfg.Name, Node: k.node, Incarnation: k.incarnation, Address: c.cfg.Advertise, Role: string(c.cfg.Role), Version: version(),
+		Namespace: c.node.cfg.Namespace,
+	}
+	for _, e := range c.entries {
+		id.Functions = append(id.Functions, link.Function{Kind: e.Kind, Name: e.Name, Fingerprint: e.Fingerprint})
+	}
+	return id
+}
+
+// digest is one number for the whole function table, for people who compare versions.
+func (c *cluster) digest() string {
+	h := fnv.New64a()
+	for _, e := range c.entries {
+		fmt.Fprintf(h, "%s %s %x\n", e.Kind, e.Name, e.Fingerprint)
+	}
+	return strconv.FormatUint(h.Sum64(), 16)
+}
+
+func has(t *raysys.Table, f string) bool {
+	for _, kind := range []string{"task", "grain", "method"} {
+		if len(f) > len(kind) && f[:len(kind)] == kind && f[len(kind)] == ' ' {
+			return t.Lookup(kind, f[len(kind)+1:]) != nil
+		}
+	}
+	return false
+}
+
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// duties keeps this node's part of the cluster in order, one look at a time: connections to the others, the shards that
+// are its to lead, what the dead left.
+func (c *cluster) duties() {
+	known := map[nodeKey]bool{}
+	for {
+		view := c.member.View()
+		c.mu.Lock()
+		c.gen++
+		c.mu.Unlock()
+		now := map[nodeKey]bool{}
+		for _, n := range view.Nodes() {
+			k := nodeKey{n.ID, n.Incarnation}
+			now[k] = true
+			if k == c.self() {
+				continue
+			}
+			if p := c.peer(k); p != nil {
+				c.node.tasks.PeerUpdate(p, c.taskInfo(p))
+				c.node.tasks.Avoid(p, n.Suspect || n.Info.Draining)
+			} else if !known[k] && k.incarnation < c.self().incarnation {
+				c.connect(k, func(*peer, error) {}) // of two, the one that came later dials
+			}
+		}
+		for k := range known {
+			if !now[k] {
+				c.gone(k)
+			}
+		}
+		known = now
+		c.lead(view)
+		c.reg.retryAll()
+		select {
+		case <-view.Changed():
+		case <-c.wake:
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// gone tells everybody that an incarnation is no more.
+func (c *cluster) gone(k nodeKey) {
+	c.log.Info("node gone", zap.Stringer("node", k))
+	c.mu.Lock()
+	delete(c.loads, k)
+	if p := c.peers[k.node]; p == nil || p.key == k {
+		delete(c.heard, k.node)
+	}
+	c.mu.Unlock()
+	if p := c.peer(k); p != nil {
+		p.link.Close("this incarnation is not in the cluster any more")
+	}
+	c.arrived(k, nil, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
+	c.exports.dead(k)
+	c.unwatch(k)
+	c.reg.died(k)
+}
+
+// lead takes the shards that are this node's and gives up those that are another's.
+func (c *cluster) lead(view *member.View) {
+	led := c.reg.leads()
+	for n := range c.reg.slots.Shards() {
+		preferred, ok := view.Preferred(n)
+		mine := ok && preferred == c.self().node
+		s := led[n]
+		_, taken := c.leader(n)
+		if (mine && s == nil && !taken) || (s != nil && ok && !mine) {
+			c.mu.Lock()
+			busy := c.working[n]
+			c.working[n] = true
+			c.mu.Unlock()
+			if busy {
+				continue
+			}
+			c.run(func() {
+				if mine {
+					c.takeOver(n)
+				} else {
+					c.handOver(n, s)
+				}
+				c.mu.Lock()
+				delete(c.working, n)
+				c.mu.Unlock()
+				c.poke()
+			})
+		}
+	}
+}
+
+// takeOver makes this node the leader of a shard.
+func (c *cluster) takeOver(n int) {
+	s, err := store.Lead(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session(), Node: string(c.self().node)})
+	if err != nil {
+		var other *store.NotLeaderError
+		if !errors.As(err, &other) && c.ctx.Err() == nil {
+			c.log.Warn("leading a shard", zap.Int("shard", n), zap.Error(err))
+			c.pause(100 * time.Millisecond) // or the next look would follow at once
+		}
+		return
+	}
+	c.reg.lead(n, s)
+	c.run(func() {
+		select {
+		case <-s.Done():
+			c.reg.unlead(n, s)
+			if err := s.Err(); err != nil && c.ctx.Err() == nil {
+				c.log.Info("shard lost", zap.Int("shard", n), zap.Error(err))
+			}
+			c.poke()
+		case <-c.ctx.Done():
+		}
+	})
+}
+
+// handOver releases a shard to its preferred leader.
+func (c *cluster) handOver(n int, s *store.Shard) {
+	ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
+	defer cancel()
+	if err := s.Release(ctx); err != nil {
+		c.log.Warn("handing over a shard", zap.Int("shard", n), zap.Error(err))
+	}
+	c.reg.unlead(n, s)
+}
+
+// poke makes duties look again.
+func (c *cluster) poke() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// stateChanged follows the node's own lease.
+func (c *cluster) stateChanged(s member.State, cause error) {
+	c.log.Info("membership", zap.Stringer("state", s), zap.Error(cause))
+	if s == member.Fenced || errors.Is(cause, raysys.ErrStoreReplaced) {
+		c.node.fence(cause)
+	}
+	c.poke()
+}
+
+func (c *cluster) event(e member.Event) {
+	fields := []zap.Field{zap.String("about", string(e.Node)), zap.Uint64("incarnation", e.Incarnation), zap.Error(e.Err)}
+	switch e.Kind {
+	case member.RenewalFailed, member.WatchFailed, member.VoteFailed:
+		c.log.Warn(string(e.Kind), fields...)
+	default:
+		c.log.Info(string(e.Kind), fields...)
+	}
+}
+
+// leave ends the membership in good order: shards first, so that others lead them when the node is gone.
+func (c *cluster) leave(ctx context.Context) error {
+	led := c.reg.leads()
+	var errs []error
+	for _, n := range slices.Sorted(maps.Keys(led)) {
+		if err := led[n].Release(ctx); err != nil {
+			errs = append(errs, err)
+		}
+		c.reg.unlead(n, led[n])
+	}
+	errs = append(errs, c.member.Leave(ctx))
+	c.end(raysys.ErrClosed)
+	errs = append(errs, c.link.Close(ctx))
+	c.tasks.Wait()
+	if c.ownKV {
+		errs = append(errs, c.kv.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// end stops what the cluster runs.
+func (c *cluster) end(cause error) {
+	c.mu.Lock()
+	c.ended = cause
+	waiting := c.waiting
+	c.waiting = map[nodeKey][]func(*peer, error){}
+	c.mu.Unlock()
+	c.cancel()
+	for _, list := range waiting {
+		for _, done := range list {
+			done(nil, cause)
+		}
+	}
+	c.reg.close(cause)
+}
+
+// abandon undoes a join that failed half way.
+func (c *cluster) abandon() {
+	c.cancel()
+	if c.link != nil {
+		_ = c.link.Close(context.Background())
+	}
+	c.tasks.Wait()
+	if c.ownKV && c.kv != nil {
+		_ = c.kv.Close()
+	}
+}

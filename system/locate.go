@@ -1,0 +1,73 @@
+package system
+
+import (
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
+)
+
+// locator implements grains.Cluster.
+type locator struct{ c *cluster }
+
+// Locate implements grains.Cluster.
+func (l locator) Locate(id grains.ID, want grains.Wanted, avoid grains.Place, done func(grains.Place, error)) {
+	if want.Stateless {
+		done(l.c.anywhere(id, want))
+		return
+	}
+	l.ask(&request{op: opLocate, id: id, strategy: want.Strategy, labels: want.Labels, avoid: avoid}, func(a answer) { done(a.place, a.err) })
+}
+
+// Confirm implements grains.Cluster.
+func (l locator) Confirm(id grains.ID, token grains.Token, done func(grains.Place, error)) {
+	l.ask(&request{op: opConfirm, id: id, token: token}, func(a answer) { done(a.place, a.err) })
+}
+
+// Release implements grains.Cluster.
+func (l locator) Release(id grains.ID, token grains.Token, done func(error)) {
+	l.ask(&request{op: opRelease, id: id, token: token}, func(a answer) { done(a.err) })
+}
+
+func (l locator) ask(q *request, done func(answer)) {
+	q.ns, q.from, q.answer = l.c.node.cfg.Namespace, l.c.self(), done
+	l.c.reg.ask(q)
+}
+
+// Peer implements grains.Cluster.
+func (l locator) Peer(node raysys.NodeID, incarnation uint64) wire.Peer {
+	if p := l.c.peer(nodeKey{node, incarnation}); p != nil {
+		return p
+	}
+	return nil
+}
+
+// Connect implements grains.Cluster.
+func (l locator) Connect(node raysys.NodeID, incarnation uint64, done func(wire.Peer, error)) {
+	l.c.connect(nodeKey{node, incarnation}, func(p *peer, err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		done(p, nil)
+	})
+}
+
+// Self implements grains.Cluster.
+func (l locator) Self() (raysys.NodeID, uint64) {
+	k := l.c.self()
+	return k.node, k.incarnation
+}
+
+// Suspended implements grains.Cluster.
+func (l locator) Suspended() error { return l.c.suspended() }
+
+// anywhere chooses a node for a call that any node can serve.
+func (c *cluster) anywhere(id grains.ID, want grains.Wanted) (grains.Place, error) {
+	nodes, _ := c.nodes()
+	d, err := placement.Place(placement.NewView(c.self().node, nodes), placement.Request{
+		Kind: placement.Grain, Function: "grain " + id.Kind, Key: id.Key, Labels: want.Labels, Strategy: want.Strategy, Custom: c.cfg.Strategies,
+		Seed: c.draws.Add(1),
+	})
+	return grains.Place{Node: d.Node, Incarnation: d.Incarnation}, err
+}

@@ -1,0 +1,233 @@
+package system
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"sync"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// How a reference travels. A settled small value goes along, so that nobody has to ask for it; anything else is named
+// by its owner, who is asked when somebody waits for it.
+const (
+	refMine   byte = iota // a future of the sender: its number in the sender's exports
+	refYours              // a future of the receiver that comes home: its number in the receiver's exports
+	refInline             // the outcome itself
+)
+
+// exports are the futures of this node that other nodes hold references to. A node that knows a reference keeps the
+// future alive until it drops it or its incarnation is dead.
+//
+// A node that passes on a reference it got from another exports it as its own, so that the chain of holders keeps the
+// value alive; who asks reaches the owner through it.
+type exports struct {
+	mu     sync.Mutex // guards the rest
+	next   uint64
+	byCore map[*raysys.Core]uint64
+	list   map[uint64]*export
+}
+
+type export struct {
+	core    *raysys.Core
+	holders map[nodeKey]int // references sent and not dropped
+}
+
+// nodeKey is one incarnation of a node.
+type nodeKey struct {
+	node        raysys.NodeID
+	incarnation uint64
+}
+
+func (k nodeKey) String() string { return fmt.Sprintf("%s (incarnation %d)", k.node, k.incarnation) }
+
+// hold enters c for one more reference at holder and returns its number.
+func (x *exports) hold(c *raysys.Core, holder nodeKey) (uint64, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n, ok := x.byCore[c]
+	if !ok {
+		if err := c.Pin(); err != nil {
+			return 0, err
+		}
+		if x.byCore == nil {
+			x.byCore, x.list = map[*raysys.Core]uint64{}, map[uint64]*export{}
+		}
+		x.next++
+		n = x.next
+		x.byCore[c] = n
+		x.list[n] = &export{core: c, holders: map[nodeKey]int{}}
+	}
+	x.list[n].holders[holder]++
+	return n, nil
+}
+
+// get finds an exported future.
+func (x *exports) get(n uint64) *raysys.Core {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if e := x.list[n]; e != nil {
+		return e.core
+	}
+	return nil
+}
+
+// drop takes back one reference at holder.
+func (x *exports) drop(n uint64, holder nodeKey) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.list[n]
+	if e == nil {
+		return
+	}
+	if e.holders[holder]--; e.holders[holder] <= 0 {
+		delete(e.holders, holder)
+	}
+	x.sweep(n, e)
+}
+
+// dead takes back all references at a dead incarnation.
+func (x *exports) dead(holder nodeKey) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for n, e := range x.list {
+		if _, ok := e.holders[holder]; ok {
+			delete(e.holders, holder)
+			x.sweep(n, e)
+		}
+	}
+}
+
+func (x *exports) sweep(n uint64, e *export) {
+	if len(e.holders) > 0 {
+		return
+	}
+	delete(x.list, n)
+	delete(x.byCore, e.core)
+	e.core.Unpin()
+}
+
+// count returns how many futures other nodes hold.
+func (x *exports) count() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.list)
+}
+
+// AppendRef implements wire.References.
+func (p *peer) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
+	if s, ok := raysys.SourceOf(c).(*remoteSource); ok && s.owner == p.key {
+		return binary.AppendUvarint(append(dst, refYours), s.number), nil
+	}
+	if c.Settled() {
+		out, err := p.appendOutcome(wire.AppendID(append(dst, refInline), c.ID()), c)
+		if err == nil && len(out)-len(dst) <= wire.InlineLimit {
+			return out, nil
+		}
+		if err != nil && !errors.Is(err, raysys.ErrTooLarge) {
+			return dst, err
+		}
+	}
+	n, err := p.c.exports.hold(c, p.key)
+	if err != nil {
+		return dst, err
+	}
+	return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), nil
+}
+
+// appendOutcome appends what a settled future came to.
+func (p *peer) appendOutcome(dst []byte, c *raysys.Core) ([]byte, error) {
+	if err := c.Pin(); err != nil {
+		return wire.AppendError(append(dst, 0), err), nil
+	}
+	defer c.Unpin()
+	v, err := c.Outcome()
+	if err != nil {
+		return wire.AppendError(append(dst, 0), err), nil
+	}
+	value := reflect.ValueOf(v).Elem()
+	plan, err := codec.PlanOf(value.Type())
+	if err != nil {
+		return dst, err
+	}
+	out, err := wire.AppendValue(append(dst, 1), plan, value, p)
+	if err == nil && !plan.HasRefs() {
+		out = append(out, 0) // who reads it does not know the type yet, and looks for a count
+	}
+	return out, err
+}
+
+// ReadRef implements wire.References.
+func (p *peer) ReadRef(r *wire.Reader) (*raysys.Core, error) {
+	switch r.Byte() {
+	case refYours:
+		c := p.c.exports.get(r.Uvarint())
+		if c == nil && r.Err() == nil {
+			return nil, fmt.Errorf("%w: %s sent back a reference that it had dropped", raysys.ErrInvalidRef, p.key)
+		}
+		return c, r.Err()
+	case refMine:
+		s := &remoteSource{c: p.c, owner: p.key, number: r.Uvarint(), id: r.ID()}
+		if err := r.Err(); err != nil {
+			return nil, err
+		}
+		runtime.AddCleanup(s, p.c.dropRef, heldRef{p.key, s.number})
+		return &raysys.NewForeign(p.c.node.job, s).Core, nil
+	case refInline:
+		s := &inlineSource{peer: p, id: r.ID()}
+		if err := s.read(r); err != nil {
+			return nil, err
+		}
+		return &raysys.NewForeign(p.c.node.job, s).Core, nil
+	}
+	return nil, wire.ErrCorrupt
+}
+
+// inlineSource is an outcome that came along with the reference.
+type inlineSource struct {
+	peer  *peer
+	id    raysys.TaskID
+	value []byte         // encoded
+	refs  []*raysys.Core // that the value holds
+	err   error
+}
+
+func (s *inlineSource) Name() string      { return "value from " + string(s.peer.key.node) }
+func (s *inlineSource) ID() raysys.TaskID { return s.id }
+func (s *inlineSource) Cancelled()        {}
+
+// read takes the outcome off the frame; the value is decoded when its type is known.
+func (s *inlineSource) read(r *wire.Reader) error {
+	if r.Byte() == 0 {
+		s.err = wire.ReadError(r)
+		return r.Err()
+	}
+	s.value = append([]byte(nil), r.Sized()...)
+	for range r.Count(1) {
+		c, err := s.peer.ReadRef(r)
+		if err != nil {
+			return err
+		}
+		s.refs = append(s.refs, c)
+	}
+	return r.Err()
+}
+
+// Fetch implements raysys.Source.
+func (s *inlineSource) Fetch(into any, done func(error)) {
+	if s.err != nil {
+		done(s.err)
+		return
+	}
+	v := reflect.ValueOf(into).Elem()
+	plan, err := codec.PlanOf(v.Type())
+	if err == nil {
+		err = plan.Decode(s.value, v, s.refs)
+	}
+	done(err)
+}

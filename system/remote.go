@@ -1,0 +1,263 @@
+package system
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"go.uber.org/zap"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// A PID of another node works like one of this node: messages to it cross the link, watching it is told of its end, and
+// of the end of its node. Messages are protobuf messages, or values of types registered with raysys.Register.
+
+// actorAddress is the Address of the PIDs of an incarnation.
+func (k nodeKey) actorAddress() string {
+	return string(k.node) + "#" + strconv.FormatUint(k.incarnation, 10)
+}
+
+func parseActorAddress(s string) (nodeKey, bool) {
+	node, inc, ok := strings.Cut(s, "#")
+	n, err := strconv.ParseUint(inc, 10, 64)
+	return nodeKey{raysys.NodeID(node), n}, ok && err == nil && node != ""
+}
+
+// resolveAddress is protoactor's way to the process behind a PID of another node.
+func (c *cluster) resolveAddress(pid *actor.PID) (actor.Process, bool) {
+	k, ok := parseActorAddress(pid.Address)
+	if !ok {
+		return nil, false
+	}
+	return remoteProcess{c, k}, true
+}
+
+// remoteProcess stands for every actor of another node: the PID says which.
+type remoteProcess struct {
+	c  *cluster
+	to nodeKey
+}
+
+// SendUserMessage implements actor.Process.
+func (p remoteProcess) SendUserMessage(pid *actor.PID, message any) {
+	_, msg, sender := actor.UnwrapEnvelope(message)
+	p.send(pid, sender, msg, false)
+}
+
+// SendSystemMessage implements actor.Process.
+func (p remoteProcess) SendSystemMessage(pid *actor.PID, message any) {
+	switch m := message.(type) {
+	case *actor.Watch:
+		p.c.watches.add(p.to, pid, m.Watcher)
+	case *actor.Unwatch:
+		p.c.watches.remove(p.to, pid, m.Watcher)
+	}
+	p.send(pid, nil, message, true)
+}
+
+// Stop implements actor.Process.
+func (p remoteProcess) Stop(pid *actor.PID) { p.SendSystemMessage(pid, &actor.Stop{}) }
+
+// send sends in the order of the callers where the connection is there, which it nearly always is.
+func (p remoteProcess) send(pid, sender *actor.PID, msg any, system bool) {
+	frame, err := appendActorMessage(nil, pid, sender, msg, system)
+	if err != nil {
+		p.c.log.Warn("message to an actor of another node cannot be sent", zap.String("pid", pid.String()), zap.Error(err))
+		p.undelivered(pid, sender, msg)
+		return
+	}
+	p.c.connect(p.to, func(to *peer, err error) {
+		if err == nil {
+			err = to.Send(wire.Requests, wire.KindActor, frame)
+		}
+		if err != nil {
+			p.undelivered(pid, sender, msg)
+		}
+	})
+}
+
+// undelivered tells the sender as protoactor does for local PIDs: a dead letter, and Terminated for a watcher.
+func (p remoteProcess) undelivered(pid, sender *actor.PID, msg any) {
+	if w, ok := msg.(*actor.Watch); ok {
+		p.c.watches.remove(p.to, pid, w.Watcher)
+		p.c.toLocal(w.Watcher, &actor.Terminated{Who: pid, Why: actor.TerminatedReason_AddressTerminated})
+		return
+	}
+	p.c.node.actors.DeadLetter.SendUserMessage(pid, &actor.MessageEnvelope{Message: msg, Sender: sender})
+}
+
+func (c *cluster) toLocal(pid *actor.PID, system any) {
+	if ref, ok := c.node.actors.ProcessRegistry.GetLocal(pid.Id); ok {
+		ref.SendSystemMessage(pid, system)
+	}
+}
+
+// Forms of a message on the wire.
+const (
+	formProto byte = iota
+	formRegistered
+)
+
+const flagSystem byte = 1
+
+func appendActorMessage(dst []byte, to, sender *actor.PID, msg any, system bool) ([]byte, error) {
+	flags := byte(0)
+	if system {
+		flags = flagSystem
+	}
+	dst = append(dst, flags)
+	dst = wire.AppendBytes(dst, to.Id)
+	dst = wire.AppendUvarint(dst, uint64(to.RequestId))
+	if sender == nil {
+		sender = &actor.PID{}
+	}
+	dst = wire.AppendBytes(wire.AppendBytes(dst, sender.Address), sender.Id)
+	dst = wire.AppendUvarint(dst, uint64(sender.RequestId))
+	if m, ok := msg.(proto.Message); ok {
+		body, err := proto.Marshal(m)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %T: %w", raysys.ErrEncode, msg, err)
+		}
+		dst = wire.AppendBytes(append(dst, formProto), m.ProtoReflect().Descriptor().FullName())
+		return wire.AppendBytes(dst, body), nil
+	}
+	if msg == nil {
+		return nil, fmt.Errorf("%w: nil message", raysys.ErrEncode)
+	}
+	t := reflect.TypeOf(msg)
+	name, ok := raysys.RegisteredName(t)
+	if !ok {
+		return nil, fmt.Errorf("%w: %s is no protobuf message and not registered: raysys.Register[%s](\"name\")", raysys.ErrEncode, t, t)
+	}
+	plan, err := codec.PlanOf(t)
+	if err != nil {
+		return nil, err
+	}
+	v := reflect.New(t).Elem()
+	v.Set(reflect.ValueOf(msg))
+	body, err := plan.Append(nil, v, nil)
+	if err != nil {
+		return nil, err
+	}
+	dst = wire.AppendBytes(append(dst, formRegistered), name)
+	return wire.AppendBytes(dst, body), nil
+}
+
+// onActor handles KindActor. A message of an unknown type is dropped with a line in the log: the sender may be a newer
+// version.
+func (p *peer) onActor(frame []byte) error {
+	r := wire.NewReader(frame)
+	flags := r.Byte()
+	to := &actor.PID{Address: p.c.node.actors.ProcessRegistry.Address, Id: r.String(), RequestId: r.Uint32()}
+	sender := &actor.PID{Address: r.String(), Id: r.String(), RequestId: r.Uint32()}
+	form, name, body := r.Byte(), r.String(), r.Bytes()
+	if err := r.Err(); err != nil {
+		return err
+	}
+	msg, err := readActorMessage(form, name, body)
+	if err != nil {
+		p.c.log.Warn("message from another node dropped", zap.Stringer("node", p.key), zap.String("type", name), zap.Error(err))
+		return nil
+	}
+	if sender.Id == "" {
+		sender = nil
+	}
+	ref, ok := p.c.node.actors.ProcessRegistry.GetLocal(to.Id)
+	if flags&flagSystem == 0 {
+		if sender != nil {
+			msg = &actor.MessageEnvelope{Message: msg, Sender: sender}
+		}
+		ref.SendUserMessage(to, msg) // the dead letter process when there is no such actor
+		return nil
+	}
+	switch m := msg.(type) {
+	case *actor.Watch:
+		if !ok {
+			p.c.node.actors.Root.Send(m.Watcher, &actor.Terminated{Who: to, Why: actor.TerminatedReason_NotFound})
+			return nil
+		}
+	case *actor.Terminated:
+		p.c.watches.remove(p.key, m.Who, to)
+	}
+	if ok {
+		ref.SendSystemMessage(to, msg)
+	}
+	return nil
+}
+
+func readActorMessage(form byte, name string, body []byte) (any, error) {
+	switch form {
+	case formProto:
+		t, err := protoregistry.GlobalTypes.FindMessageByName(protoreflect.FullName(name))
+		if err != nil {
+			return nil, err
+		}
+		m := t.New().Interface()
+		return m, proto.Unmarshal(body, m)
+	case formRegistered:
+		t, ok := raysys.RegisteredType(name)
+		if !ok {
+			return nil, fmt.Errorf("type %q is not registered here", name)
+		}
+		plan, err := codec.PlanOf(t)
+		if err != nil {
+			return nil, err
+		}
+		v := reflect.New(t).Elem()
+		if err := plan.Decode(body, v, nil); err != nil {
+			return nil, err
+		}
+		return v.Interface(), nil
+	}
+	return nil, fmt.Errorf("form %d is unknown here", form)
+}
+
+// watches are the actors of other nodes that actors here watch, so that they learn when a whole node goes.
+type watches struct {
+	mu sync.Mutex // guards m
+	m  map[nodeKey]map[watchPair]bool
+}
+
+type watchPair struct{ watched, watcher string }
+
+func (w *watches) add(k nodeKey, watched, watcher *actor.PID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.m == nil {
+		w.m = map[nodeKey]map[watchPair]bool{}
+	}
+	if w.m[k] == nil {
+		w.m[k] = map[watchPair]bool{}
+	}
+	w.m[k][watchPair{watched.Id, watcher.Id}] = true
+}
+
+func (w *watches) remove(k nodeKey, watched, watcher *actor.PID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.m[k], watchPair{watched.Id, watcher.Id})
+	if len(w.m[k]) == 0 {
+		delete(w.m, k)
+	}
+}
+
+// gone tells the watchers of everything on a dead incarnation.
+func (c *cluster) unwatch(k nodeKey) {
+	c.watches.mu.Lock()
+	pairs := c.watches.m[k]
+	delete(c.watches.m, k)
+	c.watches.mu.Unlock()
+	for p := range pairs {
+		who := &actor.PID{Address: k.actorAddress(), Id: p.watched}
+		c.toLocal(&actor.PID{Id: p.watcher}, &actor.Terminated{Who: who, Why: actor.TerminatedReason_AddressTerminated})
+	}
+}

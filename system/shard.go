@@ -1,0 +1,334 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/store"
+)
+
+// shardActor is the actor around one shard that this node leads: one message at a time, so that what it keeps needs
+// no lock. The shard's own goroutine commits; its answers come back as messages.
+type shardActor struct {
+	reg     *registry
+	shard   *store.Shard
+	placing map[string][]*request // by placement key: who else asked while a placement is being committed
+	counts  map[nodeKey]int       // grains placed, for the balance
+	view    *placement.View       // the nodes with these counts
+	gen     uint64                // of the cluster's nodes, when view was made
+	draws   uint64                // placements so far, which seeds the next choice
+}
+
+// placed is the outcome of committing a placement.
+type placed struct {
+	key   string
+	place grains.Place
+	err   error
+}
+
+// released tells that a placement record is gone.
+type released struct{ node nodeKey }
+
+// buried asks for the removal of what a dead incarnation held.
+type buried struct{ node nodeKey }
+
+// newShardActor counts what the table holds already.
+func newShardActor(r *registry, s *store.Shard) *shardActor {
+	a := &shardActor{reg: r, shard: s, placing: map[string][]*request{}, counts: map[nodeKey]int{}}
+	s.Scan("g/", func(_ string, rec store.Record) bool {
+		if p, err := readPlacement(rec); err == nil {
+			a.counts[keyOf(p)]++
+		}
+		return true
+	})
+	return a
+}
+
+func keyOf(p grains.Place) nodeKey { return nodeKey{p.Node, p.Incarnation} }
+
+// Receive implements actor.Actor.
+func (a *shardActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *request:
+		a.serve(ctx, m)
+	case *placed:
+		a.settle(m)
+	case *released:
+		if a.counts[m.node]--; a.counts[m.node] <= 0 {
+			delete(a.counts, m.node)
+		}
+	case *buried:
+		a.bury(ctx, m.node)
+	}
+}
+
+// placementVersion is the first byte of a placement record.
+const placementVersion = 1
+
+func appendPlacement(p grains.Place) []byte {
+	return wire.AppendUvarint(wire.AppendBytes([]byte{placementVersion}, p.Node), p.Incarnation)
+}
+
+func readPlacement(rec store.Record) (grains.Place, error) {
+	r := wire.NewReader(rec.Value)
+	if v := r.Byte(); v != placementVersion {
+		return grains.Place{}, fmt.Errorf("placement record: version %d is unknown here: upgrade this node", v)
+	}
+	p := grains.Place{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint(), Token: grains.Token(rec.Version)}
+	return p, r.Err()
+}
+
+// current returns the grain's placement if it is on a node that lives.
+func (a *shardActor) current(key string) (p grains.Place, rec store.Record, ok bool) {
+	rec, ok = a.shard.Get(key)
+	if !ok {
+		return p, rec, false
+	}
+	p, err := readPlacement(rec)
+	return p, rec, err == nil && a.reg.nodes.alive(keyOf(p))
+}
+
+func (a *shardActor) serve(ctx actor.Context, q *request) {
+	if err := a.reg.nodes.suspended(); err != nil {
+		q.answer(answer{err: err})
+		return
+	}
+	switch q.op {
+	case opLocate:
+		a.locate(ctx, q)
+	case opConfirm:
+		a.confirm(q)
+	case opRelease:
+		a.release(ctx, q)
+	case opLoad:
+		a.load(q)
+	case opSave:
+		a.save(q)
+	}
+}
+
+func (a *shardActor) locate(ctx actor.Context, q *request) {
+	key := q.placementKey()
+	if _, busy := a.placing[key]; busy {
+		a.placing[key] = append(a.placing[key], q)
+		return
+	}
+	p, rec, ok := a.current(key)
+	if ok {
+		q.answer(answer{place: p})
+		return
+	}
+	to, err := a.choose(q)
+	if err != nil {
+		q.answer(answer{err: err})
+		return
+	}
+	next := grains.Place{Node: to.node, Incarnation: to.incarnation}
+	if !rec.Version.IsZero() {
+		a.forget(rec) // it lies on a node that is dead
+	}
+	a.placing[key] = []*request{q}
+	a.counts[to]++
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	b := store.Batch{Checks: []store.Check{{Key: key, Version: rec.Version}}, Puts: []store.Put{{Key: key, Value: appendPlacement(next)}}}
+	a.propose(b, func(res store.Result, err error) {
+		if err == nil {
+			next.Token = grains.Token(res.Version(0))
+		}
+		root.Send(self, &placed{key, next, err})
+	})
+}
+
+// choose finds the node for a grain. A placement that the asker could not use is avoided.
+func (a *shardActor) choose(q *request) (nodeKey, error) {
+	if nodes, gen := a.reg.nodes.nodes(); a.view == nil || gen != a.gen {
+		for i := range nodes {
+			nodes[i].Grains = a.counts[nodeKey{nodes[i].ID, nodes[i].Incarnation}]
+		}
+		a.view, a.gen = placement.NewView(a.reg.nodes.self().node, nodes), gen
+	}
+	a.draws++
+	r := placement.Request{
+		Kind: placement.Grain, Function: "grain " + q.id.Kind, Key: q.id.Key, Labels: q.labels, Strategy: q.strategy,
+		Custom: a.reg.nodes.strategies(), Seed: a.draws ^ a.shard.Epoch()<<32,
+	}
+	if q.avoid.Node != "" {
+		r.Avoid = []raysys.NodeID{q.avoid.Node}
+	}
+	// What prefers a place near the asker means the node that calls, not the leader of the shard.
+	if q.strategy == raysys.PreferLocal {
+		if n := a.view.Find(q.from.node); n != nil && n.Incarnation == q.from.incarnation && n.Worker && !n.Draining && !n.Suspect {
+			return q.from, nil
+		}
+	}
+	d, err := placement.Place(a.view, r)
+	if err != nil {
+		return nodeKey{}, err
+	}
+	a.view.Placed(r, d)
+	return nodeKey{d.Node, d.Incarnation}, nil
+}
+
+// propose is Propose with one way for errors.
+func (a *shardActor) propose(b store.Batch, done func(store.Result, error)) {
+	if err := a.shard.Propose(b, done); err != nil {
+		done(store.Result{}, err)
+	}
+}
+
+// forget takes a record that is about to be replaced or removed off the counts.
+func (a *shardActor) forget(rec store.Record) {
+	if p, err := readPlacement(rec); err == nil {
+		if a.counts[keyOf(p)]--; a.counts[keyOf(p)] <= 0 {
+			delete(a.counts, keyOf(p))
+		}
+	}
+}
+
+// settle answers all who asked for a placement.
+func (a *shardActor) settle(m *placed) {
+	waiting := a.placing[m.key]
+	delete(a.placing, m.key)
+	if m.err != nil {
+		if a.counts[keyOf(m.place)]--; a.counts[keyOf(m.place)] <= 0 {
+			delete(a.counts, keyOf(m.place))
+		}
+	}
+	for _, q := range waiting {
+		q.answer(a.outcome(m.err, answer{place: m.place}))
+	}
+}
+
+// outcome is ok, or what err means to who asked.
+func (a *shardActor) outcome(err error, ok answer) answer {
+	switch {
+	case err == nil:
+		return ok
+	case errors.Is(err, store.ErrDeposed), errors.Is(err, store.ErrClosed):
+		return answer{retry: true} // it was not and will not be committed here
+	case errors.Is(err, store.ErrTooLarge):
+		err = fmt.Errorf("%w: %w", raysys.ErrTooLarge, err)
+	case errors.Is(err, store.ErrUnknownOutcome):
+		err = fmt.Errorf("%w: %w", raysys.ErrOutcomeUnknown, err)
+	}
+	return answer{err: err}
+}
+
+// confirm answers with the current place; whoever asks compares.
+func (a *shardActor) confirm(q *request) {
+	p, _, ok := a.current(q.placementKey())
+	if !ok {
+		p = grains.Place{}
+	}
+	q.answer(answer{place: p})
+}
+
+func (a *shardActor) release(ctx actor.Context, q *request) {
+	key := q.placementKey()
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	b := store.Batch{Checks: []store.Check{{Key: key, Version: store.Version(q.token)}}, Deletes: []string{key}}
+	a.propose(b, func(_ store.Result, err error) {
+		switch {
+		case errors.Is(err, store.ErrConflict): // another placement is current: there is nothing to release
+			err = nil
+		case err == nil:
+			root.Send(self, &released{q.from})
+		}
+		q.answer(a.outcome(err, answer{}))
+	})
+}
+
+// mayTouch reports whether the activation that asks is the current one. The zero token stands for the one process
+// that owns an embedded store.
+func (a *shardActor) mayTouch(q *request) (answer, bool) {
+	if q.token == (grains.Token{}) && a.reg.nodes.alone() {
+		return answer{}, true
+	}
+	p, _, ok := a.current(q.placementKey())
+	if ok && p.Token == q.token {
+		return answer{}, true
+	}
+	return answer{err: fmt.Errorf("%w: activation %d.%d is not the current one of %s", raysys.ErrMoved, q.token.Epoch, q.token.Seq, q.id), place: p}, false
+}
+
+func (a *shardActor) load(q *request) {
+	if no, ok := a.mayTouch(q); !ok {
+		q.answer(no)
+		return
+	}
+	ans := answer{records: make([]grains.Record, len(q.names))}
+	for i, n := range q.names {
+		if rec, ok := a.shard.Get(q.stateKey(n)); ok {
+			ans.records[i] = grains.Record{Data: rec.Value, ETag: grains.ETag(rec.Version), Exists: true}
+		}
+	}
+	// What was read is the truth if this node led the shard at some moment after it.
+	a.propose(store.Batch{}, func(_ store.Result, err error) { q.answer(a.outcome(err, ans)) })
+}
+
+func (a *shardActor) save(q *request) {
+	if no, ok := a.mayTouch(q); !ok {
+		q.answer(no)
+		return
+	}
+	key := q.stateKey(q.name)
+	state := store.Check{Key: key, Version: store.Version(q.etag)} // the zero ETag: it must not exist
+	b := store.Batch{Checks: []store.Check{state}}
+	if q.token != (grains.Token{}) {
+		// First, so that a conflict on it is told from one on the state.
+		b.Checks = []store.Check{{Key: q.placementKey(), Version: store.Version(q.token)}, state}
+	}
+	if q.clear {
+		b.Deletes = []string{key}
+	} else {
+		b.Puts = []store.Put{{Key: key, Value: q.data}}
+	}
+	a.propose(b, func(res store.Result, err error) {
+		var conflict *store.ConflictError
+		if errors.As(err, &conflict) {
+			if conflict.Check.Key == key {
+				err = fmt.Errorf("%w: state %q of %s was written since it was read", grains.ErrETag, q.name, q.id)
+			} else {
+				err = fmt.Errorf("%w: activation %d.%d is not the current one of %s", raysys.ErrMoved, q.token.Epoch, q.token.Seq, q.id)
+			}
+		}
+		var etag grains.ETag
+		if err == nil && !q.clear {
+			etag = grains.ETag(res.Version(0))
+		}
+		q.answer(a.outcome(err, answer{etag: etag}))
+	})
+}
+
+// bury removes the placements of a dead incarnation, so that neither the table nor the counts keep them. Each removal
+// is conditional: a grain that was placed anew meanwhile stays.
+func (a *shardActor) bury(ctx actor.Context, dead nodeKey) {
+	var b store.Batch
+	flush := func() {
+		if len(b.Deletes) > 0 {
+			a.propose(b, func(store.Result, error) {}) // a conflict leaves the rest to the next lookup
+		}
+		b = store.Batch{}
+	}
+	a.shard.Scan("g/", func(key string, rec store.Record) bool {
+		if _, busy := a.placing[key]; busy {
+			return true
+		}
+		if p, err := readPlacement(rec); err == nil && keyOf(p) == dead {
+			b.Checks = append(b.Checks, store.Check{Key: key, Version: rec.Version})
+			b.Deletes = append(b.Deletes, key)
+			if len(b.Deletes) == 64 {
+				flush()
+			}
+		}
+		return true
+	})
+	flush()
+	delete(a.counts, dead)
+}

@@ -1,0 +1,124 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/embedded"
+)
+
+// solo is the cluster of one: a node without a cluster keeps what grains.State holds in shards of its own, on the
+// embedded store. Nothing of it is opened before a grain with State is activated, but for a data directory, which is
+// opened by Start so that a bad one is told at once.
+type solo struct {
+	node *Node
+
+	mu      sync.Mutex // guards the rest
+	kv      *embedded.Store
+	reg     *registry
+	session string
+	opening map[int]bool // shards that are led, or about to be
+	ended   bool
+	ctx     context.Context
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup
+}
+
+func newSolo(n *Node) *solo {
+	s := &solo{node: n, opening: map[int]bool{}}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// open opens the store if it is not.
+func (s *solo) open() (*registry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.ended:
+		return nil, raysys.ErrClosed
+	case s.reg != nil:
+		return s.reg, nil
+	}
+	kv, err := embedded.Open(embedded.Config{Dir: s.node.cfg.Data})
+	if err != nil {
+		return nil, fmt.Errorf("open state: %w", err)
+	}
+	conf, err := store.OpenConfig(s.ctx, kv)
+	if err == nil {
+		// The process is the lease: nobody else can open the store while it lives.
+		s.session, err = kv.NewSession(s.ctx, string(s.node.cfg.Name), soloTTL)
+	}
+	if err != nil {
+		_ = kv.Close()
+		return nil, fmt.Errorf("open state: %w", err)
+	}
+	s.kv = kv
+	s.reg = newRegistry(s, s.node.actors, conf.Slots())
+	return s.reg, nil
+}
+
+// states implements grains.States for a node alone.
+func (s *solo) states() *states { return &states{open: s.open, ns: s.node.cfg.Namespace} }
+
+// leader implements members: this node, which begins to lead the shard when it is first asked for.
+func (s *solo) leader(n int) (nodeKey, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.opening[n] && !s.ended {
+		s.opening[n] = true
+		s.tasks.Add(1)
+		go s.lead(n)
+	}
+	return s.self(), true
+}
+
+func (s *solo) lead(n int) {
+	defer s.tasks.Done()
+	sh, err := store.Lead(s.ctx, store.LeadConfig{KV: s.kv, Shard: n, Session: s.session, Node: string(s.node.cfg.Name)})
+	if err != nil {
+		s.node.log.Error("opening a shard of the state", zap.Int("shard", n), zap.Error(err))
+		s.reg.fail(n, err)
+		s.mu.Lock()
+		delete(s.opening, n)
+		s.mu.Unlock()
+		return
+	}
+	s.reg.lead(n, sh)
+}
+
+// close ends the store: every write that was acknowledged is in it.
+func (s *solo) close() error {
+	s.mu.Lock()
+	s.ended = true
+	kv, reg := s.kv, s.reg
+	s.mu.Unlock()
+	if kv == nil {
+		s.cancel()
+		return nil
+	}
+	reg.close(raysys.ErrClosed)
+	for n, sh := range reg.leads() {
+		_ = sh.Release(s.ctx)
+		reg.unlead(n, sh)
+	}
+	s.cancel()
+	s.tasks.Wait()
+	return kv.Close()
+}
+
+func (s *solo) self() nodeKey                                      { return nodeKey{node: s.node.cfg.Name} }
+func (s *solo) alive(nodeKey) bool                                 { return true }
+func (s *solo) suspended() error                                   { return nil }
+func (s *solo) alone() bool                                        { return true }
+func (s *solo) nodes() ([]placement.Node, uint64)                  { return nil, 0 }
+func (s *solo) strategies() map[raysys.Strategy]placement.Strategy { return nil }
+func (s *solo) send(nodeKey, int, *request)                        {} // there is nobody else
+func (s *solo) now() int64                                         { return s.node.Now() }
+func (s *solo) later(f func())                                     { s.node.later(f) }
