@@ -65,7 +65,7 @@ func (n *Network) Kill(node raysys.NodeID) {
 
 // Reset breaks the connections between two nodes.
 func (n *Network) Reset(a, b raysys.NodeID) {
-	n.reset(func(c *memConn) bool { return c.dialer == a && c.listener == b || c.dialer == b && c.listener == a })
+	n.reset(func(c *memConn) bool { return c.between(a, b) })
 }
 
 func (n *Network) reset(which func(*memConn) bool) {
@@ -78,6 +78,18 @@ func (n *Network) reset(which func(*memConn) bool) {
 			}
 		}
 	}
+}
+
+// Sever is what a stateful firewall does that has forgotten the connections between two nodes: nothing passes on them
+// any more, ever, and nobody is told; new ones work.
+func (n *Network) Sever(a, b raysys.NodeID) {
+	n.fault(func() {
+		for c := range n.conns {
+			if c.between(a, b) {
+				c.severed = true
+			}
+		}
+	})
 }
 
 // fault applies f and lets every connection and dial look again.
@@ -94,7 +106,7 @@ func (n *Network) fault(f func()) {
 
 // gate holds or frees a connection's directions. mu is held.
 func (n *Network) gate(c *memConn) {
-	stopped := n.paused[c.dialer] || n.paused[c.listener]
+	stopped := c.severed || n.paused[c.dialer] || n.paused[c.listener]
 	there, back := stopped || n.cut[way{c.dialer, c.listener}], stopped || n.cut[way{c.listener, c.dialer}]
 	c.there.change(func() { c.there.held = there })
 	c.back.change(func() { c.back.held = back })

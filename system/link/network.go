@@ -40,6 +40,11 @@ type memConn struct {
 	dialer, listener raysys.NodeID
 	there, back      *half // from the dialer, and to it
 	open             int   // ends that are not closed
+	severed          bool  // for ever
+}
+
+func (c *memConn) between(a, b raysys.NodeID) bool {
+	return c.dialer == a && c.listener == b || c.dialer == b && c.listener == a
 }
 
 // socketBytes is what a connection buffers each way, as loopback does.
