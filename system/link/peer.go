@@ -2,6 +2,7 @@ package link
 
 import (
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -39,6 +40,7 @@ type Peer struct {
 	cond     *sync.Cond // of the writer: there is something to write, or it is over
 	sleeping bool       // the writer waits on cond
 	writing  bool       // somebody writes: rest and taken are theirs
+	torn     error      // a write failed; the reader ends the session
 	down     bool
 	cause    error  // why it is down
 	refusal  error  // what Send returns then
@@ -94,6 +96,11 @@ func (p *Peer) live() {
 	defer p.link.running.Done()
 	err := p.read()
 	if err != nil {
+		p.mu.Lock()
+		if p.torn != nil && !errors.Is(err, ErrLeft) {
+			err = p.torn
+		}
+		p.mu.Unlock()
 		p.fail(err)
 	}
 	close(p.readDone)

@@ -62,24 +62,22 @@ func (p *Peer) Flush() {
 
 // flushLocked is Flush with mu held; it lets go of it.
 func (p *Peer) flushLocked() {
-	if p.down || p.writing || !p.ready() {
+	if p.down || p.writing || p.torn != nil || !p.ready() {
 		p.mu.Unlock()
 		return
 	}
-	var err error
 	if p.try != nil {
-		err = p.round(false)
+		if err := p.round(false); err != nil {
+			p.tear(err)
+		}
 	}
-	wake := p.sleeping && (err != nil || p.down || p.ready())
+	wake := p.sleeping && (p.down || p.ready())
 	if wake {
 		p.sleeping = false
 	}
 	p.mu.Unlock()
 	if wake {
 		p.cond.Signal()
-	}
-	if err != nil {
-		p.fail(brokenError(err))
 	}
 }
 

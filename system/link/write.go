@@ -20,16 +20,14 @@ func (p *Peer) write() {
 	defer p.link.running.Done()
 	p.mu.Lock()
 	for !p.down {
-		if p.writing || !p.ready() {
+		if p.writing || p.torn != nil || !p.ready() {
 			p.sleeping = true
 			p.cond.Wait()
 			p.sleeping = false
 			continue
 		}
 		if err := p.round(true); err != nil {
-			p.mu.Unlock()
-			p.fail(brokenError(err))
-			p.mu.Lock()
+			p.tear(err)
 		}
 	}
 	for p.writing {
@@ -50,13 +48,25 @@ func (p *Peer) write() {
 	p.bulk.close()
 }
 
+// lastWords is how long the reader looks for them on a connection that takes nothing any more.
+const lastWords = 100 * time.Millisecond
+
+// tear notes that a write failed, with mu held. The reader ends the session: the other side may have said why it went,
+// and on a connection that is gone a read fails at once too.
+func (p *Peer) tear(err error) {
+	if p.torn == nil && !p.down {
+		p.torn = brokenError(err)
+		p.conn.SetReadDeadline(time.Now().Add(lastWords))
+	}
+}
+
 // farewell writes what is queued and the reason, with mu held. Its deadline was set when the session ended.
 func (p *Peer) farewell(bye string) {
 	if len(bye) > maxText {
 		bye = bye[:maxText]
 	}
 	for p.ready() {
-		if p.round(true) != nil {
+		if p.torn != nil || p.round(true) != nil {
 			return
 		}
 	}
