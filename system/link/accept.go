@@ -1,0 +1,147 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// acceptAll takes connections until the listener is closed.
+func (l *Link) acceptAll(ln net.Listener) {
+	var pause time.Duration
+	for {
+		conn, err := ln.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || l.life.Err() != nil {
+				return
+			}
+			// Out of descriptors, most likely: what there is goes on, and a new one may fit later.
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			select {
+			case <-time.After(pause):
+			case <-l.life.Done():
+			}
+			continue
+		}
+		pause = 0
+		if l.shake(conn, maxShaking) && !l.run(func() { l.accept(conn, false) }) {
+			l.shaken(conn)
+			conn.Close()
+		}
+	}
+}
+
+// accept makes a session, or its bulk connection, of a connection that somebody opened.
+func (l *Link) accept(conn net.Conn, relayed bool) {
+	defer l.shaken(conn)
+	ctx, cancel := context.WithTimeoutCause(l.life, l.cfg.HandshakeTimeout, fmt.Errorf("%w within %s of connecting", ErrUnreachable, l.cfg.HandshakeTimeout))
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	conn.SetDeadline(deadline)
+	var h hello
+	err := l.answer(ctx, conn, &h, relayed)
+	if err == nil {
+		return
+	}
+	refuse(conn, err)
+	if l.cfg.Rejected != nil && !errors.Is(err, CodeDuplicate) && l.life.Err() == nil {
+		l.cfg.Rejected(conn.RemoteAddr().String(), h.id, err)
+	}
+}
+
+// answer is the accepting side of the handshake.
+func (l *Link) answer(ctx context.Context, conn net.Conn, h *hello, relayed bool) error {
+	if err := secure(ctx, conn); err != nil {
+		return err
+	}
+	t, body, err := readMessage(conn)
+	if err != nil {
+		return err
+	}
+	switch t {
+	case typeHello:
+	case typeBulk:
+		return l.answerBulk(ctx, conn, body)
+	default:
+		return reject(CodeMalformed, "message %d came first", t)
+	}
+	if err := h.read(body); err != nil {
+		return malformed(err)
+	}
+	own, err := l.ownHello()
+	if err != nil {
+		return err
+	}
+	if err := l.judge(ctx, own, h, "", conn); err != nil {
+		return err
+	}
+	s := l.hold(h.id.Node)
+	defer l.letGo(s)
+	own.session = h.session
+	if own.id.Node < h.id.Node {
+		return l.answerYounger(ctx, conn, s, own, h, relayed)
+	}
+	return l.answerElder(ctx, conn, s, own, h, relayed)
+}
+
+// answerYounger: this node is the elder and decides now.
+func (l *Link) answerYounger(ctx context.Context, conn net.Conn, s *slot, own, h *hello, relayed bool) error {
+	if err := s.take(ctx); err != nil {
+		return err
+	}
+	defer s.give()
+	if r := l.claim(s, h, relayed); r != nil {
+		return r
+	}
+	own.order = l.orders.Add(1)
+	if err := writeMessage(conn, typeHello, own.append(nil)); err != nil {
+		return err
+	}
+	if _, err := expect(conn, typeConfirm); err != nil {
+		return err
+	}
+	return l.install(s, newPeer(l, s, conn, h, peerOf{session: h.session, order: own.order, relayed: relayed}))
+}
+
+// answerElder: the elder dialed and decides after this node's hello.
+func (l *Link) answerElder(ctx context.Context, conn net.Conn, s *slot, own, h *hello, relayed bool) error {
+	defer l.await(s, h.session)()
+	l.mu.Lock()
+	own.gone = s.gone
+	l.mu.Unlock()
+	if err := writeMessage(conn, typeHello, own.append(nil)); err != nil {
+		return err
+	}
+	body, err := expect(conn, typeConfirm)
+	if err != nil {
+		return err
+	}
+	var c confirm
+	if err := c.read(body); err != nil {
+		return malformed(err)
+	}
+	if err := s.take(ctx); err != nil {
+		return err
+	}
+	defer s.give()
+	if r := l.follow(s, h, c.order, relayed); r != nil {
+		return r
+	}
+	return l.install(s, newPeer(l, s, conn, h, peerOf{session: h.session, order: c.order, relayed: relayed}))
+}
+
+// confirm ends a handshake.
+type confirm struct{ order uint64 }
+
+func (c *confirm) append(dst []byte) []byte { return appendNumber(dst, tagOrder, c.order) }
+
+func (c *confirm) read(b []byte) error {
+	return readFields(b, func(tag uint64, value []byte) error {
+		if tag == tagOrder {
+			return readNumber(tag, value, &c.order)
+		}
+		return nil
+	})
+}

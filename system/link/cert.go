@@ -1,0 +1,54 @@
+package link
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/raysys/raysys"
+)
+
+// Name is what a certificate proves: a URI among its subject alternative names, raysys://CLUSTER/NODE or
+// raysys://CLUSTER/NODE?role=ROLE (rule C18). Roles repeat: ?role=worker&role=admin.
+type Name struct {
+	Cluster string
+	Node    raysys.NodeID
+	Roles   []string
+}
+
+func (n Name) String() string {
+	return (&url.URL{Scheme: scheme, Host: n.Cluster, Path: "/" + string(n.Node), RawQuery: url.Values{"role": n.Roles}.Encode()}).String()
+}
+
+const scheme = "raysys"
+
+// NameOf returns the name in a certificate, which must have exactly one.
+func NameOf(cert *x509.Certificate) (Name, error) {
+	if cert == nil {
+		return Name{}, errors.New("there is no certificate")
+	}
+	var found []Name
+	for _, u := range cert.URIs {
+		if u.Scheme == scheme {
+			found = append(found, Name{Cluster: u.Host, Node: raysys.NodeID(strings.TrimPrefix(u.Path, "/")), Roles: u.Query()["role"]})
+		}
+	}
+	if len(found) != 1 || found[0].Cluster == "" || found[0].Node == "" {
+		return Name{}, fmt.Errorf("the certificate of %q has %d names of the form %s://CLUSTER/NODE among its URIs, it needs one", cert.Subject.CommonName, len(found), scheme)
+	}
+	return found[0], nil
+}
+
+// matches: a certificate of the CA is not enough, it must be that node's.
+func matches(cert *x509.Certificate, cluster string, node raysys.NodeID) error {
+	name, err := NameOf(cert)
+	if err != nil {
+		return reject(CodeIdentity, "%v", err)
+	}
+	if name.Cluster != cluster || name.Node != node {
+		return reject(CodeIdentity, "the certificate is of node %s in cluster %s, the handshake says node %s in cluster %s", name.Node, name.Cluster, node, cluster)
+	}
+	return nil
+}

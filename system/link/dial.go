@@ -1,0 +1,220 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net"
+
+	"github.com/raysys/raysys"
+)
+
+// dialing is an attempt to reach a node, which all who want that node share.
+type dialing struct {
+	done chan struct{} // closed by finish
+	peer *Peer
+	err  error
+}
+
+// finish is called with the link's mu held, once.
+func (d *dialing) finish(p *Peer, err error) {
+	d.peer, d.err = p, err
+	close(d.done)
+}
+
+// Connect returns the direct session with a node, and dials addr if there is none. Those who want the same node at the
+// same time share one attempt, which goes on when ctx ends. The error matches ErrRefused, ErrUnreachable or a Code
+// where one of them is the reason.
+func (l *Link) Connect(ctx context.Context, node raysys.NodeID, addr string) (*Peer, error) {
+	d, p, err := l.attempt(node, func(ctx context.Context) (net.Conn, error) { return l.cfg.Transport.Dial(ctx, addr) })
+	if p != nil {
+		return p, nil
+	}
+	if err == nil {
+		select {
+		case <-d.done:
+			p, err = d.peer, d.err
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s at %s: %w", node, addr, err)
+	}
+	return p, nil
+}
+
+type dialFunc func(ctx context.Context) (net.Conn, error)
+
+// attempt returns the session with a node, or the attempt to have one, which it begins if need be.
+func (l *Link) attempt(node raysys.NodeID, dial dialFunc) (*dialing, *Peer, error) {
+	own := l.cfg.Self().Node
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.state == stateNew:
+		return nil, nil, errors.New("the link is not started")
+	case l.state == stateClosed:
+		return nil, nil, ErrClosed
+	case node == "":
+		return nil, nil, errors.New("no node is named")
+	case node == own:
+		return nil, nil, reject(CodeSelf, "node %s wants to connect to itself", own)
+	}
+	s := l.holdLocked(node)
+	if s.peer != nil && !s.peer.relayed {
+		l.letGoLocked(s)
+		return nil, s.peer, nil
+	}
+	if d := s.dialing; d != nil {
+		l.letGoLocked(s)
+		return d, nil, nil
+	}
+	d := &dialing{done: make(chan struct{})}
+	s.dialing = d
+	l.running.Go(func() {
+		p, err := l.dial(s, peerOf{dialed: true, redial: dial})
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if s.dialing == d { // else a connection from the other side came first
+			s.dialing = nil
+			d.finish(p, err)
+		}
+		l.letGoLocked(s)
+	})
+	return d, nil, nil
+}
+
+// maxDials bounds how often one attempt begins again because the other side knew of another session.
+const maxDials = 4
+
+// dial makes a session by a connection of its own, or finds that the other side has made one.
+func (l *Link) dial(s *slot, of peerOf) (*Peer, error) {
+	for range maxDials {
+		p, err := l.dialOnce(s, of)
+		var r *Rejection
+		if !errors.As(err, &r) || r.Code != CodeDuplicate {
+			return p, err
+		}
+		if p := l.known(s, r.session, of.relayed); p != nil {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: %s insists on sessions that are over", ErrUnreachable, s.node)
+}
+
+// known waits until it is decided what became of a session that the other side has. If nothing did, it is noted as
+// gone.
+func (l *Link) known(s *slot, session uint64, relayed bool) *Peer {
+	for {
+		l.mu.Lock()
+		p, waiting := s.peer, s.waiting[session]
+		if p != nil && (p.session == session || relayed || !p.relayed) {
+			l.mu.Unlock()
+			return p
+		}
+		if waiting == nil {
+			s.gone = session
+			l.mu.Unlock()
+			return nil
+		}
+		l.mu.Unlock()
+		<-waiting // bounded: it is somebody's handshake
+	}
+}
+
+func (l *Link) dialOnce(s *slot, of peerOf) (p *Peer, err error) {
+	ctx, cancel := context.WithTimeoutCause(l.life, l.cfg.DialTimeout, fmt.Errorf("%w within %s", ErrUnreachable, l.cfg.DialTimeout))
+	conn, err := of.redial(ctx)
+	expired := ctx.Err() != nil && l.life.Err() == nil
+	cancel()
+	switch {
+	case err != nil && l.life.Err() != nil:
+		return nil, ErrClosed
+	case err != nil && expired:
+		return nil, fmt.Errorf("%w within %s: %w", ErrUnreachable, l.cfg.DialTimeout, err)
+	case err != nil:
+		return nil, dialError(err)
+	}
+	if !l.shake(conn, math.MaxInt) {
+		return nil, ErrClosed
+	}
+	defer l.shaken(conn)
+	ctx, cancel = context.WithTimeoutCause(l.life, l.cfg.HandshakeTimeout, fmt.Errorf("%w within %s of connecting", ErrUnreachable, l.cfg.HandshakeTimeout))
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	conn.SetDeadline(deadline)
+	p, err = l.ask(ctx, conn, s, of)
+	if err != nil {
+		refuse(conn, err)
+		if l.life.Err() != nil {
+			err = ErrClosed
+		}
+		return nil, brokenError(err)
+	}
+	return p, nil
+}
+
+// ask is the dialing side of the handshake.
+func (l *Link) ask(ctx context.Context, conn net.Conn, s *slot, of peerOf) (*Peer, error) {
+	if err := secure(ctx, conn); err != nil {
+		return nil, err
+	}
+	own, err := l.ownHello()
+	if err != nil {
+		return nil, err
+	}
+	own.to, own.session = s.node, draw()
+	l.mu.Lock()
+	own.gone = s.gone
+	l.mu.Unlock()
+	if err := writeMessage(conn, typeHello, own.append(nil)); err != nil {
+		return nil, err
+	}
+	body, err := expect(conn, typeHello)
+	if err != nil {
+		return nil, err
+	}
+	var h hello
+	if err := h.read(body); err != nil {
+		return nil, malformed(err)
+	}
+	if err := l.judge(ctx, own, &h, s.node, conn); err != nil {
+		return nil, err
+	}
+	if h.session != own.session {
+		return nil, reject(CodeMalformed, "the answer is to another hello")
+	}
+	if err := s.take(ctx); err != nil {
+		return nil, err
+	}
+	defer s.give()
+	of.session, of.order = own.session, h.order
+	var r *Rejection
+	if own.id.Node < h.id.Node {
+		of.order = l.orders.Add(1)
+		r = l.claim(s, &h, of.relayed)
+	} else {
+		r = l.follow(s, &h, of.order, of.relayed)
+	}
+	if r != nil {
+		return nil, r
+	}
+	c := confirm{order: of.order}
+	if err := writeMessage(conn, typeConfirm, c.append(nil)); err != nil {
+		return nil, err
+	}
+	p := newPeer(l, s, conn, &h, of)
+	return p, l.install(s, p)
+}
+
+// draw returns a number for a session; never zero.
+func draw() uint64 {
+	for {
+		if n := rand.Uint64(); n != 0 {
+			return n
+		}
+	}
+}

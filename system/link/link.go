@@ -1,0 +1,194 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// Link is a node's end of all its sessions.
+type Link struct {
+	cfg      Config
+	handlers [256]Handler
+	base     time.Time     // what times are measured from, monotonic
+	orders   atomic.Uint64 // of the sessions this node confirmed as elder
+	counts   counters      // of peers that are gone
+	running  sync.WaitGroup
+	life     context.Context // ended by Close; for Admit and dials that outlive their caller
+	end      context.CancelCauseFunc
+
+	mu       sync.Mutex // guards the rest
+	state    state
+	listener net.Listener
+	slots    map[raysys.NodeID]*slot
+	peers    map[*Peer]struct{}    // whose Down has not returned
+	shaking  map[net.Conn]struct{} // connections in their handshake
+}
+
+type state uint8
+
+const (
+	stateNew state = iota
+	stateOpen
+	stateClosed
+)
+
+// maxShaking bounds the handshakes that others may have with this node at a time: a slow one costs no more than its
+// place, and a cluster that comes back together fits.
+const maxShaking = 1024
+
+// New makes a link. It validates cfg, does no I/O and starts nothing.
+func New(cfg Config) (*Link, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, fmt.Errorf("new link: %w", err)
+	}
+	l := &Link{cfg: cfg, base: time.Now(), slots: map[raysys.NodeID]*slot{}, peers: map[*Peer]struct{}{}, shaking: map[net.Conn]struct{}{}}
+	for k, h := range cfg.Handlers {
+		l.handlers[k] = h
+	}
+	l.life, l.end = context.WithCancelCause(context.Background())
+	return l, nil
+}
+
+// Start begins to listen and to ping.
+func (l *Link) Start(ctx context.Context) error {
+	id := l.cfg.Self()
+	if err := id.check(); err != nil {
+		return fmt.Errorf("start link: %w", err)
+	}
+	var ln net.Listener
+	if l.cfg.Listen != "" {
+		var err error
+		if ln, err = l.cfg.Transport.Listen(ctx, l.cfg.Listen); err != nil {
+			return fmt.Errorf("start link: %w", err)
+		}
+	}
+	l.mu.Lock()
+	if l.state != stateNew {
+		l.mu.Unlock()
+		if ln != nil {
+			ln.Close()
+		}
+		return errors.New("start link: it was started before")
+	}
+	l.state, l.listener = stateOpen, ln
+	l.mu.Unlock()
+	l.run(l.keepAlive)
+	if ln != nil {
+		l.run(func() { l.acceptAll(ln) })
+	}
+	return nil
+}
+
+// run runs f on a goroutine that Close waits for, unless the link is not open.
+func (l *Link) run(f func()) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != stateOpen {
+		return false
+	}
+	l.running.Go(f)
+	return true
+}
+
+// Addr is where the link listens, in the form that Dial takes; empty when it does not.
+func (l *Link) Addr() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.listener == nil {
+		return ""
+	}
+	return l.listener.Addr().String()
+}
+
+// Peer returns the session with a node, nil when there is none.
+func (l *Link) Peer(node raysys.NodeID) *Peer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := l.slots[node]; s != nil {
+		return s.peer
+	}
+	return nil
+}
+
+// Peers returns all sessions, by node.
+func (l *Link) Peers() []*Peer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var peers []*Peer
+	for _, node := range slices.Sorted(maps.Keys(l.slots)) {
+		if p := l.slots[node].peer; p != nil {
+			peers = append(peers, p)
+		}
+	}
+	return peers
+}
+
+// Close ends every session, after what waits in its queue has been written, and waits for all that the link started.
+// When ctx ends first, connections are broken.
+func (l *Link) Close(ctx context.Context) error {
+	l.mu.Lock()
+	first := l.state != stateClosed
+	l.state = stateClosed
+	ln := l.listener
+	peers := slices.Collect(maps.Keys(l.peers))
+	if first {
+		for conn := range l.shaking {
+			conn.Close()
+		}
+	}
+	l.mu.Unlock()
+	l.end(ErrClosed)
+	if ln != nil {
+		ln.Close()
+	}
+	for _, p := range peers {
+		p.end(ErrClosed, "the node closed its link")
+	}
+	done := make(chan struct{}) // closed when everything has ended
+	go func() {
+		l.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	for _, p := range peers {
+		p.breakOff()
+	}
+	<-done
+	return fmt.Errorf("close link: connections were broken before their last bytes were taken: %w", context.Cause(ctx))
+}
+
+func (l *Link) now() int64 { return int64(time.Since(l.base)) }
+
+// shake notes a connection in its handshake, so that Close can break it. It reports false, and closes conn, when the
+// link is closed or has most of them.
+func (l *Link) shake(conn net.Conn, most int) bool {
+	l.mu.Lock()
+	ok := l.state == stateOpen && len(l.shaking) < most
+	if ok {
+		l.shaking[conn] = struct{}{}
+	}
+	l.mu.Unlock()
+	if !ok {
+		conn.Close()
+	}
+	return ok
+}
+
+func (l *Link) shaken(conn net.Conn) {
+	l.mu.Lock()
+	delete(l.shaking, conn)
+	l.mu.Unlock()
+}

@@ -1,0 +1,191 @@
+package link
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// Peer is one session with one incarnation of another node.
+type Peer struct {
+	link *Link
+	slot *slot
+	conn net.Conn
+	try  tryWriter // nil where a write cannot be told not to wait
+	id   Identity
+	cert *x509.Certificate
+	peerOf
+
+	maxFrame int // what both sides bear
+	maxBulk  int
+
+	heard   atomic.Int64 // when the last byte came
+	silent  atomic.Bool  // Suspect was told so
+	over    atomic.Bool  // no handler is called any more
+	reading atomic.Bool  // the reader is handing out frames and will write what is queued when it has
+	trip    atomic.Int64 // of the last ping, there and back
+	counts  counters
+
+	readDone chan struct{} // closed when the reader has ended
+	done     chan struct{} // closed when Down has returned
+	bulk     bulk
+
+	mu       sync.Mutex // guards the rest
+	cond     *sync.Cond // of the writer: there is something to write, or it is over
+	sleeping bool       // the writer waits on cond
+	writing  bool       // somebody writes: rest and taken are theirs
+	torn     error      // a write failed; the reader ends the session
+	down     bool
+	cause    error  // why it is down
+	refusal  error  // what Send returns then
+	bye      string // told to the other side; empty to break off at once
+	out      [classes]outQueue
+	in       [classes]inWindow
+	owed     owed
+	held     [classes][]byte // frame that Chaos wants behind the next
+	free     []*chunk
+	own      []byte // buffer for the link's own frames
+	scratch  []byte // buffer that small pieces are joined in
+	pieces   [][]byte
+	rest     net.Buffers // what is being written
+	taken    []*chunk    // what rest lies in
+}
+
+// peerOf is how a session came about.
+type peerOf struct {
+	session uint64
+	order   uint64
+	dialed  bool     // by this node
+	redial  dialFunc // opens another connection the same way
+	relayed bool
+}
+
+func newPeer(l *Link, s *slot, conn net.Conn, h *hello, of peerOf) *Peer {
+	p := &Peer{
+		link: l, slot: s, conn: conn, id: h.id, cert: leaf(conn), peerOf: of, try: asTryWriter(conn),
+		maxFrame: int(min(uint64(l.cfg.MaxFrame), h.maxFrame)),
+		maxBulk:  int(min(uint64(l.cfg.MaxBulk), h.maxBulk)),
+		readDone: make(chan struct{}), done: make(chan struct{}),
+	}
+	p.cond = sync.NewCond(&p.mu)
+	p.heard.Store(l.now())
+	for c := range classes {
+		p.out[c].credit = int64(min(h.window[c], 1<<40))
+		p.out[c].bound = l.cfg.Queue[c]
+		p.in[c].size = int64(l.cfg.Window[c])
+		p.in[c].allowed = p.in[c].size
+	}
+	p.bulk.init(p)
+	return p
+}
+
+// start begins to read and write. The link has counted both goroutines.
+func (p *Peer) start() {
+	go p.write()
+	go p.live()
+}
+
+// live reads until it is over, and tells the user.
+func (p *Peer) live() {
+	defer p.link.running.Done()
+	err := p.read()
+	if err != nil {
+		p.mu.Lock()
+		if p.torn != nil && !errors.Is(err, ErrLeft) {
+			err = p.torn
+		}
+		p.mu.Unlock()
+		p.fail(err)
+	}
+	close(p.readDone)
+	p.bulk.wait()
+	if p.link.cfg.Down != nil {
+		p.link.cfg.Down(p, p.Err())
+	}
+	p.link.counts.add(&p.counts)
+	close(p.done)
+	p.link.mu.Lock()
+	delete(p.link.peers, p)
+	p.link.mu.Unlock()
+}
+
+// Node is the peer's name.
+func (p *Peer) Node() raysys.NodeID { return p.id.Node }
+
+// Identity is what the peer said of itself.
+func (p *Peer) Identity() Identity { return p.id }
+
+// Certificate is what the peer proved its name with; nil on a plain connection.
+func (p *Peer) Certificate() *x509.Certificate { return p.cert }
+
+// Relayed reports whether frames go through a third node.
+func (p *Peer) Relayed() bool { return p.relayed }
+
+// MaxFrame is how many bytes one Send may carry, MaxBulk one SendBulk.
+func (p *Peer) MaxFrame() int { return p.maxFrame }
+
+// MaxBulk is described with MaxFrame.
+func (p *Peer) MaxBulk() int { return p.maxBulk }
+
+// Done is closed when the peer is down and Down has returned.
+func (p *Peer) Done() <-chan struct{} { return p.done }
+
+// Err is why the peer is down; nil while it is up.
+func (p *Peer) Err() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cause
+}
+
+func (p *Peer) String() string { return fmt.Sprintf("%s(%d)", p.id.Node, p.id.Incarnation) }
+
+// Close ends the session: it is down at once, and the other side is told the reason behind what is queued. It waits for
+// nothing; Done tells when Down has returned.
+func (p *Peer) Close(reason error) {
+	if reason == nil {
+		reason = ErrClosed
+	}
+	p.end(reason, reason.Error())
+}
+
+// fail ends the session because of what the connection, or what came over it, did. Where the other side can still be
+// told, it is.
+func (p *Peer) fail(err error) {
+	bye := ""
+	if isViolation(err) {
+		bye = err.Error()
+	}
+	p.end(err, bye)
+}
+
+// end is how every session ends; the first cause stays. An empty bye breaks the connection off.
+func (p *Peer) end(cause error, bye string) {
+	p.mu.Lock()
+	if p.down {
+		p.mu.Unlock()
+		return
+	}
+	p.down, p.cause, p.bye = true, cause, bye
+	p.refusal = fmt.Errorf("send to %s: %w: %w", p, raysys.ErrNotDelivered, cause)
+	p.over.Store(true)
+	p.cond.Broadcast()
+	p.mu.Unlock()
+	p.link.leave(p)
+	if bye == "" {
+		p.conn.Close()
+	} else {
+		now := time.Now()
+		p.conn.SetReadDeadline(now) // the reader ends now; the writer reads the rest
+		p.conn.SetWriteDeadline(now.Add(p.link.cfg.Linger))
+	}
+	p.bulk.end()
+}
+
+// breakOff gives up on the last bytes of a session that is over.
+func (p *Peer) breakOff() { p.conn.Close() }

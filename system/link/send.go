@@ -1,0 +1,90 @@
+package link
+
+import (
+	"fmt"
+
+	"github.com/raysys/raysys"
+)
+
+// Send queues a frame; payload may be used again when it returns. The writer is woken and takes all that waits, so a
+// burst of frames costs one write; Flush does it on the caller's goroutine.
+//
+// It fails with raysys.ErrNotDelivered when the peer is down, raysys.ErrTooLarge above MaxFrame, and
+// raysys.ErrOverloaded when too many requests wait. When control or replies pass their bound the session ends with
+// ErrStuck: nobody would ask for them again.
+func (p *Peer) Send(class Class, kind Kind, payload []byte) error {
+	if class >= classes || kind < FirstKind {
+		return fmt.Errorf("send to %s: kind %d in class %s is not for users", p, kind, class)
+	}
+	if p.link.cfg.Chaos != nil {
+		return p.chaos(class, kind, payload)
+	}
+	return p.send(class, kind, payload)
+}
+
+func (p *Peer) send(class Class, kind Kind, payload []byte) error {
+	if len(payload) > p.maxFrame {
+		return fmt.Errorf("send to %s: %w: a frame of %d bytes, the limit is %d", p, raysys.ErrTooLarge, len(payload), p.maxFrame)
+	}
+	p.mu.Lock()
+	if p.down {
+		p.mu.Unlock()
+		return p.refusal
+	}
+	q := &p.out[class]
+	if q.bytes+headerSize+len(payload) > q.bound && !q.empty() {
+		p.mu.Unlock()
+		if class == Requests {
+			return fmt.Errorf("send to %s: %w: %d bytes of requests wait for it", p, raysys.ErrOverloaded, q.bound)
+		}
+		err := fmt.Errorf("%w: %d bytes of %s wait for %s", ErrStuck, q.bound, class, p)
+		p.end(err, "")
+		return fmt.Errorf("send to %s: %w: %w", p, raysys.ErrNotDelivered, err)
+	}
+	q.push(p, class, kind, payload)
+	wake := p.sleeping && q.credit > 0 && !p.reading.Load()
+	if wake {
+		p.sleeping = false
+	}
+	p.mu.Unlock()
+	if wake {
+		p.cond.Signal()
+	}
+	return nil
+}
+
+// Flush writes what is queued, on this goroutine and as far as the connection takes it without waiting, unless
+// somebody else is writing: that one takes the rest along. It is for those about to wait for an answer.
+func (p *Peer) Flush() {
+	p.mu.Lock()
+	p.flushLocked()
+}
+
+// flushLocked is Flush with mu held; it lets go of it.
+func (p *Peer) flushLocked() {
+	if p.down || p.writing || p.torn != nil || !p.ready() {
+		p.mu.Unlock()
+		return
+	}
+	if p.try != nil {
+		if err := p.round(false); err != nil {
+			p.tear(err)
+		}
+	}
+	wake := p.sleeping && (p.down || p.ready())
+	if wake {
+		p.sleeping = false
+	}
+	p.mu.Unlock()
+	if wake {
+		p.cond.Signal()
+	}
+}
+
+// poke wakes the writer, with mu held, because something is owed that no Send announced.
+func (p *Peer) poke() {
+	if p.sleeping {
+		p.sleeping = false
+		p.cond.Signal()
+	}
+}

@@ -1,0 +1,120 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// ownHello is what this node says of itself.
+func (l *Link) ownHello() (*hello, error) {
+	h := &hello{id: l.cfg.Self(), protocolMin: protocolMin, protocolMax: protocolMax, maxFrame: uint64(l.cfg.MaxFrame), maxBulk: uint64(l.cfg.MaxBulk)}
+	for c, w := range l.cfg.Window {
+		h.window[c] = uint64(w)
+	}
+	return h, h.id.check()
+}
+
+// judge checks what the other side said of itself. want is the node that was dialed; empty on the accepting side,
+// which looks at whom the dialer wants instead.
+func (l *Link) judge(ctx context.Context, own, h *hello, want raysys.NodeID, conn net.Conn) error {
+	if _, err := protocol(own.protocolMin, own.protocolMax, h.protocolMin, h.protocolMax); err != nil {
+		return err
+	}
+	switch {
+	case h.id.Node == "" || h.session == 0 || h.maxFrame < kib || h.maxBulk < kib:
+		return reject(CodeMalformed, "the hello lacks a node, a session or a limit")
+	case h.window[Control] == 0 || h.window[Replies] == 0 || h.window[Requests] == 0:
+		return reject(CodeMalformed, "the hello grants no credits")
+	case h.id.Cluster != own.id.Cluster:
+		return reject(CodeCluster, "node %s is of cluster %q, node %s of cluster %q", own.id.Node, own.id.Cluster, h.id.Node, h.id.Cluster)
+	case h.id.Node == own.id.Node && h.id.Incarnation == own.id.Incarnation:
+		return reject(CodeSelf, "node %s connected to itself", own.id.Node)
+	case h.id.Node == own.id.Node:
+		return reject(CodeSelf, "two processes call themselves node %s (incarnations %d and %d): give one another name", own.id.Node, own.id.Incarnation, h.id.Incarnation)
+	case want != "" && h.id.Node != want:
+		return reject(CodeNode, "node %s answers where %s was expected", h.id.Node, want)
+	case want == "" && h.to != own.id.Node:
+		return reject(CodeNode, "node %s answers where %s was expected", own.id.Node, h.to)
+	}
+	cert := leaf(conn)
+	if cert != nil {
+		if err := matches(cert, h.id.Cluster, h.id.Node); err != nil {
+			return err
+		}
+	}
+	if l.cfg.Admit != nil {
+		if err := l.cfg.Admit(ctx, h.id, cert); err != nil {
+			r := reject(CodeNotAllowed, "%v", err)
+			r.Err = err
+			return r
+		}
+	}
+	return nil
+}
+
+// secure finishes TLS's own handshake, where there is one.
+func secure(ctx context.Context, conn net.Conn) error {
+	if c, ok := conn.(*tls.Conn); ok {
+		if err := c.HandshakeContext(ctx); err != nil {
+			return fmt.Errorf("tls: %w", err)
+		}
+	}
+	return nil
+}
+
+// refuse tells the other side why, and gives it time to read that: closing at once would reset the connection under
+// it if there is something unread.
+func refuse(conn net.Conn, err error) {
+	var r *Rejection
+	if !errors.As(err, &r) || r.Remote {
+		conn.Close()
+		return
+	}
+	if writeMessage(conn, typeRejection, r.append(nil)) == nil {
+		linger(conn, 500*time.Millisecond)
+	}
+	conn.Close()
+}
+
+// linger ends this side of conn and reads on until the other side ends too, for d at most.
+func linger(conn net.Conn, d time.Duration) {
+	c, ok := conn.(interface{ CloseWrite() error })
+	if !ok || c.CloseWrite() != nil {
+		return
+	}
+	conn.SetReadDeadline(time.Now().Add(d))
+	io.CopyN(io.Discard, conn, 16*mib)
+}
+
+// expect reads a message of one type, or the rejection that came instead.
+func expect(conn net.Conn, want messageType) ([]byte, error) {
+	t, body, err := readMessage(conn)
+	switch {
+	case err != nil:
+		return nil, err
+	case t == want:
+		return body, nil
+	case t == typeRejection:
+		r := &Rejection{}
+		if err := r.read(body); err != nil {
+			return nil, err
+		}
+		return nil, r
+	}
+	return nil, reject(CodeMalformed, "message %d came where %d was expected", t, want)
+}
+
+// malformed turns what a decoder says into what the other side is told.
+func malformed(err error) error {
+	if errors.Is(err, ErrCorrupt) {
+		return reject(CodeMalformed, "%v", err)
+	}
+	return err
+}

@@ -1,0 +1,167 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// slot is where the connections of one pair of nodes meet. Both may dial at the same time, and again while the other
+// has not noticed that the last session is over; still there must be one session, the same on both sides. So one node
+// of the pair decides, the elder (the lower name): it takes a connection if it has no session, or if the other says
+// that the session it has is gone, and rejects it as a duplicate otherwise. The younger follows: what the elder
+// confirmed replaces what it has, and if it was told that a session exists which it does not know, it says that this
+// one is gone.
+type slot struct {
+	node raysys.NodeID
+	turn chan struct{} // of capacity 1, full while somebody decides or puts a session in place
+
+	// Guarded by the link's mu.
+	users   int
+	peer    *Peer
+	gone    uint64                   // the last session that is over
+	dialing *dialing                 // nil when nobody dials
+	waiting map[uint64]chan struct{} // sessions that the elder has not confirmed yet; closed when that is decided
+}
+
+// hold returns the slot of a node, which stays until it is let go as often.
+func (l *Link) hold(node raysys.NodeID) *slot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.holdLocked(node)
+}
+
+func (l *Link) holdLocked(node raysys.NodeID) *slot {
+	s := l.slots[node]
+	if s == nil {
+		s = &slot{node: node, turn: make(chan struct{}, 1), waiting: map[uint64]chan struct{}{}}
+		l.slots[node] = s
+	}
+	s.users++
+	return s
+}
+
+func (l *Link) letGo(s *slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.letGoLocked(s)
+}
+
+func (l *Link) letGoLocked(s *slot) {
+	s.users--
+	if s.users == 0 {
+		delete(l.slots, s.node)
+	}
+}
+
+func (s *slot) take(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for another connection with %s: %w", s.node, context.Cause(ctx))
+	}
+}
+
+func (s *slot) give() { <-s.turn }
+
+// await notes a session that the elder has yet to confirm, until the returned function is called.
+func (l *Link) await(s *slot, session uint64) func() {
+	decided := make(chan struct{})
+	l.mu.Lock()
+	s.waiting[session] = decided
+	l.mu.Unlock()
+	return func() {
+		l.mu.Lock()
+		delete(s.waiting, session)
+		l.mu.Unlock()
+		close(decided)
+	}
+}
+
+// claim is the elder's decision about a connection, made with the turn taken. It returns nil when the connection may
+// become the session: what was there before is down then.
+func (l *Link) claim(s *slot, h *hello, relayed bool) *Rejection {
+	l.mu.Lock()
+	old := s.peer
+	l.mu.Unlock()
+	if old == nil {
+		return nil
+	}
+	better := old.relayed && !relayed
+	if old.id.Incarnation == h.id.Incarnation && old.session != h.gone && !better {
+		r := reject(CodeDuplicate, "%s has session %x with incarnation %d of %s", l.cfg.Self().Node, old.session, h.id.Incarnation, s.node)
+		r.session = old.session
+		return r
+	}
+	l.replace(old, h, relayed)
+	return nil
+}
+
+// follow is the younger's side, about a connection that the elder confirmed as its order-th session.
+func (l *Link) follow(s *slot, h *hello, order uint64, relayed bool) *Rejection {
+	l.mu.Lock()
+	old := s.peer
+	l.mu.Unlock()
+	if old == nil {
+		return nil
+	}
+	if old.id.Incarnation == h.id.Incarnation && order < old.order {
+		return reject(CodeDuplicate, "a later session with %s took this one's place", s.node)
+	}
+	l.replace(old, h, relayed)
+	return nil
+}
+
+// replace ends a session in favour of another and waits until its user knows.
+func (l *Link) replace(old *Peer, h *hello, relayed bool) {
+	why := "by a new one"
+	switch {
+	case old.id.Incarnation != h.id.Incarnation:
+		why = fmt.Sprintf("by one of incarnation %d", h.id.Incarnation)
+	case old.relayed && !relayed:
+		why = "by a direct one"
+	}
+	old.end(fmt.Errorf("%w %s", ErrReplaced, why), "session replaced "+why)
+	<-old.done
+}
+
+// install puts a session in place, with the turn taken, and lets it begin.
+func (l *Link) install(s *slot, p *Peer) error {
+	p.conn.SetDeadline(time.Time{})
+	l.mu.Lock()
+	if l.state != stateOpen {
+		l.mu.Unlock()
+		p.conn.Close()
+		return ErrClosed
+	}
+	l.peers[p] = struct{}{}
+	s.peer = p
+	s.users++
+	l.running.Add(2) // its reader and its writer
+	l.mu.Unlock()
+	if l.cfg.Up != nil {
+		l.cfg.Up(p)
+	}
+	p.start()
+	l.mu.Lock()
+	if d := s.dialing; d != nil && !p.relayed {
+		s.dialing = nil
+		d.finish(p, nil)
+	}
+	l.mu.Unlock()
+	return nil
+}
+
+// leave takes a session that has just gone down out of its place.
+func (l *Link) leave(p *Peer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.slot.peer == p {
+		p.slot.peer = nil
+		p.slot.gone = p.session
+		l.letGoLocked(p.slot)
+	}
+}

@@ -1,0 +1,85 @@
+package link
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Stats counts what went over a session, or over all of a link's, since it began.
+type Stats struct {
+	In, Out [Bulk + 1]Traffic // by class; Control includes the link's own frames in bytes
+	Unknown uint64            // frames of kinds without a handler, which were skipped
+}
+
+// Traffic is one class, one way. Bytes are those of frames with their headers.
+type Traffic struct{ Frames, Bytes uint64 }
+
+type traffic struct{ frames, bytes atomic.Uint64 }
+
+// counters are wait-free, and written once per write or read rather than per frame.
+type counters struct {
+	in, out [Bulk + 1]traffic
+	unknown atomic.Uint64
+}
+
+func (c *counters) sent(class Class, frames, bytes int) {
+	c.out[class].frames.Add(uint64(frames))
+	c.out[class].bytes.Add(uint64(bytes))
+}
+
+func (c *counters) received(class Class, frames, bytes int) {
+	c.in[class].frames.Add(uint64(frames))
+	c.in[class].bytes.Add(uint64(bytes))
+}
+
+func (t *traffic) read() Traffic { return Traffic{t.frames.Load(), t.bytes.Load()} }
+
+func (c *counters) read() (s Stats) {
+	for i := range c.in {
+		s.In[i], s.Out[i] = c.in[i].read(), c.out[i].read()
+	}
+	s.Unknown = c.unknown.Load()
+	return s
+}
+
+func (c *counters) add(o *counters) {
+	s := o.read()
+	for i := range c.in {
+		c.in[i].frames.Add(s.In[i].Frames)
+		c.in[i].bytes.Add(s.In[i].Bytes)
+		c.out[i].frames.Add(s.Out[i].Frames)
+		c.out[i].bytes.Add(s.Out[i].Bytes)
+	}
+	c.unknown.Add(s.Unknown)
+}
+
+// Stats returns the session's counts.
+func (p *Peer) Stats() Stats { return p.counts.read() }
+
+// Stats returns the counts of all sessions, those that are over included.
+func (l *Link) Stats() Stats {
+	var sum counters
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum.add(&l.counts)
+	for p := range l.peers {
+		sum.add(&p.counts)
+	}
+	return sum.read()
+}
+
+// RoundTrip is how long the last ping took there and back; zero before the first.
+func (p *Peer) RoundTrip() time.Duration { return time.Duration(p.trip.Load()) }
+
+// Waiting is how many bytes of a class are queued for the peer.
+func (p *Peer) Waiting(class Class) int {
+	if class == Bulk {
+		return p.bulk.waiting()
+	}
+	if class > Bulk {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out[class].bytes
+}

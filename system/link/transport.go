@@ -1,0 +1,83 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+)
+
+// Transport makes and takes connections. An error of Dial matches ErrRefused or ErrUnreachable where one of them is
+// known.
+type Transport interface {
+	Listen(ctx context.Context, addr string) (net.Listener, error)
+	Dial(ctx context.Context, addr string) (net.Conn, error)
+}
+
+// securer is a Transport whose connections are secured above their bytes, so that it can secure relayed ones too.
+type securer interface {
+	client(net.Conn) *tls.Conn
+	server(net.Conn) *tls.Conn
+}
+
+// TCPConfig is about plain TCP.
+type TCPConfig struct {
+	// Insecure allows addresses beyond loopback, where everybody on the way can read and change what is sent.
+	Insecure bool
+}
+
+// TCP returns the plain transport.
+func TCP(cfg TCPConfig) Transport { return &tcp{cfg.Insecure} }
+
+type tcp struct{ insecure bool }
+
+// Listen implements Transport.
+func (t *tcp) Listen(ctx context.Context, addr string) (net.Listener, error) {
+	var lc net.ListenConfig
+	ln, err := lc.Listen(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	// What the name resolved to decides, not the name.
+	if err := t.allow("listen at", ln.Addr()); err != nil {
+		ln.Close()
+		return nil, err
+	}
+	return ln, nil
+}
+
+// Dial implements Transport.
+func (t *tcp) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, dialError(err)
+	}
+	if err := t.allow("connect to", conn.RemoteAddr()); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (t *tcp) allow(verb string, addr net.Addr) error {
+	a, ok := addr.(*net.TCPAddr)
+	if t.insecure || ok && a.IP.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("%s %s: it is no loopback address, and plain TCP can be read and changed by others there: give TLS files (cert, key, CA), or allow it with --insecure", verb, addr)
+}
+
+// leaf returns the certificate of the other side; nil on a plain connection.
+func leaf(conn net.Conn) *x509.Certificate {
+	c, ok := conn.(*tls.Conn)
+	if !ok {
+		return nil
+	}
+	chain := c.ConnectionState().PeerCertificates
+	if len(chain) == 0 {
+		return nil
+	}
+	return chain[0]
+}
