@@ -114,6 +114,11 @@ func init() {
 		{"outcome-unknown", ErrOutcomeUnknown},
 		{"not-delivered", ErrNotDelivered},
 		{"moved", ErrMoved},
+		{"suspended", ErrSuspended},
+		{"fenced", ErrFenced},
+		{"store-replaced", ErrStoreReplaced},
+		{"node-dead", ErrNodeDead},
+		{"unreachable", ErrUnreachable},
 	} {
 		RegisterError("raysys."+s.name, s.err)
 	}

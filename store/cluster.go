@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/raysys/raysys"
 )
 
 // ErrStoreReplaced: the store belongs to another cluster than this node, or to none: it was replaced, or came back
 // empty. What the node knows must not be written to it (C15).
-var ErrStoreReplaced = errors.New("store replaced")
+var ErrStoreReplaced = raysys.ErrStoreReplaced
 
 // ErrBadConfig: the cluster's config record cannot be used.
 var ErrBadConfig = errors.New("bad cluster config")

@@ -29,14 +29,15 @@ type NodeStatus struct {
 	State       string            `json:"state"` // active, suspect, draining
 	Resources   raysys.Resources  `json:"resources"`
 	Labels      map[string]string `json:"labels,omitempty"`
-	Queued      int               `json:"queued"`      // tasks that wait to start
-	Running     int               `json:"running"`     // tasks that run
-	FreeCPU     float64           `json:"free_cpu"`    // CPUs that no task holds
-	MeanTask    time.Duration     `json:"mean_task"`   // running time of recent tasks, in nanoseconds
-	Grains      map[string]int    `json:"grains"`      // activations by kind
-	Peers       int               `json:"peers"`       // nodes it is connected to
-	Held        int               `json:"held"`        // its futures that other nodes hold
-	LeaseLeft   time.Duration     `json:"lease_left"`  // in nanoseconds
+	Queued      int               `json:"queued"`     // its own tasks that wait to start
+	Guests      int               `json:"guests"`     // tasks of other nodes that it has accepted and not answered
+	BusyCPU     float64           `json:"busy_cpu"`   // CPUs that run its own tasks
+	FreeCPU     float64           `json:"free_cpu"`   // CPUs that nothing holds
+	MeanTask    time.Duration     `json:"mean_task"`  // running time of recent tasks, in nanoseconds
+	Grains      map[string]int    `json:"grains"`     // activations by kind
+	Peers       int               `json:"peers"`      // nodes it is connected to
+	Held        int               `json:"held"`       // its futures that other nodes hold
+	LeaseLeft   time.Duration     `json:"lease_left"` // in nanoseconds
 	Error       string            `json:"error,omitempty"`
 }
 
@@ -64,9 +65,9 @@ type adminAnswer struct {
 // report is this node's own part of the status.
 func (c *cluster) report() NodeStatus {
 	k := c.self()
-	l := c.load()
+	l := c.node.tasks.Load()
 	s := NodeStatus{
-		Name: k.node, Incarnation: k.incarnation, Queued: l.queued, Running: l.running, FreeCPU: l.free, MeanTask: l.mean,
+		Name: k.node, Incarnation: k.incarnation, Queued: l.Queued, Guests: l.Guests, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
 		Grains: c.node.grains.Kinds(), Peers: len(c.connected()), Held: c.exports.count(), LeaseLeft: c.member.Lease(),
 	}
 	return s
@@ -80,7 +81,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 	}
 	view := c.member.View()
 	st := Status{Cluster: c.cfg.Name}
-	for i := range c.reg.slots.Shards() {
+	for i := range c.reg.conf.Shards {
 		sh := ShardStatus{Shard: i}
 		if l, ok := view.Leader(i); ok {
 			sh.Node, sh.Epoch = l.Node, l.Epoch
@@ -127,7 +128,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 
 // with takes over what the node itself reported.
 func (s NodeStatus) with(own NodeStatus) NodeStatus {
-	s.Queued, s.Running, s.FreeCPU, s.MeanTask = own.Queued, own.Running, own.FreeCPU, own.MeanTask
+	s.Queued, s.Guests, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Queued, own.Guests, own.BusyCPU, own.FreeCPU, own.MeanTask
 	s.Grains, s.Peers, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Held, own.LeaseLeft
 	return s
 }

@@ -6,8 +6,10 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"os"
 
 	"go.uber.org/zap"
 
@@ -28,13 +30,31 @@ func (c *Cluster) transport() (transport, error) {
 	case c.Network != nil:
 		return transport{Transport: c.Network}, nil
 	case c.TLS.set():
-		t, cert, err := link.LoadTLS(link.TLSConfig{Cert: c.TLS.Cert, Key: c.TLS.Key, CA: c.TLS.CA})
+		t, err := link.LoadTLS(c.TLS.Cert, c.TLS.Key, c.TLS.CA)
 		if err != nil {
 			return transport{}, err
 		}
-		return transport{t, keyPrint(cert)}, nil
+		print, err := c.TLS.print()
+		return transport{t, print}, err
 	}
 	return transport{Transport: link.TCP(link.TCPConfig{Insecure: c.Insecure})}, nil
+}
+
+// print is the fingerprint of the node's own key.
+func (f TLSFiles) print() (string, error) {
+	data, err := os.ReadFile(f.Cert)
+	if err != nil {
+		return "", fmt.Errorf("read the node's certificate: %w", err)
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return "", fmt.Errorf("certificate %s: there is no PEM block in it", f.Cert)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "", fmt.Errorf("certificate %s: %w", f.Cert, err)
+	}
+	return keyPrint(cert), nil
 }
 
 // keyPrint is the fingerprint of a certificate's key.
@@ -72,6 +92,9 @@ func (c *cluster) admit(ctx context.Context, who link.Identity, cert *x509.Certi
 	if cert != nil && n.KeyPrint != keyPrint(cert) {
 		return fmt.Errorf("node %s joined with another key than that of the certificate it shows", who.Node)
 	}
+	c.mu.Lock()
+	c.admitted[nodeKey{who.Node, who.Incarnation}] = n.Info
+	c.mu.Unlock()
 	return nil
 }
 

@@ -2,7 +2,6 @@ package system
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system/link"
 	"github.com/raysys/raysys/system/member"
+	"github.com/raysys/raysys/tasks"
 )
 
 // cluster is a node's life among others: its membership, its links and the shards it leads. It is made by Start and
@@ -38,20 +38,25 @@ type cluster struct {
 	byLink  sync.Map      // *link.Peer -> *peer
 	joined  chan struct{} // closed when key is known
 	wake    chan struct{} // capacity 1: duties shall look again
+	tell    chan struct{} // capacity 1: the load changed
 
-	ctx    context.Context // ends everything the cluster runs
-	cancel context.CancelFunc
-	tasks  sync.WaitGroup // of run
+	ctx      context.Context // ends everything the cluster runs
+	cancel   context.CancelFunc
+	running  sync.WaitGroup // of run
+	moves    sync.WaitGroup // shards being taken or given up
+	duty     sync.Mutex     // held while duties decides about shards
+	retiring atomic.Bool    // it takes no shard any more
 
-	mu      sync.Mutex // guards the rest
-	ended   error      // set when the cluster ends
-	peers   map[raysys.NodeID]*peer
-	heard   map[raysys.NodeID]time.Time // when the last frame came, of nodes whose connection broke
-	waiting map[nodeKey][]func(*peer, error)
-	jobs    map[jobKey]*raysys.Job
-	loads   map[nodeKey]load
-	gen     uint64 // grows with every change that placement may care for
-	working map[int]bool // shards that are being taken or given up
+	mu       sync.Mutex // guards the rest
+	ended    error      // set when the cluster ends
+	peers    map[raysys.NodeID]*peer
+	admitted map[nodeKey]member.Info     // what connected nodes tell of themselves
+	heard    map[raysys.NodeID]time.Time // when the last frame came, of nodes whose connection broke
+	waiting  map[nodeKey][]func(*peer, error)
+	jobs     map[jobKey]*raysys.Job
+	loads    map[nodeKey]tasks.Load
+	gen      uint64       // grows with every change that placement may care for
+	working  map[int]bool // shards that are being taken or given up
 }
 
 type jobKey struct {
@@ -66,10 +71,10 @@ func (c *cluster) run(f func()) {
 		c.mu.Unlock()
 		return
 	}
-	c.tasks.Add(1)
+	c.running.Add(1)
 	c.mu.Unlock()
 	go func() {
-		defer c.tasks.Done()
+		defer c.running.Done()
 		f()
 	}()
 }
@@ -186,8 +191,8 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 			Worker: n.Info.Role != member.Driver || n.Info.Serves, Suspect: n.Suspect, Draining: n.Info.Draining,
 		}
 		if l, ok := c.loads[k]; ok {
-			pn.Queued, pn.MeanTask, pn.Running = l.queued, l.mean, l.running
-			pn.Free.CPU = max(l.free, 0)
+			pn.Queued, pn.MeanTask, pn.Running = l.Queued+l.Guests, l.Mean, int(l.Busy)
+			pn.Free.CPU = max(l.Free, 0)
 		}
 		if k == c.self() {
 			table := c.node.cfg.Table
@@ -205,26 +210,26 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 // handlers are what the link calls with frames.
 func (c *cluster) handlers() map[link.Kind]link.Handler {
 	h := map[wire.Kind]func(*peer, []byte) error{
-		wire.KindOpen:       func(p *peer, b []byte) error { return p.turns.Opened(b) },
-		wire.KindShut:       func(p *peer, b []byte) error { return p.turns.Shut(b) },
-		wire.KindCancelTurn: func(p *peer, b []byte) error { return p.turns.Cancelled(b) },
-		wire.KindTasks:      func(p *peer, b []byte) error { return c.node.tasks.HandleTasks(p, b) },
-		wire.KindTaskResult: func(p *peer, b []byte) error { return c.node.tasks.HandleResult(p, b) },
-		wire.KindTaskCancel: func(p *peer, b []byte) error { return c.node.tasks.HandleCancel(p, b) },
-		wire.KindCall:       func(p *peer, b []byte) error { return c.node.grains.HandleCall(p, b) },
-		wire.KindCallResult: func(p *peer, b []byte) error { return c.node.grains.HandleResult(p, b) },
-		wire.KindCallCancel: func(p *peer, b []byte) error { return c.node.grains.HandleCancel(p, b) },
-		wire.KindAwait:      (*peer).onAwait,
-		wire.KindOutcome:    (*peer).onOutcome,
-		wire.KindDrop:       (*peer).onDrop,
-		wire.KindRegistry:   (*peer).onRegistry,
-		wire.KindRegistered: (*peer).onRegistered,
-		wire.KindLoad:       (*peer).onLoad,
-		wire.KindActor:      (*peer).onActor,
-		wire.KindBallot:     (*peer).onBallot,
+		wire.KindOpen:        func(p *peer, b []byte) error { return p.turns.Opened(b) },
+		wire.KindShut:        func(p *peer, b []byte) error { return p.turns.Shut(b) },
+		wire.KindCancelTurn:  func(p *peer, b []byte) error { return p.turns.Cancelled(b) },
+		wire.KindTasks:       func(p *peer, b []byte) error { return c.node.tasks.HandleTasks(p, b) },
+		wire.KindTaskResult:  func(p *peer, b []byte) error { return c.node.tasks.HandleResult(p, b) },
+		wire.KindTaskCancel:  func(p *peer, b []byte) error { return c.node.tasks.HandleCancel(p, b) },
+		wire.KindCall:        func(p *peer, b []byte) error { return c.node.grains.HandleCall(p, b) },
+		wire.KindCallResult:  func(p *peer, b []byte) error { return c.node.grains.HandleResult(p, b) },
+		wire.KindCallCancel:  func(p *peer, b []byte) error { return c.node.grains.HandleCancel(p, b) },
+		wire.KindAwait:       (*peer).onAwait,
+		wire.KindOutcome:     (*peer).onOutcome,
+		wire.KindDrop:        (*peer).onDrop,
+		wire.KindRegistry:    (*peer).onRegistry,
+		wire.KindRegistered:  (*peer).onRegistered,
+		wire.KindLoad:        (*peer).onLoad,
+		wire.KindActor:       (*peer).onActor,
+		wire.KindBallot:      (*peer).onBallot,
 		wire.KindBallotReply: (*peer).onVote,
-		wire.KindAdmin:      (*peer).onAdmin,
-		wire.KindAdminReply: (*peer).onAdminReply,
+		wire.KindAdmin:       (*peer).onAdmin,
+		wire.KindAdminReply:  (*peer).onAdminReply,
 	}
 	out := make(map[link.Kind]link.Handler, len(h))
 	for k, f := range h {
@@ -236,7 +241,7 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 			p := v.(*peer)
 			if err := f(p, payload); err != nil {
 				c.log.Warn("closing a connection that sent what cannot be", zap.Stringer("node", p.key), zap.Uint8("kind", uint8(k)), zap.Error(err))
-				l.Close(fmt.Sprintf("frame of kind %d: %v", k, err))
+				l.Close(fmt.Errorf("frame of kind %d: %w", k, err))
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system/link"
 )
 
@@ -86,6 +87,23 @@ func clusterFromEnv() (*Cluster, error) {
 		}
 	}
 	return c, errors.Join(errs...)
+}
+
+// open connects to the store. What Cluster does not say comes from the environment, as Consul's own tools have it.
+func (c *Cluster) open() (store.KV, error) {
+	conf, err := consul.FromEnv(func(name string) string {
+		switch name {
+		case "RAYSYS_CONSUL":
+			return c.Consul
+		case "RAYSYS_CLUSTER":
+			return c.Name
+		}
+		return os.Getenv(name)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return consul.Open(conf)
 }
 
 func (c *Cluster) complete() error {

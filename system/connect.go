@@ -146,7 +146,7 @@ func (c *cluster) up(l *link.Peer) {
 	c.mu.Lock()
 	if c.ended != nil {
 		c.mu.Unlock()
-		l.Close("the node is closing")
+		l.Close(errors.New("the node is closing"))
 		return
 	}
 	c.peers[p.key.node] = p

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/member"
 )
 
 // drain moves everything off this node.
@@ -27,15 +28,23 @@ func (c *cluster) drain(ctx context.Context) error {
 	return err
 }
 
-// handOverAll gives up every shard.
+// handOverAll gives up every shard, and takes none any more.
 func (c *cluster) handOverAll(ctx context.Context) error {
+	if !c.retiring.Swap(true) {
+		c.duty.Lock() // a look that is under way may still take some
+		c.duty.Unlock()
+	}
+	c.moves.Wait()
+	var errs []error
 	for n, s := range c.reg.leads() {
-		if err := s.Release(ctx); err != nil {
-			return fmt.Errorf("drain: hand over shard %d: %w", n, err)
+		if c.member.State() != member.Active {
+			_ = s.Close() // there is nobody to hand it to
+		} else if err := s.Release(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("hand over shard %d: %w", n, err))
 		}
 		c.reg.unlead(n, s)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // fence ends the node: its session is gone, so others have or will have what it held.

@@ -2,12 +2,11 @@ package system
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"time"
 
@@ -15,18 +14,19 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system/link"
 	"github.com/raysys/raysys/system/member"
+	"github.com/raysys/raysys/tasks"
 )
 
 // newCluster prepares the membership; it does no I/O.
 func newCluster(n *Node) *cluster {
 	c := &cluster{
 		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store,
-		joined: make(chan struct{}), wake: make(chan struct{}, 1), entries: n.cfg.Table.Entries(),
-		peers: map[raysys.NodeID]*peer{}, heard: map[raysys.NodeID]time.Time{}, waiting: map[nodeKey][]func(*peer, error){},
-		jobs: map[jobKey]*raysys.Job{}, loads: map[nodeKey]load{}, working: map[int]bool{},
+		joined: make(chan struct{}), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1),
+		entries: n.cfg.Table.Entries(),
+		peers:   map[raysys.NodeID]*peer{}, heard: map[raysys.NodeID]time.Time{}, waiting: map[nodeKey][]func(*peer, error){},
+		jobs: map[jobKey]*raysys.Job{}, loads: map[nodeKey]tasks.Load{}, admitted: map[nodeKey]member.Info{}, working: map[int]bool{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -43,7 +43,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		}
 	}()
 	if c.kv == nil {
-		if c.kv, err = consul.Open(consul.Config{Address: cfg.Consul, Cluster: cfg.Name}); err != nil {
+		if c.kv, err = cfg.open(); err != nil {
 			return err
 		}
 		c.ownKV = true
@@ -56,7 +56,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	c.reg = newRegistry(c, n.actors, conf.Slots())
+	c.reg = newRegistry(c, n.actors, conf)
 	c.link, err = link.New(link.Config{
 		Self: c.identity, Transport: transport, Listen: cfg.Listen, Handlers: c.handlers(), Admit: c.admit, Up: c.up, Down: c.down,
 		Rejected: c.rejected, Panicked: c.panicked, Chaos: cfg.Chaos,
@@ -76,7 +76,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		Version: version(), Functions: c.digest(), KeyPrint: transport.print, Started: time.Now(),
 	}
 	c.member, err = member.Join(ctx, member.Config{
-		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Identity: store.ConfigID, Shards: conf.Shards, TTL: cfg.TTL, Prober: c, Ballots: c,
+		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Identity: clusterID, Shards: conf.Shards, TTL: cfg.TTL, Prober: c, Ballots: c,
 		Self: c.info, OnState: c.stateChanged, OnAttempt: func(a member.Attempt) { c.attempted(a.Err) }, OnEvent: c.event,
 	})
 	if err != nil {
@@ -92,10 +92,10 @@ func (c *cluster) join(ctx context.Context) (err error) {
 }
 
 // readConfig reads the cluster's record, or makes it.
-func (c *cluster) readConfig(ctx context.Context) (store.ClusterConfig, error) {
+func (c *cluster) readConfig(ctx context.Context) (store.Cluster, error) {
 	pause := 100 * time.Millisecond
 	for {
-		conf, err := store.OpenConfig(ctx, c.kv)
+		conf, err := store.OpenCluster(ctx, c.kv, 0)
 		if err == nil || !errors.Is(err, store.ErrUnavailable) {
 			return conf, err
 		}
@@ -137,6 +137,13 @@ func (c *cluster) digest() string {
 	return strconv.FormatUint(h.Sum64(), 16)
 }
 
+// clusterID takes the cluster's id out of its record.
+func clusterID(record []byte) (string, error) {
+	var c store.Cluster
+	err := json.Unmarshal(record, &c)
+	return c.ID, err
+}
+
 func has(t *raysys.Table, f string) bool {
 	for _, kind := range []string{"task", "grain", "method"} {
 		if len(f) > len(kind) && f[:len(kind)] == kind && f[len(kind)] == ' ' {
@@ -169,10 +176,8 @@ func (c *cluster) duties() {
 			if k == c.self() {
 				continue
 			}
-			if p := c.peer(k); p != nil {
-				c.node.tasks.PeerUpdate(p, c.taskInfo(p))
-				c.node.tasks.Avoid(p, n.Suspect || n.Info.Draining)
-			} else if !known[k] && k.incarnation < c.self().incarnation {
+			c.node.tasks.Avoid(n.ID, n.Suspect || n.Draining)
+			if !known[k] && k.incarnation < c.self().incarnation {
 				c.connect(k, func(*peer, error) {}) // of two, the one that came later dials
 			}
 		}
@@ -182,7 +187,9 @@ func (c *cluster) duties() {
 			}
 		}
 		known = now
+		c.duty.Lock()
 		c.lead(view)
+		c.duty.Unlock()
 		c.reg.retryAll()
 		select {
 		case <-view.Changed():
@@ -198,12 +205,13 @@ func (c *cluster) gone(k nodeKey) {
 	c.log.Info("node gone", zap.Stringer("node", k))
 	c.mu.Lock()
 	delete(c.loads, k)
+	delete(c.admitted, k)
 	if p := c.peers[k.node]; p == nil || p.key == k {
 		delete(c.heard, k.node)
 	}
 	c.mu.Unlock()
 	if p := c.peer(k); p != nil {
-		p.link.Close("this incarnation is not in the cluster any more")
+		p.link.Close(fmt.Errorf("%w: incarnation %d is not in the cluster any more", raysys.ErrNodeDead, k.incarnation))
 	}
 	c.arrived(k, nil, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
 	c.exports.dead(k)
@@ -213,8 +221,11 @@ func (c *cluster) gone(k nodeKey) {
 
 // lead takes the shards that are this node's and gives up those that are another's.
 func (c *cluster) lead(view *member.View) {
+	if c.retiring.Load() {
+		return
+	}
 	led := c.reg.leads()
-	for n := range c.reg.slots.Shards() {
+	for n := range c.reg.conf.Shards {
 		preferred, ok := view.Preferred(n)
 		mine := ok && preferred == c.self().node
 		s := led[n]
@@ -227,7 +238,9 @@ func (c *cluster) lead(view *member.View) {
 			if busy {
 				continue
 			}
-			c.run(func() {
+			c.moves.Add(1)
+			go func() {
+				defer c.moves.Done()
 				if mine {
 					c.takeOver(n)
 				} else {
@@ -237,7 +250,7 @@ func (c *cluster) lead(view *member.View) {
 				delete(c.working, n)
 				c.mu.Unlock()
 				c.poke()
-			})
+			}()
 		}
 	}
 }
@@ -306,22 +319,18 @@ func (c *cluster) event(e member.Event) {
 
 // leave ends the membership in good order: shards first, so that others lead them when the node is gone.
 func (c *cluster) leave(ctx context.Context) error {
-	led := c.reg.leads()
-	var errs []error
-	for _, n := range slices.Sorted(maps.Keys(led)) {
-		if err := led[n].Release(ctx); err != nil {
-			errs = append(errs, err)
-		}
-		c.reg.unlead(n, led[n])
+	if c.member == nil {
+		c.end(raysys.ErrClosed)
+		return nil // it never joined
 	}
-	errs = append(errs, c.member.Leave(ctx))
+	err := errors.Join(c.handOverAll(ctx), c.member.Leave(ctx))
 	c.end(raysys.ErrClosed)
-	errs = append(errs, c.link.Close(ctx))
-	c.tasks.Wait()
+	err = errors.Join(err, c.link.Close(ctx))
+	c.running.Wait()
 	if c.ownKV {
-		errs = append(errs, c.kv.Close())
+		err = errors.Join(err, c.kv.Close())
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // end stops what the cluster runs.
@@ -346,7 +355,7 @@ func (c *cluster) abandon() {
 	if c.link != nil {
 		_ = c.link.Close(context.Background())
 	}
-	c.tasks.Wait()
+	c.running.Wait()
 	if c.ownKV && c.kv != nil {
 		_ = c.kv.Close()
 	}

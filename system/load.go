@@ -1,7 +1,6 @@
 package system
 
 import (
-	"math"
 	"time"
 
 	"github.com/raysys/raysys/internal/wire"
@@ -13,88 +12,68 @@ import (
 // this serves those that have sent nothing lately.
 const loadEvery = 100 * time.Millisecond
 
-// load is how busy a node said it is.
-type load struct {
-	queued, running int
-	free            float64 // CPUs, below zero while resumed tasks overlap others
-	mean            time.Duration
-	grains          int
-}
-
-func (l load) append(dst []byte) []byte {
-	dst = wire.AppendUvarint(dst, uint64(max(l.queued, 0)))
-	dst = wire.AppendUvarint(dst, uint64(max(l.running, 0)))
-	dst = wire.AppendUvarint(dst, uint64(max(l.free, 0)*1000))
-	dst = wire.AppendUvarint(dst, uint64(max(l.mean, 0)))
-	return wire.AppendUvarint(dst, uint64(max(l.grains, 0)))
-}
-
-func readLoad(r *wire.Reader) load {
-	small := func() int { return int(min(r.Uvarint(), math.MaxInt32)) }
-	return load{
-		queued: small(), running: small(), free: float64(small()) / 1000,
-		mean: time.Duration(min(r.Uvarint(), math.MaxInt64/2)), grains: small(),
-	}
-}
-
-// load measures this node.
-func (c *cluster) load() load {
-	t := c.node.tasks.Load()
-	return load{queued: t.Queued, running: t.Running, free: t.FreeCPU, mean: t.MeanTask, grains: c.node.grains.Hosted()}
-}
-
-// tellLoad sends the load to all peers whenever it changed.
+// tellLoad sends the load to all peers: when it changed since the last look, or at once when the task engine says that
+// others should know.
 func (c *cluster) tellLoad() {
 	tick := time.NewTicker(loadEvery)
 	defer tick.Stop()
-	var last load
+	var last tasks.Load
 	for {
 		select {
 		case <-tick.C:
+		case <-c.tell:
 		case <-c.ctx.Done():
 			return
 		}
-		now := c.load()
+		now := c.node.tasks.Load()
 		if now == last {
 			continue
 		}
 		last = now
-		frame := now.append(nil)
+		frame := tasks.AppendLoad(nil, now)
 		for _, p := range c.connected() {
-			_ = p.Send(wire.Control, wire.KindLoad, frame) // one that is gone does not care
+			if p.Send(wire.Control, wire.KindLoad, frame) == nil { // one that is gone does not care
+				p.Flush()
+			}
 		}
 		c.learnLoad(c.self(), now)
+	}
+}
+
+// loadChanged makes tellLoad look now.
+func (c *cluster) loadChanged() {
+	select {
+	case c.tell <- struct{}{}:
+	default:
 	}
 }
 
 // onLoad handles KindLoad.
 func (p *peer) onLoad(frame []byte) error {
 	r := wire.NewReader(frame)
-	l := readLoad(&r)
-	if err := r.Err(); err != nil {
+	l, err := tasks.ReadLoad(&r)
+	if err != nil {
 		return err
 	}
 	p.c.learnLoad(p.key, l)
-	p.c.node.tasks.PeerLoad(p, tasks.Load{Queued: l.queued, Running: l.running, FreeCPU: l.free, MeanTask: l.mean})
+	p.c.node.tasks.PeerLoad(p, l)
 	return nil
 }
 
-func (c *cluster) learnLoad(k nodeKey, l load) {
+func (c *cluster) learnLoad(k nodeKey, l tasks.Load) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.loads[k] = l
 	c.gen++
 }
 
-// taskInfo is what the task engine must know of a peer.
+// taskInfo is what the task engine must know of a peer: what it offers, which for a driver is nothing.
 func (c *cluster) taskInfo(p *peer) tasks.PeerInfo {
-	n, ok := c.member.View().Node(p.key.node)
-	if !ok || n.Incarnation != p.key.incarnation {
-		return tasks.PeerInfo{} // its key is not seen yet: it gets tasks once it is
-	}
-	if n.Info.Role == member.Driver && !n.Info.Serves {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	info := c.admitted[p.key]
+	if info.Role == member.Driver && !info.Serves {
 		return tasks.PeerInfo{}
 	}
-	return tasks.PeerInfo{Resources: n.Info.Resources, Labels: n.Info.Labels}
+	return tasks.PeerInfo{Resources: info.Resources}
 }
-

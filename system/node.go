@@ -74,6 +74,7 @@ func New(cfg Config) (*Node, error) {
 	n.job.Top = n.top
 	tc := tasks.Config{
 		Resources: cfg.Resources, QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
+		Runtime: n,
 	}
 	gc := grains.Config{
 		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
@@ -83,7 +84,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	if cfg.Cluster != nil {
 		n.others = newCluster(n)
-		tc.Remote, tc.Place = true, n.others.placeTask
+		tc.NoCPU, tc.Place, tc.Changed = !cfg.Cluster.Role.hosts(), n.others.placeTask, n.others.loadChanged
 		gc.Cluster, gc.States, gc.Hosts = locator{n.others}, n.others.states(), cfg.Cluster.Role.hosts()
 	} else {
 		n.solo = newSolo(n)

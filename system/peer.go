@@ -81,7 +81,7 @@ func (p *peer) told(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, link.ErrOverloaded):
+	case errors.Is(err, raysys.ErrOverloaded):
 		return fmt.Errorf("%w: too much waits for node %s: %w", raysys.ErrOverloaded, p.key.node, err)
 	}
 	return fmt.Errorf("%w: node %s: %w", raysys.ErrNotDelivered, p.key, err)

@@ -11,8 +11,8 @@ func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 	nodes, _ := c.nodes()
 	view := placement.NewView(c.self().node, nodes)
 	d, err := placement.Place(view, placement.Request{
-		Kind: placement.Task, Function: "task " + r.Function, Needs: r.Needs, Labels: r.Labels, Strategy: r.Strategy, Custom: c.cfg.Strategies,
-		Seed: r.Seed, Avoid: r.Avoid,
+		Kind: placement.Task, Function: r.Entry.String(), Needs: r.Options.Resources, Labels: r.Options.Labels, Strategy: r.Options.Strategy,
+		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt),
 	})
 	if err != nil {
 		return nil, err
@@ -24,5 +24,11 @@ func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 	if p := c.peer(k); p != nil {
 		return p, nil
 	}
-	return nil, &placement.NoNodeError{}
+	return nil, lostMeanwhile{k}
 }
+
+// lostMeanwhile: the node that was chosen is not connected any more; the next look chooses another.
+type lostMeanwhile struct{ k nodeKey }
+
+func (e lostMeanwhile) Error() string   { return "node " + e.k.String() + " was chosen and left" }
+func (e lostMeanwhile) Temporary() bool { return true }

@@ -38,7 +38,7 @@ type members interface {
 type registry struct {
 	nodes  members
 	actors *actor.ActorSystem
-	slots  store.Slots // maps keys to shards
+	conf   store.Cluster // maps keys to shards
 
 	mu     sync.Mutex // guards the rest
 	led    map[int]*ledShard
@@ -52,13 +52,13 @@ type ledShard struct {
 	pid   *actor.PID
 }
 
-func newRegistry(nodes members, actors *actor.ActorSystem, slots store.Slots) *registry {
-	return &registry{nodes: nodes, actors: actors, slots: slots, led: map[int]*ledShard{}, parked: map[int][]*request{}}
+func newRegistry(nodes members, actors *actor.ActorSystem, conf store.Cluster) *registry {
+	return &registry{nodes: nodes, actors: actors, conf: conf, led: map[int]*ledShard{}, parked: map[int][]*request{}}
 }
 
 // ask sends q to the leader of its shard, now or as soon as there is one.
 func (r *registry) ask(q *request) {
-	n := r.slots.Shard(q.slotKey())
+	n := r.conf.ShardOf(q.slotKey())
 	if err := r.nodes.suspended(); err != nil && q.op != opRelease {
 		q.answer(answer{err: err})
 		return
@@ -151,7 +151,7 @@ func (r *registry) retryAll() {
 func (r *registry) received(shard int, q *request) {
 	r.mu.Lock()
 	l := r.led[shard]
-	if r.closed != nil || r.slots.Shard(q.slotKey()) != shard {
+	if r.closed != nil || r.conf.ShardOf(q.slotKey()) != shard {
 		l = nil
 	}
 	r.mu.Unlock()

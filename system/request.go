@@ -50,6 +50,7 @@ type answer struct {
 
 // table and shard keys: a grain's placement and its state lie in the same shard (rule C19).
 func (q *request) placementKey() string { return "g/" + q.ns + "\x00" + q.id.Kind + "\x00" + q.id.Key }
+
 func (q *request) stateKey(name string) string {
 	return "s/" + q.ns + "\x00" + q.id.Kind + "\x00" + q.id.Key + "\x00" + name
 }

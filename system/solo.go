@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -30,6 +31,9 @@ type solo struct {
 	tasks   sync.WaitGroup
 }
 
+// soloTTL is longer than any process lives: the session of a store that one process owns need not be renewed.
+const soloTTL = 100 * 365 * 24 * time.Hour
+
 func newSolo(n *Node) *solo {
 	s := &solo{node: n, opening: map[int]bool{}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -50,7 +54,7 @@ func (s *solo) open() (*registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	conf, err := store.OpenConfig(s.ctx, kv)
+	conf, err := store.OpenCluster(s.ctx, kv, 0)
 	if err == nil {
 		// The process is the lease: nobody else can open the store while it lives.
 		s.session, err = kv.NewSession(s.ctx, string(s.node.cfg.Name), soloTTL)
@@ -60,7 +64,7 @@ func (s *solo) open() (*registry, error) {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
 	s.kv = kv
-	s.reg = newRegistry(s, s.node.actors, conf.Slots())
+	s.reg = newRegistry(s, s.node.actors, conf)
 	return s.reg, nil
 }
 
