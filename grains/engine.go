@@ -25,9 +25,6 @@ type Config struct {
 	Now    func() int64                 // the runtime's clock, exact
 	Rough  func() int64                 // the same, up to a millisecond late
 	Unseen func(work string, err error) // told of a hook's error; nil to ignore
-	Cluster Cluster
-	States States
-	Hosts bool
 }
 
 // Engine holds the activations of one node and delivers calls to them.

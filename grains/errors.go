@@ -9,8 +9,6 @@ import (
 )
 
 // ErrActivation: OnActivate failed; the cause is wrapped. The next call tries again.
-var ErrETag = errors.New("etag")
-
 var ErrActivation = errors.New("activation failed")
 
 // CycleError is the failure of a call that would wait for itself. It matches raysys.ErrCycle.
