@@ -77,6 +77,9 @@ func (c *Core) ID() TaskID {
 	return c.up.id.Child(c.seq)
 }
 
+// Seq is the position of the submission among those of its turn.
+func (c *Core) Seq() uint64 { return c.seq }
+
 // Up returns the turn that submitted the work.
 func (c *Core) Up() *Turn { return c.up }
 
