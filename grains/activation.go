@@ -25,6 +25,7 @@ type activation struct {
 	current atomic.Pointer[raysys.Core] // the call whose turn it is
 	hook    atomic.Pointer[raysys.Turn] // of OnActivate or OnDeactivate while it runs
 	gate    atomic.Pointer[gate]        // made by the first turn that waits
+	more    *more                       // nil for a plain grain of a single process
 }
 
 // passivate asks an idle activation to go.
@@ -36,6 +37,9 @@ type passivate struct {
 // newActivation makes the entry for the directory; spawn gives it its actor.
 func newActivation(k *boundKind, key string) *activation {
 	a := &activation{kind: k, key: key}
+	if k.engine.cfg.Cluster != nil && !k.def.stateless || len(k.def.states) > 0 {
+		a.more = &more{}
+	}
 	a.id = k.def.name + "/" + key + "$" + strconv.FormatUint(k.engine.serial.Add(1), 36)
 	a.mailbox.init(a)
 	a.used.Store(k.epoch.Load())
@@ -73,6 +77,12 @@ func (a *activation) context(what string) (context.Context, *raysys.Turn) {
 // activate makes the G and prepares it.
 func (a *activation) activate() {
 	g := a.kind.def.make()
+	if len(a.kind.def.states) > 0 {
+		if err := a.loadStates(g); err != nil {
+			a.hookFailed("OnActivate", err)
+			return
+		}
+	}
 	if act, ok := g.(Activator); ok {
 		if err := a.runHook("OnActivate", act.OnActivate); err != nil {
 			return
@@ -130,19 +140,27 @@ func (a *activation) hookFailed(name string, err error) {
 }
 
 // close takes the activation out of the directory for good; only its own turn calls it, after deactivate. Calls that
-// came meanwhile move, in order, to a successor, which starts only now: there are never two activations.
+// came meanwhile move, in order, to a successor, which starts only now: there are never two activations. On a node of a
+// cluster they may have to follow the grain to another node.
 func (a *activation) close() {
 	k := a.kind
 	s := k.shard(a.key)
 	s.Lock()
 	a.pushed.Or(closedBit)
 	calls := a.drain()
+	if a.more != nil && len(a.more.held) > 0 {
+		calls = append(a.more.held, calls...)
+	}
 	var next *activation
+	var r *route
 	switch {
 	case a.pool != nil:
 	case s.m[a.key] != a:
-	case len(calls) > 0 && !k.engine.closed.Load():
+	case len(calls) > 0 && a.stays() && !k.engine.closed.Load():
 		next = newActivation(k, a.key)
+		if a.more != nil {
+			next.more.token = a.more.token
+		}
 		for _, c := range calls {
 			c.place(next)
 			// The entry may still be linked in the old mailbox, so it gets a new one.
@@ -153,14 +171,24 @@ func (a *activation) close() {
 	default:
 		delete(s.m, a.key)
 		defer k.left()
+		if a.more != nil && k.engine.cfg.Cluster != nil && !k.engine.closed.Load() {
+			r = a.routeLocked(s, calls)
+		}
 	}
 	s.Unlock()
-	if next != nil {
+	switch {
+	case next != nil:
 		next.spawn()
-		return
-	}
-	for _, c := range calls {
-		c.core().Fail(fmt.Errorf("%s/%s: %w", k.def.name, a.key, raysys.ErrClosed))
+	case r != nil:
+		r.leave(a)
+	default:
+		for _, c := range calls {
+			if v := c.guest(); v != nil {
+				v.refuse(Place{})
+				continue
+			}
+			c.core().Fail(fmt.Errorf("%s/%s: %w", k.def.name, a.key, raysys.ErrClosed))
+		}
 	}
 }
 
@@ -185,6 +213,9 @@ func (a *activation) drain() (calls []turn) {
 func (a *activation) perform(c turn) (panicked any) {
 	if a.inner.Load() > 0 {
 		a.waitInner()
+	}
+	if a.more != nil && !a.ready(c, false) {
+		return nil
 	}
 	if a.state == nil {
 		c.core().Fail(a.failed)

@@ -26,6 +26,7 @@ type call[G, A, R any] struct {
 
 // turn is what a mailbox holds: a call whose types it does not know.
 type turn interface {
+	raysys.Work
 	core() *raysys.Core
 	node() *mail
 	// place says where the call is queued; the target may change when an activation stops before its turn came.
@@ -35,6 +36,7 @@ type turn interface {
 	// panic's consequences after the future was settled.
 	do(a *activation) (panicked any)
 	isReadOnly() bool
+	remote
 }
 
 func (c *call[G, A, R]) core() *raysys.Core  { return &c.Core }
@@ -77,8 +79,8 @@ func (m *method[G, A, R]) admit(ctx context.Context, id ID) (*Engine, *raysys.Tu
 }
 
 // prepare fills the record. w is the call itself, or what it is part of.
-func (c *call[G, A, R]) prepare(w raysys.Work, m *method[G, A, R], e *Engine, t *raysys.Turn) {
-	c.method, c.mail.msg = m, c
+func (c *call[G, A, R]) prepare(w turn, m *method[G, A, R], e *Engine, t *raysys.Turn) {
+	c.method, c.mail.msg = m, w
 	c.Init(w, t, t.Next(), m.gated)
 	switch {
 	case m.opts.NoLimit:
@@ -94,15 +96,22 @@ func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A, skip int) ra
 	if err != nil {
 		return raysys.FailedRef[R](err)
 	}
-	c := &call[G, A, R]{}
-	c.prepare(c, m, e, t)
+	var w turn
+	var c *call[G, A, R]
+	if e.cfg.Cluster == nil {
+		c = &call[G, A, R]{}
+		w = c
+	} else {
+		w, c = m.record(e, id.Key)
+	}
+	c.prepare(w, m, e, t)
 	if j := t.Job(); j.Inspect != nil {
 		if arg, err = raysys.HandOver(j, "argument of "+m.entry.Name+raysys.CallerPlace(skip+1), arg); err != nil {
 			return raysys.FailedRef[R](err)
 		}
 	}
 	c.arg = arg
-	if err := e.deliver(m.kind, id.Key, c); err != nil {
+	if err := e.deliver(m.kind, id.Key, w); err != nil {
 		return raysys.FailedRef[R](fmt.Errorf("call %s.%s: %w", id, m.entry.Name, err))
 	}
 	return c.Ref()
@@ -157,7 +166,7 @@ func (o *onCall[G, A, R]) Resolved(*raysys.Waiter) {
 	o.needs.Store(nil)
 	if err == nil {
 		o.arg = v
-		err = o.engine.deliver(o.method.kind, o.key, &o.call)
+		err = o.engine.deliver(o.method.kind, o.key, o)
 	}
 	if err != nil {
 		o.Fail(err)
@@ -221,6 +230,9 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 		return nil
 	}
 	v, panicked, err := c.invoke(a)
+	if a.more != nil {
+		err = a.fence(c, err)
+	}
 	if t := c.OwnTurn(); t != nil {
 		t.End()
 	}
@@ -254,6 +266,9 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 	defer func() {
 		if normal {
 			return
+		}
+		if a.more != nil {
+			a.more.doubt()
 		}
 		if panicked = recover(); panicked != nil {
 			err = c.taskError(&raysys.PanicError{Value: panicked}, debug.Stack())

@@ -26,6 +26,9 @@ type kind struct {
 	workers   int // of a stateless kind; 0 for one per CPU of the node
 	reentrant bool
 	onPanic   PanicChoice
+	strategy  raysys.Strategy   // "" for the default
+	labels    map[string]string // a node must have them all
+	states    []stateDef
 	bound     atomic.Pointer[boundKind] // a cache for bind
 }
 
@@ -87,6 +90,33 @@ func Mailbox(n int) Option {
 // OnPanic chooses what a panic does to the activation.
 func OnPanic(c PanicChoice) Option { return func(k *kind) error { k.onPanic = c; return nil } }
 
+// PlaceBy chooses the strategy by which the grains of the kind get their nodes: raysys.Balanced unless set. A call with
+// raysys.Place wishes for another, which counts if it is the one that places the grain.
+func PlaceBy(s raysys.Strategy) Option {
+	return func(k *kind) error {
+		if s == "" {
+			return fmt.Errorf("PlaceBy(%q): name a strategy, such as raysys.Spread", s)
+		}
+		k.strategy = s
+		return nil
+	}
+}
+
+// Label keeps the grains of the kind to nodes that carry the label key with exactly this value. Several labels must all
+// match.
+func Label(key, value string) Option {
+	return func(k *kind) error {
+		if key == "" {
+			return fmt.Errorf("Label(%q, %q): a label needs a key", key, value)
+		}
+		if k.labels == nil {
+			k.labels = map[string]string{}
+		}
+		k.labels[key] = value
+		return nil
+	}
+}
+
 // Activator is implemented by a grain that prepares itself: OnActivate runs before the first call, on the same
 // turn-by-turn terms as a call. An error fails the calls that wait, and the next call tries again.
 type Activator interface {
@@ -120,7 +150,10 @@ func define[G any](t *raysys.Table, name string, opts []Option) Kind[G] {
 		}
 		bad = errors.Join(bad, o(k))
 	}
-	k.entry = t.Add("grain", name, 0, bad, 2)
+	states, err := statesOf(reflect.TypeFor[G]())
+	k.states = states
+	k.entry = t.Add("grain", name, 0, errors.Join(bad, err), 2)
+	k.entry.Impl = k
 	return Kind[G]{k}
 }
 
@@ -130,6 +163,7 @@ type method[G, A, R any] struct {
 	entry *raysys.Entry
 	fn    func(*G, context.Context, A) (R, error)
 	arg   *codec.Plan
+	res   *codec.Plan
 	gated bool
 	opts  raysys.Options
 
@@ -161,9 +195,10 @@ func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, c
 	if arg != nil && res != nil {
 		print = arg.Fingerprint()*31 + res.Fingerprint()
 	}
-	m := &method[G, A, R]{kind: k.k, fn: fn, arg: arg, gated: raysys.HasPointers[R](), opts: raysys.NewOptions(nil)}
+	m := &method[G, A, R]{kind: k.k, fn: fn, arg: arg, res: res, gated: raysys.HasPointers[R](), opts: raysys.NewOptions(nil)}
 	m.reentrant = k.k.reentrant
 	m.entry = k.k.entry.Table.Add("method", k.k.name+"."+name, print, bad, 2)
+	m.entry.Impl = newReception(m)
 	return m
 }
 

@@ -25,6 +25,11 @@ type Config struct {
 	Now    func() int64                 // the runtime's clock, exact
 	Rough  func() int64                 // the same, up to a millisecond late
 	Unseen func(work string, err error) // told of a hook's error; nil to ignore
+
+	Cluster Cluster // nil in a single process
+	States  States  // keeps grains.State; nil where no kind has one
+	// Hosts lets a node of a cluster run stateless workers. Which nodes named grains live on is the Cluster's choice.
+	Hosts bool
 }
 
 // Engine holds the activations of one node and delivers calls to them.
@@ -37,13 +42,20 @@ type Engine struct {
 	poke   chan struct{} // capacity 1: an activation left while closing
 	kinds  sync.Map      // *kind -> *boundKind
 
+	// On a node of a cluster:
+	peers     sync.Map // wire.Peer -> *farPeer
+	forwarded sync.Map // *raysys.Core -> *outgoing, of calls whose own record has no room for it
+	draining  atomic.Bool
+	drained   chan struct{} // capacity 1: something left while draining
+	releasing atomic.Int64  // placements that are being removed
+
 	spawnMu  sync.Mutex // one spawn at a time: it guards spawning, which hands the mailbox to protoactor
 	spawning *activation
 }
 
 // NewEngine makes the engine of one node. It starts nothing.
 func NewEngine(cfg Config) *Engine {
-	return &Engine{cfg: cfg, seed: maphash.MakeSeed(), poke: make(chan struct{}, 1)}
+	return &Engine{cfg: cfg, seed: maphash.MakeSeed(), poke: make(chan struct{}, 1), drained: make(chan struct{}, 1)}
 }
 
 const shards = 64
@@ -65,11 +77,17 @@ type boundKind struct {
 
 type shard struct {
 	sync.RWMutex
-	m map[string]*activation
+	m      map[string]*activation
+	routes map[string]*route // of grains that are elsewhere
 }
 
 func (k *boundKind) shard(key string) *shard {
 	return &k.dir[maphash.String(k.engine.seed, key)%shards]
+}
+
+// shardOf is shard for a key on the wire.
+func (k *boundKind) shardOf(key []byte) *shard {
+	return &k.dir[maphash.Bytes(k.engine.seed, key)%shards]
 }
 
 func (e *Engine) bind(def *kind) *boundKind {
@@ -93,33 +111,21 @@ func (e *Engine) bind(def *kind) *boundKind {
 // deliver queues c at the grain, activating it if need be.
 func (e *Engine) deliver(def *kind, key string, c turn) error {
 	k := e.bind(def)
-	if def.stateless {
-		for {
-			if err := k.pool(key).deliver(c); err != errGone {
-				return err
-			}
-		}
+	switch {
+	case e.cfg.Cluster != nil && !(def.stateless && e.cfg.Hosts):
+		return k.send(key, c, c.far())
+	case def.stateless:
+		return k.pooled(key, c)
 	}
 	for {
 		a := k.activation(key)
 		if a == nil {
 			return raysys.ErrClosed
 		}
-		c.place(a)
-		ok, closed := a.reserve(def.mailbox)
-		switch {
-		case ok:
-			a.put(c.node())
-			a.arrived(c)
-			return nil
-		case closed: // it stopped this moment; the directory has its successor, or none, once close is done
-			if e.closed.Load() {
-				return raysys.ErrClosed
-			}
-		default:
-			return fmt.Errorf("%w: the mailbox holds %d calls: call less often, wait for results, or raise grains.Mailbox",
-				raysys.ErrOverloaded, def.mailbox)
+		if ok, err := a.accept(c); ok {
+			return err
 		}
+		// It stopped this moment; the directory has its successor, or none, once close is done.
 	}
 }
 
@@ -168,9 +174,42 @@ func (e *Engine) Activations(kind string) int {
 	return int(n)
 }
 
-// Close stops every activation, OnDeactivate included, and waits for that or for ctx.
+// PID returns the address of the grain's activation on this node, nil when it has none.
+func (e *Engine) PID(id ID) *actor.PID {
+	entry := e.cfg.Table.Lookup("grain", id.Kind)
+	if entry == nil {
+		return nil
+	}
+	def, ok := entry.Impl.(*kind)
+	if !ok || def.stateless {
+		return nil
+	}
+	a, _ := e.bind(def).lookup(id.Key)
+	if a == nil {
+		return nil
+	}
+	return actor.NewPID(e.cfg.Actors.Address(), a.id)
+}
+
+// Kinds returns how many activations of each kind are in memory.
+func (e *Engine) Kinds() map[string]int {
+	m := map[string]int{}
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.live.Load() > 0 {
+			m[k.def.name] += int(k.live.Load())
+		}
+		return true
+	})
+	return m
+}
+
+// Close stops every activation, OnDeactivate included, and waits for that or for ctx. On a node of a cluster the
+// placements stay, and end with the node's incarnation: Drain before Close moves the grains.
 func (e *Engine) Close(ctx context.Context) error {
 	e.closed.Store(true)
+	if e.cfg.Cluster != nil {
+		e.closeRoutes()
+	}
 	e.kinds.Range(func(_, v any) bool {
 		v.(*boundKind).stop()
 		return true
@@ -195,6 +234,7 @@ func (e *Engine) Close(ctx context.Context) error {
 // left counts an activation that is gone.
 func (k *boundKind) left() {
 	k.live.Add(-1)
+	k.engine.pokeDrain()
 	if k.engine.closed.Load() {
 		select {
 		case k.engine.poke <- struct{}{}:

@@ -8,8 +8,18 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// ErrActivation: OnActivate failed; the cause is wrapped. The next call tries again.
+// ErrActivation: OnActivate failed, or a State could not be loaded; the cause is wrapped. The next call tries again.
 var ErrActivation = errors.New("activation failed")
+
+// ErrETag: a State was not written because what is stored is not the version that was read. Read it, and try again.
+var ErrETag = errors.New("the stored state is another version: Read it before the next Write")
+
+// The names are on the wire: they never change.
+var (
+	_ = raysys.RegisterError("grains.activation", ErrActivation)
+	_ = raysys.RegisterError("grains.etag", ErrETag)
+	_ = raysys.Register[*CycleError]("grains.CycleError")
+)
 
 // CycleError is the failure of a call that would wait for itself. It matches raysys.ErrCycle.
 type CycleError struct {

@@ -152,6 +152,9 @@ func (a *activation) interleaved(g *gate, c turn) {
 		g.mu.Unlock()
 		<-g.token
 	}()
+	if a.more != nil && !a.ready(c, true) {
+		return
+	}
 	if a.state == nil {
 		c.core().Fail(a.failed)
 		return

@@ -33,6 +33,15 @@ func (k *boundKind) pool(key string) *pool {
 	return p.(*pool)
 }
 
+// pooled gives c to the workers of the key.
+func (k *boundKind) pooled(key string, c turn) error {
+	for {
+		if err := k.pool(key).deliver(c); err != errGone {
+			return err
+		}
+	}
+}
+
 // errGone asks the caller to look for the key's pool again.
 var errGone = errors.New("the pool is gone")
 

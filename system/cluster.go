@@ -216,9 +216,6 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 		wire.KindTasks:       func(p *peer, b []byte) error { return c.node.tasks.HandleTasks(p, b) },
 		wire.KindTaskResult:  func(p *peer, b []byte) error { return c.node.tasks.HandleResult(p, b) },
 		wire.KindTaskCancel:  func(p *peer, b []byte) error { return c.node.tasks.HandleCancel(p, b) },
-		wire.KindCall:        func(p *peer, b []byte) error { return c.node.grains.HandleCall(p, b) },
-		wire.KindCallResult:  func(p *peer, b []byte) error { return c.node.grains.HandleResult(p, b) },
-		wire.KindCallCancel:  func(p *peer, b []byte) error { return c.node.grains.HandleCancel(p, b) },
 		wire.KindAwait:       (*peer).onAwait,
 		wire.KindOutcome:     (*peer).onOutcome,
 		wire.KindDrop:        (*peer).onDrop,
@@ -230,6 +227,9 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 		wire.KindBallotReply: (*peer).onVote,
 		wire.KindAdmin:       (*peer).onAdmin,
 		wire.KindAdminReply:  (*peer).onAdminReply,
+	}
+	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel} {
+		h[k] = func(p *peer, b []byte) error { return c.node.grains.Receive(p, k, b) }
 	}
 	out := make(map[link.Kind]link.Handler, len(h))
 	for k, f := range h {

@@ -71,6 +71,17 @@ func (s *Slots[T]) Each(f func(number uint64, v T)) {
 	}
 }
 
+// Look returns what has the number and leaves it there.
+func (s *Slots[T]) Look(number uint64) (v T, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := number & (1<<32 - 1)
+	if i >= uint64(len(s.list)) || !s.list[i].full || uint64(s.list[i].gen) != number>>32 {
+		return v, false
+	}
+	return s.list[i].v, true
+}
+
 // Len returns how many are in flight.
 func (s *Slots[T]) Len() int {
 	s.mu.Lock()

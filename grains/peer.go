@@ -1,0 +1,220 @@
+package grains
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// maxInFlight bounds the calls that one peer has not answered.
+const maxInFlight = 1 << 20
+
+// maxEarly bounds the remembered cancellations of calls that have not arrived; a well-behaved peer has few on the way.
+const maxEarly = 1024
+
+// farPeer is one incarnation of another node as this engine sees it.
+type farPeer struct {
+	wire.Peer
+	engine *Engine
+	sent   wire.Slots[*outgoing] // calls that it has not answered
+	gone   atomic.Bool
+
+	mu     sync.Mutex          // guards the rest
+	visits []*visit            // its calls that are not settled here, by the low half of its number for them
+	early  map[uint64]struct{} // cancelled before they came: control frames overtake requests
+	holds  map[holdKey]*hold
+}
+
+// PeerUp tells the engine of a node that it may call and that may call it. Each incarnation of a node is a Peer of its
+// own. It comes before any frame of the peer, and before Cluster.Peer returns it.
+func (e *Engine) PeerUp(p wire.Peer) {
+	e.peers.LoadOrStore(p, &farPeer{Peer: p, engine: e})
+}
+
+// PeerDown tells the engine that the peer, or the way to it, is gone; cause says why. Calls that were sent and not
+// answered are repeated where their method is Idempotent and else fail with raysys.ErrOutcomeUnknown (rule C8). Calls
+// that did not leave follow their grain. No frame of the peer may be handed over after it, and the peer's Send fails.
+func (e *Engine) PeerDown(p wire.Peer, cause error) {
+	v, ok := e.peers.LoadAndDelete(p)
+	if !ok {
+		return
+	}
+	fp := v.(*farPeer)
+	fp.gone.Store(true)
+	e.kinds.Range(func(_, k any) bool {
+		k.(*boundKind).forgetPeer(fp)
+		return true
+	})
+	for _, o := range fp.sent.Drain() {
+		o.lose(fp, cause)
+	}
+	fp.dropVisits(cause)
+}
+
+// farPeer finds what PeerUp made; nil when p is nil or gone.
+func (e *Engine) farPeer(p wire.Peer) *farPeer {
+	if p == nil {
+		return nil
+	}
+	if v, ok := e.peers.Load(p); ok {
+		return v.(*farPeer)
+	}
+	return nil
+}
+
+// Receive handles a frame of kind wire.KindCall, KindCallResult or KindCallCancel. Frames of one class come in the
+// order they were sent. It does not block and keeps nothing of frame. An error means that the peer breaks the rules:
+// the link is to be closed.
+func (e *Engine) Receive(p wire.Peer, kind wire.Kind, frame []byte) error {
+	fp := e.farPeer(p)
+	if fp == nil {
+		return nil // it went this moment
+	}
+	r := wire.NewReader(frame)
+	var err error
+	switch kind {
+	case wire.KindCall:
+		err = fp.called(&r)
+	case wire.KindCallResult:
+		err = fp.answered(&r)
+	case wire.KindCallCancel:
+		err = fp.cancelled(&r)
+	default:
+		err = fmt.Errorf("%w: kind %d is not of grains", wire.ErrCorrupt, kind)
+	}
+	if err != nil {
+		return fmt.Errorf("grain frame of kind %d from %s: %w", kind, p.Node(), err)
+	}
+	return nil
+}
+
+// answered handles KindCallResult.
+func (fp *farPeer) answered(r *wire.Reader) error {
+	slot, status := r.Uvarint(), r.Byte()
+	if err := r.Err(); err != nil {
+		return err
+	}
+	if status == statusWant {
+		if o, ok := fp.sent.Look(slot); ok {
+			o.sendBody(fp, slot)
+		}
+		return nil
+	}
+	o, ok := fp.sent.Take(slot)
+	if !ok {
+		return nil // it was cancelled here
+	}
+	from := o.came(fp)
+	switch status {
+	case statusValue:
+		if err := o.call.settle(r, fp.Peer); err != nil {
+			o.fail(fmt.Errorf("%s: result from node %s: %w", o.name(), fp.Node(), err))
+			return corrupt(err)
+		}
+		o.over()
+	case statusError:
+		err := wire.ReadError(r)
+		o.fail(err)
+		return corrupt(err)
+	case statusMoved:
+		to := readPlace(r)
+		if err := r.Err(); err != nil {
+			o.fail(fmt.Errorf("%s: answer from node %s: %w", o.name(), fp.Node(), err))
+			return err
+		}
+		o.moved(from, to)
+	default:
+		o.fail(fmt.Errorf("%s: node %s answers with outcome %d, which this version does not know: %w", o.name(), fp.Node(), status, raysys.ErrOutcomeUnknown))
+	}
+	return nil
+}
+
+// corrupt passes on only what condemns the link: a value of another type is the call's own trouble.
+func corrupt(err error) error {
+	if errors.Is(err, wire.ErrCorrupt) {
+		return err
+	}
+	return nil
+}
+
+// cancelled handles KindCallCancel.
+func (fp *farPeer) cancelled(r *wire.Reader) error {
+	slot := r.Uvarint()
+	if err := r.Err(); err != nil {
+		return err
+	}
+	fp.mu.Lock()
+	v := fp.visitLocked(slot)
+	if v == nil {
+		if fp.early == nil || len(fp.early) >= maxEarly {
+			fp.early = map[uint64]struct{}{}
+		}
+		fp.early[slot] = struct{}{}
+	}
+	fp.mu.Unlock()
+	if v != nil {
+		v.call.core().Cancel(raysys.ErrCancelled)
+	}
+	return nil
+}
+
+// visitLocked finds the peer's call; the caller holds mu.
+func (fp *farPeer) visitLocked(slot uint64) *visit {
+	i := slot & (1<<32 - 1)
+	if i >= uint64(len(fp.visits)) {
+		return nil
+	}
+	if v := fp.visits[i]; v != nil && v.slot == slot {
+		return v
+	}
+	return nil
+}
+
+// enter remembers a call of the peer; false when it was cancelled before it came.
+func (fp *farPeer) enter(v *visit) (ok bool, err error) {
+	i := v.slot & (1<<32 - 1)
+	if i >= maxInFlight {
+		return false, fmt.Errorf("%w: call number %d, and at most %d may be open", wire.ErrCorrupt, i, maxInFlight)
+	}
+	fp.mu.Lock()
+	defer fp.mu.Unlock()
+	if _, gone := fp.early[v.slot]; gone {
+		delete(fp.early, v.slot)
+		return false, nil
+	}
+	for uint64(len(fp.visits)) <= i {
+		fp.visits = append(fp.visits, nil)
+	}
+	fp.visits[i] = v // one that the caller has given up may still run under an older generation of the number
+	return true, nil
+}
+
+// leave forgets a call that has settled, and reports whether others may be held behind it.
+func (fp *farPeer) leave(v *visit) (held bool) {
+	i := v.slot & (1<<32 - 1)
+	fp.mu.Lock()
+	defer fp.mu.Unlock()
+	if i < uint64(len(fp.visits)) && fp.visits[i] == v {
+		fp.visits[i] = nil
+	}
+	return v.argument != argumentHere
+}
+
+// dropVisits ends the calls of a peer that is gone, so that nothing waits for an argument that cannot come.
+func (fp *farPeer) dropVisits(cause error) {
+	fp.mu.Lock()
+	var open []*visit
+	for _, v := range fp.visits {
+		if v != nil {
+			open = append(open, v)
+		}
+	}
+	fp.mu.Unlock()
+	for _, v := range open {
+		v.call.core().Cancel(fmt.Errorf("%w: the caller's node %s is gone: %w", raysys.ErrCancelled, fp.Node(), cause))
+	}
+}

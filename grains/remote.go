@@ -1,0 +1,114 @@
+package grains
+
+import (
+	"reflect"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// remote is the part of a call that lets it travel.
+type remote interface {
+	// far returns what a call of this node has that was made to leave it, nil where its record has no room for that.
+	far() *outgoing
+	// guest returns what a call from another node has, nil for one of this node.
+	guest() *visit
+	facts() facts
+	// encode appends the argument, take reads it.
+	encode(dst []byte, refs wire.References) ([]byte, error)
+	take(r *wire.Reader, refs wire.References) error
+	// settle reads the result and ends the call with it.
+	settle(r *wire.Reader, refs wire.References) error
+	// expireAt sets the deadline.
+	expireAt(until int64)
+}
+
+func (c *call[G, A, R]) far() *outgoing       { return nil }
+func (c *call[G, A, R]) guest() *visit        { return nil }
+func (c *call[G, A, R]) expireAt(until int64) { c.until = until }
+
+func (c *call[G, A, R]) facts() facts {
+	m := c.method
+	f := facts{entry: m.entry, idempotent: m.idempotent, until: c.until, strategy: m.opts.Strategy, labels: m.opts.Labels}
+	if m.readOnly {
+		f.flags |= flagReadOnly
+	}
+	if m.reentrant {
+		f.flags |= flagReentrant
+	}
+	if m.opts.Deadline != 0 {
+		f.flags |= flagExact
+	}
+	return f
+}
+
+func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error) {
+	return wire.AppendValue(dst, c.method.arg, reflect.ValueOf(&c.arg).Elem(), refs)
+}
+
+func (c *call[G, A, R]) take(r *wire.Reader, refs wire.References) error {
+	return wire.ReadValue(r, c.method.arg, reflect.ValueOf(&c.arg).Elem(), refs)
+}
+
+func (c *call[G, A, R]) settle(r *wire.Reader, refs wire.References) error {
+	var v R
+	if err := wire.ReadValue(r, c.method.res, reflect.ValueOf(&v).Elem(), refs); err != nil {
+		return err
+	}
+	var zero A
+	if c.Start() { // nobody else looks at the argument now
+		c.arg = zero
+		c.Resolve(v)
+	}
+	return nil
+}
+
+// Stopped implements raysys.Stoppable: a call that runs on another node learns that it was cancelled.
+func (c *call[G, A, R]) Stopped() {
+	if e := engineOf(c.Up()); e.cfg.Cluster != nil {
+		if o, ok := e.forwarded.Load(&c.Core); ok {
+			o.(*outgoing).stopped()
+		}
+	}
+}
+
+// farCall is the record of a call whose grain was not here when it was made.
+type farCall[G, A, R any] struct {
+	call[G, A, R]
+	out outgoing
+}
+
+func (f *farCall[G, A, R]) far() *outgoing { return &f.out }
+
+// Name implements raysys.Work.
+func (f *farCall[G, A, R]) Name() string { return f.out.name() }
+
+// Help implements raysys.Work: the caller is about to wait, so the call leaves now.
+func (f *farCall[G, A, R]) Help(*raysys.Turn) bool {
+	f.out.flush()
+	return false
+}
+
+// Stopped implements raysys.Stoppable.
+func (f *farCall[G, A, R]) Stopped() { f.out.stopped() }
+
+// record makes the record of a call on a node of a cluster.
+func (m *method[G, A, R]) record(e *Engine, key string) (turn, *call[G, A, R]) {
+	k := e.bind(m.kind)
+	if k.local(key) {
+		c := &call[G, A, R]{}
+		return c, c
+	}
+	f := &farCall[G, A, R]{}
+	f.out.call, f.out.kind, f.out.key = f, k, key
+	return f, &f.call
+}
+
+// local reports whether calls to key go to this node, as far as can be seen now.
+func (k *boundKind) local(key string) bool {
+	if k.def.stateless {
+		return k.engine.cfg.Hosts
+	}
+	a, _ := k.lookup(key)
+	return a != nil
+}

@@ -1,0 +1,118 @@
+package grains
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"unsafe"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+)
+
+// stateDef is one State field of a kind's struct.
+type stateDef struct {
+	name string
+	path []int // of the field, through embedded structs
+}
+
+// kept is what State[T] is to those who do not know T.
+type kept interface {
+	bind(*cell)
+	plan() (*codec.Plan, error)
+	encode(dst []byte) ([]byte, error)
+	decode(data []byte) error
+	reset()
+}
+
+var keptType = reflect.TypeFor[kept]()
+
+func isState(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(keptType)
+}
+
+// statesOf finds the State fields of G, and what is wrong with them.
+func statesOf(g reflect.Type) ([]stateDef, error) {
+	var defs []stateDef
+	var bad error
+	if g.Kind() == reflect.Struct {
+		bad = findStates(g, nil, &defs)
+	}
+	names := map[string]bool{}
+	for _, d := range defs {
+		if names[d.name] {
+			bad = errors.Join(bad, fmt.Errorf("two States have the name %q: tag one of them `raysys:\"another\"`", d.name))
+		}
+		names[d.name] = true
+	}
+	return defs, bad
+}
+
+func findStates(t reflect.Type, path []int, defs *[]stateDef) (bad error) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		at := append(append([]int(nil), path...), i)
+		switch {
+		case isState(f.Type) && f.Type.PkgPath() == t.PkgPath() && f.Anonymous && !ownState(f.Type):
+			bad = errors.Join(bad, findStates(f.Type, at, defs)) // a struct that embeds a State
+		case isState(f.Type):
+			name := f.Name
+			if tag, ok := f.Tag.Lookup("raysys"); ok {
+				name = tag
+			}
+			bad = errors.Join(bad, checkState(f, name))
+			*defs = append(*defs, stateDef{name, at})
+		case f.Anonymous && f.Type.Kind() == reflect.Struct:
+			bad = errors.Join(bad, findStates(f.Type, at, defs))
+		case hidesState(f.Type, 0):
+			bad = errors.Join(bad, fmt.Errorf("field %s: a State must be a field of the grain's struct itself, not behind a pointer or inside another value", f.Name))
+		}
+	}
+	return bad
+}
+
+// ownState reports whether t is State[T] itself and not a struct that embeds one.
+func ownState(t reflect.Type) bool {
+	f, ok := t.FieldByName("cell")
+	return ok && len(f.Index) == 1 && f.Type == reflect.TypeFor[*cell]()
+}
+
+func checkState(f reflect.StructField, name string) error {
+	if name == "" || name == "-" {
+		return fmt.Errorf("field %s: a State needs a name: tag it `raysys:\"name\"`, or leave the tag out", f.Name)
+	}
+	p, err := reflect.New(f.Type).Interface().(kept).plan()
+	switch {
+	case err != nil:
+		return fmt.Errorf("state %q: %w", name, err)
+	case p.HasRefs():
+		return fmt.Errorf("state %q: %w: %s may hold a reference, which would not outlive its node: keep the value", name, raysys.ErrEncode, p.Type())
+	case p.Type().Size() > MaxState && p.Fixed():
+		return fmt.Errorf("state %q: %w: every %s has %d bytes, and a State has at most %d", name, raysys.ErrTooLarge, p.Type(), p.Type().Size(), MaxState)
+	}
+	return nil
+}
+
+// hidesState reports whether a State is where no cell would reach it.
+func hidesState(t reflect.Type, depth int) bool {
+	if depth > 4 {
+		return false
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return isState(t.Elem()) || t.Kind() != reflect.Pointer && hidesState(t.Elem(), depth+1)
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if ft := t.Field(i).Type; isState(ft) || hidesState(ft, depth+1) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fieldOf returns the State that d describes in *g, also where the field is not exported.
+func (d stateDef) fieldOf(g any) kept {
+	v := reflect.ValueOf(g).Elem().FieldByIndex(d.path)
+	return reflect.NewAt(v.Type(), unsafe.Pointer(v.UnsafeAddr())).Interface().(kept)
+}

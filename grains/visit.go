@@ -1,0 +1,318 @@
+package grains
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// visit is what a call that arrived from another node has more.
+type visit struct {
+	call     turn
+	kind     *boundKind
+	key      string
+	peer     *farPeer
+	slot     uint64 // the caller's number
+	token    Token
+	result   *codec.Plan
+	waiter   raysys.Waiter
+	answered atomic.Bool
+
+	// argument says how far a large one is; guarded by peer.mu.
+	argument argumentState
+}
+
+type argumentState uint8
+
+const (
+	argumentHere argumentState = iota
+	argumentWanted
+	argumentComing // it is being decoded
+)
+
+// arrived is the record of a call from another node.
+type arrived[G, A, R any] struct {
+	call[G, A, R]
+	visit
+}
+
+func (a *arrived[G, A, R]) guest() *visit { return &a.visit }
+
+// Name implements raysys.Work.
+func (a *arrived[G, A, R]) Name() string {
+	return a.visit.kind.nameOf(a.visit.key, a.method.entry)
+}
+
+// Stopped implements raysys.Stoppable: nothing of the call is elsewhere.
+func (a *arrived[G, A, R]) Stopped() {}
+
+// callee is the receiving side of a method, kept with its entry.
+type callee interface {
+	// arrive makes the record of a call.
+	arrive(head *callHead, up *raysys.Turn) (*visit, *kind)
+}
+
+// reception is the receiving side of a method: one method value for each combination of what handles declare.
+type reception[G, A, R any] struct {
+	variants [8]*method[G, A, R]
+}
+
+// variantFlags are those of a call's flags that choose the variant.
+const variantFlags = flagReadOnly | flagReentrant | flagExact
+
+func newReception[G, A, R any](m *method[G, A, R]) *reception[G, A, R] {
+	r := &reception[G, A, R]{}
+	for i := range r.variants {
+		v := *m
+		v.readOnly, v.reentrant = uint32(i)&flagReadOnly != 0, uint32(i)&flagReentrant != 0
+		if uint32(i)&flagExact != 0 {
+			v.opts.Deadline = time.Nanosecond // any: the call's own is in its record
+		}
+		r.variants[i] = &v
+	}
+	return r
+}
+
+func (r *reception[G, A, R]) arrive(head *callHead, up *raysys.Turn) (*visit, *kind) {
+	m := r.variants[head.flags&variantFlags]
+	a := &arrived[G, A, R]{}
+	a.method, a.mail.msg = m, a
+	a.Init(a, up, head.seq, m.gated)
+	a.visit.call, a.result = a, m.res
+	return &a.visit, m.kind
+}
+
+// called handles KindCall.
+func (fp *farPeer) called(r *wire.Reader) error {
+	var h callHead
+	if err := h.read(r); err != nil {
+		return err
+	}
+	if h.flags&flagBody != 0 {
+		return fp.body(h.slot, r)
+	}
+	e := fp.engine
+	refuse := func(err error) error {
+		fp.answerError(h.slot, err)
+		return nil
+	}
+	entry := fp.Entry(h.method)
+	if entry == nil {
+		return refuse(fmt.Errorf("%w: this node knows no method number %d", raysys.ErrUnknownFunc, h.method))
+	}
+	c, ok := entry.Impl.(callee)
+	if !ok {
+		return fmt.Errorf("%w: %s is no method", wire.ErrCorrupt, entry)
+	}
+	up := fp.Turn(h.scope)
+	if up == nil {
+		return refuse(fmt.Errorf("call %s: %w: the caller's turn is not known here", entry.Name, raysys.ErrNotDelivered))
+	}
+	v, def := c.arrive(&h, up)
+	v.kind, v.peer, v.slot, v.token = e.bind(def), fp, h.slot, h.token
+	v.key = v.kind.keyOf(h.key)
+	if h.flags&flagLarge != 0 {
+		v.argument = argumentWanted
+	} else if err := v.call.take(r, fp.Peer); err != nil {
+		if errors.Is(err, wire.ErrCorrupt) {
+			return err
+		}
+		return refuse(fmt.Errorf("%s: argument: %w", v.name(), err))
+	}
+	// The outcome is subscribed to before the deadline is set: an alarm for it would be the caller's twice.
+	v.call.core().Subscribe(&v.waiter, v)
+	if h.left != 0 {
+		now := e.cfg.Rough
+		if h.flags&flagExact != 0 {
+			now = e.cfg.Now
+		}
+		v.call.expireAt(now() + int64(min(h.left, uint64(maxLeft))))
+	}
+	ok, err := fp.enter(v)
+	if ok {
+		fp.admit(v)
+	}
+	return err
+}
+
+// maxLeft bounds a deadline that another node names, so that no sum overflows.
+const maxLeft = 10 * 365 * 24 * time.Hour
+
+// keyOf returns the string for a key on the wire, without a new one where the grain is active.
+func (k *boundKind) keyOf(b []byte) string {
+	s := k.shardOf(b)
+	s.RLock()
+	a := s.m[string(b)]
+	s.RUnlock()
+	if a != nil {
+		return a.key
+	}
+	return string(b)
+}
+
+func (v *visit) turn() turn     { return v.call }
+func (v *visit) name() string   { return v.call.Name() }
+func (v *visit) fail(err error) { v.call.core().Fail(err) }
+
+// deliver gives the call to its grain, if that is here under the token that the caller knows.
+func (v *visit) deliver() {
+	if v.call.core().Settled() {
+		return
+	}
+	k := v.kind
+	if k.def.stateless {
+		if !k.engine.cfg.Hosts || k.engine.draining.Load() || k.engine.closed.Load() {
+			v.refuse(Place{})
+			return
+		}
+		if err := k.pooled(v.key, v.call); err != nil {
+			v.fail(fmt.Errorf("call %s: %w", v.name(), err))
+		}
+		return
+	}
+	for {
+		if k.engine.closed.Load() {
+			v.refuse(Place{})
+			return
+		}
+		a, r := k.lookup(v.key)
+		if a == nil && r == nil {
+			a, r = k.routeFor(v.key)
+		}
+		if a != nil {
+			if v.enter(a) {
+				return
+			}
+			continue
+		}
+		if r.admit(v) {
+			return
+		}
+	}
+}
+
+// enter gives the call to an activation; false when that has closed.
+func (v *visit) enter(a *activation) bool {
+	switch token := a.more.token; {
+	case token.Newer(v.token):
+		node, incarnation := a.kind.engine.cfg.Cluster.Self()
+		v.refuse(Place{node, incarnation, token})
+		return true
+	case v.token.Newer(token):
+		// Only the registry makes tokens, so this activation is no longer the grain. The call waits behind its end.
+		a.goStale()
+	}
+	ok, err := a.accept(v.call)
+	switch {
+	case errors.Is(err, raysys.ErrClosed):
+		v.refuse(Place{})
+	case err != nil:
+		v.fail(fmt.Errorf("call %s: %w", v.name(), err))
+	}
+	return ok
+}
+
+// admit takes a call from another node, which believes that the grain is here; false when the route is gone.
+func (r *route) admit(v *visit) bool {
+	r.mu.Lock()
+	switch r.state {
+	case routeGone:
+		r.mu.Unlock()
+		return false
+	case routeOpen:
+		if !v.token.Newer(r.place.Token) {
+			p := r.place
+			r.mu.Unlock()
+			v.refuse(p)
+			return true
+		}
+		r.avoid = Place{}
+	case routeFresh:
+	default:
+		err := r.queueLocked(v)
+		r.mu.Unlock()
+		if err != nil {
+			v.fail(fmt.Errorf("call %s: %w", v.name(), err))
+		}
+		return true
+	}
+	r.ask, r.hint = v.token, Place{}
+	r.beginLocked(v)
+	return true
+}
+
+// refuse answers that the call did not run, since the grain is at p or nowhere known.
+func (v *visit) refuse(p Place) {
+	if v.answered.CompareAndSwap(false, true) {
+		buf := takeBuffer()
+		*buf = appendPlace(appendAnswer(*buf, v.slot, statusMoved), p)
+		v.peer.reply(v.slot, *buf)
+		giveBuffer(buf)
+	}
+	v.call.core().Cancel(raysys.ErrCancelled) // nobody here waits for it
+}
+
+// Resolved implements raysys.Resolved: the outcome goes back.
+func (v *visit) Resolved(*raysys.Waiter) {
+	fp := v.peer
+	if fp.leave(v) {
+		fp.release(v)
+	}
+	value, err := v.call.core().Outcome() // also where nobody is left to tell: a look at a failure is what keeps it out of the log
+	if fp.gone.Load() || !v.answered.CompareAndSwap(false, true) {
+		return
+	}
+	if err != nil {
+		fp.answerError(v.slot, err)
+	} else {
+		fp.answerValue(v, value)
+	}
+	// Whoever waits over there need not wait for the rest of a batch when there is none.
+	if a := v.call.at(); a != nil && a.UserMessageCount() == 0 {
+		fp.Flush()
+	}
+}
+
+func (fp *farPeer) answerValue(v *visit, value any) {
+	buf := takeBuffer()
+	defer giveBuffer(buf)
+	*buf = appendAnswer(*buf, v.slot, statusValue)
+	at := len(*buf)
+	var err error
+	*buf, err = wire.AppendValue(*buf, v.result, reflect.ValueOf(value).Elem(), fp.Peer)
+	switch {
+	case err != nil:
+		fp.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
+	case len(*buf)-at > wire.InlineLimit:
+		if err := fp.SendLarge(wire.KindCallResult, append([]byte(nil), *buf...)); err != nil && !errors.Is(err, raysys.ErrNotDelivered) {
+			fp.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
+		}
+	default:
+		fp.reply(v.slot, *buf)
+	}
+}
+
+func (fp *farPeer) answerError(slot uint64, err error) {
+	buf := takeBuffer()
+	*buf = wire.AppendError(appendAnswer(*buf, slot, statusError), err)
+	fp.reply(slot, *buf)
+	giveBuffer(buf)
+}
+
+// reply sends an answer. When the peer takes no more replies it learns at least, on the class for such, that this one
+// was lost.
+func (fp *farPeer) reply(slot uint64, frame []byte) {
+	err := fp.Send(wire.Replies, wire.KindCallResult, frame)
+	if err == nil || errors.Is(err, raysys.ErrNotDelivered) {
+		return
+	}
+	lost := wire.AppendError(appendAnswer(nil, slot, statusError),
+		fmt.Errorf("%w: the answer could not be sent: %w", raysys.ErrOutcomeUnknown, err))
+	_ = fp.Send(wire.Control, wire.KindCallResult, lost)
+}
