@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/store/flaky"
@@ -100,4 +101,81 @@ func TestTasksRunOnWorkers(t *testing.T) {
 		mu.Unlock()
 	}
 	t.Log(seen)
+}
+
+// account keeps its balance.
+type account struct {
+	Balance grains.State[int]
+}
+
+func (a *account) Deposit(ctx context.Context, n int) (int, error) {
+	a.Balance.Value += n
+	return a.Balance.Value, a.Balance.Write(ctx)
+}
+
+func (a *account) Where(ctx context.Context) (string, error) {
+	t, _, err := raysys.TurnOf(ctx)
+	if err != nil {
+		return "", err
+	}
+	return string(t.Job().Node), nil
+}
+
+var (
+	accounts = grains.DefineIn[account](table, "account")
+	deposit  = grains.Method(accounts, "deposit", (*account).Deposit)
+	home     = grains.Method0(accounts, "home", (*account).Where)
+)
+
+// TestGrainsLiveOnWorkers: every caller finds the one activation, and its state outlives it.
+func TestGrainsLiveOnWorkers(t *testing.T) {
+	f := newFleet(t)
+	_, w1 := f.join("w1", system.Worker)
+	_, w2 := f.join("w2", system.Worker)
+	_, d := f.join("d", system.Driver)
+	homes := map[string]int{}
+	for i := range 100 {
+		g := accounts.Get(fmt.Sprint("a", i))
+		for n, ctx := range []context.Context{d, w1, w2} {
+			v, err := deposit.Call(ctx, g, 1).Get(ctx)
+			if v != n+1 || err != nil {
+				t.Fatal(i, n, v, err)
+			}
+		}
+		h, err := home.Call(d, g).Get(d)
+		if err != nil || h == "d" {
+			t.Fatal(h, err)
+		}
+		homes[h]++
+	}
+	if len(homes) != 2 {
+		t.Error(homes)
+	}
+}
+
+// TestStateMovesWithTheGrain: a drained node's grains go on elsewhere with what they had.
+func TestStateMovesWithTheGrain(t *testing.T) {
+	f := newFleet(t)
+	n1, _ := f.join("w1", system.Worker)
+	_, d := f.join("d", system.Driver)
+	for i := range 50 {
+		if v, err := deposit.Call(d, accounts.Get(fmt.Sprint(i)), 7).Get(d); v != 7 || err != nil {
+			t.Fatal(v, err)
+		}
+	}
+	f.join("w2", system.Worker)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := n1.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 50 {
+		g := accounts.Get(fmt.Sprint(i))
+		if v, err := deposit.Call(d, g, 1).Get(d); v != 8 || err != nil {
+			t.Fatal(i, v, err)
+		}
+		if h, err := home.Call(d, g).Get(d); h != "w2" || err != nil {
+			t.Fatal(h, err)
+		}
+	}
 }
