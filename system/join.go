@@ -257,6 +257,9 @@ func (c *cluster) lead(view *member.View) {
 
 // takeOver makes this node the leader of a shard.
 func (c *cluster) takeOver(n int) {
+	if c.reg.leads()[n] != nil {
+		return // since duties looked
+	}
 	s, err := store.Lead(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session(), Node: string(c.self().node)})
 	if err != nil {
 		var other *store.NotLeaderError
