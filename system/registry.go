@@ -71,10 +71,10 @@ func (r *registry) ask(q *request) {
 		return
 	}
 	if l := r.led[n]; l != nil {
-		r.mu.Unlock()
 		again := *q
 		again.answer = func(a answer) { r.answered(n, q, a) }
-		r.actors.Root.Send(l.pid, &again)
+		r.actors.Root.Send(l.pid, &again) // under mu: unlead stops the actor after what came before it
+		r.mu.Unlock()
 		return
 	}
 	r.mu.Unlock()
@@ -149,17 +149,15 @@ func (r *registry) retryAll() {
 
 // received handles a request of another node: this node must lead the shard.
 func (r *registry) received(shard int, q *request) {
+	right := r.conf.ShardOf(q.slotKey()) == shard
 	r.mu.Lock()
-	l := r.led[shard]
-	if r.closed != nil || r.conf.ShardOf(q.slotKey()) != shard {
-		l = nil
-	}
-	r.mu.Unlock()
-	if l != nil {
-		r.actors.Root.Send(l.pid, q)
+	if l := r.led[shard]; l != nil && right && r.closed == nil {
+		r.actors.Root.Send(l.pid, q) // under mu, as in ask
+		r.mu.Unlock()
 		return
 	}
-	if to, ok := r.nodes.leader(shard); ok && to == r.nodes.self() {
+	r.mu.Unlock()
+	if to, ok := r.nodes.leader(shard); ok && right && to == r.nodes.self() {
 		r.park(shard, q) // it is taking over
 		return
 	}
