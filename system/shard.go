@@ -65,6 +65,14 @@ func (a *shardActor) Receive(ctx actor.Context) {
 		}
 	case *buried:
 		a.bury(ctx, m.node)
+	case *actor.Stopping:
+		// The shard ended before; a word of it about these came too late for the mailbox.
+		for _, waiting := range a.placing {
+			for _, q := range waiting {
+				q.answer(answer{retry: true})
+			}
+		}
+		a.placing = nil
 	}
 }
 
