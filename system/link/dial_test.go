@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/system/link"
@@ -64,7 +65,7 @@ func TestRedial(t *testing.T) {
 	for _, names := range [][2]raysys.NodeID{{"a", "b"}, {"b", "a"}} {
 		t.Run(fmt.Sprintf("%s dials again", names[0]), func(t *testing.T) {
 			n := link.NewNetwork(1)
-			x, y := open(t, names[0], n.Transport(names[0])), open(t, names[1], n.Transport(names[1]))
+			x, y := open(t, names[0], n.Transport(names[0]), brief), open(t, names[1], n.Transport(names[1]), brief)
 			p := x.connect(y)
 			y.expect("up")
 			n.CutOneWay(x.node, y.node) // so that y learns nothing
@@ -95,7 +96,7 @@ func TestRedialUnnoticed(t *testing.T) {
 	for _, names := range [][2]raysys.NodeID{{"a", "b"}, {"b", "a"}} {
 		t.Run(fmt.Sprintf("%s dials again", names[0]), func(t *testing.T) {
 			n := link.NewNetwork(1)
-			x, y := open(t, names[0], n.Transport(names[0])), open(t, names[1], n.Transport(names[1]))
+			x, y := open(t, names[0], n.Transport(names[0]), brief), open(t, names[1], n.Transport(names[1]), brief)
 			p := x.connect(y)
 			y.expect("up")
 			n.Sever(x.node, y.node)
@@ -107,3 +108,6 @@ func TestRedialUnnoticed(t *testing.T) {
 		})
 	}
 }
+
+// brief keeps a test from waiting for a side that cannot answer.
+func brief(c *link.Config) { c.Linger = time.Millisecond }

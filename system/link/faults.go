@@ -63,6 +63,13 @@ func (n *Network) Kill(node raysys.NodeID) {
 	n.reset(func(c *memConn) bool { return c.dialer == node || c.listener == node })
 }
 
+// Shut makes an address refuse new connections, as one that a firewall closed; those that exist go on.
+func (n *Network) Shut(addr string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.listeners, addr)
+}
+
 // Reset breaks the connections between two nodes.
 func (n *Network) Reset(a, b raysys.NodeID) {
 	n.reset(func(c *memConn) bool { return c.between(a, b) })

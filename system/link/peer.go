@@ -108,11 +108,7 @@ func (p *Peer) live() {
 	if p.link.cfg.Down != nil {
 		p.link.cfg.Down(p, p.Err())
 	}
-	p.link.counts.add(&p.counts)
-	close(p.done)
-	p.link.mu.Lock()
-	delete(p.link.peers, p)
-	p.link.mu.Unlock()
+	p.link.left(p)
 }
 
 // Node is the peer's name.

@@ -21,6 +21,7 @@ type slot struct {
 	// Guarded by the link's mu.
 	users   int
 	peer    *Peer
+	last    *Peer                    // went down; Down has not returned
 	gone    uint64                   // the last session that is over
 	dialing *dialing                 // nil when nobody dials
 	waiting map[uint64]chan struct{} // sessions that the elder has not confirmed yet; closed when that is decided
@@ -132,6 +133,11 @@ func (l *Link) replace(old *Peer, h *hello, relayed bool) {
 func (l *Link) install(s *slot, p *Peer) error {
 	p.conn.SetDeadline(time.Time{})
 	l.mu.Lock()
+	for last := s.last; last != nil; last = s.last {
+		l.mu.Unlock()
+		<-last.done
+		l.mu.Lock()
+	}
 	if l.state != stateOpen {
 		l.mu.Unlock()
 		p.conn.Close()
@@ -160,8 +166,20 @@ func (l *Link) leave(p *Peer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.slot.peer == p {
-		p.slot.peer = nil
+		p.slot.peer, p.slot.last = nil, p
 		p.slot.gone = p.session
-		l.letGoLocked(p.slot)
 	}
+}
+
+// left ends what leave began: the user knows.
+func (l *Link) left(p *Peer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.peers, p)
+	l.counts.add(&p.counts)
+	if p.slot.last == p {
+		p.slot.last = nil
+	}
+	l.letGoLocked(p.slot)
+	close(p.done)
 }

@@ -1,0 +1,157 @@
+package link
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// What the tests of the wire format need of the inside.
+
+// Hello is a handshake's first message, as a test writes it.
+type Hello struct {
+	Identity     Identity
+	Min, Max     uint64
+	To           raysys.NodeID
+	Session      uint64
+	Gone, Order  uint64
+	Window       [3]uint64
+	Frame, Bulk  uint64
+	UnknownField bool
+}
+
+// Append encodes h.
+func (h Hello) Append(dst []byte) []byte {
+	in := hello{
+		id: h.Identity, protocolMin: h.Min, protocolMax: h.Max, to: h.To, session: h.Session, gone: h.Gone, order: h.Order,
+		window: h.Window, maxFrame: h.Frame, maxBulk: h.Bulk,
+	}
+	if h.UnknownField {
+		dst = appendField(dst, 999, []byte("of a later version"))
+	}
+	return in.append(dst)
+}
+
+// ReadHello decodes b.
+func ReadHello(b []byte) (Hello, error) {
+	var h hello
+	err := h.read(b)
+	return Hello{h.id, h.protocolMin, h.protocolMax, h.to, h.session, h.gone, h.order, h.window, h.maxFrame, h.maxBulk, false}, err
+}
+
+// ReadRejection decodes b.
+func ReadRejection(b []byte) (*Rejection, uint64, error) {
+	var r Rejection
+	err := r.read(b)
+	return &r, r.session, err
+}
+
+// NewRejection makes one with the session of CodeDuplicate.
+func NewRejection(code Code, text string, session uint64) *Rejection {
+	return &Rejection{Code: code, Text: text, session: session}
+}
+
+// Append encodes r.
+func (r *Rejection) Append(dst []byte) []byte { return r.append(dst) }
+
+// BulkHello is the first message of a bulk connection.
+type BulkHello struct {
+	Cluster              string
+	From, To             raysys.NodeID
+	Incarnation, Session uint64
+}
+
+// Append encodes h.
+func (h BulkHello) Append(dst []byte) []byte {
+	in := bulkHello{h.Cluster, h.From, h.To, h.Incarnation, h.Session}
+	return in.append(dst)
+}
+
+// ReadBulkHello decodes b.
+func ReadBulkHello(b []byte) (BulkHello, error) {
+	var h bulkHello
+	err := h.read(b)
+	return BulkHello{h.cluster, h.from, h.to, h.incarnation, h.session}, err
+}
+
+// ReadConfirm decodes b.
+func ReadConfirm(b []byte) (order uint64, err error) {
+	var c confirm
+	err = c.read(b)
+	return c.order, err
+}
+
+// AppendConfirm encodes a confirm.
+func AppendConfirm(dst []byte, order uint64) []byte {
+	c := confirm{order}
+	return c.append(dst)
+}
+
+// WriteMessage and ReadMessage move handshake messages; Protocol picks a version.
+func WriteMessage(w io.Writer, t uint8, body []byte) error {
+	return writeMessage(w, messageType(t), body)
+}
+
+// ReadMessage reads one.
+func ReadMessage(r io.Reader) (uint8, []byte, error) {
+	t, b, err := readMessage(r)
+	return uint8(t), b, err
+}
+
+// Protocol picks a version.
+func Protocol(ownMin, ownMax, min, max uint64) (uint64, error) {
+	return protocol(ownMin, ownMax, min, max)
+}
+
+// Frame is a whole frame.
+type Frame struct {
+	Kind    Kind
+	Class   Class
+	Flags   uint16
+	Payload string
+}
+
+// Append encodes f.
+func (f Frame) Append(dst []byte) []byte {
+	dst = appendHeader(dst, len(f.Payload), f.Kind, f.Class)
+	binary.LittleEndian.PutUint16(dst[len(dst)-2:], f.Flags)
+	return append(dst, f.Payload...)
+}
+
+// Split returns the whole frames in b and how many bytes they took.
+func Split(b []byte, limit int) (frames []Frame, taken int, err error) {
+	taken, err = split(b, limit, func(h header, payload []byte) error {
+		frames = append(frames, Frame{h.kind, h.class, h.flags, string(payload)})
+		return nil
+	})
+	return frames, taken, err
+}
+
+// Feed hands b to the reader of a session that nobody listens to, as the connection would, and returns what it took.
+func Feed(b []byte) (taken int, err error) {
+	l, err := New(Config{
+		Self:      func() Identity { return Identity{Cluster: "c", Node: "n"} },
+		Transport: NewNetwork(1).Transport("n"),
+		Handlers:  map[Kind]Handler{FirstKind: func(p *Peer, _ Class, b []byte) { p.Send(Replies, FirstKind, b) }},
+	})
+	if err != nil {
+		panic(err)
+	}
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	s := l.hold("peer")
+	p := newPeer(l, s, near, &hello{id: Identity{Node: "peer"}, window: [3]uint64{1 << 20, 1 << 20, 1 << 20}, maxFrame: 1 << 20, maxBulk: 1 << 20}, peerOf{})
+	return p.dispatch(b, l.cfg.MaxFrame)
+}
+
+// Owed returns the frames of the link's own kinds, as this version writes them.
+func Owed(age time.Duration) []byte {
+	p := &Peer{link: &Link{base: time.Now().Add(-age)}}
+	p.owed = owed{ping: true, pong: true, echo: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, bulk: true, credit: [classes]bool{true, false, true}, any: true}
+	p.in[Control].due, p.in[Requests].due = 1000, 1<<20
+	return p.settle(nil)
+}
