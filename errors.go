@@ -34,6 +34,18 @@ var (
 	ErrCycle = newState("call cycle", nil)
 	// ErrClosed: the system was closed.
 	ErrClosed = newState("system closed", context.Canceled)
+	// ErrSuspended: the node's lease ran out because the store does not answer. It keeps what it has and goes on once the
+	// store is back. Retriable after a pause, or elsewhere.
+	ErrSuspended = newState("node suspended: the store has not answered for a whole lease; it goes on when the store does", nil)
+	// ErrFenced: this incarnation of the node is over; its session is gone, or the others voted it out. The node starts over
+	// as a new incarnation.
+	ErrFenced = newState("node fenced: this incarnation is over, it has to join anew", nil)
+	// ErrStoreReplaced: the store is not the one that this cluster began on. Restore it, or start the cluster anew.
+	ErrStoreReplaced = newState("store replaced: it holds another cluster or none; restore its data, or restart every node", nil)
+	// ErrNodeDead: the node, in the incarnation that was meant, is no more.
+	ErrNodeDead = newState("node dead", nil)
+	// ErrUnreachable: the node lives, but neither a link nor a relay reaches it. Retriable after a pause.
+	ErrUnreachable = newState("node unreachable", nil)
 	// ErrPanic: user code panicked; TaskError carries the stack.
 	ErrPanic = newState("panic", nil)
 	// ErrEncode: a value cannot travel.
@@ -53,7 +65,9 @@ func (e *stateError) Is(target error) bool { return e.also != nil && target == e
 
 // Retriable reports whether the state err names is one that a later attempt may not meet. It is a property of the
 // sentinel, not of the place it came from.
-func Retriable(err error) bool { return errors.Is(err, ErrOverloaded) }
+func Retriable(err error) bool {
+	return errors.Is(err, ErrOverloaded) || errors.Is(err, ErrSuspended) || errors.Is(err, ErrUnreachable)
+}
 
 // TaskError is what Get returns when user code failed: the application's error or its panic, with where it ran.
 // errors.Is and errors.As reach the cause.

@@ -1,0 +1,36 @@
+// Package member makes a process a member of a cluster: it holds a session in the store, knows who else is there, and sees to
+// it that a node which is dead or silent loses its place, and that no other does.
+//
+//	          renew every TTL/3                      silence, resets
+//	store ◄────────────────────── Member ◄────────────────────────── Prober (the link)
+//	  │   nodes/  leaders/          │  ▲
+//	  └──────────────────────────► View └── Ballots: what do the other monitors hear?
+//
+// An **incarnation** is one life of a node: the CreateIndex of its key nodes/<node>, which its session holds. A later life has
+// a larger number. A **lease** is one TTL from the start of the last renewal that went well (C16). A **View** is what this
+// member knows of the cluster at one moment; it never changes, and its Changed channel says when there is a newer one.
+//
+//	Active ⇄ Suspended ──► Fenced
+//	   └─────────┴────────────┴──► Left
+//
+// Suspended: the lease ran out, because the store does not answer. Nothing may be committed or placed, everything in memory is
+// kept, and the next good renewal makes the same incarnation Active again. Fenced: the session is gone, or a vote said that it
+// has to go; what was served under this incarnation must stop, and the process may Join anew as another.
+//
+// Death is either proven (LinkReset and a refused redial, Died) and then acted on at once, or it is only silence. A silent
+// node is suspect, in the view of whoever does not hear it. After a full lease of silence one of its up to three monitors, the
+// nodes that follow it on a ring, asks the others; if most do not hear it either, one transaction makes their verdict a key
+// (evict/<incarnation>). The node reads that key with each renewal and then ends itself; if it does not, its session is
+// destroyed one lease later, when it cannot serve any more. What keeps a cluster from tearing itself apart is in evict.go
+// (one transaction, half the members) and in pairs.go (who leaves when two live nodes do not hear each other).
+//
+//	m, err := member.Join(ctx, member.Config{KV: kv, Self: member.Info{ID: "a", Address: "10.0.0.1:7000"}, OnState: onState})
+//	...
+//	v := m.View()
+//	leader, ok := v.Leader(7)
+//	<-v.Changed()
+//	err = m.Leave(ctx)
+//
+// It knows the store and nothing of links, tasks or grains. It does not take or give up the leadership of shards: it says who
+// leads (View.Leader) and who should (View.Preferred).
+package member

@@ -1,0 +1,133 @@
+package member
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+)
+
+// vote is the value of evict/<incarnation>: for whoever asks why.
+type vote struct {
+	V       int             `json:"v"`
+	Node    raysys.NodeID   `json:"node"`
+	By      raysys.NodeID   `json:"by"`
+	ByInc   uint64          `json:"byIncarnation"`
+	Why     string          `json:"why"`
+	Agreed  []raysys.NodeID `json:"agreed,omitempty"`
+	Written time.Time       `json:"written"` // by the writer's clock, for people only
+}
+
+func (v vote) String() string {
+	return fmt.Sprintf("by %s (incarnation %d), with %v: %s", v.By, v.ByInc, v.Agreed, v.Why)
+}
+
+func decodeVote(value []byte) vote {
+	var v vote
+	if json.Unmarshal(value, &v) != nil {
+		v.Why = "the vote cannot be read"
+	}
+	return v
+}
+
+// evict writes the verdict over a node in one transaction (C17): this member still is one, the victim still is one, nobody
+// has evicted this member, and the ledger is the one on which the half was counted. So of two that evict each other one
+// succeeds, and evictions at the same time are counted one after the other. errHalf when it would be too many. It returns nil
+// too when the verdict was there already.
+func (m *Member) evict(ctx context.Context, victim Node, agreed []raysys.NodeID, why string) error {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.TTL/4)
+	defer cancel()
+	data, err := json.Marshal(vote{
+		V: recordVersion, Node: victim.ID, By: m.cfg.Self.ID, ByInc: m.incarnation, Why: why, Agreed: agreed, Written: m.cfg.Clock.Wall(),
+	})
+	if err != nil {
+		return fmt.Errorf("encode the vote on %s: %w", victim.ID, err)
+	}
+	for {
+		err := m.tryEvict(ctx, victim, data)
+		var refused *store.RefusedError
+		switch {
+		case errors.As(err, &refused) && refused.Op.Key == ledgerKey: // another eviction came first: count again
+		case errors.Is(err, store.ErrUnknownOutcome): // the next try finds the verdict, or makes it
+		case errors.Is(err, store.ErrRefused):
+			m.Recheck() // if it is this member that is not one any more
+			return fmt.Errorf("evict node %s, incarnation %d: %w", victim.ID, victim.Incarnation, err)
+		default:
+			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("evict node %s, incarnation %d: %w: %w", victim.ID, victim.Incarnation, context.Cause(ctx), err)
+		}
+	}
+}
+
+func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) error {
+	kv := m.cfg.KV
+	read, err := kv.Txn(ctx, []store.Op{store.Read(ledgerKey), store.Read(evictKey(victim.Incarnation))})
+	if err != nil {
+		return err
+	}
+	if read[1].Create != 0 {
+		return nil
+	}
+	now := m.cfg.Clock.Mono()
+	entries, err := m.ledger.observe(read[0].Value, now)
+	if err != nil {
+		return err
+	}
+	pairs, _, err := kv.List(ctx, nodesPrefix, store.Consistent)
+	if err != nil {
+		return err
+	}
+	var members []Node
+	for _, p := range pairs {
+		members = append(members, Node{Incarnation: p.Create})
+	}
+	recent := m.ledger.recent(entries, now, m.cfg.TTL)
+	if !mayEvict(recent, members) {
+		return fmt.Errorf("evict node %s, incarnation %d: %w: %d of now %d members went lately", victim.ID, victim.Incarnation, errHalf, len(recent), len(members))
+	}
+	next, err := encodeLedger(append(slices.Clone(recent), ledgerEntry{Incarnation: victim.Incarnation, Node: victim.ID}))
+	if err != nil {
+		return err
+	}
+	ops := []store.Op{
+		store.CheckSession(nodeKey(m.cfg.Self.ID), m.session),
+		store.CheckSession(nodeKey(victim.ID), victim.session),
+		store.CheckNotExists(evictKey(m.incarnation)),
+		store.CheckAndSet(ledgerKey, next, read[0].Modify),
+		store.CheckNotExists(evictKey(victim.Incarnation)),
+		store.Set(evictKey(victim.Incarnation), data),
+	}
+	if victim.Incarnation == m.incarnation { // it leaves by itself: the third condition says the same as the fifth
+		ops = slices.Delete(ops, 4, 5)
+	}
+	_, err = kv.Txn(ctx, ops)
+	return err
+}
+
+// grace is added to the lease that an evicted node is given, for clocks that do not run at quite the same rate.
+func (m *Member) grace() time.Duration { return m.cfg.TTL / 50 }
+
+// destroy ends the session of a node, again and again until the store takes it or the member ends.
+func (m *Member) destroy(victim Node, kind EventKind) {
+	pause := m.cfg.backoff()
+	for {
+		ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/4)
+		err := m.cfg.KV.Destroy(ctx, victim.session)
+		cancel()
+		if err == nil {
+			m.event(kind, victim, nil)
+			return
+		}
+		m.event(kind, victim, err)
+		if !m.wait(pause.next()) {
+			return
+		}
+	}
+}

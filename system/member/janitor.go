@@ -1,0 +1,112 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys/store"
+)
+
+// janitor removes the votes on incarnations that have been gone for an hour. The member that has been there longest is the one
+// that does it; it counts the hour by its own clock, from when it first saw a vote without its node.
+type janitor struct {
+	next    time.Duration            // when to look again; guarded by vigil.mu
+	working bool                     // guarded by vigil.mu
+	since   map[uint64]time.Duration // used by the one that works
+}
+
+const (
+	keepVotes   = time.Hour
+	visitsEvery = 10 * time.Minute
+)
+
+// visit begins a round if one is due. With vigil.mu held.
+func (j *janitor) visit(m *Member, v *View, now time.Duration) {
+	if now < j.next || j.working {
+		return
+	}
+	j.next = now + visitsEvery
+	for _, n := range v.nodes {
+		if n.Incarnation < m.incarnation {
+			j.since = nil
+			return
+		}
+	}
+	if m.State() != Active {
+		return
+	}
+	j.working = m.start(func() {
+		if err := j.round(m, now); err != nil && m.ctx.Err() == nil {
+			m.event(WatchFailed, Node{}, err)
+		}
+		m.vigil.mu.Lock()
+		defer m.vigil.mu.Unlock()
+		j.working = false
+	})
+}
+
+func (j *janitor) round(m *Member, now time.Duration) error {
+	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL)
+	defer cancel()
+	keys, err := m.cfg.KV.Keys(ctx, evictPrefix)
+	if err != nil {
+		return fmt.Errorf("list old votes: %w", err)
+	}
+	nodes, err := m.listNodes(ctx)
+	if err != nil {
+		return err
+	}
+	live := map[uint64]bool{}
+	for _, n := range nodes {
+		live[n.Incarnation] = true
+	}
+	since := map[uint64]time.Duration{}
+	var ops []store.Op
+	for _, key := range keys {
+		id, err := strconv.ParseUint(strings.TrimPrefix(key, evictPrefix), 10, 64)
+		if err != nil || live[id] {
+			continue
+		}
+		at, ok := j.since[id]
+		if !ok {
+			at = now
+		}
+		if now-at < keepVotes {
+			since[id] = at
+		} else if len(ops) < store.MaxTxnOps {
+			ops = append(ops, store.Delete(key))
+		} else {
+			since[id] = at
+		}
+	}
+	j.since = since
+	if len(ops) == 0 {
+		return nil
+	}
+	if _, err := m.cfg.KV.Txn(ctx, ops); err != nil && !errors.Is(err, store.ErrUnknownOutcome) {
+		return fmt.Errorf("remove %d old votes: %w", len(ops), err)
+	}
+	return nil
+}
+
+// listNodes reads the nodes anew.
+func (m *Member) listNodes(ctx context.Context) ([]Node, error) {
+	pairs, _, err := m.cfg.KV.List(ctx, nodesPrefix, store.Consistent)
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	nodes := make([]Node, 0, len(pairs))
+	for _, p := range pairs {
+		n, err := decodeNode(p)
+		if err != nil {
+			m.event(WatchFailed, Node{}, err)
+			continue
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}

@@ -1,0 +1,88 @@
+package member
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+)
+
+// ledger is this member's knowledge of when evictions happened. The store's ledger key says which there were; each eviction
+// rewrites it with check-and-set, so that two evictions can never be decided on the same count (C17: never more than half the
+// members in one lease). When they happened is judged by when this member first saw them, which is later than they were: no
+// node's clock has to be trusted, and the bound errs on the side of evicting less.
+type ledger struct {
+	mu   sync.Mutex
+	seen map[uint64]time.Duration // incarnation evicted -> first seen, monotonic
+}
+
+type ledgerValue struct {
+	V         int           `json:"v"`
+	Evictions []ledgerEntry `json:"evictions"`
+}
+
+type ledgerEntry struct {
+	Incarnation uint64        `json:"incarnation"`
+	Node        raysys.NodeID `json:"node"`
+}
+
+// observe reads the ledger's value; a nil one is empty.
+func (l *ledger) observe(value []byte, now time.Duration) ([]ledgerEntry, error) {
+	var v ledgerValue
+	if value != nil {
+		if err := json.Unmarshal(value, &v); err != nil {
+			return nil, fmt.Errorf("read %s: %w: %w", ledgerKey, store.ErrCorrupt, err)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept := make(map[uint64]time.Duration, len(v.Evictions))
+	for _, e := range v.Evictions {
+		at, ok := l.seen[e.Incarnation]
+		if !ok {
+			at = now
+		}
+		kept[e.Incarnation] = at
+	}
+	l.seen = kept
+	return v.Evictions, nil
+}
+
+// recent are the entries that may be less than a lease old.
+func (l *ledger) recent(entries []ledgerEntry, now, lease time.Duration) []ledgerEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var recent []ledgerEntry
+	for _, e := range entries {
+		if now-l.seen[e.Incarnation] <= lease {
+			recent = append(recent, e)
+		}
+	}
+	return recent
+}
+
+// mayEvict says whether one more eviction keeps within half of the members, counted as they were before the recent ones.
+func mayEvict(recent []ledgerEntry, members []Node) bool {
+	gone := map[uint64]bool{}
+	for _, e := range recent {
+		gone[e.Incarnation] = true
+	}
+	evicted, before := len(gone), len(gone)
+	for _, n := range members {
+		if !gone[n.Incarnation] {
+			before++
+		}
+	}
+	return 2*(evicted+1) <= before
+}
+
+func encodeLedger(entries []ledgerEntry) ([]byte, error) {
+	data, err := json.Marshal(ledgerValue{V: recordVersion, Evictions: entries})
+	if err != nil {
+		return nil, fmt.Errorf("encode %s: %w", ledgerKey, err)
+	}
+	return data, nil
+}

@@ -1,0 +1,119 @@
+package member
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+)
+
+// Keys, relative to the cluster's prefix.
+const (
+	nodesPrefix   = "nodes/"
+	leadersPrefix = "leaders/"
+	evictPrefix   = "evict/"
+	configKey     = "config"
+	ledgerKey     = "evictions" // what evictions there were lately, see ledger
+)
+
+func nodeKey(id raysys.NodeID) string { return nodesPrefix + string(id) }
+
+func evictKey(incarnation uint64) string { return fmt.Sprintf("%s%d", evictPrefix, incarnation) }
+
+// Role says what a node is there for (C14).
+type Role string
+
+const (
+	// Worker leads shards, hosts grains and runs tasks.
+	Worker Role = "worker"
+	// Driver submits work, and comes and goes; it leads and hosts nothing unless Info.Serves.
+	Driver Role = "driver"
+)
+
+// Info is what a node tells of itself. It is kept as JSON: fields may be added, and unknown ones are skipped.
+type Info struct {
+	ID        raysys.NodeID     `json:"id"`
+	Address   string            `json:"address"` // where it can be dialled; bound before Join
+	Role      Role              `json:"role"`    // "" means Worker
+	Serves    bool              `json:"serves,omitempty"`
+	Draining  bool              `json:"draining,omitempty"`
+	Resources raysys.Resources  `json:"resources"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Version   string            `json:"version,omitempty"`
+	Functions string            `json:"functions,omitempty"` // digest of the function table
+	KeyPrint  string            `json:"keyPrint,omitempty"`  // fingerprint of its key (C18)
+	Started   time.Time         `json:"started,omitzero"`
+}
+
+// Hosts reports whether the node may lead shards and host grains: a worker, or a driver that was asked to, that is not
+// draining.
+func (i Info) Hosts() bool { return (i.Role != Driver || i.Serves) && !i.Draining }
+
+const (
+	maxNodeID  = 128
+	maxAddress = 512
+	maxRecord  = 64 << 10 // of nodes/<node>; every node reads every one of them
+)
+
+// Validate says what is wrong with it.
+func (i Info) Validate() error {
+	switch {
+	case i.ID == "" || len(i.ID) > maxNodeID || !utf8.ValidString(string(i.ID)) || strings.ContainsAny(string(i.ID), "/\x00"):
+		return fmt.Errorf("%w: node name %q: it needs 1 to %d bytes of UTF-8 without a slash", raysys.ErrBadOption, i.ID, maxNodeID)
+	case i.Address == "" || len(i.Address) > maxAddress:
+		return fmt.Errorf("%w: address %q of node %s: give the host:port that other nodes can dial", raysys.ErrBadOption, i.Address, i.ID)
+	case i.Role != "" && i.Role != Worker && i.Role != Driver:
+		return fmt.Errorf("%w: role %q of node %s: it is %q or %q", raysys.ErrBadOption, i.Role, i.ID, Worker, Driver)
+	}
+	if host, _, err := net.SplitHostPort(i.Address); err == nil {
+		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+			return fmt.Errorf("%w: address %q of node %s: no other node can dial it, name one host", raysys.ErrBadOption, i.Address, i.ID)
+		}
+	}
+	return i.Resources.Validate()
+}
+
+// record is the value of nodes/<node>.
+type record struct {
+	V int `json:"v"`
+	Info
+	// Unheard are the incarnations that this node has not heard for long, though they are members (see pairs.go).
+	Unheard []uint64 `json:"unheard,omitempty"`
+}
+
+const recordVersion = 1
+
+func (r record) encode() ([]byte, error) {
+	r.V = recordVersion
+	if r.Role == "" {
+		r.Role = Worker
+	}
+	data, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("encode the record of node %s: %w", r.ID, err)
+	}
+	if len(data) > maxRecord {
+		return nil, fmt.Errorf("%w: the record of node %s has %d bytes, at most %d may be: it has too many labels or resources", raysys.ErrBadOption, r.ID, len(data), maxRecord)
+	}
+	return data, nil
+}
+
+// decodeNode reads nodes/<node>. The key is the truth on the name, and the pair on incarnation and session.
+func decodeNode(p store.Pair) (Node, error) {
+	var r record
+	if err := json.Unmarshal(p.Value, &r); err != nil {
+		return Node{}, fmt.Errorf("read %s: %w", p.Key, err)
+	}
+	if r.V < 1 {
+		return Node{}, fmt.Errorf("read %s: %w: it has no version", p.Key, store.ErrCorrupt)
+	}
+	r.ID = raysys.NodeID(strings.TrimPrefix(p.Key, nodesPrefix))
+	slices.Sort(r.Unheard)
+	return Node{Info: r.Info, Incarnation: p.Create, session: p.Session, unheard: r.Unheard}, nil
+}

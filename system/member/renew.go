@@ -1,0 +1,133 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+)
+
+// renewals is the goroutine that renews the lease three times within it, and more often after one that failed.
+func (m *Member) renewals() {
+	a := newAlarm(m.cfg.Clock)
+	defer func() { a.stop() }()
+	pause := m.cfg.backoff()
+	a.set(m.lease.left() - m.cfg.TTL*2/3)
+	for {
+		select {
+		case <-a.C:
+		case <-m.renew:
+		case <-m.ctx.Done():
+			return
+		}
+		start := read(m.cfg.Clock)
+		err := m.renewOnce(m.ctx)
+		switch {
+		case m.ctx.Err() != nil:
+			return
+		case final(err):
+			m.fence(err)
+			return
+		case err != nil:
+			m.event(RenewalFailed, Node{}, err)
+			a.set(pause.next())
+			continue
+		}
+		pause.reset()
+		m.extend(start)
+		a.set(m.cfg.TTL/3 - start.elapsed(m.cfg.Clock))
+	}
+}
+
+// extend begins the lease anew, at the start of the renewal that went well.
+func (m *Member) extend(start reading) {
+	m.lease.extend(start)
+	m.become(Active, nil)
+	signal(m.renewed)
+}
+
+// renewOnce is one renewal. It is good only if the session was renewed and then one consistent read said that this is still
+// the same store, that no vote ended this incarnation, and that its key is there. The lease counts from before both, so that a
+// vote which the read did not see begins a lease that ends no earlier than this one (C17).
+func (m *Member) renewOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.TTL/2)
+	defer cancel()
+	gone := m.cfg.KV.Renew(ctx, m.session)
+	if gone != nil && !errors.Is(gone, store.ErrSessionGone) {
+		return fmt.Errorf("renew the lease of node %s: %w", m.cfg.Self.ID, gone)
+	}
+	if gone != nil {
+		// It is over in any case. Why, the read below tells; until it does the member is suspended.
+		m.lease.void()
+		signal(m.renewed)
+	}
+	pairs, err := m.cfg.KV.Txn(ctx, []store.Op{
+		store.Read(configKey), store.Read(evictKey(m.incarnation)), store.Read(nodeKey(m.cfg.Self.ID)), store.Read(ledgerKey),
+	})
+	if err != nil {
+		return fmt.Errorf("renew the lease of node %s: %w", m.cfg.Self.ID, err)
+	}
+	config, vote, self, lately := pairs[0], pairs[1], pairs[2], pairs[3]
+	if err := m.sameStore(config); err != nil {
+		return err
+	}
+	switch {
+	case gone != nil:
+		return fmt.Errorf("%w: the session of node %s, incarnation %d, is gone: it was not renewed for too long, or another node proved this one dead", raysys.ErrFenced, m.cfg.Self.ID, m.incarnation)
+	case vote.Create != 0:
+		return fmt.Errorf("%w: node %s, incarnation %d, was voted out: %v", raysys.ErrFenced, m.cfg.Self.ID, m.incarnation, decodeVote(vote.Value))
+	case self.Session != m.session || self.Create != m.incarnation:
+		return fmt.Errorf("%w: the key of node %s, incarnation %d, was removed from the store", raysys.ErrFenced, m.cfg.Self.ID, m.incarnation)
+	}
+	m.ledger.observe(lately.Value, m.cfg.Clock.Mono())
+	return nil
+}
+
+// sameStore compares the store's config with what the process began with.
+func (m *Member) sameStore(config store.Pair) error {
+	if config.Create == 0 {
+		return fmt.Errorf("%w: it holds no config of cluster %s, whose id was %s", raysys.ErrStoreReplaced, m.cfg.Cluster, m.cfg.ClusterID)
+	}
+	id, err := m.cfg.Identity(config.Value)
+	if err != nil {
+		return fmt.Errorf("read the id of cluster %s: %w", m.cfg.Cluster, err)
+	}
+	if id != m.cfg.ClusterID {
+		return fmt.Errorf("%w: it holds cluster %s with id %s, not %s", raysys.ErrStoreReplaced, m.cfg.Cluster, id, m.cfg.ClusterID)
+	}
+	return nil
+}
+
+// fence ends this incarnation: first nothing is served any more, then the session is destroyed, which tells the others that
+// they may take over.
+func (m *Member) fence(cause error) {
+	if !m.become(Fenced, cause) {
+		return
+	}
+	if !errors.Is(cause, raysys.ErrStoreReplaced) { // the other store's sessions are not ours to touch
+		ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/2)
+		defer cancel()
+		if err := m.cfg.KV.Destroy(ctx, m.session); err != nil {
+			m.event(RenewalFailed, Node{}, err)
+		}
+	}
+	m.stop(cause)
+}
+
+// passing reports whether an error of the store may pass by itself.
+func passing(err error) bool {
+	return errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, store.ErrSessionGone) || errors.Is(err, store.ErrRefused) ||
+		errors.Is(err, errAgain)
+}
+
+// hostOf is the part of an address that names the machine; the whole of it where there is no port.
+func hostOf(address string) string {
+	if i := strings.LastIndexByte(address, ':'); i >= 0 {
+		return address[:i]
+	}
+	return address
+}

@@ -1,0 +1,138 @@
+package member
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/raysys/raysys"
+)
+
+// Node is one member as this one knows it.
+type Node struct {
+	Info
+	Incarnation uint64
+	// Suspect: this member has not heard it for a while and should avoid it. Others may hear it well.
+	Suspect bool
+
+	session string
+	unheard []uint64
+}
+
+// Leader says who leads a shard.
+type Leader struct {
+	Shard       int
+	Epoch       uint64        // of this leadership (C9)
+	Node        raysys.NodeID // "" while the leader is not, or not yet, among the nodes
+	Incarnation uint64
+
+	session string
+}
+
+// View is what a member knows of the cluster at one moment. It does not change.
+type View struct {
+	nodes     []Node   // by name
+	leaders   []Leader // by shard
+	preferred []raysys.NodeID
+	ring      []raysys.NodeID
+	self      raysys.NodeID
+	changed   chan struct{} // closed when a newer view is there, or the member ended
+}
+
+// Changed is closed once there is a newer View, or none will come because the member ended.
+func (v *View) Changed() <-chan struct{} { return v.changed }
+
+// Nodes returns the members by name. It is the view's own: do not change it.
+func (v *View) Nodes() []Node { return v.nodes }
+
+// Node returns a member by name.
+func (v *View) Node(id raysys.NodeID) (Node, bool) {
+	i, ok := slices.BinarySearchFunc(v.nodes, id, func(n Node, id raysys.NodeID) int { return cmp.Compare(n.ID, id) })
+	if !ok {
+		return Node{}, false
+	}
+	return v.nodes[i], true
+}
+
+// Incarnation returns a member by incarnation.
+func (v *View) Incarnation(incarnation uint64) (Node, bool) {
+	i := slices.IndexFunc(v.nodes, func(n Node) bool { return n.Incarnation == incarnation })
+	if i < 0 {
+		return Node{}, false
+	}
+	return v.nodes[i], true
+}
+
+// Leaders returns who leads, by shard; a shard without a leader is not among them. It is the view's own: do not change it.
+func (v *View) Leaders() []Leader { return v.leaders }
+
+// Leader returns who leads the shard.
+func (v *View) Leader(shard int) (Leader, bool) {
+	i, ok := slices.BinarySearchFunc(v.leaders, shard, func(l Leader, shard int) int { return cmp.Compare(l.Shard, shard) })
+	if !ok {
+		return Leader{}, false
+	}
+	return v.leaders[i], true
+}
+
+// Preferred returns the node that should lead the shard: the rendezvous winner among those that may. False when none may.
+func (v *View) Preferred(shard int) (raysys.NodeID, bool) {
+	if shard < 0 || shard >= len(v.preferred) || v.preferred[shard] == "" {
+		return "", false
+	}
+	return v.preferred[shard], true
+}
+
+// Mine returns the shards that this member should lead.
+func (v *View) Mine() []int {
+	var mine []int
+	for shard, id := range v.preferred {
+		if id != "" && id == v.self {
+			mine = append(mine, shard)
+		}
+	}
+	return mine
+}
+
+// Candidates returns the nodes that may lead the shard, the preferred one first: who follows when that one does not.
+func (v *View) Candidates(shard int) []raysys.NodeID { return rank(v.hosts(), shard) }
+
+func (v *View) hosts() []raysys.NodeID {
+	var ids []raysys.NodeID
+	for _, n := range v.nodes {
+		if n.Hosts() {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
+}
+
+// Monitors returns the up to three nodes that watch over id.
+func (v *View) Monitors(id raysys.NodeID) []raysys.NodeID { return successors(v.ring, id) }
+
+// Watched returns the nodes that this member watches over. It needs a link to each of them.
+func (v *View) Watched() []raysys.NodeID { return predecessors(v.ring, v.self) }
+
+// newView joins what the two watches and the ears of this member say.
+func newView(self raysys.NodeID, shards int, nodes []Node, leaders []Leader, suspects map[uint64]bool) *View {
+	v := &View{self: self, nodes: slices.Clone(nodes), leaders: slices.Clone(leaders), changed: make(chan struct{})}
+	bySession := make(map[string]int, len(nodes))
+	ids := make([]raysys.NodeID, len(nodes))
+	for i, n := range v.nodes {
+		v.nodes[i].Suspect = suspects[n.Incarnation]
+		bySession[n.session] = i
+		ids[i] = n.ID
+	}
+	// A leader's key is held by its node's session, so that the session says which node it is.
+	for i, l := range v.leaders {
+		if j, ok := bySession[l.session]; ok && l.session != "" {
+			v.leaders[i].Node, v.leaders[i].Incarnation = v.nodes[j].ID, v.nodes[j].Incarnation
+		}
+	}
+	v.ring = ring(ids)
+	hosts := v.hosts()
+	v.preferred = make([]raysys.NodeID, shards)
+	for shard := range v.preferred {
+		v.preferred[shard] = winner(hosts, shard)
+	}
+	return v
+}

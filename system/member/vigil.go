@@ -1,0 +1,252 @@
+package member
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// vigil listens for silence. One goroutine runs it; it wakes when some node's silence reaches the next threshold:
+//
+//	0 ──────── SuspectAfter ──────── TTL ──────── 1.5 TTL ──────── 2 TTL
+//	             avoided          ask the others   say so in       who has fewer
+//	                              (its monitors)   nodes/<self>    links leaves
+//
+// A member that was stalled itself heard nobody, and knows nothing: silence counts only from when it was awake.
+type vigil struct {
+	m    *Member
+	wake chan struct{} // a vote ended; never closed
+
+	mu        sync.Mutex // guards what follows: Ballot reads it
+	started   bool
+	last      reading       // when the loop last looked
+	due       time.Duration // when it has to look again
+	attentive time.Duration // since when it looked in time
+	since     map[uint64]time.Duration
+	linked    map[uint64]bool          // there was a link to this incarnation
+	unlinked  map[uint64]time.Duration // since when there is none, though there should be
+
+	asking    map[uint64]bool          // a vote is under way
+	again     map[uint64]time.Duration // when to ask again
+	condemned map[uint64]sentence      // evicted, and waiting for the end of their lease
+	pairs     map[pair]time.Duration   // broken pairs, since when they are known
+	telling   bool                     // the record is being written
+	yielding  bool                     // this node is about to leave
+	janitor   janitor
+	notes     []Event // to be told once mu is free: OnEvent is somebody else's code
+}
+
+// sentence is what is left to do about an evicted node.
+type sentence struct {
+	node      Node
+	due       time.Duration
+	executing bool
+}
+
+func (g *vigil) init(m *Member) {
+	g.m = m
+	g.wake = make(chan struct{}, 1)
+	g.since = map[uint64]time.Duration{}
+	g.linked = map[uint64]bool{}
+	g.unlinked = map[uint64]time.Duration{}
+	g.asking = map[uint64]bool{}
+	g.again = map[uint64]time.Duration{}
+	g.condemned = map[uint64]sentence{}
+	g.pairs = map[pair]time.Duration{}
+}
+
+func (g *vigil) run() {
+	a := newAlarm(g.m.cfg.Clock)
+	defer func() { a.stop() }()
+	for {
+		v := g.m.View()
+		next, notes := g.look(v)
+		a.set(next)
+		for _, e := range notes {
+			if g.m.cfg.OnEvent != nil {
+				g.m.cfg.OnEvent(e)
+			}
+		}
+		select {
+		case <-a.C:
+		case <-g.wake:
+		case <-v.Changed():
+		case <-g.m.ctx.Done():
+			return
+		}
+	}
+}
+
+// stalled is how late the loop may look before it is held to have slept.
+func (g *vigil) stalled() time.Duration { return g.m.cfg.TTL / 5 }
+
+// note keeps an event until mu is free. With mu held.
+func (g *vigil) note(kind EventKind, n Node, err error) {
+	g.notes = append(g.notes, Event{Kind: kind, Node: n.ID, Incarnation: n.Incarnation, Err: err})
+}
+
+// look does all that is due and returns when to look again, and what there is to tell.
+func (g *vigil) look(v *View) (time.Duration, []Event) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m, ttl := g.m, g.m.cfg.TTL
+	now := read(m.cfg.Clock)
+	g.attend(now)
+	g.forget(v, now.mono)
+
+	next := ttl / 5 // so that a stall is noticed
+	watched := v.Watched()
+	suspects := map[uint64]bool{}
+	var unheard []uint64
+	for _, n := range v.nodes {
+		if n.Incarnation == m.incarnation {
+			continue
+		}
+		s := g.silence(n, slices.Contains(watched, n.ID), now.mono)
+		for _, threshold := range []time.Duration{m.cfg.SuspectAfter, ttl, ttl + ttl/2} {
+			if s < threshold {
+				next = min(next, threshold-s)
+				break
+			}
+		}
+		suspects[n.Incarnation] = s >= m.cfg.SuspectAfter
+		if s >= ttl && slices.Contains(watched, n.ID) {
+			next = min(next, g.accuse(v, n, now.mono))
+		}
+		if s >= ttl+ttl/2 && !m.cfg.Prober.Relayed(n.ID) {
+			unheard = append(unheard, n.Incarnation)
+		}
+	}
+	g.suspect(v, suspects)
+	g.tell(v, unheard)
+	next = min(next, g.mend(v, now.mono), g.execute(v, now.mono))
+	g.janitor.visit(m, v, now.mono)
+
+	next = max(next, ttl/500) // two thresholds at almost the same time need not be two looks
+	g.due = now.mono + next
+	notes := g.notes
+	g.notes = nil
+	return next, notes
+}
+
+// attend notices a stall of this process: the look comes late, or the wall clock went ahead of the monotonic one, as it does
+// while the machine sleeps.
+func (g *vigil) attend(now reading) {
+	if !g.started {
+		g.started, g.attentive = true, now.mono
+	} else if now.mono > g.due+g.stalled() || now.wall.Sub(g.last.wall)-(now.mono-g.last.mono) > g.stalled() {
+		g.attentive = now.mono
+	}
+	g.last = now
+}
+
+// forget drops what belongs to incarnations that are gone, and begins to count for new ones.
+func (g *vigil) forget(v *View, now time.Duration) {
+	live := make(map[uint64]bool, len(v.nodes))
+	for _, n := range v.nodes {
+		live[n.Incarnation] = true
+		if _, ok := g.since[n.Incarnation]; !ok {
+			g.since[n.Incarnation] = now
+		}
+	}
+	gone := func(id uint64) bool { return !live[id] }
+	maps.DeleteFunc(g.since, func(id uint64, _ time.Duration) bool { return gone(id) })
+	maps.DeleteFunc(g.linked, func(id uint64, _ bool) bool { return gone(id) })
+	maps.DeleteFunc(g.unlinked, func(id uint64, _ time.Duration) bool { return gone(id) })
+	maps.DeleteFunc(g.again, func(id uint64, _ time.Duration) bool { return gone(id) })
+	maps.DeleteFunc(g.condemned, func(id uint64, _ sentence) bool { return gone(id) })
+}
+
+// silence is how long the node was not heard, as far as this member can tell. A node to which it never had a link and which it
+// need not watch is not silent. With mu held.
+func (g *vigil) silence(n Node, watched bool, now time.Duration) time.Duration {
+	silent, connected := g.m.cfg.Prober.Silence(n.ID)
+	id := n.Incarnation
+	if connected {
+		g.linked[id] = true
+		delete(g.unlinked, id)
+	} else {
+		if !watched && !g.linked[id] {
+			return 0
+		}
+		at, ok := g.unlinked[id]
+		if !ok {
+			at = now
+			g.unlinked[id] = now
+		}
+		silent = max(silent, now-at)
+	}
+	return max(min(silent, now-g.since[id], now-g.attentive), 0)
+}
+
+// suspect publishes a view with the new suspects, if they are others.
+func (g *vigil) suspect(v *View, suspects map[uint64]bool) {
+	changed := false
+	for _, n := range v.nodes {
+		if n.Suspect == suspects[n.Incarnation] {
+			continue
+		}
+		changed = true
+		kind := Heard
+		if !n.Suspect {
+			kind = Suspected
+		}
+		g.note(kind, n, nil)
+	}
+	if changed {
+		g.m.publish(func() { g.m.suspects = suspects })
+	}
+}
+
+// fit reports whether this member may judge others: it hears most of them. One that does not is itself the likely culprit. Of
+// two halves, the one with the earliest incarnation is fit, or a cluster that falls into two halves would lose members of both.
+// With mu held.
+func (g *vigil) fit(v *View, now time.Duration) bool {
+	watched := v.Watched()
+	silent, members := 0, len(v.nodes)
+	earliest := Node{}
+	earliestSilent := false
+	for _, n := range v.nodes {
+		s := false
+		if n.Incarnation != g.m.incarnation {
+			s = g.silence(n, slices.Contains(watched, n.ID), now) >= g.agreeAfter()
+		}
+		if s {
+			silent++
+		}
+		if earliest.Incarnation == 0 || n.Incarnation < earliest.Incarnation {
+			earliest, earliestSilent = n, s
+		}
+	}
+	return 2*silent < members || 2*silent == members && (members == 2 || !earliestSilent)
+}
+
+// agreeAfter is the silence after which a monitor agrees with an accuser: a little less than the accuser's own lease, because
+// the last frame that each of them got may be a ping apart.
+func (g *vigil) agreeAfter() time.Duration { return g.m.cfg.TTL * 4 / 5 }
+
+// Ballot answers a monitor that asks whether this member does not hear that incarnation of victim either.
+func (m *Member) Ballot(victim raysys.NodeID, incarnation uint64) bool {
+	v := m.View()
+	n, ok := v.Node(victim)
+	if !ok || n.Incarnation != incarnation || m.cfg.Prober == nil || m.State() != Active {
+		return false
+	}
+	if !slices.Contains(v.Monitors(victim), m.cfg.Self.ID) {
+		return false
+	}
+	g := &m.vigil
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := m.cfg.Clock.Mono()
+	if !g.started || now > g.due+g.stalled() { // just awoken: it does not know yet that it slept
+		return false
+	}
+	if _, ok := g.since[incarnation]; !ok {
+		return false
+	}
+	return g.silence(n, true, now) >= g.agreeAfter() && g.fit(v, now)
+}

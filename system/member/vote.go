@@ -1,0 +1,229 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// accuse begins a vote on a node that was silent for a lease, unless one is under way, and returns when to look again.
+// With g.mu held.
+func (g *vigil) accuse(v *View, n Node, now time.Duration) time.Duration {
+	m := g.m
+	later := m.cfg.TTL
+	if _, done := g.condemned[n.Incarnation]; done || g.asking[n.Incarnation] || m.State() != Active {
+		return later
+	}
+	again, asked := g.again[n.Incarnation]
+	if !asked && len(v.nodes) == 2 && n.Incarnation < m.incarnation {
+		// Each of two can evict the other, and both may live: the earlier one goes first.
+		again = now + m.cfg.TTL/10
+		g.again[n.Incarnation] = again
+	}
+	if wait := again - now; wait > 0 {
+		return wait
+	}
+	if !g.fit(v, now) {
+		g.again[n.Incarnation] = now + m.cfg.TTL/10
+		return m.cfg.TTL / 10
+	}
+	if !m.start(func() { g.vote(v, n) }) {
+		return later
+	}
+	g.asking[n.Incarnation] = true
+	return later
+}
+
+// vote asks the other monitors and, if enough agree, evicts.
+func (g *vigil) vote(v *View, n Node) {
+	m := g.m
+	agreed, err := m.poll(v, n)
+	if err == nil {
+		err = m.evict(m.ctx, n, agreed, fmt.Sprintf("not heard for %v", m.cfg.TTL))
+	}
+	now := m.cfg.Clock.Mono() // after the verdict was written
+	g.mu.Lock()
+	delete(g.asking, n.Incarnation)
+	if err == nil {
+		g.condemned[n.Incarnation] = sentence{node: n, due: now + m.cfg.TTL + m.grace()}
+	} else {
+		g.again[n.Incarnation] = now + m.cfg.TTL/20
+	}
+	g.mu.Unlock()
+	if err == nil {
+		m.event(Evicted, n, nil)
+	} else if m.ctx.Err() == nil {
+		m.event(VoteFailed, n, err)
+	}
+	signal(g.wake)
+}
+
+// poll asks the other monitors of n at once and returns who agrees, this member first, as soon as they are enough.
+func (m *Member) poll(v *View, n Node) ([]raysys.NodeID, error) {
+	monitors := v.Monitors(n.ID)
+	need := quorum(len(monitors))
+	agreed := []raysys.NodeID{m.cfg.Self.ID}
+	var others []raysys.NodeID
+	for _, id := range monitors {
+		if id != m.cfg.Self.ID {
+			others = append(others, id)
+		}
+	}
+	if m.cfg.Ballots == nil {
+		others = nil
+	}
+	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/10)
+	defer cancel()
+	type answer struct {
+		by     raysys.NodeID
+		agrees bool
+		err    error
+	}
+	answers := make(chan answer, len(others)) // one from each; never closed
+	for _, id := range others {
+		m.start(func() {
+			agrees, err := m.cfg.Ballots.Ask(ctx, id, n.ID, n.Incarnation)
+			answers <- answer{id, agrees, err}
+		})
+	}
+	var errs []error
+	for range others {
+		if len(agreed) >= need {
+			break
+		}
+		select {
+		case a := <-answers:
+			switch {
+			case a.err != nil:
+				errs = append(errs, fmt.Errorf("ask %s: %w", a.by, a.err))
+			case a.agrees:
+				agreed = append(agreed, a.by)
+			default:
+				errs = append(errs, fmt.Errorf("%s does not agree", a.by))
+			}
+		case <-ctx.Done():
+		}
+	}
+	if len(agreed) < need {
+		return nil, fmt.Errorf("node %s, incarnation %d: %w: %d of %v do, %d must: %w", n.ID, n.Incarnation, errHeard, len(agreed), monitors, need, errors.Join(errs...))
+	}
+	return agreed, nil
+}
+
+// execute destroys the sessions of evicted nodes whose last lease is over, and returns when the next one's is. With g.mu held.
+func (g *vigil) execute(v *View, now time.Duration) time.Duration {
+	next := g.m.cfg.TTL
+	for id, s := range g.condemned {
+		if s.executing {
+			continue
+		}
+		if wait := s.due - now; wait > 0 {
+			next = min(next, wait)
+			continue
+		}
+		s.executing = g.m.start(func() { g.m.destroy(s.node, Destroyed) })
+		g.condemned[id] = s
+	}
+	return next
+}
+
+// tell writes into this node's record which others it does not hear, if that changed. With g.mu held.
+func (g *vigil) tell(v *View, unheard []uint64) {
+	self, ok := v.Node(g.m.cfg.Self.ID)
+	slices.Sort(unheard)
+	if !ok || slices.Equal(self.unheard, unheard) || g.telling || g.m.State() != Active {
+		return
+	}
+	for _, id := range unheard {
+		if n, ok := v.Incarnation(id); ok && !slices.Contains(self.unheard, id) {
+			g.note(PairBroken, n, fmt.Errorf("%w: not heard for %v, and nobody relays", raysys.ErrUnreachable, g.m.cfg.TTL*3/2))
+		}
+	}
+	g.telling = g.m.start(func() {
+		ctx, cancel := context.WithTimeout(g.m.ctx, g.m.cfg.TTL/4)
+		defer cancel()
+		err := g.m.write(ctx, func(r *record) { r.Unheard = unheard })
+		g.mu.Lock()
+		g.telling = false
+		g.mu.Unlock()
+		if err != nil {
+			g.m.event(WatchFailed, Node{}, err)
+		}
+		// The watch brings the written record, and with it the next look; a failed one is tried at the next look.
+	})
+}
+
+// mend leaves the cluster if this node is the one that should, half a lease after its broken pair was made known: two leases
+// after the silence began. It returns when to look again. With g.mu held.
+func (g *vigil) mend(v *View, now time.Duration) time.Duration {
+	pairs := brokenPairs(v.nodes)
+	next := g.m.cfg.TTL
+	known := make(map[pair]time.Duration, len(pairs))
+	ripe := false
+	for _, p := range pairs {
+		at, ok := g.pairs[p]
+		if !ok {
+			at = now
+		}
+		known[p] = at
+		if p.a != g.m.incarnation && p.b != g.m.incarnation {
+			continue
+		}
+		if wait := at + g.m.cfg.TTL/2 - now; wait > 0 {
+			next = min(next, wait)
+		} else {
+			ripe = true
+		}
+	}
+	g.pairs = known
+	if ripe && !g.yielding && g.m.State() == Active && slices.Contains(leavers(len(v.nodes), pairs), g.m.incarnation) {
+		g.yielding = g.m.start(g.yield)
+	}
+	return next
+}
+
+// yield evicts this member itself, by the same transaction and within the same bound, if the store still says that it is the one
+// to go. The renewal that follows fences it.
+func (g *vigil) yield() {
+	m := g.m
+	err := m.yield()
+	if err != nil && m.ctx.Err() == nil {
+		m.event(VoteFailed, Node{Info: Info{ID: m.cfg.Self.ID}, Incarnation: m.incarnation}, err)
+		m.wait(m.cfg.TTL / 20)
+	}
+	g.mu.Lock()
+	g.yielding = false
+	g.mu.Unlock()
+	signal(g.wake)
+}
+
+func (m *Member) yield() error {
+	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/4)
+	defer cancel()
+	nodes, err := m.listNodes(ctx)
+	if err != nil {
+		return err
+	}
+	pairs := brokenPairs(nodes)
+	at := slices.IndexFunc(nodes, func(n Node) bool { return n.Incarnation == m.incarnation })
+	if at < 0 || !slices.Contains(leavers(len(nodes), pairs), m.incarnation) {
+		return nil
+	}
+	broken := 0
+	for _, p := range pairs {
+		if p.a == m.incarnation || p.b == m.incarnation {
+			broken++
+		}
+	}
+	why := fmt.Sprintf("it and %d of %d other members do not hear each other for two leases, nobody relays, and it has the fewest links", broken, len(nodes)-1)
+	if err := m.evict(ctx, nodes[at], nil, why); err != nil {
+		return err
+	}
+	m.event(Yielded, nodes[at], nil)
+	m.Recheck()
+	return nil
+}
