@@ -37,52 +37,56 @@ func decodeVote(value []byte) vote {
 
 // evict writes the verdict over a node in one transaction (C17): this member still is one, the victim still is one, nobody
 // has evicted this member, and the ledger is the one on which the half was counted. So of two that evict each other one
-// succeeds, and evictions at the same time are counted one after the other. errHalf when it would be too many. It returns nil
-// too when the verdict was there already.
-func (m *Member) evict(ctx context.Context, victim Node, agreed []raysys.NodeID, why string) error {
+// succeeds, and evictions at the same time are counted one after the other. errHalf when it would be too many. It
+// returns false and no error when the verdict was there already.
+func (m *Member) evict(ctx context.Context, victim Node, agreed []raysys.NodeID, why string) (written bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.TTL/4)
 	defer cancel()
 	data, err := json.Marshal(vote{
 		V: recordVersion, Node: victim.ID, By: m.cfg.Self.ID, ByInc: m.incarnation, Why: why, Agreed: agreed, Written: m.cfg.Clock.Wall(),
 	})
 	if err != nil {
-		return fmt.Errorf("encode the vote on %s: %w", victim.ID, err)
+		return false, fmt.Errorf("encode the vote on %s: %w", victim.ID, err)
 	}
 	for {
-		err := m.tryEvict(ctx, victim, data)
+		written, err := m.tryEvict(ctx, victim, data)
 		var refused *store.RefusedError
 		switch {
 		case errors.As(err, &refused) && refused.Op.Key == ledgerKey: // another eviction came first: count again
 		case errors.Is(err, store.ErrUnknownOutcome): // the next try finds the verdict, or makes it
 		case errors.Is(err, store.ErrRefused):
 			m.Recheck() // if it is this member that is not one any more
-			return fmt.Errorf("evict node %s, incarnation %d: %w", victim.ID, victim.Incarnation, err)
+			return false, fmt.Errorf("evict node %s, incarnation %d: %w", victim.ID, victim.Incarnation, err)
 		default:
-			return err
+			return written, err
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("evict node %s, incarnation %d: %w: %w", victim.ID, victim.Incarnation, context.Cause(ctx), err)
+			return false, fmt.Errorf("evict node %s, incarnation %d: %w: %w", victim.ID, victim.Incarnation, context.Cause(ctx), err)
 		}
 	}
 }
 
-func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) error {
+func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (written bool, err error) {
 	kv := m.cfg.KV
-	read, err := kv.Txn(ctx, []store.Op{store.Read(ledgerKey), store.Read(evictKey(victim.Incarnation))})
+	read, err := kv.Txn(ctx, []store.Op{store.Read(ledgerKey), store.Read(evictKey(victim.Incarnation)), store.Read(evictKey(m.incarnation))})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if read[1].Create != 0 {
-		return nil
+		return false, nil
+	}
+	if read[2].Create != 0 {
+		m.Recheck() // do not wait for the renewal's turn
+		return false, fmt.Errorf("evict node %s, incarnation %d: %w: this one was voted out itself", victim.ID, victim.Incarnation, raysys.ErrFenced)
 	}
 	now := m.cfg.Clock.Mono()
 	entries, err := m.ledger.observe(read[0].Value, now)
 	if err != nil {
-		return err
+		return false, err
 	}
 	pairs, _, err := kv.List(ctx, nodesPrefix, store.Consistent)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var members []Node
 	for _, p := range pairs {
@@ -90,11 +94,11 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) error {
 	}
 	recent := m.ledger.recent(entries, now, m.cfg.TTL)
 	if !mayEvict(recent, members) {
-		return fmt.Errorf("evict node %s, incarnation %d: %w: %d of now %d members went lately", victim.ID, victim.Incarnation, errHalf, len(recent), len(members))
+		return false, fmt.Errorf("evict node %s, incarnation %d: %w: %d of now %d members went lately", victim.ID, victim.Incarnation, errHalf, len(recent), len(members))
 	}
 	next, err := encodeLedger(append(slices.Clone(recent), ledgerEntry{Incarnation: victim.Incarnation, Node: victim.ID}))
 	if err != nil {
-		return err
+		return false, err
 	}
 	ops := []store.Op{
 		store.CheckSession(nodeKey(m.cfg.Self.ID), m.session),
@@ -108,7 +112,7 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) error {
 		ops = slices.Delete(ops, 4, 5)
 	}
 	_, err = kv.Txn(ctx, ops)
-	return err
+	return err == nil, err
 }
 
 // grace is added to the lease that an evicted node is given, for clocks that do not run at quite the same rate.

@@ -29,14 +29,21 @@ type vigil struct {
 	linked    map[uint64]bool          // there was a link to this incarnation
 	unlinked  map[uint64]time.Duration // since when there is none, though there should be
 
-	asking    map[uint64]bool          // a vote is under way
-	again     map[uint64]time.Duration // when to ask again
-	condemned map[uint64]sentence      // evicted, and waiting for the end of their lease
-	pairs     map[pair]time.Duration   // broken pairs, since when they are known
-	telling   bool                     // the record is being written
-	yielding  bool                     // this node is about to leave
+	asking    map[uint64]bool        // a vote is under way
+	retry     map[uint64]retry       // votes that failed
+	voted     map[uint64]bool        // voted out, by whomever
+	condemned map[uint64]sentence    // evicted, and waiting for the end of their lease
+	pairs     map[pair]time.Duration // broken pairs, since when they are known
+	telling   bool                   // the record is being written
+	yielding  bool                   // this node is about to leave
 	janitor   janitor
 	notes     []Event // to be told once mu is free: OnEvent is somebody else's code
+}
+
+// retry is when to ask again.
+type retry struct {
+	at    time.Duration
+	pause *backoff
 }
 
 // sentence is what is left to do about an evicted node.
@@ -53,7 +60,8 @@ func (g *vigil) init(m *Member) {
 	g.linked = map[uint64]bool{}
 	g.unlinked = map[uint64]time.Duration{}
 	g.asking = map[uint64]bool{}
-	g.again = map[uint64]time.Duration{}
+	g.retry = map[uint64]retry{}
+	g.voted = map[uint64]bool{}
 	g.condemned = map[uint64]sentence{}
 	g.pairs = map[pair]time.Duration{}
 }
@@ -81,7 +89,7 @@ func (g *vigil) run() {
 }
 
 // stalled is how late the loop may look before it is held to have slept.
-func (g *vigil) stalled() time.Duration { return g.m.cfg.TTL / 5 }
+func (g *vigil) stalled() time.Duration { return g.m.cfg.TTL / 10 }
 
 // note keeps an event until mu is free. With mu held.
 func (g *vigil) note(kind EventKind, n Node, err error) {
@@ -112,11 +120,16 @@ func (g *vigil) look(v *View) (time.Duration, []Event) {
 				break
 			}
 		}
-		suspects[n.Incarnation] = s >= m.cfg.SuspectAfter
+		if s >= m.cfg.SuspectAfter {
+			suspects[n.Incarnation] = true
+			next = min(next, ttl/20) // that it is heard again, no threshold tells
+		} else {
+			delete(g.retry, n.Incarnation)
+		}
 		if s >= ttl && slices.Contains(watched, n.ID) {
 			next = min(next, g.accuse(v, n, now.mono))
 		}
-		if s >= ttl+ttl/2 && !m.cfg.Prober.Relayed(n.ID) {
+		if s >= ttl+ttl/2 && !g.voted[n.Incarnation] && !m.cfg.Prober.Relayed(n.ID) {
 			unheard = append(unheard, n.Incarnation)
 		}
 	}
@@ -156,7 +169,8 @@ func (g *vigil) forget(v *View, now time.Duration) {
 	maps.DeleteFunc(g.since, func(id uint64, _ time.Duration) bool { return gone(id) })
 	maps.DeleteFunc(g.linked, func(id uint64, _ bool) bool { return gone(id) })
 	maps.DeleteFunc(g.unlinked, func(id uint64, _ time.Duration) bool { return gone(id) })
-	maps.DeleteFunc(g.again, func(id uint64, _ time.Duration) bool { return gone(id) })
+	maps.DeleteFunc(g.retry, func(id uint64, _ retry) bool { return gone(id) })
+	maps.DeleteFunc(g.voted, func(id uint64, _ bool) bool { return gone(id) })
 	maps.DeleteFunc(g.condemned, func(id uint64, _ sentence) bool { return gone(id) })
 }
 

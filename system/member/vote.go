@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
 )
 
 // accuse begins a vote on a node that was silent for a lease, unless one is under way, and returns when to look again.
@@ -18,17 +19,21 @@ func (g *vigil) accuse(v *View, n Node, now time.Duration) time.Duration {
 	if _, done := g.condemned[n.Incarnation]; done || g.asking[n.Incarnation] || m.State() != Active {
 		return later
 	}
-	again, asked := g.again[n.Incarnation]
-	if !asked && len(v.nodes) == 2 && n.Incarnation < m.incarnation {
-		// Each of two can evict the other, and both may live: the earlier one goes first.
-		again = now + m.cfg.TTL/10
-		g.again[n.Incarnation] = again
+	again, asked := g.retry[n.Incarnation]
+	if !asked {
+		again = retry{at: now, pause: &backoff{lo: m.cfg.TTL / 20, hi: m.cfg.TTL / 2, jitter: m.cfg.Jitter}}
+		if len(v.nodes) == 2 && n.Incarnation < m.incarnation {
+			// Each of two can evict the other, and both may live: the earlier one goes first.
+			again.at += m.cfg.TTL / 10
+		}
+		g.retry[n.Incarnation] = again
 	}
-	if wait := again - now; wait > 0 {
+	if wait := again.at - now; wait > 0 {
 		return wait
 	}
 	if !g.fit(v, now) {
-		g.again[n.Incarnation] = now + m.cfg.TTL/10
+		again.at = now + m.cfg.TTL/10
+		g.retry[n.Incarnation] = again
 		return m.cfg.TTL / 10
 	}
 	if !m.start(func() { g.vote(v, n) }) {
@@ -42,21 +47,24 @@ func (g *vigil) accuse(v *View, n Node, now time.Duration) time.Duration {
 func (g *vigil) vote(v *View, n Node) {
 	m := g.m
 	agreed, err := m.poll(v, n)
+	written := false
 	if err == nil {
-		err = m.evict(m.ctx, n, agreed, fmt.Sprintf("not heard for %v", m.cfg.TTL))
+		written, err = m.evict(m.ctx, n, agreed, fmt.Sprintf("not heard for %v", m.cfg.TTL))
 	}
 	now := m.cfg.Clock.Mono() // after the verdict was written
 	g.mu.Lock()
 	delete(g.asking, n.Incarnation)
 	if err == nil {
 		g.condemned[n.Incarnation] = sentence{node: n, due: now + m.cfg.TTL + m.grace()}
-	} else {
-		g.again[n.Incarnation] = now + m.cfg.TTL/20
+		g.voted[n.Incarnation] = true
+	} else if again, ok := g.retry[n.Incarnation]; ok {
+		again.at = now + again.pause.next()
+		g.retry[n.Incarnation] = again
 	}
 	g.mu.Unlock()
-	if err == nil {
+	if written {
 		m.event(Evicted, n, nil)
-	} else if m.ctx.Err() == nil {
+	} else if err != nil && m.ctx.Err() == nil {
 		m.event(VoteFailed, n, err)
 	}
 	signal(g.wake)
@@ -138,23 +146,51 @@ func (g *vigil) tell(v *View, unheard []uint64) {
 	if !ok || slices.Equal(self.unheard, unheard) || g.telling || g.m.State() != Active {
 		return
 	}
-	for _, id := range unheard {
-		if n, ok := v.Incarnation(id); ok && !slices.Contains(self.unheard, id) {
-			g.note(PairBroken, n, fmt.Errorf("%w: not heard for %v, and nobody relays", raysys.ErrUnreachable, g.m.cfg.TTL*3/2))
-		}
-	}
+	// The watch brings the written record, and with it the next look; one that failed is tried at the next look.
 	g.telling = g.m.start(func() {
-		ctx, cancel := context.WithTimeout(g.m.ctx, g.m.cfg.TTL/4)
-		defer cancel()
-		err := g.m.write(ctx, func(r *record) { r.Unheard = unheard })
+		err := g.m.tell(v, self.unheard, unheard)
 		g.mu.Lock()
 		g.telling = false
 		g.mu.Unlock()
 		if err != nil {
 			g.m.event(WatchFailed, Node{}, err)
 		}
-		// The watch brings the written record, and with it the next look; a failed one is tried at the next look.
 	})
+}
+
+// tell leaves out who was voted out meanwhile: everybody waits for their end already, and everybody reads what is told.
+func (m *Member) tell(v *View, before, unheard []uint64) error {
+	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/4)
+	defer cancel()
+	var kept []uint64
+	for some := range slices.Chunk(unheard, store.MaxTxnOps) {
+		ops := make([]store.Op, len(some))
+		for i, id := range some {
+			ops[i] = store.Read(evictKey(id))
+		}
+		votes, err := m.cfg.KV.Txn(ctx, ops)
+		if err != nil {
+			return fmt.Errorf("read votes: %w", err)
+		}
+		for i, id := range some {
+			if votes[i].Create == 0 {
+				kept = append(kept, id)
+				continue
+			}
+			m.vigil.mu.Lock()
+			m.vigil.voted[id] = true
+			m.vigil.mu.Unlock()
+		}
+	}
+	if slices.Equal(before, kept) {
+		return nil
+	}
+	for _, id := range kept {
+		if n, ok := v.Incarnation(id); ok && !slices.Contains(before, id) {
+			m.event(PairBroken, n, fmt.Errorf("%w: not heard for %v, and nobody relays", raysys.ErrUnreachable, m.cfg.TTL*3/2))
+		}
+	}
+	return m.write(ctx, func(r *record) { r.Unheard = kept })
 }
 
 // mend leaves the cluster if this node is the one that should, half a lease after its broken pair was made known: two leases
@@ -220,7 +256,7 @@ func (m *Member) yield() error {
 		}
 	}
 	why := fmt.Sprintf("it and %d of %d other members do not hear each other for two leases, nobody relays, and it has the fewest links", broken, len(nodes)-1)
-	if err := m.evict(ctx, nodes[at], nil, why); err != nil {
+	if _, err := m.evict(ctx, nodes[at], nil, why); err != nil {
 		return err
 	}
 	m.event(Yielded, nodes[at], nil)
