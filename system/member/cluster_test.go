@@ -310,7 +310,7 @@ func (c *cluster) silence(from, to *node) (time.Duration, bool) {
 		return 0, false
 	}
 	if !from.dead.IsZero() {
-		return since(from.dead), false
+		return since(from.dead), true
 	}
 	longest := ping
 	if at, ok := c.lost[way{from.name, to.name}]; ok {
@@ -322,9 +322,7 @@ func (c *cluster) silence(from, to *node) (time.Duration, bool) {
 			longest = max(longest, since(n.stop))
 		}
 	}
-	_, there := c.lost[way{from.name, to.name}]
-	_, back := c.lost[way{to.name, from.name}]
-	return longest, !there || !back
+	return longest, true
 }
 
 func (c *cluster) reaches(from, to *node) bool {

@@ -12,8 +12,9 @@ import (
 
 // Prober answers for the links of this node. All but Redial answer from memory, at once.
 type Prober interface {
-	// Silence says how long ago the last frame of the node came, 0 when none ever did, and whether a link to it is open now.
-	Silence(node raysys.NodeID) (silent time.Duration, connected bool)
+	// Silence says how long ago the last frame of the node came, on whatever link there was; false when none ever did, or when
+	// the last link was closed because nobody needed it.
+	Silence(node raysys.NodeID) (silent time.Duration, heard bool)
 	// Relayed reports whether what is sent to the node reaches it through a third one.
 	Relayed(node raysys.NodeID) bool
 	// Redial tries a new connection to the node: nil when it answered, ErrNotListening when the connection was refused.

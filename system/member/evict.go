@@ -84,7 +84,7 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 	if err != nil {
 		return false, err
 	}
-	pairs, _, err := kv.List(ctx, nodesPrefix, store.Consistent)
+	pairs, _, err := kv.List(ctx, store.NodesPrefix, store.Consistent)
 	if err != nil {
 		return false, err
 	}

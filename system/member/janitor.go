@@ -52,7 +52,7 @@ func (j *janitor) visit(m *Member, v *View, now time.Duration) {
 func (j *janitor) round(m *Member, now time.Duration) error {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL)
 	defer cancel()
-	keys, err := m.cfg.KV.Keys(ctx, evictPrefix)
+	keys, err := m.cfg.KV.Keys(ctx, store.EvictPrefix)
 	if err != nil {
 		return fmt.Errorf("list old votes: %w", err)
 	}
@@ -67,7 +67,7 @@ func (j *janitor) round(m *Member, now time.Duration) error {
 	since := map[uint64]time.Duration{}
 	var ops []store.Op
 	for _, key := range keys {
-		id, err := strconv.ParseUint(strings.TrimPrefix(key, evictPrefix), 10, 64)
+		id, err := strconv.ParseUint(strings.TrimPrefix(key, store.EvictPrefix), 10, 64)
 		if err != nil || live[id] {
 			continue
 		}
@@ -95,7 +95,7 @@ func (j *janitor) round(m *Member, now time.Duration) error {
 
 // listNodes reads the nodes anew.
 func (m *Member) listNodes(ctx context.Context) ([]Node, error) {
-	pairs, _, err := m.cfg.KV.List(ctx, nodesPrefix, store.Consistent)
+	pairs, _, err := m.cfg.KV.List(ctx, store.NodesPrefix, store.Consistent)
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}

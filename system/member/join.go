@@ -58,8 +58,8 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	m.lease.extend(j.begun)
 	m.start(m.lapses)
 	m.start(m.renewals)
-	m.start(func() { m.watch(nodesPrefix, j.nodesAt, m.setNodes) })
-	m.start(func() { m.watch(leadersPrefix, j.leadersAt, m.setLeaders) })
+	m.start(func() { m.watch(store.NodesPrefix, j.nodesAt, m.setNodes) })
+	m.start(func() { m.watch(store.LeadersPrefix, j.leadersAt, m.setLeaders) })
 	if cfg.Prober != nil {
 		m.start(m.vigil.run)
 	}
@@ -82,7 +82,7 @@ func (j *joining) enter(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, j.cfg.TTL/2)
 	defer cancel()
 	kv, self := j.cfg.KV, j.cfg.Self.ID
-	config, err := kv.Get(ctx, configKey)
+	config, err := kv.Get(ctx, store.ConfigKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
@@ -106,10 +106,10 @@ func (j *joining) enter(ctx context.Context) error {
 		return err
 	}
 	j.begun = begun
-	if j.nodes, j.nodesAt, err = kv.List(ctx, nodesPrefix, store.Consistent); err != nil {
+	if j.nodes, j.nodesAt, err = kv.List(ctx, store.NodesPrefix, store.Consistent); err != nil {
 		return err
 	}
-	if j.leaders, j.leadersAt, err = kv.List(ctx, leadersPrefix, store.Consistent); err != nil {
+	if j.leaders, j.leadersAt, err = kv.List(ctx, store.LeadersPrefix, store.Consistent); err != nil {
 		return err
 	}
 	for _, p := range j.nodes {

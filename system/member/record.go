@@ -13,18 +13,12 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// Keys, relative to the cluster's prefix.
-const (
-	nodesPrefix   = "nodes/"
-	leadersPrefix = "leaders/"
-	evictPrefix   = "evict/"
-	configKey     = "config"
-	ledgerKey     = "evictions" // what evictions there were lately, see ledger
-)
+// ledgerKey holds what evictions there were lately, see ledger.
+const ledgerKey = "evictions"
 
-func nodeKey(id raysys.NodeID) string { return nodesPrefix + string(id) }
+func nodeKey(id raysys.NodeID) string { return store.NodesPrefix + string(id) }
 
-func evictKey(incarnation uint64) string { return fmt.Sprintf("%s%d", evictPrefix, incarnation) }
+func evictKey(incarnation uint64) string { return fmt.Sprintf("%s%d", store.EvictPrefix, incarnation) }
 
 // Role says what a node is there for (C14).
 type Role string
@@ -113,7 +107,7 @@ func decodeNode(p store.Pair) (Node, error) {
 	if r.V < 1 {
 		return Node{}, fmt.Errorf("read %s: %w: it has no version", p.Key, store.ErrCorrupt)
 	}
-	r.ID = raysys.NodeID(strings.TrimPrefix(p.Key, nodesPrefix))
+	r.ID = raysys.NodeID(strings.TrimPrefix(p.Key, store.NodesPrefix))
 	slices.Sort(r.Unheard)
 	return Node{Info: r.Info, Incarnation: p.Create, session: p.Session, unheard: r.Unheard}, nil
 }

@@ -65,7 +65,7 @@ func (m *Member) renewOnce(ctx context.Context) error {
 		signal(m.renewed)
 	}
 	pairs, err := m.cfg.KV.Txn(ctx, []store.Op{
-		store.Read(configKey), store.Read(evictKey(m.incarnation)), store.Read(nodeKey(m.cfg.Self.ID)), store.Read(ledgerKey),
+		store.Read(store.ConfigKey), store.Read(evictKey(m.incarnation)), store.Read(nodeKey(m.cfg.Self.ID)), store.Read(ledgerKey),
 	})
 	if err != nil {
 		return fmt.Errorf("renew the lease of node %s: %w", m.cfg.Self.ID, err)

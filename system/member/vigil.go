@@ -26,8 +26,7 @@ type vigil struct {
 	due       time.Duration // when it has to look again
 	attentive time.Duration // since when it looked in time
 	since     map[uint64]time.Duration
-	linked    map[uint64]bool          // there was a link to this incarnation
-	unlinked  map[uint64]time.Duration // since when there is none, though there should be
+	unlinked  map[uint64]time.Duration // since when a node that it watches was not heard at all
 
 	asking    map[uint64]bool        // a vote is under way
 	retry     map[uint64]retry       // votes that failed
@@ -57,7 +56,6 @@ func (g *vigil) init(m *Member) {
 	g.m = m
 	g.wake = make(chan struct{}, 1)
 	g.since = map[uint64]time.Duration{}
-	g.linked = map[uint64]bool{}
 	g.unlinked = map[uint64]time.Duration{}
 	g.asking = map[uint64]bool{}
 	g.retry = map[uint64]retry{}
@@ -167,31 +165,29 @@ func (g *vigil) forget(v *View, now time.Duration) {
 	}
 	gone := func(id uint64) bool { return !live[id] }
 	maps.DeleteFunc(g.since, func(id uint64, _ time.Duration) bool { return gone(id) })
-	maps.DeleteFunc(g.linked, func(id uint64, _ bool) bool { return gone(id) })
 	maps.DeleteFunc(g.unlinked, func(id uint64, _ time.Duration) bool { return gone(id) })
 	maps.DeleteFunc(g.retry, func(id uint64, _ retry) bool { return gone(id) })
 	maps.DeleteFunc(g.voted, func(id uint64, _ bool) bool { return gone(id) })
 	maps.DeleteFunc(g.condemned, func(id uint64, _ sentence) bool { return gone(id) })
 }
 
-// silence is how long the node was not heard, as far as this member can tell. A node to which it never had a link and which it
-// need not watch is not silent. With mu held.
+// silence is how long the node was not heard, as far as this member can tell. A node that it never heard and need not
+// watch is not silent. With mu held.
 func (g *vigil) silence(n Node, watched bool, now time.Duration) time.Duration {
-	silent, connected := g.m.cfg.Prober.Silence(n.ID)
+	silent, heard := g.m.cfg.Prober.Silence(n.ID)
 	id := n.Incarnation
-	if connected {
-		g.linked[id] = true
+	switch {
+	case heard || !watched:
 		delete(g.unlinked, id)
-	} else {
-		if !watched && !g.linked[id] {
-			return 0
-		}
-		at, ok := g.unlinked[id]
-		if !ok {
-			at = now
-			g.unlinked[id] = now
-		}
-		silent = max(silent, now-at)
+	case g.unlinked[id] == 0:
+		g.unlinked[id] = now
+	}
+	switch {
+	case heard:
+	case watched:
+		silent = now - g.unlinked[id]
+	default:
+		return 0
 	}
 	return max(min(silent, now-g.since[id], now-g.attentive), 0)
 }

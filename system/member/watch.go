@@ -3,7 +3,6 @@ package member
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -80,11 +79,15 @@ func (m *Member) setNodes(pairs []store.Pair) error {
 func (m *Member) setLeaders(pairs []store.Pair) error {
 	leaders := make([]Leader, 0, len(pairs))
 	for _, p := range pairs {
-		shard, err := strconv.Atoi(strings.TrimPrefix(p.Key, leadersPrefix))
-		if err != nil || shard < 0 || p.Session == "" {
-			continue // no shard, or nobody leads it any more
+		if p.Session == "" {
+			continue // nobody leads it any more
 		}
-		leaders = append(leaders, Leader{Shard: shard, Epoch: p.Create, session: p.Session})
+		l, err := store.ParseLeader(p)
+		if err != nil {
+			m.event(WatchFailed, Node{}, err)
+			continue
+		}
+		leaders = append(leaders, Leader{Shard: l.Shard, Epoch: l.Epoch, session: l.Session})
 	}
 	slices.SortFunc(leaders, func(a, b Leader) int { return a.Shard - b.Shard })
 	m.publish(func() { m.leaders = leaders })
