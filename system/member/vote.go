@@ -229,8 +229,8 @@ func (g *vigil) yield() {
 	err := m.yield()
 	if err != nil && m.ctx.Err() == nil {
 		m.event(VoteFailed, Node{Info: Info{ID: m.cfg.Self.ID}, Incarnation: m.incarnation}, err)
-		m.wait(m.cfg.TTL / 20)
 	}
+	m.wait(m.cfg.TTL / 20) // the renewal, or the watch, has to come to know of it first
 	g.mu.Lock()
 	g.yielding = false
 	g.mu.Unlock()
