@@ -21,7 +21,7 @@ type Member struct {
 	lease lease
 	state atomic.Int32 // State, as last reported
 
-	turn  sync.Mutex            // orders the changes of state and the calls of OnState
+	turn  chan struct{}         // a semaphore of one: orders the changes of state and the calls of OnState
 	cause atomic.Pointer[error] // why it is Fenced or Left; set before state says so
 
 	// ctx is what the member's goroutines live on; end cancels it.
@@ -51,6 +51,7 @@ func newMember(cfg Config) *Member {
 		cfg:     cfg,
 		renew:   make(chan struct{}, 1),
 		renewed: make(chan struct{}, 1),
+		turn:    make(chan struct{}, 1),
 		writing: make(chan struct{}, 1),
 		record:  record{Info: cfg.Self},
 		proving: map[uint64]bool{},
@@ -76,8 +77,11 @@ func (m *Member) Done() <-chan struct{} { return m.ctx.Done() }
 // Lease is what remains of the lease by the larger of monotonic and wall time: nothing may be answered on its strength once
 // it is 0.
 func (m *Member) Lease() time.Duration {
-	left := m.lease.left()
-	if left == 0 && State(m.state.Load()) == Active {
+	s, left := State(m.state.Load()), m.lease.left()
+	switch {
+	case s == Fenced || s == Left:
+		return 0
+	case s == Active && left == 0:
 		m.Recheck() // a clock jumped: do not wait for the next renewal's turn
 	}
 	return left

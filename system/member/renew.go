@@ -42,13 +42,6 @@ func (m *Member) renewals() {
 	}
 }
 
-// extend begins the lease anew, at the start of the renewal that went well.
-func (m *Member) extend(start reading) {
-	m.lease.extend(start)
-	m.become(Active, nil)
-	signal(m.renewed)
-}
-
 // renewOnce is one renewal. It is good only if the session was renewed and then one consistent read said that this is still
 // the same store, that no vote ended this incarnation, and that its key is there. The lease counts from before both, so that a
 // vote which the read did not see begins a lease that ends no earlier than this one (C17).
