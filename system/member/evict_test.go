@@ -27,6 +27,7 @@ func TestTwoCannotEvictEachOther(t *testing.T) {
 				var passed []verdict
 				var wg sync.WaitGroup
 				for _, by := range names {
+					c.node(by).kv.Slow(50 * time.Millisecond) // so that all read before one writes
 					wg.Go(func() {
 						m := c.member(by)
 						for _, over := range names {
@@ -204,6 +205,43 @@ func TestTheStalledHearNobody(t *testing.T) {
 		c.pass(3 * ttl)
 		if got := c.names("b"); len(got) != 3 {
 			t.Errorf("members are %v", got)
+		}
+	})
+}
+
+// TestTheStalledOfTwo: neither does one of two, who has nobody to compare with.
+func TestTheStalledOfTwo(t *testing.T) {
+	virtual(t, func(c *cluster) {
+		c.join("a", "b")
+		c.pass(time.Second)
+		c.freeze("a")
+		c.pass(8500 * time.Millisecond)
+		c.mu.Lock()
+		c.node("a").goesOn = time.Now()
+		c.mu.Unlock()
+		if c.member("a").State() != member.Active {
+			t.Fatal("its lease is over: this tests nothing")
+		}
+		if c.member("a").Ballot("b", c.member("b").Incarnation()) {
+			t.Error("it agrees that b is silent")
+		}
+	})
+}
+
+// TestTheAwokenHearNobody: nor does one whose machine slept.
+func TestTheAwokenHearNobody(t *testing.T) {
+	virtual(t, func(c *cluster) {
+		c.join("a", "b")
+		c.freeze("b")
+		ask := func() bool { return c.member("a").Ballot("b", c.member("b").Incarnation()) }
+		c.pass(9 * time.Second)
+		if !ask() {
+			t.Fatal("it does not agree that b is silent: this tests nothing")
+		}
+		c.node("a").clock.jump(5 * time.Second)
+		c.pass(500 * time.Millisecond)
+		if ask() {
+			t.Error("it agrees that b is silent")
 		}
 	})
 }

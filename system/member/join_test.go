@@ -44,6 +44,7 @@ func TestDeadNamesakeIsReplaced(t *testing.T) {
 	}{
 		{"same address", "a:1", 0},
 		{"same host refuses", "a:2", 0},
+		{"same address, no answer", "a:1", 0},
 		{"another host refuses", "elsewhere:1", 2*ttl - time.Second},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -56,7 +57,12 @@ func TestDeadNamesakeIsReplaced(t *testing.T) {
 				c.mu.Unlock()
 				c.member("a").Abandon()
 				began := time.Now()
-				n := c.joinAs("a", func(cfg *member.Config) { cfg.Self.Address = x.address })
+				n := c.joinAs("a", func(cfg *member.Config) {
+					cfg.Self.Address = x.address
+					if strings.Contains(x.name, "no answer") {
+						cfg.Prober = nobody{}
+					}
+				})
 				if took := time.Since(began); took < x.at || took > x.at+2*time.Second {
 					t.Errorf("it took %v", took)
 				}

@@ -77,11 +77,8 @@ func (m *Member) Done() <-chan struct{} { return m.ctx.Done() }
 // Lease is what remains of the lease by the larger of monotonic and wall time: nothing may be answered on its strength once
 // it is 0.
 func (m *Member) Lease() time.Duration {
-	s, left := State(m.state.Load()), m.lease.left()
-	switch {
-	case s == Fenced || s == Left:
-		return 0
-	case s == Active && left == 0:
+	left := m.lease.left()
+	if left == 0 && State(m.state.Load()) == Active {
 		m.Recheck() // a clock jumped: do not wait for the next renewal's turn
 	}
 	return left
