@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,14 +82,13 @@ func TestDeadNamesakeIsReplaced(t *testing.T) {
 func TestSilentNamesake(t *testing.T) {
 	virtual(t, func(c *cluster) {
 		c.join("a", "b")
-		n, cfg := c.prepare("a")
+		_, cfg := c.prepare("a")
 		cfg.Self.Address = "elsewhere:1"
 		cfg.Prober = nobody{}
 		_, err := member.Join(context.Background(), cfg)
 		if !errors.Is(err, member.ErrNameTaken) {
 			t.Errorf("the second a: %v", err)
 		}
-		n.m = nil
 		if s := c.member("a").State(); s != member.Active {
 			t.Errorf("the first a is %v", s)
 		}
@@ -119,7 +119,7 @@ func TestJoinWaitsForTheStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.m, c.nodes["a"] = m, n
+		c.add(n, m)
 		near(t, "lease", m.Lease(), ttl)
 		if len(attempts) < 10 || len(attempts) > 60 {
 			t.Errorf("%d attempts in 30 s", len(attempts))
@@ -152,10 +152,9 @@ func TestJoinThroughFaults(t *testing.T) {
 			t.Run(fmt.Sprint(fault, " at ", at), func(t *testing.T) {
 				virtual(t, func(c *cluster) {
 					n, cfg := c.prepare("a")
-					calls := 0
+					var calls atomic.Int32
 					n.kv.Hook(func(flaky.Call) flaky.Fault {
-						calls++
-						if calls == at+1 {
+						if calls.Add(1) == int32(at+1) {
 							return fault
 						}
 						return flaky.None
@@ -164,7 +163,7 @@ func TestJoinThroughFaults(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					n.m, c.nodes["a"] = m, n
+					c.add(n, m)
 					p, err := c.kv.Get(context.Background(), "nodes/a")
 					if err != nil || p.Create != m.Incarnation() || p.Session != m.Session() {
 						t.Errorf("nodes/a is %+v, %v; the member has incarnation %d, session %s", p, err, m.Incarnation(), m.Session())
@@ -234,7 +233,7 @@ func TestAbandonedKey(t *testing.T) {
 func TestBadConfig(t *testing.T) {
 	join := func(change func(*member.Config)) error {
 		cfg := member.Config{
-			KV: nothing{}, Cluster: "test", ClusterID: "x", Identity: identity,
+			KV: nothing{}, Cluster: "test", ClusterID: "x",
 			Self: member.Info{ID: "a", Address: "a:1"},
 		}
 		change(&cfg)
@@ -244,7 +243,6 @@ func TestBadConfig(t *testing.T) {
 	for name, change := range map[string]func(*member.Config){
 		"no KV":             func(c *member.Config) { c.KV = nil },
 		"no id":             func(c *member.Config) { c.ClusterID = "" },
-		"no identity":       func(c *member.Config) { c.Identity = nil },
 		"shards":            func(c *member.Config) { c.Shards = -1 },
 		"ttl":               func(c *member.Config) { c.TTL = -1 },
 		"suspicion":         func(c *member.Config) { c.SuspectAfter = time.Minute },

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -85,15 +86,21 @@ func TestFencedBeforeTheSessionGoes(t *testing.T) {
 	for _, end := range []string{"leave", "vote"} {
 		t.Run(end, func(t *testing.T) {
 			virtual(t, func(c *cluster) {
+				var mu sync.Mutex
 				var order []string
+				say := func(what string) {
+					mu.Lock()
+					defer mu.Unlock()
+					order = append(order, what)
+				}
 				n, cfg := c.prepare("a")
 				cfg.OnState = func(s member.State, _ error) {
 					<-time.After(time.Second) // it takes a while to stop serving
-					order = append(order, s.String())
+					say(s.String())
 				}
 				n.kv.Hook(func(call flaky.Call) flaky.Fault {
 					if call.Verb == "Destroy" {
-						order = append(order, "destroyed")
+						say("destroyed")
 					}
 					return flaky.None
 				})
@@ -101,7 +108,7 @@ func TestFencedBeforeTheSessionGoes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				n.m, c.nodes["a"] = m, n
+				c.add(n, m)
 				want := "left destroyed"
 				if end == "leave" {
 					err = m.Leave(context.Background())
@@ -110,6 +117,8 @@ func TestFencedBeforeTheSessionGoes(t *testing.T) {
 					c.set(fmt.Sprint("evict/", m.Incarnation()), `{"v":1,"node":"a","by":"b","why":"a test"}`)
 					c.pass(ttl)
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				if got := strings.Join(order, " "); got != want || err != nil {
 					t.Errorf("it happened %q (%v), want %q", got, err, want)
 				}

@@ -2,9 +2,11 @@ package member_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,7 +69,10 @@ func TestOneWatchEach(t *testing.T) {
 	virtual(t, func(c *cluster) {
 		n, cfg := c.prepare("a")
 		watches := map[string]int{}
+		var mu sync.Mutex
 		n.kv.Hook(func(call flaky.Call) flaky.Fault {
+			mu.Lock()
+			defer mu.Unlock()
 			if call.Verb == "Watch" {
 				watches[call.Key]++
 			}
@@ -77,7 +82,7 @@ func TestOneWatchEach(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.m, c.nodes["a"] = m, n
+		c.add(n, m)
 		c.settle()
 		for i := range 100 {
 			c.set(fmt.Sprintf("log/00/%d", i), "segment")
@@ -85,6 +90,8 @@ func TestOneWatchEach(t *testing.T) {
 			c.settle()
 		}
 		c.pass(3 * ttl)
+		mu.Lock()
+		defer mu.Unlock()
 		if diff := cmp.Diff(map[string]int{"nodes/": 1, "leaders/": 1}, watches); diff != "" {
 			t.Errorf("watches (-want +got):\n%s", diff)
 		}
@@ -165,6 +172,42 @@ func TestIndexGoesBack(t *testing.T) {
 		}
 		if len(k.once) > 0 {
 			t.Error("no watch was answered from the past")
+		}
+	})
+}
+
+// TestConfirm: who is not in the view is looked up once, and then refused (C18).
+func TestConfirm(t *testing.T) {
+	virtual(t, func(c *cluster) {
+		c.join("a", "b")
+		a, b, ctx := c.member("a"), c.member("b"), context.Background()
+		confirm := func(id raysys.NodeID, incarnation uint64) (int, error) {
+			calls := c.node("a").kv.Calls()
+			n, err := a.Confirm(ctx, id, incarnation)
+			if err == nil && (n.ID != id || n.Incarnation != incarnation) {
+				t.Errorf("asked for %s, %d it says %+v", id, incarnation, n)
+			}
+			return c.node("a").kv.Calls() - calls, err
+		}
+		if reads, err := confirm("b", b.Incarnation()); reads != 0 || err != nil {
+			t.Errorf("one that it knows: %d reads, %v", reads, err)
+		}
+		if reads, err := confirm("b", b.Incarnation()-1); reads != 0 || !errors.Is(err, raysys.ErrNodeDead) {
+			t.Errorf("a former life: %d reads, %v", reads, err)
+		}
+		for _, stranger := range []raysys.NodeID{"z", "", "/"} {
+			if reads, err := confirm(stranger, 7); reads > 1 || !errors.Is(err, raysys.ErrNodeDead) {
+				t.Errorf("stranger %q: %d reads, %v", stranger, reads, err)
+			}
+		}
+		c.node("a").gate.shut() // the watch does not bring c
+		c.join("c")
+		if reads, err := confirm("c", c.member("c").Incarnation()); reads != 1 || err != nil {
+			t.Errorf("one that just joined: %d reads, %v", reads, err)
+		}
+		c.node("a").kv.Down(true)
+		if _, err := confirm("c", c.member("c").Incarnation()); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, raysys.ErrNodeDead) {
+			t.Errorf("without the store: %v", err)
 		}
 	})
 }
