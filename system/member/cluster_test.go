@@ -2,7 +2,6 @@ package member_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,17 +24,13 @@ const (
 	shards    = 32
 )
 
-func identity(config []byte) (string, error) {
-	var v struct{ ID string }
-	err := json.Unmarshal(config, &v)
-	return v.ID, err
-}
-
 // cluster is a number of members on one store in memory, with a network that can be cut, in virtual time. Its sessions live
 // for twice their TTL, as Consul's may.
 type cluster struct {
 	t     testing.TB
-	kv    *embedded.Store
+	kv    store.KV
+	real  bool // time is real, and the store may be
+	ttl   time.Duration
 	begun time.Time
 	// lenience is how many TTLs a session lives.
 	lenience int
@@ -101,7 +96,11 @@ func newCluster(t testing.TB) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &cluster{t: t, kv: kv, begun: time.Now(), lenience: 2, nodes: map[string]*node{}, lost: map[way]time.Time{}}
+	return newClusterOn(t, kv)
+}
+
+func newClusterOn(t testing.TB, kv store.KV) *cluster {
+	c := &cluster{t: t, kv: kv, ttl: ttl, begun: time.Now(), lenience: 2, nodes: map[string]*node{}, lost: map[way]time.Time{}}
 	c.set("config", fmt.Sprintf(`{"id":%q}`, clusterID))
 	return c
 }
@@ -139,7 +138,7 @@ func (c *cluster) prepare(name string) (*node, member.Config) {
 	n.gate = &gate{KV: n.kv}
 	n.clock.gate = n.gate
 	return n, member.Config{
-		KV: n.gate, Cluster: "test", ClusterID: clusterID, Identity: identity, Shards: shards,
+		KV: n.gate, TTL: c.ttl, Cluster: "test", ClusterID: clusterID, Shards: shards,
 		Self:   member.Info{ID: raysys.NodeID(name), Address: name + ":1"},
 		Clock:  n.clock,
 		Jitter: func() float64 { return 0.5 },
@@ -200,21 +199,30 @@ func (c *cluster) joinAs(name string, change func(*member.Config)) *node {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	n.m = m
+	c.add(n, m)
+	return n
+}
+
+// add takes a node that joined into the network.
+func (c *cluster) add(n *node, m *member.Member) {
 	c.mu.Lock()
-	old := c.nodes[name]
-	c.nodes[name] = n
+	n.m = m
+	old := c.nodes[n.name]
+	c.nodes[n.name] = n
 	c.mu.Unlock()
 	if old != nil {
 		old.gate.open()
 		old.m.Abandon()
 	}
 	c.settle()
-	return n
 }
 
 // settle lets everything happen that happens in no time.
-func (c *cluster) settle() { synctest.Wait() }
+func (c *cluster) settle() {
+	if !c.real {
+		synctest.Wait()
+	}
+}
 
 func (c *cluster) pass(d time.Duration) {
 	<-time.After(d)

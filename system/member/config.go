@@ -27,17 +27,15 @@ type Ballots interface {
 	Ask(ctx context.Context, monitor, victim raysys.NodeID, incarnation uint64) (agrees bool, err error)
 }
 
-// Config says who joins what. KV, ClusterID, Identity and Self's ID and Address are required.
+// Config says who joins what. KV, ClusterID and Self's ID and Address are required.
 type Config struct {
 	// KV is the cluster's store; the member does not close it.
 	KV store.KV
 	// Cluster is the cluster's name, for errors and for the session's name.
 	Cluster string
-	// ClusterID is the random id that the store's config held when this process began to use it. A store that answers with
-	// another one, or none, is not that store any more: ErrStoreReplaced.
+	// ClusterID is store.Cluster's, as the store had it when this process began to use it. A store that answers with another
+	// one, or none, is not that store any more: ErrStoreReplaced.
 	ClusterID string
-	// Identity takes the cluster id out of the value of the config key.
-	Identity func(config []byte) (id string, err error)
 	// Shards is how many shards there are, for View.Preferred.
 	Shards int
 	// Self is what this node tells of itself. Its Address must be bound: a former life of the node at that same address is
@@ -107,8 +105,8 @@ func (c Config) normal() (Config, error) {
 	switch {
 	case c.KV == nil:
 		return c, fmt.Errorf("%w: member.Config without a KV", raysys.ErrBadOption)
-	case c.ClusterID == "" || c.Identity == nil:
-		return c, fmt.Errorf("%w: member.Config needs ClusterID and Identity, or a replaced store goes unnoticed", raysys.ErrBadOption)
+	case c.ClusterID == "":
+		return c, fmt.Errorf("%w: member.Config without a ClusterID: a replaced store would go unnoticed", raysys.ErrBadOption)
 	case c.Shards < 0:
 		return c, fmt.Errorf("%w: member.Config has %d shards", raysys.ErrBadOption, c.Shards)
 	case c.TTL < 0 || c.SuspectAfter < 0 || c.SuspectAfter > c.ttl():

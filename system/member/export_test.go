@@ -1,9 +1,57 @@
 package member
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+)
 
 // VoteText is who was voted out, and why.
 func VoteText(value []byte) string {
 	v := decodeVote(value)
 	return fmt.Sprintf("%s: %s", v.Node, v.Why)
+}
+
+// Evict votes a node out without a vote.
+func Evict(ctx context.Context, m *Member, victim Node) (bool, error) {
+	return m.evict(ctx, victim, nil, "by a test")
+}
+
+// ErrHalf is what Evict answers when it would be too many.
+var ErrHalf = errHalf
+
+// Leavers is who leaves because of broken pairs.
+func Leavers(members int, broken [][2]uint64) []uint64 {
+	var pairs []pair
+	for _, p := range broken {
+		pairs = append(pairs, pairOf(p[0], p[1]))
+	}
+	return leavers(members, pairs)
+}
+
+// Winner, Rank, Ring and Successors are what views are made with.
+func Winner(ids []raysys.NodeID, shard int) raysys.NodeID { return winner(ids, shard) }
+
+func Rank(ids []raysys.NodeID, shard int) []raysys.NodeID { return rank(ids, shard) }
+
+func Successors(ids []raysys.NodeID, id raysys.NodeID) []raysys.NodeID {
+	return successors(ring(ids), id)
+}
+
+func Predecessors(ids []raysys.NodeID, id raysys.NodeID) []raysys.NodeID {
+	return predecessors(ring(ids), id)
+}
+
+func Quorum(monitors int) int { return quorum(monitors) }
+
+// Encode and Decode are the form of nodes/<node>.
+func Encode(i Info, unheard []uint64) ([]byte, error) {
+	return record{Info: i, Unheard: unheard}.encode()
+}
+
+func Decode(p store.Pair) (Node, []uint64, error) {
+	n, err := decodeNode(p)
+	return n, n.unheard, err
 }

@@ -21,7 +21,7 @@ type Member struct {
 	lease lease
 	state atomic.Int32 // State, as last reported
 
-	turn  sync.Mutex            // orders the changes of state and the calls of OnState
+	turn  chan struct{}         // a semaphore of one: orders the changes of state and the calls of OnState
 	cause atomic.Pointer[error] // why it is Fenced or Left; set before state says so
 
 	// ctx is what the member's goroutines live on; end cancels it.
@@ -51,6 +51,7 @@ func newMember(cfg Config) *Member {
 		cfg:     cfg,
 		renew:   make(chan struct{}, 1),
 		renewed: make(chan struct{}, 1),
+		turn:    make(chan struct{}, 1),
 		writing: make(chan struct{}, 1),
 		record:  record{Info: cfg.Self},
 		proving: map[uint64]bool{},
@@ -121,7 +122,29 @@ func (m *Member) event(kind EventKind, n Node, err error) {
 	}
 }
 
-// Update tells the others something new of this node. Its ID cannot change.
+// Confirm returns the node with this incarnation, from the view or, where that does not know it, after one consistent read of the
+// store: a node that just joined may reach this one before the watch does (C18). ErrNodeDead when it is no member.
+func (m *Member) Confirm(ctx context.Context, node raysys.NodeID, incarnation uint64) (Node, error) {
+	n, ok := m.View().Node(node)
+	if ok && n.Incarnation == incarnation {
+		return n, nil
+	}
+	dead := fmt.Errorf("%w: node %s, incarnation %d, is no member of cluster %s", raysys.ErrNodeDead, node, incarnation, m.cfg.Cluster)
+	if ok && n.Incarnation > incarnation { // a later life of it is there
+		return Node{}, dead
+	}
+	p, err := m.cfg.KV.Get(ctx, nodeKey(node))
+	switch {
+	case errors.Is(err, store.ErrNotFound), errors.Is(err, store.ErrBadKey), err == nil && (p.Create != incarnation || p.Session == ""):
+		return Node{}, dead
+	case err != nil:
+		return Node{}, fmt.Errorf("confirm node %s, incarnation %d: %w", node, incarnation, err)
+	}
+	return decodeNode(p)
+}
+
+// Update tells the others something new of this node. Its ID cannot change. Every member reads every record that changes, so
+// that it is for what changes seldom: what a node has, not what of it is free.
 func (m *Member) Update(ctx context.Context, info Info) error {
 	if info.ID != m.cfg.Self.ID {
 		return fmt.Errorf("%w: node %s cannot become %q", raysys.ErrBadOption, m.cfg.Self.ID, info.ID)

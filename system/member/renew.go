@@ -2,6 +2,7 @@ package member
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,13 +41,6 @@ func (m *Member) renewals() {
 		m.extend(start)
 		a.set(m.cfg.TTL/3 - start.elapsed(m.cfg.Clock))
 	}
-}
-
-// extend begins the lease anew, at the start of the renewal that went well.
-func (m *Member) extend(start reading) {
-	m.lease.extend(start)
-	m.become(Active, nil)
-	signal(m.renewed)
 }
 
 // renewOnce is one renewal. It is good only if the session was renewed and then one consistent read said that this is still
@@ -91,12 +85,14 @@ func (m *Member) sameStore(config store.Pair) error {
 	if config.Create == 0 {
 		return fmt.Errorf("%w: it holds no config of cluster %s, whose id was %s", raysys.ErrStoreReplaced, m.cfg.Cluster, m.cfg.ClusterID)
 	}
-	id, err := m.cfg.Identity(config.Value)
-	if err != nil {
-		return fmt.Errorf("read the id of cluster %s: %w", m.cfg.Cluster, err)
+	var v struct { // the id alone, whatever else a version has there
+		ID string `json:"id"`
 	}
-	if id != m.cfg.ClusterID {
-		return fmt.Errorf("%w: it holds cluster %s with id %s, not %s", raysys.ErrStoreReplaced, m.cfg.Cluster, id, m.cfg.ClusterID)
+	if err := json.Unmarshal(config.Value, &v); err != nil {
+		return fmt.Errorf("read the id of cluster %s: %w: %w", m.cfg.Cluster, store.ErrBadConfig, err)
+	}
+	if v.ID != m.cfg.ClusterID {
+		return fmt.Errorf("%w: it holds cluster %s with id %s, not %s", raysys.ErrStoreReplaced, m.cfg.Cluster, v.ID, m.cfg.ClusterID)
 	}
 	return nil
 }

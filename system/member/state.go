@@ -59,8 +59,13 @@ func (m *Member) Err() error {
 // become makes the transition and reports it; Fenced and Left are final, but for a fenced member that leaves. OnState runs
 // before become returns, and one call at a time.
 func (m *Member) become(s State, cause error) bool {
-	m.turn.Lock()
-	defer m.turn.Unlock()
+	m.turn <- struct{}{}
+	defer func() { <-m.turn }()
+	return m.becomeNow(s, cause)
+}
+
+// becomeNow is become with the turn taken.
+func (m *Member) becomeNow(s State, cause error) bool {
 	was := State(m.state.Load())
 	switch {
 	case was == s, was == Left, was == Fenced && s != Left:
@@ -79,6 +84,18 @@ func (m *Member) become(s State, cause error) bool {
 		m.cfg.OnState(s, cause)
 	}
 	return true
+}
+
+// extend begins the lease anew, at the start of the renewal that went well.
+func (m *Member) extend(start reading) {
+	m.turn <- struct{}{}
+	defer func() { <-m.turn }()
+	if s := State(m.state.Load()); s == Fenced || s == Left {
+		return
+	}
+	m.lease.extend(start)
+	m.becomeNow(Active, nil)
+	signal(m.renewed)
 }
 
 // lapses is the goroutine that suspends the member when its lease runs out.
