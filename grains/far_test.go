@@ -34,6 +34,7 @@ type rovers struct {
 	big   grains.Func[rover, []byte, int]
 	make  grains.Func[rover, int, []byte]
 	gate  grains.Act0[rover]
+	quit  grains.Act0[rover]
 
 	entered chan context.Context
 	leave   chan struct{}
@@ -72,6 +73,7 @@ func newRovers(t testing.TB, opts ...grains.Option) *rovers {
 			return context.Cause(ctx)
 		}
 	})
+	r.quit = grains.Action0(r.kind, "quit", func(_ *rover, ctx context.Context) error { return grains.Deactivate(ctx) })
 	return r
 }
 
