@@ -27,9 +27,6 @@ type Place struct {
 // IsZero reports whether p is nowhere.
 func (p Place) IsZero() bool { return p == Place{} }
 
-// sameNode reports whether both are the same life of the same node.
-func (p Place) sameNode(q Place) bool { return p.Node == q.Node && p.Incarnation == q.Incarnation }
-
 // Wanted is what a grain asks of the node it is placed on.
 type Wanted struct {
 	Entry     *raysys.Entry     // of the kind: the node must have it

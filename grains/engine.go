@@ -122,7 +122,7 @@ func (e *Engine) deliver(def *kind, key string, c turn) error {
 		if a == nil {
 			return raysys.ErrClosed
 		}
-		if ok, err := a.accept(c); ok {
+		if ok, err := a.accept(c, c.node()); ok {
 			return err
 		}
 		// It stopped this moment; the directory has its successor, or none, once close is done.

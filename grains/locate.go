@@ -227,8 +227,9 @@ func (r *route) here(p Place) {
 			o.over()
 		}
 		t.place(a)
-		a.pushed.Add(1) // the route was bounded like the mailbox
-		a.put(t.node())
+		// The route was bounded like the mailbox. The call's own entry may still be linked in an earlier one.
+		a.pushed.Add(1)
+		a.put(&mail{msg: t})
 	}
 	if s.m == nil {
 		s.m = map[string]*activation{}

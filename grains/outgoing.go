@@ -86,7 +86,11 @@ func (o *outgoing) send(fp *farPeer, place Place) error {
 	e := o.kind.engine
 	head := callHead{flags: f.flags, key: []byte(o.key), token: place.Token, seq: c.core().Seq()}
 	if f.until != 0 {
-		left := f.until - e.cfg.Now()
+		now := e.cfg.Rough
+		if f.flags&flagExact != 0 {
+			now = e.cfg.Now
+		}
+		left := f.until - now()
 		if left <= 0 {
 			return fmt.Errorf("%s waited to be sent: %w", o.name(), raysys.ErrDeadline)
 		}

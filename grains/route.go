@@ -121,7 +121,11 @@ func (k *boundKind) send(key string, c turn, o *outgoing) error {
 			a, r = k.routeFor(key)
 		}
 		if a != nil {
-			ok, err := a.accept(c)
+			entry := c.node()
+			if o != nil {
+				entry = &mail{msg: c} // its own may still be linked in the mailbox of an activation that is gone
+			}
+			ok, err := a.accept(c, entry)
 			if ok && err == nil && o != nil {
 				o.over()
 			}
@@ -139,13 +143,13 @@ func (k *boundKind) send(key string, c turn, o *outgoing) error {
 	}
 }
 
-// accept queues c; false when the activation has closed this moment.
-func (a *activation) accept(c turn) (ok bool, err error) {
+// accept queues c by entry; false when the activation has closed this moment.
+func (a *activation) accept(c turn, entry *mail) (ok bool, err error) {
 	c.place(a)
 	ok, closed := a.reserve(a.kind.def.mailbox)
 	switch {
 	case ok:
-		a.put(c.node())
+		a.put(entry)
 		a.arrived(c)
 		return true, nil
 	case closed:

@@ -208,7 +208,7 @@ func (v *visit) enter(a *activation) bool {
 		// Only the registry makes tokens, so this activation is no longer the grain. The call waits behind its end.
 		a.goStale()
 	}
-	ok, err := a.accept(v.call)
+	ok, err := a.accept(v.call, v.call.node())
 	switch {
 	case errors.Is(err, raysys.ErrClosed):
 		v.refuse(Place{})
