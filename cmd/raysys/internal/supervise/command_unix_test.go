@@ -100,10 +100,13 @@ func sit() int {
 
 func program(p, addr string) *supervise.Command {
 	return &supervise.Command{
-		Path: os.Args[0], Env: append(os.Environ(), part+"="+p, tell+"="+addr, "GREETING=hello"),
+		Path: os.Args[0], Env: append(os.Environ(), part+"="+p, tell+"="+addr, "GREETING=hello", quickExit),
 		Stdout: io.Discard, Stderr: io.Discard, Lines: supervise.NewLines("n | "),
 	}
 }
+
+// quickExit takes away the second that a program with the race detector waits before it exits.
+const quickExit = "GORACE=atexit_sleep_ms=0"
 
 const patience = 20 * time.Second
 
