@@ -1,18 +1,24 @@
 package supervise
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"time"
 )
 
 // drained is how long the streams of a process may stay open after it: somebody it started, who left its process group,
 // may still hold them.
 const drained = time.Second
+
+// LaunchVariable names one start of the program. A node that keeps it in its record lets the report of its death be told
+// from its successor, or from another node that was given the same name.
+const LaunchVariable = "RAYSYS_LAUNCH"
 
 // Command starts a program as a child that does not outlive this process (on Linux), in a process group of its own, so
 // that a signal from the terminal comes to it by the supervisor alone.
@@ -27,7 +33,7 @@ type Command struct {
 
 // Launch starts it.
 func (c *Command) Launch() (Process, error) {
-	p := &child{lines: c.Lines, exited: make(chan Exit, 1), read: make(chan struct{})}
+	p := &child{lines: c.Lines, launch: rand.Text(), exited: make(chan Exit, 1), read: make(chan struct{})}
 	outR, outW, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make pipe for output: %w", err)
@@ -37,7 +43,7 @@ func (c *Command) Launch() (Process, error) {
 		return nil, errors.Join(fmt.Errorf("make pipe for errors: %w", err), outR.Close(), outW.Close())
 	}
 	p.cmd = exec.Command(c.Path, c.Args...)
-	p.cmd.Env = c.Env
+	p.cmd.Env = append(slices.Clip(c.Env), LaunchVariable+"="+p.launch)
 	p.cmd.Stdout, p.cmd.Stderr = outW, errW // files, so that Wait does not wait for the streams
 	p.cmd.SysProcAttr = attributes()
 	p.streams = [2]*os.File{outR, errR}
@@ -69,6 +75,7 @@ func (c *Command) Launch() (Process, error) {
 type child struct {
 	cmd     *exec.Cmd
 	lines   *Lines
+	launch  string
 	streams [2]*os.File
 	exited  chan Exit     // gets one exit from run
 	read    chan struct{} // closed when both streams have been read to their end
@@ -86,7 +93,7 @@ func (p *child) run(started chan<- error) {
 		return
 	}
 	p.cmd.Wait() // its error says what ProcessState says
-	e := Exit{PID: p.cmd.Process.Pid, Ran: time.Since(begin), Code: -1}
+	e := Exit{PID: p.cmd.Process.Pid, Launch: p.launch, Ran: time.Since(begin), Code: -1}
 	if s := p.cmd.ProcessState; s != nil {
 		e.Code = s.ExitCode()
 		e.Signal = signalOf(s)

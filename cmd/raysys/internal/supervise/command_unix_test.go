@@ -43,6 +43,7 @@ func TestMain(m *testing.M) {
 func play(p string) int {
 	switch p {
 	case "talk":
+		fmt.Println("launch", os.Getenv(supervise.LaunchVariable))
 		fmt.Println("to stdout", os.Getenv("GREETING"), os.Args[1:])
 		fmt.Fprintln(os.Stderr, "to stderr")
 		return 3
@@ -183,6 +184,7 @@ func exitOf(t *testing.T, p supervise.Process) supervise.Exit {
 
 func TestCommand(t *testing.T) {
 	c := program("talk", "")
+	c.Env = append(c.Env, supervise.LaunchVariable+"=of another")
 	c.Args = []string{"a", "b c"}
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
@@ -192,7 +194,7 @@ func TestCommand(t *testing.T) {
 	if e.Code != 3 || e.Signal != "" || e.PID != p.PID() || e.Ran <= 0 {
 		t.Errorf("exit %+v of %d", e, p.PID())
 	}
-	if out.String() != "n | to stdout hello [a b c]\n" || errs.String() != "n | to stderr\n" || len(last) != 2 {
+	if e.Launch == "" || out.String() != "n | launch "+e.Launch+"\nn | to stdout hello [a b c]\n" || errs.String() != "n | to stderr\n" || len(last) != 3 {
 		t.Errorf("%q, %q, %q", out.String(), errs.String(), last)
 	}
 }

@@ -93,6 +93,7 @@ type Process interface {
 // Exit is how a process ended.
 type Exit struct {
 	PID    int
+	Launch string // RAYSYS_LAUNCH of this process, which no other has
 	Ran    time.Duration
 	Code   int    // -1 when a signal ended it
 	Signal string // "killed", "segmentation fault"

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -21,6 +22,9 @@ var (
 
 // tooOften is how many deaths in a row, each before Settled, are reported with the last lines.
 const tooOften = 5
+
+// asked is how an Exit names the signal of Terminate.
+var asked = syscall.SIGTERM.String()
 
 // Supervisor keeps one program running. It serves one Run.
 type Supervisor struct {
@@ -88,7 +92,8 @@ func (s *Supervisor) live(ctx context.Context, kill <-chan struct{}) life {
 	switch {
 	case err != nil:
 		l.over, l.err = true, fmt.Errorf("%v: %w", exit, err)
-	case exit.Code == 0:
+	case exit.Code == 0, draining && exit.Signal == asked:
+		// It had no handler yet, or has none: it did what it was asked for.
 		l.over = true
 	case draining:
 		l.over, l.err = true, fmt.Errorf("drain: %v, its last lines are:%s", exit, indent(l.last))

@@ -22,6 +22,7 @@ type actor struct {
 	code       int
 	drains     time.Duration // from SIGTERM to the exit; -1 never
 	drainsWith int
+	drainsBy   string // signal
 }
 
 type fakeProcess struct {
@@ -81,7 +82,7 @@ func (p *fakeProcess) Close() []string               { return []string{fmt.Sprin
 func (p *fakeProcess) Terminate() error {
 	p.world.note("term %d", p.pid)
 	if p.drains >= 0 {
-		p.end(p.drains, p.drainsWith, "")
+		p.end(p.drains, p.drainsWith, p.drainsBy)
 	}
 	return nil
 }
@@ -126,6 +127,15 @@ func TestStories(t *testing.T) {
 			plan: []actor{{drains: second, drainsWith: 7}}, drain: second,
 			want: []string{"0 start 1", "1 term 1", "2 report n 1", "2 end"},
 			err:  errAny, text: []string{"drain: process 1 ended with exit code 7 after 2s", "line of 1"},
+		},
+		"a drain of a program that has no handler": {
+			plan: []actor{{drains: second, drainsWith: -1, drainsBy: "terminated"}}, drain: second,
+			want: []string{"0 start 1", "1 term 1", "2 report n 1", "2 end"},
+		},
+		"a program that dies while it drains": {
+			plan: []actor{{drains: second, drainsWith: -1, drainsBy: "segmentation fault"}}, drain: second,
+			want: []string{"0 start 1", "1 term 1", "2 report n 1", "2 end"},
+			err:  errAny, text: []string{"ended by signal (segmentation fault)"},
 		},
 		"a drain that takes too long": {
 			plan: []actor{{drains: -1}}, drain: second,
