@@ -27,6 +27,11 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			// Programs with the race detector else wait a second before they exit.
+			e.Setenv("GORACE", "atexit_sleep_ms=0")
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await,
 			"term":  term,
