@@ -1,11 +1,13 @@
-// Command raysys measures raysys, shows it at work, and says which version it is.
+// Command raysys runs programs as nodes of a cluster, measures raysys and shows it at work.
 //
+//	raysys node      keep a program running as a worker
 //	raysys bench     every row beside its raw limit
 //	raysys demo      learn CartPole, then serve the policy
 //	raysys version   module version, revision, Go version
 //
-// Data goes to standard output, talk to standard error. Exit codes: 0 ok, 1 the job failed, 2 usage. Every flag can be
-// given as RAYSYS_NAME too; the flag wins.
+// Data goes to standard output, talk to standard error. Exit codes: 0 ok, 1 the job failed, 2 usage, 3 cluster
+// unreachable, 4 timed out, 5 not found. Every flag can be given as RAYSYS_NAME too; the flag wins. --print-config shows
+// what a command would go by.
 package main
 
 import (
@@ -16,6 +18,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 )
 
 func main() {
@@ -28,9 +33,12 @@ func main() {
 
 // The exit codes.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitUnreachable = 3
+	exitTimedOut    = 4
+	exitNotFound    = 5
 )
 
 // usageError is a mistake in how the command was called: flags, arguments, variables.
@@ -42,19 +50,35 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 // run is main without the process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	cmd := root()
+	return runOn(ctx, cluster{}, args, stdin, stdout, stderr)
+}
+
+// runOn is run with the cluster that commands talk to.
+func runOn(ctx context.Context, on cluster, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	cmd := root(on)
 	cmd.SetArgs(args)
 	cmd.SetIn(stdin)
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
-	if err == nil {
+	if err == nil || errors.Is(err, errPrinted) {
 		return exitOK
 	}
 	fmt.Fprintln(stderr, "error:", err)
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
 	var usage usageError
-	if errors.As(err, &usage) {
+	switch {
+	case errors.As(err, &usage):
 		return exitUsage
+	case errors.Is(err, operate.ErrUnreachable):
+		return exitUnreachable
+	case errors.Is(err, operate.ErrTimedOut), errors.Is(err, supervise.ErrGrace):
+		return exitTimedOut
+	case errors.Is(err, operate.ErrNotFound):
+		return exitNotFound
 	}
 	return exitFailed
 }

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rogpeppe/go-internal/testscript"
 	"go.uber.org/goleak"
 )
 
@@ -21,7 +23,19 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	goleak.VerifyTestMain(m)
+	testscript.Main(leakChecked{m}, map[string]func(){"raysys": main, "app": app})
+}
+
+// leakChecked is goleak.VerifyTestMain for who wants to run the tests itself.
+type leakChecked struct{ m *testing.M }
+
+func (l leakChecked) Run() int {
+	code := l.m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // command runs raysys with args and variables NAME=VALUE on top of an environment without RAYSYS_*.

@@ -1,0 +1,84 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+func (d *Doctor) consul(ctx context.Context, g *ground) Finding {
+	a, err := d.Consul.Agent(ctx)
+	if err != nil {
+		return Finding{
+			Level: Failed, Detail: fmt.Sprintf("%s does not answer: %v", d.Address, err),
+			Fix: "start an agent there (consul agent), or say where one is with --consul",
+		}
+	}
+	g.agent = &a
+	if a.Leader == "" {
+		return Finding{
+			Level: Failed, Detail: fmt.Sprintf("%s answers, but its servers have no leader", d.Address),
+			Fix: "bring a majority of the Consul servers up: consul operator raft list-peers",
+		}
+	}
+	return Finding{Level: OK, Detail: fmt.Sprintf("%s answers (version %s, leader %s)", d.Address, orUnknown(a.Version), a.Leader)}
+}
+
+func (d *Doctor) acl(ctx context.Context, _ *ground) Finding {
+	if err := d.Consul.TryWrite(ctx); err != nil {
+		return Finding{
+			Level: Failed, Detail: fmt.Sprintf("make a session and hold a key: %v", err),
+			Fix: "give CONSUL_HTTP_TOKEN a token with the policy of docs/operating.md",
+		}
+	}
+	return Finding{Level: OK, Detail: "a session can hold a key"}
+}
+
+// wantConns is what one host needs: 16 for each node (CORRECTNESS C13) and some for its neighbours on the host.
+const wantConns = 100
+
+func (d *Doctor) connections(_ context.Context, g *ground) Finding {
+	switch n := g.agent.ConnsPerClient; {
+	case n == 0:
+		return Finding{Level: Warning, Detail: "the agent does not tell its limit", Fix: "allow agent:read, or see that limits.http_max_conns_per_client is 100 or more"}
+	case n < wantConns:
+		return Finding{
+			Level: Warning, Detail: fmt.Sprintf("the agent takes %d connections of one address, a node uses up to 16", n),
+			Fix: "set limits.http_max_conns_per_client to 200 in the agent's configuration",
+		}
+	default:
+		return Finding{Level: OK, Detail: fmt.Sprintf("the agent takes %d of one address", n)}
+	}
+}
+
+// Leases count durations, so that a wrong clock breaks none; certificates and logs do look at the time of day.
+const (
+	skewWarning = 5 * time.Second
+	skewFailed  = time.Minute
+)
+
+func (d *Doctor) clock(_ context.Context, g *ground) Finding {
+	if g.agent.Time.IsZero() {
+		return Finding{Level: Warning, Detail: "the agent does not tell the time", Fix: "compare date on all hosts"}
+	}
+	// The agent's answer is cut to the second and half a round trip old.
+	skew := d.Now().Sub(g.agent.Time.Add(g.agent.TookHalf + time.Second/2)).Abs()
+	detail := fmt.Sprintf("%v from the agent's", skew.Round(time.Second))
+	if skew < 2*time.Second {
+		detail = "the same as the agent's" // as far as its whole seconds can tell
+	}
+	switch {
+	case skew > skewFailed:
+		return Finding{Level: Failed, Detail: detail, Fix: "set the clock (timedatectl set-ntp true): certificates may seem not yet valid"}
+	case skew > skewWarning:
+		return Finding{Level: Warning, Detail: detail, Fix: "set the clock (timedatectl set-ntp true): logs of several hosts do not line up"}
+	}
+	return Finding{Level: OK, Detail: detail}
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
+}

@@ -1,0 +1,220 @@
+package doctor_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patient is a world that is well; cases make it ill.
+type patient struct {
+	agent     doctor.Agent
+	agentErr  error
+	writeErr  error
+	status    operate.Status
+	statusErr error
+	links     []doctor.Link
+	linksErr  error
+	unreached map[string]error
+	limits    doctor.Limits
+	limitsErr error
+	now       time.Time
+	version   string
+}
+
+func (p *patient) Agent(context.Context) (doctor.Agent, error)  { return p.agent, p.agentErr }
+func (p *patient) TryWrite(context.Context) error               { return p.writeErr }
+func (p *patient) Links(context.Context) ([]doctor.Link, error) { return p.links, p.linksErr }
+func (p *patient) dial(_ context.Context, address string) error { return p.unreached[address] }
+func (p *patient) ask(context.Context) (operate.Status, error)  { return p.status, p.statusErr }
+func (p *patient) doctor() *doctor.Doctor {
+	return &doctor.Doctor{
+		Address: "127.0.0.1:8500", Consul: p, Status: p.ask, Mesh: p, Dial: p.dial,
+		Limits: func() (doctor.Limits, error) { return p.limits, p.limitsErr },
+		Now:    func() time.Time { return p.now }, Version: p.version,
+	}
+}
+
+func well() *patient {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	node := func(name string) operate.Node {
+		return operate.Node{Name: raysys.NodeID(name), State: operate.Up, Address: name + ":7400", Version: "v1"}
+	}
+	return &patient{
+		agent:   doctor.Agent{Version: "1.20.6", Leader: "10.0.0.1:8300", ConnsPerClient: 200, Time: now, TookHalf: time.Millisecond},
+		status:  operate.Status{Nodes: []operate.Node{node("a"), node("b")}, Shards: []operate.Shard{{Number: 0, Leader: "a"}, {Number: 1, Leader: "b"}}},
+		links:   []doctor.Link{{From: "a", To: "b"}, {From: "b", To: "a"}},
+		limits:  doctor.Limits{Files: 65536},
+		now:     now,
+		version: "v1",
+	}
+}
+
+func TestWell(t *testing.T) {
+	got := well().doctor().Examine(t.Context())
+	want := []doctor.Finding{
+		{Check: "consul", Level: doctor.OK, Detail: "127.0.0.1:8500 answers (version 1.20.6, leader 10.0.0.1:8300)"},
+		{Check: "acl", Level: doctor.OK, Detail: "a session can hold a key"},
+		{Check: "connections", Level: doctor.OK, Detail: "the agent takes 200 of one address"},
+		{Check: "clock", Level: doctor.OK, Detail: "the same as the agent's"},
+		{Check: "limits", Level: doctor.OK, Detail: "65536 open files"},
+		{Check: "cluster", Level: doctor.OK, Detail: "2 nodes, 2 shards"},
+		{Check: "ports out", Level: doctor.OK, Detail: "from here all 2 nodes can be reached"},
+		{Check: "ports between", Level: doctor.OK, Detail: "all 2 ways between nodes are open"},
+		{Check: "version", Level: doctor.OK, Detail: "all run v1"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if bad := doctor.Worst(got); bad != nil {
+		t.Errorf("failed: %v", bad)
+	}
+}
+
+// Each illness shows in its own check, with a fix in one line, and skips only what stands on it.
+func TestIll(t *testing.T) {
+	broken := errors.New("it broke")
+	for name, c := range map[string]struct {
+		harm    func(*patient)
+		check   string
+		level   doctor.Level
+		detail  string // part of it
+		fix     string // part of it
+		skipped int
+	}{
+		"no consul":      {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 7},
+		"no leader":      {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 0},
+		"denied":         {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
+		"few conns":      {func(p *patient) { p.agent.ConnsPerClient = 20 }, "connections", doctor.Warning, "takes 20 connections", "http_max_conns_per_client", 0},
+		"unknown conns":  {func(p *patient) { p.agent.ConnsPerClient = 0 }, "connections", doctor.Warning, "does not tell", "agent:read", 0},
+		"late clock":     {func(p *patient) { p.now = p.now.Add(-10 * time.Second) }, "clock", doctor.Warning, "11s from", "set-ntp", 0},
+		"wrong clock":    {func(p *patient) { p.now = p.now.Add(2 * time.Minute) }, "clock", doctor.Failed, "1m59s from", "certificates", 0},
+		"no clock":       {func(p *patient) { p.agent.Time = time.Time{} }, "clock", doctor.Warning, "does not tell the time", "date", 0},
+		"few files":      {func(p *patient) { p.limits.Files = 1024 }, "limits", doctor.Warning, "1024 open files", "ulimit -n 65536", 0},
+		"no files":       {func(p *patient) { p.limits.Files = 256 }, "limits", doctor.Failed, "256 open files", "ulimit -n 65536", 0},
+		"unknown files":  {func(p *patient) { p.limitsErr = broken }, "limits", doctor.Warning, "it broke", "ulimit", 0},
+		"no cluster":     {func(p *patient) { p.statusErr = broken }, "cluster", doctor.Failed, "it broke", "raysys node", 3},
+		"no node":        {func(p *patient) { p.status = operate.Status{} }, "cluster", doctor.Warning, "no node has joined", "raysys node", 0},
+		"leaderless":     {func(p *patient) { p.status.Shards[1].Leader = "" }, "cluster", doctor.Failed, "1 of them without a leader", "lease", 0},
+		"suspect":        {func(p *patient) { p.status.Nodes[1].State = operate.Suspect }, "cluster", doctor.Warning, "b is suspect", "look at", 0},
+		"closed port":    {func(p *patient) { p.unreached = map[string]error{"b:7400": broken} }, "ports out", doctor.Failed, "1 of 2 nodes cannot be reached: b: it broke", "firewall", 0},
+		"one way":        {func(p *patient) { p.links[1].Error = "timeout" }, "ports between", doctor.Failed, "1 of 2 ways are broken: b to a: timeout", "open the port", 0},
+		"nobody answers": {func(p *patient) { p.linksErr = broken }, "ports between", doctor.Warning, "it broke", "host", 0},
+		"mixed":          {func(p *patient) { p.status.Nodes[1].Version = "v2" }, "version", doctor.Warning, "v1 on a; v2 on b", "upgrade", 0},
+		"other command":  {func(p *patient) { p.version = "v3" }, "version", doctor.Warning, "the nodes run v1, this command is v3", "the nodes' version", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := well()
+			c.harm(p)
+			skipped := 0
+			for _, f := range p.doctor().Examine(t.Context()) {
+				switch {
+				case f.Check == c.check:
+					if f.Level != c.level || !strings.Contains(f.Detail, c.detail) || !strings.Contains(f.Fix, c.fix) {
+						t.Errorf("got %+v, want %s, %q, fix %q", f, c.level, c.detail, c.fix)
+					}
+				case f.Level == doctor.Skipped:
+					skipped++
+				case f.Level != doctor.OK && name != "no node":
+					t.Errorf("%s is ill too: %+v", f.Check, f)
+				}
+				if (f.Fix == "") != (f.Level == doctor.OK) || strings.Contains(f.Fix, "\n") {
+					t.Errorf("%s: the fix is %q", f.Check, f.Fix)
+				}
+			}
+			if skipped != c.skipped {
+				t.Errorf("%d checks were skipped, want %d", skipped, c.skipped)
+			}
+		})
+	}
+}
+
+// A host that swallows packets costs its own time only, and not more connections than a few are tried at once.
+func TestDialsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := well()
+		p.status.Nodes = nil
+		for i := range 100 {
+			p.status.Nodes = append(p.status.Nodes, operate.Node{Name: raysys.NodeID(fmt.Sprint(i)), Version: "v1"})
+		}
+		d := p.doctor()
+		var now, most atomic.Int32
+		d.Dial = func(ctx context.Context, _ string) error {
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			defer now.Add(-1)
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		start := time.Now()
+		findings := d.Examine(t.Context())
+		if f := findings[6]; f.Level != doctor.Failed || !strings.Contains(f.Detail, "100 of 100 nodes") || !strings.HasSuffix(f.Detail, "and 95 more") {
+			t.Errorf("got %+v", f)
+		}
+		if took := time.Since(start); took != 21*time.Second || most.Load() != 16 { // ceil(100/16) times 3 s
+			t.Errorf("it took %v with %d at once", took, most.Load())
+		}
+	})
+}
+
+func TestNoTimeLeft(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, f := range well().doctor().Examine(ctx) {
+		if f.Level != doctor.Skipped || !strings.Contains(f.Fix, "--timeout") {
+			t.Errorf("got %+v", f)
+		}
+	}
+}
+
+func TestTableAndJSON(t *testing.T) {
+	findings := []doctor.Finding{
+		{Check: "consul", Level: doctor.Failed, Detail: "silent", Fix: "start it"},
+		{Check: "acl", Level: doctor.Skipped, Detail: "needs consul", Fix: "see consul"},
+		{Check: "limits", Level: doctor.OK, Detail: "many"},
+	}
+	var b bytes.Buffer
+	const table = "failed   consul  silent\n                 fix: start it\nskipped  acl     needs consul\nok       limits  many\n"
+	if err := doctor.Table(&b, findings); err != nil || b.String() != table {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+	b.Reset()
+	const list = `[{"check":"limits","level":"ok","detail":"many"}]` + "\n"
+	if err := doctor.JSON(&b, findings[2:]); err != nil || b.String() != list {
+		t.Errorf("%v\n%s", err, b.String())
+	}
+}
+
+func TestRealLimitsAndDial(t *testing.T) {
+	if l, err := doctor.ReadLimits(); err != nil || l.Files == 0 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doctor.Dial(t.Context(), l.Addr().String()); err != nil {
+		t.Error(err)
+	}
+	l.Close()
+	if err := doctor.Dial(t.Context(), l.Addr().String()); err == nil {
+		t.Error("nobody listens, and it connected")
+	}
+}

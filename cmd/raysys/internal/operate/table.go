@@ -1,0 +1,142 @@
+package operate
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// JSON writes the status as one line.
+func JSON(w io.Writer, s Status) error {
+	s.Sort()
+	// An empty list is no null, so that a reader can always range over it.
+	s.Nodes, s.Shards, s.Grains = orEmpty(s.Nodes), orEmpty(s.Shards), orEmpty(s.Grains)
+	return json.NewEncoder(w).Encode(s)
+}
+
+func orEmpty[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// Table writes the status for people: nodes, who leads the shards, grains by kind.
+func Table(w io.Writer, s Status) error {
+	s.Sort()
+	fmt.Fprintf(w, "cluster %s (%s), %d nodes, %d shards\n\n", s.Cluster, orDash(s.ID), len(s.Nodes), len(s.Shards))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NODE\tROLE\tSTATE\tADDRESS\tVERSION\tUP\tCPU\tGPU\tMEMORY\tQUEUED\tRUNNING\tGRAINS\tLABELS")
+	for _, n := range s.Nodes {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", n.Name, n.Role, n.State, orDash(n.Address), orDash(n.Version), age(n.Up),
+			used(n.Free.CPU, n.Total.CPU), used(n.Free.GPU, n.Total.GPU), memory(n.Free.Memory, n.Total.Memory), n.Queued, n.Running, n.Grains, labels(n.Labels))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(s.Shards) > 0 {
+		fmt.Fprintln(w)
+		t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "LEADER\tSHARDS\tNUMBERS")
+		by := leaders(s.Shards)
+		for _, name := range slices.Sorted(maps.Keys(by)) {
+			shown := string(name)
+			if shown == "" {
+				shown = "none"
+			}
+			fmt.Fprintf(t, "%s\t%d\t%s\n", shown, len(by[name]), ranges(by[name]))
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	if len(s.Grains) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "GRAIN\tACTIVE")
+	for _, g := range s.Grains {
+		fmt.Fprintf(t, "%s\t%d\n", g.Name, g.Active)
+	}
+	return t.Flush()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// used shows what is taken of what there is.
+func used(free, total float64) string {
+	if total == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.4g/%.4g", total-free, total)
+}
+
+func memory(free, total int64) string {
+	if total == 0 {
+		return "-"
+	}
+	const gib = 1 << 30
+	return fmt.Sprintf("%.1f/%.1f GiB", float64(total-free)/gib, float64(total)/gib)
+}
+
+// age is a duration in its largest unit and the next.
+func age(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "-"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+func labels(m map[string]string) string {
+	var s []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		s = append(s, k+"="+m[k])
+	}
+	return orDash(strings.Join(s, ","))
+}
+
+func leaders(shards []Shard) map[raysys.NodeID][]int {
+	by := map[raysys.NodeID][]int{}
+	for _, s := range shards {
+		by[s.Leader] = append(by[s.Leader], s.Number)
+	}
+	return by
+}
+
+// ranges shows sorted numbers as 0-3,7,9-10.
+func ranges(numbers []int) string {
+	var s []string
+	for i := 0; i < len(numbers); {
+		j := i
+		for j+1 < len(numbers) && numbers[j+1] == numbers[j]+1 {
+			j++
+		}
+		if i == j {
+			s = append(s, fmt.Sprint(numbers[i]))
+		} else {
+			s = append(s, fmt.Sprintf("%d-%d", numbers[i], numbers[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(s, ",")
+}

@@ -1,0 +1,112 @@
+package operate_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func example() operate.Status {
+	shards := []operate.Shard{{Number: 9, Leader: "b", Epoch: 4}, {Number: 7, Epoch: 2}, {Number: 8, Leader: "b", Epoch: 3}}
+	for i := range 6 {
+		shards = append(shards, operate.Shard{Number: i, Leader: "a", Epoch: 1})
+	}
+	return operate.Status{
+		Cluster: "blue", ID: "c0ffee", Format: "1",
+		Nodes: []operate.Node{
+			{
+				Name: "b", Incarnation: "12", Role: "worker", State: operate.Draining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
+				Total: raysys.Resources{CPU: 8, GPU: 2, Memory: 64 << 30}, Free: raysys.Resources{CPU: 0.5, GPU: 1.75, Memory: 48 << 30},
+				Queued: 120, Running: 8, Grains: 3000, Labels: map[string]string{"zone": "west", "disk": "ssd"},
+			},
+			{Name: "a", Incarnation: "7", Role: "worker", State: operate.Up, Address: "10.0.0.1:7400", Version: "v0.2.0", Up: 59 * time.Second, Total: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
+			{Name: "laptop", Role: "driver", State: operate.Unknown},
+		},
+		Shards: shards,
+		Grains: []operate.Kind{{"policy", 2}, {"counter", 2998}},
+	}
+}
+
+func TestTable(t *testing.T) {
+	var b bytes.Buffer
+	if err := operate.Table(&b, example()); err != nil {
+		t.Fatal(err)
+	}
+	const want = `cluster blue (c0ffee), 3 nodes, 9 shards
+
+NODE    ROLE    STATE     ADDRESS        VERSION  UP    CPU    GPU     MEMORY         QUEUED  RUNNING  GRAINS  LABELS
+a       worker  up        10.0.0.1:7400  v0.2.0   59s   0/4    -       -              0       0        0       -
+b       worker  draining  10.0.0.2:7400  v0.2.0   1d2h  7.5/8  0.25/2  16.0/64.0 GiB  120     8        3000    disk=ssd,zone=west
+laptop  driver  unknown   -              -        -     -      -       -              0       0        0       -
+
+LEADER  SHARDS  NUMBERS
+none    1       7
+a       6       0-5
+b       2       8-9
+
+GRAIN    ACTIVE
+counter  2998
+policy   2
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
+	}
+	b.Reset()
+	if err := operate.Table(&b, operate.Status{Cluster: "new"}); err != nil || strings.Contains(b.String(), "LEADER") || strings.Contains(b.String(), "GRAIN\t") {
+		t.Errorf("an empty cluster: %q, %v", b.String(), err)
+	}
+}
+
+func TestTableOfOneRow(t *testing.T) {
+	for want, up := range map[string]time.Duration{"1m5s": 65 * time.Second, "2h3m": 2*time.Hour + 3*time.Minute, "-": 0} {
+		var b bytes.Buffer
+		s := operate.Status{Nodes: []operate.Node{{Name: "a", Up: up, Address: "x", Version: "v"}}}
+		if err := operate.Table(&b, s); err != nil || !strings.Contains(b.String(), " "+want+" ") {
+			t.Errorf("up %v: %q, %v; want %s in it", up, b.String(), err, want)
+		}
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var b bytes.Buffer
+	if err := operate.JSON(&b, example()); err != nil {
+		t.Fatal(err)
+	}
+	var back operate.Status
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil {
+		t.Fatal(err)
+	}
+	want := example()
+	want.Sort()
+	if diff := cmp.Diff(want, back); diff != "" {
+		t.Error(diff)
+	}
+	if back.Nodes[0].Name != "a" || back.Shards[0].Number != 0 || back.Grains[0].Name != "counter" {
+		t.Error("it is not sorted")
+	}
+	b.Reset()
+	if err := operate.JSON(&b, operate.Status{}); err != nil || b.String() != `{"cluster":"","id":"","format":"","nodes":[],"shards":[],"grains":[]}`+"\n" {
+		t.Errorf("nothing is %q, %v", b.String(), err)
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
+
+func TestNobodyReads(t *testing.T) {
+	if operate.Table(full{}, example()) == nil || operate.JSON(full{}, example()) == nil {
+		t.Error("the writer's error is lost")
+	}
+}

@@ -1,0 +1,125 @@
+package supervise
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// drained is how long the streams of a process may stay open after it: somebody it started, who left its process group,
+// may still hold them.
+const drained = time.Second
+
+// LaunchVariable names one start of the program. A node that keeps it in its record lets the report of its death be told
+// from its successor, or from another node that was given the same name.
+const LaunchVariable = "RAYSYS_LAUNCH"
+
+// Command starts a program as a child that does not outlive this process (on Linux), in a process group of its own, so
+// that a signal from the terminal comes to it by the supervisor alone.
+type Command struct {
+	Path   string
+	Args   []string // without the program's name
+	Env    []string // all of its environment
+	Stdout io.Writer
+	Stderr io.Writer
+	Lines  *Lines
+}
+
+// Launch starts it.
+func (c *Command) Launch() (Process, error) {
+	p := &child{lines: c.Lines, launch: rand.Text(), exited: make(chan Exit, 1), read: make(chan struct{})}
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make pipe for output: %w", err)
+	}
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make pipe for errors: %w", err), outR.Close(), outW.Close())
+	}
+	p.cmd = exec.Command(c.Path, c.Args...)
+	p.cmd.Env = append(slices.Clip(c.Env), LaunchVariable+"="+p.launch)
+	p.cmd.Stdout, p.cmd.Stderr = outW, errW // files, so that Wait does not wait for the streams
+	p.cmd.SysProcAttr = attributes()
+	p.streams = [2]*os.File{outR, errR}
+
+	started := make(chan error, 1)
+	go p.run(started)
+	err = <-started
+	outW.Close() // the child has its own
+	errW.Close()
+	if err != nil {
+		outR.Close()
+		errR.Close()
+		return nil, fmt.Errorf("start %s: %w", c.Path, err)
+	}
+	go func() { // ends with the streams, which Close sees to
+		defer close(p.read)
+		other := make(chan struct{}) // closed when standard error has ended
+		go func() {
+			defer close(other)
+			c.Lines.Copy(c.Stderr, errR)
+		}()
+		c.Lines.Copy(c.Stdout, outR)
+		<-other
+	}()
+	return p, nil
+}
+
+// child is a Process of the operating system.
+type child struct {
+	cmd     *exec.Cmd
+	lines   *Lines
+	launch  string
+	streams [2]*os.File
+	exited  chan Exit     // gets one exit from run
+	read    chan struct{} // closed when both streams have been read to their end
+}
+
+// run starts the process and waits for it, on one thread: the kernel sends the parent-death signal when the thread
+// that started the child ends, not the process.
+func (p *child) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	begin := time.Now()
+	err := p.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	p.cmd.Wait() // its error says what ProcessState says
+	e := Exit{PID: p.cmd.Process.Pid, Launch: p.launch, Ran: time.Since(begin), Code: -1}
+	if s := p.cmd.ProcessState; s != nil {
+		e.Code = s.ExitCode()
+		e.Signal = signalOf(s)
+	}
+	p.exited <- e
+}
+
+func (p *child) PID() int { return p.cmd.Process.Pid }
+
+func (p *child) Exited() <-chan Exit { return p.exited }
+
+func (p *child) Terminate() error { return terminate(p.cmd.Process) }
+
+func (p *child) Kill() error { return killGroup(p.cmd.Process) }
+
+func (p *child) Close() []string {
+	killGroup(p.cmd.Process) // an error says that nobody is left
+	t := time.NewTimer(drained)
+	defer t.Stop()
+	select {
+	case <-p.read:
+	case <-t.C:
+	}
+	for _, f := range p.streams {
+		f.Close() // ends a read that still waits
+	}
+	<-p.read
+	return p.lines.Last()
+}

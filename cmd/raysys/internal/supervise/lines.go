@@ -1,0 +1,100 @@
+package supervise
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+)
+
+const (
+	// maxLine is where a line is cut in two, so that a program that never ends one costs no memory.
+	maxLine = 64 << 10
+	// kept and keptLine bound what is remembered for the report of a crash: enough for a panic's message and the top of
+	// its stack.
+	kept     = 20
+	keptLine = 512
+)
+
+// causes begin the line that says why a Go program died; the stacks after it may be longer than what is kept.
+var causes = [][]byte{[]byte("panic: "), []byte("fatal error: ")}
+
+// Lines puts a prefix before every line of several streams and keeps the lines whole. The zero value is no use: make it
+// with NewLines.
+type Lines struct {
+	prefix []byte
+	mu     sync.Mutex // guards the writers of all streams, and the rest
+	last   []string
+	cause  string // the line that began with one of causes
+}
+
+// NewLines returns Lines with this prefix.
+func NewLines(prefix string) *Lines { return &Lines{prefix: []byte(prefix)} }
+
+// Copy passes lines on from r to w until r ends. When w fails it goes on reading, so that the program never waits for
+// somebody who is gone.
+func (l *Lines) Copy(w io.Writer, r io.Reader) {
+	in := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, err := in.ReadSlice('\n')
+		if len(line) > 0 {
+			l.line(w, line)
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
+	}
+}
+
+func (l *Lines) line(w io.Writer, line []byte) {
+	line = bytes.TrimRight(line, "\r\n")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// One write for each line: others may write to the same file.
+	w.Write(slices.Concat(l.prefix, line, []byte{'\n'}))
+	l.remember(line)
+}
+
+func (l *Lines) remember(line []byte) {
+	text := string(line[:min(len(line), keptLine)])
+	if l.cause == "" && slices.ContainsFunc(causes, func(c []byte) bool { return bytes.HasPrefix(line, c) }) {
+		l.cause = text
+	}
+	if len(l.last) == kept {
+		l.last = slices.Delete(l.last, 0, 1)
+	}
+	l.last = append(l.last, text)
+}
+
+// Last returns the last lines, after the one that named a panic, and forgets them.
+func (l *Lines) Last() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last := l.last
+	if l.cause != "" && !slices.Contains(last, l.cause) {
+		last = slices.Insert(last, 0, l.cause, "...")
+	}
+	l.last, l.cause = nil, ""
+	return last
+}
+
+// Writer returns a writer that puts the prefix before each line written to it. A write should be whole lines.
+func (l *Lines) Writer(w io.Writer) io.Writer { return prefixed{l, w} }
+
+type prefixed struct {
+	lines *Lines
+	w     io.Writer
+}
+
+func (p prefixed) Write(b []byte) (int, error) {
+	p.lines.mu.Lock()
+	defer p.lines.mu.Unlock()
+	for line := range bytes.Lines(b) {
+		if _, err := p.w.Write(slices.Concat(p.lines.prefix, bytes.TrimRight(line, "\r\n"), []byte{'\n'})); err != nil {
+			return 0, err
+		}
+	}
+	return len(b), nil
+}

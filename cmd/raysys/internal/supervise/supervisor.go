@@ -1,0 +1,180 @@
+package supervise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// How a Run may end beside well.
+var (
+	// ErrGrace: the drain took longer than Config.Grace.
+	ErrGrace = errors.New("did not drain in time and was killed")
+	// ErrKilled: the caller did not want to wait for the drain.
+	ErrKilled = errors.New("killed before it had drained")
+	// ErrCrashing: the program never came up.
+	ErrCrashing = errors.New("never came up")
+)
+
+// tooOften is how many deaths in a row, each before Settled, are reported with the last lines.
+const tooOften = 5
+
+// asked is how an Exit names the signal of Terminate.
+var asked = syscall.SIGTERM.String()
+
+// Supervisor keeps one program running. It serves one Run.
+type Supervisor struct {
+	cfg     Config
+	settled bool // the program was up for Settled once
+	quick   int  // deaths in a row before Settled
+}
+
+// New checks cfg and starts nothing.
+func New(cfg Config) (*Supervisor, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	return &Supervisor{cfg: cfg}, nil
+}
+
+// Run keeps the program running until it exits with 0 or ctx ends, which drains it. A close of kill ends it at once.
+// When Run returns, the program is gone.
+func (s *Supervisor) Run(ctx context.Context, kill <-chan struct{}) error {
+	for ctx.Err() == nil {
+		l := s.live(ctx, kill)
+		if l.over {
+			return l.err
+		}
+		if l.settled {
+			s.quick, s.settled = 0, true
+		} else {
+			s.quick++
+		}
+		if s.quick > 0 && s.quick%tooOften == 0 {
+			report := fmt.Errorf("%w: %d starts in a row ended within %v, the last lines are:%s", ErrCrashing, s.quick, s.cfg.Settled, indent(l.last))
+			if !s.settled {
+				return report
+			}
+			s.say("the program was up before, but now %v", report)
+		}
+		pause := s.pause()
+		s.say("next start in %v", pause.Round(time.Millisecond))
+		if !wait(ctx, kill, pause) {
+			break
+		}
+	}
+	return nil // nothing runs that could be drained or killed
+}
+
+// life is what came of one start.
+type life struct {
+	settled bool     // it was up long enough
+	over    bool     // there is no next one: err is the outcome
+	last    []string // lines
+	err     error
+}
+
+func (s *Supervisor) live(ctx context.Context, kill <-chan struct{}) life {
+	p, err := s.cfg.Launch()
+	if err != nil {
+		s.say("%v", err)
+		return life{last: []string{err.Error()}}
+	}
+	s.say("started process %d", p.PID())
+	exit, draining, err := s.watch(ctx, p, kill)
+	s.report(exit)
+	l := life{settled: exit.Ran >= s.cfg.Settled, last: p.Close()}
+	s.say("%v", exit)
+	switch {
+	case err != nil:
+		l.over, l.err = true, fmt.Errorf("%v: %w", exit, err)
+	case exit.Code == 0, draining && exit.Signal == asked:
+		// It had no handler yet, or has none: it did what it was asked for.
+		l.over = true
+	case draining:
+		l.over, l.err = true, fmt.Errorf("drain: %v, its last lines are:%s", exit, indent(l.last))
+	}
+	return l
+}
+
+// watch waits for the process to end, and helps it when it should.
+func (s *Supervisor) watch(ctx context.Context, p Process, kill <-chan struct{}) (exit Exit, draining bool, err error) {
+	stop := ctx.Done()
+	var grace <-chan time.Time
+	for {
+		select {
+		case exit = <-p.Exited():
+			return exit, draining, err
+		case <-stop:
+			stop, draining = nil, true
+			s.say("draining for up to %v; a second signal ends it at once", s.cfg.Grace)
+			if err := p.Terminate(); err != nil {
+				s.say("ask it to drain: %v", err) // it may just have ended, or the grace runs out
+			}
+			t := time.NewTimer(s.cfg.Grace)
+			defer t.Stop()
+			grace = t.C
+		case <-grace:
+			grace, err = nil, fmt.Errorf("%w (%v): give a longer --grace, or see what its tasks wait for", ErrGrace, s.cfg.Grace)
+			s.kill(p)
+		case <-kill:
+			kill, draining, err = nil, true, ErrKilled
+			s.kill(p)
+		}
+	}
+}
+
+func (s *Supervisor) kill(p Process) {
+	if err := p.Kill(); err != nil {
+		s.say("kill: %v", err)
+	}
+}
+
+// report tells the cluster. It comes before anything else that can wait, and is over before the next start.
+func (s *Supervisor) report(e Exit) {
+	if s.cfg.Reporter == nil {
+		return
+	}
+	// A drain may have ended the caller's ctx, and the cluster wants to know all the same.
+	ctx, cancel := context.WithTimeoutCause(context.Background(), s.cfg.ReportLimit, errors.New("the report took too long"))
+	defer cancel()
+	if err := s.cfg.Reporter.Exited(ctx, s.cfg.Name, e); err != nil {
+		s.say("report the exit: %v: the cluster finds out when the lease runs out", err)
+	}
+}
+
+// pause is the wait before the next start.
+func (s *Supervisor) pause() time.Duration {
+	d := s.cfg.RestartMax
+	if n := max(s.quick-1, 0); n < 32 && s.cfg.RestartMin<<n>>n == s.cfg.RestartMin { // no overflow
+		d = min(d, s.cfg.RestartMin<<n)
+	}
+	return d - time.Duration(s.cfg.Draw()*float64(d)/2)
+}
+
+func wait(ctx context.Context, kill <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+	case <-kill:
+	}
+	return false
+}
+
+func (s *Supervisor) say(format string, args ...any) {
+	io.WriteString(s.cfg.Talk, strings.TrimSpace(fmt.Sprintf(format, args...))+"\n")
+}
+
+func indent(lines []string) string {
+	if len(lines) == 0 {
+		return " (none)"
+	}
+	return "\n\t" + strings.Join(lines, "\n\t")
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
+)
+
+type nodeFlags struct {
+	at        *operate.Where
+	app       string
+	name      string
+	listen    string
+	advertise string
+	cpu       string
+	gpu       string
+	memory    string
+	resources string
+	labels    string
+	data      string
+	log       string
+	insecure  bool
+
+	grace, settled, restartMin, restartMax time.Duration
+}
+
+// ownFlags are what only the supervisor goes by; the rest is the program's.
+var ownFlags = []string{"app", "output", "settled", "restart-min", "restart-max"}
+
+func nodeCommand(on cluster) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "node --app PROGRAM [flags] [-- ARGUMENTS]",
+		Short: "Keep a program running as a worker of the cluster",
+		Long: `Start PROGRAM as a worker of the cluster and keep it running. The program needs no flags: it takes everything from
+RAYSYS_* variables, which this command sets from its own flags. What the program writes is passed on with the node's name
+before each line.
+
+A program that dies is reported to the cluster at once and started again, later each time; one that exits with 0 is done.
+SIGTERM and SIGINT drain it; a second signal kills it. One that dies five times before it was ever up for --settled ends
+the command.`,
+		Example: "  raysys node --app ./bin/app\n  raysys node --app ./bin/app --name a --listen 10.0.0.5:7400 --tls-cert a.crt --tls-key a.key --tls-ca ca.crt -- --verbose",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if dash := cmd.ArgsLenAtDash(); len(args) > 0 && dash != 0 {
+				return usagef("%q is no flag: arguments of the program go after --", args[0])
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	f := nodeFlags{at: whereFlags(flags)}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "" // then --name is needed, and says so
+	}
+	host, _, _ = strings.Cut(host, ".")
+	flags.StringVar(&f.app, "app", "", "the program, a path or a name in PATH")
+	flags.StringVar(&f.name, "name", host, "name of the node, unique in the cluster")
+	defaultFrom(flags, "name", "default (this host)")
+	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "address for other nodes; port 0 takes a free one")
+	flags.StringVar(&f.advertise, "advertise", "", "address that other nodes dial, where it is not that of --listen")
+	flags.StringVar(&f.cpu, "cpu", "", "CPUs to offer (default: those of the host)")
+	flags.StringVar(&f.gpu, "gpu", "", "accelerators to offer (default 0)")
+	flags.StringVar(&f.memory, "memory", "", "bytes of memory to offer (default 0)")
+	flags.StringVar(&f.resources, "resources", "", "further resources to offer, NAME=N[,NAME=N...]")
+	flags.StringVar(&f.labels, "labels", "", "labels of the node, KEY=VALUE[,KEY=VALUE...]")
+	flags.StringVar(&f.data, "data", "", "folder for what must survive the process")
+	flags.StringVar(&f.log, "log", "", "how much the program logs: debug, info, warn or error (default warn)")
+	flags.BoolVar(&f.insecure, "insecure", false, "listen beyond this host without TLS")
+	flags.DurationVar(&f.grace, "grace", 5*time.Minute, "how long a drain may take")
+	flags.DurationVar(&f.settled, "settled", 10*time.Second, "how long the program must be up for its start to count as good")
+	flags.DurationVar(&f.restartMin, "restart-min", 100*time.Millisecond, "pause before the first restart; doubles with each death before --settled")
+	flags.DurationVar(&f.restartMax, "restart-max", 30*time.Second, "longest pause before a restart")
+	outputFlag(flags)
+	flags.Lookup("output").Usage = "form of --print-config"
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		path, err := program(f.app)
+		if err != nil {
+			return err
+		}
+		return runNode(cmd, on, &f, path, args)
+	}
+	return cmd
+}
+
+// check finds what the program would refuse, before it is started over and over.
+func (f *nodeFlags) check() error {
+	if f.app == "" {
+		return usagef("there is no program: give --app PATH, or RAYSYS_APP")
+	}
+	if err := checkName("--name", f.name); err != nil {
+		return err
+	}
+	if err := checkWhere(f.at); err != nil {
+		return err
+	}
+	if err := checkAddress("--listen", f.listen, true); err != nil {
+		return err
+	}
+	if f.advertise != "" {
+		if err := checkAddress("--advertise", f.advertise, false); err != nil {
+			return err
+		}
+	}
+	if !loopback(f.listen) && f.at.Cert == "" && !f.insecure {
+		return usagef("--listen %s can be reached from other hosts: give --tls-cert, --tls-key and --tls-ca, or --insecure", f.listen)
+	}
+	for flag, v := range map[string]string{"--cpu": f.cpu, "--gpu": f.gpu} {
+		if n, err := strconv.ParseFloat(v, 64); v != "" && (err != nil || !(n >= 0)) {
+			return usagef("%s %q: give a number of 0 or more", flag, v)
+		}
+	}
+	if n, err := strconv.ParseInt(f.memory, 10, 64); f.memory != "" && (err != nil || n < 0) {
+		return usagef("--memory %q: give bytes, a whole number of 0 or more", f.memory)
+	}
+	if err := pairs("--resources", f.resources, func(v string) bool {
+		n, err := strconv.ParseFloat(v, 64)
+		return err == nil && n >= 0
+	}); err != nil {
+		return err
+	}
+	if err := pairs("--labels", f.labels, func(string) bool { return true }); err != nil {
+		return err
+	}
+	for flag, d := range map[string]time.Duration{"--grace": f.grace, "--settled": f.settled, "--restart-min": f.restartMin, "--restart-max": f.restartMax} {
+		if d <= 0 {
+			return usagef("%s %v: give a positive duration", flag, d)
+		}
+	}
+	return nil
+}
+
+func pairs(flag, list string, value func(string) bool) error {
+	if list == "" {
+		return nil
+	}
+	for _, p := range strings.Split(list, ",") {
+		k, v, ok := strings.Cut(p, "=")
+		if !ok || k == "" || !value(v) {
+			return usagef("%s: %q cannot be meant: see raysys node --help", flag, p)
+		}
+	}
+	return nil
+}
+
+func runNode(cmd *cobra.Command, on cluster, f *nodeFlags, path string, args []string) error {
+	node := raysys.NodeID(f.name)
+	lines := supervise.NewLines(f.name + " | ")
+	own := supervise.NewLines("raysys " + f.name + ": ")
+	program := &supervise.Command{
+		Path: path, Args: args, Env: environment(cmd.Flags(), os.Environ()),
+		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lines: lines,
+	}
+	cfg := supervise.Config{
+		Name: node, Launch: program.Launch, Talk: own.Writer(cmd.ErrOrStderr()),
+		Grace: f.grace, Settled: f.settled, RestartMin: f.restartMin, RestartMax: f.restartMax,
+	}
+	if on.reporter != nil {
+		var err error
+		if cfg.Reporter, err = on.reporter(*f.at, node); err != nil {
+			return fmt.Errorf("make reporter: %w", err)
+		}
+	}
+	s, err := supervise.New(cfg)
+	if err != nil {
+		return err
+	}
+	kill, stop := secondSignal()
+	defer stop()
+	if err := s.Run(cmd.Context(), kill); err != nil {
+		return fmt.Errorf("node %s: %w", f.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+)
+
+func timeoutFlag(flags *pflag.FlagSet, d time.Duration) *time.Duration {
+	return flags.Duration("timeout", d, "how long the command may take")
+}
+
+// limited runs f with the time that is given, and says when that was why it failed.
+func limited(ctx context.Context, d time.Duration, f func(ctx context.Context) error) error {
+	if d <= 0 {
+		return usagef("--timeout %v: give a positive duration", d)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	err := f(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !errors.Is(err, operate.ErrUnreachable) && !errors.Is(err, operate.ErrTimedOut) {
+		err = fmt.Errorf("%w after %v: %w", operate.ErrTimedOut, d, err)
+	}
+	return err
+}
+
+// withCluster connects, runs f and lets go again.
+func withCluster(ctx context.Context, on cluster, at operate.Where, f func(operate.Cluster) error) error {
+	if err := checkWhere(&at); err != nil {
+		return err
+	}
+	c, err := on.connect(ctx, at)
+	if err != nil {
+		return fmt.Errorf("%w: run raysys doctor", err)
+	}
+	return errors.Join(f(c), c.Close())
+}
+
+func statusCommand(on cluster) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show nodes, shards and grains",
+		Args:  noArgs,
+	}
+	at := whereFlags(cmd.Flags())
+	form := outputFlag(cmd.Flags())
+	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
+			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
+				s, err := c.Status(ctx)
+				if err != nil {
+					return fmt.Errorf("read status: %w: run raysys doctor", err)
+				}
+				if *form == outputJSON {
+					return operate.JSON(cmd.OutOrStdout(), s)
+				}
+				return operate.Table(cmd.OutOrStdout(), s)
+			})
+		})
+	}
+	return cmd
+}
+
+func drainCommand(on cluster) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "drain NODE",
+		Short: "Empty a node and let it go",
+		Long: `Empty a node: it takes nothing new, its tasks end, its grains move to others. Then it leaves the cluster and its
+program exits with 0, so that raysys node there ends too. A drain that is not over within --timeout goes on.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usagef("%s takes the name of one node: run raysys status to see them", cmd.CommandPath())
+			}
+			return checkName("NODE", args[0])
+		},
+	}
+	at := whereFlags(cmd.Flags())
+	timeout := timeoutFlag(cmd.Flags(), 5*time.Minute)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
+			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
+				fmt.Fprintf(cmd.ErrOrStderr(), "draining %s\n", args[0])
+				if err := c.Drain(ctx, raysys.NodeID(args[0])); err != nil {
+					return fmt.Errorf("drain %s: %w: run raysys status", args[0], err)
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s has left\n", args[0])
+				return nil
+			})
+		})
+	}
+	return cmd
+}
+
+func doctorCommand(on cluster) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what keeps a cluster from working",
+		Long: `Check in order what a cluster needs: Consul, its ACL, its connections, the clock, the limits of the operating system,
+the ports between nodes in both directions, their versions. Each finding comes with what to do. Run it on the host of a
+node, as the node's user and with its variables. The exit code is 1 when something failed, 3 when Consul does not answer.`,
+		Args: noArgs,
+	}
+	at := whereFlags(cmd.Flags())
+	form := outputFlag(cmd.Flags())
+	timeout := timeoutFlag(cmd.Flags(), 30*time.Second)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := checkWhere(at); err != nil {
+			return err
+		}
+		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
+			d, err := on.examine(*at)
+			if err != nil {
+				return err
+			}
+			findings := d.Examine(ctx)
+			show := doctor.Table
+			if *form == outputJSON {
+				show = doctor.JSON
+			}
+			if err := show(cmd.OutOrStdout(), findings); err != nil {
+				return err
+			}
+			failed := doctor.Worst(findings)
+			switch {
+			case len(failed) == 0:
+				return nil
+			case failed[0].Check == "consul":
+				return fmt.Errorf("%w: %s", operate.ErrUnreachable, failed[0].Fix)
+			}
+			return fmt.Errorf("%d of %d checks failed, first %s: %s", len(failed), len(findings), failed[0].Check, failed[0].Fix)
+		})
+	}
+	return cmd
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+)
+
+// fakeCluster has the nodes a and b; draining b takes for ever.
+type fakeCluster struct {
+	at     operate.Where
+	opened int
+	closed int
+	err    error
+}
+
+func (c *fakeCluster) cluster(connectErr error) cluster {
+	return cluster{
+		connect: func(_ context.Context, at operate.Where) (operate.Cluster, error) {
+			c.at = at
+			if connectErr == nil {
+				c.opened++
+			}
+			return c, connectErr
+		},
+		examine: func(at operate.Where) (*doctor.Doctor, error) {
+			c.at = at
+			return &doctor.Doctor{
+				Address: at.Consul, Consul: c, Mesh: c, Status: c.Status, Dial: func(context.Context, string) error { return nil },
+				Limits: func() (doctor.Limits, error) { return doctor.Limits{Files: 1 << 16}, nil }, Now: time.Now, Version: "v1",
+			}, nil
+		},
+	}
+}
+
+func (c *fakeCluster) Status(context.Context) (operate.Status, error) {
+	return operate.Status{Cluster: c.at.Cluster, Nodes: []operate.Node{{Name: "b", Role: "worker", Version: "v1"}, {Name: "a", Role: "worker", Version: "v1"}}}, c.err
+}
+
+func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID) error {
+	switch node {
+	case "a":
+		return nil
+	case "b":
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w: there are a and b", operate.ErrNotFound)
+}
+
+func (c *fakeCluster) Close() error { c.closed++; return nil }
+
+func (c *fakeCluster) Agent(context.Context) (doctor.Agent, error) {
+	return doctor.Agent{Version: "1.20", Leader: "x", ConnsPerClient: 200, Time: time.Now()}, c.err
+}
+func (c *fakeCluster) TryWrite(context.Context) error               { return nil }
+func (c *fakeCluster) Links(context.Context) ([]doctor.Link, error) { return nil, nil }
+
+func ask(t *testing.T, on cluster, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, talk bytes.Buffer
+	code = runOn(t.Context(), on, args, strings.NewReader(""), &out, &talk)
+	return out.String(), talk.String(), code
+}
+
+func TestClusterCommands(t *testing.T) {
+	unreachable := fmt.Errorf("%w: consul at 127.0.0.1:1: connection refused", operate.ErrUnreachable)
+	for _, c := range []struct {
+		args    []string
+		connect error
+		err     error
+		code    int
+		out     string // part of standard output
+		talk    string // part of standard error
+	}{
+		{args: []string{"status"}, code: 0, out: "cluster default (-), 2 nodes"},
+		{args: []string{"status", "-o", "json", "--cluster", "blue"}, code: 0, out: `{"cluster":"blue","id":"","format":"","nodes":[{"name":"a",`},
+		{args: []string{"status"}, connect: unreachable, code: 3, talk: "error: cluster unreachable: consul at 127.0.0.1:1: connection refused: run raysys doctor\n"},
+		{args: []string{"status"}, err: unreachable, code: 3, talk: "read status: cluster unreachable"},
+		{args: []string{"status"}, err: errors.New("odd"), code: 1, talk: "read status: odd"},
+		{args: []string{"status", "--timeout", "0s"}, code: 2, talk: "--timeout 0s: give a positive duration"},
+		{args: []string{"status", "--consul", "x"}, code: 2, talk: "give HOST:PORT"},
+		{args: []string{"status", "now"}, code: 2, talk: "takes no argument"},
+		{args: []string{"status", "--print-config"}, code: 0, out: "timeout   10s"},
+		{args: []string{"drain"}, code: 2, talk: "takes the name of one node: run raysys status"},
+		{args: []string{"drain", "a/b"}, code: 2, talk: `NODE "a/b"`},
+		{args: []string{"drain", "a"}, code: 0, talk: "draining a\na has left\n"},
+		{args: []string{"drain", "c"}, code: 5, talk: "error: drain c: not found: there are a and b: run raysys status\n"},
+		{args: []string{"drain", "b", "--timeout", "1ms"}, code: 4, talk: "error: timed out after 1ms: drain b: context deadline exceeded"},
+		{args: []string{"drain", "b"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
+		{args: []string{"doctor"}, code: 0, out: "ok  consul"},
+		{args: []string{"doctor", "-o", "json"}, code: 0, out: `{"check":"consul","level":"ok",`},
+		{args: []string{"doctor"}, err: errors.New("refused"), code: 3, out: "skipped  acl", talk: "error: cluster unreachable: start an agent there"},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			f := &fakeCluster{err: c.err}
+			out, talk, code := ask(t, f.cluster(c.connect), c.args...)
+			if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(talk, c.talk) {
+				t.Errorf("exit %d, want %d\nout %q, want %q\ntalk %q, want %q", code, c.code, out, c.out, talk, c.talk)
+			}
+			if code != 0 && strings.Count(talk, "error: ") != 1 {
+				t.Errorf("not one error: %q", talk)
+			}
+			if f.closed != f.opened {
+				t.Errorf("connected %d times, closed %d times", f.opened, f.closed)
+			}
+		})
+	}
+}
+
+// A failed check of another kind than Consul's is the job's failure.
+func TestDoctorFails(t *testing.T) {
+	f := &fakeCluster{}
+	on := f.cluster(nil)
+	examine := on.examine
+	on.examine = func(at operate.Where) (*doctor.Doctor, error) {
+		d, err := examine(at)
+		d.Limits = func() (doctor.Limits, error) { return doctor.Limits{Files: 64}, nil }
+		return d, err
+	}
+	out, talk, code := ask(t, on, "doctor", "-o", "json")
+	var findings []doctor.Finding
+	if err := json.Unmarshal([]byte(out), &findings); err != nil || len(findings) != 9 {
+		t.Errorf("%v: %q", err, out)
+	}
+	if code != 1 || !strings.Contains(talk, "error: 1 of 9 checks failed, first limits: raise it") {
+		t.Errorf("exit %d, %q", code, talk)
+	}
+}
+
+// The way to the cluster comes from flags and variables.
+func TestWhere(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pem")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("RAYSYS_CLUSTER", "blue")
+	t.Setenv("RAYSYS_TLS_CA", file)
+	t.Setenv("CONSUL_HTTP_ADDR", "https://10.0.0.1:8501")
+	f := &fakeCluster{}
+	if _, talk, code := ask(t, f.cluster(nil), "status", "--tls-cert", file, "--tls-key", file); code != 0 {
+		t.Fatalf("exit %d: %s", code, talk)
+	}
+	if want := (operate.Where{Consul: "https://10.0.0.1:8501", Cluster: "blue", Cert: file, Key: file, CA: file}); f.at != want {
+		t.Errorf("got %+v, want %+v", f.at, want)
+	}
+}
+
+// A build without a cluster to talk to has no commands that need one.
+func TestWithoutCluster(t *testing.T) {
+	if _, talk, code := ask(t, cluster{}, "status"); code != 2 || !strings.Contains(talk, `command "status" does not exist`) {
+		t.Errorf("exit %d, %q", code, talk)
+	}
+}

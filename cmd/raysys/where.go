@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
+)
+
+// cluster is how commands reach a cluster. Tests put their own in place.
+type cluster struct {
+	// connect opens what status and drain ask. Nil: this build has none of the commands that need it.
+	connect func(ctx context.Context, at operate.Where) (operate.Cluster, error)
+	// examine makes the doctor's tools.
+	examine func(at operate.Where) (*doctor.Doctor, error)
+	// reporter makes what tells the cluster that a worker of this host died. Nil: its lease runs out.
+	reporter func(at operate.Where, node raysys.NodeID) (supervise.Reporter, error)
+}
+
+// defaultConsul is where Consul's own agent listens.
+const defaultConsul = "127.0.0.1:8500"
+
+// whereFlags are the flags of all commands that speak to a cluster.
+func whereFlags(flags *pflag.FlagSet) *operate.Where {
+	at := &operate.Where{}
+	consul, source := defaultConsul, ""
+	if v := os.Getenv("CONSUL_HTTP_ADDR"); v != "" {
+		consul, source = v, "CONSUL_HTTP_ADDR"
+	}
+	flags.StringVar(&at.Consul, "consul", consul, "address of a Consul agent, HOST:PORT or URL, several with commas between; token and TLS come from Consul's own variables")
+	if source != "" {
+		defaultFrom(flags, "consul", source)
+	}
+	flags.StringVar(&at.Cluster, "cluster", "default", "name of the cluster")
+	flags.StringVar(&at.Cert, "tls-cert", "", "file with the certificate of this node or operator")
+	flags.StringVar(&at.Key, "tls-key", "", "file with its key")
+	flags.StringVar(&at.CA, "tls-ca", "", "file with the certificates that sign the others'")
+	return at
+}
+
+func checkWhere(at *operate.Where) error {
+	if err := checkName("--cluster", at.Cluster); err != nil {
+		return err
+	}
+	if err := checkConsul(at.Consul); err != nil {
+		return err
+	}
+	files := []struct{ flag, path string }{{"--tls-cert", at.Cert}, {"--tls-key", at.Key}, {"--tls-ca", at.CA}}
+	var missing []string
+	for _, f := range files {
+		if f.path == "" {
+			missing = append(missing, f.flag)
+			continue
+		}
+		if _, err := os.Stat(f.path); err != nil {
+			return usagef("%s: %w", f.flag, err)
+		}
+	}
+	if len(missing) > 0 && len(missing) < len(files) {
+		return usagef("TLS needs all three files: give %s too", strings.Join(missing, " and "))
+	}
+	return nil
+}
+
+// maxName keeps keys in Consul short.
+const maxName = 128
+
+// checkName accepts what can stand in a Consul key and in a certificate's URI as it is.
+func checkName(flag, name string) error {
+	if name == "" {
+		return usagef("%s is empty: give a name", flag)
+	}
+	ok := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)
+	}
+	if i := strings.IndexFunc(name, func(r rune) bool { return !ok(r) }); i >= 0 || len(name) > maxName {
+		return usagef("%s %q: give at most %d letters, digits, '-', '_' and '.'", flag, name, maxName)
+	}
+	return nil
+}
+
+func checkConsul(address string) error {
+	for _, a := range strings.Split(address, ",") {
+		a = strings.TrimSpace(a)
+		if !strings.Contains(a, "://") {
+			if err := checkAddress("--consul", a, false); err != nil {
+				return err
+			}
+			continue
+		}
+		if u, err := url.Parse(a); err != nil || u.Host == "" {
+			return usagef("--consul %q: give HOST:PORT or a URL", a)
+		}
+	}
+	return nil
+}
+
+// checkAddress accepts HOST:PORT; port 0 asks for a free one.
+func checkAddress(flag, address string, free bool) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		var n int
+		n, err = net.LookupPort("tcp", port)
+		if err == nil && n == 0 && !free {
+			err = fmt.Errorf("port 0 is nobody's")
+		}
+	}
+	if err != nil {
+		return usagef("%s %q: give HOST:PORT (%v)", flag, address, err)
+	}
+	return nil
+}
+
+// loopback reports whether nobody outside this host can reach address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
