@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -13,10 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system/link"
-	"github.com/raysys/raysys/system/member"
 )
 
 // transport is how the node's connections are made.
@@ -74,20 +70,9 @@ func (c *cluster) admit(ctx context.Context, who link.Identity, cert *x509.Certi
 	if who.Node == c.self().node {
 		return fmt.Errorf("node %s is this node's own name", who.Node)
 	}
-	n, ok := c.member.View().Node(who.Node)
-	if !ok || n.Incarnation != who.Incarnation {
-		pair, err := c.kv.Get(ctx, store.NodesPrefix+string(who.Node))
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("incarnation %d of node %s is not known here, and the store cannot be asked: %w", who.Incarnation, who.Node, err)
-		}
-		if err != nil || pair.Create != who.Incarnation {
-			return fmt.Errorf("%w: incarnation %d of node %s is not in the cluster", raysys.ErrNodeDead, who.Incarnation, who.Node)
-		}
-		var info member.Info
-		if err := json.Unmarshal(pair.Value, &info); err != nil {
-			return fmt.Errorf("the record of node %s: %w", who.Node, err)
-		}
-		n.Info = info
+	n, err := c.member.Confirm(ctx, who.Node, who.Incarnation)
+	if err != nil {
+		return err
 	}
 	if cert != nil && n.KeyPrint != keyPrint(cert) {
 		return fmt.Errorf("node %s joined with another key than that of the certificate it shows", who.Node)

@@ -103,7 +103,7 @@ func TestSeed(t *testing.T) {
 
 func TestFromEnv(t *testing.T) {
 	set := func(t *testing.T, env ...string) {
-		for _, name := range []string{"NAME", "NAMESPACE", "CPU", "GPU", "SEED", "LOG", "CONSUL"} {
+		for _, name := range []string{"NAME", "NAMESPACE", "CPU", "GPU", "SEED", "LOG", "CONSUL", "INSECURE", "LABELS"} {
 			t.Setenv("RAYSYS_"+name, "")
 		}
 		for _, v := range env {
@@ -125,7 +125,7 @@ func TestFromEnv(t *testing.T) {
 			t.Errorf("%+v, %v", cfg, err)
 		}
 	})
-	for _, bad := range []string{"CPU=x", "CPU=-1", "GPU=-0.1", "SEED=-1", "SEED=1.5", "LOG=loud", "CONSUL=localhost:8500"} {
+	for _, bad := range []string{"CPU=x", "CPU=-1", "GPU=-0.1", "SEED=-1", "SEED=1.5", "LOG=loud"} {
 		t.Run(bad, func(t *testing.T) {
 			set(t, bad)
 			_, err := system.FromEnv()
@@ -136,12 +136,12 @@ func TestFromEnv(t *testing.T) {
 		})
 	}
 	t.Run("all bad", func(t *testing.T) {
-		set(t, "CPU=x", "GPU=x", "SEED=x", "LOG=x", "CONSUL=x")
+		set(t, "CPU=x", "GPU=x", "SEED=x", "LOG=x", "CONSUL=x", "INSECURE=x", "LABELS=x")
 		_, err := system.FromEnv()
 		if err == nil {
 			t.Fatal("it is accepted")
 		}
-		for _, name := range []string{"CPU", "GPU", "SEED", "LOG", "CONSUL"} {
+		for _, name := range []string{"CPU", "GPU", "SEED", "LOG", "INSECURE", "LABELS"} {
 			if !strings.Contains(err.Error(), "RAYSYS_"+name) {
 				t.Errorf("%s is not in %q", name, err)
 			}

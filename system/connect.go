@@ -62,8 +62,8 @@ func (c *cluster) arrived(k nodeKey, p *peer, err error) {
 	}
 }
 
-// dial tries to reach k until it is reached, or dead, or the attempts are used up. A node that does not answer is
-// relayed through a third one where that is possible; one that refuses is dead or about to listen.
+// dial tries to reach k until it is reached, or dead, or the attempts are used up. One that refuses
+// is dead or about to listen.
 func (c *cluster) dial(k nodeKey) {
 	pause := 20 * time.Millisecond
 	for try := 0; ; try++ {
@@ -74,9 +74,6 @@ func (c *cluster) dial(k nodeKey) {
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
 		_, err := c.link.Connect(ctx, k.node, addr)
-		if err != nil && !errors.Is(err, link.ErrRefused) {
-			err = c.dialVia(ctx, k, err)
-		}
 		cancel()
 		switch {
 		case err == nil:
@@ -112,20 +109,6 @@ func (c *cluster) pause(d time.Duration) bool {
 	case <-c.ctx.Done():
 		return false
 	}
-}
-
-// dialVia reaches k through another node that both can talk to.
-func (c *cluster) dialVia(ctx context.Context, k nodeKey, cause error) error {
-	for _, p := range c.connected() {
-		if p.key.node == k.node || p.link.Relayed() {
-			continue
-		}
-		if _, err := c.link.ConnectVia(ctx, k.node, p.link); err == nil {
-			c.log.Info("connection relayed", zap.Stringer("node", k), zap.String("through", string(p.key.node)))
-			return nil
-		}
-	}
-	return cause
 }
 
 // connected lists the peers.

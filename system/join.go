@@ -2,7 +2,6 @@ package system
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -76,7 +75,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		Version: version(), Functions: c.digest(), KeyPrint: transport.print, Started: time.Now(),
 	}
 	c.member, err = member.Join(ctx, member.Config{
-		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Identity: clusterID, Shards: conf.Shards, TTL: cfg.TTL, Prober: c, Ballots: c,
+		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Prober: c, Ballots: c,
 		Self: c.info, OnState: c.stateChanged, OnAttempt: func(a member.Attempt) { c.attempted(a.Err) }, OnEvent: c.event,
 	})
 	if err != nil {
@@ -135,13 +134,6 @@ func (c *cluster) digest() string {
 		fmt.Fprintf(h, "%s %s %x\n", e.Kind, e.Name, e.Fingerprint)
 	}
 	return strconv.FormatUint(h.Sum64(), 16)
-}
-
-// clusterID takes the cluster's id out of its record.
-func clusterID(record []byte) (string, error) {
-	var c store.Cluster
-	err := json.Unmarshal(record, &c)
-	return c.ID, err
 }
 
 func has(t *raysys.Table, f string) bool {
