@@ -30,10 +30,9 @@ func (c *cluster) drain(ctx context.Context) error {
 
 // handOverAll gives up every shard, and takes none any more.
 func (c *cluster) handOverAll(ctx context.Context) error {
-	if !c.retiring.Swap(true) {
-		c.duty.Lock() // a look that is under way may still take some
-		c.duty.Unlock()
-	}
+	c.duty.Lock() // a look that is under way may still take some
+	c.retiring.Store(true)
+	c.duty.Unlock()
 	c.moves.Wait()
 	var errs []error
 	for n, s := range c.reg.leads() {
