@@ -83,7 +83,16 @@ func contextErr(err error) error {
 }
 
 func (t *Turn) deadlineTime() (time.Time, bool) {
-	var at int64
+	at := t.Until()
+	if at == 0 {
+		return time.Time{}, false
+	}
+	return time.Now().Add(time.Duration(at - t.job.Runtime.Now())), true
+}
+
+// Until returns the earliest deadline of the turn and of everything above it, on the runtime's clock; 0 for none. For
+// runtimes.
+func (t *Turn) Until() (at int64) {
 	for s := t; s != nil; s = s.above() {
 		if s.deadline != 0 && (at == 0 || s.deadline < at) {
 			at = s.deadline
@@ -96,10 +105,7 @@ func (t *Turn) deadlineTime() (time.Time, bool) {
 			}
 		}
 	}
-	if at == 0 {
-		return time.Time{}, false
-	}
-	return time.Now().Add(time.Duration(at - t.job.Runtime.Now())), true
+	return at
 }
 
 // turnContext is the context of a turn that has no record of its own: a driver's, or a branch's.

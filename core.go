@@ -71,6 +71,9 @@ func (c *Core) ID() TaskID {
 	if c.up == nil {
 		return TaskID{}
 	}
+	if f, ok := c.work.(interface{ foreignID() TaskID }); ok {
+		return f.foreignID()
+	}
 	return c.up.id.Child(c.seq)
 }
 
@@ -275,8 +278,14 @@ func (c *Core) Subscribe(w *Waiter, to Resolved) bool {
 		c.up.job.Runtime.SetAlarm(&w.alarm)
 	}
 	c.mu.Unlock()
+	if f, ok := c.work.(wanter); ok {
+		f.wanted()
+	}
 	return true
 }
+
+// wanter is work that starts when somebody first waits for it.
+type wanter interface{ wanted() }
 
 // Unsubscribe takes w back. Resolved may have been called, or be under way, when it returns false.
 func (c *Core) Unsubscribe(w *Waiter) bool {
@@ -317,8 +326,15 @@ func (c *Core) Cancel(cause error) bool {
 		return false
 	}
 	c.own.Load().cancel(err)
+	if s, ok := c.work.(Stoppable); ok {
+		s.Stopped()
+	}
 	return true
 }
+
+// Stoppable is a Work that runs on another node: Stopped is called once after the future was cancelled here, on the
+// goroutine that cancelled it, and must not block. For runtimes.
+type Stoppable interface{ Stopped() }
 
 type deadlineError struct{ what string }
 

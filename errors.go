@@ -50,6 +50,15 @@ var (
 	ErrPanic = newState("panic", nil)
 	// ErrEncode: a value cannot travel.
 	ErrEncode = newState("value cannot be encoded", nil)
+	// ErrTooLarge: a value is larger than what can be moved or kept.
+	ErrTooLarge = newState("value too large", nil)
+	// ErrOutcomeUnknown: the link broke after the call was sent, so it may have run or not. The runtime repeats only
+	// calls of methods that are Idempotent.
+	ErrOutcomeUnknown = newState("outcome unknown", nil)
+	// ErrNotDelivered: the call never reached its target, so it did not run. Retriable.
+	ErrNotDelivered = newState("not delivered", nil)
+	// ErrMoved: the grain lives elsewhere, or this activation is not its current one any more. The runtime follows it.
+	ErrMoved = newState("grain moved", nil)
 )
 
 // stateError is a sentinel that may also match a well-known error of the standard library.
@@ -66,7 +75,8 @@ func (e *stateError) Is(target error) bool { return e.also != nil && target == e
 // Retriable reports whether the state err names is one that a later attempt may not meet. It is a property of the
 // sentinel, not of the place it came from.
 func Retriable(err error) bool {
-	return errors.Is(err, ErrOverloaded) || errors.Is(err, ErrSuspended) || errors.Is(err, ErrUnreachable)
+	return errors.Is(err, ErrOverloaded) || errors.Is(err, ErrNotDelivered) || errors.Is(err, ErrSuspended) ||
+		errors.Is(err, ErrUnreachable)
 }
 
 // TaskError is what Get returns when user code failed: the application's error or its panic, with where it ran.

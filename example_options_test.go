@@ -135,3 +135,15 @@ func ExampleDetached() {
 	fmt.Println(raysys.State(r))
 	// Output: pending
 }
+
+// Work may ask for a kind of node, and for a rule to choose among them.
+func ExamplePlace() {
+	o := raysys.NewOptions([]raysys.Option{raysys.Place(raysys.Spread), raysys.Label("zone", "west")})
+	fmt.Println(o.Strategy, o.Labels)
+	// Output: spread map[zone:west]
+}
+
+func ExampleLabel() {
+	fmt.Println(raysys.NewOptions([]raysys.Option{raysys.Label("disk", "ssd"), raysys.Label("zone", "west")}).Labels)
+	// Output: map[disk:ssd zone:west]
+}

@@ -193,8 +193,10 @@ type typed interface {
 	coreOf() *Core
 	pin()
 	unpin()
+	valuePtr() any
 }
 
+func (f *Future[T]) valuePtr() any { return &f.val }
 func (f *Future[T]) refOf() any    { return Ref[T]{f} }
 func (f *Future[T]) coreOf() *Core { return &f.Core }
 
@@ -203,6 +205,13 @@ func (r *Ref[T]) SetRefCore(c *Core) error {
 	if c == nil {
 		r.f = nil
 		return nil
+	}
+	if u, ok := c.work.(untyped); ok {
+		got, err := adopt[T](u.f)
+		if err == nil {
+			*r = got
+		}
+		return err
 	}
 	src, ok := c.holder()
 	if ok {

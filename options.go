@@ -17,7 +17,9 @@ type Options struct {
 	Deadline  time.Duration // from submission; 0 leaves the default (tasks none, grain calls 30 s)
 	NoLimit   bool          // no deadline at all
 	Detached  bool
-	Err       error // the first option that cannot be meant
+	Strategy  Strategy          // "" leaves the default, Balanced
+	Labels    map[string]string // a node must have them all
+	Err       error             // the first option that cannot be meant
 }
 
 // Option changes one submission. Options are shared by tasks and grains; With(options...) of a handle returns a

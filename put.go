@@ -109,6 +109,9 @@ func State[T any](r Ref[T]) RefState {
 	case phaseReleased:
 		return StateReleased
 	}
+	if f, ok := r.f.work.(wanter); ok {
+		f.wanted()
+	}
 	// Cancellation is pulled, so an open future in a cancelled scope settles when it is looked at.
 	if at := r.f.work.Expires(); at != 0 {
 		r.f.expire()

@@ -1,6 +1,7 @@
 package raysys
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"sync"
@@ -53,4 +54,91 @@ func RegisteredName(t reflect.Type) (string, bool) {
 	defer registered.RUnlock()
 	n, ok := registered.byType[t]
 	return n, ok
+}
+
+// sentinels are the error values that keep their identity across nodes.
+var sentinels struct {
+	sync.RWMutex
+	byName map[string]error
+	order  []string
+}
+
+// RegisterError names a sentinel for the wire, so that errors.Is(err, sentinel) holds also for an error that came from
+// another node. Call it from init or a package variable, with a name that stays stable:
+//
+//	var ErrNoFunds = errors.New("no funds")
+//	var _ = raysys.RegisterError("bank.no-funds", ErrNoFunds)
+//
+// The sentinels of raysys are registered. A name registered twice for different errors is a bad definition.
+func RegisterError(name string, sentinel error) struct{} {
+	sentinels.Lock()
+	defer sentinels.Unlock()
+	if sentinels.byName == nil {
+		sentinels.byName = map[string]error{}
+	}
+	old, taken := sentinels.byName[name]
+	switch {
+	case name == "" || sentinel == nil || !reflect.TypeOf(sentinel).Comparable():
+		DefaultTable.Add("error", name, 0, fmt.Errorf("register error %v: give a name and a comparable error value", sentinel), 1)
+	case taken && old != sentinel:
+		DefaultTable.Add("error", name, 0, fmt.Errorf("register error %v: the name belongs to %v", sentinel, old), 1)
+	case !taken:
+		sentinels.byName[name] = sentinel
+		sentinels.order = append(sentinels.order, name)
+	}
+	return struct{}{}
+}
+
+// The names are on the wire: they never change.
+func init() {
+	for _, s := range []struct {
+		name string
+		err  error
+	}{
+		{"no-runtime", ErrNoRuntime},
+		{"unknown-func", ErrUnknownFunc},
+		{"bad-definition", ErrBadDefinition},
+		{"bad-option", ErrBadOption},
+		{"no-capacity", ErrNoCapacity},
+		{"overloaded", ErrOverloaded},
+		{"cancelled", ErrCancelled},
+		{"deadline", ErrDeadline},
+		{"released", ErrReleased},
+		{"invalid-ref", ErrInvalidRef},
+		{"object-lost", ErrObjectLost},
+		{"cycle", ErrCycle},
+		{"closed", ErrClosed},
+		{"panic", ErrPanic},
+		{"encode", ErrEncode},
+		{"too-large", ErrTooLarge},
+		{"outcome-unknown", ErrOutcomeUnknown},
+		{"not-delivered", ErrNotDelivered},
+		{"moved", ErrMoved},
+		{"suspended", ErrSuspended},
+		{"fenced", ErrFenced},
+		{"store-replaced", ErrStoreReplaced},
+		{"node-dead", ErrNodeDead},
+		{"unreachable", ErrUnreachable},
+	} {
+		RegisterError("raysys."+s.name, s.err)
+	}
+}
+
+// RegisteredError returns the sentinel registered under name, nil when there is none. For runtimes.
+func RegisteredError(name string) error {
+	sentinels.RLock()
+	defer sentinels.RUnlock()
+	return sentinels.byName[name]
+}
+
+// RegisteredErrors returns the names of the sentinels that err is. For runtimes.
+func RegisteredErrors(err error) (names []string) {
+	sentinels.RLock()
+	defer sentinels.RUnlock()
+	for _, n := range sentinels.order {
+		if errors.Is(err, sentinels.byName[n]) {
+			names = append(names, n)
+		}
+	}
+	return names
 }

@@ -14,7 +14,9 @@ type Entry struct {
 	Fingerprint uint64 // of the argument and result types (rule C4)
 	Site        string // file:line of the Define call
 	Table       *Table
-	bad         bool // it is not in Table
+	// Impl is what the engine that runs the function keeps with it; set by Define, before the table is frozen.
+	Impl any
+	bad  bool // it is not in Table
 }
 
 // String names the entry for messages.
@@ -72,6 +74,13 @@ func (t *Table) Freeze() error {
 	defer t.mu.Unlock()
 	t.frozen = true
 	return errors.Join(t.bad...)
+}
+
+// Lookup finds a good definition, nil when there is none.
+func (t *Table) Lookup(kind, name string) *Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.entries[kind+" "+name]
 }
 
 // Entries lists the good definitions in order.

@@ -102,6 +102,27 @@ func NewRoot(job *Job, outer context.Context, up *Turn, id TaskID) *Turn {
 	return t
 }
 
+// RemoteSpec says what is known of a turn of another node.
+type RemoteSpec struct {
+	Job      *Job // as this node knows it: Node, Runtime and Top are this node's
+	Name     string
+	ID       TaskID
+	Attempt  int
+	Deadline int64 // on this node's clock, 0 for none
+	Values   *Values
+}
+
+// NewRemote makes the turn that stands for one of another node, above the work which that sent here. It ends by
+// Cancel, or with the node. For runtimes.
+func NewRemote(s RemoteSpec) *Turn {
+	t := &Turn{
+		job: s.Job, kind: TurnRoot, name: s.Name, id: s.ID, deadline: s.Deadline, values: s.Values, attempt: s.Attempt,
+	}
+	t.base = t
+	t.up.Store(s.Job.Top)
+	return t
+}
+
 // Turn returns the turn of the work behind c, which is made now if nobody needed it before. It is called through the
 // work's own context, thus by a goroutine of the work, and so knows the slot that runs it.
 func (c *Core) Turn() *Turn {

@@ -1,6 +1,10 @@
 package raysys
 
-import "context"
+import (
+	"context"
+	"reflect"
+	"sync"
+)
 
 // Values are the declared request values a turn carries, newest first. They are immutable. For runtimes.
 type Values struct {
@@ -15,7 +19,32 @@ type Values struct {
 type Key[T any] struct{ name string }
 
 // NewKey declares the request value name.
-func NewKey[T any](name string) Key[T] { return Key[T]{name} }
+func NewKey[T any](name string) Key[T] {
+	keyTypes.Store(name, reflect.TypeFor[T]())
+	return Key[T]{name}
+}
+
+// keyTypes are the declared keys, by name: how a value that arrives from another node finds its type.
+var keyTypes sync.Map // string -> reflect.Type
+
+// KeyType returns the type of the values declared under name, nil when no key of this program has it. For runtimes.
+func KeyType(name string) reflect.Type {
+	t, _ := keyTypes.Load(name)
+	r, _ := t.(reflect.Type)
+	return r
+}
+
+// All calls f for each value, newest first. For runtimes.
+func (vs *Values) All(f func(name string, v any) bool) {
+	for ; vs != nil; vs = vs.next {
+		if !f(vs.name, vs.v) {
+			return
+		}
+	}
+}
+
+// Add returns the list with one more value in front. For runtimes.
+func (vs *Values) Add(name string, v any) *Values { return &Values{vs.without(name), name, v} }
 
 // With returns a context under which submissions carry v.
 func (k Key[T]) With(ctx context.Context, v T) context.Context {

@@ -1,0 +1,145 @@
+package raysys
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+)
+
+// Source is where the outcome of a foreign future comes from: the node that owns it. For runtimes.
+type Source interface {
+	// Name says what the future is, for messages.
+	Name() string
+	// ID is the id of the submission, on whichever node it was made.
+	ID() TaskID
+	// Fetch asks for the outcome, once. into is a *T for the value; done is called once, on any goroutine, after *into
+	// was filled or with the failure.
+	Fetch(into any, done func(error))
+	// Cancelled is told when this side gave the future up. Others may still wait for it at its owner.
+	Cancelled()
+}
+
+// Foreign stands for a reference that arrived from another node, before its type is known. The codec places it in a
+// Ref[T], which makes it a future of T. For runtimes.
+type Foreign struct {
+	Core
+	job   *Job
+	src   Source
+	mu    sync.Mutex // guards typed
+	typed RefValue   // *Ref[T], once T is known; its future replaces this one
+}
+
+// NewForeign makes the stand-in. The outcome is fetched when somebody first waits for it.
+func NewForeign(job *Job, src Source) *Foreign {
+	f := &Foreign{job: job, src: src}
+	f.Init(untyped{f}, job.Top, 0, false)
+	return f
+}
+
+// SourceOf returns the source of a future that came from another node, nil for one of this node's own. For runtimes.
+func SourceOf(c *Core) Source {
+	switch w := c.work.(type) {
+	case interface{ source() Source }:
+		return w.source()
+	case untyped:
+		return w.f.src
+	}
+	return nil
+}
+
+// untyped is the work of a Foreign; nothing waits for it.
+type untyped struct{ f *Foreign }
+
+func (u untyped) Name() string              { return u.f.src.Name() }
+func (u untyped) Help(*Turn) bool           { return false }
+func (u untyped) Expires() int64            { return 0 }
+func (u untyped) Waits() ([]*Turn, []*Core) { return nil, nil }
+func (u untyped) Break([]string) bool       { return false }
+
+// adopt makes the future of T behind f, or returns the one made before.
+func adopt[T any](f *Foreign) (Ref[T], error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.typed != nil {
+		r, ok := f.typed.(*Ref[T])
+		if !ok {
+			return Ref[T]{}, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, reflect.TypeFor[T]())
+		}
+		return *r, nil
+	}
+	o := &foreign[T]{src: f.src}
+	o.Init(o, f.job.Top, 0, HasPointers[T]())
+	r := o.Ref()
+	f.typed = &r
+	return r, nil
+}
+
+// foreign is the future of a value that another node owns.
+type foreign[T any] struct {
+	Future[T]
+	src  Source
+	once sync.Once
+}
+
+func (o *foreign[T]) Name() string              { return o.src.Name() }
+func (o *foreign[T]) Expires() int64            { return 0 }
+func (o *foreign[T]) Waits() ([]*Turn, []*Core) { return nil, nil }
+func (o *foreign[T]) Break([]string) bool       { return false }
+func (o *foreign[T]) source() Source            { return o.src }
+func (o *foreign[T]) foreignID() TaskID         { return o.src.ID() }
+
+// Help fetches nothing in place: whoever waits parks.
+func (o *foreign[T]) Help(*Turn) bool { return false }
+
+// wanted is called when somebody subscribes or asks for the state.
+func (o *foreign[T]) wanted() {
+	o.once.Do(func() {
+		into := new(T)
+		o.src.Fetch(into, func(err error) {
+			if err != nil {
+				o.Fail(err)
+				return
+			}
+			o.Start()
+			o.Resolve(*into)
+		})
+	})
+}
+
+// Stopped tells the source that this side gave up; see Core.Cancel.
+func (o *foreign[T]) Stopped() { o.src.Cancelled() }
+
+// Pin keeps the value of c readable although the program releases it; Unpin ends that. For runtimes: a future that
+// another node knows is pinned for it. Pin fails with ErrReleased when the value may be gone.
+func (c *Core) Pin() error {
+	h, ok := c.holder()
+	if !ok {
+		return fmt.Errorf("%w: its type is not known here", ErrInvalidRef)
+	}
+	h.pin()
+	if c.word.Load()&phaseMask == phaseReleased {
+		h.unpin()
+		return ErrReleased
+	}
+	return nil
+}
+
+// Unpin ends Pin.
+func (c *Core) Unpin() {
+	if h, ok := c.holder(); ok {
+		h.unpin()
+	}
+}
+
+// Outcome returns a *T to the value of a settled, pinned future, which must only be read, or its failure. For
+// runtimes.
+func (c *Core) Outcome() (value any, err error) {
+	if err := c.Failure(); err != nil {
+		return nil, err
+	}
+	h, ok := c.holder()
+	if !ok || !c.Settled() {
+		return nil, fmt.Errorf("%w: no value is known here", ErrInvalidRef)
+	}
+	return h.valuePtr(), nil
+}

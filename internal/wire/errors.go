@@ -1,0 +1,240 @@
+package wire
+
+import (
+	"encoding/binary"
+	"errors"
+	"reflect"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+)
+
+// Shapes of an error on the wire.
+const (
+	errPlain byte = iota // text, the sentinels it is, what errors.As finds in it
+	errTask              // raysys.TaskError
+	errPanic             // raysys.PanicError
+	errValue             // a registered error type, by codec
+)
+
+// Bounds: an error is a message, not a payload.
+const (
+	maxErrorDepth = 16
+	maxErrorParts = 64
+	maxText       = 16 << 10
+)
+
+// AppendError appends err so that errors.Is finds registered sentinels and errors.As finds *raysys.TaskError,
+// *raysys.PanicError and registered error types in what ReadError makes of it. The text is the same.
+func AppendError(dst []byte, err error) []byte { return appendError(dst, err, 0) }
+
+func appendError(dst []byte, err error, depth int) []byte {
+	switch e := err.(type) {
+	case *raysys.TaskError:
+		if e == nil || depth > maxErrorDepth {
+			break
+		}
+		dst = append(dst, errTask)
+		dst = AppendID(dst, e.Task)
+		dst = AppendBytes(dst, clip(e.Function))
+		dst = AppendBytes(dst, e.Node)
+		dst = binary.AppendUvarint(dst, uint64(max(e.Attempt, 0)))
+		dst = AppendBytes(dst, clip(string(e.Stack)))
+		return appendError(dst, e.Err, depth+1)
+	case *raysys.PanicError:
+		if e == nil || depth > maxErrorDepth {
+			break
+		}
+		dst = append(dst, errPanic)
+		if cause, ok := e.Value.(error); ok {
+			return appendError(append(dst, 1), cause, depth+1)
+		}
+		return AppendBytes(append(dst, 0), clip(panicText(e)))
+	}
+	if name, ok := registeredType(err); ok {
+		if out, ok := appendTyped(dst, name, err); ok {
+			return out
+		}
+	}
+	text := "nil error"
+	if err != nil {
+		text = errorText(err)
+	}
+	dst = AppendBytes(append(dst, errPlain), clip(text))
+	names := raysys.RegisteredErrors(err)
+	dst = binary.AppendUvarint(dst, uint64(len(names)))
+	for _, n := range names {
+		dst = AppendBytes(dst, n)
+	}
+	parts := typedParts(err, nil, 0)
+	if depth > maxErrorDepth {
+		parts = nil
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(parts)))
+	for _, p := range parts {
+		dst = appendError(dst, p, depth+1)
+	}
+	return dst
+}
+
+// errorText survives an Error method that panics.
+func errorText(err error) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = "an error whose Error method panics"
+		}
+	}()
+	return err.Error()
+}
+
+// panicText is the panic's value in words, as PanicError shows it.
+func panicText(e *raysys.PanicError) string {
+	const before, after = len("panic: "), len(" (the stack is in TaskError.Stack)")
+	s := errorText(e)
+	if len(s) < before+after {
+		return s
+	}
+	return s[before : len(s)-after]
+}
+
+func clip(s string) string {
+	if len(s) > maxText {
+		return s[:maxText] + " ... (cut)"
+	}
+	return s
+}
+
+// typedParts lists what is inside err, but for err itself, that errors.As may look for.
+func typedParts(err error, parts []error, depth int) []error {
+	var inner []error
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		inner = []error{e.Unwrap()}
+	case interface{ Unwrap() []error }:
+		inner = e.Unwrap()
+	}
+	for _, x := range inner {
+		if x == nil || len(parts) >= maxErrorParts || depth > maxErrorDepth {
+			continue
+		}
+		switch x.(type) {
+		case *raysys.TaskError, *raysys.PanicError:
+			parts = append(parts, x)
+			continue
+		}
+		if _, ok := registeredType(x); ok {
+			parts = append(parts, x)
+			continue
+		}
+		parts = typedParts(x, parts, depth+1)
+	}
+	return parts
+}
+
+// registeredType finds the name of an error's type, registered as it is or as what it points to.
+func registeredType(err error) (string, bool) {
+	if err == nil {
+		return "", false
+	}
+	return raysys.RegisteredName(reflect.TypeOf(err))
+}
+
+func appendTyped(dst []byte, name string, err error) ([]byte, bool) {
+	v := reflect.ValueOf(err)
+	p, bad := codec.PlanOf(v.Type())
+	if bad != nil || p.HasRefs() {
+		return dst, false
+	}
+	settable := reflect.New(v.Type()).Elem()
+	settable.Set(v)
+	out := AppendBytes(append(dst, errValue), name)
+	out = AppendBytes(out, clip(errorText(err)))
+	out, bad = AppendValue(out, p, settable, nil)
+	return out, bad == nil
+}
+
+// RemoteError is an error that another node sent. Match it with errors.Is and errors.As.
+type RemoteError struct {
+	Text  string
+	parts []error
+}
+
+func (e *RemoteError) Error() string { return e.Text }
+
+// Unwrap returns the sentinels the error is, and what of registered types is in it.
+func (e *RemoteError) Unwrap() []error { return e.parts }
+
+// ReadError reads what AppendError wrote.
+func ReadError(r *Reader) error {
+	err := readError(r, 0)
+	if r.bad {
+		return errors.Join(ErrCorrupt, err)
+	}
+	return err
+}
+
+func readError(r *Reader, depth int) error {
+	if depth > maxErrorDepth+2 {
+		r.fail()
+		return ErrCorrupt
+	}
+	switch shape := r.Byte(); shape {
+	case errTask:
+		e := &raysys.TaskError{Task: r.ID(), Function: r.String(), Node: raysys.NodeID(r.String()), Attempt: int(r.Uint32())}
+		if s := r.Bytes(); len(s) > 0 {
+			e.Stack = append([]byte(nil), s...)
+		}
+		e.Err = readError(r, depth+1)
+		return e
+	case errPanic:
+		if r.Byte() == 1 {
+			return &raysys.PanicError{Value: readError(r, depth+1)}
+		}
+		return &raysys.PanicError{Value: r.String()}
+	case errValue:
+		name, text := r.String(), r.String()
+		body := r.Sized()
+		if e, ok := decodeTyped(name, body); ok {
+			return e
+		}
+		return &RemoteError{Text: text}
+	case errPlain:
+		e := &RemoteError{Text: r.String()}
+		for range r.Count(1) {
+			if s := raysys.RegisteredError(r.String()); s != nil {
+				e.parts = append(e.parts, s)
+			}
+		}
+		for range r.Count(1) {
+			e.parts = append(e.parts, readError(r, depth+1))
+			if r.bad {
+				break
+			}
+		}
+		// A bare sentinel stays itself.
+		if len(e.parts) == 1 && e.parts[0].Error() == e.Text {
+			return e.parts[0]
+		}
+		return e
+	default:
+		r.fail()
+		return ErrCorrupt
+	}
+}
+
+func decodeTyped(name string, body []byte) (error, bool) {
+	t, ok := raysys.RegisteredType(name)
+	if !ok {
+		return nil, false
+	}
+	p, err := codec.PlanOf(t)
+	if err != nil || p.HasRefs() {
+		return nil, false
+	}
+	v := reflect.New(t).Elem()
+	if p.Decode(body, v, nil) != nil {
+		return nil, false
+	}
+	e, ok := v.Interface().(error)
+	return e, ok && (v.Kind() != reflect.Pointer || !v.IsNil())
+}

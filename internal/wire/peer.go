@@ -1,0 +1,84 @@
+package wire
+
+import "github.com/raysys/raysys"
+
+// Class orders frames by what may wait for what: no class waits for a later one (rule C6).
+type Class uint8
+
+// The classes.
+const (
+	Control Class = iota
+	Replies
+	Requests
+)
+
+// Kind says what a frame carries. The numbers are on the wire: they never change, and numbers up to 31 are the link's.
+type Kind uint8
+
+// The kinds above the link.
+const (
+	KindOpen        Kind = 32 // requests: the turn that later requests belong to
+	KindShut        Kind = 33 // requests: no more of that turn
+	KindCancelTurn  Kind = 34 // control: end everything submitted by that turn
+	KindTasks       Kind = 40 // requests: a batch of tasks
+	KindTaskResult  Kind = 41 // replies
+	KindTaskCancel  Kind = 42 // control
+	KindCall        Kind = 48 // requests: a grain call
+	KindCallResult  Kind = 49 // replies
+	KindCallCancel  Kind = 50 // control
+	KindAwait       Kind = 56 // requests: tell the outcome of a reference
+	KindOutcome     Kind = 57 // replies
+	KindDrop        Kind = 58 // control: the reference is not held any more
+	KindRegistry    Kind = 64 // requests to the leader of a shard
+	KindRegistered  Kind = 65 // replies of it
+	KindLoad        Kind = 66 // control: how busy a node is
+	KindBallot      Kind = 67 // control: votes on a silent node
+	KindBallotReply Kind = 68
+	KindActor       Kind = 72 // requests: a message to a PID
+	KindWatch       Kind = 73 // control: protoactor's watch, unwatch and terminated
+	KindAdmin       Kind = 80 // requests: status and drain
+	KindAdminReply  Kind = 81 // replies
+)
+
+// InlineLimit is the size up to which a value travels inside a request or reply. A larger one, up to ValueLimit, goes
+// over the bulk connection; beyond that raysys.ErrTooLarge.
+const (
+	InlineLimit = 64 << 10
+	ValueLimit  = 4 << 20
+)
+
+// Peer is one incarnation of another node, as tasks and grains see it. Implemented by system over the link.
+type Peer interface {
+	References
+	// Node is the peer's name and Incarnation which life of it this is.
+	Node() raysys.NodeID
+	Incarnation() uint64
+	// Runs returns the number under which the peer knows the function, and false when it lacks it or has it with
+	// other types.
+	Runs(e *raysys.Entry) (uint32, bool)
+	// Entry is the receiving side of Runs: this node's function under that number, nil when there is none.
+	Entry(number uint32) *raysys.Entry
+	// Send queues a frame; payload may be reused when it returns. It fails with raysys.ErrNotDelivered when the peer is
+	// gone and raysys.ErrOverloaded when too much waits for it. What one goroutine sends in one class arrives in that
+	// order.
+	Send(class Class, kind Kind, payload []byte) error
+	// SendLarge queues a frame of up to ValueLimit plus its head on the bulk connection; payload passes to the peer. It
+	// has no order with Send.
+	SendLarge(kind Kind, payload []byte) error
+	// Flush sends what is queued at once, on this goroutine if nobody else is sending: for those about to wait.
+	Flush()
+	// Open returns the number under which the peer knows t, and tells it about t before that if it does not. t is
+	// remembered until Shut has been called as often as Open; while it is, the peer learns of its cancellation.
+	Open(t *raysys.Turn) (uint32, error)
+	Shut(scope uint32)
+	// Turn is the receiving side of Open: the turn that stands for the peer's, nil when it is not open.
+	Turn(scope uint32) *raysys.Turn
+}
+
+// References is the part of a Peer that lets references travel.
+type References interface {
+	// AppendRef appends what the peer needs to use a future of this node, or one that this node uses of another.
+	AppendRef(dst []byte, c *raysys.Core) ([]byte, error)
+	// ReadRef is its counterpart.
+	ReadRef(r *Reader) (*raysys.Core, error)
+}

@@ -1,0 +1,292 @@
+package wire
+
+import (
+	"container/list"
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+)
+
+// keptScopes is how many turns without work at the peer it goes on knowing, so that a driver's next call, or a
+// server's next request under the same turn, need not introduce it again.
+const keptScopes = 256
+
+// traceSize is the room every turn has for trace context.
+const traceSize = 24
+
+// Scopes is the sending side of Peer.Open: the turns of this node that one peer knows.
+type Scopes struct {
+	// Send queues a frame to the peer.
+	Send func(class Class, kind Kind, payload []byte) error
+
+	mu     sync.Mutex // guards the rest, and keeps KindOpen before what is sent under it
+	closed error
+	next   uint32
+	turns  map[*raysys.Turn]*scope
+	byID   map[uint32]*scope
+	idle   list.List // of *scope with no user, the longest idle in front
+}
+
+type scope struct {
+	id    uint32
+	turn  *raysys.Turn
+	users int
+	at    *list.Element // in idle
+	watch raysys.Watcher
+}
+
+// Open implements Peer.Open.
+func (s *Scopes) Open(t *raysys.Turn) (uint32, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed != nil {
+		return 0, s.closed
+	}
+	if sc := s.turns[t]; sc != nil {
+		if sc.users++; sc.at != nil {
+			s.idle.Remove(sc.at)
+			sc.at = nil
+		}
+		return sc.id, nil
+	}
+	s.next++
+	sc := &scope{id: s.next, turn: t, users: 1}
+	frame, err := appendTurn(nil, sc.id, t)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.Send(Requests, KindOpen, frame); err != nil {
+		return 0, err
+	}
+	if s.turns == nil {
+		s.turns, s.byID = map[*raysys.Turn]*scope{}, map[uint32]*scope{}
+	}
+	if !t.Watch(&sc.watch, func() { s.cancel(sc) }) {
+		_ = s.Send(Requests, KindShut, binary.AppendUvarint(nil, uint64(sc.id)))
+		return 0, t.Cancelled()
+	}
+	s.turns[t], s.byID[sc.id] = sc, sc
+	return sc.id, nil
+}
+
+// Shut implements Peer.Shut.
+func (s *Scopes) Shut(id uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sc := s.byID[id]
+	if sc == nil {
+		return
+	}
+	if sc.users--; sc.users > 0 {
+		return
+	}
+	if sc.turn.Ended() || sc.turn.Cancelled() != nil {
+		s.drop(sc)
+		return
+	}
+	sc.at = s.idle.PushBack(sc)
+	if s.idle.Len() > keptScopes {
+		old := s.idle.Front()
+		s.idle.Remove(old)
+		old.Value.(*scope).at = nil
+		s.drop(old.Value.(*scope))
+	}
+}
+
+func (s *Scopes) drop(sc *scope) {
+	sc.turn.Unwatch(&sc.watch)
+	delete(s.turns, sc.turn)
+	delete(s.byID, sc.id)
+	_ = s.Send(Requests, KindShut, binary.AppendUvarint(nil, uint64(sc.id)))
+}
+
+// cancel tells the peer that the turn ended early.
+func (s *Scopes) cancel(sc *scope) {
+	frame := binary.AppendUvarint(nil, uint64(sc.id))
+	_ = s.Send(Control, KindCancelTurn, AppendError(frame, sc.turn.Cancelled()))
+}
+
+// Close forgets all turns; the peer is gone.
+func (s *Scopes) Close(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = err
+	for t, sc := range s.turns {
+		t.Unwatch(&sc.watch)
+	}
+	s.turns, s.byID = nil, nil
+	s.idle.Init()
+}
+
+// appendTurn appends what a peer must know of a turn (rule C2).
+func appendTurn(dst []byte, id uint32, t *raysys.Turn) ([]byte, error) {
+	j := t.Job()
+	dst = binary.AppendUvarint(dst, uint64(id))
+	dst = AppendID(dst, raysys.TaskID(j.ID))
+	dst = AppendBytes(dst, j.Namespace)
+	dst = AppendBytes(dst, t.Name())
+	dst = AppendID(dst, t.ID())
+	dst = binary.AppendUvarint(dst, uint64(max(t.Attempt(), 0)))
+	dst = binary.AppendUvarint(dst, 0) // priority
+	left := uint64(0)
+	if at := t.Until(); at != 0 {
+		left = uint64(max(at-t.Runtime().Now(), 1))
+	}
+	dst = binary.AppendUvarint(dst, left)
+	dst = append(dst, make([]byte, traceSize)...)
+	n := 0
+	t.Values().All(func(string, any) bool { n++; return true })
+	dst = binary.AppendUvarint(dst, uint64(n))
+	var bad error
+	t.Values().All(func(name string, v any) bool {
+		typ := raysys.KeyType(name)
+		p, err := codec.PlanOf(typ)
+		if err == nil && p.HasRefs() {
+			err = fmt.Errorf("%w: it may hold references", raysys.ErrEncode)
+		}
+		if err == nil {
+			settable := reflect.New(typ).Elem()
+			if v != nil {
+				settable.Set(reflect.ValueOf(v))
+			}
+			dst, err = AppendValue(AppendBytes(dst, name), p, settable, nil)
+		}
+		if err != nil {
+			bad = fmt.Errorf("request value %q: %w", name, err)
+		}
+		return bad == nil
+	})
+	return dst, bad
+}
+
+// Turns is the receiving side: the turns of one peer that this node knows.
+type Turns struct {
+	// Job returns the job that work of the peer's job belongs to here.
+	Job func(id raysys.JobID, namespace string) *raysys.Job
+
+	mu    sync.Mutex // guards the rest
+	turns map[uint32]*raysys.Turn
+	early map[uint32]error // cancelled before they were opened: control frames overtake requests
+}
+
+// maxEarly bounds the cancellations that wait for their turn; a well-behaved peer has few on the way.
+const maxEarly = 4096
+
+// Turn implements Peer.Turn.
+func (s *Turns) Turn(id uint32) *raysys.Turn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.turns[id]
+}
+
+// Opened handles KindOpen.
+func (s *Turns) Opened(frame []byte) error {
+	r := NewReader(frame)
+	id := r.Uint32()
+	job := raysys.JobID(r.ID())
+	namespace := r.String()
+	spec := raysys.RemoteSpec{Name: r.String(), ID: r.ID(), Attempt: int(r.Uint32())}
+	r.Uvarint() // priority
+	left := r.Uvarint()
+	for range traceSize {
+		r.Byte()
+	}
+	type value struct {
+		name string
+		v    any
+	}
+	var values []value
+	for range r.Count(1) {
+		name := r.String()
+		body := r.Sized()
+		typ := raysys.KeyType(name)
+		if typ == nil {
+			continue // a key that this program does not declare
+		}
+		p, err := codec.PlanOf(typ)
+		if err != nil {
+			continue
+		}
+		v := reflect.New(typ).Elem()
+		if err := p.Decode(body, v, nil); err != nil {
+			return fmt.Errorf("request value %q: %w", name, err)
+		}
+		values = append(values, value{name, v.Interface()})
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	for i := len(values) - 1; i >= 0; i-- { // the newest came first
+		spec.Values = spec.Values.Add(values[i].name, values[i].v)
+	}
+	spec.Job = s.Job(job, namespace)
+	if left != 0 {
+		spec.Deadline = spec.Job.Runtime.Now() + int64(min(left, uint64(10*365*24*time.Hour)))
+	}
+	t := raysys.NewRemote(spec)
+	s.mu.Lock()
+	if s.turns == nil {
+		s.turns = map[uint32]*raysys.Turn{}
+	}
+	s.turns[id] = t
+	early := s.early[id]
+	delete(s.early, id)
+	s.mu.Unlock()
+	if early != nil {
+		t.Cancel(early)
+	}
+	return nil
+}
+
+// Cancelled handles KindCancelTurn.
+func (s *Turns) Cancelled(frame []byte) error {
+	r := NewReader(frame)
+	id := r.Uint32()
+	cause := ReadError(&r)
+	if err := r.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	t := s.turns[id]
+	if t == nil && len(s.early) < maxEarly {
+		if s.early == nil {
+			s.early = map[uint32]error{}
+		}
+		s.early[id] = cause
+	}
+	s.mu.Unlock()
+	if t != nil {
+		t.Cancel(cause)
+	}
+	return nil
+}
+
+// Shut handles KindShut. The turn may still be above work that the peer's tasks left running here.
+func (s *Turns) Shut(frame []byte) error {
+	r := NewReader(frame)
+	id := r.Uint32()
+	if err := r.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	delete(s.turns, id)
+	delete(s.early, id)
+	s.mu.Unlock()
+	return nil
+}
+
+// Close ends everything the peer submitted here: its node is gone.
+func (s *Turns) Close(cause error) {
+	s.mu.Lock()
+	turns := s.turns
+	s.turns, s.early = nil, nil
+	s.mu.Unlock()
+	for _, t := range turns {
+		t.Cancel(cause)
+	}
+}

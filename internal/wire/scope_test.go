@@ -1,0 +1,228 @@
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wheel"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// clock is the least a turn needs of a runtime.
+type clock struct{ w *wheel.Wheel }
+
+func (c clock) Now() int64                      { return c.w.Now() }
+func (c clock) SetAlarm(a *raysys.Alarm)        { c.w.Set(a) }
+func (c clock) ClearAlarm(a *raysys.Alarm) bool { return c.w.Clear(a) }
+func (c clock) Block(*raysys.Turn)              {}
+func (c clock) Unblock(*raysys.Turn)            {}
+
+var tenant = raysys.NewKey[string]("wire_test.tenant")
+
+// pair is two nodes: what one opens, the other knows.
+type pair struct {
+	t      *testing.T
+	job    *raysys.Job
+	scopes wire.Scopes
+	turns  wire.Turns
+	mu     sync.Mutex
+	sent   []wire.Kind
+	hold   bool // keep requests back, so that control overtakes them
+	held   [][]byte
+}
+
+func newPair(t *testing.T) *pair {
+	w := wheel.New()
+	t.Cleanup(w.Stop)
+	p := &pair{t: t}
+	side := func(node raysys.NodeID) *raysys.Job {
+		j := &raysys.Job{ID: raysys.SeededJob(1), Namespace: "test", Node: node, Runtime: clock{w}}
+		j.Top = raysys.NewRoot(j, context.Background(), nil, raysys.TaskID(j.ID))
+		return j
+	}
+	p.job = side("a")
+	remote := side("b")
+	p.turns.Job = func(id raysys.JobID, namespace string) *raysys.Job {
+		if id != p.job.ID || namespace != "test" {
+			t.Errorf("job %v, namespace %q", id, namespace)
+		}
+		return remote
+	}
+	p.scopes.Send = func(class wire.Class, kind wire.Kind, b []byte) error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.sent = append(p.sent, kind)
+		frame := append([]byte(nil), b...)
+		if p.hold && class == wire.Requests {
+			p.held = append(p.held, frame)
+			return nil
+		}
+		p.deliver(kind, frame)
+		return nil
+	}
+	return p
+}
+
+func (p *pair) deliver(kind wire.Kind, frame []byte) {
+	var err error
+	switch kind {
+	case wire.KindOpen:
+		err = p.turns.Opened(frame)
+	case wire.KindShut:
+		err = p.turns.Shut(frame)
+	case wire.KindCancelTurn:
+		err = p.turns.Cancelled(frame)
+	}
+	if err != nil {
+		p.t.Error(err)
+	}
+}
+
+func (p *pair) count(kind wire.Kind) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.sent {
+		if k == kind {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *pair) driver(ctx context.Context, n uint64) *raysys.Turn {
+	return raysys.NewRoot(p.job, ctx, p.job.Top, raysys.TaskID(p.job.ID).Child(n))
+}
+
+func TestScopeCarriesTheTurn(t *testing.T) {
+	p := newPair(t)
+	ctx, cancel := context.WithTimeout(tenant.With(context.Background(), "blue"), time.Hour)
+	defer cancel()
+	turn := p.driver(ctx, 1)
+	id, err := p.scopes.Open(turn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := p.turns.Turn(id)
+	if got == nil {
+		t.Fatal("the other side does not know the turn")
+	}
+	if got.ID() != turn.ID() || got.Name() != turn.Name() || got.Job().Node != "b" {
+		t.Errorf("%v %q on %s", got.ID(), got.Name(), got.Job().Node)
+	}
+	if v, ok := tenant.From(raysys.HookContext(got)); v != "blue" || !ok {
+		t.Errorf("the declared value is %q", v)
+	}
+	left := time.Duration(got.Until() - got.Runtime().Now())
+	if left > time.Hour || left < 59*time.Minute {
+		t.Errorf("%v are left of an hour", left)
+	}
+}
+
+func TestScopeOpensOnce(t *testing.T) {
+	p := newPair(t)
+	turn := p.driver(context.Background(), 1)
+	a, _ := p.scopes.Open(turn)
+	b, _ := p.scopes.Open(turn)
+	p.scopes.Shut(a)
+	p.scopes.Shut(b)
+	c, _ := p.scopes.Open(turn) // idle, and still known
+	if a != b || b != c || p.count(wire.KindOpen) != 1 || p.count(wire.KindShut) != 0 {
+		t.Error(a, b, c, p.sent)
+	}
+	p.scopes.Shut(c)
+	turn.End()
+	d, _ := p.scopes.Open(turn)
+	p.scopes.Shut(d)
+	if p.count(wire.KindShut) != 1 || p.turns.Turn(d) != nil {
+		t.Error("a turn that has ended is still known:", p.sent)
+	}
+}
+
+// TestScopesAreBounded: the peer forgets the turns that had nothing to do for longest.
+func TestScopesAreBounded(t *testing.T) {
+	p := newPair(t)
+	for i := range uint64(1000) {
+		id, err := p.scopes.Open(p.driver(context.Background(), i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.scopes.Shut(id)
+	}
+	if open := p.count(wire.KindOpen) - p.count(wire.KindShut); open > 256 {
+		t.Errorf("%d turns are remembered", open)
+	}
+}
+
+func TestScopeCancel(t *testing.T) {
+	for _, early := range []bool{false, true} {
+		p := newPair(t)
+		p.hold = early
+		cause := errors.New("bye")
+		ctx, cancel := context.WithCancelCause(context.Background())
+		turn := p.driver(ctx, 1)
+		id, err := p.scopes.Open(turn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		turn.Cancel(cause)
+		cancel(nil)
+		for _, f := range p.held { // the control frame was faster
+			p.deliver(wire.KindOpen, f)
+		}
+		got := p.turns.Turn(id)
+		if got == nil {
+			t.Fatal("the turn is unknown")
+		}
+		if err := got.Cancelled(); !errors.Is(err, raysys.ErrCancelled) || err.Error() != turn.Cancelled().Error() {
+			t.Errorf("overtaken %v: %v, want %v", early, err, turn.Cancelled())
+		}
+	}
+}
+
+func TestScopeOfAnEndedTurn(t *testing.T) {
+	p := newPair(t)
+	turn := p.driver(context.Background(), 1)
+	turn.Cancel(raysys.ErrCancelled)
+	if _, err := p.scopes.Open(turn); !errors.Is(err, raysys.ErrCancelled) {
+		t.Error(err)
+	}
+	if n := p.count(wire.KindOpen) - p.count(wire.KindShut); n != 0 {
+		t.Errorf("%d turns stay open", n)
+	}
+}
+
+func TestScopesEndWithThePeer(t *testing.T) {
+	p := newPair(t)
+	turn := p.driver(context.Background(), 1)
+	id, _ := p.scopes.Open(turn)
+	got := p.turns.Turn(id)
+	p.scopes.Close(raysys.ErrNotDelivered)
+	p.turns.Close(raysys.ErrCancelled)
+	if got.Cancelled() == nil {
+		t.Error("work of a node that is gone goes on")
+	}
+	if _, err := p.scopes.Open(turn); !errors.Is(err, raysys.ErrNotDelivered) {
+		t.Error(err)
+	}
+	turn.Cancel(raysys.ErrCancelled) // nobody watches any more
+	if n := p.count(wire.KindCancelTurn); n != 0 {
+		t.Errorf("%d cancellations to a peer that is gone", n)
+	}
+}
+
+func FuzzTurn(f *testing.F) {
+	f.Add([]byte{1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		w := wheel.New()
+		defer w.Stop()
+		j := &raysys.Job{Runtime: clock{w}}
+		s := wire.Turns{Job: func(raysys.JobID, string) *raysys.Job { return j }}
+		_ = s.Opened(b)
+		_ = s.Cancelled(b)
+		_ = s.Shut(b)
+	})
+}

@@ -1,0 +1,76 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"reflect"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+)
+
+// lengthSize is the room for a value's length, which is known only once it is encoded.
+const lengthSize = 4
+
+// AppendValue appends v: its length in four bytes, its encoding, and, where the type can hold references, their count
+// and each of them. refs may be nil for types without. On error dst is as it was; it matches raysys.ErrEncode or
+// raysys.ErrTooLarge.
+func AppendValue(dst []byte, p *codec.Plan, v reflect.Value, refs References) ([]byte, error) {
+	at := len(dst)
+	out := append(dst, 0, 0, 0, 0)
+	if !p.HasRefs() {
+		out, err := p.Append(out, v, nil)
+		if err != nil {
+			return dst, err
+		}
+		return seal(out, at, dst)
+	}
+	var cores []*raysys.Core
+	out, err := p.Append(out, v, &cores)
+	if err != nil {
+		return dst, err
+	}
+	if out, err = seal(out, at, dst); err != nil {
+		return dst, err
+	}
+	out = binary.AppendUvarint(out, uint64(len(cores)))
+	for _, c := range cores {
+		if out, err = refs.AppendRef(out, c); err != nil {
+			return dst, err
+		}
+	}
+	return out, nil
+}
+
+func seal(out []byte, at int, dst []byte) ([]byte, error) {
+	n := len(out) - at - lengthSize
+	if n > ValueLimit {
+		return dst, fmt.Errorf("%w: %d bytes encoded, and at most %d travel between nodes", raysys.ErrTooLarge, n, ValueLimit)
+	}
+	binary.LittleEndian.PutUint32(out[at:], uint32(n))
+	return out, nil
+}
+
+// ReadValue reads what AppendValue wrote into v, which must be settable. The value shares no memory with the frame.
+func ReadValue(r *Reader, p *codec.Plan, v reflect.Value, refs References) error {
+	body := r.Sized()
+	if r.bad {
+		return ErrCorrupt
+	}
+	if !p.HasRefs() {
+		return p.Decode(body, v, nil)
+	}
+	n := r.Count(1)
+	cores := make([]*raysys.Core, 0, n)
+	for range n {
+		c, err := refs.ReadRef(r)
+		if err != nil {
+			return err
+		}
+		cores = append(cores, c)
+	}
+	if r.bad {
+		return ErrCorrupt
+	}
+	return p.Decode(body, v, cores)
+}

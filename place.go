@@ -1,0 +1,48 @@
+package raysys
+
+import "fmt"
+
+// Strategy names the rule by which the cluster chooses among the nodes that can take a piece of work. Beside those
+// below there may be strategies of your own, by the name you registered them under.
+type Strategy string
+
+const (
+	// Balanced is the default: of two nodes drawn at random the less busy one (the shorter estimated queueing time, then
+	// fewer grains for its size). It stays even when many place at the same time without knowing of each other.
+	Balanced Strategy = "balanced"
+	// PreferLocal stays on the node that asks while that node can take it and is not much busier than another.
+	PreferLocal Strategy = "prefer-local"
+	// ByHash gives equal keys the same node for as long as the node is there, whatever their kind: grains that talk to
+	// each other under one key live together.
+	ByHash Strategy = "hash"
+	// Spread takes the node with the least of this work, whatever its size.
+	Spread Strategy = "spread"
+)
+
+// Place chooses the strategy by which the work gets its node.
+func Place(s Strategy) Option {
+	return func(o *Options) {
+		if s == "" {
+			o.fail(fmt.Errorf("%w: Place(%q): name a strategy, such as raysys.Spread", ErrBadOption, s))
+			return
+		}
+		o.Strategy = s
+	}
+}
+
+// Label keeps the work to nodes that carry the label key with exactly this value. Several labels must all match.
+func Label(key, value string) Option {
+	return func(o *Options) {
+		if key == "" {
+			o.fail(fmt.Errorf("%w: Label(%q, %q): a label needs a key", ErrBadOption, key, value))
+			return
+		}
+		m := map[string]string{key: value} // a new map: an Option kept and used again shares nothing
+		for k, v := range o.Labels {
+			if k != key {
+				m[k] = v
+			}
+		}
+		o.Labels = m
+	}
+}

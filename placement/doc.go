@@ -1,0 +1,35 @@
+// Package placement chooses a node for a task or a grain. It is a pure function: it reads no clock, keeps no state and
+// draws no randomness of its own, so that equal input gives an equal decision, in a cluster, a test or a simulator.
+//
+// A View is what the caller believes of the nodes, a Request is the work, Place returns a Decision.
+//
+//	View ──┐   filters: role, function, labels, total      ──► nobody ever: raysys.ErrNoCapacity
+//	       ├─►          draining, free                      ──► nobody now:  ErrNoNode
+//	Request┘   order:   sound, avoided, suspect
+//	           strategy: balanced, prefer-local, hash, spread, or your own ──► Decision
+//
+// Rules:
+//
+//  1. A View may be wrong: it is made of reports that are on their way while things change. The node that is chosen has
+//     the last word; when it refuses, put it in Avoid, correct the View and ask again.
+//
+//  2. A grain reserves what it needs, so the node must have it free. A task may queue: it goes where the wait is
+//     shortest, unless Now is set.
+//
+//  3. A grain goes to workers only. A task goes to workers, and to a driver only when that driver is the one who asks:
+//     what others sent to it would be lost when its program ends.
+//
+//  4. A draining node takes nothing. A node in Avoid or a suspect one is taken when nobody else is left: the first may
+//     still refuse, the second may be alive behind a broken link, and either is better than no answer.
+//
+// One request:
+//
+//	v := placement.NewView("a", nodes)
+//	r := placement.Request{Kind: placement.Grain, Key: "alice", Seed: draw}
+//	d, err := placement.Place(v, r)
+//	if err == nil {
+//		v.Placed(r, d) // so that the next decision knows of this one
+//	}
+//
+// It does not reserve anything, does not weigh where objects lie, and does not place bundles.
+package placement

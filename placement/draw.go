@@ -1,0 +1,74 @@
+package placement
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// draw is a stream of random numbers made of one seed: SplitMix64 (Steele, Lea, Flood 2014). It costs nothing to start,
+// which math/rand's generators do not.
+type draw uint64
+
+const golden = 0x9e3779b97f4a7c15 // 2^64 / phi, odd
+
+func (d *draw) next() uint64 {
+	*d += golden
+	return mix64(uint64(*d))
+}
+
+// below returns a number in [0, n). The bias of at most n/2^64 is of no account.
+func (d *draw) below(n uint64) uint64 {
+	hi, _ := bits.Mul64(d.next(), n)
+	return hi
+}
+
+// node draws a node with odds by size.
+func (v *View) node(d *draw) int {
+	if v.upTo == nil {
+		return int(d.below(uint64(len(v.nodes))))
+	}
+	at := d.below(v.upTo[len(v.upTo)-1])
+	i, found := slices.BinarySearch(v.upTo, at)
+	if found {
+		i++ // upTo[i] is the first value beyond node i
+	}
+	return i
+}
+
+// of draws from list with odds by size.
+func (v *View) of(d *draw, list []int) int {
+	if v.upTo == nil {
+		return list[d.below(uint64(len(list)))]
+	}
+	sum := uint64(0)
+	for _, i := range list {
+		sum += v.nodes[i].milli()
+	}
+	at := d.below(sum)
+	for _, i := range list {
+		w := v.nodes[i].milli()
+		if at < w {
+			return i
+		}
+		at -= w
+	}
+	return list[len(list)-1]
+}
+
+// mix64 is the finaliser of MurmurHash3 in Stafford's variant 13: a bijection in which each input bit reaches each
+// output bit.
+func mix64(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// hashString is FNV-1a with a finaliser: FNV alone leaves the last bytes of short keys in few of the high bits, and
+// keys often differ in their last byte alone.
+func hashString(s string) uint64 {
+	h := uint64(0xcbf29ce484222325)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 0x100000001b3
+	}
+	return mix64(h)
+}

@@ -1,0 +1,86 @@
+package placement
+
+import (
+	"slices"
+
+	"github.com/raysys/raysys"
+)
+
+// cause is why a node is out of the question. Those before draining do not pass with time.
+type cause uint8
+
+const (
+	fit cause = iota
+	noWorker
+	noFunction
+	noLabel
+	tooSmall
+	draining
+	noRoom
+	causes // their number
+)
+
+// exclude returns why node i may not take r. The order matters: what does not pass with time is found first.
+func (v *View) exclude(i int, r *Request) cause {
+	n := &v.nodes[i]
+	if !n.Worker && (r.Kind == Grain || i != v.local) {
+		return noWorker
+	}
+	if r.Function != "" && n.Runs != nil && !n.Runs(r.Function) {
+		return noFunction
+	}
+	for key, want := range r.Labels {
+		if have, ok := n.Labels[key]; !ok || have != want {
+			return noLabel
+		}
+	}
+	if !covers(&n.Total, &r.Needs) {
+		return tooSmall
+	}
+	if n.Draining {
+		return draining
+	}
+	if r.Kind == Grain && !covers(&n.Free, &r.Needs) || r.Now && n.Wait(r.Needs) > 0 {
+		return noRoom
+	}
+	return fit
+}
+
+// reserve says in which order nodes that fit are taken: 0 sound, 1 to avoid, 2 suspect, 3 both.
+func (v *View) reserve(i int, avoid []raysys.NodeID) int {
+	rank := 0
+	if len(avoid) > 0 && slices.Contains(avoid, v.nodes[i].ID) {
+		rank = 1
+	}
+	if v.nodes[i].Suspect {
+		rank += 2
+	}
+	return rank
+}
+
+// eligible appends the nodes to choose from to list: those that fit, of the best rank there is.
+func (v *View) eligible(r *Request, list []int) ([]int, tally) {
+	best := 0
+	var t tally
+	for i := range v.nodes {
+		c := v.exclude(i, r)
+		t[c]++
+		if c != fit {
+			continue
+		}
+		rank := v.reserve(i, r.Avoid)
+		if len(list) == 0 || rank < best {
+			list, best = list[:0], rank
+		}
+		if rank == best {
+			list = append(list, i)
+		}
+	}
+	return list, t
+}
+
+// tally counts the nodes by cause.
+type tally [causes]int
+
+// ever reports whether some node would do if it had room.
+func (t *tally) ever() bool { return t[fit]+t[draining]+t[noRoom] > 0 }

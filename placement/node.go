@@ -1,0 +1,75 @@
+package placement
+
+import (
+	"math"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// Node is what the caller believes of one node. ID, Incarnation, Total, Labels, Worker and Runs are fixed once the node
+// is in a View; the rest may be corrected there as reports come in.
+type Node struct {
+	ID          raysys.NodeID
+	Incarnation uint64
+	Total       raysys.Resources // what it offers when idle
+	Free        raysys.Resources // what is not taken now
+	Queued      int              // tasks that wait to start
+	Running     int              // tasks that run
+	MeanTask    time.Duration    // running time of its recent tasks; 0 is unknown
+	Grains      int              // activations it hosts
+	Labels      map[string]string
+	Worker      bool                       // hosts grains and takes tasks of others
+	Suspect     bool                       // silent for a while: avoided
+	Draining    bool                       // about to leave: takes nothing
+	Runs        func(function string) bool // has that entry in its table; nil has all
+}
+
+// unknownTask stands for the running time of a task on a node that has not measured one: long enough that a queue
+// there counts for something, short enough that a first batch does not scare everybody away.
+const unknownTask = time.Millisecond
+
+// Wait estimates how long a task with these needs would wait before it starts: nothing where it fits now and nobody
+// is ahead, else the work ahead of it divided by the CPUs that do it.
+func (n *Node) Wait(needs raysys.Resources) time.Duration {
+	fits := covers(&n.Free, &needs)
+	if n.Queued <= 0 && fits {
+		return 0
+	}
+	mean := float64(n.MeanTask)
+	if mean <= 0 {
+		mean = float64(unknownTask)
+	}
+	w := float64(max(n.Queued, 0)) * mean / n.size()
+	if !fits {
+		w += mean / 2 // what it waits for is on average half done
+	}
+	return time.Duration(min(w, math.MaxInt64/2))
+}
+
+// size is the weight of the node among others: its CPUs. One that offers less than a CPU still has a network and
+// memory to host grains with.
+func (n *Node) size() float64 {
+	if n.Total.CPU > 1 { // false for what is no number
+		return n.Total.CPU
+	}
+	return 1
+}
+
+// milli is size in thousandths, the finest share there is.
+func (n *Node) milli() uint64 { return uint64(min(n.size(), 1e6) * 1000) }
+
+// covers reports whether have is enough for want.
+func covers(have, want *raysys.Resources) bool {
+	// A sum of fractions taken and given back may miss a whole number by some bits; the finest share is 1/1000.
+	const slack = 1e-6
+	if want.CPU > have.CPU+slack || want.GPU > have.GPU+slack || want.Memory > have.Memory {
+		return false
+	}
+	for name, n := range want.Custom {
+		if n > have.Custom[name]+slack {
+			return false
+		}
+	}
+	return true
+}

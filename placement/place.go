@@ -1,0 +1,96 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/raysys/raysys"
+)
+
+// Place chooses the node for r. The error is a *NoNodeError, or matches raysys.ErrBadOption when the strategy is unknown
+// or chose nothing.
+func Place(v *View, r Request) (Decision, error) {
+	strategy := r.Strategy
+	if strategy == "" {
+		strategy = raysys.Balanced
+	}
+	d := draw(r.Seed)
+	drawn := pair{-1, -1}
+	var chosen int
+	switch strategy {
+	case raysys.Balanced, raysys.PreferLocal:
+		var ok bool
+		if drawn, ok = v.sample(&r, &d); !ok {
+			var buf [64]int
+			list, t := v.eligible(&r, buf[:0])
+			if len(list) == 0 {
+				return Decision{}, v.nobody(&r, t)
+			}
+			drawn = v.two(list, &d)
+		}
+		chosen = v.better(drawn, &r)
+		if strategy == raysys.PreferLocal {
+			chosen = v.near(&r, chosen)
+		}
+	default:
+		own := r.Custom[strategy]
+		if own == nil && !slices.Contains(builtin[:], strategy) {
+			return Decision{}, unknown(&r)
+		}
+		var buf [64]int
+		list, t := v.eligible(&r, buf[:0])
+		if len(list) == 0 {
+			return Decision{}, v.nobody(&r, t)
+		}
+		switch {
+		case strategy == raysys.ByHash:
+			chosen = v.hashed(r.Key, list)
+		case strategy == raysys.Spread:
+			chosen = v.spread(&r, list)
+		default:
+			var err error
+			if chosen, err = v.ask(own, r, list); err != nil {
+				return Decision{}, err
+			}
+		}
+	}
+	n := &v.nodes[chosen]
+	out := Decision{Node: n.ID, Incarnation: n.Incarnation, Wait: n.Wait(r.Needs)}
+	if r.Explain {
+		out.Reasons = v.explain(&r, strategy, drawn, chosen)
+	}
+	return out, nil
+}
+
+// ask calls a strategy of the program. It runs inside a shard's leader, which must outlive its mistakes.
+func (v *View) ask(own Strategy, r Request, list []int) (chosen int, err error) {
+	nodes := make([]*Node, len(list))
+	for k, i := range list {
+		n := v.nodes[i] // a copy, so that the view stays as it is
+		nodes[k] = &n
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("strategy %q: %w", r.Strategy, &raysys.PanicError{Value: p})
+		}
+	}()
+	k := own(r, nodes)
+	if k < 0 || k >= len(list) {
+		return 0, fmt.Errorf("%w: strategy %q chose %d of %d nodes: it must return an index into them", raysys.ErrBadOption, r.Strategy, k, len(list))
+	}
+	return list[k], nil
+}
+
+func (v *View) nobody(r *Request, t tally) error {
+	err := &NoNodeError{Request: *r, nodes: t}
+	if r.Explain {
+		err.Reasons = v.explain(r, "", pair{-1, -1}, -1)
+	}
+	return err
+}
+
+func unknown(r *Request) error {
+	known := slices.Concat(builtin[:], slices.Sorted(maps.Keys(r.Custom)))
+	return fmt.Errorf("%w: no strategy %q: there are %q", raysys.ErrBadOption, r.Strategy, known)
+}

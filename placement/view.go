@@ -1,0 +1,101 @@
+package placement
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/raysys/raysys"
+)
+
+// View is the nodes as its owner knows them, in a form that Place can use many thousand times per second. Make a new
+// one when a node comes or goes; correct the counts of one in place. Place only reads it, so any number of calls may run
+// at the same time, but the owner must not change it meanwhile. The zero View has no nodes.
+type View struct {
+	local  int // index of the node that asks, -1 when it is not among them
+	nodes  []Node
+	hashes []uint64 // of the IDs
+	index  map[raysys.NodeID]int
+	upTo   []uint64 // sum of the sizes up to and with node i; nil where all are equal
+}
+
+// NewView returns the view of local, which need not be among the nodes. The order of the nodes does not matter. Of two
+// incarnations of a node the later counts: the earlier is dead.
+func NewView(local raysys.NodeID, nodes []Node) *View {
+	v := &View{local: -1, nodes: slices.Clone(nodes)}
+	slices.SortFunc(v.nodes, func(a, b Node) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(b.Incarnation, a.Incarnation))
+	})
+	v.nodes = slices.CompactFunc(v.nodes, func(a, b Node) bool { return a.ID == b.ID })
+	v.index = make(map[raysys.NodeID]int, len(v.nodes))
+	even := true
+	for i := range v.nodes {
+		n := &v.nodes[i]
+		n.Free.Custom = maps.Clone(n.Free.Custom) // Placed and Gone change it
+		v.index[n.ID] = i
+		v.hashes = append(v.hashes, hashString(string(n.ID)))
+		even = even && n.milli() == v.nodes[0].milli()
+	}
+	if i, ok := v.index[local]; ok {
+		v.local = i
+	}
+	if !even {
+		sum := uint64(0)
+		for i := range v.nodes {
+			sum += v.nodes[i].milli()
+			v.upTo = append(v.upTo, sum)
+		}
+	}
+	return v
+}
+
+// Len returns the number of nodes.
+func (v *View) Len() int { return len(v.nodes) }
+
+// At returns node i in the order of their IDs, to read or to correct.
+func (v *View) At(i int) *Node { return &v.nodes[i] }
+
+// Find returns the node named id, to read or to correct, or nil.
+func (v *View) Find(id raysys.NodeID) *Node {
+	if i, ok := v.index[id]; ok {
+		return &v.nodes[i]
+	}
+	return nil
+}
+
+// Placed enters what a decision will do to its node: one grain more and its needs taken, or one task more in the queue.
+func (v *View) Placed(r Request, d Decision) {
+	n := v.Find(d.Node)
+	if n == nil || n.Incarnation != d.Incarnation {
+		return
+	}
+	if r.Kind == Task {
+		n.Queued++
+		return
+	}
+	n.Grains++
+	n.release(&r.Needs, -1)
+}
+
+// Gone enters that a grain with these needs left the node.
+func (v *View) Gone(id raysys.NodeID, needs raysys.Resources) {
+	n := v.Find(id)
+	if n == nil || n.Grains == 0 {
+		return
+	}
+	n.Grains--
+	n.release(&needs, 1)
+}
+
+// release adds sign times needs to what is free.
+func (n *Node) release(needs *raysys.Resources, sign float64) {
+	n.Free.CPU += sign * needs.CPU
+	n.Free.GPU += sign * needs.GPU
+	n.Free.Memory += int64(sign) * needs.Memory
+	for name, amount := range needs.Custom {
+		if n.Free.Custom == nil {
+			n.Free.Custom = map[string]float64{}
+		}
+		n.Free.Custom[name] += sign * amount
+	}
+}
