@@ -58,7 +58,7 @@ type Config struct {
 	// Jitter returns numbers in [0, 1) that spread retries; nil means random ones.
 	Jitter func() float64
 
-	// OnState is told of each change of state before anything is done that depends on it: once it has returned from Fenced or
+	// OnState is told of each change of state, the first Active excepted, before anything is done that depends on it: once it has returned from Fenced or
 	// Left, the session is destroyed and others take over. cause matches ErrSuspended, ErrFenced, ErrStoreReplaced or
 	// ErrClosed, and is nil for Active. It must not call Leave or Abandon.
 	OnState func(s State, cause error)

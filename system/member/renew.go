@@ -53,15 +53,14 @@ func (m *Member) renewOnce(ctx context.Context) error {
 	if gone != nil && !errors.Is(gone, store.ErrSessionGone) {
 		return fmt.Errorf("renew the lease of node %s: %w", m.cfg.Self.ID, gone)
 	}
-	if gone != nil {
-		// It is over in any case. Why, the read below tells; until it does the member is suspended.
-		m.lease.void()
-		signal(m.renewed)
-	}
 	pairs, err := m.cfg.KV.Txn(ctx, []store.Op{
 		store.Read(store.ConfigKey), store.Read(evictKey(m.incarnation)), store.Read(nodeKey(m.cfg.Self.ID)), store.Read(ledgerKey),
 	})
 	if err != nil {
+		if gone != nil { // most likely it is over; nothing may rest on the lease until it is known
+			m.lease.void()
+			signal(m.renewed)
+		}
 		return fmt.Errorf("renew the lease of node %s: %w", m.cfg.Self.ID, err)
 	}
 	config, vote, self, lately := pairs[0], pairs[1], pairs[2], pairs[3]
@@ -69,6 +68,10 @@ func (m *Member) renewOnce(ctx context.Context) error {
 		return err
 	}
 	switch {
+	case gone != nil && vote.Create == 0 && self.Session == m.session && self.Create == m.incarnation:
+		// The session holds its key, so it lives: a Consul server that was just elected answers renewals before it has read its
+		// own log, from a state in which there are no sessions yet.
+		return fmt.Errorf("renew the lease of node %s: %w: %w, but it holds its key", m.cfg.Self.ID, store.ErrUnavailable, gone)
 	case gone != nil:
 		return fmt.Errorf("%w: the session of node %s, incarnation %d, is gone: it was not renewed for too long, or another node proved this one dead", raysys.ErrFenced, m.cfg.Self.ID, m.incarnation)
 	case vote.Create != 0:

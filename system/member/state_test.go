@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,6 +78,39 @@ func TestFencedWhenTheSessionIsGone(t *testing.T) {
 		c.join("a")
 		if now := c.member("a").Incarnation(); now <= old {
 			t.Errorf("incarnation %d follows %d", now, old)
+		}
+	})
+}
+
+// forgetful says of a session that it is gone, and is wrong.
+type forgetful struct {
+	store.KV
+	times atomic.Int32
+}
+
+func (k *forgetful) Renew(ctx context.Context, session string) error {
+	if k.times.Add(-1) >= 0 {
+		return store.ErrSessionGone
+	}
+	return k.KV.Renew(ctx, session)
+}
+
+// TestGoneIsLookedUp: a server that was just elected says that sessions are gone which live; the key that a session holds says
+// whether it does.
+func TestGoneIsLookedUp(t *testing.T) {
+	virtual(t, func(c *cluster) {
+		k := &forgetful{}
+		c.joinAs("a", func(cfg *member.Config) {
+			k.KV = cfg.KV
+			cfg.KV = k
+		})
+		k.times.Store(5)
+		c.pass(2 * ttl)
+		if left := k.times.Load(); left >= 0 {
+			t.Fatal("nothing was forgotten")
+		}
+		if got := c.took(); len(got) > 0 || c.member("a").State() != member.Active {
+			t.Errorf("it is %v, after %v", c.member("a").State(), got)
 		}
 	})
 }
