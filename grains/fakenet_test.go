@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -164,6 +165,23 @@ func (n *fakeNode) cut(cause error) {
 	}
 }
 
+// sentAll waits until what the node sent was taken from its links: a node that closes in order sends its last words.
+func (n *fakeNode) sentAll() {
+	n.net.mu.Lock()
+	var peers []*fakePeer
+	for _, p := range n.peers {
+		peers = append(peers, p.twin)
+	}
+	n.net.mu.Unlock()
+	for _, p := range peers {
+		for empty := false; !empty; runtime.Gosched() {
+			p.mu.Lock()
+			empty = p.closed || p.paused || len(p.queues[0])+len(p.queues[1])+len(p.queues[2])+len(p.queues[3]) == 0
+			p.mu.Unlock()
+		}
+	}
+}
+
 func (n *fakeNode) drain(ctx context.Context) error {
 	n.net.mu.Lock()
 	n.draining = true
@@ -183,6 +201,7 @@ func (n *fakeNode) close() {
 		if err := n.engine.Close(ctx); err != nil {
 			n.net.t.Error(n.name, err)
 		}
+		n.sentAll()
 		n.cut(raysys.ErrClosed)
 		n.wheel.Stop()
 		n.pool.Close()

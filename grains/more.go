@@ -14,7 +14,7 @@ type more struct {
 	stale atomic.Bool // it is not the grain's current activation any more: it stops, and runs no further call
 
 	// The rest belongs to whoever has the turn.
-	held   []turn       // calls whose turn came after it went stale
+	held   []turn       // calls whose turn came after it went stale, or the node began to drain
 	cells  []*cell      // its States, in the order of the kind
 	fenced *raysys.Turn // whose last act on a State was a commit
 }
@@ -29,14 +29,18 @@ func (a *activation) goStale() {
 // ready is asked before c gets its turn; when it returns false c has been dealt with. inner says that c is let in
 // between the waits of another turn.
 func (a *activation) ready(c turn, inner bool) bool {
-	m := a.more
-	if m.stale.Load() {
-		if !inner { // an interleaved one is still in the mailbox
-			m.held = append(m.held, c)
-		}
+	m, e := a.more, a.kind.engine
+	switch {
+	case inner && m.stale.Load():
+		return false // it is still in the mailbox
+	case m.stale.Load(), e.draining.Load() && !inner: // one that is let in may be what the turn in progress waits for
+		m.held = append(m.held, c)
 		return false
 	}
-	e := a.kind.engine
+	if v := c.guest(); v != nil && v.nodeCloses() {
+		v.refuse(Place{})
+		return false
+	}
 	if !m.token.IsZero() {
 		if err := e.cfg.Cluster.Suspended(); err != nil {
 			c.core().Fail(fmt.Errorf("%s: %w", c.Name(), err))

@@ -160,6 +160,11 @@ func (v *visit) turn() turn     { return v.call }
 func (v *visit) name() string   { return v.call.Name() }
 func (v *visit) fail(err error) { v.call.core().Fail(err) }
 
+// nodeCloses reports whether the call ends because this node does.
+func (v *visit) nodeCloses() bool {
+	return errors.Is(v.call.core().Up().Cancelled(), raysys.ErrClosed)
+}
+
 // deliver gives the call to its grain, if that is here under the token that the caller knows.
 func (v *visit) deliver() {
 	if v.call.core().Settled() {
@@ -267,6 +272,9 @@ func (v *visit) Resolved(*raysys.Waiter) {
 	value, err := v.call.core().Outcome() // also where nobody is left to tell: a look at a failure is what keeps it out of the log
 	if fp.gone.Load() || !v.answered.CompareAndSwap(false, true) {
 		return
+	}
+	if _, own := err.(*raysys.TaskError); !own && errors.Is(err, raysys.ErrClosed) && v.nodeCloses() {
+		return // it was cut short by the end of this node: the caller's side knows what to make of the lost link
 	}
 	if err != nil {
 		fp.answerError(v.slot, err)
