@@ -171,10 +171,13 @@ func (l *Link) leave(p *Peer) {
 	}
 }
 
-// left ends what leave began: the user knows.
+// left ends what leave began, or is about to: the user knows.
 func (l *Link) left(p *Peer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if p.slot.peer == p {
+		p.slot.peer, p.slot.gone = nil, p.session
+	}
 	delete(l.peers, p)
 	l.counts.add(&p.counts)
 	if p.slot.last == p {
