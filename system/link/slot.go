@@ -24,6 +24,7 @@ type slot struct {
 	last    *Peer                    // went down; Down has not returned
 	gone    uint64                   // the last session that is over
 	dialing *dialing                 // nil when nobody dials
+	relying *dialing                 // the same, through a relay
 	waiting map[uint64]chan struct{} // sessions that the elder has not confirmed yet; closed when that is decided
 }
 
@@ -155,6 +156,10 @@ func (l *Link) install(s *slot, p *Peer) error {
 	l.mu.Lock()
 	if d := s.dialing; d != nil && !p.relayed {
 		s.dialing = nil
+		d.finish(p, nil)
+	}
+	if d := s.relying; d != nil {
+		s.relying = nil
 		d.finish(p, nil)
 	}
 	l.mu.Unlock()
