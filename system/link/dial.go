@@ -28,28 +28,30 @@ func (d *dialing) finish(p *Peer, err error) {
 // same time share one attempt, which goes on when ctx ends. The error matches ErrRefused, ErrUnreachable or a Code
 // where one of them is the reason.
 func (l *Link) Connect(ctx context.Context, node raysys.NodeID, addr string) (*Peer, error) {
-	d, p, err := l.attempt(node, func(ctx context.Context) (net.Conn, error) { return l.cfg.Transport.Dial(ctx, addr) })
-	if p != nil {
-		return p, nil
-	}
-	if err == nil {
-		select {
-		case <-d.done:
-			p, err = d.peer, d.err
-		case <-ctx.Done():
-			err = context.Cause(ctx)
-		}
-	}
+	p, err := l.connect(ctx, node, func(ctx context.Context) (net.Conn, error) { return l.cfg.Transport.Dial(ctx, addr) }, false)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s at %s: %w", node, addr, err)
 	}
 	return p, nil
 }
 
+func (l *Link) connect(ctx context.Context, node raysys.NodeID, dial dialFunc, relayed bool) (*Peer, error) {
+	d, p, err := l.attempt(node, dial, relayed)
+	if p != nil || err != nil {
+		return p, err
+	}
+	select {
+	case <-d.done:
+		return d.peer, d.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 type dialFunc func(ctx context.Context) (net.Conn, error)
 
 // attempt returns the session with a node, or the attempt to have one, which it begins if need be.
-func (l *Link) attempt(node raysys.NodeID, dial dialFunc) (*dialing, *Peer, error) {
+func (l *Link) attempt(node raysys.NodeID, dial dialFunc, relayed bool) (*dialing, *Peer, error) {
 	own := l.cfg.Self().Node
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,22 +66,26 @@ func (l *Link) attempt(node raysys.NodeID, dial dialFunc) (*dialing, *Peer, erro
 		return nil, nil, reject(CodeSelf, "node %s wants to connect to itself", own)
 	}
 	s := l.holdLocked(node)
-	if s.peer != nil && !s.peer.relayed {
+	if s.peer != nil && (relayed || !s.peer.relayed) {
 		l.letGoLocked(s)
 		return nil, s.peer, nil
 	}
-	if d := s.dialing; d != nil {
+	current := &s.dialing
+	if relayed {
+		current = &s.relying
+	}
+	if d := *current; d != nil {
 		l.letGoLocked(s)
 		return d, nil, nil
 	}
 	d := &dialing{done: make(chan struct{})}
-	s.dialing = d
+	*current = d
 	l.running.Go(func() {
-		p, err := l.dial(s, peerOf{dialed: true, redial: dial})
+		p, err := l.dial(s, peerOf{dialed: true, redial: dial, relayed: relayed})
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if s.dialing == d { // else a connection from the other side came first
-			s.dialing = nil
+		if *current == d { // else a connection from the other side came first
+			*current = nil
 			d.finish(p, err)
 		}
 		l.letGoLocked(s)
@@ -152,7 +158,7 @@ func (l *Link) dialOnce(s *slot, of peerOf) (p *Peer, err error) {
 		if l.life.Err() != nil {
 			err = ErrClosed
 		}
-		return nil, brokenError(err)
+		return nil, of.doubt(brokenError(err))
 	}
 	return p, nil
 }

@@ -155,3 +155,37 @@ func Owed(age time.Duration) []byte {
 	p.in[Control].due, p.in[Requests].due = 1000, 1<<20
 	return p.settle(nil)
 }
+
+// AppendOpening, ReadOpening, AppendMore and AppendEnd are the payloads of frames about streams.
+func AppendOpening(dst []byte, id uint64, from, to raysys.NodeID) []byte {
+	o := opening{id, from, to}
+	return o.append(dst)
+}
+
+// ReadOpening decodes b.
+func ReadOpening(b []byte) (id uint64, from, to raysys.NodeID, err error) {
+	var o opening
+	err = o.read(b)
+	return o.id, o.from, o.to, err
+}
+
+// AppendMore grants bytes.
+func AppendMore(dst []byte, id uint64, n int) []byte { return appendMore(dst, id, n) }
+
+// AppendEnd ends a stream.
+func AppendEnd(dst []byte, id uint64, how uint8, why string) []byte {
+	return appendEnd(dst, id, ending(how), why)
+}
+
+// OpenStream opens a stream and leaves it at that.
+func (l *Link) OpenStream(node raysys.NodeID, via *Peer) (net.Conn, error) {
+	return l.routes.open(node, via)
+}
+
+// Streams counts what the link remembers of streams.
+func (l *Link) Streams() int {
+	r := &l.routes
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.ends) + len(r.routes) + len(r.used)
+}

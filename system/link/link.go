@@ -21,6 +21,7 @@ type Link struct {
 	base     time.Time     // what times are measured from, monotonic
 	orders   atomic.Uint64 // of the sessions this node confirmed as elder
 	counts   counters      // of peers that are gone
+	routes   relays
 	running  sync.WaitGroup
 	life     context.Context // ended by Close; for Admit and dials that outlive their caller
 	end      context.CancelCauseFunc
@@ -54,6 +55,7 @@ func New(cfg Config) (*Link, error) {
 	for k, h := range cfg.Handlers {
 		l.handlers[k] = h
 	}
+	l.routes.init(l)
 	l.life, l.end = context.WithCancelCause(context.Background())
 	return l, nil
 }
@@ -150,8 +152,21 @@ func (l *Link) Close(ctx context.Context) error {
 	if ln != nil {
 		ln.Close()
 	}
-	for _, p := range peers {
-		p.end(ErrClosed, "the node closed its link")
+	for _, relayed := range []bool{true, false} { // what runs through a session goes before it
+		for _, p := range peers {
+			if p.relayed == relayed {
+				p.end(ErrClosed, "the node closed its link")
+			}
+		}
+		for _, p := range peers {
+			if !relayed || !p.relayed {
+				continue
+			}
+			select {
+			case <-p.wrote:
+			case <-ctx.Done():
+			}
+		}
 	}
 	done := make(chan struct{}) // closed when everything has ended
 	go func() {

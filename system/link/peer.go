@@ -33,6 +33,7 @@ type Peer struct {
 	counts  counters
 
 	readDone chan struct{} // closed when the reader has ended
+	wrote    chan struct{} // closed when the writer has ended
 	done     chan struct{} // closed when Down has returned
 	bulk     bulk
 
@@ -71,7 +72,7 @@ func newPeer(l *Link, s *slot, conn net.Conn, h *hello, of peerOf) *Peer {
 		link: l, slot: s, conn: conn, id: h.id, cert: leaf(conn), peerOf: of, try: asTryWriter(conn),
 		maxFrame: int(min(uint64(l.cfg.MaxFrame), h.maxFrame)),
 		maxBulk:  int(min(uint64(l.cfg.MaxBulk), h.maxBulk)),
-		readDone: make(chan struct{}), done: make(chan struct{}),
+		readDone: make(chan struct{}), wrote: make(chan struct{}), done: make(chan struct{}),
 	}
 	p.cond = sync.NewCond(&p.mu)
 	p.heard.Store(l.now())
@@ -101,7 +102,7 @@ func (p *Peer) live() {
 			err = p.torn
 		}
 		p.mu.Unlock()
-		p.fail(err)
+		p.fail(p.doubt(err))
 	}
 	close(p.readDone)
 	p.bulk.wait()
@@ -109,6 +110,14 @@ func (p *Peer) live() {
 		p.link.cfg.Down(p, p.Err())
 	}
 	p.link.left(p)
+}
+
+// doubt keeps the end of a relayed connection from passing for the end of a process, which only a direct one shows.
+func (of *peerOf) doubt(err error) error {
+	if of.relayed && errors.Is(err, ErrReset) {
+		return fmt.Errorf("%w: the relayed connection ended: %v", ErrUnreachable, err)
+	}
+	return err
 }
 
 // Node is the peer's name.
@@ -173,6 +182,7 @@ func (p *Peer) end(cause error, bye string) {
 	p.cond.Broadcast()
 	p.mu.Unlock()
 	p.link.leave(p)
+	p.link.routes.gone(p)
 	if bye == "" {
 		p.conn.Close()
 	} else {

@@ -52,17 +52,21 @@ func (h *half) wake() {
 
 func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
-func (h *half) setDeadline(d *deadline, at time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func (d *deadline) set(at time.Time, wake func()) {
 	if d.timer != nil {
 		d.timer.Stop()
 		d.timer = nil
 	}
 	d.at = at
 	if !at.IsZero() {
-		d.timer = time.AfterFunc(time.Until(at), h.wake)
+		d.timer = time.AfterFunc(time.Until(at), wake)
 	}
+}
+
+func (h *half) setDeadline(d *deadline, at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d.set(at, h.wake)
 	h.cond.Broadcast()
 }
 

@@ -189,6 +189,9 @@ func (p *Peer) ownFrame(seen *batch, h header, payload []byte) error {
 	if h.kind >= firstCredited {
 		seen.frames[h.class]++
 		seen.bytes[h.class] += headerSize + len(payload)
+		if known, err := p.link.routes.frame(p, h.kind, payload); known || err != nil {
+			return err
+		}
 		seen.unknown++
 		return nil
 	}

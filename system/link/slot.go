@@ -24,6 +24,7 @@ type slot struct {
 	last    *Peer                    // went down; Down has not returned
 	gone    uint64                   // the last session that is over
 	dialing *dialing                 // nil when nobody dials
+	relying *dialing                 // the same, through a relay
 	waiting map[uint64]chan struct{} // sessions that the elder has not confirmed yet; closed when that is decided
 }
 
@@ -157,6 +158,10 @@ func (l *Link) install(s *slot, p *Peer) error {
 		s.dialing = nil
 		d.finish(p, nil)
 	}
+	if d := s.relying; d != nil {
+		s.relying = nil
+		d.finish(p, nil)
+	}
 	l.mu.Unlock()
 	return nil
 }
@@ -171,10 +176,13 @@ func (l *Link) leave(p *Peer) {
 	}
 }
 
-// left ends what leave began: the user knows.
+// left ends what leave began, or is about to: the user knows.
 func (l *Link) left(p *Peer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if p.slot.peer == p {
+		p.slot.peer, p.slot.gone = nil, p.session
+	}
 	delete(l.peers, p)
 	l.counts.add(&p.counts)
 	if p.slot.last == p {

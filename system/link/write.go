@@ -18,6 +18,7 @@ type owed struct {
 // write is the peer's writer. It ends when the session is over, after the other side has been told.
 func (p *Peer) write() {
 	defer p.link.running.Done()
+	defer close(p.wrote)
 	p.mu.Lock()
 	for !p.down {
 		if p.writing || p.torn != nil || !p.ready() {
