@@ -32,7 +32,7 @@ func grainActivate(ctx context.Context, p Plan) (m measured, err error) {
 		m, err = compareRates(ctx, p, side{batch, func() error {
 			first := fresh
 			fresh += batch
-			return activate(driver, first, refs)
+			return c.activate(driver, first, refs)
 		}}, side{txnsInFlight * store.MaxTxnOps, func() error { return txns.commit(ctx, kv) }})
 		m.note("activations", fresh)
 		return err
@@ -44,16 +44,16 @@ func grainActivate(ctx context.Context, p Plan) (m measured, err error) {
 }
 
 // activate calls as many grains as there are refs for the first time.
-func activate(ctx context.Context, first int, refs []raysys.Ref[int]) error {
+func (c *cluster) activate(ctx context.Context, first int, refs []raysys.Ref[int]) error {
 	for i := range refs {
-		refs[i] = add.Call(ctx, counters.Get("cold-"+strconv.Itoa(first+i)), 1)
+		refs[i] = where.Call(ctx, counters.Get("cold-"+strconv.Itoa(first+i)))
 	}
 	for _, r := range refs {
-		v, err := r.Get(ctx)
+		pid, err := r.Get(ctx)
 		if err != nil {
 			return err
 		}
-		if err := expect(v, 1); err != nil {
+		if err := c.isWorker(pid); err != nil {
 			return err
 		}
 	}

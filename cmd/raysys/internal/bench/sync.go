@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 
 	"github.com/raysys/raysys/system"
@@ -179,6 +180,9 @@ func withOperation(ctx context.Context, p Plan, operation string, f func(driver 
 		return &SelectionError{fmt.Sprintf("operation %q: give %s or %s", operation, syncTask, syncCall)}
 	}
 	return withNode(ctx, p, func(driver context.Context, _ *system.Node) error {
+		if err := otherProcess(driver, operation); err != nil {
+			return err
+		}
 		if operation == syncTask {
 			return f(driver, func() error {
 				v, err := increment.Go(driver, 1).Get(driver)
@@ -192,4 +196,17 @@ func withOperation(ctx context.Context, p Plan, operation string, f func(driver 
 			return errors.Join(err, expect(v, last))
 		})
 	})
+}
+
+// otherProcess makes sure that what is measured has its other end in another process.
+func otherProcess(driver context.Context, operation string) error {
+	done := processOf.Go(driver, 0)
+	if operation == syncCall {
+		done = where.Call(driver, counters.Get("sync"))
+	}
+	pid, err := done.Get(driver)
+	if err == nil && pid == os.Getpid() {
+		err = fmt.Errorf("a %s of the driver ran in its own process", operation)
+	}
+	return err
 }
