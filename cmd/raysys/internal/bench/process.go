@@ -22,6 +22,7 @@ type process struct {
 	talk  bytes.Buffer // its standard error, for the error when it fails
 	start time.Time
 	ended bool
+	still bool // stopped: it would not see the end of its input
 }
 
 // anywhere is the CPU of a process that may run on all.
@@ -89,8 +90,11 @@ func (c *process) ready() (time.Duration, error) {
 
 // end lets the child go and waits for it. Further calls do nothing.
 func (c *process) end() error {
-	if c.ended {
+	switch {
+	case c.ended:
 		return nil
+	case c.still:
+		return c.kill()
 	}
 	c.ended = true
 	c.in.Close()

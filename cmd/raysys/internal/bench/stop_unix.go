@@ -12,5 +12,6 @@ func (c *process) stop() error {
 	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return fmt.Errorf("stop child: %w", err)
 	}
+	c.still = true
 	return nil
 }

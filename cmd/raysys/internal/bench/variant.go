@@ -1,6 +1,6 @@
 package bench
 
-// variant is one of the ways in which a row is measured: on one CPU, with three nodes. The worst stands on top, all are
+// variant is one of the ways in which a row of durations is measured: on one CPU, with three nodes. The worst stands on top, all are
 // in the details.
 type variant struct {
 	name string
@@ -9,12 +9,13 @@ type variant struct {
 
 // figures returns what the details say of a variant.
 func (v *variant) figures() map[string]any {
-	d := map[string]any{"value": figures(v.value), "limit_value": figures(v.limitValue)}
+	// As in a Result, the p50 is the median of the rounds.
+	d := map[string]any{"p50_us": figures(v.value), "limit_value": figures(v.limitValue)}
 	if v.limitValue != 0 {
 		d["ratio"] = figures(v.value / v.limitValue)
 	}
 	if v.latency != nil && v.latency.n > 0 {
-		d["p50_us"], d["p99_us"], d["max_us"] = figures(us(v.latency.quantile(0.5))), figures(us(v.latency.quantile(0.99))), figures(us(v.latency.max))
+		d["p99_us"], d["max_us"] = figures(us(v.latency.quantile(0.99))), figures(us(v.latency.max))
 		d["latency_count"] = v.latency.n
 	}
 	if len(v.rounds) > 0 {
@@ -22,9 +23,6 @@ func (v *variant) figures() map[string]any {
 	}
 	if len(v.limits) > 0 {
 		d["limit_rounds"] = figuresOf(v.limits)
-	}
-	for k, x := range v.detail {
-		d[k] = x
 	}
 	return d
 }
