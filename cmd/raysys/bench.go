@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"runtime"
 	"strings"
 
@@ -19,6 +20,7 @@ type benchFlags struct {
 	rows   []string
 	tier   string
 	rounds int
+	consul string
 }
 
 func benchCommand() *cobra.Command {
@@ -31,8 +33,9 @@ func benchCommand() *cobra.Command {
 	var f benchFlags
 	f.form = outputFlag(cmd.Flags())
 	cmd.Flags().StringSliceVar(&f.rows, "row", nil, "rows to measure, NAME[,NAME...] (default all)")
-	cmd.Flags().StringVar(&f.tier, "tier", string(bench.InProcess), "where the two ends of an operation are")
+	cmd.Flags().StringVar(&f.tier, "tier", string(bench.InProcess), "where the two ends of an operation are: in-process or cross-process")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 5, "rounds per row, each with one measurement of the row and one of its raw limit")
+	cmd.Flags().StringVar(&f.consul, "consul", "", "a Consul server that runs, HOST:PORT, for the tier cross-process (default: one of its own, on disk)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return runBench(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}
@@ -41,18 +44,28 @@ func benchCommand() *cobra.Command {
 
 func benchHelp() string {
 	var b strings.Builder
-	b.WriteString("Measure raysys in rows. Row and raw limit are measured in turn, round by round, and the medians are shown.\n\nRows:\n")
-	for _, r := range bench.Rows() {
-		fmt.Fprintf(&b, "  %-25s %s\n", r.Name, r.Operation)
+	b.WriteString("Measure raysys in rows. Row and raw limit are measured in turn, round by round, and the medians are shown.\n")
+	for _, t := range bench.Tiers() {
+		fmt.Fprintf(&b, "\nRows of --tier %s:\n", t)
+		for _, r := range bench.Rows(t) {
+			named := ""
+			if r.Named {
+				named = " (only when named with --row)"
+			}
+			fmt.Fprintf(&b, "  %-25s %s%s\n", r.Name, r.Operation, named)
+		}
 	}
 	b.WriteString("\nNot yet:\n")
-	for _, p := range bench.Later() {
-		fmt.Fprintf(&b, "  %-25s %s\n", p.Name, p.Why)
+	for _, t := range bench.Tiers() {
+		for _, p := range bench.Later(t) {
+			fmt.Fprintf(&b, "  %-25s %s\n", p.Name, p.Why)
+		}
 	}
 	return b.String()
 }
 
-// plan makes what the flags and the environment say into a Plan, whose node is that of system.Main.
+// plan makes what the flags and the environment say into a Plan, whose node is that of system.Main but for its cluster:
+// rows of the cross-process tier make their own.
 func plan(rounds int) (bench.Plan, error) {
 	if rounds < 1 {
 		return bench.Plan{}, usagef("--rounds is %d: give 1 or more", rounds)
@@ -61,7 +74,32 @@ func plan(rounds int) (bench.Plan, error) {
 	if err != nil {
 		return bench.Plan{}, usageError{err}
 	}
+	cfg.Cluster = nil
 	return bench.Plan{Rounds: rounds, Node: cfg}, nil
+}
+
+// withConsul runs f with the address of a server: the one that was given, or one that lasts as long as f.
+func withConsul(ctx context.Context, f benchFlags, stderr io.Writer, run func(address string) error) (err error) {
+	switch {
+	case bench.Tier(f.tier) != bench.CrossProcess:
+		return run("")
+	case f.consul != "":
+		if _, _, err := net.SplitHostPort(f.consul); err != nil {
+			return usagef("--consul is %q: give HOST:PORT: %w", f.consul, err)
+		}
+		return run(f.consul)
+	}
+	path, err := bench.FindConsul()
+	if err != nil {
+		return usageError{err}
+	}
+	c, err := bench.StartConsul(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	fmt.Fprintf(stderr, "Consul: %s, process %d, at %s, data in %s\n", path, c.PID(), c.Address(), c.Dir())
+	return run(c.Address())
 }
 
 func runBench(ctx context.Context, f benchFlags, stdout, stderr io.Writer) error {
@@ -73,6 +111,14 @@ func runBench(ctx context.Context, f benchFlags, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
+	return withConsul(ctx, f, stderr, func(address string) error {
+		p.Consul = address
+		return measure(ctx, f, rows, p, stdout, stderr)
+	})
+}
+
+// measure shows what it measures.
+func measure(ctx context.Context, f benchFlags, rows []bench.Row, p bench.Plan, stdout, stderr io.Writer) error {
 	fmt.Fprintf(stderr, "%s/%s, %d CPUs, %s, %d rounds\n", runtime.GOOS, runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version(), p.Rounds)
 
 	// The table grows as rows are measured; JSON is one list and comes at the end, with a word on each row meanwhile.
@@ -109,12 +155,12 @@ func runBench(ctx context.Context, f benchFlags, stdout, stderr io.Writer) error
 		}
 	}
 	if len(f.rows) == 0 {
-		for _, l := range bench.Later() {
+		for _, l := range bench.Later(bench.Tier(f.tier)) {
 			fmt.Fprintln(stderr, "not yet:", l)
 		}
 	}
 	if failed != nil {
-		return fmt.Errorf("%d of %d rows failed: run raysys bench --row %s", len(failed), len(rows), strings.Join(failed, ","))
+		return fmt.Errorf("%d of %d rows failed: run raysys bench --tier %s --row %s", len(failed), len(rows), f.tier, strings.Join(failed, ","))
 	}
 	return nil
 }

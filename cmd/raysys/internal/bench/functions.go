@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"os"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
@@ -15,6 +16,9 @@ var functions = raysys.NewTable()
 func raw(x int) int { return x + 1 }
 
 var increment = tasks.DefineIn(functions, "increment", func(_ context.Context, x int) (int, error) { return raw(x), nil })
+
+// processOf says which process a task runs in.
+var processOf = tasks.DefineIn(functions, "process", func(context.Context, int) (int, error) { return os.Getpid(), nil })
 
 // makeList returns n objects by reference.
 var makeList = tasks.DefineIn(functions, "make-list", func(ctx context.Context, n int) ([]raysys.Ref[int], error) {
@@ -48,7 +52,11 @@ func (c *counter) add(_ context.Context, d int) (int, error) {
 	return c.n, nil
 }
 
+// where says which process the grain is in.
+func (c *counter) where(context.Context) (int, error) { return os.Getpid(), nil }
+
 var (
 	counters = grains.DefineIn[counter](functions, "counter")
 	add      = grains.Method(counters, "add", (*counter).add)
+	where    = grains.Method0(counters, "where", (*counter).where)
 )

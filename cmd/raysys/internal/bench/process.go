@@ -21,10 +21,20 @@ type process struct {
 	out   *bufio.Reader
 	talk  bytes.Buffer // its standard error, for the error when it fails
 	start time.Time
+	ended bool
+	still bool // stopped: it would not see the end of its input
 }
+
+// anywhere is the CPU of a process that may run on all.
+const anywhere = -1
 
 // launch starts this binary again to do what args say.
 func launch(ctx context.Context, p Plan, args ...string) (*process, error) {
+	return launchOn(ctx, p, anywhere, args...)
+}
+
+// launchOn is launch for a process that may use one CPU only.
+func launchOn(ctx context.Context, p Plan, cpu int, args ...string) (*process, error) {
 	self := p.Self
 	if self == "" {
 		var err error
@@ -34,6 +44,7 @@ func launch(ctx context.Context, p Plan, args ...string) (*process, error) {
 	}
 	c := &process{cmd: exec.CommandContext(ctx, self, append([]string{ChildCommand}, args...)...)}
 	c.cmd.Stderr = &c.talk
+	endWithParent(c.cmd)
 	var err error
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -43,11 +54,25 @@ func launch(ctx context.Context, p Plan, args ...string) (*process, error) {
 		return nil, err
 	}
 	c.out = bufio.NewReader(out)
+	begin := c.cmd.Start
+	if cpu != anywhere {
+		begin = func() error { return startOn(c.cmd, cpu) }
+	}
 	c.start = time.Now()
-	if err := c.cmd.Start(); err != nil {
+	if err := begin(); err != nil {
 		return nil, fmt.Errorf("start child: %w", err)
 	}
 	return c, nil
+}
+
+// launchReady is launchOn, and waits until the child is ready.
+func launchReady(ctx context.Context, p Plan, cpu int, args ...string) (*process, error) {
+	c, err := launchOn(ctx, p, cpu, args...)
+	if err != nil {
+		return nil, err
+	}
+	_, err = c.ready()
+	return c, err
 }
 
 // ready waits for the child's readyLine and returns the time since it was started.
@@ -63,8 +88,15 @@ func (c *process) ready() (time.Duration, error) {
 	return took, nil
 }
 
-// end lets the child go and waits for it.
+// end lets the child go and waits for it. Further calls do nothing.
 func (c *process) end() error {
+	switch {
+	case c.ended:
+		return nil
+	case c.still:
+		return c.kill()
+	}
+	c.ended = true
 	c.in.Close()
 	io.Copy(io.Discard, c.out)
 	if err := c.cmd.Wait(); err != nil {
@@ -73,10 +105,34 @@ func (c *process) end() error {
 	return nil
 }
 
-// kill ends a child whose own end would take longer than what it was started for.
-func (c *process) kill() error {
-	if err := c.cmd.Process.Kill(); err != nil {
+// line reads one line of what the child says; its own words are the error when it says none.
+func (c *process) line() (string, error) {
+	line, err := c.out.ReadString('\n')
+	if err != nil {
+		if e := c.end(); e != nil {
+			err = e
+		}
+		return "", fmt.Errorf("read child: %w", err)
+	}
+	return strings.TrimSpace(line), nil
+}
+
+// pid is the process's id.
+func (c *process) pid() int { return c.cmd.Process.Pid }
+
+// strike kills a child and does not wait for its end.
+func (c *process) strike() error {
+	c.ended = true
+	if err := c.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill child: %w", err)
+	}
+	return nil
+}
+
+// kill ends a child whose own end would take longer than what it was started for, or that has met its end already.
+func (c *process) kill() error {
+	if err := c.strike(); err != nil {
+		return err
 	}
 	c.cmd.Wait() // says that it was killed
 	return nil
@@ -84,10 +140,17 @@ func (c *process) kill() error {
 
 // nodeStart measures from just before the process is started to the moment the parent has read that it is ready.
 func nodeStart(ctx context.Context, p Plan) (measured, error) {
+	m, err := compareStarts(ctx, p, childFirstTask)
+	m.latencyOf = "start of the process to first task done, seen by the parent"
+	return m, err
+}
+
+// compareStarts measures how long a child takes until it is ready, beside one that does nothing.
+func compareStarts(ctx context.Context, p Plan, args ...string) (measured, error) {
 	// One launch is a few milliseconds: several make a round, so that p99 means something.
 	p.Slice = min(p.Slice, 100*time.Millisecond)
-	launched := func(what string, h *hist) error {
-		c, err := launch(ctx, p, what)
+	launched := func(what []string, h *hist) error {
+		c, err := launch(ctx, p, what...)
 		if err != nil {
 			return err
 		}
@@ -98,8 +161,8 @@ func nodeStart(ctx context.Context, p Plan) (measured, error) {
 		h.add(took)
 		return c.end()
 	}
-	m := measured{latency: &hist{}, limit: "start of the same binary doing nothing", latencyOf: "start of the process to first task done, seen by the parent"}
-	round := func(what string) (*hist, error) {
+	m := measured{latency: &hist{}, limit: "start of the same binary doing nothing"}
+	round := func(what ...string) (*hist, error) {
 		h := &hist{}
 		for start := time.Now(); h.n == 0 || time.Since(start) < p.Slice; {
 			if err := launched(what, h); err != nil {
@@ -109,7 +172,7 @@ func nodeStart(ctx context.Context, p Plan) (measured, error) {
 		return h, nil
 	}
 	for range p.Rounds {
-		v, err := round(childFirstTask)
+		v, err := round(args...)
 		if err != nil {
 			return m, err
 		}
@@ -127,31 +190,35 @@ func nodeStart(ctx context.Context, p Plan) (measured, error) {
 // nodeIdle reads the resident memory of a child while it waits.
 func nodeIdle(ctx context.Context, p Plan) (measured, error) {
 	m := measured{limit: "the same binary doing nothing"}
-	resident := func(what string) (float64, error) {
-		c, err := launch(ctx, p, what)
-		if err != nil {
-			return 0, err
-		}
-		if _, err := c.ready(); err != nil {
-			return 0, err
-		}
-		v, err := residentBytes(strconv.Itoa(c.cmd.Process.Pid))
-		return float64(v), errors.Join(err, c.end())
-	}
 	for range p.Rounds {
-		v, err := resident(childIdleNode)
+		v, err := resident(ctx, p, childIdleNode)
 		if err != nil {
 			return m, err
 		}
-		l, err := resident(childNothing)
+		l, err := resident(ctx, p, childNothing)
 		if err != nil {
 			return m, err
 		}
 		m.rounds, m.limits = append(m.rounds, v), append(m.limits, l)
 	}
 	m.value, m.limitValue = median(m.rounds), median(m.limits)
-	m.note("source", "VmRSS of /proc/PID/status, which counts the pages of the binary that were read too")
+	m.note("source", residentSource)
 	return m, nil
+}
+
+const residentSource = "VmRSS of /proc/PID/status, which counts the pages of the binary that were read too"
+
+// resident starts a child, reads its resident memory when it is ready, and ends it.
+func resident(ctx context.Context, p Plan, what string) (float64, error) {
+	c, err := launch(ctx, p, what)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := c.ready(); err != nil {
+		return 0, err
+	}
+	v, err := residentBytes(strconv.Itoa(c.pid()))
+	return float64(v), errors.Join(err, c.end())
 }
 
 // residentBytes returns VmRSS of a process, or of this one for "self". It needs Linux.

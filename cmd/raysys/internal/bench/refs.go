@@ -112,26 +112,29 @@ func waitThousand(ctx context.Context, p Plan) (m measured, err error) {
 		pool := newReporters()
 		defer pool.close()
 		refs := make([]raysys.Ref[int], batch)
-		m, err = compareRates(ctx, p, one(func() error {
-			for i := range refs {
-				refs[i] = increment.Go(driver, i)
-			}
-			for left := refs; len(left) > 0; {
-				ready, rest, err := raysys.Wait(driver, left, 1)
-				if err != nil {
-					return err
-				}
-				if err := expect(len(ready), 1); err != nil {
-					return err
-				}
-				left = rest
-			}
-			return nil
-		}), one(pool.run))
+		m, err = compareRates(ctx, p, one(func() error { return submitAndWait(driver, refs) }), one(pool.run))
 		m.limit, m.latencyOf = "goroutine pool that reports each end on a channel, 1000 tasks", "1000 tasks and 1000 waits"
 		return err
 	})
 	return m, err
+}
+
+// submitAndWait submits a task for each of refs and waits for one of those left as often.
+func submitAndWait(ctx context.Context, refs []raysys.Ref[int]) error {
+	for i := range refs {
+		refs[i] = increment.Go(ctx, i)
+	}
+	for left := refs; len(left) > 0; {
+		ready, rest, err := raysys.Wait(ctx, left, 1)
+		if err != nil {
+			return err
+		}
+		if err := expect(len(ready), 1); err != nil {
+			return err
+		}
+		left = rest
+	}
+	return nil
 }
 
 func manyArgs(ctx context.Context, p Plan) (m measured, err error) {

@@ -11,7 +11,7 @@ import (
 // Tier says where the two ends of an operation are.
 type Tier string
 
-// The tiers. CrossProcess has no rows before there is a cluster.
+// The tiers. CrossProcess is between node processes on loopback, in a cluster of their own.
 const (
 	InProcess    Tier = "in-process"
 	CrossProcess Tier = "cross-process"
@@ -32,6 +32,7 @@ type Row struct {
 	Tier      Tier
 	Unit      Unit
 	Operation string // what one operation is, in words
+	Named     bool   // measured only when it is asked for by name: it takes minutes
 	measure   func(ctx context.Context, p Plan) (measured, error)
 }
 
@@ -44,6 +45,8 @@ type Plan struct {
 	Slice time.Duration
 	// Node describes the nodes that are measured, but for the table of functions, which is the benchmark's own.
 	Node system.Config
+	// Consul is host:port of the server through which the nodes of the cross-process rows find each other.
+	Consul string
 	// Self is the binary that child processes run, with Child behind its hidden command. Empty: this one.
 	Self string
 }

@@ -9,28 +9,53 @@ const batch = 1000
 // figures of different machines count the same work.
 const clients = 4
 
-// Rows lists what can be measured here, in the order of the table.
-func Rows() []Row {
-	rows, _ := split()
+// Rows lists what can be measured here in a tier, in the order of the table.
+func Rows(tier Tier) []Row {
+	rows, _ := split(tier)
 	return rows
 }
 
-// Later lists what cannot be measured, with the reason.
-func Later() []Pending {
-	_, off := split()
-	return append(pending(), off...)
+// Later lists what cannot be measured in a tier, with the reason.
+func Later(tier Tier) []Pending {
+	_, off := split(tier)
+	return off
 }
 
-func split() (rows []Row, off []Pending) {
-	for _, r := range catalogue() {
-		if r.Name == "node_idle_rss" && runtime.GOOS != "linux" {
-			off = append(off, Pending{r.Name, r.Tier, "needs the /proc of Linux"})
+// Tiers lists the tiers.
+func Tiers() []Tier { return []Tier{InProcess, CrossProcess} }
+
+// split tells what can be measured on this system from what cannot.
+func split(tier Tier) (rows []Row, off []Pending) {
+	list := catalogue()
+	if tier == CrossProcess {
+		list = crossCatalogue()
+	}
+	for _, p := range pending() {
+		if p.Tier == tier {
+			off = append(off, p)
+		}
+	}
+	for _, r := range list {
+		r.Tier = tier
+		if why := unavailable(r); why != "" {
+			off = append(off, Pending{r.Name, tier, why})
 			continue
 		}
-		r.Tier = InProcess
 		rows = append(rows, r)
 	}
 	return rows, off
+}
+
+// unavailable says why a row cannot be measured on this system, and nothing when it can.
+func unavailable(r Row) string {
+	switch {
+	case runtime.GOOS == "linux":
+	case r.Unit == Bytes && r.Name != "grains_idle":
+		return "needs the /proc of Linux"
+	case r.Named:
+		return "needs a process that can be stopped as Linux stops one"
+	}
+	return ""
 }
 
 func catalogue() []Row {
@@ -98,6 +123,63 @@ func catalogue() []Row {
 		{
 			Name: "node_idle_rss", Unit: Bytes, measure: nodeIdle,
 			Operation: "resident memory of a process with an idle node",
+		},
+	}
+}
+
+func crossCatalogue() []Row {
+	return []Row{
+		{
+			Name: "tasks_async", Unit: "tasks/s", measure: tasksAsyncAcross,
+			Operation: "submit 1000 tasks with one Go each, run in another process, then get 1000 results",
+		},
+		{
+			Name: "tasks_map", Unit: "tasks/s", measure: tasksMapAcross,
+			Operation: "one Map over 1000 arguments, run in another process, then get 1000 results",
+		},
+		{
+			Name: "tasks_sync", Unit: Latency, measure: tasksSyncAcross,
+			Operation: "submit one task, run in another process, and get its result",
+		},
+		{
+			Name: "tasks_multi_client_async", Unit: "tasks/s", measure: tasksClientsAcross,
+			Operation: "tasks_async from 4 drivers of one process at the same time",
+		},
+		{
+			Name: "actor_sync", Unit: Latency, measure: actorSyncAcross,
+			Operation: "call one grain in another process and get the result",
+		},
+		{
+			Name: "actor_async", Unit: "calls/s", measure: actorAsyncAcross,
+			Operation: "1000 calls to one grain in another process in flight, then get 1000 results",
+		},
+		{
+			Name: "actor_n_n_async", Unit: "calls/s", measure: actorClientsAcross,
+			Operation: "4 drivers of one process, each with 1000 calls in flight, spread over 4 grains in another",
+		},
+		{
+			Name: "wait_1k", Unit: "runs/s", measure: waitAcross,
+			Operation: "submit 1000 tasks, run in another process, then 1000 times wait for one of those left",
+		},
+		{
+			Name: "grain_activate", Unit: "activations/s", measure: grainActivate,
+			Operation: "first call to a grain that has never been, 1000 in flight, placed by the registry in Consul",
+		},
+		{
+			Name: "node_join", Unit: Latency, measure: nodeJoin,
+			Operation: "start a process and have its node join the cluster",
+		},
+		{
+			Name: "node_rss_3_peers", Unit: Bytes, measure: nodePeers,
+			Operation: "resident memory of a process with an idle node in a cluster of 4",
+		},
+		{
+			Name: "failover", Unit: Latency, measure: failover,
+			Operation: "kill a worker, and have the first good call of each of 8 grains it held; with 2, 3 and 5 workers",
+		},
+		{
+			Name: "failover_silence", Unit: Latency, measure: failoverSilence, Named: true,
+			Operation: "failover of 3 workers where one falls silent (SIGSTOP) instead; about 20 s each",
 		},
 	}
 }

@@ -20,10 +20,6 @@ func pending() []Pending {
 	return []Pending{
 		{"put_gigabytes", InProcess, "comes with the object store"},
 		{"transfer", CrossProcess, "comes with the object store"},
-		{"grain_activate", CrossProcess, "comes with the cluster"},
-		{"node_join", CrossProcess, "comes with the cluster"},
-		{"node_rss_3_peers", CrossProcess, "comes with the cluster"},
-		{"failover", CrossProcess, "comes with the cluster"},
 		{"returns_3k", InProcess, "comes with tasks of several results"},
 		{"placement_group", InProcess, "comes with bundles"},
 		{"lineage", InProcess, "comes with durable lineage"},
@@ -35,32 +31,48 @@ type SelectionError struct{ text string }
 
 func (e *SelectionError) Error() string { return e.text }
 
-// Select returns the rows of these names, in the table's order; all of them when names is empty.
+// Select returns the rows of these names, in the table's order; when names is empty all of them, but for those that want
+// to be named.
 func Select(names []string, tier Tier) ([]Row, error) {
-	if tier != InProcess {
-		if tier == CrossProcess {
-			return nil, &SelectionError{"tier cross-process is not there yet, it comes with the cluster: use --tier in-process"}
-		}
-		return nil, &SelectionError{fmt.Sprintf("tier %q does not exist: use --tier in-process", tier)}
+	if !slices.Contains(Tiers(), tier) {
+		return nil, &SelectionError{fmt.Sprintf("tier %q does not exist: use --tier in-process or --tier cross-process", tier)}
 	}
-	all, later := Rows(), Later()
+	all := Rows(tier)
 	if len(names) == 0 {
-		return all, nil
+		return slices.DeleteFunc(all, func(r Row) bool { return r.Named }), nil
 	}
 	names = slices.Clone(names)
 	for i := range names {
 		names[i] = strings.TrimSpace(names[i]) // "a, b" is what people write
-		name := names[i]
-		if slices.ContainsFunc(all, func(r Row) bool { return r.Name == name }) {
-			continue
+		if err := find(names[i], tier); err != nil {
+			return nil, err
 		}
-		if at := slices.IndexFunc(later, func(p Pending) bool { return p.Name == name }); at >= 0 {
-			return nil, &SelectionError{fmt.Sprintf("row %s cannot be measured yet: it %s; raysys bench --help lists the rows there are",
-				name, later[at].Why)}
-		}
-		return nil, &SelectionError{fmt.Sprintf("row %q does not exist: use --row with %s", name, strings.Join(Names(all), ", "))}
 	}
 	return slices.DeleteFunc(all, func(r Row) bool { return !slices.Contains(names, r.Name) }), nil
+}
+
+// find says what is wrong with the name of a row, and where it can be had.
+func find(name string, tier Tier) error {
+	if has(name, tier) {
+		return nil
+	}
+	for _, t := range Tiers() {
+		if has(name, t) {
+			return &SelectionError{fmt.Sprintf("row %s is measured in another tier: use --tier %s", name, t)}
+		}
+	}
+	for _, t := range Tiers() {
+		later := Later(t)
+		if at := slices.IndexFunc(later, func(p Pending) bool { return p.Name == name }); at >= 0 {
+			return &SelectionError{fmt.Sprintf("row %s cannot be measured yet: it %s; raysys bench --help lists the rows there are",
+				name, later[at].Why)}
+		}
+	}
+	return &SelectionError{fmt.Sprintf("row %q does not exist: use --row with %s", name, strings.Join(Names(Rows(tier)), ", "))}
+}
+
+func has(name string, tier Tier) bool {
+	return slices.ContainsFunc(Rows(tier), func(r Row) bool { return r.Name == name })
 }
 
 // Names lists the names of rows.

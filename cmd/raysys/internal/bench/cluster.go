@@ -1,0 +1,182 @@
+package bench
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/consul"
+	"github.com/raysys/raysys/system"
+)
+
+// cluster is what a row of the cross-process tier measures: worker processes, and this process as their driver, which
+// has no CPU of its own and hosts no grain.
+type cluster struct {
+	name    string
+	plan    Plan
+	driver  *system.Node
+	workers []*process
+	started int // workers so far: each has a name of its own
+}
+
+// withCluster runs f with a cluster of so many workers, settled, and ends it.
+func withCluster(ctx context.Context, p Plan, workers int, f func(driver context.Context, c *cluster) error) error {
+	c := &cluster{name: clusterName(), plan: p}
+	return errors.Join(c.run(ctx, workers, f), c.sweep(ctx))
+}
+
+// run ends the workers after the driver, so that nobody waits for them.
+func (c *cluster) run(ctx context.Context, workers int, f func(driver context.Context, c *cluster) error) (err error) {
+	defer func() { err = errors.Join(err, c.end()) }()
+	for range workers {
+		if _, err := c.launch(ctx); err != nil {
+			return err
+		}
+	}
+	for _, w := range c.workers {
+		if _, err := w.ready(); err != nil {
+			return err
+		}
+	}
+	p := c.plan
+	p.Node = member(p.Node, c.name, p.Consul, "driver", system.Driver)
+	return withNode(ctx, p, func(driver context.Context, n *system.Node) error {
+		c.driver = n
+		if err := c.settled(ctx); err != nil {
+			return err
+		}
+		return f(driver, c)
+	})
+}
+
+// clusterName is one that no run before has used: the server may be one that stays.
+func clusterName() string {
+	b := make([]byte, 6)
+	rand.Read(b) // never fails, says its package
+	return "bench-" + hex.EncodeToString(b)
+}
+
+// member is the configuration of one node of a cluster.
+func member(cfg system.Config, name, consul, node string, role system.Role) system.Config {
+	cfg.Name = raysys.NodeID(node)
+	cfg.Cluster = &system.Cluster{Name: name, Consul: consul, Role: role}
+	if role == system.Driver {
+		cfg.Resources = raysys.Resources{}
+	}
+	return cfg
+}
+
+// launch starts a worker, which is not yet ready.
+func (c *cluster) launch(ctx context.Context) (*process, error) { return c.launchOn(ctx, anywhere) }
+
+func (c *cluster) launchOn(ctx context.Context, cpu int) (*process, error) {
+	c.started++
+	w, err := launchOn(ctx, c.plan, cpu, childWorker, c.name, c.plan.Consul, "worker-"+strconv.Itoa(c.started))
+	if err == nil {
+		c.workers = append(c.workers, w)
+	}
+	return w, err
+}
+
+// forget takes a worker that has ended off the list.
+func (c *cluster) forget(gone *process) {
+	var rest []*process
+	for _, w := range c.workers {
+		if w != gone {
+			rest = append(rest, w)
+		}
+	}
+	c.workers = rest
+}
+
+// end lets all workers leave, at the same time.
+func (c *cluster) end() error {
+	errs := make([]error, len(c.workers))
+	var wg sync.WaitGroup
+	for i, w := range c.workers {
+		wg.Go(func() { errs[i] = w.end() })
+	}
+	wg.Wait()
+	c.workers = nil
+	return errors.Join(errs...)
+}
+
+// settlePatience bounds the wait for a cluster to settle: longer than a session of a node that was killed lives.
+const settlePatience = 45 * time.Second
+
+// settled waits until every shard is led by a worker and all nodes are connected to each other. There is nothing that
+// tells, so the nodes are asked.
+func (c *cluster) settled(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, settlePatience)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s, err := c.driver.Status(ctx)
+		why := c.unsettled(s)
+		if err == nil && why == "" {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("wait for %d workers to settle: %w: %s", len(c.workers), context.Cause(ctx), why), err)
+		}
+	}
+}
+
+// unsettled says what a settled cluster would not show.
+func (c *cluster) unsettled(s system.Status) string {
+	if want := len(c.workers) + 1; len(s.Nodes) != want {
+		return fmt.Sprintf("%d nodes, not %d", len(s.Nodes), want)
+	}
+	there := map[raysys.NodeID]bool{}
+	for _, n := range s.Nodes {
+		there[n.Name] = n.Role != system.Driver
+		switch {
+		case n.Error != "":
+			return fmt.Sprintf("node %s: %s", n.Name, n.Error)
+		case n.State != "active":
+			return fmt.Sprintf("node %s is %s", n.Name, n.State)
+		case n.Peers != len(c.workers):
+			return fmt.Sprintf("node %s is connected to %d others", n.Name, n.Peers)
+		}
+	}
+	for _, sh := range s.Shards {
+		if !there[sh.Node] {
+			return fmt.Sprintf("shard %d is led by %q", sh.Shard, sh.Node)
+		}
+	}
+	return ""
+}
+
+// store opens the server's keys below a prefix.
+func (c *cluster) store(prefix string) (store.KV, error) { return openStore(c.plan.Consul, prefix) }
+
+func openStore(address, prefix string) (store.KV, error) {
+	kv, err := consul.Open(consul.Config{Addresses: []string{address}, Prefix: prefix})
+	if err != nil {
+		return nil, fmt.Errorf("open Consul: %w", err)
+	}
+	return kv, nil
+}
+
+// sweep removes what the cluster left in the server, which may be one that stays.
+func (c *cluster) sweep(ctx context.Context) error {
+	kv, err := c.store("raysys/")
+	if err != nil {
+		return err
+	}
+	defer kv.Close()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeGrace)
+	defer cancel()
+	_, err = kv.Txn(ctx, []store.Op{store.DeleteTree(c.name + "/")})
+	return err
+}

@@ -1,0 +1,87 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A measurer is a child that measures one side whenever its parent tells it to, so that two sides which may not share a
+// process are still measured in turn. Its parent writes nanoseconds, one line for each slice, and gets a slice's
+// durations back, one line each.
+
+// slice is what a measurer found in one slice: how many durations fell into each bucket of a hist.
+type slice struct {
+	Counts map[int]uint64 `json:"counts"`
+	Max    time.Duration  `json:"max_ns"`
+}
+
+func (s slice) hist() (*hist, error) {
+	h := &hist{max: s.Max}
+	for i, n := range s.Counts {
+		if i < 0 || i >= histBuckets {
+			return nil, fmt.Errorf("bucket %d of %d", i, histBuckets)
+		}
+		h.counts[i] = n
+		h.n += n
+	}
+	return h, nil
+}
+
+func sliceOf(h *hist) slice {
+	s := slice{map[int]uint64{}, h.max}
+	for i, n := range h.counts {
+		if n > 0 {
+			s.Counts[i] = n
+		}
+	}
+	return s
+}
+
+// measureOnDemand is the child's end: it says that it is ready, and measures until its input ends.
+func measureOnDemand(ctx context.Context, s side, in io.Reader, out io.Writer) error {
+	if _, err := io.WriteString(out, readyLine); err != nil {
+		return fmt.Errorf("tell parent: %w", err)
+	}
+	enc := json.NewEncoder(out)
+	for lines := bufio.NewScanner(in); ; {
+		if !lines.Scan() {
+			return lines.Err()
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		ns, err := strconv.ParseInt(lines.Text(), 10, 64)
+		if err != nil {
+			return fmt.Errorf("parent wrote %q, not nanoseconds", lines.Text())
+		}
+		var h hist
+		if _, err := s.loop(time.Duration(ns), &h); err != nil {
+			return err
+		}
+		if err := enc.Encode(sliceOf(&h)); err != nil {
+			return fmt.Errorf("tell parent: %w", err)
+		}
+	}
+}
+
+// measure is the parent's end.
+func (c *process) measure(d time.Duration) (*hist, error) {
+	if _, err := fmt.Fprintln(c.in, int64(d)); err != nil {
+		return nil, fmt.Errorf("tell child to measure: %w", err)
+	}
+	line, err := c.line()
+	if err != nil {
+		return nil, err
+	}
+	var s slice
+	if err := json.NewDecoder(strings.NewReader(line)).Decode(&s); err != nil {
+		return nil, fmt.Errorf("read what child measured: %w", err)
+	}
+	return s.hist()
+}
