@@ -142,6 +142,9 @@ func (k *Kit) alone(o options) {
 	k.node = n
 }
 
+// T is the test that the Kit runs in. In Virtual it is not the one that was given to it: failures belong to this one.
+func (k *Kit) T() testing.TB { return k.t }
+
 // Context is the test's driver context: of the node under test, or with Nodes of the test's own.
 func (k *Kit) Context() context.Context { return k.ctx }
 
