@@ -38,7 +38,8 @@ var (
 		return s, nil
 	})
 	leak = tasks.DefineIn(table, "leak", func(ctx context.Context, stop raysys.Handle[int]) (int, error) {
-		go func() { <-release }()
+		until := release
+		go func() { <-until }()
 		return 0, nil
 	})
 	draw = tasks.Define0In(table, "draw", func(ctx context.Context) (uint64, error) { return raysys.Rand(ctx).Uint64(), nil })
@@ -145,6 +146,7 @@ func TestLeakIsFound(t *testing.T) {
 		}
 	})
 	close(release)
+	release = make(chan struct{})
 	f.want(t, "left behind", "kit_test.go")
 }
 
