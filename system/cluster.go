@@ -37,6 +37,7 @@ type cluster struct {
 	draws   atomic.Uint64 // random choices made here
 	byLink  sync.Map      // *link.Peer -> *peer
 	joined  chan struct{} // closed when key is known
+	killed  atomic.Bool   // see Node.Kill
 	wake    chan struct{} // capacity 1: duties shall look again
 	tell    chan struct{} // capacity 1: the load changed
 

@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system/link"
+	"github.com/raysys/raysys/system/member"
 )
 
 // Cluster describes how a node joins a cluster. Consul or Store must be set.
@@ -43,6 +44,8 @@ type Cluster struct {
 	TTL time.Duration
 	// Network is used in place of TCP; the testkit gives an in-memory one.
 	Network link.Transport
+	// Clock measures the lease. Nil: the system's; the testkit gives one that jumps.
+	Clock member.Clock
 	// Chaos decides about each frame that leaves, in tests.
 	Chaos func(to raysys.NodeID, class link.Class, kind link.Kind) link.Action
 }

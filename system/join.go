@@ -75,7 +75,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		Version: version(), Functions: c.digest(), KeyPrint: transport.print, Started: time.Now(),
 	}
 	c.member, err = member.Join(ctx, member.Config{
-		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Prober: c, Ballots: c,
+		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Clock: cfg.Clock, Prober: c, Ballots: c,
 		Self: c.info, OnState: c.stateChanged, OnAttempt: func(a member.Attempt) { c.attempted(a.Err) }, OnEvent: c.event,
 	})
 	if err != nil {
@@ -318,6 +318,9 @@ func (c *cluster) leave(ctx context.Context) error {
 		c.end(raysys.ErrClosed)
 		return nil // it never joined
 	}
+	if c.killed.Load() {
+		return c.die(ctx)
+	}
 	err := errors.Join(c.handOverAll(ctx), c.member.Leave(ctx))
 	c.end(raysys.ErrClosed)
 	err = errors.Join(err, c.link.Close(ctx))
@@ -341,7 +344,9 @@ func (c *cluster) end(cause error) {
 			done(nil, cause)
 		}
 	}
-	c.reg.close(cause)
+	if c.reg != nil { // it came as far as that
+		c.reg.close(cause)
+	}
 }
 
 // abandon undoes a join that failed half way.

@@ -3,6 +3,7 @@ package system
 import (
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"go.uber.org/zap"
@@ -16,10 +17,13 @@ func stderrLogger(level zap.AtomicLevel) *zap.Logger {
 	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(os.Stderr), level))
 }
 
+// deadLetterPause is how long the goroutine lives that the first dead letter starts, which a closed system leaves behind.
+const deadLetterPause = 50 * time.Millisecond
+
 // newActors makes the actor system, whose slog goes to the node's logger. protoactor says Info where we say Debug.
 func newActors(log *zap.Logger) *actor.ActorSystem {
 	core := &quiet{log.Core()}
-	return actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
+	return actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(deadLetterPause), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(zapslog.NewHandler(core, zapslog.WithName("actor")))
 	}))
 }

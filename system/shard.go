@@ -58,7 +58,7 @@ func (a *shardActor) Receive(ctx actor.Context) {
 	case *request:
 		a.serve(ctx, m)
 	case *placed:
-		a.settle(m)
+		a.settle(ctx, m)
 	case *released:
 		if a.counts[m.node]--; a.counts[m.node] <= 0 {
 			delete(a.counts, m.node)
@@ -200,13 +200,19 @@ func (a *shardActor) forget(rec store.Record) {
 }
 
 // settle answers all who asked for a placement.
-func (a *shardActor) settle(m *placed) {
+func (a *shardActor) settle(ctx actor.Context, m *placed) {
 	waiting := a.placing[m.key]
 	delete(a.placing, m.key)
 	if m.err != nil {
 		if a.counts[keyOf(m.place)]--; a.counts[keyOf(m.place)] <= 0 {
 			delete(a.counts, keyOf(m.place))
 		}
+	}
+	if errors.Is(m.err, store.ErrConflict) { // a release or a burial came first, and its outcome is in the table by now
+		for _, q := range waiting {
+			a.locate(ctx, q)
+		}
+		return
 	}
 	for _, q := range waiting {
 		q.answer(a.outcome(m.err, answer{place: m.place}))

@@ -11,6 +11,7 @@ import (
 // fake is a testing.TB that records what a Kit reports about a test that is meant to fail.
 type fake struct {
 	testing.TB
+	name     string
 	cleanups []func()
 	errors   []string
 	logs     []string
@@ -18,6 +19,8 @@ type fake struct {
 }
 
 func (f *fake) Helper()                   {}
+func (f *fake) Name() string              { return f.name }
+func (f *fake) Failed() bool              { return len(f.errors) > 0 }
 func (f *fake) Cleanup(c func())          { f.cleanups = append(f.cleanups, c) }
 func (f *fake) Context() context.Context  { return context.Background() }
 func (f *fake) Logf(s string, a ...any)   { f.logs = append(f.logs, fmt.Sprintf(s, a...)) }

@@ -2,11 +2,8 @@ package testkit
 
 import (
 	"context"
-	crand "crypto/rand"
-	"encoding/binary"
+	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,16 +12,14 @@ import (
 	"github.com/raysys/raysys/system"
 )
 
-// seedVariable repeats a run.
-const seedVariable = "RAYSYS_TESTKIT_SEED"
-
 // closeGrace bounds the wait for what still runs when a test ends, in virtual time where the test is.
 const closeGrace = 10 * time.Second
 
-// Kit is one node under test.
+// Kit is one node under test, or with Nodes a cluster of them and a node of the test's own.
 type Kit struct {
 	t       testing.TB
 	node    *system.Node
+	cluster *Cluster // nil without Nodes
 	ctx     context.Context
 	seed    uint64
 	rng     *rand.Rand
@@ -35,6 +30,9 @@ type options struct {
 	cfg   system.Config
 	seed  uint64
 	loose bool
+	nodes int
+	ttl   time.Duration
+	each  func(i int, cfg *system.Config)
 }
 
 // Option changes a Kit.
@@ -55,33 +53,70 @@ func Seed(n uint64) Option { return func(o *options) { o.seed = n } }
 // Loose hands values over without the codec and without watching them.
 func Loose() Option { return func(o *options) { o.loose = true } }
 
-// New starts a node for the test. It is closed when the test ends, and then checked for values that changed and for
-// goroutines that were left behind.
+// New starts a node, or with Nodes a cluster, for the test. It is closed when the test ends, and then checked for values
+// that changed and for goroutines that were left behind. A seed that the test failed with before is used again.
 func New(t testing.TB, opts ...Option) *Kit {
 	t.Helper()
-	return start(t, false, opts)
+	o := collect(opts)
+	return start(t, t.Name(), false, drawSeeds(t, o.seed)[0], o)
 }
 
 // Virtual runs f with a Kit in virtual time (testing/synctest): clocks stand still while any goroutine can run, and
 // jump to the next timer when all wait. Everything f starts must end with it, real network and processes cannot be
-// used, and the test fails where all goroutines wait for ever.
+// used, and the test fails where all goroutines wait for ever. Before a new seed, f runs with those that it failed with
+// before, as subtests.
 func Virtual(t *testing.T, f func(k *Kit), opts ...Option) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		f(start(t, true, opts))
-	})
+	o := collect(opts)
+	for _, d := range drawSeeds(t, o.seed) {
+		run := func(in *testing.T) {
+			synctest.Test(in, func(in *testing.T) { f(start(in, t.Name(), true, d, o)) })
+		}
+		if d.saved {
+			t.Run(fmt.Sprintf("seed=%d", d.seed), run)
+		} else {
+			run(t)
+		}
+	}
 }
 
-func start(t testing.TB, virtual bool, opts []Option) *Kit {
-	t.Helper()
+func collect(opts []Option) options {
 	var o options
 	for _, f := range opts {
 		f(&o)
 	}
-	k := &Kit{t: t, seed: pickSeed(t, o.seed), virtual: virtual}
-	k.rng = rand.New(rand.NewPCG(k.seed, 0))
-	t.Logf("testkit: seed %d (%s=%d repeats it)", k.seed, seedVariable, k.seed)
+	return o
+}
 
+func start(t testing.TB, test string, virtual bool, d drawn, o options) *Kit {
+	t.Helper()
+	d.announce(t, test)
+	k := &Kit{t: t, seed: d.seed, virtual: virtual}
+	k.rng = rand.New(rand.NewPCG(k.seed, 0))
+	mark := markGoroutines()
+	t.Cleanup(func() {
+		if virtual {
+			<-time.After(time.Minute) // what ends by itself, soon after a node's end, has ended then
+		}
+		for _, stack := range mark.left() {
+			t.Errorf("testkit: a goroutine was left behind; end it before the task returns, or with its context:\n%s", stack)
+		}
+	})
+	if o.nodes > 0 {
+		k.cluster = newCluster(k, o)
+		k.node = k.cluster.Node(0)
+		k.cluster.Ready()
+	} else {
+		k.alone(o)
+	}
+	k.ctx = k.node.Context(context.Background())
+	return k
+}
+
+// alone starts the one node of a Kit without Nodes.
+func (k *Kit) alone(o options) {
+	t := k.t
+	t.Helper()
 	o.cfg.Seed = k.seed
 	var watch *strict
 	if !o.loose {
@@ -92,12 +127,6 @@ func start(t testing.TB, virtual bool, opts []Option) *Kit {
 	if err != nil {
 		t.Fatalf("testkit: %v", err)
 	}
-	if err := n.Start(t.Context()); err != nil {
-		t.Fatalf("testkit: %v", err)
-	}
-	k.node = n
-	mark := markGoroutines()
-	k.ctx = n.Context(context.Background())
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 		defer cancel()
@@ -109,34 +138,30 @@ func start(t testing.TB, virtual bool, opts []Option) *Kit {
 				t.Errorf("testkit: %s", c)
 			}
 		}
-		for _, stack := range mark.left() {
-			t.Errorf("testkit: a goroutine was left behind; end it before the task returns, or with its context:\n%s", stack)
-		}
 	})
-	return k
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatalf("testkit: %v", err)
+	}
+	k.node = n
 }
 
-func pickSeed(t testing.TB, fixed uint64) uint64 {
-	if v := os.Getenv(seedVariable); v != "" {
-		n, err := strconv.ParseUint(v, 10, 64)
-		if err != nil {
-			t.Fatalf("testkit: %s=%q: give a whole number", seedVariable, v)
-		}
-		return n
-	}
-	for fixed == 0 {
-		var b [8]byte
-		crand.Read(b[:]) // never fails, says its package
-		fixed = binary.LittleEndian.Uint64(b[:])
-	}
-	return fixed
-}
+// T is the test that the Kit runs in. In Virtual it is not the one that was given to it: failures belong to this one.
+func (k *Kit) T() testing.TB { return k.t }
 
-// Context is the test's driver context.
+// Context is the test's driver context: of the node under test, or with Nodes of the test's own.
 func (k *Kit) Context() context.Context { return k.ctx }
 
-// Node is the node under test.
+// Node is that node.
 func (k *Kit) Node() *system.Node { return k.node }
+
+// Cluster is the nodes of a Kit with Nodes, and all that can happen to them. It fails the test of a Kit without.
+func (k *Kit) Cluster() *Cluster {
+	k.t.Helper()
+	if k.cluster == nil {
+		k.t.Fatalf("testkit: the Kit has one node: make it with testkit.Nodes(n)")
+	}
+	return k.cluster
+}
 
 // Seed is the seed of this run.
 func (k *Kit) Seed() uint64 { return k.seed }

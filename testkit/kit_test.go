@@ -38,7 +38,8 @@ var (
 		return s, nil
 	})
 	leak = tasks.DefineIn(table, "leak", func(ctx context.Context, stop raysys.Handle[int]) (int, error) {
-		go func() { <-release }()
+		until := release
+		go func() { <-until }()
 		return 0, nil
 	})
 	draw = tasks.Define0In(table, "draw", func(ctx context.Context) (uint64, error) { return raysys.Rand(ctx).Uint64(), nil })
@@ -77,7 +78,7 @@ func TestRunsTasksAndGrains(t *testing.T) {
 func TestStrictReportsAChangedArgument(t *testing.T) {
 	f := &fake{}
 	f.run(func() {
-		k := testkit.New(f, testkit.Table(table))
+		k := testkit.New(f, testkit.Seed(1), testkit.Table(table))
 		b := box{Name: "x", Parts: []int{1, 2}}
 		r := sum.Go(k.Context(), b)
 		b.Parts[0] = 99
@@ -92,7 +93,7 @@ func TestStrictReportsAChangedResultAndObject(t *testing.T) {
 	kept = nil
 	f := &fake{}
 	f.run(func() {
-		k := testkit.New(f, testkit.Table(table))
+		k := testkit.New(f, testkit.Seed(1), testkit.Table(table))
 		ctx := k.Context()
 		got, err := keep.Go(ctx, 2).Get(ctx)
 		if err != nil {
@@ -112,7 +113,7 @@ func TestStrictReportsAChangedResultAndObject(t *testing.T) {
 func TestStrictIsQuietAboutHonestPrograms(t *testing.T) {
 	f := &fake{}
 	f.run(func() {
-		k := testkit.New(f, testkit.Table(table))
+		k := testkit.New(f, testkit.Seed(1), testkit.Table(table))
 		ctx := k.Context()
 		r := raysys.Put(ctx, box{Parts: []int{4}})
 		for range 10 {
@@ -127,7 +128,7 @@ func TestStrictIsQuietAboutHonestPrograms(t *testing.T) {
 func TestLooseHandsOver(t *testing.T) {
 	f := &fake{}
 	f.run(func() {
-		k := testkit.New(f, testkit.Table(table), testkit.Loose())
+		k := testkit.New(f, testkit.Seed(1), testkit.Table(table), testkit.Loose())
 		v := []string{"a"}
 		raysys.Put(k.Context(), v)
 		v[0] = "b"
@@ -138,13 +139,14 @@ func TestLooseHandsOver(t *testing.T) {
 func TestLeakIsFound(t *testing.T) {
 	f := &fake{}
 	f.run(func() {
-		k := testkit.New(f, testkit.Table(table))
+		k := testkit.New(f, testkit.Seed(1), testkit.Table(table))
 		ctx := k.Context()
 		if _, err := leak.Go(ctx, raysys.Ready(1).Handle()).Get(ctx); err != nil {
 			t.Error(err)
 		}
 	})
 	close(release)
+	release = make(chan struct{})
 	f.want(t, "left behind", "kit_test.go")
 }
 
@@ -199,7 +201,7 @@ func TestVirtualTime(t *testing.T) {
 
 func TestAdvanceNeedsVirtualTime(t *testing.T) {
 	f := &fake{}
-	f.run(func() { testkit.New(f, testkit.Table(table)).Advance(time.Second) })
+	f.run(func() { testkit.New(f, testkit.Seed(1), testkit.Table(table)).Advance(time.Second) })
 	f.want(t, "testkit.Virtual")
 }
 

@@ -42,6 +42,9 @@ func (m mark) left() []string {
 	return stacks
 }
 
+// deadLetters ends by itself, moments after its actor system: it counts dead letters.
+const deadLetters = "protoactor-go/actor.NewDeadLetter.NewThrottle"
+
 func (m mark) marked() (stacks []string) {
 	var b bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&b, 1); err != nil {
@@ -49,7 +52,7 @@ func (m mark) marked() (stacks []string) {
 	}
 	label := fmt.Sprintf("%q:%q", labelName, string(m))
 	for _, s := range strings.Split(b.String(), "\n\n") {
-		if strings.Contains(s, label) {
+		if strings.Contains(s, label) && !strings.Contains(s, deadLetters) {
 			stacks = append(stacks, s)
 		}
 	}

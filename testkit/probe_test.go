@@ -47,7 +47,7 @@ func TestProbeFailures(t *testing.T) {
 			f := &fake{}
 			testkit.Virtual(t, func(*testkit.Kit) {
 				f.run(func() {
-					p := testkit.NewProbe[int](testkit.New(f, testkit.Table(table)), "numbers")
+					p := testkit.NewProbe[int](testkit.New(f, testkit.Seed(1), testkit.Table(table)), "numbers")
 					if err := p.Put(context.Background(), 1); err != nil {
 						t.Error(err)
 					}

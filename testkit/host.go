@@ -1,0 +1,216 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/flaky"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/system/link"
+)
+
+// host is one node of a cluster under test, through all its lives. It does for the node what system.Main does for a
+// program: a fenced one joins anew, one that was asked to drain drains and ends.
+type host struct {
+	c     *Cluster
+	index int
+	name  raysys.NodeID
+	owned sync.WaitGroup // of follow and of killed lives
+
+	turn sync.Mutex // held while a life begins
+
+	mu     sync.Mutex // guards the rest
+	life   *life      // nil while the node is down
+	killed int        // how often; a start that began before the last does not count
+	abort  context.CancelFunc
+}
+
+// life is one incarnation, from its start on.
+type life struct {
+	node   *system.Node
+	killed int // host.killed when it began
+	gate   *gate
+	kv     *flaky.KV
+	clock  *nodeClock
+	watch  *strict       // nil when loose
+	over   chan struct{} // closed when the node was closed, whoever did that
+	once   sync.Once     // of its end: only one closes the node
+}
+
+// start begins a life, unless the node was killed more often than the caller knows.
+func (h *host) start(ctx context.Context, killed int) (*life, error) {
+	c := h.c
+	h.turn.Lock()
+	defer h.turn.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	h.mu.Lock()
+	if h.killed != killed {
+		h.mu.Unlock()
+		return nil, errKilled
+	}
+	h.abort = cancel
+	h.mu.Unlock()
+	l := &life{killed: killed, gate: newGate(), clock: newNodeClock(), over: make(chan struct{})}
+	l.kv = flaky.Wrap(&gatedKV{gate: l.gate, inner: c.store})
+	if c.isDown(h.index) {
+		l.kv.Down(true)
+	}
+	cfg := c.config(h.index)
+	cfg.Name = h.name
+	cfg.Cluster.Store = l.kv
+	cfg.Cluster.Network = &gatedTransport{Transport: c.net.Transport(h.name), gate: l.gate}
+	cfg.Cluster.Clock = l.clock
+	cfg.Cluster.Chaos = func(to raysys.NodeID, class link.Class, kind link.Kind) link.Action {
+		return c.rules.decide(Frame{From: h.name, To: to, Class: class, Kind: kind})
+	}
+	if !c.loose {
+		l.watch = newStrict()
+		cfg.Inspect = l.watch
+		c.watch(h.name, l.watch)
+	}
+	n, err := system.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	l.node = n
+	err = n.Start(ctx)
+	h.mu.Lock()
+	if h.abort = nil; h.killed != killed {
+		err = errKilled
+	}
+	if err == nil {
+		h.life = l
+	}
+	h.mu.Unlock()
+	if err != nil {
+		l.gate.shut()
+		_ = n.Kill(context.Background(), err)
+		return nil, err
+	}
+	return l, nil
+}
+
+// follow is what a worker's main does.
+func (h *host) follow(l *life) {
+	h.owned.Go(func() {
+		select {
+		case <-l.over:
+			return
+		case <-l.node.DrainRequested():
+			ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+			defer cancel()
+			h.c.report(h.name, l.node.Drain(ctx))
+			h.close(l)
+			return
+		case <-l.node.Done():
+		}
+		if l.gate.isShut() || !errors.Is(l.node.Err(), raysys.ErrFenced) {
+			return // somebody else ends it, or it has nothing to come back to
+		}
+		h.end(l, func(ctx context.Context) { _ = l.node.Close(ctx) })
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		defer context.AfterFunc(h.c.closing, cancel)()
+		if next, err := h.start(ctx, l.killed); err == nil {
+			h.follow(next)
+		} else if h.c.closing.Err() == nil && !errors.Is(err, errKilled) {
+			h.c.report(h.name, fmt.Errorf("join again after it was fenced: %w", err))
+		}
+	})
+}
+
+// end ends a life by f, once; later calls wait for the first.
+func (h *host) end(l *life, f func(context.Context)) {
+	l.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+		defer cancel()
+		f(ctx)
+		h.mu.Lock()
+		if h.life == l {
+			h.life = nil
+		}
+		h.mu.Unlock()
+		close(l.over)
+	})
+	<-l.over
+}
+
+// close ends a life in good order.
+func (h *host) close(l *life) {
+	h.end(l, func(ctx context.Context) {
+		fenced := l.node.Err() != nil
+		if err := l.node.Close(ctx); err != nil && !fenced {
+			h.c.report(h.name, err)
+		}
+	})
+}
+
+// kill ends a life as SIGKILL does, as far as that can be done to a part of a process: nothing goes out from this moment
+// on, and what ran is cancelled in the background.
+func (h *host) kill() {
+	h.mu.Lock()
+	h.killed++
+	l := h.life
+	h.life = nil
+	if h.abort != nil {
+		h.abort()
+	}
+	h.mu.Unlock()
+	if l == nil {
+		return
+	}
+	l.gate.shut()
+	h.c.net.Kill(h.name)
+	h.owned.Go(func() {
+		h.end(l, func(ctx context.Context) { _ = l.node.Kill(ctx, errKilled) })
+	})
+}
+
+// errKilled is why the work of a killed node is cancelled, for what of it still looks.
+var errKilled = fmt.Errorf("%w: the test killed its node", raysys.ErrClosed)
+
+func (h *host) kills() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.killed
+}
+
+func (h *host) current() *life {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.life
+}
+
+// pause and resume are SIGSTOP and SIGCONT as others see them.
+func (h *host) pause(on bool) {
+	l := h.current()
+	if on {
+		if l != nil {
+			l.gate.hold()
+		}
+		h.c.net.Pause(h.name)
+		return
+	}
+	h.c.net.Resume(h.name)
+	if l != nil {
+		l.gate.release()
+	}
+}
+
+// session returns the store's session of the node's current life.
+func (h *host) session(ctx context.Context) (string, error) {
+	p, err := h.c.store().Get(ctx, store.NodesPrefix+string(h.name))
+	if err != nil {
+		return "", fmt.Errorf("find the session of node %s: %w", h.name, err)
+	}
+	return p.Session, nil
+}
+
+// joinLimit bounds a start, in virtual time where the test is.
+const joinLimit = 30 * time.Second

@@ -1,0 +1,76 @@
+package testkit
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys/system"
+)
+
+// orphanLimit is how long a cluster may take to come to rest once the test has all its answers.
+const orphanLimit = 10 * time.Second
+
+// NoOrphans fails the test when work is left that nobody waits for: a task that waits, runs or is accepted for another
+// node, or a future that another node holds. Call it when the test has released or forgotten its refs and has all
+// answers; it gives the cluster 10 s to come to rest.
+func NoOrphans(k *Kit) {
+	k.t.Helper()
+	var left string
+	deadline := time.NewTimer(orphanLimit)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if left = k.orphans(); left == "" {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			k.t.Errorf("testkit: after %v work is left that nobody waits for: %s", orphanLimit, left)
+			return
+		}
+	}
+}
+
+func (k *Kit) orphans() string {
+	if k.cluster == nil {
+		return orphansOf(system.NodeStatus{Name: k.node.Name(), Queued: k.node.Tasks().Queued(), BusyCPU: k.node.Tasks().Load().Busy})
+	}
+	st, err := k.cluster.Status()
+	if err != nil {
+		return err.Error()
+	}
+	return orphansIn(st)
+}
+
+func orphansIn(st system.Status) string {
+	var left []string
+	for _, n := range st.Nodes {
+		if s := orphansOf(n); s != "" {
+			left = append(left, s)
+		}
+	}
+	return strings.Join(left, "; ")
+}
+
+func orphansOf(n system.NodeStatus) string {
+	var what []string
+	add := func(n int, s string) {
+		if n > 0 {
+			what = append(what, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	if n.Error != "" {
+		what = append(what, n.Error)
+	}
+	add(n.Queued, "tasks wait")
+	add(n.Guests, "tasks of other nodes")
+	add(int(n.BusyCPU+0.999), "CPUs busy")
+	add(n.Held, "futures that other nodes hold")
+	if len(what) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s has %s", n.Name, strings.Join(what, ", "))
+}

@@ -1,0 +1,19 @@
+package testkit
+
+import "testing"
+
+// Seeds are those that a test of t's name would run with.
+func Seeds(t testing.TB, fixed uint64) []uint64 {
+	var list []uint64
+	for _, d := range drawSeeds(t, fixed) {
+		list = append(list, d.seed)
+	}
+	return list
+}
+
+// Announce is what a run with the i-th of them does.
+func Announce(t testing.TB, i int) uint64 {
+	d := drawSeeds(t, 0)[i]
+	d.announce(t, t.Name())
+	return d.seed
+}
