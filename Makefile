@@ -9,7 +9,7 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race fuzz bench lint demo clean tools need-go need-cc
+.PHONY: help build test race fuzz bench lint demo clean tools consul need-go need-cc
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -17,10 +17,10 @@ help: ## list the targets
 build: need-go ## build bin/raysys
 	go build -o bin/raysys ./cmd/raysys
 
-test: need-cc lint ## lint, then all tests with the race detector, shuffled
+test: need-cc lint consul ## lint, then all tests with the race detector, shuffled, against a real Consul
 	CGO_ENABLED=1 go test -race -shuffle=on ./...
 
-race: need-cc ## tests with the race detector alone: COUNT=200 PKG=./internal/wheel
+race: need-cc consul ## tests with the race detector alone: COUNT=200 PKG=./internal/wheel
 	CGO_ENABLED=1 go test -race -shuffle=on -count=$(COUNT) $(PKG)
 
 # `go test -list` prints the targets of a package and then its 'ok' line. Each target runs by itself, because go test
@@ -46,6 +46,9 @@ lint: tools ## vet, staticcheck and gofumpt
 
 demo: need-go ## learn CartPole and serve the policy
 	go run ./examples/cartpole
+
+consul: need-go ## build bin/consul, the server of the tests and of local clusters (three minutes the first time)
+	@go -C tools/consul build -o ../../bin/ tool
 
 clean: ## remove what the targets made here
 	rm -rf bin .cache cover.out *.test *.prof

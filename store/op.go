@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -90,7 +91,8 @@ func Unlock(key string, value []byte, session string) Op {
 	return Op{Verb: VerbUnlock, Key: key, Value: value, Session: session}
 }
 
-// CheckKey says what is wrong with a key: empty, too long, not UTF-8, or beginning with a slash.
+// CheckKey says what is wrong with a key: empty, too long, not UTF-8, beginning with a slash, or with a part that a path
+// must not have: keys travel in URLs.
 func CheckKey(key string) error {
 	switch {
 	case key == "":
@@ -102,7 +104,15 @@ func CheckKey(key string) error {
 	case !utf8.ValidString(key):
 		return fmt.Errorf("%w: %q is not UTF-8", ErrBadKey, key)
 	}
-	return nil
+	for rest := key; ; {
+		part, after, more := strings.Cut(rest, "/")
+		if part == "." || part == ".." || part == "" && more {
+			return fmt.Errorf("%w: %q has a part %q", ErrBadKey, key, part)
+		}
+		if rest = after; !more {
+			return nil
+		}
+	}
 }
 
 // CheckOps says why no store would take these operations: their keys, their number, their size. Every KV calls it

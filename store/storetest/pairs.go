@@ -190,7 +190,7 @@ func (s *suite) limits() {
 }
 
 func (s *suite) badKeys() {
-	for _, key := range []string{"", "/a", "a\xff", strings.Repeat("k", store.MaxKeyBytes+1)} {
+	for _, key := range []string{"", "/a", "a\xff", "a//b", "a/../b", "./a", "a/.", strings.Repeat("k", store.MaxKeyBytes+1)} {
 		for _, op := range []store.Op{store.Set(key, nil), store.Delete(key), store.DeleteTree(key), store.Read(key)} {
 			if _, err := s.kv.Txn(s.ctx, []store.Op{op}); !errors.Is(err, store.ErrBadKey) {
 				s.Fatalf("%.20q: %v, want ErrBadKey", op, err)

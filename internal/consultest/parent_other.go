@@ -1,0 +1,8 @@
+//go:build !linux
+
+package consultest
+
+import "os/exec"
+
+// endWithParent does nothing: only Linux can end a process with its parent.
+func endWithParent(*exec.Cmd) {}

@@ -1,0 +1,187 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/raysys/raysys/store"
+)
+
+func (s *Store) pair(p *api.KVPair) store.Pair {
+	return store.Pair{
+		Key:     strings.TrimPrefix(p.Key, s.cfg.Prefix),
+		Value:   p.Value,
+		Create:  p.CreateIndex,
+		Modify:  p.ModifyIndex,
+		Session: p.Session,
+	}
+}
+
+func (s *Store) pairs(list api.KVPairs) []store.Pair {
+	var out []store.Pair
+	for _, p := range list {
+		out = append(out, s.pair(p))
+	}
+	return out
+}
+
+// Get implements store.KV.
+func (s *Store) Get(ctx context.Context, key string) (p store.Pair, err error) {
+	if err := store.CheckKey(key); err != nil {
+		return p, fmt.Errorf("get: %w", err)
+	}
+	var found *api.KVPair
+	err = s.do(ctx, call{what: "get " + key, lane: dataLane}, func(ctx context.Context, c *api.Client) (err error) {
+		found, _, err = c.KV().Get(s.cfg.Prefix+key, (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
+		return err
+	})
+	if err != nil {
+		return p, err
+	}
+	if found == nil {
+		return p, fmt.Errorf("get %s: %w", key, store.ErrNotFound)
+	}
+	return s.pair(found), nil
+}
+
+// List implements store.KV.
+func (s *Store) List(ctx context.Context, prefix string, mode store.ReadMode) ([]store.Pair, uint64, error) {
+	var pairs []store.Pair
+	var index uint64
+	err := s.do(ctx, call{what: "list " + prefix, lane: dataLane}, func(ctx context.Context, c *api.Client) error {
+		q := &api.QueryOptions{RequireConsistent: mode == store.Consistent, AllowStale: mode == store.Stale}
+		list, meta, err := c.KV().List(s.cfg.Prefix+prefix, q.WithContext(ctx))
+		if err != nil {
+			return err
+		}
+		pairs, index = s.pairs(list), meta.LastIndex
+		return nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	s.remember(prefix, index, pairs)
+	return pairs, index, nil
+}
+
+// Keys implements store.KV.
+func (s *Store) Keys(ctx context.Context, prefix string) ([]string, error) {
+	var keys []string
+	err := s.do(ctx, call{what: "list keys " + prefix, lane: dataLane}, func(ctx context.Context, c *api.Client) (err error) {
+		keys, _, err = c.KV().Keys(s.cfg.Prefix+prefix, "", (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
+		return err
+	})
+	for i := range keys {
+		keys[i] = strings.TrimPrefix(keys[i], s.cfg.Prefix)
+	}
+	return keys, err
+}
+
+// verbs are Consul's names, and whether it answers such an operation with a pair.
+var verbs = map[store.Verb]struct {
+	op     api.KVOp
+	paired bool
+}{
+	store.VerbRead:           {api.KVGetOrEmpty, true},
+	store.VerbCheckSession:   {api.KVCheckSession, true},
+	store.VerbCheckIndex:     {api.KVCheckIndex, true},
+	store.VerbCheckNotExists: {api.KVCheckNotExists, false},
+	store.VerbSet:            {api.KVSet, true},
+	store.VerbCheckAndSet:    {api.KVCAS, true},
+	store.VerbDelete:         {api.KVDelete, false},
+	store.VerbDeleteCAS:      {api.KVDeleteCAS, false},
+	store.VerbDeleteTree:     {api.KVDeleteTree, false},
+	store.VerbLock:           {api.KVLock, true},
+	store.VerbUnlock:         {api.KVUnlock, true},
+}
+
+// errLockDelay: the session that held the key ended less than its lock delay ago.
+var errLockDelay = errors.New("lock delay")
+
+// lockDelay is the shortest that Consul's client can ask for: 0 would mean 15 s. Txn waits it out.
+const lockDelay = time.Millisecond
+
+// Txn implements store.KV.
+func (s *Store) Txn(ctx context.Context, ops []store.Op) ([]store.Pair, error) {
+	if err := store.CheckOps(ops); err != nil {
+		return nil, fmt.Errorf("transaction: %w", err)
+	}
+	body := make(api.TxnOps, len(ops))
+	c := call{what: "transaction", lane: dataLane}
+	for i, op := range ops {
+		kv := &api.KVTxnOp{Verb: verbs[op.Verb].op, Key: s.cfg.Prefix + op.Key, Value: op.Value, Index: op.Index, Session: op.Session}
+		body[i] = &api.TxnOp{KV: kv}
+		c.writes = c.writes || op.Verb.Writes()
+	}
+	for tries := 0; ; tries++ {
+		var pairs []store.Pair
+		err := s.do(ctx, c, func(ctx context.Context, client *api.Client) (err error) {
+			// A transaction that only reads is not written to Consul's log, so it must ask for consistency.
+			ok, resp, _, err := client.Txn().Txn(body, (&api.QueryOptions{RequireConsistent: !c.writes}).WithContext(ctx))
+			if err != nil {
+				return err
+			}
+			if !ok {
+				return refusal(ops, resp.Errors)
+			}
+			pairs, err = s.results(ops, resp.Results)
+			return err
+		})
+		if !errors.Is(err, errLockDelay) {
+			return pairs, err
+		}
+		if tries == 100 {
+			return nil, fmt.Errorf("%w: consul refuses the lock for its lock delay: %w", store.ErrUnavailable, err)
+		}
+		t := time.NewTimer(2 * lockDelay)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return nil, fmt.Errorf("transaction: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// refusal turns Consul's reasons into an error. Of several the first counts.
+func refusal(ops []store.Op, errs api.TxnErrors) error {
+	if len(errs) == 0 || errs[0].OpIndex < 0 || errs[0].OpIndex >= len(ops) {
+		return fmt.Errorf("%w: a refusal without a reason", store.ErrBadOp)
+	}
+	op := ops[errs[0].OpIndex]
+	op.Value = nil
+	why := errs[0].What
+	switch {
+	case strings.Contains(why, "lock delay"):
+		return errLockDelay
+	case strings.Contains(why, "Permission denied"), strings.Contains(why, "ACL not found"):
+		return fmt.Errorf("%w: %v: %s: check the ACL token", store.ErrDenied, op, why)
+	}
+	return &store.RefusedError{Index: errs[0].OpIndex, Op: op, Why: why}
+}
+
+// results matches Consul's answers, which leave operations without a pair out, to the operations.
+func (s *Store) results(ops []store.Op, results api.TxnResults) ([]store.Pair, error) {
+	pairs := make([]store.Pair, len(ops))
+	n := 0
+	for i, op := range ops {
+		pairs[i].Key = op.Key
+		if !verbs[op.Verb].paired {
+			continue
+		}
+		if n == len(results) || results[n].KV == nil || results[n].KV.Key != s.cfg.Prefix+op.Key {
+			return nil, fmt.Errorf("%w: %v is not in the answer: the ACL token must allow to read the key", store.ErrDenied, op)
+		}
+		pairs[i] = s.pair(results[n].KV)
+		if op.Verb != store.VerbRead || pairs[i].Create == 0 {
+			pairs[i].Value = nil
+		}
+		n++
+	}
+	return pairs, nil
+}

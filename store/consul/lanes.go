@@ -1,0 +1,135 @@
+package consul
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// A lane is a set of connections that calls of one kind share, so that those of another never wait for them.
+type lane int
+
+const (
+	dataLane lane = iota
+	watchLane
+	sessionLane
+	laneCount
+)
+
+// connections of each lane to one address: 16 together (C13).
+var connections = [laneCount]int{dataLane: 9, watchLane: 5, sessionLane: 2}
+
+// maxWatches is how many watches may run at once.
+const maxWatches = 5
+
+// dialTimeout is short: within a lease there must be time to try several addresses.
+const dialTimeout = 2 * time.Second
+
+// endpoint is one address.
+type endpoint struct {
+	address string
+	clients [laneCount]*api.Client
+}
+
+// newEndpoints makes the clients. The transports are shared by all addresses; their limits are per address.
+func newEndpoints(cfg Config, opened *atomic.Int64) ([]endpoint, [laneCount]*http.Transport, error) {
+	var transports [laneCount]*http.Transport
+	base := api.DefaultConfig() // reads the environment
+	tlsConfig := cfg.TLS
+	if reflect.ValueOf(tlsConfig).IsZero() {
+		tlsConfig = base.TLSConfig
+	}
+	secured, err := api.SetupTLSConfig(&tlsConfig)
+	if err != nil {
+		return nil, transports, fmt.Errorf("TLS files of Consul: %w", err)
+	}
+	for l := range transports {
+		transports[l] = newTransport(connections[l], secured, opened)
+	}
+	var all []endpoint
+	for _, a := range cfg.Addresses {
+		e := endpoint{address: a}
+		for l := range e.clients {
+			c, err := api.NewClient(&api.Config{
+				Address:    a,
+				Token:      cfg.Token,
+				Namespace:  cfg.Namespace,
+				HttpClient: &http.Client{Transport: statuses{transports[l]}},
+			})
+			if err != nil {
+				return nil, transports, fmt.Errorf("address of Consul %q: %w", a, err)
+			}
+			e.clients[l] = c
+		}
+		all = append(all, e)
+	}
+	return all, transports, nil
+}
+
+func newTransport(max int, secured *tls.Config, opened *atomic.Int64) *http.Transport {
+	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
+	return &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			opened.Add(1)
+			return &countedConn{Conn: c, open: opened}, nil
+		},
+		TLSClientConfig:     secured.Clone(),
+		TLSHandshakeTimeout: dialTimeout,
+		MaxConnsPerHost:     max,
+		MaxIdleConns:        0,
+		MaxIdleConnsPerHost: max,
+		IdleConnTimeout:     90 * time.Second,
+		DisableCompression:  true, // values are packed already
+	}
+}
+
+// countedConn counts open connections.
+type countedConn struct {
+	net.Conn
+	open   *atomic.Int64
+	closed atomic.Bool
+}
+
+func (c *countedConn) Close() error {
+	if c.closed.CompareAndSwap(false, true) {
+		c.open.Add(-1)
+	}
+	return c.Conn.Close()
+}
+
+// statusError is an answer that is neither success nor one that a call expects.
+type statusError struct {
+	code int
+	body string
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("status %d: %s", e.code, e.body) }
+
+// statuses turns unexpected answers into errors that keep their code, which the client's own errors do not.
+type statuses struct{ next http.RoundTripper }
+
+// maxErrorBody bounds what is read of an error's text.
+const maxErrorBody = 4 << 10
+
+func (s statuses) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := s.next.RoundTrip(req)
+	// 404 says that a key or session is not there, 409 that a transaction was refused.
+	if err != nil || resp.StatusCode < 400 || resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusConflict {
+		return resp, err
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	return nil, &statusError{resp.StatusCode, string(body)}
+}

@@ -1,0 +1,57 @@
+package consul_test
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/raysys/raysys/internal/consultest"
+)
+
+// Servers that tests of this package share: most need an empty prefix only.
+var (
+	inMemory = server(consultest.Options{MinTTL: shortTTL})
+	onDisk   = server(consultest.Options{MinTTL: shortTTL, Disk: true})
+)
+
+// shortTTL keeps tests of expiry short; one test uses Consul's own minimum.
+const shortTTL = 2 * time.Second
+
+var running struct {
+	sync.Mutex
+	servers []*consultest.Server
+}
+
+func server(o consultest.Options) func() (*consultest.Server, error) {
+	return sync.OnceValues(func() (*consultest.Server, error) {
+		s, err := consultest.Run(o)
+		if err == nil {
+			running.Lock()
+			defer running.Unlock()
+			running.servers = append(running.servers, s)
+		}
+		return s, err
+	})
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, s := range running.servers {
+		if code != 0 {
+			fmt.Fprintf(os.Stderr, "the end of Consul's log:\n%s\n", s.Log())
+		}
+		if err := s.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
