@@ -1,0 +1,152 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// ErrStoreReplaced: the store belongs to another cluster than this node, or to none: it was replaced, or came back
+// empty. What the node knows must not be written to it (C15).
+var ErrStoreReplaced = errors.New("store replaced")
+
+// ErrBadConfig: the cluster's config record cannot be used.
+var ErrBadConfig = errors.New("bad cluster config")
+
+const (
+	// DefaultShards is how many shards a new cluster has.
+	DefaultShards = 32
+	// MaxShards keeps a slot in every shard.
+	MaxShards = Slots
+
+	// FormatVersion is the version of all records that this program writes.
+	FormatVersion = 1
+)
+
+// Cluster is what all nodes of a cluster agree on. It is written once, by the first node.
+type Cluster struct {
+	ID           string      `json:"id"`     // random: tells a store from another that was put in its place
+	Format       int         `json:"format"` // of the records
+	Lowest       int         `json:"lowest"` // the lowest version among the nodes: newer record types wait for it
+	SlotFunction string      `json:"slot_function"`
+	Seed         uint64      `json:"seed,string"` // of the slot function
+	Shards       int         `json:"shards"`
+	Slots        []SlotRange `json:"slots"`
+}
+
+// SlotRange gives the slots from From up to the next range's to a shard.
+type SlotRange struct {
+	From  int `json:"from"`
+	Shard int `json:"shard"`
+}
+
+// NewCluster returns the config of a new cluster. shards 0 means DefaultShards.
+func NewCluster(shards int) (Cluster, error) {
+	if shards == 0 {
+		shards = DefaultShards
+	}
+	if shards < 1 || shards > MaxShards {
+		return Cluster{}, fmt.Errorf("%w: %d shards, there may be 1 to %d", ErrBadConfig, shards, MaxShards)
+	}
+	var seed [8]byte
+	_, _ = rand.Read(seed[:]) // never fails
+	c := Cluster{
+		ID:           rand.Text(),
+		Format:       FormatVersion,
+		Lowest:       FormatVersion,
+		SlotFunction: SlotFunction,
+		Seed:         binary.LittleEndian.Uint64(seed[:]),
+		Shards:       shards,
+	}
+	for i := range shards {
+		c.Slots = append(c.Slots, SlotRange{From: i * Slots / shards, Shard: i})
+	}
+	return c, nil
+}
+
+// ShardOf returns the shard of a key.
+func (c *Cluster) ShardOf(key string) int {
+	slot := Slot(c.Seed, key)
+	// The last range that begins at or before the slot.
+	lo, hi := 0, len(c.Slots)
+	for hi-lo > 1 {
+		if mid := (lo + hi) / 2; c.Slots[mid].From <= slot {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return c.Slots[lo].Shard
+}
+
+func (c *Cluster) check() error {
+	switch {
+	case c.Format > FormatVersion:
+		return fmt.Errorf("%w: format %d, this program knows %d: run a newer one", ErrTooNew, c.Format, FormatVersion)
+	case c.SlotFunction != SlotFunction:
+		return fmt.Errorf("%w: slot function %q, this program knows %q: run a newer one", ErrTooNew, c.SlotFunction, SlotFunction)
+	case c.ID == "" || c.Format < 1 || c.Shards < 1 || c.Shards > MaxShards || len(c.Slots) == 0 || c.Slots[0].From != 0:
+		return fmt.Errorf("%w: %+v", ErrBadConfig, *c)
+	}
+	for i, r := range c.Slots {
+		if r.Shard < 0 || r.Shard >= c.Shards || r.From >= Slots || i > 0 && r.From <= c.Slots[i-1].From {
+			return fmt.Errorf("%w: slots from %d belong to shard %d of %d", ErrBadConfig, r.From, r.Shard, c.Shards)
+		}
+	}
+	return nil
+}
+
+// OpenCluster reads the cluster's config and makes it where there is none: of several nodes that do so at once, one
+// wins and all get its config. shards counts only for a new cluster.
+func OpenCluster(ctx context.Context, kv KV, shards int) (Cluster, error) {
+	fresh, err := NewCluster(shards)
+	if err != nil {
+		return Cluster{}, err
+	}
+	value, err := json.MarshalIndent(fresh, "", " ")
+	if err != nil {
+		return Cluster{}, err
+	}
+	for {
+		c, err := readCluster(ctx, kv)
+		if !errors.Is(err, ErrNotFound) {
+			return c, err
+		}
+		_, err = kv.Txn(ctx, []Op{CheckNotExists(ConfigKey), Set(ConfigKey, value)})
+		if err != nil && !errors.Is(err, ErrRefused) && (!errors.Is(err, ErrUnknownOutcome) || ctx.Err() != nil) {
+			return Cluster{}, fmt.Errorf("make the cluster's config: %w", err)
+		}
+	}
+}
+
+func readCluster(ctx context.Context, kv KV) (c Cluster, err error) {
+	p, err := kv.Get(ctx, ConfigKey)
+	if err != nil {
+		return c, fmt.Errorf("read the cluster's config: %w", err)
+	}
+	if err := json.Unmarshal(p.Value, &c); err != nil {
+		return c, fmt.Errorf("read the cluster's config: %w: %w", ErrBadConfig, err)
+	}
+	if err := c.check(); err != nil {
+		return c, fmt.Errorf("read the cluster's config: %w", err)
+	}
+	return c, nil
+}
+
+// CheckCluster returns nil while the store is the one of the cluster with this id, and ErrStoreReplaced when it has
+// another, or none. A node asks whenever it reached the store again.
+func CheckCluster(ctx context.Context, kv KV, id string) error {
+	c, err := readCluster(ctx, kv)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return fmt.Errorf("%w: it has no cluster, this node is of %s: bring the store's data back, or restart all nodes to begin anew", ErrStoreReplaced, id)
+	case err != nil:
+		return err
+	case c.ID != id:
+		return fmt.Errorf("%w: it is of cluster %s, this node of %s: point the node at its own store, or restart it to join the other cluster", ErrStoreReplaced, c.ID, id)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/flaky"
+)
+
+// A key's slot is for ever: testdata holds some of them.
+func TestSlotsAreWhatTheyWere(t *testing.T) {
+	type golden struct {
+		Seed uint64
+		Key  string
+		Slot int
+	}
+	b, err := os.ReadFile(filepath.Join("testdata", "slots.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []golden
+	if err := json.Unmarshal(b, &all); err != nil || len(all) < 8 {
+		t.Fatal(len(all), err)
+	}
+	for _, g := range all {
+		if got := store.Slot(g.Seed, g.Key); got != g.Slot {
+			t.Errorf("slot of %q under seed %d is %d, it was %d", g.Key, g.Seed, got, g.Slot)
+		}
+	}
+}
+
+// Slots are even, for the keys that people choose and under any seed: chi-square over all slots within five standard
+// deviations of what is expected of a random function.
+func TestSlotsAreEven(t *testing.T) {
+	for _, form := range []string{"counter/%d", "user/%08d", "k/%x", "session/a%db", "%d"} {
+		for _, seed := range []uint64{0, 1, 1 << 63, 0xdeadbeef} {
+			const n = 200_000
+			var counts [store.Slots]int
+			for i := range n {
+				slot := store.Slot(seed, fmt.Sprintf(form, i))
+				if slot < 0 || slot >= store.Slots {
+					t.Fatalf("slot %d", slot)
+				}
+				counts[slot]++
+			}
+			expected, chi := float64(n)/store.Slots, 0.0
+			for _, c := range counts {
+				chi += (float64(c) - expected) * (float64(c) - expected) / expected
+			}
+			if d := math.Abs(chi-store.Slots) / math.Sqrt(2*store.Slots); d > 5 {
+				t.Errorf("%s under seed %d: chi-square %.0f, %.1f standard deviations off", form, seed, chi, d)
+			}
+		}
+	}
+	if store.Slot(1, "a/b") == store.Slot(2, "a/b") && store.Slot(1, "a/c") == store.Slot(2, "a/c") {
+		t.Error("the seed makes no difference")
+	}
+}
+
+func TestShardOf(t *testing.T) {
+	for _, shards := range []int{1, 3, 32, store.MaxShards} {
+		c, err := store.NewCluster(shards)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := make([]int, store.Slots)
+		for i, r := range c.Slots {
+			to := store.Slots
+			if i+1 < len(c.Slots) {
+				to = c.Slots[i+1].From
+			}
+			for s := r.From; s < to; s++ {
+				owner[s] = r.Shard
+			}
+		}
+		for i := range 5000 {
+			key := fmt.Sprint("k/", i)
+			if got, want := c.ShardOf(key), owner[store.Slot(c.Seed, key)]; got != want {
+				t.Fatalf("shard of %q is %d, its slot belongs to %d", key, got, want)
+			}
+		}
+	}
+	for _, shards := range []int{-1, store.MaxShards + 1} {
+		if _, err := store.NewCluster(shards); !errors.Is(err, store.ErrBadConfig) {
+			t.Errorf("%d shards: %v", shards, err)
+		}
+	}
+}
+
+func TestOneConfig(t *testing.T) {
+	kv := memory(t)
+	var wg sync.WaitGroup
+	var got [4]store.Cluster
+	for i := range got {
+		wg.Go(func() {
+			node := flaky.Wrap(kv)
+			node.FailNext(i, flaky.LoseAnswer)
+			var err error
+			if got[i], err = store.OpenCluster(within(t), node, 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, c := range got {
+		if d := cmp.Diff(got[0], c); d != "" || c.Shards != store.DefaultShards || len(c.ID) < 20 {
+			t.Fatalf("nodes have different configs: %s", d)
+		}
+	}
+	again, err := store.OpenCluster(within(t), kv, 5)
+	if err != nil || again.ID != got[0].ID || again.Shards != store.DefaultShards {
+		t.Fatalf("opened again: %+v, %v", again, err)
+	}
+	if err := store.CheckCluster(within(t), kv, again.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.CheckCluster(within(t), kv, "other"); !errors.Is(err, store.ErrStoreReplaced) {
+		t.Fatalf("another cluster's store: %v", err)
+	}
+	if err := store.CheckCluster(within(t), memory(t), again.ID); !errors.Is(err, store.ErrStoreReplaced) {
+		t.Fatalf("an empty store: %v", err)
+	}
+	down := flaky.Wrap(kv)
+	down.Down(true)
+	if err := store.CheckCluster(within(t), down, again.ID); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrStoreReplaced) {
+		t.Fatalf("a store that is away: %v", err)
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	good, err := store.NewCluster(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*store.Cluster)
+		want   error
+	}{
+		"format":        {func(c *store.Cluster) { c.Format++ }, store.ErrTooNew},
+		"slot function": {func(c *store.Cluster) { c.SlotFunction = "other/2" }, store.ErrTooNew},
+		"id":            {func(c *store.Cluster) { c.ID = "" }, store.ErrBadConfig},
+		"shards":        {func(c *store.Cluster) { c.Shards = 0 }, store.ErrBadConfig},
+		"no slots":      {func(c *store.Cluster) { c.Slots = nil }, store.ErrBadConfig},
+		"gap":           {func(c *store.Cluster) { c.Slots[0].From = 1 }, store.ErrBadConfig},
+		"order":         {func(c *store.Cluster) { c.Slots[1].From = 0 }, store.ErrBadConfig},
+		"range":         {func(c *store.Cluster) { c.Slots[1].From = store.Slots }, store.ErrBadConfig},
+		"shard":         {func(c *store.Cluster) { c.Slots[1].Shard = 2 }, store.ErrBadConfig},
+	} {
+		bad := good
+		bad.Slots = append([]store.SlotRange(nil), good.Slots...)
+		c.change(&bad)
+		value, err := json.Marshal(bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kv := memory(t)
+		if _, err := kv.Txn(within(t), []store.Op{store.Set(store.ConfigKey, value)}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.OpenCluster(within(t), kv, 0); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+	}
+	kv := memory(t)
+	if _, err := kv.Txn(within(t), []store.Op{store.Set(store.ConfigKey, []byte("{"))}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.OpenCluster(within(t), kv, 0); !errors.Is(err, store.ErrBadConfig) {
+		t.Errorf("no JSON: %v", err)
+	}
+}
