@@ -67,37 +67,22 @@ func Lead(ctx context.Context, cfg LeadConfig) (*Shard, error) {
 	return s, nil
 }
 
-// begin loads the table and commits the first segment of this leader.
+// begin loads the table and commits the first segment of this leader. Nothing of a leader before can come in between:
+// its key is gone, and every write of its was conditional on that.
 func (s *Shard) begin() error {
 	m, err := s.load()
 	if err != nil {
 		return err
 	}
-	for {
-		s.core = newCore(m, s.epoch)
-		b := s.core.block(&draft{first: 1}, newNonce())
-		size, err := s.append(b, nil)
-		if err == nil {
-			m.epoch = s.epoch
-			m.next++
-			s.sizes.log += logCost(size)
-			return nil
-		}
-		// A segment of the leader before that was still on its way may have come in while the log was read.
-		before := m.next
-		if !errors.Is(err, ErrDeposed) {
-			return err
-		}
-		if err := s.checkFence(); err != nil {
-			return err
-		}
-		if err := s.replay(m); err != nil {
-			return err
-		}
-		if m.next == before {
-			return err
-		}
+	s.core = newCore(m, s.epoch)
+	size, err := s.append(s.core.block(&draft{first: 1}, newNonce()), nil)
+	if err != nil {
+		return err
 	}
+	m.epoch = s.epoch
+	m.next++
+	s.sizes.log += logCost(size)
+	return nil
 }
 
 // seize makes the leader's key and returns the epoch.
