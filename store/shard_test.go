@@ -273,14 +273,10 @@ func TestRelease(t *testing.T) {
 	<-entered
 	released := make(chan error, 1)
 	go func() { released <- s.Release(within(t)) }()
-	for { // until the release has begun
+	waitFor(t, "the release to refuse proposals", func() bool {
 		err := s.Propose(store.Batch{}, func(store.Result, error) {})
-		if errors.Is(err, store.ErrReleased) && errors.Is(err, store.ErrDeposed) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
+		return errors.Is(err, store.ErrReleased) && errors.Is(err, store.ErrDeposed)
+	})
 	close(gate)
 	if err := <-released; err != nil {
 		t.Fatal(err)
