@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -44,19 +45,16 @@ type disk struct {
 
 // openDisk opens or makes the file in dir and fills st. Keys that a session held are left out: it ended with its
 // process.
-func openDisk(dir string, st *state) (*disk, error) {
+func openDisk(dir string, max int, st *state) (*disk, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, explain(err)
 	}
 	file := filepath.Join(dir, fileName)
-	db, err := guard(func() (*bbolt.DB, error) {
-		return bbolt.Open(file, 0o600, &bbolt.Options{
-			Timeout:        time.Millisecond, // try once: who has it, keeps it
-			FreelistType:   bbolt.FreelistMapType,
-			NoFreelistSync: true,
-			NoStatistics:   true,
-		})
-	})
+	err := verify(file)
+	var db *bbolt.DB
+	if err == nil {
+		db, err = openFile(file, &bbolt.Options{MaxSize: max})
+	}
 	if errors.Is(err, berrors.ErrTimeout) {
 		owner, _ := os.ReadFile(filepath.Join(dir, ownerName))
 		pid := strings.TrimSpace(string(owner))
@@ -82,6 +80,31 @@ func openDisk(dir string, st *state) (*disk, error) {
 	return d, nil
 }
 
+func openFile(file string, o *bbolt.Options) (*bbolt.DB, error) {
+	o.Timeout = time.Millisecond // try once: who has it, keeps it
+	o.FreelistType = bbolt.FreelistMapType
+	o.NoFreelistSync = true // free pages are found by reading the tree, so that a damaged list of them frees nothing
+	o.NoStatistics = true
+	return guard(func() (*bbolt.DB, error) { return bbolt.Open(file, 0o600, o) })
+}
+
+// verify reads everything in a file that is there. bbolt does so too when it opens a file for writing, but on a
+// goroutine of its own, where a damaged page would end the process.
+func verify(file string) error {
+	if info, err := os.Stat(file); err != nil || info.Size() == 0 {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return err
+	}
+	db, err := openFile(file, &bbolt.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	_, err = guard(func() (struct{}, error) { return struct{}{}, read(db, newState()) })
+	return errors.Join(err, db.Close())
+}
+
 // guard runs f, in which bbolt may panic or fault on a file whose pages point nowhere.
 func guard[T any](f func() (T, error)) (v T, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
@@ -98,6 +121,9 @@ func explain(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: user %d must be able to write there: change its owner, or use another directory", err, os.Getuid())
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG), errors.Is(err, berrors.ErrMaxSizeReached),
+		strings.Contains(err.Error(), "file resize error"): // bbolt's, which hides what the system said
+		return fmt.Errorf("%w: make room: changes are taken again as soon as there is some", err)
 	case errors.Is(err, store.ErrCorrupt), errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrChecksum), errors.Is(err, berrors.ErrVersionMismatch):
 		if !errors.Is(err, store.ErrCorrupt) {
 			err = fmt.Errorf("%w: %w", store.ErrCorrupt, err)
@@ -107,17 +133,36 @@ func explain(err error) error {
 	return err
 }
 
+// load reads the file into st, makes its buckets if there are none, and drops keys that a session held.
 func (d *disk) load(st *state) error {
-	if info, err := os.Stat(d.db.Path()); err != nil {
+	if err := read(d.db, st); err != nil {
 		return err
-	} else if tooShort(d.db, info.Size()) {
+	}
+	if st.index == 0 {
+		st.index = 1
+		return d.create(st.index)
+	}
+	if len(st.changes) == 0 {
+		return nil
+	}
+	st.index++
+	err := d.write(st.changes, st.index)
+	st.changes = nil
+	return err
+}
+
+// read fills st; its index is 0 when the file is new, and its changes are those keys that a session held, as they
+// were.
+func read(db *bbolt.DB, st *state) error {
+	if info, err := os.Stat(db.Path()); err != nil {
+		return err
+	} else if tooShort(db, info.Size()) {
 		return fmt.Errorf("%w: it has %d bytes and misses its last pages", store.ErrCorrupt, info.Size())
 	}
-	fresh := false
-	err := d.db.View(func(tx *bbolt.Tx) error {
+	return db.View(func(tx *bbolt.Tx) error {
 		meta, pairs := tx.Bucket(metaBucket), tx.Bucket(pairsBucket)
 		if meta == nil && pairs == nil {
-			fresh = true
+			st.index = 0
 			return nil
 		}
 		if meta == nil || pairs == nil || len(meta.Get(indexKey)) != 8 || len(meta.Get(formatKey)) != 8 {
@@ -126,7 +171,9 @@ func (d *disk) load(st *state) error {
 		if v := binary.BigEndian.Uint64(meta.Get(formatKey)); v != diskFormat {
 			return fmt.Errorf("%w: format %d, this program knows %d", store.ErrTooNew, v, diskFormat)
 		}
-		st.index = binary.BigEndian.Uint64(meta.Get(indexKey))
+		if st.index = binary.BigEndian.Uint64(meta.Get(indexKey)); st.index == 0 {
+			return fmt.Errorf("%w: its index is 0", store.ErrCorrupt)
+		}
 		return pairs.ForEach(func(k, v []byte) error {
 			p, held, err := decodePair(string(k), v)
 			if err != nil {
@@ -144,19 +191,6 @@ func (d *disk) load(st *state) error {
 			return nil
 		})
 	})
-	if err != nil {
-		return err
-	}
-	if fresh {
-		return d.create(st.index)
-	}
-	if len(st.changes) == 0 {
-		return nil
-	}
-	st.index++
-	err = d.write(st.changes, st.index)
-	st.changes = nil
-	return err
 }
 
 // tooShort reports whether the file ends before its highest page, which would fault when it is read.

@@ -13,6 +13,8 @@ import (
 type Config struct {
 	// Dir is the data directory, made when it is not there. Empty: memory only.
 	Dir string
+	// MaxBytes bounds the file in Dir; 0 means the disk does. Beyond it changes fail with store.ErrUnavailable.
+	MaxBytes int
 	// Clock is what sessions run on; nil means the system's.
 	Clock Clock
 }
@@ -60,7 +62,7 @@ func Open(cfg Config) (*Store, error) {
 		s.clock = systemClock{}
 	}
 	if cfg.Dir != "" {
-		d, err := openDisk(cfg.Dir, s.st)
+		d, err := openDisk(cfg.Dir, cfg.MaxBytes, s.st)
 		if err != nil {
 			return nil, fmt.Errorf("open store in %s: %w", cfg.Dir, err)
 		}
