@@ -117,8 +117,8 @@ func (r *reader) version() Version { return Version{r.uvarint(), r.uvarint()} }
 // key returns a string with its length before it.
 func (r *reader) key() string {
 	n := r.uvarint()
-	if n > uint64(len(r.rest)) {
-		r.fail("a key ends beyond its record")
+	if n > uint64(len(r.rest)) || n == 0 {
+		r.fail("a record without a whole key")
 		return ""
 	}
 	key := string(r.rest[:n])
