@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -22,7 +23,7 @@ type Store struct {
 	endpoints  []endpoint
 	transports [laneCount]*http.Transport
 	current    atomic.Int32 // the endpoint that is used
-	opened     atomic.Int64 // connections
+	conns      connections
 
 	ctx    context.Context // ends all calls; its cause is ErrClosed
 	cancel context.CancelCauseFunc
@@ -42,9 +43,9 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 10 * time.Second
 	}
-	s := &Store{cfg: cfg, memo: map[string]memo{}}
+	s := &Store{cfg: cfg, memo: map[string]memo{}, conns: connections{open: map[net.Conn]struct{}{}}}
 	var err error
-	if s.endpoints, s.transports, err = newEndpoints(cfg, &s.opened); err != nil {
+	if s.endpoints, s.transports, err = newEndpoints(cfg, &s.conns); err != nil {
 		return nil, err
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -55,7 +56,7 @@ func Open(cfg Config) (*Store, error) {
 func (s *Store) Address() string { return s.endpoints[s.current.Load()].address }
 
 // Connections returns how many connections are open.
-func (s *Store) Connections() int { return int(s.opened.Load()) }
+func (s *Store) Connections() int { return s.conns.count() }
 
 // Close ends all calls under way and closes the connections. Sessions live on until they are destroyed or expire.
 func (s *Store) Close() error {
@@ -63,6 +64,7 @@ func (s *Store) Close() error {
 	for _, t := range s.transports {
 		t.CloseIdleConnections()
 	}
+	s.conns.close()
 	return nil
 }
 
