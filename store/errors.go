@@ -43,7 +43,7 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("transaction refused: operation %d, %v: %s", e.Index, e.Op, e.Why)
+	return fmt.Sprintf("refused: operation %d, %v: %s", e.Index, e.Op, e.Why)
 }
 
 // Is makes errors.Is(err, ErrRefused) true.
