@@ -104,6 +104,9 @@ func (s *Shard) append(b *block, with []Op) (size int, err error) {
 		if err == nil {
 			return len(value), nil
 		}
+		if errors.Is(err, ErrClosed) { // the store was closed under the shard
+			return 0, s.unfinished(sent || errors.Is(err, ErrUnknownOutcome), err)
+		}
 		refused := errors.Is(err, ErrRefused)
 		if !refused {
 			sent = sent || errors.Is(err, ErrUnknownOutcome)
@@ -149,6 +152,8 @@ func (s *Shard) readBack(key string, b *block) (ours bool, err error) {
 			return err == nil && there.epoch == b.epoch && there.id == b.id, nil
 		case errors.Is(err, ErrNotFound):
 			return false, nil
+		case errors.Is(err, ErrClosed):
+			return false, err
 		}
 		s.cfg.OnTrouble(fmt.Errorf("read back segment %d of shard %d: %w", b.seq, s.cfg.Shard, err))
 		if err := pause.wait(s.ctx); err != nil {
@@ -170,6 +175,8 @@ func (s *Shard) checkFence() error {
 			return nil
 		case errors.Is(err, ErrRefused):
 			return fmt.Errorf("%w: %s", ErrDeposed, clip(err))
+		case errors.Is(err, ErrClosed):
+			return err
 		}
 		s.cfg.OnTrouble(fmt.Errorf("fence of shard %d: %w", s.cfg.Shard, err))
 		if err := pause.wait(s.ctx); err != nil {

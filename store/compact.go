@@ -64,7 +64,7 @@ func (s *Shard) compactions() {
 				s.sizes.compacted.Add(1)
 				break
 			}
-			if errors.Is(err, ErrRefused) || s.ctx.Err() != nil {
+			if errors.Is(err, ErrRefused) || errors.Is(err, ErrClosed) || s.ctx.Err() != nil {
 				return // the committer notices by itself
 			}
 			s.cfg.OnTrouble(fmt.Errorf("compact shard %d: %w", s.cfg.Shard, err))

@@ -1,3 +1,40 @@
-// Package store holds what a cluster must not forget: a KV with sessions, transactions and watches, and the shards that
-// keep their tables in it.
+// Package store holds what a cluster must not forget: a key-value store with sessions, transactions and watches, and on
+// it the shards, tables with a leader whose changes are a log in the store.
+//
+//	Propose ──► core: judge, pending ──► append ──► machine: committed ──► Get, done
+//	                                       │
+//	          KV:  leaders/07   log/07/000000000000002a   snap/07/manifest   snap/07/<snapshot>/00000
+//
+// [KV] is the store: package store/consul is one on Consul, store/embedded one in the process. [Shard] is a table that
+// this process leads. [Cluster] maps keys to shards. What keeps shards right:
+//
+//  1. The leader's key is made anew by each leader and held by its session. Its CreateIndex is the epoch, which only
+//     grows.
+//  2. Every write is a transaction that is refused unless that very key is still there and held: a leader that lost it
+//     can change nothing any more, whether it knows or not.
+//  3. A segment of the log is written if its number is free. An outcome that is unknown is read back before anything
+//     else is appended or answered.
+//  4. The table holds committed records only. Conditions are judged against those and, in the order of proposals, what
+//     is on its way; answers wait for it.
+//  5. A snapshot counts once its manifest exists, which is written last; only then is deleted what it replaces.
+//
+// Rules for the user:
+//
+//   - Values handed in or given out must not be changed.
+//   - Propose never waits; done is called on the shard's goroutine and must not wait either.
+//   - What Get returns may be a moment old, and may be of a leader that was deposed: an answer that must be right leaves
+//     after a commit or a Fence.
+//   - Watch LeadersPrefix to learn who leads; close a Shard whose key went to another.
+//
+// A record with its conditions:
+//
+//	s, err := store.Lead(ctx, store.LeadConfig{KV: kv, Shard: c.ShardOf(key), Session: session, Node: "node-1"})
+//	...
+//	r, err := s.Commit(ctx, store.Batch{
+//		Checks: []store.Check{{Key: "g/counter/alice", Version: token}},
+//		Puts:   []store.Put{{Key: "s/counter/alice/n", Value: value}},
+//	})
+//	var etag = r.Version(0)
+//
+// The package elects nobody by itself, renews no session and knows no grains: package system does.
 package store

@@ -3,6 +3,8 @@ package store
 import (
 	"errors"
 	"fmt"
+
+	"github.com/raysys/raysys"
 )
 
 // Sentinels name states. Match them with errors.Is; the error a verb returns adds what, where and what to do.
@@ -11,16 +13,17 @@ var (
 	ErrNotFound = errors.New("key not found")
 	// ErrUnavailable: the store cannot be reached, and nothing was done. Later it may.
 	ErrUnavailable = errors.New("store unavailable")
-	// ErrUnknownOutcome: the change may or may not have been made, now or a little later. Read it back.
-	ErrUnknownOutcome = errors.New("outcome of the change unknown")
+	// ErrUnknownOutcome: the change may or may not have been made, now or a little later. Read it back. It also matches
+	// raysys.ErrOutcomeUnknown.
+	ErrUnknownOutcome = fmt.Errorf("change of the store: %w", raysys.ErrOutcomeUnknown)
 	// ErrRefused: a condition of the transaction does not hold; nothing was done. The error is a RefusedError.
 	ErrRefused = errors.New("transaction refused")
 	// ErrSessionGone: the session ended, and the keys that it held are deleted.
 	ErrSessionGone = errors.New("session gone")
 	// ErrDenied: the store's access rules forbid it.
 	ErrDenied = errors.New("permission denied")
-	// ErrTooLarge: a value, batch or transaction is beyond its limit.
-	ErrTooLarge = errors.New("too large")
+	// ErrTooLarge: a value, batch or transaction is beyond its limit. It is raysys.ErrTooLarge.
+	ErrTooLarge error = raysys.ErrTooLarge
 	// ErrBadKey: no store would take this key.
 	ErrBadKey = errors.New("bad key")
 	// ErrBadOp: an operation that no store knows, or that lacks its session.
@@ -43,7 +46,7 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("transaction refused: operation %d, %v: %s", e.Index, e.Op, e.Why)
+	return fmt.Sprintf("refused: operation %d, %v: %s", e.Index, e.Op, e.Why)
 }
 
 // Is makes errors.Is(err, ErrRefused) true.

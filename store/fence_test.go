@@ -146,3 +146,26 @@ func TestManifestOfLongAgo(t *testing.T) {
 	next, _ := lead(t, shared, "two")
 	want(t, next, "a", string(r.Value))
 }
+<<<<<<< HEAD
+=======
+
+// A store that is closed under a shard ends it, and everybody is answered.
+func TestStoreClosedUnderAShard(t *testing.T) {
+	kv := flaky.Wrap(memory(t))
+	s, _ := lead(t, kv, "one")
+	if err := kv.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(within(t), put("a", "1")); !errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrUnknownOutcome) {
+		t.Fatalf("commit: %v, want ErrClosed", err)
+	}
+	<-s.Done()
+	idle, _ := lead(t, flaky.Wrap(memory(t)), "one")
+	if err := idle.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := idle.Fence(within(t)); !errors.Is(err, store.ErrClosed) {
+		t.Fatalf("fence of a closed shard: %v", err)
+	}
+}
+>>>>>>> store

@@ -35,7 +35,8 @@ type LeadConfig struct {
 	CompactAt int
 	// Timeout bounds each attempt to write or read; attempts are repeated. 0 means 5 s.
 	Timeout time.Duration
-	// OnTrouble is called when the KV does not take a write for now, before it is tried again. It must not block.
+	// OnTrouble is called when the KV does not take a write for now, before it is tried again: from several goroutines,
+	// which it must not block.
 	OnTrouble func(error)
 }
 
@@ -137,7 +138,8 @@ func (s *Shard) Scan(prefix string, visit func(key string, r Record) bool) {
 }
 
 // Propose judges the batch against all that is committed or was proposed before, and has it committed. Then it calls
-// done, once, in the order of proposals, on the shard's own goroutine, which done must not block:
+// done, once, in the order of proposals, on the shard's own goroutine, which done must not block, nor wait there for
+// Release or Close:
 //
 //   - nil: it is committed, and Get shows it
 //   - a ConflictError: a check did not hold; like a commit this is said only while the shard is led from here

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+<<<<<<< HEAD
 	"net"
 	"net/http"
 	"reflect"
@@ -12,6 +13,19 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+=======
+	"maps"
+	"net"
+	"net/http"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/raysys/raysys/store"
+>>>>>>> store
 )
 
 // A lane is a set of connections that calls of one kind share, so that those of another never wait for them.
@@ -24,8 +38,13 @@ const (
 	laneCount
 )
 
+<<<<<<< HEAD
 // connections of each lane to one address: 16 together (C13).
 var connections = [laneCount]int{dataLane: 9, watchLane: 5, sessionLane: 2}
+=======
+// perLane is how many connections each lane has to one address: 16 together (C13).
+var perLane = [laneCount]int{dataLane: 9, watchLane: 5, sessionLane: 2}
+>>>>>>> store
 
 // maxWatches is how many watches may run at once.
 const maxWatches = 5
@@ -39,8 +58,62 @@ type endpoint struct {
 	clients [laneCount]*api.Client
 }
 
+<<<<<<< HEAD
 // newEndpoints makes the clients. The transports are shared by all addresses; their limits are per address.
 func newEndpoints(cfg Config, opened *atomic.Int64) ([]endpoint, [laneCount]*http.Transport, error) {
+=======
+// connections counts and holds the open connections of all lanes.
+type connections struct {
+	mu     sync.Mutex
+	open   map[net.Conn]struct{}
+	closed bool
+}
+
+func (c *connections) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open)
+}
+
+// add keeps a connection until it is closed.
+func (c *connections) add(conn net.Conn) (net.Conn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		_ = conn.Close()
+		return nil, store.ErrClosed
+	}
+	kept := &keptConn{conn, c}
+	c.open[kept] = struct{}{}
+	return kept, nil
+}
+
+// close closes all: also those that a call gives back only now.
+func (c *connections) close() {
+	c.mu.Lock()
+	all := slices.Collect(maps.Keys(c.open))
+	c.closed = true
+	c.mu.Unlock()
+	for _, conn := range all {
+		_ = conn.Close()
+	}
+}
+
+type keptConn struct {
+	net.Conn
+	of *connections
+}
+
+func (c *keptConn) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// newEndpoints makes the clients. The transports are shared by all addresses; their limits are per address.
+func newEndpoints(cfg Config, conns *connections) ([]endpoint, [laneCount]*http.Transport, error) {
+>>>>>>> store
 	var transports [laneCount]*http.Transport
 	base := api.DefaultConfig() // reads the environment
 	tlsConfig := cfg.TLS
@@ -52,7 +125,11 @@ func newEndpoints(cfg Config, opened *atomic.Int64) ([]endpoint, [laneCount]*htt
 		return nil, transports, fmt.Errorf("TLS files of Consul: %w", err)
 	}
 	for l := range transports {
+<<<<<<< HEAD
 		transports[l] = newTransport(connections[l], secured, opened)
+=======
+		transports[l] = newTransport(perLane[l], secured, conns)
+>>>>>>> store
 	}
 	var all []endpoint
 	for _, a := range cfg.Addresses {
@@ -74,7 +151,11 @@ func newEndpoints(cfg Config, opened *atomic.Int64) ([]endpoint, [laneCount]*htt
 	return all, transports, nil
 }
 
+<<<<<<< HEAD
 func newTransport(max int, secured *tls.Config, opened *atomic.Int64) *http.Transport {
+=======
+func newTransport(max int, secured *tls.Config, conns *connections) *http.Transport {
+>>>>>>> store
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -82,8 +163,12 @@ func newTransport(max int, secured *tls.Config, opened *atomic.Int64) *http.Tran
 			if err != nil {
 				return nil, err
 			}
+<<<<<<< HEAD
 			opened.Add(1)
 			return &countedConn{Conn: c, open: opened}, nil
+=======
+			return conns.add(c)
+>>>>>>> store
 		},
 		TLSClientConfig:     secured.Clone(),
 		TLSHandshakeTimeout: dialTimeout,
@@ -95,6 +180,7 @@ func newTransport(max int, secured *tls.Config, opened *atomic.Int64) *http.Tran
 	}
 }
 
+<<<<<<< HEAD
 // countedConn counts open connections.
 type countedConn struct {
 	net.Conn
@@ -109,6 +195,8 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
+=======
+>>>>>>> store
 // statusError is an answer that is neither success nor one that a call expects.
 type statusError struct {
 	code int

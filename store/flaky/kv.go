@@ -55,6 +55,7 @@ type KV struct {
 	next   []Fault
 	late   []func()
 	calls  int
+	closed bool
 }
 
 var _ store.KV = (*KV)(nil)
@@ -119,8 +120,12 @@ func (k *KV) Calls() int {
 	return k.calls
 }
 
-func (k *KV) fault(c Call) (Fault, time.Duration) {
+func (k *KV) fault(c Call) (Fault, time.Duration, error) {
 	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return None, 0, fmt.Errorf("%s %s: %w", c.Verb, c.Key, store.ErrClosed)
+	}
 	k.calls++
 	hook, slow := k.hook, k.slow
 	f := None
@@ -135,11 +140,14 @@ func (k *KV) fault(c Call) (Fault, time.Duration) {
 	if hook != nil {
 		f = hook(c)
 	}
-	return f, slow
+	return f, slow, nil
 }
 
 func run[T any](k *KV, ctx context.Context, c Call, f func(ctx context.Context) (T, error)) (zero T, err error) {
-	fault, slow := k.fault(c)
+	fault, slow, err := k.fault(c)
+	if err != nil {
+		return zero, err
+	}
 	if slow > 0 && c.Verb != "Watch" {
 		t := time.NewTimer(slow)
 		defer t.Stop()
@@ -250,10 +258,11 @@ func (k *KV) Session(ctx context.Context, session string) (bool, error) {
 	})
 }
 
-// Close ends the faults' effects on watches. The wrapped store is closed by whoever opened it.
+// Close ends watches and refuses further calls. The wrapped store is closed by whoever opened it.
 func (k *KV) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.closed = true
 	k.broken(store.ErrClosed)
 	return nil
 }
