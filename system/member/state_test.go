@@ -115,6 +115,34 @@ func TestGoneIsLookedUp(t *testing.T) {
 	})
 }
 
+// TestGoneAndUnread: while nobody can tell whether the session lives, nothing rests on the lease.
+func TestGoneAndUnread(t *testing.T) {
+	virtual(t, func(c *cluster) {
+		k := &forgetful{}
+		n := c.joinAs("a", func(cfg *member.Config) {
+			k.KV = cfg.KV
+			cfg.KV = k
+		})
+		n.kv.Hook(func(call flaky.Call) flaky.Fault {
+			if call.Verb == "Txn" {
+				return flaky.Refuse
+			}
+			return flaky.None
+		})
+		k.times.Store(1 << 30)
+		c.pass(ttl/3 + time.Second/10)
+		if s := n.m.State(); s != member.Suspended {
+			t.Errorf("it is %v", s)
+		}
+		n.kv.Hook(nil)
+		k.times.Store(0)
+		c.pass(2 * time.Second)
+		if s := n.m.State(); s != member.Active {
+			t.Errorf("its session lived, and it is %v", s)
+		}
+	})
+}
+
 // TestFencedBeforeTheSessionGoes: others take over when the session is destroyed, so OnState has to have returned before.
 func TestFencedBeforeTheSessionGoes(t *testing.T) {
 	for _, end := range []string{"leave", "vote"} {
