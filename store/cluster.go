@@ -7,20 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-<<<<<<< HEAD
-
-	"github.com/raysys/raysys"
-=======
->>>>>>> store
 )
 
 // ErrStoreReplaced: the store belongs to another cluster than this node, or to none: it was replaced, or came back
 // empty. What the node knows must not be written to it (C15).
-<<<<<<< HEAD
-var ErrStoreReplaced = raysys.ErrStoreReplaced
-=======
 var ErrStoreReplaced = errors.New("store replaced")
->>>>>>> store
 
 // ErrBadConfig: the cluster's config record cannot be used.
 var ErrBadConfig = errors.New("bad cluster config")

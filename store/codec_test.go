@@ -169,13 +169,9 @@ func FuzzRecords(f *testing.F) {
 			return
 		}
 		for _, m := range []func(*machine) error{
-<<<<<<< HEAD
-			func(m *machine) error { return m.apply(&block{kind: blockSegment, epoch: 3, seq: 1, first: 9, raw: raw}) },
-=======
 			func(m *machine) error {
 				return m.apply(&block{kind: blockSegment, epoch: 3, seq: 1, first: 9, raw: raw})
 			},
->>>>>>> store
 			func(m *machine) error { return m.load(&block{kind: blockPart, raw: raw}) },
 		} {
 			first := newMachine()

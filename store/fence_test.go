@@ -146,8 +146,6 @@ func TestManifestOfLongAgo(t *testing.T) {
 	next, _ := lead(t, shared, "two")
 	want(t, next, "a", string(r.Value))
 }
-<<<<<<< HEAD
-=======
 
 // A store that is closed under a shard ends it, and everybody is answered.
 func TestStoreClosedUnderAShard(t *testing.T) {
@@ -168,4 +166,3 @@ func TestStoreClosedUnderAShard(t *testing.T) {
 		t.Fatalf("fence of a closed shard: %v", err)
 	}
 }
->>>>>>> store

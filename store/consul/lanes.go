@@ -5,15 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-<<<<<<< HEAD
-	"net"
-	"net/http"
-	"reflect"
-	"sync/atomic"
-	"time"
-
-	"github.com/hashicorp/consul/api"
-=======
 	"maps"
 	"net"
 	"net/http"
@@ -25,7 +16,6 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/raysys/raysys/store"
->>>>>>> store
 )
 
 // A lane is a set of connections that calls of one kind share, so that those of another never wait for them.
@@ -38,13 +28,8 @@ const (
 	laneCount
 )
 
-<<<<<<< HEAD
-// connections of each lane to one address: 16 together (C13).
-var connections = [laneCount]int{dataLane: 9, watchLane: 5, sessionLane: 2}
-=======
 // perLane is how many connections each lane has to one address: 16 together (C13).
 var perLane = [laneCount]int{dataLane: 9, watchLane: 5, sessionLane: 2}
->>>>>>> store
 
 // maxWatches is how many watches may run at once.
 const maxWatches = 5
@@ -58,10 +43,6 @@ type endpoint struct {
 	clients [laneCount]*api.Client
 }
 
-<<<<<<< HEAD
-// newEndpoints makes the clients. The transports are shared by all addresses; their limits are per address.
-func newEndpoints(cfg Config, opened *atomic.Int64) ([]endpoint, [laneCount]*http.Transport, error) {
-=======
 // connections counts and holds the open connections of all lanes.
 type connections struct {
 	mu     sync.Mutex
@@ -113,7 +94,6 @@ func (c *keptConn) Close() error {
 
 // newEndpoints makes the clients. The transports are shared by all addresses; their limits are per address.
 func newEndpoints(cfg Config, conns *connections) ([]endpoint, [laneCount]*http.Transport, error) {
->>>>>>> store
 	var transports [laneCount]*http.Transport
 	base := api.DefaultConfig() // reads the environment
 	tlsConfig := cfg.TLS
@@ -125,11 +105,7 @@ func newEndpoints(cfg Config, conns *connections) ([]endpoint, [laneCount]*http.
 		return nil, transports, fmt.Errorf("TLS files of Consul: %w", err)
 	}
 	for l := range transports {
-<<<<<<< HEAD
-		transports[l] = newTransport(connections[l], secured, opened)
-=======
 		transports[l] = newTransport(perLane[l], secured, conns)
->>>>>>> store
 	}
 	var all []endpoint
 	for _, a := range cfg.Addresses {
@@ -151,11 +127,7 @@ func newEndpoints(cfg Config, conns *connections) ([]endpoint, [laneCount]*http.
 	return all, transports, nil
 }
 
-<<<<<<< HEAD
-func newTransport(max int, secured *tls.Config, opened *atomic.Int64) *http.Transport {
-=======
 func newTransport(max int, secured *tls.Config, conns *connections) *http.Transport {
->>>>>>> store
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 5 * time.Second}
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -163,12 +135,7 @@ func newTransport(max int, secured *tls.Config, conns *connections) *http.Transp
 			if err != nil {
 				return nil, err
 			}
-<<<<<<< HEAD
-			opened.Add(1)
-			return &countedConn{Conn: c, open: opened}, nil
-=======
 			return conns.add(c)
->>>>>>> store
 		},
 		TLSClientConfig:     secured.Clone(),
 		TLSHandshakeTimeout: dialTimeout,
@@ -180,23 +147,6 @@ func newTransport(max int, secured *tls.Config, conns *connections) *http.Transp
 	}
 }
 
-<<<<<<< HEAD
-// countedConn counts open connections.
-type countedConn struct {
-	net.Conn
-	open   *atomic.Int64
-	closed atomic.Bool
-}
-
-func (c *countedConn) Close() error {
-	if c.closed.CompareAndSwap(false, true) {
-		c.open.Add(-1)
-	}
-	return c.Conn.Close()
-}
-
-=======
->>>>>>> store
 // statusError is an answer that is neither success nor one that a call expects.
 type statusError struct {
 	code int

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-<<<<<<< HEAD
-=======
 	"net"
->>>>>>> store
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -26,11 +23,7 @@ type Store struct {
 	endpoints  []endpoint
 	transports [laneCount]*http.Transport
 	current    atomic.Int32 // the endpoint that is used
-<<<<<<< HEAD
-	opened     atomic.Int64 // connections
-=======
 	conns      connections
->>>>>>> store
 
 	ctx    context.Context // ends all calls; its cause is ErrClosed
 	cancel context.CancelCauseFunc
@@ -50,15 +43,9 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 10 * time.Second
 	}
-<<<<<<< HEAD
-	s := &Store{cfg: cfg, memo: map[string]memo{}}
-	var err error
-	if s.endpoints, s.transports, err = newEndpoints(cfg, &s.opened); err != nil {
-=======
 	s := &Store{cfg: cfg, memo: map[string]memo{}, conns: connections{open: map[net.Conn]struct{}{}}}
 	var err error
 	if s.endpoints, s.transports, err = newEndpoints(cfg, &s.conns); err != nil {
->>>>>>> store
 		return nil, err
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
@@ -69,11 +56,7 @@ func Open(cfg Config) (*Store, error) {
 func (s *Store) Address() string { return s.endpoints[s.current.Load()].address }
 
 // Connections returns how many connections are open.
-<<<<<<< HEAD
-func (s *Store) Connections() int { return int(s.opened.Load()) }
-=======
 func (s *Store) Connections() int { return s.conns.count() }
->>>>>>> store
 
 // Close ends all calls under way and closes the connections. Sessions live on until they are destroyed or expire.
 func (s *Store) Close() error {
@@ -81,10 +64,7 @@ func (s *Store) Close() error {
 	for _, t := range s.transports {
 		t.CloseIdleConnections()
 	}
-<<<<<<< HEAD
-=======
 	s.conns.close()
->>>>>>> store
 	return nil
 }
 
