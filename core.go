@@ -25,6 +25,8 @@ const (
 	flagReleased uint32 = 32
 	// flagHeld: the work may not start yet; it waits for its arguments or for the pause before a retry.
 	flagHeld uint32 = 64
+	// flagAway: the work was started to run on another node.
+	flagAway uint32 = 128
 )
 
 // Core is the untyped part of a future: one record is at once the future, the specification of the work and, for a
@@ -53,6 +55,7 @@ func (c *Core) holder() (typed, bool) {
 // that waits for them. For runtimes.
 type Slot struct {
 	Blocked atomic.Int32         // goroutines of the task that wait: the first gives the CPU back, the last takes it again
+	Waited  atomic.Bool          // a task has waited on it since the engine last cleared this
 	Depth   atomic.Int32         // how many tasks run in place on the goroutine
 	CPU     int64                // what it holds, in thousandths
 	Batch   atomic.Pointer[Core] // the queue entry of many tasks that it is working off
@@ -76,6 +79,9 @@ func (c *Core) ID() TaskID {
 	}
 	return c.up.id.Child(c.seq)
 }
+
+// Seq is the position of the submission among those of its turn.
+func (c *Core) Seq() uint64 { return c.seq }
 
 // Up returns the turn that submitted the work.
 func (c *Core) Up() *Turn { return c.up }
@@ -103,6 +109,36 @@ func (c *Core) Start() bool {
 			return false
 		}
 		if c.word.CompareAndSwap(w, w|phaseRunning) {
+			return true
+		}
+	}
+}
+
+// StartAway is Start for work that another node shall run.
+func (c *Core) StartAway() bool {
+	for {
+		w := c.word.Load()
+		if w&(phaseMask|flagHeld) != phasePending {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w|phaseRunning|flagAway) {
+			return true
+		}
+	}
+}
+
+// Away reports whether the work was started by StartAway.
+func (c *Core) Away() bool { return c.word.Load()&flagAway != 0 }
+
+// Back returns work that was started by StartAway, and that no node has begun to run, to pending; false when it has
+// settled meanwhile.
+func (c *Core) Back() bool {
+	for {
+		w := c.word.Load()
+		if w&(phaseMask|flagAway) != phaseRunning|flagAway {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w&^(phaseMask|flagAway)) {
 			return true
 		}
 	}
@@ -146,7 +182,7 @@ func (c *Core) Again(attempt int) (last *Turn, ok bool) {
 		if w&phaseMask != phaseRunning {
 			return nil, false
 		}
-		if c.word.CompareAndSwap(w, w&^phaseMask|flagHeld) {
+		if c.word.CompareAndSwap(w, w&^(phaseMask|flagAway)|flagHeld) {
 			return last, true
 		}
 	}

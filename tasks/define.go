@@ -36,6 +36,7 @@ type (
 type definition struct {
 	entry *raysys.Entry
 	arg   *codec.Plan
+	res   *codec.Plan
 	fixed bool // arguments hold nothing beyond their own size
 	refs  bool // arguments may hold references
 }
@@ -103,14 +104,16 @@ func define[A, R any](t *raysys.Table, name string, isNil bool, fn func(context.
 	bad = errors.Join(bad, wrapType("argument", err))
 	res, err := codec.PlanOf(reflect.TypeFor[R]())
 	bad = errors.Join(bad, wrapType("result", err))
-	d := &definition{arg: arg, fixed: true}
+	d := &definition{arg: arg, res: res, fixed: true}
 	var print uint64
 	if arg != nil && res != nil {
 		d.fixed, d.refs = arg.Fixed(), arg.HasRefs()
 		print = arg.Fingerprint()*31 + res.Fingerprint()
 	}
 	d.entry = t.Add("task", name, print, bad, skip+1)
-	return Task[A, R]{newSpec(&spec[A, R]{definition: d, fn: fn}, nil)}
+	s := newSpec(&spec[A, R]{definition: d, fn: fn}, nil)
+	d.entry.Impl = s // how tasks of other nodes find it
+	return Task[A, R]{s}
 }
 
 func wrapType(what string, err error) error {
@@ -132,9 +135,14 @@ func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
 	n := *s
 	n.opts = raysys.NewOptions(opts)
 	n.need = needOf(n.opts.Resources)
-	n.common = n.need.cpu == oneCPU && n.need.gpu == 0 && n.need.memory == 0 && len(n.need.custom) == 0
+	n.common = n.oneCPU()
 	n.gated = raysys.HasPointers[R]()
 	return &n
+}
+
+// oneCPU reports whether the task asks for no more and no less than one CPU.
+func (s *spec[A, R]) oneCPU() bool {
+	return s.need.cpu == oneCPU && s.need.gpu == 0 && s.need.memory == 0 && len(s.need.custom) == 0
 }
 
 // size returns the bytes an argument holds beyond the record.

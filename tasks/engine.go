@@ -2,10 +2,8 @@ package tasks
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -15,12 +13,15 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/queue"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // Config is what an Engine is given. The zero value of a field takes the default it names.
 type Config struct {
-	// Resources of this node. CPU 0 means runtime.GOMAXPROCS(0).
+	// Resources of this node. CPU 0 means runtime.GOMAXPROCS(0), unless NoCPU is set.
 	Resources raysys.Resources
+	// NoCPU makes CPU 0 mean none: a driver, whose tasks run on other nodes and wait while there is none.
+	NoCPU bool
 	// QueueTasks bounds the tasks that wait to start (default 1,000,000), QueueBytes the memory of their arguments
 	// beyond the records themselves (default 256 MiB).
 	QueueTasks int
@@ -31,6 +32,20 @@ type Config struct {
 	Actors *actor.ActorSystem
 	// Pool runs the workers' mailboxes.
 	Pool *goroutines.Pool
+
+	// The rest is for nodes that have peers.
+
+	// Runtime is the node's, for its clock.
+	Runtime raysys.Runtime
+	// QueueGuests bounds the tasks of other nodes that wait here; further ones are sent back (default 65,536).
+	QueueGuests int
+	// Place finds a node for a task that asks for something else than one CPU: nil for this one. An error with a
+	// method Temporary that returns true lets the task wait until the view changes; any other fails it. Nil: such
+	// tasks stay here.
+	Place func(PlaceRequest) (wire.Peer, error)
+	// Changed is told that CPUs have become free here after work of this node's own waited: what other nodes should
+	// know soon (Load says it). It must not block. Nil: they learn it from results alone.
+	Changed func()
 }
 
 // Engine runs the tasks of one node: a first-come-first-served queue, a count of free CPUs, and workers that pull.
@@ -48,6 +63,8 @@ type Engine struct {
 	bytes     atomic.Int64  // of queued arguments
 	held      atomic.Int64  // tasks that wait for arguments or for the pause before a retry
 	closed    atomic.Bool
+	draining  atomic.Bool
+	net       atomic.Pointer[exchange] // nil while there never was a peer
 
 	_         [40]byte
 	free      atomic.Int64 // CPU in thousandths; below zero while resumed tasks overlap (see Unblock)
@@ -65,6 +82,7 @@ type Engine struct {
 	room   []chan struct{} // one per waiting submitter, closed when there may be room
 	busy   int             // workers at work
 	calm   chan struct{}   // made by Close, and closed once busy is 0
+	ebbed  chan struct{}   // made by Drain, and closed once nothing is left
 }
 
 const (
@@ -76,7 +94,7 @@ const (
 
 // NewEngine makes the engine of one node. It starts nothing.
 func NewEngine(cfg Config) *Engine {
-	if cfg.Resources.CPU == 0 {
+	if cfg.Resources.CPU == 0 && !cfg.NoCPU {
 		cfg.Resources.CPU = float64(runtime.GOMAXPROCS(0))
 	}
 	if cfg.QueueTasks == 0 {
@@ -84,6 +102,9 @@ func NewEngine(cfg Config) *Engine {
 	}
 	if cfg.QueueBytes == 0 {
 		cfg.QueueBytes = 256 << 20
+	}
+	if cfg.QueueGuests == 0 {
+		cfg.QueueGuests = maxFlights
 	}
 	e := &Engine{cfg: cfg, queue: queue.New[raysys.Core](), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
 	e.free.Store(e.total.cpu)
@@ -121,10 +142,11 @@ func (e *Engine) push(c *raysys.Core) {
 
 // wake starts a worker if a CPU is free and none is looking for work already.
 func (e *Engine) wake() {
-	if e.searching.Load() != 0 || e.free.Load() < oneCPU {
+	if e.searching.Load() != 0 {
 		return
 	}
-	if e.shaped.Load() != 0 && e.reserved() {
+	if e.free.Load() < oneCPU || e.shaped.Load() != 0 && e.reserved() {
+		e.spill()
 		return
 	}
 	if !e.searching.CompareAndSwap(0, 1) {
@@ -133,12 +155,31 @@ func (e *Engine) wake() {
 	if !e.takeCPU(oneCPU) {
 		e.searching.Store(0)
 		// The CPU went between the look and the grab. Whoever gives one back looks at the queue after that.
-		if e.free.Load() >= oneCPU && !e.queue.Empty() {
+		switch {
+		case e.free.Load() < oneCPU:
+			e.spill()
+		case e.waits():
 			e.wake()
 		}
 		return
 	}
 	e.start(job{pull: true})
+}
+
+// spill is called when tasks may wait and no CPU is free.
+func (e *Engine) spill() {
+	if x := e.net.Load(); x != nil {
+		x.note()
+	}
+}
+
+// waits reports whether a worker would find a task.
+func (e *Engine) waits() bool {
+	if !e.queue.Empty() {
+		return true
+	}
+	x := e.net.Load()
+	return x != nil && (!x.guests.Empty() || x.aside.count.Load() > 0)
 }
 
 // takeCPU takes n thousandths if they are free.
@@ -161,7 +202,7 @@ func (e *Engine) giveCPU(n int64) {
 	if e.shaped.Load() != 0 {
 		e.startShaped()
 	}
-	if !e.queue.Empty() {
+	if e.waits() {
 		e.wake()
 	}
 }
@@ -173,7 +214,11 @@ func (e *Engine) Block(t *raysys.Turn) {
 			e.riders.Add(-1)
 		}
 		e.passOn(s)
+		s.Waited.Store(true)
 		e.giveCPU(s.CPU)
+	}
+	if x := e.net.Load(); x != nil {
+		x.hurry()
 	}
 }
 
@@ -274,86 +319,4 @@ func (e *Engine) started(bytes int64) {
 	if e.waiting.Load() != 0 {
 		e.signalRoom()
 	}
-}
-
-// Close refuses further tasks, drops the queued ones and waits until running ones have returned or ctx ends. The
-// caller has cancelled the turns the tasks came from.
-func (e *Engine) Close(ctx context.Context) error {
-	e.closed.Store(true)
-	e.signalRoom()
-	for c := e.queue.Pop(); c != nil; c = e.queue.Pop() {
-		c.Cancel(raysys.ErrClosed)
-	}
-	e.mu.Lock()
-	waiting := e.shapes.drain()
-	e.shaped.Add(-int32(len(waiting)))
-	e.mu.Unlock()
-	for _, w := range waiting {
-		w.core.Cancel(raysys.ErrClosed)
-	}
-	e.mu.Lock()
-	for _, w := range e.idle {
-		e.cfg.Actors.Root.Stop(w.pid)
-	}
-	e.live -= len(e.idle)
-	e.idle = nil
-	if e.busy == 0 {
-		e.mu.Unlock()
-		return nil
-	}
-	calm := make(chan struct{})
-	e.calm = calm
-	e.mu.Unlock()
-
-	select {
-	case <-calm:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("close: tasks still run: %w", context.Cause(ctx))
-	}
-}
-
-// need is what one task asks for, in integers: CPU and GPU in thousandths.
-type need struct {
-	cpu, gpu, memory int64
-	custom           map[string]int64
-}
-
-func needOf(r raysys.Resources) need {
-	n := need{cpu: milli(r.CPU), gpu: milli(r.GPU), memory: r.Memory}
-	if len(r.Custom) > 0 {
-		n.custom = make(map[string]int64, len(r.Custom))
-		for k, v := range r.Custom {
-			if v != 0 {
-				n.custom[k] = milli(v)
-			}
-		}
-	}
-	return n
-}
-
-func milli(v float64) int64 { return int64(math.Round(v * 1000)) }
-
-// fits reports whether the node as a whole could ever run the task.
-func (e *Engine) fits(r raysys.Resources) error {
-	n := needOf(r)
-	var errs []error
-	over := func(name string, want, have int64) {
-		if want > have {
-			errs = append(errs, fmt.Errorf("%s %g of %g", name, float64(want)/1000, float64(have)/1000))
-		}
-	}
-	over("CPU", n.cpu, e.total.cpu)
-	over("GPU", n.gpu, e.total.gpu)
-	if n.memory > e.total.memory {
-		errs = append(errs, fmt.Errorf("memory %d of %d bytes", n.memory, e.total.memory))
-	}
-	for k, v := range n.custom {
-		over(k, v, e.total.custom[k])
-	}
-	if errs == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: the task asks for more than any node has (%w): ask for less, or raise system.Config.Resources",
-		raysys.ErrNoCapacity, errors.Join(errs...))
 }

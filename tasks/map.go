@@ -40,8 +40,8 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 		refs[i] = r.Ref()
 	}
 	// One entry per CPU: a worker that comes late still finds its share, one that is stuck in a long task keeps
-	// nobody from the rest.
-	for range min(len(xs), int(e.total.cpu/oneCPU)) {
+	// nobody from the rest. Without a CPU here one entry serves the forwarder.
+	for range min(len(xs), max(int(e.total.cpu/oneCPU), 1)) {
 		entry := &bulkEntry[A, R]{bulk: m}
 		entry.Init(entry, t, 0, false)
 		e.push(&entry.Core)
@@ -81,6 +81,18 @@ func (m *bulkEntry[A, R]) runAll(s *raysys.Slot, yield func() bool) bool {
 
 // left implements batch.
 func (m *bulkEntry[A, R]) left() bool { return m.bulk.next.Load() < int64(len(m.bulk.records)) }
+
+// take implements batch.
+func (m *bulkEntry[A, R]) take() *raysys.Core {
+	i := m.bulk.next.Add(1) - 1
+	if i >= int64(len(m.bulk.records)) {
+		return nil
+	}
+	return &m.bulk.records[i].Core
+}
+
+// entry implements batch.
+func (m *bulkEntry[A, R]) entry() *raysys.Entry { return m.bulk.records[0].spec.entry }
 
 func (m *bulkEntry[A, R]) run(*raysys.Slot)                        {}
 func (m *bulkEntry[A, R]) Name() string                            { return "map" }

@@ -3,7 +3,6 @@ package tasks
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"runtime/debug"
 
 	"github.com/raysys/raysys"
@@ -54,11 +53,21 @@ func (r *record[A, R]) Break([]string) bool { return false }
 // Help implements raysys.Work. The task runs in place on the goroutine that waits for it: on the CPU of the waiting
 // task, or on a free one when a driver or a grain's turn waits.
 func (r *record[A, R]) Help(t *raysys.Turn) bool {
+	e := engineOf(t)
+	if r.helpHere(e, t) {
+		return true
+	}
+	if x := e.net.Load(); x != nil {
+		x.sendNow()
+	}
+	return false
+}
+
+func (r *record[A, R]) helpHere(e *Engine, t *raysys.Turn) bool {
 	// A task with a deadline is not run in place: whoever waits must be able to leave when it passes.
 	if !r.spec.common || !r.Pending() || r.Expires() != 0 {
 		return false
 	}
-	e := engineOf(t)
 	slot, borrowed := t.Slot(), false
 	if slot == nil || slot.CPU != oneCPU {
 		if slot = e.borrowSlot(); slot == nil {
@@ -179,12 +188,8 @@ func (r *record[A, R]) call() (v R, err error) {
 var errGoexit = errors.New("the task ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")
 
 func (r *record[A, R]) taskError(err error, stack []byte) error {
-	attempt := 1
-	if t := r.OwnTurn(); t != nil {
-		attempt = t.Attempt()
-	}
 	return &raysys.TaskError{
-		Task: r.ID(), Function: r.Name(), Node: r.Up().Job().Node, Attempt: attempt, Err: err, Stack: stack,
+		Task: r.ID(), Function: r.Name(), Node: r.Up().Job().Node, Attempt: r.attempt(), Err: err, Stack: stack,
 	}
 }
 
@@ -197,30 +202,12 @@ func (r *record[A, R]) failed(err error) {
 		return
 	}
 	o := &r.spec.opts
-	attempt := 1
-	if t := r.OwnTurn(); t != nil {
-		attempt = t.Attempt()
-	}
+	attempt := r.attempt()
 	if o.RetryIf == nil || attempt > o.Retries || !accepts(o.RetryIf, err) {
 		r.settleFailed(err)
 		return
 	}
-	last, ok := r.Again(attempt + 1)
-	if !ok {
-		r.drop()
-		return
-	}
-	e := engineOf(r.Up())
-	e.held.Add(1)
-	// What the failed attempt started is started again by the next, under the same ids. Cancelled first: work below a
-	// turn that has ended looks past it.
-	last.Cancel(errRetried)
-	last.End()
-	// A draw of its own, so that the task's Rand stays the same in every attempt.
-	id := r.ID()
-	pause := o.Pause(attempt, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
-	rt := r.Up().Runtime()
-	rt.SetAlarm(&raysys.Alarm{At: rt.Now() + int64(pause), Ring: r.ready})
+	r.again(attempt)
 }
 
 func (r *record[A, R]) settleFailed(err error) {
@@ -290,9 +277,12 @@ func (r *record[A, R]) place(e *Engine) {
 		r.Cancel(raysys.ErrClosed)
 		return
 	}
-	if r.spec.common {
+	switch {
+	case r.spec.common:
 		e.push(&r.Core)
-	} else {
+	case e.cfg.Place != nil:
+		e.exchange().place(&r.Core, r)
+	default:
 		e.pushShaped(&r.Core, r.spec.need)
 	}
 }

@@ -194,7 +194,7 @@ func (n need) shares(owed need) bool {
 // droppedShaped is told that a waiting shaped task was cancelled: CPUs may have been kept for it.
 func (e *Engine) droppedShaped() {
 	e.startShaped()
-	if !e.queue.Empty() {
+	if e.waits() {
 		e.wake()
 	}
 }

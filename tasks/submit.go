@@ -27,7 +27,7 @@ func (s *spec[A, R]) admit(ctx context.Context) (*Engine, *raysys.Turn, error) {
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, s.opts.Err)
 	case e.closed.Load():
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, raysys.ErrClosed)
-	case !s.common:
+	case !s.common && e.cfg.Place == nil:
 		if err := e.fits(s.opts.Resources); err != nil {
 			return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
 		}

@@ -14,6 +14,8 @@ type worker struct {
 	engine *Engine
 	pid    *actor.PID
 	slot   *raysys.Slot // of the current job and those before it that held as much
+	meter  meter
+	guests bool // the last task was one of another node's
 }
 
 // job is the one message a worker understands.
@@ -110,6 +112,7 @@ func (w *worker) ended(j *job, returned bool) {
 		e.calm = nil
 	}
 	e.mu.Unlock()
+	e.ebb()
 }
 
 // linger is how often a worker that found the queue empty looks again before it goes idle: some microseconds, which
@@ -124,10 +127,17 @@ func (w *worker) pull() {
 		if looking {
 			e.searching.Store(0)
 		}
+		if x := e.net.Load(); x != nil {
+			w.rest(x)
+		}
 	}()
 	for tries := 0; ; {
-		c := e.queue.Pop()
+		x := e.net.Load()
+		c := w.next(x)
 		if c == nil {
+			if x != nil {
+				w.rest(x)
+			}
 			if !looking {
 				if !e.searching.CompareAndSwap(0, 1) {
 					return // another worker looks
@@ -138,18 +148,18 @@ func (w *worker) pull() {
 				looking = false
 				e.searching.Store(0)
 				// A task pushed after the last look found somebody searching and woke nobody.
-				if e.queue.Empty() || !e.searching.CompareAndSwap(0, 1) {
+				if !e.waits() || !e.searching.CompareAndSwap(0, 1) {
 					return
 				}
 				looking, tries = true, 0
 				continue
 			}
 			for range 30 {
-				if !e.queue.Empty() {
+				if e.waits() {
 					break
 				}
 			}
-			if e.queue.Empty() {
+			if !e.waits() {
 				runtime.Gosched()
 			}
 			continue
@@ -161,13 +171,13 @@ func (w *worker) pull() {
 		if looking {
 			looking = false
 			e.searching.Store(0)
-			if !e.queue.Empty() {
+			if e.waits() {
 				e.wake() // there is more than one task: let the next worker come
 			}
 		}
 		if b, ok := c.Work().(batch); ok {
 			w.slot.Batch.Store(c)
-			all := b.runAll(w.slot, w.owes)
+			all := b.runAll(w.slot, w.done)
 			w.slot.Batch.Store(nil)
 			if !all {
 				e.push(c)
@@ -178,10 +188,48 @@ func (w *worker) pull() {
 		if c.Start() {
 			c.Work().(runner).run(w.slot)
 		}
-		if w.owes() {
+		if w.done() {
 			return
 		}
 	}
+}
+
+// next takes a task from the queues: the node's own and those of others by turns, so that neither waits for all of the
+// other.
+func (w *worker) next(x *exchange) (c *raysys.Core) {
+	if x == nil {
+		return w.engine.queue.Pop()
+	}
+	if !w.guests {
+		c = x.guests.Pop()
+	}
+	w.guests = c != nil
+	if c == nil {
+		c = x.pop()
+	}
+	if c == nil {
+		c = x.guests.Pop()
+		w.guests = c != nil
+	}
+	if c != nil {
+		w.meter.take(x, !w.guests)
+	}
+	return c
+}
+
+// rest is called when there is nothing to do: what is to be sent goes now.
+func (w *worker) rest(x *exchange) {
+	w.meter.rest(x)
+	x.idle()
+	x.flush()
+}
+
+// done is called after each task, and reports whether the CPU is due to others.
+func (w *worker) done() bool {
+	if x := w.engine.net.Load(); x != nil {
+		w.meter.tick(x, w.slot)
+	}
+	return w.owes()
 }
 
 // owes reports whether the worker's CPU is due to others: to tasks that resumed after a wait, or to a task that
@@ -196,4 +244,7 @@ func (w *worker) owes() bool {
 type batch interface {
 	runAll(s *raysys.Slot, yield func() bool) bool
 	left() bool // tasks that nobody has taken
+	// take gives the next of them to the caller, who must start it; nil when none is left.
+	take() *raysys.Core
+	entry() *raysys.Entry
 }

@@ -60,6 +60,17 @@ func (s *Slots[T]) Take(number uint64) (v T, ok bool) {
 	return v, true
 }
 
+// Each calls f for all that is in flight. f must not call methods of s.
+func (s *Slots[T]) Each(f func(number uint64, v T)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.list {
+		if e := &s.list[i]; e.full {
+			f(uint64(e.gen)<<32|uint64(i), e.v)
+		}
+	}
+}
+
 // Len returns how many are in flight.
 func (s *Slots[T]) Len() int {
 	s.mu.Lock()

@@ -1,0 +1,98 @@
+package tasks
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/raysys/raysys"
+)
+
+// Close refuses further tasks, drops the queued ones and waits until running ones have returned or ctx ends. The
+// caller has cancelled the turns the tasks came from.
+func (e *Engine) Close(ctx context.Context) error {
+	e.closed.Store(true)
+	e.signalRoom()
+	if x := e.net.Load(); x != nil {
+		x.close()
+		x.bounceQueued()
+	}
+	for c := e.queue.Pop(); c != nil; c = e.queue.Pop() {
+		c.Cancel(raysys.ErrClosed)
+	}
+	e.mu.Lock()
+	waiting := e.shapes.drain()
+	e.shaped.Add(-int32(len(waiting)))
+	e.mu.Unlock()
+	for _, w := range waiting {
+		w.core.Cancel(raysys.ErrClosed)
+	}
+	e.mu.Lock()
+	for _, w := range e.idle {
+		e.cfg.Actors.Root.Stop(w.pid)
+	}
+	e.live -= len(e.idle)
+	e.idle = nil
+	if e.busy == 0 {
+		e.mu.Unlock()
+		return nil
+	}
+	calm := make(chan struct{})
+	e.calm = calm
+	e.mu.Unlock()
+
+	select {
+	case <-calm:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close: tasks still run: %w", context.Cause(ctx))
+	}
+}
+
+// Drain makes the node take no more tasks of others and give those back that have not begun, sends its own elsewhere
+// where somebody has room, and returns when nothing runs or waits here any more, or with the end of ctx.
+func (e *Engine) Drain(ctx context.Context) error {
+	ebbed := make(chan struct{})
+	e.mu.Lock()
+	if e.ebbed == nil {
+		e.ebbed = ebbed
+	} else {
+		ebbed = e.ebbed
+	}
+	e.mu.Unlock()
+	e.draining.Store(true)
+	if x := e.net.Load(); x != nil {
+		x.bounceQueued()
+		x.changed()
+	}
+	if e.cfg.Changed != nil {
+		e.cfg.Changed()
+	}
+	e.ebb()
+	select {
+	case <-ebbed:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("drain: tasks are left (%d of this node, %d of others): %w", e.Queued()+int(e.held.Load()), e.Load().Guests, context.Cause(ctx))
+	}
+}
+
+// ebb is called wherever the last task of a draining node may have ended.
+func (e *Engine) ebb() {
+	if !e.draining.Load() {
+		return
+	}
+	x := e.net.Load()
+	if e.waits() || e.held.Load() != 0 || e.shaped.Load() != 0 || x != nil && (x.here.Load() != 0 || x.away.Load() != 0) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.busy != 0 || e.ebbed == nil {
+		return
+	}
+	select {
+	case <-e.ebbed:
+	default:
+		close(e.ebbed)
+	}
+}

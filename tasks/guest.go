@@ -1,0 +1,195 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// guest is a task of another node that runs here: a record below the turn that stands for the submitting one, so that
+// it has the same id, and with it the same raysys.Rand and the same ids of what it submits. It waits in a queue of its
+// own and is never sent on.
+type guest[A, R any] struct {
+	record[A, R]
+	waiter   raysys.Waiter
+	from     *peer
+	slot     uint64
+	answered atomic.Bool
+}
+
+// arrival is a guest without its types.
+type arrival interface {
+	runner
+	home() (*peer, uint64)
+	core() *raysys.Core
+	// claimAnswer gives one caller the right and the duty to answer the owner.
+	claimAnswer() bool
+	answerTold() bool
+	// departed does the accounts of a guest that leaves the queue without running.
+	departed(e *Engine)
+}
+
+// inbox is how a frame finds the function: Impl of a task's entry.
+type inbox interface {
+	// skip passes over an argument; false when that cannot be done without decoding it.
+	skip(r *wire.Reader) bool
+	// receive reads an argument and lets the task wait for a CPU. The error is the task's; r tells of a corrupt frame.
+	receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, h taskHead, r *wire.Reader) (admit func(slot uint64), err error)
+}
+
+// skip implements inbox.
+func (s *spec[A, R]) skip(r *wire.Reader) bool {
+	if s.refs {
+		return false
+	}
+	r.Sized()
+	return true
+}
+
+// receive implements inbox.
+func (s *spec[A, R]) receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, h taskHead, r *wire.Reader) (func(uint64), error) {
+	if h.need != nil {
+		shaped := *s
+		shaped.need, shaped.common = *h.need, false
+		s = &shaped
+	}
+	g := &guest[A, R]{from: p}
+	g.spec = s
+	if err := wire.ReadValue(r, s.arg, reflect.ValueOf(&g.arg).Elem(), p); err != nil {
+		return nil, fmt.Errorf("read the argument: %w", err)
+	}
+	g.Init(g, up, seq, s.gated)
+	if h.attempt > 1 || h.left > 0 {
+		spec := raysys.TurnSpec{Kind: raysys.TurnTask, Name: g.Name(), ID: g.ID(), Up: up, Attempt: h.attempt}
+		if h.left > 0 {
+			spec.Deadline = x.rt.Now() + h.left
+		}
+		g.SetOwn(raysys.NewTurn(spec))
+	}
+	return g.admit, nil
+}
+
+// admit lets the guest wait: for the values it refers to, which are fetched, then for a CPU.
+func (g *guest[A, R]) admit(slot uint64) {
+	g.slot = slot
+	x := engineOf(g.Up()).net.Load()
+	x.here.Add(1)
+	var d *deps
+	if g.spec.refs {
+		if cores := g.spec.dependencies(&g.arg); len(cores) > 0 {
+			d = g.hold(g.Up(), cores, nil)
+			d.task = g
+			g.OwnTurn().Pin(cores)
+		}
+	}
+	if d == nil {
+		g.count(x.e)
+	}
+	g.Subscribe(&g.waiter, g)
+	switch {
+	case g.from.guests.put(g):
+		g.Cancel(raysys.ErrCancelled)
+	case d != nil:
+		d.wait()
+	default:
+		g.enqueue(x)
+	}
+}
+
+// ready implements held.
+func (g *guest[A, R]) ready() {
+	x := engineOf(g.Up()).net.Load()
+	bytes := g.count(x.e)
+	if !g.Unhold() {
+		x.e.started(bytes)
+		g.drop()
+		return
+	}
+	x.e.held.Add(-1)
+	g.enqueue(x)
+}
+
+func (g *guest[A, R]) enqueue(x *exchange) {
+	switch {
+	case x.e.closed.Load() || x.e.draining.Load():
+		x.bounce(g)
+	case g.spec.common:
+		x.guests.Push(&g.Core)
+		x.e.wake()
+	default:
+		x.e.pushShaped(&g.Core, g.spec.need)
+	}
+}
+
+// Help implements raysys.Work: nobody here waits for a guest.
+func (g *guest[A, R]) Help(*raysys.Turn) bool { return false }
+
+func (g *guest[A, R]) home() (*peer, uint64) { return g.from, g.slot }
+func (g *guest[A, R]) core() *raysys.Core    { return &g.Core }
+func (g *guest[A, R]) claimAnswer() bool     { return g.answered.CompareAndSwap(false, true) }
+func (g *guest[A, R]) answerTold() bool      { return g.answered.Load() }
+func (g *guest[A, R]) departed(e *Engine)    { g.depart(e); g.drop() }
+
+// Resolved implements raysys.Resolved: the guest has settled, however it came to that, and its owner is told.
+func (g *guest[A, R]) Resolved(*raysys.Waiter) {
+	x := engineOf(g.Up()).net.Load()
+	if !g.claimAnswer() {
+		return
+	}
+	g.from.guests.remove(g)
+	v, err := g.Outcome()
+	x.answer(g.from, g.slot, func(dst []byte) ([]byte, error) {
+		switch {
+		case err == nil:
+			out, bad := wire.AppendValue(append(dst, resultValue), g.spec.res, reflect.ValueOf(v).Elem(), g.from)
+			if bad != nil {
+				bad = g.taskError(fmt.Errorf("send the result to node %s: %w", g.from.Node(), bad), nil)
+			}
+			return out, bad
+		case g.Up().Job().Top.Cancelled() != nil:
+			// This node closes: whatever the task made of that is no outcome of the task.
+			return append(dst, resultLost), nil
+		default:
+			return nil, err
+		}
+	})
+	x.here.Add(-1)
+	x.e.ebb()
+}
+
+// bounce gives a guest that has not begun back to its owner. The caller has taken it out of the queue.
+func (x *exchange) bounce(g arrival) {
+	if !g.core().Start() || !g.claimAnswer() {
+		return
+	}
+	p, slot := g.home()
+	p.guests.remove(g)
+	x.answer(p, slot, func(dst []byte) ([]byte, error) { return append(dst, resultBounced), nil })
+	x.here.Add(-1)
+	g.departed(x.e)
+	g.core().Cancel(errBounced)
+	x.e.ebb()
+}
+
+var errBounced = errors.New("the task was given back to its owner")
+
+// bounceQueued gives back all guests that have not begun.
+func (x *exchange) bounceQueued() {
+	for c := x.guests.Pop(); c != nil; c = x.guests.Pop() {
+		if c.Pending() {
+			x.bounce(c.Work().(arrival))
+		}
+	}
+	x.e.mu.Lock()
+	shaped := x.e.shapes.takeIf(func(c *raysys.Core) bool { _, ok := c.Work().(arrival); return ok })
+	x.e.mu.Unlock()
+	x.e.shaped.Add(-int32(len(shaped)))
+	for _, w := range shaped {
+		x.bounce(w.core.Work().(arrival))
+	}
+	x.flush()
+}

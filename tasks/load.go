@@ -1,0 +1,135 @@
+package tasks
+
+import (
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// Load says how busy a node is with tasks. Nodes tell each other: with results, and whenever system sends one.
+type Load struct {
+	Queued   int           // its own tasks that wait to start
+	Guests   int           // tasks of other nodes that it has accepted and not answered, waiting or running
+	Busy     float64       // CPUs that run its own tasks
+	Free     float64       // CPUs that nothing holds
+	Mean     time.Duration // how long a task has held a CPU lately; 0 while that is not known
+	Draining bool          // it takes no more tasks of others
+}
+
+// Load returns how busy this node is.
+func (e *Engine) Load() Load {
+	l := Load{Queued: e.Queued() + int(e.shaped.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
+	if x := e.net.Load(); x != nil {
+		l.Queued += int(x.aside.count.Load())
+		l.Guests = int(x.here.Load())
+		l.Busy = float64(min(x.ownBusy.Load()*oneCPU, max(e.total.cpu-e.free.Load(), 0))) / oneCPU
+		l.Mean = time.Duration(x.mean.Load())
+	}
+	return l
+}
+
+// loadDraining is the one flag of a load.
+const loadDraining = 1
+
+// AppendLoad appends l with its length, so that fields may be added behind.
+func AppendLoad(dst []byte, l Load) []byte {
+	var b [64]byte
+	body := wire.AppendUvarint(b[:0], uint64(max(l.Queued, 0)))
+	body = wire.AppendUvarint(body, uint64(max(l.Guests, 0)))
+	body = wire.AppendUvarint(body, uint64(max(l.Busy*oneCPU, 0)))
+	body = wire.AppendUvarint(body, uint64(max(l.Free*oneCPU, 0)))
+	body = wire.AppendUvarint(body, uint64(max(l.Mean, 0)))
+	flags := byte(0)
+	if l.Draining {
+		flags = loadDraining
+	}
+	return wire.AppendBytes(dst, append(body, flags))
+}
+
+// maxCount bounds the counts and CPUs another node may claim, so that sums of them cannot overflow.
+const maxCount = 1 << 40
+
+// ReadLoad reads what AppendLoad wrote.
+func ReadLoad(r *wire.Reader) (Load, error) {
+	body := wire.NewReader(r.Bytes())
+	l := Load{
+		Queued: int(min(body.Uvarint(), maxCount)),
+		Guests: int(min(body.Uvarint(), maxCount)),
+		Busy:   float64(min(body.Uvarint(), maxCount)) / oneCPU,
+		Free:   float64(min(body.Uvarint(), maxCount)) / oneCPU,
+		Mean:   time.Duration(min(body.Uvarint(), uint64(time.Hour))),
+	}
+	l.Draining = body.Byte()&loadDraining != 0
+	if err := r.Err(); err != nil {
+		return Load{}, err
+	}
+	return l, body.Err()
+}
+
+// meter learns how long tasks hold a CPU. Each worker has one; the clock is read around groups of tasks, since reading
+// it around each would cost as much as a small task does.
+type meter struct {
+	began int64 // 0 while the worker has nothing to do
+	ran   int64
+	group int64
+	own   bool // the worker is counted in ownBusy
+}
+
+const (
+	// A group of tasks is measured as one: as many as take groupTime, so that short tasks share a reading and a change
+	// to long ones is seen after the first of them at most maxGroup tasks later.
+	groupTime = int64(50 * time.Microsecond)
+	maxGroup  = 16
+)
+
+// take is told that the worker begins a task, of this node's own or not.
+func (m *meter) take(x *exchange, own bool) {
+	if m.own != own {
+		m.own = own
+		if own {
+			x.ownBusy.Add(1)
+		} else {
+			x.ownBusy.Add(-1)
+		}
+	}
+	if m.began == 0 {
+		m.began, m.ran, m.group = x.rt.Now(), 0, 1
+	}
+}
+
+// tick is told that a task has returned on slot s. The time of a group in which a task waited says nothing of CPUs.
+func (m *meter) tick(x *exchange, s *raysys.Slot) {
+	if s.Waited.Load() {
+		s.Waited.Store(false)
+		m.began, m.ran, m.group = x.rt.Now(), 0, 1
+		return
+	}
+	if m.ran++; m.ran < m.group || m.began == 0 {
+		return
+	}
+	now := x.rt.Now()
+	mean := max((now-m.began)/m.ran, 1)
+	x.learn(mean)
+	m.began, m.ran = now, 0
+	m.group = min(max(groupTime/mean, 1), maxGroup)
+}
+
+// rest is told that the worker found nothing to do.
+func (m *meter) rest(x *exchange) {
+	if m.own {
+		m.own = false
+		x.ownBusy.Add(-1)
+	}
+	m.began = 0
+}
+
+// learn mixes a measurement into the mean: a quarter, so that a few of them carry it.
+func (x *exchange) learn(mean int64) {
+	old := x.mean.Load()
+	if old == 0 {
+		x.mean.Store(mean)
+		return
+	}
+	x.mean.Store(max(old+(mean-old)/4, 1))
+}

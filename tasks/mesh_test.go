@@ -1,0 +1,419 @@
+package tasks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/wheel"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/tasks"
+)
+
+// host is a node that has an engine and nothing else. It implements raysys.Runtime.
+type host struct {
+	t      testing.TB
+	name   raysys.NodeID
+	table  *raysys.Table
+	engine *tasks.Engine
+	wheel  *wheel.Wheel
+	pool   *goroutines.Pool
+	actors *actor.ActorSystem
+	job    *raysys.Job
+	top    *raysys.Turn
+	ending chan struct{}
+	once   sync.Once
+	cpus   float64
+	roots  atomic.Uint64
+
+	mu   sync.Mutex
+	jobs map[raysys.JobID]*raysys.Job
+}
+
+func (h *host) Now() int64                      { return h.wheel.Now() }
+func (h *host) SetAlarm(a *raysys.Alarm)        { h.wheel.Set(a) }
+func (h *host) ClearAlarm(a *raysys.Alarm) bool { return h.wheel.Clear(a) }
+func (h *host) Block(t *raysys.Turn)            { h.engine.Block(t) }
+func (h *host) Unblock(t *raysys.Turn)          { h.engine.Unblock(t) }
+func (h *host) Tasks() *tasks.Engine            { return h.engine }
+
+// newHost starts a node; cpus 0 makes it a driver. It is closed with the test.
+func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, change ...func(*tasks.Config)) *host {
+	t.Helper()
+	if err := table.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	h := &host{
+		t: t, name: raysys.NodeID(name), table: table, wheel: wheel.New(), pool: goroutines.New(64), cpus: cpus,
+		actors: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) })), ending: make(chan struct{}), jobs: map[raysys.JobID]*raysys.Job{},
+	}
+	h.job = h.jobOf(raysys.SeededJob(uint64(len(name))*1000+uint64(name[0])), "test")
+	cfg := tasks.Config{
+		Resources: raysys.Resources{CPU: cpus}, NoCPU: cpus == 0, Table: table, Actors: h.actors, Pool: h.pool, Runtime: h,
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	h.engine = tasks.NewEngine(cfg)
+	t.Cleanup(h.close)
+	return h
+}
+
+// jobOf returns this node's view of a job.
+func (h *host) jobOf(id raysys.JobID, namespace string) *raysys.Job {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	j := h.jobs[id]
+	if j == nil {
+		j = &raysys.Job{ID: id, Namespace: namespace, Node: h.name, Runtime: h, Table: h.table, Closed: h.ending}
+		if h.top == nil {
+			h.top = raysys.NewRoot(j, context.Background(), nil, raysys.TaskID(id))
+		}
+		j.Top = h.top
+		h.jobs[id] = j
+	}
+	return j
+}
+
+func (h *host) ctx() context.Context { return h.with(context.Background()) }
+
+func (h *host) with(ctx context.Context) context.Context {
+	return raysys.NewContext(raysys.NewRoot(h.job, ctx, h.top, raysys.TaskID(h.job.ID).Child(h.roots.Add(1))))
+}
+
+func (h *host) close() {
+	h.once.Do(func() {
+		close(h.ending)
+		h.top.Cancel(raysys.ErrClosed)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := h.engine.Close(ctx); err != nil {
+			h.t.Errorf("close %s: %v", h.name, err)
+		}
+		h.wheel.Stop()
+		h.pool.Close()
+		h.actors.Shutdown()
+	})
+}
+
+// fate is what happens to a frame.
+type fate int
+
+const (
+	deliver fate = iota
+	twice        // delivered and delivered again
+	sever        // the link is cut instead
+	refuse       // Send fails with ErrOverloaded
+	hold         // it waits until link.release
+)
+
+// link joins two nodes in memory. Frames of one class arrive in order, classes overtake each other.
+type link struct {
+	t    testing.TB
+	ends [2]*end
+	fate atomic.Pointer[func(from raysys.NodeID, c wire.Class, k wire.Kind, payload []byte) fate]
+
+	mu      sync.Mutex // guards the rest
+	cond    sync.Cond
+	down    bool
+	free    chan struct{} // closed by release
+	running sync.WaitGroup
+	cutting sync.WaitGroup
+	cutters sync.WaitGroup
+}
+
+// bulk is the class of SendLarge, beside wire's.
+const bulk = wire.Requests + 1
+
+// end is one node's side: the other node as its engine sees it.
+type end struct {
+	*link
+	here, there *host
+	other       *end
+	scopes      wire.Scopes
+	turns       wire.Turns
+	life        uint64
+	queues      [bulk + 1][]frame // to other, guarded by link.mu
+	flushes     atomic.Int64
+	numbers     map[string]uint32
+	lacks       atomic.Pointer[map[string]bool] // functions the other side has not
+
+	refs     sync.Mutex // guards the next
+	exported map[uint64]*raysys.Core
+	fetches  map[*fetch]bool
+}
+
+type frame struct {
+	kind    wire.Kind
+	payload []byte
+	held    bool
+}
+
+var lives atomic.Uint64
+
+// join links two nodes and tells their engines.
+func join(t testing.TB, a, b *host) *link {
+	t.Helper()
+	l := &link{t: t, free: make(chan struct{})}
+	l.cond.L = &l.mu
+	for i, hs := range [][2]*host{{a, b}, {b, a}} {
+		e := &end{link: l, here: hs[0], there: hs[1], life: lives.Add(1), numbers: map[string]uint32{}, exported: map[uint64]*raysys.Core{}, fetches: map[*fetch]bool{}}
+		for i, entry := range e.there.table.Entries() {
+			e.numbers[entry.String()] = uint32(i)
+		}
+		e.scopes.Send = e.Send
+		e.turns.Job = e.here.jobOf
+		e.lacks.Store(&map[string]bool{})
+		l.ends[i] = e
+	}
+	l.ends[0].other, l.ends[1].other = l.ends[1], l.ends[0]
+	a.engine.PeerUp(l.ends[0], tasks.PeerInfo{Resources: raysys.Resources{CPU: b.cpus}})
+	b.engine.PeerUp(l.ends[1], tasks.PeerInfo{Resources: raysys.Resources{CPU: a.cpus}})
+	for _, e := range l.ends {
+		for c := range e.queues {
+			l.running.Add(1)
+			go e.pump(wire.Class(c))
+		}
+	}
+	t.Cleanup(func() {
+		l.cut(errors.New("the test is over"))
+		l.cutters.Wait()
+	})
+	return l
+}
+
+// rule sets what happens to frames from now on.
+func (l *link) rule(f func(from raysys.NodeID, c wire.Class, k wire.Kind, payload []byte) fate) {
+	l.fate.Store(&f)
+}
+
+// release lets held frames go.
+func (l *link) release() {
+	l.rule(func(raysys.NodeID, wire.Class, wire.Kind, []byte) fate { return deliver })
+	close(l.free)
+}
+
+// cut breaks the link, as a lost connection does, and returns when both engines know.
+func (l *link) cut(cause error) {
+	l.mu.Lock()
+	if l.down {
+		l.mu.Unlock()
+		l.cutting.Wait()
+		return
+	}
+	l.down = true
+	l.cutting.Add(1)
+	l.cond.Broadcast()
+	l.mu.Unlock()
+	defer l.cutting.Done()
+	l.running.Wait()
+	for _, e := range l.ends {
+		e.here.engine.PeerDown(e, cause)
+		e.scopes.Close(raysys.ErrNotDelivered)
+		e.turns.Close(fmt.Errorf("%w: node %s is gone", raysys.ErrCancelled, e.there.name))
+		e.failFetches()
+	}
+}
+
+// cutSoon is cut for a goroutine that delivers.
+func (l *link) cutSoon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.down {
+		l.cutters.Go(func() { l.cut(errSevered) })
+	}
+}
+
+var errSevered = errors.New("connection reset")
+
+func (e *end) enqueue(c wire.Class, k wire.Kind, payload []byte) error {
+	to := deliver
+	if f := e.fate.Load(); f != nil {
+		to = (*f)(e.here.name, c, k, payload)
+	}
+	switch to {
+	case sever:
+		e.cutSoon()
+		return nil
+	case refuse:
+		return raysys.ErrOverloaded
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.down {
+		return raysys.ErrNotDelivered
+	}
+	f := frame{k, append([]byte(nil), payload...), to == hold}
+	e.queues[c] = append(e.queues[c], f)
+	if to == twice {
+		f.payload = append([]byte(nil), payload...)
+		e.queues[c] = append(e.queues[c], f)
+	}
+	e.cond.Broadcast()
+	return nil
+}
+
+// pump delivers the frames of one class.
+func (e *end) pump(c wire.Class) {
+	defer e.running.Done()
+	for {
+		e.mu.Lock()
+		for len(e.queues[c]) == 0 && !e.down {
+			e.cond.Wait()
+		}
+		if e.down {
+			e.mu.Unlock()
+			return
+		}
+		f := e.queues[c][0]
+		e.queues[c] = e.queues[c][1:]
+		e.mu.Unlock()
+		if f.held {
+			select {
+			case <-e.free:
+			case <-e.here.ending:
+			}
+		}
+		if err := e.other.handle(f); err != nil {
+			e.t.Errorf("node %s: frame of kind %d from %s: %v", e.there.name, f.kind, e.here.name, err)
+		}
+		for i := range f.payload { // the link uses its buffers again
+			f.payload[i] = 0xa5
+		}
+	}
+}
+
+func (e *end) handle(f frame) error {
+	switch f.kind {
+	case wire.KindOpen:
+		return e.turns.Opened(f.payload)
+	case wire.KindShut:
+		return e.turns.Shut(f.payload)
+	case wire.KindCancelTurn:
+		return e.turns.Cancelled(f.payload)
+	case wire.KindTasks:
+		return e.here.engine.HandleTasks(e, f.payload)
+	case wire.KindTaskResult:
+		return e.here.engine.HandleResult(e, f.payload)
+	case wire.KindTaskCancel:
+		return e.here.engine.HandleCancel(e, f.payload)
+	}
+	return fmt.Errorf("kind %d", f.kind)
+}
+
+func (e *end) Node() raysys.NodeID { return e.there.name }
+func (e *end) Incarnation() uint64 { return e.life }
+func (e *end) Flush()              { e.flushes.Add(1) }
+
+func (e *end) Runs(entry *raysys.Entry) (uint32, bool) {
+	n, ok := e.numbers[entry.String()]
+	return n, ok && !(*e.lacks.Load())[entry.Name]
+}
+
+func (e *end) Entry(number uint32) *raysys.Entry {
+	list := e.here.table.Entries()
+	if int(number) >= len(list) {
+		return nil
+	}
+	return list[number]
+}
+
+func (e *end) Send(c wire.Class, k wire.Kind, payload []byte) error {
+	if len(payload) > wire.InlineLimit+1024 {
+		e.t.Errorf("a frame of %d bytes is sent inline", len(payload))
+	}
+	return e.enqueue(c, k, payload)
+}
+
+func (e *end) SendLarge(k wire.Kind, payload []byte) error { return e.enqueue(bulk, k, payload) }
+
+func (e *end) Open(t *raysys.Turn) (uint32, error) { return e.scopes.Open(t) }
+func (e *end) Shut(scope uint32)                   { e.scopes.Shut(scope) }
+func (e *end) Turn(scope uint32) *raysys.Turn      { return e.turns.Turn(scope) }
+
+func (e *end) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
+	if err := c.Pin(); err != nil {
+		return dst, err
+	}
+	e.refs.Lock()
+	defer e.refs.Unlock()
+	n := uint64(len(e.exported))
+	e.exported[n] = c
+	return wire.AppendUvarint(dst, n), nil
+}
+
+func (e *end) ReadRef(r *wire.Reader) (*raysys.Core, error) {
+	n := r.Uvarint()
+	e.other.refs.Lock()
+	c := e.other.exported[n]
+	e.other.refs.Unlock()
+	if c == nil {
+		return nil, raysys.ErrInvalidRef
+	}
+	return &raysys.NewForeign(e.here.job, &fetch{end: e, core: c}).Core, nil
+}
+
+// fetch is the source of a reference that came over the link.
+type fetch struct {
+	end    *end
+	core   *raysys.Core
+	waiter raysys.Waiter
+	into   any
+	done   func(error)
+	once   sync.Once
+}
+
+func (f *fetch) Name() string      { return "far " + f.core.Work().Name() }
+func (f *fetch) ID() raysys.TaskID { return f.core.ID() }
+func (f *fetch) Cancelled()        {}
+
+func (f *fetch) Fetch(into any, done func(error)) {
+	f.into, f.done = into, done
+	f.end.refs.Lock()
+	f.end.fetches[f] = true
+	f.end.refs.Unlock()
+	if !f.core.Subscribe(&f.waiter, f) {
+		f.Resolved(nil)
+	}
+}
+
+func (f *fetch) Resolved(*raysys.Waiter) {
+	v, err := f.core.Outcome()
+	if err == nil {
+		err = copyValue(f.into, v)
+	}
+	f.once.Do(func() { f.done(err) })
+}
+
+func copyValue(to, from any) error {
+	v := reflect.ValueOf(from).Elem()
+	p, err := codec.PlanOf(v.Type())
+	if err != nil {
+		return err
+	}
+	b, err := p.Append(nil, v, nil)
+	if err != nil {
+		return err
+	}
+	return p.Decode(b, reflect.ValueOf(to).Elem(), nil)
+}
+
+func (e *end) failFetches() {
+	e.refs.Lock()
+	all := e.fetches
+	e.fetches = map[*fetch]bool{}
+	e.refs.Unlock()
+	for f := range all {
+		f.once.Do(func() { f.done(raysys.ErrOutcomeUnknown) })
+	}
+}

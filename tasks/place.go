@@ -1,0 +1,86 @@
+package tasks
+
+import (
+	"fmt"
+
+	"github.com/raysys/raysys"
+)
+
+// PlaceRequest asks for the node of a task that wants something else than one CPU.
+type PlaceRequest struct {
+	Entry   *raysys.Entry
+	Options *raysys.Options // to be read only
+	// ID of the task, for strategies that draw.
+	ID raysys.TaskID
+	// Attempt counts from 1.
+	Attempt int
+}
+
+// temporary is an error of Config.Place that says that a node may come, or become free, that can take the task.
+type temporary interface{ Temporary() bool }
+
+// placing is a task that has no node yet.
+type placing struct {
+	core *raysys.Core
+	w    traveller
+}
+
+// place finds a node for a task that is no business of the common queue.
+func (x *exchange) place(c *raysys.Core, w traveller) {
+	e := x.e
+	to, err := e.cfg.Place(w.request())
+	switch t, _ := err.(temporary); {
+	case err != nil && t != nil && t.Temporary():
+		x.unplaced(c, w)
+	case err != nil:
+		c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
+	case to == nil:
+		if err := e.fits(w.needs().resources()); err != nil {
+			c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
+			return
+		}
+		e.pushShaped(c, w.needs())
+	default:
+		if _, p := e.peer(to); p == nil || !x.sendTo(p, c, w) {
+			x.unplaced(c, w)
+			x.later()
+		}
+	}
+}
+
+// unplaced keeps a task until the view changes.
+func (x *exchange) unplaced(c *raysys.Core, w traveller) {
+	x.e.held.Add(1)
+	x.aside.mu.Lock()
+	x.aside.placed = append(x.aside.placed, placing{c, w})
+	x.aside.mu.Unlock()
+}
+
+// sendTo sends one task to p; false when p does not take it.
+func (x *exchange) sendTo(p *peer, c *raysys.Core, w traveller) bool {
+	if _, ok := p.Runs(w.entry()); !ok || p.refusing() || p.inflight.Load() >= maxFlights {
+		return false
+	}
+	x.mu.Lock()
+	x.out.p, x.out.entry = p, nil
+	x.add(p, c, w)
+	x.ship()
+	x.out.p = nil
+	x.mu.Unlock()
+	x.flush()
+	return true
+}
+
+// route tries the tasks again that have no node. The caller does not hold the right to send.
+func (x *exchange) route() {
+	x.aside.mu.Lock()
+	list := x.aside.placed
+	x.aside.placed = nil
+	x.aside.mu.Unlock()
+	x.e.held.Add(-int64(len(list)))
+	for _, w := range list {
+		if w.core.Pending() {
+			x.place(w.core, w.w)
+		}
+	}
+}

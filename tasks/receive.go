@@ -1,0 +1,236 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// HandleTasks takes a KindTasks frame of the peer. An error means that the frame is corrupt: the link must be closed.
+func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
+	x, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	r := wire.NewReader(frame)
+	r.Uvarint() // flags
+	up := p.Turn(r.Uint32())
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("tasks from node %s: %w", p.Node(), err)
+	}
+	var bounced []uint64
+	for r.Len() > 0 {
+		slot, ok, err := x.receive(p, up, &r)
+		if err != nil {
+			return fmt.Errorf("tasks from node %s: %w", p.Node(), err)
+		}
+		if !ok {
+			bounced = append(bounced, slot)
+		}
+	}
+	if bounced != nil {
+		x.bounceSlots(p, bounced)
+	}
+	return nil
+}
+
+// receive takes one task; false gives it back.
+func (x *exchange) receive(p *peer, up *raysys.Turn, r *wire.Reader) (slot uint64, ok bool, err error) {
+	fn, seq, h, err := readTask(r)
+	if err != nil {
+		return 0, false, err
+	}
+	entry := p.Entry(fn)
+	if entry == nil {
+		return 0, false, fmt.Errorf("%w: no function has the number %d", wire.ErrCorrupt, fn)
+	}
+	in, known := entry.Impl.(inbox)
+	if !known {
+		return 0, false, fmt.Errorf("%w: %s is no task", wire.ErrCorrupt, entry)
+	}
+	// Without its turn the task came before it, over the bulk connection: it may come again. So may all others for
+	// which there is no room.
+	refuse := up == nil || x.e.closed.Load() || x.e.draining.Load() || x.here.Load() >= int64(x.e.cfg.QueueGuests) || x.e.bytes.Load() > x.e.maxBytes
+	if refuse && in.skip(r) {
+		slot, err = slotOf(r)
+		return slot, false, err
+	}
+	admit, bad := in.receive(x, p, up, seq, h, r)
+	if slot, err = slotOf(r); err != nil {
+		return 0, false, err
+	}
+	switch {
+	case refuse:
+		return slot, false, nil
+	case bad != nil:
+		x.refuse(p, slot, &raysys.TaskError{
+			Task: up.ID().Child(seq), Function: entry.Name, Node: up.Job().Node, Attempt: h.attempt, Err: bad,
+		})
+	case h.need != nil && x.e.fits(h.resources()) != nil:
+		x.refuse(p, slot, fmt.Errorf("run %s on node %s: %w", entry, up.Job().Node, x.e.fits(h.resources())))
+	default:
+		admit(slot)
+	}
+	return slot, true, nil
+}
+
+func slotOf(r *wire.Reader) (uint64, error) {
+	slot := readSlot(r)
+	if err := r.Err(); err != nil {
+		return 0, err
+	}
+	if i := slot & (1<<32 - 1); i >= 2*maxFlights {
+		return 0, fmt.Errorf("%w: slot %d is beyond what a node may have in flight", wire.ErrCorrupt, i)
+	}
+	return slot, nil
+}
+
+// HandleCancel takes a KindTaskCancel frame of the peer; see HandleTasks for the error.
+func (e *Engine) HandleCancel(wp wire.Peer, frame []byte) error {
+	_, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	r := wire.NewReader(frame)
+	for r.Len() > 0 {
+		slot := readSlot(&r)
+		if err := r.Err(); err != nil {
+			return fmt.Errorf("cancellations from node %s: %w", p.Node(), err)
+		}
+		if g := p.guests.cancel(slot); g != nil {
+			g.core().Cancel(raysys.ErrCancelled)
+		}
+	}
+	return nil
+}
+
+// refuse answers a task that cannot be run with why.
+func (x *exchange) refuse(p *peer, slot uint64, err error) {
+	x.answer(p, slot, func([]byte) ([]byte, error) { return nil, err })
+}
+
+// bounceSlots gives tasks back that were not taken in.
+func (x *exchange) bounceSlots(p *peer, slots []uint64) {
+	frame := AppendLoad([]byte{resultLoad}, x.e.Load())
+	for _, slot := range slots {
+		frame = append(appendSlot(frame, slot), resultBounced)
+	}
+	x.reply(p, frame)
+	x.flush()
+}
+
+// frames are the buffers in which answers are made. Peers copy what they are given to Send.
+var frames = sync.Pool{New: func() any { return new([]byte) }}
+
+// toldEvery is how many answers a peer gets at most without this node's load.
+const toldEvery = 32
+
+// answer tells the owner of a task how it ended. body appends status and value, or says what is wrong instead.
+func (x *exchange) answer(p *peer, slot uint64, body func([]byte) ([]byte, error)) {
+	buf := frames.Get().(*[]byte)
+	dst := (*buf)[:0]
+	if x.tells(p) {
+		dst = AppendLoad(append(dst, resultLoad), x.e.Load())
+	} else {
+		dst = append(dst, 0)
+	}
+	dst = appendSlot(dst, slot)
+	out, err := body(dst)
+	if err != nil {
+		out = wire.AppendError(append(dst, resultError), err)
+	}
+	x.reply(p, out)
+	if cap(out) <= 2*wire.InlineLimit {
+		*buf = out
+		frames.Put(buf)
+	}
+}
+
+// tells reports whether the next answer brings the load: when the mean has changed so much that the peer's window is
+// wrong, and now and then.
+func (x *exchange) tells(p *peer) bool {
+	mean, told := x.mean.Load(), p.told.Load()
+	if n := p.replies.Add(1); n%toldEvery != 0 && told != 0 && mean < told*2 && mean > told/2 {
+		return false
+	}
+	p.told.Store(mean)
+	return true
+}
+
+// reply sends an answer. Answers are never dropped while the peer lives: the owner's future rests on them.
+func (x *exchange) reply(p *peer, frame []byte) {
+	if p.late.waiting() {
+		p.late.add(x, p, frame)
+		return
+	}
+	if err := x.trySend(p, frame); errors.Is(err, raysys.ErrOverloaded) {
+		p.late.add(x, p, frame)
+	}
+}
+
+func (x *exchange) trySend(p *peer, frame []byte) error {
+	if len(frame) > wire.InlineLimit {
+		return p.SendLarge(wire.KindTaskResult, append([]byte(nil), frame...))
+	}
+	err := p.Send(wire.Replies, wire.KindTaskResult, frame)
+	if err == nil {
+		x.sent(p)
+	}
+	return err
+}
+
+// lateReplies are answers that the peer's link was too full for. Their number is bounded by the tasks it may have here.
+type lateReplies struct {
+	mu     sync.Mutex // guards the rest
+	frames [][]byte
+	alarm  raysys.Alarm
+}
+
+func (l *lateReplies) waiting() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.frames) > 0
+}
+
+func (l *lateReplies) add(x *exchange, p *peer, frame []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.gone.Load() {
+		return
+	}
+	l.frames = append(l.frames, append([]byte(nil), frame...))
+	if len(l.frames) == 1 {
+		l.again(x, p)
+	}
+}
+
+// again sets the alarm; the caller holds mu.
+func (l *lateReplies) again(x *exchange, p *peer) {
+	l.alarm.At = x.rt.Now() + retryPause
+	l.alarm.Ring = func() { l.send(x, p) }
+	x.rt.SetAlarm(&l.alarm)
+}
+
+func (l *lateReplies) send(x *exchange, p *peer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.frames) > 0 {
+		if err := x.trySend(p, l.frames[0]); errors.Is(err, raysys.ErrOverloaded) && !p.gone.Load() {
+			l.again(x, p)
+			return
+		}
+		l.frames = l.frames[1:]
+	}
+}
+
+// drop forgets what waits for a peer that is gone.
+func (p *peer) drop(x *exchange) {
+	p.gone.Store(true)
+	p.late.mu.Lock()
+	x.rt.ClearAlarm(&p.late.alarm)
+	p.late.frames = nil
+	p.late.mu.Unlock()
+}

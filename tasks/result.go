@@ -1,0 +1,89 @@
+package tasks
+
+import (
+	"fmt"
+
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// HandleResult takes a KindTaskResult frame of the peer; see HandleTasks for the error.
+func (e *Engine) HandleResult(wp wire.Peer, frame []byte) error {
+	x, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	r := wire.NewReader(frame)
+	if flags := r.Uvarint(); flags&resultLoad != 0 {
+		l, err := ReadLoad(&r)
+		if err != nil {
+			return fmt.Errorf("load of node %s: %w", p.Node(), err)
+		}
+		x.loaded(p, l)
+	}
+	for r.Len() > 0 {
+		if err := x.result(p, &r); err != nil {
+			return fmt.Errorf("result from node %s: %w", p.Node(), err)
+		}
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("result from node %s: %w", p.Node(), err)
+	}
+	if x.state.Load() == stalled && x.opened() {
+		x.poke()
+	}
+	e.ebb()
+	return nil
+}
+
+// result takes one result. That of a slot that was answered before, or never used, changes nothing.
+func (x *exchange) result(p *peer, r *wire.Reader) error {
+	slot := readSlot(r)
+	status := r.Byte()
+	if err := r.Err(); err != nil {
+		return err
+	}
+	f, found := p.flights.Take(slot)
+	var w traveller
+	if found {
+		// The task may wait again before this returns, and what it waits for is room.
+		x.left(p, f)
+		w = f.task.Work().(traveller)
+	}
+	switch status {
+	case resultValue:
+		if !found {
+			r.Rest()
+			return nil
+		}
+		if err := w.landed(r, p, p.Node()); err != nil {
+			w.lost(x, p.Node(), err)
+			return err
+		}
+	case resultError:
+		err := wire.ReadError(r)
+		switch {
+		case !found:
+		case r.Err() != nil:
+			w.lost(x, p.Node(), r.Err())
+		default:
+			w.failedThere(err)
+		}
+	case resultBounced:
+		if found {
+			x.refused(p)
+			x.putBack(f.task, w)
+		}
+	case resultLost:
+		if found {
+			p.avoid.Store(true)
+			w.lost(x, p.Node(), errClosing)
+		}
+	default:
+		err := fmt.Errorf("%w: a result of status %d", wire.ErrCorrupt, status)
+		if found {
+			w.lost(x, p.Node(), err)
+		}
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,331 @@
+package tasks
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// traveller is a task as the exchange sees it.
+type traveller interface {
+	raysys.Work
+	runner
+	entry() *raysys.Entry
+	// depart does the accounts of a task that leaves the queue.
+	depart(e *Engine)
+	// ended settles a claimed task that was cancelled before it left, and reports whether it was.
+	ended() bool
+	// head says what the peer must know beyond the argument.
+	head(now int64) taskHead
+	// appendArg appends the argument.
+	appendArg(dst []byte, refs wire.References) ([]byte, error)
+	// back returns a claimed task that no node has begun to the tasks that wait here; false when it has settled.
+	back(e *Engine) bool
+	settleFailed(err error)
+	// common is true for a task that asks for one CPU and nothing else.
+	common() bool
+	needs() need
+	request() PlaceRequest
+
+	// landed takes the value that a peer computed; failedThere the error. An error of landed means that the frame is
+	// corrupt and the task has not settled.
+	landed(r *wire.Reader, refs wire.References, node raysys.NodeID) error
+	failedThere(err error)
+	// lost is told that the node is gone on which the task was.
+	lost(x *exchange, node raysys.NodeID, cause error)
+	closed()
+}
+
+// flight is one task that is at a peer.
+type flight struct {
+	task  *raysys.Core
+	group *group
+	size  int
+}
+
+// group are the tasks of one frame, which have the submitting turn in common.
+type group struct {
+	scope uint32
+	left  atomic.Int32 // tasks in flight, and one until the frame is sent
+}
+
+// outgoing is the frame that is being filled.
+type outgoing struct {
+	p     *peer // nil while there is none
+	turn  *raysys.Turn
+	group *group
+	buf   []byte
+	head  int      // where the tasks begin
+	slots []uint64 // of the tasks in buf
+	fn    uint32   // number of entry at p
+	entry *raysys.Entry
+}
+
+// left does the accounts of a flight that is over.
+func (x *exchange) left(p *peer, f flight) (inflight int64) {
+	x.away.Add(-1)
+	inflight = p.inflight.Add(-1)
+	p.bytes.Add(-int64(f.size))
+	x.release(p, f.group)
+	return inflight
+}
+
+func (x *exchange) release(p *peer, g *group) {
+	if g.left.Add(-1) == 0 {
+		p.Shut(g.scope)
+	}
+}
+
+// fill sends p up to n tasks of those that wait, and returns how many. The caller holds the right to send.
+func (x *exchange) fill(p *peer, n int64) (sent int64) {
+	x.out.p, x.out.entry = p, nil
+	defer func() {
+		x.ship()
+		x.out.p = nil
+	}()
+	e := x.e
+	for sent < n && e.held.Load() < int64(e.cfg.QueueTasks) {
+		c := x.aside.popFor(e, p)
+		if c == nil {
+			if c = e.queue.Pop(); c == nil {
+				break
+			}
+			if e.waiting.Load() != 0 {
+				e.signalRoom()
+			}
+		}
+		switch w := c.Work().(type) {
+		case batch:
+			if _, ok := p.Runs(w.entry()); !ok {
+				x.aside.put(e, w.entry(), c)
+				continue
+			}
+			for sent < n {
+				r := w.take()
+				if r == nil {
+					break
+				}
+				sent += x.add(p, r, r.Work().(traveller))
+			}
+			if w.left() {
+				e.queue.Push(c)
+			}
+		case traveller:
+			sent += x.add(p, c, w)
+		}
+		if p.gone.Load() || p.refusing() {
+			break
+		}
+	}
+	return sent
+}
+
+func (p *peer) refusing() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.full
+}
+
+// refused is called when p does not take more for the moment.
+func (x *exchange) refused(p *peer) {
+	p.mu.Lock()
+	p.full = true
+	p.mu.Unlock()
+	x.later()
+}
+
+// add puts one task into the frame, and returns how many are on the way now: 1 or 0.
+func (x *exchange) add(p *peer, c *raysys.Core, w traveller) int64 {
+	o := &x.out
+	if entry := w.entry(); entry != o.entry {
+		fn, ok := p.Runs(entry)
+		if !ok {
+			x.aside.put(x.e, entry, c)
+			return 0
+		}
+		o.entry, o.fn = entry, fn
+	}
+	if !c.Pending() {
+		return 0 // cancelled, or begun in place
+	}
+	if up := c.Up(); o.group == nil || o.turn != up {
+		x.ship()
+		scope, err := p.Open(up)
+		if err != nil {
+			x.unopened(p, c, w, err)
+			return 0
+		}
+		x.sent(p)
+		o.turn, o.group = up, &group{scope: scope}
+		o.group.left.Store(1)
+		o.begin()
+	}
+	if !c.StartAway() {
+		return 0
+	}
+	w.depart(x.e)
+	if w.ended() {
+		return 0
+	}
+	start := len(o.buf)
+	buf := appendHead(o.buf, o.fn, c.Seq(), w.head(x.rt.Now()))
+	args := len(buf)
+	buf, err := w.appendArg(buf, p)
+	if err != nil {
+		x.unsendable(p, c, w, err)
+		return 0
+	}
+	f := flight{task: c, group: o.group, size: len(buf) - args}
+	slot, ok := x.takeOff(p, f)
+	if !ok { // it went down just now
+		x.putBack(c, w)
+		return 0
+	}
+	buf = appendSlot(buf, slot)
+	switch {
+	case f.size > wire.InlineLimit:
+		return x.addLarge(p, slot, buf[start:])
+	case len(buf) > wire.InlineLimit && start > o.head:
+		o.buf = buf
+		x.split(start)
+	default:
+		o.buf = buf
+	}
+	o.slots = append(o.slots, slot)
+	if len(o.slots) >= maxBatch || len(o.buf) > wire.InlineLimit/2 {
+		x.ship()
+	}
+	return 1
+}
+
+// takeOff enters a task that is about to be sent; false when the peer is gone.
+func (x *exchange) takeOff(p *peer, f flight) (slot uint64, ok bool) {
+	x.away.Add(1)
+	p.inflight.Add(1)
+	p.bytes.Add(int64(f.size))
+	f.group.left.Add(1)
+	if slot, ok = p.flights.Put(f); !ok {
+		x.left(p, f)
+	}
+	return slot, ok
+}
+
+// begin writes the head of a frame.
+func (o *outgoing) begin() {
+	o.buf = appendTasks(o.buf[:0], o.group.scope)
+	o.head = len(o.buf)
+	o.slots = o.slots[:0]
+}
+
+// split sends what is before start and begins the next frame of the same group with what follows.
+func (x *exchange) split(start int) {
+	o := &x.out
+	last := append([]byte(nil), o.buf[start:]...)
+	o.buf = o.buf[:start]
+	x.send(o.buf)
+	o.begin()
+	o.buf = append(o.buf, last...)
+}
+
+// ship sends the frame as it is and ends its group.
+func (x *exchange) ship() {
+	o := &x.out
+	if o.group == nil {
+		return
+	}
+	if len(o.buf) > o.head {
+		x.send(o.buf)
+	}
+	x.release(o.p, o.group)
+	o.group, o.turn = nil, nil
+	o.slots = o.slots[:0]
+	if cap(o.buf) > 4*wire.InlineLimit {
+		o.buf = nil
+	}
+}
+
+func (x *exchange) send(frame []byte) {
+	o := &x.out
+	if err := o.p.Send(wire.Requests, wire.KindTasks, frame); err != nil {
+		x.notSent(o.p, o.slots)
+		return
+	}
+	x.sent(o.p)
+}
+
+// addLarge sends a task with a large argument in a frame of its own.
+func (x *exchange) addLarge(p *peer, slot uint64, task []byte) int64 {
+	frame := make([]byte, 0, len(task)+16)
+	frame = append(appendTasks(frame, x.out.group.scope), task...)
+	if err := p.SendLarge(wire.KindTasks, frame); err != nil {
+		x.notSent(p, []uint64{slot})
+		return 0
+	}
+	return 1
+}
+
+// notSent takes tasks back whose frame the peer did not take. Those that PeerDown found before are its business.
+func (x *exchange) notSent(p *peer, slots []uint64) {
+	x.refused(p)
+	for _, slot := range slots {
+		if f, ok := p.flights.Take(slot); ok {
+			x.left(p, f)
+			x.putBack(f.task, f.task.Work().(traveller))
+		}
+	}
+}
+
+// putBack lets a claimed task wait here again.
+func (x *exchange) putBack(c *raysys.Core, w traveller) {
+	if !w.back(x.e) {
+		return
+	}
+	if !w.common() {
+		x.unplaced(c, w)
+		x.later()
+		return
+	}
+	x.aside.put(x.e, w.entry(), c)
+	x.e.wake()
+}
+
+// unopened handles a turn that the peer could not be told about.
+func (x *exchange) unopened(p *peer, c *raysys.Core, w traveller, err error) {
+	switch {
+	case c.Up().Cancelled() != nil:
+		c.Cancel(c.Up().Cancelled())
+	case errors.Is(err, raysys.ErrEncode), errors.Is(err, raysys.ErrTooLarge):
+		if c.StartAway() {
+			w.depart(x.e)
+			x.unsendable(p, c, w, err)
+		}
+	default:
+		x.refused(p)
+		if !w.common() {
+			x.unplaced(c, w)
+			return
+		}
+		x.aside.put(x.e, w.entry(), c)
+		x.e.wake()
+	}
+}
+
+// unsendable handles a claimed task that cannot travel: it runs here, or fails.
+func (x *exchange) unsendable(p *peer, c *raysys.Core, w traveller, err error) {
+	switch {
+	case errors.Is(err, raysys.ErrNotDelivered):
+		x.refused(p)
+		x.putBack(c, w)
+	case x.e.fits(w.needs().resources()) != nil:
+		w.settleFailed(fmt.Errorf("send %s %s to node %s, since this one cannot run it: %w", w.entry(), c.ID(), p.Node(), err))
+	case !w.back(x.e):
+	case w.common():
+		x.aside.keep(x.e, c)
+		x.e.wake()
+	default:
+		x.e.pushShaped(c, w.needs())
+	}
+}
