@@ -76,7 +76,12 @@ func (x *exchange) note() {
 	}
 	switch x.state.Load() {
 	case asleep:
-		if x.e.queue.Empty() && x.aside.count.Load() == 0 {
+		waits := int64(x.e.Queued()) + x.aside.count.Load()
+		if waits == 0 {
+			return
+		}
+		if waits > 1 {
+			x.poke()
 			return
 		}
 		if x.state.CompareAndSwap(asleep, noted) && x.hinted.CompareAndSwap(false, true) {
@@ -207,10 +212,14 @@ func (x *exchange) due(end int32) bool {
 	return false
 }
 
-// taken reports whether no CPU here is free for the tasks that wait, so that they may go.
+// taken reports whether no CPU here is free for the tasks that wait, so that they may go. A worker that is on its way
+// to them has taken its CPU already; it says when it leaves some.
 func (x *exchange) taken() bool {
 	e := x.e
-	return e.free.Load() < oneCPU || e.draining.Load() || e.shaped.Load() != 0 && e.reserved()
+	if e.draining.Load() {
+		return true
+	}
+	return e.searching.Load() == 0 && (e.free.Load() < oneCPU || e.shaped.Load() != 0 && e.reserved())
 }
 
 // opened reports whether a peer has room enough again to go on after a stall.

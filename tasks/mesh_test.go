@@ -144,6 +144,7 @@ type end struct {
 	turns       wire.Turns
 	life        uint64
 	queues      [bulk + 1][]frame // to other, guarded by link.mu
+	busy        [bulk + 1]bool    // being delivered
 	flushes     atomic.Int64
 	numbers     map[string]uint32
 	lacks       atomic.Pointer[map[string]bool] // functions the other side has not
@@ -268,6 +269,7 @@ func (e *end) pump(c wire.Class) {
 	defer e.running.Done()
 	for {
 		e.mu.Lock()
+		e.busy[c] = false
 		for len(e.queues[c]) == 0 && !e.down {
 			e.cond.Wait()
 		}
@@ -276,7 +278,7 @@ func (e *end) pump(c wire.Class) {
 			return
 		}
 		f := e.queues[c][0]
-		e.queues[c] = e.queues[c][1:]
+		e.queues[c], e.busy[c] = e.queues[c][1:], true
 		e.mu.Unlock()
 		if f.held {
 			select {
@@ -416,4 +418,11 @@ func (e *end) failFetches() {
 	for f := range all {
 		f.once.Do(func() { f.done(raysys.ErrOutcomeUnknown) })
 	}
+}
+
+// waiting reports whether frames of a class are on the way.
+func (e *end) waiting(c wire.Class) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.queues[c]) > 0 || e.busy[c]
 }

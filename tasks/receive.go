@@ -109,7 +109,9 @@ func (e *Engine) HandleCancel(wp wire.Peer, frame []byte) error {
 
 // refuse answers a task that cannot be run with why.
 func (x *exchange) refuse(p *peer, slot uint64, err error) {
+	x.here.Add(1)
 	x.answer(p, slot, func([]byte) ([]byte, error) { return nil, err })
+	x.here.Add(-1)
 }
 
 // bounceSlots gives tasks back that were not taken in.
@@ -133,7 +135,9 @@ func (x *exchange) answer(p *peer, slot uint64, body func([]byte) ([]byte, error
 	buf := frames.Get().(*[]byte)
 	dst := (*buf)[:0]
 	if x.tells(p) {
-		dst = AppendLoad(append(dst, resultLoad), x.e.Load())
+		l := x.e.Load()
+		l.Guests-- // the one that is answered
+		dst = AppendLoad(append(dst, resultLoad), l)
 	} else {
 		dst = append(dst, 0)
 	}

@@ -28,8 +28,17 @@ func (e *Engine) HandleResult(wp wire.Peer, frame []byte) error {
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("result from node %s: %w", p.Node(), err)
 	}
-	if x.state.Load() == stalled && x.opened() {
-		x.poke()
+	switch x.state.Load() {
+	case awake:
+	case stalled:
+		if x.opened() {
+			x.poke()
+		}
+	default:
+		// Nobody who had room could run what is aside.
+		if x.aside.wanted(x) {
+			x.poke()
+		}
 	}
 	e.ebb()
 	return nil
