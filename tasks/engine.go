@@ -129,7 +129,10 @@ func (e *Engine) Resources() raysys.Resources { return e.cfg.Resources }
 
 // Queued returns the number of queue places taken by tasks that have not started; it may count some that were
 // started in place.
-func (e *Engine) Queued() int { return int(e.queue.Pushed() - e.queue.Popped()) }
+func (e *Engine) Queued() int {
+	// Two that pop at once may take one place more than was pushed.
+	return max(int(e.queue.Pushed()-e.queue.Popped()), 0)
+}
 
 // FreeCPU returns the CPUs no task holds, below zero while tasks that resumed after a wait overlap others.
 func (e *Engine) FreeCPU() float64 { return float64(e.free.Load()) / oneCPU }

@@ -19,6 +19,7 @@ type guest[A, R any] struct {
 	from     *peer
 	slot     uint64
 	answered atomic.Bool
+	begun    atomic.Bool // its function was, or is about to be, called
 }
 
 // arrival is a guest without its types.
@@ -125,6 +126,14 @@ func (g *guest[A, R]) enqueue(x *exchange) {
 	}
 }
 
+// run implements runner.
+func (g *guest[A, R]) run(s *raysys.Slot) {
+	if g.cancelled() == nil {
+		g.begun.Store(true)
+	}
+	g.record.run(s)
+}
+
 // Help implements raysys.Work: nobody here waits for a guest.
 func (g *guest[A, R]) Help(*raysys.Turn) bool { return false }
 
@@ -150,11 +159,13 @@ func (g *guest[A, R]) Resolved(*raysys.Waiter) {
 				bad = g.taskError(fmt.Errorf("send the result to node %s: %w", g.from.Node(), bad), nil)
 			}
 			return out, bad
-		case g.Up().Job().Top.Cancelled() != nil:
+		case g.Up().Job().Top.Cancelled() == nil:
+			return nil, err
+		case g.begun.Load():
 			// This node closes: whatever the task made of that is no outcome of the task.
 			return append(dst, resultLost), nil
 		default:
-			return nil, err
+			return append(dst, resultBounced), nil
 		}
 	})
 	x.here.Add(-1)

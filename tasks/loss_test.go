@@ -81,8 +81,9 @@ func TestWorkerCloses(t *testing.T) {
 	began := make(chan struct{}, 100)
 	var open atomic.Bool
 	wait := tasks.Define0In(table, "wait", func(ctx context.Context) (int, error) {
+		done := open.Load()
 		began <- struct{}{}
-		if open.Load() {
+		if done {
 			tu, _, _ := raysys.TurnOf(ctx)
 			return tu.Attempt(), nil
 		}

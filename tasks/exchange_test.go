@@ -1,0 +1,300 @@
+package tasks_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/tasks"
+)
+
+// A worker whose queue is full gives tasks back, and none of them counts an attempt.
+func TestBounce(t *testing.T) {
+	table := raysys.NewTable()
+	attempt := tasks.DefineIn(table, "attempt", func(ctx context.Context, x int) (int, error) {
+		tu, _, _ := raysys.TurnOf(ctx)
+		return tu.Attempt()*1000 + x, nil
+	})
+	d := newHost(t, "driver", table, 0)
+	var links []*link
+	for i := range 2 {
+		w := newHost(t, fmt.Sprintf("worker%d", i), table, 1, func(c *tasks.Config) { c.QueueGuests = 3 })
+		links = append(links, join(t, d, w))
+	}
+	var bounced atomic.Int64
+	for _, l := range links {
+		l.rule(func(_ raysys.NodeID, _ wire.Class, k wire.Kind, p []byte) fate {
+			if k == wire.KindTaskResult && len(p) > 0 && p[len(p)-1] == 2 { // ends in the status of a bounce, or in the number 2
+				bounced.Add(1)
+			}
+			return deliver
+		})
+	}
+	ctx := d.ctx()
+	var refs []raysys.Ref[int]
+	for i := range 300 {
+		refs = append(refs, attempt.Go(ctx, i))
+	}
+	for i, r := range refs {
+		want(t, ctx, r, 1000+i)
+	}
+	if bounced.Load() == 0 {
+		t.Error("nothing came back: the test tests nothing")
+	}
+}
+
+// Drain sends waiting guests back, lets running ones end, sends the node's own work elsewhere, and then returns.
+func TestDrain(t *testing.T) {
+	table := raysys.NewTable()
+	began, open := make(chan string, 100), make(chan struct{})
+	hold := tasks.Define0In(table, "hold", func(ctx context.Context) (string, error) {
+		tu, _, _ := raysys.TurnOf(ctx)
+		began <- string(tu.Job().Node)
+		<-open
+		return string(tu.Job().Node), nil
+	})
+	d, a, b := newHost(t, "driver", table, 0), newHost(t, "a", table, 1), newHost(t, "b", table, 1)
+	join(t, d, a)
+	ctx := d.ctx()
+	running := hold.Go(ctx)
+	if n := arrive(t, began, "it runs"); n != "a" {
+		t.Fatalf("it runs on %s", n)
+	}
+	own := hold.Go(a.ctx())
+	waiting := hold.Go(ctx)
+	drained := async(func() error {
+		c, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		return a.engine.Drain(c)
+	})
+	join(t, a, b)
+	if n := arrive(t, began, "a's own runs elsewhere"); n != "b" {
+		t.Errorf("it runs on %s", n)
+	}
+	select {
+	case err := <-drained:
+		t.Fatalf("drained with two tasks left: %v", err)
+	default:
+	}
+	if l := a.engine.Load(); !l.Draining {
+		t.Errorf("%+v", l)
+	}
+	close(open)
+	if err := arrive(t, drained, "it is drained"); err != nil {
+		t.Error(err)
+	}
+	want(t, ctx, running, "a")
+	want(t, a.ctx(), own, "b")
+	join(t, d, b)
+	want(t, ctx, waiting, "b")
+	late, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := a.engine.Drain(late); err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// A drain that is given up says what is left.
+func TestDrainGivesUp(t *testing.T) {
+	f := newFar(t)
+	f.wait.Go(f.ctx)
+	arrive(t, f.began, "it runs")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("no time"))
+	if err := f.w.engine.Drain(ctx); err == nil || !strings.Contains(err.Error(), "1 of others") || !strings.Contains(err.Error(), "no time") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A node to avoid gets nothing new.
+func TestAvoid(t *testing.T) {
+	f := newFunctions()
+	d, a, b := newHost(t, "driver", f.table, 0), newHost(t, "a", f.table, 1), newHost(t, "b", f.table, 1)
+	d.engine.Avoid("a", true)
+	join(t, d, a)
+	ctx := d.ctx()
+	r := f.where.Go(ctx)
+	join(t, d, b)
+	want(t, ctx, r, "b")
+	for range 10 {
+		want(t, ctx, f.where.Go(ctx), "b")
+	}
+	d.engine.Avoid("a", false)
+	d.engine.Avoid("b", true)
+	for range 10 {
+		want(t, ctx, f.where.Go(ctx), "a")
+	}
+}
+
+type holder struct {
+	In  raysys.Ref[int]
+	Has raysys.Handle[int]
+}
+
+// References travel both ways: a dependency is there before the task takes a CPU, a handle is passed on, a result may
+// refer to what the task submitted.
+func TestReferencesElsewhere(t *testing.T) {
+	f := newFunctions()
+	table := f.table
+	open := make(chan struct{})
+	hold := tasks.DefineIn(table, "hold", func(_ context.Context, x int) (int, error) { <-open; return x, nil })
+	use := tasks.DefineIn(table, "use", func(ctx context.Context, h holder) (int, error) {
+		v, err := h.In.Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if h.Has.Ref().IsZero() {
+			return v, nil
+		}
+		u, err := h.Has.Ref().Get(ctx)
+		return v + u, err
+	})
+	give := tasks.DefineIn(table, "give", func(ctx context.Context, x int) ([]raysys.Ref[int], error) {
+		return []raysys.Ref[int]{f.square.Go(ctx, x), raysys.Put(ctx, x)}, nil
+	})
+	d, w := newHost(t, "driver", table, 0), newHost(t, "worker", table, 3)
+	join(t, d, w)
+	ctx := d.ctx()
+	dep := hold.Go(ctx, 5)
+	r := use.Go(ctx, holder{In: dep, Has: f.square.Go(ctx, 3).Handle()})
+	on := f.square.On(ctx, dep)
+	failed := use.Go(ctx, holder{In: f.fail.Go(ctx, "the dependency failed")})
+	if _, err := get(t, ctx, failed); err == nil || !strings.Contains(err.Error(), "the dependency failed") {
+		t.Errorf("got %v", err)
+	}
+	close(open)
+	want(t, ctx, r, 14)
+	want(t, ctx, on, 25)
+	given, err := get(t, ctx, give.Go(ctx, 7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, ctx, given[0], 49)
+	want(t, ctx, given[1], 7)
+	want(t, ctx, f.square.On(ctx, given[0]), 49*49)
+	want(t, ctx, use.Go(ctx, holder{In: given[0], Has: given[1].Handle()}), 56)
+}
+
+var tenant = raysys.NewKey[string]("tasks-test.tenant")
+
+// Declared values travel with a task and with what it submits.
+func TestValuesElsewhere(t *testing.T) {
+	table := raysys.NewTable()
+	who := tasks.Define0In(table, "who", func(ctx context.Context) (string, error) {
+		v, _ := tenant.From(ctx)
+		return v, nil
+	})
+	deep := tasks.Define0In(table, "deep", func(ctx context.Context) (string, error) { return who.Go(ctx).Get(ctx) })
+	d, w := newHost(t, "driver", table, 0), newHost(t, "worker", table, 1)
+	join(t, d, w)
+	ctx := d.ctx()
+	for _, name := range []string{"ada", "bob", "ada"} {
+		want(t, ctx, deep.Go(tenant.With(ctx, name)), name)
+	}
+	want(t, ctx, who.Go(ctx), "")
+}
+
+type soon struct{}
+
+func (soon) Error() string   { return "not yet" }
+func (soon) Temporary() bool { return true }
+
+// A task with other needs than one CPU goes where Config.Place says, waits while that says to, and fails when it says
+// that there is no such place.
+func TestPlace(t *testing.T) {
+	f := newFunctions()
+	var d *host
+	var to atomic.Pointer[end]
+	var say atomic.Value
+	d = newHost(t, "driver", f.table, 1, func(c *tasks.Config) {
+		c.Place = func(r tasks.PlaceRequest) (wire.Peer, error) {
+			if err, _ := say.Load().(error); err != nil && r.Options.Resources.GPU == 9 {
+				return nil, err
+			}
+			if r.Options.Resources.GPU == 0 {
+				return nil, nil
+			}
+			if e := to.Load(); e != nil {
+				return e, nil
+			}
+			return nil, soon{}
+		}
+	})
+	w := newHost(t, "worker", f.table, 2, func(c *tasks.Config) {
+		c.Resources.GPU = 2
+		c.Resources.Custom = map[string]float64{"licence": 1}
+	})
+	ctx := d.ctx()
+	gpu := f.where.With(raysys.GPU(1), raysys.CPU(0.5))
+	early := gpu.Go(ctx)
+	l := join(t, d, w)
+	if raysys.State(early) != raysys.StatePending {
+		t.Error("it has no place yet")
+	}
+	to.Store(l.ends[0])
+	d.engine.PeerLoad(l.ends[0], w.engine.Load())
+	want(t, ctx, early, "worker")
+	var refs []raysys.Ref[string]
+	for range 20 {
+		refs = append(refs, gpu.Go(ctx), f.where.With(raysys.GPU(0.5), raysys.Custom("licence", 1)).Go(ctx))
+	}
+	for _, r := range refs {
+		want(t, ctx, r, "worker")
+	}
+	want(t, ctx, f.where.With(raysys.CPU(0.5)).Go(ctx), "driver")
+	if _, err := get(t, ctx, f.where.With(raysys.GPU(4)).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) {
+		t.Errorf("more than the node has: %v", err)
+	}
+	if _, err := get(t, ctx, f.where.With(raysys.CPU(4)).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) {
+		t.Errorf("more than this node has: %v", err)
+	}
+	say.Store(fmt.Errorf("%w: no such node", raysys.ErrNoCapacity))
+	if _, err := get(t, ctx, f.where.With(raysys.GPU(9)).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) || !strings.Contains(err.Error(), "no such node") {
+		t.Errorf("nowhere: %v", err)
+	}
+	if free := w.engine.FreeCPU(); free != 2 {
+		eventually(t, "all is given back", func() bool { return w.engine.FreeCPU() == 2 })
+	}
+	// The node goes: its shaped tasks are tried again.
+	slow := gpu.With(raysys.GPU(1), raysys.Backoff(0, time.Millisecond))
+	again := slow.Go(ctx)
+	to.Store(nil)
+	l.cut(errSevered)
+	to.Store(join(t, d, w).ends[0])
+	d.engine.Avoid("nobody", true)
+	want(t, ctx, again, "worker")
+}
+
+// Neither the node's own tasks nor those of others wait for all of the other.
+func TestGuestsAndOwnShareTheWorkers(t *testing.T) {
+	table := raysys.NewTable()
+	began, open := make(chan struct{}), make(chan struct{})
+	hold := tasks.Define0In(table, "hold", func(context.Context) (int, error) { began <- struct{}{}; <-open; return 0, nil })
+	var order []string
+	note := tasks.DefineIn(table, "note", func(_ context.Context, s string) (int, error) { order = append(order, s); return 0, nil })
+	d, w := newHost(t, "driver", table, 0), newHost(t, "worker", table, 1)
+	hold.Go(w.ctx())
+	arrive(t, began, "the CPU is taken")
+	join(t, d, w)
+	ctx, own := d.ctx(), w.ctx()
+	var refs []raysys.Ref[int]
+	for range 10 {
+		refs = append(refs, note.Go(own, "own"))
+	}
+	guest := note.Go(ctx, "guest")
+	eventually(t, "the guest is there", func() bool { return w.engine.Load().Guests == 1 })
+	close(open)
+	want(t, ctx, guest, 0)
+	for _, r := range refs {
+		want(t, own, r, 0)
+	}
+	if order[0] != "guest" && order[1] != "guest" {
+		t.Errorf("the order was %v", order)
+	}
+}
