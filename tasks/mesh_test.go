@@ -124,7 +124,6 @@ type link struct {
 	fate atomic.Pointer[func(from raysys.NodeID, c wire.Class, k wire.Kind, payload []byte) fate]
 
 	mu      sync.Mutex // guards the rest
-	cond    sync.Cond
 	down    bool
 	free    chan struct{} // closed by release
 	running sync.WaitGroup
@@ -144,9 +143,11 @@ type end struct {
 	turns       wire.Turns
 	life        uint64
 	queues      [bulk + 1][]frame // to other, guarded by link.mu
+	conds       [bulk + 1]sync.Cond
 	busy        [bulk + 1]bool    // being delivered
 	flushes     atomic.Int64
 	numbers     map[string]uint32
+	entries     []*raysys.Entry
 	lacks       atomic.Pointer[map[string]bool] // functions the other side has not
 
 	refs     sync.Mutex // guards the next
@@ -166,15 +167,17 @@ var lives atomic.Uint64
 func join(t testing.TB, a, b *host) *link {
 	t.Helper()
 	l := &link{t: t, free: make(chan struct{})}
-	l.cond.L = &l.mu
 	for i, hs := range [][2]*host{{a, b}, {b, a}} {
-		e := &end{link: l, here: hs[0], there: hs[1], life: lives.Add(1), numbers: map[string]uint32{}, exported: map[uint64]*raysys.Core{}, fetches: map[*fetch]bool{}}
+		e := &end{link: l, here: hs[0], there: hs[1], life: lives.Add(1), numbers: map[string]uint32{}, entries: hs[0].table.Entries(), exported: map[uint64]*raysys.Core{}, fetches: map[*fetch]bool{}}
 		for i, entry := range e.there.table.Entries() {
 			e.numbers[entry.String()] = uint32(i)
 		}
 		e.scopes.Send = e.Send
 		e.turns.Job = e.here.jobOf
 		e.lacks.Store(&map[string]bool{})
+		for c := range e.conds {
+			e.conds[c].L = &l.mu
+		}
 		l.ends[i] = e
 	}
 	l.ends[0].other, l.ends[1].other = l.ends[1], l.ends[0]
@@ -214,7 +217,11 @@ func (l *link) cut(cause error) {
 	}
 	l.down = true
 	l.cutting.Add(1)
-	l.cond.Broadcast()
+	for _, e := range l.ends {
+		for c := range e.conds {
+			e.conds[c].Broadcast()
+		}
+	}
 	l.mu.Unlock()
 	defer l.cutting.Done()
 	l.running.Wait()
@@ -260,7 +267,7 @@ func (e *end) enqueue(c wire.Class, k wire.Kind, payload []byte) error {
 		f.payload = append([]byte(nil), payload...)
 		e.queues[c] = append(e.queues[c], f)
 	}
-	e.cond.Broadcast()
+	e.conds[c].Signal()
 	return nil
 }
 
@@ -271,27 +278,36 @@ func (e *end) pump(c wire.Class) {
 		e.mu.Lock()
 		e.busy[c] = false
 		for len(e.queues[c]) == 0 && !e.down {
-			e.cond.Wait()
+			e.conds[c].Wait()
 		}
 		if e.down {
 			e.mu.Unlock()
 			return
 		}
-		f := e.queues[c][0]
-		e.queues[c], e.busy[c] = e.queues[c][1:], true
+		list := e.queues[c]
+		e.queues[c], e.busy[c] = nil, true
 		e.mu.Unlock()
-		if f.held {
-			select {
-			case <-e.free:
-			case <-e.here.ending:
-			}
+		for _, f := range list {
+			e.deliver(f)
 		}
-		if err := e.other.handle(f); err != nil {
-			e.t.Errorf("node %s: frame of kind %d from %s: %v", e.there.name, f.kind, e.here.name, err)
+	}
+}
+
+func (e *end) deliver(f frame) {
+	if f.held {
+		select {
+		case <-e.free:
+		case <-e.here.ending:
 		}
-		for i := range f.payload { // the link uses its buffers again
-			f.payload[i] = 0xa5
-		}
+	}
+	if e.isDown() {
+		return
+	}
+	if err := e.other.handle(f); err != nil {
+		e.t.Errorf("node %s: frame of kind %d from %s: %v", e.there.name, f.kind, e.here.name, err)
+	}
+	for i := range f.payload { // the link uses its buffers again
+		f.payload[i] = 0xa5
 	}
 }
 
@@ -323,11 +339,10 @@ func (e *end) Runs(entry *raysys.Entry) (uint32, bool) {
 }
 
 func (e *end) Entry(number uint32) *raysys.Entry {
-	list := e.here.table.Entries()
-	if int(number) >= len(list) {
+	if int(number) >= len(e.entries) {
 		return nil
 	}
-	return list[number]
+	return e.entries[number]
 }
 
 func (e *end) Send(c wire.Class, k wire.Kind, payload []byte) error {
