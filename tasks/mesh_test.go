@@ -144,7 +144,7 @@ type end struct {
 	life        uint64
 	queues      [bulk + 1][]frame // to other, guarded by link.mu
 	conds       [bulk + 1]sync.Cond
-	busy        [bulk + 1]bool    // being delivered
+	busy        [bulk + 1]bool // being delivered
 	flushes     atomic.Int64
 	numbers     map[string]uint32
 	entries     []*raysys.Entry
