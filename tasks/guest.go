@@ -122,6 +122,7 @@ func (g *guest[A, R]) enqueue(x *exchange) {
 	case g.spec.common:
 		x.guests.Push(&g.Core)
 		x.e.wake()
+		x.watchGuests()
 	default:
 		x.e.pushShaped(&g.Core, g.spec.need)
 	}

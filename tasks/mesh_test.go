@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,8 +37,9 @@ type host struct {
 	cpus   float64
 	roots  atomic.Uint64
 
-	mu   sync.Mutex
-	jobs map[raysys.JobID]*raysys.Job
+	mu    sync.Mutex
+	jobs  map[raysys.JobID]*raysys.Job
+	peers []*end
 }
 
 func (h *host) Now() int64                      { return h.wheel.Now() }
@@ -59,7 +61,7 @@ func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, chang
 	}
 	h.job = h.jobOf(raysys.SeededJob(uint64(len(name))*1000+uint64(name[0])), "test")
 	cfg := tasks.Config{
-		Resources: raysys.Resources{CPU: cpus}, NoCPU: cpus == 0, Table: table, Actors: h.actors, Pool: h.pool, Runtime: h,
+		Resources: raysys.Resources{CPU: cpus}, NoCPU: cpus == 0, Table: table, Actors: h.actors, Pool: h.pool, Runtime: h, Changed: h.tell,
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -83,6 +85,15 @@ func (h *host) jobOf(id raysys.JobID, namespace string) *raysys.Job {
 		h.jobs[id] = j
 	}
 	return j
+}
+
+// tell lets the peers know how busy the node is.
+func (h *host) tell() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.peers {
+		_ = e.Send(wire.Control, wire.KindLoad, tasks.AppendLoad(nil, h.engine.Load()))
+	}
 }
 
 func (h *host) ctx() context.Context { return h.with(context.Background()) }
@@ -179,6 +190,9 @@ func join(t testing.TB, a, b *host) *link {
 			e.conds[c].L = &l.mu
 		}
 		l.ends[i] = e
+		e.here.mu.Lock()
+		e.here.peers = append(e.here.peers, e)
+		e.here.mu.Unlock()
 	}
 	l.ends[0].other, l.ends[1].other = l.ends[1], l.ends[0]
 	a.engine.PeerUp(l.ends[0], tasks.PeerInfo{Resources: raysys.Resources{CPU: b.cpus}})
@@ -226,6 +240,9 @@ func (l *link) cut(cause error) {
 	defer l.cutting.Done()
 	l.running.Wait()
 	for _, e := range l.ends {
+		e.here.mu.Lock()
+		e.here.peers = slices.DeleteFunc(e.here.peers, func(o *end) bool { return o == e })
+		e.here.mu.Unlock()
 		e.here.engine.PeerDown(e, cause)
 		e.scopes.Close(raysys.ErrNotDelivered)
 		e.turns.Close(fmt.Errorf("%w: node %s is gone", raysys.ErrCancelled, e.there.name))
@@ -323,6 +340,13 @@ func (e *end) handle(f frame) error {
 		return e.here.engine.HandleTasks(e, f.payload)
 	case wire.KindTaskResult:
 		return e.here.engine.HandleResult(e, f.payload)
+	case wire.KindLoad:
+		r := wire.NewReader(f.payload)
+		l, err := tasks.ReadLoad(&r)
+		if err == nil {
+			e.here.engine.PeerLoad(e, l)
+		}
+		return err
 	case wire.KindTaskCancel:
 		return e.here.engine.HandleCancel(e, f.payload)
 	}
