@@ -26,6 +26,10 @@ func (f *Future[T]) Resolve(v T) bool {
 	return false
 }
 
+// Place returns where the value goes, for a goroutine that started the work and has it written there before it calls
+// Resolve.
+func (f *Future[T]) Place() *T { return &f.val }
+
 // Ref returns the reference to hand out.
 func (f *Future[T]) Ref() Ref[T] { return Ref[T]{f} }
 

@@ -91,8 +91,10 @@ func (r *record[A, R]) Stopped() {
 
 // landed implements traveller.
 func (r *record[A, R]) landed(rd *wire.Reader, refs wire.References, node raysys.NodeID) error {
-	v := new(R)
+	v := r.Place()
 	if err := wire.ReadValue(rd, r.spec.res, reflect.ValueOf(v).Elem(), refs); err != nil {
+		var zero R
+		*v = zero
 		if rd.Err() != nil {
 			return err
 		}
@@ -102,6 +104,8 @@ func (r *record[A, R]) landed(rd *wire.Reader, refs wire.References, node raysys
 		return nil
 	}
 	if r.Expires() != 0 && r.ended() {
+		var zero R
+		*v = zero
 		return nil
 	}
 	r.drop()

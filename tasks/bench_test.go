@@ -55,3 +55,49 @@ func BenchmarkSync(b *testing.B) {
 		}
 	}
 }
+
+func benchPair(b *testing.B) (*functions, context.Context) {
+	f := newFunctions()
+	d, w := newHost(b, "driver", f.table, 0), newHost(b, "worker", f.table, 2)
+	join(b, d, w)
+	return f, d.ctx()
+}
+
+// The same from a driver to a worker, over the tests' link in memory.
+func BenchmarkFarAsync(b *testing.B) {
+	f, ctx := benchPair(b)
+	refs := make([]raysys.Ref[int], 1000)
+	for b.Loop() {
+		for i := range refs {
+			refs[i] = f.square.Go(ctx, i)
+		}
+		for _, r := range refs {
+			if _, err := r.Get(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds()/1e6, "Mtasks/s")
+}
+
+func BenchmarkFarMap(b *testing.B) {
+	f, ctx := benchPair(b)
+	xs := make([]int, 1000)
+	for b.Loop() {
+		for _, r := range f.square.Map(ctx, xs) {
+			if _, err := r.Get(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds()/1e6, "Mtasks/s")
+}
+
+func BenchmarkFarSync(b *testing.B) {
+	f, ctx := benchPair(b)
+	for b.Loop() {
+		if _, err := f.square.Go(ctx, 3).Get(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

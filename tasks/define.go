@@ -135,7 +135,7 @@ func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
 	n := *s
 	n.opts = raysys.NewOptions(opts)
 	n.need = needOf(n.opts.Resources)
-	n.common = n.oneCPU()
+	n.common = n.oneCPU() && n.opts.Strategy == "" && len(n.opts.Labels) == 0
 	n.gated = raysys.HasPointers[R]()
 	return &n
 }

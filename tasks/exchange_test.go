@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -217,7 +219,7 @@ func TestPlace(t *testing.T) {
 			if err, _ := say.Load().(error); err != nil && r.Options.Resources.GPU == 9 {
 				return nil, err
 			}
-			if r.Options.Resources.GPU == 0 {
+			if r.Options.Resources.GPU == 0 && r.Options.Labels["zone"] == "" {
 				return nil, nil
 			}
 			if e := to.Load(); e != nil {
@@ -248,6 +250,8 @@ func TestPlace(t *testing.T) {
 		want(t, ctx, r, "worker")
 	}
 	want(t, ctx, f.where.With(raysys.CPU(0.5)).Go(ctx), "driver")
+	want(t, ctx, f.where.With(raysys.Label("zone", "far")).Go(ctx), "worker")
+	want(t, ctx, f.where.With(raysys.Place(raysys.Spread)).Go(ctx), "driver")
 	if _, err := get(t, ctx, f.where.With(raysys.GPU(4)).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) {
 		t.Errorf("more than the node has: %v", err)
 	}
@@ -297,4 +301,46 @@ func TestGuestsAndOwnShareTheWorkers(t *testing.T) {
 	if order[0] != "guest" && order[1] != "guest" {
 		t.Errorf("the order was %v", order)
 	}
+}
+
+// Tasks that take longer than their like do not keep others idle: a node gives back what it cannot begin soon.
+func TestLongTasksAreGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFunctions()
+		ran := map[string]int{}
+		var mu sync.Mutex
+		long := tasks.Define0In(f.table, "long", func(ctx context.Context) (int, error) {
+			<-time.After(time.Second)
+			tu, _, _ := raysys.TurnOf(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			ran[string(tu.Job().Node)]++
+			return tu.Attempt(), nil
+		})
+		d, a := newHost(t, "driver", f.table, 0), newHost(t, "a", f.table, 1)
+		join(t, d, a)
+		ctx := d.ctx()
+		// In the bubble time stands still while tasks compute, so the first ones seem to take no time at all.
+		for _, r := range f.square.Map(ctx, make([]int, 100)) {
+			want(t, ctx, r, 0)
+		}
+		var refs []raysys.Ref[int]
+		for range 20 {
+			refs = append(refs, long.Go(ctx))
+		}
+		synctest.Wait()
+		if n := a.engine.Load().Guests; n != 20 {
+			t.Fatalf("%d tasks are at a: the test tests nothing", n)
+		}
+		for _, name := range []string{"b", "c", "d"} {
+			join(t, d, newHost(t, name, f.table, 1))
+		}
+		start := time.Now()
+		for _, r := range refs {
+			want(t, ctx, r, 1)
+		}
+		if took := time.Since(start); took > 7*time.Second {
+			t.Errorf("20 tasks of a second on four nodes took %v: %v", took, ran)
+		}
+	})
 }

@@ -307,14 +307,10 @@ func (p *peer) turn() int64 {
 	return min(max(p.cpus*ahead/10/mean, 1), maxBatch)
 }
 
-// stall prepares for a wait until some peer has answered enough to be worth another round.
+// stall prepares for a wait until some peer has answered enough to be worth another round, or says that it has room.
 func (x *exchange) stall() {
 	for _, p := range *x.peers.Load() {
 		n := p.inflight.Load()
 		p.low.Store(n - max(n/4, 1))
-		if n == 0 {
-			// Nothing of ours will be answered there, so only a report would tell, and reports may be lost.
-			x.later()
-		}
 	}
 }

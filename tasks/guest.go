@@ -25,6 +25,7 @@ type guest[A, R any] struct {
 // arrival is a guest without its types.
 type arrival interface {
 	runner
+	admit(slot uint64)
 	home() (*peer, uint64)
 	core() *raysys.Core
 	// claimAnswer gives one caller the right and the duty to answer the owner.
@@ -38,8 +39,8 @@ type arrival interface {
 type inbox interface {
 	// skip passes over an argument; false when that cannot be done without decoding it.
 	skip(r *wire.Reader) bool
-	// receive reads an argument and lets the task wait for a CPU. The error is the task's; r tells of a corrupt frame.
-	receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, h taskHead, r *wire.Reader) (admit func(slot uint64), err error)
+	// receive reads an argument and makes the task. The error is the task's; r tells of a corrupt frame.
+	receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, h taskHead, r *wire.Reader) (g arrival, err error)
 }
 
 // skip implements inbox.
@@ -52,7 +53,7 @@ func (s *spec[A, R]) skip(r *wire.Reader) bool {
 }
 
 // receive implements inbox.
-func (s *spec[A, R]) receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, h taskHead, r *wire.Reader) (func(uint64), error) {
+func (s *spec[A, R]) receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, h taskHead, r *wire.Reader) (arrival, error) {
 	if h.need != nil {
 		shaped := *s
 		shaped.need, shaped.common = *h.need, false
@@ -71,7 +72,7 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, 
 		}
 		g.SetOwn(raysys.NewTurn(spec))
 	}
-	return g.admit, nil
+	return g, nil
 }
 
 // admit lets the guest wait: for the values it refers to, which are fetched, then for a CPU.
@@ -121,6 +122,7 @@ func (g *guest[A, R]) enqueue(x *exchange) {
 	case g.spec.common:
 		x.guests.Push(&g.Core)
 		x.e.wake()
+		x.watchGuests()
 	default:
 		x.e.pushShaped(&g.Core, g.spec.need)
 	}

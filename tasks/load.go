@@ -94,7 +94,7 @@ func (m *meter) take(x *exchange, own bool) {
 		}
 	}
 	if m.began == 0 {
-		m.began, m.ran, m.group = x.rt.Now(), 0, 1
+		m.began, m.ran, m.group = max(x.rt.Now(), 1), 0, 1
 	}
 }
 
@@ -102,13 +102,13 @@ func (m *meter) take(x *exchange, own bool) {
 func (m *meter) tick(x *exchange, s *raysys.Slot) {
 	if s.Waited.Load() {
 		s.Waited.Store(false)
-		m.began, m.ran, m.group = x.rt.Now(), 0, 1
+		m.began, m.ran, m.group = max(x.rt.Now(), 1), 0, 1
 		return
 	}
 	if m.ran++; m.ran < m.group || m.began == 0 {
 		return
 	}
-	now := x.rt.Now()
+	now := max(x.rt.Now(), 1)
 	mean := max((now-m.began)/m.ran, 1)
 	x.learn(mean)
 	m.began, m.ran = now, 0

@@ -179,8 +179,7 @@ func TestOverloadedLink(t *testing.T) {
 func TestTenThousandTasksWithDeaths(t *testing.T) {
 	table := raysys.NewTable()
 	cube := tasks.DefineIn(table, "cube", func(_ context.Context, x int) (int, error) { return x * x * x, nil })
-	var nest tasks.Task[int, int]
-	nest = tasks.DefineIn(table, "nest", func(ctx context.Context, x int) (int, error) {
+	nest := tasks.DefineIn(table, "nest", func(ctx context.Context, x int) (int, error) {
 		a, b := cube.Go(ctx, x), cube.Go(ctx, x+1)
 		v, err := a.Get(ctx)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,8 +37,9 @@ type host struct {
 	cpus   float64
 	roots  atomic.Uint64
 
-	mu   sync.Mutex
-	jobs map[raysys.JobID]*raysys.Job
+	mu    sync.Mutex
+	jobs  map[raysys.JobID]*raysys.Job
+	peers []*end
 }
 
 func (h *host) Now() int64                      { return h.wheel.Now() }
@@ -59,7 +61,7 @@ func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, chang
 	}
 	h.job = h.jobOf(raysys.SeededJob(uint64(len(name))*1000+uint64(name[0])), "test")
 	cfg := tasks.Config{
-		Resources: raysys.Resources{CPU: cpus}, NoCPU: cpus == 0, Table: table, Actors: h.actors, Pool: h.pool, Runtime: h,
+		Resources: raysys.Resources{CPU: cpus}, NoCPU: cpus == 0, Table: table, Actors: h.actors, Pool: h.pool, Runtime: h, Changed: h.tell,
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -83,6 +85,15 @@ func (h *host) jobOf(id raysys.JobID, namespace string) *raysys.Job {
 		h.jobs[id] = j
 	}
 	return j
+}
+
+// tell lets the peers know how busy the node is.
+func (h *host) tell() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.peers {
+		_ = e.Send(wire.Control, wire.KindLoad, tasks.AppendLoad(nil, h.engine.Load()))
+	}
 }
 
 func (h *host) ctx() context.Context { return h.with(context.Background()) }
@@ -124,7 +135,6 @@ type link struct {
 	fate atomic.Pointer[func(from raysys.NodeID, c wire.Class, k wire.Kind, payload []byte) fate]
 
 	mu      sync.Mutex // guards the rest
-	cond    sync.Cond
 	down    bool
 	free    chan struct{} // closed by release
 	running sync.WaitGroup
@@ -144,9 +154,11 @@ type end struct {
 	turns       wire.Turns
 	life        uint64
 	queues      [bulk + 1][]frame // to other, guarded by link.mu
-	busy        [bulk + 1]bool    // being delivered
+	conds       [bulk + 1]sync.Cond
+	busy        [bulk + 1]bool // being delivered
 	flushes     atomic.Int64
 	numbers     map[string]uint32
+	entries     []*raysys.Entry
 	lacks       atomic.Pointer[map[string]bool] // functions the other side has not
 
 	refs     sync.Mutex // guards the next
@@ -166,16 +178,21 @@ var lives atomic.Uint64
 func join(t testing.TB, a, b *host) *link {
 	t.Helper()
 	l := &link{t: t, free: make(chan struct{})}
-	l.cond.L = &l.mu
 	for i, hs := range [][2]*host{{a, b}, {b, a}} {
-		e := &end{link: l, here: hs[0], there: hs[1], life: lives.Add(1), numbers: map[string]uint32{}, exported: map[uint64]*raysys.Core{}, fetches: map[*fetch]bool{}}
+		e := &end{link: l, here: hs[0], there: hs[1], life: lives.Add(1), numbers: map[string]uint32{}, entries: hs[0].table.Entries(), exported: map[uint64]*raysys.Core{}, fetches: map[*fetch]bool{}}
 		for i, entry := range e.there.table.Entries() {
 			e.numbers[entry.String()] = uint32(i)
 		}
 		e.scopes.Send = e.Send
 		e.turns.Job = e.here.jobOf
 		e.lacks.Store(&map[string]bool{})
+		for c := range e.conds {
+			e.conds[c].L = &l.mu
+		}
 		l.ends[i] = e
+		e.here.mu.Lock()
+		e.here.peers = append(e.here.peers, e)
+		e.here.mu.Unlock()
 	}
 	l.ends[0].other, l.ends[1].other = l.ends[1], l.ends[0]
 	a.engine.PeerUp(l.ends[0], tasks.PeerInfo{Resources: raysys.Resources{CPU: b.cpus}})
@@ -214,11 +231,18 @@ func (l *link) cut(cause error) {
 	}
 	l.down = true
 	l.cutting.Add(1)
-	l.cond.Broadcast()
+	for _, e := range l.ends {
+		for c := range e.conds {
+			e.conds[c].Broadcast()
+		}
+	}
 	l.mu.Unlock()
 	defer l.cutting.Done()
 	l.running.Wait()
 	for _, e := range l.ends {
+		e.here.mu.Lock()
+		e.here.peers = slices.DeleteFunc(e.here.peers, func(o *end) bool { return o == e })
+		e.here.mu.Unlock()
 		e.here.engine.PeerDown(e, cause)
 		e.scopes.Close(raysys.ErrNotDelivered)
 		e.turns.Close(fmt.Errorf("%w: node %s is gone", raysys.ErrCancelled, e.there.name))
@@ -260,7 +284,7 @@ func (e *end) enqueue(c wire.Class, k wire.Kind, payload []byte) error {
 		f.payload = append([]byte(nil), payload...)
 		e.queues[c] = append(e.queues[c], f)
 	}
-	e.cond.Broadcast()
+	e.conds[c].Signal()
 	return nil
 }
 
@@ -271,27 +295,36 @@ func (e *end) pump(c wire.Class) {
 		e.mu.Lock()
 		e.busy[c] = false
 		for len(e.queues[c]) == 0 && !e.down {
-			e.cond.Wait()
+			e.conds[c].Wait()
 		}
 		if e.down {
 			e.mu.Unlock()
 			return
 		}
-		f := e.queues[c][0]
-		e.queues[c], e.busy[c] = e.queues[c][1:], true
+		list := e.queues[c]
+		e.queues[c], e.busy[c] = nil, true
 		e.mu.Unlock()
-		if f.held {
-			select {
-			case <-e.free:
-			case <-e.here.ending:
-			}
+		for _, f := range list {
+			e.deliver(f)
 		}
-		if err := e.other.handle(f); err != nil {
-			e.t.Errorf("node %s: frame of kind %d from %s: %v", e.there.name, f.kind, e.here.name, err)
+	}
+}
+
+func (e *end) deliver(f frame) {
+	if f.held {
+		select {
+		case <-e.free:
+		case <-e.here.ending:
 		}
-		for i := range f.payload { // the link uses its buffers again
-			f.payload[i] = 0xa5
-		}
+	}
+	if e.isDown() {
+		return
+	}
+	if err := e.other.handle(f); err != nil {
+		e.t.Errorf("node %s: frame of kind %d from %s: %v", e.there.name, f.kind, e.here.name, err)
+	}
+	for i := range f.payload { // the link uses its buffers again
+		f.payload[i] = 0xa5
 	}
 }
 
@@ -307,6 +340,13 @@ func (e *end) handle(f frame) error {
 		return e.here.engine.HandleTasks(e, f.payload)
 	case wire.KindTaskResult:
 		return e.here.engine.HandleResult(e, f.payload)
+	case wire.KindLoad:
+		r := wire.NewReader(f.payload)
+		l, err := tasks.ReadLoad(&r)
+		if err == nil {
+			e.here.engine.PeerLoad(e, l)
+		}
+		return err
 	case wire.KindTaskCancel:
 		return e.here.engine.HandleCancel(e, f.payload)
 	}
@@ -323,11 +363,10 @@ func (e *end) Runs(entry *raysys.Entry) (uint32, bool) {
 }
 
 func (e *end) Entry(number uint32) *raysys.Entry {
-	list := e.here.table.Entries()
-	if int(number) >= len(list) {
+	if int(number) >= len(e.entries) {
 		return nil
 	}
-	return list[number]
+	return e.entries[number]
 }
 
 func (e *end) Send(c wire.Class, k wire.Kind, payload []byte) error {

@@ -32,6 +32,7 @@ type exchange struct {
 	aside   aside
 	forwarder
 	stops stops
+	shed  shed
 
 	admin   sync.Mutex // guards coming and going of peers, and the rest
 	avoided map[raysys.NodeID]bool
@@ -55,8 +56,7 @@ type peer struct {
 
 	mu    sync.Mutex // guards the next
 	load  Load
-	since int64 // when load came; 0 before the first
-	full  bool  // it refused what was sent; until it says something, or retryPause has passed
+	full  bool // it refused what was sent; until it says something, or retryPause has passed
 
 	told    atomic.Int64  // mean it was last told
 	replies atomic.Uint32 // since it was told this node's load
@@ -184,9 +184,9 @@ func (x *exchange) workers() bool {
 }
 
 // loaded takes note of what a peer said of itself.
-func (x *exchange) loaded(p *peer, l Load) {
+func (*exchange) loaded(p *peer, l Load) {
 	p.mu.Lock()
-	p.load, p.since, p.full = l, max(x.rt.Now(), 1), false
+	p.load, p.full = l, false
 	p.mu.Unlock()
 }
 
@@ -227,6 +227,7 @@ func (x *exchange) close() {
 	x.rt.ClearAlarm(&x.hint)
 	x.rt.ClearAlarm(&x.retry)
 	x.rt.ClearAlarm(&x.lastCall)
+	x.rt.ClearAlarm(&x.shed.alarm)
 	for _, c := range x.aside.drain(x.e) {
 		c.Cancel(raysys.ErrClosed)
 	}
@@ -246,7 +247,6 @@ const ahead = int64(10 * time.Millisecond)
 const (
 	maxFlights     = 1 << 16  // tasks in flight at one peer
 	maxFlightBytes = 32 << 20 // and what their arguments may take
-	staleLoad      = int64(time.Second)
 )
 
 // room returns how many tasks p may be sent now: idle for CPUs that nobody has work for, all in total.
@@ -256,10 +256,6 @@ func (x *exchange) room(p *peer) (idle, all int64) {
 	}
 	p.mu.Lock()
 	l, full := p.load, p.full
-	if p.since != 0 && x.rt.Now()-p.since > staleLoad {
-		// A report that long ago says nothing of now, and one that was lost must not keep work away for ever.
-		l = Load{Mean: l.Mean}
-	}
 	p.mu.Unlock()
 	if full || l.Draining {
 		return 0, 0

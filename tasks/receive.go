@@ -15,7 +15,9 @@ func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
 	if p == nil {
 		return nil
 	}
-	r := wire.NewReader(frame)
+	r := readers.Get().(*wire.Reader)
+	defer putReader(r)
+	*r = wire.NewReader(frame)
 	r.Uvarint() // flags
 	up := p.Turn(r.Uint32())
 	if err := r.Err(); err != nil {
@@ -23,7 +25,7 @@ func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
 	}
 	var bounced []uint64
 	for r.Len() > 0 {
-		slot, ok, err := x.receive(p, up, &r)
+		slot, ok, err := x.receive(p, up, r)
 		if err != nil {
 			return fmt.Errorf("tasks from node %s: %w", p.Node(), err)
 		}
@@ -35,6 +37,14 @@ func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
 		x.bounceSlots(p, bounced)
 	}
 	return nil
+}
+
+// readers spare each frame an allocation.
+var readers = sync.Pool{New: func() any { return new(wire.Reader) }}
+
+func putReader(r *wire.Reader) {
+	*r = wire.Reader{}
+	readers.Put(r)
 }
 
 // receive takes one task; false gives it back.
@@ -58,7 +68,7 @@ func (x *exchange) receive(p *peer, up *raysys.Turn, r *wire.Reader) (slot uint6
 		slot, err = slotOf(r)
 		return slot, false, err
 	}
-	admit, bad := in.receive(x, p, up, seq, h, r)
+	g, bad := in.receive(x, p, up, seq, h, r)
 	if slot, err = slotOf(r); err != nil {
 		return 0, false, err
 	}
@@ -72,7 +82,7 @@ func (x *exchange) receive(p *peer, up *raysys.Turn, r *wire.Reader) (slot uint6
 	case h.need != nil && x.e.fits(h.resources()) != nil:
 		x.refuse(p, slot, fmt.Errorf("run %s on node %s: %w", entry, up.Job().Node, x.e.fits(h.resources())))
 	default:
-		admit(slot)
+		g.admit(slot)
 	}
 	return slot, true, nil
 }

@@ -14,7 +14,7 @@ type spec[A, R any] struct {
 	fn     func(context.Context, A) (R, error)
 	opts   raysys.Options
 	need   need
-	common bool // asks for one CPU and nothing else: the common queue
+	common bool // asks for one CPU, anywhere: the common queue
 	gated  bool // results hold pointers
 }
 

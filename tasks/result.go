@@ -12,16 +12,18 @@ func (e *Engine) HandleResult(wp wire.Peer, frame []byte) error {
 	if p == nil {
 		return nil
 	}
-	r := wire.NewReader(frame)
+	r := readers.Get().(*wire.Reader)
+	defer putReader(r)
+	*r = wire.NewReader(frame)
 	if flags := r.Uvarint(); flags&resultLoad != 0 {
-		l, err := ReadLoad(&r)
+		l, err := ReadLoad(r)
 		if err != nil {
 			return fmt.Errorf("load of node %s: %w", p.Node(), err)
 		}
 		x.loaded(p, l)
 	}
 	for r.Len() > 0 {
-		if err := x.result(p, &r); err != nil {
+		if err := x.result(p, r); err != nil {
 			return fmt.Errorf("result from node %s: %w", p.Node(), err)
 		}
 	}

@@ -1,0 +1,123 @@
+package tasks_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// recorded are the frames of each kind that a short run sends.
+func recorded(t testing.TB) map[wire.Kind][][]byte {
+	f := newFunctions()
+	d, w := newHost(t, "driver", f.table, 0), newHost(t, "worker", f.table, 1)
+	l := join(t, d, w)
+	var mu sync.Mutex
+	frames := map[wire.Kind][][]byte{}
+	l.rule(func(_ raysys.NodeID, _ wire.Class, k wire.Kind, p []byte) fate {
+		mu.Lock()
+		defer mu.Unlock()
+		frames[k] = append(frames[k], bytes.Clone(p))
+		return deliver
+	})
+	ctx := d.ctx()
+	want(t, ctx, f.square.With(raysys.Deadline(patience)).Go(ctx, 4), 16)
+	want(t, ctx, f.square.Map(ctx, []int{1, 2, 3})[2], 9)
+	if _, err := get(t, ctx, f.fail.Go(ctx, "no")); err == nil {
+		t.Error("no error")
+	}
+	if _, err := get(t, ctx, f.blob.Go(ctx, []byte("abc"))); err != nil {
+		t.Error(err)
+	}
+	l.cut(errSevered)
+	return frames
+}
+
+// FuzzFrames gives any bytes to the handlers: they must not panic, and what they refuse is called corrupt.
+func FuzzFrames(f *testing.F) {
+	kinds := []wire.Kind{wire.KindTasks, wire.KindTaskResult, wire.KindTaskCancel}
+	for i, k := range kinds {
+		for _, b := range recorded(f)[k] {
+			f.Add(byte(i), b)
+		}
+		f.Add(byte(i), []byte{0, 1, 0, 0, 0xff})
+	}
+	f.Add(byte(2), []byte{1, 2, 3, 4})
+	fn := newFunctions()
+	a, b := newHost(f, "a", fn.table, 1), newHost(f, "b", fn.table, 1)
+	l := join(f, a, b)
+	want(f, a.ctx(), fn.square.Go(a.ctx(), 1), 1)
+	f.Fuzz(func(t *testing.T, kind byte, frame []byte) {
+		e := l.ends[1]
+		var err error
+		switch kinds[int(kind)%len(kinds)] {
+		case wire.KindTasks:
+			e.turns.Opened(openFrame)
+			err = b.engine.HandleTasks(e, bytes.Clone(frame))
+		case wire.KindTaskResult:
+			err = b.engine.HandleResult(e, bytes.Clone(frame))
+		case wire.KindTaskCancel:
+			err = b.engine.HandleCancel(e, bytes.Clone(frame))
+		}
+		if err != nil && !errors.Is(err, wire.ErrCorrupt) {
+			t.Errorf("%v is not ErrCorrupt", err)
+		}
+	})
+}
+
+// openFrame introduces the turn 1.
+var openFrame = func() []byte {
+	var frame []byte
+	s := wire.Scopes{Send: func(_ wire.Class, _ wire.Kind, p []byte) error { frame = bytes.Clone(p); return nil }}
+	j := &raysys.Job{}
+	if _, err := s.Open(raysys.NewRoot(j, context.Background(), nil, raysys.TaskID{Hi: 1})); err != nil {
+		panic(err)
+	}
+	return frame
+}()
+
+// Frames that are cut short or name what is not there are refused with a reason, and change nothing.
+func TestCorruptFrames(t *testing.T) {
+	frames := recorded(t)
+	f := newFunctions()
+	a, b := newHost(t, "a", f.table, 1), newHost(t, "b", f.table, 1)
+	l := join(t, a, b)
+	e := l.ends[1]
+	if err := e.turns.Opened(openFrame); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kind   wire.Kind
+		handle func(wire.Peer, []byte) error
+	}{
+		{wire.KindTasks, b.engine.HandleTasks},
+		{wire.KindTaskResult, b.engine.HandleResult},
+		{wire.KindTaskCancel, b.engine.HandleCancel},
+	} {
+		for _, whole := range frames[c.kind] {
+			if err := c.handle(e, bytes.Clone(whole[:len(whole)-1])); !errors.Is(err, wire.ErrCorrupt) && c.kind == wire.KindTasks {
+				t.Errorf("kind %d cut short: %v", c.kind, err)
+			}
+		}
+	}
+	for name, frame := range map[string][]byte{
+		"an unknown function":     {0, 1, 99, 0, 0, 0, 0, 0, 0, 0, 0},
+		"an unknown flag":         {0, 1, 0, 0, 0x40, 0, 0, 0, 0, 0, 0},
+		"a slot beyond the bound": append([]byte{0, 1, 0, 0, 0}, 1, 0, 0, 0, 2, 0xff, 0xff, 0xff, 0x7f, 0),
+	} {
+		if err := b.engine.HandleTasks(e, frame); !errors.Is(err, wire.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := b.engine.HandleResult(e, []byte{0, 1, 0, 77}); !errors.Is(err, wire.ErrCorrupt) {
+		t.Errorf("an unknown status: %v", err)
+	}
+	if err := b.engine.HandleTasks(l.ends[0], []byte{1}); err != nil {
+		t.Errorf("a frame of a peer that is not up: %v", err)
+	}
+	want(t, a.ctx(), f.square.Go(a.ctx(), 3), 9)
+}
