@@ -153,6 +153,7 @@ func (a *activation) close() {
 	}
 	var next *activation
 	var r *route
+	left := false
 	switch {
 	case a.pool != nil:
 	case s.m[a.key] != a:
@@ -170,7 +171,7 @@ func (a *activation) close() {
 		s.m[a.key] = next
 	default:
 		delete(s.m, a.key)
-		defer k.left()
+		left = true
 		if a.more != nil && k.engine.cfg.Cluster != nil && !k.engine.closed.Load() {
 			r = a.routeLocked(s, calls)
 		}
@@ -180,8 +181,12 @@ func (a *activation) close() {
 	case next != nil:
 		next.spawn()
 	case r != nil:
+		k.left()
 		r.leave(a)
 	default:
+		if left {
+			defer k.left()
+		}
 		for _, c := range calls {
 			if v := c.guest(); v != nil {
 				v.refuse(Place{})

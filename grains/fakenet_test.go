@@ -88,9 +88,22 @@ type fakeNode struct {
 	unseen   []string
 }
 
+// add makes a node that hosts grains, addAs may make a driver, addAlone one of no cluster, addBare one without a store.
 func (net *fakeNet) add(name string) *fakeNode { return net.addAs(name, false) }
 
 func (net *fakeNet) addAs(name string, driver bool) *fakeNode {
+	return net.make(name, driver, func(*grains.Config) {})
+}
+
+func (net *fakeNet) addAlone(name string) *fakeNode {
+	return net.make(name, false, func(cfg *grains.Config) { cfg.Cluster = nil })
+}
+
+func (net *fakeNet) addBare(name string) *fakeNode {
+	return net.make(name, false, func(cfg *grains.Config) { cfg.Cluster, cfg.States = nil, nil })
+}
+
+func (net *fakeNet) make(name string, driver bool, change func(*grains.Config)) *fakeNode {
 	n := &fakeNode{net: net, name: raysys.NodeID(name), incarnation: 1, driver: driver, ending: make(chan struct{}), peers: map[string]*fakePeer{}}
 	net.mu.Lock()
 	for _, old := range net.nodes {
@@ -113,11 +126,13 @@ func (net *fakeNet) addAs(name string, driver bool) *fakeNode {
 	id := raysys.TaskID(net.job).Child(n.incarnation << 32).Child(uint64(len(net.nodes)))
 	n.top = raysys.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
-	n.engine = grains.NewEngine(grains.Config{
+	cfg := grains.Config{
 		Actors: n.actors, Pool: n.pool, Table: net.table, CPUs: 2, Now: n.wheel.Now, Rough: n.wheel.Now, Unseen: n.job.Unseen,
 		Hooks:   raysys.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
 		Cluster: n, States: fakeStates{n}, Hosts: !driver,
-	})
+	}
+	change(&cfg)
+	n.engine = grains.NewEngine(cfg)
 	net.mu.Lock()
 	net.nodes = append(net.nodes, n)
 	net.mu.Unlock()

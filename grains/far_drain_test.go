@@ -189,6 +189,7 @@ func TestCloseEndsWhatIsOpen(t *testing.T) {
 	busy := r.gate.Call(ctx, r.kind.Get("x"))
 	<-r.entered
 	next := r.where.Call(ctx, r.kind.Get("x"))
+	a.sentAll()
 	r.on(a)
 	done := make(chan struct{})
 	go func() {
