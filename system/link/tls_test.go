@@ -129,8 +129,12 @@ func TestTLS(t *testing.T) {
 			t.Errorf("Admit saw %q and %q, want %q", one, two, want)
 		}
 	}
-	if p.Certificate().Subject.CommonName != "b" {
-		t.Error(p.Certificate().Subject)
+	own := b.transport.(*link.TLS).Certificate()
+	if p.Certificate().Subject.CommonName != "b" || link.KeyFingerprint(p.Certificate()) != link.KeyFingerprint(own) || len(link.KeyFingerprint(own)) != 64 {
+		t.Error(p.Certificate().Subject, link.KeyFingerprint(own))
+	}
+	if link.KeyFingerprint(own) == link.KeyFingerprint(a.transport.(*link.TLS).Certificate()) {
+		t.Error("two keys with one fingerprint")
 	}
 	for range 200 {
 		if err := p.Send(link.Requests, kindEcho, []byte(strings.Repeat("x", 20_000))); err != nil {
