@@ -108,9 +108,6 @@ func (l *Link) answerYounger(ctx context.Context, conn net.Conn, s *slot, own, h
 // answerElder: the elder dialed and decides after this node's hello.
 func (l *Link) answerElder(ctx context.Context, conn net.Conn, s *slot, own, h *hello, relayed bool) error {
 	defer l.await(s, h.session)()
-	l.mu.Lock()
-	own.gone = s.gone
-	l.mu.Unlock()
 	if err := writeMessage(conn, typeHello, own.append(nil)); err != nil {
 		return err
 	}

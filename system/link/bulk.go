@@ -1,11 +1,8 @@
 package link
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"runtime/debug"
 	"sync"
@@ -33,11 +30,6 @@ type bulkFrame struct {
 	kind    Kind
 	payload []byte
 }
-
-const (
-	bulkTries = 3
-	bulkPause = 50 * time.Millisecond // before the second try, and twice that before the third
-)
 
 func (b *bulk) init(p *Peer) {
 	b.peer = p
@@ -96,171 +88,10 @@ func (b *bulk) push(kind Kind, payload []byte) error {
 	return nil
 }
 
-// begin sees to it that the connection is made.
-func (b *bulk) begin() {
-	p := b.peer
-	if p.dialed {
-		p.link.run(b.open)
-		return
-	}
-	p.mu.Lock()
-	p.owed.bulk, p.owed.any = true, true
-	p.poke()
-	p.mu.Unlock()
-}
-
-// wanted: the other side has something to send.
-func (b *bulk) wanted() {
-	b.mu.Lock()
-	open := b.peer.dialed && b.conn == nil && !b.opening && !b.ended
-	b.opening = b.opening || open
-	b.mu.Unlock()
-	if open {
-		b.peer.link.run(b.open)
-	}
-}
-
 func (b *bulk) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.bytes
-}
-
-// open dials. It is tried again, because the session is worth more than one full queue of the other side's listener.
-func (b *bulk) open() {
-	p, l := b.peer, b.peer.link
-	for try := 1; ; try++ {
-		err := b.dial()
-		if err == nil || p.over.Load() {
-			return
-		}
-		if try == bulkTries {
-			p.fail(fmt.Errorf("open bulk connection to %s: %w", p, err))
-			return
-		}
-		select {
-		case <-time.After(bulkPause << (try - 1)):
-		case <-p.readDone:
-			return
-		case <-l.life.Done():
-			return
-		}
-	}
-}
-
-func (b *bulk) dial() error {
-	p, l := b.peer, b.peer.link
-	ctx, cancel := context.WithTimeout(l.life, l.cfg.DialTimeout+l.cfg.HandshakeTimeout)
-	defer cancel()
-	conn, err := p.redial(ctx)
-	if err != nil {
-		return dialError(err)
-	}
-	if !l.shake(conn, math.MaxInt) {
-		return ErrClosed
-	}
-	defer l.shaken(conn)
-	deadline, _ := ctx.Deadline()
-	conn.SetDeadline(deadline)
-	if err := b.ask(ctx, conn); err != nil {
-		conn.Close()
-		return err
-	}
-	return b.attach(conn)
-}
-
-func (b *bulk) ask(ctx context.Context, conn net.Conn) error {
-	if err := secure(ctx, conn); err != nil {
-		return err
-	}
-	p, own := b.peer, b.peer.link.cfg.Self()
-	if cert := leaf(conn); cert != nil {
-		if err := matches(cert, p.id.Cluster, p.id.Node); err != nil {
-			return err
-		}
-	}
-	h := bulkHello{cluster: own.Cluster, from: own.Node, incarnation: own.Incarnation, to: p.id.Node, session: p.session}
-	if err := writeMessage(conn, typeBulk, h.append(nil)); err != nil {
-		return err
-	}
-	_, err := expect(conn, typeConfirm)
-	return err
-}
-
-// answerBulk is the accepting side.
-func (l *Link) answerBulk(ctx context.Context, conn net.Conn, body []byte) error {
-	var h bulkHello
-	if err := h.read(body); err != nil {
-		return malformed(err)
-	}
-	if cert := leaf(conn); cert != nil {
-		if err := matches(cert, h.cluster, h.from); err != nil {
-			return err
-		}
-	}
-	p, err := l.sessionOf(ctx, &h)
-	if err != nil {
-		return err
-	}
-	if err := writeMessage(conn, typeConfirm, nil); err != nil {
-		return err
-	}
-	return p.bulk.attach(conn)
-}
-
-// sessionOf finds the session that a bulk connection belongs to. The dialer has its session a moment before this side
-// does, so what is about to be decided is waited for.
-func (l *Link) sessionOf(ctx context.Context, h *bulkHello) (*Peer, error) {
-	l.mu.Lock()
-	known := l.slots[h.from] != nil // nobody makes slots with a bulk hello
-	l.mu.Unlock()
-	if known {
-		s := l.hold(h.from)
-		defer l.letGo(s)
-		l.mu.Lock()
-		waiting := s.waiting[h.session]
-		l.mu.Unlock()
-		if waiting != nil {
-			select {
-			case <-waiting:
-			case <-ctx.Done():
-			}
-		}
-		if err := s.take(ctx); err != nil {
-			return nil, err
-		}
-		s.give()
-		l.mu.Lock()
-		p := s.peer
-		l.mu.Unlock()
-		if p != nil && p.session == h.session && !p.dialed && p.id.Incarnation == h.incarnation && p.id.Cluster == h.cluster {
-			return p, nil
-		}
-	}
-	return nil, reject(CodeNode, "there is no session %x with node %s here", h.session, h.from)
-}
-
-// attach begins to use the connection.
-func (b *bulk) attach(conn net.Conn) error {
-	conn.SetDeadline(time.Time{})
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ended || b.conn != nil {
-		conn.Close()
-		return errors.New("the session is over, or has its bulk connection")
-	}
-	b.reader.Add(1)
-	if !b.peer.link.run(b.read) {
-		b.reader.Done()
-		conn.Close()
-		return ErrClosed
-	}
-	if !b.peer.link.run(b.write) {
-		conn.Close() // the reader ends with it
-		return ErrClosed
-	}
-	b.conn, b.opening = conn, false
-	return nil
 }
 
 func (b *bulk) write() {

@@ -1,7 +1,9 @@
 package link
 
 import (
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -39,6 +41,13 @@ func NameOf(cert *x509.Certificate) (Name, error) {
 		return Name{}, fmt.Errorf("the certificate of %q has %d names of the form %s://CLUSTER/NODE among its URIs, it needs one", cert.Subject.CommonName, len(found), scheme)
 	}
 	return found[0], nil
+}
+
+// KeyFingerprint is the SHA-256 of a certificate's public key, in hexadecimal: what stays when the certificate is
+// renewed for the same key.
+func KeyFingerprint(cert *x509.Certificate) string {
+	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
+	return hex.EncodeToString(sum[:])
 }
 
 // matches: a certificate of the CA is not enough, it must be that node's.

@@ -26,7 +26,8 @@ type Config struct {
 	Handlers map[Kind]Handler
 
 	// Admit may refuse a peer after its handshake was found right; cert is nil on a plain connection. It may block
-	// until ctx ends. The other side is told its error's text.
+	// until ctx ends. The other side is told its error's text. Of two incarnations of one node the link takes the one
+	// that connects last: whether that is the current one, Admit has to know.
 	Admit func(ctx context.Context, who Identity, cert *x509.Certificate) error
 	// Up is called before the first Handler call of a peer and before Connect returns it, Down after the last Handler
 	// call has returned; once each, and Down of a node's session before Up of its next. Both must return soon.

@@ -98,8 +98,9 @@ const maxDials = 4
 
 // dial makes a session by a connection of its own, or finds that the other side has made one.
 func (l *Link) dial(s *slot, of peerOf) (*Peer, error) {
+	gone := uint64(0)
 	for range maxDials {
-		p, err := l.dialOnce(s, of)
+		p, err := l.dialOnce(s, of, gone)
 		var r *Rejection
 		if !errors.As(err, &r) || r.Code != CodeDuplicate {
 			return p, err
@@ -107,12 +108,13 @@ func (l *Link) dial(s *slot, of peerOf) (*Peer, error) {
 		if p := l.known(s, r.session, of.relayed); p != nil {
 			return p, nil
 		}
+		gone = r.session
 	}
 	return nil, fmt.Errorf("%w: %s insists on sessions that are over", ErrUnreachable, s.node)
 }
 
-// known waits until it is decided what became of a session that the other side has. If nothing did, it is noted as
-// gone.
+// known waits until it is decided what became of a session that the other side has. It returns nil when nothing did:
+// then that session is gone.
 func (l *Link) known(s *slot, session uint64, relayed bool) *Peer {
 	for {
 		l.mu.Lock()
@@ -121,17 +123,15 @@ func (l *Link) known(s *slot, session uint64, relayed bool) *Peer {
 			l.mu.Unlock()
 			return p
 		}
+		l.mu.Unlock()
 		if waiting == nil {
-			s.gone = session
-			l.mu.Unlock()
 			return nil
 		}
-		l.mu.Unlock()
 		<-waiting // bounded: it is somebody's handshake
 	}
 }
 
-func (l *Link) dialOnce(s *slot, of peerOf) (p *Peer, err error) {
+func (l *Link) dialOnce(s *slot, of peerOf, gone uint64) (p *Peer, err error) {
 	ctx, cancel := context.WithTimeoutCause(l.life, l.cfg.DialTimeout, fmt.Errorf("%w within %s", ErrUnreachable, l.cfg.DialTimeout))
 	conn, err := of.redial(ctx)
 	expired := ctx.Err() != nil && l.life.Err() == nil
@@ -152,7 +152,7 @@ func (l *Link) dialOnce(s *slot, of peerOf) (p *Peer, err error) {
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	conn.SetDeadline(deadline)
-	p, err = l.ask(ctx, conn, s, of)
+	p, err = l.ask(ctx, conn, s, of, gone)
 	if err != nil {
 		refuse(conn, err)
 		if l.life.Err() != nil {
@@ -164,7 +164,7 @@ func (l *Link) dialOnce(s *slot, of peerOf) (p *Peer, err error) {
 }
 
 // ask is the dialing side of the handshake.
-func (l *Link) ask(ctx context.Context, conn net.Conn, s *slot, of peerOf) (*Peer, error) {
+func (l *Link) ask(ctx context.Context, conn net.Conn, s *slot, of peerOf, gone uint64) (*Peer, error) {
 	if err := secure(ctx, conn); err != nil {
 		return nil, err
 	}
@@ -172,10 +172,7 @@ func (l *Link) ask(ctx context.Context, conn net.Conn, s *slot, of peerOf) (*Pee
 	if err != nil {
 		return nil, err
 	}
-	own.to, own.session = s.node, draw()
-	l.mu.Lock()
-	own.gone = s.gone
-	l.mu.Unlock()
+	own.to, own.session, own.gone = s.node, draw(), gone
 	if err := writeMessage(conn, typeHello, own.append(nil)); err != nil {
 		return nil, err
 	}

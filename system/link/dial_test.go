@@ -94,18 +94,23 @@ func TestRedial(t *testing.T) {
 // TestRedialUnnoticed: the first connection stays cut for ever, so that only the new hello can tell that it is over.
 func TestRedialUnnoticed(t *testing.T) {
 	for _, names := range [][2]raysys.NodeID{{"a", "b"}, {"b", "a"}} {
-		t.Run(fmt.Sprintf("%s dials again", names[0]), func(t *testing.T) {
-			n := link.NewNetwork(1)
-			x, y := open(t, names[0], n.Transport(names[0]), brief), open(t, names[1], n.Transport(names[1]), brief)
-			p := x.connect(y)
-			y.expect("up")
-			n.Sever(x.node, y.node)
-			p.Close(fmt.Errorf("mine"))
-			q := x.connect(y)
-			q.Send(link.Requests, kindEcho, []byte("new"))
-			x.expect(fmt.Sprintf("%s replies: new", y.node))
-			y.expect(fmt.Sprintf("down %s(1): session replaced by a new one", x.node))
-		})
+		for _, wait := range []bool{false, true} { // for the dialer to forget the first
+			t.Run(fmt.Sprintf("%s dials again, later %t", names[0], wait), func(t *testing.T) {
+				n := link.NewNetwork(1)
+				x, y := open(t, names[0], n.Transport(names[0]), brief), open(t, names[1], n.Transport(names[1]), brief)
+				p := x.connect(y)
+				y.expect("up")
+				n.Sever(x.node, y.node)
+				p.Close(fmt.Errorf("mine"))
+				if wait {
+					<-p.Done()
+				}
+				q := x.connect(y)
+				q.Send(link.Requests, kindEcho, []byte("new"))
+				x.expect(fmt.Sprintf("%s replies: new", y.node))
+				y.expect(fmt.Sprintf("down %s(1): session replaced by a new one", x.node))
+			})
+		}
 	}
 }
 

@@ -189,3 +189,6 @@ func (l *Link) Streams() int {
 	defer r.mu.Unlock()
 	return len(r.ends) + len(r.routes) + len(r.used)
 }
+
+// BreakOff closes the session's connection without a word.
+func (p *Peer) BreakOff() { p.breakOff() }

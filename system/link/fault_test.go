@@ -277,3 +277,31 @@ func TestCloseBreaksOff(t *testing.T) {
 		}
 	})
 }
+
+// TestOwnPause: when this process did not run, the silence of others proves nothing and is counted from then on.
+func TestOwnPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := link.NewNetwork(1)
+		stall := func(c *link.Config) {
+			c.Suspect = func(p *link.Peer, silent bool) {
+				if silent {
+					<-time.After(10 * time.Second) // nothing is looked at meanwhile, as in a paused process
+				}
+			}
+		}
+		a, b := open(t, "a", n.Transport("a"), stall), open(t, "b", n.Transport("b"))
+		p := a.connect(b)
+		n.Cut("a", "b")
+		pass(12500 * time.Millisecond)
+		if s := p.Silence(); s > 2*time.Second {
+			t.Error("silent for", s, "though this node was away most of that time")
+		}
+		pass(5 * time.Second)
+		if s := p.Silence(); s < 5*time.Second {
+			t.Error("silent for", s)
+		}
+		n.HealAll()
+		a.Close(context.Background())
+		b.Close(context.Background())
+	})
+}

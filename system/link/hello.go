@@ -45,7 +45,7 @@ type hello struct {
 	protocolMin, protocolMax uint64
 	to                       raysys.NodeID // whom the dialer wants
 	session                  uint64        // drawn by the dialer
-	gone                     uint64        // the dialer's last session with that node, which is over
+	gone                     uint64        // the session that the other side insisted on, which is over
 	order                    uint64        // of this session among those that the elder confirmed
 	window                   [classes]uint64
 	maxFrame                 uint64

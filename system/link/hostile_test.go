@@ -196,3 +196,29 @@ func TestStolenBulk(t *testing.T) {
 	p.SendBulk(kindNote, []byte("mine"))
 	b.expect("a bulk: mine")
 }
+
+// TestOrder: of two sessions that the elder confirmed, the later stays, in whatever order that becomes known.
+func TestOrder(t *testing.T) {
+	b := open(t, "b", link.TCP(link.TCPConfig{}))
+	hello := func(session uint64) net.Conn {
+		conn := dialRaw(t, b)
+		h := greeting()
+		h.Identity.Node, h.Session = "a", session
+		link.WriteMessage(conn, 1, h.Append(nil))
+		if kind, _, err := link.ReadMessage(conn); err != nil || kind != 1 {
+			t.Fatal(kind, err)
+		}
+		return conn
+	}
+	one, two := hello(1), hello(2)
+	link.WriteMessage(two, 3, link.AppendConfirm(nil, 20))
+	b.expect("up a(1)")
+	link.WriteMessage(one, 3, link.AppendConfirm(nil, 10))
+	if kind, _, err := link.ReadMessage(one); kind != 2 || err != nil {
+		t.Error(kind, err)
+	}
+	echo(t, two, "still here")
+	if b.count("up") != 1 || b.count("down") != 0 {
+		t.Error(b.lines())
+	}
+}

@@ -146,30 +146,50 @@ func TestPanickingHandler(t *testing.T) {
 	})
 }
 
-// TestDownIsLast: Down waits for the handler that runs, though the session is over at once.
+// TestDownIsLast: Down waits for the handler that runs, on either connection, though the session is over at once, and
+// no other handler begins.
 func TestDownIsLast(t *testing.T) {
 	each(t, func(t *testing.T, transport func(raysys.NodeID) link.Transport) {
-		in, out := make(chan struct{}), make(chan struct{})
-		slow := func(c *link.Config) {
-			c.Handlers[kindEcho] = func(*link.Peer, link.Class, []byte) {
-				close(in)
-				<-out
+		for _, bulk := range []bool{false, true} {
+			in, out := make(chan struct{}, 10), make(chan struct{})
+			slow := func(c *link.Config) {
+				c.Handlers[kindEcho] = func(*link.Peer, link.Class, []byte) {
+					in <- struct{}{}
+					<-out
+				}
 			}
+			a, b := open(t, "a", transport("a")), open(t, "b", transport("b"), slow)
+			p := a.connect(b)
+			for range 10 {
+				if bulk {
+					p.SendBulk(kindEcho, nil)
+				} else {
+					p.Send(link.Requests, kindEcho, nil)
+				}
+			}
+			<-in
+			q := b.Peer("a")
+			q.Close(errors.New("suddenly"))
+			if b.Peer("a") != nil || q.Err() == nil {
+				t.Error("the session is not over at once")
+			}
+			if n := b.count("down"); n != 0 {
+				t.Error("Down was called beside a handler")
+			}
+			select {
+			case <-q.Done():
+				t.Error("it is done beside a handler")
+			case <-time.After(20 * time.Millisecond):
+			}
+			close(out)
+			b.expect("down a(1): suddenly")
+			<-q.Done()
+			if len(in) != 0 {
+				t.Error(len(in), "handlers began after the session was over")
+			}
+			a.Close(t.Context())
+			b.Close(t.Context())
 		}
-		a, b := open(t, "a", transport("a")), open(t, "b", transport("b"), slow)
-		a.connect(b).Send(link.Requests, kindEcho, nil)
-		<-in
-		p := b.Peer("a")
-		p.Close(errors.New("suddenly"))
-		if b.Peer("a") != nil || p.Err() == nil {
-			t.Error("the session is not over at once")
-		}
-		if n := b.count("down"); n != 0 {
-			t.Error("Down was called beside a handler")
-		}
-		close(out)
-		b.expect("down a(1): suddenly")
-		<-p.Done()
 	})
 }
 

@@ -27,8 +27,9 @@ const (
 // end is one node in a test: it keeps what it is told.
 type end struct {
 	*link.Link
-	t    testing.TB
-	node raysys.NodeID
+	t         testing.TB
+	node      raysys.NodeID
+	transport link.Transport
 
 	mu    sync.Mutex // guards the rest
 	cond  *sync.Cond
@@ -39,7 +40,7 @@ type end struct {
 // open starts a node, which is closed with the test.
 func open(t testing.TB, node raysys.NodeID, transport link.Transport, change ...func(*link.Config)) *end {
 	t.Helper()
-	e := &end{t: t, node: node}
+	e := &end{t: t, node: node, transport: transport}
 	e.cond = sync.NewCond(&e.mu)
 	cfg := link.Config{
 		Self: func() link.Identity {

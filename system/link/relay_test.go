@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -120,9 +121,28 @@ func TestRelayLost(t *testing.T) {
 						t.Error(err)
 					}
 				}
+				synctest.Wait()
+				for _, e := range []*end{a, r} {
+					if n := e.Streams(); n != 0 {
+						t.Errorf("%s keeps %d entries of streams", e.node, n)
+					}
+				}
 			})
 		})
 	}
+}
+
+// TestRelayedEnd: the other end closes without a word. On a direct connection that is what a death looks like.
+func TestRelayedEnd(t *testing.T) {
+	triangle(t, func(t *testing.T, _ *link.Network, a, _, b *end) {
+		p := a.connectVia("b", "r")
+		synctest.Wait()
+		b.Peer("a").BreakOff()
+		<-p.Done()
+		if !errors.Is(p.Err(), link.ErrUnreachable) || errors.Is(p.Err(), link.ErrReset) {
+			t.Error(p.Err())
+		}
+	})
 }
 
 // TestRelayFarewell: a reason passes the relay.
@@ -233,8 +253,17 @@ func TestRelayHostile(t *testing.T) {
 				}
 				return
 			}
-			conn.Write(link.Frame{Kind: kindNote, Class: link.Requests, Payload: "alive"}.Append(nil))
-			b.expect("x requests: alive")
+			for _, f := range c.frames {
+				if f.Kind == 16 { // an answer is due
+					got := make([]byte, 200)
+					n, err := io.ReadAtLeast(conn, got, 17)
+					frames, _, _ := link.Split(got[:n], 1<<20)
+					if err != nil || len(frames) != 1 || frames[0].Kind != 18 || !strings.HasPrefix(frames[0].Payload, stream(1, "\x03node b relays")) {
+						t.Errorf("%q, %v", got[:n], err)
+					}
+				}
+			}
+			echo(t, conn, "alive")
 		})
 	}
 }

@@ -12,8 +12,8 @@ import (
 // has not noticed that the last session is over; still there must be one session, the same on both sides. So one node
 // of the pair decides, the elder (the lower name): it takes a connection if it has no session, or if the other says
 // that the session it has is gone, and rejects it as a duplicate otherwise. The younger follows: what the elder
-// confirmed replaces what it has, and if it was told that a session exists which it does not know, it says that this
-// one is gone.
+// confirmed replaces what it has, and if it is told that a session exists which it does not know, it dials again and
+// says that this one is gone.
 type slot struct {
 	node raysys.NodeID
 	turn chan struct{} // of capacity 1, full while somebody decides or puts a session in place
@@ -22,7 +22,6 @@ type slot struct {
 	users   int
 	peer    *Peer
 	last    *Peer                    // went down; Down has not returned
-	gone    uint64                   // the last session that is over
 	dialing *dialing                 // nil when nobody dials
 	relying *dialing                 // the same, through a relay
 	waiting map[uint64]chan struct{} // sessions that the elder has not confirmed yet; closed when that is decided
@@ -84,7 +83,7 @@ func (l *Link) await(s *slot, session uint64) func() {
 }
 
 // claim is the elder's decision about a connection, made with the turn taken. It returns nil when the connection may
-// become the session: what was there before is down then.
+// become the session: what was there before is over then.
 func (l *Link) claim(s *slot, h *hello, relayed bool) *Rejection {
 	l.mu.Lock()
 	old := s.peer
@@ -117,7 +116,7 @@ func (l *Link) follow(s *slot, h *hello, order uint64, relayed bool) *Rejection 
 	return nil
 }
 
-// replace ends a session in favour of another and waits until its user knows.
+// replace ends a session in favour of another, which begins when the user knows (see install).
 func (l *Link) replace(old *Peer, h *hello, relayed bool) {
 	why := "by a new one"
 	switch {
@@ -127,7 +126,6 @@ func (l *Link) replace(old *Peer, h *hello, relayed bool) {
 		why = "by a direct one"
 	}
 	old.end(fmt.Errorf("%w %s", ErrReplaced, why), "session replaced "+why)
-	<-old.done
 }
 
 // install puts a session in place, with the turn taken, and lets it begin.
@@ -172,7 +170,6 @@ func (l *Link) leave(p *Peer) {
 	defer l.mu.Unlock()
 	if p.slot.peer == p {
 		p.slot.peer, p.slot.last = nil, p
-		p.slot.gone = p.session
 	}
 }
 
@@ -181,7 +178,7 @@ func (l *Link) left(p *Peer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p.slot.peer == p {
-		p.slot.peer, p.slot.gone = nil, p.session
+		p.slot.peer = nil
 	}
 	delete(l.peers, p)
 	l.counts.add(&p.counts)

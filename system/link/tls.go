@@ -10,10 +10,15 @@ import (
 	"os"
 )
 
-// LoadTLS returns the transport for hosts that do not trust the network between them: TLS 1.3, certificates on both
-// sides. The three files are PEM; the certificate names cluster and node in a URI (see Name), and whoever does not have
+// TLS is the transport for hosts that do not trust the network between them.
+type TLS struct {
+	own                *x509.Certificate
+	asServer, asClient *tls.Config
+}
+
+// LoadTLS makes a TLS 1.3 transport with certificates on both sides. The three files are PEM; the certificate names cluster and node in a URI (see Name), and whoever does not have
 // one of that CA is not talked to.
-func LoadTLS(certFile, keyFile, caFile string) (Transport, error) {
+func LoadTLS(certFile, keyFile, caFile string) (*TLS, error) {
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("load TLS certificate %s with key %s: %w", certFile, keyFile, err)
@@ -33,7 +38,8 @@ func LoadTLS(certFile, keyFile, caFile string) (Transport, error) {
 	if !roots.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("load TLS CA %s: there is no certificate in it", caFile)
 	}
-	return &secured{
+	return &TLS{
+		own: own,
 		asServer: &tls.Config{
 			MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert},
 			ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots,
@@ -62,10 +68,11 @@ func verifyServer(s tls.ConnectionState, roots *x509.CertPool) error {
 	return err
 }
 
-type secured struct{ asServer, asClient *tls.Config }
+// Certificate is this node's own.
+func (t *TLS) Certificate() *x509.Certificate { return t.own }
 
 // Listen implements Transport. The handshake is left to the one who reads first: it must not hold up Accept.
-func (t *secured) Listen(ctx context.Context, addr string) (net.Listener, error) {
+func (t *TLS) Listen(ctx context.Context, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -75,7 +82,7 @@ func (t *secured) Listen(ctx context.Context, addr string) (net.Listener, error)
 }
 
 // Dial implements Transport.
-func (t *secured) Dial(ctx context.Context, addr string) (net.Conn, error) {
+func (t *TLS) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -84,5 +91,5 @@ func (t *secured) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	return t.client(conn), nil
 }
 
-func (t *secured) client(conn net.Conn) *tls.Conn { return tls.Client(conn, t.asClient) }
-func (t *secured) server(conn net.Conn) *tls.Conn { return tls.Server(conn, t.asServer) }
+func (t *TLS) client(conn net.Conn) *tls.Conn { return tls.Client(conn, t.asClient) }
+func (t *TLS) server(conn net.Conn) *tls.Conn { return tls.Server(conn, t.asServer) }

@@ -88,8 +88,14 @@ func (a *authority) issue(name string, uris ...string) (cert, key string) {
 
 func (a *authority) transport(name string, uris ...string) link.Transport {
 	a.t.Helper()
+	return a.trusting(a, name, uris...)
+}
+
+// trusting is transport with trust in another authority.
+func (a *authority) trusting(other *authority, name string, uris ...string) link.Transport {
+	a.t.Helper()
 	cert, key := a.issue(name, uris...)
-	t, err := link.LoadTLS(cert, key, filepath.Join(a.dir, "ca.pem"))
+	t, err := link.LoadTLS(cert, key, filepath.Join(other.dir, "ca.pem"))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -123,8 +129,12 @@ func TestTLS(t *testing.T) {
 			t.Errorf("Admit saw %q and %q, want %q", one, two, want)
 		}
 	}
-	if p.Certificate().Subject.CommonName != "b" {
-		t.Error(p.Certificate().Subject)
+	own := b.transport.(*link.TLS).Certificate()
+	if p.Certificate().Subject.CommonName != "b" || link.KeyFingerprint(p.Certificate()) != link.KeyFingerprint(own) || len(link.KeyFingerprint(own)) != 64 {
+		t.Error(p.Certificate().Subject, link.KeyFingerprint(own))
+	}
+	if link.KeyFingerprint(own) == link.KeyFingerprint(a.transport.(*link.TLS).Certificate()) {
+		t.Error("two keys with one fingerprint")
 	}
 	for range 200 {
 		if err := p.Send(link.Requests, kindEcho, []byte(strings.Repeat("x", 20_000))); err != nil {
@@ -152,7 +162,8 @@ func TestImpostors(t *testing.T) {
 	}{
 		{"of another node", ca.transport("c", "raysys://test/c"), "the certificate is of node c in cluster test, the handshake says node a in cluster test", link.CodeIdentity},
 		{"of another cluster", ca.transport("o", "raysys://other/a"), "the certificate is of node a in cluster other", link.CodeIdentity},
-		{"of another CA", foreign.transport("f", "raysys://test/a"), "certificate", nil},
+		{"of another CA", foreign.trusting(ca, "f", "raysys://test/a"), "certificate", nil},
+		{"which trusts another CA", ca.trusting(foreign, "g", "raysys://test/a"), "certificate", nil},
 		{"none", link.TCP(link.TCPConfig{}), "", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
