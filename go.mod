@@ -64,9 +64,5 @@ require (
 	go.opentelemetry.io/otel/trace v1.21.0 // indirect
 	go.uber.org/multierr v1.10.0 // indirect
 	golang.org/x/exp v0.0.0-20260218203240-3dfff04db8fa // indirect
-<<<<<<< HEAD
 	golang.org/x/tools v0.42.0 // indirect
-=======
-	golang.org/x/sys v0.45.0 // indirect
->>>>>>> store
 )
