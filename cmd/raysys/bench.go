@@ -87,6 +87,9 @@ func withConsul(ctx context.Context, f benchFlags, stderr io.Writer, run func(ad
 		if _, _, err := net.SplitHostPort(f.consul); err != nil {
 			return usagef("--consul is %q: give HOST:PORT: %w", f.consul, err)
 		}
+		if err := bench.ReachConsul(ctx, f.consul); err != nil {
+			return err
+		}
 		return run(f.consul)
 	}
 	path, err := bench.FindConsul()
