@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 
@@ -83,9 +84,14 @@ func withConsul(ctx context.Context, f benchFlags, stderr io.Writer, run func(ad
 	switch {
 	case bench.Tier(f.tier) != bench.CrossProcess:
 		return run("")
+	case os.Getenv("RAYSYS_CONSUL_PREFIX") != "":
+		return usagef("RAYSYS_CONSUL_PREFIX is set, and would put the nodes of the benchmark into the cluster it belongs to: run raysys bench without it")
 	case f.consul != "":
 		if _, _, err := net.SplitHostPort(f.consul); err != nil {
 			return usagef("--consul is %q: give HOST:PORT: %w", f.consul, err)
+		}
+		if err := bench.ReachConsul(ctx, f.consul); err != nil {
+			return err
 		}
 		return run(f.consul)
 	}

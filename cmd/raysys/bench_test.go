@@ -2,10 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/bench"
+	"github.com/raysys/raysys/internal/consultest"
 )
 
 func TestBenchJSON(t *testing.T) {
@@ -45,9 +48,10 @@ func TestBenchJSON(t *testing.T) {
 	}
 }
 
-// The variables stand in for flags; a row that starts processes finds its own binary.
+// The variables stand in for flags; a row that starts processes finds its own binary; the in-process tier joins no
+// cluster, wherever a Consul is said to be.
 func TestBenchTable(t *testing.T) {
-	stdout, stderr, code := command(t, []string{"bench", "-o", "table"}, []string{"RAYSYS_OUTPUT=json", "RAYSYS_ROW=node_start", "RAYSYS_ROUNDS=1"})
+	stdout, stderr, code := command(t, []string{"bench", "-o", "table"}, []string{"RAYSYS_OUTPUT=json", "RAYSYS_ROW=node_start", "RAYSYS_ROUNDS=1", "RAYSYS_CONSUL=127.0.0.1:1"})
 	if code != 0 {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
@@ -60,15 +64,54 @@ func TestBenchTable(t *testing.T) {
 	}
 }
 
+// The tier has a server of its own, which is found in PATH and gone afterwards, and its nodes join a cluster of theirs,
+// whatever the variables of system.Main say.
+func TestBenchAcrossProcesses(t *testing.T) {
+	path, err := consultest.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	temp := t.TempDir()
+	stdout, stderr, code := command(t, []string{"bench", "--tier", "cross-process", "--row", "tasks_async", "-o", "json", "--rounds", "1"},
+		[]string{"PATH=" + filepath.Dir(path), "TMPDIR=" + temp, "RAYSYS_NAME=mine", "RAYSYS_ROLE=both", "RAYSYS_CLUSTER=mine"})
+	if code != 0 {
+		t.Fatalf("exit %d: %s", code, stderr)
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal([]byte(stdout), &rows); err != nil || len(rows) != 1 {
+		t.Fatalf("%v in %s", err, stdout)
+	}
+	if r := rows[0]; r["row"] != "tasks_async" || r["tier"] != "cross-process" || r["unit"] != "tasks/s" || len(r) != 11 {
+		t.Errorf("row %v", r)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if !strings.Contains(stderr, "Consul: "+path) {
+		t.Errorf("the talk does not say which server it is: %q", stderr)
+	}
+}
+
 func TestBenchHelpListsEveryRow(t *testing.T) {
 	stdout, _, _ := inProcess(t, []string{"bench", "--help"}, nil)
-	names := bench.Names(bench.Rows())
-	for _, l := range bench.Later() {
-		names = append(names, l.Name)
-	}
-	for _, name := range names {
-		if !strings.Contains(stdout, "  "+name+" ") {
-			t.Errorf("the help does not list %s", name)
+	for _, tier := range bench.Tiers() {
+		_, list, ok := strings.Cut(stdout, "\nRows of --tier "+string(tier)+":\n")
+		list, _, _ = strings.Cut(list, "\n\n")
+		if !ok {
+			t.Errorf("the help has no list of tier %s", tier)
 		}
+		for _, name := range bench.Names(bench.Rows(tier)) {
+			if !strings.Contains(list, "  "+name+" ") {
+				t.Errorf("the help does not list %s in tier %s", name, tier)
+			}
+		}
+		for _, l := range bench.Later(tier) {
+			if !strings.Contains(stdout, "  "+l.Name+" ") {
+				t.Errorf("the help does not list %s", l.Name)
+			}
+		}
+	}
+	if !strings.Contains(stdout, "(only when named with --row)") {
+		t.Error("the help does not say which rows are measured only when they are named")
 	}
 }

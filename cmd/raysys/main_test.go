@@ -94,15 +94,18 @@ func TestExitCodes(t *testing.T) {
 		{args: []string{"bench", "tasks_sync"}, code: 2, talk: "run raysys bench --help"},
 		{args: []string{"bench", "-o", "xml"}, code: 2, talk: "the forms are table and json"},
 		{args: []string{"bench", "--row", "tasks_sink"}, code: 2, talk: "use --row with tasks_async,"},
-		{args: []string{"bench", "--row", "failover"}, code: 2, talk: "it comes with the cluster"},
-		{args: []string{"bench", "--tier", "cross-process"}, code: 2, talk: "use --tier in-process"},
+		{args: []string{"bench", "--row", "failover"}, code: 2, talk: "use --tier cross-process"},
+		{args: []string{"bench", "--tier", "cross-process", "--row", "transfer"}, code: 2, talk: "it comes with the object store"},
+		{args: []string{"bench", "--tier", "cross-process", "--consul", "here"}, code: 2, talk: "give HOST:PORT"},
+		{args: []string{"bench", "--tier", "cross-process"}, variables: []string{"PATH=/nonexistent"}, code: 2, talk: "run make consul"},
+		{args: []string{"bench", "--tier", "cross-process"}, variables: []string{"RAYSYS_CONSUL=127.0.0.1:1"}, code: 1, talk: "no Consul answers at 127.0.0.1:1"},
+		{args: []string{"bench", "--tier", "cross-process"}, variables: []string{"RAYSYS_CONSUL_PREFIX=raysys/prod/"}, code: 2, talk: "would put the nodes of the benchmark into the cluster"},
 		{args: []string{"bench", "--tier", "space"}, code: 2, talk: `tier "space" does not exist`},
 		{args: []string{"bench", "--rounds", "0"}, code: 2, talk: "--rounds is 0: give 1 or more"},
 		{args: []string{"bench"}, variables: []string{"RAYSYS_ROUNDS=many"}, code: 2, talk: `RAYSYS_ROUNDS="many" cannot be meant for --rounds`},
 		{args: []string{"bench"}, variables: []string{"RAYSYS_ROW=nothing"}, code: 2, talk: `row "nothing" does not exist`},
-		{args: []string{"bench"}, variables: []string{"RAYSYS_CONSUL=127.0.0.1:8500"}, code: 2, talk: "RAYSYS_CONSUL"},
 		{args: []string{"bench-child", "dance"}, code: 2, talk: "use raysys bench"},
-		{args: []string{"bench", "--row", "tasks_sync"}, variables: []string{"RAYSYS_CPU=0.5"}, code: 1, talk: "1 of 1 rows failed: run raysys bench --row tasks_sync"},
+		{args: []string{"bench", "--row", "tasks_sync"}, variables: []string{"RAYSYS_CPU=0.5"}, code: 1, talk: "1 of 1 rows failed: run raysys bench --tier in-process --row tasks_sync"},
 	} {
 		t.Run(strings.Join(append(c.variables, c.args...), " "), func(t *testing.T) {
 			stdout, stderr, code := inProcess(t, c.args, c.variables)

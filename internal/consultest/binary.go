@@ -60,3 +60,6 @@ func moduleRoot() (string, error) {
 	}
 	return root, nil
 }
+
+// Binary returns the path of the server, which is built when it is not there: for tests of what starts a server itself.
+func Binary() (string, error) { return binary() }

@@ -47,6 +47,24 @@ func FindConsul() (string, error) {
 		"run make consul, or give a server that runs with --consul HOST:PORT"}
 }
 
+// reachPatience bounds the look at a server that is said to run.
+const reachPatience = 5 * time.Second
+
+// ReachConsul looks whether a server answers at address. Nodes go on trying for ever, which would say nothing.
+func ReachConsul(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, reachPatience)
+	defer cancel()
+	kv, err := openStore(address, "raysys/")
+	if err != nil {
+		return err
+	}
+	defer kv.Close()
+	if _, err := kv.Keys(ctx, "bench"); err != nil {
+		return fmt.Errorf("no Consul answers at %s: %w: give the address of one that runs, or none, to have one started", address, err)
+	}
+	return nil
+}
+
 // consulTries is how often free ports are looked for: one that was free a moment ago may be taken when Consul wants it.
 const consulTries = 5
 

@@ -8,13 +8,23 @@
 //	           │  round: operation, raw limit
 //	           └─ ...                          (medians of the rounds)
 //
+// A tier says where the two ends of an operation are. In the in-process tier a node and its driver are this process. In
+// the cross-process tier this process is the driver of a cluster, without CPUs of its own, the workers are children, and
+// they find each other through a Consul server:
+//
+//	driver (this process) ── link over loopback TCP ── worker (child) ...      measured in turn with
+//	caller (this process) ──── framed loopback TCP ──── echo (child)
+//
+// Rows that wait for each result have a child for both ends, each pinned to a CPU from its start, in two layouts.
+//
 // Rules: a figure stands beside a limit of the same run or it is not shown; a row that cannot be measured yet is
 // listed, never made up; what must not disturb others (memory of a node, start of a process) runs in a process of its own,
-// the same binary again (Child).
+// the same binary again (Child); a row of the cross-process tier looks where its work was done.
 //
-//	rows, err := bench.Select([]string{"tasks_sync"}, bench.InProcess)
-//	r, err := rows[0].Run(ctx, bench.Plan{})
+//	c, err := bench.StartConsul(ctx, path)
+//	rows, err := bench.Select([]string{"tasks_sync"}, bench.CrossProcess)
+//	r, err := rows[0].Run(ctx, bench.Plan{Consul: c.Address()})
 //	bench.Table(os.Stdout, []bench.Result{r})
 //
-// It does not measure across processes: that comes with the cluster.
+// It does not measure between hosts.
 package bench

@@ -4,9 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/raysys/raysys/internal/consultest"
 )
 
 // TestMain lets the test binary be the child of the rows that start processes.
@@ -18,5 +22,47 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(withServer{m})
+}
+
+// server is the Consul server that the tests share; the first that asks starts it.
+var server = sync.OnceValues(func() (*Consul, error) {
+	path, err := consultest.Binary()
+	if err != nil {
+		return nil, err
+	}
+	serving.Store(true)
+	return StartConsul(context.Background(), path)
+})
+
+// serving says that server was called.
+var serving atomic.Bool
+
+// withServer closes the server when the tests are through.
+type withServer struct{ tests *testing.M }
+
+func (w withServer) Run() int {
+	code := w.tests.Run()
+	if !serving.Load() {
+		return code
+	}
+	if c, err := server(); err == nil {
+		if err := c.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, "close Consul:", err)
+			return 1
+		}
+	}
+	return code
+}
+
+// clustered is small on the shared server.
+func clustered(t testing.TB) Plan {
+	t.Helper()
+	c, err := server()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := small
+	p.Consul = c.Address()
+	return p
 }

@@ -22,7 +22,7 @@ type process struct {
 	talk  bytes.Buffer // its standard error, for the error when it fails
 	start time.Time
 	ended bool
-	still bool // stopped: it would not see the end of its input
+	still bool // stopped or killed: it does not see the end of its input
 }
 
 // anywhere is the CPU of a process that may run on all.
@@ -122,7 +122,7 @@ func (c *process) pid() int { return c.cmd.Process.Pid }
 
 // strike kills a child and does not wait for its end.
 func (c *process) strike() error {
-	c.ended = true
+	c.still = true
 	if err := c.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill child: %w", err)
 	}
@@ -131,6 +131,10 @@ func (c *process) strike() error {
 
 // kill ends a child whose own end would take longer than what it was started for, or that has met its end already.
 func (c *process) kill() error {
+	if c.ended {
+		return nil
+	}
+	c.ended = true
 	if err := c.strike(); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func TestRows(t *testing.T) {
 // check looks at what holds for every result, whatever the machine.
 func check(t *testing.T, row Row, r Result) {
 	t.Helper()
-	if r.Row != row.Name || r.Tier != InProcess || r.Unit != row.Unit || r.Limit == "" {
+	if r.Row != row.Name || r.Tier != row.Tier || r.Unit != row.Unit || r.Limit == "" {
 		t.Errorf("the result is not named: %+v", r)
 	}
 	if r.Value <= 0 || r.LimitValue <= 0 {
@@ -117,7 +117,17 @@ func TestChildThatFails(t *testing.T) {
 }
 
 func TestChildArguments(t *testing.T) {
-	for _, args := range [][]string{nil, {"dance"}, {childNothing, "more"}, {childGrains}, {childGrains, "many"}} {
+	for _, args := range [][]string{
+		nil,
+		{"dance"},
+		{childNothing, "more"},
+		{childGrains},
+		{childGrains, "many"},
+		{childWorker},
+		{childEcho, "loud"},
+		{childPing, "127.0.0.1:1", "-2"},
+		{childCaller, "cluster", "127.0.0.1:1", "dance"},
+	} {
 		var out bytes.Buffer
 		err := Child(t.Context(), small, args, strings.NewReader(""), &out)
 		var selection *SelectionError

@@ -10,7 +10,8 @@ import (
 )
 
 func TestSelect(t *testing.T) {
-	all := bench.Names(bench.Rows())
+	all := bench.Names(bench.Rows(bench.InProcess))
+	across := slices.DeleteFunc(bench.Names(bench.Rows(bench.CrossProcess)), func(n string) bool { return n == "failover_silence" })
 	for _, c := range []struct {
 		names []string
 		tier  bench.Tier
@@ -18,14 +19,19 @@ func TestSelect(t *testing.T) {
 		err   string // part of the error
 	}{
 		{nil, bench.InProcess, all, ""},
+		{nil, bench.CrossProcess, across, ""},
 		{[]string{"actor_sync", " tasks_sync"}, bench.InProcess, []string{"tasks_sync", "actor_sync"}, ""},
 		{[]string{"tasks_sync", "tasks_sync"}, bench.InProcess, []string{"tasks_sync"}, ""},
+		{[]string{"failover", "tasks_sync"}, bench.CrossProcess, []string{"tasks_sync", "failover"}, ""},
+		{[]string{"failover_silence"}, bench.CrossProcess, []string{"failover_silence"}, ""},
 		{[]string{"task_sync"}, bench.InProcess, nil, `row "task_sync" does not exist: use --row with tasks_async, `},
 		{[]string{""}, bench.InProcess, nil, `row "" does not exist`},
-		{[]string{"tasks_sync", "failover"}, bench.InProcess, nil, "row failover cannot be measured yet: it comes with the cluster"},
-		{[]string{"put_gigabytes"}, bench.InProcess, nil, "it comes with the object store"},
-		{nil, bench.CrossProcess, nil, "tier cross-process is not there yet, it comes with the cluster: use --tier in-process"},
-		{nil, "here", nil, `tier "here" does not exist: use --tier in-process`},
+		{[]string{"tasks_sync", "failover"}, bench.InProcess, nil, "row failover is measured in another tier: use --tier cross-process"},
+		{[]string{"get_small"}, bench.CrossProcess, nil, "row get_small is measured in another tier: use --tier in-process"},
+		{[]string{"put_gigabytes"}, bench.InProcess, nil, "row put_gigabytes cannot be measured yet: it comes with the object store"},
+		{[]string{"transfer"}, bench.InProcess, nil, "it comes with the object store"},
+		{[]string{"transfer"}, bench.CrossProcess, nil, "it comes with the object store"},
+		{nil, "here", nil, `tier "here" does not exist: use --tier in-process or --tier cross-process`},
 	} {
 		rows, err := bench.Select(c.names, c.tier)
 		if c.err == "" {
@@ -41,28 +47,34 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// Every row has a name of its own, and is either there or listed with what it waits for.
+// Every row has a name of its own in its tier, and is either there or listed with what it waits for.
 func TestEveryRowIsThereOnce(t *testing.T) {
-	want := []string{
-		"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async",
-		"get_small", "put_small", "put_gigabytes", "transfer", "get_10k_refs", "wait_1k", "queued_1m", "args_10k", "returns_3k",
-		"grain_activate", "grains_idle", "placement_group", "node_start", "node_idle_rss", "node_join", "node_rss_3_peers",
-		"failover", "lineage",
-	}
-	got := bench.Names(bench.Rows())
-	for _, r := range bench.Rows() {
-		if r.Operation == "" || r.Unit == "" || r.Tier != bench.InProcess {
-			t.Errorf("row %s is not described: %+v", r.Name, r)
+	for tier, want := range map[bench.Tier][]string{
+		bench.InProcess: {
+			"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async",
+			"get_small", "put_small", "put_gigabytes", "get_10k_refs", "wait_1k", "queued_1m", "args_10k", "returns_3k",
+			"grains_idle", "placement_group", "node_start", "node_idle_rss", "lineage",
+		},
+		bench.CrossProcess: {
+			"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async",
+			"wait_1k", "transfer", "grain_activate", "node_join", "node_rss_3_peers", "failover", "failover_silence",
+		},
+	} {
+		got := bench.Names(bench.Rows(tier))
+		for _, r := range bench.Rows(tier) {
+			if r.Operation == "" || r.Unit == "" || r.Tier != tier || r.Named != (r.Name == "failover_silence") {
+				t.Errorf("row %s is not described: %+v", r.Name, r)
+			}
 		}
-	}
-	for _, l := range bench.Later() {
-		if got = append(got, l.Name); l.Why == "" {
-			t.Errorf("%s is listed without a reason", l.Name)
+		for _, l := range bench.Later(tier) {
+			if got = append(got, l.Name); l.Why == "" || l.Tier != tier {
+				t.Errorf("%s of %s is listed as %+v", l.Name, tier, l)
+			}
 		}
-	}
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("rows are\n%q, want\n%q", got, want)
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("rows of %s are\n%q, want\n%q", tier, got, want)
+		}
 	}
 }
