@@ -164,47 +164,18 @@ func (p *Procs) Activations(name string) *Activations {
 // Ready waits until the driver sees every process that runs, and each shard has a leader among them.
 func (p *Procs) Ready() {
 	p.t.Helper()
-	why := "no status yet"
-	deadline := time.NewTimer(joinLimit)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
+	awaitReady(p.t, func() (names []raysys.NodeID) {
+		for _, proc := range p.list {
+			if proc.Runs() {
+				names = append(names, proc.name)
+			}
+		}
+		return names
+	}, func() (system.Status, error) {
 		ctx, cancel := context.WithTimeout(p.ctx, statusLimit)
-		st, err := p.node.Status(ctx)
-		cancel()
-		if why = p.missing(st, err); why == "" {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			p.t.Fatalf("testkit: the processes are not ready after %v: %s", joinLimit, why)
-		}
-	}
-}
-
-func (p *Procs) missing(st system.Status, err error) string {
-	if err != nil {
-		return err.Error()
-	}
-	seen := map[raysys.NodeID]bool{}
-	for _, n := range st.Nodes {
-		if n.Error == "" && n.State == "active" {
-			seen[n.Name] = true
-		}
-	}
-	for _, proc := range p.list {
-		if proc.Runs() && !seen[proc.name] {
-			return fmt.Sprintf("node %s is not there", proc.name)
-		}
-	}
-	for _, s := range st.Shards {
-		if !seen[s.Node] {
-			return fmt.Sprintf("shard %d is led by %q", s.Shard, s.Node)
-		}
-	}
-	return ""
+		defer cancel()
+		return p.node.Status(ctx)
+	})
 }
 
 // end kills what runs, and shows what it said when the test failed.
