@@ -63,7 +63,7 @@ const (
 )
 
 // clusterFromEnv reads RAYSYS_CONSUL, RAYSYS_CLUSTER, RAYSYS_ROLE, RAYSYS_LISTEN, RAYSYS_ADVERTISE, RAYSYS_TLS_CERT,
-// RAYSYS_TLS_KEY, RAYSYS_TLS_CA, RAYSYS_INSECURE and RAYSYS_LABELS (k=v,k=v).
+// RAYSYS_TLS_KEY, RAYSYS_TLS_CA, RAYSYS_INSECURE, RAYSYS_TTL (10s) and RAYSYS_LABELS (k=v,k=v).
 func clusterFromEnv() (*Cluster, error) {
 	c := &Cluster{
 		Name: os.Getenv("RAYSYS_CLUSTER"), Consul: os.Getenv("RAYSYS_CONSUL"), Role: Role(os.Getenv("RAYSYS_ROLE")),
@@ -77,6 +77,13 @@ func clusterFromEnv() (*Cluster, error) {
 			errs = append(errs, fmt.Errorf("RAYSYS_INSECURE=%q: give true or false", v))
 		}
 		c.Insecure = b
+	}
+	if v := os.Getenv("RAYSYS_TTL"); v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil || d <= 0 {
+			errs = append(errs, fmt.Errorf("RAYSYS_TTL=%q: give a duration such as 10s", v))
+		}
+		c.TTL = d
 	}
 	if v := os.Getenv("RAYSYS_LABELS"); v != "" {
 		c.Labels = map[string]string{}

@@ -174,35 +174,17 @@ func (c *Cluster) Status() (system.Status, error) {
 	return n.Status(ctx)
 }
 
-// statusLimit is how long a node that is asked for its status may be silent.
-const statusLimit = 5 * time.Second
-
 // Ready waits until the test's own node sees every node that runs, and each shard has a leader among them.
 func (c *Cluster) Ready() {
 	c.k.t.Helper()
-	Eventually(c.k.t, joinLimit, "the nodes see each other and every shard has a leader", c.ready)
-}
-
-func (c *Cluster) ready() bool {
-	st, err := c.Status()
-	if err != nil {
-		return false
-	}
-	seen := map[raysys.NodeID]bool{}
-	for _, n := range st.Nodes {
-		seen[n.Name] = n.Error == "" && n.State == "active"
-	}
-	for _, h := range c.hosts {
-		if h.current() != nil && !seen[h.name] {
-			return false
+	awaitReady(c.k.t, func() (names []raysys.NodeID) {
+		for _, h := range c.hosts {
+			if h.current() != nil {
+				names = append(names, h.name)
+			}
 		}
-	}
-	for _, s := range st.Shards {
-		if !seen[s.Node] {
-			return false
-		}
-	}
-	return true
+		return names
+	}, c.Status)
 }
 
 // end closes the nodes, the test's own first, and reports what strict mode saw.

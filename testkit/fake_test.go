@@ -3,6 +3,7 @@ package testkit_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -18,8 +19,16 @@ type fake struct {
 	fatal    bool
 }
 
-func (f *fake) Helper()                   {}
-func (f *fake) Name() string              { return f.name }
+func (f *fake) Helper()      {}
+func (f *fake) Name() string { return f.name }
+func (f *fake) TempDir() string {
+	dir, err := os.MkdirTemp("", "fake")
+	if err != nil {
+		panic(err)
+	}
+	f.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
 func (f *fake) Failed() bool              { return len(f.errors) > 0 }
 func (f *fake) Cleanup(c func())          { f.cleanups = append(f.cleanups, c) }
 func (f *fake) Context() context.Context  { return context.Background() }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/store"
@@ -211,6 +210,3 @@ func (h *host) session(ctx context.Context) (string, error) {
 	}
 	return p.Session, nil
 }
-
-// joinLimit bounds a start, in virtual time where the test is.
-const joinLimit = 30 * time.Second

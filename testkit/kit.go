@@ -33,6 +33,11 @@ type options struct {
 	nodes int
 	ttl   time.Duration
 	each  func(i int, cfg *system.Config)
+
+	// of Processes
+	consul *ConsulServer
+	env    []string
+	wrap   func(i int) []string
 }
 
 // Option changes a Kit.

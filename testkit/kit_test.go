@@ -14,7 +14,10 @@ import (
 	"github.com/raysys/raysys/testkit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testkit.Child()
+	goleak.VerifyTestMain(m)
+}
 
 type box struct {
 	Name  string

@@ -1,0 +1,65 @@
+package faults_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys/testkit"
+)
+
+var (
+	long    = flag.Bool("long", false, "run the long forms")
+	figures = flag.String("figures", "", "append what was measured to this file")
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+// form returns the size of a test: the short one in CI, the long one with -long.
+func form[T any](short, full T) T {
+	if *long {
+		return full
+	}
+	return short
+}
+
+// figure reports what a test measured: in its log, and in the file of -figures.
+func figure(t testing.TB, format string, args ...any) {
+	t.Helper()
+	line := fmt.Sprintf(format, args...)
+	t.Log(line)
+	if *figures == "" {
+		return
+	}
+	f, err := os.OpenFile(*figures, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer f.Close()
+	fmt.Fprintf(f, "| %s | %s | `go test ./internal/faults -long -run '^%s$'` |\n", t.Name(), line, t.Name())
+}
+
+// spread is the middle and the worst of what was measured.
+type spread []time.Duration
+
+func (s spread) String() string {
+	if len(s) == 0 {
+		return "none"
+	}
+	slices.Sort(s)
+	return fmt.Sprintf("median %v, worst %v of %d", s[len(s)/2].Round(time.Millisecond), s[len(s)-1].Round(time.Millisecond), len(s))
+}
+
+func (s spread) worst() time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	return slices.Max(s)
+}
+
+// pause waits: for the time between two faults, in virtual time where the test is.
+func pause(d time.Duration) { <-time.After(d) }

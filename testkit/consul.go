@@ -1,0 +1,67 @@
+package testkit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys/internal/consultest"
+)
+
+// ConsulOption changes a Consul server for a test.
+type ConsulOption func(*consultest.Options)
+
+// OnDisk keeps the server's data over restarts, and writes it through before it answers. Without it the server comes back
+// empty.
+func OnDisk() ConsulOption { return func(o *consultest.Options) { o.Disk = true } }
+
+// ACL makes the server deny everything to who has no token.
+func ACL() ConsulOption { return func(o *consultest.Options) { o.ACL = true } }
+
+// MinTTL lets sessions be as short as d, for tests that wait for their end. Consul's own least is 10 s.
+func MinTTL(d time.Duration) ConsulOption { return func(o *consultest.Options) { o.MinTTL = d } }
+
+// ConsulServer is a real Consul server on ports of its own.
+type ConsulServer struct {
+	t testing.TB
+	s *consultest.Server
+}
+
+// Consul starts a real Consul server, which ends with the test. The binary is RAYSYS_TEST_CONSUL, or bin/consul of a
+// checkout of raysys. When there is none the test fails.
+func Consul(t testing.TB, opts ...ConsulOption) *ConsulServer {
+	t.Helper()
+	var o consultest.Options
+	for _, f := range opts {
+		f(&o)
+	}
+	return &ConsulServer{t, consultest.Start(t, o)}
+}
+
+// Address is host:port of the server's HTTP interface, which stays the same over restarts: for RAYSYS_CONSUL and
+// system.Cluster.Consul.
+func (c *ConsulServer) Address() string { return c.s.Address() }
+
+// Token is a token that may do everything, empty without ACL: for CONSUL_HTTP_TOKEN.
+func (c *ConsulServer) Token() string { return c.s.Token() }
+
+// Kill ends the server as SIGKILL does.
+func (c *ConsulServer) Kill() { c.must("kill", c.s.Kill()) }
+
+// Stop ends the server in good order.
+func (c *ConsulServer) Stop() { c.must("stop", c.s.Stop()) }
+
+// Start starts a server that was killed or stopped, and waits until it serves.
+func (c *ConsulServer) Start() { c.must("start", c.s.Start()) }
+
+// Pause stops the server's process as SIGSTOP does, and Resume lets it go on.
+func (c *ConsulServer) Pause() { c.must("pause", c.s.Pause()) }
+
+// Resume ends Pause.
+func (c *ConsulServer) Resume() { c.must("resume", c.s.Resume()) }
+
+func (c *ConsulServer) must(what string, err error) {
+	if err != nil {
+		c.t.Helper()
+		c.t.Fatalf("testkit: %s Consul: %v", what, err)
+	}
+}
