@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system/link"
 	"github.com/raysys/raysys/system/member"
 )
@@ -26,7 +25,7 @@ func (c *cluster) Silence(node raysys.NodeID) (time.Duration, bool) {
 	if last.IsZero() {
 		return 0, false
 	}
-	return time.Since(last), false
+	return time.Since(last), true
 }
 
 // Relayed implements member.Prober.
@@ -56,57 +55,5 @@ func (c *cluster) Ask(ctx context.Context, monitor, victim raysys.NodeID, incarn
 	if p == nil {
 		return false, fmt.Errorf("%w: monitor %s", raysys.ErrUnreachable, monitor)
 	}
-	vote := make(chan bool, 1)
-	slot, ok := p.votes.Put(vote)
-	if !ok {
-		return false, raysys.ErrNotDelivered
-	}
-	frame := wire.AppendBytes(wire.AppendUvarint(nil, slot), victim)
-	if err := p.Send(wire.Control, wire.KindBallot, wire.AppendUvarint(frame, incarnation)); err != nil {
-		p.votes.Take(slot)
-		return false, err
-	}
-	p.Flush()
-	select {
-	case v, ok := <-vote:
-		if !ok {
-			return false, fmt.Errorf("%w: monitor %s", raysys.ErrNotDelivered, monitor)
-		}
-		return v, nil
-	case <-ctx.Done():
-		p.votes.Take(slot)
-		return false, context.Cause(ctx)
-	}
-}
-
-// onBallot handles KindBallot.
-func (p *peer) onBallot(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot, victim, incarnation := r.Uvarint(), raysys.NodeID(r.String()), r.Uvarint()
-	if err := r.Err(); err != nil {
-		return err
-	}
-	vote := byte(0)
-	if p.c.member.Ballot(victim, incarnation) {
-		vote = 1
-	}
-	err := p.Send(wire.Control, wire.KindBallotReply, append(wire.AppendUvarint(nil, slot), vote))
-	p.Flush()
-	if errors.Is(err, raysys.ErrNotDelivered) {
-		return nil
-	}
-	return err
-}
-
-// onVote handles KindBallotReply.
-func (p *peer) onVote(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot, vote := r.Uvarint(), r.Byte()
-	if err := r.Err(); err != nil {
-		return err
-	}
-	if ch, ok := p.votes.Take(slot); ok {
-		ch <- vote == 1
-	}
-	return nil
+	return c.question(ctx, p, asksVote, nodeKey{victim, incarnation})
 }

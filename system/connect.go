@@ -62,8 +62,8 @@ func (c *cluster) arrived(k nodeKey, p *peer, err error) {
 	}
 }
 
-// dial tries to reach k until it is reached, or dead, or the attempts are used up. One that refuses
-// is dead or about to listen.
+// dial tries to reach k until it is reached, or dead, or the attempts are used up. One that does
+// not answer is relayed through a third where that is possible; one that refuses is dead or about to listen.
 func (c *cluster) dial(k nodeKey) {
 	pause := 20 * time.Millisecond
 	for try := 0; ; try++ {
@@ -75,6 +75,9 @@ func (c *cluster) dial(k nodeKey) {
 		ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
 		_, err := c.link.Connect(ctx, k.node, addr)
 		cancel()
+		if errors.Is(err, link.ErrUnreachable) {
+			err = c.dialVia(k, err)
+		}
 		switch {
 		case err == nil:
 			// Up has told, or the node there is another incarnation.
@@ -111,6 +114,23 @@ func (c *cluster) pause(d time.Duration) bool {
 	}
 }
 
+// dialVia reaches k through another node that both can talk to.
+func (c *cluster) dialVia(k nodeKey, cause error) error {
+	for _, p := range c.connected() {
+		if p.key.node == k.node || p.link.Relayed() {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
+		_, err := c.link.ConnectVia(ctx, k.node, p.link)
+		cancel()
+		if err == nil {
+			c.log.Info("connection relayed", zap.Stringer("node", k), zap.String("through", string(p.key.node)))
+			return nil
+		}
+	}
+	return cause
+}
+
 // connected lists the peers.
 func (c *cluster) connected() []*peer {
 	c.mu.Lock()
@@ -141,6 +161,9 @@ func (c *cluster) up(l *link.Peer) {
 	c.node.grains.PeerUp(p)
 	c.arrived(p.key, p, nil)
 	c.reg.retryAll()
+	if l.Relayed() {
+		c.run(func() { c.improve(p) })
+	}
 }
 
 // down is called by the link after the last frame of a connection.

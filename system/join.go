@@ -58,7 +58,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	c.reg = newRegistry(c, n.actors, conf)
 	c.link, err = link.New(link.Config{
 		Self: c.identity, Transport: transport, Listen: cfg.Listen, Handlers: c.handlers(), Admit: c.admit, Up: c.up, Down: c.down,
-		Rejected: c.rejected, Panicked: c.panicked, Chaos: cfg.Chaos,
+		Suspect: c.suspected, SuspectAfter: silentAfter, Rejected: c.rejected, Panicked: c.panicked, Chaos: cfg.Chaos,
 	})
 	if err != nil {
 		return err
