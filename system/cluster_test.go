@@ -121,7 +121,11 @@ func (a *account) Where(ctx context.Context) (string, error) {
 	return string(t.Job().Node), nil
 }
 
+// Retire lets the activation go.
+func (a *account) Retire(ctx context.Context) error { return grains.Deactivate(ctx) }
+
 var (
+	retire   = grains.Action0(accounts, "retire", (*account).Retire)
 	accounts = grains.DefineIn[account](table, "account")
 	deposit  = grains.Method(accounts, "deposit", (*account).Deposit)
 	home     = grains.Method0(accounts, "home", (*account).Where)

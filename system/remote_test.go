@@ -1,0 +1,145 @@
+package system_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
+)
+
+type question struct{ N int }
+
+var _ = raysys.Register[question]("system_test.question")
+
+type secret struct{ N int } // not registered
+
+// oracle answers questions and protobuf strings.
+func oracle(c actor.Context) {
+	switch m := c.Message().(type) {
+	case question:
+		c.Respond(question{m.N + 1})
+	case *wrapperspb.StringValue:
+		c.Respond(wrapperspb.String(m.Value + "!"))
+	}
+}
+
+// watcher tells what it hears of the actors that it watches.
+type watcher struct {
+	pid  *actor.PID
+	told chan *actor.Terminated
+}
+
+func (w *watcher) Receive(c actor.Context) {
+	switch m := c.Message().(type) {
+	case *actor.Started:
+		c.Watch(w.pid)
+	case *actor.Terminated:
+		w.told <- m
+	}
+}
+
+func heard(t *testing.T, ch chan *actor.Terminated, why actor.TerminatedReason) {
+	t.Helper()
+	select {
+	case m := <-ch:
+		if m.Why != why {
+			t.Errorf("it ended with %v, want %v", m.Why, why)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the watcher was told nothing")
+	}
+}
+
+// TestActorsOfOtherNodes: a PID of another node takes requests and is watched like one of this node.
+func TestActorsOfOtherNodes(t *testing.T) {
+	f := newFleet(t)
+	a, _ := f.join("a", system.Worker)
+	b, _ := f.join("b", system.Worker)
+	spawn := func(f actor.ReceiveFunc) *actor.PID { return a.Actors().Root.Spawn(actor.PropsFromFunc(f)) }
+	pid := spawn(oracle)
+	ask := func(m any) (any, error) { return b.Actors().Root.RequestFuture(pid, m, 5*time.Second).Result() }
+	if v, err := ask(question{41}); v != (question{42}) || err != nil {
+		t.Error(v, err)
+	}
+	v, err := ask(wrapperspb.String("hi"))
+	if s, ok := v.(*wrapperspb.StringValue); !ok || s.Value != "hi!" || err != nil {
+		t.Error(v, err)
+	}
+	if _, err := ask(secret{1}); !errors.Is(err, actor.ErrDeadLetter) {
+		t.Errorf("a type that cannot travel: %v", err)
+	}
+
+	told := make(chan *actor.Terminated, 10)
+	watch := func(pid *actor.PID) {
+		b.Actors().Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return &watcher{pid, told} }))
+	}
+	watch(pid)
+	if v, err := ask(question{1}); v != (question{2}) || err != nil { // the watch is there before this
+		t.Error(v, err)
+	}
+	b.Actors().Root.Stop(pid)
+	heard(t, told, actor.TerminatedReason_Stopped)
+	watch(pid)
+	heard(t, told, actor.TerminatedReason_NotFound)
+
+	pid = spawn(oracle)
+	watch(pid)
+	if v, err := ask(question{5}); v != (question{6}) || err != nil {
+		t.Error(v, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := a.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	heard(t, told, actor.TerminatedReason_AddressTerminated)
+	if _, err := ask(question{1}); !errors.Is(err, actor.ErrDeadLetter) {
+		t.Errorf("to a node that is gone: %v", err)
+	}
+}
+
+// TestDataDirectory: what a State holds survives the process's node, and one process at a time has the directory.
+func TestDataDirectory(t *testing.T) {
+	dir := t.TempDir()
+	for round := range 3 {
+		n := newNode(t, system.Config{Table: table, Data: dir})
+		if err := n.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx := n.Context(context.Background())
+		for i := range 20 {
+			v, err := deposit.Call(ctx, accounts.Get(fmt.Sprint(i)), 1).Get(ctx)
+			if v != round+1 || err != nil {
+				t.Fatal(round, i, v, err)
+			}
+		}
+		other := newNode(t, system.Config{Table: table, Data: dir})
+		if err := other.Start(t.Context()); err == nil {
+			t.Error("two nodes have the directory open")
+		}
+		if err := n.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestStateInMemory: without a directory State works for as long as the node lives, across activations.
+func TestStateInMemory(t *testing.T) {
+	_, ctx := startNode(t, system.Config{Table: table})
+	g := accounts.Get("x")
+	for i := range 5 {
+		if v, err := deposit.Call(ctx, g, 2).Get(ctx); v != 2*(i+1) || err != nil {
+			t.Fatal(v, err)
+		}
+		if _, err := retire.Call(ctx, g).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
