@@ -62,7 +62,10 @@ func sizeUp(ctx context.Context, p Plan, args []string, in io.Reader, out io.Wri
 		}
 		slices.Sort(sent)
 		slices.Sort(received)
-		r := sizesReport{max(sent[sizedOperations/2], frameMin), max(received[sizedOperations/2], frameMin)}
+		r := sizesReport{sent[sizedOperations/2], received[sizedOperations/2]}
+		if !frameSize(r.Request) || !frameSize(r.Reply) {
+			return fmt.Errorf("a %s moved %d bytes there and %d back: raw frames have %d to %d", args[2], r.Request, r.Reply, frameMin, frameMax)
+		}
 		line, err := json.Marshal(r)
 		if err != nil {
 			return err

@@ -55,6 +55,35 @@ func TestEcho(t *testing.T) {
 	}
 }
 
+// recorded is a connection on which everything has arrived already.
+type recorded struct {
+	net.Conn
+	in     io.Reader
+	writes []int
+}
+
+func (r *recorded) Read(b []byte) (int, error) { return r.in.Read(b) }
+
+func (r *recorded) Write(b []byte) (int, error) {
+	r.writes = append(r.writes, len(b))
+	return len(b), nil
+}
+
+// What came together is answered together, as far as it fits.
+func TestEchoCoalesces(t *testing.T) {
+	var asked []byte
+	for i := range batch {
+		asked = appendFrame(asked, frameMin, i)
+	}
+	r := &recorded{in: bytes.NewReader(asked)}
+	if err := (&echo{}).serve(r); err != io.EOF {
+		t.Errorf("after the last frame: %v", err)
+	}
+	if len(r.writes) != 1 || r.writes[0] != len(asked) {
+		t.Errorf("a batch is answered in writes of %v bytes, want one of %d", r.writes, len(asked))
+	}
+}
+
 // A raw limit that is slow or measures nothing would make every ratio look good.
 func TestEchoIsTheLimit(t *testing.T) {
 	e, err := listenEcho(0)
