@@ -67,6 +67,13 @@ var packer = sync.OnceValues(func() (*zstd.Encoder, *zstd.Decoder) {
 	return e, d
 })
 
+// Warm makes what all shards of the process share, which the first of them would make otherwise. A test that runs shards in
+// a testing/synctest bubble calls it outside, or the next bubble would find channels of the first.
+func Warm() {
+	e, _ := packer()
+	_ = e.EncodeAll([]byte{0}, nil)
+}
+
 // encode returns the block's bytes.
 func (b *block) encode() []byte {
 	out := make([]byte, blockHead, blockHead+len(b.raw))

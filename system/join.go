@@ -254,11 +254,15 @@ func (c *cluster) takeOver(n int) {
 	}
 	s, err := store.Lead(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session(), Node: string(c.self().node)})
 	if err != nil {
+		pause := 100 * time.Millisecond // or the next look would follow at once
 		var other *store.NotLeaderError
-		if !errors.As(err, &other) && c.ctx.Err() == nil {
+		switch {
+		case errors.As(err, &other): // the view is about to say so too, unless the watch behind it broke
+			pause = 20 * time.Millisecond
+		case c.ctx.Err() == nil:
 			c.log.Warn("leading a shard", zap.Int("shard", n), zap.Error(err))
-			c.pause(100 * time.Millisecond) // or the next look would follow at once
 		}
+		c.pause(pause)
 		return
 	}
 	c.reg.lead(n, s)

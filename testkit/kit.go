@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system"
 )
 
@@ -73,6 +74,7 @@ func New(t testing.TB, opts ...Option) *Kit {
 func Virtual(t *testing.T, f func(k *Kit), opts ...Option) {
 	t.Helper()
 	o := collect(opts)
+	store.Warm()
 	for _, d := range drawSeeds(t, o.seed) {
 		run := func(in *testing.T) {
 			synctest.Test(in, func(in *testing.T) { f(start(in, t.Name(), true, d, o)) })
