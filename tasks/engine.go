@@ -63,6 +63,7 @@ type Engine struct {
 	bytes     atomic.Int64  // of queued arguments
 	held      atomic.Int64  // tasks that wait for arguments or for the pause before a retry
 	closed    atomic.Bool
+	linger    int // looks of a worker at the empty queue before it goes idle
 	draining  atomic.Bool
 	net       atomic.Pointer[exchange] // nil while there never was a peer
 
@@ -106,7 +107,7 @@ func NewEngine(cfg Config) *Engine {
 	if cfg.QueueGuests == 0 {
 		cfg.QueueGuests = maxFlights
 	}
-	e := &Engine{cfg: cfg, queue: queue.New[raysys.Core](), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
+	e := &Engine{cfg: cfg, queue: queue.New[raysys.Core](), linger: lingering(), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
 	e.free.Store(e.total.cpu)
 	e.shapes.free = e.total
 	e.shapes.free.custom = maps.Clone(e.total.custom)
