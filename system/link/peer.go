@@ -105,6 +105,7 @@ func (p *Peer) live() {
 		p.fail(p.doubt(err))
 	}
 	close(p.readDone)
+	p.bulk.end() // whoever ended the session may not have come to it yet
 	p.bulk.wait()
 	if p.link.cfg.Down != nil {
 		p.link.cfg.Down(p, p.Err())
