@@ -56,6 +56,7 @@ func (c *Core) holder() (typed, bool) {
 type Slot struct {
 	Blocked atomic.Int32         // goroutines of the task that wait: the first gives the CPU back, the last takes it again
 	Waited  atomic.Bool          // a task has waited on it since the engine last cleared this
+	Foreign atomic.Bool          // the task is another node's, or there is none just now
 	Depth   atomic.Int32         // how many tasks run in place on the goroutine
 	CPU     int64                // what it holds, in thousandths
 	Batch   atomic.Pointer[Core] // the queue entry of many tasks that it is working off

@@ -57,10 +57,11 @@ func TestCancelElsewhere(t *testing.T) {
 // A cancellation that overtakes its task finds it all the same.
 func TestCancelOvertakes(t *testing.T) {
 	f := newFar(t)
-	cancelled := make(chan struct{}, 10)
+	cancelled, sent := make(chan struct{}, 10), make(chan struct{}, 10)
 	f.link.rule(func(_ raysys.NodeID, _ wire.Class, k wire.Kind, _ []byte) fate {
 		switch k {
 		case wire.KindTasks:
+			sent <- struct{}{}
 			return hold
 		case wire.KindTaskCancel:
 			cancelled <- struct{}{}
@@ -68,7 +69,7 @@ func TestCancelOvertakes(t *testing.T) {
 		return deliver
 	})
 	r := f.wait.Go(f.ctx)
-	eventually(t, "it is on its way", func() bool { return f.link.ends[0].waiting(wire.Requests) })
+	arrive(t, sent, "it is on its way")
 	r.Cancel()
 	arrive(t, cancelled, "the cancellation is sent")
 	eventually(t, "the cancellation is there", func() bool { return !f.link.ends[0].waiting(wire.Control) })
@@ -121,7 +122,8 @@ func TestDeadlineElsewhere(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 			}
-			if err := <-f.ended; !errors.Is(err, context.DeadlineExceeded) {
+			// Where somebody waits, the end that is sent from home may be there before the worker's own clock.
+			if err := <-f.ended; !errors.Is(err, context.DeadlineExceeded) && !(waits && errors.Is(err, raysys.ErrCancelled)) {
 				t.Errorf("the cause is %v", err)
 			}
 			if d := time.Since(start); d < time.Second || d > 1100*time.Millisecond {

@@ -219,6 +219,9 @@ func (e *Engine) Block(t *raysys.Turn) {
 		}
 		e.passOn(s)
 		s.Waited.Store(true)
+		if s.Foreign.Load() {
+			e.net.Load().serve(s, true) // until its worker takes the next task it counts as this node's
+		}
 		e.giveCPU(s.CPU)
 	}
 	if x := e.net.Load(); x != nil {

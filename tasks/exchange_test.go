@@ -84,9 +84,7 @@ func TestDrain(t *testing.T) {
 		t.Fatalf("drained with two tasks left: %v", err)
 	default:
 	}
-	if l := a.engine.Load(); !l.Draining {
-		t.Errorf("%+v", l)
-	}
+	eventually(t, "a says that it drains", func() bool { return a.engine.Load().Draining })
 	close(open)
 	if err := arrive(t, drained, "it is drained"); err != nil {
 		t.Error(err)
@@ -342,5 +340,138 @@ func TestLongTasksAreGivenBack(t *testing.T) {
 		if took := time.Since(start); took > 7*time.Second {
 			t.Errorf("20 tasks of a second on four nodes took %v: %v", took, ran)
 		}
+	})
+}
+
+// A goroutine that waits for the one task it submitted sends it itself: no pause, no other goroutine.
+func TestDriverSendsItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFunctions()
+		d, w := newHost(t, "driver", f.table, 0), newHost(t, "worker", f.table, 1)
+		l := join(t, d, w)
+		ctx := d.ctx()
+		start := time.Now()
+		for i := range 10 {
+			synctest.Wait() // the forwarder sleeps
+			before := l.ends[0].flushes.Load()
+			if v, err := f.square.Go(ctx, i).Get(ctx); v != i*i || err != nil {
+				t.Errorf("got %d, %v", v, err)
+			}
+			if l.ends[0].flushes.Load() == before {
+				t.Error("it was not flushed")
+			}
+		}
+		if d := time.Since(start); d != 0 {
+			t.Errorf("it took %v", d)
+		}
+		// One that nobody waits for leaves all the same, soon.
+		r := f.square.Go(ctx, 11)
+		<-time.After(5 * time.Millisecond)
+		if raysys.State(r) != raysys.StateReady {
+			t.Error("it was not sent")
+		}
+		// And so does one that is waited for in another way.
+		start = time.Now()
+		synctest.Wait()
+		sub, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if _, err := f.square.Go(ctx, 12).Get(sub); err != nil || time.Since(start) != 0 {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+	})
+}
+
+// Nodes that are all busy with their own keep their own; when one of them becomes idle it helps.
+func TestBusyPeersAreLeftAlone(t *testing.T) {
+	table := raysys.NewTable()
+	began, open := make(chan string, 1000), make(chan struct{})
+	hold := tasks.DefineIn(table, "hold", func(ctx context.Context, n int) (string, error) {
+		tu, _, _ := raysys.TurnOf(ctx)
+		began <- string(tu.Job().Node)
+		if n == 1 {
+			<-open
+		}
+		return string(tu.Job().Node), nil
+	})
+	a, b := newHost(t, "a", table, 1), newHost(t, "b", table, 1)
+	first := hold.Go(b.ctx(), 1)
+	arrive(t, began, "b is busy")
+	l := join(t, a, b)
+	a.engine.PeerLoad(l.ends[0], b.engine.Load())
+	slow := hold.Go(a.ctx(), 1)
+	arrive(t, began, "a is busy")
+	var refs []raysys.Ref[string]
+	for range 10 {
+		refs = append(refs, hold.Go(a.ctx(), 1))
+	}
+	<-time.After(10 * time.Millisecond) // many times what the forwarder waits
+	if n := l.ends[0].open.Load(); n != 0 {
+		t.Errorf("a has sent %d groups to a busy node", n)
+	}
+	close(open)
+	for _, r := range append(refs, first, slow) {
+		if _, err := get(t, a.ctx(), r); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A node that has become idle says so, and gets work.
+func TestIdleNodeIsUsed(t *testing.T) {
+	table := raysys.NewTable()
+	began := make(chan string, 1000)
+	gates := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
+	hold := tasks.Define0In(table, "hold", func(ctx context.Context) (string, error) {
+		tu, _, _ := raysys.TurnOf(ctx)
+		node := string(tu.Job().Node)
+		began <- node
+		<-gates[node]
+		return node, nil
+	})
+	a, b := newHost(t, "a", table, 1), newHost(t, "b", table, 1)
+	l := join(t, a, b)
+	own := []raysys.Ref[string]{hold.Go(b.ctx())}
+	arrive(t, began, "b is busy")
+	a.engine.PeerLoad(l.ends[0], b.engine.Load())
+	long := hold.Go(a.ctx())
+	arrive(t, began, "a is busy")
+	waiting := hold.Go(a.ctx())
+	own = append(own, hold.With(raysys.Detached()).Go(b.ctx())) // b is crowded now, so it will tell
+	close(gates["b"])
+	want(t, a.ctx(), waiting, "b")
+	close(gates["a"])
+	want(t, a.ctx(), long, "a")
+	for _, r := range own {
+		if _, err := get(t, b.ctx(), r); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Turns that a peer was told of are shut when their tasks are done, and nothing stays counted.
+func TestNothingIsLeft(t *testing.T) {
+	f := newFunctions()
+	d, w := newHost(t, "driver", f.table, 0), newHost(t, "worker", f.table, 2)
+	l := join(t, d, w)
+	ctx := d.ctx()
+	for i := range 20 {
+		sub, cancel := context.WithCancel(raysys.Branch(ctx, i))
+		var refs []raysys.Ref[int]
+		for j := range 50 {
+			refs = append(refs, f.square.Go(sub, j))
+			f.blob.Go(ctx, make([]byte, 1000))
+		}
+		if i%2 == 0 {
+			cancel()
+		}
+		for _, r := range refs {
+			if _, err := get(t, ctx, r); err != nil && !errors.Is(err, raysys.ErrCancelled) {
+				t.Error(err)
+			}
+		}
+		cancel()
+	}
+	eventually(t, "all is done", func() bool {
+		return l.ends[0].open.Load() == 0 && w.engine.Load().Guests == 0 && d.engine.QueuedBytes() == 0 && w.engine.QueuedBytes() == 0
 	})
 }

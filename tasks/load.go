@@ -23,7 +23,11 @@ func (e *Engine) Load() Load {
 	if x := e.net.Load(); x != nil {
 		l.Queued += int(x.aside.count.Load())
 		l.Guests = int(x.here.Load())
-		l.Busy = float64(min(x.ownBusy.Load()*oneCPU, max(e.total.cpu-e.free.Load(), 0))) / oneCPU
+		taken := e.total.cpu - e.free.Load()
+		if e.searching.Load() != 0 {
+			taken -= oneCPU // held by a worker that looks for work
+		}
+		l.Busy = float64(max(taken-x.notOwn.Load()*oneCPU, 0)) / oneCPU
 		l.Mean = time.Duration(x.mean.Load())
 	}
 	return l
@@ -73,7 +77,6 @@ type meter struct {
 	began int64 // 0 while the worker has nothing to do
 	ran   int64
 	group int64
-	own   bool // the worker is counted in ownBusy
 }
 
 const (
@@ -83,18 +86,22 @@ const (
 	maxGroup  = 16
 )
 
-// take is told that the worker begins a task, of this node's own or not.
-func (m *meter) take(x *exchange, own bool) {
-	if m.own != own {
-		m.own = own
-		if own {
-			x.ownBusy.Add(1)
-		} else {
-			x.ownBusy.Add(-1)
-		}
-	}
+// take is told that the worker begins a task.
+func (m *meter) take(x *exchange) {
 	if m.began == 0 {
 		m.began, m.ran, m.group = max(x.rt.Now(), 1), 0, 1
+	}
+}
+
+// serve notes whom the CPU of s serves from now on: this node, or another or nobody.
+func (x *exchange) serve(s *raysys.Slot, own bool) {
+	if s.Foreign.Load() == !own || s.Foreign.Swap(!own) == !own {
+		return
+	}
+	if own {
+		x.notOwn.Add(-1)
+	} else {
+		x.notOwn.Add(1)
 	}
 }
 
@@ -113,15 +120,6 @@ func (m *meter) tick(x *exchange, s *raysys.Slot) {
 	x.learn(mean)
 	m.began, m.ran = now, 0
 	m.group = min(max(groupTime/mean, 1), maxGroup)
-}
-
-// rest is told that the worker found nothing to do.
-func (m *meter) rest(x *exchange) {
-	if m.own {
-		m.own = false
-		x.ownBusy.Add(-1)
-	}
-	m.began = 0
 }
 
 // learn mixes a measurement into the mean: a quarter, so that a few of them carry it.

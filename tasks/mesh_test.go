@@ -157,6 +157,7 @@ type end struct {
 	conds       [bulk + 1]sync.Cond
 	busy        [bulk + 1]bool // being delivered
 	flushes     atomic.Int64
+	open        atomic.Int64 // turns opened and not shut
 	numbers     map[string]uint32
 	entries     []*raysys.Entry
 	lacks       atomic.Pointer[map[string]bool] // functions the other side has not
@@ -378,9 +379,20 @@ func (e *end) Send(c wire.Class, k wire.Kind, payload []byte) error {
 
 func (e *end) SendLarge(k wire.Kind, payload []byte) error { return e.enqueue(bulk, k, payload) }
 
-func (e *end) Open(t *raysys.Turn) (uint32, error) { return e.scopes.Open(t) }
-func (e *end) Shut(scope uint32)                   { e.scopes.Shut(scope) }
-func (e *end) Turn(scope uint32) *raysys.Turn      { return e.turns.Turn(scope) }
+func (e *end) Open(t *raysys.Turn) (uint32, error) {
+	n, err := e.scopes.Open(t)
+	if err == nil {
+		e.open.Add(1)
+	}
+	return n, err
+}
+
+func (e *end) Shut(scope uint32) {
+	e.open.Add(-1)
+	e.scopes.Shut(scope)
+}
+
+func (e *end) Turn(scope uint32) *raysys.Turn { return e.turns.Turn(scope) }
 
 func (e *end) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
 	if err := c.Pin(); err != nil {

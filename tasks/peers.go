@@ -22,14 +22,14 @@ type exchange struct {
 	e  *Engine
 	rt raysys.Runtime
 
-	peers   atomic.Pointer[[]*peer] // copied on write, under admin
-	find    atomic.Pointer[map[wire.Peer]*peer]
-	guests  *queue.Queue[raysys.Core] // tasks of other nodes that wait to start
-	here    atomic.Int64              // tasks of other nodes that were not answered
-	away    atomic.Int64              // tasks of this node that are elsewhere
-	ownBusy atomic.Int64              // workers that run tasks of this node
-	mean    atomic.Int64              // nanoseconds a task holds a CPU
-	aside   aside
+	peers  atomic.Pointer[[]*peer] // copied on write, under admin
+	find   atomic.Pointer[map[wire.Peer]*peer]
+	guests *queue.Queue[raysys.Core] // tasks of other nodes that wait to start
+	here   atomic.Int64              // tasks of other nodes that were not answered
+	away   atomic.Int64              // tasks of this node that are elsewhere
+	notOwn atomic.Int64              // CPUs that workers hold for tasks of other nodes, or while they look for work
+	mean   atomic.Int64              // nanoseconds a task holds a CPU
+	aside  aside
 	forwarder
 	stops stops
 	shed  shed
@@ -54,9 +54,9 @@ type peer struct {
 	unsent   atomic.Bool // something was sent since the last Flush
 	skip     bool        // has nothing to do in this round; guarded by the right to send
 
-	mu    sync.Mutex // guards the next
-	load  Load
-	full  bool // it refused what was sent; until it says something, or retryPause has passed
+	mu   sync.Mutex // guards the next
+	load Load
+	full bool // it refused what was sent; until it says something, or retryPause has passed
 
 	told    atomic.Int64  // mean it was last told
 	replies atomic.Uint32 // since it was told this node's load

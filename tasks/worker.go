@@ -135,6 +135,7 @@ func (w *worker) pull() {
 		}
 		if x := e.net.Load(); x != nil {
 			w.rest(x)
+			x.serve(w.slot, true) // whoever takes the CPU next says whom it serves
 		}
 	}()
 	for tries := 0; ; {
@@ -218,14 +219,16 @@ func (w *worker) next(x *exchange) (c *raysys.Core) {
 		w.guests = c != nil
 	}
 	if c != nil {
-		w.meter.take(x, !w.guests)
+		w.meter.take(x)
+		x.serve(w.slot, !w.guests)
 	}
 	return c
 }
 
 // rest is called when there is nothing to do: what is to be sent goes now.
 func (w *worker) rest(x *exchange) {
-	w.meter.rest(x)
+	w.meter.began = 0
+	x.serve(w.slot, false)
 	x.idle()
 	x.flush()
 }
