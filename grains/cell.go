@@ -161,8 +161,7 @@ func (c *cell) save(t *raysys.Turn, data []byte) error {
 			c.committed(t, tag, data)
 			return nil
 		case errors.Is(err, raysys.ErrMoved):
-			c.act.goStale()
-			return fmt.Errorf("write state %s: %w", c.name(), err)
+			return c.deposed(err, open)
 		case errors.Is(err, raysys.ErrOutcomeUnknown):
 			open = true
 		case !open:
@@ -171,8 +170,7 @@ func (c *cell) save(t *raysys.Turn, data []byte) error {
 		r, back := c.stored()
 		switch {
 		case errors.Is(back, raysys.ErrMoved):
-			c.act.goStale()
-			return fmt.Errorf("write state %s: %w", c.name(), back)
+			return c.deposed(back, open)
 		case back != nil:
 			return fmt.Errorf("write state %s: %w: reading it back: %w", c.name(), raysys.ErrOutcomeUnknown, back)
 		case r.ETag != c.etag && r.Exists == (data != nil) && bytes.Equal(r.Data, data):
@@ -184,6 +182,17 @@ func (c *cell) save(t *raysys.Turn, data []byte) error {
 			return fmt.Errorf("write state %s: %w: tried %d times: %w", c.name(), raysys.ErrOutcomeUnknown, try, err)
 		}
 	}
+}
+
+// deposed ends the activation after a commit that was refused since the grain is elsewhere. An earlier attempt whose
+// outcome is open may have been stored before that.
+func (c *cell) deposed(err error, open bool) error {
+	c.act.more.open = c.act.more.open || open
+	c.act.goStale()
+	if open {
+		return fmt.Errorf("write state %s: %w: then %w", c.name(), raysys.ErrOutcomeUnknown, err)
+	}
+	return fmt.Errorf("write state %s: %w", c.name(), err)
 }
 
 // stored reads the record back without touching Value.

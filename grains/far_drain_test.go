@@ -189,7 +189,7 @@ func TestCloseEndsWhatIsOpen(t *testing.T) {
 	busy := r.gate.Call(ctx, r.kind.Get("x"))
 	<-r.entered
 	next := r.where.Call(ctx, r.kind.Get("x"))
-	a.sentAll()
+	eventually(t, "it waits on b", func() bool { return grains.Queued(b.engine, r.kind.Get("x").ID()) == 1 })
 	r.on(a)
 	done := make(chan struct{})
 	go func() {

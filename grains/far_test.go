@@ -38,11 +38,12 @@ type rovers struct {
 
 	entered chan context.Context
 	leave   chan struct{}
+	over    chan struct{} // a gate was left by cancellation
 }
 
 func newRovers(t testing.TB, opts ...grains.Option) *rovers {
 	tb := raysys.NewTable()
-	r := &rovers{net: newNet(t, tb), entered: make(chan context.Context, 100), leave: make(chan struct{})}
+	r := &rovers{net: newNet(t, tb), entered: make(chan context.Context, 100), leave: make(chan struct{}), over: make(chan struct{}, 100)}
 	r.kind = grains.DefineIn[rover](tb, "rover", opts...)
 	r.add = grains.Method(r.kind, "add", func(g *rover, _ context.Context, d int) (int, error) { g.n += d; return g.n, nil })
 	r.note = grains.Method(r.kind, "note", func(g *rover, _ context.Context, i int) (int, error) {
@@ -70,6 +71,7 @@ func newRovers(t testing.TB, opts ...grains.Option) *rovers {
 		case <-r.leave:
 			return nil
 		case <-ctx.Done():
+			r.over <- struct{}{}
 			return context.Cause(ctx)
 		}
 	})

@@ -17,6 +17,7 @@ type more struct {
 	held   []turn       // calls whose turn came after it went stale, or the node began to drain
 	cells  []*cell      // its States, in the order of the kind
 	fenced *raysys.Turn // whose last act on a State was a commit
+	open   bool         // it went stale while nobody knew whether its commit was stored
 }
 
 // goStale ends an activation whose token is not current.
@@ -69,8 +70,11 @@ func (a *activation) fence(c turn, err error) error {
 	if len(m.cells) == 0 {
 		return err
 	}
-	if m.stale.Load() {
-		return fmt.Errorf("%s: %w: its state was committed elsewhere meanwhile, so this turn counts for nothing", c.Name(), raysys.ErrMoved)
+	switch {
+	case m.stale.Load() && m.open:
+		return fmt.Errorf("%s: %w: the grain moved away while its state was written", c.Name(), raysys.ErrOutcomeUnknown)
+	case m.stale.Load():
+		return fmt.Errorf("%s: %w: it is active elsewhere by now, and what this turn answers counts for nothing", c.Name(), raysys.ErrMoved)
 	}
 	if t := c.core().OwnTurn(); t != nil && m.fenced == t {
 		m.fenced = nil

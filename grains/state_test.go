@@ -16,7 +16,6 @@ type purse struct {
 	balance grains.State[int]
 	Notes   grains.State[[]string] `raysys:"notes"`
 	had     string                 // what OnActivate saw
-	swallow bool
 }
 
 func (p *purse) OnActivate(context.Context) error {
@@ -418,4 +417,28 @@ func TestStateOutside(t *testing.T) {
 		}
 	}
 	fails(t, ctx, use.Call(ctx, p.kind.Get("y")), raysys.ErrNoRuntime)
+}
+
+// TestMovedWhileOpen: when an attempt's outcome was lost and the next is refused since the grain moved, nobody can say
+// that it did not count.
+func TestMovedWhileOpen(t *testing.T) {
+	p := newPurses(t)
+	a, b := p.net.add("a"), p.net.add("b")
+	p.on(a)
+	ctx := a.context()
+	g := p.kind.Get("x")
+	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
+	s := p.net.store
+	s.mu.Lock()
+	s.onSave = func(grains.ID, string) fault { return saveStored }
+	s.onLoad = func(id grains.ID) error {
+		if p.net.placeOf(id).Node == "a" {
+			p.net.put(id, b)
+		}
+		return nil
+	}
+	s.mu.Unlock()
+	fails(t, ctx, p.try.Call(ctx, g, 10), raysys.ErrOutcomeUnknown)
+	s.heal()
+	wants(t, ctx, p.get.Call(ctx, g), 11)
 }

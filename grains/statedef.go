@@ -53,7 +53,7 @@ func findStates(t reflect.Type, path []int, defs *[]stateDef) (bad error) {
 		f := t.Field(i)
 		at := append(append([]int(nil), path...), i)
 		switch {
-		case isState(f.Type) && f.Type.PkgPath() == t.PkgPath() && f.Anonymous && !ownState(f.Type):
+		case f.Anonymous && isState(f.Type) && !ownState(f.Type):
 			bad = errors.Join(bad, findStates(f.Type, at, defs)) // a struct that embeds a State
 		case isState(f.Type):
 			name := f.Name

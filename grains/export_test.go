@@ -1,0 +1,23 @@
+package grains
+
+import "github.com/raysys/raysys/internal/wire"
+
+// OpenAt reports whether the peer has not answered the call with this number.
+func OpenAt(e *Engine, p wire.Peer, slot uint64) bool {
+	_, ok := e.farPeer(p).sent.Look(slot)
+	return ok
+}
+
+// Queued returns how many calls wait in the mailbox of a grain's activation here.
+func Queued(e *Engine, id ID) int {
+	var n int
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.def.name == id.Kind {
+			if a, _ := k.lookup(id.Key); a != nil {
+				n = a.UserMessageCount()
+			}
+		}
+		return true
+	})
+	return n
+}
