@@ -15,6 +15,12 @@ func TestShardLeaderKilled(t *testing.T) {
 		t, c := k.T(), k.Cluster()
 		prefix := fmt.Sprintf("leader%d-", runs.Add(1))
 		keys := 60
+		c.StoreSlow(3 * time.Millisecond) // so that a kill finds commits and answers on their way
+		for i := range c.Size() + 1 {
+			for j := range i {
+				c.Delay(i, j, time.Millisecond, time.Millisecond)
+			}
+		}
 		g := startCounting(k, prefix, keys, 12, 40*time.Millisecond)
 		kills := form(5, 50)
 		for i := range kills {
