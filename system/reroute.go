@@ -32,7 +32,7 @@ func (c *cluster) suspected(l *link.Peer, silent bool) {
 // reroute gives up the connection to a silent node once another node says that it hears it: then the two are alive and only
 // the way between them is broken, and dial finds a way through a third. A node that nobody hears is left to its lease.
 func (c *cluster) reroute(p *peer) {
-	for c.peer(p.key) == p && p.link.Silence() > silentAfter {
+	for c.peer(p.key) == p && p.link.Silence() >= silentAfter {
 		for _, q := range c.connected() {
 			if q == p || q.link.Relayed() {
 				continue

@@ -46,6 +46,7 @@ type Cluster struct {
 
 	mu      sync.Mutex // guards the rest
 	down    map[int]bool
+	slow    time.Duration
 	watches []watched
 }
 
@@ -124,10 +125,11 @@ func (c *Cluster) host(i int) *host {
 	return c.hosts[i]
 }
 
-func (c *Cluster) isDown(i int) bool {
+// storeOf says what node i has of the store when it starts.
+func (c *Cluster) storeOf(i int) (down bool, slow time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.down[i]
+	return c.down[i], c.slow
 }
 
 func (c *Cluster) watch(name raysys.NodeID, s *strict) {

@@ -116,6 +116,9 @@ func (c *Cluster) setDown(nodes []int, down bool) {
 
 // StoreSlow makes each call of the nodes to the store, but for watches, wait for d first.
 func (c *Cluster) StoreSlow(d time.Duration) {
+	c.mu.Lock()
+	c.slow = d
+	c.mu.Unlock()
 	for _, h := range c.hosts {
 		if l := h.current(); l != nil {
 			l.kv.Slow(d)

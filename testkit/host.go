@@ -57,9 +57,9 @@ func (h *host) start(ctx context.Context, killed int) (*life, error) {
 	h.mu.Unlock()
 	l := &life{killed: killed, gate: newGate(), clock: newNodeClock(), over: make(chan struct{})}
 	l.kv = flaky.Wrap(&gatedKV{gate: l.gate, inner: c.store})
-	if c.isDown(h.index) {
-		l.kv.Down(true)
-	}
+	down, slow := c.storeOf(h.index)
+	l.kv.Down(down)
+	l.kv.Slow(slow)
 	cfg := c.config(h.index)
 	cfg.Name = h.name
 	cfg.Cluster.Store = l.kv
