@@ -174,9 +174,6 @@ type lostError struct {
 	cause    error
 }
 
-// lostState is the sentinel of lostError.
-var lostState = raysys.ErrOutcomeUnknown
-
 func (e *lostError) Error() string {
 	s := fmt.Sprintf("node %s was lost while the task was there, and attempt %d was the last (raysys.Retries allows more)", e.node, e.attempts)
 	if e.cause != nil {
@@ -186,7 +183,7 @@ func (e *lostError) Error() string {
 }
 
 // Unwrap does not lead to the cause: that a link was closed does not mean that the task was cancelled.
-func (e *lostError) Unwrap() error { return lostState }
+func (e *lostError) Unwrap() []error { return []error{raysys.ErrNodeDead, raysys.ErrOutcomeUnknown} }
 
 // unknown fails tasks whose function no node has.
 func (x *exchange) unknown(c *raysys.Core) {

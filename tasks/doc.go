@@ -4,8 +4,9 @@
 // may not exist yet, Map for many values at once; With returns a handle with other options.
 //
 //	Go, On, Map ──► queue ──► worker (an actor that pulls) ──► your function ──► Ref
-//	                  │             holds one CPU; gives it back while the task waits in Get
-//	                  └─ a waiting Get runs a task that has not started in place
+//	                  │ │           holds one CPU; gives it back while the task waits in Get
+//	                  │ └─ a waiting Get runs a task that has not started in place
+//	                  └─ forwarder ══► another node: when the CPUs here are taken and it has room
 //
 // Rules:
 //
@@ -25,6 +26,10 @@
 //
 //     refs := square.Map(ctx, []int{1, 2, 3})
 //     values, err := raysys.GetAll(ctx, refs).Values() // 1 4 9
+//
+// On a cluster a task is owned by the node that submitted it: its future, its argument and its retries stay there. A
+// node with a free CPU keeps its tasks. One that is lost with its node is tried again, up to raysys.Retries times, and
+// then fails with an error that matches raysys.ErrNodeDead.
 //
 // A task asks for one CPU unless raysys.CPU and its siblings say otherwise. Streams, several results and priorities
 // are not here yet.

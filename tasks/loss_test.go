@@ -66,7 +66,7 @@ func TestLostTasksAreRetried(t *testing.T) {
 				}
 				last := raysys.NodeID(fmt.Sprintf("worker%d", c.losses-1))
 				var te *raysys.TaskError
-				if !errors.Is(err, raysys.ErrOutcomeUnknown) || !errors.As(err, &te) || te.Attempt != c.losses || te.Node != last || te.Function != "wait" ||
+				if !errors.Is(err, raysys.ErrNodeDead) || !errors.Is(err, raysys.ErrOutcomeUnknown) || !errors.As(err, &te) || te.Attempt != c.losses || te.Node != last || te.Function != "wait" ||
 					!strings.Contains(err.Error(), string(last)) || errors.Is(err, context.Canceled) {
 					t.Errorf("got %v", err)
 				}
