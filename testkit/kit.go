@@ -38,6 +38,7 @@ type options struct {
 	// of Processes
 	consul *ConsulServer
 	env    []string
+	envOf  func(i int) []string
 	wrap   func(i int) []string
 }
 

@@ -32,12 +32,15 @@ func On(c *ConsulServer) Option { return func(o *options) { o.consul = c } }
 // Env adds variables, "NAME=value", to the environment of the processes that Processes starts.
 func Env(vars ...string) Option { return func(o *options) { o.env = append(o.env, vars...) } }
 
+// EnvOf adds variables to the environment of process i.
+func EnvOf(f func(i int) []string) Option { return func(o *options) { o.envOf = f } }
+
 // Wrap puts a command before the program of process i, which it must end in by exec: ip netns exec, taskset.
 func Wrap(command func(i int) []string) Option { return func(o *options) { o.wrap = command } }
 
 // Processes starts n worker processes, p1 to p<n>, by running the test binary again, and a driver in this one. The
 // package's TestMain has to be Main, or to begin with Child. They use the process-wide function table and end with the test;
-// the end of what they wrote is logged when it fails. Of the options Config, CPU, TTL, Seed, Loose, On, Env and Wrap hold
+// the end of what they wrote is logged when it fails. Of the options Config, CPU, TTL, Seed, Loose, On, Env, EnvOf and Wrap hold
 // here; Config is the driver's, CPU and TTL the workers'.
 func Processes(t testing.TB, n int, opts ...Option) *Procs {
 	t.Helper()
@@ -59,6 +62,9 @@ func Processes(t testing.TB, n int, opts ...Option) *Procs {
 		t.Fatalf("testkit: find the test binary: %v", err)
 	}
 	cluster := "test-" + strconv.FormatUint(randomSeed(), 36) // a server may be shared
+	if o.cfg.Cluster != nil && o.cfg.Cluster.Name != "" {
+		cluster = o.cfg.Cluster.Name
+	}
 	for i := range n {
 		name := fmt.Sprintf("p%d", i+1)
 		var argv []string
@@ -69,6 +75,9 @@ func Processes(t testing.TB, n int, opts ...Option) *Procs {
 			childDir + "=" + p.dir, "RAYSYS_NAME=" + name, "RAYSYS_ROLE=worker", "RAYSYS_CONSUL=" + p.consul.Address(),
 			"RAYSYS_CLUSTER=" + cluster, "RAYSYS_LOG=info", "CONSUL_HTTP_TOKEN=" + p.consul.Token(),
 		}, o.env...)}
+		if o.envOf != nil {
+			proc.env = append(proc.env, o.envOf(i+1)...)
+		}
 		if o.ttl > 0 {
 			proc.env = append(proc.env, "RAYSYS_TTL="+o.ttl.String())
 		}
