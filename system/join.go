@@ -56,6 +56,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		return err
 	}
 	c.reg = newRegistry(c, n.actors, conf)
+	c.network = transport
 	c.link, err = link.New(link.Config{
 		Self: c.identity, Transport: transport, Listen: cfg.Listen, Handlers: c.handlers(), Admit: c.admit, Up: c.up, Down: c.down,
 		Rejected: c.rejected, Panicked: c.panicked, Chaos: cfg.Chaos,
@@ -73,6 +74,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	c.info = member.Info{
 		ID: n.cfg.Name, Address: addr, Role: cfg.Role.member(), Serves: cfg.Role == Both, Resources: n.cfg.Resources, Labels: cfg.Labels,
 		Version: version(), Functions: c.digest(), KeyPrint: transport.print, Started: time.Now(),
+		Launch: cfg.Launch, Observer: cfg.Observer,
 	}
 	c.member, err = member.Join(ctx, member.Config{
 		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Clock: cfg.Clock, Prober: c, Ballots: c,
