@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -73,7 +72,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	}
 	c.info = member.Info{
 		ID: n.cfg.Name, Address: addr, Role: cfg.Role.member(), Serves: cfg.Role == Both, Resources: n.cfg.Resources, Labels: cfg.Labels,
-		Version: version(), Functions: c.digest(), KeyPrint: transport.print, Started: time.Now(),
+		Version: Version(), Functions: c.digest(), KeyPrint: transport.print, Started: time.Now(),
 		Launch: cfg.Launch, Observer: cfg.Observer,
 	}
 	c.member, err = member.Join(ctx, member.Config{
@@ -89,6 +88,9 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	close(c.joined)
 	c.run(c.tellLoad)
 	c.run(c.duties)
+	if in, ok := c.kv.(catalog); ok && !cfg.Observer {
+		c.run(func() { c.enlist(in) })
+	}
 	return nil
 }
 
@@ -120,7 +122,7 @@ func (c *cluster) attempted(err error) {
 func (c *cluster) identity() link.Identity {
 	k := c.self()
 	id := link.Identity{
-		Cluster: c.cfg.Name, Node: k.node, Incarnation: k.incarnation, Address: c.cfg.Advertise, Role: string(c.cfg.Role), Version: version(),
+		Cluster: c.cfg.Name, Node: k.node, Incarnation: k.incarnation, Address: c.cfg.Advertise, Role: string(c.cfg.Role), Version: Version(),
 		Namespace: c.node.cfg.Namespace,
 	}
 	for _, e := range c.entries {
@@ -145,13 +147,6 @@ func has(t *raysys.Table, f string) bool {
 		}
 	}
 	return false
-}
-
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "unknown"
 }
 
 // duties keeps this node's part of the cluster in order, one look at a time: connections to the others, the shards that
