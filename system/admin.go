@@ -3,50 +3,14 @@ package system
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/system/member"
 )
-
-// Status is a cluster as one of its nodes sees it.
-type Status struct {
-	Cluster string        `json:"cluster"`
-	Nodes   []NodeStatus  `json:"nodes"`
-	Shards  []ShardStatus `json:"shards"`
-}
-
-// NodeStatus is one node. What only the node itself knows is there when it answered in time; else Error says why not.
-type NodeStatus struct {
-	Name        raysys.NodeID     `json:"name"`
-	Incarnation uint64            `json:"incarnation"`
-	Address     string            `json:"address"`
-	Role        Role              `json:"role"`
-	Version     string            `json:"version"`
-	State       string            `json:"state"` // active, suspect, draining
-	Resources   raysys.Resources  `json:"resources"`
-	Labels      map[string]string `json:"labels,omitempty"`
-	Queued      int               `json:"queued"`     // its own tasks that wait to start
-	Guests      int               `json:"guests"`     // tasks of other nodes that it has accepted and not answered
-	BusyCPU     float64           `json:"busy_cpu"`   // CPUs that run its own tasks
-	FreeCPU     float64           `json:"free_cpu"`   // CPUs that nothing holds
-	MeanTask    time.Duration     `json:"mean_task"`  // running time of recent tasks, in nanoseconds
-	Grains      map[string]int    `json:"grains"`     // activations by kind
-	Peers       int               `json:"peers"`      // nodes it is connected to
-	Held        int               `json:"held"`       // its futures that other nodes hold
-	LeaseLeft   time.Duration     `json:"lease_left"` // in nanoseconds
-	Error       string            `json:"error,omitempty"`
-}
-
-// ShardStatus is the leader of one shard; Node is empty while there is none.
-type ShardStatus struct {
-	Shard int           `json:"shard"`
-	Node  raysys.NodeID `json:"node"`
-	Epoch uint64        `json:"epoch"`
-}
 
 // adminOp is what an operator asks a node. The numbers are on the wire.
 type adminOp byte
@@ -54,107 +18,105 @@ type adminOp byte
 const (
 	adminStatus adminOp = 1
 	adminDrain  adminOp = 2
+	adminWays   adminOp = 3
 )
+
+// patience is how long the answer may take.
+func (op adminOp) patience() time.Duration {
+	if op == adminWays {
+		return statusPatience + 2*wayPatience
+	}
+	return statusPatience
+}
 
 // adminAnswer goes over the wire as JSON: it is read by people, and by versions that know more fields or fewer.
 type adminAnswer struct {
 	Status NodeStatus `json:"status"`
+	Ways   []Way      `json:"ways,omitempty"`
 	Error  string     `json:"error,omitempty"`
 }
 
-// report is this node's own part of the status.
-func (c *cluster) report() NodeStatus {
-	k := c.self()
-	l := c.node.tasks.Load()
-	s := NodeStatus{
-		Name: k.node, Incarnation: k.incarnation, Queued: l.Queued, Guests: l.Guests, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
-		Grains: c.node.grains.Kinds(), Peers: len(c.connected()), Held: c.exports.count(), LeaseLeft: c.member.Lease(),
-	}
-	return s
+// asking is what came of a question to one node.
+type asking struct {
+	answer adminAnswer
+	err    error
 }
 
-// Status asks every node of the cluster.
-func (n *Node) Status(ctx context.Context) (Status, error) {
-	c := n.others
-	if c == nil {
-		return Status{}, fmt.Errorf("status: the node is in no cluster")
+// askAll asks every node but this one, all at once.
+func (c *cluster) askAll(ctx context.Context, members []member.Node, op adminOp) map[nodeKey]asking {
+	ctx, cancel := context.WithTimeoutCause(ctx, op.patience(), fmt.Errorf("no answer within %v", op.patience()))
+	defer cancel()
+	type from struct {
+		nodeKey
+		asking
 	}
-	view := c.member.View()
-	st := Status{Cluster: c.cfg.Name}
-	for i := range c.reg.conf.Shards {
-		sh := ShardStatus{Shard: i}
-		if l, ok := view.Leader(i); ok {
-			sh.Node, sh.Epoch = l.Node, l.Epoch
-		}
-		st.Shards = append(st.Shards, sh)
-	}
-	answers := make(chan NodeStatus, len(view.Nodes()))
-	for _, m := range view.Nodes() {
-		base := NodeStatus{
-			Name: m.ID, Incarnation: m.Incarnation, Address: m.Info.Address, Role: roleOf(m.Info), Version: m.Info.Version,
-			Resources: m.Info.Resources, Labels: m.Info.Labels, State: "active",
-		}
-		switch {
-		case m.Info.Draining:
-			base.State = "draining"
-		case m.Suspect:
-			base.State = "suspect"
-		}
-		k := nodeKey{m.ID, m.Incarnation}
+	answers := make(chan from, len(members)) // late ones need no reader
+	all := map[nodeKey]asking{}
+	for _, m := range members {
+		k := memberKey(m)
 		if k == c.self() {
-			answers <- base.with(c.report())
+			own, err := c.perform(op)
+			all[k] = asking{own, err}
 			continue
 		}
-		c.admin(k, adminStatus, func(a adminAnswer, err error) {
-			if err != nil {
-				base.Error = err.Error()
-				answers <- base
-				return
+		c.admin(k, op, func(a adminAnswer, err error) {
+			if err == nil && a.Error != "" {
+				err = fmt.Errorf("node %s: %s", k.node, a.Error)
 			}
-			answers <- base.with(a.Status)
+			answers <- from{k, asking{a, err}}
 		})
 	}
-	for range view.Nodes() {
+	for len(all) < len(members) {
 		select {
-		case s := <-answers:
-			st.Nodes = append(st.Nodes, s)
+		case a := <-answers:
+			all[a.nodeKey] = a.asking
 		case <-ctx.Done():
-			return st, fmt.Errorf("status: %d of %d nodes answered: %w", len(st.Nodes), len(view.Nodes()), context.Cause(ctx))
+			for _, m := range members {
+				if _, ok := all[memberKey(m)]; !ok {
+					all[memberKey(m)] = asking{err: context.Cause(ctx)}
+				}
+			}
 		}
 	}
-	slices.SortFunc(st.Nodes, func(a, b NodeStatus) int { return strings.Compare(string(a.Name), string(b.Name)) })
-	return st, nil
+	return all
 }
 
-// with takes over what the node itself reported.
-func (s NodeStatus) with(own NodeStatus) NodeStatus {
-	s.Queued, s.Guests, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Queued, own.Guests, own.BusyCPU, own.FreeCPU, own.MeanTask
-	s.Grains, s.Peers, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Held, own.LeaseLeft
-	return s
-}
-
-// DrainNode asks a node to drain and leave, and returns when it has begun. The node ends by itself.
-func (n *Node) DrainNode(ctx context.Context, name raysys.NodeID) error {
+// DrainNode asks a node to drain and leave, and returns when it has begun: with its incarnation, for AwaitGone. The error
+// matches ErrNoSuchNode when there is none of that name.
+func (n *Node) DrainNode(ctx context.Context, name raysys.NodeID) (incarnation uint64, err error) {
 	c := n.others
 	if c == nil {
-		return fmt.Errorf("drain %s: the node is in no cluster", name)
+		return 0, fmt.Errorf("drain %s: %w", name, errInNoCluster)
 	}
 	m, ok := c.member.View().Node(name)
-	if !ok {
-		return fmt.Errorf("drain %s: %w: raysys status lists the nodes", name, ErrNoSuchNode)
+	if !ok || m.Info.Observer {
+		return 0, fmt.Errorf("drain %s: %w: raysys status lists the nodes", name, ErrNoSuchNode)
 	}
-	done := make(chan error, 1)
-	c.admin(nodeKey{m.ID, m.Incarnation}, adminDrain, func(a adminAnswer, err error) {
-		if err == nil && a.Error != "" {
-			err = fmt.Errorf("node %s: %s", name, a.Error)
+	a := c.askAll(ctx, []member.Node{m}, adminDrain)[memberKey(m)]
+	if a.err != nil {
+		return m.Incarnation, fmt.Errorf("drain %s: %w", name, a.err)
+	}
+	return m.Incarnation, nil
+}
+
+// AwaitGone waits until that incarnation of a node is in the cluster no more.
+func (n *Node) AwaitGone(ctx context.Context, name raysys.NodeID, incarnation uint64) error {
+	c := n.others
+	if c == nil {
+		return fmt.Errorf("wait for %s to leave: %w", name, errInNoCluster)
+	}
+	for {
+		view := c.member.View()
+		if m, ok := view.Node(name); !ok || m.Incarnation != incarnation {
+			return nil
 		}
-		done <- err
-	})
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("drain %s: %w", name, context.Cause(ctx))
+		select {
+		case <-view.Changed():
+		case <-c.member.Done():
+			return fmt.Errorf("wait for %s to leave: %w", name, c.member.Err())
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s to leave: %w", name, context.Cause(ctx))
+		}
 	}
 }
 
@@ -188,22 +150,39 @@ func (p *peer) onAdmin(frame []byte) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
-	var a adminAnswer
+	answer := func() error {
+		a, err := p.c.perform(op)
+		if err != nil {
+			a.Error = err.Error()
+		}
+		body, err := json.Marshal(a)
+		if err != nil {
+			return err
+		}
+		return p.reply(wire.KindAdminReply, append(wire.AppendUvarint(nil, slot), body...))
+	}
+	if op != adminWays {
+		return answer()
+	}
+	p.c.run(func() { _ = answer() }) // it waits for others; a peer that is gone needs no answer
+	return nil
+}
+
+// perform does what an operator asked this node for.
+func (c *cluster) perform(op adminOp) (a adminAnswer, err error) {
 	switch op {
 	case adminStatus:
-		a.Status = p.c.report()
+		a.Status = c.report()
+	case adminWays:
+		a.Ways, err = c.ways()
 	case adminDrain:
-		if !p.c.node.askDrain() {
-			a.Error = "its program does not drain on request: send it SIGTERM"
+		if !c.node.askDrain() {
+			return a, errors.New("its program does not drain on request: send it SIGTERM")
 		}
 	default:
-		a.Error = fmt.Sprintf("operation %d is unknown to this version", op)
+		return a, fmt.Errorf("operation %d is unknown to this version", op)
 	}
-	body, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
-	return p.reply(wire.KindAdminReply, append(wire.AppendUvarint(nil, slot), body...))
+	return a, err
 }
 
 // onAdminReply handles KindAdminReply.

@@ -2,16 +2,16 @@ package system
 
 import (
 	"context"
-	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
+	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/system/link"
 )
 
@@ -30,33 +30,45 @@ func (c *Cluster) transport() (transport, error) {
 		if err != nil {
 			return transport{}, err
 		}
-		print, err := c.TLS.print()
-		return transport{t, print}, err
+		return transport{t, link.KeyFingerprint(t.Certificate())}, nil
 	}
 	return transport{Transport: link.TCP(link.TCPConfig{Insecure: c.Insecure})}, nil
 }
 
-// print is the fingerprint of the node's own key.
-func (f TLSFiles) print() (string, error) {
-	data, err := os.ReadFile(f.Cert)
+// certified checks that the node's certificate lets it be who it is, since others would refuse it one by one. One without a
+// name gets the certificate's; those that come and go take one aside of it, so that several can.
+func (c *Cluster) certified(node raysys.NodeID) (raysys.NodeID, error) {
+	t, err := link.LoadTLS(c.TLS.Cert, c.TLS.Key, c.TLS.CA)
 	if err != nil {
-		return "", fmt.Errorf("read the node's certificate: %w", err)
+		return node, err
 	}
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return "", fmt.Errorf("certificate %s: there is no PEM block in it", f.Cert)
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
+	name, err := link.NameOf(t.Certificate())
 	if err != nil {
-		return "", fmt.Errorf("certificate %s: %w", f.Cert, err)
+		return node, err // LoadTLS has looked
 	}
-	return keyPrint(cert), nil
+	switch {
+	case node != "":
+	case c.Role.hosts():
+		node = name.Node
+	default:
+		node = name.Node + link.Aside + raysys.NodeID(hex.EncodeToString(random(4)))
+	}
+	if name.Cluster != c.Name || !name.Proves(node) {
+		return node, fmt.Errorf("certificate %s is of node %s in cluster %s, this is node %s in cluster %s: give the node the certificate's name (RAYSYS_NAME), or a certificate of its own", c.TLS.Cert, name.Node, name.Cluster, node, c.Name)
+	}
+	return node, allowed(t.Certificate(), c.Role)
 }
 
-// keyPrint is the fingerprint of a certificate's key.
-func keyPrint(cert *x509.Certificate) string {
-	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
-	return hex.EncodeToString(sum[:])
+// allowed: a certificate that names roles is good for those alone.
+func allowed(cert *x509.Certificate, role Role) error {
+	name, err := link.NameOf(cert)
+	if err != nil {
+		return err
+	}
+	if len(name.Roles) > 0 && !slices.Contains(name.Roles, string(role)) {
+		return fmt.Errorf("the certificate of node %s is good for role %s, not for %s", name.Node, strings.Join(name.Roles, " and "), role)
+	}
+	return nil
 }
 
 // admit decides about a node whose handshake was right: it must be a member, by the store's word where the own view
@@ -74,7 +86,12 @@ func (c *cluster) admit(ctx context.Context, who link.Identity, cert *x509.Certi
 	if err != nil {
 		return err
 	}
-	if cert != nil && n.KeyPrint != keyPrint(cert) {
+	if cert != nil {
+		if err := allowed(cert, roleOf(n.Info)); err != nil {
+			return err
+		}
+	}
+	if cert != nil && n.KeyPrint != link.KeyFingerprint(cert) {
 		return fmt.Errorf("node %s joined with another key than that of the certificate it shows", who.Node)
 	}
 	c.mu.Lock()

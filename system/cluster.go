@@ -27,6 +27,7 @@ type cluster struct {
 	kv      store.KV
 	ownKV   bool // it was opened here
 	link    *link.Link
+	network link.Transport
 	member  *member.Member
 	info    member.Info // what the node tells of itself
 	reg     *registry
@@ -47,6 +48,7 @@ type cluster struct {
 	moves    sync.WaitGroup // shards being taken or given up
 	duty     sync.Mutex     // held while duties decides about shards
 	retiring atomic.Bool    // it takes no shard any more
+	trying   atomic.Bool    // see ways
 
 	mu       sync.Mutex // guards the rest
 	ended    error      // set when the cluster ends

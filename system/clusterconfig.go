@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,6 +37,11 @@ type Cluster struct {
 	Insecure bool
 	// Labels describe the node to placement.
 	Labels map[string]string
+	// Observer joins to look and to ask, for a moment: Status and Consul's catalog leave it out.
+	Observer bool
+	// Launch names the start of this process, so that whoever started it can prove its death (raysys node sets
+	// RAYSYS_LAUNCH). Empty: nobody will.
+	Launch string
 	// Strategies are placement strategies of the program's own, by the name that raysys.Place gives.
 	Strategies map[raysys.Strategy]placement.Strategy
 	// TTL of the node's lease: 10 s unless set, which is the least that Consul allows.
@@ -56,47 +60,29 @@ type TLSFiles struct{ Cert, Key, CA string }
 
 func (f TLSFiles) set() bool { return f != TLSFiles{} }
 
+func (f TLSFiles) whole() bool { return f.Cert != "" && f.Key != "" && f.CA != "" }
+
 const (
 	defaultCluster = "default"
 	defaultListen  = "127.0.0.1:0"
 	defaultTTL     = 10 * time.Second
 )
 
-// clusterFromEnv reads RAYSYS_CONSUL, RAYSYS_CLUSTER, RAYSYS_ROLE, RAYSYS_LISTEN, RAYSYS_ADVERTISE, RAYSYS_TLS_CERT,
-// RAYSYS_TLS_KEY, RAYSYS_TLS_CA, RAYSYS_INSECURE, RAYSYS_TTL (10s) and RAYSYS_LABELS (k=v,k=v).
-func clusterFromEnv() (*Cluster, error) {
+func clusterFrom(e *environment) *Cluster {
 	c := &Cluster{
-		Name: os.Getenv("RAYSYS_CLUSTER"), Consul: os.Getenv("RAYSYS_CONSUL"), Role: Role(os.Getenv("RAYSYS_ROLE")),
-		Listen: os.Getenv("RAYSYS_LISTEN"), Advertise: os.Getenv("RAYSYS_ADVERTISE"),
-		TLS: TLSFiles{Cert: os.Getenv("RAYSYS_TLS_CERT"), Key: os.Getenv("RAYSYS_TLS_KEY"), CA: os.Getenv("RAYSYS_TLS_CA")},
+		Name: e.get("RAYSYS_CLUSTER"), Consul: e.get("RAYSYS_CONSUL"), Role: Role(e.get("RAYSYS_ROLE")),
+		Listen: e.get("RAYSYS_LISTEN"), Advertise: e.get("RAYSYS_ADVERTISE"),
+		TLS:      TLSFiles{Cert: e.get("RAYSYS_TLS_CERT"), Key: e.get("RAYSYS_TLS_KEY"), CA: e.get("RAYSYS_TLS_CA")},
+		Insecure: e.boolean("RAYSYS_INSECURE"), Launch: e.get("RAYSYS_LAUNCH"), TTL: e.duration("RAYSYS_TTL"),
 	}
-	var errs []error
-	if v := os.Getenv("RAYSYS_INSECURE"); v != "" {
-		b, err := strconv.ParseBool(v)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("RAYSYS_INSECURE=%q: give true or false", v))
+	e.pairs("RAYSYS_LABELS", "key=value,key=value", func(key, value string) bool {
+		if c.Labels == nil {
+			c.Labels = map[string]string{}
 		}
-		c.Insecure = b
-	}
-	if v := os.Getenv("RAYSYS_TTL"); v != "" {
-		d, err := time.ParseDuration(v)
-		if err != nil || d <= 0 {
-			errs = append(errs, fmt.Errorf("RAYSYS_TTL=%q: give a duration such as 10s", v))
-		}
-		c.TTL = d
-	}
-	if v := os.Getenv("RAYSYS_LABELS"); v != "" {
-		c.Labels = map[string]string{}
-		for _, kv := range strings.Split(v, ",") {
-			k, val, ok := strings.Cut(kv, "=")
-			if !ok || k == "" {
-				errs = append(errs, fmt.Errorf("RAYSYS_LABELS=%q: give key=value,key=value", v))
-				break
-			}
-			c.Labels[k] = val
-		}
-	}
-	return c, errors.Join(errs...)
+		c.Labels[key] = value
+		return true
+	})
+	return c
 }
 
 // open connects to the store. What Cluster does not say comes from the environment, as Consul's own tools have it.
@@ -154,7 +140,7 @@ func (c *Cluster) complete() error {
 			errs = append(errs, fmt.Errorf("advertised address %q: %w: give host:port", c.Advertise, err))
 		}
 	}
-	if f := c.TLS; f.set() && (f.Cert == "" || f.Key == "" || f.CA == "") {
+	if f := c.TLS; f.set() && !f.whole() {
 		errs = append(errs, fmt.Errorf("TLS needs all of certificate (%q), key (%q) and CA (%q): set RAYSYS_TLS_CERT, RAYSYS_TLS_KEY and RAYSYS_TLS_CA", f.Cert, f.Key, f.CA))
 	}
 	return errors.Join(errs...)

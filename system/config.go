@@ -9,7 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -43,6 +43,9 @@ type Config struct {
 	// Data is the directory of the store of a node without a cluster, in which what grains.State holds survives the
 	// process. One process at a time may use it. Empty: the store is in memory.
 	Data string
+	// Grace is how long Main and Run let a worker that was asked to leave take for it, from the signal to the end of the
+	// process: 5 minutes unless set.
+	Grace time.Duration
 	// Cluster says which cluster the node joins, and how. Nil: none, everything runs in this process.
 	Cluster *Cluster
 	// Inspect sees every value that changes hands; the testkit's strict mode sets it. Nil: values are handed over.
@@ -56,56 +59,49 @@ const (
 	maxHeapFloor     = 4096
 )
 
-// FromEnv reads a Config from RAYSYS_NAME, RAYSYS_NAMESPACE, RAYSYS_CPU, RAYSYS_GPU, RAYSYS_SEED, RAYSYS_HEAP_FLOOR (MiB),
-// RAYSYS_DATA and RAYSYS_LOG (debug, info, warn, error), and, where RAYSYS_CONSUL is set, what Cluster.FromEnv reads. It reports every
-// variable that cannot be meant.
-func FromEnv() (Config, error) {
-	var errs []error
+// FromEnv reads a Config from RAYSYS_* variables, which docs/operating.md lists: what the node is and offers, and, where
+// RAYSYS_CONSUL is set, which cluster it joins and how. It reports every variable that cannot be meant.
+func FromEnv() (Config, error) { return fromEnv(os.Getenv) }
+
+func fromEnv(getenv func(string) string) (Config, error) {
+	e := &environment{get: getenv}
 	cfg := Config{
-		Name:      raysys.NodeID(os.Getenv("RAYSYS_NAME")),
-		Namespace: os.Getenv("RAYSYS_NAMESPACE"),
+		Name:      raysys.NodeID(getenv("RAYSYS_NAME")),
+		Namespace: getenv("RAYSYS_NAMESPACE"),
+		Seed:      e.whole("RAYSYS_SEED", "", 64),
+		Data:      getenv("RAYSYS_DATA"),
+		Grace:     e.duration("RAYSYS_GRACE"),
 	}
-	number := func(name string, to *float64) {
-		if v := os.Getenv(name); v != "" {
-			f, err := strconv.ParseFloat(v, 64)
-			if err != nil || f < 0 {
-				errs = append(errs, fmt.Errorf("%s=%q: give a number of 0 or more", name, v))
-			}
-			*to = f
+	cfg.Resources.CPU = e.number("RAYSYS_CPU", 0)
+	cfg.Resources.GPU = e.number("RAYSYS_GPU", 0)
+	cfg.Resources.Memory = int64(e.whole("RAYSYS_MEMORY", "bytes, ", 63))
+	e.pairs("RAYSYS_RESOURCES", "name=number,name=number", func(name, value string) bool {
+		n, ok := amount(value)
+		if cfg.Resources.Custom == nil {
+			cfg.Resources.Custom = map[string]float64{}
 		}
-	}
-	number("RAYSYS_CPU", &cfg.Resources.CPU)
-	number("RAYSYS_GPU", &cfg.Resources.GPU)
-	floor := float64(defaultHeapFloor)
-	number("RAYSYS_HEAP_FLOOR", &floor)
+		cfg.Resources.Custom[name] = n
+		return ok
+	})
+	floor := e.number("RAYSYS_HEAP_FLOOR", defaultHeapFloor)
 	if floor > maxHeapFloor {
-		errs = append(errs, fmt.Errorf("RAYSYS_HEAP_FLOOR=%v: give MiB, at most %d", floor, maxHeapFloor))
+		e.bad("RAYSYS_HEAP_FLOOR", getenv("RAYSYS_HEAP_FLOOR"), fmt.Sprintf("MiB, at most %d", maxHeapFloor))
 	}
 	cfg.HeapFloor = int64(floor * (1 << 20))
-	if v := os.Getenv("RAYSYS_SEED"); v != "" {
-		n, err := strconv.ParseUint(v, 10, 64)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("RAYSYS_SEED=%q: give a whole number of 0 or more", v))
-		}
-		cfg.Seed = n
+	if getenv("RAYSYS_CONSUL") != "" {
+		cfg.Cluster = clusterFrom(e)
 	}
-	cfg.Data = os.Getenv("RAYSYS_DATA")
-	if os.Getenv("RAYSYS_CONSUL") != "" {
-		c, err := clusterFromEnv()
-		errs = append(errs, err)
-		cfg.Cluster = c
-	}
-	level := os.Getenv("RAYSYS_LOG")
+	level := getenv("RAYSYS_LOG")
 	if level == "" {
 		level = "warn"
 	}
 	lv, err := zap.ParseAtomicLevel(level)
 	if err != nil {
-		errs = append(errs, fmt.Errorf("RAYSYS_LOG=%q: give debug, info, warn or error", level))
+		e.bad("RAYSYS_LOG", level, "debug, info, warn or error")
 	} else {
 		cfg.Logger = stderrLogger(lv)
 	}
-	return cfg, errors.Join(errs...)
+	return cfg, e.err()
 }
 
 // complete validates cfg and fills what was left out.
@@ -122,6 +118,12 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.HeapFloor < 0 || cfg.HeapFloor > maxHeapFloor<<20 {
 		errs = append(errs, fmt.Errorf("Config.HeapFloor is %d: give bytes, 0 to %d MiB", cfg.HeapFloor, maxHeapFloor))
+	}
+	if cfg.Grace < 0 {
+		errs = append(errs, fmt.Errorf("Config.Grace is %v: give 0 (the default) or more", cfg.Grace))
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = defaultGrace
 	}
 	drivesOnly := false
 	if cfg.Cluster != nil {
@@ -142,6 +144,11 @@ func (cfg *Config) complete() error {
 	}
 	if err := cfg.Table.Freeze(); err != nil {
 		errs = append(errs, err)
+	}
+	if cfg.Cluster != nil && cfg.Cluster.TLS.whole() && cfg.Cluster.Network == nil {
+		name, err := cfg.Cluster.certified(cfg.Name)
+		errs = append(errs, err)
+		cfg.Name = name
 	}
 	if cfg.Name == "" {
 		cfg.Name = raysys.NodeID("node-" + hex.EncodeToString(random(4)))

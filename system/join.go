@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -56,6 +55,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		return err
 	}
 	c.reg = newRegistry(c, n.actors, conf)
+	c.network = transport
 	c.link, err = link.New(link.Config{
 		Self: c.identity, Transport: transport, Listen: cfg.Listen, Handlers: c.handlers(), Admit: c.admit, Up: c.up, Down: c.down,
 		Suspect: c.suspected, SuspectAfter: silentAfter, Rejected: c.rejected, Panicked: c.panicked, Chaos: cfg.Chaos,
@@ -72,7 +72,8 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	}
 	c.info = member.Info{
 		ID: n.cfg.Name, Address: addr, Role: cfg.Role.member(), Serves: cfg.Role == Both, Resources: n.cfg.Resources, Labels: cfg.Labels,
-		Version: version(), Functions: c.digest(), KeyPrint: transport.print, Started: time.Now(),
+		Version: Version(), Functions: c.digest(), KeyPrint: transport.print, Started: time.Now(),
+		Launch: cfg.Launch, Observer: cfg.Observer,
 	}
 	c.member, err = member.Join(ctx, member.Config{
 		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Clock: cfg.Clock, Prober: c, Ballots: c,
@@ -87,6 +88,9 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	close(c.joined)
 	c.run(c.tellLoad)
 	c.run(c.duties)
+	if in, ok := c.kv.(catalog); ok && !cfg.Observer {
+		c.run(func() { c.enlist(in) })
+	}
 	return nil
 }
 
@@ -118,7 +122,7 @@ func (c *cluster) attempted(err error) {
 func (c *cluster) identity() link.Identity {
 	k := c.self()
 	id := link.Identity{
-		Cluster: c.cfg.Name, Node: k.node, Incarnation: k.incarnation, Address: c.cfg.Advertise, Role: string(c.cfg.Role), Version: version(),
+		Cluster: c.cfg.Name, Node: k.node, Incarnation: k.incarnation, Address: c.cfg.Advertise, Role: string(c.cfg.Role), Version: Version(),
 		Namespace: c.node.cfg.Namespace,
 	}
 	for _, e := range c.entries {
@@ -143,13 +147,6 @@ func has(t *raysys.Table, f string) bool {
 		}
 	}
 	return false
-}
-
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version
-	}
-	return "unknown"
 }
 
 // duties keeps this node's part of the cluster in order, one look at a time: connections to the others, the shards that

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,8 +16,8 @@ import (
 // closeGrace is how long a program waits for what still runs when it ends.
 const closeGrace = 10 * time.Second
 
-// drainGrace is how long a worker that is asked to leave waits for what still runs.
-const drainGrace = 5 * time.Minute
+// defaultGrace is Config's.
+const defaultGrace = 5 * time.Minute
 
 // Main makes the program a node and runs f as its driver, then exits: with 0, or with 1 and the error on standard
 // error when f failed, or with 2 when the environment cannot be meant. It takes everything from RAYSYS_* variables
@@ -31,68 +32,96 @@ func Main(f func(ctx context.Context) error) {
 	os.Exit(run(f, os.Stderr))
 }
 
-func run(f func(ctx context.Context) error, stderr interface{ Write([]byte) (int, error) }) int {
+func run(f func(ctx context.Context) error, stderr io.Writer) int {
 	cfg, err := FromEnv()
-	if err != nil {
-		fmt.Fprintln(stderr, "error:", err)
+	if err == nil {
+		ctx, stop := signals(context.Background())
+		defer stop()
+		err = Run(ctx, cfg, f)
+	} else {
+		err = configError{err}
+	}
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, "error:", err)
+	if errors.Is(err, ErrConfig) {
 		return 2
 	}
-	ctx, stop := signals(context.Background())
-	defer stop()
+	return 1
+}
+
+// ErrConfig: the node was not made, because its Config cannot be meant.
+var ErrConfig = errors.New("bad configuration")
+
+// configError matches ErrConfig and reads as what is wrong alone.
+type configError struct{ error }
+
+func (e configError) Is(target error) bool { return target == ErrConfig }
+func (e configError) Unwrap() error        { return e.error }
+
+// Run is Main for programs with flags, signals and exit codes of their own: it makes a node, runs f as its driver, closes
+// the node and returns f's error. A worker does not run f: it serves until ctx ends or an operator asks it to leave, and
+// drains. The error matches ErrConfig when New refused cfg.
+func Run(ctx context.Context, cfg Config, f func(ctx context.Context) error) error {
 	for {
 		n, err := New(cfg)
 		if err != nil {
-			fmt.Fprintln(stderr, "error:", err)
-			return 2
+			return configError{err}
 		}
-		again, code := live(ctx, n, f, stderr)
+		again, err := n.live(ctx, f)
 		if !again {
-			return code
+			return err
 		}
 	}
 }
 
 // live runs one incarnation of the node. again is true when a worker was fenced and shall join anew.
-func live(ctx context.Context, n *Node, f func(context.Context) error, stderr interface{ Write([]byte) (int, error) }) (again bool, code int) {
-	if err := n.Start(ctx); err != nil {
-		fmt.Fprintln(stderr, "error:", err)
-		return false, 1
+func (n *Node) live(ctx context.Context, f func(context.Context) error) (again bool, err error) {
+	drives := n.cfg.Cluster == nil || n.cfg.Cluster.Role.drives()
+	var leave <-chan struct{}
+	if !drives {
+		leave = n.DrainRequested() // before anybody can ask
 	}
-	say := func(err error) {
-		if err != nil {
-			fmt.Fprintln(stderr, "error:", err)
-			code = 1
-		}
+	err, grace := n.Start(ctx), closeGrace
+	switch {
+	case err != nil:
+	case drives:
+		err = f(n.Context(ctx))
+	default:
+		again, err = n.serve(ctx, leave)
+		grace = n.closeShare()
 	}
-	if n.cfg.Cluster == nil || n.cfg.Cluster.Role.drives() {
-		say(f(n.Context(ctx)))
-	} else {
-		again = serve(ctx, n, say)
-	}
-	grace, cancel := context.WithTimeoutCause(context.Background(), closeGrace, errors.New("it did not end within "+closeGrace.String()))
+	end, cancel := within(grace, "end")
 	defer cancel()
-	if err := n.Close(grace); !again {
-		say(err)
+	if closed := n.Close(end); !again {
+		err = errors.Join(err, closed)
 	}
-	return again, code
+	return again, err
 }
 
-// serve is a worker's life: until a signal or an operator ends it, or the cluster does.
-func serve(ctx context.Context, n *Node, say func(error)) (again bool) {
+// serve is a worker's life: until ctx or an operator ends it, or the cluster does.
+func (n *Node) serve(ctx context.Context, leave <-chan struct{}) (again bool, err error) {
 	select {
 	case <-ctx.Done():
-	case <-n.DrainRequested():
+	case <-leave:
 	case <-n.Done():
 		if errors.Is(n.Err(), raysys.ErrFenced) {
-			return true
+			return true, nil
 		}
-		say(n.Err())
-		return false
+		return false, n.Err()
 	}
-	grace, cancel := context.WithTimeoutCause(context.Background(), drainGrace, errors.New("it did not drain within "+drainGrace.String()))
+	grace, cancel := within(n.cfg.Grace-n.closeShare(), "drain")
 	defer cancel()
-	say(n.Drain(grace))
-	return false
+	return false, n.Drain(grace)
+}
+
+// closeShare is what of Grace is left for Close: a node that used up all of it for the drain would be killed by who
+// waits for it before it has left the cluster.
+func (n *Node) closeShare() time.Duration { return min(n.cfg.Grace/10, closeGrace) }
+
+func within(d time.Duration, verb string) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(context.Background(), d, fmt.Errorf("it did not %s within %v", verb, d))
 }
 
 // signals returns a context that the first SIGINT or SIGTERM cancels; the second ends the process.

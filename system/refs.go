@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/system/member"
 )
 
 // How a reference travels. A settled small value goes along, so that nobody has to ask for it; anything else is named
@@ -43,6 +44,8 @@ type nodeKey struct {
 	node        raysys.NodeID
 	incarnation uint64
 }
+
+func memberKey(m member.Node) nodeKey { return nodeKey{m.ID, m.Incarnation} }
 
 func (k nodeKey) String() string { return fmt.Sprintf("%s (incarnation %d)", k.node, k.incarnation) }
 

@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"maps"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -31,6 +32,16 @@ func (e *Engine) Load() Load {
 		l.Mean = time.Duration(x.mean.Load())
 	}
 	return l
+}
+
+// Free returns what of this node's resources nothing holds.
+func (e *Engine) Free() raysys.Resources {
+	e.mu.Lock()
+	free := e.shapes.free
+	free.custom = maps.Clone(free.custom)
+	e.mu.Unlock()
+	free.cpu = max(e.free.Load(), 0) // below zero while resumed tasks overlap
+	return free.resources()
 }
 
 // loadDraining is the one flag of a load.

@@ -1,6 +1,9 @@
 // Command raysys runs programs as nodes of a cluster, measures raysys and shows it at work.
 //
 //	raysys node      keep a program running as a worker
+//	raysys status    show nodes, shards and grains
+//	raysys drain     empty a node and let it go
+//	raysys doctor    look for what keeps a cluster from working
 //	raysys bench     every row beside its raw limit
 //	raysys demo      learn CartPole, then serve the policy
 //	raysys version   module version, revision, Go version
@@ -50,7 +53,7 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 // run is main without the process.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return runOn(ctx, cluster{}, args, stdin, stdout, stderr)
+	return runOn(ctx, onConsul(), args, stdin, stdout, stderr)
 }
 
 // runOn is run with the cluster that commands talk to.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -27,7 +28,6 @@ type nodeFlags struct {
 	labels    string
 	data      string
 	log       string
-	insecure  bool
 
 	grace, settled, restartMin, restartMax time.Duration
 }
@@ -73,7 +73,6 @@ the command.`,
 	flags.StringVar(&f.labels, "labels", "", "labels of the node, KEY=VALUE[,KEY=VALUE...]")
 	flags.StringVar(&f.data, "data", "", "folder for what must survive the process")
 	flags.StringVar(&f.log, "log", "", "how much the program logs: debug, info, warn or error (default warn)")
-	flags.BoolVar(&f.insecure, "insecure", false, "listen beyond this host without TLS")
 	flags.DurationVar(&f.grace, "grace", 5*time.Minute, "how long a drain may take")
 	flags.DurationVar(&f.settled, "settled", 10*time.Second, "how long the program must be up for its start to count as good")
 	flags.DurationVar(&f.restartMin, "restart-min", 100*time.Millisecond, "pause before the first restart; doubles with each death before --settled")
@@ -112,7 +111,7 @@ func (f *nodeFlags) check() error {
 			return err
 		}
 	}
-	if !loopback(f.listen) && f.at.Cert == "" && !f.insecure {
+	if !loopback(f.listen) && f.at.Cert == "" && !f.at.Insecure {
 		return usagef("--listen %s can be reached from other hosts: give --tls-cert, --tls-key and --tls-ca, or --insecure", f.listen)
 	}
 	for flag, v := range map[string]string{"--cpu": f.cpu, "--gpu": f.gpu} {
@@ -169,6 +168,9 @@ func runNode(cmd *cobra.Command, on cluster, f *nodeFlags, path string, args []s
 		var err error
 		if cfg.Reporter, err = on.reporter(*f.at, node); err != nil {
 			return fmt.Errorf("make reporter: %w", err)
+		}
+		if c, ok := cfg.Reporter.(io.Closer); ok {
+			defer c.Close()
 		}
 	}
 	s, err := supervise.New(cfg)

@@ -85,14 +85,17 @@ program exits with 0, so that raysys node there ends too. A drain that is not ov
 	}
 	at := whereFlags(cmd.Flags())
 	timeout := timeoutFlag(cmd.Flags(), 5*time.Minute)
+	noWait := cmd.Flags().Bool("no-wait", false, "return when the drain has begun")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
 			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
 				fmt.Fprintf(cmd.ErrOrStderr(), "draining %s\n", args[0])
-				if err := c.Drain(ctx, raysys.NodeID(args[0])); err != nil {
+				if err := c.Drain(ctx, raysys.NodeID(args[0]), !*noWait); err != nil {
 					return fmt.Errorf("drain %s: %w: run raysys status", args[0], err)
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s has left\n", args[0])
+				if !*noWait {
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s has left\n", args[0])
+				}
 				return nil
 			})
 		})
@@ -117,11 +120,14 @@ node, as the node's user and with its variables. The exit code is 1 when somethi
 			return err
 		}
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
-			d, err := on.examine(*at)
+			d, done, err := on.examine(*at)
 			if err != nil {
 				return err
 			}
 			findings := d.Examine(ctx)
+			if err := done(); err != nil && ctx.Err() == nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "leave the cluster:", err)
+			}
 			show := doctor.Table
 			if *form == outputJSON {
 				show = doctor.JSON

@@ -18,11 +18,12 @@ import (
 
 // cluster is how commands reach a cluster. Tests put their own in place.
 type cluster struct {
-	// connect opens what status and drain ask. Nil: this build has none of the commands that need it.
+	// connect opens what status and drain ask.
 	connect func(ctx context.Context, at operate.Where) (operate.Cluster, error)
-	// examine makes the doctor's tools.
-	examine func(at operate.Where) (*doctor.Doctor, error)
-	// reporter makes what tells the cluster that a worker of this host died. Nil: its lease runs out.
+	// examine makes the doctor's tools, and what puts them away.
+	examine func(at operate.Where) (*doctor.Doctor, func() error, error)
+	// reporter makes what tells the cluster that a worker of this host died, and is closed if it can be. Nil: its lease
+	// runs out.
 	reporter func(at operate.Where, node raysys.NodeID) (supervise.Reporter, error)
 }
 
@@ -44,6 +45,7 @@ func whereFlags(flags *pflag.FlagSet) *operate.Where {
 	flags.StringVar(&at.Cert, "tls-cert", "", "file with the certificate of this node or operator")
 	flags.StringVar(&at.Key, "tls-key", "", "file with its key")
 	flags.StringVar(&at.CA, "tls-ca", "", "file with the certificates that sign the others'")
+	flags.BoolVar(&at.Insecure, "insecure", false, "speak plain TCP beyond this host: everybody on the way can read and change it, and call every function")
 	return at
 }
 

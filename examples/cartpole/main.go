@@ -2,6 +2,7 @@
 //
 //	go run ./examples/cartpole -seed 1
 //	go run ./examples/cartpole -o json
+//	RAYSYS_CONSUL=127.0.0.1:8500 go run ./examples/cartpole   (on the workers of a cluster)
 //
 // The report goes to standard output, how it goes to standard error. Exit codes: 0 ok, 1 not learned or interrupted,
 // 2 usage. RAYSYS_* configure the node as they do every program's; -seed stands above RAYSYS_SEED.

@@ -163,6 +163,9 @@ const maxErrorBody = 4 << 10
 
 func (s statuses) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := s.next.RoundTrip(req)
+	if want, ok := req.Context().Value(headersKey{}).(func(http.Header)); ok && err == nil {
+		want(resp.Header)
+	}
 	// 404 says that a key or session is not there, 409 that a transaction was refused.
 	if err != nil || resp.StatusCode < 400 || resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusConflict {
 		return resp, err

@@ -50,13 +50,23 @@ func KeyFingerprint(cert *x509.Certificate) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// Aside parts the name in a certificate from what its holder adds: a driver or an operator beside node a, with a's
+// certificate, is a~1, a~2. The names of nodes themselves do not have it.
+const Aside = "~"
+
+// Proves reports whether the certificate's holder may be called node: by the name itself, or by one aside of it.
+func (n Name) Proves(node raysys.NodeID) bool {
+	rest, ok := strings.CutPrefix(string(node), string(n.Node))
+	return ok && (rest == "" || strings.HasPrefix(rest, Aside))
+}
+
 // matches: a certificate of the CA is not enough, it must be that node's.
 func matches(cert *x509.Certificate, cluster string, node raysys.NodeID) error {
 	name, err := NameOf(cert)
 	if err != nil {
 		return reject(CodeIdentity, "%v", err)
 	}
-	if name.Cluster != cluster || name.Node != node {
+	if name.Cluster != cluster || !name.Proves(node) {
 		return reject(CodeIdentity, "the certificate is of node %s in cluster %s, the handshake says node %s in cluster %s", name.Node, name.Cluster, node, cluster)
 	}
 	return nil

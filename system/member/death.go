@@ -26,6 +26,33 @@ func Died(ctx context.Context, kv store.KV, node raysys.NodeID, incarnation uint
 	return nil
 }
 
+// DiedLaunch is Died for a supervisor, which does not know incarnations but started the process: what the record names as
+// this start of it is dead. Nothing happens when the record is of another start, which is a successor, or a node of the same
+// name elsewhere. ended reports whether there was something to end.
+func DiedLaunch(ctx context.Context, kv store.KV, node raysys.NodeID, launch string) (ended bool, err error) {
+	if launch == "" {
+		return false, fmt.Errorf("%w: the death of node %s without the name of its start proves nothing", raysys.ErrBadOption, node)
+	}
+	p, err := kv.Get(ctx, nodeKey(node))
+	var n Node
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return false, nil
+	case err == nil:
+		n, err = decodeNode(p)
+	}
+	if err == nil && (n.Launch != launch || p.Session == "") {
+		return false, nil
+	}
+	if err == nil {
+		err = kv.Destroy(ctx, p.Session)
+	}
+	if err != nil {
+		return false, fmt.Errorf("end dead node %s: %w", node, err)
+	}
+	return true, nil
+}
+
 // Died is the same for a member that was told.
 func (m *Member) Died(ctx context.Context, node raysys.NodeID, incarnation uint64) error {
 	if incarnation == m.incarnation {

@@ -43,6 +43,8 @@ type Info struct {
 	Functions string            `json:"functions,omitempty"` // digest of the function table
 	KeyPrint  string            `json:"keyPrint,omitempty"`  // fingerprint of its key (C18)
 	Started   time.Time         `json:"started,omitzero"`
+	Launch    string            `json:"launch,omitempty"`   // which start of its process this is, see DiedLaunch
+	Observer  bool              `json:"observer,omitempty"` // here to look and to ask, for a moment
 }
 
 // Hosts reports whether the node may lead shards and host grains: a worker, or a driver that was asked to, that is not

@@ -11,12 +11,13 @@ import (
 	"github.com/raysys/raysys/system"
 )
 
-// closeGrace is how long an ended run waits for rollouts that are still on their way: they take hundredths of a second.
-const closeGrace = 10 * time.Second
-
-// Run learns and serves on a node of its own, configured by RAYSYS_* but for the seed. It writes the report to stdout,
-// and to stderr how it goes. The error matches ErrUsage when options or variables cannot be meant, ErrNotLearned when the
-// goal was not reached, and carries the cause of ctx's end when that came first; then stdout stays empty.
+// Run learns and serves on a node of its own, configured by RAYSYS_* but for the seed: alone everything runs in this
+// process, in a cluster the work is done by its workers. It writes the report to stdout, and to stderr how it goes. The
+// error matches ErrUsage when options or variables cannot be meant, ErrNotLearned when the goal was not reached, and
+// carries the cause of ctx's end when that came first; then stdout stays empty.
+//
+// A worker (RAYSYS_ROLE, which raysys node sets) learns nothing by itself: it serves those that do until ctx ends or an
+// operator asks it to leave.
 func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -26,23 +27,22 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 		return usageError{err}
 	}
 	cfg.Seed = o.Seed
-	node, err := system.New(cfg)
-	if err != nil {
-		return usageError{err}
-	}
-	if err := node.Start(ctx); err != nil {
+	var report *Report
+	err = system.Run(ctx, cfg, func(ctx context.Context) error {
+		p := newProgress(stderr)
+		defer p.end()
+		r, err := play(ctx, o, p)
+		if err != nil && ctx.Err() != nil {
+			// What a call met of the end is the node's business, not the user's.
+			return fmt.Errorf("stopped: %w", context.Cause(ctx))
+		}
+		report = &r
 		return err
-	}
-	p := newProgress(stderr)
-	report, err := play(node.Context(ctx), o, p)
-	p.end()
-	if err != nil && ctx.Err() != nil {
-		// What a call met of the end is the node's business, not the user's.
-		err = fmt.Errorf("stopped: %w", context.Cause(ctx))
-	}
-	grace, cancel := context.WithTimeout(context.Background(), closeGrace)
-	defer cancel()
-	if err := errors.Join(err, node.Close(grace)); err != nil {
+	})
+	switch {
+	case errors.Is(err, system.ErrConfig):
+		return usageError{err}
+	case err != nil || report == nil: // a worker has none
 		return err
 	}
 	return report.Write(stdout, o.Form)

@@ -28,14 +28,17 @@ type Where struct {
 	Cert    string // files; with none of them the connection is plain
 	Key     string
 	CA      string
+	// Insecure allows plain connections to other hosts.
+	Insecure bool
 }
 
 // Cluster answers an operator.
 type Cluster interface {
 	// Status asks every node. A node that does not answer is in it with what is known of it.
 	Status(ctx context.Context) (Status, error)
-	// Drain empties the node and returns when it has left. ErrNotFound when there is none of that name.
-	Drain(ctx context.Context, node raysys.NodeID) error
+	// Drain empties the node. With wait it returns when the node has left, else when it has begun. ErrNotFound when there
+	// is none of that name.
+	Drain(ctx context.Context, node raysys.NodeID, wait bool) error
 	Close() error
 }
 
@@ -43,7 +46,7 @@ type Cluster interface {
 type Status struct {
 	Cluster string  `json:"cluster"`
 	ID      string  `json:"id"`     // drawn when the cluster was made
-	Format  string  `json:"format"` // lowest version that may join
+	Format  int     `json:"format"` // of the records: a program that knows only older ones cannot join
 	Nodes   []Node  `json:"nodes"`
 	Shards  []Shard `json:"shards"`
 	Grains  []Kind  `json:"grains"`
@@ -64,18 +67,21 @@ const (
 // Node is one incarnation of a node.
 type Node struct {
 	Name        raysys.NodeID     `json:"name"`
-	Incarnation string            `json:"incarnation"`
-	Role        string            `json:"role"` // worker or driver
+	Incarnation uint64            `json:"incarnation"`
+	Role        string            `json:"role"` // worker, driver or both
 	State       State             `json:"state"`
 	Address     string            `json:"address"`
 	Version     string            `json:"version"`
 	Up          time.Duration     `json:"up_ns"`
 	Total       raysys.Resources  `json:"total"`
 	Free        raysys.Resources  `json:"free"`
-	Queued      int               `json:"queued"`
-	Running     int               `json:"running"`
+	Queued      int               `json:"queued"` // its own tasks that wait
+	Guests      int               `json:"guests"` // tasks of other nodes, waiting or running
 	Grains      int               `json:"grains"`
+	Peers       int               `json:"peers"`             // nodes it is connected to
+	Relayed     int               `json:"relayed,omitempty"` // of them, through a third node
 	Labels      map[string]string `json:"labels,omitempty"`
+	Error       string            `json:"error,omitempty"` // why it did not answer
 }
 
 // Shard is who leads a shard.
@@ -94,7 +100,7 @@ type Kind struct {
 // Sort puts everything into the order in which it is shown.
 func (s *Status) Sort() {
 	slices.SortFunc(s.Nodes, func(a, b Node) int {
-		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), strings.Compare(a.Incarnation, b.Incarnation))
+		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
 	slices.SortFunc(s.Shards, func(a, b Shard) int { return cmp.Compare(a.Number, b.Number) })
 	slices.SortFunc(s.Grains, func(a, b Kind) int { return strings.Compare(a.Name, b.Name) })

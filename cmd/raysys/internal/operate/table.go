@@ -33,13 +33,18 @@ func Table(w io.Writer, s Status) error {
 	s.Sort()
 	fmt.Fprintf(w, "cluster %s (%s), %d nodes, %d shards\n\n", s.Cluster, orDash(s.ID), len(s.Nodes), len(s.Shards))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "NODE\tROLE\tSTATE\tADDRESS\tVERSION\tUP\tCPU\tGPU\tMEMORY\tQUEUED\tRUNNING\tGRAINS\tLABELS")
+	fmt.Fprintln(t, "NODE\tROLE\tSTATE\tADDRESS\tVERSION\tUP\tCPU\tGPU\tMEMORY\tQUEUED\tGUESTS\tGRAINS\tLABELS")
 	for _, n := range s.Nodes {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", n.Name, n.Role, n.State, orDash(n.Address), orDash(n.Version), age(n.Up),
-			used(n.Free.CPU, n.Total.CPU), used(n.Free.GPU, n.Total.GPU), memory(n.Free.Memory, n.Total.Memory), n.Queued, n.Running, n.Grains, labels(n.Labels))
+			used(n.Free.CPU, n.Total.CPU), used(n.Free.GPU, n.Total.GPU), memory(n.Free.Memory, n.Total.Memory), n.Queued, n.Guests, n.Grains, labels(n.Labels))
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	for _, n := range s.Nodes {
+		if n.Error != "" {
+			fmt.Fprintf(w, "%s does not answer: %s\n", n.Name, n.Error)
+		}
 	}
 	if len(s.Shards) > 0 {
 		fmt.Fprintln(w)

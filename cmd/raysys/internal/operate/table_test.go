@@ -23,15 +23,15 @@ func example() operate.Status {
 		shards = append(shards, operate.Shard{Number: i, Leader: "a", Epoch: 1})
 	}
 	return operate.Status{
-		Cluster: "blue", ID: "c0ffee", Format: "1",
+		Cluster: "blue", ID: "c0ffee", Format: 1,
 		Nodes: []operate.Node{
 			{
-				Name: "b", Incarnation: "12", Role: "worker", State: operate.Draining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
+				Name: "b", Incarnation: 12, Role: "worker", State: operate.Draining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
 				Total: raysys.Resources{CPU: 8, GPU: 2, Memory: 64 << 30}, Free: raysys.Resources{CPU: 0.5, GPU: 1.75, Memory: 48 << 30},
-				Queued: 120, Running: 8, Grains: 3000, Labels: map[string]string{"zone": "west", "disk": "ssd"},
+				Queued: 120, Guests: 8, Grains: 3000, Labels: map[string]string{"zone": "west", "disk": "ssd"},
 			},
-			{Name: "a", Incarnation: "7", Role: "worker", State: operate.Up, Address: "10.0.0.1:7400", Version: "v0.2.0", Up: 59 * time.Second, Total: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
-			{Name: "laptop", Role: "driver", State: operate.Unknown},
+			{Name: "a", Incarnation: 7, Role: "worker", State: operate.Up, Address: "10.0.0.1:7400", Version: "v0.2.0", Up: 59 * time.Second, Total: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
+			{Name: "laptop", Role: "driver", State: operate.Unknown, Error: "no answer within 3s"},
 		},
 		Shards: shards,
 		Grains: []operate.Kind{{"policy", 2}, {"counter", 2998}},
@@ -45,10 +45,11 @@ func TestTable(t *testing.T) {
 	}
 	const want = `cluster blue (c0ffee), 3 nodes, 9 shards
 
-NODE    ROLE    STATE     ADDRESS        VERSION  UP    CPU    GPU     MEMORY         QUEUED  RUNNING  GRAINS  LABELS
-a       worker  up        10.0.0.1:7400  v0.2.0   59s   0/4    -       -              0       0        0       -
-b       worker  draining  10.0.0.2:7400  v0.2.0   1d2h  7.5/8  0.25/2  16.0/64.0 GiB  120     8        3000    disk=ssd,zone=west
-laptop  driver  unknown   -              -        -     -      -       -              0       0        0       -
+NODE    ROLE    STATE     ADDRESS        VERSION  UP    CPU    GPU     MEMORY         QUEUED  GUESTS  GRAINS  LABELS
+a       worker  up        10.0.0.1:7400  v0.2.0   59s   0/4    -       -              0       0       0       -
+b       worker  draining  10.0.0.2:7400  v0.2.0   1d2h  7.5/8  0.25/2  16.0/64.0 GiB  120     8       3000    disk=ssd,zone=west
+laptop  driver  unknown   -              -        -     -      -       -              0       0       0       -
+laptop does not answer: no answer within 3s
 
 LEADER  SHARDS  NUMBERS
 none    1       7
@@ -96,7 +97,7 @@ func TestJSON(t *testing.T) {
 		t.Error("it is not sorted")
 	}
 	b.Reset()
-	if err := operate.JSON(&b, operate.Status{}); err != nil || b.String() != `{"cluster":"","id":"","format":"","nodes":[],"shards":[],"grains":[]}`+"\n" {
+	if err := operate.JSON(&b, operate.Status{}); err != nil || b.String() != `{"cluster":"","id":"","format":0,"nodes":[],"shards":[],"grains":[]}`+"\n" {
 		t.Errorf("nothing is %q, %v", b.String(), err)
 	}
 }

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/consul"
+	"github.com/raysys/raysys/system"
+)
+
+// onConsul is the cluster that commands talk to: what they ask of nodes goes through a node of their own, which joins for
+// the moment.
+func onConsul() cluster { return cluster{connect: connect, examine: examine, reporter: newReporter} }
+
+// openStore opens the cluster's keys in Consul. It does no I/O.
+func openStore(at operate.Where) (*consul.Store, error) {
+	cfg, err := consul.FromEnv(func(name string) string {
+		switch name {
+		case "RAYSYS_CONSUL":
+			return at.Consul
+		case "RAYSYS_CLUSTER":
+			return at.Cluster
+		}
+		return os.Getenv(name)
+	})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return consul.Open(cfg)
+}
+
+// explain gives an error of the store the state that decides about the exit code.
+func explain(err error) error {
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) {
+		return fmt.Errorf("%w: %w", operate.ErrUnreachable, err)
+	}
+	return err
+}
+
+// observer is a node that joined to ask.
+type observer struct {
+	kv   *consul.Store
+	node *system.Node
+}
+
+// leaveLimit bounds what a command spends on leaving: its session ends by itself.
+const leaveLimit = 5 * time.Second
+
+func connect(ctx context.Context, at operate.Where) (operate.Cluster, error) {
+	o, err := observe(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// observe joins. A cluster that is not there is not made.
+func observe(ctx context.Context, at operate.Where) (_ *observer, err error) {
+	kv, err := openStore(at)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, kv.Close())
+		}
+	}()
+	switch _, err := kv.Get(ctx, store.ConfigKey); {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, fmt.Errorf("%w: consul at %s knows no cluster %s, a first node makes it", operate.ErrNotFound, kv.Address(), at.Cluster)
+	case err != nil:
+		return nil, explain(err)
+	}
+	cfg := system.Config{
+		Table: raysys.NewTable(), // what this command could do itself is nobody's business
+		Cluster: &system.Cluster{
+			Name: at.Cluster, Consul: at.Consul, Store: kv, Role: system.Driver, Observer: true, Insecure: at.Insecure,
+			TLS: system.TLSFiles{Cert: at.Cert, Key: at.Key, CA: at.CA},
+		},
+	}
+	if at.Cert == "" { // else the name is aside of the certificate's
+		cfg.Name = raysys.NodeID("raysys-operator-" + strings.ToLower(rand.Text()[:8]))
+	}
+	node, err := system.New(cfg)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if err := node.Start(ctx); err != nil {
+		return nil, explain(err)
+	}
+	return &observer{kv, node}, nil
+}
+
+// Close leaves.
+func (o *observer) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+	defer cancel()
+	return errors.Join(o.node.Close(ctx), o.kv.Close())
+}
+
+// Drain implements operate.Cluster.
+func (o *observer) Drain(ctx context.Context, node raysys.NodeID, wait bool) error {
+	incarnation, err := o.node.DrainNode(ctx, node)
+	if errors.Is(err, system.ErrNoSuchNode) {
+		return fmt.Errorf("%w: no node of this name is in the cluster", operate.ErrNotFound)
+	}
+	if err != nil || !wait {
+		return err
+	}
+	return o.node.AwaitGone(ctx, node, incarnation)
+}
+
+// Status implements operate.Cluster.
+func (o *observer) Status(ctx context.Context) (operate.Status, error) {
+	s, err := o.node.Status(ctx)
+	if err != nil {
+		return operate.Status{}, err
+	}
+	out := operate.Status{Cluster: s.Cluster, ID: s.ID, Format: s.Format}
+	active := map[string]int{}
+	for _, n := range s.Nodes {
+		shown := shownNode(n)
+		for kind, count := range n.Grains {
+			active[kind] += count
+			shown.Grains += count
+		}
+		out.Nodes = append(out.Nodes, shown)
+	}
+	for kind, count := range active {
+		out.Grains = append(out.Grains, operate.Kind{Name: kind, Active: count})
+	}
+	for _, sh := range s.Shards {
+		out.Shards = append(out.Shards, operate.Shard{Number: sh.Shard, Leader: sh.Node, Epoch: sh.Epoch})
+	}
+	return out, nil
+}
+
+// states are the cluster's words for an operator's.
+var states = map[string]operate.State{
+	system.NodeActive: operate.Up, system.NodeSuspect: operate.Suspect, system.NodeSuspended: operate.Suspended,
+	system.NodeDraining: operate.Draining,
+}
+
+func shownNode(n system.NodeStatus) operate.Node {
+	state, ok := states[n.State]
+	if !ok {
+		state = operate.Unknown
+	}
+	shown := operate.Node{
+		Name: n.Name, Incarnation: n.Incarnation, Role: string(n.Role), State: state, Address: n.Address, Version: n.Version, Up: n.Up,
+		Total: n.Resources, Free: n.Free, Queued: n.Queued, Guests: n.Guests, Peers: n.Peers, Labels: n.Labels, Error: n.Error,
+	}
+	for _, p := range n.Connected {
+		if p.Relayed {
+			shown.Relayed++
+		}
+	}
+	if n.Error != "" {
+		shown.Free = n.Resources // nothing is known to be taken
+	}
+	return shown
+}

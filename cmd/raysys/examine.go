@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/store/consul"
+	"github.com/raysys/raysys/system"
+)
+
+// examine makes the doctor's tools. The returned function puts them away.
+func examine(at operate.Where) (*doctor.Doctor, func() error, error) {
+	kv, err := openStore(at)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &mesh{at: at}
+	d := &doctor.Doctor{
+		Address: kv.Address(), Consul: agent{kv}, Status: m.status, Mesh: m, Dial: doctor.Dial, Limits: doctor.ReadLimits, Now: time.Now,
+		Version: system.Version(),
+	}
+	return d, func() error { return errors.Join(m.close(), kv.Close()) }, nil
+}
+
+// agent implements doctor.Consul.
+type agent struct{ kv *consul.Store }
+
+func (a agent) Agent(ctx context.Context) (doctor.Agent, error) {
+	s, err := a.kv.Agent(ctx)
+	return doctor.Agent{Version: s.Version, Leader: s.Leader, ConnsPerClient: s.ConnsPerClient, Time: s.Time, TookHalf: s.TookHalf}, err
+}
+
+func (a agent) TryWrite(ctx context.Context) error { return doctor.TryWrite(ctx, a.kv) }
+
+// mesh implements doctor.Mesh, by an observer that joins for the status and stays for the rest.
+type mesh struct {
+	at  operate.Where
+	obs *observer
+}
+
+func (m *mesh) status(ctx context.Context) (s operate.Status, err error) {
+	if m.obs == nil {
+		if m.obs, err = observe(ctx, m.at); err != nil {
+			return s, err
+		}
+	}
+	return m.obs.Status(ctx)
+}
+
+func (m *mesh) Links(ctx context.Context) ([]doctor.Link, error) {
+	if m.obs == nil {
+		return nil, errors.New("the status comes first")
+	}
+	ways, err := m.obs.node.Ways(ctx)
+	links := make([]doctor.Link, len(ways))
+	for i, w := range ways {
+		links[i] = doctor.Link{From: string(w.From), To: string(w.To), Error: w.Error}
+	}
+	return links, err
+}
+
+func (m *mesh) close() error {
+	if m.obs == nil {
+		return nil
+	}
+	return m.obs.Close()
+}

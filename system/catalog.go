@@ -1,0 +1,82 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/consul"
+)
+
+// catalog is Consul's list of services, in which its own UI and DNS show the nodes. Nothing here rests on it: a node that
+// cannot enter itself says so once, and works all the same.
+type catalog interface {
+	Register(ctx context.Context, s consul.Service) error
+	Pass(ctx context.Context, id, note string) error
+	Deregister(ctx context.Context, id string) error
+}
+
+// catalogLimit bounds each word to the catalog.
+const catalogLimit = 2 * time.Second
+
+// serviceName is what the nodes of a cluster have in common in the catalog.
+func serviceName(cluster string) string { return "raysys-" + cluster }
+
+// service is this node's entry. A later life of the node replaces it, so that a restart does not show twice.
+func (c *cluster) service() consul.Service {
+	host, port, _ := net.SplitHostPort(c.info.Address) // Join has checked it
+	number, _ := strconv.Atoi(port)
+	role := string(c.cfg.Role)
+	return consul.Service{
+		ID: serviceName(c.cfg.Name) + "-" + string(c.info.ID), Name: serviceName(c.cfg.Name), Address: host, Port: number,
+		Tags: []string{role},
+		Meta: map[string]string{
+			"node": string(c.info.ID), "role": role, "version": c.info.Version, "incarnation": strconv.FormatUint(c.self().incarnation, 10),
+		},
+		TTL: 3 * c.cfg.TTL,
+	}
+}
+
+// enlist keeps the node in the catalog until the cluster ends.
+func (c *cluster) enlist(in catalog) {
+	s, listed, said := c.service(), false, false
+	tick := time.NewTicker(c.cfg.TTL)
+	defer tick.Stop()
+	for {
+		err := c.inCatalog(c.ctx, func(ctx context.Context) error {
+			if listed {
+				if err := in.Pass(ctx, s.ID, ""); !errors.Is(err, store.ErrNotFound) {
+					return err
+				}
+			}
+			return in.Register(ctx, s)
+		})
+		switch {
+		case err == nil:
+			listed, said = true, false
+		case c.ctx.Err() == nil && !said:
+			c.log.Warn("cannot keep the node in Consul's catalog; it works all the same", zap.String("service", s.Name), zap.Error(err))
+			said = true
+		}
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			if listed && !c.killed.Load() {
+				// What stays behind turns critical and goes by itself.
+				_ = c.inCatalog(context.Background(), func(ctx context.Context) error { return in.Deregister(ctx, s.ID) })
+			}
+			return
+		}
+	}
+}
+
+func (c *cluster) inCatalog(ctx context.Context, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, catalogLimit)
+	defer cancel()
+	return f(ctx)
+}

@@ -1,0 +1,157 @@
+package system
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/member"
+)
+
+// Status is a cluster as one of its nodes sees it. Observers are not in it.
+type Status struct {
+	Cluster string        `json:"cluster"`
+	ID      string        `json:"id"`     // drawn when the cluster was made
+	Format  int           `json:"format"` // of the records; a program that knows only older ones cannot join
+	Nodes   []NodeStatus  `json:"nodes"`
+	Shards  []ShardStatus `json:"shards"`
+}
+
+// NodeStatus is one node. What only the node itself knows is there when it answered in time; else Error says why not.
+type NodeStatus struct {
+	Name        raysys.NodeID     `json:"name"`
+	Incarnation uint64            `json:"incarnation"`
+	Address     string            `json:"address"`
+	Role        Role              `json:"role"`
+	Version     string            `json:"version"` // of raysys in its program
+	State       string            `json:"state"`   // one of the states below
+	Resources   raysys.Resources  `json:"resources"`
+	Free        raysys.Resources  `json:"free"` // of Resources, what nothing holds
+	Labels      map[string]string `json:"labels,omitempty"`
+	Up          time.Duration     `json:"up"`         // since it joined, in nanoseconds
+	Queued      int               `json:"queued"`     // its own tasks that wait to start
+	Guests      int               `json:"guests"`     // tasks of other nodes that it has accepted and not answered
+	BusyCPU     float64           `json:"busy_cpu"`   // CPUs that run its own tasks
+	FreeCPU     float64           `json:"free_cpu"`   // CPUs that nothing holds
+	MeanTask    time.Duration     `json:"mean_task"`  // running time of recent tasks, in nanoseconds
+	Grains      map[string]int    `json:"grains"`     // activations by kind
+	Peers       int               `json:"peers"`      // nodes it is connected to
+	Connected   []PeerStatus      `json:"connected"`  // which
+	Held        int               `json:"held"`       // its futures that other nodes hold
+	LeaseLeft   time.Duration     `json:"lease_left"` // in nanoseconds
+	Error       string            `json:"error,omitempty"`
+}
+
+// The states of a node.
+const (
+	NodeActive    = "active"
+	NodeSuspect   = "suspect"   // silent for a while; it may be evicted
+	NodeSuspended = "suspended" // its lease ran out: it keeps its memory and takes no new work
+	NodeDraining  = "draining"
+	NodeUnknown   = "unknown" // it does not answer; Error says more
+)
+
+// PeerStatus is a connection to another node.
+type PeerStatus struct {
+	Name    raysys.NodeID `json:"name"`
+	Relayed bool          `json:"relayed,omitempty"` // through a third node: no connection of their own holds
+}
+
+// ShardStatus is the leader of one shard; Node is empty while there is none.
+type ShardStatus struct {
+	Shard int           `json:"shard"`
+	Node  raysys.NodeID `json:"node"`
+	Epoch uint64        `json:"epoch"`
+}
+
+// errInNoCluster is what an operator's question meets in a node that runs everything in one process.
+var errInNoCluster = errors.New("the node is in no cluster: set RAYSYS_CONSUL")
+
+// statusPatience is how long a node may take to answer: it reads counters, so a second says that something is wrong.
+const statusPatience = 3 * time.Second
+
+// Status asks every node of the cluster, for up to 3 s or as long as ctx lasts. Those that do not answer are in it with
+// what is known of them.
+func (n *Node) Status(ctx context.Context) (Status, error) {
+	c := n.others
+	if c == nil {
+		return Status{}, fmt.Errorf("status: %w", errInNoCluster)
+	}
+	view := c.member.View()
+	st := Status{Cluster: c.cfg.Name, ID: c.reg.conf.ID, Format: c.reg.conf.Format}
+	for i := range c.reg.conf.Shards {
+		sh := ShardStatus{Shard: i}
+		if l, ok := view.Leader(i); ok {
+			sh.Node, sh.Epoch = l.Node, l.Epoch
+		}
+		st.Shards = append(st.Shards, sh)
+	}
+	members := slices.DeleteFunc(slices.Clone(view.Nodes()), func(m member.Node) bool { return m.Info.Observer })
+	answers := c.askAll(ctx, members, adminStatus)
+	for _, m := range members {
+		s := known(m)
+		switch k := memberKey(m); {
+		case k == c.self():
+			s = s.with(c.report())
+		case answers[k].err != nil:
+			s.State, s.Error = NodeUnknown, answers[k].err.Error()
+		default:
+			s = s.with(answers[k].answer.Status)
+		}
+		st.Nodes = append(st.Nodes, s)
+	}
+	slices.SortFunc(st.Nodes, func(a, b NodeStatus) int {
+		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+	return st, nil
+}
+
+// known is what everybody knows of a node.
+func known(m member.Node) NodeStatus {
+	s := NodeStatus{
+		Name: m.ID, Incarnation: m.Incarnation, Address: m.Info.Address, Role: roleOf(m.Info), Version: m.Info.Version,
+		Resources: m.Info.Resources, Labels: m.Info.Labels, State: NodeActive,
+	}
+	switch {
+	case m.Info.Draining:
+		s.State = NodeDraining
+	case m.Suspect:
+		s.State = NodeSuspect
+	}
+	return s
+}
+
+// report is this node's own part of the status.
+func (c *cluster) report() NodeStatus {
+	k := c.self()
+	l := c.node.tasks.Load()
+	s := NodeStatus{
+		Name: k.node, Incarnation: k.incarnation, Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
+		Queued: l.Queued, Guests: l.Guests, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
+		Grains: c.node.grains.Kinds(), Held: c.exports.count(), LeaseLeft: c.member.Lease(),
+	}
+	if c.member.State() == member.Suspended {
+		s.State = NodeSuspended
+	}
+	for _, p := range c.connected() {
+		s.Connected = append(s.Connected, PeerStatus{p.key.node, p.link.Relayed()})
+	}
+	s.Peers = len(s.Connected)
+	slices.SortFunc(s.Connected, func(a, b PeerStatus) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	return s
+}
+
+// with takes over what the node itself reported.
+func (s NodeStatus) with(own NodeStatus) NodeStatus {
+	s.Free, s.Up, s.Queued, s.Guests, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Guests, own.BusyCPU, own.FreeCPU, own.MeanTask
+	s.Grains, s.Peers, s.Connected, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Connected, own.Held, own.LeaseLeft
+	if own.State != "" {
+		s.State = own.State
+	}
+	return s
+}

@@ -1,0 +1,94 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/link"
+	"github.com/raysys/raysys/system/member"
+)
+
+// Way is whether one node can open a connection to another: two nodes need one of the two ways between them, and what a
+// firewall closes the other way is found when that one is needed.
+type Way struct {
+	From  raysys.NodeID `json:"from"`
+	To    raysys.NodeID `json:"to"`
+	Error string        `json:"error,omitempty"` // "" is open
+}
+
+const (
+	// dialedAtOnce bounds the connections that a node tries at the same time for Ways.
+	dialedAtOnce = 16
+	// wayPatience is for one connection: a host that swallows packets must not use up the time of the others.
+	wayPatience = 2 * time.Second
+)
+
+// Ways has every node try to connect to every other that is no driver, and returns what came of it. A node that does not
+// answer is left out; Status tells of those.
+func (n *Node) Ways(ctx context.Context) ([]Way, error) {
+	c := n.others
+	if c == nil {
+		return nil, fmt.Errorf("ways between nodes: %w", errInNoCluster)
+	}
+	members := slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool { return m.Info.Observer })
+	var ways []Way
+	for _, a := range c.askAll(ctx, members, adminWays) {
+		if a.err == nil {
+			ways = append(ways, a.answer.Ways...)
+		}
+	}
+	if ctx.Err() != nil {
+		return ways, fmt.Errorf("ways between nodes: %w", context.Cause(ctx))
+	}
+	return ways, nil
+}
+
+// ways is this node's own part. Drivers may be where nobody can dial them, and dial themselves.
+func (c *cluster) ways() ([]Way, error) {
+	if !c.trying.CompareAndSwap(false, true) { // one question at a time bounds the connections
+		return nil, errors.New("it is trying its ways for somebody else: ask again")
+	}
+	defer c.trying.Store(false)
+	var to []member.Node
+	for _, m := range c.member.View().Nodes() {
+		if roleOf(m.Info).hosts() && memberKey(m) != c.self() {
+			to = append(to, m)
+		}
+	}
+	ways := make([]Way, len(to))
+	free := make(chan struct{}, dialedAtOnce)
+	var wg sync.WaitGroup
+	for i, m := range to {
+		free <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-free }()
+			ways[i] = Way{From: c.self().node, To: m.ID}
+			if err := c.canDial(m); err != nil {
+				ways[i].Error = err.Error()
+			}
+		})
+	}
+	wg.Wait()
+	return ways, nil
+}
+
+// canDial opens a connection to the node and closes it, without a word: the one that is in use stays.
+func (c *cluster) canDial(m member.Node) error {
+	ctx, cancel := context.WithTimeoutCause(c.ctx, wayPatience, fmt.Errorf("no answer within %v", wayPatience))
+	defer cancel()
+	conn, err := c.network.Dial(ctx, m.Address)
+	switch {
+	case err == nil:
+		return conn.Close()
+	case errors.Is(err, link.ErrRefused):
+		return fmt.Errorf("%s refuses connections", m.Address)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", m.Address, context.Cause(ctx))
+	}
+	return err
+}
