@@ -183,3 +183,15 @@ func TestStateMovesWithTheGrain(t *testing.T) {
 		}
 	}
 }
+
+// TestCloseBeforeStart: a node of a cluster that never joined closes like any other.
+func TestCloseBeforeStart(t *testing.T) {
+	f := newFleet(t)
+	n, err := system.New(system.Config{Table: table, Cluster: &system.Cluster{Store: f.kv}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+}

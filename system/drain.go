@@ -46,7 +46,8 @@ func (c *cluster) handOverAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// fence ends the node: its session is gone, so others have or will have what it held.
+// fence ends the node: its session is gone, so others have or will have what it held. The links are closed by Close, and
+// by the others as soon as they see it.
 func (n *Node) fence(cause error) {
 	n.log.Warn("fenced", zap.String("node", string(n.cfg.Name)), zap.Error(cause))
 	if cause == nil {
@@ -54,11 +55,6 @@ func (n *Node) fence(cause error) {
 	}
 	n.stop(cause)
 	n.others.end(cause)
-	go func() { // the link's own goroutines may be what brought the news
-		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
-		defer cancel()
-		_ = n.others.link.Close(ctx)
-	}()
 }
 
 // DrainRequested returns a channel that is closed when an operator asks this node to drain (raysys drain NODE). Main
