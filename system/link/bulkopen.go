@@ -155,6 +155,7 @@ func (l *Link) sessionOf(ctx context.Context, h *bulkHello) (*Peer, error) {
 // attach begins to use the connection.
 func (b *bulk) attach(conn net.Conn) error {
 	conn.SetDeadline(time.Time{})
+	b.peer.link.shaken(conn) // it is the session's from here on
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ended || b.conn != nil {

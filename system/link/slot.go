@@ -132,9 +132,13 @@ func (l *Link) replace(old *Peer, h *hello, relayed bool) {
 func (l *Link) install(s *slot, p *Peer) error {
 	p.conn.SetDeadline(time.Time{})
 	l.mu.Lock()
-	for last := s.last; last != nil; last = s.last {
+	for s.peer != nil || s.last != nil { // both over, and the turn keeps others from coming
+		before := s.peer
+		if before == nil {
+			before = s.last
+		}
 		l.mu.Unlock()
-		<-last.done
+		<-before.done
 		l.mu.Lock()
 	}
 	if l.state != stateOpen {
