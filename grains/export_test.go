@@ -1,6 +1,11 @@
 package grains
 
-import "github.com/raysys/raysys/internal/wire"
+import (
+	"context"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
 
 // OpenAt reports whether the peer has not answered the call with this number.
 func OpenAt(e *Engine, p wire.Peer, slot uint64) bool {
@@ -20,4 +25,17 @@ func Queued(e *Engine, id ID) int {
 		return true
 	})
 	return n
+}
+
+// TokenOf returns the token of the activation whose turn or hook runs under ctx.
+func TokenOf(ctx context.Context) Token {
+	t, _, err := raysys.TurnOf(ctx)
+	if err != nil {
+		return Token{}
+	}
+	a, ok := t.Host().(*activation)
+	if !ok || a.more == nil {
+		return Token{}
+	}
+	return a.more.token
 }
