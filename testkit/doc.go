@@ -1,27 +1,51 @@
-// Package testkit runs raysys inside a test, without a cluster and without sleeping.
+// Package testkit runs raysys inside a test: one node, a cluster of them in one process, or real processes on a real Consul,
+// with every fault that a cluster meets, and with assertions about what has to hold all the same.
 //
-// New starts a node that ends with the test; Virtual does the same in virtual time, where a passivation after 15
-// minutes or a deadline of 30 seconds takes no time at all. A Probe catches what the code under test emits.
-//
-//	test goroutine ──── New / Virtual ────► Kit ── Context ──► tasks, grains
-//	      ▲                                  │
-//	      └── Expect, ExpectNone, Fish ── Probe ◄── Put ──────── your code
+//	                          ┌── New(t)                one node
+//	test goroutine ── Kit ────┤── New(t, Nodes(3))      n1 n2 n3 on a network and a store in memory
+//	      ▲            │      └── Virtual(t, f, ...)    either, in virtual time
+//	      │            └── Cluster ── Kill Restart Pause Cut Split Delay Drop ClockJump StoreDown ExpireSession Drain
+//	      │
+//	      ├── Procs ── Processes(t, 3)                  p1 p2 p3: Kill (SIGKILL) Pause (SIGSTOP) Terminate (SIGTERM)
+//	      │            └── Consul(t)                    a real server: Kill Start Pause
+//	      │
+//	      ├── Probe: Expect, ExpectNone, Fish ◄── Put ── your code
+//	      └── SingleActivation, Linearizable, NoOrphans, Eventually
 //
 // Every Kit is strict: each argument, result and object goes through the codec, as it would between nodes, so a test
 // in one process sees what a cluster would do; a value that is changed after it was handed over is reported with its
 // place; and when the test ends, a goroutine that a task left behind is reported with its stack. Loose turns the
 // first two off, for benchmarks.
 //
-// The seed of a run is logged; RAYSYS_TESTKIT_SEED=n repeats it: task ids, raysys.Rand and Kit.Rand.
-//
-//	func TestCounter(t *testing.T) {
-//		k := testkit.New(t)
+//	func TestCounterSurvives(t *testing.T) {
+//		k := testkit.New(t, testkit.Nodes(3))
 //		ctx := k.Context()
-//		got, err := add.Call(ctx, counters.Get("alice"), 5).Get(ctx)
+//		if _, err := add.Call(ctx, counters.Get("alice"), 5).Get(ctx); err != nil {
+//			t.Fatal(err)
+//		}
+//		k.Cluster().Kill(2)
+//		got, err := read.Call(ctx, counters.Get("alice")).Get(ctx) // wherever it lives now
 //		if got != 5 || err != nil {
 //			t.Fatal(got, err)
 //		}
 //	}
 //
-// It does not start several nodes or processes yet, and injects no faults.
+// Rules for the user:
+//
+//  1. The test's own node hosts nothing: what it submits runs on n1, n2, ... In faults it is number 0.
+//  2. Faults last until Heal or the end of the test. Kill is for good: Restart begins a new incarnation, which is also what a
+//     node does by itself when it was fenced.
+//  3. In one process a killed node's work is cancelled, not stopped in the middle of an instruction, and a paused node goes on
+//     by itself: only what it sends and hears is held. Processes have the real thing.
+//  4. A package with Processes begins its TestMain with Main or Child, and its functions are in the process-wide table.
+//  5. In Virtual, failures belong to Kit.T.
+//
+// The seed of a run is logged, and RAYSYS_TESTKIT_SEED=n repeats it: task ids, raysys.Rand, Kit.Rand and the draws about
+// frames. A seed that a test fails with is written to testdata/seeds and tried first from then on: Virtual runs all of
+// them and then a new one, New runs the latest until its line is removed. In virtual time a seed repeats the faults and
+// their order, not the order in which the scheduler runs what is ready.
+//
+// RAYSYS_LOG=debug shows what the nodes log.
+//
+// It does not fake GPUs yet.
 package testkit

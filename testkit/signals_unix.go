@@ -5,7 +5,11 @@ package testkit
 import "syscall"
 
 // Pause stops the process by SIGSTOP: its connections stay open, its clocks go on, and nothing in it runs.
-func (p *Proc) Pause() { p.signal(syscall.SIGSTOP) }
+func (p *Proc) Pause() {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+	Eventually(p.t, joinLimit, "process "+string(p.name)+" stops", func() bool { return stopped(p.PID()) })
+}
 
 // Resume ends Pause, by SIGCONT.
 func (p *Proc) Resume() { p.signal(syscall.SIGCONT) }

@@ -174,5 +174,5 @@ func TestConsulComesBackEmpty(t *testing.T) {
 	if err := p.Node().Err(); !errors.Is(err, raysys.ErrStoreReplaced) {
 		t.Errorf("the driver's node ended with %v", err)
 	}
-	figure(t, "Consul came back empty: all nodes stopped with ErrStoreReplaced within %v", time.Since(from).Round(time.Millisecond))
+	figure(t, "Consul came back empty: all nodes had stopped with ErrStoreReplaced %v after it served", time.Since(from).Round(time.Millisecond))
 }
