@@ -9,7 +9,7 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race fuzz bench lint demo clean tools consul need-go need-cc
+.PHONY: help build test race fuzz bench lint demo cluster clean tools consul need-go need-cc
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +46,10 @@ lint: tools ## vet, staticcheck and gofumpt
 
 demo: need-go ## learn CartPole and serve the policy
 	go run ./examples/cartpole
+
+cluster: build consul ## a local Consul and three nodes with the cartpole program; says what to do next
+	go build -o bin/cartpole ./examples/cartpole
+	bin/raysys local --app bin/cartpole --consul-program bin/consul
 
 consul: need-go ## build bin/consul, the server of the tests and of local clusters (three minutes the first time)
 	@go -C tools/consul build -o ../../bin/ tool

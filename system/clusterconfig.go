@@ -85,9 +85,9 @@ func clusterFrom(e *environment) *Cluster {
 	return c
 }
 
-// open connects to the store. What Cluster does not say comes from the environment, as Consul's own tools have it.
-func (c *Cluster) open() (store.KV, error) {
-	conf, err := consul.FromEnv(func(name string) string {
+// consul is how to reach the store. What Cluster does not say comes from the environment, as Consul's own tools have it.
+func (c *Cluster) consul() (consul.Config, error) {
+	return consul.FromEnv(func(name string) string {
 		switch name {
 		case "RAYSYS_CONSUL":
 			return c.Consul
@@ -96,6 +96,11 @@ func (c *Cluster) open() (store.KV, error) {
 		}
 		return os.Getenv(name)
 	})
+}
+
+// open connects to the store when it is first used.
+func (c *Cluster) open() (store.KV, error) {
+	conf, err := c.consul()
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +117,10 @@ func (c *Cluster) complete() error {
 	}
 	if c.Consul == "" && c.Store == nil {
 		errs = append(errs, errors.New("Config.Cluster names no Consul: set Consul (RAYSYS_CONSUL), or leave Cluster out to run in one process"))
+	}
+	if c.Consul != "" && c.Store == nil {
+		_, err := c.consul()
+		errs = append(errs, err)
 	}
 	if c.Role == "" {
 		c.Role = Driver

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,7 @@ type NodeStatus struct {
 	Resources   raysys.Resources  `json:"resources"`
 	Free        raysys.Resources  `json:"free"` // of Resources, what nothing holds
 	Labels      map[string]string `json:"labels,omitempty"`
+	PID         int               `json:"pid"`        // of its process, on its host
 	Up          time.Duration     `json:"up"`         // since it joined, in nanoseconds
 	Queued      int               `json:"queued"`     // its own tasks that wait to start
 	Guests      int               `json:"guests"`     // tasks of other nodes that it has accepted and not answered
@@ -131,7 +133,7 @@ func (c *cluster) report() NodeStatus {
 	k := c.self()
 	l := c.node.tasks.Load()
 	s := NodeStatus{
-		Name: k.node, Incarnation: k.incarnation, Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
+		Name: k.node, Incarnation: k.incarnation, PID: os.Getpid(), Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
 		Queued: l.Queued, Guests: l.Guests, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
 		Grains: c.node.grains.Kinds(), Held: c.exports.count(), LeaseLeft: c.member.Lease(),
 	}
@@ -148,6 +150,7 @@ func (c *cluster) report() NodeStatus {
 
 // with takes over what the node itself reported.
 func (s NodeStatus) with(own NodeStatus) NodeStatus {
+	s.PID = own.PID
 	s.Free, s.Up, s.Queued, s.Guests, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Guests, own.BusyCPU, own.FreeCPU, own.MeanTask
 	s.Grains, s.Peers, s.Connected, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Connected, own.Held, own.LeaseLeft
 	if own.State != "" {

@@ -155,7 +155,7 @@ func shownNode(n system.NodeStatus) operate.Node {
 		state = operate.Unknown
 	}
 	shown := operate.Node{
-		Name: n.Name, Incarnation: n.Incarnation, Role: string(n.Role), State: state, Address: n.Address, Version: n.Version, Up: n.Up,
+		Name: n.Name, Incarnation: n.Incarnation, Role: string(n.Role), State: state, Address: n.Address, Version: n.Version, PID: n.PID, Up: n.Up,
 		Total: n.Resources, Free: n.Free, Queued: n.Queued, Guests: n.Guests, Peers: n.Peers, Labels: n.Labels, Error: n.Error,
 	}
 	for _, p := range n.Connected {

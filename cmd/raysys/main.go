@@ -4,6 +4,7 @@
 //	raysys status    show nodes, shards and grains
 //	raysys drain     empty a node and let it go
 //	raysys doctor    look for what keeps a cluster from working
+//	raysys local     run a cluster on this host, to try things
 //	raysys bench     every row beside its raw limit
 //	raysys demo      learn CartPole, then serve the policy
 //	raysys version   module version, revision, Go version

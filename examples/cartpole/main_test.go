@@ -27,7 +27,7 @@ func TestExitCodes(t *testing.T) {
 		{args: "-o xml", code: 2, talk: "the forms are text and json"},
 		{args: "-bogus", code: 2, talk: "flag provided but not defined: -bogus: run with -h for the flags"},
 		{args: "now", code: 2, talk: `cartpole takes no argument, and was given "now"`},
-		{variable: "RAYSYS_CONSUL=127.0.0.1:8500", code: 2, talk: "RAYSYS_CONSUL"},
+		{variable: "RAYSYS_CONSUL=nowhere", code: 2, talk: `address of Consul "nowhere"`},
 		{variable: "RAYSYS_CPU=0.5", code: 2, talk: "needs at least 1"},
 		{args: "-steps 1 -o json", code: 1, talk: "error: not learned: the mean return was "},
 	} {

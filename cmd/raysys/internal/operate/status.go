@@ -72,6 +72,7 @@ type Node struct {
 	State       State             `json:"state"`
 	Address     string            `json:"address"`
 	Version     string            `json:"version"`
+	PID         int               `json:"pid"` // of its process, on its host
 	Up          time.Duration     `json:"up_ns"`
 	Total       raysys.Resources  `json:"total"`
 	Free        raysys.Resources  `json:"free"`

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+)
+
+type localFlags struct {
+	app     string
+	consul  string
+	port    int
+	nodes   int
+	cpu     string
+	timeout time.Duration
+}
+
+// maxLocal is more nodes than one host can make sense of.
+const maxLocal = 32
+
+func localCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "local --app PROGRAM [flags]",
+		Short: "Run a cluster on this host, to try things",
+		Long: `Start a Consul server in development mode, which keeps everything in memory, and some nodes that run PROGRAM; say what can
+be done with them; end all of it on SIGINT or SIGTERM. A second signal does not wait for the nodes to drain.`,
+		Args: noArgs,
+	}
+	var f localFlags
+	flags := cmd.Flags()
+	flags.StringVar(&f.app, "app", "", "the program, a path or a name in PATH")
+	flags.StringVar(&f.consul, "consul-program", "consul", "Consul, a path or a name in PATH (make consul builds bin/consul)")
+	flags.IntVar(&f.port, "consul-port", 0, "its port (default 8500, or a free one where that is taken)")
+	flags.IntVar(&f.nodes, "nodes", 3, "how many nodes to start")
+	flags.StringVar(&f.cpu, "cpu", "", "CPUs that each offers (default: an equal share of the host's, at least 1)")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long the start may take")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := f.check(); err != nil {
+			return err
+		}
+		return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	return cmd
+}
+
+func (f *localFlags) check() error {
+	switch {
+	case f.app == "":
+		return usagef("there is no program: give --app PATH, or RAYSYS_APP")
+	case f.nodes < 1 || f.nodes > maxLocal:
+		return usagef("--nodes %d: give 1 to %d", f.nodes, maxLocal)
+	case f.port < 0 || f.port > 65535:
+		return usagef("--consul-port %d: give a port, or 0", f.port)
+	case f.timeout <= 0:
+		return usagef("--timeout %v: give a positive duration", f.timeout)
+	}
+	if f.cpu == "" {
+		f.cpu = strconv.Itoa(max(1, runtime.NumCPU()/f.nodes))
+	}
+	return nil
+}
+
+// run starts everything, waits for the signal, and ends everything.
+func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	app, err := program(f.app)
+	if err != nil {
+		return err
+	}
+	server, err := program(f.consul)
+	if err != nil {
+		return usagef("--consul-program %s cannot be used: build it with make consul, or install Consul", f.consul)
+	}
+	self, err := program(os.Args[0])
+	if err != nil {
+		return err
+	}
+	port := f.port
+	if port == 0 {
+		port = localPort()
+	}
+	kill, stop := secondSignal()
+	defer stop()
+	h := &household{talk: stderr, kill: kill}
+	defer func() { err = errors.Join(err, h.end()) }()
+
+	at := operate.Where{Consul: "127.0.0.1:" + strconv.Itoa(port), Cluster: "default"}
+	args, err := consulArguments(port)
+	if err != nil {
+		return err
+	}
+	if err := h.start(consulName, server, args, nil); err != nil {
+		return err
+	}
+	began, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("%w after %v: see the lines above", operate.ErrTimedOut, f.timeout))
+	defer cancel()
+	if err := h.until(began, "consul to serve", func(ctx context.Context) bool { return consulServes(ctx, at) }); err != nil {
+		return err
+	}
+	for i := range f.nodes {
+		name := "node-" + strconv.Itoa(i+1)
+		env := []string{"RAYSYS_CONSUL=" + at.Consul, "RAYSYS_NAME=" + name, "RAYSYS_APP=" + app, "RAYSYS_CPU=" + f.cpu}
+		if err := h.start(name, self, []string{"node"}, env); err != nil {
+			return err
+		}
+	}
+	var s operate.Status
+	err = h.until(began, fmt.Sprintf("%d nodes", f.nodes), func(ctx context.Context) bool {
+		s = localStatus(ctx, at)
+		return settled(s, f.nodes)
+	})
+	if err != nil {
+		return err
+	}
+	f.tell(stdout, at, s)
+	return h.watch(ctx)
+}
+
+// settled: every node is up and every shard has a leader.
+func settled(s operate.Status, nodes int) bool {
+	if len(s.Nodes) != nodes || len(s.Shards) == 0 {
+		return false
+	}
+	for _, n := range s.Nodes {
+		if n.State != operate.Up {
+			return false
+		}
+	}
+	for _, sh := range s.Shards {
+		if sh.Leader == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// localStatus is empty while the cluster cannot be asked.
+func localStatus(ctx context.Context, at operate.Where) (s operate.Status) {
+	o, err := observe(ctx, at)
+	if err != nil {
+		return s
+	}
+	defer o.Close()
+	s, _ = o.Status(ctx)
+	return s
+}
+
+// consulServes: its servers have a leader.
+func consulServes(ctx context.Context, at operate.Where) bool {
+	kv, err := openStore(at)
+	if err != nil {
+		return false
+	}
+	defer kv.Close()
+	a, err := kv.Agent(ctx)
+	return err == nil && a.Leader != ""
+}
+
+// localPort is Consul's own port where it is free.
+func localPort() int {
+	const usual = 8500
+	for _, address := range []string{fmt.Sprintf("127.0.0.1:%d", usual), "127.0.0.1:0"} {
+		if l, err := net.Listen("tcp", address); err == nil {
+			defer l.Close()
+			return l.Addr().(*net.TCPAddr).Port
+		}
+	}
+	return usual // and Consul will say what is wrong with it
+}
+
+// consulArguments are those of a server for one host, which takes no port beside what it needs.
+func consulArguments(port int) ([]string, error) {
+	args := []string{
+		"agent", "-dev", "-log-level=error", "-node=raysys-local", "-bind=127.0.0.1", "-client=127.0.0.1", "-http-port=" + strconv.Itoa(port),
+		"-serf-wan-port=-1", "-dns-port=-1", "-grpc-port=-1", "-grpc-tls-port=-1",
+	}
+	for _, flag := range []string{"-server-port=", "-serf-lan-port="} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close() // both are open together, so that they differ
+		args = append(args, flag+strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+	}
+	return args, nil
+}
+
+// tell says what to do next, in commands that can be pasted.
+func (f *localFlags) tell(w io.Writer, at operate.Where, s operate.Status) {
+	self, pid := os.Args[0], "PID"
+	if !strings.Contains(self, string(filepath.Separator)) {
+		self = "raysys" // found in PATH
+	}
+	s.Sort()
+	if p := s.Nodes[0].PID; p != 0 {
+		pid = strconv.Itoa(p)
+	}
+	first, last := s.Nodes[0].Name, s.Nodes[len(s.Nodes)-1].Name
+	fmt.Fprintf(w, "%d nodes are up: %s, in cluster default, with Consul at http://%s/ui\n\nIn another terminal:\n\n", f.nodes, f.app, at.Consul)
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, row := range [][2]string{
+		{"export RAYSYS_CONSUL=" + at.Consul, "where the cluster is"},
+		{self + " status", "nodes, who leads which shards, grains"},
+		{f.app, "the program as a driver: the nodes do its work"},
+		{"kill -9 " + pid, fmt.Sprintf("a crash of %s: its work moves at once, and it is started again", first)},
+		{fmt.Sprintf("%s drain %s", self, last), fmt.Sprintf("a good end of %s: its work moves first", last)},
+		{self + " doctor", "what would keep a cluster from working"},
+	} {
+		fmt.Fprintf(t, "  %s\t# %s\n", row[0], row[1])
+	}
+	_ = t.Flush() // who reads it no more ends the command otherwise
+	fmt.Fprint(w, "\nCtrl-C here ends everything.\n")
+}
