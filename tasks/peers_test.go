@@ -289,3 +289,19 @@ func TestUnknownFunction(t *testing.T) {
 		want(t, ctx, f.square.Go(ctx, 6), 36)
 	})
 }
+
+// Tasks that wait for others do not keep those from being sent, however many they are.
+func TestFullOfDependants(t *testing.T) {
+	f := newFunctions()
+	d := newHost(t, "driver", f.table, 0, func(c *tasks.Config) { c.QueueTasks = 5 })
+	ctx := d.ctx()
+	first := f.square.Go(ctx, 3)
+	var refs []raysys.Ref[int]
+	for range 5 {
+		refs = append(refs, f.square.On(ctx, first))
+	}
+	join(t, d, newHost(t, "worker", f.table, 1))
+	for _, r := range refs {
+		want(t, ctx, r, 81)
+	}
+}

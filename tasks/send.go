@@ -79,7 +79,9 @@ func (x *exchange) release(p *peer, g *group) {
 	}
 }
 
-// fill sends p up to n tasks of those that wait, and returns how many. The caller holds the right to send.
+// fill sends p up to n tasks of those that wait, and returns how many. What p cannot run moves from the queue aside,
+// where it counts as held, so that submissions end when that has grown to a queue's size. The caller holds the right
+// to send.
 func (x *exchange) fill(p *peer, n int64) (sent int64) {
 	x.out.p, x.out.entry = p, nil
 	defer func() {
@@ -87,7 +89,7 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 		x.out.p = nil
 	}()
 	e := x.e
-	for sent < n && e.held.Load() < int64(e.cfg.QueueTasks) {
+	for sent < n {
 		c := x.aside.popFor(e, p)
 		if c == nil {
 			if c = e.queue.Pop(); c == nil {
