@@ -139,6 +139,9 @@ func (p *peer) onRegistry(frame []byte) error {
 	}
 	q.from = p.key
 	q.answer = func(a answer) {
+		if errors.Is(a.err, raysys.ErrClosed) || errors.Is(a.err, raysys.ErrFenced) {
+			a = answer{retry: true} // it is this node that ends, before it did anything: another will lead
+		}
 		out := a.append(wire.AppendUvarint(nil, slot), q.op)
 		_ = p.reply(wire.KindRegistered, out) // a peer that is gone asks the next leader
 	}

@@ -47,17 +47,8 @@ func (c *ConsulServer) Token() string { return c.s.Token() }
 // Kill ends the server as SIGKILL does.
 func (c *ConsulServer) Kill() { c.must("kill", c.s.Kill()) }
 
-// Stop ends the server in good order.
-func (c *ConsulServer) Stop() { c.must("stop", c.s.Stop()) }
-
 // Start starts a server that was killed or stopped, and waits until it serves.
 func (c *ConsulServer) Start() { c.must("start", c.s.Start()) }
-
-// Pause stops the server's process as SIGSTOP does, and Resume lets it go on.
-func (c *ConsulServer) Pause() { c.must("pause", c.s.Pause()) }
-
-// Resume ends Pause.
-func (c *ConsulServer) Resume() { c.must("resume", c.s.Resume()) }
 
 func (c *ConsulServer) must(what string, err error) {
 	if err != nil {

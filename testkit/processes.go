@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
 )
 
@@ -16,6 +19,7 @@ import (
 type Procs struct {
 	t      testing.TB
 	consul *ConsulServer
+	name   string // of the cluster
 	node   *system.Node
 	ctx    context.Context
 	dir    string
@@ -86,6 +90,7 @@ func Processes(t testing.TB, n int, opts ...Option) *Procs {
 		}
 		p.list = append(p.list, proc)
 	}
+	p.name = cluster
 	t.Cleanup(p.end)
 	for _, proc := range p.list {
 		if err := proc.start(); err != nil {
@@ -159,6 +164,26 @@ func (p *Procs) Size() int { return len(p.list) }
 
 // Consul is the server that they use.
 func (p *Procs) Consul() *ConsulServer { return p.consul }
+
+// ExpireSession ends the session of process i in Consul, as an eviction or an operator does. Its node is fenced when it
+// notices, and joins as a new incarnation.
+func (p *Procs) ExpireSession(i int) {
+	p.t.Helper()
+	kv, err := consul.Open(consul.Config{Addresses: []string{p.consul.Address()}, Prefix: "raysys/" + p.name + "/", Token: p.consul.Token()})
+	if err != nil {
+		p.t.Fatalf("testkit: expire a session: %v", err)
+	}
+	defer kv.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), joinLimit)
+	defer cancel()
+	node, err := kv.Get(ctx, store.NodesPrefix+string(p.Proc(i).name))
+	if err == nil {
+		err = kv.Destroy(ctx, node.Session)
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) { // it has none at the moment
+		p.t.Fatalf("testkit: expire a session: %v", err)
+	}
+}
 
 // Activations reads what grains in the processes reported to the recorder of that name.
 func (p *Procs) Activations(name string) *Activations {

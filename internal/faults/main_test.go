@@ -26,12 +26,12 @@ func form[T any](short, full T) T {
 	return short
 }
 
-// figure reports what a test measured: in its log, and in the file of -figures.
+// figure reports what a test measured: in its log, and in the file of -figures unless it failed.
 func figure(t testing.TB, format string, args ...any) {
 	t.Helper()
 	line := fmt.Sprintf(format, args...)
 	t.Log(line)
-	if *figures == "" {
+	if *figures == "" || t.Failed() {
 		return
 	}
 	f, err := os.OpenFile(*figures, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

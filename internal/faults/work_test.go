@@ -51,6 +51,11 @@ func (c *counter) Read(ctx context.Context) (int, error) { return c.n.Value, nil
 
 func (c *counter) Host(ctx context.Context) (host, error) { return hostOf(ctx), nil }
 
+// readBeside reads a counter from the node that the task runs on.
+var readBeside = tasks.Define("faults.readBeside", func(ctx context.Context, key string) (int, error) {
+	return read.Call(ctx, counters.Get(key)).Get(ctx)
+})
+
 // plain keeps its number in memory alone.
 type plain struct {
 	n    int
