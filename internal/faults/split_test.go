@@ -118,6 +118,6 @@ func TestSplitWithAStoreBetween(t *testing.T) {
 		if now := incarnations(t, c); now["n1"] != was["n1"] || now["n2"] <= was["n2"] {
 			t.Errorf("incarnations %v became %v", was, now)
 		}
-		figure(t, "A|B split with the store reachable by both: the later one left, the other served, 0 mutual evictions")
+		figure(t, "two nodes split with the store reachable by both: the later one left, the other served, 0 mutual evictions")
 	}, testkit.Nodes(2))
 }
