@@ -109,10 +109,11 @@ func (b *bulk) write() {
 		b.queue[0] = bulkFrame{}
 		b.queue = b.queue[1:]
 		b.mu.Unlock()
+		n := headerSize + len(f.payload)
+		b.peer.counts.sent(Bulk, 1, n)
 		var head [headerSize]byte
 		pieces := net.Buffers{appendHeader(head[:0], len(f.payload), f.kind, Bulk), f.payload}
 		_, err := pieces.WriteTo(conn)
-		n := headerSize + len(f.payload)
 		b.mu.Lock()
 		b.bytes -= n
 		b.mu.Unlock()
@@ -120,7 +121,6 @@ func (b *bulk) write() {
 			b.peer.fail(brokenError(err))
 			return
 		}
-		b.peer.counts.sent(Bulk, 1, n)
 	}
 }
 
