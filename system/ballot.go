@@ -38,7 +38,16 @@ func (c *cluster) Relayed(node raysys.NodeID) bool {
 
 // Redial implements member.Prober.
 func (c *cluster) Redial(ctx context.Context, n member.Node) error {
-	_, err := c.link.Connect(ctx, n.ID, n.Address)
+	name := n.ID
+	if name == c.self().node {
+		// A former life of this node, or another process of the same name: the latter says so whomever it is asked for,
+		// and a link does not dial itself.
+		name += "?"
+	}
+	_, err := c.link.Connect(ctx, name, n.Address)
+	if name != n.ID && errors.Is(err, link.CodeSelf) {
+		return nil
+	}
 	if errors.Is(err, link.ErrRefused) {
 		return fmt.Errorf("%w: %w", member.ErrNotListening, err)
 	}

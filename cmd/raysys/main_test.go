@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	testscript.Main(leakChecked{m}, map[string]func(){"raysys": main, "app": app})
+	testscript.Main(leakChecked{m}, map[string]func(){"raysys": main, "app": app, "worker": worker, "cartpole": cartpole})
 }
 
 // leakChecked is goleak.VerifyTestMain for who wants to run the tests itself.
@@ -31,6 +31,9 @@ type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
 	code := l.m.Run()
+	if server, err := shared(); err == nil {
+		server.Close()
+	}
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -27,6 +27,8 @@ type Options struct {
 	ACL bool
 	// MinTTL is the shortest TTL of a session; 0 means Consul's own, 10 s.
 	MinTTL time.Duration
+	// MaxConns is how many connections it takes from one address; 0 means Consul's own, 200.
+	MaxConns int
 }
 
 // Server is a Consul server.
@@ -120,6 +122,9 @@ func (s *Server) configure() error {
 	}
 	if s.options.MinTTL > 0 {
 		config["session_ttl_min"] = s.options.MinTTL.String()
+	}
+	if s.options.MaxConns > 0 {
+		config["limits"] = map[string]any{"http_max_conns_per_client": s.options.MaxConns}
 	}
 	if s.options.ACL {
 		config["acl"] = map[string]any{

@@ -1,0 +1,297 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/examples/cartpole/demo"
+	"github.com/raysys/raysys/internal/consultest"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/consul"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+)
+
+// The scripts of clusters run real processes on a real Consul, each in a cluster of its own that has the script's name.
+// Beside the commands of TestScripts they have worker and cartpole (programs, below), and
+//
+//	until PATTERN COMMAND...  run the command until its standard output matches
+//	code N COMMAND...         run the command, which exits with N
+//	crash NODE                SIGKILL the node's process; its session is gone within a second
+//	certs CLUSTER NAME...     write ca.crt, and NAME.crt and NAME.key of raysys://CLUSTER/NAME
+//	listed NODE [ABSENT...]   the nodes of the cluster in Consul's catalog, passing: NODE is, ABSENT are not
+//	consul stop|start         the script's own server
+func clusterParams(dir string, server *consultest.Server, set ...string) testscript.Params {
+	return testscript.Params{
+		Dir:                 filepath.Join("testdata", dir),
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("GORACE", "atexit_sleep_ms=0")
+			e.Setenv("RAYSYS_CONSUL", server.Address())
+			e.Setenv("RAYSYS_CLUSTER", strings.TrimPrefix(filepath.Base(e.WorkDir), "script-"))
+			for i := 0; i < len(set); i += 2 {
+				e.Setenv(set[i], set[i+1])
+			}
+			e.Values["consul"] = server
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"await": await, "term": term, "until": until, "code": code, "crash": crash, "certs": certs, "consul": consulCommand, "listed": listed,
+		},
+	}
+}
+
+// shared is the server of the scripts that leave it alone.
+var shared = sync.OnceValues(func() (*consultest.Server, error) { return consultest.Run(consultest.Options{MaxConns: 2000}) })
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	s, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, clusterParams("cluster", s))
+}
+
+// TestACL: the policy of docs/operating.md is enough for all that a node and an operator do, and without it the doctor says
+// so.
+func TestACL(t *testing.T) {
+	t.Parallel()
+	s := consultest.Start(t, consultest.Options{ACL: true, MaxConns: 50})
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindSubmatch(doc)
+	if policy == nil {
+		t.Fatal("docs/operating.md has no policy")
+	}
+	if want := consul.Policy("raysys/default/", "raysys-default"); string(policy[1]) != want {
+		t.Errorf("the policy in the docs is\n%s\nstore/consul needs\n%s", policy[1], want)
+	}
+	token := s.NewToken(t, string(policy[1]))
+	weak := s.NewToken(t, `key_prefix "raysys/default/" { policy = "read" }`)
+	testscript.Run(t, clusterParams("acl", s, "RAYSYS_CLUSTER", "default", "TOKEN", token, "WEAK", weak, "ROOT", s.Token()))
+}
+
+// TestAway: a Consul that is not there, or not yet.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, clusterParams("away", consultest.Start(t, consultest.Options{Disk: true})))
+}
+
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN COMMAND...")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(patience); ; {
+		_ = ts.Exec(args[1], args[2:]...) // it may fail until it does not
+		if pattern.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			ts.Fatalf("%q never said %v: %s", args[1:], pattern, ts.ReadFile("stdout")+ts.ReadFile("stderr"))
+		}
+	}
+}
+
+func code(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: code N COMMAND...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	var exit interface{ ExitCode() int }
+	switch {
+	case errors.As(err, &exit):
+		got = fmt.Sprint(exit.ExitCode())
+	case err != nil:
+		ts.Fatalf("%v", err)
+	}
+	if got != args[0] {
+		ts.Fatalf("%q exits with %s, want %s: %s", args[1:], got, args[0], ts.ReadFile("stderr"))
+	}
+}
+
+// crash kills a node whose supervisor does not start it again soon, so that it is the report that ends the session and not
+// the successor.
+func crash(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: crash NODE")
+	}
+	ts.Check(ts.Exec("raysys", "status", "-o", "json"))
+	var s operate.Status
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile("stdout")), &s))
+	pid := 0
+	for _, n := range s.Nodes {
+		if string(n.Name) == args[0] {
+			pid = n.PID
+		}
+	}
+	if pid == 0 {
+		ts.Fatalf("no node %s", args[0])
+	}
+	cfg, err := consul.FromEnv(ts.Getenv)
+	ts.Check(err)
+	kv, err := consul.Open(cfg)
+	ts.Check(err)
+	defer kv.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	p, err := kv.Get(ctx, store.NodesPrefix+args[0])
+	ts.Check(err)
+	ts.Check(syscall.Kill(pid, syscall.SIGKILL))
+	began := time.Now()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		alive, err := kv.Session(ctx, p.Session)
+		ts.Check(err)
+		took := time.Since(began)
+		if !alive {
+			ts.Logf("the session was gone after %v", took)
+			return
+		}
+		if took > time.Second {
+			ts.Fatalf("the session is alive %v after the crash", took)
+		}
+		<-tick.C
+	}
+}
+
+// listed asks Consul's health endpoint, as its UI does.
+func listed(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: listed NODE [ABSENT...]")
+	}
+	url := fmt.Sprintf("http://%s/v1/health/service/raysys-%s?passing", ts.Getenv("RAYSYS_CONSUL"), ts.Getenv("RAYSYS_CLUSTER"))
+	var entries []struct {
+		Service struct {
+			ID   string
+			Port int
+			Meta map[string]string
+		}
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(patience); ; {
+		resp, err := http.Get(url)
+		ts.Check(err)
+		err = json.NewDecoder(resp.Body).Decode(&entries)
+		resp.Body.Close()
+		ts.Check(err)
+		there := map[string]bool{}
+		for _, e := range entries {
+			m := e.Service.Meta
+			there[m["node"]] = e.Service.Port > 0 && m["role"] == "worker" && m["version"] != "" && m["incarnation"] != ""
+		}
+		good := there[args[0]]
+		for _, absent := range args[1:] {
+			good = good && !there[absent]
+		}
+		if good {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-limit:
+			ts.Fatalf("Consul lists %+v", entries)
+		}
+	}
+}
+
+func consulCommand(ts *testscript.TestScript, neg bool, args []string) {
+	s, ok := ts.Value("consul").(*consultest.Server)
+	if neg || len(args) != 1 || !ok {
+		ts.Fatalf("usage: consul stop|start")
+	}
+	switch args[0] {
+	case "stop":
+		ts.Check(s.Stop())
+	case "start":
+		ts.Check(s.Start())
+	default:
+		ts.Fatalf("consul %s: stop or start", args[0])
+	}
+}
+
+// place is where a task ran.
+func place(ctx context.Context) (string, error) {
+	t, _, err := raysys.TurnOf(ctx)
+	if err != nil {
+		return "", err
+	}
+	return string(t.Job().Node), nil
+}
+
+var (
+	square = tasks.Define("script-square", func(ctx context.Context, x int) (string, error) {
+		node, err := place(ctx)
+		return fmt.Sprintf("%d on %s", x*x, node), err
+	})
+	// linger marks the file, as app does, and waits until there is one more with .go behind the name.
+	linger = tasks.Define("script-linger", func(ctx context.Context, file string) (string, error) {
+		mark(file)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			if _, err := os.Stat(file + ".go"); err == nil {
+				node, err := place(ctx)
+				return "lingered on " + node, err
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return "", context.Cause(ctx)
+			}
+		}
+	})
+)
+
+// worker is a user's program. As a driver it squares 7, or lets a task linger by the file that it is given.
+func worker() {
+	system.Main(func(ctx context.Context) error {
+		r := square.Go(ctx, 7)
+		if len(os.Args) > 1 {
+			r = linger.Go(ctx, os.Args[1])
+		}
+		said, err := r.Get(ctx)
+		if err == nil {
+			fmt.Println(said)
+		}
+		return err
+	})
+}
+
+// cartpole is the example with a goal that is reached at once.
+func cartpole() {
+	o := demo.Defaults()
+	o.Goal, o.Serve = 40, 100*time.Millisecond
+	if err := demo.Run(context.Background(), o, os.Stdout, os.Stderr); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
