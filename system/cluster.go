@@ -243,7 +243,7 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 			}
 			p := v.(*peer)
 			if err := f(p, payload); err != nil {
-				c.log.Warn("closing a connection that sent what cannot be", zap.Stringer("node", p.key), zap.Uint8("kind", uint8(k)), zap.Error(err))
+				c.log.Warn("closing a connection that sent what cannot be", zap.Stringer("peer", p.key), zap.Uint8("kind", uint8(k)), zap.Error(err))
 				l.Close(fmt.Errorf("frame of kind %d: %w", k, err))
 			}
 		}

@@ -90,7 +90,7 @@ func (c *cluster) dial(k nodeKey) {
 			return
 		}
 		if try >= 6 {
-			c.log.Warn("node unreachable", zap.Stringer("node", k), zap.Error(err))
+			c.log.Warn("node unreachable", zap.Stringer("peer", k), zap.Error(err))
 			c.arrived(k, nil, fmt.Errorf("%w: %s: %w", raysys.ErrUnreachable, k, err))
 			return
 		}
@@ -124,7 +124,7 @@ func (c *cluster) dialVia(k nodeKey, cause error) error {
 		_, err := c.link.ConnectVia(ctx, k.node, p.link)
 		cancel()
 		if err == nil {
-			c.log.Info("connection relayed", zap.Stringer("node", k), zap.String("through", string(p.key.node)))
+			c.log.Info("connection relayed", zap.Stringer("peer", k), zap.String("through", string(p.key.node)))
 			return nil
 		}
 	}
@@ -156,7 +156,7 @@ func (c *cluster) up(l *link.Peer) {
 	delete(c.heard, p.key.node)
 	c.gen++
 	c.mu.Unlock()
-	c.log.Debug("peer up", zap.Stringer("node", p.key))
+	c.log.Debug("peer up", zap.Stringer("peer", p.key))
 	c.node.tasks.PeerUp(p, c.taskInfo(p))
 	c.node.grains.PeerUp(p)
 	c.arrived(p.key, p, nil)
@@ -181,7 +181,7 @@ func (c *cluster) down(l *link.Peer, cause error) {
 	c.gen++
 	ended := c.ended != nil
 	c.mu.Unlock()
-	c.log.Debug("peer down", zap.Stringer("node", p.key), zap.Error(cause))
+	c.log.Debug("peer down", zap.Stringer("peer", p.key), zap.Error(cause))
 	p.down(cause)
 	c.node.tasks.PeerDown(p, cause)
 	c.node.grains.PeerDown(p, cause)

@@ -191,7 +191,7 @@ func (c *cluster) duties() {
 
 // gone tells everybody that an incarnation is no more.
 func (c *cluster) gone(k nodeKey) {
-	c.log.Info("node gone", zap.Stringer("node", k))
+	c.log.Info("node gone", zap.Stringer("peer", k))
 	c.mu.Lock()
 	delete(c.loads, k)
 	delete(c.admitted, k)

@@ -20,7 +20,7 @@ const closeGrace = 10 * time.Second
 const defaultGrace = 5 * time.Minute
 
 // Main makes the program a node and runs f as its driver, then exits: with 0, or with 1 and the error on standard
-// error when f failed, or with 2 when the environment cannot be meant. It takes everything from RAYSYS_* variables
+// error when f failed, or with 2 when the environment cannot be meant (see ExitCode). It takes everything from RAYSYS_* variables
 // (see FromEnv) and touches neither os.Args nor the flag package.
 //
 // Without RAYSYS_CONSUL everything runs in this process. With it the node joins a cluster, as a driver unless
@@ -41,12 +41,26 @@ func run(f func(ctx context.Context) error, stderr io.Writer) int {
 	} else {
 		err = configError{err}
 	}
-	if err == nil {
-		return 0
+	if err != nil {
+		fmt.Fprintln(stderr, "error:", err)
 	}
-	fmt.Fprintln(stderr, "error:", err)
-	if errors.Is(err, ErrConfig) {
+	return ExitCode(err)
+}
+
+// ExitStoreReplaced is the exit code of a program that found another store than the one it began on. Whoever supervises it
+// (raysys node does) must not start it again by itself: it would begin anew on the empty one.
+const ExitStoreReplaced = 78
+
+// ExitCode is what Main exits with for an error of Run: 0 for none, 2 for ErrConfig, ExitStoreReplaced for
+// raysys.ErrStoreReplaced, else 1.
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, ErrConfig):
 		return 2
+	case errors.Is(err, raysys.ErrStoreReplaced):
+		return ExitStoreReplaced
 	}
 	return 1
 }

@@ -165,7 +165,7 @@ func (p *peer) onActor(frame []byte) error {
 	}
 	msg, err := readActorMessage(form, name, body)
 	if err != nil {
-		p.c.log.Warn("message from another node dropped", zap.Stringer("node", p.key), zap.String("type", name), zap.Error(err))
+		p.c.log.Warn("message from another node dropped", zap.Stringer("peer", p.key), zap.String("type", name), zap.Error(err))
 		return nil
 	}
 	if sender.Id == "" {

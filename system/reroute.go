@@ -41,7 +41,7 @@ func (c *cluster) reroute(p *peer) {
 			heard, err := c.question(ctx, q, asksHeard, p.key)
 			cancel()
 			if err == nil && heard {
-				c.log.Info("pair broken", zap.Stringer("node", p.key), zap.String("heard by", string(q.key.node)))
+				c.log.Info("pair broken", zap.Stringer("peer", p.key), zap.String("heard by", string(q.key.node)))
 				p.link.Close(fmt.Errorf("%w: %w", link.ErrUnreachable, errPairBroken))
 				return
 			}

@@ -97,6 +97,12 @@ func TestAway(t *testing.T) {
 	testscript.Run(t, clusterParams("away", consultest.Start(t, consultest.Options{Disk: true})))
 }
 
+// TestReplaced: a Consul that comes back empty.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	testscript.Run(t, clusterParams("replaced", consultest.Start(t, consultest.Options{})))
+}
+
 func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: until PATTERN COMMAND...")

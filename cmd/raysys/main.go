@@ -10,7 +10,7 @@
 //	raysys version   module version, revision, Go version
 //
 // Data goes to standard output, talk to standard error. Exit codes: 0 ok, 1 the job failed, 2 usage, 3 cluster
-// unreachable, 4 timed out, 5 not found. Every flag can be given as RAYSYS_NAME too; the flag wins. --print-config shows
+// unreachable, 4 timed out, 5 not found, 78 the store was replaced. Every flag can be given as RAYSYS_NAME too; the flag wins. --print-config shows
 // what a command would go by.
 package main
 
@@ -23,8 +23,10 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
+	"github.com/raysys/raysys/system"
 )
 
 func main() {
@@ -83,6 +85,8 @@ func exitCode(err error) int {
 		return exitTimedOut
 	case errors.Is(err, operate.ErrNotFound):
 		return exitNotFound
+	case errors.Is(err, raysys.ErrStoreReplaced):
+		return system.ExitStoreReplaced
 	}
 	return exitFailed
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
+	"github.com/raysys/raysys/system"
 )
 
 type nodeFlags struct {
@@ -152,6 +153,14 @@ func pairs(flag, list string, value func(string) bool) error {
 	return nil
 }
 
+// replaced: on an empty store the program would begin anew, as if nothing had ever been there. That is for people to decide.
+func replaced(e supervise.Exit) error {
+	if e.Code != system.ExitStoreReplaced {
+		return nil
+	}
+	return fmt.Errorf("%w, then start it again", raysys.ErrStoreReplaced)
+}
+
 func runNode(cmd *cobra.Command, on cluster, f *nodeFlags, path string, args []string) error {
 	node := raysys.NodeID(f.name)
 	lines := supervise.NewLines(f.name + " | ")
@@ -162,7 +171,7 @@ func runNode(cmd *cobra.Command, on cluster, f *nodeFlags, path string, args []s
 	}
 	cfg := supervise.Config{
 		Name: node, Launch: program.Launch, Talk: own.Writer(cmd.ErrOrStderr()),
-		Grace: f.grace, Settled: f.settled, RestartMin: f.restartMin, RestartMax: f.restartMax,
+		Final: replaced, Grace: f.grace, Settled: f.settled, RestartMin: f.restartMin, RestartMax: f.restartMax,
 	}
 	if on.reporter != nil {
 		var err error

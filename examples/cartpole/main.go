@@ -19,6 +19,7 @@ import (
 	"syscall"
 
 	"github.com/raysys/raysys/examples/cartpole/demo"
+	"github.com/raysys/raysys/system"
 )
 
 func main() {
@@ -39,7 +40,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if errors.Is(err, demo.ErrUsage) || errors.Is(err, errFlags) {
 		return 2
 	}
-	return 1
+	return system.ExitCode(err)
 }
 
 var errFlags = errors.New("run with -h for the flags")

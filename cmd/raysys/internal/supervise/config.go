@@ -19,6 +19,8 @@ type Config struct {
 	Launch func() (Process, error)
 	// Reporter is told of every exit. Nil: nobody is.
 	Reporter Reporter
+	// Final says of an exit, with an error, that the program must not be started again. Nil: none is.
+	Final func(e Exit) error
 	// Talk gets what the supervisor itself has to say, a line at a time. Nil: nothing.
 	Talk io.Writer
 	// Grace is how long a drain may take: 5 minutes unless set.

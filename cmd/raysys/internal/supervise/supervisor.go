@@ -92,6 +92,8 @@ func (s *Supervisor) live(ctx context.Context, kill <-chan struct{}) life {
 	switch {
 	case err != nil:
 		l.over, l.err = true, fmt.Errorf("%v: %w", exit, err)
+	case s.final(exit) != nil:
+		l.over, l.err = true, fmt.Errorf("%v: %w", exit, s.final(exit))
 	case exit.Code == 0, draining && exit.Signal == asked:
 		// It had no handler yet, or has none: it did what it was asked for.
 		l.over = true
@@ -126,6 +128,13 @@ func (s *Supervisor) watch(ctx context.Context, p Process, kill <-chan struct{})
 			s.kill(p)
 		}
 	}
+}
+
+func (s *Supervisor) final(e Exit) error {
+	if s.cfg.Final == nil {
+		return nil
+	}
+	return s.cfg.Final(e)
 }
 
 func (s *Supervisor) kill(p Process) {
