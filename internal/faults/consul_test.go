@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -159,7 +160,7 @@ func TestConsulComesBackEmpty(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatalf("%s goes on", proc.Name())
 		}
-		if code := proc.ExitCode(); code != 1 {
+		if code := proc.ExitCode(); code != system.ExitStoreReplaced {
 			t.Errorf("%s ended with %d", proc.Name(), code)
 		}
 		if out := proc.Output(); !strings.Contains(out, "error: ") || !strings.Contains(out, raysys.ErrStoreReplaced.Error()) {
