@@ -115,6 +115,9 @@ func (t *memTransport) Dial(ctx context.Context, addr string) (net.Conn, error) 
 	}
 }
 
+// Secure implements Transport.
+func (t *memTransport) Secure(conn net.Conn, _ bool) net.Conn { return conn }
+
 // connect is called with mu held.
 func (n *Network) connect(from, to raysys.NodeID, addr string) (net.Conn, error) {
 	ln := n.listeners[addr]

@@ -73,10 +73,7 @@ func (r *relays) open(node raysys.NodeID, via *Peer) (net.Conn, error) {
 		r.forget(s)
 		return nil, fmt.Errorf("%w: relay %s: %v", ErrUnreachable, via, err)
 	}
-	if t, ok := r.link.cfg.Transport.(securer); ok {
-		return t.client(s), nil
-	}
-	return s, nil
+	return r.link.cfg.Transport.Secure(s, true), nil
 }
 
 // add notes a stream that ends here.
@@ -194,10 +191,7 @@ func (r *relays) opened(p *Peer, o opening) {
 			lost(fmt.Sprintf("node %s takes no more streams through %s", own, p.Node()))
 			return
 		}
-		var conn net.Conn = s
-		if t, ok := r.link.cfg.Transport.(securer); ok {
-			conn = t.server(s)
-		}
+		conn := r.link.cfg.Transport.Secure(s, false)
 		if r.link.shake(conn, maxShaking) && !r.link.run(func() { r.link.accept(conn, true) }) {
 			r.link.shaken(conn)
 			conn.Close()

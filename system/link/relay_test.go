@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -194,10 +195,13 @@ func TestRelayBounds(t *testing.T) {
 	})
 }
 
+// wrapped is a transport of a user, around one of ours.
+type wrapped struct{ link.Transport }
+
 // TestRelayTLS: the ends prove their names to each other through the relay, which sees nothing.
 func TestRelayTLS(t *testing.T) {
 	ca := newAuthority(t)
-	a, b := open(t, "a", ca.transport("a", "raysys://test/a")), open(t, "b", ca.transport("b", "raysys://test/b"))
+	a, b := open(t, "a", wrapped{ca.transport("a", "raysys://test/a")}), open(t, "b", wrapped{ca.transport("b", "raysys://test/b")})
 	r := open(t, "r", ca.transport("r", "raysys://test/r"))
 	a.connect(r)
 	b.connect(r)
@@ -312,4 +316,47 @@ func FuzzOpening(f *testing.F) {
 			t.Error(again, f2, t2, err)
 		}
 	})
+}
+
+// bare leaves relayed connections in the clear, as a hostile program does.
+type bare struct{ link.Transport }
+
+func (bare) Secure(conn net.Conn, _ bool) net.Conn { return conn }
+
+// TestRelayImpostor: a node says through a relay that it is another. It needs that one's certificate there too.
+func TestRelayImpostor(t *testing.T) {
+	for _, plain := range []bool{false, true} {
+		t.Run(fmt.Sprintf("plain %t", plain), func(t *testing.T) {
+			ca := newAuthority(t)
+			b, r := open(t, "b", wrapped{ca.transport("b", "raysys://test/b")}), open(t, "r", ca.transport("r", "raysys://test/r"))
+			b.connect(r)
+			transport := ca.transport("c", "raysys://test/c")
+			if plain {
+				transport = bare{transport}
+			}
+			liar := open(t, "c", transport)
+			via := liar.connect(r)
+			r.expect("up b(1)", "up c(1)")
+			conn, err := liar.OpenStream("b", via)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(20 * time.Second))
+			h := greeting()
+			h.Identity.Node = "a"
+			link.WriteMessage(conn, 1, h.Append(nil))
+			kind, body, err := link.ReadMessage(conn)
+			if plain {
+				if err == nil {
+					t.Errorf("the handshake went on in the clear, with message %d", kind)
+				}
+				return
+			}
+			reason, _, _ := link.ReadRejection(body)
+			if err != nil || kind != 2 || !errors.Is(reason, link.CodeIdentity) {
+				t.Error(kind, reason, err)
+			}
+		})
+	}
 }

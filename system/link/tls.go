@@ -88,8 +88,13 @@ func (t *TLS) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, dialError(err)
 	}
-	return t.client(conn), nil
+	return t.Secure(conn, true), nil
 }
 
-func (t *TLS) client(conn net.Conn) *tls.Conn { return tls.Client(conn, t.asClient) }
-func (t *TLS) server(conn net.Conn) *tls.Conn { return tls.Server(conn, t.asServer) }
+// Secure implements Transport.
+func (t *TLS) Secure(conn net.Conn, dialed bool) net.Conn {
+	if dialed {
+		return tls.Client(conn, t.asClient)
+	}
+	return tls.Server(conn, t.asServer)
+}

@@ -13,12 +13,10 @@ import (
 type Transport interface {
 	Listen(ctx context.Context, addr string) (net.Listener, error)
 	Dial(ctx context.Context, addr string) (net.Conn, error)
-}
-
-// securer is a Transport whose connections are secured above their bytes, so that it can secure relayed ones too.
-type securer interface {
-	client(net.Conn) *tls.Conn
-	server(net.Conn) *tls.Conn
+	// Secure makes of a connection that runs through a relay what Dial makes of a direct one, or with dialed unset what
+	// the listener does; a plain transport returns conn as it is. It is part of the interface, so that a transport which
+	// wraps another cannot leave relayed connections open by forgetting it.
+	Secure(conn net.Conn, dialed bool) net.Conn
 }
 
 // TCPConfig is about plain TCP.
@@ -60,6 +58,9 @@ func (t *tcp) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	}
 	return conn, nil
 }
+
+// Secure implements Transport.
+func (t *tcp) Secure(conn net.Conn, _ bool) net.Conn { return conn }
 
 func (t *tcp) allow(verb string, addr net.Addr) error {
 	a, ok := addr.(*net.TCPAddr)
