@@ -4,22 +4,32 @@
 // Define names a kind, Method makes a typed handle of one of its methods, Kind.Get names a grain. Call returns a future.
 //
 //	Func.Call(ctx, grain, arg)
-//	      │ directory: kind/key ──► activation (PID, mailbox, *G)
-//	      └──────────────────────────► mailbox ──► turn: your method ──► Ref
+//	      │ directory: kind/key ──┬─► activation (PID, mailbox, *G)
+//	      │                       └─► route: its node, or nobody knows yet ══► that node's engine ──┐
+//	      └──────────────────────────► mailbox ──► turn: your method ──► Ref ◄───────────────────────┘
 //
 // Rules:
 //
 //  1. A method needs no lock: turns of one grain never run at the same time. It must not leave a goroutine behind that
 //     touches the struct.
 //
-//  2. Calls from one goroutine to one grain start in the order they were made. Grain calls wait for no Ref in their
+//  2. Calls from one goroutine to one grain start in the order they were made, also on another node and however large
+//     the argument is; after an error, or a move of the grain, there is no order. Grain calls wait for no Ref in their
 //     argument; On takes its place in the order when its reference is ready.
 //
 //  3. A call has a deadline of 30 s unless With says otherwise. A call chain that comes back to a grain that waits for
-//     it is refused with the chain (ErrCycle), or admitted where Reentrant was declared.
+//     it is refused with the chain (ErrCycle), or admitted where Reentrant was declared. A chain that leads over
+//     another node is not seen: it ends by its deadline.
 //
 //  4. The struct lives as long as the activation: idle ones go after 15 minutes (OnDeactivate runs) and start from
-//     zero (OnActivate runs) when called again. State that survives comes later.
+//     zero (OnActivate runs) when called again, perhaps on another node. What is kept in a State survives.
+//
+//  5. A call runs at most once. When the way to the grain's node breaks before the answer, it fails with
+//     raysys.ErrOutcomeUnknown, or is repeated where the method is Idempotent. A call that surely did not run follows
+//     its grain.
+//
+//  6. A plain grain may exist twice for a while when its node is silent and is given up. A grain with a State answers
+//     only while it is the one.
 //
 //     type Counter struct{ n int }
 //     func (c *Counter) Add(ctx context.Context, d int) (int, error) { c.n += d; return c.n, nil }

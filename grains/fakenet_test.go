@@ -46,9 +46,15 @@ type fakeNet struct {
 }
 
 func newNet(t testing.TB, table *raysys.Table) *fakeNet {
-	net := &fakeNet{t: t, table: table, places: map[grains.ID]grains.Place{}, counts: map[string]int{}, job: raysys.JobID{Hi: 1, Lo: 2}}
-	net.store = &fakeStore{net: net, records: map[storeKey]grains.Record{}}
+	net := emptyNet(table)
+	net.t = t
 	t.Cleanup(net.close)
+	return net
+}
+
+func emptyNet(table *raysys.Table) *fakeNet {
+	net := &fakeNet{table: table, places: map[grains.ID]grains.Place{}, counts: map[string]int{}, job: raysys.JobID{Hi: 1, Lo: 2}}
+	net.store = &fakeStore{net: net, records: map[storeKey]grains.Record{}}
 	return net
 }
 
