@@ -65,3 +65,25 @@ func BenchmarkIdle(b *testing.B) {
 		n.Close(context.Background())
 	}
 }
+
+// BenchmarkFarAsync is ActorAsync with the grain on another engine of the process: what encoding, routes and answers
+// cost, without a network.
+func BenchmarkFarAsync(b *testing.B) {
+	r := newRovers(b)
+	a, there := r.net.add("a"), r.net.add("b")
+	r.on(there)
+	ctx := a.context()
+	g := r.kind.Get("x")
+	refs := make([]raysys.Ref[int], 1000)
+	for b.Loop() {
+		for i := range refs {
+			refs[i] = r.add.Call(ctx, g, 1)
+		}
+		for _, f := range refs {
+			if _, err := f.Get(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds()/1e6, "Mcalls/s")
+}

@@ -38,7 +38,8 @@ type callHead struct {
 	slot   uint64 // the caller's number for the call
 	scope  uint32 // the caller's turn
 	method uint32 // as the target numbers it
-	key    []byte // the frame's own
+	to     string // the key, when it is sent
+	key    []byte // the same, when it was read: the frame's own
 	token  Token
 	left   uint64 // nanoseconds until the deadline, 0 for none
 	seq    uint64 // of the submission in its turn: the call's id
@@ -52,7 +53,7 @@ func (h *callHead) append(dst []byte) []byte {
 	}
 	dst = wire.AppendUvarint(dst, uint64(h.scope))
 	dst = wire.AppendUvarint(dst, uint64(h.method))
-	dst = wire.AppendBytes(dst, h.key)
+	dst = wire.AppendBytes(dst, h.to)
 	dst = appendToken(dst, h.token)
 	dst = wire.AppendUvarint(dst, h.left)
 	return wire.AppendUvarint(dst, h.seq)

@@ -22,38 +22,63 @@ type hold struct {
 	running bool // somebody delivers from the front
 }
 
-// admit delivers v, or puts it in the line.
-func (fp *farPeer) admit(v *visit) {
-	k := holdKey{v.kind, v.key}
+// admit remembers a call that arrived, unless it was cancelled before, and delivers it or puts it in the line.
+func (fp *farPeer) admit(v *visit) error {
+	i := v.slot & (1<<32 - 1)
+	if i >= maxInFlight {
+		return fmt.Errorf("%w: call number %d, and at most %d may be open", wire.ErrCorrupt, i, maxInFlight)
+	}
 	fp.mu.Lock()
-	h := fp.holds[k]
+	if _, gone := fp.early[v.slot]; gone {
+		delete(fp.early, v.slot)
+		fp.mu.Unlock()
+		return nil
+	}
+	for uint64(len(fp.visits)) <= i {
+		fp.visits = append(fp.visits, nil)
+	}
+	fp.visits[i] = v // one that the caller has given up may still run under an older generation of the number
 	wanted := v.argument == argumentWanted
-	switch {
-	case v.kind.def.stateless || h == nil && !wanted: // stateless workers keep no order
+	if len(fp.holds) == 0 && !wanted || v.kind.def.stateless { // stateless workers keep no order
 		fp.mu.Unlock()
 		if !wanted {
 			v.deliver()
-			return
+			return nil
 		}
-	case h != nil && len(h.queue) >= v.kind.def.mailbox:
-		fp.mu.Unlock()
-		v.fail(fmt.Errorf("call %s: %w", v.name(), overloaded(v.kind.def.mailbox)))
-		return
-	default:
-		if h == nil {
-			h = &hold{}
-			if fp.holds == nil {
-				fp.holds = map[holdKey]*hold{}
-			}
-			fp.holds[k] = h
-		}
-		h.queue = append(h.queue, v)
-		fp.mu.Unlock()
+	} else if !fp.lineUp(v, wanted) {
+		return nil
 	}
 	if wanted {
 		fp.reply(v.slot, appendAnswer(nil, v.slot, statusWant))
 		fp.Flush()
 	}
+	return nil
+}
+
+// lineUp puts v behind what its grain holds for this peer; where that is nothing, and v has its argument, it delivers v.
+// It releases the lock. False when v went no further.
+func (fp *farPeer) lineUp(v *visit, wanted bool) bool {
+	k := holdKey{v.kind, v.key}
+	h := fp.holds[k]
+	switch {
+	case h == nil && !wanted:
+		fp.mu.Unlock()
+		v.deliver()
+		return true
+	case h != nil && len(h.queue) >= v.kind.def.mailbox:
+		fp.mu.Unlock()
+		v.fail(fmt.Errorf("call %s: %w", v.name(), overloaded(v.kind.def.mailbox)))
+		return false
+	case h == nil:
+		h = &hold{}
+		if fp.holds == nil {
+			fp.holds = map[holdKey]*hold{}
+		}
+		fp.holds[k] = h
+	}
+	h.queue = append(h.queue, v)
+	fp.mu.Unlock()
+	return true
 }
 
 // body handles the argument of a call that waits for it.
@@ -66,7 +91,7 @@ func (fp *farPeer) body(slot uint64, r *wire.Reader) error {
 	}
 	v.argument = argumentComing
 	fp.mu.Unlock()
-	if err := v.call.take(r, fp.Peer); err != nil {
+	if err := v.call.take(*r, fp.Peer); err != nil {
 		v.fail(fmt.Errorf("%s: argument: %w", v.name(), err)) // Resolved releases the line
 		if errors.Is(err, wire.ErrCorrupt) {
 			return err

@@ -84,7 +84,7 @@ func (o *outgoing) send(fp *farPeer, place Place) error {
 	}
 	f := c.facts()
 	e := o.kind.engine
-	head := callHead{flags: f.flags, key: []byte(o.key), token: place.Token, seq: c.core().Seq()}
+	head := callHead{flags: f.flags, to: o.key, token: place.Token, seq: c.core().Seq()}
 	if f.until != 0 {
 		now := e.cfg.Rough
 		if f.flags&flagExact != 0 {
@@ -105,10 +105,11 @@ func (o *outgoing) send(fp *farPeer, place Place) error {
 		return err
 	}
 	head.scope = scope
-	o.mu.Lock()
-	o.peer, o.place, o.scope, o.slot, o.busy, o.lost, o.body = fp, place, scope, noSlot, true, nil, nil
-	o.mu.Unlock()
 	slot, err := o.enter(fp)
+	// A peer that goes between these two finds o not to be its own; then writing fails, and so does taking the slot back.
+	o.mu.Lock()
+	o.peer, o.place, o.scope, o.slot, o.busy, o.lost, o.body = fp, place, scope, slot, true, nil, nil
+	o.mu.Unlock()
 	mine := err != nil // whoever takes the slot shuts the scope
 	if err == nil {
 		head.slot = slot
@@ -149,9 +150,6 @@ func (o *outgoing) enter(fp *farPeer) (uint64, error) {
 		fp.sent.Take(slot)
 		return noSlot, fmt.Errorf("%w: %d calls to node %s are not answered: call less often, or wait for results", raysys.ErrOverloaded, maxInFlight, fp.Node())
 	}
-	o.mu.Lock()
-	o.slot = slot
-	o.mu.Unlock()
 	return slot, nil
 }
 

@@ -111,7 +111,7 @@ func (fp *farPeer) answered(r *wire.Reader) error {
 	from := o.came(fp)
 	switch status {
 	case statusValue:
-		if err := o.call.settle(r, fp.Peer); err != nil {
+		if err := o.call.settle(*r, fp.Peer); err != nil {
 			o.fail(fmt.Errorf("%s: result from node %s: %w", o.name(), fp.Node(), err))
 			return corrupt(err)
 		}
@@ -172,25 +172,6 @@ func (fp *farPeer) visitLocked(slot uint64) *visit {
 		return v
 	}
 	return nil
-}
-
-// enter remembers a call of the peer; false when it was cancelled before it came.
-func (fp *farPeer) enter(v *visit) (ok bool, err error) {
-	i := v.slot & (1<<32 - 1)
-	if i >= maxInFlight {
-		return false, fmt.Errorf("%w: call number %d, and at most %d may be open", wire.ErrCorrupt, i, maxInFlight)
-	}
-	fp.mu.Lock()
-	defer fp.mu.Unlock()
-	if _, gone := fp.early[v.slot]; gone {
-		delete(fp.early, v.slot)
-		return false, nil
-	}
-	for uint64(len(fp.visits)) <= i {
-		fp.visits = append(fp.visits, nil)
-	}
-	fp.visits[i] = v // one that the caller has given up may still run under an older generation of the number
-	return true, nil
 }
 
 // leave forgets a call that has settled, and reports whether others may be held behind it.

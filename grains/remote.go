@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -16,9 +17,9 @@ type remote interface {
 	facts() facts
 	// encode appends the argument, take reads it.
 	encode(dst []byte, refs wire.References) ([]byte, error)
-	take(r *wire.Reader, refs wire.References) error
+	take(r wire.Reader, refs wire.References) error
 	// settle reads the result and ends the call with it.
-	settle(r *wire.Reader, refs wire.References) error
+	settle(r wire.Reader, refs wire.References) error
 	// expireAt sets the deadline.
 	expireAt(until int64)
 }
@@ -46,13 +47,27 @@ func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error)
 	return wire.AppendValue(dst, c.method.arg, reflect.ValueOf(&c.arg).Elem(), refs)
 }
 
-func (c *call[G, A, R]) take(r *wire.Reader, refs wire.References) error {
-	return wire.ReadValue(r, c.method.arg, reflect.ValueOf(&c.arg).Elem(), refs)
+func (c *call[G, A, R]) take(r wire.Reader, refs wire.References) error {
+	return readValue(r, c.method.arg, reflect.ValueOf(&c.arg).Elem(), refs)
 }
 
-func (c *call[G, A, R]) settle(r *wire.Reader, refs wire.References) error {
+// readValue is wire.ReadValue at the end of a frame. A value without references, thus nearly every one, needs no
+// reader on the heap.
+func readValue(r wire.Reader, p *codec.Plan, v reflect.Value, refs wire.References) error {
+	if p.HasRefs() {
+		escapes := r
+		return wire.ReadValue(&escapes, p, v, refs)
+	}
+	body := r.Sized()
+	if err := r.Err(); err != nil {
+		return err
+	}
+	return p.Decode(body, v, nil)
+}
+
+func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
 	var v R
-	if err := wire.ReadValue(r, c.method.res, reflect.ValueOf(&v).Elem(), refs); err != nil {
+	if err := readValue(r, c.method.res, reflect.ValueOf(&v).Elem(), refs); err != nil {
 		return err
 	}
 	var zero A

@@ -119,7 +119,7 @@ func (fp *farPeer) called(r *wire.Reader) error {
 	v.key = v.kind.keyOf(h.key)
 	if h.flags&flagLarge != 0 {
 		v.argument = argumentWanted
-	} else if err := v.call.take(r, fp.Peer); err != nil {
+	} else if err := v.call.take(*r, fp.Peer); err != nil {
 		if errors.Is(err, wire.ErrCorrupt) {
 			return err
 		}
@@ -134,11 +134,7 @@ func (fp *farPeer) called(r *wire.Reader) error {
 		}
 		v.call.expireAt(now() + int64(min(h.left, uint64(maxLeft))))
 	}
-	ok, err := fp.enter(v)
-	if ok {
-		fp.admit(v)
-	}
-	return err
+	return fp.admit(v)
 }
 
 // maxLeft bounds a deadline that another node names, so that no sum overflows.
