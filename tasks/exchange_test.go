@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -354,6 +355,12 @@ func TestDriverSendsItself(t *testing.T) {
 		for i := range 10 {
 			synctest.Wait() // the forwarder sleeps
 			before := l.ends[0].flushes.Load()
+			l.rule(func(_ raysys.NodeID, _ wire.Class, k wire.Kind, _ []byte) fate {
+				if k == wire.KindTasks && !strings.Contains(string(debug.Stack()), "TestDriverSendsItself") {
+					t.Error("another goroutine sent it")
+				}
+				return deliver
+			})
 			if v, err := f.square.Go(ctx, i).Get(ctx); v != i*i || err != nil {
 				t.Errorf("got %d, %v", v, err)
 			}
@@ -361,6 +368,7 @@ func TestDriverSendsItself(t *testing.T) {
 				t.Error("it was not flushed")
 			}
 		}
+		l.rule(func(raysys.NodeID, wire.Class, wire.Kind, []byte) fate { return deliver })
 		if d := time.Since(start); d != 0 {
 			t.Errorf("it took %v", d)
 		}

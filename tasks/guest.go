@@ -116,15 +116,19 @@ func (g *guest[A, R]) ready() {
 }
 
 func (g *guest[A, R]) enqueue(x *exchange) {
-	switch {
-	case x.e.closed.Load() || x.e.draining.Load():
-		x.bounce(g)
-	case g.spec.common:
+	if g.spec.common {
 		x.guests.Push(&g.Core)
+	} else {
+		x.e.pushShaped(&g.Core, g.spec.need)
+	}
+	// Looked at after it was queued, so that either this or whoever ends the queue finds it there.
+	if x.e.closed.Load() || x.e.draining.Load() {
+		x.bounceQueued()
+		return
+	}
+	if g.spec.common {
 		x.e.wake()
 		x.watchGuests()
-	default:
-		x.e.pushShaped(&g.Core, g.spec.need)
 	}
 }
 

@@ -91,8 +91,9 @@ func TestWorkerCloses(t *testing.T) {
 		return 0, fmt.Errorf("it is over: %w", ctx.Err())
 	})
 	d, w := newHost(t, "driver", table, 0), newHost(t, "worker", table, 2)
-	join(t, d, w)
+	l := join(t, d, w)
 	ctx := d.ctx()
+	d.engine.PeerLoad(l.ends[0], tasks.Load{Free: 2, Mean: time.Microsecond}) // so that the worker is sent many at a time
 	var refs []raysys.Ref[int]
 	for range 10 {
 		refs = append(refs, wait.Go(ctx))

@@ -129,7 +129,7 @@ func (e *Engine) PeerDown(wp wire.Peer, cause error) {
 	p.gone.Store(true)
 	list := slices.DeleteFunc(slices.Clone(*x.peers.Load()), func(o *peer) bool { return o == p })
 	x.enter(list)
-	if len(list) == 0 {
+	if len(list) == 0 && x.stop != nil {
 		close(x.stop)
 		x.stop = nil
 	}
@@ -212,12 +212,11 @@ func (x *exchange) sent(p *peer) {
 	}
 }
 
-// closeNet ends the forwarder and all that is in flight.
+// close ends the forwarder and all that is in flight.
 func (x *exchange) close() {
 	x.admin.Lock()
 	x.closed = true
-	list := *x.peers.Load()
-	x.enter(nil)
+	list := *x.peers.Load() // they stay, so that what still comes from them is given back
 	if x.stop != nil {
 		close(x.stop)
 		x.stop = nil
@@ -232,7 +231,6 @@ func (x *exchange) close() {
 		c.Cancel(raysys.ErrClosed)
 	}
 	for _, p := range list {
-		p.drop(x)
 		for _, f := range p.flights.Drain() {
 			x.left(p, f)
 			f.task.Work().(traveller).closed()

@@ -184,7 +184,11 @@ func (w *worker) pull() {
 		}
 		if b, ok := c.Work().(batch); ok {
 			w.slot.Batch.Store(c)
-			all := b.runAll(w.slot, w.done)
+			yield := w.owes
+			if x != nil {
+				yield = w.done
+			}
+			all := b.runAll(w.slot, yield)
 			w.slot.Batch.Store(nil)
 			if !all {
 				e.push(c)
@@ -195,7 +199,10 @@ func (w *worker) pull() {
 		if c.Start() {
 			c.Work().(runner).run(w.slot)
 		}
-		if w.done() {
+		if x != nil {
+			w.meter.tick(x, w.slot)
+		}
+		if w.owes() {
 			return
 		}
 	}
@@ -233,11 +240,9 @@ func (w *worker) rest(x *exchange) {
 	x.flush()
 }
 
-// done is called after each task, and reports whether the CPU is due to others.
+// done is owes for a node with peers: it is called after each task of a batch.
 func (w *worker) done() bool {
-	if x := w.engine.net.Load(); x != nil {
-		w.meter.tick(x, w.slot)
-	}
+	w.meter.tick(w.engine.net.Load(), w.slot)
 	return w.owes()
 }
 
