@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -292,10 +293,13 @@ func worker() {
 	})
 }
 
-// cartpole is the example with a goal that is reached at once.
+// cartpole is the example with a goal that is reached soon, at once unless an argument says which.
 func cartpole() {
 	o := demo.Defaults()
 	o.Goal, o.Serve = 40, 100*time.Millisecond
+	if len(os.Args) > 1 {
+		o.Goal, _ = strconv.ParseFloat(os.Args[1], 64)
+	}
 	if err := demo.Run(context.Background(), o, os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

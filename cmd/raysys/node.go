@@ -112,6 +112,9 @@ func (f *nodeFlags) check() error {
 			return err
 		}
 	}
+	if f.advertise == "" && everywhere(f.listen) {
+		return usagef("--listen %s is every address of this host: say with --advertise which one other nodes dial", f.listen)
+	}
 	if !loopback(f.listen) && f.at.Cert == "" && !f.at.Insecure {
 		return usagef("--listen %s can be reached from other hosts: give --tls-cert, --tls-key and --tls-ca, or --insecure", f.listen)
 	}

@@ -122,6 +122,13 @@ func checkAddress(flag, address string, free bool) error {
 	return nil
 }
 
+// everywhere reports whether address is all addresses of this host.
+func everywhere(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "" || ip != nil && ip.IsUnspecified())
+}
+
 // loopback reports whether nobody outside this host can reach address.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)

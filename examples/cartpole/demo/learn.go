@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -27,11 +28,14 @@ type Learned struct {
 	Took  time.Duration
 }
 
+// maxRuns bounds how often a run is begun. One takes seconds, and a node that dies in each of five says something else.
+const maxRuns = 5
+
 // Learn trains until the goal is reached, or returns ErrNotLearned when o.Steps were not enough. observe, where it is
 // not nil, is told of every update. ctx must come from a runtime.
 //
-// The sampled policy's mean over an iteration decides when the evaluation is due, and the evaluation decides: asked
-// after every update, it would sooner or later pass by luck.
+// The learner is kept in memory: when its node dies the run begins again on another, and since it repeats by its seed
+// nothing comes out differently.
 func Learn(ctx context.Context, o Options, observe func(ppo.Stats)) (Learned, error) {
 	if err := o.Validate(); err != nil {
 		return Learned{}, err
@@ -39,7 +43,29 @@ func Learn(ctx context.Context, o Options, observe func(ppo.Stats)) (Learned, er
 	if observe == nil {
 		observe = func(ppo.Stats) {}
 	}
-	began, goal := time.Now(), o.goal()
+	began := time.Now()
+	for n := 1; ; n++ {
+		l, err := learn(ctx, o, observe)
+		if err == nil || n == maxRuns || ctx.Err() != nil || !lostWithNode(err) {
+			l.Took = time.Since(began)
+			return l, err
+		}
+	}
+}
+
+// lostWithNode: a node died, with the learner or with something that a rollout or an update needed.
+func lostWithNode(err error) bool {
+	return slices.ContainsFunc([]error{
+		ErrNotStarted, raysys.ErrNodeDead, raysys.ErrOutcomeUnknown, raysys.ErrNotDelivered, raysys.ErrUnreachable, raysys.ErrObjectLost,
+	}, func(state error) bool { return errors.Is(err, state) })
+}
+
+// learn is one run.
+//
+// The sampled policy's mean over an iteration decides when the evaluation is due, and the evaluation decides: asked
+// after every update, it would sooner or later pass by luck.
+func learn(ctx context.Context, o Options, observe func(ppo.Stats)) (Learned, error) {
+	goal := o.goal()
 	random := submitRandom(ctx, o.Seed) // answered while the learning goes on
 	learner := learners.Get(fmt.Sprintf("seed-%d", o.Seed))
 	current := start.Call(ctx, learner, ppo.Config{Seed: o.Seed})
@@ -63,12 +89,11 @@ func Learn(ctx context.Context, o Options, observe func(ppo.Stats)) (Learned, er
 		if mean < goal {
 			continue
 		}
-		took := time.Since(began)
 		chance, err := meanReturn(ctx, random)
 		if err != nil {
 			return Learned{}, fmt.Errorf("measure the random policy: %w", err)
 		}
-		return Learned{current, mean, chance, stats.TotalSteps, took}, nil
+		return Learned{Weights: current, MeanReturn: mean, RandomReturn: chance, Steps: stats.TotalSteps}, nil
 	}
 	return Learned{}, fmt.Errorf("%w: the mean return was %.1f after %d steps, and %g was not reached within %d: raise steps or try another seed",
 		ErrNotLearned, stats.MeanReturn, stats.TotalSteps, goal, o.Steps)

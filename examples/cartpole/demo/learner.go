@@ -15,6 +15,9 @@ import (
 // ErrNotStarted is the state of a learner that is called before Start.
 var ErrNotStarted = errors.New("learner not started")
 
+// The learner may be on another node, and its errors too.
+var _ = raysys.RegisterError("cartpole.not-started", ErrNotStarted)
+
 // Learner is the grain that holds a ppo.Learner: one key is one run.
 type Learner struct{ ppo *ppo.Learner }
 
