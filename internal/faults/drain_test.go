@@ -11,7 +11,7 @@ import (
 
 // TestDrainLosesNothing: workers leave on SIGTERM and come back while calls of all kinds go on.
 func TestDrainLosesNothing(t *testing.T) {
-	p := testkit.Processes(t, 3, testkit.CPU(2), testkit.TTL(10*time.Second), testkit.On(testkit.Consul(t, testkit.OnDisk())))
+	p := testkit.Processes(t, 3, testkit.CPU(2), testkit.TTL(10*time.Second), testkit.On(testkit.Consul(t, onDisk()...)))
 	ctx := p.Context()
 	const clients = 8
 	kinds := map[string]*load{

@@ -50,7 +50,7 @@ func firstGood(ctx context.Context, t *testing.T, key string, limit time.Duratio
 func TestFailoverAfterSIGKILL(t *testing.T) {
 	for _, n := range form([]int{3}, []int{2, 3, 5}) {
 		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
-			p := testkit.Processes(t, n, testkit.CPU(1), testkit.TTL(10*time.Second), testkit.On(testkit.Consul(t, testkit.OnDisk())))
+			p := testkit.Processes(t, n, testkit.CPU(1), testkit.TTL(10*time.Second), testkit.On(testkit.Consul(t, onDisk()...)))
 			ctx := p.Context()
 			var all spread
 			for i := range form(4, 30) {
@@ -75,7 +75,7 @@ func TestFailoverAfterSIGKILL(t *testing.T) {
 // TestFailoverAfterSIGSTOP: silence is only suspicion, and an eviction takes a vote and the lease.
 func TestFailoverAfterSIGSTOP(t *testing.T) {
 	ttl := form(2*time.Second, 10*time.Second)
-	p := testkit.Processes(t, 3, testkit.CPU(1), testkit.TTL(ttl), testkit.On(testkit.Consul(t, testkit.OnDisk(), testkit.MinTTL(time.Second))))
+	p := testkit.Processes(t, 3, testkit.CPU(1), testkit.TTL(ttl), testkit.On(testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)))
 	ctx := p.Context()
 	var all spread
 	for i := range form(1, 5) {

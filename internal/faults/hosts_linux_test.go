@@ -139,7 +139,7 @@ func forward(t testing.TB, listen, to string) (address string) {
 func TestThreeHosts(t *testing.T) {
 	ttl, away := form(2*time.Second, 10*time.Second), form(8*time.Second, 30*time.Second)
 	h := newHosts(t, 3)
-	server := testkit.Consul(t, testkit.OnDisk(), testkit.MinTTL(time.Second))
+	server := testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)
 	consul := forward(t, h.own()+":0", server.Address())
 	p := testkit.Processes(t, 3, testkit.CPU(1), testkit.TTL(ttl), testkit.On(server),
 		testkit.Wrap(func(i int) []string { return []string{"ip", "netns", "exec", h.namespace(i)} }),

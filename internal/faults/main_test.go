@@ -63,3 +63,12 @@ func (s spread) worst() time.Duration {
 
 // pause waits: for the time between two faults, in virtual time where the test is.
 func pause(d time.Duration) { <-time.After(d) }
+
+// onDisk is where a Consul keeps its data: on disk in the long forms, whose figures it belongs to. The short ones run beside
+// whatever else the machine does, and a disk that stalls for a lease suspends every node.
+func onDisk(o ...testkit.ConsulOption) []testkit.ConsulOption {
+	if *long {
+		o = append(o, testkit.OnDisk())
+	}
+	return o
+}

@@ -27,7 +27,7 @@ func TestOverlapOfPlainGrains(t *testing.T) {
 					select {
 					case <-stop:
 						return
-					case <-time.After(20 * time.Millisecond):
+					case <-time.After(100 * time.Millisecond):
 					}
 					if node := c.Node(i); node != nil {
 						ctx := node.Context(context.Background())

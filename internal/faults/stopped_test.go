@@ -15,7 +15,7 @@ import (
 func TestCountersInStoppedProcesses(t *testing.T) {
 	ttl := 2 * time.Second
 	keys, rounds := form(20, 200), form(3, 40)
-	p := testkit.Processes(t, 3, testkit.CPU(2), testkit.TTL(ttl), testkit.On(testkit.Consul(t, testkit.OnDisk(), testkit.MinTTL(time.Second))))
+	p := testkit.Processes(t, 3, testkit.CPU(2), testkit.TTL(ttl), testkit.On(testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)))
 	ctx := p.Context()
 	g := &counting{h: testkit.NewHistory(), stop: make(chan struct{}), open: map[string]int{}}
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))

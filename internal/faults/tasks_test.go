@@ -13,7 +13,7 @@ import (
 // once. The driver is not killed.
 func TestTasksSurviveKilledWorkers(t *testing.T) {
 	tasks, workers, every := form(1500, 10_000), form(3, 5), form(500*time.Millisecond, 2*time.Second)
-	p := testkit.Processes(t, workers, testkit.CPU(4), testkit.TTL(10*time.Second), testkit.On(testkit.Consul(t, testkit.OnDisk())))
+	p := testkit.Processes(t, workers, testkit.CPU(4), testkit.TTL(10*time.Second), testkit.On(testkit.Consul(t, onDisk()...)))
 	ctx := p.Context()
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
 	stop, stopped := make(chan struct{}), make(chan int)
