@@ -202,7 +202,7 @@ func ExampleAsCompleted() {
 		v, err := r.Get(ctx)
 		fmt.Println(i, v, err)
 	}
-	// Output:
+	// Unordered output:
 	// 2 4 <nil>
 	// 1 16 <nil>
 	// 0 256 <nil>
