@@ -152,7 +152,7 @@ func (g *guest[A, R]) run(s *raysys.Slot) {
 func (g *guest[A, R]) Help(*raysys.Turn) bool { return false }
 
 func (g *guest[A, R]) home() (*peer, uint64) { return g.from, g.slot }
-func (g *guest[A, R]) place() *slotted        { return &g.tabled }
+func (g *guest[A, R]) place() *slotted       { return &g.tabled }
 func (g *guest[A, R]) core() *raysys.Core    { return &g.Core }
 func (g *guest[A, R]) claimAnswer() bool     { return g.answered.CompareAndSwap(false, true) }
 func (g *guest[A, R]) answerTold() bool      { return g.answered.Load() }
