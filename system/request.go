@@ -6,6 +6,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
 )
 
 // operation is what is asked of the leader of a shard. The numbers are on the wire.
@@ -17,6 +18,8 @@ const (
 	opRelease operation = 3 // remove the placement if the token is current
 	opLoad    operation = 4 // read state records
 	opSave    operation = 5 // commit one state record
+	opObjects operation = 6 // changes of the object directory, all in one shard
+	opFind    operation = 7 // a record of the object directory
 )
 
 // request asks the leader of the shard that the grain belongs to.
@@ -33,6 +36,10 @@ type request struct {
 	etag     grains.ETag       // save
 	data     []byte            // save
 	clear    bool              // save
+	changes  []objectChange    // objects
+	key      string            // find
+	seen     store.Version     // find: with wait, the answer is a record of another version
+	wait     bool              // find
 
 	from   nodeKey
 	parked int64        // since when it waits for a leader, 0 if it never did
@@ -46,6 +53,15 @@ type answer struct {
 	place   grains.Place
 	records []grains.Record
 	etag    grains.ETag
+	objects []objectAnswer // one for each change; for find one
+}
+
+// objectAnswer is a record of the directory as it is now.
+type objectAnswer struct {
+	refused bool // the change was not made
+	exists  bool
+	rec     objectRecord
+	version store.Version
 }
 
 // table and shard keys: a grain's placement and its state lie in the same shard (rule C19).
@@ -56,12 +72,22 @@ func (q *request) stateKey(name string) string {
 }
 
 // slotKey is what is hashed to find the shard.
-func (q *request) slotKey() string { return q.ns + "\x00" + q.id.Kind + "\x00" + q.id.Key }
+func (q *request) slotKey() string {
+	switch q.op {
+	case opObjects:
+		return q.changes[0].key
+	case opFind:
+		return q.key
+	}
+	return q.ns + "\x00" + q.id.Kind + "\x00" + q.id.Key
+}
 
 // Bounds of a request, beside the frame's own.
 const (
 	maxLabels = 64
 	maxNames  = 256
+	// maxChanges bounds the changes of one request: they are one batch of the shard.
+	maxChanges = 64
 )
 
 func appendToken(dst []byte, t grains.Token) []byte {
@@ -110,6 +136,19 @@ func (q *request) append(dst []byte) []byte {
 			return append(dst, 0)
 		}
 		dst = wire.AppendBytes(append(dst, 1), q.data)
+	case opObjects:
+		dst = wire.AppendUvarint(dst, uint64(len(q.changes)))
+		for i := range q.changes {
+			dst = q.changes[i].append(dst)
+		}
+	case opFind:
+		dst = wire.AppendBytes(dst, q.key)
+		dst = appendToken(dst, grains.Token(q.seen))
+		wait := byte(0)
+		if q.wait {
+			wait = 1
+		}
+		dst = append(dst, wait)
 	}
 	return dst
 }
@@ -148,6 +187,20 @@ func readRequest(r *wire.Reader) (*request, error) {
 		if q.clear = r.Byte() == 0; !q.clear {
 			q.data = append([]byte{}, r.Bytes()...)
 		}
+	case opObjects:
+		n := r.Count(2)
+		if n == 0 || n > maxChanges {
+			return nil, fmt.Errorf("%w: %d changes of objects", wire.ErrCorrupt, n)
+		}
+		for range n {
+			ch, err := readObjectChange(r)
+			if err != nil {
+				return nil, err
+			}
+			q.changes = append(q.changes, ch)
+		}
+	case opFind:
+		q.key, q.seen, q.wait = r.String(), store.Version(readToken(r)), r.Byte() == 1
 	default:
 		return nil, fmt.Errorf("%w: operation %d", wire.ErrCorrupt, q.op)
 	}
@@ -186,8 +239,41 @@ func (a answer) append(dst []byte, op operation) []byte {
 		}
 	case opSave:
 		dst = appendToken(dst, grains.Token(a.etag))
+	case opObjects, opFind:
+		dst = wire.AppendUvarint(dst, uint64(len(a.objects)))
+		for i := range a.objects {
+			dst = a.objects[i].append(dst)
+		}
 	}
 	return dst
+}
+
+// Bits of an objectAnswer.
+const (
+	objectRefused = 1 << iota
+	objectExists
+)
+
+func (o *objectAnswer) append(dst []byte) []byte {
+	bits := byte(0)
+	if o.refused {
+		bits |= objectRefused
+	}
+	if !o.exists {
+		return append(dst, bits)
+	}
+	dst = appendToken(append(dst, bits|objectExists), grains.Token(o.version))
+	return o.rec.append(dst)
+}
+
+func readObjectAnswer(r *wire.Reader) (o objectAnswer, err error) {
+	bits := r.Byte()
+	o.refused, o.exists = bits&objectRefused != 0, bits&objectExists != 0
+	if o.exists {
+		o.version = store.Version(readToken(r))
+		o.rec, err = readObjectRecord(r)
+	}
+	return o, err
 }
 
 func readAnswer(r *wire.Reader, op operation) (a answer) {
@@ -213,6 +299,14 @@ func readAnswer(r *wire.Reader, op operation) (a answer) {
 			}
 		case opSave:
 			a.etag = grains.ETag(readToken(r))
+		case opObjects, opFind:
+			for range r.Count(1) {
+				o, err := readObjectAnswer(r)
+				if err != nil {
+					return answer{err: err}
+				}
+				a.objects = append(a.objects, o)
+			}
 		}
 	default:
 		a.err = wire.ErrCorrupt

@@ -23,6 +23,7 @@ type shardActor struct {
 	view    *placement.View       // the nodes with these counts
 	gen     uint64                // of the cluster's nodes, when view was made
 	draws   uint64                // placements so far, which seeds the next choice
+	table   objectTable
 }
 
 // placed is the outcome of committing a placement.
@@ -40,7 +41,7 @@ type buried struct{ node nodeKey }
 
 // newShardActor counts what the table holds already.
 func newShardActor(r *registry, s *store.Shard) *shardActor {
-	a := &shardActor{reg: r, shard: s, placing: map[string][]*request{}, counts: map[nodeKey]int{}}
+	a := &shardActor{reg: r, shard: s, placing: map[string][]*request{}, counts: map[nodeKey]int{}, table: objectTable{map[string][]*request{}, map[string][]*request{}}}
 	s.Scan("g/", func(_ string, rec store.Record) bool {
 		if p, err := readPlacement(rec); err == nil {
 			a.counts[keyOf(p)]++
@@ -65,6 +66,9 @@ func (a *shardActor) Receive(ctx actor.Context) {
 		}
 	case *buried:
 		a.bury(ctx, m.node)
+		a.buryObjects(ctx, m.node)
+	case *objectsMoved:
+		a.objectsCommitted(ctx, m)
 	case *actor.Stopping:
 		// The shard ended before; a word of it about these came too late for the mailbox.
 		for _, waiting := range a.placing {
@@ -73,6 +77,7 @@ func (a *shardActor) Receive(ctx actor.Context) {
 			}
 		}
 		a.placing = nil
+		a.stopObjects()
 	}
 }
 
@@ -118,6 +123,10 @@ func (a *shardActor) serve(ctx actor.Context, q *request) {
 		a.load(q)
 	case opSave:
 		a.save(q)
+	case opObjects:
+		a.objects(ctx, q)
+	case opFind:
+		a.find(q)
 	}
 }
 

@@ -1,0 +1,206 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
+)
+
+// objectTable is the leader's part of the object directory: the records lie in the shard's table, who waits for a change
+// lies here and is asked for again at the next leader.
+type objectTable struct {
+	moving   map[string][]*request // keys with a change that is being committed: who comes behind it
+	watching map[string][]*request
+}
+
+// objectsMoved is the outcome of committing changes.
+type objectsMoved struct {
+	q       *request // nil for a burial
+	answers []objectAnswer
+	keys    []string
+	err     error
+}
+
+// objects makes changes of the directory, all or none of them durable; each on its own may be refused.
+func (a *shardActor) objects(ctx actor.Context, q *request) {
+	for i := range q.changes {
+		ch := &q.changes[i]
+		if a.reg.conf.ShardOf(ch.key) != a.reg.conf.ShardOf(q.slotKey()) {
+			q.answer(answer{err: fmt.Errorf("%w: changes of objects in several shards", wire.ErrCorrupt)})
+			return
+		}
+		if _, busy := a.table.moving[ch.key]; busy {
+			a.table.moving[ch.key] = append(a.table.moving[ch.key], q)
+			return
+		}
+	}
+	now := map[string]*objectAnswer{}
+	before := map[string]store.Version{}
+	answers := make([]objectAnswer, len(q.changes))
+	for i := range q.changes {
+		ch := &q.changes[i]
+		o := now[ch.key]
+		if o == nil {
+			o = &objectAnswer{}
+			if rec, ok := a.shard.Get(ch.key); ok {
+				r, err := recordOf(rec)
+				if err != nil {
+					q.answer(answer{err: err})
+					return
+				}
+				*o = objectAnswer{exists: true, rec: r, version: rec.Version}
+				before[ch.key] = rec.Version
+			}
+		}
+		after, exists, ok := ch.apply(o.rec, o.exists, q.from, a.reg.nodes.alive)
+		if !ok {
+			answers[i] = *o
+			answers[i].refused = true
+			continue
+		}
+		o.rec, o.exists = after, exists
+		now[ch.key] = o
+		answers[i] = *o
+	}
+	a.moveObjects(ctx, q, now, before, answers)
+}
+
+// moveObjects commits what the records are now.
+func (a *shardActor) moveObjects(ctx actor.Context, q *request, now map[string]*objectAnswer, before map[string]store.Version, answers []objectAnswer) {
+	if len(now) == 0 {
+		if q != nil {
+			q.answer(answer{objects: answers})
+		}
+		return
+	}
+	var b store.Batch
+	keys := make([]string, 0, len(now))
+	puts := map[string]int{}
+	for key, o := range now {
+		keys = append(keys, key)
+		a.table.moving[key] = nil
+		if o.exists || before[key] != (store.Version{}) {
+			b.Checks = append(b.Checks, store.Check{Key: key, Version: before[key]})
+		}
+		if o.exists {
+			puts[key] = len(b.Puts)
+			b.Puts = append(b.Puts, store.Put{Key: key, Value: o.rec.append(nil)})
+		} else {
+			b.Deletes = append(b.Deletes, key)
+		}
+	}
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	a.propose(b, func(res store.Result, err error) {
+		if err == nil {
+			for i := range answers {
+				if n, ok := puts[q.changes[i].key]; ok && !answers[i].refused {
+					answers[i].version = res.Version(n)
+				}
+			}
+		}
+		root.Send(self, &objectsMoved{q, answers, keys, err})
+	})
+}
+
+// objectsCommitted answers who asked for the changes, lets those behind them go on and tells who waits for them.
+func (a *shardActor) objectsCommitted(ctx actor.Context, m *objectsMoved) {
+	var next []*request
+	for _, key := range m.keys {
+		next = append(next, a.table.moving[key]...)
+		delete(a.table.moving, key)
+	}
+	switch {
+	case m.q == nil:
+	case errors.Is(m.err, store.ErrConflict):
+		next = append([]*request{m.q}, next...)
+	default:
+		m.q.answer(a.outcome(m.err, answer{objects: m.answers}))
+	}
+	if m.err == nil {
+		for _, key := range m.keys {
+			waiting := a.table.watching[key]
+			delete(a.table.watching, key)
+			for _, q := range waiting {
+				a.find(q)
+			}
+		}
+	}
+	for _, q := range next {
+		a.objects(ctx, q)
+	}
+}
+
+// find answers with a record, or keeps the question until there is another than the asker has seen.
+func (a *shardActor) find(q *request) {
+	var o objectAnswer
+	if rec, ok := a.shard.Get(q.key); ok {
+		r, err := recordOf(rec)
+		if err != nil {
+			q.answer(answer{err: err})
+			return
+		}
+		o = objectAnswer{exists: true, rec: r, version: rec.Version}
+	}
+	if q.wait && o.version == q.seen {
+		a.table.watching[q.key] = append(a.table.watching[q.key], q)
+		return
+	}
+	q.answer(answer{objects: []objectAnswer{o}})
+}
+
+// buryObjects takes a dead incarnation out of all records, and forgets its questions.
+func (a *shardActor) buryObjects(ctx actor.Context, dead nodeKey) {
+	for key, waiting := range a.table.watching {
+		var rest []*request
+		for _, q := range waiting {
+			if q.from != dead {
+				rest = append(rest, q)
+			}
+		}
+		if len(rest) == 0 {
+			delete(a.table.watching, key)
+		} else {
+			a.table.watching[key] = rest
+		}
+	}
+	now, before := map[string]*objectAnswer{}, map[string]store.Version{}
+	flush := func() {
+		a.moveObjects(ctx, nil, now, before, nil)
+		now, before = map[string]*objectAnswer{}, map[string]store.Version{}
+	}
+	for _, prefix := range []string{"o/", "n/"} {
+		a.shard.Scan(prefix, func(key string, rec store.Record) bool {
+			if _, busy := a.table.moving[key]; busy {
+				return true // whoever finds the dead node there strikes it off
+			}
+			o, err := recordOf(rec)
+			if err != nil || !o.bury(dead) && o.owner != dead {
+				return true
+			}
+			// A record that names a dead owner and nobody who has the bytes says what was lost, to those who hold a name.
+			now[key] = &objectAnswer{exists: len(o.at) > 0 || prefix == "n/", rec: o}
+			before[key] = rec.Version
+			if len(now) == maxChanges {
+				flush()
+			}
+			return true
+		})
+	}
+	flush()
+}
+
+// stopObjects sends those who wait to the next leader.
+func (a *shardActor) stopObjects() {
+	for _, table := range []map[string][]*request{a.table.moving, a.table.watching} {
+		for _, waiting := range table {
+			for _, q := range waiting {
+				q.answer(answer{retry: true})
+			}
+		}
+	}
+	a.table = objectTable{}
+}
