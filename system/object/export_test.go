@@ -9,3 +9,13 @@ func WithoutSegments(s *Store) {
 	s.noSegments = true
 	s.mu.Unlock()
 }
+
+// DirOf returns where s spills: the directory of its incarnation, or Config.Dir before there is one.
+func DirOf(s *Store) string {
+	s.dir.mu.Lock()
+	defer s.dir.mu.Unlock()
+	if s.dir.dir == "" {
+		return s.dir.base
+	}
+	return s.dir.dir
+}
