@@ -30,6 +30,8 @@ var (
 	ErrInvalidRef = newState("invalid reference", nil)
 	// ErrObjectLost: every copy is gone and there is no recipe to rebuild it.
 	ErrObjectLost = newState("object lost", nil)
+	// ErrStoreFull: the node's object store has room neither in memory nor on disk. Release references, or give it more.
+	ErrStoreFull = newState("object store full", nil)
 	// ErrCycle: a call chain came back to a grain whose turn waits for it.
 	ErrCycle = newState("call cycle", nil)
 	// ErrClosed: the system was closed.

@@ -119,6 +119,7 @@ func init() {
 		{"store-replaced", ErrStoreReplaced},
 		{"node-dead", ErrNodeDead},
 		{"unreachable", ErrUnreachable},
+		{"store-full", ErrStoreFull},
 	} {
 		RegisterError("raysys."+s.name, s.err)
 	}

@@ -24,7 +24,8 @@
 //     decode error where the wire shows it, and always a changed [Plan.Fingerprint].
 //  4. Nil and empty stay distinct. Shared pointers arrive as copies.
 //  5. References travel as positions in a side list; the bytes alone never keep an object alive.
-//  6. Decoded memory is fresh, and owned by the garbage collector; the input may be reused at once.
+//  6. Decoded memory is fresh, and owned by the garbage collector; the input may be reused at once. [Plan.DecodeShared]
+//     is the exception, for input that stays.
 //
 // Decoding trusts nothing: a length is compared with what is left of the input before memory is taken for it. So input
 // of n bytes takes memory in proportion to n and to the size of the element types, at every level of nesting, whatever
@@ -34,6 +35,8 @@
 //	...
 //	var args Args
 //	err = codec.Decode(b, &args, refs)
+//
+// [Plan.Pieces] encodes without copying large blocks, for what is written to a file or a connection at once.
 //
 // The package does not compress, does not checksum and does not keep the identity of shared pointers.
 package codec

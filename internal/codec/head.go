@@ -61,6 +61,8 @@ type decoder struct {
 	off   int
 	refs  []*raysys.Core
 	depth int // of interface values around this one
+	// shared lets slices look into data instead of copying from it.
+	shared bool
 }
 
 func (d *decoder) fail(format string, args ...any) *DecodeError {

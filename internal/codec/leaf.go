@@ -66,7 +66,7 @@ func bareName(t reflect.Type) string {
 func (l *leaf) form() byte { return l.as }
 
 // appendBody appends what the type's own method writes.
-func (l *leaf) appendBody(dst []byte, p unsafe.Pointer) (out []byte, err error) {
+func (l *leaf) appendBody(dst []byte, p unsafe.Pointer, _ pass) (out []byte, err error) {
 	v := reflect.NewAt(l.typ, p).Interface()
 	defer func() {
 		if r := recover(); r != nil {
@@ -144,7 +144,7 @@ func asError(panicked any) error {
 
 func (l *leaf) append(dst []byte, p unsafe.Pointer, _ pass) ([]byte, error) {
 	start := len(dst)
-	dst, err := l.appendBody(dst, p)
+	dst, err := l.appendBody(dst, p, pass{})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"reflect"
+	"unicode/utf8"
 	"unsafe"
 )
 
@@ -188,8 +189,13 @@ func exactly(d *decoder, n int) error {
 
 type text struct{}
 
-func (text) append(dst []byte, p unsafe.Pointer, _ pass) ([]byte, error) {
-	return appendString(dst, *(*string)(p)), nil
+func (text) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
+	s := *(*string)(p)
+	if e.cuts != nil && len(s) >= Large {
+		dst = appendHead(dst, textMajor(utf8.ValidString(s)), uint64(len(s)))
+		return e.cut(dst, unsafe.Slice(unsafe.StringData(s), len(s))), nil
+	}
+	return appendString(dst, s), nil
 }
 
 func (text) decode(d *decoder, p unsafe.Pointer) error {

@@ -86,7 +86,7 @@ func (s *segment) numbers(p unsafe.Pointer) (unsafe.Pointer, int) {
 	return h.data, h.len * s.per
 }
 
-func (s *segment) append(dst []byte, p unsafe.Pointer, _ pass) ([]byte, error) {
+func (s *segment) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
 	data, n := s.numbers(p)
 	if !s.array && data == nil {
 		return append(dst, cborNull), nil
@@ -94,17 +94,20 @@ func (s *segment) append(dst []byte, p unsafe.Pointer, _ pass) ([]byte, error) {
 	if !s.bytes() {
 		dst = appendHead(dst, majorTag, uint64(s.code))
 	}
-	return s.appendNumbers(appendHead(dst, majorBytes, uint64(n*s.wire)), data, n), nil
+	return s.appendNumbers(appendHead(dst, majorBytes, uint64(n*s.wire)), data, n, e), nil
 }
 
-func (s *segment) appendBody(dst []byte, p unsafe.Pointer) ([]byte, error) {
+func (s *segment) appendBody(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
 	data, n := s.numbers(p)
 	dst = append(append(dst, s.code), rawPad[:]...)
-	return s.appendNumbers(dst, data, n), nil
+	return s.appendNumbers(dst, data, n, e), nil
 }
 
-func (s *segment) appendNumbers(dst []byte, data unsafe.Pointer, n int) []byte {
+func (s *segment) appendNumbers(dst []byte, data unsafe.Pointer, n int, e pass) []byte {
 	if s.moves() {
+		if e.cuts != nil && n*s.mem >= Large {
+			return e.cut(dst, unsafe.Slice((*byte)(data), n*s.mem))
+		}
 		return append(dst, unsafe.Slice((*byte)(data), n*s.mem)...)
 	}
 	return appendSlowly(dst, data, n, s.mem, s.wire, s.signed)
@@ -163,6 +166,10 @@ func (s *segment) decodeNumbers(d *decoder, size uint64, p unsafe.Pointer) error
 		return d.fail("a bool is 0 or 1")
 	}
 	if !s.array && s.moves() {
+		if d.shared && aligned(src, s.mem) {
+			*(*sliceHeader)(p) = sliceHeader{unsafe.Pointer(unsafe.SliceData(src)), n / s.per, n / s.per}
+			return nil
+		}
 		*(*sliceHeader)(p) = sliceHeader{clone(src, s.mem), n / s.per, n / s.per}
 		return nil
 	}

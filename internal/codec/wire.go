@@ -25,14 +25,15 @@ const maxDepth = 32
 // body is a form of its own for whole values: the bytes follow the header directly and end with the input.
 type body interface {
 	form() byte
-	appendBody(dst []byte, p unsafe.Pointer) ([]byte, error)
+	appendBody(dst []byte, p unsafe.Pointer, e pass) ([]byte, error)
 	decodeBody(d *decoder, p unsafe.Pointer) error
 }
 
 // pass is what travels down with every append.
 type pass struct {
 	refs  *[]*raysys.Core
-	depth int // of interface values around this one
+	cuts  *[]cut // where what is large is left out of dst; nil copies everything
+	depth int    // of interface values around this one
 }
 
 // Append appends the encoding of *v to dst. References go to *refs in the order they are met, once per occurrence; with
@@ -51,18 +52,23 @@ func (p *Plan) Append(dst []byte, v reflect.Value, refs *[]*raysys.Core) ([]byte
 }
 
 func (p *Plan) append(dst []byte, v unsafe.Pointer, refs *[]*raysys.Core) ([]byte, error) {
+	return p.appendPass(dst, v, pass{refs: refs})
+}
+
+func (p *Plan) appendPass(dst []byte, v unsafe.Pointer, e pass) ([]byte, error) {
+	refs := e.refs
 	had := 0
 	if refs != nil {
 		had = len(*refs)
 	}
-	out, err := p.write(dst, v, pass{refs: refs})
+	out, err := p.write(dst, v, e)
 	if err != nil {
 		if refs != nil {
 			clear((*refs)[had:])
 			*refs = (*refs)[:had]
 		}
-		if e, ok := err.(*EncodeError); ok {
-			e.Type = p.typ
+		if bad, ok := err.(*EncodeError); ok {
+			bad.Type = p.typ
 		}
 		return dst, err
 	}
@@ -76,7 +82,7 @@ func (p *Plan) write(dst []byte, v unsafe.Pointer, e pass) ([]byte, error) {
 	if p.through {
 		v = *(*unsafe.Pointer)(v)
 	}
-	return p.body.appendBody(append(dst, Version, p.body.form()), v)
+	return p.body.appendBody(append(dst, Version, p.body.form()), v, e)
 }
 
 // Decode sets *v to the value that data encodes. References are pointed at the records in refs. On error *v is zero.
@@ -105,8 +111,11 @@ func (p *Plan) Decode(data []byte, v reflect.Value, refs []*raysys.Core) error {
 }
 
 func (p *Plan) decode(data []byte, v unsafe.Pointer, refs []*raysys.Core) error {
-	d := decoder{data: data, refs: refs}
-	err := p.read(&d, v)
+	return p.decodeWith(&decoder{data: data, refs: refs}, v)
+}
+
+func (p *Plan) decodeWith(d *decoder, v unsafe.Pointer) error {
+	err := p.read(d, v)
 	if err == nil && d.off != len(d.data) {
 		err = d.fail("%d bytes follow the value", len(d.data)-d.off)
 	}

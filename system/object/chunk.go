@@ -1,0 +1,118 @@
+package object
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+)
+
+// Chunk is the bytes of one chunk, lent until Release: pieces in memory, or a section of a file that sendfile can send.
+// What comes from a file was not verified here; whoever receives it does.
+type Chunk struct {
+	Pieces [][]byte
+	// File, unless nil, holds the bytes instead: Size of them at Offset. It is shared: nobody seeks or closes it.
+	File   *os.File
+	Offset int64
+	Size   int
+	Sum    uint32 // CRC-32C
+
+	back *lent
+}
+
+type lent struct {
+	once sync.Once
+	give func()
+}
+
+// Release ends the use of the chunk. Release again does nothing.
+func (c *Chunk) Release() {
+	if c.back != nil {
+		c.back.once.Do(c.back.give)
+	}
+}
+
+// Chunk lends chunk i, to be sent. Of an object that is still being received it waits for the chunk.
+func (o *Object) Chunk(ctx context.Context, i int) (Chunk, error) {
+	s := o.store
+	s.mu.Lock()
+	defer s.unlock()
+	if err := s.enter(ctx); err != nil {
+		return Chunk{}, fmt.Errorf("chunk %d of object %s: %w", i, o.id, err)
+	}
+	defer s.busy.Done()
+	for {
+		if err := o.gone(); err != nil {
+			return Chunk{}, err
+		}
+		if o.known && (i < 0 || i >= len(o.man.Chunks)) {
+			return Chunk{}, fmt.Errorf("object %s has %d chunks: there is no chunk %d", o.id, len(o.man.Chunks), i)
+		}
+		switch {
+		case o.in != nil:
+			c, ok, err := o.in.lend(ctx, i)
+			if ok || err != nil {
+				return c, err
+			}
+		case o.parts() != nil:
+			at, n := o.man.Section(i)
+			c := Chunk{Pieces: section(o.parts(), at, n), Size: n, Sum: o.man.Chunks[i]}
+			return o.lend(c), nil
+		case o.file != nil:
+			if c, err := o.fileChunk(ctx, o.file, o.file.body, i); err != errOtherForm {
+				return c, err
+			}
+		default:
+			if err := o.encoded(ctx); err != nil {
+				return Chunk{}, err
+			}
+		}
+	}
+}
+
+// lend counts the use of a chunk in memory.
+func (o *Object) lend(c Chunk) Chunk {
+	o.touch()
+	o.use()
+	c.back = &lent{give: o.unuse}
+	return c
+}
+
+// fileChunk lends a section of a file; where the file system has no real files, its verified bytes.
+func (o *Object) fileChunk(ctx context.Context, f *spillFile, body int64, i int) (Chunk, error) {
+	s := o.store
+	o.use()
+	h, err := s.openFile(f)
+	if err != nil {
+		o.users--
+		defer o.settle()
+		return Chunk{}, o.broken(ctx, f, err)
+	}
+	o.touch()
+	at, n := o.man.Section(i)
+	c := Chunk{File: h.file.OS(), Offset: body + at, Size: n, Sum: o.man.Chunks[i]}
+	c.back = &lent{give: func() {
+		s.mu.Lock()
+		s.closeFile(f, h)
+		o.users--
+		o.settle()
+		s.unlock()
+	}}
+	if c.File != nil {
+		return c, nil
+	}
+	s.unlock()
+	buf := make([]byte, n)
+	if err = readFull(h.file, buf, body+at); err == nil {
+		err = o.man.verify(i, buf)
+	}
+	if err != nil {
+		c.Release()
+	}
+	s.mu.Lock()
+	if err != nil {
+		return Chunk{}, o.broken(ctx, f, err)
+	}
+	c.Pieces, c.Offset = [][]byte{buf}, 0
+	return c, nil
+}

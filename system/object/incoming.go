@@ -1,0 +1,244 @@
+package object
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys"
+)
+
+// maxSpare bounds how many chunk buffers an Incoming keeps between two chunks.
+const maxSpare = 8
+
+// Object returns the object, which can be read as far as it came.
+func (in *Incoming) Object() *Object { return in.object }
+
+// Manifest returns what is being received.
+func (in *Incoming) Manifest() Manifest { return in.man }
+
+// Form returns where the bytes go.
+func (in *Incoming) Form() Form { return in.form }
+
+// Buffer lends the memory for chunk i, to one caller at a time: it must end with Filled or Return. It is nil when the
+// chunk came already, is lent, or nothing more is wanted.
+func (in *Incoming) Buffer(i int) []byte {
+	s := in.object.store
+	s.mu.Lock()
+	defer s.unlock()
+	if in.ended || i < 0 || i >= len(in.state) || in.state[i] != open {
+		return nil
+	}
+	in.state[i] = lentChunk
+	in.object.use()
+	at, n := in.man.Section(i)
+	if in.form != Disk {
+		return in.mem[at : at+int64(n) : at+int64(n)]
+	}
+	var b []byte
+	if last := len(in.spare) - 1; last >= 0 {
+		b, in.spare = in.spare[last][:n], in.spare[:last]
+	} else {
+		b = make([]byte, n, min(ChunkSize, in.man.Size))
+	}
+	in.buffers[i] = b
+	in.object.settle()
+	return b
+}
+
+// Filled says that the buffer of chunk i holds it. Its checksum decides: with wrong bytes the chunk is open again and a
+// ChunkError is returned. An error of the disk ends the whole transfer.
+func (in *Incoming) Filled(i int) error {
+	s := in.object.store
+	s.mu.Lock()
+	if i < 0 || i >= len(in.state) || in.state[i] != lentChunk {
+		s.unlock()
+		return fmt.Errorf("chunk %d of object %s was not lent: take its Buffer first", i, in.man.ID)
+	}
+	at, n := in.man.Section(i)
+	b := in.buffers[i]
+	if in.form != Disk {
+		b = in.mem[at : at+int64(n)]
+	}
+	s.unlock()
+
+	err := in.man.verify(i, b)
+	var broken error
+	if err == nil && in.form == Disk {
+		broken = in.writer.write(b, at)
+	}
+	if broken != nil {
+		err = fmt.Errorf("%w: receive object %s: %w", raysys.ErrStoreFull, in.man.ID, broken)
+		in.Abort(err)
+	}
+
+	s.mu.Lock()
+	defer s.unlock()
+	in.takeBack(i)
+	if err == nil && in.ended {
+		err = in.err
+	}
+	if err != nil {
+		in.state[i] = open
+		in.object.settle()
+		return err
+	}
+	in.state[i] = filled
+	in.left--
+	if ch := in.waits[i]; ch != nil {
+		close(ch)
+		delete(in.waits, i)
+	}
+	if in.left == 0 {
+		in.finish()
+		return in.err
+	}
+	in.object.settle()
+	return nil
+}
+
+// Return gives the buffer of chunk i back without its bytes.
+func (in *Incoming) Return(i int) {
+	s := in.object.store
+	s.mu.Lock()
+	defer s.unlock()
+	if i >= 0 && i < len(in.state) && in.state[i] == lentChunk {
+		in.takeBack(i)
+		in.state[i] = open
+		in.object.settle()
+	}
+}
+
+// takeBack ends the loan of a buffer. The mutex is held.
+func (in *Incoming) takeBack(i int) {
+	in.object.users--
+	if b := in.buffers[i]; b != nil {
+		delete(in.buffers, i)
+		if len(in.spare) < maxSpare {
+			in.spare = append(in.spare, b[:0])
+		}
+	}
+}
+
+// Missing returns the chunks that did not come yet and whose buffers are not lent.
+func (in *Incoming) Missing() (chunks []int) {
+	s := in.object.store
+	s.mu.Lock()
+	defer s.unlock()
+	if in.ended {
+		return nil
+	}
+	for i, st := range in.state {
+		if st == open {
+			chunks = append(chunks, i)
+		}
+	}
+	return chunks
+}
+
+// Done waits until every chunk came, and returns why nothing more will.
+func (in *Incoming) Done(ctx context.Context) error {
+	select {
+	case <-in.done:
+		return in.err
+	case <-ctx.Done():
+		return fmt.Errorf("receive object %s: %w", in.man.ID, context.Cause(ctx))
+	}
+}
+
+// finish makes the object complete: every chunk was verified, and the manifest agreed with its sum. The mutex is held; it
+// is given up while the header of a file is written.
+func (in *Incoming) finish() {
+	in.ended = true
+	o, s := in.object, in.object.store
+	if !s.closed {
+		s.busy.Add(1)
+		defer s.busy.Done()
+	}
+	var err error
+	switch in.form {
+	case Heap:
+		o.heap = &heap{in.mem}
+	case Disk:
+		var f *spillFile
+		s.unlock()
+		f, err = in.writer.publish(in.writer.seal(in.man))
+		s.mu.Lock()
+		s.closeFile(in.part, in.part.open)
+		if err == nil {
+			o.file = f
+		} else {
+			s.diskUsed -= in.writer.length
+			err = fmt.Errorf("%w: receive object %s: %w", raysys.ErrStoreFull, in.man.ID, err)
+		}
+	}
+	s.count.received++
+	in.end(err)
+}
+
+// Abort gives the transfer up: whoever waits for the object gets err as the reason. The memory goes when the last buffer
+// came back. Abort of what is complete does nothing.
+func (in *Incoming) Abort(err error) {
+	if err == nil {
+		err = errors.New("given up")
+	}
+	s := in.object.store
+	s.mu.Lock()
+	defer s.unlock()
+	if in.ended {
+		return
+	}
+	in.ended = true
+	if in.form == Disk {
+		s.diskUsed -= in.writer.length
+		s.closeFile(in.part, in.part.open)
+		s.later(func() { _ = s.fs.Remove(in.writer.tmp) })
+	}
+	in.end(err)
+}
+
+// end lets everybody go on who waits. The mutex is held.
+func (in *Incoming) end(err error) {
+	o := in.object
+	in.err, in.spare = err, nil
+	o.in = nil
+	if err != nil {
+		o.lost = fmt.Errorf("%w: object %s was not received whole: %w", raysys.ErrObjectLost, o.id, err)
+		if !o.primary {
+			o.unlist()
+		}
+	}
+	for _, ch := range in.waits {
+		close(ch)
+	}
+	in.waits = nil
+	close(in.done)
+	o.settle()
+}
+
+// lend lends a chunk that came; it waits for it. With ok false the object is not being received any more. The mutex is
+// held, but for the wait.
+func (in *Incoming) lend(ctx context.Context, i int) (c Chunk, ok bool, err error) {
+	o := in.object
+	for in.state[i] != filled || in.ended {
+		if o.in != in {
+			return c, false, nil
+		}
+		ch := in.waits[i]
+		if in.ended { // its header is being written
+			ch = in.done
+		} else if ch == nil {
+			ch = make(chan struct{})
+			in.waits[i] = ch
+		}
+		if err := o.store.await(ctx, ch); err != nil {
+			return c, false, fmt.Errorf("wait for chunk %d of object %s: %w", i, o.id, err)
+		}
+	}
+	if in.form == Disk {
+		c, err = o.fileChunk(ctx, in.part, in.part.body, i)
+		return c, true, err
+	}
+	at, n := in.man.Section(i)
+	return o.lend(Chunk{Pieces: [][]byte{in.mem[at : at+int64(n) : at+int64(n)]}, Size: n, Sum: in.man.Chunks[i]}), true, nil
+}

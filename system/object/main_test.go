@@ -1,0 +1,349 @@
+package object_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/object"
+)
+
+func TestMain(m *testing.M) {
+	if job := os.Getenv(childJob); job != "" {
+		os.Exit(runChild(job))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const (
+	kib = 1 << 10
+	mib = 1 << 20
+)
+
+// tester is what testing.T, testing.B and rapid.T share.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Logf(format string, args ...any)
+}
+
+// id returns the n-th id of the tests.
+func id(n int) raysys.TaskID { return raysys.TaskID{Hi: 1, Lo: uint64(n) + 1} }
+
+// content returns size bytes that no other n has.
+func content(n int, size int) []byte {
+	b := make([]byte, size)
+	r := rand.NewChaCha8([32]byte{byte(n), byte(n >> 8), byte(n >> 16), 1})
+	r.Read(b)
+	return b
+}
+
+// value is a live value that is its own bytes.
+type value struct {
+	bytes []byte
+	kept  atomic.Bool // Evict refuses
+	gone  atomic.Bool
+	calls atomic.Int32 // of Pieces
+	fail  error
+}
+
+func newValue(b []byte) *value { return &value{bytes: b} }
+
+func (v *value) Size() int64 { return int64(len(v.bytes)) }
+
+func (v *value) Pieces() ([][]byte, error) {
+	v.calls.Add(1)
+	if v.fail != nil {
+		return nil, v.fail
+	}
+	if v.gone.Load() {
+		return nil, errors.New("pieces of a value that was evicted")
+	}
+	// The first piece counts as memory of its own, the second as a part of the value.
+	head := min(len(v.bytes), 8)
+	return [][]byte{bytes.Clone(v.bytes[:head]), v.bytes[head:]}, nil
+}
+
+func (v *value) Evict() bool {
+	if v.kept.Load() {
+		return false
+	}
+	v.gone.Store(true)
+	return true
+}
+
+// open makes a store that the test closes, and whose memory and disk must all have come back by then.
+func open(t testing.TB, c object.Config) *object.Store {
+	t.Helper()
+	if c.Dir == "" {
+		c.Dir = t.TempDir()
+	}
+	if c.Disk == 0 {
+		c.Disk = 1 << 40
+	}
+	s, err := object.Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+func add(t tester, s *object.Store, n int, v *value) *object.Object {
+	t.Helper()
+	o, err := s.Add(context.Background(), id(n), 1, v)
+	if err != nil {
+		t.Fatalf("add: %v", err)
+	}
+	return o
+}
+
+// receive fills an object of the given bytes in, chunk by chunk.
+func receive(t tester, s *object.Store, n int, b []byte, form object.Form) *object.Object {
+	t.Helper()
+	in, err := s.Receive(context.Background(), object.NewManifest(id(n), 1, b), form)
+	if err != nil {
+		t.Fatalf("receive: %v", err)
+	}
+	fill(t, in, b)
+	if err := in.Done(context.Background()); err != nil {
+		t.Fatalf("done: %v", err)
+	}
+	return in.Object()
+}
+
+func fill(t tester, in *object.Incoming, b []byte) {
+	t.Helper()
+	for _, i := range in.Missing() {
+		at, n := in.Manifest().Section(i)
+		copy(in.Buffer(i), b[at:at+int64(n)])
+		if err := in.Filled(i); err != nil {
+			t.Fatalf("filled %d: %v", i, err)
+		}
+	}
+}
+
+// join reads a chunk as a sender would.
+func join(t tester, c object.Chunk) []byte {
+	t.Helper()
+	defer c.Release()
+	if c.File == nil {
+		return bytes.Join(c.Pieces, nil)
+	}
+	b := make([]byte, c.Size)
+	if n, err := c.File.ReadAt(b, c.Offset); n < len(b) {
+		t.Fatalf("read chunk from file: %d bytes, %v", n, err)
+	}
+	return b
+}
+
+// same checks the object in all ways there are.
+func same(t tester, o *object.Object, want []byte) {
+	t.Helper()
+	ctx := context.Background()
+	m, err := o.Manifest(ctx)
+	if err != nil {
+		t.Fatalf("manifest: %v", err)
+	}
+	if err := m.Check(); err != nil || m.Size != int64(len(want)) || m.ID != o.ID() {
+		t.Fatalf("manifest of %s: %v, %v", o.ID(), m.Version, err)
+	}
+	var chunks []byte
+	for i := range m.Chunks {
+		c, err := o.Chunk(ctx, i)
+		if err != nil {
+			t.Fatalf("chunk %d: %v", i, err)
+		}
+		sum, size := c.Sum, c.Size
+		b := join(t, c)
+		if object.Checksum(b) != sum || len(b) != size {
+			t.Fatalf("chunk %d has %d bytes and another sum", i, len(b))
+		}
+		chunks = append(chunks, b...)
+	}
+	if !bytes.Equal(chunks, want) {
+		t.Fatalf("the chunks of %s are other bytes", o.ID())
+	}
+	p, err := o.Map(ctx)
+	if err != nil {
+		t.Fatalf("map: %v", err)
+	}
+	if !bytes.Equal(p.Bytes(), want) {
+		t.Fatalf("the mapping of %s has other bytes", o.ID())
+	}
+	p.Close()
+	b, err := o.Bytes(ctx)
+	if err != nil {
+		t.Fatalf("bytes: %v", err)
+	}
+	if !bytes.Equal(b, want) {
+		t.Fatalf("the bytes of %s are others", o.ID())
+	}
+}
+
+// empty checks that nothing is charged any more, but for what is warm.
+func empty(t tester, s *object.Store) {
+	t.Helper()
+	if st := s.Stats(); st.Used != st.Warm || st.Reserved != 0 || st.Disk != 0 || st.Objects != 0 || st.Incoming != 0 {
+		t.Errorf("at the end there is still %+v", st)
+	}
+}
+
+func forms(o *object.Object) []string { return o.Info().Forms }
+
+// eventually waits for a condition that another goroutine brings about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.After(20 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// fault is what a faulty file system does to one call: an error, or bytes.
+type fault func(op, name string) error
+
+// faultyFS is the real file system, with faults.
+type faultyFS struct {
+	object.FS
+	mu    sync.Mutex
+	fault fault
+	room  int64 // bytes that can still be written; below zero without end
+	flip  bool  // a bit of what is read is another
+	opens int
+	plain bool // files that are no files of the system
+}
+
+func newFaulty() *faultyFS { return &faultyFS{FS: object.RealFS, room: -1} }
+
+func (f *faultyFS) set(do func(f *faultyFS)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do(f)
+}
+
+func (f *faultyFS) check(op, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fault == nil {
+		return nil
+	}
+	return f.fault(op, name)
+}
+
+func (f *faultyFS) MkdirAll(dir string) error {
+	if err := f.check("mkdir", dir); err != nil {
+		return err
+	}
+	return f.FS.MkdirAll(dir)
+}
+
+func (f *faultyFS) Create(name string) (object.File, error) {
+	if err := f.check("create", name); err != nil {
+		return nil, err
+	}
+	file, err := f.FS.Create(name)
+	return &faultyFile{file, f, name}, err
+}
+
+func (f *faultyFS) Open(name string) (object.File, error) {
+	if err := f.check("open", name); err != nil {
+		return nil, err
+	}
+	f.set(func(f *faultyFS) { f.opens++ })
+	file, err := f.FS.Open(name)
+	return &faultyFile{file, f, name}, err
+}
+
+func (f *faultyFS) Rename(from, to string) error {
+	if err := f.check("rename", from); err != nil {
+		return err
+	}
+	return f.FS.Rename(from, to)
+}
+
+func (f *faultyFS) Lock(name string) (io.Closer, error) {
+	if err := f.check("lock", name); err != nil {
+		return nil, err
+	}
+	return f.FS.Lock(name)
+}
+
+func (f *faultyFS) Space(dir string) (int64, int64, error) {
+	if err := f.check("space", dir); err != nil {
+		return 0, 0, err
+	}
+	return f.FS.Space(dir)
+}
+
+type faultyFile struct {
+	object.File
+	fs   *faultyFS
+	name string
+}
+
+func (f *faultyFile) ReadAt(b []byte, at int64) (int, error) {
+	if err := f.fs.check("read", f.name); err != nil {
+		return 0, err
+	}
+	n, err := f.File.ReadAt(b, at)
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if f.fs.flip && n > 0 {
+		b[n/2] ^= 4
+	}
+	return n, err
+}
+
+func (f *faultyFile) WriteAt(b []byte, at int64) (int, error) {
+	if err := f.fs.check("write", f.name); err != nil {
+		return 0, err
+	}
+	f.fs.mu.Lock()
+	room := f.fs.room
+	if room >= 0 {
+		f.fs.room = max(0, room-int64(len(b)))
+	}
+	f.fs.mu.Unlock()
+	if room >= 0 && room < int64(len(b)) {
+		return 0, errNoSpace
+	}
+	return f.File.WriteAt(b, at)
+}
+
+func (f *faultyFile) Reserve(n int64) error {
+	if err := f.fs.check("reserve", f.name); err != nil {
+		return err
+	}
+	return f.File.Reserve(n)
+}
+
+func (f *faultyFile) OS() *os.File {
+	if f.fs.plain {
+		return nil
+	}
+	return f.File.OS()
+}
+
+var errNoSpace = errors.New("no space left on the device of the test")
