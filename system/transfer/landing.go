@@ -75,10 +75,13 @@ func (l *landed) Landed(err error) {
 	} else {
 		f.cargo.reopen(i)
 	}
+	var wrong *object.ChunkError
+	if errors.As(err, &wrong) {
+		d.ready = false // it is asked for nothing more, whenever its goroutine comes to strike it off
+	}
 	whole := f.cargo.left == 0
 	f.mu.Unlock()
 	d.heardNow()
-	var wrong *object.ChunkError
 	switch {
 	case err == nil && whole:
 		f.e.counts.received(len(l.memory))
@@ -89,7 +92,7 @@ func (l *landed) Landed(err error) {
 		if by != nil && by != d {
 			f.pump(by)
 		}
-	case errors.As(err, &wrong):
+	case wrong != nil:
 		f.e.counts.corrupt.Add(1)
 		d.tell(func(in *inbox) { in.wrong = err })
 		f.pumpAll()

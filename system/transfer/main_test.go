@@ -42,14 +42,24 @@ type node struct {
 	store *object.Store
 	peers sync.Map // of *link.Peer: *peer
 	down  func()
+
+	// What a test wants done with what the node sends; nil for nothing.
+	onBody  func(to raysys.NodeID, body *transfer.Body)
+	onFrame func(to raysys.NodeID, kind wire.Kind, payload []byte) []byte
 }
 
 // peer joins link and engine, as package system does.
-type peer struct{ *link.Peer }
+type peer struct {
+	*link.Peer
+	of *node
+}
 
 func (p *peer) Incarnation() uint64 { return p.Identity().Incarnation }
 
 func (p *peer) Send(class wire.Class, kind wire.Kind, payload []byte) error {
+	if f := p.of.onFrame; f != nil {
+		payload = f(p.Node(), kind, payload)
+	}
 	return p.Peer.Send(link.Class(class), link.Kind(kind), payload)
 }
 
@@ -58,6 +68,9 @@ func (p *peer) SendLarge(kind wire.Kind, payload []byte) error {
 }
 
 func (p *peer) SendBody(kind wire.Kind, head []byte, body transfer.Body) error {
+	if f := p.of.onBody; f != nil {
+		f(p.Node(), &body)
+	}
 	return p.Peer.SendBody(link.Kind(kind), head, link.Body(body))
 }
 
@@ -68,8 +81,15 @@ func key(name raysys.NodeID) transfer.Key { return transfer.Key{Node: name, Inca
 
 // node starts a node, which is stopped with the test.
 func (n *net) node(name raysys.NodeID, change ...func(*transfer.Config)) *node {
+	return n.nodeWith(name, nil, change...)
+}
+
+func (n *net) nodeWith(name raysys.NodeID, prepare func(*node), change ...func(*transfer.Config)) *node {
 	n.t.Helper()
 	x := &node{net: n, name: name}
+	if prepare != nil {
+		prepare(x)
+	}
 	var err error
 	if x.store, err = object.Open(n.objects); err != nil {
 		n.t.Fatal(err)
@@ -98,7 +118,7 @@ func (n *net) node(name raysys.NodeID, change ...func(*transfer.Config)) *node {
 			}
 			return nil
 		}},
-		Up: func(p *link.Peer) { x.peers.Store(p, &peer{p}) },
+		Up: func(p *link.Peer) { x.peers.Store(p, &peer{p, x}) },
 		Down: func(p *link.Peer, cause error) {
 			x.peers.Delete(p)
 			x.PeerDown(transfer.Key{Node: p.Node(), Incarnation: p.Identity().Incarnation}, cause)
@@ -157,7 +177,7 @@ func (x *node) Connect(ctx context.Context, to transfer.Key) (transfer.Peer, err
 	if err != nil {
 		return nil, err
 	}
-	return &peer{p}, nil
+	return &peer{p, x}, nil
 }
 
 // id makes an object's name.
