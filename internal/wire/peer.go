@@ -41,6 +41,11 @@ const (
 	KindWatch       Kind = 73 // control: protoactor's watch, unwatch and terminated
 	KindAdmin       Kind = 80 // requests: status and drain
 	KindAdminReply  Kind = 81 // replies
+	KindPull        Kind = 88 // control: a receiver wants an object; not a request, because requests may wait for arguments
+	KindPulled      Kind = 89 // replies: its manifest, whom to ask instead, or why not
+	KindAsk         Kind = 90 // control: the chunks that the receiver has room for
+	KindChunk       Kind = 91 // a body on the bulk connection: one of them
+	KindPullEnd     Kind = 92 // control: the receiver wants no more
 )
 
 // List returns the kind of a frame that is a list of k's payloads, each behind its length, and 0 where there is none:

@@ -47,3 +47,48 @@ func TestNoAllocations(t *testing.T) {
 		t.Errorf("%d allocations for %d frames there and back", n, rounds*burst)
 	}
 }
+
+// TestBodiesAllocateNothing: nor does a body, in steady state, from memory or from a file.
+func TestBodiesAllocateNothing(t *testing.T) {
+	tcp := link.TCP(link.TCPConfig{})
+	to := &still{memory: make([]byte, 300_000), done: make(chan struct{}, 1)}
+	a := open(t, "a", tcp)
+	b := open(t, "b", tcp, func(c *link.Config) { c.Sinks = map[link.Kind]link.Sink{kindBody: to.sink} })
+	p := a.connect(b)
+	pieces := [][]byte{make([]byte, 100_000), make([]byte, 200_000)}
+	f := file(t, make([]byte, 300_000))
+	head := []byte("which")
+	for name, body := range map[string]link.Body{"memory": {Pieces: pieces}, "file": {File: f, Length: 300_000}} {
+		work := func() {
+			if err := p.SendBody(kindBody, head, body); err != nil {
+				t.Fatal(err)
+			}
+			<-to.done
+		}
+		for range 100 {
+			work()
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		const rounds = 500
+		for range rounds {
+			work()
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.Mallocs - before.Mallocs; n > rounds/10 {
+			t.Errorf("%s: %d allocations for %d bodies", name, n, rounds)
+		}
+	}
+}
+
+// still is a sink with one place for all bodies.
+type still struct {
+	memory []byte
+	done   chan struct{}
+}
+
+func (s *still) sink(*link.Peer, []byte, int) link.Landing { return s }
+
+func (s *still) Memory() []byte { return s.memory }
+
+func (s *still) Landed(error) { s.done <- struct{}{} }

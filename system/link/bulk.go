@@ -2,17 +2,15 @@ package link
 
 import (
 	"fmt"
-	"io"
 	"net"
-	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/raysys/raysys"
 )
 
-// bulk is a session's second connection, for what is large. The first SendBulk opens it, and always from the side that
-// dialed the session: that direction is known to work, and there can be no two.
+// bulk is a session's second connection, for what is large. The first SendBulk or SendBody opens it, and always from
+// the side that dialed the session: that direction is known to work, and there can be no two.
 type bulk struct {
 	peer   *Peer
 	reader sync.WaitGroup
@@ -22,18 +20,61 @@ type bulk struct {
 	conn    net.Conn   // nil until it is open
 	opening bool
 	ended   bool
-	queue   []bulkFrame
-	bytes   int
+	queue   bulkQueue
+	bytes   int // of the queue and of what is being written
+
+	landed  *sync.Cond // placing or landing is another
+	placing bool       // the reader asks a sink for a landing
+	landing Landing    // whose memory the reader reads into
+	kicked  bool       // the read deadline has passed because Abandon wants that memory
 }
 
-type bulkFrame struct {
-	kind    Kind
-	payload []byte
-}
+var (
+	longAgo = time.Unix(1, 0)
+	never   time.Time
+)
 
 func (b *bulk) init(p *Peer) {
 	b.peer = p
 	b.cond = sync.NewCond(&b.mu)
+	b.landed = sync.NewCond(&b.mu)
+}
+
+// bulkFrame is a frame that waits.
+type bulkFrame struct {
+	kind    Kind
+	payload []byte // of SendBulk
+	apart   bool   // it is of SendBody:
+	headLen int
+	head    [MaxHead]byte
+	body    Body
+	size    int // of all behind the header
+}
+
+// bulkQueue is a ring, so that a queue in use allocates nothing.
+type bulkQueue struct {
+	frames []bulkFrame
+	first  int
+	n      int
+}
+
+func (q *bulkQueue) push(f *bulkFrame) {
+	if q.n == len(q.frames) {
+		bigger := make([]bulkFrame, max(8, 2*q.n))
+		for i := range q.n {
+			bigger[i] = q.frames[(q.first+i)%q.n]
+		}
+		q.frames, q.first = bigger, 0
+	}
+	q.frames[(q.first+q.n)%len(q.frames)] = *f
+	q.n++
+}
+
+func (q *bulkQueue) pop(f *bulkFrame) {
+	*f = q.frames[q.first]
+	q.frames[q.first] = bulkFrame{}
+	q.first = (q.first + 1) % len(q.frames)
+	q.n--
 }
 
 // SendBulk queues a frame of up to MaxBulk bytes for the bulk connection; payload passes to the link. It has no order
@@ -46,24 +87,31 @@ func (p *Peer) SendBulk(kind Kind, payload []byte) error {
 	if len(payload) > p.maxBulk {
 		return fmt.Errorf("send bulk to %s: %w: %d bytes, the limit is %d", p, raysys.ErrTooLarge, len(payload), p.maxBulk)
 	}
-	copies := 1
-	if chaos := p.link.cfg.Chaos; chaos != nil {
-		switch chaos(p.id.Node, Bulk, kind) {
-		case Drop:
-			return nil
-		case Duplicate:
-			copies = 2
-		}
-	}
-	for range copies {
-		if err := p.bulk.push(kind, payload); err != nil {
-			return err
-		}
-	}
-	return nil
+	return p.bulk.send(&bulkFrame{kind: kind, payload: payload, size: len(payload)})
 }
 
-func (b *bulk) push(kind Kind, payload []byte) error {
+// send queues a frame the way Config.Chaos wants it. Reorder means nothing here: frames have no order with others.
+func (b *bulk) send(f *bulkFrame) error {
+	if chaos := b.peer.link.cfg.Chaos; chaos != nil {
+		switch chaos(b.peer.id.Node, Bulk, f.kind) {
+		case Drop:
+			f.body.release(nil)
+			return nil
+		case Duplicate:
+			release := f.body.releaseOfTwo()
+			if err := b.push(f); err != nil {
+				return err
+			}
+			if err := b.push(f); err != nil {
+				release(err) // the one that is queued is now the last to need it
+			}
+			return nil
+		}
+	}
+	return b.push(f)
+}
+
+func (b *bulk) push(f *bulkFrame) error {
 	p := b.peer
 	b.mu.Lock()
 	if b.ended {
@@ -72,12 +120,12 @@ func (b *bulk) push(kind Kind, payload []byte) error {
 		defer p.mu.Unlock()
 		return p.refusal
 	}
-	if n := b.bytes + headerSize + len(payload); n > p.link.cfg.BulkQueue && len(b.queue) > 0 {
+	if n := b.bytes + headerSize + f.size; n > p.link.cfg.BulkQueue && b.queue.n > 0 {
 		b.mu.Unlock()
 		return fmt.Errorf("send bulk to %s: %w: %d bytes wait for it", p, raysys.ErrOverloaded, n)
 	}
-	b.queue = append(b.queue, bulkFrame{kind, payload})
-	b.bytes += headerSize + len(payload)
+	b.queue.push(f)
+	b.bytes += headerSize + f.size
 	open := b.conn == nil && !b.opening
 	b.opening = b.opening || open
 	b.mu.Unlock()
@@ -94,98 +142,39 @@ func (b *bulk) waiting() int {
 	return b.bytes
 }
 
-func (b *bulk) write() {
-	for {
-		b.mu.Lock()
-		for len(b.queue) == 0 && !b.ended {
-			b.cond.Wait()
-		}
-		if b.ended {
-			b.queue, b.bytes = nil, 0
-			b.mu.Unlock()
-			return
-		}
-		f, conn := b.queue[0], b.conn
-		b.queue[0] = bulkFrame{}
-		b.queue = b.queue[1:]
-		b.mu.Unlock()
-		n := headerSize + len(f.payload)
-		b.peer.counts.sent(Bulk, 1, n)
-		var head [headerSize]byte
-		pieces := net.Buffers{appendHeader(head[:0], len(f.payload), f.kind, Bulk), f.payload}
-		_, err := pieces.WriteTo(conn)
-		b.mu.Lock()
-		b.bytes -= n
-		b.mu.Unlock()
-		if err != nil {
-			b.peer.fail(brokenError(err))
-			return
-		}
-	}
-}
-
-func (b *bulk) read() {
-	defer b.reader.Done()
-	b.mu.Lock() // attach sets conn before it lets go
-	conn := b.conn
-	b.mu.Unlock()
-	if conn == nil {
-		return
-	}
-	for !b.peer.over.Load() {
-		if err := b.readFrame(conn); err != nil {
-			b.peer.fail(err)
-			return
-		}
-	}
-}
-
-func (b *bulk) readFrame(conn net.Conn) (err error) {
-	p := b.peer
-	var head [headerSize]byte
-	if _, err := io.ReadFull(conn, head[:]); err != nil {
-		return brokenError(err)
-	}
-	h := readHeader(head[:])
-	if err := h.check(p.link.cfg.MaxBulk, true); err != nil {
-		return err
-	}
-	payload := make([]byte, h.length)
-	if _, err := io.ReadFull(conn, payload); err != nil {
-		return brokenError(err)
-	}
-	p.heard.Store(p.link.now())
-	p.counts.received(Bulk, 1, headerSize+h.length)
-	f := p.link.handlers[h.kind]
-	if f == nil {
-		p.counts.unknown.Add(1)
-		return nil
-	}
-	if p.over.Load() {
-		return nil
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			if p.link.cfg.Panicked != nil {
-				p.link.cfg.Panicked(p, h.kind, v, debug.Stack())
-			}
-			err = fmt.Errorf("%w on a frame of kind %d: %v", ErrHandler, h.kind, v)
-		}
-	}()
-	f(p, Bulk, payload)
-	return nil
-}
-
 // end stops reading and writing. The connection stays until the other side has had its last words on the express one:
 // seeing this one close first, it would take that for a death.
 func (b *bulk) end() {
 	b.mu.Lock()
 	b.ended = true
 	if b.conn != nil {
-		b.conn.SetDeadline(time.Now())
+		b.conn.SetDeadline(longAgo)
 	}
+	unwritten := b.conn == nil
 	b.mu.Unlock()
 	b.cond.Broadcast()
+	if unwritten { // there is no writer, and none comes any more
+		b.drain()
+	}
+}
+
+// drain gives back what is not written any more.
+func (b *bulk) drain() {
+	b.mu.Lock()
+	left := b.queue
+	b.queue, b.bytes = bulkQueue{}, 0
+	b.mu.Unlock()
+	if left.n == 0 {
+		return
+	}
+	b.peer.mu.Lock()
+	err := b.peer.refusal
+	b.peer.mu.Unlock()
+	for left.n > 0 {
+		var f bulkFrame
+		left.pop(&f)
+		f.body.release(err)
+	}
 }
 
 // wait returns when no handler runs any more.

@@ -24,6 +24,8 @@ type Config struct {
 	Listen string
 	// Handlers by kind, FirstKind and above. Frames of other kinds are skipped and counted.
 	Handlers map[Kind]Handler
+	// Sinks by kind, FirstKind and above: where the bodies of SendBody go. Bodies of other kinds are skipped.
+	Sinks map[Kind]Sink
 
 	// Admit may refuse a peer after its handshake was found right; cert is nil on a plain connection. It may block
 	// until ctx ends. The other side is told its error's text. Of two incarnations of one node the link takes the one
@@ -63,6 +65,8 @@ type Config struct {
 	Queue [classes]int
 	// BulkQueue is how many bytes may wait for a bulk connection: 64 MiB.
 	BulkQueue int
+
+	withhold uint64 // features that this node does not tell of, as one of an earlier version; for tests
 }
 
 const (
@@ -86,6 +90,14 @@ func (c *Config) complete() error {
 		}
 		if h == nil {
 			bad("Config.Handlers[%d] is nil", k)
+		}
+	}
+	for k, s := range c.Sinks {
+		if k < FirstKind {
+			bad("Config.Sinks has kind %d: numbers below %d are the link's", k, FirstKind)
+		}
+		if s == nil {
+			bad("Config.Sinks[%d] is nil", k)
 		}
 	}
 	duration := func(name string, d *time.Duration, otherwise time.Duration) {

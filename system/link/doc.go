@@ -6,6 +6,7 @@
 //	          replies             that waits                       frames, handled in place
 //	          requests
 //	SendBulk ──▶ queue ──▶ bulk connection (opened by the first) ──▶ Handler
+//	SendBody ──▶   (from memory or a file)      (into memory that ──▶ Sink gives)
 //
 // Rules for the user:
 //
@@ -16,7 +17,10 @@
 //  3. What one goroutine sends in one class arrives in that order. Classes overtake each other: control before
 //     replies before requests. Each has its own queue and its own byte credits, so no class waits for a later one.
 //  4. Silence never ends a session: the link tells how long a peer has been silent, its user decides.
-//  5. Plain TCP goes to loopback addresses only, unless told otherwise; between hosts it is TLS 1.3 with certificates
+//  5. What SendBody sends is not copied: it must not change before Release, nor the memory of a Landing be used before
+//     Landed. It goes only to peers that told in the handshake that they take it (rule C4), and is no more verified
+//     than TCP or TLS do.
+//  6. Plain TCP goes to loopback addresses only, unless told otherwise; between hosts it is TLS 1.3 with certificates
 //     on both sides that name cluster and node.
 //
 // In short:

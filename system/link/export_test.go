@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
 	"net"
@@ -20,6 +21,7 @@ type Hello struct {
 	Gone, Order  uint64
 	Window       [3]uint64
 	Frame, Bulk  uint64
+	Features     uint64
 	UnknownField bool
 }
 
@@ -27,7 +29,7 @@ type Hello struct {
 func (h Hello) Append(dst []byte) []byte {
 	in := hello{
 		id: h.Identity, protocolMin: h.Min, protocolMax: h.Max, to: h.To, session: h.Session, gone: h.Gone, order: h.Order,
-		window: h.Window, maxFrame: h.Frame, maxBulk: h.Bulk,
+		window: h.Window, maxFrame: h.Frame, maxBulk: h.Bulk, features: h.Features,
 	}
 	if h.UnknownField {
 		dst = appendField(dst, 999, []byte("of a later version"))
@@ -39,7 +41,7 @@ func (h Hello) Append(dst []byte) []byte {
 func ReadHello(b []byte) (Hello, error) {
 	var h hello
 	err := h.read(b)
-	return Hello{h.id, h.protocolMin, h.protocolMax, h.to, h.session, h.gone, h.order, h.window, h.maxFrame, h.maxBulk, false}, err
+	return Hello{h.id, h.protocolMin, h.protocolMax, h.to, h.session, h.gone, h.order, h.window, h.maxFrame, h.maxBulk, h.features, false}, err
 }
 
 // ReadRejection decodes b.
@@ -147,6 +149,54 @@ func Feed(b []byte) (taken int, err error) {
 	p := newPeer(l, s, near, &hello{id: Identity{Node: "peer"}, window: [3]uint64{1 << 20, 1 << 20, 1 << 20}, maxFrame: 1 << 20, maxBulk: 1 << 20}, peerOf{})
 	return p.dispatch(b, l.cfg.MaxFrame)
 }
+
+// BodyFrame is a whole frame of SendBody.
+func BodyFrame(kind Kind, head, body string) []byte {
+	f := bulkFrame{kind: kind, apart: true, headLen: len(head), size: 1 + len(head) + len(body), body: Body{Pieces: [][]byte{[]byte(body)}}}
+	copy(f.head[:], head)
+	var got bytes.Buffer
+	w := &bulkWriter{conn: writeConn{w: &got}}
+	if _, err := w.frame(&f); err != nil {
+		panic(err)
+	}
+	return got.Bytes()
+}
+
+// writeConn is a connection that is written to or read from.
+type writeConn struct {
+	net.Conn
+	w io.Writer
+	r io.Reader
+}
+
+func (c writeConn) Write(b []byte) (int, error) { return c.w.Write(b) }
+
+func (c writeConn) Read(b []byte) (int, error) { return c.r.Read(b) }
+
+func (c writeConn) SetReadDeadline(time.Time) error { return nil }
+
+// FeedBulk hands b to the reader of a bulk connection until it ends, and returns why that was.
+func FeedBulk(b []byte, handlers map[Kind]Handler, sinks map[Kind]Sink) error {
+	l, err := New(Config{
+		Self:      func() Identity { return Identity{Cluster: "c", Node: "n"} },
+		Transport: NewNetwork(1).Transport("n"), Handlers: handlers, Sinks: sinks, MaxBulk: 1 << 20, BulkQueue: 1 << 20,
+	})
+	if err != nil {
+		panic(err)
+	}
+	conn := writeConn{r: bytes.NewReader(b)}
+	p := newPeer(l, l.hold("peer"), conn, &hello{id: Identity{Node: "peer"}, maxFrame: 1 << 20, maxBulk: 1 << 20}, peerOf{})
+	r := &bulkReader{bulk: &p.bulk, conn: conn}
+	p.bulk.conn = conn
+	for {
+		if err := r.frame(); err != nil {
+			return err
+		}
+	}
+}
+
+// WithoutBodies makes a node one of a version that did not know SendBody.
+func WithoutBodies(c *Config) { c.withhold = featureBodies }
 
 // Owed returns the frames of the link's own kinds, as this version writes them.
 func Owed(age time.Duration) []byte {

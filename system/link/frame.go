@@ -56,8 +56,12 @@ const (
 )
 
 // A frame is a header and a payload. The header, little-endian: payload length (4 bytes), kind (1), class (1), flags
-// (2). No flag has a meaning yet, and a reader skips those it does not know.
+// (2). A reader skips flags it does not know.
 const headerSize = 8
+
+// flagBody says of a bulk frame that its payload is the length of a head (1 byte), the head and a body. It is sent only
+// to peers that told of featureBodies.
+const flagBody uint16 = 1
 
 type header struct {
 	length int
@@ -82,6 +86,9 @@ func appendHeader(dst []byte, length int, kind Kind, class Class) []byte {
 	n := uint32(length)
 	return append(dst, byte(n), byte(n>>8), byte(n>>16), byte(n>>24), byte(kind), byte(class), 0, 0)
 }
+
+// setFlags sets the flags of the header that b begins with.
+func setFlags(b []byte, flags uint16) { binary.LittleEndian.PutUint16(b[6:], flags) }
 
 // check refuses what no sender of this protocol may send, before anything is made room for.
 func (h header) check(limit int, bulk bool) error {

@@ -50,7 +50,11 @@ type hello struct {
 	window                   [classes]uint64
 	maxFrame                 uint64
 	maxBulk                  uint64
+	features                 uint64 // bits of what this side understands beyond protocol version 1
 }
+
+// featureBodies: frames with flagBody.
+const featureBodies = 1 << 0
 
 // Tags of a hello, beyond those of an identity.
 const (
@@ -62,6 +66,7 @@ const (
 	tagOrder       = 25
 	tagMaxFrame    = 26
 	tagMaxBulk     = 27
+	tagFeatures    = 28
 	tagWindow      = 30 // to 32, one per class
 )
 
@@ -75,6 +80,7 @@ func (h *hello) append(dst []byte) []byte {
 	dst = appendNumber(dst, tagOrder, h.order)
 	dst = appendNumber(dst, tagMaxFrame, h.maxFrame)
 	dst = appendNumber(dst, tagMaxBulk, h.maxBulk)
+	dst = appendNumber(dst, tagFeatures, h.features)
 	for c, w := range h.window {
 		dst = appendNumber(dst, tagWindow+uint64(c), w)
 	}
@@ -100,6 +106,8 @@ func (h *hello) read(b []byte) error {
 			return readNumber(tag, value, &h.maxFrame)
 		case tagMaxBulk:
 			return readNumber(tag, value, &h.maxBulk)
+		case tagFeatures:
+			return readNumber(tag, value, &h.features)
 		case tagWindow, tagWindow + 1, tagWindow + 2:
 			return readNumber(tag, value, &h.window[tag-tagWindow])
 		}

@@ -23,13 +23,13 @@ import (
 
 // authority signs certificates for a test.
 type authority struct {
-	t    *testing.T
+	t testing.TB
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-func newAuthority(t *testing.T) *authority {
+func newAuthority(t testing.TB) *authority {
 	t.Helper()
 	a := &authority{t: t, dir: t.TempDir(), key: newKey(t)}
 	a.cert = &x509.Certificate{
@@ -44,7 +44,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-func newKey(t *testing.T) *ecdsa.PrivateKey {
+func newKey(t testing.TB) *ecdsa.PrivateKey {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)

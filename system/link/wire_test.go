@@ -42,6 +42,13 @@ var (
 	}
 )
 
+// laterHello is of a version that takes bodies.
+func laterHello() link.Hello {
+	h := someHello
+	h.Features = 1
+	return h
+}
+
 // golden returns a file that holds what this version wrote when it was new.
 func golden(t *testing.T, name string, now []byte) []byte {
 	t.Helper()
@@ -77,6 +84,8 @@ func TestFormatStays(t *testing.T) {
 		"confirm":   message(3, link.AppendConfirm(nil, 12)),
 		"bulk":      message(4, someBulk.Append(nil)),
 		"frames":    frames,
+		"features":  message(1, laterHello().Append(nil)),
+		"bodies":    append(link.BodyFrame(91, "a head", "and a body"), link.BodyFrame(91, "", "")...),
 	}
 	for name, now := range files {
 		if then := golden(t, name, now); !bytes.Equal(then, now) {
@@ -98,6 +107,8 @@ func TestFormatStays(t *testing.T) {
 	}
 	h, err := link.ReadHello(body("hello", 1))
 	check(h, someHello, err)
+	h, err = link.ReadHello(body("features", 1))
+	check(h, laterHello(), err)
 	r, session, err := link.ReadRejection(body("rejection", 2))
 	check(r, &link.Rejection{Code: link.CodeDuplicate, Text: "there is one", Remote: true}, err)
 	check(session, uint64(99), nil)

@@ -1,0 +1,153 @@
+package link
+
+import (
+	"io"
+	"net"
+	"os"
+)
+
+// cutBytes is how much of a bulk frame one system call moves: whoever sends or takes a small frame waits for the
+// processor behind no more than that.
+const cutBytes = 256 * kib
+
+// bulkWriter writes the frames of one bulk connection. It keeps what it needs, so that no frame allocates.
+type bulkWriter struct {
+	conn  net.Conn
+	files fileSender // nil where the system does not copy from a file to conn
+	start [headerSize + 1 + MaxHead]byte
+	one   [1][]byte
+	cut   [][]byte
+	out   net.Buffers
+	copy  []byte
+}
+
+// write is the connection's writer. It ends when the session is over.
+func (b *bulk) write() {
+	b.mu.Lock() // attach sets conn before it lets go
+	conn := b.conn
+	b.mu.Unlock()
+	if conn == nil {
+		return
+	}
+	w := &bulkWriter{conn: conn, files: asFileSender(conn)}
+	for {
+		var f bulkFrame
+		b.mu.Lock()
+		for b.queue.n == 0 && !b.ended {
+			b.cond.Wait()
+		}
+		if b.ended {
+			b.mu.Unlock()
+			b.drain()
+			return
+		}
+		b.queue.pop(&f)
+		b.mu.Unlock()
+		b.peer.counts.sent(Bulk, 1, headerSize+f.size)
+		unread, err := w.frame(&f)
+		b.mu.Lock()
+		b.bytes -= min(b.bytes, headerSize+f.size)
+		b.mu.Unlock()
+		if err != nil {
+			err = brokenError(err)
+			f.body.release(err)
+			b.peer.fail(err)
+			b.end() // fail may have come second; what waits goes back in any case
+			b.drain()
+			return
+		}
+		f.body.release(unread)
+	}
+}
+
+// frame writes one frame. An error of the connection is err; unread is why a section of a file was sent as zeros.
+func (w *bulkWriter) frame(f *bulkFrame) (unread, err error) {
+	start := appendHeader(w.start[:0], f.size, f.kind, Bulk)
+	if !f.apart {
+		w.one[0] = f.payload
+		err = w.pieces(start, w.one[:])
+		w.one[0] = nil
+		return nil, err
+	}
+	setFlags(start, flagBody)
+	start = append(append(start, byte(f.headLen)), f.head[:f.headLen]...)
+	if f.body.File == nil {
+		return nil, w.pieces(start, f.body.Pieces)
+	}
+	if _, err := w.conn.Write(start); err != nil {
+		return nil, err
+	}
+	return w.section(f.body.File, f.body.Offset, f.body.Length)
+}
+
+// pieces writes start and pieces in cuts.
+func (w *bulkWriter) pieces(start []byte, pieces [][]byte) error {
+	w.cut = append(w.cut[:0], start)
+	room := cutBytes - len(start)
+	for _, p := range pieces {
+		for len(p) > 0 {
+			n := min(room, len(p))
+			w.cut = append(w.cut, p[:n])
+			p, room = p[n:], room-n
+			if room == 0 {
+				if err := w.flush(); err != nil {
+					return err
+				}
+				room = cutBytes
+			}
+		}
+	}
+	return w.flush()
+}
+
+func (w *bulkWriter) flush() error {
+	if len(w.cut) == 0 {
+		return nil
+	}
+	w.out = w.cut // consumed by WriteTo, which also forgets the pieces
+	_, err := w.out.WriteTo(w.conn)
+	clear(w.cut)
+	w.cut = w.cut[:0]
+	return err
+}
+
+// section writes a section of a file, without copying it where the system can.
+func (w *bulkWriter) section(file *os.File, offset int64, length int) (unread, err error) {
+	sent := 0
+	if w.files != nil {
+		// An error says little about which side it is of: what follows meets it again if it matters.
+		if sent, err = w.files.send(file, offset, length); err == nil && sent == length {
+			return nil, nil
+		}
+	}
+	if w.copy == nil {
+		w.copy = make([]byte, 64*kib)
+	}
+	for sent < length {
+		part := w.copy[:min(len(w.copy), length-sent)]
+		if unread == nil {
+			var n int
+			n, unread = file.ReadAt(part, offset+int64(sent))
+			if n == len(part) {
+				unread = nil
+			}
+			if unread == io.EOF {
+				unread = io.ErrUnexpectedEOF
+			}
+			clear(part[n:])
+		} else {
+			clear(part)
+		}
+		if _, err := w.conn.Write(part); err != nil {
+			return nil, err
+		}
+		sent += len(part)
+	}
+	return unread, nil
+}
+
+// fileSender moves bytes from a file to a connection inside the system.
+type fileSender interface {
+	// send returns how much was sent, which is less than length only together with an error or at the file's end.
+	send(file *os.File, offset int64, length int) (int, error)
+}

@@ -1,0 +1,143 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys"
+)
+
+// look takes what is in the inbox.
+func (d *feed) look(peer Peer) error {
+	in := d.read()
+	switch {
+	case in.wrong != nil:
+		return &sourceError{d.key, codeCorrupt, in.wrong}
+	case in.down != nil:
+		return in.down
+	}
+	if in.answer != nil {
+		d.heardNow()
+		if err := d.answered(peer, in.answer); err != nil {
+			return err
+		}
+	}
+	if in.silent {
+		return d.still(peer)
+	}
+	return nil
+}
+
+// answered takes an answer to a pull.
+func (d *feed) answered(peer Peer, a *pulled) error {
+	f := d.flight
+	switch a.status {
+	case statusElsewhere:
+		return d.sentOn(a)
+	case statusShared:
+		return d.attach(peer, a)
+	case statusRefused:
+		err := errors.New(a.text)
+		if a.code == codeFailed || a.code == codeLacks {
+			err = fmt.Errorf("%w: %s", raysys.ErrObjectLost, a.text)
+		}
+		return &sourceError{d.key, a.code, err}
+	}
+	if err := f.begin(a.man, a.known); err != nil {
+		c := codeVersion
+		if !errors.Is(err, errVersion) {
+			c = codeCorrupt
+		}
+		return &sourceError{d.key, c, err}
+	}
+	d.heardNow() // the store may have taken its time to make room
+	f.mu.Lock()
+	first := !d.ready
+	d.ready = true
+	f.mu.Unlock()
+	if first {
+		f.pump(d)
+		f.wake() // of a large object, several sources are wanted
+	}
+	return nil
+}
+
+// sentOn goes to one of the nodes that a source named.
+func (d *feed) sentOn(a *pulled) error {
+	f := d.flight
+	self := f.e.cfg.Self()
+	f.mu.Lock()
+	var to Key
+	for _, k := range a.nodes {
+		if k != self && !d.knows(k) && !f.talksTo(k) {
+			to = k
+			break
+		}
+	}
+	f.mu.Unlock()
+	if to == (Key{}) {
+		for _, k := range a.nodes {
+			if !d.knows(k) {
+				d.failed = append(d.failed, failure{k, codeOther})
+			}
+		}
+		if a.sent && d.root == (Key{}) && len(d.failed) <= maxFailed {
+			return errMoved // ask it again: it learns that those will not do
+		}
+		return &sourceError{d.key, codeStarved, errors.New("it named only nodes that were asked")}
+	}
+	if a.sent {
+		if d.root == (Key{}) {
+			d.root = d.key
+		}
+		d.sent = true
+	} else {
+		d.failed = append(d.failed, failure{d.key, codeStarved})
+		d.root, d.sent = Key{}, false
+	}
+	d.setKey(to)
+	f.e.counts.redirects.Add(1)
+	return errMoved
+}
+
+func (d *feed) knows(k Key) bool {
+	for _, f := range d.failed {
+		if f.key == k {
+			return true
+		}
+	}
+	return false
+}
+
+// attach maps an object of the same host instead of receiving it; where that does not work it is pulled.
+func (d *feed) attach(peer Peer, a *pulled) error {
+	f := d.flight
+	f.mu.Lock()
+	want, begun := f.want, f.in != nil
+	f.mu.Unlock()
+	err := compare(want, a.man.Version)
+	if err != nil {
+		return &sourceError{d.key, codeVersion, err}
+	}
+	if !begun {
+		var at shared
+		if at, err = readShared(a.shared); err == nil {
+			o, aerr := f.e.cfg.Store.Attach(f.ctx, at, a.man)
+			if aerr == nil {
+				f.e.counts.mapped.Add(1)
+				f.arrived(o, a.man.Version)
+				return errOver
+			}
+			err = aerr
+		}
+		if errors.Is(err, context.Canceled) || errors.Is(err, raysys.ErrClosed) {
+			return errOver
+		}
+		if h := f.e.cfg.Hooks.NotShared; h != nil {
+			h(d.key, f.name, err)
+		}
+	}
+	d.noShare = true
+	return d.pull(peer)
+}

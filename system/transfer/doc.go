@@ -1,0 +1,41 @@
+// Package transfer moves objects between nodes: whoever wants one pulls it, chunk by chunk and from several nodes at
+// once, into its store.
+//
+// An [Engine] has two sides. A flight is an object that this node receives; those who want the same one share it. It has
+// a feed per source, which is a conversation with one node. A stream is the other end of a feed.
+//
+//	receiver                                         source
+//	flight ─┬─ feed ── Pull ──────────────────────▶  stream      does it have the object, and which version?
+//	        │       ◀────────────────────── Pulled ─             its manifest; or: ask these nodes; or: map it yourself
+//	        │       ── Ask 0..7 ──────────────────▶              as many as the window has room for
+//	        │       ◀──────────────── Chunk 0, 1, … ─            bodies, read straight into the store's memory
+//	        │       ── Ask 8, 9 ──────────────────▶
+//	        │       ── PullEnd ───────────────────▶
+//	        └─ feed …
+//
+// What holds:
+//
+//  1. A flight receives one [object.Version] (rule C22): the first manifest decides, and a source of another version is
+//     struck off. Each chunk is compared with its sum in the manifest, and the sums with that of the version. A chunk that
+//     is wrong strikes its source off and is asked for elsewhere.
+//  2. A source that dies, that lacks the object, or that gives nothing for a while loses its chunks to the others; what
+//     has arrived stays. A link that broke is made again and goes on with what is missing.
+//  3. A node that still receives an object serves it too. A source that gives a large object to [Config.Fanout] receivers
+//     sends the next ones to them, so that the copies make a tree. A receiver whose parent fails comes back to the source
+//     and says so.
+//  4. Nobody waits in a circle: a node that still receives serves only those that were sent to it, and tells others whom
+//     to ask instead; a parent that stands still is left for the source.
+//  5. Everything is bounded: chunks on the way to this node by the window of each feed, those on the way from it by
+//     [Config.Outstanding] per peer, whom a source remembers by the sessions it has.
+//  6. Nothing polls. Timers say only that something has not happened for too long.
+//
+// In short:
+//
+//	e, err := transfer.New(transfer.Config{Self: key, Store: store, Link: links})
+//	o, err := e.Fetch(ctx, object.Version{ID: id}, transfer.From(owner), object.Heap)
+//	...
+//	o.Unpin()
+//
+// It does not know who has an object, nor what becomes of it: [Sources] tells the one, the store's user decides the
+// other. It does not make connections or take frames from them: [Link] and Handle join it to those.
+package transfer

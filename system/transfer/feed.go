@@ -1,0 +1,328 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// feed is a flight's conversation with one node at a time: with the source that it began with, and with those that this
+// one sends it to.
+type feed struct {
+	flight *flight
+	wakes  chan struct{} // of capacity 1: look at the inbox
+	heard  atomic.Int64  // when something came last, since the flight's base
+
+	// The feed's own goroutine alone writes these: the key with the engine's mu and the flight's, the slot with the engine's.
+	key  Key
+	slot uint64
+
+	// Of the feed's own goroutine.
+	root    Key       // who sent it to key; zero when nobody did
+	sent    bool      // key was told by root, and serves it while it still receives
+	failed  []failure // whom it does not want to be sent to
+	noShare bool      // mapping did not work
+
+	// Guarded by the flight's mu.
+	peer    Peer // of the conversation; nil between two
+	ready   bool // it answered with a manifest: it may be asked
+	slow    bool // it stands still
+	stalls  int  // in a row
+	got     int  // chunks
+	pending []int
+	landing *landed
+
+	mu    sync.Mutex // guards inbox
+	inbox inbox
+}
+
+// inbox is what the feed's goroutine has to look at.
+type inbox struct {
+	answer *pulled
+	wrong  error // a chunk was
+	down   error
+	silent bool
+}
+
+func newFeed(f *flight, k Key) *feed {
+	return &feed{flight: f, wakes: make(chan struct{}, 1), key: k}
+}
+
+// tell changes the inbox. It does not block.
+func (d *feed) tell(change func(*inbox)) {
+	d.mu.Lock()
+	change(&d.inbox)
+	d.mu.Unlock()
+	select {
+	case d.wakes <- struct{}{}:
+	default:
+	}
+}
+
+func (d *feed) read() inbox {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	in := d.inbox
+	d.inbox = inbox{}
+	return in
+}
+
+func (d *feed) heardNow() { d.heard.Store(int64(time.Since(epoch))) }
+
+// epoch is what moments are measured from, monotonic.
+var epoch = time.Now()
+
+// The ends of a conversation, beside errors.
+var (
+	errMoved = errors.New("sent elsewhere") // key is another now
+	errOver  = errors.New("the transfer is over")
+)
+
+const (
+	maxHops  = 64 // from source to source, and back
+	maxDowns = 3  // links that broke in a row without a chunk over them
+)
+
+// sourceError is why a source gives nothing.
+type sourceError struct {
+	key  Key
+	code code
+	err  error // what it said, or what it did
+}
+
+func (e *sourceError) Error() string { return fmt.Sprintf("%s: %s: %v", e.key, e.code, e.err) }
+func (e *sourceError) Unwrap() error { return e.err }
+
+// talk goes from conversation to conversation until there is no more to say. It returns nil when the flight is over.
+func (d *feed) talk() error {
+	downs, got := 0, 0
+	for hop := 0; ; {
+		err := d.converse()
+		if n := d.chunks(); n > got {
+			got, downs = n, 0
+		}
+		var gone *sourceError
+		switch {
+		case d.flight.ctx.Err() != nil || errors.Is(err, errOver):
+			return nil
+		case errors.Is(err, errMoved):
+		case errors.Is(err, errLinkDown) && d.root == (Key{}):
+			if downs++; downs > maxDowns {
+				return &sourceError{d.key, codeGone, err}
+			}
+			d.flight.e.counts.resumed.Add(1)
+			continue
+		case errors.Is(err, errLinkDown):
+			err = &sourceError{d.key, codeGone, err}
+			fallthrough
+		default:
+			if d.root == (Key{}) {
+				return err
+			}
+			c := codeGone
+			if errors.As(err, &gone) {
+				c = gone.code
+			}
+			d.backToRoot(c)
+		}
+		if hop++; hop > maxHops {
+			return &sourceError{d.key, codeOther, fmt.Errorf("the nodes send each other from one to the next: %w", err)}
+		}
+	}
+}
+
+func (d *feed) chunks() int {
+	d.flight.mu.Lock()
+	defer d.flight.mu.Unlock()
+	return d.got
+}
+
+// backToRoot turns from a node that did not do to the source that named it.
+func (d *feed) backToRoot(c code) {
+	d.failed = append(d.failed, failure{d.key, c})
+	if len(d.failed) > maxFailed {
+		d.failed = d.failed[1:]
+	}
+	d.setKey(d.root)
+	d.root, d.sent = Key{}, false
+	d.flight.e.counts.returned.Add(1)
+}
+
+const maxFailed = 64
+
+func (d *feed) setKey(k Key) {
+	d.flight.e.mu.Lock()
+	d.flight.mu.Lock()
+	d.key = k
+	d.flight.mu.Unlock()
+	d.flight.e.mu.Unlock()
+}
+
+// converse connects, pulls and takes what comes, and returns how it ended.
+func (d *feed) converse() error {
+	f := d.flight
+	peer, err := f.e.cfg.Link.Connect(f.ctx, d.key)
+	if err != nil {
+		return &sourceError{d.key, codeGone, err}
+	}
+	d.begin(peer)
+	defer d.hangUp(peer)
+	if err := d.pull(peer); err != nil {
+		return err
+	}
+	timer := time.NewTimer(f.e.cfg.Stall)
+	defer timer.Stop()
+	for {
+		select {
+		case <-f.ctx.Done():
+			return errOver
+		case <-timer.C:
+			wait, err := d.late(peer)
+			if err != nil {
+				return err
+			}
+			timer.Reset(wait)
+		case <-d.wakes:
+			if err := d.look(peer); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// begin opens a slot under which the answers come.
+func (d *feed) begin(peer Peer) {
+	f := d.flight
+	d.read() // what is left of another conversation
+	d.heardNow()
+	f.e.mu.Lock()
+	f.mu.Lock()
+	f.e.slots++
+	d.slot = f.e.slots
+	f.e.feeds[d.slot] = d
+	d.peer, d.ready, d.slow, d.stalls = peer, false, false, 0
+	f.mu.Unlock()
+	f.e.mu.Unlock()
+}
+
+// hangUp ends the conversation on both sides; what it was asked for is open again.
+func (d *feed) hangUp(peer Peer) {
+	f := d.flight
+	f.e.mu.Lock()
+	delete(f.e.feeds, d.slot)
+	f.e.mu.Unlock()
+	f.mu.Lock()
+	f.cargo.release(d)
+	l := d.landing
+	d.peer, d.ready = nil, false
+	whole := f.decided && f.judgment == nil
+	f.mu.Unlock()
+	if l != nil {
+		peer.Abandon(l)
+	}
+	// To a link that is down it need not be said.
+	_ = peer.Send(wire.Control, wire.KindPullEnd, appendEnd(nil, d.slot, whole))
+	peer.Flush()
+	f.pumpAll()
+}
+
+// pull opens the conversation, or repeats that when no answer came.
+func (d *feed) pull(peer Peer) error {
+	f := d.flight
+	p := pull{slot: d.slot, failed: d.failed}
+	f.mu.Lock()
+	p.want = f.want
+	if f.in != nil {
+		p.want = f.version
+		p.flags |= pullKnown
+	} else if !d.noShare {
+		p.host = f.e.cfg.Host
+	}
+	f.mu.Unlock()
+	if d.sent {
+		p.flags |= pullSent
+	}
+	if err := peer.Send(wire.Control, wire.KindPull, p.append(nil)); err != nil {
+		return errors.Join(errLinkDown, err)
+	}
+	peer.Flush()
+	return nil
+}
+
+// late decides what becomes of a source from which nothing came for a while, and returns when to look again.
+func (d *feed) late(peer Peer) (time.Duration, error) {
+	f := d.flight
+	f.mu.Lock()
+	limit := f.e.cfg.Stall << d.stalls
+	waits := !d.ready || len(d.pending) > 0
+	f.mu.Unlock()
+	idle := time.Since(epoch) - time.Duration(d.heard.Load())
+	switch {
+	case !waits:
+		d.heardNow()
+		return limit, nil
+	case idle < limit:
+		return limit - idle, nil
+	}
+	return limit * 2, d.still(peer)
+}
+
+// maxStalls is how often in a row a source may stand still, each time twice as long.
+const maxStalls = 5
+
+// errStill is what a source did that was given up.
+var errStill = fmt.Errorf("it stands still: %w", context.DeadlineExceeded)
+
+// still is what is done about a source that stands still.
+func (d *feed) still(peer Peer) error {
+	f := d.flight
+	f.e.counts.stalled.Add(1)
+	if d.root != (Key{}) {
+		return &sourceError{d.key, codeGone, errStill}
+	}
+	f.mu.Lock()
+	d.slow = true
+	if d.stalls++; d.stalls > maxStalls {
+		f.mu.Unlock()
+		return &sourceError{d.key, codeGone, errStill}
+	}
+	others := false
+	for o := range f.feeds {
+		others = others || o.ready && !o.slow
+	}
+	ready, l := d.ready, d.landing
+	spans := d.again()
+	if others {
+		f.cargo.release(d)
+	}
+	f.mu.Unlock()
+	d.heardNow()
+	f.wake() // for another source
+	switch {
+	case !ready:
+		return d.pull(peer)
+	case others:
+		if l != nil {
+			peer.Abandon(l)
+		}
+		f.pumpAll()
+	case l == nil: // what was asked for may have been lost; what comes twice is skipped
+		f.ask(peer, d.slot, spans)
+	}
+	return nil
+}
+
+// again lists what the source was asked for and is not landing. The flight's mu is held.
+func (d *feed) again() (spans []span) {
+	for _, i := range d.pending {
+		if d.flight.cargo.chunks[i].place == asked {
+			spans = extend(spans, i)
+		}
+	}
+	return spans
+}

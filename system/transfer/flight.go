@@ -1,0 +1,321 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/object"
+)
+
+// flight is an object that this node receives, for all who want it.
+type flight struct {
+	e      *Engine
+	name   raysys.TaskID
+	form   object.Form
+	ctx    context.Context // ended when it is decided
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed by land
+	begun  chan struct{} // closed when the manifest is known and the store has made room
+	need   chan struct{} // of capacity 1: another source may be wanted
+	crew   sync.WaitGroup
+
+	// Guarded by the engine's mu.
+	waiters int
+	ending  bool // the last waiter left before it was over
+	over    bool
+	object  *object.Object // these two stay once done is closed
+	err     error
+
+	mu       sync.Mutex // guards the rest
+	want     object.Version
+	version  object.Version // of the manifest
+	man      object.Manifest
+	in       *object.Incoming
+	making   chan struct{} // closed when the feed that asks the store for room has an answer; nil when none does
+	cargo    cargo
+	sources  []Sources
+	stop     context.CancelFunc // of the Next that runs; nil when none does
+	feeds    map[*feed]struct{}
+	struck   []error // what sources that gave nothing answered
+	decided  bool
+	verdict  *object.Object
+	judgment error
+}
+
+func newFlight(e *Engine, want object.Version, form object.Form) *flight {
+	f := &flight{
+		e: e, name: want.ID, form: form, want: want, done: make(chan struct{}), begun: make(chan struct{}), need: make(chan struct{}, 1), feeds: map[*feed]struct{}{},
+	}
+	f.ctx, f.cancel = context.WithCancelCause(e.life)
+	return f
+}
+
+// join adds what one more caller knows.
+func (f *flight) join(want object.Version, sources Sources) {
+	f.mu.Lock()
+	if f.want.Sum == 0 && f.version.Sum == 0 {
+		f.want = want
+	}
+	f.sources = append(f.sources, sources)
+	if f.stop != nil && len(f.feeds) == 0 {
+		f.stop() // it waits for news while the new one may know somebody
+	}
+	f.mu.Unlock()
+	f.wake()
+}
+
+func (f *flight) wake() {
+	select {
+	case f.need <- struct{}{}:
+	default:
+	}
+}
+
+// decide ends the flight, once.
+func (f *flight) decide(o *object.Object, err error) {
+	f.mu.Lock()
+	first := !f.decided
+	if first {
+		f.decided, f.verdict, f.judgment = true, o, err
+	}
+	f.mu.Unlock()
+	if first {
+		f.cancel(errDecided)
+	}
+}
+
+// arrived ends the flight with the object.
+func (f *flight) arrived(o *object.Object, v object.Version) {
+	f.mu.Lock()
+	if !f.decided {
+		f.version = v
+	}
+	f.mu.Unlock()
+	f.decide(o, nil)
+}
+
+var errDecided = errors.New("the transfer is over")
+
+// run is the flight's own goroutine: it finds sources until it is decided, and sees all of it end.
+func (f *flight) run() {
+	f.seek()
+	f.crew.Wait()
+	f.mu.Lock()
+	o, err, in := f.verdict, f.judgment, f.in
+	if !f.decided {
+		f.decided, o, err = true, nil, context.Cause(f.ctx)
+	}
+	f.mu.Unlock()
+	if err != nil {
+		o = nil
+		if in != nil {
+			in.Abort(err)
+		}
+		f.e.counts.failed.Add(1)
+	}
+	f.land(o, err)
+}
+
+// seek gets sources as they are wanted.
+func (f *flight) seek() {
+	for {
+		select {
+		case <-f.need:
+		case <-f.ctx.Done():
+			return
+		}
+		for f.ctx.Err() == nil {
+			from, ctx := f.next()
+			if from == nil {
+				break
+			}
+			key, err := from.Next(ctx)
+			f.nexted(from, key, err, ctx.Err() != nil)
+		}
+	}
+}
+
+// next returns whom to ask for a source, and a context for that; nil when none is wanted, or nobody knows one.
+func (f *flight) next() (Sources, context.Context) {
+	f.mu.Lock()
+	if f.decided || !f.wants() {
+		f.mu.Unlock()
+		return nil, nil
+	}
+	if len(f.sources) == 0 {
+		lost := len(f.feeds) == 0
+		err := f.lost()
+		f.mu.Unlock()
+		if lost {
+			f.decide(nil, err)
+		}
+		return nil, nil
+	}
+	var ctx context.Context
+	ctx, f.stop = context.WithCancel(f.ctx)
+	from := f.sources[0]
+	f.mu.Unlock()
+	return from, ctx
+}
+
+// wants reports whether one more source would help. mu is held.
+func (f *flight) wants() bool {
+	most := 1
+	if f.in != nil && f.man.Size >= f.e.cfg.SeveralFrom {
+		most = f.e.cfg.Sources
+	}
+	healthy := 0
+	for d := range f.feeds {
+		if !d.slow {
+			healthy++
+		}
+	}
+	return healthy < most && len(f.feeds) < most+maxSlow
+}
+
+// maxSlow is how many sources that stand still are kept beside those that do not.
+const maxSlow = 4
+
+// nexted takes what Next returned.
+func (f *flight) nexted(from Sources, key Key, err error, stopped bool) {
+	f.mu.Lock()
+	f.stop()
+	f.stop = nil
+	switch {
+	case err == nil:
+		d := newFeed(f, key)
+		f.addFeed(d)
+	case stopped && f.ctx.Err() == nil: // others first
+		f.sources = append(f.sources[1:], from)
+	case f.ctx.Err() == nil:
+		f.sources = f.sources[1:]
+		f.struck = append(f.struck, err)
+	}
+	f.mu.Unlock()
+}
+
+// addFeed begins a conversation, unless there is one with that node. mu is held.
+func (f *flight) addFeed(d *feed) {
+	if d.key == f.e.cfg.Self() || f.talksTo(d.key) {
+		return
+	}
+	f.feeds[d] = struct{}{}
+	f.crew.Add(1)
+	go func() { // the flight's own goroutine waits for it, and Close for that
+		defer f.crew.Done()
+		f.left(d, d.talk())
+	}()
+}
+
+// talksTo reports whether a feed is with that node. mu is held.
+func (f *flight) talksTo(k Key) bool {
+	for d := range f.feeds {
+		if d.key == k {
+			return true
+		}
+	}
+	return false
+}
+
+// left ends a feed; why is nil when the flight is over.
+func (f *flight) left(d *feed, why error) {
+	f.mu.Lock()
+	delete(f.feeds, d)
+	if why != nil {
+		f.struck = append(f.struck, why)
+		if len(f.struck) > maxStruck { // the first ones say more than those that came back again and again
+			f.struck = f.struck[:maxStruck]
+		}
+	}
+	f.mu.Unlock()
+	f.wake()
+	if why != nil {
+		f.e.counts.struck.Add(1)
+		if h := f.e.cfg.Hooks.Struck; h != nil {
+			h(d.key, f.name, why)
+		}
+	}
+}
+
+const maxStruck = 32
+
+// lost is what a flight ends with that nobody can give the object. mu is held.
+func (f *flight) lost() error {
+	why := errors.Join(f.struck...)
+	if why == nil {
+		why = errors.New("there is nobody to ask")
+	}
+	if errors.Is(why, raysys.ErrObjectLost) {
+		return fmt.Errorf("no source gives it: %w", why)
+	}
+	return fmt.Errorf("%w: no source gives it: %w", raysys.ErrObjectLost, why)
+}
+
+// begin takes a manifest. The first makes room in the store, which may wait for it; others must be of the same version.
+func (f *flight) begin(m object.Manifest, known bool) error {
+	f.mu.Lock()
+	for f.in == nil && f.making != nil {
+		making := f.making
+		f.mu.Unlock()
+		select {
+		case <-making:
+		case <-f.ctx.Done():
+			return nil
+		}
+		f.mu.Lock()
+	}
+	if f.in != nil {
+		defer f.mu.Unlock()
+		return compare(f.version, m.Version)
+	}
+	want := f.want
+	made := make(chan struct{})
+	f.making = made
+	f.mu.Unlock()
+	in, err := f.receive(want, m, known)
+	f.mu.Lock()
+	f.making = nil
+	close(made)
+	if in != nil {
+		f.in, f.man, f.version = in, m, m.Version
+		f.cargo.load(len(m.Chunks))
+		close(f.begun)
+	}
+	f.mu.Unlock()
+	if in != nil && len(m.Chunks) == 0 {
+		f.arrived(in.Object(), m.Version)
+	}
+	return err
+}
+
+// receive returns nil without an error when the flight is decided.
+func (f *flight) receive(want object.Version, m object.Manifest, known bool) (*object.Incoming, error) {
+	if known {
+		return nil, errors.New("it left out a manifest that is not known here")
+	}
+	if err := compare(want, m.Version); err != nil {
+		return nil, err
+	}
+	if err := m.Check(); err != nil {
+		return nil, err
+	}
+	in, err := f.e.cfg.Store.Receive(f.ctx, m, f.form)
+	switch {
+	case err == nil:
+		return in, nil
+	case errors.Is(err, object.ErrPresent): // somebody put it there meanwhile
+		if o := f.e.cfg.Store.Lookup(m.ID); o != nil {
+			here, merr := o.Manifest(f.ctx)
+			if merr == nil {
+				f.arrived(o, here.Version)
+				return nil, nil
+			}
+			err = merr
+		}
+	}
+	f.decide(nil, err)
+	return nil, nil
+}

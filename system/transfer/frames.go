@@ -1,0 +1,221 @@
+package transfer
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/system/object"
+)
+
+// What is on the wire. A slot is the receiver's number for one conversation; everything about it carries the slot. What
+// is appended behind a frame by a later version is not read (rule C4).
+
+const (
+	maxAsked  = 1 << 10 // chunks that one stream keeps asked for
+	maxNodes  = 1 << 8  // in one list
+	maxText   = 1 << 10
+	headBytes = 16 // of a chunk: two varints, of which the slot is small
+)
+
+// code says why something is not given. The numbers are on the wire.
+type code uint8
+
+const (
+	codeOther   code = 0
+	codeLacks   code = 1 // the object is not there
+	codeVersion code = 2 // another version is
+	codeStarved code = 3 // it is still being received, and not for those who were not sent there
+	codeFailed  code = 4 // the store could not give it
+	codeBusy    code = 5 // too many conversations
+	codeClosed  code = 6 // the node ends
+	codeGone    code = 7 // the node cannot be reached, or stood still
+	codeCorrupt code = 8 // what it gave was wrong
+)
+
+func (c code) String() string {
+	texts := [...]string{
+		"refused", "it does not have it", "it has another version", "it is still receiving it itself", "its store failed", "it is busy", "it ends",
+		"it does not answer", "it sent wrong bytes",
+	}
+	if int(c) < len(texts) {
+		return texts[c]
+	}
+	return fmt.Sprintf("refused with code %d", uint8(c))
+}
+
+// failure is a source that did not do, as one receiver tells another source.
+type failure struct {
+	key  Key
+	code code
+}
+
+// Flags of a pull.
+const (
+	pullKnown = 1 << iota // the receiver has the manifest of that version
+	pullSent              // a source of the whole object sent the receiver here
+)
+
+// pull opens a conversation, or repeats it.
+type pull struct {
+	slot   uint64
+	want   object.Version // Sum 0: whichever there is
+	flags  byte
+	host   string    // where the receiver can map memory; empty for nowhere
+	failed []failure // whom the receiver does not want to be sent to
+}
+
+func (p *pull) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, p.slot)
+	dst = appendVersion(dst, p.want)
+	dst = append(dst, p.flags)
+	dst = wire.AppendBytes(dst, p.host)
+	dst = binary.AppendUvarint(dst, uint64(len(p.failed)))
+	for _, f := range p.failed {
+		dst = append(appendKey(dst, f.key), byte(f.code))
+	}
+	return dst
+}
+
+func (p *pull) read(b []byte) error {
+	r := wire.NewReader(b)
+	p.slot, p.want, p.flags, p.host = r.Uvarint(), readVersion(&r), r.Byte(), readText(&r)
+	for range readCount(&r) {
+		p.failed = append(p.failed, failure{readKey(&r), code(r.Byte())})
+	}
+	return r.Err()
+}
+
+// status says which answer to a pull a frame is.
+type status uint8
+
+const (
+	statusReady     status = 0 // manifest: ask for chunks
+	statusElsewhere status = 1 // nodes
+	statusShared    status = 2 // manifest and what to map
+	statusRefused   status = 3 // code and text; it may also come later, and ends the conversation
+)
+
+// pulled answers a pull.
+type pulled struct {
+	slot   uint64
+	status status
+	man    object.Manifest // without sums if the receiver has them
+	known  bool            // it is without sums
+	nodes  []Key
+	sent   bool   // the nodes will be there for the receiver, even if they are still receiving
+	shared []byte // an encoded object.Shared
+	code   code
+	text   string
+}
+
+func (a *pulled) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, a.slot)
+	dst = append(dst, byte(a.status))
+	switch a.status {
+	case statusReady, statusShared:
+		dst = appendVersion(dst, a.man.Version)
+		if dst = appendBool(dst, a.known); !a.known {
+			dst = binary.AppendUvarint(dst, uint64(len(a.man.Chunks)))
+			for _, s := range a.man.Chunks {
+				dst = binary.LittleEndian.AppendUint32(dst, s)
+			}
+		}
+		if a.status == statusShared {
+			dst = wire.AppendBytes(dst, a.shared)
+		}
+	case statusElsewhere:
+		dst = appendKeys(appendBool(dst, a.sent), a.nodes)
+	case statusRefused:
+		dst = append(dst, byte(a.code))
+		dst = wire.AppendBytes(dst, cut(a.text))
+	}
+	return dst
+}
+
+func (a *pulled) read(b []byte) error {
+	r := wire.NewReader(b)
+	a.slot, a.status = r.Uvarint(), status(r.Byte())
+	switch a.status {
+	case statusReady, statusShared:
+		a.man.Version = readVersion(&r)
+		a.known = r.Byte() == 1
+		if !a.known {
+			n := r.Count(4)
+			a.man.Chunks = make([]uint32, n)
+			for i := range a.man.Chunks {
+				a.man.Chunks[i] = readSum(&r)
+			}
+		}
+		if a.status == statusShared {
+			a.shared = append([]byte(nil), r.Bytes()...)
+		}
+	case statusElsewhere:
+		a.sent = r.Byte() == 1
+		for range readCount(&r) {
+			a.nodes = append(a.nodes, readKey(&r))
+		}
+	case statusRefused:
+		a.code, a.text = code(r.Byte()), readText(&r)
+	default:
+		// Of a later version: whatever it is, it is no answer that this one can use.
+		a.status, a.code, a.text = statusRefused, codeOther, fmt.Sprintf("answer of kind %d", a.status)
+	}
+	return r.Err()
+}
+
+// span is a run of chunks.
+type span struct{ first, n int }
+
+func appendAsk(dst []byte, slot uint64, spans []span) []byte {
+	dst = binary.AppendUvarint(dst, slot)
+	dst = binary.AppendUvarint(dst, uint64(len(spans)))
+	for _, s := range spans {
+		dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(s.first)), uint64(s.n))
+	}
+	return dst
+}
+
+func readAsk(b []byte) (slot uint64, spans []span, err error) {
+	r := wire.NewReader(b)
+	slot = r.Uvarint()
+	n := r.Count(2)
+	if n > maxAsked {
+		return 0, nil, wire.ErrCorrupt
+	}
+	spans = make([]span, n)
+	total := uint64(0)
+	for i := range spans {
+		first, n := r.Uvarint(), r.Uvarint()
+		if total += n; first > 1<<31 || n == 0 || total > maxAsked {
+			return 0, nil, wire.ErrCorrupt
+		}
+		spans[i] = span{int(first), int(n)}
+	}
+	return slot, spans, r.Err()
+}
+
+func appendHead(dst []byte, slot uint64, chunk int) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(dst, slot), uint64(chunk))
+}
+
+func readHead(b []byte) (slot uint64, chunk int, err error) {
+	r := wire.NewReader(b)
+	slot = r.Uvarint()
+	n := r.Uvarint()
+	if n > 1<<31 {
+		return 0, 0, wire.ErrCorrupt
+	}
+	return slot, int(n), r.Err()
+}
+
+// appendEnd tells that a conversation is over, and whether the receiver has the whole object now.
+func appendEnd(dst []byte, slot uint64, whole bool) []byte {
+	return appendBool(binary.AppendUvarint(dst, slot), whole)
+}
+
+func readEnd(b []byte) (slot uint64, whole bool, err error) {
+	r := wire.NewReader(b)
+	slot, whole = r.Uvarint(), r.Byte() == 1
+	return slot, whole, r.Err()
+}
