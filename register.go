@@ -119,6 +119,9 @@ func init() {
 		{"store-replaced", ErrStoreReplaced},
 		{"node-dead", ErrNodeDead},
 		{"unreachable", ErrUnreachable},
+		{"store-full", ErrStoreFull},
+		{"no-store", ErrNoStore},
+		{"not-found", ErrNotFound},
 	} {
 		RegisterError("raysys."+s.name, s.err)
 	}

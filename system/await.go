@@ -139,9 +139,20 @@ func (p *peer) reply(kind wire.Kind, frame []byte) error {
 // onOutcome handles KindOutcome: the answer to an await.
 func (p *peer) onOutcome(frame []byte) error {
 	r := wire.NewReader(frame)
-	slot := r.Uvarint()
+	slot, shape := r.Uvarint(), r.Byte()
+	if shape == outcomeObject {
+		size := r.Uvarint()
+		refs, err := p.readRefs(&r)
+		if err != nil {
+			return err
+		}
+		if a, ok := p.awaits.Take(slot); ok {
+			a.done(&raysys.Elsewhere{Source: &objectSource{at: a.source, size: int64(size), refs: refs}})
+		}
+		return nil
+	}
 	in := &inlineSource{peer: p}
-	if err := in.read(&r); err != nil {
+	if err := in.read(&r, shape); err != nil {
 		return err
 	}
 	if a, ok := p.awaits.Take(slot); ok {

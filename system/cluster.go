@@ -33,6 +33,7 @@ type cluster struct {
 	reg     *registry
 	entries []*raysys.Entry // this node's functions, by the number that others use
 	exports exports
+	puller  puller // of objects from other nodes
 	watches watches
 	key     atomic.Pointer[nodeKey]
 	draws   atomic.Uint64 // random choices made here
@@ -222,6 +223,9 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 		wire.KindAwait:       (*peer).onAwait,
 		wire.KindOutcome:     (*peer).onOutcome,
 		wire.KindDrop:        (*peer).onDrop,
+		wire.KindPull:        (*peer).onPull,
+		wire.KindPiece:       (*peer).onPiece,
+		wire.KindNoPiece:     (*peer).onNoPiece,
 		wire.KindRegistry:    (*peer).onRegistry,
 		wire.KindRegistered:  (*peer).onRegistered,
 		wire.KindLoad:        (*peer).onLoad,

@@ -27,6 +27,7 @@ func newCluster(n *Node) *cluster {
 		jobs: map[jobKey]*raysys.Job{}, loads: map[nodeKey]tasks.Load{}, admitted: map[nodeKey]member.Info{}, working: map[int]bool{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.puller = pieces{c}
 	return c
 }
 

@@ -3,6 +3,7 @@ package system
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/wire"
@@ -22,6 +23,10 @@ type peer struct {
 	asked   wire.Slots[*asked]
 	admins  wire.Slots[func(adminAnswer, error)]
 	votes   wire.Slots[chan bool] // each of capacity 1; closed by down
+	pulls   wire.Slots[*pulling]
+
+	serveMu  sync.Mutex // guards the next
+	servings map[uint64]*serving
 }
 
 // newPeer reads what the other side told in the handshake.
@@ -187,5 +192,8 @@ func (p *peer) down(cause error) {
 	}
 	for _, a := range p.awaits.Drain() {
 		a.lost(p)
+	}
+	for _, q := range p.pulls.Drain() {
+		q.lost(p.c)
 	}
 }

@@ -38,12 +38,16 @@ const (
 	KindWatch       Kind = 73 // control: protoactor's watch, unwatch and terminated
 	KindAdmin       Kind = 80 // requests: status and drain
 	KindAdminReply  Kind = 81 // replies
+	KindPull        Kind = 96 // requests: send a piece of an object
+	KindPiece       Kind = 97 // bulk: the piece
+	KindNoPiece     Kind = 98 // replies: why there is none
 )
 
-// InlineLimit is the size up to which a value travels inside a request or reply. A larger one, up to ValueLimit, goes
-// over the bulk connection; beyond that raysys.ErrTooLarge.
+// InlineLimit is the size up to which a value travels inside a request or reply. A larger argument, up to ValueLimit, goes
+// over the bulk connection. What is larger than that, and a result larger than InlineLimit, stays where it is, as an
+// object, and a reference to it travels (object.go).
 const (
-	InlineLimit = 64 << 10
+	InlineLimit = raysys.ObjectSize
 	ValueLimit  = 4 << 20
 )
 
@@ -81,4 +85,6 @@ type References interface {
 	AppendRef(dst []byte, c *raysys.Core) ([]byte, error)
 	// ReadRef is its counterpart.
 	ReadRef(r *Reader) (*raysys.Core, error)
+	// AppendObject is AppendRef for a future whose value is not sent along, however small it is.
+	AppendObject(dst []byte, c *raysys.Core) ([]byte, error)
 }
