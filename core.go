@@ -27,6 +27,10 @@ const (
 	flagHeld uint32 = 64
 	// flagAway: the work was started to run on another node.
 	flagAway uint32 = 128
+	// flagAbsent: the value of a ready future is elsewhere (absent.go). It changes under mu.
+	flagAbsent uint32 = 256
+	// flagKept: Objects was told of the value, which may be forgotten from then on.
+	flagKept uint32 = 512
 )
 
 // Core is the untyped part of a future: one record is at once the future, the specification of the work and, for a
@@ -40,7 +44,7 @@ type Core struct {
 	up   *Turn // the turn that submitted
 	own  atomic.Pointer[Turn]
 	mu   sync.Mutex // guards waiters, pins and reads of gated values
-	// waiters is a list through Waiter.next; the settler takes it whole.
+	// waiters is a list through Waiter.next; the settler takes it whole. A settled future has its absence there, if any.
 	waiters *Waiter
 	host    *Slot // where the work runs, set by the engine that runs it
 }
@@ -220,8 +224,17 @@ func (c *Core) settle(to uint32) bool {
 func (c *Core) wake() {
 	c.mu.Lock()
 	w := c.waiters
-	c.waiters = nil
+	if c.absenceLocked() != nil { // all had left before it settled, and the value is gone already
+		w = nil
+	} else {
+		c.waiters = nil
+	}
 	c.mu.Unlock()
+	c.tell(w)
+}
+
+// tell wakes those who waited.
+func (c *Core) tell(w *Waiter) {
 	for w != nil {
 		next := w.next
 		w.next = nil
@@ -266,15 +279,20 @@ func (c *Core) Fail(err error) bool {
 	}
 }
 
-// Failure returns the failure of a settled future, nil when it is ready or pending.
+// Failure returns the failure of a settled future, nil when it is ready or pending; for one whose value is elsewhere, why
+// that could not be had when it was last needed.
 func (c *Core) Failure() error {
-	switch c.word.Load() & phaseMask {
+	switch w := c.word.Load(); w & phaseMask {
 	case phaseFailed, phaseCancelled, phaseLost:
 		f := c.own.Load().failed.Load()
 		f.seen.Store(true)
 		return f.err
 	case phaseReleased:
 		return ErrReleased
+	case phaseReady:
+		if w&flagAbsent != 0 {
+			return c.lostFetch()
+		}
 	}
 	return nil
 }

@@ -54,6 +54,10 @@ var (
 	ErrEncode = newState("value cannot be encoded", nil)
 	// ErrTooLarge: a value is larger than what can be moved or kept.
 	ErrTooLarge = newState("value too large", nil)
+	// ErrNoStore: the verb or option needs an object store, or names that the cluster keeps, and this system has none.
+	ErrNoStore = newState("no object store", nil)
+	// ErrNotFound: no object has that name.
+	ErrNotFound = newState("not found", nil)
 	// ErrOutcomeUnknown: the link broke after the call was sent, so it may have run or not. The runtime repeats only
 	// calls of methods that are Idempotent.
 	ErrOutcomeUnknown = newState("outcome unknown", nil)
@@ -77,7 +81,8 @@ func (e *stateError) Is(target error) bool { return e.also != nil && target == e
 // Retriable reports whether the state err names is one that a later attempt may not meet. It is a property of the
 // sentinel, not of the place it came from.
 func Retriable(err error) bool {
-	return errors.Is(err, ErrOverloaded) || errors.Is(err, ErrNotDelivered) || errors.Is(err, ErrSuspended) || errors.Is(err, ErrUnreachable)
+	return errors.Is(err, ErrOverloaded) || errors.Is(err, ErrNotDelivered) || errors.Is(err, ErrSuspended) || errors.Is(err, ErrUnreachable) ||
+		errors.Is(err, ErrStoreFull)
 }
 
 // TaskError is what Get returns when user code failed: the application's error or its panic, with where it ran.

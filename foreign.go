@@ -12,8 +12,8 @@ type Source interface {
 	Name() string
 	// ID is the id of the submission, on whichever node it was made.
 	ID() TaskID
-	// Fetch asks for the outcome, once. into is a *T for the value; done is called once, on any goroutine, after *into
-	// was filled or with the failure.
+	// Fetch asks for the outcome. into is a *T for the value; done is called once, on any goroutine, after *into was filled,
+	// or with the failure. An *Elsewhere is no failure: the value is ready, large, and its Source has it.
 	Fetch(into any, done func(error))
 	// Cancelled is told when this side gave the future up. Others may still wait for it at its owner.
 	Cancelled()
@@ -36,8 +36,16 @@ func NewForeign(job *Job, src Source) *Foreign {
 	return f
 }
 
-// SourceOf returns the source of a future that came from another node, nil for one of this node's own. For runtimes.
+// SourceOf returns where the value of c comes from when it is not in c: that of a future from another node, or of one that
+// was evicted. It is nil for one of this node's own. For runtimes.
 func SourceOf(c *Core) Source {
+	if c.Settled() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if a := c.absenceLocked(); a != nil {
+			return a.src
+		}
+	}
 	switch w := c.work.(type) {
 	case interface{ source() Source }:
 		return w.source()
@@ -78,6 +86,7 @@ func adopt[T any](f *Foreign) (Ref[T], error) {
 type foreign[T any] struct {
 	Future[T]
 	src  Source
+	home *Future[T] // the absent future whose value this brings; nil for a reference from another node
 	once sync.Once
 }
 
@@ -92,19 +101,7 @@ func (o *foreign[T]) foreignID() TaskID         { return o.src.ID() }
 func (o *foreign[T]) Help(*Turn) bool { return false }
 
 // wanted is called when somebody subscribes or asks for the state.
-func (o *foreign[T]) wanted() {
-	o.once.Do(func() {
-		into := new(T)
-		o.src.Fetch(into, func(err error) {
-			if err != nil {
-				o.Fail(err)
-				return
-			}
-			o.Start()
-			o.Resolve(*into)
-		})
-	})
-}
+func (o *foreign[T]) wanted() { o.once.Do(func() { o.begin(o.src, 0) }) }
 
 // Stopped tells the source that this side gave up; see Core.Cancel.
 func (o *foreign[T]) Stopped() { o.src.Cancelled() }
@@ -131,8 +128,8 @@ func (c *Core) Unpin() {
 	}
 }
 
-// Outcome returns a *T to the value of a settled, pinned future, which must only be read, or its failure. For
-// runtimes.
+// Outcome returns a *T to the value of a settled, pinned future, which must only be read, or its failure. An *Elsewhere
+// says that the value is not here. For runtimes.
 func (c *Core) Outcome() (value any, err error) {
 	if err := c.Failure(); err != nil {
 		return nil, err
@@ -141,5 +138,17 @@ func (c *Core) Outcome() (value any, err error) {
 	if !ok || !c.Settled() {
 		return nil, fmt.Errorf("%w: no value is known here", ErrInvalidRef)
 	}
-	return h.valuePtr(), nil
+	switch w := c.word.Load(); {
+	case w&flagAbsent != 0:
+	case w&flagKept == 0:
+		return h.valuePtr(), nil
+	default:
+		if v := h.copyPtr(); v != nil {
+			return v, nil
+		}
+		if err := c.Failure(); err != nil { // released this moment
+			return nil, err
+		}
+	}
+	return nil, &Elsewhere{SourceOf(c)}
 }

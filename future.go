@@ -18,6 +18,9 @@ type Future[T any] struct {
 // call it.
 func (f *Future[T]) Resolve(v T) bool {
 	f.val = v
+	if f.word.Load()&flagGated != 0 && f.up != nil && f.up.job.Objects != nil {
+		return f.resolveKept()
+	}
 	if f.settle(phaseReady) {
 		return true
 	}
@@ -33,26 +36,28 @@ func (f *Future[T]) Place() *T { return &f.val }
 // Ref returns the reference to hand out.
 func (f *Future[T]) Ref() Ref[T] { return Ref[T]{f} }
 
-// read returns the outcome of a settled future. t is the turn that reads, which may hold a pin.
-func (f *Future[T]) read(t *Turn) (T, error) {
+// read returns the outcome of a settled future, or the future that brings its value when that is elsewhere. t is the turn
+// that reads, which may hold a pin.
+func (f *Future[T]) read(t *Turn) (v T, from *foreign[T], err error) {
 	w := f.word.Load()
-	if w&(phaseMask|flagGated|flagReleased) == phaseReady {
-		return f.val, nil
+	if w&(phaseMask|flagGated|flagReleased|flagAbsent) == phaseReady {
+		return f.val, nil, nil
 	}
-	var zero T
 	if w&phaseMask != phaseReady {
-		return zero, f.Failure()
+		return v, nil, f.Failure()
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w = f.word.Load()
 	switch {
 	case w&phaseMask == phaseReleased:
-		return zero, ErrReleased
+		return v, nil, ErrReleased
 	case w&flagReleased != 0 && (t == nil || !t.pinned(&f.Core)):
-		return zero, ErrReleased
+		return v, nil, ErrReleased
+	case w&flagAbsent != 0:
+		return v, f.fetchLocked(), nil
 	}
-	return f.val, nil
+	return f.val, nil, nil
 }
 
 // pin keeps the value readable for a dependant although the program releases it; unpin ends that.
@@ -65,11 +70,12 @@ func (f *Future[T]) pin() {
 func (f *Future[T]) unpin() {
 	f.mu.Lock()
 	f.pins--
-	f.dropLocked()
+	freed := f.dropLocked()
 	f.mu.Unlock()
+	f.dropped(freed)
 }
 
-// Borrow keeps the value behind r readable until Take. For runtimes: a submission by reference borrows at once, so
+// Borrow keeps the value behind r readable until Return. For runtimes: a submission by reference borrows at once, so
 // that the program may release the reference right after. t is the turn that submits: one that holds a pin may lend a
 // released value on.
 func (r Ref[T]) Borrow(t *Turn) error {
@@ -83,55 +89,52 @@ func (r Ref[T]) Borrow(t *Turn) error {
 	return nil
 }
 
-// Take returns the outcome of a settled future that was borrowed, and ends the loan. For runtimes.
-func (r Ref[T]) Take() (T, error) {
+// Peek returns the outcome of a settled future that was borrowed; here is false when its value is elsewhere, even if it was
+// here a moment ago: see Core.Follow. For runtimes.
+func (r Ref[T]) Peek() (v T, here bool, err error) {
 	f := r.f
+	if err := f.Failure(); err != nil {
+		return v, true, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var v T
-	var err error
-	if f.word.Load()&phaseMask == phaseReady {
-		v = f.val
-	} else {
-		err = f.Failure()
+	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady {
+		return v, false, nil
 	}
-	f.pins--
-	f.dropLocked()
-	return v, err
+	return f.val, true, nil
 }
 
-// Return ends the loan of Borrow without taking the value. For runtimes.
+// Return ends the loan of Borrow. For runtimes.
 func (r Ref[T]) Return() { r.f.unpin() }
 
 // Settled reports whether the future has its outcome. For runtimes; programs use State.
 func (r Ref[T]) Settled() bool { return r.f.Settled() }
 
-func (f *Future[T]) dropLocked() {
+// dropLocked frees the value once it is released and nobody holds a pin, and reports whether Objects is to be told.
+func (f *Future[T]) dropLocked() (kept bool) {
 	w := f.word.Load()
 	if f.pins > 0 || w&flagReleased == 0 || w&phaseMask != phaseReady {
-		return
+		return false
 	}
-	if w&flagGated == 0 {
-		// Readers of an ungated value take no lock, and there is nothing to free.
-		f.move(phaseReady, phaseReleased)
-		return
+	if !f.move(phaseReady, phaseReleased) {
+		return false
 	}
-	if f.move(phaseReady, phaseReleased) {
+	if f.absenceLocked() != nil {
+		f.waiters = nil // and with it the source, which lets go of what it stands for
+	}
+	if w&flagGated != 0 { // readers of an ungated value take no lock, and there is nothing to free
 		var zero T
 		f.val = zero
 	}
+	return w&flagKept != 0
 }
 
 func (f *Future[T]) release() {
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	for {
-		w := f.word.Load()
-		if w&flagReleased != 0 || f.word.CompareAndSwap(w, w|flagReleased) {
-			break
-		}
-	}
-	f.dropLocked()
+	f.word.Or(flagReleased)
+	freed := f.dropLocked()
+	f.mu.Unlock()
+	f.dropped(freed)
 }
 
 // Ref is a reference to a value that exists now or later: the result of a task, of a grain call or of Put. It is
@@ -197,12 +200,27 @@ type typed interface {
 	coreOf() *Core
 	pin()
 	unpin()
+	release()
 	valuePtr() any
+	copyPtr() any
+	fetching() *Core
+	forget()
 }
 
 func (f *Future[T]) valuePtr() any { return &f.val }
 func (f *Future[T]) refOf() any    { return Ref[T]{f} }
 func (f *Future[T]) coreOf() *Core { return &f.Core }
+
+// copyPtr returns a copy of the value, which may be forgotten at any moment; nil when it was.
+func (f *Future[T]) copyPtr() any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady {
+		return nil
+	}
+	v := f.val
+	return &v
+}
 
 // SetRefCore implements RefValue.
 func (r *Ref[T]) SetRefCore(c *Core) error {

@@ -22,19 +22,30 @@ func (r Ref[T]) Get(ctx context.Context) (T, error) {
 	if err != nil {
 		return zero, err
 	}
-	if !r.f.Settled() {
-		if r.f.word.Load()&flagReleased != 0 && !t.pinned(&r.f.Core) {
-			return zero, ErrReleased
-		}
-		if err := await(ctx, t, own, &r.f.Core); err != nil {
+	v, from, err := r.outcome(ctx, t, own)
+	if from != nil {
+		if err := await(ctx, t, own, &from.Core); err != nil {
 			return zero, err
 		}
+		v, _, err = from.read(t)
 	}
-	v, err := r.f.read(t)
 	if err == nil && t.job.Inspect != nil {
 		return HandOver(t.job, "result of "+r.f.work.Name()+", handed to Get", v)
 	}
 	return v, err
+}
+
+// outcome waits until r has settled, and returns how, or the future that brings its value when that is elsewhere.
+func (r Ref[T]) outcome(ctx context.Context, t *Turn, own bool) (v T, from *foreign[T], err error) {
+	if !r.f.Settled() {
+		if r.f.word.Load()&flagReleased != 0 && !t.pinned(&r.f.Core) {
+			return v, nil, ErrReleased
+		}
+		if err := await(ctx, t, own, &r.f.Core); err != nil {
+			return v, nil, err
+		}
+	}
+	return r.f.read(t)
 }
 
 // parker is a goroutine that waits: for a future, for the end of its own turn, or for the end of the scope the

@@ -2,6 +2,7 @@ package raysys
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -16,8 +17,11 @@ func (o *object[T]) Break([]string) bool       { return false }
 
 // Put makes v an object that tasks and grains can refer to. v is handed over: do not change it afterwards (strict
 // mode of the testkit finds a program that does). Put of a value with pointers costs one allocation; bytes are made
-// only when the object must travel.
-func Put[T any](ctx context.Context, v T) Ref[T] {
+// only when the object must travel. A value above 64 KiB counts against the node's object store: Put waits while that makes
+// room, and the reference fails with ErrStoreFull when there is none to make.
+//
+// The options ask for more than that: Replicas and Named. Then Put returns when the object has both.
+func Put[T any](ctx context.Context, v T, opts ...PutOption) Ref[T] {
 	t, _, err := TurnOf(ctx)
 	if err != nil {
 		return FailedRef[T](err)
@@ -30,8 +34,24 @@ func Put[T any](ctx context.Context, v T) Ref[T] {
 	o := &object[T]{}
 	o.Init(o, t, t.Next(), HasPointers[T]())
 	o.Resolve(v)
+	if len(opts) > 0 {
+		if err := publish(ctx, t, &o.Core, opts); err != nil {
+			return FailedRef[T](err)
+		}
+	}
 	return o.Ref()
 }
+
+// Hold makes an object of a part of c's argument that is too large to travel along. For runtimes.
+func Hold[T any](c *Core, part int, v T) Ref[T] {
+	o := &object[T]{}
+	o.Init(o, c.up, firstHeld+c.seq<<2+uint64(part), HasPointers[T]())
+	o.Resolve(v)
+	return o.Ref()
+}
+
+// firstHeld is where the numbers of Hold begin among the submissions of a turn; no program counts that far.
+const firstHeld = 1 << 62
 
 // Ready turns a value into a reference, for On of a task that takes some parameters by reference and some by value.
 // It needs no context, and its id is zero.
@@ -99,6 +119,9 @@ func State[T any](r Ref[T]) RefState {
 	}
 	switch w & phaseMask {
 	case phaseReady:
+		if w&flagAbsent != 0 && errors.Is(r.f.lostFetch(), ErrObjectLost) {
+			return StateLost
+		}
 		return StateReady
 	case phaseFailed:
 		return StateFailed

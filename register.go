@@ -120,6 +120,8 @@ func init() {
 		{"node-dead", ErrNodeDead},
 		{"unreachable", ErrUnreachable},
 		{"store-full", ErrStoreFull},
+		{"no-store", ErrNoStore},
+		{"not-found", ErrNotFound},
 	} {
 		RegisterError("raysys."+s.name, s.err)
 	}

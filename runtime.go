@@ -48,6 +48,7 @@ type Job struct {
 	Inspect   Inspector                    // nil outside strict mode
 	Unseen    func(work string, err error) // told of a failure that nobody looked at; nil to ignore
 	Closed    <-chan struct{}              // closed when the node closes, for drivers that wait
+	Objects   Objects                      // the node's store of large values; nil where there is none
 
 	parkers sync.Pool // of *parker
 }

@@ -157,6 +157,9 @@ func (c *Core) turn() *Turn {
 // SetKind, used by Describe of grain calls, makes t the turn of a call on host.
 func (t *Turn) SetKind(k TurnKind, host any) { t.kind, t.host = k, host }
 
+// SetHost makes host what Host returns.
+func (t *Turn) SetHost(host any) { t.base.host = host }
+
 // OwnTurn returns the work's turn if there is one.
 func (c *Core) OwnTurn() *Turn { return c.own.Load() }
 
@@ -285,7 +288,7 @@ func (t *Turn) ID() TaskID { return t.id }
 // Name is the task's name, or kind/key.method.
 func (t *Turn) Name() string { return t.name }
 
-// Host is the activation a grain turn runs on.
+// Host is the activation a grain turn runs on, or what the engine keeps with a task's.
 func (t *Turn) Host() any { return t.base.host }
 
 // Slot is the CPU the turn runs on, nil for one that holds none.

@@ -156,8 +156,12 @@ func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg raysys.Ref[A]
 }
 
 // Resolved implements raysys.Resolved: the argument is there, so the call takes its place.
-func (o *onCall[G, A, R]) Resolved(*raysys.Waiter) {
-	v, err := o.ref.Take()
+func (o *onCall[G, A, R]) Resolved(w *raysys.Waiter) {
+	v, here, err := fetched(o.ref, w, &o.waiter, o)
+	if !here {
+		return
+	}
+	o.ref.Return()
 	if err == nil {
 		v, err = raysys.HandOver(o.Up().Job(), "argument by reference of "+o.method.entry.Name, v)
 	}

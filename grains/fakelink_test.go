@@ -3,10 +3,12 @@ package grains_test
 import (
 	"encoding/binary"
 	"fmt"
+	"reflect"
 	"slices"
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -232,6 +234,36 @@ func (p *fakePeer) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
 	defer q.mu.Unlock()
 	q.refs = append(q.refs, c)
 	return binary.AppendUvarint(dst, uint64(len(q.refs)-1)), nil
+}
+
+// AppendObject lets a future travel by a stand-in, which copies its value when it is asked to.
+func (p *fakePeer) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
+	if err := c.Pin(); err != nil {
+		return dst, err
+	}
+	return p.AppendRef(dst, &raysys.NewForeign(p.twin.local.job, &fakeObject{c}).Core)
+}
+
+// fakeObject is where the value of a future of another node comes from.
+type fakeObject struct{ core *raysys.Core }
+
+func (o *fakeObject) Name() string      { return "far " + o.core.Work().Name() }
+func (o *fakeObject) ID() raysys.TaskID { return o.core.ID() }
+func (o *fakeObject) Cancelled()        {}
+
+func (o *fakeObject) Fetch(into any, done func(error)) {
+	v, err := o.core.Outcome()
+	if err == nil {
+		from := reflect.ValueOf(v).Elem()
+		var p *codec.Plan
+		var b []byte
+		if p, err = codec.PlanOf(from.Type()); err == nil {
+			if b, err = p.Append(nil, from, nil); err == nil {
+				err = p.Decode(b, reflect.ValueOf(into).Elem(), nil)
+			}
+		}
+	}
+	done(err)
 }
 
 func (p *fakePeer) ReadRef(r *wire.Reader) (*raysys.Core, error) {

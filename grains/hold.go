@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/wire"
 )
 
 // Large arguments. A call whose argument is larger than wire.InlineLimit comes as a head without it, in the order of the
 // small ones; the argument is asked for and comes over the bulk connection. Until it is here, later calls of the same
-// peer to the same grain are held, so that their order stays (rule C5).
+// peer to the same grain are held, so that their order stays (rule C5). One that is too large for a frame comes as a
+// reference to an object, and waits in the same line while that is fetched (object.go).
 
 type holdKey struct {
 	kind *boundKind
@@ -22,8 +24,9 @@ type hold struct {
 	running bool // somebody delivers from the front
 }
 
-// admit remembers a call that arrived, unless it was cancelled before, and delivers it or puts it in the line.
-func (fp *farPeer) admit(v *visit) error {
+// admit remembers a call that arrived, unless it was cancelled before, and delivers it or puts it in the line. object is
+// where its argument is, if it is an object.
+func (fp *farPeer) admit(v *visit, object *raysys.Core) error {
 	i := v.slot & (1<<32 - 1)
 	if i >= maxInFlight {
 		return fmt.Errorf("%w: call number %d, and at most %d may be open", wire.ErrCorrupt, i, maxInFlight)
@@ -38,7 +41,7 @@ func (fp *farPeer) admit(v *visit) error {
 		fp.visits = append(fp.visits, nil)
 	}
 	fp.visits[i] = v // one that the caller has given up may still run under an older generation of the number
-	wanted := v.argument == argumentWanted
+	wanted := v.argument != argumentHere
 	if len(fp.holds) == 0 && !wanted || v.kind.def.stateless { // stateless workers keep no order
 		fp.mu.Unlock()
 		if !wanted {
@@ -48,7 +51,10 @@ func (fp *farPeer) admit(v *visit) error {
 	} else if !fp.lineUp(v, wanted) {
 		return nil
 	}
-	if wanted {
+	switch {
+	case object != nil:
+		v.call.pull(v, object)
+	case wanted:
 		fp.reply(v.slot, appendAnswer(nil, v.slot, statusWant))
 		fp.Flush()
 	}

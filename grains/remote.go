@@ -1,6 +1,7 @@
 package grains
 
 import (
+	"errors"
 	"reflect"
 
 	"github.com/raysys/raysys"
@@ -15,9 +16,10 @@ type remote interface {
 	// guest returns what a call from another node has, nil for one of this node.
 	guest() *visit
 	facts() facts
-	// encode appends the argument, take reads it.
+	// encode appends the argument, take reads it; pull fetches one that came by reference, and then lets v go on.
 	encode(dst []byte, refs wire.References) ([]byte, error)
 	take(r wire.Reader, refs wire.References) error
+	pull(v *visit, object *raysys.Core)
 	// settle reads the result and ends the call with it.
 	settle(r wire.Reader, refs wire.References) error
 	// expireAt sets the deadline.
@@ -44,7 +46,15 @@ func (c *call[G, A, R]) facts() facts {
 }
 
 func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error) {
-	return wire.AppendValue(dst, c.method.arg, reflect.ValueOf(&c.arg).Elem(), refs)
+	v := reflect.ValueOf(&c.arg).Elem()
+	if !wire.Exceeds(c.method.arg, v, wire.ValueLimit) {
+		out, err := wire.AppendValue(dst, c.method.arg, v, refs)
+		if !errors.Is(err, raysys.ErrTooLarge) {
+			return out, err
+		}
+	}
+	object := raysys.Hold(&c.Core, 0, c.arg)
+	return wire.AppendLarge(dst, refs, object.RefCore())
 }
 
 func (c *call[G, A, R]) take(r wire.Reader, refs wire.References) error {
@@ -66,6 +76,9 @@ func readValue(r wire.Reader, p *codec.Plan, v reflect.Value, refs wire.Referenc
 }
 
 func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
+	if r.Large() {
+		return c.settleElsewhere(r, refs)
+	}
 	var v R
 	if err := readValue(r, c.method.res, reflect.ValueOf(&v).Elem(), refs); err != nil {
 		return err

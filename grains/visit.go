@@ -3,7 +3,6 @@ package grains
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"sync/atomic"
 	"time"
 
@@ -34,6 +33,7 @@ const (
 	argumentHere argumentState = iota
 	argumentWanted
 	argumentComing // it is being decoded
+	argumentPulled // it is an object, which is being fetched
 )
 
 // arrived is the record of a call from another node.
@@ -117,8 +117,15 @@ func (fp *farPeer) called(r *wire.Reader) error {
 	v, def := c.arrive(&h, up)
 	v.kind, v.peer, v.slot, v.token = e.bind(def), fp, h.slot, h.token
 	v.key = v.kind.keyOf(h.key)
+	var object *raysys.Core
 	if h.flags&flagLarge != 0 {
 		v.argument = argumentWanted
+	} else if r.Large() {
+		var err error
+		if object, err = fp.ReadRef(r); err != nil {
+			return err
+		}
+		v.argument = argumentPulled
 	} else if err := v.call.take(*r, fp.Peer); err != nil {
 		if errors.Is(err, wire.ErrCorrupt) {
 			return err
@@ -134,7 +141,7 @@ func (fp *farPeer) called(r *wire.Reader) error {
 		}
 		v.call.expireAt(now() + int64(min(h.left, uint64(maxLeft))))
 	}
-	return fp.admit(v)
+	return fp.admit(v, object)
 }
 
 // maxLeft bounds a deadline that another node names, so that no sum overflows.
@@ -266,6 +273,9 @@ func (v *visit) Resolved(*raysys.Waiter) {
 		fp.release(v)
 	}
 	value, err := v.call.core().Outcome() // also where nobody is left to tell: a look at a failure is what keeps it out of the log
+	if err != nil && v.call.core().Absent() {
+		value, err = nil, nil // it answers by reference
+	}
 	if fp.gone.Load() || !v.answered.CompareAndSwap(false, true) {
 		return
 	}
@@ -289,7 +299,7 @@ func (fp *farPeer) answerValue(v *visit, value any) {
 	*buf = appendAnswer(*buf, v.slot, statusValue)
 	at := len(*buf)
 	var err error
-	*buf, err = wire.AppendValue(*buf, v.result, reflect.ValueOf(value).Elem(), fp.Peer)
+	*buf, err = wire.AppendResult(*buf, v.result, value, v.call.core(), fp.Peer)
 	switch {
 	case err != nil:
 		fp.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))

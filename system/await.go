@@ -117,11 +117,20 @@ func (a *awaited) Resolved(*raysys.Waiter) {
 	if a.told.Swap(true) {
 		return
 	}
-	defer a.core.Unpin()
 	head := wire.AppendUvarint(nil, a.slot)
-	out, err := a.peer.appendOutcome(head, a.core)
+	out, fits, err := a.peer.appendInline(head, a.core)
+	if fits || err != nil {
+		a.answer(out, err)
+		return
+	}
+	a.peer.c.background(func() { a.answer(a.peer.appendObject(head, a.core)) }, func(err error) { a.answer(nil, err) })
+}
+
+// answer sends the outcome, or why there is none.
+func (a *awaited) answer(out []byte, err error) {
+	defer a.core.Unpin()
 	if err != nil {
-		out = wire.AppendError(append(head, 0), err)
+		out = wire.AppendError(append(wire.AppendUvarint(nil, a.slot), outcomeError), err)
 	}
 	_ = a.peer.reply(wire.KindOutcome, out) // a peer that is gone waits no more
 }
@@ -139,9 +148,20 @@ func (p *peer) reply(kind wire.Kind, frame []byte) error {
 // onOutcome handles KindOutcome: the answer to an await.
 func (p *peer) onOutcome(frame []byte) error {
 	r := wire.NewReader(frame)
-	slot := r.Uvarint()
+	slot, shape := r.Uvarint(), r.Byte()
+	if shape == outcomeObject {
+		size, oid := r.Uvarint(), r.ID()
+		refs, err := p.readRefs(&r)
+		if err != nil {
+			return err
+		}
+		if a, ok := p.awaits.Take(slot); ok {
+			a.done(&raysys.Elsewhere{Source: p.c.objects.newObjectSource(a.source, oid, int64(size), refs)})
+		}
+		return nil
+	}
 	in := &inlineSource{peer: p}
-	if err := in.read(&r); err != nil {
+	if err := in.read(&r, shape); err != nil {
 		return err
 	}
 	if a, ok := p.awaits.Take(slot); ok {

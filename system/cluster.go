@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system/link"
 	"github.com/raysys/raysys/system/member"
+	"github.com/raysys/raysys/system/transfer"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -33,6 +34,7 @@ type cluster struct {
 	reg     *registry
 	entries []*raysys.Entry // this node's functions, by the number that others use
 	exports exports
+	objects *objects
 	watches watches
 	key     atomic.Pointer[nodeKey]
 	draws   atomic.Uint64 // random choices made here
@@ -99,7 +101,7 @@ func (c *cluster) job(id raysys.JobID, namespace string) *raysys.Job {
 		}
 		j = &raysys.Job{
 			ID: id, Namespace: namespace, Node: own.Node, Runtime: own.Runtime, Table: own.Table, Top: own.Top, Inspect: own.Inspect,
-			Unseen: own.Unseen, Closed: own.Closed,
+			Unseen: own.Unseen, Closed: own.Closed, Objects: own.Objects,
 		}
 		c.jobs[k] = j
 	}
@@ -223,6 +225,8 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 		wire.KindAwait:       (*peer).onAwait,
 		wire.KindOutcome:     (*peer).onOutcome,
 		wire.KindDrop:        (*peer).onDrop,
+		wire.KindKeep:        (*peer).onKeep,
+		wire.KindKept:        (*peer).onKept,
 		wire.KindRegistry:    (*peer).onRegistry,
 		wire.KindRegistered:  (*peer).onRegistered,
 		wire.KindLoad:        (*peer).onLoad,
@@ -234,6 +238,9 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 	}
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCalls, wire.KindCallResults} {
 		h[k] = func(p *peer, b []byte) error { return c.node.grains.Receive(p, k, b) }
+	}
+	for _, k := range transfer.Kinds() {
+		h[k] = func(p *peer, b []byte) error { return c.objects.engine.Handle(p, k, b) }
 	}
 	out := make(map[link.Kind]link.Handler, len(h))
 	for k, f := range h {

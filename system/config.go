@@ -46,6 +46,8 @@ type Config struct {
 	// Grace is how long Main and Run let a worker that was asked to leave take for it, from the signal to the end of the
 	// process: 5 minutes unless set.
 	Grace time.Duration
+	// Objects says what the object store may use.
+	Objects Objects
 	// Cluster says which cluster the node joins, and how. Nil: none, everything runs in this process.
 	Cluster *Cluster
 	// Inspect sees every value that changes hands; the testkit's strict mode sets it. Nil: values are handed over.

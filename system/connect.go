@@ -185,6 +185,7 @@ func (c *cluster) down(l *link.Peer, cause error) {
 	p.down(cause)
 	c.node.tasks.PeerDown(p, cause)
 	c.node.grains.PeerDown(p, cause)
+	c.objects.engine.PeerDown(transferKey(p.key), cause)
 	if ended {
 		return
 	}

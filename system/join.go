@@ -55,9 +55,12 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		return err
 	}
 	c.reg = newRegistry(c, n.actors, conf)
+	if c.objects, err = n.openObjects(); err != nil {
+		return err
+	}
 	c.network = transport
 	c.link, err = link.New(link.Config{
-		Self: c.identity, Transport: transport, Listen: cfg.Listen, Handlers: c.handlers(), Admit: c.admit, Up: c.up, Down: c.down,
+		Self: c.identity, Transport: transport, Listen: cfg.Listen, Handlers: c.handlers(), Sinks: c.sinks(), Admit: c.admit, Up: c.up, Down: c.down,
 		Suspect: c.suspected, SuspectAfter: silentAfter, Rejected: c.rejected, Panicked: c.panicked, Chaos: cfg.Chaos,
 	})
 	if err != nil {
@@ -204,6 +207,7 @@ func (c *cluster) gone(k nodeKey) {
 	}
 	c.arrived(k, nil, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
 	c.exports.dead(k)
+	c.objects.ownerDied(k)
 	c.unwatch(k)
 	c.reg.died(k)
 }
@@ -326,6 +330,7 @@ func (c *cluster) leave(ctx context.Context) error {
 	c.end(raysys.ErrClosed)
 	err = errors.Join(err, c.link.Close(ctx))
 	c.running.Wait()
+	err = errors.Join(err, c.objects.close())
 	if c.ownKV {
 		err = errors.Join(err, c.kv.Close())
 	}
@@ -340,6 +345,9 @@ func (c *cluster) end(cause error) {
 	c.waiting = map[nodeKey][]func(*peer, error){}
 	c.mu.Unlock()
 	c.cancel()
+	if c.objects != nil {
+		c.objects.cancel() // whoever waits in it counts as running
+	}
 	for _, list := range waiting {
 		for _, done := range list {
 			done(nil, cause)
@@ -353,10 +361,16 @@ func (c *cluster) end(cause error) {
 // abandon undoes a join that failed half way.
 func (c *cluster) abandon() {
 	c.cancel()
+	if c.objects != nil {
+		c.objects.cancel()
+	}
 	if c.link != nil {
 		_ = c.link.Close(context.Background())
 	}
 	c.running.Wait()
+	if c.objects != nil {
+		_ = c.objects.close()
+	}
 	if c.ownKV && c.kv != nil {
 		_ = c.kv.Close()
 	}

@@ -37,6 +37,7 @@ func (c *cluster) die(ctx context.Context) error {
 	}
 	err := c.link.Close(ctx)
 	c.running.Wait()
+	err = errors.Join(err, c.objects.close())
 	if c.ownKV {
 		err = errors.Join(err, c.kv.Close())
 	}

@@ -30,6 +30,7 @@ type Node struct {
 	top    *raysys.Turn // above every driver; cancelled by Close
 	roots  atomic.Uint64
 	others *cluster // nil without a cluster
+	store  *objects // from Start on
 	solo   *solo    // nil with one
 
 	mu     sync.Mutex // guards the rest, but for end
@@ -104,8 +105,10 @@ func (n *Node) Start(ctx context.Context) error {
 	switch {
 	case n.others != nil:
 		err = n.others.join(ctx)
-	case n.cfg.Data != "":
-		_, err = n.solo.open()
+	default:
+		if _, err = n.openObjects(); err == nil && n.cfg.Data != "" {
+			_, err = n.solo.open()
+		}
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -176,6 +179,9 @@ func (n *Node) Close(ctx context.Context) error {
 		err = errors.Join(err, n.others.leave(ctx))
 	} else {
 		err = errors.Join(err, n.solo.close())
+		if n.store != nil {
+			err = errors.Join(err, n.store.close())
+		}
 	}
 	n.wheel.Stop()
 	n.pool.Close()

@@ -21,6 +21,7 @@ type peer struct {
 	awaits  wire.Slots[*await]
 	asked   wire.Slots[*asked]
 	admins  wire.Slots[func(adminAnswer, error)]
+	keeps   wire.Slots[func(keepAnswer, error)]
 	votes   wire.Slots[chan bool] // each of capacity 1; closed by down
 }
 
@@ -187,6 +188,9 @@ func (p *peer) down(cause error) {
 	}
 	for _, done := range p.admins.Drain() {
 		done(adminAnswer{}, fmt.Errorf("%w: node %s: %w", raysys.ErrOutcomeUnknown, p.key, cause))
+	}
+	for _, done := range p.keeps.Drain() {
+		done(keepAnswer{}, fmt.Errorf("%w: node %s: %w", raysys.ErrOutcomeUnknown, p.key, cause))
 	}
 	for _, a := range p.awaits.Drain() {
 		a.lost(p)

@@ -2,14 +2,11 @@ package system
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"reflect"
 	"runtime"
 	"sync"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system/member"
 )
@@ -124,45 +121,33 @@ func (x *exports) count() int {
 
 // AppendRef implements wire.References.
 func (p *peer) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
-	if s, ok := raysys.SourceOf(c).(*remoteSource); ok && s.owner == p.key {
+	if s := remoteOf(c); s != nil && s.owner == p.key {
 		return binary.AppendUvarint(append(dst, refYours), s.number), nil
 	}
-	if c.Settled() {
-		out, err := p.appendOutcome(wire.AppendID(append(dst, refInline), c.ID()), c)
-		if err == nil && len(out)-len(dst) <= wire.InlineLimit {
-			return out, nil
-		}
-		if err != nil && !errors.Is(err, raysys.ErrTooLarge) {
-			return dst, err
+	if c.Settled() && len(dst) < wire.InlineLimit {
+		out, fits, err := p.appendInline(wire.AppendID(append(dst, refInline), c.ID()), c)
+		if fits || err != nil {
+			return out, err
 		}
 	}
+	return p.appendMine(dst, c)
+}
+
+// AppendObject implements wire.References.
+func (p *peer) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
+	if s := remoteOf(c); s != nil && s.owner == p.key {
+		return binary.AppendUvarint(append(dst, refYours), s.number), nil
+	}
+	return p.appendMine(dst, c)
+}
+
+// appendMine names c by its number here, and keeps it until the peer drops it.
+func (p *peer) appendMine(dst []byte, c *raysys.Core) ([]byte, error) {
 	n, err := p.c.exports.hold(c, p.key)
 	if err != nil {
 		return dst, err
 	}
 	return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), nil
-}
-
-// appendOutcome appends what a settled future came to.
-func (p *peer) appendOutcome(dst []byte, c *raysys.Core) ([]byte, error) {
-	if err := c.Pin(); err != nil {
-		return wire.AppendError(append(dst, 0), err), nil
-	}
-	defer c.Unpin()
-	v, err := c.Outcome()
-	if err != nil {
-		return wire.AppendError(append(dst, 0), err), nil
-	}
-	value := reflect.ValueOf(v).Elem()
-	plan, err := codec.PlanOf(value.Type())
-	if err != nil {
-		return dst, err
-	}
-	out, err := wire.AppendValue(append(dst, 1), plan, value, p)
-	if err == nil && !plan.HasRefs() {
-		out = append(out, 0) // who reads it does not know the type yet, and looks for a count
-	}
-	return out, err
 }
 
 // ReadRef implements wire.References.
@@ -183,54 +168,10 @@ func (p *peer) ReadRef(r *wire.Reader) (*raysys.Core, error) {
 		return &raysys.NewForeign(p.c.node.job, s).Core, nil
 	case refInline:
 		s := &inlineSource{peer: p, id: r.ID()}
-		if err := s.read(r); err != nil {
+		if err := s.read(r, r.Byte()); err != nil {
 			return nil, err
 		}
 		return &raysys.NewForeign(p.c.node.job, s).Core, nil
 	}
 	return nil, wire.ErrCorrupt
-}
-
-// inlineSource is an outcome that came along with the reference.
-type inlineSource struct {
-	peer  *peer
-	id    raysys.TaskID
-	value []byte         // encoded
-	refs  []*raysys.Core // that the value holds
-	err   error
-}
-
-func (s *inlineSource) Name() string      { return "value from " + string(s.peer.key.node) }
-func (s *inlineSource) ID() raysys.TaskID { return s.id }
-func (s *inlineSource) Cancelled()        {}
-
-// read takes the outcome off the frame; the value is decoded when its type is known.
-func (s *inlineSource) read(r *wire.Reader) error {
-	if r.Byte() == 0 {
-		s.err = wire.ReadError(r)
-		return r.Err()
-	}
-	s.value = append([]byte(nil), r.Sized()...)
-	for range r.Count(1) {
-		c, err := s.peer.ReadRef(r)
-		if err != nil {
-			return err
-		}
-		s.refs = append(s.refs, c)
-	}
-	return r.Err()
-}
-
-// Fetch implements raysys.Source.
-func (s *inlineSource) Fetch(into any, done func(error)) {
-	if s.err != nil {
-		done(s.err)
-		return
-	}
-	v := reflect.ValueOf(into).Elem()
-	plan, err := codec.PlanOf(v.Type())
-	if err == nil {
-		err = plan.Decode(s.value, v, s.refs)
-	}
-	done(err)
 }

@@ -24,9 +24,7 @@ func (k Task2[A, B, R]) Go(ctx context.Context, a A, b B) raysys.Ref[R] {
 
 // On is Go with both parameters given by reference; see Task.On.
 func (k Task2[A, B, R]) On(ctx context.Context, a raysys.Ref[A], b raysys.Ref[B]) raysys.Ref[R] {
-	return on(ctx, k.t.spec, []raysys.RefValue{&a, &b}, func(to *args2[A, B]) error {
-		return first(take(ctx, a, &to.A), take(ctx, b, &to.B))
-	})
+	return on(ctx, k.t.spec, &a, &b)
 }
 
 // With returns a handle whose submissions have opts.
@@ -41,17 +39,5 @@ func (k Task3[A, B, C, R]) Go(ctx context.Context, a A, b B, c C) raysys.Ref[R] 
 
 // On is Go with the three parameters given by reference; see Task.On.
 func (k Task3[A, B, C, R]) On(ctx context.Context, a raysys.Ref[A], b raysys.Ref[B], c raysys.Ref[C]) raysys.Ref[R] {
-	return on(ctx, k.t.spec, []raysys.RefValue{&a, &b, &c}, func(to *args3[A, B, C]) error {
-		return first(take(ctx, a, &to.A), take(ctx, b, &to.B), take(ctx, c, &to.C))
-	})
-}
-
-// first returns the first error; all of errs have been computed, since taking ends a loan.
-func first(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return on(ctx, k.t.spec, &a, &b, &c)
 }

@@ -66,7 +66,15 @@ func (r *record[A, R]) head(rt raysys.Runtime) taskHead {
 
 // appendArg implements traveller.
 func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, error) {
-	return wire.AppendValue(dst, r.spec.arg, reflect.ValueOf(&r.arg).Elem(), refs)
+	v := reflect.ValueOf(&r.arg).Elem()
+	if wire.Exceeds(r.spec.arg, v, wire.ValueLimit) {
+		return r.appendParams(dst, refs)
+	}
+	out, err := wire.AppendValue(dst, r.spec.arg, v, refs)
+	if errors.Is(err, raysys.ErrTooLarge) {
+		return r.appendParams(dst, refs)
+	}
+	return out, err
 }
 
 // back implements traveller.
@@ -91,6 +99,9 @@ func (r *record[A, R]) Stopped() {
 
 // landed implements traveller.
 func (r *record[A, R]) landed(rd *wire.Reader, refs wire.References, node raysys.NodeID) error {
+	if rd.Large() {
+		return r.landedElsewhere(rd, refs)
+	}
 	v := r.Place()
 	if err := wire.ReadValue(rd, r.spec.res, reflect.ValueOf(v).Elem(), refs); err != nil {
 		var zero R

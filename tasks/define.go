@@ -39,6 +39,8 @@ type definition struct {
 	res   *codec.Plan
 	fixed bool // arguments hold nothing beyond their own size
 	refs  bool // arguments may hold references
+	// params are the parameters of the argument it is given a pointer to, as references that refer to nothing yet.
+	params func(arg any) []param
 }
 
 // Define makes fn a task under name, in the process-wide table. Names are explicit and stable: they are how another
@@ -88,11 +90,21 @@ func define0[R any](t *raysys.Table, name string, fn func(context.Context) (R, e
 }
 
 func define2[A, B, R any](t *raysys.Table, name string, fn func(context.Context, A, B) (R, error)) Task[args2[A, B], R] {
-	return define(t, name, fn == nil, func(ctx context.Context, a args2[A, B]) (R, error) { return fn(ctx, a.A, a.B) }, 2)
+	k := define(t, name, fn == nil, func(ctx context.Context, a args2[A, B]) (R, error) { return fn(ctx, a.A, a.B) }, 2)
+	k.spec.params = func(arg any) []param {
+		a := arg.(*args2[A, B])
+		return []param{&slot[A]{at: &a.A}, &slot[B]{at: &a.B}}
+	}
+	return k
 }
 
 func define3[A, B, C, R any](t *raysys.Table, name string, fn func(context.Context, A, B, C) (R, error)) Task[args3[A, B, C], R] {
-	return define(t, name, fn == nil, func(ctx context.Context, a args3[A, B, C]) (R, error) { return fn(ctx, a.A, a.B, a.C) }, 2)
+	k := define(t, name, fn == nil, func(ctx context.Context, a args3[A, B, C]) (R, error) { return fn(ctx, a.A, a.B, a.C) }, 2)
+	k.spec.params = func(arg any) []param {
+		a := arg.(*args3[A, B, C])
+		return []param{&slot[A]{at: &a.A}, &slot[B]{at: &a.B}, &slot[C]{at: &a.C}}
+	}
+	return k
 }
 
 func define[A, R any](t *raysys.Table, name string, isNil bool, fn func(context.Context, A) (R, error), skip int) Task[A, R] {
@@ -104,7 +116,7 @@ func define[A, R any](t *raysys.Table, name string, isNil bool, fn func(context.
 	bad = errors.Join(bad, wrapType("argument", err))
 	res, err := codec.PlanOf(reflect.TypeFor[R]())
 	bad = errors.Join(bad, wrapType("result", err))
-	d := &definition{arg: arg, res: res, fixed: true}
+	d := &definition{arg: arg, res: res, fixed: true, params: func(a any) []param { return []param{&slot[A]{at: a.(*A)}} }}
 	var print uint64
 	if arg != nil && res != nil {
 		d.fixed, d.refs = arg.Fixed(), arg.HasRefs()

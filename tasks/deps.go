@@ -6,13 +6,16 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// deps holds a task back until the futures it needs have settled. It is the host of the task's turn while it waits.
+// deps holds a task back until the futures it needs have settled and their values are here. It is the host of the task's
+// turn, also while the task is elsewhere: it keeps the objects that its parameters are in.
 type deps struct {
 	task    held
+	job     *raysys.Job
 	left    atomic.Int32 // futures still open, and one for the submitter
 	waiters []raysys.Waiter
 	cores   []*raysys.Core
-	fill    func() error // takes the values of parameters given by reference
+	params  atomic.Pointer[[]param] // what cores are, for a task that has its parameters by reference
+	taken   func()                  // the parameters are in the argument; may be nil
 }
 
 // held is what deps needs of the record it holds.
@@ -26,7 +29,7 @@ func (d *deps) wait() {
 	d.waiters = make([]raysys.Waiter, len(d.cores))
 	d.left.Store(int32(len(d.cores)) + 1)
 	for i, c := range d.cores {
-		if !c.Subscribe(&d.waiters[i], d) {
+		if !c.Subscribe(&d.waiters[i], d) && !c.Follow(&d.waiters[i], d) {
 			d.left.Add(-1)
 		}
 	}
@@ -34,7 +37,11 @@ func (d *deps) wait() {
 }
 
 // Resolved implements raysys.Resolved.
-func (d *deps) Resolved(*raysys.Waiter) { d.settled() }
+func (d *deps) Resolved(w *raysys.Waiter) {
+	if !w.Core().Follow(w, d) {
+		d.settled()
+	}
+}
 
 func (d *deps) settled() {
 	if d.left.Add(-1) > 0 {
@@ -44,24 +51,37 @@ func (d *deps) settled() {
 	// that the outcome does not depend on timing.
 	for _, c := range d.cores {
 		if err := c.Failure(); err != nil {
-			d.end()
+			d.giveBack()
 			d.task.settleFailed(err)
 			return
 		}
 	}
-	if err := d.end(); err != nil {
-		d.task.settleFailed(err)
-		return
+	if params := d.params.Load(); params != nil {
+		here, err := takeAll(*params, d.job)
+		switch {
+		case err != nil:
+			d.giveBack()
+			d.task.settleFailed(err)
+			return
+		case !here: // one was evicted while the others came
+			d.wait()
+			return
+		}
+		d.giveBack()
+		if d.taken != nil {
+			d.taken()
+		}
 	}
 	d.task.ready()
 }
 
-// end takes the values, also when the task will not run, since taking ends the loan of each.
-func (d *deps) end() error {
-	if d.fill == nil {
-		return nil
+// giveBack ends the loans of the parameters.
+func (d *deps) giveBack() {
+	if params := d.params.Swap(nil); params != nil {
+		for _, p := range *params {
+			p.Return()
+		}
 	}
-	return d.fill()
 }
 
 // open returns the futures the task still waits for.
@@ -74,16 +94,34 @@ func (d *deps) open() (cores []*raysys.Core) {
 	return cores
 }
 
-// hold makes r wait for cores and then take its parameters with fill.
-func (r *record[A, R]) hold(up *raysys.Turn, cores []*raysys.Core, fill func() error) *deps {
-	d := &deps{task: r, cores: cores, fill: fill}
+// hold makes r wait for d.
+func (r *record[A, R]) hold(up *raysys.Turn, d *deps) {
+	d.task, d.job = r, up.Job()
 	r.Hold()
 	engineOf(up).held.Add(1)
 	t := r.OwnTurn()
 	if t == nil {
 		t = raysys.NewTurn(raysys.TurnSpec{Kind: raysys.TurnTask, Name: r.Name(), ID: r.ID(), Up: up, Attempt: 1})
 	}
-	t.SetKind(raysys.TurnTask, d)
+	t.SetHost(d)
 	r.SetOwn(t)
-	return d
 }
+
+// inner lets d be followed by a wait for the references that the parameters themselves hold, which are dependencies too.
+func (r *record[A, R]) inner(d *deps, next held) {
+	if !r.spec.refs {
+		return
+	}
+	d.taken = func() {
+		if more := r.spec.dependencies(&r.arg); len(more) > 0 {
+			r.OwnTurn().Pin(more)
+			d2 := &deps{task: next, job: d.job, cores: more}
+			r.OwnTurn().SetHost(d2)
+			d.task = d2
+		}
+	}
+}
+
+// ready and settleFailed let deps wait for the references inside the values of another deps.
+func (d *deps) ready()                 { d.wait() }
+func (d *deps) settleFailed(err error) { d.task.settleFailed(err) }

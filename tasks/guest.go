@@ -51,6 +51,10 @@ func (s *spec[A, R]) skip(r *wire.Reader) bool {
 	if s.refs {
 		return false
 	}
+	ahead := *r
+	if ahead.Large() {
+		return false
+	}
 	r.Sized()
 	return true
 }
@@ -64,8 +68,11 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, 
 	}
 	g := &guest[A, R]{from: p}
 	g.spec = s
-	if err := wire.ReadValue(r, s.arg, reflect.ValueOf(&g.arg).Elem(), p); err != nil {
-		return nil, fmt.Errorf("read the argument: %w", err)
+	large := r.Large()
+	if !large {
+		if err := wire.ReadValue(r, s.arg, reflect.ValueOf(&g.arg).Elem(), p); err != nil {
+			return nil, fmt.Errorf("read the argument: %w", err)
+		}
 	}
 	g.Init(g, up, seq, s.gated)
 	if h.attempt > 1 || h.left > 0 {
@@ -75,6 +82,11 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, 
 		}
 		g.SetOwn(raysys.NewTurn(spec))
 	}
+	if large {
+		if err := g.readParams(r, up, p); err != nil {
+			return nil, fmt.Errorf("read the argument: %w", err)
+		}
+	}
 	return g, nil
 }
 
@@ -83,10 +95,11 @@ func (g *guest[A, R]) admit(slot uint64) {
 	g.slot = slot
 	x := engineOf(g.Up()).net.Load()
 	x.here.Add(1)
-	var d *deps
-	if g.spec.refs {
+	d := g.awaitParams()
+	if d == nil && g.spec.refs {
 		if cores := g.spec.dependencies(&g.arg); len(cores) > 0 {
-			d = g.hold(g.Up(), cores, nil)
+			d = &deps{cores: cores}
+			g.hold(g.Up(), d)
 			d.task = g
 			g.OwnTurn().Pin(cores)
 		}
@@ -166,10 +179,13 @@ func (g *guest[A, R]) Resolved(*raysys.Waiter) {
 	}
 	g.from.guests.remove(g.slot, &g.tabled)
 	v, err := g.Outcome()
+	if err != nil && g.Absent() {
+		v, err = nil, nil // it answers by reference
+	}
 	x.answer(g.from, g.slot, func(dst []byte) ([]byte, error) {
 		switch {
 		case err == nil:
-			out, bad := wire.AppendValue(append(dst, resultValue), g.spec.res, reflect.ValueOf(v).Elem(), g.from)
+			out, bad := wire.AppendResult(append(dst, resultValue), g.spec.res, v, &g.Core, g.from)
 			if bad != nil {
 				bad = g.taskError(fmt.Errorf("send the result to node %s: %w", g.from.Node(), bad), nil)
 			}

@@ -408,6 +408,8 @@ func (e *end) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
 	return wire.AppendUvarint(dst, n), nil
 }
 
+func (e *end) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) { return e.AppendRef(dst, c) }
+
 func (e *end) ReadRef(r *wire.Reader) (*raysys.Core, error) {
 	n := r.Uvarint()
 	e.other.refs.Lock()
@@ -416,31 +418,36 @@ func (e *end) ReadRef(r *wire.Reader) (*raysys.Core, error) {
 	if c == nil {
 		return nil, raysys.ErrInvalidRef
 	}
-	return &raysys.NewForeign(e.here.job, &fetch{end: e, core: c}).Core, nil
+	return &raysys.NewForeign(e.here.job, &origin{end: e, core: c}).Core, nil
 }
 
-// fetch is the source of a reference that came over the link.
+// origin is the source of a reference that came over the link.
+type origin struct {
+	end  *end
+	core *raysys.Core
+}
+
+func (o *origin) Name() string      { return "far " + o.core.Work().Name() }
+func (o *origin) ID() raysys.TaskID { return o.core.ID() }
+func (o *origin) Cancelled()        {}
+
+func (o *origin) Fetch(into any, done func(error)) {
+	f := &fetch{core: o.core, into: into, done: done}
+	o.end.refs.Lock()
+	o.end.fetches[f] = true
+	o.end.refs.Unlock()
+	if !f.core.Subscribe(&f.waiter, f) {
+		f.Resolved(nil)
+	}
+}
+
+// fetch is one question for the outcome.
 type fetch struct {
-	end    *end
 	core   *raysys.Core
 	waiter raysys.Waiter
 	into   any
 	done   func(error)
 	once   sync.Once
-}
-
-func (f *fetch) Name() string      { return "far " + f.core.Work().Name() }
-func (f *fetch) ID() raysys.TaskID { return f.core.ID() }
-func (f *fetch) Cancelled()        {}
-
-func (f *fetch) Fetch(into any, done func(error)) {
-	f.into, f.done = into, done
-	f.end.refs.Lock()
-	f.end.fetches[f] = true
-	f.end.refs.Unlock()
-	if !f.core.Subscribe(&f.waiter, f) {
-		f.Resolved(nil)
-	}
 }
 
 func (f *fetch) Resolved(*raysys.Waiter) {

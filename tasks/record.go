@@ -151,6 +151,9 @@ func (r *record[A, R]) drop() {
 	var zero A
 	r.arg = zero
 	if t := r.OwnTurn(); t != nil {
+		if d, ok := t.Host().(*deps); ok {
+			d.giveBack()
+		}
 		t.End()
 	}
 }

@@ -72,7 +72,8 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A, skip int) raysys.Ref[R] 
 			if err := s.roomForHeld(ctx, e, t); err != nil {
 				return raysys.FailedRef[R](err)
 			}
-			d := r.hold(t, cores, nil)
+			d := &deps{cores: cores}
+			r.hold(t, d)
 			r.OwnTurn().Pin(cores)
 			d.wait()
 			return r.Ref()
@@ -164,12 +165,12 @@ func (k Task[A, R]) Go(ctx context.Context, arg A) raysys.Ref[R] { return k.spec
 // On is Go with the parameter given by reference: the task starts when the value is there, without a Get here.
 // raysys.Ready turns a value into a reference.
 func (k Task[A, R]) On(ctx context.Context, arg raysys.Ref[A]) raysys.Ref[R] {
-	return on(ctx, k.spec, []raysys.RefValue{&arg}, func(a *A) error { return take(ctx, arg, a) })
+	return on(ctx, k.spec, &arg)
 }
 
 // on submits a task whose parameters are the values behind refs. Each is borrowed now, so that the program may
-// release it right after, and taken by fill.
-func on[A, R any](ctx context.Context, s *spec[A, R], refs []raysys.RefValue, fill func(*A) error) raysys.Ref[R] {
+// release it right after.
+func on[A, R any](ctx context.Context, s *spec[A, R], refs ...raysys.RefValue) raysys.Ref[R] {
 	e, t, err := s.admit(ctx)
 	if err != nil {
 		return raysys.FailedRef[R](err)
@@ -180,62 +181,34 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs []raysys.RefValue, fi
 			return raysys.FailedRef[R](fmt.Errorf("submit %s: %w: parameter %d is the zero Ref", s.entry, raysys.ErrInvalidRef, i+1))
 		}
 	}
-	for i, v := range refs {
-		if err := v.(borrower).Borrow(t); err != nil {
-			for _, b := range refs[:i] {
-				b.(borrower).Return()
+	r := &record[A, R]{spec: s}
+	params := s.params(&r.arg)
+	for i, p := range params {
+		err := p.SetRefCore(cores[i])
+		if err == nil {
+			err = p.Borrow(t)
+		}
+		if err != nil {
+			for _, b := range params[:i] {
+				b.Return()
 			}
 			return raysys.FailedRef[R](fmt.Errorf("submit %s: parameter %d: %w", s.entry, i+1, err))
 		}
 	}
-	r := &record[A, R]{spec: s}
 	r.Init(r, t, t.Next(), s.gated)
 	if s.opts.Deadline != 0 {
 		s.limit(r, t)
 	}
 	if err := s.roomForHeld(ctx, e, t); err != nil {
-		for _, v := range refs {
-			v.(borrower).Return()
+		for _, p := range params {
+			p.Return()
 		}
 		return raysys.FailedRef[R](err)
 	}
-	d := r.hold(t, cores, nil)
-	d.fill = func() error {
-		if err := fill(&r.arg); err != nil || !s.refs {
-			return err
-		}
-		// The values may hold references themselves, which are dependencies too.
-		if more := s.dependencies(&r.arg); len(more) > 0 {
-			r.OwnTurn().Pin(more)
-			d2 := &deps{task: r, cores: more}
-			r.OwnTurn().SetKind(raysys.TurnTask, d2)
-			d.task = d2
-		}
-		return nil
-	}
+	d := &deps{cores: cores}
+	d.params.Store(&params)
+	r.hold(t, d)
+	r.inner(d, r)
 	d.wait()
 	return r.Ref()
-}
-
-// ready and settleFailed let deps wait for the references inside the values of another deps.
-func (d *deps) ready()                 { d.wait() }
-func (d *deps) settleFailed(err error) { d.task.settleFailed(err) }
-
-// borrower is the part of raysys.Ref that keeps a value readable between submission and start.
-type borrower interface {
-	Borrow(*raysys.Turn) error
-	Return()
-}
-
-func take[A any](ctx context.Context, r raysys.Ref[A], to *A) error {
-	v, err := r.Take()
-	if err != nil {
-		return err
-	}
-	t, _, err := raysys.TurnOf(ctx)
-	if err != nil {
-		return err
-	}
-	*to, err = raysys.HandOver(t.Job(), "argument by reference", v)
-	return err
 }

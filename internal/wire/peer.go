@@ -46,6 +46,8 @@ const (
 	KindAsk         Kind = 90 // control: the chunks that the receiver has room for
 	KindChunk       Kind = 91 // a body on the bulk connection: one of them
 	KindPullEnd     Kind = 92 // control: the receiver wants no more
+	KindKeep        Kind = 104 // requests: keep a copy of an object, let it go, or lend it
+	KindKept        Kind = 105 // replies of it
 )
 
 // List returns the kind of a frame that is a list of k's payloads, each behind its length, and 0 where there is none:
@@ -65,10 +67,11 @@ func (k Kind) List() Kind {
 // ItemLimit is up to which size a payload travels in a list.
 const ItemLimit = 2 << 10
 
-// InlineLimit is the size up to which a value travels inside a request or reply. A larger one, up to ValueLimit, goes
-// over the bulk connection; beyond that raysys.ErrTooLarge.
+// InlineLimit is the size up to which a value travels inside a request or reply. A larger argument, up to ValueLimit, goes
+// over the bulk connection. What is larger than that, and a result larger than InlineLimit, stays where it is, as an
+// object, and a reference to it travels (object.go).
 const (
-	InlineLimit = 64 << 10
+	InlineLimit = raysys.ObjectSize
 	ValueLimit  = 4 << 20
 )
 
@@ -106,4 +109,6 @@ type References interface {
 	AppendRef(dst []byte, c *raysys.Core) ([]byte, error)
 	// ReadRef is its counterpart.
 	ReadRef(r *Reader) (*raysys.Core, error)
+	// AppendObject is AppendRef for a future whose value is not sent along, however small it is.
+	AppendObject(dst []byte, c *raysys.Core) ([]byte, error)
 }

@@ -130,6 +130,15 @@ func (r *Reader) Sized() []byte {
 	return v
 }
 
+// Large reports whether what follows is no value, but objects that hold it, and passes over the mark that says so.
+func (r *Reader) Large() bool {
+	if len(r.b) < lengthSize || binary.LittleEndian.Uint32(r.b) != largeMark {
+		return false
+	}
+	r.b = r.b[lengthSize:]
+	return true
+}
+
 // Rest returns what is left.
 func (r *Reader) Rest() []byte {
 	v := r.b

@@ -13,9 +13,18 @@ import (
 const lengthSize = 4
 
 // AppendValue appends v: its length in four bytes, its encoding, and, where the type can hold references, their count
-// and each of them. refs may be nil for types without. On error dst is as it was; it matches raysys.ErrEncode or
-// raysys.ErrTooLarge.
+// and each of them. refs may be nil for types without. On error dst is as it was; it matches raysys.ErrEncode or, for what
+// must travel as an object, raysys.ErrTooLarge.
 func AppendValue(dst []byte, p *codec.Plan, v reflect.Value, refs References) ([]byte, error) {
+	return appendValue(dst, p, v, refs, ValueLimit)
+}
+
+// AppendSmall is AppendValue for values of up to InlineLimit.
+func AppendSmall(dst []byte, p *codec.Plan, v reflect.Value, refs References) ([]byte, error) {
+	return appendValue(dst, p, v, refs, InlineLimit)
+}
+
+func appendValue(dst []byte, p *codec.Plan, v reflect.Value, refs References, limit int) ([]byte, error) {
 	at := len(dst)
 	out := append(dst, 0, 0, 0, 0)
 	if !p.HasRefs() {
@@ -23,14 +32,14 @@ func AppendValue(dst []byte, p *codec.Plan, v reflect.Value, refs References) ([
 		if err != nil {
 			return dst, err
 		}
-		return seal(out, at, dst)
+		return seal(out, at, dst, limit)
 	}
 	var cores []*raysys.Core
 	out, err := p.Append(out, v, &cores)
 	if err != nil {
 		return dst, err
 	}
-	if out, err = seal(out, at, dst); err != nil {
+	if out, err = seal(out, at, dst, limit); err != nil {
 		return dst, err
 	}
 	out = binary.AppendUvarint(out, uint64(len(cores)))
@@ -42,10 +51,10 @@ func AppendValue(dst []byte, p *codec.Plan, v reflect.Value, refs References) ([
 	return out, nil
 }
 
-func seal(out []byte, at int, dst []byte) ([]byte, error) {
+func seal(out []byte, at int, dst []byte, limit int) ([]byte, error) {
 	n := len(out) - at - lengthSize
-	if n > ValueLimit {
-		return dst, fmt.Errorf("%w: %d bytes encoded, and at most %d travel between nodes", raysys.ErrTooLarge, n, ValueLimit)
+	if n > limit {
+		return dst, fmt.Errorf("%w: %d bytes encoded, and at most %d travel in one frame", raysys.ErrTooLarge, n, limit)
 	}
 	binary.LittleEndian.PutUint32(out[at:], uint32(n))
 	return out, nil

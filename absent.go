@@ -1,0 +1,224 @@
+package raysys
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A future may be ready and its value elsewhere: still at the node that computed it, or moved to disk. Such a future is
+// absent. It knows the Source that brings the value, and whoever needs the value waits for that by the ordinary ways; who
+// only asks whether it is ready does not.
+//
+//	ready ── Evict ──► ready, absent ── somebody reads ──► fetched by a future of its own ──► ready
+//	pending ─ Forward ─► ready, absent
+//
+// What brings the value is a second future, made when somebody first needs it. Those who wait for it read the value from
+// it, so that the first future may lose the value again at any moment.
+
+// absence is what an absent future knows of its value, and what one that was absent goes on knowing. It stands in the
+// list of waiters, which a settled future has no use for.
+type absence struct {
+	Waiter
+	src   Source
+	fetch *Core // the future that brings the value; nil until it is needed, and again when the value is here
+}
+
+// Resolved implements Resolved, and is never called.
+func (a *absence) Resolved(*Waiter) {}
+
+func newAbsence(src Source) *absence {
+	a := &absence{src: src}
+	a.to = a
+	return a
+}
+
+// absenceLocked returns what c knows of a value that is or was elsewhere; the caller holds mu.
+func (c *Core) absenceLocked() *absence {
+	if c.waiters == nil {
+		return nil
+	}
+	a, _ := c.waiters.to.(*absence)
+	return a
+}
+
+// Elsewhere is the error of a Fetch that found no value, but who has it, and of an Outcome whose value is not here. For
+// runtimes.
+type Elsewhere struct{ Source Source }
+
+func (e *Elsewhere) Error() string { return "the value is elsewhere: " + e.Source.Name() }
+
+// maxHops bounds how often a fetch follows an Elsewhere.
+const maxHops = 16
+
+// Forward settles the future as ready, with its value where src finds it. It reports whether it was first. For runtimes.
+func (c *Core) Forward(src Source) bool {
+	a := newAbsence(src)
+	c.mu.Lock()
+	for {
+		w := c.word.Load()
+		if w&phaseMask >= phaseReady {
+			c.mu.Unlock()
+			return false
+		}
+		if c.word.CompareAndSwap(w, w&^(phaseMask|flagWaiting)|phaseReady|flagAbsent) {
+			break
+		}
+	}
+	list := c.waiters
+	c.waiters = &a.Waiter
+	c.mu.Unlock()
+	c.tell(list)
+	c.settleReleased()
+	return true
+}
+
+// Evict forgets the value of a future that raysys.Objects was told of; src brings it back when somebody needs it. With nil
+// it comes from where it came from before. It returns false when the value cannot be forgotten: it is not ready, or nobody
+// could bring it back. For runtimes.
+func (c *Core) Evict(src Source) bool {
+	h, ok := c.holder()
+	if !ok || c.up == nil {
+		return false
+	}
+	if src == nil {
+		src = SourceOf(c)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.word.Load()
+	if w&(phaseMask|flagGated|flagKept) != phaseReady|flagGated|flagKept {
+		return false
+	}
+	a := c.absenceLocked()
+	switch {
+	case w&flagAbsent != 0:
+		return true
+	case src == nil, a == nil && c.waiters != nil: // in the second case they are about to be told
+		return false
+	case a == nil:
+		a = newAbsence(src)
+		c.waiters = &a.Waiter
+	}
+	a.src, a.fetch = src, nil
+	c.word.Or(flagAbsent)
+	h.forget()
+	return true
+}
+
+// Absent reports whether the future is ready and its value elsewhere. For runtimes.
+func (c *Core) Absent() bool { return c.word.Load()&(phaseMask|flagAbsent) == phaseReady|flagAbsent }
+
+// Follow subscribes w to the arrival of c's value when c is ready and that is elsewhere. It returns false, and does
+// nothing, when the value is here, or will not come, which Failure then tells. For runtimes: what waits for values calls it
+// after c has settled.
+func (c *Core) Follow(w *Waiter, to Resolved) bool {
+	if !c.Absent() {
+		return false
+	}
+	h, ok := c.holder()
+	if !ok {
+		return false
+	}
+	f := h.fetching()
+	return f != nil && f.Subscribe(w, to)
+}
+
+// lostFetch returns why the value of an absent future cannot be had, nil while it may.
+func (c *Core) lostFetch() error {
+	c.mu.Lock()
+	var f *Core
+	if a := c.absenceLocked(); a != nil && c.word.Load()&flagAbsent != 0 {
+		f = a.fetch
+	}
+	c.mu.Unlock()
+	if f == nil {
+		return nil
+	}
+	return f.Failure()
+}
+
+// fetchLocked returns the future that brings the value of f, which is absent; the caller holds mu. One that failed stays
+// when the value is lost, and else is tried again.
+func (f *Future[T]) fetchLocked() *foreign[T] {
+	a := f.absenceLocked()
+	if a.fetch != nil {
+		o := a.fetch.work.(*foreign[T])
+		if err := o.Failure(); err == nil || errors.Is(err, ErrObjectLost) || errors.Is(err, ErrClosed) {
+			return o
+		}
+	}
+	o := &foreign[T]{src: a.src, home: f}
+	o.Init(o, f.up.job.Top, 0, false)
+	a.fetch = &o.Core
+	return o
+}
+
+// fetching returns the future that brings the value, nil when that is here.
+func (f *Future[T]) fetching() *Core {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent {
+		return nil
+	}
+	return &f.fetchLocked().Core
+}
+
+// forget drops the value; the caller holds mu.
+func (f *Future[T]) forget() {
+	var zero T
+	f.val = zero
+}
+
+// brought puts the value that o has brought back into f, unless f has been released or there is no room for it: then only
+// those who wait have it, from o.
+func (f *Future[T]) brought(o *foreign[T], v *T) {
+	full := f.keep(v)
+	f.mu.Lock()
+	a := f.absenceLocked()
+	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent || a.fetch != &o.Core {
+		kept := f.word.Load()&flagKept != 0
+		f.mu.Unlock()
+		f.dropped(kept)
+		return
+	}
+	a.fetch = nil
+	if full == nil {
+		f.val = *v
+		f.word.And(^flagAbsent) // after val: readers of an ungated value take no lock
+	}
+	f.mu.Unlock()
+}
+
+// passedOn notes that the value of f has been found at src.
+func (f *Future[T]) passedOn(o *foreign[T], src Source) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if a := f.absenceLocked(); a != nil && a.fetch == &o.Core {
+		a.src = src
+	}
+}
+
+// begin fetches the outcome from src, or from where src says that it is.
+func (o *foreign[T]) begin(src Source, hops int) {
+	into := new(T)
+	src.Fetch(into, func(err error) {
+		var e *Elsewhere
+		switch {
+		case errors.As(err, &e) && o.home == nil:
+			o.Forward(e.Source)
+		case e != nil && hops == maxHops:
+			o.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
+		case e != nil:
+			o.home.passedOn(o, e.Source)
+			o.begin(e.Source, hops+1)
+		case err != nil:
+			o.Fail(err)
+		default:
+			if o.home != nil {
+				o.home.brought(o, into)
+			}
+			o.Start()
+			o.Resolve(*into)
+		}
+	})
+}

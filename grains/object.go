@@ -1,0 +1,79 @@
+package grains
+
+import (
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// fetched returns the value of a reference that was borrowed and has settled. When that is elsewhere it is fetched, here is
+// false, and to.Resolved(next) follows. told is what Resolved was called with, nil the first time.
+func fetched[A any](r raysys.Ref[A], told, next *raysys.Waiter, to raysys.Resolved) (v A, here bool, err error) {
+	c := r.RefCore()
+	if told != nil {
+		c = told.Core() // one whose fetch has failed just now is not fetched again
+	}
+	for !c.Follow(next, to) {
+		if v, here, err = r.Peek(); here {
+			return v, true, err
+		}
+		c = r.RefCore()
+	}
+	return v, false, nil
+}
+
+// pulled is the argument of a call from another node while it is fetched.
+type pulled[G, A, R any] struct {
+	call   *call[G, A, R]
+	visit  *visit
+	ref    raysys.Ref[A]
+	waiter raysys.Waiter
+}
+
+// pull implements remote.
+func (c *call[G, A, R]) pull(v *visit, object *raysys.Core) {
+	p := &pulled[G, A, R]{call: c, visit: v}
+	err := p.ref.SetRefCore(object)
+	if err == nil {
+		err = p.ref.RefCore().Pin()
+	}
+	if err != nil {
+		v.fail(err)
+		return
+	}
+	if !p.ref.RefCore().Subscribe(&p.waiter, p) {
+		p.Resolved(nil)
+	}
+}
+
+// Resolved implements raysys.Resolved: the argument is here, and the call goes on.
+func (p *pulled[G, A, R]) Resolved(w *raysys.Waiter) {
+	v, here, err := fetched(p.ref, w, &p.waiter, p)
+	if !here {
+		return
+	}
+	p.ref.Return()
+	if err != nil {
+		p.visit.fail(err) // which lets those behind it go on
+		return
+	}
+	p.visit.peer.mu.Lock()
+	if p.visit.argument == argumentPulled { // else it has ended meanwhile
+		p.call.arg = v
+	}
+	p.visit.peer.mu.Unlock()
+	p.visit.peer.release(p.visit)
+}
+
+// settleElsewhere ends the call with a result that stays where it was computed until somebody needs it.
+func (c *call[G, A, R]) settleElsewhere(r wire.Reader, refs wire.References) error {
+	src, err := wire.ReadLarge(&r, refs)
+	if err != nil {
+		return err
+	}
+	var zero A
+	if c.Start() {
+		c.arg = zero
+		c.Forward(src)
+	}
+	return nil
+}

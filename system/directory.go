@@ -1,0 +1,128 @@
+package system
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+)
+
+// directory is this node's side of the object directory, whose records lie on the shards.
+type directory struct {
+	c *cluster
+
+	mu      sync.Mutex // guards the rest
+	waiting map[int]*changes
+}
+
+// changes are what waits to be sent to the leader of one shard.
+type changes struct {
+	list  []objectChange
+	done  []func(objectAnswer, error)
+	alarm raysys.Alarm
+}
+
+// gather is how long a change waits for others to the same shard: nobody waits for the first to be known elsewhere, and a
+// batch costs the shard's log as much as one.
+const gather = int64(2 * time.Millisecond)
+
+// change makes one change, together with others. done may be nil; it is called on any goroutine and must not block.
+func (d *directory) change(ch objectChange, done func(objectAnswer, error)) {
+	n := d.c.reg.conf.ShardOf(ch.key)
+	d.mu.Lock()
+	b := d.waiting[n]
+	if b == nil {
+		b = &changes{}
+		if d.waiting == nil {
+			d.waiting = map[int]*changes{}
+		}
+		d.waiting[n] = b
+		b.alarm.At = d.c.node.Now() + gather
+		b.alarm.Ring = func() { d.flush(n, b) }
+		d.c.node.SetAlarm(&b.alarm)
+	}
+	b.list, b.done = append(b.list, ch), append(b.done, done)
+	full := len(b.list) == maxChanges
+	d.mu.Unlock()
+	if full {
+		d.flush(n, b)
+	}
+}
+
+// flush sends what has gathered.
+func (d *directory) flush(shard int, b *changes) {
+	d.mu.Lock()
+	if d.waiting[shard] != b {
+		d.mu.Unlock()
+		return
+	}
+	delete(d.waiting, shard)
+	d.mu.Unlock()
+	d.c.node.ClearAlarm(&b.alarm)
+	q := &request{op: opObjects, changes: b.list}
+	locator{d.c}.ask(q, func(a answer) {
+		for i, done := range b.done {
+			switch {
+			case done == nil:
+			case a.err != nil:
+				done(objectAnswer{}, a.err)
+			case i < len(a.objects):
+				done(a.objects[i], nil)
+			default:
+				done(objectAnswer{}, raysys.ErrOutcomeUnknown)
+			}
+		}
+	})
+}
+
+// find asks for a record.
+func (d *directory) find(key string, done func(objectAnswer, error)) {
+	d.ask(&request{op: opFind, key: key}, done)
+}
+
+// await asks for a record of another version than seen, and is answered when there is one.
+func (d *directory) await(key string, seen store.Version, done func(objectAnswer, error)) {
+	d.ask(&request{op: opFind, key: key, seen: seen, wait: true}, done)
+}
+
+func (d *directory) ask(q *request, done func(objectAnswer, error)) {
+	locator{d.c}.ask(q, func(a answer) {
+		if a.err == nil && len(a.objects) == 0 {
+			a.err = raysys.ErrOutcomeUnknown
+		}
+		if a.err != nil {
+			done(objectAnswer{}, a.err)
+			return
+		}
+		done(a.objects[0], nil)
+	})
+}
+
+// look is find for a caller that waits.
+func (d *directory) look(ctx context.Context, key string) (objectAnswer, error) {
+	return waitFor(ctx, func(done func(objectAnswer, error)) { d.find(key, done) })
+}
+
+// make is change for a caller that waits.
+func (d *directory) make(ctx context.Context, ch objectChange) (objectAnswer, error) {
+	return waitFor(ctx, func(done func(objectAnswer, error)) { d.change(ch, done) })
+}
+
+// waitFor starts something that calls done once, and waits for that.
+func waitFor[T any](ctx context.Context, start func(done func(T, error))) (T, error) {
+	type outcome struct {
+		v   T
+		err error
+	}
+	came := make(chan outcome, 1)
+	start(func(v T, err error) { came <- outcome{v, err} })
+	select {
+	case o := <-came:
+		return o.v, o.err
+	case <-ctx.Done():
+		var zero T
+		return zero, context.Cause(ctx)
+	}
+}

@@ -1,0 +1,248 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/system/object"
+	"github.com/raysys/raysys/system/transfer"
+)
+
+// keepOp is what one node asks another about an object. The numbers are on the wire.
+type keepOp byte
+
+const (
+	keepCopy keepOp = 1 // pull a copy and keep it
+	keepFree keepOp = 2 // the copy may go
+	keepLend keepOp = 3 // a reference to an object that is kept
+)
+
+// keepAsk is the question.
+type keepAsk struct {
+	oid raysys.TaskID
+	key string // copy: of the directory, where the name of the object is; empty for none
+}
+
+// keepAnswer is what was said.
+type keepAnswer struct {
+	number uint64        // lend: in the exports of who answers, 0 when it has only a copy
+	id     raysys.TaskID // lend: the submission's
+}
+
+// keep asks the peer.
+func (p *peer) keep(op keepOp, ask keepAsk, done func(keepAnswer, error)) {
+	slot, ok := p.keeps.Put(done)
+	if !ok {
+		done(keepAnswer{}, fmt.Errorf("%w: node %s", raysys.ErrNotDelivered, p.key))
+		return
+	}
+	frame := append(wire.AppendUvarint(nil, slot), byte(op))
+	frame = wire.AppendBytes(wire.AppendID(frame, ask.oid), ask.key)
+	if err := p.Send(wire.Requests, wire.KindKeep, frame); err != nil {
+		if done, ok := p.keeps.Take(slot); ok {
+			done(keepAnswer{}, err)
+		}
+		return
+	}
+	p.Flush()
+}
+
+// onKeep handles KindKeep.
+func (p *peer) onKeep(frame []byte) error {
+	r := wire.NewReader(frame)
+	slot, op := r.Uvarint(), keepOp(r.Byte())
+	ask := keepAsk{oid: r.ID(), key: r.String()}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	answer := func(a keepAnswer, err error) {
+		out := wire.AppendUvarint(nil, slot)
+		if err != nil {
+			out = wire.AppendError(append(out, 0), err)
+		} else {
+			out = wire.AppendID(wire.AppendUvarint(append(out, 1), a.number), a.id)
+		}
+		_ = p.reply(wire.KindKept, out) // who is gone needs no answer
+	}
+	switch op {
+	case keepCopy:
+		p.c.background(func() { answer(keepAnswer{}, p.c.objects.keepFor(p.key, ask)) }, func(err error) { answer(keepAnswer{}, err) })
+	case keepFree:
+		p.c.objects.unkeep(ask.oid, func(k *keeping) { k.lent = false })
+		answer(keepAnswer{}, nil)
+	case keepLend:
+		answer(p.lend(ask.oid))
+	default:
+		answer(keepAnswer{}, fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, p.c.self()))
+	}
+	return nil
+}
+
+// lend gives the peer a reference to an object that is kept here.
+func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
+	core, obj := p.c.objects.names.find(oid)
+	switch {
+	case obj == nil:
+		return a, fmt.Errorf("%w: node %s does not keep it", raysys.ErrObjectLost, p.c.self())
+	case core == nil:
+		return a, nil
+	}
+	if a.number, err = p.c.exports.hold(core, p.key); err != nil {
+		return a, err
+	}
+	a.id = core.ID()
+	return a, nil
+}
+
+// onKept handles KindKept.
+func (p *peer) onKept(frame []byte) error {
+	r := wire.NewReader(frame)
+	slot := r.Uvarint()
+	var a keepAnswer
+	var failed error
+	if r.Byte() == 0 {
+		failed = wire.ReadError(&r)
+	} else {
+		a.number, a.id = r.Uvarint(), r.ID()
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	if done, ok := p.keeps.Take(slot); ok {
+		done(a, failed)
+	}
+	return nil
+}
+
+// future returns a future for what the node at was asked to lend: one of its exports, or the object itself, whose copies
+// the directory finds.
+func (a keepAnswer) future(c *cluster, at nodeKey, rec *objectRecord) *raysys.Core {
+	s := &remoteSource{c: c, owner: at, number: a.number, id: a.id}
+	if a.number != 0 {
+		runtime.AddCleanup(s, c.dropRef, heldRef{s.owner, s.number})
+		return &raysys.NewForeign(c.node.job, s).Core
+	}
+	return &raysys.NewForeign(c.node.job, c.objects.newObjectSource(s, rec.id, rec.size, nil)).Core
+}
+
+// replicate has other nodes pull copies of an object that is here, and keep them.
+func (o *objects) replicate(ctx context.Context, obj *object.Object, core *raysys.Core, spec raysys.PutSpec) ([]nodeKey, error) {
+	if spec.Replicas <= 1 {
+		return nil, nil
+	}
+	if _, _, refs, err := o.describe(core); err != nil || len(refs) > 0 {
+		return nil, errors.Join(err, fmt.Errorf("%w: Replicas of a value that holds references: they would end with this node", raysys.ErrBadOption))
+	}
+	c := o.node.others
+	key := ""
+	if spec.Name != "" {
+		key = nameKey(o.node.cfg.Namespace, spec.Name)
+	}
+	var kept []nodeKey
+	var errs []error
+	for _, k := range o.candidates(obj.ID()) {
+		if len(kept) == spec.Replicas-1 {
+			break
+		}
+		p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(k, done) })
+		if err == nil {
+			_, err = waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(keepCopy, keepAsk{obj.ID(), key}, done) })
+		}
+		if err == nil {
+			kept = append(kept, k)
+			continue
+		}
+		errs = append(errs, fmt.Errorf("node %s: %w", k.node, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if len(kept) < spec.Replicas-1 {
+		o.release(&keeping{object: obj, replicas: kept})
+		errs = append([]error{fmt.Errorf("%w: Replicas(%d), and %d other nodes took a copy", raysys.ErrNoCapacity, spec.Replicas, len(kept))}, errs...)
+		return nil, errors.Join(errs...)
+	}
+	return kept, nil
+}
+
+// candidates are the other workers, in an order that differs from object to object.
+func (o *objects) candidates(oid raysys.TaskID) []nodeKey {
+	list, _ := o.node.others.nodes()
+	rank := map[nodeKey]uint64{}
+	var keys []nodeKey
+	for _, n := range list {
+		k := nodeKey{n.ID, n.Incarnation}
+		if n.Worker && !n.Draining && !n.Suspect && k != o.node.others.self() {
+			rank[k] = (fnv1a(string(n.ID)) ^ oid.Hi ^ oid.Lo) * 0x9e3779b97f4a7c15
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b nodeKey) int {
+		switch {
+		case rank[a] < rank[b]:
+			return -1
+		case rank[a] > rank[b]:
+			return 1
+		}
+		return 0
+	})
+	return keys
+}
+
+// keepFor pulls a copy of owner's object and keeps it until the owner, or the name that it has, says otherwise.
+func (o *objects) keepFor(owner nodeKey, ask keepAsk) error {
+	obj, err := o.engine.Fetch(o.ctx, object.Version{ID: ask.oid}, transfer.From(transferKey(owner)), object.Segment)
+	if err != nil {
+		return err
+	}
+	defer obj.Unpin()
+	o.names.keep(obj, func(k *keeping) {
+		k.owner, k.lent = owner, true
+		k.free = o.needed(ask.oid) == 0
+		if ask.key != "" {
+			k.names[ask.key] = true
+		}
+	})
+	m, err := obj.Manifest(o.ctx)
+	if err != nil {
+		return err
+	}
+	o.list(ask.oid)
+	_, err = o.dir.make(o.ctx, objectChange{kind: changeCopy, key: objectKey(ask.oid), kept: true, rec: objectRecord{
+		id: m.ID, owner: owner, size: m.Size, attempt: m.Attempt, sum: m.Sum,
+	}})
+	if err == nil && ask.key != "" {
+		o.follow(ask.key, ask.oid)
+	}
+	return err
+}
+
+// follow watches a name that is about to be entered.
+func (o *objects) follow(key string, oid raysys.TaskID) {
+	o.dir.find(key, func(a objectAnswer, err error) {
+		if err == nil && a.exists && a.rec.id == oid {
+			o.watch(key, oid, a.version)
+			return
+		}
+		// Not yet: the owner enters the name once all copies are there, or tells this node that it will not.
+		o.dir.await(key, a.version, func(a objectAnswer, err error) {
+			if err == nil && a.exists && a.rec.id == oid {
+				o.watch(key, oid, a.version)
+				return
+			}
+			o.unkeep(oid, func(k *keeping) { delete(k.names, key) })
+		})
+	})
+}
+
+// needed says how many references here stand for an object of another node.
+func (o *objects) needed(oid raysys.TaskID) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.needs[oid]
+}

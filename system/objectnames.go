@@ -1,0 +1,345 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/system/object"
+)
+
+// names are the objects that this node keeps although no reference here may stand for them: under a name, or as a copy
+// for another node.
+type names struct {
+	mu    sync.Mutex // guards the rest
+	kept  map[raysys.TaskID]*keeping
+	local map[string]raysys.TaskID // in a process without a cluster
+}
+
+// keeping is why an object is kept.
+type keeping struct {
+	object   *object.Object
+	core     *raysys.Core // the future, where the object was put
+	owner    nodeKey
+	names    map[string]bool // keys of the directory
+	lent     bool            // the owner asked for it
+	replicas []nodeKey       // at the owner: whom it asked
+	free     bool            // no reference here stands for it any more
+}
+
+// wanted says whether there is still a reason. names.mu is held.
+func (k *keeping) wanted() bool { return k.lent || len(k.names) > 0 }
+
+// keep enters a reason for an object.
+func (n *names) keep(obj *object.Object, change func(*keeping)) {
+	n.mu.Lock()
+	k := n.kept[obj.ID()]
+	if k == nil {
+		k = &keeping{object: obj, names: map[string]bool{}}
+		if n.kept == nil {
+			n.kept = map[raysys.TaskID]*keeping{}
+		}
+		n.kept[obj.ID()] = k
+	}
+	change(k)
+	n.mu.Unlock()
+	obj.SetPrimary(true)
+}
+
+// unneeded notes that no reference here stands for an object any more, and reports whether it may go.
+func (n *names) unneeded(oid raysys.TaskID) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := n.kept[oid]
+	if k == nil {
+		return true
+	}
+	k.free = true
+	if k.wanted() {
+		return false
+	}
+	delete(n.kept, oid)
+	return true
+}
+
+// drop takes a reason away, and returns the object when it was the last one and nothing else needs it.
+func (n *names) drop(oid raysys.TaskID, change func(*keeping)) *keeping {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	k := n.kept[oid]
+	if k == nil {
+		return nil
+	}
+	change(k)
+	if k.wanted() {
+		return nil
+	}
+	k.core = nil // the future may be collected, which frees the object
+	if !k.free {
+		return nil
+	}
+	delete(n.kept, oid)
+	return k
+}
+
+// find returns the future of an object that is kept where it was put.
+func (n *names) find(oid raysys.TaskID) (core *raysys.Core, obj *object.Object) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if k := n.kept[oid]; k != nil {
+		return k.core, k.object
+	}
+	return nil, nil
+}
+
+// unkeep ends a reason, and frees the object with the last.
+func (o *objects) unkeep(oid raysys.TaskID, change func(*keeping)) {
+	if k := o.names.drop(oid, change); k != nil {
+		k.object.Release()
+		o.withdraw(oid)
+		o.release(k)
+	}
+}
+
+// release tells those who keep copies for this node that it is over.
+func (o *objects) release(k *keeping) {
+	for _, at := range k.replicas {
+		o.node.others.connect(at, func(p *peer, err error) {
+			if err == nil { // who is gone keeps nothing
+				p.keep(keepFree, keepAsk{oid: k.object.ID()}, func(keepAnswer, error) {})
+			}
+		})
+	}
+}
+
+// withdraw takes this node out of an object's record.
+func (o *objects) withdraw(oid raysys.TaskID) {
+	o.mu.Lock()
+	listed := o.listed[oid]
+	delete(o.listed, oid)
+	o.mu.Unlock()
+	if listed {
+		o.gone(oid)
+	}
+}
+
+// Publish implements raysys.Names.
+func (o *objects) Publish(ctx context.Context, c *raysys.Core, spec raysys.PutSpec) error {
+	var oid raysys.TaskID
+	for {
+		var err error
+		oid, err = o.ensure(c)
+		var e *raysys.Elsewhere
+		if errors.As(err, &e) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		break
+	}
+	obj := o.store.Lookup(oid)
+	if obj == nil {
+		return raysys.ErrReleased
+	}
+	if o.dir == nil {
+		if spec.Replicas > 1 {
+			return fmt.Errorf("%w: Replicas(%d) in a process without a cluster", raysys.ErrNoCapacity, spec.Replicas)
+		}
+		o.publishLocal(c, obj, spec.Name)
+		return nil
+	}
+	m, err := obj.Manifest(ctx)
+	if err != nil {
+		return err
+	}
+	self := o.node.others.self()
+	rec := objectRecord{id: oid, owner: self, size: m.Size, attempt: m.Attempt, sum: m.Sum, replicas: spec.Replicas}
+	rec.enter(location{self, true})
+	others, err := o.replicate(ctx, obj, c, spec)
+	if err != nil {
+		return err
+	}
+	for _, k := range others {
+		rec.enter(location{k, true})
+	}
+	o.names.keep(obj, func(k *keeping) { k.owner, k.replicas = self, others })
+	o.list(oid)
+	if _, err := o.dir.make(ctx, objectChange{kind: changeCopy, key: objectKey(oid), rec: rec, kept: true}); err != nil {
+		return fmt.Errorf("enter it in the directory: %w", err)
+	}
+	if spec.Name == "" {
+		return nil
+	}
+	key := nameKey(o.node.cfg.Namespace, spec.Name)
+	o.names.keep(obj, func(k *keeping) { k.core, k.names[key] = c, true })
+	a, err := o.dir.make(ctx, objectChange{kind: changeName, key: key, rec: rec})
+	if err != nil {
+		o.unkeep(oid, func(k *keeping) { delete(k.names, key) })
+		return fmt.Errorf("enter the name %q: %w", spec.Name, err)
+	}
+	o.watch(key, oid, a.version)
+	return nil
+}
+
+func (o *objects) publishLocal(c *raysys.Core, obj *object.Object, name string) {
+	if name == "" {
+		return
+	}
+	o.names.mu.Lock()
+	if o.names.local == nil {
+		o.names.local = map[string]raysys.TaskID{}
+	}
+	before, had := o.names.local[name]
+	o.names.local[name] = obj.ID()
+	o.names.mu.Unlock()
+	o.names.keep(obj, func(k *keeping) { k.core, k.names[name] = c, true })
+	if had && before != obj.ID() {
+		o.unkeep(before, func(k *keeping) { delete(k.names, name) })
+	}
+}
+
+// list notes that the directory names this node for an object.
+func (o *objects) list(oid raysys.TaskID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.listed == nil {
+		o.listed = map[raysys.TaskID]bool{}
+	}
+	o.listed[oid] = true
+}
+
+// watch lets an object go when its name stands for another, or for none.
+func (o *objects) watch(key string, oid raysys.TaskID, seen store.Version) {
+	o.dir.await(key, seen, func(a objectAnswer, err error) {
+		switch {
+		case o.ctx.Err() != nil:
+		case err != nil:
+			o.node.SetAlarm(&raysys.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.watch(key, oid, seen) }})
+		case a.exists && a.rec.id == oid:
+			o.watch(key, oid, a.version)
+		default:
+			o.unkeep(oid, func(k *keeping) { delete(k.names, key) })
+		}
+	})
+}
+
+// watchPause is between two attempts to ask while the lease is out or no leader is to be had.
+const watchPause = time.Second
+
+// Lookup implements raysys.Names.
+func (o *objects) Lookup(ctx context.Context, name string) (*raysys.Core, error) {
+	if o.dir == nil {
+		o.names.mu.Lock()
+		oid, ok := o.names.local[name]
+		o.names.mu.Unlock()
+		if core, _ := o.names.find(oid); ok && core != nil {
+			return core, nil
+		}
+		return nil, fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
+	}
+	a, err := o.dir.look(ctx, nameKey(o.node.cfg.Namespace, name))
+	if err != nil {
+		return nil, err
+	}
+	if !a.exists {
+		return nil, fmt.Errorf("%w: no object of the cluster has it", raysys.ErrNotFound)
+	}
+	return o.borrow(ctx, &a.rec)
+}
+
+// borrow returns a future for an object of the directory: of its owner, or of one that keeps a copy when that is dead.
+func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*raysys.Core, error) {
+	c := o.node.others
+	var last error
+	for _, at := range append([]location{{rec.owner, true}}, rec.at...) {
+		if at.node == c.self() {
+			if core, _ := o.names.find(rec.id); core != nil {
+				return core, nil
+			}
+		}
+		if !at.kept || !c.alive(at.node) || at.node == c.self() {
+			continue
+		}
+		p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(at.node, done) })
+		if err == nil {
+			var ans keepAnswer
+			if ans, err = waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(keepLend, keepAsk{oid: rec.id}, done) }); err == nil {
+				return ans.future(c, at.node, rec), nil
+			}
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		last = err
+	}
+	if core, obj := o.names.find(rec.id); core == nil && obj != nil { // this node has a copy, and the owner is dead
+		return keepAnswer{}.future(c, c.self(), rec), nil
+	}
+	return nil, errors.Join(fmt.Errorf("%w: its owner %s is dead, and of %d copies none is left", raysys.ErrObjectLost, rec.owner, rec.replicas), last)
+}
+
+// Forget implements raysys.Names.
+func (o *objects) Forget(ctx context.Context, name string) error {
+	if o.dir == nil {
+		o.names.mu.Lock()
+		oid, ok := o.names.local[name]
+		delete(o.names.local, name)
+		o.names.mu.Unlock()
+		if !ok {
+			return fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
+		}
+		o.unkeep(oid, func(k *keeping) { delete(k.names, name) })
+		return nil
+	}
+	key := nameKey(o.node.cfg.Namespace, name)
+	a, err := o.dir.look(ctx, key)
+	switch {
+	case err != nil:
+		return err
+	case !a.exists:
+		return fmt.Errorf("%w: no object of the cluster has it", raysys.ErrNotFound)
+	}
+	_, err = o.dir.make(ctx, objectChange{kind: changeForget, key: key})
+	return err
+}
+
+// ownerDied lets go of what was kept for a dead node, unless it has a name: not at once, since references to it may be
+// elsewhere, which find it by the directory.
+func (o *objects) ownerDied(dead nodeKey) {
+	o.names.mu.Lock()
+	var list []raysys.TaskID
+	for oid, k := range o.names.kept {
+		if k.owner == dead && k.lent {
+			list = append(list, oid)
+		}
+	}
+	o.names.mu.Unlock()
+	for _, oid := range list {
+		o.node.SetAlarm(&raysys.Alarm{At: o.node.Now() + int64(orphanGrace), Ring: func() { o.orphan(oid) }})
+	}
+}
+
+// orphanGrace is how long a copy of a dead node's object is kept as if it were this node's own. Then it is a copy like any
+// other, which goes when memory is short.
+const orphanGrace = 10 * time.Minute
+
+func (o *objects) orphan(oid raysys.TaskID) {
+	o.names.mu.Lock()
+	k := o.names.kept[oid]
+	named := k != nil && len(k.names) > 0
+	if k != nil && !named {
+		delete(o.names.kept, oid)
+	}
+	o.names.mu.Unlock()
+	if k != nil && !named {
+		k.object.SetPrimary(false)
+		o.node.log.Debug("a copy of a dead node's object may go now", zap.Stringer("object", oid))
+	}
+}

@@ -1,0 +1,267 @@
+package system
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"reflect"
+	"runtime"
+	"sync"
+	"time"
+	"weak"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/system/object"
+	"github.com/raysys/raysys/system/transfer"
+)
+
+// Objects says what a node's object store may use. The zero value is sane.
+type Objects struct {
+	// Memory that values above 64 KiB may take, in bytes. 0: 30 % of what the process may have.
+	Memory int64
+	// Spill is the directory that values go to when memory is short. Empty: one below os.TempDir, removed by Close.
+	Spill string
+	// Disk bounds the files there, in bytes. 0: what the file system has, less a reserve.
+	Disk int64
+	// NoSharing keeps processes of one host from mapping each other's objects: they are sent instead.
+	NoSharing bool
+}
+
+// objects joins the node's object store to its futures and to the other nodes. It implements raysys.Objects and
+// raysys.Names.
+type objects struct {
+	node   *Node
+	store  *object.Store
+	engine *transfer.Engine // nil without a cluster
+	dir    *directory       // nil without a cluster
+	ctx    context.Context  // ends with the node
+	cancel context.CancelFunc
+
+	mu    sync.Mutex            // guards the rest
+	needs  map[raysys.TaskID]int  // objects of other nodes that references here stand for
+	listed map[raysys.TaskID]bool // those for which the directory names this node
+	names  names
+}
+
+// openObjects opens the node's store. It writes nothing before there is something to spill.
+func (n *Node) openObjects() (*objects, error) {
+	o := &objects{node: n, needs: map[raysys.TaskID]int{}}
+	o.ctx, o.cancel = context.WithCancel(context.Background())
+	cfg := n.cfg.Objects
+	trouble := func(what string, err error) { n.log.Warn("object store: "+what, zap.Error(err)) }
+	sc := object.Config{
+		Budget: cfg.Memory, Dir: cfg.Spill, Disk: cfg.Disk, Node: n.cfg.Name, Cluster: "local",
+		Pressure: o.pressure,
+		Hooks: object.Hooks{
+			Dropped: func(v object.Version) { o.withdraw(v.ID) },
+			Lost: func(id raysys.TaskID, err error) {
+				n.log.Warn("object lost", zap.Stringer("object", id), zap.Error(err))
+			},
+			Trouble: trouble,
+		},
+	}
+	if c := n.others; c != nil {
+		sc.Cluster, sc.Incarnation = c.cfg.Name, uint64(time.Now().UnixNano()) // the cluster's own is not known yet
+	}
+	var err error
+	if o.store, err = object.Open(sc); err != nil {
+		return nil, err
+	}
+	if c := n.others; c != nil {
+		o.dir = &directory{c: c}
+		host := ""
+		if !cfg.NoSharing {
+			host = transfer.HostID()
+		}
+		o.engine, err = transfer.New(transfer.Config{
+			Self:  func() transfer.Key { return transferKey(c.self()) },
+			Store: o.store, Link: connector{c}, Host: host,
+			Hooks: transfer.Hooks{
+				Struck: func(from transfer.Key, id raysys.TaskID, why error) {
+					n.log.Debug("no more of an object from a node", zap.Stringer("peer", from), zap.Stringer("object", id), zap.Error(why))
+				},
+				NotShared: func(from transfer.Key, id raysys.TaskID, why error) {
+					n.log.Debug("object is pulled, not shared", zap.Stringer("peer", from), zap.Stringer("object", id), zap.Error(why))
+				},
+			},
+		})
+		if err != nil {
+			return nil, errors.Join(err, o.store.Close())
+		}
+	}
+	n.store, n.job.Objects = o, o // nothing has been submitted yet
+	return o, nil
+}
+
+// close ends transfers and the store. Values that the program still holds stay.
+func (o *objects) close() error {
+	o.cancel()
+	if o.engine != nil {
+		o.engine.Close()
+	}
+	return o.store.Close()
+}
+
+// pressure is called before a primary is spilled: what nobody reaches any more may be enough (rule C25). Cleanups run
+// after a collection on a goroutine of their own, so a marker tells when those before it have.
+func (o *objects) pressure() {
+	done := make(chan struct{})
+	marker := new([64]byte)
+	runtime.AddCleanup(marker, func(int) { close(done) }, 0)
+	runtime.KeepAlive(marker)
+	marker = nil
+	runtime.GC()
+	t := time.NewTimer(pressurePause)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	case <-o.ctx.Done():
+	}
+}
+
+// pressurePause bounds the wait for cleanups.
+const pressurePause = 100 * time.Millisecond
+
+// seed separates the ids of objects from all others.
+var seed = maphash.MakeSeed()
+
+// id names the object that a future of this node holds. It is the submission's id, made this incarnation's own, because
+// a driver with a fixed seed submits under the same ids again.
+func (o *objects) id(c *raysys.Core) raysys.TaskID {
+	id := c.ID()
+	if id.IsZero() {
+		// A Ready value has none. Its place in memory is its own while it is there, and with it this id.
+		var b [8]byte
+		binary.LittleEndian.PutUint64(b[:], uint64(reflect.ValueOf(c).Pointer()))
+		id = raysys.TaskID{Hi: maphash.Bytes(seed, b[:]), Lo: 1}
+	}
+	k := nodeKey{node: o.node.cfg.Name}
+	if c := o.node.others; c != nil {
+		k = c.self()
+	}
+	h := fnv1a(string(k.node)) ^ k.incarnation*0x9e3779b97f4a7c15
+	return raysys.TaskID{Hi: id.Hi ^ h, Lo: id.Lo ^ h<<32 ^ h>>32}
+}
+
+func fnv1a(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
+}
+
+// Keep implements raysys.Objects.
+func (o *objects) Keep(c *raysys.Core, v any) (kept bool, err error) {
+	value := reflect.ValueOf(v).Elem()
+	plan, err := codec.PlanOf(value.Type())
+	if err != nil {
+		return false, nil // it can never travel, nor go to disk: it is the program's own
+	}
+	size := plan.Size(value)
+	if size <= raysys.ObjectSize {
+		return false, nil
+	}
+	h := &held{c: weak.Make(c), plan: plan, size: int64(size)}
+	switch s := raysys.SourceOf(c).(type) {
+	case nil:
+	case *storedSource: // it came back from disk
+		h.object = s.object
+		s.object.Revive(h)
+		return true, nil
+	case *objectSource:
+		if copied := o.store.Lookup(s.oid); copied != nil {
+			h.object = copied
+			copied.Revive(h)
+			return true, nil
+		}
+		return false, nil
+	default:
+		return false, nil
+	}
+	h.value.Store(&v)
+	defer h.value.Store(nil)
+	id := o.id(c)
+	obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
+	if errors.Is(err, object.ErrPresent) {
+		// An attempt before this one left it, whose outcome was lost on the way: this is the one that counts (rule C22).
+		if old := o.store.Lookup(id); old != nil {
+			old.Release()
+		}
+		obj, err = o.store.Add(o.ctx, id, attemptOf(c), h)
+	}
+	if err != nil {
+		if o.ctx.Err() != nil {
+			return false, nil // the node closes, and its values with it
+		}
+		return false, err
+	}
+	h.mu.Lock()
+	h.object = obj
+	h.mu.Unlock()
+	runtime.AddCleanup(c, func(obj *object.Object) { o.freed(obj) }, obj)
+	return true, nil
+}
+
+func attemptOf(c *raysys.Core) uint32 {
+	if t := c.OwnTurn(); t != nil {
+		return uint32(max(t.Attempt(), 1))
+	}
+	return 1
+}
+
+// Drop implements raysys.Objects.
+func (o *objects) Drop(c *raysys.Core) {
+	switch s := raysys.SourceOf(c).(type) {
+	case nil:
+		if obj := o.store.Lookup(o.id(c)); obj != nil {
+			o.freed(obj)
+		}
+	case *storedSource:
+		o.freed(s.object)
+	}
+}
+
+// freed ends this node's own need of an object: the future that held it was released, or nobody reaches it.
+func (o *objects) freed(obj *object.Object) {
+	if o.names.unneeded(obj.ID()) {
+		obj.Release()
+		o.withdraw(obj.ID())
+	}
+}
+
+// ensure puts the value of c into the store if it is not there, so that other nodes can pull it, and returns its id. It may
+// wait for room.
+func (o *objects) ensure(c *raysys.Core) (raysys.TaskID, error) {
+	id := o.id(c)
+	for {
+		if obj := o.store.Lookup(id); obj != nil && obj.Lost() == nil {
+			return id, nil
+		}
+		v, err := c.Outcome()
+		if err != nil {
+			return id, err
+		}
+		value := reflect.ValueOf(v).Elem()
+		plan, err := codec.PlanOf(value.Type())
+		if err != nil {
+			return id, err
+		}
+		h := &held{c: weak.Make(c), plan: plan, size: int64(plan.Size(value))}
+		h.value.Store(&v) // it is not the store's to forget: it counts, and stays
+		obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
+		switch {
+		case err == nil:
+			runtime.AddCleanup(c, func(obj *object.Object) { o.freed(obj) }, obj)
+			return id, nil
+		case !errors.Is(err, object.ErrPresent):
+			return id, fmt.Errorf("keep an object to send: %w", err)
+		}
+	}
+}

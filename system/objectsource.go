@@ -1,0 +1,172 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/object"
+	"github.com/raysys/raysys/system/transfer"
+)
+
+// objectSource is a value that is ready, too large to have come along, and at the node that at names, and perhaps at
+// others.
+type objectSource struct {
+	at   *remoteSource
+	oid  raysys.TaskID  // the object's
+	size int64          // about, and not to be trusted
+	refs []*raysys.Core // that the value holds
+}
+
+// newObjectSource notes that this node needs the object, until nobody here reaches what is returned.
+func (o *objects) newObjectSource(at *remoteSource, oid raysys.TaskID, size int64, refs []*raysys.Core) *objectSource {
+	s := &objectSource{at: at, oid: oid, size: size, refs: refs}
+	o.mu.Lock()
+	o.needs[oid]++
+	o.mu.Unlock()
+	runtime.AddCleanup(s, o.needless, oid)
+	return s
+}
+
+// needless lets a copy go that no reference here stands for any more.
+func (o *objects) needless(oid raysys.TaskID) {
+	o.mu.Lock()
+	o.needs[oid]--
+	last := o.needs[oid] <= 0
+	if last {
+		delete(o.needs, oid)
+	}
+	o.mu.Unlock()
+	if !last || !o.names.unneeded(oid) {
+		return
+	}
+	if obj := o.store.Lookup(oid); obj != nil {
+		obj.Release()
+		o.withdraw(oid)
+	}
+}
+
+func (s *objectSource) Name() string      { return s.at.Name() }
+func (s *objectSource) ID() raysys.TaskID { return s.at.id }
+func (s *objectSource) Cancelled()        {}
+
+// describe implements described: who asks this node for the object is told what it was told itself.
+func (s *objectSource) describe() (int64, []*raysys.Core) { return s.size, s.refs }
+
+// Fetch implements raysys.Source.
+func (s *objectSource) Fetch(into any, done func(error)) {
+	c := s.at.c
+	c.background(func() {
+		obj, err := s.fetch(c.objects.ctx, object.Heap)
+		if err == nil {
+			defer obj.Unpin()
+			var b []byte
+			if b, err = obj.Bytes(c.objects.ctx); err == nil {
+				err = decodeShared(b, into, s.refs)
+			}
+		}
+		done(lostObject(err))
+	}, func(err error) { done(err) })
+}
+
+// View implements raysys.Viewer.
+func (s *objectSource) View(into any, done func(func(), error)) {
+	c := s.at.c
+	c.background(func() {
+		obj, err := s.fetch(c.objects.ctx, object.Segment)
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		defer obj.Unpin()
+		viewObject(c.objects.ctx, obj, into, s.refs, done)
+	}, func(err error) { done(nil, err) })
+}
+
+// fetch pulls the object if it is not here, and pins it.
+func (s *objectSource) fetch(ctx context.Context, form object.Form) (*object.Object, error) {
+	o := s.at.c.objects
+	had := o.store.Lookup(s.oid) != nil
+	obj, err := o.engine.Fetch(ctx, object.Version{ID: s.oid}, &whereabouts{c: s.at.c, oid: s.oid, owner: s.at.owner}, form)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.Name(), err)
+	}
+	if !had {
+		o.came(obj, s.at.owner)
+	}
+	return obj, nil
+}
+
+// remoteOf returns what names the future of another node that c stands for, nil when it is of this node.
+func remoteOf(c *raysys.Core) *remoteSource {
+	switch s := raysys.SourceOf(c).(type) {
+	case *remoteSource:
+		return s
+	case *objectSource:
+		return s.at
+	}
+	return nil
+}
+
+// whereabouts says whom to ask for an object: its owner, and then whoever the directory names.
+type whereabouts struct {
+	c     *cluster
+	oid   raysys.TaskID
+	owner nodeKey
+	asked bool // the owner
+	found bool // the directory was asked
+	list  []location
+}
+
+// Next implements transfer.Sources.
+func (w *whereabouts) Next(ctx context.Context) (transfer.Key, error) {
+	if !w.asked {
+		w.asked = true
+		if w.c.alive(w.owner) {
+			return transferKey(w.owner), nil
+		}
+	}
+	if !w.found {
+		w.found = true
+		a, err := w.c.objects.dir.look(ctx, objectKey(w.oid))
+		if err != nil {
+			return transfer.Key{}, fmt.Errorf("look for copies of it: %w", err)
+		}
+		w.list = a.rec.at
+	}
+	for len(w.list) > 0 {
+		k := w.list[0].node
+		w.list = w.list[1:]
+		if k != w.c.self() && k != w.owner && w.c.alive(k) {
+			return transferKey(k), nil
+		}
+	}
+	if !w.c.alive(w.owner) {
+		return transfer.Key{}, fmt.Errorf("%w: its owner %s is dead, and no other node is known to have it", raysys.ErrObjectLost, w.owner)
+	}
+	return transfer.Key{}, fmt.Errorf("%w: no other node is known to have it", raysys.ErrObjectLost)
+}
+
+func transferKey(k nodeKey) transfer.Key {
+	return transfer.Key{Node: k.node, Incarnation: k.incarnation}
+}
+
+// came enters a copy in the directory, so that others find it when the owner is gone or busy.
+func (o *objects) came(obj *object.Object, owner nodeKey) {
+	m, err := obj.Manifest(o.ctx)
+	if err != nil {
+		return
+	}
+	o.list(m.ID)
+	o.dir.change(objectChange{kind: changeCopy, key: objectKey(m.ID), rec: objectRecord{
+		id: m.ID, owner: owner, size: m.Size, attempt: m.Attempt, sum: m.Sum,
+	}}, nil)
+}
+
+// gone takes a copy out of the directory.
+func (o *objects) gone(oid raysys.TaskID) {
+	if o.dir != nil && o.ctx.Err() == nil {
+		o.dir.change(objectChange{kind: changeGone, key: objectKey(oid)}, nil)
+	}
+}

@@ -1,0 +1,152 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"weak"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/system/object"
+)
+
+// held is the value in a future as the object store sees it. It does not keep the future alive.
+type held struct {
+	c     weak.Pointer[raysys.Core]
+	plan  *codec.Plan
+	size  int64
+	value atomic.Pointer[any] // a pointer to the value while the future does not give it: it is not ready yet
+
+	mu     sync.Mutex // guards object
+	object *object.Object
+}
+
+// Size implements object.Value.
+func (h *held) Size() int64 { return h.size }
+
+// Pieces implements object.Value.
+func (h *held) Pieces() ([][]byte, error) {
+	v, err := h.now()
+	if err != nil {
+		return nil, err
+	}
+	var refs []*raysys.Core
+	return h.plan.Pieces(reflect.ValueOf(v).Elem(), &refs)
+}
+
+// now returns a pointer to the value.
+func (h *held) now() (any, error) {
+	if v := h.value.Load(); v != nil {
+		return *v, nil
+	}
+	c := h.c.Value()
+	if c == nil {
+		return nil, fmt.Errorf("%w: nobody holds it any more", raysys.ErrReleased)
+	}
+	return c.Outcome()
+}
+
+// Evict implements object.Value.
+func (h *held) Evict() bool {
+	c := h.c.Value()
+	if c == nil {
+		return true // it is being collected
+	}
+	h.mu.Lock()
+	obj := h.object
+	h.mu.Unlock()
+	if obj == nil || h.value.Load() != nil {
+		return false
+	}
+	if s, ok := raysys.SourceOf(c).(*objectSource); ok {
+		return c.Evict(s) // a copy: it comes again from where it came
+	}
+	v, err := c.Outcome()
+	if err != nil {
+		return c.Absent()
+	}
+	return c.Evict(&storedSource{id: c.ID(), object: obj, plan: h.plan, size: h.size, refs: refsOf(h.plan, v)})
+}
+
+// refsOf lists what a value refers to, in the order of its encoding.
+func refsOf(plan *codec.Plan, v any) (refs []*raysys.Core) {
+	if !plan.HasRefs() {
+		return nil
+	}
+	plan.Refs(reflect.ValueOf(v).Elem(), func(r raysys.RefValue) {
+		if c := r.RefCore(); c != nil {
+			refs = append(refs, c)
+		}
+	})
+	return refs
+}
+
+// storedSource brings back a value whose bytes are in this node's store alone.
+type storedSource struct {
+	id     raysys.TaskID // of the submission
+	object *object.Object
+	plan   *codec.Plan
+	size   int64
+	refs   []*raysys.Core
+}
+
+func (s *storedSource) Name() string      { return "object " + s.object.ID().String() + " of this node's store" }
+func (s *storedSource) ID() raysys.TaskID { return s.id }
+func (s *storedSource) Cancelled()        {}
+
+// describe implements described.
+func (s *storedSource) describe() (int64, []*raysys.Core) { return s.size, s.refs }
+
+// Fetch implements raysys.Source.
+func (s *storedSource) Fetch(into any, done func(error)) {
+	go func() {
+		// The store's own end ends it.
+		b, err := s.object.Bytes(context.Background())
+		if err == nil {
+			err = decodeShared(b, into, s.refs)
+		}
+		done(lostObject(err))
+	}()
+}
+
+// View implements raysys.Viewer.
+func (s *storedSource) View(into any, done func(func(), error)) {
+	go func() { viewObject(context.Background(), s.object, into, s.refs, done) }()
+}
+
+// viewObject lets a value look into an object's bytes where they are.
+func viewObject(ctx context.Context, obj *object.Object, into any, refs []*raysys.Core, done func(func(), error)) {
+	m, err := obj.Map(ctx)
+	if err != nil {
+		done(nil, lostObject(err))
+		return
+	}
+	if err := decodeShared(m.Bytes(), into, refs); err != nil {
+		m.Close()
+		done(nil, err)
+		return
+	}
+	done(func() { m.Close() }, nil)
+}
+
+// decodeShared fills in *into, which looks into encoded where that spares a copy.
+func decodeShared(encoded []byte, into any, refs []*raysys.Core) error {
+	v := reflect.ValueOf(into).Elem()
+	plan, err := codec.PlanOf(v.Type())
+	if err != nil {
+		return err
+	}
+	return plan.DecodeShared(encoded, v, refs)
+}
+
+// lostObject tells what the end of a store means to who wanted an object of it.
+func lostObject(err error) error {
+	if errors.Is(err, raysys.ErrReleased) {
+		return fmt.Errorf("%w: %w", raysys.ErrObjectLost, err)
+	}
+	return err
+}

@@ -1,0 +1,162 @@
+package system
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// Shapes of an outcome on the wire.
+const (
+	outcomeError  byte = iota // the error follows
+	outcomeValue              // the value follows, and what it refers to
+	outcomeObject             // the value is ready and large: its size, as far as that is known, and what it refers to follow
+)
+
+// appendInline appends what a settled future came to when that is small; fits is false when it is not.
+func (p *peer) appendInline(dst []byte, c *raysys.Core) (out []byte, fits bool, err error) {
+	if err := c.Pin(); err != nil {
+		return wire.AppendError(append(dst, outcomeError), err), true, nil
+	}
+	defer c.Unpin()
+	v, err := c.Outcome()
+	switch {
+	case err != nil && c.Absent():
+		return dst, false, nil
+	case err != nil:
+		return wire.AppendError(append(dst, outcomeError), err), true, nil
+	}
+	value := reflect.ValueOf(v).Elem()
+	plan, err := codec.PlanOf(value.Type())
+	if err != nil {
+		return dst, false, err
+	}
+	if wire.Exceeds(plan, value, wire.InlineLimit) {
+		return dst, false, nil
+	}
+	out, err = wire.AppendSmall(append(dst, outcomeValue), plan, value, p)
+	switch {
+	case errors.Is(err, raysys.ErrTooLarge):
+		return dst, false, nil
+	case err != nil:
+		return dst, false, err
+	case !plan.HasRefs():
+		out = append(out, 0) // who reads it does not know the type yet, and looks for a count
+	}
+	return out, true, nil
+}
+
+// appendObject appends that a settled future is an object which can be pulled. It may wait for room in the store.
+func (p *peer) appendObject(dst []byte, c *raysys.Core) ([]byte, error) {
+	oid, size, refs, err := p.c.objects.describe(c)
+	if err != nil {
+		return dst, err
+	}
+	out := binary.AppendUvarint(append(dst, outcomeObject), uint64(size))
+	out = wire.AppendID(out, oid)
+	out = binary.AppendUvarint(out, uint64(len(refs)))
+	for _, r := range refs {
+		if out, err = p.AppendRef(out, r); err != nil {
+			return dst, err
+		}
+	}
+	return out, nil
+}
+
+// describe returns the id of the object that c is, about how large it is, and what it refers to in the order of its
+// encoding. One whose value is here is in the store when it returns.
+func (o *objects) describe(c *raysys.Core) (oid raysys.TaskID, size int64, refs []*raysys.Core, err error) {
+	for {
+		v, err := c.Outcome()
+		var e *raysys.Elsewhere
+		switch {
+		case errors.As(err, &e):
+			switch s := e.Source.(type) {
+			case *storedSource:
+				return s.object.ID(), s.size, s.refs, nil
+			case *objectSource:
+				return s.oid, s.size, s.refs, nil
+			}
+			return oid, 0, nil, fmt.Errorf("%w: %s", raysys.ErrObjectLost, e)
+		case err != nil:
+			return oid, 0, nil, err
+		}
+		if s, ok := raysys.SourceOf(c).(*objectSource); ok { // a copy that was fetched
+			return s.oid, s.size, s.refs, nil
+		}
+		value := reflect.ValueOf(v).Elem()
+		plan, err := codec.PlanOf(value.Type())
+		if err != nil {
+			return oid, 0, nil, err
+		}
+		oid, err = o.ensure(c)
+		if errors.As(err, &e) {
+			continue // it was evicted meanwhile
+		}
+		return oid, int64(plan.Size(value)), refsOf(plan, v), err
+	}
+}
+
+// inlineSource is an outcome that came along with the reference.
+type inlineSource struct {
+	peer  *peer
+	id    raysys.TaskID
+	value []byte         // encoded
+	refs  []*raysys.Core // that the value holds
+	err   error
+}
+
+func (s *inlineSource) Name() string      { return "value from " + string(s.peer.key.node) }
+func (s *inlineSource) ID() raysys.TaskID { return s.id }
+func (s *inlineSource) Cancelled()        {}
+
+// read takes the outcome off the frame; the value is decoded when its type is known.
+func (s *inlineSource) read(r *wire.Reader, shape byte) error {
+	switch shape {
+	case outcomeError:
+		s.err = wire.ReadError(r)
+		return r.Err()
+	case outcomeValue:
+		s.value = append([]byte(nil), r.Sized()...)
+		var err error
+		s.refs, err = s.peer.readRefs(r)
+		return err
+	}
+	return fmt.Errorf("%w: an outcome of shape %d", wire.ErrCorrupt, shape)
+}
+
+// readRefs reads a count and as many references.
+func (p *peer) readRefs(r *wire.Reader) (refs []*raysys.Core, err error) {
+	for range r.Count(1) {
+		c, err := p.ReadRef(r)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, c)
+	}
+	return refs, r.Err()
+}
+
+// Fetch implements raysys.Source.
+func (s *inlineSource) Fetch(into any, done func(error)) {
+	if s.err != nil {
+		done(s.err)
+		return
+	}
+	done(decode(s.value, into, s.refs))
+}
+
+// decode fills in *into.
+func decode(encoded []byte, into any, refs []*raysys.Core) error {
+	v := reflect.ValueOf(into).Elem()
+	plan, err := codec.PlanOf(v.Type())
+	if err != nil {
+		return err
+	}
+	return plan.Decode(encoded, v, refs)
+}

@@ -1,0 +1,146 @@
+package tasks
+
+import (
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// param is one parameter of a task while it is given by reference.
+type param interface {
+	raysys.RefValue
+	Borrow(*raysys.Turn) error
+	Return()
+	// take puts the value into the argument; false when it is elsewhere.
+	take(*raysys.Job) (here bool, err error)
+	// lend keeps the value readable until Return, also where the program has released it: another node holds it.
+	lend()
+	// keep makes an object of what the argument of c has.
+	keep(c *raysys.Core, part int)
+}
+
+// slot is the parameter of type T at some place of an argument.
+type slot[T any] struct {
+	raysys.Ref[T]
+	at *T
+}
+
+func (s *slot[T]) take(j *raysys.Job) (bool, error) {
+	v, here, err := s.Peek()
+	if err == nil && here {
+		*s.at, err = raysys.HandOver(j, "argument by reference", v)
+	}
+	return here, err
+}
+
+func (s *slot[T]) lend() {
+	if err := s.RefCore().Pin(); err != nil {
+		s.Ref = raysys.FailedRef[T](err)
+		_ = s.RefCore().Pin()
+	}
+}
+
+func (s *slot[T]) keep(c *raysys.Core, part int) { s.Ref = raysys.Hold(c, part, *s.at) }
+
+// takeAll takes every parameter; false when one is elsewhere.
+func takeAll(params []param, j *raysys.Job) (here bool, err error) {
+	here = true
+	for _, p := range params {
+		h, bad := p.take(j)
+		here = here && h
+		if err == nil {
+			err = bad
+		}
+	}
+	return here, err
+}
+
+// appendParams sends the argument as objects of this node, which the peer fetches: it is too large for a frame. They are
+// kept while the task is away, for another attempt.
+func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, error) {
+	t := r.Turn()
+	d, ok := t.Host().(*deps)
+	if !ok {
+		d = &deps{}
+		t.SetHost(d)
+	}
+	params := d.params.Load()
+	if params == nil {
+		list := r.spec.params(&r.arg)
+		for i, p := range list {
+			p.keep(&r.Core, i)
+			if err := p.Borrow(t); err != nil {
+				return dst, err
+			}
+		}
+		params = &list
+		d.params.Store(params)
+	}
+	cores := make([]*raysys.Core, len(*params))
+	for i, p := range *params {
+		cores[i] = p.RefCore()
+	}
+	return wire.AppendLarge(dst, refs, cores...)
+}
+
+// readParams is the receiving side: the objects are fetched once the task is admitted.
+func (g *guest[A, R]) readParams(r *wire.Reader, up *raysys.Turn, refs wire.References) error {
+	d := &deps{}
+	params := g.spec.params(&g.arg)
+	for _, p := range params {
+		c, err := refs.ReadRef(r)
+		if err != nil {
+			return err
+		}
+		if err := p.SetRefCore(c); err != nil {
+			return fmt.Errorf("parameter of %s: %w", g.Name(), err)
+		}
+	}
+	if up == nil { // its turn is not known, and it goes back
+		return nil
+	}
+	d.params.Store(&params)
+	t := g.OwnTurn()
+	if t == nil {
+		t = raysys.NewTurn(raysys.TurnSpec{Kind: raysys.TurnTask, Name: g.Name(), ID: g.ID(), Up: up, Attempt: 1})
+	}
+	t.SetHost(d)
+	g.SetOwn(t)
+	return nil
+}
+
+// awaitParams returns what the guest waits for when its argument came as objects.
+func (g *guest[A, R]) awaitParams() *deps {
+	t := g.OwnTurn()
+	if t == nil {
+		return nil
+	}
+	d, ok := t.Host().(*deps)
+	if !ok {
+		return nil
+	}
+	for _, p := range *d.params.Load() {
+		p.lend()
+		d.cores = append(d.cores, p.RefCore())
+	}
+	g.hold(g.Up(), d)
+	d.task = g
+	g.inner(d, g)
+	return d
+}
+
+// landedElsewhere settles the task with a result that stays where it was computed until somebody needs it.
+func (r *record[A, R]) landedElsewhere(rd *wire.Reader, refs wire.References) error {
+	src, err := wire.ReadLarge(rd, refs)
+	if err != nil {
+		return err
+	}
+	if r.Expires() != 0 && r.ended() {
+		return nil
+	}
+	r.drop()
+	r.Forward(src)
+	r.endLate()
+	return nil
+}
