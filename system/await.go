@@ -32,7 +32,7 @@ func (s *remoteSource) Cancelled() {}
 func (s *remoteSource) Fetch(into any, done func(error)) {
 	s.c.connect(s.owner, func(p *peer, err error) {
 		if err != nil {
-			done(s.lost(err))
+			s.copies(err, done)
 			return
 		}
 		s.ask(p, &await{source: s, into: into, done: done})
@@ -71,7 +71,7 @@ func (a *await) lost(p *peer) {
 	a.source.c.connect(a.source.owner, func(next *peer, err error) {
 		switch {
 		case err != nil:
-			a.done(a.source.lost(err))
+			a.source.copies(err, a.done)
 		case next == p:
 			a.done(a.source.lost(raysys.ErrNotDelivered))
 		default:
@@ -150,13 +150,13 @@ func (p *peer) onOutcome(frame []byte) error {
 	r := wire.NewReader(frame)
 	slot, shape := r.Uvarint(), r.Byte()
 	if shape == outcomeObject {
-		size, oid := r.Uvarint(), r.ID()
-		refs, err := p.readRefs(&r)
-		if err != nil {
+		d := description{size: int64(r.Uvarint()), oid: r.ID(), owner: readNode(&r)}
+		var err error
+		if d.refs, err = p.readRefs(&r); err != nil {
 			return err
 		}
 		if a, ok := p.awaits.Take(slot); ok {
-			a.done(&raysys.Elsewhere{Source: p.c.objects.newObjectSource(a.source, oid, int64(size), refs)})
+			a.done(&raysys.Elsewhere{Source: p.c.objects.newObjectSource(a.source, d)})
 		}
 		return nil
 	}

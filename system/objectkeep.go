@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/system/member"
 	"github.com/raysys/raysys/system/object"
 	"github.com/raysys/raysys/system/transfer"
 )
@@ -127,7 +128,7 @@ func (a keepAnswer) future(c *cluster, at nodeKey, rec *objectRecord) *raysys.Co
 		runtime.AddCleanup(s, c.dropRef, heldRef{s.owner, s.number})
 		return &raysys.NewForeign(c.node.job, s).Core
 	}
-	return &raysys.NewForeign(c.node.job, c.objects.newObjectSource(s, rec.id, rec.size, nil)).Core
+	return &raysys.NewForeign(c.node.job, c.objects.newObjectSource(s, description{oid: rec.id, owner: rec.owner, size: rec.size})).Core
 }
 
 // replicate has other nodes pull copies of an object that is here, and keep them.
@@ -135,7 +136,7 @@ func (o *objects) replicate(ctx context.Context, obj *object.Object, core *raysy
 	if spec.Replicas <= 1 {
 		return nil, nil
 	}
-	if _, _, refs, err := o.describe(core); err != nil || len(refs) > 0 {
+	if d, err := o.describe(core); err != nil || len(d.refs) > 0 {
 		return nil, errors.Join(err, fmt.Errorf("%w: Replicas of a value that holds references: they would end with this node", raysys.ErrBadOption))
 	}
 	c := o.node.others
@@ -172,13 +173,12 @@ func (o *objects) replicate(ctx context.Context, obj *object.Object, core *raysy
 
 // candidates are the other workers, in an order that differs from object to object.
 func (o *objects) candidates(oid raysys.TaskID) []nodeKey {
-	list, _ := o.node.others.nodes()
 	rank := map[nodeKey]uint64{}
 	var keys []nodeKey
-	for _, n := range list {
-		k := nodeKey{n.ID, n.Incarnation}
-		if n.Worker && !n.Draining && !n.Suspect && k != o.node.others.self() {
-			rank[k] = (fnv1a(string(n.ID)) ^ oid.Hi ^ oid.Lo) * 0x9e3779b97f4a7c15
+	for _, n := range o.node.others.member.View().Nodes() {
+		k := memberKey(n)
+		if (n.Info.Role != member.Driver || n.Info.Serves) && !n.Info.Draining && !n.Suspect && k != o.node.others.self() {
+			rank[k] = (fnv1a(string(k.node)) ^ oid.Hi ^ oid.Lo) * 0x9e3779b97f4a7c15
 			keys = append(keys, k)
 		}
 	}

@@ -42,7 +42,7 @@ type objects struct {
 	ctx    context.Context  // ends with the node
 	cancel context.CancelFunc
 
-	mu    sync.Mutex            // guards the rest
+	mu     sync.Mutex             // guards the rest
 	needs  map[raysys.TaskID]int  // objects of other nodes that references here stand for
 	listed map[raysys.TaskID]bool // those for which the directory names this node
 	names  names
@@ -141,12 +141,20 @@ func (o *objects) id(c *raysys.Core) raysys.TaskID {
 		binary.LittleEndian.PutUint64(b[:], uint64(reflect.ValueOf(c).Pointer()))
 		id = raysys.TaskID{Hi: maphash.Bytes(seed, b[:]), Lo: 1}
 	}
-	k := nodeKey{node: o.node.cfg.Name}
-	if c := o.node.others; c != nil {
-		k = c.self()
-	}
-	h := fnv1a(string(k.node)) ^ k.incarnation*0x9e3779b97f4a7c15
+	return objectID(id, o.self())
+}
+
+// objectID names the object that a node made of a submission's value.
+func objectID(id raysys.TaskID, owner nodeKey) raysys.TaskID {
+	h := fnv1a(string(owner.node)) ^ owner.incarnation*0x9e3779b97f4a7c15
 	return raysys.TaskID{Hi: id.Hi ^ h, Lo: id.Lo ^ h<<32 ^ h>>32}
+}
+
+func (o *objects) self() nodeKey {
+	if c := o.node.others; c != nil {
+		return c.self()
+	}
+	return nodeKey{node: o.node.cfg.Name}
 }
 
 func fnv1a(s string) uint64 {
@@ -253,6 +261,10 @@ func (o *objects) ensure(c *raysys.Core) (raysys.TaskID, error) {
 		if err != nil {
 			return id, err
 		}
+		// A copy of the head: what Outcome returned may lie in the future, which must not be kept.
+		head := reflect.New(value.Type())
+		head.Elem().Set(value)
+		v = head.Interface()
 		h := &held{c: weak.Make(c), plan: plan, size: int64(plan.Size(value))}
 		h.value.Store(&v) // it is not the store's to forget: it counts, and stays
 		obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
@@ -264,4 +276,12 @@ func (o *objects) ensure(c *raysys.Core) (raysys.TaskID, error) {
 			return id, fmt.Errorf("keep an object to send: %w", err)
 		}
 	}
+}
+
+// Objects says what the node's object store holds.
+func (n *Node) Objects() object.Stats {
+	if n.store == nil {
+		return object.Stats{}
+	}
+	return n.store.store.Stats()
 }

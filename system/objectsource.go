@@ -13,19 +13,17 @@ import (
 // objectSource is a value that is ready, too large to have come along, and at the node that at names, and perhaps at
 // others.
 type objectSource struct {
-	at   *remoteSource
-	oid  raysys.TaskID  // the object's
-	size int64          // about, and not to be trusted
-	refs []*raysys.Core // that the value holds
+	description
+	at *remoteSource
 }
 
 // newObjectSource notes that this node needs the object, until nobody here reaches what is returned.
-func (o *objects) newObjectSource(at *remoteSource, oid raysys.TaskID, size int64, refs []*raysys.Core) *objectSource {
-	s := &objectSource{at: at, oid: oid, size: size, refs: refs}
+func (o *objects) newObjectSource(at *remoteSource, d description) *objectSource {
+	s := &objectSource{description: d, at: at}
 	o.mu.Lock()
-	o.needs[oid]++
+	o.needs[d.oid]++
 	o.mu.Unlock()
-	runtime.AddCleanup(s, o.needless, oid)
+	runtime.AddCleanup(s, o.needless, d.oid)
 	return s
 }
 
@@ -50,9 +48,6 @@ func (o *objects) needless(oid raysys.TaskID) {
 func (s *objectSource) Name() string      { return s.at.Name() }
 func (s *objectSource) ID() raysys.TaskID { return s.at.id }
 func (s *objectSource) Cancelled()        {}
-
-// describe implements described: who asks this node for the object is told what it was told itself.
-func (s *objectSource) describe() (int64, []*raysys.Core) { return s.size, s.refs }
 
 // Fetch implements raysys.Source.
 func (s *objectSource) Fetch(into any, done func(error)) {
@@ -88,12 +83,12 @@ func (s *objectSource) View(into any, done func(func(), error)) {
 func (s *objectSource) fetch(ctx context.Context, form object.Form) (*object.Object, error) {
 	o := s.at.c.objects
 	had := o.store.Lookup(s.oid) != nil
-	obj, err := o.engine.Fetch(ctx, object.Version{ID: s.oid}, &whereabouts{c: s.at.c, oid: s.oid, owner: s.at.owner}, form)
+	obj, err := o.engine.Fetch(ctx, object.Version{ID: s.oid}, &whereabouts{c: s.at.c, oid: s.oid, owner: s.owner}, form)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Name(), err)
 	}
 	if !had {
-		o.came(obj, s.at.owner)
+		o.came(obj, s.owner)
 	}
 	return obj, nil
 }
@@ -169,4 +164,27 @@ func (o *objects) gone(oid raysys.TaskID) {
 	if o.dir != nil && o.ctx.Err() == nil {
 		o.dir.change(objectChange{kind: changeGone, key: objectKey(oid)}, nil)
 	}
+}
+
+// copies ends a wait for an owner that cannot be asked: with where copies of its object are, if it was one and there are
+// any, else with the loss.
+func (s *remoteSource) copies(cause error, done func(error)) {
+	lost := s.lost(cause)
+	o := s.c.objects
+	if s.id.IsZero() || o.ctx.Err() != nil {
+		done(lost)
+		return
+	}
+	oid := objectID(s.id, s.owner)
+	if obj := o.store.Lookup(oid); obj != nil && obj.Lost() == nil {
+		done(&raysys.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner})})
+		return
+	}
+	o.dir.find(objectKey(oid), func(a objectAnswer, err error) {
+		if err != nil || !a.exists || len(a.rec.at) == 0 {
+			done(lost)
+			return
+		}
+		done(&raysys.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner, size: a.rec.size})})
+	})
 }

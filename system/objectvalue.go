@@ -94,12 +94,11 @@ type storedSource struct {
 	refs   []*raysys.Core
 }
 
-func (s *storedSource) Name() string      { return "object " + s.object.ID().String() + " of this node's store" }
+func (s *storedSource) Name() string {
+	return "object " + s.object.ID().String() + " of this node's store"
+}
 func (s *storedSource) ID() raysys.TaskID { return s.id }
 func (s *storedSource) Cancelled()        {}
-
-// describe implements described.
-func (s *storedSource) describe() (int64, []*raysys.Core) { return s.size, s.refs }
 
 // Fetch implements raysys.Source.
 func (s *storedSource) Fetch(into any, done func(error)) {

@@ -53,14 +53,14 @@ func (p *peer) appendInline(dst []byte, c *raysys.Core) (out []byte, fits bool, 
 
 // appendObject appends that a settled future is an object which can be pulled. It may wait for room in the store.
 func (p *peer) appendObject(dst []byte, c *raysys.Core) ([]byte, error) {
-	oid, size, refs, err := p.c.objects.describe(c)
+	d, err := p.c.objects.describe(c)
 	if err != nil {
 		return dst, err
 	}
-	out := binary.AppendUvarint(append(dst, outcomeObject), uint64(size))
-	out = wire.AppendID(out, oid)
-	out = binary.AppendUvarint(out, uint64(len(refs)))
-	for _, r := range refs {
+	out := binary.AppendUvarint(append(dst, outcomeObject), uint64(d.size))
+	out = appendNode(wire.AppendID(out, d.oid), d.owner)
+	out = binary.AppendUvarint(out, uint64(len(d.refs)))
+	for _, r := range d.refs {
 		if out, err = p.AppendRef(out, r); err != nil {
 			return dst, err
 		}
@@ -68,37 +68,55 @@ func (p *peer) appendObject(dst []byte, c *raysys.Core) ([]byte, error) {
 	return out, nil
 }
 
-// describe returns the id of the object that c is, about how large it is, and what it refers to in the order of its
-// encoding. One whose value is here is in the store when it returns.
-func (o *objects) describe(c *raysys.Core) (oid raysys.TaskID, size int64, refs []*raysys.Core, err error) {
+// description is what there is to know of an object before one has it.
+type description struct {
+	oid   raysys.TaskID
+	owner nodeKey        // whose store has the primary
+	size  int64          // about, and not to be trusted
+	refs  []*raysys.Core // that the value holds, in the order of its encoding
+}
+
+// describe says which object c is. One whose value is here is in the store when it returns.
+func (o *objects) describe(c *raysys.Core) (d description, err error) {
 	for {
+		if s, ok := raysys.SourceOf(c).(*objectSource); ok {
+			return s.description, nil
+		}
 		v, err := c.Outcome()
 		var e *raysys.Elsewhere
 		switch {
 		case errors.As(err, &e):
 			switch s := e.Source.(type) {
 			case *storedSource:
-				return s.object.ID(), s.size, s.refs, nil
+				return description{s.object.ID(), o.self(), s.size, s.refs}, nil
 			case *objectSource:
-				return s.oid, s.size, s.refs, nil
+				return s.description, nil
+			case *remoteSource: // a result that nobody here has looked at
+				_, err := waitFor(o.ctx, func(done func(struct{}, error)) {
+					s.Fetch(&undecoded{}, func(err error) { done(struct{}{}, err) })
+				})
+				var at *raysys.Elsewhere
+				if errors.As(err, &at) {
+					if s, ok := at.Source.(*objectSource); ok {
+						return s.description, nil
+					}
+				}
+				return d, err
 			}
-			return oid, 0, nil, fmt.Errorf("%w: %s", raysys.ErrObjectLost, e)
+			return d, fmt.Errorf("%w: %s", raysys.ErrObjectLost, e)
 		case err != nil:
-			return oid, 0, nil, err
-		}
-		if s, ok := raysys.SourceOf(c).(*objectSource); ok { // a copy that was fetched
-			return s.oid, s.size, s.refs, nil
+			return d, err
 		}
 		value := reflect.ValueOf(v).Elem()
 		plan, err := codec.PlanOf(value.Type())
 		if err != nil {
-			return oid, 0, nil, err
+			return d, err
 		}
-		oid, err = o.ensure(c)
+		oid, err := o.ensure(c)
 		if errors.As(err, &e) {
 			continue // it was evicted meanwhile
 		}
-		return oid, int64(plan.Size(value)), refsOf(plan, v), err
+		return description{oid, o.self(), int64(plan.Size(value)), refsOf(plan, v)}, err
 	}
 }
 
@@ -142,10 +160,17 @@ func (p *peer) readRefs(r *wire.Reader) (refs []*raysys.Core, err error) {
 	return refs, r.Err()
 }
 
+// undecoded is what is fetched into by those who want to know where a value is, and not the value.
+type undecoded struct{}
+
 // Fetch implements raysys.Source.
 func (s *inlineSource) Fetch(into any, done func(error)) {
 	if s.err != nil {
 		done(s.err)
+		return
+	}
+	if _, ok := into.(*undecoded); ok {
+		done(fmt.Errorf("%w: %s says that it is small", raysys.ErrObjectLost, s.Name()))
 		return
 	}
 	done(decode(s.value, into, s.refs))

@@ -37,15 +37,15 @@ const (
 	KindLoad        Kind = 66 // control: how busy a node is
 	KindBallot      Kind = 67 // control: votes on a silent node
 	KindBallotReply Kind = 68
-	KindActor       Kind = 72 // requests: a message to a PID
-	KindWatch       Kind = 73 // control: protoactor's watch, unwatch and terminated
-	KindAdmin       Kind = 80 // requests: status and drain
-	KindAdminReply  Kind = 81 // replies
-	KindPull        Kind = 88 // control: a receiver wants an object; not a request, because requests may wait for arguments
-	KindPulled      Kind = 89 // replies: its manifest, whom to ask instead, or why not
-	KindAsk         Kind = 90 // control: the chunks that the receiver has room for
-	KindChunk       Kind = 91 // a body on the bulk connection: one of them
-	KindPullEnd     Kind = 92 // control: the receiver wants no more
+	KindActor       Kind = 72  // requests: a message to a PID
+	KindWatch       Kind = 73  // control: protoactor's watch, unwatch and terminated
+	KindAdmin       Kind = 80  // requests: status and drain
+	KindAdminReply  Kind = 81  // replies
+	KindPull        Kind = 88  // control: a receiver wants an object; not a request, because requests may wait for arguments
+	KindPulled      Kind = 89  // replies: its manifest, whom to ask instead, or why not
+	KindAsk         Kind = 90  // control: the chunks that the receiver has room for
+	KindChunk       Kind = 91  // a body on the bulk connection: one of them
+	KindPullEnd     Kind = 92  // control: the receiver wants no more
 	KindKeep        Kind = 104 // requests: keep a copy of an object, let it go, or lend it
 	KindKept        Kind = 105 // replies of it
 )

@@ -1,0 +1,258 @@
+package system_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+)
+
+// fill makes n bytes that differ with seed.
+func fill(n int, seed byte) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i>>8)*31 + byte(i)*7 + seed
+	}
+	return b
+}
+
+var (
+	makeBytes = tasks.DefineIn(table, "objects.make", func(_ context.Context, n int) ([]byte, error) { return fill(n, byte(n)), nil })
+	sumBytes  = tasks.DefineIn(table, "objects.sum", func(_ context.Context, b []byte) (int, error) {
+		n := 0
+		for _, v := range b {
+			n += int(v)
+		}
+		return n, nil
+	})
+	viewSum = tasks.DefineIn(table, "objects.view", func(ctx context.Context, h raysys.Handle[[]byte]) (n int, err error) {
+		err = raysys.View(ctx, h.Ref(), func(b []byte) error {
+			for _, v := range b {
+				n += int(v)
+			}
+			return nil
+		})
+		return n, err
+	})
+)
+
+func sum(b []byte) (n int) {
+	for _, v := range b {
+		n += int(v)
+	}
+	return n
+}
+
+// eventually polls cond.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for limit := time.After(20 * time.Second); !cond(); {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// TestObjectsAcross: values of every size travel as results, arguments and references, and come back the same.
+func TestObjectsAcross(t *testing.T) {
+	f := newFleet(t)
+	f.join("w1", system.Worker)
+	f.join("w2", system.Worker)
+	_, ctx := f.join("d", system.Driver)
+	for _, n := range []int{0, 1, 65535, 65537, 1 << 20, 5<<20 + 3, 20 << 20} {
+		r := makeBytes.Go(ctx, n)
+		b, err := r.Get(ctx)
+		if err != nil || !bytes.Equal(b, fill(n, byte(n))) {
+			t.Fatalf("result of %d bytes: %d bytes, %v", n, len(b), err)
+		}
+		for what, ref := range map[string]raysys.Ref[int]{
+			"argument": sumBytes.Go(ctx, b), "reference": sumBytes.On(ctx, makeBytes.Go(ctx, n)), "put": sumBytes.On(ctx, raysys.Put(ctx, b)),
+			"view": viewSum.Go(ctx, makeBytes.Go(ctx, n).Handle()), "view of a put": viewSum.Go(ctx, raysys.Put(ctx, b).Handle()),
+		} {
+			if got, err := ref.Get(ctx); err != nil || got != sum(b) {
+				t.Errorf("%s of %d bytes: %d, %v, not %d", what, n, got, err, sum(b))
+			}
+		}
+		if err := raysys.View(ctx, makeBytes.Go(ctx, n), func(v []byte) error {
+			if !bytes.Equal(v, b) {
+				return errors.New("other bytes")
+			}
+			return nil
+		}); err != nil {
+			t.Errorf("view of %d bytes: %v", n, err)
+		}
+	}
+}
+
+// TestSpill: what a node holds beyond its budget goes to disk and comes back.
+func TestSpill(t *testing.T) {
+	n, err := system.New(system.Config{Table: table, Namespace: "test", Objects: system.Objects{Memory: 4 << 20, Spill: t.TempDir()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close(context.Background())
+	ctx := n.Context(t.Context())
+	refs := make([]raysys.Ref[[]byte], 20)
+	for i := range refs {
+		refs[i] = raysys.Put(ctx, fill(1<<20, byte(i)))
+	}
+	if s := n.Objects(); s.Spilled == 0 {
+		t.Errorf("nothing was spilled: %+v", s)
+	}
+	for round := range 2 {
+		for i, r := range refs {
+			b, err := r.Get(ctx)
+			if err != nil || !bytes.Equal(b, fill(1<<20, byte(i))) {
+				t.Fatalf("round %d: object %d: %d bytes, %v", round, i, len(b), err)
+			}
+			if err := raysys.View(ctx, r, func(b []byte) error {
+				if !bytes.Equal(b, fill(1<<20, byte(i))) {
+					return errors.New("other bytes")
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got, err := sumBytes.On(ctx, refs[3]).Get(ctx); err != nil || got != sum(fill(1<<20, 3)) {
+		t.Error(got, err)
+	}
+	huge := raysys.Put(ctx, fill(20<<20, 9)) // larger than the budget
+	if err := raysys.View(ctx, huge, func(b []byte) error {
+		if !bytes.Equal(b, fill(20<<20, 9)) {
+			return errors.New("other bytes")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	for _, r := range refs {
+		r.Release()
+	}
+	huge.Release()
+	eventually(t, "the store is empty", func() bool { return n.Objects().Objects == 0 })
+}
+
+// TestObjectsFreed: when nobody refers to an object any more, no node holds it.
+func TestObjectsFreed(t *testing.T) {
+	f := newFleet(t)
+	w1, _ := f.join("w1", system.Worker)
+	w2, _ := f.join("w2", system.Worker)
+	d, ctx := f.join("d", system.Driver)
+	for i := range 30 {
+		r := makeBytes.Go(ctx, 1<<20+i)
+		if got, err := sumBytes.On(ctx, r).Get(ctx); err != nil || got != sum(fill(1<<20+i, byte(i))) {
+			t.Fatal(got, err)
+		}
+		if err := raysys.View(ctx, r, func([]byte) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nodes := []*system.Node{w1, w2, d}
+	eventually(t, "all objects are freed", func() bool {
+		runtime.GC()
+		for _, n := range nodes {
+			if n.Objects().Objects != 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// TestOwnerDies: a copy elsewhere serves; without one the error names the dead owner.
+func TestOwnerDies(t *testing.T) {
+	f := newFleet(t)
+	f.join("w1", system.Worker)
+	_, ctx := f.join("d", system.Driver)
+	// Only a driver of its own can put and die.
+	owner, octx := f.join("o", system.Driver)
+	b := fill(3<<20, 1)
+	if _, err := raysys.Put(octx, b, raysys.Named("kept"), raysys.Replicas(2)).Get(octx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := raysys.Put(octx, b, raysys.Named("alone")).Get(octx); err != nil {
+		t.Fatal(err)
+	}
+	kept, alone := raysys.Lookup[[]byte](ctx, "kept"), raysys.Lookup[[]byte](ctx, "alone")
+	if err := owner.Kill(context.Background(), errors.New("test")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := kept.Get(ctx)
+	if err != nil || !bytes.Equal(got, b) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if _, err := alone.Get(ctx); !errors.Is(err, raysys.ErrObjectLost) || !bytes.Contains([]byte(err.Error()), []byte("o (incarnation")) {
+		t.Errorf("the object without a copy: %v", err)
+	}
+	again, err := raysys.Lookup[[]byte](ctx, "kept").Get(ctx)
+	if err != nil || !bytes.Equal(again, b) {
+		t.Errorf("%d bytes, %v", len(again), err)
+	}
+}
+
+// TestNames: a name finds the object that has it, goes to another, and is free again.
+func TestNames(t *testing.T) {
+	f := newFleet(t)
+	w, _ := f.join("w1", system.Worker)
+	d, ctx := f.join("d", system.Driver)
+	e, ectx := f.join("e", system.Driver)
+	for _, n := range []int{3, 100_000} {
+		first, second := fill(n, 1), fill(n, 2)
+		for i, b := range [][]byte{first, second} {
+			c := ctx
+			if i == 1 {
+				c = ectx
+			}
+			if _, err := raysys.Put(c, b, raysys.Named("weights")).Get(c); err != nil {
+				t.Fatal(err)
+			}
+			for name, c := range map[string]context.Context{"d": ctx, "e": ectx} {
+				if got, err := raysys.Lookup[[]byte](c, "weights").Get(c); err != nil || !bytes.Equal(got, b) {
+					t.Errorf("%s: version %d: %d bytes, %v", name, i, len(got), err)
+				}
+			}
+		}
+		if _, err := raysys.Lookup[string](ctx, "weights").Get(ctx); err == nil {
+			t.Error("a reference of another type")
+		}
+		if err := raysys.Forget(ctx, "weights"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := raysys.Lookup[[]byte](ectx, "weights").Get(ectx); !errors.Is(err, raysys.ErrNotFound) {
+			t.Error(err)
+		}
+		if err := raysys.Forget(ctx, "weights"); !errors.Is(err, raysys.ErrNotFound) {
+			t.Error(err)
+		}
+	}
+	eventually(t, "nothing is kept", func() bool {
+		runtime.GC()
+		for _, n := range []*system.Node{w, d, e} {
+			if s := n.Objects(); s.Objects != 0 {
+				return false
+			}
+		}
+		return true
+	})
+	if _, err := raysys.Put(ctx, 1, raysys.Replicas(9)).Get(ctx); !errors.Is(err, raysys.ErrNoCapacity) {
+		t.Error(err)
+	}
+}
+
+var _ = fmt.Sprint
