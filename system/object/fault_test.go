@@ -399,6 +399,44 @@ func TestOneRestoreForAll(t *testing.T) {
 	empty(t, s)
 }
 
+func TestMappedFilesStayMappedForAWhile(t *testing.T) {
+	f := newFaulty()
+	s := open(t, object.Config{Budget: mib, FS: f})
+	var objects []*object.Object
+	look := func(n int) {
+		m, err := objects[n].Map(context.Background())
+		if err != nil || !bytes.Equal(m.Bytes(), content(n, 2*mib)) {
+			t.Fatal(err)
+		}
+		m.Close()
+	}
+	for n := range 10 {
+		objects = append(objects, spilled(t, s, n, content(n, 2*mib)))
+	}
+	f.opens = 0
+	for range 3 {
+		for n := range 8 {
+			look(n)
+		}
+	}
+	if f.opens != 8 {
+		t.Errorf("8 files were opened %d times", f.opens)
+	}
+	look(8) // the ninth takes the place of the first
+	look(1)
+	look(0)
+	if f.opens != 10 {
+		t.Errorf("%d opens", f.opens)
+	}
+	for _, o := range objects {
+		o.Release()
+	}
+	empty(t, s)
+	if n := object.Idle(s); n != 0 {
+		t.Errorf("%d mappings stay", n)
+	}
+}
+
 func TestCloseWaitsForASpill(t *testing.T) {
 	f := newFaulty()
 	started, goOn := make(chan struct{}), make(chan struct{})

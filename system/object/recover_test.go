@@ -218,3 +218,22 @@ func TestTemporaryDirectory(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 }
+
+func TestTemporaryDirectoryOfAnother(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	base := filepath.Join(os.TempDir(), "raysys-"+strconv.Itoa(os.Getuid()))
+	if err := os.Mkdir(base, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(base, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s, err := object.Open(object.Config{Budget: mib})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, s)
+	if _, err := s.Receive(context.Background(), object.NewManifest(id(1), 1, content(1, mib)), object.Disk); !errors.Is(err, raysys.ErrStoreFull) {
+		t.Errorf("%v", err)
+	}
+}

@@ -209,6 +209,18 @@ func TestRevive(t *testing.T) {
 	empty(t, s)
 }
 
+func TestReviveOfADroppedCopy(t *testing.T) {
+	s := open(t, object.Config{Budget: 2 * mib})
+	o := receive(t, s, 1, content(1, 2*mib), object.Heap)
+	p := add(t, s, 2, newValue(content(2, mib)))
+	o.Revive(newValue(content(1, 2*mib)))
+	if st := s.Stats(); st.Used != mib {
+		t.Errorf("a copy that was dropped is charged: %+v", st)
+	}
+	p.Release()
+	empty(t, s)
+}
+
 func TestBytesAreSharedAndOutlive(t *testing.T) {
 	s := open(t, object.Config{Budget: 8 * mib})
 	want := content(1, 3*mib)

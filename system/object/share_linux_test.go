@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"testing"
 
@@ -25,9 +24,6 @@ type neighbour struct {
 
 func startNeighbour(t *testing.T) *neighbour {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("memory files are Linux's")
-	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -114,9 +110,6 @@ func TestAttachToASecondProcess(t *testing.T) {
 }
 
 func TestAttachDoubts(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("memory files are Linux's")
-	}
 	owner := open(t, object.Config{Budget: 64 * mib})
 	want := content(1, 2*mib)
 	o := receive(t, owner, 1, want, object.Segment)
@@ -181,9 +174,6 @@ func TestAttachDoubts(t *testing.T) {
 }
 
 func TestSharedSegmentIsNeverUsedAgain(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("memory files are Linux's")
-	}
 	s := open(t, object.Config{Budget: 64 * mib})
 	o := receive(t, s, 1, content(1, 2*mib), object.Segment)
 	if _, err := o.Share(context.Background()); err != nil {
@@ -196,9 +186,6 @@ func TestSharedSegmentIsNeverUsedAgain(t *testing.T) {
 }
 
 func TestShareEveryForm(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("memory files are Linux's")
-	}
 	want := content(1, 3*mib+5)
 	for what, put := range map[string]func(s *object.Store) *object.Object{
 		"value":   func(s *object.Store) *object.Object { return add(t, s, 1, newValue(want)) },
