@@ -399,6 +399,34 @@ func TestOneRestoreForAll(t *testing.T) {
 	empty(t, s)
 }
 
+func TestRoomThatIsPromisedIsNotGivenTwice(t *testing.T) {
+	f := newFaulty()
+	s := open(t, object.Config{Budget: 4 * mib, FS: f})
+	a := spilled(t, s, 1, content(1, 3*mib))
+	started, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	f.fault = func(op, _ string) error {
+		if op == "read" {
+			once.Do(func() { close(started); f.mu.Unlock(); <-goOn; f.mu.Lock() })
+		}
+		return nil
+	}
+	read := make(chan error, 1)
+	go func() { _, err := a.Bytes(context.Background()); read <- err }()
+	<-started
+	b := receive(t, s, 2, content(2, 2*mib), object.Heap)
+	if f := forms(b); !slices.Equal(f, []string{"file"}) {
+		t.Errorf("forms %v while %+v", f, s.Stats())
+	}
+	close(goOn)
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+	a.Release()
+	b.Release()
+	empty(t, s)
+}
+
 func TestMappedFilesStayMappedForAWhile(t *testing.T) {
 	f := newFaulty()
 	s := open(t, object.Config{Budget: mib, FS: f})
