@@ -12,6 +12,8 @@ import (
 	"slices"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/raysys/raysys/system/object"
 )
 
@@ -129,7 +131,19 @@ func TestAttachDoubts(t *testing.T) {
 	if _, err := plain.Write(want); err != nil {
 		t.Fatal(err)
 	}
-	device, inode := object.Identity(t, plain)
+	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsealed := os.NewFile(uintptr(fd), "unsealed")
+	defer unsealed.Close()
+	if _, err := unsealed.Write(want); err != nil {
+		t.Fatal(err)
+	}
+	at := func(f *os.File) object.Shared {
+		device, inode := object.Identity(t, f)
+		return object.Shared{PID: os.Getpid(), FD: int(f.Fd()), Device: device, Inode: inode, Capacity: int64(len(want))}
+	}
 	s := open(t, object.Config{Budget: 64 * mib})
 	cases := map[string]func(at *object.Shared, m *object.Manifest){
 		"no process":     func(at *object.Shared, m *object.Manifest) { at.PID = 0 },
@@ -141,10 +155,9 @@ func TestAttachDoubts(t *testing.T) {
 		"other device":   func(at *object.Shared, m *object.Manifest) { at.Device++ },
 		"other capacity": func(at *object.Shared, m *object.Manifest) { at.Capacity += 4096 },
 		"too small":      func(at *object.Shared, m *object.Manifest) { at.Capacity = 5 },
-		"not sealed": func(at *object.Shared, m *object.Manifest) {
-			at.FD, at.Device, at.Inode, at.Capacity = int(plain.Fd()), device, inode, int64(len(want))
-		},
-		"other object": func(at *object.Shared, m *object.Manifest) { *m = object.NewManifest(id(1), 1, content(2, 2*mib)) },
+		"no memory":      func(s *object.Shared, m *object.Manifest) { *s = at(plain) },
+		"not sealed":     func(s *object.Shared, m *object.Manifest) { *s = at(unsealed) },
+		"other object":   func(at *object.Shared, m *object.Manifest) { *m = object.NewManifest(id(1), 1, content(2, 2*mib)) },
 	}
 	for what, spoil := range cases {
 		at, man := good, m
