@@ -19,3 +19,24 @@ func DirOf(s *Store) string {
 	}
 	return s.dir.dir
 }
+
+// Idle returns how many files are mapped and nobody looks at.
+func Idle(s *Store) int {
+	s.mu.Lock()
+	defer s.unlock()
+	return len(s.idle)
+}
+
+// Spill writes o out as if its room were needed.
+func Spill(o *Object) error {
+	o.store.mu.Lock()
+	defer o.store.unlock()
+	return o.store.spill(o.store.ctx, o)
+}
+
+// Thin drops a form of o that another makes needless.
+func Thin(o *Object) {
+	o.store.mu.Lock()
+	defer o.store.unlock()
+	o.store.thin(o)
+}

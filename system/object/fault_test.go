@@ -399,16 +399,135 @@ func TestOneRestoreForAll(t *testing.T) {
 	empty(t, s)
 }
 
-func TestCloseWaitsForASpill(t *testing.T) {
+func TestRoomThatIsPromisedIsNotGivenTwice(t *testing.T) {
 	f := newFaulty()
-	started, goOn := make(chan struct{}), make(chan struct{})
+	s := open(t, object.Config{Budget: 4 * mib, FS: f})
+	a := spilled(t, s, 1, content(1, 3*mib))
+	started, goOn := f.gate("read")
+	read := make(chan error, 1)
+	go func() { _, err := a.Bytes(context.Background()); read <- err }()
+	<-started
+	b := receive(t, s, 2, content(2, 2*mib), object.Heap)
+	if f := forms(b); !slices.Equal(f, []string{"file"}) {
+		t.Errorf("forms %v while %+v", f, s.Stats())
+	}
+	close(goOn)
+	if err := <-read; err != nil {
+		t.Error(err)
+	}
+	a.Release()
+	b.Release()
+	empty(t, s)
+}
+
+// gate stops the first operation of a kind until it is opened.
+func (f *faultyFS) gate(kind string) (started, goOn chan struct{}) {
+	started, goOn = make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	f.fault = func(op, _ string) error {
-		if op == "rename" {
+		if op == kind {
 			once.Do(func() { close(started); f.mu.Unlock(); <-goOn; f.mu.Lock() })
 		}
 		return nil
 	}
+	return started, goOn
+}
+
+func TestMapDuringASpill(t *testing.T) {
+	for what, form := range map[string]object.Form{"heap": object.Heap, "segment": object.Segment} {
+		f := newFaulty()
+		s := open(t, object.Config{Budget: 8 * mib, Warm: -1, FS: f})
+		want := content(1, 3*mib)
+		o := receive(t, s, 1, want, form)
+		o.SetPrimary(true)
+		started, goOn := f.gate("write")
+		ended := make(chan error, 1)
+		go func() { ended <- object.Spill(o) }()
+		<-started
+		m, err := o.Map(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		close(goOn)
+		if err := <-ended; err == nil {
+			t.Errorf("%s: spilled while it is looked at", what)
+		}
+		if !bytes.Equal(m.Bytes(), want) {
+			t.Errorf("%s: the mapping changed", what)
+		}
+		if f := forms(o); len(f) != 2 {
+			t.Errorf("forms %v", f)
+		}
+		m.Close()
+		o.Release()
+		empty(t, s)
+	}
+}
+
+func TestMappingOfAFileThatWasGivenUp(t *testing.T) {
+	s := open(t, object.Config{Budget: 8 * mib})
+	want := content(1, 3*mib)
+	o := spilled(t, s, 1, want)
+	m, err := o.Map(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	removeSpillFiles(t, s)
+	if _, err := o.Bytes(context.Background()); !errors.Is(err, raysys.ErrObjectLost) {
+		t.Fatalf("%v", err)
+	}
+	if !bytes.Equal(m.Bytes(), want) {
+		t.Error("the mapping changed")
+	}
+	m.Close()
+	if n := object.Idle(s); n != 0 {
+		t.Errorf("%d mappings stay", n)
+	}
+	o.Release()
+	empty(t, s)
+}
+
+func TestMappedFilesStayMappedForAWhile(t *testing.T) {
+	f := newFaulty()
+	s := open(t, object.Config{Budget: mib, FS: f})
+	var objects []*object.Object
+	look := func(n int) {
+		m, err := objects[n].Map(context.Background())
+		if err != nil || !bytes.Equal(m.Bytes(), content(n, 2*mib)) {
+			t.Fatal(err)
+		}
+		m.Close()
+	}
+	for n := range 10 {
+		objects = append(objects, spilled(t, s, n, content(n, 2*mib)))
+	}
+	f.opens = 0
+	for range 3 {
+		for n := range 8 {
+			look(n)
+		}
+	}
+	if f.opens != 8 {
+		t.Errorf("8 files were opened %d times", f.opens)
+	}
+	look(8) // the ninth takes the place of the first
+	look(1)
+	look(0)
+	if f.opens != 10 {
+		t.Errorf("%d opens", f.opens)
+	}
+	for _, o := range objects {
+		o.Release()
+	}
+	empty(t, s)
+	if n := object.Idle(s); n != 0 {
+		t.Errorf("%d mappings stay", n)
+	}
+}
+
+func TestCloseWaitsForASpill(t *testing.T) {
+	f := newFaulty()
+	started, goOn := f.gate("rename")
 	s := open(t, object.Config{Budget: 2 * mib, FS: f})
 	add(t, s, 1, newValue(content(1, 2*mib)))
 	added, closed := make(chan error, 1), make(chan error, 1)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/raysys/raysys"
@@ -137,6 +138,7 @@ func TestOthersFilesAreNotRead(t *testing.T) {
 	dir := t.TempDir()
 	first := incarnation(t, dir, 1)
 	receive(t, first, 1, content(1, mib), object.Disk).SetPrimary(true)
+	old := object.DirOf(first)
 	closeStore(t, first)
 	foreign, err := object.Open(object.Config{Budget: mib, Dir: dir, Cluster: "another", Node: "n/1", Incarnation: 2})
 	if err != nil {
@@ -161,9 +163,21 @@ func TestOthersFilesAreNotRead(t *testing.T) {
 	}
 	closeStore(t, other)
 	again := incarnation(t, dir, 2)
-	defer closeStore(t, again)
 	if got := again.Recovered(); len(got) != 1 {
 		t.Errorf("after others looked there are %d files", len(got))
+	}
+	closeStore(t, again)
+	// A directory that was put where another cluster looks: its files say whose they are.
+	if err := os.Rename(old, filepath.Join(dir, strings.Replace(filepath.Base(old), "c@", "another@", 1))); err != nil {
+		t.Fatal(err)
+	}
+	foreign, err = object.Open(object.Config{Budget: mib, Dir: dir, Cluster: "another", Node: "n/1", Incarnation: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, foreign)
+	if got := foreign.Recovered(); len(got) != 0 {
+		t.Errorf("read the files of another cluster: %v", got)
 	}
 }
 
@@ -216,5 +230,24 @@ func TestTemporaryDirectory(t *testing.T) {
 	closeStore(t, living)
 	if left, _ := os.ReadDir(base); len(left) != 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+func TestTemporaryDirectoryOfAnother(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	base := filepath.Join(os.TempDir(), "raysys-"+strconv.Itoa(os.Getuid()))
+	if err := os.Mkdir(base, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(base, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s, err := object.Open(object.Config{Budget: mib})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeStore(t, s)
+	if _, err := s.Receive(context.Background(), object.NewManifest(id(1), 1, content(1, mib)), object.Disk); !errors.Is(err, raysys.ErrStoreFull) {
+		t.Errorf("%v", err)
 	}
 }

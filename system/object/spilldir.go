@@ -80,6 +80,11 @@ func (d *spillDir) path(again bool) (string, error) {
 		if err := d.fs.MkdirAll(dir); err != nil {
 			return "", fmt.Errorf("make spill directory: %w", err)
 		}
+		if d.temp {
+			if err := ours(d.base); err != nil {
+				return "", fmt.Errorf("make spill directory: %w", err)
+			}
+		}
 		lock, err := d.fs.Lock(filepath.Join(dir, lockName))
 		if errors.Is(err, ErrLocked) || errors.Is(err, fs.ErrNotExist) {
 			continue // somebody lives there, or somebody else just removed it

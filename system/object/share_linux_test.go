@@ -9,9 +9,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/raysys/raysys/system/object"
 )
@@ -25,9 +26,6 @@ type neighbour struct {
 
 func startNeighbour(t *testing.T) *neighbour {
 	t.Helper()
-	if runtime.GOOS != "linux" {
-		t.Skip("memory files are Linux's")
-	}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -114,9 +112,6 @@ func TestAttachToASecondProcess(t *testing.T) {
 }
 
 func TestAttachDoubts(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("memory files are Linux's")
-	}
 	owner := open(t, object.Config{Budget: 64 * mib})
 	want := content(1, 2*mib)
 	o := receive(t, owner, 1, want, object.Segment)
@@ -136,7 +131,19 @@ func TestAttachDoubts(t *testing.T) {
 	if _, err := plain.Write(want); err != nil {
 		t.Fatal(err)
 	}
-	device, inode := object.Identity(t, plain)
+	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsealed := os.NewFile(uintptr(fd), "unsealed")
+	defer unsealed.Close()
+	if _, err := unsealed.Write(want); err != nil {
+		t.Fatal(err)
+	}
+	at := func(f *os.File) object.Shared {
+		device, inode := object.Identity(t, f)
+		return object.Shared{PID: os.Getpid(), FD: int(f.Fd()), Device: device, Inode: inode, Capacity: int64(len(want))}
+	}
 	s := open(t, object.Config{Budget: 64 * mib})
 	cases := map[string]func(at *object.Shared, m *object.Manifest){
 		"no process":     func(at *object.Shared, m *object.Manifest) { at.PID = 0 },
@@ -148,10 +155,9 @@ func TestAttachDoubts(t *testing.T) {
 		"other device":   func(at *object.Shared, m *object.Manifest) { at.Device++ },
 		"other capacity": func(at *object.Shared, m *object.Manifest) { at.Capacity += 4096 },
 		"too small":      func(at *object.Shared, m *object.Manifest) { at.Capacity = 5 },
-		"not sealed": func(at *object.Shared, m *object.Manifest) {
-			at.FD, at.Device, at.Inode, at.Capacity = int(plain.Fd()), device, inode, int64(len(want))
-		},
-		"other object": func(at *object.Shared, m *object.Manifest) { *m = object.NewManifest(id(1), 1, content(2, 2*mib)) },
+		"no memory":      func(s *object.Shared, m *object.Manifest) { *s = at(plain) },
+		"not sealed":     func(s *object.Shared, m *object.Manifest) { *s = at(unsealed) },
+		"other object":   func(at *object.Shared, m *object.Manifest) { *m = object.NewManifest(id(1), 1, content(2, 2*mib)) },
 	}
 	for what, spoil := range cases {
 		at, man := good, m
@@ -181,9 +187,6 @@ func TestAttachDoubts(t *testing.T) {
 }
 
 func TestSharedSegmentIsNeverUsedAgain(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("memory files are Linux's")
-	}
 	s := open(t, object.Config{Budget: 64 * mib})
 	o := receive(t, s, 1, content(1, 2*mib), object.Segment)
 	if _, err := o.Share(context.Background()); err != nil {
@@ -196,9 +199,6 @@ func TestSharedSegmentIsNeverUsedAgain(t *testing.T) {
 }
 
 func TestShareEveryForm(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("memory files are Linux's")
-	}
 	want := content(1, 3*mib+5)
 	for what, put := range map[string]func(s *object.Store) *object.Object{
 		"value":   func(s *object.Store) *object.Object { return add(t, s, 1, newValue(want)) },
