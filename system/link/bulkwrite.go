@@ -46,7 +46,7 @@ func (b *bulk) write() {
 		b.peer.counts.sent(Bulk, 1, headerSize+f.size)
 		unread, err := w.frame(&f)
 		b.mu.Lock()
-		b.bytes -= min(b.bytes, headerSize+f.size)
+		b.bytes[f.account()] -= min(b.bytes[f.account()], headerSize+f.size) // end may have cleared it
 		b.mu.Unlock()
 		if err != nil {
 			err = brokenError(err)
