@@ -15,7 +15,7 @@ type bulkReader struct {
 	from, to int
 	scratch  []byte // for what nobody wants
 	turn     polite
-	kind     Kind   // of the frame being read
+	kind     Kind // of the frame being read
 }
 
 func (b *bulk) read() {

@@ -12,7 +12,7 @@ type polite struct {
 	calls *atomic.Int64 // when the link had a request or a reply last
 	now   func() int64
 	yield func() // to the system's other threads
-	until int64 // no offer before that
+	until int64  // no offer before that
 }
 
 // politeFor is for how long after a request or reply others are expected, in nanoseconds.

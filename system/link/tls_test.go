@@ -23,7 +23,7 @@ import (
 
 // authority signs certificates for a test.
 type authority struct {
-	t testing.TB
+	t    testing.TB
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
