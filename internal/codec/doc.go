@@ -36,7 +36,8 @@
 //	var args Args
 //	err = codec.Decode(b, &args, refs)
 //
-// [Plan.Pieces] encodes without copying large blocks, for what is written to a file or a connection at once.
+// [Plan.Pieces] encodes without copying large blocks, and [Plan.Stream] without gathering the whole, for what is written to a
+// connection or a file at once.
 //
 // The package does not compress, does not checksum and does not keep the identity of shared pointers.
 package codec

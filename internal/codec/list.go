@@ -126,6 +126,9 @@ func appendItems(dst []byte, data unsafe.Pointer, n int, elem *node, e pass) ([]
 		if dst, err = elem.append(dst, unsafe.Add(data, i*step), e); err != nil {
 			return nil, at(err, "["+strconv.Itoa(i)+"]")
 		}
+		if e.split != nil {
+			dst = e.split.pass(dst)
+		}
 	}
 	return dst, nil
 }

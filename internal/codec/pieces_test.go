@@ -2,6 +2,7 @@ package codec_test
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"reflect"
 	"strings"
@@ -50,6 +51,13 @@ func pieces[T any](t tester, plan *codec.Plan, v *T) [][]byte {
 	}
 	if !bytes.Equal(bytes.Join(got, nil), want) {
 		t.Fatalf("%d pieces joined are not what Append writes", len(got))
+	}
+	var streamed []byte
+	if err := plan.Stream(reflect.ValueOf(v).Elem(), nil, func(b []byte) error {
+		streamed = append(streamed, b...)
+		return nil
+	}); err != nil || !bytes.Equal(streamed, want) {
+		t.Fatalf("what was streamed is not what Append writes: %v", err)
 	}
 	for i, p := range got {
 		if len(p) == 0 || i%2 == 1 && (len(p) < codec.Large || cap(p) != len(p)) {
@@ -159,6 +167,35 @@ func TestPiecesWithReferences(t *testing.T) {
 	}
 	if _, err := planOf[batch](t).Pieces(reflect.ValueOf(&v).Elem(), nil); err == nil {
 		t.Error("references went nowhere")
+	}
+}
+
+func TestStreamGathersLittle(t *testing.T) {
+	v := make(map[string][]string)
+	for i := range 100 {
+		row := make([]string, 1000)
+		for j := range row {
+			row[j] = strings.Repeat("x", (i+j)%50)
+		}
+		v[strings.Repeat("k", i+1)] = row
+	}
+	plan := planOf[map[string][]string](t)
+	pieces(t, plan, &v)
+	blocks, longest := 0, 0
+	if err := plan.Stream(reflect.ValueOf(&v).Elem(), nil, func(b []byte) error {
+		blocks++
+		longest = max(longest, len(b))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if blocks < 4 || longest > 512<<10 {
+		t.Errorf("%d blocks, the longest of %d bytes", blocks, longest)
+	}
+	full := errors.New("full")
+	calls := 0
+	if err := plan.Stream(reflect.ValueOf(&v).Elem(), nil, func(b []byte) error { calls++; return full }); err != full || calls != 1 {
+		t.Errorf("%v after %d calls", err, calls)
 	}
 }
 

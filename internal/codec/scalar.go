@@ -191,7 +191,7 @@ type text struct{}
 
 func (text) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
 	s := *(*string)(p)
-	if e.cuts != nil && len(s) >= Large {
+	if e.split != nil && len(s) >= Large {
 		dst = appendHead(dst, textMajor(utf8.ValidString(s)), uint64(len(s)))
 		return e.cut(dst, unsafe.Slice(unsafe.StringData(s), len(s))), nil
 	}

@@ -105,7 +105,7 @@ func (s *segment) appendBody(dst []byte, p unsafe.Pointer, e pass) ([]byte, erro
 
 func (s *segment) appendNumbers(dst []byte, data unsafe.Pointer, n int, e pass) []byte {
 	if s.moves() {
-		if e.cuts != nil && n*s.mem >= Large {
+		if e.split != nil && n*s.mem >= Large {
 			return e.cut(dst, unsafe.Slice((*byte)(data), n*s.mem))
 		}
 		return append(dst, unsafe.Slice((*byte)(data), n*s.mem)...)

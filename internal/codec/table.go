@@ -76,6 +76,9 @@ func (t *table) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
 		if dst, err = t.elem.append(append(dst, es.coded[i]...), es.elem(i), e); err != nil {
 			return nil, at(err, es.step(i))
 		}
+		if e.split != nil {
+			dst = e.split.pass(dst)
+		}
 	}
 	return dst, nil
 }

@@ -32,8 +32,8 @@ type body interface {
 // pass is what travels down with every append.
 type pass struct {
 	refs  *[]*raysys.Core
-	cuts  *[]cut // where what is large is left out of dst; nil copies everything
-	depth int    // of interface values around this one
+	split *splitter // takes what is large apart from dst; nil copies everything
+	depth int       // of interface values around this one
 }
 
 // Append appends the encoding of *v to dst. References go to *refs in the order they are met, once per occurrence; with

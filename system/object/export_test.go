@@ -9,3 +9,34 @@ func WithoutSegments(s *Store) {
 	s.noSegments = true
 	s.mu.Unlock()
 }
+
+// DirOf returns where s spills: the directory of its incarnation, or Config.Dir before there is one.
+func DirOf(s *Store) string {
+	s.dir.mu.Lock()
+	defer s.dir.mu.Unlock()
+	if s.dir.dir == "" {
+		return s.dir.base
+	}
+	return s.dir.dir
+}
+
+// Idle returns how many files are mapped and nobody looks at.
+func Idle(s *Store) int {
+	s.mu.Lock()
+	defer s.unlock()
+	return len(s.idle)
+}
+
+// Spill writes o out as if its room were needed.
+func Spill(o *Object) error {
+	o.store.mu.Lock()
+	defer o.store.unlock()
+	return o.store.spill(o.store.ctx, o)
+}
+
+// Thin drops a form of o that another makes needless.
+func Thin(o *Object) {
+	o.store.mu.Lock()
+	defer o.store.unlock()
+	o.store.thin(o)
+}

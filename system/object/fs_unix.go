@@ -46,3 +46,15 @@ func (disk) Lock(name string) (io.Closer, error) {
 	}
 	return f, nil
 }
+
+// ours refuses a directory in a place where everybody may make one, when another user did.
+func ours(dir string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return fmt.Errorf("stat %s: %w", dir, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR || int(st.Uid) != os.Getuid() || st.Mode&0o022 != 0 {
+		return fmt.Errorf("%s belongs to another user, or others may write to it: remove it, or give a directory for spill files", dir)
+	}
+	return nil
+}

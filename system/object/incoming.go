@@ -75,7 +75,7 @@ func (in *Incoming) Filled(i int) error {
 	s.mu.Lock()
 	defer s.unlock()
 	in.takeBack(i)
-	if err == nil && in.ended {
+	if in.ended { // by this call, or by another that knew better
 		err = in.err
 	}
 	if err != nil {

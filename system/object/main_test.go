@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -347,3 +348,6 @@ func (f *faultyFile) OS() *os.File {
 }
 
 var errNoSpace = errors.New("no space left on the device of the test")
+
+// tooManyFiles passes, and says nothing about the file.
+const tooManyFiles = syscall.EMFILE

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 )
 
@@ -119,25 +120,45 @@ func (o *Object) mapFile(ctx context.Context) error {
 		return o.broken(ctx, file, err)
 	}
 	file.mapping = m
+	s.idle = append(s.idle, file) // until the caller's loop comes to it
 	return nil
 }
 
-// shareMapping lends a file's mapping, which the last user unmaps. The mutex is held.
+// maxIdle bounds how many mappings of files stay when nobody looks at them: whoever looks again need not verify the whole
+// file again. They take address space, and memory only as the kernel likes.
+const maxIdle = 8
+
+// shareMapping lends a file's mapping. The mutex is held.
 func (o *Object) shareMapping(file *spillFile) *Mapping {
 	s, m := o.store, file.mapping
 	o.touch()
 	o.use()
-	m.users++
+	if m.users++; m.users == 1 {
+		s.idle = slices.DeleteFunc(s.idle, func(f *spillFile) bool { return f == file })
+	}
 	return newMapping(m.body, func() {
 		s.mu.Lock()
 		if m.users--; m.users == 0 {
-			file.mapping = nil
-			s.later(m.destroy)
+			s.idle = append(s.idle, file)
+			if o.file != file || s.closed { // the file was given up meanwhile
+				s.unmap(file)
+			} else if len(s.idle) > maxIdle {
+				s.unmap(s.idle[0])
+			}
 		}
 		o.users--
 		o.settle()
 		s.unlock()
 	})
+}
+
+// unmap ends the mapping of a file that nobody looks at, if there is one. The mutex is held.
+func (s *Store) unmap(file *spillFile) {
+	if m := file.mapping; m != nil && m.users == 0 {
+		s.idle = slices.DeleteFunc(s.idle, func(f *spillFile) bool { return f == file })
+		file.mapping = nil
+		s.later(m.destroy)
+	}
 }
 
 // fileMapping is a spill file in memory that the kernel manages.

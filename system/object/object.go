@@ -116,7 +116,7 @@ func (o *Object) Revive(v Value) {
 	size := v.Size()
 	o.store.mu.Lock()
 	defer o.store.unlock()
-	if o.released || o.store.closed {
+	if !o.listed || o.store.closed { // released, or a copy that was dropped: the value is its holder's alone
 		return
 	}
 	o.value, o.live = v, size

@@ -33,7 +33,7 @@ func (s *Store) recover() {
 		return
 	}
 	for _, n := range names {
-		if !strings.HasPrefix(n, dirPrefix(string(s.config.Node))) {
+		if !ofNode(&s.config, n) {
 			continue
 		}
 		d := &oldDir{path: filepath.Join(s.config.Dir, n), files: map[raysys.TaskID]oldFile{}}

@@ -196,5 +196,6 @@ func (s *Store) diskLimit() (int64, error) {
 // discarded takes a file that nothing needs any more. Who still maps it keeps its bytes until the end of that.
 func (s *Store) discarded(f *spillFile) {
 	s.diskUsed -= f.length
+	s.unmap(f)
 	s.later(func() { _ = s.fs.Remove(f.name) })
 }

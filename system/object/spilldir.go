@@ -37,14 +37,29 @@ type spillDir struct {
 const tries = 1000
 
 func newSpillDir(c *Config) *spillDir {
-	d := &spillDir{fs: c.FS, base: c.Dir, name: dirPrefix(string(c.Node)) + fmt.Sprintf("%016x", c.Incarnation)}
+	d := &spillDir{fs: c.FS, base: c.Dir, name: dirPrefix(c) + fmt.Sprintf("%016x", c.Incarnation)}
 	if d.base == "" {
 		d.temp, d.base = true, filepath.Join(os.TempDir(), "raysys-"+strconv.Itoa(os.Getuid()))
 	}
 	return d
 }
 
-func dirPrefix(node string) string { return url.PathEscape(node) + "-" }
+// dirPrefix begins the names of a node's directories; what follows is the incarnation, and a number where that is taken.
+func dirPrefix(c *Config) string {
+	return url.PathEscape(c.Cluster) + "@" + url.PathEscape(string(c.Node)) + "-"
+}
+
+// ofNode reports whether a directory is one of the node's incarnations, and not of a node whose name begins alike.
+func ofNode(c *Config, name string) bool {
+	rest, ok := strings.CutPrefix(name, dirPrefix(c))
+	if !ok || len(rest) < 16 {
+		return false
+	}
+	if _, err := strconv.ParseUint(rest[:16], 16, 64); err != nil {
+		return false
+	}
+	return len(rest) == 16 || rest[16] == '.'
+}
 
 // path returns the directory, and makes it first; again after it vanished.
 func (d *spillDir) path(again bool) (string, error) {
@@ -64,6 +79,11 @@ func (d *spillDir) path(again bool) (string, error) {
 		}
 		if err := d.fs.MkdirAll(dir); err != nil {
 			return "", fmt.Errorf("make spill directory: %w", err)
+		}
+		if d.temp {
+			if err := ours(d.base); err != nil {
+				return "", fmt.Errorf("make spill directory: %w", err)
+			}
 		}
 		lock, err := d.fs.Lock(filepath.Join(dir, lockName))
 		if errors.Is(err, ErrLocked) || errors.Is(err, fs.ErrNotExist) {

@@ -17,7 +17,7 @@ type spillFile struct {
 	length int64 // of the whole file
 
 	open    *handle
-	mapping *fileMapping // while somebody looks at it
+	mapping *fileMapping // of bytes that were verified; stays a while when nobody looks
 	plain   bool         // it cannot be mapped
 }
 

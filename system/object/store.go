@@ -38,8 +38,9 @@ type Store struct {
 	changed                       chan struct{} // closed and replaced by wake
 	trash                         []func()      // what the next unlock does after it
 	closed                        bool
-	old                           []*oldDir // of earlier incarnations, until Sweep
-	noSegments                    bool      // memory files were tried, and there are none
+	old                           []*oldDir    // of earlier incarnations, until Sweep
+	idle                          []*spillFile // files that stay mapped, and nobody looks at; longest ago first
+	noSegments                    bool         // memory files were tried, and there are none
 	count                         counters
 
 	busy sync.WaitGroup // calls that Close waits for
@@ -207,6 +208,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	for _, o := range s.table {
 		if o.file != nil && o.primary && !s.dir.temp {
+			s.unmap(o.file)
 			o.file = nil // the file stays
 			o.disk.remove()
 		}

@@ -209,6 +209,18 @@ func TestRevive(t *testing.T) {
 	empty(t, s)
 }
 
+func TestReviveOfADroppedCopy(t *testing.T) {
+	s := open(t, object.Config{Budget: 2 * mib})
+	o := receive(t, s, 1, content(1, 2*mib), object.Heap)
+	p := add(t, s, 2, newValue(content(2, mib)))
+	o.Revive(newValue(content(1, 2*mib)))
+	if st := s.Stats(); st.Used != mib {
+		t.Errorf("a copy that was dropped is charged: %+v", st)
+	}
+	p.Release()
+	empty(t, s)
+}
+
 func TestBytesAreSharedAndOutlive(t *testing.T) {
 	s := open(t, object.Config{Budget: 8 * mib})
 	want := content(1, 3*mib)
@@ -320,20 +332,23 @@ func TestChangedValueIsNoticed(t *testing.T) {
 	s := open(t, object.Config{Budget: mib})
 	v := newValue(content(1, 600*kib))
 	o := add(t, s, 1, v)
-	m, err := o.Manifest(context.Background())
-	if err != nil {
+	if _, err := o.Manifest(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	object.Thin(o) // the bytes beside the value go
 	v.bytes[300*kib] ^= 1
-	b := add(t, s, 2, newValue(content(2, 800*kib))) // asks for the spill of 1
-	if v.gone.Load() {
-		t.Error("the changed value was evicted")
+	if _, err := o.Chunk(context.Background(), 0); !errors.Is(err, raysys.ErrEncode) {
+		t.Errorf("chunk: %v", err)
 	}
-	c, err := o.Chunk(context.Background(), 0)
-	if err == nil && object.Checksum(join(t, c)) == m.Chunks[0] {
-		t.Error("the changed value has the old checksum")
+	if err := object.Spill(o); !errors.Is(err, raysys.ErrEncode) || v.gone.Load() {
+		t.Errorf("spill: %v", err)
 	}
+	v.bytes[300*kib] ^= 1
+	same(t, o, v.bytes)
+	if err := object.Spill(o); err != nil || !v.gone.Load() {
+		t.Errorf("spill: %v", err)
+	}
+	same(t, o, v.bytes)
 	o.Release()
-	b.Release()
 	empty(t, s)
 }
