@@ -321,6 +321,17 @@ func (c *Core) Subscribe(w *Waiter, to Resolved) bool {
 	return true
 }
 
+// Expect is Subscribe for a future that nobody else knows yet.
+func (c *Core) Expect(w *Waiter, to Resolved) {
+	if c.work.Expires() != 0 {
+		c.Subscribe(w, to)
+		return
+	}
+	w.core, w.to = c, to
+	c.waiters = w
+	c.word.Store(c.word.Load() | flagWaiting)
+}
+
 // wanter is work that starts when somebody first waits for it.
 type wanter interface{ wanted() }
 

@@ -228,6 +228,9 @@ func FuzzReceive(f *testing.F) {
 	f.Add(byte(wire.KindCallResult), []byte{0, 2, 1, 'a', 1, 1, 7})
 	f.Add(byte(wire.KindCallResult), []byte{0, 3})
 	f.Add(byte(wire.KindCallCancel), []byte{3})
+	f.Add(byte(wire.KindCallResults), []byte{7, 0, 0, 1, 0, 0, 0, 5, 2, 0, 3})
+	f.Add(byte(wire.KindCalls), wire.AppendBytes(nil, append(head(0, 3, scope, 1, "x", token), one...)))
+	f.Add(byte(wire.KindCalls), []byte{200, 1})
 	ctx := p.local.context()
 	f.Fuzz(func(t *testing.T, kind byte, frame []byte) {
 		_ = p.local.engine.Receive(p, wire.Kind(kind), frame)

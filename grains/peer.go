@@ -66,7 +66,7 @@ func (e *Engine) farPeer(p wire.Peer) *farPeer {
 	return nil
 }
 
-// Receive handles a frame of kind wire.KindCall, KindCallResult or KindCallCancel. Frames of one class come in the
+// Receive handles a frame of kind wire.KindCall, KindCallResult or KindCallCancel, or a list of calls or results. Frames of one class come in the
 // order they were sent. It does not block and keeps nothing of frame. An error means that the peer breaks the rules:
 // the link is to be closed.
 func (e *Engine) Receive(p wire.Peer, kind wire.Kind, frame []byte) error {
@@ -74,22 +74,44 @@ func (e *Engine) Receive(p wire.Peer, kind wire.Kind, frame []byte) error {
 	if fp == nil {
 		return nil // it went this moment
 	}
-	r := wire.NewReader(frame)
 	var err error
 	switch kind {
-	case wire.KindCall:
-		err = fp.called(&r)
-	case wire.KindCallResult:
-		err = fp.answered(&r)
-	case wire.KindCallCancel:
-		err = fp.cancelled(&r)
+	case wire.KindCalls:
+		err = each(frame, fp.called)
+	case wire.KindCallResults:
+		err = each(frame, fp.answered)
 	default:
-		err = fmt.Errorf("%w: kind %d is not of grains", wire.ErrCorrupt, kind)
+		r := wire.NewReader(frame)
+		switch kind {
+		case wire.KindCall:
+			err = fp.called(&r)
+		case wire.KindCallResult:
+			err = fp.answered(&r)
+		case wire.KindCallCancel:
+			err = fp.cancelled(&r)
+		default:
+			err = fmt.Errorf("%w: kind %d is not of grains", wire.ErrCorrupt, kind)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("grain frame of kind %d from %s: %w", kind, p.Node(), err)
 	}
 	return nil
+}
+
+// each hands the items of a list to f.
+func each(list []byte, f func(*wire.Reader) error) error {
+	all := wire.NewReader(list)
+	for all.Len() > 0 {
+		item := wire.NewReader(all.Bytes())
+		if err := all.Err(); err != nil {
+			return err
+		}
+		if err := f(&item); err != nil {
+			return err
+		}
+	}
+	return all.Err()
 }
 
 // answered handles KindCallResult.

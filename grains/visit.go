@@ -126,7 +126,7 @@ func (fp *farPeer) called(r *wire.Reader) error {
 		return refuse(fmt.Errorf("%s: argument: %w", v.name(), err))
 	}
 	// The outcome is subscribed to before the deadline is set: an alarm for it would be the caller's twice.
-	v.call.core().Subscribe(&v.waiter, v)
+	v.call.core().Expect(&v.waiter, v)
 	if h.left != 0 {
 		now := e.cfg.Rough
 		if h.flags&flagExact != 0 {

@@ -218,6 +218,7 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 		wire.KindCancelTurn:  func(p *peer, b []byte) error { return p.turns.Cancelled(b) },
 		wire.KindTasks:       func(p *peer, b []byte) error { return c.node.tasks.HandleTasks(p, b) },
 		wire.KindTaskResult:  func(p *peer, b []byte) error { return c.node.tasks.HandleResult(p, b) },
+		wire.KindTaskResults: func(p *peer, b []byte) error { return c.node.tasks.HandleResults(p, b) },
 		wire.KindTaskCancel:  func(p *peer, b []byte) error { return c.node.tasks.HandleCancel(p, b) },
 		wire.KindAwait:       (*peer).onAwait,
 		wire.KindOutcome:     (*peer).onOutcome,
@@ -231,7 +232,7 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 		wire.KindAdmin:       (*peer).onAdmin,
 		wire.KindAdminReply:  (*peer).onAdminReply,
 	}
-	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel} {
+	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCalls, wire.KindCallResults} {
 		h[k] = func(p *peer, b []byte) error { return c.node.grains.Receive(p, k, b) }
 	}
 	out := make(map[link.Kind]link.Handler, len(h))

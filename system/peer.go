@@ -68,6 +68,9 @@ func (p *peer) Entry(number uint32) *raysys.Entry {
 
 // Send implements wire.Peer.
 func (p *peer) Send(class wire.Class, kind wire.Kind, payload []byte) error {
+	if list := kind.List(); list != 0 && len(payload) <= wire.ItemLimit {
+		return p.told(p.link.SendItem(link.Class(class), link.Kind(list), payload))
+	}
 	return p.told(p.link.Send(link.Class(class), link.Kind(kind), payload))
 }
 

@@ -50,12 +50,12 @@ func (r *record[A, R]) ended() bool {
 }
 
 // head implements traveller.
-func (r *record[A, R]) head(now int64) taskHead {
+func (r *record[A, R]) head(rt raysys.Runtime) taskHead {
 	h := taskHead{attempt: 1}
 	if t := r.OwnTurn(); t != nil {
 		h.attempt = t.Attempt()
 		if at := t.Deadline(); at != 0 {
-			h.left = max(at-now, 1)
+			h.left = max(at-rt.Now(), 1)
 		}
 	}
 	if !r.spec.common && !r.spec.oneCPU() {

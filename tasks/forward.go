@@ -60,9 +60,7 @@ func (f *forwarder) init(x *exchange) {
 	f.retry.Ring = func() {
 		f.retrying.Store(false)
 		x.each(func(p *peer) {
-			p.mu.Lock()
-			p.full = false
-			p.mu.Unlock()
+			p.full.Store(false)
 		})
 		x.changed()
 	}

@@ -16,6 +16,7 @@ import (
 type guest[A, R any] struct {
 	record[A, R]
 	waiter   raysys.Waiter
+	tabled   slotted
 	from     *peer
 	slot     uint64
 	answered atomic.Bool
@@ -27,6 +28,8 @@ type arrival interface {
 	runner
 	admit(slot uint64)
 	home() (*peer, uint64)
+	// place is where it stands in the table of its peer's guests.
+	place() *slotted
 	core() *raysys.Core
 	// claimAnswer gives one caller the right and the duty to answer the owner.
 	claimAnswer() bool
@@ -91,9 +94,9 @@ func (g *guest[A, R]) admit(slot uint64) {
 	if d == nil {
 		g.count(x.e)
 	}
-	g.Subscribe(&g.waiter, g)
+	g.Expect(&g.waiter, g)
 	switch {
-	case g.from.guests.put(g):
+	case g.from.guests.put(g, &g.tabled):
 		g.Cancel(raysys.ErrCancelled)
 	case d != nil:
 		d.wait()
@@ -113,6 +116,7 @@ func (g *guest[A, R]) ready() {
 	}
 	x.e.held.Add(-1)
 	g.enqueue(x)
+	x.welcome()
 }
 
 func (g *guest[A, R]) enqueue(x *exchange) {
@@ -126,7 +130,11 @@ func (g *guest[A, R]) enqueue(x *exchange) {
 		x.bounceQueued()
 		return
 	}
-	if g.spec.common {
+}
+
+// welcome sees that somebody runs the guests that were queued.
+func (x *exchange) welcome() {
+	if !x.guests.Empty() {
 		x.e.wake()
 		x.watchGuests()
 	}
@@ -144,6 +152,7 @@ func (g *guest[A, R]) run(s *raysys.Slot) {
 func (g *guest[A, R]) Help(*raysys.Turn) bool { return false }
 
 func (g *guest[A, R]) home() (*peer, uint64) { return g.from, g.slot }
+func (g *guest[A, R]) place() *slotted       { return &g.tabled }
 func (g *guest[A, R]) core() *raysys.Core    { return &g.Core }
 func (g *guest[A, R]) claimAnswer() bool     { return g.answered.CompareAndSwap(false, true) }
 func (g *guest[A, R]) answerTold() bool      { return g.answered.Load() }
@@ -155,7 +164,7 @@ func (g *guest[A, R]) Resolved(*raysys.Waiter) {
 	if !g.claimAnswer() {
 		return
 	}
-	g.from.guests.remove(g)
+	g.from.guests.remove(g.slot, &g.tabled)
 	v, err := g.Outcome()
 	x.answer(g.from, g.slot, func(dst []byte) ([]byte, error) {
 		switch {
@@ -184,7 +193,7 @@ func (x *exchange) bounce(g arrival) {
 		return
 	}
 	p, slot := g.home()
-	p.guests.remove(g)
+	p.guests.remove(slot, g.place())
 	x.answer(p, slot, func(dst []byte) ([]byte, error) { return append(dst, resultBounced), nil })
 	x.here.Add(-1)
 	g.departed(x.e)

@@ -1,61 +1,97 @@
 package tasks
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/raysys/raysys"
 )
 
 // guestTable finds the tasks of one peer that are here by their slots, for cancellation. Slots are small numbers that
-// the peer uses again, so the table is a list.
+// the peer uses again, so the table is a list of pages, which are read without a lock.
 type guestTable struct {
-	mu    sync.Mutex // guards the rest
-	list  []arrival
+	pages atomic.Pointer[[]*guestPage]
+	some  atomic.Int32 // length of early
+
+	mu    sync.Mutex      // guards early, and that pages are added
 	early map[uint64]bool // cancelled before they came: control frames overtake requests
 }
+
+const pageSize = 1 << 10
+
+type guestPage [pageSize]atomic.Pointer[slotted]
+
+// slotted is a guest in the table.
+type slotted struct{ arrival }
 
 // maxEarly bounds the cancellations that wait for their task. One that crossed its result waits for ever, so the table
 // is emptied when it is full: what is lost then is that a task which nobody waits for runs.
 const maxEarly = 4096
 
-// put enters a guest, and reports whether it was cancelled before it came.
-func (t *guestTable) put(g arrival) (cancelled bool) {
-	_, slot := g.home()
-	i := int(slot & (1<<32 - 1)) // below maxFlights, see HandleTasks
+// at returns the place of a slot, nil when there was never a guest.
+func (t *guestTable) at(slot uint64) *atomic.Pointer[slotted] {
+	i := slot & (1<<32 - 1)
+	if pages := t.pages.Load(); pages != nil && i/pageSize < uint64(len(*pages)) {
+		return &(*pages)[i/pageSize][i%pageSize]
+	}
+	return nil
+}
+
+// grow makes the pages up to that of a slot, which is below maxFlights, see HandleTasks.
+func (t *guestTable) grow(slot uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for len(t.list) <= i {
-		t.list = append(t.list, nil)
+	var pages []*guestPage
+	if old := t.pages.Load(); old != nil {
+		pages = *old
 	}
-	if !g.answerTold() { // its deadline may have passed already
-		t.list[i] = g
+	pages = slices.Clone(pages)
+	for uint64(len(pages)) <= slot&(1<<32-1)/pageSize {
+		pages = append(pages, new(guestPage))
 	}
+	t.pages.Store(&pages)
+}
+
+// put enters a guest, whose own place in memory s is, and reports whether it was cancelled before it came.
+func (t *guestTable) put(g arrival, s *slotted) (cancelled bool) {
+	_, slot := g.home()
+	place := t.at(slot)
+	if place == nil {
+		t.grow(slot)
+		place = t.at(slot)
+	}
+	s.arrival = g
+	place.Store(s)
+	if g.answerTold() { // its deadline may have passed already
+		place.CompareAndSwap(s, nil)
+	}
+	if t.some.Load() == 0 { // cancel counts before it looks at the place again
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if cancelled = t.early[slot]; cancelled {
 		delete(t.early, slot)
+		t.some.Store(int32(len(t.early)))
 	}
 	return cancelled
 }
 
 // remove takes it out, unless another has its place.
-func (t *guestTable) remove(g arrival) {
-	_, slot := g.home()
-	i := slot & (1<<32 - 1)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if i < uint64(len(t.list)) && t.list[i] == g {
-		t.list[i] = nil
+func (t *guestTable) remove(slot uint64, s *slotted) {
+	if place := t.at(slot); place != nil {
+		place.CompareAndSwap(s, nil)
 	}
 }
 
 // cancel returns the guest of the slot, or remembers it for the task that is still on its way.
 func (t *guestTable) cancel(slot uint64) arrival {
+	if g := t.find(slot); g != nil {
+		return g
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if i := slot & (1<<32 - 1); i < uint64(len(t.list)) && t.list[i] != nil {
-		if _, s := t.list[i].home(); s == slot {
-			return t.list[i]
-		}
-	}
 	if len(t.early) >= maxEarly {
 		clear(t.early)
 	}
@@ -63,6 +99,25 @@ func (t *guestTable) cancel(slot uint64) arrival {
 		t.early = map[uint64]bool{}
 	}
 	t.early[slot] = true
+	t.some.Store(int32(len(t.early)))
+	if g := t.find(slot); g != nil { // it came just now, and may have looked before that
+		delete(t.early, slot)
+		t.some.Store(int32(len(t.early)))
+		return g
+	}
+	return nil
+}
+
+func (t *guestTable) find(slot uint64) arrival {
+	place := t.at(slot)
+	if place == nil {
+		return nil
+	}
+	if s := place.Load(); s != nil {
+		if _, of := s.home(); of == slot {
+			return s.arrival
+		}
+	}
 	return nil
 }
 

@@ -39,7 +39,7 @@ func recorded(t testing.TB) map[wire.Kind][][]byte {
 
 // FuzzFrames gives any bytes to the handlers: they must not panic, and what they refuse is called corrupt.
 func FuzzFrames(f *testing.F) {
-	kinds := []wire.Kind{wire.KindTasks, wire.KindTaskResult, wire.KindTaskCancel}
+	kinds := []wire.Kind{wire.KindTasks, wire.KindTaskResult, wire.KindTaskCancel, wire.KindTaskResults}
 	for i, k := range kinds {
 		for _, b := range recorded(f)[k] {
 			f.Add(byte(i), b)
@@ -47,6 +47,10 @@ func FuzzFrames(f *testing.F) {
 		f.Add(byte(i), []byte{0, 1, 0, 0, 0xff})
 	}
 	f.Add(byte(2), []byte{1, 2, 3, 4})
+	for _, b := range recorded(f)[wire.KindTaskResult] {
+		f.Add(byte(3), wire.AppendBytes(wire.AppendBytes(nil, b), b))
+	}
+	f.Add(byte(3), []byte{200, 1})
 	fn := newFunctions()
 	a, b := newHost(f, "a", fn.table, 1), newHost(f, "b", fn.table, 1)
 	l := join(f, a, b)
@@ -60,6 +64,8 @@ func FuzzFrames(f *testing.F) {
 			err = b.engine.HandleTasks(e, bytes.Clone(frame))
 		case wire.KindTaskResult:
 			err = b.engine.HandleResult(e, bytes.Clone(frame))
+		case wire.KindTaskResults:
+			err = b.engine.HandleResults(e, bytes.Clone(frame))
 		case wire.KindTaskCancel:
 			err = b.engine.HandleCancel(e, bytes.Clone(frame))
 		}

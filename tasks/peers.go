@@ -52,11 +52,11 @@ type peer struct {
 	avoid    atomic.Bool
 	gone     atomic.Bool
 	unsent   atomic.Bool // something was sent since the last Flush
+	full     atomic.Bool // it refused what was sent; until it says something, or retryPause has passed
 	skip     bool        // has nothing to do in this round; guarded by the right to send
 
 	mu   sync.Mutex // guards the next
 	load Load
-	full bool // it refused what was sent; until it says something, or retryPause has passed
 
 	told    atomic.Int64  // mean it was last told
 	replies atomic.Uint32 // since it was told this node's load
@@ -186,8 +186,9 @@ func (x *exchange) workers() bool {
 // loaded takes note of what a peer said of itself.
 func (*exchange) loaded(p *peer, l Load) {
 	p.mu.Lock()
-	p.load, p.full = l, false
+	p.load = l
 	p.mu.Unlock()
+	p.full.Store(false)
 }
 
 // flush sends what waits at the peers.
@@ -253,9 +254,9 @@ func (x *exchange) room(p *peer) (idle, all int64) {
 		return 0, 0
 	}
 	p.mu.Lock()
-	l, full := p.load, p.full
+	l := p.load
 	p.mu.Unlock()
-	if full || l.Draining {
+	if p.full.Load() || l.Draining {
 		return 0, 0
 	}
 	inflight := p.inflight.Load()

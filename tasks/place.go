@@ -58,7 +58,7 @@ func (x *exchange) unplaced(c *raysys.Core, w traveller) {
 
 // sendTo sends one task to p; false when p does not take it.
 func (x *exchange) sendTo(p *peer, c *raysys.Core, w traveller) bool {
-	if _, ok := p.Runs(w.entry()); !ok || p.refusing() || p.inflight.Load() >= maxFlights {
+	if _, ok := p.Runs(w.entry()); !ok || p.full.Load() || p.inflight.Load() >= maxFlights {
 		return false
 	}
 	x.mu.Lock()

@@ -24,6 +24,7 @@ func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
 		return fmt.Errorf("tasks from node %s: %w", p.Node(), err)
 	}
 	var bounced []uint64
+	defer x.welcome()
 	for r.Len() > 0 {
 		slot, ok, err := x.receive(p, up, r)
 		if err != nil {

@@ -15,6 +15,36 @@ func (e *Engine) HandleResult(wp wire.Peer, frame []byte) error {
 	r := readers.Get().(*wire.Reader)
 	defer putReader(r)
 	*r = wire.NewReader(frame)
+	if err := x.results(p, r); err != nil {
+		return err
+	}
+	x.answered()
+	return nil
+}
+
+// HandleResults takes a KindTaskResults frame of the peer; see HandleTasks for the error.
+func (e *Engine) HandleResults(wp wire.Peer, list []byte) error {
+	x, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	r := readers.Get().(*wire.Reader)
+	defer putReader(r)
+	all := wire.NewReader(list)
+	for all.Len() > 0 {
+		*r = wire.NewReader(all.Bytes())
+		if err := all.Err(); err != nil {
+			return fmt.Errorf("results from node %s: %w", p.Node(), err)
+		}
+		if err := x.results(p, r); err != nil {
+			return err
+		}
+	}
+	x.answered()
+	return nil
+}
+
+func (x *exchange) results(p *peer, r *wire.Reader) error {
 	if flags := r.Uvarint(); flags&resultLoad != 0 {
 		l, err := ReadLoad(r)
 		if err != nil {
@@ -30,6 +60,11 @@ func (e *Engine) HandleResult(wp wire.Peer, frame []byte) error {
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("result from node %s: %w", p.Node(), err)
 	}
+	return nil
+}
+
+// answered is called when results have come: there may be room for more tasks.
+func (x *exchange) answered() {
 	switch x.state.Load() {
 	case awake:
 	case stalled:
@@ -42,8 +77,7 @@ func (e *Engine) HandleResult(wp wire.Peer, frame []byte) error {
 			x.poke()
 		}
 	}
-	e.ebb()
-	return nil
+	x.e.ebb()
 }
 
 // result takes one result. That of a slot that was answered before, or never used, changes nothing.

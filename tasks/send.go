@@ -19,7 +19,7 @@ type traveller interface {
 	// ended settles a claimed task that was cancelled before it left, and reports whether it was.
 	ended() bool
 	// head says what the peer must know beyond the argument.
-	head(now int64) taskHead
+	head(rt raysys.Runtime) taskHead
 	// appendArg appends the argument.
 	appendArg(dst []byte, refs wire.References) ([]byte, error)
 	// back returns a claimed task that no node has begun to the tasks that wait here; false when it has settled.
@@ -49,8 +49,11 @@ type flight struct {
 // group are the tasks of one frame, which have the submitting turn in common.
 type group struct {
 	scope uint32
-	left  atomic.Int32 // tasks in flight, and one until the frame is sent
+	left  atomic.Int64 // tasks in flight, and filling until the frame is sent
 }
+
+// filling keeps the turn of a group open that is not counted yet.
+const filling = 1 << 32
 
 // outgoing is the frame that is being filled.
 type outgoing struct {
@@ -59,6 +62,8 @@ type outgoing struct {
 	group *group
 	buf   []byte
 	head  int      // where the tasks begin
+	count int64    // tasks of the group that the accounts do not show yet
+	bytes int64    // and the bytes of their arguments
 	slots []uint64 // of the tasks in buf
 	fn    uint32   // number of entry at p
 	entry *raysys.Entry
@@ -77,6 +82,20 @@ func (x *exchange) release(p *peer, g *group) {
 	if g.left.Add(-1) == 0 {
 		p.Shut(g.scope)
 	}
+}
+
+// account enters the tasks that are about to be sent: once for many, since those who take the answers use the same
+// numbers. While a frame is being filled, one more task counts as away.
+func (x *exchange) account() {
+	o := &x.out
+	if o.count == 0 {
+		return
+	}
+	x.away.Add(o.count)
+	o.p.inflight.Add(o.count)
+	o.p.bytes.Add(o.bytes)
+	o.group.left.Add(o.count)
+	o.count, o.bytes = 0, 0
 }
 
 // fill sends p up to n tasks of those that wait, and returns how many. What p cannot run moves from the queue aside,
@@ -118,24 +137,16 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 		case traveller:
 			sent += x.add(p, c, w)
 		}
-		if p.gone.Load() || p.refusing() {
+		if p.gone.Load() || p.full.Load() {
 			break
 		}
 	}
 	return sent
 }
 
-func (p *peer) refusing() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.full
-}
-
 // refused is called when p does not take more for the moment.
 func (x *exchange) refused(p *peer) {
-	p.mu.Lock()
-	p.full = true
-	p.mu.Unlock()
+	p.full.Store(true)
 	x.later()
 }
 
@@ -162,7 +173,8 @@ func (x *exchange) add(p *peer, c *raysys.Core, w traveller) int64 {
 		}
 		x.sent(p)
 		o.turn, o.group = up, &group{scope: scope}
-		o.group.left.Store(1)
+		o.group.left.Store(filling)
+		x.away.Add(1)
 		o.begin()
 	}
 	if !c.StartAway() {
@@ -173,7 +185,7 @@ func (x *exchange) add(p *peer, c *raysys.Core, w traveller) int64 {
 		return 0
 	}
 	start := len(o.buf)
-	buf := appendHead(o.buf, o.fn, c.Seq(), w.head(x.rt.Now()))
+	buf := appendHead(o.buf, o.fn, c.Seq(), w.head(x.rt))
 	args := len(buf)
 	buf, err := w.appendArg(buf, p)
 	if err != nil {
@@ -203,14 +215,11 @@ func (x *exchange) add(p *peer, c *raysys.Core, w traveller) int64 {
 	return 1
 }
 
-// takeOff enters a task that is about to be sent; false when the peer is gone.
+// takeOff gives a task that is about to be sent its number; false when the peer is gone.
 func (x *exchange) takeOff(p *peer, f flight) (slot uint64, ok bool) {
-	x.away.Add(1)
-	p.inflight.Add(1)
-	p.bytes.Add(int64(f.size))
-	f.group.left.Add(1)
-	if slot, ok = p.flights.Put(f); !ok {
-		x.left(p, f)
+	if slot, ok = p.flights.Put(f); ok {
+		x.out.count++
+		x.out.bytes += int64(f.size)
 	}
 	return slot, ok
 }
@@ -241,7 +250,11 @@ func (x *exchange) ship() {
 	if len(o.buf) > o.head {
 		x.send(o.buf)
 	}
-	x.release(o.p, o.group)
+	x.account()
+	x.away.Add(-1)
+	if o.group.left.Add(-filling) == 0 {
+		o.p.Shut(o.group.scope)
+	}
 	o.group, o.turn = nil, nil
 	o.slots = o.slots[:0]
 	if cap(o.buf) > 4*wire.InlineLimit {
@@ -251,6 +264,7 @@ func (x *exchange) ship() {
 
 func (x *exchange) send(frame []byte) {
 	o := &x.out
+	x.account()
 	if err := o.p.Send(wire.Requests, wire.KindTasks, frame); err != nil {
 		x.notSent(o.p, o.slots)
 		return
@@ -262,6 +276,7 @@ func (x *exchange) send(frame []byte) {
 func (x *exchange) addLarge(p *peer, slot uint64, task []byte) int64 {
 	frame := make([]byte, 0, len(task)+16)
 	frame = append(appendTasks(frame, x.out.group.scope), task...)
+	x.account()
 	if err := p.SendLarge(wire.KindTasks, frame); err != nil {
 		x.notSent(p, []uint64{slot})
 		return 0

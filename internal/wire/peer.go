@@ -23,9 +23,12 @@ const (
 	KindTasks       Kind = 40 // requests: a batch of tasks
 	KindTaskResult  Kind = 41 // replies
 	KindTaskCancel  Kind = 42 // control
+	KindTaskResults Kind = 43 // replies: a list of KindTaskResult
 	KindCall        Kind = 48 // requests: a grain call
 	KindCallResult  Kind = 49 // replies
 	KindCallCancel  Kind = 50 // control
+	KindCalls       Kind = 51 // requests: a list of KindCall
+	KindCallResults Kind = 52 // replies: a list of KindCallResult
 	KindAwait       Kind = 56 // requests: tell the outcome of a reference
 	KindOutcome     Kind = 57 // replies
 	KindDrop        Kind = 58 // control: the reference is not held any more
@@ -44,6 +47,23 @@ const (
 	KindChunk       Kind = 91 // a body on the bulk connection: one of them
 	KindPullEnd     Kind = 92 // control: the receiver wants no more
 )
+
+// List returns the kind of a frame that is a list of k's payloads, each behind its length, and 0 where there is none:
+// small payloads of one kind share a frame while it waits to be written.
+func (k Kind) List() Kind {
+	switch k {
+	case KindTaskResult:
+		return KindTaskResults
+	case KindCall:
+		return KindCalls
+	case KindCallResult:
+		return KindCallResults
+	}
+	return 0
+}
+
+// ItemLimit is up to which size a payload travels in a list.
+const ItemLimit = 2 << 10
 
 // InlineLimit is the size up to which a value travels inside a request or reply. A larger one, up to ValueLimit, goes
 // over the bulk connection; beyond that raysys.ErrTooLarge.

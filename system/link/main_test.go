@@ -22,6 +22,7 @@ const (
 	kindNote link.Kind = 40 + iota // kept
 	kindEcho                       // sent back as a reply
 	kindBoom                       // panics
+	kindList                       // of items
 )
 
 // end is one node in a test: it keeps what it is told.

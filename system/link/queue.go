@@ -1,5 +1,7 @@
 package link
 
+import "encoding/binary"
+
 // chunk is a piece of a class's queue: whole frames, so that the writer may stop between any two.
 type chunk struct {
 	buf    []byte
@@ -23,6 +25,10 @@ type outQueue struct {
 	bytes  int   // waiting
 	bound  int   // of bytes
 	credit int64 // bytes that the other side takes; a chunk may overdraw it
+
+	list *chunk // the last chunk, while its last frame is a list that may grow
+	kind Kind   // of that frame
+	at   int    // where its header is
 }
 
 func (q *outQueue) empty() bool { return q.first == len(q.chunks) }
@@ -33,7 +39,43 @@ func (q *outQueue) ready() bool { return q.credit > 0 && q.first < len(q.chunks)
 // push appends a frame.
 func (q *outQueue) push(p *Peer, class Class, kind Kind, payload []byte) {
 	n := headerSize + len(payload)
-	var c *chunk
+	c := q.room(p, n)
+	c.buf = append(appendHeader(c.buf, len(payload), kind, class), payload...)
+	c.frames++
+	q.bytes += n
+	q.list = nil
+}
+
+// listBytes is how long a list may grow: what a reader handles at once.
+const listBytes = 16 * kib
+
+// pushItem appends an item to the list of its kind at the end of the queue, or begins one.
+func (q *outQueue) pushItem(p *Peer, class Class, kind Kind, item []byte) {
+	n := itemSize(item)
+	c := q.list
+	if c == nil || q.kind != kind || len(c.buf)+n > cap(c.buf) || len(c.buf)-q.at > listBytes {
+		c = q.room(p, headerSize+n)
+		q.list, q.kind, q.at = c, kind, len(c.buf)
+		c.buf = appendHeader(c.buf, 0, kind, class)
+		c.frames++
+		q.bytes += headerSize
+	}
+	c.buf = append(binary.AppendUvarint(c.buf, uint64(len(item))), item...)
+	binary.LittleEndian.PutUint32(c.buf[q.at:], uint32(len(c.buf)-q.at-headerSize))
+	q.bytes += n
+}
+
+// itemSize is what an item takes in a list.
+func itemSize(item []byte) int {
+	n := 1 + len(item)
+	for l := len(item); l >= 1<<7; l >>= 7 {
+		n++
+	}
+	return n
+}
+
+// room returns the last chunk if it has room for n more bytes, or a new one.
+func (q *outQueue) room(p *Peer, n int) (c *chunk) {
 	if last := len(q.chunks) - 1; last >= q.first && cap(q.chunks[last].buf)-len(q.chunks[last].buf) >= n {
 		c = q.chunks[last]
 	} else {
@@ -44,9 +86,7 @@ func (q *outQueue) push(p *Peer, class Class, kind Kind, payload []byte) {
 		}
 		q.chunks = append(q.chunks, c)
 	}
-	c.buf = append(appendHeader(c.buf, len(payload), kind, class), payload...)
-	c.frames++
-	q.bytes += n
+	return c
 }
 
 // pop takes the oldest chunk.
@@ -56,6 +96,9 @@ func (q *outQueue) pop() *chunk {
 	q.first++
 	if q.first == len(q.chunks) {
 		q.chunks, q.first = q.chunks[:0], 0
+	}
+	if q.list == c {
+		q.list = nil
 	}
 	q.bytes -= len(c.buf)
 	q.credit -= int64(len(c.buf))

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/raysys/raysys"
@@ -22,7 +23,23 @@ func (p *Peer) Send(class Class, kind Kind, payload []byte) error {
 	return p.send(class, kind, payload)
 }
 
+// SendItem is Send for one item of a frame that is a list: items of one kind that follow each other while the frame waits
+// to be written share it, each behind its length as a varint. The errors are those of Send.
+func (p *Peer) SendItem(class Class, kind Kind, item []byte) error {
+	if class >= classes || kind < FirstKind {
+		return fmt.Errorf("send to %s: kind %d in class %s is not for users", p, kind, class)
+	}
+	if p.link.cfg.Chaos != nil {
+		return p.chaos(class, kind, append(binary.AppendUvarint(nil, uint64(len(item))), item...))
+	}
+	return p.queue(class, kind, item, true)
+}
+
 func (p *Peer) send(class Class, kind Kind, payload []byte) error {
+	return p.queue(class, kind, payload, false)
+}
+
+func (p *Peer) queue(class Class, kind Kind, payload []byte, item bool) error {
 	if len(payload) > p.maxFrame {
 		return fmt.Errorf("send to %s: %w: a frame of %d bytes, the limit is %d", p, raysys.ErrTooLarge, len(payload), p.maxFrame)
 	}
@@ -41,7 +58,11 @@ func (p *Peer) send(class Class, kind Kind, payload []byte) error {
 		p.end(err, "")
 		return fmt.Errorf("send to %s: %w: %w", p, raysys.ErrNotDelivered, err)
 	}
-	q.push(p, class, kind, payload)
+	if item {
+		q.pushItem(p, class, kind, payload)
+	} else {
+		q.push(p, class, kind, payload)
+	}
 	wake := p.sleeping && q.credit > 0 && !p.reading.Load()
 	if wake {
 		p.sleeping = false
