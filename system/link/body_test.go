@@ -392,6 +392,31 @@ func TestBodyChaos(t *testing.T) {
 	})
 }
 
+// TestBodiesAside: bodies that wait do not make a bulk frame overload, and are bounded themselves.
+func TestBodiesAside(t *testing.T) {
+	got := &landings{}
+	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+		n.Cut("a", "b")
+		var err error
+		sent := 0
+		for ; err == nil && sent < 1000; sent++ {
+			err = p.SendBody(kindBody, nil, link.Body{Pieces: [][]byte{make([]byte, 1<<20)}})
+		}
+		if !errors.Is(err, raysys.ErrOverloaded) || sent < 60 {
+			t.Error(sent, err)
+		}
+		if err := p.SendBulk(kindNote, []byte("an argument")); err != nil {
+			t.Error(err)
+		}
+		n.HealAll()
+		synctest.Wait()
+		b.expect("a bulk: an argument")
+		if n := p.Waiting(link.Bulk); n != 0 || len(got.came) < sent-1 {
+			t.Error(n, "bytes wait still;", len(got.came), "of", sent-1, "bodies came")
+		}
+	}, got.into)
+}
+
 // TestHostileBodies: each ends the connection with a reason.
 func TestHostileBodies(t *testing.T) {
 	short := &landings{make(chan *landing, 10), make(chan *landing, 10)}

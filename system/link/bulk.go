@@ -21,7 +21,7 @@ type bulk struct {
 	opening bool
 	ended   bool
 	queue   bulkQueue
-	bytes   int // of the queue and of what is being written
+	bytes   [2]int // of the queue and of what is being written: of SendBulk, and of SendBody
 
 	landed  *sync.Cond // placing or landing is another
 	placing bool       // the reader asks a sink for a landing
@@ -49,6 +49,15 @@ type bulkFrame struct {
 	head    [MaxHead]byte
 	body    Body
 	size    int // of all behind the header
+}
+
+// account is which of bulk.bytes the frame counts in: what SendBody sends, its user bounds more closely, and it is not to
+// make calls fail whose arguments are large.
+func (f *bulkFrame) account() int {
+	if f.apart {
+		return 1
+	}
+	return 0
 }
 
 // bulkQueue is a ring, so that a queue in use allocates nothing.
@@ -120,12 +129,13 @@ func (b *bulk) push(f *bulkFrame) error {
 		defer p.mu.Unlock()
 		return p.refusal
 	}
-	if n := b.bytes + headerSize + f.size; n > p.link.cfg.BulkQueue && b.queue.n > 0 {
+	waits := &b.bytes[f.account()]
+	if n := *waits + headerSize + f.size; n > p.link.cfg.BulkQueue && *waits > 0 {
 		b.mu.Unlock()
 		return fmt.Errorf("send bulk to %s: %w: %d bytes wait for it", p, raysys.ErrOverloaded, n)
 	}
 	b.queue.push(f)
-	b.bytes += headerSize + f.size
+	*waits += headerSize + f.size
 	open := b.conn == nil && !b.opening
 	b.opening = b.opening || open
 	b.mu.Unlock()
@@ -139,7 +149,7 @@ func (b *bulk) push(f *bulkFrame) error {
 func (b *bulk) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.bytes
+	return b.bytes[0] + b.bytes[1]
 }
 
 // end stops reading and writing. The connection stays until the other side has had its last words on the express one:
@@ -162,7 +172,7 @@ func (b *bulk) end() {
 func (b *bulk) drain() {
 	b.mu.Lock()
 	left := b.queue
-	b.queue, b.bytes = bulkQueue{}, 0
+	b.queue, b.bytes = bulkQueue{}, [2]int{}
 	b.mu.Unlock()
 	if left.n == 0 {
 		return

@@ -14,7 +14,8 @@ type bulkReader struct {
 	ahead    [512]byte
 	from, to int
 	scratch  []byte // for what nobody wants
-	kind     Kind   // of the frame being read
+	turn     polite
+	kind     Kind // of the frame being read
 }
 
 func (b *bulk) read() {
@@ -25,7 +26,7 @@ func (b *bulk) read() {
 	if conn == nil {
 		return
 	}
-	r := &bulkReader{bulk: b, conn: conn}
+	r := &bulkReader{bulk: b, conn: conn, turn: b.peer.link.polite()}
 	for !b.peer.over.Load() {
 		if err := r.frame(); err != nil {
 			b.peer.fail(err)
@@ -178,6 +179,7 @@ func (r *bulkReader) fill(dst []byte) (n int, err error) {
 		if err != nil && n < len(dst) {
 			return n, err
 		}
+		r.turn.offer()
 	}
 	return n, nil
 }

@@ -18,6 +18,7 @@ type bulkWriter struct {
 	one   [1][]byte
 	cut   [][]byte
 	out   net.Buffers
+	turn  polite
 	copy  []byte
 }
 
@@ -29,7 +30,7 @@ func (b *bulk) write() {
 	if conn == nil {
 		return
 	}
-	w := &bulkWriter{conn: conn, files: asFileSender(conn)}
+	w := &bulkWriter{conn: conn, files: asFileSender(conn), turn: b.peer.link.polite()}
 	for {
 		var f bulkFrame
 		b.mu.Lock()
@@ -46,7 +47,7 @@ func (b *bulk) write() {
 		b.peer.counts.sent(Bulk, 1, headerSize+f.size)
 		unread, err := w.frame(&f)
 		b.mu.Lock()
-		b.bytes -= min(b.bytes, headerSize+f.size)
+		b.bytes[f.account()] -= min(b.bytes[f.account()], headerSize+f.size) // end may have cleared it
 		b.mu.Unlock()
 		if err != nil {
 			err = brokenError(err)
@@ -108,6 +109,7 @@ func (w *bulkWriter) flush() error {
 	_, err := w.out.WriteTo(w.conn)
 	clear(w.cut)
 	w.cut = w.cut[:0]
+	w.turn.offer()
 	return err
 }
 
@@ -116,8 +118,13 @@ func (w *bulkWriter) section(file *os.File, offset int64, length int) (unread, e
 	sent := 0
 	if w.files != nil {
 		// An error says little about which side it is of: what follows meets it again if it matters.
-		if sent, err = w.files.send(file, offset, length); err == nil && sent == length {
-			return nil, nil
+		for sent < length {
+			n, err := w.files.send(file, offset+int64(sent), min(cutBytes, length-sent))
+			sent += n
+			if err != nil || n == 0 {
+				break
+			}
+			w.turn.offer()
 		}
 	}
 	if w.copy == nil {
@@ -142,12 +149,13 @@ func (w *bulkWriter) section(file *os.File, offset int64, length int) (unread, e
 			return nil, err
 		}
 		sent += len(part)
+		w.turn.offer()
 	}
 	return unread, nil
 }
 
 // fileSender moves bytes from a file to a connection inside the system.
 type fileSender interface {
-	// send returns how much was sent, which is less than length only together with an error or at the file's end.
+	// send returns how much was sent: less than length only together with an error, or at the file's end.
 	send(file *os.File, offset int64, length int) (int, error)
 }

@@ -63,7 +63,7 @@ type Config struct {
 	// Queue is how many bytes of each class may wait for a peer: 16, 64 and 16 MiB. Requests beyond it are refused with
 	// ErrOverloaded; control and replies, which nobody could ask for again, end the session instead.
 	Queue [classes]int
-	// BulkQueue is how many bytes may wait for a bulk connection: 64 MiB.
+	// BulkQueue is how many bytes of SendBulk, and how many of SendBody, may wait for a bulk connection: 64 MiB.
 	BulkQueue int
 
 	withhold uint64 // features that this node does not tell of, as one of an earlier version; for tests

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -155,7 +156,8 @@ func BodyFrame(kind Kind, head, body string) []byte {
 	f := bulkFrame{kind: kind, apart: true, headLen: len(head), size: 1 + len(head) + len(body), body: Body{Pieces: [][]byte{[]byte(body)}}}
 	copy(f.head[:], head)
 	var got bytes.Buffer
-	w := &bulkWriter{conn: writeConn{w: &got}}
+	var calls atomic.Int64
+	w := &bulkWriter{conn: writeConn{w: &got}, turn: polite{calls: &calls, now: func() int64 { return 0 }, yield: yield}}
 	if _, err := w.frame(&f); err != nil {
 		panic(err)
 	}
@@ -186,13 +188,28 @@ func FeedBulk(b []byte, handlers map[Kind]Handler, sinks map[Kind]Sink) error {
 	}
 	conn := writeConn{r: bytes.NewReader(b)}
 	p := newPeer(l, l.hold("peer"), conn, &hello{id: Identity{Node: "peer"}, maxFrame: 1 << 20, maxBulk: 1 << 20}, peerOf{})
-	r := &bulkReader{bulk: &p.bulk, conn: conn}
+	r := &bulkReader{bulk: &p.bulk, conn: conn, turn: l.polite()}
 	p.bulk.conn = conn
 	for {
 		if err := r.frame(); err != nil {
 			return err
 		}
 	}
+}
+
+// Offers counts how often the processor is offered in a run of cuts of one duration, when each offer costs cost; the
+// last call was since ago when it begins.
+func Offers(run, cut, cost, since time.Duration) (offers int) {
+	var calls atomic.Int64
+	clock := int64(since)
+	p := polite{calls: &calls, now: func() int64 { return clock }, yield: func() {
+		offers++
+		clock += int64(cost)
+	}}
+	for end := clock + int64(run); clock < end; clock += int64(cut) {
+		p.offer()
+	}
+	return offers
 }
 
 // WithoutBodies makes a node one of a version that did not know SendBody.

@@ -21,6 +21,7 @@ type Link struct {
 	base     time.Time     // what times are measured from, monotonic
 	orders   atomic.Uint64 // of the sessions this node confirmed as elder
 	counts   counters      // of peers that are gone
+	calls    atomic.Int64  // when a request or a reply came last
 	routes   relays
 	running  sync.WaitGroup
 	life     context.Context // ended by Close; for Admit and dials that outlive their caller
@@ -55,6 +56,7 @@ func New(cfg Config) (*Link, error) {
 	for k, h := range cfg.Handlers {
 		l.handlers[k] = h
 	}
+	l.calls.Store(-2 * politeFor)
 	l.routes.init(l)
 	l.life, l.end = context.WithCancelCause(context.Background())
 	return l, nil
@@ -186,6 +188,9 @@ func (l *Link) Close(ctx context.Context) error {
 }
 
 func (l *Link) now() int64 { return int64(time.Since(l.base)) }
+
+// polite is for one bulk connection's reader, or writer.
+func (l *Link) polite() polite { return polite{calls: &l.calls, now: l.now, yield: yield} }
 
 // shake notes a connection in its handshake, so that Close can break it. It reports false, and closes conn, when the
 // link is closed or has most of them.

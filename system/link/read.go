@@ -142,6 +142,9 @@ func (p *Peer) account(seen *batch) error {
 	if seen.own > 0 {
 		p.counts.received(Control, 0, seen.own)
 	}
+	if seen.frames[Replies]+seen.frames[Requests] > 0 {
+		p.link.calls.Store(p.link.now())
+	}
 	if seen.unknown > 0 {
 		p.counts.unknown.Add(uint64(seen.unknown))
 	}

@@ -46,7 +46,7 @@ func (s *sendfile) send(file *os.File, offset int64, length int) (int, error) {
 // move returns false to be called again when the connection takes more.
 func (s *sendfile) move(fd uintptr) bool {
 	for s.left > 0 {
-		n, err := syscall.Sendfile(int(fd), s.from, &s.offset, min(s.left, cutBytes))
+		n, err := syscall.Sendfile(int(fd), s.from, &s.offset, s.left)
 		switch {
 		case err == syscall.EINTR:
 			continue

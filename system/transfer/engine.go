@@ -17,9 +17,12 @@ type Engine struct {
 	end     context.CancelCauseFunc
 	running sync.WaitGroup // flights, feeds and streams
 	counts  counters
+	came    chan *landed   // to be verified; closed by Close when nothing more can come
+	checks  sync.WaitGroup // the verifiers
 
 	mu      sync.Mutex // guards the rest; taken before a flight's or a stream's, never behind them
 	closed  bool
+	begun   bool // the verifiers run
 	slots   uint64
 	flights map[raysys.TaskID]*flight
 	feeds   map[uint64]*feed // by slot
@@ -35,7 +38,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, flights: map[raysys.TaskID]*flight{}, feeds: map[uint64]*feed{}, streams: map[streamKey]*stream{},
-		sending: map[Key]chan struct{}{}, given: map[raysys.TaskID]*outlet{},
+		sending: map[Key]chan struct{}{}, given: map[raysys.TaskID]*outlet{}, came: make(chan *landed, maxCame),
 	}
 	e.life, e.end = context.WithCancelCause(context.Background())
 	return e, nil
@@ -45,10 +48,15 @@ func New(cfg Config) (*Engine, error) {
 // ended. Chunks that the link still has to write stay lent until it has, or is closed itself.
 func (e *Engine) Close() {
 	e.mu.Lock()
+	first := !e.closed
 	e.closed = true
 	e.mu.Unlock()
 	e.end(raysys.ErrClosed)
 	e.running.Wait()
+	if first {
+		close(e.came) // every flight has ended, and with it every landing
+	}
+	e.checks.Wait()
 }
 
 // runLocked runs f on a goroutine that Close waits for, with mu held; false when the engine is closed.

@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system/link"
+	"github.com/raysys/raysys/system/object"
 	"github.com/raysys/raysys/system/transfer"
 )
 
@@ -171,17 +172,21 @@ func bubbleSeed(t *testing.T, seed uint64, f func(t *testing.T, n *net)) {
 
 func killOne(t *testing.T, n *net, seed uint64, percent int) {
 	r := rand.New(rand.NewPCG(seed, uint64(percent)))
-	size := 9*mib + r.IntN(20*mib)
-	want := noise(seed, size)
+	size := 3*mib + r.IntN(8*mib)
+	n.adapt = func(c *transfer.Config) { c.Window, c.SeveralFrom, c.TreeFrom = 3, 4*mib, 2*mib }
+	want, otherWant := noise(seed, size), noise(seed+1000, size)
 	a := n.node("a")
-	a.put(1, 1, want)
+	v := a.put(1, 1, want)
+	if seed%2 == 0 {
+		v = object.Version{ID: id(1)} // whichever is there, but one of them
+	}
 	sources := []transfer.Key{key("a")}
 	others := r.IntN(3) // with none, the object is lost
 	for i := range others {
 		name := raysys.NodeID(fmt.Sprint("copy", i))
 		x := n.node(name)
 		if r.IntN(4) == 0 {
-			x.put(1, 2, noise(seed+1000, size)) // another attempt, never to be mixed in
+			x.put(1, 2, otherWant) // another attempt, never to be mixed in
 			others--
 		} else {
 			x.put(1, 1, want)
@@ -215,10 +220,11 @@ func killOne(t *testing.T, n *net, seed uint64, percent int) {
 	var arrived, lost atomic.Int32
 	for _, x := range receivers {
 		wg.Go(func() {
-			got, err := x.get(ctx, 1, sources...)
+			got, err := x.getAs(ctx, v, object.Heap, transfer.From(sources...))
 			switch {
 			case err == nil && bytes.Equal(got, want):
 				arrived.Add(1)
+			case err == nil && v.Sum == 0 && bytes.Equal(got, otherWant):
 			case err == nil:
 				t.Error("wrong bytes")
 			case errors.Is(err, raysys.ErrObjectLost):

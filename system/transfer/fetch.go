@@ -62,6 +62,12 @@ func (e *Engine) board(ctx context.Context, want object.Version, form object.For
 				return nil, nil, raysys.ErrClosed
 			}
 			e.flights[want.ID] = f
+			if !e.begun {
+				e.begun = true
+				for range verifiers {
+					e.checks.Go(e.verify)
+				}
+			}
 			e.counts.flights.Add(1)
 		}
 		if !f.ending {

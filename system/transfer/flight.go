@@ -102,12 +102,10 @@ var errDecided = errors.New("the transfer is over")
 // run is the flight's own goroutine: it finds sources until it is decided, and sees all of it end.
 func (f *flight) run() {
 	f.seek()
+	f.decide(nil, context.Cause(f.ctx)) // if the callers or Close ended it
 	f.crew.Wait()
 	f.mu.Lock()
 	o, err, in := f.verdict, f.judgment, f.in
-	if !f.decided {
-		f.decided, o, err = true, nil, context.Cause(f.ctx)
-	}
 	f.mu.Unlock()
 	if err != nil {
 		o = nil

@@ -45,6 +45,7 @@ func (f *flight) landOne(d *feed, i, size int) Landing {
 	f.cargo.chunks[i].place = landing
 	l := &landed{f, d, i, memory}
 	d.landing = l
+	f.crew.Add(1) // the flight ends after all its landings
 	d.heardNow()
 	return l
 }
@@ -54,7 +55,27 @@ func (l *landed) Memory() []byte { return l.memory }
 
 // Landed implements Landing.
 func (l *landed) Landed(err error) {
+	f, d := l.f, l.d
+	d.heardNow()
+	f.mu.Lock()
+	if d.landing == l {
+		d.landing = nil
+	}
+	f.mu.Unlock()
+	if err == nil && len(l.memory) >= verifyAside {
+		select {
+		case f.e.came <- l: // the reader goes on with the next
+			return
+		default:
+		}
+	}
+	l.settle(err)
+}
+
+// settle stores a chunk that came, if it is what it should be, and else opens it again.
+func (l *landed) settle(err error) {
 	f, d, i := l.f, l.d, l.i
+	defer f.crew.Done()
 	came := err == nil
 	if came {
 		err = f.in.Filled(i) // in is set, and stays
@@ -62,9 +83,6 @@ func (l *landed) Landed(err error) {
 		f.in.Return(i)
 	}
 	f.mu.Lock()
-	if d.landing == l {
-		d.landing = nil
-	}
 	by := f.cargo.chunks[i].by
 	if err == nil {
 		f.cargo.discharge(i)
@@ -81,7 +99,6 @@ func (l *landed) Landed(err error) {
 	}
 	whole := f.cargo.left == 0
 	f.mu.Unlock()
-	d.heardNow()
 	switch {
 	case err == nil && whole:
 		f.e.counts.received(len(l.memory))
@@ -100,5 +117,20 @@ func (l *landed) Landed(err error) {
 		f.decide(nil, err)
 	default: // its link broke, or the memory was wanted for the same chunk from elsewhere
 		f.pumpAll()
+	}
+}
+
+const (
+	// verifyAside is from where on a chunk is not verified on the reader that brought it: checksums take a sixth of the
+	// time of a transfer there, and none beside it while a processor is free.
+	verifyAside = 256 << 10
+	verifiers   = 2
+	maxCame     = 32 // chunks that wait for it
+)
+
+// verify settles what has come, until Close.
+func (e *Engine) verify() {
+	for l := range e.came {
+		l.settle(nil)
 	}
 }

@@ -1,0 +1,7 @@
+package link
+
+import "syscall"
+
+// yield offers the processor to the system's other threads. The runtime's own scheduler is not what is in the way: it has
+// a thread for each of the processors.
+func yield() { syscall.RawSyscall(syscall.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -1,0 +1,172 @@
+package transfer_test
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/transfer"
+)
+
+// broadcast lets all receivers want an object of one source at the same time.
+func broadcast(t *testing.T, receivers []*node, want []byte, from transfer.Key) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for _, x := range receivers {
+		wg.Go(func() {
+			if got, err := x.get(t.Context(), 1, from); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("%s: %v", x.name, err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestTree: of one object to many nodes the source sends at most two copies, however many want it, and no node sends
+// more; they overlap, and each byte arrives once.
+func TestTree(t *testing.T) {
+	var one time.Duration
+	for _, count := range []int{1, 2, 4, 12} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *net) {
+				a := n.node("a")
+				want := noise(1, 30*mib)
+				a.put(1, 1, want)
+				receivers := make([]*node, count)
+				for i := range receivers {
+					receivers[i] = n.node(raysys.NodeID(fmt.Sprint("r", i)))
+				}
+				var all []*node
+				for _, x := range append(receivers, a) {
+					for _, y := range all {
+						n.memory.Delay(x.name, y.name, 2*time.Millisecond, 0)
+					}
+					all = append(all, x)
+				}
+				begin := time.Now()
+				broadcast(t, receivers, want, key("a"))
+				took := time.Since(begin)
+				synctest.Wait()
+				for _, x := range all {
+					if s := x.Stats(); s.BytesOut > uint64(2*len(want)) {
+						t.Errorf("%s sent %d bytes of an object of %d", x.name, s.BytesOut, len(want))
+					}
+				}
+				for _, x := range receivers {
+					if s := x.Stats(); s.BytesIn != uint64(len(want)) || s.Returned != 0 {
+						t.Errorf("%s: %+v", x.name, s)
+					}
+				}
+				if count == 1 {
+					one = took
+				}
+				if took > 2*one {
+					t.Errorf("%d copies took %s where one took %s", count, took, one)
+				}
+			})
+		})
+	}
+}
+
+// TestTreeLater: who comes when the copies are made is sent to them, and back to the source when they have dropped them.
+func TestTreeLater(t *testing.T) {
+	bubble(t, func(t *testing.T, n *net) {
+		a := n.node("a")
+		want := noise(1, 10*mib)
+		a.put(1, 1, want)
+		var nodes []*node
+		for i := range 3 {
+			x := n.node(raysys.NodeID(fmt.Sprint("r", i)))
+			broadcast(t, []*node{x}, want, key("a"))
+			synctest.Wait()
+			nodes = append(nodes, x)
+		}
+		if s := a.Stats(); s.BytesOut != uint64(2*len(want)) || s.SentOn != 1 {
+			t.Errorf("%+v", s)
+		}
+		for _, x := range nodes[:2] {
+			x.store.Lookup(id(1)).Release()
+		}
+		last := n.node("last")
+		broadcast(t, []*node{last}, want, key("a"))
+		if s := last.Stats(); s.Redirects != 1 || s.Returned != 1 || s.Struck != 0 {
+			t.Errorf("%+v", s)
+		}
+		small := noise(2, mib)
+		a.put(2, 1, small)
+		for _, x := range append(nodes, last) { // below TreeFrom nobody is sent elsewhere
+			if got, err := x.get(t.Context(), 2, key("a")); err != nil || !bytes.Equal(got, small) {
+				t.Error(err)
+			}
+		}
+		if s := a.Stats(); s.SentOn != 2 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestParentDies: children of a node that dies, or stands still, in the middle come back to the source and go on with
+// what they have.
+func TestParentDies(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		t.Run(fmt.Sprint("silent ", silent), func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *net) {
+				a := n.node("a")
+				want := noise(1, 40*mib)
+				a.put(1, 1, want)
+				var receivers []*node
+				for i := range 6 {
+					x := n.node(raysys.NodeID(fmt.Sprint("r", i)))
+					n.memory.Delay("a", x.name, 3*time.Millisecond, 0)
+					receivers = append(receivers, x)
+				}
+				parent := receivers[0]
+				var given atomic.Int32
+				parent.onBody = func(raysys.NodeID, *transfer.Body) {
+					if given.Add(1) == 10 {
+						if silent {
+							n.memory.Pause(parent.name)
+						} else {
+							go parent.kill()
+						}
+					}
+				}
+				var wg sync.WaitGroup
+				for i, x := range receivers {
+					if i > 0 {
+						<-time.After(5 * time.Millisecond) // the first two are the source's own
+					}
+					wg.Go(func() {
+						got, err := x.get(t.Context(), 1, key("a"))
+						if x != parent && (err != nil || !bytes.Equal(got, want)) {
+							t.Errorf("%s: %v", x.name, err)
+						}
+					})
+				}
+				children := make(chan struct{})
+				go func() { wg.Wait(); close(children) }()
+				if silent {
+					<-time.After(20 * time.Second)
+					n.memory.Resume(parent.name)
+				}
+				<-children
+				returned := uint64(0)
+				for _, x := range receivers[1:] {
+					s := x.Stats()
+					returned += s.Returned
+					if s.BytesIn != uint64(len(want)) {
+						t.Errorf("%s: %+v", x.name, s)
+					}
+				}
+				if given.Load() < 10 || returned == 0 {
+					t.Errorf("the parent gave %d chunks, %d came back", given.Load(), returned)
+				}
+			})
+		})
+	}
+}
