@@ -1,0 +1,262 @@
+package collective
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+)
+
+// roster is the grain that brings the ranks of a group together: it collects one application per rank, lets all in at
+// once, and from then on passes on which of them ended. It takes no part in the rounds.
+type roster[T Number] struct {
+	d    *definition[T]
+	root context.Context
+	me   grains.Grain[roster[T]]
+
+	size    int
+	forming map[int]*applicant // by rank
+	epoch   *epoch
+	refused *refusal
+	resting bool // it has asked to go: what comes now is for the next activation
+}
+
+// refusal is what became of an attempt to form the group: ranks that come to it late hear of it too.
+type refusal struct {
+	verdict RoundError
+	size    int
+	told    map[int]bool
+	until   int64
+}
+
+// application is a rank's wish to be let in.
+type application struct {
+	Rank, Size int
+	Seat       string
+	Post       raysys.Handle[RoundError] // settles when the rank is out
+}
+
+// admission is the answer, once all ranks are there.
+type admission struct {
+	Seats []string
+	News  raysys.Handle[news]
+	Fail  *RoundError
+}
+
+type applicant struct {
+	rank  int
+	seat  string
+	post  raysys.Ref[RoundError]
+	admit *promise[admission]
+	watch *watch
+}
+
+// epoch is one life of the group, from the last rank's coming to the first failure.
+type epoch struct {
+	present map[string]*applicant // by seat
+	news    *promise[news]        // the next that is said
+}
+
+func (r *roster[T]) join(ctx context.Context, d *definition[T], a application) (raysys.Handle[admission], error) {
+	if r.resting {
+		return raysys.Handle[admission]{}, errResting
+	}
+	if r.root == nil {
+		root, err := rootOf(ctx)
+		if err != nil {
+			return raysys.Handle[admission]{}, err
+		}
+		r.d, r.root = d, root
+		r.me, _ = d.rosters.Self(ctx)
+		r.forming = map[int]*applicant{}
+	}
+	p, err := newPromise[admission](r.root, "admission to "+r.me.String())
+	if err != nil {
+		return raysys.Handle[admission]{}, err
+	}
+	if r.epoch != nil {
+		r.end(RoundError{Rank: a.Rank, Reason: Left, Text: "it joined anew"})
+	}
+	x := &applicant{rank: a.Rank, seat: a.Seat, post: a.Post.Ref(), admit: p}
+	switch {
+	case r.lateFor(a.Rank):
+		p.settle(admission{Fail: &r.refused.verdict})
+		r.told(a.Rank)
+		r.rest(ctx)
+	case a.Rank < 0 || a.Rank >= a.Size:
+		if len(r.forming) == 0 {
+			r.size = a.Size
+		}
+		r.refuse(x, "there is no rank %d of %d", a.Rank, a.Size)
+	case len(r.forming) > 0 && a.Size != r.size:
+		r.refuse(x, "it says that there are %d ranks, and others said %d", a.Size, r.size)
+	case r.forming[a.Rank] != nil:
+		r.refuse(x, "it was given to two members")
+	default:
+		r.size = a.Size
+		r.forming[a.Rank] = x
+		x.watch = r.watch(x)
+		if len(r.forming) == r.size {
+			return p.handle(), r.admit()
+		}
+	}
+	return p.handle(), nil
+}
+
+func (r *roster[T]) watch(x *applicant) *watch {
+	d, root, me, seat := r.d, r.root, r.me, x.seat
+	return watchRef(x.post, func(error) { _ = d.notice.Tell(root, me, seat) })
+}
+
+// admit lets all ranks in.
+func (r *roster[T]) admit() error {
+	next, err := newPromise[news](r.root, "news of "+r.me.String())
+	if err != nil {
+		return err
+	}
+	e := &epoch{present: map[string]*applicant{}, news: next}
+	seats := make([]string, r.size)
+	for rank, x := range r.forming {
+		seats[rank] = x.seat
+		e.present[x.seat] = x
+	}
+	r.forming, r.epoch = map[int]*applicant{}, e
+	for _, x := range e.present {
+		x.admit.settle(admission{Seats: seats, News: next.handle()})
+	}
+	return nil
+}
+
+// refuse ends what is forming, for x and everybody who waits or comes to it late.
+func (r *roster[T]) refuse(x *applicant, format string, args ...any) {
+	f := &refusal{
+		verdict: RoundError{Rank: x.rank, Reason: BadRank, Text: fmt.Sprintf(format, args...)},
+		size:    r.size, told: map[int]bool{}, until: r.now() + int64(r.d.patience),
+	}
+	r.refused = f
+	waiting := append(slices.Collect(maps.Values(r.forming)), x)
+	r.forming = map[int]*applicant{}
+	for _, w := range waiting {
+		w.watch.stop()
+		w.admit.settle(admission{Fail: &f.verdict})
+		r.told(w.rank)
+	}
+	if r.refused != nil {
+		d, root, me := r.d, r.root, r.me
+		t, _, err := raysys.TurnOf(root)
+		if err == nil {
+			t.Runtime().SetAlarm(&raysys.Alarm{At: f.until, Ring: func() { _ = d.notice.Tell(root, me, "") }})
+		}
+	}
+}
+
+// lateFor reports whether rank belongs to an attempt that was refused. A rank that comes again begins another.
+func (r *roster[T]) lateFor(rank int) bool {
+	if r.refused != nil && (r.refused.told[rank] || r.now() >= r.refused.until) {
+		r.refused = nil
+	}
+	return r.refused != nil
+}
+
+// told ends a refusal that everybody has heard.
+func (r *roster[T]) told(rank int) {
+	if r.refused == nil {
+		return
+	}
+	r.refused.told[rank] = true
+	for i := range r.refused.size {
+		if !r.refused.told[i] {
+			return
+		}
+	}
+	r.refused = nil
+}
+
+func (r *roster[T]) now() int64 {
+	t, _, err := raysys.TurnOf(r.root)
+	if err != nil {
+		return 0
+	}
+	return t.Runtime().Now()
+}
+
+// withdraw takes back the application of a seat whose member waits no more.
+func (r *roster[T]) withdraw(ctx context.Context, seat string) error {
+	for rank, x := range r.forming {
+		if x.seat == seat {
+			x.watch.stop()
+			delete(r.forming, rank)
+		}
+	}
+	r.rest(ctx)
+	return nil
+}
+
+// notice: the member or the applicant of a seat has ended.
+func (r *roster[T]) notice(ctx context.Context, seat string) error {
+	defer r.rest(ctx)
+	for rank, x := range r.forming {
+		if x.seat == seat {
+			delete(r.forming, rank)
+			return nil
+		}
+	}
+	if r.epoch == nil || r.epoch.present[seat] == nil {
+		return nil
+	}
+	x := r.epoch.present[seat]
+	v, err := x.post.Get(r.root)
+	switch {
+	case err != nil:
+		r.end(RoundError{Rank: x.rank, Reason: Lost, Text: err.Error()})
+	case v.Reason != Left:
+		r.end(v)
+	default:
+		delete(r.epoch.present, seat)
+		if len(r.epoch.present) == 0 {
+			r.epoch = nil
+			return nil
+		}
+		next, err := newPromise[news](r.root, "news of "+r.me.String())
+		if err != nil {
+			return err
+		}
+		r.epoch.news.settle(news{Verdict: v, Next: next.handle()})
+		r.epoch.news = next
+	}
+	return nil
+}
+
+// end tells every seat that the epoch is over.
+func (r *roster[T]) end(v RoundError) {
+	r.epoch.news.settle(news{Verdict: v})
+	for _, x := range r.epoch.present {
+		x.watch.stop()
+	}
+	r.epoch = nil
+}
+
+// rest lets the grain go when it has nothing to remember.
+func (r *roster[T]) rest(ctx context.Context) {
+	if r.epoch != nil || len(r.forming) > 0 || r.refused != nil && r.now() < r.refused.until {
+		return
+	}
+	r.resting = grains.Deactivate(ctx) == nil
+}
+
+// OnDeactivate implements grains.Deactivator.
+func (r *roster[T]) OnDeactivate(context.Context) error {
+	v := RoundError{Rank: NoRank, Reason: Lost, Text: "what kept the group together had to leave its node"}
+	if r.epoch != nil {
+		r.end(v)
+	}
+	for _, x := range r.forming {
+		x.watch.stop()
+		x.admit.settle(admission{Fail: &v})
+	}
+	r.forming = nil
+	return nil
+}
