@@ -47,7 +47,8 @@ const (
 	GaveUp                     // raysys.ErrCancelled
 )
 
-// NoRank is the Rank of a RoundError that no rank brought about: the grain that keeps the group together was lost.
+// NoRank is the Rank of a RoundError that no rank brought about: the grain that keeps the group together was lost with a
+// node that had no rank.
 const NoRank = -1
 
 // RoundError says which rank made which round of a group fail, and why. All ranks get the same Rank and Reason. A rank

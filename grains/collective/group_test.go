@@ -13,7 +13,6 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains/collective"
-	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
@@ -165,12 +164,12 @@ var rankTask = tasks.Define3("collective_test.rank", func(ctx context.Context, k
 })
 
 func TestCluster(t *testing.T) {
-	k := testkit.New(t, testkit.Nodes(3), testkit.Each(func(_ int, cfg *system.Config) { cfg.Resources.CPU = 4 }))
+	k := testkit.New(t, testkit.Nodes(3), roomy)
 	ctx := k.Context()
 	for _, size := range []int{3, 5} {
 		var refs []raysys.Ref[bool]
 		for rank := range size {
-			refs = append(refs, rankTask.With(raysys.Place(raysys.Spread)).Go(ctx, t.Name(), rank, size))
+			refs = append(refs, rankTask.With(apart...).Go(ctx, t.Name(), rank, size))
 		}
 		for _, o := range raysys.GetAll(ctx, refs) {
 			if o.Err != nil {

@@ -19,7 +19,7 @@ type Member[T Number] struct {
 	d      *definition[T]
 	group  string
 	at     place
-	root   context.Context
+	root   root
 	seat   grains.Grain[seat[T]]
 	life   *promise[farewell]
 	busy   atomic.Bool
@@ -46,10 +46,7 @@ func (g Group[T]) enter(ctx context.Context, key string, rank, size int) (_ *Mem
 	if err != nil {
 		return nil, err
 	}
-	life, err := newPromise[farewell](root, "life of a member of "+key)
-	if err != nil {
-		return nil, err
-	}
+	life := newPromise[farewell](root, "life of a member of "+key)
 	d := g.d
 	name := fmt.Sprintf("%s/%d-%016x%016x", key, rank, rand.Uint64(), rand.Uint64())
 	m := &Member[T]{
@@ -61,17 +58,17 @@ func (g Group[T]) enter(ctx context.Context, key string, rank, size int) (_ *Mem
 	defer func() {
 		if err != nil {
 			life.settle(farewell{Reason: Left})
-			_ = d.withdraw.Tell(root, table, name)
+			_ = d.withdraw.Tell(root.Context, table, name)
 		}
 	}()
-	post, err := d.enter.Call(root, m.seat, entry{Group: m.group, Rank: rank, Size: size, Life: life.handle()}).Get(ctx)
+	post, err := d.enter.Call(root.Context, m.seat, entry{Group: m.group, Rank: rank, Size: size, Life: life.handle()}).Get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	wish := application{Rank: rank, Size: size, Seat: name, Post: post}
-	pending, err := d.join.Call(root, table, wish).Get(ctx)
+	wish := application{Rank: rank, Size: size, Node: root.node(), Seat: name, Post: post}
+	pending, err := d.join.Call(root.Context, table, wish).Get(ctx)
 	for errors.Is(err, errResting) { // a call made now comes after the roster's request to go, so to its successor
-		pending, err = d.join.Call(root, table, wish).Get(ctx)
+		pending, err = d.join.Call(root.Context, table, wish).Get(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -85,7 +82,7 @@ func (g Group[T]) enter(ctx context.Context, key string, rank, size int) (_ *Mem
 		e.Group = m.group
 		return nil, &e
 	}
-	if _, err := d.begin.Call(root, m.seat, beginning{Seats: a.Seats, News: a.News}).Get(ctx); err != nil {
+	if _, err := d.begin.Call(root.Context, m.seat, beginning{Seats: a.Seats, Host: a.Host, News: a.News}).Get(ctx); err != nil {
 		return nil, err
 	}
 	// Others need not wait for a rank whose program has forgotten it.
@@ -193,7 +190,7 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 		return none, m.fail(Mismatch, fmt.Sprintf("%v: there is no operation %v", s.Verb, s.Op))
 	}
 	req.Patience = m.d.patience
-	pending, err := m.d.start.Call(m.root, m.seat, req).Get(ctx)
+	pending, err := m.d.start.Call(m.root.Context, m.seat, req).Get(ctx)
 	if err == nil {
 		var o outcome[T]
 		if o, err = pending.Ref().Get(ctx); err == nil {

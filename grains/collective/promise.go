@@ -13,14 +13,11 @@ type promise[T any] struct {
 	name string
 }
 
-func newPromise[T any](root context.Context, name string) (*promise[T], error) {
-	t, _, err := raysys.TurnOf(root)
-	if err != nil {
-		return nil, err
-	}
+// newPromise makes one of the node that root belongs to.
+func newPromise[T any](root root, name string) *promise[T] {
 	p := &promise[T]{name: name}
-	p.Init(p, t, t.Next(), raysys.HasPointers[T]())
-	return p, nil
+	p.Init(p, root.turn, root.turn.Next(), raysys.HasPointers[T]())
+	return p
 }
 
 // settle counts the first time only.
@@ -47,15 +44,26 @@ func (p *promise[T]) Waits() ([]*raysys.Turn, []*raysys.Core) { return nil, nil 
 // Break does not: a promise is in no cycle.
 func (p *promise[T]) Break([]string) bool { return false }
 
-// rootOf is a context for what must outlive the turn of ctx: it ends with the node alone.
-func rootOf(ctx context.Context) (context.Context, error) {
+// root is a context for what must outlive the turn that makes it: it ends with the node alone.
+// A seat, a roster and a Member keep it, since what happens to them has no caller.
+type root struct {
+	context.Context
+	turn *raysys.Turn
+}
+
+func rootOf(ctx context.Context) (root, error) {
 	t, _, err := raysys.TurnOf(ctx)
 	if err != nil {
-		return nil, err
+		return root{}, err
 	}
 	j := t.Job()
-	return raysys.NewContext(raysys.NewRoot(j, context.Background(), j.Top, t.ID().Child(t.Next()))), nil
+	up := raysys.NewRoot(j, context.Background(), j.Top, t.ID().Child(t.Next()))
+	return root{raysys.NewContext(up), up}, nil
 }
+
+func (r root) node() raysys.NodeID { return r.turn.Job().Node }
+
+func (r root) runtime() raysys.Runtime { return r.turn.Runtime() }
 
 // watch calls tell once ref has settled, which also asks for it where it is another node's. tell must not block.
 type watch struct {

@@ -14,7 +14,7 @@ import (
 // once, and from then on passes on which of them ended. It takes no part in the rounds.
 type roster[T Number] struct {
 	d    *definition[T]
-	root context.Context
+	root root // set by the first join, as d and me
 	me   grains.Grain[roster[T]]
 
 	size    int
@@ -35,6 +35,7 @@ type refusal struct {
 // application is a rank's wish to be let in.
 type application struct {
 	Rank, Size int
+	Node       raysys.NodeID // where the rank is
 	Seat       string
 	Post       raysys.Handle[RoundError] // settles when the rank is out
 }
@@ -42,12 +43,14 @@ type application struct {
 // admission is the answer, once all ranks are there.
 type admission struct {
 	Seats []string
+	Host  int // a rank on the roster's node, which is lost with it; NoRank
 	News  raysys.Handle[news]
 	Fail  *RoundError
 }
 
 type applicant struct {
 	rank  int
+	node  raysys.NodeID
 	seat  string
 	post  raysys.Ref[RoundError]
 	admit *promise[admission]
@@ -64,7 +67,7 @@ func (r *roster[T]) join(ctx context.Context, d *definition[T], a application) (
 	if r.resting {
 		return raysys.Handle[admission]{}, errResting
 	}
-	if r.root == nil {
+	if r.root.turn == nil {
 		root, err := rootOf(ctx)
 		if err != nil {
 			return raysys.Handle[admission]{}, err
@@ -73,14 +76,11 @@ func (r *roster[T]) join(ctx context.Context, d *definition[T], a application) (
 		r.me, _ = d.rosters.Self(ctx)
 		r.forming = map[int]*applicant{}
 	}
-	p, err := newPromise[admission](r.root, "admission to "+r.me.String())
-	if err != nil {
-		return raysys.Handle[admission]{}, err
-	}
+	p := newPromise[admission](r.root, "admission to "+r.me.String())
 	if r.epoch != nil {
 		r.end(RoundError{Rank: a.Rank, Reason: Left, Text: "it joined anew"})
 	}
-	x := &applicant{rank: a.Rank, seat: a.Seat, post: a.Post.Ref(), admit: p}
+	x := &applicant{rank: a.Rank, node: a.Node, seat: a.Seat, post: a.Post.Ref(), admit: p}
 	switch {
 	case r.lateFor(a.Rank):
 		p.settle(admission{Fail: &r.refused.verdict})
@@ -108,24 +108,24 @@ func (r *roster[T]) join(ctx context.Context, d *definition[T], a application) (
 
 func (r *roster[T]) watch(x *applicant) *watch {
 	d, root, me, seat := r.d, r.root, r.me, x.seat
-	return watchRef(x.post, func(error) { _ = d.notice.Tell(root, me, seat) })
+	return watchRef(x.post, func(error) { _ = d.notice.Tell(root.Context, me, seat) })
 }
 
 // admit lets all ranks in.
 func (r *roster[T]) admit() error {
-	next, err := newPromise[news](r.root, "news of "+r.me.String())
-	if err != nil {
-		return err
-	}
+	next := newPromise[news](r.root, "news of "+r.me.String())
 	e := &epoch{present: map[string]*applicant{}, news: next}
-	seats := make([]string, r.size)
+	all := admission{Seats: make([]string, r.size), Host: NoRank, News: next.handle()}
 	for rank, x := range r.forming {
-		seats[rank] = x.seat
+		all.Seats[rank] = x.seat
+		if x.node == r.root.node() && (all.Host == NoRank || rank < all.Host) {
+			all.Host = rank
+		}
 		e.present[x.seat] = x
 	}
 	r.forming, r.epoch = map[int]*applicant{}, e
 	for _, x := range e.present {
-		x.admit.settle(admission{Seats: seats, News: next.handle()})
+		x.admit.settle(all)
 	}
 	return nil
 }
@@ -146,10 +146,7 @@ func (r *roster[T]) refuse(x *applicant, format string, args ...any) {
 	}
 	if r.refused != nil {
 		d, root, me := r.d, r.root, r.me
-		t, _, err := raysys.TurnOf(root)
-		if err == nil {
-			t.Runtime().SetAlarm(&raysys.Alarm{At: f.until, Ring: func() { _ = d.notice.Tell(root, me, "") }})
-		}
+		root.runtime().SetAlarm(&raysys.Alarm{At: f.until, Ring: func() { _ = d.notice.Tell(root.Context, me, "") }})
 	}
 }
 
@@ -175,13 +172,7 @@ func (r *roster[T]) told(rank int) {
 	r.refused = nil
 }
 
-func (r *roster[T]) now() int64 {
-	t, _, err := raysys.TurnOf(r.root)
-	if err != nil {
-		return 0
-	}
-	return t.Runtime().Now()
-}
+func (r *roster[T]) now() int64 { return r.root.runtime().Now() }
 
 // withdraw takes back the application of a seat whose member waits no more.
 func (r *roster[T]) withdraw(ctx context.Context, seat string) error {
@@ -208,7 +199,7 @@ func (r *roster[T]) notice(ctx context.Context, seat string) error {
 		return nil
 	}
 	x := r.epoch.present[seat]
-	v, err := x.post.Get(r.root)
+	v, err := x.post.Get(r.root.Context)
 	switch {
 	case err != nil:
 		r.end(RoundError{Rank: x.rank, Reason: Lost, Text: err.Error()})
@@ -220,10 +211,7 @@ func (r *roster[T]) notice(ctx context.Context, seat string) error {
 			r.epoch = nil
 			return nil
 		}
-		next, err := newPromise[news](r.root, "news of "+r.me.String())
-		if err != nil {
-			return err
-		}
+		next := newPromise[news](r.root, "news of "+r.me.String())
 		r.epoch.news.settle(news{Verdict: v, Next: next.handle()})
 		r.epoch.news = next
 	}

@@ -15,7 +15,7 @@ import (
 type seat[T Number] struct {
 	// Set by enter, and never changed after.
 	d     *definition[T]
-	root  context.Context
+	root  root
 	me    grains.Grain[seat[T]]
 	group string
 	life  raysys.Ref[farewell]
@@ -26,6 +26,7 @@ type seat[T Number] struct {
 
 	// Set by begin.
 	seats []grains.Grain[seat[T]] // by rank
+	host  int                     // the rank that is lost with the roster, NoRank
 
 	news      raysys.Ref[news] // what the roster will say next
 	newsWatch *watch
@@ -57,6 +58,7 @@ type entry struct {
 // beginning tells a seat that all ranks are there.
 type beginning struct {
 	Seats []string // keys by rank
+	Host  int
 	News  raysys.Handle[news]
 }
 
@@ -93,10 +95,7 @@ func (s *seat[T]) enter(ctx context.Context, d *definition[T], e entry) (raysys.
 	if err != nil {
 		return raysys.Handle[RoundError]{}, err
 	}
-	s.post, err = newPromise[RoundError](root, "end of a seat")
-	if err != nil {
-		return raysys.Handle[RoundError]{}, err
-	}
+	s.post = newPromise[RoundError](root, "end of a seat")
 	s.d, s.root, s.group, s.life, s.place = d, root, e.Group, e.Life.Ref(), place{e.Rank, e.Size}
 	s.me, _ = d.seats.Self(ctx)
 	s.lifeWatch = watchRef(s.life, func(error) { s.tell(rumour{About: aboutLife}) })
@@ -105,7 +104,7 @@ func (s *seat[T]) enter(ctx context.Context, d *definition[T], e entry) (raysys.
 
 // tell is called from anywhere; it touches only what never changes.
 func (s *seat[T]) tell(r rumour) {
-	_ = s.d.hear.Tell(s.root, s.me, r) // it fails when the node closes, and all with it
+	_ = s.d.hear.Tell(s.root.Context, s.me, r) // it fails when the node closes, and all with it
 }
 
 func (s *seat[T]) begin(ctx context.Context, b beginning) error {
@@ -119,6 +118,7 @@ func (s *seat[T]) begin(ctx context.Context, b beginning) error {
 	for i, key := range b.Seats {
 		s.seats[i] = s.d.seats.Get(key)
 	}
+	s.host = b.Host
 	s.listen(b.News.Ref())
 	return nil
 }
@@ -142,10 +142,7 @@ func (s *seat[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outc
 	if s.answer != nil {
 		return raysys.Handle[outcome[T]]{}, ErrBusy
 	}
-	p, err := newPromise[outcome[T]](s.root, "round of "+s.group)
-	if err != nil {
-		return raysys.Handle[outcome[T]]{}, err
-	}
+	p := newPromise[outcome[T]](s.root, "round of "+s.group)
 	s.answer = p
 	switch {
 	case s.over != nil:
@@ -229,32 +226,25 @@ func (s *seat[T]) send(o *out[T]) {
 			}
 		}
 		if h.Ref.Ref().IsZero() {
-			watchRef(s.d.take.Call(s.root, s.seats[to], h.Part), lost)
+			watchRef(s.d.take.Call(s.root.Context, s.seats[to], h.Part), lost)
 		} else {
-			watchRef(s.d.hand.Call(s.root, s.seats[to], h), lost)
+			watchRef(s.d.hand.Call(s.root.Context, s.seats[to], h), lost)
 		}
 	}
 }
 
 func (s *seat[T]) setAlarm(patience time.Duration) {
-	t, _, err := raysys.TurnOf(s.root)
-	if err != nil {
-		return
-	}
 	round := s.round
 	s.alarm = &raysys.Alarm{
-		At:   t.Runtime().Now() + int64(patience),
+		At:   s.root.runtime().Now() + int64(patience),
 		Ring: func() { s.tell(rumour{About: aboutTime, Round: round}) },
 	}
-	t.Runtime().SetAlarm(s.alarm)
+	s.root.runtime().SetAlarm(s.alarm)
 }
 
 func (s *seat[T]) clearAlarm() {
-	if s.alarm == nil {
-		return
+	if s.alarm != nil {
+		s.root.runtime().ClearAlarm(s.alarm)
+		s.alarm = nil
 	}
-	if t, _, err := raysys.TurnOf(s.root); err == nil {
-		t.Runtime().ClearAlarm(s.alarm)
-	}
-	s.alarm = nil
 }

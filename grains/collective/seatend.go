@@ -42,7 +42,7 @@ func (s *seat[T]) waitedFor() string {
 // memberDone: the Member left, gave up, or is gone with its process. Nobody needs the seat any more.
 func (s *seat[T]) memberDone(ctx context.Context) {
 	end := RoundError{Rank: s.rank, Round: s.round}
-	f, err := s.life.Get(s.root)
+	f, err := s.life.Get(s.root.Context)
 	switch {
 	case err != nil:
 		end.Reason, end.Text = Lost, err.Error()
@@ -78,10 +78,10 @@ func (s *seat[T]) newsCame() {
 	if s.over != nil || s.news.IsZero() || !s.news.Settled() {
 		return
 	}
-	n, err := s.news.Get(s.root)
+	n, err := s.news.Get(s.root.Context)
 	switch {
 	case err != nil:
-		s.finish(RoundError{Rank: NoRank, Round: s.round, Reason: Lost, Text: "what kept the group together is gone: " + err.Error()})
+		s.finish(RoundError{Rank: s.host, Round: s.round, Reason: Lost, Text: "what kept the group together is gone: " + err.Error()})
 	case n.Verdict.Reason != Left:
 		s.finish(n.Verdict)
 	default:
