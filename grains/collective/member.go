@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/grains/internal/promise"
 )
 
 // Member is one rank in one epoch of a group. It takes one operation at a time, and every rank calls the same ones in
@@ -19,9 +20,9 @@ type Member[T Number] struct {
 	d      *definition[T]
 	group  string
 	at     place
-	root   root
+	root   promise.Root
 	seat   grains.Grain[seat[T]]
-	life   *promise[farewell]
+	life   *promise.Promise[farewell]
 	busy   atomic.Bool
 	round  uint64 // guarded by busy
 	failed atomic.Pointer[RoundError]
@@ -42,11 +43,11 @@ func (g Group[T]) Join(ctx context.Context, key string, rank, size int) (*Member
 }
 
 func (g Group[T]) enter(ctx context.Context, key string, rank, size int) (_ *Member[T], err error) {
-	root, err := rootOf(ctx)
+	root, err := promise.Of(ctx)
 	if err != nil {
 		return nil, err
 	}
-	life := newPromise[farewell](root, "life of a member of "+key)
+	life := promise.New[farewell](root, "life of a member of "+key)
 	d := g.d
 	name := fmt.Sprintf("%s/%d-%016x%016x", key, rank, rand.Uint64(), rand.Uint64())
 	m := &Member[T]{
@@ -57,18 +58,18 @@ func (g Group[T]) enter(ctx context.Context, key string, rank, size int) (_ *Mem
 	table := d.rosters.Get(key)
 	defer func() {
 		if err != nil {
-			life.settle(farewell{Reason: Left})
-			_ = d.withdraw.Tell(root.Context, table, name)
+			life.Settle(farewell{Reason: Left})
+			_ = d.withdraw.Tell(root.Context(), table, name)
 		}
 	}()
-	post, err := d.enter.Call(root.Context, m.seat, entry{Group: m.group, Rank: rank, Size: size, Life: life.handle()}).Get(ctx)
+	post, err := d.enter.Call(root.Context(), m.seat, entry{Group: m.group, Rank: rank, Size: size, Life: life.Handle()}).Get(ctx)
 	if err != nil {
 		return nil, err
 	}
-	wish := application{Rank: rank, Size: size, Node: root.node(), Seat: name, Post: post}
-	pending, err := d.join.Call(root.Context, table, wish).Get(ctx)
+	wish := application{Rank: rank, Size: size, Node: root.Node(), Seat: name, Post: post}
+	pending, err := d.join.Call(root.Context(), table, wish).Get(ctx)
 	for errors.Is(err, errResting) { // a call made now comes after the roster's request to go, so to its successor
-		pending, err = d.join.Call(root.Context, table, wish).Get(ctx)
+		pending, err = d.join.Call(root.Context(), table, wish).Get(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -82,11 +83,11 @@ func (g Group[T]) enter(ctx context.Context, key string, rank, size int) (_ *Mem
 		e.Group = m.group
 		return nil, &e
 	}
-	if _, err := d.begin.Call(root.Context, m.seat, beginning{Seats: a.Seats, Host: a.Host, News: a.News}).Get(ctx); err != nil {
+	if _, err := d.begin.Call(root.Context(), m.seat, beginning{Seats: a.Seats, Host: a.Host, News: a.News}).Get(ctx); err != nil {
 		return nil, err
 	}
 	// Others need not wait for a rank whose program has forgotten it.
-	runtime.AddCleanup(m, func(l *promise[farewell]) { l.settle(farewell{Reason: Left}) }, life)
+	runtime.AddCleanup(m, func(l *promise.Promise[farewell]) { l.Settle(farewell{Reason: Left}) }, life)
 	return m, nil
 }
 
@@ -101,7 +102,7 @@ func (m *Member[T]) Size() int { return m.at.size }
 func (m *Member[T]) Leave() {
 	e := &RoundError{Group: m.group, Rank: m.at.rank, Reason: Left}
 	m.failed.CompareAndSwap(nil, e)
-	m.life.settle(farewell{Reason: Left})
+	m.life.Settle(farewell{Reason: Left})
 }
 
 // AllReduce combines the ranks' vectors, element by element, and returns the result to every rank: bit for bit the same
@@ -190,7 +191,7 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 		return none, m.fail(Mismatch, fmt.Sprintf("%v: there is no operation %v", s.Verb, s.Op))
 	}
 	req.Patience = m.d.patience
-	pending, err := m.d.start.Call(m.root.Context, m.seat, req).Get(ctx)
+	pending, err := m.d.start.Call(m.root.Context(), m.seat, req).Get(ctx)
 	if err == nil {
 		var o outcome[T]
 		if o, err = pending.Ref().Get(ctx); err == nil {
@@ -217,6 +218,6 @@ func (m *Member[T]) ended(e *RoundError, f farewell) error {
 	if !m.failed.CompareAndSwap(nil, e) {
 		e = m.failed.Load()
 	}
-	m.life.settle(f)
+	m.life.Settle(f)
 	return e
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/grains/internal/promise"
 )
 
 // roster is the grain that brings the ranks of a group together: it collects one application per rank, lets all in at
 // once, and from then on passes on which of them ended. It takes no part in the rounds.
 type roster[T Number] struct {
 	d    *definition[T]
-	root root // set by the first join, as d and me
+	root promise.Root // set by the first join, as d and me
 	me   grains.Grain[roster[T]]
 
 	size    int
@@ -53,22 +54,22 @@ type applicant struct {
 	node  raysys.NodeID
 	seat  string
 	post  raysys.Ref[RoundError]
-	admit *promise[admission]
-	watch *watch
+	admit *promise.Promise[admission]
+	watch *promise.Watch
 }
 
 // epoch is one life of the group, from the last rank's coming to the first failure.
 type epoch struct {
-	present map[string]*applicant // by seat
-	news    *promise[news]        // the next that is said
+	present map[string]*applicant  // by seat
+	news    *promise.Promise[news] // the next that is said
 }
 
 func (r *roster[T]) join(ctx context.Context, d *definition[T], a application) (raysys.Handle[admission], error) {
 	if r.resting {
 		return raysys.Handle[admission]{}, errResting
 	}
-	if r.root.turn == nil {
-		root, err := rootOf(ctx)
+	if r.root.IsZero() {
+		root, err := promise.Of(ctx)
 		if err != nil {
 			return raysys.Handle[admission]{}, err
 		}
@@ -76,14 +77,14 @@ func (r *roster[T]) join(ctx context.Context, d *definition[T], a application) (
 		r.me, _ = d.rosters.Self(ctx)
 		r.forming = map[int]*applicant{}
 	}
-	p := newPromise[admission](r.root, "admission to "+r.me.String())
+	p := promise.New[admission](r.root, "admission to "+r.me.String())
 	if r.epoch != nil {
 		r.end(RoundError{Rank: a.Rank, Reason: Left, Text: "it joined anew"})
 	}
 	x := &applicant{rank: a.Rank, node: a.Node, seat: a.Seat, post: a.Post.Ref(), admit: p}
 	switch {
 	case r.lateFor(a.Rank):
-		p.settle(admission{Fail: &r.refused.verdict})
+		p.Settle(admission{Fail: &r.refused.verdict})
 		r.told(a.Rank)
 		r.rest(ctx)
 	case a.Rank < 0 || a.Rank >= a.Size:
@@ -100,32 +101,32 @@ func (r *roster[T]) join(ctx context.Context, d *definition[T], a application) (
 		r.forming[a.Rank] = x
 		x.watch = r.watch(x)
 		if len(r.forming) == r.size {
-			return p.handle(), r.admit()
+			return p.Handle(), r.admit()
 		}
 	}
-	return p.handle(), nil
+	return p.Handle(), nil
 }
 
-func (r *roster[T]) watch(x *applicant) *watch {
+func (r *roster[T]) watch(x *applicant) *promise.Watch {
 	d, root, me, seat := r.d, r.root, r.me, x.seat
-	return watchRef(x.post, func(error) { _ = d.notice.Tell(root.Context, me, seat) })
+	return promise.On(x.post, func(error) { _ = d.notice.Tell(root.Context(), me, seat) })
 }
 
 // admit lets all ranks in.
 func (r *roster[T]) admit() error {
-	next := newPromise[news](r.root, "news of "+r.me.String())
+	next := promise.New[news](r.root, "news of "+r.me.String())
 	e := &epoch{present: map[string]*applicant{}, news: next}
-	all := admission{Seats: make([]string, r.size), Host: NoRank, News: next.handle()}
+	all := admission{Seats: make([]string, r.size), Host: NoRank, News: next.Handle()}
 	for rank, x := range r.forming {
 		all.Seats[rank] = x.seat
-		if x.node == r.root.node() && (all.Host == NoRank || rank < all.Host) {
+		if x.node == r.root.Node() && (all.Host == NoRank || rank < all.Host) {
 			all.Host = rank
 		}
 		e.present[x.seat] = x
 	}
 	r.forming, r.epoch = map[int]*applicant{}, e
 	for _, x := range e.present {
-		x.admit.settle(all)
+		x.admit.Settle(all)
 	}
 	return nil
 }
@@ -140,13 +141,13 @@ func (r *roster[T]) refuse(x *applicant, format string, args ...any) {
 	waiting := append(slices.Collect(maps.Values(r.forming)), x)
 	r.forming = map[int]*applicant{}
 	for _, w := range waiting {
-		w.watch.stop()
-		w.admit.settle(admission{Fail: &f.verdict})
+		w.watch.Stop()
+		w.admit.Settle(admission{Fail: &f.verdict})
 		r.told(w.rank)
 	}
 	if r.refused != nil {
 		d, root, me := r.d, r.root, r.me
-		root.runtime().SetAlarm(&raysys.Alarm{At: f.until, Ring: func() { _ = d.notice.Tell(root.Context, me, "") }})
+		root.Runtime().SetAlarm(&raysys.Alarm{At: f.until, Ring: func() { _ = d.notice.Tell(root.Context(), me, "") }})
 	}
 }
 
@@ -172,13 +173,13 @@ func (r *roster[T]) told(rank int) {
 	r.refused = nil
 }
 
-func (r *roster[T]) now() int64 { return r.root.runtime().Now() }
+func (r *roster[T]) now() int64 { return r.root.Runtime().Now() }
 
 // withdraw takes back the application of a seat whose member waits no more.
 func (r *roster[T]) withdraw(ctx context.Context, seat string) error {
 	for rank, x := range r.forming {
 		if x.seat == seat {
-			x.watch.stop()
+			x.watch.Stop()
 			delete(r.forming, rank)
 		}
 	}
@@ -199,7 +200,7 @@ func (r *roster[T]) notice(ctx context.Context, seat string) error {
 		return nil
 	}
 	x := r.epoch.present[seat]
-	v, err := x.post.Get(r.root.Context)
+	v, err := x.post.Get(r.root.Context())
 	switch {
 	case err != nil:
 		r.end(RoundError{Rank: x.rank, Reason: Lost, Text: err.Error()})
@@ -211,8 +212,8 @@ func (r *roster[T]) notice(ctx context.Context, seat string) error {
 			r.epoch = nil
 			return nil
 		}
-		next := newPromise[news](r.root, "news of "+r.me.String())
-		r.epoch.news.settle(news{Verdict: v, Next: next.handle()})
+		next := promise.New[news](r.root, "news of "+r.me.String())
+		r.epoch.news.Settle(news{Verdict: v, Next: next.Handle()})
 		r.epoch.news = next
 	}
 	return nil
@@ -220,9 +221,9 @@ func (r *roster[T]) notice(ctx context.Context, seat string) error {
 
 // end tells every seat that the epoch is over.
 func (r *roster[T]) end(v RoundError) {
-	r.epoch.news.settle(news{Verdict: v})
+	r.epoch.news.Settle(news{Verdict: v})
 	for _, x := range r.epoch.present {
-		x.watch.stop()
+		x.watch.Stop()
 	}
 	r.epoch = nil
 }
@@ -242,8 +243,8 @@ func (r *roster[T]) OnDeactivate(context.Context) error {
 		r.end(v)
 	}
 	for _, x := range r.forming {
-		x.watch.stop()
-		x.admit.settle(admission{Fail: &v})
+		x.watch.Stop()
+		x.admit.Settle(admission{Fail: &v})
 	}
 	r.forming = nil
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/grains/internal/promise"
 )
 
 // seat is a rank's place in one epoch of a group: the grain that the other ranks' seats send to, and where the
@@ -15,25 +16,25 @@ import (
 type seat[T Number] struct {
 	// Set by enter, and never changed after.
 	d     *definition[T]
-	root  root
+	root  promise.Root
 	me    grains.Grain[seat[T]]
 	group string
 	life  raysys.Ref[farewell]
-	post  *promise[RoundError] // settled when the rank is out; nil in an activation that nobody entered
+	post  *promise.Promise[RoundError] // settled when the rank is out; nil in an activation that nobody entered
 	place
 
-	lifeWatch *watch
+	lifeWatch *promise.Watch
 
 	// Set by begin.
 	seats []grains.Grain[seat[T]] // by rank
 	host  int                     // the rank that is lost with the roster, NoRank
 
 	news      raysys.Ref[news] // what the roster will say next
-	newsWatch *watch
+	newsWatch *promise.Watch
 
 	round  uint64
 	run    *run[T]
-	answer *promise[outcome[T]]
+	answer *promise.Promise[outcome[T]]
 	alarm  *raysys.Alarm
 	early  map[uint64][]handed[T] // of rounds that the rank has not come to
 
@@ -91,20 +92,20 @@ const (
 var errNoSeat = fmt.Errorf("%w: its seat is gone", ErrLost)
 
 func (s *seat[T]) enter(ctx context.Context, d *definition[T], e entry) (raysys.Handle[RoundError], error) {
-	root, err := rootOf(ctx)
+	root, err := promise.Of(ctx)
 	if err != nil {
 		return raysys.Handle[RoundError]{}, err
 	}
-	s.post = newPromise[RoundError](root, "end of a seat")
+	s.post = promise.New[RoundError](root, "end of a seat")
 	s.d, s.root, s.group, s.life, s.place = d, root, e.Group, e.Life.Ref(), place{e.Rank, e.Size}
 	s.me, _ = d.seats.Self(ctx)
-	s.lifeWatch = watchRef(s.life, func(error) { s.tell(rumour{About: aboutLife}) })
-	return s.post.handle(), nil
+	s.lifeWatch = promise.On(s.life, func(error) { s.tell(rumour{About: aboutLife}) })
+	return s.post.Handle(), nil
 }
 
 // tell is called from anywhere; it touches only what never changes.
 func (s *seat[T]) tell(r rumour) {
-	_ = s.d.hear.Tell(s.root.Context, s.me, r) // it fails when the node closes, and all with it
+	_ = s.d.hear.Tell(s.root.Context(), s.me, r) // it fails when the node closes, and all with it
 }
 
 func (s *seat[T]) begin(ctx context.Context, b beginning) error {
@@ -125,7 +126,7 @@ func (s *seat[T]) begin(ctx context.Context, b beginning) error {
 
 func (s *seat[T]) listen(next raysys.Ref[news]) {
 	s.news = next
-	s.newsWatch = watchRef(next, func(error) { s.tell(rumour{About: aboutNews}) })
+	s.newsWatch = promise.On(next, func(error) { s.tell(rumour{About: aboutNews}) })
 }
 
 // nobody lets a seat go again that was called when it was gone.
@@ -142,7 +143,7 @@ func (s *seat[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outc
 	if s.answer != nil {
 		return raysys.Handle[outcome[T]]{}, ErrBusy
 	}
-	p := newPromise[outcome[T]](s.root, "round of "+s.group)
+	p := promise.New[outcome[T]](s.root, "round of "+s.group)
 	s.answer = p
 	switch {
 	case s.over != nil:
@@ -163,7 +164,7 @@ func (s *seat[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outc
 		}
 		s.complete()
 	}
-	return p.handle(), nil
+	return p.Handle(), nil
 }
 
 func (s *seat[T]) take(ctx context.Context, p part[T]) error {
@@ -209,7 +210,7 @@ func (s *seat[T]) complete() {
 	if s.run == nil || !s.run.done() {
 		return
 	}
-	s.answer.settle(s.run.result())
+	s.answer.Settle(s.run.result())
 	s.run, s.answer = nil, nil
 	s.clearAlarm()
 	s.round++
@@ -226,9 +227,9 @@ func (s *seat[T]) send(o *out[T]) {
 			}
 		}
 		if h.Ref.Ref().IsZero() {
-			watchRef(s.d.take.Call(s.root.Context, s.seats[to], h.Part), lost)
+			promise.On(s.d.take.Call(s.root.Context(), s.seats[to], h.Part), lost)
 		} else {
-			watchRef(s.d.hand.Call(s.root.Context, s.seats[to], h), lost)
+			promise.On(s.d.hand.Call(s.root.Context(), s.seats[to], h), lost)
 		}
 	}
 }
@@ -236,15 +237,15 @@ func (s *seat[T]) send(o *out[T]) {
 func (s *seat[T]) setAlarm(patience time.Duration) {
 	round := s.round
 	s.alarm = &raysys.Alarm{
-		At:   s.root.runtime().Now() + int64(patience),
+		At:   s.root.Runtime().Now() + int64(patience),
 		Ring: func() { s.tell(rumour{About: aboutTime, Round: round}) },
 	}
-	s.root.runtime().SetAlarm(s.alarm)
+	s.root.Runtime().SetAlarm(s.alarm)
 }
 
 func (s *seat[T]) clearAlarm() {
 	if s.alarm != nil {
-		s.root.runtime().ClearAlarm(s.alarm)
+		s.root.Runtime().ClearAlarm(s.alarm)
 		s.alarm = nil
 	}
 }

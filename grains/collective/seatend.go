@@ -42,7 +42,7 @@ func (s *seat[T]) waitedFor() string {
 // memberDone: the Member left, gave up, or is gone with its process. Nobody needs the seat any more.
 func (s *seat[T]) memberDone(ctx context.Context) {
 	end := RoundError{Rank: s.rank, Round: s.round}
-	f, err := s.life.Get(s.root.Context)
+	f, err := s.life.Get(s.root.Context())
 	switch {
 	case err != nil:
 		end.Reason, end.Text = Lost, err.Error()
@@ -54,7 +54,7 @@ func (s *seat[T]) memberDone(ctx context.Context) {
 			end.Text += "; " + s.waitedFor()
 		}
 	}
-	s.post.settle(end)
+	s.post.Settle(end)
 	s.finish(end)
 	_ = grains.Deactivate(ctx)
 }
@@ -67,7 +67,7 @@ func (s *seat[T]) fail(v RoundError) {
 	s.dying = true
 	s.run, s.early = nil, nil
 	s.clearAlarm()
-	s.post.settle(v)
+	s.post.Settle(v)
 	if s.seats == nil {
 		s.finish(v) // the roster has not let it in, so no news will come
 	}
@@ -78,7 +78,7 @@ func (s *seat[T]) newsCame() {
 	if s.over != nil || s.news.IsZero() || !s.news.Settled() {
 		return
 	}
-	n, err := s.news.Get(s.root.Context)
+	n, err := s.news.Get(s.root.Context())
 	switch {
 	case err != nil:
 		s.finish(RoundError{Rank: s.host, Round: s.round, Reason: Lost, Text: "what kept the group together is gone: " + err.Error()})
@@ -107,10 +107,10 @@ func (s *seat[T]) finish(v RoundError) {
 	}
 	s.run, s.early = nil, nil
 	s.clearAlarm()
-	s.newsWatch.stop()
-	s.post.settle(v)
+	s.newsWatch.Stop()
+	s.post.Settle(v)
 	if s.answer != nil {
-		s.answer.settle(outcome[T]{Fail: s.over})
+		s.answer.Settle(outcome[T]{Fail: s.over})
 		s.answer = nil
 	}
 }
@@ -120,7 +120,7 @@ func (s *seat[T]) OnDeactivate(context.Context) error {
 	if s.post == nil {
 		return nil
 	}
-	s.lifeWatch.stop()
+	s.lifeWatch.Stop()
 	s.finish(RoundError{Rank: s.rank, Round: s.round, Reason: Lost, Text: "its seat had to leave its node"})
 	return nil
 }
