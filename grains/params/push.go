@@ -35,15 +35,24 @@ func (m Model[T]) Push(ctx context.Context, at Version, worker int, values []T) 
 	if bad.Err != nil {
 		return Version{}, bad
 	}
+	// A shard that is lost ends the wait for the others: the model has to be given weights again.
+	for i, r := range raysys.AsCompleted(waiting, made) {
+		got, err := r.Get(waiting)
+		if err == nil && got.Run != at.Run {
+			err = fmt.Errorf("%w: it was given others before the round was complete", ErrNoModel)
+		}
+		if err != nil {
+			bad.add(i, lost(err))
+			return Version{}, bad
+		}
+	}
 	var v Version
-	for i, o := range raysys.GetAll(waiting, made) {
-		switch {
-		case o.Err != nil:
-			bad.add(i, lost(o.Err))
-		case o.Value.Run != at.Run:
-			bad.add(i, fmt.Errorf("%w: it was given others before the round was complete", ErrNoModel))
-		case v == (Version{}) || o.Value.Step < v.Step:
-			v = o.Value
+	for i, r := range made {
+		switch got, err := r.Get(waiting); {
+		case err != nil: // waiting has ended before
+			bad.add(i, fmt.Errorf("step %d lacks other workers' pushes: %w", at.Step, err))
+		case v == (Version{}) || got.Step < v.Step:
+			v = got
 		}
 	}
 	if bad.Err != nil {
