@@ -1,0 +1,223 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/grains/internal/promise"
+)
+
+// Member is one rank in one epoch of a group. It takes one operation at a time, and every rank calls the same ones in
+// the same order. After a RoundError it is of no use.
+type Member[T Number] struct {
+	d      *definition[T]
+	group  string
+	at     place
+	root   promise.Root
+	seat   grains.Grain[seat[T]]
+	life   *promise.Promise[farewell]
+	busy   atomic.Bool
+	round  uint64 // guarded by busy
+	failed atomic.Pointer[RoundError]
+}
+
+// Join enters the group of that key as rank, one of size, and returns when all ranks are in. ctx bounds the waiting
+// alone. Whoever joins Leaves, in a defer, so that the others do not wait for a rank that ended early.
+//
+// A rank out of range or given twice, and differing sizes, fail the Join of everybody who waits with an error that is
+// ErrRank. A Join into a group that is complete already begins its next epoch: the ranks of the last one get ErrLeft in
+// their operations, and join too.
+func (g Group[T]) Join(ctx context.Context, key string, rank, size int) (*Member[T], error) {
+	m, err := g.enter(ctx, key, rank, size)
+	if err != nil {
+		return nil, fmt.Errorf("join %s/%s as rank %d of %d: %w", g.d.name, key, rank, size, err)
+	}
+	return m, nil
+}
+
+func (g Group[T]) enter(ctx context.Context, key string, rank, size int) (_ *Member[T], err error) {
+	root, err := promise.Of(ctx)
+	if err != nil {
+		return nil, err
+	}
+	life := promise.New[farewell](root, "life of a member of "+key)
+	d := g.d
+	name := fmt.Sprintf("%s/%d-%016x%016x", key, rank, rand.Uint64(), rand.Uint64())
+	m := &Member[T]{
+		d: d, group: d.name + "/" + key, at: place{rank, size}, root: root, seat: d.seats.Get(name), life: life,
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.patience)
+	defer cancel()
+	table := d.rosters.Get(key)
+	defer func() {
+		if err != nil {
+			life.Settle(farewell{Reason: Left})
+			_ = d.withdraw.Tell(root.Context(), table, name)
+		}
+	}()
+	post, err := d.enter.Call(root.Context(), m.seat, entry{Group: m.group, Rank: rank, Size: size, Life: life.Handle()}).Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wish := application{Rank: rank, Size: size, Node: root.Node(), Seat: name, Post: post}
+	pending, err := d.join.Call(root.Context(), table, wish).Get(ctx)
+	for errors.Is(err, errResting) { // a call made now comes after the roster's request to go, so to its successor
+		pending, err = d.join.Call(root.Context(), table, wish).Get(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a, err := pending.Ref().Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if a.Fail != nil {
+		e := *a.Fail // all who were refused share it
+		e.Group = m.group
+		return nil, &e
+	}
+	if _, err := d.begin.Call(root.Context(), m.seat, beginning{Seats: a.Seats, Host: a.Host, News: a.News}).Get(ctx); err != nil {
+		return nil, err
+	}
+	// Others need not wait for a rank whose program has forgotten it.
+	runtime.AddCleanup(m, func(l *promise.Promise[farewell]) { l.Settle(farewell{Reason: Left}) }, life)
+	return m, nil
+}
+
+// Rank is the member's number, from 0 on.
+func (m *Member[T]) Rank() int { return m.at.rank }
+
+// Size is how many ranks there are.
+func (m *Member[T]) Size() int { return m.at.size }
+
+// Leave ends the member. Rounds that it completed go on for the others; further ones fail with ErrLeft. It does not wait,
+// and may be called again.
+func (m *Member[T]) Leave() {
+	e := &RoundError{Group: m.group, Rank: m.at.rank, Reason: Left}
+	m.failed.CompareAndSwap(nil, e)
+	m.life.Settle(farewell{Reason: Left})
+}
+
+// AllReduce combines the ranks' vectors, element by element, and returns the result to every rank: bit for bit the same
+// one. vec may be used again when it returns, and the result is the caller's.
+func (m *Member[T]) AllReduce(ctx context.Context, vec []T, op Op) ([]T, error) {
+	o, err := m.do(ctx, request[T]{Sign: sign{Verb: verbAllReduce, Op: op, Len: len(vec)}, Vec: slices.Clone(vec)})
+	return o.Vec, err
+}
+
+// Reduce is AllReduce whose result goes to rank root alone; the others get nil.
+func (m *Member[T]) Reduce(ctx context.Context, root int, vec []T, op Op) ([]T, error) {
+	o, err := m.do(ctx, request[T]{Sign: sign{Verb: verbReduce, Op: op, Root: root, Len: len(vec)}, Vec: slices.Clone(vec)})
+	return o.Vec, err
+}
+
+// Barrier returns when every rank has called it.
+func (m *Member[T]) Barrier(ctx context.Context) error {
+	_, err := m.AllReduce(ctx, nil, Sum)
+	return err
+}
+
+// Broadcast returns root's vector to every rank; what the others pass is not looked at. vec may be used again when it
+// returns, and the result is the caller's. A large vector is copied for that on both sides, which Share does not.
+func (m *Member[T]) Broadcast(ctx context.Context, root int, vec []T) ([]T, error) {
+	req := request[T]{Sign: sign{Verb: verbBroadcast, Root: root, Len: -1}}
+	if m.at.rank == root {
+		if c := slices.Clone(vec); sizeOf[T](len(c)) <= small {
+			req.Vec = c
+		} else {
+			req.Ref = raysys.Put(ctx, c).Handle()
+		}
+	}
+	o, err := m.do(ctx, req)
+	switch {
+	case err != nil:
+		return nil, err
+	case m.at.rank == root:
+		return vec, nil
+	case o.Ref.Ref().IsZero():
+		return slices.Clone(o.Vec), nil // the ranks of one process share it
+	}
+	v, err := o.Ref.Ref().Get(ctx)
+	if err != nil {
+		return nil, m.fail(reasonOf(err), "fetching what was broadcast: "+err.Error())
+	}
+	return slices.Clone(v), nil
+}
+
+// Share returns root's reference to every rank; what the others pass is not looked at. The vector behind it travels when
+// a rank gets it, and belongs to all of them: nobody may change it.
+func (m *Member[T]) Share(ctx context.Context, root int, ref raysys.Ref[[]T]) (raysys.Ref[[]T], error) {
+	req := request[T]{Sign: sign{Verb: verbBroadcast, Root: root, Len: -1}}
+	if m.at.rank == root {
+		if ref.IsZero() {
+			return ref, m.fail(Mismatch, "Share of the zero Ref")
+		}
+		req.Ref = ref.Handle()
+	}
+	o, err := m.do(ctx, req)
+	switch {
+	case err != nil:
+		return raysys.Ref[[]T]{}, err
+	case m.at.rank == root:
+		return ref, nil
+	case o.Ref.Ref().IsZero():
+		return raysys.Put(ctx, o.Vec), nil // root called Broadcast with a small vector
+	}
+	return o.Ref.Ref(), nil
+}
+
+// do takes part in a round.
+func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) {
+	var none outcome[T]
+	if !m.busy.CompareAndSwap(false, true) {
+		return none, fmt.Errorf("%s: rank %d: %w", m.group, m.at.rank, ErrBusy)
+	}
+	defer m.busy.Store(false)
+	if e := m.failed.Load(); e != nil {
+		return none, e
+	}
+	s := req.Sign
+	switch {
+	case s.Root < 0 || s.Root >= m.at.size:
+		return none, m.fail(Mismatch, fmt.Sprintf("%v: there is no rank %d of %d", s.Verb, s.Root, m.at.size))
+	case s.Verb != verbBroadcast && !s.Op.valid():
+		return none, m.fail(Mismatch, fmt.Sprintf("%v: there is no operation %v", s.Verb, s.Op))
+	}
+	req.Patience = m.d.patience
+	pending, err := m.d.start.Call(m.root.Context(), m.seat, req).Get(ctx)
+	if err == nil {
+		var o outcome[T]
+		if o, err = pending.Ref().Get(ctx); err == nil {
+			if o.Fail != nil {
+				return none, m.ended(o.Fail, farewell{Reason: Left})
+			}
+			m.round++
+			return o, nil
+		}
+	}
+	if errors.Is(err, raysys.ErrNoRuntime) {
+		return none, err
+	}
+	return none, m.fail(reasonOf(err), err.Error())
+}
+
+// fail ends the member for a reason of its own, and tells the others.
+func (m *Member[T]) fail(why Reason, text string) error {
+	e := &RoundError{Group: m.group, Rank: m.at.rank, Round: m.round, Reason: why, Text: text}
+	return m.ended(e, farewell{why, text})
+}
+
+func (m *Member[T]) ended(e *RoundError, f farewell) error {
+	if !m.failed.CompareAndSwap(nil, e) {
+		e = m.failed.Load()
+	}
+	m.life.Settle(f)
+	return e
+}

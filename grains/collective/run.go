@@ -1,0 +1,184 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/raysys/raysys"
+)
+
+// verb is what a round does.
+type verb uint8
+
+const (
+	verbAllReduce verb = iota + 1
+	verbReduce
+	verbBroadcast
+)
+
+func (v verb) String() string {
+	switch v {
+	case verbAllReduce:
+		return "AllReduce"
+	case verbReduce:
+		return "Reduce"
+	case verbBroadcast:
+		return "Broadcast"
+	}
+	return fmt.Sprintf("verb(%d)", uint8(v))
+}
+
+// sign is what all ranks of a round must agree on.
+type sign struct {
+	Verb verb
+	Op   Op
+	Root int
+	Len  int // in elements; -1 for Broadcast, where only the root knows it
+}
+
+func (s sign) String() string {
+	switch s.Verb {
+	case verbAllReduce:
+		return fmt.Sprintf("AllReduce(%v) of %d elements", s.Op, s.Len)
+	case verbReduce:
+		return fmt.Sprintf("Reduce(%v) to rank %d of %d elements", s.Op, s.Root, s.Len)
+	}
+	return fmt.Sprintf("%v from rank %d", s.Verb, s.Root)
+}
+
+// part is one message between two ranks. Whoever receives Vec owns it, unless the algorithm says that it is shared.
+type part[T Number] struct {
+	Round uint64
+	From  int
+	Sign  sign
+	Step  int // of the algorithm; stepHello
+	Chunk int
+	Piece int
+	Vec   []T
+}
+
+// stepHello is the Step of the word that a rank gives to the next when it enters a round.
+const stepHello = -1
+
+// handed is a part that carries a reference instead of a vector.
+type handed[T Number] struct {
+	Part part[T]
+	Ref  raysys.Handle[[]T]
+}
+
+// out collects what an algorithm sends.
+type out[T Number] struct {
+	to  []int
+	out []handed[T]
+}
+
+func (o *out[T]) send(to int, p part[T]) { o.sendRef(to, p, raysys.Handle[[]T]{}) }
+
+func (o *out[T]) sendRef(to int, p part[T], ref raysys.Handle[[]T]) {
+	o.to = append(o.to, to)
+	o.out = append(o.out, handed[T]{p, ref})
+}
+
+// algorithm is one rank's part of one round, as a pure state machine: parts in, parts out. Parts come in any order and
+// perhaps twice.
+type algorithm[T Number] interface {
+	begin(o *out[T])
+	take(p handed[T], o *out[T]) error
+	// done: it has the result, and nothing more to send.
+	done() bool
+	result() outcome[T]
+	// waits lists ranks it needs a part of, for messages.
+	waits() []int
+}
+
+// outcome is what a rank gets of a round.
+type outcome[T Number] struct {
+	Vec  []T
+	Ref  raysys.Handle[[]T] // in place of Vec, where the round passed a reference on
+	Fail *RoundError
+}
+
+// run is one round at one rank: the algorithm, and the check that all ranks mean the same.
+type run[T Number] struct {
+	algorithm[T]
+	seat  place
+	round uint64
+	sign  sign
+	hello bool // said, or not needed
+}
+
+// place is where a rank stands in its group.
+type place struct{ rank, size int }
+
+func (p place) next() int { return (p.rank + 1) % p.size }
+func (p place) prev() int { return (p.rank + p.size - 1) % p.size }
+
+// after is the rank n places behind base in the ring.
+func (p place) after(base, n int) int { return ((base+n)%p.size + p.size) % p.size }
+
+// small is the size in bytes up to which a vector travels whole: beside its head it must fit into a message that is not
+// asked for first.
+const small = 60 << 10
+
+// pieceSize is how much of a larger vector one message carries.
+const pieceSize = 1 << 20
+
+// newRun makes the round that req asks for.
+func newRun[T Number](at place, round uint64, req request[T]) *run[T] {
+	r := &run[T]{seat: at, round: round, sign: req.Sign}
+	switch bytes := sizeOf[T](len(req.Vec)); {
+	case req.Sign.Verb == verbBroadcast:
+		r.algorithm = newTreeDown(at, req)
+	case req.Sign.Verb == verbReduce && bytes <= small:
+		r.algorithm = newTreeUp(at, req.Sign, req.Vec)
+	case req.Sign.Verb == verbReduce:
+		r.algorithm = newChain(at, req.Sign, req.Vec, elements[T](pieceSize))
+	case bytes <= small:
+		r.algorithm = newDoubling(at, req.Sign.Op, req.Vec)
+	default:
+		r.algorithm = newRing(at, req.Sign.Op, req.Vec, elements[T](pieceSize))
+	}
+	// In an AllReduce every rank hears of every other. In the others a rank that only sends, or only waits, would
+	// not learn that its neighbour does something else, nor be kept from running ahead of it without bound.
+	r.hello = req.Sign.Verb == verbAllReduce || at.size == 1
+	return r
+}
+
+// elements is how many elements fit into so many bytes.
+func elements[T Number](bytes int) int { return max(1, bytes/sizeOf[T](1)) }
+
+func (r *run[T]) begin(o *out[T]) {
+	if !r.hello {
+		o.send(r.seat.next(), part[T]{Step: stepHello})
+	}
+	r.algorithm.begin(o)
+}
+
+func (r *run[T]) take(p handed[T], o *out[T]) error {
+	if p.Part.Sign != r.sign {
+		return fmt.Errorf("%w: rank %d called %v, and rank %d %v", ErrMismatch, r.seat.rank, r.sign, p.Part.From, p.Part.Sign)
+	}
+	if p.Part.Step == stepHello {
+		r.hello = true
+		return nil
+	}
+	return r.algorithm.take(p, o)
+}
+
+func (r *run[T]) done() bool { return r.hello && r.algorithm.done() }
+
+func (r *run[T]) waits() []int {
+	w := r.algorithm.waits()
+	if !r.hello && !slices.Contains(w, r.seat.prev()) {
+		w = append(w, r.seat.prev())
+	}
+	return w
+}
+
+// errPart: another program, or another version of this one, is in the group.
+var errPart = errors.New("a message that does not belong to the algorithm: do all nodes run the same program?")
+
+func badPart[T Number](p part[T]) error {
+	return fmt.Errorf("%w: step %d, chunk %d, piece %d, %d elements from rank %d", errPart, p.Step, p.Chunk, p.Piece, len(p.Vec), p.From)
+}

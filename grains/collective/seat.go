@@ -1,0 +1,251 @@
+package collective
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/grains/internal/promise"
+)
+
+// seat is a rank's place in one epoch of a group: the grain that the other ranks' seats send to, and where the
+// algorithms run. It is on the rank's node where that hosts grains. Its key is drawn anew in every Join, so that nothing
+// of an earlier epoch reaches it. It never blocks: whatever it waits for tells it in a turn of its own.
+type seat[T Number] struct {
+	// Set by enter, and never changed after.
+	d     *definition[T]
+	root  promise.Root
+	me    grains.Grain[seat[T]]
+	group string
+	life  raysys.Ref[farewell]
+	post  *promise.Promise[RoundError] // settled when the rank is out; nil in an activation that nobody entered
+	place
+
+	lifeWatch *promise.Watch
+
+	// Set by begin.
+	seats []grains.Grain[seat[T]] // by rank
+	host  int                     // the rank that is lost with the roster, NoRank
+
+	news      raysys.Ref[news] // what the roster will say next
+	newsWatch *promise.Watch
+
+	round  uint64
+	run    *run[T]
+	answer *promise.Promise[outcome[T]]
+	alarm  *raysys.Alarm
+	early  map[uint64][]handed[T] // of rounds that the rank has not come to
+
+	limit *RoundError // rounds from limit.Round on cannot be: a rank has left
+	dying bool        // it found a failure, and waits to hear it from the roster as all do
+	over  *RoundError
+}
+
+// farewell is how a Member ends its part: its reason, or Left.
+type farewell struct {
+	Reason Reason
+	Text   string
+}
+
+// entry is what a Member says when it takes its seat.
+type entry struct {
+	Group      string
+	Rank, Size int
+	Life       raysys.Handle[farewell] // settles when the Member is done, and fails when its process dies
+}
+
+// beginning tells a seat that all ranks are there.
+type beginning struct {
+	Seats []string // keys by rank
+	Host  int
+	News  raysys.Handle[news]
+}
+
+// request asks a seat for a round.
+type request[T Number] struct {
+	Sign     sign
+	Vec      []T // the seat's own
+	Ref      raysys.Handle[[]T]
+	Patience time.Duration
+}
+
+// rumour is what a seat tells itself when something settled outside its turns.
+type rumour struct {
+	About subject
+	Round uint64
+	Rank  int
+	Text  string
+}
+
+type subject uint8
+
+const (
+	aboutLife subject = iota + 1
+	aboutNews
+	aboutTime
+	aboutSend
+)
+
+// errNoSeat: the activation is a new one, which knows nothing.
+var errNoSeat = fmt.Errorf("%w: its seat is gone", ErrLost)
+
+func (s *seat[T]) enter(ctx context.Context, d *definition[T], e entry) (raysys.Handle[RoundError], error) {
+	root, err := promise.Of(ctx)
+	if err != nil {
+		return raysys.Handle[RoundError]{}, err
+	}
+	s.post = promise.New[RoundError](root, "end of a seat")
+	s.d, s.root, s.group, s.life, s.place = d, root, e.Group, e.Life.Ref(), place{e.Rank, e.Size}
+	s.me, _ = d.seats.Self(ctx)
+	s.lifeWatch = promise.On(s.life, func(error) { s.tell(rumour{About: aboutLife}) })
+	return s.post.Handle(), nil
+}
+
+// tell is called from anywhere; it touches only what never changes.
+func (s *seat[T]) tell(r rumour) {
+	_ = s.d.hear.Tell(s.root.Context(), s.me, r) // it fails when the node closes, and all with it
+}
+
+func (s *seat[T]) begin(ctx context.Context, b beginning) error {
+	if s.post == nil {
+		return s.nobody(ctx)
+	}
+	if s.over != nil || s.dying {
+		return nil // start says why
+	}
+	s.seats = make([]grains.Grain[seat[T]], len(b.Seats))
+	for i, key := range b.Seats {
+		s.seats[i] = s.d.seats.Get(key)
+	}
+	s.host = b.Host
+	s.listen(b.News.Ref())
+	return nil
+}
+
+func (s *seat[T]) listen(next raysys.Ref[news]) {
+	s.news = next
+	s.newsWatch = promise.On(next, func(error) { s.tell(rumour{About: aboutNews}) })
+}
+
+// nobody lets a seat go again that was called when it was gone.
+func (s *seat[T]) nobody(ctx context.Context) error {
+	_ = grains.Deactivate(ctx)
+	return errNoSeat
+}
+
+// start begins the rank's next round.
+func (s *seat[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outcome[T]], error) {
+	if s.post == nil {
+		return raysys.Handle[outcome[T]]{}, s.nobody(ctx)
+	}
+	if s.answer != nil {
+		return raysys.Handle[outcome[T]]{}, ErrBusy
+	}
+	p := promise.New[outcome[T]](s.root, "round of "+s.group)
+	s.answer = p
+	switch {
+	case s.over != nil:
+		s.finish(*s.over)
+	case s.limit != nil && s.round >= s.limit.Round:
+		s.finish(*s.limit)
+	case s.dying:
+	default:
+		s.setAlarm(req.Patience)
+		s.run = newRun(s.place, s.round, req)
+		var o out[T]
+		s.run.begin(&o)
+		s.send(&o)
+		early := s.early[s.round]
+		delete(s.early, s.round)
+		for _, h := range early {
+			s.step(h)
+		}
+		s.complete()
+	}
+	return p.Handle(), nil
+}
+
+func (s *seat[T]) take(ctx context.Context, p part[T]) error {
+	return s.accept(ctx, handed[T]{Part: p})
+}
+
+func (s *seat[T]) hand(ctx context.Context, h handed[T]) error { return s.accept(ctx, h) }
+
+// accept handles what another rank sent.
+func (s *seat[T]) accept(ctx context.Context, h handed[T]) error {
+	switch round := h.Part.Round; {
+	case s.post == nil:
+		return s.nobody(ctx)
+	case s.over != nil || s.dying || round < s.round:
+	case round > s.round+uint64(s.size):
+		// No rank completes a round before its predecessor in the ring has entered it.
+		s.fail(RoundError{Rank: h.Part.From, Round: s.round, Reason: Mismatch, Text: badPart(h.Part).Error()})
+	case s.run == nil || round > s.round:
+		if s.early == nil {
+			s.early = map[uint64][]handed[T]{}
+		}
+		s.early[round] = append(s.early[round], h)
+	default:
+		s.step(h)
+		s.complete()
+	}
+	return nil
+}
+
+func (s *seat[T]) step(h handed[T]) {
+	if s.run == nil {
+		return
+	}
+	var o out[T]
+	err := s.run.take(h, &o)
+	s.send(&o)
+	if err != nil {
+		s.fail(RoundError{Rank: s.rank, Round: s.round, Reason: Mismatch, Text: err.Error()})
+	}
+}
+
+func (s *seat[T]) complete() {
+	if s.run == nil || !s.run.done() {
+		return
+	}
+	s.answer.Settle(s.run.result())
+	s.run, s.answer = nil, nil
+	s.clearAlarm()
+	s.round++
+}
+
+// send passes on what the algorithm has for others.
+func (s *seat[T]) send(o *out[T]) {
+	for i, to := range o.to {
+		h := o.out[i]
+		h.Part.Round, h.Part.From, h.Part.Sign = s.round, s.rank, s.run.sign
+		lost := func(err error) {
+			if err != nil {
+				s.tell(rumour{About: aboutSend, Rank: to, Text: err.Error()})
+			}
+		}
+		if h.Ref.Ref().IsZero() {
+			promise.On(s.d.take.Call(s.root.Context(), s.seats[to], h.Part), lost)
+		} else {
+			promise.On(s.d.hand.Call(s.root.Context(), s.seats[to], h), lost)
+		}
+	}
+}
+
+func (s *seat[T]) setAlarm(patience time.Duration) {
+	round := s.round
+	s.alarm = &raysys.Alarm{
+		At:   s.root.Runtime().Now() + int64(patience),
+		Ring: func() { s.tell(rumour{About: aboutTime, Round: round}) },
+	}
+	s.root.Runtime().SetAlarm(s.alarm)
+}
+
+func (s *seat[T]) clearAlarm() {
+	if s.alarm != nil {
+		s.root.Runtime().ClearAlarm(s.alarm)
+		s.alarm = nil
+	}
+}

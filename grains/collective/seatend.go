@@ -1,0 +1,132 @@
+package collective
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+)
+
+// How a seat comes to its end. A failure that it finds goes to the roster first and comes back from there as news, so
+// that all ranks hear the same, and none can join anew before the roster knows.
+
+// hear handles what happened outside the seat's turns.
+func (s *seat[T]) hear(ctx context.Context, r rumour) error {
+	if s.post == nil {
+		return s.nobody(ctx)
+	}
+	switch r.About {
+	case aboutLife:
+		s.memberDone(ctx)
+	case aboutNews:
+		s.newsCame()
+	case aboutTime:
+		if s.run != nil && r.Round == s.round {
+			s.fail(RoundError{Rank: s.rank, Round: s.round, Reason: Late, Text: s.waitedFor()})
+		}
+	case aboutSend:
+		s.fail(RoundError{Rank: r.Rank, Round: s.round, Reason: Lost, Text: r.Text})
+	}
+	return nil
+}
+
+// waitedFor says what a round in progress lacks.
+func (s *seat[T]) waitedFor() string {
+	if s.run == nil {
+		return ""
+	}
+	return fmt.Sprintf("rank %d waited for ranks %v in %v", s.rank, s.run.waits(), s.run.sign)
+}
+
+// memberDone: the Member left, gave up, or is gone with its process. Nobody needs the seat any more.
+func (s *seat[T]) memberDone(ctx context.Context) {
+	end := RoundError{Rank: s.rank, Round: s.round}
+	f, err := s.life.Get(s.root.Context())
+	switch {
+	case err != nil:
+		end.Reason, end.Text = Lost, err.Error()
+	case f.Reason == Left && s.run != nil:
+		end.Reason, end.Text = GaveUp, "it left in the middle of the round"
+	default:
+		end.Reason, end.Text = f.Reason, f.Text
+		if f.Reason == Late || f.Reason == GaveUp {
+			end.Text += "; " + s.waitedFor()
+		}
+	}
+	s.post.Settle(end)
+	s.finish(end)
+	_ = grains.Deactivate(ctx)
+}
+
+// fail reports a failure that the seat found.
+func (s *seat[T]) fail(v RoundError) {
+	if s.over != nil || s.dying {
+		return
+	}
+	s.dying = true
+	s.run, s.early = nil, nil
+	s.clearAlarm()
+	s.post.Settle(v)
+	if s.seats == nil {
+		s.finish(v) // the roster has not let it in, so no news will come
+	}
+}
+
+// newsCame handles what the roster says.
+func (s *seat[T]) newsCame() {
+	if s.over != nil || s.news.IsZero() || !s.news.Settled() {
+		return
+	}
+	n, err := s.news.Get(s.root.Context())
+	switch {
+	case err != nil:
+		s.finish(RoundError{Rank: s.host, Round: s.round, Reason: Lost, Text: "what kept the group together is gone: " + err.Error()})
+	case n.Verdict.Reason != Left:
+		s.finish(n.Verdict)
+	default:
+		// Who left has done its part of the rounds before.
+		if s.limit == nil || n.Verdict.Round < s.limit.Round {
+			v := n.Verdict
+			s.limit = &v
+		}
+		if n.Next.Ref().IsZero() || s.answer != nil && s.round >= s.limit.Round {
+			s.finish(*s.limit)
+			return
+		}
+		s.listen(n.Next.Ref())
+	}
+}
+
+// finish ends the seat's epoch; the Member hears of it now or in its next round.
+func (s *seat[T]) finish(v RoundError) {
+	v.Round = max(v.Round, s.round)
+	v.Group = s.group
+	if s.over == nil {
+		s.over = &v
+	}
+	s.run, s.early = nil, nil
+	s.clearAlarm()
+	s.newsWatch.Stop()
+	s.post.Settle(v)
+	if s.answer != nil {
+		s.answer.Settle(outcome[T]{Fail: s.over})
+		s.answer = nil
+	}
+}
+
+// OnDeactivate implements grains.Deactivator.
+func (s *seat[T]) OnDeactivate(context.Context) error {
+	if s.post == nil {
+		return nil
+	}
+	s.lifeWatch.Stop()
+	s.finish(RoundError{Rank: s.rank, Round: s.round, Reason: Lost, Text: "its seat had to leave its node"})
+	return nil
+}
+
+// news is what the roster tells all seats: which rank ended its part, and why. After a rank that left there may be more.
+type news struct {
+	Verdict RoundError
+	Next    raysys.Handle[news]
+}

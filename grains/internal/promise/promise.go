@@ -1,0 +1,102 @@
+package promise
+
+import (
+	"context"
+
+	"github.com/raysys/raysys"
+)
+
+// Promise is a future that its maker settles, on any goroutine.
+type Promise[T any] struct {
+	raysys.Future[T]
+	name string
+}
+
+// New makes a promise of the node that root belongs to. name is for messages.
+func New[T any](root Root, name string) *Promise[T] {
+	p := &Promise[T]{name: name}
+	p.Init(p, root.turn, root.turn.Next(), raysys.HasPointers[T]())
+	return p
+}
+
+// Settle counts the first time only.
+func (p *Promise[T]) Settle(v T) {
+	if p.Start() {
+		p.Resolve(v)
+	}
+}
+
+// Handle is what others wait for.
+func (p *Promise[T]) Handle() raysys.Handle[T] { return p.Ref().Handle() }
+
+// Name implements raysys.Work, as the methods below do.
+func (p *Promise[T]) Name() string { return p.name }
+
+// Help does not: whoever waits for a promise parks.
+func (p *Promise[T]) Help(*raysys.Turn) bool { return false }
+
+// Expires is never.
+func (p *Promise[T]) Expires() int64 { return 0 }
+
+// Waits is for nothing that a search for cycles could follow.
+func (p *Promise[T]) Waits() ([]*raysys.Turn, []*raysys.Core) { return nil, nil }
+
+// Break does not: a promise is in no cycle.
+func (p *Promise[T]) Break([]string) bool { return false }
+
+// Root is a place to submit from that outlives the turn which made it: it ends with the node. Whoever keeps state between
+// turns keeps one, since what happens to that state has no caller.
+type Root struct {
+	ctx  context.Context
+	turn *raysys.Turn
+}
+
+// Of makes the Root of the node that ctx belongs to.
+func Of(ctx context.Context) (Root, error) {
+	t, _, err := raysys.TurnOf(ctx)
+	if err != nil {
+		return Root{}, err
+	}
+	j := t.Job()
+	up := raysys.NewRoot(j, context.Background(), j.Top, t.ID().Child(t.Next()))
+	return Root{raysys.NewContext(up), up}, nil
+}
+
+// Context is to submit under.
+func (r Root) Context() context.Context { return r.ctx }
+
+// IsZero reports whether r was not made by Of.
+func (r Root) IsZero() bool { return r.turn == nil }
+
+// Node is the node that r belongs to.
+func (r Root) Node() raysys.NodeID { return r.turn.Job().Node }
+
+// Runtime has the clock and the alarms.
+func (r Root) Runtime() raysys.Runtime { return r.turn.Runtime() }
+
+// Watch is one wait for a future.
+type Watch struct {
+	waiter raysys.Waiter
+	core   *raysys.Core
+	tell   func(failure error)
+}
+
+// On calls tell once ref has settled, on the goroutine that settled it or this one: it must not block. It asks for the
+// outcome where that is another node's. The zero ref never settles.
+func On[T any](ref raysys.Ref[T], tell func(failure error)) *Watch {
+	w := &Watch{core: ref.RefCore(), tell: tell}
+	if w.core != nil && !w.core.Subscribe(&w.waiter, w) {
+		w.Resolved(nil)
+	}
+	return w
+}
+
+// Resolved implements raysys.Resolved.
+func (w *Watch) Resolved(*raysys.Waiter) { w.tell(w.core.Failure()) }
+
+// Stop takes the watch back; tell may be under way. A nil Watch watches nothing.
+func (w *Watch) Stop() {
+	if w != nil && w.core != nil {
+		w.core.Unsubscribe(&w.waiter)
+	}
+}
