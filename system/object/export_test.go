@@ -40,3 +40,12 @@ func Thin(o *Object) {
 	defer o.store.unlock()
 	o.store.thin(o)
 }
+
+// FileHeader returns a header with its padding.
+func FileHeader(cluster string, m Manifest) []byte {
+	b := appendHeader(nil, cluster, m)
+	return append(b, make([]byte, int(bodyOffset(cluster, m.Size))-len(b))...)
+}
+
+// ReadFileHeader is readHeader for tests.
+var ReadFileHeader = readHeader

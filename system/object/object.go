@@ -67,6 +67,14 @@ type heap struct{ bytes []byte }
 // ID returns the object's id.
 func (o *Object) ID() raysys.TaskID { return o.id }
 
+// Touch makes the object the one that was used last: its value was read without the store. Chunk, Bytes, Map and Share do it
+// by themselves.
+func (o *Object) Touch() {
+	o.store.mu.Lock()
+	o.touch()
+	o.store.unlock()
+}
+
 // Pin keeps the object's memory where it is until Unpin: it is not spilled, dropped or thinned.
 func (o *Object) Pin() {
 	o.store.mu.Lock()

@@ -142,11 +142,19 @@ func (s *Store) memoryFor(ctx context.Context, in *Incoming, form Form) (seg *se
 	}
 	w, werr := s.newFile(in.man.ID, in.man.Attempt, size)
 	if werr != nil {
-		return nil, fmt.Errorf("%w: receive object %s of %d bytes: %w", raysys.ErrStoreFull, in.man.ID, size, errors.Join(err, werr))
+		return nil, fmt.Errorf("%w: receive object %s of %d bytes: %w: "+makeMore, raysys.ErrStoreFull, in.man.ID, size, unless(err, werr))
 	}
 	in.form, in.writer, in.buffers = Disk, w, map[int][]byte{}
 	in.part = &spillFile{name: w.tmp, body: w.body, length: w.length, open: &handle{file: w.file, users: 1}}
 	return nil, nil
+}
+
+// unless joins the reasons why neither memory nor disk has room; the first is nil where memory was not asked.
+func unless(memory, disk error) error {
+	if memory == nil {
+		return disk
+	}
+	return fmt.Errorf("%w; and on disk: %w", memory, disk)
 }
 
 // segmentFor returns a segment, warm if there is one, that nothing is charged for yet. The mutex is given up meanwhile.

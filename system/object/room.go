@@ -202,6 +202,10 @@ func (s *Store) drop(o *Object) bool {
 	o.room.remove()
 	before := o.charged
 	if !s.forget(o) || o.users > 0 || o.pins > 0 || o.primary {
+		if o.users == 0 && o.pins == 0 && o.value != nil { // what stands beside a value that stays can go
+			o.encoding, o.heap = nil, nil
+			o.dropSegment()
+		}
 		o.end()
 		return o.charged < before
 	}

@@ -60,7 +60,7 @@ func (s *Store) create(id raysys.TaskID, attempt uint32, size int64) (*fileWrite
 	}
 	if err := w.file.Reserve(w.length); err != nil {
 		w.discard()
-		return nil, fmt.Errorf("reserve %d bytes for spill file %s: %w", w.length, w.tmp, err)
+		return nil, fmt.Errorf("reserve %d bytes for spill file: %w", w.length, err)
 	}
 	return w, nil
 }
@@ -72,7 +72,7 @@ func (w *fileWriter) write(b []byte, at int64) error {
 		err = fmt.Errorf("%d of %d bytes written", n, len(b))
 	}
 	if err != nil {
-		return fmt.Errorf("write spill file %s: %w", w.tmp, err)
+		return fmt.Errorf("write spill file: %w", err)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (w *fileWriter) publish(err error) (*spillFile, error) {
 	}
 	if err != nil {
 		_ = w.fs.Remove(w.tmp)
-		return nil, fmt.Errorf("finish spill file %s: %w", w.tmp, err)
+		return nil, fmt.Errorf("finish spill file: %w", err)
 	}
 	return &spillFile{name: w.final, body: w.body, length: w.length}, nil
 }

@@ -156,10 +156,13 @@ func (s *Store) Add(ctx context.Context, id raysys.TaskID, attempt uint32, v Val
 		if errors.Is(serr, raysys.ErrEncode) || context.Cause(ctx) != nil {
 			return nil, fmt.Errorf("add object %s: %w", id, serr)
 		}
-		return nil, fmt.Errorf("%w: add object %s of %d bytes: %w; and on disk: %w", raysys.ErrStoreFull, id, size, err, serr)
+		return nil, fmt.Errorf("%w: add object %s of %d bytes: %w; and on disk: %w: "+makeMore, raysys.ErrStoreFull, id, size, err, serr)
 	}
 	return o, nil
 }
+
+// makeMore is what to do about a store that is full.
+const makeMore = "release references, or give the store more memory, more disk or another spill directory"
 
 // vacant reports an object that has the id already.
 func (s *Store) vacant(id raysys.TaskID) error {

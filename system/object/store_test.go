@@ -134,6 +134,41 @@ func TestEvictRefusedTakesTheNext(t *testing.T) {
 	empty(t, s)
 }
 
+func TestTouchedStays(t *testing.T) {
+	s := open(t, object.Config{Budget: 4 * mib})
+	v, w := newValue(content(1, 2*mib)), newValue(content(2, 2*mib))
+	a, b := add(t, s, 1, v), add(t, s, 2, w)
+	a.Touch()
+	c := add(t, s, 3, newValue(content(3, 2*mib)))
+	if v.gone.Load() || !w.gone.Load() {
+		t.Error("the touched one was evicted")
+	}
+	for _, o := range []*object.Object{a, b, c} {
+		o.Release()
+	}
+	empty(t, s)
+}
+
+func TestCopyWhoseValueStays(t *testing.T) {
+	s := open(t, object.Config{Budget: 4 * mib})
+	o := receive(t, s, 1, content(1, 2*mib), object.Heap)
+	b, err := o.Bytes(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := newValue(b)
+	v.kept.Store(true)
+	o.Revive(v)
+	p := add(t, s, 2, newValue(content(2, 2*mib)))
+	if f := forms(o); !slices.Equal(f, []string{"value"}) || s.Lookup(id(1)) != o || s.Stats().Spilled != 0 {
+		t.Errorf("the copy has the forms %v; %+v", f, s.Stats())
+	}
+	same(t, o, b)
+	o.Release()
+	p.Release()
+	empty(t, s)
+}
+
 func TestPinnedStays(t *testing.T) {
 	s := open(t, object.Config{Budget: 4 * mib})
 	v := newValue(content(1, 2*mib))
