@@ -10,6 +10,14 @@ func WithoutSegments(s *Store) {
 	s.mu.Unlock()
 }
 
+// Segments returns how many s holds, and sets how many it may hold.
+func Segments(s *Store, limit int) int {
+	s.mu.Lock()
+	defer s.unlock()
+	s.maxSegments = limit
+	return s.segments
+}
+
 // DirOf returns where s spills: the directory of its incarnation, or Config.Dir before there is one.
 func DirOf(s *Store) string {
 	s.dir.mu.Lock()

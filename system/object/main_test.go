@@ -98,6 +98,9 @@ func open(t testing.TB, c object.Config) *object.Store {
 		if err := s.Close(); err != nil {
 			t.Errorf("close: %v", err)
 		}
+		if n := object.Segments(s, 0); n != 0 && s.Stats().Used == 0 {
+			t.Errorf("%d segments are counted after Close", n)
+		}
 	})
 	return s
 }

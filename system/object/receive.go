@@ -113,7 +113,7 @@ func (s *Store) receivable(m Manifest) error {
 // memoryFor finds a place for the bytes. The mutex is given up while it does.
 func (s *Store) memoryFor(ctx context.Context, in *Incoming, form Form) (seg *segment, err error) {
 	size := in.man.Size
-	if size == 0 {
+	if form == Segment && size < minSegment {
 		form = Heap
 	}
 	if form == Segment {
@@ -166,8 +166,16 @@ func (s *Store) segmentFor(ctx context.Context, size int64) (*segment, error) {
 		s.used -= int64(len(seg.mem)) // its object is charged in a moment, under the same mutex
 		return seg, nil
 	}
+	for s.segments >= s.maxSegments && len(s.warm.idle) > 0 {
+		s.cool()
+	}
+	if s.segments >= s.maxSegments {
+		return nil, fmt.Errorf("%w: %d segments are as many as this process may hold", errNoSegments, s.segments)
+	}
+	s.segments++ // before the mutex is given up
 	n := capacity(size)
 	if err := s.makeRoom(ctx, n); err != nil {
+		s.segments--
 		return nil, err
 	}
 	s.unlock()
@@ -175,6 +183,7 @@ func (s *Store) segmentFor(ctx context.Context, size int64) (*segment, error) {
 	s.mu.Lock()
 	s.reserved -= n
 	if err != nil {
+		s.segments--
 		if h := s.config.Hooks.Trouble; h != nil && !errors.Is(err, errNoSegments) {
 			s.later(func() { h("make segment", err) })
 		}
@@ -188,7 +197,7 @@ func (s *Store) segmentFor(ctx context.Context, size int64) (*segment, error) {
 // abandon gives back what memoryFor found.
 func (s *Store) abandon(in *Incoming, seg *segment) {
 	if seg != nil {
-		s.trash = append(s.trash, seg.destroy)
+		s.destroy(seg)
 	}
 	if in.writer != nil {
 		s.diskUsed -= in.writer.length
