@@ -29,6 +29,7 @@ type Engine struct {
 	streams map[streamKey]*stream
 	sending map[Key]chan struct{} // one element per chunk that waits to be written to that peer
 	given   map[raysys.TaskID]*outlet
+	swept   int // how many of given there may be before those are forgotten that are gone
 }
 
 // New makes an engine. It validates cfg and starts nothing.

@@ -110,6 +110,36 @@ func TestTreeLater(t *testing.T) {
 	})
 }
 
+// TestManyObjects: a node that gives away one object after another remembers only those that it has.
+func TestManyObjects(t *testing.T) {
+	bubble(t, func(t *testing.T, n *net) {
+		n.adapt = func(c *transfer.Config) { c.TreeFrom = 1 }
+		a, b := n.node("a"), n.node("b")
+		most := 0
+		for i := range uint64(1000) {
+			a.put(i+1, 1, noise(i, 1000))
+			if _, err := b.get(t.Context(), i+1, key("a")); err != nil {
+				t.Fatal(err)
+			}
+			a.store.Lookup(id(i + 1)).Release()
+			b.store.Lookup(id(i + 1)).Release()
+			most = max(most, a.Given())
+		}
+		if most > 100 {
+			t.Errorf("%d objects were remembered", most)
+		}
+		synctest.Wait()
+		for _, x := range []*node{a, b} {
+			if s := x.store.Stats(); s.Objects != 0 || s.Used != 0 {
+				t.Errorf("%s: %+v", x.name, s)
+			}
+			if s := x.Stats(); s.Streams+s.Feeds+s.Flights != 0 {
+				t.Errorf("%s: %+v", x.name, s)
+			}
+		}
+	})
+}
+
 // TestParentDies: children of a node that dies, or stands still, in the middle come back to the source and go on with
 // what they have.
 func TestParentDies(t *testing.T) {
