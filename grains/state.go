@@ -90,7 +90,9 @@ func (s *State[T]) encode(dst []byte) (data []byte, refs []*raysys.Core, err err
 	return data, refs, err
 }
 
-func (s *State[T]) decode(data []byte, refs []*raysys.Core) error { return codec.Decode(data, &s.Value, refs) }
+func (s *State[T]) decode(data []byte, refs []*raysys.Core) error {
+	return codec.Decode(data, &s.Value, refs)
+}
 
 // enter checks that ctx is that of a turn of the State's own grain.
 func (c *cell) enter(ctx context.Context, verb string) (*raysys.Turn, error) {
