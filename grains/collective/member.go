@@ -66,6 +66,9 @@ func (g Group[T]) enter(ctx context.Context, key string, rank, size int) (_ *Mem
 	if err != nil {
 		return nil, err
 	}
+	if err := d.open(root.Context(), name, m.at); err != nil {
+		return nil, err
+	}
 	wish := application{Rank: rank, Size: size, Node: root.Node(), Seat: name, Post: post}
 	pending, err := d.join.Call(root.Context(), table, wish).Get(ctx)
 	for errors.Is(err, errResting) { // a call made now comes after the roster's request to go, so to its successor

@@ -108,6 +108,7 @@ func (s *seat[T]) finish(v RoundError) {
 	s.run, s.early = nil, nil
 	s.clearAlarm()
 	s.newsWatch.Stop()
+	s.release()
 	s.post.Settle(v)
 	if s.answer != nil {
 		s.answer.Settle(outcome[T]{Fail: s.over})

@@ -103,7 +103,7 @@ func TestForeverSilent(t *testing.T) {
 		n.memory.Pause("a")
 		begin := time.Now()
 		_, err := b.get(t.Context(), 1, key("a"))
-		if !errors.Is(err, raysys.ErrObjectLost) || time.Since(begin) > 3*time.Minute {
+		if !errors.Is(err, raysys.ErrUnreachable) || errors.Is(err, raysys.ErrObjectLost) || time.Since(begin) > 3*time.Minute {
 			t.Error(time.Since(begin), err)
 		}
 		n.memory.HealAll()

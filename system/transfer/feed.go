@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -16,7 +15,7 @@ import (
 type feed struct {
 	flight *flight
 	wakes  chan struct{} // of capacity 1: look at the inbox
-	heard  atomic.Int64  // when something came last, since the flight's base
+	heard  atomic.Int64  // when something came last, as the engine's now
 
 	// The feed's own goroutine alone writes these: the key with the engine's mu and the flight's, the slot with the engine's.
 	key  Key
@@ -72,10 +71,7 @@ func (d *feed) read() inbox {
 	return in
 }
 
-func (d *feed) heardNow() { d.heard.Store(int64(time.Since(epoch))) }
-
-// epoch is what moments are measured from, monotonic.
-var epoch = time.Now()
+func (d *feed) heardNow() { d.heard.Store(int64(d.flight.e.now())) }
 
 // The ends of a conversation, beside errors.
 var (
@@ -95,7 +91,13 @@ type sourceError struct {
 	err  error // what it said, or what it did
 }
 
-func (e *sourceError) Error() string { return fmt.Sprintf("%s: %s: %v", e.key, e.code, e.err) }
+func (e *sourceError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("%s: %s", e.key, e.code)
+	}
+	return fmt.Sprintf("%s: %s: %v", e.key, e.code, e.err)
+}
+
 func (e *sourceError) Unwrap() error { return e.err }
 
 // talk goes from conversation to conversation until there is no more to say. It returns nil when the flight is over.
@@ -261,7 +263,7 @@ func (d *feed) late(peer Peer) (time.Duration, error) {
 	limit := f.e.cfg.Stall << d.stalls
 	waits := !d.ready || len(d.pending) > 0
 	f.mu.Unlock()
-	idle := time.Since(epoch) - time.Duration(d.heard.Load())
+	idle := f.e.now() - time.Duration(d.heard.Load())
 	switch {
 	case !waits:
 		d.heardNow()
@@ -276,7 +278,7 @@ func (d *feed) late(peer Peer) (time.Duration, error) {
 const maxStalls = 5
 
 // errStill is what a source did that was given up.
-var errStill = fmt.Errorf("it stands still: %w", context.DeadlineExceeded)
+var errStill = errors.New("it stands still")
 
 // still is what is done about a source that stands still.
 func (d *feed) still(peer Peer) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/raysys/raysys"
@@ -240,17 +241,33 @@ func (f *flight) left(d *feed, why error) {
 
 const maxStruck = 32
 
-// lost is what a flight ends with that nobody can give the object. mu is held.
+// lost is what a flight ends with that nobody gives the object: it is lost, unless a node that may have it lives and could
+// not be reached. mu is held.
 func (f *flight) lost() error {
-	why := errors.Join(f.struck...)
-	if why == nil {
-		why = errors.New("there is nobody to ask")
+	for _, err := range f.struck {
+		var s *sourceError
+		if errors.As(err, &s) && s.code == codeGone && !errors.Is(err, raysys.ErrNodeDead) {
+			return fmt.Errorf("%w: no source gives it: %w", raysys.ErrUnreachable, reasons(f.struck))
+		}
 	}
-	if errors.Is(why, raysys.ErrObjectLost) {
-		return fmt.Errorf("no source gives it: %w", why)
+	if len(f.struck) == 0 {
+		return fmt.Errorf("%w: there is nobody to ask", raysys.ErrObjectLost)
 	}
-	return fmt.Errorf("%w: no source gives it: %w", raysys.ErrObjectLost, why)
+	return fmt.Errorf("%w: no source gives it: %w", raysys.ErrObjectLost, reasons(f.struck))
 }
+
+// reasons are several errors on one line.
+type reasons []error
+
+func (r reasons) Error() string {
+	texts := make([]string, len(r))
+	for i, err := range r {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (r reasons) Unwrap() []error { return r }
 
 // begin takes a manifest. The first makes room in the store, which may wait for it; others must be of the same version.
 func (f *flight) begin(m object.Manifest, known bool) error {
