@@ -36,7 +36,7 @@ func TestTree(t *testing.T) {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *net) {
 				a := n.node("a")
-				want := noise(1, 30*mib)
+				want := noise(1, 12*mib)
 				a.put(1, 1, want)
 				receivers := make([]*node, count)
 				for i := range receivers {
@@ -148,7 +148,7 @@ func TestParentDies(t *testing.T) {
 		t.Run(fmt.Sprint("silent ", silent), func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *net) {
 				a := n.node("a")
-				want := noise(1, 40*mib)
+				want := noise(1, 20*mib)
 				a.put(1, 1, want)
 				var receivers []*node
 				for i := range 6 {
@@ -159,7 +159,7 @@ func TestParentDies(t *testing.T) {
 				parent := receivers[0]
 				var given atomic.Int32
 				parent.onBody = func(raysys.NodeID, *transfer.Body) {
-					if given.Add(1) == 10 {
+					if given.Add(1) == 5 {
 						if silent {
 							n.memory.Pause(parent.name)
 						} else {
@@ -194,7 +194,7 @@ func TestParentDies(t *testing.T) {
 						t.Errorf("%s: %+v", x.name, s)
 					}
 				}
-				if given.Load() < 10 || returned == 0 {
+				if given.Load() < 5 || returned == 0 {
 					t.Errorf("the parent gave %d chunks, %d came back", given.Load(), returned)
 				}
 			})
