@@ -32,6 +32,7 @@ func (s *Store) spill(ctx context.Context, o *Object) error {
 		return err
 	}
 	s.count.spilled++
+	s.count.spilledBytes += o.man.Size
 	if h, version := s.config.Hooks.Spilled, o.man.Version; h != nil {
 		s.later(func() { h(version, time.Since(began)) })
 	}
