@@ -130,7 +130,7 @@ func (s *sorter) mapParts(ctx context.Context, parts []int) error {
 	for len(parts) > 0 {
 		why := map[int]string{}
 		err := each(ctx, s.parallel, parts, func(i int) raysys.Ref[mapped] {
-			return mapping.Go(ctx, mapJob{Part: s.parts[i], Splitters: s.cuts, Done: s.done})
+			return mapping.Go(ctx, mapJob{Part: s.parts[i], Splitters: s.cuts, Done: slices.Clone(s.done)})
 		}, func(i int, m mapped, err error) error {
 			if errors.Is(err, raysys.ErrObjectLost) { // the list of references went with its node
 				why[i] = err.Error()
