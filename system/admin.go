@@ -19,7 +19,30 @@ const (
 	adminStatus adminOp = 1
 	adminDrain  adminOp = 2
 	adminWays   adminOp = 3
+	adminMemory adminOp = 4
 )
+
+// question is an operation and what belongs to it.
+type question struct {
+	op    adminOp
+	limit int // memory: how many objects to list
+}
+
+func (q question) append(dst []byte) []byte {
+	dst = append(dst, byte(q.op))
+	if q.op == adminMemory {
+		dst = wire.AppendUvarint(dst, uint64(max(q.limit, 0)))
+	}
+	return dst
+}
+
+func readQuestion(r *wire.Reader) question {
+	q := question{op: adminOp(r.Byte())}
+	if q.op == adminMemory {
+		q.limit = int(min(r.Uvarint(), maxHeld))
+	}
+	return q
+}
 
 // patience is how long the answer may take.
 func (op adminOp) patience() time.Duration {
@@ -31,9 +54,10 @@ func (op adminOp) patience() time.Duration {
 
 // adminAnswer goes over the wire as JSON: it is read by people, and by versions that know more fields or fewer.
 type adminAnswer struct {
-	Status NodeStatus `json:"status"`
-	Ways   []Way      `json:"ways,omitempty"`
-	Error  string     `json:"error,omitempty"`
+	Status NodeStatus  `json:"status"`
+	Ways   []Way       `json:"ways,omitempty"`
+	Memory *NodeMemory `json:"memory,omitempty"`
+	Error  string      `json:"error,omitempty"`
 }
 
 // asking is what came of a question to one node.
@@ -43,8 +67,8 @@ type asking struct {
 }
 
 // askAll asks every node but this one, all at once.
-func (c *cluster) askAll(ctx context.Context, members []member.Node, op adminOp) map[nodeKey]asking {
-	ctx, cancel := context.WithTimeoutCause(ctx, op.patience(), fmt.Errorf("no answer within %v", op.patience()))
+func (c *cluster) askAll(ctx context.Context, members []member.Node, q question) map[nodeKey]asking {
+	ctx, cancel := context.WithTimeoutCause(ctx, q.op.patience(), fmt.Errorf("no answer within %v", q.op.patience()))
 	defer cancel()
 	type from struct {
 		nodeKey
@@ -55,11 +79,11 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, op adminOp)
 	for _, m := range members {
 		k := memberKey(m)
 		if k == c.self() {
-			own, err := c.perform(op)
+			own, err := c.perform(q)
 			all[k] = asking{own, err}
 			continue
 		}
-		c.admin(k, op, func(a adminAnswer, err error) {
+		c.admin(k, q, func(a adminAnswer, err error) {
 			if err == nil && a.Error != "" {
 				err = fmt.Errorf("node %s: %s", k.node, a.Error)
 			}
@@ -92,7 +116,7 @@ func (n *Node) DrainNode(ctx context.Context, name raysys.NodeID) (incarnation u
 	if !ok || m.Info.Observer {
 		return 0, fmt.Errorf("drain %s: %w: raysys status lists the nodes", name, ErrNoSuchNode)
 	}
-	a := c.askAll(ctx, []member.Node{m}, adminDrain)[memberKey(m)]
+	a := c.askAll(ctx, []member.Node{m}, question{op: adminDrain})[memberKey(m)]
 	if a.err != nil {
 		return m.Incarnation, fmt.Errorf("drain %s: %w", name, a.err)
 	}
@@ -121,7 +145,7 @@ func (n *Node) AwaitGone(ctx context.Context, name raysys.NodeID, incarnation ui
 }
 
 // admin sends an operator's request to a node.
-func (c *cluster) admin(k nodeKey, op adminOp, done func(adminAnswer, error)) {
+func (c *cluster) admin(k nodeKey, q question, done func(adminAnswer, error)) {
 	c.connect(k, func(p *peer, err error) {
 		if err != nil {
 			done(adminAnswer{}, err)
@@ -132,7 +156,7 @@ func (c *cluster) admin(k nodeKey, op adminOp, done func(adminAnswer, error)) {
 			done(adminAnswer{}, raysys.ErrNotDelivered)
 			return
 		}
-		frame := append(wire.AppendUvarint(nil, slot), byte(op))
+		frame := q.append(wire.AppendUvarint(nil, slot))
 		if err := p.Send(wire.Requests, wire.KindAdmin, frame); err != nil {
 			if done, ok := p.admins.Take(slot); ok {
 				done(adminAnswer{}, err)
@@ -146,12 +170,12 @@ func (c *cluster) admin(k nodeKey, op adminOp, done func(adminAnswer, error)) {
 // onAdmin handles KindAdmin.
 func (p *peer) onAdmin(frame []byte) error {
 	r := wire.NewReader(frame)
-	slot, op := r.Uvarint(), adminOp(r.Byte())
+	slot, q := r.Uvarint(), readQuestion(&r)
 	if err := r.Err(); err != nil {
 		return err
 	}
 	answer := func() error {
-		a, err := p.c.perform(op)
+		a, err := p.c.perform(q)
 		if err != nil {
 			a.Error = err.Error()
 		}
@@ -161,16 +185,19 @@ func (p *peer) onAdmin(frame []byte) error {
 		}
 		return p.reply(wire.KindAdminReply, append(wire.AppendUvarint(nil, slot), body...))
 	}
-	if op != adminWays {
+	if q.op != adminWays && q.op != adminMemory {
 		return answer()
 	}
-	p.c.run(func() { _ = answer() }) // it waits for others; a peer that is gone needs no answer
+	p.c.run(func() { _ = answer() }) // it waits for others, or looks at much; a peer that is gone needs no answer
 	return nil
 }
 
 // perform does what an operator asked this node for.
-func (c *cluster) perform(op adminOp) (a adminAnswer, err error) {
-	switch op {
+func (c *cluster) perform(q question) (a adminAnswer, err error) {
+	switch q.op {
+	case adminMemory:
+		m := c.objects.memory(q.limit)
+		a.Memory = &m
 	case adminStatus:
 		a.Status = c.report()
 	case adminWays:
@@ -180,7 +207,7 @@ func (c *cluster) perform(op adminOp) (a adminAnswer, err error) {
 			return a, errors.New("its program does not drain on request: send it SIGTERM")
 		}
 	default:
-		return a, fmt.Errorf("operation %d is unknown to this version", op)
+		return a, fmt.Errorf("operation %d is unknown to this version", q.op)
 	}
 	return a, err
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/object"
 )
 
 // Config describes a node. The zero value is a sane single-process node.
@@ -90,6 +91,10 @@ func fromEnv(getenv func(string) string) (Config, error) {
 		e.bad("RAYSYS_HEAP_FLOOR", getenv("RAYSYS_HEAP_FLOOR"), fmt.Sprintf("MiB, at most %d", maxHeapFloor))
 	}
 	cfg.HeapFloor = int64(floor * (1 << 20))
+	cfg.Objects = Objects{
+		Memory: e.size("RAYSYS_OBJECT_MEMORY", object.AvailableMemory()), Spill: getenv("RAYSYS_SPILL"),
+		Disk: e.size("RAYSYS_SPILL_MAX", 0), NoSharing: e.boolean("RAYSYS_NO_SHARING"),
+	}
 	if getenv("RAYSYS_CONSUL") != "" {
 		cfg.Cluster = clusterFrom(e)
 	}
@@ -120,6 +125,9 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.HeapFloor < 0 || cfg.HeapFloor > maxHeapFloor<<20 {
 		errs = append(errs, fmt.Errorf("Config.HeapFloor is %d: give bytes, 0 to %d MiB", cfg.HeapFloor, maxHeapFloor))
+	}
+	if cfg.Objects.Memory < 0 || cfg.Objects.Disk < 0 {
+		errs = append(errs, fmt.Errorf("Config.Objects has %d bytes of Memory and %d of Disk: give 0 (the default) or more", cfg.Objects.Memory, cfg.Objects.Disk))
 	}
 	if cfg.Grace < 0 {
 		errs = append(errs, fmt.Errorf("Config.Grace is %v: give 0 (the default) or more", cfg.Grace))

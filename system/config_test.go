@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/system/object"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -45,6 +46,8 @@ func TestBadConfig(t *testing.T) {
 		"unnamed":       {system.Config{Resources: raysys.Resources{Custom: map[string]float64{"": 1}}}, "name", raysys.ErrBadOption},
 		"queue":         {system.Config{QueueTasks: -1}, "QueueTasks", nil},
 		"bytes":         {system.Config{QueueBytes: -1}, "QueueBytes", nil},
+		"objects":       {system.Config{Objects: system.Objects{Memory: -1}}, "Config.Objects", nil},
+		"spill":         {system.Config{Objects: system.Objects{Disk: -1}}, "Config.Objects", nil},
 		"all of it":     {system.Config{QueueTasks: -1, QueueBytes: -2, Resources: raysys.Resources{CPU: 0.5}}, "QueueTasks", nil},
 		"all of it (2)": {system.Config{QueueTasks: -1, QueueBytes: -2, Resources: raysys.Resources{CPU: 0.5}}, "QueueBytes", nil},
 		"all of it (3)": {system.Config{QueueTasks: -1, QueueBytes: -2, Resources: raysys.Resources{CPU: 0.5}}, "at least 1", nil},
@@ -103,7 +106,7 @@ func TestSeed(t *testing.T) {
 
 func TestFromEnv(t *testing.T) {
 	set := func(t *testing.T, env ...string) {
-		for _, name := range []string{"NAME", "NAMESPACE", "CPU", "GPU", "SEED", "LOG", "CONSUL", "INSECURE", "LABELS"} {
+		for _, name := range []string{"NAME", "NAMESPACE", "CPU", "GPU", "SEED", "LOG", "CONSUL", "INSECURE", "LABELS", "OBJECT_MEMORY", "SPILL", "SPILL_MAX", "NO_SHARING"} {
 			t.Setenv("RAYSYS_"+name, "")
 		}
 		for _, v := range env {
@@ -125,7 +128,20 @@ func TestFromEnv(t *testing.T) {
 			t.Errorf("%+v, %v", cfg, err)
 		}
 	})
-	for _, bad := range []string{"CPU=x", "CPU=-1", "GPU=-0.1", "SEED=-1", "SEED=1.5", "LOG=loud"} {
+	t.Run("objects", func(t *testing.T) {
+		set(t, "OBJECT_MEMORY=512MiB", "SPILL=/fast/disk", "SPILL_MAX=1.5GB", "NO_SHARING=true")
+		cfg, err := system.FromEnv()
+		if want := (system.Objects{Memory: 512 << 20, Spill: "/fast/disk", Disk: 1_500_000_000, NoSharing: true}); err != nil || cfg.Objects != want {
+			t.Errorf("%+v, %v", cfg.Objects, err)
+		}
+		set(t, "OBJECT_MEMORY=10%")
+		if cfg, err := system.FromEnv(); err != nil || cfg.Objects.Memory != object.AvailableMemory()/10 || cfg.Objects.Memory < 1<<20 {
+			t.Errorf("a tenth of %d is %d, %v", object.AvailableMemory(), cfg.Objects.Memory, err)
+		}
+	})
+	for _, bad := range []string{
+		"CPU=x", "CPU=-1", "GPU=-0.1", "SEED=-1", "SEED=1.5", "LOG=loud", "OBJECT_MEMORY=lots", "OBJECT_MEMORY=101%", "SPILL_MAX=5%", "NO_SHARING=perhaps",
+	} {
 		t.Run(bad, func(t *testing.T) {
 			set(t, bad)
 			_, err := system.FromEnv()

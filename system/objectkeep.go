@@ -244,5 +244,5 @@ func (o *objects) follow(key string, oid raysys.TaskID) {
 func (o *objects) needed(oid raysys.TaskID) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.needs[oid]
+	return o.needs[oid].count
 }

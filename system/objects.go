@@ -43,14 +43,21 @@ type objects struct {
 	cancel context.CancelFunc
 
 	mu     sync.Mutex             // guards the rest
-	needs  map[raysys.TaskID]int  // objects of other nodes that references here stand for
+	needs  map[raysys.TaskID]need // objects of other nodes that references here stand for
 	listed map[raysys.TaskID]bool // those for which the directory names this node
 	names  names
 }
 
+// need is why this node wants an object of another.
+type need struct {
+	count int     // references here that stand for it
+	owner nodeKey // as the last of them has it
+	size  int64   // about
+}
+
 // openObjects opens the node's store. It writes nothing before there is something to spill.
 func (n *Node) openObjects() (*objects, error) {
-	o := &objects{node: n, needs: map[raysys.TaskID]int{}}
+	o := &objects{node: n, needs: map[raysys.TaskID]need{}}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	cfg := n.cfg.Objects
 	trouble := func(what string, err error) { n.log.Warn("object store: "+what, zap.Error(err)) }

@@ -21,7 +21,7 @@ type objectSource struct {
 func (o *objects) newObjectSource(at *remoteSource, d description) *objectSource {
 	s := &objectSource{description: d, at: at}
 	o.mu.Lock()
-	o.needs[d.oid]++
+	o.needs[d.oid] = need{o.needs[d.oid].count + 1, d.owner, max(d.size, o.needs[d.oid].size)}
 	o.mu.Unlock()
 	runtime.AddCleanup(s, o.needless, d.oid)
 	return s
@@ -30,8 +30,10 @@ func (o *objects) newObjectSource(at *remoteSource, d description) *objectSource
 // needless lets a copy go that no reference here stands for any more.
 func (o *objects) needless(oid raysys.TaskID) {
 	o.mu.Lock()
-	o.needs[oid]--
-	last := o.needs[oid] <= 0
+	n := o.needs[oid]
+	n.count--
+	o.needs[oid] = n
+	last := n.count <= 0
 	if last {
 		delete(o.needs, oid)
 	}

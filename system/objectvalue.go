@@ -28,6 +28,16 @@ type held struct {
 // Size implements object.Value.
 func (h *held) Size() int64 { return h.size }
 
+// Why implements object.Reason.
+func (h *held) Why() string {
+	c := h.c.Value()
+	switch {
+	case c == nil, c.Work().Name() == "object": // of raysys.Put
+		return "put"
+	}
+	return "result of " + c.Work().Name()
+}
+
 // Pieces implements object.Value.
 func (h *held) Pieces() ([][]byte, error) {
 	v, err := h.now()

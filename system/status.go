@@ -94,7 +94,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 		st.Shards = append(st.Shards, sh)
 	}
 	members := slices.DeleteFunc(slices.Clone(view.Nodes()), func(m member.Node) bool { return m.Info.Observer })
-	answers := c.askAll(ctx, members, adminStatus)
+	answers := c.askAll(ctx, members, question{op: adminStatus})
 	for _, m := range members {
 		s := known(m)
 		switch k := memberKey(m); {

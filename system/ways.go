@@ -37,7 +37,7 @@ func (n *Node) Ways(ctx context.Context) ([]Way, error) {
 	}
 	members := slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool { return m.Info.Observer })
 	var ways []Way
-	for _, a := range c.askAll(ctx, members, adminWays) {
+	for _, a := range c.askAll(ctx, members, question{op: adminWays}) {
 		if a.err == nil {
 			ways = append(ways, a.answer.Ways...)
 		}

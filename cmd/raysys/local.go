@@ -112,6 +112,9 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 	for i := range f.nodes {
 		name := "node-" + strconv.Itoa(i+1)
 		env := []string{"RAYSYS_CONSUL=" + at.Consul, "RAYSYS_NAME=" + name, "RAYSYS_APP=" + app, "RAYSYS_CPU=" + f.cpu}
+		if os.Getenv("RAYSYS_OBJECT_MEMORY") == "" {
+			env = append(env, fmt.Sprintf("RAYSYS_OBJECT_MEMORY=%d%%", min(30, 60/f.nodes)))
+		}
 		if err := h.start(name, self, []string{"node"}, env); err != nil {
 			return err
 		}

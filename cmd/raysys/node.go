@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/system/object"
 )
 
 type nodeFlags struct {
@@ -29,6 +30,11 @@ type nodeFlags struct {
 	labels    string
 	data      string
 	log       string
+
+	objectMemory string
+	spill        string
+	spillMax     string
+	noSharing    bool
 
 	grace, settled, restartMin, restartMax time.Duration
 }
@@ -73,6 +79,10 @@ the command.`,
 	flags.StringVar(&f.resources, "resources", "", "further resources to offer, NAME=N[,NAME=N...]")
 	flags.StringVar(&f.labels, "labels", "", "labels of the node, KEY=VALUE[,KEY=VALUE...]")
 	flags.StringVar(&f.data, "data", "", "folder for what must survive the process")
+	flags.StringVar(&f.objectMemory, "object-memory", "", "memory for values above 64 KiB, such as 8GiB or 50% (default 30% of the host's or the container's)")
+	flags.StringVar(&f.spill, "spill", "", "folder for values that memory has no room for (default: one in the folder for temporary files, gone with the process)")
+	flags.StringVar(&f.spillMax, "spill-max", "", "most that may lie there, such as 100GiB (default: what the disk has, less a reserve)")
+	flags.BoolVar(&f.noSharing, "no-sharing", false, "send values to other processes of this host instead of sharing memory with them")
 	flags.StringVar(&f.log, "log", "", "how much the program logs: debug, info, warn or error (default warn)")
 	flags.DurationVar(&f.grace, "grace", 5*time.Minute, "how long a drain may take")
 	flags.DurationVar(&f.settled, "settled", 10*time.Second, "how long the program must be up for its start to count as good")
@@ -125,6 +135,14 @@ func (f *nodeFlags) check() error {
 	}
 	if n, err := strconv.ParseInt(f.memory, 10, 64); f.memory != "" && (err != nil || n < 0) {
 		return usagef("--memory %q: give bytes, a whole number of 0 or more", f.memory)
+	}
+	for _, size := range []struct {
+		flag, value string
+		whole       int64
+	}{{"--object-memory", f.objectMemory, object.AvailableMemory()}, {"--spill-max", f.spillMax, 0}} {
+		if _, err := system.ParseSize(size.value, size.whole); size.value != "" && err != nil {
+			return usagef("%s %q: %w", size.flag, size.value, err)
+		}
 	}
 	if err := pairs("--resources", f.resources, func(v string) bool {
 		n, err := strconv.ParseFloat(v, 64)

@@ -38,8 +38,10 @@ func environment(flags *pflag.FlagSet, base []string) []string {
 	for _, own := range ownFlags {
 		set[variable(own)] = ""
 	}
-	if set["RAYSYS_INSECURE"] == "false" {
-		set["RAYSYS_INSECURE"] = ""
+	for _, off := range []string{"RAYSYS_INSECURE", "RAYSYS_NO_SHARING"} {
+		if set[off] == "false" {
+			set[off] = ""
+		}
 	}
 	var env []string
 	for _, v := range base {

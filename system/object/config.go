@@ -50,6 +50,9 @@ type Hooks struct {
 	Trouble func(what string, err error)
 }
 
+// AvailableMemory is what this process may have, in bytes: the least limit of its cgroups, or the machine's memory.
+func AvailableMemory() int64 { return memory() }
+
 func (c *Config) fill() error {
 	if c.Budget < 0 || c.Disk < 0 {
 		return fmt.Errorf("open object store: a budget of %d bytes of memory and %d of disk: give sizes above 0, or 0 for the default", c.Budget, c.Disk)

@@ -21,6 +21,12 @@ type Value interface {
 	Evict() bool
 }
 
+// Reason is a Value that says what made it, for Info.Why.
+type Reason interface {
+	// Why is called once, with the store's lock held.
+	Why() string
+}
+
 // Object is one object in a node's store. Its methods may be called from any goroutine.
 type Object struct {
 	store   *Store

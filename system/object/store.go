@@ -146,7 +146,11 @@ func (s *Store) Add(ctx context.Context, id raysys.TaskID, attempt uint32, v Val
 		s.wake()
 		return nil, fmt.Errorf("add object %s: %w", id, verr)
 	}
-	o := s.enlist(id, attempt, "put")
+	why := "put"
+	if r, ok := v.(Reason); ok {
+		why = r.Why()
+	}
+	o := s.enlist(id, attempt, why)
 	o.primary, o.value, o.live = true, v, size
 	o.settle()
 	if err == nil {

@@ -1,0 +1,217 @@
+package system
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/member"
+	"github.com/raysys/raysys/system/object"
+	"github.com/raysys/raysys/system/transfer"
+)
+
+// Memory is what the object stores of a cluster hold.
+type Memory struct {
+	Cluster string       `json:"cluster"`
+	Nodes   []NodeMemory `json:"nodes"`
+}
+
+// NodeMemory is the object store of one node. Sizes are in bytes.
+type NodeMemory struct {
+	Name        raysys.NodeID  `json:"name"`
+	Incarnation uint64         `json:"incarnation"`
+	Store       object.Stats   `json:"store"`
+	Transfer    transfer.Stats `json:"transfer"`
+	Count       int            `json:"count"`    // of objects, also those that were left out
+	Bytes       int64          `json:"bytes"`    // of all of them
+	Exported    int            `json:"exported"` // futures of this node that others hold, small ones too
+	Objects     []HeldObject   `json:"objects"`  // the largest first
+	Error       string         `json:"error,omitempty"`
+}
+
+// HeldObject is one object on one node: who holds it there, and why.
+type HeldObject struct {
+	ID      string                `json:"id"`
+	Size    int64                 `json:"size"`
+	Memory  int64                 `json:"memory"` // counted against the node's budget
+	Forms   []string              `json:"forms"`  // in which it is there; none: it is referred to, and not fetched
+	Primary bool                  `json:"primary"`
+	Pins    int                   `json:"pins"`
+	Users   int                   `json:"users"` // views, and transfers that read or write it
+	Since   time.Time             `json:"since"`
+	Why     string                `json:"why"`               // what brought it here: put, result of a function, received, attached, recovered
+	Owner   raysys.NodeID         `json:"owner,omitempty"`   // of a copy or reference: whose object it is
+	Refs    int                   `json:"refs,omitempty"`    // references here to an object of another node
+	Holders map[raysys.NodeID]int `json:"holders,omitempty"` // nodes that hold references to an object of this one, and how many
+	Names   []string              `json:"names,omitempty"`
+	KeptFor raysys.NodeID         `json:"kept_for,omitempty"` // the node that asked for this replica
+	Kept    []raysys.NodeID       `json:"kept,omitempty"`     // nodes that keep replicas for this one
+	Lost    string                `json:"lost,omitempty"`
+}
+
+// maxHeld bounds how many objects one answer lists.
+const maxHeld = 10_000
+
+// Memory asks every node what its object store holds, or one of that name, for up to 3 s or as long as ctx lasts. Each lists
+// up to so many of its objects, the largest. The error matches ErrNoSuchNode when there is none of that name. A node without
+// a cluster answers for itself.
+func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memory, error) {
+	c := n.others
+	if c == nil {
+		if n.store == nil || name != "" && name != n.cfg.Name {
+			return Memory{}, fmt.Errorf("memory of %s: %w: this is %s, in no cluster", name, ErrNoSuchNode, n.cfg.Name)
+		}
+		return Memory{Nodes: []NodeMemory{n.store.memory(limit)}}, nil
+	}
+	members := slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool {
+		return m.Info.Observer || name != "" && m.ID != name
+	})
+	if name != "" && len(members) == 0 {
+		return Memory{}, fmt.Errorf("memory of %s: %w: raysys status lists the nodes", name, ErrNoSuchNode)
+	}
+	all := Memory{Cluster: c.cfg.Name}
+	answers := c.askAll(ctx, members, question{op: adminMemory, limit: limit})
+	for _, m := range members {
+		a := answers[memberKey(m)]
+		one := NodeMemory{}
+		switch {
+		case a.err != nil:
+			one.Error = a.err.Error()
+		case a.answer.Memory == nil:
+			one.Error = "it does not say: a version before there were objects"
+		default:
+			one = *a.answer.Memory
+		}
+		one.Name, one.Incarnation = m.ID, m.Incarnation
+		all.Nodes = append(all.Nodes, one)
+	}
+	slices.SortFunc(all.Nodes, func(a, b NodeMemory) int {
+		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+	return all, nil
+}
+
+// memory is this node's own part.
+func (o *objects) memory(limit int) NodeMemory {
+	m := NodeMemory{Name: o.node.cfg.Name, Store: o.store.Stats(), Objects: []HeldObject{}}
+	holders := map[raysys.TaskID]map[raysys.NodeID]int{}
+	if c := o.node.others; c != nil {
+		m.Incarnation, m.Transfer, m.Exported = c.self().incarnation, o.engine.Stats(), c.exports.count()
+		holders = o.holders()
+	}
+	o.mu.Lock()
+	needs := maps.Clone(o.needs)
+	o.mu.Unlock()
+	list := o.store.List()
+	for _, i := range list {
+		need := needs[i.ID]
+		delete(needs, i.ID)
+		h := shownObject(i)
+		if need.count > 0 {
+			h.Refs, h.Owner = need.count, need.owner.node
+		}
+		h.Holders = holders[i.ID]
+		m.Objects = append(m.Objects, h)
+	}
+	for oid, need := range needs { // referred to, and not here
+		m.Objects = append(m.Objects, HeldObject{
+			ID: oid.String(), Size: need.size, Forms: []string{}, Why: "reference", Owner: need.owner.node, Refs: need.count,
+		})
+	}
+	o.names.explain(m.Objects)
+	slices.SortStableFunc(m.Objects, func(a, b HeldObject) int {
+		return cmp.Or(cmp.Compare(b.Size, a.Size), strings.Compare(a.ID, b.ID))
+	})
+	m.Count = len(m.Objects)
+	for _, h := range m.Objects {
+		if len(h.Forms) > 0 {
+			m.Bytes += h.Size
+		}
+	}
+	m.Objects = m.Objects[:max(0, min(limit, maxHeld, len(m.Objects)))]
+	return m
+}
+
+func shownObject(i object.Info) HeldObject {
+	h := HeldObject{
+		ID: i.ID.String(), Size: i.Size, Memory: i.Memory, Forms: i.Forms, Primary: i.Primary, Pins: i.Pins, Users: i.Users, Since: i.Since, Why: i.Why,
+	}
+	if h.Forms == nil {
+		h.Forms = []string{}
+	}
+	if i.Lost != nil {
+		h.Lost = i.Lost.Error()
+	}
+	return h
+}
+
+// holders says which nodes hold references to objects of this one.
+func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
+	all := map[raysys.TaskID]map[raysys.NodeID]int{}
+	for c, nodes := range o.node.others.exports.held() {
+		var id raysys.TaskID
+		switch s := raysys.SourceOf(c).(type) {
+		case nil:
+			id = o.id(c)
+		case *storedSource:
+			id = s.object.ID()
+		case *objectSource:
+			id = s.oid
+		default:
+			continue
+		}
+		if all[id] == nil {
+			all[id] = map[raysys.NodeID]int{}
+		}
+		for k, n := range nodes {
+			all[id][k.node] += n
+		}
+	}
+	return all
+}
+
+// held lists the futures that other nodes hold, with how many references each of them has.
+func (x *exports) held() map[*raysys.Core]map[nodeKey]int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := make(map[*raysys.Core]map[nodeKey]int, len(x.list))
+	for _, e := range x.list {
+		all[e.core] = maps.Clone(e.holders)
+	}
+	return all
+}
+
+// explain adds names and replicas.
+func (n *names) explain(list []HeldObject) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	kept := make(map[string]*keeping, len(n.kept))
+	for oid, k := range n.kept {
+		kept[oid.String()] = k
+	}
+	for i := range list {
+		k := kept[list[i].ID]
+		if k == nil {
+			continue
+		}
+		for key := range k.names {
+			_, name, inCluster := strings.Cut(key, "\x00")
+			if !inCluster {
+				name = key
+			}
+			list[i].Names = append(list[i].Names, name)
+		}
+		slices.Sort(list[i].Names)
+		if k.lent {
+			list[i].KeptFor = k.owner.node
+		}
+		for _, at := range k.replicas {
+			list[i].Kept = append(list[i].Kept, at.node)
+		}
+	}
+}
