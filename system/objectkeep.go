@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/raysys/raysys"
@@ -123,11 +122,11 @@ func (p *peer) onKept(frame []byte) error {
 // future returns a future for what the node at was asked to lend: one of its exports, or the object itself, whose copies
 // the directory finds.
 func (a keepAnswer) future(c *cluster, at nodeKey, rec *objectRecord) *raysys.Core {
-	s := &remoteSource{c: c, owner: at, number: a.number, id: a.id}
 	if a.number != 0 {
-		runtime.AddCleanup(s, c.dropRef, heldRef{s.owner, s.number})
-		return &raysys.NewForeign(c.node.job, s).Core
+		mine := heldRef{at, a.number}
+		return c.imports.take(c, a.id, mine, mine)
 	}
+	s := &remoteSource{c: c, owner: at, id: a.id, loan: &loan{}} // nobody counts a reference to a copy
 	return &raysys.NewForeign(c.node.job, c.objects.newObjectSource(s, description{oid: rec.id, owner: rec.owner, size: rec.size})).Core
 }
 

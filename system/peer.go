@@ -23,6 +23,7 @@ type peer struct {
 	admins  wire.Slots[func(adminAnswer, error)]
 	keeps   wire.Slots[func(keepAnswer, error)]
 	votes   wire.Slots[chan bool] // each of capacity 1; closed by down
+	borrows wire.Slots[*loan]
 }
 
 // newPeer reads what the other side told in the handshake.
@@ -194,5 +195,8 @@ func (p *peer) down(cause error) {
 	}
 	for _, a := range p.awaits.Drain() {
 		a.lost(p)
+	}
+	for _, l := range p.borrows.Drain() {
+		p.c.borrow(l)
 	}
 }

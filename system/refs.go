@@ -3,7 +3,6 @@ package system
 import (
 	"encoding/binary"
 	"fmt"
-	"runtime"
 	"sync"
 
 	"github.com/raysys/raysys"
@@ -11,19 +10,20 @@ import (
 	"github.com/raysys/raysys/system/member"
 )
 
-// How a reference travels. A settled small value goes along, so that nobody has to ask for it; anything else is named
-// by its owner, who is asked when somebody waits for it.
+// How a reference travels. A settled small value goes along, so that nobody has to ask for it; anything else is named by
+// its owner, who is asked when somebody waits for it.
 const (
-	refMine   byte = iota // a future of the sender: its number in the sender's exports
-	refYours              // a future of the receiver that comes home: its number in the receiver's exports
-	refInline             // the outcome itself
+	refMine     byte = iota // a future of the sender: its number in the sender's exports
+	refYours                // a future of the receiver that comes home: its number in the receiver's exports
+	refInline               // the outcome itself
+	refBorrowed             // a future of a third node: its number in the sender's exports, its owner and the number there
 )
 
 // exports are the futures of this node that other nodes hold references to. A node that knows a reference keeps the
 // future alive until it drops it or its incarnation is dead.
 //
-// A node that passes on a reference it got from another exports it as its own, so that the chain of holders keeps the
-// value alive; who asks reaches the owner through it.
+// A node that passes on a reference it got from another exports it too, but only until the receiver has told the owner of
+// itself (rule C25; see loan): then the node between may go, and no chain of holders is left.
 type exports struct {
 	mu     sync.Mutex // guards the rest
 	next   uint64
@@ -112,11 +112,23 @@ func (x *exports) sweep(n uint64, e *export) {
 	e.core.Unpin()
 }
 
-// count returns how many futures other nodes hold.
-func (x *exports) count() int {
+// size returns how many futures other nodes hold.
+func (x *exports) size() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.list)
+}
+
+// count enters one more reference at holder for an exported future; false when nobody holds that any more.
+func (x *exports) count(n uint64, holder nodeKey) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.list[n]
+	if e == nil {
+		return false
+	}
+	e.holders[holder]++
+	return true
 }
 
 // AppendRef implements wire.References.
@@ -124,30 +136,35 @@ func (p *peer) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
 	if s := remoteOf(c); s != nil && s.owner == p.key {
 		return binary.AppendUvarint(append(dst, refYours), s.number), nil
 	}
+	if s, ok := raysys.SourceOf(c).(*inlineSource); ok && !c.Settled() {
+		return p.appendRelayed(dst, s)
+	}
 	if c.Settled() && len(dst) < wire.InlineLimit {
 		out, fits, err := p.appendInline(wire.AppendID(append(dst, refInline), c.ID()), c)
 		if fits || err != nil {
 			return out, err
 		}
 	}
-	return p.appendMine(dst, c)
+	return p.AppendObject(dst, c)
 }
 
 // AppendObject implements wire.References.
 func (p *peer) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
-	if s := remoteOf(c); s != nil && s.owner == p.key {
+	s := remoteOf(c)
+	if s != nil && s.owner == p.key {
 		return binary.AppendUvarint(append(dst, refYours), s.number), nil
 	}
-	return p.appendMine(dst, c)
-}
-
-// appendMine names c by its number here, and keeps it until the peer drops it.
-func (p *peer) appendMine(dst []byte, c *raysys.Core) ([]byte, error) {
+	// The future is kept until the peer drops it, and with it what it stands for.
 	n, err := p.c.exports.hold(c, p.key)
-	if err != nil {
+	switch {
+	case err != nil:
 		return dst, err
+	case s == nil:
+		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), nil
 	}
-	return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), nil
+	dst = wire.AppendID(binary.AppendUvarint(append(dst, refBorrowed), n), c.ID())
+	dst = binary.AppendUvarint(wire.AppendBytes(dst, s.owner.node), s.owner.incarnation)
+	return binary.AppendUvarint(dst, s.number), nil
 }
 
 // ReadRef implements wire.References.
@@ -160,12 +177,27 @@ func (p *peer) ReadRef(r *wire.Reader) (*raysys.Core, error) {
 		}
 		return c, r.Err()
 	case refMine:
-		s := &remoteSource{c: p.c, owner: p.key, number: r.Uvarint(), id: r.ID()}
+		mine := heldRef{p.key, r.Uvarint()}
+		id := r.ID()
 		if err := r.Err(); err != nil {
 			return nil, err
 		}
-		runtime.AddCleanup(s, p.c.dropRef, heldRef{p.key, s.number})
-		return &raysys.NewForeign(p.c.node.job, s).Core, nil
+		return p.c.imports.take(p.c, id, mine, mine), nil
+	case refBorrowed:
+		via := heldRef{p.key, r.Uvarint()}
+		id := r.ID()
+		owner := heldRef{nodeKey{raysys.NodeID(r.String()), r.Uvarint()}, r.Uvarint()}
+		if err := r.Err(); err != nil {
+			return nil, err
+		}
+		if owner.owner == p.c.self() { // it has come home, over another
+			if c := p.c.exports.get(owner.number); c != nil {
+				p.c.drops.add(p.c, via)
+				return c, nil
+			}
+			owner = via
+		}
+		return p.c.imports.take(p.c, id, owner, via), nil
 	case refInline:
 		s := &inlineSource{peer: p, id: r.ID()}
 		if err := s.read(r, r.Byte()); err != nil {
