@@ -101,7 +101,7 @@ func (o *objects) memory(limit int) NodeMemory {
 	m := NodeMemory{Name: o.node.cfg.Name, Store: o.store.Stats(), Objects: []HeldObject{}}
 	holders := map[raysys.TaskID]map[raysys.NodeID]int{}
 	if c := o.node.others; c != nil {
-		m.Incarnation, m.Transfer, m.Exported = c.self().incarnation, o.engine.Stats(), c.exports.count()
+		m.Incarnation, m.Transfer, m.Exported = c.self().incarnation, o.engine.Stats(), c.exports.size()
 		holders = o.holders()
 	}
 	o.mu.Lock()
