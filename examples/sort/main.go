@@ -194,7 +194,7 @@ func (o options) sort(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	r := s.report
 	took := r.Map + r.Merge
-	fmt.Fprintf(stdout, "sorted     %s, %d records, in %d parts and %d partitions on %d nodes\n", size(r.Bytes), after.Count, len(s.parts), s.partitions, len(s.nodes))
+	fmt.Fprintf(stdout, "sorted     %s, %d records, in %d parts and %d partitions on %d nodes\n", size(r.Bytes), after.Count, len(s.parts), s.partitions, r.Nodes)
 	fmt.Fprintf(stdout, "took       %v (map %v, merge %v): %s/s\n", took.Round(time.Millisecond), r.Map.Round(time.Millisecond), r.Merge.Round(time.Millisecond), size(int64(float64(r.Bytes)/took.Seconds())))
 	fmt.Fprintf(stdout, "spilled    %s\n", size(r.Spilled))
 	fmt.Fprintf(stdout, "moved      %s between nodes\n", size(r.Moved))

@@ -71,7 +71,6 @@ type summary struct {
 	First   []byte // keys; nil of no records
 	Last    []byte
 	Sample  []byte // some of the keys, one after the other
-	On      usage  // where it was made
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
 )
 
 // sorter sorts one file. It holds references to the blocks, and never the records.
@@ -24,20 +25,21 @@ type sorter struct {
 	maps   []mapped // by part
 	lost   []int    // how often each was
 	done   []bool   // by partition
-	nodes  map[raysys.NodeID]*[2]int64
 	report report
 }
 
 // report is what a sort came to.
 type report struct {
-	Bytes, Moved, Spilled int64
-	Redone                int // parts that were sorted again because their blocks were lost
-	Map, Merge            time.Duration
+	Bytes          int64
+	Nodes          int
+	Spilled, Moved int64 // bytes that went to disk, and from node to node
+	Redone         int   // parts that were sorted again because their blocks were lost
+	Map, Merge     time.Duration
 }
 
 // newSorter plans a sort of size bytes.
 func newSorter(in, out string, size int64, parts, partitions, parallel int) *sorter {
-	s := &sorter{in: in, out: out, partitions: partitions, parallel: parallel, again: 3, log: func(string, ...any) {}, nodes: map[raysys.NodeID]*[2]int64{}}
+	s := &sorter{in: in, out: out, partitions: partitions, parallel: parallel, again: 3, log: func(string, ...any) {}}
 	records := size / recordSize
 	for i := range int64(parts) {
 		from, to := records*i/int64(parts), records*(i+1)/int64(parts)
@@ -83,7 +85,6 @@ func (s *sorter) summarize(ctx context.Context, file string) (all summary, err e
 		p.File, p.Step = file, s.report.Bytes/recordSize/samples+1
 		return summarizing.Go(ctx, p)
 	}, func(i int, got summary, err error) error {
-		s.used(got.On)
 		found[i] = got
 		return err
 	})
@@ -99,7 +100,11 @@ func (s *sorter) sort(ctx context.Context, sample []byte) error {
 	s.cuts = splitters(sample, s.partitions)
 	s.partitions = len(s.cuts)/keySize + 1
 	s.done = s.done[:s.partitions]
-	if err := blank(s.out, s.report.Bytes); err != nil {
+	before, err := used(ctx)
+	if err == nil {
+		err = blank(s.out, s.report.Bytes)
+	}
+	if err != nil {
 		return err
 	}
 	missing := count(len(s.parts))
@@ -116,10 +121,9 @@ func (s *sorter) sort(ctx context.Context, sample []byte) error {
 			return err
 		}
 		if len(lost) == 0 {
-			for _, u := range s.nodes {
-				s.report.Spilled += u[1] - u[0]
-			}
-			return nil
+			after, err := used(ctx)
+			s.report.Nodes, s.report.Spilled, s.report.Moved = after.nodes, after.spilled-before.spilled, after.moved-before.moved
+			return err
 		}
 		missing = lost
 	}
@@ -137,7 +141,6 @@ func (s *sorter) mapParts(ctx context.Context, parts []int) error {
 				return nil
 			}
 			s.maps[i] = m
-			s.used(m.On)
 			return err
 		})
 		if err != nil {
@@ -185,15 +188,12 @@ func (s *sorter) mergePartitions(ctx context.Context) (lost []int, err error) {
 		job := mergeJob{File: s.out, Offset: offsets[p]}
 		for _, m := range s.maps {
 			job.Runs = append(job.Runs, m.Blocks[p].Handle())
-			job.From = append(job.From, m.On.Node)
 		}
 		return merging.Go(ctx, job)
 	}, func(p int, m merged, err error) error {
 		if err != nil {
 			return fmt.Errorf("partition %d: %w", p, err)
 		}
-		s.used(m.On)
-		s.report.Moved += m.Moved
 		for _, i := range m.Lost {
 			why[i] = m.Why
 		}
@@ -212,14 +212,21 @@ func (s *sorter) mergePartitions(ctx context.Context) (lost []int, err error) {
 	return s.redo(why)
 }
 
-// used notes what the store of a node has done, as it was told first and last: others may have used it before.
-func (s *sorter) used(u usage) {
-	seen := s.nodes[u.Node]
-	if seen == nil {
-		seen = &[2]int64{u.Spilled, u.Spilled}
-		s.nodes[u.Node] = seen
+// usage is what the stores of all nodes have done since the nodes began.
+type usage struct {
+	spilled, moved int64 // bytes
+	nodes          int
+}
+
+// used asks the nodes. Those that are gone do not answer.
+func used(ctx context.Context) (u usage, err error) {
+	m, err := system.NodeOf(ctx).Memory(ctx, "", 1)
+	for _, n := range m.Nodes {
+		u.spilled += n.Store.SpilledBytes
+		u.moved += n.Store.ReceivedBytes
 	}
-	seen[1] = max(seen[1], u.Spilled)
+	u.nodes = len(m.Nodes)
+	return u, err
 }
 
 // each submits work for every item, so that at most window are under way, and hands on what came of each. The first error ends it.

@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -17,10 +16,8 @@ var (
 	generating = tasks.Define("sort.generate", func(_ context.Context, s stretch) (bool, error) {
 		return true, generate(s.File, s.Seed, uint64(s.Offset/recordSize), uint64(s.Length/recordSize))
 	})
-	summarizing = tasks.Define("sort.summarize", func(ctx context.Context, s stretch) (summary, error) {
-		found, err := summarize(s.File, s.Offset, s.Length, s.Step)
-		found.On = usageOf(ctx)
-		return found, err
+	summarizing = tasks.Define("sort.summarize", func(_ context.Context, s stretch) (summary, error) {
+		return summarize(s.File, s.Offset, s.Length, s.Step)
 	})
 	mapping = tasks.Define("sort.map", mapPart)
 	merging = tasks.Define("sort.merge", mergePartition)
@@ -46,20 +43,6 @@ type mapJob struct {
 type mapped struct {
 	Blocks []raysys.Ref[[]byte]
 	Sizes  []int
-	On     usage
-}
-
-// usage is what the store of a node has done since the node began.
-type usage struct {
-	Node    raysys.NodeID
-	Spilled int64 // bytes
-}
-
-func usageOf(ctx context.Context) (u usage) {
-	if n := system.NodeOf(ctx); n != nil {
-		u = usage{n.Name(), n.Objects().SpilledBytes}
-	}
-	return u
 }
 
 // mapPart makes an object of each block by Put. Its result has the references, and the node that the task ran on owns the
@@ -82,7 +65,6 @@ func mapPart(ctx context.Context, job mapJob) (mapped, error) {
 		}
 		m.Blocks = append(m.Blocks, raysys.Put(ctx, block)) // which waits while the store spills what it holds
 	}
-	m.On = usageOf(ctx)
 	return m, nil
 }
 
@@ -93,15 +75,12 @@ type mergeJob struct {
 	// Runs are the partition's blocks of all parts. They are handles, not references that the task waits for: that would
 	// pull the blocks of every task that waits to start, and one that is lost would fail the task without saying which.
 	Runs []raysys.Handle[[]byte]
-	From []raysys.NodeID // where each of them is
 }
 
 // merged is what came of it.
 type merged struct {
-	Lost  []int  // runs that are gone; then nothing was written
-	Why   string // the first of them is
-	Moved int64  // bytes that came from other nodes
-	On    usage
+	Lost []int  // runs that are gone; then nothing was written
+	Why  string // the first of them is
 }
 
 // mergePartition looks at all runs where they are, in memory, in a spill file or in what came from another node, and writes
@@ -119,7 +98,6 @@ func mergePartition(ctx context.Context, job mergeJob) (m merged, err error) {
 		}
 		return w.Flush()
 	})
-	m.On = usageOf(ctx)
 	return m, err
 }
 
@@ -136,9 +114,6 @@ func (m *merged) look(ctx context.Context, job mergeJob, open [][]byte, f func([
 	shown := false
 	err := raysys.View(ctx, job.Runs[i].Ref(), func(run []byte) error {
 		shown = true
-		if n := system.NodeOf(ctx); n != nil && n.Name() != job.From[i] {
-			m.Moved += int64(len(run))
-		}
 		return m.look(ctx, job, append(open, run), f)
 	})
 	if shown || !errors.Is(err, raysys.ErrObjectLost) {
