@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"time"
 
@@ -175,13 +176,20 @@ func (o *Object) idle() bool { return o.users == 0 && o.pins == 0 && o.op == nil
 // reserve bounds what is left free for others where Config.Disk gives no limit.
 const reserve = 1 << 30
 
-// diskLimit is what spill files may take in all, by what is free now. The mutex is given up while the disk works.
+// diskLimit is what spill files may take in all, by what is free now. A directory that vanished is made again. The mutex is
+// given up while the disk works.
 func (s *Store) diskLimit() (int64, error) {
 	s.unlock()
-	dir, err := s.dir.path(false)
-	var free, all int64
-	if err == nil {
-		free, all, err = s.fs.Space(dir)
+	space := func(again bool) (free, all int64, err error) {
+		dir, err := s.dir.path(again)
+		if err == nil {
+			free, all, err = s.fs.Space(dir)
+		}
+		return free, all, err
+	}
+	free, all, err := space(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		free, all, err = space(true)
 	}
 	s.mu.Lock()
 	if err != nil {
