@@ -156,6 +156,16 @@ func (n *Node) Context(ctx context.Context) context.Context {
 	return raysys.NewContext(t)
 }
 
+// NodeOf returns the node that ctx is of: the driver's, or that on which a task or a grain's turn runs. Nil without one.
+func NodeOf(ctx context.Context) *Node {
+	t, _, err := raysys.TurnOf(ctx)
+	if err != nil {
+		return nil
+	}
+	n, _ := t.Job().Runtime.(*Node)
+	return n
+}
+
 // Close cancels what runs, refuses what comes, deactivates the grains (OnDeactivate runs), and waits until all of that
 // is done or ctx ends; then the error says what still runs. Futures still open fail with ErrClosed. Further calls
 // wait for the first.

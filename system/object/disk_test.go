@@ -3,6 +3,7 @@ package object_test
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/raysys/raysys"
@@ -113,4 +114,21 @@ func TestDiskBudgetDropsCopies(t *testing.T) {
 		o.Release()
 	}
 	empty(t, s)
+}
+
+// TestVanishedDirectoryIsAskedForItsSpace: where the disk says how much there is, the directory is made again too.
+func TestVanishedDirectoryIsAskedForItsSpace(t *testing.T) {
+	s, err := object.Open(object.Config{Budget: 2 * mib, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	old := spilled(t, s, 1, content(1, mib))
+	if err := os.RemoveAll(object.DirOf(s)); err != nil {
+		t.Fatal(err)
+	}
+	fresh := spilled(t, s, 2, content(2, mib))
+	same(t, fresh, content(2, mib))
+	old.Release()
+	fresh.Release()
 }

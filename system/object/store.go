@@ -47,7 +47,10 @@ type Store struct {
 	busy sync.WaitGroup // calls that Close waits for
 }
 
-type counters struct{ spilled, restored, dropped, lost, received uint64 }
+type counters struct {
+	spilled, restored, dropped, lost, received uint64
+	spilledBytes, receivedBytes                int64
+}
 
 // Open makes a store. Where Config.Dir is given it looks there for what earlier incarnations of the node left; see
 // Recovered. A directory that cannot be read or made is no error here: the store holds what fits in memory.
