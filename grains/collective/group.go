@@ -53,6 +53,7 @@ type definition[T Number] struct {
 
 	doors grains.Kind[door]
 	pass  grains.Func[door, knock[T], reply[T]]
+	knock grains.Func[door, knock[T], reply[T]] // pass, for a Member
 	stand grains.Act0[door]
 
 	rosters  grains.Kind[roster[T]]
@@ -102,6 +103,7 @@ func define[T Number](t *raysys.Table, name string, opts []Option) Group[T] {
 	d.pass = grains.Method(d.doors, "pass", func(_ *door, ctx context.Context, k knock[T]) (reply[T], error) {
 		return d.through(ctx, k)
 	}).Idempotent().With(forever)
+	d.knock = d.pass.With(raysys.Deadline(o.patience))
 	d.stand = grains.Action0(d.doors, "stand", func(*door, context.Context) error { return nil })
 
 	d.rosters = grains.DefineIn[roster[T]](t, name, kind...)

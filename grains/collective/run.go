@@ -173,6 +173,10 @@ func (r *run[T]) begin(o *out[T]) {
 	if !r.hello {
 		o.send(r.seat.next(), part[T]{Step: stepHello})
 	}
+	// In a small group others may be at rank 0's door, past their seats, and only rank 0 can see who does something else.
+	if _, ok := r.algorithm.(*star[T]); !ok && r.seat.size <= starSize && r.seat.rank > 0 && (r.hello || r.seat.next() != 0) {
+		o.send(0, part[T]{Step: stepHello})
+	}
 	r.algorithm.begin(o)
 }
 
@@ -181,7 +185,7 @@ func (r *run[T]) take(p handed[T], o *out[T]) error {
 		return fmt.Errorf("%w: rank %d called %v, and rank %d %v", ErrMismatch, r.seat.rank, r.sign, p.Part.From, p.Part.Sign)
 	}
 	if p.Part.Step == stepHello {
-		r.hello = true
+		r.hello = r.hello || p.Part.From == r.seat.prev()
 		return nil
 	}
 	return r.algorithm.take(p, o)

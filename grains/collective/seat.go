@@ -49,6 +49,7 @@ type seat[T Number] struct {
 type farewell struct {
 	Reason Reason
 	Text   string
+	Round  uint64 // rounds before it are complete
 }
 
 // entry is what a Member says when it takes its seat.
@@ -71,6 +72,10 @@ type request[T Number] struct {
 	Vec      []T // the seat's own
 	Ref      raysys.Handle[[]T]
 	Patience time.Duration
+	Round    uint64
+	// Why and Text say how a round ended at the door that the Member took to itself; the seat tells what all are told.
+	Why  Reason
+	Text string
 }
 
 // rumour is what a seat tells itself when something settled outside its turns.
@@ -147,12 +152,17 @@ func (s *seat[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outc
 	}
 	p := promise.New[outcome[T]](s.root, "round of "+s.group)
 	s.answer = p
+	s.catchUp(req.Round)
 	switch {
 	case s.over != nil:
 		s.finish(*s.over)
 	case s.limit != nil && s.round >= s.limit.Round:
 		s.finish(*s.limit)
 	case s.dying:
+	case req.Why == Lost: // so will the roster say
+		s.setAlarm(req.Patience)
+	case req.Why != 0:
+		s.fail(RoundError{Rank: s.rank, Round: s.round, Reason: req.Why, Text: req.Text})
 	default:
 		s.setAlarm(req.Patience)
 		s.run = newRun(s.place, s.round, req)
@@ -167,6 +177,19 @@ func (s *seat[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outc
 		s.complete()
 	}
 	return p.Handle(), nil
+}
+
+// catchUp passes over rounds that the Member took part in at the door.
+func (s *seat[T]) catchUp(round uint64) {
+	if round <= s.round {
+		return
+	}
+	s.round, s.last = round, nil
+	for r := range s.early {
+		if r < round {
+			delete(s.early, r)
+		}
+	}
 }
 
 func (s *seat[T]) take(ctx context.Context, p part[T]) error {
@@ -190,7 +213,7 @@ func (s *seat[T]) accept(ctx context.Context, h handed[T]) (again *part[T], err 
 		_ = s.last.take(h, &o)
 		return o.answer, nil
 	case round < s.round:
-	case round > s.round+uint64(s.size):
+	case round > s.round && s.early[round] == nil && len(s.early) > s.size:
 		// No rank completes a round before its predecessor in the ring has entered it.
 		s.fail(RoundError{Rank: h.Part.From, Round: s.round, Reason: Mismatch, Text: badPart(h.Part).Error()})
 	case s.run == nil || round > s.round:
