@@ -9,8 +9,9 @@
 //	                     seat 3 ◄════════► seat 2                  all of them when one is gone
 //
 // A rank's seat is a grain on the rank's node, where that hosts grains. The algorithms run there, and seats talk to each
-// other directly. Small vectors are exchanged by recursive doubling; from 60 KB on an AllReduce goes round a ring, and a
-// Reduce along a chain, in pieces of 1 MiB; a large Broadcast is one object, to which a reference goes down a tree.
+// other directly. Small vectors are exchanged by recursive doubling, and in groups of up to four by asking rank 0, which
+// holds the calls until it has all; from 60 KB on an AllReduce goes round a ring, and a Reduce along a chain, in pieces of
+// 1 MiB; a large Broadcast is one object, to which a reference goes down a tree.
 //
 // Rules for the user:
 //
