@@ -36,6 +36,18 @@ func NewForeign(job *Job, src Source) *Foreign {
 	return f
 }
 
+// Fresh reports whether the future may be handed out for a reference that arrives: nobody here has released it, and it has
+// not failed. For runtimes.
+func (f *Foreign) Fresh() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.typed == nil {
+		return true
+	}
+	w := f.typed.RefCore().word.Load()
+	return w&flagReleased == 0 && w&phaseMask <= phaseReady
+}
+
 // SourceOf returns where the value of c comes from when it is not in c: that of a future from another node, or of one that
 // was evicted. It is nil for one of this node's own. For runtimes.
 func SourceOf(c *Core) Source {
@@ -63,6 +75,12 @@ func (u untyped) Help(*Turn) bool           { return false }
 func (u untyped) Expires() int64            { return 0 }
 func (u untyped) Waits() ([]*Turn, []*Core) { return nil, nil }
 func (u untyped) Break([]string) bool       { return false }
+
+// Untyped reports whether c is the core of a Foreign: it never settles, and only its source knows anything. For runtimes.
+func (c *Core) Untyped() bool {
+	_, ok := c.work.(untyped)
+	return ok
+}
 
 // adopt makes the future of T behind f, or returns the one made before.
 func adopt[T any](f *Foreign) (Ref[T], error) {
@@ -111,6 +129,9 @@ func (o *foreign[T]) Stopped() { o.src.Cancelled() }
 func (c *Core) Pin() error {
 	h, ok := c.holder()
 	if !ok {
+		if c.Untyped() {
+			return nil // nobody here can release it
+		}
 		return fmt.Errorf("%w: its type is not known here", ErrInvalidRef)
 	}
 	h.pin()

@@ -35,6 +35,8 @@ type Work interface {
 // of which function, for reports. For runtimes.
 type Inspector interface {
 	HandOver(place string, v any) (any, error)
+	// Lend is for a value that is looked at until back is called, and must not change meanwhile.
+	Lend(place string, v any) (copied any, back func(), err error)
 }
 
 // Job is what all turns of one driver run share. For runtimes.

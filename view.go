@@ -45,12 +45,17 @@ func View[T any](ctx context.Context, r Ref[T], f func(T) error) error {
 	return call(t, v, f)
 }
 
-// call hands the value over. In strict mode f gets a copy, so that one it changes is found.
+// call lends the value to f. In strict mode f gets a copy, so that one it changes is found; the value itself is not watched,
+// because what is behind it may be gone when f has returned.
 func call[T any](t *Turn, v T, f func(T) error) error {
-	if t.job.Inspect != nil {
-		var err error
-		if v, err = HandOver(t.job, "value handed to View", v); err != nil {
+	if in := t.job.Inspect; in != nil {
+		c, back, err := in.Lend("value of View", v)
+		if err != nil {
 			return err
+		}
+		defer back()
+		if c != nil { // a nil interface value stays one
+			v = c.(T)
 		}
 	}
 	return f(v)

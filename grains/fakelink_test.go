@@ -241,17 +241,24 @@ func (p *fakePeer) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
 	if err := c.Pin(); err != nil {
 		return dst, err
 	}
-	return p.AppendRef(dst, &raysys.NewForeign(p.twin.local.job, &fakeObject{c}).Core)
+	return p.AppendRef(dst, &raysys.NewForeign(p.twin.local.job, &fakeObject{p.link, c}).Core)
 }
 
 // fakeObject is where the value of a future of another node comes from.
-type fakeObject struct{ core *raysys.Core }
+type fakeObject struct {
+	link *fakeLink
+	core *raysys.Core
+}
 
 func (o *fakeObject) Name() string      { return "far " + o.core.Work().Name() }
 func (o *fakeObject) ID() raysys.TaskID { return o.core.ID() }
 func (o *fakeObject) Cancelled()        {}
 
 func (o *fakeObject) Fetch(into any, done func(error)) {
+	o.link.done.Go(func() { done(o.copy(into)) })
+}
+
+func (o *fakeObject) copy(into any) error {
 	v, err := o.core.Outcome()
 	if err == nil {
 		from := reflect.ValueOf(v).Elem()
@@ -263,7 +270,7 @@ func (o *fakeObject) Fetch(into any, done func(error)) {
 			}
 		}
 	}
-	done(err)
+	return err
 }
 
 func (p *fakePeer) ReadRef(r *wire.Reader) (*raysys.Core, error) {

@@ -1,25 +1,23 @@
 package system
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// remoteSource is a future that another node owns, or holds for this one.
+// remoteSource is a future of another node. It holds the loan, and whatever refers to the future holds it.
 type remoteSource struct {
 	c      *cluster
 	owner  nodeKey
 	number uint64 // in the owner's exports
 	id     raysys.TaskID
-}
-
-// heldRef is what the owner is told when the last reference here is gone.
-type heldRef struct {
-	owner  nodeKey
-	number uint64
+	loan   *loan
+	future *raysys.Foreign // what newcomers get; guarded by imports.mu
 }
 
 func (s *remoteSource) Name() string      { return "value owned by " + string(s.owner.node) }
@@ -28,15 +26,10 @@ func (s *remoteSource) ID() raysys.TaskID { return s.id }
 // Cancelled implements raysys.Source: others may want the value, so its owner goes on.
 func (s *remoteSource) Cancelled() {}
 
-// Fetch implements raysys.Source.
+// Fetch implements raysys.Source: it asks the owner, and if that is gone or does not know the future, those that passed the
+// reference on.
 func (s *remoteSource) Fetch(into any, done func(error)) {
-	s.c.connect(s.owner, func(p *peer, err error) {
-		if err != nil {
-			s.copies(err, done)
-			return
-		}
-		s.ask(p, &await{source: s, into: into, done: done})
-	})
+	(&await{source: s, at: heldRef{s.owner, s.number}, into: into, done: done}).begin()
 }
 
 func (s *remoteSource) lost(cause error) error {
@@ -46,39 +39,114 @@ func (s *remoteSource) lost(cause error) error {
 // await is one outcome that was asked for.
 type await struct {
 	source *remoteSource
+	at     heldRef // who is asked
 	into   any
 	done   func(error)
+	failed error // of those that were asked before
+	tried  []heldRef
 }
 
-func (s *remoteSource) ask(p *peer, a *await) {
+func (a *await) begin() {
+	a.source.c.connect(a.at.owner, func(p *peer, err error) {
+		if err != nil {
+			a.next(err)
+			return
+		}
+		a.ask(p)
+	})
+}
+
+// next asks somebody else, when the one that was asked cannot answer.
+func (a *await) next(err error) {
+	if a.failed == nil {
+		a.failed = err
+	}
+	a.tried = append(a.tried, a.at)
+	for _, v := range a.source.c.ledger.others(a.source.loan) {
+		if !slices.Contains(a.tried, v) {
+			a.at = v
+			a.begin()
+			return
+		}
+	}
+	a.source.copies(a.failed, a.done)
+}
+
+func (a *await) ask(p *peer) {
 	slot, ok := p.awaits.Put(a)
 	if !ok {
 		a.lost(p)
 		return
 	}
 	frame := wire.AppendUvarint(nil, slot)
-	if err := p.Send(wire.Requests, wire.KindAwait, wire.AppendUvarint(frame, s.number)); err != nil {
+	if err := p.Send(wire.Requests, wire.KindAwait, wire.AppendUvarint(frame, a.at.number)); err != nil {
 		if a, ok := p.awaits.Take(slot); ok {
-			a.done(s.lost(err))
+			a.next(err)
 		}
 		return
 	}
 	p.Flush()
 }
 
-// lost is called when the connection to the owner broke: the owner may live, and then is asked again.
+// lost is called when the connection to the one that was asked broke: it may live, and then is asked again.
 func (a *await) lost(p *peer) {
-	a.source.c.connect(a.source.owner, func(next *peer, err error) {
+	a.source.c.connect(a.at.owner, func(next *peer, err error) {
 		switch {
 		case err != nil:
-			a.source.copies(err, a.done)
+			a.next(err)
 		case next == p:
-			a.done(a.source.lost(raysys.ErrNotDelivered))
+			a.next(raysys.ErrNotDelivered)
 		default:
-			a.source.ask(next, a)
+			a.ask(next)
 		}
 	})
 }
+
+// answered takes the outcome.
+func (a *await) answered(p *peer, r *wire.Reader) error {
+	switch shape := r.Byte(); shape {
+	case outcomeObject:
+		d := description{size: int64(r.Uvarint()), oid: r.ID(), owner: readNode(r)}
+		var err error
+		if d.refs, err = p.readRefs(r); err != nil {
+			return err
+		}
+		a.done(&raysys.Elsewhere{Source: p.c.objects.newObjectSource(a.source, d)})
+		return nil
+	case outcomeForward:
+		c, err := p.ReadRef(r)
+		if err != nil {
+			return err
+		}
+		src := raysys.SourceOf(c)
+		switch {
+		case src == nil:
+			src = &localSource{c}
+		case remoteOf(c) == a.source: // it is sent back to an owner who does not answer
+			a.next(raysys.ErrNodeDead)
+			return nil
+		}
+		a.done(&raysys.Elsewhere{Source: src})
+		return nil
+	default:
+		in := &inlineSource{peer: p}
+		if err := in.read(r, shape); err != nil {
+			return err
+		}
+		if errors.Is(in.err, errUnknownRef) {
+			a.next(in.err)
+			return nil
+		}
+		in.Fetch(a.into, a.done)
+		return nil
+	}
+}
+
+// errUnknownRef: the node that was asked does not hold the future.
+var (
+	errUnknownRef = errors.New("the reference is not held any more")
+	_             = raysys.RegisterError("raysys.unknown-ref", errUnknownRef)
+)
 
 // onAwait handles KindAwait: the peer waits for a future of this node.
 func (p *peer) onAwait(frame []byte) error {
@@ -91,7 +159,14 @@ func (p *peer) onAwait(frame []byte) error {
 	c := p.c.exports.get(number)
 	if c == nil {
 		out := append(wire.AppendUvarint(nil, a.slot), 0)
-		return p.reply(wire.KindOutcome, wire.AppendError(out, fmt.Errorf("%w: %s does not hold it any more", raysys.ErrObjectLost, p.c.self())))
+		return p.reply(wire.KindOutcome, wire.AppendError(out, fmt.Errorf("%w: %w by %s", raysys.ErrObjectLost, errUnknownRef, p.c.self())))
+	}
+	if c.Untyped() {
+		out, err := p.AppendObject(append(wire.AppendUvarint(nil, a.slot), outcomeForward), c)
+		if err != nil {
+			out = wire.AppendError(append(wire.AppendUvarint(nil, a.slot), outcomeError), err)
+		}
+		return p.reply(wire.KindOutcome, out)
 	}
 	a.core = c
 	if err := c.Pin(); err != nil {
@@ -123,6 +198,10 @@ func (a *awaited) Resolved(*raysys.Waiter) {
 		a.answer(out, err)
 		return
 	}
+	if a.core.Absent() && remoteOf(a.core) != nil {
+		a.answer(a.peer.AppendObject(append(head, outcomeForward), a.core))
+		return
+	}
 	a.peer.c.background(func() { a.answer(a.peer.appendObject(head, a.core)) }, func(err error) { a.answer(nil, err) })
 }
 
@@ -148,24 +227,17 @@ func (p *peer) reply(kind wire.Kind, frame []byte) error {
 // onOutcome handles KindOutcome: the answer to an await.
 func (p *peer) onOutcome(frame []byte) error {
 	r := wire.NewReader(frame)
-	slot, shape := r.Uvarint(), r.Byte()
-	if shape == outcomeObject {
-		d := description{size: int64(r.Uvarint()), oid: r.ID(), owner: readNode(&r)}
-		var err error
-		if d.refs, err = p.readRefs(&r); err != nil {
-			return err
-		}
-		if a, ok := p.awaits.Take(slot); ok {
-			a.done(&raysys.Elsewhere{Source: p.c.objects.newObjectSource(a.source, d)})
-		}
-		return nil
-	}
-	in := &inlineSource{peer: p}
-	if err := in.read(&r, shape); err != nil {
+	slot := r.Uvarint()
+	if err := r.Err(); err != nil {
 		return err
 	}
-	if a, ok := p.awaits.Take(slot); ok {
-		in.Fetch(a.into, a.done)
+	a, ok := p.awaits.Take(slot)
+	if !ok {
+		return nil
+	}
+	if err := a.answered(p, &r); err != nil {
+		a.done(a.source.lost(err))
+		return err
 	}
 	return nil
 }
@@ -179,11 +251,4 @@ func (p *peer) onDrop(frame []byte) error {
 	}
 	p.c.exports.drop(number, p.key)
 	return nil
-}
-
-// dropRef tells an owner that a reference is gone here. It runs on the collector's goroutine.
-func (c *cluster) dropRef(h heldRef) {
-	if p := c.peer(h.owner); p != nil {
-		_ = p.Send(wire.Control, wire.KindDrop, wire.AppendUvarint(nil, h.number))
-	}
 }

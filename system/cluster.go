@@ -34,6 +34,8 @@ type cluster struct {
 	reg     *registry
 	entries []*raysys.Entry // this node's functions, by the number that others use
 	exports exports
+	imports imports
+	ledger  ledger
 	objects *objects
 	watches watches
 	key     atomic.Pointer[nodeKey]
@@ -225,6 +227,9 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 		wire.KindAwait:       (*peer).onAwait,
 		wire.KindOutcome:     (*peer).onOutcome,
 		wire.KindDrop:        (*peer).onDrop,
+		wire.KindBorrow:      (*peer).onBorrow,
+		wire.KindBorrowed:    (*peer).onBorrowed,
+		wire.KindHeld:        (*peer).onHeld,
 		wire.KindKeep:        (*peer).onKeep,
 		wire.KindKept:        (*peer).onKept,
 		wire.KindRegistry:    (*peer).onRegistry,

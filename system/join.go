@@ -206,7 +206,7 @@ func (c *cluster) gone(k nodeKey) {
 		p.link.Close(fmt.Errorf("%w: incarnation %d is not in the cluster any more", raysys.ErrNodeDead, k.incarnation))
 	}
 	c.arrived(k, nil, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
-	c.exports.dead(k)
+	c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(loanGrace), Ring: func() { c.exports.dead(k) }})
 	c.objects.ownerDied(k)
 	c.unwatch(k)
 	c.reg.died(k)
@@ -345,6 +345,7 @@ func (c *cluster) end(cause error) {
 	c.waiting = map[nodeKey][]func(*peer, error){}
 	c.mu.Unlock()
 	c.cancel()
+	c.ledger.close(c)
 	if c.objects != nil {
 		c.objects.cancel() // whoever waits in it counts as running
 	}

@@ -101,7 +101,7 @@ func (o *objects) memory(limit int) NodeMemory {
 	m := NodeMemory{Name: o.node.cfg.Name, Store: o.store.Stats(), Objects: []HeldObject{}}
 	holders := map[raysys.TaskID]map[raysys.NodeID]int{}
 	if c := o.node.others; c != nil {
-		m.Incarnation, m.Transfer, m.Exported = c.self().incarnation, o.engine.Stats(), c.exports.count()
+		m.Incarnation, m.Transfer, m.Exported = c.self().incarnation, o.engine.Stats(), c.exports.size()
 		holders = o.holders()
 	}
 	o.mu.Lock()
@@ -181,7 +181,11 @@ func (x *exports) held() map[*raysys.Core]map[nodeKey]int {
 	defer x.mu.Unlock()
 	all := make(map[*raysys.Core]map[nodeKey]int, len(x.list))
 	for _, e := range x.list {
-		all[e.core] = maps.Clone(e.holders)
+		holders := make(map[nodeKey]int, len(e.holders))
+		for k, t := range e.holders {
+			holders[k] = t.all
+		}
+		all[e.core] = holders
 	}
 	return all
 }

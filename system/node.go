@@ -91,6 +91,7 @@ func New(cfg Config) (*Node, error) {
 		n.solo = newSolo(n)
 		gc.States = n.solo.states()
 	}
+	gc.Holder = holder{n}
 	n.tasks, n.grains = tasks.NewEngine(tc), grains.NewEngine(gc)
 	return n, nil
 }
@@ -153,6 +154,16 @@ func (n *Node) Context(ctx context.Context) context.Context {
 		t.Cancel(fmt.Errorf("%w: the node is not started: call Start before Context", raysys.ErrClosed))
 	}
 	return raysys.NewContext(t)
+}
+
+// NodeOf returns the node that ctx is of: the driver's, or that on which a task or a grain's turn runs. Nil without one.
+func NodeOf(ctx context.Context) *Node {
+	t, _, err := raysys.TurnOf(ctx)
+	if err != nil {
+		return nil
+	}
+	n, _ := t.Job().Runtime.(*Node)
+	return n
 }
 
 // Close cancels what runs, refuses what comes, deactivates the grains (OnDeactivate runs), and waits until all of that

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 
 	"github.com/raysys/raysys"
@@ -21,12 +20,13 @@ const (
 	keepCopy keepOp = 1 // pull a copy and keep it
 	keepFree keepOp = 2 // the copy may go
 	keepLend keepOp = 3 // a reference to an object that is kept
+	keepHold keepOp = 4 // keep the object of this node while a State's record lists it
 )
 
 // keepAsk is the question.
 type keepAsk struct {
 	oid raysys.TaskID
-	key string // copy: of the directory, where the name of the object is; empty for none
+	key string // copy: of the directory, where the name of the object is; empty for none. hold: of the State
 }
 
 // keepAnswer is what was said.
@@ -78,6 +78,8 @@ func (p *peer) onKeep(frame []byte) error {
 		answer(keepAnswer{}, nil)
 	case keepLend:
 		answer(p.lend(ask.oid))
+	case keepHold:
+		answer(keepAnswer{}, p.c.objects.holdFor(ask.key, ask.oid))
 	default:
 		answer(keepAnswer{}, fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, p.c.self()))
 	}
@@ -123,11 +125,11 @@ func (p *peer) onKept(frame []byte) error {
 // future returns a future for what the node at was asked to lend: one of its exports, or the object itself, whose copies
 // the directory finds.
 func (a keepAnswer) future(c *cluster, at nodeKey, rec *objectRecord) *raysys.Core {
-	s := &remoteSource{c: c, owner: at, number: a.number, id: a.id}
 	if a.number != 0 {
-		runtime.AddCleanup(s, c.dropRef, heldRef{s.owner, s.number})
-		return &raysys.NewForeign(c.node.job, s).Core
+		mine := heldRef{at, a.number}
+		return c.imports.take(c, a.id, mine, mine)
 	}
+	s := &remoteSource{c: c, owner: at, id: a.id, loan: &loan{}} // nobody counts a reference to a copy
 	return &raysys.NewForeign(c.node.job, c.objects.newObjectSource(s, description{oid: rec.id, owner: rec.owner, size: rec.size})).Core
 }
 
@@ -205,7 +207,7 @@ func (o *objects) keepFor(owner nodeKey, ask keepAsk) error {
 		k.owner, k.lent = owner, true
 		k.free = o.needed(ask.oid) == 0
 		if ask.key != "" {
-			k.names[ask.key] = true
+			k.names[ask.key] = 1
 		}
 	})
 	m, err := obj.Manifest(o.ctx)

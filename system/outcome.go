@@ -13,9 +13,10 @@ import (
 
 // Shapes of an outcome on the wire.
 const (
-	outcomeError  byte = iota // the error follows
-	outcomeValue              // the value follows, and what it refers to
-	outcomeObject             // the value is ready and large: its size, as far as that is known, and what it refers to follow
+	outcomeError   byte = iota // the error follows
+	outcomeValue               // the value follows, and what it refers to
+	outcomeObject              // the value is ready and large: its size, as far as that is known, and what it refers to follow
+	outcomeForward             // the value is ready and large, and at a node to which a reference follows
 )
 
 // appendInline appends what a settled future came to when that is small; fits is false when it is not.
@@ -146,6 +147,23 @@ func (s *inlineSource) read(r *wire.Reader, shape byte) error {
 		return err
 	}
 	return fmt.Errorf("%w: an outcome of shape %d", wire.ErrCorrupt, shape)
+}
+
+// appendRelayed passes on an outcome that nobody here has looked at.
+func (p *peer) appendRelayed(dst []byte, s *inlineSource) ([]byte, error) {
+	dst = wire.AppendID(append(dst, refInline), s.id)
+	if s.err != nil {
+		return wire.AppendError(append(dst, outcomeError), s.err), nil
+	}
+	dst = binary.LittleEndian.AppendUint32(append(dst, outcomeValue), uint32(len(s.value)))
+	dst = binary.AppendUvarint(append(dst, s.value...), uint64(len(s.refs)))
+	var err error
+	for _, c := range s.refs {
+		if dst, err = p.AppendRef(dst, c); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
 }
 
 // readRefs reads a count and as many references.

@@ -23,6 +23,9 @@ type peer struct {
 	admins  wire.Slots[func(adminAnswer, error)]
 	keeps   wire.Slots[func(keepAnswer, error)]
 	votes   wire.Slots[chan bool] // each of capacity 1; closed by down
+	borrows wire.Slots[*loan]
+
+	declared []uint64 // by KindHeld, so far; used by the goroutine that reads
 }
 
 // newPeer reads what the other side told in the handshake.
@@ -194,5 +197,8 @@ func (p *peer) down(cause error) {
 	}
 	for _, a := range p.awaits.Drain() {
 		a.lost(p)
+	}
+	for _, l := range p.borrows.Drain() {
+		p.c.borrow(l)
 	}
 }

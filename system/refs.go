@@ -3,7 +3,6 @@ package system
 import (
 	"encoding/binary"
 	"fmt"
-	"runtime"
 	"sync"
 
 	"github.com/raysys/raysys"
@@ -11,19 +10,20 @@ import (
 	"github.com/raysys/raysys/system/member"
 )
 
-// How a reference travels. A settled small value goes along, so that nobody has to ask for it; anything else is named
-// by its owner, who is asked when somebody waits for it.
+// How a reference travels. A settled small value goes along, so that nobody has to ask for it; anything else is named by
+// its owner, who is asked when somebody waits for it.
 const (
-	refMine   byte = iota // a future of the sender: its number in the sender's exports
-	refYours              // a future of the receiver that comes home: its number in the receiver's exports
-	refInline             // the outcome itself
+	refMine     byte = iota // a future of the sender: its number in the sender's exports
+	refYours                // a future of the receiver that comes home: its number in the receiver's exports
+	refInline               // the outcome itself
+	refBorrowed             // a future of a third node: its number in the sender's exports, its owner and the number there
 )
 
 // exports are the futures of this node that other nodes hold references to. A node that knows a reference keeps the
 // future alive until it drops it or its incarnation is dead.
 //
-// A node that passes on a reference it got from another exports it as its own, so that the chain of holders keeps the
-// value alive; who asks reaches the owner through it.
+// A node that passes on a reference it got from another exports it too, but only until the receiver has told the owner of
+// itself (rule C25; see loan): then the node between may go, and no chain of holders is left.
 type exports struct {
 	mu     sync.Mutex // guards the rest
 	next   uint64
@@ -33,7 +33,13 @@ type exports struct {
 
 type export struct {
 	core    *raysys.Core
-	holders map[nodeKey]int // references sent and not dropped
+	holders map[nodeKey]tally
+}
+
+// tally counts the references that a node holds: those sent, or asked for, and not dropped.
+type tally struct {
+	all   int
+	since int // the last connection began
 }
 
 // nodeKey is one incarnation of a node.
@@ -61,9 +67,9 @@ func (x *exports) hold(c *raysys.Core, holder nodeKey) (uint64, error) {
 		x.next++
 		n = x.next
 		x.byCore[c] = n
-		x.list[n] = &export{core: c, holders: map[nodeKey]int{}}
+		x.list[n] = &export{core: c, holders: map[nodeKey]tally{}}
 	}
-	x.list[n].holders[holder]++
+	x.list[n].add(holder)
 	return n, nil
 }
 
@@ -85,10 +91,53 @@ func (x *exports) drop(n uint64, holder nodeKey) {
 	if e == nil {
 		return
 	}
-	if e.holders[holder]--; e.holders[holder] <= 0 {
-		delete(e.holders, holder)
-	}
+	t := e.holders[holder]
+	t.all--
+	t.since = min(t.since, t.all)
+	e.set(holder, t)
 	x.sweep(n, e)
+}
+
+func (e *export) add(holder nodeKey) {
+	t := e.holders[holder]
+	e.holders[holder] = tally{t.all + 1, t.since + 1}
+}
+
+func (e *export) set(holder nodeKey, t tally) {
+	if t.all <= 0 {
+		delete(e.holders, holder)
+	} else {
+		e.holders[holder] = t
+	}
+}
+
+// anew notes that a connection with holder begins.
+func (x *exports) anew(holder nodeKey) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.list {
+		if t, ok := e.holders[holder]; ok {
+			e.holders[holder] = tally{all: t.all}
+		}
+	}
+}
+
+// declared takes what holder held when the connection began: what it was sent before, and what it gave back, counts no
+// more.
+func (x *exports) declared(holder nodeKey, held []uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	had := map[uint64]int{}
+	for _, n := range held {
+		had[n]++
+	}
+	for n, e := range x.list {
+		t, ok := e.holders[holder]
+		if k := had[n]; ok || k > 0 {
+			e.set(holder, tally{k + t.since, t.since})
+			x.sweep(n, e)
+		}
+	}
 }
 
 // dead takes back all references at a dead incarnation.
@@ -112,11 +161,23 @@ func (x *exports) sweep(n uint64, e *export) {
 	e.core.Unpin()
 }
 
-// count returns how many futures other nodes hold.
-func (x *exports) count() int {
+// size returns how many futures other nodes hold.
+func (x *exports) size() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.list)
+}
+
+// count enters one more reference at holder for an exported future; false when nobody holds that any more.
+func (x *exports) count(n uint64, holder nodeKey) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.list[n]
+	if e == nil {
+		return false
+	}
+	e.add(holder)
+	return true
 }
 
 // AppendRef implements wire.References.
@@ -124,30 +185,35 @@ func (p *peer) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
 	if s := remoteOf(c); s != nil && s.owner == p.key {
 		return binary.AppendUvarint(append(dst, refYours), s.number), nil
 	}
+	if s, ok := raysys.SourceOf(c).(*inlineSource); ok && !c.Settled() {
+		return p.appendRelayed(dst, s)
+	}
 	if c.Settled() && len(dst) < wire.InlineLimit {
 		out, fits, err := p.appendInline(wire.AppendID(append(dst, refInline), c.ID()), c)
 		if fits || err != nil {
 			return out, err
 		}
 	}
-	return p.appendMine(dst, c)
+	return p.AppendObject(dst, c)
 }
 
 // AppendObject implements wire.References.
 func (p *peer) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
-	if s := remoteOf(c); s != nil && s.owner == p.key {
+	s := remoteOf(c)
+	if s != nil && s.owner == p.key {
 		return binary.AppendUvarint(append(dst, refYours), s.number), nil
 	}
-	return p.appendMine(dst, c)
-}
-
-// appendMine names c by its number here, and keeps it until the peer drops it.
-func (p *peer) appendMine(dst []byte, c *raysys.Core) ([]byte, error) {
+	// The future is kept until the peer drops it, and with it what it stands for.
 	n, err := p.c.exports.hold(c, p.key)
-	if err != nil {
+	switch {
+	case err != nil:
 		return dst, err
+	case s == nil:
+		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), nil
 	}
-	return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), nil
+	dst = wire.AppendID(binary.AppendUvarint(append(dst, refBorrowed), n), c.ID())
+	dst = binary.AppendUvarint(wire.AppendBytes(dst, s.owner.node), s.owner.incarnation)
+	return binary.AppendUvarint(dst, s.number), nil
 }
 
 // ReadRef implements wire.References.
@@ -160,12 +226,27 @@ func (p *peer) ReadRef(r *wire.Reader) (*raysys.Core, error) {
 		}
 		return c, r.Err()
 	case refMine:
-		s := &remoteSource{c: p.c, owner: p.key, number: r.Uvarint(), id: r.ID()}
+		mine := heldRef{p.key, r.Uvarint()}
+		id := r.ID()
 		if err := r.Err(); err != nil {
 			return nil, err
 		}
-		runtime.AddCleanup(s, p.c.dropRef, heldRef{p.key, s.number})
-		return &raysys.NewForeign(p.c.node.job, s).Core, nil
+		return p.c.imports.take(p.c, id, mine, mine), nil
+	case refBorrowed:
+		via := heldRef{p.key, r.Uvarint()}
+		id := r.ID()
+		owner := heldRef{nodeKey{raysys.NodeID(r.String()), r.Uvarint()}, r.Uvarint()}
+		if err := r.Err(); err != nil {
+			return nil, err
+		}
+		if owner.owner == p.c.self() { // it has come home, over another
+			if c := p.c.exports.get(owner.number); c != nil {
+				p.c.ledger.drop(p.c, via)
+				return c, nil
+			}
+			owner = via
+		}
+		return p.c.imports.take(p.c, id, owner, via), nil
 	case refInline:
 		s := &inlineSource{peer: p, id: r.ID()}
 		if err := s.read(r, r.Byte()); err != nil {

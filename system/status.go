@@ -135,7 +135,7 @@ func (c *cluster) report() NodeStatus {
 	s := NodeStatus{
 		Name: k.node, Incarnation: k.incarnation, PID: os.Getpid(), Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
 		Queued: l.Queued, Guests: l.Guests, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
-		Grains: c.node.grains.Kinds(), Held: c.exports.count(), LeaseLeft: c.member.Lease(),
+		Grains: c.node.grains.Kinds(), Held: c.exports.size(), LeaseLeft: c.member.Lease(),
 	}
 	if c.member.State() == member.Suspended {
 		s.State = NodeSuspended

@@ -1,6 +1,7 @@
 package testkit_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
@@ -123,6 +125,49 @@ func TestStrictIsQuietAboutHonestPrograms(t *testing.T) {
 			if n, err := sum.On(ctx, r).Get(ctx); n != 4 || err != nil {
 				t.Error(n, err)
 			}
+		}
+	})
+	f.want(t)
+}
+
+// TestStrictReportsAChangeInView: f has a copy of its own, which shows what f did.
+func TestStrictReportsAChangeInView(t *testing.T) {
+	f := &fake{}
+	f.run(func() {
+		k := testkit.New(f, testkit.Seed(1), testkit.Table(table))
+		r := raysys.Put(k.Context(), []int{1, 2})
+		for range 2 {
+			if err := raysys.View(k.Context(), r, func(v []int) error {
+				if v[1] != 2 {
+					t.Errorf("another View sees the change: %v", v)
+				}
+				v[1] = 3
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	f.want(t, "value of View was changed", "was [1 2]", "is  [1 3]")
+}
+
+// TestStrictLeavesMappings: what a View showed may be gone when it is over, and is not looked at again.
+func TestStrictLeavesMappings(t *testing.T) {
+	f := &fake{}
+	f.run(func() {
+		k := testkit.New(f, testkit.Seed(1), testkit.Config(system.Config{Table: table, Objects: system.Objects{Memory: 1 << 20}}))
+		ctx := k.Context()
+		for i := range 10 { // more than stay mapped
+			r := raysys.Put(ctx, bytes.Repeat([]byte{byte(i)}, 2<<20))
+			if err := raysys.View(ctx, r, func(b []byte) error {
+				if len(b) != 2<<20 || b[len(b)-1] != byte(i) {
+					t.Errorf("%d bytes", len(b))
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+			r.Release()
 		}
 	})
 	f.want(t)

@@ -36,25 +36,52 @@ func (s *strict) HandOver(place string, v any) (any, error) {
 	if v == nil {
 		return nil, nil
 	}
+	h, copied, err := recode(place, v)
+	if err != nil {
+		return nil, err
+	}
+	if !h.plan.Fixed() { // a value without pointers was copied with the call, so nobody can change it
+		s.watch(h)
+	}
+	return copied.Elem().Interface(), nil
+}
+
+// Lend implements raysys.Inspector.
+func (s *strict) Lend(place string, v any) (any, func(), error) {
+	if v == nil {
+		return nil, func() {}, nil
+	}
+	h, copied, err := recode(place, v)
+	if err != nil {
+		return nil, nil, err
+	}
+	// The copy is what can change. The original may be memory that is gone soon.
+	h.value = copied
+	return copied.Elem().Interface(), func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.checkLocked(h)
+	}, nil
+}
+
+// recode returns the value as it is, and a pointer to what comes of it on the other side of the codec.
+func recode(place string, v any) (h handed, copied reflect.Value, err error) {
 	plan, err := codec.PlanOf(reflect.TypeOf(v))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", raysys.ErrEncode, place, err)
+		return h, copied, fmt.Errorf("%w: %s: %w", raysys.ErrEncode, place, err)
 	}
 	orig := reflect.New(plan.Type())
 	orig.Elem().Set(reflect.ValueOf(v))
 	var refs []*raysys.Core
 	b, err := plan.Append(nil, orig.Elem(), &refs)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", raysys.ErrEncode, place, err)
+		return h, copied, fmt.Errorf("%w: %s: %w", raysys.ErrEncode, place, err)
 	}
-	copied := reflect.New(plan.Type())
+	copied = reflect.New(plan.Type())
 	if err := plan.Decode(b, copied.Elem(), refs); err != nil {
-		return nil, fmt.Errorf("%w: %s: it does not come back from its own encoding: %w", raysys.ErrEncode, place, err)
+		return h, copied, fmt.Errorf("%w: %s: it does not come back from its own encoding: %w", raysys.ErrEncode, place, err)
 	}
-	if !plan.Fixed() { // a value without pointers was copied with the call, so nobody can change it
-		s.watch(handed{place, orig, plan, b})
-	}
-	return copied.Elem().Interface(), nil
+	return handed{place, orig, plan, b}, copied, nil
 }
 
 func (s *strict) watch(h handed) {

@@ -173,6 +173,7 @@ func (in *Incoming) finish() {
 		}
 	}
 	s.count.received++
+	s.count.receivedBytes += in.man.Size
 	in.end(err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"time"
 
@@ -32,6 +33,7 @@ func (s *Store) spill(ctx context.Context, o *Object) error {
 		return err
 	}
 	s.count.spilled++
+	s.count.spilledBytes += o.man.Size
 	if h, version := s.config.Hooks.Spilled, o.man.Version; h != nil {
 		s.later(func() { h(version, time.Since(began)) })
 	}
@@ -49,24 +51,21 @@ func (s *Store) spill(ctx context.Context, o *Object) error {
 
 // writeFile gives o, which is in its slot, a file.
 func (s *Store) writeFile(ctx context.Context, o *Object) error {
-	pieces, value := o.parts(), o.value
+	pieces, value, live := o.parts(), o.value, o.live
+	known, man := o.known, o.man
 	s.unlock()
-	var err error
-	if pieces == nil {
-		pieces, err = encode(o.id, value)
-	}
+	size, source, err := s.sourceOf(o, pieces, value, live, known, &man)
 	s.mu.Lock()
 	if err != nil {
 		return err
 	}
-	w, err := s.newFile(o.id, o.attempt, total(pieces))
+	w, err := s.newFile(o.id, o.attempt, size)
 	if err != nil {
 		return err
 	}
-	known, man := o.known, o.man
 	s.unlock()
-	m, err := w.writePieces(ctx, o.id, o.attempt, pieces)
-	if err == nil && known && m.Sum != man.Sum {
+	m, err := w.fill(ctx, o.id, o.attempt, source)
+	if err == nil && !man.ID.IsZero() && m.Sum != man.Sum {
 		err = changed(o.id)
 	}
 	var f *spillFile
@@ -174,13 +173,20 @@ func (o *Object) idle() bool { return o.users == 0 && o.pins == 0 && o.op == nil
 // reserve bounds what is left free for others where Config.Disk gives no limit.
 const reserve = 1 << 30
 
-// diskLimit is what spill files may take in all, by what is free now. The mutex is given up while the disk works.
+// diskLimit is what spill files may take in all, by what is free now. A directory that vanished is made again. The mutex is
+// given up while the disk works.
 func (s *Store) diskLimit() (int64, error) {
 	s.unlock()
-	dir, err := s.dir.path(false)
-	var free, all int64
-	if err == nil {
-		free, all, err = s.fs.Space(dir)
+	space := func(again bool) (free, all int64, err error) {
+		dir, err := s.dir.path(again)
+		if err == nil {
+			free, all, err = s.fs.Space(dir)
+		}
+		return free, all, err
+	}
+	free, all, err := space(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		free, all, err = space(true)
 	}
 	s.mu.Lock()
 	if err != nil {

@@ -23,6 +23,9 @@ type Stats struct {
 	Received  uint64
 	Incoming  int
 	OnlyFiles int // objects with no form in memory
+
+	SpilledBytes  int64 // of objects that were written to files
+	ReceivedBytes int64 // of objects that came from elsewhere
 }
 
 // Stats returns the figures of this moment.
@@ -32,6 +35,7 @@ func (s *Store) Stats() Stats {
 	st := Stats{
 		Objects: len(s.table), Budget: s.config.Budget, Used: s.used, Reserved: s.reserved, Warm: s.warm.bytes, Disk: s.diskUsed,
 		Spilled: s.count.spilled, Restored: s.count.restored, Dropped: s.count.dropped, Lost: s.count.lost, Received: s.count.received,
+		SpilledBytes: s.count.spilledBytes, ReceivedBytes: s.count.receivedBytes,
 	}
 	for _, o := range s.table {
 		if o.in != nil {

@@ -101,6 +101,9 @@ func (h *handed) HandOver(place string, v any) (any, error) {
 	return v, nil
 }
 
+// Lend implements raysys.Inspector.
+func (h *handed) Lend(place string, v any) (any, func(), error) { return v, func() {}, nil }
+
 // Weights and trajectories travel by reference: neither is ever an argument, and none is fetched but by the task or
 // grain that works with it.
 func TestTravelByReference(t *testing.T) {

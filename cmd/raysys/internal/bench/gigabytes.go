@@ -72,7 +72,7 @@ func putWhole[T any](driver context.Context, v []T) (time.Duration, error) {
 	case err != nil:
 		return 0, err
 	case unsafe.SliceData(got) != unsafe.SliceData(v) || len(got) != len(v):
-		return 0, errors.New("a get returned other memory than was put: the row would have to compare with memcpy")
+		return 0, errors.New("another value came back: Get returned other memory than was put: the row would have to compare with memcpy")
 	case after.TotalAlloc-before.TotalAlloc > putAllocates:
 		return 0, fmt.Errorf("put allocated %d bytes", after.TotalAlloc-before.TotalAlloc)
 	}

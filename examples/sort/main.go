@@ -1,0 +1,204 @@
+// Command sort sorts a file that is larger than the memory it may use, by a shuffle, and checks the result.
+//
+//	go run ./examples/sort -size 256MB -memory 64MB     in this process
+//	RAYSYS_CONSUL=127.0.0.1:8500 go run ./examples/sort -size 1GB -dir /shared
+//	                                                    on the workers of a cluster (raysys node --app bin/sort)
+//
+// It makes the file first, of records of 100 bytes with random keys of 10, unless -in names one.
+//
+//	input        map tasks: read a part, sort it, cut it          merge tasks: pull a partition's blocks, merge, write
+//	[part 0] ──► blocks 0 1 2 ... stay where the task ran ──┬──►  partition 0 ──► sorted file
+//	[part 1] ──► blocks 0 1 2 ... (Put; spilled to disk     ├──►  partition 1 ──►   (each at its place)
+//	[part 2] ──► blocks 0 1 2 ...  when memory is short)  ──┴──►  partition 2 ──►
+//
+// This process holds references to the blocks and hands them on; the records go from the node that sorted them to the one
+// that merges them. A node that dies takes its blocks with it: the parts they came from are then sorted again, which needs
+// the input and nothing else.
+//
+// What is checked is the order of all records, their count, and that the sum of their hashes is the input's. The report
+// goes to standard output. Exit codes: 0 ok, 1 not sorted or interrupted, 2 usage. RAYSYS_* configure the node as they do
+// every program's.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/raysys/raysys/system"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+var errUsage = errors.New("run with -h for the flags")
+
+// run is main without the process.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	err := parseAndRun(ctx, args, stdout, stderr)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintln(stderr, "error:", err)
+	if errors.Is(err, errUsage) {
+		return 2
+	}
+	return system.ExitCode(err)
+}
+
+// bytesFlag is a number of bytes, such as 256MB or 1GiB.
+type bytesFlag int64
+
+var units = []struct {
+	name string
+	size int64
+}{
+	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}, {"", 1},
+}
+
+func (b *bytesFlag) String() string { return size(int64(*b)) }
+
+func (b *bytesFlag) Set(v string) error {
+	for _, u := range units {
+		n, ok := strings.CutSuffix(v, u.name)
+		if !ok {
+			continue
+		}
+		f, err := strconv.ParseFloat(strings.TrimSpace(n), 64)
+		if err != nil || !(f >= 0) || f*float64(u.size) > math.MaxInt64/2 {
+			break
+		}
+		*b = bytesFlag(f * float64(u.size))
+		return nil
+	}
+	return errors.New("give bytes, such as 256MB or 1GiB")
+}
+
+func size(n int64) string {
+	for _, u := range units[3:6] {
+		if n < 1000*u.size || u.name == "GB" {
+			return fmt.Sprintf("%.4g%s", float64(n)/float64(u.size), u.name)
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// options are what the flags say.
+type options struct {
+	size, memory      bytesFlag
+	in, out, dir      string
+	seed              uint64
+	parts, partitions int
+	parallel          int
+}
+
+func parseAndRun(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o := options{size: 256e6, seed: 1, parallel: 2 * runtime.GOMAXPROCS(0)}
+	flags := flag.NewFlagSet("sort", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // errors are one sentence, and run prints it
+	flags.Var(&o.size, "size", "of the file to make and sort")
+	flags.Var(&o.memory, "memory", "that this process's object store may take; 0: 30 % of what there is. Other nodes have their own")
+	flags.StringVar(&o.in, "in", "", "file to sort, of records of 100 bytes; empty: one is made")
+	flags.StringVar(&o.out, "out", "", "where the sorted file is kept; empty: nowhere")
+	flags.StringVar(&o.dir, "dir", "", "where the other files are made, for the time of the run; all nodes must reach it. Empty: the system's own for such files")
+	flags.Uint64Var(&o.seed, "seed", o.seed, "of the file that is made")
+	flags.IntVar(&o.parts, "parts", 0, "parts of the input, each of which a task reads; 0: by memory")
+	flags.IntVar(&o.partitions, "partitions", 0, "partitions of the keys, each of which a task writes; 0: by memory")
+	flags.IntVar(&o.parallel, "parallel", o.parallel, "tasks at a time")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprintln(stdout, "Sort a file that is larger than the memory it may use, by a shuffle, and check the result.")
+		flags.SetOutput(stdout)
+		flags.PrintDefaults()
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w: %w", err, errUsage)
+	case flags.NArg() > 0:
+		return fmt.Errorf("sort takes no argument, and was given %q: %w", flags.Arg(0), errUsage)
+	case o.parallel < 1 || o.parts < 0 || o.partitions < 0:
+		return fmt.Errorf("parallel is 1 or more, parts and partitions are 0 or more: %w", errUsage)
+	}
+	cfg, err := system.FromEnv()
+	if err != nil {
+		return err
+	}
+	if o.memory > 0 {
+		cfg.Objects.Memory = int64(o.memory)
+	}
+	return system.Run(ctx, cfg, func(ctx context.Context) error { return o.sort(ctx, stdout, stderr) })
+}
+
+// smallBlock is what blocks have at least, on average.
+const smallBlock = 128 << 10
+
+// sort makes the file, sorts it and checks it.
+func (o options) sort(ctx context.Context, stdout, stderr io.Writer) error {
+	dir, err := os.MkdirTemp(o.dir, "raysys-sort-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the files: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	in, out := cmp.Or(o.in, filepath.Join(dir, "input")), cmp.Or(o.out, filepath.Join(dir, "sorted"))
+	length := int64(o.size) / recordSize * recordSize
+	if o.in != "" {
+		st, err := os.Stat(in)
+		if err != nil {
+			return fmt.Errorf("read records: %w", err)
+		}
+		if length = st.Size(); length%recordSize != 0 {
+			return fmt.Errorf("%s has %d bytes, which are no records of %d: %w", in, length, recordSize, errUsage)
+		}
+	}
+	// A task holds its part twice, and blocks below 64 KiB would travel with their references through this process.
+	part := 8e6
+	if o.memory > 0 {
+		part = float64(o.memory) / 4
+	}
+	cut := max(1, int(min(math.Ceil(float64(length)/part), math.Sqrt(float64(length)/smallBlock))))
+	s := newSorter(in, out, length, cmp.Or(o.parts, cut), cmp.Or(o.partitions, cut), o.parallel)
+	s.log = func(format string, args ...any) { fmt.Fprintf(stderr, format+"\n", args...) }
+	if o.in == "" {
+		if err := s.generate(ctx, o.seed); err != nil {
+			return err
+		}
+	}
+	before, err := s.summarize(ctx, in)
+	if err == nil {
+		err = s.sort(ctx, before.Sample)
+	}
+	var after summary
+	if err == nil {
+		after, err = s.summarize(ctx, out)
+	}
+	if err == nil {
+		err = after.sortedFrom(before)
+	}
+	if err != nil {
+		return err
+	}
+	r := s.report
+	took := r.Map + r.Merge
+	fmt.Fprintf(stdout, "sorted     %s, %d records, in %d parts and %d partitions on %d nodes\n", size(r.Bytes), after.Count, len(s.parts), s.partitions, r.Nodes)
+	fmt.Fprintf(stdout, "took       %v (map %v, merge %v): %s/s\n", took.Round(time.Millisecond), r.Map.Round(time.Millisecond), r.Merge.Round(time.Millisecond), size(int64(float64(r.Bytes)/took.Seconds())))
+	fmt.Fprintf(stdout, "spilled    %s\n", size(r.Spilled))
+	fmt.Fprintf(stdout, "moved      %s between nodes\n", size(r.Moved))
+	fmt.Fprintf(stdout, "redone     %d parts\n", r.Redone)
+	fmt.Fprintf(stdout, "checked    order, count, and the sum of hashes %016x\n", after.Sum)
+	return nil
+}

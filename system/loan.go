@@ -1,0 +1,136 @@
+package system
+
+import (
+	"runtime"
+	"sync"
+	"weak"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// heldRef names a future by the node that exports it.
+type heldRef struct {
+	owner  nodeKey
+	number uint64
+}
+
+// loan is what this node holds for one future of another node. The owner counts each node that holds the future. Where the
+// reference came from a third node, that one keeps it alive until the owner has said that it counts this one:
+//
+//	owner ◄── counts ── between           owner ◄── counts ── between
+//	                       │ passes on       ▲                     ▲
+//	                       ▼                 └ borrow ─ receiver ─ drop, once the owner has answered
+//	                    receiver
+//
+// When the node between dies first, the owner goes on counting it for a while (loanGrace), so that a borrow that is on
+// its way arrives in time. The ledger's lock guards all of it.
+type loan struct {
+	owner  heldRef
+	held   bool      // the owner counts this node, once
+	asking bool      // it has been asked to
+	vias   []heldRef // others that keep it alive meanwhile
+	over   bool      // nothing here refers to it any more
+}
+
+// imports are the futures of other nodes that this node holds, so that a reference which arrives many times is one future
+// here, with one value.
+type imports struct {
+	mu   sync.Mutex // guards list
+	list map[heldRef]weak.Pointer[remoteSource]
+}
+
+// take returns the future that owner names, after a reference to it came that from counts as this node's.
+func (m *imports) take(c *cluster, id raysys.TaskID, owner, from heldRef) *raysys.Core {
+	m.mu.Lock()
+	s := m.list[owner].Value()
+	if s == nil {
+		s = &remoteSource{c: c, owner: owner.owner, number: owner.number, id: id, loan: &loan{owner: owner}}
+		s.future = raysys.NewForeign(c.node.job, s)
+		if m.list == nil {
+			m.list = map[heldRef]weak.Pointer[remoteSource]{}
+		}
+		m.list[owner] = weak.Make(s)
+		runtime.AddCleanup(s, c.dropRef, s.loan)
+	} else if !s.future.Fresh() {
+		s.future = raysys.NewForeign(c.node.job, s)
+	}
+	f := s.future
+	m.mu.Unlock()
+	if c.ledger.arrived(c, s.loan, from) {
+		c.borrow(s.loan)
+	}
+	runtime.KeepAlive(s)
+	return &f.Core
+}
+
+// size returns how many futures of other nodes are held.
+func (m *imports) size() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.list)
+}
+
+// forget removes a future that is gone.
+func (m *imports) forget(owner heldRef) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.list[owner].Value() == nil { // else it has come anew
+		delete(m.list, owner)
+	}
+}
+
+// dropRef is called, on the collector's goroutine, when nothing here refers to a future of another node any more.
+func (c *cluster) dropRef(l *loan) {
+	c.imports.forget(l.owner)
+	c.ledger.end(c, l)
+}
+
+// borrow asks the owner to count this node.
+func (c *cluster) borrow(l *loan) {
+	c.connect(l.owner.owner, func(p *peer, err error) {
+		if err != nil {
+			c.ledger.answered(c, l, false)
+			return
+		}
+		slot, ok := p.borrows.Put(l)
+		if !ok {
+			c.later(func() { c.borrow(l) })
+			return
+		}
+		frame := wire.AppendUvarint(wire.AppendUvarint(nil, slot), l.owner.number)
+		if p.Send(wire.Requests, wire.KindBorrow, frame) != nil {
+			if _, ok := p.borrows.Take(slot); ok {
+				c.later(func() { c.borrow(l) })
+			}
+		}
+	})
+}
+
+// onBorrow handles KindBorrow.
+func (p *peer) onBorrow(frame []byte) error {
+	r := wire.NewReader(frame)
+	slot, number := r.Uvarint(), r.Uvarint()
+	if err := r.Err(); err != nil {
+		return err
+	}
+	counted := byte(0)
+	if p.c.exports.count(number, p.key) {
+		counted = 1
+	}
+	_ = p.reply(wire.KindBorrowed, append(wire.AppendUvarint(nil, slot), counted)) // one that is gone asks again
+	return nil
+}
+
+// onBorrowed handles KindBorrowed.
+func (p *peer) onBorrowed(frame []byte) error {
+	r := wire.NewReader(frame)
+	slot, counted := r.Uvarint(), r.Byte()
+	if err := r.Err(); err != nil {
+		return err
+	}
+	if l, ok := p.borrows.Take(slot); ok {
+		p.c.ledger.answered(p.c, l, counted == 1)
+	}
+	return nil
+}
