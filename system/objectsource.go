@@ -85,7 +85,7 @@ func (s *objectSource) View(into any, done func(func(), error)) {
 func (s *objectSource) fetch(ctx context.Context, form object.Form) (*object.Object, error) {
 	o := s.at.c.objects
 	had := o.store.Lookup(s.oid) != nil
-	obj, err := o.engine.Fetch(ctx, object.Version{ID: s.oid}, &whereabouts{c: s.at.c, oid: s.oid, owner: s.owner}, form)
+	obj, err := o.engine.Fetch(ctx, object.Version{ID: s.oid}, &whereabouts{c: s.at.c, oid: s.oid, owner: s.owner, list: s.at.between()}, form)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Name(), err)
 	}
@@ -113,7 +113,7 @@ type whereabouts struct {
 	owner nodeKey
 	asked bool // the owner
 	found bool // the directory was asked
-	list  []location
+	list  []nodeKey // who else may have it: those who passed the reference on, then those of the directory
 }
 
 // Next implements transfer.Sources.
@@ -124,25 +124,45 @@ func (w *whereabouts) Next(ctx context.Context) (transfer.Key, error) {
 			return transferKey(w.owner), nil
 		}
 	}
-	if !w.found {
+	for {
+		for len(w.list) > 0 {
+			k := w.list[0]
+			w.list = w.list[1:]
+			if k != w.c.self() && k != w.owner && w.c.alive(k) {
+				return transferKey(k), nil
+			}
+		}
+		if w.found {
+			break
+		}
 		w.found = true
 		a, err := w.c.objects.dir.look(ctx, objectKey(w.oid))
 		if err != nil {
 			return transfer.Key{}, fmt.Errorf("look for copies of it: %w", err)
 		}
-		w.list = a.rec.at
-	}
-	for len(w.list) > 0 {
-		k := w.list[0].node
-		w.list = w.list[1:]
-		if k != w.c.self() && k != w.owner && w.c.alive(k) {
-			return transferKey(k), nil
+		for _, l := range a.rec.at {
+			w.list = append(w.list, l.node)
 		}
 	}
 	if !w.c.alive(w.owner) {
 		return transfer.Key{}, fmt.Errorf("%w: its owner %s is dead, and no other node is known to have it", raysys.ErrObjectLost, w.owner)
 	}
 	return transfer.Key{}, fmt.Errorf("%w: no other node is known to have it", raysys.ErrObjectLost)
+}
+
+// between lists the nodes that passed the reference on and still keep it for this one. They may have a copy that the
+// directory does not know yet.
+func (s *remoteSource) between() (list []nodeKey) {
+	if s.loan == nil {
+		return nil
+	}
+	l := &s.c.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, v := range s.loan.vias {
+		list = append(list, v.owner)
+	}
+	return list
 }
 
 func transferKey(k nodeKey) transfer.Key {
