@@ -50,6 +50,7 @@ func children() map[string]child {
 		childPing:   {2, pingEcho},
 		childCaller: {3, callAcross},
 		childSizes:  {3, sizeUp},
+		childNearby: localityChild(),
 	}
 }
 
