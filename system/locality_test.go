@@ -88,11 +88,12 @@ func TestTaskGoesToItsValue(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 5 {
-		for what, r := range map[string]raysys.Ref[two]{
-			"ready": sumAt.On(ctx, big), "inside": insideAt.Go(ctx, inside{big, 0}),
-			"pending": sumAt.On(ctx, makeBytes.With(only("w1")).Go(ctx, size)),
-		} {
-			if got, err := r.Get(ctx); err != nil || got != want {
+		for what, submit := range map[string]func() raysys.Ref[two]{
+			"ready":   func() raysys.Ref[two] { return sumAt.On(ctx, big) },
+			"inside":  func() raysys.Ref[two] { return insideAt.Go(ctx, inside{big, 0}) },
+			"pending": func() raysys.Ref[two] { return sumAt.On(ctx, makeBytes.With(only("w1")).Go(ctx, size)) },
+		} { // one at a time: a task that has to wait for a CPU may rather go elsewhere
+			if got, err := submit().Get(ctx); err != nil || got != want {
 				t.Errorf("%s: %+v, %v; want %+v", what, got, err, want)
 			}
 		}
@@ -122,9 +123,9 @@ func TestLargerInputDecides(t *testing.T) {
 	_, _, d, ctx := labelled(t)
 	small, large := makeBytes.With(only("w1")).Go(ctx, 2<<20), makeBytes.With(only("w2")).Go(ctx, 9<<20)
 	want := two{"w2", sum(fill(2<<20, 0)) + sum(fill(9<<20, 0))}
-	for what, r := range map[string]raysys.Ref[two]{"small, large": addAt.On(ctx, small, large), "large, small": addAt.On(ctx, large, small)} {
-		if got, err := r.Get(ctx); err != nil || got != want {
-			t.Errorf("%s: %+v, %v; want %+v", what, got, err, want)
+	for _, pair := range [][2]raysys.Ref[[]byte]{{small, large}, {large, small}} {
+		if got, err := addAt.On(ctx, pair[0], pair[1]).Get(ctx); err != nil || got != want {
+			t.Errorf("%+v, %v; want %+v", got, err, want)
 		}
 	}
 	received(t, map[string]*system.Node{"d": d})
@@ -143,4 +144,92 @@ var (
 	errBroken = errors.New("broken")
 	_         = raysys.RegisterError("locality.broken", errBroken)
 	tasksFail = tasks.DefineIn(table, "locality.fail", func(context.Context, int) ([]byte, error) { return nil, errBroken })
+)
+
+var (
+	holdAt = tasks.DefineIn(table, "locality.hold", func(_ context.Context, n int) (int, error) {
+		began <- struct{}{}
+		<-holding
+		return n, nil
+	})
+	began, holding = make(chan struct{}, 100), make(chan struct{})
+)
+
+// TestBusyNodeIsLeft: a task goes elsewhere, and its value with it, when the queue where that is costs more than the way.
+func TestBusyNodeIsLeft(t *testing.T) {
+	w1, _, _, ctx := labelled(t)
+	b := makeBytes.With(only("w1")).Go(ctx, 2<<20)
+	if _, err := sumAt.On(ctx, b).Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cpus := w1.Resources().CPU
+	var held []raysys.Ref[int]
+	for i := range int(cpus) {
+		held = append(held, holdAt.With(only("w1")).Go(ctx, i))
+	}
+	for range held {
+		<-began
+	}
+	// What waits behind them makes the queue; how long such tasks take is not known yet, so it takes many.
+	for i := range 300 {
+		held = append(held, holdAt.With(only("w1")).Go(ctx, i))
+	}
+	got, err := sumAt.On(ctx, b).Get(ctx)
+	close(holding)
+	if err != nil || got != (two{"w2", sum(fill(2<<20, 0))}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	go func() {
+		for range began {
+		}
+	}()
+	for _, r := range held {
+		if _, err := r.Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(began)
+}
+
+// TestNodeOfInputDies: a task that has gone to its value is tried elsewhere when that node dies: with a copy it succeeds,
+// without one it ends with the loss.
+func TestNodeOfInputDies(t *testing.T) {
+	w1, w2, _, ctx := labelled(t)
+	copied, alone := makeBytes.With(only("w1")).Go(ctx, 3<<20), makeBytes.With(only("w1")).Go(ctx, 4<<20)
+	// A second node has a copy of one.
+	if got, err := sumAt.With(only("w2")).On(ctx, copied).Get(ctx); err != nil || got.Node != "w2" {
+		t.Fatal(got, err)
+	}
+	if _, _, err := raysys.Wait(ctx, []raysys.Ref[[]byte]{alone}, 1); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "w2 has the copy", func() bool { return w2.Objects().Objects == 1 })
+	slow := stuckAt.On(ctx, copied)
+	lost := stuckAt.On(ctx, alone)
+	for range 2 {
+		if node := <-stuckOn; node != "w1" {
+			t.Fatalf("a task began on %s", node)
+		}
+	}
+	if err := w1.Kill(context.Background(), errors.New("test")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := slow.Get(ctx); err != nil || got != (two{"w2", sum(fill(3<<20, 0))}) {
+		t.Errorf("with a copy: %+v, %v", got, err)
+	}
+	if got, err := lost.Get(ctx); !errors.Is(err, raysys.ErrObjectLost) {
+		t.Errorf("without: %+v, %v", got, err)
+	}
+}
+
+var (
+	stuckAt = tasks.DefineIn(table, "locality.stuck", func(ctx context.Context, b []byte) (two, error) {
+		r, err := ran(ctx, sum(b))
+		if t, _, _ := raysys.TurnOf(ctx); err == nil && t.Attempt() == 1 {
+			stuckOn <- r.Node
+			<-ctx.Done()
+		}
+		return r, err
+	})
+	stuckOn = make(chan string, 10)
 )

@@ -32,6 +32,7 @@ type Node struct {
 	others *cluster // nil without a cluster
 	store  *objects // from Start on
 	solo   *solo    // nil with one
+	pace   pace
 
 	mu     sync.Mutex // guards the rest, but for end
 	state  nodeState
@@ -86,6 +87,7 @@ func New(cfg Config) (*Node, error) {
 	if cfg.Cluster != nil {
 		n.others = newCluster(n)
 		tc.NoCPU, tc.Place, tc.Changed = !cfg.Cluster.Role.hosts(), n.others.placeTask, n.others.loadChanged
+		tc.Bandwidth = n.pace.bandwidth
 		gc.Cluster, gc.States, gc.Hosts = locator{n.others}, n.others.states(), cfg.Cluster.Role.hosts()
 	} else {
 		n.solo = newSolo(n)

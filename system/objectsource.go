@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/system/object"
@@ -85,11 +86,13 @@ func (s *objectSource) View(into any, done func(func(), error)) {
 func (s *objectSource) fetch(ctx context.Context, form object.Form) (*object.Object, error) {
 	o := s.at.c.objects
 	had := o.store.Lookup(s.oid) != nil
+	start := time.Now()
 	obj, err := o.engine.Fetch(ctx, object.Version{ID: s.oid}, &whereabouts{c: s.at.c, oid: s.oid, owner: s.owner, list: s.at.between()}, form)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Name(), err)
 	}
 	if !had {
+		o.node.pace.saw(obj.Info().Size, time.Since(start))
 		o.came(obj, s.owner)
 	}
 	return obj, nil

@@ -64,7 +64,11 @@ func AppendLoad(dst []byte, l Load) []byte {
 	if l.Draining {
 		flags = loadDraining
 	}
-	return wire.AppendBytes(dst, wire.AppendUvarint(append(body, flags), uint64(max(l.Bandwidth, 0))))
+	body = append(body, flags)
+	if l.Bandwidth > 0 {
+		body = wire.AppendUvarint(body, uint64(l.Bandwidth))
+	}
+	return wire.AppendBytes(dst, body)
 }
 
 // maxCount bounds the counts and CPUs another node may claim, so that sums of them cannot overflow.

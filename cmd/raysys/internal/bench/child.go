@@ -56,6 +56,7 @@ func children() map[string]child {
 		childHolder: {4, holdObjects},
 		childMap:    {0, beMapper},
 		childSizes:  {3, sizeUp},
+		childNearby: localityChild(),
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 
 // acrossLighter are the rows of the tier with one fault of two nodes where the row has many of several.
 var acrossLighter = map[string]func(context.Context, Plan) (measured, error){
+	"locality": func(ctx context.Context, p Plan) (measured, error) {
+		return locality(ctx, p, sizesOfLocality{sizes: []int{100 << 10, 1 << 20}, tasks: 12, most: 64 << 20, once: 6 << 20})
+	},
 	"failover": func(ctx context.Context, p Plan) (measured, error) {
 		return failovers(ctx, p, []int{2}, 2, fault{name: "SIGKILL", strike: (*process).strike, deadline: 5 * time.Second})
 	},

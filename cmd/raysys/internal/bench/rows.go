@@ -211,5 +211,6 @@ func crossCatalogue() []Row {
 			Name: "failover_silence", Unit: Latency, measure: failoverSilence, Named: true,
 			Operation: "failover of 3 workers where one falls silent (SIGSTOP) instead; about 20 s each",
 		},
+		localityRow(),
 	}
 }
