@@ -45,6 +45,7 @@ type objects struct {
 	mu     sync.Mutex             // guards the rest
 	needs  map[raysys.TaskID]need // objects of other nodes that references here stand for
 	listed map[raysys.TaskID]bool // those for which the directory names this node
+	deaths map[nodeKey]time.Time  // when an object of a dead node was first missed
 	names  names
 }
 

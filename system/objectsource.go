@@ -2,8 +2,10 @@ package system
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/system/object"
@@ -85,14 +87,19 @@ func (s *objectSource) View(into any, done func(func(), error)) {
 func (s *objectSource) fetch(ctx context.Context, form object.Form) (*object.Object, error) {
 	o := s.at.c.objects
 	had := o.store.Lookup(s.oid) != nil
-	obj, err := o.engine.Fetch(ctx, object.Version{ID: s.oid}, &whereabouts{c: s.at.c, oid: s.oid, owner: s.owner}, form)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Name(), err)
+	w := &whereabouts{c: s.at.c, oid: s.oid, owner: s.owner}
+	for {
+		obj, err := o.engine.Fetch(ctx, object.Version{ID: s.oid}, w, form)
+		switch {
+		case err == nil:
+			if !had {
+				o.came(obj, s.owner)
+			}
+			return obj, nil
+		case !errors.Is(err, raysys.ErrObjectLost) || !w.again():
+			return nil, fmt.Errorf("%s: %w", s.Name(), err)
+		}
 	}
-	if !had {
-		o.came(obj, s.owner)
-	}
-	return obj, nil
 }
 
 // remoteOf returns what names the future of another node that c stands for, nil when it is of this node.
@@ -111,38 +118,93 @@ type whereabouts struct {
 	c     *cluster
 	oid   raysys.TaskID
 	owner nodeKey
-	asked bool // the owner
+	asked map[nodeKey]bool
 	found bool // the directory was asked
+	last  bool // and once more, when nobody else was left
 	list  []location
+}
+
+// again reports whether another round may find what the one before did not. A transfer from an owner that lives asks the
+// directory when it begins; copies that were made since then, or were about to be entered, serve when that owner dies.
+func (w *whereabouts) again() bool {
+	if w.last || w.c.alive(w.owner) {
+		return false
+	}
+	w.last, w.found = true, false
+	return true
 }
 
 // Next implements transfer.Sources.
 func (w *whereabouts) Next(ctx context.Context) (transfer.Key, error) {
-	if !w.asked {
-		w.asked = true
+	if w.asked == nil {
+		w.asked = map[nodeKey]bool{w.c.self(): true, w.owner: true}
 		if w.c.alive(w.owner) {
 			return transferKey(w.owner), nil
 		}
 	}
-	if !w.found {
-		w.found = true
-		a, err := w.c.objects.dir.look(ctx, objectKey(w.oid))
-		if err != nil {
-			return transfer.Key{}, fmt.Errorf("look for copies of it: %w", err)
+	for {
+		if !w.found {
+			w.found = true
+			a, err := w.c.objects.dir.look(ctx, objectKey(w.oid))
+			if err != nil {
+				return transfer.Key{}, fmt.Errorf("look for copies of it: %w", err)
+			}
+			w.list = a.rec.at
 		}
-		w.list = a.rec.at
-	}
-	for len(w.list) > 0 {
-		k := w.list[0].node
-		w.list = w.list[1:]
-		if k != w.c.self() && k != w.owner && w.c.alive(k) {
-			return transferKey(k), nil
+		for len(w.list) > 0 {
+			k := w.list[0].node
+			w.list = w.list[1:]
+			if !w.asked[k] && w.c.alive(k) {
+				w.asked[k] = true
+				return transferKey(k), nil
+			}
 		}
+		if !w.last || w.c.alive(w.owner) || !w.c.objects.underWay(ctx, w.owner) {
+			break
+		}
+		w.found = false
 	}
 	if !w.c.alive(w.owner) {
 		return transfer.Key{}, fmt.Errorf("%w: its owner %s is dead, and no other node is known to have it", raysys.ErrObjectLost, w.owner)
 	}
 	return transfer.Key{}, fmt.Errorf("%w: no other node is known to have it", raysys.ErrObjectLost)
+}
+
+// settling is how long after the death of a node the directory may lack copies of its objects that others have: what they
+// had to say was gathered, or waited for a new leader of the shard because the old one was that node too.
+const settling = time.Second
+
+// underWay waits until whoever had a copy of the dead node's objects has said so. It returns false at once when that is so
+// already.
+func (o *objects) underWay(ctx context.Context, dead nodeKey) bool {
+	now := time.Now()
+	o.mu.Lock()
+	at, known := o.deaths[dead]
+	if !known {
+		for k, t := range o.deaths {
+			if now.Sub(t) > time.Minute && len(o.deaths) > 100 {
+				delete(o.deaths, k)
+			}
+		}
+		if o.deaths == nil {
+			o.deaths = map[nodeKey]time.Time{}
+		}
+		at = now
+		o.deaths[dead] = at
+	}
+	o.mu.Unlock()
+	left := settling - now.Sub(at)
+	if left <= 0 {
+		return false
+	}
+	t := time.NewTimer(left)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func transferKey(k nodeKey) transfer.Key {
