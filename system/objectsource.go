@@ -244,11 +244,23 @@ func (s *remoteSource) copies(cause error, done func(error)) {
 		done(&raysys.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner})})
 		return
 	}
-	o.dir.find(objectKey(oid), func(a objectAnswer, err error) {
-		if err != nil || !a.exists || len(a.rec.at) == 0 {
-			done(lost)
-			return
-		}
-		done(&raysys.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner, size: a.rec.size})})
+	look := func(none func()) {
+		o.dir.find(objectKey(oid), func(a objectAnswer, err error) {
+			if err != nil || !a.exists || len(a.rec.at) == 0 {
+				none()
+				return
+			}
+			done(&raysys.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner, size: a.rec.size})})
+		})
+	}
+	end := func() { done(lost) }
+	look(func() {
+		s.c.background(func() {
+			if s.c.alive(s.owner) || !o.underWay(o.ctx, s.owner) {
+				end()
+				return
+			}
+			look(end)
+		}, func(error) { end() })
 	})
 }
