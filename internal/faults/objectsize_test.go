@@ -28,9 +28,15 @@ func TestHugeObject(t *testing.T) {
 		if got, err := sumBlob.With(on(node)).Go(ctx, r.Handle()).Get(ctx); err != nil || got != sum {
 			t.Errorf("get on %s: %x, %v", node, got, err)
 		}
+		// What was gotten is in memory until somebody else needs it.
+		other, err := putBlob.With(on(node)).Go(ctx, blob{4, 1 << 20}).Get(ctx)
+		if err != nil {
+			t.Errorf("another object on %s: %v", node, err)
+		}
 		if used := k.Cluster().Node(int(node[1] - '0')).Objects().Used; used > int64(memory) {
 			t.Errorf("%s holds %d bytes in memory, and may %d", node, used, memory)
 		}
+		other.Release()
 	}
 	r.Release()
 	empty(t, k.Node(), k.Cluster().Node(1), k.Cluster().Node(2))
