@@ -20,6 +20,7 @@ import (
 type absence struct {
 	Waiter
 	src   Source
+	size  int64 // about, 0 where src alone may know
 	fetch *Core // the future that brings the value; nil until it is needed, and again when the value is here
 }
 
@@ -51,8 +52,12 @@ func (e *Elsewhere) Error() string { return "the value is elsewhere: " + e.Sourc
 const maxHops = 16
 
 // Forward settles the future as ready, with its value where src finds it. It reports whether it was first. For runtimes.
-func (c *Core) Forward(src Source) bool {
+func (c *Core) Forward(src Source) bool { return c.ForwardSized(src, 0) }
+
+// ForwardSized is Forward for a value of about size bytes. For runtimes.
+func (c *Core) ForwardSized(src Source, size int64) bool {
 	a := newAbsence(src)
+	a.size = size
 	c.mu.Lock()
 	for {
 		w := c.word.Load()

@@ -130,11 +130,20 @@ func TestRequestContextsAreForgotten(t *testing.T) {
 		for i := range requests {
 			request(i)
 		}
-		before := liveHeap()
-		for i := range requests {
-			request(i)
-		}
-		eventually(t, name+": the requests' memory is free", func() bool { return liveHeap() < before+requests*100 })
+		// More of those goroutines may live at the same time than ever before, so it is looked at again: what the requests
+		// leave behind comes each time.
+		eventually(t, name+": the requests' memory is free", func() bool {
+			before := liveHeap()
+			for i := range requests {
+				request(i)
+			}
+			for range 3 {
+				if liveHeap() < before+requests*100 {
+					return true
+				}
+			}
+			return false
+		})
 	}
 }
 

@@ -152,6 +152,19 @@ func (c *Core) Back() bool {
 // Hold keeps pending work from starting; the submitter calls it before it publishes the future.
 func (c *Core) Hold() { c.word.Or(flagHeld) }
 
+// Rehold is Hold for work that others know; false when it has been started or has settled, or is held already.
+func (c *Core) Rehold() bool {
+	for {
+		w := c.word.Load()
+		if w&(phaseMask|flagHeld) != phasePending {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w|flagHeld) {
+			return true
+		}
+	}
+}
+
 // Unhold lets held work start; false when it has settled meanwhile.
 func (c *Core) Unhold() bool {
 	for {

@@ -102,6 +102,9 @@ func (a *activation) deactivate() {
 		_ = a.runHook("OnDeactivate", d.OnDeactivate)
 	}
 	a.state = nil
+	if a.more != nil {
+		a.more.cells = nil // turns that others still know of keep the activation, and need not keep what it held
+	}
 }
 
 // runHook runs a hook as a turn of its own and sees to its failure: an error, a panic or the end of its goroutine.

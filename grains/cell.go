@@ -86,7 +86,7 @@ func (a *activation) load(cells []*cell) error {
 func (c *cell) take(r Record) error {
 	c.unsure = true
 	if r.Exists {
-		if err := openRecord(r.Data, c.value); err != nil {
+		if err := openRecord(r.Data, c.value, c.act.kind.engine.cfg.Holder); err != nil {
 			return err
 		}
 	} else {
@@ -131,7 +131,7 @@ func (c *cell) moved(verb string) error {
 
 // write stores Value.
 func (c *cell) write(t *raysys.Turn) error {
-	data, err := sealRecord(c.value)
+	data, err := c.seal()
 	if err == nil && len(data) > MaxState {
 		err = fmt.Errorf("%w: %d bytes encoded, and a State has at most %d", raysys.ErrTooLarge, len(data), MaxState)
 	}

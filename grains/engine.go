@@ -28,6 +28,7 @@ type Config struct {
 
 	Cluster Cluster // nil in a single process
 	States  States  // keeps grains.State; nil where no kind has one
+	Holder  Holder  // keeps what references in a State refer to; nil where there is no object store
 	// Hosts lets a node of a cluster run stateless workers. Which nodes named grains live on is the Cluster's choice.
 	Hosts bool
 }

@@ -66,14 +66,14 @@ func (p *pulled[G, A, R]) Resolved(w *raysys.Waiter) {
 
 // settleElsewhere ends the call with a result that stays where it was computed until somebody needs it.
 func (c *call[G, A, R]) settleElsewhere(r wire.Reader, refs wire.References) error {
-	src, err := wire.ReadLarge(&r, refs)
+	src, size, err := wire.ReadLarge(&r, refs)
 	if err != nil {
 		return err
 	}
 	var zero A
 	if c.Start() {
 		c.arg = zero
-		c.Forward(src)
+		c.ForwardSized(src, size)
 	}
 	return nil
 }

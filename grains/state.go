@@ -21,8 +21,9 @@ const MaxState = 128 << 10
 //
 // All States of a grain are loaded before OnActivate. Value is memory: change it and call Write, which returns when it is
 // stored; a change that is not written is seen by later turns and goes with the activation. After a Write that failed
-// the next turn begins with what is stored. T must be encodable and hold no references; fields may be added to it and
-// taken away between versions of the program.
+// the next turn begins with what is stored. T must be encodable; fields may be added to it and
+// taken away between versions of the program. A reference in it holds what it refers to while it is stored: Write waits
+// until that is ready. What is lost with its node is lost here too, and Get says so: raysys.Replicas keeps it.
 //
 // A grain with States is linearizable: no reply leaves before it is sure that no other activation has answered or
 // committed since. The methods belong to the grain's own turns and hooks.
@@ -84,8 +85,14 @@ func (s *State[T]) reset() {
 	s.Value = zero
 }
 
-func (s *State[T]) encode(dst []byte) ([]byte, error) { return codec.Append(dst, &s.Value, nil) }
-func (s *State[T]) decode(data []byte) error          { return codec.Decode(data, &s.Value, nil) }
+func (s *State[T]) encode(dst []byte) (data []byte, refs []*raysys.Core, err error) {
+	data, err = codec.Append(dst, &s.Value, &refs)
+	return data, refs, err
+}
+
+func (s *State[T]) decode(data []byte, refs []*raysys.Core) error {
+	return codec.Decode(data, &s.Value, refs)
+}
 
 // enter checks that ctx is that of a turn of the State's own grain.
 func (c *cell) enter(ctx context.Context, verb string) (*raysys.Turn, error) {

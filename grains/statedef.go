@@ -20,8 +20,8 @@ type stateDef struct {
 type kept interface {
 	bind(*cell)
 	plan() (*codec.Plan, error)
-	encode(dst []byte) ([]byte, error)
-	decode(data []byte) error
+	encode(dst []byte) (data []byte, refs []*raysys.Core, err error)
+	decode(data []byte, refs []*raysys.Core) error
 	reset()
 }
 
@@ -85,8 +85,6 @@ func checkState(f reflect.StructField, name string) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("state %q: %w", name, err)
-	case p.HasRefs():
-		return fmt.Errorf("state %q: %w: %s may hold a reference, which would not outlive its node: keep the value", name, raysys.ErrEncode, p.Type())
 	case p.Type().Size() > MaxState && p.Fixed():
 		return fmt.Errorf("state %q: %w: every %s has %d bytes, and a State has at most %d", name, raysys.ErrTooLarge, p.Type(), p.Type().Size(), MaxState)
 	}

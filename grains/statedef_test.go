@@ -24,7 +24,7 @@ type (
 	noName struct {
 		A grains.State[int] `raysys:"-"`
 	}
-	withRef  struct{ A grains.State[raysys.Ref[int]] }
+
 	withChan struct{ A grains.State[chan int] }
 	huge     struct{ A grains.State[[1 << 20]byte] }
 	behind   struct{ A *grains.State[int] }
@@ -46,7 +46,6 @@ func TestStateDefinitions(t *testing.T) {
 	}{
 		{`two States have the name "x"`, func(tb *raysys.Table) { grains.DefineIn[twoNames](tb, "k") }},
 		{`needs a name`, func(tb *raysys.Table) { grains.DefineIn[noName](tb, "k") }},
-		{`state "A": value cannot be encoded: raysys.Ref[int] may hold a reference`, func(tb *raysys.Table) { grains.DefineIn[withRef](tb, "k") }},
 		{`a channel cannot travel`, func(tb *raysys.Table) { grains.DefineIn[withChan](tb, "k") }},
 		{`has 1048576 bytes`, func(tb *raysys.Table) { grains.DefineIn[huge](tb, "k") }},
 		{field, func(tb *raysys.Table) { grains.DefineIn[behind](tb, "k") }},

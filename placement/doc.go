@@ -14,7 +14,8 @@
 //     the last word; when it refuses, put it in Avoid, correct the View and ask again.
 //
 //  2. A grain reserves what it needs, so the node must have it free. A task may queue: it goes where the wait is
-//     shortest, unless Now is set.
+//     shortest, unless Now is set. One that reads large values goes where the wait and the time to move them there are
+//     shortest together.
 //
 //  3. A grain goes to workers only. A task goes to workers, and to a driver only when that driver is the one who asks:
 //     what others sent to it would be lost when its program ends.
@@ -31,5 +32,5 @@
 //		v.Placed(r, d) // so that the next decision knows of this one
 //	}
 //
-// It does not reserve anything, does not weigh where objects lie, and does not place bundles.
+// It does not reserve anything, does not weigh for grains where objects lie, and does not place bundles.
 package placement

@@ -56,6 +56,9 @@ func (v *View) state(i int, r *Request) string {
 	if r.Kind == Task {
 		s = append(s, fmt.Sprintf("%d tasks", n.Queued+n.Running))
 	}
+	if r.moves() {
+		s = append(s, fmt.Sprintf("%d bytes to move in %v", r.Inputs.missing(n), n.Move(r.Inputs).Round(time.Microsecond)))
+	}
 	s = append(s, fmt.Sprintf("%d grains", n.Grains))
 	switch rank := v.reserve(i, r.Avoid); rank {
 	case 1:

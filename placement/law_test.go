@@ -71,6 +71,9 @@ func anyRequest(t *rapid.T) placement.Request {
 		Custom:   custom,
 		Seed:     rapid.Uint64().Draw(t, "seed"),
 	}
+	if rapid.IntRange(0, 3).Draw(t, "reads") == 0 {
+		r.Inputs = anyInputs(t, 1<<40)
+	}
 	if rapid.Bool().Draw(t, "needy") {
 		r.Needs = anyResources(t, "needs")
 	}

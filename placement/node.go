@@ -17,6 +17,7 @@ type Node struct {
 	Queued      int              // tasks that wait to start
 	Running     int              // tasks that run
 	MeanTask    time.Duration    // running time of its recent tasks; 0 is unknown
+	Bandwidth   int64            // bytes per second at which objects have come to it lately; 0 is unknown
 	Grains      int              // activations it hosts
 	Labels      map[string]string
 	Worker      bool                       // hosts grains and takes tasks of others

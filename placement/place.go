@@ -20,6 +20,15 @@ func Place(v *View, r Request) (Decision, error) {
 	var chosen int
 	switch strategy {
 	case raysys.Balanced, raysys.PreferLocal:
+		if strategy == raysys.Balanced && r.moves() {
+			var buf [64]int
+			list, t := v.eligible(&r, buf[:0])
+			if len(list) == 0 {
+				return Decision{}, v.nobody(&r, t)
+			}
+			chosen = v.soonest(&r, list)
+			break
+		}
 		var ok bool
 		if drawn, ok = v.sample(&r, &d); !ok {
 			var buf [64]int
@@ -56,7 +65,7 @@ func Place(v *View, r Request) (Decision, error) {
 		}
 	}
 	n := &v.nodes[chosen]
-	out := Decision{Node: n.ID, Incarnation: n.Incarnation, Wait: n.Wait(r.Needs)}
+	out := Decision{Node: n.ID, Incarnation: n.Incarnation, Wait: n.Wait(r.Needs), Move: n.Move(r.Inputs)}
 	if r.Explain {
 		out.Reasons = v.explain(&r, strategy, drawn, chosen)
 	}

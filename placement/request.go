@@ -39,6 +39,9 @@ type Request struct {
 	Seed uint64
 	// Avoid are nodes to take only when nobody else can: those that just refused, or where the last attempt ended.
 	Avoid []raysys.NodeID
+	// Inputs are the values that a task reads. Balanced weighs the time to move them against the time to wait; other
+	// strategies leave them out, but for your own, which may look.
+	Inputs Inputs
 	// Explain asks for Decision.Reasons.
 	Explain bool
 }
@@ -48,6 +51,7 @@ type Decision struct {
 	Node        raysys.NodeID
 	Incarnation uint64
 	Wait        time.Duration // estimated, of a task there
+	Move        time.Duration // estimated, until the inputs of a task are there
 	Reasons     []string      // the strategy's, then one line for each node, where Explain was set
 }
 

@@ -62,7 +62,7 @@ func (a *await) next(err error) {
 		a.failed = err
 	}
 	a.tried = append(a.tried, a.at)
-	for _, v := range a.source.loan.others() {
+	for _, v := range a.source.c.ledger.others(a.source.loan) {
 		if !slices.Contains(a.tried, v) {
 			a.at = v
 			a.begin()

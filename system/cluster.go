@@ -35,7 +35,7 @@ type cluster struct {
 	entries []*raysys.Entry // this node's functions, by the number that others use
 	exports exports
 	imports imports
-	drops   drops
+	ledger  ledger
 	objects *objects
 	watches watches
 	key     atomic.Pointer[nodeKey]
@@ -229,6 +229,7 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 		wire.KindDrop:        (*peer).onDrop,
 		wire.KindBorrow:      (*peer).onBorrow,
 		wire.KindBorrowed:    (*peer).onBorrowed,
+		wire.KindHeld:        (*peer).onHeld,
 		wire.KindKeep:        (*peer).onKeep,
 		wire.KindKept:        (*peer).onKept,
 		wire.KindRegistry:    (*peer).onRegistry,

@@ -146,6 +146,8 @@ func (c *cluster) connected() []*peer {
 func (c *cluster) up(l *link.Peer) {
 	p := newPeer(c, l)
 	c.byLink.Store(l, p)
+	c.exports.anew(p.key)
+	c.ledger.declare(p)
 	c.mu.Lock()
 	if c.ended != nil {
 		c.mu.Unlock()

@@ -1,5 +1,11 @@
 package system
 
+import (
+	"errors"
+
+	"github.com/raysys/raysys"
+)
+
 // References returns how many futures of n other nodes hold, and how many of other nodes n holds.
 func References(n *Node) (exports, imports int) {
 	c := n.others
@@ -14,3 +20,23 @@ func Members(n *Node) int { return len(n.others.member.View().Nodes()) }
 
 // Connected returns how many nodes n is connected to.
 func Connected(n *Node) int { return len(n.others.connected()) }
+
+// Break ends the connection of n to another node, as a reset would; both see to a new one.
+func Break(n *Node, to raysys.NodeID) {
+	for _, p := range n.others.connected() {
+		if p.key.node == to {
+			p.link.Close(errors.New("broken by a test"))
+		}
+	}
+}
+
+// Owed returns how many references n has yet to give back.
+func Owed(n *Node) (count int) {
+	d := &n.others.ledger
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, numbers := range d.drops {
+		count += len(numbers)
+	}
+	return count
+}

@@ -345,7 +345,7 @@ func (c *cluster) end(cause error) {
 	c.waiting = map[nodeKey][]func(*peer, error){}
 	c.mu.Unlock()
 	c.cancel()
-	c.drops.close(c)
+	c.ledger.close(c)
 	if c.objects != nil {
 		c.objects.cancel() // whoever waits in it counts as running
 	}

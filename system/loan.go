@@ -24,15 +24,13 @@ type heldRef struct {
 //	                    receiver
 //
 // When the node between dies first, the owner goes on counting it for a while (loanGrace), so that a borrow that is on
-// its way arrives in time.
+// its way arrives in time. The ledger's lock guards all of it.
 type loan struct {
-	owner heldRef
-
-	mu     sync.Mutex // guards the rest
-	held   bool       // the owner counts this node, once
-	asking bool       // it has been asked to
-	vias   []heldRef  // others that keep it alive meanwhile
-	over   bool       // nothing here refers to it any more
+	owner  heldRef
+	held   bool      // the owner counts this node, once
+	asking bool      // it has been asked to
+	vias   []heldRef // others that keep it alive meanwhile
+	over   bool      // nothing here refers to it any more
 }
 
 // imports are the futures of other nodes that this node holds, so that a reference which arrives many times is one future
@@ -59,7 +57,9 @@ func (m *imports) take(c *cluster, id raysys.TaskID, owner, from heldRef) *raysy
 	}
 	f := s.future
 	m.mu.Unlock()
-	s.loan.arrived(c, from)
+	if c.ledger.arrived(c, s.loan, from) {
+		c.borrow(s.loan)
+	}
 	runtime.KeepAlive(s)
 	return &f.Core
 }
@@ -80,81 +80,17 @@ func (m *imports) forget(owner heldRef) {
 	}
 }
 
-// arrived notes one more reference that from counts as this node's.
-func (l *loan) arrived(c *cluster, from heldRef) {
-	l.mu.Lock()
-	switch {
-	case l.held: // once is enough
-		l.mu.Unlock()
-		c.drops.add(c, from)
-		return
-	case from == l.owner:
-		l.held = true
-		vias := l.vias
-		l.vias = nil
-		l.mu.Unlock()
-		c.drops.add(c, vias...)
-		return
-	}
-	l.vias = append(l.vias, from)
-	ask := !l.asking
-	l.asking = true
-	l.mu.Unlock()
-	if ask {
-		c.borrow(l)
-	}
-}
-
-// answered is told whether the owner counts this node now.
-func (l *loan) answered(c *cluster, counted bool) {
-	l.mu.Lock()
-	l.asking = false
-	var drop []heldRef
-	switch {
-	case counted && (l.held || l.over):
-		drop = []heldRef{l.owner}
-	case counted:
-		l.held = true
-	}
-	if l.held {
-		drop = append(drop, l.vias...)
-		l.vias = nil
-	}
-	l.mu.Unlock()
-	c.drops.add(c, drop...)
-}
-
-// end gives back what is held.
-func (l *loan) end() (drop []heldRef) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.over = true
-	drop, l.vias = l.vias, nil
-	if l.held {
-		l.held = false
-		drop = append(drop, l.owner)
-	}
-	return drop
-}
-
-// others returns who else may know the future.
-func (l *loan) others() []heldRef {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]heldRef(nil), l.vias...)
-}
-
 // dropRef is called, on the collector's goroutine, when nothing here refers to a future of another node any more.
 func (c *cluster) dropRef(l *loan) {
 	c.imports.forget(l.owner)
-	c.drops.add(c, l.end()...)
+	c.ledger.end(c, l)
 }
 
 // borrow asks the owner to count this node.
 func (c *cluster) borrow(l *loan) {
 	c.connect(l.owner.owner, func(p *peer, err error) {
 		if err != nil {
-			l.answered(c, false)
+			c.ledger.answered(c, l, false)
 			return
 		}
 		slot, ok := p.borrows.Put(l)
@@ -182,7 +118,8 @@ func (p *peer) onBorrow(frame []byte) error {
 	if p.c.exports.count(number, p.key) {
 		counted = 1
 	}
-	return p.reply(wire.KindBorrowed, append(wire.AppendUvarint(nil, slot), counted))
+	_ = p.reply(wire.KindBorrowed, append(wire.AppendUvarint(nil, slot), counted)) // one that is gone asks again
+	return nil
 }
 
 // onBorrowed handles KindBorrowed.
@@ -193,7 +130,7 @@ func (p *peer) onBorrowed(frame []byte) error {
 		return err
 	}
 	if l, ok := p.borrows.Take(slot); ok {
-		l.answered(p.c, counted == 1)
+		p.c.ledger.answered(p.c, l, counted == 1)
 	}
 	return nil
 }

@@ -181,7 +181,11 @@ func (x *exports) held() map[*raysys.Core]map[nodeKey]int {
 	defer x.mu.Unlock()
 	all := make(map[*raysys.Core]map[nodeKey]int, len(x.list))
 	for _, e := range x.list {
-		all[e.core] = maps.Clone(e.holders)
+		holders := make(map[nodeKey]int, len(e.holders))
+		for k, t := range e.holders {
+			holders[k] = t.all
+		}
+		all[e.core] = holders
 	}
 	return all
 }

@@ -91,6 +91,7 @@ func New(cfg Config) (*Node, error) {
 		n.solo = newSolo(n)
 		gc.States = n.solo.states()
 	}
+	gc.Holder = holder{n}
 	n.tasks, n.grains = tasks.NewEngine(tc), grains.NewEngine(gc)
 	return n, nil
 }

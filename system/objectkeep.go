@@ -20,12 +20,13 @@ const (
 	keepCopy keepOp = 1 // pull a copy and keep it
 	keepFree keepOp = 2 // the copy may go
 	keepLend keepOp = 3 // a reference to an object that is kept
+	keepHold keepOp = 4 // keep the object of this node while a State's record lists it
 )
 
 // keepAsk is the question.
 type keepAsk struct {
 	oid raysys.TaskID
-	key string // copy: of the directory, where the name of the object is; empty for none
+	key string // copy: of the directory, where the name of the object is; empty for none. hold: of the State
 }
 
 // keepAnswer is what was said.
@@ -77,6 +78,8 @@ func (p *peer) onKeep(frame []byte) error {
 		answer(keepAnswer{}, nil)
 	case keepLend:
 		answer(p.lend(ask.oid))
+	case keepHold:
+		answer(keepAnswer{}, p.c.objects.holdFor(ask.key, ask.oid))
 	default:
 		answer(keepAnswer{}, fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, p.c.self()))
 	}
@@ -204,7 +207,7 @@ func (o *objects) keepFor(owner nodeKey, ask keepAsk) error {
 		k.owner, k.lent = owner, true
 		k.free = o.needed(ask.oid) == 0
 		if ask.key != "" {
-			k.names[ask.key] = true
+			k.names[ask.key] = 1
 		}
 	})
 	m, err := obj.Manifest(o.ctx)

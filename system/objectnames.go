@@ -27,10 +27,10 @@ type keeping struct {
 	object   *object.Object
 	core     *raysys.Core // the future, where the object was put
 	owner    nodeKey
-	names    map[string]bool // keys of the directory
-	lent     bool            // the owner asked for it
-	replicas []nodeKey       // at the owner: whom it asked
-	free     bool            // no reference here stands for it any more
+	names    map[string]uint64 // keys of the directory and of States, with which hold of them it is
+	lent     bool              // the owner asked for it
+	replicas []nodeKey         // at the owner: whom it asked
+	free     bool              // no reference here stands for it any more
 }
 
 // wanted says whether there is still a reason. names.mu is held.
@@ -41,7 +41,7 @@ func (n *names) keep(obj *object.Object, change func(*keeping)) {
 	n.mu.Lock()
 	k := n.kept[obj.ID()]
 	if k == nil {
-		k = &keeping{object: obj, names: map[string]bool{}}
+		k = &keeping{object: obj, names: map[string]uint64{}}
 		if n.kept == nil {
 			n.kept = map[raysys.TaskID]*keeping{}
 		}
@@ -178,7 +178,7 @@ func (o *objects) Publish(ctx context.Context, c *raysys.Core, spec raysys.PutSp
 		return nil
 	}
 	key := nameKey(o.node.cfg.Namespace, spec.Name)
-	o.names.keep(obj, func(k *keeping) { k.core, k.names[key] = c, true })
+	o.names.keep(obj, func(k *keeping) { k.core, k.names[key] = c, 1 })
 	a, err := o.dir.make(ctx, objectChange{kind: changeName, key: key, rec: rec})
 	if err != nil {
 		o.unkeep(oid, func(k *keeping) { delete(k.names, key) })
@@ -199,7 +199,7 @@ func (o *objects) publishLocal(c *raysys.Core, obj *object.Object, name string) 
 	before, had := o.names.local[name]
 	o.names.local[name] = obj.ID()
 	o.names.mu.Unlock()
-	o.names.keep(obj, func(k *keeping) { k.core, k.names[name] = c, true })
+	o.names.keep(obj, func(k *keeping) { k.core, k.names[name] = c, 1 })
 	if had && before != obj.ID() {
 		o.unkeep(before, func(k *keeping) { delete(k.names, name) })
 	}

@@ -42,10 +42,11 @@ type objects struct {
 	ctx    context.Context  // ends with the node
 	cancel context.CancelFunc
 
-	mu     sync.Mutex             // guards the rest
-	needs  map[raysys.TaskID]need // objects of other nodes that references here stand for
-	listed map[raysys.TaskID]bool // those for which the directory names this node
-	deaths map[nodeKey]time.Time  // when an object of a dead node was first missed
+	mu     sync.Mutex                                  // guards the rest
+	needs  map[raysys.TaskID]need                      // objects of other nodes that references here stand for
+	live   map[raysys.TaskID]weak.Pointer[raysys.Core] // the futures whose values are objects of this node
+	listed map[raysys.TaskID]bool                      // those for which the directory names this node
+	deaths map[nodeKey]time.Time                       // when an object of a dead node was first missed
 	names  names
 }
 
@@ -221,6 +222,7 @@ func (o *objects) Keep(c *raysys.Core, v any) (kept bool, err error) {
 	h.mu.Lock()
 	h.object = obj
 	h.mu.Unlock()
+	o.enter(id, h.c)
 	runtime.AddCleanup(c, func(obj *object.Object) { o.freed(obj) }, obj)
 	return true, nil
 }
@@ -244,12 +246,34 @@ func (o *objects) Drop(c *raysys.Core) {
 	}
 }
 
+// enter remembers the future of an object of this node.
+func (o *objects) enter(id raysys.TaskID, c weak.Pointer[raysys.Core]) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.live == nil {
+		o.live = map[raysys.TaskID]weak.Pointer[raysys.Core]{}
+	}
+	o.live[id] = c
+}
+
+// coreOf returns the future of an object of this node, nil when nobody holds it any more.
+func (o *objects) coreOf(id raysys.TaskID) *raysys.Core {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.live[id].Value()
+}
+
 // freed ends this node's own need of an object: the future that held it was released, or nobody reaches it.
 func (o *objects) freed(obj *object.Object) {
 	if o.names.unneeded(obj.ID()) {
 		obj.Release()
 		o.withdraw(obj.ID())
 	}
+	o.mu.Lock()
+	if o.live[obj.ID()].Value() == nil { // else another attempt has it now
+		delete(o.live, obj.ID())
+	}
+	o.mu.Unlock()
 }
 
 // ensure puts the value of c into the store if it is not there, so that other nodes can pull it, and returns its id. It may
@@ -278,6 +302,7 @@ func (o *objects) ensure(c *raysys.Core) (raysys.TaskID, error) {
 		obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
 		switch {
 		case err == nil:
+			o.enter(id, h.c)
 			runtime.AddCleanup(c, func(obj *object.Object) { o.freed(obj) }, obj)
 			return id, nil
 		case !errors.Is(err, object.ErrPresent):

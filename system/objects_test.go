@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"testing"
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -255,4 +255,99 @@ func TestNames(t *testing.T) {
 	}
 }
 
-var _ = fmt.Sprint
+// shelf keeps references in its State.
+type shelf struct {
+	Items grains.State[map[string]item]
+}
+
+type item struct {
+	Note  string
+	Bytes raysys.Ref[[]byte]
+	Inner raysys.Ref[[]raysys.Ref[[]byte]]
+}
+
+var (
+	shelves = grains.DefineIn[shelf](table, "objects.shelf")
+	putOn   = grains.Action(shelves, "put", func(s *shelf, ctx context.Context, n int) error {
+		const name = "x"
+		if s.Items.Value == nil {
+			s.Items.Value = map[string]item{}
+		}
+		if n < 0 {
+			delete(s.Items.Value, name)
+			return s.Items.Write(ctx)
+		}
+		r := makeBytes.Go(ctx, n)
+		s.Items.Value[name] = item{name, r, raysys.Put(ctx, []raysys.Ref[[]byte]{r, raysys.Put(ctx, fill(n+1, 1))})}
+		return s.Items.Write(ctx)
+	})
+	takeFrom = grains.Method(shelves, "take", func(s *shelf, ctx context.Context, name string) (int, error) {
+		i, ok := s.Items.Value[name]
+		if !ok {
+			return 0, raysys.ErrNotFound
+		}
+		b, err := i.Bytes.Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		inner, err := i.Inner.Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		n := sum(b)
+		for _, r := range inner {
+			b, err := r.Get(ctx)
+			if err != nil {
+				return 0, err
+			}
+			n += sum(b)
+		}
+		return n, nil
+	})
+	leaveShelf = grains.Action0(shelves, "leave", func(_ *shelf, ctx context.Context) error { return grains.Deactivate(ctx) })
+)
+
+// TestReferencesInState: a State holds what its references refer to, over deactivation and collection, until it is written
+// without them.
+func TestReferencesInState(t *testing.T) {
+	f := newFleet(t)
+	w1, _ := f.join("w1", system.Worker)
+	w2, _ := f.join("w2", system.Worker)
+	d, ctx := f.join("d", system.Driver)
+	g := shelves.Get("s")
+	for _, n := range []int{10, 200_000} {
+		if _, err := putOn.Call(ctx, g, n).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		want := 2*sum(fill(n, byte(n))) + sum(fill(n+1, 1))
+		for range 3 {
+			if got, err := takeFrom.Call(ctx, g, "x").Get(ctx); err != nil || got != want {
+				t.Fatalf("%d bytes: %d, %v, not %d", n, got, err, want)
+			}
+			if _, err := leaveShelf.Call(ctx, g).Get(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				runtime.GC()
+			}
+		}
+		if _, err := putOn.Call(ctx, g, -1).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := takeFrom.Call(ctx, g, "x").Get(ctx); !errors.Is(err, raysys.ErrNotFound) {
+			t.Fatal(err)
+		}
+		if _, err := leaveShelf.Call(ctx, g).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "what it held is freed", func() bool {
+			runtime.GC()
+			for _, n := range []*system.Node{w1, w2, d} {
+				if n.Objects().Objects != 0 {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}

@@ -24,6 +24,8 @@ type peer struct {
 	keeps   wire.Slots[func(keepAnswer, error)]
 	votes   wire.Slots[chan bool] // each of capacity 1; closed by down
 	borrows wire.Slots[*loan]
+
+	declared []uint64 // by KindHeld, so far; used by the goroutine that reads
 }
 
 // newPeer reads what the other side told in the handshake.

@@ -1,20 +1,32 @@
 package system
 
 import (
+	"math"
+	"slices"
+
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/system/member"
 	"github.com/raysys/raysys/tasks"
 )
 
-// placeTask chooses the node for a task that not every node can take. A nil peer stands for this node.
+// placeTask chooses the node for a task that not every node can take, or whose values are on other nodes. A nil peer stands
+// for this node.
 func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 	nodes, _ := c.nodes()
+	for i := range nodes {
+		c.expect(&nodes[i])
+	}
 	view := placement.NewView(c.self().node, nodes)
 	d, err := placement.Place(view, placement.Request{
 		Kind: placement.Task, Function: r.Entry.String(), Needs: r.Options.Resources, Labels: r.Options.Labels, Strategy: r.Options.Strategy,
-		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt),
+		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, nodes),
 	})
 	if err != nil {
+		if c.joining(nodes) {
+			err = notYet{err}
+		}
 		return nil, err
 	}
 	k := nodeKey{d.Node, d.Incarnation}
@@ -26,6 +38,69 @@ func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 	}
 	return nil, lostMeanwhile{k}
 }
+
+// expect corrects what a node said of its load by what it cannot have known: the tasks that this node has sent it since.
+// Many are placed between two reports, and all of them would go to the node that was idle in the last.
+func (c *cluster) expect(n *placement.Node) {
+	var l tasks.Load
+	sent := 0
+	if k := (nodeKey{n.ID, n.Incarnation}); k == c.self() {
+		l = c.node.tasks.Load()
+	} else if p := c.peer(k); p != nil {
+		load, inflight, known := c.node.tasks.LoadOf(p)
+		if !known {
+			load.Free = n.Total.CPU
+		}
+		l, sent = load, max(inflight-load.Guests, 0)
+	}
+	n.MeanTask, n.Bandwidth = l.Mean, l.Bandwidth
+	there := l.Busy + float64(l.Guests+sent)
+	n.Running = int(min(there, math.Ceil(n.Total.CPU)))
+	n.Free.CPU = max(l.Free-float64(sent), 0)
+	n.Queued = 0
+	if n.Free.CPU < 1 {
+		n.Queued = l.Queued + max(int(there-n.Total.CPU), 0)
+	}
+}
+
+// inputs says what of a task's values each of nodes has.
+func (c *cluster) inputs(list []raysys.Whereabouts, nodes []placement.Node) (in placement.Inputs) {
+	if len(list) == 0 {
+		return in
+	}
+	in.At = map[raysys.NodeID]int64{}
+	self := c.self()
+	for _, w := range list {
+		in.Bytes += w.Size
+		k := nodeKey{w.Node, w.Incarnation}
+		if w.Here || k == self {
+			in.At[self.node] += w.Size
+		}
+		for i := range nodes { // another incarnation of the node does not have it
+			if n := &nodes[i]; k != self && n.ID == w.Node && n.Incarnation == w.Incarnation {
+				in.At[w.Node] += w.Size
+			}
+		}
+	}
+	return in
+}
+
+// joining reports whether a worker of the cluster is not among nodes because this node is not connected to it, or not yet.
+func (c *cluster) joining(nodes []placement.Node) bool {
+	for _, m := range c.member.View().Nodes() {
+		is := func(n placement.Node) bool { return n.ID == m.ID && n.Incarnation == m.Incarnation }
+		if (m.Info.Role != member.Driver || m.Info.Serves) && !slices.ContainsFunc(nodes, is) {
+			return true
+		}
+	}
+	return false
+}
+
+// notYet: no node could take the task, but not all have been looked at.
+type notYet struct{ error }
+
+func (e notYet) Unwrap() error { return e.error }
+func (notYet) Temporary() bool { return true }
 
 // lostMeanwhile: the node that was chosen is not connected any more; the next look chooses another.
 type lostMeanwhile struct{ k nodeKey }

@@ -33,7 +33,13 @@ type exports struct {
 
 type export struct {
 	core    *raysys.Core
-	holders map[nodeKey]int // references sent and not dropped
+	holders map[nodeKey]tally
+}
+
+// tally counts the references that a node holds: those sent, or asked for, and not dropped.
+type tally struct {
+	all   int
+	since int // the last connection began
 }
 
 // nodeKey is one incarnation of a node.
@@ -61,9 +67,9 @@ func (x *exports) hold(c *raysys.Core, holder nodeKey) (uint64, error) {
 		x.next++
 		n = x.next
 		x.byCore[c] = n
-		x.list[n] = &export{core: c, holders: map[nodeKey]int{}}
+		x.list[n] = &export{core: c, holders: map[nodeKey]tally{}}
 	}
-	x.list[n].holders[holder]++
+	x.list[n].add(holder)
 	return n, nil
 }
 
@@ -85,10 +91,53 @@ func (x *exports) drop(n uint64, holder nodeKey) {
 	if e == nil {
 		return
 	}
-	if e.holders[holder]--; e.holders[holder] <= 0 {
-		delete(e.holders, holder)
-	}
+	t := e.holders[holder]
+	t.all--
+	t.since = min(t.since, t.all)
+	e.set(holder, t)
 	x.sweep(n, e)
+}
+
+func (e *export) add(holder nodeKey) {
+	t := e.holders[holder]
+	e.holders[holder] = tally{t.all + 1, t.since + 1}
+}
+
+func (e *export) set(holder nodeKey, t tally) {
+	if t.all <= 0 {
+		delete(e.holders, holder)
+	} else {
+		e.holders[holder] = t
+	}
+}
+
+// anew notes that a connection with holder begins.
+func (x *exports) anew(holder nodeKey) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, e := range x.list {
+		if t, ok := e.holders[holder]; ok {
+			e.holders[holder] = tally{all: t.all}
+		}
+	}
+}
+
+// declared takes what holder held when the connection began: what it was sent before, and what it gave back, counts no
+// more.
+func (x *exports) declared(holder nodeKey, held []uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	had := map[uint64]int{}
+	for _, n := range held {
+		had[n]++
+	}
+	for n, e := range x.list {
+		t, ok := e.holders[holder]
+		if k := had[n]; ok || k > 0 {
+			e.set(holder, tally{k + t.since, t.since})
+			x.sweep(n, e)
+		}
+	}
 }
 
 // dead takes back all references at a dead incarnation.
@@ -127,7 +176,7 @@ func (x *exports) count(n uint64, holder nodeKey) bool {
 	if e == nil {
 		return false
 	}
-	e.holders[holder]++
+	e.add(holder)
 	return true
 }
 
@@ -192,7 +241,7 @@ func (p *peer) ReadRef(r *wire.Reader) (*raysys.Core, error) {
 		}
 		if owner.owner == p.c.self() { // it has come home, over another
 			if c := p.c.exports.get(owner.number); c != nil {
-				p.c.drops.add(p.c, via)
+				p.c.ledger.drop(p.c, via)
 				return c, nil
 			}
 			owner = via

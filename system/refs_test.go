@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/system/link"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -308,6 +311,94 @@ func TestReceiverDies(t *testing.T) {
 		t.Error(err)
 	}
 	free(t, d, w1)
+}
+
+// TestReferencesOverABreak: frames that gave references back and were lost with their connection are made up for.
+func TestReferencesOverABreak(t *testing.T) {
+	f := newFleet(t)
+	var lose atomic.Bool
+	w, _ := f.place("w1", system.Worker)
+	d, ctx := f.join("d", system.Driver, func(c *system.Config) {
+		c.Cluster.Chaos = func(_ raysys.NodeID, _ link.Class, k link.Kind) link.Action {
+			if lose.Load() && wire.Kind(k) == wire.KindDrop {
+				return link.Drop
+			}
+			return link.Pass
+		}
+	})
+	meet(t, d, w)
+	kept := pack.With(on("w1")).Go(ctx, order{1, large, 0})
+	for i := range 20 {
+		if _, _, err := raysys.Wait(ctx, []raysys.Ref[parcel]{pack.With(on("w1")).Go(ctx, order{i, large, 0})}, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := raysys.Wait(ctx, []raysys.Ref[parcel]{kept}, 1); err != nil {
+		t.Fatal(err)
+	}
+	lose.Store(true)
+	settles(t, "all but one are given back", func() bool { _, i := system.References(d); return i == 1 && system.Owed(d) == 0 })
+	if e, _ := system.References(w); e < 10 {
+		t.Fatal(e, "are held: the drops were not lost")
+	}
+	lose.Store(false)
+	system.Break(d, "w1")
+	settles(t, "one is held", func() bool { e, _ := system.References(w); return e == 1 })
+	if p, err := kept.Get(ctx); err != nil {
+		t.Error(err)
+	} else if n, err := p.seed(); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+}
+
+// TestLateBorrow: until the owner has counted a receiver, whoever passed the reference on keeps it.
+func TestLateBorrow(t *testing.T) {
+	f := newFleet(t)
+	var hold atomic.Bool
+	hold.Store(true)
+	w1, _ := f.place("w1", system.Worker)
+	w2, _ := f.join("w2", system.Worker, func(c *system.Config) {
+		c.Cluster.Labels = map[string]string{"node": "w2"}
+		c.Cluster.Chaos = func(_ raysys.NodeID, _ link.Class, k link.Kind) link.Action {
+			if hold.Load() && wire.Kind(k) == wire.KindBorrow {
+				return link.Drop
+			}
+			return link.Pass
+		}
+	})
+	d, ctx := f.place("d", system.Driver)
+	meet(t, d, w1, w2)
+	g := depots.Get("late")
+	func() {
+		r := pack.With(on("w1")).Go(ctx, order{3, large, 0})
+		if _, _, err := raysys.Wait(ctx, []raysys.Ref[parcel]{r}, 1); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := depotNote.With(on("w2")).Call(ctx, g, []raysys.Handle[parcel]{r.Handle()}).Get(ctx); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+	}()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for range 10 { // longer than any pause
+		runtime.GC()
+		<-tick.C
+	}
+	if e, i := system.References(d); e != 1 || i != 1 {
+		t.Errorf("the node between exports %d and holds %d", e, i)
+	}
+	if n, err := depotWeigh.Call(ctx, g).Get(ctx); n != 3 || err != nil {
+		t.Error(n, err)
+	}
+	hold.Store(false)
+	system.Break(w2, "w1") // the borrow was lost, and is made again
+	settles(t, "the node between holds nothing", func() bool { e, i := system.References(d); return e+i == 0 })
+	if e, _ := system.References(w1); e != 1 {
+		t.Error("the owner counts", e)
+	}
+	if n, err := depotWeigh.Call(ctx, g).Get(ctx); n != 3 || err != nil {
+		t.Error(n, err)
+	}
 }
 
 // TestReferencesSoak: thousands of objects pass through three nodes, and none stays.

@@ -2,6 +2,7 @@ package system
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
@@ -62,6 +63,7 @@ type objectAnswer struct {
 	exists  bool
 	rec     objectRecord
 	version store.Version
+	held    []raysys.TaskID // of the record of a State: the objects that it holds
 }
 
 // table and shard keys: a grain's placement and its state lie in the same shard (rule C19).
@@ -77,6 +79,9 @@ func (q *request) slotKey() string {
 	case opObjects:
 		return q.changes[0].key
 	case opFind:
+		if rest, ok := strings.CutPrefix(q.key, "s/"); ok { // a State's record lies with its grain
+			return rest[:strings.LastIndexByte(rest, 0)]
+		}
 		return q.key
 	}
 	return q.ns + "\x00" + q.id.Kind + "\x00" + q.id.Key
@@ -263,7 +268,12 @@ func (o *objectAnswer) append(dst []byte) []byte {
 		return append(dst, bits)
 	}
 	dst = appendToken(append(dst, bits|objectExists), grains.Token(o.version))
-	return o.rec.append(dst)
+	dst = o.rec.append(dst)
+	dst = wire.AppendUvarint(dst, uint64(len(o.held)))
+	for _, id := range o.held {
+		dst = wire.AppendID(dst, id)
+	}
+	return dst
 }
 
 func readObjectAnswer(r *wire.Reader) (o objectAnswer, err error) {
@@ -272,6 +282,9 @@ func readObjectAnswer(r *wire.Reader) (o objectAnswer, err error) {
 	if o.exists {
 		o.version = store.Version(readToken(r))
 		o.rec, err = readObjectRecord(r)
+		for range r.Count(16) {
+			o.held = append(o.held, r.ID())
+		}
 	}
 	return o, err
 }

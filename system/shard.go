@@ -36,6 +36,9 @@ type placed struct {
 // released tells that a placement record is gone.
 type released struct{ node nodeKey }
 
+// stateSaved tells that the State with this key was stored or removed.
+type stateSaved string
+
 // buried asks for the removal of what a dead incarnation held.
 type buried struct{ node nodeKey }
 
@@ -67,6 +70,8 @@ func (a *shardActor) Receive(ctx actor.Context) {
 	case *buried:
 		a.bury(ctx, m.node)
 		a.buryObjects(ctx, m.node)
+	case stateSaved:
+		a.tell(string(m))
 	case *objectsMoved:
 		a.objectsCommitted(ctx, m)
 	case *actor.Stopping:
@@ -122,7 +127,7 @@ func (a *shardActor) serve(ctx actor.Context, q *request) {
 	case opLoad:
 		a.load(q)
 	case opSave:
-		a.save(q)
+		a.save(ctx, q)
 	case opObjects:
 		a.objects(ctx, q)
 	case opFind:
@@ -295,7 +300,7 @@ func (a *shardActor) load(q *request) {
 	a.propose(store.Batch{}, func(_ store.Result, err error) { q.answer(a.outcome(err, ans)) })
 }
 
-func (a *shardActor) save(q *request) {
+func (a *shardActor) save(ctx actor.Context, q *request) {
 	if no, ok := a.mayTouch(q); !ok {
 		q.answer(no)
 		return
@@ -312,7 +317,11 @@ func (a *shardActor) save(q *request) {
 	} else {
 		b.Puts = []store.Put{{Key: key, Value: q.data}}
 	}
+	self, root := ctx.Self(), ctx.ActorSystem().Root
 	a.propose(b, func(res store.Result, err error) {
+		if err == nil {
+			root.Send(self, stateSaved(key)) // nodes that hold objects for it look whether they still must
+		}
 		var conflict *store.ConflictError
 		if errors.As(err, &conflict) {
 			if conflict.Check.Key == key {

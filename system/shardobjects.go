@@ -3,9 +3,11 @@ package system
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
@@ -122,11 +124,7 @@ func (a *shardActor) objectsCommitted(ctx actor.Context, m *objectsMoved) {
 	}
 	if m.err == nil {
 		for _, key := range m.keys {
-			waiting := a.table.watching[key]
-			delete(a.table.watching, key)
-			for _, q := range waiting {
-				a.find(q)
-			}
+			a.tell(key)
 		}
 	}
 	for _, q := range next {
@@ -134,10 +132,24 @@ func (a *shardActor) objectsCommitted(ctx actor.Context, m *objectsMoved) {
 	}
 }
 
+// tell answers those who wait for a change of key.
+func (a *shardActor) tell(key string) {
+	waiting := a.table.watching[key]
+	delete(a.table.watching, key)
+	for _, q := range waiting {
+		a.find(q)
+	}
+}
+
 // find answers with a record, or keeps the question until there is another than the asker has seen.
 func (a *shardActor) find(q *request) {
 	var o objectAnswer
-	if rec, ok := a.shard.Get(q.key); ok {
+	rec, ok := a.shard.Get(q.key)
+	switch {
+	case !ok:
+	case strings.HasPrefix(q.key, "s/"):
+		o = objectAnswer{exists: true, version: rec.Version, held: grains.Held(rec.Value)}
+	default:
 		r, err := recordOf(rec)
 		if err != nil {
 			q.answer(answer{err: err})

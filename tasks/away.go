@@ -15,11 +15,26 @@ import (
 // further attempt.
 
 func (r *record[A, R]) entry() *raysys.Entry { return r.spec.entry }
-func (r *record[A, R]) common() bool         { return r.spec.common }
 func (r *record[A, R]) needs() need          { return r.spec.need }
 
+// common implements traveller. A task that waits to go to where its values are must not be found by a worker.
+func (r *record[A, R]) common() bool {
+	if !r.spec.common {
+		return false
+	}
+	d := r.host()
+	return d == nil || !d.afar.Load()
+}
+
+// plain implements traveller.
+func (r *record[A, R]) plain() bool { return r.spec.common }
+
 func (r *record[A, R]) request() PlaceRequest {
-	return PlaceRequest{Entry: r.spec.entry, Options: &r.spec.opts, ID: r.ID(), Attempt: r.attempt()}
+	q := PlaceRequest{Entry: r.spec.entry, Options: &r.spec.opts, ID: r.ID(), Attempt: r.attempt()}
+	if d := r.host(); d != nil && d.afar.Load() {
+		q.Inputs = d.inputs()
+	}
+	return q
 }
 
 func (r *record[A, R]) attempt() int {
@@ -66,6 +81,9 @@ func (r *record[A, R]) head(rt raysys.Runtime) taskHead {
 
 // appendArg implements traveller.
 func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, error) {
+	if d := r.host(); d != nil && d.afar.Load() && d.params.Load() != nil {
+		return r.appendParams(dst, refs)
+	}
 	v := reflect.ValueOf(&r.arg).Elem()
 	if wire.Exceeds(r.spec.arg, v, wire.ValueLimit) {
 		return r.appendParams(dst, refs)

@@ -6,8 +6,14 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// deps holds a task back until the futures it needs have settled and their values are here. It is the host of the task's
-// turn, also while the task is elsewhere: it keeps the objects that its parameters are in.
+// deps holds a task back until the futures it needs have settled, and then until their values are here, or until it is known
+// where else it runs. It is the host of the task's turn, also while the task is elsewhere: it keeps the objects that its
+// parameters are in.
+//
+//	settle ──┬── all values are here ──────────────────────────────► ready
+//	         ├── fetch those that are elsewhere ───────────────────► ready
+//	         └── afar: the task is placed, and its values stay ──┬─► sent with references to them
+//	                                                             └─► it runs here: fetch
 type deps struct {
 	task    held
 	job     *raysys.Job
@@ -16,43 +22,66 @@ type deps struct {
 	cores   []*raysys.Core
 	params  atomic.Pointer[[]param] // what cores are, for a task that has its parameters by reference
 	taken   func()                  // the parameters are in the argument; may be nil
+	fetch   bool                    // values that are elsewhere are waited for; set while nothing is
+	stays   bool                    // the task was given to this node, with its values; set while it is held
+	afar    atomic.Bool             // the argument is not complete, and the task goes to where its values are
 }
 
 // held is what deps needs of the record it holds.
 type held interface {
+	// follows reports whether the task is to be placed by where its values are, instead of having them fetched.
+	follows(*deps) bool
+	// lends reports whether the parameters stay lent although the argument has them: it may go to another node.
+	lends(*deps) bool
 	ready()
 	settleFailed(error)
 }
 
-// wait subscribes to all of cores. The task is held and not yet published.
+// wait subscribes to all of cores. The task is held.
 func (d *deps) wait() {
 	d.waiters = make([]raysys.Waiter, len(d.cores))
 	d.left.Store(int32(len(d.cores)) + 1)
 	for i, c := range d.cores {
-		if !c.Subscribe(&d.waiters[i], d) && !c.Follow(&d.waiters[i], d) {
+		if !c.Subscribe(&d.waiters[i], d) && !(d.fetch && c.Follow(&d.waiters[i], d)) {
 			d.left.Add(-1)
 		}
 	}
-	d.settled()
+	d.arrived()
 }
 
 // Resolved implements raysys.Resolved.
 func (d *deps) Resolved(w *raysys.Waiter) {
-	if !w.Core().Follow(w, d) {
-		d.settled()
+	if !d.fetch || !w.Core().Follow(w, d) {
+		d.arrived()
 	}
 }
 
-func (d *deps) settled() {
+func (d *deps) arrived() {
 	if d.left.Add(-1) > 0 {
 		return
 	}
 	// A failed dependency fails the task with that error, and the task does not run: the first in parameter order, so
 	// that the outcome does not depend on timing.
+	absent := false
 	for _, c := range d.cores {
+		if !d.fetch && c.Absent() { // why an earlier fetch failed does not count
+			absent = true
+			continue
+		}
 		if err := c.Failure(); err != nil {
 			d.giveBack()
 			d.task.settleFailed(err)
+			return
+		}
+	}
+	if !d.fetch {
+		if d.task.follows(d) {
+			d.afar.Store(true)
+			d.task.ready()
+			return
+		}
+		if d.fetch = true; absent {
+			d.wait()
 			return
 		}
 	}
@@ -67,7 +96,9 @@ func (d *deps) settled() {
 			d.wait()
 			return
 		}
-		d.giveBack()
+		if !d.task.lends(d) {
+			d.giveBack()
+		}
 		if d.taken != nil {
 			d.taken()
 		}
@@ -124,4 +155,6 @@ func (r *record[A, R]) inner(d *deps, next held) {
 
 // ready and settleFailed let deps wait for the references inside the values of another deps.
 func (d *deps) ready()                 { d.wait() }
+func (d *deps) follows(*deps) bool     { return false }
+func (d *deps) lends(*deps) bool       { return false }
 func (d *deps) settleFailed(err error) { d.task.settleFailed(err) }

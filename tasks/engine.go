@@ -46,6 +46,8 @@ type Config struct {
 	// Changed is told that CPUs have become free here after work of this node's own waited: what other nodes should
 	// know soon (Load says it). It must not block. Nil: they learn it from results alone.
 	Changed func()
+	// Bandwidth says how fast large values come to this node, in bytes per second, for its Load; 0 while that is not known.
+	Bandwidth func() int64
 }
 
 // Engine runs the tasks of one node: a first-come-first-served queue, a count of free CPUs, and workers that pull.

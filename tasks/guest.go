@@ -164,6 +164,10 @@ func (g *guest[A, R]) run(s *raysys.Slot) {
 // Help implements raysys.Work: nobody here waits for a guest.
 func (g *guest[A, R]) Help(*raysys.Turn) bool { return false }
 
+// A guest has been placed.
+func (g *guest[A, R]) follows(*deps) bool { return false }
+func (g *guest[A, R]) lends(*deps) bool   { return false }
+
 func (g *guest[A, R]) home() (*peer, uint64) { return g.from, g.slot }
 func (g *guest[A, R]) place() *slotted       { return &g.tabled }
 func (g *guest[A, R]) core() *raysys.Core    { return &g.Core }

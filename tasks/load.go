@@ -16,11 +16,16 @@ type Load struct {
 	Free     float64       // CPUs that nothing holds
 	Mean     time.Duration // how long a task has held a CPU lately; 0 while that is not known
 	Draining bool          // it takes no more tasks of others
+	// Bandwidth is how fast large values have come to it lately, in bytes per second; 0 while that is not known.
+	Bandwidth int64
 }
 
 // Load returns how busy this node is.
 func (e *Engine) Load() Load {
 	l := Load{Queued: e.Queued() + int(e.shaped.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
+	if e.cfg.Bandwidth != nil {
+		l.Bandwidth = e.cfg.Bandwidth()
+	}
 	if x := e.net.Load(); x != nil {
 		l.Queued += int(x.aside.count.Load())
 		l.Guests = int(x.here.Load())
@@ -59,7 +64,7 @@ func AppendLoad(dst []byte, l Load) []byte {
 	if l.Draining {
 		flags = loadDraining
 	}
-	return wire.AppendBytes(dst, append(body, flags))
+	return wire.AppendBytes(dst, wire.AppendUvarint(append(body, flags), uint64(max(l.Bandwidth, 0))))
 }
 
 // maxCount bounds the counts and CPUs another node may claim, so that sums of them cannot overflow.
@@ -76,6 +81,9 @@ func ReadLoad(r *wire.Reader) (Load, error) {
 		Mean:   time.Duration(min(body.Uvarint(), uint64(time.Hour))),
 	}
 	l.Draining = body.Byte()&loadDraining != 0
+	if body.Len() > 0 { // an earlier version does not say
+		l.Bandwidth = int64(min(body.Uvarint(), maxCount))
+	}
 	if err := r.Err(); err != nil {
 		return Load{}, err
 	}

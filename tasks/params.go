@@ -81,7 +81,7 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 	for i, p := range *params {
 		cores[i] = p.RefCore()
 	}
-	return wire.AppendLarge(dst, refs, cores...)
+	return wire.AppendParams(dst, refs, cores...)
 }
 
 // readParams is the receiving side: the objects are fetched once the task is admitted.
@@ -132,7 +132,7 @@ func (g *guest[A, R]) awaitParams() *deps {
 
 // landedElsewhere settles the task with a result that stays where it was computed until somebody needs it.
 func (r *record[A, R]) landedElsewhere(rd *wire.Reader, refs wire.References) error {
-	src, err := wire.ReadLarge(rd, refs)
+	src, size, err := wire.ReadLarge(rd, refs)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func (r *record[A, R]) landedElsewhere(rd *wire.Reader, refs wire.References) er
 		return nil
 	}
 	r.drop()
-	r.Forward(src)
+	r.ForwardSized(src, size)
 	r.endLate()
 	return nil
 }

@@ -178,6 +178,19 @@ func (e *Engine) peer(wp wire.Peer) (*exchange, *peer) {
 	return x, (*x.find.Load())[wp]
 }
 
+// LoadOf returns what the peer last said of its load, and how many tasks of this node are there now. known is false when it
+// has said nothing.
+func (e *Engine) LoadOf(wp wire.Peer) (l Load, inflight int, known bool) {
+	_, p := e.peer(wp)
+	if p == nil {
+		return l, 0, false
+	}
+	p.mu.Lock()
+	l = p.load
+	p.mu.Unlock()
+	return l, int(p.inflight.Load()), l != Load{}
+}
+
 // workers reports whether some peer could run tasks.
 func (x *exchange) workers() bool {
 	return slices.ContainsFunc(*x.peers.Load(), func(p *peer) bool { return p.cpus > 0 })

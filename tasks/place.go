@@ -2,11 +2,12 @@ package tasks
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/raysys/raysys"
 )
 
-// PlaceRequest asks for the node of a task that wants something else than one CPU.
+// PlaceRequest asks for the node of a task that wants something else than one CPU, or whose values are on other nodes.
 type PlaceRequest struct {
 	Entry   *raysys.Entry
 	Options *raysys.Options // to be read only
@@ -14,6 +15,10 @@ type PlaceRequest struct {
 	ID raysys.TaskID
 	// Attempt counts from 1.
 	Attempt int
+	// Inputs are where the large values are that it needs; empty for a task that has all it needs.
+	Inputs []raysys.Whereabouts
+	// Avoid are nodes that have just refused it.
+	Avoid []raysys.NodeID
 }
 
 // temporary is an error of Config.Place that says that a node may come, or become free, that can take the task.
@@ -27,24 +32,36 @@ type placing struct {
 
 // place finds a node for a task that is no business of the common queue.
 func (x *exchange) place(c *raysys.Core, w traveller) {
-	e := x.e
-	to, err := e.cfg.Place(w.request())
-	switch t, _ := err.(temporary); {
-	case err != nil && t != nil && t.Temporary():
-		x.unplaced(c, w)
-	case err != nil:
-		c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
-	case to == nil:
-		if err := e.fits(w.needs().resources()); err != nil {
+	e, r := x.e, w.request()
+	for {
+		to, err := e.cfg.Place(r)
+		switch t, _ := err.(temporary); {
+		case err != nil && t != nil && t.Temporary():
+			x.unplaced(c, w)
+		case err != nil && w.plain() && w.stay(e): // the common queue waits for nodes
+		case err != nil:
 			c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
-			return
-		}
-		e.pushShaped(c, w.needs())
-	default:
-		if _, p := e.peer(to); p == nil || !x.sendTo(p, c, w) {
+		case to == nil:
+			if err := e.fits(w.needs().resources()); err != nil {
+				c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
+				return
+			}
+			if !w.stay(e) {
+				e.pushShaped(c, w.needs())
+			}
+		default:
+			if _, p := e.peer(to); p != nil && x.sendTo(p, c, w) {
+				return
+			}
+			// The values need not wait for one node when another can have them brought.
+			if len(r.Inputs) > 0 && !slices.Contains(r.Avoid, to.Node()) {
+				r.Avoid = append(r.Avoid, to.Node())
+				continue
+			}
 			x.unplaced(c, w)
 			x.later()
 		}
+		return
 	}
 }
 

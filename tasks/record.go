@@ -39,10 +39,8 @@ func (r *record[A, R]) Expires() int64 {
 
 // Waits implements raysys.Work: a queued task waits for no turn, one whose arguments are not there waits for them.
 func (r *record[A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) {
-	if t := r.OwnTurn(); t != nil {
-		if d, ok := t.Host().(*deps); ok {
-			return nil, d.open()
-		}
+	if d := r.host(); d != nil {
+		return nil, d.open()
 	}
 	return nil, nil
 }
@@ -65,7 +63,7 @@ func (r *record[A, R]) Help(t *raysys.Turn) bool {
 
 func (r *record[A, R]) helpHere(e *Engine, t *raysys.Turn) bool {
 	// A task with a deadline is not run in place: whoever waits must be able to leave when it passes.
-	if !r.spec.common || !r.Pending() || r.Expires() != 0 {
+	if !r.common() || !r.Pending() || r.Expires() != 0 {
 		return false
 	}
 	slot, borrowed := t.Slot(), false
@@ -151,7 +149,7 @@ func (r *record[A, R]) drop() {
 	var zero A
 	r.arg = zero
 	if t := r.OwnTurn(); t != nil {
-		if d, ok := t.Host().(*deps); ok {
+		if d := r.host(); d != nil {
 			d.giveBack()
 		}
 		t.End()
@@ -280,10 +278,12 @@ func (r *record[A, R]) place(e *Engine) {
 		r.Cancel(raysys.ErrClosed)
 		return
 	}
-	switch {
+	switch d := r.host(); {
+	case d != nil && d.afar.Load():
+		e.exchange().place(&r.Core, r)
 	case r.spec.common:
 		e.push(&r.Core)
-	case e.cfg.Place != nil:
+	case e.cfg.Place != nil && (d == nil || !d.stays):
 		e.exchange().place(&r.Core, r)
 	default:
 		e.pushShaped(&r.Core, r.spec.need)

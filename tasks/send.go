@@ -27,8 +27,12 @@ type traveller interface {
 	settleFailed(err error)
 	// common is true for a task that asks for one CPU and nothing else.
 	common() bool
+	// plain is true for one that does so, whatever it waits for now.
+	plain() bool
 	needs() need
 	request() PlaceRequest
+	// stay has a task that is afar run on this node: once its values are here. False for one that is not afar.
+	stay(e *Engine) bool
 
 	// landed takes the value that a peer computed; failedThere the error. An error of landed means that the frame is
 	// corrupt and the task has not settled.
@@ -338,7 +342,7 @@ func (x *exchange) unsendable(p *peer, c *raysys.Core, w traveller, err error) {
 		x.putBack(c, w)
 	case x.e.fits(w.needs().resources()) != nil:
 		w.settleFailed(fmt.Errorf("send %s %s to node %s, since this one cannot run it: %w", w.entry(), c.ID(), p.Node(), err))
-	case !w.back(x.e):
+	case !w.back(x.e), w.stay(x.e):
 	case w.common():
 		x.aside.keep(x.e, c)
 		x.e.wake()

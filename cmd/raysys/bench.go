@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/bench"
 	"github.com/raysys/raysys/system"
 )
@@ -21,6 +22,7 @@ type benchFlags struct {
 	rows   []string
 	tier   string
 	rounds int
+	size   string
 	consul string
 }
 
@@ -36,6 +38,7 @@ func benchCommand() *cobra.Command {
 	cmd.Flags().StringSliceVar(&f.rows, "row", nil, "rows to measure, NAME[,NAME...] (default all)")
 	cmd.Flags().StringVar(&f.tier, "tier", string(bench.InProcess), "where the two ends of an operation are: in-process or cross-process")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 5, "rounds per row, each with one measurement of the row and one of its raw limit")
+	cmd.Flags().StringVar(&f.size, "size", "", "how much the rows of large objects move, such as 64MiB (default: what each of them says)")
 	cmd.Flags().StringVar(&f.consul, "consul", "", "a Consul server that runs, HOST:PORT, for the tier cross-process (default: one of its own, on disk)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return runBench(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -116,6 +119,11 @@ func runBench(ctx context.Context, f benchFlags, stdout, stderr io.Writer) error
 	p, err := plan(f.rounds)
 	if err != nil {
 		return err
+	}
+	if f.size != "" {
+		if p.Size, err = system.ParseSize(f.size, 0); err != nil || p.Size <= raysys.ObjectSize {
+			return usagef("--size %q: give bytes or a size such as 64MiB, above %d KiB", f.size, raysys.ObjectSize>>10)
+		}
 	}
 	return withConsul(ctx, f, stderr, func(address string) error {
 		p.Consul = address

@@ -48,6 +48,19 @@ func TestBenchJSON(t *testing.T) {
 	}
 }
 
+// The rows of large objects move as much as --size says, and refuse what is no object.
+func TestBenchSize(t *testing.T) {
+	stdout, stderr, code := inProcess(t, []string{"bench", "-o", "json", "--rounds", "1", "--row", "put_gigabytes", "--size", "2MiB"}, nil)
+	if code != 0 || !strings.Contains(stdout, `"bytes": 2097152,`) || !strings.Contains(stdout, `"ratio": 1,`) || !strings.Contains(stdout, "no copy: ") {
+		t.Errorf("exit %d: %s\n%s", code, stdout, stderr)
+	}
+	for _, size := range []string{"64KiB", "much", "-1"} {
+		if _, stderr, code := inProcess(t, []string{"bench", "--row", "put_gigabytes", "--size", size}, nil); code != exitUsage || !strings.Contains(stderr, "--size") {
+			t.Errorf("--size %s: exit %d, %s", size, code, stderr)
+		}
+	}
+}
+
 // The variables stand in for flags; a row that starts processes finds its own binary; the in-process tier joins no
 // cluster, wherever a Consul is said to be.
 func TestBenchTable(t *testing.T) {

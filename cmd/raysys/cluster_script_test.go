@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -278,9 +279,23 @@ var (
 	})
 )
 
-// worker is a user's program. As a driver it squares 7, or lets a task linger by the file that it is given.
+// length looks at bytes where they are.
+var length = tasks.Define("script-length", func(ctx context.Context, h raysys.Handle[[]byte]) (n int, err error) {
+	err = raysys.View(ctx, h.Ref(), func(b []byte) error { n = len(b); return nil })
+	return n, err
+})
+
+// worker is a user's program. As a driver it squares 7, or lets a task linger by the file that it is given; meanwhile it
+// holds a megabyte under the name that comes after that.
 func worker() {
 	system.Main(func(ctx context.Context) error {
+		if len(os.Args) > 2 {
+			weights := raysys.Put(ctx, make([]byte, 1<<20), raysys.Named(os.Args[2]))
+			if n, err := length.Go(ctx, weights.Handle()).Get(ctx); err != nil || n != 1<<20 {
+				return fmt.Errorf("%d bytes, %w", n, err)
+			}
+			defer runtime.KeepAlive(weights)
+		}
 		r := square.Go(ctx, 7)
 		if len(os.Args) > 1 {
 			r = linger.Go(ctx, os.Args[1])

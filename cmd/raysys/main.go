@@ -2,6 +2,7 @@
 //
 //	raysys node      keep a program running as a worker
 //	raysys status    show nodes, shards and grains
+//	raysys memory    show which objects are held, where, by whom and why
 //	raysys drain     empty a node and let it go
 //	raysys doctor    look for what keeps a cluster from working
 //	raysys local     run a cluster on this host, to try things

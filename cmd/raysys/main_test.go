@@ -98,7 +98,6 @@ func TestExitCodes(t *testing.T) {
 		{args: []string{"bench", "-o", "xml"}, code: 2, talk: "the forms are table and json"},
 		{args: []string{"bench", "--row", "tasks_sink"}, code: 2, talk: "use --row with tasks_async,"},
 		{args: []string{"bench", "--row", "failover"}, code: 2, talk: "use --tier cross-process"},
-		{args: []string{"bench", "--tier", "cross-process", "--row", "transfer"}, code: 2, talk: "it comes with the object store"},
 		{args: []string{"bench", "--tier", "cross-process", "--consul", "here"}, code: 2, talk: "give HOST:PORT"},
 		{args: []string{"bench", "--tier", "cross-process"}, variables: []string{"PATH=/nonexistent"}, code: 2, talk: "run make consul"},
 		{args: []string{"bench", "--tier", "cross-process"}, variables: []string{"RAYSYS_CONSUL=127.0.0.1:1"}, code: 1, talk: "no Consul answers at 127.0.0.1:1"},

@@ -24,7 +24,7 @@ func root(on cluster) *cobra.Command {
 	cmd.PersistentFlags().Bool(printFlag, false, "print every setting with its value and source, and do nothing else")
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.SetHelpCommand(&cobra.Command{Hidden: true})
-	cmd.AddCommand(benchCommand(), childCommand(), demoCommand(), localCommand(), nodeCommand(on), versionCommand(), statusCommand(on), drainCommand(on), doctorCommand(on))
+	cmd.AddCommand(benchCommand(), childCommand(), demoCommand(), localCommand(), nodeCommand(on), versionCommand(), statusCommand(on), memoryCommand(on), drainCommand(on), doctorCommand(on))
 	return cmd
 }
 

@@ -48,6 +48,23 @@ func (c *fakeCluster) Status(context.Context) (operate.Status, error) {
 	return operate.Status{Cluster: c.at.Cluster, Nodes: []operate.Node{{Name: "b", Role: "worker", Version: "v1"}, {Name: "a", Role: "worker", Version: "v1"}}}, c.err
 }
 
+func (c *fakeCluster) Memory(_ context.Context, node raysys.NodeID, limit int) (operate.Memory, error) {
+	if node != "" && node != "a" && node != "b" {
+		return operate.Memory{}, fmt.Errorf("%w: there are a and b", operate.ErrNotFound)
+	}
+	m := operate.Memory{Cluster: c.at.Cluster}
+	if node != "b" {
+		m.Stores = append(m.Stores, operate.Store{Node: "a", Objects: 3, Bytes: 3 << 20, Budget: 1 << 30})
+		for i := range min(limit, 3) {
+			m.Objects = append(m.Objects, operate.Object{Node: "a", ID: fmt.Sprint("object-", i), Size: 1 << 20, Forms: []string{"value"}, Primary: true, Why: "put"})
+		}
+	}
+	if node != "a" {
+		m.Stores = append(m.Stores, operate.Store{Node: "b", Error: "no answer within 3s"})
+	}
+	return m, c.err
+}
+
 func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool) error {
 	if node == "b" && !wait {
 		return nil
@@ -96,6 +113,16 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"status", "--consul", "x"}, code: 2, talk: "give HOST:PORT"},
 		{args: []string{"status", "now"}, code: 2, talk: "takes no argument"},
 		{args: []string{"status", "--print-config"}, code: 0, out: "timeout   10s"},
+		{args: []string{"memory"}, code: 0, out: "b does not answer: no answer within 3s\n"},
+		{args: []string{"memory", "a", "--limit", "1"}, code: 0, out: "total: 3 objects, 3 MiB; 2 are not listed: raise --limit\n"},
+		{args: []string{"memory", "a", "-o", "json", "--limit", "0"}, code: 0, out: `"objects":[],"total":{"objects":3,"bytes":3145728,"listed":0}}`},
+		{args: []string{"memory", "b"}, code: 3, out: "b does not answer", talk: "error: cluster unreachable: node b: no answer within 3s: run raysys doctor\n"},
+		{args: []string{"memory", "c"}, code: 5, talk: "error: read memory: not found: there are a and b: run raysys status\n"},
+		{args: []string{"memory", "a", "b"}, code: 2, talk: "takes the name of one node, or none for all"},
+		{args: []string{"memory", "a/b"}, code: 2, talk: `NODE "a/b"`},
+		{args: []string{"memory", "--limit", "-1"}, code: 2, talk: "--limit -1: give 0 or more"},
+		{args: []string{"memory"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
+		{args: []string{"memory"}, err: errors.New("odd"), code: 1, talk: "read memory: odd"},
 		{args: []string{"drain"}, code: 2, talk: "takes the name of one node: run raysys status"},
 		{args: []string{"drain", "a/b"}, code: 2, talk: `NODE "a/b"`},
 		{args: []string{"drain", "a"}, code: 0, talk: "draining a\na has left\n"},

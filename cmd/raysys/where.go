@@ -18,7 +18,7 @@ import (
 
 // cluster is how commands reach a cluster. Tests put their own in place.
 type cluster struct {
-	// connect opens what status and drain ask.
+	// connect opens what status, memory and drain ask.
 	connect func(ctx context.Context, at operate.Where) (operate.Cluster, error)
 	// examine makes the doctor's tools, and what puts them away.
 	examine func(at operate.Where) (*doctor.Doctor, func() error, error)

@@ -107,6 +107,8 @@ func TestAlgorithmsComputeTheSum(t *testing.T) {
 		everywhere("doubling", got)
 		got, _ = simulate(t, size, func(at place) algorithm[float64] { return newRing(at, Sum, vec(at), piece) }, draw)
 		everywhere("ring", got)
+		got, _ = simulate(t, size, func(at place) algorithm[float64] { return newStar(at, Sum, vec(at)) }, draw)
+		everywhere("star", got)
 		got, _ = simulate(t, size, func(at place) algorithm[float64] { return newTreeUp(at, s, vec(at)) }, draw)
 		atRoot("tree", got)
 		got, _ = simulate(t, size, func(at place) algorithm[float64] { return newChain(at, s, vec(at), piece) }, draw)
@@ -136,9 +138,10 @@ func TestSameBits(t *testing.T) {
 			}
 			vecs[i][7] = math.Float32frombits(0x7fc00000 | uint32(i)) // NaNs that tell apart
 		}
-		var before [2][][]float32
+		var before [3][][]float32
 		for range 20 {
 			for kind, make := range []func(at place) algorithm[float32]{
+				func(at place) algorithm[float32] { return newStar(at, Sum, slices.Clone(vecs[at.rank])) },
 				func(at place) algorithm[float32] { return newDoubling(at, Sum, slices.Clone(vecs[at.rank])) },
 				func(at place) algorithm[float32] { return newRing(at, Sum, slices.Clone(vecs[at.rank]), 3) },
 			} {
@@ -212,6 +215,8 @@ func TestStrangers(t *testing.T) {
 	for name, make := range map[string]func() algorithm[float64]{
 		"doubling": func() algorithm[float64] { return newDoubling(at, Sum, vec()) },
 		"folded":   func() algorithm[float64] { return newDoubling(place{2, 3}, Sum, vec()) },
+		"star":     func() algorithm[float64] { return newStar(at, Sum, vec()) },
+		"center":   func() algorithm[float64] { return newStar(place{0, 4}, Sum, vec()) },
 		"ring":     func() algorithm[float64] { return newRing(at, Sum, vec(), 4) },
 		"chain":    func() algorithm[float64] { return newChain(at, s, vec(), 4) },
 		"treeUp":   func() algorithm[float64] { return newTreeUp(at, s, vec()) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -64,7 +65,7 @@ var together = tasks.Define3("collective_test.together", func(ctx context.Contex
 type holder struct{ vec, sum []float32 }
 
 var (
-	holders = grains.Define[holder]("collective_test.holder", grains.PlaceBy(raysys.Spread))
+	holders = grains.Define[holder]("collective_test.holder", grains.PlaceBy(raysys.PreferLocal))
 	give    = grains.Method(holders, "give", func(h *holder, _ context.Context, rank int) ([]float32, error) {
 		if h.vec == nil {
 			h.vec = make([]float32, eightKiB)
@@ -79,6 +80,12 @@ var (
 		return "", nil
 	})
 )
+
+// settle brings a holder to the process it runs in.
+var settle = tasks.Define2("collective_test.settle", func(ctx context.Context, key string, rank int) (bool, error) {
+	_, err := give.Call(ctx, holders.Get(fmt.Sprintf("%s/%d", key, rank)), rank).Get(ctx)
+	return true, err
+})
 
 // naive gathers the vectors of all ranks, adds them up and brings everyone the sum.
 var naive = tasks.Define3("collective_test.naive", func(ctx context.Context, key string, size, n int) (times, error) {
@@ -116,35 +123,51 @@ var naive = tasks.Define3("collective_test.naive", func(ctx context.Context, key
 	return x, nil
 })
 
-// compare runs n rounds both ways, in turns, and reports the medians.
-func compare(b *testing.B, ctx context.Context, opts ...raysys.Option) {
-	const size, batch = 4, 500
-	run := func(i, n int) (good, bad times) {
-		key := fmt.Sprint(b.Name(), i)
-		refs := make([]raysys.Ref[times], size)
-		for rank := range refs {
-			refs[rank] = together.With(opts...).Go(ctx, key, [2]int{rank, size}, n)
-		}
-		got, err := raysys.GetAll(ctx, refs).Values()
-		if err != nil {
-			b.Fatal(err)
-		}
-		bad, err = naive.With(opts...).Go(ctx, b.Name(), size, n).Get(ctx)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, x := range got {
-			if x.at(.5) > good.safe(.5) {
-				good = x
-			}
-		}
-		return good, bad
+const benchRanks = 4
+
+// bothWays runs n rounds of AllReduce and of the naive way, whose gatherer is rank 0. where says which process a rank is
+// on. AllReduce's times are those of the slowest rank.
+func bothWays(t testing.TB, ctx context.Context, key string, n int, where func(rank int) []raysys.Option) (good, bad times) {
+	return byAllReduce(t, ctx, key, n, where), naively(t, ctx, n, where)
+}
+
+func byAllReduce(t testing.TB, ctx context.Context, key string, n int, where func(rank int) []raysys.Option) (slowest times) {
+	refs := make([]raysys.Ref[times], benchRanks)
+	for rank := range refs {
+		refs[rank] = together.With(where(rank)...).Go(ctx, key, [2]int{rank, benchRanks}, n)
 	}
-	run(-1, 50)
+	got, err := raysys.GetAll(ctx, refs).Values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, x := range got {
+		if len(slowest.Rounds) == 0 || x.at(.5) > slowest.at(.5) {
+			slowest = x
+		}
+	}
+	return slowest
+}
+
+func naively(t testing.TB, ctx context.Context, n int, where func(rank int) []raysys.Option) times {
+	for rank := range benchRanks {
+		if _, err := settle.With(where(rank)...).Go(ctx, t.Name(), rank).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, err := naive.With(where(0)...).Go(ctx, t.Name(), benchRanks, n).Get(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// compare runs both ways in turns, and reports the medians.
+func compare(b *testing.B, ctx context.Context, where func(rank int) []raysys.Option) {
+	bothWays(b, ctx, b.Name()+" first", 100, where)
 	var good, bad times
 	i := 0
 	for b.Loop() {
-		g, n := run(i, batch)
+		g, n := bothWays(b, ctx, fmt.Sprint(b.Name(), i), 500, where)
 		i++
 		good.Rounds, bad.Rounds = append(good.Rounds, g.Rounds...), append(bad.Rounds, n.Rounds...)
 	}
@@ -157,22 +180,26 @@ func compare(b *testing.B, ctx context.Context, opts ...raysys.Option) {
 	b.ReportMetric(0, "ns/op")
 }
 
-func (x times) safe(share float64) time.Duration {
-	if len(x.Rounds) == 0 {
-		return 0
-	}
-	return x.at(share)
-}
-
 // BenchmarkSmallInProcess is 8 KiB over four ranks of one process.
 func BenchmarkSmallInProcess(b *testing.B) {
 	k := testkit.New(b, testkit.Loose(), testkit.CPU(8))
-	compare(b, k.Context())
+	compare(b, k.Context(), func(int) []raysys.Option { return nil })
+}
+
+// onProcess keeps a rank to a process of its own.
+func onProcess(rank int) []raysys.Option {
+	return []raysys.Option{raysys.Label("rank", strconv.Itoa(rank))}
+}
+
+func fourProcesses(t testing.TB) *testkit.Procs {
+	p := testkit.Processes(t, benchRanks, testkit.Loose(), testkit.EnvOf(func(i int) []string {
+		return []string{fmt.Sprintf("RAYSYS_LABELS=rank=%d", i-1)}
+	}))
+	p.Ready()
+	return p
 }
 
 // BenchmarkSmallProcesses is 8 KiB over four processes.
 func BenchmarkSmallProcesses(b *testing.B) {
-	p := testkit.Processes(b, 4, testkit.CPU(2), testkit.Loose(), testkit.Env("GOMAXPROCS=2"))
-	p.Ready()
-	compare(b, p.Context(), raysys.CPU(2), raysys.Place(raysys.Spread))
+	compare(b, fourProcesses(b).Context(), onProcess)
 }

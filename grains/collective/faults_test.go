@@ -137,8 +137,7 @@ func TestKilledRank(t *testing.T) {
 	s.until(t, "all ranks are in the rounds", func() bool { return len(s.rounds) == size && s.rounds[3] > 2 })
 	s.mu.Lock()
 	lost := map[int]bool{}
-	var node raysys.NodeID
-	node = s.nodes[3]
+	node := s.nodes[3]
 	for rank, n := range s.nodes {
 		lost[rank] = n == node
 	}

@@ -114,9 +114,6 @@ func program(ctx context.Context, m *collective.Member[float64]) error {
 		for i := range got {
 			got[i] = -2
 		}
-		if m.Rank() != root {
-			vec = vector(m.Rank(), n)
-		}
 		if err := m.Barrier(ctx); err != nil {
 			return err
 		}

@@ -22,9 +22,10 @@ type Member[T Number] struct {
 	at     place
 	root   promise.Root
 	seat   grains.Grain[seat[T]]
+	first  string // key of rank 0's seat
 	life   *promise.Promise[farewell]
 	busy   atomic.Bool
-	round  uint64 // guarded by busy
+	round  atomic.Uint64
 	failed atomic.Pointer[RoundError]
 }
 
@@ -66,6 +67,9 @@ func (g Group[T]) enter(ctx context.Context, key string, rank, size int) (_ *Mem
 	if err != nil {
 		return nil, err
 	}
+	if err := d.open(root.Context(), name, m.at); err != nil {
+		return nil, err
+	}
 	wish := application{Rank: rank, Size: size, Node: root.Node(), Seat: name, Post: post}
 	pending, err := d.join.Call(root.Context(), table, wish).Get(ctx)
 	for errors.Is(err, errResting) { // a call made now comes after the roster's request to go, so to its successor
@@ -86,6 +90,7 @@ func (g Group[T]) enter(ctx context.Context, key string, rank, size int) (_ *Mem
 	if _, err := d.begin.Call(root.Context(), m.seat, beginning{Seats: a.Seats, Host: a.Host, News: a.News}).Get(ctx); err != nil {
 		return nil, err
 	}
+	m.first = a.Seats[0]
 	// Others need not wait for a rank whose program has forgotten it.
 	runtime.AddCleanup(m, func(l *promise.Promise[farewell]) { l.Settle(farewell{Reason: Left}) }, life)
 	return m, nil
@@ -102,7 +107,7 @@ func (m *Member[T]) Size() int { return m.at.size }
 func (m *Member[T]) Leave() {
 	e := &RoundError{Group: m.group, Rank: m.at.rank, Reason: Left}
 	m.failed.CompareAndSwap(nil, e)
-	m.life.Settle(farewell{Reason: Left})
+	m.life.Settle(farewell{Reason: Left, Round: m.round.Load()})
 }
 
 // AllReduce combines the ranks' vectors, element by element, and returns the result to every rank: bit for bit the same
@@ -190,7 +195,12 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 	case s.Verb != verbBroadcast && !s.Op.valid():
 		return none, m.fail(Mismatch, fmt.Sprintf("%v: there is no operation %v", s.Verb, s.Op))
 	}
-	req.Patience = m.d.patience
+	req.Patience, req.Round = m.d.patience, m.round.Load()
+	if m.atDoor(req) {
+		if o, ok, err := m.throughDoor(ctx, &req); ok || err != nil {
+			return o, err
+		}
+	}
 	pending, err := m.d.start.Call(m.root.Context(), m.seat, req).Get(ctx)
 	if err == nil {
 		var o outcome[T]
@@ -198,7 +208,7 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 			if o.Fail != nil {
 				return none, m.ended(o.Fail, farewell{Reason: Left})
 			}
-			m.round++
+			m.round.Add(1)
 			return o, nil
 		}
 	}
@@ -208,10 +218,40 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 	return none, m.fail(reasonOf(err), err.Error())
 }
 
+// atDoor reports whether the round is one in which the rank does nothing but ask rank 0. Then it does so itself, since a
+// way over its own seat would double the work.
+func (m *Member[T]) atDoor(req request[T]) bool {
+	return req.Sign.Verb == verbAllReduce && m.at.rank > 0 && m.at.size <= starSize && sizeOf[T](len(req.Vec)) <= small
+}
+
+// throughDoor takes part in a round by asking rank 0. When it ends without an answer the seat knows, or will know, why, and
+// req is what it is to be asked.
+func (m *Member[T]) throughDoor(ctx context.Context, req *request[T]) (o outcome[T], ok bool, err error) {
+	k := knock[T]{Seat: m.first, Part: part[T]{Round: req.Round, From: m.at.rank, Sign: req.Sign, Vec: req.Vec}}
+	r, err := m.d.knock.Call(m.root.Context(), m.d.doors.Get(doorKey(m.first, m.at.rank)), k).Get(ctx)
+	switch {
+	case err == nil && r.Has:
+		m.round.Add(1)
+		return outcome[T]{Vec: r.Part.Vec}, true, nil
+	case ctx.Err() != nil:
+		return o, false, m.fail(reasonOf(err), err.Error())
+	case err == nil:
+		req.Why = Lost
+	case errors.Is(err, raysys.ErrDeadline):
+		req.Why, req.Text = Late, fmt.Sprintf("rank %d waited for rank 0 in %v", m.at.rank, req.Sign)
+	case errors.Is(err, raysys.ErrNoRuntime):
+		return o, false, err
+	default:
+		req.Why, req.Text = Lost, err.Error()
+	}
+	req.Vec = nil
+	return o, false, nil
+}
+
 // fail ends the member for a reason of its own, and tells the others.
 func (m *Member[T]) fail(why Reason, text string) error {
-	e := &RoundError{Group: m.group, Rank: m.at.rank, Round: m.round, Reason: why, Text: text}
-	return m.ended(e, farewell{why, text})
+	e := &RoundError{Group: m.group, Rank: m.at.rank, Round: m.round.Load(), Reason: why, Text: text}
+	return m.ended(e, farewell{why, text, m.round.Load()})
 }
 
 func (m *Member[T]) ended(e *RoundError, f farewell) error {

@@ -71,13 +71,32 @@ type handed[T Number] struct {
 type out[T Number] struct {
 	to  []int
 	out []handed[T]
+	how []manner
+	// answer is what a part that came twice is answered with, where the first answer may have been lost.
+	answer *part[T]
 }
+
+// manner is how a part travels.
+type manner uint8
+
+const (
+	byItself manner = iota
+	inCall          // in a call that the receiver holds until it has the answer
+	inAnswer        // in the answer to such a call
+)
 
 func (o *out[T]) send(to int, p part[T]) { o.sendRef(to, p, raysys.Handle[[]T]{}) }
 
 func (o *out[T]) sendRef(to int, p part[T], ref raysys.Handle[[]T]) {
-	o.to = append(o.to, to)
-	o.out = append(o.out, handed[T]{p, ref})
+	o.add(to, handed[T]{p, ref}, byItself)
+}
+
+func (o *out[T]) ask(to int, p part[T]) { o.add(to, handed[T]{Part: p}, inCall) }
+
+func (o *out[T]) reply(to int, p part[T]) { o.add(to, handed[T]{Part: p}, inAnswer) }
+
+func (o *out[T]) add(to int, h handed[T], how manner) {
+	o.to, o.out, o.how = append(o.to, to), append(o.out, h), append(o.how, how)
 }
 
 // algorithm is one rank's part of one round, as a pure state machine: parts in, parts out. Parts come in any order and
@@ -134,6 +153,8 @@ func newRun[T Number](at place, round uint64, req request[T]) *run[T] {
 		r.algorithm = newTreeUp(at, req.Sign, req.Vec)
 	case req.Sign.Verb == verbReduce:
 		r.algorithm = newChain(at, req.Sign, req.Vec, elements[T](pieceSize))
+	case bytes <= small && at.size <= starSize:
+		r.algorithm = newStar(at, req.Sign.Op, req.Vec)
 	case bytes <= small:
 		r.algorithm = newDoubling(at, req.Sign.Op, req.Vec)
 	default:
@@ -152,6 +173,10 @@ func (r *run[T]) begin(o *out[T]) {
 	if !r.hello {
 		o.send(r.seat.next(), part[T]{Step: stepHello})
 	}
+	// In a small group others may be at rank 0's door, past their seats, and only rank 0 can see who does something else.
+	if _, ok := r.algorithm.(*star[T]); !ok && r.seat.size <= starSize && r.seat.rank > 0 && (r.hello || r.seat.next() != 0) {
+		o.send(0, part[T]{Step: stepHello})
+	}
 	r.algorithm.begin(o)
 }
 
@@ -160,7 +185,7 @@ func (r *run[T]) take(p handed[T], o *out[T]) error {
 		return fmt.Errorf("%w: rank %d called %v, and rank %d %v", ErrMismatch, r.seat.rank, r.sign, p.Part.From, p.Part.Sign)
 	}
 	if p.Part.Step == stepHello {
-		r.hello = true
+		r.hello = r.hello || p.Part.From == r.seat.prev()
 		return nil
 	}
 	return r.algorithm.take(p, o)

@@ -34,6 +34,8 @@ type seat[T Number] struct {
 
 	round  uint64
 	run    *run[T]
+	last   *run[T]         // the one before, where it may be asked for an answer again
+	held   map[int]held[T] // by rank
 	answer *promise.Promise[outcome[T]]
 	alarm  *raysys.Alarm
 	early  map[uint64][]handed[T] // of rounds that the rank has not come to
@@ -47,6 +49,7 @@ type seat[T Number] struct {
 type farewell struct {
 	Reason Reason
 	Text   string
+	Round  uint64 // rounds before it are complete
 }
 
 // entry is what a Member says when it takes its seat.
@@ -69,6 +72,10 @@ type request[T Number] struct {
 	Vec      []T // the seat's own
 	Ref      raysys.Handle[[]T]
 	Patience time.Duration
+	Round    uint64
+	// Why and Text say how a round ended at the door that the Member took to itself; the seat tells what all are told.
+	Why  Reason
+	Text string
 }
 
 // rumour is what a seat tells itself when something settled outside its turns.
@@ -145,12 +152,17 @@ func (s *seat[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outc
 	}
 	p := promise.New[outcome[T]](s.root, "round of "+s.group)
 	s.answer = p
+	s.catchUp(req.Round)
 	switch {
 	case s.over != nil:
 		s.finish(*s.over)
 	case s.limit != nil && s.round >= s.limit.Round:
 		s.finish(*s.limit)
 	case s.dying:
+	case req.Why == Lost: // so will the roster say
+		s.setAlarm(req.Patience)
+	case req.Why != 0:
+		s.fail(RoundError{Rank: s.rank, Round: s.round, Reason: req.Why, Text: req.Text})
 	default:
 		s.setAlarm(req.Patience)
 		s.run = newRun(s.place, s.round, req)
@@ -167,19 +179,41 @@ func (s *seat[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outc
 	return p.Handle(), nil
 }
 
-func (s *seat[T]) take(ctx context.Context, p part[T]) error {
-	return s.accept(ctx, handed[T]{Part: p})
+// catchUp passes over rounds that the Member took part in at the door.
+func (s *seat[T]) catchUp(round uint64) {
+	if round <= s.round {
+		return
+	}
+	s.round, s.last = round, nil
+	for r := range s.early {
+		if r < round {
+			delete(s.early, r)
+		}
+	}
 }
 
-func (s *seat[T]) hand(ctx context.Context, h handed[T]) error { return s.accept(ctx, h) }
+func (s *seat[T]) take(ctx context.Context, p part[T]) error {
+	_, err := s.accept(ctx, handed[T]{Part: p})
+	return err
+}
 
-// accept handles what another rank sent.
-func (s *seat[T]) accept(ctx context.Context, h handed[T]) error {
+func (s *seat[T]) hand(ctx context.Context, h handed[T]) error {
+	_, err := s.accept(ctx, h)
+	return err
+}
+
+// accept handles what another rank sent. again is the answer to a part that came before and was answered then.
+func (s *seat[T]) accept(ctx context.Context, h handed[T]) (again *part[T], err error) {
 	switch round := h.Part.Round; {
 	case s.post == nil:
-		return s.nobody(ctx)
-	case s.over != nil || s.dying || round < s.round:
-	case round > s.round+uint64(s.size):
+		return nil, s.nobody(ctx)
+	case s.over != nil || s.dying:
+	case round+1 == s.round && s.last != nil:
+		var o out[T]
+		_ = s.last.take(h, &o)
+		return o.answer, nil
+	case round < s.round:
+	case round > s.round && s.early[round] == nil && len(s.early) > s.size:
 		// No rank completes a round before its predecessor in the ring has entered it.
 		s.fail(RoundError{Rank: h.Part.From, Round: s.round, Reason: Mismatch, Text: badPart(h.Part).Error()})
 	case s.run == nil || round > s.round:
@@ -191,7 +225,7 @@ func (s *seat[T]) accept(ctx context.Context, h handed[T]) error {
 		s.step(h)
 		s.complete()
 	}
-	return nil
+	return nil, nil
 }
 
 func (s *seat[T]) step(h handed[T]) {
@@ -211,6 +245,10 @@ func (s *seat[T]) complete() {
 		return
 	}
 	s.answer.Settle(s.run.result())
+	// An answer that was lost is asked for again. Nobody can be further behind, in an AllReduce.
+	if s.last = nil; s.run.sign.Verb == verbAllReduce {
+		s.last = s.run
+	}
 	s.run, s.answer = nil, nil
 	s.clearAlarm()
 	s.round++
@@ -221,15 +259,25 @@ func (s *seat[T]) send(o *out[T]) {
 	for i, to := range o.to {
 		h := o.out[i]
 		h.Part.Round, h.Part.From, h.Part.Sign = s.round, s.rank, s.run.sign
-		lost := func(err error) {
-			if err != nil {
-				s.tell(rumour{About: aboutSend, Rank: to, Text: err.Error()})
-			}
+		switch {
+		case o.how[i] == inCall:
+			s.ask(to, h.Part)
+		case o.how[i] == inAnswer && s.reply(to, h.Part):
+		case h.Ref.Ref().IsZero():
+			sent := s.d.take.Call(s.root.Context(), s.seats[to], h.Part)
+			promise.On(sent, s.lost(to))
+			promise.Hurry(s.root, sent)
+		default:
+			promise.On(s.d.hand.Call(s.root.Context(), s.seats[to], h), s.lost(to))
 		}
-		if h.Ref.Ref().IsZero() {
-			promise.On(s.d.take.Call(s.root.Context(), s.seats[to], h.Part), lost)
-		} else {
-			promise.On(s.d.hand.Call(s.root.Context(), s.seats[to], h), lost)
+	}
+}
+
+// lost is told of what became of a part for rank to.
+func (s *seat[T]) lost(to int) func(error) {
+	return func(err error) {
+		if err != nil {
+			s.tell(rumour{About: aboutSend, Rank: to, Text: err.Error()})
 		}
 	}
 }

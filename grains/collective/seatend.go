@@ -22,7 +22,7 @@ func (s *seat[T]) hear(ctx context.Context, r rumour) error {
 	case aboutNews:
 		s.newsCame()
 	case aboutTime:
-		if s.run != nil && r.Round == s.round {
+		if s.answer != nil && r.Round == s.round {
 			s.fail(RoundError{Rank: s.rank, Round: s.round, Reason: Late, Text: s.waitedFor()})
 		}
 	case aboutSend:
@@ -41,8 +41,9 @@ func (s *seat[T]) waitedFor() string {
 
 // memberDone: the Member left, gave up, or is gone with its process. Nobody needs the seat any more.
 func (s *seat[T]) memberDone(ctx context.Context) {
-	end := RoundError{Rank: s.rank, Round: s.round}
 	f, err := s.life.Get(s.root.Context())
+	s.catchUp(f.Round)
+	end := RoundError{Rank: s.rank, Round: s.round}
 	switch {
 	case err != nil:
 		end.Reason, end.Text = Lost, err.Error()
@@ -94,6 +95,12 @@ func (s *seat[T]) newsCame() {
 			s.finish(*s.limit)
 			return
 		}
+		for rank, h := range s.held {
+			if h.round >= s.limit.Round {
+				delete(s.held, rank)
+				h.answer.Settle(reply[T]{}) // its own seat says why
+			}
+		}
 		s.listen(n.Next.Ref())
 	}
 }
@@ -108,6 +115,7 @@ func (s *seat[T]) finish(v RoundError) {
 	s.run, s.early = nil, nil
 	s.clearAlarm()
 	s.newsWatch.Stop()
+	s.release()
 	s.post.Settle(v)
 	if s.answer != nil {
 		s.answer.Settle(outcome[T]{Fail: s.over})

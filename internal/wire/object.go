@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"reflect"
@@ -13,7 +14,7 @@ import (
 const largeMark = 1<<32 - 1
 
 // AppendLarge appends, in place of a value, the futures that hold it: one, or one for each parameter of a task that has
-// several. The receiver finds them with Reader.Large and reads each with ReadLarge or ReadRef.
+// several. The receiver finds them with Reader.Large and reads each with ReadRef.
 func AppendLarge(dst []byte, refs References, holders ...*raysys.Core) ([]byte, error) {
 	out := append(dst, 0xff, 0xff, 0xff, 0xff)
 	for _, c := range holders {
@@ -25,32 +26,59 @@ func AppendLarge(dst []byte, refs References, holders ...*raysys.Core) ([]byte, 
 	return out, nil
 }
 
-// ReadLarge reads what AppendLarge wrote of one future: where the value is.
-func ReadLarge(r *Reader, refs References) (raysys.Source, error) {
+// AppendParams is AppendLarge for the parameters of a task, of which those that are small travel along.
+func AppendParams(dst []byte, refs References, holders ...*raysys.Core) ([]byte, error) {
+	out := append(dst, 0xff, 0xff, 0xff, 0xff)
+	for _, c := range holders {
+		var err error
+		if out, err = refs.AppendRef(out, c); err != nil {
+			return dst, err
+		}
+	}
+	return out, nil
+}
+
+// appendLargeResult appends, in place of a value, about how large it is, and the future that holds it.
+func appendLargeResult(dst []byte, refs References, c *raysys.Core, size int64) ([]byte, error) {
+	out := binary.AppendUvarint(append(dst, 0xff, 0xff, 0xff, 0xff), uint64(max(size, 0)))
+	out, err := refs.AppendObject(out, c)
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// ReadLarge reads what AppendResult wrote of a large value, behind what Reader.Large has taken: where it is, and about how
+// large.
+func ReadLarge(r *Reader, refs References) (src raysys.Source, size int64, err error) {
+	size = int64(min(r.Uvarint(), maxSize))
 	c, err := refs.ReadRef(r)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	src := raysys.SourceOf(c)
-	if src == nil {
-		return nil, fmt.Errorf("%w: the value is said to be in a future of this node", ErrCorrupt)
+	if src = raysys.SourceOf(c); src == nil {
+		return nil, 0, fmt.Errorf("%w: the value is said to be in a future of this node", ErrCorrupt)
 	}
-	return src, nil
+	return src, size, nil
 }
+
+// maxSize bounds the size that another node may claim, so that sums of them cannot overflow.
+const maxSize = 1 << 50
 
 // AppendResult appends the outcome of c, which is ready: a value of up to InlineLimit as AppendValue does, a larger one by
 // reference to c. v is what c.Outcome returned, nil when the value is elsewhere.
 func AppendResult(dst []byte, p *codec.Plan, v any, c *raysys.Core, refs References) ([]byte, error) {
 	if v == nil {
-		return AppendLarge(dst, refs, c)
+		w, _ := raysys.WhereaboutsOf(c)
+		return appendLargeResult(dst, refs, c, w.Size)
 	}
 	value := reflect.ValueOf(v).Elem()
 	if Exceeds(p, value, InlineLimit) {
-		return AppendLarge(dst, refs, c)
+		return appendLargeResult(dst, refs, c, int64(p.Size(value)))
 	}
 	out, err := AppendSmall(dst, p, value, refs)
 	if errors.Is(err, raysys.ErrTooLarge) {
-		return AppendLarge(dst, refs, c)
+		return appendLargeResult(dst, refs, c, int64(p.Size(value)))
 	}
 	return out, err
 }

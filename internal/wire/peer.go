@@ -48,6 +48,7 @@ const (
 	KindPullEnd     Kind = 92  // control: the receiver wants no more
 	KindBorrow      Kind = 96  // requests: this node holds a reference that another passed on
 	KindBorrowed    Kind = 97  // replies: whether it counts now
+	KindHeld        Kind = 98  // control: the receiver's references that the sender holds, when a connection begins
 	KindKeep        Kind = 104 // requests: keep a copy of an object, let it go, or lend it
 	KindKept        Kind = 105 // replies of it
 )

@@ -120,6 +120,13 @@ func TestBodies(t *testing.T) {
 		send("one piece", link.Body{Pieces: [][]byte{all[:1<<20]}})
 		send("skip this", link.Body{Pieces: [][]byte{all[:1<<20]}})
 		send("", link.Body{Pieces: [][]byte{all[:1], nil, all[1:2], all[2 : 1<<20], all[1<<20 : 1<<20+5]}})
+		var pieces [][]byte // short and long ones, together all[:1<<20]
+		for at, n := 0, 1; at < 1<<20; n = (n*7 + 3) % 40_000 {
+			end := min(at+n, 1<<20)
+			pieces = append(pieces, all[at:end])
+			at = end
+		}
+		send("many pieces", link.Body{Pieces: pieces})
 		send("nothing", link.Body{})
 		if err := p.SendBulk(kindNote, bytes.Repeat([]byte("x"), 1000)); err != nil {
 			t.Fatal(err)
@@ -139,6 +146,7 @@ func TestBodies(t *testing.T) {
 		}
 		check("one piece", all[:1<<20])
 		check("", all[:1<<20+5])
+		check("many pieces", all[:1<<20])
 		check("nothing", nil)
 		b.expect("a bulk: 1000 bytes")
 		check("section", all[12345:12345+1<<20+77])

@@ -10,16 +10,19 @@ import (
 // processor behind no more than that.
 const cutBytes = 256 * kib
 
+const copyBytes = 64 * kib
+
 // bulkWriter writes the frames of one bulk connection. It keeps what it needs, so that no frame allocates.
 type bulkWriter struct {
-	conn  net.Conn
-	files fileSender // nil where the system does not copy from a file to conn
-	start [headerSize + 1 + MaxHead]byte
-	one   [1][]byte
-	cut   [][]byte
-	out   net.Buffers
-	turn  polite
-	copy  []byte
+	conn   net.Conn
+	vector bool       // conn takes many pieces at once
+	files  fileSender // nil where the system does not copy from a file to conn
+	start  [headerSize + 1 + MaxHead]byte
+	one    [1][]byte
+	cut    [][]byte
+	out    net.Buffers
+	turn   polite
+	copy   []byte // of capacity copyBytes, once it is needed
 }
 
 // write is the connection's writer. It ends when the session is over.
@@ -30,7 +33,8 @@ func (b *bulk) write() {
 	if conn == nil {
 		return
 	}
-	w := &bulkWriter{conn: conn, files: asFileSender(conn), turn: b.peer.link.polite()}
+	_, vector := conn.(*net.TCPConn)
+	w := &bulkWriter{conn: conn, vector: vector, files: asFileSender(conn), turn: b.peer.link.polite()}
 	for {
 		var f bulkFrame
 		b.mu.Lock()
@@ -105,12 +109,45 @@ func (w *bulkWriter) flush() error {
 	if len(w.cut) == 0 {
 		return nil
 	}
-	w.out = w.cut // consumed by WriteTo, which also forgets the pieces
-	_, err := w.out.WriteTo(w.conn)
+	var err error
+	if w.vector {
+		w.out = w.cut // consumed by WriteTo, which also forgets the pieces
+		_, err = w.out.WriteTo(w.conn)
+	} else {
+		err = w.joined()
+	}
 	clear(w.cut)
 	w.cut = w.cut[:0]
 	w.turn.offer()
 	return err
+}
+
+// joined writes the pieces of a cut to a connection that takes one at a time, as TLS does: a record and a system call for
+// each. Short ones are copied together, with a header or whatever stands between long ones.
+func (w *bulkWriter) joined() error {
+	w.copy = w.copy[:0]
+	for i, p := range w.cut {
+		if len(p) < joinBytes && len(w.copy)+len(p) <= copyBytes {
+			if w.copy == nil {
+				w.copy = make([]byte, 0, copyBytes)
+			}
+			w.copy = append(w.copy, p...)
+			if i < len(w.cut)-1 {
+				continue
+			}
+			p = nil
+		}
+		for _, b := range [2][]byte{w.copy, p} {
+			if len(b) == 0 {
+				continue
+			}
+			if _, err := w.conn.Write(b); err != nil {
+				return err
+			}
+		}
+		w.copy = w.copy[:0]
+	}
+	return nil
 }
 
 // section writes a section of a file, without copying it where the system can.
@@ -127,11 +164,11 @@ func (w *bulkWriter) section(file *os.File, offset int64, length int) (unread, e
 			w.turn.offer()
 		}
 	}
-	if w.copy == nil {
-		w.copy = make([]byte, 64*kib)
+	if w.copy == nil && sent < length {
+		w.copy = make([]byte, 0, copyBytes)
 	}
 	for sent < length {
-		part := w.copy[:min(len(w.copy), length-sent)]
+		part := w.copy[:min(copyBytes, length-sent)]
 		if unread == nil {
 			var n int
 			n, unread = file.ReadAt(part, offset+int64(sent))

@@ -27,8 +27,8 @@ type Config struct {
 	// FS stands in for the file system; nil is the real one.
 	FS FS
 	// Pressure, unless nil, is called before primaries are spilled: whoever holds references runs a collection and
-	// releases what nobody reaches any more (rule C25). It may block; it is not called again before a quarter of the budget
-	// was added.
+	// releases what nobody reaches any more (rule C25). It may block, but not on room in this store; it is not called again
+	// before a quarter of the budget was added.
 	Pressure func()
 	// Hooks are told what happened. Nil functions are valid.
 	Hooks Hooks

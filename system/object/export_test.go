@@ -10,6 +10,14 @@ func WithoutSegments(s *Store) {
 	s.mu.Unlock()
 }
 
+// Segments returns how many s holds, and sets how many it may hold.
+func Segments(s *Store, limit int) int {
+	s.mu.Lock()
+	defer s.unlock()
+	s.maxSegments = limit
+	return s.segments
+}
+
 // DirOf returns where s spills: the directory of its incarnation, or Config.Dir before there is one.
 func DirOf(s *Store) string {
 	s.dir.mu.Lock()
@@ -40,3 +48,12 @@ func Thin(o *Object) {
 	defer o.store.unlock()
 	o.store.thin(o)
 }
+
+// FileHeader returns a header with its padding.
+func FileHeader(cluster string, m Manifest) []byte {
+	b := appendHeader(nil, cluster, m)
+	return append(b, make([]byte, int(bodyOffset(cluster, m.Size))-len(b))...)
+}
+
+// ReadFileHeader is readHeader for tests.
+var ReadFileHeader = readHeader

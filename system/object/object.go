@@ -16,8 +16,9 @@ type Value interface {
 	// Pieces is its encoding, the same bytes every time. Pieces at odd positions are parts of the value, those at even
 	// positions memory of their own (codec.Plan.Pieces). Nobody writes to them.
 	Pieces() ([][]byte, error)
-	// Evict asks it to be forgotten: its bytes are safe. False: it cannot be just now. It is called without any lock of the
-	// store, and must not call the store.
+	// Evict asks it to be forgotten: its bytes are safe. False: it cannot be just now. It is called without the store's mutex,
+	// but while other readers of the object wait for its end: it must not call the store, nor wait for somebody who does.
+	// It may be called before Add returned.
 	Evict() bool
 }
 
@@ -71,6 +72,14 @@ type heap struct{ bytes []byte }
 
 // ID returns the object's id.
 func (o *Object) ID() raysys.TaskID { return o.id }
+
+// Touch makes the object the one that was used last: its value was read without the store. Chunk, Bytes, Map and Share do it
+// by themselves.
+func (o *Object) Touch() {
+	o.store.mu.Lock()
+	o.touch()
+	o.store.unlock()
+}
 
 // Pin keeps the object's memory where it is until Unpin: it is not spilled, dropped or thinned.
 func (o *Object) Pin() {

@@ -113,7 +113,7 @@ func (s *Store) receivable(m Manifest) error {
 // memoryFor finds a place for the bytes. The mutex is given up while it does.
 func (s *Store) memoryFor(ctx context.Context, in *Incoming, form Form) (seg *segment, err error) {
 	size := in.man.Size
-	if size == 0 {
+	if form == Segment && size < minSegment {
 		form = Heap
 	}
 	if form == Segment {
@@ -142,11 +142,19 @@ func (s *Store) memoryFor(ctx context.Context, in *Incoming, form Form) (seg *se
 	}
 	w, werr := s.newFile(in.man.ID, in.man.Attempt, size)
 	if werr != nil {
-		return nil, fmt.Errorf("%w: receive object %s of %d bytes: %w", raysys.ErrStoreFull, in.man.ID, size, errors.Join(err, werr))
+		return nil, fmt.Errorf("%w: receive object %s of %d bytes: %w: "+makeMore, raysys.ErrStoreFull, in.man.ID, size, unless(err, werr))
 	}
 	in.form, in.writer, in.buffers = Disk, w, map[int][]byte{}
 	in.part = &spillFile{name: w.tmp, body: w.body, length: w.length, open: &handle{file: w.file, users: 1}}
 	return nil, nil
+}
+
+// unless joins the reasons why neither memory nor disk has room; the first is nil where memory was not asked.
+func unless(memory, disk error) error {
+	if memory == nil {
+		return disk
+	}
+	return fmt.Errorf("%w; and on disk: %w", memory, disk)
 }
 
 // segmentFor returns a segment, warm if there is one, that nothing is charged for yet. The mutex is given up meanwhile.
@@ -158,8 +166,16 @@ func (s *Store) segmentFor(ctx context.Context, size int64) (*segment, error) {
 		s.used -= int64(len(seg.mem)) // its object is charged in a moment, under the same mutex
 		return seg, nil
 	}
+	for s.segments >= s.maxSegments && len(s.warm.idle) > 0 {
+		s.cool()
+	}
+	if s.segments >= s.maxSegments {
+		return nil, fmt.Errorf("%w: %d segments are as many as this process may hold", errNoSegments, s.segments)
+	}
+	s.segments++ // before the mutex is given up
 	n := capacity(size)
 	if err := s.makeRoom(ctx, n); err != nil {
+		s.segments--
 		return nil, err
 	}
 	s.unlock()
@@ -167,6 +183,7 @@ func (s *Store) segmentFor(ctx context.Context, size int64) (*segment, error) {
 	s.mu.Lock()
 	s.reserved -= n
 	if err != nil {
+		s.segments--
 		if h := s.config.Hooks.Trouble; h != nil && !errors.Is(err, errNoSegments) {
 			s.later(func() { h("make segment", err) })
 		}
@@ -180,7 +197,7 @@ func (s *Store) segmentFor(ctx context.Context, size int64) (*segment, error) {
 // abandon gives back what memoryFor found.
 func (s *Store) abandon(in *Incoming, seg *segment) {
 	if seg != nil {
-		s.trash = append(s.trash, seg.destroy)
+		s.destroy(seg)
 	}
 	if in.writer != nil {
 		s.diskUsed -= in.writer.length

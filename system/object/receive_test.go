@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -327,6 +328,40 @@ func TestWarmSegmentsAreUsedAgain(t *testing.T) {
 	}
 	keep.Release()
 	full.Release()
+	empty(t, s)
+}
+
+func TestSegmentsAreBounded(t *testing.T) {
+	s := open(t, object.Config{Budget: 64 * mib, Warm: 3 * mib})
+	var objects []*object.Object
+	object.Segments(s, 3)
+	for n := range 5 {
+		o := receive(t, s, n, content(n, mib+n+1), object.Segment)
+		want := []string{"segment"}
+		if n >= 3 {
+			want = []string{"heap"}
+		}
+		if f := forms(o); !slices.Equal(f, want) && runtime.GOOS == "linux" {
+			t.Errorf("object %d has the forms %v", n, f)
+		}
+		objects = append(objects, o)
+	}
+	small := receive(t, s, 9, content(9, 100*kib), object.Segment)
+	if f := forms(small); !slices.Equal(f, []string{"heap"}) {
+		t.Errorf("a small one has the forms %v", f)
+	}
+	for _, o := range append(objects, small) {
+		o.Release()
+	}
+	if n, st := object.Segments(s, 2), s.Stats(); int64(n) != st.Warm/(mib+64*kib) {
+		t.Errorf("%d segments are counted, %+v", n, st)
+	}
+	// One that is idle and does not fit makes place for one that does.
+	large := receive(t, s, 10, content(10, 5*mib), object.Segment)
+	if f := forms(large); !slices.Equal(f, []string{"segment"}) && runtime.GOOS == "linux" {
+		t.Errorf("beside idle segments there is none for it: %v", f)
+	}
+	large.Release()
 	empty(t, s)
 }
 

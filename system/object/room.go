@@ -166,6 +166,7 @@ func (s *Store) cool() {
 	s.unlock()
 	seg.destroy()
 	s.mu.Lock()
+	s.segments--
 	s.charge(-n)
 	s.freed()
 }
@@ -173,10 +174,18 @@ func (s *Store) cool() {
 // retire takes a segment whose object has no use for it: it stays warm, or its memory is given back at the next unlock.
 func (s *Store) retire(seg *segment) {
 	if s.closed || s.used > s.config.Budget || !s.warm.keep(seg) {
-		s.trash = append(s.trash, seg.destroy)
+		s.destroy(seg)
 		return
 	}
 	s.used += int64(len(seg.mem)) // what the object is about to give back
+}
+
+// destroy gives a segment back at the next unlock.
+func (s *Store) destroy(seg *segment) {
+	if !seg.foreign {
+		s.segments--
+	}
+	s.trash = append(s.trash, seg.destroy)
 }
 
 // forget asks the value of o to go. The mutex is given up meanwhile; o is in its slot.
@@ -202,6 +211,10 @@ func (s *Store) drop(o *Object) bool {
 	o.room.remove()
 	before := o.charged
 	if !s.forget(o) || o.users > 0 || o.pins > 0 || o.primary {
+		if o.users == 0 && o.pins == 0 && o.value != nil { // what stands beside a value that stays can go
+			o.encoding, o.heap = nil, nil
+			o.dropSegment()
+		}
 		o.end()
 		return o.charged < before
 	}

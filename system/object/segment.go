@@ -24,6 +24,10 @@ var errNoSegments = errors.New("this platform has no memory files that processes
 // same size.
 const segmentGrain = 64 << 10
 
+// minSegment is the size from which received bytes go to a segment, in bytes: below it a buffer of the collector's is as
+// good, and costs no descriptor.
+const minSegment = 256 << 10
+
 func capacity(size int64) int64 { return (size + segmentGrain - 1) / segmentGrain * segmentGrain }
 
 // warm is the pool of segments that are mapped and unused. The store's mutex guards it.

@@ -26,6 +26,16 @@ func newSegment(size int64) (*segment, error) {
 	return s, nil
 }
 
+// segmentLimit bounds a store's segments: a quarter of the descriptors that this process may have, so that connections and
+// files find theirs, and few beside the 65,530 mappings that the kernel allows.
+func segmentLimit() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 256
+	}
+	return int(min(limit.Cur/4, 4096))
+}
+
 // fill gives the file its pages: a page that is missing would have to be found at the first touch, where lack of memory
 // is a signal and not an error.
 func (s *segment) fill(size int64) error {

@@ -95,7 +95,7 @@ func (o *Object) segmented(ctx context.Context) error {
 	s.mu.Lock()
 	s.reserved -= int64(len(seg.mem))
 	if err != nil {
-		s.trash = append(s.trash, seg.destroy)
+		s.destroy(seg)
 		s.wake()
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *Store) Attach(ctx context.Context, at Shared, m Manifest) (*Object, err
 		return nil, fmt.Errorf("%w: attach object %s: %w", ErrNotShareable, m.ID, err)
 	}
 	if err := errors.Join(s.usable(ctx), s.receivable(m)); err != nil {
-		s.trash = append(s.trash, seg.destroy)
+		s.destroy(seg)
 		return nil, fmt.Errorf("attach object %s: %w", m.ID, err)
 	}
 	o := s.table[m.ID]

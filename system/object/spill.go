@@ -51,24 +51,21 @@ func (s *Store) spill(ctx context.Context, o *Object) error {
 
 // writeFile gives o, which is in its slot, a file.
 func (s *Store) writeFile(ctx context.Context, o *Object) error {
-	pieces, value := o.parts(), o.value
+	pieces, value, live := o.parts(), o.value, o.live
+	known, man := o.known, o.man
 	s.unlock()
-	var err error
-	if pieces == nil {
-		pieces, err = encode(o.id, value)
-	}
+	size, source, err := s.sourceOf(o, pieces, value, live, known, &man)
 	s.mu.Lock()
 	if err != nil {
 		return err
 	}
-	w, err := s.newFile(o.id, o.attempt, total(pieces))
+	w, err := s.newFile(o.id, o.attempt, size)
 	if err != nil {
 		return err
 	}
-	known, man := o.known, o.man
 	s.unlock()
-	m, err := w.writePieces(ctx, o.id, o.attempt, pieces)
-	if err == nil && known && m.Sum != man.Sum {
+	m, err := w.fill(ctx, o.id, o.attempt, source)
+	if err == nil && !man.ID.IsZero() && m.Sum != man.Sum {
 		err = changed(o.id)
 	}
 	var f *spillFile

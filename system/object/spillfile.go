@@ -60,7 +60,7 @@ func (s *Store) create(id raysys.TaskID, attempt uint32, size int64) (*fileWrite
 	}
 	if err := w.file.Reserve(w.length); err != nil {
 		w.discard()
-		return nil, fmt.Errorf("reserve %d bytes for spill file %s: %w", w.length, w.tmp, err)
+		return nil, fmt.Errorf("reserve %d bytes for spill file: %w", w.length, err)
 	}
 	return w, nil
 }
@@ -72,52 +72,50 @@ func (w *fileWriter) write(b []byte, at int64) error {
 		err = fmt.Errorf("%d of %d bytes written", n, len(b))
 	}
 	if err != nil {
-		return fmt.Errorf("write spill file %s: %w", w.tmp, err)
+		return fmt.Errorf("write spill file: %w", err)
 	}
 	return nil
 }
 
-// writePieces writes the whole object, and returns its manifest. Many small pieces go through one buffer.
-func (w *fileWriter) writePieces(ctx context.Context, id raysys.TaskID, attempt uint32, pieces [][]byte) (Manifest, error) {
-	m := NewManifest(id, attempt, pieces...)
-	if w.body+m.Size != w.length {
-		return m, fmt.Errorf("write spill file %s: the object has %d bytes, not %d: it was changed", w.tmp, m.Size, w.length-w.body)
-	}
+// fill writes the whole object as source emits it, and returns its manifest. Small blocks go through one buffer.
+func (w *fileWriter) fill(ctx context.Context, id raysys.TaskID, attempt uint32, source source) (Manifest, error) {
+	var done sums
 	var buf []byte
-	at := int64(0)
-	flush := func() error {
-		if len(buf) == 0 {
+	flush := func(b []byte) error {
+		for len(b) > 0 {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			n := min(len(b), ChunkSize)
+			if done.size+int64(n) > w.length-w.body {
+				return changed(id)
+			}
+			if err := w.write(b[:n], done.size); err != nil {
+				return err
+			}
+			done.add(b[:n])
+			b = b[n:]
+		}
+		return nil
+	}
+	err := source(func(b []byte) error {
+		if len(b) < ChunkSize/16 && len(buf)+len(b) <= ChunkSize {
+			buf = append(buf, b...)
 			return nil
 		}
-		err := w.write(buf, at)
-		at += int64(len(buf))
+		if err := flush(buf); err != nil {
+			return err
+		}
 		buf = buf[:0]
-		return err
+		return flush(b)
+	})
+	if err == nil {
+		err = flush(buf)
 	}
-	for _, p := range pieces {
-		if len(p) < ChunkSize/16 && len(buf)+len(p) <= ChunkSize {
-			if buf == nil {
-				buf = make([]byte, 0, min(ChunkSize, m.Size))
-			}
-			buf = append(buf, p...)
-			continue
-		}
-		if err := flush(); err != nil {
-			return m, err
-		}
-		for len(p) > 0 {
-			if err := context.Cause(ctx); err != nil {
-				return m, err
-			}
-			n := min(len(p), ChunkSize)
-			if err := w.write(p[:n], at); err != nil {
-				return m, err
-			}
-			at += int64(n)
-			p = p[n:]
-		}
+	if err == nil && done.size != w.length-w.body {
+		err = changed(id)
 	}
-	return m, flush()
+	return done.manifest(id, attempt), err
 }
 
 // commit writes the header, closes the file and gives it its name. There is no fsync: a spill file outlives its process, and
@@ -147,7 +145,7 @@ func (w *fileWriter) publish(err error) (*spillFile, error) {
 	}
 	if err != nil {
 		_ = w.fs.Remove(w.tmp)
-		return nil, fmt.Errorf("finish spill file %s: %w", w.tmp, err)
+		return nil, fmt.Errorf("finish spill file: %w", err)
 	}
 	return &spillFile{name: w.final, body: w.body, length: w.length}, nil
 }

@@ -40,6 +40,7 @@ type Store struct {
 	closed                        bool
 	old                           []*oldDir    // of earlier incarnations, until Sweep
 	idle                          []*spillFile // files that stay mapped, and nobody looks at; longest ago first
+	segments, maxSegments         int          // each takes a descriptor and a mapping
 	noSegments                    bool         // memory files were tried, and there are none
 	count                         counters
 
@@ -62,7 +63,7 @@ func Open(c Config) (*Store, error) {
 	}
 	s := &Store{
 		config: c, fs: c.FS, dir: newSpillDir(&c), table: map[raysys.TaskID]*Object{}, changed: make(chan struct{}),
-		warm: warm{limit: c.Warm}, added: c.Budget,
+		warm: warm{limit: c.Warm}, added: c.Budget, maxSegments: segmentLimit(),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	if c.Dir != "" {
@@ -163,10 +164,13 @@ func (s *Store) Add(ctx context.Context, id raysys.TaskID, attempt uint32, v Val
 		if errors.Is(serr, raysys.ErrEncode) || context.Cause(ctx) != nil {
 			return nil, fmt.Errorf("add object %s: %w", id, serr)
 		}
-		return nil, fmt.Errorf("%w: add object %s of %d bytes: %w; and on disk: %w", raysys.ErrStoreFull, id, size, err, serr)
+		return nil, fmt.Errorf("%w: add object %s of %d bytes: %w; and on disk: %w: "+makeMore, raysys.ErrStoreFull, id, size, err, serr)
 	}
 	return o, nil
 }
+
+// makeMore is what to do about a store that is full.
+const makeMore = "release references, or give the store more memory, more disk or another spill directory"
 
 // vacant reports an object that has the id already.
 func (s *Store) vacant(id raysys.TaskID) error {
@@ -226,7 +230,7 @@ func (s *Store) Close() error {
 	for len(s.warm.idle) > 0 {
 		seg := s.warm.remove(0)
 		s.charge(-int64(len(seg.mem)))
-		s.trash = append(s.trash, seg.destroy)
+		s.destroy(seg)
 	}
 	old := s.old
 	s.old = nil

@@ -1,6 +1,7 @@
 package object_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -130,6 +131,41 @@ func TestEvictRefusedTakesTheNext(t *testing.T) {
 	for _, o := range []*object.Object{a, b, c} {
 		o.Release()
 	}
+	empty(t, s)
+}
+
+func TestTouchedStays(t *testing.T) {
+	s := open(t, object.Config{Budget: 4 * mib})
+	v, w := newValue(content(1, 2*mib)), newValue(content(2, 2*mib))
+	a, b := add(t, s, 1, v), add(t, s, 2, w)
+	a.Touch()
+	c := add(t, s, 3, newValue(content(3, 2*mib)))
+	if v.gone.Load() || !w.gone.Load() {
+		t.Error("the touched one was evicted")
+	}
+	for _, o := range []*object.Object{a, b, c} {
+		o.Release()
+	}
+	empty(t, s)
+}
+
+func TestCopyWhoseValueStays(t *testing.T) {
+	s := open(t, object.Config{Budget: 4 * mib})
+	o := receive(t, s, 1, content(1, 2*mib), object.Heap)
+	b, err := o.Bytes(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := newValue(b)
+	v.kept.Store(true)
+	o.Revive(v)
+	p := add(t, s, 2, newValue(content(2, 2*mib)))
+	if f := forms(o); !slices.Equal(f, []string{"value"}) || s.Lookup(id(1)) != o || s.Stats().Spilled != 0 {
+		t.Errorf("the copy has the forms %v; %+v", f, s.Stats())
+	}
+	same(t, o, b)
+	o.Release()
+	p.Release()
 	empty(t, s)
 }
 
@@ -348,6 +384,87 @@ func TestChangedValueIsNoticed(t *testing.T) {
 	if err := object.Spill(o); err != nil || !v.gone.Load() {
 		t.Errorf("spill: %v", err)
 	}
+	same(t, o, v.bytes)
+	o.Release()
+	empty(t, s)
+}
+
+// streamed is a value that comes in blocks, and must not be asked for all of them at once.
+type streamed struct {
+	*value
+	block   int
+	streams int
+}
+
+func (v *streamed) Stream(emit func([]byte) error) error {
+	v.streams++
+	if v.fail != nil {
+		return v.fail
+	}
+	for b := v.bytes; len(b) > 0; b = b[min(len(b), v.block):] {
+		if err := emit(bytes.Clone(b[:min(len(b), v.block)])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func TestLargeValuesAreStreamedToDisk(t *testing.T) {
+	for _, block := range []int{99, 1000, 100 * kib, 3 * mib} {
+		s := open(t, object.Config{Budget: 4 * mib})
+		v := &streamed{value: newValue(content(1, 2*mib+9)), block: block}
+		o, err := s.Add(context.Background(), id(1), 1, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := object.Spill(o); err != nil {
+			t.Fatal(err)
+		}
+		if v.streams != 2 || v.calls.Load() != 0 {
+			t.Errorf("streamed %d times, asked for pieces %d times", v.streams, v.calls.Load())
+		}
+		same(t, o, v.bytes)
+		o.Release()
+
+		bad := &streamed{value: newValue(content(2, 2*mib)), block: block}
+		bad.fail = errors.New("no bytes today")
+		p, err := s.Add(context.Background(), id(2), 1, bad)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := object.Spill(p); !errors.Is(err, raysys.ErrEncode) || !errors.Is(err, bad.fail) {
+			t.Errorf("%v", err)
+		}
+		p.Release()
+		empty(t, s)
+	}
+}
+
+func TestStreamedValueThatChanges(t *testing.T) {
+	f := newFaulty()
+	s := open(t, object.Config{Budget: 4 * mib, FS: f})
+	v := &streamed{value: newValue(content(1, 2*mib)), block: mib}
+	o, err := s.Add(context.Background(), id(1), 1, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(){
+		func() { v.bytes[mib+3] ^= 1 },
+		func() { v.bytes = v.bytes[:mib] },
+		func() { v.bytes = append(v.bytes, v.bytes...) },
+	} {
+		f.fault = func(op, _ string) error {
+			if op == "create" { // between the two readings
+				change()
+			}
+			return nil
+		}
+		if err := object.Spill(o); !errors.Is(err, raysys.ErrEncode) {
+			t.Errorf("%v", err)
+		}
+		v.bytes = content(1, 2*mib)
+	}
+	f.fault = nil
 	same(t, o, v.bytes)
 	o.Release()
 	empty(t, s)

@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/raysys/raysys"
 )
@@ -38,11 +37,11 @@ func (d *feed) answered(peer Peer, a *pulled) error {
 	case statusShared:
 		return d.attach(peer, a)
 	case statusRefused:
-		err := errors.New(a.text)
-		if a.code == codeFailed || a.code == codeLacks {
-			err = fmt.Errorf("%w: %s", raysys.ErrObjectLost, a.text)
+		why := &sourceError{key: d.key, code: a.code}
+		if a.text != "" {
+			why.err = errors.New(a.text)
 		}
-		return &sourceError{d.key, a.code, err}
+		return why
 	}
 	if err := f.begin(a.man, a.known); err != nil {
 		c := codeVersion

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/wire"
@@ -16,6 +17,7 @@ type Engine struct {
 	life    context.Context // ended by Close, for what must outlive its caller
 	end     context.CancelCauseFunc
 	running sync.WaitGroup // flights, feeds and streams
+	base    time.Time      // what now is measured from, monotonic
 	counts  counters
 	came    chan *landed   // to be verified; closed by Close when nothing more can come
 	checks  sync.WaitGroup // the verifiers
@@ -29,6 +31,7 @@ type Engine struct {
 	streams map[streamKey]*stream
 	sending map[Key]chan struct{} // one element per chunk that waits to be written to that peer
 	given   map[raysys.TaskID]*outlet
+	swept   int // how many of given there may be before those are forgotten that are gone
 }
 
 // New makes an engine. It validates cfg and starts nothing.
@@ -37,7 +40,7 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("new transfer engine: %w", err)
 	}
 	e := &Engine{
-		cfg: cfg, flights: map[raysys.TaskID]*flight{}, feeds: map[uint64]*feed{}, streams: map[streamKey]*stream{},
+		cfg: cfg, base: time.Now(), flights: map[raysys.TaskID]*flight{}, feeds: map[uint64]*feed{}, streams: map[streamKey]*stream{},
 		sending: map[Key]chan struct{}{}, given: map[raysys.TaskID]*outlet{}, came: make(chan *landed, maxCame),
 	}
 	e.life, e.end = context.WithCancelCause(context.Background())
@@ -67,6 +70,8 @@ func (e *Engine) runLocked(f func()) bool {
 	e.running.Go(f)
 	return true
 }
+
+func (e *Engine) now() time.Duration { return time.Since(e.base) }
 
 // Kinds are those that Handle takes; bodies of wire.KindChunk go to Land.
 func Kinds() []wire.Kind {

@@ -4,6 +4,13 @@ import "github.com/raysys/raysys/system/object"
 
 // What the tests of the wire format need of the inside.
 
+// Given counts the objects whose receivers are remembered.
+func (e *Engine) Given() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.given)
+}
+
 // Frames returns one of each frame and answer, as this version writes them.
 func Frames() map[string][]byte {
 	v := object.Version{Attempt: 3, Size: 1<<20 + 5, Sum: 0xfeedfacecafebeef}

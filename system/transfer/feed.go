@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -16,7 +15,7 @@ import (
 type feed struct {
 	flight *flight
 	wakes  chan struct{} // of capacity 1: look at the inbox
-	heard  atomic.Int64  // when something came last, since the flight's base
+	heard  atomic.Int64  // when something came last, as the engine's now
 
 	// The feed's own goroutine alone writes these: the key with the engine's mu and the flight's, the slot with the engine's.
 	key  Key
@@ -72,10 +71,7 @@ func (d *feed) read() inbox {
 	return in
 }
 
-func (d *feed) heardNow() { d.heard.Store(int64(time.Since(epoch))) }
-
-// epoch is what moments are measured from, monotonic.
-var epoch = time.Now()
+func (d *feed) heardNow() { d.heard.Store(int64(d.flight.e.now())) }
 
 // The ends of a conversation, beside errors.
 var (
@@ -95,7 +91,13 @@ type sourceError struct {
 	err  error // what it said, or what it did
 }
 
-func (e *sourceError) Error() string { return fmt.Sprintf("%s: %s: %v", e.key, e.code, e.err) }
+func (e *sourceError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("%s: %s", e.key, e.code)
+	}
+	return fmt.Sprintf("%s: %s: %v", e.key, e.code, e.err)
+}
+
 func (e *sourceError) Unwrap() error { return e.err }
 
 // talk goes from conversation to conversation until there is no more to say. It returns nil when the flight is over.
@@ -252,77 +254,4 @@ func (d *feed) pull(peer Peer) error {
 	}
 	peer.Flush()
 	return nil
-}
-
-// late decides what becomes of a source from which nothing came for a while, and returns when to look again.
-func (d *feed) late(peer Peer) (time.Duration, error) {
-	f := d.flight
-	f.mu.Lock()
-	limit := f.e.cfg.Stall << d.stalls
-	waits := !d.ready || len(d.pending) > 0
-	f.mu.Unlock()
-	idle := time.Since(epoch) - time.Duration(d.heard.Load())
-	switch {
-	case !waits:
-		d.heardNow()
-		return limit, nil
-	case idle < limit:
-		return limit - idle, nil
-	}
-	return limit * 2, d.still(peer)
-}
-
-// maxStalls is how often in a row a source may stand still, each time twice as long.
-const maxStalls = 5
-
-// errStill is what a source did that was given up.
-var errStill = fmt.Errorf("it stands still: %w", context.DeadlineExceeded)
-
-// still is what is done about a source that stands still.
-func (d *feed) still(peer Peer) error {
-	f := d.flight
-	f.e.counts.stalled.Add(1)
-	if d.root != (Key{}) {
-		return &sourceError{d.key, codeGone, errStill}
-	}
-	f.mu.Lock()
-	d.slow = true
-	if d.stalls++; d.stalls > maxStalls {
-		f.mu.Unlock()
-		return &sourceError{d.key, codeGone, errStill}
-	}
-	others := false
-	for o := range f.feeds {
-		others = others || o.ready && !o.slow
-	}
-	ready, l := d.ready, d.landing
-	spans := d.again()
-	if others {
-		f.cargo.release(d)
-	}
-	f.mu.Unlock()
-	d.heardNow()
-	f.wake() // for another source
-	switch {
-	case !ready:
-		return d.pull(peer)
-	case others:
-		if l != nil {
-			peer.Abandon(l)
-		}
-		f.pumpAll()
-	case l == nil: // what was asked for may have been lost; what comes twice is skipped
-		f.ask(peer, d.slot, spans)
-	}
-	return nil
-}
-
-// again lists what the source was asked for and is not landing. The flight's mu is held.
-func (d *feed) again() (spans []span) {
-	for _, i := range d.pending {
-		if d.flight.cargo.chunks[i].place == asked {
-			spans = extend(spans, i)
-		}
-	}
-	return spans
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +52,53 @@ func TestFetch(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestSpilled: what lies in a file is sent from there, and read back from there.
+func TestSpilled(t *testing.T) {
+	for _, memory := range []bool{true, false} {
+		t.Run(fmt.Sprint("memory ", memory), func(t *testing.T) {
+			body := func(t *testing.T) {
+				n := newNet(t, 1)
+				if !memory {
+					n.memory = nil // over TCP, the system moves it
+				}
+				a, b, c, d := n.node("a"), n.node("b"), n.node("c"), n.node("d")
+				want := noise(1, 20*mib+77)
+				v := a.put(1, 1, want)
+				var files atomic.Int32
+				for _, x := range []*node{b, c} {
+					x.onBody = func(_ raysys.NodeID, body *transfer.Body) {
+						if body.File != nil {
+							files.Add(1)
+						}
+					}
+				}
+				for i, x := range []*node{b, c, d} {
+					from := []transfer.Key{key("a"), key("b"), key("c")}[i]
+					o, err := x.Fetch(t.Context(), v, transfer.From(from), object.Disk)
+					if err != nil {
+						t.Fatal(x.name, err)
+					}
+					o.Unpin()
+				}
+				for _, x := range []*node{b, c, d} {
+					got, err := x.getAs(t.Context(), v, object.Heap, transfer.From())
+					if err != nil || !bytes.Equal(got, want) {
+						t.Error(x.name, err)
+					}
+				}
+				if files.Load() == 0 {
+					t.Error("nothing was sent from a file")
+				}
+			}
+			if memory {
+				synctest.Test(t, body)
+			} else {
+				body(t)
+			}
+		})
 	}
 }
 

@@ -158,10 +158,10 @@ func (n *net) nodeWith(name raysys.NodeID, prepare func(*node), change ...func(*
 
 // kill is the end of a node's process.
 func (x *node) kill() {
-	x.net.memory.Kill(x.name)
 	x.net.mu.Lock()
 	delete(x.net.addrs, x.name)
 	x.net.mu.Unlock()
+	x.net.memory.Kill(x.name)
 	x.down()
 }
 

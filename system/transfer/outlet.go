@@ -32,6 +32,7 @@ func (e *Engine) place(id raysys.TaskID, to Key, failed []failure) (*receiver, [
 	defer e.mu.Unlock()
 	out := e.given[id]
 	if out == nil {
+		e.sweep()
 		out = &outlet{id, map[Key]*receiver{}}
 		e.given[id] = out
 	}
@@ -98,6 +99,22 @@ func (e *Engine) tidy(out *outlet) {
 		delete(e.given, out.id)
 	}
 }
+
+// sweep forgets objects that this node does not have any more, once there may be as many of them as of others, so that a
+// node which gives away one object after another remembers no more than twice those that it has. mu is held.
+func (e *Engine) sweep() {
+	if len(e.given) < max(minSwept, e.swept) {
+		return
+	}
+	for id := range e.given {
+		if e.cfg.Store.Lookup(id) == nil {
+			delete(e.given, id)
+		}
+	}
+	e.swept = 2 * len(e.given)
+}
+
+const minSwept = 64
 
 // forgetObject is for an object that this node does not have any more.
 func (e *Engine) forgetObject(id raysys.TaskID) {

@@ -132,7 +132,7 @@ func (v *visit) give(i int) error {
 	if err != nil {
 		return v.failed(err)
 	}
-	room := s.e.room(s.id.peer)
+	room := s.e.room(s)
 	select {
 	case room <- struct{}{}:
 	case <-s.ctx.Done():
@@ -185,14 +185,17 @@ func (o *outgoing) over(error) {
 	outgoings.Put(o)
 }
 
-// room is where chunks for one peer wait to be written, whatever object they are of.
-func (e *Engine) room(k Key) chan struct{} {
+// room is where chunks for the stream's peer wait to be written, whatever object they are of; nil when the stream is over.
+func (e *Engine) room(s *stream) chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	r := e.sending[k]
+	if e.streams[s.id] != s {
+		return nil
+	}
+	r := e.sending[s.id.peer]
 	if r == nil {
 		r = make(chan struct{}, e.cfg.Outstanding)
-		e.sending[k] = r
+		e.sending[s.id.peer] = r
 	}
 	return r
 }

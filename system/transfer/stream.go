@@ -158,7 +158,11 @@ func (s *stream) run() {
 	var r *refused
 	switch {
 	case errors.As(err, &r):
-		s.answer(&pulled{slot: s.id.slot, status: statusRefused, code: r.code, text: r.Error()})
+		a := pulled{slot: s.id.slot, status: statusRefused, code: r.code}
+		if r.err != nil {
+			a.text = r.err.Error()
+		}
+		s.answer(&a)
 	case errors.Is(err, errSentOn):
 	case e.life.Err() != nil:
 		s.answer(&pulled{slot: s.id.slot, status: statusRefused, code: codeClosed, text: raysys.ErrClosed.Error()})

@@ -2,6 +2,7 @@ package transfer_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -35,7 +36,7 @@ func TestTree(t *testing.T) {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *net) {
 				a := n.node("a")
-				want := noise(1, 30*mib)
+				want := noise(1, 12*mib)
 				a.put(1, 1, want)
 				receivers := make([]*node, count)
 				for i := range receivers {
@@ -110,6 +111,36 @@ func TestTreeLater(t *testing.T) {
 	})
 }
 
+// TestManyObjects: a node that gives away one object after another remembers only those that it has.
+func TestManyObjects(t *testing.T) {
+	bubble(t, func(t *testing.T, n *net) {
+		n.adapt = func(c *transfer.Config) { c.TreeFrom = 1 }
+		a, b := n.node("a"), n.node("b")
+		most := 0
+		for i := range uint64(1000) {
+			a.put(i+1, 1, noise(i, 1000))
+			if _, err := b.get(t.Context(), i+1, key("a")); err != nil {
+				t.Fatal(err)
+			}
+			a.store.Lookup(id(i + 1)).Release()
+			b.store.Lookup(id(i + 1)).Release()
+			most = max(most, a.Given())
+		}
+		if most > 100 {
+			t.Errorf("%d objects were remembered", most)
+		}
+		synctest.Wait()
+		for _, x := range []*node{a, b} {
+			if s := x.store.Stats(); s.Objects != 0 || s.Used != 0 {
+				t.Errorf("%s: %+v", x.name, s)
+			}
+			if s := x.Stats(); s.Streams+s.Feeds+s.Flights != 0 {
+				t.Errorf("%s: %+v", x.name, s)
+			}
+		}
+	})
+}
+
 // TestParentDies: children of a node that dies, or stands still, in the middle come back to the source and go on with
 // what they have.
 func TestParentDies(t *testing.T) {
@@ -117,7 +148,7 @@ func TestParentDies(t *testing.T) {
 		t.Run(fmt.Sprint("silent ", silent), func(t *testing.T) {
 			bubble(t, func(t *testing.T, n *net) {
 				a := n.node("a")
-				want := noise(1, 40*mib)
+				want := noise(1, 20*mib)
 				a.put(1, 1, want)
 				var receivers []*node
 				for i := range 6 {
@@ -128,7 +159,7 @@ func TestParentDies(t *testing.T) {
 				parent := receivers[0]
 				var given atomic.Int32
 				parent.onBody = func(raysys.NodeID, *transfer.Body) {
-					if given.Add(1) == 10 {
+					if given.Add(1) == 5 {
 						if silent {
 							n.memory.Pause(parent.name)
 						} else {
@@ -163,8 +194,50 @@ func TestParentDies(t *testing.T) {
 						t.Errorf("%s: %+v", x.name, s)
 					}
 				}
-				if given.Load() < 10 || returned == 0 {
+				if given.Load() < 5 || returned == 0 {
 					t.Errorf("the parent gave %d chunks, %d came back", given.Load(), returned)
+				}
+			})
+		})
+	}
+}
+
+// TestNoCircle: receivers that know of each other do not wait for each other. While the source lives they are sent back
+// to it; when it dies both learn at once that the object is lost.
+func TestNoCircle(t *testing.T) {
+	for _, dies := range []bool{false, true} {
+		t.Run(fmt.Sprint("dies ", dies), func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *net) {
+				n.adapt = func(c *transfer.Config) { c.SeveralFrom, c.Fanout = 1, 8 }
+				a := n.node("a")
+				want := noise(1, 30*mib)
+				a.put(1, 1, want)
+				names := []raysys.NodeID{"x", "y", "z"}
+				var receivers []*node
+				for _, name := range names {
+					receivers = append(receivers, n.node(name))
+					n.memory.Delay("a", name, time.Millisecond, 0)
+				}
+				var sent atomic.Int32
+				a.onBody = func(raysys.NodeID, *transfer.Body) {
+					if sent.Add(1) == 40 && dies {
+						go a.kill()
+					}
+				}
+				begin := time.Now()
+				var wg sync.WaitGroup
+				for i, x := range receivers {
+					from := []transfer.Key{key("a"), key(names[(i+1)%3])}
+					wg.Go(func() {
+						got, err := x.get(t.Context(), 1, from...)
+						if dies && !errors.Is(err, raysys.ErrObjectLost) || !dies && (err != nil || !bytes.Equal(got, want)) {
+							t.Errorf("%s: %v", x.name, err)
+						}
+					})
+				}
+				wg.Wait()
+				if took := time.Since(begin); took > time.Second {
+					t.Error("they waited for each other for", took)
 				}
 			})
 		})

@@ -100,3 +100,10 @@ func (w *Watch) Stop() {
 		w.core.Unsubscribe(&w.waiter)
 	}
 }
+
+// Hurry sends the call behind ref at once, as Get does: for calls that nobody waits for in a Get but somebody waits for.
+func Hurry[T any](root Root, ref raysys.Ref[T]) {
+	if c := ref.RefCore(); c != nil && !c.Settled() {
+		c.Work().Help(root.turn)
+	}
+}

@@ -109,6 +109,22 @@ func actorClientsAcross(ctx context.Context, p Plan) (measured, error) {
 	return m, err
 }
 
+// putAcross counts puts that another process has seen: the task there adds up a thousand of them, by reference.
+func putAcross(ctx context.Context, p Plan) (measured, error) {
+	m, err := besideEcho(ctx, p, 1, func(driver context.Context, c *cluster) (side, error) {
+		refs := make([]raysys.Ref[int], batch)
+		return side{batch, func() error {
+			for i := range refs {
+				refs[i] = raysys.Put(driver, i)
+			}
+			v, err := sum.Go(driver, addends{refs}).Get(driver)
+			return errors.Join(err, expect(v, batch*(batch-1)/2))
+		}}, c.tasksElsewhere(driver)
+	}, oneCaller)
+	m.latencyOf = "1000 puts, one task in another process that gets all of them, its result"
+	return m, err
+}
+
 func waitAcross(ctx context.Context, p Plan) (measured, error) {
 	m, err := besideEcho(ctx, p, 1, func(driver context.Context, c *cluster) (side, error) {
 		refs := make([]raysys.Ref[int], batch)

@@ -23,6 +23,9 @@ const (
 	childEcho      = "echo"       // BYTES: be the raw end of connections, say where
 	childPing      = "ping"       // ADDRESS BYTES: measure a raw ping-pong
 	childCaller    = "caller"     // CLUSTER CONSUL OPERATION: join as a driver, measure the operation
+	childDrain     = "drain"      // ADDRESS BYTES CERTS NODE: read raw streams when the input says so, write how long it took
+	childHolder    = "holder"     // CLUSTER CONSUL NAME OPTIONS: join as a worker that holds large objects, say so
+	childMap       = "map"        // map files when the input says so, write how long it took
 	childSizes     = "sizes"      // CLUSTER CONSUL OPERATION: join as a driver, write a sizesReport of the operation
 )
 
@@ -49,6 +52,9 @@ func children() map[string]child {
 		childEcho:   {1, beEcho},
 		childPing:   {2, pingEcho},
 		childCaller: {3, callAcross},
+		childDrain:  {4, beDrain},
+		childHolder: {4, holdObjects},
+		childMap:    {0, beMapper},
 		childSizes:  {3, sizeUp},
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -23,7 +24,9 @@ type cluster struct {
 	plan    Plan
 	driver  *system.Node
 	workers []*process
-	started int // workers so far: each has a name of its own
+	started int      // workers so far: each has a name of its own
+	names   []string // of the workers, in their order
+	options *options // of nodes for large objects; nil for all others
 }
 
 // withCluster runs f with a cluster of so many workers, settled, and ends it.
@@ -47,6 +50,9 @@ func (c *cluster) run(ctx context.Context, workers int, f func(driver context.Co
 	}
 	p := c.plan
 	p.Node = member(p.Node, c.name, p.Consul, "driver", system.Driver)
+	if c.options != nil {
+		c.options.apply(&p.Node, "driver")
+	}
 	return withNode(ctx, p, func(driver context.Context, n *system.Node) error {
 		c.driver = n
 		if err := c.settled(ctx); err != nil {
@@ -78,9 +84,18 @@ func (c *cluster) launch(ctx context.Context) (*process, error) { return c.launc
 
 func (c *cluster) launchOn(ctx context.Context, cpu int) (*process, error) {
 	c.started++
-	w, err := launchOn(ctx, c.plan, cpu, childWorker, c.name, c.plan.Consul, "worker-"+strconv.Itoa(c.started))
+	name := "worker-" + strconv.Itoa(c.started)
+	args := []string{childWorker, c.name, c.plan.Consul, name}
+	if c.options != nil {
+		o, err := json.Marshal(c.options)
+		if err != nil {
+			return nil, err
+		}
+		args = append([]string{childHolder}, append(args[1:], string(o))...)
+	}
+	w, err := launchOn(ctx, c.plan, cpu, args...)
 	if err == nil {
-		c.workers = append(c.workers, w)
+		c.workers, c.names = append(c.workers, w), append(c.names, name)
 	}
 	return w, err
 }
@@ -88,12 +103,13 @@ func (c *cluster) launchOn(ctx context.Context, cpu int) (*process, error) {
 // forget takes a worker that has ended off the list.
 func (c *cluster) forget(gone *process) {
 	var rest []*process
-	for _, w := range c.workers {
+	var names []string
+	for i, w := range c.workers {
 		if w != gone {
-			rest = append(rest, w)
+			rest, names = append(rest, w), append(names, c.names[i])
 		}
 	}
-	c.workers = rest
+	c.workers, c.names = rest, names
 }
 
 // end lets all workers leave, at the same time.
@@ -104,7 +120,7 @@ func (c *cluster) end() error {
 		wg.Go(func() { errs[i] = w.end() })
 	}
 	wg.Wait()
-	c.workers = nil
+	c.workers, c.names = nil, nil
 	return errors.Join(errs...)
 }
 

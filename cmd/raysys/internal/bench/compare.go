@@ -18,6 +18,7 @@ type measured struct {
 	rounds     []float64
 	limits     []float64 // of each round; nil for a constant
 	detail     map[string]any
+	same       bool // the ratio is 1 by definition: the work of the limit is not done at all
 }
 
 func (m *measured) note(key string, v any) {

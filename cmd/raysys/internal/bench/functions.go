@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/grains/collective"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -60,3 +61,6 @@ var (
 	add      = grains.Method(counters, "add", (*counter).add)
 	where    = grains.Method0(counters, "where", (*counter).where)
 )
+
+// group is that of allreduce_small.
+var group = collective.DefineIn[float32](functions, "bench-group")

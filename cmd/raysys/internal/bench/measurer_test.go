@@ -86,8 +86,8 @@ func TestMeasurerThatFails(t *testing.T) {
 
 func TestWorst(t *testing.T) {
 	variants := []*variant{
-		{"one", measured{value: 30, limitValue: 20, rounds: []float64{30}, limits: []float64{20}, latency: &hist{n: 1}}},
-		{"two", measured{value: 80, limitValue: 60, rounds: []float64{80}, limits: []float64{60}, latency: &hist{n: 1}}},
+		{"one", measured{value: 30, limitValue: 20, rounds: []float64{30}, limits: []float64{20}, latency: &hist{n: 1}}, false},
+		{"two", measured{value: 80, limitValue: 60, rounds: []float64{80}, limits: []float64{60}, latency: &hist{n: 1}}, false},
 	}
 	m := worst(variants, func(v *variant) float64 { return v.value / v.limitValue })
 	if m.value != 30 || m.limitValue != 20 || m.detail["worst"] != "one" {

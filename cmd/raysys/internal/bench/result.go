@@ -20,7 +20,8 @@ type Result struct {
 	// Limit is what the raw limit is, LimitValue its figure in Unit.
 	Limit      string  `json:"limit"`
 	LimitValue float64 `json:"limit_value"`
-	// Ratio is Value over LimitValue: above 1 is better than raw for a rate, worse than raw for latency and bytes.
+	// Ratio is Value over LimitValue: above 1 is better than raw for a rate, worse than raw for latency and bytes. It is 1, and
+	// detail says so, where the work of the limit is not done at all.
 	Ratio  float64        `json:"ratio"`
 	Detail map[string]any `json:"detail"`
 }
@@ -32,6 +33,9 @@ func (r Row) result(m measured) Result {
 	}
 	if m.limitValue != 0 {
 		res.Ratio = figures(m.value / m.limitValue)
+	}
+	if m.same {
+		res.Ratio = 1
 	}
 	if m.latency != nil && m.latency.n > 0 {
 		p50 := figures(us(m.latency.quantile(0.5)))

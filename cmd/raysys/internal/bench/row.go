@@ -17,13 +17,15 @@ const (
 	CrossProcess Tier = "cross-process"
 )
 
-// Unit is what a row's value counts. Latency and Bytes are better when small; every other unit is a rate.
+// Unit is what a row's value counts. Latency, Tail and Bytes are better when small; every other unit is a rate.
 type Unit string
 
 // The units that are no rates.
 const (
 	Latency Unit = "us"
 	Bytes   Unit = "B"
+	// Tail is a p99 in microseconds.
+	Tail Unit = "us p99"
 )
 
 // Row is one line of the benchmark.
@@ -45,6 +47,8 @@ type Plan struct {
 	Slice time.Duration
 	// Node describes the nodes that are measured, but for the table of functions, which is the benchmark's own.
 	Node system.Config
+	// Size of what the rows of large objects move, in bytes. 0: as much as each of them says.
+	Size int64
 	// Consul is host:port of the server through which the nodes of the cross-process rows find each other.
 	Consul string
 	// Self is the binary that child processes run, with Child behind its hidden command. Empty: this one.

@@ -50,6 +50,8 @@ func split(tier Tier) (rows []Row, off []Pending) {
 func unavailable(r Row) string {
 	switch {
 	case runtime.GOOS == "linux":
+	case r.Name == "share":
+		return "needs files in memory, which Linux has"
 	case r.Unit == Bytes && r.Name != "grains_idle":
 		return "needs the /proc of Linux"
 	case r.Named:
@@ -95,6 +97,10 @@ func catalogue() []Row {
 		{
 			Name: "put_small", Unit: "puts/s", measure: putSmall,
 			Operation: "put of one int",
+		},
+		{
+			Name: "put_gigabytes", Unit: GigabytesPerSecond, measure: putGigabytes,
+			Operation: "put of 800 MB, a []byte and a []float32",
 		},
 		{
 			Name: "get_10k_refs", Unit: "lists/s", measure: getList,
@@ -160,6 +166,30 @@ func crossCatalogue() []Row {
 		{
 			Name: "wait_1k", Unit: "runs/s", measure: waitAcross,
 			Operation: "submit 1000 tasks, run in another process, then 1000 times wait for one of those left",
+		},
+		{
+			Name: "put_small", Unit: "puts/s", measure: putAcross,
+			Operation: "put of one int, seen by another process: 1000 of them are the argument of a task there",
+		},
+		{
+			Name: "transfer", Unit: GigabytesPerSecond, measure: transfer,
+			Operation: "1 GiB []byte of this process until View can read it in another, sharing off",
+		},
+		{
+			Name: "share", Unit: Latency, measure: share,
+			Operation: "View of a 1 GiB []byte of another process of this host, before its memory is touched",
+		},
+		{
+			Name: "broadcast", Unit: Latency, measure: broadcastRow,
+			Operation: "256 MiB []byte of this process until View can read it in 4 others",
+		},
+		{
+			Name: "bulk_p99", Unit: Tail, measure: bulkTail,
+			Operation: "call one grain in another process and get the result, while objects of 256 MiB go there one after the other",
+		},
+		{
+			Name: "allreduce_small", Unit: Latency, measure: allReduceSmall,
+			Operation: "AllReduce of 8 KiB over 4 processes",
 		},
 		{
 			Name: "grain_activate", Unit: "activations/s", measure: grainActivate,

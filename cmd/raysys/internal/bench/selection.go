@@ -18,8 +18,6 @@ func (p Pending) String() string { return p.Name + " (" + p.Why + ")" }
 // pending lists the rows that need what is not there yet.
 func pending() []Pending {
 	return []Pending{
-		{"put_gigabytes", InProcess, "comes with the object store"},
-		{"transfer", CrossProcess, "comes with the object store"},
 		{"returns_3k", InProcess, "comes with tasks of several results"},
 		{"placement_group", InProcess, "comes with bundles"},
 		{"lineage", InProcess, "comes with durable lineage"},

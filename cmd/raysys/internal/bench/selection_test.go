@@ -28,9 +28,9 @@ func TestSelect(t *testing.T) {
 		{[]string{""}, bench.InProcess, nil, `row "" does not exist`},
 		{[]string{"tasks_sync", "failover"}, bench.InProcess, nil, "row failover is measured in another tier: use --tier cross-process"},
 		{[]string{"get_small"}, bench.CrossProcess, nil, "row get_small is measured in another tier: use --tier in-process"},
-		{[]string{"put_gigabytes"}, bench.InProcess, nil, "row put_gigabytes cannot be measured yet: it comes with the object store"},
-		{[]string{"transfer"}, bench.InProcess, nil, "it comes with the object store"},
-		{[]string{"transfer"}, bench.CrossProcess, nil, "it comes with the object store"},
+		{[]string{"lineage"}, bench.InProcess, nil, "row lineage cannot be measured yet: it comes with durable lineage"},
+		{[]string{"lineage"}, bench.CrossProcess, nil, "it comes with durable lineage"},
+		{[]string{"transfer"}, bench.InProcess, nil, "row transfer is measured in another tier: use --tier cross-process"},
 		{nil, "here", nil, `tier "here" does not exist: use --tier in-process or --tier cross-process`},
 	} {
 		rows, err := bench.Select(c.names, c.tier)
@@ -57,7 +57,7 @@ func TestEveryRowIsThereOnce(t *testing.T) {
 		},
 		bench.CrossProcess: {
 			"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async",
-			"wait_1k", "transfer", "grain_activate", "node_join", "node_rss_3_peers", "failover", "failover_silence",
+			"wait_1k", "put_small", "transfer", "share", "broadcast", "bulk_p99", "allreduce_small", "grain_activate", "node_join", "node_rss_3_peers", "failover", "failover_silence",
 		},
 	} {
 		got := bench.Names(bench.Rows(tier))

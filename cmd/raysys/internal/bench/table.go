@@ -59,7 +59,7 @@ func (p *Printer) line(name, value, p50, p99, most, raw, ratio, limit string) er
 // amount shows a value for people. The unit of a rate is left to the row's name.
 func amount(v float64, u Unit) string {
 	switch u {
-	case Latency:
+	case Latency, Tail:
 		return duration(&v)
 	case Bytes:
 		switch {
@@ -69,6 +69,12 @@ func amount(v float64, u Unit) string {
 			return short(v/(1<<10)) + " KiB"
 		}
 		return short(v) + " B"
+	}
+	if u == GigabytesPerSecond {
+		if v >= 1000 {
+			return short(v/1000) + " TB/s"
+		}
+		return short(v) + " GB/s"
 	}
 	switch {
 	case v >= 1e6:

@@ -1,16 +1,20 @@
 package bench
 
-// variant is one of the ways in which a row of durations is measured: on one CPU, with three nodes. The worst stands on top, all are
+// variant is one of the ways in which a row is measured: on one CPU, with three nodes. The worst stands on top, all are
 // in the details.
 type variant struct {
 	name string
 	measured
+	rate bool // its value is one, and no p50
 }
 
 // figures returns what the details say of a variant.
 func (v *variant) figures() map[string]any {
 	// As in a Result, the p50 is the median of the rounds.
 	d := map[string]any{"p50_us": figures(v.value), "limit_value": figures(v.limitValue)}
+	if v.rate {
+		d["value"], d["p50_us"] = d["p50_us"], figures(us(v.latency.quantile(0.5)))
+	}
 	if v.limitValue != 0 {
 		d["ratio"] = figures(v.value / v.limitValue)
 	}

@@ -105,7 +105,7 @@ func TestEchoIsTheLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rate < 10*alone {
+	if rate < 3*alone { // sent one by one the two would be the same
 		t.Errorf("%.0f frames/s in batches beside %.0f/s one by one: batches are not sent as one", rate, alone)
 	}
 	if p50 := single.quantile(0.5); p50 < time.Microsecond {

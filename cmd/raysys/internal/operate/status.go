@@ -36,6 +36,9 @@ type Where struct {
 type Cluster interface {
 	// Status asks every node. A node that does not answer is in it with what is known of it.
 	Status(ctx context.Context) (Status, error)
+	// Memory asks every node, or one, for its object store and up to limit of its objects. A node that does not answer is in it
+	// with the reason. ErrNotFound when there is none of that name.
+	Memory(ctx context.Context, node raysys.NodeID, limit int) (Memory, error)
 	// Drain empties the node. With wait it returns when the node has left, else when it has begun. ErrNotFound when there
 	// is none of that name.
 	Drain(ctx context.Context, node raysys.NodeID, wait bool) error

@@ -1,0 +1,198 @@
+package operate
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// Memory is what the object stores of a cluster hold at one moment. Sizes are in bytes.
+type Memory struct {
+	Cluster string   `json:"cluster"`
+	Stores  []Store  `json:"stores"`
+	Objects []Object `json:"objects"` // the largest first, as many as were asked for
+	Total   Total    `json:"total"`
+}
+
+// Total counts all objects, also those that are not listed.
+type Total struct {
+	Objects int   `json:"objects"`
+	Bytes   int64 `json:"bytes"`
+	Listed  int   `json:"listed"`
+}
+
+// Store is the object store of one node.
+type Store struct {
+	Node        raysys.NodeID `json:"node"`
+	Incarnation uint64        `json:"incarnation"`
+	Objects     int           `json:"objects"` // those that are referred to and not there among them
+	Bytes       int64         `json:"bytes"`
+	Used        int64         `json:"used"`   // memory, of Budget
+	Budget      int64         `json:"budget"` // of memory
+	Warm        int64         `json:"warm"`   // of Used, for the next objects that come
+	Disk        int64         `json:"disk"`   // in spill files
+	Spilled     uint64        `json:"spilled"`
+	Restored    uint64        `json:"restored"`
+	Dropped     uint64        `json:"dropped"`  // copies that went to make room
+	Lost        uint64        `json:"lost"`     // files that were gone or damaged
+	Incoming    int           `json:"incoming"` // on their way here
+	Exported    int           `json:"exported"` // futures, small ones too, that other nodes hold
+	Sent        uint64        `json:"sent"`     // bytes, to other nodes
+	Received    uint64        `json:"received"` // bytes
+	Shared      uint64        `json:"shared"`   // times that another process was told what to map instead
+	Error       string        `json:"error,omitempty"`
+}
+
+// Object is one object on one node.
+type Object struct {
+	Node    raysys.NodeID         `json:"node"`
+	ID      string                `json:"id"`
+	Size    int64                 `json:"size"`
+	Memory  int64                 `json:"memory"` // counted against the node's budget
+	Forms   []string              `json:"forms"`  // none: it is referred to, and not there
+	Primary bool                  `json:"primary"`
+	Pins    int                   `json:"pins"`
+	Users   int                   `json:"users"` // views, and transfers that read or write it
+	Since   time.Time             `json:"since"`
+	Why     string                `json:"why"`               // what brought it there
+	Owner   raysys.NodeID         `json:"owner,omitempty"`   // of a copy or reference: whose object it is
+	Refs    int                   `json:"refs,omitempty"`    // references there to an object of another node
+	Holders map[raysys.NodeID]int `json:"holders,omitempty"` // nodes that hold references to it, and how many
+	Names   []string              `json:"names,omitempty"`
+	KeptFor raysys.NodeID         `json:"kept_for,omitempty"` // the node that asked for this replica
+	Kept    []raysys.NodeID       `json:"kept,omitempty"`     // nodes that keep replicas of it
+	Lost    string                `json:"lost,omitempty"`
+}
+
+// Bound sorts everything into the order in which it is shown, keeps the limit largest objects and counts all of them.
+func (m *Memory) Bound(limit int) {
+	slices.SortFunc(m.Stores, func(a, b Store) int {
+		return cmp.Or(strings.Compare(string(a.Node), string(b.Node)), cmp.Compare(a.Incarnation, b.Incarnation))
+	})
+	slices.SortFunc(m.Objects, func(a, b Object) int {
+		return cmp.Or(cmp.Compare(b.Size, a.Size), strings.Compare(a.ID, b.ID), strings.Compare(string(a.Node), string(b.Node)))
+	})
+	m.Objects = m.Objects[:min(limit, len(m.Objects))]
+	m.Total = Total{Listed: len(m.Objects)}
+	for _, s := range m.Stores {
+		m.Total.Objects += s.Objects
+		m.Total.Bytes += s.Bytes
+	}
+}
+
+// MemoryJSON writes it as one line.
+func MemoryJSON(w io.Writer, m Memory) error {
+	m.Stores, m.Objects = orEmpty(m.Stores), orEmpty(m.Objects)
+	return json.NewEncoder(w).Encode(m)
+}
+
+// MemoryTable writes it for people: the stores, the objects, what they come to.
+func MemoryTable(w io.Writer, m Memory, now time.Time) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "NODE\tOBJECTS\tMEMORY\tWARM\tDISK\tSPILLED\tRESTORED\tDROPPED\tEXPORTED\tSENT\tRECEIVED\tSHARED")
+	for _, s := range m.Stores {
+		if s.Error != "" {
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s/%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n", s.Node, s.Objects, size(s.Used), size(s.Budget), size(s.Warm), size(s.Disk),
+			s.Spilled, s.Restored, s.Dropped, s.Exported, size(int64(s.Sent)), size(int64(s.Received)), s.Shared)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, s := range m.Stores {
+		if s.Error != "" {
+			fmt.Fprintf(w, "%s does not answer: %s\n", s.Node, s.Error)
+		}
+	}
+	if len(m.Objects) > 0 {
+		fmt.Fprintln(w)
+		t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "NODE\tOBJECT\tSIZE\tFORMS\tSINCE\tWHY\tHELD BY")
+		for _, o := range m.Objects {
+			since := "-"
+			if !o.Since.IsZero() {
+				since = age(max(now.Sub(o.Since), time.Second))
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Node, o.ID, size(o.Size), orDash(strings.Join(o.Forms, ",")), since, o.reason(), o.heldBy())
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "\ntotal: %d objects, %s", m.Total.Objects, size(m.Total.Bytes))
+	if more := m.Total.Objects - m.Total.Listed; more > 0 {
+		fmt.Fprintf(w, "; %d are not listed: raise --limit", more)
+	}
+	_, err := fmt.Fprintln(w)
+	return err
+}
+
+// reason says why the object is where it is.
+func (o *Object) reason() string {
+	switch {
+	case o.Lost != "":
+		return "lost: " + o.Lost
+	case o.KeptFor != "":
+		return fmt.Sprintf("replica for %s", o.KeptFor)
+	case o.Owner != "" && len(o.Forms) == 0:
+		return fmt.Sprintf("of %s, not fetched", o.Owner)
+	case o.Owner != "":
+		return fmt.Sprintf("copy of %s's, %s", o.Owner, o.Why)
+	case !o.Primary:
+		return fmt.Sprintf("copy, %s", o.Why)
+	}
+	return o.Why
+}
+
+// heldBy says who keeps the object from being freed.
+func (o *Object) heldBy() string {
+	var by []string
+	for _, n := range o.Names {
+		by = append(by, fmt.Sprintf("name %q", n))
+	}
+	for _, k := range slices.Sorted(maps.Keys(o.Holders)) {
+		by = append(by, fmt.Sprintf("%s (%d)", k, o.Holders[k]))
+	}
+	if len(o.Kept) > 0 {
+		at := make([]string, len(o.Kept))
+		for i, k := range o.Kept {
+			at[i] = string(k)
+		}
+		by = append(by, "replicas on "+strings.Join(at, ","))
+	}
+	for _, n := range []struct {
+		n    int
+		what string
+	}{{o.Refs, "references"}, {o.Pins, "pins"}, {o.Users, "users"}} {
+		if n.n > 0 {
+			by = append(by, fmt.Sprintf("%d %s here", n.n, n.what))
+		}
+	}
+	if len(by) == 0 {
+		return "its own process"
+	}
+	return strings.Join(by, ", ")
+}
+
+// size shows bytes in the largest unit that leaves a figure before the point.
+func size(n int64) string {
+	const kib = 1 << 10
+	switch {
+	case n < kib:
+		return fmt.Sprintf("%d B", n)
+	case n < kib<<10:
+		return fmt.Sprintf("%.4g KiB", float64(n)/kib)
+	case n < kib<<20:
+		return fmt.Sprintf("%.4g MiB", float64(n)/(kib<<10))
+	}
+	return fmt.Sprintf("%.4g GiB", float64(n)/(kib<<20))
+}

@@ -1,0 +1,52 @@
+package raysys
+
+// Located is a Source that knows which node has the value. For runtimes.
+type Located interface {
+	// Where names the node, "" for this one, and says about how large the encoding is, 0 where that is not known.
+	Where() (node NodeID, incarnation uint64, size int64)
+}
+
+// Whereabouts says where a value lies that is too large to travel along. For runtimes.
+type Whereabouts struct {
+	Node        NodeID // that has it, beside this one if Here is set; "" for none that is known
+	Incarnation uint64
+	Size        int64 // of the encoding, about
+	Here        bool  // it is on this node, in memory or on disk
+}
+
+// unknownSize stands for the size of an object that nobody told: most are larger than ObjectSize by far.
+const unknownSize = 1 << 20
+
+// WhereaboutsOf says where the value of c lies, which has settled. ok is false for a value that is no object, for one that
+// is in this node's memory and that no other node is known to have, and for a failure. It costs nothing for a small value.
+// For runtimes.
+func WhereaboutsOf(c *Core) (w Whereabouts, ok bool) {
+	word := c.word.Load()
+	if word&phaseMask != phaseReady || word&(flagAbsent|flagKept) == 0 {
+		return w, false
+	}
+	src := SourceOf(c)
+	l, ok := src.(Located)
+	if ok {
+		w.Node, w.Incarnation, w.Size = l.Where()
+	}
+	if w.Size == 0 {
+		w.Size = c.toldSize()
+	}
+	here := word&flagAbsent == 0
+	if here && (!ok || w.Node == "") {
+		return Whereabouts{}, false
+	}
+	w.Here = here || ok && w.Node == ""
+	return w, true
+}
+
+// toldSize is what is known of the size of a value that is or was elsewhere.
+func (c *Core) toldSize() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.absenceLocked(); a != nil && a.size > 0 {
+		return a.size
+	}
+	return unknownSize
+}

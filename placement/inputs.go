@@ -1,0 +1,85 @@
+package placement
+
+import (
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// Inputs are the values a task reads, as bytes on nodes.
+type Inputs struct {
+	Bytes int64                   // of all
+	At    map[raysys.NodeID]int64 // of those, what each node has
+}
+
+const (
+	// smallInputs is what does not matter: it is on its way for less time than a decision is wrong by.
+	smallInputs = 100 << 10
+	// unknownBandwidth stands for the rate of a node that has fetched nothing: that of a 2.5 Gbit network, which is less
+	// than the machines of a cluster mostly have. Too low a rate keeps work beside its data a little too stubbornly, until
+	// the first megabytes have shown better; too high a rate moves data for nothing.
+	unknownBandwidth = 256 << 20
+	// longest bounds an estimate so that sums of them do not overflow.
+	longest = 1 << 61
+)
+
+// moves reports whether the inputs of r count.
+func (r *Request) moves() bool { return r.Kind == Task && r.Inputs.Bytes >= smallInputs }
+
+// missing returns the bytes that must be moved to n.
+func (in *Inputs) missing(n *Node) int64 { return max(in.Bytes-max(in.At[n.ID], 0), 0) }
+
+// Move estimates how long it takes until the inputs of a task are on the node.
+func (n *Node) Move(in Inputs) time.Duration {
+	bytes := in.missing(n)
+	if bytes == 0 {
+		return 0
+	}
+	rate := float64(n.Bandwidth)
+	if rate <= 0 {
+		rate = unknownBandwidth
+	}
+	return time.Duration(min(float64(bytes)/rate*float64(time.Second), longest))
+}
+
+// start estimates how long it takes until r begins on node i (Ray, OSDI 2018, section 4.2.2).
+func (v *View) start(i int, r *Request) time.Duration {
+	n := &v.nodes[i]
+	return min(n.Wait(r.Needs), longest) + n.Move(r.Inputs)
+}
+
+// soonest is the node of list where r begins first. Where that is about the same, the one to which the least is moved, so
+// that no node is taken that waits longer and moves more than another; then the one that asks, then the less loaded one,
+// and the seed decides the rest.
+//
+// All nodes are looked at, since few of them have the inputs. Nodes that ask with different inputs choose differently, and
+// what one has sent it counts itself, so that they do not all go to the same node as those would that have none.
+func (v *View) soonest(r *Request, list []int) int {
+	first := v.start(list[0], r)
+	for _, i := range list[1:] {
+		first = min(first, v.start(i, r))
+	}
+	limit := first + first/8 + taskSlack
+	best := -1
+	for _, i := range list {
+		if v.start(i, r) <= limit && (best < 0 || v.fitter(i, best, r)) {
+			best = i
+		}
+	}
+	return best
+}
+
+// fitter decides between two nodes where r begins at about the same time.
+func (v *View) fitter(a, b int, r *Request) bool {
+	m, n := &v.nodes[a], &v.nodes[b]
+	if x, y := r.Inputs.missing(m), r.Inputs.missing(n); x != y {
+		return x < y
+	}
+	if v.busier(a, b, r) != v.busier(b, a, r) {
+		return v.busier(b, a, r)
+	}
+	if a == v.local || b == v.local {
+		return a == v.local
+	}
+	return mix64(r.Seed^v.hashes[a]) > mix64(r.Seed^v.hashes[b])
+}

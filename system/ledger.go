@@ -1,0 +1,194 @@
+package system
+
+import (
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+const (
+	// dropPause is how long a reference that nobody needs is kept back before its holder is told: one that was sent home a
+	// moment ago, over a class that is slower, arrives before it.
+	dropPause = 200 * time.Millisecond
+	// loanGrace is how long the references of a dead node count on; see loan.
+	loanGrace = 2 * time.Second
+	// heldBatch is how many references one KindHeld names at most.
+	heldBatch = 4 << 10
+)
+
+// ledger is what other nodes count as held by this one: by loans, and what is about to be given back. When a connection
+// breaks, frames that carried references or gave some back may be lost. So the first thing that is said on a new one is
+// what is held; the other side then counts that, and what it has sent since.
+type ledger struct {
+	mu    sync.Mutex // guards the rest, and all loans
+	loans map[*loan]struct{}
+	drops map[nodeKey][]uint64
+	armed bool
+	alarm raysys.Alarm
+}
+
+// arrived notes one more reference that from counts as this node's, and reports whether the owner is to be asked to.
+func (d *ledger) arrived(c *cluster, l *loan, from heldRef) (ask bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.loans == nil {
+		d.loans = map[*loan]struct{}{}
+	}
+	d.loans[l] = struct{}{}
+	switch {
+	case l.held: // once is enough
+		d.dropLocked(c, from)
+	case from == l.owner:
+		l.held = true
+		d.dropLocked(c, l.vias...)
+		l.vias = nil
+	default:
+		l.vias = append(l.vias, from)
+		ask = !l.asking
+		l.asking = true
+	}
+	return ask
+}
+
+// answered is told whether the owner counts this node now.
+func (d *ledger) answered(c *cluster, l *loan, counted bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.asking = false
+	switch {
+	case counted && (l.held || l.over):
+		d.dropLocked(c, l.owner)
+	case counted:
+		l.held = true
+	}
+	if l.held {
+		d.dropLocked(c, l.vias...)
+		l.vias = nil
+	}
+}
+
+// end gives back what a loan holds.
+func (d *ledger) end(c *cluster, l *loan) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.loans, l)
+	d.dropLocked(c, l.vias...)
+	if l.held {
+		d.dropLocked(c, l.owner)
+	}
+	l.over, l.held, l.vias = true, false, nil
+}
+
+// others returns who else may know the future of a loan.
+func (d *ledger) others(l *loan) []heldRef {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append([]heldRef(nil), l.vias...)
+}
+
+// drop gives references back, soon.
+func (d *ledger) drop(c *cluster, refs ...heldRef) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.dropLocked(c, refs...)
+}
+
+func (d *ledger) dropLocked(c *cluster, refs ...heldRef) {
+	if len(refs) == 0 {
+		return
+	}
+	if d.drops == nil {
+		d.drops = map[nodeKey][]uint64{}
+	}
+	for _, r := range refs {
+		d.drops[r.owner] = append(d.drops[r.owner], r.number)
+	}
+	if !d.armed {
+		d.armed = true
+		d.alarm.At, d.alarm.Ring = c.now()+int64(dropPause), func() { d.send(c) }
+		c.node.SetAlarm(&d.alarm)
+	}
+}
+
+// send tells the holders. Who cannot be told now is told later; who is not connected learns it by the next KindHeld.
+func (d *ledger) send(c *cluster) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.drops
+	d.drops, d.armed = nil, false
+	for k, numbers := range all {
+		p := c.peer(k)
+		if p == nil {
+			continue
+		}
+		for i, n := range numbers {
+			if p.Send(wire.Requests, wire.KindDrop, wire.AppendUvarint(nil, n)) != nil {
+				for _, n := range numbers[i:] {
+					d.dropLocked(c, heldRef{k, n})
+				}
+				break
+			}
+		}
+	}
+}
+
+// close ends it.
+func (d *ledger) close(c *cluster) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.armed = true // so that it is not armed again
+	c.node.ClearAlarm(&d.alarm)
+}
+
+// declare tells a node, as the first thing on a new connection, which of its references are held here. What was about to be
+// given back is not among them, and need not be any more.
+func (d *ledger) declare(p *peer) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.drops, p.key)
+	var held []uint64
+	for l := range d.loans {
+		if l.held && l.owner.owner == p.key {
+			held = append(held, l.owner.number)
+		}
+		for _, v := range l.vias {
+			if v.owner == p.key {
+				held = append(held, v.number)
+			}
+		}
+	}
+	for {
+		part := held[:min(len(held), heldBatch)]
+		held = held[len(part):]
+		last := byte(0)
+		if len(held) == 0 {
+			last = 1
+		}
+		frame := wire.AppendUvarint([]byte{last}, uint64(len(part)))
+		for _, n := range part {
+			frame = wire.AppendUvarint(frame, n)
+		}
+		if p.Send(wire.Control, wire.KindHeld, frame) != nil || last == 1 {
+			return // a connection that takes no frame at its beginning is gone already
+		}
+	}
+}
+
+// onHeld handles KindHeld.
+func (p *peer) onHeld(frame []byte) error {
+	r := wire.NewReader(frame)
+	last := r.Byte()
+	for range r.Count(1) {
+		p.declared = append(p.declared, r.Uvarint())
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	if last == 1 {
+		p.c.exports.declared(p.key, p.declared)
+		p.declared = nil
+	}
+	return nil
+}

@@ -1,0 +1,134 @@
+package object_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/object"
+)
+
+func TestDiskFull(t *testing.T) {
+	cases := map[string]func(f *faultyFS){
+		"writes":  func(f *faultyFS) { f.room = 100 * kib },
+		"none":    func(f *faultyFS) { f.room = 0 },
+		"reserve": func(f *faultyFS) { f.fault = failing("reserve") },
+		"create":  func(f *faultyFS) { f.fault = failing("create") },
+		"mkdir":   func(f *faultyFS) { f.fault = failing("mkdir") },
+		"lock":    func(f *faultyFS) { f.fault = failing("lock") },
+		"rename":  func(f *faultyFS) { f.fault = failing("rename") },
+	}
+	for what, spoil := range cases {
+		t.Run(what, func(t *testing.T) {
+			f := newFaulty()
+			spoil(f)
+			var told []string
+			s := open(t, object.Config{Budget: 2 * mib, FS: f, Hooks: object.Hooks{Trouble: func(what string, err error) { told = append(told, what) }}})
+			v := newValue(content(1, mib))
+			o := add(t, s, 1, v)
+			p := add(t, s, 2, newValue(content(2, mib)))
+			_, err := s.Add(context.Background(), id(3), 1, newValue(content(3, mib)))
+			if !errors.Is(err, raysys.ErrStoreFull) || !errors.Is(err, errNoSpace) {
+				t.Fatalf("%v", err)
+			}
+			t.Log(err)
+			if len(told) == 0 {
+				t.Error("nobody was told")
+			}
+			if in, err := s.Receive(context.Background(), object.NewManifest(id(4), 1, content(4, mib)), object.Segment); err == nil {
+				// The room for it is made sure of in the beginning, where the file system can.
+				if what != "writes" && what != "none" && what != "rename" {
+					t.Error("it is received, to where?")
+				}
+				for _, i := range in.Missing() {
+					copy(in.Buffer(i), content(4, mib))
+					err = in.Filled(i)
+				}
+				if !errors.Is(err, raysys.ErrStoreFull) || !errors.Is(in.Done(context.Background()), raysys.ErrStoreFull) {
+					t.Errorf("receive: %v", err)
+				}
+			} else if !errors.Is(err, raysys.ErrStoreFull) {
+				t.Errorf("receive: %v", err)
+			}
+			// What is here stays, and when the disk has room again everything goes on.
+			if s.Lookup(id(3)) != nil || s.Lookup(id(4)) != nil || v.gone.Load() {
+				t.Error("what did not fit is found, or what did was forgotten")
+			}
+			same(t, o, v.bytes)
+			f.set(func(f *faultyFS) { f.room, f.fault = -1, nil })
+			q := add(t, s, 3, newValue(content(3, mib)))
+			same(t, q, content(3, mib))
+			for _, o := range []*object.Object{o, p, q} {
+				o.Release()
+			}
+			empty(t, s)
+			if left := spillFiles(t, object.DirOf(s)); len(left) != 0 {
+				t.Errorf("files stayed: %v", left)
+			}
+		})
+	}
+}
+
+// failing fails one operation.
+func failing(op string) fault {
+	return func(o, _ string) error {
+		if o == op {
+			return errNoSpace
+		}
+		return nil
+	}
+}
+
+func TestDiskBudget(t *testing.T) {
+	s := open(t, object.Config{Budget: 2 * mib, Disk: 5 * mib})
+	var objects []*object.Object
+	for n := range 6 {
+		objects = append(objects, add(t, s, n, newValue(content(n, mib))))
+	}
+	// Two in memory, four on disk: 4 MiB and four headers.
+	if _, err := s.Add(context.Background(), id(9), 1, newValue(content(9, 2*mib))); !errors.Is(err, raysys.ErrStoreFull) {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.Receive(context.Background(), object.NewManifest(id(9), 1, content(9, 6*mib)), object.Disk); !errors.Is(err, raysys.ErrStoreFull) {
+		t.Errorf("%v", err)
+	}
+	for n, o := range objects {
+		same(t, o, content(n, mib))
+		o.Release()
+	}
+	empty(t, s)
+}
+
+func TestDiskBudgetDropsCopies(t *testing.T) {
+	s := open(t, object.Config{Budget: 2 * mib, Disk: 5 * mib})
+	a := receive(t, s, 1, content(1, 2*mib), object.Disk)
+	b := receive(t, s, 2, content(2, 2*mib), object.Disk)
+	b.SetPrimary(true)
+	c := receive(t, s, 3, content(3, 2*mib), object.Disk)
+	if s.Lookup(id(1)) != nil || s.Lookup(id(2)) != b {
+		t.Error("the wrong one went")
+	}
+	for _, o := range []*object.Object{a, b, c} {
+		o.Release()
+	}
+	empty(t, s)
+}
+
+// TestVanishedDirectoryIsAskedForItsSpace: where the disk says how much there is, the directory is made again too.
+func TestVanishedDirectoryIsAskedForItsSpace(t *testing.T) {
+	s, err := object.Open(object.Config{Budget: 2 * mib, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	old := spilled(t, s, 1, content(1, mib))
+	if err := os.RemoveAll(object.DirOf(s)); err != nil {
+		t.Fatal(err)
+	}
+	fresh := spilled(t, s, 2, content(2, mib))
+	same(t, fresh, content(2, mib))
+	old.Release()
+	fresh.Release()
+}

@@ -1,0 +1,335 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
+)
+
+// A reference in a State is written as what it refers to: a small value itself, an object by its id and owner. The owner
+// keeps the object for the State's record, whose key it watches: a record that does not list the object ends that. So the
+// hold and the State are one record, and a Write that never came about holds nothing for long.
+
+// holder implements grains.Holder.
+type holder struct{ n *Node }
+
+// Kinds of a written reference.
+const (
+	heldValue  byte = 1 + iota // encoded value, and what it refers to
+	heldObject                 // object id, submission id, owner, size, and what it refers to
+)
+
+// maxHeldDepth bounds references inside what references refer to.
+const maxHeldDepth = 16
+
+// Hold implements grains.Holder.
+func (h holder) Hold(id grains.ID, name string, refs []*raysys.Core, done func([]byte, []raysys.TaskID, error)) {
+	o := h.n.store
+	q := request{ns: h.n.cfg.Namespace, id: id}
+	go func() { // it ends with the store's context
+		w := &holding{o: o, key: q.stateKey(name)}
+		var out []byte
+		for _, c := range refs {
+			var err error
+			if out, err = w.append(out, c, 0); err != nil {
+				done(nil, nil, err)
+				return
+			}
+		}
+		done(out, w.ids, nil)
+	}()
+}
+
+// holding is one Hold.
+type holding struct {
+	o   *objects
+	key string // of the State's record
+	ids []raysys.TaskID
+}
+
+func (w *holding) append(dst []byte, c *raysys.Core, depth int) ([]byte, error) {
+	if depth > maxHeldDepth {
+		return dst, fmt.Errorf("%w: references within references, %d deep", raysys.ErrEncode, depth)
+	}
+	if err := settled(w.o.ctx, c); err != nil {
+		return dst, err
+	}
+	if err := c.Failure(); err != nil {
+		return dst, err
+	}
+	if v, err := c.Outcome(); err == nil {
+		value := reflect.ValueOf(v).Elem()
+		plan, err := codec.PlanOf(value.Type())
+		if err != nil {
+			return dst, err
+		}
+		if !wire.Exceeds(plan, value, wire.InlineLimit) {
+			var inner []*raysys.Core
+			b, err := plan.Append(nil, value, &inner)
+			if err != nil {
+				return dst, err
+			}
+			if len(b) <= wire.InlineLimit {
+				return w.inner(wire.AppendBytes(append(dst, heldValue), b), inner, depth)
+			}
+		}
+	}
+	d, err := w.o.describe(c)
+	if err != nil {
+		return dst, err
+	}
+	if err := w.hold(c, &d); err != nil {
+		return dst, err
+	}
+	w.ids = append(w.ids, d.oid)
+	dst = wire.AppendID(wire.AppendID(append(dst, heldObject), d.oid), c.ID())
+	dst = wire.AppendUvarint(appendNode(dst, d.owner), uint64(d.size))
+	return w.inner(dst, d.refs, depth)
+}
+
+func (w *holding) inner(dst []byte, refs []*raysys.Core, depth int) ([]byte, error) {
+	dst = wire.AppendUvarint(dst, uint64(len(refs)))
+	for _, c := range refs {
+		var err error
+		if dst, err = w.append(dst, c, depth+1); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+// hold has the owner keep an object for the State.
+func (w *holding) hold(c *raysys.Core, d *description) error {
+	o := w.o
+	if d.owner == o.self() {
+		return o.holdFor(w.key, d.oid)
+	}
+	p, err := waitFor(o.ctx, func(done func(*peer, error)) { o.node.others.connect(d.owner, done) })
+	if err == nil {
+		_, err = waitFor(o.ctx, func(done func(keepAnswer, error)) { p.keep(keepHold, keepAsk{oid: d.oid, key: w.key}, done) })
+	}
+	if err != nil {
+		return fmt.Errorf("object of %s: %w", d.owner, err)
+	}
+	return nil
+}
+
+// settled waits until c has its outcome.
+func settled(ctx context.Context, c *raysys.Core) error {
+	_, err := waitFor(ctx, func(done func(struct{}, error)) {
+		w := &onceSettled{done: func() { done(struct{}{}, nil) }}
+		if !c.Subscribe(&w.Waiter, w) {
+			w.done()
+		}
+	})
+	return err
+}
+
+type onceSettled struct {
+	raysys.Waiter
+	done func()
+}
+
+// Resolved implements raysys.Resolved.
+func (w *onceSettled) Resolved(*raysys.Waiter) { w.done() }
+
+// holdFor keeps an object of this node while the State with that key lists it.
+func (o *objects) holdFor(key string, oid raysys.TaskID) error {
+	obj := o.store.Lookup(oid)
+	if obj == nil || obj.Lost() != nil {
+		return fmt.Errorf("%w: node %s does not have it", raysys.ErrObjectLost, o.self())
+	}
+	core := o.coreOf(oid)
+	h := &hold{o: o, key: key, oid: oid}
+	o.names.keep(obj, func(k *keeping) {
+		k.owner = o.self()
+		if core != nil {
+			k.core = core
+		}
+		k.names[key]++
+		h.number = k.names[key]
+	})
+	h.alarm.At, h.alarm.Ring = o.node.Now()+int64(holdGrace), h.unwritten
+	o.node.SetAlarm(&h.alarm)
+	o.ask(key, store.Version{}, false, h.seen)
+	return nil
+}
+
+// holdGrace is how long a State may take to be written after its references were held.
+const holdGrace = 2 * time.Minute
+
+// hold is one hold of an object for a State. The next version of the State after it decides, since a State is written by
+// one activation at a time, which writes once the hold stands.
+type hold struct {
+	o       *objects
+	key     string
+	oid     raysys.TaskID
+	number  uint64 // a later hold of the same State for the same object takes over
+	looked  atomic.Bool
+	written atomic.Bool
+	alarm   raysys.Alarm
+}
+
+// seen is told of the State's record: as it is at first, and then whenever it has changed.
+func (h *hold) seen(a objectAnswer, err error) {
+	o := h.o
+	listed := slices.Contains(a.held, h.oid)
+	switch {
+	case o.ctx.Err() != nil:
+	case err != nil:
+		o.node.SetAlarm(&raysys.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.ask(h.key, store.Version{}, false, h.seen) }})
+	case listed || !h.looked.Swap(true):
+		if listed && !h.written.Swap(true) {
+			o.node.ClearAlarm(&h.alarm)
+		}
+		h.looked.Store(true)
+		o.ask(h.key, a.version, true, h.seen)
+	default:
+		o.node.ClearAlarm(&h.alarm)
+		h.end()
+	}
+}
+
+// unwritten ends a hold whose State was never written.
+func (h *hold) unwritten() {
+	if !h.written.Load() {
+		h.end()
+	}
+}
+
+func (h *hold) end() {
+	h.o.unkeep(h.oid, func(k *keeping) {
+		if k.names[h.key] == h.number {
+			delete(k.names, h.key)
+		}
+	})
+}
+
+// ask asks for a record of the directory or, in a process of its own, for a State's.
+func (o *objects) ask(key string, seen store.Version, wait bool, done func(objectAnswer, error)) {
+	q := &request{op: opFind, key: key, seen: seen, wait: wait, from: o.self()}
+	q.answer = func(a answer) {
+		if a.err == nil && len(a.objects) == 0 {
+			a.err = raysys.ErrOutcomeUnknown
+		}
+		if a.err != nil {
+			done(objectAnswer{}, a.err)
+			return
+		}
+		done(a.objects[0], nil)
+	}
+	if c := o.node.others; c != nil {
+		c.reg.ask(q)
+		return
+	}
+	reg, err := o.node.solo.open()
+	if err != nil {
+		done(objectAnswer{}, err)
+		return
+	}
+	reg.ask(q)
+}
+
+// Restore implements grains.Holder.
+func (h holder) Restore(written []byte) (refs []*raysys.Core, err error) {
+	r := wire.NewReader(written)
+	for r.Len() > 0 {
+		c, err := h.restore(&r, 0)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, c)
+	}
+	return refs, r.Err()
+}
+
+func (h holder) restore(r *wire.Reader, depth int) (*raysys.Core, error) {
+	if depth > maxHeldDepth {
+		return nil, wire.ErrCorrupt
+	}
+	job := h.n.job
+	kind := r.Byte()
+	switch kind {
+	case heldValue:
+		b := slices.Clone(r.Bytes())
+		refs, err := h.restoreInner(r, depth)
+		if err != nil {
+			return nil, err
+		}
+		return &raysys.NewForeign(job, &writtenValue{b, refs}).Core, nil
+	case heldObject:
+		d := description{oid: r.ID()}
+		id := r.ID()
+		d.owner, d.size = readNode(r), int64(r.Uvarint())
+		var err error
+		if d.refs, err = h.restoreInner(r, depth); err != nil {
+			return nil, err
+		}
+		if d.owner == h.n.store.self() {
+			if core, _ := h.n.store.names.find(d.oid); core != nil {
+				return core, nil
+			}
+		}
+		if h.n.others == nil {
+			return &raysys.NewForeign(job, lostSource{id, d.owner}).Core, nil
+		}
+		s := &remoteSource{c: h.n.others, owner: d.owner, id: id}
+		return &raysys.NewForeign(job, h.n.store.newObjectSource(s, d)).Core, nil
+	}
+	return nil, errors.Join(wire.ErrCorrupt, r.Err())
+}
+
+func (h holder) restoreInner(r *wire.Reader, depth int) (refs []*raysys.Core, err error) {
+	for range r.Count(1) {
+		c, err := h.restore(r, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, c)
+	}
+	return refs, r.Err()
+}
+
+// writtenValue is a small value that was written with its reference.
+type writtenValue struct {
+	value []byte
+	refs  []*raysys.Core
+}
+
+func (s *writtenValue) Name() string      { return "value of a stored reference" }
+func (s *writtenValue) ID() raysys.TaskID { return raysys.TaskID{} }
+func (s *writtenValue) Cancelled()        {}
+
+// Fetch implements raysys.Source.
+func (s *writtenValue) Fetch(into any, done func(error)) {
+	if _, ok := into.(*undecoded); ok {
+		done(fmt.Errorf("%w: %s is small", raysys.ErrObjectLost, s.Name()))
+		return
+	}
+	done(decode(s.value, into, s.refs))
+}
+
+// lostSource is an object that an earlier process had.
+type lostSource struct {
+	id    raysys.TaskID
+	owner nodeKey
+}
+
+func (s lostSource) Name() string      { return "object of " + s.owner.String() }
+func (s lostSource) ID() raysys.TaskID { return s.id }
+func (s lostSource) Cancelled()        {}
+
+// Fetch implements raysys.Source.
+func (s lostSource) Fetch(_ any, done func(error)) {
+	done(fmt.Errorf("%w: its owner %s is dead", raysys.ErrObjectLost, s.owner))
+}
