@@ -46,6 +46,7 @@ type objects struct {
 	needs  map[raysys.TaskID]need                      // objects of other nodes that references here stand for
 	live   map[raysys.TaskID]weak.Pointer[raysys.Core] // the futures whose values are objects of this node
 	listed map[raysys.TaskID]bool                      // those for which the directory names this node
+	deaths map[nodeKey]time.Time                       // when an object of a dead node was first missed
 	names  names
 }
 

@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
@@ -86,16 +87,21 @@ func (s *objectSource) View(into any, done func(func(), error)) {
 func (s *objectSource) fetch(ctx context.Context, form object.Form) (*object.Object, error) {
 	o := s.at.c.objects
 	had := o.store.Lookup(s.oid) != nil
+	w := &whereabouts{c: s.at.c, oid: s.oid, owner: s.owner, list: s.at.between()}
 	start := time.Now()
-	obj, err := o.engine.Fetch(ctx, object.Version{ID: s.oid}, &whereabouts{c: s.at.c, oid: s.oid, owner: s.owner, list: s.at.between()}, form)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Name(), err)
+	for {
+		obj, err := o.engine.Fetch(ctx, object.Version{ID: s.oid}, w, form)
+		switch {
+		case err == nil:
+			if !had {
+				o.node.pace.saw(obj.Info().Size, time.Since(start))
+				o.came(obj, s.owner)
+			}
+			return obj, nil
+		case !errors.Is(err, raysys.ErrObjectLost) || !w.again():
+			return nil, fmt.Errorf("%s: %w", s.Name(), err)
+		}
 	}
-	if !had {
-		o.node.pace.saw(obj.Info().Size, time.Since(start))
-		o.came(obj, s.owner)
-	}
-	return obj, nil
 }
 
 // remoteOf returns what names the future of another node that c stands for, nil when it is of this node.
@@ -114,15 +120,26 @@ type whereabouts struct {
 	c     *cluster
 	oid   raysys.TaskID
 	owner nodeKey
-	asked bool // the owner
-	found bool // the directory was asked
+	asked map[nodeKey]bool
+	found bool      // the directory was asked
+	last  bool      // and once more, when nobody else was left
 	list  []nodeKey // who else may have it: those who passed the reference on, then those of the directory
+}
+
+// again reports whether another round may find what the one before did not. A transfer from an owner that lives asks the
+// directory when it begins; copies that were made since then, or were about to be entered, serve when that owner dies.
+func (w *whereabouts) again() bool {
+	if w.last || w.c.alive(w.owner) {
+		return false
+	}
+	w.last, w.found = true, false
+	return true
 }
 
 // Next implements transfer.Sources.
 func (w *whereabouts) Next(ctx context.Context) (transfer.Key, error) {
-	if !w.asked {
-		w.asked = true
+	if w.asked == nil {
+		w.asked = map[nodeKey]bool{w.c.self(): true, w.owner: true}
 		if w.c.alive(w.owner) {
 			return transferKey(w.owner), nil
 		}
@@ -131,21 +148,26 @@ func (w *whereabouts) Next(ctx context.Context) (transfer.Key, error) {
 		for len(w.list) > 0 {
 			k := w.list[0]
 			w.list = w.list[1:]
-			if k != w.c.self() && k != w.owner && w.c.alive(k) {
+			if !w.asked[k] && w.c.alive(k) {
+				w.asked[k] = true
 				return transferKey(k), nil
 			}
 		}
-		if w.found {
+		if !w.found {
+			w.found = true
+			a, err := w.c.objects.dir.look(ctx, objectKey(w.oid))
+			if err != nil {
+				return transfer.Key{}, fmt.Errorf("look for copies of it: %w", err)
+			}
+			for _, l := range a.rec.at {
+				w.list = append(w.list, l.node)
+			}
+			continue
+		}
+		if !w.last || w.c.alive(w.owner) || !w.c.objects.underWay(ctx, w.owner) {
 			break
 		}
-		w.found = true
-		a, err := w.c.objects.dir.look(ctx, objectKey(w.oid))
-		if err != nil {
-			return transfer.Key{}, fmt.Errorf("look for copies of it: %w", err)
-		}
-		for _, l := range a.rec.at {
-			w.list = append(w.list, l.node)
-		}
+		w.found = false
 	}
 	if !w.c.alive(w.owner) {
 		return transfer.Key{}, fmt.Errorf("%w: its owner %s is dead, and no other node is known to have it", raysys.ErrObjectLost, w.owner)
@@ -166,6 +188,43 @@ func (s *remoteSource) between() (list []nodeKey) {
 		list = append(list, v.owner)
 	}
 	return list
+}
+
+// settling is how long after the death of a node the directory may lack copies of its objects that others have: what they
+// had to say was gathered, or waited for a new leader of the shard because the old one was that node too.
+const settling = time.Second
+
+// underWay waits until whoever had a copy of the dead node's objects has said so. It returns false at once when that is so
+// already.
+func (o *objects) underWay(ctx context.Context, dead nodeKey) bool {
+	now := time.Now()
+	o.mu.Lock()
+	at, known := o.deaths[dead]
+	if !known {
+		for k, t := range o.deaths {
+			if now.Sub(t) > time.Minute && len(o.deaths) > 100 {
+				delete(o.deaths, k)
+			}
+		}
+		if o.deaths == nil {
+			o.deaths = map[nodeKey]time.Time{}
+		}
+		at = now
+		o.deaths[dead] = at
+	}
+	o.mu.Unlock()
+	left := settling - now.Sub(at)
+	if left <= 0 {
+		return false
+	}
+	t := time.NewTimer(left)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func transferKey(k nodeKey) transfer.Key {
@@ -205,11 +264,23 @@ func (s *remoteSource) copies(cause error, done func(error)) {
 		done(&raysys.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner})})
 		return
 	}
-	o.dir.find(objectKey(oid), func(a objectAnswer, err error) {
-		if err != nil || !a.exists || len(a.rec.at) == 0 {
-			done(lost)
-			return
-		}
-		done(&raysys.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner, size: a.rec.size})})
+	look := func(none func()) {
+		o.dir.find(objectKey(oid), func(a objectAnswer, err error) {
+			if err != nil || !a.exists || len(a.rec.at) == 0 {
+				none()
+				return
+			}
+			done(&raysys.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner, size: a.rec.size})})
+		})
+	}
+	end := func() { done(lost) }
+	look(func() {
+		s.c.background(func() {
+			if s.c.alive(s.owner) || !o.underWay(o.ctx, s.owner) {
+				end()
+				return
+			}
+			look(end)
+		}, func(error) { end() })
 	})
 }

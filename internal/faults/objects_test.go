@@ -61,6 +61,21 @@ var (
 	})
 )
 
+// holdBlob looks at a reference's value, says so, and holds the reference until it is cancelled: its node keeps a copy.
+var (
+	holdBlob = tasks.Define("faults.holdBlob", func(ctx context.Context, h raysys.Handle[[]byte]) (bool, error) {
+		err := raysys.View(ctx, h.Ref(), func([]byte) error { return nil })
+		if err != nil {
+			return false, err
+		}
+		held <- struct{}{}
+		<-ctx.Done()
+		runtime.KeepAlive(h)
+		return true, nil
+	})
+	held = make(chan struct{})
+)
+
 // on places a task on one node of a Kit or Procs that labels its nodes.
 func on(node string) raysys.Option { return raysys.Label("node", node) }
 
