@@ -177,9 +177,14 @@ func (p problem) fit(ctx context.Context, mode string) (fit, error) {
 	return fit{time.Since(begin), p.loss(w)/p.loss(best) - 1, distance(w, best)}, nil
 }
 
+// asyncExcess is what async must stay below. The last steps may all be one worker's, which pull the weights towards the
+// optimum of its own rows; that is about Features/Rows above the least. Where it starts, the loss is hundreds of times
+// the least.
+const asyncExcess = 0.05
+
 // check holds a fit to what its mode must reach: the optimum, or for async a loss close to the least.
 func (f fit) check(mode string) error {
-	if mode == "async" && f.excess < 0.01 || f.distance < 1e-9 {
+	if mode == "async" && f.excess < asyncExcess || f.distance < 1e-9 {
 		return nil
 	}
 	return fmt.Errorf("not fitted: %s ends %.2g from the closed form, with a loss %.2g above the least: give more -steps", mode, f.distance, f.excess)
