@@ -147,12 +147,12 @@ var (
 )
 
 var (
-	holdAt = tasks.DefineIn(table, "locality.hold", func(_ context.Context, n int) (int, error) {
+	holdAt = tasks.DefineIn(table, "locality.hold", func(ctx context.Context, n int) (int, error) {
 		began <- struct{}{}
-		<-holding
-		return n, nil
+		<-ctx.Done()
+		return n, context.Cause(ctx)
 	})
-	began, holding = make(chan struct{}, 100), make(chan struct{})
+	began = make(chan struct{}, 1000)
 )
 
 // TestBusyNodeIsLeft: a task goes elsewhere, and its value with it, when the queue where that is costs more than the way.
@@ -162,33 +162,23 @@ func TestBusyNodeIsLeft(t *testing.T) {
 	if _, err := sumAt.On(ctx, b).Get(ctx); err != nil {
 		t.Fatal(err)
 	}
-	cpus := w1.Resources().CPU
-	var held []raysys.Ref[int]
-	for i := range int(cpus) {
-		held = append(held, holdAt.With(only("w1")).Go(ctx, i))
+	cpus := int(w1.Resources().CPU)
+	holding, release := context.WithCancel(ctx)
+	defer release()
+	for i := range cpus {
+		holdAt.With(only("w1")).Go(holding, i)
 	}
-	for range held {
+	for range cpus {
 		<-began
 	}
 	// What waits behind them makes the queue; how long such tasks take is not known yet, so it takes many.
 	for i := range 300 {
-		held = append(held, holdAt.With(only("w1")).Go(ctx, i))
+		holdAt.With(only("w1")).Go(holding, i)
 	}
 	got, err := sumAt.On(ctx, b).Get(ctx)
-	close(holding)
 	if err != nil || got != (two{"w2", sum(fill(2<<20, 0))}) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	go func() {
-		for range began {
-		}
-	}()
-	for _, r := range held {
-		if _, err := r.Get(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	close(began)
 }
 
 // TestNodeOfInputDies: a task that has gone to its value is tried elsewhere when that node dies: with a copy it succeeds,
@@ -228,6 +218,7 @@ var (
 		if t, _, _ := raysys.TurnOf(ctx); err == nil && t.Attempt() == 1 {
 			stuckOn <- r.Node
 			<-ctx.Done()
+			return two{}, context.Cause(ctx)
 		}
 		return r, err
 	})
