@@ -103,6 +103,12 @@ func (n *Node) openObjects() (*objects, error) {
 			return nil, errors.Join(err, o.store.Close())
 		}
 	}
+	if cfg.Spill != "" {
+		// What an earlier incarnation left is of no use without the futures that stood for it.
+		if err := o.store.Sweep(); err != nil {
+			trouble("files of an earlier incarnation stay", err)
+		}
+	}
 	n.store, n.job.Objects = o, o // nothing has been submitted yet
 	return o, nil
 }
@@ -185,7 +191,7 @@ func (o *objects) Keep(c *raysys.Core, v any) (kept bool, err error) {
 	if size <= raysys.ObjectSize {
 		return false, nil
 	}
-	h := &held{c: weak.Make(c), plan: plan, size: int64(size)}
+	h := &held{o: o, c: weak.Make(c), plan: plan, size: int64(size)}
 	switch s := raysys.SourceOf(c).(type) {
 	case nil:
 	case *storedSource: // it came back from disk
@@ -297,7 +303,7 @@ func (o *objects) ensure(c *raysys.Core) (raysys.TaskID, error) {
 		head := reflect.New(value.Type())
 		head.Elem().Set(value)
 		v = head.Interface()
-		h := &held{c: weak.Make(c), plan: plan, size: int64(plan.Size(value))}
+		h := &held{o: o, c: weak.Make(c), plan: plan, size: int64(plan.Size(value))}
 		h.value.Store(&v) // it is not the store's to forget: it counts, and stays
 		obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
 		switch {

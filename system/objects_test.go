@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
@@ -351,3 +354,56 @@ func TestReferencesInState(t *testing.T) {
 		})
 	}
 }
+
+// TestDamagedFileHasACopy: when the owner's file is gone, a copy on another node brings the value back; without one it is
+// lost.
+func TestDamagedFileHasACopy(t *testing.T) {
+	f := newFleet(t)
+	w, _ := f.join("w1", system.Worker)
+	dir := t.TempDir()
+	d, ctx := f.join("d", system.Driver, func(cfg *system.Config) { cfg.Objects = system.Objects{Memory: 3 << 20, Spill: dir} })
+	copied, alone := raysys.Put(ctx, fill(1<<20, 1)), raysys.Put(ctx, fill(1<<20, 2))
+	kept := keepers.Get("k")
+	if n, err := keepIt.Call(ctx, kept, copied.Handle()).Get(ctx); err != nil || n != 1<<20 {
+		t.Fatal(n, err)
+	}
+	var more []raysys.Ref[[]byte]
+	for i := range 4 {
+		more = append(more, raysys.Put(ctx, fill(1<<20, byte(10+i))))
+	}
+	if d.Objects().Spilled < 2 || w.Objects().Objects == 0 {
+		t.Fatalf("%+v, and on w1 %+v", d.Objects(), w.Objects())
+	}
+	files := 0
+	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && e.Name() != "lock" {
+			files++
+			err = os.Truncate(path, 100)
+		}
+		return err
+	}); err != nil || files < 2 {
+		t.Fatal(files, err)
+	}
+	if b, err := copied.Get(ctx); err != nil || !bytes.Equal(b, fill(1<<20, 1)) {
+		t.Errorf("with a copy: %d bytes, %v", len(b), err)
+	}
+	if b, err := alone.Get(ctx); !errors.Is(err, raysys.ErrObjectLost) {
+		t.Errorf("without one: %d bytes, %v", len(b), err)
+	}
+	runtime.KeepAlive(more)
+}
+
+// keeper holds a reference and what it brought.
+type keeper struct {
+	ref   raysys.Ref[[]byte]
+	bytes []byte
+}
+
+var (
+	keepers = grains.DefineIn[keeper](table, "objects.keeper")
+	keepIt  = grains.Method(keepers, "keep", func(k *keeper, ctx context.Context, h raysys.Handle[[]byte]) (n int, err error) {
+		k.ref = h.Ref()
+		k.bytes, err = k.ref.Get(ctx)
+		return len(k.bytes), err
+	})
+)

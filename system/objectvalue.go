@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"weak"
@@ -16,6 +17,7 @@ import (
 
 // held is the value in a future as the object store sees it. It does not keep the future alive.
 type held struct {
+	o     *objects
 	c     weak.Pointer[raysys.Core]
 	plan  *codec.Plan
 	size  int64
@@ -79,7 +81,7 @@ func (h *held) Evict() bool {
 	if err != nil {
 		return c.Absent()
 	}
-	return c.Evict(&storedSource{id: c.ID(), object: obj, plan: h.plan, size: h.size, refs: refsOf(h.plan, v)})
+	return c.Evict(&storedSource{o: h.o, id: c.ID(), object: obj, plan: h.plan, size: h.size, refs: refsOf(h.plan, v)})
 }
 
 // refsOf lists what a value refers to, in the order of its encoding.
@@ -97,6 +99,7 @@ func refsOf(plan *codec.Plan, v any) (refs []*raysys.Core) {
 
 // storedSource brings back a value whose bytes are in this node's store alone.
 type storedSource struct {
+	o      *objects
 	id     raysys.TaskID // of the submission
 	object *object.Object
 	plan   *codec.Plan
@@ -118,13 +121,29 @@ func (s *storedSource) Fetch(into any, done func(error)) {
 		if err == nil {
 			err = decodeShared(b, into, s.refs)
 		}
-		done(lostObject(err))
+		done(s.elsewhere(lostObject(err)))
 	}()
+}
+
+// elsewhere turns the loss of this node's bytes, such as a damaged file, into where a copy is, if there is any.
+func (s *storedSource) elsewhere(err error) error {
+	o := s.o
+	if o.dir == nil || !errors.Is(err, raysys.ErrObjectLost) {
+		return err
+	}
+	a, bad := o.dir.look(o.ctx, objectKey(s.object.ID()))
+	if bad != nil || !slices.ContainsFunc(a.rec.at, func(l location) bool { return l.node != o.self() }) {
+		return err
+	}
+	d := description{oid: s.object.ID(), owner: o.self(), size: s.size, refs: s.refs}
+	return &raysys.Elsewhere{Source: o.newObjectSource(&remoteSource{c: o.node.others, owner: o.self(), id: s.id}, d)}
 }
 
 // View implements raysys.Viewer.
 func (s *storedSource) View(into any, done func(func(), error)) {
-	go func() { viewObject(context.Background(), s.object, into, s.refs, done) }()
+	go func() {
+		viewObject(context.Background(), s.object, into, s.refs, func(end func(), err error) { done(end, s.elsewhere(err)) })
+	}()
 }
 
 // viewObject lets a value look into an object's bytes where they are.
