@@ -33,6 +33,12 @@ func (f *Future[T]) Resolve(v T) bool {
 // Resolve.
 func (f *Future[T]) Place() *T { return &f.val }
 
+// Here returns where the value of a ready future is, for work that nobody else can release or forget; false when it is
+// not here, or not so simple: Outcome tells.
+func (f *Future[T]) Here() (*T, bool) {
+	return &f.val, f.word.Load()&(phaseMask|flagReleased|flagAbsent|flagKept) == phaseReady
+}
+
 // Ref returns the reference to hand out.
 func (f *Future[T]) Ref() Ref[T] { return Ref[T]{f} }
 

@@ -74,6 +74,9 @@ func (a *aside) pop(e *Engine) *raysys.Core {
 
 // popFor takes a task that p can run.
 func (a *aside) popFor(e *Engine, p *peer) *raysys.Core {
+	if a.count.Load() == 0 {
+		return nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, l := range a.order {

@@ -84,6 +84,9 @@ func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, erro
 	if d := r.host(); d != nil && d.afar.Load() && d.params.Load() != nil {
 		return r.appendParams(dst, refs)
 	}
+	if r.spec.fixed {
+		return wire.AppendOf(dst, r.spec.arg, &r.arg, refs)
+	}
 	v := reflect.ValueOf(&r.arg).Elem()
 	if wire.Exceeds(r.spec.arg, v, wire.ValueLimit) {
 		return r.appendParams(dst, refs)
@@ -121,7 +124,7 @@ func (r *record[A, R]) landed(rd *wire.Reader, refs wire.References, node raysys
 		return r.landedElsewhere(rd, refs)
 	}
 	v := r.Place()
-	if err := wire.ReadValue(rd, r.spec.res, reflect.ValueOf(v).Elem(), refs); err != nil {
+	if err := wire.ReadOf(rd, r.spec.res, v, refs); err != nil {
 		var zero R
 		*v = zero
 		if rd.Err() != nil {

@@ -3,7 +3,6 @@ package tasks
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
@@ -42,8 +41,42 @@ type arrival interface {
 type inbox interface {
 	// skip passes over an argument; false when that cannot be done without decoding it.
 	skip(r *wire.Reader) bool
-	// receive reads an argument and makes the task. The error is the task's; r tells of a corrupt frame.
-	receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, h taskHead, r *wire.Reader) (g arrival, err error)
+	// receive reads an argument and makes the task. The error is the task's; in tells of a corrupt frame.
+	receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, h taskHead, in *incoming) (g arrival, err error)
+}
+
+// incoming is a frame of tasks while it is read.
+type incoming struct {
+	wire.Reader
+	room any // for the guests that follow: a *[]guest
+}
+
+const (
+	// roomSize is how many guests share an allocation. The last of them to end keeps the memory of all.
+	roomSize = 16
+	// leastTask is the fewest bytes that a task takes in a frame.
+	leastTask = 8
+)
+
+// place returns the memory of a guest. Guests that hold nothing beyond themselves share it with those that follow in the
+// frame: sixteen small allocations cost more than all else that a small task does here.
+func (s *spec[A, R]) place(in *incoming) *guest[A, R] {
+	if !s.fixed || s.gated {
+		return new(guest[A, R])
+	}
+	room, _ := in.room.(*[]guest[A, R])
+	if room == nil || len(*room) == 0 {
+		n := min(1+in.Len()/leastTask/2, roomSize)
+		if n == 1 {
+			return new(guest[A, R])
+		}
+		made := make([]guest[A, R], n)
+		room = &made
+		in.room = room
+	}
+	g := &(*room)[0]
+	*room = (*room)[1:]
+	return g
 }
 
 // skip implements inbox.
@@ -60,17 +93,17 @@ func (s *spec[A, R]) skip(r *wire.Reader) bool {
 }
 
 // receive implements inbox.
-func (s *spec[A, R]) receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, h taskHead, r *wire.Reader) (arrival, error) {
+func (s *spec[A, R]) receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, h taskHead, in *incoming) (arrival, error) {
 	if h.need != nil {
 		shaped := *s
 		shaped.need, shaped.common = *h.need, false
 		s = &shaped
 	}
-	g := &guest[A, R]{from: p}
-	g.spec = s
+	g, r := s.place(in), &in.Reader
+	g.from, g.spec = p, s
 	large := r.Large()
 	if !large {
-		if err := wire.ReadValue(r, s.arg, reflect.ValueOf(&g.arg).Elem(), p); err != nil {
+		if err := wire.ReadOf(r, s.arg, &g.arg, p); err != nil {
 			return nil, fmt.Errorf("read the argument: %w", err)
 		}
 	}
@@ -182,6 +215,30 @@ func (g *guest[A, R]) Resolved(*raysys.Waiter) {
 		return
 	}
 	g.from.guests.remove(g.slot, &g.tabled)
+	if v, here := g.Here(); here {
+		g.answerValue(x, v)
+	} else {
+		g.answer(x)
+	}
+	x.here.Add(-1)
+	x.e.ebb()
+}
+
+func (g *guest[A, R]) answerValue(x *exchange, v *R) {
+	buf := x.beginAnswer(g.from, g.slot)
+	out, err := wire.AppendResultOf(append(*buf, resultValue), g.spec.res, v, &g.Core, g.from)
+	if err != nil {
+		out = wire.AppendError(append(*buf, resultError), g.unsent(err))
+	}
+	x.endAnswer(g.from, buf, out)
+}
+
+func (g *guest[A, R]) unsent(err error) error {
+	return g.taskError(fmt.Errorf("send the result to node %s: %w", g.from.Node(), err), nil)
+}
+
+// answer tells the owner what became of a guest that has no value, or not here.
+func (g *guest[A, R]) answer(x *exchange) {
 	v, err := g.Outcome()
 	if err != nil && g.Absent() {
 		v, err = nil, nil // it answers by reference
@@ -191,7 +248,7 @@ func (g *guest[A, R]) Resolved(*raysys.Waiter) {
 		case err == nil:
 			out, bad := wire.AppendResult(append(dst, resultValue), g.spec.res, v, &g.Core, g.from)
 			if bad != nil {
-				bad = g.taskError(fmt.Errorf("send the result to node %s: %w", g.from.Node(), bad), nil)
+				bad = g.unsent(bad)
 			}
 			return out, bad
 		case g.Up().Job().Top.Cancelled() == nil:
@@ -203,8 +260,6 @@ func (g *guest[A, R]) Resolved(*raysys.Waiter) {
 			return append(dst, resultBounced), nil
 		}
 	})
-	x.here.Add(-1)
-	x.e.ebb()
 }
 
 // bounce gives a guest that has not begun back to its owner. The caller has taken it out of the queue.

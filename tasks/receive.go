@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/wire"
@@ -15,9 +16,12 @@ func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
 	if p == nil {
 		return nil
 	}
-	r := readers.Get().(*wire.Reader)
-	defer putReader(r)
-	*r = wire.NewReader(frame)
+	r := arrivals.Get().(*incoming)
+	defer func() {
+		*r = incoming{}
+		arrivals.Put(r)
+	}()
+	r.Reader = wire.NewReader(frame)
 	r.Uvarint() // flags
 	up := p.Turn(r.Uint32())
 	if err := r.Err(); err != nil {
@@ -40,7 +44,9 @@ func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
 	return nil
 }
 
-// readers spare each frame an allocation.
+// arrivals and readers spare each frame an allocation.
+var arrivals = sync.Pool{New: func() any { return new(incoming) }}
+
 var readers = sync.Pool{New: func() any { return new(wire.Reader) }}
 
 func putReader(r *wire.Reader) {
@@ -49,7 +55,8 @@ func putReader(r *wire.Reader) {
 }
 
 // receive takes one task; false gives it back.
-func (x *exchange) receive(p *peer, up *raysys.Turn, r *wire.Reader) (slot uint64, ok bool, err error) {
+func (x *exchange) receive(p *peer, up *raysys.Turn, in *incoming) (slot uint64, ok bool, err error) {
+	r := &in.Reader
 	fn, seq, h, err := readTask(r)
 	if err != nil {
 		return 0, false, err
@@ -58,18 +65,18 @@ func (x *exchange) receive(p *peer, up *raysys.Turn, r *wire.Reader) (slot uint6
 	if entry == nil {
 		return 0, false, fmt.Errorf("%w: no function has the number %d", wire.ErrCorrupt, fn)
 	}
-	in, known := entry.Impl.(inbox)
+	box, known := entry.Impl.(inbox)
 	if !known {
 		return 0, false, fmt.Errorf("%w: %s is no task", wire.ErrCorrupt, entry)
 	}
 	// Without its turn the task came before it, over the bulk connection: it may come again. So may all others for
 	// which there is no room.
 	refuse := up == nil || x.e.closed.Load() || x.e.draining.Load() || x.here.Load() >= int64(x.e.cfg.QueueGuests) || x.e.bytes.Load() > x.e.maxBytes
-	if refuse && in.skip(r) {
+	if refuse && box.skip(r) {
 		slot, err = slotOf(r)
 		return slot, false, err
 	}
-	g, bad := in.receive(x, p, up, seq, h, r)
+	g, bad := box.receive(x, p, up, seq, h, in)
 	if slot, err = slotOf(r); err != nil {
 		return 0, false, err
 	}
@@ -143,6 +150,16 @@ const toldEvery = 32
 
 // answer tells the owner of a task how it ended. body appends status and value, or says what is wrong instead.
 func (x *exchange) answer(p *peer, slot uint64, body func([]byte) ([]byte, error)) {
+	buf := x.beginAnswer(p, slot)
+	out, err := body(*buf)
+	if err != nil {
+		out = wire.AppendError(append(*buf, resultError), err)
+	}
+	x.endAnswer(p, buf, out)
+}
+
+// beginAnswer returns a buffer with what comes before status and value.
+func (x *exchange) beginAnswer(p *peer, slot uint64) *[]byte {
 	buf := frames.Get().(*[]byte)
 	dst := (*buf)[:0]
 	if x.tells(p) {
@@ -152,11 +169,12 @@ func (x *exchange) answer(p *peer, slot uint64, body func([]byte) ([]byte, error
 	} else {
 		dst = append(dst, 0)
 	}
-	dst = appendSlot(dst, slot)
-	out, err := body(dst)
-	if err != nil {
-		out = wire.AppendError(append(dst, resultError), err)
-	}
+	*buf = appendSlot(dst, slot)
+	return buf
+}
+
+// endAnswer sends out, which may lie in buf.
+func (x *exchange) endAnswer(p *peer, buf *[]byte, out []byte) {
 	x.reply(p, out)
 	if cap(out) <= 2*wire.InlineLimit {
 		*buf = out
@@ -199,16 +217,14 @@ func (x *exchange) trySend(p *peer, frame []byte) error {
 
 // lateReplies are answers that the peer's link was too full for. Their number is bounded by the tasks it may have here.
 type lateReplies struct {
+	some atomic.Bool // there are frames
+
 	mu     sync.Mutex // guards the rest
 	frames [][]byte
 	alarm  raysys.Alarm
 }
 
-func (l *lateReplies) waiting() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.frames) > 0
-}
+func (l *lateReplies) waiting() bool { return l.some.Load() }
 
 func (l *lateReplies) add(x *exchange, p *peer, frame []byte) {
 	l.mu.Lock()
@@ -217,6 +233,7 @@ func (l *lateReplies) add(x *exchange, p *peer, frame []byte) {
 		return
 	}
 	l.frames = append(l.frames, append([]byte(nil), frame...))
+	l.some.Store(true)
 	if len(l.frames) == 1 {
 		l.again(x, p)
 	}
@@ -239,6 +256,7 @@ func (l *lateReplies) send(x *exchange, p *peer) {
 		}
 		l.frames = l.frames[1:]
 	}
+	l.some.Store(false)
 }
 
 // drop forgets what waits for a peer that is gone.
@@ -247,5 +265,6 @@ func (p *peer) drop(x *exchange) {
 	p.late.mu.Lock()
 	x.rt.ClearAlarm(&p.late.alarm)
 	p.late.frames = nil
+	p.late.some.Store(false)
 	p.late.mu.Unlock()
 }

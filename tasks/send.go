@@ -78,12 +78,12 @@ func (x *exchange) left(p *peer, f flight) (inflight int64) {
 	x.away.Add(-1)
 	inflight = p.inflight.Add(-1)
 	p.bytes.Add(-int64(f.size))
-	x.release(p, f.group)
+	x.release(p, f.group, 1)
 	return inflight
 }
 
-func (x *exchange) release(p *peer, g *group) {
-	if g.left.Add(-1) == 0 {
+func (x *exchange) release(p *peer, g *group, n int64) {
+	if n > 0 && g.left.Add(-n) == 0 {
 		p.Shut(g.scope)
 	}
 }

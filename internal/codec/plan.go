@@ -126,13 +126,17 @@ func (p *Plan) SizeAt(ptr unsafe.Pointer) int {
 
 // pointer returns the address of v, or of a copy where v has none.
 func (p *Plan) pointer(v reflect.Value) unsafe.Pointer {
-	if v.Type() != p.typ {
-		panic("codec: a plan for " + p.typ.String() + " was given a " + v.Type().String())
-	}
+	p.check(v.Type())
 	if v.CanAddr() {
 		return v.Addr().UnsafePointer()
 	}
 	c := reflect.New(p.typ)
 	c.Elem().Set(v)
 	return c.UnsafePointer()
+}
+
+func (p *Plan) check(t reflect.Type) {
+	if t != p.typ {
+		panic("codec: a plan for " + p.typ.String() + " was given a " + t.String())
+	}
 }

@@ -52,6 +52,9 @@ func (p *Plan) Append(dst []byte, v reflect.Value, refs *[]*raysys.Core) ([]byte
 }
 
 func (p *Plan) append(dst []byte, v unsafe.Pointer, refs *[]*raysys.Core) ([]byte, error) {
+	if out, ok := p.appendScalar(dst, v); ok {
+		return out, nil
+	}
 	return p.appendPass(dst, v, pass{refs: refs})
 }
 
@@ -110,7 +113,11 @@ func (p *Plan) Decode(data []byte, v reflect.Value, refs []*raysys.Core) error {
 	return nil
 }
 
+// decode sets *v, which is zero; after an error it may hold a part of the value.
 func (p *Plan) decode(data []byte, v unsafe.Pointer, refs []*raysys.Core) error {
+	if p.decodeScalar(data, v) {
+		return nil
+	}
 	return p.decodeWith(&decoder{data: data, refs: refs}, v)
 }
 

@@ -83,6 +83,18 @@ func AppendResult(dst []byte, p *codec.Plan, v any, c *raysys.Core, refs Referen
 	return out, err
 }
 
+// AppendResultOf is AppendResult for a value that is here, and whose type is known when the program is compiled.
+func AppendResultOf[T any](dst []byte, p *codec.Plan, v *T, c *raysys.Core, refs References) ([]byte, error) {
+	if !p.Fixed() {
+		return AppendResult(dst, p, v, c, refs)
+	}
+	out, err := appendOf(dst, p, v, refs, InlineLimit)
+	if errors.Is(err, raysys.ErrTooLarge) {
+		return appendLargeResult(dst, refs, c, 0)
+	}
+	return out, err
+}
+
 // Exceeds reports whether a value surely encodes to more than limit bytes, or holds so much memory that it is better not to
 // try. It costs nothing where values of the type have one size.
 func Exceeds(p *codec.Plan, v reflect.Value, limit int) bool { return !p.Fixed() && p.Size(v) > limit }

@@ -43,6 +43,19 @@ func (s *Slots[T]) Put(v T) (uint64, bool) {
 func (s *Slots[T]) Take(number uint64) (v T, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.take(number)
+}
+
+// TakeAll is Take for several: v[i] and ok[i] are what Take returns for numbers[i].
+func (s *Slots[T]) TakeAll(numbers []uint64, v []T, ok []bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, n := range numbers {
+		v[i], ok[i] = s.take(n)
+	}
+}
+
+func (s *Slots[T]) take(number uint64) (v T, ok bool) {
 	i := number & (1<<32 - 1)
 	if i >= uint64(len(s.list)) {
 		return v, false

@@ -19,6 +19,23 @@ func AppendValue(dst []byte, p *codec.Plan, v reflect.Value, refs References) ([
 	return appendValue(dst, p, v, refs, ValueLimit)
 }
 
+// AppendOf is AppendValue for a value whose type is known when the program is compiled.
+func AppendOf[T any](dst []byte, p *codec.Plan, v *T, refs References) ([]byte, error) {
+	return appendOf(dst, p, v, refs, ValueLimit)
+}
+
+func appendOf[T any](dst []byte, p *codec.Plan, v *T, refs References, limit int) ([]byte, error) {
+	if p.HasRefs() {
+		return appendValue(dst, p, reflect.ValueOf(v).Elem(), refs, limit)
+	}
+	at := len(dst)
+	out, err := codec.AppendOf(append(dst, 0, 0, 0, 0), p, v, nil)
+	if err != nil {
+		return dst, err
+	}
+	return seal(out, at, dst, limit)
+}
+
 // AppendSmall is AppendValue for values of up to InlineLimit.
 func AppendSmall(dst []byte, p *codec.Plan, v reflect.Value, refs References) ([]byte, error) {
 	return appendValue(dst, p, v, refs, InlineLimit)
@@ -58,6 +75,18 @@ func seal(out []byte, at int, dst []byte, limit int) ([]byte, error) {
 	}
 	binary.LittleEndian.PutUint32(out[at:], uint32(n))
 	return out, nil
+}
+
+// ReadOf is ReadValue for a value whose type is known when the program is compiled.
+func ReadOf[T any](r *Reader, p *codec.Plan, v *T, refs References) error {
+	if p.HasRefs() {
+		return ReadValue(r, p, reflect.ValueOf(v).Elem(), refs)
+	}
+	body := r.Sized()
+	if r.bad {
+		return ErrCorrupt
+	}
+	return codec.DecodeOf(body, p, v, nil)
 }
 
 // ReadValue reads what AppendValue wrote into v, which must be settable. The value shares no memory with the frame.
