@@ -77,9 +77,9 @@ func (e *Engine) Receive(p wire.Peer, kind wire.Kind, frame []byte) error {
 	var err error
 	switch kind {
 	case wire.KindCalls:
-		err = each(frame, fp.called)
+		err = fp.calledAll(frame)
 	case wire.KindCallResults:
-		err = each(frame, fp.answered)
+		err = fp.answeredAll(frame)
 	default:
 		r := wire.NewReader(frame)
 		switch kind {
@@ -95,62 +95,6 @@ func (e *Engine) Receive(p wire.Peer, kind wire.Kind, frame []byte) error {
 	}
 	if err != nil {
 		return fmt.Errorf("grain frame of kind %d from %s: %w", kind, p.Node(), err)
-	}
-	return nil
-}
-
-// each hands the items of a list to f.
-func each(list []byte, f func(*wire.Reader) error) error {
-	all := wire.NewReader(list)
-	for all.Len() > 0 {
-		item := wire.NewReader(all.Bytes())
-		if err := all.Err(); err != nil {
-			return err
-		}
-		if err := f(&item); err != nil {
-			return err
-		}
-	}
-	return all.Err()
-}
-
-// answered handles KindCallResult.
-func (fp *farPeer) answered(r *wire.Reader) error {
-	slot, status := r.Uvarint(), r.Byte()
-	if err := r.Err(); err != nil {
-		return err
-	}
-	if status == statusWant {
-		if o, ok := fp.sent.Look(slot); ok {
-			o.sendBody(fp, slot)
-		}
-		return nil
-	}
-	o, ok := fp.sent.Take(slot)
-	if !ok {
-		return nil // it was cancelled here
-	}
-	from := o.came(fp)
-	switch status {
-	case statusValue:
-		if err := o.call.settle(*r, fp.Peer); err != nil {
-			o.fail(fmt.Errorf("%s: result from node %s: %w", o.name(), fp.Node(), err))
-			return corrupt(err)
-		}
-		o.over()
-	case statusError:
-		err := wire.ReadError(r)
-		o.fail(err)
-		return corrupt(err)
-	case statusMoved:
-		to := readPlace(r)
-		if err := r.Err(); err != nil {
-			o.fail(fmt.Errorf("%s: answer from node %s: %w", o.name(), fp.Node(), err))
-			return err
-		}
-		o.moved(from, to)
-	default:
-		o.fail(fmt.Errorf("%s: node %s answers with outcome %d, which this version does not know: %w", o.name(), fp.Node(), status, raysys.ErrOutcomeUnknown))
 	}
 	return nil
 }

@@ -20,6 +20,8 @@ type remote interface {
 	encode(dst []byte, refs wire.References) ([]byte, error)
 	take(r wire.Reader, refs wire.References) error
 	pull(v *visit, object *raysys.Core)
+	// answer appends the result if it is here, and nothing more need be known of it; false otherwise.
+	answer(dst []byte, refs wire.References) (out []byte, here bool, err error)
 	// settle reads the result and ends the call with it.
 	settle(r wire.Reader, refs wire.References) error
 	// expireAt sets the deadline.
@@ -46,6 +48,9 @@ func (c *call[G, A, R]) facts() facts {
 }
 
 func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error) {
+	if c.method.arg.Fixed() {
+		return wire.AppendOf(dst, c.method.arg, &c.arg, refs)
+	}
 	v := reflect.ValueOf(&c.arg).Elem()
 	if !wire.Exceeds(c.method.arg, v, wire.ValueLimit) {
 		out, err := wire.AppendValue(dst, c.method.arg, v, refs)
@@ -58,21 +63,30 @@ func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error)
 }
 
 func (c *call[G, A, R]) take(r wire.Reader, refs wire.References) error {
-	return readValue(r, c.method.arg, reflect.ValueOf(&c.arg).Elem(), refs)
+	return readValue(r, c.method.arg, &c.arg, refs)
 }
 
-// readValue is wire.ReadValue at the end of a frame. A value without references, thus nearly every one, needs no
+func (c *call[G, A, R]) answer(dst []byte, refs wire.References) ([]byte, bool, error) {
+	v, here := c.Here()
+	if !here {
+		return dst, false, nil
+	}
+	out, err := wire.AppendResultOf(dst, c.method.res, v, &c.Core, refs)
+	return out, true, err
+}
+
+// readValue is wire.ReadOf at the end of a frame. A value without references, thus nearly every one, needs no
 // reader on the heap.
-func readValue(r wire.Reader, p *codec.Plan, v reflect.Value, refs wire.References) error {
+func readValue[T any](r wire.Reader, p *codec.Plan, v *T, refs wire.References) error {
 	if p.HasRefs() {
 		escapes := r
-		return wire.ReadValue(&escapes, p, v, refs)
+		return wire.ReadOf(&escapes, p, v, refs)
 	}
 	body := r.Sized()
 	if err := r.Err(); err != nil {
 		return err
 	}
-	return p.Decode(body, v, nil)
+	return codec.DecodeOf(body, p, v, nil)
 }
 
 func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
@@ -80,7 +94,7 @@ func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
 		return c.settleElsewhere(r, refs)
 	}
 	var v R
-	if err := readValue(r, c.method.res, reflect.ValueOf(&v).Elem(), refs); err != nil {
+	if err := readValue(r, c.method.res, &v, refs); err != nil {
 		return err
 	}
 	var zero A

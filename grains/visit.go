@@ -17,7 +17,8 @@ type visit struct {
 	kind     *boundKind
 	key      string
 	peer     *farPeer
-	slot     uint64 // the caller's number
+	slot     uint64      // the caller's number
+	near     *activation // that was there when it came; until it is delivered
 	token    Token
 	result   *codec.Plan
 	waiter   raysys.Waiter
@@ -56,6 +57,20 @@ func (a *arrived[G, A, R]) Stopped() {}
 type callee interface {
 	// arrive makes the record of a call.
 	arrive(head *callHead, up *raysys.Turn) (*visit, *kind)
+}
+
+// calledAll handles KindCalls.
+func (fp *farPeer) calledAll(list []byte) error {
+	for all := wire.NewReader(list); all.Len() > 0; {
+		item := wire.NewReader(all.Bytes())
+		if err := all.Err(); err != nil {
+			return err
+		}
+		if err := fp.called(&item); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reception is the receiving side of a method: one method value for each combination of what handles declare.
@@ -116,7 +131,7 @@ func (fp *farPeer) called(r *wire.Reader) error {
 	}
 	v, def := c.arrive(&h, up)
 	v.kind, v.peer, v.slot, v.token = e.bind(def), fp, h.slot, h.token
-	v.key = v.kind.keyOf(h.key)
+	v.key, v.near = v.kind.keyOf(h.key)
 	var object *raysys.Core
 	if h.flags&flagLarge != 0 {
 		v.argument = argumentWanted
@@ -147,16 +162,16 @@ func (fp *farPeer) called(r *wire.Reader) error {
 // maxLeft bounds a deadline that another node names, so that no sum overflows.
 const maxLeft = 10 * 365 * 24 * time.Hour
 
-// keyOf returns the string for a key on the wire, without a new one where the grain is active.
-func (k *boundKind) keyOf(b []byte) string {
+// keyOf returns the string for a key on the wire, without a new one where the grain is active, and the activation then.
+func (k *boundKind) keyOf(b []byte) (string, *activation) {
 	s := k.shardOf(b)
 	s.RLock()
 	a := s.m[string(b)]
 	s.RUnlock()
 	if a != nil {
-		return a.key
+		return a.key, a
 	}
-	return string(b)
+	return string(b), nil
 }
 
 func (v *visit) turn() turn     { return v.call }
@@ -184,11 +199,17 @@ func (v *visit) deliver() {
 		}
 		return
 	}
+	near := v.near
+	v.near = nil
 	for {
 		if k.engine.closed.Load() {
 			v.refuse(Place{})
 			return
 		}
+		if near != nil && v.enter(near) {
+			return
+		}
+		near = nil
 		a, r := k.lookup(v.key)
 		if a == nil && r == nil {
 			a, r = k.routeFor(v.key)
@@ -272,6 +293,10 @@ func (v *visit) Resolved(*raysys.Waiter) {
 	if fp.leave(v) {
 		fp.release(v)
 	}
+	if fp.answerHere(v) {
+		v.hurry()
+		return
+	}
 	value, err := v.call.core().Outcome() // also where nobody is left to tell: a look at a failure is what keeps it out of the log
 	if err != nil && v.call.core().Absent() {
 		value, err = nil, nil // it answers by reference
@@ -287,10 +312,31 @@ func (v *visit) Resolved(*raysys.Waiter) {
 	} else {
 		fp.answerValue(v, value)
 	}
-	// Whoever waits over there need not wait for the rest of a batch when there is none.
+	v.hurry()
+}
+
+// hurry: whoever waits over there need not wait for the rest of a batch when there is none.
+func (v *visit) hurry() {
 	if a := v.call.at(); a != nil && a.UserMessageCount() == 0 {
-		fp.Flush()
+		v.peer.Flush()
 	}
+}
+
+// answerHere answers a call whose result is simply there; false when there is more to it.
+func (fp *farPeer) answerHere(v *visit) bool {
+	buf := takeBuffer()
+	defer giveBuffer(buf)
+	*buf = appendAnswer(*buf, v.slot, statusValue)
+	at := len(*buf)
+	out, here, err := v.call.answer(*buf, fp.Peer)
+	if !here {
+		return false
+	}
+	*buf = out
+	if !fp.gone.Load() && v.answered.CompareAndSwap(false, true) {
+		fp.sendAnswer(v, buf, at, err)
+	}
+	return true
 }
 
 func (fp *farPeer) answerValue(v *visit, value any) {
@@ -300,6 +346,11 @@ func (fp *farPeer) answerValue(v *visit, value any) {
 	at := len(*buf)
 	var err error
 	*buf, err = wire.AppendResult(*buf, v.result, value, v.call.core(), fp.Peer)
+	fp.sendAnswer(v, buf, at, err)
+}
+
+// sendAnswer sends what is in buf, where the value begins at; err says that there is none.
+func (fp *farPeer) sendAnswer(v *visit, buf *[]byte, at int, err error) {
 	switch {
 	case err != nil:
 		fp.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))

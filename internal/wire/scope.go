@@ -30,6 +30,7 @@ type Scopes struct {
 	turns  map[*raysys.Turn]*scope
 	byID   map[uint32]*scope
 	idle   list.List // of *scope with no user, the longest idle in front
+	last   *scope    // used last; nil once it is dropped
 }
 
 type scope struct {
@@ -47,7 +48,8 @@ func (s *Scopes) Open(t *raysys.Turn) (uint32, error) {
 	if s.closed != nil {
 		return 0, s.closed
 	}
-	if sc := s.turns[t]; sc != nil {
+	if sc := s.find(t); sc != nil {
+		s.last = sc
 		if sc.users++; sc.at != nil {
 			s.idle.Remove(sc.at)
 			sc.at = nil
@@ -78,9 +80,11 @@ func (s *Scopes) Open(t *raysys.Turn) (uint32, error) {
 func (s *Scopes) Shut(id uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sc := s.byID[id]
-	if sc == nil {
-		return
+	sc := s.last
+	if sc == nil || sc.id != id {
+		if sc = s.byID[id]; sc == nil {
+			return
+		}
 	}
 	if sc.users--; sc.users > 0 {
 		return
@@ -98,7 +102,18 @@ func (s *Scopes) Shut(id uint32) {
 	}
 }
 
+// find returns the scope of a turn.
+func (s *Scopes) find(t *raysys.Turn) *scope {
+	if s.last != nil && s.last.turn == t {
+		return s.last
+	}
+	return s.turns[t]
+}
+
 func (s *Scopes) drop(sc *scope) {
+	if s.last == sc {
+		s.last = nil
+	}
 	sc.turn.Unwatch(&sc.watch)
 	delete(s.turns, sc.turn)
 	delete(s.byID, sc.id)
@@ -119,7 +134,7 @@ func (s *Scopes) Close(err error) {
 	for t, sc := range s.turns {
 		t.Unwatch(&sc.watch)
 	}
-	s.turns, s.byID = nil, nil
+	s.turns, s.byID, s.last = nil, nil, nil
 	s.idle.Init()
 }
 
@@ -171,6 +186,8 @@ type Turns struct {
 
 	mu    sync.Mutex // guards the rest
 	turns map[uint32]*raysys.Turn
+	at    uint32           // the number asked for last
+	last  *raysys.Turn     // and its turn; nil when turns has changed since
 	early map[uint32]error // cancelled before they were opened: control frames overtake requests
 }
 
@@ -181,7 +198,10 @@ const maxEarly = 4096
 func (s *Turns) Turn(id uint32) *raysys.Turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.turns[id]
+	if s.last == nil || s.at != id {
+		s.at, s.last = id, s.turns[id]
+	}
+	return s.last
 }
 
 // Opened handles KindOpen.
@@ -233,7 +253,7 @@ func (s *Turns) Opened(frame []byte) error {
 	if s.turns == nil {
 		s.turns = map[uint32]*raysys.Turn{}
 	}
-	s.turns[id] = t
+	s.turns[id], s.last = t, nil
 	early := s.early[id]
 	delete(s.early, id)
 	s.mu.Unlock()
@@ -276,6 +296,7 @@ func (s *Turns) Shut(frame []byte) error {
 	s.mu.Lock()
 	delete(s.turns, id)
 	delete(s.early, id)
+	s.last = nil
 	s.mu.Unlock()
 	return nil
 }
@@ -284,7 +305,7 @@ func (s *Turns) Shut(frame []byte) error {
 func (s *Turns) Close(cause error) {
 	s.mu.Lock()
 	turns := s.turns
-	s.turns, s.early = nil, nil
+	s.turns, s.early, s.last = nil, nil, nil
 	s.mu.Unlock()
 	for _, t := range turns {
 		t.Cancel(cause)
