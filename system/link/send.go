@@ -63,6 +63,10 @@ func (p *Peer) queue(class Class, kind Kind, payload []byte, item bool) error {
 	} else {
 		q.push(p, class, kind, payload)
 	}
+	if q.bytes >= flushBytes && !p.writing && p.try != nil && !p.reading.Load() {
+		p.flushLocked() // sooner than the writer could: what is on its way is worked on meanwhile
+		return nil
+	}
 	wake := p.sleeping && q.credit > 0 && !p.reading.Load()
 	if wake {
 		p.sleeping = false
@@ -73,6 +77,9 @@ func (p *Peer) queue(class Class, kind Kind, payload []byte, item bool) error {
 	}
 	return nil
 }
+
+// flushBytes is how much of a class waits at most until the sender writes it itself, while nobody else writes.
+const flushBytes = 8 * kib
 
 // Flush writes what is queued, on this goroutine and as far as the connection takes it without waiting, unless
 // somebody else is writing: that one takes the rest along. It is for those about to wait for an answer.
