@@ -22,8 +22,9 @@ func (c *cluster) drain(ctx context.Context) error {
 		return fmt.Errorf("drain: announce it: %w", err)
 	}
 	c.poke()
-	// Grains before tasks: a task that runs may wait for one of them.
-	err := errors.Join(c.node.grains.Drain(ctx), c.node.tasks.Drain(ctx), c.handOverAll(ctx))
+	// Grains before tasks: a task that runs may wait for one of them. Objects after tasks, whose results they are, and before
+	// the shards, which list them.
+	err := errors.Join(c.node.grains.Drain(ctx), c.node.tasks.Drain(ctx), c.objects.drain(ctx), c.handOverAll(ctx))
 	c.log.Info("drained", zap.Duration("took", time.Since(begin)), zap.Error(err))
 	return err
 }

@@ -215,10 +215,11 @@ func (o *objects) keepFor(owner nodeKey, ask keepAsk) error {
 		return err
 	}
 	o.list(ask.oid)
-	_, err = o.dir.make(o.ctx, objectChange{kind: changeCopy, key: objectKey(ask.oid), kept: true, rec: objectRecord{
-		id: m.ID, owner: owner, size: m.Size, attempt: m.Attempt, sum: m.Sum,
-	}})
+	rec := objectRecord{id: m.ID, owner: owner, size: m.Size, attempt: m.Attempt, sum: m.Sum}
+	_, err = o.dir.make(o.ctx, objectChange{kind: changeCopy, key: objectKey(ask.oid), kept: true, rec: rec})
 	if err == nil && ask.key != "" {
+		// The name may stand for it already; else the owner enters it together with this copy.
+		_, err = o.dir.make(o.ctx, objectChange{kind: changeCopy, key: ask.key, kept: true, only: true, rec: rec})
 		o.follow(ask.key, ask.oid)
 	}
 	return err

@@ -334,7 +334,10 @@ func (o *objects) orphan(oid raysys.TaskID) {
 	o.names.mu.Lock()
 	k := o.names.kept[oid]
 	named := k != nil && len(k.names) > 0
-	if k != nil && !named {
+	switch {
+	case named:
+		k.lent = false // its names say how long it stays
+	case k != nil:
 		delete(o.names.kept, oid)
 	}
 	o.names.mu.Unlock()

@@ -125,6 +125,7 @@ type objectChange struct {
 	key  string
 	rec  objectRecord // copy, name: what the asker has
 	kept bool         // copy
+	only bool         // copy: where the record is there already
 }
 
 func (ch *objectChange) append(dst []byte) []byte {
@@ -133,14 +134,23 @@ func (ch *objectChange) append(dst []byte) []byte {
 		dst = ch.rec.append(dst)
 	}
 	if ch.kind == changeCopy {
-		kept := byte(0)
+		flags := byte(0)
 		if ch.kept {
-			kept = 1
+			flags |= copyKept
 		}
-		dst = append(dst, kept)
+		if ch.only {
+			flags |= copyOnly
+		}
+		dst = append(dst, flags)
 	}
 	return dst
 }
+
+// Flags of a copy.
+const (
+	copyKept = 1 << iota
+	copyOnly
+)
 
 func readObjectChange(r *wire.Reader) (ch objectChange, err error) {
 	ch.kind, ch.key = changeKind(r.Byte()), r.String()
@@ -150,7 +160,8 @@ func readObjectChange(r *wire.Reader) (ch objectChange, err error) {
 			return ch, err
 		}
 		if ch.kind == changeCopy {
-			ch.kept = r.Byte() == 1
+			flags := r.Byte()
+			ch.kept, ch.only = flags&copyKept != 0, flags&copyOnly != 0
 		}
 	case changeGone, changeForget, changeAdopt:
 	default:
@@ -165,7 +176,10 @@ func (ch *objectChange) apply(o objectRecord, exists bool, by nodeKey, alive fun
 	o.at = slices.Clone(o.at)
 	switch ch.kind {
 	case changeCopy:
-		if !exists {
+		switch {
+		case !exists && ch.only:
+			return o, false, false
+		case !exists:
 			o = ch.rec
 			o.at = nil
 		}

@@ -182,7 +182,7 @@ func (x *exports) count(n uint64, holder nodeKey) bool {
 
 // AppendRef implements wire.References.
 func (p *peer) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
-	if s := remoteOf(c); s != nil && s.owner == p.key {
+	if s := remoteOf(c); s != nil && s.owner == p.key && s.number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.number), nil
 	}
 	if s, ok := raysys.SourceOf(c).(*inlineSource); ok && !c.Settled() {
@@ -200,7 +200,7 @@ func (p *peer) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
 // AppendObject implements wire.References.
 func (p *peer) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
 	s := remoteOf(c)
-	if s != nil && s.owner == p.key {
+	if s != nil && s.owner == p.key && s.number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.number), nil
 	}
 	// The future is kept until the peer drops it, and with it what it stands for.
@@ -208,7 +208,7 @@ func (p *peer) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
 	switch {
 	case err != nil:
 		return dst, err
-	case s == nil:
+	case s == nil, s.number == 0: // what nobody counts, a copy, is passed on by this node alone
 		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), nil
 	}
 	dst = wire.AppendID(binary.AppendUvarint(append(dst, refBorrowed), n), c.ID())

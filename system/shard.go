@@ -44,7 +44,7 @@ type buried struct{ node nodeKey }
 
 // newShardActor counts what the table holds already.
 func newShardActor(r *registry, s *store.Shard) *shardActor {
-	a := &shardActor{reg: r, shard: s, placing: map[string][]*request{}, counts: map[nodeKey]int{}, table: objectTable{map[string][]*request{}, map[string][]*request{}}}
+	a := &shardActor{reg: r, shard: s, placing: map[string][]*request{}, counts: map[nodeKey]int{}, table: newObjectTable()}
 	s.Scan("g/", func(_ string, rec store.Record) bool {
 		if p, err := readPlacement(rec); err == nil {
 			a.counts[keyOf(p)]++

@@ -17,6 +17,11 @@ import (
 type objectTable struct {
 	moving   map[string][]*request // keys with a change that is being committed: who comes behind it
 	watching map[string][]*request
+	open     map[*request]bool // whose changes are being committed
+}
+
+func newObjectTable() objectTable {
+	return objectTable{map[string][]*request{}, map[string][]*request{}, map[*request]bool{}}
 }
 
 // objectsMoved is the outcome of committing changes.
@@ -79,6 +84,9 @@ func (a *shardActor) moveObjects(ctx actor.Context, q *request, now map[string]*
 		}
 		return
 	}
+	if q != nil {
+		a.table.open[q] = true
+	}
 	var b store.Batch
 	keys := make([]string, 0, len(now))
 	puts := map[string]int{}
@@ -110,6 +118,7 @@ func (a *shardActor) moveObjects(ctx actor.Context, q *request, now map[string]*
 
 // objectsCommitted answers who asked for the changes, lets those behind them go on and tells who waits for them.
 func (a *shardActor) objectsCommitted(ctx actor.Context, m *objectsMoved) {
+	delete(a.table.open, m.q)
 	var next []*request
 	for _, key := range m.keys {
 		next = append(next, a.table.moving[key]...)
@@ -205,8 +214,12 @@ func (a *shardActor) buryObjects(ctx actor.Context, dead nodeKey) {
 	flush()
 }
 
-// stopObjects sends those who wait to the next leader.
+// stopObjects sends those who wait to the next leader, and those whose changes may have been committed: a change that is
+// made again has the outcome that it would have had later.
 func (a *shardActor) stopObjects() {
+	for q := range a.table.open {
+		q.answer(answer{retry: true})
+	}
 	for _, table := range []map[string][]*request{a.table.moving, a.table.watching} {
 		for _, waiting := range table {
 			for _, q := range waiting {

@@ -1,0 +1,199 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/object"
+)
+
+// A node that drains leaves its objects to others: those that nodes hold references to, that have a name, that a State
+// holds, and copies that this node keeps for others. Whoever holds a reference finds the copy by the directory once this node has left. What nobody else knows goes
+// with the node, and so does a value that holds references itself, since their owner is this node too.
+
+// heirs is how many objects are copied at the same time.
+const heirs = 8
+
+// legacy is an object that others need when this node has left.
+type legacy struct {
+	core    *raysys.Core // nil for a copy
+	object  *object.Object
+	names   []string  // keys of the directory
+	states  []string  // keys of States
+	holders []nodeKey // that have references
+}
+
+// drain copies what others need to other workers. It returns an error that says how many objects will be lost.
+func (o *objects) drain(ctx context.Context) error {
+	if o.dir == nil {
+		return nil
+	}
+	list := o.legacies()
+	if len(list) == 0 {
+		return nil
+	}
+	var mu sync.Mutex // guards the next two
+	var lost int
+	var first error
+	work := make(chan *legacy)
+	var wg sync.WaitGroup
+	for range min(heirs, len(list)) {
+		wg.Go(func() {
+			for l := range work {
+				if err := o.bequeath(ctx, l); err != nil {
+					mu.Lock()
+					if lost++; first == nil {
+						first = err
+					}
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for _, l := range list {
+		work <- l
+	}
+	close(work)
+	wg.Wait()
+	o.node.log.Info("objects left to other nodes", zap.Int("objects", len(list)-lost), zap.Int("lost", lost))
+	if lost > 0 {
+		return fmt.Errorf("%d of %d objects that others hold references to have no copy elsewhere, and are lost with this node: %w", lost, len(list), first)
+	}
+	return nil
+}
+
+// legacies lists what others need.
+func (o *objects) legacies() []*legacy {
+	c := o.node.others
+	byCore := map[*raysys.Core]*legacy{}
+	var list []*legacy
+	for core, at := range c.exports.held() {
+		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k nodeKey) bool { return k == c.self() || !c.alive(k) })
+		if len(holders) == 0 || !core.Settled() || remoteOf(core) != nil {
+			continue // remoteOf: another node's, on loan through this one; its owner is asked again without it
+		}
+		l := &legacy{core: core, holders: holders}
+		byCore[core] = l
+		list = append(list, l)
+	}
+	o.names.mu.Lock()
+	defer o.names.mu.Unlock()
+	for _, k := range o.names.kept {
+		if !k.wanted() {
+			continue
+		}
+		l := byCore[k.core]
+		if l == nil || k.core == nil {
+			l = &legacy{core: k.core, object: k.object}
+			list = append(list, l)
+		}
+		for key := range k.names {
+			if strings.HasPrefix(key, "n/") {
+				l.names = append(l.names, key)
+			} else {
+				l.states = append(l.states, key)
+			}
+		}
+	}
+	return list
+}
+
+// bequeath has another node take a copy, and keep it for as long as the names and States that want it.
+func (o *objects) bequeath(ctx context.Context, l *legacy) error {
+	oid, err := o.legacyID(l)
+	if err != nil || oid.IsZero() {
+		return err
+	}
+	c := o.node.others
+	heirs := o.candidates(oid)
+	// Who holds a reference is likely to need the bytes, or has them.
+	slices.SortStableFunc(heirs, func(a, b nodeKey) int {
+		return boolOrder(slices.Contains(l.holders, b), slices.Contains(l.holders, a))
+	})
+	var errs []error
+	for _, k := range heirs {
+		p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(k, done) })
+		if err == nil {
+			err = o.leaveTo(ctx, p, oid, l)
+		}
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("node %s: %w", k.node, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if errs == nil {
+		return fmt.Errorf("%w: no other node keeps objects", raysys.ErrNoCapacity)
+	}
+	return errors.Join(errs...)
+}
+
+// legacyID returns the id of the object in this node's store, zero for a future that has no value to leave.
+func (o *objects) legacyID(l *legacy) (raysys.TaskID, error) {
+	if l.core == nil {
+		return l.object.ID(), nil
+	}
+	if l.core.Failure() != nil {
+		return raysys.TaskID{}, nil
+	}
+	for {
+		oid, err := o.ensure(l.core)
+		var e *raysys.Elsewhere
+		switch {
+		case errors.As(err, &e):
+			if _, stored := e.Source.(*storedSource); stored {
+				continue // it went to disk this moment
+			}
+			return raysys.TaskID{}, nil // its value never was here: where it is it stays
+		case err != nil:
+			return oid, err
+		}
+		d, err := o.describe(l.core)
+		if err == nil && len(d.refs) > 0 {
+			err = fmt.Errorf("%w: object %s holds references, which end with this node", raysys.ErrObjectLost, oid)
+		}
+		return oid, err
+	}
+}
+
+func (o *objects) leaveTo(ctx context.Context, p *peer, oid raysys.TaskID, l *legacy) error {
+	ask := func(op keepOp, key string) error {
+		_, err := waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(op, keepAsk{oid, key}, done) })
+		return err
+	}
+	// One copy more under each name: asked again, a node that has it enters the name only.
+	for _, key := range append([]string{""}, l.names...) {
+		if err := ask(keepCopy, key); err != nil {
+			return err
+		}
+	}
+	for _, key := range l.states {
+		if err := ask(keepHold, key); err != nil {
+			return err
+		}
+	}
+	if len(l.states) > 0 { // they say from now on how long it stays
+		return ask(keepFree, "")
+	}
+	return nil
+}
+
+func boolOrder(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
