@@ -306,6 +306,46 @@ func TestAbsentGetGivesUp(t *testing.T) {
 	}
 }
 
+// together is a shelf that gives nothing before all of a meeting have been asked.
+type together struct {
+	*shelf
+	asked *sync.WaitGroup
+}
+
+func (s *together) Fetch(into any, done func(error)) {
+	s.asked.Done()
+	go func() {
+		s.asked.Wait()
+		s.shelf.Fetch(into, done)
+	}()
+}
+
+// GetAll has values that are elsewhere come at the same time: each of these waits for the others.
+func TestGetAllFetchesTogether(t *testing.T) {
+	b := newBench(t)
+	var asked sync.WaitGroup
+	refs := make([]raysys.Ref[wide], 5)
+	for i := range refs {
+		refs[i] = raysys.Put(b.ctx, newWide(i))
+		v, _ := core(refs[i]).Outcome()
+		asked.Add(1)
+		if !core(refs[i]).Evict(&together{&shelf{value: v}, &asked}) {
+			t.Fatal("not evicted")
+		}
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+	defer cancel()
+	vs, err := raysys.GetAll(ctx, refs).Values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range vs {
+		if !v.whole() || *v.A != *newWide(i).A {
+			t.Errorf("value %d is of %d", i, *v.A)
+		}
+	}
+}
+
 // Readers, evictions, Release and cancellation at any moment: whoever gets a value gets the whole of it, who does not gets
 // ErrReleased or its own cancellation, and nothing is left in the store.
 func TestEvictionRaces(t *testing.T) {

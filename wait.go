@@ -34,9 +34,29 @@ func (os Outcomes[T]) Values() ([]T, error) {
 func GetAll[T any](ctx context.Context, refs []Ref[T]) Outcomes[T] {
 	os := make(Outcomes[T], len(refs))
 	for i, r := range refs {
+		if r.f != nil && r.f.Absent() {
+			for _, next := range refs[i:min(i+fetchAhead, len(refs))] {
+				next.prefetch()
+			}
+		}
 		os[i].Value, os[i].Err = r.Get(ctx)
 	}
 	return os
+}
+
+// fetchAhead is how many values that are elsewhere come at the same time.
+const fetchAhead = 8
+
+// prefetch has the value come if it is elsewhere: a Get follows.
+func (r Ref[T]) prefetch() {
+	if r.f == nil || !r.f.Absent() {
+		return
+	}
+	if c := r.f.fetching(); c != nil {
+		if w, ok := c.work.(wanter); ok {
+			w.wanted()
+		}
+	}
 }
 
 // Wait returns when n of refs have settled, ready or failed, or when ctx ends; its deadline is the time limit. It
