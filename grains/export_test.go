@@ -27,6 +27,19 @@ func Queued(e *Engine, id ID) int {
 	return n
 }
 
+// Told reports whether a grain's activation here has been told something that comes before its next call, as that it is to
+// stop, or has stopped.
+func Told(e *Engine, id ID) (told bool) {
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.def.name == id.Kind {
+			a, _ := k.lookup(id.Key)
+			told = a == nil || a.sysCount.Load() > 0
+		}
+		return true
+	})
+	return told
+}
+
 // TokenOf returns the token of the activation whose turn or hook runs under ctx.
 func TokenOf(ctx context.Context) Token {
 	t, _, err := raysys.TurnOf(ctx)

@@ -196,11 +196,7 @@ func TestCloseEndsWhatIsOpen(t *testing.T) {
 		defer close(done)
 		b.close()
 	}()
-	eventually(t, "b closes", func() bool {
-		r.net.mu.Lock()
-		defer r.net.mu.Unlock()
-		return b.dead
-	})
+	eventually(t, "the grain on b is told to stop", func() bool { return grains.Told(b.engine, r.kind.Get("x").ID()) })
 	close(r.leave)
 	if _, err := busy.Get(ctx); err != nil && !errors.Is(err, raysys.ErrOutcomeUnknown) && !errors.Is(err, raysys.ErrCancelled) {
 		t.Error(err)
