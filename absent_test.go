@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -344,6 +345,54 @@ func TestGetAllFetchesTogether(t *testing.T) {
 			t.Errorf("value %d is of %d", i, *v.A)
 		}
 	}
+}
+
+// However many tasks wait, only a few have their values fetched before they run; those that are cancelled meanwhile do not
+// hold up the others, nor keep what they were given.
+func TestFetchesAhead(t *testing.T) {
+	b := newBench(t)
+	gate := make(chan struct{})
+	var shelves []*shelf
+	var calls []raysys.Ref[bool]
+	const n = 100
+	for i := range n {
+		r := raysys.Put(b.ctx, newWide(i))
+		v, _ := core(r).Outcome()
+		s := &shelf{value: v, gate: gate}
+		if !core(r).Evict(s) {
+			t.Fatal("not evicted")
+		}
+		shelves = append(shelves, s)
+		calls = append(calls, b.use.On(b.ctx, r))
+		r.Release() // the task has it on loan
+	}
+	fetches := func() (all int) {
+		for _, s := range shelves {
+			all += int(s.fetches.Load())
+		}
+		return all
+	}
+	limit := 2*runtime.GOMAXPROCS(0) + 2
+	if got := fetches(); got != limit {
+		t.Errorf("%d values are on their way, not %d", got, limit)
+	}
+	for i := 1; i < n; i += 3 {
+		calls[i].Cancel()
+	}
+	close(gate)
+	for i, c := range calls {
+		ok, err := get(t, b.ctx, c)
+		switch {
+		case i%3 == 1 && !errors.Is(err, raysys.ErrCancelled):
+			t.Errorf("cancelled task %d: %v", i, err)
+		case i%3 != 1 && (err != nil || !ok):
+			t.Errorf("task %d: %v, %v", i, ok, err)
+		}
+	}
+	if got := fetches(); got > n-n/3+limit {
+		t.Errorf("%d values were fetched", got)
+	}
+	eventually(t, "the store is empty", func() bool { return b.count() == 0 })
 }
 
 // Readers, evictions, Release and cancellation at any moment: whoever gets a value gets the whole of it, who does not gets

@@ -91,6 +91,6 @@ func (r *record[A, R]) stay(e *Engine) bool {
 	e.started(bytes) // it is counted again when it is ready
 	d.stays, d.fetch = true, true
 	d.afar.Store(false)
-	d.wait()
+	d.come()
 	return true
 }

@@ -51,6 +51,9 @@ func (r *record[A, R]) depart(e *Engine) {
 		bytes = r.spec.size(&r.arg)
 	}
 	e.started(bytes)
+	if d := r.host(); d != nil {
+		d.leave()
+	}
 }
 
 // ended implements traveller.

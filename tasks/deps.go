@@ -24,6 +24,7 @@ type deps struct {
 	taken   func()                  // the parameters are in the argument; may be nil
 	fetch   bool                    // values that are elsewhere are waited for; set while nothing is
 	stays   bool                    // the task was given to this node, with its values; set while it is held
+	place   place                   // among those whose values are fetched
 	afar    atomic.Bool             // the argument is not complete, and the task goes to where its values are
 }
 
@@ -35,6 +36,10 @@ type held interface {
 	lends(*deps) bool
 	ready()
 	settleFailed(error)
+	// over reports whether the task has settled.
+	over() bool
+	// queues reports whether the task asks for one CPU and nothing else.
+	queues() bool
 }
 
 // wait subscribes to all of cores. The task is held.
@@ -81,7 +86,7 @@ func (d *deps) arrived() {
 			return
 		}
 		if d.fetch = true; absent {
-			d.wait()
+			d.come()
 			return
 		}
 	}
@@ -147,6 +152,7 @@ func (r *record[A, R]) inner(d *deps, next held) {
 		if more := r.spec.dependencies(&r.arg); len(more) > 0 {
 			r.OwnTurn().Pin(more)
 			d2 := &deps{task: next, job: d.job, cores: more}
+			d2.place.taken.Store(d.place.taken.Swap(false))
 			r.OwnTurn().SetHost(d2)
 			d.task = d2
 		}

@@ -77,6 +77,7 @@ type Engine struct {
 	waiting atomic.Int32 // root submitters that wait for room
 	riders  atomic.Int32 // tasks that run and ask for no CPU
 	spare   atomic.Pointer[raysys.Slot]
+	fetches fetches
 
 	mu     sync.Mutex // guards the rest
 	idle   []*worker

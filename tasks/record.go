@@ -107,6 +107,9 @@ func (r *record[A, R]) run(s *raysys.Slot) {
 		bytes = r.spec.size(&r.arg)
 	}
 	e.started(bytes)
+	if d := r.host(); d != nil {
+		d.leave()
+	}
 	if cause := r.cancelled(); cause != nil {
 		r.drop()
 		r.Cancel(cause)
@@ -151,6 +154,7 @@ func (r *record[A, R]) drop() {
 	if t := r.OwnTurn(); t != nil {
 		if d := r.host(); d != nil {
 			d.giveBack()
+			d.leave()
 		}
 		t.End()
 	}
