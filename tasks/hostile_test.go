@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 	"testing"
 
@@ -126,4 +127,82 @@ func TestCorruptFrames(t *testing.T) {
 		t.Errorf("a frame of a peer that is not up: %v", err)
 	}
 	want(t, a.ctx(), f.square.Go(a.ctx(), 3), 9)
+}
+
+// Results that come in a list are taken in many at a time: each once, in any order, and those beside a corrupt one too.
+func TestListOfResults(t *testing.T) {
+	f := newFunctions()
+	d, w := newHost(t, "driver", f.table, 0), newHost(t, "worker", f.table, 1)
+	l := join(t, d, w)
+	if _, err := raysys.GetAll(d.ctx(), f.square.Map(d.ctx(), make([]int, 500))).Values(); err != nil { // so that d knows how much w can take
+		t.Fatal(err)
+	}
+	const n = 100
+	var mu sync.Mutex
+	var results [][]byte
+	l.rule(func(_ raysys.NodeID, _ wire.Class, k wire.Kind, p []byte) fate {
+		if k != wire.KindTaskResult {
+			return deliver
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		results = append(results, bytes.Clone(p))
+		return lose
+	})
+	ctx := d.ctx()
+	refs := make([]raysys.Ref[int], n)
+	for i := range refs {
+		refs[i] = f.square.Go(ctx, i)
+	}
+	eventually(t, "all have run", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(results) == n
+	})
+	rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { results[i], results[j] = results[j], results[i] })
+	var list []byte
+	for i, r := range results[:60] {
+		if i == 50 {
+			list = wire.AppendBytes(list, r[:len(r)-1])
+			continue
+		}
+		list = wire.AppendBytes(wire.AppendBytes(list, r), r) // what comes twice counts once
+	}
+	e := l.ends[0]
+	if err := d.engine.HandleResults(e, list); !errors.Is(err, wire.ErrCorrupt) {
+		t.Errorf("a list with an item that is cut short: %v", err)
+	}
+	settled := 0
+	for i, r := range refs {
+		if r.Settled() {
+			settled++
+			if v, err := r.Get(ctx); v != i*i && err == nil {
+				t.Errorf("square of %d is %d", i, v)
+			}
+		}
+	}
+	if settled < 51 { // the one that was cut short is lost
+		t.Errorf("%d of 50 whole results and a corrupt one were taken in", settled)
+	}
+	l.rule(func(raysys.NodeID, wire.Class, wire.Kind, []byte) fate { return deliver }) // the lost one runs again
+	list = nil
+	for _, r := range results {
+		list = wire.AppendBytes(list, r)
+	}
+	if err := d.engine.HandleResults(e, list); err != nil {
+		t.Errorf("all of them: %v", err)
+	}
+	failed := 0
+	for i, r := range refs {
+		v, err := get(t, ctx, r)
+		switch {
+		case err != nil:
+			failed++
+		case v != i*i:
+			t.Errorf("square of %d is %d", i, v)
+		}
+	}
+	if failed > 1 {
+		t.Errorf("%d tasks failed", failed)
+	}
 }

@@ -126,6 +126,7 @@ const (
 	sever        // the link is cut instead
 	refuse       // Send fails with ErrOverloaded
 	hold         // it waits until link.release
+	lose         // it never arrives
 )
 
 // link joins two nodes in memory. Frames of one class arrive in order, classes overtake each other.
@@ -273,6 +274,8 @@ func (e *end) enqueue(c wire.Class, k wire.Kind, payload []byte) error {
 		return nil
 	case refuse:
 		return raysys.ErrOverloaded
+	case lose:
+		return nil
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
