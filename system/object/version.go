@@ -103,43 +103,6 @@ func (e *ChunkError) Error() string {
 	return fmt.Sprintf("chunk %d of object %s has checksum %08x where %08x was announced: ask another source", e.Chunk, e.Version.ID, e.Got, e.Want)
 }
 
-// NewManifest computes the manifest of pieces that, joined, are the object's bytes.
-func NewManifest(id raysys.TaskID, attempt uint32, pieces ...[]byte) Manifest {
-	s := sums{chunks: make([]uint32, 0, Chunks(total(pieces)))}
-	for _, p := range pieces {
-		s.add(p)
-	}
-	return s.manifest(id, attempt)
-}
-
-// sums computes a manifest of bytes as they come.
-type sums struct {
-	chunks []uint32
-	size   int64
-	chunk  uint32 // of the bytes since the last whole chunk
-}
-
-func (s *sums) add(p []byte) {
-	for len(p) > 0 {
-		n := min(len(p), ChunkSize-int(s.size%ChunkSize))
-		s.chunk = crc32.Update(s.chunk, castagnoli, p[:n])
-		p = p[n:]
-		if s.size += int64(n); s.size%ChunkSize == 0 {
-			s.chunks = append(s.chunks, s.chunk)
-			s.chunk = 0
-		}
-	}
-}
-
-func (s *sums) manifest(id raysys.TaskID, attempt uint32) Manifest {
-	m := Manifest{Version: Version{ID: id, Attempt: attempt, Size: s.size}, Chunks: s.chunks}
-	if s.size%ChunkSize != 0 {
-		m.Chunks = append(m.Chunks, s.chunk)
-	}
-	m.Sum = m.sum()
-	return m
-}
-
 func total(pieces [][]byte) (n int64) {
 	for _, p := range pieces {
 		n += int64(len(p))
