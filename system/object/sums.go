@@ -99,3 +99,21 @@ func sumOf(pieces [][]byte) (sum uint32) {
 	}
 	return sum
 }
+
+// sumSome computes the sums of some chunks of m, side by side where they are many.
+func sumSome(m Manifest, chunks []int, pieces [][]byte) []uint32 {
+	out := make([]uint32, len(chunks))
+	some := sums{size: int64(len(chunks)) * ChunkSize}
+	workers := some.workers()
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for k := w; k < len(chunks); k += workers {
+				at, n := m.Section(chunks[k])
+				out[k] = sumOf(section(pieces, at, n))
+			}
+		})
+	}
+	all.Wait()
+	return out
+}

@@ -71,11 +71,10 @@ func (m Manifest) sum() uint64 {
 
 // Check reports what is wrong with a manifest that came from elsewhere: it must agree with itself.
 func (m Manifest) Check() error {
+	if err := m.Version.check(); err != nil {
+		return err
+	}
 	switch {
-	case m.ID.IsZero():
-		return fmt.Errorf("manifest without an object id: its sender is damaged")
-	case m.Size < 0 || m.Size > MaxSize:
-		return fmt.Errorf("manifest of %s: %d bytes are no size", m.ID, m.Size)
 	case len(m.Chunks) != Chunks(m.Size):
 		return fmt.Errorf("manifest of %s: %d chunk sums for %d bytes, which are %d chunks", m.ID, len(m.Chunks), m.Size, Chunks(m.Size))
 	case m.sum() != m.Sum:
@@ -86,8 +85,12 @@ func (m Manifest) Check() error {
 
 // verify compares chunk i with its sum.
 func (m Manifest) verify(i int, b []byte) error {
-	if got := Checksum(b); got != m.Chunks[i] {
-		return &ChunkError{Version: m.Version, Chunk: i, Want: m.Chunks[i], Got: got}
+	return verify(m.Version, i, m.Chunks[i], b)
+}
+
+func verify(v Version, i int, want uint32, b []byte) error {
+	if got := Checksum(b); got != want {
+		return &ChunkError{Version: v, Chunk: i, Want: want, Got: got}
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ const (
 	maxAsked  = 1 << 10 // chunks that one stream keeps asked for
 	maxNodes  = 1 << 8  // in one list
 	maxText   = 1 << 10
-	headBytes = 16 // of a chunk: two varints, of which the slot is small
+	headBytes = 24 // of a chunk: two varints, of which the slot is small, and a sum
 )
 
 // code says why something is not given. The numbers are on the wire.
@@ -31,12 +31,13 @@ const (
 	codeClosed  code = 6 // the node ends
 	codeGone    code = 7 // the node cannot be reached, or stood still
 	codeCorrupt code = 8 // what it gave was wrong
+	codeAnew    code = 9 // its sums are others now than those it began with: pull again
 )
 
 func (c code) String() string {
 	texts := [...]string{
 		"refused", "it does not have it", "it has another version", "it is still receiving it itself", "its store failed", "it is busy", "it ends",
-		"it does not answer", "it sent wrong bytes",
+		"it does not answer", "it sent wrong bytes", "it learned the sums from elsewhere",
 	}
 	if int(c) < len(texts) {
 		return texts[c]
@@ -54,6 +55,7 @@ type failure struct {
 const (
 	pullKnown = 1 << iota // the receiver has the manifest of that version
 	pullSent              // a source of the whole object sent the receiver here
+	pullSums              // the receiver takes sums with the chunks, where the source does not know them yet
 )
 
 // pull opens a conversation, or repeats it.
@@ -96,12 +98,24 @@ const (
 	statusRefused   status = 3 // code and text; it may also come later, and ends the conversation
 )
 
+// sums says where those of an answer are. The last two are for receivers that said pullSums.
+type sums uint8
+
+const (
+	sumsHere   sums = 0 // they follow
+	sumsKnown  sums = 1 // the receiver has them
+	sumsLater  sums = 2 // their mark follows; they come with the chunks
+	sumsMarked sums = 3 // their mark follows, and they do
+)
+
 // pulled answers a pull.
 type pulled struct {
 	slot   uint64
 	status status
 	man    object.Manifest // without sums if the receiver has them
 	known  bool            // it is without sums
+	later  bool            // they come with the chunks
+	mark   uint64          // what the sums are known by, or 0
 	nodes  []Key
 	sent   bool   // the nodes will be there for the receiver, even if they are still receiving
 	shared []byte // an encoded object.Shared
@@ -115,7 +129,12 @@ func (a *pulled) append(dst []byte) []byte {
 	switch a.status {
 	case statusReady, statusShared:
 		dst = appendVersion(dst, a.man.Version)
-		if dst = appendBool(dst, a.known); !a.known {
+		how := a.sums()
+		dst = append(dst, byte(how))
+		if how == sumsLater || how == sumsMarked {
+			dst = binary.LittleEndian.AppendUint64(dst, a.mark)
+		}
+		if how == sumsHere || how == sumsMarked {
 			dst = binary.AppendUvarint(dst, uint64(len(a.man.Chunks)))
 			for _, s := range a.man.Chunks {
 				dst = binary.LittleEndian.AppendUint32(dst, s)
@@ -133,14 +152,34 @@ func (a *pulled) append(dst []byte) []byte {
 	return dst
 }
 
+func (a *pulled) sums() sums {
+	switch {
+	case a.later:
+		return sumsLater
+	case a.known:
+		return sumsKnown
+	case a.mark != 0:
+		return sumsMarked
+	}
+	return sumsHere
+}
+
+func (a *pulled) outline() object.Outline {
+	return object.Outline{Manifest: a.man, Whole: !a.later, Mark: a.mark}
+}
+
 func (a *pulled) read(b []byte) error {
 	r := wire.NewReader(b)
 	a.slot, a.status = r.Uvarint(), status(r.Byte())
 	switch a.status {
 	case statusReady, statusShared:
 		a.man.Version = readVersion(&r)
-		a.known = r.Byte() == 1
-		if !a.known {
+		how := sums(r.Byte())
+		a.known, a.later = how == sumsKnown, how == sumsLater
+		if how == sumsLater || how == sumsMarked {
+			a.mark = r.Uint64()
+		}
+		if !a.known && !a.later {
 			n := r.Count(4)
 			a.man.Chunks = make([]uint32, n)
 			for i := range a.man.Chunks {
@@ -199,14 +238,16 @@ func appendHead(dst []byte, slot uint64, chunk int) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, slot), uint64(chunk))
 }
 
-func readHead(b []byte) (slot uint64, chunk int, err error) {
+// readHead also returns what is behind it: the sum, of a source that said sumsLater, and else nothing that this version
+// knows.
+func readHead(b []byte) (slot uint64, chunk int, rest wire.Reader, err error) {
 	r := wire.NewReader(b)
 	slot = r.Uvarint()
 	n := r.Uvarint()
 	if n > 1<<31 {
-		return 0, 0, wire.ErrCorrupt
+		return 0, 0, r, wire.ErrCorrupt
 	}
-	return slot, int(n), r.Err()
+	return slot, int(n), r, r.Err()
 }
 
 // appendEnd tells that a conversation is over, and whether the receiver has the whole object now.

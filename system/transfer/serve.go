@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -40,20 +41,18 @@ func (v *visit) greet() error {
 	if err != nil {
 		return err
 	}
-	m, err := v.o.Manifest(s.ctx)
+	m, err := v.outline(&p, p.flags&pullSums != 0)
 	if err != nil {
-		return v.failed(err)
+		return err
 	}
-	if err := compare(p.want, m.Version); err != nil {
-		return &refused{codeVersion, err}
-	}
-	a := pulled{slot: s.id.slot, man: m, known: p.flags&pullKnown != 0}
 	if !receiving && p.host != "" && p.host == s.e.cfg.Host && m.Size >= s.e.cfg.ShareFrom {
 		// Where it does not work the object is sent: that needs nothing.
 		if at, err := v.o.Share(s.ctx); err == nil {
-			a.status, a.shared, a.known = statusShared, appendShared(nil, at), false
+			if m, err = v.outline(&p, false); err != nil {
+				return err
+			}
 			s.e.counts.shared.Add(1)
-			s.answer(&a)
+			s.answer(&pulled{slot: s.id.slot, status: statusShared, man: m.Manifest, shared: appendShared(nil, at)})
 			return nil
 		}
 	}
@@ -69,8 +68,46 @@ func (v *visit) greet() error {
 		}
 		v.receiver = r
 	}
+	a := pulled{slot: s.id.slot, man: m.Manifest, later: !m.Whole}
+	a.known = m.Whole && p.flags&pullKnown != 0
+	if p.flags&pullSums != 0 && !a.known {
+		a.mark = m.Mark
+	}
+	if a.later {
+		if v.sums && v.mark != m.Mark { // what was asked for since would be taken for what it was before
+			return &refused{code: codeAnew}
+		}
+		if !v.sums {
+			s.e.counts.unsummed.Add(1)
+		}
+		v.sums, v.mark = true, m.Mark
+	}
 	s.answer(&a)
 	return nil
+}
+
+// outline is what the receiver is told of the object, if it is the version that is wanted. Unless sums may come with the
+// chunks, all of them are computed, or waited for.
+func (v *visit) outline(p *pull, later bool) (m object.Outline, err error) {
+	if later {
+		m, err = v.o.Outline(v.s.ctx)
+	}
+	if err == nil && !m.Whole && (!later || m.Size < v.s.e.cfg.SumsFrom) {
+		m.Mark = 0
+		m.Manifest, err = v.o.Manifest(v.s.ctx)
+		m.Whole = true
+	}
+	if err != nil {
+		return m, v.failed(err)
+	}
+	want := p.want
+	if !m.Whole {
+		want.Sum = 0 // the receiver compares marks
+	}
+	if err := compare(want, m.Version); err != nil {
+		return m, &refused{codeVersion, err}
+	}
+	return m, nil
 }
 
 // find pins the object, once. Of one that is still being received it waits until its manifest is known; receiving
@@ -132,6 +169,10 @@ func (v *visit) give(i int) error {
 	if err != nil {
 		return v.failed(err)
 	}
+	if v.sums && c.Mark != v.mark {
+		c.Release()
+		return &refused{code: codeAnew}
+	}
 	room := s.e.room(s)
 	select {
 	case room <- struct{}{}:
@@ -140,8 +181,12 @@ func (v *visit) give(i int) error {
 		return context.Cause(s.ctx)
 	}
 	o := newOutgoing(c, room)
-	var head [headBytes + 4]byte
-	err = s.peer.SendBody(wire.KindChunk, appendHead(head[:0], s.id.slot, i), Body{
+	var buf [headBytes + 4]byte
+	head := appendHead(buf[:0], s.id.slot, i)
+	if v.sums {
+		head = binary.LittleEndian.AppendUint32(head, c.Sum)
+	}
+	err = s.peer.SendBody(wire.KindChunk, head, Body{
 		Pieces: c.Pieces, File: c.File, Offset: c.Offset, Length: c.Size, Release: o.release,
 	})
 	if err == nil {
