@@ -75,3 +75,13 @@ func Again(name string, b []byte) ([]byte, error) {
 	}
 	return a.append(nil), err
 }
+
+// Older returns a pull as a version wrote it that knew no sums beside chunks.
+func Older(b []byte) []byte {
+	var p pull
+	if p.read(b) != nil {
+		panic("not a pull")
+	}
+	p.flags &^= pullSums
+	return p.append(nil)
+}
