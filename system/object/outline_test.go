@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/system/object"
@@ -282,6 +283,9 @@ func TestReceiveWrongSums(t *testing.T) {
 		if err := give(in, 1, want, all.Chunks[1]); err != nil {
 			t.Error(err)
 		}
+		if err := give(in, 3, want, all.Chunks[3]+1); !errors.As(err, &wrong) {
+			t.Errorf("another sum than is known, beside the right bytes: %v", err)
+		}
 		copy(in.Buffer(3), want[3*mib:])
 		if err := in.Filled(3); err != nil {
 			t.Error("the sum is known:", err)
@@ -293,21 +297,60 @@ func TestReceiveWrongSums(t *testing.T) {
 	}
 }
 
-// TestReceiveSumsGivenUp: who waits for sums that will not come learns why.
-func TestReceiveSumsGivenUp(t *testing.T) {
-	s := open(t, object.Config{Budget: 64 * mib})
-	in := comes(t, s, 1, content(1, 3*mib), object.Heap)
-	o := in.Object()
-	why := errors.New("enough")
-	var waits sync.WaitGroup
-	waits.Go(func() {
-		if _, err := o.Manifest(context.Background()); !errors.Is(err, why) || !errors.Is(err, raysys.ErrObjectLost) {
+// TestReceiveSumsMeanwhile: a chunk that was right by its own sum is not taken when all sums became known before it was
+// stored, and its sum is another.
+func TestReceiveSumsMeanwhile(t *testing.T) {
+	f := newFaulty()
+	f.plain = true
+	s := open(t, object.Config{Budget: 64 * mib, FS: f})
+	want, other := content(1, 3*mib), content(2, 3*mib)
+	all := object.NewManifest(id(1), 1, want)
+	in := comes(t, s, 1, want, object.Disk)
+	started, goOn := f.gate("write")
+	ended := make(chan error)
+	go func() { ended <- give(in, 1, other[:], object.Checksum(other[mib:2*mib])) }()
+	<-started
+	if err := in.Adopt(object.Outline{Manifest: all, Whole: true, Mark: 77}); err != nil || in.Outline().Mark != 77 {
+		t.Error(err)
+	}
+	close(goOn)
+	var wrong *object.ChunkError
+	if err := <-ended; !errors.As(err, &wrong) || wrong.Chunk != 1 {
+		t.Error(err)
+	}
+	for i, sum := range all.Chunks {
+		if err := give(in, i, want, sum); err != nil {
 			t.Error(err)
 		}
-	})
-	in.Abort(why)
-	waits.Wait()
+		if got, err := chunkSum(in.Object(), i); err != nil || got != sum {
+			t.Error(err)
+		}
+	}
+	sums(t, in.Object(), want)
+	same(t, in.Object(), want)
+	in.Object().Release()
 	empty(t, s)
+}
+
+// TestReceiveSumsGivenUp: who waits for sums that will not come learns why.
+func TestReceiveSumsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, object.Config{Budget: 64 * mib})
+		in := comes(t, s, 1, content(1, 3*mib), object.Heap)
+		o := in.Object()
+		why := errors.New("enough")
+		var waits sync.WaitGroup
+		waits.Go(func() {
+			if _, err := o.Manifest(context.Background()); !errors.Is(err, why) || !errors.Is(err, raysys.ErrObjectLost) {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		in.Abort(why)
+		waits.Wait()
+		empty(t, s)
+	})
+	s := open(t, object.Config{Budget: 64 * mib})
 	for what, l := range map[string]object.Outline{
 		"no mark":   {Manifest: object.Manifest{Version: object.Version{ID: id(1), Size: 5}}},
 		"no id":     {Manifest: object.Manifest{Version: object.Version{Size: 5}}, Mark: 1},
