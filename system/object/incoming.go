@@ -17,36 +17,6 @@ func (in *Incoming) Object() *Object { return in.object }
 // Manifest returns what is being received; its sums are there when all are known.
 func (in *Incoming) Manifest() Manifest { return in.Outline().Manifest }
 
-// Outline returns what is known of what is being received.
-func (in *Incoming) Outline() Outline {
-	s := in.object.store
-	s.mu.Lock()
-	defer s.unlock()
-	return in.object.outline()
-}
-
-// Adopt takes the manifest of an object whose sums come with its chunks, from somebody who knows them all. It is an error
-// if it has another sum for a chunk that came; nothing changes then.
-func (in *Incoming) Adopt(m Outline) error {
-	if err := m.Check(); err != nil {
-		return fmt.Errorf("adopt manifest: %w", err)
-	}
-	s := in.object.store
-	s.mu.Lock()
-	defer s.unlock()
-	o := in.object
-	switch {
-	case in.ended:
-		return nil
-	case !m.Whole || m.ID != o.id || m.Attempt != o.man.Attempt || !o.noteAll(m.Manifest):
-		return fmt.Errorf("adopt manifest of %s: %w", m.Version, errOtherSums)
-	}
-	if m.Mark != o.mark { // that these are the sums of the old mark is not known, of chunks that did not come yet
-		o.mark = 0
-	}
-	return nil
-}
-
 // summed lets those go on who wait for the sums. The mutex is held.
 func (in *Incoming) summed() {
 	if in.sums != nil {

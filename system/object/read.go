@@ -82,22 +82,6 @@ func (o *Object) encoded(ctx context.Context, whole bool) error {
 	return nil
 }
 
-// sumRest computes the sums that are missing. o is in its slot; the mutex is given up meanwhile, and chunks that are lent
-// may bring sums of their own.
-func (o *Object) sumRest(pieces [][]byte) error {
-	s := o.store
-	missing, m := o.tally.missing(), o.man
-	s.unlock()
-	got := sumSome(m, missing, pieces)
-	s.mu.Lock()
-	for k, i := range missing {
-		if !o.note(i, got[k]) {
-			return changed(o.id)
-		}
-	}
-	return nil
-}
-
 // Bytes returns the object's bytes in one buffer that the collector owns. All callers share it: it must not be written
 // to, and may be kept for ever. What is larger than the store has room for is not kept by it.
 func (o *Object) Bytes(ctx context.Context) ([]byte, error) {

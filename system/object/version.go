@@ -29,6 +29,17 @@ func (v Version) String() string {
 	return fmt.Sprintf("%s (attempt %d, %d bytes, sum %016x)", v.ID, v.Attempt, v.Size, v.Sum)
 }
 
+// check reports what is wrong with a version that came from elsewhere.
+func (v Version) check() error {
+	switch {
+	case v.ID.IsZero():
+		return fmt.Errorf("manifest without an object id: its sender is damaged")
+	case v.Size < 0 || v.Size > MaxSize:
+		return fmt.Errorf("manifest of %s: %d bytes are no size", v.ID, v.Size)
+	}
+	return nil
+}
+
 // Manifest is a version with the CRC-32C of each of its chunks.
 type Manifest struct {
 	Version

@@ -275,9 +275,9 @@ func twin(b []byte, same int) []byte {
 // known, or come beside the chunks, and one of the nodes may die. Nobody has bytes of both (rule C22), and while the
 // nodes live everybody has one of them.
 func TestNeverMixed(t *testing.T) {
-	seeds := uint64(100)
+	seeds := uint64(50)
 	if testing.Short() {
-		seeds = 20
+		seeds = 10
 	}
 	var first, second, lost, beside atomic.Int64
 	for _, percent := range []int{0, 10, 50, 90} { // 0: nobody dies
