@@ -113,4 +113,3 @@ func (o *Object) sumRest(pieces [][]byte) error {
 	}
 	return nil
 }
-

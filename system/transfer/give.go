@@ -97,4 +97,3 @@ func (e *Engine) room(s *stream) chan struct{} {
 	}
 	return r
 }
-

@@ -122,4 +122,3 @@ func (a *pulled) read(b []byte) error {
 	}
 	return r.Err()
 }
-
