@@ -16,6 +16,7 @@ type Chunk struct {
 	Offset int64
 	Size   int
 	Sum    uint32 // CRC-32C
+	Mark   uint64 // Outline.Mark of the object when the chunk was lent
 
 	back *lent
 }
@@ -45,7 +46,7 @@ func (o *Object) Chunk(ctx context.Context, i int) (Chunk, error) {
 		if err := o.gone(); err != nil {
 			return Chunk{}, err
 		}
-		if o.known && (i < 0 || i >= len(o.man.Chunks)) {
+		if (o.known || o.tally != nil) && (i < 0 || i >= len(o.man.Chunks)) {
 			return Chunk{}, fmt.Errorf("object %s has %d chunks: there is no chunk %d", o.id, len(o.man.Chunks), i)
 		}
 		switch {
@@ -56,14 +57,13 @@ func (o *Object) Chunk(ctx context.Context, i int) (Chunk, error) {
 			}
 		case o.parts() != nil:
 			at, n := o.man.Section(i)
-			c := Chunk{Pieces: section(o.parts(), at, n), Size: n, Sum: o.man.Chunks[i]}
-			return o.lend(c), nil
+			return o.sumChunk(i, Chunk{Pieces: section(o.parts(), at, n), Size: n})
 		case o.file != nil:
 			if c, err := o.fileChunk(ctx, o.file, o.file.body, i); err != errOtherForm {
 				return c, err
 			}
 		default:
-			if err := o.encoded(ctx); err != nil {
+			if err := o.encoded(ctx, true); err != nil {
 				return Chunk{}, err
 			}
 		}
@@ -74,6 +74,7 @@ func (o *Object) Chunk(ctx context.Context, i int) (Chunk, error) {
 func (o *Object) lend(c Chunk) Chunk {
 	o.touch()
 	o.use()
+	c.Mark = o.mark
 	c.back = &lent{give: o.unuse}
 	return c
 }
@@ -90,7 +91,8 @@ func (o *Object) fileChunk(ctx context.Context, f *spillFile, body int64, i int)
 	}
 	o.touch()
 	at, n := o.man.Section(i)
-	c := Chunk{File: h.file.OS(), Offset: body + at, Size: n, Sum: o.man.Chunks[i]}
+	c := Chunk{File: h.file.OS(), Offset: body + at, Size: n, Sum: o.man.Chunks[i], Mark: o.mark}
+	version := o.man.Version
 	c.back = &lent{give: func() {
 		s.mu.Lock()
 		s.closeFile(f, h)
@@ -104,7 +106,7 @@ func (o *Object) fileChunk(ctx context.Context, f *spillFile, body int64, i int)
 	s.unlock()
 	buf := make([]byte, n)
 	if err = readFull(h.file, buf, body+at); err == nil {
-		err = o.man.verify(i, buf)
+		err = verify(version, i, c.Sum, buf)
 	}
 	if err != nil {
 		c.Release()

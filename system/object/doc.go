@@ -22,7 +22,8 @@
 // Rules for the user:
 //
 //  1. Bytes are cut into chunks of 1 MiB with a CRC-32C each; the Version's Sum covers those and the size. What comes from
-//     a file, another process or another node is verified before it is handed out as bytes.
+//     a file, another process or another node is verified before it is handed out as bytes. Sums may be computed one by one,
+//     as chunks are lent ([Object.Outline]) or received ([Incoming.FilledWith]); one that is known does not change any more.
 //  2. Who is done calls Release once: [Object.Release] ends the node's need, [Chunk.Release], [Mapping.Close] and Unpin end
 //     one use. Bytes are freed when the need and all uses are over.
 //  3. What [Object.Bytes] returned belongs to the collector and may be kept for ever; what a [Mapping] or a [Chunk] shows ends with it.

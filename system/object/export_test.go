@@ -57,3 +57,16 @@ func FileHeader(cluster string, m Manifest) []byte {
 
 // ReadFileHeader is readHeader for tests.
 var ReadFileHeader = readHeader
+
+// SumsAside computes the sums of chunks by that many goroutines.
+func SumsAside(workers int, pieces [][]byte) []uint32 {
+	return sumAside(workers, total(pieces), pieces)
+}
+
+// SumsSerial computes them one chunk after the other.
+func SumsSerial(b []byte) (out []uint32) {
+	for at := 0; at < len(b); at += ChunkSize {
+		out = append(out, Checksum(b[at:min(len(b), at+ChunkSize)]))
+	}
+	return out
+}

@@ -14,8 +14,16 @@ const maxSpare = 8
 // Object returns the object, which can be read as far as it came.
 func (in *Incoming) Object() *Object { return in.object }
 
-// Manifest returns what is being received.
-func (in *Incoming) Manifest() Manifest { return in.man }
+// Manifest returns what is being received; its sums are there when all are known.
+func (in *Incoming) Manifest() Manifest { return in.Outline().Manifest }
+
+// summed lets those go on who wait for the sums. The mutex is held.
+func (in *Incoming) summed() {
+	if in.sums != nil {
+		close(in.sums)
+		in.sums = nil
+	}
+}
 
 // Form returns where the bytes go.
 func (in *Incoming) Form() Form { return in.form }
@@ -48,7 +56,12 @@ func (in *Incoming) Buffer(i int) []byte {
 
 // Filled says that the buffer of chunk i holds it. Its checksum decides: with wrong bytes the chunk is open again and a
 // ChunkError is returned. An error of the disk ends the whole transfer.
-func (in *Incoming) Filled(i int) error {
+func (in *Incoming) Filled(i int) error { return in.filled(i, 0, false) }
+
+// FilledWith is Filled of a chunk that came with its sum. The first sum of a chunk whose bytes agree with it stays.
+func (in *Incoming) FilledWith(i int, sum uint32) error { return in.filled(i, sum, true) }
+
+func (in *Incoming) filled(i int, want uint32, given bool) error {
 	s := in.object.store
 	s.mu.Lock()
 	if i < 0 || i >= len(in.state) || in.state[i] != lentChunk {
@@ -60,9 +73,21 @@ func (in *Incoming) Filled(i int) error {
 	if in.form != Disk {
 		b = in.mem[at : at+int64(n)]
 	}
+	o := in.object
+	var err error
+	if o.has(i) {
+		if given && want != o.man.Chunks[i] {
+			err = &ChunkError{Version: in.man.Version, Chunk: i, Want: o.man.Chunks[i], Got: want}
+		}
+		want = o.man.Chunks[i]
+	} else if !given {
+		err = fmt.Errorf("chunk %d of object %s came without its sum, which is not known", i, in.man.ID)
+	}
 	s.unlock()
 
-	err := in.man.verify(i, b)
+	if err == nil {
+		err = verify(in.man.Version, i, want, b)
+	}
 	var broken error
 	if err == nil && in.form == Disk {
 		broken = in.writer.write(b, at)
@@ -77,6 +102,9 @@ func (in *Incoming) Filled(i int) error {
 	in.takeBack(i)
 	if in.ended { // by this call, or by another that knew better
 		err = in.err
+	}
+	if err == nil && !o.note(i, want) { // all sums became known meanwhile
+		err = &ChunkError{Version: in.man.Version, Chunk: i, Want: o.man.Chunks[i], Got: want}
 	}
 	if err != nil {
 		in.state[i] = open
@@ -146,7 +174,7 @@ func (in *Incoming) Done(ctx context.Context) error {
 	}
 }
 
-// finish makes the object complete: every chunk was verified, and the manifest agreed with its sum. The mutex is held; it
+// finish makes the object complete: every chunk was verified, and the sums are those of the version. The mutex is held; it
 // is given up while the header of a file is written.
 func (in *Incoming) finish() {
 	in.ended = true
@@ -161,8 +189,9 @@ func (in *Incoming) finish() {
 		o.heap = &heap{in.mem}
 	case Disk:
 		var f *spillFile
+		m := o.man
 		s.unlock()
-		f, err = in.writer.publish(in.writer.seal(in.man))
+		f, err = in.writer.publish(in.writer.seal(m))
 		s.mu.Lock()
 		s.closeFile(in.part, in.part.open)
 		if err == nil {
@@ -213,6 +242,7 @@ func (in *Incoming) end(err error) {
 		close(ch)
 	}
 	in.waits = nil
+	in.summed()
 	close(in.done)
 	o.settle()
 }
@@ -241,5 +271,5 @@ func (in *Incoming) lend(ctx context.Context, i int) (c Chunk, ok bool, err erro
 		return c, true, err
 	}
 	at, n := in.man.Section(i)
-	return o.lend(Chunk{Pieces: [][]byte{in.mem[at : at+int64(n) : at+int64(n)]}, Size: n, Sum: in.man.Chunks[i]}), true, nil
+	return o.lend(Chunk{Pieces: [][]byte{in.mem[at : at+int64(n) : at+int64(n)]}, Size: n, Sum: o.man.Chunks[i]}), true, nil
 }

@@ -37,8 +37,10 @@ type Object struct {
 
 	// What follows is guarded by the store's mutex.
 
-	man      Manifest // once known
+	man      Manifest // once known; while there is a tally, without its sum and with some of the chunks'
 	known    bool
+	tally    *tally // of sums that are computed, or come, chunk by chunk; nil before and after
+	mark     uint64 // of the tally that there is or was
 	value    Value
 	live     int64 // bytes of value
 	encoding *encoding

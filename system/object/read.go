@@ -21,7 +21,13 @@ func (o *Object) Manifest(ctx context.Context) (Manifest, error) {
 		if err := o.gone(); err != nil {
 			return Manifest{}, err
 		}
-		if err := o.encoded(ctx); err != nil {
+		if o.in != nil { // its sums come with its chunks
+			if err := s.await(ctx, o.in.sums); err != nil {
+				return Manifest{}, fmt.Errorf("wait for the sums of object %s: %w", o.id, err)
+			}
+			continue
+		}
+		if err := o.encoded(ctx, true); err != nil {
 			return Manifest{}, err
 		}
 	}
@@ -31,9 +37,10 @@ func (o *Object) Manifest(ctx context.Context) (Manifest, error) {
 	return o.man, nil
 }
 
-// encoded makes the encoding of the live value and, where it is not known, the manifest. The mutex is given up meanwhile;
-// what the caller is after may then be there, or the value gone.
-func (o *Object) encoded(ctx context.Context) error {
+// encoded makes the encoding of the live value and, where it is not known, the manifest, or if not whole is asked for a
+// tally of it. What is encoded again is compared with the sums that are known; what is still there is summed where they
+// are not. The mutex is given up meanwhile; what the caller is after may then be there, or the value gone.
+func (o *Object) encoded(ctx context.Context, whole bool) error {
 	s := o.store
 	if o.op != nil {
 		if err := s.await(ctx, o.op); err != nil {
@@ -45,25 +52,30 @@ func (o *Object) encoded(ctx context.Context) error {
 		return err
 	}
 	defer o.end()
-	value, known, man := o.value, o.known, o.man
+	if o.encoding != nil && o.tally != nil {
+		return o.sumRest(o.encoding.pieces)
+	}
+	value := o.value
+	whole = whole || o.known || o.tally != nil
 	s.unlock()
 	pieces, err := encode(o.id, value)
-	m := man
-	if err == nil {
+	var m Manifest
+	if err == nil && whole {
 		m = NewManifest(o.id, o.attempt, pieces...)
-		if known && m.Sum != man.Sum {
-			err = changed(o.id)
-		}
 	}
 	s.mu.Lock()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !whole:
+		o.count(Version{ID: o.id, Attempt: o.attempt, Size: total(pieces)}, newMark())
+	case !o.noteAll(m):
+		return changed(o.id)
 	}
 	own := int64(0)
 	for i := 0; i < len(pieces); i += 2 {
 		own += int64(len(pieces[i]))
 	}
-	o.man, o.known = m, true
 	if o.value == value {
 		o.encoding = &encoding{pieces, own}
 	}
@@ -104,8 +116,8 @@ func (o *Object) bytes(ctx context.Context) ([]byte, error) {
 				return nil, fmt.Errorf("wait for object %s: %w", o.id, err)
 			}
 			continue
-		case o.file == nil && o.seg == nil && o.encoding == nil:
-			if err := o.encoded(ctx); err != nil {
+		case o.file == nil && o.seg == nil && (o.encoding == nil || !o.known):
+			if err := o.encoded(ctx, true); err != nil {
 				return nil, err
 			}
 			continue

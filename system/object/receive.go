@@ -28,7 +28,7 @@ func (f Form) String() string {
 // Incoming is an object that is being received: chunks come in any order, from any number of goroutines.
 type Incoming struct {
 	object *Object
-	man    Manifest
+	man    Manifest // what of it was known from the start
 	form   Form
 	mem    []byte      // of Heap and Segment
 	writer *fileWriter // of Disk
@@ -44,6 +44,7 @@ type Incoming struct {
 	ended   bool
 	err     error
 	done    chan struct{} // closed when the object is complete or given up
+	sums    chan struct{} // closed when all sums are known, or no more come; nil then
 }
 
 type chunkState uint8
@@ -57,6 +58,11 @@ const (
 // Receive begins to receive an object, as a copy. It makes room, and takes a file where there is none. It returns
 // ErrPresent when the object is here or coming already; one whose bytes were lost is received anew.
 func (s *Store) Receive(ctx context.Context, m Manifest, form Form) (*Incoming, error) {
+	return s.ReceiveOutline(ctx, Outline{Manifest: m, Whole: true}, form)
+}
+
+// ReceiveOutline is Receive of an object whose sums come with its chunks, unless the outline is whole: see FilledWith.
+func (s *Store) ReceiveOutline(ctx context.Context, m Outline, form Form) (*Incoming, error) {
 	if err := m.Check(); err != nil {
 		return nil, fmt.Errorf("receive object: %w", err)
 	}
@@ -69,11 +75,7 @@ func (s *Store) Receive(ctx context.Context, m Manifest, form Form) (*Incoming, 
 	if err := s.receivable(m); err != nil {
 		return nil, fmt.Errorf("receive object %s: %w", m.ID, err)
 	}
-	in := &Incoming{
-		man: m, state: make([]chunkState, len(m.Chunks)), left: len(m.Chunks),
-		waits: map[int]chan struct{}{}, done: make(chan struct{}),
-	}
-	in.man.Chunks = append([]uint32(nil), m.Chunks...)
+	in := &Incoming{man: m.Manifest, waits: map[int]chan struct{}{}, done: make(chan struct{})}
 	seg, err := s.memoryFor(ctx, in, form)
 	if err != nil {
 		return nil, err
@@ -87,7 +89,19 @@ func (s *Store) Receive(ctx context.Context, m Manifest, form Form) (*Incoming, 
 		o = s.enlist(m.ID, m.Attempt, "received")
 	}
 	in.object = o
-	o.man, o.known, o.lost, o.in = in.man, true, nil, in
+	in.left = Chunks(m.Size) // only now: a size that somebody made up found no room
+	in.state = make([]chunkState, in.left)
+	switch {
+	case m.Whole:
+		in.man.Chunks = append([]uint32(nil), m.Chunks...)
+		o.man, o.known, o.tally, o.mark = in.man, true, nil, m.Mark
+	case o.known: // and lost: it is still that version, and its sums are those that chunks have to have
+		in.man, o.mark = o.man, 0
+	default:
+		in.sums = make(chan struct{})
+		o.count(m.Version, m.Mark)
+	}
+	o.lost, o.in = nil, in
 	o.seg = seg
 	o.settle()
 	if in.left == 0 {
@@ -97,14 +111,14 @@ func (s *Store) Receive(ctx context.Context, m Manifest, form Form) (*Incoming, 
 }
 
 // receivable reports what keeps a version from being received.
-func (s *Store) receivable(m Manifest) error {
+func (s *Store) receivable(m Outline) error {
 	o := s.table[m.ID]
 	switch {
 	case o == nil:
 		return nil
 	case o.lost == nil || o.users > 0 || o.op != nil:
 		return ErrPresent
-	case o.attempt != m.Attempt || o.known && o.man.Sum != m.Sum:
+	case o.attempt != m.Attempt || o.known && (o.man.Size != m.Size || m.Whole && o.man.Sum != m.Sum):
 		return fmt.Errorf("%s is not the version that this node had, %s", m.Version, o.man.Version)
 	}
 	return nil

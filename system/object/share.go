@@ -54,8 +54,8 @@ func (o *Object) Share(ctx context.Context) (Shared, error) {
 			if err := s.await(ctx, o.op); err != nil {
 				return Shared{}, fmt.Errorf("wait for object %s: %w", o.id, err)
 			}
-		case o.parts() == nil && o.file == nil:
-			if err := o.encoded(ctx); err != nil {
+		case o.parts() == nil && o.file == nil || !o.known:
+			if err := o.encoded(ctx, true); err != nil {
 				return Shared{}, err
 			}
 		default:
@@ -119,7 +119,8 @@ func (s *Store) Attach(ctx context.Context, at Shared, m Manifest) (*Object, err
 		return nil, fmt.Errorf("attach object %s: %w", m.ID, err)
 	}
 	defer s.busy.Done()
-	if err := s.receivable(m); err != nil {
+	l := Outline{Manifest: m, Whole: true}
+	if err := s.receivable(l); err != nil {
 		return nil, fmt.Errorf("attach object %s: %w", m.ID, err)
 	}
 	s.unlock()
@@ -128,7 +129,7 @@ func (s *Store) Attach(ctx context.Context, at Shared, m Manifest) (*Object, err
 	if err != nil {
 		return nil, fmt.Errorf("%w: attach object %s: %w", ErrNotShareable, m.ID, err)
 	}
-	if err := errors.Join(s.usable(ctx), s.receivable(m)); err != nil {
+	if err := errors.Join(s.usable(ctx), s.receivable(l)); err != nil {
 		s.destroy(seg)
 		return nil, fmt.Errorf("attach object %s: %w", m.ID, err)
 	}
@@ -137,7 +138,7 @@ func (s *Store) Attach(ctx context.Context, at Shared, m Manifest) (*Object, err
 		o = s.enlist(m.ID, m.Attempt, "attached")
 	}
 	m.Chunks = append([]uint32(nil), m.Chunks...)
-	o.man, o.known, o.lost, o.seg = m, true, nil, seg
+	o.man, o.known, o.tally, o.mark, o.lost, o.seg = m, true, nil, 0, nil, seg
 	o.settle()
 	return o, nil
 }

@@ -52,7 +52,10 @@ func (s *Store) spill(ctx context.Context, o *Object) error {
 // writeFile gives o, which is in its slot, a file.
 func (s *Store) writeFile(ctx context.Context, o *Object) error {
 	pieces, value, live := o.parts(), o.value, o.live
-	known, man := o.known, o.man
+	known, man := o.known, Manifest{}
+	if known {
+		man = o.man
+	}
 	s.unlock()
 	size, source, err := s.sourceOf(o, pieces, value, live, known, &man)
 	s.mu.Lock()
@@ -68,6 +71,13 @@ func (s *Store) writeFile(ctx context.Context, o *Object) error {
 	if err == nil && !man.ID.IsZero() && m.Sum != man.Sum {
 		err = changed(o.id)
 	}
+	if err == nil {
+		s.mu.Lock()
+		if !o.noteAll(m) {
+			err = changed(o.id)
+		}
+		s.unlock()
+	}
 	var f *spillFile
 	if err == nil {
 		f, err = w.commit(m)
@@ -79,7 +89,7 @@ func (s *Store) writeFile(ctx context.Context, o *Object) error {
 		s.diskUsed -= w.length
 		return err
 	}
-	o.man, o.known, o.file = m, true, f
+	o.file = f
 	return nil
 }
 

@@ -89,7 +89,7 @@ func (o *Object) info() Info {
 		ID: o.id, Attempt: o.attempt, Size: o.live, Memory: o.charged, Primary: o.primary, Pins: o.pins, Users: o.users,
 		Since: o.since, Why: o.why, Lost: o.lost,
 	}
-	if o.known {
+	if o.known || o.tally != nil {
 		i.Size = o.man.Size
 	}
 	form := func(has bool, name string) {

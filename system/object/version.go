@@ -29,6 +29,17 @@ func (v Version) String() string {
 	return fmt.Sprintf("%s (attempt %d, %d bytes, sum %016x)", v.ID, v.Attempt, v.Size, v.Sum)
 }
 
+// check reports what is wrong with a version that came from elsewhere.
+func (v Version) check() error {
+	switch {
+	case v.ID.IsZero():
+		return fmt.Errorf("manifest without an object id: its sender is damaged")
+	case v.Size < 0 || v.Size > MaxSize:
+		return fmt.Errorf("manifest of %s: %d bytes are no size", v.ID, v.Size)
+	}
+	return nil
+}
+
 // Manifest is a version with the CRC-32C of each of its chunks.
 type Manifest struct {
 	Version
@@ -71,11 +82,10 @@ func (m Manifest) sum() uint64 {
 
 // Check reports what is wrong with a manifest that came from elsewhere: it must agree with itself.
 func (m Manifest) Check() error {
+	if err := m.Version.check(); err != nil {
+		return err
+	}
 	switch {
-	case m.ID.IsZero():
-		return fmt.Errorf("manifest without an object id: its sender is damaged")
-	case m.Size < 0 || m.Size > MaxSize:
-		return fmt.Errorf("manifest of %s: %d bytes are no size", m.ID, m.Size)
 	case len(m.Chunks) != Chunks(m.Size):
 		return fmt.Errorf("manifest of %s: %d chunk sums for %d bytes, which are %d chunks", m.ID, len(m.Chunks), m.Size, Chunks(m.Size))
 	case m.sum() != m.Sum:
@@ -86,8 +96,12 @@ func (m Manifest) Check() error {
 
 // verify compares chunk i with its sum.
 func (m Manifest) verify(i int, b []byte) error {
-	if got := Checksum(b); got != m.Chunks[i] {
-		return &ChunkError{Version: m.Version, Chunk: i, Want: m.Chunks[i], Got: got}
+	return verify(m.Version, i, m.Chunks[i], b)
+}
+
+func verify(v Version, i int, want uint32, b []byte) error {
+	if got := Checksum(b); got != want {
+		return &ChunkError{Version: v, Chunk: i, Want: want, Got: got}
 	}
 	return nil
 }
@@ -101,43 +115,6 @@ type ChunkError struct {
 
 func (e *ChunkError) Error() string {
 	return fmt.Sprintf("chunk %d of object %s has checksum %08x where %08x was announced: ask another source", e.Chunk, e.Version.ID, e.Got, e.Want)
-}
-
-// NewManifest computes the manifest of pieces that, joined, are the object's bytes.
-func NewManifest(id raysys.TaskID, attempt uint32, pieces ...[]byte) Manifest {
-	s := sums{chunks: make([]uint32, 0, Chunks(total(pieces)))}
-	for _, p := range pieces {
-		s.add(p)
-	}
-	return s.manifest(id, attempt)
-}
-
-// sums computes a manifest of bytes as they come.
-type sums struct {
-	chunks []uint32
-	size   int64
-	chunk  uint32 // of the bytes since the last whole chunk
-}
-
-func (s *sums) add(p []byte) {
-	for len(p) > 0 {
-		n := min(len(p), ChunkSize-int(s.size%ChunkSize))
-		s.chunk = crc32.Update(s.chunk, castagnoli, p[:n])
-		p = p[n:]
-		if s.size += int64(n); s.size%ChunkSize == 0 {
-			s.chunks = append(s.chunks, s.chunk)
-			s.chunk = 0
-		}
-	}
-}
-
-func (s *sums) manifest(id raysys.TaskID, attempt uint32) Manifest {
-	m := Manifest{Version: Version{ID: id, Attempt: attempt, Size: s.size}, Chunks: s.chunks}
-	if s.size%ChunkSize != 0 {
-		m.Chunks = append(m.Chunks, s.chunk)
-	}
-	m.Sum = m.sum()
-	return m
 }
 
 func total(pieces [][]byte) (n int64) {

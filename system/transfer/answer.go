@@ -37,13 +37,21 @@ func (d *feed) answered(peer Peer, a *pulled) error {
 	case statusShared:
 		return d.attach(peer, a)
 	case statusRefused:
+		if a.code == codeAnew {
+			return errMoved
+		}
 		why := &sourceError{key: d.key, code: a.code}
 		if a.text != "" {
 			why.err = errors.New(a.text)
 		}
 		return why
 	}
-	if err := f.begin(a.man, a.known); err != nil {
+	err := f.begin(a)
+	if errors.Is(err, errUnproven) {
+		d.noSums = true
+		return d.pull(peer)
+	}
+	if err != nil {
 		c := codeVersion
 		if !errors.Is(err, errVersion) {
 			c = codeCorrupt
@@ -54,6 +62,7 @@ func (d *feed) answered(peer Peer, a *pulled) error {
 	f.mu.Lock()
 	first := !d.ready
 	d.ready = true
+	d.sums = d.sums || a.later // what it was asked for before the sums were whole still comes with them
 	f.mu.Unlock()
 	if first {
 		f.pump(d)

@@ -131,3 +131,62 @@ func benchFetch(b *testing.B, from []byte, form object.Form) func() {
 		x.PeerDown(key("b"), nil)
 	}
 }
+
+// BenchmarkFetchNew: 1 GiB that nobody has summed yet, into a warm segment, with the sums of chunks beside them and
+// before them, in turns with the same bytes over TCP into memory that is warm.
+func BenchmarkFetchNew(b *testing.B) {
+	all := freshMemory(b)
+	defer syscall.Munmap(all)
+	from := noise(1, 64*mib)
+	for at := 0; at < len(all); at += len(from) {
+		copy(all[at:], from)
+	}
+	raw, warm := benchRaw(b, from), freshMemory(b)
+	defer syscall.Munmap(warm)
+	beside, before := benchFetchNew(b, all, 0), benchFetchNew(b, all, 2*benchSize)
+	var limits, besides, befores []time.Duration
+	timed := func(to *[]time.Duration, run func()) {
+		begin := time.Now()
+		run()
+		*to = append(*to, time.Since(begin))
+	}
+	for b.Loop() {
+		timed(&limits, func() { raw(warm) })
+		timed(&besides, beside)
+		timed(&befores, before)
+	}
+	median := func(d []time.Duration) float64 {
+		slices.Sort(d)
+		return d[len(d)/2].Seconds()
+	}
+	b.ReportMetric(median(limits)*1e3, "raw-ms")
+	b.ReportMetric(median(besides)*1e3, "beside-ms")
+	b.ReportMetric(median(befores)*1e3, "before-ms")
+	b.ReportMetric(besides[0].Seconds()*1e3, "best-beside-ms")
+	b.ReportMetric(befores[0].Seconds()*1e3, "best-before-ms")
+	b.ReportMetric(limits[0].Seconds()*1e3, "best-raw-ms")
+}
+
+// benchFetchNew fetches a new object each time.
+func benchFetchNew(b *testing.B, all []byte, sumsFrom int64) func() {
+	b.Helper()
+	n := newNet(b, 1)
+	n.memory = nil
+	n.objects = object.Config{Budget: 3 << 30, Warm: 2 << 30}
+	x, y := n.node("a", func(c *transfer.Config) { c.SumsFrom = sumsFrom }), n.node("b")
+	serial := uint64(0)
+	return func() {
+		serial++
+		own, err := x.store.Add(context.Background(), id(serial), 1, &value{[][]byte{nil, all}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		o, err := y.Fetch(context.Background(), object.Version{ID: id(serial)}, transfer.From(key("a")), object.Segment)
+		if err != nil {
+			b.Fatal(err)
+		}
+		o.Unpin()
+		o.Release()
+		own.Release()
+	}
+}

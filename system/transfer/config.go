@@ -108,6 +108,9 @@ type Config struct {
 	// is given to everybody.
 	Fanout   int
 	TreeFrom int64 // bytes: 8 MiB
+	// SumsFrom is from which size on an object whose sums are not known yet is given with the sum of each chunk beside it,
+	// instead of all of them before: 8 MiB. Below it, they take less time than a message.
+	SumsFrom int64
 	// Outstanding is how many chunks wait to be written to one peer: 8. Others of its chunks wait for their turn without
 	// being held in memory.
 	Outstanding int
@@ -163,6 +166,7 @@ func (c *Config) complete() error {
 	size("SeveralFrom", &c.SeveralFrom, 16<<20)
 	size("TreeFrom", &c.TreeFrom, 8<<20)
 	size("ShareFrom", &c.ShareFrom, 1<<20)
+	size("SumsFrom", &c.SumsFrom, 8<<20)
 	if c.Stall == 0 {
 		c.Stall = 2 * time.Second
 	}

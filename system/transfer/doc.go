@@ -6,7 +6,8 @@
 //
 //	receiver                                         source
 //	flight ─┬─ feed ── Pull ──────────────────────▶  stream      does it have the object, and which version?
-//	        │       ◀────────────────────── Pulled ─             its manifest; or: ask these nodes; or: map it yourself
+//	        │       ◀────────────────────── Pulled ─             its manifest, or its size and a mark: sums come with chunks;
+//	        │                                                    or: ask these nodes; or: map it yourself
 //	        │       ── Ask 0..7 ──────────────────▶              as many as the window has room for
 //	        │       ◀──────────────── Chunk 0, 1, … ─            bodies, read straight into the store's memory
 //	        │       ── Ask 8, 9 ──────────────────▶
@@ -15,9 +16,9 @@
 //
 // What holds:
 //
-//  1. A flight receives one [object.Version] (rule C22): the first manifest decides, and a source of another version is
-//     struck off. Each chunk is compared with its sum in the manifest, and the sums with that of the version. A chunk that
-//     is wrong strikes its source off and is asked for elsewhere.
+//  1. A flight receives one [object.Version] (rule C22): the first answer decides, and a source of another version is
+//     struck off. Each chunk is compared with its sum in the manifest, or with the one that it came with, and the sums with
+//     that of the version where it is known. A chunk that is wrong strikes its source off and is asked for elsewhere.
 //  2. A source that dies, that lacks the object, or that gives nothing for a while loses its chunks to the others; what
 //     has arrived stays. A link that broke is made again and goes on with what is missing.
 //  3. A node that still receives an object serves it too. A source that gives a large object to [Config.Fanout] receivers
@@ -28,6 +29,25 @@
 //  5. Everything is bounded: chunks on the way to this node by the window of each feed, those on the way from it by
 //     [Config.Outstanding] per peer, whom a source remembers by the sessions it has.
 //  6. Nothing polls. Timers say only that something has not happened for too long.
+//
+// A value that nobody has summed yet would have to be read whole before its manifest is there. It is given with the sum of
+// each chunk beside it instead ([Config.SumsFrom]), to receivers that can take that; those of earlier versions, and those
+// that want a version by its sum, get the manifest. Its version has no name meanwhile, so bytes of two are kept apart by
+// a mark:
+//
+//   - Whoever begins to sum a value draws a random mark for it, keeps the sum of each chunk from the first time that it is
+//     sent, and never sends another for it. So sums with one mark are of one version. Receivers pass the mark on with them,
+//     while they receive and after that.
+//   - A flight without a manifest takes chunks from sources of its own mark, and from nobody else. A source that names
+//     another mark is asked for its whole manifest.
+//   - A whole manifest of the same attempt and size is adopted when it agrees with the sums that came so far, and decides
+//     from then on: also a chunk that is on its way has to agree with it. One that does not agree is another version.
+//   - A node that adopted a manifest without its mark, or with another, does not know that the chunks to come are those of
+//     its mark. It gives none of them under it: the receivers that it has begin their conversations anew.
+//
+// A flight whose sources have all gone ends as lost even if another version is to be had: whoever fetches again gets that.
+// A value that somebody changes is noticed where a chunk was sent before, as the sums that are known are compared whenever
+// it is encoded again; a part of it that was not sent yet has no sum to be compared with.
 //
 // In short:
 //

@@ -1,6 +1,11 @@
 package transfer
 
-import "github.com/raysys/raysys/system/object"
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/raysys/raysys/system/object"
+)
 
 // What the tests of the wire format need of the inside.
 
@@ -18,10 +23,16 @@ func Frames() map[string][]byte {
 	man := object.Manifest{Version: v, Chunks: []uint32{0x01020304, 0xffffffff}}
 	nodes := []Key{{"n1", 1 << 60}, {"n2", 2}}
 	pull := pull{slot: 300, want: v, flags: pullKnown | pullSent, host: "boot/1000/pid:[1]", failed: []failure{{nodes[0], codeGone}, {nodes[1], codeLacks}}}
+	bare, wanting := v, pull
+	bare.Sum, wanting.flags = 0, pullSums
 	shared := appendShared(nil, shared{PID: 77, FD: 5, Device: 3, Inode: 1 << 40, Capacity: 2 << 20})
 	return map[string][]byte{
 		"pull":      pull.append(nil),
 		"ready":     (&pulled{slot: 300, man: man}).append(nil),
+		"later":     (&pulled{slot: 300, man: object.Manifest{Version: bare}, later: true, mark: 0x1122334455667788}).append(nil),
+		"marked":    (&pulled{slot: 300, man: man, mark: 0x1122334455667788}).append(nil),
+		"pullsums":  wanting.append(nil),
+		"chunksum":  binary.LittleEndian.AppendUint32(appendHead(nil, 300, 1000), 0x01020304),
 		"known":     (&pulled{slot: 300, man: man, known: true}).append(nil),
 		"shared":    (&pulled{slot: 300, status: statusShared, man: man, shared: shared}).append(nil),
 		"elsewhere": (&pulled{slot: 300, status: statusElsewhere, nodes: nodes, sent: true}).append(nil),
@@ -35,7 +46,7 @@ func Frames() map[string][]byte {
 // Again reads a frame of that name and writes it again.
 func Again(name string, b []byte) ([]byte, error) {
 	switch name {
-	case "pull":
+	case "pull", "pullsums":
 		var p pull
 		err := p.read(b)
 		return p.append(nil), err
@@ -43,8 +54,12 @@ func Again(name string, b []byte) ([]byte, error) {
 		slot, spans, err := readAsk(b)
 		return appendAsk(nil, slot, spans), err
 	case "chunk":
-		slot, i, err := readHead(b)
+		slot, i, _, err := readHead(b)
 		return appendHead(nil, slot, i), err
+	case "chunksum":
+		slot, i, rest, err := readHead(b)
+		sum := readSum(&rest)
+		return binary.LittleEndian.AppendUint32(appendHead(nil, slot, i), sum), errors.Join(err, rest.Err())
 	case "end":
 		slot, whole, err := readEnd(b)
 		return appendEnd(nil, slot, whole), err
@@ -59,4 +74,14 @@ func Again(name string, b []byte) ([]byte, error) {
 		a.shared = appendShared(nil, s)
 	}
 	return a.append(nil), err
+}
+
+// Older returns a pull as a version wrote it that knew no sums beside chunks.
+func Older(b []byte) []byte {
+	var p pull
+	if p.read(b) != nil {
+		panic("not a pull")
+	}
+	p.flags &^= pullSums
+	return p.append(nil)
 }

@@ -26,6 +26,7 @@ type feed struct {
 	sent    bool      // key was told by root, and serves it while it still receives
 	failed  []failure // whom it does not want to be sent to
 	noShare bool      // mapping did not work
+	noSums  bool      // the manifest is wanted whole, in this conversation
 
 	// Guarded by the flight's mu.
 	peer    Peer // of the conversation; nil between two
@@ -33,6 +34,7 @@ type feed struct {
 	slow    bool // it stands still
 	stalls  int  // in a row
 	got     int  // chunks
+	sums    bool // its chunks come with their sums
 	pending []int
 	landing *landed
 
@@ -201,13 +203,14 @@ func (d *feed) converse() error {
 func (d *feed) begin(peer Peer) {
 	f := d.flight
 	d.read() // what is left of another conversation
+	d.noSums = false
 	d.heardNow()
 	f.e.mu.Lock()
 	f.mu.Lock()
 	f.e.slots++
 	d.slot = f.e.slots
 	f.e.feeds[d.slot] = d
-	d.peer, d.ready, d.slow, d.stalls = peer, false, false, 0
+	d.peer, d.ready, d.slow, d.stalls, d.sums = peer, false, false, 0, false
 	f.mu.Unlock()
 	f.e.mu.Unlock()
 }
@@ -241,9 +244,14 @@ func (d *feed) pull(peer Peer) error {
 	p.want = f.want
 	if f.in != nil {
 		p.want = f.version
-		p.flags |= pullKnown
 	} else if !d.noShare {
 		p.host = f.e.cfg.Host
+	}
+	if f.whole {
+		p.flags |= pullKnown
+	}
+	if !d.noSums && (f.in != nil || f.want.Sum == 0) { // a version that is wanted by its sum has to be seen by it
+		p.flags |= pullSums
 	}
 	f.mu.Unlock()
 	if d.sent {

@@ -110,6 +110,10 @@ func compare(want, got object.Version) error {
 	if want.ID == got.ID && (want.Sum == 0 || want == got) {
 		return nil
 	}
+	return other(want, got)
+}
+
+func other(want, got object.Version) error {
 	return fmt.Errorf("%w: %s where %s is wanted", errVersion, got, want)
 }
 

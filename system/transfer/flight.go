@@ -17,7 +17,7 @@ type flight struct {
 	ctx    context.Context // ended when it is decided
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed by land
-	begun  chan struct{} // closed when the manifest is known and the store has made room
+	begun  chan struct{} // closed when it is known what comes and the store has made room
 	need   chan struct{} // of capacity 1: another source may be wanted
 	crew   sync.WaitGroup
 
@@ -30,7 +30,9 @@ type flight struct {
 
 	mu       sync.Mutex // guards the rest
 	want     object.Version
-	version  object.Version // of the manifest
+	version  object.Version // of the manifest; its Sum only counts when whole
+	whole    bool           // the manifest is known, and not only what it is of
+	mark     uint64         // what its sums are known by
 	man      object.Manifest
 	in       *object.Incoming
 	making   chan struct{} // closed when the feed that asks the store for room has an answer; nil when none does
@@ -55,7 +57,7 @@ func newFlight(e *Engine, want object.Version, form object.Form) *flight {
 // join adds what one more caller knows.
 func (f *flight) join(want object.Version, sources Sources) {
 	f.mu.Lock()
-	if f.want.Sum == 0 && f.version.Sum == 0 {
+	if f.want.Sum == 0 && f.in == nil {
 		f.want = want
 	}
 	f.sources = append(f.sources, sources)

@@ -15,7 +15,7 @@ const (
 	maxAsked  = 1 << 10 // chunks that one stream keeps asked for
 	maxNodes  = 1 << 8  // in one list
 	maxText   = 1 << 10
-	headBytes = 16 // of a chunk: two varints, of which the slot is small
+	headBytes = 24 // of a chunk: two varints, of which the slot is small, and a sum
 )
 
 // code says why something is not given. The numbers are on the wire.
@@ -31,12 +31,13 @@ const (
 	codeClosed  code = 6 // the node ends
 	codeGone    code = 7 // the node cannot be reached, or stood still
 	codeCorrupt code = 8 // what it gave was wrong
+	codeAnew    code = 9 // its sums are others now than those it began with: pull again
 )
 
 func (c code) String() string {
 	texts := [...]string{
 		"refused", "it does not have it", "it has another version", "it is still receiving it itself", "its store failed", "it is busy", "it ends",
-		"it does not answer", "it sent wrong bytes",
+		"it does not answer", "it sent wrong bytes", "it learned the sums from elsewhere",
 	}
 	if int(c) < len(texts) {
 		return texts[c]
@@ -54,6 +55,7 @@ type failure struct {
 const (
 	pullKnown = 1 << iota // the receiver has the manifest of that version
 	pullSent              // a source of the whole object sent the receiver here
+	pullSums              // the receiver takes sums with the chunks, where the source does not know them yet
 )
 
 // pull opens a conversation, or repeats it.
@@ -82,84 +84,6 @@ func (p *pull) read(b []byte) error {
 	p.slot, p.want, p.flags, p.host = r.Uvarint(), readVersion(&r), r.Byte(), readText(&r)
 	for range readCount(&r) {
 		p.failed = append(p.failed, failure{readKey(&r), code(r.Byte())})
-	}
-	return r.Err()
-}
-
-// status says which answer to a pull a frame is.
-type status uint8
-
-const (
-	statusReady     status = 0 // manifest: ask for chunks
-	statusElsewhere status = 1 // nodes
-	statusShared    status = 2 // manifest and what to map
-	statusRefused   status = 3 // code and text; it may also come later, and ends the conversation
-)
-
-// pulled answers a pull.
-type pulled struct {
-	slot   uint64
-	status status
-	man    object.Manifest // without sums if the receiver has them
-	known  bool            // it is without sums
-	nodes  []Key
-	sent   bool   // the nodes will be there for the receiver, even if they are still receiving
-	shared []byte // an encoded object.Shared
-	code   code
-	text   string
-}
-
-func (a *pulled) append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, a.slot)
-	dst = append(dst, byte(a.status))
-	switch a.status {
-	case statusReady, statusShared:
-		dst = appendVersion(dst, a.man.Version)
-		if dst = appendBool(dst, a.known); !a.known {
-			dst = binary.AppendUvarint(dst, uint64(len(a.man.Chunks)))
-			for _, s := range a.man.Chunks {
-				dst = binary.LittleEndian.AppendUint32(dst, s)
-			}
-		}
-		if a.status == statusShared {
-			dst = wire.AppendBytes(dst, a.shared)
-		}
-	case statusElsewhere:
-		dst = appendKeys(appendBool(dst, a.sent), a.nodes)
-	case statusRefused:
-		dst = append(dst, byte(a.code))
-		dst = wire.AppendBytes(dst, cut(a.text))
-	}
-	return dst
-}
-
-func (a *pulled) read(b []byte) error {
-	r := wire.NewReader(b)
-	a.slot, a.status = r.Uvarint(), status(r.Byte())
-	switch a.status {
-	case statusReady, statusShared:
-		a.man.Version = readVersion(&r)
-		a.known = r.Byte() == 1
-		if !a.known {
-			n := r.Count(4)
-			a.man.Chunks = make([]uint32, n)
-			for i := range a.man.Chunks {
-				a.man.Chunks[i] = readSum(&r)
-			}
-		}
-		if a.status == statusShared {
-			a.shared = append([]byte(nil), r.Bytes()...)
-		}
-	case statusElsewhere:
-		a.sent = r.Byte() == 1
-		for range readCount(&r) {
-			a.nodes = append(a.nodes, readKey(&r))
-		}
-	case statusRefused:
-		a.code, a.text = code(r.Byte()), readText(&r)
-	default:
-		// Of a later version: whatever it is, it is no answer that this one can use.
-		a.status, a.code, a.text = statusRefused, codeOther, fmt.Sprintf("answer of kind %d", a.status)
 	}
 	return r.Err()
 }
@@ -199,14 +123,16 @@ func appendHead(dst []byte, slot uint64, chunk int) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, slot), uint64(chunk))
 }
 
-func readHead(b []byte) (slot uint64, chunk int, err error) {
+// readHead also returns what is behind it: the sum, of a source that said sumsLater, and else nothing that this version
+// knows.
+func readHead(b []byte) (slot uint64, chunk int, rest wire.Reader, err error) {
 	r := wire.NewReader(b)
 	slot = r.Uvarint()
 	n := r.Uvarint()
 	if n > 1<<31 {
-		return 0, 0, wire.ErrCorrupt
+		return 0, 0, r, wire.ErrCorrupt
 	}
-	return slot, int(n), r.Err()
+	return slot, int(n), r, r.Err()
 }
 
 // appendEnd tells that a conversation is over, and whether the receiver has the whole object now.

@@ -3,12 +3,13 @@ package transfer
 import (
 	"errors"
 
+	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system/object"
 )
 
 // Land says where the body of a chunk goes; nil when nobody wants it any more. It does not block.
 func (e *Engine) Land(from Key, head []byte, size int) Landing {
-	slot, i, err := readHead(head)
+	slot, i, rest, err := readHead(head)
 	if err != nil {
 		return nil // it is skipped, and asked for again
 	}
@@ -16,7 +17,7 @@ func (e *Engine) Land(from Key, head []byte, size int) Landing {
 	if d == nil {
 		return nil
 	}
-	return d.flight.landOne(d, i, size)
+	return d.flight.landOne(d, i, size, &rest)
 }
 
 // landed is one chunk on its way into the store.
@@ -25,11 +26,13 @@ type landed struct {
 	d      *feed
 	i      int
 	memory []byte
+	sums   bool // it came with
+	sum    uint32
 }
 
 // landOne returns nil as a Landing, not as a pointer, when the chunk is not wanted: because it came already, or is
 // coming from elsewhere.
-func (f *flight) landOne(d *feed, i, size int) Landing {
+func (f *flight) landOne(d *feed, i, size int, rest *wire.Reader) Landing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.decided || f.in == nil || i >= len(f.cargo.chunks) || f.cargo.chunks[i].place > asked {
@@ -38,12 +41,19 @@ func (f *flight) landOne(d *feed, i, size int) Landing {
 	if _, n := f.man.Section(i); n != size {
 		return nil
 	}
+	var sum uint32
+	if d.sums {
+		sum = readSum(rest)
+	}
+	if rest.Err() != nil || !d.sums && !f.whole {
+		return nil
+	}
 	memory := f.in.Buffer(i)
 	if memory == nil {
 		return nil
 	}
 	f.cargo.chunks[i].place = landing
-	l := &landed{f, d, i, memory}
+	l := &landed{f, d, i, memory, d.sums, sum}
 	d.landing = l
 	f.crew.Add(1) // the flight ends after all its landings
 	d.heardNow()
@@ -78,7 +88,7 @@ func (l *landed) settle(err error) {
 	defer f.crew.Done()
 	came := err == nil
 	if came {
-		err = f.in.Filled(i) // in is set, and stays
+		err = l.fill()
 	} else {
 		f.in.Return(i)
 	}
@@ -118,6 +128,14 @@ func (l *landed) settle(err error) {
 	default: // its link broke, or the memory was wanted for the same chunk from elsewhere
 		f.pumpAll()
 	}
+}
+
+func (l *landed) fill() error {
+	in := l.f.in // which is set, and stays
+	if l.sums {
+		return in.FilledWith(l.i, l.sum)
+	}
+	return in.Filled(l.i)
 }
 
 const (

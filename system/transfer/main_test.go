@@ -208,16 +208,22 @@ func (v *value) Evict() bool { return false }
 // put makes a node the owner of an object.
 func (x *node) put(n uint64, attempt uint32, b []byte) object.Version {
 	x.net.t.Helper()
+	m, err := x.hold(n, attempt, b).Manifest(context.Background())
+	if err != nil {
+		x.net.t.Fatal(err)
+	}
+	return m.Version
+}
+
+// hold is put of a live value that nobody has summed.
+func (x *node) hold(n uint64, attempt uint32, b []byte) *object.Object {
+	x.net.t.Helper()
 	half := len(b) / 3
 	o, err := x.store.Add(context.Background(), id(n), attempt, &value{[][]byte{b[:half], b[half:]}})
 	if err != nil {
 		x.net.t.Fatal(err)
 	}
-	m, err := o.Manifest(context.Background())
-	if err != nil {
-		x.net.t.Fatal(err)
-	}
-	return m.Version
+	return o
 }
 
 // get fetches an object and returns its bytes.

@@ -3,11 +3,8 @@ package transfer
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system/object"
 )
 
@@ -40,20 +37,18 @@ func (v *visit) greet() error {
 	if err != nil {
 		return err
 	}
-	m, err := v.o.Manifest(s.ctx)
+	m, err := v.outline(&p, p.flags&pullSums != 0)
 	if err != nil {
-		return v.failed(err)
+		return err
 	}
-	if err := compare(p.want, m.Version); err != nil {
-		return &refused{codeVersion, err}
-	}
-	a := pulled{slot: s.id.slot, man: m, known: p.flags&pullKnown != 0}
 	if !receiving && p.host != "" && p.host == s.e.cfg.Host && m.Size >= s.e.cfg.ShareFrom {
 		// Where it does not work the object is sent: that needs nothing.
 		if at, err := v.o.Share(s.ctx); err == nil {
-			a.status, a.shared, a.known = statusShared, appendShared(nil, at), false
+			if m, err = v.outline(&p, false); err != nil {
+				return err
+			}
 			s.e.counts.shared.Add(1)
-			s.answer(&a)
+			s.answer(&pulled{slot: s.id.slot, status: statusShared, man: m.Manifest, shared: appendShared(nil, at)})
 			return nil
 		}
 	}
@@ -69,8 +64,46 @@ func (v *visit) greet() error {
 		}
 		v.receiver = r
 	}
+	a := pulled{slot: s.id.slot, man: m.Manifest, later: !m.Whole}
+	a.known = m.Whole && p.flags&pullKnown != 0
+	if p.flags&pullSums != 0 && !a.known {
+		a.mark = m.Mark
+	}
+	if a.later {
+		if v.sums && v.mark != m.Mark { // what was asked for since would be taken for what it was before
+			return &refused{code: codeAnew}
+		}
+		if !v.sums {
+			s.e.counts.unsummed.Add(1)
+		}
+		v.sums, v.mark = true, m.Mark
+	}
 	s.answer(&a)
 	return nil
+}
+
+// outline is what the receiver is told of the object, if it is the version that is wanted. Unless sums may come with the
+// chunks, all of them are computed, or waited for.
+func (v *visit) outline(p *pull, later bool) (m object.Outline, err error) {
+	if later {
+		m, err = v.o.Outline(v.s.ctx)
+	}
+	if err == nil && !m.Whole && (!later || m.Size < v.s.e.cfg.SumsFrom) {
+		m.Mark = 0
+		m.Manifest, err = v.o.Manifest(v.s.ctx)
+		m.Whole = true
+	}
+	if err != nil {
+		return m, v.failed(err)
+	}
+	want := p.want
+	if !m.Whole {
+		want.Sum = 0 // the receiver compares marks
+	}
+	if err := compare(want, m.Version); err != nil {
+		return m, &refused{codeVersion, err}
+	}
+	return m, nil
 }
 
 // find pins the object, once. Of one that is still being received it waits until its manifest is known; receiving
@@ -120,84 +153,6 @@ func (v *visit) failed(err error) error {
 		c = codeLacks
 	}
 	return &refused{c, err}
-}
-
-// give sends one chunk, which is waited for while it is being received.
-func (v *visit) give(i int) error {
-	s := v.s
-	if v.o == nil {
-		return &refused{codeOther, fmt.Errorf("chunk %d was asked for before an answer", i)}
-	}
-	c, err := v.o.Chunk(s.ctx, i)
-	if err != nil {
-		return v.failed(err)
-	}
-	room := s.e.room(s)
-	select {
-	case room <- struct{}{}:
-	case <-s.ctx.Done():
-		c.Release()
-		return context.Cause(s.ctx)
-	}
-	o := newOutgoing(c, room)
-	var head [headBytes + 4]byte
-	err = s.peer.SendBody(wire.KindChunk, appendHead(head[:0], s.id.slot, i), Body{
-		Pieces: c.Pieces, File: c.File, Offset: c.Offset, Length: c.Size, Release: o.release,
-	})
-	if err == nil {
-		s.e.counts.gave(c.Size)
-		return nil
-	}
-	o.over(err)
-	switch {
-	case errors.Is(err, raysys.ErrOverloaded):
-		return &refused{codeBusy, err}
-	case errors.Is(err, raysys.ErrNotDelivered):
-		return err // the link is down: there is nobody to tell
-	}
-	return &refused{codeOther, err}
-}
-
-// outgoing is a chunk that the link has still to write. They are used again, so that a chunk allocates none.
-type outgoing struct {
-	chunk   object.Chunk
-	room    chan struct{}
-	release func(error) // over, bound once
-}
-
-var outgoings sync.Pool
-
-func newOutgoing(c object.Chunk, room chan struct{}) *outgoing {
-	o, ok := outgoings.Get().(*outgoing)
-	if !ok {
-		o = new(outgoing)
-		o.release = o.over
-	}
-	o.chunk, o.room = c, room
-	return o
-}
-
-// over gives back what a chunk held. That it was not sent, or not read, its receiver will notice.
-func (o *outgoing) over(error) {
-	o.chunk.Release()
-	<-o.room
-	o.chunk, o.room = object.Chunk{}, nil
-	outgoings.Put(o)
-}
-
-// room is where chunks for the stream's peer wait to be written, whatever object they are of; nil when the stream is over.
-func (e *Engine) room(s *stream) chan struct{} {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.streams[s.id] != s {
-		return nil
-	}
-	r := e.sending[s.id.peer]
-	if r == nil {
-		r = make(chan struct{}, e.cfg.Outstanding)
-		e.sending[s.id.peer] = r
-	}
-	return r
 }
 
 // end gives back what a stream held.

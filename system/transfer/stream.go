@@ -205,4 +205,6 @@ type visit struct {
 	s        *stream
 	o        *object.Object
 	receiver *receiver // nil when the object is given to everybody
+	sums     bool      // each chunk goes with its sum, since the receiver was told so
+	mark     uint64    // of those sums
 }
