@@ -34,12 +34,14 @@ func oracle(c actor.Context) {
 type watcher struct {
 	pid  *actor.PID
 	told chan *actor.Terminated
+	sent chan struct{} // closed when the watch has been sent
 }
 
 func (w *watcher) Receive(c actor.Context) {
 	switch m := c.Message().(type) {
 	case *actor.Started:
 		c.Watch(w.pid)
+		close(w.sent)
 	case *actor.Terminated:
 		w.told <- m
 	}
@@ -78,7 +80,9 @@ func TestActorsOfOtherNodes(t *testing.T) {
 
 	told := make(chan *actor.Terminated, 10)
 	watch := func(pid *actor.PID) {
-		b.Actors().Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return &watcher{pid, told} }))
+		sent := make(chan struct{})
+		b.Actors().Root.Spawn(actor.PropsFromProducer(func() actor.Actor { return &watcher{pid, told, sent} }))
+		<-sent
 	}
 	watch(pid)
 	if v, err := ask(question{1}); v != (question{2}) || err != nil { // the watch is there before this
