@@ -21,6 +21,17 @@ func Members(n *Node) int { return len(n.others.member.View().Nodes()) }
 // Connected returns how many nodes n is connected to.
 func Connected(n *Node) int { return len(n.others.connected()) }
 
+// Idle reports whether n believes that another node has no task.
+func Idle(n *Node, of raysys.NodeID) bool {
+	for _, p := range n.others.connected() {
+		if p.key.node == of {
+			l, inflight, known := n.tasks.LoadOf(p)
+			return known && inflight == 0 && l.Queued == 0 && l.Guests == 0 && l.Busy == 0
+		}
+	}
+	return false
+}
+
 // Break ends the connection of n to another node, as a reset would; both see to a new one.
 func Break(n *Node, to raysys.NodeID) {
 	for _, p := range n.others.connected() {

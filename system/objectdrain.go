@@ -16,8 +16,9 @@ import (
 )
 
 // A node that drains leaves its objects to others: those that nodes hold references to, that have a name, that a State
-// holds, and copies that this node keeps for others. Whoever holds a reference finds the copy by the directory once this node has left. What nobody else knows goes
-// with the node, and so does a value that holds references itself, since their owner is this node too.
+// holds, and copies that this node keeps for others. Whoever holds a reference finds the copy by the directory once this
+// node has left. What nobody else knows goes with the node, and so does a value that holds references itself, since their
+// owner is this node too.
 
 // heirs is how many objects are copied at the same time.
 const heirs = 8
