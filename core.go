@@ -188,7 +188,7 @@ func (c *Core) Again(attempt int) (last *Turn, ok bool) {
 	}
 	last = c.turn()
 	next := NewTurn(TurnSpec{
-		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Attempt: attempt, Host: last.host,
+		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Attempt: attempt, Host: last.Host(),
 	})
 	next.values = last.values
 	last.mu.Lock()

@@ -37,7 +37,7 @@ type Turn struct {
 	values   *Values
 	attempt  int
 	slot     atomic.Pointer[Slot] // of base: the CPU it runs on
-	host     any                  // of a grain turn: its activation
+	host     atomic.Value         // of base: the activation of a grain turn, what the engine keeps with a task's
 
 	seq    atomic.Uint64 // of base: submissions so far
 	racy   atomic.Bool   // of base: goroutines submitted at the same time, so the order is not the program's
@@ -83,7 +83,10 @@ type TurnSpec struct {
 func NewTurn(s TurnSpec) *Turn {
 	t := &Turn{
 		job: s.Up.job, kind: s.Kind, name: s.Name, id: s.ID, deadline: s.Deadline, values: s.Up.values,
-		attempt: s.Attempt, host: s.Host,
+		attempt: s.Attempt,
+	}
+	if s.Host != nil {
+		t.host.Store(s.Host)
 	}
 	t.base = t
 	t.up.Store(s.Up)
@@ -155,10 +158,13 @@ func (c *Core) turn() *Turn {
 }
 
 // SetKind, used by Describe of grain calls, makes t the turn of a call on host.
-func (t *Turn) SetKind(k TurnKind, host any) { t.kind, t.host = k, host }
+func (t *Turn) SetKind(k TurnKind, host any) {
+	t.kind = k
+	t.host.Store(host)
+}
 
-// SetHost makes host what Host returns.
-func (t *Turn) SetHost(host any) { t.base.host = host }
+// SetHost makes host what Host returns, while others may ask. It has the type of what was there before.
+func (t *Turn) SetHost(host any) { t.base.host.Store(host) }
 
 // OwnTurn returns the work's turn if there is one.
 func (c *Core) OwnTurn() *Turn { return c.own.Load() }
@@ -289,7 +295,7 @@ func (t *Turn) ID() TaskID { return t.id }
 func (t *Turn) Name() string { return t.name }
 
 // Host is the activation a grain turn runs on, or what the engine keeps with a task's.
-func (t *Turn) Host() any { return t.base.host }
+func (t *Turn) Host() any { return t.base.host.Load() }
 
 // Slot is the CPU the turn runs on, nil for one that holds none.
 func (t *Turn) Slot() *Slot { return t.base.slot.Load() }

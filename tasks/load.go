@@ -21,19 +21,26 @@ type Load struct {
 }
 
 // Load returns how busy this node is.
-func (e *Engine) Load() Load {
+func (e *Engine) Load() Load { return e.loadAfter(0) }
+
+// loadAfter is the load when the given number of guests, which still count, have been answered.
+func (e *Engine) loadAfter(answered int) Load {
 	l := Load{Queued: e.Queued() + int(e.shaped.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
 	if e.cfg.Bandwidth != nil {
 		l.Bandwidth = e.cfg.Bandwidth()
 	}
 	if x := e.net.Load(); x != nil {
 		l.Queued += int(x.aside.count.Load())
-		l.Guests = int(x.here.Load())
+		l.Guests = int(x.here.Load()) - answered
 		taken := e.total.cpu - e.free.Load()
-		if e.searching.Load() != 0 {
-			taken -= oneCPU // held by a worker that looks for work
+		if e.searching.Load() != 0 { // a worker that looks for work holds a CPU, which whoever brings some may have
+			taken -= oneCPU
+			l.Free = min(l.Free+1, float64(e.total.cpu)/oneCPU)
 		}
 		l.Busy = float64(max(taken-x.notOwn.Load()*oneCPU, 0)) / oneCPU
+		if l.Guests == 0 { // and so does one that answers the last
+			l.Free = max(l.Free, float64(e.total.cpu)/oneCPU-l.Busy)
+		}
 		l.Mean = time.Duration(x.mean.Load())
 	}
 	return l

@@ -163,9 +163,7 @@ func (x *exchange) beginAnswer(p *peer, slot uint64) *[]byte {
 	buf := frames.Get().(*[]byte)
 	dst := (*buf)[:0]
 	if x.tells(p) {
-		l := x.e.Load()
-		l.Guests-- // the one that is answered
-		dst = AppendLoad(append(dst, resultLoad), l)
+		dst = AppendLoad(append(dst, resultLoad), x.e.loadAfter(1))
 	} else {
 		dst = append(dst, 0)
 	}
