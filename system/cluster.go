@@ -137,17 +137,23 @@ func (c *cluster) suspended() error {
 	return raysys.ErrClosed
 }
 
-// alive implements members.
+// alive implements members. A node that may have joined just now counts: others pass on what they have of it before the
+// store's watch has told this one.
 func (c *cluster) alive(k nodeKey) bool {
-	n, ok := c.member.View().Node(k.node)
-	return ok && n.Incarnation == k.incarnation
+	v := c.member.View()
+	n, ok := v.Node(k.node)
+	return ok && n.Incarnation == k.incarnation || v.Coming(k.node, k.incarnation)
 }
 
 func (c *cluster) aliveLocked(k nodeKey) bool { return c.alive(k) } // the view needs no lock of ours
 
-func (c *cluster) address(k nodeKey) (string, bool) {
-	n, ok := c.member.View().Node(k.node)
-	return n.Info.Address, ok && n.Incarnation == k.incarnation
+// address returns where k can be dialled. It fails with raysys.ErrNodeDead when it is no member.
+func (c *cluster) address(ctx context.Context, k nodeKey) (string, error) {
+	if !c.alive(k) {
+		return "", fmt.Errorf("%w: %s", raysys.ErrNodeDead, k)
+	}
+	n, err := c.member.Confirm(ctx, k.node, k.incarnation)
+	return n.Info.Address, err
 }
 
 // leader implements members.

@@ -67,13 +67,16 @@ func (c *cluster) arrived(k nodeKey, p *peer, err error) {
 func (c *cluster) dial(k nodeKey) {
 	pause := 20 * time.Millisecond
 	for try := 0; ; try++ {
-		addr, ok := c.address(k)
-		if !ok {
-			c.arrived(k, nil, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
+		ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
+		addr, err := c.address(ctx, k)
+		if errors.Is(err, raysys.ErrNodeDead) {
+			cancel()
+			c.arrived(k, nil, err)
 			return
 		}
-		ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
-		_, err := c.link.Connect(ctx, k.node, addr)
+		if err == nil {
+			_, err = c.link.Connect(ctx, k.node, addr)
+		}
 		cancel()
 		if errors.Is(err, link.ErrUnreachable) {
 			err = c.dialVia(k, err)

@@ -18,6 +18,12 @@ func References(n *Node) (exports, imports int) {
 // Members returns how many nodes n believes to be in its cluster.
 func Members(n *Node) int { return len(n.others.member.View().Nodes()) }
 
+// Known reports whether n believes that a node is in its cluster, and in which incarnation.
+func Known(n *Node, of raysys.NodeID) (incarnation uint64, known bool) {
+	m, ok := n.others.member.View().Node(of)
+	return m.Incarnation, ok
+}
+
 // Connected returns how many nodes n is connected to.
 func Connected(n *Node) int { return len(n.others.connected()) }
 

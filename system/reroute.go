@@ -58,14 +58,13 @@ const silentAfter = 2 * time.Second
 // improve replaces a relayed connection by a direct one as soon as that is possible.
 func (c *cluster) improve(p *peer) {
 	for c.pause(directEvery) && c.peer(p.key) == p {
-		addr, ok := c.address(p.key)
-		if !ok {
-			return
-		}
 		ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
-		_, err := c.link.Connect(ctx, p.key.node, addr)
-		cancel()
+		addr, err := c.address(ctx, p.key)
 		if err == nil {
+			_, err = c.link.Connect(ctx, p.key.node, addr)
+		}
+		cancel()
+		if err == nil || errors.Is(err, raysys.ErrNodeDead) {
 			return // the link ends the relayed one
 		}
 	}

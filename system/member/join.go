@@ -50,11 +50,11 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 		}
 	}
 	m.ctx, m.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	if err := m.setNodes(j.nodes); err != nil { // cannot be: enter looked
+	if err := m.setNodes(j.nodes, j.nodesAt); err != nil { // cannot be: enter looked
 		j.undo()
 		return nil, fmt.Errorf("join cluster %s as node %s: %w", cfg.Cluster, cfg.Self.ID, err)
 	}
-	_ = m.setLeaders(j.leaders)
+	_ = m.setLeaders(j.leaders, j.leadersAt)
 	m.lease.extend(j.begun)
 	m.start(m.lapses)
 	m.start(m.renewals)

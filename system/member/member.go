@@ -37,6 +37,7 @@ type Member struct {
 	mu       sync.Mutex // guards what follows
 	ended    bool       // no view and no goroutine comes any more
 	nodes    []Node
+	nodesAt  uint64 // index of the store
 	leaders  []Leader
 	suspects map[uint64]bool
 	view     atomic.Pointer[View]

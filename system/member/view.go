@@ -35,6 +35,7 @@ type View struct {
 	preferred []raysys.NodeID
 	ring      []raysys.NodeID
 	self      raysys.NodeID
+	at        uint64        // index of the store at which nodes were read
 	changed   chan struct{} // closed when a newer view is there, or the member ended
 }
 
@@ -51,6 +52,13 @@ func (v *View) Node(id raysys.NodeID) (Node, bool) {
 		return Node{}, false
 	}
 	return v.nodes[i], true
+}
+
+// Coming reports whether a node with this incarnation may have joined since the view was made: others may know it already.
+// Incarnations are indexes of the store, so what is not newer than the view is in it, or dead.
+func (v *View) Coming(node raysys.NodeID, incarnation uint64) bool {
+	n, ok := v.Node(node)
+	return incarnation > v.at && (!ok || n.Incarnation < incarnation)
 }
 
 // Incarnation returns a member by incarnation.

@@ -212,6 +212,42 @@ func TestConfirm(t *testing.T) {
 	})
 }
 
+// TestComing: what the view cannot know yet is told from what is dead.
+func TestComing(t *testing.T) {
+	virtual(t, func(c *cluster) {
+		c.join("a", "b")
+		b := c.member("b").Incarnation()
+		coming := func(what string, id raysys.NodeID, incarnation uint64, want bool) {
+			t.Helper()
+			if got := c.member("a").View().Coming(id, incarnation); got != want {
+				t.Errorf("%s: %t", what, got)
+			}
+		}
+		coming("one that it knows", "b", b, false)
+		coming("a former life", "b", b-1, false)
+		coming("a stranger of long ago", "z", 1, false)
+		c.node("a").gate.shut()
+		c.join("c")
+		if err := c.member("b").Leave(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		c.join("b")
+		coming("one that just joined", "c", c.member("c").Incarnation(), true)
+		coming("a further life", "b", c.member("b").Incarnation(), true)
+		coming("the life it knows", "b", b, false)
+		c.node("a").gate.open()
+		c.settle()
+		coming("one that it knows by now", "c", c.member("c").Incarnation(), false)
+		coming("the life before", "b", b, false)
+		last := c.member("c").Incarnation()
+		if err := c.member("c").Leave(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		c.settle()
+		coming("one that left", "c", last, false)
+	})
+}
+
 func TestUpdate(t *testing.T) {
 	virtual(t, func(c *cluster) {
 		c.join("a", "b")

@@ -10,7 +10,7 @@ import (
 )
 
 // watch is the goroutine that follows one prefix from index on (C13: one for nodes/, one for leaders/, and no other).
-func (m *Member) watch(prefix string, index uint64, apply func([]store.Pair) error) {
+func (m *Member) watch(prefix string, index uint64, apply func(pairs []store.Pair, at uint64) error) {
 	pause := m.cfg.backoff()
 	for {
 		pairs, next, err := m.cfg.KV.Watch(m.ctx, prefix, index)
@@ -22,7 +22,7 @@ func (m *Member) watch(prefix string, index uint64, apply func([]store.Pair) err
 			return
 		}
 		if err == nil {
-			if err = apply(pairs); err != nil {
+			if err = apply(pairs, next); err != nil {
 				index = 0 // whatever comes next is to be looked at
 			}
 		}
@@ -55,9 +55,9 @@ func (m *Member) wait(d time.Duration) bool {
 	}
 }
 
-// setNodes takes over what nodes/ holds. A list without this node is not believed: either this incarnation is fenced, which the
+// setNodes takes over what nodes/ holds at an index. A list without this node is not believed: either this incarnation is fenced, which the
 // renewal that is asked for finds, or the store is not the one it was, and then the others are not gone either.
-func (m *Member) setNodes(pairs []store.Pair) error {
+func (m *Member) setNodes(pairs []store.Pair, at uint64) error {
 	nodes := make([]Node, 0, len(pairs))
 	for _, p := range pairs {
 		n, err := decodeNode(p)
@@ -72,11 +72,11 @@ func (m *Member) setNodes(pairs []store.Pair) error {
 		m.Recheck()
 		return errUnread
 	}
-	m.publish(func() { m.nodes = nodes })
+	m.publish(func() { m.nodes, m.nodesAt = nodes, at })
 	return nil
 }
 
-func (m *Member) setLeaders(pairs []store.Pair) error {
+func (m *Member) setLeaders(pairs []store.Pair, _ uint64) error {
 	leaders := make([]Leader, 0, len(pairs))
 	for _, p := range pairs {
 		if p.Session == "" {
@@ -103,7 +103,9 @@ func (m *Member) publish(change func()) {
 	}
 	change()
 	old := m.view.Load()
-	m.view.Store(newView(m.cfg.Self.ID, m.cfg.Shards, m.nodes, m.leaders, m.suspects))
+	v := newView(m.cfg.Self.ID, m.cfg.Shards, m.nodes, m.leaders, m.suspects)
+	v.at = m.nodesAt
+	m.view.Store(v)
 	if old != nil {
 		close(old.changed)
 	}
