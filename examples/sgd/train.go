@@ -67,8 +67,7 @@ func allReduce(ctx context.Context, p problem, key string) ([]float64, error) {
 func rank(ctx context.Context, p problem, key string, me int) ([]float64, error) {
 	xs, ys := p.rows(me)
 	w, step := make([]float64, p.Features), 0
-	for joins := 0; ; {
-		began := step
+	for {
 		err := func() error {
 			m, err := gradients.Join(ctx, key, me, p.Workers)
 			if err != nil {
@@ -93,31 +92,10 @@ func rank(ctx context.Context, p problem, key string, me int) ([]float64, error)
 		switch {
 		case err == nil, step == p.Steps && errors.Is(err, raysys.ErrDeadline): // then the others lacked nothing, and left
 			return w, nil
-		case ctx.Err() != nil:
-			return nil, err
-		case errors.As(err, &lost), gone(err) && joins < maxJoins:
-		default:
+		case !errors.As(err, &lost), ctx.Err() != nil:
 			return nil, err
 		}
-		if joins++; step > began {
-			joins = 0
-		}
 	}
-}
-
-// maxJoins is how often a rank tries to join without a step in between, when nodes go while it does.
-const maxJoins = 5
-
-// gone reports whether err says that a node went which the others were to be met through.
-func gone(err error) bool {
-	for _, known := range []error{
-		raysys.ErrObjectLost, raysys.ErrNodeDead, raysys.ErrOutcomeUnknown, raysys.ErrNotDelivered, raysys.ErrDeadline,
-	} {
-		if errors.Is(err, known) {
-			return true
-		}
-	}
-	return false
 }
 
 // resume brings all ranks to the step and the weights of the one that is furthest.

@@ -169,3 +169,51 @@ func TestKilledRank(t *testing.T) {
 		t.Errorf("no error names the lost ranks %v: %v", lost, s.errs)
 	}
 }
+
+// TestNodeGoesWhileRanksJoin kills the node that brings the ranks together while they wait for the last one: those on other
+// nodes go on waiting, and the group forms anew.
+func TestNodeGoesWhileRanksJoin(t *testing.T) {
+	const size = 4
+	k := testkit.New(t, testkit.Nodes(4), roomy)
+	ctx := k.Context()
+	s := newStory(t)
+	seats := func() (n int) {
+		st, err := k.Cluster().Status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, node := range st.Nodes {
+			n += node.Grains["collective_test.floats.seat"]
+		}
+		return n
+	}
+	refs := []raysys.Ref[int]{persist.With(apart...).Go(ctx, t.Name(), 0, size)}
+	awaitSeats := func(want int) {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for limit := time.After(30 * time.Second); seats() != want; {
+			select {
+			case <-tick.C:
+			case <-limit:
+				t.Fatalf("never: %d ranks have a seat", want)
+			}
+		}
+	}
+	awaitSeats(1) // the roster is where the first rank is
+	for rank := 1; rank < size-1; rank++ {
+		refs = append(refs, persist.With(apart...).Go(ctx, t.Name(), rank, size))
+	}
+	awaitSeats(size - 1)
+	s.write(func() { s.killed = true })
+	for i := 1; i <= k.Cluster().Size(); i++ {
+		if k.Cluster().Name(i) == s.nodes[0] {
+			k.Cluster().Kill(i)
+		}
+	}
+	refs = append(refs, persist.With(apart...).Go(ctx, t.Name(), size-1, size))
+	for rank, o := range raysys.GetAll(ctx, refs) {
+		if o.Err != nil {
+			t.Errorf("rank %d: %v", rank, o.Err)
+		}
+	}
+}

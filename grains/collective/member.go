@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync/atomic"
 
@@ -27,73 +25,6 @@ type Member[T Number] struct {
 	busy   atomic.Bool
 	round  atomic.Uint64
 	failed atomic.Pointer[RoundError]
-}
-
-// Join enters the group of that key as rank, one of size, and returns when all ranks are in. ctx bounds the waiting
-// alone. Whoever joins Leaves, in a defer, so that the others do not wait for a rank that ended early.
-//
-// A rank out of range or given twice, and differing sizes, fail the Join of everybody who waits with an error that is
-// ErrRank. A Join into a group that is complete already begins its next epoch: the ranks of the last one get ErrLeft in
-// their operations, and join too.
-func (g Group[T]) Join(ctx context.Context, key string, rank, size int) (*Member[T], error) {
-	m, err := g.enter(ctx, key, rank, size)
-	if err != nil {
-		return nil, fmt.Errorf("join %s/%s as rank %d of %d: %w", g.d.name, key, rank, size, err)
-	}
-	return m, nil
-}
-
-func (g Group[T]) enter(ctx context.Context, key string, rank, size int) (_ *Member[T], err error) {
-	root, err := promise.Of(ctx)
-	if err != nil {
-		return nil, err
-	}
-	life := promise.New[farewell](root, "life of a member of "+key)
-	d := g.d
-	name := fmt.Sprintf("%s/%d-%016x%016x", key, rank, rand.Uint64(), rand.Uint64())
-	m := &Member[T]{
-		d: d, group: d.name + "/" + key, at: place{rank, size}, root: root, seat: d.seats.Get(name), life: life,
-	}
-	ctx, cancel := context.WithTimeout(ctx, d.patience)
-	defer cancel()
-	table := d.rosters.Get(key)
-	defer func() {
-		if err != nil {
-			life.Settle(farewell{Reason: Left})
-			_ = d.withdraw.Tell(root.Context(), table, name)
-		}
-	}()
-	post, err := d.enter.Call(root.Context(), m.seat, entry{Group: m.group, Rank: rank, Size: size, Life: life.Handle()}).Get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.open(root.Context(), name, m.at); err != nil {
-		return nil, err
-	}
-	wish := application{Rank: rank, Size: size, Node: root.Node(), Seat: name, Post: post}
-	pending, err := d.join.Call(root.Context(), table, wish).Get(ctx)
-	for errors.Is(err, errResting) { // a call made now comes after the roster's request to go, so to its successor
-		pending, err = d.join.Call(root.Context(), table, wish).Get(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	a, err := pending.Ref().Get(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if a.Fail != nil {
-		e := *a.Fail // all who were refused share it
-		e.Group = m.group
-		return nil, &e
-	}
-	if _, err := d.begin.Call(root.Context(), m.seat, beginning{Seats: a.Seats, Host: a.Host, News: a.News}).Get(ctx); err != nil {
-		return nil, err
-	}
-	m.first = a.Seats[0]
-	// Others need not wait for a rank whose program has forgotten it.
-	runtime.AddCleanup(m, func(l *promise.Promise[farewell]) { l.Settle(farewell{Reason: Left}) }, life)
-	return m, nil
 }
 
 // Rank is the member's number, from 0 on.

@@ -39,6 +39,7 @@ type application struct {
 	Node       raysys.NodeID // where the rank is
 	Seat       string
 	Post       raysys.Handle[RoundError] // settles when the rank is out
+	Join       uint64                    // which call of Join: one that was lost on its way is followed by another with a new seat
 }
 
 // admission is the answer, once all ranks are there.
@@ -53,6 +54,7 @@ type applicant struct {
 	rank  int
 	node  raysys.NodeID
 	seat  string
+	join  uint64
 	post  raysys.Ref[RoundError]
 	admit *promise.Promise[admission]
 	watch *promise.Watch
@@ -81,7 +83,11 @@ func (r *roster[T]) join(ctx context.Context, d *definition[T], a application) (
 	if r.epoch != nil {
 		r.end(RoundError{Rank: a.Rank, Reason: Left, Text: "it joined anew"})
 	}
-	x := &applicant{rank: a.Rank, node: a.Node, seat: a.Seat, post: a.Post.Ref(), admit: p}
+	x := &applicant{rank: a.Rank, node: a.Node, seat: a.Seat, join: a.Join, post: a.Post.Ref(), admit: p}
+	if old := r.forming[a.Rank]; old != nil && old.join == a.Join && a.Join != 0 {
+		old.watch.Stop() // whose answer was lost
+		delete(r.forming, a.Rank)
+	}
 	switch {
 	case r.lateFor(a.Rank):
 		p.Settle(admission{Fail: &r.refused.verdict})

@@ -1,0 +1,111 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains/internal/promise"
+)
+
+// Join enters the group of that key as rank, one of size, and returns when all ranks are in. ctx bounds the waiting
+// alone. Whoever joins Leaves, in a defer, so that the others do not wait for a rank that ended early.
+//
+// A rank out of range or given twice, and differing sizes, fail the Join of everybody who waits with an error that is
+// ErrRank. A Join into a group that is complete already begins its next epoch: the ranks of the last one get ErrLeft in
+// their operations, and join too. A node that goes while ranks wait to be let in, and with it what brings them together,
+// does not fail a Join: it is made anew.
+func (g Group[T]) Join(ctx context.Context, key string, rank, size int) (*Member[T], error) {
+	failed := func(err error) error {
+		return fmt.Errorf("join %s/%s as rank %d of %d: %w", g.d.name, key, rank, size, err)
+	}
+	root, err := promise.Of(ctx)
+	if err != nil {
+		return nil, failed(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, g.d.patience)
+	defer cancel()
+	wish := application{Rank: rank, Size: size, Node: root.Node(), Join: rand.Uint64()}
+	for {
+		m, err := g.enter(ctx, root, key, wish)
+		if err == nil {
+			return m, nil
+		}
+		if !wentAway(ctx, err) {
+			return nil, failed(err)
+		}
+	}
+}
+
+// wentAway reports whether err says that a node was lost on which something stood that another node can have; it waits
+// for a moment then, since others may not know it yet.
+func wentAway(ctx context.Context, err error) bool {
+	for _, gone := range []error{raysys.ErrNodeDead, raysys.ErrOutcomeUnknown, raysys.ErrNotDelivered, raysys.ErrObjectLost} {
+		if !errors.Is(err, gone) {
+			continue
+		}
+		t := time.NewTimer(anewAfter)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return false
+}
+
+const anewAfter = 20 * time.Millisecond
+
+// enter makes the rank a seat and takes that to the roster. Each attempt has a seat of its own: others may have been let in
+// together with the last one, and have sent it what belongs to rounds that will never end.
+func (g Group[T]) enter(ctx context.Context, root promise.Root, key string, wish application) (_ *Member[T], err error) {
+	life := promise.New[farewell](root, "life of a member of "+key)
+	d := g.d
+	wish.Seat = fmt.Sprintf("%s/%d-%016x%016x", key, wish.Rank, rand.Uint64(), rand.Uint64())
+	m := &Member[T]{
+		d: d, group: d.name + "/" + key, at: place{wish.Rank, wish.Size}, root: root, seat: d.seats.Get(wish.Seat), life: life,
+	}
+	table := d.rosters.Get(key)
+	defer func() {
+		if err != nil {
+			life.Settle(farewell{Reason: Left})
+			_ = d.withdraw.Tell(root.Context(), table, wish.Seat)
+		}
+	}()
+	in := entry{Group: m.group, Rank: wish.Rank, Size: wish.Size, Life: life.Handle()}
+	if wish.Post, err = d.enter.Call(root.Context(), m.seat, in).Get(ctx); err != nil {
+		return nil, err
+	}
+	if err := d.open(root.Context(), wish.Seat, m.at); err != nil {
+		return nil, err
+	}
+	pending, err := d.join.Call(root.Context(), table, wish).Get(ctx)
+	for errors.Is(err, errResting) { // a call made now comes after the roster's request to go, so to its successor
+		pending, err = d.join.Call(root.Context(), table, wish).Get(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a, err := pending.Ref().Get(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if a.Fail != nil {
+		e := *a.Fail // all who were refused share it
+		e.Group = m.group
+		return nil, &e
+	}
+	if _, err := d.begin.Call(root.Context(), m.seat, beginning{Seats: a.Seats, Host: a.Host, News: a.News}).Get(ctx); err != nil {
+		return nil, err
+	}
+	m.first = a.Seats[0]
+	// Others need not wait for a rank whose program has forgotten it.
+	runtime.AddCleanup(m, func(l *promise.Promise[farewell]) { l.Settle(farewell{Reason: Left}) }, life)
+	return m, nil
+}
