@@ -136,8 +136,14 @@ func (o *Object) Revive(v Value) {
 	if !o.listed || o.store.closed { // released, or a copy that was dropped: the value is its holder's alone
 		return
 	}
+	if o.lost != nil {
+		if o.users > 0 || o.op != nil {
+			return // what is left of its other forms is still in use, and is not to be read as its bytes
+		}
+		o.strip()
+		o.lost = nil
+	}
 	o.value, o.live = v, size
-	o.lost = nil
 	o.settle()
 }
 

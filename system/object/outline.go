@@ -78,8 +78,8 @@ func (in *Incoming) Adopt(m Outline) error {
 	defer s.unlock()
 	o := in.object
 	switch {
-	case in.ended:
-		return nil
+	case in.ended && in.err != nil:
+		return nil // there is nothing that it could be of
 	case !m.Whole || m.ID != o.id || m.Attempt != o.man.Attempt || !o.noteAll(m.Manifest):
 		return fmt.Errorf("adopt manifest of %s: %w", m.Version, errOtherSums)
 	}

@@ -393,3 +393,89 @@ func TestReceiveLostAgain(t *testing.T) {
 	again.Object().Release()
 	empty(t, s)
 }
+
+// TestAdoptAfterTheEnd: what was received whole stays what it is.
+func TestAdoptAfterTheEnd(t *testing.T) {
+	want := content(1, 2*mib)
+	s := open(t, object.Config{Budget: 64 * mib})
+	m := object.NewManifest(id(1), 1, want)
+	bare := object.Outline{Manifest: object.Manifest{Version: m.Version}, Mark: 7}
+	bare.Sum = 0
+	in, err := s.ReceiveOutline(context.Background(), bare, object.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, sum := range m.Chunks {
+		at, n := m.Section(i)
+		copy(in.Buffer(i), want[at:at+int64(n)])
+		if err := in.FilledWith(i, sum); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := object.NewManifest(id(1), 1, content(2, 2*mib))
+	if err := in.Adopt(object.Outline{Manifest: other, Whole: true}); err == nil {
+		t.Error("another version was taken for it")
+	}
+	if err := in.Adopt(object.Outline{Manifest: m, Whole: true}); err != nil {
+		t.Error("its own:", err)
+	}
+	sums(t, in.Object(), want)
+}
+
+// TestReviveOfHalf: bytes that came in part are not read when a live value comes, while their memory is in use.
+func TestReviveOfHalf(t *testing.T) {
+	want := content(1, 2*mib)
+	s := open(t, object.Config{Budget: 64 * mib})
+	in, err := s.Receive(context.Background(), object.NewManifest(id(1), 1, want), object.Segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := in.Object()
+	o.SetPrimary(true)
+	in.Buffer(0)
+	in.Abort(errors.New("given up"))
+	o.Revive(newValue(want))
+	if b, err := o.Bytes(context.Background()); err == nil && !bytes.Equal(b, want) {
+		t.Fatal("wrong bytes")
+	}
+	in.Return(0)
+	o.Revive(newValue(want))
+	if b, err := o.Bytes(context.Background()); err != nil || !bytes.Equal(b, want) {
+		t.Error(err)
+	}
+}
+
+// TestReceivedAgainWhilePinned: a pin on what was lost half received keeps nothing of it once it is received again.
+func TestReceivedAgainWhilePinned(t *testing.T) {
+	want := content(1, 2*mib)
+	m := object.NewManifest(id(1), 1, want)
+	s := open(t, object.Config{Budget: 64 * mib, Warm: -1})
+	receive := func() *object.Incoming {
+		in, err := s.Receive(context.Background(), m, object.Segment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in.Object().SetPrimary(true)
+		return in
+	}
+	in := receive()
+	o := in.Object()
+	o.Pin()
+	in.Abort(errors.New("given up"))
+	in = receive()
+	for i := range m.Chunks {
+		at, n := m.Section(i)
+		copy(in.Buffer(i), want[at:at+int64(n)])
+		if err := in.Filled(i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Unpin()
+	if b, err := o.Bytes(context.Background()); err != nil || !bytes.Equal(b, want) {
+		t.Error(err)
+	}
+	o.Release()
+	if n := object.Segments(s, 0); n != 0 {
+		t.Errorf("%d segments are left", n)
+	}
+}

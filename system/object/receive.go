@@ -102,6 +102,7 @@ func (s *Store) ReceiveOutline(ctx context.Context, m Outline, form Form) (*Inco
 		o.count(m.Version, m.Mark)
 	}
 	o.lost, o.in = nil, in
+	o.dropSegment() // a pin may have kept one that was not filled
 	o.seg = seg
 	o.settle()
 	if in.left == 0 {

@@ -138,6 +138,7 @@ func (s *Store) Attach(ctx context.Context, at Shared, m Manifest) (*Object, err
 		o = s.enlist(m.ID, m.Attempt, "attached")
 	}
 	m.Chunks = append([]uint32(nil), m.Chunks...)
+	o.dropSegment()
 	o.man, o.known, o.tally, o.mark, o.lost, o.seg = m, true, nil, 0, nil, seg
 	o.settle()
 	return o, nil

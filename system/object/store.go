@@ -123,6 +123,20 @@ func (s *Store) Lookup(id raysys.TaskID) *Object {
 	return s.table[id]
 }
 
+// Take is Lookup of an object that has its bytes, or is receiving them. It is pinned: the caller calls Unpin. Between Lookup and
+// Pin a copy can be dropped for room.
+func (s *Store) Take(id raysys.TaskID) *Object {
+	s.mu.Lock()
+	defer s.unlock()
+	o := s.table[id]
+	if o == nil || o.lost != nil {
+		return nil
+	}
+	o.pins++
+	o.settle()
+	return o
+}
+
 // Add puts a live value into the store, as a primary. It waits while others are moved out to make room, and when there is none
 // the value itself goes to disk. It returns raysys.ErrStoreFull when there is no room for it there either.
 func (s *Store) Add(ctx context.Context, id raysys.TaskID, attempt uint32, v Value) (*Object, error) {

@@ -48,6 +48,9 @@ func (d *feed) answered(peer Peer, a *pulled) error {
 	}
 	err := f.begin(a)
 	if errors.Is(err, errUnproven) {
+		if d.without++; d.without > maxWithout { // what came late answers an earlier question, but not for ever
+			return &sourceError{d.key, codeCorrupt, errUnproven}
+		}
 		d.noSums = true
 		return d.pull(peer)
 	}
@@ -133,6 +136,8 @@ func (d *feed) attach(peer Peer, a *pulled) error {
 		if at, err = readShared(a.shared); err == nil {
 			o, aerr := f.e.cfg.Store.Attach(f.ctx, at, a.man)
 			if aerr == nil {
+				o.Pin() // memory of another process is not dropped for room
+				f.hold(o)
 				f.e.counts.mapped.Add(1)
 				f.arrived(o, a.man.Version)
 				return errOver

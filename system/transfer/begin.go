@@ -26,6 +26,9 @@ func (f *flight) begin(a *pulled) error {
 	}
 	if f.in != nil {
 		defer f.mu.Unlock()
+		if f.decided { // what it ended with is not to change
+			return nil
+		}
 		return f.same(a)
 	}
 	want := f.want
@@ -102,9 +105,12 @@ func (f *flight) receive(want object.Version, a *pulled) (*object.Incoming, erro
 	in, err := f.e.cfg.Store.ReceiveOutline(f.ctx, m, f.form)
 	switch {
 	case err == nil:
+		in.Object().Pin() // which cannot be dropped yet
+		f.hold(in.Object())
 		return in, nil
 	case errors.Is(err, object.ErrPresent): // somebody put it there meanwhile
-		if o := f.e.cfg.Store.Lookup(m.ID); o != nil {
+		if o := f.e.cfg.Store.Take(m.ID); o != nil {
+			f.hold(o)
 			here, merr := o.Manifest(f.ctx)
 			if merr == nil {
 				f.arrived(o, here.Version)

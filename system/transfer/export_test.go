@@ -85,3 +85,14 @@ func Older(b []byte) []byte {
 	p.flags &^= pullSums
 	return p.append(nil)
 }
+
+// WithSums is a pull that takes sums with the chunks, whatever it said.
+func WithSums(b []byte) []byte {
+	var p pull
+	if p.read(b) != nil {
+		panic("not a pull")
+	}
+	p.flags |= pullSums
+	p.want.Sum = 0
+	return p.append(nil)
+}

@@ -27,6 +27,7 @@ type feed struct {
 	failed  []failure // whom it does not want to be sent to
 	noShare bool      // mapping did not work
 	noSums  bool      // the manifest is wanted whole, in this conversation
+	without int       // answers that had none nevertheless
 
 	// Guarded by the flight's mu.
 	peer    Peer // of the conversation; nil between two
@@ -84,6 +85,8 @@ var (
 const (
 	maxHops  = 64 // from source to source, and back
 	maxDowns = 3  // links that broke in a row without a chunk over them
+
+	maxWithout = 8 // answers without sums to somebody who wants them
 )
 
 // sourceError is why a source gives nothing.
@@ -203,7 +206,7 @@ func (d *feed) converse() error {
 func (d *feed) begin(peer Peer) {
 	f := d.flight
 	d.read() // what is left of another conversation
-	d.noSums = false
+	d.noSums, d.without = false, 0
 	d.heardNow()
 	f.e.mu.Lock()
 	f.mu.Lock()

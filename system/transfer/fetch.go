@@ -37,9 +37,9 @@ func (e *Engine) fetch(ctx context.Context, want object.Version, sources Sources
 	case err != nil:
 		return nil, err
 	case o != nil:
-		return present(ctx, o, want)
+		return checked(ctx, o, want)
 	}
-	f.join(want, sources)
+	f.join(sources)
 	select {
 	case <-f.done:
 	case <-ctx.Done():
@@ -47,13 +47,13 @@ func (e *Engine) fetch(ctx context.Context, want object.Version, sources Sources
 	return f.leave(ctx, want)
 }
 
-// board returns the flight of an object, which it begins if need be, with one more waiter; or the object that is here.
+// board returns the flight of an object, which it begins if need be, with one more waiter; or the object that is here, pinned.
 func (e *Engine) board(ctx context.Context, want object.Version, form object.Form) (*flight, *object.Object, error) {
 	for {
 		e.mu.Lock()
 		f := e.flights[want.ID]
 		if f == nil {
-			if o := e.cfg.Store.Lookup(want.ID); o != nil && o.Lost() == nil {
+			if o := e.cfg.Store.Take(want.ID); o != nil {
 				e.mu.Unlock()
 				return nil, o, nil
 			}
@@ -85,9 +85,8 @@ func (e *Engine) board(ctx context.Context, want object.Version, form object.For
 	}
 }
 
-// present is an object that was here already.
-func present(ctx context.Context, o *object.Object, want object.Version) (*object.Object, error) {
-	o.Pin()
+// checked is an object that was here already, which it unpins when it is not what is wanted.
+func checked(ctx context.Context, o *object.Object, want object.Version) (*object.Object, error) {
 	if want.Sum == 0 {
 		return o, nil
 	}

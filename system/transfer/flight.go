@@ -40,7 +40,8 @@ type flight struct {
 	sources  []Sources
 	stop     context.CancelFunc // of the Next that runs; nil when none does
 	feeds    map[*feed]struct{}
-	struck   []error // what sources that gave nothing answered
+	struck   []error          // what sources that gave nothing answered
+	held     []*object.Object // pinned until the flight is over
 	decided  bool
 	verdict  *object.Object
 	judgment error
@@ -54,12 +55,10 @@ func newFlight(e *Engine, want object.Version, form object.Form) *flight {
 	return f
 }
 
-// join adds what one more caller knows.
-func (f *flight) join(want object.Version, sources Sources) {
+// join adds what one more caller knows. Whether what comes is the version that this one wants is seen when it leaves: others
+// may have wanted any.
+func (f *flight) join(sources Sources) {
 	f.mu.Lock()
-	if f.want.Sum == 0 && f.in == nil {
-		f.want = want
-	}
 	f.sources = append(f.sources, sources)
 	if f.stop != nil && len(f.feeds) == 0 {
 		f.stop() // it waits for news while the new one may know somebody
@@ -88,7 +87,15 @@ func (f *flight) decide(o *object.Object, err error) {
 	}
 }
 
-// arrived ends the flight with the object.
+// hold keeps an object, which is pinned for that, until the flight is over: a copy that nobody has pinned may be dropped for
+// room before those who wait have it.
+func (f *flight) hold(o *object.Object) {
+	f.mu.Lock()
+	f.held = append(f.held, o)
+	f.mu.Unlock()
+}
+
+// arrived ends the flight with the object, which it holds.
 func (f *flight) arrived(o *object.Object, v object.Version) {
 	f.mu.Lock()
 	if !f.decided {
@@ -106,7 +113,7 @@ func (f *flight) run() {
 	f.decide(nil, context.Cause(f.ctx)) // if the callers or Close ended it
 	f.crew.Wait()
 	f.mu.Lock()
-	o, err, in := f.verdict, f.judgment, f.in
+	o, err, in, held := f.verdict, f.judgment, f.in, f.held
 	f.mu.Unlock()
 	if err != nil {
 		o = nil
@@ -116,6 +123,9 @@ func (f *flight) run() {
 		f.e.counts.failed.Add(1)
 	}
 	f.land(o, err)
+	for _, o := range held {
+		o.Unpin()
+	}
 }
 
 // seek gets sources as they are wanted.

@@ -17,13 +17,14 @@ func (e *Engine) Land(from Key, head []byte, size int) Landing {
 	if d == nil {
 		return nil
 	}
-	return d.flight.landOne(d, i, size, &rest)
+	return d.flight.landOne(d, slot, i, size, &rest)
 }
 
 // landed is one chunk on its way into the store.
 type landed struct {
 	f      *flight
 	d      *feed
+	slot   uint64 // of the conversation
 	i      int
 	memory []byte
 	sums   bool // it came with
@@ -31,11 +32,11 @@ type landed struct {
 }
 
 // landOne returns nil as a Landing, not as a pointer, when the chunk is not wanted: because it came already, or is
-// coming from elsewhere.
-func (f *flight) landOne(d *feed, i, size int, rest *wire.Reader) Landing {
+// coming from elsewhere, or the conversation has ended since.
+func (f *flight) landOne(d *feed, slot uint64, i, size int, rest *wire.Reader) Landing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.decided || f.in == nil || i >= len(f.cargo.chunks) || f.cargo.chunks[i].place > asked {
+	if d.peer == nil || d.slot != slot || f.decided || f.in == nil || i >= len(f.cargo.chunks) || f.cargo.chunks[i].place > asked {
 		return nil
 	}
 	if _, n := f.man.Section(i); n != size {
@@ -53,7 +54,7 @@ func (f *flight) landOne(d *feed, i, size int, rest *wire.Reader) Landing {
 		return nil
 	}
 	f.cargo.chunks[i].place = landing
-	l := &landed{f, d, i, memory, d.sums, sum}
+	l := &landed{f, d, slot, i, memory, d.sums, sum}
 	d.landing = l
 	f.crew.Add(1) // the flight ends after all its landings
 	d.heardNow()
@@ -104,7 +105,8 @@ func (l *landed) settle(err error) {
 		f.cargo.reopen(i)
 	}
 	var wrong *object.ChunkError
-	if errors.As(err, &wrong) {
+	current := d.peer != nil && d.slot == l.slot
+	if errors.As(err, &wrong) && current {
 		d.ready = false // it is asked for nothing more, whenever its goroutine comes to strike it off
 	}
 	whole := f.cargo.left == 0
@@ -121,7 +123,9 @@ func (l *landed) settle(err error) {
 		}
 	case wrong != nil:
 		f.e.counts.corrupt.Add(1)
-		d.tell(func(in *inbox) { in.wrong = err })
+		if current { // else it is talking to another source by now
+			d.tell(func(in *inbox) { in.wrong = err })
+		}
 		f.pumpAll()
 	case came: // and the store could not keep it
 		f.decide(nil, err)

@@ -5,12 +5,13 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/object"
 )
 
 // outlet is to whom this node gave a large object, or gives it: where it sends others, so that the copies make a tree.
 // All of it is guarded by the engine's mu.
 type outlet struct {
-	id        raysys.TaskID
+	object    *object.Object
 	receivers map[Key]*receiver
 }
 
@@ -27,14 +28,14 @@ type receiver struct {
 const maxNamed = 4
 
 // place decides whether this node gives an object to a receiver itself, which is then counted, or whom it names instead.
-func (e *Engine) place(id raysys.TaskID, to Key, failed []failure) (*receiver, []Key) {
+func (e *Engine) place(o *object.Object, to Key, failed []failure) (*receiver, []Key) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := e.given[id]
-	if out == nil {
+	out := e.given[o.ID()]
+	if out == nil || out.object != o { // another attempt has the id now: who has the last one's bytes is no source of these
 		e.sweep()
-		out = &outlet{id, map[Key]*receiver{}}
-		e.given[id] = out
+		out = &outlet{o, map[Key]*receiver{}}
+		e.given[o.ID()] = out
 	}
 	without := map[Key]bool{to: true}
 	for _, f := range failed {
@@ -95,8 +96,8 @@ func (e *Engine) forgetReceiver(k Key) {
 }
 
 func (e *Engine) tidy(out *outlet) {
-	if len(out.receivers) == 0 && e.given[out.id] == out {
-		delete(e.given, out.id)
+	if len(out.receivers) == 0 && e.given[out.object.ID()] == out {
+		delete(e.given, out.object.ID())
 	}
 }
 

@@ -53,7 +53,7 @@ func (v *visit) greet() error {
 		}
 	}
 	if v.receiver == nil && m.Size >= s.e.cfg.TreeFrom {
-		r, nodes := s.e.place(m.ID, s.id.peer, p.failed)
+		r, nodes := s.e.place(v.o, s.id.peer, p.failed)
 		if r == nil {
 			s.e.counts.sentOn.Add(1)
 			if h := s.e.cfg.Hooks.Redirected; h != nil {
@@ -133,13 +133,10 @@ func (v *visit) find(p *pull) (receiving bool, err error) {
 		}
 	}
 	if v.o == nil {
-		o := e.cfg.Store.Lookup(p.want.ID)
-		if o == nil || o.Lost() != nil {
+		if v.o = e.cfg.Store.Take(p.want.ID); v.o == nil {
 			e.forgetObject(p.want.ID)
 			return false, &refused{code: codeLacks}
 		}
-		o.Pin()
-		v.o = o
 	}
 	return receiving, nil
 }
