@@ -226,3 +226,22 @@ var (
 	})
 	stuckOn = make(chan string, 10)
 )
+
+// TestInputsLargerThanTheBudget: a task gets its values although the store has no room for both of them at once.
+func TestInputsLargerThanTheBudget(t *testing.T) {
+	f := newFleet(t)
+	f.join("w1", system.Worker, func(c *system.Config) { c.Cluster.Labels = map[string]string{"name": "w1"} })
+	f.join("w2", system.Worker, func(c *system.Config) {
+		c.Cluster.Labels = map[string]string{"name": "w2"}
+		c.Objects = system.Objects{Memory: 4 << 20, NoSharing: true}
+	})
+	_, ctx := f.join("d", system.Driver)
+	for i := range 10 {
+		n := 3<<20 + i
+		a, b := makeBytes.With(only("w1")).Go(ctx, n), makeBytes.With(only("w1")).Go(ctx, n+1)
+		got, err := addAt.With(only("w2")).On(ctx, a, b).Get(ctx)
+		if want := (two{"w2", sum(fill(n, byte(n))) + sum(fill(n+1, byte(n+1)))}); err != nil || got != want {
+			t.Fatalf("%+v, %v; want %+v", got, err, want)
+		}
+	}
+}

@@ -42,11 +42,35 @@ type held interface {
 	queues() bool
 }
 
-// wait subscribes to all of cores. The task is held.
+// wanted lists the futures that the task still needs. A parameter whose value is in the argument needs its future no more:
+// that may lose the value again while others come.
+func (d *deps) wanted() []*raysys.Core {
+	params := d.params.Load()
+	if params == nil {
+		return d.cores
+	}
+	has := map[*raysys.Core]bool{}
+	for _, p := range *params {
+		has[p.RefCore()] = p.taken()
+	}
+	var list []*raysys.Core
+	for _, c := range d.cores {
+		if !has[c] {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// wait subscribes to those that are wanted. The task is held.
 func (d *deps) wait() {
-	d.waiters = make([]raysys.Waiter, len(d.cores))
-	d.left.Store(int32(len(d.cores)) + 1)
-	for i, c := range d.cores {
+	cores := d.cores
+	if d.fetch {
+		cores = d.wanted()
+	}
+	d.waiters = make([]raysys.Waiter, len(cores))
+	d.left.Store(int32(len(cores)) + 1)
+	for i, c := range cores {
 		if !c.Subscribe(&d.waiters[i], d) && !(d.fetch && c.Follow(&d.waiters[i], d)) {
 			d.left.Add(-1)
 		}
@@ -67,8 +91,11 @@ func (d *deps) arrived() {
 	}
 	// A failed dependency fails the task with that error, and the task does not run: the first in parameter order, so
 	// that the outcome does not depend on timing.
-	absent := false
-	for _, c := range d.cores {
+	absent, cores := false, d.cores
+	if d.fetch {
+		cores = d.wanted()
+	}
+	for _, c := range cores {
 		if !d.fetch && c.Absent() { // why an earlier fetch failed does not count
 			absent = true
 			continue

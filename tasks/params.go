@@ -14,6 +14,8 @@ type param interface {
 	Return()
 	// take puts the value into the argument; false when it is elsewhere.
 	take(*raysys.Job) (here bool, err error)
+	// taken reports whether take has.
+	taken() bool
 	// lend keeps the value readable until Return, also where the program has released it: another node holds it.
 	lend()
 	// keep makes an object of what the argument of c has.
@@ -23,13 +25,20 @@ type param interface {
 // slot is the parameter of type T at some place of an argument.
 type slot[T any] struct {
 	raysys.Ref[T]
-	at *T
+	at  *T
+	has bool
 }
 
+func (s *slot[T]) taken() bool { return s.has }
+
 func (s *slot[T]) take(j *raysys.Job) (bool, error) {
+	if s.has {
+		return true, nil
+	}
 	v, here, err := s.Peek()
 	if err == nil && here {
 		*s.at, err = raysys.HandOver(j, "argument by reference", v)
+		s.has = err == nil
 	}
 	return here, err
 }
