@@ -24,6 +24,28 @@ func Known(n *Node, of raysys.NodeID) (incarnation uint64, known bool) {
 	return m.Incarnation, ok
 }
 
+// KeyOf names this life of a node.
+func KeyOf(n *Node) (raysys.NodeID, uint64) {
+	k := n.others.self()
+	return k.node, k.incarnation
+}
+
+// Buried reports whether n has taken back what it lent to a life of another node.
+func Buried(n *Node, node raysys.NodeID, incarnation uint64) bool {
+	x := &n.others.exports
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.buried[nodeKey{node, incarnation}]
+}
+
+// Awaiting returns how many futures of other nodes n has asked for and has no answer.
+func Awaiting(n *Node) (count int) {
+	for _, p := range n.others.connected() {
+		count += p.awaits.Len()
+	}
+	return count
+}
+
 // Connected returns how many nodes n is connected to.
 func Connected(n *Node) int { return len(n.others.connected()) }
 

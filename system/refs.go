@@ -29,6 +29,7 @@ type exports struct {
 	next   uint64
 	byCore map[*raysys.Core]uint64
 	list   map[uint64]*export
+	buried map[nodeKey]bool // holders that are dead: what was under way to them is held by nobody
 }
 
 type export struct {
@@ -56,6 +57,9 @@ func (k nodeKey) String() string { return fmt.Sprintf("%s (incarnation %d)", k.n
 func (x *exports) hold(c *raysys.Core, holder nodeKey) (uint64, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.buried[holder] {
+		return 0, fmt.Errorf("%w: %s", raysys.ErrNodeDead, holder)
+	}
 	n, ok := x.byCore[c]
 	if !ok {
 		if err := c.Pin(); err != nil {
@@ -140,10 +144,14 @@ func (x *exports) declared(holder nodeKey, held []uint64) {
 	}
 }
 
-// dead takes back all references at a dead incarnation.
+// dead takes back all references at a dead incarnation, which gets no more.
 func (x *exports) dead(holder nodeKey) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.buried == nil || len(x.buried) >= maxBuried {
+		x.buried = map[nodeKey]bool{}
+	}
+	x.buried[holder] = true
 	for n, e := range x.list {
 		if _, ok := e.holders[holder]; ok {
 			delete(e.holders, holder)
@@ -151,6 +159,9 @@ func (x *exports) dead(holder nodeKey) {
 		}
 	}
 }
+
+// maxBuried bounds the dead that are remembered. What is under way to one of them is so for a moment.
+const maxBuried = 1024
 
 func (x *exports) sweep(n uint64, e *export) {
 	if len(e.holders) > 0 {
@@ -173,7 +184,7 @@ func (x *exports) count(n uint64, holder nodeKey) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e := x.list[n]
-	if e == nil {
+	if e == nil || x.buried[holder] {
 		return false
 	}
 	e.add(holder)

@@ -1,0 +1,50 @@
+package system_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+)
+
+var (
+	lateGate chan struct{}
+	packLate = tasks.DefineIn(table, "packLate", func(ctx context.Context, o order) (parcel, error) {
+		<-lateGate
+		p := newParcel(o.Seed, 10)
+		p.Inner = append(p.Inner, raysys.Put(ctx, newParcel(o.Seed+1, o.Size)).Handle())
+		return p, nil
+	})
+	awaitLate = tasks.DefineIn(table, "awaitLate", func(ctx context.Context, h raysys.Handle[parcel]) (int, error) {
+		p, err := h.Ref().Get(ctx)
+		return len(p.Data), err
+	})
+)
+
+// TestResultForTheDead: a future that settles long after the node died that waited for it lends nothing to that node.
+func TestResultForTheDead(t *testing.T) {
+	lateGate = make(chan struct{})
+	f := newFleet(t)
+	w1, _ := f.place("w1", system.Worker)
+	w2, _ := f.place("w2", system.Worker)
+	d, ctx := f.place("d", system.Driver)
+	meet(t, d, w1, w2)
+	name, life := system.KeyOf(w2)
+	func() {
+		late := packLate.With(on("w1")).Go(ctx, order{3, large, 1})
+		waiting := awaitLate.With(on("w2")).Go(ctx, late.Handle())
+		settles(t, "w2 waits for it", func() bool { _, i := system.References(w2); return i == 1 && system.Awaiting(w2) == 1 })
+		if err := w2.Kill(context.Background(), errShort); err != nil {
+			t.Error(err)
+		}
+		settles(t, "what w2 held counts no more", func() bool { return system.Buried(d, name, life) })
+		waiting.Cancel()
+		close(lateGate)
+		if p, err := late.Get(ctx); err != nil || len(p.Inner) != 1 {
+			t.Fatal(err)
+		}
+	}()
+	free(t, d, w1)
+}
