@@ -156,12 +156,27 @@ func (o *outgoing) enter(fp *farPeer) (uint64, error) {
 // write encodes the call and sends it, or only its head when the argument is large: that follows when the target has
 // given the call its place in the order.
 func (o *outgoing) write(fp *farPeer, head *callHead) error {
+	if !o.call.lends() {
+		return o.writeWith(fp, head, fp.Peer)
+	}
+	lends := fp.lends()
+	err := o.writeWith(fp, head, lends)
+	if err != nil {
+		lends.TakeBack(0, lends.Mark())
+	} else {
+		lends.Sent(0, lends.Mark())
+	}
+	fp.lending.Put(lends)
+	return err
+}
+
+func (o *outgoing) writeWith(fp *farPeer, head *callHead, refs wire.References) error {
 	buf := takeBuffer()
 	defer giveBuffer(buf)
 	*buf = head.append(*buf)
 	at := len(*buf)
 	var err error
-	if *buf, err = o.call.encode(*buf, fp.Peer); err != nil {
+	if *buf, err = o.call.encode(*buf, refs); err != nil {
 		return fmt.Errorf("%s: argument: %w", o.name(), err)
 	}
 	if len(*buf)-at > wire.InlineLimit {

@@ -23,10 +23,20 @@ type farPeer struct {
 	sent   wire.Slots[*outgoing] // calls that it has not answered
 	gone   atomic.Bool
 
+	lending sync.Pool // of wire.Lending
+
 	mu     sync.Mutex          // guards the rest
 	visits []*visit            // its calls that are not settled here, by the low half of its number for them
 	early  map[uint64]struct{} // cancelled before they came: control frames overtake requests
 	holds  map[holdKey]*hold
+}
+
+// lends returns what notes the references of a call, for one at a time.
+func (p *farPeer) lends() wire.Lending {
+	if l, ok := p.lending.Get().(wire.Lending); ok {
+		return l
+	}
+	return wire.LendingOf(p.Peer)
 }
 
 // PeerUp tells the engine of a node that it may call and that may call it. Each incarnation of a node is a Peer of its

@@ -18,6 +18,8 @@ type remote interface {
 	facts() facts
 	// encode appends the argument, take reads it; pull fetches one that came by reference, and then lets v go on.
 	encode(dst []byte, refs wire.References) ([]byte, error)
+	// lends reports whether encode may append references.
+	lends() bool
 	take(r wire.Reader, refs wire.References) error
 	pull(v *visit, object *raysys.Core)
 	// answer appends the result if it is here, and nothing more need be known of it; false otherwise.
@@ -61,6 +63,8 @@ func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error)
 	object := raysys.Hold(&c.Core, 0, c.arg)
 	return wire.AppendLarge(dst, refs, object.RefCore())
 }
+
+func (c *call[G, A, R]) lends() bool { return !c.method.arg.Fixed() }
 
 func (c *call[G, A, R]) take(r wire.Reader, refs wire.References) error {
 	return readValue(r, c.method.arg, &c.arg, refs)

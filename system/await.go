@@ -193,7 +193,7 @@ func (a *awaited) Resolved(*raysys.Waiter) {
 		return
 	}
 	head := wire.AppendUvarint(nil, a.slot)
-	out, fits, err := a.peer.appendInline(head, a.core)
+	out, fits, err := a.peer.appendInline(head, a.core, a.peer)
 	if fits || err != nil {
 		a.answer(out, err)
 		return

@@ -46,6 +46,23 @@ func Awaiting(n *Node) (count int) {
 	return count
 }
 
+// LentAndTakenBack lends c to another node in a frame that is not sent, and returns how many futures of n others hold before
+// and after it is taken back.
+func LentAndTakenBack(n *Node, to raysys.NodeID, c *raysys.Core) (lent, left int, err error) {
+	for _, p := range n.others.connected() {
+		if p.key.node == to {
+			l := p.Lending()
+			if _, err = l.AppendRef(nil, c); err == nil {
+				_, err = l.AppendObject(nil, c)
+			}
+			lent = n.others.exports.size()
+			l.TakeBack(0, l.Mark())
+			return lent, n.others.exports.size(), err
+		}
+	}
+	return 0, 0, errors.New("not connected")
+}
+
 // Connected returns how many nodes n is connected to.
 func Connected(n *Node) int { return len(n.others.connected()) }
 

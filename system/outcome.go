@@ -20,7 +20,7 @@ const (
 )
 
 // appendInline appends what a settled future came to when that is small; fits is false when it is not.
-func (p *peer) appendInline(dst []byte, c *raysys.Core) (out []byte, fits bool, err error) {
+func (p *peer) appendInline(dst []byte, c *raysys.Core, refs wire.References) (out []byte, fits bool, err error) {
 	if err := c.Pin(); err != nil {
 		return wire.AppendError(append(dst, outcomeError), err), true, nil
 	}
@@ -40,7 +40,7 @@ func (p *peer) appendInline(dst []byte, c *raysys.Core) (out []byte, fits bool, 
 	if wire.Exceeds(plan, value, wire.InlineLimit) {
 		return dst, false, nil
 	}
-	out, err = wire.AppendSmall(append(dst, outcomeValue), plan, value, p)
+	out, err = wire.AppendSmall(append(dst, outcomeValue), plan, value, refs)
 	switch {
 	case errors.Is(err, raysys.ErrTooLarge):
 		return dst, false, nil
@@ -150,7 +150,7 @@ func (s *inlineSource) read(r *wire.Reader, shape byte) error {
 }
 
 // appendRelayed passes on an outcome that nobody here has looked at.
-func (p *peer) appendRelayed(dst []byte, s *inlineSource) ([]byte, error) {
+func (p *peer) appendRelayed(dst []byte, s *inlineSource, refs wire.References) ([]byte, error) {
 	dst = wire.AppendID(append(dst, refInline), s.id)
 	if s.err != nil {
 		return wire.AppendError(append(dst, outcomeError), s.err), nil
@@ -159,7 +159,7 @@ func (p *peer) appendRelayed(dst []byte, s *inlineSource) ([]byte, error) {
 	dst = binary.AppendUvarint(append(dst, s.value...), uint64(len(s.refs)))
 	var err error
 	for _, c := range s.refs {
-		if dst, err = p.AppendRef(dst, c); err != nil {
+		if dst, err = refs.AppendRef(dst, c); err != nil {
 			return dst, err
 		}
 	}

@@ -192,39 +192,49 @@ func (x *exports) count(n uint64, holder nodeKey) bool {
 }
 
 // AppendRef implements wire.References.
-func (p *peer) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
+func (p *peer) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) { return p.appendRef(dst, c, p) }
+
+// AppendObject implements wire.References.
+func (p *peer) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
+	dst, _, err := p.appendLoan(dst, c)
+	return dst, err
+}
+
+// appendRef is AppendRef by way of refs, which are the peer's own or note what is lent.
+func (p *peer) appendRef(dst []byte, c *raysys.Core, refs wire.References) ([]byte, error) {
 	if s := remoteOf(c); s != nil && s.owner == p.key && s.number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.number), nil
 	}
 	if s, ok := raysys.SourceOf(c).(*inlineSource); ok && !c.Settled() {
-		return p.appendRelayed(dst, s)
+		return p.appendRelayed(dst, s, refs)
 	}
 	if c.Settled() && len(dst) < wire.InlineLimit {
-		out, fits, err := p.appendInline(wire.AppendID(append(dst, refInline), c.ID()), c)
+		out, fits, err := p.appendInline(wire.AppendID(append(dst, refInline), c.ID()), c, refs)
 		if fits || err != nil {
 			return out, err
 		}
 	}
-	return p.AppendObject(dst, c)
+	return refs.AppendObject(dst, c)
 }
 
-// AppendObject implements wire.References.
-func (p *peer) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
+// appendLoan appends a reference that the peer is to ask for. It returns its number in the exports, which counts the peer
+// now; 0 when nothing is lent.
+func (p *peer) appendLoan(dst []byte, c *raysys.Core) (out []byte, n uint64, err error) {
 	s := remoteOf(c)
 	if s != nil && s.owner == p.key && s.number != 0 {
-		return binary.AppendUvarint(append(dst, refYours), s.number), nil
+		return binary.AppendUvarint(append(dst, refYours), s.number), 0, nil
 	}
 	// The future is kept until the peer drops it, and with it what it stands for.
-	n, err := p.c.exports.hold(c, p.key)
+	n, err = p.c.exports.hold(c, p.key)
 	switch {
 	case err != nil:
-		return dst, err
+		return dst, 0, err
 	case s == nil, s.number == 0: // what nobody counts, a copy, is passed on by this node alone
-		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), nil
+		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), n, nil
 	}
 	dst = wire.AppendID(binary.AppendUvarint(append(dst, refBorrowed), n), c.ID())
 	dst = binary.AppendUvarint(wire.AppendBytes(dst, s.owner.node), s.owner.incarnation)
-	return binary.AppendUvarint(dst, s.number), nil
+	return binary.AppendUvarint(dst, s.number), n, nil
 }
 
 // ReadRef implements wire.References.

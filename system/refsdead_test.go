@@ -2,6 +2,7 @@ package system_test
 
 import (
 	"context"
+	"runtime"
 	"testing"
 
 	"github.com/raysys/raysys"
@@ -47,4 +48,21 @@ func TestResultForTheDead(t *testing.T) {
 		}
 	}()
 	free(t, d, w1)
+}
+
+// TestRefusedFrameLendsNothing: references in a frame that is not sent are given back, those inside a small value too.
+func TestRefusedFrameLendsNothing(t *testing.T) {
+	f := newFleet(t)
+	w, _ := f.place("w1", system.Worker)
+	d, ctx := f.place("d", system.Driver)
+	meet(t, d, w)
+	big := raysys.Put(ctx, newParcel(1, large))
+	small := raysys.Put(ctx, parcel{Data: []uint32{1}, Inner: []raysys.Handle[parcel]{big.Handle()}})
+	for what, c := range map[string]*raysys.Core{"large": big.RefCore(), "inside": small.RefCore()} {
+		if lent, left, err := system.LentAndTakenBack(d, "w1", c); lent == 0 || left != 0 || err != nil {
+			t.Errorf("%s: %d futures were lent, and %d are still: %v", what, lent, left, err)
+		}
+	}
+	runtime.KeepAlive(big)
+	runtime.KeepAlive(small)
 }

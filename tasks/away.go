@@ -94,8 +94,16 @@ func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, erro
 	if wire.Exceeds(r.spec.arg, v, wire.ValueLimit) {
 		return r.appendParams(dst, refs)
 	}
+	lends, _ := refs.(wire.Lending)
+	lent := 0
+	if lends != nil {
+		lent = lends.Mark()
+	}
 	out, err := wire.AppendValue(dst, r.spec.arg, v, refs)
 	if errors.Is(err, raysys.ErrTooLarge) {
+		if lends != nil {
+			lends.TakeBack(lent, lends.Mark())
+		}
 		return r.appendParams(dst, refs)
 	}
 	return out, err

@@ -161,6 +161,7 @@ type end struct {
 	open        atomic.Int64 // turns opened and not shut
 	numbers     map[string]uint32
 	entries     []*raysys.Entry
+	lent, taken atomic.Int64                    // references: see lending
 	lacks       atomic.Pointer[map[string]bool] // functions the other side has not
 
 	refs     sync.Mutex // guards the next

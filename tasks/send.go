@@ -188,27 +188,29 @@ func (x *exchange) add(p *peer, c *raysys.Core, w traveller) int64 {
 	if w.ended() {
 		return 0
 	}
-	start := len(o.buf)
+	start, lent := len(o.buf), p.lends.Mark()
 	buf := appendHead(o.buf, o.fn, c.Seq(), w.head(x.rt))
 	args := len(buf)
-	buf, err := w.appendArg(buf, p)
+	buf, err := w.appendArg(buf, p.lends)
 	if err != nil {
+		p.lends.TakeBack(lent, p.lends.Mark())
 		x.unsendable(p, c, w, err)
 		return 0
 	}
 	f := flight{task: c, group: o.group, size: len(buf) - args}
 	slot, ok := x.takeOff(p, f)
 	if !ok { // it went down just now
+		p.lends.TakeBack(lent, p.lends.Mark())
 		x.putBack(c, w)
 		return 0
 	}
 	buf = appendSlot(buf, slot)
 	switch {
 	case f.size > wire.InlineLimit:
-		return x.addLarge(p, slot, buf[start:])
+		return x.addLarge(p, slot, buf[start:], lent)
 	case len(buf) > wire.InlineLimit && start > o.head:
 		o.buf = buf
-		x.split(start)
+		x.split(start, lent)
 	default:
 		o.buf = buf
 	}
@@ -235,12 +237,12 @@ func (o *outgoing) begin() {
 	o.slots = o.slots[:0]
 }
 
-// split sends what is before start and begins the next frame of the same group with what follows.
-func (x *exchange) split(start int) {
+// split sends what is before start, where lent had been lent, and begins the next frame of the same group with what follows.
+func (x *exchange) split(start, lent int) {
 	o := &x.out
 	last := append([]byte(nil), o.buf[start:]...)
 	o.buf = o.buf[:start]
-	x.send(o.buf)
+	x.send(o.buf, lent)
 	o.begin()
 	o.buf = append(o.buf, last...)
 }
@@ -252,7 +254,7 @@ func (x *exchange) ship() {
 		return
 	}
 	if len(o.buf) > o.head {
-		x.send(o.buf)
+		x.send(o.buf, o.p.lends.Mark())
 	}
 	x.account()
 	x.away.Add(-1)
@@ -266,25 +268,30 @@ func (x *exchange) ship() {
 	}
 }
 
-func (x *exchange) send(frame []byte) {
+// send sends a frame that lends what is before lent.
+func (x *exchange) send(frame []byte, lent int) {
 	o := &x.out
 	x.account()
 	if err := o.p.Send(wire.Requests, wire.KindTasks, frame); err != nil {
+		o.p.lends.TakeBack(0, lent)
 		x.notSent(o.p, o.slots)
 		return
 	}
+	o.p.lends.Sent(0, lent)
 	x.sent(o.p)
 }
 
-// addLarge sends a task with a large argument in a frame of its own.
-func (x *exchange) addLarge(p *peer, slot uint64, task []byte) int64 {
+// addLarge sends a task with a large argument, which lends what is behind lent, in a frame of its own.
+func (x *exchange) addLarge(p *peer, slot uint64, task []byte, lent int) int64 {
 	frame := make([]byte, 0, len(task)+16)
 	frame = append(appendTasks(frame, x.out.group.scope), task...)
 	x.account()
 	if err := p.SendLarge(wire.KindTasks, frame); err != nil {
+		p.lends.TakeBack(lent, p.lends.Mark())
 		x.notSent(p, []uint64{slot})
 		return 0
 	}
+	p.lends.Sent(lent, p.lends.Mark())
 	return 1
 }
 

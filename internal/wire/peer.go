@@ -106,6 +106,36 @@ type Peer interface {
 	Turn(scope uint32) *raysys.Turn
 }
 
+// Lender is a Peer that counts what it lends, so that what was not sent after all can be taken back.
+type Lender interface {
+	// Lending returns References for frames that one goroutine at a time makes.
+	Lending() Lending
+}
+
+// Lending are References that remember what they appended, until it is sent or taken back.
+type Lending interface {
+	References
+	// Mark is how much was appended that is neither.
+	Mark() int
+	// Sent forgets what was appended between two marks: the peer has it. TakeBack takes it back: the peer never will.
+	Sent(from, to int)
+	TakeBack(from, to int)
+}
+
+// LendingOf returns the Lending of a peer, and one that remembers nothing for a peer that is no Lender.
+func LendingOf(p Peer) Lending {
+	if l, ok := p.(Lender); ok {
+		return l.Lending()
+	}
+	return uncounted{p}
+}
+
+type uncounted struct{ References }
+
+func (uncounted) Mark() int         { return 0 }
+func (uncounted) Sent(_, _ int)     {}
+func (uncounted) TakeBack(_, _ int) {}
+
 // References is the part of a Peer that lets references travel.
 type References interface {
 	// AppendRef appends what the peer needs to use a future of this node, or one that this node uses of another.
