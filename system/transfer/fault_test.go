@@ -14,7 +14,6 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/system/link"
 	"github.com/raysys/raysys/system/object"
 	"github.com/raysys/raysys/system/transfer"
 )
@@ -108,44 +107,6 @@ func TestForeverSilent(t *testing.T) {
 		}
 		n.memory.HealAll()
 	})
-}
-
-// TestFramesLost: whatever frame of a transfer is dropped or doubled, the object arrives.
-func TestFramesLost(t *testing.T) {
-	for seed := range uint64(20) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T, n *net) {
-				var mu sync.Mutex
-				r := rand.New(rand.NewPCG(seed, 1))
-				n.chaos = func(raysys.NodeID, link.Class, link.Kind) link.Action {
-					mu.Lock()
-					defer mu.Unlock()
-					switch r.IntN(20) {
-					case 0:
-						return link.Drop
-					case 1, 2:
-						return link.Duplicate
-					case 3:
-						return link.Reorder
-					}
-					return link.Pass
-				}
-				n.adapt = func(c *transfer.Config) { c.Window, c.SeveralFrom, c.TreeFrom = 2, 2*mib, 2*mib }
-				a, b, c := n.node("a"), n.node("b"), n.node("c")
-				want := noise(seed, 6*mib+int(seed))
-				a.put(1, 1, want)
-				b.put(1, 1, want)
-				for _, x := range []*node{c, n.node("d"), n.node("e")} {
-					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-					got, err := x.get(ctx, 1, key("a"), key("b"))
-					cancel()
-					if err != nil || !bytes.Equal(got, want) {
-						t.Error(x.name, err)
-					}
-				}
-			})
-		})
-	}
 }
 
 // TestKilled: sources die at any moment. While one has the object it arrives as it is; else the error is
