@@ -45,22 +45,30 @@ func (d *directory) change(ch objectChange, done func(objectAnswer, error)) {
 	}
 	b.list, b.done = append(b.list, ch), append(b.done, done)
 	full := len(b.list) == maxChanges
+	if full {
+		delete(d.waiting, n) // at once: a leader takes no more than these in one request
+	}
 	d.mu.Unlock()
 	if full {
-		d.flush(n, b)
+		d.c.node.ClearAlarm(&b.alarm)
+		d.send(b)
 	}
 }
 
-// flush sends what has gathered.
+// flush sends what has gathered, unless it was full before.
 func (d *directory) flush(shard int, b *changes) {
 	d.mu.Lock()
-	if d.waiting[shard] != b {
-		d.mu.Unlock()
-		return
+	due := d.waiting[shard] == b
+	if due {
+		delete(d.waiting, shard)
 	}
-	delete(d.waiting, shard)
 	d.mu.Unlock()
-	d.c.node.ClearAlarm(&b.alarm)
+	if due {
+		d.send(b)
+	}
+}
+
+func (d *directory) send(b *changes) {
 	q := &request{op: opObjects, changes: b.list}
 	locator{d.c}.ask(q, func(a answer) {
 		for i, done := range b.done {
