@@ -15,6 +15,8 @@ type directory struct {
 
 	mu      sync.Mutex // guards the rest
 	waiting map[int]*changes
+	notices map[string]*notice // by key
+	late    []*notice          // what of them is to be sent again; an alarm is set while there are any
 }
 
 // changes are what waits to be sent to the leader of one shard.
@@ -28,8 +30,16 @@ type changes struct {
 // batch costs the shard's log as much as one.
 const gather = int64(2 * time.Millisecond)
 
-// change makes one change, together with others. done may be nil; it is called on any goroutine and must not block.
+// change makes one change, together with others. done is called on any goroutine and must not block.
 func (d *directory) change(ch objectChange, done func(objectAnswer, error)) {
+	d.mu.Lock()
+	d.overtake(&ch)
+	d.mu.Unlock()
+	d.add(ch, done)
+}
+
+// add puts a change to those that wait for the same shard.
+func (d *directory) add(ch objectChange, done func(objectAnswer, error)) {
 	n := d.c.reg.conf.ShardOf(ch.key)
 	d.mu.Lock()
 	b := d.waiting[n]
@@ -73,7 +83,6 @@ func (d *directory) send(b *changes) {
 	locator{d.c}.ask(q, func(a answer) {
 		for i, done := range b.done {
 			switch {
-			case done == nil:
 			case a.err != nil:
 				done(objectAnswer{}, a.err)
 			case i < len(a.objects):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/raysys/raysys"
@@ -18,6 +19,7 @@ type elsewhere struct {
 	members
 	here  *Node
 	asked func(*request)
+	away  atomic.Bool // the store is, and the lease out
 }
 
 func (e *elsewhere) self() nodeKey { return nodeKey{e.here.cfg.Name, 1} }
@@ -25,10 +27,16 @@ func (e *elsewhere) self() nodeKey { return nodeKey{e.here.cfg.Name, 1} }
 func (e *elsewhere) leader(int) (nodeKey, bool)                         { return nodeKey{"leader", 2}, true }
 func (e *elsewhere) now() int64                                         { return e.here.Now() }
 func (e *elsewhere) later(f func())                                     { e.here.later(f) }
-func (e *elsewhere) suspended() error                                   { return nil }
 func (e *elsewhere) alone() bool                                        { return false }
 func (e *elsewhere) nodes() ([]placement.Node, uint64)                  { return nil, 0 }
 func (e *elsewhere) strategies() map[raysys.Strategy]placement.Strategy { return nil }
+
+func (e *elsewhere) suspended() error {
+	if e.away.Load() {
+		return raysys.ErrSuspended
+	}
+	return nil
+}
 
 func (e *elsewhere) send(_ nodeKey, _ int, q *request) { e.asked(q) }
 

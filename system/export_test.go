@@ -77,6 +77,15 @@ func Idle(n *Node, of raysys.NodeID) bool {
 	return false
 }
 
+// Lease returns nil while n's lease is good.
+func Lease(n *Node) error { return n.others.suspended() }
+
+// Unheard returns how many notices n has for the directory that no leader has heard.
+func Unheard(n *Node) int {
+	count, _ := n.others.objects.dir.unheard()
+	return count
+}
+
 // Leads returns how many shards n serves, Shards how many there are.
 func Leads(n *Node) int  { return len(n.others.reg.leads()) }
 func Shards(n *Node) int { return n.others.reg.conf.Shards }
