@@ -16,13 +16,13 @@ import (
 
 // elsewhere is a cluster whose one shard is led by another node, which does as it is told.
 type elsewhere struct {
-	members
 	here  *Node
 	asked func(*request)
 	away  atomic.Bool // the store is, and the lease out
+	dead  sync.Map    // incarnations
 }
 
-func (e *elsewhere) self() nodeKey { return nodeKey{e.here.cfg.Name, 1} }
+func (e *elsewhere) self() nodeKey { return nodeKey{node: e.here.cfg.Name} }
 
 func (e *elsewhere) leader(int) (nodeKey, bool)                         { return nodeKey{"leader", 2}, true }
 func (e *elsewhere) now() int64                                         { return e.here.Now() }
@@ -36,6 +36,11 @@ func (e *elsewhere) suspended() error {
 		return raysys.ErrSuspended
 	}
 	return nil
+}
+
+func (e *elsewhere) alive(k nodeKey) bool {
+	_, dead := e.dead.Load(k)
+	return !dead
 }
 
 func (e *elsewhere) send(_ nodeKey, _ int, q *request) { e.asked(q) }

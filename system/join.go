@@ -209,7 +209,7 @@ func (c *cluster) gone(k nodeKey) {
 	c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(loanGrace), Ring: func() { c.exports.dead(k) }})
 	c.objects.ownerDied(k)
 	c.unwatch(k)
-	c.reg.died(k)
+	c.reg.died()
 }
 
 // lead takes the shards that are this node's and gives up those that are another's.
