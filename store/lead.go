@@ -53,7 +53,7 @@ func Lead(ctx context.Context, cfg LeadConfig) (*Shard, error) {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
-		// Let another have it at once. If that does not reach the store, the session's end does.
+		// Let another have it at once. If that does not reach the store, GiveUp or the session's end does.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.Timeout)
 		defer cancel()
 		_, _ = cfg.KV.Txn(ctx, append(append([]Op{}, s.fence...), Delete(key)))
@@ -145,6 +145,22 @@ func holder(ctx context.Context, cfg LeadConfig, key, mine string) (epoch uint64
 		return 0, err
 	}
 	return 0, nil
+}
+
+// GiveUp deletes the leader's key if cfg's session holds it, from an unclear attempt to lead the shard or from a Shard of
+// this process that was closed. No such Shard may be open, nor Lead be called, meanwhile. An error is the KV's, and the call
+// may be repeated.
+func GiveUp(ctx context.Context, cfg LeadConfig) error {
+	cfg = cfg.withDefaults()
+	key := LeaderKey(cfg.Shard)
+	p, err := limited(ctx, cfg, func(ctx context.Context) (Pair, error) { return cfg.KV.Get(ctx, key) })
+	if err == nil && p.Session == cfg.Session {
+		_, err = limited(ctx, cfg, func(ctx context.Context) ([]Pair, error) { return cfg.KV.Txn(ctx, []Op{DeleteCAS(key, p.Modify)}) })
+	}
+	if err != nil && !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrRefused) {
+		return fmt.Errorf("give up shard %d: %w", cfg.Shard, err)
+	}
+	return nil
 }
 
 // limited makes one attempt within the timeout.

@@ -217,7 +217,7 @@ func (s *Shard) Err() error {
 
 // Release hands the shard over: what was proposed is committed, nothing more is accepted, and a last record and the
 // release of the leader's key go in one transaction, so that the next leader needs to wait for nothing. When ctx ends
-// first the shard is closed, and free only when the session ends.
+// first the shard is closed, and free only after GiveUp, or when the session ends.
 func (s *Shard) Release(ctx context.Context) error {
 	s.mu.Lock()
 	s.releasing = true

@@ -15,6 +15,8 @@ type directory struct {
 
 	mu      sync.Mutex // guards the rest
 	waiting map[int]*changes
+	notices map[string]*notice // by key
+	late    []*notice          // what of them is to be sent again; an alarm is set while there are any
 }
 
 // changes are what waits to be sent to the leader of one shard.
@@ -28,8 +30,16 @@ type changes struct {
 // batch costs the shard's log as much as one.
 const gather = int64(2 * time.Millisecond)
 
-// change makes one change, together with others. done may be nil; it is called on any goroutine and must not block.
+// change makes one change, together with others. done is called on any goroutine and must not block.
 func (d *directory) change(ch objectChange, done func(objectAnswer, error)) {
+	d.mu.Lock()
+	d.overtake(&ch)
+	d.mu.Unlock()
+	d.add(ch, done)
+}
+
+// add puts a change to those that wait for the same shard.
+func (d *directory) add(ch objectChange, done func(objectAnswer, error)) {
 	n := d.c.reg.conf.ShardOf(ch.key)
 	d.mu.Lock()
 	b := d.waiting[n]
@@ -45,27 +55,34 @@ func (d *directory) change(ch objectChange, done func(objectAnswer, error)) {
 	}
 	b.list, b.done = append(b.list, ch), append(b.done, done)
 	full := len(b.list) == maxChanges
+	if full {
+		delete(d.waiting, n) // at once: a leader takes no more than these in one request
+	}
 	d.mu.Unlock()
 	if full {
-		d.flush(n, b)
+		d.c.node.ClearAlarm(&b.alarm)
+		d.send(b)
 	}
 }
 
-// flush sends what has gathered.
+// flush sends what has gathered, unless it was full before.
 func (d *directory) flush(shard int, b *changes) {
 	d.mu.Lock()
-	if d.waiting[shard] != b {
-		d.mu.Unlock()
-		return
+	due := d.waiting[shard] == b
+	if due {
+		delete(d.waiting, shard)
 	}
-	delete(d.waiting, shard)
 	d.mu.Unlock()
-	d.c.node.ClearAlarm(&b.alarm)
+	if due {
+		d.send(b)
+	}
+}
+
+func (d *directory) send(b *changes) {
 	q := &request{op: opObjects, changes: b.list}
 	locator{d.c}.ask(q, func(a answer) {
 		for i, done := range b.done {
 			switch {
-			case done == nil:
 			case a.err != nil:
 				done(objectAnswer{}, a.err)
 			case i < len(a.objects):

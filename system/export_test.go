@@ -77,6 +77,29 @@ func Idle(n *Node, of raysys.NodeID) bool {
 	return false
 }
 
+// Lease returns nil while n's lease is good.
+func Lease(n *Node) error { return n.others.suspended() }
+
+// Unheard returns how many notices n has for the directory that no leader has heard.
+func Unheard(n *Node) int {
+	count, _ := n.others.objects.dir.unheard()
+	return count
+}
+
+// Leads returns how many shards n serves, Shards how many there are.
+func Leads(n *Node) int  { return len(n.others.reg.leads()) }
+func Shards(n *Node) int { return n.others.reg.conf.Shards }
+
+// Holds returns of how many shards n is the leader in its own eyes, whether it serves them or not.
+func Holds(n *Node) (count int) {
+	for shard := range Shards(n) {
+		if k, ok := n.others.leader(shard); ok && k == n.others.self() {
+			count++
+		}
+	}
+	return count
+}
+
 // Break ends the connection of n to another node, as a reset would; both see to a new one.
 func Break(n *Node, to raysys.NodeID) {
 	for _, p := range n.others.connected() {

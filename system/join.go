@@ -209,12 +209,12 @@ func (c *cluster) gone(k nodeKey) {
 	c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(loanGrace), Ring: func() { c.exports.dead(k) }})
 	c.objects.ownerDied(k)
 	c.unwatch(k)
-	c.reg.died(k)
+	c.reg.died()
 }
 
 // lead takes the shards that are this node's and gives up those that are another's.
 func (c *cluster) lead(view *member.View) {
-	if c.retiring.Load() {
+	if c.retiring.Load() || c.ctx.Err() != nil {
 		return
 	}
 	led := c.reg.leads()
@@ -222,8 +222,10 @@ func (c *cluster) lead(view *member.View) {
 		preferred, ok := view.Preferred(n)
 		mine := ok && preferred == c.self().node
 		s := led[n]
-		_, taken := c.leader(n)
-		if (mine && s == nil && !taken) || (s != nil && ok && !mine) {
+		leader, taken := c.leader(n)
+		// The store was away while the shard was taken or given up, so that the key stayed and nobody serves it.
+		left := s == nil && taken && leader == c.self()
+		if (mine && s == nil && !taken) || (s != nil && ok && !mine) || left {
 			c.mu.Lock()
 			busy := c.working[n]
 			c.working[n] = true
@@ -234,10 +236,13 @@ func (c *cluster) lead(view *member.View) {
 			c.moves.Add(1)
 			go func() {
 				defer c.moves.Done()
-				if mine {
+				switch {
+				case mine:
 					c.takeOver(n)
-				} else {
+				case s != nil:
 					c.handOver(n, s)
+				default:
+					c.giveUp(n)
 				}
 				c.mu.Lock()
 				delete(c.working, n)
@@ -288,6 +293,19 @@ func (c *cluster) handOver(n int, s *store.Shard) {
 		c.log.Warn("handing over a shard", zap.Int("shard", n), zap.Error(err))
 	}
 	c.reg.unlead(n, s)
+}
+
+// giveUp lets another take a shard whose key this node holds without serving it.
+func (c *cluster) giveUp(n int) {
+	if c.reg.leads()[n] != nil {
+		return // since duties looked
+	}
+	pause := 20 * time.Millisecond // the view is about to say so too
+	if err := store.GiveUp(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session()}); err != nil && c.ctx.Err() == nil {
+		c.log.Warn("giving up a shard", zap.Int("shard", n), zap.Error(err))
+		pause = 100 * time.Millisecond
+	}
+	c.pause(pause)
 }
 
 // poke makes duties look again.

@@ -177,8 +177,8 @@ func (ch *objectChange) apply(o objectRecord, exists bool, by nodeKey, alive fun
 	switch ch.kind {
 	case changeCopy:
 		switch {
-		case !exists && ch.only:
-			return o, false, false
+		case !exists && ch.only, !alive(by): // whoever died since it asked
+			return o, exists, false
 		case !exists:
 			o = ch.rec
 			o.at = nil
@@ -205,9 +205,9 @@ func (ch *objectChange) apply(o objectRecord, exists bool, by nodeKey, alive fun
 	return o, exists, false
 }
 
-// bury takes a dead incarnation out; changed is false when it was not in.
-func (o *objectRecord) bury(dead nodeKey) (changed bool) {
+// bury takes out who is not alive; changed is false when nobody was.
+func (o *objectRecord) bury(alive func(nodeKey) bool) (changed bool) {
 	n := len(o.at)
-	o.leave(dead)
+	o.at = slices.DeleteFunc(o.at, func(l location) bool { return !alive(l.node) })
 	return len(o.at) != n
 }

@@ -238,15 +238,15 @@ func (o *objects) came(obj *object.Object, owner nodeKey) {
 		return
 	}
 	o.list(m.ID)
-	o.dir.change(objectChange{kind: changeCopy, key: objectKey(m.ID), rec: objectRecord{
+	o.dir.tell(objectChange{kind: changeCopy, key: objectKey(m.ID), rec: objectRecord{
 		id: m.ID, owner: owner, size: m.Size, attempt: m.Attempt, sum: m.Sum,
-	}}, nil)
+	}})
 }
 
 // gone takes a copy out of the directory.
 func (o *objects) gone(oid raysys.TaskID) {
 	if o.dir != nil && o.ctx.Err() == nil {
-		o.dir.change(objectChange{kind: changeGone, key: objectKey(oid)}, nil)
+		o.dir.tell(objectChange{kind: changeGone, key: objectKey(oid)})
 	}
 }
 

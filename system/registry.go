@@ -170,6 +170,8 @@ func (r *registry) lead(n int, s *store.Shard) {
 	pid := r.actors.Root.SpawnPrefix(props, "shard")
 	r.mu.Lock()
 	r.led[n] = &ledShard{s, pid}
+	// Who dies from now on is told by died. Those before were, if at all, to a leader who may have died with them.
+	r.actors.Root.Send(pid, &burial{})
 	r.mu.Unlock()
 	r.retry(n)
 }
@@ -200,8 +202,8 @@ func (r *registry) leads() map[int]*store.Shard {
 	return m
 }
 
-// died tells the shards of a dead incarnation.
-func (r *registry) died(k nodeKey) {
+// died tells the shards that an incarnation is not alive any more.
+func (r *registry) died() {
 	r.mu.Lock()
 	pids := make([]*actor.PID, 0, len(r.led))
 	for _, l := range r.led {
@@ -209,7 +211,7 @@ func (r *registry) died(k nodeKey) {
 	}
 	r.mu.Unlock()
 	for _, pid := range pids {
-		r.actors.Root.Send(pid, &buried{k})
+		r.actors.Root.Send(pid, &burial{})
 	}
 }
 

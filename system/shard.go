@@ -24,6 +24,7 @@ type shardActor struct {
 	gen     uint64                // of the cluster's nodes, when view was made
 	draws   uint64                // placements so far, which seeds the next choice
 	table   objectTable
+	graves  graves
 }
 
 // placed is the outcome of committing a placement.
@@ -38,9 +39,6 @@ type released struct{ node nodeKey }
 
 // stateSaved tells that the State with this key was stored or removed.
 type stateSaved string
-
-// buried asks for the removal of what a dead incarnation held.
-type buried struct{ node nodeKey }
 
 // newShardActor counts what the table holds already.
 func newShardActor(r *registry, s *store.Shard) *shardActor {
@@ -63,17 +61,22 @@ func (a *shardActor) Receive(ctx actor.Context) {
 		a.serve(ctx, m)
 	case *placed:
 		a.settle(ctx, m)
+		a.buryRest(ctx, m.key)
 	case *released:
 		if a.counts[m.node]--; a.counts[m.node] <= 0 {
 			delete(a.counts, m.node)
 		}
-	case *buried:
-		a.bury(ctx, m.node)
-		a.buryObjects(ctx, m.node)
+	case *burial:
+		a.bury(ctx)
+	case *unburied:
+		a.postpone(ctx, m.keys)
+	case *reburial:
+		a.buryAgain(ctx)
 	case stateSaved:
 		a.tell(string(m))
 	case *objectsMoved:
 		a.objectsCommitted(ctx, m)
+		a.buryRest(ctx, m.keys...)
 	case *actor.Stopping:
 		// The shard ended before; a word of it about these came too late for the mailbox.
 		for _, waiting := range a.placing {
@@ -336,31 +339,4 @@ func (a *shardActor) save(ctx actor.Context, q *request) {
 		}
 		q.answer(a.outcome(err, answer{etag: etag}))
 	})
-}
-
-// bury removes the placements of a dead incarnation, so that neither the table nor the counts keep them. Each removal
-// is conditional: a grain that was placed anew meanwhile stays.
-func (a *shardActor) bury(ctx actor.Context, dead nodeKey) {
-	var b store.Batch
-	flush := func() {
-		if len(b.Deletes) > 0 {
-			a.propose(b, func(store.Result, error) {}) // a conflict leaves the rest to the next lookup
-		}
-		b = store.Batch{}
-	}
-	a.shard.Scan("g/", func(key string, rec store.Record) bool {
-		if _, busy := a.placing[key]; busy {
-			return true
-		}
-		if p, err := readPlacement(rec); err == nil && keyOf(p) == dead {
-			b.Checks = append(b.Checks, store.Check{Key: key, Version: rec.Version})
-			b.Deletes = append(b.Deletes, key)
-			if len(b.Deletes) == 64 {
-				flush()
-			}
-		}
-		return true
-	})
-	flush()
-	delete(a.counts, dead)
 }

@@ -126,6 +126,9 @@ func (a *shardActor) objectsCommitted(ctx actor.Context, m *objectsMoved) {
 	}
 	switch {
 	case m.q == nil:
+		if refusedForNow(m.err) {
+			a.postpone(ctx, m.keys)
+		}
 	case errors.Is(m.err, store.ErrConflict):
 		next = append([]*request{m.q}, next...)
 	default:
@@ -171,47 +174,6 @@ func (a *shardActor) find(q *request) {
 		return
 	}
 	q.answer(answer{objects: []objectAnswer{o}})
-}
-
-// buryObjects takes a dead incarnation out of all records, and forgets its questions.
-func (a *shardActor) buryObjects(ctx actor.Context, dead nodeKey) {
-	for key, waiting := range a.table.watching {
-		var rest []*request
-		for _, q := range waiting {
-			if q.from != dead {
-				rest = append(rest, q)
-			}
-		}
-		if len(rest) == 0 {
-			delete(a.table.watching, key)
-		} else {
-			a.table.watching[key] = rest
-		}
-	}
-	now, before := map[string]*objectAnswer{}, map[string]store.Version{}
-	flush := func() {
-		a.moveObjects(ctx, nil, now, before, nil)
-		now, before = map[string]*objectAnswer{}, map[string]store.Version{}
-	}
-	for _, prefix := range []string{"o/", "n/"} {
-		a.shard.Scan(prefix, func(key string, rec store.Record) bool {
-			if _, busy := a.table.moving[key]; busy {
-				return true // whoever finds the dead node there strikes it off
-			}
-			o, err := recordOf(rec)
-			if err != nil || !o.bury(dead) && o.owner != dead {
-				return true
-			}
-			// A record that names a dead owner and nobody who has the bytes says what was lost, to those who hold a name.
-			now[key] = &objectAnswer{exists: len(o.at) > 0 || prefix == "n/", rec: o}
-			before[key] = rec.Version
-			if len(now) == maxChanges {
-				flush()
-			}
-			return true
-		})
-	}
-	flush()
 }
 
 // stopObjects sends those who wait to the next leader, and those whose changes may have been committed: a change that is

@@ -1,0 +1,180 @@
+package system
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+)
+
+// burial asks a shard's leader to remove what incarnations have there that are not alive.
+type burial struct{}
+
+// unburied tells that what a burial proposed for these keys was refused, reburial that the pause after that is over.
+type (
+	unburied struct{ keys []string }
+	reburial struct{}
+)
+
+// graves are the records that a burial could not look at or change. Each is looked at again.
+type graves struct {
+	left map[string]bool
+	due  bool // a reburial will come
+}
+
+// gravedigger is one burial: it gathers what is to be removed, and proposes it in batches.
+type gravedigger struct {
+	a      *shardActor
+	ctx    actor.Context
+	known  map[nodeKey]bool
+	places store.Batch
+	now    map[string]*objectAnswer
+	before map[string]store.Version
+}
+
+func (a *shardActor) gravedigger(ctx actor.Context) *gravedigger {
+	return &gravedigger{a: a, ctx: ctx, known: map[nodeKey]bool{}, now: map[string]*objectAnswer{}, before: map[string]store.Version{}}
+}
+
+// bury takes who is not alive out of all records and off the counts, and forgets their questions. Nodes that joined a moment
+// ago are alive, and an incarnation does not come back: to look twice does no harm.
+func (a *shardActor) bury(ctx actor.Context) {
+	g := a.gravedigger(ctx)
+	for key, waiting := range a.table.watching {
+		var rest []*request
+		for _, q := range waiting {
+			if g.alive(q.from) {
+				rest = append(rest, q)
+			}
+		}
+		if len(rest) == 0 {
+			delete(a.table.watching, key)
+		} else {
+			a.table.watching[key] = rest
+		}
+	}
+	for key := range a.table.moving { // some of them are not there yet
+		a.leave(key)
+	}
+	for key := range a.placing {
+		a.leave(key)
+	}
+	for _, prefix := range []string{"g/", "o/", "n/"} {
+		a.shard.Scan(prefix, func(key string, rec store.Record) bool {
+			g.look(key, rec)
+			return true
+		})
+	}
+	g.flush()
+	for k := range a.counts {
+		if !g.alive(k) {
+			delete(a.counts, k)
+		}
+	}
+}
+
+// buryRest looks again at those of the keys that were busy when a burial came to them.
+func (a *shardActor) buryRest(ctx actor.Context, keys ...string) {
+	if len(a.graves.left) == 0 {
+		return
+	}
+	g := a.gravedigger(ctx)
+	for _, key := range keys {
+		if !a.graves.left[key] {
+			continue
+		}
+		delete(a.graves.left, key)
+		if rec, ok := a.shard.Get(key); ok {
+			g.look(key, rec)
+		}
+	}
+	g.flush()
+}
+
+// refusedForNow tells whether a removal may succeed later. A shard that is led from here no more is another's to clear up.
+func refusedForNow(err error) bool {
+	return errors.Is(err, store.ErrConflict) || errors.Is(err, raysys.ErrOverloaded)
+}
+
+// postpone has the keys looked at again after a pause.
+func (a *shardActor) postpone(ctx actor.Context, keys []string) {
+	for _, key := range keys {
+		a.leave(key)
+	}
+	if a.graves.due {
+		return
+	}
+	a.graves.due = true
+	self, root := ctx.Self(), ctx.ActorSystem().Root
+	a.reg.nodes.later(func() { root.Send(self, &reburial{}) })
+}
+
+func (a *shardActor) leave(key string) {
+	if a.graves.left == nil {
+		a.graves.left = map[string]bool{}
+	}
+	a.graves.left[key] = true
+}
+
+// buryAgain looks at all that is left.
+func (a *shardActor) buryAgain(ctx actor.Context) {
+	a.graves.due = false
+	a.buryRest(ctx, slices.Collect(maps.Keys(a.graves.left))...)
+}
+
+// alive asks once for each node: a burial sees one cluster.
+func (g *gravedigger) alive(k nodeKey) bool {
+	alive, known := g.known[k]
+	if !known {
+		alive = g.a.reg.nodes.alive(k)
+		g.known[k] = alive
+	}
+	return alive
+}
+
+// look strikes the dead off one record.
+func (g *gravedigger) look(key string, rec store.Record) {
+	a := g.a
+	if strings.HasPrefix(key, "g/") {
+		p, err := readPlacement(rec)
+		if _, busy := a.placing[key]; busy {
+			a.leave(key)
+		} else if err == nil && !g.alive(keyOf(p)) {
+			// On condition: a grain that was placed anew meanwhile stays.
+			g.places.Checks = append(g.places.Checks, store.Check{Key: key, Version: rec.Version})
+			g.places.Deletes = append(g.places.Deletes, key)
+		}
+	} else {
+		o, err := recordOf(rec)
+		if _, busy := a.table.moving[key]; busy {
+			a.leave(key)
+		} else if err == nil && (o.bury(g.alive) || len(o.at) == 0 && key[0] == 'o' && !g.alive(o.owner)) {
+			// A name that nobody has the bytes of says what was lost, to those who ask for it.
+			g.now[key] = &objectAnswer{exists: len(o.at) > 0 || key[0] == 'n', rec: o}
+			g.before[key] = rec.Version
+		}
+	}
+	if len(g.places.Deletes) == maxChanges || len(g.now) == maxChanges {
+		g.flush()
+	}
+}
+
+// flush proposes what was gathered.
+func (g *gravedigger) flush() {
+	if keys := g.places.Deletes; len(keys) > 0 {
+		self, root := g.ctx.Self(), g.ctx.ActorSystem().Root
+		g.a.propose(g.places, func(_ store.Result, err error) {
+			if refusedForNow(err) {
+				root.Send(self, &unburied{keys})
+			}
+		})
+		g.places = store.Batch{}
+	}
+	g.a.moveObjects(g.ctx, nil, g.now, g.before, nil)
+	g.now, g.before = map[string]*objectAnswer{}, map[string]store.Version{}
+}

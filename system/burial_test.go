@@ -1,0 +1,147 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/flaky"
+)
+
+var deadNode, aliveNode = nodeKey{"dead", 3}, nodeKey{"alive", 4}
+
+// graveyard is a shard with records of both nodes.
+func graveyard(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*flaky.KV, *store.Shard) {
+	kv := flaky.Wrap(e.here.others.cfg.Store)
+	session, err := kv.NewSession(t.Context(), "test", 1<<40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := store.LeadConfig{KV: kv, Session: session, Node: "self"}
+	change(&cfg)
+	s, err := store.Lead(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		e.here.others.reg.unlead(0, s)
+		_ = s.Close()
+	})
+	var b store.Batch
+	for i := range 150 {
+		for _, k := range []nodeKey{deadNode, aliveNode} {
+			both := objectRecord{owner: k, at: []location{{deadNode, true}, {aliveNode, false}}}
+			alone := objectRecord{owner: k, at: []location{{k, true}}}
+			place := appendPlacement(grains.Place{Node: k.node, Incarnation: k.incarnation})
+			for key, value := range map[string][]byte{"o/both": both.append(nil), "o/": alone.append(nil), "n/": alone.append(nil), "g/": place} {
+				b.Puts = append(b.Puts, store.Put{Key: fmt.Sprint(key, " ", k, " ", i), Value: value})
+			}
+		}
+	}
+	if _, err := s.Commit(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	return kv, s
+}
+
+// haunted counts the records that name the dead node, and all.
+func haunted(t *testing.T, s *store.Shard) (by, all int) {
+	t.Helper()
+	s.Scan("", func(key string, rec store.Record) bool {
+		all++
+		if strings.HasPrefix(key, "g/") {
+			if p, err := readPlacement(rec); err != nil || keyOf(p) == deadNode {
+				by++
+			}
+			return true
+		}
+		if o, err := recordOf(rec); err != nil || o.has(deadNode) >= 0 {
+			by++
+		}
+		return true
+	})
+	return by, all
+}
+
+// TestNewLeaderBuries: who died before the shard was led is struck off all the same, and nobody else is.
+func TestNewLeaderBuries(t *testing.T) {
+	e, d := newElsewhere(t, nil)
+	e.dead.Store(deadNode, true)
+	_, s := graveyard(t, e, func(*store.LeadConfig) {})
+	d.c.reg.lead(0, s)
+	soon(t, "nobody dead is named", func() bool { by, _ := haunted(t, s); return by == 0 })
+	// Gone are the dead node's own objects and placements. Its names say what was lost.
+	if _, all := haunted(t, s); all != 8*150-2*150 {
+		t.Errorf("%d records are left", all)
+	}
+	if a, err := d.look(t.Context(), fmt.Sprint("n/ ", deadNode, " ", 7)); err != nil || !a.exists || a.rec.owner != deadNode {
+		t.Error(a, err)
+	}
+	if a, err := d.look(t.Context(), fmt.Sprint("o/both ", deadNode, " ", 7)); err != nil || len(a.rec.at) != 1 || a.rec.at[0].node != aliveNode {
+		t.Error(a, err)
+	}
+}
+
+// TestBurialComesBack: records that are being changed when their node dies, and those for which the shard has no room then,
+// are cleared up afterwards.
+func TestBurialComesBack(t *testing.T) {
+	for name, change := range map[string]func(*store.LeadConfig){
+		"busy": func(*store.LeadConfig) {}, "no room": func(c *store.LeadConfig) { c.MaxQueue = 3 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, d := newElsewhere(t, nil)
+			kv, s := graveyard(t, e, change)
+			d.c.reg.lead(0, s)
+			look := func() { // whoever is answered comes behind what was sent before
+				if _, err := d.look(context.Background(), "o/none"); err != nil {
+					t.Error(err)
+				}
+			}
+			look()
+			hold := make(chan struct{})
+			kv.Hook(func(c flaky.Call) flaky.Fault {
+				if c.Writes() {
+					<-hold
+				}
+				return flaky.None
+			})
+			made := make(chan error, 2)
+			d.change(objectChange{kind: changeCopy, key: fmt.Sprint("o/both ", aliveNode, " 0"), rec: objectRecord{owner: aliveNode}},
+				func(_ objectAnswer, err error) { made <- err })
+			d.c.reg.ask(&request{op: opObjects, from: deadNode, changes: []objectChange{{kind: changeCopy, key: "o/late"}}, answer: func(a answer) { made <- a.err }})
+			soon(t, "the change is on its way", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return len(d.waiting) == 0 })
+			look()
+			e.dead.Store(deadNode, true)
+			d.c.reg.died()
+			look()
+			close(hold)
+			for range 2 {
+				if err := <-made; err != nil {
+					t.Fatal(err)
+				}
+			}
+			soon(t, "nobody dead is named", func() bool { by, _ := haunted(t, s); return by == 0 })
+			if a, err := d.look(t.Context(), fmt.Sprint("o/both ", aliveNode, " 0")); err != nil || a.rec.has(e.self()) < 0 || len(a.rec.at) != 2 {
+				t.Error(a, err)
+			}
+		})
+	}
+}
+
+// TestTheDeadHaveNoCopies: what a node asked for before it died is not entered after it was buried.
+func TestTheDeadHaveNoCopies(t *testing.T) {
+	e, d := newElsewhere(t, nil)
+	e.dead.Store(deadNode, true)
+	_, s := graveyard(t, e, func(*store.LeadConfig) {})
+	d.c.reg.lead(0, s)
+	for _, k := range []nodeKey{deadNode, aliveNode} {
+		said := make(chan answer, 1)
+		d.c.reg.ask(&request{op: opObjects, from: k, changes: []objectChange{{kind: changeCopy, key: "o/new"}}, answer: func(a answer) { said <- a }})
+		if a := <-said; a.err != nil || a.objects[0].refused != (k == deadNode) {
+			t.Errorf("%s: %+v", k, a)
+		}
+	}
+}
