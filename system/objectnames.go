@@ -17,9 +17,10 @@ import (
 // names are the objects that this node keeps although no reference here may stand for them: under a name, or as a copy
 // for another node.
 type names struct {
-	mu    sync.Mutex // guards the rest
-	kept  map[raysys.TaskID]*keeping
-	local map[string]raysys.TaskID // in a process without a cluster
+	mu      sync.Mutex // guards the rest
+	kept    map[raysys.TaskID]*keeping
+	copying map[*copying]struct{}    // copies that are about to be kept
+	local   map[string]raysys.TaskID // in a process without a cluster
 }
 
 // keeping is why an object is kept.
@@ -52,20 +53,21 @@ func (n *names) keep(obj *object.Object, change func(*keeping)) {
 	obj.SetPrimary(true)
 }
 
-// unneeded notes that no reference here stands for an object any more, and reports whether it may go.
-func (n *names) unneeded(oid raysys.TaskID) bool {
+// unneeded notes that no reference here stands for an object any more, and reports whether it may go. Then k is what it was
+// kept for, nil when there was nothing.
+func (n *names) unneeded(oid raysys.TaskID) (k *keeping, may bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	k := n.kept[oid]
+	k = n.kept[oid]
 	if k == nil {
-		return true
+		return nil, true
 	}
 	k.free = true
 	if k.wanted() {
-		return false
+		return k, false
 	}
 	delete(n.kept, oid)
-	return true
+	return k, true
 }
 
 // drop takes a reason away, and returns the object when it was the last one and nothing else needs it.
@@ -109,13 +111,29 @@ func (o *objects) unkeep(oid raysys.TaskID, change func(*keeping)) {
 
 // release tells those who keep copies for this node that it is over.
 func (o *objects) release(k *keeping) {
-	for _, at := range k.replicas {
-		o.node.others.connect(at, func(p *peer, err error) {
-			if err == nil { // who is gone keeps nothing
-				p.keep(keepFree, keepAsk{oid: k.object.ID()}, func(keepAnswer, error) {})
-			}
-		})
+	if k == nil {
+		return
 	}
+	for _, at := range k.replicas {
+		o.free(at, k.object.ID())
+	}
+}
+
+// free tells a node that its copy may go, until it has heard or is dead.
+func (o *objects) free(at nodeKey, oid raysys.TaskID) {
+	c := o.node.others
+	told := func(_ keepAnswer, err error) {
+		if err != nil && o.ctx.Err() == nil && c.alive(at) { // who is gone keeps nothing
+			o.node.SetAlarm(&raysys.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
+		}
+	}
+	c.connect(at, func(p *peer, err error) {
+		if err != nil {
+			told(keepAnswer{}, err)
+			return
+		}
+		p.keep(keepFree, keepAsk{oid: oid}, told)
+	})
 }
 
 // withdraw takes this node out of an object's record.

@@ -271,9 +271,10 @@ func (o *objects) coreOf(id raysys.TaskID) *raysys.Core {
 
 // freed ends this node's own need of an object: the future that held it was released, or nobody reaches it.
 func (o *objects) freed(obj *object.Object) {
-	if o.names.unneeded(obj.ID()) {
+	if k, may := o.names.unneeded(obj.ID()); may {
 		obj.Release()
 		o.withdraw(obj.ID())
+		o.release(k)
 	}
 	o.mu.Lock()
 	if o.live[obj.ID()].Value() == nil { // else another attempt has it now

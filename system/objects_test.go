@@ -407,3 +407,35 @@ var (
 		return len(k.bytes), err
 	})
 )
+
+// TestReplicasFreed: the nodes that keep copies let them go with the object, whether it had a name or not.
+func TestReplicasFreed(t *testing.T) {
+	f := newFleet(t)
+	w1, _ := f.join("w1", system.Worker)
+	w2, _ := f.join("w2", system.Worker)
+	d, ctx := f.join("d", system.Driver)
+	all := func() (n int) {
+		runtime.GC()
+		for _, node := range []*system.Node{w1, w2, d} {
+			n += node.Objects().Objects
+		}
+		return n
+	}
+	for i := range 4 {
+		for _, o := range [][]raysys.PutOption{{raysys.Replicas(2)}, {raysys.Replicas(2), raysys.Named("weights")}} {
+			if _, err := raysys.Put(ctx, fill(200_000+i, 1), o...).Get(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eventually(t, "the last version of the name is all that is left", func() bool { return all() == 2 })
+	if err := raysys.Forget(ctx, "weights"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all are freed", func() bool { return all() == 0 })
+	// Only two of the three that it asks for can be had.
+	if _, err := raysys.Put(ctx, fill(200_000, 2), raysys.Replicas(4)).Get(ctx); !errors.Is(err, raysys.ErrNoCapacity) {
+		t.Fatal(err)
+	}
+	eventually(t, "those of a Put that failed are freed", func() bool { return all() == 0 })
+}

@@ -40,13 +40,18 @@ func (o *objects) needless(oid raysys.TaskID) {
 		delete(o.needs, oid)
 	}
 	o.mu.Unlock()
-	if !last || !o.names.unneeded(oid) {
+	if !last {
+		return
+	}
+	k, may := o.names.unneeded(oid)
+	if !may {
 		return
 	}
 	if obj := o.store.Lookup(oid); obj != nil {
 		obj.Release()
 		o.withdraw(oid)
 	}
+	o.release(k)
 }
 
 func (s *objectSource) Name() string      { return s.at.Name() }

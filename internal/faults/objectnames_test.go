@@ -1,0 +1,35 @@
+package faults_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/testkit"
+)
+
+// TestReplicaAbandoned: a Put that waits no longer for its replica leaves none behind, wherever it was when it gave up.
+func TestReplicaAbandoned(t *testing.T) {
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(1), labelled(system.Objects{}))
+	ctx, c := k.Context(), k.Cluster()
+	// It goes well once, so that the nodes are connected.
+	raysys.Put(ctx, blob{1, 200_000}.make(), raysys.Replicas(2)).Release()
+	c.Delay(0, 1, 20*time.Millisecond, 0)
+	given := 0
+	for wait := 5 * time.Millisecond; wait < 250*time.Millisecond; wait += 13 * time.Millisecond {
+		brief, cancel := context.WithTimeout(ctx, wait)
+		r := raysys.Put(brief, blob{byte(wait), 200_000}.make(), raysys.Replicas(2))
+		cancel()
+		if _, err := r.Get(ctx); err != nil {
+			given++
+		}
+		r.Release()
+	}
+	c.Heal()
+	if given == 0 {
+		t.Error("every Put had its replica in time: the test shows nothing")
+	}
+	empty(t, c.Node(0), c.Node(1))
+}
