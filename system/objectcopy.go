@@ -62,14 +62,8 @@ func (o *objects) keepFor(c *copying) error {
 		return context.Cause(c.ctx)
 	}
 	oid := c.ask.oid
-	// It is not stopped half way: then it might be here a moment later, and nobody would let it go.
-	obj, err := o.engine.Fetch(o.ctx, object.Version{ID: oid}, transfer.From(transferKey(c.owner)), object.Segment)
-	if err != nil {
-		return err
-	}
-	defer obj.Unpin()
 	var had keeping // before
-	o.names.keep(obj, func(k *keeping) {
+	enter := func(k *keeping) {
 		had.lent = k.lent
 		k.owner, k.lent = c.owner, c.ctx.Err() == nil
 		k.free = o.needed(oid) == 0
@@ -77,8 +71,19 @@ func (o *objects) keepFor(c *copying) error {
 			had.names = map[string]uint64{c.ask.key: k.names[c.ask.key]}
 			k.names[c.ask.key] = 1
 		}
-	})
-	if err = o.enterCopy(c, obj); err == nil {
+	}
+	var obj *object.Object
+	for kept := false; !kept; kept = o.names.keep(obj, enter) { // not kept: it was here for a reference, and went with that
+		var err error
+		// It is not stopped half way: then it might be here a moment later, and nobody would let it go.
+		obj, err = o.engine.Fetch(o.ctx, object.Version{ID: oid}, transfer.From(transferKey(c.owner)), object.Segment)
+		if err != nil {
+			return err
+		}
+		defer obj.Unpin()
+	}
+	err := o.enterCopy(c, obj)
+	if err == nil {
 		return nil
 	}
 	// What an earlier ask brought about stays.

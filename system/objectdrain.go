@@ -183,7 +183,7 @@ func (o *objects) leaveTo(ctx context.Context, p *peer, oid raysys.TaskID, l *le
 			return err
 		}
 	}
-	if len(l.states) > 0 { // they say from now on how long it stays
+	if len(l.states) > 0 && len(l.holders) == 0 { // they say from now on how long it stays
 		return ask(keepFree, "")
 	}
 	return nil

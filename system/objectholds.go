@@ -146,19 +146,20 @@ func (w *onceSettled) Resolved(*raysys.Waiter) { w.done() }
 // holdFor keeps an object of this node while the State with that key lists it.
 func (o *objects) holdFor(key string, oid raysys.TaskID) error {
 	obj := o.store.Lookup(oid)
-	if obj == nil || obj.Lost() != nil {
-		return fmt.Errorf("%w: node %s does not have it", raysys.ErrObjectLost, o.self())
-	}
 	core := o.coreOf(oid)
 	h := &hold{o: o, key: key, oid: oid}
-	o.names.keep(obj, func(k *keeping) {
-		k.owner = o.self()
+	if obj == nil || obj.Lost() != nil || !o.names.keep(obj, func(k *keeping) {
+		if k.owner == (nodeKey{}) { // else it is kept for another too, whose death ends that
+			k.owner = o.self()
+		}
 		if core != nil {
 			k.core = core
 		}
 		k.names[key]++
 		h.number = k.names[key]
-	})
+	}) {
+		return fmt.Errorf("%w: node %s does not have it", raysys.ErrObjectLost, o.self())
+	}
 	h.alarm.At, h.alarm.Ring = o.node.Now()+int64(holdGrace), h.unwritten
 	o.node.SetAlarm(&h.alarm)
 	o.ask(key, store.Version{}, false, h.seen)

@@ -31,15 +31,19 @@ type keeping struct {
 	names    map[string]uint64 // keys of the directory and of States, with which hold of them it is
 	lent     bool              // the owner asked for it
 	replicas []nodeKey         // at the owner: whom it asked
-	free     bool              // no reference here stands for it any more
+	free     bool              // no reference here stands for it
 }
 
 // wanted says whether there is still a reason. names.mu is held.
 func (k *keeping) wanted() bool { return k.lent || len(k.names) > 0 }
 
-// keep enters a reason for an object.
-func (n *names) keep(obj *object.Object, change func(*keeping)) {
+// keep enters a reason for an object; false when it is gone already.
+func (n *names) keep(obj *object.Object, change func(*keeping)) bool {
 	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !obj.SetPrimary(true) {
+		return false
+	}
 	k := n.kept[obj.ID()]
 	if k == nil {
 		k = &keeping{object: obj, names: map[string]uint64{}}
@@ -48,29 +52,33 @@ func (n *names) keep(obj *object.Object, change func(*keeping)) {
 		}
 		n.kept[obj.ID()] = k
 	}
+	k.object = obj // another attempt may have come
 	change(k)
-	n.mu.Unlock()
-	obj.SetPrimary(true)
+	return true
 }
 
-// unneeded notes that no reference here stands for an object any more, and reports whether it may go. Then k is what it was
-// kept for, nil when there was nothing.
-func (n *names) unneeded(oid raysys.TaskID) (k *keeping, may bool) {
+// unneeded notes that no reference here stands for an object any more. It returns what is to end, nil when there is a reason
+// left to keep it.
+func (n *names) unneeded(obj *object.Object) *keeping {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	k = n.kept[oid]
-	if k == nil {
-		return nil, true
+	return n.unneededLocked(obj)
+}
+
+func (n *names) unneededLocked(obj *object.Object) *keeping {
+	k := n.kept[obj.ID()]
+	if k == nil || k.object != obj {
+		return ending(&keeping{object: obj})
 	}
 	k.free = true
 	if k.wanted() {
-		return k, false
+		return nil
 	}
-	delete(n.kept, oid)
-	return k, true
+	delete(n.kept, obj.ID())
+	return ending(k)
 }
 
-// drop takes a reason away, and returns the object when it was the last one and nothing else needs it.
+// drop takes a reason away, and returns what is to end when it was the last one and nothing else needs it.
 func (n *names) drop(oid raysys.TaskID, change func(*keeping)) *keeping {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -87,6 +95,14 @@ func (n *names) drop(oid raysys.TaskID, change func(*keeping)) *keeping {
 		return nil
 	}
 	delete(n.kept, oid)
+	return ending(k)
+}
+
+// ending releases the object under the lock that the decision was made under, so that nobody enters a reason in between. The
+// pin leaves files and memory to objects.end.
+func ending(k *keeping) *keeping {
+	k.object.Pin()
+	k.object.Release()
 	return k
 }
 
@@ -102,18 +118,21 @@ func (n *names) find(oid raysys.TaskID) (core *raysys.Core, obj *object.Object) 
 
 // unkeep ends a reason, and frees the object with the last.
 func (o *objects) unkeep(oid raysys.TaskID, change func(*keeping)) {
-	if k := o.names.drop(oid, change); k != nil {
-		k.object.Release()
-		o.withdraw(oid)
-		o.release(k)
+	o.end(o.names.drop(oid, change))
+}
+
+// end does what is left to do about an object that nothing here needs any more.
+func (o *objects) end(k *keeping) {
+	if k == nil {
+		return
 	}
+	k.object.Unpin()
+	o.withdraw(k.object.ID())
+	o.release(k)
 }
 
 // release tells those who keep copies for this node that it is over.
 func (o *objects) release(k *keeping) {
-	if k == nil {
-		return
-	}
 	for _, at := range k.replicas {
 		o.free(at, k.object.ID())
 	}
@@ -187,7 +206,10 @@ func (o *objects) Publish(ctx context.Context, c *raysys.Core, spec raysys.PutSp
 	for _, k := range others {
 		rec.enter(location{k, true})
 	}
-	o.names.keep(obj, func(k *keeping) { k.owner, k.replicas = self, others })
+	if !o.names.keep(obj, func(k *keeping) { k.owner, k.replicas = self, others }) {
+		o.release(&keeping{object: obj, replicas: others})
+		return raysys.ErrReleased
+	}
 	o.list(oid)
 	if _, err := o.dir.make(ctx, objectChange{kind: changeCopy, key: objectKey(oid), rec: rec, kept: true}); err != nil {
 		return fmt.Errorf("enter it in the directory: %w", err)
@@ -357,10 +379,10 @@ func (o *objects) orphan(oid raysys.TaskID) {
 		k.lent = false // its names say how long it stays
 	case k != nil:
 		delete(o.names.kept, oid)
+		k.object.SetPrimary(false)
 	}
 	o.names.mu.Unlock()
 	if k != nil && !named {
-		k.object.SetPrimary(false)
 		o.node.log.Debug("a copy of a dead node's object may go now", zap.Stringer("object", oid))
 	}
 }

@@ -271,11 +271,7 @@ func (o *objects) coreOf(id raysys.TaskID) *raysys.Core {
 
 // freed ends this node's own need of an object: the future that held it was released, or nobody reaches it.
 func (o *objects) freed(obj *object.Object) {
-	if k, may := o.names.unneeded(obj.ID()); may {
-		obj.Release()
-		o.withdraw(obj.ID())
-		o.release(k)
-	}
+	o.end(o.names.unneeded(obj))
 	o.mu.Lock()
 	if o.live[obj.ID()].Value() == nil { // else another attempt has it now
 		delete(o.live, obj.ID())
