@@ -22,6 +22,9 @@ type album struct {
 	loose raysys.Ref[[]byte]
 }
 
+// Keep writes the State as it is.
+func (a *album) Keep(ctx context.Context, _ bool) (bool, error) { return true, a.page.Write(ctx) }
+
 // Tear takes the reference out of the State.
 func (a *album) Tear(ctx context.Context, _ bool) (bool, error) {
 	a.loose, a.page.Value = a.page.Value.Ref(), raysys.Handle[[]byte]{}
@@ -57,6 +60,7 @@ var (
 	albums = grains.Define[album]("faults.album")
 	paste  = grains.Method(albums, "paste", (*album).Paste)
 	look   = grains.Method(albums, "look", (*album).Look)
+	again  = grains.Method(albums, "keep", (*album).Keep)
 	tear   = grains.Method(albums, "tear", (*album).Tear)
 	scan   = grains.Method(albums, "scan", (*album).Scan)
 	house  = grains.Method(albums, "house", (*album).Home)
@@ -135,10 +139,10 @@ func statesHold(t testing.TB, n *system.Node) bool {
 }
 
 // albumOn returns an album that lives on a node.
-func albumOn(ctx context.Context, t testing.TB, node string) grains.Grain[album] {
+func albumOn(ctx context.Context, t testing.TB, prefix, node string) grains.Grain[album] {
 	t.Helper()
 	for i := range 100 {
-		g := albums.Get(fmt.Sprint(node, "-", i))
+		g := albums.Get(fmt.Sprint(prefix, i))
 		home, err := house.Call(ctx, g, true).Get(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -166,7 +170,7 @@ func tornFromState(t *testing.T, elsewhere bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := albumOn(ctx, t, "n1")
+	a := albumOn(ctx, t, "a", "n1")
 	if _, err := paste.Call(ctx, a, held.Handle()).Get(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -200,4 +204,38 @@ func tornFromState(t *testing.T, elsewhere bool) {
 		t.Errorf("sum %x, %v, not %x", sum, err, b.sum())
 	}
 	empty(t, c.Node(0), c.Node(2))
+}
+
+// TestStateWrittenAfterDrain: a State that holds what a drained node owned can be written again, wherever the copy is.
+func TestStateWrittenAfterDrain(t *testing.T) {
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), labelled(system.Objects{}))
+	ctx, c := k.Context(), k.Cluster()
+	var pages []blob
+	var list []grains.Grain[album]
+	for i := range 6 { // some live where the copy is then, and some do not
+		b := blob{byte(i), 200_000}
+		held, err := putBlob.With(on("n1")).Go(ctx, b).Get(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := albumOn(ctx, t, fmt.Sprint("page", i, "-"), "n1")
+		if _, err := paste.Call(ctx, a, held.Handle()).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		held.Release()
+		pages, list = append(pages, b), append(list, a)
+	}
+	c.Drain(1)
+	for i, a := range list {
+		if _, err := again.Call(ctx, a, true).Get(ctx); err != nil {
+			t.Errorf("written again: %v", err)
+		}
+		page, err := look.Call(ctx, a, true).Get(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sum, err := sumBlob.Go(ctx, page).Get(ctx); err != nil || sum != pages[i].sum() {
+			t.Errorf("sum %x, %v, not %x", sum, err, pages[i].sum())
+		}
+	}
 }
