@@ -174,7 +174,9 @@ func (o *objects) Publish(ctx context.Context, c *raysys.Core, spec raysys.PutSp
 		oid, err = o.ensure(c)
 		var e *raysys.Elsewhere
 		if errors.As(err, &e) {
-			continue
+			if err = evicted(ctx, e); err == nil {
+				continue
+			}
 		}
 		if err != nil {
 			return err

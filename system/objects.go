@@ -314,6 +314,17 @@ func (o *objects) ensure(c *raysys.Core) (raysys.TaskID, error) {
 	}
 }
 
+// evicted is for who found a value elsewhere while ensure looked: most likely it went to disk that moment, and another try
+// finds it in the store. Not so one that was lost there.
+func evicted(ctx context.Context, e *raysys.Elsewhere) error {
+	if s, ok := e.Source.(*storedSource); ok {
+		if err := s.object.Lost(); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
 // Objects says what the node's object store holds.
 func (n *Node) Objects() object.Stats {
 	if n.store == nil {

@@ -408,6 +408,36 @@ var (
 	})
 )
 
+// TestDrainOfADamagedFile: a node whose file of an object is damaged, as another node found out, says so when it drains.
+func TestDrainOfADamagedFile(t *testing.T) {
+	f := newFleet(t)
+	f.join("w1", system.Worker)
+	dir := t.TempDir()
+	d, ctx := f.join("d", system.Driver, func(cfg *system.Config) { cfg.Objects = system.Objects{Memory: 3 << 20, Spill: dir} })
+	r := raysys.Put(ctx, fill(1<<20, 1))
+	var more []raysys.Ref[[]byte]
+	for i := range 4 {
+		more = append(more, raysys.Put(ctx, fill(1<<20, byte(10+i))))
+	}
+	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && e.Name() != "lock" {
+			err = os.Truncate(path, 100)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := keepIt.Call(ctx, keepers.Get("k"), r.Handle()).Get(ctx); !errors.Is(err, raysys.ErrObjectLost) {
+		t.Fatal(n, err)
+	}
+	brief, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := d.Drain(brief); !errors.Is(err, raysys.ErrObjectLost) || brief.Err() != nil {
+		t.Errorf("drained: %v", err)
+	}
+	runtime.KeepAlive(more)
+}
+
 // TestReplicasFreed: the nodes that keep copies let them go with the object, whether it had a name or not.
 func TestReplicasFreed(t *testing.T) {
 	f := newFleet(t)
