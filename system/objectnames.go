@@ -312,7 +312,11 @@ func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*raysys.Core, 
 		p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(at.node, done) })
 		if err == nil {
 			var ans keepAnswer
-			if ans, err = waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(keepLend, keepAsk{oid: rec.id}, done) }); err == nil {
+			if ans, err = waitOr(ctx, func(done func(keepAnswer, error)) { p.keep(keepLend, keepAsk{oid: rec.id}, done) }, func(ans keepAnswer, err error) {
+				if err == nil && ans.number != 0 { // it counts this node, which has nothing to show for it
+					c.ledger.drop(c, heldRef{at.node, ans.number})
+				}
+			}); err == nil {
 				return ans.future(c, at.node, rec), nil
 			}
 		}

@@ -33,3 +33,30 @@ func TestReplicaAbandoned(t *testing.T) {
 	}
 	empty(t, c.Node(0), c.Node(1))
 }
+
+// TestLookupAbandoned: a Lookup that nobody waits for any more leaves no reference behind.
+func TestLookupAbandoned(t *testing.T) {
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(1), labelled(system.Objects{}))
+	ctx, c := k.Context(), k.Cluster()
+	if _, err := nameBlob.Go(ctx, blob{1, 200_000}).Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	c.Delay(0, 1, 20*time.Millisecond, 0)
+	given := 0
+	for wait := 5 * time.Millisecond; wait < 120*time.Millisecond; wait += 7 * time.Millisecond {
+		brief, cancel := context.WithTimeout(ctx, wait)
+		r := raysys.Lookup[[]byte](brief, "blob1")
+		cancel()
+		if raysys.State(r) == raysys.StateFailed || raysys.State(r) == raysys.StateCancelled {
+			given++
+		}
+	}
+	c.Heal()
+	if given == 0 {
+		t.Error("every Lookup was answered in time: the test shows nothing")
+	}
+	if err := raysys.Forget(ctx, "blob1"); err != nil {
+		t.Fatal(err)
+	}
+	empty(t, c.Node(0), c.Node(1))
+}
