@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/raysys/raysys"
@@ -52,7 +53,14 @@ func (o *objects) lentNoMore(oid raysys.TaskID) {
 		}
 	}
 	n.mu.Unlock()
-	o.unkeep(oid, func(k *keeping) { k.lent = false })
+	o.unkeep(oid, func(k *keeping) {
+		k.lent = false
+		for key, e := range k.entering { // nobody will enter it now
+			o.node.ClearAlarm(&e.alarm)
+			delete(k.entering, key)
+			delete(k.names, key)
+		}
+	})
 }
 
 // keepFor pulls a copy of the owner's object and keeps it until the owner, or the name that it has, says otherwise.
@@ -111,33 +119,19 @@ func (o *objects) enterCopy(c *copying, obj *object.Object) error {
 	o.list(oid)
 	rec := objectRecord{id: m.ID, owner: c.owner, size: m.Size, attempt: m.Attempt, sum: m.Sum}
 	_, err = o.dir.make(c.ctx, objectChange{kind: changeCopy, key: objectKey(oid), kept: true, rec: rec})
+	var named objectAnswer
 	if err == nil && key != "" {
 		// The name may stand for it already; else the owner enters it together with this copy.
-		_, err = o.dir.make(c.ctx, objectChange{kind: changeCopy, key: key, kept: true, only: true, rec: rec})
+		named, err = o.dir.make(c.ctx, objectChange{kind: changeCopy, key: key, kept: true, only: true, rec: rec})
 	}
-	if err == nil {
-		err = context.Cause(c.ctx)
-	}
-	if err == nil && key != "" {
+	switch {
+	case err != nil || c.ctx.Err() != nil:
+		return errors.Join(err, context.Cause(c.ctx))
+	case key == "":
+	case named.refused:
 		o.follow(key, oid)
+	default:
+		o.watch(key, oid, named.version)
 	}
-	return err
-}
-
-// follow watches a name that is about to be entered.
-func (o *objects) follow(key string, oid raysys.TaskID) {
-	o.dir.find(key, func(a objectAnswer, err error) {
-		if err == nil && a.exists && a.rec.id == oid {
-			o.watch(key, oid, a.version)
-			return
-		}
-		// Not yet: the owner enters the name once all copies are there, or tells this node that it will not.
-		o.dir.await(key, a.version, func(a objectAnswer, err error) {
-			if err == nil && a.exists && a.rec.id == oid {
-				o.watch(key, oid, a.version)
-				return
-			}
-			o.unkeep(oid, func(k *keeping) { delete(k.names, key) })
-		})
-	})
+	return nil
 }

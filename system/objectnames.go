@@ -29,6 +29,7 @@ type keeping struct {
 	core     *raysys.Core // the future, where the object was put
 	owner    nodeKey
 	names    map[string]uint64 // keys of the directory and of States, with which hold of them it is
+	entering map[string]*entry // those of names that the directory is not known to have yet
 	lent     bool              // the owner asked for it
 	replicas []nodeKey         // at the owner: whom it asked
 	free     bool              // no reference here stands for it
@@ -221,12 +222,20 @@ func (o *objects) Publish(ctx context.Context, c *raysys.Core, spec raysys.PutSp
 	}
 	key := nameKey(o.node.cfg.Namespace, spec.Name)
 	o.names.keep(obj, func(k *keeping) { k.core, k.names[key] = c, 1 })
-	a, err := o.dir.make(ctx, objectChange{kind: changeName, key: key, rec: rec})
+	// The change may be made although nobody waits for it any more, or nobody can say: the name must not stand for nothing.
+	_, err = waitFor(ctx, func(done func(objectAnswer, error)) {
+		o.dir.change(objectChange{kind: changeName, key: key, rec: rec}, func(a objectAnswer, err error) {
+			if err != nil {
+				o.follow(key, oid)
+			} else {
+				o.watch(key, oid, a.version)
+			}
+			done(a, err)
+		})
+	})
 	if err != nil {
-		o.unkeep(oid, func(k *keeping) { delete(k.names, key) })
 		return fmt.Errorf("enter the name %q: %w", spec.Name, err)
 	}
-	o.watch(key, oid, a.version)
 	return nil
 }
 

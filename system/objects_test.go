@@ -469,3 +469,29 @@ func TestReplicasFreed(t *testing.T) {
 	}
 	eventually(t, "those of a Put that failed are freed", func() bool { return all() == 0 })
 }
+
+// TestNameNeverEntered: a node that keeps a copy for a name waits for the owner to enter it, and no longer when that is gone.
+func TestNameNeverEntered(t *testing.T) {
+	f := newFleet(t)
+	w, _ := f.join("w1", system.Worker)
+	d, ctx := f.join("d", system.Driver)
+	r := raysys.Put(ctx, fill(200_000, 1), raysys.Replicas(1)) // with an option it is in the store
+	if err := system.LendNamed(ctx, d, "w1", "weights"); err != nil {
+		t.Fatal(err)
+	}
+	named := func() bool {
+		o := memoryOf(t, w, "w1", 10).Objects
+		return len(o) == 1 && len(o[0].Names) == 1
+	}
+	if system.Lapse(w); !named() {
+		t.Error("not kept although its owner may enter the name yet")
+	}
+	if err := d.Kill(context.Background(), errors.New("test")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is not kept for the name any more", func() bool {
+		system.Lapse(w)
+		return !named()
+	})
+	runtime.KeepAlive(r)
+}
