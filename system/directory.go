@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -129,17 +130,33 @@ func (d *directory) make(ctx context.Context, ch objectChange) (objectAnswer, er
 
 // waitFor starts something that calls done once, and waits for that.
 func waitFor[T any](ctx context.Context, start func(done func(T, error))) (T, error) {
+	return waitOr(ctx, start, func(T, error) {})
+}
+
+// waitOr is waitFor for what has to be seen to when nobody waits any more: late is called with what comes after ctx has ended.
+func waitOr[T any](ctx context.Context, start func(done func(T, error)), late func(T, error)) (T, error) {
 	type outcome struct {
 		v   T
 		err error
 	}
 	came := make(chan outcome, 1)
-	start(func(v T, err error) { came <- outcome{v, err} })
+	var settled atomic.Bool // by what comes or by the end of the wait, whichever is first
+	start(func(v T, err error) {
+		if settled.Swap(true) {
+			late(v, err)
+			return
+		}
+		came <- outcome{v, err}
+	})
 	select {
 	case o := <-came:
 		return o.v, o.err
 	case <-ctx.Done():
-		var zero T
-		return zero, context.Cause(ctx)
 	}
+	if settled.Swap(true) { // it comes this moment
+		o := <-came
+		return o.v, o.err
+	}
+	var zero T
+	return zero, context.Cause(ctx)
 }

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"context"
 	"errors"
 
 	"github.com/raysys/raysys"
@@ -118,4 +119,37 @@ func Owed(n *Node) (count int) {
 		count += len(numbers)
 	}
 	return count
+}
+
+// LendNamed has another node keep a copy of each object of n under a name that n never enters.
+func LendNamed(ctx context.Context, n *Node, to raysys.NodeID, name string) error {
+	c := n.others
+	m, _ := c.member.View().Node(to)
+	p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(memberKey(m), done) })
+	if err != nil {
+		return err
+	}
+	for _, i := range n.store.store.List() {
+		ask := keepAsk{oid: i.ID, key: nameKey(n.cfg.Namespace, name)}
+		if _, err := waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(keepCopy, ask, done) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Lapse does what n does when names have not been entered for long that it keeps objects for.
+func Lapse(n *Node) {
+	var list []*entry
+	n.store.names.mu.Lock()
+	for _, k := range n.store.names.kept {
+		for _, e := range k.entering {
+			list = append(list, e)
+		}
+	}
+	n.store.names.mu.Unlock()
+	for _, e := range list {
+		n.ClearAlarm(&e.alarm)
+		e.late()
+	}
 }

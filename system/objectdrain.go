@@ -109,7 +109,7 @@ func (o *objects) legacies() []*legacy {
 
 // bequeath has another node take a copy, and keep it for as long as the names and States that want it.
 func (o *objects) bequeath(ctx context.Context, l *legacy) error {
-	oid, err := o.legacyID(l)
+	oid, err := o.legacyID(ctx, l)
 	if err != nil || oid.IsZero() {
 		return err
 	}
@@ -140,7 +140,7 @@ func (o *objects) bequeath(ctx context.Context, l *legacy) error {
 }
 
 // legacyID returns the id of the object in this node's store, zero for a future that has no value to leave.
-func (o *objects) legacyID(l *legacy) (raysys.TaskID, error) {
+func (o *objects) legacyID(ctx context.Context, l *legacy) (raysys.TaskID, error) {
 	if l.core == nil {
 		return l.object.ID(), nil
 	}
@@ -152,10 +152,13 @@ func (o *objects) legacyID(l *legacy) (raysys.TaskID, error) {
 		var e *raysys.Elsewhere
 		switch {
 		case errors.As(err, &e):
-			if _, stored := e.Source.(*storedSource); stored {
-				continue // it went to disk this moment
+			if _, stored := e.Source.(*storedSource); !stored {
+				return raysys.TaskID{}, nil // its value never was here: where it is it stays
 			}
-			return raysys.TaskID{}, nil // its value never was here: where it is it stays
+			if err := evicted(ctx, e); err != nil {
+				return oid, err
+			}
+			continue
 		case err != nil:
 			return oid, err
 		}
@@ -183,7 +186,7 @@ func (o *objects) leaveTo(ctx context.Context, p *peer, oid raysys.TaskID, l *le
 			return err
 		}
 	}
-	if len(l.states) > 0 { // they say from now on how long it stays
+	if len(l.states) > 0 && len(l.holders) == 0 { // they say from now on how long it stays
 		return ask(keepFree, "")
 	}
 	return nil

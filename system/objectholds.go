@@ -88,7 +88,7 @@ func (w *holding) append(dst []byte, c *raysys.Core, depth int) ([]byte, error) 
 	if err != nil {
 		return dst, err
 	}
-	if err := w.hold(c, &d); err != nil {
+	if err := w.hold(&d); err != nil {
 		return dst, err
 	}
 	w.ids = append(w.ids, d.oid)
@@ -108,20 +108,59 @@ func (w *holding) inner(dst []byte, refs []*raysys.Core, depth int) ([]byte, err
 	return dst, nil
 }
 
-// hold has the owner keep an object for the State.
-func (w *holding) hold(c *raysys.Core, d *description) error {
+// hold has the owner keep an object for the State, or when that is dead a node that has a copy.
+func (w *holding) hold(d *description) error {
 	o := w.o
 	if d.owner == o.self() {
 		return o.holdFor(w.key, d.oid)
 	}
-	p, err := waitFor(o.ctx, func(done func(*peer, error)) { o.node.others.connect(d.owner, done) })
-	if err == nil {
-		_, err = waitFor(o.ctx, func(done func(keepAnswer, error)) { p.keep(keepHold, keepAsk{oid: d.oid, key: w.key}, done) })
+	err := w.holdAt(d.owner, d.oid)
+	if errors.Is(err, raysys.ErrNodeDead) || err != nil && !o.node.others.alive(d.owner) {
+		err = w.holdCopy(d.oid, err)
 	}
 	if err != nil {
 		return fmt.Errorf("object of %s: %w", d.owner, err)
 	}
 	return nil
+}
+
+// holdAt has another node keep it.
+func (w *holding) holdAt(at nodeKey, oid raysys.TaskID) error {
+	o := w.o
+	p, err := waitFor(o.ctx, func(done func(*peer, error)) { o.node.others.connect(at, done) })
+	if err != nil {
+		return err
+	}
+	_, err = waitFor(o.ctx, func(done func(keepAnswer, error)) { p.keep(keepHold, keepAsk{oid: oid, key: w.key}, done) })
+	return err
+}
+
+// holdCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the directory
+// says, first at those who keep it anyway.
+func (w *holding) holdCopy(oid raysys.TaskID, cause error) error {
+	o := w.o
+	if obj := o.store.Lookup(oid); obj != nil {
+		if _, err := obj.Manifest(o.ctx); err == nil && o.holdFor(w.key, oid) == nil { // it is here as a whole
+			return nil
+		}
+	}
+	a, err := o.dir.look(o.ctx, objectKey(oid))
+	if err != nil {
+		return fmt.Errorf("look for copies of it: %w", err)
+	}
+	at := slices.Clone(a.rec.at)
+	slices.SortStableFunc(at, func(a, b location) int { return boolOrder(b.kept, a.kept) })
+	errs := []error{fmt.Errorf("%w: %w", raysys.ErrObjectLost, cause)}
+	for _, l := range at {
+		if l.node == o.self() || !o.node.others.alive(l.node) {
+			continue
+		}
+		if err = w.holdAt(l.node, oid); err == nil {
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("node %s: %w", l.node.node, err))
+	}
+	return errors.Join(errs...)
 }
 
 // settled waits until c has its outcome.
@@ -146,19 +185,20 @@ func (w *onceSettled) Resolved(*raysys.Waiter) { w.done() }
 // holdFor keeps an object of this node while the State with that key lists it.
 func (o *objects) holdFor(key string, oid raysys.TaskID) error {
 	obj := o.store.Lookup(oid)
-	if obj == nil || obj.Lost() != nil {
-		return fmt.Errorf("%w: node %s does not have it", raysys.ErrObjectLost, o.self())
-	}
 	core := o.coreOf(oid)
 	h := &hold{o: o, key: key, oid: oid}
-	o.names.keep(obj, func(k *keeping) {
-		k.owner = o.self()
+	if obj == nil || obj.Lost() != nil || !o.names.keep(obj, func(k *keeping) {
+		if k.owner == (nodeKey{}) { // else it is kept for another too, whose death ends that
+			k.owner = o.self()
+		}
 		if core != nil {
 			k.core = core
 		}
 		k.names[key]++
 		h.number = k.names[key]
-	})
+	}) {
+		return fmt.Errorf("%w: node %s does not have it", raysys.ErrObjectLost, o.self())
+	}
 	h.alarm.At, h.alarm.Ring = o.node.Now()+int64(holdGrace), h.unwritten
 	o.node.SetAlarm(&h.alarm)
 	o.ask(key, store.Version{}, false, h.seen)

@@ -10,7 +10,6 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system/member"
 	"github.com/raysys/raysys/system/object"
-	"github.com/raysys/raysys/system/transfer"
 )
 
 // keepOp is what one node asks another about an object. The numbers are on the wire.
@@ -72,9 +71,11 @@ func (p *peer) onKeep(frame []byte) error {
 	}
 	switch op {
 	case keepCopy:
-		p.c.background(func() { answer(keepAnswer{}, p.c.objects.keepFor(p.key, ask)) }, func(err error) { answer(keepAnswer{}, err) })
+		o := p.c.objects
+		cp := o.names.copies(o.ctx, p.key, ask) // now: what comes behind it on the connection may be that it is not wanted
+		p.c.background(func() { answer(keepAnswer{}, o.keepFor(cp)) }, func(err error) { o.names.copied(cp); answer(keepAnswer{}, err) })
 	case keepFree:
-		p.c.objects.unkeep(ask.oid, func(k *keeping) { k.lent = false })
+		p.c.objects.lentNoMore(ask.oid)
 		answer(keepAnswer{}, nil)
 	case keepLend:
 		answer(p.lend(ask.oid))
@@ -154,7 +155,9 @@ func (o *objects) replicate(ctx context.Context, obj *object.Object, core *raysy
 		}
 		p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(k, done) })
 		if err == nil {
-			_, err = waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(keepCopy, keepAsk{obj.ID(), key}, done) })
+			if _, err = waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(keepCopy, keepAsk{obj.ID(), key}, done) }); err != nil {
+				o.free(k, obj.ID()) // it may be at it still, or its answer was lost
+			}
 		}
 		if err == nil {
 			kept = append(kept, k)
@@ -194,53 +197,6 @@ func (o *objects) candidates(oid raysys.TaskID) []nodeKey {
 		return 0
 	})
 	return keys
-}
-
-// keepFor pulls a copy of owner's object and keeps it until the owner, or the name that it has, says otherwise.
-func (o *objects) keepFor(owner nodeKey, ask keepAsk) error {
-	obj, err := o.engine.Fetch(o.ctx, object.Version{ID: ask.oid}, transfer.From(transferKey(owner)), object.Segment)
-	if err != nil {
-		return err
-	}
-	defer obj.Unpin()
-	o.names.keep(obj, func(k *keeping) {
-		k.owner, k.lent = owner, true
-		k.free = o.needed(ask.oid) == 0
-		if ask.key != "" {
-			k.names[ask.key] = 1
-		}
-	})
-	m, err := obj.Manifest(o.ctx)
-	if err != nil {
-		return err
-	}
-	o.list(ask.oid)
-	rec := objectRecord{id: m.ID, owner: owner, size: m.Size, attempt: m.Attempt, sum: m.Sum}
-	_, err = o.dir.make(o.ctx, objectChange{kind: changeCopy, key: objectKey(ask.oid), kept: true, rec: rec})
-	if err == nil && ask.key != "" {
-		// The name may stand for it already; else the owner enters it together with this copy.
-		_, err = o.dir.make(o.ctx, objectChange{kind: changeCopy, key: ask.key, kept: true, only: true, rec: rec})
-		o.follow(ask.key, ask.oid)
-	}
-	return err
-}
-
-// follow watches a name that is about to be entered.
-func (o *objects) follow(key string, oid raysys.TaskID) {
-	o.dir.find(key, func(a objectAnswer, err error) {
-		if err == nil && a.exists && a.rec.id == oid {
-			o.watch(key, oid, a.version)
-			return
-		}
-		// Not yet: the owner enters the name once all copies are there, or tells this node that it will not.
-		o.dir.await(key, a.version, func(a objectAnswer, err error) {
-			if err == nil && a.exists && a.rec.id == oid {
-				o.watch(key, oid, a.version)
-				return
-			}
-			o.unkeep(oid, func(k *keeping) { delete(k.names, key) })
-		})
-	})
 }
 
 // needed says how many references here stand for an object of another node.

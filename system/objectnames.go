@@ -17,9 +17,10 @@ import (
 // names are the objects that this node keeps although no reference here may stand for them: under a name, or as a copy
 // for another node.
 type names struct {
-	mu    sync.Mutex // guards the rest
-	kept  map[raysys.TaskID]*keeping
-	local map[string]raysys.TaskID // in a process without a cluster
+	mu      sync.Mutex // guards the rest
+	kept    map[raysys.TaskID]*keeping
+	copying map[*copying]struct{}    // copies that are about to be kept
+	local   map[string]raysys.TaskID // in a process without a cluster
 }
 
 // keeping is why an object is kept.
@@ -28,17 +29,22 @@ type keeping struct {
 	core     *raysys.Core // the future, where the object was put
 	owner    nodeKey
 	names    map[string]uint64 // keys of the directory and of States, with which hold of them it is
+	entering map[string]*entry // those of names that the directory is not known to have yet
 	lent     bool              // the owner asked for it
 	replicas []nodeKey         // at the owner: whom it asked
-	free     bool              // no reference here stands for it any more
+	free     bool              // no reference here stands for it
 }
 
 // wanted says whether there is still a reason. names.mu is held.
 func (k *keeping) wanted() bool { return k.lent || len(k.names) > 0 }
 
-// keep enters a reason for an object.
-func (n *names) keep(obj *object.Object, change func(*keeping)) {
+// keep enters a reason for an object; false when it is gone already.
+func (n *names) keep(obj *object.Object, change func(*keeping)) bool {
 	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !obj.SetPrimary(true) {
+		return false
+	}
 	k := n.kept[obj.ID()]
 	if k == nil {
 		k = &keeping{object: obj, names: map[string]uint64{}}
@@ -47,28 +53,33 @@ func (n *names) keep(obj *object.Object, change func(*keeping)) {
 		}
 		n.kept[obj.ID()] = k
 	}
+	k.object = obj // another attempt may have come
 	change(k)
-	n.mu.Unlock()
-	obj.SetPrimary(true)
-}
-
-// unneeded notes that no reference here stands for an object any more, and reports whether it may go.
-func (n *names) unneeded(oid raysys.TaskID) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	k := n.kept[oid]
-	if k == nil {
-		return true
-	}
-	k.free = true
-	if k.wanted() {
-		return false
-	}
-	delete(n.kept, oid)
 	return true
 }
 
-// drop takes a reason away, and returns the object when it was the last one and nothing else needs it.
+// unneeded notes that no reference here stands for an object any more. It returns what is to end, nil when there is a reason
+// left to keep it.
+func (n *names) unneeded(obj *object.Object) *keeping {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.unneededLocked(obj)
+}
+
+func (n *names) unneededLocked(obj *object.Object) *keeping {
+	k := n.kept[obj.ID()]
+	if k == nil || k.object != obj {
+		return ending(&keeping{object: obj})
+	}
+	k.free = true
+	if k.wanted() {
+		return nil
+	}
+	delete(n.kept, obj.ID())
+	return ending(k)
+}
+
+// drop takes a reason away, and returns what is to end when it was the last one and nothing else needs it.
 func (n *names) drop(oid raysys.TaskID, change func(*keeping)) *keeping {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,6 +96,14 @@ func (n *names) drop(oid raysys.TaskID, change func(*keeping)) *keeping {
 		return nil
 	}
 	delete(n.kept, oid)
+	return ending(k)
+}
+
+// ending releases the object under the lock that the decision was made under, so that nobody enters a reason in between. The
+// pin leaves files and memory to objects.end.
+func ending(k *keeping) *keeping {
+	k.object.Pin()
+	k.object.Release()
 	return k
 }
 
@@ -100,22 +119,41 @@ func (n *names) find(oid raysys.TaskID) (core *raysys.Core, obj *object.Object) 
 
 // unkeep ends a reason, and frees the object with the last.
 func (o *objects) unkeep(oid raysys.TaskID, change func(*keeping)) {
-	if k := o.names.drop(oid, change); k != nil {
-		k.object.Release()
-		o.withdraw(oid)
-		o.release(k)
+	o.end(o.names.drop(oid, change))
+}
+
+// end does what is left to do about an object that nothing here needs any more.
+func (o *objects) end(k *keeping) {
+	if k == nil {
+		return
 	}
+	k.object.Unpin()
+	o.withdraw(k.object.ID())
+	o.release(k)
 }
 
 // release tells those who keep copies for this node that it is over.
 func (o *objects) release(k *keeping) {
 	for _, at := range k.replicas {
-		o.node.others.connect(at, func(p *peer, err error) {
-			if err == nil { // who is gone keeps nothing
-				p.keep(keepFree, keepAsk{oid: k.object.ID()}, func(keepAnswer, error) {})
-			}
-		})
+		o.free(at, k.object.ID())
 	}
+}
+
+// free tells a node that its copy may go, until it has heard or is dead.
+func (o *objects) free(at nodeKey, oid raysys.TaskID) {
+	c := o.node.others
+	told := func(_ keepAnswer, err error) {
+		if err != nil && o.ctx.Err() == nil && c.alive(at) { // who is gone keeps nothing
+			o.node.SetAlarm(&raysys.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
+		}
+	}
+	c.connect(at, func(p *peer, err error) {
+		if err != nil {
+			told(keepAnswer{}, err)
+			return
+		}
+		p.keep(keepFree, keepAsk{oid: oid}, told)
+	})
 }
 
 // withdraw takes this node out of an object's record.
@@ -137,7 +175,9 @@ func (o *objects) Publish(ctx context.Context, c *raysys.Core, spec raysys.PutSp
 		oid, err = o.ensure(c)
 		var e *raysys.Elsewhere
 		if errors.As(err, &e) {
-			continue
+			if err = evicted(ctx, e); err == nil {
+				continue
+			}
 		}
 		if err != nil {
 			return err
@@ -169,7 +209,10 @@ func (o *objects) Publish(ctx context.Context, c *raysys.Core, spec raysys.PutSp
 	for _, k := range others {
 		rec.enter(location{k, true})
 	}
-	o.names.keep(obj, func(k *keeping) { k.owner, k.replicas = self, others })
+	if !o.names.keep(obj, func(k *keeping) { k.owner, k.replicas = self, others }) {
+		o.release(&keeping{object: obj, replicas: others})
+		return raysys.ErrReleased
+	}
 	o.list(oid)
 	if _, err := o.dir.make(ctx, objectChange{kind: changeCopy, key: objectKey(oid), rec: rec, kept: true}); err != nil {
 		return fmt.Errorf("enter it in the directory: %w", err)
@@ -179,12 +222,20 @@ func (o *objects) Publish(ctx context.Context, c *raysys.Core, spec raysys.PutSp
 	}
 	key := nameKey(o.node.cfg.Namespace, spec.Name)
 	o.names.keep(obj, func(k *keeping) { k.core, k.names[key] = c, 1 })
-	a, err := o.dir.make(ctx, objectChange{kind: changeName, key: key, rec: rec})
+	// The change may be made although nobody waits for it any more, or nobody can say: the name must not stand for nothing.
+	_, err = waitFor(ctx, func(done func(objectAnswer, error)) {
+		o.dir.change(objectChange{kind: changeName, key: key, rec: rec}, func(a objectAnswer, err error) {
+			if err != nil {
+				o.follow(key, oid)
+			} else {
+				o.watch(key, oid, a.version)
+			}
+			done(a, err)
+		})
+	})
 	if err != nil {
-		o.unkeep(oid, func(k *keeping) { delete(k.names, key) })
 		return fmt.Errorf("enter the name %q: %w", spec.Name, err)
 	}
-	o.watch(key, oid, a.version)
 	return nil
 }
 
@@ -270,7 +321,11 @@ func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*raysys.Core, 
 		p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(at.node, done) })
 		if err == nil {
 			var ans keepAnswer
-			if ans, err = waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(keepLend, keepAsk{oid: rec.id}, done) }); err == nil {
+			if ans, err = waitOr(ctx, func(done func(keepAnswer, error)) { p.keep(keepLend, keepAsk{oid: rec.id}, done) }, func(ans keepAnswer, err error) {
+				if err == nil && ans.number != 0 { // it counts this node, which has nothing to show for it
+					c.ledger.drop(c, heldRef{at.node, ans.number})
+				}
+			}); err == nil {
 				return ans.future(c, at.node, rec), nil
 			}
 		}
@@ -339,10 +394,10 @@ func (o *objects) orphan(oid raysys.TaskID) {
 		k.lent = false // its names say how long it stays
 	case k != nil:
 		delete(o.names.kept, oid)
+		k.object.SetPrimary(false)
 	}
 	o.names.mu.Unlock()
 	if k != nil && !named {
-		k.object.SetPrimary(false)
 		o.node.log.Debug("a copy of a dead node's object may go now", zap.Stringer("object", oid))
 	}
 }

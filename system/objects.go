@@ -271,10 +271,7 @@ func (o *objects) coreOf(id raysys.TaskID) *raysys.Core {
 
 // freed ends this node's own need of an object: the future that held it was released, or nobody reaches it.
 func (o *objects) freed(obj *object.Object) {
-	if o.names.unneeded(obj.ID()) {
-		obj.Release()
-		o.withdraw(obj.ID())
-	}
+	o.end(o.names.unneeded(obj))
 	o.mu.Lock()
 	if o.live[obj.ID()].Value() == nil { // else another attempt has it now
 		delete(o.live, obj.ID())
@@ -315,6 +312,17 @@ func (o *objects) ensure(c *raysys.Core) (raysys.TaskID, error) {
 			return id, fmt.Errorf("keep an object to send: %w", err)
 		}
 	}
+}
+
+// evicted is for who found a value elsewhere while ensure looked: most likely it went to disk that moment, and another try
+// finds it in the store. Not so one that was lost there.
+func evicted(ctx context.Context, e *raysys.Elsewhere) error {
+	if s, ok := e.Source.(*storedSource); ok {
+		if err := s.object.Lost(); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
 }
 
 // Objects says what the node's object store holds.

@@ -407,3 +407,91 @@ var (
 		return len(k.bytes), err
 	})
 )
+
+// TestDrainOfADamagedFile: a node whose file of an object is damaged, as another node found out, says so when it drains.
+func TestDrainOfADamagedFile(t *testing.T) {
+	f := newFleet(t)
+	f.join("w1", system.Worker)
+	dir := t.TempDir()
+	d, ctx := f.join("d", system.Driver, func(cfg *system.Config) { cfg.Objects = system.Objects{Memory: 3 << 20, Spill: dir} })
+	r := raysys.Put(ctx, fill(1<<20, 1))
+	var more []raysys.Ref[[]byte]
+	for i := range 4 {
+		more = append(more, raysys.Put(ctx, fill(1<<20, byte(10+i))))
+	}
+	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && e.Name() != "lock" {
+			err = os.Truncate(path, 100)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := keepIt.Call(ctx, keepers.Get("k"), r.Handle()).Get(ctx); !errors.Is(err, raysys.ErrObjectLost) {
+		t.Fatal(n, err)
+	}
+	brief, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := d.Drain(brief); !errors.Is(err, raysys.ErrObjectLost) || brief.Err() != nil {
+		t.Errorf("drained: %v", err)
+	}
+	runtime.KeepAlive(more)
+}
+
+// TestReplicasFreed: the nodes that keep copies let them go with the object, whether it had a name or not.
+func TestReplicasFreed(t *testing.T) {
+	f := newFleet(t)
+	w1, _ := f.join("w1", system.Worker)
+	w2, _ := f.join("w2", system.Worker)
+	d, ctx := f.join("d", system.Driver)
+	all := func() (n int) {
+		runtime.GC()
+		for _, node := range []*system.Node{w1, w2, d} {
+			n += node.Objects().Objects
+		}
+		return n
+	}
+	for i := range 4 {
+		for _, o := range [][]raysys.PutOption{{raysys.Replicas(2)}, {raysys.Replicas(2), raysys.Named("weights")}} {
+			if _, err := raysys.Put(ctx, fill(200_000+i, 1), o...).Get(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	eventually(t, "the last version of the name is all that is left", func() bool { return all() == 2 })
+	if err := raysys.Forget(ctx, "weights"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "all are freed", func() bool { return all() == 0 })
+	// Only two of the three that it asks for can be had.
+	if _, err := raysys.Put(ctx, fill(200_000, 2), raysys.Replicas(4)).Get(ctx); !errors.Is(err, raysys.ErrNoCapacity) {
+		t.Fatal(err)
+	}
+	eventually(t, "those of a Put that failed are freed", func() bool { return all() == 0 })
+}
+
+// TestNameNeverEntered: a node that keeps a copy for a name waits for the owner to enter it, and no longer when that is gone.
+func TestNameNeverEntered(t *testing.T) {
+	f := newFleet(t)
+	w, _ := f.join("w1", system.Worker)
+	d, ctx := f.join("d", system.Driver)
+	r := raysys.Put(ctx, fill(200_000, 1), raysys.Replicas(1)) // with an option it is in the store
+	if err := system.LendNamed(ctx, d, "w1", "weights"); err != nil {
+		t.Fatal(err)
+	}
+	named := func() bool {
+		o := memoryOf(t, w, "w1", 10).Objects
+		return len(o) == 1 && len(o[0].Names) == 1
+	}
+	if system.Lapse(w); !named() {
+		t.Error("not kept although its owner may enter the name yet")
+	}
+	if err := d.Kill(context.Background(), errors.New("test")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is not kept for the name any more", func() bool {
+		system.Lapse(w)
+		return !named()
+	})
+	runtime.KeepAlive(r)
+}

@@ -22,31 +22,42 @@ type objectSource struct {
 // newObjectSource notes that this node needs the object, until nobody here reaches what is returned.
 func (o *objects) newObjectSource(at *remoteSource, d description) *objectSource {
 	s := &objectSource{description: d, at: at}
+	o.names.mu.Lock() // so that what keeps it here ends either before, or not with its last name
+	if k := o.names.kept[d.oid]; k != nil {
+		k.free = false
+	}
 	o.mu.Lock()
 	o.needs[d.oid] = need{o.needs[d.oid].count + 1, d.owner, max(d.size, o.needs[d.oid].size)}
 	o.mu.Unlock()
+	o.names.mu.Unlock()
 	runtime.AddCleanup(s, o.needless, d.oid)
 	return s
 }
 
 // needless lets a copy go that no reference here stands for any more.
 func (o *objects) needless(oid raysys.TaskID) {
+	var k *keeping
+	o.names.mu.Lock() // before the count: who keeps the copy looks at it
+	if o.oneLess(oid) {
+		if obj := o.store.Lookup(oid); obj != nil {
+			k = o.names.unneededLocked(obj)
+		}
+	}
+	o.names.mu.Unlock()
+	o.end(k)
+}
+
+// oneLess reports whether that was the last reference.
+func (o *objects) oneLess(oid raysys.TaskID) bool {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	n := o.needs[oid]
-	n.count--
-	o.needs[oid] = n
-	last := n.count <= 0
-	if last {
-		delete(o.needs, oid)
+	if n.count--; n.count > 0 {
+		o.needs[oid] = n
+		return false
 	}
-	o.mu.Unlock()
-	if !last || !o.names.unneeded(oid) {
-		return
-	}
-	if obj := o.store.Lookup(oid); obj != nil {
-		obj.Release()
-		o.withdraw(oid)
-	}
+	delete(o.needs, oid)
+	return true
 }
 
 func (s *objectSource) Name() string      { return s.at.Name() }

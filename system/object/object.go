@@ -102,12 +102,14 @@ func (o *Object) Unpin() {
 	o.settle()
 }
 
-// SetPrimary says whether this node must keep the object (a primary, or one of its replicas) or may drop it for room.
-func (o *Object) SetPrimary(primary bool) {
+// SetPrimary says whether this node must keep the object (a primary, or one of its replicas) or may drop it for room. It
+// reports whether the object is in the store still: what was released or dropped before cannot be kept.
+func (o *Object) SetPrimary(primary bool) (here bool) {
 	o.store.mu.Lock()
+	defer o.store.unlock()
 	o.primary = primary
 	o.settle()
-	o.store.unlock()
+	return o.listed
 }
 
 // Primary reports what SetPrimary said last.
