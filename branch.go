@@ -16,12 +16,9 @@ func Branch(ctx context.Context, i int) context.Context {
 	}
 	b := &Turn{
 		job: t.job, kind: t.kind, name: t.name, id: t.id.derive(branchKey, uint64(i)), values: t.values,
-		attempt: t.attempt, deadline: t.deadline, outer: ctx,
+		attempt: t.attempt, host: t.Host(), deadline: t.deadline, outer: ctx,
 	}
 	b.base, b.trunk = b, t
-	if host := t.Host(); host != nil {
-		b.host.Store(host)
-	}
 	b.slot.Store(t.base.slot.Load())
 	b.up.Store(t)
 	return &turnContext{ctx, b}

@@ -37,7 +37,8 @@ type Turn struct {
 	values   *Values
 	attempt  int
 	slot     atomic.Pointer[Slot] // of base: the CPU it runs on
-	host     atomic.Value         // of base: the activation of a grain turn, what the engine keeps with a task's
+	host     any                  // of base: the activation of a grain turn
+	kept     atomic.Pointer[any]  // of base: what the engine keeps with a task's turn
 
 	seq    atomic.Uint64 // of base: submissions so far
 	racy   atomic.Bool   // of base: goroutines submitted at the same time, so the order is not the program's
@@ -83,10 +84,7 @@ type TurnSpec struct {
 func NewTurn(s TurnSpec) *Turn {
 	t := &Turn{
 		job: s.Up.job, kind: s.Kind, name: s.Name, id: s.ID, deadline: s.Deadline, values: s.Up.values,
-		attempt: s.Attempt,
-	}
-	if s.Host != nil {
-		t.host.Store(s.Host)
+		attempt: s.Attempt, host: s.Host,
 	}
 	t.base = t
 	t.up.Store(s.Up)
@@ -158,13 +156,10 @@ func (c *Core) turn() *Turn {
 }
 
 // SetKind, used by Describe of grain calls, makes t the turn of a call on host.
-func (t *Turn) SetKind(k TurnKind, host any) {
-	t.kind = k
-	t.host.Store(host)
-}
+func (t *Turn) SetKind(k TurnKind, host any) { t.kind, t.host = k, host }
 
-// SetHost makes host what Host returns, while others may ask. It has the type of what was there before.
-func (t *Turn) SetHost(host any) { t.base.host.Store(host) }
+// SetHost makes host what Host returns, of a task's turn. Others may ask meanwhile.
+func (t *Turn) SetHost(host any) { t.base.kept.Store(&host) }
 
 // OwnTurn returns the work's turn if there is one.
 func (c *Core) OwnTurn() *Turn { return c.own.Load() }
@@ -295,7 +290,12 @@ func (t *Turn) ID() TaskID { return t.id }
 func (t *Turn) Name() string { return t.name }
 
 // Host is the activation a grain turn runs on, or what the engine keeps with a task's.
-func (t *Turn) Host() any { return t.base.host.Load() }
+func (t *Turn) Host() any {
+	if kept := t.base.kept.Load(); kept != nil {
+		return *kept
+	}
+	return t.base.host
+}
 
 // Slot is the CPU the turn runs on, nil for one that holds none.
 func (t *Turn) Slot() *Slot { return t.base.slot.Load() }

@@ -23,12 +23,12 @@ type farPeer struct {
 	sent   wire.Slots[*outgoing] // calls that it has not answered
 	gone   atomic.Bool
 
-	lending sync.Pool // of wire.Lending
-
 	mu     sync.Mutex          // guards the rest
 	visits []*visit            // its calls that are not settled here, by the low half of its number for them
 	early  map[uint64]struct{} // cancelled before they came: control frames overtake requests
 	holds  map[holdKey]*hold
+
+	lending sync.Pool // of wire.Lending
 }
 
 // lends returns what notes the references of a call, for one at a time.
