@@ -144,7 +144,7 @@ func (p *peer) onRegistry(frame []byte) error {
 	if err != nil {
 		return err
 	}
-	q.from = p.key
+	q.from, q.guest = p.key, true
 	q.answer = func(a answer) {
 		if errors.Is(a.err, raysys.ErrClosed) || errors.Is(a.err, raysys.ErrFenced) {
 			a = answer{retry: true} // it is this node that ends, before it did anything: another will lead

@@ -83,6 +83,10 @@ func (r *registry) ask(q *request) {
 		r.park(n, q)
 		return
 	}
+	if q.guest { // it waited for this node to lead; from here it would count as this node's
+		q.answer(answer{retry: true})
+		return
+	}
 	r.nodes.send(leader, n, q)
 }
 

@@ -43,6 +43,7 @@ type request struct {
 	wait     bool              // find
 
 	from   nodeKey
+	guest  bool         // it came from another node, which asks the next leader itself
 	parked int64        // since when it waits for a leader, 0 if it never did
 	answer func(answer) // called once, on any goroutine; must not block
 }
