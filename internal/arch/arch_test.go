@@ -158,6 +158,7 @@ func TestOffence(t *testing.T) {
 		{"internal/wheel", "<system", false},
 		{"internal/queue", "<grains", false},
 		{"internal/goroutines", "<grains", false},
+		{"internal/crc32c", "<.", false},
 		{"internal/wire", "<grains", false},
 		{"grains", "<.", true},
 		{"grains", "<internal/wheel", true},

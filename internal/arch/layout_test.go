@@ -19,7 +19,7 @@ type fence struct {
 }
 
 // leaves are shared by the siblings, which import no other internal package. They know none of each other, but for wire, which is made of the codec.
-var leaves = []string{"internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/wire/..."}
+var leaves = []string{"internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/..."}
 
 var layers = []layer{
 	{".", words("std"), "the vocabulary: whoever imports it, gets nothing else with it"},
@@ -28,6 +28,7 @@ var layers = []layer{
 	{"internal/wheel/...", words("std third . internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/queue/...", words("std third . internal/queue/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/goroutines/...", words("std third . internal/goroutines/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/crc32c/...", words("std third internal/crc32c/..."), "a leaf: all siblings share it, so it may know none of them"},
 
 	{"internal/wire/...", words("std third . internal/codec/... internal/wire/..."), "a leaf above the codec: tasks and grains share it, so it may know neither"},
 

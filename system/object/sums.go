@@ -1,11 +1,11 @@
 package object
 
 import (
-	"hash/crc32"
 	"runtime"
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/crc32c"
 )
 
 // sumsAside is from how many bytes on sums are computed by several goroutines, and sumsEach what each of them gets at
@@ -39,7 +39,7 @@ type sums struct {
 func (s *sums) add(p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), ChunkSize-int(s.size%ChunkSize))
-		s.chunk = crc32.Update(s.chunk, castagnoli, p[:n])
+		s.chunk = crc32c.Update(s.chunk, p[:n])
 		p = p[n:]
 		if s.size += int64(n); s.size%ChunkSize == 0 {
 			s.flush()
@@ -95,7 +95,7 @@ func sumAside(workers int, size int64, pieces [][]byte) []uint32 {
 // sumOf is the CRC-32C of the joint of pieces.
 func sumOf(pieces [][]byte) (sum uint32) {
 	for _, p := range pieces {
-		sum = crc32.Update(sum, castagnoli, p)
+		sum = crc32c.Update(sum, p)
 	}
 	return sum
 }

@@ -4,9 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/crc32c"
 )
 
 // ChunkSize is the length of every chunk but the last, in bytes: long enough that a checksum, a frame and a system call
@@ -46,11 +46,8 @@ type Manifest struct {
 	Chunks []uint32
 }
 
-// castagnoli has an instruction of its own on amd64 and arm64.
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 // Checksum returns the CRC-32C of b.
-func Checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
+func Checksum(b []byte) uint32 { return crc32c.Checksum(b) }
 
 // Chunks returns how many chunks size bytes have.
 func Chunks(size int64) int { return int((size + ChunkSize - 1) / ChunkSize) }
