@@ -171,7 +171,7 @@ func (r *bulkReader) fill(dst []byte) (n int, err error) {
 	n = copy(dst, r.ahead[r.from:r.to])
 	r.from += n
 	for n < len(dst) {
-		m, err := r.conn.Read(dst[n:min(len(dst), n+cutBytes)])
+		m, err := r.conn.Read(dst[n:min(len(dst), n+r.turn.cut())])
 		n += m
 		if m > 0 {
 			r.heard()

@@ -6,10 +6,6 @@ import (
 	"os"
 )
 
-// cutBytes is how much of a bulk frame one system call moves: whoever sends or takes a small frame waits for the
-// processor behind no more than that.
-const cutBytes = 256 * kib
-
 const copyBytes = 64 * kib
 
 // bulkWriter writes the frames of one bulk connection. It keeps what it needs, so that no frame allocates.
@@ -88,7 +84,7 @@ func (w *bulkWriter) frame(f *bulkFrame) (unread, err error) {
 // pieces writes start and pieces in cuts.
 func (w *bulkWriter) pieces(start []byte, pieces [][]byte) error {
 	w.cut = append(w.cut[:0], start)
-	room := cutBytes - len(start)
+	room := w.turn.cut() - len(start)
 	for _, p := range pieces {
 		for len(p) > 0 {
 			n := min(room, len(p))
@@ -98,7 +94,7 @@ func (w *bulkWriter) pieces(start []byte, pieces [][]byte) error {
 				if err := w.flush(); err != nil {
 					return err
 				}
-				room = cutBytes
+				room = w.turn.cut()
 			}
 		}
 	}
@@ -156,7 +152,7 @@ func (w *bulkWriter) section(file *os.File, offset int64, length int) (unread, e
 	if w.files != nil {
 		// An error says little about which side it is of: what follows meets it again if it matters.
 		for sent < length {
-			n, err := w.files.send(file, offset+int64(sent), min(cutBytes, length-sent))
+			n, err := w.files.send(file, offset+int64(sent), min(w.turn.cut(), length-sent))
 			sent += n
 			if err != nil || n == 0 {
 				break

@@ -197,9 +197,9 @@ func FeedBulk(b []byte, handlers map[Kind]Handler, sinks map[Kind]Sink) error {
 	}
 }
 
-// Offers counts how often the processor is offered in a run of cuts of one duration, when each offer costs cost; the
-// last call was since ago when it begins.
-func Offers(run, cut, cost, since time.Duration) (offers int) {
+// Offers counts how often the processor is offered in a run of cuts of one duration, when each offer costs cost, and says
+// how long the longest cut was, in bytes. The last call was since ago when it begins; calling says that they go on.
+func Offers(run, cut, cost, since time.Duration, calling bool) (offers, longest int) {
 	var calls atomic.Int64
 	clock := int64(since)
 	p := polite{calls: &calls, now: func() int64 { return clock }, yield: func() {
@@ -207,9 +207,13 @@ func Offers(run, cut, cost, since time.Duration) (offers int) {
 		clock += int64(cost)
 	}}
 	for end := clock + int64(run); clock < end; clock += int64(cut) {
+		if calling {
+			calls.Store(clock)
+		}
+		longest = max(longest, p.cut())
 		p.offer()
 	}
-	return offers
+	return offers, longest
 }
 
 // WithoutBodies makes a node one of a version that did not know SendBody.

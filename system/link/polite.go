@@ -4,10 +4,11 @@ import "sync/atomic"
 
 // polite lets those go first who wait for the processor with small frames. A bulk connection at full speed keeps its
 // thread busy, and the system's scheduler would let a thread that wakes for a small frame wait until the other's slice
-// is over, for milliseconds. Between two cuts the thread therefore offers the processor.
+// is over, for milliseconds. While there are calls, what one system call moves is therefore short, and after each the
+// thread offers the processor.
 //
-// Others take such an offer too, and whoever computes keeps what it took for a whole slice. So what an offer cost is not
-// offered again before four times that has passed: at most a fifth of the time goes to others that way.
+// Others take such an offer too, and whoever computes keeps what it took for a whole slice. An offer that cost so much is
+// not repeated before as much time has passed: one half of the time is more than the scheduler would take away unasked.
 type polite struct {
 	calls *atomic.Int64 // when the link had a request or a reply last
 	now   func() int64
@@ -15,15 +16,35 @@ type polite struct {
 	until int64  // no offer before that
 }
 
-// politeFor is for how long after a request or reply others are expected, in nanoseconds.
-const politeFor = 1e9
+const (
+	// politeFor is for how long after a request or reply others are expected, in nanoseconds. Offers cost a transfer a
+	// tenth of its speed: it does not pay that for those who call now and then.
+	politeFor = 10e6
+	// politeCost is what an offer may cost, in nanoseconds, before it is taken for one that somebody took who computes.
+	politeCost = 500e3
+
+	politeCut = 128 * kib
+	cutBytes  = 1024 * kib // while there are no calls
+)
+
+// cut is how much of a bulk frame the next system call is to move.
+func (p *polite) cut() int {
+	if p.lonely(p.now()) {
+		return cutBytes
+	}
+	return politeCut
+}
+
+func (p *polite) lonely(now int64) bool { return now-p.calls.Load() > politeFor }
 
 func (p *polite) offer() {
 	begin := p.now()
-	if begin < p.until || begin-p.calls.Load() > politeFor {
+	if begin < p.until || p.lonely(begin) {
 		return
 	}
 	p.yield()
 	end := p.now()
-	p.until = end + 4*(end-begin)
+	if cost := end - begin; cost > politeCost {
+		p.until = end + cost
+	}
 }
