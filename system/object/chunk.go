@@ -15,9 +15,11 @@ type Chunk struct {
 	File   *os.File
 	Offset int64
 	Size   int
-	Sum    uint32 // CRC-32C
 	Mark   uint64 // Outline.Mark of the object when the chunk was lent
 
+	sum  uint32
+	of   *Object // unless nil, its sum is not known yet
+	i    int
 	back *lent
 }
 
@@ -31,6 +33,28 @@ func (c *Chunk) Release() {
 	if c.back != nil {
 		c.back.once.Do(c.back.give)
 	}
+}
+
+// Sum returns the chunk's CRC-32C. It may have to be computed: whoever asks right before sending the bytes then finds them
+// in the processor's cache. It is an error if the bytes are not those of an earlier sum.
+func (c *Chunk) Sum() (uint32, error) {
+	o := c.of
+	if o == nil {
+		return c.sum, nil
+	}
+	s := o.store
+	s.mu.Lock()
+	defer s.unlock()
+	if !o.has(c.i) {
+		s.unlock()
+		sum := sumOf(c.Pieces)
+		s.mu.Lock()
+		if !o.note(c.i, sum) {
+			return 0, changed(o.id)
+		}
+	}
+	c.sum, c.of = o.man.Chunks[c.i], nil
+	return c.sum, nil
 }
 
 // Chunk lends chunk i, to be sent. Of an object that is still being received it waits for the chunk.
@@ -57,7 +81,11 @@ func (o *Object) Chunk(ctx context.Context, i int) (Chunk, error) {
 			}
 		case o.parts() != nil:
 			at, n := o.man.Section(i)
-			return o.sumChunk(i, Chunk{Pieces: section(o.parts(), at, n), Size: n})
+			c := Chunk{Pieces: section(o.parts(), at, n), Size: n, sum: o.man.Chunks[i]}
+			if !o.has(i) {
+				c.of, c.i = o, i
+			}
+			return o.lend(c), nil
 		case o.file != nil:
 			if c, err := o.fileChunk(ctx, o.file, o.file.body, i); err != errOtherForm {
 				return c, err
@@ -91,7 +119,7 @@ func (o *Object) fileChunk(ctx context.Context, f *spillFile, body int64, i int)
 	}
 	o.touch()
 	at, n := o.man.Section(i)
-	c := Chunk{File: h.file.OS(), Offset: body + at, Size: n, Sum: o.man.Chunks[i], Mark: o.mark}
+	c := Chunk{File: h.file.OS(), Offset: body + at, Size: n, sum: o.man.Chunks[i], Mark: o.mark}
 	version := o.man.Version
 	c.back = &lent{give: func() {
 		s.mu.Lock()
@@ -106,7 +134,7 @@ func (o *Object) fileChunk(ctx context.Context, f *spillFile, body int64, i int)
 	s.unlock()
 	buf := make([]byte, n)
 	if err = readFull(h.file, buf, body+at); err == nil {
-		err = verify(version, i, c.Sum, buf)
+		err = verify(version, i, c.sum, buf)
 	}
 	if err != nil {
 		c.Release()

@@ -271,5 +271,5 @@ func (in *Incoming) lend(ctx context.Context, i int) (c Chunk, ok bool, err erro
 		return c, true, err
 	}
 	at, n := in.man.Section(i)
-	return o.lend(Chunk{Pieces: [][]byte{in.mem[at : at+int64(n) : at+int64(n)]}, Size: n, Sum: o.man.Chunks[i]}), true, nil
+	return o.lend(Chunk{Pieces: [][]byte{in.mem[at : at+int64(n) : at+int64(n)]}, Size: n, sum: o.man.Chunks[i]}), true, nil
 }

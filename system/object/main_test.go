@@ -170,7 +170,11 @@ func same(t tester, o *object.Object, want []byte) {
 		if err != nil {
 			t.Fatalf("chunk %d: %v", i, err)
 		}
-		sum, size := c.Sum, c.Size
+		size := c.Size
+		sum, err := c.Sum()
+		if err != nil {
+			t.Fatalf("sum of chunk %d: %v", i, err)
+		}
 		b := join(t, c)
 		if object.Checksum(b) != sum || len(b) != size {
 			t.Fatalf("chunk %d has %d bytes and another sum", i, len(b))

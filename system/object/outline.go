@@ -27,7 +27,7 @@ func (l Outline) Check() error {
 }
 
 // Outline returns the manifest if it is known, and else what can be said without a look at every byte. The sum of each
-// chunk is then computed by Chunk, which comes to it anyhow.
+// chunk is then computed by [Chunk.Sum], when it is sent.
 func (o *Object) Outline(ctx context.Context) (Outline, error) {
 	s := o.store
 	s.mu.Lock()

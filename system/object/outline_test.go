@@ -43,7 +43,7 @@ func chunkSum(o *object.Object, i int) (uint32, error) {
 		return 0, err
 	}
 	defer c.Release()
-	return c.Sum, nil
+	return c.Sum()
 }
 
 // TestOutline: the sums of a live value are those of its chunks as they are lent, and the rest is computed when somebody

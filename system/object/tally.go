@@ -79,25 +79,6 @@ func (t *tally) missing() (chunks []int) {
 	return chunks
 }
 
-// sumChunk is Chunk of an encoding whose sum may not be known yet: it is computed without the mutex, and whoever sends
-// the bytes then finds them in the processor's cache.
-func (o *Object) sumChunk(i int, c Chunk) (Chunk, error) {
-	s := o.store
-	c = o.lend(c)
-	if !o.has(i) {
-		s.unlock()
-		sum := sumOf(c.Pieces)
-		s.mu.Lock()
-		if !o.note(i, sum) {
-			o.users--
-			o.settle()
-			return Chunk{}, changed(o.id)
-		}
-	}
-	c.Sum = o.man.Chunks[i]
-	return c, nil
-}
-
 // sumRest computes the sums that are missing. o is in its slot; the mutex is given up meanwhile, and chunks that are lent
 // may bring sums of their own.
 func (o *Object) sumRest(pieces [][]byte) error {

@@ -111,8 +111,9 @@ type Config struct {
 	// SumsFrom is from which size on an object whose sums are not known yet is given with the sum of each chunk beside it,
 	// instead of all of them before: 8 MiB. Below it, they take less time than a message.
 	SumsFrom int64
-	// Outstanding is how many chunks wait to be written to one peer: 8. Others of its chunks wait for their turn without
-	// being held in memory.
+	// Outstanding is how many chunks are summed and written to one peer at a time: 1. With more, the second is summed beside
+	// the first that is written: that is no faster, since the writer then finds it in no cache, and takes a processor
+	// from calls (docs/adr/0016-crc32c-by-folding.md).
 	Outstanding int
 	// Stall is how long a source may give nothing of what it was asked for: 2 s. Then others are asked too; one that
 	// stalls five times in a row, each twice as long, is struck off.
@@ -154,7 +155,7 @@ func (c *Config) complete() error {
 	number("Window", &c.Window, 8, maxAsked)
 	number("Sources", &c.Sources, 3, 64)
 	number("Fanout", &c.Fanout, 2, 1<<20)
-	number("Outstanding", &c.Outstanding, 8, 1<<10)
+	number("Outstanding", &c.Outstanding, 1, 1<<10)
 	size := func(name string, n *int64, otherwise int64) {
 		if *n == 0 {
 			*n = otherwise

@@ -33,11 +33,19 @@ func (v *visit) give(i int) error {
 		c.Release()
 		return context.Cause(s.ctx)
 	}
+	// Now, and not while others are written: one thread then goes through the bytes twice, the second time in its cache,
+	// and leaves the other processors to calls.
+	sum, err := c.Sum()
+	if err != nil {
+		c.Release()
+		<-room
+		return v.failed(err)
+	}
 	o := newOutgoing(c, room)
 	var buf [headBytes + 4]byte
 	head := appendHead(buf[:0], s.id.slot, i)
 	if v.sums {
-		head = binary.LittleEndian.AppendUint32(head, c.Sum)
+		head = binary.LittleEndian.AppendUint32(head, sum)
 	}
 	err = s.peer.SendBody(wire.KindChunk, head, Body{
 		Pieces: c.Pieces, File: c.File, Offset: c.Offset, Length: c.Size, Release: o.release,

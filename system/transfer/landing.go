@@ -73,7 +73,7 @@ func (l *landed) Landed(err error) {
 		d.landing = nil
 	}
 	f.mu.Unlock()
-	if err == nil && len(l.memory) >= verifyAside {
+	if err == nil && f.in.Form() == object.Disk {
 		select {
 		case f.e.came <- l: // the reader goes on with the next
 			return
@@ -143,14 +143,12 @@ func (l *landed) fill() error {
 }
 
 const (
-	// verifyAside is from where on a chunk is not verified on the reader that brought it: checksums take a sixth of the
-	// time of a transfer there, and none beside it while a processor is free.
-	verifyAside = 256 << 10
-	verifiers   = 2
-	maxCame     = 32 // chunks that wait for it
+	verifiers = 2
+	maxCame   = 32 // chunks that wait for them
 )
 
-// verify settles what has come, until Close.
+// verify settles what has come and goes to a disk, until Close: other frames do not wait for the disk. What goes to memory
+// is verified by the reader that brought it, which has it in its cache.
 func (e *Engine) verify() {
 	for l := range e.came {
 		l.settle(nil)
