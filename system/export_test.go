@@ -153,3 +153,11 @@ func Lapse(n *Node) {
 		e.late()
 	}
 }
+
+// Looks returns how often n has looked after its duties in the cluster, and at who is in it.
+func Looks(n *Node) uint64 {
+	c := n.others
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return uint64(c.gen)
+}

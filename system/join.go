@@ -156,6 +156,7 @@ func has(t *raysys.Table, f string) bool {
 // are its to lead, what the dead left.
 func (c *cluster) duties() {
 	known := map[nodeKey]bool{}
+	over := false // the member has ended: it says that its last view changed, and always will
 	for {
 		view := c.member.View()
 		c.mu.Lock()
@@ -183,8 +184,13 @@ func (c *cluster) duties() {
 		c.lead(view)
 		c.duty.Unlock()
 		c.reg.retryAll()
+		changed := view.Changed()
+		if over {
+			changed = nil
+		}
 		select {
-		case <-view.Changed():
+		case <-changed:
+			over = c.member.View() == view
 		case <-c.wake:
 		case <-c.ctx.Done():
 			return

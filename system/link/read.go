@@ -143,7 +143,7 @@ func (p *Peer) account(seen *batch) error {
 		p.counts.received(Control, 0, seen.own)
 	}
 	if seen.frames[Replies]+seen.frames[Requests] > 0 {
-		p.link.calls.Store(p.link.now())
+		p.link.calls.Store(p.heard.Load()) // when this pass began: a look at the clock is one in a hundred of a call
 	}
 	if seen.unknown > 0 {
 		p.counts.unknown.Add(uint64(seen.unknown))
