@@ -62,7 +62,7 @@ func (s *segment) fill(size int64) error {
 		return fmt.Errorf("map: %w", err)
 	}
 	s.mem, s.node = mem, inode{st.Dev, st.Ino}
-	// The pages are there. Entering them in the page table all at once costs less than a fault for each, which took a quarter
+	// The pages are there. Entering them in the page table all at once costs less than a fault for each, which took a fifth
 	// of the time of a first transfer. Kernels before 5.14 do not know how, and take the faults.
 	for rest := mem; len(rest) > 0; {
 		n := min(len(rest), allocationStep)
