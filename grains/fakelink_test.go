@@ -181,6 +181,8 @@ func (p *fakePeer) deliver(f fakeFrame) error {
 func (p *fakePeer) Node() raysys.NodeID { return p.remote.name }
 func (p *fakePeer) Incarnation() uint64 { return p.remote.incarnation }
 func (p *fakePeer) Flush()              {}
+func (p *fakePeer) Cork()               {}
+func (p *fakePeer) Uncork(bool)         {}
 
 func (p *fakePeer) Runs(e *raysys.Entry) (uint32, bool) {
 	i := slices.Index(p.link.net.table.Entries(), e)

@@ -294,7 +294,6 @@ func (v *visit) Resolved(*raysys.Waiter) {
 		fp.release(v)
 	}
 	if fp.answerHere(v) {
-		v.hurry()
 		return
 	}
 	value, err := v.call.core().Outcome() // also where nobody is left to tell: a look at a failure is what keeps it out of the log
@@ -309,17 +308,18 @@ func (v *visit) Resolved(*raysys.Waiter) {
 	}
 	if err != nil {
 		fp.answerError(v.slot, err)
+		if v.last() {
+			fp.Flush()
+		}
 	} else {
 		fp.answerValue(v, value)
 	}
-	v.hurry()
 }
 
-// hurry: whoever waits over there need not wait for the rest of a batch when there is none.
-func (v *visit) hurry() {
-	if a := v.call.at(); a != nil && a.UserMessageCount() == 0 {
-		v.peer.Flush()
-	}
+// last reports whether no call waits behind this one: whoever waits over there need not wait for the rest of a batch then.
+func (v *visit) last() bool {
+	a := v.call.at()
+	return a != nil && a.UserMessageCount() == 0
 }
 
 // answerHere answers a call whose result is simply there; false when there is more to it.
@@ -358,6 +358,10 @@ func (fp *farPeer) sendAnswer(v *visit, buf *[]byte, at int, err error) {
 		if err := fp.SendLarge(wire.KindCallResult, append([]byte(nil), *buf...)); err != nil && !errors.Is(err, raysys.ErrNotDelivered) {
 			fp.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
 		}
+	case v.last():
+		fp.Cork()
+		fp.reply(v.slot, *buf)
+		fp.Uncork(true)
 	default:
 		fp.reply(v.slot, *buf)
 	}

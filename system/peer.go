@@ -97,6 +97,12 @@ func (p *peer) told(err error) error {
 // Flush implements wire.Peer.
 func (p *peer) Flush() { p.link.Flush() }
 
+// Cork implements wire.Peer.
+func (p *peer) Cork() { p.link.Cork() }
+
+// Uncork implements wire.Peer.
+func (p *peer) Uncork(flush bool) { p.link.Uncork(flush) }
+
 // Open implements wire.Peer.
 func (p *peer) Open(t *raysys.Turn) (uint32, error) { return p.scopes.Open(t) }
 

@@ -480,6 +480,9 @@ func TestNothingIsLeft(t *testing.T) {
 		cancel()
 	}
 	eventually(t, "all is done", func() bool {
-		return l.ends[0].open.Load() == 0 && w.engine.Load().Guests == 0 && d.engine.QueuedBytes() == 0 && w.engine.QueuedBytes() == 0
+		l.mu.Lock()
+		corks := l.ends[0].corks + l.ends[1].corks
+		l.mu.Unlock()
+		return corks == 0 && l.ends[0].open.Load() == 0 && w.engine.Load().Guests == 0 && d.engine.QueuedBytes() == 0 && w.engine.QueuedBytes() == 0
 	})
 }

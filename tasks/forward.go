@@ -151,7 +151,7 @@ func (x *exchange) run(stop <-chan struct{}) {
 		x.route()
 		x.mu.Lock()
 		x.sendStops()
-		end := x.round()
+		end := x.round(nil)
 		x.mu.Unlock()
 		x.giveUp()
 		x.flush()
@@ -236,8 +236,10 @@ func (x *exchange) sendNow() {
 	if x.state.Load() != noted || !x.taken() || !x.mu.TryLock() {
 		return
 	}
-	end := x.round()
+	var held corked
+	end := x.round(&held)
 	x.mu.Unlock()
+	held.flush()
 	x.flush()
 	if x.state.CompareAndSwap(noted, end) && x.due(end) {
 		x.poke()
@@ -245,8 +247,8 @@ func (x *exchange) sendNow() {
 }
 
 // round sends tasks until none waits, a CPU here is free (asleep), or no peer has room (stalled). The caller holds the
-// right to send.
-func (x *exchange) round() int32 {
+// right to send. Where held is not nil it flushes that as soon as it has given up the right.
+func (x *exchange) round(held *corked) int32 {
 	x.each(func(p *peer) { p.skip = false })
 	for {
 		e := x.e
@@ -260,6 +262,9 @@ func (x *exchange) round() int32 {
 			}
 			x.stall()
 			return stalled
+		}
+		if held != nil {
+			held.cork(p)
 		}
 		if x.fill(p, n) == 0 {
 			p.skip = true

@@ -20,6 +20,7 @@ type guest[A, R any] struct {
 	slot     uint64
 	answered atomic.Bool
 	begun    atomic.Bool // its function was, or is about to be, called
+	handing  handing
 }
 
 // arrival is a guest without its types.
@@ -35,6 +36,8 @@ type arrival interface {
 	answerTold() bool
 	// departed does the accounts of a guest that leaves the queue without running.
 	departed(e *Engine)
+	// handed returns the peer that the worker is to uncork: that of an answer it has just made; nil when there is none.
+	handed() *peer
 }
 
 // inbox is how a frame finds the function: Impl of a task's entry.
@@ -191,7 +194,21 @@ func (g *guest[A, R]) run(s *raysys.Slot) {
 	if g.cancelled() == nil {
 		g.begun.Store(true)
 	}
-	g.record.run(s)
+	v, ok := g.compute(s)
+	if !ok {
+		return
+	}
+	if !engineOf(g.Up()).waits() {
+		g.handing.open()
+	}
+	g.settle(v)
+}
+
+func (g *guest[A, R]) handed() *peer {
+	if !g.handing.take() {
+		return nil
+	}
+	return g.from
 }
 
 // Help implements raysys.Work: nobody here waits for a guest.
@@ -230,7 +247,7 @@ func (g *guest[A, R]) answerValue(x *exchange, v *R) {
 	if err != nil {
 		out = wire.AppendError(append(*buf, resultError), g.unsent(err))
 	}
-	x.endAnswer(g.from, buf, out)
+	x.endAnswer(g.from, buf, out, &g.handing)
 }
 
 func (g *guest[A, R]) unsent(err error) error {

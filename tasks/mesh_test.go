@@ -158,6 +158,7 @@ type end struct {
 	conds       [bulk + 1]sync.Cond
 	busy        [bulk + 1]bool // being delivered
 	flushes     atomic.Int64
+	corks       int          // nothing but bulk is delivered while there are any; guarded by link.mu
 	open        atomic.Int64 // turns opened and not shut
 	numbers     map[string]uint32
 	entries     []*raysys.Entry
@@ -299,7 +300,7 @@ func (e *end) pump(c wire.Class) {
 	for {
 		e.mu.Lock()
 		e.busy[c] = false
-		for len(e.queues[c]) == 0 && !e.down {
+		for (len(e.queues[c]) == 0 || e.corks > 0 && c != bulk) && !e.down {
 			e.conds[c].Wait()
 		}
 		if e.down {
@@ -364,6 +365,24 @@ func (e *end) handle(f frame) error {
 func (e *end) Node() raysys.NodeID { return e.there.name }
 func (e *end) Incarnation() uint64 { return e.life }
 func (e *end) Flush()              { e.flushes.Add(1) }
+func (e *end) Cork()               { e.cork(1) }
+func (e *end) Uncork(flush bool) {
+	if flush {
+		e.Flush()
+	}
+	e.cork(-1)
+}
+
+func (e *end) cork(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.corks += n; e.corks < 0 {
+		e.t.Errorf("node %s: %d corks", e.there.name, e.corks)
+	}
+	for c := range e.conds {
+		e.conds[c].Signal()
+	}
+}
 
 func (e *end) Runs(entry *raysys.Entry) (uint32, bool) {
 	n, ok := e.numbers[entry.String()]

@@ -227,6 +227,36 @@ func (x *exchange) sent(p *peer) {
 	}
 }
 
+// corked are the peers of a round, which is flushed as soon as it is over: their writers sleep on meanwhile. Those for whom
+// there is no place have theirs woken.
+type corked struct {
+	n   int
+	few [8]*peer
+}
+
+func (c *corked) cork(p *peer) {
+	if c.n == len(c.few) || slices.Contains(c.few[:c.n], p) {
+		return
+	}
+	p.Cork()
+	c.few[c.n] = p
+	c.n++
+}
+
+func (c *corked) flush() {
+	for _, p := range c.few[:c.n] {
+		p.uncork(true)
+	}
+}
+
+// uncork is Uncork, and remembers that p was flushed.
+func (p *peer) uncork(flush bool) {
+	if flush {
+		p.unsent.Store(false)
+	}
+	p.Uncork(flush)
+}
+
 // close ends the forwarder and all that is in flight.
 func (x *exchange) close() {
 	x.admin.Lock()

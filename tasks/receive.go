@@ -138,7 +138,7 @@ func (x *exchange) bounceSlots(p *peer, slots []uint64) {
 	for _, slot := range slots {
 		frame = append(appendSlot(frame, slot), resultBounced)
 	}
-	x.reply(p, frame)
+	x.reply(p, frame, nil)
 	x.flush()
 }
 
@@ -155,7 +155,7 @@ func (x *exchange) answer(p *peer, slot uint64, body func([]byte) ([]byte, error
 	if err != nil {
 		out = wire.AppendError(append(*buf, resultError), err)
 	}
-	x.endAnswer(p, buf, out)
+	x.endAnswer(p, buf, out, nil)
 }
 
 // beginAnswer returns a buffer with what comes before status and value.
@@ -172,8 +172,8 @@ func (x *exchange) beginAnswer(p *peer, slot uint64) *[]byte {
 }
 
 // endAnswer sends out, which may lie in buf.
-func (x *exchange) endAnswer(p *peer, buf *[]byte, out []byte) {
-	x.reply(p, out)
+func (x *exchange) endAnswer(p *peer, buf *[]byte, out []byte, h *handing) {
+	x.reply(p, out, h)
 	if cap(out) <= 2*wire.InlineLimit {
 		*buf = out
 		frames.Put(buf)
@@ -191,16 +191,51 @@ func (x *exchange) tells(p *peer) bool {
 	return true
 }
 
-// reply sends an answer. Answers are never dropped while the peer lives: the owner's future rests on them.
-func (x *exchange) reply(p *peer, frame []byte) {
+// reply sends an answer: where h is not nil the worker that waits for it uncorks the peer. Answers are never dropped while
+// the peer lives: the owner's future rests on them.
+func (x *exchange) reply(p *peer, frame []byte, h *handing) {
 	if p.late.waiting() {
 		p.late.add(x, p, frame)
 		return
 	}
-	if err := x.trySend(p, frame); errors.Is(err, raysys.ErrOverloaded) {
+	corked := h != nil && h.opened()
+	if corked {
+		p.Cork()
+		corked = !h.keep()
+	}
+	err := x.trySend(p, frame)
+	if corked {
+		p.Uncork(false)
+	}
+	if errors.Is(err, raysys.ErrOverloaded) {
 		p.late.add(x, p, frame)
 	}
 }
+
+// handing is how the answer of a guest goes from the worker that ran it, which settles it, to the same worker, which sends
+// what it has when it finds no more to do: the peer's writer sleeps on in between. Others may settle a guest at the same
+// moment, and then answer by themselves.
+//
+//	0 ──► handingOpen ──► handingKept ──► 0
+//	 the function         the peer is     the worker
+//	 has returned         corked          took it over
+type handing struct{ state atomic.Int32 }
+
+const (
+	handingOpen int32 = 1 + iota
+	handingKept
+)
+
+// open is called by the worker before it settles the guest.
+func (h *handing) open() { h.state.Store(handingOpen) }
+
+func (h *handing) opened() bool { return h.state.Load() == handingOpen }
+
+// keep is called by who answers and has corked the peer: true leaves that cork to the worker.
+func (h *handing) keep() bool { return h.state.CompareAndSwap(handingOpen, handingKept) }
+
+// take is called by the worker after that, and reports whether there is a cork to take back.
+func (h *handing) take() bool { return h.state.Load() != 0 && h.state.Swap(0) == handingKept }
 
 func (x *exchange) trySend(p *peer, frame []byte) error {
 	if len(frame) > wire.InlineLimit {

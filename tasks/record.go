@@ -101,6 +101,13 @@ func (r *record[A, R]) runInPlace(e *Engine, t *raysys.Turn, slot *raysys.Slot, 
 
 // run executes the claimed task and settles it.
 func (r *record[A, R]) run(s *raysys.Slot) {
+	if v, ok := r.compute(s); ok {
+		r.settle(v)
+	}
+}
+
+// compute calls the claimed task's function. False when the task has settled without a value.
+func (r *record[A, R]) compute(s *raysys.Slot) (v R, ok bool) {
 	e := engineOf(r.Up())
 	var bytes int64
 	if !r.spec.fixed {
@@ -113,18 +120,18 @@ func (r *record[A, R]) run(s *raysys.Slot) {
 	if cause := r.cancelled(); cause != nil {
 		r.drop()
 		r.Cancel(cause)
-		return
+		return v, false
 	}
 	r.SetHost(s)
 	v, err := r.call()
 	if err != nil {
 		r.failed(err)
-		return
+		return v, false
 	}
 	if j := r.Up().Job(); j.Inspect != nil {
 		if v, err = raysys.HandOver(j, "result of task "+r.Name(), v); err != nil {
 			r.failed(err)
-			return
+			return v, false
 		}
 	}
 	// A deadline is kept also when nobody waited for it to pass.
@@ -132,9 +139,14 @@ func (r *record[A, R]) run(s *raysys.Slot) {
 		if cause := r.cancelled(); cause != nil {
 			r.drop()
 			r.Cancel(cause)
-			return
+			return v, false
 		}
 	}
+	return v, true
+}
+
+// settle resolves the task with what its function returned.
+func (r *record[A, R]) settle(v R) {
 	r.drop()
 	r.Resolve(v)
 	r.endLate()

@@ -15,7 +15,8 @@ type worker struct {
 	pid    *actor.PID
 	slot   *raysys.Slot // of the current job and those before it that held as much
 	meter  meter
-	guests bool // the last task was one of another node's
+	guests bool  // the last task was one of another node's
+	corked *peer // by the answer to that one; nil when there is none
 }
 
 // job is the one message a worker understands.
@@ -75,7 +76,8 @@ func (w *worker) work(j *job) {
 	if j.pull {
 		w.pull()
 	} else if j.core.Start() {
-		j.core.Work().(runner).run(w.slot)
+		w.run(j.core.Work().(runner))
+		w.uncork(true)
 	} else {
 		w.engine.started(0)
 	}
@@ -172,6 +174,7 @@ func (w *worker) pull() {
 			continue
 		}
 		tries = 0
+		w.uncork(false) // the next task may take long
 		if e.waiting.Load() != 0 {
 			e.signalRoom() // a queue place is free, also when the task was cancelled or ran in place
 		}
@@ -197,7 +200,7 @@ func (w *worker) pull() {
 			continue
 		}
 		if c.Start() {
-			c.Work().(runner).run(w.slot)
+			w.run(c.Work().(runner))
 		}
 		if x != nil {
 			w.meter.tick(x, w.slot)
@@ -237,7 +240,24 @@ func (w *worker) rest(x *exchange) {
 	w.meter.began = 0
 	x.serve(w.slot, false)
 	x.idle()
+	w.uncork(true)
 	x.flush()
+}
+
+// run runs a task. The answer to another node's is sent, at the latest, when the next begins.
+func (w *worker) run(work runner) {
+	work.run(w.slot)
+	if g, ok := work.(arrival); ok {
+		w.corked = g.handed()
+	}
+}
+
+// uncork lets the answer go that run has left: at once, or by the peer's writer.
+func (w *worker) uncork(now bool) {
+	if p := w.corked; p != nil {
+		w.corked = nil
+		p.uncork(now)
+	}
 }
 
 // done is owes for a node with peers: it is called after each task of a batch.

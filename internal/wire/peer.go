@@ -98,6 +98,10 @@ type Peer interface {
 	SendLarge(kind Kind, payload []byte) error
 	// Flush sends what is queued at once, on this goroutine if nobody else is sending: for those about to wait.
 	Flush()
+	// Cork says that the caller will Uncork in a moment, with nothing in between that takes long: until then Send, by
+	// whomever, does not wake who writes. Uncork sends what is queued, on this goroutine as Flush does with flush set.
+	Cork()
+	Uncork(flush bool)
 	// Open returns the number under which the peer knows t, and tells it about t before that if it does not. t is
 	// remembered until Shut has been called as often as Open; while it is, the peer learns of its cancellation.
 	Open(t *raysys.Turn) (uint32, error)

@@ -29,7 +29,7 @@ type Scopes struct {
 	next   uint32
 	turns  map[*raysys.Turn]*scope
 	byID   map[uint32]*scope
-	idle   list.List // of *scope with no user, the longest idle in front
+	idle   list.List // of *scope, those with no user among them, the longest idle in front
 	last   *scope    // used last; nil once it is dropped
 }
 
@@ -37,7 +37,7 @@ type scope struct {
 	id    uint32
 	turn  *raysys.Turn
 	users int
-	at    *list.Element // in idle
+	at    *list.Element // in idle; nil before its first user has gone
 	watch raysys.Watcher
 }
 
@@ -50,10 +50,7 @@ func (s *Scopes) Open(t *raysys.Turn) (uint32, error) {
 	}
 	if sc := s.find(t); sc != nil {
 		s.last = sc
-		if sc.users++; sc.at != nil {
-			s.idle.Remove(sc.at)
-			sc.at = nil
-		}
+		sc.users++ // it keeps its place in idle, which it will need again
 		return sc.id, nil
 	}
 	s.next++
@@ -93,12 +90,25 @@ func (s *Scopes) Shut(id uint32) {
 		s.drop(sc)
 		return
 	}
+	if sc.at != nil {
+		s.idle.MoveToBack(sc.at)
+		return
+	}
 	sc.at = s.idle.PushBack(sc)
 	if s.idle.Len() > keptScopes {
-		old := s.idle.Front()
-		s.idle.Remove(old)
-		old.Value.(*scope).at = nil
-		s.drop(old.Value.(*scope))
+		old := s.idle.Front().Value.(*scope)
+		s.leave(old)
+		if old.users == 0 {
+			s.drop(old)
+		}
+	}
+}
+
+// leave takes a scope out of idle.
+func (s *Scopes) leave(sc *scope) {
+	if sc.at != nil {
+		s.idle.Remove(sc.at)
+		sc.at = nil
 	}
 }
 
@@ -111,6 +121,7 @@ func (s *Scopes) find(t *raysys.Turn) *scope {
 }
 
 func (s *Scopes) drop(sc *scope) {
+	s.leave(sc)
 	if s.last == sc {
 		s.last = nil
 	}

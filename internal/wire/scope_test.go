@@ -157,6 +157,47 @@ func TestScopesAreBounded(t *testing.T) {
 	}
 }
 
+// TestBusyScopeStays: a turn that has work at the peer again is not forgotten, however many come and go meanwhile.
+func TestBusyScopeStays(t *testing.T) {
+	p := newPair(t)
+	turn := p.driver(context.Background(), 5000)
+	again := func() uint32 {
+		id, err := p.scopes.Open(turn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	id := again()
+	p.scopes.Shut(id)
+	if again() != id {
+		t.Error("it has another number")
+	}
+	others := func() {
+		for i := range uint64(600) {
+			other, err := p.scopes.Open(p.driver(context.Background(), i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.scopes.Shut(other)
+		}
+	}
+	others()
+	if again() != id || p.turns.Turn(id) == nil {
+		t.Error("a busy turn was forgotten")
+	}
+	p.scopes.Shut(id)
+	p.scopes.Shut(id)
+	if again() != id {
+		t.Error("the turn that had work last was forgotten")
+	}
+	p.scopes.Shut(id)
+	others()
+	if p.turns.Turn(id) != nil {
+		t.Error("a turn that has had nothing to do for longest is still known")
+	}
+}
+
 func TestScopeCancel(t *testing.T) {
 	for _, early := range []bool{false, true} {
 		p := newPair(t)

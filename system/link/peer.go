@@ -30,6 +30,7 @@ type Peer struct {
 	silent  atomic.Bool  // Suspect was told so
 	over    atomic.Bool  // no handler is called any more
 	reading atomic.Bool  // the reader is handing out frames and will write what is queued when it has
+	corks   atomic.Int32 // of those who will write what is queued in a moment
 	trip    atomic.Int64 // of the last ping, there and back
 	counts  counters
 

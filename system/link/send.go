@@ -67,14 +67,11 @@ func (p *Peer) queue(class Class, kind Kind, payload []byte, item bool) error {
 		p.flushLocked() // sooner than the writer could: what is on its way is worked on meanwhile
 		return nil
 	}
-	wake := p.sleeping && q.credit > 0 && !p.reading.Load()
-	if wake {
-		p.sleeping = false
+	if q.credit <= 0 || p.reading.Load() || p.corks.Load() != 0 {
+		p.mu.Unlock()
+		return nil
 	}
-	p.mu.Unlock()
-	if wake {
-		p.cond.Signal()
-	}
+	p.rouseLocked()
 	return nil
 }
 
@@ -99,10 +96,39 @@ func (p *Peer) flushLocked() {
 			p.tear(err)
 		}
 	}
-	wake := p.sleeping && (p.down || p.ready())
-	if wake {
-		p.sleeping = false
+	if !p.down && !p.ready() {
+		p.mu.Unlock()
+		return
 	}
+	p.rouseLocked()
+}
+
+// Cork says that the caller will Uncork in a moment. Until then what is sent to the peer, by whomever, wakes no writer: it
+// would come, after all that it costs to wake a goroutine, to find its work done. Nothing that takes long may be done in
+// between. Corks count.
+func (p *Peer) Cork() { p.corks.Add(1) }
+
+// Uncork takes back one Cork. What is queued is written as by Flush, or with flush unset by the writer. In a handler it is
+// written when that, and those of what else came with it, have returned.
+func (p *Peer) Uncork(flush bool) {
+	p.mu.Lock()
+	left := p.corks.Add(-1)
+	switch {
+	case p.reading.Load():
+		p.mu.Unlock()
+	case flush:
+		p.flushLocked()
+	case left == 0 && p.ready():
+		p.rouseLocked()
+	default:
+		p.mu.Unlock()
+	}
+}
+
+// rouseLocked wakes the writer if it sleeps. It lets go of mu, which the caller holds.
+func (p *Peer) rouseLocked() {
+	wake := p.sleeping
+	p.sleeping = false
 	p.mu.Unlock()
 	if wake {
 		p.cond.Signal()
