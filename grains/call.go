@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains/internal/promise"
 )
 
 // defaultDeadline of a grain call, so that a caller never waits for ever on a grain that hangs.
@@ -242,6 +243,9 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 	}
 	var zero A
 	c.arg = zero
+	if err == promise.ErrLater {
+		return panicked
+	}
 	if err == nil && up.Job().Inspect != nil {
 		v, err = raysys.HandOver(up.Job(), "result of "+c.method.entry.Name, v)
 	}
@@ -285,10 +289,28 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 	}()
 	v, err = c.method.fn(a.state.(*G), c, c.arg)
 	normal = true
-	if err != nil {
+	if err != nil && err != promise.ErrLater {
 		err = c.taskError(err, nil)
 	}
 	return v, nil, err
+}
+
+// AnswerLater implements promise.Call.
+func (c *call[G, A, R]) AnswerLater(v R) {
+	if j := c.Up().Job(); j.Inspect != nil {
+		var err error
+		if v, err = raysys.HandOver(j, "result of "+c.method.entry.Name, v); err != nil {
+			c.Fail(err)
+			return
+		}
+	}
+	c.Resolve(v)
+}
+
+// Copies implements promise.Call: an answer to another node is encoded when the call settles.
+func (c *call[G, A, R]) Copies() bool {
+	_, ok := c.msg.(*arrived[G, A, R])
+	return ok
 }
 
 // clock is the exact one only for deadlines that the program chose.

@@ -207,6 +207,23 @@ func TestOps(t *testing.T) {
 	}
 }
 
+// TestAskedAgain: a rank whose answer was lost gets the same one, whatever rank 0's program has made of its own.
+func TestAskedAgain(t *testing.T) {
+	s := newStar(place{0, 2}, Sum, []float64{1, 2})
+	var o out[float64]
+	ask := handed[float64]{Part: part[float64]{From: 1, Vec: []float64{10, 20}}}
+	if err := s.take(ask, &o); err != nil || !s.done() || len(o.out) != 1 {
+		t.Fatal(err, o)
+	}
+	s.result().Vec[0] = 77
+	if err := s.take(ask, &o); err != nil || o.answer == nil {
+		t.Fatal(err, o.answer)
+	}
+	if diff := cmp.Diff([]float64{11, 22}, o.answer.Vec); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestStrangers: parts that no rank of this program sends are refused.
 func TestStrangers(t *testing.T) {
 	at := place{1, 4}

@@ -48,13 +48,9 @@ type definition[T Number] struct {
 	start grains.Func[seat[T], request[T], raysys.Handle[outcome[T]]]
 	take  grains.Act[seat[T], part[T]]
 	hand  grains.Act[seat[T], handed[T]]
-	hold  grains.Func[seat[T], part[T], raysys.Handle[reply[T]]]
+	hold  grains.Func[seat[T], part[T], reply[T]]
+	knock grains.Func[seat[T], part[T], reply[T]] // hold, for a Member
 	hear  grains.Act[seat[T], rumour]
-
-	doors grains.Kind[door]
-	pass  grains.Func[door, knock[T], reply[T]]
-	knock grains.Func[door, knock[T], reply[T]] // pass, for a Member
-	stand grains.Act0[door]
 
 	rosters  grains.Kind[roster[T]]
 	join     grains.Func[roster[T], application, raysys.Handle[admission]]
@@ -96,15 +92,9 @@ func define[T Number](t *raysys.Table, name string, opts []Option) Group[T] {
 	forever := raysys.NoDeadline() // the patience of the ranks bounds a round
 	d.take = grains.Action(d.seats, "take", (*seat[T]).take).Idempotent().With(forever)
 	d.hand = grains.Action(d.seats, "hand", (*seat[T]).hand).Idempotent().With(forever)
-	d.hold = grains.Method(d.seats, "hold", (*seat[T]).hold).With(forever)
+	d.hold = grains.Method(d.seats, "hold", (*seat[T]).hold).Idempotent().With(forever)
+	d.knock = d.hold.With(raysys.Deadline(o.patience))
 	d.hear = grains.Action(d.seats, "hear", (*seat[T]).hear).With(forever)
-
-	d.doors = grains.DefineIn[door](t, name+".door", kind...)
-	d.pass = grains.Method(d.doors, "pass", func(_ *door, ctx context.Context, k knock[T]) (reply[T], error) {
-		return d.through(ctx, k)
-	}).Idempotent().With(forever)
-	d.knock = d.pass.With(raysys.Deadline(o.patience))
-	d.stand = grains.Action0(d.doors, "stand", func(*door, context.Context) error { return nil })
 
 	d.rosters = grains.DefineIn[roster[T]](t, name, kind...)
 	d.join = grains.Method(d.rosters, "join", func(r *roster[T], ctx context.Context, a application) (raysys.Handle[admission], error) {

@@ -134,6 +134,68 @@ func TestEveryVerb(t *testing.T) {
 	}
 }
 
+// TestVectorsAreUsedAgain: a rank may use its vector again when a round is over, and keep and change what it got, while the
+// group uses its own memory again.
+func TestVectorsAreUsedAgain(t *testing.T) {
+	k := testkit.New(t, testkit.Loose())
+	ok(t, ranks(t, k.Context(), 4, again))
+	k = testkit.New(t, testkit.Loose(), testkit.Nodes(3), roomy)
+	ctx := k.Context()
+	refs := make([]raysys.Ref[bool], 4)
+	for rank := range refs {
+		refs[rank] = againTask.With(raysys.Place(raysys.Spread)).Go(ctx, "again", rank)
+	}
+	for rank, r := range refs {
+		if _, err := r.Get(ctx); err != nil {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}
+
+// againTask is a rank of TestVectorsAreUsedAgain.
+var againTask = tasks.Define2("collective_test.again", func(ctx context.Context, key string, rank int) (bool, error) {
+	m, err := floats.Join(ctx, key, rank, 4)
+	if err != nil {
+		return false, err
+	}
+	defer m.Leave()
+	return true, again(ctx, m)
+})
+
+func again(ctx context.Context, m *collective.Member[float64]) error {
+	const n = 50
+	vec := make([]float64, n)
+	var kept [][]float64
+	for round := range 100 {
+		want := 0.0
+		for other := range 4 {
+			want += float64(round * (other + 1))
+		}
+		for i := range vec {
+			vec[i] = float64(round * (m.Rank() + 1))
+		}
+		got, err := m.AllReduce(ctx, vec, collective.Sum)
+		if err != nil {
+			return err
+		}
+		for i, v := range got {
+			if v != want {
+				return fmt.Errorf("round %d, element %d: %v, not %v", round, i, v, want)
+			}
+			got[i] = -float64(round)
+		}
+		kept = append(kept, got)
+	}
+	for round, got := range kept {
+		for i, v := range got {
+			if v != -float64(round) {
+				return fmt.Errorf("what round %d gave has %v at %d by now", round, v, i)
+			}
+		}
+	}
+	return nil
+}
+
 func TestMillionElements(t *testing.T) {
 	k := testkit.New(t, testkit.Loose())
 	const n = 1_000_000

@@ -82,9 +82,6 @@ func (g Group[T]) enter(ctx context.Context, root promise.Root, key string, wish
 	if wish.Post, err = d.enter.Call(root.Context(), m.seat, in).Get(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.open(root.Context(), wish.Seat, m.at); err != nil {
-		return nil, err
-	}
 	pending, err := d.join.Call(root.Context(), table, wish).Get(ctx)
 	for errors.Is(err, errResting) { // a call made now comes after the roster's request to go, so to its successor
 		pending, err = d.join.Call(root.Context(), table, wish).Get(ctx)

@@ -25,6 +25,7 @@ type Member[T Number] struct {
 	busy   atomic.Bool
 	round  atomic.Uint64
 	failed atomic.Pointer[RoundError]
+	spare  []T // the vector of an earlier round, which nobody has any more; used by who is busy
 }
 
 // Rank is the member's number, from 0 on.
@@ -44,13 +45,13 @@ func (m *Member[T]) Leave() {
 // AllReduce combines the ranks' vectors, element by element, and returns the result to every rank: bit for bit the same
 // one. vec may be used again when it returns, and the result is the caller's.
 func (m *Member[T]) AllReduce(ctx context.Context, vec []T, op Op) ([]T, error) {
-	o, err := m.do(ctx, request[T]{Sign: sign{Verb: verbAllReduce, Op: op, Len: len(vec)}, Vec: slices.Clone(vec)})
+	o, err := m.do(ctx, request[T]{Sign: sign{Verb: verbAllReduce, Op: op, Len: len(vec)}, Vec: vec})
 	return o.Vec, err
 }
 
 // Reduce is AllReduce whose result goes to rank root alone; the others get nil.
 func (m *Member[T]) Reduce(ctx context.Context, root int, vec []T, op Op) ([]T, error) {
-	o, err := m.do(ctx, request[T]{Sign: sign{Verb: verbReduce, Op: op, Root: root, Len: len(vec)}, Vec: slices.Clone(vec)})
+	o, err := m.do(ctx, request[T]{Sign: sign{Verb: verbReduce, Op: op, Root: root, Len: len(vec)}, Vec: vec})
 	return o.Vec, err
 }
 
@@ -109,7 +110,7 @@ func (m *Member[T]) Share(ctx context.Context, root int, ref raysys.Ref[[]T]) (r
 	return o.Ref.Ref(), nil
 }
 
-// do takes part in a round.
+// do takes part in a round. It copies the vector, but for Broadcast, which has done so where it must.
 func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) {
 	var none outcome[T]
 	if !m.busy.CompareAndSwap(false, true) {
@@ -127,7 +128,13 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 		return none, m.fail(Mismatch, fmt.Sprintf("%v: there is no operation %v", s.Verb, s.Op))
 	}
 	req.Patience, req.Round = m.d.patience, m.round.Load()
-	if m.atDoor(req) {
+	switch door := m.atDoor(req); {
+	case s.Verb == verbBroadcast:
+	case !door:
+		req.Vec = slices.Clone(req.Vec)
+	default:
+		req.Vec = append(m.spare[:0], req.Vec...)
+		m.spare = nil
 		if o, ok, err := m.throughDoor(ctx, &req); ok || err != nil {
 			return o, err
 		}
@@ -158,11 +165,16 @@ func (m *Member[T]) atDoor(req request[T]) bool {
 // throughDoor takes part in a round by asking rank 0. When it ends without an answer the seat knows, or will know, why, and
 // req is what it is to be asked.
 func (m *Member[T]) throughDoor(ctx context.Context, req *request[T]) (o outcome[T], ok bool, err error) {
-	k := knock[T]{Seat: m.first, Part: part[T]{Round: req.Round, From: m.at.rank, Sign: req.Sign, Vec: req.Vec}}
-	r, err := m.d.knock.Call(m.root.Context(), m.d.doors.Get(doorKey(m.first, m.at.rank)), k).Get(ctx)
+	p := part[T]{Round: req.Round, From: m.at.rank, Sign: req.Sign, Vec: req.Vec}
+	r, err := m.d.knock.Call(m.root.Context(), m.d.seats.Get(m.first), p).Get(ctx)
 	switch {
 	case err == nil && r.Has:
 		m.round.Add(1)
+		// What was answered is not sent again. Strict mode, which sees that an argument changes and not that nobody has it, is
+		// spared the sight.
+		if !r.Took && !m.root.Strict() {
+			m.spare = req.Vec
+		}
 		return outcome[T]{Vec: r.Part.Vec}, true, nil
 	case ctx.Err() != nil:
 		return o, false, m.fail(reasonOf(err), err.Error())

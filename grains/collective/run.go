@@ -93,6 +93,7 @@ func (o *out[T]) sendRef(to int, p part[T], ref raysys.Handle[[]T]) {
 
 func (o *out[T]) ask(to int, p part[T]) { o.add(to, handed[T]{Part: p}, inCall) }
 
+// reply may be given a vector that others have too.
 func (o *out[T]) reply(to int, p part[T]) { o.add(to, handed[T]{Part: p}, inAnswer) }
 
 func (o *out[T]) add(to int, h handed[T], how manner) {

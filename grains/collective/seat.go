@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -262,15 +263,24 @@ func (s *seat[T]) send(o *out[T]) {
 		switch {
 		case o.how[i] == inCall:
 			s.ask(to, h.Part)
-		case o.how[i] == inAnswer && s.reply(to, h.Part):
+		case o.how[i] == inAnswer:
+			if !s.reply(to, h.Part) {
+				h.Part.Vec = slices.Clone(h.Part.Vec)
+				s.pass(to, h.Part)
+			}
 		case h.Ref.Ref().IsZero():
-			sent := s.d.take.Call(s.root.Context(), s.seats[to], h.Part)
-			promise.On(sent, s.lost(to))
-			promise.Hurry(s.root, sent)
+			s.pass(to, h.Part)
 		default:
 			promise.On(s.d.hand.Call(s.root.Context(), s.seats[to], h), s.lost(to))
 		}
 	}
+}
+
+// pass sends a part, whose vector it takes over.
+func (s *seat[T]) pass(to int, p part[T]) {
+	sent := s.d.take.Call(s.root.Context(), s.seats[to], p)
+	promise.On(sent, s.lost(to))
+	promise.Hurry(s.root, sent)
 }
 
 // lost is told of what became of a part for rank to.

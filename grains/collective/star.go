@@ -10,7 +10,9 @@ type star[T Number] struct {
 	place
 	op   Op
 	vec  []T
-	got  [][]T // by rank, at rank 0
+	got  [][]T // by rank, at rank 0; empty once it is in vec
+	next int   // the first rank whose vector is not in vec
+	room []T   // of one that is
 	left int
 }
 
@@ -19,7 +21,7 @@ const starSize = 4
 
 // newStar takes vec over.
 func newStar[T Number](at place, op Op, vec []T) *star[T] {
-	s := &star[T]{place: at, op: op, vec: vec, left: 1}
+	s := &star[T]{place: at, op: op, vec: vec, next: 1, left: 1}
 	if at.rank == 0 {
 		s.got, s.left = make([][]T, at.size), at.size-1
 	}
@@ -48,25 +50,36 @@ func (s *star[T]) take(h handed[T], o *out[T]) error {
 	case s.got[p.From] != nil:
 		return nil // it came twice
 	}
-	if p.Vec == nil {
-		p.Vec = []T{}
-	}
 	s.got[p.From] = p.Vec
+	if p.Vec == nil {
+		s.got[p.From] = []T{}
+	}
+	for ; s.next < s.size && s.got[s.next] != nil; s.next++ {
+		s.room = s.got[s.next]
+		combine(s.op, s.vec, s.vec, s.room)
+		s.got[s.next] = []T{}
+	}
 	if s.left--; s.left > 0 {
 		return nil
 	}
-	for _, v := range s.got[1:] {
-		combine(s.op, s.vec, s.vec, v)
-	}
 	for rank := 1; rank < s.size; rank++ {
-		o.reply(rank, part[T]{Vec: slices.Clone(s.vec)}) // the ranks of one process would share it
+		o.reply(rank, part[T]{Vec: s.vec})
 	}
 	return nil
 }
 
 func (s *star[T]) done() bool { return s.left == 0 }
 
-func (s *star[T]) result() outcome[T] { return outcome[T]{Vec: s.vec} }
+// result is the caller's to change; rank 0 may be asked again for its own.
+func (s *star[T]) result() outcome[T] {
+	switch {
+	case s.rank == 0 && s.room == nil:
+		return outcome[T]{Vec: slices.Clone(s.vec)}
+	case s.rank == 0:
+		return outcome[T]{Vec: append(s.room[:0], s.vec...)}
+	}
+	return outcome[T]{Vec: s.vec}
+}
 
 func (s *star[T]) waits() (ranks []int) {
 	switch {

@@ -68,6 +68,9 @@ func (r Root) Context() context.Context { return r.ctx }
 // IsZero reports whether r was not made by Of.
 func (r Root) IsZero() bool { return r.turn == nil }
 
+// Strict reports whether values that change hands are watched.
+func (r Root) Strict() bool { return r.turn.Job().Inspect != nil }
+
 // Node is the node that r belongs to.
 func (r Root) Node() raysys.NodeID { return r.turn.Job().Node }
 
