@@ -151,7 +151,7 @@ func (x *exchange) run(stop <-chan struct{}) {
 		x.route()
 		x.mu.Lock()
 		x.sendStops()
-		end := x.round(nil)
+		end := x.round()
 		x.mu.Unlock()
 		x.giveUp()
 		x.flush()
@@ -236,8 +236,10 @@ func (x *exchange) sendNow() {
 	if x.state.Load() != noted || !x.taken() || !x.mu.TryLock() {
 		return
 	}
-	var held corked
-	end := x.round(&held)
+	x.out.corking = true
+	end := x.round()
+	held := x.out.corked
+	x.out.corking, x.out.corked = false, corked{}
 	x.mu.Unlock()
 	held.flush()
 	x.flush()
@@ -247,8 +249,8 @@ func (x *exchange) sendNow() {
 }
 
 // round sends tasks until none waits, a CPU here is free (asleep), or no peer has room (stalled). The caller holds the
-// right to send. Where held is not nil it flushes that as soon as it has given up the right.
-func (x *exchange) round(held *corked) int32 {
+// right to send.
+func (x *exchange) round() int32 {
 	x.each(func(p *peer) { p.skip = false })
 	for {
 		e := x.e
@@ -262,9 +264,6 @@ func (x *exchange) round(held *corked) int32 {
 			}
 			x.stall()
 			return stalled
-		}
-		if held != nil {
-			held.cork(p)
 		}
 		if x.fill(p, n) == 0 {
 			p.skip = true

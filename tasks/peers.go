@@ -227,14 +227,14 @@ func (x *exchange) sent(p *peer) {
 	}
 }
 
-// corked are the peers of a round, which is flushed as soon as it is over: their writers sleep on meanwhile. Those for whom
-// there is no place have theirs woken.
+// corked are peers that something was sent to and that are flushed in a moment: their writers sleep on meanwhile. Those for
+// whom there is no place have theirs woken.
 type corked struct {
 	n   int
 	few [8]*peer
 }
 
-func (c *corked) cork(p *peer) {
+func (c *corked) add(p *peer) {
 	if c.n == len(c.few) || slices.Contains(c.few[:c.n], p) {
 		return
 	}

@@ -71,6 +71,9 @@ type outgoing struct {
 	slots []uint64 // of the tasks in buf
 	fn    uint32   // number of entry at p
 	entry *raysys.Entry
+
+	corking bool // whoever sends flushes as soon as it has given up the right to
+	corked  corked
 }
 
 // left does the accounts of a flight that is over.
@@ -272,6 +275,9 @@ func (x *exchange) ship() {
 func (x *exchange) send(frame []byte, lent int) {
 	o := &x.out
 	x.account()
+	if o.corking {
+		o.corked.add(o.p)
+	}
 	if err := o.p.Send(wire.Requests, wire.KindTasks, frame); err != nil {
 		o.p.lends.TakeBack(0, lent)
 		x.notSent(o.p, o.slots)

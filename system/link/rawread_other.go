@@ -2,11 +2,10 @@
 
 package link
 
-import "net"
+import (
+	"io"
+	"net"
+)
 
-// asReader leaves all reading to net.Conn.
-func asReader(net.Conn) *rawReader { return nil }
-
-type rawReader struct{}
-
-func (*rawReader) readAll(*intake) error { return nil }
+// readerOf leaves all reading to net.Conn.
+func readerOf(conn net.Conn) io.Reader { return conn }

@@ -33,44 +33,26 @@ type batch struct {
 
 // read hands frames to their handlers until it is over. It returns why; nil when the session was ended otherwise.
 func (p *Peer) read() error {
-	in := &intake{peer: p, buf: make([]byte, readSize)}
-	if r := asReader(p.conn); r != nil {
-		return r.readAll(in)
-	}
+	in := readerOf(p.conn)
+	buf := make([]byte, readSize)
+	from, to := 0, 0 // what is read and not handled
+	limit := p.link.cfg.MaxFrame
 	for !p.over.Load() {
-		n, err := p.conn.Read(in.room())
+		n, err := in.Read(buf[to:])
 		if n > 0 {
-			if err := in.took(n); err != nil {
+			p.heard.Store(p.link.now())
+			to += n
+			taken, err := p.dispatch(buf[from:to], limit)
+			if err != nil {
 				return err
 			}
+			from += taken
 		}
 		if err != nil {
 			return brokenError(err)
 		}
+		buf, from, to = arrange(buf, from, to)
 	}
-	return nil
-}
-
-// intake is what the reader has read.
-type intake struct {
-	peer     *Peer
-	buf      []byte
-	from, to int // what is read and not handled
-}
-
-// room is where the next bytes go; it is never empty.
-func (in *intake) room() []byte { return in.buf[in.to:] }
-
-// took handles n more bytes.
-func (in *intake) took(n int) error {
-	p := in.peer
-	p.heard.Store(p.link.now())
-	in.to += n
-	taken, err := p.dispatch(in.buf[in.from:in.to], p.link.cfg.MaxFrame)
-	if err != nil {
-		return err
-	}
-	in.buf, in.from, in.to = arrange(in.buf, in.from+taken, in.to)
 	return nil
 }
 

@@ -108,17 +108,14 @@ func (p *Peer) flushLocked() {
 // between. Corks count.
 func (p *Peer) Cork() { p.corks.Add(1) }
 
-// Uncork takes back one Cork. What is queued is written as by Flush, or with flush unset by the writer. In a handler it is
-// written when that, and those of what else came with it, have returned.
+// Uncork takes back one Cork. What is queued is written as by Flush, or with flush unset as after Send.
 func (p *Peer) Uncork(flush bool) {
 	p.mu.Lock()
 	left := p.corks.Add(-1)
 	switch {
-	case p.reading.Load():
-		p.mu.Unlock()
 	case flush:
 		p.flushLocked()
-	case left == 0 && p.ready():
+	case left == 0 && p.ready() && !p.reading.Load():
 		p.rouseLocked()
 	default:
 		p.mu.Unlock()
