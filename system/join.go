@@ -155,8 +155,8 @@ func has(t *raysys.Table, f string) bool {
 // duties keeps this node's part of the cluster in order, one look at a time: connections to the others, the shards that
 // are its to lead, what the dead left.
 func (c *cluster) duties() {
-	known := map[nodeKey]bool{}
-	over := false // the member has ended: it says that its last view changed, and always will
+	known := map[nodeKey]bool{} // whether it drained when it was seen last
+	over := false               // the member has ended: it says that its last view changed, and always will
 	for {
 		view := c.member.View()
 		c.mu.Lock()
@@ -165,18 +165,18 @@ func (c *cluster) duties() {
 		now := map[nodeKey]bool{}
 		for _, n := range view.Nodes() {
 			k := nodeKey{n.ID, n.Incarnation}
-			now[k] = true
+			now[k] = n.Draining && !n.Suspect
 			if k == c.self() {
 				continue
 			}
 			c.node.tasks.Avoid(n.ID, n.Suspect || n.Draining)
-			if !known[k] && k.incarnation < c.self().incarnation {
+			if _, old := known[k]; !old && k.incarnation < c.self().incarnation {
 				c.connect(k, func(*peer, error) {}) // of two, the one that came later dials
 			}
 		}
-		for k := range known {
-			if !now[k] {
-				c.gone(k)
+		for k, drained := range known {
+			if _, here := now[k]; !here {
+				c.gone(k, drained)
 			}
 		}
 		known = now
@@ -198,8 +198,11 @@ func (c *cluster) duties() {
 	}
 }
 
-// gone tells everybody that an incarnation is no more.
-func (c *cluster) gone(k nodeKey) {
+// lastWords is how long a node that has left is listened to: what it answered last may come later than the news.
+const lastWords = 2 * time.Second
+
+// gone tells everybody that an incarnation is no more; left says that it had drained and went by itself.
+func (c *cluster) gone(k nodeKey, left bool) {
 	c.log.Info("node gone", zap.Stringer("peer", k))
 	c.mu.Lock()
 	delete(c.loads, k)
@@ -209,7 +212,14 @@ func (c *cluster) gone(k nodeKey) {
 	}
 	c.mu.Unlock()
 	if p := c.peer(k); p != nil {
-		p.link.Close(fmt.Errorf("%w: incarnation %d is not in the cluster any more", raysys.ErrNodeDead, k.incarnation))
+		end := func() {
+			p.link.Close(fmt.Errorf("%w: incarnation %d is not in the cluster any more", raysys.ErrNodeDead, k.incarnation))
+		}
+		if left { // it ends the connection itself, behind its last words
+			c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(lastWords), Ring: end})
+		} else {
+			end()
+		}
 	}
 	c.arrived(k, nil, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
 	c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(loanGrace), Ring: func() { c.exports.dead(k) }})

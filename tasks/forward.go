@@ -236,12 +236,14 @@ func (x *exchange) sendNow() {
 	if x.state.Load() != noted || !x.taken() || !x.mu.TryLock() {
 		return
 	}
-	x.out.corking = true
+	x.out.first = true
 	end := x.round()
-	held := x.out.corked
-	x.out.corking, x.out.corked = false, corked{}
+	corked := x.out.corked
+	x.out.first, x.out.corked = false, nil
 	x.mu.Unlock()
-	held.flush()
+	if corked != nil {
+		corked.uncork(true)
+	}
 	x.flush()
 	if x.state.CompareAndSwap(noted, end) && x.due(end) {
 		x.poke()

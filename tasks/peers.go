@@ -227,28 +227,6 @@ func (x *exchange) sent(p *peer) {
 	}
 }
 
-// corked are peers that something was sent to and that are flushed in a moment: their writers sleep on meanwhile. Those for
-// whom there is no place have theirs woken.
-type corked struct {
-	n   int
-	few [8]*peer
-}
-
-func (c *corked) add(p *peer) {
-	if c.n == len(c.few) || slices.Contains(c.few[:c.n], p) {
-		return
-	}
-	p.Cork()
-	c.few[c.n] = p
-	c.n++
-}
-
-func (c *corked) flush() {
-	for _, p := range c.few[:c.n] {
-		p.uncork(true)
-	}
-}
-
 // uncork is Uncork, and remembers that p was flushed.
 func (p *peer) uncork(flush bool) {
 	if flush {

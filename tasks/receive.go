@@ -198,7 +198,7 @@ func (x *exchange) reply(p *peer, frame []byte, h *handing) {
 		p.late.add(x, p, frame)
 		return
 	}
-	corked := h != nil && h.opened()
+	corked := h != nil && len(frame) <= wire.InlineLimit && h.opened()
 	if corked {
 		p.Cork()
 		corked = !h.keep()

@@ -72,8 +72,8 @@ type outgoing struct {
 	fn    uint32   // number of entry at p
 	entry *raysys.Entry
 
-	corking bool // whoever sends flushes as soon as it has given up the right to
-	corked  corked
+	first  bool  // the next frame is the first of somebody who flushes as soon as it has given up the right to send
+	corked *peer // with that frame; nil once there is another, which may be long in the making
 }
 
 // left does the accounts of a flight that is over.
@@ -275,8 +275,12 @@ func (x *exchange) ship() {
 func (x *exchange) send(frame []byte, lent int) {
 	o := &x.out
 	x.account()
-	if o.corking {
-		o.corked.add(o.p)
+	if o.first {
+		o.first, o.corked = false, o.p
+		o.p.Cork()
+	} else if o.corked != nil {
+		o.corked.Uncork(false)
+		o.corked = nil
 	}
 	if err := o.p.Send(wire.Requests, wire.KindTasks, frame); err != nil {
 		o.p.lends.TakeBack(0, lent)

@@ -298,6 +298,30 @@ func TestDrain(t *testing.T) {
 	})
 }
 
+// TestLastWords: the answers of a node that drained and left are heard, though the news of its end is faster than they are.
+func TestLastWords(t *testing.T) {
+	inVirtual(t, func(t testing.TB, k *testkit.Kit, c *testkit.Cluster) {
+		ctx := k.Context()
+		key := livingOn(k, t, 1)
+		if _, err := add.Call(ctx, counters.Get(key), 1).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		c.Delay(0, 1, 300*time.Millisecond, 0)
+		f := add.Call(ctx, counters.Get(key), 1)
+		k.Advance(350 * time.Millisecond) // it is answered, and the answer on its way
+		if raysys.State(f) != raysys.StatePending {
+			t.Fatal("the answer is here: the test tests nothing")
+		}
+		c.Drain(1)
+		if n, err := f.Get(ctx); n != 2 || err != nil {
+			t.Error(n, err)
+		}
+		c.Heal()
+		c.Restart(1)
+		c.Ready()
+	})
+}
+
 func TestSplitAndMend(t *testing.T) {
 	inVirtual(t, func(t testing.TB, k *testkit.Kit, c *testkit.Cluster) {
 		one := [4]uint64{}

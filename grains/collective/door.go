@@ -17,10 +17,20 @@ type reply[T Number] struct {
 	Took bool // the asker's vector is rank 0's now: it did not travel
 }
 
-// held is a call that waits at the door.
+// held are the calls of a rank that wait at the door: one, or more where it came twice, since nobody can tell to which of them
+// the rank listens.
 type held[T Number] struct {
 	round uint64
-	call  *promise.Later[reply[T]]
+	calls []*promise.Later[reply[T]]
+}
+
+// mostHeld bounds the calls of a rank.
+const mostHeld = 8
+
+func (h held[T]) answer(r reply[T]) {
+	for _, c := range h.calls {
+		c.Answer(r)
+	}
 }
 
 // hold takes a part that asks for an answer.
@@ -29,15 +39,10 @@ func (s *seat[T]) hold(ctx context.Context, p part[T]) (none reply[T], err error
 	if err != nil {
 		return none, err
 	}
-	late := s.over != nil || p.Round < s.round // accept finds an answer, or there is none
+	// Then accept finds an answer, or there is none.
+	late := s.over != nil || p.Round < s.round || s.limit != nil && p.Round >= s.limit.Round
 	if !late {
-		if s.held == nil {
-			s.held = map[int]held[T]{}
-		}
-		if before, ok := s.held[p.From]; ok {
-			before.call.Answer(none) // the call was repeated
-		}
-		s.held[p.From] = held[T]{p.Round, call}
+		s.keep(p, call)
 	}
 	again, err := s.accept(ctx, handed[T]{Part: p})
 	switch {
@@ -52,6 +57,19 @@ func (s *seat[T]) hold(ctx context.Context, p part[T]) (none reply[T], err error
 	return none, promise.ErrLater
 }
 
+func (s *seat[T]) keep(p part[T], call *promise.Later[reply[T]]) {
+	h := s.held[p.From]
+	if h.round != p.Round || len(h.calls) == mostHeld {
+		h.answer(reply[T]{})
+		h = held[T]{round: p.Round}
+	}
+	if s.held == nil {
+		s.held = map[int]held[T]{}
+	}
+	h.calls = append(h.calls, call)
+	s.held[p.From] = h
+}
+
 // reply answers the call of a rank, and reports whether there is one. The vector stays the seat's.
 func (s *seat[T]) reply(to int, p part[T]) bool {
 	h, ok := s.held[to]
@@ -59,18 +77,20 @@ func (s *seat[T]) reply(to int, p part[T]) bool {
 		return false
 	}
 	delete(s.held, to)
-	near := !h.call.Copies()
-	if near {
-		p.Vec = slices.Clone(p.Vec)
+	for _, c := range h.calls {
+		near := !c.Copies()
+		if near {
+			p.Vec = slices.Clone(p.Vec)
+		}
+		c.Answer(reply[T]{Part: p, Has: true, Took: near})
 	}
-	h.call.Answer(reply[T]{Part: p, Has: true, Took: near})
 	return true
 }
 
 // release ends the calls at the door without an answer.
 func (s *seat[T]) release() {
 	for _, h := range s.held {
-		h.call.Answer(reply[T]{})
+		h.answer(reply[T]{})
 	}
 	s.held = nil
 }

@@ -217,3 +217,55 @@ func TestNodeGoesWhileRanksJoin(t *testing.T) {
 		}
 	}
 }
+
+// gates hold the ranks of TestCallsThatComeTwice back until every frame comes twice.
+var gates sync.Map
+
+var twice = tasks.Define2("collective_test.twice", func(ctx context.Context, key string, rank int) (bool, error) {
+	v, there := stories.Load(key)
+	gate, ok := gates.Load(key)
+	if !ok || !there {
+		return false, errors.New("the test is over")
+	}
+	m, err := floats.Join(ctx, key, rank, 4)
+	if err != nil {
+		return false, err
+	}
+	defer m.Leave()
+	for i := range 40 {
+		got, err := m.AllReduce(ctx, vector(rank, 3), collective.Sum)
+		if err == nil {
+			err = equal(got, total(4, 3))
+		}
+		if err != nil {
+			return false, fmt.Errorf("round %d: %w", i, err)
+		}
+		if i == 0 {
+			s := v.(*story)
+			s.write(func() { s.rounds[rank]++ })
+			<-gate.(chan struct{})
+		}
+	}
+	return true, nil
+})
+
+// TestCallsThatComeTwice: a rank's call that comes twice while rank 0 waits for the others is answered to whichever of the
+// two the rank listens to.
+func TestCallsThatComeTwice(t *testing.T) {
+	k := testkit.New(t, testkit.Nodes(4), roomy)
+	ctx, s, gate := k.Context(), newStory(t), make(chan struct{})
+	gates.Store(t.Name(), gate)
+	defer gates.Delete(t.Name())
+	var refs []raysys.Ref[bool]
+	for rank := range 4 {
+		refs = append(refs, twice.With(apart...).Go(ctx, t.Name(), rank))
+	}
+	s.until(t, "all ranks are in the rounds", func() bool { return len(s.rounds) == 4 })
+	k.Cluster().Duplicate(1, nil)
+	close(gate)
+	for rank, r := range refs {
+		if _, err := r.Get(ctx); err != nil {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}

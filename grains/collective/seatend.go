@@ -98,7 +98,7 @@ func (s *seat[T]) newsCame() {
 		for rank, h := range s.held {
 			if h.round >= s.limit.Round {
 				delete(s.held, rank)
-				h.call.Answer(reply[T]{}) // its own seat says why
+				h.answer(reply[T]{}) // its own seat says why
 			}
 		}
 		s.listen(n.Next.Ref())

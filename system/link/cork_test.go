@@ -39,7 +39,9 @@ func TestCork(t *testing.T) {
 		p.Cork()
 		p.Cork()
 		send()
-		p.Uncork(false)
+		p.Uncork(false) // who goes sees to what there is
+		came(sent)
+		send() // and the other to the rest
 		came(sent - 1)
 		p.Uncork(false)
 		came(sent)

@@ -111,11 +111,11 @@ func (p *Peer) Cork() { p.corks.Add(1) }
 // Uncork takes back one Cork. What is queued is written as by Flush, or with flush unset as after Send.
 func (p *Peer) Uncork(flush bool) {
 	p.mu.Lock()
-	left := p.corks.Add(-1)
+	p.corks.Add(-1)
 	switch {
 	case flush:
 		p.flushLocked()
-	case left == 0 && p.ready() && !p.reading.Load():
+	case !p.writing && p.ready() && !p.reading.Load(): // also under the cork of another, whose thread may have to wait for a processor
 		p.rouseLocked()
 	default:
 		p.mu.Unlock()
