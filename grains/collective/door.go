@@ -78,11 +78,11 @@ func (s *seat[T]) reply(to int, p part[T]) bool {
 	}
 	delete(s.held, to)
 	for _, c := range h.calls {
-		near := !c.Copies()
-		if near {
-			p.Vec = slices.Clone(p.Vec)
+		r := reply[T]{Part: p, Has: true, Took: !c.Copies()}
+		if r.Took {
+			r.Part.Vec = slices.Clone(p.Vec)
 		}
-		c.Answer(reply[T]{Part: p, Has: true, Took: near})
+		c.Answer(r)
 	}
 	return true
 }
