@@ -8,13 +8,15 @@ import (
 	"hash/crc32"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // sizes says how large the shard is in the store. The goroutines that commit and compact use parts of their own, but
 // for log, which lock guards.
 type sizes struct {
 	lock     sync.Mutex
-	log      int    // cost of the segments that the snapshot lacks
+	log      int    // bytes of the segments that the snapshot lacks
+	segments int    // how many those are
 	commits  uint64 // segments appended
 	snapshot int    // bytes of the snapshot
 	manifest uint64 // index of the manifest's key, 0 for none
@@ -22,55 +24,82 @@ type sizes struct {
 	compacted atomic.Uint64 // snapshots that were made
 }
 
-// segmentCost is what a segment counts at least: a log of many small ones takes long to read, whatever its bytes.
-const segmentCost = 1 << 10
+const (
+	// bytesPerSegment is how much of a snapshot is read in the time that a segment of the log takes, at least. A log may
+	// have as many segments as take no longer to read than the snapshot does, so that a large one is not written too often.
+	bytesPerSegment = 4 << 10
+	// restAfter is how long a shard has to be without a commit to be at rest.
+	restAfter = 5 * time.Second
+)
 
-func logCost(size int) int { return max(size, segmentCost) }
+// add counts a segment, with lock held or before others can see it.
+func (z *sizes) add(size int) {
+	z.log += size
+	z.segments++
+}
 
-// grew counts a segment and wakes the compaction when the log is large enough. A size of 0 only looks.
+// grew counts a segment that was appended, and wakes the compaction when the log is long. A size of 0 only looks.
 func (s *Shard) grew(size int) {
 	s.sizes.lock.Lock()
-	defer s.sizes.lock.Unlock()
 	if size > 0 {
-		s.sizes.log += logCost(size)
+		s.sizes.add(size)
 		s.sizes.commits++
 	}
-	if s.due() {
+	s.sizes.lock.Unlock()
+	if due, long := s.length(); due || long {
 		signal(s.full)
 	}
 }
 
-// due reports whether the log should be compacted (C11), with sizes.lock held.
-func (s *Shard) due() bool { return s.sizes.log > max(s.cfg.CompactAt, 2*s.sizes.snapshot) }
+// length reports whether the log is due for a compaction (C11), and whether it is too long for a shard at rest.
+func (s *Shard) length() (due, long bool) {
+	z := &s.sizes
+	z.lock.Lock()
+	defer z.lock.Unlock()
+	due = z.log > max(s.cfg.CompactAt, 2*z.snapshot) || z.segments > max(s.cfg.CompactSegments, z.snapshot/bytesPerSegment)
+	return due, z.segments > s.cfg.CompactSegments
+}
 
-// compactions is the goroutine that compacts.
+// compactions is the goroutine that compacts: a log that is due at once, one that is long when the shard comes to rest.
 func (s *Shard) compactions() {
+	rest := time.NewTimer(restAfter)
+	defer rest.Stop()
 	for {
+		rested := false
 		select {
 		case <-s.full:
+		case <-rest.C:
+			rested = true
 		case <-s.ctx.Done():
 			return
 		}
-		pause := backoff{}
-		for {
-			s.sizes.lock.Lock()
-			due := s.due()
-			s.sizes.lock.Unlock()
-			if !due {
-				break
-			}
-			err := s.compact()
-			if err == nil {
-				s.sizes.compacted.Add(1)
-				break
-			}
-			if errors.Is(err, ErrRefused) || errors.Is(err, ErrClosed) || s.ctx.Err() != nil {
-				return // the committer notices by itself
-			}
-			s.cfg.OnTrouble(fmt.Errorf("compact shard %d: %w", s.cfg.Shard, err))
-			if pause.wait(s.ctx) != nil {
+		due, long := s.length()
+		switch {
+		case due, long && rested:
+			if !s.compacted() {
 				return
 			}
+		case long:
+			rest.Reset(restAfter) // each commit comes by here
+		}
+	}
+}
+
+// compacted compacts, and tries again while the store is in trouble; false when the shard is led from here no more.
+func (s *Shard) compacted() bool {
+	pause := backoff{}
+	for {
+		err := s.compact()
+		if err == nil {
+			s.sizes.compacted.Add(1)
+			return true
+		}
+		if errors.Is(err, ErrRefused) || errors.Is(err, ErrClosed) || s.ctx.Err() != nil {
+			return false // the committer notices by itself
+		}
+		s.cfg.OnTrouble(fmt.Errorf("compact shard %d: %w", s.cfg.Shard, err))
+		if pause.wait(s.ctx) != nil {
+			return false
 		}
 	}
 }
@@ -80,7 +109,7 @@ func (s *Shard) compactions() {
 // the fence (C11).
 func (s *Shard) compact() error {
 	s.sizes.lock.Lock()
-	covered := s.sizes.log // of segments that are in the machine already: see settle
+	covered, segments := s.sizes.log, s.sizes.segments // they are in the machine already: see settle
 	s.sizes.lock.Unlock()
 	s.table.RLock()
 	man := &manifest{epoch: s.core.machine.epoch, next: s.core.machine.next, id: newNonce()}
@@ -111,6 +140,7 @@ func (s *Shard) compact() error {
 	}
 	s.sizes.lock.Lock()
 	s.sizes.log -= covered
+	s.sizes.segments -= segments
 	s.sizes.snapshot = int(man.size)
 	s.sizes.lock.Unlock()
 	if err := s.sweep(man.next, folder); err != nil {
@@ -205,7 +235,8 @@ type Stats struct {
 	Bytes         int    // of keys and values in memory
 	Queued        int    // proposals not yet committed
 	Commits       uint64 // segments appended by this leader
-	LogBytes      int    // of segments since the snapshot, each counting at least 1 KiB
+	LogBytes      int    // of segments since the snapshot
+	LogSegments   int    // how many those are: what the next leader replays
 	SnapshotBytes int
 	Compactions   uint64 // by this leader
 }
@@ -216,7 +247,7 @@ func (s *Shard) Stats() Stats {
 	st := Stats{Records: len(s.core.machine.records), Bytes: s.core.machine.bytes, Queued: s.core.items}
 	s.mu.Unlock()
 	s.sizes.lock.Lock()
-	st.Commits, st.LogBytes, st.SnapshotBytes = s.sizes.commits, s.sizes.log, s.sizes.snapshot
+	st.Commits, st.LogBytes, st.LogSegments, st.SnapshotBytes = s.sizes.commits, s.sizes.log, s.sizes.segments, s.sizes.snapshot
 	s.sizes.lock.Unlock()
 	st.Compactions = s.sizes.compacted.Load()
 	return st

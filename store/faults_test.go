@@ -170,7 +170,7 @@ func meet(t *testing.T, f fault, at int) {
 	shared := memory(t)
 	defer shared.Close()
 	kv := flaky.Wrap(shared)
-	small := func(c *store.LeadConfig) { c.CompactAt = 6 << 10 }
+	small := func(c *store.LeadConfig) { c.CompactSegments = 6 }
 	ses := session(t, shared)
 	var mu sync.Mutex
 	n := 0

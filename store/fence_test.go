@@ -31,7 +31,7 @@ func TestAppendOfLongAgo(t *testing.T) {
 	}
 	<-held
 	destroy(t, shared, ses)
-	next, ses2 := lead(t, shared, "two", func(c *store.LeadConfig) { c.CompactAt = 4 << 10 })
+	next, ses2 := lead(t, shared, "two", func(c *store.LeadConfig) { c.CompactSegments = 4 })
 	for i := range 20 {
 		commit(t, next, put("a", fmt.Sprint("new ", i)))
 	}
@@ -125,7 +125,7 @@ func flip(key string) func(kv store.KV) []store.Op {
 func TestManifestOfLongAgo(t *testing.T) {
 	shared := memory(t)
 	kv := flaky.Wrap(shared)
-	s, ses := lead(t, kv, "one", func(c *store.LeadConfig) { c.CompactAt = 4 << 10 })
+	s, ses := lead(t, kv, "one", func(c *store.LeadConfig) { c.CompactSegments = 4 })
 	var once sync.Once
 	kv.Hook(func(c flaky.Call) (f flaky.Fault) {
 		for _, op := range c.Ops {

@@ -81,7 +81,7 @@ func (s *Shard) begin() error {
 	}
 	m.epoch = s.epoch
 	m.next++
-	s.sizes.log += logCost(size)
+	s.sizes.add(size)
 	return nil
 }
 

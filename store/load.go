@@ -7,12 +7,18 @@ import (
 	"hash/crc32"
 	"slices"
 	"strings"
+	"sync"
 )
 
 const (
 	// Parts are full, segments mostly small: what one transaction reads stays at a few MiB, rarely 16.
 	partsPerRead    = 16
 	segmentsPerRead = MaxTxnOps
+	// Of a log whose segments are small, this many reads go out at the same time: with those of the shards that a node takes
+	// over at once they keep its connections to the store busy. Their answers are to take no more than bytesAhead together,
+	// by what those before took.
+	readsAhead = 4
+	bytesAhead = 4 << 20
 )
 
 // load reads snapshot and log. Nobody else writes them, because this process holds the leader's key.
@@ -92,17 +98,14 @@ func (s *Shard) loadParts(m *machine, man *manifest) error {
 	return nil
 }
 
-// replay applies the log from m.next on.
+// replay applies the log from m.next on, a few reads at a time.
 func (s *Shard) replay(m *machine) error {
-	for {
-		ops := make([]Op, segmentsPerRead)
-		for i := range ops {
-			ops[i] = Read(segmentKey(s.cfg.Shard, m.next+uint64(i)))
-		}
-		pairs, err := s.read(ops)
+	for ahead := 1; ; {
+		pairs, err := s.readSegments(m.next, ahead)
 		if err != nil {
 			return err
 		}
+		size := 0
 		for i, p := range pairs {
 			if p.Create == 0 {
 				if j := slices.IndexFunc(pairs[i:], func(p Pair) bool { return p.Create != 0 }); j >= 0 {
@@ -117,9 +120,30 @@ func (s *Shard) replay(m *machine) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.Key, err)
 			}
-			s.sizes.log += logCost(len(p.Value))
+			s.sizes.add(len(p.Value))
+			size += len(p.Value)
 		}
+		ahead = min(max(bytesAhead*ahead/max(size, 1), 1), readsAhead)
 	}
+}
+
+// readSegments makes that many reads of the log at the same time, and returns what they read in order.
+func (s *Shard) readSegments(from uint64, reads int) ([]Pair, error) {
+	pairs, errs := make([][]Pair, reads), make([]error, reads)
+	var reading sync.WaitGroup
+	for n := range reads {
+		ops := make([]Op, segmentsPerRead)
+		for i := range ops {
+			ops[i] = Read(segmentKey(s.cfg.Shard, from+uint64(n*segmentsPerRead+i)))
+		}
+		if n == reads-1 { // here
+			pairs[n], errs[n] = s.read(ops)
+			break
+		}
+		reading.Go(func() { pairs[n], errs[n] = s.read(ops) })
+	}
+	reading.Wait()
+	return slices.Concat(pairs...), errors.Join(errs...)
 }
 
 // read reads keys in one consistent transaction.

@@ -30,9 +30,13 @@ type LeadConfig struct {
 	// MaxQueue bounds the proposals that are not yet committed, and MaxQueueBytes their size. Beyond them Propose
 	// returns raysys.ErrOverloaded. 0 means 65,536 and 16 MiB.
 	MaxQueue, MaxQueueBytes int
-	// CompactAt is how many bytes the log has at least before it is compacted, a segment counting at least 1 KiB: it
-	// is when it also exceeds twice the snapshot. 0 means 4 MiB (C11).
+	// CompactAt is how many bytes the log has at least before it is compacted: it is when it also exceeds twice the
+	// snapshot. 0 means 4 MiB (C11).
 	CompactAt int
+	// CompactSegments is how many segments the log has at least before it is compacted, whatever their bytes, since the
+	// next leader reads them one by one: it is when they also exceed one for each 4 KiB of the snapshot, or when the shard
+	// is at rest. 0 means 256.
+	CompactSegments int
 	// Timeout bounds each attempt to write or read; attempts are repeated. 0 means 5 s.
 	Timeout time.Duration
 	// OnTrouble is called when the KV does not take a write for now, before it is tried again: from several goroutines,
@@ -49,6 +53,9 @@ func (c LeadConfig) withDefaults() LeadConfig {
 	}
 	if c.CompactAt <= 0 {
 		c.CompactAt = 4 << 20
+	}
+	if c.CompactSegments <= 0 {
+		c.CompactSegments = 256
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = 5 * time.Second

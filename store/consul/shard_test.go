@@ -116,7 +116,7 @@ func TestLeaderKilledAgainAndAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s, err := store.Lead(within(t), store.LeadConfig{KV: kv, Shard: 3, Session: ses, Node: fmt.Sprint("node ", i), CompactAt: 64 << 10})
+		s, err := store.Lead(within(t), store.LeadConfig{KV: kv, Shard: 3, Session: ses, Node: fmt.Sprint("node ", i), CompactSegments: 64})
 		if err != nil {
 			t.Fatal(err)
 		}

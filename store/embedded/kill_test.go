@@ -33,7 +33,7 @@ func countForEver(dir string) error {
 	if err != nil {
 		return err
 	}
-	s, err := store.Lead(ctx, store.LeadConfig{KV: kv, Session: ses, Node: "child", CompactAt: 64 << 10})
+	s, err := store.Lead(ctx, store.LeadConfig{KV: kv, Session: ses, Node: "child", CompactSegments: 64})
 	if err != nil {
 		return err
 	}
