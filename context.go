@@ -51,10 +51,15 @@ func (c *Core) Value(key any) any {
 // asked for one before; an end that was only pulled so far is passed on to it, since Cause must follow Err.
 func (t *Turn) innerValue(key any) any {
 	t.mu.Lock()
-	inner := t.inner
+	inner, stop := t.inner, t.stop
 	t.mu.Unlock()
 	if err := t.Cancelled(); err != nil && inner != nil {
 		t.cancel(err)
+		if stop != nil { // the one whose cancel came first may not have called it yet
+			stop(err)
+		} else {
+			t.endless().innerValue(key)
+		}
 	} else if inner == nil && (err != nil || t.ended.Load()) {
 		inner = t.innerContext()
 	}
@@ -108,14 +113,43 @@ func (t *Turn) Until() (at int64) {
 	return at
 }
 
-// turnContext is the context of a turn that has no record of its own: a driver's, or a branch's.
+// driverContext is the context of a driver's turn. It carries the values and the deadline of the caller's context, and ends
+// with that or with the node, whichever ends first.
+type driverContext struct{ turn *Turn }
+
+// NewContext returns the context of a driver's turn. For runtimes.
+func NewContext(t *Turn) context.Context { return &driverContext{t} }
+
+func (c *driverContext) Turn() *Turn                 { return c.turn }
+func (c *driverContext) Deadline() (time.Time, bool) { return c.turn.outer.Deadline() }
+func (c *driverContext) Done() <-chan struct{}       { return c.turn.innerContext().Done() }
+
+func (c *driverContext) Err() error {
+	if err := c.turn.outer.Err(); err != nil {
+		return err
+	}
+	return contextErr(c.turn.Cancelled())
+}
+
+func (c *driverContext) Value(key any) any {
+	switch key.(type) {
+	case turnKey:
+		return c.turn
+	case valuesKey:
+		return c.turn.values
+	}
+	// The inner context first: the standard library's look-up of the enclosing cancelCtx has to find that of Done.
+	if v := c.turn.innerValue(key); v != nil {
+		return v
+	}
+	return c.turn.outer.Value(key)
+}
+
+// turnContext is the context of a branch, which ends with the context that it was made from.
 type turnContext struct {
 	context.Context
 	turn *Turn
 }
-
-// NewContext returns the context of a driver's turn. For runtimes.
-func NewContext(t *Turn) context.Context { return &turnContext{t.outer, t} }
 
 func (c *turnContext) Turn() *Turn { return c.turn }
 

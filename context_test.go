@@ -203,3 +203,81 @@ func TestContextBeforeStart(t *testing.T) {
 	}
 	closeNode(t, n)
 }
+
+// A driver's context ends with its node, and keeps the rules of context.Context whoever asks what first.
+func TestDriverContextEndsWithTheNode(t *testing.T) {
+	for _, early := range []bool{true, false} { // whether Done is asked for before the end
+		for name, outer := range map[string]func() (context.Context, func()){
+			"endless": func() (context.Context, func()) {
+				return context.WithValue(context.Background(), asked{}, 1), func() {}
+			},
+			"with end": func() (context.Context, func()) {
+				return cancellable(context.WithValue(context.Background(), asked{}, 1))
+			},
+			"a branch":  nil,
+			"a timeout": nil,
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				n, err := system.New(system.Config{Table: raysys.NewTable(), Resources: raysys.Resources{CPU: 1}})
+				if err == nil {
+					err = n.Start(t.Context())
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				var ctx context.Context
+				stop := func() {}
+				switch {
+				case outer != nil:
+					ctx, stop = outer()
+					ctx = n.Context(ctx)
+				case name == "a branch":
+					ctx = raysys.Branch(n.Context(context.WithValue(context.Background(), asked{}, 1)), 1)
+				default:
+					ctx, stop = context.WithTimeout(n.Context(context.WithValue(context.Background(), asked{}, 1)), time.Hour)
+				}
+				defer stop()
+				ran := make(chan struct{})
+				if early {
+					context.AfterFunc(ctx, func() { close(ran) })
+				}
+				derived, cancel := context.WithCancel(ctx)
+				defer cancel()
+				if ctx.Err() != nil || context.Cause(ctx) != nil || ctx.Value(asked{}) != 1 {
+					t.Errorf("%s: before the node ends: Err %v, Cause %v, value %v", name, ctx.Err(), context.Cause(ctx), ctx.Value(asked{}))
+				}
+				if err := n.Close(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for name, ctx := range map[string]context.Context{name: ctx, name + ", derived": derived, name + ", later": n.Context(context.Background())} {
+					if cause := context.Cause(ctx); !errors.Is(cause, raysys.ErrClosed) {
+						t.Errorf("%s: the node is closed and its context's Cause is %v", name, cause)
+					}
+					if ctx.Err() != context.Canceled {
+						t.Errorf("%s: the node is closed and its context's Err is %v", name, ctx.Err())
+					}
+					synctest.Wait()
+					select {
+					case <-ctx.Done():
+					default:
+						t.Errorf("%s: the node is closed and its context is not done", name)
+					}
+				}
+				if early {
+					<-ran
+				}
+				if ctx.Value(asked{}) != 1 {
+					t.Errorf("%s: the value is gone with the node", name)
+				}
+			})
+		}
+	}
+}
+
+func cancellable(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	return ctx, cancel
+}
+
+// asked is a key of context.WithValue.
+type asked struct{}

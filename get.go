@@ -1,6 +1,7 @@
 package raysys
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"reflect"
@@ -135,14 +136,17 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Core, need i
 	if b.kind == TurnRoot {
 		closed = t.job.Closed
 	}
-	if own && t.outer == nil {
+	switch {
+	case own && t.outer != nil && t.trunk == nil:
+		ended = t.outer.Done() // the node's end is in closed, so a driver's own channel need not be made
+	case own && t.outer == nil:
 		// The turn's own context: watching the turn avoids making a channel for it.
 		if t.Watch(&p.watch[0], p.wake) {
 			defer t.Unwatch(&p.watch[0])
 		} else {
 			p.wake()
 		}
-	} else {
+	default:
 		ended = ctx.Done()
 	}
 	p.watchScopes(t, on)
@@ -152,7 +156,8 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Core, need i
 		case <-p.poke:
 		case <-closed:
 			if !done() {
-				return ErrClosed
+				// The node ends the turn above every driver before it closes this channel.
+				return cmp.Or(t.Cancelled(), error(ErrClosed))
 			}
 			return nil
 		case <-ended:

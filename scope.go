@@ -194,7 +194,7 @@ func (t *Turn) End() {
 
 // ownDone returns the Done channel of the turn's own context if anybody asked for one.
 func (t *Turn) ownDone() <-chan struct{} {
-	if t.outer != nil {
+	if t.trunk != nil {
 		return t.outer.Done()
 	}
 	t.mu.Lock()
@@ -205,18 +205,38 @@ func (t *Turn) ownDone() <-chan struct{} {
 	return t.inner.Done()
 }
 
+// endless returns the turn above a driver's whose caller's context never ends: such a driver ends with the node alone, shares
+// the node's inner context, and so leaves nothing behind, however many of them there were. Nil for any other turn.
+func (t *Turn) endless() *Turn {
+	if t.outer == nil || t.outer.Done() != nil {
+		return nil
+	}
+	return t.up.Load()
+}
+
 // innerContext backs Done, Cause and AfterFunc of the turn's context by one of the standard library's, which then
-// costs no goroutine to derive from.
+// costs no goroutine to derive from. A driver's is derived from the caller's, so that it ends with either.
 func (t *Turn) innerContext() context.Context {
-	if t.outer != nil {
+	if t.trunk != nil {
 		return t.outer
+	}
+	if up := t.endless(); up != nil {
+		shared := up.innerContext()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.inner = shared // for ownDone; it is the same one each time
+		return shared
 	}
 	t.mu.Lock()
 	if t.inner != nil {
 		defer t.mu.Unlock()
 		return t.inner
 	}
-	t.inner, t.stop = context.WithCancelCause(context.Background())
+	outer := t.outer
+	if outer == nil {
+		outer = context.Background()
+	}
+	t.inner, t.stop = context.WithCancelCause(outer)
 	inner, stop := t.inner, t.stop
 	w := new(Watcher)
 	t.innerWatch = w

@@ -32,6 +32,7 @@ type cluster struct {
 	member  *member.Member
 	info    member.Info // what the node tells of itself
 	reg     *registry
+	times   times
 	entries []*raysys.Entry // this node's functions, by the number that others use
 	exports exports
 	imports imports

@@ -22,8 +22,8 @@ func newCluster(n *Node) *cluster {
 	c := &cluster{
 		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store,
 		joined: make(chan struct{}), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1),
-		entries: n.cfg.Table.Entries(),
-		peers:   map[raysys.NodeID]*peer{}, heard: map[raysys.NodeID]time.Time{}, waiting: map[nodeKey][]func(*peer, error){},
+		entries: n.cfg.Table.Entries(), times: timesOf(n.cfg.Cluster.TTL),
+		peers: map[raysys.NodeID]*peer{}, heard: map[raysys.NodeID]time.Time{}, waiting: map[nodeKey][]func(*peer, error){},
 		jobs: map[jobKey]*raysys.Job{}, loads: map[nodeKey]tasks.Load{}, admitted: map[nodeKey]member.Info{}, working: map[int]bool{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -61,7 +61,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	c.network = transport
 	c.link, err = link.New(link.Config{
 		Self: c.identity, Transport: transport, Listen: cfg.Listen, Handlers: c.handlers(), Sinks: c.sinks(), Admit: c.admit, Up: c.up, Down: c.down,
-		Suspect: c.suspected, SuspectAfter: silentAfter, Rejected: c.rejected, Panicked: c.panicked, Chaos: cfg.Chaos,
+		Suspect: c.suspected, PingEvery: c.times.ping, SuspectAfter: c.times.silent, DialTimeout: c.times.dial, HandshakeTimeout: c.times.handshake, Rejected: c.rejected, Panicked: c.panicked, Chaos: cfg.Chaos,
 	})
 	if err != nil {
 		return err

@@ -75,7 +75,7 @@ func (e configError) Is(target error) bool { return target == ErrConfig }
 func (e configError) Unwrap() error        { return e.error }
 
 // Run is Main for programs with flags, signals and exit codes of their own: it makes a node, runs f as its driver, closes
-// the node and returns f's error. A worker does not run f: it serves until ctx ends or an operator asks it to leave, and
+// the node and returns f's error. f's context ends when the node does (it was fenced, say), and context.Cause says why. A worker does not run f: it serves until ctx ends or an operator asks it to leave, and
 // drains. The error matches ErrConfig when New refused cfg.
 func Run(ctx context.Context, cfg Config, f func(ctx context.Context) error) error {
 	for {
@@ -102,6 +102,9 @@ func (n *Node) live(ctx context.Context, f func(context.Context) error) (again b
 	case err != nil:
 	case drives:
 		err = f(n.Context(ctx))
+		if ended := n.Err(); ended != nil && errors.Is(err, context.Canceled) && !errors.Is(err, ended) {
+			err = fmt.Errorf("%w: %w", ended, err) // f returned what its context said, which is not why
+		}
 	default:
 		again, err = n.serve(ctx, leave)
 		grace = n.closeShare()

@@ -146,16 +146,18 @@ func (n *Node) begin(ctx context.Context) error {
 }
 
 // Context returns a context under which tasks and grains can be used: a driver's. It carries the values and the end
-// of ctx, so the handlers of a server pass their request's context and get its cancellation. Each call is a driver
-// of its own, with its own sequence of task ids.
+// of ctx, so the handlers of a server pass their request's context and get its cancellation. It ends with the node too:
+// context.Cause then matches what Err returns. Each call is a driver of its own, with its own sequence of task ids.
 func (n *Node) Context(ctx context.Context) context.Context {
-	t := raysys.NewRoot(n.job, ctx, n.top, raysys.TaskID(n.job.ID).Child(n.roots.Add(1)))
 	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.state < stateStarted {
-		t.Cancel(fmt.Errorf("%w: the node is not started: call Start before Context", raysys.ErrClosed))
+	started := n.state >= stateStarted
+	n.mu.Unlock()
+	if !started {
+		ended, cancel := context.WithCancelCause(ctx)
+		cancel(fmt.Errorf("%w: the node is not started: call Start before Context", raysys.ErrClosed))
+		ctx = ended
 	}
-	return raysys.NewContext(t)
+	return raysys.NewContext(raysys.NewRoot(n.job, ctx, n.top, raysys.TaskID(n.job.ID).Child(n.roots.Add(1))))
 }
 
 // NodeOf returns the node that ctx is of: the driver's, or that on which a task or a grain's turn runs. Nil without one.
@@ -209,8 +211,8 @@ func (n *Node) stop(cause error) {
 		n.mu.Lock()
 		n.cause = cause
 		n.mu.Unlock()
-		close(n.ending)
 		n.top.Cancel(cause)
+		close(n.ending)
 	})
 }
 

@@ -32,7 +32,7 @@ func (c *cluster) suspected(l *link.Peer, silent bool) {
 // reroute gives up the connection to a silent node once another node says that it hears it: then the two are alive and only
 // the way between them is broken, and dial finds a way through a third. A node that nobody hears is left to its lease.
 func (c *cluster) reroute(p *peer) {
-	for c.peer(p.key) == p && p.link.Silence() >= silentAfter {
+	for c.peer(p.key) == p && p.link.Silence() >= c.times.silent {
 		for _, q := range c.connected() {
 			if q == p || q.link.Relayed() {
 				continue
@@ -46,14 +46,11 @@ func (c *cluster) reroute(p *peer) {
 				return
 			}
 		}
-		if !c.pause(silentAfter) {
+		if !c.pause(c.times.silent) {
 			return
 		}
 	}
 }
-
-// silentAfter is the silence after which a pair may be broken: four pings of the link.
-const silentAfter = 2 * time.Second
 
 // improve replaces a relayed connection by a direct one as soon as that is possible.
 func (c *cluster) improve(p *peer) {
@@ -116,7 +113,7 @@ func (p *peer) onBallot(frame []byte) error {
 		yes = p.c.member.Ballot(about.node, about.incarnation)
 	case asksHeard:
 		q := p.c.peer(about)
-		yes = q != nil && !q.link.Relayed() && q.link.Silence() < silentAfter
+		yes = q != nil && !q.link.Relayed() && q.link.Silence() < p.c.times.silent
 	}
 	reply := append(wire.AppendUvarint(nil, slot), 0)
 	if yes {

@@ -43,6 +43,12 @@ func plainOn(t testing.TB, k *testkit.Kit, prefix string, i int) string {
 // TestOneBrokenPairOfThree: n1 and n2 do not reach each other and both reach n3 and the store. Nobody is evicted, and
 // calls between them go through the third.
 func TestOneBrokenPairOfThree(t *testing.T) {
+	for _, ttl := range []time.Duration{3 * time.Second, 10 * time.Second} { // testkit's in real time, and the default
+		t.Run(ttl.String(), func(t *testing.T) { oneBrokenPairOfThree(t, ttl) })
+	}
+}
+
+func oneBrokenPairOfThree(t *testing.T, ttl time.Duration) {
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		t, c := k.T(), k.Cluster()
 		prefix := fmt.Sprintf("pair%d-", runs.Add(1))
@@ -72,13 +78,13 @@ func TestOneBrokenPairOfThree(t *testing.T) {
 				t.Errorf("node %s: incarnation %d became %d: it was evicted or left", name, was[name], now[name])
 			}
 		}
-		figure(t, "one broken pair of three: 0 evictions; %d calls relayed, the first %v after the cut", relayed, first.Round(time.Millisecond))
+		figure(t, "one broken pair of three, TTL %v: 0 evictions; %d calls relayed, the first %v after the cut", ttl, relayed, first.Round(time.Millisecond))
 		c.Heal()
 		k.Advance(20 * time.Second)
 		if h, err := reach.Call(k.Context(), plains.Get(from), to).Get(k.Context()); err != nil || h.Node != "n2" {
 			t.Errorf("after the pair was mended: %v, %v", h, err)
 		}
-	}, testkit.Nodes(3))
+	}, testkit.Nodes(3), testkit.TTL(ttl))
 }
 
 // TestSplitWithAStoreBetween: A and B do not reach each other and both reach the store. They do not kill each other: one of
