@@ -13,6 +13,9 @@ import (
 // empty. What the node knows must not be written to it (C15).
 var ErrStoreReplaced = errors.New("store replaced")
 
+// ErrOtherCluster: the keys belong to a cluster of another name.
+var ErrOtherCluster = errors.New("keys of another cluster")
+
 // ErrBadConfig: the cluster's config record cannot be used.
 var ErrBadConfig = errors.New("bad cluster config")
 
@@ -28,9 +31,10 @@ const (
 
 // Cluster is what all nodes of a cluster agree on. It is written once, by the first node.
 type Cluster struct {
-	ID           string      `json:"id"`     // random: tells a store from another that was put in its place
-	Format       int         `json:"format"` // of the records
-	Lowest       int         `json:"lowest"` // the lowest version among the nodes: newer record types wait for it
+	Name         string      `json:"name,omitempty"` // as the first node had it; records of earlier programs have none
+	ID           string      `json:"id"`             // random: tells a store from another that was put in its place
+	Format       int         `json:"format"`         // of the records
+	Lowest       int         `json:"lowest"`         // the lowest version among the nodes: newer record types wait for it
 	SlotFunction string      `json:"slot_function"`
 	Seed         uint64      `json:"seed,string"` // of the slot function
 	Shards       int         `json:"shards"`
@@ -100,18 +104,23 @@ func (c *Cluster) check() error {
 }
 
 // OpenCluster reads the cluster's config and makes it where there is none: of several nodes that do so at once, one
-// wins and all get its config. shards counts only for a new cluster.
-func OpenCluster(ctx context.Context, kv KV, shards int) (Cluster, error) {
+// wins and all get its config. shards counts only for a new cluster. ErrOtherCluster when the keys were made for a cluster of
+// another name, as they may be where RAYSYS_CONSUL_PREFIX says where keys lie; an empty name is not compared.
+func OpenCluster(ctx context.Context, kv KV, name string, shards int) (Cluster, error) {
 	fresh, err := NewCluster(shards)
 	if err != nil {
 		return Cluster{}, err
 	}
+	fresh.Name = name
 	value, err := json.MarshalIndent(fresh, "", " ")
 	if err != nil {
 		return Cluster{}, err
 	}
 	for {
 		c, err := readCluster(ctx, kv)
+		if err == nil && name != "" && c.Name != "" && c.Name != name {
+			return Cluster{}, fmt.Errorf("%w: they were made for cluster %q, this node is of cluster %q: set RAYSYS_CLUSTER=%s, or give this cluster keys of its own with another RAYSYS_CONSUL_PREFIX (unset, it follows from the name)", ErrOtherCluster, c.Name, name, c.Name)
+		}
 		if !errors.Is(err, ErrNotFound) {
 			return c, err
 		}

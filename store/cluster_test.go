@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
@@ -105,7 +106,7 @@ func TestOneConfig(t *testing.T) {
 			node := flaky.Wrap(kv)
 			node.FailNext(i, flaky.LoseAnswer)
 			var err error
-			if got[i], err = store.OpenCluster(within(t), node, 0); err != nil {
+			if got[i], err = store.OpenCluster(within(t), node, "", 0); err != nil {
 				t.Error(err)
 			}
 		})
@@ -116,7 +117,7 @@ func TestOneConfig(t *testing.T) {
 			t.Fatalf("nodes have different configs: %s", d)
 		}
 	}
-	again, err := store.OpenCluster(within(t), kv, 5)
+	again, err := store.OpenCluster(within(t), kv, "", 5)
 	if err != nil || again.ID != got[0].ID || again.Shards != store.DefaultShards {
 		t.Fatalf("opened again: %+v, %v", again, err)
 	}
@@ -166,7 +167,7 @@ func TestConfigIsChecked(t *testing.T) {
 		if _, err := kv.Txn(within(t), []store.Op{store.Set(store.ConfigKey, value)}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.OpenCluster(within(t), kv, 0); !errors.Is(err, c.want) {
+		if _, err := store.OpenCluster(within(t), kv, "", 0); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -174,7 +175,32 @@ func TestConfigIsChecked(t *testing.T) {
 	if _, err := kv.Txn(within(t), []store.Op{store.Set(store.ConfigKey, []byte("{"))}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.OpenCluster(within(t), kv, 0); !errors.Is(err, store.ErrBadConfig) {
+	if _, err := store.OpenCluster(within(t), kv, "", 0); !errors.Is(err, store.ErrBadConfig) {
 		t.Errorf("no JSON: %v", err)
+	}
+}
+
+// The keys of one cluster are not those of another, whatever prefix they lie under.
+func TestClusterOfAnotherName(t *testing.T) {
+	kv := memory(t)
+	made, err := store.OpenCluster(within(t), kv, "prod", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.OpenCluster(within(t), kv, "test", 0); !errors.Is(err, store.ErrOtherCluster) || !strings.Contains(err.Error(), `"prod"`) || !strings.Contains(err.Error(), "RAYSYS_CONSUL_PREFIX") {
+		t.Errorf("cluster test opened the keys of cluster prod: %v", err)
+	}
+	for _, name := range []string{"prod", ""} {
+		if again, err := store.OpenCluster(within(t), kv, name, 0); err != nil || again.ID != made.ID {
+			t.Errorf("name %q: %v, %v", name, again.ID, err)
+		}
+	}
+	// A record of an earlier program has no name, and is anybody's.
+	unnamed := memory(t)
+	if _, err := store.OpenCluster(within(t), unnamed, "", 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.OpenCluster(within(t), unnamed, "prod", 0); err != nil {
+		t.Errorf("a record without a name: %v", err)
 	}
 }

@@ -52,7 +52,7 @@ func newElsewhere(t *testing.T, asked func(*request)) (*elsewhere, *directory) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kv.Close() })
-	conf, err := store.OpenCluster(t.Context(), kv, 1)
+	conf, err := store.OpenCluster(t.Context(), kv, "", 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 func (c *cluster) readConfig(ctx context.Context) (store.Cluster, error) {
 	pause := 100 * time.Millisecond
 	for {
-		conf, err := store.OpenCluster(ctx, c.kv, 0)
+		conf, err := store.OpenCluster(ctx, c.kv, c.cfg.Name, 0)
 		if err == nil || !errors.Is(err, store.ErrUnavailable) {
 			return conf, err
 		}
@@ -344,7 +344,7 @@ func (c *cluster) stateChanged(s member.State, cause error) {
 func (c *cluster) event(e member.Event) {
 	fields := []zap.Field{zap.String("about", string(e.Node)), zap.Uint64("incarnation", e.Incarnation), zap.Error(e.Err)}
 	switch e.Kind {
-	case member.RenewalFailed, member.WatchFailed, member.VoteFailed:
+	case member.RenewalFailed, member.WatchFailed, member.VoteFailed, member.Garbage:
 		c.log.Warn(string(e.Kind), fields...)
 	default:
 		c.log.Info(string(e.Kind), fields...)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
 )
 
 // closeGrace is how long a program waits for what still runs when it ends.
@@ -98,6 +99,9 @@ func (n *Node) live(ctx context.Context, f func(context.Context) error) (again b
 		leave = n.DrainRequested() // before anybody can ask
 	}
 	err, grace := n.Start(ctx), closeGrace
+	if errors.Is(err, store.ErrOtherCluster) {
+		err = configError{err}
+	}
 	switch {
 	case err != nil:
 	case drives:

@@ -34,7 +34,7 @@ func age(t *testing.T, kv store.KV, commits int) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	conf, err := store.OpenCluster(ctx, kv, 0)
+	conf, err := store.OpenCluster(ctx, kv, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

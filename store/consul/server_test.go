@@ -140,7 +140,7 @@ func TestRestartedServer(t *testing.T) {
 	t.Parallel()
 	server := consultest.Start(t, consultest.Options{Disk: true})
 	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()})
-	cluster, err := store.OpenCluster(within(t), kv, 0)
+	cluster, err := store.OpenCluster(within(t), kv, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestServerThatComesBackEmpty(t *testing.T) {
 	t.Parallel()
 	server := consultest.Start(t, consultest.Options{})
 	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()})
-	cluster, err := store.OpenCluster(within(t), kv, 4)
+	cluster, err := store.OpenCluster(within(t), kv, "", 4)
 	if err != nil {
 		t.Fatal(err)
 	}

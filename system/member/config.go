@@ -90,6 +90,7 @@ const (
 	Yielded       EventKind = "yielded"        // this node leaves because of a broken pair
 	RenewalFailed EventKind = "renewal failed" // Err says why; the lease goes on
 	WatchFailed   EventKind = "watch failed"   // Err says why; it is tried again
+	Garbage       EventKind = "garbage"        // the store holds what no member wrote; Err says what becomes of it
 )
 
 // Event is something that an operator may want to know.

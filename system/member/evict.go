@@ -82,7 +82,7 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 	now := m.cfg.Clock.Mono()
 	entries, err := m.ledger.observe(read[0].Value, now)
 	if err != nil {
-		return false, err
+		m.reportGarbage(read[0], err) // what is written below replaces it
 	}
 	pairs, _, err := kv.List(ctx, store.NodesPrefix, store.Consistent)
 	if err != nil {
@@ -90,7 +90,9 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 	}
 	var members []Node
 	for _, p := range pairs {
-		members = append(members, Node{Incarnation: p.Create})
+		if p.Session != "" {
+			members = append(members, Node{Incarnation: p.Create})
+		}
 	}
 	recent := m.ledger.recent(entries, now, m.cfg.TTL)
 	if !mayEvict(recent, members) {
@@ -111,8 +113,11 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 	if victim.Incarnation == m.incarnation { // it leaves by itself: the third condition says the same as the fifth
 		ops = slices.Delete(ops, 4, 5)
 	}
-	_, err = kv.Txn(ctx, ops)
-	return err == nil, err
+	if _, err = kv.Txn(ctx, ops); err != nil {
+		return false, err
+	}
+	_, _ = m.ledger.observe(next, m.cfg.Clock.Mono()) // should somebody destroy it before this member reads it again
+	return true, nil
 }
 
 // grace is added to the lease that an evicted node is given, for clocks that do not run at quite the same rate.

@@ -68,7 +68,14 @@ func (j *janitor) round(m *Member, now time.Duration) error {
 	var ops []store.Op
 	for _, key := range keys {
 		id, err := strconv.ParseUint(strings.TrimPrefix(key, store.EvictPrefix), 10, 64)
-		if err != nil || live[id] {
+		if err != nil {
+			if len(ops) < store.MaxTxnOps {
+				m.reportGarbage(store.Pair{Key: key}, fmt.Errorf("%w: it names no incarnation, and is removed", store.ErrCorrupt))
+				ops = append(ops, store.Delete(key))
+			}
+			continue
+		}
+		if live[id] {
 			continue
 		}
 		at, ok := j.since[id]
@@ -99,14 +106,5 @@ func (m *Member) listNodes(ctx context.Context) ([]Node, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	nodes := make([]Node, 0, len(pairs))
-	for _, p := range pairs {
-		n, err := decodeNode(p)
-		if err != nil {
-			m.event(WatchFailed, Node{}, err)
-			continue
-		}
-		nodes = append(nodes, n)
-	}
-	return nodes, nil
+	return m.readNodes(pairs), nil
 }

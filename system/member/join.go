@@ -176,12 +176,13 @@ func (j *joining) takeKey(ctx context.Context) error {
 // or its address is the one that this process has bound. Refusal by another host proves nothing, it may be a firewall's.
 func (j *joining) replace(ctx context.Context, there store.Pair) error {
 	old, err := decodeNode(there)
-	if err != nil {
-		return err
+	if err != nil { // whoever holds it lives and writes it anew, or its session ends
+		j.reportGarbage(there, err)
+		old = Node{Info: Info{ID: j.cfg.Self.ID, Address: "an address that cannot be read"}, Incarnation: there.Create}
 	}
 	taken := fmt.Errorf("%w: node %s lives at %s as incarnation %d: give this one another name, or stop that one", ErrNameTaken, old.ID, old.Address, old.Incarnation)
 	proven := old.Address == j.cfg.Self.Address
-	if !proven && j.cfg.Prober != nil {
+	if err == nil && !proven && j.cfg.Prober != nil {
 		dial, cancel := context.WithTimeout(ctx, j.cfg.TTL/10)
 		err = j.cfg.Prober.Redial(dial, old)
 		cancel()

@@ -1,8 +1,10 @@
 package member
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +18,13 @@ import (
 // node's clock has to be trusted, and the bound errs on the side of evicting less.
 type ledger struct {
 	mu   sync.Mutex
-	seen map[uint64]time.Duration // incarnation evicted -> first seen, monotonic
+	seen map[uint64]sighting // by incarnation evicted
+}
+
+// sighting is when this member first saw an eviction, by its monotonic clock, and whose it was.
+type sighting struct {
+	at   time.Duration
+	node raysys.NodeID
 }
 
 type ledgerValue struct {
@@ -29,23 +37,30 @@ type ledgerEntry struct {
 	Node        raysys.NodeID `json:"node"`
 }
 
-// observe reads the ledger's value; a nil one is empty.
+// observe reads the ledger's value; a nil one is empty. With a value that cannot be read it returns what this member has seen
+// itself, which is all but what was written since its last renewal, and the error: a ledger that somebody destroyed must not
+// keep dead nodes in the cluster.
 func (l *ledger) observe(value []byte, now time.Duration) ([]ledgerEntry, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var v ledgerValue
 	if value != nil {
 		if err := json.Unmarshal(value, &v); err != nil {
-			return nil, fmt.Errorf("read %s: %w: %w", ledgerKey, store.ErrCorrupt, err)
+			var known []ledgerEntry
+			for id, s := range l.seen {
+				known = append(known, ledgerEntry{Incarnation: id, Node: s.node})
+			}
+			slices.SortFunc(known, func(a, b ledgerEntry) int { return cmp.Compare(a.Incarnation, b.Incarnation) })
+			return known, fmt.Errorf("read %s: %w: %w", ledgerKey, store.ErrCorrupt, err)
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	kept := make(map[uint64]time.Duration, len(v.Evictions))
+	kept := make(map[uint64]sighting, len(v.Evictions))
 	for _, e := range v.Evictions {
-		at, ok := l.seen[e.Incarnation]
+		s, ok := l.seen[e.Incarnation]
 		if !ok {
-			at = now
+			s = sighting{now, e.Node}
 		}
-		kept[e.Incarnation] = at
+		kept[e.Incarnation] = s
 	}
 	l.seen = kept
 	return v.Evictions, nil
@@ -57,7 +72,7 @@ func (l *ledger) recent(entries []ledgerEntry, now, lease time.Duration) []ledge
 	defer l.mu.Unlock()
 	var recent []ledgerEntry
 	for _, e := range entries {
-		if now-l.seen[e.Incarnation] <= lease {
+		if now-l.seen[e.Incarnation].at <= lease {
 			recent = append(recent, e)
 		}
 	}

@@ -41,7 +41,8 @@ type Member struct {
 	leaders  []Leader
 	suspects map[uint64]bool
 	view     atomic.Pointer[View]
-	proving  map[uint64]bool // incarnations whose death is being proven
+	proving  map[uint64]bool   // incarnations whose death is being proven
+	garbage  map[string]uint64 // keys whose value was reported to make no sense, by ModifyIndex
 
 	ledger ledger
 	vigil  vigil
@@ -55,10 +56,10 @@ func newMember(cfg Config) *Member {
 		turn:    make(chan struct{}, 1),
 		writing: make(chan struct{}, 1),
 		record:  record{Info: cfg.Self},
-		proving: map[uint64]bool{},
+		proving: map[uint64]bool{}, garbage: map[string]uint64{},
 	}
 	m.lease = lease{clock: cfg.Clock, ttl: cfg.TTL}
-	m.ledger.seen = map[uint64]time.Duration{}
+	m.ledger.seen = map[uint64]sighting{}
 	m.vigil.init(m)
 	return m
 }

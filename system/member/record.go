@@ -109,6 +109,9 @@ func decodeNode(p store.Pair) (Node, error) {
 	if r.V < 1 {
 		return Node{}, fmt.Errorf("read %s: %w: it has no version", p.Key, store.ErrCorrupt)
 	}
+	if r.Address == "" {
+		return Node{}, fmt.Errorf("read %s: %w: it has no address", p.Key, store.ErrCorrupt)
+	}
 	r.ID = raysys.NodeID(strings.TrimPrefix(p.Key, store.NodesPrefix))
 	slices.Sort(r.Unheard)
 	return Node{Info: r.Info, Incarnation: p.Create, session: p.Session, unheard: r.Unheard}, nil

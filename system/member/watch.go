@@ -58,15 +58,7 @@ func (m *Member) wait(d time.Duration) bool {
 // setNodes takes over what nodes/ holds at an index. A list without this node is not believed: either this incarnation is fenced, which the
 // renewal that is asked for finds, or the store is not the one it was, and then the others are not gone either.
 func (m *Member) setNodes(pairs []store.Pair, at uint64) error {
-	nodes := make([]Node, 0, len(pairs))
-	for _, p := range pairs {
-		n, err := decodeNode(p)
-		if err != nil {
-			m.event(WatchFailed, Node{}, err) // one bad record must not hide the others
-			continue
-		}
-		nodes = append(nodes, n)
-	}
+	nodes := m.readNodes(pairs)
 	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	if !slices.ContainsFunc(nodes, func(n Node) bool { return n.ID == m.cfg.Self.ID && n.Incarnation == m.incarnation }) {
 		m.Recheck()

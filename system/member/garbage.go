@@ -1,0 +1,85 @@
+package member
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/raysys/raysys/store"
+)
+
+// Values that no member wrote are an operator's mistake, or a program's that shares the store. None of them may stand in the
+// way for long: each is reported once by each member, and replaced or removed on condition that it is still what was seen.
+
+// maxGarbage bounds the keys that are remembered as reported.
+const maxGarbage = 1024
+
+// reportGarbage tells of a value once.
+func (m *Member) reportGarbage(p store.Pair, err error) {
+	m.mu.Lock()
+	at, told := m.garbage[p.Key]
+	if len(m.garbage) >= maxGarbage {
+		clear(m.garbage)
+	}
+	m.garbage[p.Key] = p.Modify
+	m.mu.Unlock()
+	if !told || at != p.Modify {
+		m.event(Garbage, Node{}, fmt.Errorf("key %s: %w", p.Key, err))
+	}
+}
+
+// readNodes reads what nodes/ holds. A record that no session holds is no member's: nothing would ever end it, so it does not
+// count and goes. One that cannot be read, of a session that lives, is a member all the same: it stays what it was known as, and
+// writes its record anew. One bad record must not hide the others.
+func (m *Member) readNodes(pairs []store.Pair) []Node {
+	nodes := make([]Node, 0, len(pairs))
+	for _, p := range pairs {
+		n, err := decodeNode(p)
+		switch {
+		case p.Session == "":
+			m.reportGarbage(p, fmt.Errorf("%w: no session holds this record, so it is no member's, and is removed", store.ErrCorrupt))
+			m.start(func() { m.replaceGarbage(p, store.DeleteCAS(p.Key, p.Modify)) })
+			continue
+		case err != nil:
+			m.reportGarbage(p, err)
+			if p.Session == m.session {
+				m.start(m.rewrite)
+			}
+			known, ok := Node{}, false
+			if v := m.View(); v != nil {
+				known, ok = v.Incarnation(p.Create)
+			}
+			if !ok {
+				continue
+			}
+			n = known
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// mendLedger writes what is known of recent evictions in the place of a ledger that cannot be read.
+func (m *Member) mendLedger(p store.Pair, entries []ledgerEntry, err error) {
+	m.reportGarbage(p, fmt.Errorf("%w: it is written anew", err))
+	if data, err := encodeLedger(entries); err == nil && m.View() != nil { // while it joins, the next renewal does it
+		m.start(func() { m.replaceGarbage(p, store.CheckAndSet(p.Key, data, p.Modify)) })
+	}
+}
+
+// replaceGarbage does op, unless another member was faster; whoever reads the value next tries again.
+func (m *Member) replaceGarbage(p store.Pair, op store.Op) {
+	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/4)
+	defer cancel()
+	if _, err := m.cfg.KV.Txn(ctx, []store.Op{op}); err != nil && !passing(err) {
+		m.reportGarbage(p, err)
+	}
+}
+
+// rewrite writes this node's record as it should be.
+func (m *Member) rewrite() {
+	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/4)
+	defer cancel()
+	if err := m.write(ctx, func(*record) {}); err != nil {
+		m.event(WatchFailed, Node{}, err)
+	}
+}
