@@ -69,7 +69,8 @@ var sentinels struct {
 //	var ErrNoFunds = errors.New("no funds")
 //	var _ = raysys.RegisterError("bank.no-funds", ErrNoFunds)
 //
-// The sentinels of raysys are registered. A name registered twice for different errors is a bad definition.
+// The sentinels of raysys are registered, and so are the usual ones of the standard library (io.EOF, fs.ErrNotExist,
+// context.DeadlineExceeded and their like). A name registered twice for different errors is a bad definition.
 func RegisterError(name string, sentinel error) struct{} {
 	sentinels.Lock()
 	defer sentinels.Unlock()
@@ -87,44 +88,6 @@ func RegisterError(name string, sentinel error) struct{} {
 		sentinels.order = append(sentinels.order, name)
 	}
 	return struct{}{}
-}
-
-// The names are on the wire: they never change.
-func init() {
-	for _, s := range []struct {
-		name string
-		err  error
-	}{
-		{"no-runtime", ErrNoRuntime},
-		{"unknown-func", ErrUnknownFunc},
-		{"bad-definition", ErrBadDefinition},
-		{"bad-option", ErrBadOption},
-		{"no-capacity", ErrNoCapacity},
-		{"overloaded", ErrOverloaded},
-		{"cancelled", ErrCancelled},
-		{"deadline", ErrDeadline},
-		{"released", ErrReleased},
-		{"invalid-ref", ErrInvalidRef},
-		{"object-lost", ErrObjectLost},
-		{"cycle", ErrCycle},
-		{"closed", ErrClosed},
-		{"panic", ErrPanic},
-		{"encode", ErrEncode},
-		{"too-large", ErrTooLarge},
-		{"outcome-unknown", ErrOutcomeUnknown},
-		{"not-delivered", ErrNotDelivered},
-		{"moved", ErrMoved},
-		{"suspended", ErrSuspended},
-		{"fenced", ErrFenced},
-		{"store-replaced", ErrStoreReplaced},
-		{"node-dead", ErrNodeDead},
-		{"unreachable", ErrUnreachable},
-		{"store-full", ErrStoreFull},
-		{"no-store", ErrNoStore},
-		{"not-found", ErrNotFound},
-	} {
-		RegisterError("raysys."+s.name, s.err)
-	}
 }
 
 // RegisteredError returns the sentinel registered under name, nil when there is none. For runtimes.

@@ -37,6 +37,8 @@ type Inspector interface {
 	HandOver(place string, v any) (any, error)
 	// Lend is for a value that is looked at until back is called, and must not change meanwhile.
 	Lend(place string, v any) (copied any, back func(), err error)
+	// Fail returns what another node would get in place of err, the failure of a program's function.
+	Fail(err error) error
 }
 
 // Job is what all turns of one driver run share. For runtimes.
@@ -69,4 +71,12 @@ func HandOver[T any](j *Job, place string, v T) (T, error) {
 		return zero, nil
 	}
 	return c.(T), nil
+}
+
+// HandOverError passes the failure of a program's function through the job's inspector, if there is one.
+func HandOverError(j *Job, err error) error {
+	if j.Inspect == nil {
+		return err
+	}
+	return j.Inspect.Fail(err)
 }

@@ -134,6 +134,7 @@ func (a *activation) runHook(name string, f func(context.Context) error) (err er
 func (a *activation) hookFailed(name string, err error) {
 	switch {
 	case name == "OnActivate":
+		err = raysys.HandOverError(a.kind.engine.cfg.Hooks.Job(), err)
 		a.failed = fmt.Errorf("%s/%s: %w: %w", a.kind.def.name, a.key, ErrActivation, err)
 		// Calls that wait already fail with that; this follows them in the mailbox, so that the next one tries again.
 		a.post(&mail{msg: passivate{force: true}})

@@ -246,8 +246,12 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 	if err == promise.ErrLater {
 		return panicked
 	}
-	if err == nil && up.Job().Inspect != nil {
-		v, err = raysys.HandOver(up.Job(), "result of "+c.method.entry.Name, v)
+	if j := up.Job(); j.Inspect != nil {
+		if err == nil {
+			v, err = raysys.HandOver(j, "result of "+c.method.entry.Name, v)
+		} else {
+			err = j.Inspect.Fail(err)
+		}
 	}
 	if err == nil {
 		c.Resolve(v)

@@ -88,6 +88,9 @@ func (h *handedOver) HandOver(place string, v any) (any, error) {
 
 func (h *handedOver) Lend(_ string, v any) (any, func(), error) { return v, func() {}, nil }
 
+// Fail implements raysys.Inspector.
+func (h *handedOver) Fail(err error) error { return err }
+
 // TestAnswerLaterIsHandedOver: in strict mode such a result is looked at like every other.
 func TestAnswerLaterIsHandedOver(t *testing.T) {
 	r := newRovers(t)

@@ -369,7 +369,7 @@ func (fp *farPeer) sendAnswer(v *visit, buf *[]byte, at int, err error) {
 
 func (fp *farPeer) answerError(slot uint64, err error) {
 	buf := takeBuffer()
-	*buf = wire.AppendError(appendAnswer(*buf, slot, statusError), err)
+	*buf = wire.AppendErrorTo(appendAnswer(*buf, slot, statusError), fp.Peer, err)
 	fp.reply(slot, *buf)
 	giveBuffer(buf)
 }

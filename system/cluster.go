@@ -47,6 +47,8 @@ type cluster struct {
 	wake    chan struct{} // capacity 1: duties shall look again
 	tell    chan struct{} // capacity 1: the load changed
 
+	unregistered sync.Map // reflect.Type -> true, of error types that the log has a line on
+
 	ctx      context.Context // ends everything the cluster runs
 	cancel   context.CancelFunc
 	running  sync.WaitGroup // of run

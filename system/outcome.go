@@ -22,7 +22,7 @@ const (
 // appendInline appends what a settled future came to when that is small; fits is false when it is not.
 func (p *peer) appendInline(dst []byte, c *raysys.Core, refs wire.References) (out []byte, fits bool, err error) {
 	if err := c.Pin(); err != nil {
-		return wire.AppendError(append(dst, outcomeError), err), true, nil
+		return wire.AppendErrorTo(append(dst, outcomeError), p, err), true, nil
 	}
 	defer c.Unpin()
 	v, err := c.Outcome()
@@ -30,7 +30,7 @@ func (p *peer) appendInline(dst []byte, c *raysys.Core, refs wire.References) (o
 	case err != nil && c.Absent():
 		return dst, false, nil
 	case err != nil:
-		return wire.AppendError(append(dst, outcomeError), err), true, nil
+		return wire.AppendErrorTo(append(dst, outcomeError), p, err), true, nil
 	}
 	value := reflect.ValueOf(v).Elem()
 	plan, err := codec.PlanOf(value.Type())

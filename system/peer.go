@@ -3,6 +3,10 @@ package system
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"strings"
+
+	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/wire"
@@ -92,6 +96,15 @@ func (p *peer) told(err error) error {
 		return fmt.Errorf("%w: too much waits for node %s: %w", raysys.ErrOverloaded, p.key.node, err)
 	}
 	return fmt.Errorf("%w: node %s: %w", raysys.ErrNotDelivered, p.key, err)
+}
+
+// Unregistered implements wire.Reporter: one line for each type.
+func (p *peer) Unregistered(t reflect.Type) {
+	if _, told := p.c.unregistered.LoadOrStore(t, true); told {
+		return
+	}
+	p.c.log.Warn("an error of an unregistered type went to another node as its text: register the type with raysys.Register, or its sentinel with raysys.RegisterError",
+		zap.String("type", t.String()), zap.String("call", fmt.Sprintf("raysys.Register[%s](%q)", t, strings.TrimLeft(t.String(), "*"))))
 }
 
 // Flush implements wire.Peer.

@@ -153,7 +153,7 @@ func (x *exchange) answer(p *peer, slot uint64, body func([]byte) ([]byte, error
 	buf := x.beginAnswer(p, slot)
 	out, err := body(*buf)
 	if err != nil {
-		out = wire.AppendError(append(*buf, resultError), err)
+		out = wire.AppendErrorTo(append(*buf, resultError), p.Peer, err)
 	}
 	x.endAnswer(p, buf, out, nil)
 }

@@ -125,7 +125,7 @@ func (r *record[A, R]) compute(s *raysys.Slot) (v R, ok bool) {
 	r.SetHost(s)
 	v, err := r.call()
 	if err != nil {
-		r.failed(err)
+		r.failed(raysys.HandOverError(r.Up().Job(), err))
 		return v, false
 	}
 	if j := r.Up().Job(); j.Inspect != nil {

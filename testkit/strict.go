@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // strict is the raysys.Inspector of a Kit: what changes hands is encoded, the other side gets what the bytes decode
@@ -62,6 +63,12 @@ func (s *strict) Lend(place string, v any) (any, func(), error) {
 		defer s.mu.Unlock()
 		s.checkLocked(h)
 	}, nil
+}
+
+// Fail implements raysys.Inspector: errors keep between nodes what they keep on a link.
+func (s *strict) Fail(err error) error {
+	r := wire.NewReader(wire.AppendError(nil, err))
+	return wire.ReadError(&r)
 }
 
 // recode returns the value as it is, and a pointer to what comes of it on the other side of the codec.

@@ -51,20 +51,22 @@ func appendError(dst []byte, err error, depth int) []byte {
 		}
 		return AppendBytes(append(dst, 0), clip(panicText(e)))
 	}
-	if name, ok := registeredType(err); ok {
-		if out, ok := appendTyped(dst, name, err); ok {
-			return out
-		}
+	names := raysys.RegisteredErrors(err)
+	typed, isTyped := appendTyped(nil, err)
+	if isTyped && len(names) == 0 {
+		return append(dst, typed...)
 	}
 	text := "nil error"
 	if err != nil {
 		text = errorText(err)
 	}
 	dst = AppendBytes(append(dst, errPlain), clip(text))
-	names := raysys.RegisteredErrors(err)
 	dst = binary.AppendUvarint(dst, uint64(len(names)))
 	for _, n := range names {
 		dst = AppendBytes(dst, n)
+	}
+	if isTyped { // what it wraps may be in no field that travels, so the names stand beside it
+		return append(binary.AppendUvarint(dst, 1), typed...)
 	}
 	parts := typedParts(err, nil, 0)
 	if depth > maxErrorDepth {
@@ -139,7 +141,12 @@ func registeredType(err error) (string, bool) {
 	return raysys.RegisteredName(reflect.TypeOf(err))
 }
 
-func appendTyped(dst []byte, name string, err error) ([]byte, bool) {
+// appendTyped appends an error of a registered type as a value of that type; false when it is none, or cannot travel.
+func appendTyped(dst []byte, err error) ([]byte, bool) {
+	name, ok := registeredType(err)
+	if !ok {
+		return dst, false
+	}
 	v := reflect.ValueOf(err)
 	p, bad := codec.PlanOf(v.Type())
 	if bad != nil || p.HasRefs() {
@@ -163,6 +170,21 @@ func (e *RemoteError) Error() string { return e.Text }
 
 // Unwrap returns the sentinels the error is, and what of registered types is in it.
 func (e *RemoteError) Unwrap() []error { return e.parts }
+
+// bare returns the part that says all that e does, and e where there is none: a sentinel, and an error of a registered
+// type, stay themselves.
+func (e *RemoteError) bare() error {
+	for _, p := range e.parts {
+		says := errorText(p) == e.Text
+		for _, other := range e.parts {
+			says = says && errors.Is(p, other)
+		}
+		if says {
+			return p
+		}
+	}
+	return e
+}
 
 // ReadError reads what AppendError wrote.
 func ReadError(r *Reader) error {
@@ -211,11 +233,7 @@ func readError(r *Reader, depth int) error {
 				break
 			}
 		}
-		// A bare sentinel stays itself.
-		if len(e.parts) == 1 && e.parts[0].Error() == e.Text {
-			return e.parts[0]
-		}
-		return e
+		return e.bare()
 	default:
 		r.fail()
 		return ErrCorrupt

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -59,7 +60,8 @@ func TestErrorsKeepTheirMeaning(t *testing.T) {
 		{"the program's own", fmt.Errorf("pay: %w", errNoFunds), []error{errNoFunds}, []error{raysys.ErrMoved}},
 		{"joined", errors.Join(errNoFunds, raysys.ErrReleased), []error{errNoFunds, raysys.ErrReleased}, nil},
 		{"two deep", fmt.Errorf("a: %w", fmt.Errorf("b: %w", errNoFunds)), []error{errNoFunds}, nil},
-		{"not registered", fmt.Errorf("read: %w", io.ErrUnexpectedEOF), nil, []error{io.ErrUnexpectedEOF, errNoFunds}},
+		{"of the standard library", fmt.Errorf("read: %w", io.ErrUnexpectedEOF), []error{io.ErrUnexpectedEOF}, []error{io.EOF, errNoFunds}},
+		{"not registered", fmt.Errorf("shut down: %w", http.ErrServerClosed), nil, []error{http.ErrServerClosed, errNoFunds}},
 		{"by method", &raysys.PanicError{Value: 7}, []error{raysys.ErrPanic}, []error{raysys.ErrClosed}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -104,6 +104,9 @@ func (h *handed) HandOver(place string, v any) (any, error) {
 // Lend implements raysys.Inspector.
 func (h *handed) Lend(place string, v any) (any, func(), error) { return v, func() {}, nil }
 
+// Fail implements raysys.Inspector.
+func (h *handed) Fail(err error) error { return err }
+
 // Weights and trajectories travel by reference: neither is ever an argument, and none is fetched but by the task or
 // grain that works with it.
 func TestTravelByReference(t *testing.T) {
