@@ -36,7 +36,12 @@
 //		})
 //	}
 //
+// The same program runs alone in its process or, with RAYSYS_CONSUL set, as a node of a cluster: package system says how.
+// Tasks then run on any node, each grain lives on one node and is found from all, and a value above 64 KiB is an object
+// that stays where it was made until somebody needs it (Put, View, Named, Replicas). What a grain keeps in a
+// grains.State is durable: in the cluster's store, or in a file where there is no cluster.
+//
 // Identifiers marked 'for runtimes' are what the packages of this module need of each other; programs leave them alone.
 //
-// Not here yet: several processes, streams, several results per task, priorities, durable state.
+// Not here yet: streams, several results per task, priorities, tasks that outlive the node that submitted them.
 package raysys

@@ -6,7 +6,14 @@
 //
 //	Main(func(ctx) error)          New(Config) ── Start(ctx) ── Context(ctx) ... Close(ctx)
 //	        └──────────────┬───────────────┘
-//	                      Node: task engine, grain engine, timing wheel, actor system
+//	                      Node: task engine, grain engine, object store, timing wheel, actor system
+//	                       │
+//	                       └─ Config.Cluster: membership, links to the other nodes, shards
+//
+// Without Config.Cluster (RAYSYS_CONSUL) the system is this one process. With it the node joins the cluster of that name
+// in Consul: as a Worker it runs tasks and hosts grains for all, as a Driver it submits, and Both does both. The program is
+// the same. In either case grains.State is durable as far as its store is: Consul in a cluster, the folder Config.Data
+// (RAYSYS_DATA) alone, memory without one.
 //
 // Rules: New freezes the function table and reports every bad definition at once, with file and line; Close cancels what
 // runs, deactivates the grains and waits.
@@ -20,5 +27,5 @@
 //		...
 //	})
 //
-// State is in memory and the system is one process: RAYSYS_CONSUL, which asks for a cluster, is an error.
+// It starts no processes: `raysys node` keeps a worker running, and docs/operating.md says how to run a cluster.
 package system
