@@ -93,7 +93,8 @@ type TaskError struct {
 	Node     NodeID // where it ran
 	Attempt  int    // 1 for the first
 	Err      error  // the cause; for a panic it matches ErrPanic
-	Stack    []byte // of the panic, else nil
+	// Stack is that of the panic here, or in work that this work waited for and failed because of; else nil. %+v prints it.
+	Stack []byte
 }
 
 func (e *TaskError) Error() string {
@@ -104,22 +105,6 @@ func (e *TaskError) Error() string {
 }
 
 func (e *TaskError) Unwrap() error { return e.Err }
-
-// PanicError is the cause inside a TaskError when user code panicked.
-type PanicError struct{ Value any }
-
-func (e *PanicError) Error() string {
-	return fmt.Sprintf("panic: %v (the stack is in TaskError.Stack)", e.Value)
-}
-
-// Is makes errors.Is(err, ErrPanic) true.
-func (e *PanicError) Is(target error) bool { return target == error(ErrPanic) }
-
-// Unwrap returns the panic's value where that is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
 
 // endError turns the cause that ended a turn or a wait into the typed error for it, once.
 func endError(cause error) error {

@@ -51,6 +51,7 @@ type Job struct {
 	Top       *Turn                        // ends with the node; above every driver's turn
 	Inspect   Inspector                    // nil outside strict mode
 	Unseen    func(work string, err error) // told of a failure that nobody looked at; nil to ignore
+	Panicked  func(work string, err error) // told of a panic of user code here; nil to ignore
 	Closed    <-chan struct{}              // closed when the node closes, for drivers that wait
 	Objects   Objects                      // the node's store of large values; nil where there is none
 

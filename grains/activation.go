@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -115,7 +116,13 @@ func (a *activation) runHook(name string, f func(context.Context) error) (err er
 	defer func() {
 		if !normal {
 			if p := recover(); p != nil {
-				err = &raysys.PanicError{Value: p}
+				job, work := t.Job(), a.kind.def.name+"/"+a.key+"."+name
+				err = &raysys.TaskError{
+					Task: t.ID(), Function: work, Node: job.Node, Attempt: 1, Err: &raysys.PanicError{Value: p}, Stack: debug.Stack(),
+				}
+				if job.Panicked != nil {
+					job.Panicked(work, err)
+				}
 			} else {
 				err = errGoexit
 			}

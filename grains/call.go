@@ -284,6 +284,9 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 		}
 		if panicked = recover(); panicked != nil {
 			err = c.taskError(&raysys.PanicError{Value: panicked}, debug.Stack())
+			if tell := c.Up().Job().Panicked; tell != nil {
+				tell(c.Name(), err)
+			}
 			return
 		}
 		if t := c.OwnTurn(); t != nil {
@@ -327,7 +330,11 @@ func (m *method[G, A, R]) clock(cfg *Config) func() int64 {
 
 var errGoexit = errors.New("the method ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")
 
+// taskError says where err came from. stack is nil but for a panic here: then it is that of the panic that err came from.
 func (c *call[G, A, R]) taskError(err error, stack []byte) error {
+	if stack == nil {
+		stack = raysys.Stack(err)
+	}
 	return &raysys.TaskError{
 		Task: c.ID(), Function: c.Name(), Node: c.Up().Job().Node, Attempt: 1, Err: err, Stack: stack,
 	}

@@ -106,7 +106,7 @@ func (c *cluster) job(id raysys.JobID, namespace string) *raysys.Job {
 		}
 		j = &raysys.Job{
 			ID: id, Namespace: namespace, Node: own.Node, Runtime: own.Runtime, Table: own.Table, Top: own.Top, Inspect: own.Inspect,
-			Unseen: own.Unseen, Closed: own.Closed, Objects: own.Objects,
+			Unseen: own.Unseen, Panicked: own.Panicked, Closed: own.Closed, Objects: own.Objects,
 		}
 		c.jobs[k] = j
 	}

@@ -44,6 +44,9 @@ func run(f func(ctx context.Context) error, stderr io.Writer) int {
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "error:", err)
+		if stack := raysys.Stack(err); stack != nil {
+			fmt.Fprintf(stderr, "\n%s", stack)
+		}
 	}
 	return ExitCode(err)
 }

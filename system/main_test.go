@@ -25,6 +25,11 @@ const modeVariable = "RAYSYS_TEST_MAIN"
 
 var mainSquare = tasks.Define("square", func(_ context.Context, x int) (int, error) { return x * x, nil })
 
+var (
+	mainBoom  = tasks.Define("boom", func(_ context.Context, x int) (int, error) { panic(x) })
+	mainOuter = tasks.Define("outer", func(ctx context.Context, x int) (int, error) { return mainBoom.Go(ctx, x).Get(ctx) })
+)
+
 // counterGrain says when it goes.
 type counterGrain struct{ n int }
 
@@ -48,6 +53,10 @@ var programs = map[string]func(ctx context.Context) error{
 		return err
 	},
 	"fails": func(context.Context) error { return errors.New("the job is bad") },
+	"panics": func(ctx context.Context) error {
+		_, err := mainOuter.Go(ctx, 7).Get(ctx)
+		return fmt.Errorf("the job: %w", err)
+	},
 	"grain": func(ctx context.Context) error {
 		_, err := mainAdd.Call(ctx, mainCounters.Get("a"), 5).Get(ctx)
 		return err
@@ -113,6 +122,7 @@ func TestMainExits(t *testing.T) {
 	}{
 		"works":          {mode: "works", stdout: "49\n"},
 		"fails":          {mode: "fails", code: 1, stderr: "error: the job is bad"},
+		"panics":         {mode: "panics", code: 1, stderr: "error: the job: outer: boom: panic: 7\n\ngoroutine "},
 		"arguments":      {mode: "args", stdout: "3 [-strange flag]\n"},
 		"grains":         {mode: "grain", stdout: "deactivated 5\n"},
 		"role":           {mode: "works", env: []string{"RAYSYS_CONSUL=127.0.0.1:1", "RAYSYS_ROLE=boss"}, code: 2, stderr: `role "boss"`},

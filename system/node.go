@@ -71,6 +71,9 @@ func New(cfg Config) (*Node, error) {
 		ID: cfg.job(), Namespace: cfg.Namespace, Node: cfg.Name, Runtime: n, Table: cfg.Table, Inspect: cfg.Inspect, Unseen: n.unseen,
 		Closed: n.ending,
 	}
+	if cfg.Cluster != nil && cfg.Cluster.Role.hosts() {
+		n.job.Panicked = (&panics{log: n.log.With(zap.String("node", string(cfg.Name)))}).happened
+	}
 	id := raysys.TaskID(n.job.ID)
 	n.top = raysys.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
@@ -253,7 +256,7 @@ func (n *Node) Resources() raysys.Resources { return n.tasks.Resources() }
 func (n *Node) Actors() *actor.ActorSystem { return n.actors }
 
 func (n *Node) unseen(work string, err error) {
-	n.log.Warn("failure nobody looked at", zap.String("work", work), zap.Error(err))
+	logStack(n.log, zap.WarnLevel, "failure nobody looked at", err, zap.String("work", work), plainError(err))
 }
 
 // Now, SetAlarm, ClearAlarm, Block, Unblock, Tasks and Grains are for the packages of this module.

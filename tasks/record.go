@@ -188,6 +188,9 @@ func (r *record[A, R]) call() (v R, err error) {
 		}
 		if p := recover(); p != nil {
 			err = r.taskError(&raysys.PanicError{Value: p}, debug.Stack())
+			if tell := r.Up().Job().Panicked; tell != nil {
+				tell(r.Name(), err)
+			}
 			return
 		}
 		// runtime.Goexit, as testing's FailNow calls: the goroutine is going away and nobody above will settle the
@@ -204,7 +207,11 @@ func (r *record[A, R]) call() (v R, err error) {
 
 var errGoexit = errors.New("the task ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")
 
+// taskError says where err came from. stack is nil but for a panic here: then it is that of the panic that err came from.
 func (r *record[A, R]) taskError(err error, stack []byte) error {
+	if stack == nil {
+		stack = raysys.Stack(err)
+	}
 	return &raysys.TaskError{
 		Task: r.ID(), Function: r.Name(), Node: r.Up().Job().Node, Attempt: r.attempt(), Err: err, Stack: stack,
 	}

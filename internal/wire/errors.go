@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"reflect"
+	"strings"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
@@ -39,7 +41,11 @@ func appendError(dst []byte, err error, depth int) []byte {
 		dst = AppendBytes(dst, clip(e.Function))
 		dst = AppendBytes(dst, e.Node)
 		dst = binary.AppendUvarint(dst, uint64(max(e.Attempt, 0)))
-		dst = AppendBytes(dst, clip(string(e.Stack)))
+		stack := e.Stack
+		if depth < maxErrorDepth && bytes.Equal(stack, raysys.Stack(e.Err)) {
+			stack = nil // the error inside brings it, and the reader takes it from there
+		}
+		dst = AppendBytes(dst, clip(string(stack)))
 		return appendError(dst, e.Err, depth+1)
 	case *raysys.PanicError:
 		if e == nil || depth > maxErrorDepth {
@@ -90,14 +96,7 @@ func errorText(err error) (text string) {
 }
 
 // panicText is the panic's value in words, as PanicError shows it.
-func panicText(e *raysys.PanicError) string {
-	const before, after = len("panic: "), len(" (the stack is in TaskError.Stack)")
-	s := errorText(e)
-	if len(s) < before+after {
-		return s
-	}
-	return s[before : len(s)-after]
-}
+func panicText(e *raysys.PanicError) string { return strings.TrimPrefix(errorText(e), "panic: ") }
 
 func clip(s string) string {
 	if len(s) > maxText {
@@ -206,7 +205,9 @@ func readError(r *Reader, depth int) error {
 		if s := r.Bytes(); len(s) > 0 {
 			e.Stack = append([]byte(nil), s...)
 		}
-		e.Err = readError(r, depth+1)
+		if e.Err = readError(r, depth+1); e.Stack == nil {
+			e.Stack = raysys.Stack(e.Err)
+		}
 		return e
 	case errPanic:
 		if r.Byte() == 1 {

@@ -1,0 +1,61 @@
+package raysys
+
+import (
+	"fmt"
+	"io"
+)
+
+// PanicError is the cause inside a TaskError when user code panicked.
+type PanicError struct{ Value any }
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Is makes errors.Is(err, ErrPanic) true.
+func (e *PanicError) Is(target error) bool { return target == error(ErrPanic) }
+
+// Unwrap returns the panic's value where that is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// Stack returns the stack of the panic that err came from, nil when there was none. It looks through everything that err
+// wraps: the work that panicked may be far below the work that failed because of it.
+func Stack(err error) []byte {
+	switch e := err.(type) {
+	case *TaskError:
+		if e == nil {
+			return nil
+		}
+		if len(e.Stack) > 0 {
+			return e.Stack
+		}
+		return Stack(e.Err)
+	case interface{ Unwrap() error }:
+		return Stack(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, inner := range e.Unwrap() {
+			if s := Stack(inner); s != nil {
+				return s
+			}
+		}
+	}
+	return nil
+}
+
+// Format makes %+v print the stack of the panic below the text.
+func (e *TaskError) Format(s fmt.State, verb rune) {
+	if verb == 'v' && s.Flag('+') {
+		io.WriteString(s, e.Error())
+		if stack := Stack(e); stack != nil {
+			fmt.Fprintf(s, "\n\n%s", stack)
+		}
+		return
+	}
+	type plain TaskError // has no Format, and no Error
+	if verb == 'v' && s.Flag('#') {
+		fmt.Fprintf(s, "%#v", (*plain)(e))
+		return
+	}
+	fmt.Fprintf(s, fmt.FormatString(s, verb), e.Error())
+}
