@@ -3,6 +3,7 @@ package placement_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -199,8 +200,12 @@ func TestPlacedAndGone(t *testing.T) {
 		if n := v.Find("a"); n.Grains != times || n.Free.CPU != 4-float64(times)*r.Needs.CPU || nodes[0].Free.Custom["licence"] != 3 {
 			t.Fatalf("after %d: %+v, and outside %+v", times, n, nodes[0])
 		}
-		v.Placed(r, placement.Decision{Node: "a", Incarnation: 2}) // another incarnation
+		before := copyOf(v.Find("a"))
+		v.Placed(r, placement.Decision{Node: "a", Incarnation: 2})
 		v.Placed(r, placement.Decision{Node: "c", Incarnation: 1})
+		if diff := cmp.Diff(before, *v.Find("a")); diff != "" {
+			t.Fatalf("a placement of another incarnation, or of a node that is not there, changed something:\n%s", diff)
+		}
 		for range times + 1 { // once more than placed
 			v.Gone("a", r.Needs)
 		}
@@ -213,6 +218,13 @@ func TestPlacedAndGone(t *testing.T) {
 			t.Fatalf("after a task: %+v", n)
 		}
 	})
+}
+
+// copyOf shares nothing with n.
+func copyOf(n *placement.Node) placement.Node {
+	c := *n
+	c.Free.Custom = maps.Clone(n.Free.Custom)
+	return c
 }
 
 func TestZeroView(t *testing.T) {

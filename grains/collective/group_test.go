@@ -450,3 +450,36 @@ func TestPatience(t *testing.T) {
 		}
 	})
 }
+
+// TestLeftBeforeARoundBegins: a round that begins when the seat knows that a rank has left fails at once, and does not wait
+// for that rank's part.
+func TestLeftBeforeARoundBegins(t *testing.T) {
+	for _, size := range []int{3, 6} { // rank 0 asks nobody in a small group, and others in a large one
+		t.Run(strconv.Itoa(size), func(t *testing.T) {
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				done := make(chan struct{})
+				ok(k.T(), ranks(k.T(), k.Context(), size, func(ctx context.Context, m *collective.Member[float64]) error {
+					if err := m.Barrier(ctx); err != nil {
+						return err
+					}
+					switch m.Rank() {
+					case 0:
+						defer close(done)
+						k.Advance(time.Second) // its seat hears that the last rank has left
+						begun := time.Now()
+						err := m.Barrier(ctx)
+						same(k.T(), []error{err}, collective.ErrLeft, collective.Left, 1)
+						if waited := time.Since(begun); waited > 0 {
+							return fmt.Errorf("the round after a rank had left failed only after %v", waited)
+						}
+						return nil
+					case size - 1:
+						return nil
+					}
+					<-done // the other ranks stay, and begin no round
+					return nil
+				}))
+			})
+		})
+	}
+}
