@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -372,7 +371,7 @@ func TestFetchesAhead(t *testing.T) {
 		}
 		return all
 	}
-	limit := 2*runtime.GOMAXPROCS(0) + 2
+	limit := 2*nodeCPUs + 2
 	if got := fetches(); got != limit {
 		t.Errorf("%d values are on their way, not %d", got, limit)
 	}

@@ -2,7 +2,11 @@ package raysys_test
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -10,9 +14,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
+
+type echoer struct{}
+
+func (*echoer) Echo(_ context.Context, x int) (int, error) { return x, nil }
 
 // journal runs a program that submits in every way, on a node of its own, and returns all ids in order of their place
 // in the program, and the draws of Rand.
@@ -26,6 +35,8 @@ func journal(t *testing.T, seed uint64) (ids []string, draws []uint64) {
 		byPlace[place] = id.String()
 	}
 	leaf := echo(table)
+	echoes := grains.DefineIn[echoer](table, "echoer")
+	call := grains.Method(echoes, "echo", (*echoer).Echo)
 	parent := tasks.DefineIn(table, "parent", func(ctx context.Context, place string) (uint64, error) {
 		turn, _, err := raysys.TurnOf(ctx)
 		if err != nil {
@@ -36,6 +47,7 @@ func journal(t *testing.T, seed uint64) (ids []string, draws []uint64) {
 		note(place+"/go", first.ID())
 		note(place+"/on", leaf.On(ctx, first).ID())
 		note(place+"/put", raysys.Put(ctx, 1).ID())
+		note(place+"/call", call.Call(ctx, echoes.Get("1"), 1).ID())
 		sub, cancel := context.WithCancel(ctx)
 		note(place+"/derived", leaf.Go(sub, 1).ID())
 		note(place+"/detached", leaf.With(raysys.Detached()).Go(ctx, 1).ID())
@@ -113,6 +125,36 @@ func TestIDsRepeatWithTheSeed(t *testing.T) {
 				t.Errorf("seed %d repeats a draw of seed 7", seed)
 			}
 		}
+	}
+}
+
+// C1 over versions: nodes of different versions give one submission one id, and RAYSYS_SEED repeats a run of an older
+// program. The ids and draws of testdata/ids.txt are those of every version: a change of them is a change of the wire.
+func TestGoldenIDs(t *testing.T) {
+	var got strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&got, format+"\n", args...) }
+	for _, seed := range []uint64{0, 1, 7, math.MaxUint64} {
+		job := raysys.SeededJob(seed)
+		line("job of seed %d: %v", seed, job)
+		for _, n := range []uint64{0, 1, 2, 1 << 32, math.MaxUint64} {
+			child := raysys.TaskID(job).Child(n)
+			line("  submission %d: %v, and its submission 3: %v", n, child, child.Child(3))
+		}
+	}
+	ids, draws := journal(t, 7)
+	line("a program with seed 7:")
+	for _, id := range ids {
+		line("  %s", id)
+	}
+	for _, d := range draws {
+		line("  draw %016x", d)
+	}
+	want, err := os.ReadFile("testdata/ids.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got.String(), "\n")); diff != "" {
+		t.Errorf("this version derives other ids than testdata/ids.txt, so it and earlier ones name one submission differently:\n%s", diff)
 	}
 }
 

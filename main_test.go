@@ -41,10 +41,13 @@ func closeNode(t testing.TB, n *system.Node) {
 	}
 }
 
-// node starts a node of two CPUs.
+// nodeCPUs are those of node, however many the machine has.
+const nodeCPUs = 2
+
+// node starts a node of nodeCPUs.
 func node(t testing.TB, table *raysys.Table) (*system.Node, context.Context) {
 	t.Helper()
-	return start(t, system.Config{Table: table, Resources: raysys.Resources{CPU: 2}})
+	return start(t, system.Config{Table: table, Resources: raysys.Resources{CPU: nodeCPUs}})
 }
 
 // get waits for r on a context of its own, so that the work runs on the node's workers and never in place.

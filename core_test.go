@@ -1,0 +1,92 @@
+package raysys_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/raysys/raysys"
+)
+
+// job is work that never runs by itself: a test settles its future.
+type job struct{ raysys.Future[int] }
+
+func (j *job) Name() string                            { return "job" }
+func (j *job) Help(*raysys.Turn) bool                  { return false }
+func (j *job) Expires() int64                          { return 0 }
+func (j *job) Waits() ([]*raysys.Turn, []*raysys.Core) { return nil, nil }
+func (j *job) Break([]string) bool                     { return false }
+
+// running returns work that the turn of ctx has submitted and somebody has started.
+func running(t *testing.T, ctx context.Context) *job {
+	t.Helper()
+	up, _, err := raysys.TurnOf(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := &job{}
+	j.Init(j, up, up.Next(), false)
+	if !j.Start() {
+		t.Fatal("new work could not be started")
+	}
+	return j
+}
+
+// A future fails once: what fails it a second time changes nothing, and is told so.
+func TestSecondFailKeepsTheFirstError(t *testing.T) {
+	_, ctx := node(t, raysys.NewTable())
+	first, second := errors.New("first"), errors.New("second")
+	j := running(t, ctx)
+	if !j.Fail(first) {
+		t.Fatal("the first Fail of running work did not settle its future")
+	}
+	if j.Fail(second) {
+		t.Error("a second Fail says that it settled the future")
+	}
+	if err := j.Failure(); err != first {
+		t.Errorf("after a second Fail the future's error is %v, not the first one", err)
+	}
+	if _, err := get(t, ctx, j.Ref()); !errors.Is(err, first) || errors.Is(err, second) {
+		t.Errorf("after a second Fail Get returns %v, not the first error", err)
+	}
+
+	j = running(t, ctx)
+	j.Resolve(3)
+	if j.Fail(first) || j.Failure() != nil {
+		t.Errorf("Fail changed a future that has a value: %v", j.Failure())
+	}
+	if v, err := get(t, ctx, j.Ref()); v != 3 || err != nil {
+		t.Errorf("after Fail a future that has the value 3 gives %d, %v", v, err)
+	}
+}
+
+// The arguments that an attempt keeps readable stay readable in the next one, and no longer.
+func TestPinsPassToTheNextAttempt(t *testing.T) {
+	_, ctx := node(t, raysys.NewTable())
+	arg := raysys.Put(ctx, newWide(1))
+	j := running(t, ctx)
+	j.Turn().Pin([]*raysys.Core{core(arg)})
+	arg.Release()
+	for attempt := 2; attempt <= 4; attempt++ {
+		last, ok := j.Again(attempt)
+		if !ok {
+			t.Fatal("running work could not be tried again")
+		}
+		last.Cancel(errors.New("the attempt has failed"))
+		last.End()
+		if v, err := arg.Get(raysys.NewContext(j.OwnTurn())); err != nil || !v.whole() {
+			t.Fatalf("attempt %d cannot read the argument that the one before it kept: %v", attempt, err)
+		}
+		if _, err := arg.Get(raysys.NewContext(last)); err == nil {
+			t.Errorf("attempt %d, which has ended, still reads the argument", attempt-1)
+		}
+		if !j.Unhold() || !j.Start() {
+			t.Fatal("the next attempt could not be started")
+		}
+	}
+	j.Resolve(1)
+	j.OwnTurn().End()
+	if _, err := arg.Get(ctx); !errors.Is(err, raysys.ErrReleased) {
+		t.Errorf("the argument was released and the work is done, but Get says %v", err)
+	}
+}
