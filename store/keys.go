@@ -60,7 +60,8 @@ type leaderValue struct {
 	Nonce string `json:"nonce"` // tells a leader its own key after an unclear outcome
 }
 
-// ParseLeader reads a pair under LeadersPrefix, as List and Watch return it.
+// ParseLeader reads a pair under LeadersPrefix, as List and Watch return it. The key, its index and its session say who
+// leads; a value that somebody has overwritten leaves only the name out.
 func ParseLeader(p Pair) (Leader, error) {
 	l, _, err := parseLeader(p)
 	return l, err
@@ -73,8 +74,8 @@ func parseLeader(p Pair) (Leader, leaderValue, error) {
 		return Leader{}, leaderValue{}, fmt.Errorf("%w: %q is no leader's key", ErrCorrupt, p.Key)
 	}
 	var v leaderValue
-	if err := json.Unmarshal(p.Value, &v); err != nil {
-		return Leader{}, leaderValue{}, fmt.Errorf("%w: %s: %w", ErrCorrupt, p.Key, err)
+	if json.Unmarshal(p.Value, &v) != nil {
+		v = leaderValue{}
 	}
 	return Leader{Shard: shard, Epoch: p.Create, Node: v.Node, Session: p.Session}, v, nil
 }

@@ -132,11 +132,11 @@ func holder(ctx context.Context, cfg LeadConfig, key, mine string) (epoch uint64
 	}
 	leader, v, err := parseLeader(p)
 	switch {
-	case p.Session != "" && p.Session != cfg.Session && err == nil:
-		return 0, &NotLeaderError{leader}
-	case p.Session != "" && p.Session != cfg.Session:
+	case err != nil:
 		return 0, err
-	case err == nil && p.Session == cfg.Session && v.Nonce == mine && p.Modify == p.Create:
+	case p.Session != "" && p.Session != cfg.Session:
+		return 0, &NotLeaderError{leader}
+	case p.Session == cfg.Session && v.Nonce == mine && p.Modify == p.Create:
 		return p.Create, nil
 	}
 	// Nobody's, or this session's from before. A leader needs a key of its own, for the epoch.

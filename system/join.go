@@ -241,7 +241,9 @@ func (c *cluster) lead(view *member.View) {
 		leader, taken := c.leader(n)
 		// The store was away while the shard was taken or given up, so that the key stayed and nobody serves it.
 		left := s == nil && taken && leader == c.self()
-		if (mine && s == nil && !taken) || (s != nil && ok && !mine) || left {
+		// Somebody deleted the key, or wrote to it: nothing can be committed any more, and no other node may lead meanwhile.
+		ended := s != nil && view.Ended(n, s.Epoch())
+		if (mine && s == nil && !taken) || (s != nil && ok && !mine) || left || ended {
 			c.mu.Lock()
 			busy := c.working[n]
 			c.working[n] = true
@@ -253,6 +255,8 @@ func (c *cluster) lead(view *member.View) {
 			go func() {
 				defer c.moves.Done()
 				switch {
+				case ended:
+					c.stepDown(n, s)
 				case mine:
 					c.takeOver(n)
 				case s != nil:
@@ -293,7 +297,11 @@ func (c *cluster) takeOver(n int) {
 		case <-s.Done():
 			c.reg.unlead(n, s)
 			if err := s.Err(); err != nil && c.ctx.Err() == nil {
-				c.log.Info("shard lost", zap.Int("shard", n), zap.Error(err))
+				level := zap.WarnLevel
+				if errors.Is(err, store.ErrReleased) {
+					level = zap.InfoLevel
+				}
+				c.log.Log(level, "shard lost", zap.Int("shard", n), zap.Error(err))
 			}
 			c.poke()
 		case <-c.ctx.Done():
@@ -307,6 +315,17 @@ func (c *cluster) handOver(n int, s *store.Shard) {
 	defer cancel()
 	if err := s.Release(ctx); err != nil {
 		c.log.Warn("handing over a shard", zap.Int("shard", n), zap.Error(err))
+	}
+	c.reg.unlead(n, s)
+}
+
+// stepDown ends a leadership whose key is not in the store any more. What the view says is asked of the store first.
+func (c *cluster) stepDown(n int, s *store.Shard) {
+	ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
+	defer cancel()
+	if err := s.Fence(ctx); !errors.Is(err, store.ErrDeposed) {
+		c.pause(100 * time.Millisecond) // or the next look would follow at once
+		return
 	}
 	c.reg.unlead(n, s)
 }

@@ -34,15 +34,16 @@ type Member struct {
 	writing chan struct{} // a semaphore of one: guards record and the writes of nodes/<self>
 	record  record
 
-	mu       sync.Mutex // guards what follows
-	ended    bool       // no view and no goroutine comes any more
-	nodes    []Node
-	nodesAt  uint64 // index of the store
-	leaders  []Leader
-	suspects map[uint64]bool
-	view     atomic.Pointer[View]
-	proving  map[uint64]bool   // incarnations whose death is being proven
-	garbage  map[string]uint64 // keys whose value was reported to make no sense, by ModifyIndex
+	mu        sync.Mutex // guards what follows
+	ended     bool       // no view and no goroutine comes any more
+	nodes     []Node
+	nodesAt   uint64 // index of the store
+	leaders   []Leader
+	leadersAt uint64 // index of the store
+	suspects  map[uint64]bool
+	view      atomic.Pointer[View]
+	proving   map[uint64]bool   // incarnations whose death is being proven
+	garbage   map[string]uint64 // keys whose value was reported to make no sense, by ModifyIndex
 
 	ledger ledger
 	vigil  vigil

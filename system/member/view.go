@@ -26,6 +26,7 @@ type Leader struct {
 	Incarnation uint64
 
 	session string
+	spoiled bool // the key was written to after it was made, so that nothing can be committed under it
 }
 
 // View is what a member knows of the cluster at one moment. It does not change.
@@ -36,6 +37,7 @@ type View struct {
 	ring      []raysys.NodeID
 	self      raysys.NodeID
 	at        uint64        // index of the store at which nodes were read
+	leadersAt uint64        // the same for leaders
 	changed   chan struct{} // closed when a newer view is there, or the member ended
 }
 
@@ -80,6 +82,13 @@ func (v *View) Leader(shard int) (Leader, bool) {
 		return Leader{}, false
 	}
 	return v.leaders[i], true
+}
+
+// Ended reports whether the store says that a leadership is over: its key is gone, or another's, or was overwritten. A view
+// from before it began says nothing of it.
+func (v *View) Ended(shard int, epoch uint64) bool {
+	l, ok := v.Leader(shard)
+	return v.leadersAt >= epoch && (!ok || l.Epoch != epoch || l.spoiled)
 }
 
 // Preferred returns the node that should lead the shard: the rendezvous winner among those that may. False when none may.

@@ -68,21 +68,22 @@ func (m *Member) setNodes(pairs []store.Pair, at uint64) error {
 	return nil
 }
 
-func (m *Member) setLeaders(pairs []store.Pair, _ uint64) error {
+// setLeaders takes over what leaders/ holds at an index.
+func (m *Member) setLeaders(pairs []store.Pair, at uint64) error {
 	leaders := make([]Leader, 0, len(pairs))
 	for _, p := range pairs {
+		l, err := store.ParseLeader(p)
+		if err != nil {
+			m.reportGarbage(p, err)
+			continue
+		}
 		if p.Session == "" {
 			continue // nobody leads it any more
 		}
-		l, err := store.ParseLeader(p)
-		if err != nil {
-			m.event(WatchFailed, Node{}, err)
-			continue
-		}
-		leaders = append(leaders, Leader{Shard: l.Shard, Epoch: l.Epoch, session: l.Session})
+		leaders = append(leaders, Leader{Shard: l.Shard, Epoch: l.Epoch, session: l.Session, spoiled: p.Modify != p.Create})
 	}
 	slices.SortFunc(leaders, func(a, b Leader) int { return a.Shard - b.Shard })
-	m.publish(func() { m.leaders = leaders })
+	m.publish(func() { m.leaders, m.leadersAt = leaders, at })
 	return nil
 }
 
@@ -96,7 +97,7 @@ func (m *Member) publish(change func()) {
 	change()
 	old := m.view.Load()
 	v := newView(m.cfg.Self.ID, m.cfg.Shards, m.nodes, m.leaders, m.suspects)
-	v.at = m.nodesAt
+	v.at, v.leadersAt = m.nodesAt, m.leadersAt
 	m.view.Store(v)
 	if old != nil {
 		close(old.changed)
