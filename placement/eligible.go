@@ -12,6 +12,7 @@ type cause uint8
 const (
 	fit cause = iota
 	noWorker
+	otherProgram
 	noFunction
 	noLabel
 	tooSmall
@@ -25,6 +26,9 @@ func (v *View) exclude(i int, r *Request) cause {
 	n := &v.nodes[i]
 	if !n.Worker && (r.Kind == Grain || i != v.local) {
 		return noWorker
+	}
+	if r.Function != "" && n.Namespace != r.Namespace {
+		return otherProgram
 	}
 	if r.Function != "" && n.Runs != nil && !n.Runs(r.Function) {
 		return noFunction

@@ -74,6 +74,8 @@ func (c cause) why(r *Request) string {
 	switch c {
 	case noWorker:
 		return "a driver, no worker"
+	case otherProgram:
+		return fmt.Sprintf("of another namespace than %q", r.Namespace)
 	case noFunction:
 		return fmt.Sprintf("without %q in the function table", r.Function)
 	case noLabel:

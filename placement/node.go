@@ -7,11 +7,12 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// Node is what the caller believes of one node. ID, Incarnation, Total, Labels, Worker and Runs are fixed once the node
-// is in a View; the rest may be corrected there as reports come in.
+// Node is what the caller believes of one node. ID, Incarnation, Namespace, Total, Labels, Worker and Runs are fixed once
+// the node is in a View; the rest may be corrected there as reports come in.
 type Node struct {
 	ID          raysys.NodeID
 	Incarnation uint64
+	Namespace   string           // of its functions: nodes of several programs may be in one cluster (rule C2)
 	Total       raysys.Resources // what it offers when idle
 	Free        raysys.Resources // what is not taken now
 	Queued      int              // tasks that wait to start

@@ -26,13 +26,14 @@ func (k Kind) String() string {
 
 // Request is the work that wants a node.
 type Request struct {
-	Kind     Kind
-	Function string           // entry that the node must have; "" asks for none
-	Key      string           // of the grain; hash places by it alone, so that equal keys of all kinds meet
-	Needs    raysys.Resources // zero for a grain that holds none
-	Now      bool             // of a task: only where it can start now
-	Labels   map[string]string
-	Strategy raysys.Strategy // "" is raysys.Balanced
+	Kind      Kind
+	Function  string           // entry that the node must have; "" asks for none
+	Namespace string           // of Function
+	Key       string           // of the grain; hash places by it alone, so that equal keys of all kinds meet
+	Needs     raysys.Resources // zero for a grain that holds none
+	Now       bool             // of a task: only where it can start now
+	Labels    map[string]string
+	Strategy  raysys.Strategy // "" is raysys.Balanced
 	// Custom are strategies of the program by name, for a Strategy that is none of the built-in ones.
 	Custom map[raysys.Strategy]Strategy
 	// Seed is the draw for random choices: a new one for each request. Equal seeds choose equally.

@@ -47,6 +47,16 @@ func graveyard(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*fla
 	return kv, s
 }
 
+// holdWrites keeps changes back until hold is closed.
+func holdWrites(kv *flaky.KV, hold chan struct{}) {
+	kv.Hook(func(c flaky.Call) flaky.Fault {
+		if c.Writes() {
+			<-hold
+		}
+		return flaky.None
+	})
+}
+
 // haunted counts the records that name the dead node, and all.
 func haunted(t *testing.T, s *store.Shard) (by, all int) {
 	t.Helper()
@@ -102,12 +112,7 @@ func TestBurialComesBack(t *testing.T) {
 			}
 			look()
 			hold := make(chan struct{})
-			kv.Hook(func(c flaky.Call) flaky.Fault {
-				if c.Writes() {
-					<-hold
-				}
-				return flaky.None
-			})
+			holdWrites(kv, hold)
 			made := make(chan error, 2)
 			d.change(objectChange{kind: changeCopy, key: fmt.Sprint("o/both ", aliveNode, " 0"), rec: objectRecord{owner: aliveNode}},
 				func(_ objectAnswer, err error) { made <- err })

@@ -212,8 +212,10 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 		}
 		if k == c.self() {
 			table := c.node.cfg.Table
+			pn.Namespace = c.node.cfg.Namespace
 			pn.Runs = func(f string) bool { return has(table, f) }
 		} else if p := c.peers[n.ID]; p != nil && p.key == k {
+			pn.Namespace = p.namespace
 			pn.Runs = func(f string) bool { return p.kinds[f] }
 		} else {
 			continue // whoever is not connected could not be asked either

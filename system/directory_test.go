@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,8 @@ type elsewhere struct {
 	asked func(*request)
 	away  atomic.Bool // the store is, and the lease out
 	dead  sync.Map    // incarnations
+	hosts atomic.Pointer[[]placement.Node]
+	looks atomic.Uint64
 }
 
 func (e *elsewhere) self() nodeKey { return nodeKey{node: e.here.cfg.Name} }
@@ -28,8 +31,14 @@ func (e *elsewhere) leader(int) (nodeKey, bool)                         { return
 func (e *elsewhere) now() int64                                         { return e.here.Now() }
 func (e *elsewhere) later(f func())                                     { e.here.later(f) }
 func (e *elsewhere) alone() bool                                        { return false }
-func (e *elsewhere) nodes() ([]placement.Node, uint64)                  { return nil, 0 }
 func (e *elsewhere) strategies() map[raysys.Strategy]placement.Strategy { return nil }
+
+func (e *elsewhere) nodes() ([]placement.Node, uint64) {
+	if h := e.hosts.Load(); h != nil {
+		return slices.Clone(*h), e.looks.Add(1) // as if something had changed
+	}
+	return nil, 0
+}
 
 func (e *elsewhere) suspended() error {
 	if e.away.Load() {

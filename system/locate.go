@@ -66,8 +66,8 @@ func (l locator) Suspended() error { return l.c.suspended() }
 func (c *cluster) anywhere(id grains.ID, want grains.Wanted) (grains.Place, error) {
 	nodes, _ := c.nodes()
 	d, err := placement.Place(placement.NewView(c.self().node, nodes), placement.Request{
-		Kind: placement.Grain, Function: "grain " + id.Kind, Key: id.Key, Labels: want.Labels, Strategy: want.Strategy, Custom: c.cfg.Strategies,
-		Seed: c.draws.Add(1),
+		Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Strategy: want.Strategy,
+		Custom: c.cfg.Strategies, Seed: c.draws.Add(1),
 	})
 	return grains.Place{Node: d.Node, Incarnation: d.Incarnation}, err
 }

@@ -15,19 +15,20 @@ import (
 
 // peer is one incarnation of another node while the link to it holds. It implements wire.Peer.
 type peer struct {
-	c       *cluster
-	link    *link.Peer
-	key     nodeKey
-	numbers map[*raysys.Entry]uint32 // under which the peer knows this node's functions
-	kinds   map[string]bool          // "task x", "grain y": what the peer can run
-	scopes  wire.Scopes
-	turns   wire.Turns
-	awaits  wire.Slots[*await]
-	asked   wire.Slots[*asked]
-	admins  wire.Slots[func(adminAnswer, error)]
-	keeps   wire.Slots[func(keepAnswer, error)]
-	votes   wire.Slots[chan bool] // each of capacity 1; closed by down
-	borrows wire.Slots[*loan]
+	c         *cluster
+	link      *link.Peer
+	key       nodeKey
+	numbers   map[*raysys.Entry]uint32 // under which the peer knows this node's functions
+	kinds     map[string]bool          // "task x", "grain y": what the peer can run, in its namespace
+	namespace string
+	scopes    wire.Scopes
+	turns     wire.Turns
+	awaits    wire.Slots[*await]
+	asked     wire.Slots[*asked]
+	admins    wire.Slots[func(adminAnswer, error)]
+	keeps     wire.Slots[func(keepAnswer, error)]
+	votes     wire.Slots[chan bool] // each of capacity 1; closed by down
+	borrows   wire.Slots[*loan]
 
 	declared []uint64 // by KindHeld, so far; used by the goroutine that reads
 }
@@ -37,22 +38,26 @@ func newPeer(c *cluster, l *link.Peer) *peer {
 	id := l.Identity()
 	p := &peer{
 		c: c, link: l, key: nodeKey{id.Node, id.Incarnation},
-		numbers: map[*raysys.Entry]uint32{}, kinds: map[string]bool{},
+		numbers: map[*raysys.Entry]uint32{}, kinds: map[string]bool{}, namespace: id.Namespace,
 	}
 	p.scopes.Send = p.Send
 	p.turns.Job = c.job
-	if id.Namespace != c.node.cfg.Namespace {
-		return p // another program (rule C2): it has functions of the same names, and none of them are these
-	}
 	for i, f := range id.Functions {
+		p.kinds[f.Kind+" "+f.Name] = true
+		if p.foreign() {
+			continue // it has functions of the same names, and none of them are these
+		}
 		// Differing types are as good as a missing function (rule C4).
 		if e := c.node.cfg.Table.Lookup(f.Kind, f.Name); e != nil && e.Fingerprint == f.Fingerprint {
 			p.numbers[e] = uint32(i)
 		}
-		p.kinds[f.Kind+" "+f.Name] = true
 	}
 	return p
 }
+
+// foreign reports whether the peer runs another program (rule C2). It leads shards for this one's grains and knows where they
+// are, but neither calls the other's functions.
+func (p *peer) foreign() bool { return p.namespace != p.c.node.cfg.Namespace }
 
 // Node implements wire.Peer.
 func (p *peer) Node() raysys.NodeID { return p.key.node }
@@ -68,7 +73,7 @@ func (p *peer) Runs(e *raysys.Entry) (uint32, bool) {
 
 // Entry implements wire.Peer.
 func (p *peer) Entry(number uint32) *raysys.Entry {
-	if int(number) >= len(p.c.entries) {
+	if p.foreign() || int(number) >= len(p.c.entries) {
 		return nil
 	}
 	return p.c.entries[number]

@@ -20,7 +20,7 @@ func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 	}
 	view := placement.NewView(c.self().node, nodes)
 	d, err := placement.Place(view, placement.Request{
-		Kind: placement.Task, Function: r.Entry.String(), Needs: r.Options.Resources, Labels: r.Options.Labels, Strategy: r.Options.Strategy,
+		Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: r.Options.Resources, Labels: r.Options.Labels, Strategy: r.Options.Strategy,
 		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, nodes),
 	})
 	if err != nil {

@@ -74,6 +74,18 @@ func (q *request) stateKey(name string) string {
 	return "s/" + q.ns + "\x00" + q.id.Kind + "\x00" + q.id.Key + "\x00" + name
 }
 
+// checkKey says what is wrong with a key of the object directory. These are all that another node may ask for by key: records
+// of objects and of names, and those of a State where it asks what they hold.
+func checkKey(key string, states bool) error {
+	switch {
+	case strings.HasPrefix(key, "o/"), strings.HasPrefix(key, "n/"):
+		return nil
+	case states && strings.HasPrefix(key, "s/") && strings.Count(key, "\x00") >= 3: // namespace, kind, key, name
+		return nil
+	}
+	return fmt.Errorf("%w: %.64q is no key of the object directory", wire.ErrCorrupt, key)
+}
+
 // slotKey is what is hashed to find the shard.
 func (q *request) slotKey() string {
 	switch q.op {
@@ -203,10 +215,18 @@ func readRequest(r *wire.Reader) (*request, error) {
 			if err != nil {
 				return nil, err
 			}
+			if err := checkKey(ch.key, false); err != nil {
+				return nil, err
+			}
 			q.changes = append(q.changes, ch)
 		}
 	case opFind:
 		q.key, q.seen, q.wait = r.String(), store.Version(readToken(r)), r.Byte() == 1
+		if r.Err() == nil {
+			if err := checkKey(q.key, true); err != nil {
+				return nil, err
+			}
+		}
 	default:
 		return nil, fmt.Errorf("%w: operation %d", wire.ErrCorrupt, q.op)
 	}

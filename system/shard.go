@@ -180,19 +180,24 @@ func (a *shardActor) choose(q *request) (nodeKey, error) {
 	}
 	a.draws++
 	r := placement.Request{
-		Kind: placement.Grain, Function: "grain " + q.id.Kind, Key: q.id.Key, Labels: q.labels, Strategy: q.strategy,
-		Custom: a.reg.nodes.strategies(), Seed: a.draws ^ a.shard.Epoch()<<32,
+		Kind: placement.Grain, Function: "grain " + q.id.Kind, Namespace: q.ns, Key: q.id.Key, Labels: q.labels,
+		Strategy: q.strategy, Custom: a.reg.nodes.strategies(), Seed: a.draws ^ a.shard.Epoch()<<32,
 	}
 	if q.avoid.Node != "" {
 		r.Avoid = []raysys.NodeID{q.avoid.Node}
 	}
 	// What prefers a place near the asker means the node that calls, not the leader of the shard.
 	if q.strategy == raysys.PreferLocal {
-		if n := a.view.Find(q.from.node); n != nil && n.Incarnation == q.from.incarnation && n.Worker && !n.Draining && !n.Suspect {
+		if n := a.view.Find(q.from.node); n != nil && n.Incarnation == q.from.incarnation && n.Worker && !n.Draining && !n.Suspect &&
+			n.Namespace == q.ns {
 			return q.from, nil
 		}
 	}
 	d, err := placement.Place(a.view, r)
+	if own := a.view.Find(a.reg.nodes.self().node); errors.Is(err, raysys.ErrBadOption) && own != nil && own.Namespace != q.ns {
+		r.Strategy = "" // one of that program's own, which this one does not have
+		d, err = placement.Place(a.view, r)
+	}
 	if err != nil {
 		return nodeKey{}, err
 	}
@@ -251,7 +256,8 @@ func (a *shardActor) outcome(err error, ok answer) answer {
 	return answer{err: err}
 }
 
-// confirm answers with the current place; whoever asks compares.
+// confirm answers with the current place; whoever asks compares. That confirms a token to the node that it is placed on alone:
+// to others it says where the grain is, as locate does.
 func (a *shardActor) confirm(q *request) {
 	p, _, ok := a.current(q.placementKey())
 	if !ok {
@@ -262,6 +268,12 @@ func (a *shardActor) confirm(q *request) {
 
 func (a *shardActor) release(ctx actor.Context, q *request) {
 	key := q.placementKey()
+	if rec, ok := a.shard.Get(key); ok && grains.Token(rec.Version) == q.token {
+		if p, err := readPlacement(rec); err == nil && keyOf(p) != q.from {
+			q.answer(a.elsewhere(q, p))
+			return
+		}
+	}
 	self, root := ctx.Self(), ctx.ActorSystem().Root
 	b := store.Batch{Checks: []store.Check{{Key: key, Version: store.Version(q.token)}}, Deletes: []string{key}}
 	a.propose(b, func(_ store.Result, err error) {
@@ -275,6 +287,11 @@ func (a *shardActor) release(ctx actor.Context, q *request) {
 	})
 }
 
+// elsewhere refuses what only the node that the grain is placed on may ask for.
+func (a *shardActor) elsewhere(q *request, p grains.Place) answer {
+	return answer{err: fmt.Errorf("%w: %s is placed on node %s, and %s asks for it", raysys.ErrMoved, q.id, keyOf(p), q.from), place: p}
+}
+
 // mayTouch reports whether the activation that asks is the current one. The zero token stands for the one process
 // that owns an embedded store.
 func (a *shardActor) mayTouch(q *request) (answer, bool) {
@@ -283,6 +300,9 @@ func (a *shardActor) mayTouch(q *request) (answer, bool) {
 	}
 	p, _, ok := a.current(q.placementKey())
 	if ok && p.Token == q.token {
+		if keyOf(p) != q.from {
+			return a.elsewhere(q, p), false
+		}
 		return answer{}, true
 	}
 	return answer{err: fmt.Errorf("%w: activation %d.%d is not the current one of %s", raysys.ErrMoved, q.token.Epoch, q.token.Seq, q.id), place: p}, false
