@@ -45,6 +45,40 @@ var noise = func() []byte {
 	return b
 }()
 
+// A change that waits behind the commit of an older one to the same key is what conditions are judged against: else two
+// writers that read the older one would both be let through.
+func TestCommitKeepsNewerChange(t *testing.T) {
+	c := newCore(newMachine(), 3)
+	propose := func(b Batch) (err *error) {
+		size, bad := b.check()
+		if bad != nil {
+			t.Fatal(bad)
+		}
+		err = new(error)
+		c.propose(b, size, func(_ Result, e error) { *err = e })
+		return err
+	}
+	commit := func(d *draft) {
+		c.commit(d)
+		for _, it := range d.items {
+			it.done(it.result, it.err)
+		}
+	}
+	propose(Batch{Puts: []Put{{"k", []byte("first")}}})
+	first := c.take()
+	propose(Batch{Puts: []Put{{"k", []byte("second")}}})
+	commit(first)
+	read := c.machine.records["k"].Version // what a reader sees now
+	err := propose(Batch{Checks: []Check{{"k", read}}, Puts: []Put{{"k", []byte("third")}}})
+	commit(c.take())
+	if !errors.Is(*err, ErrConflict) {
+		t.Errorf("a write on condition of the first version came after the second: %v, want ErrConflict: the second is lost", *err)
+	}
+	if got := c.machine.records["k"].Value; string(got) != "second" {
+		t.Errorf("the record is %q", got)
+	}
+}
+
 // The core against a model that knows no drafts: a batch sees all batches before it, whether committed or not; the
 // machine shows exactly the committed ones; and what the segments say, through any snapshot taken in between, is the
 // machine.
@@ -66,6 +100,7 @@ func TestCoreModel(t *testing.T) {
 		proposed, answered := 0, 0
 		var answers []answer
 		oldest := Version{}
+		var taken *draft // being appended, while others are proposed
 
 		commit := func(d *draft) {
 			if len(d.raw) > 0 {
@@ -87,6 +122,8 @@ func TestCoreModel(t *testing.T) {
 						v = Version{}
 					case 1:
 						v = oldest
+					case 2: // committed, but perhaps superseded by what is on its way
+						v = m.records[key].Version
 					}
 					conflict = conflict || v != model[key].Version
 					b.Checks = append(b.Checks, Check{key, v})
@@ -134,10 +171,16 @@ func TestCoreModel(t *testing.T) {
 					oldest = Version{3, seq - 1}
 				}
 			},
-			"commit": func(t *rapid.T) {
-				if d := c.take(); d != nil {
-					commit(d)
+			"take": func(*rapid.T) {
+				if taken == nil {
+					taken = c.take()
 				}
+			},
+			"commit": func(*rapid.T) {
+				if taken != nil {
+					commit(taken)
+				}
+				taken = nil
 			},
 			"begin snapshot": func(*rapid.T) {
 				snap, snapshot, snapNext = &cursor{}, nil, m.next
@@ -163,6 +206,9 @@ func TestCoreModel(t *testing.T) {
 					}
 				}
 				waiting := 0
+				if taken != nil {
+					waiting = len(taken.items)
+				}
 				for _, d := range c.drafts {
 					waiting += len(d.items)
 					if len(d.raw) > maxSegmentRaw {
@@ -175,6 +221,9 @@ func TestCoreModel(t *testing.T) {
 			},
 		})
 
+		if taken != nil {
+			commit(taken)
+		}
 		for d := c.take(); d != nil; d = c.take() {
 			commit(d)
 		}

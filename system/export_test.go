@@ -161,3 +161,6 @@ func Looks(n *Node) uint64 {
 	defer c.mu.Unlock()
 	return uint64(c.gen)
 }
+
+// Moved waits until n takes or gives up no shard.
+func Moved(n *Node) { n.others.moves.Wait() }
