@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
@@ -55,32 +56,35 @@ func TestFarContext(t *testing.T) {
 
 // TestFarRefs: references in arguments and results work on the other node; On takes its place when the value is there.
 func TestFarRefs(t *testing.T) {
-	r := newRovers(t)
-	type box struct{ R raysys.Handle[int] }
-	open := grains.Method(r.kind, "open", func(_ *rover, ctx context.Context, b box) (int, error) { return b.R.Ref().Get(ctx) })
-	pass := grains.Method(r.kind, "pass", func(_ *rover, _ context.Context, b box) (box, error) { return b, nil })
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	ctx := a.context()
-	v := raysys.Put(ctx, 42)
-	wants(t, ctx, open.Call(ctx, r.kind.Get("x"), box{v.Handle()}), 42)
-	back, err := pass.Call(ctx, r.kind.Get("x"), box{v.Handle()}).Get(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	wants(t, ctx, back.R.Ref(), 42)
-	wants(t, ctx, r.add.On(ctx, r.kind.Get("x"), raysys.Put(ctx, 5)), 5)
-	wants(t, ctx, r.add.On(ctx, r.kind.Get("x"), r.add.Call(ctx, r.kind.Get("y"), 3)), 8)
-	on := r.gate.Call(ctx, r.kind.Get("x"))
-	<-r.entered
-	late := r.add.On(ctx, r.kind.Get("x"), raysys.Put(ctx, 1))
-	late.Cancel()
-	fails(t, ctx, late, raysys.ErrCancelled)
-	close(r.leave)
-	if _, err := on.Get(ctx); err != nil {
-		t.Error(err)
-	}
-	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 0), 8)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRovers(t)
+		type box struct{ R raysys.Handle[int] }
+		open := grains.Method(r.kind, "open", func(_ *rover, ctx context.Context, b box) (int, error) { return b.R.Ref().Get(ctx) })
+		pass := grains.Method(r.kind, "pass", func(_ *rover, _ context.Context, b box) (box, error) { return b, nil })
+		a, b := r.net.add("a"), r.net.add("b")
+		r.on(b)
+		ctx := a.context()
+		v := raysys.Put(ctx, 42)
+		wants(t, ctx, open.Call(ctx, r.kind.Get("x"), box{v.Handle()}), 42)
+		back, err := pass.Call(ctx, r.kind.Get("x"), box{v.Handle()}).Get(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wants(t, ctx, back.R.Ref(), 42)
+		wants(t, ctx, r.add.On(ctx, r.kind.Get("x"), raysys.Put(ctx, 5)), 5)
+		wants(t, ctx, r.add.On(ctx, r.kind.Get("x"), r.add.Call(ctx, r.kind.Get("y"), 3)), 8)
+		on := r.gate.Call(ctx, r.kind.Get("x"))
+		<-r.entered
+		late := r.add.On(ctx, r.kind.Get("x"), raysys.Put(ctx, 1))
+		late.Cancel()
+		fails(t, ctx, late, raysys.ErrCancelled)
+		synctest.Wait() // the cancellation has reached the call where it waits
+		close(r.leave)
+		if _, err := on.Get(ctx); err != nil {
+			t.Error(err)
+		}
+		wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 0), 8)
+	})
 }
 
 // TestFarCycle: a refused cycle on the other node is one here too; over two nodes the deadline ends it.

@@ -126,13 +126,16 @@ func TestNewerToken(t *testing.T) {
 	wants(t, ctx, set.Call(ctx, g, 7), 7)
 	wants(t, ctx, get.Call(ctx, g), 7)
 	net.put(g.ID(), b)
-	wants(t, a.context(), get.Call(a.context(), g), 0)
-	if got := <-log; got != "end 7" {
-		t.Error(got)
+	v, err := get.Call(a.context(), g).Get(a.context())
+	if err != nil || v != 0 {
+		t.Fatalf("a call under a newer token got %d, %v: the stale activation, which has 7, must stop and a new one take the call", v, err)
+	}
+	if got := arrive(t, log, "OnDeactivate of the activation that a newer token proved stale"); got != "end 7" {
+		t.Errorf("OnDeactivate of the stale activation says %q, want %q", got, "end 7")
 	}
 	wants(t, ctx, get.Call(ctx, g), 0)
 	if n := b.engine.Activations("logged"); n != 1 {
-		t.Error(n, "activations")
+		t.Errorf("the grain has %d activations after a newer token, want 1", n)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -63,15 +64,15 @@ func newBox(t *testing.T) (*mailbox, *reader) {
 	return &a.mailbox, r
 }
 
-func until(t *testing.T, cond func() bool) {
+// until waits for a fact that nothing announces, and says how far the mailbox and its reader have come when it never is.
+func until(t *testing.T, what string, m *mailbox, r *reader, cond func() bool) {
 	t.Helper()
-	for range 50_000_000 {
-		if cond() {
-			return
+	for begin := time.Now(); !cond(); runtime.Gosched() {
+		if time.Since(begin) > 10*time.Second {
+			t.Fatalf("never: %s; %d messages and %d system messages were read, %d and %d wait, a goroutine reads: %v",
+				what, r.seen.Load(), r.system.Load(), m.UserMessageCount(), m.sysCount.Load(), m.busy.Load())
 		}
-		runtime.Gosched()
 	}
-	t.Fatal("it never happened")
 }
 
 // TestMailboxLosesNothing: many senders that pause race a reader that empties the queue, forgets its last entry and
@@ -97,14 +98,14 @@ func TestMailboxLosesNothing(t *testing.T) {
 			}()
 		}
 		wg.Wait()
-		until(t, func() bool { return r.seen.Load() == senders*count && !m.busy.Load() })
+		until(t, "every message is read, and the reader goes", m, r, func() bool { return r.seen.Load() == senders*count && !m.busy.Load() })
 		if r.overlap.Load() || r.swapped > 0 {
 			t.Fatalf("overlap %v, %d out of order", r.overlap.Load(), r.swapped)
 		}
 		if n := m.UserMessageCount(); n != 0 {
 			t.Fatalf("%d messages left", n)
 		}
-		until(t, func() bool { return r.system.Load() > 0 && m.sysCount.Load() == 0 })
+		until(t, "every system message is read", m, r, func() bool { return r.system.Load() > 0 && m.sysCount.Load() == 0 })
 		if m.head.Load() != &m.stub || m.tail.Load() != &m.stub {
 			t.Fatal("an empty mailbox holds its last entry")
 		}
@@ -125,7 +126,7 @@ func TestMailboxGoesOn(t *testing.T) {
 	for i := range 1000 {
 		m.PostUserMessage(sent{0, i})
 	}
-	until(t, func() bool { return r.seen.Load() == 1000 && r.failed.Load() == 100 })
+	until(t, "every message is read, and every panic reaches supervision, whatever ended the goroutine", m, r, func() bool { return r.seen.Load() == 1000 && r.failed.Load() == 100 })
 	if r.swapped > 0 {
 		t.Errorf("%d out of order", r.swapped)
 	}
@@ -157,15 +158,15 @@ func TestMailboxSuspends(t *testing.T) {
 			}
 		}()
 		wg.Wait()
-		until(t, func() bool { return r.seen.Load() == count })
+		until(t, "every message is read after the last resume", m, r, func() bool { return r.seen.Load() == count })
 		if r.overlap.Load() || r.swapped > 0 {
 			t.Fatalf("overlap %v, %d out of order", r.overlap.Load(), r.swapped)
 		}
 		m.PostSystemMessage(&actor.SuspendMailbox{})
 		quiet := func() bool { return m.sysCount.Load() == 0 && !m.busy.Load() }
-		until(t, quiet)
+		until(t, "the reader takes the suspension", m, r, quiet)
 		m.PostUserMessage(sent{0, count})
-		until(t, quiet)
+		until(t, "the reader goes while the mailbox is suspended", m, r, quiet)
 		if n := m.UserMessageCount(); n != 1 {
 			t.Fatalf("%d messages wait in a suspended mailbox, want 1", n)
 		}

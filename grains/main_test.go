@@ -26,7 +26,7 @@ func start(t testing.TB, cfg system.Config) (*system.Node, context.Context) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := n.Close(ctx); err != nil {
 			t.Error(err)
@@ -60,12 +60,29 @@ func fails[T any](t testing.TB, ctx context.Context, r raysys.Ref[T], target err
 	return err
 }
 
+// patience bounds every wait of a test that should not wait at all.
+const patience = 20 * time.Second
+
+// arrive receives from ch; what is the law that says that something comes.
+func arrive[T any](t testing.TB, ch <-chan T, what string) T {
+	t.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case v := <-ch:
+		return v
+	case <-limit.C:
+		t.Fatalf("not within %v: %s", patience, what)
+		panic("unreachable")
+	}
+}
+
 // eventually waits for a fact that nothing announces.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	for begin := time.Now(); !cond(); runtime.Gosched() {
-		if time.Since(begin) > 20*time.Second {
-			t.Fatalf("never happened: %s", what)
+		if time.Since(begin) > patience {
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
 }

@@ -28,32 +28,44 @@ func TestFullMailbox(t *testing.T) {
 			tb := raysys.NewTable()
 			k := grains.DefineIn[cell](tb, "k", c.opts...)
 			entered, release := make(chan bool), make(chan bool)
+			defer close(release)
 			hang := grains.Action0(k, "hang", func(*cell, context.Context) error { entered <- true; <-release; return nil })
 			add := grains.Method0(k, "add", func(c *cell, _ context.Context) (int, error) { c.n++; return c.n, nil })
 			ctx := driver(t, tb)
 			a := k.Get("a")
 			n := 0
-			for range 3 {
+			for range 3 { // each time the mailbox is empty, so that it has room again
 				_ = hang.Tell(ctx, a)
-				<-entered
+				arrive(t, entered, "the call before those that fill the mailbox has its turn")
 				var refs []raysys.Ref[int]
-				for range c.limit {
-					refs = append(refs, add.Call(ctx, a))
+				for i := range c.limit {
+					r := add.Call(ctx, a)
+					if raysys.State(r) != raysys.StatePending {
+						_, err := r.Get(ctx)
+						t.Fatalf("call %d of a mailbox for %d does not wait: %v", i+1, c.limit, err)
+					}
+					refs = append(refs, r)
 				}
 				for range 3 {
-					err := fails(t, ctx, add.Call(ctx, a), raysys.ErrOverloaded)
+					r := add.Call(ctx, a)
+					if raysys.State(r) == raysys.StatePending {
+						t.Fatalf("a mailbox for %d calls admits one more", c.limit)
+					}
+					err := fails(t, ctx, r, raysys.ErrOverloaded)
 					if !raysys.Retriable(err) || !strings.Contains(err.Error(), fmt.Sprint(c.limit)) {
-						t.Error(err)
+						t.Fatalf("the refusal of a full mailbox is retriable and names its limit of %d, and not: %v", c.limit, err)
 					}
 					if err := add.Tell(ctx, a); !errors.Is(err, raysys.ErrOverloaded) {
-						t.Error(err)
+						t.Fatalf("Tell to a full mailbox: %v, want ErrOverloaded", err)
 					}
 				}
 				wants(t, ctx, add.Call(ctx, k.Get("b"+fmt.Sprint(serial.Add(1)))), 1) // others are not concerned
 				release <- true
-				for _, r := range refs {
+				for i, r := range refs {
 					n++
-					wants(t, ctx, r, n)
+					if v, err := r.Get(ctx); err != nil || v != n {
+						t.Fatalf("call %d of those that filled a mailbox for %d got %d, %v, want %d: each runs once, in order", i+1, c.limit, v, err, n)
+					}
 				}
 			}
 		})

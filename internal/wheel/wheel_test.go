@@ -189,35 +189,40 @@ func TestStop(t *testing.T) {
 // Stop waits for the Ring that runs, and the rest of its tick does not ring.
 func TestStopDuringRing(t *testing.T) {
 	w := wheel.New()
-	inside, leave := make(chan struct{}), make(chan struct{}) // closed by the first Ring and by the test
-	var rang, stopped atomic.Int32
+	inside, leave, left := make(chan struct{}), make(chan struct{}), make(chan struct{}) // closed by the first Ring, by the test, and by that Ring's end
+	var rang atomic.Int32
 	first := &raysys.Alarm{Ring: func() {
 		rang.Add(1)
 		close(inside)
 		<-leave
-		if stopped.Load() != 0 {
-			t.Error("Stop returned while a Ring ran")
-		}
+		close(left)
 	}}
 	rest := &raysys.Alarm{Ring: func() { rang.Add(1) }}
 	at := w.Now() + int64(5*ms)
 	w.Move(first, at)
 	w.Move(rest, at)
 	<-inside
-	done := make(chan struct{}) // closed by the stopper
+	waited := make(chan bool, 1) // Stop has returned: whether the Ring had ended by then
 	go func() {
-		defer close(done)
 		w.Stop()
-		stopped.Store(1)
+		select {
+		case <-left:
+			waited <- true
+		default:
+			waited <- false
+		}
 	}()
 	// Until Stop has begun, rest is still set: Clear and Set it again to see when it is gone.
 	for w.Clear(rest) {
 		w.Set(rest)
 	}
 	close(leave)
-	<-done
+	if !<-waited {
+		t.Error("Stop returned while a Ring ran")
+	}
+	<-left
 	if n := rang.Load(); n != 1 {
-		t.Errorf("%d alarms rang, want 1", n)
+		t.Errorf("%d alarms rang, want 1: what is set for the rest of a tick must not ring after Stop", n)
 	}
 }
 
