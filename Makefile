@@ -52,7 +52,7 @@ cluster: build consul ## a local Consul and three nodes with the cartpole progra
 	bin/raysys local --app bin/cartpole --consul-program bin/consul
 
 consul: need-go ## build bin/consul, the server of the tests and of local clusters (three minutes the first time)
-	@go -C tools/consul build -o ../../bin/ tool
+	@test bin/consul -nt internal/consulbuild/consul.mod || go run ./testkit/consul -o bin/consul
 
 clean: ## remove what the targets made here
 	rm -rf bin .cache cover.out *.test *.prof

@@ -11,10 +11,10 @@ import (
 // Resources are what work asks for and what a node has. CPU and GPU are counts and may be fractions down to 1/1000;
 // Memory is in bytes; Custom are counts under names of your own ("licence").
 type Resources struct {
-	CPU    float64
-	GPU    float64
-	Memory int64
-	Custom map[string]float64
+	CPU    float64            `json:"cpu"`
+	GPU    float64            `json:"gpu"`
+	Memory int64              `json:"memory"`
+	Custom map[string]float64 `json:"custom,omitempty"`
 }
 
 // Validate reports the first amount that cannot be meant: negative, NaN, infinite, or finer than 1/1000.

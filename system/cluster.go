@@ -22,30 +22,32 @@ import (
 // cluster is a node's life among others: its membership, its links and the shards it leads. It is made by Start and
 // ended by Close, or by being fenced.
 type cluster struct {
-	node    *Node
-	cfg     *Cluster
-	log     *zap.Logger
-	kv      store.KV
-	ownKV   bool // it was opened here
-	link    *link.Link
-	network link.Transport
-	member  *member.Member
-	info    member.Info // what the node tells of itself
-	reg     *registry
-	times   times
-	entries []*raysys.Entry // this node's functions, by the number that others use
-	exports exports
-	imports imports
-	ledger  ledger
-	objects *objects
-	watches watches
-	key     atomic.Pointer[nodeKey]
-	draws   atomic.Uint64 // random choices made here
-	byLink  sync.Map      // *link.Peer -> *peer
-	joined  chan struct{} // closed when key is known
-	killed  atomic.Bool   // see Node.Kill
-	wake    chan struct{} // capacity 1: duties shall look again
-	tell    chan struct{} // capacity 1: the load changed
+	node     *Node
+	cfg      *Cluster
+	log      *zap.Logger
+	kv       store.KV
+	ownKV    bool // it was opened here
+	link     *link.Link
+	network  link.Transport
+	member   *member.Member
+	info     member.Info // what the node tells of itself
+	attempts attempts    // to reach the store
+	reg      *registry
+	times    times
+	entries  []*raysys.Entry // this node's functions, by the number that others use
+	exports  exports
+	imports  imports
+	ledger   ledger
+	objects  *objects
+	watches  watches
+	key      atomic.Pointer[nodeKey]
+	homeless atomic.Int64  // stateless calls that wait for a worker
+	draws    atomic.Uint64 // random choices made here
+	byLink   sync.Map      // *link.Peer -> *peer
+	joined   chan struct{} // closed when key is known
+	killed   atomic.Bool   // see Node.Kill
+	wake     chan struct{} // capacity 1: duties shall look again
+	tell     chan struct{} // capacity 1: the load changed
 
 	unregistered sync.Map // reflect.Type -> true, of error types that the log has a line on
 

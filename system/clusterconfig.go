@@ -46,6 +46,8 @@ type Cluster struct {
 	Strategies map[raysys.Strategy]placement.Strategy
 	// TTL of the node's lease: 10 s unless set, which is the least that Consul allows.
 	TTL time.Duration
+	// JoinTimeout is how long Start goes on trying while the store cannot be reached. 0: until its ctx ends.
+	JoinTimeout time.Duration
 	// Network is used in place of TCP; the testkit gives an in-memory one.
 	Network link.Transport
 	// Clock measures the lease. Nil: the system's; the testkit gives one that jumps.
@@ -74,6 +76,7 @@ func clusterFrom(e *environment) *Cluster {
 		Listen: e.get("RAYSYS_LISTEN"), Advertise: e.get("RAYSYS_ADVERTISE"),
 		TLS:      TLSFiles{Cert: e.get("RAYSYS_TLS_CERT"), Key: e.get("RAYSYS_TLS_KEY"), CA: e.get("RAYSYS_TLS_CA")},
 		Insecure: e.boolean("RAYSYS_INSECURE"), Launch: e.get("RAYSYS_LAUNCH"), TTL: e.duration("RAYSYS_TTL"),
+		JoinTimeout: e.duration("RAYSYS_JOIN_TIMEOUT"),
 	}
 	e.pairs("RAYSYS_LABELS", "key=value,key=value", func(key, value string) bool {
 		if c.Labels == nil {
@@ -134,6 +137,9 @@ func (c *Cluster) complete() error {
 	}
 	if c.TTL < 0 {
 		errs = append(errs, fmt.Errorf("Config.Cluster.TTL is %v: give a positive duration", c.TTL))
+	}
+	if c.JoinTimeout < 0 {
+		errs = append(errs, fmt.Errorf("Config.Cluster.JoinTimeout is %v: give 0 (no limit) or more", c.JoinTimeout))
 	}
 	if c.Network != nil {
 		return errors.Join(errs...)

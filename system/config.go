@@ -102,11 +102,12 @@ func fromEnv(getenv func(string) string) (Config, error) {
 	if level == "" {
 		level = "warn"
 	}
+	form := e.logForm()
 	lv, err := zap.ParseAtomicLevel(level)
 	if err != nil {
 		e.bad("RAYSYS_LOG", level, "debug, info, warn or error")
 	} else {
-		cfg.Logger = stderrLogger(lv)
+		cfg.Logger = newLogger(os.Stderr, form, lv)
 	}
 	return cfg, e.err()
 }

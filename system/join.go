@@ -31,9 +31,11 @@ func newCluster(n *Node) *cluster {
 }
 
 // join makes the node a member of its cluster. It goes on trying while the store cannot be reached, and says so, until
-// ctx ends.
+// ctx ends, or Cluster.JoinTimeout.
 func (c *cluster) join(ctx context.Context) (err error) {
 	n, cfg := c.node, c.cfg
+	ctx, cancel := c.joinLimit(ctx)
+	defer cancel()
 	defer func() {
 		if err != nil {
 			c.abandon()
@@ -52,6 +54,9 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	}
 	transport, err := cfg.transport()
 	if err != nil {
+		return err
+	}
+	if err := c.sameWire(ctx, transport.print); err != nil {
 		return err
 	}
 	c.reg = newRegistry(c, n.actors, conf)
@@ -91,6 +96,9 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	close(c.joined)
 	c.run(c.tellLoad)
 	c.run(c.duties)
+	if cfg.Role == Driver && !cfg.Observer {
+		c.run(c.sayWaiting)
+	}
 	if in, ok := c.kv.(catalog); ok && !cfg.Observer {
 		c.run(func() { c.enlist(in) })
 	}
@@ -115,10 +123,6 @@ func (c *cluster) readConfig(ctx context.Context) (store.Cluster, error) {
 		}
 		pause = min(2*pause, 5*time.Second)
 	}
-}
-
-func (c *cluster) attempted(err error) {
-	c.log.Warn("cannot reach the store; trying again", zap.String("consul", c.cfg.Consul), zap.Error(err))
 }
 
 // identity is what the link tells others. Before the node has joined its incarnation is 0, which nobody admits.

@@ -13,7 +13,7 @@ type locator struct{ c *cluster }
 // Locate implements grains.Cluster.
 func (l locator) Locate(id grains.ID, want grains.Wanted, avoid grains.Place, done func(grains.Place, error)) {
 	if want.Stateless {
-		done(l.c.anywhere(id, want))
+		l.c.locateAnywhere(id, want, done)
 		return
 	}
 	l.ask(&request{op: opLocate, id: id, strategy: want.Strategy, labels: want.Labels, avoid: avoid}, func(a answer) { done(a.place, a.err) })

@@ -11,10 +11,44 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-func stderrLogger(level zap.AtomicLevel) *zap.Logger {
-	enc := zap.NewProductionEncoderConfig()
-	enc.EncodeTime = zapcore.ISO8601TimeEncoder
-	return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(enc), zapcore.Lock(os.Stderr), level))
+// The forms of the log, for RAYSYS_LOG_FORMAT.
+const (
+	logTerminal = "terminal" // short and coloured, for people
+	logJSON     = "json"     // an object a line, for machines
+)
+
+// logForm is that of the variable, else the one for who reads: a terminal is read by people.
+func (e *environment) logForm() string {
+	switch form := e.get("RAYSYS_LOG_FORMAT"); form {
+	case logTerminal, logJSON:
+		return form
+	case "":
+	default:
+		e.bad("RAYSYS_LOG_FORMAT", form, "terminal or json")
+	}
+	if Terminal(os.Stderr) {
+		return logTerminal
+	}
+	return logJSON
+}
+
+// Terminal reports whether a person reads what is written to f.
+func Terminal(f *os.File) bool {
+	i, err := f.Stat()
+	return err == nil && i.Mode()&os.ModeCharDevice != 0
+}
+
+func newLogger(w zapcore.WriteSyncer, form string, level zapcore.LevelEnabler) *zap.Logger {
+	if form == logTerminal {
+		conf := zap.NewDevelopmentEncoderConfig()
+		conf.EncodeTime = zapcore.TimeEncoderOfLayout("15:04:05.000")
+		conf.EncodeLevel = zapcore.CapitalColorLevelEncoder
+		conf.ConsoleSeparator = " "
+		return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(conf), zapcore.Lock(w), level))
+	}
+	conf := zap.NewProductionEncoderConfig()
+	conf.EncodeTime = zapcore.ISO8601TimeEncoder
+	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(conf), zapcore.Lock(w), level))
 }
 
 // deadLetterPause is how long the goroutine lives that the first dead letter starts, which a closed system leaves behind.

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/store"
 )
@@ -28,6 +30,8 @@ const defaultGrace = 5 * time.Minute
 // RAYSYS_ROLE says otherwise. A worker does not run f: it serves until it is asked to leave, by SIGTERM or by `raysys
 // drain`, and then drains and exits with 0. A worker whose lease was lost joins again as a new incarnation.
 //
+// A driver says on standard error in one line where its work runs, unless RAYSYS_LOG is error.
+//
 // SIGINT and SIGTERM cancel f's context, with a cause that names the signal; a second one exits at once.
 func Main(f func(ctx context.Context) error) {
 	os.Exit(run(f, os.Stderr))
@@ -38,7 +42,12 @@ func run(f func(ctx context.Context) error, stderr io.Writer) int {
 	if err == nil {
 		ctx, stop := signals(context.Background())
 		defer stop()
-		err = Run(ctx, cfg, f)
+		err = Run(ctx, cfg, func(ctx context.Context) error {
+			if cfg.Logger.Core().Enabled(zap.WarnLevel) {
+				fmt.Fprintln(stderr, NodeOf(ctx).whereabouts())
+			}
+			return f(ctx)
+		})
 	} else {
 		err = configError{err}
 	}
@@ -55,14 +64,16 @@ func run(f func(ctx context.Context) error, stderr io.Writer) int {
 // (raysys node does) must not start it again by itself: it would begin anew on the empty one.
 const ExitStoreReplaced = 78
 
-// ExitCode is what Main exits with for an error of Run: 0 for none, 2 for ErrConfig, ExitStoreReplaced for
-// raysys.ErrStoreReplaced, else 1.
+// ExitCode is what Main exits with for an error of Run: 0 for none, 2 for ErrConfig, 3 for ErrNotJoined,
+// ExitStoreReplaced for raysys.ErrStoreReplaced, else 1.
 func ExitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
 	case errors.Is(err, ErrConfig):
 		return 2
+	case errors.Is(err, ErrNotJoined):
+		return 3
 	case errors.Is(err, raysys.ErrStoreReplaced):
 		return ExitStoreReplaced
 	}

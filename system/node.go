@@ -102,7 +102,7 @@ func New(cfg Config) (*Node, error) {
 }
 
 // Start brings the node up. With a cluster it joins, and returns once the node is a member; while the store cannot be
-// reached it goes on trying, with a line in the log for each attempt, until ctx ends.
+// reached it goes on trying, with a line in the log now and then, until ctx or Cluster.JoinTimeout ends: ErrNotJoined.
 func (n *Node) Start(ctx context.Context) error {
 	if err := n.begin(ctx); err != nil {
 		return err

@@ -26,8 +26,9 @@ type ConsulServer struct {
 	s *consultest.Server
 }
 
-// Consul starts a real Consul server, which ends with the test. The binary is RAYSYS_TEST_CONSUL, or bin/consul of a
-// checkout of raysys. When there is none the test fails.
+// Consul starts a real Consul server, which ends with the test. The binary is RAYSYS_CONSUL_PROGRAM,
+// bin/consul in the test's folder or one above it, or consul in PATH. When there is none the test fails, and says how to
+// build one: go run github.com/raysys/raysys/testkit/consul -o bin/consul.
 func Consul(t testing.TB, opts ...ConsulOption) *ConsulServer {
 	t.Helper()
 	var o consultest.Options

@@ -41,9 +41,13 @@
 //  5. In Virtual, failures belong to Kit.T.
 //
 // The seed of a run is logged, and RAYSYS_TESTKIT_SEED=n repeats it: task ids, raysys.Rand, Kit.Rand and the draws about
-// frames. A seed that a test fails with is written to testdata/seeds and tried first from then on: Virtual runs all of
-// them and then a new one, New runs the latest until its line is removed. In virtual time a seed repeats the faults and
-// their order, not the order in which the scheduler runs what is ready.
+// frames. With RAYSYS_TESTKIT_SEEDS=testdata/seeds the seed that a test fails with is kept in that folder, where it can
+// matter (in virtual time, or where the test drew from Kit.Rand or Kit.Seed), and tried first from then on: Virtual runs
+// all of them and then a new one, New runs the latest until its line is removed. In virtual time a seed repeats the faults
+// and their order, not the order in which the scheduler runs what is ready.
+//
+// Processes and Consul need a Consul binary: go run github.com/raysys/raysys/testkit/consul -o bin/consul builds one, in any
+// module that requires raysys. It is found in bin/ of the module or of a folder above it, and in PATH.
 //
 // RAYSYS_LOG=debug shows what the nodes log.
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,7 @@ type Kit struct {
 	seed    uint64
 	rng     *rand.Rand
 	virtual bool
+	drew    atomic.Bool // the test has asked for the seed or for draws from it
 }
 
 type options struct {
@@ -61,7 +63,8 @@ func Seed(n uint64) Option { return func(o *options) { o.seed = n } }
 func Loose() Option { return func(o *options) { o.loose = true } }
 
 // New starts a node, or with Nodes a cluster, for the test. It is closed when the test ends, and then checked for values
-// that changed and for goroutines that were left behind. A seed that the test failed with before is used again.
+// that changed and for goroutines that were left behind. With RAYSYS_TESTKIT_SEEDS
+// a seed that the test failed with before is used again.
 func New(t testing.TB, opts ...Option) *Kit {
 	t.Helper()
 	o := collect(opts)
@@ -70,8 +73,8 @@ func New(t testing.TB, opts ...Option) *Kit {
 
 // Virtual runs f with a Kit in virtual time (testing/synctest): clocks stand still while any goroutine can run, and
 // jump to the next timer when all wait. Everything f starts must end with it, real network and processes cannot be
-// used, and the test fails where all goroutines wait for ever. Before a new seed, f runs with those that it failed with
-// before, as subtests.
+// used, and the test fails where all goroutines wait for ever. With RAYSYS_TESTKIT_SEEDS, before
+// a new seed f runs with those that it failed with before, as subtests.
 func Virtual(t *testing.T, f func(k *Kit), opts ...Option) {
 	t.Helper()
 	o := collect(opts)
@@ -98,18 +101,21 @@ func collect(opts []Option) options {
 
 func start(t testing.TB, test string, virtual bool, d drawn, o options) *Kit {
 	t.Helper()
-	d.announce(t, test)
 	k := &Kit{t: t, seed: d.seed, virtual: virtual}
+	d.announce(t, test, func() bool { return k.virtual || k.drew.Load() })
 	k.rng = rand.New(rand.NewPCG(k.seed, 0))
-	mark := markGoroutines()
-	t.Cleanup(func() {
-		if virtual {
-			<-time.After(time.Minute) // what ends by itself, soon after a node's end, has ended then
-		}
-		for _, stack := range mark.left() {
-			t.Errorf("testkit: a goroutine was left behind; end it before the task returns, or with its context:\n%s", stack)
-		}
-	})
+	// The first Kit's cleanup is the last to run, when the nodes of all are closed.
+	if mark, first := markGoroutines(t.Name()); first {
+		t.Cleanup(func() {
+			defer unmark(t.Name())
+			if virtual {
+				<-time.After(time.Minute) // what ends by itself, soon after a node's end, has ended then
+			}
+			for _, stack := range mark.left() {
+				t.Errorf("testkit: a goroutine was left behind; end it before the task returns, or with its context:\n%s", stack)
+			}
+		})
+	}
 	if o.nodes > 0 {
 		k.cluster = newCluster(k, o)
 		k.node = k.cluster.Node(0)
@@ -172,10 +178,16 @@ func (k *Kit) Cluster() *Cluster {
 }
 
 // Seed is the seed of this run.
-func (k *Kit) Seed() uint64 { return k.seed }
+func (k *Kit) Seed() uint64 {
+	k.drew.Store(true)
+	return k.seed
+}
 
 // Rand is a source seeded by it, for the test's own draws. It is not safe for concurrent use.
-func (k *Kit) Rand() *rand.Rand { return k.rng }
+func (k *Kit) Rand() *rand.Rand {
+	k.drew.Store(true)
+	return k.rng
+}
 
 // Advance lets d of virtual time pass, and everything that is due in it run.
 func (k *Kit) Advance(d time.Duration) {

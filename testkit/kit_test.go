@@ -260,3 +260,24 @@ func TestEventually(t *testing.T) {
 	f.run(func() { testkit.Eventually(f, time.Millisecond, "never", func() bool { return false }) })
 	f.want(t, "never")
 }
+
+// TestTwoKits: goroutines of the first Kit's node that the test started after it had made the second are no leak.
+func TestTwoKits(t *testing.T) {
+	f := &fake{name: t.Name()}
+	f.run(func() {
+		first := testkit.New(f, testkit.Table(table))
+		second := testkit.New(f, testkit.Table(table))
+		for _, k := range []*testkit.Kit{first, second, first} {
+			if _, err := nap.Go(k.Context(), 0).Get(k.Context()); err != nil {
+				t.Error(err)
+			}
+			enter.Call(k.Context(), rooms.Get("a"))
+			if _, err := enter.Call(k.Context(), rooms.Get("a")).Get(k.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	if len(f.errors) > 0 {
+		t.Errorf("a test with two Kits is blamed for goroutines of raysys's own: %q", f.errors)
+	}
+}

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"strings"
-	"sync/atomic"
+	"sync"
 )
 
 // Goroutines inherit the profiler labels of the one that started them, so a label set on the test's goroutine marks
@@ -15,15 +15,41 @@ import (
 
 const labelName = "raysys-testkit"
 
-// marks numbers the Kits of the process, so that tests that run at the same time tell theirs apart.
-var marks atomic.Uint64
+// marks are those of the tests that have a Kit now, by the test's name. The Kits of one test, and of its subtests, share one:
+// a goroutine that works for the node of one Kit may have been started by a test that has made another Kit since.
+var marks = struct {
+	sync.Mutex
+	last uint64 // numbers them, so that tests that run at the same time tell theirs apart
+	live map[string]mark
+}{live: map[string]mark{}}
 
 type mark string
 
-func markGoroutines() mark {
-	m := mark(fmt.Sprintf("kit-%d", marks.Add(1)))
+// markGoroutines marks the goroutine of the test and all that it starts from now on. first says that the test, and those
+// around it, had no Kit yet: then the mark is to be looked for when the test has ended, by left.
+func markGoroutines(test string) (m mark, first bool) {
+	marks.Lock()
+	defer marks.Unlock()
+	for name, live := range marks.live {
+		if test == name || strings.HasPrefix(test, name+"/") {
+			m = live
+			break
+		}
+	}
+	if first = m == ""; first {
+		marks.last++
+		m = mark(fmt.Sprintf("kit-%d", marks.last))
+		marks.live[test] = m
+	}
 	pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels(labelName, string(m))))
-	return m
+	return m, first
+}
+
+// unmark ends what markGoroutines began for the first Kit of a test.
+func unmark(test string) {
+	marks.Lock()
+	defer marks.Unlock()
+	delete(marks.live, test)
 }
 
 // left returns the stacks of marked goroutines that have not ended. Those on their way out are given some thousand

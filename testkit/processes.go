@@ -53,7 +53,7 @@ func Processes(t testing.TB, n int, opts ...Option) *Procs {
 		t.Fatalf("testkit: this is a process that Processes started: begin TestMain with testkit.Main or testkit.Child")
 	}
 	d := drawSeeds(t, o.seed)[0]
-	d.announce(t, t.Name())
+	d.announce(t, t.Name(), func() bool { return false }) // real time and real processes do not repeat
 	p := &Procs{t: t, consul: o.consul, dir: t.TempDir()}
 	if p.consul == nil {
 		p.consul = Consul(t, MinTTL(time.Second))

@@ -15,18 +15,29 @@ import (
 // seedVariable repeats a run.
 const seedVariable = "RAYSYS_TESTKIT_SEED"
 
-// seedFolder is below the folder of the test's package, in which go test runs. Its files belong into version control,
-// until the fault behind a seed is mended.
-const seedFolder = "testdata/seeds"
+// seedsVariable names the folder for seeds that tests failed with; nothing is written without it. A relative one is below
+// the folder of the test's package, in which go test runs: testdata/seeds is where files belong that go into version control.
+const seedsVariable = "RAYSYS_TESTKIT_SEEDS"
 
 // maxSeeds bounds the seeds kept of one test; older ones go.
 const maxSeeds = 10
 
-func seedFile(test string) string { return filepath.Join(seedFolder, fileName(test)) }
+// seedFile is "" where nothing is to be kept.
+func seedFile(test string) string {
+	folder := os.Getenv(seedsVariable)
+	if folder == "" {
+		return ""
+	}
+	return filepath.Join(folder, fileName(test))
+}
 
 // savedSeeds are the seeds that test once failed with, the latest first. Lines that hold none are comments.
 func savedSeeds(test string) []uint64 {
-	b, err := os.ReadFile(seedFile(test))
+	path := seedFile(test)
+	if path == "" {
+		return nil
+	}
+	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil
 	}
@@ -94,19 +105,20 @@ func randomSeed() uint64 {
 	}
 }
 
-// announce logs the seed, and saves it when the test fails.
-func (d drawn) announce(t testing.TB, test string) {
+// announce logs the seed, and saves it when the test fails, where the user asked for that and the seed matters: a test that
+// drew nothing from it fails with any other as well.
+func (d drawn) announce(t testing.TB, test string, matters func() bool) {
 	t.Helper()
 	from := ""
 	if d.saved {
 		from = fmt.Sprintf(", which failed before: remove it from %s when it is mended", seedFile(test))
 	}
 	t.Logf("testkit: seed %d%s (%s=%d repeats it)", d.seed, from, seedVariable, d.seed)
-	if d.fixed {
+	if d.fixed || seedFile(test) == "" {
 		return
 	}
 	t.Cleanup(func() {
-		if !t.Failed() {
+		if !t.Failed() || !matters() {
 			return
 		}
 		if path, err := saveSeed(test, d.seed); err != nil {

@@ -12,8 +12,8 @@ func Seeds(t testing.TB, fixed uint64) []uint64 {
 }
 
 // Announce is what a run with the i-th of them does.
-func Announce(t testing.TB, i int) uint64 {
+func Announce(t testing.TB, i int, matters bool) uint64 {
 	d := drawSeeds(t, 0)[i]
-	d.announce(t, t.Name())
+	d.announce(t, t.Name(), func() bool { return matters })
 	return d.seed
 }

@@ -16,7 +16,7 @@ func try(t *testing.T, name string, i int, pass bool) (seed uint64, f *fake) {
 	t.Helper()
 	f = &fake{name: name}
 	f.run(func() {
-		seed = testkit.Announce(f, i)
+		seed = testkit.Announce(f, i, true)
 		if !pass {
 			f.Errorf("it failed")
 		}
@@ -26,6 +26,7 @@ func try(t *testing.T, name string, i int, pass bool) (seed uint64, f *fake) {
 
 func TestFailingSeedIsTriedFirst(t *testing.T) {
 	t.Chdir(t.TempDir())
+	t.Setenv("RAYSYS_TESTKIT_SEEDS", filepath.Join("testdata", "seeds"))
 	good, _ := try(t, "TestA", 0, true)
 	if entries, _ := os.ReadDir("testdata"); len(entries) > 0 {
 		t.Error("a seed that passed was saved")
@@ -66,6 +67,7 @@ func TestFailingSeedIsTriedFirst(t *testing.T) {
 
 func TestSavedSeedsAreBounded(t *testing.T) {
 	t.Chdir(t.TempDir())
+	t.Setenv("RAYSYS_TESTKIT_SEEDS", filepath.Join("testdata", "seeds"))
 	for range 30 {
 		n := len(testkit.Seeds(&fake{name: "TestB/one"}, 0))
 		try(t, "TestB/one", n-1, false) // the new one
@@ -77,9 +79,34 @@ func TestSavedSeedsAreBounded(t *testing.T) {
 
 func TestSeedFileIsReadAsPeopleEditIt(t *testing.T) {
 	t.Chdir(t.TempDir())
+	t.Setenv("RAYSYS_TESTKIT_SEEDS", filepath.Join("testdata", "seeds"))
 	os.MkdirAll("testdata/seeds", 0o777)
 	os.WriteFile("testdata/seeds/TestC", []byte("# why\n\n 12 \nx\n0\n34"), 0o666)
 	if got := testkit.Seeds(&fake{name: "TestC"}, 0); len(got) != 3 || !cmp.Equal(got[:2], []uint64{12, 34}) {
 		t.Errorf("seeds %d, want 12, 34 and a new one", got)
+	}
+}
+
+// TestSeedsAreWrittenWhenAsked: nothing is written into a source tree that nobody named, nor a seed that no draw was made from.
+func TestSeedsAreWrittenWhenAsked(t *testing.T) {
+	for name, c := range map[string]struct {
+		folder  string
+		matters bool
+		files   int
+	}{"not asked": {"", true, 0}, "no draw": {"kept", false, 0}, "asked": {"kept", true, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			t.Setenv("RAYSYS_TESTKIT_SEEDS", c.folder)
+			f := &fake{name: "TestD"}
+			f.run(func() {
+				testkit.Announce(f, 0, c.matters)
+				f.Errorf("it failed")
+			})
+			files, err := filepath.Glob(filepath.Join("*", "*"))
+			here, _ := os.ReadDir(".")
+			if err != nil || len(files) != c.files || len(here) != c.files {
+				t.Errorf("%d files were written (%v, %v), want %d", len(files), files, here, c.files)
+			}
+		})
 	}
 }

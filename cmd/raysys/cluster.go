@@ -39,7 +39,7 @@ func openStore(at operate.Where) (*consul.Store, error) {
 
 // explain gives an error of the store the state that decides about the exit code.
 func explain(err error) error {
-	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) {
+	if errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrUnknownOutcome) || errors.Is(err, system.ErrConfig) {
 		return fmt.Errorf("%w: %w", operate.ErrUnreachable, err)
 	}
 	return err
@@ -119,52 +119,4 @@ func (o *observer) Drain(ctx context.Context, node raysys.NodeID, wait bool) err
 }
 
 // Status implements operate.Cluster.
-func (o *observer) Status(ctx context.Context) (operate.Status, error) {
-	s, err := o.node.Status(ctx)
-	if err != nil {
-		return operate.Status{}, err
-	}
-	out := operate.Status{Cluster: s.Cluster, ID: s.ID, Format: s.Format}
-	active := map[string]int{}
-	for _, n := range s.Nodes {
-		shown := shownNode(n)
-		for kind, count := range n.Grains {
-			active[kind] += count
-			shown.Grains += count
-		}
-		out.Nodes = append(out.Nodes, shown)
-	}
-	for kind, count := range active {
-		out.Grains = append(out.Grains, operate.Kind{Name: kind, Active: count})
-	}
-	for _, sh := range s.Shards {
-		out.Shards = append(out.Shards, operate.Shard{Number: sh.Shard, Leader: sh.Node, Epoch: sh.Epoch})
-	}
-	return out, nil
-}
-
-// states are the cluster's words for an operator's.
-var states = map[string]operate.State{
-	system.NodeActive: operate.Up, system.NodeSuspect: operate.Suspect, system.NodeSuspended: operate.Suspended,
-	system.NodeDraining: operate.Draining,
-}
-
-func shownNode(n system.NodeStatus) operate.Node {
-	state, ok := states[n.State]
-	if !ok {
-		state = operate.Unknown
-	}
-	shown := operate.Node{
-		Name: n.Name, Incarnation: n.Incarnation, Role: string(n.Role), State: state, Address: n.Address, Version: n.Version, PID: n.PID, Up: n.Up,
-		Total: n.Resources, Free: n.Free, Queued: n.Queued, Guests: n.Guests, Peers: n.Peers, Labels: n.Labels, Error: n.Error,
-	}
-	for _, p := range n.Connected {
-		if p.Relayed {
-			shown.Relayed++
-		}
-	}
-	if n.Error != "" {
-		shown.Free = n.Resources // nothing is known to be taken
-	}
-	return shown
-}
+func (o *observer) Status(ctx context.Context) (operate.Status, error) { return o.node.Status(ctx) }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/system"
 )
 
 type localFlags struct {
@@ -115,6 +116,9 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 		if os.Getenv("RAYSYS_OBJECT_MEMORY") == "" {
 			env = append(env, fmt.Sprintf("RAYSYS_OBJECT_MEMORY=%d%%", min(30, 60/f.nodes)))
 		}
+		if os.Getenv("RAYSYS_LOG_FORMAT") == "" && readByPerson(stderr) {
+			env = append(env, "RAYSYS_LOG_FORMAT=terminal")
+		}
 		if err := h.start(name, self, []string{"node"}, env); err != nil {
 			return err
 		}
@@ -137,12 +141,12 @@ func settled(s operate.Status, nodes int) bool {
 		return false
 	}
 	for _, n := range s.Nodes {
-		if n.State != operate.Up {
+		if n.State != system.NodeActive {
 			return false
 		}
 	}
 	for _, sh := range s.Shards {
-		if sh.Leader == "" {
+		if sh.Node == "" {
 			return false
 		}
 	}
@@ -206,7 +210,7 @@ func (f *localFlags) tell(w io.Writer, at operate.Where, s operate.Status) {
 	if !strings.Contains(self, string(filepath.Separator)) {
 		self = "raysys" // found in PATH
 	}
-	s.Sort()
+	operate.Sort(&s)
 	if p := s.Nodes[0].PID; p != 0 {
 		pid = strconv.Itoa(p)
 	}

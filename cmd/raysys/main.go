@@ -9,6 +9,7 @@
 //	raysys bench     every row beside its raw limit
 //	raysys demo      learn CartPole, then serve the policy
 //	raysys version   module version, revision, Go version
+//	raysys completion SHELL   what bash, zsh, fish and PowerShell need to complete commands, flags and node names
 //
 // Data goes to standard output, talk to standard error. Exit codes: 0 ok, 1 the job failed, 2 usage, 3 cluster
 // unreachable, 4 timed out, 5 not found, 78 the store was replaced. Every flag can be given as RAYSYS_NAME too; the flag wins. --print-config shows

@@ -32,6 +32,7 @@ own objects only its garbage collector knows.`,
 		},
 	}
 	at := whereFlags(cmd.Flags())
+	cmd.ValidArgsFunction = nodeNames(on, at)
 	form := outputFlag(cmd.Flags())
 	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
 	limit := cmd.Flags().Int("limit", 20, "how many objects to list, the largest")

@@ -30,6 +30,8 @@ type nodeFlags struct {
 	labels    string
 	data      string
 	log       string
+	logFormat string
+	join      time.Duration
 
 	objectMemory string
 	spill        string
@@ -84,6 +86,8 @@ the command.`,
 	flags.StringVar(&f.spillMax, "spill-max", "", "most that may lie there, such as 100GiB (default: what the disk has, less a reserve)")
 	flags.BoolVar(&f.noSharing, "no-sharing", false, "send values to other processes of this host instead of sharing memory with them")
 	flags.StringVar(&f.log, "log", "", "how much the program logs: debug, info, warn or error (default warn)")
+	flags.StringVar(&f.logFormat, "log-format", "", "form of its log: terminal (short, coloured) or json (default: terminal where this command writes to one)")
+	flags.DurationVar(&f.join, "join-timeout", 0, "how long the program tries to reach Consul before it exits with 3 (default: for ever)")
 	flags.DurationVar(&f.grace, "grace", 5*time.Minute, "how long a drain may take")
 	flags.DurationVar(&f.settled, "settled", 10*time.Second, "how long the program must be up for its start to count as good")
 	flags.DurationVar(&f.restartMin, "restart-min", 100*time.Millisecond, "pause before the first restart; doubles with each death before --settled")
@@ -153,6 +157,12 @@ func (f *nodeFlags) check() error {
 	if err := pairs("--labels", f.labels, func(string) bool { return true }); err != nil {
 		return err
 	}
+	if f.logFormat != "" && f.logFormat != "terminal" && f.logFormat != "json" {
+		return usagef("--log-format %q: give terminal or json", f.logFormat)
+	}
+	if f.join < 0 {
+		return usagef("--join-timeout %v: give a positive duration, or 0 for no limit", f.join)
+	}
 	for flag, d := range map[string]time.Duration{"--grace": f.grace, "--settled": f.settled, "--restart-min": f.restartMin, "--restart-max": f.restartMax} {
 		if d <= 0 {
 			return usagef("%s %v: give a positive duration", flag, d)
@@ -184,6 +194,11 @@ func replaced(e supervise.Exit) error {
 
 func runNode(cmd *cobra.Command, on cluster, f *nodeFlags, path string, args []string) error {
 	node := raysys.NodeID(f.name)
+	if f.logFormat == "" && readByPerson(cmd.ErrOrStderr()) { // the program writes to a pipe, and cannot know
+		if err := cmd.Flags().Set("log-format", "terminal"); err != nil {
+			return err
+		}
+	}
 	lines := supervise.NewLines(f.name + " | ")
 	own := supervise.NewLines("raysys " + f.name + ": ")
 	program := &supervise.Command{

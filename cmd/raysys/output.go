@@ -2,8 +2,12 @@ package main
 
 import (
 	"errors"
+	"io"
+	"os"
 
 	"github.com/spf13/pflag"
+
+	"github.com/raysys/raysys/system"
 )
 
 // output is the form of the data on standard output.
@@ -36,4 +40,10 @@ func outputFlag(flags *pflag.FlagSet) *output {
 	o := outputTable
 	flags.VarP(&o, "output", "o", "form of the data on standard output")
 	return &o
+}
+
+// readByPerson reports whether w is a terminal.
+func readByPerson(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && system.Terminal(f)
 }

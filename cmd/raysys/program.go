@@ -38,6 +38,9 @@ func environment(flags *pflag.FlagSet, base []string) []string {
 	for _, own := range ownFlags {
 		set[variable(own)] = ""
 	}
+	if set["RAYSYS_JOIN_TIMEOUT"] == "0s" {
+		set["RAYSYS_JOIN_TIMEOUT"] = ""
+	}
 	for _, off := range []string{"RAYSYS_INSECURE", "RAYSYS_NO_SHARING"} {
 		if set[off] == "false" {
 			set[off] = ""

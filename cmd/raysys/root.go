@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
 
 func root(on cluster) *cobra.Command {
 	cmd := &cobra.Command{
@@ -22,7 +26,8 @@ func root(on cluster) *cobra.Command {
 		return usagef("%w: run %s --help", err, cmd.CommandPath())
 	})
 	cmd.PersistentFlags().Bool(printFlag, false, "print every setting with its value and source, and do nothing else")
-	cmd.CompletionOptions.HiddenDefaultCmd = true
+	cmd.Version = readVersion(debug.ReadBuildInfo()).Version
+	cmd.SetVersionTemplate("raysys {{.Version}}\n")
 	cmd.SetHelpCommand(&cobra.Command{Hidden: true})
 	cmd.AddCommand(benchCommand(), childCommand(), demoCommand(), localCommand(), nodeCommand(on), versionCommand(), statusCommand(on), memoryCommand(on), drainCommand(on), doctorCommand(on))
 	return cmd

@@ -23,7 +23,7 @@ const (
 var errPrinted = errors.New("settings printed")
 
 // notSettings are flags that ask for something once and have no variable.
-var notSettings = map[string]bool{"help": true, printFlag: true}
+var notSettings = map[string]bool{"help": true, "version": true, printFlag: true}
 
 func variable(flag string) string {
 	return "RAYSYS_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))

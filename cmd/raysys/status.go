@@ -60,10 +60,17 @@ func statusCommand(on cluster) *cobra.Command {
 				if err != nil {
 					return fmt.Errorf("read status: %w: run raysys doctor", err)
 				}
+				show := operate.Table
 				if *form == outputJSON {
-					return operate.JSON(cmd.OutOrStdout(), s)
+					show = operate.JSON
 				}
-				return operate.Table(cmd.OutOrStdout(), s)
+				if err := show(cmd.OutOrStdout(), s); err != nil {
+					return err
+				}
+				if err := operate.Silent(s); err != nil {
+					return fmt.Errorf("%w: run raysys doctor", err)
+				}
+				return nil
 			})
 		})
 	}
@@ -84,6 +91,7 @@ program exits with 0, so that raysys node there ends too. A drain that is not ov
 		},
 	}
 	at := whereFlags(cmd.Flags())
+	cmd.ValidArgsFunction = nodeNames(on, at)
 	timeout := timeoutFlag(cmd.Flags(), 5*time.Minute)
 	noWait := cmd.Flags().Bool("no-wait", false, "return when the drain has begun")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -45,7 +45,11 @@ func (c *fakeCluster) cluster(connectErr error) cluster {
 }
 
 func (c *fakeCluster) Status(context.Context) (operate.Status, error) {
-	return operate.Status{Cluster: c.at.Cluster, Nodes: []operate.Node{{Name: "b", Role: "worker", Version: "v1"}, {Name: "a", Role: "worker", Version: "v1"}}}, c.err
+	nodes := []operate.Node{{Name: "b", Role: "worker", Version: "v1"}, {Name: "a", Role: "worker", Version: "v1"}}
+	if c.at.Cluster == "silent" {
+		nodes[0].Error, nodes[1].Error = "no answer", "no answer"
+	}
+	return operate.Status{Cluster: c.at.Cluster, Nodes: nodes}, c.err
 }
 
 func (c *fakeCluster) Memory(_ context.Context, node raysys.NodeID, limit int) (operate.Memory, error) {
@@ -108,6 +112,7 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"status", "-o", "json", "--cluster", "blue"}, code: 0, out: `{"cluster":"blue","id":"","format":0,"nodes":[{"name":"a",`},
 		{args: []string{"status"}, connect: unreachable, code: 3, talk: "error: cluster unreachable: consul at 127.0.0.1:1: connection refused: run raysys doctor\n"},
 		{args: []string{"status"}, err: unreachable, code: 3, talk: "read status: cluster unreachable"},
+		{args: []string{"status", "--cluster", "silent"}, code: 3, out: "b does not answer: no answer", talk: "error: cluster unreachable: none of 2 nodes answers, a says: no answer: run raysys doctor\n"},
 		{args: []string{"status"}, err: errors.New("odd"), code: 1, talk: "read status: odd"},
 		{args: []string{"status", "--timeout", "0s"}, code: 2, talk: "--timeout 0s: give a positive duration"},
 		{args: []string{"status", "--consul", "x"}, code: 2, talk: "give HOST:PORT"},

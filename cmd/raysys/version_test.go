@@ -51,3 +51,11 @@ func TestVersionCommand(t *testing.T) {
 		t.Errorf("exit %d: %q", code, stdout)
 	}
 }
+
+// TestVersionFlag: --version is one line, like other tools'.
+func TestVersionFlag(t *testing.T) {
+	stdout, stderr, code := inProcess(t, []string{"--version"}, []string{"RAYSYS_VERSION=nonsense"})
+	if code != 0 || stderr != "" || !strings.HasPrefix(stdout, "raysys ") || strings.Count(stdout, "\n") != 1 {
+		t.Errorf("exit %d: %q, %q", code, stdout, stderr)
+	}
+}

@@ -1,43 +1,51 @@
 package consultest
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
+
+	"github.com/raysys/raysys/internal/consulbuild"
 )
 
-// binary is the path of the server, found or built once per process.
-var binary = sync.OnceValues(func() (string, error) {
-	if path := os.Getenv("RAYSYS_TEST_CONSUL"); path != "" {
-		if _, err := os.Stat(path); err != nil {
-			return "", fmt.Errorf("RAYSYS_TEST_CONSUL: %w", err)
+// programVariable names the server, as it does for `raysys local`.
+const programVariable = "RAYSYS_CONSUL_PROGRAM"
+
+// binary is the path of the server, found once per process.
+var binary = sync.OnceValues(find)
+
+// find looks where a person may have put a server: the variable, bin/ of the folder of the test or of one above it, PATH.
+func find() (string, error) {
+	if program := os.Getenv(programVariable); program != "" {
+		path, err := exec.LookPath(program)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", programVariable, err)
 		}
-		return path, nil
+		return filepath.Abs(path)
 	}
-	root, err := moduleRoot()
+	dir, err := os.Getwd()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("find a Consul server: %w: set %s", err, programVariable)
 	}
-	path := filepath.Join(root, "bin", "consul"+exe())
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
+	for {
+		path := filepath.Join(dir, "bin", "consul"+exe())
+		if i, err := os.Stat(path); err == nil && i.Mode().IsRegular() {
+			return path, nil
+		}
+		up := filepath.Dir(dir)
+		if up == dir {
+			break
+		}
+		dir = up
 	}
-	// Into a name of its own first: other test processes may look for it, or build it, at the same time.
-	part := fmt.Sprintf("%s.%d", path, os.Getpid())
-	defer os.Remove(part)
-	cmd := exec.Command("go", "build", "-o", part, "github.com/hashicorp/consul")
-	cmd.Dir = filepath.Join(root, "tools", "consul")
-	cmd.Env = append(os.Environ(), "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build Consul (make consul): %w\n%s", err, bytes.TrimSpace(out))
+	if path, err := exec.LookPath("consul"); err == nil {
+		return filepath.Abs(path)
 	}
-	return path, os.Rename(part, path)
-})
+	return "", fmt.Errorf("no Consul server is in bin/ here or above, nor in PATH: run `%s` in the module's folder, or set %s", consulbuild.Command, programVariable)
+}
 
 func exe() string {
 	if runtime.GOOS == "windows" {
@@ -46,20 +54,5 @@ func exe() string {
 	return ""
 }
 
-// moduleRoot is the checkout: tests run in their package's folder.
-func moduleRoot() (string, error) {
-	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/raysys/raysys")
-	cmd.Env = append(os.Environ(), "GOWORK=off")
-	out, err := cmd.Output()
-	if err != nil {
-		return "", fmt.Errorf("find the checkout that holds bin/consul: %w: set RAYSYS_TEST_CONSUL to a Consul binary", err)
-	}
-	root := strings.TrimSpace(string(out))
-	if _, err := os.Stat(filepath.Join(root, "tools", "consul", "go.mod")); err != nil {
-		return "", fmt.Errorf("the module in %s has no tools/consul to build a server from: set RAYSYS_TEST_CONSUL to a Consul binary", root)
-	}
-	return root, nil
-}
-
-// Binary returns the path of the server, which is built when it is not there: for tests of what starts a server itself.
+// Binary returns the path of the server: for tests of what starts a server itself.
 func Binary() (string, error) { return binary() }

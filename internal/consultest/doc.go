@@ -4,6 +4,6 @@
 //	s := consultest.Start(t, consultest.Options{})
 //	cfg := consul.Config{Addresses: []string{s.Address()}, Prefix: "raysys/test/", Token: s.Token()}
 //
-// The binary is RAYSYS_TEST_CONSUL, or bin/consul of the checkout, which is built when it is not there. A test that
+// The binary is RAYSYS_CONSUL_PROGRAM, or bin/consul of the test's folder or one above it, or consul in PATH. A test that
 // asks for a server fails when it cannot have one; it is never skipped.
 package consultest

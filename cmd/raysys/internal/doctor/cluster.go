@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/system"
 )
 
 func (d *Doctor) cluster(ctx context.Context, g *ground) Finding {
@@ -21,13 +22,13 @@ func (d *Doctor) cluster(ctx context.Context, g *ground) Finding {
 	g.status = &s
 	var silent []string
 	for _, n := range s.Nodes {
-		if n.State == operate.Suspect || n.State == operate.Suspended || n.State == operate.Unknown {
+		if n.State == system.NodeSuspect || n.State == system.NodeSuspended || n.State == system.NodeUnknown {
 			silent = append(silent, fmt.Sprintf("%s is %s", n.Name, n.State))
 		}
 	}
 	leaderless := 0
 	for _, sh := range s.Shards {
-		if sh.Leader == "" {
+		if sh.Node == "" {
 			leaderless++
 		}
 	}

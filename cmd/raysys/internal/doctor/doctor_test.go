@@ -18,6 +18,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/system"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -54,11 +55,11 @@ func (p *patient) doctor() *doctor.Doctor {
 func well() *patient {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	node := func(name string) operate.Node {
-		return operate.Node{Name: raysys.NodeID(name), State: operate.Up, Address: name + ":7400", Version: "v1"}
+		return operate.Node{Name: raysys.NodeID(name), State: system.NodeActive, Address: name + ":7400", Version: "v1"}
 	}
 	return &patient{
 		agent:   doctor.Agent{Version: "1.20.6", Leader: "10.0.0.1:8300", ConnsPerClient: 200, Time: now, TookHalf: time.Millisecond},
-		status:  operate.Status{Nodes: []operate.Node{node("a"), node("b")}, Shards: []operate.Shard{{Number: 0, Leader: "a"}, {Number: 1, Leader: "b"}}},
+		status:  operate.Status{Nodes: []operate.Node{node("a"), node("b")}, Shards: []operate.Shard{{Shard: 0, Node: "a"}, {Shard: 1, Node: "b"}}},
 		links:   []doctor.Link{{From: "a", To: "b"}, {From: "b", To: "a"}},
 		limits:  doctor.Limits{Files: 65536},
 		now:     now,
@@ -111,8 +112,8 @@ func TestIll(t *testing.T) {
 		"unknown files":  {func(p *patient) { p.limitsErr = broken }, "limits", doctor.Warning, "it broke", "ulimit", 0},
 		"no cluster":     {func(p *patient) { p.statusErr = broken }, "cluster", doctor.Failed, "it broke", "raysys node", 3},
 		"no node":        {func(p *patient) { p.status = operate.Status{} }, "cluster", doctor.Warning, "no node has joined", "raysys node", 0},
-		"leaderless":     {func(p *patient) { p.status.Shards[1].Leader = "" }, "cluster", doctor.Failed, "1 of them without a leader", "lease", 0},
-		"suspect":        {func(p *patient) { p.status.Nodes[1].State = operate.Suspect }, "cluster", doctor.Warning, "b is suspect", "look at", 0},
+		"leaderless":     {func(p *patient) { p.status.Shards[1].Node = "" }, "cluster", doctor.Failed, "1 of them without a leader", "lease", 0},
+		"suspect":        {func(p *patient) { p.status.Nodes[1].State = system.NodeSuspect }, "cluster", doctor.Warning, "b is suspect", "look at", 0},
 		"closed port":    {func(p *patient) { p.unreached = map[string]error{"b:7400": broken} }, "ports out", doctor.Failed, "1 of 2 nodes cannot be reached: b: it broke", "firewall", 0},
 		"one way":        {func(p *patient) { p.links[1].Error = "timeout" }, "ports between", doctor.Failed, "1 of 2 ways are broken: b to a: timeout", "open the port", 0},
 		"nobody answers": {func(p *patient) { p.linksErr = broken }, "ports between", doctor.Warning, "it broke", "host", 0},

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
 )
 
 // States that end a command, each with an exit code of its own.
@@ -45,67 +46,32 @@ type Cluster interface {
 	Close() error
 }
 
-// Status is a cluster at one moment.
-type Status struct {
-	Cluster string  `json:"cluster"`
-	ID      string  `json:"id"`     // drawn when the cluster was made
-	Format  int     `json:"format"` // of the records: a program that knows only older ones cannot join
-	Nodes   []Node  `json:"nodes"`
-	Shards  []Shard `json:"shards"`
-	Grains  []Kind  `json:"grains"`
-}
-
-// State is what a node is up to.
-type State string
-
-// The states of a node.
-const (
-	Up        State = "up"
-	Suspect   State = "suspect"   // silent; may be evicted
-	Suspended State = "suspended" // its lease ran out: it keeps its memory, and takes no new work
-	Draining  State = "draining"
-	Unknown   State = "unknown" // registered, but it does not answer
-)
+// Status is a cluster at one moment: what system.Node.Status returns, and -o json writes it as encoding/json does.
+type Status = system.Status
 
 // Node is one incarnation of a node.
-type Node struct {
-	Name        raysys.NodeID     `json:"name"`
-	Incarnation uint64            `json:"incarnation"`
-	Role        string            `json:"role"` // worker, driver or both
-	State       State             `json:"state"`
-	Address     string            `json:"address"`
-	Version     string            `json:"version"`
-	PID         int               `json:"pid"` // of its process, on its host
-	Up          time.Duration     `json:"up_ns"`
-	Total       raysys.Resources  `json:"total"`
-	Free        raysys.Resources  `json:"free"`
-	Queued      int               `json:"queued"` // its own tasks that wait
-	Guests      int               `json:"guests"` // tasks of other nodes, waiting or running
-	Grains      int               `json:"grains"`
-	Peers       int               `json:"peers"`             // nodes it is connected to
-	Relayed     int               `json:"relayed,omitempty"` // of them, through a third node
-	Labels      map[string]string `json:"labels,omitempty"`
-	Error       string            `json:"error,omitempty"` // why it did not answer
-}
+type Node = system.NodeStatus
 
 // Shard is who leads a shard.
-type Shard struct {
-	Number int           `json:"number"`
-	Leader raysys.NodeID `json:"leader"` // "" has none now
-	Epoch  uint64        `json:"epoch"`
-}
-
-// Kind is how many grains of a kind are active.
-type Kind struct {
-	Name   string `json:"name"`
-	Active int    `json:"active"`
-}
+type Shard = system.ShardStatus
 
 // Sort puts everything into the order in which it is shown.
-func (s *Status) Sort() {
+func Sort(s *Status) {
 	slices.SortFunc(s.Nodes, func(a, b Node) int {
 		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
-	slices.SortFunc(s.Shards, func(a, b Shard) int { return cmp.Compare(a.Number, b.Number) })
-	slices.SortFunc(s.Grains, func(a, b Kind) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Shards, func(a, b Shard) int { return cmp.Compare(a.Shard, b.Shard) })
+}
+
+// Silent returns ErrUnreachable when there are nodes and none of them answered.
+func Silent(s Status) error {
+	if len(s.Nodes) == 0 {
+		return nil
+	}
+	for _, n := range s.Nodes {
+		if n.Error == "" {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: none of %d nodes answers, %s says: %s", ErrUnreachable, len(s.Nodes), s.Nodes[0].Name, s.Nodes[0].Error)
 }

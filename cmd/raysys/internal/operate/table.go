@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
 )
 
 // JSON writes the status as one line.
 func JSON(w io.Writer, s Status) error {
-	s.Sort()
+	Sort(&s)
 	// An empty list is no null, so that a reader can always range over it.
-	s.Nodes, s.Shards, s.Grains = orEmpty(s.Nodes), orEmpty(s.Shards), orEmpty(s.Grains)
+	s.Nodes, s.Shards = orEmpty(s.Nodes), orEmpty(s.Shards)
 	return json.NewEncoder(w).Encode(s)
 }
 
@@ -30,13 +31,23 @@ func orEmpty[T any](s []T) []T {
 
 // Table writes the status for people: nodes, who leads the shards, grains by kind.
 func Table(w io.Writer, s Status) error {
-	s.Sort()
+	Sort(&s)
+	active := map[string]int{} // grains by kind
 	fmt.Fprintf(w, "cluster %s (%s), %d nodes, %d shards\n\n", s.Cluster, orDash(s.ID), len(s.Nodes), len(s.Shards))
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "NODE\tROLE\tSTATE\tADDRESS\tVERSION\tUP\tCPU\tGPU\tMEMORY\tQUEUED\tGUESTS\tGRAINS\tLABELS")
 	for _, n := range s.Nodes {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", n.Name, n.Role, n.State, orDash(n.Address), orDash(n.Version), age(n.Up),
-			used(n.Free.CPU, n.Total.CPU), used(n.Free.GPU, n.Total.GPU), memory(n.Free.Memory, n.Total.Memory), n.Queued, n.Guests, n.Grains, labels(n.Labels))
+		grains := 0
+		for kind, count := range n.Grains {
+			active[kind] += count
+			grains += count
+		}
+		free := n.Free
+		if n.Error != "" {
+			free = n.Resources // nothing is known to be taken
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", n.Name, n.Role, state(n.State), orDash(n.Address), orDash(n.Version), age(n.Up),
+			used(free.CPU, n.Resources.CPU), used(free.GPU, n.Resources.GPU), memory(free.Memory, n.Resources.Memory), n.Queued, n.Guests, grains, labels(n.Labels))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -62,14 +73,14 @@ func Table(w io.Writer, s Status) error {
 			return err
 		}
 	}
-	if len(s.Grains) == 0 {
+	if len(active) == 0 {
 		return nil
 	}
 	fmt.Fprintln(w)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "GRAIN\tACTIVE")
-	for _, g := range s.Grains {
-		fmt.Fprintf(t, "%s\t%d\n", g.Name, g.Active)
+	for _, kind := range slices.Sorted(maps.Keys(active)) {
+		fmt.Fprintf(t, "%s\t%d\n", kind, active[kind])
 	}
 	return t.Flush()
 }
@@ -77,6 +88,14 @@ func Table(w io.Writer, s Status) error {
 func orDash(s string) string {
 	if s == "" {
 		return "-"
+	}
+	return s
+}
+
+// state is the node's state for people: one that is active is up.
+func state(s string) string {
+	if s == system.NodeActive {
+		return "up"
 	}
 	return s
 }
@@ -123,7 +142,7 @@ func labels(m map[string]string) string {
 func leaders(shards []Shard) map[raysys.NodeID][]int {
 	by := map[raysys.NodeID][]int{}
 	for _, s := range shards {
-		by[s.Leader] = append(by[s.Leader], s.Number)
+		by[s.Node] = append(by[s.Node], s.Shard)
 	}
 	return by
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -13,28 +14,28 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/system"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func example() operate.Status {
-	shards := []operate.Shard{{Number: 9, Leader: "b", Epoch: 4}, {Number: 7, Epoch: 2}, {Number: 8, Leader: "b", Epoch: 3}}
+	shards := []operate.Shard{{Shard: 9, Node: "b", Epoch: 4}, {Shard: 7, Epoch: 2}, {Shard: 8, Node: "b", Epoch: 3}}
 	for i := range 6 {
-		shards = append(shards, operate.Shard{Number: i, Leader: "a", Epoch: 1})
+		shards = append(shards, operate.Shard{Shard: i, Node: "a", Epoch: 1})
 	}
 	return operate.Status{
 		Cluster: "blue", ID: "c0ffee", Format: 1,
 		Nodes: []operate.Node{
 			{
-				Name: "b", Incarnation: 12, Role: "worker", State: operate.Draining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
-				Total: raysys.Resources{CPU: 8, GPU: 2, Memory: 64 << 30}, Free: raysys.Resources{CPU: 0.5, GPU: 1.75, Memory: 48 << 30},
-				Queued: 120, Guests: 8, Grains: 3000, Labels: map[string]string{"zone": "west", "disk": "ssd"},
+				Name: "b", Incarnation: 12, Role: system.Worker, State: system.NodeDraining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
+				Resources: raysys.Resources{CPU: 8, GPU: 2, Memory: 64 << 30}, Free: raysys.Resources{CPU: 0.5, GPU: 1.75, Memory: 48 << 30},
+				Queued: 120, Guests: 8, Grains: map[string]int{"policy": 2, "counter": 2998}, Labels: map[string]string{"zone": "west", "disk": "ssd"},
 			},
-			{Name: "a", Incarnation: 7, Role: "worker", State: operate.Up, Address: "10.0.0.1:7400", Version: "v0.2.0", Up: 59 * time.Second, Total: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
-			{Name: "laptop", Role: "driver", State: operate.Unknown, Error: "no answer within 3s"},
+			{Name: "a", Incarnation: 7, Role: system.Worker, State: system.NodeActive, Address: "10.0.0.1:7400", Version: "v0.2.0", Up: 59 * time.Second, Resources: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
+			{Name: "laptop", Role: system.Driver, State: system.NodeUnknown, Error: "no answer within 3s"},
 		},
 		Shards: shards,
-		Grains: []operate.Kind{{"policy", 2}, {"counter", 2998}},
 	}
 }
 
@@ -89,15 +90,25 @@ func TestJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := example()
-	want.Sort()
+	operate.Sort(&want)
 	if diff := cmp.Diff(want, back); diff != "" {
 		t.Error(diff)
 	}
-	if back.Nodes[0].Name != "a" || back.Shards[0].Number != 0 || back.Grains[0].Name != "counter" {
+	if back.Nodes[0].Name != "a" || back.Shards[0].Shard != 0 {
 		t.Error("it is not sorted")
 	}
+	for _, key := range regexp.MustCompile(`"([^"]+)":`).FindAllStringSubmatch(b.String(), -1) {
+		if !regexp.MustCompile(`^[a-z][a-z0-9_]*$`).MatchString(key[1]) {
+			t.Errorf("key %q is not in the case style of the others, lower case with underscores", key[1])
+		}
+	}
+	// Go programs that encode what Node.Status returns write the same.
+	again, err := json.Marshal(want)
+	if err != nil || string(again)+"\n" != b.String() {
+		t.Errorf("encoding/json writes %s, %v; the command wrote %s", again, err, b.String())
+	}
 	b.Reset()
-	if err := operate.JSON(&b, operate.Status{}); err != nil || b.String() != `{"cluster":"","id":"","format":0,"nodes":[],"shards":[],"grains":[]}`+"\n" {
+	if err := operate.JSON(&b, operate.Status{}); err != nil || b.String() != `{"cluster":"","id":"","format":0,"nodes":[],"shards":[]}`+"\n" {
 		t.Errorf("nothing is %q, %v", b.String(), err)
 	}
 }

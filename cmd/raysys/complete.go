@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+)
+
+// completionLimit is how long the shell may wait for node names after a press of Tab.
+const completionLimit = 2 * time.Second
+
+// nodeNames completes the one argument of a command by the names of the cluster's nodes. A cluster that cannot be asked has
+// none: there is nobody to tell an error.
+func nodeNames(on cluster, at *operate.Where) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		const none = cobra.ShellCompDirectiveNoFileComp
+		if len(args) > 0 || fromEnvironment(cmd.Flags()) != nil || checkWhere(at) != nil {
+			return nil, none
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionLimit)
+		defer cancel()
+		c, err := on.connect(ctx, *at)
+		if err != nil {
+			return nil, none
+		}
+		defer c.Close()
+		s, err := c.Status(ctx)
+		if err != nil {
+			return nil, none
+		}
+		operate.Sort(&s)
+		var names []cobra.Completion
+		for _, n := range s.Nodes {
+			names = append(names, cobra.CompletionWithDesc(string(n.Name), string(n.Role)))
+		}
+		return names, none
+	}
+}

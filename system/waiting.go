@@ -1,0 +1,103 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/placement"
+)
+
+// What a driver waits for is said after waitingFirst, and again with pauses that double up to waitingMost.
+const (
+	waitingLook  = time.Second
+	waitingFirst = 5 * time.Second
+	waitingMost  = 5 * time.Minute
+)
+
+// sayWaiting tells who looks at a driver why its work does not begin.
+func (c *cluster) sayWaiting() {
+	tick := time.NewTicker(waitingLook)
+	defer tick.Stop()
+	var since, next time.Time // zero while nothing waits
+	pause := waitingFirst
+	for {
+		select {
+		case <-tick.C:
+		case <-c.ctx.Done():
+			return
+		}
+		what, now := c.waitsFor(), time.Now()
+		switch {
+		case what == "":
+			since, pause = time.Time{}, waitingFirst
+		case since.IsZero():
+			since, next = now, now.Add(waitingFirst)
+		case !now.Before(next):
+			c.log.Warn("work waits", zap.String("for", what), zap.Duration("since", now.Sub(since).Round(time.Second)))
+			pause = min(2*pause, waitingMost)
+			next = now.Add(pause)
+		}
+	}
+}
+
+// waitsFor says what the work of this node cannot begin without; "" when there is no such thing.
+func (c *cluster) waitsFor() string {
+	workers, _ := c.capacity()
+	if workers > 0 {
+		return c.node.tasks.Stuck()
+	}
+	queued, calls := c.node.tasks.Load().Queued, int(c.homeless.Load())+c.reg.waiting()
+	if queued+calls == 0 {
+		return ""
+	}
+	return fmt.Sprintf("a worker (%s, %s): no node of cluster %s runs work, start one with raysys node", count(float64(queued), "task"), count(float64(calls), "call"), c.cfg.Name)
+}
+
+// waiting is how many requests wait for a leader.
+func (r *registry) waiting() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, list := range r.parked {
+		n += len(list)
+	}
+	return n
+}
+
+// homelessPause is how often a stateless call that found no worker looks for one.
+const homelessPause = 100 * time.Millisecond
+
+// locateAnywhere finds a worker for a call of a stateless kind. While this node is connected to none the call waits, as tasks
+// and calls of other grains do; its own deadline ends it.
+func (c *cluster) locateAnywhere(id grains.ID, want grains.Wanted, done func(grains.Place, error)) {
+	place, err := c.anywhere(id, want)
+	var none *placement.NoNodeError
+	if err == nil || !errors.As(err, &none) || c.reachesWorker() {
+		done(place, err)
+		return
+	}
+	c.homeless.Add(1)
+	c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(homelessPause), Ring: func() {
+		c.homeless.Add(-1)
+		if c.ctx.Err() != nil {
+			done(grains.Place{}, raysys.ErrClosed)
+			return
+		}
+		c.locateAnywhere(id, want, done)
+	}})
+}
+
+// reachesWorker reports whether a node that runs work is connected.
+func (c *cluster) reachesWorker() bool {
+	nodes, _ := c.nodes()
+	for _, n := range nodes {
+		if n.Worker {
+			return true
+		}
+	}
+	return false
+}
