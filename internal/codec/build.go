@@ -10,7 +10,7 @@ import (
 // builder makes the nodes of one plan, and keeps the path for the error.
 type builder struct {
 	done map[reflect.Type]*node
-	open map[reflect.Type]bool // being built: meeting one again is recursion
+	open map[reflect.Type]*knot // being built: meeting one again is recursion
 	path []string
 }
 
@@ -31,16 +31,21 @@ func (b *builder) node(t reflect.Type) (*node, *TypeError) {
 	if n := b.done[t]; n != nil {
 		return n, nil
 	}
-	if b.open[t] {
-		return nil, b.bad(display(t) + " contains itself: hold a raysys.Ref to the next value, or an index into a slice, instead")
+	if k := b.open[t]; k != nil {
+		if holdsRef(t, map[reflect.Type]bool{}) {
+			return nil, b.bad(display(t) + " contains itself and a reference: hold a raysys.Ref to the next value, or the references in a slice beside it, instead")
+		}
+		return k.again(t), nil
 	}
-	b.open[t] = true
+	k := &knot{}
+	b.open[t] = k
 	n, err := b.make(t)
 	delete(b.open, t)
 	if err != nil {
 		return nil, err
 	}
 	n.typ = t
+	k.tie(n)
 	b.done[t] = n
 	return n, nil
 }
@@ -70,6 +75,9 @@ func (b *builder) make(t reflect.Type) (*node, *TypeError) {
 		return pointerNode(elem), nil
 	case reflect.Interface:
 		name, ok := raysys.RegisteredName(t)
+		if !ok && t == anyType {
+			name, ok = "any", true
+		}
 		if !ok {
 			return nil, b.bad("the interface type " + display(t) + " is not registered: call raysys.Register[" + display(t) + "](name), and register the types that stand in it, or use a concrete type")
 		}
@@ -101,19 +109,19 @@ func (b *builder) sequence(t reflect.Type) (*node, *TypeError) {
 
 func (b *builder) table(t reflect.Type) (*node, *TypeError) {
 	key := t.Key()
-	b.path = append(b.path, "[key]")
-	switch k := key.Kind(); {
-	case k != reflect.String && k != reflect.Bool && (k < reflect.Int || k > reflect.Uint64):
-		return nil, b.bad("a map key of type " + display(key) + " has no order that is the same everywhere: use a string, integer or bool key, or a slice of pairs")
-	case leafOf(key) != nil:
-		return nil, b.bad("the map key type " + display(key) + " encodes itself: use a plain string, integer or bool key")
+	if bad, why := unfitKey(key); bad != nil {
+		b.path = append(b.path, "[key]")
+		return nil, b.bad("a map key of type " + display(bad) + why + ": use a string, integer or bool key, a struct or array of those, or a slice of pairs")
 	}
-	b.path = b.path[:len(b.path)-1]
+	keyNode, err := b.under("[key]", key)
+	if err != nil {
+		return nil, err
+	}
 	elem, err := b.under("[]", t.Elem())
 	if err != nil {
 		return nil, err
 	}
-	return tableNode(t, scalarNode(key), elem), nil
+	return tableNode(t, keyNode, elem), nil
 }
 
 func (b *builder) record(t reflect.Type) (*node, *TypeError) {
@@ -164,4 +172,30 @@ func rootName(t reflect.Type) string {
 	}
 	_, name, _ = strings.Cut(name, ".")
 	return name
+}
+
+// unfitKey returns the type in key that keeps it from being a map key, and why; nil where there is none. The bytes of two
+// keys must differ exactly when the keys do.
+func unfitKey(key reflect.Type) (bad reflect.Type, why string) {
+	if leafOf(key) != nil {
+		return key, " encodes itself"
+	}
+	switch k := key.Kind(); {
+	case k == reflect.String, k == reflect.Bool, k >= reflect.Int && k <= reflect.Uint64:
+		return nil, ""
+	case k == reflect.Array:
+		return unfitKey(key.Elem())
+	case k == reflect.Struct && !isRef(key):
+		for i := range key.NumField() {
+			f := key.Field(i)
+			if f.Tag.Get("raysys") == "-" || f.Name == "_" {
+				return key, " leaves the field " + f.Name + " out, by which two keys may differ"
+			}
+			if bad, why = unfitKey(f.Type); bad != nil {
+				return bad, why
+			}
+		}
+		return nil, ""
+	}
+	return key, " has no order that is the same everywhere"
 }

@@ -78,12 +78,22 @@ func describe(verb string, t reflect.Type, path, place, reason string, err error
 func at(err error, step string) error {
 	switch e := err.(type) { // ours, never wrapped on the way
 	case *EncodeError:
-		e.Path = step + e.Path
+		e.Path = joined(step, e.Path)
 	case *DecodeError:
-		e.Path = step + e.Path
+		e.Path = joined(step, e.Path)
 	}
 	return err
 }
+
+// joined is step before path, of which the middle is left out where it is long: values may be ten thousand deep.
+func joined(step, path string) string {
+	if len(path) <= longPath {
+		return step + path
+	}
+	return step + " ... " + path[len(path)-longPath/2:]
+}
+
+const longPath = 400
 
 // unencodable is an EncodeError whose Type and outer path are filled in by the levels above.
 func unencodable(err error, format string, args ...any) *EncodeError {

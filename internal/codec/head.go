@@ -61,6 +61,8 @@ type decoder struct {
 	off   int
 	refs  []*raysys.Core
 	depth int // of interface values around this one
+	level int // of values in values of their own type
+	taken int // bytes of memory for elements, whose input may be shorter by far
 	// shared lets slices look into data instead of copying from it.
 	shared bool
 }
@@ -125,6 +127,23 @@ func (d *decoder) expect(major byte, what string) (uint64, error) {
 }
 
 var majorNames = [...]string{"a number", "a negative number", "bytes", "text", "a list", "a map", "a tag", "a simple value or float"}
+
+// Bounds of the memory that a value may take beside what its bytes and texts do. What this package encodes takes less
+// than 32 times its length, unless fields that do not travel, or that the sender's version lacks, make it larger.
+const (
+	leastMemory = 16 << 20
+	memoryRatio = 64
+)
+
+// room counts n elements of size bytes in memory before they are made.
+func (d *decoder) room(n, size int) error {
+	limit := leastMemory + memoryRatio*len(d.data)
+	if size > 0 && n > (limit-d.taken)/size {
+		return d.fail("%d values of %d bytes each would take more memory than the %d bytes of input may (%d): keep large fields that do not travel out of them", n, size, len(d.data), limit)
+	}
+	d.taken += n * size
+	return nil
+}
 
 // count reads the head of a list or map whose items take at least width bytes each. What it returns fits the input, so
 // memory may be taken for it.

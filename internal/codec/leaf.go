@@ -186,6 +186,6 @@ func (l *leaf) describe(s *schema) { s.write(l.name) }
 // protoSizer takes the encoded size of a message for the memory it holds, which has the same order of magnitude.
 type protoSizer struct{ *leaf }
 
-func (l protoSizer) size(p unsafe.Pointer, _ int) int {
+func (l protoSizer) size(p unsafe.Pointer, _ measure) int {
 	return proto.Size(reflect.NewAt(l.typ, p).Interface().(proto.Message))
 }

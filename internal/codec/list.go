@@ -41,14 +41,17 @@ func (l *list) decode(d *decoder, p unsafe.Pointer) error {
 	if err != nil {
 		return err
 	}
+	if err := d.room(n, l.step); err != nil {
+		return err
+	}
 	data := reflect.MakeSlice(l.typ, n, n).UnsafePointer()
 	*(*sliceHeader)(p) = sliceHeader{data, n, n}
 	return decodeItems(d, data, n, l.elem)
 }
 
-func (l *list) size(p unsafe.Pointer, depth int) int {
+func (l *list) size(p unsafe.Pointer, m measure) int {
 	h := (*sliceHeader)(p)
-	return h.cap*l.step + sizeItems(h.data, h.len, l.elem, depth)
+	return h.cap*l.step + sizeItems(h.data, h.len, l.elem, m)
 }
 
 func (l *list) refs(p unsafe.Pointer, visit func(raysys.RefValue)) {
@@ -92,7 +95,7 @@ func (a *array) decode(d *decoder, p unsafe.Pointer) error {
 	return decodeItems(d, p, a.length, a.elem)
 }
 
-func (a *array) size(p unsafe.Pointer, depth int) int { return sizeItems(p, a.length, a.elem, depth) }
+func (a *array) size(p unsafe.Pointer, m measure) int { return sizeItems(p, a.length, a.elem, m) }
 
 func (a *array) refs(p unsafe.Pointer, visit func(raysys.RefValue)) {
 	for i := range a.length {
@@ -143,13 +146,13 @@ func decodeItems(d *decoder, data unsafe.Pointer, n int, elem *node) error {
 	return nil
 }
 
-func sizeItems(data unsafe.Pointer, n int, elem *node, depth int) int {
+func sizeItems(data unsafe.Pointer, n int, elem *node, m measure) int {
 	if elem.sizer == nil {
 		return 0
 	}
 	sum, step := 0, int(elem.typ.Size())
 	for i := range n {
-		sum += elem.sizer.size(unsafe.Add(data, i*step), depth)
+		sum += elem.sizer.size(unsafe.Add(data, i*step), m)
 	}
 	return sum
 }

@@ -42,7 +42,14 @@ type shape interface {
 
 // sizer tells the bytes held beyond the value's own, for shapes that can hold any.
 type sizer interface {
-	size(p unsafe.Pointer, depth int) int
+	size(p unsafe.Pointer, m measure) int
+}
+
+// measure is where a sizer stands.
+type measure struct {
+	depth  int  // of interface values around it
+	level  int  // of values in values of their own type
+	values *int // of such values, seen so far; nil before the first
 }
 
 // referrer visits the references in a value, for shapes that can hold any.
@@ -62,7 +69,7 @@ func PlanOf(t reflect.Type) (*Plan, error) {
 	if t == nil {
 		return nil, &TypeError{Reason: "a nil interface has no type: pass a typed value"}
 	}
-	b := builder{done: map[reflect.Type]*node{}, open: map[reflect.Type]bool{}}
+	b := builder{done: map[reflect.Type]*node{}, open: map[reflect.Type]*knot{}}
 	if t.Name() != "" {
 		b.path = append(b.path, rootName(t))
 	}
@@ -113,7 +120,7 @@ func (p *Plan) Size(v reflect.Value) int {
 	if p.root.sizer == nil {
 		return 0
 	}
-	return p.root.sizer.size(p.pointer(v), 0)
+	return p.root.sizer.size(p.pointer(v), measure{})
 }
 
 // SizeAt is Size for the value of the plan's type at ptr.
@@ -121,7 +128,7 @@ func (p *Plan) SizeAt(ptr unsafe.Pointer) int {
 	if p.root.sizer == nil {
 		return 0
 	}
-	return p.root.sizer.size(ptr, 0)
+	return p.root.sizer.size(ptr, measure{})
 }
 
 // pointer returns the address of v, or of a copy where v has none.

@@ -27,8 +27,12 @@ type (
 		Value int
 		Next  *linked
 	}
-	forest struct{ Kids []raysys.Ref[forest] } // recursive through references only, which is fine
-	loop   []loop
+	forest  struct{ Kids []raysys.Ref[forest] } // recursive through references only, which is fine
+	loop    []loop
+	knotted struct {
+		Next *knotted
+		To   raysys.Ref[int]
+	}
 	hidden struct {
 		Shown int
 		inner int
@@ -45,6 +49,9 @@ type (
 		Fn      func()   `raysys:"-"`
 		private chan int `raysys:"-"`
 		_       func()
+	}
+	partly struct {
+		Kept, Left int `raysys:"-"`
 	}
 	mistagged struct {
 		Kept int `raysys:"kept"`
@@ -85,6 +92,7 @@ func TestGoodTypes(t *testing.T) {
 		reflect.TypeFor[carried](), reflect.TypeFor[envelope](), reflect.TypeFor[box[box[int]]](), reflect.TypeFor[struct{}](),
 		reflect.TypeFor[shape](), reflect.TypeFor[[]shape](), reflect.TypeFor[rich](),
 		reflect.TypeOf(skips{private: nil}),
+		reflect.TypeFor[linked](), reflect.TypeFor[loop](), reflect.TypeFor[anyHolder](), reflect.TypeFor[map[[2]int]int](),
 	} {
 		p, err := codec.PlanOf(typ)
 		if err != nil {
@@ -112,18 +120,20 @@ func TestBadTypes(t *testing.T) {
 		{reflect.TypeFor[box[uintptr]](), "box[uintptr].Item", "address"},
 		{reflect.TypeFor[box[[]uintptr]](), "box[[]uintptr].Item[]", "address"},
 		{reflect.TypeFor[box[unsafe.Pointer]](), "box[unsafe.Pointer].Item", "address"},
-		{reflect.TypeFor[linked](), "linked.Next", "raysys.Ref"},
-		{reflect.TypeFor[loop](), "loop[]", "raysys.Ref"},
+		{reflect.TypeFor[knotted](), "knotted.Next", "contains itself and a reference"},
 		{reflect.TypeFor[hidden](), "hidden.inner", "export it"},
 		{reflect.TypeFor[box[sync.Mutex]](), "box[sync.Mutex].Item._", ""},
 		{reflect.TypeFor[halfHolder](), "halfHolder.H.secret", "without UnmarshalBinary"},
 		{reflect.TypeFor[closed](), "closed.ref", "neither be waited for"},
 		{reflect.TypeFor[deepClosed](), "deepClosed.list", "neither be waited for"},
-		{reflect.TypeFor[anyHolder](), "anyHolder.Any", "raysys.Register[interface {}]"},
 		{reflect.TypeFor[box[[]error]](), "box[[]error].Item[]", "raysys.Register[error]"},
 		{reflect.TypeFor[mistagged](), "mistagged.Kept", `"kept"`},
 		{reflect.TypeFor[map[float64]int](), "[key]", "slice of pairs"},
-		{reflect.TypeFor[map[[2]int]int](), "[key]", "slice of pairs"},
+		{reflect.TypeFor[map[[2]float32]int](), "[key]", "slice of pairs"},
+		{reflect.TypeFor[map[box[*int]]int](), "[key]", "slice of pairs"},
+		{reflect.TypeFor[map[partly]int](), "[key]", "leaves the field"},
+		{reflect.TypeFor[map[box[time.Time]]int](), "[key]", "encodes itself"},
+		{reflect.TypeFor[map[hidden]int](), "[key].inner", "export it"},
 		{reflect.TypeFor[box[map[flavour]int]](), "box[map[codec_test.flavour]int].Item[key]", "encodes itself"},
 		{reflect.TypeFor[smuggler](), "smuggler", "hide the reference"},
 		{reflect.TypeFor[[]smuggler](), "[]", "hide the reference"},

@@ -40,17 +40,20 @@ func (s *pointer) decode(d *decoder, p unsafe.Pointer) error {
 			return err
 		}
 	}
+	if err := d.room(1, int(s.elem.typ.Size())); err != nil {
+		return err
+	}
 	to := reflect.New(s.elem.typ).UnsafePointer()
 	*(*unsafe.Pointer)(p) = to
 	return s.elem.decode(d, to)
 }
 
-func (s *pointer) size(p unsafe.Pointer, depth int) int {
+func (s *pointer) size(p unsafe.Pointer, m measure) int {
 	to := *(*unsafe.Pointer)(p)
 	if to == nil {
 		return 0
 	}
-	return int(s.elem.typ.Size()) + sizeItems(to, 1, s.elem, depth)
+	return int(s.elem.typ.Size()) + sizeItems(to, 1, s.elem, m)
 }
 
 func (s *pointer) refs(p unsafe.Pointer, visit func(raysys.RefValue)) {

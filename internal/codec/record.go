@@ -109,10 +109,10 @@ func compareNames(a string, b []byte) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, string(b)))
 }
 
-func (r *record) size(p unsafe.Pointer, depth int) int {
+func (r *record) size(p unsafe.Pointer, m measure) int {
 	sum := 0
 	for i := range r.sized {
-		sum += r.sized[i].node.sizer.size(unsafe.Add(p, r.sized[i].offset), depth)
+		sum += r.sized[i].node.sizer.size(unsafe.Add(p, r.sized[i].offset), m)
 	}
 	return sum
 }

@@ -207,5 +207,5 @@ func (text) decode(d *decoder, p unsafe.Pointer) error {
 	return nil
 }
 
-func (text) size(p unsafe.Pointer, _ int) int { return len(*(*string)(p)) }
-func (text) describe(s *schema)               { s.write("string") }
+func (text) size(p unsafe.Pointer, _ measure) int { return len(*(*string)(p)) }
+func (text) describe(s *schema)                   { s.write("string") }

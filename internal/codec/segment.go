@@ -187,7 +187,7 @@ func (s *segment) decodeNumbers(d *decoder, size uint64, p unsafe.Pointer) error
 	return nil
 }
 
-func (s *segment) size(p unsafe.Pointer, _ int) int {
+func (s *segment) size(p unsafe.Pointer, _ measure) int {
 	return (*sliceHeader)(p).cap * s.per * s.mem
 }
 

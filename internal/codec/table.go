@@ -59,9 +59,9 @@ func (es entries) step(i int) string { return step(es.keys.Index(i)) }
 
 func step(key reflect.Value) string {
 	if key.Kind() == reflect.String {
-		return fmt.Sprintf("[%q]", key)
+		return fmt.Sprintf("[%.64q]", key)
 	}
-	return fmt.Sprintf("[%v]", key)
+	return fmt.Sprintf("[%.64s]", fmt.Sprint(key))
 }
 
 func (t *table) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
@@ -91,6 +91,9 @@ func (t *table) decode(d *decoder, p unsafe.Pointer) error {
 	if err != nil {
 		return err
 	}
+	if err := d.room(n, int(t.key.typ.Size()+t.elem.typ.Size())); err != nil {
+		return err
+	}
 	m := reflect.MakeMapWithSize(t.typ, n)
 	key, elem := reflect.New(t.typ.Key()), reflect.New(t.typ.Elem())
 	var last []byte
@@ -104,7 +107,7 @@ func (t *table) decode(d *decoder, p unsafe.Pointer) error {
 		coded := d.data[start:d.off]
 		if bytes.Compare(last, coded) >= 0 {
 			d.off = start
-			return d.fail("key %v is out of order, or comes twice", key.Elem())
+			return d.fail("key %s is out of order, or comes twice", step(key.Elem()))
 		}
 		last = coded
 		if err := t.elem.decode(d, elem.UnsafePointer()); err != nil {
@@ -112,12 +115,15 @@ func (t *table) decode(d *decoder, p unsafe.Pointer) error {
 		}
 		m.SetMapIndex(key.Elem(), elem.Elem())
 	}
+	if m.Len() != n { // keys that differ in a field this version lacks
+		return d.fail("%d keys are %d here: the sender's type %s has a field more", n, m.Len(), t.key.typ)
+	}
 	reflect.NewAt(t.typ, p).Elem().Set(m)
 	return nil
 }
 
 // size takes no account of the map's spare room, which nothing tells.
-func (t *table) size(p unsafe.Pointer, depth int) int {
+func (t *table) size(p unsafe.Pointer, at measure) int {
 	m := reflect.NewAt(t.typ, p).Elem()
 	sum := m.Len() * int(t.key.typ.Size()+t.elem.typ.Size())
 	if m.Len() == 0 || t.key.sizer == nil && t.elem.sizer == nil {
@@ -127,11 +133,11 @@ func (t *table) size(p unsafe.Pointer, depth int) int {
 	for iter := m.MapRange(); iter.Next(); {
 		if t.key.sizer != nil {
 			key.Elem().SetIterKey(iter)
-			sum += t.key.sizer.size(key.UnsafePointer(), depth)
+			sum += t.key.sizer.size(key.UnsafePointer(), at)
 		}
 		if t.elem.sizer != nil {
 			elem.Elem().SetIterValue(iter)
-			sum += t.elem.sizer.size(elem.UnsafePointer(), depth)
+			sum += t.elem.sizer.size(elem.UnsafePointer(), at)
 		}
 	}
 	return sum

@@ -13,6 +13,28 @@ type union struct {
 	name string // of the interface type
 }
 
+// anyType may hold the basic types without registration, and any other that is registered.
+var anyType = reflect.TypeFor[any]()
+
+// basicNames are the names on the wire of types that stand in interfaces without registration: they never change.
+var basicNames = map[reflect.Type]string{
+	reflect.TypeFor[bool](): "go:bool", reflect.TypeFor[string](): "go:string", reflect.TypeFor[[]byte](): "go:[]byte",
+	reflect.TypeFor[int](): "go:int", reflect.TypeFor[int8](): "go:int8", reflect.TypeFor[int16](): "go:int16",
+	reflect.TypeFor[int32](): "go:int32", reflect.TypeFor[int64](): "go:int64",
+	reflect.TypeFor[uint](): "go:uint", reflect.TypeFor[uint8](): "go:uint8", reflect.TypeFor[uint16](): "go:uint16",
+	reflect.TypeFor[uint32](): "go:uint32", reflect.TypeFor[uint64](): "go:uint64",
+	reflect.TypeFor[float32](): "go:float32", reflect.TypeFor[float64](): "go:float64",
+	reflect.TypeFor[[]any](): "go:[]any", reflect.TypeFor[map[string]any](): "go:map[string]any",
+}
+
+var basicTypes = func() map[string]reflect.Type {
+	m := map[string]reflect.Type{}
+	for t, name := range basicNames {
+		m[name] = t
+	}
+	return m
+}()
+
 func unionNode(t reflect.Type, name string) *node {
 	u := &union{t, name}
 	return &node{shape: u, nullable: true, sizer: u}
@@ -25,6 +47,9 @@ func (u *union) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
 	}
 	t := v.Type()
 	name, ok := raysys.RegisteredName(t)
+	if !ok {
+		name, ok = basicNames[t]
+	}
 	if !ok {
 		return nil, unencodable(nil, "the %s in this interface is not registered: call raysys.Register[%s](name)", t, display(t))
 	}
@@ -55,6 +80,9 @@ func (u *union) decode(d *decoder, p unsafe.Pointer) error {
 		return err
 	}
 	t, ok := raysys.RegisteredType(string(name))
+	if !ok {
+		t, ok = basicTypes[string(name)]
+	}
 	if !ok || t.Kind() == reflect.Interface || !t.Implements(u.typ) {
 		d.off = start
 		return d.fail("%.64q is no type registered here that implements %s: call raysys.Register on this node too", name, u.typ)
@@ -68,6 +96,9 @@ func (u *union) decode(d *decoder, p unsafe.Pointer) error {
 	}
 	if d.depth++; d.depth > maxDepth {
 		return d.fail("interface values nest more than %d deep", maxDepth)
+	}
+	if err := d.room(1, int(t.Size())); err != nil {
+		return err
 	}
 	v := reflect.New(t)
 	if err := plan.root.decode(d, v.UnsafePointer()); err != nil {
@@ -88,14 +119,15 @@ func (u *union) plan(t reflect.Type) (*Plan, error) {
 	return p, err
 }
 
-func (u *union) size(p unsafe.Pointer, depth int) int {
+func (u *union) size(p unsafe.Pointer, m measure) int {
 	v := reflect.NewAt(u.typ, p).Elem().Elem()
 	if !v.IsValid() {
 		return 0
 	}
 	sum := int(v.Type().Size())
-	if plan, err := u.plan(v.Type()); err == nil && plan.root.sizer != nil && depth < maxDepth {
-		sum += plan.root.sizer.size(plan.pointer(v), depth+1)
+	if plan, err := u.plan(v.Type()); err == nil && plan.root.sizer != nil && m.depth < maxDepth {
+		m.depth++
+		sum += plan.root.sizer.size(plan.pointer(v), m)
 	}
 	return sum
 }

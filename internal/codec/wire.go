@@ -19,7 +19,7 @@ const (
 	formCBOR   = 5
 )
 
-// maxDepth bounds how deep interface values nest. Everything else is as deep as its type, which is not recursive.
+// maxDepth bounds how deep interface values nest. Everything else is as deep as its type; see maxRecursion.
 const maxDepth = 32
 
 // body is a form of its own for whole values: the bytes follow the header directly and end with the input.
@@ -34,6 +34,7 @@ type pass struct {
 	refs  *[]*raysys.Core
 	split *splitter // takes what is large apart from dst; nil copies everything
 	depth int       // of interface values around this one
+	level int       // of values in values of their own type
 }
 
 // Append appends the encoding of *v to dst. References go to *refs in the order they are met, once per occurrence; with
