@@ -1,8 +1,10 @@
 package raysys
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Phases of a future, in the low bits of Core.word. They only ever grow, but for a retry, which goes from running
@@ -352,6 +354,23 @@ func (c *Core) Subscribe(w *Waiter, to Resolved) bool {
 	return true
 }
 
+// awaitedBy reports whether to is among the last to have subscribed.
+func (c *Core) awaitedBy(to Resolved) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.word.Load()&flagWaiting == 0 { // what stands in waiters then is no subscription
+		return false
+	}
+	w := c.waiters
+	for range 8 {
+		if w == nil || w.to == to {
+			break
+		}
+		w = w.next
+	}
+	return w != nil && w.to == to
+}
+
 // Expect is Subscribe for a future that nobody else knows yet.
 func (c *Core) Expect(w *Waiter, to Resolved) {
 	if c.work.Expires() != 0 {
@@ -390,7 +409,11 @@ func (w *Waiter) Core() *Core { return w.core }
 // between, so the future decides.
 func (c *Core) expire() {
 	if at := c.work.Expires(); at != 0 && c.up.job.Runtime.Now() >= at {
-		c.Cancel(&deadlineError{c.work.Name()})
+		late := &deadlineError{what: c.work.Name()}
+		if l, ok := c.work.(interface{ Limit() time.Duration }); ok {
+			late.after = l.Limit()
+		}
+		c.Cancel(late)
 	}
 }
 
@@ -415,9 +438,15 @@ func (c *Core) Cancel(cause error) bool {
 // goroutine that cancelled it, and must not block. For runtimes.
 type Stoppable interface{ Stopped() }
 
-type deadlineError struct{ what string }
+type deadlineError struct {
+	what  string
+	after time.Duration // 0 where that is not known
+}
 
 func (e *deadlineError) Error() string {
+	if e.after > 0 {
+		return fmt.Sprintf("%s: deadline exceeded after %v (raysys.Deadline sets another)", e.what, e.after)
+	}
 	return e.what + ": deadline exceeded (raysys.Deadline sets another)"
 }
 func (e *deadlineError) Unwrap() error { return ErrDeadline }

@@ -207,3 +207,22 @@ func ExampleAsCompleted() {
 	// 1 16 <nil>
 	// 0 256 <nil>
 }
+
+// A RefSet grows while a loop takes out what has settled: here each task is followed by one with its result.
+func ExampleRefSet() {
+	ctx, stop := serve()
+	defer stop()
+	var open raysys.RefSet[int]
+	open.Add(square.Go(ctx, 3))
+	for _, r := range open.AsCompleted(ctx) {
+		v, err := r.Get(ctx)
+		fmt.Println(v, err)
+		if v < 1000 {
+			open.Add(square.Go(ctx, v))
+		}
+	}
+	// Output:
+	// 9 <nil>
+	// 81 <nil>
+	// 6561 <nil>
+}

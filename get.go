@@ -3,6 +3,7 @@ package raysys
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"sync/atomic"
@@ -162,7 +163,7 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Core, need i
 			return nil
 		case <-ended:
 			if !done() {
-				return endError(context.Cause(ctx))
+				return waitError(on, endError(context.Cause(ctx)))
 			}
 			return nil
 		}
@@ -182,6 +183,18 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Core, need i
 			return err
 		}
 	}
+}
+
+// waitError says what was waited for when the deadline of a context passed.
+func waitError(on []*Core, err error) error {
+	if !errors.Is(err, ErrDeadline) || len(on) == 0 {
+		return err
+	}
+	what := on[0].work.Name()
+	if len(on) > 1 {
+		what = fmt.Sprintf("%s and %d more", what, len(on)-1)
+	}
+	return fmt.Errorf("wait for %s: %w", what, err)
 }
 
 // watchScopes watches the turns that on were submitted from, each once, and but for t, whose end the caller sees.

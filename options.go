@@ -10,6 +10,7 @@ import (
 type Options struct {
 	Resources Resources // of a task; the default is one CPU
 	Sized     bool      // Resources were given
+	Retried   bool      // Retries, RetryIf or Backoff were given
 	Retries   int       // further attempts after the first, for errors RetryIf accepts
 	RetryIf   func(error) bool
 	BackoffLo time.Duration // pause before the first retry; doubles, with jitter, up to BackoffHi
@@ -23,15 +24,19 @@ type Options struct {
 }
 
 // Option changes one submission. Options are shared by tasks and grains; With(options...) of a handle returns a
-// handle to keep and reuse.
+// handle to keep and reuse, which has these options beside those of the handle it came from.
 type Option func(*Options)
 
 // NewOptions applies opts to the defaults.
 func NewOptions(opts []Option) Options {
-	o := Options{
+	return Options{
 		Resources: Resources{CPU: 1}, Retries: 3,
 		BackoffLo: 10 * time.Millisecond, BackoffHi: time.Second,
-	}
+	}.With(opts)
+}
+
+// With applies opts to a copy of o: what they do not name stays.
+func (o Options) With(opts []Option) Options {
 	for _, f := range opts {
 		if f == nil {
 			o.fail(fmt.Errorf("%w: nil Option", ErrBadOption))
@@ -77,14 +82,15 @@ func Custom(name string, n float64) Option {
 }
 
 // Retries sets how many attempts may follow the first: 3 unless set. Failures of the system are always retried;
-// errors of the application only where RetryIf accepts them.
+// errors of the application only where RetryIf accepts them. Of grains, only calls of methods that are Idempotent take
+// Retries, RetryIf and Backoff.
 func Retries(n int) Option {
 	return func(o *Options) {
 		if n < 0 {
 			o.fail(fmt.Errorf("%w: Retries(%d): give 0 or more", ErrBadOption, n))
 			return
 		}
-		o.Retries = n
+		o.Retries, o.Retried = n, true
 	}
 }
 
@@ -96,7 +102,7 @@ func RetryIf(accept func(error) bool) Option {
 			o.fail(fmt.Errorf("%w: RetryIf(nil): give a function", ErrBadOption))
 			return
 		}
-		o.RetryIf = accept
+		o.RetryIf, o.Retried = accept, true
 	}
 }
 
@@ -108,7 +114,7 @@ func Backoff(lo, hi time.Duration) Option {
 			o.fail(fmt.Errorf("%w: Backoff(%v, %v): give 0 <= lo <= hi", ErrBadOption, lo, hi))
 			return
 		}
-		o.BackoffLo, o.BackoffHi = lo, hi
+		o.BackoffLo, o.BackoffHi, o.Retried = lo, hi, true
 	}
 }
 

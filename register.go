@@ -15,7 +15,8 @@ var registered struct {
 }
 
 // Register names a type for the wire: a concrete type that stands in interface fields of arguments and results, an
-// error type that errors.As shall find on another node, or the interface type of such a field. Call it from init or
+// error type that errors.As shall find on another node, or the interface type of such a field. An any needs none, nor do
+// bool, string, []byte, numbers, []any and map[string]any in it. Call it from init or
 // a package variable, with a name that stays stable. A name or a type registered twice differently is a bad
 // definition.
 func Register[T any](name string) struct{} {

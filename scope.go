@@ -127,7 +127,7 @@ func (t *Turn) cancel(err error) {
 
 func (t *Turn) expire() {
 	if t.job.Runtime.Now() >= t.deadline {
-		t.cancel(&deadlineError{t.name})
+		t.cancel(&deadlineError{what: t.name})
 	}
 }
 
@@ -148,7 +148,7 @@ func (t *Turn) Cancelled() error {
 				now = t.job.Runtime.Now()
 			}
 			if now >= t.deadline {
-				return &deadlineError{t.name}
+				return &deadlineError{what: t.name}
 			}
 		}
 	}

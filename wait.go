@@ -2,9 +2,8 @@ package raysys
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"iter"
-	"sync"
 	"sync/atomic"
 )
 
@@ -59,48 +58,112 @@ func (r Ref[T]) prefetch() {
 	}
 }
 
-// Wait returns when n of refs have settled, ready or failed, or when ctx ends; its deadline is the time limit. It
-// reorders refs in place: ready is the front, the settled ones in the order they were found, rest the others. When
-// ctx ends first, ready holds what there is and err says why. n above len(refs) waits for all.
+// Wait returns when n of refs have settled, ready or failed, or when ctx ends; its deadline is the time limit. ready are
+// the settled ones in the order they were found, rest the others in the order of refs. refs stays as it was; where ready
+// are its first ones, both are parts of it, so change elements of copies only. When ctx ends first, ready holds what
+// there is and err says why. n above len(refs) waits for all.
+//
+// A negative n is ErrBadOption. A zero Ref, and one that comes twice, is ErrInvalidRef where Wait comes upon it: it looks
+// no further than the n-th that has settled.
 func Wait[T any](ctx context.Context, refs []Ref[T], n int) (ready, rest []Ref[T], err error) {
+	if n < 0 {
+		return nil, refs, fmt.Errorf("%w: Wait for %d references: give 0 or more", ErrBadOption, n)
+	}
 	n = min(n, len(refs))
 	t, own, err := TurnOf(ctx)
 	if err != nil {
 		return nil, refs, err
 	}
-	found, zero := 0, -1
-	// A sweep ends at the nth settled one, so that many Waits of one over a list do not look at all of it each time.
-	sweep := func() {
-		for i := found; i < len(refs) && found < n; i++ {
-			switch f := refs[i].f; {
-			case f == nil:
-				zero = i
-				return
-			case f.Settled():
-				refs[found], refs[i] = refs[i], refs[found]
-				found++
-			}
+	k := 0
+	for k < n && refs[k].f != nil && refs[k].f.Settled() {
+		k++
+	}
+	if k == n { // many Waits of one over a list look at one each, and copy nothing
+		return refs[:k:k], refs[k:len(refs):len(refs)], twice(refs[:k])
+	}
+	s := &selection[T]{refs: refs, n: n, got: make([]bool, len(refs))}
+	err = s.wait(ctx, t, own)
+	if bad := twice(s.ready); err == nil || bad != nil {
+		err = bad
+	}
+	rest = make([]Ref[T], 0, len(refs)-len(s.ready))
+	for i, r := range refs {
+		if !s.got[i] {
+			rest = append(rest, r)
 		}
 	}
-	for {
-		sweep()
-		if found >= n {
-			return refs[:found], refs[found:], nil
+	return s.ready, rest, err
+}
+
+// selection is what one Wait has found so far.
+type selection[T any] struct {
+	refs  []Ref[T]
+	n     int
+	got   []bool // by position in refs
+	first int    // all before it are found
+	ready []Ref[T]
+}
+
+// sweep finds what has settled. It ends at the nth, and at a zero Ref.
+func (s *selection[T]) sweep() error {
+	for s.first < len(s.refs) && s.got[s.first] {
+		s.first++
+	}
+	for i := s.first; i < len(s.refs) && len(s.ready) < s.n; i++ {
+		switch f := s.refs[i].f; {
+		case f == nil:
+			return fmt.Errorf("%w: refs[%d] is the zero Ref", ErrInvalidRef, i)
+		case !s.got[i] && f.Settled():
+			s.got[i] = true
+			s.ready = append(s.ready, s.refs[i])
 		}
-		if zero >= 0 {
-			return refs[:found], refs[found:], fmt.Errorf("%w: refs[%d] is the zero Ref", ErrInvalidRef, zero)
+	}
+	return nil
+}
+
+func (s *selection[T]) wait(ctx context.Context, t *Turn, own bool) error {
+	for {
+		if err := s.sweep(); err != nil || len(s.ready) >= s.n {
+			return err
+		}
+		for s.got[s.first] {
+			s.first++
 		}
 		// Work run in place keeps this goroutine until it is done, so only when all of it is waited for anyway.
-		if !own || n < len(refs) || !refs[found].f.work.Help(t) {
+		if !own || s.n < len(s.refs) || !s.refs[s.first].f.work.Help(t) {
 			break
 		}
 	}
-	err = awaitMany(ctx, t, own, refs[found:], n-found)
-	sweep()
-	if found >= n {
-		err = nil
+	open := make([]Ref[T], 0, len(s.refs)-len(s.ready))
+	for i, r := range s.refs {
+		if !s.got[i] {
+			open = append(open, r)
+		}
 	}
-	return refs[:found], refs[found:], err
+	err := awaitMany(ctx, t, own, open, s.n-len(s.ready))
+	if bad := s.sweep(); bad != nil || len(s.ready) >= s.n && !errors.Is(err, ErrInvalidRef) {
+		return bad
+	}
+	return err
+}
+
+// twice refuses references of which one comes twice.
+func twice[T any](refs []Ref[T]) error {
+	if len(refs) < 2 {
+		return nil
+	}
+	seen := make(map[*Future[T]]struct{}, len(refs))
+	for _, r := range refs {
+		if _, has := seen[r.f]; has {
+			return comesTwice(&r.f.Core)
+		}
+		seen[r.f] = struct{}{}
+	}
+	return nil
+}
+
+func comesTwice(c *Core) error {
+	return fmt.Errorf("%w: the reference to %s (%s) comes twice: Wait counts each once", ErrInvalidRef, c.work.Name(), c.ID())
 }
 
 // counter wakes its parker when need of many futures have settled.
@@ -132,98 +195,12 @@ func awaitMany[T any](ctx context.Context, t *Turn, own bool, refs []Ref[T], nee
 		}
 	}()
 	for i, c := range cores {
+		if c.awaitedBy(k) {
+			return comesTwice(c)
+		}
 		if !c.Subscribe(&k.waiters[i], k) && k.left.Add(-1) <= 0 {
 			return nil
 		}
 	}
 	return k.park(ctx, t, own, cores, need, func() bool { return k.left.Load() <= 0 })
-}
-
-// AsCompleted yields the index and the ref of each future as it settles, first come first. It ends after the last one,
-// or when ctx ends, which the caller sees in ctx.Err(). Leaving the loop early costs nothing.
-func AsCompleted[T any](ctx context.Context, refs []Ref[T]) iter.Seq2[int, Ref[T]] {
-	return func(yield func(int, Ref[T]) bool) {
-		t, own, err := TurnOf(ctx)
-		if err != nil {
-			return
-		}
-		q := &arrivals{parker: &parker{poke: make(chan struct{}, 1)}, waiters: make([]Waiter, len(refs))}
-		cores := make([]*Core, 0, len(refs))
-		defer func() {
-			for i := range q.waiters {
-				if c := q.waiters[i].core; c != nil {
-					c.Unsubscribe(&q.waiters[i])
-				}
-			}
-		}()
-		for i, r := range refs {
-			q.waiters[i].Index = i
-			if r.f == nil || !r.f.Subscribe(&q.waiters[i], q) {
-				q.put(i)
-			}
-			if r.f != nil {
-				cores = append(cores, &r.f.Core)
-			}
-		}
-		for range refs {
-			i, ok := q.take()
-			for !ok {
-				// A parker of its own for each wait: the scopes watched before may still be about to poke.
-				p := &parker{poke: q.poke}
-				if open := openOf(cores); len(open) > 0 && p.park(ctx, t, own, open, 1, q.some) != nil {
-					return
-				}
-				i, ok = q.take()
-			}
-			if !yield(i, refs[i]) {
-				return
-			}
-		}
-	}
-}
-
-func openOf(cores []*Core) (open []*Core) {
-	for _, c := range cores {
-		if !c.Settled() {
-			open = append(open, c)
-		}
-	}
-	return open
-}
-
-// arrivals is the queue of settled indices, in the order they settled.
-type arrivals struct {
-	*parker
-	waiters []Waiter
-	mu      sync.Mutex // guards queue
-	queue   []int
-}
-
-// Resolved implements Resolved.
-func (q *arrivals) Resolved(w *Waiter) {
-	q.put(w.Index)
-	q.wake()
-}
-
-func (q *arrivals) put(i int) {
-	q.mu.Lock()
-	q.queue = append(q.queue, i)
-	q.mu.Unlock()
-}
-
-func (q *arrivals) take() (int, bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if len(q.queue) == 0 {
-		return 0, false
-	}
-	i := q.queue[0]
-	q.queue = q.queue[1:]
-	return i, true
-}
-
-func (q *arrivals) some() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.queue) > 0
 }

@@ -3,7 +3,10 @@ package raysys_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,12 +17,13 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-// Wait keeps the refs it was given, in place: the settled ones in front, as many as asked for where there are.
-func TestWaitReordersInPlace(t *testing.T) {
+// Wait splits the refs it was given, which stay as they were: the settled ones, as many as asked for where there are, and
+// the rest.
+func TestWaitSplits(t *testing.T) {
 	table := raysys.NewTable()
 	gate, open := gated(table)
 	_, ctx := node(t, table)
-	pending := gate.Go(ctx, 1)
+	pending := gate.Map(ctx, make([]int, 8))
 	defer close(open)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -37,20 +41,30 @@ func TestWaitReordersInPlace(t *testing.T) {
 				refs = append(refs, raysys.FailedRef[int](errBoom))
 				settled++
 			default:
-				refs = append(refs, pending)
+				refs = append(refs, pending[i])
 			}
 		}
 		before := slices.Clone(refs)
 		ready, rest, err := raysys.Wait(ended, refs, n)
-		want := max(0, min(n, len(refs)))
+		if !slices.Equal(refs, before) {
+			t.Fatal("Wait changed the caller's slice")
+		}
+		if n < 0 {
+			if !errors.Is(err, raysys.ErrBadOption) {
+				t.Fatalf("Wait for %d: %v, want ErrBadOption", n, err)
+			}
+			return
+		}
+		want := min(n, len(refs))
 		if (err != nil) != (want > settled) || err != nil && !errors.Is(err, raysys.ErrCancelled) {
 			t.Fatalf("%v for %d of %d settled", err, n, settled)
 		}
 		if len(ready) != min(want, settled) || len(ready)+len(rest) != len(refs) {
 			t.Fatalf("%d ready and %d rest of %v, n %d", len(ready), len(rest), kinds, n)
 		}
-		if len(refs) > 0 && (len(ready) > 0 && &ready[0] != &refs[0] || len(rest) > 0 && &rest[0] != &refs[len(ready)]) {
-			t.Fatal("the results are not parts of refs")
+		_, _ = append(ready, raysys.Ref[int]{}), append(rest, raysys.Ref[int]{})
+		if !slices.Equal(refs, before) {
+			t.Fatal("an append to what Wait returned changed the caller's slice")
 		}
 		order := []int{}
 		for _, r := range ready {
@@ -62,12 +76,13 @@ func TestWaitReordersInPlace(t *testing.T) {
 		if !slices.IsSorted(order) {
 			t.Fatalf("the ready are in order %v", order)
 		}
+		all := append(slices.Clone(ready), rest...)
 		for _, r := range before {
-			i := slices.Index(refs, r)
+			i := slices.Index(all, r)
 			if i < 0 {
 				t.Fatalf("%v is gone", r)
 			}
-			refs[i] = raysys.Ref[int]{}
+			all = slices.Delete(all, i, i+1)
 		}
 	})
 }
@@ -220,4 +235,101 @@ func TestAsCompleted(t *testing.T) {
 			t.Errorf("until the deadline: %v", order)
 		}
 	})
+}
+
+// A reference that comes twice would be counted twice: it is refused, settled or not.
+func TestWaitRefusesDuplicates(t *testing.T) {
+	table := raysys.NewTable()
+	gate, open := gated(table)
+	_, ctx := node(t, table)
+	defer close(open)
+	there, pending := raysys.Put(ctx, 1), gate.Go(ctx, 1)
+	for name, refs := range map[string][]raysys.Ref[int]{
+		"settled":            {there, there},
+		"settled, not first": {pending, there, there},
+		"pending":            {pending, pending},
+	} {
+		if _, _, err := raysys.Wait(ctx, refs, 2); !errors.Is(err, raysys.ErrInvalidRef) || !strings.Contains(err.Error(), "twice") {
+			t.Errorf("%s: %v, want ErrInvalidRef that says why", name, err)
+		}
+	}
+	if _, _, err := raysys.Wait(ctx, []raysys.Ref[int]{there}, -1); !errors.Is(err, raysys.ErrBadOption) {
+		t.Errorf("Wait for -1: %v, want ErrBadOption", err)
+	}
+}
+
+// A loop over a set sees what is added while it runs, by itself and by others, and ends when nothing is left.
+func TestRefSetGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := raysys.NewTable()
+		after := tasks.DefineIn(table, "after", func(ctx context.Context, d time.Duration) (time.Duration, error) {
+			<-time.After(d)
+			return d, nil
+		}).With(raysys.CPU(0))
+		_, ctx := node(t, table)
+		var set raysys.RefSet[time.Duration]
+		set.Add(after.Go(ctx, 3*time.Second), after.Go(ctx, time.Second))
+		late := time.AfterFunc(1500*time.Millisecond, func() { set.Add(after.Go(ctx, time.Second), raysys.Ref[time.Duration]{}) })
+		defer late.Stop()
+		var got []string
+		for i, r := range set.AsCompleted(ctx) {
+			if i == 1 {
+				set.Add(raysys.Ready(time.Duration(7)))
+			}
+			v, err := r.Get(ctx)
+			got = append(got, fmt.Sprint(i, v, err != nil))
+		}
+		if want := []string{"1 1s false", "2 7ns false", "4 0s true", "3 1s false", "0 3s false"}; !slices.Equal(got, want) {
+			t.Errorf("the loop saw %v, want %v", got, want)
+		}
+		for range set.AsCompleted(ctx) {
+			t.Error("the set is not empty after its loop")
+		}
+	})
+}
+
+// What a loop that was left early has not seen stays in the set.
+func TestRefSetKeepsTheRest(t *testing.T) {
+	_, ctx := node(t, raysys.NewTable())
+	var set raysys.RefSet[int]
+	set.Add(raysys.Put(ctx, 1), raysys.Put(ctx, 2), raysys.Put(ctx, 3))
+	var got []int
+	for range 3 {
+		for i, r := range set.AsCompleted(ctx) {
+			v, _ := r.Get(ctx)
+			got = append(got, i, v)
+			break
+		}
+	}
+	if want := []int{0, 1, 1, 2, 2, 3}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Members settle, are added and are left while loops come and go.
+func TestRefSetUnderRace(t *testing.T) {
+	table := raysys.NewTable()
+	quick := tasks.DefineIn(table, "quick", func(_ context.Context, n int) (int, error) { return n, nil })
+	_, ctx := node(t, table)
+	var set raysys.RefSet[int]
+	const each = 50
+	var adders sync.WaitGroup
+	for range 4 {
+		adders.Go(func() {
+			for i := range each {
+				set.Add(quick.Go(ctx, i))
+			}
+		})
+	}
+	for seen := 0; seen < 4*each; {
+		for _, r := range set.AsCompleted(ctx) {
+			if _, err := r.Get(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if seen++; seen%7 == 0 {
+				break
+			}
+		}
+	}
+	adders.Wait()
 }

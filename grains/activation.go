@@ -69,7 +69,7 @@ func (a *activation) post(e *mail) {
 func (a *activation) context(what string) (context.Context, *raysys.Turn) {
 	e := a.kind.engine
 	t := raysys.NewTurn(raysys.TurnSpec{
-		Kind: raysys.TurnGrain, Name: a.kind.def.name + "/" + a.key + "." + what,
+		Kind: raysys.TurnGrain, Name: a.kind.def.name + "/" + shown(a.key) + "." + what,
 		ID: e.cfg.Hooks.ID().Child(e.hooks.Add(1)), Up: e.cfg.Hooks, Attempt: 1, Host: a,
 	})
 	return raysys.HookContext(t), t
@@ -142,7 +142,7 @@ func (a *activation) hookFailed(name string, err error) {
 	switch {
 	case name == "OnActivate":
 		err = raysys.HandOverError(a.kind.engine.cfg.Hooks.Job(), err)
-		a.failed = fmt.Errorf("%s/%s: %w: %w", a.kind.def.name, a.key, ErrActivation, err)
+		a.failed = fmt.Errorf("%s/%s: %w: %w", a.kind.def.name, shown(a.key), ErrActivation, err)
 		// Calls that wait already fail with that; this follows them in the mailbox, so that the next one tries again.
 		a.post(&mail{msg: passivate{force: true}})
 	case a.kind.engine.cfg.Unseen != nil:

@@ -1,6 +1,7 @@
 package grains
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,10 +61,10 @@ func (m *method[G, A, R]) admit(ctx context.Context, id ID) (*Engine, *raysys.Tu
 	switch {
 	case !m.entry.In(e.cfg.Table):
 		return nil, nil, fmt.Errorf("call: %w", m.entry.Unknown())
-	case m.opts.Err != nil:
-		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, m.opts.Err)
+	case m.bad != nil:
+		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, m.bad)
 	case id.Kind != m.kind.name:
-		return nil, nil, fmt.Errorf("call %s: %w: the grain is %q, of another kind or the zero Grain: use Kind.Get", m.entry.Name, raysys.ErrInvalidRef, id)
+		return nil, nil, fmt.Errorf("call %s: %w: the grain is %q, of another kind or the zero Grain: use Kind.Get", m.entry.Name, raysys.ErrInvalidRef, shown(id.String()))
 	case e.closed.Load():
 		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, raysys.ErrClosed)
 	}
@@ -97,6 +98,9 @@ func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A, skip int) ra
 	if err != nil {
 		return raysys.FailedRef[R](err)
 	}
+	if m.opts.Retried {
+		return m.submitRetried(e, t, id, arg, raysys.Ref[A]{})
+	}
 	var w turn
 	var c *call[G, A, R]
 	if e.cfg.Cluster == nil {
@@ -113,7 +117,7 @@ func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A, skip int) ra
 	}
 	c.arg = arg
 	if err := e.deliver(m.kind, id.Key, w); err != nil {
-		return raysys.FailedRef[R](fmt.Errorf("call %s.%s: %w", id, m.entry.Name, err))
+		return raysys.FailedRef[R](fmt.Errorf("call %s: %w", e.bind(m.kind).nameOf(id.Key, m.entry), err))
 	}
 	return c.Ref()
 }
@@ -146,6 +150,10 @@ func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg raysys.Ref[A]
 	}
 	if err := arg.Borrow(t); err != nil {
 		return raysys.FailedRef[R](fmt.Errorf("call %s: %w", m.entry.Name, err))
+	}
+	if m.opts.Retried {
+		var none A
+		return m.submitRetried(e, t, id, none, arg)
 	}
 	o := &onCall[G, A, R]{engine: e, key: id.Key, ref: arg}
 	o.prepare(o, m, e, t)
@@ -183,13 +191,16 @@ func (o *onCall[G, A, R]) Resolved(w *raysys.Waiter) {
 // Name implements raysys.Work.
 func (c *call[G, A, R]) Name() string {
 	if a := c.act.Load(); a != nil {
-		return a.kind.def.name + "/" + a.key + c.method.entry.Name[len(a.kind.def.name):]
+		return a.kind.nameOf(a.key, c.method.entry)
 	}
 	return c.method.entry.Name
 }
 
 // Expires implements raysys.Work.
 func (c *call[G, A, R]) Expires() int64 { return c.until }
+
+// Limit is how long the call may take.
+func (c *call[G, A, R]) Limit() time.Duration { return cmp.Or(c.method.opts.Deadline, defaultDeadline) }
 
 // Help implements raysys.Work. A grain's turn never runs on its caller's goroutine: it may hang, and the caller has a
 // deadline to keep.

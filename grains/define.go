@@ -166,6 +166,7 @@ type method[G, A, R any] struct {
 	res   *codec.Plan
 	gated bool
 	opts  raysys.Options
+	bad   error // why no call can have opts
 
 	readOnly, idempotent, reentrant bool
 }

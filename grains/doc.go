@@ -25,8 +25,8 @@
 //     zero (OnActivate runs) when called again, perhaps on another node. What is kept in a State survives.
 //
 //  5. A call runs at most once. When the way to the grain's node breaks before the answer, it fails with
-//     raysys.ErrOutcomeUnknown, or is repeated where the method is Idempotent. A call that surely did not run follows
-//     its grain.
+//     raysys.ErrOutcomeUnknown, or is repeated where the method is Idempotent; raysys.Retries, RetryIf and Backoff say how
+//     then. A call that surely did not run follows its grain.
 //
 //  6. A plain grain may exist twice for a while when its node is silent and is given up. A grain with a State answers
 //     only while it is the one.
@@ -40,6 +40,12 @@
 //     )
 //
 //     v, err := add.Call(ctx, counters.Get("alice"), 5).Get(ctx)
+//
+// A method that calls its own handle has that declared first and set in init, since Go refuses a variable whose value
+// refers to it:
+//
+//	var next grains.Func[Countdown, int, string]
+//	func init() { next = grains.Method(countdowns, "next", (*Countdown).Next) }
 //
 // Every activation is a protoactor actor with a PID, and a kind's choice for panics is protoactor's supervision.
 package grains

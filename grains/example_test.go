@@ -354,3 +354,31 @@ func ExampleMailbox() {
 	fmt.Println(busy.Name())
 	// Output: busy
 }
+
+// A Countdown calls the next grain of its own kind.
+type Countdown struct{}
+
+// Next counts down over one grain for each number.
+func (*Countdown) Next(ctx context.Context, n int) (string, error) {
+	if n == 0 {
+		return "lift-off", nil
+	}
+	return next.Call(ctx, countdowns.Get(fmt.Sprint(n-1)), n-1).Get(ctx)
+}
+
+// A method that uses its own handle needs the variable to be declared first and set in init: Go refuses a variable whose
+// value refers to it.
+var (
+	countdowns = grains.Define[Countdown]("countdown")
+	next       grains.Func[Countdown, int, string]
+)
+
+func init() { next = grains.Method(countdowns, "next", (*Countdown).Next) }
+
+// A method that calls itself, on other grains.
+func ExampleMethod_recursive() {
+	ctx, stop := serve(system.Config{})
+	defer stop()
+	fmt.Println(next.Call(ctx, countdowns.Get("3"), 3).Get(ctx))
+	// Output: lift-off <nil>
+}

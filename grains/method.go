@@ -44,12 +44,15 @@ func Action0[G any](k Kind[G], name string, fn func(*G, context.Context) error) 
 func (f Func[G, A, R]) but(change func(*method[G, A, R])) Func[G, A, R] {
 	m := *f.m
 	change(&m)
+	m.bad = m.usable()
 	return Func[G, A, R]{&m}
 }
 
-// With returns a handle whose calls have opts (Deadline, Detached, ...). Keep it and reuse it.
+// With returns a handle whose calls have opts (Deadline, Detached, ...) beside those that f has; of two that contradict
+// each other the later one counts. Keep it and reuse it. Options that calls cannot have fail each of them with
+// ErrBadOption: CPU and its siblings, and Retries, RetryIf and Backoff unless the method is Idempotent.
 func (f Func[G, A, R]) With(opts ...raysys.Option) Func[G, A, R] {
-	return f.but(func(m *method[G, A, R]) { m.opts = raysys.NewOptions(opts) })
+	return f.but(func(m *method[G, A, R]) { m.opts = m.opts.With(opts) })
 }
 
 // ReadOnly declares that the method changes nothing: while a read-only turn waits, further read-only calls may run.
@@ -57,7 +60,8 @@ func (f Func[G, A, R]) ReadOnly() Func[G, A, R] {
 	return f.but(func(m *method[G, A, R]) { m.readOnly = true })
 }
 
-// Idempotent declares that a call may run twice: the runtime then repeats it when its outcome is unknown.
+// Idempotent declares that a call may run twice: the runtime then repeats it when its outcome is unknown, and With takes
+// raysys.Retries, RetryIf and Backoff, which say how often, for which errors and after what pause.
 func (f Func[G, A, R]) Idempotent() Func[G, A, R] {
 	return f.but(func(m *method[G, A, R]) { m.idempotent = true })
 }

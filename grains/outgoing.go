@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 
 	"github.com/raysys/raysys"
@@ -58,8 +59,18 @@ func (o *outgoing) name() string { return o.kind.nameOf(o.key, o.call.facts().en
 
 // nameOf is kind/key.method.
 func (k *boundKind) nameOf(key string, method *raysys.Entry) string {
-	return k.def.name + "/" + key + method.Name[len(k.def.name):]
+	return k.def.name + "/" + shown(key) + method.Name[len(k.def.name):]
 }
+
+// shown is a key as messages have it: a longer one is cut.
+func shown(key string) string {
+	if len(key) <= maxShown {
+		return key
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(key[:maxShown], ""), len(key))
+}
+
+const maxShown = 128
 
 // over: the call has settled, or is in a mailbox of this node.
 func (o *outgoing) over() {

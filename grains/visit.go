@@ -50,6 +50,9 @@ func (a *arrived[G, A, R]) Name() string {
 	return a.visit.kind.nameOf(a.visit.key, a.method.entry)
 }
 
+// Limit: the caller knows it.
+func (a *arrived[G, A, R]) Limit() time.Duration { return 0 }
+
 // Stopped implements raysys.Stoppable: nothing of the call is elsewhere.
 func (a *arrived[G, A, R]) Stopped() {}
 

@@ -39,12 +39,16 @@ func (e *NoNodeError) Error() string {
 	} else {
 		fmt.Fprintf(&b, "%v: ", raysys.ErrNoCapacity)
 	}
-	fmt.Fprintf(&b, "%s", r.Kind)
-	if r.Function != "" {
-		fmt.Fprintf(&b, " %s", r.Function)
+	kind := fmt.Sprint(r.Kind)
+	if !strings.HasPrefix(r.Function, kind+" ") { // else it says so itself
+		b.WriteString(kind)
+		if r.Function != "" {
+			b.WriteString(" ")
+		}
 	}
+	b.WriteString(r.Function)
 	if r.Kind == Grain && r.Key != "" {
-		fmt.Fprintf(&b, " %q", r.Key)
+		fmt.Fprintf(&b, " %.64q", r.Key)
 	}
 	if e.nodes == (tally{}) {
 		b.WriteString(": no node is known yet: start one with raysys node, and try again")

@@ -123,7 +123,7 @@ func define[A, R any](t *raysys.Table, name string, isNil bool, fn func(context.
 		print = arg.Fingerprint()*31 + res.Fingerprint()
 	}
 	d.entry = t.Add("task", name, print, bad, skip+1)
-	s := newSpec(&spec[A, R]{definition: d, fn: fn}, nil)
+	s := newSpec(&spec[A, R]{definition: d, fn: fn, opts: raysys.NewOptions(nil)}, nil)
 	d.entry.Impl = s // how tasks of other nodes find it
 	return Task[A, R]{s}
 }
@@ -145,7 +145,7 @@ func (e *definitionError) Unwrap() error { return e.err }
 
 func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
 	n := *s
-	n.opts = raysys.NewOptions(opts)
+	n.opts = s.opts.With(opts)
 	n.need = needOf(n.opts.Resources)
 	n.common = n.oneCPU() && n.opts.Strategy == "" && len(n.opts.Labels) == 0
 	n.gated = raysys.HasPointers[R]()

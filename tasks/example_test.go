@@ -37,6 +37,32 @@ func ExampleDefine() {
 	// Output: 42 <nil>
 }
 
+// fib calls itself, so its variable is declared first and set in init: Go refuses a variable whose value refers to it.
+var fib tasks.Task[int, int]
+
+func init() {
+	fib = tasks.Define("fib", func(ctx context.Context, n int) (int, error) {
+		if n < 2 {
+			return n, nil
+		}
+		a, b := fib.Go(ctx, n-1), fib.Go(ctx, n-2)
+		x, err := a.Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		y, err := b.Get(ctx)
+		return x + y, err
+	})
+}
+
+// A task that submits itself.
+func ExampleDefine_recursive() {
+	ctx, stop := serve(system.Config{})
+	defer stop()
+	fmt.Println(fib.Go(ctx, 15).Get(ctx))
+	// Output: 610 <nil>
+}
+
 var answer = tasks.Define0("answer", func(ctx context.Context) (int, error) { return 42, nil })
 
 func ExampleDefine0() {

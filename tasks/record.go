@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"time"
 
 	"github.com/raysys/raysys"
 )
@@ -36,6 +37,9 @@ func (r *record[A, R]) Expires() int64 {
 	}
 	return 0
 }
+
+// Limit is how long the task may take.
+func (r *record[A, R]) Limit() time.Duration { return r.spec.opts.Deadline }
 
 // Waits implements raysys.Work: a queued task waits for no turn, one whose arguments are not there waits for them.
 func (r *record[A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) {

@@ -147,8 +147,8 @@ func (s *spec[A, R]) dependencies(arg *A) (cores []*raysys.Core) {
 	return cores
 }
 
-// With returns a handle whose submissions have opts. Keep it and reuse it; options that cannot be meant fail each
-// submission with ErrBadOption.
+// With returns a handle whose submissions have opts beside those that k has; of two that contradict each other the later
+// one counts. Keep it and reuse it; options that cannot be meant fail each submission with ErrBadOption.
 func (k Task[A, R]) With(opts ...raysys.Option) Task[A, R] {
 	return Task[A, R]{newSpec(k.spec, opts)}
 }

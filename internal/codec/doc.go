@@ -22,14 +22,15 @@
 //     with several fields merely inherits from an embedded one do not count.
 //  3. Fields may be added, removed and moved: unknown ones are ignored, missing ones stay zero. A changed field type is a
 //     decode error where the wire shows it, and always a changed [Plan.Fingerprint].
-//  4. Nil and empty stay distinct. Shared pointers arrive as copies.
+//  4. Nil and empty stay distinct. Shared pointers arrive as copies, and a value that is part of itself is an error.
 //  5. References travel as positions in a side list; the bytes alone never keep an object alive.
 //  6. Decoded memory is fresh, and owned by the garbage collector; the input may be reused at once. [Plan.DecodeShared]
 //     is the exception, for input that stays.
 //
 // Decoding trusts nothing: a length is compared with what is left of the input before memory is taken for it. So input
 // of n bytes takes memory in proportion to n and to the size of the element types, at every level of nesting, whatever
-// lengths it claims. Interface values nest at most 32 deep.
+// lengths it claims, and beyond 16 MiB never more than 64 times n. Interface values nest at most 32 deep, values of a type
+// that contains itself 10,000. The basic types stand in an any without registration.
 //
 //	b, err := codec.Append(nil, &args, &refs)
 //	...

@@ -1,0 +1,183 @@
+package testkit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/tasks"
+	"github.com/raysys/raysys/testkit"
+)
+
+var errBusy = errors.New("busy")
+
+var _ = raysys.RegisterError("testkit_test.busy", errBusy)
+
+// flaky fails until it has been called often enough. What it counts is the process's, so that it outlives a node.
+type flaky struct{}
+
+var (
+	flakyCalls atomic.Int64
+	flakyGood  atomic.Int64 // the first call that succeeds
+	flakyWaits atomic.Pointer[chan struct{}]
+)
+
+func (*flaky) Try(ctx context.Context, n int) (string, error) {
+	call := flakyCalls.Add(1)
+	if wait := flakyWaits.Load(); wait != nil && call < flakyGood.Load() {
+		select {
+		case *wait <- struct{}{}:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	if call < flakyGood.Load() {
+		return "", errBusy
+	}
+	return fmt.Sprint(at(ctx), n), nil
+}
+
+var (
+	flakies  = grains.DefineIn[flaky](table, "flaky")
+	tryOnce  = grains.Method(flakies, "try", (*flaky).Try)
+	tryAgain = tryOnce.Idempotent().With(raysys.Retries(2)).With(raysys.Backoff(time.Second, 4*time.Second)).
+			With(raysys.RetryIf(func(err error) bool { return errors.Is(err, errBusy) }))
+)
+
+// TestGrainRetries: calls of an idempotent method are repeated for the errors that RetryIf accepts, after the pauses that
+// Backoff says, as often as Retries says.
+func TestGrainRetries(t *testing.T) {
+	for _, nodes := range []int{0, 2} {
+		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
+			opts := []testkit.Option{testkit.Table(table)}
+			if nodes > 0 {
+				opts = append(opts, testkit.Nodes(nodes))
+			}
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				ctx, t := k.Context(), k.T()
+				run := func(good int64, r func() raysys.Ref[string]) (string, error, time.Duration) {
+					flakyCalls.Store(0)
+					flakyGood.Store(good)
+					from := time.Now()
+					v, err := r().Get(ctx)
+					return v, err, time.Since(from)
+				}
+				g := flakies.Get("a")
+				_, _, _ = run(1, func() raysys.Ref[string] { return tryAgain.Call(ctx, g, 0) }) // it is active
+				for name, f := range map[string]func() raysys.Ref[string]{
+					"Call": func() raysys.Ref[string] { return tryAgain.Call(ctx, g, 7) },
+					"On":   func() raysys.Ref[string] { return tryAgain.On(ctx, g, raysys.Put(ctx, 7)) },
+				} {
+					v, err, took := run(3, f)
+					if err != nil || v[len(v)-1] != '7' || took < 1500*time.Millisecond || took > 3100*time.Millisecond {
+						t.Errorf("%s: %q, %v after %v; want the third attempt, after 1 s and 2 s less up to half of each", name, v, err, took)
+					}
+					_, err, _ = run(9, f)
+					var te *raysys.TaskError
+					if !errors.Is(err, errBusy) || !errors.As(err, &te) || te.Attempt != 3 || flakyCalls.Load() != 3 {
+						t.Errorf("%s: %v after %d calls, want the error of attempt 3", name, err, flakyCalls.Load())
+					}
+				}
+				never := tryAgain.With(raysys.RetryIf(func(error) bool { return false }))
+				if _, err, _ := run(3, func() raysys.Ref[string] { return never.Call(ctx, g, 1) }); !errors.Is(err, errBusy) || flakyCalls.Load() != 1 {
+					t.Errorf("RetryIf refuses, and there were %d calls: %v", flakyCalls.Load(), err)
+				}
+				short := tryAgain.With(raysys.Deadline(200 * time.Millisecond))
+				_, err, took := run(3, func() raysys.Ref[string] { return short.Call(ctx, g, 1) })
+				if !errors.Is(err, raysys.ErrDeadline) || took != 200*time.Millisecond {
+					t.Errorf("a deadline in the pause: %v after %v", err, took)
+				}
+			}, opts...)
+		})
+	}
+}
+
+// TestGrainRetriesOnNodeLoss: an attempt that was lost with its node counts, and the next one finds the grain elsewhere.
+func TestGrainRetriesOnNodeLoss(t *testing.T) {
+	for _, retries := range []int{0, 1} {
+		testkit.Virtual(t, func(k *testkit.Kit) {
+			ctx, t := k.Context(), k.T()
+			entered := make(chan struct{})
+			flakyWaits.Store(&entered)
+			defer flakyWaits.Store(nil)
+			flakyCalls.Store(0)
+			flakyGood.Store(2)
+			r := tryOnce.Idempotent().With(raysys.Retries(retries), raysys.Place(raysys.Spread)).Call(ctx, flakies.Get("b"), 7)
+			<-entered
+			dead := 0
+			for i := 1; i <= 3; i++ {
+				if k.Cluster().Node(i).Grains().Activations("flaky") > 0 {
+					dead = i
+				}
+			}
+			k.Cluster().Kill(dead)
+			v, err := r.Get(ctx)
+			switch {
+			case retries == 0 && !errors.Is(err, raysys.ErrOutcomeUnknown):
+				t.Errorf("without retries the loss of the node gave %q, %v; want ErrOutcomeUnknown", v, err)
+			case retries == 1 && (err != nil || v == fmt.Sprint(k.Cluster().Name(dead), 7)):
+				t.Errorf("a retry after the loss of the node gave %q, %v", v, err)
+			}
+		}, testkit.Table(table), testkit.Nodes(3))
+	}
+}
+
+// TestWithAdds: a handle keeps what an earlier With said, and refuses what its calls cannot have.
+func TestWithAdds(t *testing.T) {
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		ctx, t := k.Context(), k.T()
+		g := flakies.Get("c")
+		flakyCalls.Store(0)
+		flakyGood.Store(1)
+		if _, err := tryOnce.With(raysys.Deadline(time.Second)).With(raysys.Detached()).Call(ctx, g, 1).Get(ctx); err != nil {
+			t.Error(err)
+		}
+		entered := make(chan struct{}, 1)
+		flakyWaits.Store(&entered)
+		defer flakyWaits.Store(nil)
+		flakyGood.Store(9)
+		from := time.Now()
+		_, err := tryOnce.With(raysys.Deadline(time.Second)).With(raysys.Detached()).Call(ctx, g, 1).Get(ctx)
+		if !errors.Is(err, raysys.ErrDeadline) || time.Since(from) != time.Second {
+			t.Errorf("the deadline of an earlier With was forgotten: %v after %v", err, time.Since(from))
+		}
+		from = time.Now()
+		_, err = napTask.With(raysys.Deadline(time.Second)).With(raysys.CPU(0)).Go(ctx, time.Hour).Get(ctx)
+		if !errors.Is(err, raysys.ErrDeadline) || time.Since(from) != time.Second {
+			t.Errorf("the deadline of a task's earlier With was forgotten: %v after %v", err, time.Since(from))
+		}
+		_, err = napTask.With(raysys.Label("gpu", "none")).With(raysys.Deadline(time.Second)).Go(ctx, 0).Get(ctx)
+		if err == nil {
+			t.Error("the label of a task's earlier With was forgotten: it ran")
+		}
+		for name, o := range map[string]raysys.Option{
+			"CPU": raysys.CPU(2), "GPU": raysys.GPU(1), "Memory": raysys.Memory(1), "Custom": raysys.Custom("x", 1),
+			"Retries": raysys.Retries(1), "RetryIf": raysys.RetryIf(func(error) bool { return true }), "Backoff": raysys.Backoff(1, 2),
+		} {
+			if _, err := tryOnce.With(o).Call(ctx, g, 1).Get(ctx); !errors.Is(err, raysys.ErrBadOption) {
+				t.Errorf("%s on a method that cannot have it: %v, want ErrBadOption", name, err)
+			}
+		}
+		flakyWaits.Store(nil)
+		flakyGood.Store(1)
+		if _, err := tryOnce.With(raysys.Retries(1)).Idempotent().Call(ctx, g, 1).Get(ctx); err != nil {
+			t.Errorf("With before Idempotent: %v", err)
+		}
+	}, testkit.Table(table), testkit.Nodes(1))
+}
+
+var napTask = tasks.DefineIn(table, "nap long", func(ctx context.Context, d time.Duration) (int, error) {
+	select {
+	case <-time.After(d):
+		return 1, nil
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+})
