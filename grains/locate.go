@@ -145,7 +145,7 @@ func (r *route) end(err error) {
 			v.refuse(Place{}) // this node ends; the caller does not
 			continue
 		}
-		p.fail(fmt.Errorf("find grain %s: %w", r.id(), err))
+		p.fail(fmt.Errorf("find grain %s: %w", shown(r.id().String()), err))
 	}
 }
 
