@@ -377,8 +377,8 @@ func init() { next = grains.Method(countdowns, "next", (*Countdown).Next) }
 
 // A method that calls itself, on other grains.
 func ExampleMethod_recursive() {
-	ctx, stop := serve(system.Config{})
-	defer stop()
+	ctx, end := node()
+	defer end()
 	fmt.Println(next.Call(ctx, countdowns.Get("3"), 3).Get(ctx))
 	// Output: lift-off <nil>
 }
