@@ -167,6 +167,9 @@ func (x *exchange) run(stop <-chan struct{}) {
 		x.state.Store(awake)
 		select {
 		case <-stop:
+			// Peers may have come back meanwhile, and another goroutine with them: it sleeps beside a state that says awake now,
+			// and the wake that this one took may have been its own.
+			x.rouse()
 			return
 		default:
 		}
