@@ -1,0 +1,151 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/flaky"
+)
+
+// TestAdoption: the owner of an object changes only from a dead node to one that has the bytes.
+func TestAdoption(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		owner, by nodeKey
+		at        []location
+		exists    bool
+		ok        bool
+	}{
+		{"from the dead", deadNode, aliveNode, []location{{aliveNode, true}}, true, true},
+		{"from the living", nodeKey{"other", 9}, aliveNode, []location{{aliveNode, true}}, true, false},
+		{"by the owner", aliveNode, aliveNode, []location{{aliveNode, true}}, true, true},
+		{"by one without the bytes", deadNode, aliveNode, []location{{deadNode, true}}, true, false},
+		{"of nothing", nodeKey{}, aliveNode, nil, false, false},
+	} {
+		before := objectRecord{owner: c.owner, at: c.at}
+		after, keeps, ok := (&objectChange{kind: changeAdopt}).apply(before, c.exists, c.by, func(k nodeKey) bool { return k != deadNode })
+		want := c.owner
+		if c.ok {
+			want = c.by
+		}
+		if ok != c.ok || keeps != c.exists || after.owner != want {
+			t.Errorf("adoption %s: accepted %v, owner %s; want %v and %s", c.name, ok, after.owner, c.ok, want)
+		}
+	}
+}
+
+// TestBuriedThoughChangedAgain: a record that was being changed when its node died, and is being changed again when that
+// commit is known, is cleared up behind the second.
+func TestBuriedThoughChangedAgain(t *testing.T) {
+	e, d := newElsewhere(t, nil)
+	kv, s := graveyard(t, e, func(*store.LeadConfig) {})
+	d.c.reg.lead(0, s)
+	look := func() { // whoever is answered comes behind what was sent before
+		if _, err := d.look(context.Background(), "o/none"); err != nil {
+			t.Error(err)
+		}
+	}
+	look()
+	gate := make(chan struct{})
+	kv.Hook(func(c flaky.Call) flaky.Fault {
+		if c.Writes() {
+			<-gate
+		}
+		return flaky.None
+	})
+	key := fmt.Sprint("o/both ", aliveNode, " 0")
+	made := make(chan error, 2)
+	for _, by := range []string{"one", "two"} { // the second waits behind the first
+		d.c.reg.ask(&request{
+			op: opObjects, from: nodeKey{raysys.NodeID(by), 9}, answer: func(a answer) { made <- a.err },
+			changes: []objectChange{{kind: changeCopy, key: key, rec: objectRecord{owner: aliveNode}}},
+		})
+	}
+	look()
+	e.dead.Store(deadNode, true)
+	d.c.reg.died()
+	look()
+	close(gate)
+	for range 2 {
+		if err := <-made; err != nil {
+			t.Fatal(err)
+		}
+	}
+	soon(t, "nobody dead is named in the record that was busy twice", func() bool { by, _ := haunted(t, s); return by == 0 })
+}
+
+// alone starts a node in a process of its own.
+func alone(t *testing.T) (*Node, context.Context) {
+	t.Helper()
+	n, err := New(Config{Table: raysys.NewTable()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := n.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return n, n.Context(t.Context())
+}
+
+// TestFreedWithItsName: an object whose last reference went while it had a name is freed with that name.
+func TestFreedWithItsName(t *testing.T) {
+	n, ctx := alone(t)
+	r := raysys.Put(ctx, make([]byte, 1<<20), raysys.Named("kept"))
+	if _, err := r.Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	o := n.store
+	objects := o.store.List()
+	if len(objects) != 1 {
+		t.Fatalf("%d objects", len(objects))
+	}
+	r.Release()
+	if o.store.Lookup(objects[0].ID) == nil {
+		t.Fatal("the object went with its reference, though it has a name")
+	}
+	if err := raysys.Forget(ctx, "kept"); err != nil {
+		t.Fatal(err)
+	}
+	if s := n.Objects(); s.Objects != 0 {
+		t.Errorf("%d objects stay that have neither a reference nor a name", s.Objects)
+	}
+}
+
+// TestLaterHoldStays: the end of a State's earlier hold of an object leaves a later one.
+func TestLaterHoldStays(t *testing.T) {
+	n, ctx := alone(t)
+	r := raysys.Put(ctx, make([]byte, 1<<20))
+	if _, err := r.Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	o := n.store
+	oid, err := o.ensure(r.RefCore())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := request{ns: "test"}
+	q.id.Kind, q.id.Key = "kind", "key"
+	key := q.stateKey("n")
+	for range 2 {
+		if err := o.holdFor(key, oid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Release()
+	(&hold{o: o, key: key, oid: oid, number: 1}).end()
+	if o.store.Lookup(oid) == nil {
+		t.Fatal("the end of the first hold freed what the second still holds")
+	}
+	(&hold{o: o, key: key, oid: oid, number: 2}).end()
+	if o.store.Lookup(oid) != nil {
+		t.Error("the object stays after its last hold")
+	}
+}
