@@ -211,13 +211,20 @@ func (a *awaited) answer(out []byte, err error) {
 	if err != nil {
 		out = wire.AppendError(append(wire.AppendUvarint(nil, a.slot), outcomeError), err)
 	}
-	_ = a.peer.reply(wire.KindOutcome, out) // a peer that is gone waits no more
+	if err := a.peer.reply(wire.KindOutcome, out); errors.Is(err, raysys.ErrTooLarge) { // of references, which no frame holds
+		_ = a.peer.reply(wire.KindOutcome, wire.AppendError(append(wire.AppendUvarint(nil, a.slot), outcomeError), err))
+	} // a peer that is gone waits no more
 }
 
-// reply sends a frame of any size.
+// reply sends a frame of any size that somebody waits for. Where too much is under way to the peer it is sent later.
 func (p *peer) reply(kind wire.Kind, frame []byte) error {
 	if len(frame) > wire.InlineLimit {
-		return p.SendLarge(kind, frame)
+		err := p.SendLarge(kind, frame)
+		if errors.Is(err, raysys.ErrOverloaded) {
+			p.c.later(func() { _ = p.reply(kind, frame) }) // a peer that is gone waits no more
+			return nil
+		}
+		return err
 	}
 	err := p.Send(wire.Replies, kind, frame)
 	p.Flush()

@@ -149,7 +149,7 @@ func (c *cluster) connected() []*peer {
 func (c *cluster) up(l *link.Peer) {
 	p := newPeer(c, l)
 	c.byLink.Store(l, p)
-	c.exports.anew(p.key)
+	c.exports.anew(p)
 	c.ledger.declare(p)
 	c.mu.Lock()
 	if c.ended != nil {

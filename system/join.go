@@ -66,7 +66,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	c.network = transport
 	c.link, err = link.New(link.Config{
 		Self: c.identity, Transport: transport, Listen: cfg.Listen, Handlers: c.handlers(), Sinks: c.sinks(), Admit: c.admit, Up: c.up, Down: c.down,
-		Suspect: c.suspected, PingEvery: c.times.ping, SuspectAfter: c.times.silent, DialTimeout: c.times.dial, HandshakeTimeout: c.times.handshake, Rejected: c.rejected, Panicked: c.panicked, Chaos: cfg.Chaos,
+		Suspect: c.suspected, PingEvery: c.times.ping, SuspectAfter: c.times.silent, DialTimeout: c.times.dial, HandshakeTimeout: c.times.handshake, Rejected: c.rejected, Panicked: c.panicked, Lost: c.framesLost, Chaos: cfg.Chaos,
 	})
 	if err != nil {
 		return err

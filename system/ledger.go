@@ -24,6 +24,7 @@ const (
 type ledger struct {
 	mu    sync.Mutex // guards the rest, and all loans
 	loans map[*loan]struct{}
+	later []func() // for the next tick
 	drops map[nodeKey][]uint64
 	armed bool
 	alarm raysys.Alarm
@@ -66,6 +67,25 @@ func (d *ledger) answered(c *cluster, l *loan, counted bool) {
 	if l.held {
 		d.dropLocked(c, l.vias...)
 		l.vias = nil
+	}
+}
+
+// atTick has f called by tellLoad. It is for the collector's goroutine: that is in nobody's virtual time, so it must set no
+// alarm and wake nobody.
+func (d *ledger) atTick(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.later = append(d.later, f)
+}
+
+// tick calls what atTick was given.
+func (d *ledger) tick() {
+	d.mu.Lock()
+	later := d.later
+	d.later = nil
+	d.mu.Unlock()
+	for _, f := range later {
+		f()
 	}
 }
 

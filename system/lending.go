@@ -43,7 +43,7 @@ func (l *lending) Sent(from, to int) {
 // TakeBack implements wire.Lending.
 func (l *lending) TakeBack(from, to int) {
 	for _, n := range l.numbers[from:to] {
-		l.c.exports.drop(n, l.key)
+		l.c.exports.takeBack(n, l.peer)
 	}
 	l.Sent(from, to)
 }

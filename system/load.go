@@ -21,6 +21,7 @@ func (c *cluster) tellLoad() {
 	for {
 		select {
 		case <-tick.C:
+			c.ledger.tick()
 		case <-c.tell:
 		case <-c.ctx.Done():
 			return

@@ -83,7 +83,7 @@ func (m *imports) forget(owner heldRef) {
 // dropRef is called, on the collector's goroutine, when nothing here refers to a future of another node any more.
 func (c *cluster) dropRef(l *loan) {
 	c.imports.forget(l.owner)
-	c.ledger.end(c, l)
+	c.ledger.atTick(func() { c.ledger.end(c, l) })
 }
 
 // borrow asks the owner to count this node.

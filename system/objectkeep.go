@@ -96,7 +96,7 @@ func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
 	case core == nil:
 		return a, nil
 	}
-	if a.number, err = p.c.exports.hold(core, p.key); err != nil {
+	if a.number, err = p.c.exports.hold(core, p); err != nil {
 		return a, err
 	}
 	a.id = core.ID()

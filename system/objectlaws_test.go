@@ -10,8 +10,8 @@ import (
 	"github.com/raysys/raysys/store/flaky"
 )
 
-// TestAdoption: the owner of an object changes only from a dead node to one that has the bytes.
-func TestAdoption(t *testing.T) {
+// TestAdoptionOnlyFromTheDead: the owner of an object changes only from a dead node to one that has the bytes.
+func TestAdoptionOnlyFromTheDead(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		owner, by nodeKey

@@ -132,6 +132,31 @@ func (o *objects) end(k *keeping) {
 	o.release(k)
 }
 
+// endCollected is end for the collector's goroutine, which must free memory at once, and must not wait or set alarms: others
+// are told at the next tick.
+func (o *objects) endCollected(k *keeping) {
+	c := o.node.others
+	if k == nil || c == nil {
+		o.end(k)
+		return
+	}
+	k.object.Unpin()
+	oid := k.object.ID()
+	o.mu.Lock()
+	listed := o.listed[oid]
+	delete(o.listed, oid)
+	o.mu.Unlock()
+	c.ledger.atTick(func() {
+		o.mu.Lock()
+		anew := o.listed[oid]
+		o.mu.Unlock()
+		if listed && !anew {
+			o.gone(oid)
+		}
+		o.release(k)
+	})
+}
+
 // release tells those who keep copies for this node that it is over.
 func (o *objects) release(k *keeping) {
 	for _, at := range k.replicas {

@@ -229,7 +229,7 @@ func (o *objects) Keep(c *raysys.Core, v any) (kept bool, err error) {
 	h.object = obj
 	h.mu.Unlock()
 	o.enter(id, h.c)
-	runtime.AddCleanup(c, func(obj *object.Object) { o.freed(obj) }, obj)
+	runtime.AddCleanup(c, o.collected, obj)
 	return true, nil
 }
 
@@ -269,9 +269,20 @@ func (o *objects) coreOf(id raysys.TaskID) *raysys.Core {
 	return o.live[id].Value()
 }
 
-// freed ends this node's own need of an object: the future that held it was released, or nobody reaches it.
+// freed ends this node's own need of an object: the future that held it was released.
 func (o *objects) freed(obj *object.Object) {
 	o.end(o.names.unneeded(obj))
+	o.dead(obj)
+}
+
+// collected is freed for an object whose future nobody reaches any more, on the collector's goroutine.
+func (o *objects) collected(obj *object.Object) {
+	o.endCollected(o.names.unneeded(obj))
+	o.dead(obj)
+}
+
+// dead forgets the future of an object.
+func (o *objects) dead(obj *object.Object) {
 	o.mu.Lock()
 	if o.live[obj.ID()].Value() == nil { // else another attempt has it now
 		delete(o.live, obj.ID())
@@ -306,7 +317,7 @@ func (o *objects) ensure(c *raysys.Core) (raysys.TaskID, error) {
 		switch {
 		case err == nil:
 			o.enter(id, h.c)
-			runtime.AddCleanup(c, func(obj *object.Object) { o.freed(obj) }, obj)
+			runtime.AddCleanup(c, o.collected, obj)
 			return id, nil
 		case !errors.Is(err, object.ErrPresent):
 			return id, fmt.Errorf("keep an object to send: %w", err)

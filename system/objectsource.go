@@ -44,7 +44,7 @@ func (o *objects) needless(oid raysys.TaskID) {
 		}
 	}
 	o.names.mu.Unlock()
-	o.end(k)
+	o.endCollected(k)
 }
 
 // oneLess reports whether that was the last reference.

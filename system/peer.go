@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 
 	"go.uber.org/zap"
 
@@ -30,7 +31,8 @@ type peer struct {
 	votes     wire.Slots[chan bool] // each of capacity 1; closed by down
 	borrows   wire.Slots[*loan]
 
-	declared []uint64 // by KindHeld, so far; used by the goroutine that reads
+	declared []uint64    // by KindHeld, so far; used by the goroutine that reads
+	holed    atomic.Bool // frames were lost; see framesLost
 }
 
 // newPeer reads what the other side told in the handshake.
@@ -174,7 +176,10 @@ func (p *peer) onRegistry(frame []byte) error {
 			a = answer{retry: true} // it is this node that ends, before it did anything: another will lead
 		}
 		out := a.append(wire.AppendUvarint(nil, slot), q.op)
-		_ = p.reply(wire.KindRegistered, out) // a peer that is gone asks the next leader
+		if err := p.reply(wire.KindRegistered, out); errors.Is(err, raysys.ErrTooLarge) { // of states, which no frame holds
+			out = answer{err: err}.append(wire.AppendUvarint(nil, slot), q.op)
+			_ = p.reply(wire.KindRegistered, out)
+		} // a peer that is gone asks the next leader
 	}
 	p.c.reg.received(int(shard), q)
 	return nil

@@ -29,7 +29,8 @@ type exports struct {
 	next   uint64
 	byCore map[*raysys.Core]uint64
 	list   map[uint64]*export
-	buried map[nodeKey]bool // holders that are dead: what was under way to them is held by nobody
+	buried map[nodeKey]bool  // holders that are dead: what was under way to them is held by nobody
+	now    map[nodeKey]*peer // the last connection with each holder: nothing is lent over one that is over
 }
 
 type export struct {
@@ -53,12 +54,16 @@ func memberKey(m member.Node) nodeKey { return nodeKey{m.ID, m.Incarnation} }
 
 func (k nodeKey) String() string { return fmt.Sprintf("%s (incarnation %d)", k.node, k.incarnation) }
 
-// hold enters c for one more reference at holder and returns its number.
-func (x *exports) hold(c *raysys.Core, holder nodeKey) (uint64, error) {
+// hold enters c for one more reference that is about to be sent to p, and returns its number.
+func (x *exports) hold(c *raysys.Core, p *peer) (uint64, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.buried[holder] {
+	holder := p.key
+	switch {
+	case x.buried[holder]:
 		return 0, fmt.Errorf("%w: %s", raysys.ErrNodeDead, holder)
+	case x.now[holder] != p: // an answer that took longer than its connection: it would count on the next one, and never arrive
+		return 0, fmt.Errorf("%w: the connection with %s is over", raysys.ErrNotDelivered, holder)
 	}
 	n, ok := x.byCore[c]
 	if !ok {
@@ -87,10 +92,24 @@ func (x *exports) get(n uint64) *raysys.Core {
 	return nil
 }
 
+// takeBack is drop for what was lent over p and not sent. After the end of that connection the next one's declaration has
+// seen to it.
+func (x *exports) takeBack(n uint64, p *peer) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.now[p.key] == p {
+		x.dropLocked(n, p.key)
+	}
+}
+
 // drop takes back one reference at holder.
 func (x *exports) drop(n uint64, holder nodeKey) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	x.dropLocked(n, holder)
+}
+
+func (x *exports) dropLocked(n uint64, holder nodeKey) {
 	e := x.list[n]
 	if e == nil {
 		return
@@ -115,10 +134,15 @@ func (e *export) set(holder nodeKey, t tally) {
 	}
 }
 
-// anew notes that a connection with holder begins.
-func (x *exports) anew(holder nodeKey) {
+// anew notes that a connection begins.
+func (x *exports) anew(p *peer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.now == nil {
+		x.now = map[nodeKey]*peer{}
+	}
+	holder := p.key
+	x.now[holder] = p
 	for _, e := range x.list {
 		if t, ok := e.holders[holder]; ok {
 			e.holders[holder] = tally{all: t.all}
@@ -152,6 +176,7 @@ func (x *exports) dead(holder nodeKey) {
 		x.buried = map[nodeKey]bool{}
 	}
 	x.buried[holder] = true
+	delete(x.now, holder)
 	for n, e := range x.list {
 		if _, ok := e.holders[holder]; ok {
 			delete(e.holders, holder)
@@ -225,7 +250,7 @@ func (p *peer) appendLoan(dst []byte, c *raysys.Core) (out []byte, n uint64, err
 		return binary.AppendUvarint(append(dst, refYours), s.number), 0, nil
 	}
 	// The future is kept until the peer drops it, and with it what it stands for.
-	n, err = p.c.exports.hold(c, p.key)
+	n, err = p.c.exports.hold(c, p)
 	switch {
 	case err != nil:
 		return dst, 0, err

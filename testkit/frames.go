@@ -54,8 +54,9 @@ func (r *rules) decide(f Frame) link.Action {
 }
 
 // Drop loses frames for which rule holds, each with probability p, until Heal. A nil rule holds for all. A stream loses
-// no frame while it lives; what lies above must bear it all the same, with its deadlines. One rule is kept: another Drop
-// replaces it. Rules are called one at a time.
+// no frame while it lives: the receiver notices within a ping that frames are missing, and the connection is made anew
+// within 6 s, so that every request has an end. One rule is kept: another Drop replaces it. Rules are called one at a
+// time.
 func (c *Cluster) Drop(p float64, rule func(Frame) bool) { c.rules.set(link.Drop, p, rule) }
 
 // Duplicate sends frames twice; see Drop.

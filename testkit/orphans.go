@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -11,17 +12,31 @@ import (
 // orphanLimit is how long a cluster may take to come to rest once the test has all its answers.
 const orphanLimit = 10 * time.Second
 
+// collectEvery is after how many looks the collector runs again.
+const collectEvery = 10
+
 // NoOrphans fails the test when work is left that nobody waits for: a task that waits, runs or is accepted for another
 // node, or a future that another node holds. Call it when the test has released or forgotten its refs and has all
 // answers; it gives the cluster 10 s to come to rest.
 func NoOrphans(k *Kit) {
 	k.t.Helper()
+	if k.cluster != nil {
+		k.cluster.mu.Lock()
+		watches := k.cluster.watches
+		k.cluster.mu.Unlock()
+		for _, w := range watches {
+			w.strict.letGo() // what strict mode watches, it holds
+		}
+	}
 	var left string
 	deadline := time.NewTimer(orphanLimit)
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for n := 0; ; n++ {
+		if n%collectEvery == 0 {
+			runtime.GC() // a reference is given back when the collector finds that nobody has it
+		}
 		if left = k.orphans(); left == "" {
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/raysys/raysys"
@@ -100,6 +101,18 @@ func (s *strict) watch(h handed) {
 		s.watched[0] = handed{}
 		s.watched = s.watched[1:]
 	}
+}
+
+// letGo checks the values that hold references, and lets go of them: while they are watched those references are in use.
+func (s *strict) letGo() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watched = slices.DeleteFunc(s.watched, func(h handed) bool {
+		if h.plan.HasRefs() {
+			s.checkLocked(h)
+		}
+		return h.plan.HasRefs()
+	})
 }
 
 // changed checks every value still watched and returns all reports. What the program does after this is not seen.

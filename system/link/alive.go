@@ -29,10 +29,11 @@ func (p *Peer) ping(stalled bool) {
 		p.heard.Store(p.link.now())
 	}
 	p.mu.Lock()
-	p.owed.ping, p.owed.any = true, true
+	p.owed.ping, p.owed.counts, p.owed.any = true, p.features&featureCounts != 0, true
 	p.emitHeld()
 	p.poke()
 	p.mu.Unlock()
+	p.bulk.tellCount()
 	if suspect := p.link.cfg.Suspect; suspect != nil {
 		if silent := p.Silence() >= p.link.cfg.SuspectAfter; silent != p.silent.Load() {
 			p.silent.Store(silent)

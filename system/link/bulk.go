@@ -22,6 +22,8 @@ type bulk struct {
 	ended   bool
 	queue   bulkQueue
 	bytes   [2]int // of the queue and of what is being written: of SendBulk, and of SendBody
+	frames  uint64 // that were queued
+	told    uint64 // how many the other side was told of
 
 	landed  *sync.Cond // placing or landing is another
 	placing bool       // the reader asks a sink for a landing
@@ -104,6 +106,7 @@ func (b *bulk) send(f *bulkFrame) error {
 	if chaos := b.peer.link.cfg.Chaos; chaos != nil {
 		switch chaos(b.peer.id.Node, Bulk, f.kind) {
 		case Drop:
+			b.lose()
 			f.body.release(nil)
 			return nil
 		case Duplicate:
@@ -135,6 +138,7 @@ func (b *bulk) push(f *bulkFrame) error {
 		return fmt.Errorf("send bulk to %s: %w: %d bytes wait for it", p, raysys.ErrOverloaded, n)
 	}
 	b.queue.push(f)
+	b.frames++
 	*waits += headerSize + f.size
 	open := b.conn == nil && !b.opening
 	b.opening = b.opening || open

@@ -47,6 +47,9 @@ func (r *bulkReader) frame() (err error) {
 	}
 	r.from += headerSize
 	r.kind = h.kind
+	if h.kind == kindCounts {
+		return r.counted(h)
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			r.bulk.forget()

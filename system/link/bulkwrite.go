@@ -44,11 +44,16 @@ func (b *bulk) write() {
 		}
 		b.queue.pop(&f)
 		b.mu.Unlock()
-		b.peer.counts.sent(Bulk, 1, headerSize+f.size)
+		own := f.kind < FirstKind
+		if !own {
+			b.peer.counts.sent(Bulk, 1, headerSize+f.size)
+		}
 		unread, err := w.frame(&f)
-		b.mu.Lock()
-		b.bytes[f.account()] -= min(b.bytes[f.account()], headerSize+f.size) // end may have cleared it
-		b.mu.Unlock()
+		if !own {
+			b.mu.Lock()
+			b.bytes[f.account()] -= min(b.bytes[f.account()], headerSize+f.size) // end may have cleared it
+			b.mu.Unlock()
+		}
 		if err != nil {
 			err = brokenError(err)
 			f.body.release(err)

@@ -4,6 +4,7 @@ package link
 func (p *Peer) chaos(class Class, kind Kind, payload []byte) error {
 	switch p.link.cfg.Chaos(p.id.Node, class, kind) {
 	case Drop:
+		p.counts.sent(class, 1, headerSize+len(payload))
 		return nil
 	case Duplicate:
 		if err := p.send(class, kind, payload); err != nil {

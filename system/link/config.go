@@ -39,6 +39,9 @@ type Config struct {
 	Suspect func(p *Peer, silent bool)
 	// Rejected learns of handshakes of others that came to nothing; who is what was said before that.
 	Rejected func(remote string, who Identity, err error)
+	// Lost is called, on a reader of the peer, when n more frames of the peer have not arrived that were sent before others
+	// that did. The session goes on: whoever waits for an answer on it should end it, since nobody sends them again.
+	Lost func(p *Peer, class Class, n uint64)
 	// Panicked learns of a handler's panic; the peer goes down because of it, the process does not.
 	Panicked func(p *Peer, kind Kind, value any, stack []byte)
 	// Chaos, in tests, decides about each frame of users that leaves.

@@ -263,3 +263,20 @@ func (l *Link) Streams() int {
 
 // BreakOff closes the session's connection without a word.
 func (p *Peer) BreakOff() { p.breakOff() }
+
+// WithoutCounts makes a node one of an earlier version, which tells no counts and knows none.
+func WithoutCounts(c *Config) { c.withhold = featureCounts }
+
+// CountsFrame is what a node sends that has sent so many frames of each class, BulkCountFrame the same on a bulk connection.
+func CountsFrame(control, replies, requests int) []byte {
+	p := &Peer{}
+	for c, n := range [classes]int{control, replies, requests} {
+		p.counts.sent(Class(c), n, 0)
+	}
+	return p.appendCounts(nil)
+}
+
+// BulkCountFrame is described with CountsFrame.
+func BulkCountFrame(n uint64) []byte {
+	return append(appendHeader(nil, 8, kindCounts, Bulk), bulkCount(n)...)
+}

@@ -45,6 +45,7 @@ const (
 	kindCredit     Kind = 3 // class (1 byte), bytes granted (4)
 	kindBye        Kind = 4 // the reason, as text: the last frame of a session
 	kindBulkWanted Kind = 5 // the sender wants a bulk connection, and the receiver is the one who dials
+	kindCounts     Kind = 6 // how many frames were sent before this one (loss.go); only to peers that told of featureCounts
 
 	// From here on a frame takes credit of its class.
 	kindRelayOpen  Kind = 16
@@ -97,7 +98,7 @@ func (h header) check(limit int, bulk bool) error {
 		return fmt.Errorf("%w: a frame of kind %d says it has %d bytes, the limit is %d", ErrCorrupt, h.kind, h.length, limit)
 	case bulk != (h.class == Bulk) || h.class > Bulk:
 		return fmt.Errorf("%w: a frame of kind %d is of %s", ErrCorrupt, h.kind, h.class)
-	case bulk && h.kind < FirstKind:
+	case bulk && h.kind < FirstKind && h.kind != kindCounts:
 		return fmt.Errorf("%w: a frame of kind %d came over the bulk connection", ErrCorrupt, h.kind)
 	}
 	return nil

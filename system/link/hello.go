@@ -53,8 +53,11 @@ type hello struct {
 	features                 uint64 // bits of what this side understands beyond protocol version 1
 }
 
-// featureBodies: frames with flagBody.
-const featureBodies = 1 << 0
+// What features says.
+const (
+	featureBodies = 1 << 0 // frames with flagBody
+	featureCounts = 1 << 1 // kindCounts
+)
 
 // Tags of a hello, beyond those of an identity.
 const (

@@ -34,9 +34,10 @@ type Peer struct {
 	trip    atomic.Int64 // of the last ping, there and back
 	counts  counters
 
-	readDone chan struct{} // closed when the reader has ended
-	wrote    chan struct{} // closed when the writer has ended
-	done     chan struct{} // closed when Down has returned
+	missed   [Bulk + 1]uint64 // frames found lost; of the reader of the express connection, and of bulk's
+	readDone chan struct{}    // closed when the reader has ended
+	wrote    chan struct{}    // closed when the writer has ended
+	done     chan struct{}    // closed when Down has returned
 	bulk     bulk
 
 	mu       sync.Mutex // guards the rest

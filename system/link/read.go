@@ -228,6 +228,11 @@ func (p *Peer) ownFrame(seen *batch, h header, payload []byte) error {
 		p.mu.Unlock()
 	case kindBye:
 		return fmt.Errorf("%w: %s", ErrLeft, text(payload))
+	case kindCounts:
+		if len(payload) != countsSize {
+			return wrong()
+		}
+		return p.compare(seen, payload)
 	case kindBulkWanted:
 		p.bulk.wanted()
 	default:

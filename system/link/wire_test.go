@@ -85,6 +85,7 @@ func TestFormatStays(t *testing.T) {
 		"bulk":      message(4, someBulk.Append(nil)),
 		"frames":    frames,
 		"features":  message(1, laterHello().Append(nil)),
+		"counts":    append(link.CountsFrame(1, 1<<40, 3), link.BulkCountFrame(300)...),
 		"bodies":    append(link.BodyFrame(91, "a head", "and a body"), link.BodyFrame(91, "", "")...),
 	}
 	for name, now := range files {
@@ -121,6 +122,9 @@ func TestFormatStays(t *testing.T) {
 	check(taken, len(frames), nil)
 	if _, err := link.Feed(frames[:8+8+8+8+8+5]); err != nil {
 		t.Error("the link's own frames are not understood:", err)
+	}
+	if _, err := link.Feed(golden(t, "counts", nil)[:8+24]); err != nil {
+		t.Error("counts are not understood:", err)
 	}
 }
 

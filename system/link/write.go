@@ -11,6 +11,7 @@ type owed struct {
 	ping, pong bool
 	echo       [8]byte // of the pong
 	bulk       bool    // the other side is to open the bulk connection
+	counts     bool    // how many frames were sent
 	credit     [classes]bool
 	any        bool // one of them
 }
@@ -189,6 +190,9 @@ func (p *Peer) settle(dst []byte) []byte {
 	}
 	if o.bulk {
 		dst = appendHeader(dst, 0, kindBulkWanted, Control)
+	}
+	if o.counts {
+		dst = p.appendCounts(dst)
 	}
 	*o = owed{}
 	return dst

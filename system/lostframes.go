@@ -1,0 +1,31 @@
+package system
+
+import (
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/link"
+)
+
+// lossPatience is how long a connection lives on that has lost frames. Requests with a deadline of their own may end by it
+// meanwhile, and a way that loses frames all the time does not make a connection for each of them.
+const lossPatience = 5 * time.Second
+
+// errHoles is why a connection was ended that may leave a request without its answer.
+var errHoles = errors.New("frames were lost on the connection")
+
+// framesLost is called by the link. A request whose frame was lost, or its answer, would wait as long as the connection
+// lives, and so would a reference that was given back or a turn that has ended. The end of a connection settles all of
+// them: each is asked again on the next one where that is safe, and fails with a typed error where it is not (see peer.down).
+func (c *cluster) framesLost(l *link.Peer, class link.Class, n uint64) {
+	v, ok := c.byLink.Load(l)
+	if !ok || v.(*peer).holed.Swap(true) {
+		return
+	}
+	c.log.Warn("frames were lost on a connection, which is made anew", zap.Stringer("peer", v.(*peer).key),
+		zap.Stringer("class", class), zap.Uint64("frames", n), zap.Duration("in", lossPatience))
+	c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(lossPatience), Ring: func() { l.Close(errHoles) }})
+}
