@@ -1,9 +1,12 @@
 package raysys
 
+import "sync/atomic"
+
 // Blocked is what a turn waits for: need of the futures on. For runtimes.
 type Blocked struct {
-	on   []*Core
-	need int
+	on     []*Core
+	need   int
+	serial atomic.Uint64 // names this wait to other nodes; 0 until one asks
 }
 
 // SetBlocked records that t waits for c while it runs c in place, and returns what undoes it. For engines. A grain's
@@ -44,201 +47,185 @@ func Recheck(c *Core) {
 //
 // A turn publishes what it waits for before it looks, and loads and stores are sequentially consistent, so of the
 // turns that close a cycle at the same time at least the last one sees all of it.
-func breakCycle(x *Turn) {
+//
+// It reports whether x may be part of a cycle that only other nodes can show (probe.go).
+func breakCycle(x *Turn) (unseen bool) {
 	b := x.block.Load()
-	if b == nil || movable(b) {
-		return // nearly always: no search, and nothing allocated
+	if b == nil {
+		return false
+	}
+	free, away := movable(b, x.job.Prober)
+	if free+away >= b.need {
+		return free < b.need // nearly always: no search, and nothing allocated
 	}
 	s := search{}
-	for s.stuck(x) {
-		chain, queued := s.wayBack()
+	for s.from(x); Stuck(s.waits); s.from(x) {
+		chain, queued := WayBack(s.waits)
 		if !s.giveWay(chain, queued) {
-			return // x depends on a cycle of others, whose own waits see to it
+			break // x depends on a cycle of others, whose own waits see to it
 		}
 	}
+	return x.job.Prober != nil
 }
 
-// movable reports whether enough of what b waits for needs nobody who is blocked.
-func movable(b *Blocked) bool {
-	free := 0
+// movable counts what b waits for that needs nobody who is blocked, up to what it needs, and what another node computes.
+func movable(b *Blocked, p Prober) (free, away int) {
 	for _, c := range b.on {
 		switch w := c.word.Load() & phaseMask; {
 		case w >= phaseReady:
 			free++
 		case w == phaseRunning:
-			if own := c.own.Load(); own == nil || own.block.Load() == nil {
+			switch own := c.own.Load(); {
+			case own != nil && own.block.Load() != nil:
+			case p != nil && p.Away(c):
+				away++
+			default:
 				free++
 			}
 		default:
-			if held, needs := c.work.Waits(); len(held) == 0 && len(needs) == 0 {
+			switch held, needs := c.work.Waits(); {
+			case len(held) > 0 || len(needs) > 0:
+			case p != nil && p.Away(c):
+				away++
+			default:
 				free++
 			}
 		}
 		if free >= b.need {
-			return true
+			break
 		}
 	}
-	return false
+	return free, away
 }
 
-// search is one walk over the waits that x depends on.
+// search is one walk over the waits that a turn or a future depends on.
 type search struct {
-	nodes []*node // nodes[0] is x
-	turns map[*Turn]*node
-	cores map[*Core]*node
-	gave  []*Core // calls that gave way: no longer in anyone's way
+	waits []Waiting // the first is where the walk began
+	turns map[*Turn]int
+	cores map[*Core]int
+	gave  []*Core          // calls that gave way: no longer in anyone's way
+	far   func(*Core) bool // reports what another node computes; nil to take that for what can go on
 }
 
-// node is a blocked turn, or a future whose work cannot start yet. It can go on when need of next can.
-type node struct {
-	turn *Turn
-	core *Core
-	held bool // core is a grain call behind blocked turns
-	next []*node
-	free int // of what it waits for, how much depends on no node
-	need int
-	live bool
-	from *node // on the way from x
+func (s *search) begin() { s.waits, s.turns, s.cores = s.waits[:0], map[*Turn]int{}, map[*Core]int{} }
+
+// from walks from x.
+func (s *search) from(x *Turn) {
+	s.begin()
+	s.turnWait(x)
+	s.walk()
 }
 
-func (s *search) stuck(x *Turn) bool {
-	s.nodes, s.turns, s.cores = s.nodes[:0], map[*Turn]*node{}, map[*Core]*node{}
-	s.turnNode(x)
-	for i := 0; i < len(s.nodes); i++ {
-		s.expand(s.nodes[i])
+func (s *search) walk() {
+	for i := 0; i < len(s.waits); i++ {
+		s.expand(i)
 	}
-	if len(s.nodes) == 0 {
-		return false
-	}
-	// What a node waits for mostly comes after it, so going backwards few rounds are needed.
-	for changed := true; changed; {
-		changed = false
-		for i := len(s.nodes) - 1; i >= 0; i-- {
-			n := s.nodes[i]
-			if n.live {
-				continue
-			}
-			can := n.free
-			for _, m := range n.next {
-				if m.live {
-					can++
-				}
-			}
-			if can >= n.need {
-				n.live, changed = true, true
-			}
-		}
-	}
-	return !s.nodes[0].live
 }
 
-func (s *search) add(n *node) *node {
-	s.nodes = append(s.nodes, n)
-	return n
+// nobody stands for what can go on.
+const nobody = -1
+
+func (s *search) add(w Waiting) int {
+	s.waits = append(s.waits, w)
+	return len(s.waits) - 1
 }
 
-// turnNode returns the node of t, nil when t is not blocked.
-func (s *search) turnNode(t *Turn) *node {
+// turnWait returns the place of t in the list, nobody when t is not blocked.
+func (s *search) turnWait(t *Turn) int {
 	t = t.base
-	if n := s.turns[t]; n != nil {
-		return n
+	if i, ok := s.turns[t]; ok {
+		return i
 	}
 	if t.block.Load() == nil {
-		return nil
+		return nobody
 	}
-	n := s.add(&node{turn: t})
-	s.turns[t] = n
-	return n
+	i := s.add(Waiting{turn: t, Name: t.name})
+	s.turns[t] = i
+	return i
 }
 
-// coreNode returns the node that c depends on, nil when c needs nobody who is blocked.
-func (s *search) coreNode(c *Core) *node {
-	if n := s.cores[c]; n != nil {
-		return n
+// coreWait returns the place of what c depends on, nobody when c needs no one who is blocked.
+func (s *search) coreWait(c *Core) int {
+	if i, ok := s.cores[c]; ok {
+		return i
 	}
 	for _, g := range s.gave {
 		if g == c {
-			return nil
+			return nobody
 		}
 	}
 	switch w := c.word.Load() & phaseMask; {
 	case w >= phaseReady:
-		return nil
+		return nobody
 	case w == phaseRunning:
 		if own := c.own.Load(); own != nil {
-			return s.turnNode(own)
+			if i := s.turnWait(own); i != nobody {
+				return i
+			}
 		}
-		return nil
+		return s.farWait(c)
 	}
 	if held, needs := c.work.Waits(); len(held) == 0 && len(needs) == 0 {
-		return nil
+		return s.farWait(c)
 	}
-	n := s.add(&node{core: c})
-	s.cores[c] = n
-	return n
+	i := s.add(Waiting{core: c})
+	s.cores[c] = i
+	return i
 }
 
-func (s *search) expand(n *node) {
-	follow := func(m *node) {
-		if m == nil {
-			n.free++
+// farWait returns the place of c, which another node may compute.
+func (s *search) farWait(c *Core) int {
+	if s.far == nil || !s.far(c) {
+		return nobody
+	}
+	i := s.add(Waiting{core: c, Far: true, Need: 1})
+	s.cores[c] = i
+	return i
+}
+
+func (s *search) expand(i int) {
+	n := s.waits[i]
+	follow := func(j int) {
+		if j == nobody {
+			n.Free++
 			return
 		}
-		n.next = append(n.next, m)
+		n.On = append(n.On, j)
 	}
-	if n.turn != nil {
+	switch {
+	case n.Far:
+		return
+	case n.turn != nil:
 		b := n.turn.block.Load()
 		if b == nil {
 			return // it went on meanwhile
 		}
-		n.need = b.need
+		n.Need = b.need
+		if s.far != nil {
+			n.ID = b.id()
+		}
 		for _, c := range b.on {
-			follow(s.coreNode(c))
+			follow(s.coreWait(c))
 		}
-		return
-	}
-	held, needs := n.core.work.Waits()
-	n.need = len(held) + len(needs)
-	for _, t := range held {
-		n.held = true
-		follow(s.turnNode(t))
-	}
-	for _, c := range needs {
-		follow(s.coreNode(c))
-	}
-}
-
-// wayBack returns the turns of the shortest way from x back to x over nodes that are stuck, and the calls on it that
-// may give way, nearest x first.
-func (s *search) wayBack() (chain []string, queued []*Core) {
-	x := s.nodes[0]
-	queue := []*node{x}
-	for i := 0; i < len(queue); i++ {
-		n := queue[i]
-		for _, m := range n.next {
-			switch {
-			case m == x:
-				for ; n != nil; n = n.from {
-					switch {
-					case n.turn != nil:
-						chain = append([]string{n.turn.name}, chain...)
-					case n.held:
-						queued = append([]*Core{n.core}, queued...)
-					}
-				}
-				return append(chain, x.turn.name), queued
-			case !m.live && m.from == nil:
-				m.from = n
-				queue = append(queue, m)
-			}
+	default:
+		held, needs := n.core.work.Waits()
+		n.Need, n.Held = len(held)+len(needs), len(held) > 0
+		if s.far != nil {
+			n.ID = n.core.ID()
+		}
+		for _, t := range held {
+			follow(s.turnWait(t))
+		}
+		for _, c := range needs {
+			follow(s.coreWait(c))
 		}
 	}
-	return nil, nil
+	s.waits[i] = n
 }
 
-func (s *search) giveWay(chain []string, queued []*Core) bool {
-	for _, c := range queued {
-		if c.work.Break(chain) {
+func (s *search) giveWay(chain []string, queued []int) bool {
+	for _, i := range queued {
+		if c := s.waits[i].core; c.work.Break(chain) {
 			s.gave = append(s.gave, c)
 			return true
 		}

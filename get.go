@@ -126,7 +126,11 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Core, need i
 		p.block = Blocked{on: on, need: need}
 		prev := b.block.Swap(&p.block)
 		defer b.block.Store(prev)
-		breakCycle(b)
+		if breakCycle(b) {
+			if far := b.watchFar(&p.block); far != nil {
+				defer far.stop()
+			}
+		}
 	}
 	rt := t.job.Runtime
 	rt.Block(b)

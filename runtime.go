@@ -54,6 +54,7 @@ type Job struct {
 	Panicked  func(work string, err error) // told of a panic of user code here; nil to ignore
 	Closed    <-chan struct{}              // closed when the node closes, for drivers that wait
 	Objects   Objects                      // the node's store of large values; nil where there is none
+	Prober    Prober                       // looks for cycles over nodes; nil where there are no others
 
 	parkers sync.Pool // of *parker
 }

@@ -31,6 +31,7 @@ type Turn struct {
 	id       TaskID
 	base     *Turn                // the turn itself, or the one this is derived from
 	trunk    *Turn                // of a branch: the turn it branches from
+	callers  []TaskID             // of a turn of another node: Callers there
 	up       atomic.Pointer[Turn] // cancelled with it; shortened past turns that ended (scope.go)
 	outer    context.Context      // of a root turn: the caller's context
 	deadline int64                // on the runtime's clock, 0 for none
@@ -111,6 +112,7 @@ type RemoteSpec struct {
 	Attempt  int
 	Deadline int64 // on this node's clock, 0 for none
 	Values   *Values
+	Callers  []TaskID
 }
 
 // NewRemote makes the turn that stands for one of another node, above the work which that sent here. It ends by
@@ -118,6 +120,7 @@ type RemoteSpec struct {
 func NewRemote(s RemoteSpec) *Turn {
 	t := &Turn{
 		job: s.Job, kind: TurnRoot, name: s.Name, id: s.ID, deadline: s.Deadline, values: s.Values, attempt: s.Attempt,
+		callers: s.Callers,
 	}
 	t.base = t
 	t.up.Store(s.Job.Top)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -263,6 +264,7 @@ type gate struct {
 	main  bool          // the mailbox's turn holds the token, or is taking it
 	idle  chan struct{} // closed when the last interleaved turn ends; made by who waits for that
 	inner []*raysys.Core
+	back  []*comeback // calls that came back over other nodes
 }
 
 func (a *activation) gated() *gate {
@@ -286,12 +288,16 @@ func (a *activation) open(t *raysys.Turn) {
 		g.waits++
 		release, g.main = g.main, false
 	}
+	back := slices.Clone(g.back)
 	g.mu.Unlock()
 	if release {
 		<-g.token
 	}
 	if a.currentReadOnly() {
 		a.admitReaders()
+	}
+	for _, b := range back {
+		b.look()
 	}
 }
 

@@ -38,6 +38,7 @@ type turn interface {
 	// panic's consequences after the future was settled.
 	do(a *activation) (panicked any)
 	isReadOnly() bool
+	isReentrant() bool
 	remote
 }
 
@@ -45,6 +46,7 @@ func (c *call[G, A, R]) core() *raysys.Core  { return &c.Core }
 func (c *call[G, A, R]) node() *mail         { return &c.mail }
 func (c *call[G, A, R]) place(a *activation) { c.act.Store(a) }
 func (c *call[G, A, R]) isReadOnly() bool    { return c.method.readOnly }
+func (c *call[G, A, R]) isReentrant() bool   { return c.method.reentrant }
 
 // host is what the runtime of a context must be to call grains.
 type host interface{ Grains() *Engine }

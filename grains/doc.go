@@ -18,8 +18,8 @@
 //     argument; On takes its place in the order when its reference is ready.
 //
 //  3. A call has a deadline of 30 s unless With says otherwise. A call chain that comes back to a grain that waits for
-//     it is refused with the chain (ErrCycle), or admitted where Reentrant was declared. A chain that leads over
-//     another node is not seen: it ends by its deadline.
+//     it is refused with the chain (ErrCycle), or admitted where Reentrant was declared, whatever nodes it leads
+//     over. Chains that wait for each other crosswise over nodes are refused after a moment.
 //
 //  4. The struct lives as long as the activation: idle ones go after 15 minutes (OnDeactivate runs) and start from
 //     zero (OnActivate runs) when called again, perhaps on another node. What is kept in a State survives.

@@ -66,7 +66,8 @@ func (f Func[G, A, R]) Idempotent() Func[G, A, R] {
 	return f.but(func(m *method[G, A, R]) { m.idempotent = true })
 }
 
-// Reentrant admits a call of this method that comes back to a grain whose turn waits for it.
+// Reentrant admits a call of this method that comes back to a grain whose turn waits for it. One that comes back over
+// another node is admitted while that turn waits for anything.
 func (f Func[G, A, R]) Reentrant() Func[G, A, R] {
 	return f.but(func(m *method[G, A, R]) { m.reentrant = true })
 }

@@ -158,3 +158,50 @@ func (k *boundKind) local(key string) bool {
 	a, _ := k.lookup(key)
 	return a != nil
 }
+
+// What the search for cycles over nodes asks of calls.
+
+// Leaves reports whether c is a call of this node to a grain that is not here, as far as is known.
+func (e *Engine) Leaves(c *raysys.Core) bool { return e.outgoingOf(c) != nil }
+
+func (e *Engine) outgoingOf(c *raysys.Core) *outgoing {
+	t, ok := c.Work().(turn)
+	if !ok {
+		return nil
+	}
+	if o := t.far(); o != nil {
+		return o
+	}
+	if v, ok := e.forwarded.Load(c); ok {
+		return v.(*outgoing)
+	}
+	return nil
+}
+
+// Away returns the node that has a call of this node, and the number of the call there.
+func (e *Engine) Away(c *raysys.Core) (p wire.Peer, number uint64, ok bool) {
+	o := e.outgoingOf(c)
+	if o == nil {
+		return nil, 0, false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.peer == nil {
+		return nil, 0, false
+	}
+	return o.peer.Peer, o.slot, true
+}
+
+// Visitor returns the call that p has here under its number, nil when it has none.
+func (e *Engine) Visitor(p wire.Peer, number uint64) *raysys.Core {
+	fp := e.farPeer(p)
+	if fp == nil {
+		return nil
+	}
+	fp.mu.Lock()
+	defer fp.mu.Unlock()
+	if v := fp.visitLocked(number); v != nil {
+		return v.call.core()
+	}
+	return nil
+}

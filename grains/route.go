@@ -151,6 +151,9 @@ func (a *activation) accept(c turn, entry *mail) (ok bool, err error) {
 	case ok:
 		a.put(entry)
 		a.arrived(c)
+		if a.more != nil {
+			a.cameBack(c)
+		}
 		return true, nil
 	case closed:
 		if a.kind.engine.closed.Load() {

@@ -109,6 +109,7 @@ func (c *cluster) job(id raysys.JobID, namespace string) *raysys.Job {
 		j = &raysys.Job{
 			ID: id, Namespace: namespace, Node: own.Node, Runtime: own.Runtime, Table: own.Table, Top: own.Top, Inspect: own.Inspect,
 			Unseen: own.Unseen, Panicked: own.Panicked, Closed: own.Closed, Objects: own.Objects,
+			Prober: own.Prober,
 		}
 		c.jobs[k] = j
 	}
@@ -251,6 +252,8 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 		wire.KindActor:       (*peer).onActor,
 		wire.KindBallot:      (*peer).onBallot,
 		wire.KindBallotReply: (*peer).onVote,
+		wire.KindProbe:       (*peer).onProbe,
+		wire.KindProbed:      (*peer).onProbed,
 		wire.KindAdmin:       (*peer).onAdmin,
 		wire.KindAdminReply:  (*peer).onAdminReply,
 	}

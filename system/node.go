@@ -89,6 +89,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	if cfg.Cluster != nil {
 		n.others = newCluster(n)
+		n.job.Prober = &prober{c: n.others}
 		tc.NoCPU, tc.Place, tc.Changed = !cfg.Cluster.Role.hosts(), n.others.placeTask, n.others.loadChanged
 		tc.Bandwidth = n.pace.bandwidth
 		gc.Cluster, gc.States, gc.Hosts = locator{n.others}, n.others.states(), cfg.Cluster.Role.hosts()

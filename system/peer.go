@@ -30,6 +30,7 @@ type peer struct {
 	keeps     wire.Slots[func(keepAnswer, error)]
 	votes     wire.Slots[chan bool] // each of capacity 1; closed by down
 	borrows   wire.Slots[*loan]
+	probes    wire.Slots[chan probeAnswer] // each of capacity 1
 
 	declared []uint64    // by KindHeld, so far; used by the goroutine that reads
 	holed    atomic.Bool // frames were lost; see framesLost
@@ -223,6 +224,9 @@ func (p *peer) down(cause error) {
 	}
 	for _, done := range p.keeps.Drain() {
 		done(keepAnswer{}, fmt.Errorf("%w: node %s: %w", raysys.ErrOutcomeUnknown, p.key, cause))
+	}
+	for _, answer := range p.probes.Drain() {
+		answer <- probeAnswer{}
 	}
 	for _, a := range p.awaits.Drain() {
 		a.lost(p)

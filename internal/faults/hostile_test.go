@@ -28,7 +28,7 @@ var kinds = map[wire.Kind]link.Class{
 	wire.KindAwait: link.Requests, wire.KindOutcome: link.Replies, wire.KindDrop: link.Control,
 	wire.KindRegistry: link.Requests, wire.KindRegistered: link.Replies, wire.KindLoad: link.Control,
 	wire.KindBallot: link.Control, wire.KindBallotReply: link.Control, wire.KindActor: link.Requests, wire.KindWatch: link.Control,
-	wire.KindAdminReply: link.Replies,
+	wire.KindAdminReply: link.Replies, wire.KindProbe: link.Requests, wire.KindProbed: link.Replies,
 }
 
 // payload is what a liar sends: noise, the beginning of something, numbers far too large.

@@ -51,6 +51,8 @@ const (
 	KindHeld        Kind = 98  // control: the receiver's references that the sender holds, when a connection begins
 	KindKeep        Kind = 104 // requests: keep a copy of an object, let it go, or lend it
 	KindKept        Kind = 105 // replies of it
+	KindProbe       Kind = 112 // requests: what a call, a task or a reference waits for; or have a call give way to it
+	KindProbed      Kind = 113 // replies of it
 )
 
 // List returns the kind of a frame that is a list of k's payloads, each behind its length, and 0 where there is none:

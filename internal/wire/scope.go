@@ -187,6 +187,11 @@ func appendTurn(dst []byte, id uint32, t *raysys.Turn) ([]byte, error) {
 		}
 		return bad == nil
 	})
+	callers := t.Callers()
+	dst = binary.AppendUvarint(dst, uint64(len(callers)))
+	for _, id := range callers {
+		dst = AppendID(dst, id)
+	}
 	return dst, bad
 }
 
@@ -248,6 +253,11 @@ func (s *Turns) Opened(frame []byte) error {
 			return fmt.Errorf("request value %q: %w", name, err)
 		}
 		values = append(values, value{name, v.Interface()})
+	}
+	if r.Len() > 0 { // a node of an earlier version says nothing of callers
+		for range r.Count(16) {
+			spec.Callers = append(spec.Callers, r.ID())
+		}
 	}
 	if err := r.Err(); err != nil {
 		return err

@@ -1,0 +1,288 @@
+package system
+
+import (
+	"sync"
+
+	"github.com/raysys/raysys"
+)
+
+// The search for cycles of waits over nodes (rule C5; ADR 0018).
+//
+//  1. A turn has waited for a while, or a call came back to its grain: probe. What the turn waits for is listed as far as
+//     this node knows. Of what other nodes compute they are asked what it waits for there, and so on.
+//  2. When the first could go on by any of it, the search ends. Else all of it is asked again. A wait has an id of its own,
+//     so what is there both times has waited between, all at the same moment: the cycle is real, and stays.
+//  3. The node where a call of the cycle is queued is asked to refuse it, or to let it in where it is reentrant. All who
+//     look at one cycle choose the same call. Then the search begins anew, since a turn may wait for several.
+
+const (
+	maxProbed = 4096 // waits of one search: a turn that depends on more is taken to go on
+	maxBroken = 64   // calls that give way in one search
+)
+
+// prober implements raysys.Prober.
+type prober struct {
+	c    *cluster
+	mu   sync.Mutex // guards open
+	open map[*raysys.Turn]bool
+}
+
+// far names what another node computes: a call, a task or a reference, by the number that it has between two nodes.
+type far struct {
+	at     nodeKey // who computes it
+	kind   farKind
+	from   nodeKey // whose number it is: that of who sent it there; of a reference, who exports it
+	number uint64
+}
+
+type farKind byte
+
+const (
+	farCall farKind = iota
+	farTask
+	farRef
+)
+
+// Away implements raysys.Prober.
+func (pr *prober) Away(c *raysys.Core) bool {
+	if c.Away() || remoteOf(c) != nil {
+		return true
+	}
+	return pr.c.node.grains.Leaves(c)
+}
+
+// where finds who computes c.
+func (c *cluster) where(core *raysys.Core) (f far, ok bool) {
+	if s := remoteOf(core); s != nil {
+		return far{s.owner, farRef, s.owner, s.number}, true
+	}
+	f.kind, f.from = farCall, c.self()
+	p, number, ok := c.node.grains.Away(core)
+	if !ok {
+		f.kind = farTask
+		if p, number, ok = c.node.tasks.Away(core); !ok {
+			return f, false
+		}
+	}
+	f.at, f.number = nodeKey{p.Node(), p.Incarnation()}, number
+	return f, true
+}
+
+// here finds what f names on this node, nil when it is over.
+func (c *cluster) here(f far) *raysys.Core {
+	if f.kind == farRef {
+		return c.exports.get(f.number)
+	}
+	p := c.peer(f.from)
+	switch {
+	case p == nil:
+		return nil
+	case f.kind == farCall:
+		return c.node.grains.Visitor(p, f.number)
+	}
+	return c.node.tasks.Guest(p, f.number)
+}
+
+// Probe implements raysys.Prober.
+func (pr *prober) Probe(t *raysys.Turn) {
+	t = t.Base()
+	if !pr.begin(t) {
+		return
+	}
+	pr.c.background(func() { defer pr.end(t); pr.c.probe(t) }, func(error) { pr.end(t) })
+}
+
+// begin claims the search for t; false while there is one.
+func (pr *prober) begin(t *raysys.Turn) bool {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	if pr.open[t] {
+		return false
+	}
+	if pr.open == nil {
+		pr.open = map[*raysys.Turn]bool{}
+	}
+	pr.open[t] = true
+	return true
+}
+
+func (pr *prober) end(t *raysys.Turn) {
+	pr.mu.Lock()
+	defer pr.mu.Unlock()
+	delete(pr.open, t)
+}
+
+// probe breaks the cycles that t is in.
+func (c *cluster) probe(t *raysys.Turn) {
+	gave := map[probed]bool{}
+	for range maxBroken {
+		first := c.look(t, gave)
+		if !first.stuck() {
+			return
+		}
+		again := c.look(t, gave)
+		if !again.stuck() || !again.within(first) {
+			return
+		}
+		chain, queued := raysys.WayBack(again.waits)
+		if len(queued) == 0 {
+			return // t depends on a cycle of others, who look themselves
+		}
+		victim := queued[0]
+		for _, i := range queued {
+			if before(again.keys[i].id, again.keys[victim].id) {
+				victim = i
+			}
+		}
+		if !again.giveWay(victim, chain) {
+			return
+		}
+		gave[again.keys[victim]] = true
+	}
+}
+
+func before(a, b raysys.TaskID) bool { return a.Hi < b.Hi || a.Hi == b.Hi && a.Lo < b.Lo }
+
+// probed names a wait in the cluster.
+type probed struct {
+	at nodeKey
+	id raysys.TaskID
+}
+
+// waitGraph is what one look finds.
+type waitGraph struct {
+	c     *cluster
+	waits []raysys.Waiting
+	keys  []probed // of waits; zero for one that only stands for another
+	found []far    // how waits were found; zero for those that this node listed for the turn itself
+	index map[probed]int
+	roots map[far]int // what was asked about, in waits
+	fars  []far       // of waits that are Far
+}
+
+// look lists what t waits for over all nodes. gave are calls that gave way already.
+func (c *cluster) look(t *raysys.Turn, gave map[probed]bool) *waitGraph {
+	g := &waitGraph{c: c, index: map[probed]int{}, roots: map[far]int{}}
+	own, fars := c.describe(func(away func(*raysys.Core) bool) []raysys.Waiting { return raysys.Waits(t, away) })
+	g.merge(far{}, c.self(), own, fars, gave)
+	for i := 0; i < len(g.waits); i++ {
+		if !g.waits[i].Far {
+			continue
+		}
+		f := g.fars[i]
+		root, known := g.roots[f]
+		if !known {
+			root = -1
+			if len(g.waits) < maxProbed {
+				list, fars := c.ask(f)
+				root = g.merge(f, f.at, list, fars, gave)
+			}
+			g.roots[f] = root
+		}
+		if root < 0 {
+			g.waits[i].Free = 1
+		} else {
+			g.waits[i].On = []int{root}
+		}
+	}
+	return g
+}
+
+// merge adds a list and returns the place of its first, -1 when it is empty.
+func (g *waitGraph) merge(found far, at nodeKey, list []raysys.Waiting, fars []far, gave map[probed]bool) int {
+	if len(list) == 0 {
+		return -1
+	}
+	place := make([]int, len(list))
+	added := make([]bool, len(list))
+	for i, w := range list {
+		k := probed{}
+		if !w.Far {
+			k = probed{at, w.ID}
+			if j, ok := g.index[k]; ok {
+				place[i] = j
+				continue
+			}
+			g.index[k] = len(g.waits)
+		}
+		place[i], added[i] = len(g.waits), true
+		g.waits, g.keys = append(g.waits, w), append(g.keys, k)
+		g.found, g.fars = append(g.found, found), append(g.fars, fars[i])
+	}
+	for i, w := range list {
+		if !added[i] {
+			continue
+		}
+		n := &g.waits[place[i]]
+		n.On = make([]int, len(w.On))
+		for j, on := range w.On {
+			n.On[j] = place[on]
+		}
+		if gave[g.keys[place[i]]] {
+			n.Need, n.On = 0, nil
+		}
+	}
+	return place[0]
+}
+
+func (g *waitGraph) stuck() bool { return raysys.Stuck(g.waits) }
+
+// within reports whether all that the turn is stuck with was waiting already in the look before.
+func (g *waitGraph) within(before *waitGraph) bool {
+	for _, i := range raysys.StuckWith(g.waits) {
+		if g.waits[i].Far {
+			continue
+		}
+		if _, ok := before.index[g.keys[i]]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// giveWay has the call at place i give way.
+func (g *waitGraph) giveWay(i int, chain []string) bool {
+	if core := g.waits[i].Core(); core != nil {
+		return core.Work().Break(chain)
+	}
+	return g.c.askBreak(g.found[i], g.keys[i].id, chain)
+}
+
+// describe lists waits of this node, with where those are that other nodes compute.
+func (c *cluster) describe(list func(away func(*raysys.Core) bool) []raysys.Waiting) ([]raysys.Waiting, []far) {
+	named := map[*raysys.Core]far{}
+	waits := list(func(core *raysys.Core) bool {
+		f, ok := c.where(core)
+		if ok {
+			named[core] = f
+		}
+		return ok
+	})
+	fars := make([]far, len(waits))
+	for i := range waits {
+		if waits[i].Far {
+			fars[i] = named[waits[i].Core()]
+		}
+	}
+	return waits, fars
+}
+
+// waitsOf lists what f waits for, which is on this node.
+func (c *cluster) waitsOf(f far) ([]raysys.Waiting, []far) {
+	core := c.here(f)
+	if core == nil {
+		return nil, nil
+	}
+	return c.describe(func(away func(*raysys.Core) bool) []raysys.Waiting { return raysys.WaitsOf(core, away) })
+}
+
+// breakHere has the call with that id give way, on which f depends.
+func (c *cluster) breakHere(f far, id raysys.TaskID, chain []string) bool {
+	waits, _ := c.waitsOf(f)
+	for i := range waits {
+		if w := &waits[i]; w.Held && w.ID == id {
+			return w.Core().Work().Break(chain)
+		}
+	}
+	return false
+}

@@ -1,0 +1,126 @@
+package raysys
+
+import "sync/atomic"
+
+// Waiting is a blocked turn, a future whose work cannot start yet, or one that another node computes: a vertex of the graph
+// of who waits for whom. It can go on when Need of what it waits for can. For runtimes.
+type Waiting struct {
+	ID   TaskID // of this one wait: a turn that waits again has another
+	Name string // of a turn, "" for a future
+	Held bool   // a grain call behind blocked turns, which may give way
+	Far  bool   // a future that another node computes: that node knows what it waits for
+	Need int
+	Free int   // of what it waits for, how much needs nobody who waits
+	On   []int // the rest of it, by place in the list
+
+	turn *Turn
+	core *Core
+	live bool
+	from int // the place before it on the way from the first
+}
+
+// Core is the future of a Waiting that is Far or Held, where Waits made it.
+func (w *Waiting) Core() *Core { return w.core }
+
+// serials numbers the waits that other nodes asked for.
+var serials atomic.Uint64
+
+func (b *Blocked) id() TaskID {
+	if b.serial.Load() == 0 {
+		b.serial.CompareAndSwap(0, serials.Add(1))
+	}
+	return TaskID{Lo: b.serial.Load()}
+}
+
+// Waits lists what t waits for as far as this node knows: t is the first, and the list is empty when t does not wait. far
+// reports what another node computes. For runtimes.
+func Waits(t *Turn, far func(*Core) bool) []Waiting {
+	s := search{far: far}
+	s.from(t)
+	return s.waits
+}
+
+// WaitsOf is Waits for what computes c; the list is empty when that needs nobody who waits.
+func WaitsOf(c *Core, far func(*Core) bool) []Waiting {
+	s := search{far: far}
+	s.begin()
+	s.coreWait(c)
+	s.walk()
+	return s.waits
+}
+
+// Stuck reports whether the first of waits can never go on. It marks who can.
+func Stuck(waits []Waiting) bool {
+	if len(waits) == 0 {
+		return false
+	}
+	for i := range waits {
+		waits[i].live = false
+	}
+	// What a node waits for mostly comes after it, so going backwards few rounds are needed.
+	for changed := true; changed; {
+		changed = false
+		for i := len(waits) - 1; i >= 0; i-- {
+			n := &waits[i]
+			if n.live {
+				continue
+			}
+			can := n.Free
+			for _, j := range n.On {
+				if waits[j].live {
+					can++
+				}
+			}
+			if can >= n.Need {
+				n.live, changed = true, true
+			}
+		}
+	}
+	return !waits[0].live
+}
+
+// WayBack returns the turns of the shortest way from the first of waits back to it, over those that are stuck, and the
+// places of the calls on it that may give way, nearest first. Stuck has marked who is.
+func WayBack(waits []Waiting) (chain []string, queued []int) {
+	for i := range waits {
+		waits[i].from = nobody
+	}
+	way := []int{0}
+	for k := 0; k < len(way); k++ {
+		i := way[k]
+		for _, j := range waits[i].On {
+			switch {
+			case j == 0:
+				for ; i != nobody; i = waits[i].from {
+					switch n := &waits[i]; {
+					case n.Name != "":
+						chain = append([]string{n.Name}, chain...)
+					case n.Held:
+						queued = append([]int{i}, queued...)
+					}
+				}
+				return append(chain, waits[0].Name), queued
+			case !waits[j].live && waits[j].from == nobody:
+				waits[j].from = i
+				way = append(way, j)
+			}
+		}
+	}
+	return nil, nil
+}
+
+// StuckWith lists the places of all that the first of waits depends on and that is stuck with it. Stuck has marked who is.
+func StuckWith(waits []Waiting) []int {
+	seen := make([]bool, len(waits))
+	all := []int{0}
+	seen[0] = true
+	for k := 0; k < len(all); k++ {
+		for _, j := range waits[all[k]].On {
+			if !waits[j].live && !seen[j] {
+				seen[j] = true
+				all = append(all, j)
+			}
+		}
+	}
+	return all
+}
