@@ -65,7 +65,7 @@ func StatelessWorker(n int) Option {
 // turns never run at the same time, but the state may have changed across a Get.
 func Reentrant() Option { return func(k *kind) error { k.reentrant = true; return nil } }
 
-// IdleAfter deactivates activations that had no call for d: 15 minutes unless set.
+// IdleAfter deactivates activations that had no call for d, within a sixteenth of d after that: 15 minutes unless set.
 func IdleAfter(d time.Duration) Option {
 	return func(k *kind) error {
 		if d <= 0 {

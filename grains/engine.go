@@ -67,7 +67,7 @@ type boundKind struct {
 	def     *kind
 	props   *actor.Props
 	root    *actor.RootContext
-	epoch   atomic.Uint32 // advances four times per idle period
+	epoch   atomic.Uint32 // advances with each tick of the idle clock
 	workers int           // activations per key of a stateless kind
 	live    atomic.Int64  // activations
 	timer   sync.Mutex    // guards armed

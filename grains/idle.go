@@ -2,8 +2,9 @@ package grains
 
 import "time"
 
-// epochs is how many ticks of the idle clock make one idle period: an activation goes after 4 to 5 quarters of it.
-const epochs = 4
+// epochs is how many ticks of the idle clock make one idle period: an activation goes within a sixteenth after it. Each
+// tick looks at all activations of the kind.
+const epochs = 16
 
 // arm starts the kind's idle clock. It runs only while there are activations, so a node without grains has no timer.
 func (k *boundKind) arm() {
