@@ -36,6 +36,12 @@ func (c *cluster) Relayed(node raysys.NodeID) bool {
 	return p != nil && p.link.Relayed()
 }
 
+// Linked implements member.Prober.
+func (c *cluster) Linked(node raysys.NodeID, incarnation uint64) bool {
+	p := c.peer(nodeKey{node, incarnation})
+	return p != nil && p.link.Silence() < c.times.silent
+}
+
 // Redial implements member.Prober.
 func (c *cluster) Redial(ctx context.Context, n member.Node) error {
 	name := n.ID

@@ -67,8 +67,9 @@ type cluster struct {
 	waiting  map[nodeKey][]func(*peer, error)
 	jobs     map[jobKey]*raysys.Job
 	loads    map[nodeKey]tasks.Load
-	gen      uint64       // grows with every change that placement may care for
-	working  map[int]bool // shards that are being taken or given up
+	failed   map[nodeKey]error // why nodes without a connection could not be reached when they were dialled last
+	gen      uint64            // grows with every change that placement may care for
+	working  map[int]bool      // shards that are being taken or given up
 }
 
 type jobKey struct {
@@ -207,7 +208,7 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 		k := nodeKey{n.ID, n.Incarnation}
 		pn := placement.Node{
 			ID: n.ID, Incarnation: n.Incarnation, Total: n.Info.Resources, Free: n.Info.Resources, Labels: n.Info.Labels,
-			Worker: n.Info.Role != member.Driver || n.Info.Serves, Suspect: n.Suspect, Draining: n.Info.Draining,
+			Worker: !n.Joining && roleOf(n.Info).hosts(), Suspect: n.Suspect, Draining: n.Info.Draining,
 		}
 		if l, ok := c.loads[k]; ok {
 			pn.Queued, pn.MeanTask, pn.Running = l.Queued+l.Guests, l.Mean, int(l.Busy)

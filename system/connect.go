@@ -92,6 +92,11 @@ func (c *cluster) dial(k nodeKey) {
 			c.arrived(k, nil, raysys.ErrClosed)
 			return
 		}
+		c.mu.Lock()
+		if c.failed[k] = err; !c.aliveLocked(k) {
+			delete(c.failed, k)
+		}
+		c.mu.Unlock()
 		if try >= 6 {
 			c.log.Warn("node unreachable", zap.Stringer("peer", k), zap.Error(err))
 			c.arrived(k, nil, fmt.Errorf("%w: %s: %w", raysys.ErrUnreachable, k, err))
@@ -159,6 +164,7 @@ func (c *cluster) up(l *link.Peer) {
 	}
 	c.peers[p.key.node] = p
 	delete(c.heard, p.key.node)
+	delete(c.failed, p.key)
 	c.gen++
 	c.mu.Unlock()
 	c.log.Debug("peer up", zap.Stringer("peer", p.key))
@@ -166,6 +172,8 @@ func (c *cluster) up(l *link.Peer) {
 	c.node.grains.PeerUp(p)
 	c.arrived(p.key, p, nil)
 	c.reg.retryAll()
+	c.member.Linked()
+	c.poke() // a shard may have waited for a session with its preferred leader
 	if l.Relayed() {
 		c.run(func() { c.improve(p) })
 	}

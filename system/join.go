@@ -24,7 +24,7 @@ func newCluster(n *Node) *cluster {
 		joined: make(chan struct{}), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1),
 		entries: n.cfg.Table.Entries(), times: timesOf(n.cfg.Cluster.TTL),
 		peers: map[raysys.NodeID]*peer{}, heard: map[raysys.NodeID]time.Time{}, waiting: map[nodeKey][]func(*peer, error){},
-		jobs: map[jobKey]*raysys.Job{}, loads: map[nodeKey]tasks.Load{}, admitted: map[nodeKey]member.Info{}, working: map[int]bool{},
+		jobs: map[jobKey]*raysys.Job{}, loads: map[nodeKey]tasks.Load{}, failed: map[nodeKey]error{}, admitted: map[nodeKey]member.Info{}, working: map[int]bool{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -98,6 +98,9 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	c.run(c.duties)
 	if cfg.Role == Driver && !cfg.Observer {
 		c.run(c.sayWaiting)
+	}
+	if cfg.Role.hosts() {
+		c.run(c.seekSessions)
 	}
 	if in, ok := c.kv.(catalog); ok && !cfg.Observer {
 		c.run(func() { c.enlist(in) })
@@ -176,6 +179,8 @@ func (c *cluster) duties() {
 			c.node.tasks.Avoid(n.ID, n.Suspect || n.Draining)
 			if _, old := known[k]; !old && k.incarnation < c.self().incarnation {
 				c.connect(k, func(*peer, error) {}) // of two, the one that came later dials
+			} else if !old && roleOf(n.Info).hosts() {
+				c.dialBack(k)
 			}
 		}
 		for k, drained := range known {
@@ -211,6 +216,7 @@ func (c *cluster) gone(k nodeKey, left bool) {
 	c.mu.Lock()
 	delete(c.loads, k)
 	delete(c.admitted, k)
+	delete(c.failed, k)
 	if p := c.peers[k.node]; p == nil || p.key == k {
 		delete(c.heard, k.node)
 	}
@@ -247,7 +253,8 @@ func (c *cluster) lead(view *member.View) {
 		left := s == nil && taken && leader == c.self()
 		// Somebody deleted the key, or wrote to it: nothing can be committed any more, and no other node may lead meanwhile.
 		ended := s != nil && view.Ended(n, s.Epoch())
-		if (mine && s == nil && !taken) || (s != nil && ok && !mine) || left || ended {
+		give := s != nil && ok && !mine && c.reaches(view, preferred)
+		if (mine && s == nil && !taken) || give || left || ended {
 			c.mu.Lock()
 			busy := c.working[n]
 			c.working[n] = true

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"syscall"
@@ -93,6 +94,7 @@ func (e configError) Unwrap() error        { return e.error }
 // the node and returns f's error. f's context ends when the node does (it was fenced, say), and context.Cause says why. A worker does not run f: it serves until ctx ends or an operator asks it to leave, and
 // drains. The error matches ErrConfig when New refused cfg.
 func Run(ctx context.Context, cfg Config, f func(ctx context.Context) error) error {
+	var back rejoin
 	for {
 		n, err := New(cfg)
 		if err != nil {
@@ -102,7 +104,29 @@ func Run(ctx context.Context, cfg Config, f func(ctx context.Context) error) err
 		if !again {
 			return err
 		}
+		wait := back.next(n)
+		n.log.Warn("it joins again after a pause", zap.Duration("pause", wait), zap.Error(n.Err()))
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done(): // it was asked to leave, and is out already
+			t.Stop()
+			return nil
+		}
 	}
+}
+
+// rejoin is the pause before an evicted node joins again: a tenth of the lease after a life as a host, and twice as long each
+// time after one in which too few others could talk to it, up to six leases. A random part of it is left out.
+type rejoin struct{ last time.Duration }
+
+func (r *rejoin) next(n *Node) time.Duration {
+	ttl := n.cfg.Cluster.TTL
+	if n.others.hosted() {
+		r.last = 0
+	}
+	r.last = min(max(2*r.last, ttl/10), 6*ttl)
+	return r.last/2 + time.Duration(rand.Float64()*float64(r.last/2))
 }
 
 // live runs one incarnation of the node. again is true when a worker was fenced and shall join anew.

@@ -55,6 +55,7 @@ const (
 	NodeSuspect   = "suspect"   // silent for a while; it may be evicted
 	NodeSuspended = "suspended" // its lease ran out: it keeps its memory and takes no new work
 	NodeDraining  = "draining"
+	NodeJoining   = "joining" // a worker that is no host yet: too few hosts have a session with it, and Error says why
 	NodeUnknown   = "unknown" // it does not answer; Error says more
 )
 
@@ -100,6 +101,8 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 		switch k := memberKey(m); {
 		case k == c.self():
 			s = s.with(c.report())
+		case answers[k].err != nil && m.Joining:
+			s.Error = fmt.Sprintf("%s cannot reach it: %v", c.self().node, answers[k].err)
 		case answers[k].err != nil:
 			s.State, s.Error = NodeUnknown, answers[k].err.Error()
 		default:
@@ -122,6 +125,8 @@ func known(m member.Node) NodeStatus {
 	switch {
 	case m.Info.Draining:
 		s.State = NodeDraining
+	case m.Joining:
+		s.State = NodeJoining
 	case m.Suspect:
 		s.State = NodeSuspect
 	}
@@ -140,6 +145,9 @@ func (c *cluster) report() NodeStatus {
 	if c.member.State() == member.Suspended {
 		s.State = NodeSuspended
 	}
+	if why := c.whyNoHost(); why != "" && s.State == "" {
+		s.State, s.Error = NodeJoining, why
+	}
 	for _, p := range c.connected() {
 		s.Connected = append(s.Connected, PeerStatus{p.key.node, p.link.Relayed()})
 	}
@@ -154,7 +162,7 @@ func (s NodeStatus) with(own NodeStatus) NodeStatus {
 	s.Free, s.Up, s.Queued, s.Guests, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Guests, own.BusyCPU, own.FreeCPU, own.MeanTask
 	s.Grains, s.Peers, s.Connected, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Connected, own.Held, own.LeaseLeft
 	if own.State != "" {
-		s.State = own.State
+		s.State, s.Error = own.State, own.Error
 	}
 	return s
 }

@@ -61,8 +61,13 @@ func (a *authority) write(name, kind string, der []byte) string {
 	return path
 }
 
-// files are those of a node's certificate.
+// files are those of a node's certificate, which is good for a day.
 func (a *authority) files(cluster, node string) system.TLSFiles {
+	a.t.Helper()
+	return a.filesUntil(cluster, node, time.Now().Add(24*time.Hour))
+}
+
+func (a *authority) filesUntil(cluster, node string, end time.Time) system.TLSFiles {
 	a.t.Helper()
 	name, err := url.Parse("raysys://" + cluster + "/" + node)
 	if err != nil {
@@ -70,7 +75,7 @@ func (a *authority) files(cluster, node string) system.TLSFiles {
 	}
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: node}, URIs: []*url.URL{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	key := a.newKey()

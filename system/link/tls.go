@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 )
 
 // TLS is the transport for hosts that do not trust the network between them.
@@ -18,7 +19,19 @@ type TLS struct {
 
 // LoadTLS makes a TLS 1.3 transport with certificates on both sides. The three files are PEM; the certificate names cluster and node in a URI (see Name), and whoever does not have
 // one of that CA is not talked to.
+// It fails when the CA does not verify the certificate now: others would refuse it one by one.
 func LoadTLS(certFile, keyFile, caFile string) (*TLS, error) {
+	t, err := loadTLS(certFile, keyFile, caFile)
+	if err != nil {
+		return nil, err
+	}
+	if err := verifyOwn(t.asServer.Certificates[0], t.own, t.asServer.ClientCAs, time.Now()); err != nil {
+		return nil, fmt.Errorf("load TLS certificate %s: peers would refuse it, CA %s does not verify it: %w: give the node a certificate that this CA signed and that is valid now", certFile, caFile, err)
+	}
+	return t, nil
+}
+
+func loadTLS(certFile, keyFile, caFile string) (*TLS, error) {
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
 		return nil, fmt.Errorf("load TLS certificate %s with key %s: %w", certFile, keyFile, err)
@@ -52,6 +65,30 @@ func LoadTLS(certFile, keyFile, caFile string) (*TLS, error) {
 			VerifyConnection:   func(s tls.ConnectionState) error { return verifyServer(s, roots) },
 		},
 	}, nil
+}
+
+// verifyOwn checks a node's own certificate as its peers will, both as a server's and as a client's: one that they refuse would
+// make a member that nobody can talk to.
+func verifyOwn(pair tls.Certificate, own *x509.Certificate, roots *x509.CertPool, now time.Time) error {
+	between := x509.NewCertPool()
+	for _, der := range pair.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(c)
+		}
+	}
+	switch {
+	case now.After(own.NotAfter):
+		return fmt.Errorf("it expired on %s", own.NotAfter.Format(time.RFC3339))
+	case now.Before(own.NotBefore):
+		return fmt.Errorf("it is valid from %s on, which is not yet", own.NotBefore.Format(time.RFC3339))
+	}
+	for _, usage := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
+		opts := x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{usage}, CurrentTime: now}
+		if _, err := own.Verify(opts); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func verifyServer(s tls.ConnectionState, roots *x509.CertPool) error {

@@ -27,11 +27,13 @@ type authority struct {
 	dir  string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
+
+	valid [2]time.Duration // of what it issues, from now
 }
 
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
-	a := &authority{t: t, dir: t.TempDir(), key: newKey(t)}
+	a := &authority{t: t, dir: t.TempDir(), key: newKey(t), valid: [2]time.Duration{-time.Hour, time.Hour}}
 	a.cert = &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
@@ -64,7 +66,7 @@ func (a *authority) write(name, kind string, der []byte) string {
 func (a *authority) issue(name string, uris ...string) (cert, key string) {
 	a.t.Helper()
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(a.valid[0]), NotAfter: time.Now().Add(a.valid[1]),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, s := range uris {
@@ -95,7 +97,7 @@ func (a *authority) transport(name string, uris ...string) link.Transport {
 func (a *authority) trusting(other *authority, name string, uris ...string) link.Transport {
 	a.t.Helper()
 	cert, key := a.issue(name, uris...)
-	t, err := link.LoadTLS(cert, key, filepath.Join(other.dir, "ca.pem"))
+	t, err := link.LoadUnverified(cert, key, filepath.Join(other.dir, "ca.pem"))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -192,6 +194,32 @@ func TestImpostorOfTheServer(t *testing.T) {
 		t.Error(err)
 	}
 	liar.expect("rejected a: handshake rejected: peer says wrong certificate")
+}
+
+// TestOwnCertificate: a node does not start with a certificate that its own CA does not verify now.
+func TestOwnCertificate(t *testing.T) {
+	ca, foreign := newAuthority(t), newAuthority(t)
+	valid := ca.valid
+	load := func(ca, trusted *authority) error {
+		cert, key := ca.issue("a", "raysys://test/a")
+		_, err := link.LoadTLS(cert, key, filepath.Join(trusted.dir, "ca.pem"))
+		return err
+	}
+	if err := load(ca, ca); err != nil {
+		t.Errorf("a good one: %v", err)
+	}
+	if err := load(foreign, ca); err == nil || !strings.Contains(err.Error(), "unknown authority") || !strings.Contains(err.Error(), "a.pem") {
+		t.Errorf("one of another CA is accepted, or refused without a reason: %v", err)
+	}
+	ca.valid = [2]time.Duration{-2 * time.Hour, -time.Minute}
+	if err := load(ca, ca); err == nil || !strings.Contains(err.Error(), "it expired on") {
+		t.Errorf("an expired one is accepted, or refused without a reason: %v", err)
+	}
+	ca.valid = [2]time.Duration{time.Minute, time.Hour}
+	if err := load(ca, ca); err == nil || !strings.Contains(err.Error(), "not yet") {
+		t.Errorf("one of tomorrow is accepted, or refused without a reason: %v", err)
+	}
+	ca.valid = valid
 }
 
 func TestLoadTLSErrors(t *testing.T) {

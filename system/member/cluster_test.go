@@ -155,7 +155,7 @@ func (c *cluster) prepare(name string) (*node, member.Config) {
 		OnAttempt: func(a member.Attempt) { c.log(fmt.Sprintf("%s tries again", name)) },
 		OnEvent: func(e member.Event) {
 			switch e.Kind {
-			case member.RenewalFailed, member.WatchFailed, member.VoteFailed:
+			case member.RenewalFailed, member.WatchFailed, member.VoteFailed, member.BecameHost:
 			case member.Evicted, member.Destroyed, member.DeathProven: // whoever does it first
 				c.log(fmt.Sprintf("%s: %s", e.Node, e.Kind))
 			case member.Yielded:
@@ -359,6 +359,11 @@ func (p prober) Relayed(id raysys.NodeID) bool {
 	defer p.n.c.mu.Unlock()
 	to := p.n.c.nodes[string(id)]
 	return p.n.c.relays && to != nil && to.dead.IsZero() && to.stop.IsZero()
+}
+
+func (p prober) Linked(id raysys.NodeID, _ uint64) bool {
+	to := p.find(id)
+	return to != nil && p.n.c.reaches(p.n, to)
 }
 
 func (p prober) Redial(ctx context.Context, to member.Node) error {

@@ -17,6 +17,8 @@ type Prober interface {
 	Silence(node raysys.NodeID) (silent time.Duration, heard bool)
 	// Relayed reports whether what is sent to the node reaches it through a third one.
 	Relayed(node raysys.NodeID) bool
+	// Linked reports whether there is a session with this incarnation of the node, relayed or not.
+	Linked(node raysys.NodeID, incarnation uint64) bool
 	// Redial tries a new connection to the node: nil when it answered, ErrNotListening when the connection was refused.
 	Redial(ctx context.Context, node Node) error
 }
@@ -48,7 +50,7 @@ type Config struct {
 	// SuspectAfter is the silence after which a node is avoided. 0 means a third of the TTL: three pings of the link.
 	SuspectAfter time.Duration
 
-	// Prober is nil where there are no links; then nobody is ever suspected.
+	// Prober is nil where there are no links; then nobody is ever suspected, and who is eligible is a host at once.
 	Prober Prober
 	// Ballots is nil where nobody can be asked; then only a node with a single monitor can be evicted.
 	Ballots Ballots
@@ -90,6 +92,7 @@ const (
 	Yielded       EventKind = "yielded"        // this node leaves because of a broken pair
 	RenewalFailed EventKind = "renewal failed" // Err says why; the lease goes on
 	WatchFailed   EventKind = "watch failed"   // Err says why; it is tried again
+	BecameHost    EventKind = "became a host"  // enough hosts have a session with this node
 	Garbage       EventKind = "garbage"        // the store holds what no member wrote; Err says what becomes of it
 )
 

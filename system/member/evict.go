@@ -80,7 +80,7 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 		return false, fmt.Errorf("evict node %s, incarnation %d: %w: this one was voted out itself", victim.ID, victim.Incarnation, raysys.ErrFenced)
 	}
 	now := m.cfg.Clock.Mono()
-	entries, err := m.ledger.observe(read[0].Value, now)
+	entries, err := m.ledger.observe(read[0].Value, now, m.cfg.TTL)
 	if err != nil {
 		m.reportGarbage(read[0], err) // what is written below replaces it
 	}
@@ -116,7 +116,7 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 	if _, err = kv.Txn(ctx, ops); err != nil {
 		return false, err
 	}
-	_, _ = m.ledger.observe(next, m.cfg.Clock.Mono()) // should somebody destroy it before this member reads it again
+	_, _ = m.ledger.observe(next, m.cfg.Clock.Mono(), m.cfg.TTL) // should somebody destroy it before this member reads it again
 	return true, nil
 }
 

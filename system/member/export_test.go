@@ -28,7 +28,18 @@ func Leavers(members int, broken [][2]uint64) []uint64 {
 	for _, p := range broken {
 		pairs = append(pairs, pairOf(p[0], p[1]))
 	}
-	return leavers(members, pairs)
+	ids := map[uint64]bool{}
+	for _, p := range pairs {
+		ids[p.a], ids[p.b] = true, true
+	}
+	for id := uint64(1000); len(ids) < members; id++ {
+		ids[id] = true
+	}
+	var nodes []Node
+	for id := range ids {
+		nodes = append(nodes, Node{Incarnation: id})
+	}
+	return leavers(nodes, pairs)
 }
 
 // Winner, Rank, Ring and Successors are what views are made with.

@@ -50,6 +50,11 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 		}
 	}
 	m.ctx, m.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	if !hasHosts(m.readNodes(j.nodes)) && m.tryHosting(ctx) { // the first node of a cluster
+		if nodes, at, err := cfg.KV.List(ctx, store.NodesPrefix, store.Consistent); err == nil {
+			j.nodes, j.nodesAt = nodes, at
+		}
+	}
 	if err := m.setNodes(j.nodes, j.nodesAt); err != nil { // cannot be: enter looked
 		j.undo()
 		return nil, fmt.Errorf("join cluster %s as node %s: %w", cfg.Cluster, cfg.Self.ID, err)
@@ -62,6 +67,9 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	m.start(func() { m.watch(store.LeadersPrefix, j.leadersAt, m.setLeaders) })
 	if cfg.Prober != nil {
 		m.start(m.vigil.run)
+	}
+	if cfg.Self.Eligible() {
+		m.start(m.seekHosting)
 	}
 	return m, nil
 }

@@ -98,6 +98,7 @@ func TestSilentNamesake(t *testing.T) {
 // nobody can be reached.
 type nobody struct{}
 
+func (nobody) Linked(raysys.NodeID, uint64) bool           { return false }
 func (nobody) Silence(raysys.NodeID) (time.Duration, bool) { return 0, false }
 func (nobody) Relayed(raysys.NodeID) bool                  { return false }
 

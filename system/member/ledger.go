@@ -37,23 +37,19 @@ type ledgerEntry struct {
 	Node        raysys.NodeID `json:"node"`
 }
 
-// observe reads the ledger's value; a nil one is empty. With a value that cannot be read it returns what this member has seen
-// itself, which is all but what was written since its last renewal, and the error: a ledger that somebody destroyed must not
-// keep dead nodes in the cluster.
-func (l *ledger) observe(value []byte, now time.Duration) ([]ledgerEntry, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// observe reads the ledger's value; a nil one is empty. It returns the evictions in it and those of the last lease that this
+// member saw itself, which somebody may have destroyed. A value that cannot be read is an error and counts as empty: it must
+// not keep dead nodes in the cluster.
+func (l *ledger) observe(value []byte, now, lease time.Duration) ([]ledgerEntry, error) {
 	var v ledgerValue
+	var err error
 	if value != nil {
-		if err := json.Unmarshal(value, &v); err != nil {
-			var known []ledgerEntry
-			for id, s := range l.seen {
-				known = append(known, ledgerEntry{Incarnation: id, Node: s.node})
-			}
-			slices.SortFunc(known, func(a, b ledgerEntry) int { return cmp.Compare(a.Incarnation, b.Incarnation) })
-			return known, fmt.Errorf("read %s: %w: %w", ledgerKey, store.ErrCorrupt, err)
+		if err = json.Unmarshal(value, &v); err != nil {
+			v, err = ledgerValue{}, fmt.Errorf("read %s: %w: %w", ledgerKey, store.ErrCorrupt, err)
 		}
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	kept := make(map[uint64]sighting, len(v.Evictions))
 	for _, e := range v.Evictions {
 		s, ok := l.seen[e.Incarnation]
@@ -62,8 +58,16 @@ func (l *ledger) observe(value []byte, now time.Duration) ([]ledgerEntry, error)
 		}
 		kept[e.Incarnation] = s
 	}
+	entries := v.Evictions
+	for id, s := range l.seen {
+		if _, ok := kept[id]; !ok && now-s.at <= lease {
+			kept[id] = s
+			entries = append(entries, ledgerEntry{Incarnation: id, Node: s.node})
+		}
+	}
 	l.seen = kept
-	return v.Evictions, nil
+	slices.SortFunc(entries, func(a, b ledgerEntry) int { return cmp.Compare(a.Incarnation, b.Incarnation) })
+	return entries, err
 }
 
 // recent are the entries that may be less than a lease old.

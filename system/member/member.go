@@ -31,6 +31,8 @@ type Member struct {
 	renew   chan struct{} // asks for a renewal now; never closed
 	renewed chan struct{} // the lease changed; never closed
 
+	linked chan struct{} // a session with another node began; never closed
+
 	writing chan struct{} // a semaphore of one: guards record and the writes of nodes/<self>
 	record  record
 
@@ -56,7 +58,8 @@ func newMember(cfg Config) *Member {
 		renewed: make(chan struct{}, 1),
 		turn:    make(chan struct{}, 1),
 		writing: make(chan struct{}, 1),
-		record:  record{Info: cfg.Self},
+		record:  record{Info: cfg.Self, Joining: cfg.Self.Eligible()},
+		linked:  make(chan struct{}, 1),
 		proving: map[uint64]bool{}, garbage: map[string]uint64{},
 	}
 	m.lease = lease{clock: cfg.Clock, ttl: cfg.TTL}
@@ -159,7 +162,7 @@ func (m *Member) Update(ctx context.Context, info Info) error {
 }
 
 // write changes the record of this node. Nobody else writes it, so that holding it is condition enough.
-func (m *Member) write(ctx context.Context, change func(*record)) error {
+func (m *Member) write(ctx context.Context, change func(*record), with ...store.Op) error {
 	select {
 	case m.writing <- struct{}{}:
 		defer func() { <-m.writing }()
@@ -173,8 +176,11 @@ func (m *Member) write(ctx context.Context, change func(*record)) error {
 		return err
 	}
 	key := nodeKey(m.cfg.Self.ID)
-	_, err = m.cfg.KV.Txn(ctx, []store.Op{store.CheckSession(key, m.session), store.Set(key, data)})
+	_, err = m.cfg.KV.Txn(ctx, append([]store.Op{store.CheckSession(key, m.session), store.Set(key, data)}, with...))
+	var refused *store.RefusedError
 	switch {
+	case errors.As(err, &refused) && refused.Op.Key != key: // one of with
+		return fmt.Errorf("update node %s: %w: %w", m.cfg.Self.ID, errAgain, err)
 	case errors.Is(err, store.ErrRefused):
 		m.Recheck()
 		return fmt.Errorf("update node %s: %w: %w", m.cfg.Self.ID, raysys.ErrFenced, err)

@@ -6,7 +6,7 @@ import (
 
 // A broken pair is two members that both live, renew, and do not hear each other, with nobody to relay between them. Each of
 // them says so in its own record, so that all members see the same graph of broken pairs and come to the same verdict without
-// talking: the node with the fewest links leaves, on a tie the later incarnation; its pairs are mended by that, and if some
+// talking: the node with the fewest links leaves, on a tie the junior one, which is no host yet or has the later incarnation; its pairs are mended by that, and if some
 // are left, the next one goes. In a cut between two groups this takes the smaller group, and of two equal ones the one that
 // has the latest incarnation, rather than nodes of both.
 
@@ -46,10 +46,14 @@ func compare(a, b uint64) int {
 }
 
 // leavers returns the incarnations that should leave, in order, at most half of the members.
-func leavers(members int, pairs []pair) []uint64 {
+func leavers(nodes []Node, pairs []pair) []uint64 {
+	members := make(map[uint64]Node, len(nodes))
+	for _, n := range nodes {
+		members[n.Incarnation] = n
+	}
 	var out []uint64
 	rest := slices.Clone(pairs)
-	for len(rest) > 0 && len(out) < members/2 {
+	for len(rest) > 0 && len(out) < len(nodes)/2 {
 		broken := map[uint64]int{}
 		for _, p := range rest {
 			broken[p.a]++
@@ -57,7 +61,7 @@ func leavers(members int, pairs []pair) []uint64 {
 		}
 		var worst uint64
 		for id, n := range broken {
-			if n > broken[worst] || n == broken[worst] && id > worst {
+			if n > broken[worst] || n == broken[worst] && juniorOf(members, id, worst) == id {
 				worst = id
 			}
 		}

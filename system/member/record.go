@@ -47,9 +47,9 @@ type Info struct {
 	Observer  bool              `json:"observer,omitempty"` // here to look and to ask, for a moment
 }
 
-// Hosts reports whether the node may lead shards and host grains: a worker, or a driver that was asked to, that is not
-// draining.
-func (i Info) Hosts() bool { return (i.Role != Driver || i.Serves) && !i.Draining }
+// Eligible reports whether the node may become a host, which leads shards and has grains: a worker, or a driver that was asked
+// to, that is not draining.
+func (i Info) Eligible() bool { return (i.Role != Driver || i.Serves) && !i.Draining }
 
 const (
 	maxNodeID  = 128
@@ -81,6 +81,8 @@ type record struct {
 	Info
 	// Unheard are the incarnations that this node has not heard for long, though they are members (see pairs.go).
 	Unheard []uint64 `json:"unheard,omitempty"`
+	// Joining: it is no host yet, because too few hosts have a session with it (see host.go).
+	Joining bool `json:"joining,omitempty"`
 }
 
 const recordVersion = 1
@@ -114,5 +116,5 @@ func decodeNode(p store.Pair) (Node, error) {
 	}
 	r.ID = raysys.NodeID(strings.TrimPrefix(p.Key, store.NodesPrefix))
 	slices.Sort(r.Unheard)
-	return Node{Info: r.Info, Incarnation: p.Create, session: p.Session, unheard: r.Unheard}, nil
+	return Node{Info: r.Info, Incarnation: p.Create, Joining: r.Joining, session: p.Session, unheard: r.Unheard}, nil
 }

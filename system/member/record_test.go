@@ -100,7 +100,7 @@ func TestRoles(t *testing.T) {
 		{member.Info{Role: member.Driver, Serves: true}, true},
 		{member.Info{Role: member.Driver, Serves: true, Draining: true}, false},
 	} {
-		if got := c.info.Hosts(); got != c.want {
+		if got := c.info.Eligible(); got != c.want {
 			t.Errorf("%+v hosts: %v", c.info, got)
 		}
 	}

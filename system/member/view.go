@@ -13,9 +13,23 @@ type Node struct {
 	Incarnation uint64
 	// Suspect: this member has not heard it for a while and should avoid it. Others may hear it well.
 	Suspect bool
+	// Joining: it is eligible to host, and no host yet.
+	Joining bool
 
 	session string
 	unheard []uint64
+}
+
+// Hosts reports whether the node may lead shards and have grains: it is eligible, and enough hosts had a session with it.
+func (n Node) Hosts() bool { return n.Eligible() && !n.Joining }
+
+// before orders members by seniority: hosts before those that are none yet, and then by incarnation. Where one of two has to go
+// and nothing else tells them apart, the later in this order goes.
+func (n Node) before(o Node) bool {
+	if n.Joining != o.Joining {
+		return o.Joining
+	}
+	return n.Incarnation < o.Incarnation
 }
 
 // Leader says who leads a shard.

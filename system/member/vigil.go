@@ -212,13 +212,13 @@ func (g *vigil) suspect(v *View, suspects map[uint64]bool) {
 }
 
 // fit reports whether this member may judge others: it hears most of them. One that does not is itself the likely culprit. Of
-// two halves, the one with the earliest incarnation is fit, or a cluster that falls into two halves would lose members of both.
+// two halves, the one with the most senior node is fit, or a cluster that falls into two halves would lose members of both.
 // With mu held.
 func (g *vigil) fit(v *View, now time.Duration) bool {
 	watched := v.Watched()
 	silent, members := 0, len(v.nodes)
-	earliest := Node{}
-	earliestSilent := false
+	eldest := Node{}
+	eldestSilent := false
 	for _, n := range v.nodes {
 		s := false
 		if n.Incarnation != g.m.incarnation {
@@ -227,11 +227,11 @@ func (g *vigil) fit(v *View, now time.Duration) bool {
 		if s {
 			silent++
 		}
-		if earliest.Incarnation == 0 || n.Incarnation < earliest.Incarnation {
-			earliest, earliestSilent = n, s
+		if eldest.Incarnation == 0 || n.before(eldest) {
+			eldest, eldestSilent = n, s
 		}
 	}
-	return 2*silent < members || 2*silent == members && (members == 2 || !earliestSilent)
+	return 2*silent < members || 2*silent == members && (members == 2 || !eldestSilent)
 }
 
 // agreeAfter is the silence after which a monitor agrees with an accuser: a little less than the accuser's own lease, because

@@ -22,8 +22,8 @@ func (g *vigil) accuse(v *View, n Node, now time.Duration) time.Duration {
 	again, asked := g.retry[n.Incarnation]
 	if !asked {
 		again = retry{at: now, pause: &backoff{lo: m.cfg.TTL / 20, hi: m.cfg.TTL / 2, jitter: m.cfg.Jitter}}
-		if len(v.nodes) == 2 && n.Incarnation < m.incarnation {
-			// Each of two can evict the other, and both may live: the earlier one goes first.
+		if self, ok := v.Incarnation(m.incarnation); ok && len(v.nodes) == 2 && n.before(self) {
+			// Each of two can evict the other, and both may live: the senior one goes first.
 			again.at += m.cfg.TTL / 10
 		}
 		g.retry[n.Incarnation] = again
@@ -216,7 +216,7 @@ func (g *vigil) mend(v *View, now time.Duration) time.Duration {
 		}
 	}
 	g.pairs = known
-	if ripe && !g.yielding && g.m.State() == Active && slices.Contains(leavers(len(v.nodes), pairs), g.m.incarnation) {
+	if ripe && !g.yielding && g.m.State() == Active && slices.Contains(leavers(v.nodes, pairs), g.m.incarnation) {
 		g.yielding = g.m.start(g.yield)
 	}
 	return next
@@ -246,7 +246,7 @@ func (m *Member) yield() error {
 	}
 	pairs := brokenPairs(nodes)
 	at := slices.IndexFunc(nodes, func(n Node) bool { return n.Incarnation == m.incarnation })
-	if at < 0 || !slices.Contains(leavers(len(nodes), pairs), m.incarnation) {
+	if at < 0 || !slices.Contains(leavers(nodes, pairs), m.incarnation) {
 		return nil
 	}
 	broken := 0

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -53,7 +54,10 @@ func Table(w io.Writer, s Status) error {
 		return err
 	}
 	for _, n := range s.Nodes {
-		if n.Error != "" {
+		switch {
+		case n.State == "joining":
+			fmt.Fprintf(w, "%s is no host yet: %s\n", n.Name, cmp.Or(n.Error, "it has just joined"))
+		case n.Error != "":
 			fmt.Fprintf(w, "%s does not answer: %s\n", n.Name, n.Error)
 		}
 	}

@@ -1,0 +1,83 @@
+package system
+
+import (
+	"fmt"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/member"
+)
+
+// seekSessions dials the hosts whose sessions this node needs to become one, until it is (member/host.go), and says in the log
+// what keeps it from that.
+func (c *cluster) seekSessions() {
+	pause := c.times.dial
+	for {
+		cand, joining := c.member.Candidacy()
+		if !joining && c.isHost() {
+			return
+		}
+		for _, n := range cand.Missing {
+			if k := memberKey(n); k != c.self() {
+				c.connect(k, func(*peer, error) {})
+			}
+		}
+		if !c.pause(pause) {
+			return
+		}
+		if why := c.whyNoHost(); why != "" {
+			c.log.Warn("no host yet: it leads no shard and has no grains", zap.String("why", why))
+		}
+		pause = min(2*pause, 3*c.cfg.TTL)
+	}
+}
+
+// isHost reports whether this node's own record says so.
+func (c *cluster) isHost() bool {
+	n, ok := c.member.View().Node(c.self().node)
+	return ok && !n.Joining
+}
+
+// hosted reports whether the node ever was a host, in this life.
+func (c *cluster) hosted() bool { return c.member != nil && c.isHost() }
+
+// whyNoHost says what keeps an eligible node from being a host; "" when nothing does.
+func (c *cluster) whyNoHost() string {
+	cand, joining := c.member.Candidacy()
+	if !joining {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprint(&b, cand)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, n := range cand.Missing {
+		if i == maxReasons {
+			fmt.Fprintf(&b, "; and %d more", len(cand.Missing)-i)
+			break
+		}
+		why := "no session yet"
+		if err := c.failed[memberKey(n)]; err != nil {
+			why = err.Error()
+		}
+		fmt.Fprintf(&b, "; %s: %s", n.ID, why)
+	}
+	return b.String()
+}
+
+// maxReasons bounds the nodes that whyNoHost names.
+const maxReasons = 4
+
+// dialBack dials a node that came later than this one and did not dial, as it may be unable to: one way between two is enough.
+func (c *cluster) dialBack(k nodeKey) {
+	c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(c.times.dial), Ring: func() { c.connect(k, func(*peer, error) {}) }})
+}
+
+// reaches reports whether there is a session with the node of that name: a shard is handed only to such a one, or calls to what
+// lies on it would fail here and elsewhere.
+func (c *cluster) reaches(v *member.View, id raysys.NodeID) bool {
+	n, ok := v.Node(id)
+	return ok && c.peer(memberKey(n)) != nil
+}
