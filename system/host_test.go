@@ -1,0 +1,154 @@
+package system_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/embedded"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/system/link"
+)
+
+// bubble is a cluster in virtual time, on a network and a store in memory.
+type bubble struct {
+	t   *testing.T
+	kv  *embedded.Store
+	net *link.Network
+}
+
+func inBubble(t *testing.T, f func(b *bubble)) {
+	synctest.Test(t, func(t *testing.T) {
+		kv, err := embedded.Open(embedded.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kv.Close()
+		f(&bubble{t, kv, link.NewNetwork(1)})
+	})
+}
+
+func (b *bubble) config(name raysys.NodeID, advertise string) system.Config {
+	return system.Config{Name: name, Table: table, Namespace: "test", Resources: raysys.Resources{CPU: 1}, Cluster: &system.Cluster{
+		Store: b.kv, Role: system.Worker, Network: b.net.Transport(name), Advertise: advertise,
+	}}
+}
+
+// start runs a worker until the returned function is called.
+func (b *bubble) start(cfg system.Config) (*system.Node, func()) {
+	b.t.Helper()
+	n, err := system.New(cfg)
+	if err == nil {
+		err = n.Start(b.t.Context())
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n, func() {
+		if err := n.Close(context.Background()); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+func (b *bubble) status(n *system.Node) map[raysys.NodeID]system.NodeStatus {
+	b.t.Helper()
+	st, err := n.Status(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	all := map[raysys.NodeID]system.NodeStatus{}
+	for _, n := range st.Nodes {
+		all[n.Name] = n
+	}
+	for _, s := range st.Shards {
+		if s.Node == "x" {
+			b.t.Fatalf("shard %d is led by x, which nobody can talk to", s.Shard)
+		}
+	}
+	return all
+}
+
+// TestEvictedWorkerWaits: a worker that nobody can talk to comes back ever more seldom, leads nothing, and says why.
+func TestEvictedWorkerWaits(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		a, end := b.start(b.config("a", ""))
+		defer end()
+		b.net.Cut("a", "x")
+		core, logs := observer.New(zapcore.WarnLevel)
+		cfg := b.config("x", "")
+		cfg.Logger = zap.New(core)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- system.Run(ctx, cfg, nil) }()
+		defer func() {
+			cancel()
+			<-ended
+		}()
+		var joined []time.Duration
+		last, shown, begin := uint64(0), false, time.Now()
+		for time.Since(begin) < 400*time.Second {
+			<-time.After(500 * time.Millisecond)
+			if p, err := b.kv.Get(t.Context(), store.NodesPrefix+"x"); err == nil && p.Create != last {
+				last = p.Create
+				joined = append(joined, time.Since(begin))
+			}
+			if x, ok := b.status(a)["x"]; ok {
+				if x.State != system.NodeJoining {
+					t.Fatalf("status shows %+v of a worker that nobody can talk to", x)
+				}
+				shown = shown || x.Error != ""
+			}
+		}
+		if len(joined) < 3 || len(joined) > 14 || joined[len(joined)-1]-joined[len(joined)-2] < 30*time.Second {
+			t.Errorf("in 40 leases it joined at %v: it was to wait longer each time", joined)
+		}
+		if !shown {
+			t.Error("status never said why it is no host")
+		}
+		if logs.FilterMessageSnippet("no host yet").Len() == 0 {
+			t.Error("its log never said why it is no host")
+		}
+		if err := a.Err(); err != nil {
+			t.Errorf("the host ended: %v", err)
+		}
+	})
+}
+
+// TestOneWayIsEnough: a worker that others cannot dial becomes a host by dialling them, and dials those that come later.
+func TestOneWayIsEnough(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		nodes := map[raysys.NodeID]*system.Node{}
+		for _, name := range []raysys.NodeID{"a", "shut", "c"} {
+			advertise := ""
+			if name == "shut" {
+				advertise = "nowhere:1"
+			}
+			n, end := b.start(b.config(name, advertise))
+			defer end()
+			nodes[name] = n
+			<-time.After(10 * time.Second)
+		}
+		<-time.After(time.Minute)
+		for name, n := range nodes {
+			if err := n.Err(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			for other, s := range b.status(n) {
+				if s.State != system.NodeActive || len(s.Connected) != 2 || slices.ContainsFunc(s.Connected, func(p system.PeerStatus) bool { return p.Relayed }) {
+					t.Errorf("as %s sees it, %s is %s (%s) with connections %v", name, other, s.State, s.Error, s.Connected)
+				}
+			}
+		}
+	})
+}
