@@ -104,7 +104,7 @@ func (n *Node) whereabouts() string {
 // capacity is how many nodes run work, and how many CPUs they offer.
 func (c *cluster) capacity() (workers int, cpus float64) {
 	for _, m := range c.member.View().Nodes() {
-		if m.Info.Hosts() {
+		if m.Eligible() {
 			workers++
 			cpus += m.Info.Resources.CPU
 		}
