@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
@@ -19,7 +20,7 @@ func examine(at operate.Where) (*doctor.Doctor, func() error, error) {
 	}
 	m := &mesh{at: at}
 	d := &doctor.Doctor{
-		Address: kv.Address(), Consul: agent{kv}, Status: m.status, Mesh: m, Dial: doctor.Dial, Limits: doctor.ReadLimits, Now: time.Now,
+		Address: kv.Address(), Token: os.Getenv("CONSUL_HTTP_TOKEN") != "" || os.Getenv("CONSUL_HTTP_TOKEN_FILE") != "", Consul: agent{kv}, Status: m.status, Mesh: m, Dial: doctor.Dial, Limits: doctor.ReadLimits, Now: time.Now,
 		Version: system.Version(),
 	}
 	return d, func() error { return errors.Join(m.close(), kv.Close()) }, nil

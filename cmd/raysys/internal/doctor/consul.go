@@ -2,12 +2,18 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/raysys/raysys/store"
 )
 
 func (d *Doctor) consul(ctx context.Context, g *ground) Finding {
 	a, err := d.Consul.Agent(ctx)
+	if errors.Is(err, store.ErrDenied) {
+		return d.denied(fmt.Sprintf("%s answers", d.Address), err)
+	}
 	if err != nil {
 		return Finding{
 			Level: Failed, Detail: fmt.Sprintf("%s does not answer: %v", d.Address, err),
@@ -25,13 +31,29 @@ func (d *Doctor) consul(ctx context.Context, g *ground) Finding {
 }
 
 func (d *Doctor) acl(ctx context.Context, _ *ground) Finding {
-	if err := d.Consul.TryWrite(ctx); err != nil {
+	err := d.Consul.TryWrite(ctx)
+	if errors.Is(err, store.ErrDenied) {
+		return d.denied("make a session and hold a key", err)
+	}
+	if err != nil {
 		return Finding{
 			Level: Failed, Detail: fmt.Sprintf("make a session and hold a key: %v", err),
 			Fix: "give CONSUL_HTTP_TOKEN a token with the policy of docs/operating.md",
 		}
 	}
 	return Finding{Level: OK, Detail: "a session can hold a key"}
+}
+
+// denied is for what Consul's ACL refuses: without a token, or for the one there is.
+func (d *Doctor) denied(what string, err error) Finding {
+	f := Finding{
+		Level: Failed, Detail: fmt.Sprintf("%s: the token allows too little: %v", what, err),
+		Fix: "give CONSUL_HTTP_TOKEN a token with the policy of docs/operating.md",
+	}
+	if !d.Token {
+		f.Detail = fmt.Sprintf("%s: needs a token, and there is none: %v", what, err)
+	}
+	return f
 }
 
 // wantConns is what one host needs: 16 for each node (CORRECTNESS C13) and some for its neighbours on the host.

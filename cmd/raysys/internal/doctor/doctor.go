@@ -58,6 +58,7 @@ type Link struct {
 // Doctor has what the checks look at; all of it is needed.
 type Doctor struct {
 	Address string // of Consul, for messages
+	Token   bool   // it is asked with a token
 	Consul  Consul
 	Status  func(ctx context.Context) (operate.Status, error)
 	Mesh    Mesh

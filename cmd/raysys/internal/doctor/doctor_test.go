@@ -18,6 +18,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system"
 )
 
@@ -37,6 +38,7 @@ type patient struct {
 	limitsErr error
 	now       time.Time
 	version   string
+	token     bool
 }
 
 func (p *patient) Agent(context.Context) (doctor.Agent, error)  { return p.agent, p.agentErr }
@@ -48,7 +50,7 @@ func (p *patient) doctor() *doctor.Doctor {
 	return &doctor.Doctor{
 		Address: "127.0.0.1:8500", Consul: p, Status: p.ask, Mesh: p, Dial: p.dial,
 		Limits: func() (doctor.Limits, error) { return p.limits, p.limitsErr },
-		Now:    func() time.Time { return p.now }, Version: p.version,
+		Now:    func() time.Time { return p.now }, Version: p.version, Token: p.token,
 	}
 }
 
@@ -102,6 +104,9 @@ func TestIll(t *testing.T) {
 		"no consul":      {func(p *patient) { p.agentErr = broken }, "consul", doctor.Failed, "127.0.0.1:8500 does not answer: it broke", "--consul", 7},
 		"no leader":      {func(p *patient) { p.agent.Leader = "" }, "consul", doctor.Failed, "its servers have no leader", "raft list-peers", 0},
 		"denied":         {func(p *patient) { p.writeErr = broken }, "acl", doctor.Failed, "hold a key: it broke", "CONSUL_HTTP_TOKEN", 0},
+		"no token":       {func(p *patient) { p.writeErr = store.ErrDenied }, "acl", doctor.Failed, "hold a key: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 0},
+		"weak token":     {func(p *patient) { p.writeErr, p.token = store.ErrDenied, true }, "acl", doctor.Failed, "hold a key: the token allows too little", "CONSUL_HTTP_TOKEN", 0},
+		"all denied":     {func(p *patient) { p.agentErr = store.ErrDenied }, "consul", doctor.Failed, "127.0.0.1:8500 answers: needs a token, and there is none", "CONSUL_HTTP_TOKEN", 7},
 		"few conns":      {func(p *patient) { p.agent.ConnsPerClient = 20 }, "connections", doctor.Warning, "takes 20 connections", "http_max_conns_per_client", 0},
 		"unknown conns":  {func(p *patient) { p.agent.ConnsPerClient = 0 }, "connections", doctor.Warning, "does not tell", "agent:read", 0},
 		"late clock":     {func(p *patient) { p.now = p.now.Add(-10 * time.Second) }, "clock", doctor.Warning, "11s from", "set-ntp", 0},
