@@ -1,4 +1,5 @@
-// Command web is an HTTP server that owns its main: its handlers submit tasks and call grains through system.New.
+// Command web is an HTTP server that owns its main: its handlers submit tasks and call grains through system.New. With
+// RAYSYS_CONSUL it is a driver of that cluster, and raysys node --app web makes it a worker.
 //
 //	go run ./examples/web -addr 127.0.0.1:8080
 //	curl '127.0.0.1:8080/primes?below=100000'
@@ -27,13 +28,20 @@ func main() {
 	defer stop()
 	if err := run(ctx, *addr, func(a net.Addr) { fmt.Fprintf(os.Stderr, "listening on http://%s\n", a) }); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
-		os.Exit(1)
+		os.Exit(system.ExitCode(err))
 	}
 }
 
 // run serves until ctx ends, then lets requests in progress finish. ready is told the address.
 func run(ctx context.Context, addr string, ready func(net.Addr)) error {
-	node, err := system.New(system.Config{})
+	cfg, err := system.FromEnv()
+	if err != nil {
+		return err
+	}
+	if cfg.Cluster != nil && cfg.Cluster.Role == system.Worker {
+		return system.Run(ctx, cfg, nil) // it serves the drivers, and no HTTP
+	}
+	node, err := system.New(cfg)
 	if err != nil {
 		return err
 	}
