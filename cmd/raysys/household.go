@@ -167,23 +167,23 @@ func (h *household) end() error {
 			_ = m.Terminate() // one that has just ended needs none
 		}
 	}
-	limit := time.NewTimer(localEnd)
-	defer limit.Stop()
+	limit, cancel := context.WithTimeout(context.Background(), localEnd)
+	defer cancel()
 	for _, m := range nodes {
-		errs = append(errs, h.wait(m, limit.C))
+		errs = append(errs, h.wait(m, limit.Done()))
 	}
 	if len(h.members) > 0 {
 		consul := h.members[0]
 		if consul.over != nil {
 			_ = consul.Terminate()
 		}
-		errs = append(errs, h.wait(consul, limit.C))
+		errs = append(errs, h.wait(consul, limit.Done()))
 	}
 	return errors.Join(errs...)
 }
 
 // wait waits for one to end, and kills it when it takes too long or the second signal came.
-func (h *household) wait(m *inmate, limit <-chan time.Time) error {
+func (h *household) wait(m *inmate, limit <-chan struct{}) error {
 	if m.over == nil {
 		return nil
 	}
