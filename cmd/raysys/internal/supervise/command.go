@@ -47,15 +47,20 @@ func (c *Command) Launch() (Process, error) {
 	p.cmd.Stdout, p.cmd.Stderr = outW, errW // files, so that Wait does not wait for the streams
 	p.cmd.SysProcAttr = attributes()
 	p.streams = [2]*os.File{outR, errR}
+	if p.ear, err = listen(p.cmd); err != nil {
+		return nil, errors.Join(err, outR.Close(), outW.Close(), errR.Close(), errW.Close())
+	}
 
 	started := make(chan error, 1)
 	go p.run(started)
 	err = <-started
 	outW.Close() // the child has its own
 	errW.Close()
+	p.ear.started()
 	if err != nil {
 		outR.Close()
 		errR.Close()
+		p.ear.close()
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
 	go func() { // ends with the streams, which Close sees to
@@ -77,6 +82,7 @@ type child struct {
 	lines   *Lines
 	launch  string
 	streams [2]*os.File
+	ear     ear
 	exited  chan Exit     // gets one exit from run
 	read    chan struct{} // closed when both streams have been read to their end
 }
@@ -98,6 +104,8 @@ func (p *child) run(started chan<- error) {
 		e.Code = s.ExitCode()
 		e.Signal = signalOf(s)
 	}
+	e.Told = p.ear.heard(e)
+	p.ear.close()
 	p.exited <- e
 }
 

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,6 +56,19 @@ func play(p string) int {
 		call("polite")
 		<-asked
 		fmt.Println("drained")
+		return 0
+	case "teller": // says so, and leaves a child behind that holds the pipe
+		fd, _, _ := strings.Cut(os.Getenv(supervise.SupervisorVariable), ":")
+		n, _ := strconv.Atoi(fd)
+		pipe := os.NewFile(uintptr(n), "pipe")
+		fmt.Fprintf(pipe, "%s\n%s\n", supervise.Draining, os.Args[1])
+		c := exec.Command(os.Args[0])
+		c.Env = append(os.Environ(), part+"=sit")
+		c.ExtraFiles = []*os.File{pipe}
+		if err := c.Start(); err != nil {
+			fmt.Println(err)
+			return 99
+		}
 		return 0
 	case "parent", "deserter": // leaves a child behind, in its group or not
 		c := exec.Command(os.Args[0])
@@ -197,6 +211,27 @@ func TestCommand(t *testing.T) {
 	if e.Launch == "" || out.String() != "n | launch "+e.Launch+"\nn | to stdout hello [a b c]\n" || errs.String() != "n | to stderr\n" || len(last) != 3 {
 		t.Errorf("%q, %q, %q", out.String(), errs.String(), last)
 	}
+}
+
+// What the program says on its pipe is in its exit: the last of it, at once, and not as an error of those it left behind.
+func TestTold(t *testing.T) {
+	s := newStage(t)
+	for _, told := range []supervise.Told{supervise.Draining, supervise.Staying, "words of a later version"} {
+		c := program("teller", s.addr())
+		c.Args = []string{string(told)}
+		p := launch(t, c)
+		s.expect("sit") // it holds the pipe still
+		if e := exitOf(t, p); e.Told != told || e.Code != 0 {
+			t.Errorf("a program that said %q last ended with %+v", told, e)
+		}
+		p.Close()
+	}
+	p := launch(t, program("sit", s.addr()))
+	s.expect("sit")["sit"].Close()
+	if e := exitOf(t, p); e.Told != "" {
+		t.Errorf("a program that said nothing ended with %+v", e)
+	}
+	p.Close()
 }
 
 func TestCommandThatCannotStart(t *testing.T) {

@@ -99,6 +99,7 @@ type Exit struct {
 	Ran    time.Duration
 	Code   int    // -1 when a signal ended it
 	Signal string // "killed", "segmentation fault"
+	Told   Told   // what it said last to its supervisor
 }
 
 // String says it in words.

@@ -3,7 +3,7 @@
 //
 // A Supervisor runs one program, of which one Process at a time is alive; an Exit is how a Process ended.
 //
-//	      ┌──────── backoff ◄─────────── report ◄── exit, not 0
+//	      ┌──────── backoff ◄─────────── report ◄── exit, not asked for
 //	      ▼                                ▲
 //	    launch ──► Process ── lines ──►  prefix ──► stdout, stderr
 //	                  │
@@ -12,12 +12,14 @@
 //
 // Rules:
 //
-//  1. A program that exits with 0 is done, because a drain from elsewhere ends it so; it is not started again.
+//  1. A program that was asked to drain is not started again, whatever its exit code: it says so itself (see Told), since the
+//     request may come through the cluster. Any other exit is a death, also one with 0: a task may call os.Exit.
 //
 //  2. The report of an exit is over before the next start, so that it can never end the successor's session.
 //
 //  3. A program that dies five times in a row before it was ever up for Settled is a mistake of whoever started it, and
-//     ends the supervisor with its last lines. One that was up once is started again for as long as it takes.
+//     ends the supervisor with its last lines. One that was up once is started again for as long as it takes. One that says
+//     that its settings cannot be meant ends the supervisor at once.
 //
 // One supervisor:
 //

@@ -18,6 +18,8 @@ var (
 	ErrKilled = errors.New("killed before it had drained")
 	// ErrCrashing: the program never came up.
 	ErrCrashing = errors.New("never came up")
+	// ErrConfig: the program said that its settings cannot be meant.
+	ErrConfig = errors.New("bad configuration")
 )
 
 // tooOften is how many deaths in a row, each before Settled, are reported with the last lines.
@@ -41,7 +43,8 @@ func New(cfg Config) (*Supervisor, error) {
 	return &Supervisor{cfg: cfg}, nil
 }
 
-// Run keeps the program running until it exits with 0 or ctx ends, which drains it. A close of kill ends it at once.
+// Run keeps the program running until somebody asks it to drain, through the cluster or by the end of ctx, and it has ended. A
+// close of kill ends it at once.
 // When Run returns, the program is gone.
 func (s *Supervisor) Run(ctx context.Context, kill <-chan struct{}) error {
 	for ctx.Err() == nil {
@@ -94,11 +97,21 @@ func (s *Supervisor) live(ctx context.Context, kill <-chan struct{}) life {
 		l.over, l.err = true, fmt.Errorf("%v: %w", exit, err)
 	case s.final(exit) != nil:
 		l.over, l.err = true, fmt.Errorf("%v: %w", exit, s.final(exit))
-	case exit.Code == 0, draining && exit.Signal == asked:
-		// It had no handler yet, or has none: it did what it was asked for.
+	case exit.Told == Misconfigured:
+		l.over, l.err = true, fmt.Errorf("%w: %v, its last lines are:%s", ErrConfig, exit, indent(l.last))
+	case draining && (exit.Code == 0 || exit.Signal == asked):
+		// A program that has no handler for the signal, or not yet, did what it was asked for.
 		l.over = true
 	case draining:
 		l.over, l.err = true, fmt.Errorf("drain: %v, its last lines are:%s", exit, indent(l.last))
+	case exit.Told == Draining:
+		// The node is gone, as whoever asked in the cluster wanted; an error would have the service manager start it again.
+		l.over = true
+		if exit.Code != 0 {
+			s.say("it was asked to drain, and did not end well: its last lines are:%s", indent(l.last))
+		}
+	case exit.Code == 0:
+		s.say("nobody asked it to drain: that is a death like any other")
 	}
 	return l
 }

@@ -23,6 +23,7 @@ type actor struct {
 	drains     time.Duration // from SIGTERM to the exit; -1 never
 	drainsWith int
 	drainsBy   string // signal
+	told       supervise.Told
 }
 
 type fakeProcess struct {
@@ -71,7 +72,7 @@ func (p *fakeProcess) end(in time.Duration, code int, signal string) {
 		p.timer.Stop()
 	}
 	p.timer = time.AfterFunc(in, func() {
-		p.exited <- supervise.Exit{PID: p.pid, Ran: time.Since(p.born), Code: code, Signal: signal}
+		p.exited <- supervise.Exit{PID: p.pid, Ran: time.Since(p.born), Code: code, Signal: signal, Told: p.told}
 	})
 }
 
@@ -119,9 +120,40 @@ func TestStories(t *testing.T) {
 			plan: []actor{serve}, drain: 5 * second,
 			want: []string{"0 start 1", "5 term 1", "6 report n 1", "6 end"},
 		},
-		"an exit with 0 is the end": {
-			plan: []actor{{after: 3 * second}},
+		"an exit with 0 that nobody asked for is a death": {
+			plan: []actor{{after: 20 * second}, serve}, drain: 30 * second,
+			want: []string{"0 start 1", "20 report n 1", "20.1 start 2", "30 term 2", "31 report n 2", "31 end"},
+			talk: []string{"nobody asked it to drain: that is a death like any other\nnext start in 100ms\n"},
+		},
+		"exits with 0 before it was up": {
+			plan: []actor{{after: second}},
+			want: []string{
+				"0 start 1", "1 report n 1", "1.1 start 2", "2.1 report n 2", "2.3 start 3", "3.3 report n 3", "3.7 start 4", "4.7 report n 4",
+				"5.5 start 5", "6.5 report n 5", "6.5 end",
+			},
+			err: supervise.ErrCrashing,
+		},
+		"a drain asked for in the cluster": {
+			plan: []actor{{after: 3 * second, told: supervise.Draining}},
 			want: []string{"0 start 1", "3 report n 1", "3 end"},
+		},
+		"a drain asked for in the cluster is final, however it ends": {
+			plan: []actor{{after: 3 * second, code: 1, told: supervise.Draining}},
+			want: []string{"0 start 1", "3 report n 1", "3 end"},
+			talk: []string{"it was asked to drain, and did not end well: its last lines are:\n\tline of 1\n"},
+		},
+		"a drain that was taken back": {
+			plan: []actor{{after: 20 * second, told: supervise.Staying}, serve}, drain: 30 * second,
+			want: []string{"0 start 1", "20 report n 1", "20.1 start 2", "30 term 2", "31 report n 2", "31 end"},
+		},
+		"a configuration that cannot be meant": {
+			plan: []actor{{after: second, code: 2, told: supervise.Misconfigured}},
+			want: []string{"0 start 1", "1 report n 1", "1 end"},
+			err:  supervise.ErrConfig, text: []string{"exit code 2", "line of 1"},
+		},
+		"a panic, which ends with 2 too": {
+			plan: []actor{{after: 20 * second, code: 2}, serve}, drain: 30 * second,
+			want: []string{"0 start 1", "20 report n 1", "20.1 start 2", "30 term 2", "31 report n 2", "31 end"},
 		},
 		"a drain that goes wrong": {
 			plan: []actor{{drains: second, drainsWith: 7}}, drain: second,
@@ -187,7 +219,7 @@ func TestStories(t *testing.T) {
 			want: []string{"0 end"},
 		},
 		"a report that hangs ends before the next start": {
-			plan: []actor{{after: 20 * second, code: 1}, {after: second}},
+			plan: []actor{{after: 20 * second, code: 1}, {after: second, told: supervise.Draining}},
 			report: func(ctx context.Context) error {
 				<-ctx.Done()
 				return context.Cause(ctx)
