@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -43,9 +44,50 @@ func (e *Engine) Drain(ctx context.Context) error {
 		select {
 		case <-e.drained:
 		case <-ctx.Done():
-			return fmt.Errorf("drain: %d grains are still here: %w", left, context.Cause(ctx))
+			return fmt.Errorf("drain: %d grains are still here%s: %w", left, named(e.Busy(maxNamed)), context.Cause(ctx))
 		}
 	}
+}
+
+// CancelDrain makes a node that drains take grains again. Those that are about to leave do.
+func (e *Engine) CancelDrain() { e.draining.Store(false) }
+
+// maxNamed bounds the grains that an error names.
+const maxNamed = 10
+
+// named shows names behind a count.
+func named(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(list, ", ")
+}
+
+// Busy names up to limit grains of this node that are in a turn, and how many more there are.
+func (e *Engine) Busy(limit int) (names []string) {
+	more := 0
+	e.kinds.Range(func(_, v any) bool {
+		for _, a := range v.(*boundKind).activations() {
+			turn := ""
+			if t := a.hook.Load(); t != nil {
+				turn = t.Name()
+			} else if c := a.current.Load(); c != nil {
+				turn = c.Work().Name()
+			}
+			switch {
+			case turn == "":
+			case len(names) < limit:
+				names = append(names, "grain "+turn)
+			default:
+				more++
+			}
+		}
+		return true
+	})
+	if more > 0 {
+		names = append(names, fmt.Sprintf("%d grains more", more))
+	}
+	return names
 }
 
 func (e *Engine) pokeDrain() {

@@ -227,7 +227,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		select {
 		case <-e.poke:
 		case <-ctx.Done():
-			return fmt.Errorf("close: %d grains are still in a turn: %w", left, context.Cause(ctx))
+			return fmt.Errorf("close: %d grains are still in a turn%s: %w", left, named(e.Busy(maxNamed)), context.Cause(ctx))
 		}
 	}
 }

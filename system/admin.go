@@ -20,6 +20,8 @@ const (
 	adminDrain  adminOp = 2
 	adminWays   adminOp = 3
 	adminMemory adminOp = 4
+	adminAwait  adminOp = 5 // answered when the drain that goes on is over
+	adminStay   adminOp = 6 // take the drain back
 )
 
 // question is an operation and what belongs to it.
@@ -57,6 +59,7 @@ type adminAnswer struct {
 	Status NodeStatus  `json:"status"`
 	Ways   []Way       `json:"ways,omitempty"`
 	Memory *NodeMemory `json:"memory,omitempty"`
+	Drain  *Drained    `json:"drain,omitempty"`
 	Error  string      `json:"error,omitempty"`
 }
 
@@ -105,45 +108,6 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, q question)
 	return all
 }
 
-// DrainNode asks a node to drain and leave, and returns when it has begun: with its incarnation, for AwaitGone. The error
-// matches ErrNoSuchNode when there is none of that name.
-func (n *Node) DrainNode(ctx context.Context, name raysys.NodeID) (incarnation uint64, err error) {
-	c := n.others
-	if c == nil {
-		return 0, fmt.Errorf("drain %s: %w", name, errInNoCluster)
-	}
-	m, ok := c.member.View().Node(name)
-	if !ok || m.Info.Observer {
-		return 0, fmt.Errorf("drain %s: %w: raysys status lists the nodes", name, ErrNoSuchNode)
-	}
-	a := c.askAll(ctx, []member.Node{m}, question{op: adminDrain})[memberKey(m)]
-	if a.err != nil {
-		return m.Incarnation, fmt.Errorf("drain %s: %w", name, a.err)
-	}
-	return m.Incarnation, nil
-}
-
-// AwaitGone waits until that incarnation of a node is in the cluster no more.
-func (n *Node) AwaitGone(ctx context.Context, name raysys.NodeID, incarnation uint64) error {
-	c := n.others
-	if c == nil {
-		return fmt.Errorf("wait for %s to leave: %w", name, errInNoCluster)
-	}
-	for {
-		view := c.member.View()
-		if m, ok := view.Node(name); !ok || m.Incarnation != incarnation {
-			return nil
-		}
-		select {
-		case <-view.Changed():
-		case <-c.member.Done():
-			return fmt.Errorf("wait for %s to leave: %w", name, c.member.Err())
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s to leave: %w", name, context.Cause(ctx))
-		}
-	}
-}
-
 // admin sends an operator's request to a node.
 func (c *cluster) admin(k nodeKey, q question, done func(adminAnswer, error)) {
 	c.connect(k, func(p *peer, err error) {
@@ -174,8 +138,7 @@ func (p *peer) onAdmin(frame []byte) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
-	answer := func() error {
-		a, err := p.c.perform(q)
+	reply := func(a adminAnswer, err error) error {
 		if err != nil {
 			a.Error = err.Error()
 		}
@@ -185,11 +148,18 @@ func (p *peer) onAdmin(frame []byte) error {
 		}
 		return p.reply(wire.KindAdminReply, append(wire.AppendUvarint(nil, slot), body...))
 	}
-	if q.op != adminWays && q.op != adminMemory {
-		return answer()
+	switch q.op {
+	case adminWays, adminMemory:
+		p.c.run(func() { _ = reply(p.c.perform(q)) }) // it waits for others, or looks at much; a peer that is gone needs no answer
+		return nil
+	case adminAwait:
+		err := p.c.node.awaitDrain(func(d Drained) { _ = reply(adminAnswer{Drain: &d}, nil) })
+		if err == nil {
+			return nil
+		}
+		return reply(adminAnswer{}, err)
 	}
-	p.c.run(func() { _ = answer() }) // it waits for others, or looks at much; a peer that is gone needs no answer
-	return nil
+	return reply(p.c.perform(q))
 }
 
 // perform does what an operator asked this node for.
@@ -206,6 +176,8 @@ func (c *cluster) perform(q question) (a adminAnswer, err error) {
 		if !c.node.askDrain() {
 			return a, errors.New("its program does not drain on request: send it SIGTERM")
 		}
+	case adminStay:
+		err = c.node.cancelDrain()
 	default:
 		return a, fmt.Errorf("operation %d is unknown to this version", q.op)
 	}

@@ -58,6 +58,7 @@ type cluster struct {
 	duty     sync.Mutex     // held while duties decides about shards
 	retiring atomic.Bool    // it takes no shard any more
 	trying   atomic.Bool    // see ways
+	departed atomic.Int64   // when a worker that had drained left last; 0 none
 
 	mu       sync.Mutex // guards the rest
 	ended    error      // set when the cluster ends

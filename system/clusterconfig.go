@@ -3,6 +3,7 @@ package system
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -42,6 +43,10 @@ type Cluster struct {
 	// Launch names the start of this process, so that whoever started it can prove its death (raysys node sets
 	// RAYSYS_LAUNCH). Empty: nobody will.
 	Launch string
+	// Supervisor is told, a line each, what whoever supervises this process must know of its exit: "draining" when somebody
+	// asked the node to drain, "staying" when that was taken back, "misconfigured" by Run when New refused the Config. FromEnv
+	// takes the pipe that raysys node gives (RAYSYS_SUPERVISOR). Nil: nobody is told.
+	Supervisor io.Writer
 	// Strategies are placement strategies of the program's own, by the name that raysys.Place gives.
 	Strategies map[raysys.Strategy]placement.Strategy
 	// TTL of the node's lease: 10 s unless set, which is the least that Consul allows.
@@ -75,8 +80,8 @@ func clusterFrom(e *environment) *Cluster {
 		Name: e.get("RAYSYS_CLUSTER"), Consul: e.get("RAYSYS_CONSUL"), Role: Role(e.get("RAYSYS_ROLE")),
 		Listen: e.get("RAYSYS_LISTEN"), Advertise: e.get("RAYSYS_ADVERTISE"),
 		TLS:      TLSFiles{Cert: e.get("RAYSYS_TLS_CERT"), Key: e.get("RAYSYS_TLS_KEY"), CA: e.get("RAYSYS_TLS_CA")},
-		Insecure: e.boolean("RAYSYS_INSECURE"), Launch: e.get("RAYSYS_LAUNCH"), TTL: e.duration("RAYSYS_TTL"),
-		JoinTimeout: e.duration("RAYSYS_JOIN_TIMEOUT"),
+		Insecure: e.boolean("RAYSYS_INSECURE"), Launch: e.get("RAYSYS_LAUNCH"), Supervisor: supervisorOf(e.get("RAYSYS_SUPERVISOR")),
+		TTL: e.duration("RAYSYS_TTL"), JoinTimeout: e.duration("RAYSYS_JOIN_TIMEOUT"),
 	}
 	e.pairs("RAYSYS_LABELS", "key=value,key=value", func(key, value string) bool {
 		if c.Labels == nil {

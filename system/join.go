@@ -221,6 +221,9 @@ func (c *cluster) gone(k nodeKey, left bool) {
 		delete(c.heard, k.node)
 	}
 	c.mu.Unlock()
+	if left {
+		c.departed.Store(c.now())
+	}
 	if p := c.peer(k); p != nil {
 		end := func() {
 			p.link.Close(fmt.Errorf("%w: incarnation %d is not in the cluster any more", raysys.ErrNodeDead, k.incarnation))

@@ -28,6 +28,7 @@ type ledger struct {
 	drops map[nodeKey][]uint64
 	armed bool
 	alarm raysys.Alarm
+	after []func() // called behind the drops that wait
 }
 
 // arrived notes one more reference that from counts as this node's, and reports whether the owner is to be asked to.
@@ -136,8 +137,13 @@ func (d *ledger) dropLocked(c *cluster, refs ...heldRef) {
 func (d *ledger) send(c *cluster) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := d.drops
-	d.drops, d.armed = nil, false
+	all, after := d.drops, d.after
+	d.drops, d.armed, d.after = nil, false, nil
+	defer func() {
+		for _, f := range after {
+			f()
+		}
+	}()
 	for k, numbers := range all {
 		p := c.peer(k)
 		if p == nil {
@@ -152,6 +158,17 @@ func (d *ledger) send(c *cluster) {
 			}
 		}
 	}
+}
+
+// afterDrops calls f, which must not block, when the holders of what waits to be given back have been told.
+func (d *ledger) afterDrops(f func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.armed {
+		d.after = append(d.after, f)
+		return
+	}
+	f()
 }
 
 // close ends it.

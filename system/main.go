@@ -50,7 +50,7 @@ func run(f func(ctx context.Context) error, stderr io.Writer) int {
 			return f(ctx)
 		})
 	} else {
-		err = configError{err}
+		err = refused(supervisorOf(os.Getenv("RAYSYS_SUPERVISOR")), err)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "error:", err)
@@ -90,6 +90,15 @@ type configError struct{ error }
 func (e configError) Is(target error) bool { return target == ErrConfig }
 func (e configError) Unwrap() error        { return e.error }
 
+// refused tells the supervisor, so that the program is not started again as it is, and makes the error match ErrConfig. Its exit
+// code could not say so: a panic ends with the same.
+func refused(to io.Writer, err error) error {
+	if to != nil {
+		_, _ = fmt.Fprintln(to, toldMisconfigured) // who is gone does not start it again
+	}
+	return configError{err}
+}
+
 // Run is Main for programs with flags, signals and exit codes of their own: it makes a node, runs f as its driver, closes
 // the node and returns f's error. f's context ends when the node does (it was fenced, say), and context.Cause says why. A worker does not run f: it serves until ctx ends or an operator asks it to leave, and
 // drains. The error matches ErrConfig when New refused cfg.
@@ -98,7 +107,11 @@ func Run(ctx context.Context, cfg Config, f func(ctx context.Context) error) err
 	for {
 		n, err := New(cfg)
 		if err != nil {
-			return configError{err}
+			var to io.Writer
+			if cfg.Cluster != nil {
+				to = cfg.Cluster.Supervisor
+			}
+			return refused(to, err)
 		}
 		again, err := n.live(ctx, f)
 		if !again {
@@ -132,9 +145,8 @@ func (r *rejoin) next(n *Node) time.Duration {
 // live runs one incarnation of the node. again is true when a worker was fenced and shall join anew.
 func (n *Node) live(ctx context.Context, f func(context.Context) error) (again bool, err error) {
 	drives := n.cfg.Cluster == nil || n.cfg.Cluster.Role.drives()
-	var leave <-chan struct{}
 	if !drives {
-		leave = n.DrainRequested() // before anybody can ask
+		n.DrainRequested() // before anybody can ask
 	}
 	err, grace := n.Start(ctx), closeGrace
 	if errors.Is(err, store.ErrOtherCluster) {
@@ -148,7 +160,7 @@ func (n *Node) live(ctx context.Context, f func(context.Context) error) (again b
 			err = fmt.Errorf("%w: %w", ended, err) // f returned what its context said, which is not why
 		}
 	default:
-		again, err = n.serve(ctx, leave)
+		again, err = n.serve(ctx)
 		grace = n.closeShare()
 	}
 	end, cancel := within(grace, "end")
@@ -160,19 +172,26 @@ func (n *Node) live(ctx context.Context, f func(context.Context) error) (again b
 }
 
 // serve is a worker's life: until ctx or an operator ends it, or the cluster does.
-func (n *Node) serve(ctx context.Context, leave <-chan struct{}) (again bool, err error) {
-	select {
-	case <-ctx.Done():
-	case <-leave:
-	case <-n.Done():
-		if errors.Is(n.Err(), raysys.ErrFenced) {
-			return true, nil
+func (n *Node) serve(ctx context.Context) (again bool, err error) {
+	for {
+		requested := false
+		select {
+		case <-ctx.Done():
+		case <-n.DrainRequested():
+			requested = true
+		case <-n.Done():
+			if errors.Is(n.Err(), raysys.ErrFenced) {
+				return true, nil
+			}
+			return false, n.Err()
 		}
-		return false, n.Err()
+		grace, cancel := within(n.cfg.Grace-n.closeShare(), "drain")
+		err := n.others.drain(grace, requested)
+		cancel()
+		if !errors.Is(err, ErrDrainCancelled) {
+			return false, err
+		}
 	}
-	grace, cancel := within(n.cfg.Grace-n.closeShare(), "drain")
-	defer cancel()
-	return false, n.Drain(grace)
 }
 
 // closeShare is what of Grace is left for Close: a node that used up all of it for the drain would be killed by who

@@ -33,11 +33,11 @@ type Node struct {
 	store  *objects // from Start on
 	solo   *solo    // nil with one
 	pace   pace
+	drain  drain
 
 	mu     sync.Mutex // guards the rest, but for end
 	state  nodeState
 	cause  error         // why the node ended
-	wanted chan struct{} // closed when an operator asked for a drain; nil when nobody would follow
 	floor  []byte        // see Config.HeapFloor
 	ending chan struct{} // closed when the node ends: Close has begun, or it was fenced
 	end    sync.Once     // closes ending
@@ -229,16 +229,6 @@ func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.cause
-}
-
-// Drain makes the node ready to leave its cluster: it takes nothing new, hands over its shards, moves its grains and
-// returns tasks that have not started to their owners, and waits for the running ones. Calls are not lost: they follow
-// their grains. Close comes after it.
-func (n *Node) Drain(ctx context.Context) error {
-	if n.others == nil {
-		return nil // there is nowhere to go
-	}
-	return n.others.drain(ctx)
 }
 
 // Name returns the node's id.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -32,17 +33,21 @@ type legacy struct {
 	holders []nodeKey // that have references
 }
 
-// drain copies what others need to other workers. It returns an error that says how many objects will be lost.
-func (o *objects) drain(ctx context.Context) error {
+// drain copies what others need to other workers. It returns how many objects those have, how many end with this node, and why
+// the first of these does.
+func (o *objects) drain(ctx context.Context) (left, lost int, why string) {
 	if o.dir == nil {
-		return nil
+		return 0, 0, ""
+	}
+	if o.collect(ctx, o.legacies()); errors.Is(context.Cause(ctx), errEveryoneLeaves) {
+		lost = o.missed()
+		return 0, lost, ""
 	}
 	list := o.legacies()
 	if len(list) == 0 {
-		return nil
+		return 0, 0, ""
 	}
-	var mu sync.Mutex // guards the next two
-	var lost int
+	var mu sync.Mutex // guards lost and first
 	var first error
 	work := make(chan *legacy)
 	var wg sync.WaitGroup
@@ -64,11 +69,80 @@ func (o *objects) drain(ctx context.Context) error {
 	}
 	close(work)
 	wg.Wait()
-	o.node.log.Info("objects left to other nodes", zap.Int("objects", len(list)-lost), zap.Int("lost", lost))
-	if lost > 0 {
-		return fmt.Errorf("%d of %d objects that others hold references to have no copy elsewhere, and are lost with this node: %w", lost, len(list), first)
+	if left = len(list) - lost; lost == 0 {
+		return left, 0, ""
 	}
-	return nil
+	if errors.Is(context.Cause(ctx), errEveryoneLeaves) {
+		return left, o.missed(), ""
+	}
+	if !errors.Is(context.Cause(ctx), ErrDrainCancelled) {
+		o.node.log.Warn("objects that others need are lost with this node", zap.Int("objects", lost), zap.Int("of", len(list)), zap.Error(first))
+	}
+	return left, lost, first.Error()
+}
+
+// missed counts the objects that somebody still needs when every worker leaves: a node that stays, or a State.
+func (o *objects) missed() (n int) {
+	for _, l := range o.legacies() {
+		if len(l.states) > 0 || slices.ContainsFunc(l.holders, o.stays) {
+			n++
+		}
+	}
+	if n > 0 {
+		o.node.log.Warn("objects that others need are lost with this node: every worker of the cluster leaves", zap.Int("objects", n))
+	}
+	return n
+}
+
+// stays reports whether a node is a member that does not drain.
+func (o *objects) stays(k nodeKey) bool {
+	n, ok := o.node.others.member.View().Node(k.node)
+	return ok && n.Incarnation == k.incarnation && !n.Info.Draining
+}
+
+// collect has those that hold references to list give back what they do not need. A small heap is seldom collected, and what
+// tasks of a driver left behind that is gone would be copied, or counted as lost (rule C25).
+func (o *objects) collect(ctx context.Context, list []*legacy) {
+	ctx, cancel := context.WithTimeout(ctx, collectLimit)
+	defer cancel()
+	c := o.node.others
+	asked := map[nodeKey]bool{}
+	var wg sync.WaitGroup
+	for _, l := range list {
+		for _, k := range l.holders {
+			if asked[k] {
+				continue
+			}
+			asked[k] = true
+			wg.Go(func() { // an older version does not know the question: its references count as they are
+				p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(k, done) })
+				if err == nil {
+					_, _ = waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(keepCollect, keepAsk{}, done) })
+				}
+			})
+		}
+	}
+	wg.Wait()
+}
+
+// collectLimit bounds collect: a collection of a large heap takes some tenths of a second.
+const collectLimit = 2 * time.Second
+
+// takeBack lets the copies go that other nodes have made for a drain which was taken back.
+func (o *objects) takeBack() {
+	o.mu.Lock()
+	list := o.bequeathed
+	o.bequeathed = nil
+	o.mu.Unlock()
+	for _, b := range list {
+		o.free(b.at, b.oid)
+	}
+}
+
+// bequest is a copy that another node keeps when this one leaves.
+type bequest struct {
+	at  nodeKey
+	oid raysys.TaskID
 }
 
 // legacies lists what others need.
@@ -126,6 +200,9 @@ func (o *objects) bequeath(ctx context.Context, l *legacy) error {
 			err = o.leaveTo(ctx, p, oid, l)
 		}
 		if err == nil {
+			o.mu.Lock()
+			o.bequeathed = append(o.bequeathed, bequest{k, oid})
+			o.mu.Unlock()
 			return nil
 		}
 		errs = append(errs, fmt.Errorf("node %s: %w", k.node, err))

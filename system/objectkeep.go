@@ -20,6 +20,8 @@ const (
 	keepFree keepOp = 2 // the copy may go
 	keepLend keepOp = 3 // a reference to an object that is kept
 	keepHold keepOp = 4 // keep the object of this node while a State's record lists it
+	// keepCollect: give back the references of the asker that are not needed. The answer comes behind them.
+	keepCollect keepOp = 5
 )
 
 // keepAsk is the question.
@@ -81,6 +83,13 @@ func (p *peer) onKeep(frame []byte) error {
 		answer(p.lend(ask.oid))
 	case keepHold:
 		answer(keepAnswer{}, p.c.objects.holdFor(ask.key, ask.oid))
+	case keepCollect:
+		// Requests is the class of the drops.
+		last := func() {
+			_ = p.Send(wire.Requests, wire.KindKept, wire.AppendID(wire.AppendUvarint(append(wire.AppendUvarint(nil, slot), 1), 0), raysys.TaskID{}))
+			p.Flush()
+		}
+		p.c.background(func() { p.c.objects.pressure(); p.c.ledger.afterDrops(last) }, func(err error) { answer(keepAnswer{}, err) })
 	default:
 		answer(keepAnswer{}, fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, p.c.self()))
 	}

@@ -48,6 +48,8 @@ type objects struct {
 	listed map[raysys.TaskID]bool                      // those for which the directory names this node
 	deaths map[nodeKey]time.Time                       // when an object of a dead node was first missed
 	names  names
+
+	bequeathed []bequest // of the drain in progress
 }
 
 // need is why this node wants an object of another.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -432,8 +433,11 @@ func TestDrainOfADamagedFile(t *testing.T) {
 	}
 	brief, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if err := d.Drain(brief); !errors.Is(err, raysys.ErrObjectLost) || brief.Err() != nil {
+	if err := d.Drain(brief); err != nil || brief.Err() != nil {
 		t.Errorf("drained: %v", err)
+	}
+	if came := d.Drained(); came.Lost != 1 || !strings.Contains(came.Why, raysys.ErrObjectLost.Error()) {
+		t.Errorf("a drain that lost one object says %+v", came)
 	}
 	runtime.KeepAlive(more)
 }

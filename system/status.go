@@ -34,18 +34,19 @@ type NodeStatus struct {
 	Resources   raysys.Resources  `json:"resources"`
 	Free        raysys.Resources  `json:"free"` // of Resources, what nothing holds
 	Labels      map[string]string `json:"labels,omitempty"`
-	PID         int               `json:"pid"`        // of its process, on its host
-	Up          time.Duration     `json:"up"`         // since it joined, in nanoseconds
-	Queued      int               `json:"queued"`     // its own tasks that wait to start
-	Guests      int               `json:"guests"`     // tasks of other nodes that it has accepted and not answered
-	BusyCPU     float64           `json:"busy_cpu"`   // CPUs that run its own tasks
-	FreeCPU     float64           `json:"free_cpu"`   // CPUs that nothing holds
-	MeanTask    time.Duration     `json:"mean_task"`  // running time of recent tasks, in nanoseconds
-	Grains      map[string]int    `json:"grains"`     // activations by kind
-	Peers       int               `json:"peers"`      // nodes it is connected to
-	Connected   []PeerStatus      `json:"connected"`  // which
-	Held        int               `json:"held"`       // its futures that other nodes hold
-	LeaseLeft   time.Duration     `json:"lease_left"` // in nanoseconds
+	PID         int               `json:"pid"`               // of its process, on its host
+	Up          time.Duration     `json:"up"`                // since it joined, in nanoseconds
+	Queued      int               `json:"queued"`            // its own tasks that wait to start
+	Guests      int               `json:"guests"`            // tasks of other nodes that it has accepted and not answered
+	BusyCPU     float64           `json:"busy_cpu"`          // CPUs that run its own tasks
+	FreeCPU     float64           `json:"free_cpu"`          // CPUs that nothing holds
+	MeanTask    time.Duration     `json:"mean_task"`         // running time of recent tasks, in nanoseconds
+	Grains      map[string]int    `json:"grains"`            // activations by kind
+	Peers       int               `json:"peers"`             // nodes it is connected to
+	Connected   []PeerStatus      `json:"connected"`         // which
+	Held        int               `json:"held"`              // its futures that other nodes hold
+	LeaseLeft   time.Duration     `json:"lease_left"`        // in nanoseconds
+	Holding     []string          `json:"holding,omitempty"` // of a node that drains: tasks and grains that keep it, some of them
 	Error       string            `json:"error,omitempty"`
 }
 
@@ -141,6 +142,7 @@ func (c *cluster) report() NodeStatus {
 		Name: k.node, Incarnation: k.incarnation, PID: os.Getpid(), Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
 		Queued: l.Queued, Guests: l.Guests, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
 		Grains: c.node.grains.Kinds(), Held: c.exports.size(), LeaseLeft: c.member.Lease(),
+		Holding: c.holding(),
 	}
 	if c.member.State() == member.Suspended {
 		s.State = NodeSuspended
@@ -161,6 +163,7 @@ func (s NodeStatus) with(own NodeStatus) NodeStatus {
 	s.PID = own.PID
 	s.Free, s.Up, s.Queued, s.Guests, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Guests, own.BusyCPU, own.FreeCPU, own.MeanTask
 	s.Grains, s.Peers, s.Connected, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Connected, own.Held, own.LeaseLeft
+	s.Holding = own.Holding
 	if own.State != "" {
 		s.State, s.Error = own.State, own.Error
 	}

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/raysys/raysys"
 )
@@ -44,7 +45,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	case <-calm:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("close: tasks still run: %w", context.Cause(ctx))
+		return fmt.Errorf("close: tasks still run%s: %w", named(e.Busy(maxNamed)), context.Cause(ctx))
 	}
 }
 
@@ -72,8 +73,62 @@ func (e *Engine) Drain(ctx context.Context) error {
 	case <-ebbed:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("drain: tasks are left (%d of this node, %d of others): %w", e.Queued()+int(e.held.Load()), e.Load().Guests, context.Cause(ctx))
+		return fmt.Errorf("drain: tasks are left (%d of this node, %d of others%s): %w", e.Queued()+int(e.held.Load()), e.Load().Guests, named(e.Busy(maxNamed)), context.Cause(ctx))
 	}
+}
+
+// CancelDrain makes a node that drains take tasks again.
+func (e *Engine) CancelDrain() {
+	e.draining.Store(false)
+	e.mu.Lock()
+	e.ebbed = nil
+	e.mu.Unlock()
+	if x := e.net.Load(); x != nil {
+		x.changed()
+	}
+	if e.cfg.Changed != nil {
+		e.cfg.Changed()
+	}
+}
+
+// maxNamed bounds the tasks that an error names.
+const maxNamed = 10
+
+// named shows names behind a count.
+func named(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(list, ", ")
+}
+
+// Busy names up to limit tasks of other nodes that are here and have not been answered, and how many more there are.
+func (e *Engine) Busy(limit int) (names []string) {
+	x := e.net.Load()
+	if x == nil {
+		return nil
+	}
+	more := 0
+	x.each(func(p *peer) {
+		p.guests.each(func(a arrival) {
+			switch {
+			case a.answerTold():
+			case len(names) < limit:
+				c := a.core()
+				state := "waits"
+				if !c.Pending() {
+					state = "runs"
+				}
+				names = append(names, fmt.Sprintf("task %s of node %s %s", c.Work().Name(), p.Node(), state))
+			default:
+				more++
+			}
+		})
+	})
+	if more > 0 {
+		names = append(names, fmt.Sprintf("%d tasks more", more))
+	}
+	return names
 }
 
 // ebb is called wherever the last task of a draining node may have ended.

@@ -121,6 +121,21 @@ func (t *guestTable) find(slot uint64) arrival {
 	return nil
 }
 
+// each calls f with the guests that are in the table.
+func (t *guestTable) each(f func(arrival)) {
+	pages := t.pages.Load()
+	if pages == nil {
+		return
+	}
+	for _, page := range *pages {
+		for i := range page {
+			if s := page[i].Load(); s != nil {
+				f(s.arrival)
+			}
+		}
+	}
+}
+
 // takeIf removes the waiting tasks that f accepts; the caller holds Engine.mu.
 func (s *shapes) takeIf(f func(*raysys.Core) bool) (taken []shaped) {
 	for k, l := range s.list {

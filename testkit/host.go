@@ -104,7 +104,12 @@ func (h *host) follow(l *life) {
 		case <-l.node.DrainRequested():
 			ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 			defer cancel()
-			h.c.report(h.name, l.node.Drain(ctx))
+			err := l.node.Drain(ctx)
+			if errors.Is(err, system.ErrDrainCancelled) {
+				h.follow(l)
+				return
+			}
+			h.c.report(h.name, err)
 			h.close(l)
 			return
 		case <-l.node.Done():

@@ -107,15 +107,50 @@ func (o *observer) Close() error {
 }
 
 // Drain implements operate.Cluster.
-func (o *observer) Drain(ctx context.Context, node raysys.NodeID, wait bool) error {
+func (o *observer) Drain(ctx context.Context, node raysys.NodeID, wait bool) (operate.Drain, error) {
 	incarnation, err := o.node.DrainNode(ctx, node)
+	d := operate.Drain{Node: node, Incarnation: incarnation}
+	if err != nil || !wait {
+		return d, notFound(err)
+	}
+	came, err := o.node.AwaitDrained(ctx, node, incarnation)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = o.keeps(node, err)
+		}
+		return d, err
+	}
+	d.Left = true
+	if came != nil {
+		d.Told, d.Took, d.Kept, d.Lost, d.Why, d.Error = true, came.Took, came.Left, came.Lost, came.Why, came.Error
+	}
+	return d, nil
+}
+
+// CancelDrain implements operate.Cluster.
+func (o *observer) CancelDrain(ctx context.Context, node raysys.NodeID) error {
+	return notFound(o.node.CancelDrain(ctx, node))
+}
+
+func notFound(err error) error {
 	if errors.Is(err, system.ErrNoSuchNode) {
 		return fmt.Errorf("%w: no node of this name is in the cluster", operate.ErrNotFound)
 	}
-	if err != nil || !wait {
+	return err
+}
+
+// keeps adds to the end of a wait what keeps the node that drains.
+func (o *observer) keeps(node raysys.NodeID, err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveLimit) // the command's own time is over
+	defer cancel()
+	list, bad := o.node.Holding(ctx, node)
+	switch {
+	case bad != nil:
+		return fmt.Errorf("%w; what keeps it is not known: %w", err, bad)
+	case len(list) == 0:
 		return err
 	}
-	return o.node.AwaitGone(ctx, node, incarnation)
+	return fmt.Errorf("%w; it goes on, and is kept by %s; raysys drain --cancel %s takes it back", err, strings.Join(list, ", "), node)
 }
 
 // Status implements operate.Cluster.

@@ -79,7 +79,7 @@ func runOn(ctx context.Context, on cluster, args []string, stdin io.Reader, stdo
 func exitCode(err error) int {
 	var usage usageError
 	switch {
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.Is(err, supervise.ErrConfig):
 		return exitUsage
 	case errors.Is(err, operate.ErrUnreachable):
 		return exitUnreachable

@@ -28,7 +28,6 @@ type nodeFlags struct {
 	memory    string
 	resources string
 	labels    string
-	data      string
 	log       string
 	logFormat string
 	join      time.Duration
@@ -52,9 +51,9 @@ func nodeCommand(on cluster) *cobra.Command {
 RAYSYS_* variables, which this command sets from its own flags. What the program writes is passed on with the node's name
 before each line.
 
-A program that dies is reported to the cluster at once and started again, later each time; one that exits with 0 is done.
-SIGTERM and SIGINT drain it; a second signal kills it. One that dies five times before it was ever up for --settled ends
-the command.`,
+A program that dies is reported to the cluster at once and started again, later each time; an exit with 0 that nobody asked
+for is a death too. SIGTERM and SIGINT drain it, and raysys drain from elsewhere; a second signal kills it. One that dies five
+times before it was ever up for --settled ends the command, as does one whose settings cannot be meant.`,
 		Example: "  raysys node --app ./bin/app\n  raysys node --app ./bin/app --name a --listen 10.0.0.5:7400 --tls-cert a.crt --tls-key a.key --tls-ca ca.crt -- --verbose",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if dash := cmd.ArgsLenAtDash(); len(args) > 0 && dash != 0 {
@@ -80,7 +79,6 @@ the command.`,
 	flags.StringVar(&f.memory, "memory", "", "bytes of memory to offer (default 0)")
 	flags.StringVar(&f.resources, "resources", "", "further resources to offer, NAME=N[,NAME=N...]")
 	flags.StringVar(&f.labels, "labels", "", "labels of the node, KEY=VALUE[,KEY=VALUE...]")
-	flags.StringVar(&f.data, "data", "", "folder for what must survive the process")
 	flags.StringVar(&f.objectMemory, "object-memory", "", "memory for values above 64 KiB, such as 8GiB or 50% (default 30% of the host's or the container's)")
 	flags.StringVar(&f.spill, "spill", "", "folder for values that memory has no room for (default: one in the folder for temporary files, gone with the process)")
 	flags.StringVar(&f.spillMax, "spill-max", "", "most that may lie there, such as 100GiB (default: what the disk has, less a reserve)")

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 )
 
 // TestScripts runs testdata/script/*.txt, stories of raysys on the command line. Beside testscript's own commands they
@@ -35,6 +37,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"await": await,
 			"term":  term,
+			"code":  code,
 		},
 	})
 }
@@ -109,13 +112,32 @@ func app() {
 		<-signals
 	case "env":
 		for _, v := range slices.Sorted(slices.Values(os.Environ())) {
-			if strings.HasPrefix(v, "RAYSYS_") && !strings.HasPrefix(v, "RAYSYS_LAUNCH=") {
+			if strings.HasPrefix(v, "RAYSYS_") && !strings.HasPrefix(v, "RAYSYS_LAUNCH=") && !strings.HasPrefix(v, "RAYSYS_SUPERVISOR=") {
 				fmt.Println(v)
 			}
 		}
 		fmt.Println("arguments:", strings.Join(os.Args[2:], " "))
+		tell(supervise.Draining) // so that this was the only start
+	case "refuse": // as a node does that cannot be made
+		fmt.Fprintln(os.Stderr, "error: RAYSYS_CPU=\"many\": give a number of 0 or more")
+		tell(supervise.Misconfigured)
+		os.Exit(2)
+	case "quit": // without having been asked to
 	default:
 		fmt.Fprintln(os.Stderr, "no such part")
+		os.Exit(9)
+	}
+}
+
+// tell writes to the supervisor's pipe.
+func tell(what supervise.Told) {
+	fd, _, _ := strings.Cut(os.Getenv(supervise.SupervisorVariable), ":")
+	n, err := strconv.Atoi(fd)
+	if err == nil {
+		_, err = fmt.Fprintln(os.NewFile(uintptr(n), "supervisor"), what)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(9)
 	}
 }

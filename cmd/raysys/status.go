@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,7 +83,10 @@ func drainCommand(on cluster) *cobra.Command {
 		Use:   "drain NODE",
 		Short: "Empty a node and let it go",
 		Long: `Empty a node: it takes nothing new, its tasks end, its grains move to others. Then it leaves the cluster and its
-program exits with 0, so that raysys node there ends too. A drain that is not over within --timeout goes on.`,
+program exits with 0, so that raysys node there ends too. A drain that is not over within --timeout goes on: the error
+names tasks and grains that keep the node. With --cancel a drain is taken back, and the node takes work again.
+
+What could not be moved is not waited for: objects of which no other node could take a copy are lost, and counted in the answer.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usagef("%s takes the name of one node: run raysys status to see them", cmd.CommandPath())
@@ -93,22 +97,58 @@ program exits with 0, so that raysys node there ends too. A drain that is not ov
 	at := whereFlags(cmd.Flags())
 	cmd.ValidArgsFunction = nodeNames(on, at)
 	timeout := timeoutFlag(cmd.Flags(), 5*time.Minute)
+	form := outputFlag(cmd.Flags())
 	noWait := cmd.Flags().Bool("no-wait", false, "return when the drain has begun")
+	back := cmd.Flags().Bool("cancel", false, "take the drain of the node back")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *back && *noWait {
+			return usagef("--cancel and --no-wait: give one of them")
+		}
 		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
 			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
-				fmt.Fprintf(cmd.ErrOrStderr(), "draining %s\n", args[0])
-				if err := c.Drain(ctx, raysys.NodeID(args[0]), !*noWait); err != nil {
-					return fmt.Errorf("drain %s: %w: run raysys status", args[0], err)
+				node, talk := raysys.NodeID(args[0]), cmd.ErrOrStderr()
+				if *back {
+					if err := c.CancelDrain(ctx, node); err != nil {
+						return fmt.Errorf("cancel the drain of %s: %w: run raysys status", node, err)
+					}
+					fmt.Fprintf(talk, "%s stays\n", node)
+					return nil
 				}
-				if !*noWait {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s has left\n", args[0])
+				fmt.Fprintf(talk, "draining %s\n", node)
+				d, err := c.Drain(ctx, node, !*noWait)
+				if err != nil {
+					return fmt.Errorf("drain %s: %w: run raysys status", node, err)
 				}
-				return nil
+				if *noWait {
+					return nil
+				}
+				return tellDrain(cmd.OutOrStdout(), talk, d, *form)
 			})
 		})
 	}
 	return cmd
+}
+
+// tellDrain says what came of a drain, and fails when that is not known.
+func tellDrain(out, talk io.Writer, d operate.Drain, form output) error {
+	show := operate.DrainTable
+	if form == outputJSON {
+		show = operate.DrainJSON
+	}
+	if err := show(out, d); err != nil {
+		return err
+	}
+	if !d.Told {
+		return fmt.Errorf("drain %s: it is gone, and did not say how its drain ended: it may have died: run raysys status", d.Node)
+	}
+	if d.Error != "" {
+		fmt.Fprintf(talk, "not all was done in time: %s\n", d.Error)
+	}
+	if d.Lost > 0 {
+		fmt.Fprintf(talk, "%d objects that others need are lost: no other node has a copy\n", d.Lost)
+	}
+	fmt.Fprintf(talk, "%s has left\n", d.Node)
+	return nil
 }
 
 func doctorCommand(on cluster) *cobra.Command {

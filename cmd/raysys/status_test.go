@@ -69,18 +69,27 @@ func (c *fakeCluster) Memory(_ context.Context, node raysys.NodeID, limit int) (
 	return m, c.err
 }
 
-func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool) error {
+func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool) (d operate.Drain, err error) {
 	if node == "b" && !wait {
-		return nil
+		return d, nil
 	}
 	switch node {
 	case "a":
-		return nil
+		return operate.Drain{Node: "a", Incarnation: 7, Left: true, Told: true, Took: time.Second, Kept: 3, Lost: 2, Why: "it holds references"}, nil
 	case "b":
 		<-ctx.Done()
-		return ctx.Err()
+		return d, ctx.Err()
+	case "dead":
+		return operate.Drain{Node: "dead", Left: true}, nil
 	}
-	return fmt.Errorf("%w: there are a and b", operate.ErrNotFound)
+	return d, fmt.Errorf("%w: there are a and b", operate.ErrNotFound)
+}
+
+func (c *fakeCluster) CancelDrain(_ context.Context, node raysys.NodeID) error {
+	if node == "a" {
+		return errors.New("it has drained, and leaves")
+	}
+	return nil
 }
 
 func (c *fakeCluster) Close() error { c.closed++; return nil }
@@ -130,7 +139,13 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"memory"}, err: errors.New("odd"), code: 1, talk: "read memory: odd"},
 		{args: []string{"drain"}, code: 2, talk: "takes the name of one node: run raysys status"},
 		{args: []string{"drain", "a/b"}, code: 2, talk: `NODE "a/b"`},
-		{args: []string{"drain", "a"}, code: 0, talk: "draining a\na has left\n"},
+		{args: []string{"drain", "a"}, code: 0, talk: "draining a\n2 objects that others need are lost: no other node has a copy\na has left\n"},
+		{args: []string{"drain", "a"}, code: 0, out: "NODE  TOOK  OBJECTS KEPT  LOST  WHY\na     1s    3             2     it holds references\n"},
+		{args: []string{"drain", "a", "-o", "json"}, code: 0, out: `{"node":"a","incarnation":7,"left":true,"told":true,"took_ns":1000000000,"kept":3,"lost":2,"why":"it holds references"}`},
+		{args: []string{"drain", "dead"}, code: 1, talk: "draining dead\nerror: drain dead: it is gone, and did not say how its drain ended"},
+		{args: []string{"drain", "b", "--cancel"}, code: 0, talk: "b stays\n"},
+		{args: []string{"drain", "a", "--cancel"}, code: 1, talk: "error: cancel the drain of a: it has drained, and leaves: run raysys status\n"},
+		{args: []string{"drain", "b", "--cancel", "--no-wait"}, code: 2, talk: "--cancel and --no-wait"},
 		{args: []string{"drain", "b", "--no-wait"}, code: 0, talk: "draining b\n"},
 		{args: []string{"drain", "c"}, code: 5, talk: "error: drain c: not found: there are a and b: run raysys status\n"},
 		{args: []string{"drain", "b", "--timeout", "1ms"}, code: 4, talk: "error: timed out after 1ms: drain b: context deadline exceeded"},

@@ -5,7 +5,8 @@
 //
 //	Where ──► Cluster ── Status ──► Table, JSON
 //	             ├────── Memory ──► MemoryTable, MemoryJSON
-//	             └────── Drain
+//	             ├────── Drain ──► DrainTable, DrainJSON
+//	             └────── CancelDrain
 //
 // Errors have a state that becomes the exit code of the command: ErrUnreachable, ErrTimedOut, ErrNotFound.
 //

@@ -41,8 +41,10 @@ type Cluster interface {
 	// with the reason. ErrNotFound when there is none of that name.
 	Memory(ctx context.Context, node raysys.NodeID, limit int) (Memory, error)
 	// Drain empties the node. With wait it returns when the node has left, else when it has begun. ErrNotFound when there
-	// is none of that name.
-	Drain(ctx context.Context, node raysys.NodeID, wait bool) error
+	// is none of that name. When ctx ends first the error says what keeps the node.
+	Drain(ctx context.Context, node raysys.NodeID, wait bool) (Drain, error)
+	// CancelDrain takes a drain back, and returns when the node is active again.
+	CancelDrain(ctx context.Context, node raysys.NodeID) error
 	Close() error
 }
 

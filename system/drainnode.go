@@ -1,0 +1,123 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system/member"
+)
+
+// DrainNode asks a node to drain and leave, and returns when it has begun: with its incarnation, for AwaitDrained. The error
+// matches ErrNoSuchNode when there is none of that name.
+func (n *Node) DrainNode(ctx context.Context, name raysys.NodeID) (incarnation uint64, err error) {
+	m, err := n.operate(ctx, "drain", name, adminDrain)
+	return m.Incarnation, err
+}
+
+// CancelDrain takes back what DrainNode asked for, and returns when the node is active again. The error says why a node cannot
+// stay; it matches ErrNoSuchNode when it has left.
+func (n *Node) CancelDrain(ctx context.Context, name raysys.NodeID) error {
+	m, err := n.operate(ctx, "cancel the drain of", name, adminStay)
+	if err != nil {
+		return err
+	}
+	return n.await(ctx, "wait until "+string(name)+" is active again", func(v *member.View) bool {
+		now, ok := v.Node(name)
+		return !ok || now.Incarnation != m.Incarnation || !now.Info.Draining
+	})
+}
+
+// operate asks one node.
+func (n *Node) operate(ctx context.Context, verb string, name raysys.NodeID, op adminOp) (member.Node, error) {
+	c := n.others
+	if c == nil {
+		return member.Node{}, fmt.Errorf("%s %s: %w", verb, name, errInNoCluster)
+	}
+	m, ok := c.member.View().Node(name)
+	if !ok || m.Info.Observer {
+		return m, fmt.Errorf("%s %s: %w: raysys status lists the nodes", verb, name, ErrNoSuchNode)
+	}
+	if a := c.askAll(ctx, []member.Node{m}, question{op: op})[memberKey(m)]; a.err != nil {
+		return m, fmt.Errorf("%s %s: %w", verb, name, a.err)
+	}
+	return m, nil
+}
+
+// AwaitDrained waits until that incarnation of a node is in the cluster no more, and returns what it said of its drain: nil when
+// it left without a word, because it died, or runs a version that says nothing. The error matches ErrDrainCancelled when the node
+// stays.
+func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation uint64) (*Drained, error) {
+	c := n.others
+	if c == nil {
+		return nil, fmt.Errorf("wait for %s to leave: %w", name, errInNoCluster)
+	}
+	k := nodeKey{name, incarnation}
+	came := make(chan *Drained, 1)
+	c.admin(k, question{op: adminAwait}, func(a adminAnswer, err error) {
+		if err == nil && a.Error == "" {
+			came <- a.Drain
+		}
+		close(came)
+	})
+	began := false // it is known to drain
+	stays := false
+	err := n.await(ctx, "wait for "+string(name)+" to leave", func(v *member.View) bool {
+		m, ok := v.Node(name)
+		if !ok || m.Incarnation != incarnation {
+			return true
+		}
+		stays = began && !m.Info.Draining
+		began = m.Info.Draining
+		return stays
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case stays:
+		return nil, fmt.Errorf("drain %s: %w", name, ErrDrainCancelled)
+	}
+	t := time.NewTimer(lastWords) // the store may tell of its end before its last words come
+	defer t.Stop()
+	select {
+	case d := <-came:
+		return d, nil
+	case <-t.C:
+		return nil, nil
+	case <-ctx.Done():
+		return nil, nil
+	}
+}
+
+// Holding names tasks and grains that keep a node that drains, as it says itself.
+func (n *Node) Holding(ctx context.Context, name raysys.NodeID) ([]string, error) {
+	c := n.others
+	if c == nil {
+		return nil, errInNoCluster
+	}
+	m, ok := c.member.View().Node(name)
+	if !ok {
+		return nil, ErrNoSuchNode
+	}
+	a := c.askAll(ctx, []member.Node{m}, question{op: adminStatus})[memberKey(m)]
+	return a.answer.Status.Holding, a.err
+}
+
+// await waits until the view is as done wants it.
+func (n *Node) await(ctx context.Context, what string, done func(*member.View) bool) error {
+	c := n.others
+	for {
+		view := c.member.View()
+		if done(view) {
+			return nil
+		}
+		select {
+		case <-view.Changed():
+		case <-c.member.Done():
+			return fmt.Errorf("%s: %w", what, c.member.Err())
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", what, context.Cause(ctx))
+		}
+	}
+}
