@@ -99,6 +99,14 @@ func refused(to io.Writer, err error) error {
 	return configError{err}
 }
 
+// supervisor is nil where nobody is told.
+func (cfg *Config) supervisor() io.Writer {
+	if cfg.Cluster == nil {
+		return nil
+	}
+	return cfg.Cluster.Supervisor
+}
+
 // Run is Main for programs with flags, signals and exit codes of their own: it makes a node, runs f as its driver, closes
 // the node and returns f's error. f's context ends when the node does (it was fenced, say), and context.Cause says why. A worker does not run f: it serves until ctx ends or an operator asks it to leave, and
 // drains. The error matches ErrConfig when New refused cfg.
@@ -107,11 +115,7 @@ func Run(ctx context.Context, cfg Config, f func(ctx context.Context) error) err
 	for {
 		n, err := New(cfg)
 		if err != nil {
-			var to io.Writer
-			if cfg.Cluster != nil {
-				to = cfg.Cluster.Supervisor
-			}
-			return refused(to, err)
+			return refused(cfg.supervisor(), err)
 		}
 		again, err := n.live(ctx, f)
 		if !again {
@@ -150,7 +154,7 @@ func (n *Node) live(ctx context.Context, f func(context.Context) error) (again b
 	}
 	err, grace := n.Start(ctx), closeGrace
 	if errors.Is(err, store.ErrOtherCluster) {
-		err = configError{err}
+		err = refused(n.cfg.supervisor(), err)
 	}
 	switch {
 	case err != nil:
