@@ -208,6 +208,40 @@ func TestWaitForSome(t *testing.T) {
 	})
 }
 
+// TestWaitForOneOfTwo: a turn waits for one of two, of which one can never come and the other needs a turn that waits itself,
+// but not for ever. Nothing is refused: only who waits for more than can come is stuck.
+func TestWaitForOneOfTwo(t *testing.T) {
+	k := newKnot()
+	var entered, leave chan bool
+	slow := k.turn(func(context.Context) (int, error) {
+		entered <- true
+		<-leave
+		return 7, nil
+	})
+	behind := k.turn(func(ctx context.Context) (int, error) { return slow.Call(ctx, k.kind.Get("c")).Get(ctx) })
+	either := k.turn(func(ctx context.Context) (int, error) {
+		other := behind.Call(ctx, k.kind.Get("b"))
+		<-entered
+		synctest.Wait() // b waits for c
+		refs := []raysys.Ref[int]{k.get(ctx, "a"), other}
+		go func() {
+			synctest.Wait()
+			leave <- true
+		}()
+		ready, _, err := raysys.Wait(ctx, refs, 1)
+		if err != nil {
+			return 0, err
+		}
+		return ready[0].Get(ctx)
+	})
+	k.run(t, func(ctx context.Context) {
+		entered, leave = make(chan bool), make(chan bool)
+		if v, err := either.Call(ctx, k.kind.Get("a")).Get(ctx); v != 7 || err != nil {
+			t.Errorf("a wait for one of two, where one is the waiting grain's own call and the other will end, gave %d, %v; want 7 and no refusal", v, err)
+		}
+	})
+}
+
 func TestWaitForMany(t *testing.T) {
 	k := newKnot()
 	all := k.turn(func(ctx context.Context) (int, error) {

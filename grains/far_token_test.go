@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // put records a placement as a leader did that has died since.
@@ -84,6 +86,12 @@ func TestMovedIsFollowed(t *testing.T) {
 				t.Error(err)
 			}
 			eventually(t, "b lets it go", func() bool { return r.net.placeOf(g.ID()).IsZero() })
+			var sent atomic.Int32
+			r.net.watch(func(from *fakeNode, kind wire.Kind) {
+				if from == a && kind == wire.KindCall {
+					sent.Add(1)
+				}
+			})
 			at := "b"
 			switch how {
 			case "gone":
@@ -102,9 +110,47 @@ func TestMovedIsFollowed(t *testing.T) {
 			if want := map[bool]int{true: 6, false: 1}[how == "newer here"]; err != nil || v != want {
 				t.Errorf("%d, %v; want %d", v, err, want)
 			}
+			if n := sent.Load(); how == "newer here" && n != 2 {
+				t.Errorf("the call went out %d times, want 2: an activation newer than the call must refuse it, and the caller send it anew under that token", n)
+			}
 			wants(t, ctx, r.where.Call(ctx, g), at)
 		})
 	}
+}
+
+// watch calls f for each frame that is delivered from now on.
+func (net *fakeNet) watch(f func(from *fakeNode, kind wire.Kind)) {
+	net.mu.Lock()
+	defer net.mu.Unlock()
+	net.onWire = func(_ *fakeLink, from *fakeNode, kind wire.Kind, _ []byte) { f(from, kind) }
+}
+
+// TestHeldCallsKeepTheirOrder: a call under a newer token makes the activation stale while calls wait in its mailbox. Those
+// whose turn comes before the activation stops are held; the next activation runs them before what came later (rule C5).
+func TestHeldCallsKeepTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRovers(t)
+		a, b := r.net.add("a"), r.net.add("b")
+		r.on(b)
+		ctx, here := a.context(), b.context()
+		g := r.kind.Get("x")
+		gate := r.gate.Call(here, g)
+		<-r.entered
+		r.note.Call(here, g, 1)
+		r.note.Call(here, g, 2)
+		r.net.put(g.ID(), b)
+		r.note.Call(ctx, g, 3) // under the newer token
+		synctest.Wait()        // it is in the mailbox, behind what stops the activation
+		r.note.Call(here, g, 4)
+		close(r.leave)
+		if _, err := gate.Get(here); err != nil {
+			t.Error(err)
+		}
+		got, err := r.noted.Call(here, g).Get(here)
+		if err != nil || !slices.Equal(got, []int{1, 2, 3, 4}) {
+			t.Errorf("the next activation ran %v, %v; want [1 2 3 4]: the calls that the stale one held go before later ones", got, err)
+		}
+	})
 }
 
 // TestNewerToken: a call under a newer token proves the activation stale: it stops, OnDeactivate included, and the new

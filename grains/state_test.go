@@ -442,3 +442,31 @@ func TestMovedWhileOpen(t *testing.T) {
 	s.heal()
 	wants(t, ctx, p.get.Call(ctx, g), 11)
 }
+
+// TestLateSaveIsNotThisOne: a Save that was given up is stored while the outcome of the next one is open. What is read back
+// differs from the version that was known, but it is not what was written: the Write answers ErrETag, and no success.
+func TestLateSaveIsNotThisOne(t *testing.T) {
+	p := newPurses(t)
+	a := p.net.add("a")
+	ctx := a.context()
+	g := p.kind.Get("x")
+	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
+	p.faults(saveDelayed, saveDelayed, saveDelayed, saveDelayed, saveDelayed)
+	fails(t, ctx, p.put.Call(ctx, g, 10), raysys.ErrOutcomeUnknown)
+	s := p.net.store
+	s.mu.Lock()
+	s.onSave = func(grains.ID, string) fault { // the store's lock is held
+		for _, f := range s.late {
+			f()
+		}
+		s.late = nil
+		return saveLost
+	}
+	s.mu.Unlock()
+	v, err := p.put.Call(ctx, g, 100).Get(ctx)
+	if !errors.Is(err, grains.ErrETag) {
+		t.Errorf("a Write whose outcome was open found the bytes of an earlier one stored, and answered %d, %v: want ErrETag", v, err)
+	}
+	s.heal()
+	wants(t, ctx, p.get.Call(ctx, g), 11)
+}

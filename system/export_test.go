@@ -164,3 +164,6 @@ func Looks(n *Node) uint64 {
 
 // Moved waits until n takes or gives up no shard.
 func Moved(n *Node) { n.others.moves.Wait() }
+
+// DropPause is how long a reference that is not needed is kept back.
+const DropPause = dropPause
