@@ -33,6 +33,7 @@ type Wanted struct {
 	Strategy  raysys.Strategy   // "" for the default
 	Labels    map[string]string // the node must have them all
 	Stateless bool              // any node will do, nothing is recorded, and the Place has no Token
+	Avoid     []raysys.NodeID   // of a stateless kind: nodes to take only where there is no other
 }
 
 // Cluster is what the engine needs of the nodes together: the registry of placements and the peers. It is implemented

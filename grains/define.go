@@ -49,7 +49,9 @@ const (
 type Option func(*kind) error
 
 // StatelessWorker makes every key of the kind a pool of up to n activations on each node, which share the calls to
-// that key: for work that needs a place, such as a loaded policy, and no identity. n of 0 means one per CPU.
+// that key: for work that needs a place, such as a loaded policy, and no identity. n of 0 means one per CPU. A node that
+// runs workers calls its own; a driver's calls go to all nodes in turn, or to the node that the kind's strategy chooses for
+// the key, where that is another than Balanced and Spread.
 func StatelessWorker(n int) Option {
 	return func(k *kind) error {
 		if n < 0 {

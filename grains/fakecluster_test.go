@@ -3,6 +3,7 @@ package grains_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
@@ -123,6 +124,11 @@ func (net *fakeNet) place(asks *fakeNode, id grains.ID, want grains.Wanted) (gra
 	for _, n := range net.nodes {
 		if !n.dead && !n.draining && !n.driver {
 			alive = append(alive, n)
+		}
+	}
+	if want.Stateless {
+		if others := slices.DeleteFunc(slices.Clone(alive), func(n *fakeNode) bool { return slices.Contains(want.Avoid, n.name) }); len(others) > 0 {
+			alive = others
 		}
 	}
 	if len(alive) == 0 {

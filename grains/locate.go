@@ -59,6 +59,11 @@ func (r *route) inquire() {
 	}
 	avoid, ask := r.avoid, r.ask
 	want := r.wantedLocked()
+	if r.ring != nil {
+		if r.ring.one = !spreads(want.Strategy); !r.ring.one {
+			want.Avoid = r.ring.avoid(avoid)
+		}
+	}
 	r.mu.Unlock()
 	if e.closed.Load() {
 		r.end(raysys.ErrClosed)
@@ -284,28 +289,35 @@ func (r *route) connected(p Place, wp wire.Peer, err error) {
 	var failed []failure
 	var late []*visit
 	r.state, r.place, r.peer = routeOpen, p, fp
-	for len(r.queue) > 0 {
+	if r.ring != nil {
+		s := r.ring.add(p, fp)
+		r.place, r.peer = s.place, s.peer
+	}
+	for len(r.queue) > 0 && r.state == routeOpen {
 		o, ok := r.queue[0].(*outgoing)
 		if !ok {
 			late = append(late, r.queue[0].(*visit))
 			r.queue = r.queue[1:]
 			continue
 		}
-		if err = o.send(fp, p); errors.Is(err, raysys.ErrNotDelivered) {
-			r.state, r.peer = routeAsking, nil
+		if err = o.send(r.peer, r.place); errors.Is(err, raysys.ErrNotDelivered) {
+			r.state, r.peer, r.avoid = routeAsking, nil, r.place
 			break
 		}
 		r.queue = r.queue[1:]
 		if err != nil {
 			failed = append(failed, failure{o, err})
-		} else if r.state == routeOpen { // the rest of a full queue goes the same way
-			r.tries = 0
+		} else {
+			r.sentLocked()
 		}
 	}
 	if len(r.queue) == 0 {
 		r.queue = nil
 	}
-	again := r.state == routeAsking
+	again, further := r.state == routeAsking, r.state == routeFresh && len(r.queue) > 0
+	if further {
+		r.state = routeAsking
+	}
 	r.mu.Unlock()
 	for _, v := range late {
 		v.refuse(p)
@@ -313,8 +325,11 @@ func (r *route) connected(p Place, wp wire.Peer, err error) {
 	for _, f := range failed {
 		f.o.fail(f.err)
 	}
-	if again {
+	switch {
+	case again:
 		r.retry(err)
+	case further: // the rest of the queue is for further nodes too
+		r.inquire()
 	}
 }
 
@@ -326,6 +341,9 @@ func (k *boundKind) movedOn(key string, from, to Place, tries int) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.ring != nil {
+		r.ring.drop(from.Node, from.Incarnation)
+	}
 	if r.state != routeOpen || r.place != from {
 		return // somebody else found out, and asked
 	}
@@ -344,6 +362,9 @@ func (k *boundKind) forgetPeer(fp *farPeer) {
 		s.Lock()
 		for _, r := range s.routes {
 			r.mu.Lock()
+			if r.ring != nil {
+				r.ring.drop(fp.Node(), fp.Incarnation())
+			}
 			if r.state == routeOpen && r.peer == fp {
 				// The place is kept: whoever calls next says that it could not be reached.
 				r.state, r.peer, r.avoid, r.ask = routeFresh, nil, r.place, Token{}

@@ -15,8 +15,7 @@ const maxTries = 16
 // keptRoutes bounds the routes that one shard of a kind's directory remembers: 262,144 per kind.
 const keptRoutes = 4096
 
-// statelessCalls is after how many calls a route to a stateless worker on another node is asked for anew, so that
-// calls follow the load.
+// statelessCalls is after how many calls to a key of a stateless kind the registry is asked whether there is a node more.
 const statelessCalls = 256
 
 // parcel is a call on its way to an activation that is not in this node's directory: *outgoing, a call of this node, or
@@ -52,7 +51,7 @@ type route struct {
 	hint  Place    // asking: said to be right
 	ask   Token    // asking: to be confirmed; zero to locate
 	tries int      // in vain, since the last call went out
-	calls int      // open, of a stateless kind
+	ring  *ring    // of a stateless kind only
 }
 
 // lookup finds the activation or the route of a key.
@@ -72,6 +71,9 @@ func (k *boundKind) routeFor(key string) (a *activation, r *route) {
 		return a, r
 	}
 	r = &route{kind: k, key: key}
+	if k.def.stateless {
+		r.ring = &ring{}
+	}
 	s.addRoute(r)
 	return nil, r
 }
@@ -222,12 +224,14 @@ func (r *route) sweepLocked() {
 // sentLocked counts a call that went out.
 func (r *route) sentLocked() {
 	r.tries = 0
-	if !r.kind.def.stateless {
+	if r.ring == nil {
 		return
 	}
-	if r.calls++; r.calls >= statelessCalls {
-		r.calls, r.state, r.peer, r.avoid, r.ask = 0, routeFresh, nil, Place{}, Token{}
+	if s, ok := r.ring.turn(); ok {
+		r.place, r.peer = s.place, s.peer
+		return
 	}
+	r.state, r.peer, r.avoid, r.ask = routeFresh, nil, Place{}, Token{}
 }
 
 // remove takes the route out of the directory and returns who waits.

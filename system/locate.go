@@ -67,7 +67,7 @@ func (c *cluster) anywhere(id grains.ID, want grains.Wanted) (grains.Place, erro
 	nodes, _ := c.nodes()
 	d, err := placement.Place(placement.NewView(c.self().node, nodes), placement.Request{
 		Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Strategy: want.Strategy,
-		Custom: c.cfg.Strategies, Seed: c.draws.Add(1),
+		Custom: c.cfg.Strategies, Seed: c.draws.Add(1), Avoid: want.Avoid,
 	})
 	return grains.Place{Node: d.Node, Incarnation: d.Incarnation}, err
 }
