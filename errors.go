@@ -28,7 +28,8 @@ var (
 	ErrReleased = newState("reference released: call Release only after the last Get", nil)
 	// ErrInvalidRef: the zero Ref, or a reference of another type.
 	ErrInvalidRef = newState("invalid reference", nil)
-	// ErrObjectLost: every copy is gone and there is no recipe to rebuild it.
+	// ErrObjectLost: every copy is gone and there is no recipe to rebuild it. While a node that may have one lives, or nobody
+	// can say who has one, it is ErrUnreachable.
 	ErrObjectLost = newState("object lost", nil)
 	// ErrStoreFull: the node's object store has room neither in memory nor on disk. Release references, or give it more.
 	ErrStoreFull = newState("object store full", nil)
@@ -46,7 +47,8 @@ var (
 	ErrStoreReplaced = newState("store replaced: it holds another cluster or none; restore its data, or restart every node", nil)
 	// ErrNodeDead: the node, in the incarnation that was meant, is no more.
 	ErrNodeDead = newState("node dead", nil)
-	// ErrUnreachable: the node lives, but neither a link nor a relay reaches it. Retriable after a pause.
+	// ErrUnreachable: the node lives, but neither a link nor a relay reaches it, or it does not admit this node while its own
+	// store is away. Retriable after a pause.
 	ErrUnreachable = newState("node unreachable", nil)
 	// ErrPanic: user code panicked; TaskError carries the stack.
 	ErrPanic = newState("panic", nil)

@@ -32,8 +32,14 @@ func (s *remoteSource) Fetch(into any, done func(error)) {
 	(&await{source: s, at: heldRef{s.owner, s.number}, into: into, done: done}).begin()
 }
 
+// lost is what a wait ends with that neither the owner nor anybody else answers.
 func (s *remoteSource) lost(cause error) error {
 	return fmt.Errorf("%w: its owner %s cannot be asked: %w", raysys.ErrObjectLost, s.owner, cause)
+}
+
+// unreachable is what it ends with while somebody may have the value still.
+func (s *remoteSource) unreachable(cause error) error {
+	return fmt.Errorf("%w: the value that %s owns may be had later: %w", raysys.ErrUnreachable, s.owner, cause)
 }
 
 // await is one outcome that was asked for.
@@ -42,7 +48,8 @@ type await struct {
 	at     heldRef // who is asked
 	into   any
 	done   func(error)
-	failed error // of those that were asked before
+	failed error // of those that were asked before, the first
+	open   error // the first of one that lives, and did not say that it does not know the future
 	tried  []heldRef
 }
 
@@ -61,6 +68,10 @@ func (a *await) next(err error) {
 	if a.failed == nil {
 		a.failed = err
 	}
+	denied := errors.Is(err, errUnknownRef) || errors.Is(err, raysys.ErrNodeDead)
+	if a.open == nil && !denied && a.source.c.alive(a.at.owner) {
+		a.open = err
+	}
 	a.tried = append(a.tried, a.at)
 	for _, v := range a.source.c.ledger.others(a.source.loan) {
 		if !slices.Contains(a.tried, v) {
@@ -69,7 +80,11 @@ func (a *await) next(err error) {
 			return
 		}
 	}
-	a.source.copies(a.failed, a.done)
+	end := a.source.lost(a.failed)
+	if a.open != nil {
+		end = a.source.unreachable(a.open)
+	}
+	a.source.copies(end, a.done)
 }
 
 func (a *await) ask(p *peer) {
@@ -243,7 +258,7 @@ func (p *peer) onOutcome(frame []byte) error {
 		return nil
 	}
 	if err := a.answered(p, &r); err != nil {
-		a.done(a.source.lost(err))
+		a.done(a.source.unreachable(err))
 		return err
 	}
 	return nil

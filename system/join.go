@@ -391,7 +391,7 @@ func (c *cluster) leave(ctx context.Context) error {
 		return nil // it never joined
 	}
 	if c.killed.Load() {
-		return c.die(ctx)
+		return c.die()
 	}
 	err := errors.Join(c.handOverAll(ctx), c.member.Leave(ctx))
 	c.end(raysys.ErrClosed)

@@ -29,15 +29,15 @@ func (c *cluster) joinedNow() bool {
 }
 
 // die is leave without a word.
-func (c *cluster) die(ctx context.Context) error {
+func (c *cluster) die() error {
 	c.member.Abandon()
 	for n, s := range c.reg.leads() {
 		_ = s.Close()
 		c.reg.unlead(n, s)
 	}
-	err := c.link.Close(ctx)
+	c.link.Break()
 	c.running.Wait()
-	err = errors.Join(err, c.objects.close())
+	err := c.objects.close()
 	if c.ownKV {
 		err = errors.Join(err, c.kv.Close())
 	}

@@ -116,7 +116,7 @@ func (w *holding) hold(d *description) error {
 	}
 	err := w.holdAt(d.owner, d.oid)
 	if errors.Is(err, raysys.ErrNodeDead) || err != nil && !o.node.others.alive(d.owner) {
-		err = w.holdCopy(d.oid, err)
+		err = w.holdCopy(d, err)
 	}
 	if err != nil {
 		return fmt.Errorf("object of %s: %w", d.owner, err)
@@ -137,30 +137,44 @@ func (w *holding) holdAt(at nodeKey, oid raysys.TaskID) error {
 
 // holdCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the directory
 // says, first at those who keep it anyway.
-func (w *holding) holdCopy(oid raysys.TaskID, cause error) error {
-	o := w.o
+func (w *holding) holdCopy(d *description, cause error) error {
+	o, oid := w.o, d.oid
 	if obj := o.store.Lookup(oid); obj != nil {
 		if _, err := obj.Manifest(o.ctx); err == nil && o.holdFor(w.key, oid) == nil { // it is here as a whole
 			return nil
 		}
 	}
-	a, err := o.dir.look(o.ctx, objectKey(oid))
-	if err != nil {
-		return fmt.Errorf("look for copies of it: %w", err)
-	}
-	at := slices.Clone(a.rec.at)
-	slices.SortStableFunc(at, func(a, b location) int { return boolOrder(b.kept, a.kept) })
-	errs := []error{fmt.Errorf("%w: %w", raysys.ErrObjectLost, cause)}
-	for _, l := range at {
-		if l.node == o.self() || !o.node.others.alive(l.node) {
-			continue
+	lost := []error{fmt.Errorf("%w: %w", raysys.ErrObjectLost, cause)}
+	var open error // of a node that lives and did not say that it has none
+	for again := true; ; {
+		a, err := o.dir.look(o.ctx, objectKey(oid))
+		if err != nil {
+			return unknownCopies(err)
 		}
-		if err = w.holdAt(l.node, oid); err == nil {
-			return nil
+		at := slices.Clone(a.rec.at)
+		slices.SortStableFunc(at, func(a, b location) int { return boolOrder(b.kept, a.kept) })
+		for _, l := range at {
+			if l.node == o.self() || !o.node.others.alive(l.node) {
+				continue
+			}
+			err := w.holdAt(l.node, oid)
+			if err == nil {
+				return nil
+			}
+			err = fmt.Errorf("node %s: %w", l.node.node, err)
+			if open == nil && !errors.Is(err, raysys.ErrObjectLost) && o.node.others.alive(l.node) {
+				open = err
+			}
+			lost = append(lost, err)
 		}
-		errs = append(errs, fmt.Errorf("node %s: %w", l.node.node, err))
+		if open != nil {
+			return fmt.Errorf("%w: it may be had later: %w", raysys.ErrUnreachable, open)
+		}
+		if !again || !o.underWay(o.ctx, d.owner) {
+			return errors.Join(lost...)
+		}
+		again = false
 	}
-	return errors.Join(errs...)
 }
 
 // settled waits until c has its outcome.

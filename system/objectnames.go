@@ -333,7 +333,7 @@ func (o *objects) Lookup(ctx context.Context, name string) (*raysys.Core, error)
 // borrow returns a future for an object of the directory: of its owner, or of one that keeps a copy when that is dead.
 func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*raysys.Core, error) {
 	c := o.node.others
-	var last error
+	var last, open error // open: of a node that lives and did not say that it has none
 	for _, at := range append([]location{{rec.owner, true}}, rec.at...) {
 		if at.node == c.self() {
 			if core, _ := o.names.find(rec.id); core != nil {
@@ -358,11 +358,21 @@ func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*raysys.Core, 
 			return nil, context.Cause(ctx)
 		}
 		last = err
+		if open == nil && !errors.Is(err, raysys.ErrObjectLost) && c.alive(at.node) {
+			open = fmt.Errorf("node %s: %w", at.node, err)
+		}
 	}
 	if core, obj := o.names.find(rec.id); core == nil && obj != nil { // this node has a copy, and the owner is dead
 		return keepAnswer{}.future(c, c.self(), rec), nil
 	}
-	return nil, errors.Join(fmt.Errorf("%w: its owner %s is dead, and of %d copies none is left", raysys.ErrObjectLost, rec.owner, rec.replicas), last)
+	if open != nil {
+		return nil, fmt.Errorf("%w: it may be had later: %w", raysys.ErrUnreachable, open)
+	}
+	owner := "is dead"
+	if c.alive(rec.owner) {
+		owner = "does not have it any more"
+	}
+	return nil, errors.Join(fmt.Errorf("%w: its owner %s %s, and of %d copies none is left", raysys.ErrObjectLost, rec.owner, owner, rec.replicas), last)
 }
 
 // Forget implements raysys.Names.

@@ -98,7 +98,7 @@ func (s *objectSource) View(into any, done func(func(), error)) {
 func (s *objectSource) fetch(ctx context.Context, form object.Form) (*object.Object, error) {
 	o := s.at.c.objects
 	had := o.store.Lookup(s.oid) != nil
-	w := &whereabouts{c: s.at.c, oid: s.oid, owner: s.owner, list: s.at.between()}
+	w := &whereabouts{c: s.at.c, oid: s.oid, owner: s.owner, between: s.at.between}
 	start := time.Now()
 	for {
 		obj, err := o.engine.Fetch(ctx, object.Version{ID: s.oid}, w, form)
@@ -109,7 +109,7 @@ func (s *objectSource) fetch(ctx context.Context, form object.Form) (*object.Obj
 				o.came(obj, s.owner)
 			}
 			return obj, nil
-		case !errors.Is(err, raysys.ErrObjectLost) || !w.again():
+		case !errors.Is(err, raysys.ErrObjectLost) && !errors.Is(err, raysys.ErrUnreachable) || !w.again():
 			return nil, fmt.Errorf("%s: %w", s.Name(), err)
 		}
 	}
@@ -126,15 +126,16 @@ func remoteOf(c *raysys.Core) *remoteSource {
 	return nil
 }
 
-// whereabouts says whom to ask for an object: its owner, and then whoever the directory names.
+// whereabouts says whom to ask for an object: its owner, those who passed the reference on, and whoever the directory names.
 type whereabouts struct {
-	c     *cluster
-	oid   raysys.TaskID
-	owner nodeKey
-	asked map[nodeKey]bool
-	found bool      // the directory was asked
-	last  bool      // and once more, when nobody else was left
-	list  []nodeKey // who else may have it: those who passed the reference on, then those of the directory
+	c       *cluster
+	oid     raysys.TaskID
+	owner   nodeKey
+	between func() []nodeKey
+	asked   map[nodeKey]bool
+	found   bool      // the directory was asked
+	last    bool      // and once more, when nobody else was left
+	list    []nodeKey // who is to be asked yet
 }
 
 // again reports whether another round may find what the one before did not. A transfer from an owner that lives asks the
@@ -143,14 +144,14 @@ func (w *whereabouts) again() bool {
 	if w.last || w.c.alive(w.owner) {
 		return false
 	}
-	w.last, w.found = true, false
+	w.last, w.found, w.asked = true, false, nil // those who were not reached before count again
 	return true
 }
 
 // Next implements transfer.Sources.
 func (w *whereabouts) Next(ctx context.Context) (transfer.Key, error) {
 	if w.asked == nil {
-		w.asked = map[nodeKey]bool{w.c.self(): true, w.owner: true}
+		w.asked, w.list = map[nodeKey]bool{w.c.self(): true, w.owner: true}, w.between()
 		if w.c.alive(w.owner) {
 			return transferKey(w.owner), nil
 		}
@@ -168,7 +169,7 @@ func (w *whereabouts) Next(ctx context.Context) (transfer.Key, error) {
 			w.found = true
 			a, err := w.c.objects.dir.look(ctx, objectKey(w.oid))
 			if err != nil {
-				return transfer.Key{}, fmt.Errorf("look for copies of it: %w", err)
+				return transfer.Key{}, unknownCopies(err)
 			}
 			for _, l := range a.rec.at {
 				w.list = append(w.list, l.node)
@@ -183,7 +184,12 @@ func (w *whereabouts) Next(ctx context.Context) (transfer.Key, error) {
 	if !w.c.alive(w.owner) {
 		return transfer.Key{}, fmt.Errorf("%w: its owner %s is dead, and no other node is known to have it", raysys.ErrObjectLost, w.owner)
 	}
-	return transfer.Key{}, fmt.Errorf("%w: no other node is known to have it", raysys.ErrObjectLost)
+	return transfer.Key{}, errors.New("no other node is known to have it") // what its owner said decides
+}
+
+// unknownCopies: nobody can say where copies of an object are, so that it cannot be called lost.
+func unknownCopies(err error) error {
+	return fmt.Errorf("%w: look for copies of it: %w", raysys.ErrUnreachable, err)
 }
 
 // between lists the nodes that passed the reference on and still keep it for this one. They may have a copy that the
@@ -261,13 +267,12 @@ func (o *objects) gone(oid raysys.TaskID) {
 	}
 }
 
-// copies ends a wait for an owner that cannot be asked: with where copies of its object are, if it was one and there are
-// any, else with the loss.
-func (s *remoteSource) copies(cause error, done func(error)) {
-	lost := s.lost(cause)
+// copies ends a wait for an owner that cannot be asked: with where copies of its object are, if it was one and there are any,
+// else with end. While the directory does not answer, nothing is lost.
+func (s *remoteSource) copies(end error, done func(error)) {
 	o := s.c.objects
 	if s.id.IsZero() || o.ctx.Err() != nil {
-		done(lost)
+		done(end)
 		return
 	}
 	oid := objectID(s.id, s.owner)
@@ -277,21 +282,26 @@ func (s *remoteSource) copies(cause error, done func(error)) {
 	}
 	look := func(none func()) {
 		o.dir.find(objectKey(oid), func(a objectAnswer, err error) {
-			if err != nil || !a.exists || len(a.rec.at) == 0 {
+			switch {
+			case errors.Is(end, raysys.ErrUnreachable) && err != nil:
+				done(end) // which says more
+			case err != nil:
+				done(s.unreachable(fmt.Errorf("look for copies of it: %w", err)))
+			case !a.exists || len(a.rec.at) == 0:
 				none()
-				return
+			default:
+				done(&raysys.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner, size: a.rec.size})})
 			}
-			done(&raysys.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner, size: a.rec.size})})
 		})
 	}
-	end := func() { done(lost) }
+	none := func() { done(end) }
 	look(func() {
 		s.c.background(func() {
 			if s.c.alive(s.owner) || !o.underWay(o.ctx, s.owner) {
-				end()
+				none()
 				return
 			}
-			look(end)
-		}, func(error) { end() })
+			look(none)
+		}, func(error) { none() })
 	})
 }

@@ -132,7 +132,10 @@ func (s *storedSource) elsewhere(err error) error {
 		return err
 	}
 	a, bad := o.dir.look(o.ctx, objectKey(s.object.ID()))
-	if bad != nil || !slices.ContainsFunc(a.rec.at, func(l location) bool { return l.node != o.self() }) {
+	if bad != nil {
+		return fmt.Errorf("%w (here: %v)", unknownCopies(bad), err)
+	}
+	if !slices.ContainsFunc(a.rec.at, func(l location) bool { return l.node != o.self() }) {
 		return err
 	}
 	d := description{oid: s.object.ID(), owner: o.self(), size: s.size, refs: s.refs}

@@ -64,8 +64,9 @@ type Link interface {
 // Sources says who may have an object, the likeliest first.
 type Sources interface {
 	// Next returns another node to ask, which may be one that was asked before if it is worth asking again. It blocks
-	// until there is one, and returns an error when there will be none, which says why, or when ctx ends. It is called by
-	// one goroutine at a time, and only when one more source is wanted.
+	// until there is one, and returns an error when there will be none, which says why, or when ctx ends. The error matches
+	// raysys.ErrUnreachable when a node may have the object that cannot be named now. Next is called by one goroutine at a
+	// time, and only when one more source is wanted.
 	Next(ctx context.Context) (Key, error)
 }
 

@@ -15,7 +15,7 @@ import (
 // want names the object; a Sum of 0 takes whichever version the first source has, else it is that version or an error.
 //
 // It fails with raysys.ErrObjectLost when no source has the object, and says what each of them answered; with
-// raysys.ErrUnreachable when one that may have it lives, but is not reached; with raysys.ErrStoreFull when this node has
+// raysys.ErrUnreachable when one that may have it lives, but does not give it; with raysys.ErrStoreFull when this node has
 // no room; and with the cause of ctx.
 func (e *Engine) Fetch(ctx context.Context, want object.Version, sources Sources, form object.Form) (*object.Object, error) {
 	o, err := e.fetch(ctx, want, sources, form)

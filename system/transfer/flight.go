@@ -41,6 +41,7 @@ type flight struct {
 	stop     context.CancelFunc // of the Next that runs; nil when none does
 	feeds    map[*feed]struct{}
 	struck   []error          // what sources that gave nothing answered
+	open     error            // the first of them after which the object may still be somewhere
 	held     []*object.Object // pinned until the flight is over
 	decided  bool
 	verdict  *object.Object
@@ -201,7 +202,7 @@ func (f *flight) nexted(from Sources, key Key, err error, stopped bool) {
 		f.sources = append(f.sources[1:], from)
 	case f.ctx.Err() == nil:
 		f.sources = f.sources[1:]
-		f.struck = append(f.struck, err)
+		f.strike(err)
 	}
 	f.mu.Unlock()
 }
@@ -234,10 +235,7 @@ func (f *flight) left(d *feed, why error) {
 	f.mu.Lock()
 	delete(f.feeds, d)
 	if why != nil {
-		f.struck = append(f.struck, why)
-		if len(f.struck) > maxStruck { // the first ones say more than those that came back again and again
-			f.struck = f.struck[:maxStruck]
-		}
+		f.strike(why)
 	}
 	f.mu.Unlock()
 	f.wake()
@@ -248,5 +246,3 @@ func (f *flight) left(d *feed, why error) {
 		}
 	}
 }
-
-const maxStruck = 32
