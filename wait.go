@@ -81,6 +81,11 @@ func Wait[T any](ctx context.Context, refs []Ref[T], n int) (ready, rest []Ref[T
 	if k == n { // many Waits of one over a list look at one each, and copy nothing
 		return refs[:k:k], refs[k:len(refs):len(refs)], twice(refs[:k])
 	}
+	if n == len(refs) { // before any of it runs in place: one that comes twice would end no sooner than the work does
+		if err := twice(refs); err != nil {
+			return nil, refs, err
+		}
+	}
 	s := &selection[T]{refs: refs, n: n, got: make([]bool, len(refs))}
 	err = s.wait(ctx, t, own)
 	if bad := twice(s.ready); err == nil || bad != nil {
@@ -154,6 +159,9 @@ func twice[T any](refs []Ref[T]) error {
 	}
 	seen := make(map[*Future[T]]struct{}, len(refs))
 	for _, r := range refs {
+		if r.f == nil {
+			continue // refused where Wait comes upon it
+		}
 		if _, has := seen[r.f]; has {
 			return comesTwice(&r.f.Core)
 		}

@@ -23,14 +23,16 @@ type (
 	stringer  interface{ String() string }
 	withIface struct{ What stringer }
 	cyclic    struct {
-		Name string
+		Ref  raysys.Ref[int]
 		Next *cyclic
 	}
 	hiddenRef struct {
 		Name string
 		ref  raysys.Ref[int] //lint:ignore U1000 the test is that it is there
 	}
-	anyRef  struct{ Weights any }
+	anyRef struct {
+		Weights interface{ Weights() raysys.Ref[int] }
+	}
 	leftOut struct {
 		Shown int
 		local chan int `raysys:"-"` //lint:ignore U1000 the test is that it is there
