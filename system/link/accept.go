@@ -26,24 +26,33 @@ func (l *Link) acceptAll(ln net.Listener) {
 			continue
 		}
 		pause = 0
-		if l.shake(conn, maxShaking) && !l.run(func() { l.accept(conn, false) }) {
-			l.shaken(conn)
-			conn.Close()
-		}
+		l.take(conn, false)
+	}
+}
+
+// take begins the handshake of a connection that somebody opened.
+func (l *Link) take(conn net.Conn, relayed bool) {
+	if s := l.shake(conn, true); s != nil && !l.run(func() { l.accept(s, relayed) }) {
+		l.shaken(conn)
+		conn.Close()
 	}
 }
 
 // accept makes a session, or its bulk connection, of a connection that somebody opened.
-func (l *Link) accept(conn net.Conn, relayed bool) {
+func (l *Link) accept(s *handshake, relayed bool) {
+	conn := s.conn
 	defer l.shaken(conn)
 	ctx, cancel := context.WithTimeoutCause(l.life, l.cfg.HandshakeTimeout, fmt.Errorf("%w within %s of connecting", ErrUnreachable, l.cfg.HandshakeTimeout))
 	defer cancel()
 	deadline, _ := ctx.Deadline()
 	conn.SetDeadline(deadline)
 	var h hello
-	err := l.answer(ctx, conn, &h, relayed)
+	err := l.answer(ctx, s, &h, relayed)
 	if err == nil {
 		return
+	}
+	if why := l.gaveWay(s); why != nil {
+		err = why
 	}
 	refuse(conn, err)
 	if l.cfg.Rejected != nil && !errors.Is(err, CodeDuplicate) && l.life.Err() == nil {
@@ -52,14 +61,16 @@ func (l *Link) accept(conn net.Conn, relayed bool) {
 }
 
 // answer is the accepting side of the handshake.
-func (l *Link) answer(ctx context.Context, conn net.Conn, h *hello, relayed bool) error {
+func (l *Link) answer(ctx context.Context, shaking *handshake, h *hello, relayed bool) error {
+	conn := shaking.conn
 	if err := secure(ctx, conn); err != nil {
 		return err
 	}
-	t, body, err := readMessage(conn)
+	t, body, err := readMessage(&counted{shaking, l})
 	if err != nil {
 		return err
 	}
+	l.spoke(shaking)
 	switch t {
 	case typeHello:
 	case typeBulk:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"time"
 )
@@ -68,7 +67,7 @@ func (b *bulk) dial() error {
 	if err != nil {
 		return dialError(err)
 	}
-	if !l.shake(conn, math.MaxInt) {
+	if l.shake(conn, false) == nil {
 		return ErrClosed
 	}
 	defer l.shaken(conn)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"net"
 
@@ -144,7 +143,7 @@ func (l *Link) dialOnce(s *slot, of peerOf, gone uint64) (p *Peer, err error) {
 	case err != nil:
 		return nil, dialError(err)
 	}
-	if !l.shake(conn, math.MaxInt) {
+	if l.shake(conn, false) == nil {
 		return nil, ErrClosed
 	}
 	defer l.shaken(conn)

@@ -283,3 +283,9 @@ func BulkCountFrame(n uint64) []byte {
 
 // LoadUnverified is LoadTLS without a look at whether the node's own certificate is good: for impostors.
 var LoadUnverified = loadTLS
+
+// Bounds on strangers.
+const (
+	MaxSilent = maxSilent
+	MaxHellos = maxHellos
+)

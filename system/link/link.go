@@ -27,12 +27,14 @@ type Link struct {
 	life     context.Context // ended by Close; for Admit and dials that outlive their caller
 	end      context.CancelCauseFunc
 
-	mu       sync.Mutex // guards the rest
-	state    state
-	listener net.Listener
-	slots    map[raysys.NodeID]*slot
-	peers    map[*Peer]struct{}    // whose Down has not returned
-	shaking  map[net.Conn]struct{} // connections in their handshake
+	mu         sync.Mutex // guards the rest
+	state      state
+	listener   net.Listener
+	slots      map[raysys.NodeID]*slot
+	peers      map[*Peer]struct{} // whose Down has not returned
+	shaking    map[net.Conn]*handshake
+	hellos     int    // bytes of first messages that have not come whole
+	handshakes uint64 // how many there have been
 }
 
 type state uint8
@@ -43,16 +45,12 @@ const (
 	stateClosed
 )
 
-// maxShaking bounds the handshakes that others may have with this node at a time: a slow one costs no more than its
-// place, and a cluster that comes back together fits.
-const maxShaking = 1024
-
 // New makes a link. It validates cfg, does no I/O and starts nothing.
 func New(cfg Config) (*Link, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, fmt.Errorf("new link: %w", err)
 	}
-	l := &Link{cfg: cfg, base: time.Now(), slots: map[raysys.NodeID]*slot{}, peers: map[*Peer]struct{}{}, shaking: map[net.Conn]struct{}{}}
+	l := &Link{cfg: cfg, base: time.Now(), slots: map[raysys.NodeID]*slot{}, peers: map[*Peer]struct{}{}, shaking: map[net.Conn]*handshake{}}
 	for k, h := range cfg.Handlers {
 		l.handlers[k] = h
 	}
@@ -208,24 +206,3 @@ func (l *Link) now() int64 { return int64(time.Since(l.base)) }
 
 // polite is for one bulk connection's reader, or writer.
 func (l *Link) polite() polite { return polite{calls: &l.calls, now: l.now, yield: yield} }
-
-// shake notes a connection in its handshake, so that Close can break it. It reports false, and closes conn, when the
-// link is closed or has most of them.
-func (l *Link) shake(conn net.Conn, most int) bool {
-	l.mu.Lock()
-	ok := l.state == stateOpen && len(l.shaking) < most
-	if ok {
-		l.shaking[conn] = struct{}{}
-	}
-	l.mu.Unlock()
-	if !ok {
-		conn.Close()
-	}
-	return ok
-}
-
-func (l *Link) shaken(conn net.Conn) {
-	l.mu.Lock()
-	delete(l.shaking, conn)
-	l.mu.Unlock()
-}

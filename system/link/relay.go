@@ -192,10 +192,7 @@ func (r *relays) opened(p *Peer, o opening) {
 			return
 		}
 		conn := r.link.cfg.Transport.Secure(s, false)
-		if r.link.shake(conn, maxShaking) && !r.link.run(func() { r.link.accept(conn, true) }) {
-			r.link.shaken(conn)
-			conn.Close()
-		}
+		r.link.take(conn, true)
 		return
 	}
 	if o.from != p.id.Node || p.relayed {

@@ -147,7 +147,7 @@ func (l *Link) install(s *slot, p *Peer) error {
 		return ErrClosed
 	}
 	l.peers[p] = struct{}{}
-	delete(l.shaking, p.conn) // it is the session's from here on
+	l.shakenLocked(p.conn) // it is the session's from here on
 	s.peer = p
 	s.users++
 	l.running.Add(2) // its reader and its writer
