@@ -54,7 +54,7 @@ func failovers(ctx context.Context, p Plan, nodes []int, faults int, f fault) (m
 		}
 		variants[i] = v
 		if err := withCluster(ctx, p, n, func(driver context.Context, c *cluster) error {
-			return c.failovers(driver, v, faults, f)
+			return c.failovers(ctx, driver, v, faults, f)
 		}); err != nil {
 			return m, fmt.Errorf("%s: %w", v.name, err)
 		}
@@ -69,7 +69,7 @@ func failovers(ctx context.Context, p Plan, nodes []int, faults int, f fault) (m
 var numerals = [...]string{"no", "one", "two", "three", "four", "five"}
 
 // failovers lets faults happen to the workers in turn, each of which is replaced.
-func (c *cluster) failovers(ctx context.Context, v *variant, faults int, f fault) error {
+func (c *cluster) failovers(ctx, driver context.Context, v *variant, faults int, f fault) error {
 	kv, err := c.store("raysys/" + c.name + "/raw/")
 	if err != nil {
 		return err
@@ -78,11 +78,11 @@ func (c *cluster) failovers(ctx context.Context, v *variant, faults int, f fault
 	keys := 0
 	for i := range faults {
 		victim := c.workers[0] // the oldest
-		held, err := c.heldBy(ctx, victim, &keys)
+		held, err := c.heldBy(driver, victim, &keys)
 		if err != nil {
 			return err
 		}
-		took, err := c.strike(ctx, victim, held, f)
+		took, err := c.strike(driver, victim, held, f)
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,8 @@ func (c *cluster) strike(ctx context.Context, victim *process, held []grains.Gra
 	return longest, errors.Join(errs...)
 }
 
-// replace starts a worker in the place of one that is gone, and waits until the cluster has settled.
+// replace starts a worker in the place of one that is gone, and waits until the cluster has settled. The worker ends with ctx:
+// a driver's would end before end() lets the workers leave.
 func (c *cluster) replace(ctx context.Context, gone *process) error {
 	if err := gone.kill(); err != nil {
 		return err

@@ -30,7 +30,7 @@ func nodePeers(ctx context.Context, p Plan) (measured, error) {
 			if err := oldest.end(); err != nil { // the next round looks at another process
 				return err
 			}
-			if err := c.replace(driver, oldest); err != nil {
+			if err := c.replace(ctx, oldest); err != nil {
 				return err
 			}
 		}

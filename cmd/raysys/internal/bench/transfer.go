@@ -85,7 +85,7 @@ func transferBy(ctx context.Context, p Plan, data []byte, certs string) ([]*vari
 			if round == p.Rounds-1 {
 				return nil
 			}
-			if err := c.renew(driver); err != nil {
+			if err := c.renew(ctx); err != nil {
 				return err
 			}
 		}
