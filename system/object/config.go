@@ -27,12 +27,12 @@ type Config struct {
 	// FS stands in for the file system; nil is the real one.
 	FS FS
 	// Pressure, unless nil, is called before primaries are spilled: whoever holds references runs a collection and
-	// releases what nobody reaches any more (rule C25). It may block, but not on room in this store; it is not called again
-	// before a quarter of the budget was added.
+	// releases what nobody reaches any more (rule C25). It may block, but not on room in this store. It is called again when a
+	// quarter of the budget was added, and, at most once a second, before a call fails because there is no room.
 	Pressure func()
 	// Hooks are told what happened. Nil functions are valid.
 	Hooks Hooks
-	// Now is the clock of Info.Since; nil is time.Now.
+	// Now is the clock of Info.Since and of Pressure; nil is time.Now.
 	Now func() time.Time
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/system/object"
@@ -131,4 +132,62 @@ func TestVanishedDirectoryIsAskedForItsSpace(t *testing.T) {
 	same(t, fresh, content(2, mib))
 	old.Release()
 	fresh.Release()
+}
+
+// TestGarbageMakesRoomInAFullStore: before a call fails because there is no room, a collection is asked for, although nothing
+// could be added since the last; but not more than once a second.
+func TestGarbageMakesRoomInAFullStore(t *testing.T) {
+	for what, c := range map[string]struct {
+		fault   fault
+		objects int // of 1 MiB, that fill the store
+		form    object.Form
+	}{
+		"disk full, to memory": {nil, 4, object.Heap},
+		"disk full, to disk":   {nil, 4, object.Disk},
+		"disk broken":          {failing("create"), 3, object.Heap},
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFaulty()
+			f.fault = c.fault
+			now := time.Unix(1000, 0)
+			pressed := 0
+			var garbage []*object.Object
+			s := open(t, object.Config{Budget: 3 * mib, Disk: 2 * mib, FS: f, Now: func() time.Time { return now }, Pressure: func() {
+				pressed++
+				for _, o := range garbage {
+					o.Release()
+				}
+				garbage = nil
+			}})
+			var held []*object.Object
+			for n := range c.objects {
+				held = append(held, add(t, s, n, newValue(content(n, mib))))
+			}
+			receive := func() error {
+				in, err := s.Receive(context.Background(), object.NewManifest(id(9), 1, content(9, mib)), c.form)
+				if err == nil {
+					in.Abort(nil)
+				}
+				return err
+			}
+			pressed = 0
+			for range 5 {
+				if err := receive(); !errors.Is(err, raysys.ErrStoreFull) {
+					t.Fatalf("receive 1 MiB in a full store: %v", err)
+				}
+			}
+			if pressed > 1 {
+				t.Errorf("%d collections for 5 calls that failed within a second, want 1 at most", pressed)
+			}
+			garbage, held = held[:1], held[1:]
+			now = now.Add(time.Second)
+			if err := receive(); err != nil {
+				t.Errorf("receive 1 MiB, with 1 MiB of garbage in the store: %v", err)
+			}
+			for _, o := range held {
+				o.Release()
+			}
+			empty(t, s)
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/raysys/raysys"
 )
@@ -131,6 +132,11 @@ func (s *Store) makeRoom(ctx context.Context, n int64) error {
 				return fmt.Errorf("wait for %d bytes of room: %w", n, err)
 			}
 		case trouble != nil:
+			if s.pressLast() {
+				clear(refused)
+				trouble = nil
+				continue
+			}
 			return fmt.Errorf("%w: %w", errNoRoom, trouble)
 		default:
 			return fmt.Errorf("%w: %d of %d bytes are in use", errNoRoom, s.used+s.reserved, s.config.Budget)
@@ -143,13 +149,33 @@ func (s *Store) press() bool {
 	if s.config.Pressure == nil || s.added < s.config.Budget/4 {
 		return false
 	}
-	s.added = 0
+	s.collect()
+	return true
+}
+
+// lastEvery is the least time between two collections that pressLast asks for: a store that stays full fails many calls,
+// and a collection of a large heap takes much of the processor.
+const lastEvery = time.Second
+
+// pressLast asks for a collection before a call fails because the disk does not help either. Nothing can be added to a full
+// store, so press alone would never ask again, and garbage would keep the store full.
+func (s *Store) pressLast() bool {
+	if s.config.Pressure == nil || s.config.Now().Sub(s.collected) < lastEvery {
+		return false
+	}
+	s.collect()
+	return true
+}
+
+// collect asks for a collection. The mutex is given up meanwhile.
+func (s *Store) collect() {
+	s.added, s.collected = 0, s.config.Now()
 	s.freeing++
 	s.unlock()
 	s.config.Pressure()
 	s.mu.Lock()
+	s.collected = s.config.Now()
 	s.freed()
-	return true
 }
 
 // freed ends a stretch that s.freeing counted.

@@ -146,7 +146,8 @@ func (s *Store) newFile(id raysys.TaskID, attempt uint32, size int64) (*fileWrit
 	return w, nil
 }
 
-// makeDisk reserves n bytes of disk: copies go first, then files beside memory that holds the same.
+// makeDisk reserves n bytes of disk: copies go first, then files beside memory that holds the same, then what a collection
+// frees. The mutex is given up during a collection.
 func (s *Store) makeDisk(n int64) error {
 	limit := s.config.Disk
 	if limit == 0 {
@@ -162,6 +163,9 @@ func (s *Store) makeDisk(n int64) error {
 		o := s.filed.first(func(o *Object) bool { return !o.primary && o.idle() })
 		if o == nil {
 			o = s.filed.first(func(o *Object) bool { return o.idle() && o.charged > 0 })
+		}
+		if o == nil && s.pressLast() {
+			continue
 		}
 		if o == nil {
 			return fmt.Errorf("disk budget: %d of %d bytes are used and %d are needed: free some, or give more", s.diskUsed, limit, n)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/raysys/raysys"
 )
@@ -26,7 +27,8 @@ type Store struct {
 	table map[raysys.TaskID]*Object
 	// used is the memory of all forms and of warm segments; reserved is promised to callers who are about to use it.
 	used, reserved int64
-	added          int64 // charged since Pressure was asked last
+	added          int64     // charged since Pressure was asked last
+	collected      time.Time // when Pressure was asked last
 	warm           warm
 	// Who can make room, least recently used first; objects in use are in none.
 	copies, redundants, primaries chain
