@@ -84,7 +84,9 @@ func TestHostileMember(t *testing.T) {
 		Self: func() link.Identity {
 			return link.Identity{Cluster: st.Cluster, Node: "liar", Incarnation: made[0].Create, Role: "driver"}
 		},
-		Transport: c.Network().Transport("liar"), Listen: "liar:7777", Down: func(_ *link.Peer, cause error) { down <- cause },
+		// It listens nowhere: n1 dials a node whose connection it has closed, and the new session would end the old one at the
+		// liar before the reason was read.
+		Transport: c.Network().Transport("liar"), Down: func(_ *link.Peer, cause error) { down <- cause },
 		Handlers: map[link.Kind]link.Handler{link.Kind(wire.KindAdminReply): func(_ *link.Peer, _ link.Class, b []byte) {
 			r := wire.NewReader(b)
 			answered <- r.Uvarint()
@@ -109,7 +111,7 @@ func TestHostileMember(t *testing.T) {
 				t.Fatalf("after %d frames n1 takes no connection: %v", sent, err)
 			}
 			if err := p.Send(class, link.Kind(kind), payload(k.Rand())); err != nil {
-				continue // n1 dialled too, and that session took the place of this one
+				t.Fatalf("kind %d: a new connection takes no frame: %v", kind, err)
 			}
 			p.Flush()
 			sent++
@@ -120,10 +122,6 @@ func TestHostileMember(t *testing.T) {
 			for over := false; !over; {
 				select {
 				case cause := <-down:
-					if strings.Contains(cause.Error(), "replaced") {
-						over = true
-						break
-					}
 					closed, over = closed+1, true
 					if errors.Is(cause, link.ErrReset) || strings.Contains(cause.Error(), "panic") {
 						t.Errorf("kind %d: the connection was not closed with a reason: %v", kind, cause)
