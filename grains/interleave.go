@@ -32,21 +32,25 @@ func (a *activation) admitChain(c turn, readers bool) bool {
 	return true
 }
 
-// upTo lists the calls of c's turn in the mailbox up to c. all reports that it has seen the whole mailbox.
+// upTo lists the calls of c's turn in the mailbox up to c. all reports that it has seen the whole mailbox, with every call
+// that has a place in it.
 func (a *activation) upTo(c turn) (list []turn, found, all bool) {
 	from := c.core().Up().Base()
 	// The first entry is read already: it is the current turn's, or one that is held back until interleaved turns end.
 	head := a.head.Load()
-	last := head
+	last, seen := head, 0
 	for e := head; e != nil; e = e.next.Load() {
-		last = e
+		if last = e; e != head && e != &a.stub {
+			seen++
+		}
+		// An entry holds the whole record of the call, of which c may be the part that all records have.
 		if q, ok := e.msg.(turn); ok && q.core().Pending() && q.core().Up().Base() == from {
-			if list = append(list, q); q == c {
+			if list = append(list, q); q.core() == c.core() {
 				return list, true, true
 			}
 		}
 	}
-	return nil, false, a.head.Load() == head && a.tail.Load() == last
+	return nil, false, a.head.Load() == head && a.tail.Load() == last && a.UserMessageCount() == seen
 }
 
 // admitReaders lets in the read-only calls at the front of the mailbox.

@@ -2,6 +2,7 @@ package grains_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -82,6 +83,29 @@ func TestLateArgument(t *testing.T) {
 			t.Errorf("it took %v of virtual time, want 1s", d)
 		}
 	})
+}
+
+// TestReentrantArgument: a reentrant call by reference that comes back is let in, whether its argument is there or arrives
+// while its caller begins to wait.
+func TestReentrantArgument(t *testing.T) {
+	k := newKnot(grains.Reentrant())
+	id := grains.Method(k.kind, "id", func(_ *cell, _ context.Context, x int) (int, error) { return x, nil })
+	turn := k.turn(func(ctx context.Context) (int, error) {
+		self, _ := k.kind.Self(ctx)
+		for range 100 {
+			there := k.get(ctx, "b")
+			if _, err := there.Get(ctx); err != nil {
+				return 0, err
+			}
+			for _, arg := range []raysys.Ref[int]{there, k.get(ctx, "b")} {
+				if _, err := id.On(ctx, self, arg).Get(ctx); err != nil {
+					return 0, fmt.Errorf("a reentrant call by reference: %w", err)
+				}
+			}
+		}
+		return 1, nil
+	})
+	k.run(t, func(ctx context.Context) { wants(t, ctx, turn.Call(ctx, k.kind.Get("a")), 1) })
 }
 
 // TestDeadlockOfEither: each of two grains waits for the first of two calls, one to itself and one to the other.

@@ -147,10 +147,10 @@ func (k *boundKind) send(key string, c turn, o *outgoing) error {
 
 // accept queues c by entry; false when the activation has closed this moment.
 func (a *activation) accept(c turn, entry *mail) (ok bool, err error) {
-	c.place(a)
 	ok, closed := a.reserve(a.kind.def.mailbox)
 	switch {
 	case ok:
+		c.place(a) // not sooner: who finds the call here may rely on it being linked (upTo)
 		a.put(entry)
 		a.arrived(c)
 		if a.more != nil {

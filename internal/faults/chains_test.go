@@ -265,19 +265,27 @@ func TestChainNamesTurns(t *testing.T) {
 	})
 }
 
-// TestCrossedCalls: two grains that call each other at the same time. Somebody gives way, well before the deadline.
+// TestCrossedCalls: two grains that call each other at the same time. Somebody gives way, well before the deadline: one call
+// is refused, and where the kind is reentrant none is.
 func TestCrossedCalls(t *testing.T) {
-	p := newChains()
-	p.kit(t, func(k *testkit.Kit) {
-		for _, spread := range []bool{false, true} {
-			got, took := p.play(k.Context(), spread, []hop{
-				call("a", hop{Rest: 20}, call("b")).wait(atEnd), call("b", hop{Rest: 20}, call("a")).wait(atEnd),
+	for kind, opts := range map[string][]grains.Option{"plain": nil, "reentrant": {grains.Reentrant()}} {
+		t.Run(kind, func(t *testing.T) {
+			p := newChains(opts...)
+			p.kit(t, func(k *testkit.Kit) {
+				for _, spread := range []bool{false, true} {
+					got, took := p.play(k.Context(), spread, []hop{
+						call("a", hop{Rest: 20}, call("b")).wait(atEnd), call("b", hop{Rest: 20}, call("a")).wait(atEnd),
+					})
+					if took > 500*time.Millisecond || strings.Contains(got, "deadline") {
+						k.T().Errorf("spread %v: %s after %v", spread, got, took)
+					}
+					if opts != nil && strings.Contains(got, "cycle") {
+						k.T().Errorf("spread %v: %s: a reentrant call was refused", spread, got)
+					}
+				}
 			})
-			if took > 500*time.Millisecond || strings.Contains(got, "deadline") {
-				k.T().Errorf("spread %v: %s after %v", spread, got, took)
-			}
-		}
-	})
+		})
+	}
 }
 
 // TestArgumentThatCallsBack: a turn waits for a reference that it was given, whose producer, on a third node, calls it.
