@@ -62,12 +62,12 @@ func TestGrainRetries(t *testing.T) {
 			}
 			testkit.Virtual(t, func(k *testkit.Kit) {
 				ctx, t := k.Context(), k.T()
-				run := func(good int64, r func() raysys.Ref[string]) (string, error, time.Duration) {
+				run := func(good int64, r func() raysys.Ref[string]) (string, time.Duration, error) {
 					flakyCalls.Store(0)
 					flakyGood.Store(good)
 					from := time.Now()
 					v, err := r().Get(ctx)
-					return v, err, time.Since(from)
+					return v, time.Since(from), err
 				}
 				g := flakies.Get("a")
 				_, _, _ = run(1, func() raysys.Ref[string] { return tryAgain.Call(ctx, g, 0) }) // it is active
@@ -75,22 +75,22 @@ func TestGrainRetries(t *testing.T) {
 					"Call": func() raysys.Ref[string] { return tryAgain.Call(ctx, g, 7) },
 					"On":   func() raysys.Ref[string] { return tryAgain.On(ctx, g, raysys.Put(ctx, 7)) },
 				} {
-					v, err, took := run(3, f)
+					v, took, err := run(3, f)
 					if err != nil || v[len(v)-1] != '7' || took < 1500*time.Millisecond || took > 3100*time.Millisecond {
 						t.Errorf("%s: %q, %v after %v; want the third attempt, after 1 s and 2 s less up to half of each", name, v, err, took)
 					}
-					_, err, _ = run(9, f)
+					_, _, err = run(9, f)
 					var te *raysys.TaskError
 					if !errors.Is(err, errBusy) || !errors.As(err, &te) || te.Attempt != 3 || flakyCalls.Load() != 3 {
 						t.Errorf("%s: %v after %d calls, want the error of attempt 3", name, err, flakyCalls.Load())
 					}
 				}
 				never := tryAgain.With(raysys.RetryIf(func(error) bool { return false }))
-				if _, err, _ := run(3, func() raysys.Ref[string] { return never.Call(ctx, g, 1) }); !errors.Is(err, errBusy) || flakyCalls.Load() != 1 {
+				if _, _, err := run(3, func() raysys.Ref[string] { return never.Call(ctx, g, 1) }); !errors.Is(err, errBusy) || flakyCalls.Load() != 1 {
 					t.Errorf("RetryIf refuses, and there were %d calls: %v", flakyCalls.Load(), err)
 				}
 				short := tryAgain.With(raysys.Deadline(200 * time.Millisecond))
-				_, err, took := run(3, func() raysys.Ref[string] { return short.Call(ctx, g, 1) })
+				_, took, err := run(3, func() raysys.Ref[string] { return short.Call(ctx, g, 1) })
 				if !errors.Is(err, raysys.ErrDeadline) || took != 200*time.Millisecond {
 					t.Errorf("a deadline in the pause: %v after %v", err, took)
 				}
