@@ -2,6 +2,7 @@
 
 FUZZTIME ?= 20s
 COUNT    ?= 1
+ROUNDS   ?= 3
 PKG      ?= ./...
 
 # A go.work above the checkout must not change what is built here.
@@ -9,10 +10,10 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race fuzz bench lint demo cluster clean tools consul need-go need-cc
+.PHONY: help build test race fuzz bench bench-ray lint demo cluster clean tools consul need-go need-cc
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 build: need-go ## build bin/raysys
 	go build -o bin/raysys ./cmd/raysys
@@ -37,6 +38,11 @@ fuzz: need-go ## every fuzz target of every package: FUZZTIME=20s each
 
 bench: need-go ## measure every row beside its raw limit
 	go run ./cmd/raysys bench
+
+bench-ray: build consul ## measure Ray and raysys in turn, into docs/benchmarks.md: ROUNDS=3 (needs python3)
+	test -d .cache/ray || python3 -m venv .cache/ray
+	.cache/ray/bin/pip install --quiet -r tools/benchray/requirements.txt
+	.cache/ray/bin/python tools/benchray/compare.py bin/raysys $(ROUNDS) docs/benchmarks.md
 
 lint: tools ## vet, staticcheck and gofumpt
 	go vet ./...
