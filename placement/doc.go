@@ -4,7 +4,7 @@
 // A View is what the caller believes of the nodes, a Request is the work, Place returns a Decision.
 //
 //	View ──┐   filters: role, function, labels, total      ──► nobody ever: raysys.ErrNoCapacity
-//	       ├─►          draining, free                      ──► nobody now:  ErrNoNode
+//	       ├─►          joining, draining, free             ──► nobody now:  ErrNoNode
 //	Request┘   order:   sound, avoided, suspect
 //	           strategy: balanced, prefer-local, hash, spread, or your own ──► Decision
 //
@@ -20,7 +20,7 @@
 //  3. A grain goes to workers only. A task goes to workers, and to a driver only when that driver is the one who asks:
 //     what others sent to it would be lost when its program ends.
 //
-//  4. A draining node takes nothing. A node in Avoid or a suspect one is taken when nobody else is left: the first may
+//  4. A joining or draining node takes nothing, but a joining one its own tasks. A node in Avoid or a suspect one is taken when nobody else is left: the first may
 //     still refuse, the second may be alive behind a broken link, and either is better than no answer.
 //
 // One request:

@@ -6,7 +6,7 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// cause is why a node is out of the question. Those before draining do not pass with time.
+// cause is why a node is out of the question. Those before joining do not pass with time.
 type cause uint8
 
 const (
@@ -16,6 +16,7 @@ const (
 	noFunction
 	noLabel
 	tooSmall
+	joining
 	draining
 	noRoom
 	causes // their number
@@ -40,6 +41,9 @@ func (v *View) exclude(i int, r *Request) cause {
 	}
 	if !covers(&n.Total, &r.Needs) {
 		return tooSmall
+	}
+	if n.Joining && (r.Kind == Grain || i != v.local) {
+		return joining
 	}
 	if n.Draining {
 		return draining
@@ -87,4 +91,4 @@ func (v *View) eligible(r *Request, list []int) ([]int, tally) {
 type tally [causes]int
 
 // ever reports whether some node would do if it had room.
-func (t *tally) ever() bool { return t[fit]+t[draining]+t[noRoom] > 0 }
+func (t *tally) ever() bool { return t[fit]+t[joining]+t[draining]+t[noRoom] > 0 }

@@ -86,6 +86,8 @@ func (c cause) why(r *Request) string {
 		return "without the labels " + labels(r.Labels)
 	case tooSmall:
 		return fmt.Sprintf("less than %v even when idle", r.Needs)
+	case joining:
+		return "joining"
 	case draining:
 		return "draining"
 	case noRoom:

@@ -48,6 +48,7 @@ func anyNodes(t *rapid.T) []placement.Node {
 			Labels:      anyLabels(t, "labels"),
 			Worker:      rapid.IntRange(0, 4).Draw(t, "worker") > 0,
 			Suspect:     rapid.IntRange(0, 4).Draw(t, "suspect") == 0,
+			Joining:     rapid.IntRange(0, 4).Draw(t, "joining") == 0,
 			Draining:    rapid.IntRange(0, 4).Draw(t, "draining") == 0,
 		}
 		n.Free = n.Total
@@ -104,7 +105,7 @@ func could(n placement.Node, local raysys.NodeID, r placement.Request) bool {
 }
 
 func can(n placement.Node, local raysys.NodeID, r placement.Request) bool {
-	if !could(n, local, r) || n.Draining {
+	if !could(n, local, r) || n.Draining || n.Joining && (r.Kind == placement.Grain || n.ID != local) {
 		return false
 	}
 	if r.Kind == placement.Grain && !enough(n.Free, r.Needs) {

@@ -23,6 +23,7 @@ type Node struct {
 	Labels      map[string]string
 	Worker      bool                       // hosts grains and takes tasks of others
 	Suspect     bool                       // silent for a while: avoided
+	Joining     bool                       // not yet known to be reachable: takes nothing but its own tasks
 	Draining    bool                       // about to leave: takes nothing
 	Runs        func(function string) bool // has that entry in its table; nil has all
 }

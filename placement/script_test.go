@@ -175,6 +175,8 @@ func parseNode(words []string) (placement.Node, error) {
 			n.Worker = false
 		case "suspect":
 			n.Suspect = true
+		case "joining":
+			n.Joining = true
 		case "draining":
 			n.Draining = true
 		default:

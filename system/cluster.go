@@ -209,7 +209,7 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 		k := nodeKey{n.ID, n.Incarnation}
 		pn := placement.Node{
 			ID: n.ID, Incarnation: n.Incarnation, Total: n.Info.Resources, Free: n.Info.Resources, Labels: n.Info.Labels,
-			Worker: !n.Joining && roleOf(n.Info).hosts(), Suspect: n.Suspect, Draining: n.Info.Draining,
+			Worker: roleOf(n.Info).hosts(), Suspect: n.Suspect, Joining: n.Joining, Draining: n.Info.Draining,
 		}
 		if l, ok := c.loads[k]; ok {
 			pn.Queued, pn.MeanTask, pn.Running = l.Queued+l.Guests, l.Mean, int(l.Busy)

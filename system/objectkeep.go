@@ -89,7 +89,7 @@ func (p *peer) onKeep(frame []byte) error {
 			_ = p.Send(wire.Requests, wire.KindKept, wire.AppendID(wire.AppendUvarint(append(wire.AppendUvarint(nil, slot), 1), 0), raysys.TaskID{}))
 			p.Flush()
 		}
-		p.c.background(func() { p.c.objects.pressure(); p.c.ledger.afterDrops(last) }, func(err error) { answer(keepAnswer{}, err) })
+		p.c.background(func() { p.c.objects.pressure(); p.c.ledger.tick(); p.c.ledger.afterDrops(last) }, func(err error) { answer(keepAnswer{}, err) })
 	default:
 		answer(keepAnswer{}, fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, p.c.self()))
 	}

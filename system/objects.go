@@ -8,6 +8,7 @@ import (
 	"hash/maphash"
 	"reflect"
 	"runtime"
+	"runtime/metrics"
 	"sync"
 	"time"
 	"weak"
@@ -124,26 +125,26 @@ func (o *objects) close() error {
 	return o.store.Close()
 }
 
-// pressure is called before a primary is spilled: what nobody reaches any more may be enough (rule C25). Cleanups run
-// after a collection on a goroutine of their own, so a marker tells when those before it have.
+// pressure is called before a primary is spilled: what nobody reaches any more may be enough (rule C25). The runtime runs the
+// cleanups that a collection has queued on goroutines of its own; pressure waits until it has run as many as were queued.
 func (o *objects) pressure() {
-	done := make(chan struct{})
-	marker := new([64]byte)
-	runtime.AddCleanup(marker, func(int) { close(done) }, 0)
-	runtime.KeepAlive(marker)
-	marker = nil
 	runtime.GC()
-	t := time.NewTimer(pressurePause)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
-	case <-o.ctx.Done():
+	counts := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
+	metrics.Read(counts)
+	queued := counts[0].Value.Uint64()
+	ctx, cancel := context.WithTimeout(o.ctx, pressureLimit)
+	defer cancel()
+	for pause := time.Microsecond; counts[1].Value.Uint64() < queued && ctx.Err() == nil; pause *= 2 {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+		metrics.Read(counts[1:])
 	}
 }
 
-// pressurePause bounds the wait for cleanups.
-const pressurePause = 100 * time.Millisecond
+// pressureLimit bounds the wait for cleanups.
+const pressureLimit = 100 * time.Millisecond
 
 // seed separates the ids of objects from all others.
 var seed = maphash.MakeSeed()

@@ -188,7 +188,7 @@ func (a *shardActor) choose(q *request) (nodeKey, error) {
 	}
 	// What prefers a place near the asker means the node that calls, not the leader of the shard.
 	if q.strategy == raysys.PreferLocal {
-		if n := a.view.Find(q.from.node); n != nil && n.Incarnation == q.from.incarnation && n.Worker && !n.Draining && !n.Suspect &&
+		if n := a.view.Find(q.from.node); n != nil && n.Incarnation == q.from.incarnation && n.Worker && !n.Joining && !n.Draining && !n.Suspect &&
 			n.Namespace == q.ns {
 			return q.from, nil
 		}

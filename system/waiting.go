@@ -95,7 +95,7 @@ func (c *cluster) locateAnywhere(id grains.ID, want grains.Wanted, done func(gra
 func (c *cluster) reachesWorker() bool {
 	nodes, _ := c.nodes()
 	for _, n := range nodes {
-		if n.Worker {
+		if n.Worker && !n.Joining {
 			return true
 		}
 	}
