@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/system/member"
 )
 
 // adminOp is what an operator asks a node. The numbers are on the wire.

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/link"
+	"github.com/raysys/raysys/internal/link"
 )
 
 // transport is how the node's connections are made.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/link"
-	"github.com/raysys/raysys/system/member"
+	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/member"
 )
 
 // The cluster answers what the membership asks of the links: member.Prober and member.Ballots.

@@ -10,12 +10,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/system/link"
-	"github.com/raysys/raysys/system/member"
-	"github.com/raysys/raysys/system/transfer"
 	"github.com/raysys/raysys/tasks"
 )
 

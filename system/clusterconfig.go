@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
-	"github.com/raysys/raysys/system/link"
-	"github.com/raysys/raysys/system/member"
 )
 
 // Cluster describes how a node joins a cluster. Consul or Store must be set.

@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/object"
+	"github.com/raysys/raysys/internal/objectstore"
 )
 
 // Config describes a node. The zero value is a sane single-process node.
@@ -92,7 +92,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 	}
 	cfg.HeapFloor = int64(floor * (1 << 20))
 	cfg.Objects = Objects{
-		Memory: e.size("RAYSYS_OBJECT_MEMORY", object.AvailableMemory()), Spill: getenv("RAYSYS_SPILL"),
+		Memory: e.size("RAYSYS_OBJECT_MEMORY", objectstore.AvailableMemory()), Spill: getenv("RAYSYS_SPILL"),
 		Disk: e.size("RAYSYS_SPILL_MAX", 0), NoSharing: e.boolean("RAYSYS_NO_SHARING"),
 	}
 	if getenv("RAYSYS_CONSUL") != "" {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/system"
-	"github.com/raysys/raysys/system/object"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -135,8 +135,8 @@ func TestFromEnv(t *testing.T) {
 			t.Errorf("%+v, %v", cfg.Objects, err)
 		}
 		set(t, "OBJECT_MEMORY=10%")
-		if cfg, err := system.FromEnv(); err != nil || cfg.Objects.Memory != object.AvailableMemory()/10 || cfg.Objects.Memory < 1<<20 {
-			t.Errorf("a tenth of %d is %d, %v", object.AvailableMemory(), cfg.Objects.Memory, err)
+		if cfg, err := system.FromEnv(); err != nil || cfg.Objects.Memory != objectstore.AvailableMemory()/10 || cfg.Objects.Memory < 1<<20 {
+			t.Errorf("a tenth of %d is %d, %v", objectstore.AvailableMemory(), cfg.Objects.Memory, err)
 		}
 	})
 	for _, bad := range []string{

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/link"
+	"github.com/raysys/raysys/internal/link"
 )
 
 // dialTimeout bounds one attempt to reach a node; its lease bounds all of them.

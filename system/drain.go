@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/member"
+	"github.com/raysys/raysys/internal/member"
 )
 
 // ErrDrainCancelled: an operator took the drain back (raysys drain --cancel). The node takes work again.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/member"
+	"github.com/raysys/raysys/internal/member"
 )
 
 // DrainNode asks a node to drain and leave, and returns when it has begun: with its incarnation, for AwaitDrained. The error

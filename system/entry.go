@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/system/member"
 )
 
 // ErrNotJoined: the node gave up joining its cluster, because the store could not be reached within Cluster.JoinTimeout.

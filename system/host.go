@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/member"
+	"github.com/raysys/raysys/internal/member"
 )
 
 // seekSessions dials the hosts whose sessions this node needs to become one, until it is (member/host.go), and says in the log

@@ -12,10 +12,10 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
-	"github.com/raysys/raysys/system/link"
 )
 
 // bubble is a cluster in virtual time, on a network and a store in memory.

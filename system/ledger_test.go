@@ -8,10 +8,10 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
-	"github.com/raysys/raysys/system/link"
 )
 
 // lender is a grain with one large object, whose reference it gives to who asks.

@@ -3,8 +3,8 @@ package system
 import (
 	"time"
 
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/system/member"
 	"github.com/raysys/raysys/tasks"
 )
 

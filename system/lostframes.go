@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/link"
+	"github.com/raysys/raysys/internal/link"
 )
 
 // lossPatience is how long a connection lives on that has lost frames. Requests with a deadline of their own may end by it

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/member"
-	"github.com/raysys/raysys/system/object"
-	"github.com/raysys/raysys/system/transfer"
+	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/transfer"
 )
 
 // Memory is what the object stores of a cluster hold.
@@ -23,15 +23,15 @@ type Memory struct {
 
 // NodeMemory is the object store of one node. Sizes are in bytes.
 type NodeMemory struct {
-	Name        raysys.NodeID  `json:"name"`
-	Incarnation uint64         `json:"incarnation"`
-	Store       object.Stats   `json:"store"`
-	Transfer    transfer.Stats `json:"transfer"`
-	Count       int            `json:"count"`    // of objects, also those that were left out
-	Bytes       int64          `json:"bytes"`    // of all of them
-	Exported    int            `json:"exported"` // futures of this node that others hold, small ones too
-	Objects     []HeldObject   `json:"objects"`  // the largest first
-	Error       string         `json:"error,omitempty"`
+	Name        raysys.NodeID     `json:"name"`
+	Incarnation uint64            `json:"incarnation"`
+	Store       objectstore.Stats `json:"store"`
+	Transfer    transfer.Stats    `json:"transfer"`
+	Count       int               `json:"count"`    // of objects, also those that were left out
+	Bytes       int64             `json:"bytes"`    // of all of them
+	Exported    int               `json:"exported"` // futures of this node that others hold, small ones too
+	Objects     []HeldObject      `json:"objects"`  // the largest first
+	Error       string            `json:"error,omitempty"`
 }
 
 // HeldObject is one object on one node: who holds it there, and why.
@@ -137,7 +137,7 @@ func (o *objects) memory(limit int) NodeMemory {
 	return m
 }
 
-func shownObject(i object.Info) HeldObject {
+func shownObject(i objectstore.Info) HeldObject {
 	h := HeldObject{
 		ID: i.ID.String(), Size: i.Size, Memory: i.Memory, Forms: i.Forms, Primary: i.Primary, Pins: i.Pins, Users: i.Users, Since: i.Since, Why: i.Why,
 	}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/object"
-	"github.com/raysys/raysys/system/transfer"
+	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/transfer"
 )
 
 // copying is a copy that an owner asked this node to keep, until it has answered. An owner that waits no longer says that
@@ -80,11 +80,11 @@ func (o *objects) keepFor(c *copying) error {
 			k.names[c.ask.key] = 1
 		}
 	}
-	var obj *object.Object
+	var obj *objectstore.Object
 	for kept := false; !kept; kept = o.names.keep(obj, enter) { // not kept: it was here for a reference, and went with that
 		var err error
 		// It is not stopped half way: then it might be here a moment later, and nobody would let it go.
-		obj, err = o.engine.Fetch(o.ctx, object.Version{ID: oid}, transfer.From(transferKey(c.owner)), object.Segment)
+		obj, err = o.engine.Fetch(o.ctx, objectstore.Version{ID: oid}, transfer.From(transferKey(c.owner)), objectstore.Segment)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (o *objects) keepFor(c *copying) error {
 }
 
 // enterCopy tells the directory of a copy that is kept.
-func (o *objects) enterCopy(c *copying, obj *object.Object) error {
+func (o *objects) enterCopy(c *copying, obj *objectstore.Object) error {
 	m, err := obj.Manifest(c.ctx)
 	if err != nil {
 		return err

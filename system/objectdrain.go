@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/object"
+	"github.com/raysys/raysys/internal/objectstore"
 )
 
 // A node that drains leaves its objects to others: those that nodes hold references to, that have a name, that a State
@@ -27,7 +27,7 @@ const heirs = 8
 // legacy is an object that others need when this node has left.
 type legacy struct {
 	core    *raysys.Core // nil for a copy
-	object  *object.Object
+	object  *objectstore.Object
 	names   []string  // keys of the directory
 	states  []string  // keys of States
 	holders []nodeKey // that have references

@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/system/member"
-	"github.com/raysys/raysys/system/object"
 )
 
 // keepOp is what one node asks another about an object. The numbers are on the wire.
@@ -144,7 +144,7 @@ func (a keepAnswer) future(c *cluster, at nodeKey, rec *objectRecord) *raysys.Co
 }
 
 // replicate has other nodes pull copies of an object that is here, and keep them.
-func (o *objects) replicate(ctx context.Context, obj *object.Object, core *raysys.Core, spec raysys.PutSpec) ([]nodeKey, error) {
+func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, core *raysys.Core, spec raysys.PutSpec) ([]nodeKey, error) {
 	if spec.Replicas <= 1 {
 		return nil, nil
 	}

@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/system/link"
-	"github.com/raysys/raysys/system/transfer"
 )
 
 // connector implements transfer.Link.

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/system/object"
 )
 
 // names are the objects that this node keeps although no reference here may stand for them: under a name, or as a copy
@@ -25,7 +25,7 @@ type names struct {
 
 // keeping is why an object is kept.
 type keeping struct {
-	object   *object.Object
+	object   *objectstore.Object
 	core     *raysys.Core // the future, where the object was put
 	owner    nodeKey
 	names    map[string]uint64 // keys of the directory and of States, with which hold of them it is
@@ -39,7 +39,7 @@ type keeping struct {
 func (k *keeping) wanted() bool { return k.lent || len(k.names) > 0 }
 
 // keep enters a reason for an object; false when it is gone already.
-func (n *names) keep(obj *object.Object, change func(*keeping)) bool {
+func (n *names) keep(obj *objectstore.Object, change func(*keeping)) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !obj.SetPrimary(true) {
@@ -60,13 +60,13 @@ func (n *names) keep(obj *object.Object, change func(*keeping)) bool {
 
 // unneeded notes that no reference here stands for an object any more. It returns what is to end, nil when there is a reason
 // left to keep it.
-func (n *names) unneeded(obj *object.Object) *keeping {
+func (n *names) unneeded(obj *objectstore.Object) *keeping {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.unneededLocked(obj)
 }
 
-func (n *names) unneededLocked(obj *object.Object) *keeping {
+func (n *names) unneededLocked(obj *objectstore.Object) *keeping {
 	k := n.kept[obj.ID()]
 	if k == nil || k.object != obj {
 		return ending(&keeping{object: obj})
@@ -108,7 +108,7 @@ func ending(k *keeping) *keeping {
 }
 
 // find returns the future of an object that is kept where it was put.
-func (n *names) find(oid raysys.TaskID) (core *raysys.Core, obj *object.Object) {
+func (n *names) find(oid raysys.TaskID) (core *raysys.Core, obj *objectstore.Object) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if k := n.kept[oid]; k != nil {
@@ -264,7 +264,7 @@ func (o *objects) Publish(ctx context.Context, c *raysys.Core, spec raysys.PutSp
 	return nil
 }
 
-func (o *objects) publishLocal(c *raysys.Core, obj *object.Object, name string) {
+func (o *objects) publishLocal(c *raysys.Core, obj *objectstore.Object, name string) {
 	if name == "" {
 		return
 	}

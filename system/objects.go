@@ -17,8 +17,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
-	"github.com/raysys/raysys/system/object"
-	"github.com/raysys/raysys/system/transfer"
+	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/transfer"
 )
 
 // Objects says what a node's object store may use. The zero value is sane.
@@ -37,7 +37,7 @@ type Objects struct {
 // raysys.Names.
 type objects struct {
 	node   *Node
-	store  *object.Store
+	store  *objectstore.Store
 	engine *transfer.Engine // nil without a cluster
 	dir    *directory       // nil without a cluster
 	ctx    context.Context  // ends with the node
@@ -66,11 +66,11 @@ func (n *Node) openObjects() (*objects, error) {
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	cfg := n.cfg.Objects
 	trouble := func(what string, err error) { n.log.Warn("object store: "+what, zap.Error(err)) }
-	sc := object.Config{
+	sc := objectstore.Config{
 		Budget: cfg.Memory, Dir: cfg.Spill, Disk: cfg.Disk, Node: n.cfg.Name, Cluster: "local",
 		Pressure: o.pressure,
-		Hooks: object.Hooks{
-			Dropped: func(v object.Version) { o.withdraw(v.ID) },
+		Hooks: objectstore.Hooks{
+			Dropped: func(v objectstore.Version) { o.withdraw(v.ID) },
 			Lost: func(id raysys.TaskID, err error) {
 				n.log.Warn("object lost", zap.Stringer("object", id), zap.Error(err))
 			},
@@ -81,7 +81,7 @@ func (n *Node) openObjects() (*objects, error) {
 		sc.Cluster, sc.Incarnation = c.cfg.Name, uint64(time.Now().UnixNano()) // the cluster's own is not known yet
 	}
 	var err error
-	if o.store, err = object.Open(sc); err != nil {
+	if o.store, err = objectstore.Open(sc); err != nil {
 		return nil, err
 	}
 	if c := n.others; c != nil {
@@ -215,7 +215,7 @@ func (o *objects) Keep(c *raysys.Core, v any) (kept bool, err error) {
 	defer h.value.Store(nil)
 	id := o.id(c)
 	obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
-	if errors.Is(err, object.ErrPresent) {
+	if errors.Is(err, objectstore.ErrPresent) {
 		// An attempt before this one left it, whose outcome was lost on the way: this is the one that counts (rule C22).
 		if old := o.store.Lookup(id); old != nil {
 			old.Release()
@@ -273,19 +273,19 @@ func (o *objects) coreOf(id raysys.TaskID) *raysys.Core {
 }
 
 // freed ends this node's own need of an object: the future that held it was released.
-func (o *objects) freed(obj *object.Object) {
+func (o *objects) freed(obj *objectstore.Object) {
 	o.end(o.names.unneeded(obj))
 	o.dead(obj)
 }
 
 // collected is freed for an object whose future nobody reaches any more, on the collector's goroutine.
-func (o *objects) collected(obj *object.Object) {
+func (o *objects) collected(obj *objectstore.Object) {
 	o.endCollected(o.names.unneeded(obj))
 	o.dead(obj)
 }
 
 // dead forgets the future of an object.
-func (o *objects) dead(obj *object.Object) {
+func (o *objects) dead(obj *objectstore.Object) {
 	o.mu.Lock()
 	if o.live[obj.ID()].Value() == nil { // else another attempt has it now
 		delete(o.live, obj.ID())
@@ -322,7 +322,7 @@ func (o *objects) ensure(c *raysys.Core) (raysys.TaskID, error) {
 			o.enter(id, h.c)
 			runtime.AddCleanup(c, o.collected, obj)
 			return id, nil
-		case !errors.Is(err, object.ErrPresent):
+		case !errors.Is(err, objectstore.ErrPresent):
 			return id, fmt.Errorf("keep an object to send: %w", err)
 		}
 	}
@@ -340,9 +340,9 @@ func evicted(ctx context.Context, e *raysys.Elsewhere) error {
 }
 
 // Objects says what the node's object store holds.
-func (n *Node) Objects() object.Stats {
+func (n *Node) Objects() objectstore.Stats {
 	if n.store == nil {
-		return object.Stats{}
+		return objectstore.Stats{}
 	}
 	return n.store.store.Stats()
 }

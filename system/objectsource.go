@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/object"
-	"github.com/raysys/raysys/system/transfer"
+	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/transfer"
 )
 
 // objectSource is a value that is ready, too large to have come along, and at the node that at names, and perhaps at
@@ -68,7 +68,7 @@ func (s *objectSource) Cancelled()        {}
 func (s *objectSource) Fetch(into any, done func(error)) {
 	c := s.at.c
 	c.background(func() {
-		obj, err := s.fetch(c.objects.ctx, object.Heap)
+		obj, err := s.fetch(c.objects.ctx, objectstore.Heap)
 		if err == nil {
 			defer obj.Unpin()
 			var b []byte
@@ -84,7 +84,7 @@ func (s *objectSource) Fetch(into any, done func(error)) {
 func (s *objectSource) View(into any, done func(func(), error)) {
 	c := s.at.c
 	c.background(func() {
-		obj, err := s.fetch(c.objects.ctx, object.Segment)
+		obj, err := s.fetch(c.objects.ctx, objectstore.Segment)
 		if err != nil {
 			done(nil, err)
 			return
@@ -95,13 +95,13 @@ func (s *objectSource) View(into any, done func(func(), error)) {
 }
 
 // fetch pulls the object if it is not here, and pins it.
-func (s *objectSource) fetch(ctx context.Context, form object.Form) (*object.Object, error) {
+func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objectstore.Object, error) {
 	o := s.at.c.objects
 	had := o.store.Lookup(s.oid) != nil
 	w := &whereabouts{c: s.at.c, oid: s.oid, owner: s.owner, between: s.at.between}
 	start := time.Now()
 	for {
-		obj, err := o.engine.Fetch(ctx, object.Version{ID: s.oid}, w, form)
+		obj, err := o.engine.Fetch(ctx, objectstore.Version{ID: s.oid}, w, form)
 		switch {
 		case err == nil:
 			if !had {
@@ -249,7 +249,7 @@ func transferKey(k nodeKey) transfer.Key {
 }
 
 // came enters a copy in the directory, so that others find it when the owner is gone or busy.
-func (o *objects) came(obj *object.Object, owner nodeKey) {
+func (o *objects) came(obj *objectstore.Object, owner nodeKey) {
 	m, err := obj.Manifest(o.ctx)
 	if err != nil {
 		return

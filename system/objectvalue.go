@@ -12,7 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
-	"github.com/raysys/raysys/system/object"
+	"github.com/raysys/raysys/internal/objectstore"
 )
 
 // held is the value in a future as the object store sees it. It does not keep the future alive.
@@ -24,13 +24,13 @@ type held struct {
 	value atomic.Pointer[any] // a pointer to the value while the future does not give it: it is not ready yet
 
 	mu     sync.Mutex // guards object
-	object *object.Object
+	object *objectstore.Object
 }
 
-// Size implements object.Value.
+// Size implements objectstore.Value.
 func (h *held) Size() int64 { return h.size }
 
-// Why implements object.Reason.
+// Why implements objectstore.Reason.
 func (h *held) Why() string {
 	c := h.c.Value()
 	switch {
@@ -40,7 +40,7 @@ func (h *held) Why() string {
 	return "result of " + c.Work().Name()
 }
 
-// Pieces implements object.Value.
+// Pieces implements objectstore.Value.
 func (h *held) Pieces() ([][]byte, error) {
 	v, err := h.now()
 	if err != nil {
@@ -62,7 +62,7 @@ func (h *held) now() (any, error) {
 	return c.Outcome()
 }
 
-// Evict implements object.Value.
+// Evict implements objectstore.Value.
 func (h *held) Evict() bool {
 	c := h.c.Value()
 	if c == nil {
@@ -101,7 +101,7 @@ func refsOf(plan *codec.Plan, v any) (refs []*raysys.Core) {
 type storedSource struct {
 	o      *objects
 	id     raysys.TaskID // of the submission
-	object *object.Object
+	object *objectstore.Object
 	plan   *codec.Plan
 	size   int64
 	refs   []*raysys.Core
@@ -150,7 +150,7 @@ func (s *storedSource) View(into any, done func(func(), error)) {
 }
 
 // viewObject lets a value look into an object's bytes where they are.
-func viewObject(ctx context.Context, obj *object.Object, into any, refs []*raysys.Core, done func(func(), error)) {
+func viewObject(ctx context.Context, obj *objectstore.Object, into any, refs []*raysys.Core, done func(func(), error)) {
 	m, err := obj.Map(ctx)
 	if err != nil {
 		done(nil, lostObject(err))

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/system/link"
 )
 
 // peer is one incarnation of another node while the link to it holds. It implements wire.Peer.

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
-	"github.com/raysys/raysys/system/member"
 	"github.com/raysys/raysys/tasks"
 )
 

@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/system/member"
 )
 
 // How a reference travels. A settled small value goes along, so that nobody has to ask for it; anything else is named by

@@ -12,9 +12,9 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system"
-	"github.com/raysys/raysys/system/link"
 	"github.com/raysys/raysys/tasks"
 )
 

@@ -9,8 +9,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/system/link"
 )
 
 // directEvery is how often a relayed pair tries to talk directly again.

@@ -3,7 +3,7 @@ package system
 import (
 	"fmt"
 
-	"github.com/raysys/raysys/system/member"
+	"github.com/raysys/raysys/internal/member"
 )
 
 // Role is what a node does in a cluster (rule C14).

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/member"
+	"github.com/raysys/raysys/internal/member"
 )
 
 // Status is a cluster as one of its nodes sees it. Observers are not in it.

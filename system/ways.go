@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/link"
-	"github.com/raysys/raysys/system/member"
+	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/member"
 )
 
 // Way is whether one node can open a connection to another: two nodes need one of the two ways between them, and what a

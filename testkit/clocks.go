@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store/embedded"
-	"github.com/raysys/raysys/system/member"
 )
 
 // nodeClock is the clock by which a node measures its lease. Its time of day can jump.

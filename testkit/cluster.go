@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
-	"github.com/raysys/raysys/system/link"
 )
 
 // Nodes makes the Kit a cluster of n workers, n1 to n<n>, in this process, and a node of the test's own, which hosts

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system/link"
+	"github.com/raysys/raysys/internal/link"
 )
 
 // Frame is one that a node is about to send.

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/system/link"
 )
 
 // gate is what one life of a node passes through on its way out, to the store and to other nodes: it can be held for a

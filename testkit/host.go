@@ -7,10 +7,10 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
-	"github.com/raysys/raysys/system/link"
 )
 
 // host is one node of a cluster under test, through all its lives. It does for the node what system.Main does for a

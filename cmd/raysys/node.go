@@ -13,8 +13,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
+	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/system"
-	"github.com/raysys/raysys/system/object"
 )
 
 type nodeFlags struct {
@@ -141,7 +141,7 @@ func (f *nodeFlags) check() error {
 	for _, size := range []struct {
 		flag, value string
 		whole       int64
-	}{{"--object-memory", f.objectMemory, object.AvailableMemory()}, {"--spill-max", f.spillMax, 0}} {
+	}{{"--object-memory", f.objectMemory, objectstore.AvailableMemory()}, {"--spill-max", f.spillMax, 0}} {
 		if _, err := system.ParseSize(size.value, size.whole); size.value != "" && err != nil {
 			return usagef("%s %q: %w", size.flag, size.value, err)
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store/consul"
-	"github.com/raysys/raysys/system/member"
 )
 
 // deaths reports to the cluster that a process of this host is dead, which ends its session at once. It needs Consul

@@ -37,7 +37,10 @@ var layers = []layer{
 	{"store/...", sibling("store"), "siblings are blind to each other: the store returns ErrObjectLost, system re-runs the task"},
 	{"placement/...", sibling("placement"), "siblings are blind to each other: system hands placement a plain View"},
 
-	{"system/object/...", words("std third . internal/... system/object/..."), "a leaf of system: the store moves bytes, and knows neither nodes nor links"},
+	{"internal/link/...", words("std third . internal/link/..."), "a leaf: it carries frames, and knows neither members nor what a frame says"},
+	{"internal/member/...", words("std third . store/... internal/member/..."), "it knows who is alive from the store and the clock, and sends nothing"},
+	{"internal/objectstore/...", words("std third . internal/crc32c/... internal/objectstore/..."), "a leaf: the store moves bytes, and knows neither nodes nor links"},
+	{"internal/transfer/...", words("std third . internal/wire/... internal/objectstore/... internal/transfer/..."), "it moves objects between stores; it sends frames through an interface, and knows neither links nor members"},
 
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "system knows everybody below it and nobody who uses it"},
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/system"
-	"github.com/raysys/raysys/system/link"
 )
 
 // authority signs the certificates of a cluster's nodes, into files.

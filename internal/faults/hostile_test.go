@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system"
-	"github.com/raysys/raysys/system/link"
-	"github.com/raysys/raysys/system/member"
 	"github.com/raysys/raysys/testkit"
 )
 

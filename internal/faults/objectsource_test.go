@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system"
-	"github.com/raysys/raysys/system/link"
-	"github.com/raysys/raysys/system/object"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -25,7 +25,7 @@ func TestSourceKilled(t *testing.T) {
 	values, lost := 0, 0
 	var took spread
 	for round := range form(12, 200) {
-		size := chunks*object.ChunkSize - round*77
+		size := chunks*objectstore.ChunkSize - round*77
 		want := blob{byte(round), size}
 		at := []int{2, 10, 18}[round%3]
 		copied := round%2 == 1
@@ -107,7 +107,7 @@ func TestSourceKilled(t *testing.T) {
 func TestCopyMadeMeanwhile(t *testing.T) {
 	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(2), labelled(system.Objects{NoSharing: true}))
 	ctx, c := k.Context(), k.Cluster()
-	want := blob{1, 20 * object.ChunkSize} // so large that several sources are looked for at once
+	want := blob{1, 20 * objectstore.ChunkSize} // so large that several sources are looked for at once
 	r, err := putBlob.With(on("n1")).Go(ctx, want).Get(ctx)
 	if err != nil {
 		t.Fatal(err)

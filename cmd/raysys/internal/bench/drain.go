@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/raysys/raysys/system/link"
+	"github.com/raysys/raysys/internal/link"
 )
 
 // The raw limit of what moves an object between processes: one connection, on which so many bytes are written at once and

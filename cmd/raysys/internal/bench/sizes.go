@@ -10,8 +10,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/system"
-	"github.com/raysys/raysys/system/link"
 )
 
 // sizesReport is how many bytes one operation puts on the connection, so that the raw limit moves as many.

@@ -1,0 +1,103 @@
+package link_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
+)
+
+// TestLostFramesAreNoticed: the receiver learns within a ping of each frame that did not arrive, once, in every class. What
+// is sent twice, or late, is not lost.
+func TestLostFramesAreNoticed(t *testing.T) {
+	for _, class := range []link.Class{link.Control, link.Replies, link.Requests, link.Bulk} {
+		for _, action := range []link.Action{link.Drop, link.Duplicate, link.Reorder} {
+			t.Run(fmt.Sprint(class, " ", action), func(t *testing.T) {
+				var act atomic.Bool
+				var lost atomic.Uint64
+				change := func(c *link.Config) {
+					if c.Self().Node == "a" {
+						c.Chaos = func(raysys.NodeID, link.Class, link.Kind) link.Action {
+							if act.Load() {
+								return action
+							}
+							return link.Pass
+						}
+						return
+					}
+					c.Lost = func(p *link.Peer, in link.Class, n uint64) {
+						if p.Node() != "a" || in != class {
+							t.Errorf("%d frames of %s from %s are said to be lost", n, in, p)
+						}
+						lost.Add(n)
+					}
+				}
+				bubble(t, func(t *testing.T, _ *link.Network, a, b *end, p *link.Peer) {
+					send := func(n int) {
+						for range n {
+							var err error
+							if class == link.Bulk {
+								err = p.SendBulk(kindNote, []byte("x"))
+							} else {
+								err = p.Send(class, kindNote, []byte("x"))
+							}
+							if err != nil {
+								t.Fatal(err)
+							}
+						}
+					}
+					want := uint64(0)
+					for round := range 3 {
+						act.Store(true)
+						send(5 + round) // the first frames of all, too: with those of bulk its connection is opened
+						act.Store(false)
+						if action == link.Drop {
+							want += uint64(5 + round)
+						}
+						pass(2 * time.Second)
+						if n := lost.Load(); n != want {
+							t.Errorf("round %d: %d frames were found lost, %d were", round, n, want)
+						}
+						send(3)
+						pass(2 * time.Second)
+					}
+					if n := lost.Load(); n != want || p.Err() != nil {
+						t.Errorf("at the end %d frames were found lost, %d were; the session: %v", n, want, p.Err())
+					}
+				}, change)
+			})
+		}
+	}
+}
+
+// TestCountsOfALiar: more frames than their sender counts are a violation.
+func TestCountsOfALiar(t *testing.T) {
+	b := open(t, "b", link.TCP(link.TCPConfig{}))
+	conn := dialRaw(t, b)
+	shake(t, conn, greeting())
+	conn.Write(link.Frame{Kind: kindNote, Class: link.Requests, Payload: "one"}.Append(nil))
+	conn.Write(link.Frame{Kind: 6, Class: link.Control, Payload: strings.Repeat("\x00", 24)}.Append(nil))
+	b.expect("x requests: one", "down x(1): corrupt frame")
+}
+
+// TestEarlierVersionCountsNothing: a peer of an earlier version is told no counts, and none are missed of it.
+func TestEarlierVersionCountsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := link.NewNetwork(1)
+		old := open(t, "old", n.Transport("old"), link.WithoutCounts)
+		b := open(t, "b", n.Transport("b"))
+		p := old.connect(b)
+		p.Send(link.Requests, kindNote, []byte("x"))
+		p.SendBulk(kindNote, []byte("y"))
+		pass(3 * time.Second)
+		b.expect("old requests: x", "old bulk: y")
+		if s := p.Stats(); s.Unknown != 0 {
+			t.Errorf("the earlier version was sent %d frames that it does not know", s.Unknown)
+		}
+	})
+}

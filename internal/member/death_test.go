@@ -1,0 +1,96 @@
+package member_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/store/flaky"
+)
+
+// TestDied: the supervisor's word ends that incarnation and no other.
+func TestDied(t *testing.T) {
+	virtual(t, func(c *cluster) {
+		c.join("a", "b")
+		ctx := context.Background()
+		was := c.member("b").Incarnation()
+		if err := member.Died(ctx, c.kv, "b", was-1); err != nil {
+			t.Error(err)
+		}
+		if err := c.member("a").Died(ctx, "a", c.member("a").Incarnation()); err == nil {
+			t.Error("a reported its own death")
+		}
+		c.settle()
+		if got := c.names("a"); len(got) != 2 {
+			t.Fatalf("by the word on another incarnation, members are %v", got)
+		}
+		c.mu.Lock()
+		c.node("b").dead = time.Now()
+		c.mu.Unlock()
+		c.member("b").Abandon()
+		if err := c.member("a").Died(ctx, "b", was); err != nil {
+			t.Error(err)
+		}
+		c.settle()
+		if got := c.names("a"); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("members are %v", got)
+		}
+		if err := member.Died(ctx, c.kv, "b", was); err != nil {
+			t.Errorf("told twice: %v", err)
+		}
+	})
+}
+
+// TestResetIsNoProof: a reset link to a node that answers, or that nothing answers for, is no proof of death (C17).
+func TestResetIsNoProof(t *testing.T) {
+	for name, prepare := range map[string]func(*cluster){
+		"it answers":          func(*cluster) {},
+		"nothing answers":     func(c *cluster) { c.part([]string{"a"}, []string{"b"}) },
+		"another incarnation": func(c *cluster) { c.tell([]string{"expire", "b"}); c.pass(ttl); c.join("b") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(c *cluster) {
+				c.relays = true
+				c.join("a", "b", "c")
+				was := c.member("b").Incarnation()
+				prepare(c)
+				c.member("a").LinkReset("b", was)
+				c.pass(ttl)
+				if got := c.names("a"); len(got) != 3 {
+					t.Errorf("members are %v", got)
+				}
+			})
+		})
+	}
+}
+
+// TestDeathIsToldUntilTheStoreHears: proof of death does not get lost because the store blinked.
+func TestDeathIsToldUntilTheStoreHears(t *testing.T) {
+	virtual(t, func(c *cluster) {
+		c.lenience = 9
+		c.join("a", "b")
+		c.node("a").kv.FailNext(3, flaky.Refuse)
+		c.kill("b")
+		c.pass(2 * time.Second)
+		if got := c.names("a"); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("members are %v", got)
+		}
+	})
+}
+
+// TestProofIsFast: no pause lies between a process's death and the end of its session (C17: well under a second).
+func TestProofIsFast(t *testing.T) {
+	virtual(t, func(c *cluster) {
+		c.join("a", "b", "c", "d", "e")
+		for _, name := range []string{"b", "c", "d"} {
+			at := time.Now()
+			c.kill(name)
+			if _, ok := c.member("a").View().Node(raysys.NodeID(name)); ok || time.Since(at) > 0 {
+				t.Errorf("%s is there %v after its death", name, time.Since(at))
+			}
+		}
+	})
+}

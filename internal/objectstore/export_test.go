@@ -1,0 +1,72 @@
+package objectstore
+
+// RealFS is the file system that a nil Config.FS stands for.
+var RealFS FS = disk{}
+
+// WithoutSegments makes s behave as on a platform without memory files.
+func WithoutSegments(s *Store) {
+	s.mu.Lock()
+	s.noSegments = true
+	s.mu.Unlock()
+}
+
+// Segments returns how many s holds, and sets how many it may hold.
+func Segments(s *Store, limit int) int {
+	s.mu.Lock()
+	defer s.unlock()
+	s.maxSegments = limit
+	return s.segments
+}
+
+// DirOf returns where s spills: the directory of its incarnation, or Config.Dir before there is one.
+func DirOf(s *Store) string {
+	s.dir.mu.Lock()
+	defer s.dir.mu.Unlock()
+	if s.dir.dir == "" {
+		return s.dir.base
+	}
+	return s.dir.dir
+}
+
+// Idle returns how many files are mapped and nobody looks at.
+func Idle(s *Store) int {
+	s.mu.Lock()
+	defer s.unlock()
+	return len(s.idle)
+}
+
+// Spill writes o out as if its room were needed.
+func Spill(o *Object) error {
+	o.store.mu.Lock()
+	defer o.store.unlock()
+	return o.store.spill(o.store.ctx, o)
+}
+
+// Thin drops a form of o that another makes needless.
+func Thin(o *Object) {
+	o.store.mu.Lock()
+	defer o.store.unlock()
+	o.store.thin(o)
+}
+
+// FileHeader returns a header with its padding.
+func FileHeader(cluster string, m Manifest) []byte {
+	b := appendHeader(nil, cluster, m)
+	return append(b, make([]byte, int(bodyOffset(cluster, m.Size))-len(b))...)
+}
+
+// ReadFileHeader is readHeader for tests.
+var ReadFileHeader = readHeader
+
+// SumsAside computes the sums of chunks by that many goroutines.
+func SumsAside(workers int, pieces [][]byte) []uint32 {
+	return sumAside(workers, total(pieces), pieces)
+}
+
+// SumsSerial computes them one chunk after the other.
+func SumsSerial(b []byte) (out []uint32) {
+	for at := 0; at < len(b); at += ChunkSize {
+		out = append(out, Checksum(b[at:min(len(b), at+ChunkSize)]))
+	}
+	return out
+}

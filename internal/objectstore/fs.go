@@ -1,0 +1,90 @@
+package objectstore
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// FS is what the store needs of a file system. Names are paths as package os takes them. A test hands in one that fails
+// on demand.
+type FS interface {
+	MkdirAll(dir string) error
+	// Create makes a file that did not exist.
+	Create(name string) (File, error)
+	Open(name string) (File, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	// RemoveAll removes a directory with what is in it.
+	RemoveAll(dir string) error
+	List(dir string) ([]string, error)
+	// Space returns the bytes that are free and those there are, where dir is.
+	Space(dir string) (free, all int64, err error)
+	// Lock holds the lock file name, made if need be, until it is closed or the process ends. It does not wait: ErrLocked.
+	Lock(name string) (io.Closer, error)
+}
+
+// File is one open file.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Size() (int64, error)
+	// Reserve makes sure that the first size bytes can be written, where the file system can tell.
+	Reserve(size int64) error
+	// OS returns the file for mapping and sendfile, nil where there is none.
+	OS() *os.File
+}
+
+// ErrLocked is what FS.Lock returns while another holds the lock.
+var ErrLocked = errors.New("locked by another process")
+
+// disk is the real file system.
+type disk struct{}
+
+type diskFile struct{ *os.File }
+
+func (disk) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
+
+func (disk) Create(name string) (File, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return diskFile{f}, nil
+}
+
+func (disk) Open(name string) (File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return diskFile{f}, nil
+}
+
+func (disk) Rename(from, to string) error { return os.Rename(from, to) }
+func (disk) Remove(name string) error     { return os.Remove(name) }
+func (disk) RemoveAll(dir string) error   { return os.RemoveAll(dir) }
+
+func (disk) List(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+func (f diskFile) Size() (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}
+
+func (f diskFile) OS() *os.File { return f.File }

@@ -1,0 +1,275 @@
+package objectstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys"
+)
+
+// maxSpare bounds how many chunk buffers an Incoming keeps between two chunks.
+const maxSpare = 8
+
+// Object returns the object, which can be read as far as it came.
+func (in *Incoming) Object() *Object { return in.object }
+
+// Manifest returns what is being received; its sums are there when all are known.
+func (in *Incoming) Manifest() Manifest { return in.Outline().Manifest }
+
+// summed lets those go on who wait for the sums. The mutex is held.
+func (in *Incoming) summed() {
+	if in.sums != nil {
+		close(in.sums)
+		in.sums = nil
+	}
+}
+
+// Form returns where the bytes go.
+func (in *Incoming) Form() Form { return in.form }
+
+// Buffer lends the memory for chunk i, to one caller at a time: it must end with Filled or Return. It is nil when the
+// chunk came already, is lent, or nothing more is wanted.
+func (in *Incoming) Buffer(i int) []byte {
+	s := in.object.store
+	s.mu.Lock()
+	defer s.unlock()
+	if in.ended || i < 0 || i >= len(in.state) || in.state[i] != open {
+		return nil
+	}
+	in.state[i] = lentChunk
+	in.object.use()
+	at, n := in.man.Section(i)
+	if in.form != Disk {
+		return in.mem[at : at+int64(n) : at+int64(n)]
+	}
+	var b []byte
+	if last := len(in.spare) - 1; last >= 0 {
+		b, in.spare = in.spare[last][:n], in.spare[:last]
+	} else {
+		b = make([]byte, n, min(ChunkSize, in.man.Size))
+	}
+	in.buffers[i] = b
+	in.object.settle()
+	return b
+}
+
+// Filled says that the buffer of chunk i holds it. Its checksum decides: with wrong bytes the chunk is open again and a
+// ChunkError is returned. An error of the disk ends the whole transfer.
+func (in *Incoming) Filled(i int) error { return in.filled(i, 0, false) }
+
+// FilledWith is Filled of a chunk that came with its sum. The first sum of a chunk whose bytes agree with it stays.
+func (in *Incoming) FilledWith(i int, sum uint32) error { return in.filled(i, sum, true) }
+
+func (in *Incoming) filled(i int, want uint32, given bool) error {
+	s := in.object.store
+	s.mu.Lock()
+	if i < 0 || i >= len(in.state) || in.state[i] != lentChunk {
+		s.unlock()
+		return fmt.Errorf("chunk %d of object %s was not lent: take its Buffer first", i, in.man.ID)
+	}
+	at, n := in.man.Section(i)
+	b := in.buffers[i]
+	if in.form != Disk {
+		b = in.mem[at : at+int64(n)]
+	}
+	o := in.object
+	var err error
+	if o.has(i) {
+		if given && want != o.man.Chunks[i] {
+			err = &ChunkError{Version: in.man.Version, Chunk: i, Want: o.man.Chunks[i], Got: want}
+		}
+		want = o.man.Chunks[i]
+	} else if !given {
+		err = fmt.Errorf("chunk %d of object %s came without its sum, which is not known", i, in.man.ID)
+	}
+	s.unlock()
+
+	if err == nil {
+		err = verify(in.man.Version, i, want, b)
+	}
+	var broken error
+	if err == nil && in.form == Disk {
+		broken = in.writer.write(b, at)
+	}
+	if broken != nil {
+		err = fmt.Errorf("%w: receive object %s: %w", raysys.ErrStoreFull, in.man.ID, broken)
+		in.Abort(err)
+	}
+
+	s.mu.Lock()
+	defer s.unlock()
+	in.takeBack(i)
+	if in.ended { // by this call, or by another that knew better
+		err = in.err
+	}
+	if err == nil && !o.note(i, want) { // all sums became known meanwhile
+		err = &ChunkError{Version: in.man.Version, Chunk: i, Want: o.man.Chunks[i], Got: want}
+	}
+	if err != nil {
+		in.state[i] = open
+		in.object.settle()
+		return err
+	}
+	in.state[i] = filled
+	in.left--
+	if ch := in.waits[i]; ch != nil {
+		close(ch)
+		delete(in.waits, i)
+	}
+	if in.left == 0 {
+		in.finish()
+		return in.err
+	}
+	in.object.settle()
+	return nil
+}
+
+// Return gives the buffer of chunk i back without its bytes.
+func (in *Incoming) Return(i int) {
+	s := in.object.store
+	s.mu.Lock()
+	defer s.unlock()
+	if i >= 0 && i < len(in.state) && in.state[i] == lentChunk {
+		in.takeBack(i)
+		in.state[i] = open
+		in.object.settle()
+	}
+}
+
+// takeBack ends the loan of a buffer. The mutex is held.
+func (in *Incoming) takeBack(i int) {
+	in.object.users--
+	if b := in.buffers[i]; b != nil {
+		delete(in.buffers, i)
+		if len(in.spare) < maxSpare {
+			in.spare = append(in.spare, b[:0])
+		}
+	}
+}
+
+// Missing returns the chunks that did not come yet and whose buffers are not lent.
+func (in *Incoming) Missing() (chunks []int) {
+	s := in.object.store
+	s.mu.Lock()
+	defer s.unlock()
+	if in.ended {
+		return nil
+	}
+	for i, st := range in.state {
+		if st == open {
+			chunks = append(chunks, i)
+		}
+	}
+	return chunks
+}
+
+// Done waits until every chunk came, and returns why nothing more will.
+func (in *Incoming) Done(ctx context.Context) error {
+	select {
+	case <-in.done:
+		return in.err
+	case <-ctx.Done():
+		return fmt.Errorf("receive object %s: %w", in.man.ID, context.Cause(ctx))
+	}
+}
+
+// finish makes the object complete: every chunk was verified, and the sums are those of the version. The mutex is held; it
+// is given up while the header of a file is written.
+func (in *Incoming) finish() {
+	in.ended = true
+	o, s := in.object, in.object.store
+	if !s.closed {
+		s.busy.Add(1)
+		defer s.busy.Done()
+	}
+	var err error
+	switch in.form {
+	case Heap:
+		o.heap = &heap{in.mem}
+	case Disk:
+		var f *spillFile
+		m := o.man
+		s.unlock()
+		f, err = in.writer.publish(in.writer.seal(m))
+		s.mu.Lock()
+		s.closeFile(in.part, in.part.open)
+		if err == nil {
+			o.file = f
+		} else {
+			s.diskUsed -= in.writer.length
+			err = fmt.Errorf("%w: receive object %s: %w", raysys.ErrStoreFull, in.man.ID, err)
+		}
+	}
+	s.count.received++
+	s.count.receivedBytes += in.man.Size
+	in.end(err)
+}
+
+// Abort gives the transfer up: whoever waits for the object gets err as the reason. The memory goes when the last buffer
+// came back. Abort of what is complete does nothing.
+func (in *Incoming) Abort(err error) {
+	if err == nil {
+		err = errors.New("given up")
+	}
+	s := in.object.store
+	s.mu.Lock()
+	defer s.unlock()
+	if in.ended {
+		return
+	}
+	in.ended = true
+	if in.form == Disk {
+		s.diskUsed -= in.writer.length
+		s.closeFile(in.part, in.part.open)
+		s.later(func() { _ = s.fs.Remove(in.writer.tmp) })
+	}
+	in.end(err)
+}
+
+// end lets everybody go on who waits. The mutex is held.
+func (in *Incoming) end(err error) {
+	o := in.object
+	in.err, in.spare = err, nil
+	o.in = nil
+	if err != nil {
+		o.lost = fmt.Errorf("%w: object %s was not received whole: %w", raysys.ErrObjectLost, o.id, err)
+		if !o.primary {
+			o.unlist()
+		}
+	}
+	for _, ch := range in.waits {
+		close(ch)
+	}
+	in.waits = nil
+	in.summed()
+	close(in.done)
+	o.settle()
+}
+
+// lend lends a chunk that came; it waits for it. With ok false the object is not being received any more. The mutex is
+// held, but for the wait.
+func (in *Incoming) lend(ctx context.Context, i int) (c Chunk, ok bool, err error) {
+	o := in.object
+	for in.state[i] != filled || in.ended {
+		if o.in != in {
+			return c, false, nil
+		}
+		ch := in.waits[i]
+		if in.ended { // its header is being written
+			ch = in.done
+		} else if ch == nil {
+			ch = make(chan struct{})
+			in.waits[i] = ch
+		}
+		if err := o.store.await(ctx, ch); err != nil {
+			return c, false, fmt.Errorf("wait for chunk %d of object %s: %w", i, o.id, err)
+		}
+	}
+	if in.form == Disk {
+		c, err = o.fileChunk(ctx, in.part, in.part.body, i)
+		return c, true, err
+	}
+	at, n := in.man.Section(i)
+	return o.lend(Chunk{Pieces: [][]byte{in.mem[at : at+int64(n) : at+int64(n)]}, Size: n, sum: o.man.Chunks[i]}), true, nil
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package objectstore
+
+// memory is what is assumed where the system is not asked: give Config.Budget.
+func memory() int64 { return 4 << 30 }

@@ -1,0 +1,28 @@
+//go:build unix
+
+package objectstore
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapBody maps size bytes of f from offset body on, read-only. A file that is made shorter while it is mapped raises a
+// signal on access; nobody but a stranger does that, for the store only ever removes files.
+func mapBody(f File, body, size int64) (*fileMapping, error) {
+	file := f.OS()
+	if file == nil || size == 0 || size != int64(int(size)) {
+		return nil, errNotMappable
+	}
+	page := int64(os.Getpagesize())
+	from := body / page * page
+	mem, err := unix.Mmap(int(file.Fd()), from, int(body-from+size), unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotMappable, err)
+	}
+	return &fileMapping{mem: mem, body: mem[body-from : body-from+size : body-from+size]}, nil
+}
+
+func (m *fileMapping) destroy() { _ = unix.Munmap(m.mem) }

@@ -1,0 +1,266 @@
+package objectstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Manifest returns the version and the checksums. The first time they are computed, which encodes a live value.
+func (o *Object) Manifest(ctx context.Context) (Manifest, error) {
+	s := o.store
+	s.mu.Lock()
+	defer s.unlock()
+	if err := s.enter(ctx); err != nil {
+		return Manifest{}, fmt.Errorf("manifest of object %s: %w", o.id, err)
+	}
+	defer s.busy.Done()
+	for !o.known {
+		if err := o.gone(); err != nil {
+			return Manifest{}, err
+		}
+		if o.in != nil { // its sums come with its chunks
+			if err := s.await(ctx, o.in.sums); err != nil {
+				return Manifest{}, fmt.Errorf("wait for the sums of object %s: %w", o.id, err)
+			}
+			continue
+		}
+		if err := o.encoded(ctx, true); err != nil {
+			return Manifest{}, err
+		}
+	}
+	if o.lost != nil {
+		return Manifest{}, o.lost
+	}
+	return o.man, nil
+}
+
+// encoded makes the encoding of the live value and, where it is not known, the manifest, or if not whole is asked for a
+// tally of it. What is encoded again is compared with the sums that are known; what is still there is summed where they
+// are not. The mutex is given up meanwhile; what the caller is after may then be there, or the value gone.
+func (o *Object) encoded(ctx context.Context, whole bool) error {
+	s := o.store
+	if o.op != nil {
+		if err := s.await(ctx, o.op); err != nil {
+			return fmt.Errorf("wait for object %s: %w", o.id, err)
+		}
+		return nil
+	}
+	if err := o.begin(ctx); err != nil {
+		return err
+	}
+	defer o.end()
+	if o.encoding != nil && o.tally != nil {
+		return o.sumRest(o.encoding.pieces)
+	}
+	value := o.value
+	whole = whole || o.known || o.tally != nil
+	s.unlock()
+	pieces, err := encode(o.id, value)
+	var m Manifest
+	if err == nil && whole {
+		m = NewManifest(o.id, o.attempt, pieces...)
+	}
+	s.mu.Lock()
+	switch {
+	case err != nil:
+		return err
+	case !whole:
+		o.count(Version{ID: o.id, Attempt: o.attempt, Size: total(pieces)}, newMark())
+	case !o.noteAll(m):
+		return changed(o.id)
+	}
+	own := int64(0)
+	for i := 0; i < len(pieces); i += 2 {
+		own += int64(len(pieces[i]))
+	}
+	if o.value == value {
+		o.encoding = &encoding{pieces, own}
+	}
+	return nil
+}
+
+// Bytes returns the object's bytes in one buffer that the collector owns. All callers share it: it must not be written
+// to, and may be kept for ever. What is larger than the store has room for is not kept by it.
+func (o *Object) Bytes(ctx context.Context) ([]byte, error) {
+	s := o.store
+	s.mu.Lock()
+	defer s.unlock()
+	if err := s.enter(ctx); err != nil {
+		return nil, fmt.Errorf("bytes of object %s: %w", o.id, err)
+	}
+	defer s.busy.Done()
+	return o.bytes(ctx)
+}
+
+// bytes is Bytes with the mutex held.
+func (o *Object) bytes(ctx context.Context) ([]byte, error) {
+	s := o.store
+	for {
+		if err := o.gone(); err != nil {
+			return nil, err
+		}
+		switch {
+		case o.heap != nil:
+			o.touch()
+			return o.heap.bytes, nil
+		case o.in != nil:
+			if err := s.await(ctx, o.in.done); err != nil {
+				return nil, fmt.Errorf("wait for object %s: %w", o.id, err)
+			}
+			continue
+		case o.op != nil:
+			if err := s.await(ctx, o.op); err != nil {
+				return nil, fmt.Errorf("wait for object %s: %w", o.id, err)
+			}
+			continue
+		case o.file == nil && o.seg == nil && (o.encoding == nil || !o.known):
+			if err := o.encoded(ctx, true); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := o.begin(ctx); err != nil {
+			return nil, err
+		}
+		b, err := o.gather(ctx)
+		o.end()
+		if err != errOtherForm {
+			return b, err
+		}
+	}
+}
+
+// gather makes the one buffer of the form that costs least. o is in its slot; the mutex is given up while bytes move.
+func (o *Object) gather(ctx context.Context) ([]byte, error) {
+	s := o.store
+	size := o.man.Size
+	err := s.makeRoom(ctx, size)
+	kept := err == nil
+	if err != nil && !errors.Is(err, errNoRoom) {
+		return nil, fmt.Errorf("bytes of object %s: %w", o.id, err)
+	}
+	pieces, file := o.parts(), o.file
+	s.unlock()
+	buf := make([]byte, size)
+	if pieces != nil {
+		at := 0
+		for _, p := range pieces {
+			at += copy(buf[at:], p)
+		}
+		err = nil
+	} else {
+		err = o.restore(ctx, file, buf)
+	}
+	s.mu.Lock()
+	if kept {
+		s.reserved -= size
+	}
+	if err != nil {
+		s.wake()
+		return nil, err
+	}
+	if kept && !o.released {
+		o.heap, o.encoding = &heap{buf}, nil
+	} else {
+		s.wake()
+	}
+	return buf, nil
+}
+
+// restore reads the file into buf and verifies it. Without the mutex; o is in its slot.
+func (o *Object) restore(ctx context.Context, file *spillFile, buf []byte) error {
+	s := o.store
+	began := time.Now()
+	s.mu.Lock()
+	h, err := s.openFile(file)
+	s.unlock()
+	if err == nil {
+		for i := range o.man.Chunks {
+			at, n := o.man.Section(i)
+			if err = o.man.readChunk(ctx, h.file, file.body, i, buf[at:at+int64(n)]); err != nil {
+				break
+			}
+		}
+		s.mu.Lock()
+		s.closeFile(file, h)
+		s.unlock()
+	}
+	s.mu.Lock()
+	defer s.unlock()
+	if err != nil {
+		return o.broken(ctx, file, err)
+	}
+	s.count.restored++
+	if f := s.config.Hooks.Restored; f != nil {
+		version := o.man.Version
+		s.later(func() { f(version, time.Since(began)) })
+	}
+	return nil
+}
+
+// Verify reads what o has on disk and compares it with the checksums, for the owner whom a receiver tells of wrong bytes.
+// A file that is damaged is given up.
+func (o *Object) Verify(ctx context.Context) error {
+	s := o.store
+	s.mu.Lock()
+	defer s.unlock()
+	if err := s.enter(ctx); err != nil {
+		return fmt.Errorf("verify object %s: %w", o.id, err)
+	}
+	defer s.busy.Done()
+	if err := o.begin(ctx); err != nil {
+		return err
+	}
+	defer o.end()
+	if err := o.gone(); err != nil || o.file == nil {
+		return err
+	}
+	if err := o.verifyFile(ctx, o.file); err != errOtherForm {
+		return err
+	}
+	return nil
+}
+
+// verifyFile compares the file with the checksums. o is in its slot; the mutex is given up meanwhile.
+func (o *Object) verifyFile(ctx context.Context, file *spillFile) error {
+	s := o.store
+	h, err := s.openFile(file)
+	if err != nil {
+		return o.broken(ctx, file, err)
+	}
+	s.unlock()
+	err = o.man.verifyAll(ctx, h.file, file.body)
+	s.mu.Lock()
+	s.closeFile(file, h)
+	if err != nil {
+		return o.broken(ctx, file, err)
+	}
+	return nil
+}
+
+// verifyAll reads the object's bytes from r, where they begin at body, and compares them with the sums.
+func (m Manifest) verifyAll(ctx context.Context, r io.ReaderAt, body int64) error {
+	buf := make([]byte, min(ChunkSize, m.Size))
+	for i := range m.Chunks {
+		_, n := m.Section(i)
+		if err := m.readChunk(ctx, r, body, i, buf[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readChunk reads chunk i into b and verifies it while it is in the processor's cache.
+func (m Manifest) readChunk(ctx context.Context, r io.ReaderAt, body int64, i int, b []byte) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	at, _ := m.Section(i)
+	if err := readFull(r, b, body+at); err != nil {
+		return err
+	}
+	return m.verify(i, b)
+}

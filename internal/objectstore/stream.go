@@ -1,0 +1,77 @@
+package objectstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys"
+)
+
+// Streamer is a Value that can also emit its bytes block by block, the same as its Pieces joined, without holding them
+// all (codec.Plan.Stream). A block is lent for the time of the call. The store asks it of values so large that a second
+// form of them in memory would burst the budget.
+type Streamer interface {
+	Stream(emit func([]byte) error) error
+}
+
+// source emits an object's bytes in order.
+type source func(emit func([]byte) error) error
+
+// streamShare is the part of the budget from which a value is streamed to its file: two spills at a time may then hold
+// a quarter of it beside what is charged.
+const streamShare = 8
+
+// sourceOf returns what to write of an object, and how many bytes that is. A value that is streamed is read twice: its
+// length and sums come before the first byte is written. It is called without the mutex.
+func (s *Store) sourceOf(o *Object, pieces [][]byte, v Value, live int64, known bool, man *Manifest) (int64, source, error) {
+	if stream, ok := v.(Streamer); ok && pieces == nil && live > s.config.Budget/streamShare {
+		src := guarded(o.id, stream)
+		if !known {
+			var all sums
+			if err := src(func(b []byte) error { all.add(b); return nil }); err != nil {
+				return 0, nil, err
+			}
+			*man = all.manifest(o.id, o.attempt)
+		}
+		return man.Size, src, nil
+	}
+	if pieces == nil {
+		var err error
+		if pieces, err = encode(o.id, v); err != nil {
+			return 0, nil, err
+		}
+	}
+	return total(pieces), func(emit func([]byte) error) error {
+		for _, p := range pieces {
+			if err := emit(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, nil
+}
+
+// guarded is the source of a value. Errors of the value's own are marked as such; those of emit stay what they are.
+func guarded(id raysys.TaskID, v Streamer) source {
+	return func(emit func([]byte) error) (err error) {
+		var theirs error
+		defer func() {
+			if r := recover(); r != nil {
+				err = fmt.Errorf("%w: object %s: its encoding panicked: %v", raysys.ErrEncode, id, r)
+			}
+		}()
+		err = v.Stream(func(b []byte) error {
+			if theirs == nil {
+				theirs = emit(b)
+			}
+			return theirs
+		})
+		switch {
+		case theirs != nil:
+			return theirs
+		case err != nil:
+			return fmt.Errorf("encode object %s: %w", id, errors.Join(raysys.ErrEncode, err))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,43 @@
+package transfer
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+
+	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// HostID names what processes must have in common to map each other's memory: the running system, the user and the
+// namespace in which processes have their numbers. Empty where it cannot be told.
+func HostID() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	space, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d/%s", bytes.TrimSpace(boot), os.Getuid(), space)
+}
+
+type shared = objectstore.Shared
+
+func appendShared(dst []byte, s shared) []byte {
+	for _, n := range []uint64{uint64(s.PID), uint64(s.FD), s.Device, s.Inode, uint64(s.Capacity)} {
+		dst = binary.AppendUvarint(dst, n)
+	}
+	return dst
+}
+
+func readShared(b []byte) (shared, error) {
+	r := wire.NewReader(b)
+	s := shared{PID: int(r.Uint32()), FD: int(r.Uint32()), Device: r.Uvarint(), Inode: r.Uvarint(), Capacity: int64(r.Uvarint())}
+	if s.Capacity < 0 || s.PID < 0 || s.FD < 0 {
+		return s, wire.ErrCorrupt
+	}
+	return s, r.Err()
+}

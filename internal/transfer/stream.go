@@ -1,0 +1,210 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// stream is this node's end of a feed of another: it gives that node an object.
+type stream struct {
+	e      *Engine
+	peer   Peer
+	id     streamKey
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	wakes  chan struct{} // of capacity 1: there is something to look at
+
+	mu     sync.Mutex // guards the rest
+	pull   pull
+	repeat bool   // the receiver has not seen the answer
+	spans  []span // asked for and not looked at
+	asked  int    // chunks in them
+	whole  bool   // the receiver has the object now
+}
+
+// streamKey names a stream: slots are the receiver's.
+type streamKey struct {
+	peer Key
+	slot uint64
+}
+
+// maxStreams bounds the conversations that others may have with this node.
+const maxStreams = 1 << 15
+
+func (e *Engine) onPull(from Peer, p *pull) {
+	id := streamKey{keyOf(from), p.slot}
+	e.mu.Lock()
+	if s := e.streams[id]; s != nil {
+		e.mu.Unlock()
+		s.change(func() { s.pull, s.repeat = *p, true })
+		return
+	}
+	c := codeBusy
+	if len(e.streams) < maxStreams {
+		s := &stream{e: e, peer: from, id: id, wakes: make(chan struct{}, 1), pull: *p, repeat: true}
+		s.ctx, s.cancel = context.WithCancelCause(e.life)
+		if e.runLocked(s.run) {
+			e.streams[id] = s
+			e.mu.Unlock()
+			return
+		}
+		s.cancel(raysys.ErrClosed)
+		c = codeClosed
+	}
+	e.mu.Unlock()
+	send(from, &pulled{slot: p.slot, status: statusRefused, code: c})
+}
+
+func (e *Engine) stream(from Key, slot uint64) *stream {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.streams[streamKey{from, slot}]
+}
+
+// onAsk is an error only where no receiver of this protocol could have sent it.
+func (e *Engine) onAsk(from Key, slot uint64, spans []span) error {
+	s := e.stream(from, slot)
+	if s == nil {
+		return nil // it is over, and the receiver will learn of it
+	}
+	tooMany := false
+	s.change(func() {
+		for _, sp := range spans {
+			s.asked += sp.n
+		}
+		if tooMany = s.asked > 2*maxAsked; !tooMany { // what was asked for twice counts twice
+			s.spans = append(s.spans, spans...)
+		}
+	})
+	if tooMany {
+		return wire.ErrCorrupt
+	}
+	return nil
+}
+
+func (e *Engine) onEnd(from Key, slot uint64, whole bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s := e.streams[streamKey{from, slot}]; s != nil {
+		s.change(func() { s.whole = whole })
+		e.dropStream(s)
+	}
+}
+
+// dropStream ends a stream, with mu held: no frame finds it any more.
+func (e *Engine) dropStream(s *stream) {
+	delete(e.streams, s.id)
+	s.cancel(errHungUp)
+}
+
+// errHungUp is why a stream ends whose receiver is gone, or has all it wants.
+var errHungUp = errors.New("the receiver hung up")
+
+func (s *stream) change(f func()) {
+	s.mu.Lock()
+	f()
+	s.mu.Unlock()
+	select {
+	case s.wakes <- struct{}{}:
+	default:
+	}
+}
+
+// next waits for something to do: to answer, or to send a chunk.
+func (s *stream) next() (chunk int, answer bool, err error) {
+	for {
+		s.mu.Lock()
+		switch {
+		case s.repeat:
+			s.repeat = false
+			s.mu.Unlock()
+			return 0, true, nil
+		case len(s.spans) > 0:
+			sp := &s.spans[0]
+			chunk = sp.first
+			sp.first++
+			s.asked--
+			if sp.n--; sp.n == 0 {
+				s.spans = s.spans[1:]
+			}
+			s.mu.Unlock()
+			return chunk, false, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-s.wakes:
+		case <-s.ctx.Done():
+			return 0, false, context.Cause(s.ctx)
+		}
+	}
+}
+
+// run is the stream's own goroutine.
+func (s *stream) run() {
+	v := visit{s: s}
+	err := v.serve()
+	v.end()
+	e := s.e
+	e.mu.Lock()
+	if e.streams[s.id] == s {
+		e.dropStream(s)
+	}
+	e.mu.Unlock()
+	var r *refused
+	switch {
+	case errors.As(err, &r):
+		a := pulled{slot: s.id.slot, status: statusRefused, code: r.code}
+		if r.err != nil {
+			a.text = r.err.Error()
+		}
+		s.answer(&a)
+	case errors.Is(err, errSentOn):
+	case e.life.Err() != nil:
+		s.answer(&pulled{slot: s.id.slot, status: statusRefused, code: codeClosed, text: raysys.ErrClosed.Error()})
+	}
+}
+
+func (s *stream) answer(a *pulled) { send(s.peer, a) }
+
+// send sends an answer. What does not arrive is asked for again, or its link is down.
+func send(to Peer, a *pulled) {
+	b := a.append(nil)
+	if len(b) > wire.InlineLimit {
+		_ = to.SendLarge(wire.KindPulled, b)
+		return
+	}
+	_ = to.Send(wire.Replies, wire.KindPulled, b)
+	to.Flush()
+}
+
+// refused ends a stream with an answer.
+type refused struct {
+	code code
+	err  error
+}
+
+func (r *refused) Error() string {
+	if r.err == nil {
+		return r.code.String()
+	}
+	return r.err.Error()
+}
+
+func (r *refused) Unwrap() error { return r.err }
+
+// errSentOn ends a stream whose receiver was sent elsewhere.
+var errSentOn = errors.New("sent elsewhere")
+
+// visit is what a stream holds of the object.
+type visit struct {
+	s        *stream
+	o        *objectstore.Object
+	receiver *receiver // nil when the object is given to everybody
+	sums     bool      // each chunk goes with its sum, since the receiver was told so
+	mark     uint64    // of those sums
+}

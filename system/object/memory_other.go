@@ -1,6 +1,0 @@
-//go:build !linux
-
-package object
-
-// memory is what is assumed where the system is not asked: give Config.Budget.
-func memory() int64 { return 4 << 30 }

@@ -1,9 +1,0 @@
-//go:build !linux
-
-package object
-
-func newSegment(int64) (*segment, error) { return nil, errNoSegments }
-
-func segmentLimit() int { return 0 }
-
-func (s *segment) destroy() {}
