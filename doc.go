@@ -36,10 +36,11 @@
 //		})
 //	}
 //
-// The same program runs alone in its process or, with RAYSYS_CONSUL set, as a node of a cluster: package system says how.
-// Tasks then run on any node, each grain lives on one node and is found from all, and a value above 64 KiB is an object
-// that stays where it was made until somebody needs it (Put, View, Named, Replicas). What a grain keeps in a
-// grains.State is durable: in the cluster's store, or in a file where there is no cluster.
+// The same program runs alone in its process or, with RAYSYS_CONSUL set, as a node of a cluster: package system says
+// how. Tasks then run on any node, and each grain lives on one node and is found from all. The node is chosen by load,
+// resources, labels (Label), where large arguments lie, or the strategy of a task or kind (Place). A value above 64 KiB
+// is an object: it stays where it was made until another node needs it (Put, View, Named, Replicas). What a grain keeps
+// in a grains.State survives its activation: in the cluster's store or, without a cluster, in a folder or in memory.
 //
 // Identifiers marked 'for runtimes' are what the packages of this module need of each other; programs leave them alone.
 //

@@ -11,9 +11,13 @@
 //	                       └─ Config.Cluster: membership, links to the other nodes, shards
 //
 // Without Config.Cluster (RAYSYS_CONSUL) the system is this one process. With it the node joins the cluster of that name
-// in Consul: as a Worker it runs tasks and hosts grains for all, as a Driver it submits, and Both does both. The program is
-// the same. In either case grains.State is durable as far as its store is: Consul in a cluster, the folder Config.Data
-// (RAYSYS_DATA) alone, memory without one.
+// in Consul: as a Worker it runs tasks and hosts grains for all, as a Driver it submits, and Both does both. The program
+// is the same. What a grains.State holds is kept by the store: Consul in a cluster; alone the folder Config.Data
+// (RAYSYS_DATA), or memory where none is given.
+//
+// A task or grain goes to a node that has its function, its resources and its labels; of those package placement chooses
+// by load, by the bytes that would have to move, or by the strategy asked for. Node.Drain empties a node before it
+// leaves, Node.Status tells what the cluster looks like from here.
 //
 // Rules: New freezes the function table and reports every bad definition at once, with file and line; Close cancels what
 // runs, deactivates the grains and waits.
