@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
@@ -24,7 +24,7 @@ func TestFencedDriverHearsOfIt(t *testing.T) {
 		}
 		defer kv.Close()
 		cfg := system.Config{Name: "d", Table: table, Namespace: "test", Cluster: &system.Cluster{
-			Store: kv, Role: system.Driver, Network: link.NewNetwork(1).Transport("d"),
+			Store: kv, Role: system.Driver, Network: linktest.NewNetwork(1).Transport("d"),
 		}}
 		err = system.Run(t.Context(), cfg, func(ctx context.Context) error {
 			own := system.NodeOf(ctx).Context(context.Background())

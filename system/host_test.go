@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
@@ -22,7 +22,7 @@ import (
 type bubble struct {
 	t   *testing.T
 	kv  *embedded.Store
-	net *link.Network
+	net *linktest.Network
 }
 
 func inBubble(t *testing.T, f func(b *bubble)) {
@@ -32,7 +32,7 @@ func inBubble(t *testing.T, f func(b *bubble)) {
 			t.Fatal(err)
 		}
 		defer kv.Close()
-		f(&bubble{t, kv, link.NewNetwork(1)})
+		f(&bubble{t, kv, linktest.NewNetwork(1)})
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
-	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
@@ -39,7 +39,7 @@ func virtual(t *testing.T, f func(join func(raysys.NodeID, system.Role) (*system
 			t.Fatal(err)
 		}
 		defer kv.Close()
-		net := link.NewNetwork(1)
+		net := linktest.NewNetwork(1)
 		var nodes []*system.Node
 		defer func() {
 			for _, n := range nodes {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
-	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
@@ -40,7 +40,7 @@ func TestNoWorkerYet(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer kv.Close()
-		net := link.NewNetwork(1)
+		net := linktest.NewNetwork(1)
 		core, logs := observer.New(zapcore.WarnLevel)
 		join := func(name raysys.NodeID, role system.Role) (*system.Node, context.Context) {
 			n, err := system.New(system.Config{

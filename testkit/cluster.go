@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
@@ -33,8 +33,8 @@ const realTTL = 3 * time.Second
 // named by its number: 1 for n1, and 0 for the test's own. Faults last until Heal, and the end of the test.
 type Cluster struct {
 	k     *Kit
-	net   *link.Network
-	rules *rules
+	net   *linktest.Network
+	chaos *linktest.Chaos
 	clock *storeClock
 	kv    atomic.Pointer[embedded.Store]
 	hosts []*host // by number
@@ -59,7 +59,7 @@ type watched struct {
 // newCluster starts the nodes one after the other, the test's own last, and waits until it can use them all.
 func newCluster(k *Kit, o options) *Cluster {
 	k.t.Helper()
-	c := &Cluster{k: k, net: link.NewNetwork(k.seed), rules: newRules(k.seed), clock: newStoreClock(), base: o, loose: o.loose, down: map[int]bool{}}
+	c := &Cluster{k: k, net: linktest.NewNetwork(k.seed), chaos: linktest.NewChaos(k.seed), clock: newStoreClock(), base: o, loose: o.loose, down: map[int]bool{}}
 	c.closing, c.close = context.WithCancel(context.Background())
 	kv, err := embedded.Open(embedded.Config{Clock: c.clock})
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *Cluster) Node(i int) *system.Node {
 func (c *Cluster) Name(i int) raysys.NodeID { return c.host(i).name }
 
 // Network is the network between the nodes, for faults that have no verb here.
-func (c *Cluster) Network() *link.Network { return c.net }
+func (c *Cluster) Network() *linktest.Network { return c.net }
 
 // Store is the store that the nodes share, past all its faults.
 func (c *Cluster) Store() store.KV { return c.store() }

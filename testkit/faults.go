@@ -63,7 +63,7 @@ func (c *Cluster) Delay(i, j int, latency, jitter time.Duration) {
 // Heal ends every fault that lasts: cuts, delays, pauses, rules about frames, and the store's. Killed nodes stay dead, and
 // clocks stay where they are.
 func (c *Cluster) Heal() {
-	c.rules.clear()
+	c.chaos.Clear()
 	for _, h := range c.hosts {
 		h.pause(false)
 	}

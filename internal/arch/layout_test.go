@@ -11,7 +11,7 @@ type layer struct {
 	why string
 }
 
-// fence says where a third-party dependency may be imported, whatever the layers allow.
+// fence says where a dependency may be imported, whatever the layers allow.
 type fence struct {
 	dependency string
 	only       []string
@@ -37,7 +37,9 @@ var layers = []layer{
 	{"store/...", sibling("store"), "siblings are blind to each other: the store returns ErrObjectLost, system re-runs the task"},
 	{"placement/...", sibling("placement"), "siblings are blind to each other: system hands placement a plain View"},
 
-	{"internal/link/...", words("std third . internal/link/..."), "a leaf: it carries frames, and knows neither members nor what a frame says"},
+	{"internal/pipe/...", words("std internal/pipe/..."), "a leaf: bytes from one goroutine to another"},
+	{"internal/link/...", words("std third . internal/pipe/... internal/link/..."), "a leaf: it carries frames, and knows neither members nor what a frame says"},
+	{"internal/linktest/...", words("std third . internal/pipe/... internal/link/... internal/linktest/..."), "a transport for tests: what it carries is nothing to it"},
 	{"internal/member/...", words("std third . store/... internal/member/..."), "it knows who is alive from the store and the clock, and sends nothing"},
 	{"internal/objectstore/...", words("std third . internal/crc32c/... internal/objectstore/..."), "a leaf: the store moves bytes, and knows neither nodes nor links"},
 	{"internal/transfer/...", words("std third . internal/wire/... internal/objectstore/... internal/transfer/..."), "it moves objects between stores; it sends frames through an interface, and knows neither links nor members"},
@@ -57,6 +59,7 @@ var fences = []fence{
 	{"github.com/NVIDIA/go-nvml/...", words("placement/nvml/..."), "it needs cgo and a driver; elsewhere a stub stands in"},
 	{"github.com/spf13/cobra/...", words("cmd/..."), "a library has no flags"},
 	{"github.com/spf13/pflag/...", words("cmd/..."), "a library has no flags"},
+	{module + "/internal/linktest/...", words("internal/linktest/... testkit/..."), "it is for tests: a node in production listens at a socket"},
 	{"go.uber.org/zap/...", words("system/... cmd/..."), "logging is handed in where a node is assembled"},
 }
 

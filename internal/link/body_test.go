@@ -19,6 +19,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 )
 
 const kindBody link.Kind = 91
@@ -201,7 +202,7 @@ func TestBodyFileGone(t *testing.T) {
 // TestBodyRefused: what may not be sent is refused with a typed error, and nothing is released that was not taken.
 func TestBodyRefused(t *testing.T) {
 	released := func(error) { t.Error("released") }
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		if err := p.SendBody(kindBody, make([]byte, link.MaxHead+1), link.Body{Release: released}); !errors.Is(err, raysys.ErrTooLarge) {
 			t.Error(err)
 		}
@@ -219,7 +220,7 @@ func TestBodyRefused(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		if err := p.SendBody(kindBody, nil, link.Body{Release: released}); !errors.Is(err, link.ErrNoBodies) || p.TakesBodies() {
 			t.Error("a peer of an earlier version was sent a body:", err)
 		}
@@ -232,7 +233,7 @@ func TestBodiesLost(t *testing.T) {
 	for _, open := range []bool{true, false} {
 		t.Run(fmt.Sprint("open ", open), func(t *testing.T) {
 			got := &landings{}
-			bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+			bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 				if open {
 					p.SendBulk(kindNote, []byte("x"))
 					b.expect("a bulk: x")
@@ -269,7 +270,7 @@ func TestBodiesLost(t *testing.T) {
 		})
 	}
 	got := &landings{}
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		p.SendBody(kindBody, nil, link.Body{Pieces: [][]byte{noise(1, 1<<20)}})
 		l := <-got.began
 		n.Reset("a", "b")
@@ -293,7 +294,7 @@ func TestBodiesLost(t *testing.T) {
 // follows arrives.
 func TestAbandon(t *testing.T) {
 	got := &landings{}
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		q := b.Peer("a")
 		p.SendBulk(kindNote, []byte("x"))
 		b.expect("a bulk: x")
@@ -373,7 +374,7 @@ func TestAbandonRaces(t *testing.T) {
 func TestBodyChaos(t *testing.T) {
 	got := &landings{}
 	n := 0
-	bubble(t, func(t *testing.T, _ *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, _ *linktest.Network, a, b *end, p *link.Peer) {
 		released := make(chan int, 10)
 		for i := range 3 {
 			p.SendBody(kindBody, fmt.Append(nil, i), link.Body{Pieces: [][]byte{[]byte("x")}, Release: func(error) { released <- i }})
@@ -403,7 +404,7 @@ func TestBodyChaos(t *testing.T) {
 // TestBodiesAside: bodies that wait do not make a bulk frame overload, and are bounded themselves.
 func TestBodiesAside(t *testing.T) {
 	got := &landings{}
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		n.Cut("a", "b")
 		var err error
 		sent := 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 )
 
 // TestBulk: large frames pass in both directions, whichever side dialed, and keep what the handler kept.
@@ -116,7 +117,7 @@ func TestBulkAside(t *testing.T) {
 
 // TestBulkLost: when the bulk connection breaks or cannot be made, frames are lost, so the session is over.
 func TestBulkLost(t *testing.T) {
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		n.Shut(b.Addr())
 		p.SendBulk(kindNote, []byte("x"))
 		begin := time.Now()
@@ -128,7 +129,7 @@ func TestBulkLost(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		p.SendBulk(kindNote, []byte("x"))
 		b.expect("a bulk: x")
 		n.Reset("a", "b")
@@ -143,7 +144,7 @@ func TestBulkLost(t *testing.T) {
 
 // TestBulkWanted: the side that was dialed asks for the connection, and gets it though it could not dial itself.
 func TestBulkWanted(t *testing.T) {
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		n.Shut(a.Addr())
 		for i := range 3 {
 			if err := b.Peer("a").SendBulk(kindNote, fmt.Append(nil, i)); err != nil {

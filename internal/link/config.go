@@ -18,7 +18,7 @@ type Handler func(p *Peer, class Class, payload []byte)
 type Config struct {
 	// Self is asked at each handshake, because a node learns its incarnation only when it joins.
 	Self func() Identity
-	// Transport makes and takes connections: TCP, LoadTLS, or a Network's in tests.
+	// Transport makes and takes connections: TCP, LoadTLS, or in tests that of a linktest.Network.
 	Transport Transport
 	// Listen is the address to take connections at; empty takes none.
 	Listen string
@@ -85,7 +85,7 @@ func (c *Config) complete() error {
 		bad("Config.Self is nil: give a function that says who this node is")
 	}
 	if c.Transport == nil {
-		bad("Config.Transport is nil: give TCP, LoadTLS or a Network's")
+		bad("Config.Transport is nil: give TCP or LoadTLS")
 	}
 	for k, h := range c.Handlers {
 		if k < FirstKind {

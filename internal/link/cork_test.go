@@ -6,11 +6,12 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 )
 
 // TestCork: what is sent under a cork leaves with the last of them, or with whoever flushes before.
 func TestCork(t *testing.T) {
-	bubble(t, func(t *testing.T, _ *link.Network, _, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, _ *linktest.Network, _, b *end, p *link.Peer) {
 		sent := 0
 		send := func() {
 			t.Helper()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 )
 
 // TestNoClassWaits: with the credits of requests spent, and then of replies, what comes before them passes (rule C6).
@@ -17,7 +18,7 @@ func TestNoClassWaits(t *testing.T) {
 	narrow := func(c *link.Config) {
 		c.Window = [3]int{64 << 10, 64 << 10, 64 << 10}
 	}
-	bubble(t, func(t *testing.T, _ *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, _ *linktest.Network, a, b *end, p *link.Peer) {
 		q := b.Peer("a")
 		q.Pause(link.Requests)
 		sent := 0
@@ -60,7 +61,7 @@ func TestNoClassWaits(t *testing.T) {
 
 // TestPriority: what was queued while the way was blocked leaves in the order of classes.
 func TestPriority(t *testing.T) {
-	bubble(t, func(t *testing.T, n *link.Network, _, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, _, b *end, p *link.Peer) {
 		n.CutOneWay("a", "b")
 		// The socket takes 256 KiB and the write under way 256 more; the rest still waits when the others are sent.
 		for i := range 100 {
@@ -96,7 +97,7 @@ func TestPriority(t *testing.T) {
 // a peer that does not take even those is given up.
 func TestOverload(t *testing.T) {
 	tight := func(c *link.Config) { c.Queue = [3]int{1 << 20, 1 << 20, 1 << 20} }
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		n.Cut("a", "b")
 		payload := make([]byte, 10_000)
 		fill := func(class link.Class) (sent int, err error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 )
 
 // TestBothDial: however the dials of both sides and of many goroutines meet, there is one session, the same on both
@@ -64,7 +65,7 @@ func TestBothDial(t *testing.T) {
 func TestRedial(t *testing.T) {
 	for _, names := range [][2]raysys.NodeID{{"a", "b"}, {"b", "a"}} {
 		t.Run(fmt.Sprintf("%s dials again", names[0]), func(t *testing.T) {
-			n := link.NewNetwork(1)
+			n := linktest.NewNetwork(1)
 			x, y := open(t, names[0], n.Transport(names[0]), brief), open(t, names[1], n.Transport(names[1]), brief)
 			p := x.connect(y)
 			y.expect("up")
@@ -96,7 +97,7 @@ func TestRedialUnnoticed(t *testing.T) {
 	for _, names := range [][2]raysys.NodeID{{"a", "b"}, {"b", "a"}} {
 		for _, wait := range []bool{false, true} { // for the dialer to forget the first
 			t.Run(fmt.Sprintf("%s dials again, later %t", names[0], wait), func(t *testing.T) {
-				n := link.NewNetwork(1)
+				n := linktest.NewNetwork(1)
 				x, y := open(t, names[0], n.Transport(names[0]), brief), open(t, names[1], n.Transport(names[1]), brief)
 				p := x.connect(y)
 				y.expect("up")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 )
 
 // greeter starts a node that answers greetings.
@@ -52,7 +53,7 @@ func Example() {
 
 // The same in memory, with a process that dies: the session is down at once, and the redial proves the death.
 func ExampleNetwork() {
-	ctx, n := context.Background(), link.NewNetwork(1)
+	ctx, n := context.Background(), linktest.NewNetwork(1)
 	a := greeter("a", n.Transport("a"), nil)
 	b := greeter("b", n.Transport("b"), nil)
 	defer b.Close(ctx)
@@ -74,7 +75,7 @@ func ExampleNetwork() {
 
 // A pair of nodes that cannot reach each other talks through a third.
 func ExampleLink_ConnectVia() {
-	ctx, n, answers := context.Background(), link.NewNetwork(1), make(chan string, 1)
+	ctx, n, answers := context.Background(), linktest.NewNetwork(1), make(chan string, 1)
 	a, b, r := greeter("a", n.Transport("a"), answers), greeter("b", n.Transport("b"), nil), greeter("r", n.Transport("r"), nil)
 	defer r.Close(ctx)
 	defer b.Close(ctx)

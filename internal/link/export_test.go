@@ -137,7 +137,7 @@ func Split(b []byte, limit int) (frames []Frame, taken int, err error) {
 func Feed(b []byte) (taken int, err error) {
 	l, err := New(Config{
 		Self:      func() Identity { return Identity{Cluster: "c", Node: "n"} },
-		Transport: NewNetwork(1).Transport("n"),
+		Transport: TCP(TCPConfig{}),
 		Handlers:  map[Kind]Handler{FirstKind: func(p *Peer, _ Class, b []byte) { p.Send(Replies, FirstKind, b) }},
 	})
 	if err != nil {
@@ -181,7 +181,7 @@ func (c writeConn) SetReadDeadline(time.Time) error { return nil }
 func FeedBulk(b []byte, handlers map[Kind]Handler, sinks map[Kind]Sink) error {
 	l, err := New(Config{
 		Self:      func() Identity { return Identity{Cluster: "c", Node: "n"} },
-		Transport: NewNetwork(1).Transport("n"), Handlers: handlers, Sinks: sinks, MaxBulk: 1 << 20, BulkQueue: 1 << 20,
+		Transport: TCP(TCPConfig{}), Handlers: handlers, Sinks: sinks, MaxBulk: 1 << 20, BulkQueue: 1 << 20,
 	})
 	if err != nil {
 		panic(err)

@@ -11,13 +11,14 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 )
 
 // bubble runs f in virtual time with nodes a and b connected.
-func bubble(t *testing.T, f func(t *testing.T, n *link.Network, a, b *end, p *link.Peer), change ...func(*link.Config)) {
+func bubble(t *testing.T, f func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer), change ...func(*link.Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := link.NewNetwork(1)
+		n := linktest.NewNetwork(1)
 		a, b := open(t, "a", n.Transport("a"), change...), open(t, "b", n.Transport("b"), change...)
 		p := a.connect(b)
 		synctest.Wait()
@@ -36,7 +37,7 @@ func pass(d time.Duration) {
 
 // TestKilled: a process that ends is down at once, and the redial proves it dead (rule C17).
 func TestKilled(t *testing.T) {
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		addr := b.Addr()
 		begin := time.Now()
 		n.Kill("b")
@@ -60,7 +61,7 @@ func TestSilent(t *testing.T) {
 	suspect := func(c *link.Config) {
 		c.Suspect = func(p *link.Peer, silent bool) { c.Rejected("", p.Identity(), fmt.Errorf("silent %t", silent)) }
 	}
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		pass(10 * time.Second)
 		if s := p.Silence(); s > 500*time.Millisecond {
 			t.Error("an idle peer is silent for", s)
@@ -99,7 +100,7 @@ func TestSilent(t *testing.T) {
 func TestHeal(t *testing.T) {
 	for _, oneWay := range []bool{true, false} {
 		t.Run(fmt.Sprintf("one way %t", oneWay), func(t *testing.T) {
-			bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+			bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 				if oneWay {
 					n.CutOneWay("b", "a")
 				} else {
@@ -130,7 +131,7 @@ func TestHeal(t *testing.T) {
 
 // TestPaused: the dial of a stopped process connects and then hears nothing: no proof of anything.
 func TestPaused(t *testing.T) {
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		n.Pause("b")
 		p.Close(errors.New("silent for too long"))
 		begin := time.Now()
@@ -147,7 +148,7 @@ func TestPaused(t *testing.T) {
 
 // TestDelay: latency is what a round trip takes, and jitter does not reorder.
 func TestDelay(t *testing.T) {
-	bubble(t, func(t *testing.T, n *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		n.Delay("a", "b", 40*time.Millisecond, 0)
 		begin := time.Now()
 		p.Send(link.Requests, kindEcho, []byte("x"))
@@ -196,7 +197,7 @@ func TestChaos(t *testing.T) {
 			}
 		}
 	}
-	bubble(t, func(t *testing.T, _ *link.Network, a, b *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, _ *linktest.Network, a, b *end, p *link.Peer) {
 		for i := range script {
 			p.Send(link.Requests, kindNote, fmt.Append(nil, i))
 		}
@@ -216,7 +217,7 @@ func TestChaos(t *testing.T) {
 // TestDialGivesUp: the caller's ctx ends its wait, not the attempt.
 func TestDialGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := link.NewNetwork(1)
+		n := linktest.NewNetwork(1)
 		a, b := open(t, "a", n.Transport("a")), open(t, "b", n.Transport("b"))
 		n.Cut("a", "b")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -238,7 +239,7 @@ func TestDialGivesUp(t *testing.T) {
 // TestSlowHandshake: somebody who connects and says nothing is dropped after the handshake's time.
 func TestSlowHandshake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := link.NewNetwork(1)
+		n := linktest.NewNetwork(1)
 		a := open(t, "a", n.Transport("a"))
 		conn, err := n.Transport("x").Dial(t.Context(), a.Addr())
 		if err != nil {
@@ -257,7 +258,7 @@ func TestSlowHandshake(t *testing.T) {
 
 // TestCloseBreaksOff: a peer that takes nothing cannot hold up Close beyond its ctx or the linger.
 func TestCloseBreaksOff(t *testing.T) {
-	bubble(t, func(t *testing.T, n *link.Network, a, _ *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, _ *end, p *link.Peer) {
 		n.Cut("a", "b")
 		for range 100 {
 			p.Send(link.Requests, kindNote, make([]byte, 10_000))
@@ -269,7 +270,7 @@ func TestCloseBreaksOff(t *testing.T) {
 			t.Error(err, time.Since(begin))
 		}
 	})
-	bubble(t, func(t *testing.T, n *link.Network, a, _ *end, p *link.Peer) {
+	bubble(t, func(t *testing.T, n *linktest.Network, a, _ *end, p *link.Peer) {
 		n.Cut("a", "b")
 		begin := time.Now()
 		if err := a.Close(t.Context()); err != nil || time.Since(begin) > 2*time.Second {
@@ -281,7 +282,7 @@ func TestCloseBreaksOff(t *testing.T) {
 // TestOwnPause: when this process did not run, the silence of others proves nothing and is counted from then on.
 func TestOwnPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := link.NewNetwork(1)
+		n := linktest.NewNetwork(1)
 		stall := func(c *link.Config) {
 			c.Suspect = func(p *link.Peer, silent bool) {
 				if silent {

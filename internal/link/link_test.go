@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 )
 
 // TestSession: both sides know each other, frames arrive in order and come back, and each side is told once.
@@ -285,7 +286,7 @@ func TestNewIncarnation(t *testing.T) {
 }
 
 func TestCloseWithoutStart(t *testing.T) {
-	l, err := link.New(link.Config{Self: func() link.Identity { return link.Identity{Cluster: "c", Node: "n"} }, Transport: link.NewNetwork(1).Transport("n")})
+	l, err := link.New(link.Config{Self: func() link.Identity { return link.Identity{Cluster: "c", Node: "n"} }, Transport: linktest.NewNetwork(1).Transport("n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +322,7 @@ func TestStartErrors(t *testing.T) {
 		{link.Identity{Cluster: "c"}, "no node"},
 		{link.Identity{Cluster: "c", Node: raysys.NodeID(strings.Repeat("n", 5000))}, "5000 bytes"},
 	} {
-		l, err := link.New(link.Config{Self: func() link.Identity { return c.id }, Transport: link.NewNetwork(1).Transport("n")})
+		l, err := link.New(link.Config{Self: func() link.Identity { return c.id }, Transport: linktest.NewNetwork(1).Transport("n")})
 		if err != nil {
 			t.Fatal(err)
 		}

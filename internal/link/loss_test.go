@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 )
 
 // TestLostFramesAreNoticed: the receiver learns within a ping of each frame that did not arrive, once, in every class. What
@@ -37,7 +38,7 @@ func TestLostFramesAreNoticed(t *testing.T) {
 						lost.Add(n)
 					}
 				}
-				bubble(t, func(t *testing.T, _ *link.Network, a, b *end, p *link.Peer) {
+				bubble(t, func(t *testing.T, _ *linktest.Network, a, b *end, p *link.Peer) {
 					send := func(n int) {
 						for range n {
 							var err error
@@ -88,7 +89,7 @@ func TestCountsOfALiar(t *testing.T) {
 // TestEarlierVersionCountsNothing: a peer of an earlier version is told no counts, and none are missed of it.
 func TestEarlierVersionCountsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := link.NewNetwork(1)
+		n := linktest.NewNetwork(1)
 		old := open(t, "old", n.Transport("old"), link.WithoutCounts)
 		b := open(t, "b", n.Transport("b"))
 		p := old.connect(b)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -147,5 +148,5 @@ func each(t *testing.T, f func(t *testing.T, transport func(raysys.NodeID) link.
 	t.Run("tcp", func(t *testing.T) {
 		f(t, func(raysys.NodeID) link.Transport { return link.TCP(link.TCPConfig{}) })
 	})
-	t.Run("memory", func(t *testing.T) { f(t, link.NewNetwork(1).Transport) })
+	t.Run("memory", func(t *testing.T) { f(t, linktest.NewNetwork(1).Transport) })
 }

@@ -16,13 +16,14 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 )
 
 // triangle runs f in virtual time with a and b connected to r and cut off from each other.
-func triangle(t *testing.T, f func(t *testing.T, n *link.Network, a, r, b *end)) {
+func triangle(t *testing.T, f func(t *testing.T, n *linktest.Network, a, r, b *end)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n := link.NewNetwork(1)
+		n := linktest.NewNetwork(1)
 		a, r, b := open(t, "a", n.Transport("a")), open(t, "r", n.Transport("r")), open(t, "b", n.Transport("b"))
 		a.connect(r)
 		b.connect(r)
@@ -49,7 +50,7 @@ func (e *end) connectVia(node raysys.NodeID, via raysys.NodeID) *link.Peer {
 func TestRelay(t *testing.T) {
 	for _, swap := range []bool{false, true} {
 		t.Run(fmt.Sprintf("swapped %t", swap), func(t *testing.T) {
-			triangle(t, func(t *testing.T, n *link.Network, a, r, b *end) {
+			triangle(t, func(t *testing.T, n *linktest.Network, a, r, b *end) {
 				if swap {
 					a, b = b, a
 				}
@@ -105,7 +106,7 @@ func TestRelay(t *testing.T) {
 func TestRelayLost(t *testing.T) {
 	for _, victim := range []raysys.NodeID{"r", "b"} {
 		t.Run(string(victim), func(t *testing.T) {
-			triangle(t, func(t *testing.T, n *link.Network, a, r, b *end) {
+			triangle(t, func(t *testing.T, n *linktest.Network, a, r, b *end) {
 				p := a.connectVia("b", "r")
 				begin := time.Now()
 				n.Kill(victim)
@@ -135,7 +136,7 @@ func TestRelayLost(t *testing.T) {
 
 // TestRelayedEnd: the other end closes without a word. On a direct connection that is what a death looks like.
 func TestRelayedEnd(t *testing.T) {
-	triangle(t, func(t *testing.T, _ *link.Network, a, _, b *end) {
+	triangle(t, func(t *testing.T, _ *linktest.Network, a, _, b *end) {
 		p := a.connectVia("b", "r")
 		synctest.Wait()
 		b.Peer("a").BreakOff()
@@ -148,7 +149,7 @@ func TestRelayedEnd(t *testing.T) {
 
 // TestRelayFarewell: a reason passes the relay.
 func TestRelayFarewell(t *testing.T) {
-	triangle(t, func(t *testing.T, _ *link.Network, a, _, b *end) {
+	triangle(t, func(t *testing.T, _ *linktest.Network, a, _, b *end) {
 		a.connectVia("b", "r").Close(errors.New("enough"))
 		b.expect("down a(1): closed by the peer: enough")
 		a.expect("down b(1): enough")
@@ -157,7 +158,7 @@ func TestRelayFarewell(t *testing.T) {
 
 // TestRelayBounds: one hop, direct peers only, and so many streams.
 func TestRelayBounds(t *testing.T) {
-	triangle(t, func(t *testing.T, n *link.Network, a, r, b *end) {
+	triangle(t, func(t *testing.T, n *linktest.Network, a, r, b *end) {
 		p := a.connectVia("b", "r")
 		c := open(t, "c", n.Transport("c"))
 		c.connect(b)

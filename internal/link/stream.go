@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/pipe"
 )
 
 // stream is one end of a connection that runs through a relay: bytes in frames of the session with the relay, under a
@@ -17,7 +18,7 @@ type stream struct {
 	via  *Peer
 	id   uint64
 	node raysys.NodeID // at the other end
-	in   *half
+	in   *pipe.Half
 	once sync.Once
 
 	mu      sync.Mutex // guards the rest
@@ -26,7 +27,7 @@ type stream struct {
 	eaten   int        // bytes read here and not granted again
 	ended   bool       // no more is written
 	broken  error
-	writeBy deadline
+	writeBy pipe.Deadline
 }
 
 const (
@@ -35,13 +36,13 @@ const (
 )
 
 func newStream(via *Peer, id uint64, node raysys.NodeID) *stream {
-	s := &stream{via: via, id: id, node: node, in: newHalf(streamWindow), room: streamWindow}
+	s := &stream{via: via, id: id, node: node, in: pipe.NewHalf(streamWindow), room: streamWindow}
 	s.cond = sync.NewCond(&s.mu)
 	return s
 }
 
 func (s *stream) Read(b []byte) (int, error) {
-	n, err := s.in.read(b)
+	n, err := s.in.Read(b)
 	if n > 0 {
 		s.mu.Lock()
 		s.eaten += n
@@ -86,7 +87,7 @@ func (s *stream) reserve(most int, wait bool) (int, error) {
 			return 0, s.broken
 		case s.ended:
 			return 0, net.ErrClosed
-		case s.writeBy.passed():
+		case s.writeBy.Passed():
 			return 0, os.ErrDeadlineExceeded
 		case s.room > 0:
 			n := min(most, s.room)
@@ -102,7 +103,7 @@ func (s *stream) reserve(most int, wait bool) (int, error) {
 // took is what the reader of the relay's session does with data: it must not wait, and need not, because the window
 // was the sender's to keep.
 func (s *stream) took(b []byte) error {
-	n, err := s.in.write(b, time.Time{}, false)
+	n, err := s.in.Write(b, time.Time{}, false)
 	if err == nil && n < len(b) {
 		return fmt.Errorf("%w: more data than the window of a relayed stream", ErrCorrupt)
 	}
@@ -119,15 +120,15 @@ func (s *stream) more(n int) {
 // finish is the other end's last word: how it ended.
 func (s *stream) finish(how ending, why string) {
 	if how == endWriting {
-		s.in.change(func() { s.in.ended = true })
+		s.in.End()
 		return
 	}
 	err := fmt.Errorf("%w: the stream through %s to %s ended", ErrUnreachable, s.via.id.Node, s.node)
 	if how == endLost {
 		err = fmt.Errorf("%w through %s: %s", ErrUnreachable, s.via.id.Node, why)
-		s.in.change(func() { s.in.broken = err })
+		s.in.Break(err)
 	} else {
-		s.in.change(func() { s.in.ended = true }) // after what is there
+		s.in.End() // after what is there
 	}
 	s.mu.Lock()
 	s.broken = err
@@ -155,7 +156,7 @@ func (s *stream) Close() error {
 		s.ended = true
 		s.mu.Unlock()
 		s.cond.Broadcast()
-		s.in.change(func() { s.in.deaf = true })
+		s.in.Deafen()
 		s.SetDeadline(time.Time{})
 		s.via.link.routes.forget(s)
 		s.via.send(Replies, kindRelayClose, appendEnd(nil, s.id, endClosed, ""))
@@ -163,10 +164,10 @@ func (s *stream) Close() error {
 	return nil
 }
 
-func (s *stream) LocalAddr() net.Addr { return memAddr("relay") }
+func (s *stream) LocalAddr() net.Addr { return pipe.Addr("relay") }
 
 // RemoteAddr names the relay and whom it reaches.
-func (s *stream) RemoteAddr() net.Addr { return memAddr(fmt.Sprintf("%s/%s", s.via.id.Node, s.node)) }
+func (s *stream) RemoteAddr() net.Addr { return pipe.Addr(fmt.Sprintf("%s/%s", s.via.id.Node, s.node)) }
 
 func (s *stream) SetDeadline(t time.Time) error {
 	s.SetReadDeadline(t)
@@ -174,13 +175,13 @@ func (s *stream) SetDeadline(t time.Time) error {
 }
 
 func (s *stream) SetReadDeadline(t time.Time) error {
-	s.in.setDeadline(&s.in.readBy, t)
+	s.in.SetReadDeadline(t)
 	return nil
 }
 
 func (s *stream) SetWriteDeadline(t time.Time) error {
 	s.mu.Lock()
-	s.writeBy.set(t, s.wake)
+	s.writeBy.Set(t, s.wake)
 	s.mu.Unlock()
 	s.cond.Broadcast()
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/linktest"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
@@ -21,8 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // net is the nodes of a test and where they are.
 type net struct {
 	t       testing.TB
-	memory  *link.Network // nil over TCP
-	mu      sync.Mutex    // guards addrs
+	memory  *linktest.Network // nil over TCP
+	mu      sync.Mutex        // guards addrs
 	addrs   map[raysys.NodeID]string
 	adapt   func(*transfer.Config)
 	chaos   func(to raysys.NodeID, class link.Class, kind link.Kind) link.Action
@@ -30,7 +31,7 @@ type net struct {
 }
 
 func newNet(t testing.TB, seed uint64) *net {
-	return &net{t: t, memory: link.NewNetwork(seed), addrs: map[raysys.NodeID]string{}, objects: objectstore.Config{Budget: 1 << 30, Warm: -1}}
+	return &net{t: t, memory: linktest.NewNetwork(seed), addrs: map[raysys.NodeID]string{}, objects: objectstore.Config{Budget: 1 << 30, Warm: -1}}
 }
 
 // node is one node: its link, its store and its engine.

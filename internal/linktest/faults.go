@@ -1,10 +1,11 @@
-package link
+package linktest
 
 import (
 	"syscall"
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/pipe"
 )
 
 // CutOneWay stops everything from one node to another: bytes wait, ends and resets too, and nobody is told. What waits
@@ -80,8 +81,8 @@ func (n *Network) reset(which func(*memConn) bool) {
 	defer n.mu.Unlock()
 	for c := range n.conns {
 		if which(c) {
-			for _, h := range []*half{c.there, c.back} {
-				h.change(func() { h.broken = syscall.ECONNRESET })
+			for _, h := range []*pipe.Half{c.there, c.back} {
+				h.Break(syscall.ECONNRESET)
 			}
 		}
 	}
@@ -115,8 +116,8 @@ func (n *Network) fault(f func()) {
 func (n *Network) gate(c *memConn) {
 	stopped := c.severed || n.paused[c.dialer] || n.paused[c.listener]
 	there, back := stopped || n.cut[way{c.dialer, c.listener}], stopped || n.cut[way{c.listener, c.dialer}]
-	c.there.change(func() { c.there.held = there })
-	c.back.change(func() { c.back.held = back })
+	c.there.Hold(there)
+	c.back.Hold(back)
 }
 
 func hostOf(at string) raysys.NodeID {

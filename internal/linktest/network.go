@@ -1,4 +1,4 @@
-package link
+package linktest
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/pipe"
 )
 
 // Network is the in-memory twin of the transports: connections between named nodes of one process, with the faults
@@ -38,9 +40,9 @@ type delay struct{ latency, jitter time.Duration }
 // memConn is a connection, which both ends share.
 type memConn struct {
 	dialer, listener raysys.NodeID
-	there, back      *half // from the dialer, and to it
-	open             int   // ends that are not closed
-	severed          bool  // for ever
+	there, back      *pipe.Half // from the dialer, and to it
+	open             int        // ends that are not closed
+	severed          bool       // for ever
 }
 
 func (c *memConn) between(a, b raysys.NodeID) bool {
@@ -48,7 +50,7 @@ func (c *memConn) between(a, b raysys.NodeID) bool {
 }
 
 // socketBytes is what a connection buffers each way, as loopback does.
-const socketBytes = 256 * kib
+const socketBytes = 256 << 10
 
 // NewNetwork makes a network whose jitter repeats under one seed.
 func NewNetwork(seed uint64) *Network {
@@ -59,14 +61,14 @@ func NewNetwork(seed uint64) *Network {
 }
 
 // Transport returns a node's end of the network.
-func (n *Network) Transport(node raysys.NodeID) Transport { return &memTransport{n, node} }
+func (n *Network) Transport(node raysys.NodeID) link.Transport { return &memTransport{n, node} }
 
 type memTransport struct {
 	net  *Network
 	node raysys.NodeID
 }
 
-// Listen implements Transport.
+// Listen implements link.Transport.
 func (t *memTransport) Listen(_ context.Context, addr string) (net.Listener, error) {
 	_, port, _ := net.SplitHostPort(addr)
 	n := t.net
@@ -80,12 +82,12 @@ func (t *memTransport) Listen(_ context.Context, addr string) (net.Listener, err
 	if n.listeners[at] != nil {
 		return nil, fmt.Errorf("listen at %s: %w", at, syscall.EADDRINUSE)
 	}
-	ln := &memListener{net: n, at: memAddr(at), queue: make(chan net.Conn, 128), done: make(chan struct{})}
+	ln := &memListener{net: n, at: pipe.Addr(at), queue: make(chan net.Conn, 128), done: make(chan struct{})}
 	n.listeners[at] = ln
 	return ln, nil
 }
 
-// Dial implements Transport. While the way is cut, it waits.
+// Dial implements link.Transport. While the way is cut, it waits.
 func (t *memTransport) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	n := t.net
 	host, _, _ := strings.Cut(addr, ":")
@@ -109,31 +111,31 @@ func (t *memTransport) Dial(ctx context.Context, addr string) (net.Conn, error) 
 		case <-changed:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, fmt.Errorf("dial %s: %w: %w", addr, ErrUnreachable, context.Cause(ctx))
+			return nil, fmt.Errorf("dial %s: %w: %w", addr, link.ErrUnreachable, context.Cause(ctx))
 		}
 		timer.Stop()
 	}
 }
 
-// Secure implements Transport.
+// Secure implements link.Transport.
 func (t *memTransport) Secure(conn net.Conn, _ bool) net.Conn { return conn }
 
 // connect is called with mu held.
 func (n *Network) connect(from, to raysys.NodeID, addr string) (net.Conn, error) {
 	ln := n.listeners[addr]
 	if ln == nil {
-		return nil, fmt.Errorf("dial %s: %w", addr, ErrRefused)
+		return nil, fmt.Errorf("dial %s: %w", addr, link.ErrRefused)
 	}
-	c := &memConn{dialer: from, listener: to, there: newHalf(socketBytes), back: newHalf(socketBytes), open: 2}
+	c := &memConn{dialer: from, listener: to, there: pipe.NewHalf(socketBytes), back: pipe.NewHalf(socketBytes), open: 2}
 	n.ports++
-	near := memAddr(string(from) + ":" + strconv.Itoa(n.ports))
+	near := pipe.Addr(string(from) + ":" + strconv.Itoa(n.ports))
 	closed := func() { n.closed(c) }
-	a := &pipeConn{in: c.back, out: c.there, local: near, remote: ln.at, due: func() time.Time { return n.due(way{from, to}) }, closed: closed}
-	b := &pipeConn{in: c.there, out: c.back, local: ln.at, remote: near, due: func() time.Time { return n.due(way{to, from}) }, closed: closed}
+	a := &end{in: c.back, out: c.there, local: near, remote: ln.at, due: func() time.Time { return n.due(way{from, to}) }, closed: closed}
+	b := &end{in: c.there, out: c.back, local: ln.at, remote: near, due: func() time.Time { return n.due(way{to, from}) }, closed: closed}
 	select {
 	case ln.queue <- b:
 	default:
-		return nil, fmt.Errorf("dial %s: %w: its queue of connections is full", addr, ErrUnreachable)
+		return nil, fmt.Errorf("dial %s: %w: its queue of connections is full", addr, link.ErrUnreachable)
 	}
 	n.conns[c] = struct{}{}
 	n.gate(c)
@@ -170,7 +172,7 @@ func (n *Network) delayOf(w way) time.Duration {
 // memListener takes connections for one address.
 type memListener struct {
 	net   *Network
-	at    memAddr
+	at    pipe.Addr
 	queue chan net.Conn
 	done  chan struct{} // closed by Close
 	once  sync.Once
