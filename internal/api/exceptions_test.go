@@ -1,0 +1,17 @@
+package api_test
+
+// exceptions is a list that may only get shorter: an exception that nothing needs any more fails the test.
+var exceptions = []exception{
+	{"tasks Config.*", "the engine has no package of its own yet"},
+	{"tasks Engine.*", "the engine has no package of its own yet"},
+	{"tasks ReadLoad", "the engine has no package of its own yet"},
+	{"grains Config.*", "the engine has no package of its own yet"},
+	{"grains Engine.*", "the engine has no package of its own yet"},
+	{"grains Cluster.*", "what the engine asks of a cluster, which leaves together with the engine"},
+	{"system Cluster.*", "for testkit: network, clock and faults become one field of an internal type"},
+	{"system Node.Objects", "figures of the object store, which need a type of system"},
+	{"system NodeMemory.*", "figures of the object store and its transfers, which need types of system"},
+	{"testkit Cluster.Network", "a user of testkit asks the network for faults, which need methods of testkit"},
+	{"testkit Frame.*", "class and kind of a frame, which need types of testkit"},
+	{"testkit ConsulOption", "an option sets fields of an internal struct"},
+}
