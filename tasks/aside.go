@@ -13,7 +13,8 @@ import (
 // their function, or sent them back, or they cannot travel at all. Workers of this node take from it before they take
 // from the queue, since what is here is older.
 type aside struct {
-	count atomic.Int64
+	count  atomic.Int64
+	routes atomic.Uint64 // how often placed was tried again
 
 	mu     sync.Mutex // guards the rest
 	home   []*raysys.Core

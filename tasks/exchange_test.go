@@ -486,3 +486,33 @@ func TestNothingIsLeft(t *testing.T) {
 		return corks == 0 && l.ends[0].open.Load() == 0 && w.engine.Load().Guests == 0 && d.engine.QueuedBytes() == 0 && w.engine.QueuedBytes() == 0
 	})
 }
+
+// TestViewChangesWhilePlacing: a task is tried again when the view changes after Place has looked at it, and before it is known that
+// the task waits.
+func TestViewChangesWhilePlacing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFunctions()
+		var d *host
+		var to *end
+		first := true
+		d = newHost(t, "driver", f.table, 1, func(c *tasks.Config) {
+			c.Place = func(tasks.PlaceRequest) (wire.Peer, error) {
+				if first {
+					first = false
+					d.engine.Avoid("nobody", true) // the view changes
+					synctest.Wait()                // whoever waits has been tried again
+					return nil, soon{}
+				}
+				return to, nil
+			}
+		})
+		w := newHost(t, "worker", f.table, 1, func(c *tasks.Config) { c.Resources.GPU = 1 })
+		to = join(t, d, w).ends[0]
+		r := f.where.With(raysys.GPU(1)).Go(d.ctx())
+		synctest.Wait()
+		if raysys.State(r) == raysys.StatePending {
+			t.Fatal("the task waits for a change that has been")
+		}
+		want(t, d.ctx(), r, "worker")
+	})
+}

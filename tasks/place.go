@@ -34,10 +34,14 @@ type placing struct {
 func (x *exchange) place(c *raysys.Core, w traveller) {
 	e, r := x.e, w.request()
 	for {
+		seen := x.aside.routes.Load()
 		to, err := e.cfg.Place(r)
 		switch t, _ := err.(temporary); {
 		case err != nil && t != nil && t.Temporary():
 			x.unplaced(c, w)
+			if x.aside.routes.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
+				x.changed()
+			}
 		case err != nil && w.plain() && w.stay(e): // the common queue waits for nodes
 		case err != nil:
 			c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
@@ -67,10 +71,10 @@ func (x *exchange) place(c *raysys.Core, w traveller) {
 
 // unplaced keeps a task until the view changes.
 func (x *exchange) unplaced(c *raysys.Core, w traveller) {
-	x.e.held.Add(1)
 	x.aside.mu.Lock()
+	defer x.aside.mu.Unlock()
+	x.e.held.Add(1)
 	x.aside.placed = append(x.aside.placed, placing{c, w})
-	x.aside.mu.Unlock()
 }
 
 // sendTo sends one task to p; false when p does not take it.
@@ -90,6 +94,7 @@ func (x *exchange) sendTo(p *peer, c *raysys.Core, w traveller) bool {
 
 // route tries the tasks again that have no node. The caller does not hold the right to send.
 func (x *exchange) route() {
+	x.aside.routes.Add(1)
 	x.aside.mu.Lock()
 	list := x.aside.placed
 	x.aside.placed = nil
