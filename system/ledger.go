@@ -24,7 +24,8 @@ const (
 type ledger struct {
 	mu    sync.Mutex // guards the rest, and all loans
 	loans map[*loan]struct{}
-	later []func() // for the next tick
+	later []func()   // for the next tick
+	ticks sync.Mutex // held while that is called
 	drops map[nodeKey][]uint64
 	armed bool
 	alarm raysys.Alarm
@@ -81,6 +82,8 @@ func (d *ledger) atTick(f func()) {
 
 // tick calls what atTick was given.
 func (d *ledger) tick() {
+	d.ticks.Lock() // whoever calls tick goes on behind the calls of another tick
+	defer d.ticks.Unlock()
 	d.mu.Lock()
 	later := d.later
 	d.later = nil

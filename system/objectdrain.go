@@ -39,7 +39,11 @@ func (o *objects) drain(ctx context.Context) (left, lost int, why string) {
 	if o.dir == nil {
 		return 0, 0, ""
 	}
-	if o.collect(ctx, o.legacies()); errors.Is(context.Cause(ctx), errEveryoneLeaves) {
+	// A sync.Pool, or the stack of a task that has just ended, may hold something over the first collection.
+	for range 2 {
+		o.collect(ctx, o.legacies())
+	}
+	if errors.Is(context.Cause(ctx), errEveryoneLeaves) {
 		lost = o.missed()
 		return 0, lost, ""
 	}
@@ -125,8 +129,8 @@ func (o *objects) collect(ctx context.Context, list []*legacy) {
 	wg.Wait()
 }
 
-// collectLimit bounds collect: a collection of a large heap takes some tenths of a second.
-const collectLimit = 2 * time.Second
+// collectLimit bounds collect: a collection of a large heap takes some tenths of a second, and seconds on a machine that is overloaded.
+const collectLimit = 10 * time.Second
 
 // takeBack lets the copies go that other nodes have made for a drain which was taken back.
 func (o *objects) takeBack() {
