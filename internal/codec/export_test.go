@@ -1,6 +1,11 @@
 package codec
 
-import "testing"
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/raysys/raysys"
+)
 
 // AsBigEndian makes the test run as on a machine where memory is not in wire order.
 func AsBigEndian(t *testing.T) {
@@ -11,3 +16,13 @@ func AsBigEndian(t *testing.T) {
 
 // MaxDepth is maxDepth for tests.
 const MaxDepth = maxDepth
+
+// RefsAt is Refs for the value of the plan's type at ptr.
+func (p *Plan) RefsAt(ptr unsafe.Pointer, visit func(raysys.RefValue)) {
+	if p.root.referrer != nil {
+		p.root.referrer.refs(ptr, visit)
+	}
+}
+
+// Schema returns the canonical description that Fingerprint is made of, for messages about two that differ.
+func (p *Plan) Schema() string { return p.schema() }

@@ -103,13 +103,6 @@ func (p *Plan) Refs(v reflect.Value, visit func(raysys.RefValue)) {
 	}
 }
 
-// RefsAt is Refs for the value of the plan's type at ptr.
-func (p *Plan) RefsAt(ptr unsafe.Pointer, visit func(raysys.RefValue)) {
-	if p.root.referrer != nil {
-		p.root.referrer.refs(ptr, visit)
-	}
-}
-
 // Fixed reports whether Size is zero for every value.
 func (p *Plan) Fixed() bool { return p.root.sizer == nil }
 
@@ -121,14 +114,6 @@ func (p *Plan) Size(v reflect.Value) int {
 		return 0
 	}
 	return p.root.sizer.size(p.pointer(v), measure{})
-}
-
-// SizeAt is Size for the value of the plan's type at ptr.
-func (p *Plan) SizeAt(ptr unsafe.Pointer) int {
-	if p.root.sizer == nil {
-		return 0
-	}
-	return p.root.sizer.size(ptr, measure{})
 }
 
 // pointer returns the address of v, or of a copy where v has none.

@@ -62,9 +62,6 @@ func (s *schema) target(ref reflect.Type) {
 	s.open = s.open[:len(s.open)-1]
 }
 
-// Schema returns the canonical description that Fingerprint is made of, for messages about two that differ.
-func (p *Plan) Schema() string { return p.schema() }
-
 // Fingerprint returns a number that is the same in every build on every platform exactly when the schema is the same,
 // but for a chance of 2^-64 per pair.
 func (p *Plan) Fingerprint() uint64 { return p.print() }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/binary"
 	"io"
 	"net"
@@ -289,3 +290,45 @@ const (
 	MaxSilent = maxSilent
 	MaxHellos = maxHellos
 )
+
+// Waiting is how many bytes of a class are queued for the peer.
+func (p *Peer) Waiting(class Class) int {
+	if class == Bulk {
+		return p.bulk.waiting()
+	}
+	if class > Bulk {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out[class].bytes
+}
+
+// Certificate is what the peer proved its name with; nil on a plain connection.
+func (p *Peer) Certificate() *x509.Certificate { return p.cert }
+
+// MaxBulk is described with MaxFrame.
+func (p *Peer) MaxBulk() int { return p.maxBulk }
+
+// held is what Pause takes off what is due, so that nothing is granted.
+const held = 1 << 40
+
+// Pause stops granting credits to the peer for frames of a class, so that soon it sends no more of them; the other
+// classes go on. Resume grants what was held back.
+func (p *Peer) Pause(class Class) {
+	p.mu.Lock()
+	p.in[class].due -= held
+	p.owed.credit[class] = false
+	p.mu.Unlock()
+}
+
+// Resume ends Pause.
+func (p *Peer) Resume(class Class) {
+	p.mu.Lock()
+	p.in[class].due += held
+	p.grant(class, 0)
+	if p.owed.any {
+		p.poke()
+	}
+	p.mu.Unlock()
+}

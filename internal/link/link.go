@@ -20,7 +20,6 @@ type Link struct {
 	handlers [256]Handler
 	base     time.Time     // what times are measured from, monotonic
 	orders   atomic.Uint64 // of the sessions this node confirmed as elder
-	counts   counters      // of peers that are gone
 	calls    atomic.Int64  // when a request or a reply came last
 	routes   relays
 	running  sync.WaitGroup

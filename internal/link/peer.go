@@ -131,17 +131,8 @@ func (p *Peer) Node() raysys.NodeID { return p.id.Node }
 // Identity is what the peer said of itself.
 func (p *Peer) Identity() Identity { return p.id }
 
-// Certificate is what the peer proved its name with; nil on a plain connection.
-func (p *Peer) Certificate() *x509.Certificate { return p.cert }
-
 // Relayed reports whether frames go through a third node.
 func (p *Peer) Relayed() bool { return p.relayed }
-
-// MaxFrame is how many bytes one Send may carry, MaxBulk one SendBulk.
-func (p *Peer) MaxFrame() int { return p.maxFrame }
-
-// MaxBulk is described with MaxFrame.
-func (p *Peer) MaxBulk() int { return p.maxBulk }
 
 // Done is closed when the peer is down and Down has returned.
 func (p *Peer) Done() <-chan struct{} { return p.done }

@@ -19,7 +19,6 @@ type inWindow struct {
 	size    int64
 	allowed int64 // bytes granted and not used yet
 	due     int64 // bytes handled and not granted again yet
-	paused  bool
 }
 
 // batch counts what one pass over the read buffer brought.
@@ -160,32 +159,9 @@ func (p *Peer) account(seen *batch) error {
 // grant owes the other side credits once enough are due. mu is held.
 func (p *Peer) grant(class Class, atLeast int64) {
 	w := &p.in[class]
-	if !w.paused && w.due > 0 && w.due >= atLeast {
+	if w.due > 0 && w.due >= atLeast {
 		p.owed.credit[class], p.owed.any = true, true
 	}
-}
-
-// Pause stops granting credits to the peer for frames of a class, so that soon it sends no more of them; the other
-// classes go on. Resume grants what was held back.
-func (p *Peer) Pause(class Class) { p.setPaused(class, true) }
-
-// Resume ends Pause.
-func (p *Peer) Resume(class Class) { p.setPaused(class, false) }
-
-func (p *Peer) setPaused(class Class, paused bool) {
-	if class >= classes {
-		return
-	}
-	p.mu.Lock()
-	p.in[class].paused = paused
-	if paused {
-		p.owed.credit[class] = false
-	}
-	p.grant(class, 0)
-	if p.owed.any {
-		p.poke()
-	}
-	p.mu.Unlock()
 }
 
 // ownFrame handles the link's own kinds; later versions may have more of them.

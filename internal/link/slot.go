@@ -186,7 +186,6 @@ func (l *Link) left(p *Peer) {
 		p.slot.peer = nil
 	}
 	delete(l.peers, p)
-	l.counts.add(&p.counts)
 	if p.slot.last == p {
 		p.slot.last = nil
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Stats counts what went over a session, or over all of a link's, since it began.
+// Stats counts what went over a session since it began.
 type Stats struct {
 	In, Out [Bulk + 1]Traffic // by class; Control includes the link's own frames in bytes
 	Unknown uint64            // frames of kinds without a handler, which were skipped
@@ -42,44 +42,8 @@ func (c *counters) read() (s Stats) {
 	return s
 }
 
-func (c *counters) add(o *counters) {
-	s := o.read()
-	for i := range c.in {
-		c.in[i].frames.Add(s.In[i].Frames)
-		c.in[i].bytes.Add(s.In[i].Bytes)
-		c.out[i].frames.Add(s.Out[i].Frames)
-		c.out[i].bytes.Add(s.Out[i].Bytes)
-	}
-	c.unknown.Add(s.Unknown)
-}
-
 // Stats returns the session's counts.
 func (p *Peer) Stats() Stats { return p.counts.read() }
 
-// Stats returns the counts of all sessions, those that are over included.
-func (l *Link) Stats() Stats {
-	var sum counters
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	sum.add(&l.counts)
-	for p := range l.peers {
-		sum.add(&p.counts)
-	}
-	return sum.read()
-}
-
 // RoundTrip is how long the last ping took there and back; zero before the first.
 func (p *Peer) RoundTrip() time.Duration { return time.Duration(p.trip.Load()) }
-
-// Waiting is how many bytes of a class are queued for the peer.
-func (p *Peer) Waiting(class Class) int {
-	if class == Bulk {
-		return p.bulk.waiting()
-	}
-	if class > Bulk {
-		return 0
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.out[class].bytes
-}

@@ -53,18 +53,6 @@ func DiedLaunch(ctx context.Context, kv store.KV, node raysys.NodeID, launch str
 	return true, nil
 }
 
-// Died is the same for a member that was told.
-func (m *Member) Died(ctx context.Context, node raysys.NodeID, incarnation uint64) error {
-	if incarnation == m.incarnation {
-		return fmt.Errorf("%w: node %s cannot report its own death: use Leave", raysys.ErrBadOption, node)
-	}
-	if err := Died(ctx, m.cfg.KV, node, incarnation); err != nil {
-		return err
-	}
-	m.event(DeathProven, Node{Info: Info{ID: node}, Incarnation: incarnation}, nil)
-	return nil
-}
-
 // redials is how often a node is dialled whose link was reset, when the answer is neither yes nor no.
 const redials = 3
 

@@ -66,3 +66,17 @@ func Decode(p store.Pair) (Node, []uint64, error) {
 	n, err := decodeNode(p)
 	return n, n.unheard, err
 }
+
+// Leaders returns who leads, by shard; a shard without a leader is not among them. It is the view's own: do not change it.
+func (v *View) Leaders() []Leader { return v.leaders }
+
+// Mine returns the shards that this member should lead.
+func (v *View) Mine() []int {
+	var mine []int
+	for shard, id := range v.preferred {
+		if id != "" && id == v.self {
+			mine = append(mine, shard)
+		}
+	}
+	return mine
+}

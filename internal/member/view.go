@@ -86,9 +86,6 @@ func (v *View) Incarnation(incarnation uint64) (Node, bool) {
 	return v.nodes[i], true
 }
 
-// Leaders returns who leads, by shard; a shard without a leader is not among them. It is the view's own: do not change it.
-func (v *View) Leaders() []Leader { return v.leaders }
-
 // Leader returns who leads the shard.
 func (v *View) Leader(shard int) (Leader, bool) {
 	i, ok := slices.BinarySearchFunc(v.leaders, shard, func(l Leader, shard int) int { return cmp.Compare(l.Shard, shard) })
@@ -112,20 +109,6 @@ func (v *View) Preferred(shard int) (raysys.NodeID, bool) {
 	}
 	return v.preferred[shard], true
 }
-
-// Mine returns the shards that this member should lead.
-func (v *View) Mine() []int {
-	var mine []int
-	for shard, id := range v.preferred {
-		if id != "" && id == v.self {
-			mine = append(mine, shard)
-		}
-	}
-	return mine
-}
-
-// Candidates returns the nodes that may lead the shard, the preferred one first: who follows when that one does not.
-func (v *View) Candidates(shard int) []raysys.NodeID { return rank(v.hosts(), shard) }
 
 func (v *View) hosts() []raysys.NodeID {
 	var ids []raysys.NodeID

@@ -117,19 +117,6 @@ func BenchmarkDisk(b *testing.B) {
 			}
 		}
 	})
-	b.Run("map_verified", func(b *testing.B) {
-		s := benchStore(b, objectstore.Config{Budget: gib})
-		o := add(b, s, 1, newValue(data))
-		if err := objectstore.Spill(o); err != nil {
-			b.Fatal(err)
-		}
-		b.SetBytes(benchSize)
-		for b.Loop() {
-			if err := o.Verify(context.Background()); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
 }
 
 // BenchmarkReceive copies and verifies 64 MiB chunk by chunk, as a connection would, into memory of each kind.

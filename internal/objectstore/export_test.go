@@ -70,3 +70,34 @@ func SumsSerial(b []byte) (out []uint32) {
 	}
 	return out
 }
+
+// Touch makes the object the one that was used last: its value was read without the store. Chunk, Bytes, Map and Share do it
+// by themselves.
+func (o *Object) Touch() {
+	o.store.mu.Lock()
+	o.touch()
+	o.store.unlock()
+}
+
+// Primary reports what SetPrimary said last.
+func (o *Object) Primary() bool {
+	o.store.mu.Lock()
+	defer o.store.unlock()
+	return o.primary
+}
+
+// Missing returns the chunks that did not come yet and whose buffers are not lent.
+func (in *Incoming) Missing() (chunks []int) {
+	s := in.object.store
+	s.mu.Lock()
+	defer s.unlock()
+	if in.ended {
+		return nil
+	}
+	for i, st := range in.state {
+		if st == open {
+			chunks = append(chunks, i)
+		}
+	}
+	return chunks
+}

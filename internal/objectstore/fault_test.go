@@ -64,8 +64,7 @@ var reads = map[string]func(o *objectstore.Object) error{
 		}
 		return err
 	},
-	"share":  func(o *objectstore.Object) error { _, err := o.Share(context.Background()); return err },
-	"verify": func(o *objectstore.Object) error { return o.Verify(context.Background()) },
+	"share": func(o *objectstore.Object) error { _, err := o.Share(context.Background()); return err },
 }
 
 func TestDamagedSpillFile(t *testing.T) {
@@ -174,7 +173,7 @@ func TestFlippedBitsOnTheWay(t *testing.T) {
 		f := newFaulty()
 		f.plain = plain
 		s := open(t, objectstore.Config{Budget: 16 * mib, FS: f})
-		for n, read := range []func(o *objectstore.Object) error{reads["bytes"], reads["map"], reads["verify"], reads["share"]} {
+		for n, read := range []func(o *objectstore.Object) error{reads["bytes"], reads["map"], reads["share"]} {
 			o := spilled(t, s, n, content(n, mib))
 			f.set(func(f *faultyFS) { f.flip = true })
 			if err := read(o); !errors.Is(err, raysys.ErrObjectLost) {

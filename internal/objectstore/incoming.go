@@ -148,22 +148,6 @@ func (in *Incoming) takeBack(i int) {
 	}
 }
 
-// Missing returns the chunks that did not come yet and whose buffers are not lent.
-func (in *Incoming) Missing() (chunks []int) {
-	s := in.object.store
-	s.mu.Lock()
-	defer s.unlock()
-	if in.ended {
-		return nil
-	}
-	for i, st := range in.state {
-		if st == open {
-			chunks = append(chunks, i)
-		}
-	}
-	return chunks
-}
-
 // Done waits until every chunk came, and returns why nothing more will.
 func (in *Incoming) Done(ctx context.Context) error {
 	select {

@@ -209,7 +209,6 @@ func (m *model) actions() map[string]func(t *rapid.T) {
 				m.forget(x)
 			}
 		},
-		"verify":  func(t *rapid.T) { x := m.pick(t); m.gone(t, x, x.object.Verify(ctx)) },
 		"release": func(t *rapid.T) { m.forget(m.pick(t)) },
 		"": func(t *rapid.T) {
 			// In use, pinned and unwilling values may take the store above its budget; nothing else does.

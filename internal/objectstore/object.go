@@ -75,14 +75,6 @@ type heap struct{ bytes []byte }
 // ID returns the object's id.
 func (o *Object) ID() raysys.TaskID { return o.id }
 
-// Touch makes the object the one that was used last: its value was read without the store. Chunk, Bytes, Map and Share do it
-// by themselves.
-func (o *Object) Touch() {
-	o.store.mu.Lock()
-	o.touch()
-	o.store.unlock()
-}
-
 // Pin keeps the object's memory where it is until Unpin: it is not spilled, dropped or thinned.
 func (o *Object) Pin() {
 	o.store.mu.Lock()
@@ -110,13 +102,6 @@ func (o *Object) SetPrimary(primary bool) (here bool) {
 	o.primary = primary
 	o.settle()
 	return o.listed
-}
-
-// Primary reports what SetPrimary said last.
-func (o *Object) Primary() bool {
-	o.store.mu.Lock()
-	defer o.store.unlock()
-	return o.primary
 }
 
 // Release ends this node's need of the object: it is not found any more, and is freed when its last use ends. Release

@@ -201,46 +201,6 @@ func (o *Object) restore(ctx context.Context, file *spillFile, buf []byte) error
 	return nil
 }
 
-// Verify reads what o has on disk and compares it with the checksums, for the owner whom a receiver tells of wrong bytes.
-// A file that is damaged is given up.
-func (o *Object) Verify(ctx context.Context) error {
-	s := o.store
-	s.mu.Lock()
-	defer s.unlock()
-	if err := s.enter(ctx); err != nil {
-		return fmt.Errorf("verify object %s: %w", o.id, err)
-	}
-	defer s.busy.Done()
-	if err := o.begin(ctx); err != nil {
-		return err
-	}
-	defer o.end()
-	if err := o.gone(); err != nil || o.file == nil {
-		return err
-	}
-	if err := o.verifyFile(ctx, o.file); err != errOtherForm {
-		return err
-	}
-	return nil
-}
-
-// verifyFile compares the file with the checksums. o is in its slot; the mutex is given up meanwhile.
-func (o *Object) verifyFile(ctx context.Context, file *spillFile) error {
-	s := o.store
-	h, err := s.openFile(file)
-	if err != nil {
-		return o.broken(ctx, file, err)
-	}
-	s.unlock()
-	err = o.man.verifyAll(ctx, h.file, file.body)
-	s.mu.Lock()
-	s.closeFile(file, h)
-	if err != nil {
-		return o.broken(ctx, file, err)
-	}
-	return nil
-}
-
 // verifyAll reads the object's bytes from r, where they begin at body, and compares them with the sums.
 func (m Manifest) verifyAll(ctx context.Context, r io.ReaderAt, body int64) error {
 	buf := make([]byte, min(ChunkSize, m.Size))

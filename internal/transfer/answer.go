@@ -22,9 +22,6 @@ func (d *feed) look(peer Peer) error {
 			return err
 		}
 	}
-	if in.silent {
-		return d.still(peer)
-	}
 	return nil
 }
 

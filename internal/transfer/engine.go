@@ -136,24 +136,6 @@ func (e *Engine) PeerDown(k Key, cause error) {
 	}
 }
 
-// Suspect tells that a peer has fallen silent, or is heard again: what it was asked for is asked of others meanwhile.
-func (e *Engine) Suspect(k Key, silent bool) {
-	if !silent {
-		return // what it gives says so
-	}
-	e.mu.Lock()
-	var feeds []*feed
-	for _, d := range e.feeds {
-		if d.key == k {
-			feeds = append(feeds, d)
-		}
-	}
-	e.mu.Unlock()
-	for _, d := range feeds {
-		d.tell(func(in *inbox) { in.silent = true })
-	}
-}
-
 // errLinkDown is why a conversation ended that may go on over the next link.
 var errLinkDown = errors.New("the link broke")
 

@@ -73,24 +73,6 @@ func TestSilent(t *testing.T) {
 	})
 }
 
-// TestSuspect: what the membership suspects is not waited for as long.
-func TestSuspect(t *testing.T) {
-	bubble(t, func(t *testing.T, n *net) {
-		a, b, c := n.node("a"), n.node("b"), n.node("c")
-		want := noise(1, 30*mib)
-		a.put(1, 1, want)
-		b.put(1, 1, want)
-		n.memory.Delay("a", "c", time.Millisecond, 0)
-		time.AfterFunc(8*time.Millisecond, func() { n.memory.Pause("a") })
-		time.AfterFunc(50*time.Millisecond, func() { c.Suspect(key("a"), true) })
-		begin := time.Now()
-		got, err := c.get(t.Context(), 1, key("a"), key("b"))
-		if err != nil || !bytes.Equal(got, want) || time.Since(begin) > time.Second {
-			t.Error(time.Since(begin), err)
-		}
-	})
-}
-
 // TestForeverSilent: a source that says nothing is given up at last.
 func TestForeverSilent(t *testing.T) {
 	bubble(t, func(t *testing.T, n *net) {

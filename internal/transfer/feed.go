@@ -48,7 +48,6 @@ type inbox struct {
 	answer *pulled
 	wrong  error // a chunk was
 	down   error
-	silent bool
 }
 
 func newFeed(f *flight, k Key) *feed {

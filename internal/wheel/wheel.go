@@ -40,17 +40,9 @@ func New() *Wheel {
 func (w *Wheel) Now() int64 { return int64(time.Since(w.start)) }
 
 // Set arms a for a.At. An alarm that is set already is moved; one whose time is past rings within a tick, never from
-// inside Set. After Stop it does nothing. To move an alarm that may be set, use Move: At must not be written then.
+// inside Set. After Stop it does nothing. At must not be written while the alarm may be set.
 func (w *Wheel) Set(a *raysys.Alarm) {
 	w.mu.Lock()
-	w.set(a)
-	w.mu.Unlock()
-}
-
-// Move sets a.At to at and arms a, wherever it was before. It is the way to change At of an alarm that may be set.
-func (w *Wheel) Move(a *raysys.Alarm, at int64) {
-	w.mu.Lock()
-	a.At = at
 	w.set(a)
 	w.mu.Unlock()
 }
