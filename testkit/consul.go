@@ -4,26 +4,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
 )
 
 // ConsulOption changes a Consul server for a test.
-type ConsulOption func(*consultest.Options)
+type ConsulOption func(*consulserver.Options)
 
 // OnDisk keeps the server's data over restarts, and writes it through before it answers. Without it the server comes back
 // empty.
-func OnDisk() ConsulOption { return func(o *consultest.Options) { o.Disk = true } }
+func OnDisk() ConsulOption { return func(o *consulserver.Options) { o.Disk = true } }
 
 // ACL makes the server deny everything to who has no token.
-func ACL() ConsulOption { return func(o *consultest.Options) { o.ACL = true } }
+func ACL() ConsulOption { return func(o *consulserver.Options) { o.ACL = true } }
 
 // MinTTL lets sessions be as short as d, for tests that wait for their end. Consul's own least is 10 s.
-func MinTTL(d time.Duration) ConsulOption { return func(o *consultest.Options) { o.MinTTL = d } }
+func MinTTL(d time.Duration) ConsulOption { return func(o *consulserver.Options) { o.MinTTL = d } }
 
 // ConsulServer is a real Consul server on ports of its own.
 type ConsulServer struct {
 	t testing.TB
-	s *consultest.Server
+	s *consulserver.Server
 }
 
 // Consul starts a real Consul server, which ends with the test. The binary is RAYSYS_CONSUL_PROGRAM,
@@ -31,7 +32,7 @@ type ConsulServer struct {
 // build one: go run github.com/raysys/raysys/testkit/consul -o bin/consul.
 func Consul(t testing.TB, opts ...ConsulOption) *ConsulServer {
 	t.Helper()
-	var o consultest.Options
+	var o consulserver.Options
 	for _, f := range opts {
 		f(&o)
 	}
@@ -49,7 +50,7 @@ func (c *ConsulServer) Token() string { return c.s.Token() }
 func (c *ConsulServer) Kill() { c.must("kill", c.s.Kill()) }
 
 // Start starts a server that was killed or stopped, and waits until it serves.
-func (c *ConsulServer) Start() { c.must("start", c.s.Start()) }
+func (c *ConsulServer) Start() { c.must("start", c.s.Start(c.t.Context())) }
 
 func (c *ConsulServer) must(what string, err error) {
 	if err != nil {

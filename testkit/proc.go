@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/subprocess"
 )
 
 // Proc is one worker process, through all its lives.
@@ -60,10 +61,10 @@ func (p *Proc) start() error {
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	// Output that a grandchild holds open must not keep Wait from returning.
 	cmd.WaitDelay = time.Second
-	endWithParent(cmd)
 	stdin, err := cmd.StdinPipe()
+	var ended <-chan struct{}
 	if err == nil {
-		err = cmd.Start()
+		ended, err = subprocess.Start(cmd)
 	}
 	if err != nil {
 		return fmt.Errorf("start process %s: %w", p.name, err)
@@ -73,7 +74,7 @@ func (p *Proc) start() error {
 	p.cmd, p.stdin, p.exited = cmd, stdin, exited
 	p.mu.Unlock()
 	p.owned.Go(func() {
-		_ = cmd.Wait()
+		<-ended
 		fmt.Fprintf(p.log, "[process %d ended: %v]\n", cmd.Process.Pid, cmd.ProcessState)
 		close(exited)
 	})

@@ -2,13 +2,17 @@
 
 package testkit
 
-import "syscall"
+import (
+	"syscall"
+
+	"github.com/raysys/raysys/internal/subprocess"
+)
 
 // Pause stops the process by SIGSTOP: its connections stay open, its clocks go on, and nothing in it runs.
 func (p *Proc) Pause() {
 	p.t.Helper()
 	p.signal(syscall.SIGSTOP)
-	Eventually(p.t, joinLimit, "process "+string(p.name)+" stops", func() bool { return stopped(p.PID()) })
+	Eventually(p.t, joinLimit, "process "+string(p.name)+" stops", func() bool { return subprocess.Stopped(p.PID()) })
 }
 
 // Resume ends Pause, by SIGCONT.

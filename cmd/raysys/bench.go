@@ -14,6 +14,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/bench"
+	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/system"
 )
 
@@ -102,7 +103,7 @@ func withConsul(ctx context.Context, f benchFlags, stderr io.Writer, run func(ad
 	if err != nil {
 		return usageError{err}
 	}
-	c, err := bench.StartConsul(ctx, path)
+	c, err := consulserver.Run(ctx, consulserver.Options{Program: path, Disk: true})
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/bench"
-	"github.com/raysys/raysys/internal/consultest"
+	"github.com/raysys/raysys/internal/consulserver"
 )
 
 func TestBenchJSON(t *testing.T) {
@@ -80,7 +80,7 @@ func TestBenchTable(t *testing.T) {
 // The tier has a server of its own, which is found in PATH and gone afterwards, and its nodes join a cluster of theirs,
 // whatever the variables of system.Main say.
 func TestBenchAcrossProcesses(t *testing.T) {
-	path, err := consultest.Binary()
+	path, err := consulserver.Find()
 	if err != nil {
 		t.Fatal(err)
 	}

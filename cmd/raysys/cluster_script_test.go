@@ -24,6 +24,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/examples/cartpole/demo"
+	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
@@ -40,7 +41,7 @@ import (
 //	certs CLUSTER NAME...     write ca.crt, and NAME.crt and NAME.key of raysys://CLUSTER/NAME
 //	listed NODE [ABSENT...]   the nodes of the cluster in Consul's catalog, passing: NODE is, ABSENT are not
 //	consul stop|start         the script's own server
-func clusterParams(dir string, server *consultest.Server, set ...string) testscript.Params {
+func clusterParams(dir string, server *consulserver.Server, set ...string) testscript.Params {
 	return testscript.Params{
 		Dir:                 filepath.Join("testdata", dir),
 		RequireExplicitExec: true,
@@ -61,7 +62,9 @@ func clusterParams(dir string, server *consultest.Server, set ...string) testscr
 }
 
 // shared is the server of the scripts that leave it alone.
-var shared = sync.OnceValues(func() (*consultest.Server, error) { return consultest.Run(consultest.Options{MaxConns: 2000}) })
+var shared = sync.OnceValues(func() (*consulserver.Server, error) {
+	return consulserver.Run(context.Background(), consulserver.Options{MaxConns: 2000})
+})
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
@@ -76,7 +79,7 @@ func TestCluster(t *testing.T) {
 // so.
 func TestACL(t *testing.T) {
 	t.Parallel()
-	s := consultest.Start(t, consultest.Options{ACL: true, MaxConns: 50})
+	s := consultest.Start(t, consulserver.Options{ACL: true, MaxConns: 50})
 	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -88,21 +91,21 @@ func TestACL(t *testing.T) {
 	if want := consul.Policy("raysys/default/", "raysys-default"); string(policy[1]) != want {
 		t.Errorf("the policy in the docs is\n%s\nstore/consul needs\n%s", policy[1], want)
 	}
-	token := s.NewToken(t, string(policy[1]))
-	weak := s.NewToken(t, `key_prefix "raysys/default/" { policy = "read" }`)
+	token := consultest.NewToken(t, s, string(policy[1]))
+	weak := consultest.NewToken(t, s, `key_prefix "raysys/default/" { policy = "read" }`)
 	testscript.Run(t, clusterParams("acl", s, "RAYSYS_CLUSTER", "default", "TOKEN", token, "WEAK", weak, "ROOT", s.Token()))
 }
 
 // TestAway: a Consul that is not there, or not yet.
 func TestAway(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, clusterParams("away", consultest.Start(t, consultest.Options{Disk: true})))
+	testscript.Run(t, clusterParams("away", consultest.Start(t, consulserver.Options{Disk: true})))
 }
 
 // TestReplaced: a Consul that comes back empty.
 func TestReplaced(t *testing.T) {
 	t.Parallel()
-	testscript.Run(t, clusterParams("replaced", consultest.Start(t, consultest.Options{})))
+	testscript.Run(t, clusterParams("replaced", consultest.Start(t, consulserver.Options{})))
 }
 
 func until(ts *testscript.TestScript, neg bool, args []string) {
@@ -232,7 +235,7 @@ func listed(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 func consulCommand(ts *testscript.TestScript, neg bool, args []string) {
-	s, ok := ts.Value("consul").(*consultest.Server)
+	s, ok := ts.Value("consul").(*consulserver.Server)
 	if neg || len(args) != 1 || !ok {
 		ts.Fatalf("usage: consul stop|start")
 	}
@@ -240,7 +243,7 @@ func consulCommand(ts *testscript.TestScript, neg bool, args []string) {
 	case "stop":
 		ts.Check(s.Stop())
 	case "start":
-		ts.Check(s.Start())
+		ts.Check(s.Start(context.Background()))
 	default:
 		ts.Fatalf("consul %s: stop or start", args[0])
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
+	"github.com/raysys/raysys/internal/consulserver"
 )
 
 // household is the processes of a local cluster. They are in groups of their own, so that the terminal's signal comes to
@@ -45,15 +46,45 @@ func (h *household) start(name, path string, args, env []string) error {
 		Path: path, Args: args, Env: append(domestic(os.Environ()), env...), Stdout: h.talk, Stderr: h.talk,
 		Lines: supervise.NewLines(""), // nodes put their own names before their lines
 	}
-	if name == consulName { // its last words are kept in case it ends
-		c.Stdout, c.Stderr = io.Discard, io.Discard
-	}
 	p, err := c.Launch()
 	if err != nil {
 		return err
 	}
 	h.members = append(h.members, &inmate{name: name, Process: p, over: p.Exited()})
 	return nil
+}
+
+// startConsul starts the server that the others need, waits until it serves and returns its address.
+func (h *household) startConsul(ctx context.Context, path string, port int) (address string, err error) {
+	s, err := consulserver.Run(ctx, consulserver.Options{Program: path, Port: localPort(port), OwnGroup: true})
+	if err != nil {
+		return "", err
+	}
+	p := consulProcess{s, make(chan supervise.Exit, 1)}
+	begin := time.Now()
+	go func() { // ends with the server, which end sees to
+		<-s.Exited()
+		p.over <- supervise.ExitOf(s.State(), time.Since(begin))
+	}()
+	h.members = append(h.members, &inmate{name: consulName, Process: p, over: p.over})
+	return s.Address(), nil
+}
+
+// consulProcess is the server as one of the processes.
+type consulProcess struct {
+	*consulserver.Server
+	over chan supervise.Exit
+}
+
+func (c consulProcess) Exited() <-chan supervise.Exit { return c.over }
+
+// Close removes the server's files and returns the end of its log.
+func (c consulProcess) Close() []string {
+	lines := strings.Split(c.Log(), "\n")
+	if err := c.Server.Close(); err != nil {
+		lines = append(lines, err.Error())
+	}
+	return lines
 }
 
 func domestic(env []string) []string {

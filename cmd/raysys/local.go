@@ -88,28 +88,18 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	port := f.port
-	if port == 0 {
-		port = localPort()
-	}
 	kill, stop := secondSignal()
 	defer stop()
 	h := &household{talk: stderr, kill: kill}
 	defer func() { err = errors.Join(err, h.end()) }()
 
-	at := operate.Where{Consul: "127.0.0.1:" + strconv.Itoa(port), Cluster: "default"}
-	args, err := consulArguments(port)
+	began, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("%w after %v: see the lines above", operate.ErrTimedOut, f.timeout))
+	defer cancel()
+	consul, err := h.startConsul(began, server, f.port)
 	if err != nil {
 		return err
 	}
-	if err := h.start(consulName, server, args, nil); err != nil {
-		return err
-	}
-	began, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("%w after %v: see the lines above", operate.ErrTimedOut, f.timeout))
-	defer cancel()
-	if err := h.until(began, "consul to serve", func(ctx context.Context) bool { return consulServes(ctx, at) }); err != nil {
-		return err
-	}
+	at := operate.Where{Consul: consul, Cluster: "default"}
 	for i := range f.nodes {
 		name := "node-" + strconv.Itoa(i+1)
 		env := []string{"RAYSYS_CONSUL=" + at.Consul, "RAYSYS_NAME=" + name, "RAYSYS_APP=" + app, "RAYSYS_CPU=" + f.cpu}
@@ -164,44 +154,18 @@ func localStatus(ctx context.Context, at operate.Where) (s operate.Status) {
 	return s
 }
 
-// consulServes: its servers have a leader.
-func consulServes(ctx context.Context, at operate.Where) bool {
-	kv, err := openStore(at)
-	if err != nil {
-		return false
-	}
-	defer kv.Close()
-	a, err := kv.Agent(ctx)
-	return err == nil && a.Leader != ""
-}
-
-// localPort is Consul's own port where it is free.
-func localPort() int {
+// localPort is the port that was asked for, else Consul's own where it is free, else 0: any that is free.
+func localPort(asked int) int {
 	const usual = 8500
-	for _, address := range []string{fmt.Sprintf("127.0.0.1:%d", usual), "127.0.0.1:0"} {
-		if l, err := net.Listen("tcp", address); err == nil {
-			defer l.Close()
-			return l.Addr().(*net.TCPAddr).Port
-		}
+	if asked != 0 {
+		return asked
 	}
-	return usual // and Consul will say what is wrong with it
-}
-
-// consulArguments are those of a server for one host, which takes no port beside what it needs.
-func consulArguments(port int) ([]string, error) {
-	args := []string{
-		"agent", "-dev", "-log-level=error", "-node=raysys-local", "-bind=127.0.0.1", "-client=127.0.0.1", "-http-port=" + strconv.Itoa(port),
-		"-serf-wan-port=-1", "-dns-port=-1", "-grpc-port=-1", "-grpc-tls-port=-1",
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", usual))
+	if err != nil {
+		return 0
 	}
-	for _, flag := range []string{"-server-port=", "-serf-lan-port="} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
-		}
-		defer l.Close() // both are open together, so that they differ
-		args = append(args, flag+strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	}
-	return args, nil
+	l.Close()
+	return usual
 }
 
 // tell says what to do next, in commands that can be pasted.

@@ -1,7 +1,7 @@
-// Package consultest runs a real Consul server for a test: on ports of its own, in memory or on disk, with ACLs when
-// asked, and with everything that can happen to a server: stop, start again, SIGSTOP, SIGKILL.
+// Package consultest runs a real Consul server for a test (package consulserver): on ports of its own, in memory or on
+// disk, with ACLs when asked, and with everything that can happen to a server: stop, start again, SIGSTOP, SIGKILL.
 //
-//	s := consultest.Start(t, consultest.Options{})
+//	s := consultest.Start(t, consulserver.Options{})
 //	cfg := consul.Config{Addresses: []string{s.Address()}, Prefix: "raysys/test/", Token: s.Token()}
 //
 // The binary is RAYSYS_CONSUL_PROGRAM, or bin/consul of the test's folder or one above it, or consul in PATH. A test that

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store/consul"
@@ -18,7 +19,7 @@ import (
 const realTTL = 2 * time.Second
 
 // onConsul runs f on a cluster in real time on a real Consul, whose sessions last as Consul sees fit.
-func onConsul(t *testing.T, o consultest.Options, f func(*consultest.Server, *cluster)) {
+func onConsul(t *testing.T, o consulserver.Options, f func(*consulserver.Server, *cluster)) {
 	t.Helper()
 	t.Parallel()
 	o.MinTTL = time.Second
@@ -59,7 +60,7 @@ func (c *cluster) sees(of string, want ...string) func() bool {
 const patience = 20 * time.Second
 
 func TestConsulLife(t *testing.T) {
-	onConsul(t, consultest.Options{}, func(_ *consultest.Server, c *cluster) {
+	onConsul(t, consulserver.Options{}, func(_ *consulserver.Server, c *cluster) {
 		began := time.Now()
 		c.join("a", "b", "c")
 		t.Logf("three joined in %v", time.Since(began))
@@ -103,7 +104,7 @@ func TestConsulLife(t *testing.T) {
 
 // TestConsulOutage: a server that is away for longer than the lease suspends all, and they go on as who they were (C15).
 func TestConsulOutage(t *testing.T) {
-	onConsul(t, consultest.Options{Disk: true}, func(s *consultest.Server, c *cluster) {
+	onConsul(t, consulserver.Options{Disk: true}, func(s *consulserver.Server, c *cluster) {
 		c.join("a", "b")
 		c.eventually("both seen", patience, c.sees("a", "a", "b"))
 		was := []uint64{c.member("a").Incarnation(), c.member("b").Incarnation()}
@@ -114,7 +115,7 @@ func TestConsulOutage(t *testing.T) {
 			return c.member("a").State() == member.Suspended && c.member("b").State() == member.Suspended
 		})
 		<-time.After(realTTL) // more than 2 TTL since the last renewal: sessions would be over had the server run
-		if err := s.Start(); err != nil {
+		if err := s.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		c.eventually("active again", patience, func() bool {
@@ -130,12 +131,12 @@ func TestConsulOutage(t *testing.T) {
 
 // TestConsulEmpty: a server in memory comes back without anything.
 func TestConsulEmpty(t *testing.T) {
-	onConsul(t, consultest.Options{}, func(s *consultest.Server, c *cluster) {
+	onConsul(t, consulserver.Options{}, func(s *consulserver.Server, c *cluster) {
 		c.join("a", "b")
 		if err := s.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Start(); err != nil {
+		if err := s.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, name := range []string{"a", "b"} {
@@ -149,7 +150,7 @@ func TestConsulEmpty(t *testing.T) {
 
 // TestConsulSilence: a silent node is voted out, and its keys are gone within 2 TTL + 2 s; one that lost its session is fenced.
 func TestConsulSilence(t *testing.T) {
-	onConsul(t, consultest.Options{}, func(_ *consultest.Server, c *cluster) {
+	onConsul(t, consulserver.Options{}, func(_ *consulserver.Server, c *cluster) {
 		c.join("a", "b", "c", "d")
 		c.eventually("all seen", patience, c.sees("d", "a", "b", "c", "d"))
 		c.freeze("b")

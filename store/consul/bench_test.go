@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
@@ -29,7 +30,7 @@ func ledShard(b *testing.B, kv store.KV, shard int) *store.Shard {
 
 func bench(b *testing.B) *consul.Store {
 	b.Helper()
-	server := consultest.Start(b, consultest.Options{Disk: true})
+	server := consultest.Start(b, consulserver.Options{Disk: true})
 	kv, err := consul.Open(consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()})
 	if err != nil {
 		b.Fatal(err)

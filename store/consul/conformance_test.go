@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/raysys/raysys/internal/consultest"
+	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/store/storetest"
@@ -32,7 +32,7 @@ func open(t testing.TB, cfg consul.Config) *consul.Store {
 }
 
 // up returns a shared server.
-func up(t testing.TB, get func() (*consultest.Server, error)) *consultest.Server {
+func up(t testing.TB, get func() (*consulserver.Server, error)) *consulserver.Server {
 	t.Helper()
 	s, err := get()
 	if err != nil {
@@ -41,7 +41,7 @@ func up(t testing.TB, get func() (*consultest.Server, error)) *consultest.Server
 	return s
 }
 
-func conform(t *testing.T, server func() (*consultest.Server, error)) {
+func conform(t *testing.T, server func() (*consulserver.Server, error)) {
 	t.Parallel()
 	address := up(t, server).Address()
 	storetest.Run(t, func(*testing.T) storetest.Backend {

@@ -1,6 +1,7 @@
 package consul_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync"
@@ -9,13 +10,13 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/raysys/raysys/internal/consultest"
+	"github.com/raysys/raysys/internal/consulserver"
 )
 
 // Servers that tests of this package share: most need an empty prefix only.
 var (
-	inMemory = server(consultest.Options{MinTTL: shortTTL})
-	onDisk   = server(consultest.Options{MinTTL: shortTTL, Disk: true})
+	inMemory = server(consulserver.Options{MinTTL: shortTTL})
+	onDisk   = server(consulserver.Options{MinTTL: shortTTL, Disk: true})
 )
 
 // shortTTL keeps tests of expiry short; one test uses Consul's own minimum.
@@ -23,12 +24,12 @@ const shortTTL = 2 * time.Second
 
 var running struct {
 	sync.Mutex
-	servers []*consultest.Server
+	servers []*consulserver.Server
 }
 
-func server(o consultest.Options) func() (*consultest.Server, error) {
-	return sync.OnceValues(func() (*consultest.Server, error) {
-		s, err := consultest.Run(o)
+func server(o consulserver.Options) func() (*consulserver.Server, error) {
+	return sync.OnceValues(func() (*consulserver.Server, error) {
+		s, err := consulserver.Run(context.Background(), o)
 		if err == nil {
 			running.Lock()
 			defer running.Unlock()

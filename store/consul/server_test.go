@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
@@ -43,8 +44,8 @@ func mustTxn(t testing.TB, kv store.KV, ops ...store.Op) []store.Pair {
 // The policy in the docs is enough for all that the shards do, and without a token nothing goes.
 func TestMinimalPolicy(t *testing.T) {
 	t.Parallel()
-	server := consultest.Start(t, consultest.Options{ACL: true, MinTTL: shortTTL})
-	token := server.NewToken(t, consul.Policy("raysys/", "raysys"))
+	server := consultest.Start(t, consulserver.Options{ACL: true, MinTTL: shortTTL})
+	token := consultest.NewToken(t, server, consul.Policy("raysys/", "raysys"))
 	storetest.Run(t, func(*testing.T) storetest.Backend {
 		cfg := consul.Config{Addresses: []string{server.Address()}, Prefix: prefix(), Token: token}
 		return storetest.Backend{
@@ -59,7 +60,7 @@ func TestMinimalPolicy(t *testing.T) {
 		t.Errorf("register under the policy: %v", err)
 	}
 	for name, token := range map[string]string{
-		"no token": "00000000-0000-0000-0000-000000000002", "unknown": "9f2ba4c0-6d1f-4f6a-9d7e-0c5d3f1a2b3c", "other prefix": server.NewToken(t, consul.Policy("other/", "other")),
+		"no token": "00000000-0000-0000-0000-000000000002", "unknown": "9f2ba4c0-6d1f-4f6a-9d7e-0c5d3f1a2b3c", "other prefix": consultest.NewToken(t, server, consul.Policy("other/", "other")),
 	} {
 		kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix(), Token: token})
 		_, err1 := kv.Txn(within(t), set("a", "1"))
@@ -76,7 +77,7 @@ func TestMinimalPolicy(t *testing.T) {
 // The server's own minimum, as it is in production: ten seconds, and up to twice that.
 func TestDefaultTTL(t *testing.T) {
 	t.Parallel()
-	server := consultest.Start(t, consultest.Options{})
+	server := consultest.Start(t, consulserver.Options{})
 	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()})
 	if _, err := kv.NewSession(within(t), "x", consul.MinTTL-time.Second); !errors.Is(err, store.ErrBadOp) || errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("a session of less than the minimum: %v, want ErrBadOp", err)
@@ -102,7 +103,7 @@ func TestDefaultTTL(t *testing.T) {
 // While the server's process stands still, a change has an unknown outcome and a read has none; sessions outlast it.
 func TestPausedServer(t *testing.T) {
 	t.Parallel()
-	server := consultest.Start(t, consultest.Options{Disk: true})
+	server := consultest.Start(t, consulserver.Options{Disk: true})
 	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix(), Timeout: 500 * time.Millisecond})
 	ses, err := kv.NewSession(within(t), "x", consul.MinTTL)
 	if err != nil {
@@ -126,7 +127,7 @@ func TestPausedServer(t *testing.T) {
 	if _, err := kv.Txn(ctx, set("b", "1")); !errors.Is(err, store.ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("change whose caller gave up: %v, want ErrUnknownOutcome and the caller's cause", err)
 	}
-	if err := errors.Join(server.Resume(), server.Serving()); err != nil {
+	if err := errors.Join(server.Resume(), server.Serving(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if err := kv.Renew(within(t), ses); err != nil {
@@ -138,7 +139,7 @@ func TestPausedServer(t *testing.T) {
 // A server that is down does nothing, and says so at once. On disk it comes back with everything, sessions included.
 func TestRestartedServer(t *testing.T) {
 	t.Parallel()
-	server := consultest.Start(t, consultest.Options{Disk: true})
+	server := consultest.Start(t, consulserver.Options{Disk: true})
 	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()})
 	cluster, err := store.OpenCluster(within(t), kv, "", 0)
 	if err != nil {
@@ -176,7 +177,7 @@ func TestRestartedServer(t *testing.T) {
 			t.Errorf("change: %v, want ErrUnavailable with the address", err)
 		}
 	}
-	if err := server.Start(); err != nil {
+	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := kv.Renew(within(t), ses); err != nil {
@@ -196,13 +197,13 @@ func TestRestartedServer(t *testing.T) {
 
 func TestServerThatComesBackEmpty(t *testing.T) {
 	t.Parallel()
-	server := consultest.Start(t, consultest.Options{})
+	server := consultest.Start(t, consulserver.Options{})
 	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()})
 	cluster, err := store.OpenCluster(within(t), kv, "", 4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(server.Kill(), server.Start()); err != nil {
+	if err := errors.Join(server.Kill(), server.Start(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if err := store.CheckCluster(within(t), kv, cluster.ID); !errors.Is(err, store.ErrStoreReplaced) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
@@ -49,7 +50,7 @@ func TestLeaderKilledAgainAndAgain(t *testing.T) {
 	if *long {
 		kills = 50
 	}
-	server := consultest.Start(t, consultest.Options{Disk: true})
+	server := consultest.Start(t, consulserver.Options{Disk: true})
 	cfg := consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -163,7 +164,7 @@ func TestLeaderKilledAgainAndAgain(t *testing.T) {
 // Consul dies under load and comes back: commits wait, nothing is lost, the leader stays the leader.
 func TestConsulDiesUnderAShard(t *testing.T) {
 	t.Parallel()
-	server := consultest.Start(t, consultest.Options{Disk: true})
+	server := consultest.Start(t, consulserver.Options{Disk: true})
 	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()})
 	ses, err := kv.NewSession(within(t), "node", consul.MinTTL)
 	if err != nil {
@@ -196,7 +197,7 @@ func TestConsulDiesUnderAShard(t *testing.T) {
 	if err := <-trouble; !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrUnknownOutcome) {
 		t.Errorf("trouble: %v", err)
 	}
-	if err := server.Start(); err != nil {
+	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for range n {

@@ -21,7 +21,7 @@
 // listed, never made up; what must not disturb others (memory of a node, start of a process) runs in a process of its own,
 // the same binary again (Child); a row of the cross-process tier looks where its work was done.
 //
-//	c, err := bench.StartConsul(ctx, path)
+//	c, err := consulserver.Run(ctx, consulserver.Options{Disk: true})
 //	rows, err := bench.Select([]string{"tasks_sync"}, bench.CrossProcess)
 //	r, err := rows[0].Run(ctx, bench.Plan{Consul: c.Address()})
 //	bench.Table(os.Stdout, []bench.Result{r})

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/raysys/raysys/internal/consultest"
+	"github.com/raysys/raysys/internal/consulserver"
 )
 
 // TestMain lets the test binary be the child of the rows that start processes.
@@ -26,13 +26,9 @@ func TestMain(m *testing.M) {
 }
 
 // server is the Consul server that the tests share; the first that asks starts it.
-var server = sync.OnceValues(func() (*Consul, error) {
-	path, err := consultest.Binary()
-	if err != nil {
-		return nil, err
-	}
+var server = sync.OnceValues(func() (*consulserver.Server, error) {
 	serving.Store(true)
-	return StartConsul(context.Background(), path)
+	return consulserver.Run(context.Background(), consulserver.Options{Disk: true})
 })
 
 // serving says that server was called.

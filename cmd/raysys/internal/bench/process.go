@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/raysys/raysys/internal/subprocess"
 )
 
 // process is a child and both ends of the pipe to it.
@@ -44,7 +46,7 @@ func launchOn(ctx context.Context, p Plan, cpu int, args ...string) (*process, e
 	}
 	c := &process{cmd: exec.CommandContext(ctx, self, append([]string{ChildCommand}, args...)...)}
 	c.cmd.Stderr = &c.talk
-	endWithParent(c.cmd)
+	subprocess.EndWithParent(c.cmd)
 	var err error
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -7,9 +7,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"time"
+
+	"github.com/raysys/raysys/internal/subprocess"
 )
 
 // drained is how long the streams of a process may stay open after it: somebody it started, who left its process group,
@@ -51,9 +52,8 @@ func (c *Command) Launch() (Process, error) {
 		return nil, errors.Join(err, outR.Close(), outW.Close(), errR.Close(), errW.Close())
 	}
 
-	started := make(chan error, 1)
-	go p.run(started)
-	err = <-started
+	begin := time.Now()
+	ended, err := subprocess.Start(p.cmd)
 	outW.Close() // the child has its own
 	errW.Close()
 	p.ear.started()
@@ -63,6 +63,13 @@ func (c *Command) Launch() (Process, error) {
 		p.ear.close()
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
+	go func() { // ends with the process
+		<-ended
+		e := ExitOf(p.cmd.ProcessState, time.Since(begin))
+		e.Launch, e.Told = p.launch, p.ear.heard(e)
+		p.ear.close()
+		p.exited <- e
+	}()
 	go func() { // ends with the streams, which Close sees to
 		defer close(p.read)
 		other := make(chan struct{}) // closed when standard error has ended
@@ -83,30 +90,13 @@ type child struct {
 	launch  string
 	streams [2]*os.File
 	ear     ear
-	exited  chan Exit     // gets one exit from run
+	exited  chan Exit     // gets one exit
 	read    chan struct{} // closed when both streams have been read to their end
 }
 
-// run starts the process and waits for it, on one thread: the kernel sends the parent-death signal when the thread
-// that started the child ends, not the process.
-func (p *child) run(started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	begin := time.Now()
-	err := p.cmd.Start()
-	started <- err
-	if err != nil {
-		return
-	}
-	p.cmd.Wait() // its error says what ProcessState says
-	e := Exit{PID: p.cmd.Process.Pid, Launch: p.launch, Ran: time.Since(begin), Code: -1}
-	if s := p.cmd.ProcessState; s != nil {
-		e.Code = s.ExitCode()
-		e.Signal = signalOf(s)
-	}
-	e.Told = p.ear.heard(e)
-	p.ear.close()
-	p.exited <- e
+// ExitOf is the exit of a process that has ended after that time.
+func ExitOf(s *os.ProcessState, ran time.Duration) Exit {
+	return Exit{PID: s.Pid(), Ran: ran, Code: s.ExitCode(), Signal: signalOf(s)}
 }
 
 func (p *child) PID() int { return p.cmd.Process.Pid }

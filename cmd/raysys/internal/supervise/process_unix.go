@@ -7,6 +7,9 @@ import (
 	"syscall"
 )
 
+// attributes put the child into a group of its own.
+func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
 func terminate(p *os.Process) error { return p.Signal(syscall.SIGTERM) }
 
 // killGroup kills the child and all it started that stayed in its group.

@@ -1,16 +1,24 @@
 //go:build unix
 
-package consultest
+package consulserver
 
 import (
 	"errors"
+	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/raysys/raysys/internal/subprocess"
 )
+
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// Terminate asks the server to end in good order; Exited tells when it has.
+func (s *Server) Terminate() error { return s.cmd.Process.Signal(syscall.SIGTERM) }
 
 // Stop ends the server in good order and waits until it is gone.
 func (s *Server) Stop() error {
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := s.Terminate(); err != nil {
 		return err
 	}
 	<-s.exited
@@ -22,10 +30,9 @@ func (s *Server) Pause() error {
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	// The sender of a signal does not wait until it has arrived.
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for limit := time.After(patience); !stopped(s.cmd.Process.Pid); {
+	for limit := time.After(patience); !subprocess.Stopped(s.cmd.Process.Pid); {
 		select {
 		case <-tick.C:
 		case <-limit:

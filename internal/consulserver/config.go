@@ -1,0 +1,94 @@
+package consulserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Options says what server to run. The zero Options is the server that Find finds, in memory: it comes back empty when it
+// is started again.
+type Options struct {
+	// Program is the path of the server; "" means what Find finds.
+	Program string
+	// Port of the HTTP interface; 0 means a free one.
+	Port int
+	// Disk keeps the data over restarts, and writes it through before it answers.
+	Disk bool
+	// ACL denies everything to whoever has no token.
+	ACL bool
+	// MinTTL is the shortest TTL of a session; 0 means Consul's own, 10 s.
+	MinTTL time.Duration
+	// MaxConns is how many connections it takes from one address; 0 means Consul's own, 200.
+	MaxConns int
+	// OwnGroup puts the process into a group of its own, so that a signal of the terminal does not reach it.
+	OwnGroup bool
+}
+
+// management is the token that may do everything. The server is reached from this host only.
+const management = "5f2ba4c0-6d1f-4f6a-9d7e-0c5d3f1a2b3c"
+
+// configure writes the configuration of a server on free ports.
+func (s *Server) configure() error {
+	ports, err := freePorts(3)
+	if err != nil {
+		return err
+	}
+	if s.options.Port != 0 {
+		ports[0] = s.options.Port
+	}
+	s.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	config := map[string]any{
+		"node_name":            "raysys",
+		"bind_addr":            "127.0.0.1",
+		"client_addr":          "127.0.0.1",
+		"server":               true,
+		"log_level":            "warn",
+		"disable_update_check": true,
+		"leave_on_terminate":   false,
+		"performance":          map[string]any{"raft_multiplier": 1},
+		"ports": map[string]any{
+			"http": ports[0], "server": ports[1], "serf_lan": ports[2],
+			"serf_wan": -1, "dns": -1, "grpc": -1, "grpc_tls": -1,
+		},
+	}
+	if s.options.Disk {
+		config["bootstrap_expect"] = 1
+		config["data_dir"] = filepath.Join(s.dir, "data")
+	}
+	if s.options.MinTTL > 0 {
+		config["session_ttl_min"] = s.options.MinTTL.String()
+	}
+	if s.options.MaxConns > 0 {
+		config["limits"] = map[string]any{"http_max_conns_per_client": s.options.MaxConns}
+	}
+	if s.options.ACL {
+		config["acl"] = map[string]any{
+			"enabled": true, "default_policy": "deny",
+			"tokens": map[string]any{"initial_management": management, "agent": management},
+		}
+	}
+	b, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.configPath(), b, 0o600)
+}
+
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close() // all are open together, so that they differ
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+func (s *Server) configPath() string { return filepath.Join(s.dir, "consul.json") }

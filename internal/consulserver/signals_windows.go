@@ -1,0 +1,13 @@
+package consulserver
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
+}
+
+// Terminate kills the server: Windows has no signal that asks.
+func (s *Server) Terminate() error { return s.cmd.Process.Kill() }
