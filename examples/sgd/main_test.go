@@ -101,17 +101,17 @@ func TestLostWorker(t *testing.T) {
 		f, err := p.fit(k.Context(), "allreduce")
 		done <- result{f, err}
 	}()
-	// A seat on a node says that its rank has joined.
-	seats := func(i int) int {
+	// A participant on a node says that its rank has joined.
+	participants := func(i int) int {
 		n := k.Cluster().Node(i)
 		if n == nil {
 			return 0
 		}
-		return n.Grains().Activations("sgd.gradients.seat")
+		return n.Grains().Activations("sgd.gradients.participant")
 	}
-	testkit.Eventually(t, 20*time.Second, "all ranks have their seats", func() bool { return seats(1)+seats(2)+seats(3) == 3 })
+	testkit.Eventually(t, 20*time.Second, "all ranks have their participants", func() bool { return participants(1)+participants(2)+participants(3) == 3 })
 	for i := 1; i <= 3; i++ {
-		if seats(i) > 0 {
+		if participants(i) > 0 {
 			k.Cluster().Kill(i)
 			break
 		}

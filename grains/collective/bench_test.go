@@ -125,8 +125,8 @@ var naive = tasks.Define3("collective_test.naive", func(ctx context.Context, key
 
 const benchRanks = 4
 
-// bothWays runs n rounds of AllReduce and of the naive way, whose gatherer is rank 0. where says which process a rank is
-// on. AllReduce's times are those of the slowest rank.
+// bothWays runs n rounds of AllReduce and of the naive way, whose gatherer is rank 0. where says which process a rank
+// is on. AllReduce's times are those of the slowest rank.
 func bothWays(t testing.TB, ctx context.Context, key string, n int, where func(rank int) []raysys.Option) (good, bad times) {
 	return byAllReduce(t, ctx, key, n, where), naively(t, ctx, n, where)
 }

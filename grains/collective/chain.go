@@ -2,8 +2,8 @@ package collective
 
 import "slices"
 
-// chain is Reduce of large vectors: piece by piece they go from the rank before the root backwards round the ring to the
-// root, each rank adding its own. Every link carries the vector once, and all links are busy at the same time.
+// chain is Reduce of large vectors: piece by piece they go from the rank before the root backwards round the ring to
+// the root, each rank adding its own. Every link carries the vector once, and all links are busy at the same time.
 type chain[T Number] struct {
 	place
 	root  int

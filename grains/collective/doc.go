@@ -1,31 +1,33 @@
 // Package collective lets tasks or grains that work side by side combine vectors: AllReduce, Reduce, Broadcast.
 //
-// A Group is a kind of group, made once by Define. Join makes a task, a grain or a driver one rank of the group of a key;
-// with all ranks in, an epoch begins, and the Member takes part in rounds.
+// A Group is a kind of group, made once by Define. Join makes a task, a grain or a driver one rank of the group of a
+// key; with all ranks in, an epoch begins, and the Member takes part in rounds.
 //
-//	rank 0 ── Member ──► seat 0 ◄════════► seat 1 ◄── Member ── rank 1
-//	                       ▲ ║    parts of    ▲ ║
-//	                       ║ ╚═════vectors════╝ ║          roster: brings the ranks together, and tells
-//	                     seat 3 ◄════════► seat 2                  all of them when one is gone
+//	rank 0 ── Member ──► participant 0 ◄════════► participant 1 ◄── Member ── rank 1
+//	                        ▲ ║      parts of        ▲ ║
+//	                        ║ ╚══════vectors═════════╝ ║
+//	                     participant 3 ◄════════► participant 2
 //
-// A rank's seat is a grain on the rank's node, where that hosts grains. The algorithms run there, and seats talk to each
-// other directly. Small vectors are exchanged by recursive doubling, and in groups of up to four by asking rank 0, which
-// holds the calls until it has all; from 60 KB on an AllReduce goes round a ring, and a Reduce along a chain, in pieces of
-// 1 MiB; a large Broadcast is one object, to which a reference goes down a tree.
+//	coordinator: brings the ranks together, and tells all of them when one is gone
+//
+// A rank's participant is a grain on the rank's node, where that hosts grains. The algorithms run there, and
+// participants talk to each other directly. Small vectors are exchanged by recursive doubling, and in groups of up to
+// four by asking rank 0, which holds the calls until it has all; from 60 KB on an AllReduce goes round a ring, and a
+// Reduce along a chain, in pieces of 1 MiB; a large Broadcast is one object, to which a reference goes down a tree.
 //
 // Rules for the user:
 //
 //  1. All ranks call the same operations in the same order, one at a time, with vectors of the same length. If not, all
 //     of them get ErrMismatch.
-//  2. AllReduce gives every rank the same bits, and the same inputs give the same bits in every run: which rank's numbers
-//     are added to which depends on the size of the group and of the vector alone.
-//  3. Vectors that are passed in may be used again when the operation returns, also after an error; results belong to the
-//     caller.
-//  4. Leave in a defer. When a rank leaves early, gives up (its ctx ended), is late (Patience) or lost with its node, the
-//     round fails for all ranks with a *RoundError that names the rank, the round and the reason. A rank whose own part
-//     was over by then gets it in its next operation. After a RoundError all ranks Join again, the lost one started anew,
-//     and a new epoch begins, with rounds counted from 0.
-//  5. What waits is a rank, never a node: a seat's turns are short, and ranks may be more than there are CPUs.
+//  2. AllReduce gives every rank the same bits, and the same inputs give the same bits in every run: which rank's
+//     numbers are added to which depends on the size of the group and of the vector alone.
+//  3. Vectors that are passed in may be used again when the operation returns, also after an error; results belong to
+//     the caller.
+//  4. Leave in a defer. When a rank leaves early, gives up (its ctx ended), is late (Patience) or lost with its node,
+//     the round fails for all ranks with a *RoundError that names the rank, the round and the reason. A rank whose own
+//     part was over by then gets it in its next operation. After a RoundError all ranks Join again, the lost one
+//     started anew, and a new epoch begins, with rounds counted from 0.
+//  5. What waits is a rank, never a node: a participant's turns are short, and ranks may be more than there are CPUs.
 //
 // A rank:
 //

@@ -20,8 +20,8 @@ var (
 	// ErrBusy: the Member is in an operation already; it takes one at a time.
 	ErrBusy = errors.New("one operation at a time: the member is in another")
 
-	// errResting: the roster had asked to be deactivated. The next call finds a new one.
-	errResting = errors.New("the roster rests")
+	// errResting: the coordinator had asked to be deactivated. The next call finds a new one.
+	errResting = errors.New("the coordinator rests")
 )
 
 var (
@@ -47,8 +47,8 @@ const (
 	GaveUp                     // raysys.ErrCancelled
 )
 
-// NoRank is the Rank of a RoundError that no rank brought about: the grain that keeps the group together was lost with a
-// node that had no rank.
+// NoRank is the Rank of a RoundError that no rank brought about: the grain that keeps the group together was lost with
+// a node that had no rank.
 const NoRank = -1
 
 // RoundError says which rank made which round of a group fail, and why. All ranks get the same Rank and Reason. A rank

@@ -170,40 +170,40 @@ func TestKilledRank(t *testing.T) {
 	}
 }
 
-// TestNodeGoesWhileRanksJoin kills the node that brings the ranks together while they wait for the last one: those on other
-// nodes go on waiting, and the group forms anew.
+// TestNodeGoesWhileRanksJoin kills the node that brings the ranks together while they wait for the last one: those on
+// other nodes go on waiting, and the group forms anew.
 func TestNodeGoesWhileRanksJoin(t *testing.T) {
 	const size = 4
 	k := testkit.New(t, testkit.Nodes(4), roomy)
 	ctx := k.Context()
 	s := newStory(t)
-	seats := func() (n int) {
+	participants := func() (n int) {
 		st, err := k.Cluster().Status()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, node := range st.Nodes {
-			n += node.Grains["collective_test.floats.seat"]
+			n += node.Grains["collective_test.floats.participant"]
 		}
 		return n
 	}
 	refs := []raysys.Ref[int]{persist.With(apart...).Go(ctx, t.Name(), 0, size)}
-	awaitSeats := func(want int) {
+	awaitParticipants := func(want int) {
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
-		for limit := time.After(30 * time.Second); seats() != want; {
+		for limit := time.After(30 * time.Second); participants() != want; {
 			select {
 			case <-tick.C:
 			case <-limit:
-				t.Fatalf("never: %d ranks have a seat", want)
+				t.Fatalf("never: %d ranks have a participant", want)
 			}
 		}
 	}
-	awaitSeats(1) // the roster is where the first rank is
+	awaitParticipants(1) // the coordinator is where the first rank is
 	for rank := 1; rank < size-1; rank++ {
 		refs = append(refs, persist.With(apart...).Go(ctx, t.Name(), rank, size))
 	}
-	awaitSeats(size - 1)
+	awaitParticipants(size - 1)
 	s.write(func() { s.killed = true })
 	for i := 1; i <= k.Cluster().Size(); i++ {
 		if k.Cluster().Name(i) == s.nodes[0] {
@@ -249,8 +249,8 @@ var twice = tasks.Define2("collective_test.twice", func(ctx context.Context, key
 	return true, nil
 })
 
-// TestCallsThatComeTwice: a rank's call that comes twice while rank 0 waits for the others is answered to whichever of the
-// two the rank listens to.
+// TestCallsThatComeTwice: a rank's call that comes twice while rank 0 waits for the others is answered to whichever of
+// the two the rank listens to.
 func TestCallsThatComeTwice(t *testing.T) {
 	k := testkit.New(t, testkit.Nodes(4), roomy)
 	ctx, s, gate := k.Context(), newStory(t), make(chan struct{})

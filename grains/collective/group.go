@@ -25,8 +25,8 @@ const defaultPatience = 30 * time.Second
 // stored. They go when the group does.
 const longIdle = 365 * 24 * time.Hour
 
-// Patience is how long a rank waits for the others in one operation, and in Join, where its ctx allows more: 30 s unless
-// set.
+// Patience is how long a rank waits for the others in one operation, and in Join, where its ctx allows more: 30 s
+// unless set.
 func Patience(d time.Duration) Option {
 	return func(o *options) error {
 		if d <= 0 {
@@ -42,20 +42,20 @@ type definition[T Number] struct {
 	name     string
 	patience time.Duration
 
-	seats grains.Kind[seat[T]]
-	enter grains.Func[seat[T], entry, raysys.Handle[RoundError]]
-	begin grains.Act[seat[T], beginning]
-	start grains.Func[seat[T], request[T], raysys.Handle[outcome[T]]]
-	take  grains.Act[seat[T], part[T]]
-	hand  grains.Act[seat[T], handed[T]]
-	hold  grains.Func[seat[T], part[T], reply[T]]
-	knock grains.Func[seat[T], part[T], reply[T]] // hold, for a Member
-	hear  grains.Act[seat[T], rumour]
+	participants grains.Kind[participant[T]]
+	enter        grains.Func[participant[T], entry, raysys.Handle[RoundError]]
+	begin        grains.Act[participant[T], beginning]
+	start        grains.Func[participant[T], request[T], raysys.Handle[outcome[T]]]
+	take         grains.Act[participant[T], part[T]]
+	hand         grains.Act[participant[T], handed[T]]
+	hold         grains.Func[participant[T], part[T], reply[T]]
+	rendezvous   grains.Func[participant[T], part[T], reply[T]] // hold, for a Member
+	hear         grains.Act[participant[T], event]
 
-	rosters  grains.Kind[roster[T]]
-	join     grains.Func[roster[T], application, raysys.Handle[admission]]
-	withdraw grains.Act[roster[T], string]
-	notice   grains.Act[roster[T], string]
+	coordinators grains.Kind[coordinator[T]]
+	join         grains.Func[coordinator[T], application, raysys.Handle[admission]]
+	withdraw     grains.Act[coordinator[T], string]
+	notice       grains.Act[coordinator[T], string]
 }
 
 // Define makes a kind of group under name, in the process-wide table. A bad definition is reported by system.New.
@@ -83,24 +83,24 @@ func define[T Number](t *raysys.Table, name string, opts []Option) Group[T] {
 	}
 	kind := []grains.Option{grains.IdleAfter(longIdle), grains.PlaceBy(raysys.PreferLocal)}
 	d := &definition[T]{name: name, patience: o.patience}
-	d.seats = grains.DefineIn[seat[T]](t, name+".seat", kind...)
-	d.enter = grains.Method(d.seats, "enter", func(s *seat[T], ctx context.Context, e entry) (raysys.Handle[RoundError], error) {
+	d.participants = grains.DefineIn[participant[T]](t, name+".participant", kind...)
+	d.enter = grains.Method(d.participants, "enter", func(s *participant[T], ctx context.Context, e entry) (raysys.Handle[RoundError], error) {
 		return s.enter(ctx, d, e)
 	})
-	d.begin = grains.Action(d.seats, "begin", (*seat[T]).begin)
-	d.start = grains.Method(d.seats, "start", (*seat[T]).start)
+	d.begin = grains.Action(d.participants, "begin", (*participant[T]).begin)
+	d.start = grains.Method(d.participants, "start", (*participant[T]).start)
 	forever := raysys.NoDeadline() // the patience of the ranks bounds a round
-	d.take = grains.Action(d.seats, "take", (*seat[T]).take).Idempotent().With(forever)
-	d.hand = grains.Action(d.seats, "hand", (*seat[T]).hand).Idempotent().With(forever)
-	d.hold = grains.Method(d.seats, "hold", (*seat[T]).hold).Idempotent().With(forever)
-	d.knock = d.hold.With(raysys.Deadline(o.patience))
-	d.hear = grains.Action(d.seats, "hear", (*seat[T]).hear).With(forever)
+	d.take = grains.Action(d.participants, "take", (*participant[T]).take).Idempotent().With(forever)
+	d.hand = grains.Action(d.participants, "hand", (*participant[T]).hand).Idempotent().With(forever)
+	d.hold = grains.Method(d.participants, "hold", (*participant[T]).hold).Idempotent().With(forever)
+	d.rendezvous = d.hold.With(raysys.Deadline(o.patience))
+	d.hear = grains.Action(d.participants, "hear", (*participant[T]).hear).With(forever)
 
-	d.rosters = grains.DefineIn[roster[T]](t, name, kind...)
-	d.join = grains.Method(d.rosters, "join", func(r *roster[T], ctx context.Context, a application) (raysys.Handle[admission], error) {
+	d.coordinators = grains.DefineIn[coordinator[T]](t, name, kind...)
+	d.join = grains.Method(d.coordinators, "join", func(r *coordinator[T], ctx context.Context, a application) (raysys.Handle[admission], error) {
 		return r.join(ctx, d, a)
 	})
-	d.withdraw = grains.Action(d.rosters, "withdraw", (*roster[T]).withdraw)
-	d.notice = grains.Action(d.rosters, "notice", (*roster[T]).notice).With(forever)
+	d.withdraw = grains.Action(d.coordinators, "withdraw", (*coordinator[T]).withdraw)
+	d.notice = grains.Action(d.coordinators, "notice", (*coordinator[T]).notice).With(forever)
 	return Group[T]{d}
 }

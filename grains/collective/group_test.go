@@ -134,8 +134,8 @@ func TestEveryVerb(t *testing.T) {
 	}
 }
 
-// TestVectorsAreUsedAgain: a rank may use its vector again when a round is over, and keep and change what it got, while the
-// group uses its own memory again.
+// TestVectorsAreUsedAgain: a rank may use its vector again when a round is over, and keep and change what it got, while
+// the group uses its own memory again.
 func TestVectorsAreUsedAgain(t *testing.T) {
 	k := testkit.New(t, testkit.Loose())
 	ok(t, ranks(t, k.Context(), 4, again))
@@ -451,8 +451,8 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// TestLeftBeforeARoundBegins: a round that begins when the seat knows that a rank has left fails at once, and does not wait
-// for that rank's part.
+// TestLeftBeforeARoundBegins: a round that begins when the participant knows that a rank has left fails at once, and
+// does not wait for that rank's part.
 func TestLeftBeforeARoundBegins(t *testing.T) {
 	for _, size := range []int{3, 6} { // rank 0 asks nobody in a small group, and others in a large one
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
@@ -465,7 +465,7 @@ func TestLeftBeforeARoundBegins(t *testing.T) {
 					switch m.Rank() {
 					case 0:
 						defer close(done)
-						k.Advance(time.Second) // its seat hears that the last rank has left
+						k.Advance(time.Second) // its participant hears that the last rank has left
 						begun := time.Now()
 						err := m.Barrier(ctx)
 						same(k.T(), []error{err}, collective.ErrLeft, collective.Left, 1)

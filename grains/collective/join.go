@@ -17,8 +17,8 @@ import (
 //
 // A rank out of range or given twice, and differing sizes, fail the Join of everybody who waits with an error that is
 // ErrRank. A Join into a group that is complete already begins its next epoch: the ranks of the last one get ErrLeft in
-// their operations, and join too. A node that goes while ranks wait to be let in, and with it what brings them together,
-// does not fail a Join: it is made anew.
+// their operations, and join too. A node that goes while ranks wait to be let in, and with it what brings them
+// together, does not fail a Join: it is made anew.
 func (g Group[T]) Join(ctx context.Context, key string, rank, size int) (*Member[T], error) {
 	failed := func(err error) error {
 		return fmt.Errorf("join %s/%s as rank %d of %d: %w", g.d.name, key, rank, size, err)
@@ -62,28 +62,28 @@ func wentAway(ctx context.Context, err error) bool {
 
 const anewAfter = 20 * time.Millisecond
 
-// enter makes the rank a seat and takes that to the roster. Each attempt has a seat of its own: others may have been let in
-// together with the last one, and have sent it what belongs to rounds that will never end.
+// enter makes the rank a participant and takes that to the coordinator. Each attempt has a participant of its own:
+// others may have been let in together with the last one, and have sent it what belongs to rounds that will never end.
 func (g Group[T]) enter(ctx context.Context, root promise.Root, key string, wish application) (_ *Member[T], err error) {
 	life := promise.New[farewell](root, "life of a member of "+key)
 	d := g.d
-	wish.Seat = fmt.Sprintf("%s/%d-%016x%016x", key, wish.Rank, rand.Uint64(), rand.Uint64())
+	wish.Participant = fmt.Sprintf("%s/%d-%016x%016x", key, wish.Rank, rand.Uint64(), rand.Uint64())
 	m := &Member[T]{
-		d: d, group: d.name + "/" + key, at: place{wish.Rank, wish.Size}, root: root, seat: d.seats.Get(wish.Seat), life: life,
+		d: d, group: d.name + "/" + key, at: place{wish.Rank, wish.Size}, root: root, participant: d.participants.Get(wish.Participant), life: life,
 	}
-	table := d.rosters.Get(key)
+	table := d.coordinators.Get(key)
 	defer func() {
 		if err != nil {
 			life.Settle(farewell{Reason: Left})
-			_ = d.withdraw.Tell(root.Context(), table, wish.Seat)
+			_ = d.withdraw.Tell(root.Context(), table, wish.Participant)
 		}
 	}()
 	in := entry{Group: m.group, Rank: wish.Rank, Size: wish.Size, Life: life.Handle()}
-	if wish.Post, err = d.enter.Call(root.Context(), m.seat, in).Get(ctx); err != nil {
+	if wish.Post, err = d.enter.Call(root.Context(), m.participant, in).Get(ctx); err != nil {
 		return nil, err
 	}
 	pending, err := d.join.Call(root.Context(), table, wish).Get(ctx)
-	for errors.Is(err, errResting) { // a call made now comes after the roster's request to go, so to its successor
+	for errors.Is(err, errResting) { // a call made now comes after the coordinator's request to go, so to its successor
 		pending, err = d.join.Call(root.Context(), table, wish).Get(ctx)
 	}
 	if err != nil {
@@ -98,10 +98,10 @@ func (g Group[T]) enter(ctx context.Context, root promise.Root, key string, wish
 		e.Group = m.group
 		return nil, &e
 	}
-	if _, err := d.begin.Call(root.Context(), m.seat, beginning{Seats: a.Seats, Host: a.Host, News: a.News}).Get(ctx); err != nil {
+	if _, err := d.begin.Call(root.Context(), m.participant, beginning{Participants: a.Participants, Host: a.Host, News: a.News}).Get(ctx); err != nil {
 		return nil, err
 	}
-	m.first = a.Seats[0]
+	m.first = a.Participants[0]
 	// Others need not wait for a rank whose program has forgotten it.
 	runtime.AddCleanup(m, func(l *promise.Promise[farewell]) { l.Settle(farewell{Reason: Left}) }, life)
 	return m, nil

@@ -15,17 +15,17 @@ import (
 // Member is one rank in one epoch of a group. It takes one operation at a time, and every rank calls the same ones in
 // the same order. After a RoundError it is of no use.
 type Member[T Number] struct {
-	d      *definition[T]
-	group  string
-	at     place
-	root   promise.Root
-	seat   grains.Grain[seat[T]]
-	first  string // key of rank 0's seat
-	life   *promise.Promise[farewell]
-	busy   atomic.Bool
-	round  atomic.Uint64
-	failed atomic.Pointer[RoundError]
-	spare  []T // the vector of an earlier round, which nobody has any more; used by who is busy
+	d           *definition[T]
+	group       string
+	at          place
+	root        promise.Root
+	participant grains.Grain[participant[T]]
+	first       string // key of rank 0's participant
+	life        *promise.Promise[farewell]
+	busy        atomic.Bool
+	round       atomic.Uint64
+	failed      atomic.Pointer[RoundError]
+	spare       []T // the vector of an earlier round, which nobody has any more; used by who is busy
 }
 
 // Rank is the member's number, from 0 on.
@@ -34,8 +34,8 @@ func (m *Member[T]) Rank() int { return m.at.rank }
 // Size is how many ranks there are.
 func (m *Member[T]) Size() int { return m.at.size }
 
-// Leave ends the member. Rounds that it completed go on for the others; further ones fail with ErrLeft. It does not wait,
-// and may be called again.
+// Leave ends the member. Rounds that it completed go on for the others; further ones fail with ErrLeft. It does not
+// wait, and may be called again.
 func (m *Member[T]) Leave() {
 	e := &RoundError{Group: m.group, Rank: m.at.rank, Reason: Left}
 	m.failed.CompareAndSwap(nil, e)
@@ -88,8 +88,8 @@ func (m *Member[T]) Broadcast(ctx context.Context, root int, vec []T) ([]T, erro
 	return slices.Clone(v), nil
 }
 
-// Share returns root's reference to every rank; what the others pass is not looked at. The vector behind it travels when
-// a rank gets it, and belongs to all of them: nobody may change it.
+// Share returns root's reference to every rank; what the others pass is not looked at. The vector behind it travels
+// when a rank gets it, and belongs to all of them: nobody may change it.
 func (m *Member[T]) Share(ctx context.Context, root int, ref raysys.Ref[[]T]) (raysys.Ref[[]T], error) {
 	req := request[T]{Sign: sign{Verb: verbBroadcast, Root: root, Len: -1}}
 	if m.at.rank == root {
@@ -128,18 +128,18 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 		return none, m.fail(Mismatch, fmt.Sprintf("%v: there is no operation %v", s.Verb, s.Op))
 	}
 	req.Patience, req.Round = m.d.patience, m.round.Load()
-	switch door := m.atDoor(req); {
+	switch there := m.atRendezvous(req); {
 	case s.Verb == verbBroadcast:
-	case !door:
+	case !there:
 		req.Vec = slices.Clone(req.Vec)
 	default:
 		req.Vec = append(m.spare[:0], req.Vec...)
 		m.spare = nil
-		if o, ok, err := m.throughDoor(ctx, &req); ok || err != nil {
+		if o, ok, err := m.byRendezvous(ctx, &req); ok || err != nil {
 			return o, err
 		}
 	}
-	pending, err := m.d.start.Call(m.root.Context(), m.seat, req).Get(ctx)
+	pending, err := m.d.start.Call(m.root.Context(), m.participant, req).Get(ctx)
 	if err == nil {
 		var o outcome[T]
 		if o, err = pending.Ref().Get(ctx); err == nil {
@@ -156,22 +156,22 @@ func (m *Member[T]) do(ctx context.Context, req request[T]) (outcome[T], error) 
 	return none, m.fail(reasonOf(err), err.Error())
 }
 
-// atDoor reports whether the round is one in which the rank does nothing but ask rank 0. Then it does so itself, since a
-// way over its own seat would double the work.
-func (m *Member[T]) atDoor(req request[T]) bool {
+// atRendezvous reports whether the round is one in which the rank does nothing but ask rank 0. Then it does so itself,
+// since a way over its own participant would double the work.
+func (m *Member[T]) atRendezvous(req request[T]) bool {
 	return req.Sign.Verb == verbAllReduce && m.at.rank > 0 && m.at.size <= starSize && sizeOf[T](len(req.Vec)) <= small
 }
 
-// throughDoor takes part in a round by asking rank 0. When it ends without an answer the seat knows, or will know, why, and
-// req is what it is to be asked.
-func (m *Member[T]) throughDoor(ctx context.Context, req *request[T]) (o outcome[T], ok bool, err error) {
+// byRendezvous takes part in a round by asking rank 0. When it ends without an answer the participant knows, or will
+// know, why, and req is what it is to be asked.
+func (m *Member[T]) byRendezvous(ctx context.Context, req *request[T]) (o outcome[T], ok bool, err error) {
 	p := part[T]{Round: req.Round, From: m.at.rank, Sign: req.Sign, Vec: req.Vec}
-	r, err := m.d.knock.Call(m.root.Context(), m.d.seats.Get(m.first), p).Get(ctx)
+	r, err := m.d.rendezvous.Call(m.root.Context(), m.d.participants.Get(m.first), p).Get(ctx)
 	switch {
 	case err == nil && r.Has:
 		m.round.Add(1)
-		// What was answered is not sent again. Strict mode, which sees that an argument changes and not that nobody has it, is
-		// spared the sight.
+		// What was answered is not sent again. Strict mode, which sees that an argument changes and not that nobody has
+		// it, is spared the sight.
 		if !r.Took && !m.root.Strict() {
 			m.spare = req.Vec
 		}

@@ -122,10 +122,10 @@ type outcome[T Number] struct {
 // run is one round at one rank: the algorithm, and the check that all ranks mean the same.
 type run[T Number] struct {
 	algorithm[T]
-	seat  place
-	round uint64
-	sign  sign
-	hello bool // said, or not needed
+	participant place
+	round       uint64
+	sign        sign
+	hello       bool // said, or not needed
 }
 
 // place is where a rank stands in its group.
@@ -146,7 +146,7 @@ const pieceSize = 1 << 20
 
 // newRun makes the round that req asks for.
 func newRun[T Number](at place, round uint64, req request[T]) *run[T] {
-	r := &run[T]{seat: at, round: round, sign: req.Sign}
+	r := &run[T]{participant: at, round: round, sign: req.Sign}
 	switch bytes := sizeOf[T](len(req.Vec)); {
 	case req.Sign.Verb == verbBroadcast:
 		r.algorithm = newTreeDown(at, req)
@@ -172,10 +172,11 @@ func elements[T Number](bytes int) int { return max(1, bytes/sizeOf[T](1)) }
 
 func (r *run[T]) begin(o *out[T]) {
 	if !r.hello {
-		o.send(r.seat.next(), part[T]{Step: stepHello})
+		o.send(r.participant.next(), part[T]{Step: stepHello})
 	}
-	// In a small group others may be at rank 0's door, past their seats, and only rank 0 can see who does something else.
-	if _, ok := r.algorithm.(*star[T]); !ok && r.seat.size <= starSize && r.seat.rank > 0 && (r.hello || r.seat.next() != 0) {
+	// In a small group others may be at rank 0's rendezvous, past their participants, and only rank 0 can see who does
+	// something else.
+	if _, ok := r.algorithm.(*star[T]); !ok && r.participant.size <= starSize && r.participant.rank > 0 && (r.hello || r.participant.next() != 0) {
 		o.send(0, part[T]{Step: stepHello})
 	}
 	r.algorithm.begin(o)
@@ -183,10 +184,10 @@ func (r *run[T]) begin(o *out[T]) {
 
 func (r *run[T]) take(p handed[T], o *out[T]) error {
 	if p.Part.Sign != r.sign {
-		return fmt.Errorf("%w: rank %d called %v, and rank %d %v", ErrMismatch, r.seat.rank, r.sign, p.Part.From, p.Part.Sign)
+		return fmt.Errorf("%w: rank %d called %v, and rank %d %v", ErrMismatch, r.participant.rank, r.sign, p.Part.From, p.Part.Sign)
 	}
 	if p.Part.Step == stepHello {
-		r.hello = r.hello || p.Part.From == r.seat.prev()
+		r.hello = r.hello || p.Part.From == r.participant.prev()
 		return nil
 	}
 	return r.algorithm.take(p, o)
@@ -196,8 +197,8 @@ func (r *run[T]) done() bool { return r.hello && r.algorithm.done() }
 
 func (r *run[T]) waits() []int {
 	w := r.algorithm.waits()
-	if !r.hello && !slices.Contains(w, r.seat.prev()) {
-		w = append(w, r.seat.prev())
+	if !r.hello && !slices.Contains(w, r.participant.prev()) {
+		w = append(w, r.participant.prev())
 	}
 	return w
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/raysys/raysys/grains/internal/promise"
 )
 
-// The door of rank 0's seat is a method: in a small group a rank calls it with its part and is answered when the seat has
-// everybody's. That is one message there and one back. A seat's turns never wait, so it keeps the calls.
+// The rendezvous of rank 0's participant is a method: in a small group a rank calls it with its part and is answered
+// when the participant has everybody's. That is one message there and one back. A participant's turns never wait, so it
+// keeps the calls.
 
 // reply is the answer; without one the round has failed, and the asker hears why by itself.
 type reply[T Number] struct {
@@ -17,8 +18,8 @@ type reply[T Number] struct {
 	Took bool // the asker's vector is rank 0's now: it did not travel
 }
 
-// held are the calls of a rank that wait at the door: one, or more where it came twice, since nobody can tell to which of them
-// the rank listens.
+// held are the calls of a rank that wait at the rendezvous: one, or more where it came twice, since nobody can tell to
+// which of them the rank listens.
 type held[T Number] struct {
 	round uint64
 	calls []*promise.Later[reply[T]]
@@ -34,7 +35,7 @@ func (h held[T]) answer(r reply[T]) {
 }
 
 // hold takes a part that asks for an answer.
-func (s *seat[T]) hold(ctx context.Context, p part[T]) (none reply[T], err error) {
+func (s *participant[T]) hold(ctx context.Context, p part[T]) (none reply[T], err error) {
 	call, err := promise.LaterOf[reply[T]](ctx)
 	if err != nil {
 		return none, err
@@ -57,7 +58,7 @@ func (s *seat[T]) hold(ctx context.Context, p part[T]) (none reply[T], err error
 	return none, promise.ErrLater
 }
 
-func (s *seat[T]) keep(p part[T], call *promise.Later[reply[T]]) {
+func (s *participant[T]) keep(p part[T], call *promise.Later[reply[T]]) {
 	h := s.held[p.From]
 	if h.round != p.Round || len(h.calls) == mostHeld {
 		h.answer(reply[T]{})
@@ -70,8 +71,8 @@ func (s *seat[T]) keep(p part[T], call *promise.Later[reply[T]]) {
 	s.held[p.From] = h
 }
 
-// reply answers the call of a rank, and reports whether there is one. The vector stays the seat's.
-func (s *seat[T]) reply(to int, p part[T]) bool {
+// reply answers the call of a rank, and reports whether there is one. The vector stays the participant's.
+func (s *participant[T]) reply(to int, p part[T]) bool {
 	h, ok := s.held[to]
 	if !ok || h.round != p.Round {
 		return false
@@ -87,17 +88,17 @@ func (s *seat[T]) reply(to int, p part[T]) bool {
 	return true
 }
 
-// release ends the calls at the door without an answer.
-func (s *seat[T]) release() {
+// release ends the calls at the rendezvous without an answer.
+func (s *participant[T]) release() {
 	for _, h := range s.held {
 		h.answer(reply[T]{})
 	}
 	s.held = nil
 }
 
-// ask calls rank to's seat and takes the answer for a part of that rank.
-func (s *seat[T]) ask(to int, p part[T]) {
-	asked := s.d.hold.Call(s.root.Context(), s.seats[to], p)
+// ask calls rank to's participant and takes the answer for a part of that rank.
+func (s *participant[T]) ask(to int, p part[T]) {
+	asked := s.d.hold.Call(s.root.Context(), s.participants[to], p)
 	promise.On(asked, func(err error) {
 		if err != nil {
 			s.lost(to)(err)

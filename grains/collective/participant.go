@@ -11,14 +11,14 @@ import (
 	"github.com/raysys/raysys/grains/internal/promise"
 )
 
-// seat is a rank's place in one epoch of a group: the grain that the other ranks' seats send to, and where the
-// algorithms run. It is on the rank's node where that hosts grains. Its key is drawn anew in every Join, so that nothing
-// of an earlier epoch reaches it. It never blocks: whatever it waits for tells it in a turn of its own.
-type seat[T Number] struct {
+// participant is a rank's place in one epoch of a group: the grain that the other ranks' participants send to, and
+// where the algorithms run. It is on the rank's node where that hosts grains. Its key is drawn anew in every Join, so
+// that nothing of an earlier epoch reaches it. It never blocks: whatever it waits for tells it in a turn of its own.
+type participant[T Number] struct {
 	// Set by enter, and never changed after.
 	d     *definition[T]
 	root  promise.Root
-	me    grains.Grain[seat[T]]
+	me    grains.Grain[participant[T]]
 	group string
 	life  raysys.Ref[farewell]
 	post  *promise.Promise[RoundError] // settled when the rank is out; nil in an activation that nobody entered
@@ -27,10 +27,10 @@ type seat[T Number] struct {
 	lifeWatch *promise.Watch
 
 	// Set by begin.
-	seats []grains.Grain[seat[T]] // by rank
-	host  int                     // the rank that is lost with the roster, NoRank
+	participants []grains.Grain[participant[T]] // by rank
+	host         int                            // the rank that is lost with the coordinator, NoRank
 
-	news      raysys.Ref[news] // what the roster will say next
+	news      raysys.Ref[news] // what the coordinator will say next
 	newsWatch *promise.Watch
 
 	round  uint64
@@ -42,7 +42,7 @@ type seat[T Number] struct {
 	early  map[uint64][]handed[T] // of rounds that the rank has not come to
 
 	limit *RoundError // rounds from limit.Round on cannot be: a rank has left
-	dying bool        // it found a failure, and waits to hear it from the roster as all do
+	dying bool        // it found a failure, and waits to hear it from the coordinator as all do
 	over  *RoundError
 }
 
@@ -53,34 +53,35 @@ type farewell struct {
 	Round  uint64 // rounds before it are complete
 }
 
-// entry is what a Member says when it takes its seat.
+// entry is what a Member says when it takes its participant.
 type entry struct {
 	Group      string
 	Rank, Size int
 	Life       raysys.Handle[farewell] // settles when the Member is done, and fails when its process dies
 }
 
-// beginning tells a seat that all ranks are there.
+// beginning tells a participant that all ranks are there.
 type beginning struct {
-	Seats []string // keys by rank
-	Host  int
-	News  raysys.Handle[news]
+	Participants []string // keys by rank
+	Host         int
+	News         raysys.Handle[news]
 }
 
-// request asks a seat for a round.
+// request asks a participant for a round.
 type request[T Number] struct {
 	Sign     sign
-	Vec      []T // the seat's own
+	Vec      []T // the participant's own
 	Ref      raysys.Handle[[]T]
 	Patience time.Duration
 	Round    uint64
-	// Why and Text say how a round ended at the door that the Member took to itself; the seat tells what all are told.
+	// Why and Text say how a round ended at the rendezvous that the Member took to itself; the participant tells what
+	// all are told.
 	Why  Reason
 	Text string
 }
 
-// rumour is what a seat tells itself when something settled outside its turns.
-type rumour struct {
+// event is what a participant tells itself when something settled outside its turns.
+type event struct {
 	About subject
 	Round uint64
 	Rank  int
@@ -96,55 +97,55 @@ const (
 	aboutSend
 )
 
-// errNoSeat: the activation is a new one, which knows nothing.
-var errNoSeat = fmt.Errorf("%w: its seat is gone", ErrLost)
+// errNoParticipant: the activation is a new one, which knows nothing.
+var errNoParticipant = fmt.Errorf("%w: its participant is gone", ErrLost)
 
-func (s *seat[T]) enter(ctx context.Context, d *definition[T], e entry) (raysys.Handle[RoundError], error) {
+func (s *participant[T]) enter(ctx context.Context, d *definition[T], e entry) (raysys.Handle[RoundError], error) {
 	root, err := promise.Of(ctx)
 	if err != nil {
 		return raysys.Handle[RoundError]{}, err
 	}
-	s.post = promise.New[RoundError](root, "end of a seat")
+	s.post = promise.New[RoundError](root, "end of a participant")
 	s.d, s.root, s.group, s.life, s.place = d, root, e.Group, e.Life.Ref(), place{e.Rank, e.Size}
-	s.me, _ = d.seats.Self(ctx)
-	s.lifeWatch = promise.On(s.life, func(error) { s.tell(rumour{About: aboutLife}) })
+	s.me, _ = d.participants.Self(ctx)
+	s.lifeWatch = promise.On(s.life, func(error) { s.tell(event{About: aboutLife}) })
 	return s.post.Handle(), nil
 }
 
 // tell is called from anywhere; it touches only what never changes.
-func (s *seat[T]) tell(r rumour) {
+func (s *participant[T]) tell(r event) {
 	_ = s.d.hear.Tell(s.root.Context(), s.me, r) // it fails when the node closes, and all with it
 }
 
-func (s *seat[T]) begin(ctx context.Context, b beginning) error {
+func (s *participant[T]) begin(ctx context.Context, b beginning) error {
 	if s.post == nil {
 		return s.nobody(ctx)
 	}
 	if s.over != nil || s.dying {
 		return nil // start says why
 	}
-	s.seats = make([]grains.Grain[seat[T]], len(b.Seats))
-	for i, key := range b.Seats {
-		s.seats[i] = s.d.seats.Get(key)
+	s.participants = make([]grains.Grain[participant[T]], len(b.Participants))
+	for i, key := range b.Participants {
+		s.participants[i] = s.d.participants.Get(key)
 	}
 	s.host = b.Host
 	s.listen(b.News.Ref())
 	return nil
 }
 
-func (s *seat[T]) listen(next raysys.Ref[news]) {
+func (s *participant[T]) listen(next raysys.Ref[news]) {
 	s.news = next
-	s.newsWatch = promise.On(next, func(error) { s.tell(rumour{About: aboutNews}) })
+	s.newsWatch = promise.On(next, func(error) { s.tell(event{About: aboutNews}) })
 }
 
-// nobody lets a seat go again that was called when it was gone.
-func (s *seat[T]) nobody(ctx context.Context) error {
+// nobody lets a participant go again that was called when it was gone.
+func (s *participant[T]) nobody(ctx context.Context) error {
 	_ = grains.Deactivate(ctx)
-	return errNoSeat
+	return errNoParticipant
 }
 
 // start begins the rank's next round.
-func (s *seat[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outcome[T]], error) {
+func (s *participant[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outcome[T]], error) {
 	if s.post == nil {
 		return raysys.Handle[outcome[T]]{}, s.nobody(ctx)
 	}
@@ -160,7 +161,7 @@ func (s *seat[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outc
 	case s.limit != nil && s.round >= s.limit.Round:
 		s.finish(*s.limit)
 	case s.dying:
-	case req.Why == Lost: // so will the roster say
+	case req.Why == Lost: // so will the coordinator say
 		s.setAlarm(req.Patience)
 	case req.Why != 0:
 		s.fail(RoundError{Rank: s.rank, Round: s.round, Reason: req.Why, Text: req.Text})
@@ -180,8 +181,8 @@ func (s *seat[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outc
 	return p.Handle(), nil
 }
 
-// catchUp passes over rounds that the Member took part in at the door.
-func (s *seat[T]) catchUp(round uint64) {
+// catchUp passes over rounds that the Member took part in at the rendezvous.
+func (s *participant[T]) catchUp(round uint64) {
 	if round <= s.round {
 		return
 	}
@@ -193,18 +194,18 @@ func (s *seat[T]) catchUp(round uint64) {
 	}
 }
 
-func (s *seat[T]) take(ctx context.Context, p part[T]) error {
+func (s *participant[T]) take(ctx context.Context, p part[T]) error {
 	_, err := s.accept(ctx, handed[T]{Part: p})
 	return err
 }
 
-func (s *seat[T]) hand(ctx context.Context, h handed[T]) error {
+func (s *participant[T]) hand(ctx context.Context, h handed[T]) error {
 	_, err := s.accept(ctx, h)
 	return err
 }
 
 // accept handles what another rank sent. again is the answer to a part that came before and was answered then.
-func (s *seat[T]) accept(ctx context.Context, h handed[T]) (again *part[T], err error) {
+func (s *participant[T]) accept(ctx context.Context, h handed[T]) (again *part[T], err error) {
 	switch round := h.Part.Round; {
 	case s.post == nil:
 		return nil, s.nobody(ctx)
@@ -229,7 +230,7 @@ func (s *seat[T]) accept(ctx context.Context, h handed[T]) (again *part[T], err 
 	return nil, nil
 }
 
-func (s *seat[T]) step(h handed[T]) {
+func (s *participant[T]) step(h handed[T]) {
 	if s.run == nil {
 		return
 	}
@@ -241,7 +242,7 @@ func (s *seat[T]) step(h handed[T]) {
 	}
 }
 
-func (s *seat[T]) complete() {
+func (s *participant[T]) complete() {
 	if s.run == nil || !s.run.done() {
 		return
 	}
@@ -256,7 +257,7 @@ func (s *seat[T]) complete() {
 }
 
 // send passes on what the algorithm has for others.
-func (s *seat[T]) send(o *out[T]) {
+func (s *participant[T]) send(o *out[T]) {
 	for i, to := range o.to {
 		h := o.out[i]
 		h.Part.Round, h.Part.From, h.Part.Sign = s.round, s.rank, s.run.sign
@@ -271,37 +272,37 @@ func (s *seat[T]) send(o *out[T]) {
 		case h.Ref.Ref().IsZero():
 			s.pass(to, h.Part)
 		default:
-			promise.On(s.d.hand.Call(s.root.Context(), s.seats[to], h), s.lost(to))
+			promise.On(s.d.hand.Call(s.root.Context(), s.participants[to], h), s.lost(to))
 		}
 	}
 }
 
 // pass sends a part, whose vector it takes over.
-func (s *seat[T]) pass(to int, p part[T]) {
-	sent := s.d.take.Call(s.root.Context(), s.seats[to], p)
+func (s *participant[T]) pass(to int, p part[T]) {
+	sent := s.d.take.Call(s.root.Context(), s.participants[to], p)
 	promise.On(sent, s.lost(to))
 	promise.Hurry(s.root, sent)
 }
 
 // lost is told of what became of a part for rank to.
-func (s *seat[T]) lost(to int) func(error) {
+func (s *participant[T]) lost(to int) func(error) {
 	return func(err error) {
 		if err != nil {
-			s.tell(rumour{About: aboutSend, Rank: to, Text: err.Error()})
+			s.tell(event{About: aboutSend, Rank: to, Text: err.Error()})
 		}
 	}
 }
 
-func (s *seat[T]) setAlarm(patience time.Duration) {
+func (s *participant[T]) setAlarm(patience time.Duration) {
 	round := s.round
 	s.alarm = &raysys.Alarm{
 		At:   s.root.Runtime().Now() + int64(patience),
-		Ring: func() { s.tell(rumour{About: aboutTime, Round: round}) },
+		Ring: func() { s.tell(event{About: aboutTime, Round: round}) },
 	}
 	s.root.Runtime().SetAlarm(s.alarm)
 }
 
-func (s *seat[T]) clearAlarm() {
+func (s *participant[T]) clearAlarm() {
 	if s.alarm != nil {
 		s.root.Runtime().ClearAlarm(s.alarm)
 		s.alarm = nil

@@ -11,12 +11,12 @@ import (
 	"github.com/raysys/raysys/grains/internal/promise"
 )
 
-// roster is the grain that brings the ranks of a group together: it collects one application per rank, lets all in at
-// once, and from then on passes on which of them ended. It takes no part in the rounds.
-type roster[T Number] struct {
+// coordinator is the grain that brings the ranks of a group together: it collects one application per rank, lets all in
+// at once, and from then on passes on which of them ended. It takes no part in the rounds.
+type coordinator[T Number] struct {
 	d    *definition[T]
 	root promise.Root // set by the first join, as d and me
-	me   grains.Grain[roster[T]]
+	me   grains.Grain[coordinator[T]]
 
 	size    int
 	forming map[int]*applicant // by rank
@@ -35,38 +35,38 @@ type refusal struct {
 
 // application is a rank's wish to be let in.
 type application struct {
-	Rank, Size int
-	Node       raysys.NodeID // where the rank is
-	Seat       string
-	Post       raysys.Handle[RoundError] // settles when the rank is out
-	Join       uint64                    // which call of Join: one that was lost on its way is followed by another with a new seat
+	Rank, Size  int
+	Node        raysys.NodeID // where the rank is
+	Participant string
+	Post        raysys.Handle[RoundError] // settles when the rank is out
+	Join        uint64                    // which call of Join: one that was lost on its way is followed by another with a new participant
 }
 
 // admission is the answer, once all ranks are there.
 type admission struct {
-	Seats []string
-	Host  int // a rank on the roster's node, which is lost with it; NoRank
-	News  raysys.Handle[news]
-	Fail  *RoundError
+	Participants []string
+	Host         int // a rank on the coordinator's node, which is lost with it; NoRank
+	News         raysys.Handle[news]
+	Fail         *RoundError
 }
 
 type applicant struct {
-	rank  int
-	node  raysys.NodeID
-	seat  string
-	join  uint64
-	post  raysys.Ref[RoundError]
-	admit *promise.Promise[admission]
-	watch *promise.Watch
+	rank        int
+	node        raysys.NodeID
+	participant string
+	join        uint64
+	post        raysys.Ref[RoundError]
+	admit       *promise.Promise[admission]
+	watch       *promise.Watch
 }
 
 // epoch is one life of the group, from the last rank's coming to the first failure.
 type epoch struct {
-	present map[string]*applicant  // by seat
+	present map[string]*applicant  // by participant
 	news    *promise.Promise[news] // the next that is said
 }
 
-func (r *roster[T]) join(ctx context.Context, d *definition[T], a application) (raysys.Handle[admission], error) {
+func (r *coordinator[T]) join(ctx context.Context, d *definition[T], a application) (raysys.Handle[admission], error) {
 	if r.resting {
 		return raysys.Handle[admission]{}, errResting
 	}
@@ -76,14 +76,14 @@ func (r *roster[T]) join(ctx context.Context, d *definition[T], a application) (
 			return raysys.Handle[admission]{}, err
 		}
 		r.d, r.root = d, root
-		r.me, _ = d.rosters.Self(ctx)
+		r.me, _ = d.coordinators.Self(ctx)
 		r.forming = map[int]*applicant{}
 	}
 	p := promise.New[admission](r.root, "admission to "+r.me.String())
 	if r.epoch != nil {
 		r.end(RoundError{Rank: a.Rank, Reason: Left, Text: "it joined anew"})
 	}
-	x := &applicant{rank: a.Rank, node: a.Node, seat: a.Seat, join: a.Join, post: a.Post.Ref(), admit: p}
+	x := &applicant{rank: a.Rank, node: a.Node, participant: a.Participant, join: a.Join, post: a.Post.Ref(), admit: p}
 	if old := r.forming[a.Rank]; old != nil && old.join == a.Join && a.Join != 0 {
 		old.watch.Stop() // whose answer was lost
 		delete(r.forming, a.Rank)
@@ -113,22 +113,22 @@ func (r *roster[T]) join(ctx context.Context, d *definition[T], a application) (
 	return p.Handle(), nil
 }
 
-func (r *roster[T]) watch(x *applicant) *promise.Watch {
-	d, root, me, seat := r.d, r.root, r.me, x.seat
-	return promise.On(x.post, func(error) { _ = d.notice.Tell(root.Context(), me, seat) })
+func (r *coordinator[T]) watch(x *applicant) *promise.Watch {
+	d, root, me, participant := r.d, r.root, r.me, x.participant
+	return promise.On(x.post, func(error) { _ = d.notice.Tell(root.Context(), me, participant) })
 }
 
 // admit lets all ranks in.
-func (r *roster[T]) admit() error {
+func (r *coordinator[T]) admit() error {
 	next := promise.New[news](r.root, "news of "+r.me.String())
 	e := &epoch{present: map[string]*applicant{}, news: next}
-	all := admission{Seats: make([]string, r.size), Host: NoRank, News: next.Handle()}
+	all := admission{Participants: make([]string, r.size), Host: NoRank, News: next.Handle()}
 	for rank, x := range r.forming {
-		all.Seats[rank] = x.seat
+		all.Participants[rank] = x.participant
 		if x.node == r.root.Node() && (all.Host == NoRank || rank < all.Host) {
 			all.Host = rank
 		}
-		e.present[x.seat] = x
+		e.present[x.participant] = x
 	}
 	r.forming, r.epoch = map[int]*applicant{}, e
 	for _, x := range e.present {
@@ -138,7 +138,7 @@ func (r *roster[T]) admit() error {
 }
 
 // refuse ends what is forming, for x and everybody who waits or comes to it late.
-func (r *roster[T]) refuse(x *applicant, format string, args ...any) {
+func (r *coordinator[T]) refuse(x *applicant, format string, args ...any) {
 	f := &refusal{
 		verdict: RoundError{Rank: x.rank, Reason: BadRank, Text: fmt.Sprintf(format, args...)},
 		size:    r.size, told: map[int]bool{}, until: r.now() + int64(r.d.patience),
@@ -158,7 +158,7 @@ func (r *roster[T]) refuse(x *applicant, format string, args ...any) {
 }
 
 // lateFor reports whether rank belongs to an attempt that was refused. A rank that comes again begins another.
-func (r *roster[T]) lateFor(rank int) bool {
+func (r *coordinator[T]) lateFor(rank int) bool {
 	if r.refused != nil && (r.refused.told[rank] || r.now() >= r.refused.until) {
 		r.refused = nil
 	}
@@ -166,7 +166,7 @@ func (r *roster[T]) lateFor(rank int) bool {
 }
 
 // told ends a refusal that everybody has heard.
-func (r *roster[T]) told(rank int) {
+func (r *coordinator[T]) told(rank int) {
 	if r.refused == nil {
 		return
 	}
@@ -179,12 +179,12 @@ func (r *roster[T]) told(rank int) {
 	r.refused = nil
 }
 
-func (r *roster[T]) now() int64 { return r.root.Runtime().Now() }
+func (r *coordinator[T]) now() int64 { return r.root.Runtime().Now() }
 
-// withdraw takes back the application of a seat whose member waits no more.
-func (r *roster[T]) withdraw(ctx context.Context, seat string) error {
+// withdraw takes back the application of a participant whose member waits no more.
+func (r *coordinator[T]) withdraw(ctx context.Context, participant string) error {
 	for rank, x := range r.forming {
-		if x.seat == seat {
+		if x.participant == participant {
 			x.watch.Stop()
 			delete(r.forming, rank)
 		}
@@ -193,19 +193,19 @@ func (r *roster[T]) withdraw(ctx context.Context, seat string) error {
 	return nil
 }
 
-// notice: the member or the applicant of a seat has ended.
-func (r *roster[T]) notice(ctx context.Context, seat string) error {
+// notice: the member or the applicant of a participant has ended.
+func (r *coordinator[T]) notice(ctx context.Context, participant string) error {
 	defer r.rest(ctx)
 	for rank, x := range r.forming {
-		if x.seat == seat {
+		if x.participant == participant {
 			delete(r.forming, rank)
 			return nil
 		}
 	}
-	if r.epoch == nil || r.epoch.present[seat] == nil {
+	if r.epoch == nil || r.epoch.present[participant] == nil {
 		return nil
 	}
-	x := r.epoch.present[seat]
+	x := r.epoch.present[participant]
 	v, err := x.post.Get(r.root.Context())
 	switch {
 	case err != nil:
@@ -213,7 +213,7 @@ func (r *roster[T]) notice(ctx context.Context, seat string) error {
 	case v.Reason != Left:
 		r.end(v)
 	default:
-		delete(r.epoch.present, seat)
+		delete(r.epoch.present, participant)
 		if len(r.epoch.present) == 0 {
 			r.epoch = nil
 			return nil
@@ -225,8 +225,8 @@ func (r *roster[T]) notice(ctx context.Context, seat string) error {
 	return nil
 }
 
-// end tells every seat that the epoch is over.
-func (r *roster[T]) end(v RoundError) {
+// end tells every participant that the epoch is over.
+func (r *coordinator[T]) end(v RoundError) {
 	r.epoch.news.Settle(news{Verdict: v})
 	for _, x := range r.epoch.present {
 		x.watch.Stop()
@@ -235,7 +235,7 @@ func (r *roster[T]) end(v RoundError) {
 }
 
 // rest lets the grain go when it has nothing to remember.
-func (r *roster[T]) rest(ctx context.Context) {
+func (r *coordinator[T]) rest(ctx context.Context) {
 	if r.epoch != nil || len(r.forming) > 0 || r.refused != nil && r.now() < r.refused.until {
 		return
 	}
@@ -243,7 +243,7 @@ func (r *roster[T]) rest(ctx context.Context) {
 }
 
 // OnDeactivate implements grains.Deactivator.
-func (r *roster[T]) OnDeactivate(context.Context) error {
+func (r *coordinator[T]) OnDeactivate(context.Context) error {
 	v := RoundError{Rank: NoRank, Reason: Lost, Text: "what kept the group together had to leave its node"}
 	if r.epoch != nil {
 		r.end(v)

@@ -8,11 +8,11 @@ import (
 	"github.com/raysys/raysys/grains"
 )
 
-// How a seat comes to its end. A failure that it finds goes to the roster first and comes back from there as news, so
-// that all ranks hear the same, and none can join anew before the roster knows.
+// How a participant comes to its end. A failure that it finds goes to the coordinator first and comes back from there
+// as news, so that all ranks hear the same, and none can join anew before the coordinator knows.
 
-// hear handles what happened outside the seat's turns.
-func (s *seat[T]) hear(ctx context.Context, r rumour) error {
+// hear handles what happened outside the participant's turns.
+func (s *participant[T]) hear(ctx context.Context, r event) error {
 	if s.post == nil {
 		return s.nobody(ctx)
 	}
@@ -32,15 +32,15 @@ func (s *seat[T]) hear(ctx context.Context, r rumour) error {
 }
 
 // waitedFor says what a round in progress lacks.
-func (s *seat[T]) waitedFor() string {
+func (s *participant[T]) waitedFor() string {
 	if s.run == nil {
 		return ""
 	}
 	return fmt.Sprintf("rank %d waited for ranks %v in %v", s.rank, s.run.waits(), s.run.sign)
 }
 
-// memberDone: the Member left, gave up, or is gone with its process. Nobody needs the seat any more.
-func (s *seat[T]) memberDone(ctx context.Context) {
+// memberDone: the Member left, gave up, or is gone with its process. Nobody needs the participant any more.
+func (s *participant[T]) memberDone(ctx context.Context) {
 	f, err := s.life.Get(s.root.Context())
 	s.catchUp(f.Round)
 	end := RoundError{Rank: s.rank, Round: s.round}
@@ -60,8 +60,8 @@ func (s *seat[T]) memberDone(ctx context.Context) {
 	_ = grains.Deactivate(ctx)
 }
 
-// fail reports a failure that the seat found.
-func (s *seat[T]) fail(v RoundError) {
+// fail reports a failure that the participant found.
+func (s *participant[T]) fail(v RoundError) {
 	if s.over != nil || s.dying {
 		return
 	}
@@ -69,13 +69,13 @@ func (s *seat[T]) fail(v RoundError) {
 	s.run, s.early = nil, nil
 	s.clearAlarm()
 	s.post.Settle(v)
-	if s.seats == nil {
-		s.finish(v) // the roster has not let it in, so no news will come
+	if s.participants == nil {
+		s.finish(v) // the coordinator has not let it in, so no news will come
 	}
 }
 
-// newsCame handles what the roster says.
-func (s *seat[T]) newsCame() {
+// newsCame handles what the coordinator says.
+func (s *participant[T]) newsCame() {
 	if s.over != nil || s.news.IsZero() || !s.news.Settled() {
 		return
 	}
@@ -98,15 +98,15 @@ func (s *seat[T]) newsCame() {
 		for rank, h := range s.held {
 			if h.round >= s.limit.Round {
 				delete(s.held, rank)
-				h.answer(reply[T]{}) // its own seat says why
+				h.answer(reply[T]{}) // its own participant says why
 			}
 		}
 		s.listen(n.Next.Ref())
 	}
 }
 
-// finish ends the seat's epoch; the Member hears of it now or in its next round.
-func (s *seat[T]) finish(v RoundError) {
+// finish ends the participant's epoch; the Member hears of it now or in its next round.
+func (s *participant[T]) finish(v RoundError) {
 	v.Round = max(v.Round, s.round)
 	v.Group = s.group
 	if s.over == nil {
@@ -124,16 +124,17 @@ func (s *seat[T]) finish(v RoundError) {
 }
 
 // OnDeactivate implements grains.Deactivator.
-func (s *seat[T]) OnDeactivate(context.Context) error {
+func (s *participant[T]) OnDeactivate(context.Context) error {
 	if s.post == nil {
 		return nil
 	}
 	s.lifeWatch.Stop()
-	s.finish(RoundError{Rank: s.rank, Round: s.round, Reason: Lost, Text: "its seat had to leave its node"})
+	s.finish(RoundError{Rank: s.rank, Round: s.round, Reason: Lost, Text: "its participant had to leave its node"})
 	return nil
 }
 
-// news is what the roster tells all seats: which rank ended its part, and why. After a rank that left there may be more.
+// news is what the coordinator tells all participants: which rank ended its part, and why. After a rank that left there
+// may be more.
 type news struct {
 	Verdict RoundError
 	Next    raysys.Handle[news]
