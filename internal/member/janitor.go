@@ -11,25 +11,25 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// janitor removes the votes on incarnations that have been gone for an hour. The member that has been there longest is the one
-// that does it; it counts the hour by its own clock, from when it first saw a vote without its node.
+// janitor removes the votes on incarnations that have been gone for an hour. The member that has been there longest is
+// the one that does it; it counts the hour by its own clock, from when it first saw a vote without its node.
 type janitor struct {
-	next    time.Duration            // when to look again; guarded by vigil.mu
-	working bool                     // guarded by vigil.mu
+	next    time.Duration            // when to look again; guarded by detector.mu
+	working bool                     // guarded by detector.mu
 	since   map[uint64]time.Duration // used by the one that works
 }
 
 const (
-	keepVotes   = time.Hour
-	visitsEvery = 10 * time.Minute
+	keepVotes  = time.Hour
+	roundEvery = 10 * time.Minute
 )
 
-// visit begins a round if one is due. With vigil.mu held.
-func (j *janitor) visit(m *Member, v *View, now time.Duration) {
+// look begins a round if one is due. With detector.mu held.
+func (j *janitor) look(m *Member, v *View, now time.Duration) {
 	if now < j.next || j.working {
 		return
 	}
-	j.next = now + visitsEvery
+	j.next = now + roundEvery
 	for _, n := range v.nodes {
 		if n.Incarnation < m.incarnation {
 			j.since = nil
@@ -43,8 +43,8 @@ func (j *janitor) visit(m *Member, v *View, now time.Duration) {
 		if err := j.round(m, now); err != nil && m.ctx.Err() == nil {
 			m.event(WatchFailed, Node{}, err)
 		}
-		m.vigil.mu.Lock()
-		defer m.vigil.mu.Unlock()
+		m.detector.mu.Lock()
+		defer m.detector.mu.Unlock()
 		j.working = false
 	})
 }

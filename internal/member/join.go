@@ -13,10 +13,10 @@ import (
 // errAgain: something is in the way that goes away by itself.
 var errAgain = errors.New("try again")
 
-// Join makes this process a member and returns once it knows the others. A store that cannot be reached is tried again, with
-// OnAttempt told each time, until ctx ends. ErrNameTaken when another live node has this name; a former life of it whose
-// process is provably dead is replaced at once, one that cannot be asked once its session is gone. ErrStoreReplaced when the
-// store does not hold the cluster that Config names. ctx is for joining only.
+// Join makes this process a member and returns once it knows the others. A store that cannot be reached is tried again,
+// with OnAttempt told each time, until ctx ends. ErrNameTaken when another live node has this name; a former life of it
+// whose process is provably dead is replaced at once, one that cannot be asked once its session is gone.
+// ErrStoreReplaced when the store does not hold the cluster that Config names. ctx is for joining only.
 func Join(ctx context.Context, cfg Config) (*Member, error) {
 	cfg, err := cfg.normal()
 	if err != nil {
@@ -66,7 +66,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	m.start(func() { m.watch(store.NodesPrefix, j.nodesAt, m.setNodes) })
 	m.start(func() { m.watch(store.LeadersPrefix, j.leadersAt, m.setLeaders) })
 	if cfg.Prober != nil {
-		m.start(m.vigil.run)
+		m.start(m.detector.run)
 	}
 	if cfg.Self.Eligible() {
 		m.start(m.seekHosting)
@@ -106,7 +106,8 @@ func (j *joining) enter(ctx context.Context) error {
 	begun := read(j.cfg.Clock)
 	err = j.renewOnce(ctx)
 	if errors.Is(err, raysys.ErrFenced) {
-		// The number was voted out before: a store that was restored gives some of them twice. Or the session just went.
+		// The number was voted out before: a store that was restored gives some of them twice. Or the session just
+		// went.
 		j.undo()
 		return fmt.Errorf("%w: %v", errAgain, err)
 	}
@@ -180,8 +181,9 @@ func (j *joining) takeKey(ctx context.Context) error {
 	return fmt.Errorf("%w: key %s comes and goes", errAgain, key)
 }
 
-// replace ends a former life of this node if its process is provably dead: nobody listens at its address on this very host,
-// or its address is the one that this process has bound. Refusal by another host proves nothing, it may be a firewall's.
+// replace ends a former life of this node if its process is provably dead: nobody listens at its address on this very
+// host, or its address is the one that this process has bound. Refusal by another host proves nothing, it may be a
+// firewall's.
 func (j *joining) replace(ctx context.Context, there store.Pair) error {
 	old, err := decodeNode(there)
 	if err != nil { // whoever holds it lives and writes it anew, or its session ends

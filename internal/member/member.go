@@ -47,8 +47,8 @@ type Member struct {
 	proving   map[uint64]bool   // incarnations whose death is being proven
 	garbage   map[string]uint64 // keys whose value was reported to make no sense, by ModifyIndex
 
-	ledger ledger
-	vigil  vigil
+	ledger   ledger
+	detector failureDetector
 }
 
 func newMember(cfg Config) *Member {
@@ -64,7 +64,7 @@ func newMember(cfg Config) *Member {
 	}
 	m.lease = lease{clock: cfg.Clock, ttl: cfg.TTL}
 	m.ledger.seen = map[uint64]sighting{}
-	m.vigil.init(m)
+	m.detector.init(m)
 	return m
 }
 
@@ -80,8 +80,8 @@ func (m *Member) View() *View { return m.view.Load() }
 // Done is closed when the member is Fenced or Left, or was abandoned.
 func (m *Member) Done() <-chan struct{} { return m.ctx.Done() }
 
-// Lease is what remains of the lease by the larger of monotonic and wall time: nothing may be answered on its strength once
-// it is 0.
+// Lease is what remains of the lease by the larger of monotonic and wall time: nothing may be answered on its strength
+// once it is 0.
 func (m *Member) Lease() time.Duration {
 	left := m.lease.left()
 	if left == 0 && State(m.state.Load()) == Active {
@@ -128,8 +128,9 @@ func (m *Member) event(kind EventKind, n Node, err error) {
 	}
 }
 
-// Confirm returns the node with this incarnation, from the view or, where that does not know it, after one consistent read of the
-// store: a node that just joined may reach this one before the watch does (C18). ErrNodeDead when it is no member.
+// Confirm returns the node with this incarnation, from the view or, where that does not know it, after one consistent
+// read of the store: a node that just joined may reach this one before the watch does (C18). ErrNodeDead when it is no
+// member.
 func (m *Member) Confirm(ctx context.Context, node raysys.NodeID, incarnation uint64) (Node, error) {
 	n, ok := m.View().Node(node)
 	if ok && n.Incarnation == incarnation {
@@ -149,8 +150,8 @@ func (m *Member) Confirm(ctx context.Context, node raysys.NodeID, incarnation ui
 	return decodeNode(p)
 }
 
-// Update tells the others something new of this node. Its ID cannot change. Every member reads every record that changes, so
-// that it is for what changes seldom: what a node has, not what of it is free.
+// Update tells the others something new of this node. Its ID cannot change. Every member reads every record that
+// changes, so that it is for what changes seldom: what a node has, not what of it is free.
 func (m *Member) Update(ctx context.Context, info Info) error {
 	if info.ID != m.cfg.Self.ID {
 		return fmt.Errorf("%w: node %s cannot become %q", raysys.ErrBadOption, m.cfg.Self.ID, info.ID)
@@ -191,8 +192,8 @@ func (m *Member) write(ctx context.Context, change func(*record), with ...store.
 	return nil
 }
 
-// Leave ends the membership in good order: the state becomes Left, and then the node's key and all that its session holds are
-// gone at once. An error means that the store did not hear of it; then they go when the session expires.
+// Leave ends the membership in good order: the state becomes Left, and then the node's key and all that its session
+// holds are gone at once. An error means that the store did not hear of it; then they go when the session expires.
 func (m *Member) Leave(ctx context.Context) error {
 	fenced := State(m.state.Load()) == Fenced
 	left := m.become(Left, fmt.Errorf("%w: node %s left the cluster", raysys.ErrClosed, m.cfg.Self.ID))
@@ -206,8 +207,8 @@ func (m *Member) Leave(ctx context.Context) error {
 	return nil
 }
 
-// Abandon stops renewing and watching, and tells nobody: to the others it is as if the process had been killed. It waits for
-// the member's goroutines.
+// Abandon stops renewing and watching, and tells nobody: to the others it is as if the process had been killed. It
+// waits for the member's goroutines.
 func (m *Member) Abandon() {
 	m.stop(raysys.ErrClosed)
 	m.owned.Wait()

@@ -13,10 +13,10 @@ import (
 
 // accuse begins a vote on a node that was silent for a lease, unless one is under way, and returns when to look again.
 // With g.mu held.
-func (g *vigil) accuse(v *View, n Node, now time.Duration) time.Duration {
+func (g *failureDetector) accuse(v *View, n Node, now time.Duration) time.Duration {
 	m := g.m
 	later := m.cfg.TTL
-	if _, done := g.condemned[n.Incarnation]; done || g.asking[n.Incarnation] || m.State() != Active {
+	if _, done := g.awaitingLeaseEnd[n.Incarnation]; done || g.asking[n.Incarnation] || m.State() != Active {
 		return later
 	}
 	again, asked := g.retry[n.Incarnation]
@@ -44,7 +44,7 @@ func (g *vigil) accuse(v *View, n Node, now time.Duration) time.Duration {
 }
 
 // vote asks the other monitors and, if enough agree, evicts.
-func (g *vigil) vote(v *View, n Node) {
+func (g *failureDetector) vote(v *View, n Node) {
 	m := g.m
 	agreed, err := m.poll(v, n)
 	written := false
@@ -55,7 +55,7 @@ func (g *vigil) vote(v *View, n Node) {
 	g.mu.Lock()
 	delete(g.asking, n.Incarnation)
 	if err == nil {
-		g.condemned[n.Incarnation] = sentence{node: n, due: now + m.cfg.TTL + m.grace()}
+		g.awaitingLeaseEnd[n.Incarnation] = pendingEviction{node: n, due: now + m.cfg.TTL + m.grace()}
 		g.voted[n.Incarnation] = true
 	} else if again, ok := g.retry[n.Incarnation]; ok {
 		again.at = now + again.pause.next()
@@ -122,25 +122,26 @@ func (m *Member) poll(v *View, n Node) ([]raysys.NodeID, error) {
 	return agreed, nil
 }
 
-// execute destroys the sessions of evicted nodes whose last lease is over, and returns when the next one's is. With g.mu held.
-func (g *vigil) execute(v *View, now time.Duration) time.Duration {
+// endSessions destroys the sessions of evicted nodes whose last lease is over, and returns when the next one's is. With
+// g.mu held.
+func (g *failureDetector) endSessions(v *View, now time.Duration) time.Duration {
 	next := g.m.cfg.TTL
-	for id, s := range g.condemned {
-		if s.executing {
+	for id, s := range g.awaitingLeaseEnd {
+		if s.ending {
 			continue
 		}
 		if wait := s.due - now; wait > 0 {
 			next = min(next, wait)
 			continue
 		}
-		s.executing = g.m.start(func() { g.m.destroy(s.node, Destroyed) })
-		g.condemned[id] = s
+		s.ending = g.m.start(func() { g.m.destroy(s.node, Destroyed) })
+		g.awaitingLeaseEnd[id] = s
 	}
 	return next
 }
 
 // tell writes into this node's record which others it does not hear, if that changed. With g.mu held.
-func (g *vigil) tell(v *View, unheard []uint64) {
+func (g *failureDetector) tell(v *View, unheard []uint64) {
 	self, ok := v.Node(g.m.cfg.Self.ID)
 	slices.Sort(unheard)
 	if !ok || slices.Equal(self.unheard, unheard) || g.telling || g.m.State() != Active {
@@ -177,9 +178,9 @@ func (m *Member) tell(v *View, before, unheard []uint64) error {
 				kept = append(kept, id)
 				continue
 			}
-			m.vigil.mu.Lock()
-			m.vigil.voted[id] = true
-			m.vigil.mu.Unlock()
+			m.detector.mu.Lock()
+			m.detector.voted[id] = true
+			m.detector.mu.Unlock()
 		}
 	}
 	if slices.Equal(before, kept) {
@@ -193,9 +194,9 @@ func (m *Member) tell(v *View, before, unheard []uint64) error {
 	return m.write(ctx, func(r *record) { r.Unheard = kept })
 }
 
-// mend leaves the cluster if this node is the one that should, half a lease after its broken pair was made known: two leases
-// after the silence began. It returns when to look again. With g.mu held.
-func (g *vigil) mend(v *View, now time.Duration) time.Duration {
+// mend leaves the cluster if this node is the one that should, half a lease after its broken pair was made known: two
+// leases after the silence began. It returns when to look again. With g.mu held.
+func (g *failureDetector) mend(v *View, now time.Duration) time.Duration {
 	pairs := brokenPairs(v.nodes)
 	next := g.m.cfg.TTL
 	known := make(map[pair]time.Duration, len(pairs))
@@ -222,9 +223,9 @@ func (g *vigil) mend(v *View, now time.Duration) time.Duration {
 	return next
 }
 
-// yield evicts this member itself, by the same transaction and within the same bound, if the store still says that it is the one
-// to go. The renewal that follows fences it.
-func (g *vigil) yield() {
+// yield evicts this member itself, by the same transaction and within the same bound, if the store still says that it
+// is the one to go. The renewal that follows fences it.
+func (g *failureDetector) yield() {
 	m := g.m
 	err := m.yield()
 	if err != nil && m.ctx.Err() == nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // give sends one chunk, which is waited for while it is being received.
-func (v *visit) give(i int) error {
+func (v *upload) give(i int) error {
 	s := v.s
 	if v.o == nil {
 		return &refused{codeOther, fmt.Errorf("chunk %d was asked for before an answer", i)}
@@ -33,8 +33,8 @@ func (v *visit) give(i int) error {
 		c.Release()
 		return context.Cause(s.ctx)
 	}
-	// Now, and not while others are written: one thread then goes through the bytes twice, the second time in its cache,
-	// and leaves the other processors to calls.
+	// Now, and not while others are written: one thread then goes through the bytes twice, the second time in its
+	// cache, and leaves the other processors to calls.
 	sum, err := c.Sum()
 	if err != nil {
 		c.Release()
@@ -91,7 +91,8 @@ func (o *outgoing) over(error) {
 	outgoings.Put(o)
 }
 
-// room is where chunks for the stream's peer wait to be written, whatever object they are of; nil when the stream is over.
+// room is where chunks for the stream's peer wait to be written, whatever object they are of; nil when the stream is
+// over.
 func (e *Engine) room(s *stream) chan struct{} {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 )
 
 // serve answers and sends until the stream ends; a *refused tells the receiver why.
-func (v *visit) serve() error {
+func (v *upload) serve() error {
 	s := v.s
 	for {
 		chunk, answer, err := s.next()
@@ -28,7 +28,7 @@ func (v *visit) serve() error {
 }
 
 // greet finds the object and answers the pull.
-func (v *visit) greet() error {
+func (v *upload) greet() error {
 	s := v.s
 	s.mu.Lock()
 	p := s.pull
@@ -82,9 +82,9 @@ func (v *visit) greet() error {
 	return nil
 }
 
-// outline is what the receiver is told of the object, if it is the version that is wanted. Unless sums may come with the
-// chunks, all of them are computed, or waited for.
-func (v *visit) outline(p *pull, later bool) (m objectstore.Outline, err error) {
+// outline is what the receiver is told of the object, if it is the version that is wanted. Unless sums may come with
+// the chunks, all of them are computed, or waited for.
+func (v *upload) outline(p *pull, later bool) (m objectstore.Outline, err error) {
 	if later {
 		m, err = v.o.Outline(v.s.ctx)
 	}
@@ -108,7 +108,7 @@ func (v *visit) outline(p *pull, later bool) (m objectstore.Outline, err error) 
 
 // find pins the object, once. Of one that is still being received it waits until its manifest is known; receiving
 // reports that case.
-func (v *visit) find(p *pull) (receiving bool, err error) {
+func (v *upload) find(p *pull) (receiving bool, err error) {
 	e := v.s.e
 	e.mu.Lock()
 	f := e.flights[p.want.ID]
@@ -141,7 +141,7 @@ func (v *visit) find(p *pull) (receiving bool, err error) {
 	return receiving, nil
 }
 
-func (v *visit) failed(err error) error {
+func (v *upload) failed(err error) error {
 	if v.s.ctx.Err() != nil {
 		return context.Cause(v.s.ctx)
 	}
@@ -153,7 +153,7 @@ func (v *visit) failed(err error) error {
 }
 
 // end gives back what a stream held.
-func (v *visit) end() {
+func (v *upload) end() {
 	if v.o != nil {
 		v.o.Unpin()
 	}

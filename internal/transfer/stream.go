@@ -146,7 +146,7 @@ func (s *stream) next() (chunk int, answer bool, err error) {
 
 // run is the stream's own goroutine.
 func (s *stream) run() {
-	v := visit{s: s}
+	v := upload{s: s}
 	err := v.serve()
 	v.end()
 	e := s.e
@@ -200,8 +200,8 @@ func (r *refused) Unwrap() error { return r.err }
 // errSentOn ends a stream whose receiver was sent elsewhere.
 var errSentOn = errors.New("sent elsewhere")
 
-// visit is what a stream holds of the object.
-type visit struct {
+// upload is what a stream holds of the object.
+type upload struct {
 	s        *stream
 	o        *objectstore.Object
 	receiver *receiver // nil when the object is given to everybody

@@ -9,14 +9,15 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// vigil listens for silence. One goroutine runs it; it wakes when some node's silence reaches the next threshold:
+// failureDetector listens for silence. One goroutine runs it; it wakes when some node's silence reaches the next
+// threshold:
 //
 //	0 ──────── SuspectAfter ──────── TTL ──────── 1.5 TTL ──────── 2 TTL
 //	             avoided          ask the others   say so in       who has fewer
 //	                              (its monitors)   nodes/<self>    links leaves
 //
 // A member that was stalled itself heard nobody, and knows nothing: silence counts only from when it was awake.
-type vigil struct {
+type failureDetector struct {
 	m    *Member
 	wake chan struct{} // a vote ended; never closed
 
@@ -28,15 +29,15 @@ type vigil struct {
 	since     map[uint64]time.Duration
 	unlinked  map[uint64]time.Duration // since when a node that it watches was not heard at all
 
-	asking    map[uint64]bool        // a vote is under way
-	retry     map[uint64]retry       // votes that failed
-	voted     map[uint64]bool        // voted out, by whomever
-	condemned map[uint64]sentence    // evicted, and waiting for the end of their lease
-	pairs     map[pair]time.Duration // broken pairs, since when they are known
-	telling   bool                   // the record is being written
-	yielding  bool                   // this node is about to leave
-	janitor   janitor
-	notes     []Event // to be told once mu is free: OnEvent is somebody else's code
+	asking           map[uint64]bool            // a vote is under way
+	retry            map[uint64]retry           // votes that failed
+	voted            map[uint64]bool            // voted out, by whomever
+	awaitingLeaseEnd map[uint64]pendingEviction // evicted, and waiting for the end of their lease
+	pairs            map[pair]time.Duration     // broken pairs, since when they are known
+	telling          bool                       // the record is being written
+	yielding         bool                       // this node is about to leave
+	janitor          janitor
+	notes            []Event // to be told once mu is free: OnEvent is somebody else's code
 }
 
 // retry is when to ask again.
@@ -45,14 +46,14 @@ type retry struct {
 	pause *backoff
 }
 
-// sentence is what is left to do about an evicted node.
-type sentence struct {
-	node      Node
-	due       time.Duration
-	executing bool
+// pendingEviction is what is left to do about an evicted node.
+type pendingEviction struct {
+	node   Node
+	due    time.Duration
+	ending bool
 }
 
-func (g *vigil) init(m *Member) {
+func (g *failureDetector) init(m *Member) {
 	g.m = m
 	g.wake = make(chan struct{}, 1)
 	g.since = map[uint64]time.Duration{}
@@ -60,11 +61,11 @@ func (g *vigil) init(m *Member) {
 	g.asking = map[uint64]bool{}
 	g.retry = map[uint64]retry{}
 	g.voted = map[uint64]bool{}
-	g.condemned = map[uint64]sentence{}
+	g.awaitingLeaseEnd = map[uint64]pendingEviction{}
 	g.pairs = map[pair]time.Duration{}
 }
 
-func (g *vigil) run() {
+func (g *failureDetector) run() {
 	a := newAlarm(g.m.cfg.Clock)
 	defer func() { a.stop() }()
 	for {
@@ -87,15 +88,15 @@ func (g *vigil) run() {
 }
 
 // stalled is how late the loop may look before it is held to have slept.
-func (g *vigil) stalled() time.Duration { return g.m.cfg.TTL / 10 }
+func (g *failureDetector) stalled() time.Duration { return g.m.cfg.TTL / 10 }
 
 // note keeps an event until mu is free. With mu held.
-func (g *vigil) note(kind EventKind, n Node, err error) {
+func (g *failureDetector) note(kind EventKind, n Node, err error) {
 	g.notes = append(g.notes, Event{Kind: kind, Node: n.ID, Incarnation: n.Incarnation, Err: err})
 }
 
 // look does all that is due and returns when to look again, and what there is to tell.
-func (g *vigil) look(v *View) (time.Duration, []Event) {
+func (g *failureDetector) look(v *View) (time.Duration, []Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m, ttl := g.m, g.m.cfg.TTL
@@ -133,8 +134,8 @@ func (g *vigil) look(v *View) (time.Duration, []Event) {
 	}
 	g.suspect(v, suspects)
 	g.tell(v, unheard)
-	next = min(next, g.mend(v, now.mono), g.execute(v, now.mono))
-	g.janitor.visit(m, v, now.mono)
+	next = min(next, g.mend(v, now.mono), g.endSessions(v, now.mono))
+	g.janitor.look(m, v, now.mono)
 
 	next = max(next, ttl/500) // two thresholds at almost the same time need not be two looks
 	g.due = now.mono + next
@@ -143,9 +144,9 @@ func (g *vigil) look(v *View) (time.Duration, []Event) {
 	return next, notes
 }
 
-// attend notices a stall of this process: the look comes late, or the wall clock went ahead of the monotonic one, as it does
-// while the machine sleeps.
-func (g *vigil) attend(now reading) {
+// attend notices a stall of this process: the look comes late, or the wall clock went ahead of the monotonic one, as it
+// does while the machine sleeps.
+func (g *failureDetector) attend(now reading) {
 	if !g.started {
 		g.started, g.attentive = true, now.mono
 	} else if now.mono > g.due+g.stalled() || now.wall.Sub(g.last.wall)-(now.mono-g.last.mono) > g.stalled() {
@@ -155,7 +156,7 @@ func (g *vigil) attend(now reading) {
 }
 
 // forget drops what belongs to incarnations that are gone, and begins to count for new ones.
-func (g *vigil) forget(v *View, now time.Duration) {
+func (g *failureDetector) forget(v *View, now time.Duration) {
 	live := make(map[uint64]bool, len(v.nodes))
 	for _, n := range v.nodes {
 		live[n.Incarnation] = true
@@ -168,12 +169,12 @@ func (g *vigil) forget(v *View, now time.Duration) {
 	maps.DeleteFunc(g.unlinked, func(id uint64, _ time.Duration) bool { return gone(id) })
 	maps.DeleteFunc(g.retry, func(id uint64, _ retry) bool { return gone(id) })
 	maps.DeleteFunc(g.voted, func(id uint64, _ bool) bool { return gone(id) })
-	maps.DeleteFunc(g.condemned, func(id uint64, _ sentence) bool { return gone(id) })
+	maps.DeleteFunc(g.awaitingLeaseEnd, func(id uint64, _ pendingEviction) bool { return gone(id) })
 }
 
 // silence is how long the node was not heard, as far as this member can tell. A node that it never heard and need not
 // watch is not silent. With mu held.
-func (g *vigil) silence(n Node, watched bool, now time.Duration) time.Duration {
+func (g *failureDetector) silence(n Node, watched bool, now time.Duration) time.Duration {
 	silent, heard := g.m.cfg.Prober.Silence(n.ID)
 	id := n.Incarnation
 	switch {
@@ -193,7 +194,7 @@ func (g *vigil) silence(n Node, watched bool, now time.Duration) time.Duration {
 }
 
 // suspect publishes a view with the new suspects, if they are others.
-func (g *vigil) suspect(v *View, suspects map[uint64]bool) {
+func (g *failureDetector) suspect(v *View, suspects map[uint64]bool) {
 	changed := false
 	for _, n := range v.nodes {
 		if n.Suspect == suspects[n.Incarnation] {
@@ -211,10 +212,10 @@ func (g *vigil) suspect(v *View, suspects map[uint64]bool) {
 	}
 }
 
-// fit reports whether this member may judge others: it hears most of them. One that does not is itself the likely culprit. Of
-// two halves, the one with the most senior node is fit, or a cluster that falls into two halves would lose members of both.
-// With mu held.
-func (g *vigil) fit(v *View, now time.Duration) bool {
+// fit reports whether this member may judge others: it hears most of them. One that does not is itself the likely
+// culprit. Of two halves, the one with the most senior node is fit, or a cluster that falls into two halves would lose
+// members of both. With mu held.
+func (g *failureDetector) fit(v *View, now time.Duration) bool {
 	watched := v.Watched()
 	silent, members := 0, len(v.nodes)
 	eldest := Node{}
@@ -234,9 +235,9 @@ func (g *vigil) fit(v *View, now time.Duration) bool {
 	return 2*silent < members || 2*silent == members && (members == 2 || !eldestSilent)
 }
 
-// agreeAfter is the silence after which a monitor agrees with an accuser: a little less than the accuser's own lease, because
-// the last frame that each of them got may be a ping apart.
-func (g *vigil) agreeAfter() time.Duration { return g.m.cfg.TTL * 4 / 5 }
+// agreeAfter is the silence after which a monitor agrees with an accuser: a little less than the accuser's own lease,
+// because the last frame that each of them got may be a ping apart.
+func (g *failureDetector) agreeAfter() time.Duration { return g.m.cfg.TTL * 4 / 5 }
 
 // Ballot answers a monitor that asks whether this member does not hear that incarnation of victim either.
 func (m *Member) Ballot(victim raysys.NodeID, incarnation uint64) bool {
@@ -248,7 +249,7 @@ func (m *Member) Ballot(victim raysys.NodeID, incarnation uint64) bool {
 	if !slices.Contains(v.Monitors(victim), m.cfg.Self.ID) {
 		return false
 	}
-	g := &m.vigil
+	g := &m.detector
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := m.cfg.Clock.Mono()
