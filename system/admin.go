@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -110,56 +110,41 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, q question)
 
 // admin sends an operator's request to a node.
 func (c *cluster) admin(k nodeKey, q question, done func(adminAnswer, error)) {
-	c.connect(k, func(p *peer, err error) {
-		if err != nil {
-			done(adminAnswer{}, err)
-			return
-		}
-		slot, ok := p.admins.Put(done)
-		if !ok {
-			done(adminAnswer{}, raysys.ErrNotDelivered)
-			return
-		}
-		frame := q.append(wire.AppendUvarint(nil, slot))
-		if err := p.Send(wire.Requests, wire.KindAdmin, frame); err != nil {
-			if done, ok := p.admins.Take(slot); ok {
-				done(adminAnswer{}, err)
-			}
-			return
-		}
-		p.Flush()
-	})
+	c.call(k, func(calls *mesh.Calls) {
+		mesh.Ask(calls, wire.Requests, wire.KindAdmin, q.append, func(r *wire.Reader) (a adminAnswer, err error) {
+			return a, json.Unmarshal(r.Rest(), &a)
+		}, done)
+	}, func(err error) { done(adminAnswer{}, err) })
 }
 
-// onAdmin handles KindAdmin.
-func (p *peer) onAdmin(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot, q := r.Uvarint(), readQuestion(&r)
+// onAdmin serves KindAdmin.
+func (p *peer) onAdmin(r *wire.Reader, to mesh.Reply) error {
+	q := readQuestion(r)
 	if err := r.Err(); err != nil {
 		return err
 	}
-	reply := func(a adminAnswer, err error) error {
+	reply := func(a adminAnswer, err error) {
 		if err != nil {
 			a.Error = err.Error()
 		}
 		body, err := json.Marshal(a)
 		if err != nil {
-			return err
+			to.Fail(err)
+			return
 		}
-		return p.reply(wire.KindAdminReply, append(wire.AppendUvarint(nil, slot), body...))
+		to.Send(append(to.Head(), body...))
 	}
 	switch q.op {
 	case adminWays, adminMemory:
-		p.c.run(func() { _ = reply(p.c.perform(q)) }) // it waits for others, or looks at much; a peer that is gone needs no answer
-		return nil
+		p.c.run(func() { reply(p.c.perform(q)) }) // it waits for others, or looks at much
 	case adminAwait:
-		err := p.c.node.awaitDrain(func(d Drained) { _ = reply(adminAnswer{Drain: &d}, nil) })
-		if err == nil {
-			return nil
+		if err := p.c.node.awaitDrain(func(d Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
+			reply(adminAnswer{}, err)
 		}
-		return reply(adminAnswer{}, err)
+	default:
+		reply(p.c.perform(q))
 	}
-	return reply(p.c.perform(q))
+	return nil
 }
 
 // perform does what an operator asked this node for.
@@ -182,21 +167,4 @@ func (c *cluster) perform(q question) (a adminAnswer, err error) {
 		return a, fmt.Errorf("operation %d is unknown to this version", q.op)
 	}
 	return a, err
-}
-
-// onAdminReply handles KindAdminReply.
-func (p *peer) onAdminReply(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot := r.Uvarint()
-	if err := r.Err(); err != nil {
-		return err
-	}
-	done, ok := p.admins.Take(slot)
-	if !ok {
-		return nil
-	}
-	var a adminAnswer
-	err := json.Unmarshal(r.Rest(), &a)
-	done(a, err)
-	return err
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -88,29 +89,33 @@ func (a *await) next(err error) {
 }
 
 func (a *await) ask(p *peer) {
-	slot, ok := p.awaits.Put(a)
-	if !ok {
-		a.lost(p)
-		return
-	}
-	frame := wire.AppendUvarint(nil, slot)
-	if err := p.Send(wire.Requests, wire.KindAwait, wire.AppendUvarint(frame, a.at.number)); err != nil {
-		if a, ok := p.awaits.Take(slot); ok {
-			a.next(err)
+	p.calls.Call(wire.Requests, wire.KindAwait, func(dst []byte) []byte {
+		return wire.AppendUvarint(dst, a.at.number)
+	}, func(r *wire.Reader, err error) error {
+		switch {
+		case mesh.Undelivered(err), mesh.Unknown(err):
+			a.lost(p, err)
+			return nil
+		case err != nil:
+			a.done(err)
+			return nil
 		}
-		return
-	}
-	p.Flush()
+		if err := a.answered(p, r); err != nil {
+			a.done(a.source.unreachable(err))
+			return err
+		}
+		return nil
+	})
 }
 
 // lost is called when the connection to the one that was asked broke: it may live, and then is asked again.
-func (a *await) lost(p *peer) {
+func (a *await) lost(p *peer, cause error) {
 	a.source.c.connect(a.at.owner, func(next *peer, err error) {
 		switch {
 		case err != nil:
 			a.next(err)
 		case next == p:
-			a.next(raysys.ErrNotDelivered)
+			a.next(cause)
 		default:
 			a.ask(next)
 		}
@@ -163,30 +168,32 @@ var (
 	_             = raysys.RegisterError("raysys.unknown-ref", errUnknownRef)
 )
 
-// onAwait handles KindAwait: the peer waits for a future of this node.
-func (p *peer) onAwait(frame []byte) error {
-	r := wire.NewReader(frame)
-	a := &awaited{peer: p, slot: r.Uvarint()}
+// onAwait serves KindAwait: the peer waits for a future of this node.
+func (p *peer) onAwait(r *wire.Reader, to mesh.Reply) error {
 	number := r.Uvarint()
 	if err := r.Err(); err != nil {
 		return err
 	}
+	failed := func(err error) { to.Send(wire.AppendError(append(to.Head(), outcomeError), err)) }
 	c := p.c.exports.get(number)
 	if c == nil {
-		out := append(wire.AppendUvarint(nil, a.slot), 0)
-		return p.reply(wire.KindOutcome, wire.AppendError(out, fmt.Errorf("%w: %w by %s", raysys.ErrObjectLost, errUnknownRef, p.c.self())))
+		failed(fmt.Errorf("%w: %w by %s", raysys.ErrObjectLost, errUnknownRef, p.c.self()))
+		return nil
 	}
 	if c.Untyped() {
-		out, err := p.AppendObject(append(wire.AppendUvarint(nil, a.slot), outcomeForward), c)
+		out, err := p.AppendObject(append(to.Head(), outcomeForward), c)
 		if err != nil {
-			out = wire.AppendError(append(wire.AppendUvarint(nil, a.slot), outcomeError), err)
+			failed(err)
+			return nil
 		}
-		return p.reply(wire.KindOutcome, out)
+		to.Send(out)
+		return nil
 	}
-	a.core = c
 	if err := c.Pin(); err != nil {
-		return p.reply(wire.KindOutcome, wire.AppendError(append(wire.AppendUvarint(nil, a.slot), 0), err))
+		failed(err)
+		return nil
 	}
+	a := &awaited{peer: p, to: to, core: c}
 	if !c.Subscribe(&a.Waiter, a) {
 		a.Resolved(nil)
 	}
@@ -197,7 +204,7 @@ func (p *peer) onAwait(frame []byte) error {
 type awaited struct {
 	raysys.Waiter
 	peer *peer
-	slot uint64
+	to   mesh.Reply
 	core *raysys.Core
 	told atomic.Bool
 }
@@ -207,61 +214,25 @@ func (a *awaited) Resolved(*raysys.Waiter) {
 	if a.told.Swap(true) {
 		return
 	}
-	head := wire.AppendUvarint(nil, a.slot)
-	out, fits, err := a.peer.appendInline(head, a.core, a.peer)
+	out, fits, err := a.peer.appendInline(a.to.Head(), a.core, a.peer)
 	if fits || err != nil {
 		a.answer(out, err)
 		return
 	}
 	if a.core.Absent() && remoteOf(a.core) != nil {
-		a.answer(a.peer.AppendObject(append(head, outcomeForward), a.core))
+		a.answer(a.peer.AppendObject(append(a.to.Head(), outcomeForward), a.core))
 		return
 	}
-	a.peer.c.background(func() { a.answer(a.peer.appendObject(head, a.core)) }, func(err error) { a.answer(nil, err) })
+	a.peer.c.background(func() { a.answer(a.peer.appendObject(a.to.Head(), a.core)) }, func(err error) { a.answer(nil, err) })
 }
 
 // answer sends the outcome, or why there is none.
 func (a *awaited) answer(out []byte, err error) {
 	defer a.core.Unpin()
 	if err != nil {
-		out = wire.AppendError(append(wire.AppendUvarint(nil, a.slot), outcomeError), err)
+		out = wire.AppendError(append(a.to.Head(), outcomeError), err)
 	}
-	if err := a.peer.reply(wire.KindOutcome, out); errors.Is(err, raysys.ErrTooLarge) { // of references, which no frame holds
-		_ = a.peer.reply(wire.KindOutcome, wire.AppendError(append(wire.AppendUvarint(nil, a.slot), outcomeError), err))
-	} // a peer that is gone waits no more
-}
-
-// reply sends a frame of any size that somebody waits for. Where too much is under way to the peer it is sent later.
-func (p *peer) reply(kind wire.Kind, frame []byte) error {
-	if len(frame) > wire.InlineLimit {
-		err := p.SendLarge(kind, frame)
-		if errors.Is(err, raysys.ErrOverloaded) {
-			p.c.later(func() { _ = p.reply(kind, frame) }) // a peer that is gone waits no more
-			return nil
-		}
-		return err
-	}
-	err := p.Send(wire.Replies, kind, frame)
-	p.Flush()
-	return err
-}
-
-// onOutcome handles KindOutcome: the answer to an await.
-func (p *peer) onOutcome(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot := r.Uvarint()
-	if err := r.Err(); err != nil {
-		return err
-	}
-	a, ok := p.awaits.Take(slot)
-	if !ok {
-		return nil
-	}
-	if err := a.answered(p, &r); err != nil {
-		a.done(a.source.unreachable(err))
-		return err
-	}
-	return nil
+	a.to.Send(out)
 }
 
 // onDrop handles KindDrop.

@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
@@ -232,7 +233,7 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 
 // handlers are what the link calls with frames.
 func (c *cluster) handlers() map[link.Kind]link.Handler {
-	h := map[wire.Kind]func(*peer, []byte) error{
+	frames := map[wire.Kind]func(*peer, []byte) error{
 		wire.KindOpen:        func(p *peer, b []byte) error { return p.turns.Opened(b) },
 		wire.KindShut:        func(p *peer, b []byte) error { return p.turns.Shut(b) },
 		wire.KindCancelTurn:  func(p *peer, b []byte) error { return p.turns.Cancelled(b) },
@@ -240,44 +241,61 @@ func (c *cluster) handlers() map[link.Kind]link.Handler {
 		wire.KindTaskResult:  func(p *peer, b []byte) error { return c.node.tasks.HandleResult(p, b) },
 		wire.KindTaskResults: func(p *peer, b []byte) error { return c.node.tasks.HandleResults(p, b) },
 		wire.KindTaskCancel:  func(p *peer, b []byte) error { return c.node.tasks.HandleCancel(p, b) },
-		wire.KindAwait:       (*peer).onAwait,
-		wire.KindOutcome:     (*peer).onOutcome,
+		wire.KindAnswer:      func(p *peer, b []byte) error { return p.calls.Answered(b) },
 		wire.KindDrop:        (*peer).onDrop,
-		wire.KindBorrow:      (*peer).onBorrow,
-		wire.KindBorrowed:    (*peer).onBorrowed,
 		wire.KindHeld:        (*peer).onHeld,
-		wire.KindKeep:        (*peer).onKeep,
-		wire.KindKept:        (*peer).onKept,
-		wire.KindRegistry:    (*peer).onRegistry,
-		wire.KindRegistered:  (*peer).onRegistered,
 		wire.KindLoad:        (*peer).onLoad,
 		wire.KindActor:       (*peer).onActor,
-		wire.KindBallot:      (*peer).onBallot,
-		wire.KindBallotReply: (*peer).onVote,
-		wire.KindProbe:       (*peer).onProbe,
-		wire.KindProbed:      (*peer).onProbed,
-		wire.KindAdmin:       (*peer).onAdmin,
-		wire.KindAdminReply:  (*peer).onAdminReply,
 	}
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCalls, wire.KindCallResults} {
-		h[k] = func(p *peer, b []byte) error { return c.node.grains.Receive(p, k, b) }
+		frames[k] = func(p *peer, b []byte) error { return c.node.grains.Receive(p, k, b) }
 	}
 	for _, k := range transfer.Kinds() {
-		h[k] = func(p *peer, b []byte) error { return c.objects.engine.Handle(p, k, b) }
+		frames[k] = func(p *peer, b []byte) error { return c.objects.engine.Handle(p, k, b) }
 	}
-	out := make(map[link.Kind]link.Handler, len(h))
-	for k, f := range h {
-		out[link.Kind(k)] = func(l *link.Peer, _ link.Class, payload []byte) {
-			v, ok := c.byLink.Load(l)
-			if !ok {
-				return
-			}
-			p := v.(*peer)
-			if err := f(p, payload); err != nil {
-				c.log.Warn("closing a connection that sent what cannot be", zap.Stringer("peer", p.key), zap.Uint8("kind", uint8(k)), zap.Error(err))
-				l.Close(fmt.Errorf("frame of kind %d: %w", k, err))
-			}
-		}
+	calls := map[wire.Kind]func(*peer, *wire.Reader, mesh.Reply) error{
+		wire.KindAwait:    (*peer).onAwait,
+		wire.KindBorrow:   (*peer).onBorrow,
+		wire.KindKeep:     (*peer).onKeep,
+		wire.KindRegistry: (*peer).onRegistry,
+		wire.KindBallot:   (*peer).onBallot,
+		wire.KindProbe:    (*peer).onProbe,
+		wire.KindAdmin:    (*peer).onAdmin,
+	}
+	out := make(map[link.Kind]link.Handler, len(frames)+len(calls))
+	for k, f := range frames {
+		out[link.Kind(k)] = c.handler(k, func(p *peer, _ link.Class, b []byte) error { return f(p, b) })
+	}
+	for k, f := range calls {
+		out[link.Kind(k)] = c.handler(k, func(p *peer, class link.Class, b []byte) error {
+			return p.calls.Serve(wire.Class(class), b, func(r *wire.Reader, to mesh.Reply) error { return f(p, r, to) })
+		})
 	}
 	return out
+}
+
+// handler closes the connection that brought a frame which cannot be.
+func (c *cluster) handler(k wire.Kind, f func(*peer, link.Class, []byte) error) link.Handler {
+	return func(l *link.Peer, class link.Class, payload []byte) {
+		v, ok := c.byLink.Load(l)
+		if !ok {
+			return
+		}
+		p := v.(*peer)
+		if err := f(p, class, payload); err != nil {
+			c.log.Warn("closing a connection that sent what cannot be", zap.Stringer("peer", p.key), zap.Uint8("kind", uint8(k)), zap.Error(err))
+			l.Close(fmt.Errorf("frame of kind %d: %w", k, err))
+		}
+	}
+}
+
+// call connects to a node and has it asked with start; the error is why it cannot be connected to.
+func (c *cluster) call(k nodeKey, start func(*mesh.Calls), failed func(error)) {
+	c.connect(k, func(p *peer, err error) {
+		if err != nil {
+			failed(err)
+			return
+		}
+		start(&p.calls)
+	})
 }

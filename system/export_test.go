@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // References returns how many futures of n other nodes hold, and how many of other nodes n holds.
@@ -42,7 +43,7 @@ func Buried(n *Node, node raysys.NodeID, incarnation uint64) bool {
 // Awaiting returns how many futures of other nodes n has asked for and has no answer.
 func Awaiting(n *Node) (count int) {
 	for _, p := range n.others.connected() {
-		count += p.awaits.Len()
+		count += p.calls.Pending(wire.KindAwait)
 	}
 	return count
 }
@@ -125,13 +126,9 @@ func Owed(n *Node) (count int) {
 func LendNamed(ctx context.Context, n *Node, to raysys.NodeID, name string) error {
 	c := n.others
 	m, _ := c.member.View().Node(to)
-	p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(memberKey(m), done) })
-	if err != nil {
-		return err
-	}
 	for _, i := range n.store.store.List() {
 		ask := keepAsk{oid: i.ID, key: nameKey(n.cfg.Namespace, name)}
-		if _, err := waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(keepCopy, ask, done) }); err != nil {
+		if err := c.keepWait(ctx, memberKey(m), keepCopy, ask); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"weak"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -86,31 +87,24 @@ func (c *cluster) dropRef(l *loan) {
 	c.ledger.atTick(func() { c.ledger.end(c, l) })
 }
 
-// borrow asks the owner to count this node.
+// borrow asks the owner to count this node: again, as long as it may not have heard.
 func (c *cluster) borrow(l *loan) {
-	c.connect(l.owner.owner, func(p *peer, err error) {
-		if err != nil {
-			c.ledger.answered(c, l, false)
-			return
-		}
-		slot, ok := p.borrows.Put(l)
-		if !ok {
-			c.later(func() { c.borrow(l) })
-			return
-		}
-		frame := wire.AppendUvarint(wire.AppendUvarint(nil, slot), l.owner.number)
-		if p.Send(wire.Requests, wire.KindBorrow, frame) != nil {
-			if _, ok := p.borrows.Take(slot); ok {
+	c.call(l.owner.owner, func(calls *mesh.Calls) {
+		mesh.Ask(calls, wire.Requests, wire.KindBorrow, func(dst []byte) []byte {
+			return wire.AppendUvarint(dst, l.owner.number)
+		}, func(r *wire.Reader) (byte, error) { return r.Byte(), nil }, func(counted byte, err error) {
+			if mesh.Undelivered(err) || mesh.Unknown(err) { // counting twice is counting once: see exports.declared
 				c.later(func() { c.borrow(l) })
+				return
 			}
-		}
-	})
+			c.ledger.answered(c, l, err == nil && counted == 1)
+		})
+	}, func(error) { c.ledger.answered(c, l, false) })
 }
 
-// onBorrow handles KindBorrow.
-func (p *peer) onBorrow(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot, number := r.Uvarint(), r.Uvarint()
+// onBorrow serves KindBorrow.
+func (p *peer) onBorrow(r *wire.Reader, to mesh.Reply) error {
+	number := r.Uvarint()
 	if err := r.Err(); err != nil {
 		return err
 	}
@@ -118,19 +112,6 @@ func (p *peer) onBorrow(frame []byte) error {
 	if p.c.exports.count(number, p.key) {
 		counted = 1
 	}
-	_ = p.reply(wire.KindBorrowed, append(wire.AppendUvarint(nil, slot), counted)) // one that is gone asks again
-	return nil
-}
-
-// onBorrowed handles KindBorrowed.
-func (p *peer) onBorrowed(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot, counted := r.Uvarint(), r.Byte()
-	if err := r.Err(); err != nil {
-		return err
-	}
-	if l, ok := p.borrows.Take(slot); ok {
-		p.c.ledger.answered(p.c, l, counted == 1)
-	}
+	to.Send(append(to.Head(), counted))
 	return nil
 }

@@ -119,10 +119,7 @@ func (o *objects) collect(ctx context.Context, list []*legacy) {
 			}
 			asked[k] = true
 			wg.Go(func() { // an older version does not know the question: its references count as they are
-				p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(k, done) })
-				if err == nil {
-					_, _ = waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(keepCollect, keepAsk{}, done) })
-				}
+				_ = c.keepWait(ctx, k, keepCollect, keepAsk{})
 			})
 		}
 	}
@@ -191,7 +188,6 @@ func (o *objects) bequeath(ctx context.Context, l *legacy) error {
 	if err != nil || oid.IsZero() {
 		return err
 	}
-	c := o.node.others
 	heirs := o.candidates(oid)
 	// Who holds a reference is likely to need the bytes, or has them.
 	slices.SortStableFunc(heirs, func(a, b nodeKey) int {
@@ -199,10 +195,7 @@ func (o *objects) bequeath(ctx context.Context, l *legacy) error {
 	})
 	var errs []error
 	for _, k := range heirs {
-		p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(k, done) })
-		if err == nil {
-			err = o.leaveTo(ctx, p, oid, l)
-		}
+		err := o.leaveTo(ctx, k, oid, l)
 		if err == nil {
 			o.mu.Lock()
 			o.bequeathed = append(o.bequeathed, bequest{k, oid})
@@ -251,10 +244,10 @@ func (o *objects) legacyID(ctx context.Context, l *legacy) (raysys.TaskID, error
 	}
 }
 
-func (o *objects) leaveTo(ctx context.Context, p *peer, oid raysys.TaskID, l *legacy) error {
+func (o *objects) leaveTo(ctx context.Context, to nodeKey, oid raysys.TaskID, l *legacy) error {
+	c := o.node.others
 	ask := func(op keepOp, key string) error {
-		_, err := waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(op, keepAsk{oid, key}, done) })
-		return err
+		return c.keepWait(ctx, to, op, keepAsk{oid, key})
 	}
 	// One copy more under each name: asked again, a node that has it enters the name only.
 	for _, key := range append([]string{""}, l.names...) {

@@ -126,13 +126,7 @@ func (w *holding) hold(d *description) error {
 
 // holdAt has another node keep it.
 func (w *holding) holdAt(at nodeKey, oid raysys.TaskID) error {
-	o := w.o
-	p, err := waitFor(o.ctx, func(done func(*peer, error)) { o.node.others.connect(at, done) })
-	if err != nil {
-		return err
-	}
-	_, err = waitFor(o.ctx, func(done func(keepAnswer, error)) { p.keep(keepHold, keepAsk{oid: oid, key: w.key}, done) })
-	return err
+	return w.o.node.others.keepWait(w.o.ctx, at, keepHold, keepAsk{oid: oid, key: w.key})
 }
 
 // holdCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the directory

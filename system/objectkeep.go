@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -36,62 +37,52 @@ type keepAnswer struct {
 	id     raysys.TaskID // lend: the submission's
 }
 
-// keep asks the peer.
-func (p *peer) keep(op keepOp, ask keepAsk, done func(keepAnswer, error)) {
-	slot, ok := p.keeps.Put(done)
-	if !ok {
-		done(keepAnswer{}, fmt.Errorf("%w: node %s", raysys.ErrNotDelivered, p.key))
-		return
-	}
-	frame := append(wire.AppendUvarint(nil, slot), byte(op))
-	frame = wire.AppendBytes(wire.AppendID(frame, ask.oid), ask.key)
-	if err := p.Send(wire.Requests, wire.KindKeep, frame); err != nil {
-		if done, ok := p.keeps.Take(slot); ok {
-			done(keepAnswer{}, err)
-		}
-		return
-	}
-	p.Flush()
+// keep asks a node about an object.
+func (c *cluster) keep(at nodeKey, op keepOp, ask keepAsk, done func(keepAnswer, error)) {
+	c.call(at, func(calls *mesh.Calls) {
+		mesh.Ask(calls, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
+			return wire.AppendBytes(wire.AppendID(append(dst, byte(op)), ask.oid), ask.key)
+		}, func(r *wire.Reader) (keepAnswer, error) { return keepAnswer{r.Uvarint(), r.ID()}, nil }, done)
+	}, func(err error) { done(keepAnswer{}, fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)) })
 }
 
-// onKeep handles KindKeep.
-func (p *peer) onKeep(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot, op := r.Uvarint(), keepOp(r.Byte())
-	ask := keepAsk{oid: r.ID(), key: r.String()}
+// keepWait is keep for those who wait.
+func (c *cluster) keepWait(ctx context.Context, at nodeKey, op keepOp, ask keepAsk) error {
+	_, err := waitFor(ctx, func(done func(keepAnswer, error)) { c.keep(at, op, ask, done) })
+	return err
+}
+
+// onKeep serves KindKeep.
+func (p *peer) onKeep(r *wire.Reader, to mesh.Reply) error {
+	op, ask := keepOp(r.Byte()), keepAsk{oid: r.ID(), key: r.String()}
 	if err := r.Err(); err != nil {
 		return err
 	}
-	answer := func(a keepAnswer, err error) {
-		out := wire.AppendUvarint(nil, slot)
+	answer := func(to mesh.Reply, a keepAnswer, err error) {
 		if err != nil {
-			out = wire.AppendError(append(out, 0), err)
-		} else {
-			out = wire.AppendID(wire.AppendUvarint(append(out, 1), a.number), a.id)
+			to.Fail(err)
+			return
 		}
-		_ = p.reply(wire.KindKept, out) // who is gone needs no answer
+		to.Send(wire.AppendID(wire.AppendUvarint(to.Head(), a.number), a.id))
 	}
 	switch op {
 	case keepCopy:
 		o := p.c.objects
 		cp := o.names.copies(o.ctx, p.key, ask) // now: what comes behind it on the connection may be that it is not wanted
-		p.c.background(func() { answer(keepAnswer{}, o.keepFor(cp)) }, func(err error) { o.names.copied(cp); answer(keepAnswer{}, err) })
+		p.c.background(func() { answer(to, keepAnswer{}, o.keepFor(cp)) }, func(err error) { o.names.copied(cp); to.Fail(err) })
 	case keepFree:
 		p.c.objects.lentNoMore(ask.oid)
-		answer(keepAnswer{}, nil)
+		answer(to, keepAnswer{}, nil)
 	case keepLend:
-		answer(p.lend(ask.oid))
+		a, err := p.lend(ask.oid)
+		answer(to, a, err)
 	case keepHold:
-		answer(keepAnswer{}, p.c.objects.holdFor(ask.key, ask.oid))
+		answer(to, keepAnswer{}, p.c.objects.holdFor(ask.key, ask.oid))
 	case keepCollect:
-		// Requests is the class of the drops.
-		last := func() {
-			_ = p.Send(wire.Requests, wire.KindKept, wire.AppendID(wire.AppendUvarint(append(wire.AppendUvarint(nil, slot), 1), 0), raysys.TaskID{}))
-			p.Flush()
-		}
-		p.c.background(func() { p.c.objects.pressure(); p.c.ledger.tick(); p.c.ledger.afterDrops(last) }, func(err error) { answer(keepAnswer{}, err) })
+		last := func() { answer(to.Behind(), keepAnswer{}, nil) } // Requests is the class of the drops
+		p.c.background(func() { p.c.objects.pressure(); p.c.ledger.tick(); p.c.ledger.afterDrops(last) }, to.Fail)
 	default:
-		answer(keepAnswer{}, fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, p.c.self()))
+		to.Fail(fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, p.c.self()))
 	}
 	return nil
 }
@@ -110,26 +101,6 @@ func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
 	}
 	a.id = core.ID()
 	return a, nil
-}
-
-// onKept handles KindKept.
-func (p *peer) onKept(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot := r.Uvarint()
-	var a keepAnswer
-	var failed error
-	if r.Byte() == 0 {
-		failed = wire.ReadError(&r)
-	} else {
-		a.number, a.id = r.Uvarint(), r.ID()
-	}
-	if err := r.Err(); err != nil {
-		return err
-	}
-	if done, ok := p.keeps.Take(slot); ok {
-		done(a, failed)
-	}
-	return nil
 }
 
 // future returns a future for what the node at was asked to lend: one of its exports, or the object itself, whose copies
@@ -162,15 +133,13 @@ func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, core *
 		if len(kept) == spec.Replicas-1 {
 			break
 		}
-		p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(k, done) })
-		if err == nil {
-			if _, err = waitFor(ctx, func(done func(keepAnswer, error)) { p.keep(keepCopy, keepAsk{obj.ID(), key}, done) }); err != nil {
-				o.free(k, obj.ID()) // it may be at it still, or its answer was lost
-			}
-		}
+		err := c.keepWait(ctx, k, keepCopy, keepAsk{obj.ID(), key})
 		if err == nil {
 			kept = append(kept, k)
 			continue
+		}
+		if !mesh.Undelivered(err) {
+			o.free(k, obj.ID()) // it may be at it still, or its answer was lost
 		}
 		errs = append(errs, fmt.Errorf("node %s: %w", k.node, err))
 		if ctx.Err() != nil {

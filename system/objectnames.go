@@ -167,17 +167,10 @@ func (o *objects) release(k *keeping) {
 // free tells a node that its copy may go, until it has heard or is dead.
 func (o *objects) free(at nodeKey, oid raysys.TaskID) {
 	c := o.node.others
-	told := func(_ keepAnswer, err error) {
+	c.keep(at, keepFree, keepAsk{oid: oid}, func(_ keepAnswer, err error) {
 		if err != nil && o.ctx.Err() == nil && c.alive(at) { // who is gone keeps nothing
 			o.node.SetAlarm(&raysys.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
 		}
-	}
-	c.connect(at, func(p *peer, err error) {
-		if err != nil {
-			told(keepAnswer{}, err)
-			return
-		}
-		p.keep(keepFree, keepAsk{oid: oid}, told)
 	})
 }
 
@@ -343,16 +336,13 @@ func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*raysys.Core, 
 		if !at.kept || !c.alive(at.node) || at.node == c.self() {
 			continue
 		}
-		p, err := waitFor(ctx, func(done func(*peer, error)) { c.connect(at.node, done) })
-		if err == nil {
-			var ans keepAnswer
-			if ans, err = waitOr(ctx, func(done func(keepAnswer, error)) { p.keep(keepLend, keepAsk{oid: rec.id}, done) }, func(ans keepAnswer, err error) {
-				if err == nil && ans.number != 0 { // it counts this node, which has nothing to show for it
-					c.ledger.drop(c, heldRef{at.node, ans.number})
-				}
-			}); err == nil {
-				return ans.future(c, at.node, rec), nil
+		ans, err := waitOr(ctx, func(done func(keepAnswer, error)) { c.keep(at.node, keepLend, keepAsk{oid: rec.id}, done) }, func(ans keepAnswer, err error) {
+			if err == nil && ans.number != 0 { // it counts this node, which has nothing to show for it
+				c.ledger.drop(c, heldRef{at.node, ans.number})
 			}
+		})
+		if err == nil {
+			return ans.future(c, at.node, rec), nil
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)

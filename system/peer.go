@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -24,13 +25,7 @@ type peer struct {
 	namespace string
 	scopes    wire.Scopes
 	turns     wire.Turns
-	awaits    wire.Slots[*await]
-	asked     wire.Slots[*asked]
-	admins    wire.Slots[func(adminAnswer, error)]
-	keeps     wire.Slots[func(keepAnswer, error)]
-	votes     wire.Slots[chan bool] // each of capacity 1; closed by down
-	borrows   wire.Slots[*loan]
-	probes    wire.Slots[chan probeAnswer] // each of capacity 1
+	calls     mesh.Calls
 
 	declared []uint64    // by KindHeld, so far; used by the goroutine that reads
 	holed    atomic.Bool // frames were lost; see framesLost
@@ -44,6 +39,7 @@ func newPeer(c *cluster, l *link.Peer) *peer {
 		numbers: map[*raysys.Entry]uint32{}, kinds: map[string]bool{}, namespace: id.Namespace,
 	}
 	p.scopes.Send = p.Send
+	p.calls.Start(p, c.later)
 	p.turns.Job = c.job
 	for i, f := range id.Functions {
 		p.kinds[f.Kind+" "+f.Name] = true
@@ -133,41 +129,32 @@ func (p *peer) Shut(scope uint32) { p.scopes.Shut(scope) }
 // Turn implements wire.Peer.
 func (p *peer) Turn(scope uint32) *raysys.Turn { return p.turns.Turn(scope) }
 
-// asked is a request to a leader that has not answered.
-type asked struct {
-	shard int
-	q     *request
-}
-
 // ask sends a request to the leader of a shard.
 func (p *peer) ask(shard int, q *request) {
-	slot, ok := p.asked.Put(&asked{shard, q})
-	if !ok {
-		p.c.reg.park(shard, q)
-		return
-	}
-	frame := wire.AppendUvarint(wire.AppendUvarint(nil, slot), uint64(shard))
-	frame = q.append(frame)
-	var err error
-	if len(frame) > wire.InlineLimit {
-		err = p.SendLarge(wire.KindRegistry, frame)
-	} else {
-		err = p.Send(wire.Requests, wire.KindRegistry, frame)
-	}
-	if err != nil {
-		if _, ok := p.asked.Take(slot); ok {
-			p.c.reg.park(shard, q)
+	mesh.Ask(&p.calls, wire.Requests, wire.KindRegistry, func(dst []byte) []byte {
+		return q.append(wire.AppendUvarint(dst, uint64(shard)))
+	}, func(r *wire.Reader) (answer, error) {
+		a := readAnswer(r, q.op)
+		if errors.Is(a.err, wire.ErrCorrupt) {
+			return a, a.err
 		}
-		return
-	}
-	p.Flush()
+		return a, nil
+	}, func(a answer, err error) {
+		switch {
+		case err == nil:
+			p.c.reg.answered(shard, q, a)
+		case mesh.Undelivered(err), mesh.Unknown(err) && q.op != opSave: // what may be done twice
+			p.c.reg.park(shard, q)
+		default: // a Save may have been committed, and is read back by who asked
+			q.answer(answer{err: fmt.Errorf("the leader of shard %d: %w", shard, err)})
+		}
+	})
 }
 
-// onRegistry handles KindRegistry: the peer takes this node for the leader.
-func (p *peer) onRegistry(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot, shard := r.Uvarint(), r.Uint32()
-	q, err := readRequest(&r)
+// onRegistry serves KindRegistry: the peer takes this node for the leader.
+func (p *peer) onRegistry(r *wire.Reader, to mesh.Reply) error {
+	shard := r.Uint32()
+	q, err := readRequest(r)
 	if err != nil {
 		return err
 	}
@@ -176,32 +163,9 @@ func (p *peer) onRegistry(frame []byte) error {
 		if errors.Is(a.err, raysys.ErrClosed) || errors.Is(a.err, raysys.ErrFenced) {
 			a = answer{retry: true} // it is this node that ends, before it did anything: another will lead
 		}
-		out := a.append(wire.AppendUvarint(nil, slot), q.op)
-		if err := p.reply(wire.KindRegistered, out); errors.Is(err, raysys.ErrTooLarge) { // of states, which no frame holds
-			out = answer{err: err}.append(wire.AppendUvarint(nil, slot), q.op)
-			_ = p.reply(wire.KindRegistered, out)
-		} // a peer that is gone asks the next leader
+		to.Send(a.append(to.Head(), q.op))
 	}
 	p.c.reg.received(int(shard), q)
-	return nil
-}
-
-// onRegistered handles KindRegistered.
-func (p *peer) onRegistered(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot := r.Uvarint()
-	if err := r.Err(); err != nil {
-		return err
-	}
-	a, ok := p.asked.Take(slot)
-	if !ok {
-		return nil
-	}
-	ans := readAnswer(&r, a.q.op)
-	p.c.reg.answered(a.shard, a.q, ans)
-	if errors.Is(ans.err, wire.ErrCorrupt) {
-		return ans.err
-	}
 	return nil
 }
 
@@ -209,29 +173,5 @@ func (p *peer) onRegistered(frame []byte) error {
 func (p *peer) down(cause error) {
 	p.scopes.Close(fmt.Errorf("%w: node %s: %w", raysys.ErrNotDelivered, p.key, cause))
 	p.turns.Close(fmt.Errorf("%w: the node %s that submitted it is gone: %w", raysys.ErrCancelled, p.key, cause))
-	for _, a := range p.asked.Drain() {
-		if a.q.op == opSave { // it may have been committed, and is read back by who asked
-			a.q.answer(answer{err: fmt.Errorf("%w: the leader %s went away: %w", raysys.ErrOutcomeUnknown, p.key, cause)})
-			continue
-		}
-		p.c.reg.park(a.shard, a.q)
-	}
-	for _, vote := range p.votes.Drain() {
-		close(vote)
-	}
-	for _, done := range p.admins.Drain() {
-		done(adminAnswer{}, fmt.Errorf("%w: node %s: %w", raysys.ErrOutcomeUnknown, p.key, cause))
-	}
-	for _, done := range p.keeps.Drain() {
-		done(keepAnswer{}, fmt.Errorf("%w: node %s: %w", raysys.ErrOutcomeUnknown, p.key, cause))
-	}
-	for _, answer := range p.probes.Drain() {
-		answer <- probeAnswer{}
-	}
-	for _, a := range p.awaits.Drain() {
-		a.lost(p)
-	}
-	for _, l := range p.borrows.Drain() {
-		p.c.borrow(l)
-	}
+	p.calls.Close(fmt.Errorf("node %s went away: %w", p.key, cause))
 }

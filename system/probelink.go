@@ -1,16 +1,18 @@
 package system
 
 import (
+	"context"
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
 
 // The frames of the search for cycles. Numbers are unsigned varints.
 //
-//	KindProbe   slot kind node incarnation number, then [id count chain] to have that call give way
-//	KindProbed  slot gave, then waits until the end
+//	KindProbe   kind node incarnation number, then [id count chain] to have that call give way
+//	its answer  gave, then waits until the end
 //	  wait      flags, then where a far one is: node incarnation kind node incarnation number
 //	                   or id name need free count places
 
@@ -22,7 +24,7 @@ const (
 	waitFar
 )
 
-// probeAnswer is a KindProbed.
+// probeAnswer is the answer to a KindProbe.
 type probeAnswer struct {
 	gave  bool
 	waits []raysys.Waiting
@@ -55,42 +57,25 @@ func (c *cluster) probeAt(f far, more []byte) (a probeAnswer) {
 	if p == nil {
 		return a
 	}
-	answer := make(chan probeAnswer, 1) // never closed
-	slot, ok := p.probes.Put(answer)
-	if !ok {
-		return a
-	}
-	frame := append(wire.AppendUvarint(nil, slot), byte(f.kind))
-	frame = wire.AppendUvarint(appendNode(frame, f.from), f.number)
-	if err := p.Send(wire.Requests, wire.KindProbe, append(frame, more...)); err != nil {
-		p.probes.Take(slot)
-		return a
-	}
-	p.Flush()
-	limit := time.NewTimer(probeLimit)
-	defer limit.Stop()
-	select {
-	case a = <-answer:
-	case <-limit.C:
-		p.probes.Take(slot)
-	case <-c.ctx.Done():
-		p.probes.Take(slot)
-	}
+	ctx, cancel := context.WithTimeout(c.ctx, probeLimit)
+	defer cancel()
+	a, _ = waitFor(ctx, func(done func(probeAnswer, error)) { // without an answer it goes on
+		mesh.Ask(&p.calls, wire.Requests, wire.KindProbe, func(dst []byte) []byte {
+			return append(wire.AppendUvarint(appendNode(append(dst, byte(f.kind)), f.from), f.number), more...)
+		}, readProbeAnswer, done)
+	})
 	return a
 }
 
-// onProbe handles KindProbe.
-func (p *peer) onProbe(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot := r.Uvarint()
-	f := far{at: p.c.self(), kind: farKind(r.Byte()), from: readNode(&r), number: r.Uvarint()}
+// onProbe serves KindProbe.
+func (p *peer) onProbe(r *wire.Reader, to mesh.Reply) error {
+	f := far{at: p.c.self(), kind: farKind(r.Byte()), from: readNode(r), number: r.Uvarint()}
 	if err := r.Err(); err != nil {
 		return err
 	}
-	out := wire.AppendUvarint(nil, slot)
 	if r.Len() == 0 {
 		waits, fars := p.c.waitsOf(f)
-		_ = p.reply(wire.KindProbed, appendWaits(append(out, 0), waits, fars)) // who is gone needs no answer
+		to.Send(appendWaits(append(to.Head(), 0), waits, fars))
 		return nil
 	}
 	id := r.ID()
@@ -105,36 +90,24 @@ func (p *peer) onProbe(frame []byte) error {
 	if p.c.breakHere(f, id, chain) {
 		gave = 1
 	}
-	_ = p.reply(wire.KindProbed, append(out, gave))
+	to.Send(append(to.Head(), gave))
 	return nil
 }
 
-// onProbed handles KindProbed.
-func (p *peer) onProbed(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot := r.Uvarint()
+func readProbeAnswer(r *wire.Reader) (probeAnswer, error) {
 	a := probeAnswer{gave: r.Byte() == 1}
-	if err := r.Err(); err != nil {
-		return err
-	}
 	for r.Len() > 0 {
-		w, f := readWait(&r)
+		w, f := readWait(r)
 		a.waits, a.fars = append(a.waits, w), append(a.fars, f)
 	}
 	for _, w := range a.waits {
 		for _, on := range w.On {
 			if on >= len(a.waits) {
-				return wire.ErrCorrupt
+				return a, wire.ErrCorrupt
 			}
 		}
 	}
-	if err := r.Err(); err != nil {
-		return err
-	}
-	if answer, ok := p.probes.Take(slot); ok {
-		answer <- a
-	}
-	return nil
+	return a, nil
 }
 
 // appendWaits appends nothing when there are too many: then the first is taken to go on.

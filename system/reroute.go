@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -75,35 +76,16 @@ const (
 
 // question asks another node about a third.
 func (c *cluster) question(ctx context.Context, p *peer, what byte, about nodeKey) (bool, error) {
-	answer := make(chan bool, 1)
-	slot, ok := p.votes.Put(answer)
-	if !ok {
-		return false, raysys.ErrNotDelivered
-	}
-	frame := append(wire.AppendUvarint(nil, slot), what)
-	frame = wire.AppendUvarint(wire.AppendBytes(frame, about.node), about.incarnation)
-	if err := p.Send(wire.Control, wire.KindBallot, frame); err != nil {
-		p.votes.Take(slot)
-		return false, err
-	}
-	p.Flush()
-	select {
-	case v, ok := <-answer:
-		if !ok {
-			return false, fmt.Errorf("%w: node %s", raysys.ErrNotDelivered, p.key)
-		}
-		return v, nil
-	case <-ctx.Done():
-		p.votes.Take(slot)
-		return false, context.Cause(ctx)
-	}
+	return waitFor(ctx, func(done func(bool, error)) {
+		mesh.Ask(&p.calls, wire.Control, wire.KindBallot, func(dst []byte) []byte {
+			return appendNode(append(dst, what), about)
+		}, func(r *wire.Reader) (bool, error) { return r.Byte() == 1, nil }, done)
+	})
 }
 
-// onBallot handles KindBallot.
-func (p *peer) onBallot(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot, what := r.Uvarint(), r.Byte()
-	about := nodeKey{node: raysys.NodeID(r.String()), incarnation: r.Uvarint()}
+// onBallot serves KindBallot.
+func (p *peer) onBallot(r *wire.Reader, to mesh.Reply) error {
+	what, about := r.Byte(), readNode(r)
 	if err := r.Err(); err != nil {
 		return err
 	}
@@ -115,27 +97,10 @@ func (p *peer) onBallot(frame []byte) error {
 		q := p.c.peer(about)
 		yes = q != nil && !q.link.Relayed() && q.link.Silence() < p.c.times.silent
 	}
-	reply := append(wire.AppendUvarint(nil, slot), 0)
+	answer := byte(0)
 	if yes {
-		reply[len(reply)-1] = 1
+		answer = 1
 	}
-	err := p.Send(wire.Control, wire.KindBallotReply, reply)
-	p.Flush()
-	if errors.Is(err, raysys.ErrNotDelivered) {
-		return nil
-	}
-	return err
-}
-
-// onVote handles KindBallotReply.
-func (p *peer) onVote(frame []byte) error {
-	r := wire.NewReader(frame)
-	slot, yes := r.Uvarint(), r.Byte() == 1
-	if err := r.Err(); err != nil {
-		return err
-	}
-	if ch, ok := p.votes.Take(slot); ok {
-		ch <- yes
-	}
+	to.Send(append(to.Head(), answer))
 	return nil
 }

@@ -195,6 +195,8 @@ func TestOffence(t *testing.T) {
 		{"internal/link", "<internal/linktest", false},
 		{"internal/linktest", "<internal/link", true},
 		{"internal/linktest", "<system", false},
+		{"internal/mesh", "<internal/wire", true},
+		{"internal/mesh", "<store", false},
 		{"testkit", "<internal/linktest", true},
 		{"system", "<internal/linktest", false},
 		{"internal/link", "golang.org/x/sys/unix", true},

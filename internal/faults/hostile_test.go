@@ -25,10 +25,10 @@ var kinds = map[wire.Kind]link.Class{
 	wire.KindOpen: link.Requests, wire.KindShut: link.Requests, wire.KindCancelTurn: link.Control,
 	wire.KindTasks: link.Requests, wire.KindTaskResult: link.Replies, wire.KindTaskCancel: link.Control,
 	wire.KindCall: link.Requests, wire.KindCallResult: link.Replies, wire.KindCallCancel: link.Control,
-	wire.KindAwait: link.Requests, wire.KindOutcome: link.Replies, wire.KindDrop: link.Control,
-	wire.KindRegistry: link.Requests, wire.KindRegistered: link.Replies, wire.KindLoad: link.Control,
-	wire.KindBallot: link.Control, wire.KindBallotReply: link.Control, wire.KindActor: link.Requests, wire.KindWatch: link.Control,
-	wire.KindAdminReply: link.Replies, wire.KindProbe: link.Requests, wire.KindProbed: link.Replies,
+	wire.KindAwait: link.Requests, wire.KindAnswer: link.Replies, wire.KindDrop: link.Control,
+	wire.KindRegistry: link.Requests, wire.KindLoad: link.Control,
+	wire.KindBallot: link.Control, wire.KindActor: link.Requests, wire.KindWatch: link.Control,
+	wire.KindProbe: link.Requests, wire.KindBorrow: link.Requests, wire.KindKeep: link.Requests, wire.KindHeld: link.Control,
 }
 
 // payload is what a liar sends: noise, the beginning of something, numbers far too large.
@@ -87,7 +87,7 @@ func TestHostileMember(t *testing.T) {
 		// It listens nowhere: n1 dials a node whose connection it has closed, and the new session would end the old one at the
 		// liar before the reason was read.
 		Transport: c.Network().Transport("liar"), Down: func(_ *link.Peer, cause error) { down <- cause },
-		Handlers: map[link.Kind]link.Handler{link.Kind(wire.KindAdminReply): func(_ *link.Peer, _ link.Class, b []byte) {
+		Handlers: map[link.Kind]link.Handler{link.Kind(wire.KindAnswer): func(_ *link.Peer, _ link.Class, b []byte) {
 			r := wire.NewReader(b)
 			answered <- r.Uvarint()
 		}},

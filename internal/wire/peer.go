@@ -15,44 +15,38 @@ const (
 // Kind says what a frame carries. The numbers are on the wire: they never change, and numbers up to 31 are the link's.
 type Kind uint8
 
-// The kinds above the link.
+// The kinds above the link. The numbers 57, 65, 68, 81, 97, 105 and 113 were answers of single kinds: they stay unused.
 const (
-	KindOpen        Kind = 32 // requests: the turn that later requests belong to
-	KindShut        Kind = 33 // requests: no more of that turn
-	KindCancelTurn  Kind = 34 // control: end everything submitted by that turn
-	KindTasks       Kind = 40 // requests: a batch of tasks
-	KindTaskResult  Kind = 41 // replies
-	KindTaskCancel  Kind = 42 // control
-	KindTaskResults Kind = 43 // replies: a list of KindTaskResult
-	KindCall        Kind = 48 // requests: a grain call
-	KindCallResult  Kind = 49 // replies
-	KindCallCancel  Kind = 50 // control
-	KindCalls       Kind = 51 // requests: a list of KindCall
-	KindCallResults Kind = 52 // replies: a list of KindCallResult
-	KindAwait       Kind = 56 // requests: tell the outcome of a reference
-	KindOutcome     Kind = 57 // replies
-	KindDrop        Kind = 58 // control: the reference is not held any more
-	KindRegistry    Kind = 64 // requests to the leader of a shard
-	KindRegistered  Kind = 65 // replies of it
-	KindLoad        Kind = 66 // control: how busy a node is
-	KindBallot      Kind = 67 // control: votes on a silent node
-	KindBallotReply Kind = 68
+	KindOpen        Kind = 32  // requests: the turn that later requests belong to
+	KindShut        Kind = 33  // requests: no more of that turn
+	KindCancelTurn  Kind = 34  // control: end everything submitted by that turn
+	KindTasks       Kind = 40  // requests: a batch of tasks
+	KindTaskResult  Kind = 41  // replies
+	KindTaskCancel  Kind = 42  // control
+	KindTaskResults Kind = 43  // replies: a list of KindTaskResult
+	KindCall        Kind = 48  // requests: a grain call
+	KindCallResult  Kind = 49  // replies
+	KindCallCancel  Kind = 50  // control
+	KindCalls       Kind = 51  // requests: a list of KindCall
+	KindCallResults Kind = 52  // replies: a list of KindCallResult
+	KindAwait       Kind = 56  // requests: tell the outcome of a reference
+	KindDrop        Kind = 58  // control: the reference is not held any more
+	KindAnswer      Kind = 60  // replies, or control: the answer to a call (package mesh), of whatever kind it is
+	KindRegistry    Kind = 64  // requests to the leader of a shard
+	KindLoad        Kind = 66  // control: how busy a node is
+	KindBallot      Kind = 67  // control: votes on a silent node
 	KindActor       Kind = 72  // requests: a message to a PID
 	KindWatch       Kind = 73  // control: protoactor's watch, unwatch and terminated
 	KindAdmin       Kind = 80  // requests: status and drain
-	KindAdminReply  Kind = 81  // replies
 	KindPull        Kind = 88  // control: a receiver wants an object; not a request, because requests may wait for arguments
 	KindPulled      Kind = 89  // replies: its manifest, whom to ask instead, or why not
 	KindAsk         Kind = 90  // control: the chunks that the receiver has room for
 	KindChunk       Kind = 91  // a body on the bulk connection: one of them
 	KindPullEnd     Kind = 92  // control: the receiver wants no more
 	KindBorrow      Kind = 96  // requests: this node holds a reference that another passed on
-	KindBorrowed    Kind = 97  // replies: whether it counts now
 	KindHeld        Kind = 98  // control: the receiver's references that the sender holds, when a connection begins
 	KindKeep        Kind = 104 // requests: keep a copy of an object, let it go, or lend it
-	KindKept        Kind = 105 // replies of it
 	KindProbe       Kind = 112 // requests: what a call, a task or a reference waits for; or have a call give way to it
-	KindProbed      Kind = 113 // replies of it
 )
 
 // List returns the kind of a frame that is a list of k's payloads, each behind its length, and 0 where there is none:
