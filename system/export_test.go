@@ -159,6 +159,9 @@ func Looks(n *Node) uint64 {
 	return uint64(c.gen)
 }
 
+// Poke makes n look after its duties.
+func Poke(n *Node) { n.others.poke() }
+
 // Moved waits until n takes or gives up no shard.
 func Moved(n *Node) { n.others.moves.Wait() }
 

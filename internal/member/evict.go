@@ -80,10 +80,16 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 		return false, fmt.Errorf("evict node %s, incarnation %d: %w: this one was voted out itself", victim.ID, victim.Incarnation, raysys.ErrFenced)
 	}
 	now := m.cfg.Clock.Mono()
-	entries, err := m.ledger.observe(read[0].Value, now, m.cfg.TTL)
-	if err != nil {
-		m.reportGarbage(read[0], err) // what is written below replaces it
+	entries, damage := decodeLedger(read[0].Value)
+	if damage != nil {
+		m.reportGarbage(read[0], damage) // what is written below replaces it
 	}
+	if damage != nil || read[0].Create == 0 {
+		if entries, err = m.verdicts(ctx); err != nil {
+			return false, err
+		}
+	}
+	entries = m.ledger.observe(entries, now, m.cfg.TTL)
 	pairs, _, err := kv.List(ctx, store.NodesPrefix, store.Consistent)
 	if err != nil {
 		return false, err
@@ -98,7 +104,8 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 	if !mayEvict(recent, members) {
 		return false, fmt.Errorf("evict node %s, incarnation %d: %w: %d of now %d members went lately", victim.ID, victim.Incarnation, errHalf, len(recent), len(members))
 	}
-	next, err := encodeLedger(append(slices.Clone(recent), ledgerEntry{Incarnation: victim.Incarnation, Node: victim.ID}))
+	lately := append(recent, ledgerEntry{Incarnation: victim.Incarnation, Node: victim.ID})
+	next, err := encodeLedger(lately)
 	if err != nil {
 		return false, err
 	}
@@ -116,7 +123,7 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 	if _, err = kv.Txn(ctx, ops); err != nil {
 		return false, err
 	}
-	_, _ = m.ledger.observe(next, m.cfg.Clock.Mono(), m.cfg.TTL) // should somebody destroy it before this member reads it again
+	m.ledger.observe(lately, m.cfg.Clock.Mono(), m.cfg.TTL) // should somebody destroy it before this member reads it again
 	return true, nil
 }
 

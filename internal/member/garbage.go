@@ -58,12 +58,23 @@ func (m *Member) readNodes(pairs []store.Pair) []Node {
 	return nodes
 }
 
-// mendLedger writes what is known of recent evictions in the place of a ledger that cannot be read.
-func (m *Member) mendLedger(p store.Pair, entries []ledgerEntry, err error) {
+// mendLedger writes what the votes say of recent evictions in the place of a ledger that cannot be read.
+func (m *Member) mendLedger(p store.Pair, err error) {
 	m.reportGarbage(p, fmt.Errorf("%w: it is written anew", err))
-	if data, err := encodeLedger(entries); err == nil && m.View() != nil { // while it joins, the next renewal does it
-		m.start(func() { m.replaceGarbage(p, store.CheckAndSet(p.Key, data, p.Modify)) })
+	if m.View() == nil {
+		return // while it joins, the next renewal does it
 	}
+	m.start(func() {
+		ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/4)
+		defer cancel()
+		entries, err := m.verdicts(ctx)
+		if err != nil {
+			return // the next renewal tries again
+		}
+		if data, err := encodeLedger(m.ledger.observe(entries, m.cfg.Clock.Mono(), m.cfg.TTL)); err == nil {
+			m.replaceGarbage(p, store.CheckAndSet(p.Key, data, p.Modify))
+		}
+	})
 }
 
 // replaceGarbage does op, unless another member was faster; whoever reads the value next tries again.

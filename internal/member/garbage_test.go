@@ -2,11 +2,14 @@ package member_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/store"
 )
 
 // reports counts what members say of garbage, by key.
@@ -24,42 +27,52 @@ func (c *cluster) countGarbage(into map[string]int) func(*member.Config) {
 	}
 }
 
-// TestGarbageInTheLedger: evictions that cannot be read do not keep a silent node in the cluster, and what was seen of
-// them still counts for the half.
+// TestGarbageInTheLedger: evictions that cannot be read, or were deleted, do not keep a silent node in the cluster, and those of
+// the last lease count for the half nevertheless, also with members that had not heard of them.
 func TestGarbageInTheLedger(t *testing.T) {
 	virtual(t, func(c *cluster) {
 		said := map[string]int{}
 		for _, name := range strings.Fields("a b c d e") {
 			c.joinAs(name, c.countGarbage(said))
 		}
-		evict := func(name string) error {
-			victim, ok := c.member("a").View().Node(c.member(name).View().Nodes()[slices.Index(c.names(name), name)].ID)
+		evict := func(by, name string) error {
+			victim, ok := c.member(by).View().Node(raysys.NodeID(name))
 			if !ok {
 				t.Fatalf("%s is gone", name)
 			}
-			_, err := member.Evict(context.Background(), c.member("a"), victim)
+			_, err := member.Evict(context.Background(), c.member(by), victim)
 			return err
 		}
 		c.set("evictions", "{not json")
-		if err := evict("e"); err != nil {
+		if err := evict("a", "e"); err != nil {
 			t.Errorf("garbage in evictions keeps every node in the cluster: %v", err)
 		}
-		if err := evict("d"); err != nil {
+		if err := evict("a", "d"); err != nil {
 			t.Errorf("the second of five: %v", err)
 		}
-		c.set("evictions", "[]")
-		if err := evict("c"); err == nil {
-			t.Error("the third of five within one lease was evicted: garbage in evictions made members forget the others")
+		for _, garbage := range []string{"[]", "{}", ""} {
+			c.set("evictions", garbage)
+			if garbage == "" {
+				if _, err := c.kv.Txn(context.Background(), []store.Op{store.Delete("evictions")}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, by := range []string{"a", "b"} { // b was told of neither
+				if err := evict(by, "c"); !errors.Is(err, member.ErrHalf) {
+					t.Fatalf("evictions was overwritten with %q, and %s evicted the third of five within one lease: %v", garbage, by, err)
+				}
+			}
 		}
-		c.pass(ttl) // two renewals
+		c.set("evictions", "[]")
+		c.pass(ttl / 2) // a renewal of each
 		p, err := c.kv.Get(context.Background(), "evictions")
-		if err != nil || !strings.HasPrefix(string(p.Value), `{"v":1,`) {
-			t.Errorf("evictions is %s: no member wrote it anew: %v", p.Value, err)
+		if err != nil || !strings.HasPrefix(string(p.Value), `{"v":1,`) || !strings.Contains(string(p.Value), `"node":"d"`) || !strings.Contains(string(p.Value), `"node":"e"`) {
+			t.Errorf("evictions is %s: no member wrote anew what had happened: %v", p.Value, err)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if said["a evictions:"] != 2 {
-			t.Errorf("a reported two pieces of garbage so often: %v", said)
+		if said["a evictions:"] != 4 {
+			t.Errorf("a reported four pieces of garbage so often: %v", said)
 		}
 	})
 }

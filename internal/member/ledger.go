@@ -2,9 +2,13 @@ package member
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,28 +41,53 @@ type ledgerEntry struct {
 	Node        raysys.NodeID `json:"node"`
 }
 
-// observe reads the ledger's value; a nil one is empty. It returns the evictions in it and those of the last lease that this
-// member saw itself, which somebody may have destroyed. A value that cannot be read is an error and counts as empty: it must
-// not keep dead nodes in the cluster.
-func (l *ledger) observe(value []byte, now, lease time.Duration) ([]ledgerEntry, error) {
+// decodeLedger reads the ledger's value; a nil one is empty. A value that cannot be read must not keep dead nodes in the cluster,
+// so that verdicts takes its place.
+func decodeLedger(value []byte) ([]ledgerEntry, error) {
 	var v ledgerValue
-	var err error
-	if value != nil {
-		if err = json.Unmarshal(value, &v); err != nil {
-			v, err = ledgerValue{}, fmt.Errorf("read %s: %w: %w", ledgerKey, store.ErrCorrupt, err)
+	if value == nil {
+		return nil, nil
+	}
+	err := json.Unmarshal(value, &v)
+	if err == nil && v.V < 1 {
+		err = errors.New("it has no version")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w: %w", ledgerKey, store.ErrCorrupt, err)
+	}
+	return v.Evictions, nil
+}
+
+// verdicts are the evictions that the votes in the store tell of: each is written together with its entry in the ledger and stays
+// for an hour after the node. So no recent eviction is missing, though some may be older than a lease.
+func (m *Member) verdicts(ctx context.Context) ([]ledgerEntry, error) {
+	pairs, _, err := m.cfg.KV.List(ctx, store.EvictPrefix, store.Consistent)
+	if err != nil {
+		return nil, fmt.Errorf("list votes: %w", err)
+	}
+	var entries []ledgerEntry
+	for _, p := range pairs {
+		if id, err := strconv.ParseUint(strings.TrimPrefix(p.Key, store.EvictPrefix), 10, 64); err == nil { // else the janitor removes it
+			entries = append(entries, ledgerEntry{Incarnation: id, Node: decodeVote(p.Value).Node})
 		}
 	}
+	return entries, nil
+}
+
+// observe notes when this member saw each eviction first. It returns them and those of the last lease that this member saw
+// itself, which somebody may have taken out of the ledger.
+func (l *ledger) observe(entries []ledgerEntry, now, lease time.Duration) []ledgerEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	kept := make(map[uint64]sighting, len(v.Evictions))
-	for _, e := range v.Evictions {
+	kept := make(map[uint64]sighting, len(entries))
+	for _, e := range entries {
 		s, ok := l.seen[e.Incarnation]
 		if !ok {
 			s = sighting{now, e.Node}
 		}
 		kept[e.Incarnation] = s
 	}
-	entries := v.Evictions
+	entries = slices.Clone(entries)
 	for id, s := range l.seen {
 		if _, ok := kept[id]; !ok && now-s.at <= lease {
 			kept[id] = s
@@ -67,7 +96,7 @@ func (l *ledger) observe(value []byte, now, lease time.Duration) ([]ledgerEntry,
 	}
 	l.seen = kept
 	slices.SortFunc(entries, func(a, b ledgerEntry) int { return cmp.Compare(a.Incarnation, b.Incarnation) })
-	return entries, err
+	return entries
 }
 
 // recent are the entries that may be less than a lease old.

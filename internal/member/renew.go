@@ -79,8 +79,10 @@ func (m *Member) renewOnce(ctx context.Context) error {
 	case self.Session != m.session || self.Create != m.incarnation:
 		return fmt.Errorf("%w: the key of node %s, incarnation %d, was removed from the store", raysys.ErrFenced, m.cfg.Self.ID, m.incarnation)
 	}
-	if entries, err := m.ledger.observe(lately.Value, m.cfg.Clock.Mono(), m.cfg.TTL); err != nil {
-		m.mendLedger(lately, entries, err)
+	entries, err := decodeLedger(lately.Value)
+	m.ledger.observe(entries, m.cfg.Clock.Mono(), m.cfg.TTL)
+	if err != nil {
+		m.mendLedger(lately, err)
 	}
 	return nil
 }
