@@ -19,23 +19,27 @@ func TestDrainedNodeTakesNoShard(t *testing.T) {
 	eventually(t, "all shards are served", func() bool { return system.Leads(n) == system.Shards(n) && system.Holds(n) == system.Shards(n) })
 	closing, stop := context.WithCancel(context.Background())
 	defer stop()
+	deaf := make(chan struct{}, 1)
 	kv.Hook(func(c flaky.Call) flaky.Fault {
 		if c.Verb == "Watch" && strings.HasPrefix(c.Key, store.NodesPrefix) {
+			select {
+			case deaf <- struct{}{}:
+			default:
+			}
 			<-closing.Done()
 		}
 		return flaky.None
 	})
-	// The watch that is under way ends with this change, and the next one hears of nothing.
+	// The watch that is under way ends with this change, and the next one hears of nothing. The drain is announced after that.
 	if _, err := f.kv.Txn(t.Context(), []store.Op{store.Set(store.NodesPrefix+"wake", nil)}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.kv.Txn(t.Context(), []store.Op{store.Delete(store.NodesPrefix + "wake")}); err != nil {
-		t.Fatal(err)
-	}
+	<-deaf
 	if err := n.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// A look that follows one which began after the drain shows that this one is through.
+	eventually(t, "it knows that its shards have no leader", func() bool { return system.Holds(n) == 0 || system.Leads(n) > 0 })
+	// A look that follows one which began after that shows that this one is through.
 	looks := system.Looks(n)
 	eventually(t, "it has looked after its duties", func() bool { system.Poke(n); return system.Looks(n) >= looks+3 })
 	system.Moved(n)
