@@ -2,13 +2,13 @@ package raysys_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/raysys/raysys"
+	await "github.com/raysys/raysys/internal/eventually"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -65,14 +65,7 @@ func get[T any](t testing.TB, ctx context.Context, r raysys.Ref[T]) (T, error) {
 // eventually polls cond until it holds.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	for !cond() {
-		if ctx.Err() != nil {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-		runtime.Gosched()
-	}
+	await.Holds(t, patience, what, cond)
 }
 
 // gated defines a task that returns its argument once open is closed, or fails with its context.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/raysys/raysys"
+	await "github.com/raysys/raysys/internal/eventually"
 	"github.com/raysys/raysys/system"
 )
 
@@ -80,11 +81,7 @@ func arrive[T any](t testing.TB, ch <-chan T, what string) T {
 // eventually waits for a fact that nothing announces.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	for begin := time.Now(); !cond(); runtime.Gosched() {
-		if time.Since(begin) > patience {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
+	await.Holds(t, patience, what, cond)
 }
 
 // eventuallyGC is eventually for what the garbage collector brings about.

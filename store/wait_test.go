@@ -1,23 +1,13 @@
 package store_test
 
 import (
-	"context"
 	"testing"
-	"time"
+
+	"github.com/raysys/raysys/internal/eventually"
 )
 
-// waitFor polls a condition that no event announces.
+// waitFor waits for a condition that no event announces.
 func waitFor(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
+	eventually.Holds(t, patience, what, cond)
 }

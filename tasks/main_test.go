@@ -2,13 +2,13 @@ package tasks_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/raysys/raysys"
+	await "github.com/raysys/raysys/internal/eventually"
 	"github.com/raysys/raysys/system"
 )
 
@@ -68,14 +68,7 @@ func want[T comparable](t testing.TB, ctx context.Context, r raysys.Ref[T], v T)
 // eventually polls cond until it holds.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	for !cond() {
-		if ctx.Err() != nil {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-		runtime.Gosched()
-	}
+	await.Holds(t, patience, what, cond)
 }
 
 // arrive receives from ch, within patience.

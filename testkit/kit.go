@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/eventually"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/system"
 )
@@ -215,15 +216,5 @@ func (k *Kit) needVirtual(verb string) {
 // announces; where there is an event, wait for that.
 func Eventually(t testing.TB, limit time.Duration, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("testkit: not within %v: %s", limit, what)
-		}
-	}
+	eventually.Holds(t, limit, what, cond)
 }

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/raysys/raysys"
+	await "github.com/raysys/raysys/internal/eventually"
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
@@ -212,16 +213,7 @@ func empty(t tester, s *objectstore.Store) {
 func forms(o *objectstore.Object) []string { return o.Info().Forms }
 
 // eventually waits for a condition that another goroutine brings about.
-func eventually(t testing.TB, what string, ok func() bool) {
+func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	late := time.After(20 * time.Second)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-late:
-			t.Fatalf("never: %s", what)
-		}
-	}
+	await.Holds(t, 20*time.Second, what, cond)
 }

@@ -15,12 +15,16 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/raysys/raysys/internal/eventually"
 	"github.com/raysys/raysys/internal/subprocess"
 )
 
 // role says what this binary does when a test started it: "sit" waits for the end of its input, "parent" starts one that
 // sits, tells its id and waits, and "fail" ends with 3.
 const role = "RAYSYS_SUBPROCESS_ROLE"
+
+// limit bounds what a busy machine takes.
+const limit = 30 * time.Second
 
 func TestMain(m *testing.M) {
 	switch os.Getenv(role) {
@@ -95,26 +99,13 @@ func TestEndsWithItsParent(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the child to stop", func() bool { return subprocess.Stopped(pid) })
+	eventually.Holds(t, limit, "the child is stopped", func() bool { return subprocess.Stopped(pid) })
 	if err := parent.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	<-ended
-	await(t, "the child of a killed parent to be gone", func() bool {
+	eventually.Holds(t, limit, "the child of a killed parent is gone", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(stat), ") Z ") // nobody may be there to reap it
 	})
-}
-
-func await(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	limit, tick := time.After(30*time.Second), time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }
