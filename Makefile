@@ -3,6 +3,7 @@
 FUZZTIME ?= 20s
 COUNT    ?= 1
 ROUNDS   ?= 3
+BASE     ?= HEAD
 PKG      ?= ./...
 
 # A go.work above the checkout must not change what is built here.
@@ -10,16 +11,23 @@ export GOWORK = off
 export STATICCHECK_CACHE = $(CURDIR)/.cache/staticcheck
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race fuzz bench bench-ray lint demo cluster clean tools consul need-go need-cc
+.PHONY: help build test quick test-long race fuzz bench bench-ray lint demo cluster clean tools consul need-go need-cc
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 build: need-go ## build bin/raysys
 	go build -o bin/raysys ./cmd/raysys
 
 test: need-cc lint consul ## lint, then all tests with the race detector, shuffled, against a real Consul
 	CGO_ENABLED=1 go test -race -shuffle=on ./...
+
+quick: need-go ## tests of the packages changed since BASE=HEAD and of their importers: no race detector, no Consul, -short
+	@list=$$(tools/quick.sh $(BASE)) || exit 1; test -z "$$list" || go test -short $$list
+
+# The packages that have long forms import internal/long in their tests.
+test-long: need-go consul ## the long forms of the tests, which docs/reliability.md quotes (hours): PKG=./internal/faults
+	go test -long -count=1 -p 1 -timeout 4h $(if $(filter-out ./...,$(PKG)),$(PKG),$$(grep -rl --include='*_test.go' '"github.com/raysys/raysys/internal/long"' . | xargs -n1 dirname | sort -u))
 
 race: need-cc consul ## tests with the race detector alone: COUNT=200 PKG=./internal/wheel
 	CGO_ENABLED=1 go test -race -shuffle=on -count=$(COUNT) $(PKG)

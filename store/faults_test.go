@@ -3,19 +3,17 @@ package store_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/store/flaky"
 )
-
-var long = flag.Bool("long", false, "run the long form of the fault tests")
 
 // ledger is what clients know: what was acknowledged must be there, what was refused must not, the rest may be.
 type ledger struct {
@@ -151,10 +149,7 @@ var everyFault = []fault{
 // acknowledged is there, what was refused never is, also when changes arrive late, and the next leader clears up.
 func TestEveryFaultAtEveryCall(t *testing.T) {
 	calls := 75 // a run without faults makes at least 60
-	step := 3
-	if *long {
-		step = 1
-	}
+	step := long.Form(3, 1)
 	for _, f := range everyFault {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,8 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	await "github.com/raysys/raysys/internal/eventually"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -55,17 +57,9 @@ func sum(b []byte) (n int) {
 }
 
 // eventually polls cond.
-func eventually(t *testing.T, what string, cond func() bool) {
+func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(20 * time.Second); !cond(); {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("never: %s", what)
-		}
-	}
+	await.Holds(t, 20*time.Second, what, cond)
 }
 
 // TestObjectsAcross: values of every size travel as results, arguments and references, and come back the same.
@@ -74,7 +68,7 @@ func TestObjectsAcross(t *testing.T) {
 	f.join("w1", system.Worker)
 	f.join("w2", system.Worker)
 	_, ctx := f.join("d", system.Driver)
-	for _, n := range []int{0, 1, 65535, 65537, 1 << 20, 5<<20 + 3, 20 << 20} {
+	for _, n := range []int{0, 1, 65535, 65537, 1 << 20, 5<<20 + 3, long.Form(9, 20) << 20} {
 		r := makeBytes.Go(ctx, n)
 		b, err := r.Get(ctx)
 		if err != nil || !bytes.Equal(b, fill(n, byte(n))) {

@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
@@ -408,10 +409,7 @@ func TestReferencesSoak(t *testing.T) {
 	w2, _ := f.place("w2", system.Worker)
 	d, ctx := f.place("d", system.Driver)
 	meet(t, d, w1, w2)
-	rounds := 20
-	if testing.Short() {
-		rounds = 5
-	}
+	rounds := long.Form(5, 20)
 	var before, after runtime.MemStats
 	for round := range rounds {
 		g := depots.Get("soak")

@@ -29,7 +29,7 @@ type ConsulServer struct {
 
 // Consul starts a real Consul server, which ends with the test. The binary is RAYSYS_CONSUL_PROGRAM,
 // bin/consul in the test's folder or one above it, or consul in PATH. When there is none the test fails, and says how to
-// build one: go run github.com/raysys/raysys/testkit/consul -o bin/consul.
+// build one: go run github.com/raysys/raysys/testkit/consul -o bin/consul. With -short the test is skipped.
 func Consul(t testing.TB, opts ...ConsulOption) *ConsulServer {
 	t.Helper()
 	var o consulserver.Options

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys/cmd/raysys/internal/bench"
 	"github.com/raysys/raysys/internal/consulserver"
+	"github.com/raysys/raysys/internal/consultest"
 )
 
 func TestBenchJSON(t *testing.T) {
@@ -80,6 +81,7 @@ func TestBenchTable(t *testing.T) {
 // The tier has a server of its own, which is found in PATH and gone afterwards, and its nodes join a cluster of theirs,
 // whatever the variables of system.Main say.
 func TestBenchAcrossProcesses(t *testing.T) {
+	consultest.Needed(t)
 	path, err := consulserver.Find()
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -63,11 +64,16 @@ func clusterParams(dir string, server *consulserver.Server, set ...string) tests
 
 // shared is the server of the scripts that leave it alone.
 var shared = sync.OnceValues(func() (*consulserver.Server, error) {
+	asked.Store(true)
 	return consulserver.Run(context.Background(), consulserver.Options{MaxConns: 2000})
 })
 
+// asked says that shared was called.
+var asked atomic.Bool
+
 func TestCluster(t *testing.T) {
 	t.Parallel()
+	consultest.Needed(t)
 	s, err := shared()
 	if err != nil {
 		t.Fatal(err)

@@ -31,8 +31,10 @@ type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
 	code := l.m.Run()
-	if server, err := shared(); err == nil {
-		server.Close()
+	if asked.Load() {
+		if server, err := shared(); err == nil {
+			server.Close()
+		}
 	}
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)

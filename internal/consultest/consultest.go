@@ -10,9 +10,18 @@ import (
 	"github.com/raysys/raysys/internal/consulserver"
 )
 
+// Needed says that a test needs a server: with -short, which asks for tests without one, it is skipped.
+func Needed(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs a Consul server: run the tests without -short")
+	}
+}
+
 // Start runs a server for the test and waits until it serves.
 func Start(t testing.TB, o consulserver.Options) *consulserver.Server {
 	t.Helper()
+	Needed(t)
 	s, err := consulserver.Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

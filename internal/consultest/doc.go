@@ -5,5 +5,5 @@
 //	cfg := consul.Config{Addresses: []string{s.Address()}, Prefix: "raysys/test/", Token: s.Token()}
 //
 // The binary is RAYSYS_CONSUL_PROGRAM, or bin/consul of the test's folder or one above it, or consul in PATH. A test that
-// asks for a server fails when it cannot have one; it is never skipped.
+// asks for a server fails when it cannot have one. It is skipped only with -short.
 package consultest

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
@@ -104,7 +105,7 @@ func segmentsToReplay(t *testing.T, kv store.KV) (most int) {
 // TestFailoverOfAnAgedCluster: how long a cluster has been written to does not show when a host dies, since the log that the
 // next leaders replay is short whatever the past.
 func TestFailoverOfAnAgedCluster(t *testing.T) {
-	shards, commits := form(0, 4), form(400, 100_000) // each commit is a transaction of Consul: with all shards it would take an hour
+	shards, commits := long.Form(0, 4), long.Form(400, 100_000) // each commit is a transaction of Consul: with all shards it would take an hour
 	server := testkit.Consul(t, onDisk()...)
 	kv := keyspace(t, server, "aged")
 	age(t, kv, shards, commits)
@@ -123,7 +124,7 @@ func TestFailoverOfAnAgedCluster(t *testing.T) {
 		return most <= 256
 	})
 	var each, all spread
-	for i := range form(2, 30) {
+	for i := range long.Form(2, 30) {
 		victim := procOf(t, p, fmt.Sprint(i))
 		victim.Kill()
 		took := make([]time.Duration, keys)
@@ -140,7 +141,7 @@ func TestFailoverOfAnAgedCluster(t *testing.T) {
 	p99 := each[len(each)*99/100]
 	figure(t, "%d State grains after SIGKILL of a host, %d commits to each of its shards before that, at most %d segments to replay: p99 of each %v; all of them %v (promised: p99 1 s)",
 		keys, commits, most, p99.Round(time.Millisecond), all)
-	if limit := form(10*time.Second, time.Second); p99 > limit { // the short form runs beside other tests
+	if limit := long.Form(10*time.Second, time.Second); p99 > limit { // the short form runs beside other tests
 		t.Errorf("failover grows with the age of the log: of 100 grains 99 were back after %v, want %v", p99, limit)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
@@ -18,7 +19,7 @@ import (
 // without an error; named grains answer ErrSuspended from the lease's end, and then everything goes on in the same processes
 // with what they had in memory.
 func TestConsulKilledUnderLoad(t *testing.T) {
-	ttl, away := form(2*time.Second, 10*time.Second), form(7*time.Second, 60*time.Second)
+	ttl, away := long.Form(2*time.Second, 10*time.Second), long.Form(7*time.Second, 60*time.Second)
 	server := testkit.Consul(t, testkit.OnDisk(), testkit.MinTTL(time.Second))
 	p := testkit.Processes(t, 3, testkit.CPU(2), testkit.TTL(ttl), testkit.On(server))
 	ctx := p.Context()

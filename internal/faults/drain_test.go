@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -34,7 +35,7 @@ func TestDrainLosesNothing(t *testing.T) {
 		}),
 	}
 	var all spread
-	for i := range form(3, 30) {
+	for i := range long.Form(3, 30) {
 		pause(300 * time.Millisecond)
 		proc := p.Proc(i%p.Size() + 1)
 		from := time.Now()

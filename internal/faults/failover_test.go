@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -48,12 +49,12 @@ func firstGood(ctx context.Context, t *testing.T, key string, limit time.Duratio
 // TestFailoverAfterSIGKILL: a process death is proven by a reset and a refused redial (rule C17), so that its grains are
 // back well within a second.
 func TestFailoverAfterSIGKILL(t *testing.T) {
-	for _, n := range form([]int{3}, []int{2, 3, 5}) {
+	for _, n := range long.Form([]int{3}, []int{2, 3, 5}) {
 		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) {
 			p := testkit.Processes(t, n, testkit.CPU(1), testkit.TTL(10*time.Second), testkit.On(testkit.Consul(t, onDisk()...)))
 			ctx := p.Context()
 			var all spread
-			for i := range form(4, 30) {
+			for i := range long.Form(4, 30) {
 				key := fmt.Sprint(i)
 				if v, err := add.Call(ctx, counters.Get(key), 7).Get(ctx); v != 7 || err != nil {
 					t.Fatal(v, err)
@@ -74,11 +75,11 @@ func TestFailoverAfterSIGKILL(t *testing.T) {
 
 // TestFailoverAfterSIGSTOP: silence is only suspicion, and an eviction takes a vote and the lease.
 func TestFailoverAfterSIGSTOP(t *testing.T) {
-	ttl := form(2*time.Second, 10*time.Second)
+	ttl := long.Form(2*time.Second, 10*time.Second)
 	p := testkit.Processes(t, 3, testkit.CPU(1), testkit.TTL(ttl), testkit.On(testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)))
 	ctx := p.Context()
 	var all spread
-	for i := range form(1, 5) {
+	for i := range long.Form(1, 5) {
 		key := fmt.Sprint(i)
 		if v, err := add.Call(ctx, counters.Get(key), 7).Get(ctx); v != 7 || err != nil {
 			t.Fatal(v, err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
@@ -103,7 +104,7 @@ func TestHostileMember(t *testing.T) {
 	sent, closed := 0, 0
 	reasons := map[wire.Kind]int{}
 	for kind, class := range kinds {
-		for range form(60, 3000) {
+		for range long.Form(60, 3000) {
 			dial, cancel := context.WithTimeout(ctx, 10*time.Second)
 			p, err := l.Connect(dial, "n1", address)
 			cancel()
@@ -186,7 +187,7 @@ func TestHostileStrangers(t *testing.T) {
 	}
 	sent := 0
 	for name, lie := range lies {
-		for range form(5, 200) {
+		for range long.Form(5, 200) {
 			conn, err := net.Dial("tcp", address)
 			if err != nil {
 				t.Fatalf("%s: the process takes no connection any more: %v", name, err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
@@ -137,7 +138,7 @@ func forward(t testing.TB, listen, to string) (address string) {
 // TestThreeHosts: three hosts, each a network of its own. One is cut off from everything for a while: its grains go on
 // elsewhere, and when it is back it joins anew and serves. Nobody else notices.
 func TestThreeHosts(t *testing.T) {
-	ttl, away := form(2*time.Second, 10*time.Second), form(8*time.Second, 30*time.Second)
+	ttl, away := long.Form(2*time.Second, 10*time.Second), long.Form(8*time.Second, 30*time.Second)
 	h := newHosts(t, 3)
 	server := testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)
 	consul := forward(t, h.own()+":0", server.Address())

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -22,7 +23,7 @@ func TestShardLeaderKilled(t *testing.T) {
 			}
 		}
 		g := startCounting(k, prefix, keys, 12, 40*time.Millisecond)
-		kills := form(5, 50)
+		kills := long.Form(5, 50)
 		for i := range kills {
 			pause(time.Duration(k.Rand().Int64N(int64(2 * time.Second))))
 			st, err := c.Status()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
@@ -27,7 +28,7 @@ var bulky = tasks.Define("faults.bulky", func(ctx context.Context, n int) ([]byt
 // objects are used from all nodes while two frames of a hundred are lost. After Heal every caller has its answer, every
 // grain works, no write that was acknowledged is gone or was made twice, and all nodes close.
 func TestLostFrames(t *testing.T) {
-	for seed := range uint64(form(4, 40)) {
+	for seed := range uint64(long.Form(2, 40)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			testkit.Virtual(t, func(k *testkit.Kit) { loseFrames(k.T(), k) }, testkit.Nodes(3), testkit.CPU(2), testkit.Loose(), testkit.Seed(seed+1))
 		})
@@ -88,7 +89,7 @@ func loseFrames(t testing.TB, k *testkit.Kit) {
 		return err
 	})
 	c.Drop(0.02, nil)
-	k.Advance(form(2*time.Minute, 10*time.Minute))
+	k.Advance(long.Form(time.Minute, 10*time.Minute))
 	c.Heal()
 	stop.Store(true)
 	ended := make(chan struct{})

@@ -8,23 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/testkit"
 )
 
-var (
-	long    = flag.Bool("long", false, "run the long forms")
-	figures = flag.String("figures", "", "append what was measured to this file")
-)
+var figures = flag.String("figures", "", "append what was measured to this file")
 
 func TestMain(m *testing.M) { testkit.Main(m) }
-
-// form returns the size of a test: the short one in CI, the long one with -long.
-func form[T any](short, full T) T {
-	if *long {
-		return full
-	}
-	return short
-}
 
 // figure reports what a test measured: in its log, and in the file of -figures unless it failed.
 func figure(t testing.TB, format string, args ...any) {
@@ -67,7 +57,7 @@ func pause(d time.Duration) { <-time.After(d) }
 // onDisk is where a Consul keeps its data: on disk in the long forms, whose figures it belongs to. The short ones run beside
 // whatever else the machine does, and a disk that stalls for a lease suspends every node.
 func onDisk(o ...testkit.ConsulOption) []testkit.ConsulOption {
-	if *long {
+	if long.Form(false, true) {
 		o = append(o, testkit.OnDisk())
 	}
 	return o

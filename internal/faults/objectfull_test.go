@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
@@ -69,7 +70,7 @@ func TestStoreFull(t *testing.T) {
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
-			for i := range form(10, 200) {
+			for i := range long.Form(10, 200) {
 				b := blob{byte(g*16 + i), 300 << 10}
 				r := raysys.Put(ctx, b.make())
 				got, err := r.Get(ctx)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
@@ -75,7 +76,7 @@ func TestObjectSoak(t *testing.T) {
 	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(4), labelled(system.Objects{Memory: 4 << 20}))
 	ctx, c := k.Context(), k.Cluster()
 	var values, lost, kills atomic.Int64
-	end := time.Now().Add(form(8*time.Second, 5*time.Minute))
+	end := time.Now().Add(long.Form(8*time.Second, 5*time.Minute))
 	seed := k.Seed()
 	var wg sync.WaitGroup
 	for g := range 4 {

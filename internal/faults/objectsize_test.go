@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
 
 // TestHugeObject: an object of five times every node's budget is put, viewed and gotten, on its node and on another.
 func TestHugeObject(t *testing.T) {
-	memory := form(10<<20, 1<<30)
+	memory := long.Form(10<<20, 1<<30)
 	want := blob{3, 5 * memory}
 	k := testkit.New(t, testkit.Loose(), testkit.Nodes(2), testkit.CPU(1), labelled(system.Objects{Memory: int64(memory), NoSharing: true}))
 	ctx := k.Context()
@@ -77,7 +78,7 @@ func TestTinyObjects(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	count := form(200_000, 1_000_000)
+	count := long.Form(200_000, 1_000_000)
 	refs := make([]raysys.Ref[[]byte], count)
 	for i := range refs {
 		refs[i] = raysys.Put(ctx, []byte{byte(i), byte(i >> 8), byte(i >> 16)})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system"
@@ -24,7 +25,7 @@ func TestSourceKilled(t *testing.T) {
 	ctx, c := k.Context(), k.Cluster()
 	values, lost := 0, 0
 	var took spread
-	for round := range form(12, 200) {
+	for round := range long.Form(6, 200) {
 		size := chunks*objectstore.ChunkSize - round*77
 		want := blob{byte(round), size}
 		at := []int{2, 10, 18}[round%3]
@@ -138,7 +139,7 @@ func TestCopyMadeMeanwhile(t *testing.T) {
 
 // TestSourceProcessKilled is TestSourceKilled with SIGKILL and real connections.
 func TestSourceProcessKilled(t *testing.T) {
-	size := form(64<<20, 512<<20)
+	size := long.Form(64<<20, 512<<20)
 	p := testkit.Processes(t, 2, testkit.Loose(), testkit.Env("RAYSYS_NO_SHARING=1"), testkit.EnvOf(func(i int) []string {
 		return []string{"RAYSYS_LABELS=node=" + []string{"", "n1", "n2"}[i]}
 	}))
@@ -170,7 +171,7 @@ func TestSourceProcessKilled(t *testing.T) {
 		r.Release()
 	}
 	values, lost := 0, 0
-	for round := range form(6, 30) {
+	for round := range long.Form(3, 30) {
 		r, want := put(round)
 		got := make(chan error, 1)
 		go func() { got <- fetch(r, want) }()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -37,7 +38,7 @@ func TestOverlapOfPlainGrains(t *testing.T) {
 			})
 		}
 		k.Advance(5 * time.Second)
-		rounds := form(6, 60)
+		rounds := long.Form(6, 60)
 		seen, byKind := 0, map[string]int{}
 		var windows spread
 		for i := range rounds {

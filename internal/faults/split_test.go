@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -57,7 +58,7 @@ func oneBrokenPairOfThree(t *testing.T, ttl time.Duration) {
 		c.Cut(1, 2)
 		relayed, begin := 0, time.Now()
 		var first time.Duration
-		for time.Since(begin) < form(time.Minute, 10*time.Minute) {
+		for time.Since(begin) < long.Form(time.Minute, 10*time.Minute) {
 			h, err := reach.Call(k.Context(), plains.Get(from), to).Get(k.Context())
 			switch {
 			case err == nil && h.Node == "n2":

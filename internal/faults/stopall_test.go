@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
@@ -26,8 +27,8 @@ var keepBlob = tasks.Define("faults.keepBlob", func(ctx context.Context, b blob)
 // seconds, well.
 func TestAllNodesStop(t *testing.T) {
 	var all spread
-	nodes := form(3, 5)
-	for range form(1, 10) {
+	nodes := long.Form(3, 5)
+	for range long.Form(1, 10) {
 		p := testkit.Processes(t, nodes, testkit.CPU(2), testkit.On(testkit.Consul(t, onDisk()...)), testkit.TTL(10*time.Second))
 		ctx := p.Context()
 		var refs []raysys.Ref[[]byte]

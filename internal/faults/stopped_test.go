@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -14,7 +15,7 @@ import (
 // what they believed; sessions that end in a real Consul, and kills. Tasks on the workers read the counters beside them.
 func TestCountersInStoppedProcesses(t *testing.T) {
 	ttl := 2 * time.Second
-	keys, rounds := form(20, 200), form(3, 40)
+	keys, rounds := long.Form(20, 200), long.Form(3, 40)
 	p := testkit.Processes(t, 3, testkit.CPU(2), testkit.TTL(ttl), testkit.On(testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)))
 	ctx := p.Context()
 	g := &counting{h: testkit.NewHistory(), stop: make(chan struct{}), open: map[string]int{}}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -218,12 +219,12 @@ func TestCountersInAStorm(t *testing.T) {
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		t, c := k.T(), k.Cluster()
 		prefix := fmt.Sprintf("storm%d-", runs.Add(1))
-		keys := form(100, 1000)
+		keys := long.Form(100, 1000)
 		lives0, commits0 := counterLives.Count()
-		g := startCounting(k, prefix, keys, form(12, 36), form(400*time.Millisecond, time.Second))
+		g := startCounting(k, prefix, keys, long.Form(12, 36), long.Form(400*time.Millisecond, time.Second))
 		s := storm{
 			c: c, rng: k.Rand(), ttl: ttl,
-			partitions: form(8, 100), outages: form(3, 50), pauses: form(3, 50), expiries: form(5, 50), kills: form(3, 20),
+			partitions: long.Form(8, 100), outages: long.Form(3, 50), pauses: long.Form(3, 50), expiries: long.Form(5, 50), kills: long.Form(3, 20),
 		}
 		s.blow()
 		k.Advance(3 * ttl)
@@ -244,5 +245,5 @@ func TestCountersInAStorm(t *testing.T) {
 			t.Errorf("%d calls were answered: too few to show anything", answered)
 		}
 		testkit.NoOrphans(k)
-	}, testkit.Nodes(form(3, 5)), testkit.TTL(ttl))
+	}, testkit.Nodes(long.Form(3, 5)), testkit.TTL(ttl))
 }

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/testkit"
 )
 
 // TestTasksSurviveKilledWorkers: a random worker is killed again and again while tasks run; each future ends in its value,
 // once. The driver is not killed.
 func TestTasksSurviveKilledWorkers(t *testing.T) {
-	tasks, workers, every := form(1500, 10_000), form(3, 5), form(500*time.Millisecond, 2*time.Second)
+	tasks, workers, every := long.Form(1500, 10_000), long.Form(3, 5), long.Form(500*time.Millisecond, 2*time.Second)
 	p := testkit.Processes(t, workers, testkit.CPU(4), testkit.TTL(10*time.Second), testkit.On(testkit.Consul(t, onDisk()...)))
 	ctx := p.Context()
 	rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
@@ -37,7 +38,7 @@ func TestTasksSurviveKilledWorkers(t *testing.T) {
 	refs := make([]raysys.Ref[int], tasks)
 	for i := range refs {
 		// Together they take form's time on all CPUs: ten kills and more.
-		refs[i] = square.Go(ctx, job{N: i, Wait: form(20*time.Millisecond, 50*time.Millisecond)})
+		refs[i] = square.Go(ctx, job{N: i, Wait: long.Form(20*time.Millisecond, 50*time.Millisecond)})
 	}
 	lost, wrong := 0, 0
 	var first error

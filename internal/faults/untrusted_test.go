@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
@@ -21,7 +22,7 @@ import (
 // which it trusts itself, joins and stays no host: it takes no shard, and calls to State go on as before.
 func TestWorkerThatNobodyTalksTo(t *testing.T) {
 	const cluster = "untrusting"
-	ttl := form(3*time.Second, 10*time.Second)
+	ttl := long.Form(3*time.Second, 10*time.Second)
 	ca := newAuthority(t)
 	p := testkit.Processes(t, 2, testkit.CPU(1), testkit.TTL(ttl), testkit.On(testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)), testkit.Config(system.Config{
 		Cluster: &system.Cluster{Name: cluster, TLS: ca.files(cluster, "test")},
@@ -52,7 +53,7 @@ func TestWorkerThatNobodyTalksTo(t *testing.T) {
 		return l
 	}
 	calls(time.Second) // so that all of them are activated
-	window := form(3*time.Second, 8*time.Second)
+	window := long.Form(3*time.Second, 8*time.Second)
 	before := calls(window)
 
 	live, stop := context.WithCancel(context.Background())
@@ -73,7 +74,7 @@ func TestWorkerThatNobodyTalksTo(t *testing.T) {
 		}
 		return false
 	})
-	span := form(3*ttl, 45*time.Second)
+	span := long.Form(3*ttl, 45*time.Second)
 	during := calls(span)
 	st, err := p.Node().Status(ctx)
 	if err != nil {

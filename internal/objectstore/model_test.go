@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
@@ -262,10 +263,7 @@ func TestManyAtOnce(t *testing.T) {
 		v := newValue(content(n, 700*kib+n))
 		shared[n] = add(t, s, n, v)
 	}
-	rounds := 60
-	if testing.Short() {
-		rounds = 20
-	}
+	rounds := long.Form(20, 60)
 	var work sync.WaitGroup
 	for g := range 8 {
 		work.Go(func() {

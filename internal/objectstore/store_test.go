@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
@@ -54,10 +55,7 @@ func TestAddRefuses(t *testing.T) {
 }
 
 func TestMillionTiny(t *testing.T) {
-	count := 1_000_000
-	if testing.Short() {
-		count = 50_000
-	}
+	count := long.Form(50_000, 1_000_000)
 	s := open(t, objectstore.Config{Budget: 4 * mib})
 	b := []byte("tiny")
 	list := make([]*objectstore.Object, count)

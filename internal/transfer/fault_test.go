@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
@@ -94,10 +95,7 @@ func TestForeverSilent(t *testing.T) {
 // TestKilled: sources die at any moment. While one has the object it arrives as it is; else the error is
 // raysys.ErrObjectLost. Nothing hangs, and no byte is wrong.
 func TestKilled(t *testing.T) {
-	seeds := uint64(100)
-	if testing.Short() {
-		seeds = 10
-	}
+	seeds := long.Form[uint64](8, 100)
 	for _, percent := range []int{10, 50, 90} {
 		t.Run(fmt.Sprint(percent), func(t *testing.T) {
 			for seed := range seeds {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
@@ -57,7 +58,7 @@ func (x *node) sameSums(n uint64, attempt uint32, b []byte) {
 // TestSumsBeside: whoever asks and whoever answers, of this version or an earlier one, what arrives is the same, and both
 // sides know the same sums of it. Sums come beside the chunks where both know how and the object is large.
 func TestSumsBeside(t *testing.T) {
-	for _, size := range []int{0, 1, 8*mib - 1, 8 * mib, 20*mib + 5} {
+	for _, size := range []int{0, 1, 8*mib - 1, 8 * mib, long.Form(9, 20)*mib + 5} {
 		for _, asks := range []bool{true, false} {
 			for _, gives := range []bool{true, false} {
 				for _, form := range []objectstore.Form{objectstore.Heap, objectstore.Segment, objectstore.Disk} {
@@ -168,7 +169,7 @@ func TestBesideWrongBytes(t *testing.T) {
 // TestBadLinks: whatever becomes of links and frames, what arrives is right, with sums that are known and such that come
 // with the chunks.
 func TestBadLinks(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range long.Form[uint64](8, 40) {
 		bubbleSeed(t, seed, func(t *testing.T, n *net) {
 			var mu sync.Mutex
 			r := rand.New(rand.NewPCG(seed, 1))
@@ -228,10 +229,7 @@ func twin(b []byte, same int) []byte {
 // known, or come beside the chunks, and one of the nodes may die. Nobody has bytes of both (rule C22), and while the
 // nodes live everybody has one of them.
 func TestNeverMixed(t *testing.T) {
-	seeds := uint64(50)
-	if testing.Short() {
-		seeds = 10
-	}
+	seeds := long.Form[uint64](8, 50)
 	var first, second, lost, beside atomic.Int64
 	for _, percent := range []int{0, 10, 50, 90} { // 0: nobody dies
 		for seed := range seeds {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/consulserver"
+	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/store/storetest"
@@ -34,6 +35,7 @@ func open(t testing.TB, cfg consul.Config) *consul.Store {
 // up returns a shared server.
 func up(t testing.TB, get func() (*consulserver.Server, error)) *consulserver.Server {
 	t.Helper()
+	consultest.Needed(t)
 	s, err := get()
 	if err != nil {
 		t.Fatal(err)

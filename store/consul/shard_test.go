@@ -5,7 +5,6 @@ package consul_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"strconv"
 	"sync"
@@ -14,11 +13,10 @@ import (
 
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 )
-
-var long = flag.Bool("long", false, "run the long form of the fault tests")
 
 // throne is the shard as clients find it: who leads it now.
 type throne struct {
@@ -46,10 +44,7 @@ func (h *throne) get() (*store.Shard, chan struct{}) {
 // once, and none that was refused.
 func TestLeaderKilledAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	kills := 12
-	if *long {
-		kills = 50
-	}
+	kills := long.Form(12, 50)
 	server := consultest.Start(t, consulserver.Options{Disk: true})
 	cfg := consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,11 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 )
-
-var long = flag.Bool("long", false, "run the long form of the fault tests")
 
 // countForEver leads a shard, says how far its record counts, and counts on, saying each number once it is
 // acknowledged, until it is killed.
@@ -56,10 +54,7 @@ func countForEver(dir string) error {
 
 // A process killed at any moment after an acknowledgement has lost nothing when it comes back.
 func TestKilledRightAfterAnAcknowledgement(t *testing.T) {
-	kills := 40
-	if *long {
-		kills = 1000
-	}
+	kills := long.Form(40, 1000)
 	dir := t.TempDir()
 	acked, epoch := 0, 0
 	for i := range kills {

@@ -7,9 +7,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/raysys/raysys/internal/consultest"
 )
 
 func TestReachConsul(t *testing.T) {
+	consultest.Needed(t)
 	c, err := server()
 	if err != nil {
 		t.Fatal(err)

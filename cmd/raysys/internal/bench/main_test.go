@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/raysys/raysys/internal/consulserver"
+	"github.com/raysys/raysys/internal/consultest"
 )
 
 // TestMain lets the test binary be the child of the rows that start processes.
@@ -54,6 +55,7 @@ func (w withServer) Run() int {
 // clustered is small on the shared server.
 func clustered(t testing.TB) Plan {
 	t.Helper()
+	consultest.Needed(t)
 	c, err := server()
 	if err != nil {
 		t.Fatal(err)
