@@ -41,7 +41,7 @@ func TestPublicAPI(t *testing.T) {
 			t.Errorf("package %s has no golden file of its API: run %s", l.path, again)
 			continue
 		}
-		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		if diff := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(string(got), "\n")); diff != "" {
 			t.Errorf("the public API of %s changed; where that is meant, run %s (-golden +now):\n%s", l.path, again, diff)
 		}
 	}
