@@ -13,25 +13,26 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/tasks"
 )
 
 // attic is an object store that keeps whatever it is told of, and evicts when the test says so.
 type attic struct {
 	mu    sync.Mutex // guards the rest
-	kept  map[*raysys.Core]int
+	kept  map[*core.Core]int
 	full  error
-	names map[string]*raysys.Core
+	names map[string]*core.Core
 }
 
 func newAttic(ctx context.Context) *attic {
-	a := &attic{kept: map[*raysys.Core]int{}, names: map[string]*raysys.Core{}}
-	t, _, _ := raysys.TurnOf(ctx)
+	a := &attic{kept: map[*core.Core]int{}, names: map[string]*core.Core{}}
+	t, _, _ := core.TurnOf(ctx)
 	t.Job().Objects = a
 	return a
 }
 
-func (a *attic) Keep(c *raysys.Core, v any) (bool, error) {
+func (a *attic) Keep(c *core.Core, v any) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.full != nil {
@@ -41,7 +42,7 @@ func (a *attic) Keep(c *raysys.Core, v any) (bool, error) {
 	return true, nil
 }
 
-func (a *attic) Drop(c *raysys.Core) {
+func (a *attic) Drop(c *core.Core) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.kept, c)
@@ -54,7 +55,7 @@ func (a *attic) count() int {
 }
 
 // evict moves the value of a future to a shelf, and returns that; nil when it could not.
-func (a *attic) evict(c *raysys.Core) *shelf {
+func (a *attic) evict(c *core.Core) *shelf {
 	v, err := c.Outcome()
 	if err != nil {
 		return nil
@@ -66,7 +67,7 @@ func (a *attic) evict(c *raysys.Core) *shelf {
 	return s
 }
 
-func core[T any](r raysys.Ref[T]) *raysys.Core { return r.RefCore() }
+func futureOf[T any](r raysys.Ref[T]) *core.Core { return r.RefCore() }
 
 // shelf is where the value of a future is while it is evicted.
 type shelf struct {
@@ -74,7 +75,7 @@ type shelf struct {
 	fetches atomic.Int32
 	fail    atomic.Pointer[error]
 	gate    chan struct{} // nil, or closed when fetches may go on
-	at      raysys.Source // it is there instead
+	at      core.Source   // it is there instead
 }
 
 func (s *shelf) Name() string      { return "shelf" }
@@ -92,7 +93,7 @@ func (s *shelf) Fetch(into any, done func(error)) {
 			done(*err)
 			return
 		case s.at != nil:
-			done(&raysys.Elsewhere{Source: s.at})
+			done(&core.Elsewhere{Source: s.at})
 			return
 		}
 		switch to := into.(type) {
@@ -195,8 +196,8 @@ func TestAbsentValues(t *testing.T) {
 	} {
 		for from, r := range map[string]raysys.Ref[wide]{"put": raysys.Put(b.ctx, newWide(1)), "a task": b.made.Go(b.ctx, 2)} {
 			get(t, b.ctx, r)
-			s := b.evict(core(r))
-			if s == nil || !core(r).Absent() {
+			s := b.evict(futureOf(r))
+			if s == nil || !futureOf(r).Absent() {
 				t.Fatalf("%s of a value of %s: it could not be evicted", name, from)
 			}
 			for round := range int32(2) { // the second time it is here, or has still not been needed
@@ -207,8 +208,8 @@ func TestAbsentValues(t *testing.T) {
 			if n := s.fetches.Load(); n != c.fetch {
 				t.Errorf("%s of a value of %s: fetched %d times, want %d", name, from, n, c.fetch)
 			}
-			if core(r).Absent() != (c.fetch == 0) {
-				t.Errorf("%s of a value of %s: absent is %v", name, from, core(r).Absent())
+			if futureOf(r).Absent() != (c.fetch == 0) {
+				t.Errorf("%s of a value of %s: absent is %v", name, from, futureOf(r).Absent())
 			}
 		}
 	}
@@ -219,7 +220,7 @@ func TestAbsentValuesThatFail(t *testing.T) {
 	b := newBench(t)
 	for _, cause := range []error{raysys.ErrObjectLost, raysys.ErrStoreFull} {
 		r := raysys.Put(b.ctx, newWide(1))
-		s := b.evict(core(r))
+		s := b.evict(futureOf(r))
 		s.fail.Store(&cause)
 		for what, got := range map[string]error{
 			"Get":           func() error { _, err := r.Get(b.ctx); return err }(),
@@ -250,24 +251,24 @@ func TestAbsentValuesThatFail(t *testing.T) {
 // A reference from another node whose value is large is ready before the value is here.
 func TestForeignElsewhere(t *testing.T) {
 	b := newBench(t)
-	turn, _, _ := raysys.TurnOf(b.ctx)
+	turn, _, _ := core.TurnOf(b.ctx)
 	w := newWide(1)
 	value := &shelf{value: &w}
 	hops := &shelf{at: &shelf{at: value}}
 	var r raysys.Ref[wide]
-	if err := r.SetRefCore(&raysys.NewForeign(turn.Job(), hops).Core); err != nil {
+	if err := r.SetRefCore(&core.NewForeign(turn.Job(), hops).Core); err != nil {
 		t.Fatal(err)
 	}
 	if ready, _, err := raysys.Wait(b.ctx, []raysys.Ref[wide]{r}, 1); len(ready) != 1 || err != nil {
 		t.Fatal(ready, err)
 	}
-	if value.fetches.Load() != 0 || !core(r).Absent() {
+	if value.fetches.Load() != 0 || !futureOf(r).Absent() {
 		t.Error("waiting fetched the value")
 	}
-	if v, err := r.Get(b.ctx); !v.whole() || err != nil || raysys.SourceOf(core(r)) != raysys.Source(value) {
-		t.Error(v, err, raysys.SourceOf(core(r)))
+	if v, err := r.Get(b.ctx); !v.whole() || err != nil || core.SourceOf(futureOf(r)) != core.Source(value) {
+		t.Error(v, err, core.SourceOf(futureOf(r)))
 	}
-	if !core(r).Evict(nil) || value.fetches.Load() != 1 {
+	if !futureOf(r).Evict(nil) || value.fetches.Load() != 1 {
 		t.Error("a copy could not be evicted")
 	}
 	if v, err := r.Get(b.ctx); !v.whole() || err != nil || value.fetches.Load() != 2 {
@@ -276,7 +277,7 @@ func TestForeignElsewhere(t *testing.T) {
 	round := &shelf{}
 	round.at = round
 	r = raysys.Ref[wide]{}
-	if err := r.SetRefCore(&raysys.NewForeign(turn.Job(), round).Core); err != nil {
+	if err := r.SetRefCore(&core.NewForeign(turn.Job(), round).Core); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Get(b.ctx); !errors.Is(err, raysys.ErrObjectLost) {
@@ -288,9 +289,9 @@ func TestForeignElsewhere(t *testing.T) {
 func TestAbsentGetGivesUp(t *testing.T) {
 	b := newBench(t)
 	r := raysys.Put(b.ctx, newWide(1))
-	v, _ := core(r).Outcome()
+	v, _ := futureOf(r).Outcome()
 	s := &shelf{value: v, gate: make(chan struct{})}
-	core(r).Evict(s)
+	futureOf(r).Evict(s)
 	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Millisecond)
 	defer cancel()
 	if _, err := r.Get(ctx); !errors.Is(err, raysys.ErrDeadline) {
@@ -327,9 +328,9 @@ func TestGetAllFetchesTogether(t *testing.T) {
 	refs := make([]raysys.Ref[wide], 5)
 	for i := range refs {
 		refs[i] = raysys.Put(b.ctx, newWide(i))
-		v, _ := core(refs[i]).Outcome()
+		v, _ := futureOf(refs[i]).Outcome()
 		asked.Add(1)
-		if !core(refs[i]).Evict(&together{&shelf{value: v}, &asked}) {
+		if !futureOf(refs[i]).Evict(&together{&shelf{value: v}, &asked}) {
 			t.Fatal("not evicted")
 		}
 	}
@@ -356,9 +357,9 @@ func TestFetchesAhead(t *testing.T) {
 	const n = 100
 	for i := range n {
 		r := raysys.Put(b.ctx, newWide(i))
-		v, _ := core(r).Outcome()
+		v, _ := futureOf(r).Outcome()
 		s := &shelf{value: v, gate: gate}
-		if !core(r).Evict(s) {
+		if !futureOf(r).Evict(s) {
 			t.Fatal("not evicted")
 		}
 		shelves = append(shelves, s)
@@ -415,7 +416,7 @@ func TestEvictionRaces(t *testing.T) {
 					case <-stop:
 						return
 					default:
-						b.evict(core(r))
+						b.evict(futureOf(r))
 					}
 				}
 			})
@@ -455,9 +456,9 @@ func TestEvictionRaces(t *testing.T) {
 						v, err := get(t, b.ctx, call)
 						check("cancelled", v, err)
 					case 5:
-						settled := core(r).Settled()
-						v, err := core(r).Outcome()
-						var e *raysys.Elsewhere
+						settled := futureOf(r).Settled()
+						v, err := futureOf(r).Outcome()
+						var e *core.Elsewhere
 						if errors.As(err, &e) {
 							err = nil
 						} else if err == nil {
@@ -501,7 +502,7 @@ func TestStoreFull(t *testing.T) {
 	b.full = nil
 	b.mu.Unlock()
 	r := raysys.Put(b.ctx, newWide(1))
-	s := b.evict(core(r))
+	s := b.evict(futureOf(r))
 	b.mu.Lock()
 	b.full = raysys.ErrStoreFull
 	b.mu.Unlock()
@@ -510,7 +511,7 @@ func TestStoreFull(t *testing.T) {
 			t.Error("brought back:", err)
 		}
 	}
-	if !core(r).Absent() || s.fetches.Load() != 3 {
+	if !futureOf(r).Absent() || s.fetches.Load() != 3 {
 		t.Error("it stayed without room", s.fetches.Load())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -18,8 +19,8 @@ func TestBranchBelongsToItsTask(t *testing.T) {
 	parent := tasks.DefineIn(table, "parent", func(ctx context.Context, _ int) (string, error) {
 		ctx = raysys.Branch(ctx, 3)
 		v, _ := tenant.From(ctx)
-		turn, own, err := raysys.TurnOf(ctx)
-		if err != nil || !own || turn.Kind() != raysys.TurnTask || turn.Attempt() != 1 || turn.Name() != "parent" {
+		turn, own, err := core.TurnOf(ctx)
+		if err != nil || !own || turn.Kind() != core.TurnTask || turn.Attempt() != 1 || turn.Name() != "parent" {
 			t.Errorf("the branch's turn: %+v, %v, %v", turn, own, err)
 		}
 		close(began)

@@ -6,21 +6,22 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // job is work that never runs by itself: a test settles its future.
-type job struct{ raysys.Future[int] }
+type job struct{ core.Future[int] }
 
-func (j *job) Name() string                            { return "job" }
-func (j *job) Help(*raysys.Turn) bool                  { return false }
-func (j *job) Expires() int64                          { return 0 }
-func (j *job) Waits() ([]*raysys.Turn, []*raysys.Core) { return nil, nil }
-func (j *job) Break([]string) bool                     { return false }
+func (j *job) Name() string                        { return "job" }
+func (j *job) Help(*core.Turn) bool                { return false }
+func (j *job) Expires() int64                      { return 0 }
+func (j *job) Waits() ([]*core.Turn, []*core.Core) { return nil, nil }
+func (j *job) Break([]string) bool                 { return false }
 
 // running returns work that the turn of ctx has submitted and somebody has started.
 func running(t *testing.T, ctx context.Context) *job {
 	t.Helper()
-	up, _, err := raysys.TurnOf(ctx)
+	up, _, err := core.TurnOf(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestSecondFailKeepsTheFirstError(t *testing.T) {
 	if err := j.Failure(); err != first {
 		t.Errorf("after a second Fail the future's error is %v, not the first one", err)
 	}
-	if _, err := get(t, ctx, j.Ref()); !errors.Is(err, first) || errors.Is(err, second) {
+	if _, err := get(t, ctx, raysys.Ref[int](j.Ref())); !errors.Is(err, first) || errors.Is(err, second) {
 		t.Errorf("after a second Fail Get returns %v, not the first error", err)
 	}
 
@@ -55,7 +56,7 @@ func TestSecondFailKeepsTheFirstError(t *testing.T) {
 	if j.Fail(first) || j.Failure() != nil {
 		t.Errorf("Fail changed a future that has a value: %v", j.Failure())
 	}
-	if v, err := get(t, ctx, j.Ref()); v != 3 || err != nil {
+	if v, err := get(t, ctx, raysys.Ref[int](j.Ref())); v != 3 || err != nil {
 		t.Errorf("after Fail a future that has the value 3 gives %d, %v", v, err)
 	}
 }
@@ -65,7 +66,7 @@ func TestPinsPassToTheNextAttempt(t *testing.T) {
 	_, ctx := node(t, raysys.NewTable())
 	arg := raysys.Put(ctx, newWide(1))
 	j := running(t, ctx)
-	j.Turn().Pin([]*raysys.Core{core(arg)})
+	j.Turn().Pin([]*core.Core{futureOf(arg)})
 	arg.Release()
 	for attempt := 2; attempt <= 4; attempt++ {
 		last, ok := j.Again(attempt)
@@ -74,10 +75,10 @@ func TestPinsPassToTheNextAttempt(t *testing.T) {
 		}
 		last.Cancel(errors.New("the attempt has failed"))
 		last.End()
-		if v, err := arg.Get(raysys.NewContext(j.OwnTurn())); err != nil || !v.whole() {
+		if v, err := arg.Get(core.NewContext(j.OwnTurn())); err != nil || !v.whole() {
 			t.Fatalf("attempt %d cannot read the argument that the one before it kept: %v", attempt, err)
 		}
-		if _, err := arg.Get(raysys.NewContext(last)); err == nil {
+		if _, err := arg.Get(core.NewContext(last)); err == nil {
 			t.Errorf("attempt %d, which has ended, still reads the argument", attempt-1)
 		}
 		if !j.Unhold() || !j.Start() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -138,12 +139,12 @@ func ExampleDetached() {
 
 // Work may ask for a kind of node, and for a rule to choose among them.
 func ExamplePlace() {
-	o := raysys.NewOptions([]raysys.Option{raysys.Place(raysys.Spread), raysys.Label("zone", "west")})
+	o := core.NewOptions([]raysys.Option{raysys.Place(raysys.Spread), raysys.Label("zone", "west")})
 	fmt.Println(o.Strategy, o.Labels)
 	// Output: spread map[zone:west]
 }
 
 func ExampleLabel() {
-	fmt.Println(raysys.NewOptions([]raysys.Option{raysys.Label("disk", "ssd"), raysys.Label("zone", "west")}).Labels)
+	fmt.Println(core.NewOptions([]raysys.Option{raysys.Label("disk", "ssd"), raysys.Label("zone", "west")}).Labels)
 	// Output: map[disk:ssd zone:west]
 }

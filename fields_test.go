@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -23,10 +24,10 @@ func TestTurnFields(t *testing.T) {
 		Namespace string
 		Node      raysys.NodeID
 		Attempt   int
-		Kind      raysys.TurnKind
+		Kind      core.TurnKind
 	}
 	of := func(ctx context.Context) fields {
-		turn, _, err := raysys.TurnOf(ctx)
+		turn, _, err := core.TurnOf(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,8 +48,8 @@ func TestTurnFields(t *testing.T) {
 	if _, err := get(t, ctx, task.Go(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	job := raysys.SeededJob(9)
-	want := []fields{{job, "shop", "n1", 1, raysys.TurnTask}, {job, "shop", "n1", 2, raysys.TurnTask}, {job, "shop", "n1", 0, raysys.TurnRoot}}
+	job := core.SeededJob(9)
+	want := []fields{{job, "shop", "n1", 1, core.TurnTask}, {job, "shop", "n1", 2, core.TurnTask}, {job, "shop", "n1", 0, core.TurnRoot}}
 	if diff := cmp.Diff(want, []fields{<-seen, <-seen, of(ctx)}); diff != "" {
 		t.Error(diff)
 	}

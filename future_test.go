@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -48,9 +49,9 @@ func TestStates(t *testing.T) {
 		"cancelled":              {cancelled, raysys.StateCancelled, raysys.ErrCancelled},
 		"released":               {released, raysys.StateReleased, raysys.ErrReleased},
 		"released while pending": {early, raysys.StateReleased, raysys.ErrReleased},
-		"lost":                   {raysys.FailedRef[int](fmt.Errorf("get: %w", raysys.ErrObjectLost)), raysys.StateLost, raysys.ErrObjectLost},
+		"lost":                   {raysys.Ref[int](core.FailedRef[int](fmt.Errorf("get: %w", raysys.ErrObjectLost))), raysys.StateLost, raysys.ErrObjectLost},
 		"lost, says the task":    {through, raysys.StateFailed, raysys.ErrObjectLost},
-		"failed before it began": {raysys.FailedRef[int](errBoom), raysys.StateFailed, errBoom},
+		"failed before it began": {raysys.Ref[int](core.FailedRef[int](errBoom)), raysys.StateFailed, errBoom},
 		"zero":                   {raysys.Ref[int]{}, raysys.StatePending, raysys.ErrInvalidRef},
 	} {
 		if s := raysys.State(c.ref); s != c.state {
@@ -116,7 +117,7 @@ func TestGetAll(t *testing.T) {
 	table := raysys.NewTable()
 	gate, open := gated(table)
 	_, ctx := node(t, table)
-	refs := []raysys.Ref[int]{raysys.Put(ctx, 1), raysys.FailedRef[int](errBoom), gate.Go(ctx, 3), {}}
+	refs := []raysys.Ref[int]{raysys.Put(ctx, 1), raysys.Ref[int](core.FailedRef[int](errBoom)), gate.Go(ctx, 3), {}}
 	sub, cancel := context.WithCancel(ctx)
 	cancel()
 	os := raysys.GetAll(sub, refs)

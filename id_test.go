@@ -15,6 +15,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -38,7 +39,7 @@ func journal(t *testing.T, seed uint64) (ids []string, draws []uint64) {
 	echoes := grains.DefineIn[echoer](table, "echoer")
 	call := grains.Method(echoes, "echo", (*echoer).Echo)
 	parent := tasks.DefineIn(table, "parent", func(ctx context.Context, place string) (uint64, error) {
-		turn, _, err := raysys.TurnOf(ctx)
+		turn, _, err := core.TurnOf(ctx)
 		if err != nil {
 			return 0, err
 		}
@@ -134,7 +135,7 @@ func TestGoldenIDs(t *testing.T) {
 	var got strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&got, format+"\n", args...) }
 	for _, seed := range []uint64{0, 1, 7, math.MaxUint64} {
-		job := raysys.SeededJob(seed)
+		job := core.SeededJob(seed)
 		line("job of seed %d: %v", seed, job)
 		for _, n := range []uint64{0, 1, 2, 1 << 32, math.MaxUint64} {
 			child := raysys.TaskID(job).Child(n)
@@ -161,7 +162,7 @@ func TestGoldenIDs(t *testing.T) {
 // Goroutines that submit on one context at the same time, without Branch, are found out.
 func TestConcurrentSubmittersAreMarked(t *testing.T) {
 	_, ctx := node(t, raysys.NewTable())
-	turn, _, err := raysys.TurnOf(ctx)
+	turn, _, err := core.TurnOf(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestIDsDoNotCollide(t *testing.T) {
 		}
 	})
 	seen := map[raysys.TaskID]bool{}
-	root := raysys.TaskID(raysys.SeededJob(1))
+	root := raysys.TaskID(core.SeededJob(1))
 	for i := range uint64(300) {
 		for k := range uint64(300) {
 			seen[root.Child(i).Child(k)] = true
@@ -227,7 +228,7 @@ func TestIDText(t *testing.T) {
 	if id.IsZero() || !(raysys.TaskID{}).IsZero() {
 		t.Error("IsZero is wrong")
 	}
-	if one, again := raysys.SeededJob(1), raysys.SeededJob(1); one != again || one == raysys.SeededJob(2) {
+	if one, again := core.SeededJob(1), core.SeededJob(1); one != again || one == core.SeededJob(2) {
 		t.Error("SeededJob is no function of its seed")
 	}
 }

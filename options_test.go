@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // The pause before retry n is lo*2^(n-1), at most hi, less up to half of it, and never overflows.
@@ -19,7 +20,7 @@ func TestPause(t *testing.T) {
 		hi := lo + time.Duration(rapid.Int64Range(0, int64(24*time.Hour)).Draw(t, "hi"))
 		n := rapid.IntRange(1, 1_000_000).Draw(t, "n")
 		r := rapid.Float64Range(0, 0.999999).Draw(t, "r")
-		o := raysys.NewOptions([]raysys.Option{raysys.Backoff(lo, hi)})
+		o := core.NewOptions([]raysys.Option{raysys.Backoff(lo, hi)})
 		full, doublings := hi, min(n-1, 40) // 40 of them turn a nanosecond into 18 minutes
 		if lo <= hi>>doublings {
 			full = lo << doublings
@@ -32,24 +33,24 @@ func TestPause(t *testing.T) {
 }
 
 func TestOptionsCombine(t *testing.T) {
-	o := raysys.NewOptions([]raysys.Option{
+	o := core.NewOptions([]raysys.Option{
 		raysys.CPU(2), raysys.GPU(1), raysys.CPU(0), raysys.Custom("a", 1), raysys.Custom("b", 2), raysys.Custom("a", 3),
 		raysys.Deadline(time.Second), raysys.NoDeadline(), raysys.Retries(7), raysys.Detached(),
 	})
-	want := raysys.Resources{GPU: 1, Custom: map[string]float64{"a": 3, "b": 2}}
+	want := core.Resources{GPU: 1, Custom: map[string]float64{"a": 3, "b": 2}}
 	if diff := cmp.Diff(want, o.Resources); diff != "" || o.Err != nil {
 		t.Errorf("%v\n%s", o.Err, diff)
 	}
 	if o.Deadline != 0 || !o.NoLimit || o.Retries != 7 || !o.Detached || !o.Sized {
 		t.Errorf("got %+v", o)
 	}
-	if o := raysys.NewOptions(nil); o.Resources.CPU != 1 || o.Retries != 3 || o.Sized || o.Deadline != 0 || o.Err != nil {
+	if o := core.NewOptions[core.Option](nil); o.Resources.CPU != 1 || o.Retries != 3 || o.Sized || o.Deadline != 0 || o.Err != nil {
 		t.Errorf("the defaults are %+v", o)
 	}
-	if o := raysys.NewOptions([]raysys.Option{raysys.NoDeadline(), raysys.Deadline(1)}); o.NoLimit || o.Deadline != 1 {
+	if o := core.NewOptions([]raysys.Option{raysys.NoDeadline(), raysys.Deadline(1)}); o.NoLimit || o.Deadline != 1 {
 		t.Errorf("the later of two does not win: %+v", o)
 	}
-	first := raysys.NewOptions([]raysys.Option{raysys.Retries(-1), raysys.CPU(-1)})
+	first := core.NewOptions([]raysys.Option{raysys.Retries(-1), raysys.CPU(-1)})
 	if !errors.Is(first.Err, raysys.ErrBadOption) || first.Err.Error() != "bad option: Retries(-1): give 0 or more" {
 		t.Errorf("of two bad options: %v, want the first", first.Err)
 	}
@@ -58,8 +59,8 @@ func TestOptionsCombine(t *testing.T) {
 // An Option may be kept and used again: it does not share what it fills.
 func TestOptionIsReusable(t *testing.T) {
 	shared := raysys.Custom("a", 1)
-	one := raysys.NewOptions([]raysys.Option{shared, raysys.Custom("b", 1)})
-	two := raysys.NewOptions([]raysys.Option{shared})
+	one := core.NewOptions([]raysys.Option{shared, raysys.Custom("b", 1)})
+	two := core.NewOptions([]raysys.Option{shared})
 	if len(one.Resources.Custom) != 2 || len(two.Resources.Custom) != 1 {
 		t.Errorf("got %v and %v", one.Resources, two.Resources)
 	}

@@ -1,6 +1,10 @@
 package raysys
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/raysys/raysys/internal/core"
+)
 
 // Strategy names the rule by which the cluster chooses among the nodes that can take a piece of work. Beside those
 // below there may be strategies of your own, by the name you registered them under.
@@ -21,20 +25,20 @@ const (
 
 // Place chooses the strategy by which the work gets its node.
 func Place(s Strategy) Option {
-	return func(o *Options) {
+	return func(o *core.Options) {
 		if s == "" {
-			o.fail(fmt.Errorf("%w: Place(%q): name a strategy, such as raysys.Spread", ErrBadOption, s))
+			o.Fail(fmt.Errorf("%w: Place(%q): name a strategy, such as raysys.Spread", ErrBadOption, s))
 			return
 		}
-		o.Strategy = s
+		o.Strategy = string(s)
 	}
 }
 
 // Label keeps the work to nodes that carry the label key with exactly this value. Several labels must all match.
 func Label(key, value string) Option {
-	return func(o *Options) {
+	return func(o *core.Options) {
 		if key == "" {
-			o.fail(fmt.Errorf("%w: Label(%q, %q): a label needs a key", ErrBadOption, key, value))
+			o.Fail(fmt.Errorf("%w: Label(%q, %q): a label needs a key", ErrBadOption, key, value))
 			return
 		}
 		m := map[string]string{key: value} // a new map: an Option kept and used again shares nothing

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -126,7 +127,7 @@ func TestGetRacesReleaseOfPlainValues(t *testing.T) {
 func TestReleaseOfAnything(t *testing.T) {
 	_, ctx := node(t, raysys.NewTable())
 	(raysys.Ref[int]{}).Release()
-	failed := raysys.FailedRef[int](errBoom)
+	failed := raysys.Ref[int](core.FailedRef[int](errBoom))
 	failed.Release()
 	if _, err := failed.Get(ctx); !errors.Is(err, errBoom) {
 		t.Errorf("a failed ref after its release: %v, want its failure", err)

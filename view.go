@@ -2,17 +2,9 @@ package raysys
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"reflect"
-)
 
-// Viewer is a Source that can show a value without giving it away. For runtimes.
-type Viewer interface {
-	// View is Fetch for a value that is looked at and then put back: it may share memory that is not the collector's. Unless
-	// done is told of an error, close, which may be nil, is called once when the value is not used any more.
-	View(into any, done func(close func(), err error))
-}
+	"github.com/raysys/raysys/internal/core"
+)
 
 // View calls f with the value of r, waiting for it if need be, and returns f's error. The errors of waiting are those of
 // Get.
@@ -22,104 +14,5 @@ type Viewer interface {
 // where that can be avoided; strings always are. What f needs later it copies; so does Get, which returns memory of the
 // program's own. While View waits, a task's CPU is given back; while f runs it is not.
 func View[T any](ctx context.Context, r Ref[T], f func(T) error) error {
-	if r.f == nil {
-		return fmt.Errorf("%w: View of a zero Ref[%s]", ErrInvalidRef, reflect.TypeFor[T]())
-	}
-	t, own, err := TurnOf(ctx)
-	if err != nil {
-		return err
-	}
-	v, from, err := r.outcome(ctx, t, own)
-	if from != nil {
-		if _, ok := from.src.(Viewer); ok {
-			return show(ctx, t, own, from, f)
-		}
-		if err := await(ctx, t, own, &from.Core); err != nil {
-			return err
-		}
-		v, _, err = from.read(t)
-	}
-	if err != nil {
-		return err
-	}
-	return call(t, v, f)
+	return core.View(ctx, core.Ref[T](r), f)
 }
-
-// call lends the value to f. In strict mode f gets a copy, so that one it changes is found; the value itself is not watched,
-// because what is behind it may be gone when f has returned.
-func call[T any](t *Turn, v T, f func(T) error) error {
-	if in := t.job.Inspect; in != nil {
-		c, back, err := in.Lend("value of View", v)
-		if err != nil {
-			return err
-		}
-		defer back()
-		if c != nil { // a nil interface value stays one
-			v = c.(T)
-		}
-	}
-	return f(v)
-}
-
-// show opens the value at its source.
-func show[T any](ctx context.Context, t *Turn, own bool, from *foreign[T], f func(T) error) error {
-	o := &showing[T]{foreign: foreign[T]{src: from.src}}
-	o.Init(o, t.job.Top, 0, false)
-	if err := await(ctx, t, own, &o.Core); err != nil {
-		if !o.Cancel(err) {
-			o.end()
-		}
-		return err
-	}
-	defer o.end()
-	v, _, err := o.read(t)
-	if err != nil {
-		return err
-	}
-	return call(t, v, f)
-}
-
-// showing is the future of a value that is open for a View.
-type showing[T any] struct {
-	foreign[T]
-	close func() // set before it settles as ready
-}
-
-// end puts the value back.
-func (o *showing[T]) end() {
-	if o.word.Load()&phaseMask == phaseReady && o.close != nil {
-		o.close()
-	}
-}
-
-// wanted is called when the View begins to wait.
-func (o *showing[T]) wanted() { o.once.Do(func() { o.open(o.src, 0) }) }
-
-func (o *showing[T]) open(src Source, hops int) {
-	into := new(T)
-	done := func(close func(), err error) {
-		var e *Elsewhere
-		switch {
-		case errors.As(err, &e) && hops < maxHops:
-			o.open(e.Source, hops+1)
-		case e != nil:
-			o.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
-		case err != nil:
-			o.Fail(err)
-		default:
-			o.close = close
-			o.Start()
-			if !o.Resolve(*into) && close != nil {
-				close() // the View has given up meanwhile
-			}
-		}
-	}
-	if v, ok := src.(Viewer); ok {
-		v.View(into, done)
-	} else {
-		src.Fetch(into, func(err error) { done(nil, err) })
-	}
-}
-
-// Stopped implements Stoppable: what was opened is put back when it comes.
-func (o *showing[T]) Stopped() {}

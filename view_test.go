@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // gallery is a shelf that shows its value.
@@ -36,9 +37,9 @@ func (g *gallery) show(into any, done func(func(), error)) {
 
 func newGallery(b *bench) (raysys.Ref[wide], *gallery) {
 	r := raysys.Put(b.ctx, newWide(1))
-	v, _ := core(r).Outcome()
+	v, _ := futureOf(r).Outcome()
 	g := &gallery{shelf: shelf{value: v}}
-	core(r).Evict(g)
+	futureOf(r).Evict(g)
 	return r, g
 }
 
@@ -62,8 +63,8 @@ func TestView(t *testing.T) {
 		defer func() { _ = recover() }()
 		_ = raysys.View(b.ctx, r, func(wide) error { panic("in the middle") })
 	}()
-	if g.closed.Load() != 4 || g.fetches.Load() != 0 || !core(r).Absent() {
-		t.Error(g.closed.Load(), g.fetches.Load(), core(r).Absent())
+	if g.closed.Load() != 4 || g.fetches.Load() != 0 || !futureOf(r).Absent() {
+		t.Error(g.closed.Load(), g.fetches.Load(), futureOf(r).Absent())
 	}
 	if v, err := r.Get(b.ctx); !v.whole() || err != nil { // from then on it is here
 		t.Error(err)
@@ -99,8 +100,8 @@ func TestViewGivenUp(t *testing.T) {
 	}
 }
 
-// Publish, Lookup and Forget make an attic raysys.Names.
-func (a *attic) Publish(_ context.Context, c *raysys.Core, spec raysys.PutSpec) error {
+// Publish, Lookup and Forget make an attic core.Names.
+func (a *attic) Publish(_ context.Context, c *core.Core, spec core.PutSpec) error {
 	if spec.Replicas > 1 {
 		return fmt.Errorf("%w: one shelf", raysys.ErrNoCapacity)
 	}
@@ -110,7 +111,7 @@ func (a *attic) Publish(_ context.Context, c *raysys.Core, spec raysys.PutSpec) 
 	return nil
 }
 
-func (a *attic) Lookup(_ context.Context, name string) (*raysys.Core, error) {
+func (a *attic) Lookup(_ context.Context, name string) (*core.Core, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if c := a.names[name]; c != nil {
@@ -154,7 +155,7 @@ func TestNamesAndReplicas(t *testing.T) {
 			t.Errorf("%s: %v, want %v", what, c.got, c.want)
 		}
 	}
-	turn, _, _ := raysys.TurnOf(b.ctx)
+	turn, _, _ := core.TurnOf(b.ctx)
 	turn.Job().Objects = nil
 	if err := failure(b.ctx, raysys.Put(b.ctx, 1, raysys.Named("x"))); !errors.Is(err, raysys.ErrNoStore) {
 		t.Error(err)

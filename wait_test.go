@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -38,7 +39,7 @@ func TestWaitSplits(t *testing.T) {
 				refs = append(refs, raysys.Put(ctx, i))
 				settled++
 			case "failed":
-				refs = append(refs, raysys.FailedRef[int](errBoom))
+				refs = append(refs, raysys.Ref[int](core.FailedRef[int](errBoom)))
 				settled++
 			default:
 				refs = append(refs, pending[i])

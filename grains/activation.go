@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // activation is one grain in memory: its mailbox, its G and its PID.
@@ -23,11 +24,11 @@ type activation struct {
 	failed  error  // OnActivate's, for the calls that wait
 	pool    *pool  // of a stateless worker
 	used    atomic.Uint32
-	inner   atomic.Int32                // interleaved turns that have not ended
-	current atomic.Pointer[raysys.Core] // the call whose turn it is
-	hook    atomic.Pointer[raysys.Turn] // of OnActivate or OnDeactivate while it runs
-	gate    atomic.Pointer[gate]        // made by the first turn that waits
-	more    *more                       // nil for a plain grain of a single process
+	inner   atomic.Int32              // interleaved turns that have not ended
+	current atomic.Pointer[core.Core] // the call whose turn it is
+	hook    atomic.Pointer[core.Turn] // of OnActivate or OnDeactivate while it runs
+	gate    atomic.Pointer[gate]      // made by the first turn that waits
+	more    *more                     // nil for a plain grain of a single process
 }
 
 // passivate asks an idle activation to go.
@@ -67,13 +68,13 @@ func (a *activation) post(e *mail) {
 }
 
 // context returns the context of a hook, which is a turn of its own on this activation.
-func (a *activation) context(what string) (context.Context, *raysys.Turn) {
+func (a *activation) context(what string) (context.Context, *core.Turn) {
 	e := a.kind.engine
-	t := raysys.NewTurn(raysys.TurnSpec{
-		Kind: raysys.TurnGrain, Name: a.kind.def.name + "/" + shown(a.key) + "." + what,
+	t := core.NewTurn(core.TurnSpec{
+		Kind: core.TurnGrain, Name: a.kind.def.name + "/" + shown(a.key) + "." + what,
 		ID: e.cfg.Hooks.ID().Child(e.hooks.Add(1)), Up: e.cfg.Hooks, Attempt: 1, Host: a,
 	})
-	return raysys.HookContext(t), t
+	return core.HookContext(t), t
 }
 
 // activate makes the G and prepares it.
@@ -142,7 +143,7 @@ func (a *activation) runHook(name string, f func(context.Context) error) (err er
 func (a *activation) hookFailed(name string, err error) {
 	switch {
 	case name == "OnActivate":
-		err = raysys.HandOverError(a.kind.engine.cfg.Hooks.Job(), err)
+		err = core.HandOverError(a.kind.engine.cfg.Hooks.Job(), err)
 		a.failed = fmt.Errorf("%s/%s: %w: %w", a.kind.def.name, shown(a.key), ErrActivation, err)
 		// Calls that wait already fail with that; this follows them in the mailbox, so that the next one tries again.
 		a.post(&mail{msg: passivate{force: true}})
@@ -263,7 +264,7 @@ type gate struct {
 	waits int           // goroutines of the mailbox's turn that wait
 	main  bool          // the mailbox's turn holds the token, or is taking it
 	idle  chan struct{} // closed when the last interleaved turn ends; made by who waits for that
-	inner []*raysys.Core
+	inner []*core.Core
 	back  []*comeback // calls that came back over other nodes
 }
 
@@ -279,7 +280,7 @@ func (a *activation) gated() *gate {
 }
 
 // open is called by the turn t before it waits.
-func (a *activation) open(t *raysys.Turn) {
+func (a *activation) open(t *core.Turn) {
 	g := a.gated()
 	c := a.current.Load()
 	g.mu.Lock()
@@ -302,7 +303,7 @@ func (a *activation) open(t *raysys.Turn) {
 }
 
 // shut is called by the turn t when its wait is over.
-func (a *activation) shut(t *raysys.Turn) {
+func (a *activation) shut(t *core.Turn) {
 	g := a.gated()
 	c := a.current.Load()
 	g.mu.Lock()
@@ -319,7 +320,7 @@ func (a *activation) shut(t *raysys.Turn) {
 	}
 }
 
-func (g *gate) isInner(t *raysys.Turn) bool {
+func (g *gate) isInner(t *core.Turn) bool {
 	for _, c := range g.inner {
 		if c.OwnTurn() == t.Base() {
 			return true
@@ -339,7 +340,7 @@ func (g *gate) endMain() {
 }
 
 // turns returns the turns the activation is in.
-func (a *activation) turns() (ts []*raysys.Turn) {
+func (a *activation) turns() (ts []*core.Turn) {
 	if t := a.hook.Load(); t != nil {
 		ts = append(ts, t)
 	}

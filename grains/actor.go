@@ -6,7 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // hostActor is the protoactor actor of every activation of a kind. It holds no state: a call knows its activation,
@@ -108,4 +108,4 @@ func (a *activation) leave() {
 // at returns the activation whose mailbox holds the call.
 func (c *call[G, A, R]) at() *activation { return c.act.Load() }
 
-var _ raysys.Work = (*call[none, none, none])(nil)
+var _ core.Work = (*call[none, none, none])(nil)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains/internal/promise"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // defaultDeadline of a grain call, so that a caller never waits for ever on a grain that hangs.
@@ -18,7 +19,7 @@ const defaultDeadline = 30 * time.Second
 
 // call is one grain call: future, mailbox entry and context in one allocation, 128 bytes for an int argument and result.
 type call[G, A, R any] struct {
-	raysys.Future[R]
+	core.Future[R]
 	mail
 	method *method[G, A, R]
 	act    atomic.Pointer[activation] // whose mailbox it is in; changes when that stops before the call's turn
@@ -28,8 +29,8 @@ type call[G, A, R any] struct {
 
 // turn is what a mailbox holds: a call whose types it does not know.
 type turn interface {
-	raysys.Work
-	core() *raysys.Core
+	core.Work
+	core() *core.Core
 	node() *mail
 	// place says where the call is queued; the target may change when an activation stops before its turn came.
 	place(*activation)
@@ -42,7 +43,7 @@ type turn interface {
 	remote
 }
 
-func (c *call[G, A, R]) core() *raysys.Core  { return &c.Core }
+func (c *call[G, A, R]) core() *core.Core    { return &c.Core }
 func (c *call[G, A, R]) node() *mail         { return &c.mail }
 func (c *call[G, A, R]) place(a *activation) { c.act.Store(a) }
 func (c *call[G, A, R]) isReadOnly() bool    { return c.method.readOnly }
@@ -51,11 +52,11 @@ func (c *call[G, A, R]) isReentrant() bool   { return c.method.reentrant }
 // host is what the runtime of a context must be to call grains.
 type host interface{ Grains() *Engine }
 
-func engineOf(t *raysys.Turn) *Engine { return t.Runtime().(host).Grains() }
+func engineOf(t *core.Turn) *Engine { return t.Runtime().(host).Grains() }
 
 // admit makes the checks of every call and returns the turn to submit under.
-func (m *method[G, A, R]) admit(ctx context.Context, id ID) (*Engine, *raysys.Turn, error) {
-	t, own, err := raysys.TurnOf(ctx)
+func (m *method[G, A, R]) admit(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
+	t, own, err := core.TurnOf(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, err)
 	}
@@ -83,7 +84,7 @@ func (m *method[G, A, R]) admit(ctx context.Context, id ID) (*Engine, *raysys.Tu
 }
 
 // prepare fills the record. w is the call itself, or what it is part of.
-func (c *call[G, A, R]) prepare(w turn, m *method[G, A, R], e *Engine, t *raysys.Turn) {
+func (c *call[G, A, R]) prepare(w turn, m *method[G, A, R], e *Engine, t *core.Turn) {
 	c.method, c.mail.msg = m, w
 	c.Init(w, t, t.Next(), m.gated)
 	switch {
@@ -95,13 +96,13 @@ func (c *call[G, A, R]) prepare(w turn, m *method[G, A, R], e *Engine, t *raysys
 	}
 }
 
-func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A, skip int) raysys.Ref[R] {
+func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A, skip int) core.Ref[R] {
 	e, t, err := m.admit(ctx, id)
 	if err != nil {
-		return raysys.FailedRef[R](err)
+		return core.FailedRef[R](err)
 	}
 	if m.opts.Retried {
-		return m.submitRetried(e, t, id, arg, raysys.Ref[A]{})
+		return m.submitRetried(e, t, id, arg, core.Ref[A]{})
 	}
 	var w turn
 	var c *call[G, A, R]
@@ -113,13 +114,13 @@ func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A, skip int) ra
 	}
 	c.prepare(w, m, e, t)
 	if j := t.Job(); j.Inspect != nil {
-		if arg, err = raysys.HandOver(j, "argument of "+m.entry.Name+raysys.CallerPlace(skip+1), arg); err != nil {
-			return raysys.FailedRef[R](err)
+		if arg, err = core.HandOver(j, "argument of "+m.entry.Name+core.CallerPlace(skip+1), arg); err != nil {
+			return core.FailedRef[R](err)
 		}
 	}
 	c.arg = arg
 	if err := e.deliver(m.kind, id.Key, w); err != nil {
-		return raysys.FailedRef[R](fmt.Errorf("call %s: %w", e.bind(m.kind).nameOf(id.Key, m.entry), err))
+		return core.FailedRef[R](fmt.Errorf("call %s: %w", e.bind(m.kind).nameOf(id.Key, m.entry), err))
 	}
 	return c.Ref()
 }
@@ -129,29 +130,29 @@ type onCall[G, A, R any] struct {
 	call[G, A, R]
 	engine *Engine
 	key    string
-	ref    raysys.Ref[A]
-	waiter raysys.Waiter
-	needs  atomic.Pointer[raysys.Core] // of ref, while it waits
+	ref    core.Ref[A]
+	waiter core.Waiter
+	needs  atomic.Pointer[core.Core] // of ref, while it waits
 }
 
-// Waits implements raysys.Work.
-func (o *onCall[G, A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) {
+// Waits implements core.Work.
+func (o *onCall[G, A, R]) Waits() ([]*core.Turn, []*core.Core) {
 	if c := o.needs.Load(); c != nil {
-		return nil, []*raysys.Core{c}
+		return nil, []*core.Core{c}
 	}
 	return o.call.Waits()
 }
 
-func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg raysys.Ref[A]) raysys.Ref[R] {
+func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg core.Ref[A]) core.Ref[R] {
 	if arg.IsZero() {
-		return raysys.FailedRef[R](fmt.Errorf("call %s: %w: the argument is the zero Ref", m.entry.Name, raysys.ErrInvalidRef))
+		return core.FailedRef[R](fmt.Errorf("call %s: %w: the argument is the zero Ref", m.entry.Name, raysys.ErrInvalidRef))
 	}
 	e, t, err := m.admit(ctx, id)
 	if err != nil {
-		return raysys.FailedRef[R](err)
+		return core.FailedRef[R](err)
 	}
 	if err := arg.Borrow(t); err != nil {
-		return raysys.FailedRef[R](fmt.Errorf("call %s: %w", m.entry.Name, err))
+		return core.FailedRef[R](fmt.Errorf("call %s: %w", m.entry.Name, err))
 	}
 	if m.opts.Retried {
 		var none A
@@ -166,18 +167,18 @@ func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg raysys.Ref[A]
 	return o.Ref()
 }
 
-// Resolved implements raysys.Resolved: the argument is there, so the call takes its place.
-func (o *onCall[G, A, R]) Resolved(w *raysys.Waiter) {
+// Resolved implements core.Resolved: the argument is there, so the call takes its place.
+func (o *onCall[G, A, R]) Resolved(w *core.Waiter) {
 	v, here, err := fetched(o.ref, w, &o.waiter, o)
 	if !here {
 		return
 	}
 	o.ref.Return()
 	if err == nil {
-		v, err = raysys.HandOver(o.Up().Job(), "argument by reference of "+o.method.entry.Name, v)
+		v, err = core.HandOver(o.Up().Job(), "argument by reference of "+o.method.entry.Name, v)
 	}
 	// The result must not keep the argument.
-	o.ref, o.waiter = raysys.Ref[A]{}, raysys.Waiter{}
+	o.ref, o.waiter = core.Ref[A]{}, core.Waiter{}
 	o.needs.Store(nil)
 	if err == nil {
 		o.arg = v
@@ -187,10 +188,10 @@ func (o *onCall[G, A, R]) Resolved(w *raysys.Waiter) {
 		o.Fail(err)
 		return
 	}
-	raysys.Recheck(&o.Core)
+	core.Recheck(&o.Core)
 }
 
-// Name implements raysys.Work.
+// Name implements core.Work.
 func (c *call[G, A, R]) Name() string {
 	if a := c.act.Load(); a != nil {
 		return a.kind.nameOf(a.key, c.method.entry)
@@ -198,18 +199,18 @@ func (c *call[G, A, R]) Name() string {
 	return c.method.entry.Name
 }
 
-// Expires implements raysys.Work.
+// Expires implements core.Work.
 func (c *call[G, A, R]) Expires() int64 { return c.until }
 
 // Limit is how long the call may take.
 func (c *call[G, A, R]) Limit() time.Duration { return cmp.Or(c.method.opts.Deadline, defaultDeadline) }
 
-// Help implements raysys.Work. A grain's turn never runs on its caller's goroutine: it may hang, and the caller has a
+// Help implements core.Work. A grain's turn never runs on its caller's goroutine: it may hang, and the caller has a
 // deadline to keep.
-func (c *call[G, A, R]) Help(*raysys.Turn) bool { return false }
+func (c *call[G, A, R]) Help(*core.Turn) bool { return false }
 
-// Waits implements raysys.Work: a queued call waits for the turns its activation is in.
-func (c *call[G, A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) {
+// Waits implements core.Work: a queued call waits for the turns its activation is in.
+func (c *call[G, A, R]) Waits() ([]*core.Turn, []*core.Core) {
 	a := c.act.Load()
 	if a == nil {
 		return nil, nil
@@ -217,7 +218,7 @@ func (c *call[G, A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) {
 	return a.turns(), nil
 }
 
-// Break implements raysys.Work: the call is part of a cycle of waits.
+// Break implements core.Work: the call is part of a cycle of waits.
 func (c *call[G, A, R]) Break(chain []string) bool {
 	if a := c.act.Load(); c.method.reentrant || c.method.readOnly && a.onlyReaders() {
 		if a.admitChain(c, !c.method.reentrant) {
@@ -231,8 +232,8 @@ func (c *call[G, A, R]) Break(chain []string) bool {
 	return true
 }
 
-// Describe tells a new turn what it is; see raysys.Core.Turn.
-func (c *call[G, A, R]) Describe(t *raysys.Turn) { t.SetKind(raysys.TurnGrain, c.act.Load()) }
+// Describe tells a new turn what it is; see core.Core.Turn.
+func (c *call[G, A, R]) Describe(t *core.Turn) { t.SetKind(core.TurnGrain, c.act.Load()) }
 
 func (c *call[G, A, R]) do(a *activation) (panicked any) {
 	if !c.Start() {
@@ -261,7 +262,7 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 	}
 	if j := up.Job(); j.Inspect != nil {
 		if err == nil {
-			v, err = raysys.HandOver(j, "result of "+c.method.entry.Name, v)
+			v, err = core.HandOver(j, "result of "+c.method.entry.Name, v)
 		} else {
 			err = j.Inspect.Fail(err)
 		}
@@ -319,7 +320,7 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 func (c *call[G, A, R]) AnswerLater(v R) {
 	if j := c.Up().Job(); j.Inspect != nil {
 		var err error
-		if v, err = raysys.HandOver(j, "result of "+c.method.entry.Name, v); err != nil {
+		if v, err = core.HandOver(j, "result of "+c.method.entry.Name, v); err != nil {
 			c.Fail(err)
 			return
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // maxSaves bounds how often a Save whose outcome stays unknown is repeated.
@@ -130,7 +131,7 @@ func (c *cell) moved(verb string) error {
 }
 
 // write stores Value.
-func (c *cell) write(t *raysys.Turn) error {
+func (c *cell) write(t *core.Turn) error {
 	data, err := c.seal()
 	if err == nil && len(data) > MaxState {
 		err = fmt.Errorf("%w: %d bytes encoded, and a State has at most %d", raysys.ErrTooLarge, len(data), MaxState)
@@ -145,7 +146,7 @@ func (c *cell) write(t *raysys.Turn) error {
 // save commits data under the version that was read; nil removes it. An outcome that stays open is looked up before
 // anything else is answered: while the stored version is the old one the Save is repeated, and since all of them name
 // that version, one of them counts at most.
-func (c *cell) save(t *raysys.Turn, data []byte) error {
+func (c *cell) save(t *core.Turn, data []byte) error {
 	m := c.act.more
 	m.fenced = nil
 	c.unsure = true
@@ -208,7 +209,7 @@ func (c *cell) stored() (Record, error) {
 	return rs[0], nil
 }
 
-func (c *cell) committed(t *raysys.Turn, tag ETag, data []byte) {
+func (c *cell) committed(t *core.Turn, tag ETag, data []byte) {
 	c.etag, c.exists, c.unsure = tag, data != nil, false
 	c.act.more.fenced = t
 }

@@ -2,6 +2,7 @@ package grains
 
 import (
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -29,7 +30,7 @@ func (p Place) IsZero() bool { return p == Place{} }
 
 // Wanted is what a grain asks of the node it is placed on.
 type Wanted struct {
-	Entry     *raysys.Entry     // of the kind: the node must have it
+	Entry     *core.Entry       // of the kind: the node must have it
 	Strategy  raysys.Strategy   // "" for the default
 	Labels    map[string]string // the node must have them all
 	Stateless bool              // any node will do, nothing is recorded, and the Place has no Token

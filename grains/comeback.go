@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // A call may come back over other nodes to a grain whose turn is above it in the chain of calls. This node does not see
@@ -24,7 +24,7 @@ type comeback struct {
 	call  turn
 	armed atomic.Bool // alarm is set; who sets it owns pause
 	pause time.Duration
-	alarm raysys.Alarm
+	alarm core.Alarm
 }
 
 // cameBack is told of each call that was queued.
@@ -46,8 +46,8 @@ func (a *activation) cameBack(c turn) {
 }
 
 // above reports whether up was called over another node by a turn that a is in.
-func (a *activation) above(up *raysys.Turn) bool {
-	return slices.ContainsFunc(a.turns(), func(t *raysys.Turn) bool { return up.CalledUnder(t) })
+func (a *activation) above(up *core.Turn) bool {
+	return slices.ContainsFunc(a.turns(), func(t *core.Turn) bool { return up.CalledUnder(t) })
 }
 
 func (b *comeback) over() bool { return !b.call.core().Pending() || b.call.at() != b.act }

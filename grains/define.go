@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Kind is a typed handle of a grain kind: the struct G under a stable name. Make it once, in a package variable.
@@ -17,7 +18,7 @@ type Kind[G any] struct{ k *kind }
 
 // kind is what all handles of a kind share. But for its cache it is immutable.
 type kind struct {
-	entry     *raysys.Entry
+	entry     *core.Entry
 	name      string
 	make      func() any
 	idle      time.Duration
@@ -134,7 +135,7 @@ type Deactivator interface {
 // Define makes G a kind of grain under name, in the process-wide table. G is any struct; its methods become callable
 // with Method and its siblings. A bad definition is reported by system.New with its file and line.
 func Define[G any](name string, opts ...Option) Kind[G] {
-	return define[G](raysys.DefaultTable, name, opts)
+	return define[G](core.DefaultTable, name, opts)
 }
 
 // DefineIn is Define in a table of your own, for tests; give the table to system.Config.Table.
@@ -162,12 +163,12 @@ func define[G any](t *raysys.Table, name string, opts []Option) Kind[G] {
 // method is what all handles of a method share.
 type method[G, A, R any] struct {
 	kind  *kind
-	entry *raysys.Entry
+	entry *core.Entry
 	fn    func(*G, context.Context, A) (R, error)
 	arg   *codec.Plan
 	res   *codec.Plan
 	gated bool
-	opts  raysys.Options
+	opts  core.Options
 	bad   error // why no call can have opts
 
 	readOnly, idempotent, reentrant bool
@@ -177,7 +178,7 @@ func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, c
 	var bad error
 	if k.k == nil {
 		// Without a kind there is no table to report to but the process's.
-		k.k = &kind{name: "?", entry: &raysys.Entry{Kind: "grain", Name: "?", Table: raysys.DefaultTable}}
+		k.k = &kind{name: "?", entry: &core.Entry{Kind: "grain", Name: "?", Table: core.DefaultTable}}
 		bad = errors.New("the Kind is the zero value: make it with Define")
 	}
 	if isNil {
@@ -198,7 +199,7 @@ func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, c
 	if arg != nil && res != nil {
 		print = arg.Fingerprint()*31 + res.Fingerprint()
 	}
-	m := &method[G, A, R]{kind: k.k, fn: fn, arg: arg, res: res, gated: raysys.HasPointers[R](), opts: raysys.NewOptions(nil)}
+	m := &method[G, A, R]{kind: k.k, fn: fn, arg: arg, res: res, gated: core.HasPointers[R](), opts: core.NewOptions[core.Option](nil)}
 	m.reentrant = k.k.reentrant
 	m.entry = k.k.entry.Table.Add("method", k.k.name+"."+name, print, bad, 2)
 	m.entry.Impl = newReception(m)

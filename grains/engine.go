@@ -12,6 +12,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 )
 
@@ -21,7 +22,7 @@ type Config struct {
 	Pool   *goroutines.Pool // runs mailboxes
 	Table  *raysys.Table
 	CPUs   int                          // of the node
-	Hooks  *raysys.Turn                 // above the turns of OnActivate and OnDeactivate
+	Hooks  *core.Turn                   // above the turns of OnActivate and OnDeactivate
 	Now    func() int64                 // the runtime's clock, exact
 	Rough  func() int64                 // the same, up to a millisecond late
 	Unseen func(work string, err error) // told of a hook's error; nil to ignore
@@ -45,7 +46,7 @@ type Engine struct {
 
 	// On a node of a cluster:
 	peers     sync.Map // wire.Peer -> *farPeer
-	forwarded sync.Map // *raysys.Core -> *outgoing, of calls whose own record has no room for it
+	forwarded sync.Map // *core.Core -> *outgoing, of calls whose own record has no room for it
 	draining  atomic.Bool
 	drained   chan struct{} // capacity 1: something left while draining
 	releasing atomic.Int64  // placements that are being removed

@@ -3,7 +3,7 @@ package grains
 import (
 	"context"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -42,7 +42,7 @@ func Told(e *Engine, id ID) (told bool) {
 
 // TokenOf returns the token of the activation whose turn or hook runs under ctx.
 func TokenOf(ctx context.Context) Token {
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return Token{}
 	}

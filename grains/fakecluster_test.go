@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -15,14 +16,14 @@ var errSuspended = errors.New("node suspended")
 
 var _ = raysys.RegisterError("grains_test.suspended", errSuspended)
 
-// raysys.Runtime.
+// core.Runtime.
 
-func (n *fakeNode) Now() int64                      { return n.wheel.Now() }
-func (n *fakeNode) SetAlarm(a *raysys.Alarm)        { n.wheel.Set(a) }
-func (n *fakeNode) ClearAlarm(a *raysys.Alarm) bool { return n.wheel.Clear(a) }
-func (n *fakeNode) Grains() *grains.Engine          { return n.engine }
-func (n *fakeNode) Block(t *raysys.Turn)            { n.engine.Block(t) }
-func (n *fakeNode) Unblock(t *raysys.Turn)          { n.engine.Unblock(t) }
+func (n *fakeNode) Now() int64                    { return n.wheel.Now() }
+func (n *fakeNode) SetAlarm(a *core.Alarm)        { n.wheel.Set(a) }
+func (n *fakeNode) ClearAlarm(a *core.Alarm) bool { return n.wheel.Clear(a) }
+func (n *fakeNode) Grains() *grains.Engine        { return n.engine }
+func (n *fakeNode) Block(t *core.Turn)            { n.engine.Block(t) }
+func (n *fakeNode) Unblock(t *core.Turn)          { n.engine.Unblock(t) }
 
 // grains.Cluster.
 

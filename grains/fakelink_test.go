@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -38,7 +39,7 @@ type fakePeer struct {
 	paused bool // nothing is delivered
 	full   bool // Send answers ErrOverloaded
 	noBulk bool // SendLarge does
-	refs   []*raysys.Core
+	refs   []*core.Core
 }
 
 type fakeFrame struct {
@@ -52,8 +53,8 @@ func (net *fakeNet) linkLocked(a, b *fakeNode) *fakePeer {
 		p := &fakePeer{link: l, local: n}
 		p.cond = sync.NewCond(&p.mu)
 		p.scopes.Send = p.Send
-		p.turns.Job = func(id raysys.JobID, namespace string) *raysys.Job {
-			return &raysys.Job{
+		p.turns.Job = func(id raysys.JobID, namespace string) *core.Job {
+			return &core.Job{
 				ID: id, Namespace: namespace, Node: n.name, Runtime: n, Table: net.table, Top: n.top, Closed: n.ending, Unseen: n.job.Unseen,
 			}
 		}
@@ -184,12 +185,12 @@ func (p *fakePeer) Flush()              {}
 func (p *fakePeer) Cork()               {}
 func (p *fakePeer) Uncork(bool)         {}
 
-func (p *fakePeer) Runs(e *raysys.Entry) (uint32, bool) {
+func (p *fakePeer) Runs(e *core.Entry) (uint32, bool) {
 	i := slices.Index(p.link.net.table.Entries(), e)
 	return uint32(i), i >= 0
 }
 
-func (p *fakePeer) Entry(number uint32) *raysys.Entry {
+func (p *fakePeer) Entry(number uint32) *core.Entry {
 	if es := p.link.net.table.Entries(); int(number) < len(es) {
 		return es[number]
 	}
@@ -225,12 +226,12 @@ func (p *fakePeer) push(class int, kind wire.Kind, b []byte) error {
 	return nil
 }
 
-func (p *fakePeer) Open(t *raysys.Turn) (uint32, error) { return p.scopes.Open(t) }
-func (p *fakePeer) Shut(scope uint32)                   { p.scopes.Shut(scope) }
-func (p *fakePeer) Turn(scope uint32) *raysys.Turn      { return p.turns.Turn(scope) }
+func (p *fakePeer) Open(t *core.Turn) (uint32, error) { return p.scopes.Open(t) }
+func (p *fakePeer) Shut(scope uint32)                 { p.scopes.Shut(scope) }
+func (p *fakePeer) Turn(scope uint32) *core.Turn      { return p.turns.Turn(scope) }
 
 // AppendRef lets a future travel by its place in a list, since both ends are in one process.
-func (p *fakePeer) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
+func (p *fakePeer) AppendRef(dst []byte, c *core.Core) ([]byte, error) {
 	q := p.twin
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -239,17 +240,17 @@ func (p *fakePeer) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
 }
 
 // AppendObject lets a future travel by a stand-in, which copies its value when it is asked to.
-func (p *fakePeer) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
+func (p *fakePeer) AppendObject(dst []byte, c *core.Core) ([]byte, error) {
 	if err := c.Pin(); err != nil {
 		return dst, err
 	}
-	return p.AppendRef(dst, &raysys.NewForeign(p.twin.local.job, &fakeObject{p.link, c}).Core)
+	return p.AppendRef(dst, &core.NewForeign(p.twin.local.job, &fakeObject{p.link, c}).Core)
 }
 
 // fakeObject is where the value of a future of another node comes from.
 type fakeObject struct {
 	link *fakeLink
-	core *raysys.Core
+	core *core.Core
 }
 
 func (o *fakeObject) Name() string      { return "far " + o.core.Work().Name() }
@@ -275,7 +276,7 @@ func (o *fakeObject) copy(into any) error {
 	return err
 }
 
-func (p *fakePeer) ReadRef(r *wire.Reader) (*raysys.Core, error) {
+func (p *fakePeer) ReadRef(r *wire.Reader) (*core.Core, error) {
 	i := r.Uvarint()
 	p.mu.Lock()
 	defer p.mu.Unlock()

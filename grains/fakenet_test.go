@@ -15,6 +15,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/wheel"
 	"github.com/raysys/raysys/internal/wire"
@@ -70,7 +71,7 @@ func (net *fakeNet) close() {
 	net.calls.Wait()
 }
 
-// fakeNode is one node. It implements raysys.Runtime and grains.Cluster, and is a grains.States under its own lease.
+// fakeNode is one node. It implements core.Runtime and grains.Cluster, and is a grains.States under its own lease.
 type fakeNode struct {
 	net         *fakeNet
 	name        raysys.NodeID
@@ -79,8 +80,8 @@ type fakeNode struct {
 	pool        *goroutines.Pool
 	actors      *actor.ActorSystem
 	engine      *grains.Engine
-	job         *raysys.Job
-	top         *raysys.Turn
+	job         *core.Job
+	top         *core.Turn
 	ending      chan struct{}
 	once        sync.Once
 	roots       uint64
@@ -121,7 +122,7 @@ func (net *fakeNet) make(name string, driver bool, change func(*grains.Config)) 
 	n.wheel = wheel.New()
 	n.pool = goroutines.New(8)
 	n.actors = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
-	n.job = &raysys.Job{
+	n.job = &core.Job{
 		ID: net.job, Namespace: "test", Node: n.name, Runtime: n, Table: net.table, Closed: n.ending,
 		Unseen: func(work string, err error) {
 			net.mu.Lock()
@@ -130,11 +131,11 @@ func (net *fakeNet) make(name string, driver bool, change func(*grains.Config)) 
 		},
 	}
 	id := raysys.TaskID(net.job).Child(n.incarnation << 32).Child(uint64(len(net.nodes)))
-	n.top = raysys.NewRoot(n.job, context.Background(), nil, id)
+	n.top = core.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
 	cfg := grains.Config{
 		Actors: n.actors, Pool: n.pool, Table: net.table, CPUs: 2, Now: n.wheel.Now, Rough: n.wheel.Now, Unseen: n.job.Unseen,
-		Hooks:   raysys.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
+		Hooks:   core.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
 		Cluster: n, States: fakeStates{n}, Hosts: !driver,
 	}
 	change(&cfg)
@@ -153,7 +154,7 @@ func (n *fakeNode) under(ctx context.Context) context.Context {
 	n.roots++
 	i := n.roots
 	n.net.mu.Unlock()
-	return raysys.NewContext(raysys.NewRoot(n.job, ctx, n.top, n.top.ID().Child(i)))
+	return core.NewContext(core.NewRoot(n.job, ctx, n.top, n.top.ID().Child(i)))
 }
 
 // kill is the end of the process as others see it: links reset, grains given away. The engine goes on for itself.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 )
 
@@ -31,7 +32,7 @@ func TestFarContext(t *testing.T) {
 		var s seen
 		s.Tenant, _ = tenant.From(ctx)
 		_, s.Deadline = ctx.Deadline()
-		turn, _, err := raysys.TurnOf(ctx)
+		turn, _, err := core.TurnOf(ctx)
 		if err != nil {
 			return s, err
 		}
@@ -149,7 +150,7 @@ func TestFarStateless(t *testing.T) {
 	net := newNet(t, tb)
 	k := grains.DefineIn[rover](tb, "pool", grains.StatelessWorker(2))
 	where := grains.Method0(k, "where", func(_ *rover, ctx context.Context) (string, error) {
-		turn, _, err := raysys.TurnOf(ctx)
+		turn, _, err := core.TurnOf(ctx)
 		return string(turn.Job().Node), err
 	})
 	length := grains.Method(k, "length", func(_ *rover, _ context.Context, b []byte) (int, error) { return len(b), nil })

@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // TestDrainLosesNothing: under load from every node a drain moves all grains away, and every call is answered once,
@@ -24,7 +25,7 @@ func TestDrainLosesNothing(t *testing.T) {
 	k := grains.DefineIn[leaver](tb, "leaver")
 	hit := grains.Method(k, "hit", func(g *leaver, ctx context.Context, _ int) (string, error) {
 		g.ended = &ended
-		turn, _, err := raysys.TurnOf(ctx)
+		turn, _, err := core.TurnOf(ctx)
 		return string(turn.Job().Node), err
 	})
 	a, b, c := net.add("a"), net.add("b"), net.add("c")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -53,7 +54,7 @@ func newRovers(t testing.TB, opts ...grains.Option) *rovers {
 	})
 	r.noted = grains.Method0(r.kind, "noted", func(g *rover, _ context.Context) ([]int, error) { return slices.Clone(g.seen), nil })
 	r.where = grains.Method0(r.kind, "where", func(_ *rover, ctx context.Context) (string, error) {
-		t, _, err := raysys.TurnOf(ctx)
+		t, _, err := core.TurnOf(ctx)
 		if err != nil {
 			return "", err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -103,7 +104,7 @@ func pair(t testing.TB) (r *rovers, atB *fakePeer, scope uint32) {
 	ctx := a.context()
 	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
 	p := a.Peer("b", 1).(*fakePeer)
-	turn, _, err := raysys.TurnOf(ctx)
+	turn, _, err := core.TurnOf(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -80,7 +81,7 @@ func newPrograms(opts ...grains.Option) *programs {
 func (p *programs) submit(ctx context.Context, s step) raysys.Ref[int] {
 	b, err := json.Marshal(s.Then)
 	if err != nil {
-		return raysys.FailedRef[int](err)
+		return raysys.Ref[int](core.FailedRef[int](err))
 	}
 	var r raysys.Ref[int]
 	if s.Key == "" {

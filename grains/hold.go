@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -26,7 +26,7 @@ type hold struct {
 
 // admit remembers a call that arrived, unless it was cancelled before, and delivers it or puts it in the line. object is
 // where its argument is, if it is an object.
-func (fp *farPeer) admit(v *visit, object *raysys.Core) error {
+func (fp *farPeer) admit(v *visit, object *core.Core) error {
 	i := v.slot & (1<<32 - 1)
 	if i >= maxInFlight {
 		return fmt.Errorf("%w: call number %d, and at most %d may be open", wire.ErrCorrupt, i, maxInFlight)

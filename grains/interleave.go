@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Interleaving. A call is let in while the activation's turn waits in two cases: it closes a cycle of waits and is
@@ -124,10 +124,10 @@ func (a *activation) onlyReaders() bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !slices.ContainsFunc(g.inner, func(c *raysys.Core) bool { return !readOnly(c) })
+	return !slices.ContainsFunc(g.inner, func(c *core.Core) bool { return !readOnly(c) })
 }
 
-func readOnly(c *raysys.Core) bool {
+func readOnly(c *core.Core) bool {
 	t, ok := c.Work().(turn)
 	return ok && t.isReadOnly()
 }
@@ -217,15 +217,15 @@ func (a *activation) arrived(c turn) {
 }
 
 // Block is called by the runtime before a grain's turn parks, Unblock after.
-func (e *Engine) Block(t *raysys.Turn) {
-	if a, ok := t.Host().(*activation); ok && a.inTurn() && t.Kind() == raysys.TurnGrain {
+func (e *Engine) Block(t *core.Turn) {
+	if a, ok := t.Host().(*activation); ok && a.inTurn() && t.Kind() == core.TurnGrain {
 		a.open(t)
 	}
 }
 
 // Unblock is called on the goroutine of the turn when its wait is over.
-func (e *Engine) Unblock(t *raysys.Turn) {
-	if a, ok := t.Host().(*activation); ok && a.inTurn() && t.Kind() == raysys.TurnGrain {
+func (e *Engine) Unblock(t *core.Turn) {
+	if a, ok := t.Host().(*activation); ok && a.inTurn() && t.Kind() == core.TurnGrain {
 		a.shut(t)
 	}
 }

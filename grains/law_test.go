@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // witness is a grain that tells a ledger what happens to it.
@@ -46,7 +47,7 @@ type errand struct {
 var theLedger sync.Map // namespace-free: the node's net -> *ledger; a grain finds its own by its runtime
 
 func ledgerOf(ctx context.Context) *ledger {
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Func is a typed handle of a method with an argument and a result. Make it once beside its kind, with Method.
@@ -52,7 +53,7 @@ func (f Func[G, A, R]) but(change func(*method[G, A, R])) Func[G, A, R] {
 // each other the later one counts. Keep it and reuse it. Options that calls cannot have fail each of them with
 // ErrBadOption: CPU and its siblings, and Retries, RetryIf and Backoff unless the method is Idempotent.
 func (f Func[G, A, R]) With(opts ...raysys.Option) Func[G, A, R] {
-	return f.but(func(m *method[G, A, R]) { m.opts = m.opts.With(opts) })
+	return f.but(func(m *method[G, A, R]) { m.opts = core.With(m.opts, opts) })
 }
 
 // ReadOnly declares that the method changes nothing: while a read-only turn waits, further read-only calls may run.
@@ -80,13 +81,13 @@ func (f Func[G, A, R]) Reentrant() Func[G, A, R] {
 // Everything that can be wrong is reported through the future: ErrNoRuntime, ErrUnknownFunc, ErrOverloaded (the
 // mailbox is full), ErrCycle, ErrActivation, a *raysys.TaskError from the method.
 func (f Func[G, A, R]) Call(ctx context.Context, g Grain[G], arg A) raysys.Ref[R] {
-	return f.m.submit(ctx, g.id, arg, 1)
+	return raysys.Ref[R](f.m.submit(ctx, g.id, arg, 1))
 }
 
 // On is Call with the argument given by reference: it returns at once, and the call takes its place in the grain's
 // order when the value is there. If the reference fails, the call fails with its error and the method does not run.
 func (f Func[G, A, R]) On(ctx context.Context, g Grain[G], arg raysys.Ref[A]) raysys.Ref[R] {
-	return f.m.submitOn(ctx, g.id, arg)
+	return raysys.Ref[R](f.m.submitOn(ctx, g.id, core.Ref[A](arg)))
 }
 
 // Tell is Call without a future. The error says why the call was not queued; a failure of the method itself is
@@ -104,7 +105,7 @@ func (f Func[G, A, R]) Tell(ctx context.Context, g Grain[G], arg A) error {
 func (f Func[G, A, R]) Each(ctx context.Context, gs []Grain[G], arg A) []raysys.Ref[R] {
 	refs := make([]raysys.Ref[R], len(gs))
 	for i, g := range gs {
-		refs[i] = f.m.submit(ctx, g.id, arg, 1)
+		refs[i] = raysys.Ref[R](f.m.submit(ctx, g.id, arg, 1))
 	}
 	return refs
 }
@@ -125,7 +126,7 @@ func (f Func0[G, R]) Reentrant() Func0[G, R] { return Func0[G, R]{f.f.Reentrant(
 
 // Call calls the method; see Func.Call.
 func (f Func0[G, R]) Call(ctx context.Context, g Grain[G]) raysys.Ref[R] {
-	return f.f.m.submit(ctx, g.id, none{}, 1)
+	return raysys.Ref[R](f.f.m.submit(ctx, g.id, none{}, 1))
 }
 
 // Tell is Call without a future; see Func.Tell.
@@ -150,12 +151,12 @@ func (f Act[G, A]) Reentrant() Act[G, A] { return Act[G, A]{f.f.Reentrant()} }
 
 // Call calls the method and returns the future of its end; see Func.Call.
 func (f Act[G, A]) Call(ctx context.Context, g Grain[G], arg A) Done {
-	return f.f.m.submit(ctx, g.id, arg, 1)
+	return Done(f.f.m.submit(ctx, g.id, arg, 1))
 }
 
 // On is Call with the argument given by reference; see Func.On.
 func (f Act[G, A]) On(ctx context.Context, g Grain[G], arg raysys.Ref[A]) Done {
-	return f.f.m.submitOn(ctx, g.id, arg)
+	return Done(f.f.m.submitOn(ctx, g.id, core.Ref[A](arg)))
 }
 
 // Tell is Call without a future; see Func.Tell.
@@ -180,7 +181,7 @@ func (f Act0[G]) Reentrant() Act0[G] { return Act0[G]{f.f.Reentrant()} }
 
 // Call calls the method and returns the future of its end; see Func.Call.
 func (f Act0[G]) Call(ctx context.Context, g Grain[G]) Done {
-	return f.f.m.submit(ctx, g.id, none{}, 1)
+	return Done(f.f.m.submit(ctx, g.id, none{}, 1))
 }
 
 // Tell is Call without a future; see Func.Tell.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 )
 
@@ -190,7 +191,7 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 	cancel()
 	stopped := n.Context(cancelled)
 	eventually(t, "the driver's turn learns of its context's end", func() bool {
-		turn, _, _ := raysys.TurnOf(stopped)
+		turn, _, _ := core.TurnOf(stopped)
 		return turn.Cancelled() != nil
 	})
 	plain := context.Background()
@@ -204,7 +205,7 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 		"cancelled":         {notes.push.Call(cancelled, a, "x"), context.Canceled},
 		"cancelled driver":  {notes.push.Call(stopped, a, "x"), raysys.ErrCancelled},
 		"bad option":        {notes.push.With(raysys.Deadline(-1)).Call(ctx, a, "x"), raysys.ErrBadOption},
-		"failed argument":   {notes.push.On(ctx, a, raysys.FailedRef[string](errNote)), errNote},
+		"failed argument":   {notes.push.On(ctx, a, raysys.Ref[string](core.FailedRef[string](errNote))), errNote},
 		"released argument": {notes.push.On(ctx, a, released()), raysys.ErrReleased},
 	} {
 		t.Run(name, func(t *testing.T) {

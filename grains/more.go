@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // more is what an activation has beyond the usual: its token on a node of a cluster, and its States. A plain grain of a
@@ -14,10 +15,10 @@ type more struct {
 	stale atomic.Bool // it is not the grain's current activation any more: it stops, and runs no further call
 
 	// The rest belongs to whoever has the turn.
-	held   []turn       // calls whose turn came after it went stale, or the node began to drain
-	cells  []*cell      // its States, in the order of the kind
-	fenced *raysys.Turn // whose last act on a State was a commit
-	open   bool         // it went stale while nobody knew whether its commit was stored
+	held   []turn     // calls whose turn came after it went stale, or the node began to drain
+	cells  []*cell    // its States, in the order of the kind
+	fenced *core.Turn // whose last act on a State was a commit
+	open   bool       // it went stale while nobody knew whether its commit was stored
 }
 
 // goStale ends an activation whose token is not current.

@@ -1,13 +1,13 @@
 package grains
 
 import (
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
 // fetched returns the value of a reference that was borrowed and has settled. When that is elsewhere it is fetched, here is
 // false, and to.Resolved(next) follows. told is what Resolved was called with, nil the first time.
-func fetched[A any](r raysys.Ref[A], told, next *raysys.Waiter, to raysys.Resolved) (v A, here bool, err error) {
+func fetched[A any](r core.Ref[A], told, next *core.Waiter, to core.Resolved) (v A, here bool, err error) {
 	c := r.RefCore()
 	if told != nil {
 		c = told.Core() // one whose fetch has failed just now is not fetched again
@@ -25,12 +25,12 @@ func fetched[A any](r raysys.Ref[A], told, next *raysys.Waiter, to raysys.Resolv
 type pulled[G, A, R any] struct {
 	call   *call[G, A, R]
 	visit  *visit
-	ref    raysys.Ref[A]
-	waiter raysys.Waiter
+	ref    core.Ref[A]
+	waiter core.Waiter
 }
 
 // pull implements remote.
-func (c *call[G, A, R]) pull(v *visit, object *raysys.Core) {
+func (c *call[G, A, R]) pull(v *visit, object *core.Core) {
 	p := &pulled[G, A, R]{call: c, visit: v}
 	err := p.ref.SetRefCore(object)
 	if err == nil {
@@ -45,8 +45,8 @@ func (c *call[G, A, R]) pull(v *visit, object *raysys.Core) {
 	}
 }
 
-// Resolved implements raysys.Resolved: the argument is here, and the call goes on.
-func (p *pulled[G, A, R]) Resolved(w *raysys.Waiter) {
+// Resolved implements core.Resolved: the argument is here, and the call goes on.
+func (p *pulled[G, A, R]) Resolved(w *core.Waiter) {
 	v, here, err := fetched(p.ref, w, &p.waiter, p)
 	if !here {
 		return

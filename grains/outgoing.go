@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -36,7 +37,7 @@ const noSlot = math.MaxUint64
 
 // facts are what a call says of itself to those who know its types not.
 type facts struct {
-	entry      *raysys.Entry
+	entry      *core.Entry
 	flags      uint32
 	idempotent bool
 	until      int64 // on the runtime's clock, 0 for none
@@ -58,7 +59,7 @@ func (o *outgoing) turn() turn   { return o.call }
 func (o *outgoing) name() string { return o.kind.nameOf(o.key, o.call.facts().entry) }
 
 // nameOf is kind/key.method.
-func (k *boundKind) nameOf(key string, method *raysys.Entry) string {
+func (k *boundKind) nameOf(key string, method *core.Entry) string {
 	return k.def.name + "/" + shown(key) + method.Name[len(k.def.name):]
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // ID names a grain within its namespace.
@@ -64,11 +65,11 @@ func (g *Grain[G]) UnmarshalBinary(b []byte) error {
 
 // Self returns the name of the grain whose method or hook runs under ctx.
 func Self(ctx context.Context) (ID, bool) {
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return ID{}, false
 	}
-	if a, ok := t.Host().(*activation); ok && t.Kind() == raysys.TurnGrain {
+	if a, ok := t.Host().(*activation); ok && t.Kind() == core.TurnGrain {
 		return ID{a.kind.def.name, a.key}, true
 	}
 	return ID{}, false
@@ -86,7 +87,7 @@ func (k Kind[G]) Self(ctx context.Context) (Grain[G], bool) {
 // Deactivate lets the activation whose method runs under ctx go once its mailbox is empty: OnDeactivate runs, and the
 // next call finds a new activation.
 func Deactivate(ctx context.Context) error {
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return err
 	}

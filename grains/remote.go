@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -21,7 +22,7 @@ type remote interface {
 	// lends reports whether encode may append references.
 	lends() bool
 	take(r wire.Reader, refs wire.References) error
-	pull(v *visit, object *raysys.Core)
+	pull(v *visit, object *core.Core)
 	// answer appends the result if it is here, and nothing more need be known of it; false otherwise.
 	answer(dst []byte, refs wire.References) (out []byte, here bool, err error)
 	// settle reads the result and ends the call with it.
@@ -36,7 +37,7 @@ func (c *call[G, A, R]) expireAt(until int64) { c.until = until }
 
 func (c *call[G, A, R]) facts() facts {
 	m := c.method
-	f := facts{entry: m.entry, idempotent: m.idempotent, until: c.until, strategy: m.opts.Strategy, labels: m.opts.Labels}
+	f := facts{entry: m.entry, idempotent: m.idempotent, until: c.until, strategy: raysys.Strategy(m.opts.Strategy), labels: m.opts.Labels}
 	if m.readOnly {
 		f.flags |= flagReadOnly
 	}
@@ -60,7 +61,7 @@ func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error)
 			return out, err
 		}
 	}
-	object := raysys.Hold(&c.Core, 0, c.arg)
+	object := core.Hold(&c.Core, 0, c.arg)
 	return wire.AppendLarge(dst, refs, object.RefCore())
 }
 
@@ -109,7 +110,7 @@ func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
 	return nil
 }
 
-// Stopped implements raysys.Stoppable: a call that runs on another node learns that it was cancelled.
+// Stopped implements core.Stoppable: a call that runs on another node learns that it was cancelled.
 func (c *call[G, A, R]) Stopped() {
 	if e := engineOf(c.Up()); e.cfg.Cluster != nil {
 		if o, ok := e.forwarded.Load(&c.Core); ok {
@@ -126,16 +127,16 @@ type farCall[G, A, R any] struct {
 
 func (f *farCall[G, A, R]) far() *outgoing { return &f.out }
 
-// Name implements raysys.Work.
+// Name implements core.Work.
 func (f *farCall[G, A, R]) Name() string { return f.out.name() }
 
-// Help implements raysys.Work: the caller is about to wait, so the call leaves now.
-func (f *farCall[G, A, R]) Help(*raysys.Turn) bool {
+// Help implements core.Work: the caller is about to wait, so the call leaves now.
+func (f *farCall[G, A, R]) Help(*core.Turn) bool {
 	f.out.flush()
 	return false
 }
 
-// Stopped implements raysys.Stoppable.
+// Stopped implements core.Stoppable.
 func (f *farCall[G, A, R]) Stopped() { f.out.stopped() }
 
 // record makes the record of a call on a node of a cluster.
@@ -162,9 +163,9 @@ func (k *boundKind) local(key string) bool {
 // What the search for cycles over nodes asks of calls.
 
 // Leaves reports whether c is a call of this node to a grain that is not here, as far as is known.
-func (e *Engine) Leaves(c *raysys.Core) bool { return e.outgoingOf(c) != nil }
+func (e *Engine) Leaves(c *core.Core) bool { return e.outgoingOf(c) != nil }
 
-func (e *Engine) outgoingOf(c *raysys.Core) *outgoing {
+func (e *Engine) outgoingOf(c *core.Core) *outgoing {
 	t, ok := c.Work().(turn)
 	if !ok {
 		return nil
@@ -179,7 +180,7 @@ func (e *Engine) outgoingOf(c *raysys.Core) *outgoing {
 }
 
 // Away returns the node that has a call of this node, and the number of the call there.
-func (e *Engine) Away(c *raysys.Core) (p wire.Peer, number uint64, ok bool) {
+func (e *Engine) Away(c *core.Core) (p wire.Peer, number uint64, ok bool) {
 	o := e.outgoingOf(c)
 	if o == nil {
 		return nil, 0, false
@@ -193,7 +194,7 @@ func (e *Engine) Away(c *raysys.Core) (p wire.Peer, number uint64, ok bool) {
 }
 
 // Visitor returns the call that p has here under its number, nil when it has none.
-func (e *Engine) Visitor(p wire.Peer, number uint64) *raysys.Core {
+func (e *Engine) Visitor(p wire.Peer, number uint64) *core.Core {
 	fp := e.farPeer(p)
 	if fp == nil {
 		return nil

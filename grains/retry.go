@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 )
 
@@ -33,21 +34,21 @@ func (m *method[G, A, R]) usable() error {
 //	            ▲    └─► an error that RetryIf accepts, or of the system ─┐
 //	            └──────────────────────── pause ◄─────────────────────────┘
 type retried[G, A, R any] struct {
-	raysys.Future[R]
+	core.Future[R]
 	engine *Engine
 	method *method[G, A, R] // as the program has it
 	once   *method[G, A, R] // of one attempt
 	id     ID
 	until  int64
 	arg    A
-	by     raysys.Ref[A] // the argument where it was given by reference
-	made   raysys.Ref[R] // the attempt
-	waiter raysys.Waiter
-	needs  atomic.Pointer[raysys.Core] // of made
+	by     core.Ref[A] // the argument where it was given by reference
+	made   core.Ref[R] // the attempt
+	waiter core.Waiter
+	needs  atomic.Pointer[core.Core] // of made
 }
 
 // submitRetried is submit for a method with Retries, RetryIf or Backoff; by is the argument's reference, or zero.
-func (m *method[G, A, R]) submitRetried(e *Engine, t *raysys.Turn, id ID, arg A, by raysys.Ref[A]) raysys.Ref[R] {
+func (m *method[G, A, R]) submitRetried(e *Engine, t *core.Turn, id ID, arg A, by core.Ref[A]) core.Ref[R] {
 	once := *m
 	once.idempotent = false // a lost attempt counts
 	once.opts.Retried, once.opts.Detached, once.opts.Deadline, once.opts.NoLimit = false, false, 0, true
@@ -70,7 +71,7 @@ func (r *retried[G, A, R]) attempt() {
 		r.end()
 		return
 	}
-	ctx := raysys.HookContext(r.Core.Turn())
+	ctx := core.HookContext(r.Core.Turn())
 	if r.by.IsZero() {
 		r.made = r.once.submit(ctx, r.id, r.arg, 1)
 	} else {
@@ -80,7 +81,7 @@ func (r *retried[G, A, R]) attempt() {
 	if !c.Settled() {
 		r.needs.Store(c)
 	}
-	r.waiter = raysys.Waiter{}
+	r.waiter = core.Waiter{}
 	if r.Settled() { // cancelled while it was made
 		c.Cancel(raysys.ErrCancelled)
 	}
@@ -88,12 +89,12 @@ func (r *retried[G, A, R]) attempt() {
 		r.Resolved(nil)
 		return
 	}
-	raysys.Recheck(&r.Core)
+	core.Recheck(&r.Core)
 }
 
-// Resolved implements raysys.Resolved: the attempt has ended. What follows may be the program's, or take its time, so it
+// Resolved implements core.Resolved: the attempt has ended. What follows may be the program's, or take its time, so it
 // does not run on the goroutine that tells.
-func (r *retried[G, A, R]) Resolved(w *raysys.Waiter) {
+func (r *retried[G, A, R]) Resolved(w *core.Waiter) {
 	if r.made.RefCore().Failure() == nil {
 		r.landed(w)
 		return
@@ -101,7 +102,7 @@ func (r *retried[G, A, R]) Resolved(w *raysys.Waiter) {
 	r.engine.cfg.Pool.Go(goroutines.Func(func() { r.landed(w) }))
 }
 
-func (r *retried[G, A, R]) landed(w *raysys.Waiter) {
+func (r *retried[G, A, R]) landed(w *core.Waiter) {
 	v, here, err := fetched(r.made, w, &r.waiter, r)
 	if !here {
 		return
@@ -147,7 +148,7 @@ func (r *retried[G, A, R]) again(err error, attempt int) bool {
 	id := r.ID()
 	pause := o.Pause(attempt, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
 	rt := r.Up().Runtime()
-	rt.SetAlarm(&raysys.Alarm{At: rt.Now() + int64(pause), Ring: func() {
+	rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(pause), Ring: func() {
 		r.engine.cfg.Pool.Go(goroutines.Func(func() {
 			if r.Unhold() {
 				r.attempt()
@@ -185,19 +186,19 @@ func (r *retried[G, A, R]) end() {
 		t.End()
 	}
 	if by := r.by; !by.IsZero() {
-		r.by = raysys.Ref[A]{}
+		r.by = core.Ref[A]{}
 		by.Return()
 	}
 	var zero A
 	r.arg = zero
 }
 
-// Name implements raysys.Work.
+// Name implements core.Work.
 func (r *retried[G, A, R]) Name() string {
 	return r.engine.bind(r.method.kind).nameOf(r.id.Key, r.method.entry)
 }
 
-// Expires implements raysys.Work.
+// Expires implements core.Work.
 func (r *retried[G, A, R]) Expires() int64 { return r.until }
 
 // Limit is how long the call may take, with all attempts.
@@ -205,26 +206,26 @@ func (r *retried[G, A, R]) Limit() time.Duration {
 	return cmp.Or(r.method.opts.Deadline, defaultDeadline)
 }
 
-// Help implements raysys.Work: the caller is about to wait, so the attempt leaves now.
-func (r *retried[G, A, R]) Help(t *raysys.Turn) bool {
+// Help implements core.Work: the caller is about to wait, so the attempt leaves now.
+func (r *retried[G, A, R]) Help(t *core.Turn) bool {
 	if c := r.needs.Load(); c != nil {
 		c.Work().Help(t)
 	}
 	return false
 }
 
-// Waits implements raysys.Work: for the attempt.
-func (r *retried[G, A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) {
+// Waits implements core.Work: for the attempt.
+func (r *retried[G, A, R]) Waits() ([]*core.Turn, []*core.Core) {
 	if c := r.needs.Load(); c != nil {
-		return nil, []*raysys.Core{c}
+		return nil, []*core.Core{c}
 	}
 	return nil, nil
 }
 
-// Break implements raysys.Work: the attempt gives way.
+// Break implements core.Work: the attempt gives way.
 func (r *retried[G, A, R]) Break([]string) bool { return false }
 
-// Stopped implements raysys.Stoppable: the attempt ends with the call.
+// Stopped implements core.Stoppable: the attempt ends with the call.
 func (r *retried[G, A, R]) Stopped() {
 	if c := r.needs.Load(); c != nil {
 		c.Cancel(raysys.ErrCancelled)

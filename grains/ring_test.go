@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // crowd is a stateless kind with one worker on each node, whose calls take a second.
@@ -25,7 +26,7 @@ func newCrowd(t *testing.T, opts ...grains.Option) *crowd {
 	tb := raysys.NewTable()
 	c := &crowd{net: newNet(t, tb), kind: grains.DefineIn[rover](tb, "crowd", append(opts, grains.StatelessWorker(1))...)}
 	c.work = grains.Method0(c.kind, "work", func(_ *rover, ctx context.Context) (string, error) {
-		turn, _, err := raysys.TurnOf(ctx)
+		turn, _, err := core.TurnOf(ctx)
 		<-time.After(time.Second)
 		return string(turn.Job().Node), err
 	})

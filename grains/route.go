@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // maxTries bounds how often a call is sent, and how often a route asks, in vain. With the pauses between them that is
@@ -40,7 +41,7 @@ const (
 type route struct {
 	kind  *boundKind
 	key   string
-	alarm raysys.Alarm // of the pause
+	alarm core.Alarm // of the pause
 
 	mu    sync.Mutex // guards the rest; taken after the shard's lock; no future settles under it
 	state routeState

@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // MaxState is the most that one State holds, encoded: 128 KiB.
@@ -85,25 +86,25 @@ func (s *State[T]) reset() {
 	s.Value = zero
 }
 
-func (s *State[T]) encode(dst []byte) (data []byte, refs []*raysys.Core, err error) {
+func (s *State[T]) encode(dst []byte) (data []byte, refs []*core.Core, err error) {
 	data, err = codec.Append(dst, &s.Value, &refs)
 	return data, refs, err
 }
 
-func (s *State[T]) decode(data []byte, refs []*raysys.Core) error {
+func (s *State[T]) decode(data []byte, refs []*core.Core) error {
 	return codec.Decode(data, &s.Value, refs)
 }
 
 // enter checks that ctx is that of a turn of the State's own grain.
-func (c *cell) enter(ctx context.Context, verb string) (*raysys.Turn, error) {
+func (c *cell) enter(ctx context.Context, verb string) (*core.Turn, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%s state: %w: the State is no field of an active grain", verb, raysys.ErrNoRuntime)
 	}
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%s state %s: %w", verb, c.name(), err)
 	}
-	if t.Host() != any(c.act) || t.Kind() != raysys.TurnGrain || t.Base().Ended() {
+	if t.Host() != any(c.act) || t.Kind() != core.TurnGrain || t.Base().Ended() {
 		return nil, fmt.Errorf("%s state %s: %w: the context is not that of a turn of this grain", verb, c.name(), raysys.ErrNoRuntime)
 	}
 	if err := t.Cancelled(); err != nil {

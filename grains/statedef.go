@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // stateDef is one State field of a kind's struct.
@@ -20,8 +21,8 @@ type stateDef struct {
 type kept interface {
 	bind(*cell)
 	plan() (*codec.Plan, error)
-	encode(dst []byte) (data []byte, refs []*raysys.Core, err error)
-	decode(data []byte, refs []*raysys.Core) error
+	encode(dst []byte) (data []byte, refs []*core.Core, err error)
+	decode(data []byte, refs []*core.Core) error
 	reset()
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -21,7 +22,7 @@ type visit struct {
 	near     *activation // that was there when it came; until it is delivered
 	token    Token
 	result   *codec.Plan
-	waiter   raysys.Waiter
+	waiter   core.Waiter
 	answered atomic.Bool
 
 	// argument says how far a large one is; guarded by peer.mu.
@@ -45,7 +46,7 @@ type arrived[G, A, R any] struct {
 
 func (a *arrived[G, A, R]) guest() *visit { return &a.visit }
 
-// Name implements raysys.Work.
+// Name implements core.Work.
 func (a *arrived[G, A, R]) Name() string {
 	return a.visit.kind.nameOf(a.visit.key, a.method.entry)
 }
@@ -53,13 +54,13 @@ func (a *arrived[G, A, R]) Name() string {
 // Limit: the caller knows it.
 func (a *arrived[G, A, R]) Limit() time.Duration { return 0 }
 
-// Stopped implements raysys.Stoppable: nothing of the call is elsewhere.
+// Stopped implements core.Stoppable: nothing of the call is elsewhere.
 func (a *arrived[G, A, R]) Stopped() {}
 
 // callee is the receiving side of a method, kept with its entry.
 type callee interface {
 	// arrive makes the record of a call.
-	arrive(head *callHead, up *raysys.Turn) (*visit, *kind)
+	arrive(head *callHead, up *core.Turn) (*visit, *kind)
 }
 
 // calledAll handles KindCalls.
@@ -97,7 +98,7 @@ func newReception[G, A, R any](m *method[G, A, R]) *reception[G, A, R] {
 	return r
 }
 
-func (r *reception[G, A, R]) arrive(head *callHead, up *raysys.Turn) (*visit, *kind) {
+func (r *reception[G, A, R]) arrive(head *callHead, up *core.Turn) (*visit, *kind) {
 	m := r.variants[head.flags&variantFlags]
 	a := &arrived[G, A, R]{}
 	a.method, a.mail.msg = m, a
@@ -135,7 +136,7 @@ func (fp *farPeer) called(r *wire.Reader) error {
 	v, def := c.arrive(&h, up)
 	v.kind, v.peer, v.slot, v.token = e.bind(def), fp, h.slot, h.token
 	v.key, v.near = v.kind.keyOf(h.key)
-	var object *raysys.Core
+	var object *core.Core
 	if h.flags&flagLarge != 0 {
 		v.argument = argumentWanted
 	} else if r.Large() {
@@ -290,8 +291,8 @@ func (v *visit) refuse(p Place) {
 	v.call.core().Cancel(raysys.ErrCancelled) // nobody here waits for it
 }
 
-// Resolved implements raysys.Resolved: the outcome goes back.
-func (v *visit) Resolved(*raysys.Waiter) {
+// Resolved implements core.Resolved: the outcome goes back.
+func (v *visit) Resolved(*core.Waiter) {
 	fp := v.peer
 	if fp.leave(v) {
 		fp.release(v)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -241,8 +242,8 @@ func parseRequest(words []string) (r placement.Request, commit bool, err error) 
 			return r, commit, fmt.Errorf("%s: %w", w, err)
 		}
 	}
-	o := raysys.NewOptions(append([]raysys.Option{raysys.CPU(0)}, options...))
-	r.Needs, r.Labels = o.Resources, o.Labels
+	o := core.NewOptions(append([]raysys.Option{raysys.CPU(0)}, options...))
+	r.Needs, r.Labels = raysys.Resources(o.Resources), o.Labels
 	if r.Kind == placement.Task && !sized {
 		r.Needs.CPU = 1
 	}

@@ -4,29 +4,30 @@ import (
 	"reflect"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // arrival waits until the value of a future is here.
 type arrival struct {
-	raysys.Waiter
-	core *raysys.Core
+	core.Waiter
+	core *core.Core
 	tell func(v any, err error)
 }
 
 // whenHere calls tell with a pointer to the value of c, which must only be read, once c has settled and its value is here,
 // or with its failure. The caller has pinned c, and unpins it when it does not read the value any more.
-func whenHere(c *raysys.Core, tell func(v any, err error)) {
+func whenHere(c *core.Core, tell func(v any, err error)) {
 	a := &arrival{core: c, tell: tell}
 	if !c.Subscribe(&a.Waiter, a) {
 		a.look(c)
 	}
 }
 
-// Resolved implements raysys.Resolved.
-func (a *arrival) Resolved(w *raysys.Waiter) { a.look(w.Core()) }
+// Resolved implements core.Resolved.
+func (a *arrival) Resolved(w *core.Waiter) { a.look(w.Core()) }
 
 // look is called when at has settled: the future, or what brings its value.
-func (a *arrival) look(at *raysys.Core) {
+func (a *arrival) look(at *core.Core) {
 	for !at.Follow(&a.Waiter, a) {
 		v, err := a.core.Outcome()
 		lost := a.core.Failure()
@@ -42,13 +43,13 @@ func (a *arrival) look(at *raysys.Core) {
 }
 
 // localSource is a value of this node that another one answered with.
-type localSource struct{ core *raysys.Core }
+type localSource struct{ core *core.Core }
 
 func (s *localSource) Name() string      { return s.core.Work().Name() }
 func (s *localSource) ID() raysys.TaskID { return s.core.ID() }
 func (s *localSource) Cancelled()        {}
 
-// Fetch implements raysys.Source.
+// Fetch implements core.Source.
 func (s *localSource) Fetch(into any, done func(error)) {
 	if err := s.core.Pin(); err != nil {
 		done(err)

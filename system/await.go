@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -18,16 +19,16 @@ type remoteSource struct {
 	number uint64 // in the owner's exports
 	id     raysys.TaskID
 	loan   *loan
-	future *raysys.Foreign // what newcomers get; guarded by imports.mu
+	future *core.Foreign // what newcomers get; guarded by imports.mu
 }
 
 func (s *remoteSource) Name() string      { return "value owned by " + string(s.owner.node) }
 func (s *remoteSource) ID() raysys.TaskID { return s.id }
 
-// Cancelled implements raysys.Source: others may want the value, so its owner goes on.
+// Cancelled implements core.Source: others may want the value, so its owner goes on.
 func (s *remoteSource) Cancelled() {}
 
-// Fetch implements raysys.Source: it asks the owner, and if that is gone or does not know the future, those that passed the
+// Fetch implements core.Source: it asks the owner, and if that is gone or does not know the future, those that passed the
 // reference on.
 func (s *remoteSource) Fetch(into any, done func(error)) {
 	(&await{source: s, at: heldRef{s.owner, s.number}, into: into, done: done}).begin()
@@ -131,14 +132,14 @@ func (a *await) answered(p *peer, r *wire.Reader) error {
 		if d.refs, err = p.readRefs(r); err != nil {
 			return err
 		}
-		a.done(&raysys.Elsewhere{Source: p.c.objects.newObjectSource(a.source, d)})
+		a.done(&core.Elsewhere{Source: p.c.objects.newObjectSource(a.source, d)})
 		return nil
 	case outcomeForward:
 		c, err := p.ReadRef(r)
 		if err != nil {
 			return err
 		}
-		src := raysys.SourceOf(c)
+		src := core.SourceOf(c)
 		switch {
 		case src == nil:
 			src = &localSource{c}
@@ -146,7 +147,7 @@ func (a *await) answered(p *peer, r *wire.Reader) error {
 			a.next(raysys.ErrNodeDead)
 			return nil
 		}
-		a.done(&raysys.Elsewhere{Source: src})
+		a.done(&core.Elsewhere{Source: src})
 		return nil
 	default:
 		in := &inlineSource{peer: p}
@@ -202,15 +203,15 @@ func (p *peer) onAwait(r *wire.Reader, to mesh.Reply) error {
 
 // awaited is a future of this node that a peer waits for.
 type awaited struct {
-	raysys.Waiter
+	core.Waiter
 	peer *peer
 	to   mesh.Reply
-	core *raysys.Core
+	core *core.Core
 	told atomic.Bool
 }
 
-// Resolved implements raysys.Resolved.
-func (a *awaited) Resolved(*raysys.Waiter) {
+// Resolved implements core.Resolved.
+func (a *awaited) Resolved(*core.Waiter) {
 	if a.told.Swap(true) {
 		return
 	}

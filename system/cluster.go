@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
@@ -35,7 +36,7 @@ type cluster struct {
 	attempts attempts    // to reach the store
 	reg      *registry
 	times    times
-	entries  []*raysys.Entry // this node's functions, by the number that others use
+	entries  []*core.Entry // this node's functions, by the number that others use
 	exports  exports
 	imports  imports
 	ledger   ledger
@@ -67,7 +68,7 @@ type cluster struct {
 	admitted map[nodeKey]member.Info     // what connected nodes tell of themselves
 	heard    map[raysys.NodeID]time.Time // when the last frame came, of nodes whose connection broke
 	waiting  map[nodeKey][]func(*peer, error)
-	jobs     map[jobKey]*raysys.Job
+	jobs     map[jobKey]*core.Job
 	loads    map[nodeKey]tasks.Load
 	failed   map[nodeKey]error // why nodes without a connection could not be reached when they were dialled last
 	gen      uint64            // grows with every change that placement may care for
@@ -95,7 +96,7 @@ func (c *cluster) run(f func()) {
 }
 
 // job returns what work of another node's job belongs to here.
-func (c *cluster) job(id raysys.JobID, namespace string) *raysys.Job {
+func (c *cluster) job(id raysys.JobID, namespace string) *core.Job {
 	own := c.node.job
 	if id == own.ID && namespace == own.Namespace {
 		return own
@@ -109,7 +110,7 @@ func (c *cluster) job(id raysys.JobID, namespace string) *raysys.Job {
 		if len(c.jobs) >= maxJobs {
 			clear(c.jobs)
 		}
-		j = &raysys.Job{
+		j = &core.Job{
 			ID: id, Namespace: namespace, Node: own.Node, Runtime: own.Runtime, Table: own.Table, Top: own.Top, Inspect: own.Inspect,
 			Unseen: own.Unseen, Panicked: own.Panicked, Closed: own.Closed, Objects: own.Objects,
 			Prober: own.Prober,
@@ -183,7 +184,7 @@ func (c *cluster) now() int64 { return c.node.Now() }
 
 // later calls f, which must not block, after a pause that is short for people and long for machines.
 func (n *Node) later(f func()) {
-	n.SetAlarm(&raysys.Alarm{At: n.Now() + int64(20*time.Millisecond), Ring: f})
+	n.SetAlarm(&core.Alarm{At: n.Now() + int64(20*time.Millisecond), Ring: f})
 }
 
 // send implements members.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/store/flaky"
@@ -21,7 +22,7 @@ import (
 
 // where reports on which node it ran.
 var where = tasks.DefineIn(table, "where", func(ctx context.Context, n int) (string, error) {
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -114,7 +115,7 @@ func (a *account) Deposit(ctx context.Context, n int) (int, error) {
 }
 
 func (a *account) Where(ctx context.Context) (string, error) {
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
@@ -52,7 +53,7 @@ type Config struct {
 	// Cluster says which cluster the node joins, and how. Nil: none, everything runs in this process.
 	Cluster *Cluster
 	// Inspect sees every value that changes hands; the testkit's strict mode sets it. Nil: values are handed over.
-	Inspect raysys.Inspector
+	Inspect core.Inspector
 }
 
 // defaultHeapFloor is FromEnv's, in MiB: tasks_async went from 7.1 to 8.4 M/s with the effect of it (four times fewer
@@ -151,7 +152,7 @@ func (cfg *Config) complete() error {
 		errs = append(errs, fmt.Errorf("Config.Resources.CPU is %v: a node that runs tasks needs at least 1", cfg.Resources.CPU))
 	}
 	if cfg.Table == nil {
-		cfg.Table = raysys.DefaultTable
+		cfg.Table = core.DefaultTable
 	}
 	if err := cfg.Table.Freeze(); err != nil {
 		errs = append(errs, err)
@@ -175,7 +176,7 @@ func (cfg *Config) complete() error {
 
 func (cfg *Config) job() raysys.JobID {
 	if cfg.Seed != 0 {
-		return raysys.SeededJob(cfg.Seed)
+		return core.SeededJob(cfg.Seed)
 	}
 	b := random(16)
 	return raysys.JobID{Hi: binary.LittleEndian.Uint64(b), Lo: binary.LittleEndian.Uint64(b[8:])}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/store"
 )
 
@@ -24,7 +25,7 @@ type directory struct {
 type changes struct {
 	list  []objectChange
 	done  []func(objectAnswer, error)
-	alarm raysys.Alarm
+	alarm core.Alarm
 }
 
 // gather is how long a change waits for others to the same shard: nobody waits for the first to be known elsewhere, and a

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 )
 
@@ -72,7 +73,7 @@ const maxReasons = 4
 
 // dialBack dials a node that came later than this one and did not dial, as it may be unable to: one way between two is enough.
 func (c *cluster) dialBack(k nodeKey) {
-	c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(c.times.dial), Ring: func() { c.connect(k, func(*peer, error) {}) }})
+	c.node.SetAlarm(&core.Alarm{At: c.now() + int64(c.times.dial), Ring: func() { c.connect(k, func(*peer, error) {}) }})
 }
 
 // reaches reports whether there is a session with the node of that name: a shard is handed only to such a one, or calls to what

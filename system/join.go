@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store"
@@ -24,7 +25,7 @@ func newCluster(n *Node) *cluster {
 		joined: make(chan struct{}), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1),
 		entries: n.cfg.Table.Entries(), times: timesOf(n.cfg.Cluster.TTL),
 		peers: map[raysys.NodeID]*peer{}, heard: map[raysys.NodeID]time.Time{}, waiting: map[nodeKey][]func(*peer, error){},
-		jobs: map[jobKey]*raysys.Job{}, loads: map[nodeKey]tasks.Load{}, failed: map[nodeKey]error{}, admitted: map[nodeKey]member.Info{}, working: map[int]bool{},
+		jobs: map[jobKey]*core.Job{}, loads: map[nodeKey]tasks.Load{}, failed: map[nodeKey]error{}, admitted: map[nodeKey]member.Info{}, working: map[int]bool{},
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
@@ -229,13 +230,13 @@ func (c *cluster) gone(k nodeKey, left bool) {
 			p.link.Close(fmt.Errorf("%w: incarnation %d is not in the cluster any more", raysys.ErrNodeDead, k.incarnation))
 		}
 		if left { // it ends the connection itself, behind its last words
-			c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(lastWords), Ring: end})
+			c.node.SetAlarm(&core.Alarm{At: c.now() + int64(lastWords), Ring: end})
 		} else {
 			end()
 		}
 	}
 	c.arrived(k, nil, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
-	c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(loanGrace), Ring: func() { c.exports.dead(k) }})
+	c.node.SetAlarm(&core.Alarm{At: c.now() + int64(loanGrace), Ring: func() { c.exports.dead(k) }})
 	c.objects.ownerDied(k)
 	c.unwatch(k)
 	c.reg.died()

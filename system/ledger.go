@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -28,7 +28,7 @@ type ledger struct {
 	ticks sync.Mutex // held while that is called
 	drops map[nodeKey][]uint64
 	armed bool
-	alarm raysys.Alarm
+	alarm core.Alarm
 	after []func() // called behind the drops that wait
 }
 

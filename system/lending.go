@@ -1,7 +1,7 @@
 package system
 
 import (
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -16,12 +16,12 @@ type lending struct {
 func (p *peer) Lending() wire.Lending { return &lending{peer: p} }
 
 // AppendRef implements wire.References.
-func (l *lending) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
+func (l *lending) AppendRef(dst []byte, c *core.Core) ([]byte, error) {
 	return l.peer.appendRef(dst, c, l)
 }
 
 // AppendObject implements wire.References.
-func (l *lending) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
+func (l *lending) AppendObject(dst []byte, c *core.Core) ([]byte, error) {
 	dst, n, err := l.peer.appendLoan(dst, c)
 	if n != 0 {
 		l.numbers = append(l.numbers, n)

@@ -6,6 +6,7 @@ import (
 	"weak"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -42,19 +43,19 @@ type imports struct {
 }
 
 // take returns the future that owner names, after a reference to it came that from counts as this node's.
-func (m *imports) take(c *cluster, id raysys.TaskID, owner, from heldRef) *raysys.Core {
+func (m *imports) take(c *cluster, id raysys.TaskID, owner, from heldRef) *core.Core {
 	m.mu.Lock()
 	s := m.list[owner].Value()
 	if s == nil {
 		s = &remoteSource{c: c, owner: owner.owner, number: owner.number, id: id, loan: &loan{owner: owner}}
-		s.future = raysys.NewForeign(c.node.job, s)
+		s.future = core.NewForeign(c.node.job, s)
 		if m.list == nil {
 			m.list = map[heldRef]weak.Pointer[remoteSource]{}
 		}
 		m.list[owner] = weak.Make(s)
 		runtime.AddCleanup(s, c.dropRef, s.loan)
 	} else if !s.future.Fresh() {
-		s.future = raysys.NewForeign(c.node.job, s)
+		s.future = core.NewForeign(c.node.job, s)
 	}
 	f := s.future
 	m.mu.Unlock()

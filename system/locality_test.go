@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
@@ -18,7 +19,7 @@ type two struct {
 }
 
 func ran(ctx context.Context, n int) (two, error) {
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return two{}, err
 	}
@@ -218,7 +219,7 @@ func TestNodeOfInputDies(t *testing.T) {
 var (
 	stuckAt = tasks.DefineIn(table, "locality.stuck", func(ctx context.Context, b []byte) (two, error) {
 		r, err := ran(ctx, sum(b))
-		if t, _, _ := raysys.TurnOf(ctx); err == nil && t.Attempt() == 1 {
+		if t, _, _ := core.TurnOf(ctx); err == nil && t.Attempt() == 1 {
 			stuckOn <- r.Node
 			<-ctx.Done()
 			return two{}, context.Cause(ctx)

@@ -1,23 +1,26 @@
 package system
 
-import "github.com/raysys/raysys"
+import (
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
 
 // Where the sources of this package find their values: what placement goes by.
 var (
-	_ raysys.Located = (*storedSource)(nil)
-	_ raysys.Located = (*objectSource)(nil)
-	_ raysys.Located = (*remoteSource)(nil)
+	_ core.Located = (*storedSource)(nil)
+	_ core.Located = (*objectSource)(nil)
+	_ core.Located = (*remoteSource)(nil)
 )
 
-// Where implements raysys.Located.
+// Where implements core.Located.
 func (s *storedSource) Where() (raysys.NodeID, uint64, int64) { return "", 0, s.size }
 
-// Where implements raysys.Located. The owner may have lost it, or others may have it too; whoever fetches finds out.
+// Where implements core.Located. The owner may have lost it, or others may have it too; whoever fetches finds out.
 func (s *objectSource) Where() (raysys.NodeID, uint64, int64) {
 	return s.owner.node, s.owner.incarnation, s.size
 }
 
-// Where implements raysys.Located.
+// Where implements core.Located.
 func (s *remoteSource) Where() (raysys.NodeID, uint64, int64) {
 	return s.owner.node, s.owner.incarnation, 0
 }

@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 )
 
@@ -27,5 +27,5 @@ func (c *cluster) framesLost(l *link.Peer, class link.Class, n uint64) {
 	}
 	c.log.Warn("frames were lost on a connection, which is made anew", zap.Stringer("peer", v.(*peer).key),
 		zap.Stringer("class", class), zap.Uint64("frames", n), zap.Duration("in", lossPatience))
-	c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(lossPatience), Ring: func() { l.Close(errHoles) }})
+	c.node.SetAlarm(&core.Alarm{At: c.now() + int64(lossPatience), Ring: func() { l.Close(errHoles) }})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
@@ -155,7 +156,7 @@ func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 	all := map[raysys.TaskID]map[raysys.NodeID]int{}
 	for c, nodes := range o.node.others.exports.held() {
 		var id raysys.TaskID
-		switch s := raysys.SourceOf(c).(type) {
+		switch s := core.SourceOf(c).(type) {
 		case nil:
 			id = o.id(c)
 		case *storedSource:
@@ -176,10 +177,10 @@ func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 }
 
 // held lists the futures that other nodes hold, with how many references each of them has.
-func (x *exports) held() map[*raysys.Core]map[nodeKey]int {
+func (x *exports) held() map[*core.Core]map[nodeKey]int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	all := make(map[*raysys.Core]map[nodeKey]int, len(x.list))
+	all := make(map[*core.Core]map[nodeKey]int, len(x.list))
 	for _, e := range x.list {
 		holders := make(map[nodeKey]int, len(e.holders))
 		for k, t := range e.holders {

@@ -12,12 +12,13 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/wheel"
 	"github.com/raysys/raysys/tasks"
 )
 
-// Node runs tasks and grains in this process. It implements raysys.Runtime.
+// Node runs tasks and grains in this process. It implements core.Runtime.
 type Node struct {
 	cfg    Config
 	log    *zap.Logger
@@ -26,8 +27,8 @@ type Node struct {
 	pool   *goroutines.Pool
 	tasks  *tasks.Engine
 	grains *grains.Engine
-	job    *raysys.Job
-	top    *raysys.Turn // above every driver; cancelled by Close
+	job    *core.Job
+	top    *core.Turn // above every driver; cancelled by Close
 	roots  atomic.Uint64
 	others *cluster // nil without a cluster
 	store  *objects // from Start on
@@ -67,7 +68,7 @@ func New(cfg Config) (*Node, error) {
 	n.wheel = wheel.New()
 	n.pool = goroutines.New(keptGoroutines)
 	n.actors = newActors(cfg.Logger)
-	n.job = &raysys.Job{
+	n.job = &core.Job{
 		ID: cfg.job(), Namespace: cfg.Namespace, Node: cfg.Name, Runtime: n, Table: cfg.Table, Inspect: cfg.Inspect, Unseen: n.unseen,
 		Closed: n.ending,
 	}
@@ -75,7 +76,7 @@ func New(cfg Config) (*Node, error) {
 		n.job.Panicked = (&panics{log: n.log.With(zap.String("node", string(cfg.Name)))}).happened
 	}
 	id := raysys.TaskID(n.job.ID)
-	n.top = raysys.NewRoot(n.job, context.Background(), nil, id)
+	n.top = core.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
 	tc := tasks.Config{
 		Resources: cfg.Resources, QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
@@ -85,7 +86,7 @@ func New(cfg Config) (*Node, error) {
 		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
 		Unseen: n.unseen,
 		// Hooks still run while the node closes, so they are not below top.
-		Hooks: raysys.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
+		Hooks: core.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
 	}
 	if cfg.Cluster != nil {
 		n.others = newCluster(n)
@@ -161,12 +162,12 @@ func (n *Node) Context(ctx context.Context) context.Context {
 		cancel(fmt.Errorf("%w: the node is not started: call Start before Context", raysys.ErrClosed))
 		ctx = ended
 	}
-	return raysys.NewContext(raysys.NewRoot(n.job, ctx, n.top, raysys.TaskID(n.job.ID).Child(n.roots.Add(1))))
+	return core.NewContext(core.NewRoot(n.job, ctx, n.top, raysys.TaskID(n.job.ID).Child(n.roots.Add(1))))
 }
 
 // NodeOf returns the node that ctx is of: the driver's, or that on which a task or a grain's turn runs. Nil without one.
 func NodeOf(ctx context.Context) *Node {
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return nil
 	}
@@ -252,26 +253,26 @@ func (n *Node) unseen(work string, err error) {
 
 // Now, SetAlarm, ClearAlarm, Block, Unblock, Tasks and Grains are for the packages of this module.
 
-// Now implements raysys.Runtime.
+// Now implements core.Runtime.
 func (n *Node) Now() int64 { return n.wheel.Now() }
 
-// SetAlarm implements raysys.Runtime.
-func (n *Node) SetAlarm(a *raysys.Alarm) { n.wheel.Set(a) }
+// SetAlarm implements core.Runtime.
+func (n *Node) SetAlarm(a *core.Alarm) { n.wheel.Set(a) }
 
-// ClearAlarm implements raysys.Runtime.
-func (n *Node) ClearAlarm(a *raysys.Alarm) bool { return n.wheel.Clear(a) }
+// ClearAlarm implements core.Runtime.
+func (n *Node) ClearAlarm(a *core.Alarm) bool { return n.wheel.Clear(a) }
 
-// Block implements raysys.Runtime.
-func (n *Node) Block(t *raysys.Turn) {
+// Block implements core.Runtime.
+func (n *Node) Block(t *core.Turn) {
 	n.tasks.Block(t)
-	if t.Kind() == raysys.TurnGrain {
+	if t.Kind() == core.TurnGrain {
 		n.grains.Block(t)
 	}
 }
 
-// Unblock implements raysys.Runtime.
-func (n *Node) Unblock(t *raysys.Turn) {
-	if t.Kind() == raysys.TurnGrain {
+// Unblock implements core.Runtime.
+func (n *Node) Unblock(t *core.Turn) {
+	if t.Kind() == core.TurnGrain {
 		n.grains.Unblock(t)
 	}
 	n.tasks.Unblock(t)

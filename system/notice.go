@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // notice is what this node has to say of a key of the directory when nobody waits for it to be known: that it has a copy,
@@ -69,7 +70,7 @@ func (d *directory) told(n *notice, key string, err error) {
 func (d *directory) postpone(n *notice, pause int64) {
 	d.late = append(d.late, n)
 	if len(d.late) == 1 {
-		d.c.node.SetAlarm(&raysys.Alarm{At: d.c.node.Now() + pause, Ring: d.sayAgain})
+		d.c.node.SetAlarm(&core.Alarm{At: d.c.node.Now() + pause, Ring: d.sayAgain})
 	}
 }
 
@@ -97,7 +98,7 @@ func (d *directory) sayAgain() {
 		d.late = d.late[count:]
 	}
 	if len(d.late) > 0 {
-		d.c.node.SetAlarm(&raysys.Alarm{At: d.c.node.Now() + pause, Ring: d.sayAgain})
+		d.c.node.SetAlarm(&core.Alarm{At: d.c.node.Now() + pause, Ring: d.sayAgain})
 	}
 	d.mu.Unlock()
 	for i, n := range due {

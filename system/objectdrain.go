@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
@@ -26,7 +27,7 @@ const heirs = 8
 
 // legacy is an object that others need when this node has left.
 type legacy struct {
-	core    *raysys.Core // nil for a copy
+	core    *core.Core // nil for a copy
 	object  *objectstore.Object
 	names   []string  // keys of the directory
 	states  []string  // keys of States
@@ -149,7 +150,7 @@ type bequest struct {
 // legacies lists what others need.
 func (o *objects) legacies() []*legacy {
 	c := o.node.others
-	byCore := map[*raysys.Core]*legacy{}
+	byCore := map[*core.Core]*legacy{}
 	var list []*legacy
 	for core, at := range c.exports.held() {
 		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k nodeKey) bool { return k == c.self() || !c.alive(k) })
@@ -223,7 +224,7 @@ func (o *objects) legacyID(ctx context.Context, l *legacy) (raysys.TaskID, error
 	}
 	for {
 		oid, err := o.ensure(l.core)
-		var e *raysys.Elsewhere
+		var e *core.Elsewhere
 		switch {
 		case errors.As(err, &e):
 			if _, stored := e.Source.(*storedSource); !stored {

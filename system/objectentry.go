@@ -2,6 +2,7 @@ package system
 
 import (
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // entry is a name that an object is kept for before the directory is known to have it: the owner enters it once all copies
@@ -10,7 +11,7 @@ type entry struct {
 	o     *objects
 	key   string
 	oid   raysys.TaskID
-	alarm raysys.Alarm // when it has taken too long
+	alarm core.Alarm // when it has taken too long
 }
 
 // follow watches a name that is about to be entered, or was perhaps.
@@ -60,7 +61,7 @@ func (e *entry) seen(a objectAnswer, err error) bool {
 	switch {
 	case o.ctx.Err() != nil:
 	case err != nil:
-		o.node.SetAlarm(&raysys.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() {
+		o.node.SetAlarm(&core.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() {
 			if e.pending() {
 				e.look()
 			}

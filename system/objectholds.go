@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
@@ -33,7 +34,7 @@ const (
 const maxHeldDepth = 16
 
 // Hold implements grains.Holder.
-func (h holder) Hold(id grains.ID, name string, refs []*raysys.Core, done func([]byte, []raysys.TaskID, error)) {
+func (h holder) Hold(id grains.ID, name string, refs []*core.Core, done func([]byte, []raysys.TaskID, error)) {
 	o := h.n.store
 	q := request{ns: h.n.cfg.Namespace, id: id}
 	go func() { // it ends with the store's context
@@ -57,7 +58,7 @@ type holding struct {
 	ids []raysys.TaskID
 }
 
-func (w *holding) append(dst []byte, c *raysys.Core, depth int) ([]byte, error) {
+func (w *holding) append(dst []byte, c *core.Core, depth int) ([]byte, error) {
 	if depth > maxHeldDepth {
 		return dst, fmt.Errorf("%w: references within references, %d deep", raysys.ErrEncode, depth)
 	}
@@ -74,7 +75,7 @@ func (w *holding) append(dst []byte, c *raysys.Core, depth int) ([]byte, error) 
 			return dst, err
 		}
 		if !wire.Exceeds(plan, value, wire.InlineLimit) {
-			var inner []*raysys.Core
+			var inner []*core.Core
 			b, err := plan.Append(nil, value, &inner)
 			if err != nil {
 				return dst, err
@@ -97,7 +98,7 @@ func (w *holding) append(dst []byte, c *raysys.Core, depth int) ([]byte, error) 
 	return w.inner(dst, d.refs, depth)
 }
 
-func (w *holding) inner(dst []byte, refs []*raysys.Core, depth int) ([]byte, error) {
+func (w *holding) inner(dst []byte, refs []*core.Core, depth int) ([]byte, error) {
 	dst = wire.AppendUvarint(dst, uint64(len(refs)))
 	for _, c := range refs {
 		var err error
@@ -172,7 +173,7 @@ func (w *holding) holdCopy(d *description, cause error) error {
 }
 
 // settled waits until c has its outcome.
-func settled(ctx context.Context, c *raysys.Core) error {
+func settled(ctx context.Context, c *core.Core) error {
 	_, err := waitFor(ctx, func(done func(struct{}, error)) {
 		w := &onceSettled{done: func() { done(struct{}{}, nil) }}
 		if !c.Subscribe(&w.Waiter, w) {
@@ -183,12 +184,12 @@ func settled(ctx context.Context, c *raysys.Core) error {
 }
 
 type onceSettled struct {
-	raysys.Waiter
+	core.Waiter
 	done func()
 }
 
-// Resolved implements raysys.Resolved.
-func (w *onceSettled) Resolved(*raysys.Waiter) { w.done() }
+// Resolved implements core.Resolved.
+func (w *onceSettled) Resolved(*core.Waiter) { w.done() }
 
 // holdFor keeps an object of this node while the State with that key lists it.
 func (o *objects) holdFor(key string, oid raysys.TaskID) error {
@@ -225,7 +226,7 @@ type hold struct {
 	number  uint64 // a later hold of the same State for the same object takes over
 	looked  atomic.Bool
 	written atomic.Bool
-	alarm   raysys.Alarm
+	alarm   core.Alarm
 }
 
 // seen is told of the State's record: as it is at first, and then whenever it has changed.
@@ -235,7 +236,7 @@ func (h *hold) seen(a objectAnswer, err error) {
 	switch {
 	case o.ctx.Err() != nil:
 	case err != nil:
-		o.node.SetAlarm(&raysys.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.ask(h.key, store.Version{}, false, h.seen) }})
+		o.node.SetAlarm(&core.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.ask(h.key, store.Version{}, false, h.seen) }})
 	case listed || !h.looked.Swap(true):
 		if listed && !h.written.Swap(true) {
 			o.node.ClearAlarm(&h.alarm)
@@ -289,7 +290,7 @@ func (o *objects) ask(key string, seen store.Version, wait bool, done func(objec
 }
 
 // Restore implements grains.Holder.
-func (h holder) Restore(written []byte) (refs []*raysys.Core, err error) {
+func (h holder) Restore(written []byte) (refs []*core.Core, err error) {
 	r := wire.NewReader(written)
 	for r.Len() > 0 {
 		c, err := h.restore(&r, 0)
@@ -301,7 +302,7 @@ func (h holder) Restore(written []byte) (refs []*raysys.Core, err error) {
 	return refs, r.Err()
 }
 
-func (h holder) restore(r *wire.Reader, depth int) (*raysys.Core, error) {
+func (h holder) restore(r *wire.Reader, depth int) (*core.Core, error) {
 	if depth > maxHeldDepth {
 		return nil, wire.ErrCorrupt
 	}
@@ -314,7 +315,7 @@ func (h holder) restore(r *wire.Reader, depth int) (*raysys.Core, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &raysys.NewForeign(job, &writtenValue{b, refs}).Core, nil
+		return &core.NewForeign(job, &writtenValue{b, refs}).Core, nil
 	case heldObject:
 		d := description{oid: r.ID()}
 		id := r.ID()
@@ -329,15 +330,15 @@ func (h holder) restore(r *wire.Reader, depth int) (*raysys.Core, error) {
 			}
 		}
 		if h.n.others == nil {
-			return &raysys.NewForeign(job, lostSource{id, d.owner}).Core, nil
+			return &core.NewForeign(job, lostSource{id, d.owner}).Core, nil
 		}
 		s := &remoteSource{c: h.n.others, owner: d.owner, id: id}
-		return &raysys.NewForeign(job, h.n.store.newObjectSource(s, d)).Core, nil
+		return &core.NewForeign(job, h.n.store.newObjectSource(s, d)).Core, nil
 	}
 	return nil, errors.Join(wire.ErrCorrupt, r.Err())
 }
 
-func (h holder) restoreInner(r *wire.Reader, depth int) (refs []*raysys.Core, err error) {
+func (h holder) restoreInner(r *wire.Reader, depth int) (refs []*core.Core, err error) {
 	for range r.Count(1) {
 		c, err := h.restore(r, depth+1)
 		if err != nil {
@@ -351,14 +352,14 @@ func (h holder) restoreInner(r *wire.Reader, depth int) (refs []*raysys.Core, er
 // writtenValue is a small value that was written with its reference.
 type writtenValue struct {
 	value []byte
-	refs  []*raysys.Core
+	refs  []*core.Core
 }
 
 func (s *writtenValue) Name() string      { return "value of a stored reference" }
 func (s *writtenValue) ID() raysys.TaskID { return raysys.TaskID{} }
 func (s *writtenValue) Cancelled()        {}
 
-// Fetch implements raysys.Source.
+// Fetch implements core.Source.
 func (s *writtenValue) Fetch(into any, done func(error)) {
 	if _, ok := into.(*undecoded); ok {
 		done(fmt.Errorf("%w: %s is small", raysys.ErrObjectLost, s.Name()))
@@ -377,7 +378,7 @@ func (s lostSource) Name() string      { return "object of " + s.owner.String() 
 func (s lostSource) ID() raysys.TaskID { return s.id }
 func (s lostSource) Cancelled()        {}
 
-// Fetch implements raysys.Source.
+// Fetch implements core.Source.
 func (s lostSource) Fetch(_ any, done func(error)) {
 	done(fmt.Errorf("%w: its owner %s is dead", raysys.ErrObjectLost, s.owner))
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objectstore"
@@ -105,17 +106,17 @@ func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
 
 // future returns a future for what the node at was asked to lend: one of its exports, or the object itself, whose copies
 // the directory finds.
-func (a keepAnswer) future(c *cluster, at nodeKey, rec *objectRecord) *raysys.Core {
+func (a keepAnswer) future(c *cluster, at nodeKey, rec *objectRecord) *core.Core {
 	if a.number != 0 {
 		mine := heldRef{at, a.number}
 		return c.imports.take(c, a.id, mine, mine)
 	}
 	s := &remoteSource{c: c, owner: at, id: a.id, loan: &loan{}} // nobody counts a reference to a copy
-	return &raysys.NewForeign(c.node.job, c.objects.newObjectSource(s, description{oid: rec.id, owner: rec.owner, size: rec.size})).Core
+	return &core.NewForeign(c.node.job, c.objects.newObjectSource(s, description{oid: rec.id, owner: rec.owner, size: rec.size})).Core
 }
 
 // replicate has other nodes pull copies of an object that is here, and keep them.
-func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, core *raysys.Core, spec raysys.PutSpec) ([]nodeKey, error) {
+func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, core *core.Core, spec core.PutSpec) ([]nodeKey, error) {
 	if spec.Replicas <= 1 {
 		return nil, nil
 	}

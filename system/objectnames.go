@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/store"
 )
@@ -26,7 +27,7 @@ type names struct {
 // keeping is why an object is kept.
 type keeping struct {
 	object   *objectstore.Object
-	core     *raysys.Core // the future, where the object was put
+	core     *core.Core // the future, where the object was put
 	owner    nodeKey
 	names    map[string]uint64 // keys of the directory and of States, with which hold of them it is
 	entering map[string]*entry // those of names that the directory is not known to have yet
@@ -108,7 +109,7 @@ func ending(k *keeping) *keeping {
 }
 
 // find returns the future of an object that is kept where it was put.
-func (n *names) find(oid raysys.TaskID) (core *raysys.Core, obj *objectstore.Object) {
+func (n *names) find(oid raysys.TaskID) (core *core.Core, obj *objectstore.Object) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if k := n.kept[oid]; k != nil {
@@ -169,7 +170,7 @@ func (o *objects) free(at nodeKey, oid raysys.TaskID) {
 	c := o.node.others
 	c.keep(at, keepFree, keepAsk{oid: oid}, func(_ keepAnswer, err error) {
 		if err != nil && o.ctx.Err() == nil && c.alive(at) { // who is gone keeps nothing
-			o.node.SetAlarm(&raysys.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
+			o.node.SetAlarm(&core.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
 		}
 	})
 }
@@ -185,13 +186,13 @@ func (o *objects) withdraw(oid raysys.TaskID) {
 	}
 }
 
-// Publish implements raysys.Names.
-func (o *objects) Publish(ctx context.Context, c *raysys.Core, spec raysys.PutSpec) error {
+// Publish implements core.Names.
+func (o *objects) Publish(ctx context.Context, c *core.Core, spec core.PutSpec) error {
 	var oid raysys.TaskID
 	for {
 		var err error
 		oid, err = o.ensure(c)
-		var e *raysys.Elsewhere
+		var e *core.Elsewhere
 		if errors.As(err, &e) {
 			if err = evicted(ctx, e); err == nil {
 				continue
@@ -257,7 +258,7 @@ func (o *objects) Publish(ctx context.Context, c *raysys.Core, spec raysys.PutSp
 	return nil
 }
 
-func (o *objects) publishLocal(c *raysys.Core, obj *objectstore.Object, name string) {
+func (o *objects) publishLocal(c *core.Core, obj *objectstore.Object, name string) {
 	if name == "" {
 		return
 	}
@@ -290,7 +291,7 @@ func (o *objects) watch(key string, oid raysys.TaskID, seen store.Version) {
 		switch {
 		case o.ctx.Err() != nil:
 		case err != nil:
-			o.node.SetAlarm(&raysys.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.watch(key, oid, seen) }})
+			o.node.SetAlarm(&core.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.watch(key, oid, seen) }})
 		case a.exists && a.rec.id == oid:
 			o.watch(key, oid, a.version)
 		default:
@@ -302,8 +303,8 @@ func (o *objects) watch(key string, oid raysys.TaskID, seen store.Version) {
 // watchPause is between two attempts to ask while the lease is out or no leader is to be had.
 const watchPause = time.Second
 
-// Lookup implements raysys.Names.
-func (o *objects) Lookup(ctx context.Context, name string) (*raysys.Core, error) {
+// Lookup implements core.Names.
+func (o *objects) Lookup(ctx context.Context, name string) (*core.Core, error) {
 	if o.dir == nil {
 		o.names.mu.Lock()
 		oid, ok := o.names.local[name]
@@ -324,7 +325,7 @@ func (o *objects) Lookup(ctx context.Context, name string) (*raysys.Core, error)
 }
 
 // borrow returns a future for an object of the directory: of its owner, or of one that keeps a copy when that is dead.
-func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*raysys.Core, error) {
+func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*core.Core, error) {
 	c := o.node.others
 	var last, open error // open: of a node that lives and did not say that it has none
 	for _, at := range append([]location{{rec.owner, true}}, rec.at...) {
@@ -365,7 +366,7 @@ func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*raysys.Core, 
 	return nil, errors.Join(fmt.Errorf("%w: its owner %s %s, and of %d copies none is left", raysys.ErrObjectLost, rec.owner, owner, rec.replicas), last)
 }
 
-// Forget implements raysys.Names.
+// Forget implements core.Names.
 func (o *objects) Forget(ctx context.Context, name string) error {
 	if o.dir == nil {
 		o.names.mu.Lock()
@@ -402,7 +403,7 @@ func (o *objects) ownerDied(dead nodeKey) {
 	}
 	o.names.mu.Unlock()
 	for _, oid := range list {
-		o.node.SetAlarm(&raysys.Alarm{At: o.node.Now() + int64(orphanGrace), Ring: func() { o.orphan(oid) }})
+		o.node.SetAlarm(&core.Alarm{At: o.node.Now() + int64(orphanGrace), Ring: func() { o.orphan(oid) }})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
 )
@@ -33,8 +34,8 @@ type Objects struct {
 	NoSharing bool
 }
 
-// objects joins the node's object store to its futures and to the other nodes. It implements raysys.Objects and
-// raysys.Names.
+// objects joins the node's object store to its futures and to the other nodes. It implements core.Objects and
+// core.Names.
 type objects struct {
 	node   *Node
 	store  *objectstore.Store
@@ -43,11 +44,11 @@ type objects struct {
 	ctx    context.Context  // ends with the node
 	cancel context.CancelFunc
 
-	mu     sync.Mutex                                  // guards the rest
-	needs  map[raysys.TaskID]need                      // objects of other nodes that references here stand for
-	live   map[raysys.TaskID]weak.Pointer[raysys.Core] // the futures whose values are objects of this node
-	listed map[raysys.TaskID]bool                      // those for which the directory names this node
-	deaths map[nodeKey]time.Time                       // when an object of a dead node was first missed
+	mu     sync.Mutex                                // guards the rest
+	needs  map[raysys.TaskID]need                    // objects of other nodes that references here stand for
+	live   map[raysys.TaskID]weak.Pointer[core.Core] // the futures whose values are objects of this node
+	listed map[raysys.TaskID]bool                    // those for which the directory names this node
+	deaths map[nodeKey]time.Time                     // when an object of a dead node was first missed
 	names  names
 
 	bequeathed []bequest // of the drain in progress
@@ -151,7 +152,7 @@ var seed = maphash.MakeSeed()
 
 // id names the object that a future of this node holds. It is the submission's id, made this incarnation's own, because
 // a driver with a fixed seed submits under the same ids again.
-func (o *objects) id(c *raysys.Core) raysys.TaskID {
+func (o *objects) id(c *core.Core) raysys.TaskID {
 	id := c.ID()
 	if id.IsZero() {
 		// A Ready value has none. Its place in memory is its own while it is there, and with it this id.
@@ -183,8 +184,8 @@ func fnv1a(s string) uint64 {
 	return h
 }
 
-// Keep implements raysys.Objects.
-func (o *objects) Keep(c *raysys.Core, v any) (kept bool, err error) {
+// Keep implements core.Objects.
+func (o *objects) Keep(c *core.Core, v any) (kept bool, err error) {
 	value := reflect.ValueOf(v).Elem()
 	plan, err := codec.PlanOf(value.Type())
 	if err != nil {
@@ -195,7 +196,7 @@ func (o *objects) Keep(c *raysys.Core, v any) (kept bool, err error) {
 		return false, nil
 	}
 	h := &held{o: o, c: weak.Make(c), plan: plan, size: int64(size)}
-	switch s := raysys.SourceOf(c).(type) {
+	switch s := core.SourceOf(c).(type) {
 	case nil:
 	case *storedSource: // it came back from disk
 		h.object = s.object
@@ -236,16 +237,16 @@ func (o *objects) Keep(c *raysys.Core, v any) (kept bool, err error) {
 	return true, nil
 }
 
-func attemptOf(c *raysys.Core) uint32 {
+func attemptOf(c *core.Core) uint32 {
 	if t := c.OwnTurn(); t != nil {
 		return uint32(max(t.Attempt(), 1))
 	}
 	return 1
 }
 
-// Drop implements raysys.Objects.
-func (o *objects) Drop(c *raysys.Core) {
-	switch s := raysys.SourceOf(c).(type) {
+// Drop implements core.Objects.
+func (o *objects) Drop(c *core.Core) {
+	switch s := core.SourceOf(c).(type) {
 	case nil:
 		if obj := o.store.Lookup(o.id(c)); obj != nil {
 			o.freed(obj)
@@ -256,17 +257,17 @@ func (o *objects) Drop(c *raysys.Core) {
 }
 
 // enter remembers the future of an object of this node.
-func (o *objects) enter(id raysys.TaskID, c weak.Pointer[raysys.Core]) {
+func (o *objects) enter(id raysys.TaskID, c weak.Pointer[core.Core]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.live == nil {
-		o.live = map[raysys.TaskID]weak.Pointer[raysys.Core]{}
+		o.live = map[raysys.TaskID]weak.Pointer[core.Core]{}
 	}
 	o.live[id] = c
 }
 
 // coreOf returns the future of an object of this node, nil when nobody holds it any more.
-func (o *objects) coreOf(id raysys.TaskID) *raysys.Core {
+func (o *objects) coreOf(id raysys.TaskID) *core.Core {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.live[id].Value()
@@ -295,7 +296,7 @@ func (o *objects) dead(obj *objectstore.Object) {
 
 // ensure puts the value of c into the store if it is not there, so that other nodes can pull it, and returns its id. It may
 // wait for room.
-func (o *objects) ensure(c *raysys.Core) (raysys.TaskID, error) {
+func (o *objects) ensure(c *core.Core) (raysys.TaskID, error) {
 	id := o.id(c)
 	for {
 		if obj := o.store.Lookup(id); obj != nil && obj.Lost() == nil {
@@ -330,7 +331,7 @@ func (o *objects) ensure(c *raysys.Core) (raysys.TaskID, error) {
 
 // evicted is for who found a value elsewhere while ensure looked: most likely it went to disk that moment, and another try
 // finds it in the store. Not so one that was lost there.
-func evicted(ctx context.Context, e *raysys.Elsewhere) error {
+func evicted(ctx context.Context, e *core.Elsewhere) error {
 	if s, ok := e.Source.(*storedSource); ok {
 		if err := s.object.Lost(); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
 )
@@ -64,7 +65,7 @@ func (s *objectSource) Name() string      { return s.at.Name() }
 func (s *objectSource) ID() raysys.TaskID { return s.at.id }
 func (s *objectSource) Cancelled()        {}
 
-// Fetch implements raysys.Source.
+// Fetch implements core.Source.
 func (s *objectSource) Fetch(into any, done func(error)) {
 	c := s.at.c
 	c.background(func() {
@@ -80,7 +81,7 @@ func (s *objectSource) Fetch(into any, done func(error)) {
 	}, func(err error) { done(err) })
 }
 
-// View implements raysys.Viewer.
+// View implements core.Viewer.
 func (s *objectSource) View(into any, done func(func(), error)) {
 	c := s.at.c
 	c.background(func() {
@@ -116,8 +117,8 @@ func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objec
 }
 
 // remoteOf returns what names the future of another node that c stands for, nil when it is of this node.
-func remoteOf(c *raysys.Core) *remoteSource {
-	switch s := raysys.SourceOf(c).(type) {
+func remoteOf(c *core.Core) *remoteSource {
+	switch s := core.SourceOf(c).(type) {
 	case *remoteSource:
 		return s
 	case *objectSource:
@@ -277,7 +278,7 @@ func (s *remoteSource) copies(end error, done func(error)) {
 	}
 	oid := objectID(s.id, s.owner)
 	if obj := o.store.Lookup(oid); obj != nil && obj.Lost() == nil {
-		done(&raysys.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner})})
+		done(&core.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner})})
 		return
 	}
 	look := func(none func()) {
@@ -290,7 +291,7 @@ func (s *remoteSource) copies(end error, done func(error)) {
 			case !a.exists || len(a.rec.at) == 0:
 				none()
 			default:
-				done(&raysys.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner, size: a.rec.size})})
+				done(&core.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner, size: a.rec.size})})
 			}
 		})
 	}

@@ -12,13 +12,14 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
 // held is the value in a future as the object store sees it. It does not keep the future alive.
 type held struct {
 	o     *objects
-	c     weak.Pointer[raysys.Core]
+	c     weak.Pointer[core.Core]
 	plan  *codec.Plan
 	size  int64
 	value atomic.Pointer[any] // a pointer to the value while the future does not give it: it is not ready yet
@@ -46,7 +47,7 @@ func (h *held) Pieces() ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var refs []*raysys.Core
+	var refs []*core.Core
 	return h.plan.Pieces(reflect.ValueOf(v).Elem(), &refs)
 }
 
@@ -74,7 +75,7 @@ func (h *held) Evict() bool {
 	if obj == nil || h.value.Load() != nil {
 		return false
 	}
-	if s, ok := raysys.SourceOf(c).(*objectSource); ok {
+	if s, ok := core.SourceOf(c).(*objectSource); ok {
 		return c.Evict(s) // a copy: it comes again from where it came
 	}
 	v, err := c.Outcome()
@@ -85,11 +86,11 @@ func (h *held) Evict() bool {
 }
 
 // refsOf lists what a value refers to, in the order of its encoding.
-func refsOf(plan *codec.Plan, v any) (refs []*raysys.Core) {
+func refsOf(plan *codec.Plan, v any) (refs []*core.Core) {
 	if !plan.HasRefs() {
 		return nil
 	}
-	plan.Refs(reflect.ValueOf(v).Elem(), func(r raysys.RefValue) {
+	plan.Refs(reflect.ValueOf(v).Elem(), func(r core.RefValue) {
 		if c := r.RefCore(); c != nil {
 			refs = append(refs, c)
 		}
@@ -104,7 +105,7 @@ type storedSource struct {
 	object *objectstore.Object
 	plan   *codec.Plan
 	size   int64
-	refs   []*raysys.Core
+	refs   []*core.Core
 }
 
 func (s *storedSource) Name() string {
@@ -113,7 +114,7 @@ func (s *storedSource) Name() string {
 func (s *storedSource) ID() raysys.TaskID { return s.id }
 func (s *storedSource) Cancelled()        {}
 
-// Fetch implements raysys.Source.
+// Fetch implements core.Source.
 func (s *storedSource) Fetch(into any, done func(error)) {
 	go func() {
 		// The store's own end ends it.
@@ -139,10 +140,10 @@ func (s *storedSource) elsewhere(err error) error {
 		return err
 	}
 	d := description{oid: s.object.ID(), owner: o.self(), size: s.size, refs: s.refs}
-	return &raysys.Elsewhere{Source: o.newObjectSource(&remoteSource{c: o.node.others, owner: o.self(), id: s.id}, d)}
+	return &core.Elsewhere{Source: o.newObjectSource(&remoteSource{c: o.node.others, owner: o.self(), id: s.id}, d)}
 }
 
-// View implements raysys.Viewer.
+// View implements core.Viewer.
 func (s *storedSource) View(into any, done func(func(), error)) {
 	go func() {
 		viewObject(context.Background(), s.object, into, s.refs, func(end func(), err error) { done(end, s.elsewhere(err)) })
@@ -150,7 +151,7 @@ func (s *storedSource) View(into any, done func(func(), error)) {
 }
 
 // viewObject lets a value look into an object's bytes where they are.
-func viewObject(ctx context.Context, obj *objectstore.Object, into any, refs []*raysys.Core, done func(func(), error)) {
+func viewObject(ctx context.Context, obj *objectstore.Object, into any, refs []*core.Core, done func(func(), error)) {
 	m, err := obj.Map(ctx)
 	if err != nil {
 		done(nil, lostObject(err))
@@ -165,7 +166,7 @@ func viewObject(ctx context.Context, obj *objectstore.Object, into any, refs []*
 }
 
 // decodeShared fills in *into, which looks into encoded where that spares a copy.
-func decodeShared(encoded []byte, into any, refs []*raysys.Core) error {
+func decodeShared(encoded []byte, into any, refs []*core.Core) error {
 	v := reflect.ValueOf(into).Elem()
 	plan, err := codec.PlanOf(v.Type())
 	if err != nil {

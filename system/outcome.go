@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -20,7 +21,7 @@ const (
 )
 
 // appendInline appends what a settled future came to when that is small; fits is false when it is not.
-func (p *peer) appendInline(dst []byte, c *raysys.Core, refs wire.References) (out []byte, fits bool, err error) {
+func (p *peer) appendInline(dst []byte, c *core.Core, refs wire.References) (out []byte, fits bool, err error) {
 	if err := c.Pin(); err != nil {
 		return wire.AppendErrorTo(append(dst, outcomeError), p, err), true, nil
 	}
@@ -53,7 +54,7 @@ func (p *peer) appendInline(dst []byte, c *raysys.Core, refs wire.References) (o
 }
 
 // appendObject appends that a settled future is an object which can be pulled. It may wait for room in the store.
-func (p *peer) appendObject(dst []byte, c *raysys.Core) ([]byte, error) {
+func (p *peer) appendObject(dst []byte, c *core.Core) ([]byte, error) {
 	d, err := p.c.objects.describe(c)
 	if err != nil {
 		return dst, err
@@ -72,19 +73,19 @@ func (p *peer) appendObject(dst []byte, c *raysys.Core) ([]byte, error) {
 // description is what there is to know of an object before one has it.
 type description struct {
 	oid   raysys.TaskID
-	owner nodeKey        // whose store has the primary
-	size  int64          // about, and not to be trusted
-	refs  []*raysys.Core // that the value holds, in the order of its encoding
+	owner nodeKey      // whose store has the primary
+	size  int64        // about, and not to be trusted
+	refs  []*core.Core // that the value holds, in the order of its encoding
 }
 
 // describe says which object c is. One whose value is here is in the store when it returns.
-func (o *objects) describe(c *raysys.Core) (d description, err error) {
+func (o *objects) describe(c *core.Core) (d description, err error) {
 	for {
-		if s, ok := raysys.SourceOf(c).(*objectSource); ok {
+		if s, ok := core.SourceOf(c).(*objectSource); ok {
 			return s.description, nil
 		}
 		v, err := c.Outcome()
-		var e *raysys.Elsewhere
+		var e *core.Elsewhere
 		switch {
 		case errors.As(err, &e):
 			switch s := e.Source.(type) {
@@ -96,7 +97,7 @@ func (o *objects) describe(c *raysys.Core) (d description, err error) {
 				_, err := waitFor(o.ctx, func(done func(struct{}, error)) {
 					s.Fetch(&undecoded{}, func(err error) { done(struct{}{}, err) })
 				})
-				var at *raysys.Elsewhere
+				var at *core.Elsewhere
 				if errors.As(err, &at) {
 					if s, ok := at.Source.(*objectSource); ok {
 						return s.description, nil
@@ -125,8 +126,8 @@ func (o *objects) describe(c *raysys.Core) (d description, err error) {
 type inlineSource struct {
 	peer  *peer
 	id    raysys.TaskID
-	value []byte         // encoded
-	refs  []*raysys.Core // that the value holds
+	value []byte       // encoded
+	refs  []*core.Core // that the value holds
 	err   error
 }
 
@@ -167,7 +168,7 @@ func (p *peer) appendRelayed(dst []byte, s *inlineSource, refs wire.References) 
 }
 
 // readRefs reads a count and as many references.
-func (p *peer) readRefs(r *wire.Reader) (refs []*raysys.Core, err error) {
+func (p *peer) readRefs(r *wire.Reader) (refs []*core.Core, err error) {
 	for range r.Count(1) {
 		c, err := p.ReadRef(r)
 		if err != nil {
@@ -181,7 +182,7 @@ func (p *peer) readRefs(r *wire.Reader) (refs []*raysys.Core, err error) {
 // undecoded is what is fetched into by those who want to know where a value is, and not the value.
 type undecoded struct{}
 
-// Fetch implements raysys.Source.
+// Fetch implements core.Source.
 func (s *inlineSource) Fetch(into any, done func(error)) {
 	if s.err != nil {
 		done(s.err)
@@ -195,7 +196,7 @@ func (s *inlineSource) Fetch(into any, done func(error)) {
 }
 
 // decode fills in *into.
-func decode(encoded []byte, into any, refs []*raysys.Core) error {
+func decode(encoded []byte, into any, refs []*core.Core) error {
 	v := reflect.ValueOf(into).Elem()
 	plan, err := codec.PlanOf(v.Type())
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
@@ -20,8 +21,8 @@ type peer struct {
 	c         *cluster
 	link      *link.Peer
 	key       nodeKey
-	numbers   map[*raysys.Entry]uint32 // under which the peer knows this node's functions
-	kinds     map[string]bool          // "task x", "grain y": what the peer can run, in its namespace
+	numbers   map[*core.Entry]uint32 // under which the peer knows this node's functions
+	kinds     map[string]bool        // "task x", "grain y": what the peer can run, in its namespace
 	namespace string
 	scopes    wire.Scopes
 	turns     wire.Turns
@@ -36,7 +37,7 @@ func newPeer(c *cluster, l *link.Peer) *peer {
 	id := l.Identity()
 	p := &peer{
 		c: c, link: l, key: nodeKey{id.Node, id.Incarnation},
-		numbers: map[*raysys.Entry]uint32{}, kinds: map[string]bool{}, namespace: id.Namespace,
+		numbers: map[*core.Entry]uint32{}, kinds: map[string]bool{}, namespace: id.Namespace,
 	}
 	p.scopes.Send = p.Send
 	p.calls.Start(p, c.later)
@@ -65,13 +66,13 @@ func (p *peer) Node() raysys.NodeID { return p.key.node }
 func (p *peer) Incarnation() uint64 { return p.key.incarnation }
 
 // Runs implements wire.Peer.
-func (p *peer) Runs(e *raysys.Entry) (uint32, bool) {
+func (p *peer) Runs(e *core.Entry) (uint32, bool) {
 	n, ok := p.numbers[e]
 	return n, ok
 }
 
 // Entry implements wire.Peer.
-func (p *peer) Entry(number uint32) *raysys.Entry {
+func (p *peer) Entry(number uint32) *core.Entry {
 	if p.foreign() || int(number) >= len(p.c.entries) {
 		return nil
 	}
@@ -121,13 +122,13 @@ func (p *peer) Cork() { p.link.Cork() }
 func (p *peer) Uncork(flush bool) { p.link.Uncork(flush) }
 
 // Open implements wire.Peer.
-func (p *peer) Open(t *raysys.Turn) (uint32, error) { return p.scopes.Open(t) }
+func (p *peer) Open(t *core.Turn) (uint32, error) { return p.scopes.Open(t) }
 
 // Shut implements wire.Peer.
 func (p *peer) Shut(scope uint32) { p.scopes.Shut(scope) }
 
 // Turn implements wire.Peer.
-func (p *peer) Turn(scope uint32) *raysys.Turn { return p.turns.Turn(scope) }
+func (p *peer) Turn(scope uint32) *core.Turn { return p.turns.Turn(scope) }
 
 // ask sends a request to the leader of a shard.
 func (p *peer) ask(shard int, q *request) {

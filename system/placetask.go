@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
@@ -20,7 +21,7 @@ func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 	}
 	view := placement.NewView(c.self().node, nodes)
 	d, err := placement.Place(view, placement.Request{
-		Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: r.Options.Resources, Labels: r.Options.Labels, Strategy: r.Options.Strategy,
+		Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Strategy: raysys.Strategy(r.Options.Strategy),
 		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, nodes),
 	})
 	if err != nil {
@@ -64,7 +65,7 @@ func (c *cluster) expect(n *placement.Node) {
 }
 
 // inputs says what of a task's values each of nodes has.
-func (c *cluster) inputs(list []raysys.Whereabouts, nodes []placement.Node) (in placement.Inputs) {
+func (c *cluster) inputs(list []core.Whereabouts, nodes []placement.Node) (in placement.Inputs) {
 	if len(list) == 0 {
 		return in
 	}

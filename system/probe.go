@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // The search for cycles of waits over nodes (rule C5; ADR 0018).
@@ -20,11 +21,11 @@ const (
 	maxBroken = 64   // calls that give way in one search
 )
 
-// prober implements raysys.Prober.
+// prober implements core.Prober.
 type prober struct {
 	c    *cluster
 	mu   sync.Mutex // guards open
-	open map[*raysys.Turn]bool
+	open map[*core.Turn]bool
 }
 
 // far names what another node computes: a call, a task or a reference, by the number that it has between two nodes.
@@ -43,8 +44,8 @@ const (
 	farRef
 )
 
-// Away implements raysys.Prober.
-func (pr *prober) Away(c *raysys.Core) bool {
+// Away implements core.Prober.
+func (pr *prober) Away(c *core.Core) bool {
 	if c.Away() || remoteOf(c) != nil {
 		return true
 	}
@@ -52,7 +53,7 @@ func (pr *prober) Away(c *raysys.Core) bool {
 }
 
 // where finds who computes c.
-func (c *cluster) where(core *raysys.Core) (f far, ok bool) {
+func (c *cluster) where(core *core.Core) (f far, ok bool) {
 	if s := remoteOf(core); s != nil {
 		return far{s.owner, farRef, s.owner, s.number}, true
 	}
@@ -69,7 +70,7 @@ func (c *cluster) where(core *raysys.Core) (f far, ok bool) {
 }
 
 // here finds what f names on this node, nil when it is over.
-func (c *cluster) here(f far) *raysys.Core {
+func (c *cluster) here(f far) *core.Core {
 	if f.kind == farRef {
 		return c.exports.get(f.number)
 	}
@@ -83,8 +84,8 @@ func (c *cluster) here(f far) *raysys.Core {
 	return c.node.tasks.Guest(p, f.number)
 }
 
-// Probe implements raysys.Prober.
-func (pr *prober) Probe(t *raysys.Turn) {
+// Probe implements core.Prober.
+func (pr *prober) Probe(t *core.Turn) {
 	t = t.Base()
 	if !pr.begin(t) {
 		return
@@ -93,27 +94,27 @@ func (pr *prober) Probe(t *raysys.Turn) {
 }
 
 // begin claims the search for t; false while there is one.
-func (pr *prober) begin(t *raysys.Turn) bool {
+func (pr *prober) begin(t *core.Turn) bool {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	if pr.open[t] {
 		return false
 	}
 	if pr.open == nil {
-		pr.open = map[*raysys.Turn]bool{}
+		pr.open = map[*core.Turn]bool{}
 	}
 	pr.open[t] = true
 	return true
 }
 
-func (pr *prober) end(t *raysys.Turn) {
+func (pr *prober) end(t *core.Turn) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	delete(pr.open, t)
 }
 
 // probe breaks the cycles that t is in.
-func (c *cluster) probe(t *raysys.Turn) {
+func (c *cluster) probe(t *core.Turn) {
 	gave := map[probed]bool{}
 	for range maxBroken {
 		first := c.look(t, gave)
@@ -124,7 +125,7 @@ func (c *cluster) probe(t *raysys.Turn) {
 		if !again.stuck() || !again.within(first) {
 			return
 		}
-		chain, queued := raysys.WayBack(again.waits)
+		chain, queued := core.WayBack(again.waits)
 		if len(queued) == 0 {
 			return // t depends on a cycle of others, who look themselves
 		}
@@ -152,7 +153,7 @@ type probed struct {
 // waitGraph is what one look finds.
 type waitGraph struct {
 	c     *cluster
-	waits []raysys.Waiting
+	waits []core.Waiting
 	keys  []probed // of waits; zero for one that only stands for another
 	found []far    // how waits were found; zero for those that this node listed for the turn itself
 	index map[probed]int
@@ -161,9 +162,9 @@ type waitGraph struct {
 }
 
 // look lists what t waits for over all nodes. gave are calls that gave way already.
-func (c *cluster) look(t *raysys.Turn, gave map[probed]bool) *waitGraph {
+func (c *cluster) look(t *core.Turn, gave map[probed]bool) *waitGraph {
 	g := &waitGraph{c: c, index: map[probed]int{}, roots: map[far]int{}}
-	own, fars := c.describe(func(away func(*raysys.Core) bool) []raysys.Waiting { return raysys.Waits(t, away) })
+	own, fars := c.describe(func(away func(*core.Core) bool) []core.Waiting { return core.Waits(t, away) })
 	g.merge(far{}, c.self(), own, fars, gave)
 	for i := 0; i < len(g.waits); i++ {
 		if !g.waits[i].Far {
@@ -189,7 +190,7 @@ func (c *cluster) look(t *raysys.Turn, gave map[probed]bool) *waitGraph {
 }
 
 // merge adds a list and returns the place of its first, -1 when it is empty.
-func (g *waitGraph) merge(found far, at nodeKey, list []raysys.Waiting, fars []far, gave map[probed]bool) int {
+func (g *waitGraph) merge(found far, at nodeKey, list []core.Waiting, fars []far, gave map[probed]bool) int {
 	if len(list) == 0 {
 		return -1
 	}
@@ -225,11 +226,11 @@ func (g *waitGraph) merge(found far, at nodeKey, list []raysys.Waiting, fars []f
 	return place[0]
 }
 
-func (g *waitGraph) stuck() bool { return raysys.Stuck(g.waits) }
+func (g *waitGraph) stuck() bool { return core.Stuck(g.waits) }
 
 // within reports whether all that the turn is stuck with was waiting already in the look before.
 func (g *waitGraph) within(before *waitGraph) bool {
-	for _, i := range raysys.StuckWith(g.waits) {
+	for _, i := range core.StuckWith(g.waits) {
 		if g.waits[i].Far {
 			continue
 		}
@@ -249,9 +250,9 @@ func (g *waitGraph) giveWay(i int, chain []string) bool {
 }
 
 // describe lists waits of this node, with where those are that other nodes compute.
-func (c *cluster) describe(list func(away func(*raysys.Core) bool) []raysys.Waiting) ([]raysys.Waiting, []far) {
-	named := map[*raysys.Core]far{}
-	waits := list(func(core *raysys.Core) bool {
+func (c *cluster) describe(list func(away func(*core.Core) bool) []core.Waiting) ([]core.Waiting, []far) {
+	named := map[*core.Core]far{}
+	waits := list(func(core *core.Core) bool {
 		f, ok := c.where(core)
 		if ok {
 			named[core] = f
@@ -268,12 +269,12 @@ func (c *cluster) describe(list func(away func(*raysys.Core) bool) []raysys.Wait
 }
 
 // waitsOf lists what f waits for, which is on this node.
-func (c *cluster) waitsOf(f far) ([]raysys.Waiting, []far) {
-	core := c.here(f)
-	if core == nil {
+func (c *cluster) waitsOf(f far) ([]core.Waiting, []far) {
+	future := c.here(f)
+	if future == nil {
 		return nil, nil
 	}
-	return c.describe(func(away func(*raysys.Core) bool) []raysys.Waiting { return raysys.WaitsOf(core, away) })
+	return c.describe(func(away func(*core.Core) bool) []core.Waiting { return core.WaitsOf(future, away) })
 }
 
 // breakHere has the call with that id give way, on which f depends.

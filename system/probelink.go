@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -27,12 +28,12 @@ const (
 // probeAnswer is the answer to a KindProbe.
 type probeAnswer struct {
 	gave  bool
-	waits []raysys.Waiting
+	waits []core.Waiting
 	fars  []far
 }
 
 // ask returns what f waits for, by the word of the node that computes it; nothing when it can go on, or nobody knows.
-func (c *cluster) ask(f far) ([]raysys.Waiting, []far) {
+func (c *cluster) ask(f far) ([]core.Waiting, []far) {
 	if f.at == c.self() {
 		return c.waitsOf(f)
 	}
@@ -111,7 +112,7 @@ func readProbeAnswer(r *wire.Reader) (probeAnswer, error) {
 }
 
 // appendWaits appends nothing when there are too many: then the first is taken to go on.
-func appendWaits(dst []byte, waits []raysys.Waiting, fars []far) []byte {
+func appendWaits(dst []byte, waits []core.Waiting, fars []far) []byte {
 	if len(waits) > maxProbed {
 		return dst
 	}
@@ -137,7 +138,7 @@ func appendWaits(dst []byte, waits []raysys.Waiting, fars []far) []byte {
 	return dst
 }
 
-func readWait(r *wire.Reader) (w raysys.Waiting, f far) {
+func readWait(r *wire.Reader) (w core.Waiting, f far) {
 	flags := r.Byte()
 	if flags&waitFar != 0 {
 		w.Far, w.Need = true, 1

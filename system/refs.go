@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -27,14 +28,14 @@ const (
 type exports struct {
 	mu     sync.Mutex // guards the rest
 	next   uint64
-	byCore map[*raysys.Core]uint64
+	byCore map[*core.Core]uint64
 	list   map[uint64]*export
 	buried map[nodeKey]bool  // holders that are dead: what was under way to them is held by nobody
 	now    map[nodeKey]*peer // the last connection with each holder: nothing is lent over one that is over
 }
 
 type export struct {
-	core    *raysys.Core
+	core    *core.Core
 	holders map[nodeKey]tally
 }
 
@@ -55,7 +56,7 @@ func memberKey(m member.Node) nodeKey { return nodeKey{m.ID, m.Incarnation} }
 func (k nodeKey) String() string { return fmt.Sprintf("%s (incarnation %d)", k.node, k.incarnation) }
 
 // hold enters c for one more reference that is about to be sent to p, and returns its number.
-func (x *exports) hold(c *raysys.Core, p *peer) (uint64, error) {
+func (x *exports) hold(c *core.Core, p *peer) (uint64, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	holder := p.key
@@ -71,7 +72,7 @@ func (x *exports) hold(c *raysys.Core, p *peer) (uint64, error) {
 			return 0, err
 		}
 		if x.byCore == nil {
-			x.byCore, x.list = map[*raysys.Core]uint64{}, map[uint64]*export{}
+			x.byCore, x.list = map[*core.Core]uint64{}, map[uint64]*export{}
 		}
 		x.next++
 		n = x.next
@@ -83,7 +84,7 @@ func (x *exports) hold(c *raysys.Core, p *peer) (uint64, error) {
 }
 
 // get finds an exported future.
-func (x *exports) get(n uint64) *raysys.Core {
+func (x *exports) get(n uint64) *core.Core {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if e := x.list[n]; e != nil {
@@ -217,20 +218,20 @@ func (x *exports) count(n uint64, holder nodeKey) bool {
 }
 
 // AppendRef implements wire.References.
-func (p *peer) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) { return p.appendRef(dst, c, p) }
+func (p *peer) AppendRef(dst []byte, c *core.Core) ([]byte, error) { return p.appendRef(dst, c, p) }
 
 // AppendObject implements wire.References.
-func (p *peer) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
+func (p *peer) AppendObject(dst []byte, c *core.Core) ([]byte, error) {
 	dst, _, err := p.appendLoan(dst, c)
 	return dst, err
 }
 
 // appendRef is AppendRef by way of refs, which are the peer's own or note what is lent.
-func (p *peer) appendRef(dst []byte, c *raysys.Core, refs wire.References) ([]byte, error) {
+func (p *peer) appendRef(dst []byte, c *core.Core, refs wire.References) ([]byte, error) {
 	if s := remoteOf(c); s != nil && s.owner == p.key && s.number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.number), nil
 	}
-	if s, ok := raysys.SourceOf(c).(*inlineSource); ok && !c.Settled() {
+	if s, ok := core.SourceOf(c).(*inlineSource); ok && !c.Settled() {
 		return p.appendRelayed(dst, s, refs)
 	}
 	if c.Settled() && len(dst) < wire.InlineLimit {
@@ -244,7 +245,7 @@ func (p *peer) appendRef(dst []byte, c *raysys.Core, refs wire.References) ([]by
 
 // appendLoan appends a reference that the peer is to ask for. It returns its number in the exports, which counts the peer
 // now; 0 when nothing is lent.
-func (p *peer) appendLoan(dst []byte, c *raysys.Core) (out []byte, n uint64, err error) {
+func (p *peer) appendLoan(dst []byte, c *core.Core) (out []byte, n uint64, err error) {
 	s := remoteOf(c)
 	if s != nil && s.owner == p.key && s.number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.number), 0, nil
@@ -263,7 +264,7 @@ func (p *peer) appendLoan(dst []byte, c *raysys.Core) (out []byte, n uint64, err
 }
 
 // ReadRef implements wire.References.
-func (p *peer) ReadRef(r *wire.Reader) (*raysys.Core, error) {
+func (p *peer) ReadRef(r *wire.Reader) (*core.Core, error) {
 	switch r.Byte() {
 	case refYours:
 		c := p.c.exports.get(r.Uvarint())
@@ -298,7 +299,7 @@ func (p *peer) ReadRef(r *wire.Reader) (*raysys.Core, error) {
 		if err := s.read(r, r.Byte()); err != nil {
 			return nil, err
 		}
-		return &raysys.NewForeign(p.c.node.job, s).Core, nil
+		return &core.NewForeign(p.c.node.job, s).Core, nil
 	}
 	return nil, wire.ErrCorrupt
 }

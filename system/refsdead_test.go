@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -58,7 +59,7 @@ func TestRefusedFrameLendsNothing(t *testing.T) {
 	meet(t, d, w)
 	big := raysys.Put(ctx, newParcel(1, large))
 	small := raysys.Put(ctx, parcel{Data: []uint32{1}, Inner: []raysys.Handle[parcel]{big.Handle()}})
-	for what, c := range map[string]*raysys.Core{"large": big.RefCore(), "inside": small.RefCore()} {
+	for what, c := range map[string]*core.Core{"large": big.RefCore(), "inside": small.RefCore()} {
 		if lent, left, err := system.LentAndTakenBack(d, "w1", c); lent == 0 || left != 0 || err != nil {
 			t.Errorf("%s: %d futures were lent, and %d are still: %v", what, lent, left, err)
 		}

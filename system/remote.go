@@ -15,6 +15,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -134,7 +135,7 @@ func appendActorMessage(dst []byte, to, sender *actor.PID, msg any, system bool)
 		return nil, fmt.Errorf("%w: nil message", raysys.ErrEncode)
 	}
 	t := reflect.TypeOf(msg)
-	name, ok := raysys.RegisteredName(t)
+	name, ok := core.RegisteredName(t)
 	if !ok {
 		return nil, fmt.Errorf("%w: %s is no protobuf message and not registered: raysys.Register[%s](\"name\")", raysys.ErrEncode, t, t)
 	}
@@ -204,7 +205,7 @@ func readActorMessage(form byte, name string, body []byte) (any, error) {
 		m := t.New().Interface()
 		return m, proto.Unmarshal(body, m)
 	case formRegistered:
-		t, ok := raysys.RegisteredType(name)
+		t, ok := core.RegisteredType(name)
 		if !ok {
 			return nil, fmt.Errorf("type %q is not registered here", name)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 )
 
@@ -17,7 +18,7 @@ type slowGrain struct{}
 
 // Work takes a second and answers with its node.
 func (slowGrain) Work(ctx context.Context) (string, error) {
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	<-time.After(time.Second)
 	return string(t.Job().Node), err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -81,7 +82,7 @@ func (c *cluster) locateAnywhere(id grains.ID, want grains.Wanted, done func(gra
 		return
 	}
 	c.homeless.Add(1)
-	c.node.SetAlarm(&raysys.Alarm{At: c.now() + int64(homelessPause), Ring: func() {
+	c.node.SetAlarm(&core.Alarm{At: c.now() + int64(homelessPause), Ring: func() {
 		c.homeless.Add(-1)
 		if c.ctx.Err() != nil {
 			done(grains.Place{}, raysys.ErrClosed)

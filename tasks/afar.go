@@ -5,6 +5,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -31,7 +32,7 @@ func (r *record[A, R]) follows(d *deps) bool {
 		if c.Absent() {
 			return true
 		}
-		if w, ok := raysys.WhereaboutsOf(c); ok && w.Node != "" {
+		if w, ok := core.WhereaboutsOf(c); ok && w.Node != "" {
 			return true
 		}
 	}
@@ -45,12 +46,12 @@ func (r *record[A, R]) lends(*deps) bool {
 }
 
 // inputs says where the values are that the task needs, as far as they are large.
-func (d *deps) inputs() (list []raysys.Whereabouts) {
-	seen := map[*raysys.Core]bool{}
+func (d *deps) inputs() (list []core.Whereabouts) {
+	seen := map[*core.Core]bool{}
 	for _, c := range d.cores {
-		w, ok := raysys.WhereaboutsOf(c)
+		w, ok := core.WhereaboutsOf(c)
 		if !ok {
-			w = raysys.Whereabouts{Size: sizeHere(c), Here: true}
+			w = core.Whereabouts{Size: sizeHere(c), Here: true}
 		}
 		if w.Size > raysys.ObjectSize && !seen[c] {
 			seen[c] = true
@@ -61,7 +62,7 @@ func (d *deps) inputs() (list []raysys.Whereabouts) {
 }
 
 // sizeHere is the size of a value in this node's memory, 0 where there is none.
-func sizeHere(c *raysys.Core) int64 {
+func sizeHere(c *core.Core) int64 {
 	v, err := c.Outcome()
 	if err != nil {
 		return 0

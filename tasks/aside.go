@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // aside holds tasks that left the common queue and could not go where it was their turn: the peer that had room lacks
@@ -17,28 +17,28 @@ type aside struct {
 	routes atomic.Uint64 // how often placed was tried again
 
 	mu     sync.Mutex // guards the rest
-	home   []*raysys.Core
-	lists  map[*raysys.Entry]*waitlist
+	home   []*core.Core
+	lists  map[*core.Entry]*waitlist
 	order  []*waitlist
 	placed []placing // tasks with other needs than one CPU that no node could take yet
 }
 
 // waitlist are the tasks of one function.
 type waitlist struct {
-	entry *raysys.Entry
-	cores []*raysys.Core
+	entry *core.Entry
+	cores []*core.Core
 	since int64 // when it was found that nobody can run them; 0 while somebody can
 }
 
 // put keeps a task that some other peer may run.
-func (a *aside) put(e *Engine, entry *raysys.Entry, c *raysys.Core) {
+func (a *aside) put(e *Engine, entry *core.Entry, c *core.Core) {
 	e.held.Add(1)
 	a.mu.Lock()
 	l := a.lists[entry]
 	if l == nil {
 		l = &waitlist{entry: entry}
 		if a.lists == nil {
-			a.lists = map[*raysys.Entry]*waitlist{}
+			a.lists = map[*core.Entry]*waitlist{}
 		}
 		a.lists[entry] = l
 		a.order = append(a.order, l)
@@ -49,7 +49,7 @@ func (a *aside) put(e *Engine, entry *raysys.Entry, c *raysys.Core) {
 }
 
 // keep keeps a task that only this node can run.
-func (a *aside) keep(e *Engine, c *raysys.Core) {
+func (a *aside) keep(e *Engine, c *core.Core) {
 	e.held.Add(1)
 	a.mu.Lock()
 	a.home = append(a.home, c)
@@ -58,7 +58,7 @@ func (a *aside) keep(e *Engine, c *raysys.Core) {
 }
 
 // pop takes a task to run here.
-func (a *aside) pop(e *Engine) *raysys.Core {
+func (a *aside) pop(e *Engine) *core.Core {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.home) > 0 {
@@ -74,7 +74,7 @@ func (a *aside) pop(e *Engine) *raysys.Core {
 }
 
 // popFor takes a task that p can run.
-func (a *aside) popFor(e *Engine, p *peer) *raysys.Core {
+func (a *aside) popFor(e *Engine, p *peer) *core.Core {
 	if a.count.Load() == 0 {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (a *aside) popFor(e *Engine, p *peer) *raysys.Core {
 }
 
 // first takes the oldest of l; the caller holds mu.
-func (a *aside) first(e *Engine, l *waitlist) *raysys.Core {
+func (a *aside) first(e *Engine, l *waitlist) *core.Core {
 	c := l.cores[0]
 	l.cores[0], l.cores = nil, l.cores[1:]
 	if len(l.cores) == 0 {
@@ -130,7 +130,7 @@ func (a *aside) wanted(x *exchange) bool {
 }
 
 // drain takes everything.
-func (a *aside) drain(e *Engine) (all []*raysys.Core) {
+func (a *aside) drain(e *Engine) (all []*core.Core) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all = a.home
@@ -152,7 +152,7 @@ const patience = int64(10 * time.Second)
 
 // hopeless takes the tasks that have waited long enough for a node that knows their function, and returns when to look
 // again, 0 for never.
-func (a *aside) hopeless(x *exchange, now int64) (gone []*raysys.Core, again int64) {
+func (a *aside) hopeless(x *exchange, now int64) (gone []*core.Core, again int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.order) == 0 || x.e.total.cpu >= oneCPU || !x.workers() {

@@ -7,6 +7,7 @@ import (
 	"reflect"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -14,8 +15,8 @@ import (
 // What a task does when another node runs it. The record stays here: it is the future, and keeps the argument for a
 // further attempt.
 
-func (r *record[A, R]) entry() *raysys.Entry { return r.spec.entry }
-func (r *record[A, R]) needs() need          { return r.spec.need }
+func (r *record[A, R]) entry() *core.Entry { return r.spec.entry }
+func (r *record[A, R]) needs() need        { return r.spec.need }
 
 // common implements traveller. A task that waits to go to where its values are must not be found by a worker.
 func (r *record[A, R]) common() bool {
@@ -68,7 +69,7 @@ func (r *record[A, R]) ended() bool {
 }
 
 // head implements traveller.
-func (r *record[A, R]) head(rt raysys.Runtime) taskHead {
+func (r *record[A, R]) head(rt core.Runtime) taskHead {
 	h := taskHead{attempt: 1}
 	if t := r.OwnTurn(); t != nil {
 		h.attempt = t.Attempt()
@@ -120,7 +121,7 @@ func (r *record[A, R]) back(e *Engine) bool {
 	return false
 }
 
-// Stopped implements raysys.Stoppable.
+// Stopped implements core.Stoppable.
 func (r *record[A, R]) Stopped() {
 	if r.Away() {
 		if x := engineOf(r.Up()).net.Load(); x != nil {
@@ -201,7 +202,7 @@ func (r *record[A, R]) again(attempt int) {
 	id := r.ID()
 	pause := r.spec.opts.Pause(attempt, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
 	rt := r.Up().Runtime()
-	rt.SetAlarm(&raysys.Alarm{At: rt.Now() + int64(pause), Ring: r.ready})
+	rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(pause), Ring: r.ready})
 }
 
 // closed implements traveller.
@@ -229,8 +230,8 @@ func (e *lostError) Error() string {
 func (e *lostError) Unwrap() []error { return []error{raysys.ErrNodeDead, raysys.ErrOutcomeUnknown} }
 
 // unknown fails tasks whose function no node has.
-func (x *exchange) unknown(c *raysys.Core) {
-	fail := func(c *raysys.Core, entry *raysys.Entry) {
+func (x *exchange) unknown(c *core.Core) {
+	fail := func(c *core.Core, entry *core.Entry) {
 		c.Fail(fmt.Errorf("%w: %s is on no node that could run it (the nodes are %v): start the same program, or a version with the same types, on one of them",
 			raysys.ErrUnknownFunc, entry, x.nodes()))
 	}

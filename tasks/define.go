@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Task is a typed handle of a function of one parameter. Make it once, in a package variable; it is immutable.
@@ -34,7 +35,7 @@ type (
 
 // definition is the untyped part of a task that all its handles share.
 type definition struct {
-	entry *raysys.Entry
+	entry *core.Entry
 	arg   *codec.Plan
 	res   *codec.Plan
 	fixed bool // arguments hold nothing beyond their own size
@@ -47,22 +48,22 @@ type definition struct {
 // node, or the next version of the program, finds the function. A bad definition (empty or duplicate name, nil fn,
 // a type that cannot travel) is reported by system.New with its file and line.
 func Define[A, R any](name string, fn func(context.Context, A) (R, error)) Task[A, R] {
-	return define(raysys.DefaultTable, name, fn == nil, fn, 1)
+	return define(core.DefaultTable, name, fn == nil, fn, 1)
 }
 
 // Define0 makes a task of a function without parameters.
 func Define0[R any](name string, fn func(context.Context) (R, error)) Task0[R] {
-	return Task0[R]{define0(raysys.DefaultTable, name, fn)}
+	return Task0[R]{define0(core.DefaultTable, name, fn)}
 }
 
 // Define2 makes a task of a function with two parameters.
 func Define2[A, B, R any](name string, fn func(context.Context, A, B) (R, error)) Task2[A, B, R] {
-	return Task2[A, B, R]{define2(raysys.DefaultTable, name, fn)}
+	return Task2[A, B, R]{define2(core.DefaultTable, name, fn)}
 }
 
 // Define3 makes a task of a function with three parameters.
 func Define3[A, B, C, R any](name string, fn func(context.Context, A, B, C) (R, error)) Task3[A, B, C, R] {
-	return Task3[A, B, C, R]{define3(raysys.DefaultTable, name, fn)}
+	return Task3[A, B, C, R]{define3(core.DefaultTable, name, fn)}
 }
 
 // DefineIn is Define in a table of your own, for tests; give the table to system.Config.Table.
@@ -123,7 +124,7 @@ func define[A, R any](t *raysys.Table, name string, isNil bool, fn func(context.
 		print = arg.Fingerprint()*31 + res.Fingerprint()
 	}
 	d.entry = t.Add("task", name, print, bad, skip+1)
-	s := newSpec(&spec[A, R]{definition: d, fn: fn, opts: raysys.NewOptions(nil)}, nil)
+	s := newSpec(&spec[A, R]{definition: d, fn: fn, opts: core.NewOptions[core.Option](nil)}, nil)
 	d.entry.Impl = s // how tasks of other nodes find it
 	return Task[A, R]{s}
 }
@@ -145,10 +146,10 @@ func (e *definitionError) Unwrap() error { return e.err }
 
 func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
 	n := *s
-	n.opts = s.opts.With(opts)
-	n.need = needOf(n.opts.Resources)
+	n.opts = core.With(s.opts, opts)
+	n.need = needOf(raysys.Resources(n.opts.Resources))
 	n.common = n.oneCPU() && n.opts.Strategy == "" && len(n.opts.Labels) == 0
-	n.gated = raysys.HasPointers[R]()
+	n.gated = core.HasPointers[R]()
 	return &n
 }
 

@@ -3,7 +3,7 @@ package tasks
 import (
 	"sync/atomic"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // deps holds a task back until the futures it needs have settled, and then until their values are here, or until it is known
@@ -16,10 +16,10 @@ import (
 //	                                                             └─► it runs here: fetch
 type deps struct {
 	task    held
-	job     *raysys.Job
+	job     *core.Job
 	left    atomic.Int32 // futures still open, and one for the submitter
-	waiters []raysys.Waiter
-	cores   []*raysys.Core
+	waiters []core.Waiter
+	cores   []*core.Core
 	params  atomic.Pointer[[]param] // what cores are, for a task that has its parameters by reference
 	taken   func()                  // the parameters are in the argument; may be nil
 	fetch   bool                    // values that are elsewhere are waited for; set while nothing is
@@ -44,16 +44,16 @@ type held interface {
 
 // wanted lists the futures that the task still needs. A parameter whose value is in the argument needs its future no more:
 // that may lose the value again while others come.
-func (d *deps) wanted() []*raysys.Core {
+func (d *deps) wanted() []*core.Core {
 	params := d.params.Load()
 	if params == nil {
 		return d.cores
 	}
-	has := map[*raysys.Core]bool{}
+	has := map[*core.Core]bool{}
 	for _, p := range *params {
 		has[p.RefCore()] = p.taken()
 	}
-	var list []*raysys.Core
+	var list []*core.Core
 	for _, c := range d.cores {
 		if !has[c] {
 			list = append(list, c)
@@ -68,7 +68,7 @@ func (d *deps) wait() {
 	if d.fetch {
 		cores = d.wanted()
 	}
-	d.waiters = make([]raysys.Waiter, len(cores))
+	d.waiters = make([]core.Waiter, len(cores))
 	d.left.Store(int32(len(cores)) + 1)
 	for i, c := range cores {
 		if !c.Subscribe(&d.waiters[i], d) && !(d.fetch && c.Follow(&d.waiters[i], d)) {
@@ -78,8 +78,8 @@ func (d *deps) wait() {
 	d.arrived()
 }
 
-// Resolved implements raysys.Resolved.
-func (d *deps) Resolved(w *raysys.Waiter) {
+// Resolved implements core.Resolved.
+func (d *deps) Resolved(w *core.Waiter) {
 	if !d.fetch || !w.Core().Follow(w, d) {
 		d.arrived()
 	}
@@ -148,7 +148,7 @@ func (d *deps) giveBack() {
 }
 
 // open returns the futures the task still waits for.
-func (d *deps) open() (cores []*raysys.Core) {
+func (d *deps) open() (cores []*core.Core) {
 	for _, c := range d.cores {
 		if !c.Settled() {
 			cores = append(cores, c)
@@ -158,13 +158,13 @@ func (d *deps) open() (cores []*raysys.Core) {
 }
 
 // hold makes r wait for d.
-func (r *record[A, R]) hold(up *raysys.Turn, d *deps) {
+func (r *record[A, R]) hold(up *core.Turn, d *deps) {
 	d.task, d.job = r, up.Job()
 	r.Hold()
 	engineOf(up).held.Add(1)
 	t := r.OwnTurn()
 	if t == nil {
-		t = raysys.NewTurn(raysys.TurnSpec{Kind: raysys.TurnTask, Name: r.Name(), ID: r.ID(), Up: up, Attempt: 1})
+		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.ID(), Up: up, Attempt: 1})
 	}
 	t.SetHost(d)
 	r.SetOwn(t)

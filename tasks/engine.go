@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/queue"
 	"github.com/raysys/raysys/internal/wire"
@@ -36,7 +37,7 @@ type Config struct {
 	// The rest is for nodes that have peers.
 
 	// Runtime is the node's, for its clock.
-	Runtime raysys.Runtime
+	Runtime core.Runtime
 	// QueueGuests bounds the tasks of other nodes that wait here; further ones are sent back (default 65,536).
 	QueueGuests int
 	// Place finds a node for a task that asks for something else than one CPU: nil for this one. An error with a
@@ -57,7 +58,7 @@ type Config struct {
 // wait behind a long one while a CPU is free.
 type Engine struct {
 	cfg       Config
-	queue     *queue.Queue[raysys.Core]
+	queue     *queue.Queue[core.Core]
 	props     *actor.Props
 	maxBytes  int64
 	total     need
@@ -76,7 +77,7 @@ type Engine struct {
 
 	waiting atomic.Int32 // root submitters that wait for room
 	riders  atomic.Int32 // tasks that run and ask for no CPU
-	spare   atomic.Pointer[raysys.Slot]
+	spare   atomic.Pointer[core.Slot]
 	fetches fetches
 
 	mu     sync.Mutex // guards the rest
@@ -110,7 +111,7 @@ func NewEngine(cfg Config) *Engine {
 	if cfg.QueueGuests == 0 {
 		cfg.QueueGuests = maxFlights
 	}
-	e := &Engine{cfg: cfg, queue: queue.New[raysys.Core](), linger: lingering(), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
+	e := &Engine{cfg: cfg, queue: queue.New[core.Core](), linger: lingering(), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
 	e.free.Store(e.total.cpu)
 	e.shapes.free = e.total
 	e.shapes.free.custom = maps.Clone(e.total.custom)
@@ -142,7 +143,7 @@ func (e *Engine) Queued() int {
 func (e *Engine) FreeCPU() float64 { return float64(e.free.Load()) / oneCPU }
 
 // push queues a task that asks for one CPU and sees that a worker comes.
-func (e *Engine) push(c *raysys.Core) {
+func (e *Engine) push(c *core.Core) {
 	e.queue.Push(c)
 	e.wake()
 }
@@ -215,7 +216,7 @@ func (e *Engine) giveCPU(n int64) {
 }
 
 // Block gives back the CPU of the task on the calling goroutine, which is about to park.
-func (e *Engine) Block(t *raysys.Turn) {
+func (e *Engine) Block(t *core.Turn) {
 	if s := t.Slot(); s != nil && s.Blocked.Add(1) == 1 {
 		if s.CPU == 0 {
 			e.riders.Add(-1)
@@ -235,7 +236,7 @@ func (e *Engine) Block(t *raysys.Turn) {
 // Unblock takes the CPU again at once, even if that leaves less than none: a resumed task may hold what others wait
 // for (a mutex), so making it queue for a CPU could stop everything. The overlap ends as running tasks do, since
 // workers stop while free is below zero.
-func (e *Engine) Unblock(t *raysys.Turn) {
+func (e *Engine) Unblock(t *core.Turn) {
 	if s := t.Slot(); s != nil && s.Blocked.Add(-1) == 0 {
 		if s.CPU == 0 {
 			e.riders.Add(1)
@@ -245,24 +246,24 @@ func (e *Engine) Unblock(t *raysys.Turn) {
 }
 
 // passOn queues what is left of the Map that the goroutine of s was working off, so that other workers find it.
-func (e *Engine) passOn(s *raysys.Slot) {
+func (e *Engine) passOn(s *core.Slot) {
 	if c := s.Batch.Load(); c != nil && c.Work().(batch).left() {
 		e.queue.Push(c)
 	}
 }
 
 // borrowSlot lets a goroutine that is no worker run a task in place: a driver's, or a grain's turn.
-func (e *Engine) borrowSlot() *raysys.Slot {
+func (e *Engine) borrowSlot() *core.Slot {
 	if e.shaped.Load() != 0 && e.reserved() || !e.takeCPU(oneCPU) {
 		return nil
 	}
 	if s := e.spare.Swap(nil); s != nil {
 		return s
 	}
-	return &raysys.Slot{CPU: oneCPU}
+	return &core.Slot{CPU: oneCPU}
 }
 
-func (e *Engine) returnSlot(s *raysys.Slot) {
+func (e *Engine) returnSlot(s *core.Slot) {
 	if s.Blocked.Load() == 0 {
 		e.spare.Store(s)
 	}

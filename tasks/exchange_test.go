@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
 )
@@ -21,7 +22,7 @@ import (
 func TestBounce(t *testing.T) {
 	table := raysys.NewTable()
 	attempt := tasks.DefineIn(table, "attempt", func(ctx context.Context, x int) (int, error) {
-		tu, _, _ := raysys.TurnOf(ctx)
+		tu, _, _ := core.TurnOf(ctx)
 		return tu.Attempt()*1000 + x, nil
 	})
 	d := newHost(t, "driver", table, 0)
@@ -57,7 +58,7 @@ func TestDrain(t *testing.T) {
 	table := raysys.NewTable()
 	began, open := make(chan string, 100), make(chan struct{})
 	hold := tasks.Define0In(table, "hold", func(ctx context.Context) (string, error) {
-		tu, _, _ := raysys.TurnOf(ctx)
+		tu, _, _ := core.TurnOf(ctx)
 		began <- string(tu.Job().Node)
 		<-open
 		return string(tu.Job().Node), nil
@@ -310,7 +311,7 @@ func TestLongTasksAreGivenBack(t *testing.T) {
 		var mu sync.Mutex
 		long := tasks.Define0In(f.table, "long", func(ctx context.Context) (int, error) {
 			<-time.After(time.Second)
-			tu, _, _ := raysys.TurnOf(ctx)
+			tu, _, _ := core.TurnOf(ctx)
 			mu.Lock()
 			defer mu.Unlock()
 			ran[string(tu.Job().Node)]++
@@ -394,7 +395,7 @@ func TestBusyPeersAreLeftAlone(t *testing.T) {
 	table := raysys.NewTable()
 	began, open := make(chan string, 1000), make(chan struct{})
 	hold := tasks.DefineIn(table, "hold", func(ctx context.Context, n int) (string, error) {
-		tu, _, _ := raysys.TurnOf(ctx)
+		tu, _, _ := core.TurnOf(ctx)
 		began <- string(tu.Job().Node)
 		if n == 1 {
 			<-open
@@ -430,7 +431,7 @@ func TestIdleNodeIsUsed(t *testing.T) {
 	began := make(chan string, 1000)
 	gates := map[string]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
 	hold := tasks.Define0In(table, "hold", func(ctx context.Context) (string, error) {
-		tu, _, _ := raysys.TurnOf(ctx)
+		tu, _, _ := core.TurnOf(ctx)
 		node := string(tu.Job().Node)
 		began <- node
 		<-gates[node]

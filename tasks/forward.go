@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // A forwarder takes tasks from the queue for other nodes, as a worker does for this one: when the CPUs here are taken
@@ -22,13 +22,13 @@ type forwarder struct {
 	state atomic.Int32
 	wake  chan struct{} // capacity 1, never closed
 
-	hint      raysys.Alarm
+	hint      core.Alarm
 	hinted    atomic.Bool
-	retry     raysys.Alarm
+	retry     core.Alarm
 	retrying  atomic.Bool
-	lastCall  raysys.Alarm // for tasks that nobody can run
-	dirty     atomic.Bool  // something changed beyond the queue
-	crowded   atomic.Bool  // tasks have waited for a CPU here since Changed was last called
+	lastCall  core.Alarm  // for tasks that nobody can run
+	dirty     atomic.Bool // something changed beyond the queue
+	crowded   atomic.Bool // tasks have waited for a CPU here since Changed was last called
 	unflushed atomic.Bool
 
 	mu  sync.Mutex // the right to send: guards out and the peers' skip
@@ -120,7 +120,7 @@ func (x *exchange) idle() {
 }
 
 // pop takes a task of this node.
-func (x *exchange) pop() *raysys.Core {
+func (x *exchange) pop() *core.Core {
 	if x.aside.count.Load() > 0 {
 		if c := x.aside.pop(x.e); c != nil {
 			return c

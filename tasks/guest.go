@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 // own and is never sent on.
 type guest[A, R any] struct {
 	record[A, R]
-	waiter   raysys.Waiter
+	waiter   core.Waiter
 	tabled   slotted
 	from     *peer
 	slot     uint64
@@ -30,7 +31,7 @@ type arrival interface {
 	home() (*peer, uint64)
 	// place is where it stands in the table of its peer's guests.
 	place() *slotted
-	core() *raysys.Core
+	core() *core.Core
 	// claimAnswer gives one caller the right and the duty to answer the owner.
 	claimAnswer() bool
 	answerTold() bool
@@ -45,7 +46,7 @@ type inbox interface {
 	// skip passes over an argument; false when that cannot be done without decoding it.
 	skip(r *wire.Reader) bool
 	// receive reads an argument and makes the task. The error is the task's; in tells of a corrupt frame.
-	receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, h taskHead, in *incoming) (g arrival, err error)
+	receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (g arrival, err error)
 }
 
 // incoming is a frame of tasks while it is read.
@@ -96,7 +97,7 @@ func (s *spec[A, R]) skip(r *wire.Reader) bool {
 }
 
 // receive implements inbox.
-func (s *spec[A, R]) receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, h taskHead, in *incoming) (arrival, error) {
+func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (arrival, error) {
 	if h.need != nil {
 		shaped := *s
 		shaped.need, shaped.common = *h.need, false
@@ -112,11 +113,11 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *raysys.Turn, seq uint64, 
 	}
 	g.Init(g, up, seq, s.gated)
 	if h.attempt > 1 || h.left > 0 {
-		spec := raysys.TurnSpec{Kind: raysys.TurnTask, Name: g.Name(), ID: g.ID(), Up: up, Attempt: h.attempt}
+		spec := core.TurnSpec{Kind: core.TurnTask, Name: g.Name(), ID: g.ID(), Up: up, Attempt: h.attempt}
 		if h.left > 0 {
 			spec.Deadline = x.rt.Now() + h.left
 		}
-		g.SetOwn(raysys.NewTurn(spec))
+		g.SetOwn(core.NewTurn(spec))
 	}
 	if large {
 		if err := g.readParams(r, up, p); err != nil {
@@ -190,7 +191,7 @@ func (x *exchange) welcome() {
 }
 
 // run implements runner.
-func (g *guest[A, R]) run(s *raysys.Slot) {
+func (g *guest[A, R]) run(s *core.Slot) {
 	if g.cancelled() == nil {
 		g.begun.Store(true)
 	}
@@ -211,8 +212,8 @@ func (g *guest[A, R]) handed() *peer {
 	return g.from
 }
 
-// Help implements raysys.Work: nobody here waits for a guest.
-func (g *guest[A, R]) Help(*raysys.Turn) bool { return false }
+// Help implements core.Work: nobody here waits for a guest.
+func (g *guest[A, R]) Help(*core.Turn) bool { return false }
 
 // A guest has been placed.
 func (g *guest[A, R]) follows(*deps) bool { return false }
@@ -220,13 +221,13 @@ func (g *guest[A, R]) lends(*deps) bool   { return false }
 
 func (g *guest[A, R]) home() (*peer, uint64) { return g.from, g.slot }
 func (g *guest[A, R]) place() *slotted       { return &g.tabled }
-func (g *guest[A, R]) core() *raysys.Core    { return &g.Core }
+func (g *guest[A, R]) core() *core.Core      { return &g.Core }
 func (g *guest[A, R]) claimAnswer() bool     { return g.answered.CompareAndSwap(false, true) }
 func (g *guest[A, R]) answerTold() bool      { return g.answered.Load() }
 func (g *guest[A, R]) departed(e *Engine)    { g.depart(e); g.drop() }
 
-// Resolved implements raysys.Resolved: the guest has settled, however it came to that, and its owner is told.
-func (g *guest[A, R]) Resolved(*raysys.Waiter) {
+// Resolved implements core.Resolved: the guest has settled, however it came to that, and its owner is told.
+func (g *guest[A, R]) Resolved(*core.Waiter) {
 	x := engineOf(g.Up()).net.Load()
 	if !g.claimAnswer() {
 		return
@@ -303,7 +304,7 @@ func (x *exchange) bounceQueued() {
 		}
 	}
 	x.e.mu.Lock()
-	shaped := x.e.shapes.takeIf(func(c *raysys.Core) bool { _, ok := c.Work().(arrival); return ok })
+	shaped := x.e.shapes.takeIf(func(c *core.Core) bool { _, ok := c.Work().(arrival); return ok })
 	x.e.mu.Unlock()
 	x.e.shaped.Add(-int32(len(shaped)))
 	for _, w := range shaped {

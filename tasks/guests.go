@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // guestTable finds the tasks of one peer that are here by their slots, for cancellation. Slots are small numbers that
@@ -137,7 +137,7 @@ func (t *guestTable) each(f func(arrival)) {
 }
 
 // takeIf removes the waiting tasks that f accepts; the caller holds Engine.mu.
-func (s *shapes) takeIf(f func(*raysys.Core) bool) (taken []shaped) {
+func (s *shapes) takeIf(f func(*core.Core) bool) (taken []shaped) {
 	for k, l := range s.list {
 		var left []shaped
 		for _, w := range l {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -80,8 +81,8 @@ func FuzzFrames(f *testing.F) {
 var openFrame = func() []byte {
 	var frame []byte
 	s := wire.Scopes{Send: func(_ wire.Class, _ wire.Kind, p []byte) error { frame = bytes.Clone(p); return nil }}
-	j := &raysys.Job{}
-	if _, err := s.Open(raysys.NewRoot(j, context.Background(), nil, raysys.TaskID{Hi: 1})); err != nil {
+	j := &core.Job{}
+	if _, err := s.Open(core.NewRoot(j, context.Background(), nil, raysys.TaskID{Hi: 1})); err != nil {
 		panic(err)
 	}
 	return frame
@@ -174,7 +175,7 @@ func TestListOfResults(t *testing.T) {
 	}
 	settled := 0
 	for i, r := range refs {
-		if r.Settled() {
+		if core.Ref[int](r).Settled() {
 			settled++
 			if v, err := r.Get(ctx); v != i*i && err == nil {
 				t.Errorf("square of %d is %d", i, v)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
 )
@@ -18,12 +19,12 @@ type lending struct {
 // Lending implements wire.Lender.
 func (e *end) Lending() wire.Lending { return &lending{end: e} }
 
-func (l *lending) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
+func (l *lending) AppendRef(dst []byte, c *core.Core) ([]byte, error) {
 	l.open++
 	return l.end.AppendRef(dst, c)
 }
 
-func (l *lending) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) {
+func (l *lending) AppendObject(dst []byte, c *core.Core) ([]byte, error) {
 	return l.AppendRef(dst, c)
 }
 

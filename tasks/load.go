@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -124,7 +125,7 @@ func (m *meter) take(x *exchange) {
 }
 
 // serve notes whom the CPU of s serves from now on: this node, or another or nobody.
-func (x *exchange) serve(s *raysys.Slot, own bool) {
+func (x *exchange) serve(s *core.Slot, own bool) {
 	if s.Foreign.Load() == !own || s.Foreign.Swap(!own) == !own {
 		return
 	}
@@ -136,7 +137,7 @@ func (x *exchange) serve(s *raysys.Slot, own bool) {
 }
 
 // tick is told that a task has returned on slot s. The time of a group in which a task waited says nothing of CPUs.
-func (m *meter) tick(x *exchange, s *raysys.Slot) {
+func (m *meter) tick(x *exchange, s *core.Slot) {
 	if s.Waited.Load() {
 		s.Waited.Store(false)
 		m.began, m.ran, m.group = max(x.rt.Now(), 1), 0, 1

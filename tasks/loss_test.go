@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
 )
@@ -38,7 +39,7 @@ func TestLostTasksAreRetried(t *testing.T) {
 				began := make(chan struct{}, 10)
 				var open atomic.Bool
 				wait := tasks.Define0In(table, "wait", func(ctx context.Context) (told, error) {
-					tu, _, _ := raysys.TurnOf(ctx)
+					tu, _, _ := core.TurnOf(ctx)
 					began <- struct{}{}
 					if !open.Load() {
 						<-ctx.Done()
@@ -84,7 +85,7 @@ func TestWorkerCloses(t *testing.T) {
 		done := open.Load()
 		began <- struct{}{}
 		if done {
-			tu, _, _ := raysys.TurnOf(ctx)
+			tu, _, _ := core.TurnOf(ctx)
 			return tu.Attempt(), nil
 		}
 		<-ctx.Done()

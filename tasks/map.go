@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Map submits the task for each of xs and returns the futures in the same order. It is Go in bulk: one allocation for
@@ -18,7 +19,7 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 	}
 	e, t, err := s.admit(ctx)
 	if err != nil {
-		failed := raysys.FailedRef[R](err)
+		failed := raysys.Ref[R](core.FailedRef[R](err))
 		for i := range refs {
 			refs[i] = failed
 		}
@@ -27,7 +28,7 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 	// What needs a look at each argument goes one by one.
 	if s.refs || !s.fixed || !s.common || s.opts.Deadline != 0 || t.Job().Inspect != nil || !e.hasRoom() {
 		for i, x := range xs {
-			refs[i] = s.submit(ctx, x, 1)
+			refs[i] = raysys.Ref[R](s.submit(ctx, x, 1))
 		}
 		return refs
 	}
@@ -37,7 +38,7 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 		r := &m.records[i]
 		r.spec, r.arg = s, xs[i]
 		r.Init(r, t, seq+uint64(i), s.gated)
-		refs[i] = r.Ref()
+		refs[i] = raysys.Ref[R](r.Ref())
 	}
 	// One entry per CPU: a worker that comes late still finds its share, one that is stuck in a long task keeps
 	// nobody from the rest. Without a CPU here one entry serves the forwarder.
@@ -58,12 +59,12 @@ type bulk[A, R any] struct {
 
 // bulkEntry is one place in the queue for a bulk.
 type bulkEntry[A, R any] struct {
-	raysys.Core
+	core.Core
 	bulk *bulk[A, R]
 }
 
 // runAll implements batch. Workers take the records in strides: small enough that the last ones are shared.
-func (m *bulkEntry[A, R]) runAll(s *raysys.Slot, yield func() bool) bool {
+func (m *bulkEntry[A, R]) runAll(s *core.Slot, yield func() bool) bool {
 	n := int64(len(m.bulk.records))
 	for {
 		i := m.bulk.next.Add(1) - 1
@@ -83,7 +84,7 @@ func (m *bulkEntry[A, R]) runAll(s *raysys.Slot, yield func() bool) bool {
 func (m *bulkEntry[A, R]) left() bool { return m.bulk.next.Load() < int64(len(m.bulk.records)) }
 
 // take implements batch.
-func (m *bulkEntry[A, R]) take() *raysys.Core {
+func (m *bulkEntry[A, R]) take() *core.Core {
 	i := m.bulk.next.Add(1) - 1
 	if i >= int64(len(m.bulk.records)) {
 		return nil
@@ -92,11 +93,11 @@ func (m *bulkEntry[A, R]) take() *raysys.Core {
 }
 
 // entry implements batch.
-func (m *bulkEntry[A, R]) entry() *raysys.Entry { return m.bulk.records[0].spec.entry }
+func (m *bulkEntry[A, R]) entry() *core.Entry { return m.bulk.records[0].spec.entry }
 
-func (m *bulkEntry[A, R]) run(*raysys.Slot)                        {}
-func (m *bulkEntry[A, R]) Name() string                            { return "map" }
-func (m *bulkEntry[A, R]) Help(*raysys.Turn) bool                  { return false }
-func (m *bulkEntry[A, R]) Expires() int64                          { return 0 }
-func (m *bulkEntry[A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) { return nil, nil }
-func (m *bulkEntry[A, R]) Break([]string) bool                     { return false }
+func (m *bulkEntry[A, R]) run(*core.Slot)                      {}
+func (m *bulkEntry[A, R]) Name() string                        { return "map" }
+func (m *bulkEntry[A, R]) Help(*core.Turn) bool                { return false }
+func (m *bulkEntry[A, R]) Expires() int64                      { return 0 }
+func (m *bulkEntry[A, R]) Waits() ([]*core.Turn, []*core.Core) { return nil, nil }
+func (m *bulkEntry[A, R]) Break([]string) bool                 { return false }

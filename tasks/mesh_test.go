@@ -15,13 +15,14 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/wheel"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
 )
 
-// host is a node that has an engine and nothing else. It implements raysys.Runtime.
+// host is a node that has an engine and nothing else. It implements core.Runtime.
 type host struct {
 	t      testing.TB
 	name   raysys.NodeID
@@ -30,24 +31,24 @@ type host struct {
 	wheel  *wheel.Wheel
 	pool   *goroutines.Pool
 	actors *actor.ActorSystem
-	job    *raysys.Job
-	top    *raysys.Turn
+	job    *core.Job
+	top    *core.Turn
 	ending chan struct{}
 	once   sync.Once
 	cpus   float64
 	roots  atomic.Uint64
 
 	mu    sync.Mutex
-	jobs  map[raysys.JobID]*raysys.Job
+	jobs  map[raysys.JobID]*core.Job
 	peers []*end
 }
 
-func (h *host) Now() int64                      { return h.wheel.Now() }
-func (h *host) SetAlarm(a *raysys.Alarm)        { h.wheel.Set(a) }
-func (h *host) ClearAlarm(a *raysys.Alarm) bool { return h.wheel.Clear(a) }
-func (h *host) Block(t *raysys.Turn)            { h.engine.Block(t) }
-func (h *host) Unblock(t *raysys.Turn)          { h.engine.Unblock(t) }
-func (h *host) Tasks() *tasks.Engine            { return h.engine }
+func (h *host) Now() int64                    { return h.wheel.Now() }
+func (h *host) SetAlarm(a *core.Alarm)        { h.wheel.Set(a) }
+func (h *host) ClearAlarm(a *core.Alarm) bool { return h.wheel.Clear(a) }
+func (h *host) Block(t *core.Turn)            { h.engine.Block(t) }
+func (h *host) Unblock(t *core.Turn)          { h.engine.Unblock(t) }
+func (h *host) Tasks() *tasks.Engine          { return h.engine }
 
 // newHost starts a node; cpus 0 makes it a driver. It is closed with the test.
 func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, change ...func(*tasks.Config)) *host {
@@ -57,9 +58,9 @@ func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, chang
 	}
 	h := &host{
 		t: t, name: raysys.NodeID(name), table: table, wheel: wheel.New(), pool: goroutines.New(64), cpus: cpus,
-		actors: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) })), ending: make(chan struct{}), jobs: map[raysys.JobID]*raysys.Job{},
+		actors: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) })), ending: make(chan struct{}), jobs: map[raysys.JobID]*core.Job{},
 	}
-	h.job = h.jobOf(raysys.SeededJob(uint64(len(name))*1000+uint64(name[0])), "test")
+	h.job = h.jobOf(core.SeededJob(uint64(len(name))*1000+uint64(name[0])), "test")
 	cfg := tasks.Config{
 		Resources: raysys.Resources{CPU: cpus}, NoCPU: cpus == 0, Table: table, Actors: h.actors, Pool: h.pool, Runtime: h, Changed: h.tell,
 	}
@@ -72,14 +73,14 @@ func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, chang
 }
 
 // jobOf returns this node's view of a job.
-func (h *host) jobOf(id raysys.JobID, namespace string) *raysys.Job {
+func (h *host) jobOf(id raysys.JobID, namespace string) *core.Job {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	j := h.jobs[id]
 	if j == nil {
-		j = &raysys.Job{ID: id, Namespace: namespace, Node: h.name, Runtime: h, Table: h.table, Closed: h.ending}
+		j = &core.Job{ID: id, Namespace: namespace, Node: h.name, Runtime: h, Table: h.table, Closed: h.ending}
 		if h.top == nil {
-			h.top = raysys.NewRoot(j, context.Background(), nil, raysys.TaskID(id))
+			h.top = core.NewRoot(j, context.Background(), nil, raysys.TaskID(id))
 		}
 		j.Top = h.top
 		h.jobs[id] = j
@@ -99,7 +100,7 @@ func (h *host) tell() {
 func (h *host) ctx() context.Context { return h.with(context.Background()) }
 
 func (h *host) with(ctx context.Context) context.Context {
-	return raysys.NewContext(raysys.NewRoot(h.job, ctx, h.top, raysys.TaskID(h.job.ID).Child(h.roots.Add(1))))
+	return core.NewContext(core.NewRoot(h.job, ctx, h.top, raysys.TaskID(h.job.ID).Child(h.roots.Add(1))))
 }
 
 func (h *host) close() {
@@ -161,12 +162,12 @@ type end struct {
 	corks       int          // nothing but bulk is delivered while there are any; guarded by link.mu
 	open        atomic.Int64 // turns opened and not shut
 	numbers     map[string]uint32
-	entries     []*raysys.Entry
+	entries     []*core.Entry
 	lent, taken atomic.Int64                    // references: see lending
 	lacks       atomic.Pointer[map[string]bool] // functions the other side has not
 
 	refs     sync.Mutex // guards the next
-	exported map[uint64]*raysys.Core
+	exported map[uint64]*core.Core
 	fetches  map[*fetch]bool
 }
 
@@ -183,7 +184,7 @@ func join(t testing.TB, a, b *host) *link {
 	t.Helper()
 	l := &link{t: t, free: make(chan struct{})}
 	for i, hs := range [][2]*host{{a, b}, {b, a}} {
-		e := &end{link: l, here: hs[0], there: hs[1], life: lives.Add(1), numbers: map[string]uint32{}, entries: hs[0].table.Entries(), exported: map[uint64]*raysys.Core{}, fetches: map[*fetch]bool{}}
+		e := &end{link: l, here: hs[0], there: hs[1], life: lives.Add(1), numbers: map[string]uint32{}, entries: hs[0].table.Entries(), exported: map[uint64]*core.Core{}, fetches: map[*fetch]bool{}}
 		for i, entry := range e.there.table.Entries() {
 			e.numbers[entry.String()] = uint32(i)
 		}
@@ -384,12 +385,12 @@ func (e *end) cork(n int) {
 	}
 }
 
-func (e *end) Runs(entry *raysys.Entry) (uint32, bool) {
+func (e *end) Runs(entry *core.Entry) (uint32, bool) {
 	n, ok := e.numbers[entry.String()]
 	return n, ok && !(*e.lacks.Load())[entry.Name]
 }
 
-func (e *end) Entry(number uint32) *raysys.Entry {
+func (e *end) Entry(number uint32) *core.Entry {
 	if int(number) >= len(e.entries) {
 		return nil
 	}
@@ -405,7 +406,7 @@ func (e *end) Send(c wire.Class, k wire.Kind, payload []byte) error {
 
 func (e *end) SendLarge(k wire.Kind, payload []byte) error { return e.enqueue(bulk, k, payload) }
 
-func (e *end) Open(t *raysys.Turn) (uint32, error) {
+func (e *end) Open(t *core.Turn) (uint32, error) {
 	n, err := e.scopes.Open(t)
 	if err == nil {
 		e.open.Add(1)
@@ -418,9 +419,9 @@ func (e *end) Shut(scope uint32) {
 	e.scopes.Shut(scope)
 }
 
-func (e *end) Turn(scope uint32) *raysys.Turn { return e.turns.Turn(scope) }
+func (e *end) Turn(scope uint32) *core.Turn { return e.turns.Turn(scope) }
 
-func (e *end) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
+func (e *end) AppendRef(dst []byte, c *core.Core) ([]byte, error) {
 	if err := c.Pin(); err != nil {
 		return dst, err
 	}
@@ -431,9 +432,9 @@ func (e *end) AppendRef(dst []byte, c *raysys.Core) ([]byte, error) {
 	return wire.AppendUvarint(dst, n), nil
 }
 
-func (e *end) AppendObject(dst []byte, c *raysys.Core) ([]byte, error) { return e.AppendRef(dst, c) }
+func (e *end) AppendObject(dst []byte, c *core.Core) ([]byte, error) { return e.AppendRef(dst, c) }
 
-func (e *end) ReadRef(r *wire.Reader) (*raysys.Core, error) {
+func (e *end) ReadRef(r *wire.Reader) (*core.Core, error) {
 	n := r.Uvarint()
 	e.other.refs.Lock()
 	c := e.other.exported[n]
@@ -441,13 +442,13 @@ func (e *end) ReadRef(r *wire.Reader) (*raysys.Core, error) {
 	if c == nil {
 		return nil, raysys.ErrInvalidRef
 	}
-	return &raysys.NewForeign(e.here.job, &origin{end: e, core: c}).Core, nil
+	return &core.NewForeign(e.here.job, &origin{end: e, core: c}).Core, nil
 }
 
 // origin is the source of a reference that came over the link.
 type origin struct {
 	end  *end
-	core *raysys.Core
+	core *core.Core
 }
 
 func (o *origin) Name() string      { return "far " + o.core.Work().Name() }
@@ -466,14 +467,14 @@ func (o *origin) Fetch(into any, done func(error)) {
 
 // fetch is one question for the outcome.
 type fetch struct {
-	core   *raysys.Core
-	waiter raysys.Waiter
+	core   *core.Core
+	waiter core.Waiter
 	into   any
 	done   func(error)
 	once   sync.Once
 }
 
-func (f *fetch) Resolved(*raysys.Waiter) {
+func (f *fetch) Resolved(*core.Waiter) {
 	v, err := f.core.Outcome()
 	if err == nil {
 		err = copyValue(f.into, v)

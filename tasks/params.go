@@ -3,41 +3,41 @@ package tasks
 import (
 	"fmt"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
 // param is one parameter of a task while it is given by reference.
 type param interface {
-	raysys.RefValue
-	Borrow(*raysys.Turn) error
+	core.RefValue
+	Borrow(*core.Turn) error
 	Return()
 	// take puts the value into the argument; false when it is elsewhere.
-	take(*raysys.Job) (here bool, err error)
+	take(*core.Job) (here bool, err error)
 	// taken reports whether take has.
 	taken() bool
 	// lend keeps the value readable until Return, also where the program has released it: another node holds it.
 	lend()
 	// keep makes an object of what the argument of c has.
-	keep(c *raysys.Core, part int)
+	keep(c *core.Core, part int)
 }
 
 // slot is the parameter of type T at some place of an argument.
 type slot[T any] struct {
-	raysys.Ref[T]
+	core.Ref[T]
 	at  *T
 	has bool
 }
 
 func (s *slot[T]) taken() bool { return s.has }
 
-func (s *slot[T]) take(j *raysys.Job) (bool, error) {
+func (s *slot[T]) take(j *core.Job) (bool, error) {
 	if s.has {
 		return true, nil
 	}
 	v, here, err := s.Peek()
 	if err == nil && here {
-		*s.at, err = raysys.HandOver(j, "argument by reference", v)
+		*s.at, err = core.HandOver(j, "argument by reference", v)
 		s.has = err == nil
 	}
 	return here, err
@@ -45,15 +45,15 @@ func (s *slot[T]) take(j *raysys.Job) (bool, error) {
 
 func (s *slot[T]) lend() {
 	if err := s.RefCore().Pin(); err != nil {
-		s.Ref = raysys.FailedRef[T](err)
+		s.Ref = core.FailedRef[T](err)
 		_ = s.RefCore().Pin()
 	}
 }
 
-func (s *slot[T]) keep(c *raysys.Core, part int) { s.Ref = raysys.Hold(c, part, *s.at) }
+func (s *slot[T]) keep(c *core.Core, part int) { s.Ref = core.Hold(c, part, *s.at) }
 
 // takeAll takes every parameter; false when one is elsewhere.
-func takeAll(params []param, j *raysys.Job) (here bool, err error) {
+func takeAll(params []param, j *core.Job) (here bool, err error) {
 	here = true
 	for _, p := range params {
 		h, bad := p.take(j)
@@ -86,7 +86,7 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 		params = &list
 		d.params.Store(params)
 	}
-	cores := make([]*raysys.Core, len(*params))
+	cores := make([]*core.Core, len(*params))
 	for i, p := range *params {
 		cores[i] = p.RefCore()
 	}
@@ -94,7 +94,7 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 }
 
 // readParams is the receiving side: the objects are fetched once the task is admitted.
-func (g *guest[A, R]) readParams(r *wire.Reader, up *raysys.Turn, refs wire.References) error {
+func (g *guest[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.References) error {
 	d := &deps{}
 	params := g.spec.params(&g.arg)
 	for _, p := range params {
@@ -112,7 +112,7 @@ func (g *guest[A, R]) readParams(r *wire.Reader, up *raysys.Turn, refs wire.Refe
 	d.params.Store(&params)
 	t := g.OwnTurn()
 	if t == nil {
-		t = raysys.NewTurn(raysys.TurnSpec{Kind: raysys.TurnTask, Name: g.Name(), ID: g.ID(), Up: up, Attempt: 1})
+		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: g.Name(), ID: g.ID(), Up: up, Attempt: 1})
 	}
 	t.SetHost(d)
 	g.SetOwn(t)

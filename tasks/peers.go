@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/queue"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -20,15 +21,15 @@ type PeerInfo struct {
 // exchange is the part of an engine that deals with other nodes. It is made when the first peer comes.
 type exchange struct {
 	e  *Engine
-	rt raysys.Runtime
+	rt core.Runtime
 
 	peers  atomic.Pointer[[]*peer] // copied on write, under admin
 	find   atomic.Pointer[map[wire.Peer]*peer]
-	guests *queue.Queue[raysys.Core] // tasks of other nodes that wait to start
-	here   atomic.Int64              // tasks of other nodes that were not answered
-	away   atomic.Int64              // tasks of this node that are elsewhere
-	notOwn atomic.Int64              // CPUs that workers hold for tasks of other nodes, or while they look for work
-	mean   atomic.Int64              // nanoseconds a task holds a CPU
+	guests *queue.Queue[core.Core] // tasks of other nodes that wait to start
+	here   atomic.Int64            // tasks of other nodes that were not answered
+	away   atomic.Int64            // tasks of this node that are elsewhere
+	notOwn atomic.Int64            // CPUs that workers hold for tasks of other nodes, or while they look for work
+	mean   atomic.Int64            // nanoseconds a task holds a CPU
 	aside  aside
 	forwarder
 	stops stops
@@ -74,7 +75,7 @@ func (e *Engine) exchange() *exchange {
 	defer e.mu.Unlock()
 	x := e.net.Load()
 	if x == nil {
-		x = &exchange{e: e, rt: e.cfg.Runtime, guests: queue.New[raysys.Core](), avoided: map[raysys.NodeID]bool{}}
+		x = &exchange{e: e, rt: e.cfg.Runtime, guests: queue.New[core.Core](), avoided: map[raysys.NodeID]bool{}}
 		x.forwarder.init(x)
 		x.peers.Store(new([]*peer))
 		x.find.Store(&map[wire.Peer]*peer{})

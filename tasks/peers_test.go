@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
 )
@@ -28,7 +29,7 @@ func newFunctions() *functions {
 	f := &functions{table: raysys.NewTable()}
 	f.square = tasks.DefineIn(f.table, "square", func(_ context.Context, x int) (int, error) { return x * x, nil })
 	f.where = tasks.Define0In(f.table, "where", func(ctx context.Context) (string, error) {
-		t, _, err := raysys.TurnOf(ctx)
+		t, _, err := core.TurnOf(ctx)
 		return string(t.Job().Node), err
 	})
 	f.fail = tasks.DefineIn(f.table, "fail", func(_ context.Context, s string) (int, error) { return 0, errors.New(s) })
@@ -72,7 +73,7 @@ func TestSameTaskElsewhere(t *testing.T) {
 	table := raysys.NewTable()
 	leaf := tasks.Define0In(table, "leaf", func(context.Context) (int, error) { return 0, nil })
 	tell := tasks.Define0In(table, "tell", func(ctx context.Context) (facts, error) {
-		t, _, err := raysys.TurnOf(ctx)
+		t, _, err := core.TurnOf(ctx)
 		return facts{t.ID().String(), raysys.Rand(ctx).Uint64(), leaf.Go(ctx).ID().String()}, err
 	})
 	alone := newHost(t, "driver", table, 2)
@@ -149,7 +150,7 @@ func TestBottomUp(t *testing.T) {
 	table := raysys.NewTable()
 	began, open := make(chan string, 100), make(chan struct{})
 	hold := tasks.Define0In(table, "hold", func(ctx context.Context) (string, error) {
-		t, _, _ := raysys.TurnOf(ctx)
+		t, _, _ := core.TurnOf(ctx)
 		began <- string(t.Job().Node)
 		<-open
 		return string(t.Job().Node), nil

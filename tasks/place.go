@@ -5,18 +5,19 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // PlaceRequest asks for the node of a task that wants something else than one CPU, or whose values are on other nodes.
 type PlaceRequest struct {
-	Entry   *raysys.Entry
-	Options *raysys.Options // to be read only
+	Entry   *core.Entry
+	Options *core.Options // to be read only
 	// ID of the task, for strategies that draw.
 	ID raysys.TaskID
 	// Attempt counts from 1.
 	Attempt int
 	// Inputs are where the large values are that it needs; empty for a task that has all it needs.
-	Inputs []raysys.Whereabouts
+	Inputs []core.Whereabouts
 	// Avoid are nodes that have just refused it.
 	Avoid []raysys.NodeID
 }
@@ -26,12 +27,12 @@ type temporary interface{ Temporary() bool }
 
 // placing is a task that has no node yet.
 type placing struct {
-	core *raysys.Core
+	core *core.Core
 	w    traveller
 }
 
 // place finds a node for a task that is no business of the common queue.
-func (x *exchange) place(c *raysys.Core, w traveller) {
+func (x *exchange) place(c *core.Core, w traveller) {
 	e, r := x.e, w.request()
 	for {
 		seen := x.aside.routes.Load()
@@ -70,7 +71,7 @@ func (x *exchange) place(c *raysys.Core, w traveller) {
 }
 
 // unplaced keeps a task until the view changes.
-func (x *exchange) unplaced(c *raysys.Core, w traveller) {
+func (x *exchange) unplaced(c *core.Core, w traveller) {
 	x.aside.mu.Lock()
 	defer x.aside.mu.Unlock()
 	x.e.held.Add(1)
@@ -78,7 +79,7 @@ func (x *exchange) unplaced(c *raysys.Core, w traveller) {
 }
 
 // sendTo sends one task to p; false when p does not take it.
-func (x *exchange) sendTo(p *peer, c *raysys.Core, w traveller) bool {
+func (x *exchange) sendTo(p *peer, c *core.Core, w traveller) bool {
 	if _, ok := p.Runs(w.entry()); !ok || p.full.Load() || p.inflight.Load() >= maxFlights {
 		return false
 	}

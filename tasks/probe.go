@@ -1,7 +1,7 @@
 package tasks
 
 import (
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -9,7 +9,7 @@ import (
 
 // Away returns the node that has a task of this node, and the number of the task there. It looks through all that is in
 // flight, which a search does seldom.
-func (e *Engine) Away(c *raysys.Core) (p wire.Peer, number uint64, ok bool) {
+func (e *Engine) Away(c *core.Core) (p wire.Peer, number uint64, ok bool) {
 	x := e.net.Load()
 	if x == nil || !c.Away() {
 		return nil, 0, false
@@ -28,7 +28,7 @@ func (e *Engine) Away(c *raysys.Core) (p wire.Peer, number uint64, ok bool) {
 }
 
 // Guest returns the task that p has here under its number, nil when it has none.
-func (e *Engine) Guest(wp wire.Peer, number uint64) *raysys.Core {
+func (e *Engine) Guest(wp wire.Peer, number uint64) *core.Core {
 	_, p := e.peer(wp)
 	if p == nil {
 		return nil

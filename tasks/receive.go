@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -55,7 +56,7 @@ func putReader(r *wire.Reader) {
 }
 
 // receive takes one task; false gives it back.
-func (x *exchange) receive(p *peer, up *raysys.Turn, in *incoming) (slot uint64, ok bool, err error) {
+func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, ok bool, err error) {
 	r := &in.Reader
 	fn, seq, h, err := readTask(r)
 	if err != nil {
@@ -254,7 +255,7 @@ type lateReplies struct {
 
 	mu     sync.Mutex // guards the rest
 	frames [][]byte
-	alarm  raysys.Alarm
+	alarm  core.Alarm
 }
 
 func (l *lateReplies) waiting() bool { return l.some.Load() }

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // spec is what all submissions of one handle share.
 type spec[A, R any] struct {
 	*definition
 	fn     func(context.Context, A) (R, error)
-	opts   raysys.Options
+	opts   core.Options
 	need   need
 	common bool // asks for one CPU, anywhere: the common queue
 	gated  bool // results hold pointers
@@ -22,15 +23,15 @@ type spec[A, R any] struct {
 // record is one task: its future, its specification and its context in one allocation. For an int argument and an int
 // result that is 96 bytes. Options, children, deadlines and dependencies hang off its Turn, made when needed.
 type record[A, R any] struct {
-	raysys.Future[R]
+	core.Future[R]
 	spec *spec[A, R]
 	arg  A
 }
 
-// Name implements raysys.Work.
+// Name implements core.Work.
 func (r *record[A, R]) Name() string { return r.spec.entry.Name }
 
-// Expires implements raysys.Work.
+// Expires implements core.Work.
 func (r *record[A, R]) Expires() int64 {
 	if t := r.OwnTurn(); t != nil {
 		return t.Deadline()
@@ -41,20 +42,20 @@ func (r *record[A, R]) Expires() int64 {
 // Limit is how long the task may take.
 func (r *record[A, R]) Limit() time.Duration { return r.spec.opts.Deadline }
 
-// Waits implements raysys.Work: a queued task waits for no turn, one whose arguments are not there waits for them.
-func (r *record[A, R]) Waits() ([]*raysys.Turn, []*raysys.Core) {
+// Waits implements core.Work: a queued task waits for no turn, one whose arguments are not there waits for them.
+func (r *record[A, R]) Waits() ([]*core.Turn, []*core.Core) {
 	if d := r.host(); d != nil {
 		return nil, d.open()
 	}
 	return nil, nil
 }
 
-// Break implements raysys.Work: a task never gives way, since its function has not been called.
+// Break implements core.Work: a task never gives way, since its function has not been called.
 func (r *record[A, R]) Break([]string) bool { return false }
 
-// Help implements raysys.Work. The task runs in place on the goroutine that waits for it: on the CPU of the waiting
+// Help implements core.Work. The task runs in place on the goroutine that waits for it: on the CPU of the waiting
 // task, or on a free one when a driver or a grain's turn waits.
-func (r *record[A, R]) Help(t *raysys.Turn) bool {
+func (r *record[A, R]) Help(t *core.Turn) bool {
 	e := engineOf(t)
 	if r.helpHere(e, t) {
 		return true
@@ -65,7 +66,7 @@ func (r *record[A, R]) Help(t *raysys.Turn) bool {
 	return false
 }
 
-func (r *record[A, R]) helpHere(e *Engine, t *raysys.Turn) bool {
+func (r *record[A, R]) helpHere(e *Engine, t *core.Turn) bool {
 	// A task with a deadline is not run in place: whoever waits must be able to leave when it passes.
 	if !r.common() || !r.Pending() || r.Expires() != 0 {
 		return false
@@ -89,29 +90,29 @@ func (r *record[A, R]) helpHere(e *Engine, t *raysys.Turn) bool {
 }
 
 // runInPlace tidies up also when the task ends the goroutine by runtime.Goexit.
-func (r *record[A, R]) runInPlace(e *Engine, t *raysys.Turn, slot *raysys.Slot, borrowed bool) {
+func (r *record[A, R]) runInPlace(e *Engine, t *core.Turn, slot *core.Slot, borrowed bool) {
 	if borrowed {
 		defer e.returnSlot(slot)
 	} else {
 		slot.Depth.Add(1)
 		defer slot.Depth.Add(-1)
 	}
-	if t.Kind() != raysys.TurnRoot {
-		prev := t.SetBlocked(new(raysys.Blocked), &r.Core)
+	if t.Kind() != core.TurnRoot {
+		prev := t.SetBlocked(new(core.Blocked), &r.Core)
 		defer t.RestoreBlocked(prev)
 	}
 	r.run(slot)
 }
 
 // run executes the claimed task and settles it.
-func (r *record[A, R]) run(s *raysys.Slot) {
+func (r *record[A, R]) run(s *core.Slot) {
 	if v, ok := r.compute(s); ok {
 		r.settle(v)
 	}
 }
 
 // compute calls the claimed task's function. False when the task has settled without a value.
-func (r *record[A, R]) compute(s *raysys.Slot) (v R, ok bool) {
+func (r *record[A, R]) compute(s *core.Slot) (v R, ok bool) {
 	e := engineOf(r.Up())
 	var bytes int64
 	if !r.spec.fixed {
@@ -129,11 +130,11 @@ func (r *record[A, R]) compute(s *raysys.Slot) (v R, ok bool) {
 	r.SetHost(s)
 	v, err := r.call()
 	if err != nil {
-		r.failed(raysys.HandOverError(r.Up().Job(), err))
+		r.failed(core.HandOverError(r.Up().Job(), err))
 		return v, false
 	}
 	if j := r.Up().Job(); j.Inspect != nil {
-		if v, err = raysys.HandOver(j, "result of task "+r.Name(), v); err != nil {
+		if v, err = core.HandOver(j, "result of task "+r.Name(), v); err != nil {
 			r.failed(err)
 			return v, false
 		}

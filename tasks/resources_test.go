@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -61,7 +62,7 @@ func TestResourcesBoundConcurrency(t *testing.T) {
 		{[]raysys.Option{raysys.CPU(0), raysys.Memory(400)}, 2},
 		{[]raysys.Option{raysys.CPU(0.1), raysys.Custom("licence", 0), raysys.Custom("unheard of", 0)}, 20},
 	} {
-		o := raysys.NewOptions(c.ask)
+		o := core.NewOptions(c.ask)
 		t.Run(o.Resources.String(), func(t *testing.T) {
 			table := raysys.NewTable()
 			in := crowd{full: make(chan struct{})}

@@ -6,20 +6,21 @@ import (
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
 // traveller is a task as the exchange sees it.
 type traveller interface {
-	raysys.Work
+	core.Work
 	runner
-	entry() *raysys.Entry
+	entry() *core.Entry
 	// depart does the accounts of a task that leaves the queue.
 	depart(e *Engine)
 	// ended settles a claimed task that was cancelled before it left, and reports whether it was.
 	ended() bool
 	// head says what the peer must know beyond the argument.
-	head(rt raysys.Runtime) taskHead
+	head(rt core.Runtime) taskHead
 	// appendArg appends the argument.
 	appendArg(dst []byte, refs wire.References) ([]byte, error)
 	// back returns a claimed task that no node has begun to the tasks that wait here; false when it has settled.
@@ -45,7 +46,7 @@ type traveller interface {
 
 // flight is one task that is at a peer.
 type flight struct {
-	task  *raysys.Core
+	task  *core.Core
 	group *group
 	size  int
 }
@@ -62,7 +63,7 @@ const filling = 1 << 32
 // outgoing is the frame that is being filled.
 type outgoing struct {
 	p     *peer // nil while there is none
-	turn  *raysys.Turn
+	turn  *core.Turn
 	group *group
 	buf   []byte
 	head  int      // where the tasks begin
@@ -70,7 +71,7 @@ type outgoing struct {
 	bytes int64    // and the bytes of their arguments
 	slots []uint64 // of the tasks in buf
 	fn    uint32   // number of entry at p
-	entry *raysys.Entry
+	entry *core.Entry
 
 	first  bool  // the next frame is the first of somebody who flushes as soon as it has given up the right to send
 	corked *peer // with that frame; nil once there is another, which may be long in the making
@@ -158,7 +159,7 @@ func (x *exchange) refused(p *peer) {
 }
 
 // add puts one task into the frame, and returns how many are on the way now: 1 or 0.
-func (x *exchange) add(p *peer, c *raysys.Core, w traveller) int64 {
+func (x *exchange) add(p *peer, c *core.Core, w traveller) int64 {
 	o := &x.out
 	if entry := w.entry(); entry != o.entry {
 		fn, ok := p.Runs(entry)
@@ -317,7 +318,7 @@ func (x *exchange) notSent(p *peer, slots []uint64) {
 }
 
 // putBack lets a claimed task wait here again.
-func (x *exchange) putBack(c *raysys.Core, w traveller) {
+func (x *exchange) putBack(c *core.Core, w traveller) {
 	if !w.back(x.e) {
 		return
 	}
@@ -331,7 +332,7 @@ func (x *exchange) putBack(c *raysys.Core, w traveller) {
 }
 
 // unopened handles a turn that the peer could not be told about.
-func (x *exchange) unopened(p *peer, c *raysys.Core, w traveller, err error) {
+func (x *exchange) unopened(p *peer, c *core.Core, w traveller, err error) {
 	switch {
 	case c.Up().Cancelled() != nil:
 		c.Cancel(c.Up().Cancelled())
@@ -352,7 +353,7 @@ func (x *exchange) unopened(p *peer, c *raysys.Core, w traveller, err error) {
 }
 
 // unsendable handles a claimed task that cannot travel: it runs here, or fails.
-func (x *exchange) unsendable(p *peer, c *raysys.Core, w traveller, err error) {
+func (x *exchange) unsendable(p *peer, c *core.Core, w traveller, err error) {
 	switch {
 	case errors.Is(err, raysys.ErrNotDelivered):
 		x.refused(p)

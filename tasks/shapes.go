@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Most tasks ask for one CPU and go through the lock-free queue. The others wait here, one list per shape of request,
@@ -17,7 +18,7 @@ const maxFreeRiders = 10_000
 
 // shaped is one waiting task that asks for other than one CPU.
 type shaped struct {
-	core  *raysys.Core
+	core  *core.Core
 	need  need
 	stamp uint64 // Queue.Pushed at submission: tasks queued before it go first
 	order uint64 // among the shaped
@@ -100,7 +101,7 @@ func (s *shapes) drain() (all []shaped) {
 }
 
 // pushShaped queues a task that asks for other than one CPU.
-func (e *Engine) pushShaped(c *raysys.Core, n need) {
+func (e *Engine) pushShaped(c *core.Core, n need) {
 	e.mu.Lock()
 	e.shapes.push(shaped{core: c, need: n, stamp: e.queue.Pushed()})
 	e.mu.Unlock()

@@ -4,13 +4,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // How many tasks a node is sent at a time rests on how long their like took. When they take longer than that, those
 // that wait here would keep nodes idle that could run them, so the ones that would not begin soon are given back.
 type shed struct {
-	alarm  raysys.Alarm
+	alarm  core.Alarm
 	armed  atomic.Bool
 	popped uint64 // guests begun until the last look
 }

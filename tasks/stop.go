@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -13,7 +13,7 @@ import (
 // cancelled meanwhile.
 type stops struct {
 	mu    sync.Mutex // guards cores
-	cores map[*raysys.Core]bool
+	cores map[*core.Core]bool
 }
 
 func (s *stops) some() bool {
@@ -22,7 +22,7 @@ func (s *stops) some() bool {
 	return len(s.cores) > 0
 }
 
-func (s *stops) take() map[*raysys.Core]bool {
+func (s *stops) take() map[*core.Core]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := s.cores
@@ -31,10 +31,10 @@ func (s *stops) take() map[*raysys.Core]bool {
 }
 
 // stopped is told that a task in flight was cancelled.
-func (x *exchange) stopped(c *raysys.Core) {
+func (x *exchange) stopped(c *core.Core) {
 	x.stops.mu.Lock()
 	if x.stops.cores == nil {
-		x.stops.cores = map[*raysys.Core]bool{}
+		x.stops.cores = map[*core.Core]bool{}
 	}
 	x.stops.cores[c] = true
 	x.stops.mu.Unlock()

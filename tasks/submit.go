@@ -6,16 +6,17 @@ import (
 	"reflect"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // host is what the runtime of a context must be to run tasks.
 type host interface{ Tasks() *Engine }
 
-func engineOf(t *raysys.Turn) *Engine { return t.Runtime().(host).Tasks() }
+func engineOf(t *core.Turn) *Engine { return t.Runtime().(host).Tasks() }
 
 // admit makes the checks of every submission and returns the engine and the turn to submit under.
-func (s *spec[A, R]) admit(ctx context.Context) (*Engine, *raysys.Turn, error) {
-	t, own, err := raysys.TurnOf(ctx)
+func (s *spec[A, R]) admit(ctx context.Context) (*Engine, *core.Turn, error) {
+	t, own, err := core.TurnOf(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
 	}
@@ -28,7 +29,7 @@ func (s *spec[A, R]) admit(ctx context.Context) (*Engine, *raysys.Turn, error) {
 	case e.closed.Load():
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, raysys.ErrClosed)
 	case !s.common && e.cfg.Place == nil:
-		if err := e.fits(s.opts.Resources); err != nil {
+		if err := e.fits(raysys.Resources(s.opts.Resources)); err != nil {
 			return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
 		}
 	}
@@ -41,7 +42,7 @@ func (s *spec[A, R]) admit(ctx context.Context) (*Engine, *raysys.Turn, error) {
 	return e, t, nil
 }
 
-func ended(ctx context.Context, t *raysys.Turn, own bool) error {
+func ended(ctx context.Context, t *core.Turn, own bool) error {
 	if err := t.Cancelled(); err != nil {
 		return err
 	}
@@ -52,14 +53,14 @@ func ended(ctx context.Context, t *raysys.Turn, own bool) error {
 }
 
 // submit is Go without the dependencies.
-func (s *spec[A, R]) submit(ctx context.Context, arg A, skip int) raysys.Ref[R] {
+func (s *spec[A, R]) submit(ctx context.Context, arg A, skip int) core.Ref[R] {
 	e, t, err := s.admit(ctx)
 	if err != nil {
-		return raysys.FailedRef[R](err)
+		return core.FailedRef[R](err)
 	}
 	if j := t.Job(); j.Inspect != nil {
-		if arg, err = raysys.HandOver(j, "argument of "+s.entry.String()+raysys.CallerPlace(skip+1), arg); err != nil {
-			return raysys.FailedRef[R](err)
+		if arg, err = core.HandOver(j, "argument of "+s.entry.String()+core.CallerPlace(skip+1), arg); err != nil {
+			return core.FailedRef[R](err)
 		}
 	}
 	r := &record[A, R]{spec: s, arg: arg}
@@ -70,7 +71,7 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A, skip int) raysys.Ref[R] 
 	if s.refs {
 		if cores := s.dependencies(&r.arg); len(cores) > 0 {
 			if err := s.roomForHeld(ctx, e, t); err != nil {
-				return raysys.FailedRef[R](err)
+				return core.FailedRef[R](err)
 			}
 			d := &deps{cores: cores}
 			r.hold(t, d)
@@ -82,7 +83,7 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A, skip int) raysys.Ref[R] 
 	if !e.hasRoom() {
 		ran, err := s.overflow(ctx, e, t, r)
 		if err != nil {
-			return raysys.FailedRef[R](err)
+			return core.FailedRef[R](err)
 		}
 		if ran { // it may have a further attempt before it, which comes by itself
 			return r.Ref()
@@ -94,17 +95,17 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A, skip int) raysys.Ref[R] 
 }
 
 // limit gives the task a turn with its deadline.
-func (s *spec[A, R]) limit(r *record[A, R], t *raysys.Turn) {
-	r.SetOwn(raysys.NewTurn(raysys.TurnSpec{
-		Kind: raysys.TurnTask, Name: r.Name(), ID: r.ID(), Up: t, Attempt: 1,
+func (s *spec[A, R]) limit(r *record[A, R], t *core.Turn) {
+	r.SetOwn(core.NewTurn(core.TurnSpec{
+		Kind: core.TurnTask, Name: r.Name(), ID: r.ID(), Up: t, Attempt: 1,
 		Deadline: t.Runtime().Now() + int64(s.opts.Deadline),
 	}))
 }
 
 // overflow is what happens when the queue is full (rule C6). A driver waits for room. A task or a grain's turn must
 // not, or all CPUs could end up waiting for each other: it runs the child in place, or is told ErrOverloaded.
-func (s *spec[A, R]) overflow(ctx context.Context, e *Engine, t *raysys.Turn, r *record[A, R]) (ran bool, err error) {
-	if t.Kind() == raysys.TurnRoot {
+func (s *spec[A, R]) overflow(ctx context.Context, e *Engine, t *core.Turn, r *record[A, R]) (ran bool, err error) {
+	if t.Kind() == core.TurnRoot {
 		if err := e.waitRoom(ctx); err != nil {
 			return false, fmt.Errorf("submit %s: %w", s.entry, err)
 		}
@@ -119,11 +120,11 @@ func (s *spec[A, R]) overflow(ctx context.Context, e *Engine, t *raysys.Turn, r 
 }
 
 // roomForHeld is overflow for a task that waits for its arguments first, and so cannot run in place.
-func (s *spec[A, R]) roomForHeld(ctx context.Context, e *Engine, t *raysys.Turn) error {
+func (s *spec[A, R]) roomForHeld(ctx context.Context, e *Engine, t *core.Turn) error {
 	if e.hasRoom() {
 		return nil
 	}
-	if t.Kind() != raysys.TurnRoot {
+	if t.Kind() != core.TurnRoot {
 		return s.full(e)
 	}
 	if err := e.waitRoom(ctx); err != nil {
@@ -138,8 +139,8 @@ func (s *spec[A, R]) full(e *Engine) error {
 }
 
 // dependencies returns the futures that arg refers to with Ref fields, in the order of the fields.
-func (s *spec[A, R]) dependencies(arg *A) (cores []*raysys.Core) {
-	s.arg.Refs(reflect.ValueOf(arg).Elem(), func(v raysys.RefValue) {
+func (s *spec[A, R]) dependencies(arg *A) (cores []*core.Core) {
+	s.arg.Refs(reflect.ValueOf(arg).Elem(), func(v core.RefValue) {
 		if c := v.RefCore(); c != nil && v.IsDependency() {
 			cores = append(cores, c)
 		}
@@ -160,25 +161,27 @@ func (k Task[A, R]) With(opts ...raysys.Option) Task[A, R] {
 // Everything that can be wrong is reported through the future: ErrNoRuntime, ErrUnknownFunc, ErrBadOption,
 // ErrNoCapacity, ErrOverloaded, a context that has ended. When the queue is full, Go blocks in a driver until there
 // is room or ctx ends.
-func (k Task[A, R]) Go(ctx context.Context, arg A) raysys.Ref[R] { return k.spec.submit(ctx, arg, 1) }
+func (k Task[A, R]) Go(ctx context.Context, arg A) raysys.Ref[R] {
+	return raysys.Ref[R](k.spec.submit(ctx, arg, 1))
+}
 
 // On is Go with the parameter given by reference: the task starts when the value is there, without a Get here.
 // raysys.Ready turns a value into a reference.
 func (k Task[A, R]) On(ctx context.Context, arg raysys.Ref[A]) raysys.Ref[R] {
-	return on(ctx, k.spec, &arg)
+	return raysys.Ref[R](on(ctx, k.spec, &arg))
 }
 
 // on submits a task whose parameters are the values behind refs. Each is borrowed now, so that the program may
 // release it right after.
-func on[A, R any](ctx context.Context, s *spec[A, R], refs ...raysys.RefValue) raysys.Ref[R] {
+func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) core.Ref[R] {
 	e, t, err := s.admit(ctx)
 	if err != nil {
-		return raysys.FailedRef[R](err)
+		return core.FailedRef[R](err)
 	}
-	cores := make([]*raysys.Core, len(refs))
+	cores := make([]*core.Core, len(refs))
 	for i, v := range refs {
 		if cores[i] = v.RefCore(); cores[i] == nil {
-			return raysys.FailedRef[R](fmt.Errorf("submit %s: %w: parameter %d is the zero Ref", s.entry, raysys.ErrInvalidRef, i+1))
+			return core.FailedRef[R](fmt.Errorf("submit %s: %w: parameter %d is the zero Ref", s.entry, raysys.ErrInvalidRef, i+1))
 		}
 	}
 	r := &record[A, R]{spec: s}
@@ -192,7 +195,7 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...raysys.RefValue) r
 			for _, b := range params[:i] {
 				b.Return()
 			}
-			return raysys.FailedRef[R](fmt.Errorf("submit %s: parameter %d: %w", s.entry, i+1, err))
+			return core.FailedRef[R](fmt.Errorf("submit %s: parameter %d: %w", s.entry, i+1, err))
 		}
 	}
 	r.Init(r, t, t.Next(), s.gated)
@@ -203,7 +206,7 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...raysys.RefValue) r
 		for _, p := range params {
 			p.Return()
 		}
-		return raysys.FailedRef[R](err)
+		return core.FailedRef[R](err)
 	}
 	d := &deps{cores: cores}
 	d.params.Store(&params)

@@ -5,7 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // worker is one actor that runs tasks. It holds CPUs from the moment it is told to start until it finds nothing more
@@ -13,7 +13,7 @@ import (
 type worker struct {
 	engine *Engine
 	pid    *actor.PID
-	slot   *raysys.Slot // of the current job and those before it that held as much
+	slot   *core.Slot // of the current job and those before it that held as much
 	meter  meter
 	guests bool  // the last task was one of another node's
 	corked *peer // by the answer to that one; nil when there is none
@@ -21,15 +21,15 @@ type worker struct {
 
 // job is the one message a worker understands.
 type job struct {
-	pull bool         // take from the common queue until it is empty
-	core *raysys.Core // or run this one
+	pull bool       // take from the common queue until it is empty
+	core *core.Core // or run this one
 	need need
 }
 
 // runner is a Work that the engine can run once Core.Start has claimed it.
 type runner interface {
-	raysys.Work
-	run(s *raysys.Slot)
+	core.Work
+	run(s *core.Slot)
 }
 
 // start hands j, whose CPUs are taken, to an idle worker or a new one.
@@ -71,7 +71,7 @@ func (w *worker) work(j *job) {
 	}
 	// A goroutine that an earlier task left behind in a Get keeps the slot it gave its CPU from.
 	if w.slot == nil || w.slot.CPU != cpu || w.slot.Blocked.Load() != 0 {
-		w.slot = &raysys.Slot{CPU: cpu}
+		w.slot = &core.Slot{CPU: cpu}
 	}
 	if j.pull {
 		w.pull()
@@ -213,7 +213,7 @@ func (w *worker) pull() {
 
 // next takes a task from the queues: the node's own and those of others by turns, so that neither waits for all of the
 // other.
-func (w *worker) next(x *exchange) (c *raysys.Core) {
+func (w *worker) next(x *exchange) (c *core.Core) {
 	if x == nil {
 		return w.engine.queue.Pop()
 	}
@@ -276,9 +276,9 @@ func (w *worker) owes() bool {
 // batch is the one queue entry of many tasks: Map puts one per CPU into the queue, and each worker that takes one
 // shares in the tasks until none is left (true), or until yield says that its CPU is due to others (false).
 type batch interface {
-	runAll(s *raysys.Slot, yield func() bool) bool
+	runAll(s *core.Slot, yield func() bool) bool
 	left() bool // tasks that nobody has taken
 	// take gives the next of them to the caller, who must start it; nil when none is left.
-	take() *raysys.Core
-	entry() *raysys.Entry
+	take() *core.Core
+	entry() *core.Entry
 }

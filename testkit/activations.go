@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Activations is where grains under test report when they live and what they do, for SingleActivation and Overlaps. Make
@@ -69,7 +69,7 @@ func (a *Activations) Begin(ctx context.Context) *Activation {
 	if id, ok := grains.Self(ctx); ok {
 		x.grain = id.Kind + "/" + id.Key
 	}
-	if t, _, err := raysys.TurnOf(ctx); err == nil {
+	if t, _, err := core.TurnOf(ctx); err == nil {
 		x.node = string(t.Job().Node)
 	}
 	a.add(x.event("begin", ""))

@@ -9,10 +9,11 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// strict is the raysys.Inspector of a Kit: what changes hands is encoded, the other side gets what the bytes decode
+// strict is the core.Inspector of a Kit: what changes hands is encoded, the other side gets what the bytes decode
 // to, and the original is watched.
 type strict struct {
 	mu      sync.Mutex // guards the rest
@@ -33,7 +34,7 @@ const maxWatched = 4096
 
 func newStrict() *strict { return &strict{} }
 
-// HandOver implements raysys.Inspector.
+// HandOver implements core.Inspector.
 func (s *strict) HandOver(place string, v any) (any, error) {
 	if v == nil {
 		return nil, nil
@@ -48,7 +49,7 @@ func (s *strict) HandOver(place string, v any) (any, error) {
 	return copied.Elem().Interface(), nil
 }
 
-// Lend implements raysys.Inspector.
+// Lend implements core.Inspector.
 func (s *strict) Lend(place string, v any) (any, func(), error) {
 	if v == nil {
 		return nil, func() {}, nil
@@ -66,7 +67,7 @@ func (s *strict) Lend(place string, v any) (any, func(), error) {
 	}, nil
 }
 
-// Fail implements raysys.Inspector: errors keep between nodes what they keep on a link.
+// Fail implements core.Inspector: errors keep between nodes what they keep on a link.
 func (s *strict) Fail(err error) error {
 	r := wire.NewReader(wire.AppendError(nil, err))
 	return wire.ReadError(&r)
@@ -80,7 +81,7 @@ func recode(place string, v any) (h handed, copied reflect.Value, err error) {
 	}
 	orig := reflect.New(plan.Type())
 	orig.Elem().Set(reflect.ValueOf(v))
-	var refs []*raysys.Core
+	var refs []*core.Core
 	b, err := plan.Append(nil, orig.Elem(), &refs)
 	if err != nil {
 		return h, copied, fmt.Errorf("%w: %s: %w", raysys.ErrEncode, place, err)
@@ -127,7 +128,7 @@ func (s *strict) changed() []string {
 }
 
 func (s *strict) checkLocked(h handed) {
-	var refs []*raysys.Core
+	var refs []*core.Core
 	now, err := h.plan.Append(nil, h.value.Elem(), &refs)
 	if err == nil && bytes.Equal(now, h.bytes) {
 		return

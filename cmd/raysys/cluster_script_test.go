@@ -27,6 +27,7 @@ import (
 	"github.com/raysys/raysys/examples/cartpole/demo"
 	"github.com/raysys/raysys/internal/consulserver"
 	"github.com/raysys/raysys/internal/consultest"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 	"github.com/raysys/raysys/system"
@@ -257,7 +258,7 @@ func consulCommand(ts *testscript.TestScript, neg bool, args []string) {
 
 // place is where a task ran.
 func place(ctx context.Context) (string, error) {
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/collective"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
@@ -33,7 +34,7 @@ func (x times) at(share float64) time.Duration {
 
 // together is a rank that takes part in n rounds of AllReduce.
 var together = tasks.Define3("collective_test.together", func(ctx context.Context, key string, rank [2]int, n int) (times, error) {
-	turn, _, err := raysys.TurnOf(ctx)
+	turn, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return times{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/internal/promise"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // coordinator is the grain that brings the ranks of a group together: it collects one application per rank, lets all in
@@ -153,7 +154,7 @@ func (r *coordinator[T]) refuse(x *applicant, format string, args ...any) {
 	}
 	if r.refused != nil {
 		d, root, me := r.d, r.root, r.me
-		root.Runtime().SetAlarm(&raysys.Alarm{At: f.until, Ring: func() { _ = d.notice.Tell(root.Context(), me, "") }})
+		root.Runtime().SetAlarm(&core.Alarm{At: f.until, Ring: func() { _ = d.notice.Tell(root.Context(), me, "") }})
 	}
 }
 

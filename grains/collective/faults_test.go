@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains/collective"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
@@ -80,7 +81,7 @@ var persist = tasks.Define3("collective_test.persist", func(ctx context.Context,
 		return 0, errors.New("the test is over")
 	}
 	s := v.(*story)
-	turn, _, err := raysys.TurnOf(ctx)
+	turn, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Group is a kind of group, whose ranks work on vectors of T. Make it once, in a package variable.
@@ -60,7 +61,7 @@ type definition[T Number] struct {
 
 // Define makes a kind of group under name, in the process-wide table. A bad definition is reported by system.New.
 func Define[T Number](name string, opts ...Option) Group[T] {
-	return define[T](raysys.DefaultTable, name, opts)
+	return define[T](core.DefaultTable, name, opts)
 }
 
 // DefineIn is Define in a table of your own, for tests.

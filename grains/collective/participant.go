@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/grains/internal/promise"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // participant is a rank's place in one epoch of a group: the grain that the other ranks' participants send to, and
@@ -38,7 +39,7 @@ type participant[T Number] struct {
 	last   *run[T]         // the one before, where it may be asked for an answer again
 	held   map[int]held[T] // by rank
 	answer *promise.Promise[outcome[T]]
-	alarm  *raysys.Alarm
+	alarm  *core.Alarm
 	early  map[uint64][]handed[T] // of rounds that the rank has not come to
 
 	limit *RoundError // rounds from limit.Round on cannot be: a rank has left
@@ -295,7 +296,7 @@ func (s *participant[T]) lost(to int) func(error) {
 
 func (s *participant[T]) setAlarm(patience time.Duration) {
 	round := s.round
-	s.alarm = &raysys.Alarm{
+	s.alarm = &core.Alarm{
 		At:   s.root.Runtime().Now() + int64(patience),
 		Ring: func() { s.tell(event{About: aboutTime, Round: round}) },
 	}

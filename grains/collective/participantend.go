@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // How a participant comes to its end. A failure that it finds goes to the coordinator first and comes back from there
@@ -76,7 +77,7 @@ func (s *participant[T]) fail(v RoundError) {
 
 // newsCame handles what the coordinator says.
 func (s *participant[T]) newsCame() {
-	if s.over != nil || s.news.IsZero() || !s.news.Settled() {
+	if s.over != nil || s.news.IsZero() || !core.Ref[news](s.news).Settled() {
 		return
 	}
 	n, err := s.news.Get(s.root.Context())

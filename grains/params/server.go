@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Server is a kind of model. Make it once, in a package variable.
@@ -60,7 +61,7 @@ const maxShards = 4096
 // Define makes a kind of model under name, in the process-wide table, whose weights are cut into so many shards. A bad
 // definition is reported by system.New.
 func Define[T Float](name string, shards int, opts ...Option) Server[T] {
-	return define[T](raysys.DefaultTable, name, shards, opts)
+	return define[T](core.DefaultTable, name, shards, opts)
 }
 
 // DefineIn is Define in a table of your own, for tests.

@@ -22,7 +22,8 @@ type fence struct {
 var leaves = []string{"internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/..."}
 
 var layers = []layer{
-	{".", words("std"), "the vocabulary: whoever imports it, gets nothing else with it"},
+	{"internal/core/...", words("std"), "futures and turns: everything is made of them, so they know nothing else"},
+	{".", words("std internal/core"), "the vocabulary: whoever imports it, gets nothing else with it"},
 
 	{"internal/codec/...", words("std third . internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/wheel/...", words("std third . internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},

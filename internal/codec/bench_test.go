@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 const million = 1 << 20
@@ -117,7 +118,7 @@ func BenchmarkRefs(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n := 0
-		plan.Refs(rv, func(raysys.RefValue) { n++ })
+		plan.Refs(rv, func(core.RefValue) { n++ })
 		if n != 4 {
 			b.Fatal(n)
 		}

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // builder makes the nodes of one plan, and keeps the path for the error.
@@ -51,7 +51,7 @@ func (b *builder) node(t reflect.Type) (*node, *TypeError) {
 }
 
 func (b *builder) make(t reflect.Type) (*node, *TypeError) {
-	if isRef(t) {
+	if core.IsRef(t) {
 		return refNode(t), nil
 	}
 	if l := leafOf(t); l != nil {
@@ -74,7 +74,7 @@ func (b *builder) make(t reflect.Type) (*node, *TypeError) {
 		}
 		return pointerNode(elem), nil
 	case reflect.Interface:
-		name, ok := raysys.RegisteredName(t)
+		name, ok := core.RegisteredName(t)
 		if !ok && t == anyType {
 			name, ok = "any", true
 		}
@@ -185,7 +185,7 @@ func unfitKey(key reflect.Type) (bad reflect.Type, why string) {
 		return nil, ""
 	case k == reflect.Array:
 		return unfitKey(key.Elem())
-	case k == reflect.Struct && !isRef(key):
+	case k == reflect.Struct && !core.IsRef(key):
 		for i := range key.NumField() {
 			f := key.Field(i)
 			if f.Tag.Get("raysys") == "-" || f.Name == "_" {

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // AsBigEndian makes the test run as on a machine where memory is not in wire order.
@@ -18,7 +18,7 @@ func AsBigEndian(t *testing.T) {
 const MaxDepth = maxDepth
 
 // RefsAt is Refs for the value of the plan's type at ptr.
-func (p *Plan) RefsAt(ptr unsafe.Pointer, visit func(raysys.RefValue)) {
+func (p *Plan) RefsAt(ptr unsafe.Pointer, visit func(core.RefValue)) {
 	if p.root.referrer != nil {
 		p.root.referrer.refs(ptr, visit)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // With the flag, golden files that are missing are written. Those that exist are never: they are what older versions
@@ -98,7 +99,7 @@ func TestGoldenBytes(t *testing.T) {
 
 func TestGoldenRefs(t *testing.T) {
 	v, order := newPipeline()
-	var refs []*raysys.Core
+	var refs []*core.Core
 	data, err := codec.Append(nil, &v, &refs)
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Major types of CBOR (RFC 8949 section 3.1), and the two-byte head's and simple values' bytes that are used.
@@ -59,7 +59,7 @@ func textMajor(valid bool) byte {
 type decoder struct {
 	data  []byte
 	off   int
-	refs  []*raysys.Core
+	refs  []*core.Core
 	depth int // of interface values around this one
 	level int // of values in values of their own type
 	taken int // bytes of memory for elements, whose input may be shorter by far

@@ -189,3 +189,17 @@ type protoSizer struct{ *leaf }
 func (l protoSizer) size(p unsafe.Pointer, _ measure) int {
 	return proto.Size(reflect.NewAt(l.typ, p).Interface().(proto.Message))
 }
+
+// inherits reports whether an embedded field of the struct t has the methods of want.
+func inherits(t, want reflect.Type) bool {
+	if t.Kind() != reflect.Struct {
+		return false
+	}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous && (f.Type.Implements(want) || reflect.PointerTo(f.Type).Implements(want)) {
+			return true
+		}
+	}
+	return false
+}

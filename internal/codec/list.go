@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"unsafe"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // list is a slice of anything but numbers.
@@ -54,7 +54,7 @@ func (l *list) size(p unsafe.Pointer, m measure) int {
 	return h.cap*l.step + sizeItems(h.data, h.len, l.elem, m)
 }
 
-func (l *list) refs(p unsafe.Pointer, visit func(raysys.RefValue)) {
+func (l *list) refs(p unsafe.Pointer, visit func(core.RefValue)) {
 	h := (*sliceHeader)(p)
 	for i := range h.len {
 		l.elem.referrer.refs(unsafe.Add(h.data, i*l.step), visit)
@@ -97,7 +97,7 @@ func (a *array) decode(d *decoder, p unsafe.Pointer) error {
 
 func (a *array) size(p unsafe.Pointer, m measure) int { return sizeItems(p, a.length, a.elem, m) }
 
-func (a *array) refs(p unsafe.Pointer, visit func(raysys.RefValue)) {
+func (a *array) refs(p unsafe.Pointer, visit func(core.RefValue)) {
 	for i := range a.length {
 		a.elem.referrer.refs(unsafe.Add(p, i*int(a.elem.typ.Size())), visit)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // bulky can hold a large block in every place where there may be one.
@@ -156,7 +157,7 @@ func TestPiecesWithReferences(t *testing.T) {
 		Zafter raysys.Ref[int]
 	}
 	v := batch{raysys.Ready(1), make([]float64, codec.Large), raysys.Ready(2)}
-	var want, got []*raysys.Core
+	var want, got []*core.Core
 	whole, err := codec.Append(nil, &v, &want)
 	if err != nil {
 		t.Fatal(err)

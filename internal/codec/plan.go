@@ -5,7 +5,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Plan is what the codec knows about one type. It is immutable; PlanOf makes it once.
@@ -54,7 +54,7 @@ type measure struct {
 
 // referrer visits the references in a value, for shapes that can hold any.
 type referrer interface {
-	refs(p unsafe.Pointer, visit func(raysys.RefValue))
+	refs(p unsafe.Pointer, visit func(core.RefValue))
 }
 
 // plans holds every plan made: reflect.Type -> *Plan. Bad types are not kept, because the registration they lack may
@@ -97,7 +97,7 @@ func (p *Plan) HasRefs() bool { return p.root.referrer != nil }
 
 // Refs calls visit for every reference in v, zero ones included, in the order of the encoding. The visitor may point
 // them elsewhere. v must be addressable, or hold its references behind pointers and slices, for that to reach v.
-func (p *Plan) Refs(v reflect.Value, visit func(raysys.RefValue)) {
+func (p *Plan) Refs(v reflect.Value, visit func(core.RefValue)) {
 	if p.root.referrer != nil {
 		p.root.referrer.refs(p.pointer(v), visit)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 type (
@@ -161,7 +162,7 @@ func TestBadTypes(t *testing.T) {
 type late interface{ late() }
 
 func TestRegistrationMayComeLate(t *testing.T) {
-	if _, ok := raysys.RegisteredName(reflect.TypeFor[late]()); ok {
+	if _, ok := core.RegisteredName(reflect.TypeFor[late]()); ok {
 		t.Skip("a registration cannot be taken back, so that only the first run of a process shows it")
 	}
 	typ := reflect.TypeFor[box[late]]()

@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"unsafe"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // pointer is null or what it points at. Where that may itself be null, it is a list of one, so that a pointer to nil
@@ -56,7 +56,7 @@ func (s *pointer) size(p unsafe.Pointer, m measure) int {
 	return int(s.elem.typ.Size()) + sizeItems(to, 1, s.elem, m)
 }
 
-func (s *pointer) refs(p unsafe.Pointer, visit func(raysys.RefValue)) {
+func (s *pointer) refs(p unsafe.Pointer, visit func(core.RefValue)) {
 	if to := *(*unsafe.Pointer)(p); to != nil {
 		s.elem.referrer.refs(to, visit)
 	}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // record is a struct: a map by field name. Fields are in the order of their encoded names, in every version of the
@@ -117,7 +117,7 @@ func (r *record) size(p unsafe.Pointer, m measure) int {
 	return sum
 }
 
-func (r *record) refs(p unsafe.Pointer, visit func(raysys.RefValue)) {
+func (r *record) refs(p unsafe.Pointer, visit func(core.RefValue)) {
 	for i := range r.placed {
 		r.placed[i].node.referrer.refs(unsafe.Add(p, r.placed[i].offset), visit)
 	}

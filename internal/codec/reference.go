@@ -4,34 +4,13 @@ import (
 	"reflect"
 	"unsafe"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
-
-var refValue = reflect.TypeFor[raysys.RefValue]()
-
-// isRef reports whether t is a Ref or Handle, and not a struct that inherited their methods from an embedded one.
-func isRef(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && reflect.PointerTo(t).Implements(refValue) && !inherits(t, refValue)
-}
-
-// inherits reports whether an embedded field of the struct t has the methods of want.
-func inherits(t, want reflect.Type) bool {
-	if t.Kind() != reflect.Struct {
-		return false
-	}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if f.Anonymous && (f.Type.Implements(want) || reflect.PointerTo(f.Type).Implements(want)) {
-			return true
-		}
-	}
-	return false
-}
 
 // holdsRef reports whether a value of t can have a reference in it, wherever the field is and whether or not it could
 // travel.
 func holdsRef(t reflect.Type, seen map[reflect.Type]bool) bool {
-	if isRef(t) {
+	if core.IsRef(t) {
 		return true
 	}
 	return hidesRef(t, seen)
@@ -63,13 +42,13 @@ type reference struct {
 }
 
 func refNode(t reflect.Type) *node {
-	zero := reflect.New(t).Interface().(raysys.RefValue)
+	zero := reflect.New(t).Interface().(core.RefValue)
 	r := &reference{t, zero.IsDependency()}
 	return &node{shape: r, referrer: r, nullable: true}
 }
 
-func (r *reference) value(p unsafe.Pointer) raysys.RefValue {
-	return reflect.NewAt(r.typ, p).Interface().(raysys.RefValue)
+func (r *reference) value(p unsafe.Pointer) core.RefValue {
+	return reflect.NewAt(r.typ, p).Interface().(core.RefValue)
 }
 
 func (r *reference) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
@@ -114,7 +93,7 @@ func (r *reference) decode(d *decoder, p unsafe.Pointer) error {
 	return err
 }
 
-func (r *reference) refs(p unsafe.Pointer, visit func(raysys.RefValue)) { visit(r.value(p)) }
+func (r *reference) refs(p unsafe.Pointer, visit func(core.RefValue)) { visit(r.value(p)) }
 
 func (r *reference) describe(s *schema) {
 	if r.dep {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 type pipeline struct {
@@ -30,7 +31,7 @@ type stage struct {
 }
 
 // newPipeline returns a value and its references in the order of the encoding: fields by name length, then name.
-func newPipeline() (p pipeline, order []*raysys.Core) {
+func newPipeline() (p pipeline, order []*core.Core) {
 	refs := make([]raysys.Ref[int], 10)
 	for i := range refs {
 		refs[i] = raysys.Ready(i)
@@ -43,9 +44,9 @@ func newPipeline() (p pipeline, order []*raysys.Core) {
 		Groups:  map[int]stage{-1: {In: refs[6]}, 2: {In: refs[5], Out: []raysys.Handle[int]{refs[5].Handle()}}},
 		Weights: raysys.Ready([]float32{1}), Batches: []raysys.Ref[int]{refs[7], refs[8]}, Steps: 3,
 	}
-	core := func(i int) *raysys.Core { return refs[i].RefCore() }
-	return p, []*raysys.Core{
-		core(0), core(1), nil, core(2), nil, core(3), core(4), core(5), core(5), core(6), core(7), core(8), p.Weights.RefCore(),
+	future := func(i int) *core.Core { return refs[i].RefCore() }
+	return p, []*core.Core{
+		future(0), future(1), nil, future(2), nil, future(3), future(4), future(5), future(5), future(6), future(7), future(8), p.Weights.RefCore(),
 	}
 }
 
@@ -59,11 +60,11 @@ func planOf[T any](t testing.TB) *codec.Plan {
 }
 
 // comparable pointers: cores are told apart by address.
-var cores = cmp.Comparer(func(a, b *raysys.Core) bool { return a == b })
+var cores = cmp.Comparer(func(a, b *core.Core) bool { return a == b })
 
-func visited[T any](t testing.TB, v *T) (all []*raysys.Core) {
+func visited[T any](t testing.TB, v *T) (all []*core.Core) {
 	t.Helper()
-	planOf[T](t).RefsAt(unsafe.Pointer(v), func(r raysys.RefValue) { all = append(all, r.RefCore()) })
+	planOf[T](t).RefsAt(unsafe.Pointer(v), func(r core.RefValue) { all = append(all, r.RefCore()) })
 	return all
 }
 
@@ -74,8 +75,8 @@ func TestRefsVisitsEncodingOrder(t *testing.T) {
 			t.Fatal(diff)
 		}
 	}
-	var all []*raysys.Core
-	planOf[pipeline](t).Refs(reflect.ValueOf(v), func(r raysys.RefValue) { all = append(all, r.RefCore()) })
+	var all []*core.Core
+	planOf[pipeline](t).Refs(reflect.ValueOf(v), func(r core.RefValue) { all = append(all, r.RefCore()) })
 	if diff := cmp.Diff(want, all, cores); diff != "" {
 		t.Error("a value without address:", diff)
 	}
@@ -84,7 +85,7 @@ func TestRefsVisitsEncodingOrder(t *testing.T) {
 func TestRefsMayBeReplaced(t *testing.T) {
 	v, _ := newPipeline()
 	other := raysys.Ready(99)
-	planOf[pipeline](t).Refs(reflect.ValueOf(&v).Elem(), func(r raysys.RefValue) {
+	planOf[pipeline](t).Refs(reflect.ValueOf(&v).Elem(), func(r core.RefValue) {
 		if r.RefCore() == nil || r.SetRefCore(other.RefCore()) == nil {
 			return
 		}
@@ -127,12 +128,12 @@ func TestHasRefs(t *testing.T) {
 func TestRefsTravelBeside(t *testing.T) {
 	v, order := newPipeline()
 	before := raysys.Ready("before")
-	refs := []*raysys.Core{before.RefCore()}
+	refs := []*core.Core{before.RefCore()}
 	data, err := codec.Append(nil, &v, &refs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []*raysys.Core{before.RefCore()}
+	want := []*core.Core{before.RefCore()}
 	for _, c := range order {
 		if c != nil {
 			want = append(want, c)
@@ -155,7 +156,7 @@ func TestRefsTravelBeside(t *testing.T) {
 
 func TestEmbeddedRefKeepsItsNeighbours(t *testing.T) {
 	in := envelope{raysys.Ready(1), "kept"}
-	var refs []*raysys.Core
+	var refs []*core.Core
 	data, err := codec.Append(nil, &in, &refs)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +172,7 @@ func TestEmbeddedRefKeepsItsNeighbours(t *testing.T) {
 
 func TestBadRefs(t *testing.T) {
 	in := []raysys.Ref[int]{{}, raysys.Ready(1)}
-	var refs []*raysys.Core
+	var refs []*core.Core
 	data, err := codec.Append(nil, &in, &refs)
 	if err != nil {
 		t.Fatal(err)
@@ -179,12 +180,12 @@ func TestBadRefs(t *testing.T) {
 	words := raysys.Ready("words")
 	for _, tt := range []struct {
 		name   string
-		refs   []*raysys.Core
+		refs   []*core.Core
 		reason string
 	}{
 		{"none", nil, "not among the 0"},
-		{"nil", []*raysys.Core{nil}, "not among the 1"},
-		{"type", []*raysys.Core{words.RefCore()}, "another type"},
+		{"nil", []*core.Core{nil}, "not among the 1"},
+		{"type", []*core.Core{words.RefCore()}, "another type"},
 	} {
 		out := []raysys.Ref[int]{raysys.Ready(5)}
 		err := codec.Decode(data, &out, tt.refs)
@@ -200,7 +201,7 @@ func TestBadRefs(t *testing.T) {
 			t.Errorf("%s: the value is %v, want nil", tt.name, out)
 		}
 	}
-	if err := codec.Decode(data, &in, []*raysys.Core{words.RefCore()}); !errors.Is(err, raysys.ErrInvalidRef) {
+	if err := codec.Decode(data, &in, []*core.Core{words.RefCore()}); !errors.Is(err, raysys.ErrInvalidRef) {
 		t.Errorf("%v does not match its cause", err)
 	}
 	var handles []raysys.Handle[int]
@@ -221,7 +222,7 @@ func TestRefsRefused(t *testing.T) {
 		B shape
 	}{raysys.Ready(1), stranger{}}
 	had := raysys.Ready(2)
-	refs := []*raysys.Core{had.RefCore()}
+	refs := []*core.Core{had.RefCore()}
 	if out, err := codec.Append([]byte("pre"), &mixed, &refs); err == nil || string(out) != "pre" || len(refs) != 1 {
 		t.Errorf("after an error dst is %q, with %d refs, and err %v", out, len(refs), err)
 	}

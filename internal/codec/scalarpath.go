@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"unsafe"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // A value that is one number, bool or string, as most of what small tasks and calls take and return, goes straight to
@@ -12,14 +12,14 @@ import (
 
 // AppendOf is Plan.Append for a value whose type is known when the program is compiled. It panics when p is not the plan
 // of T.
-func AppendOf[T any](dst []byte, p *Plan, v *T, refs *[]*raysys.Core) ([]byte, error) {
+func AppendOf[T any](dst []byte, p *Plan, v *T, refs *[]*core.Core) ([]byte, error) {
 	p.check(reflect.TypeFor[T]())
 	return p.append(dst, unsafe.Pointer(v), refs)
 }
 
 // DecodeOf is Plan.Decode for a value whose type is known when the program is compiled. It panics when p is not the plan
 // of T.
-func DecodeOf[T any](data []byte, p *Plan, v *T, refs []*raysys.Core) error {
+func DecodeOf[T any](data []byte, p *Plan, v *T, refs []*core.Core) error {
 	p.check(reflect.TypeFor[T]())
 	var zero T
 	*v = zero

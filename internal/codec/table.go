@@ -7,7 +7,7 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // table is a map. Entries are in the order of their encoded keys.
@@ -144,7 +144,7 @@ func (t *table) size(p unsafe.Pointer, at measure) int {
 }
 
 // refs visits copies, because what is in a map has no address, and puts a copy back where the visitor changed it.
-func (t *table) refs(p unsafe.Pointer, visit func(raysys.RefValue)) {
+func (t *table) refs(p unsafe.Pointer, visit func(core.RefValue)) {
 	m := reflect.NewAt(t.typ, p).Elem()
 	if m.Len() == 0 {
 		return
@@ -152,7 +152,7 @@ func (t *table) refs(p unsafe.Pointer, visit func(raysys.RefValue)) {
 	es := t.entries(m)
 	for _, i := range es.order {
 		changed := false
-		t.elem.referrer.refs(es.elem(i), func(r raysys.RefValue) {
+		t.elem.referrer.refs(es.elem(i), func(r core.RefValue) {
 			before := r.RefCore()
 			visit(r)
 			changed = changed || r.RefCore() != before

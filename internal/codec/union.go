@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"unsafe"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // union is an interface: null, or the registered name of the type that stands in it and the value.
@@ -46,7 +46,7 @@ func (u *union) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
 		return append(dst, cborNull), nil
 	}
 	t := v.Type()
-	name, ok := raysys.RegisteredName(t)
+	name, ok := core.RegisteredName(t)
 	if !ok {
 		name, ok = basicNames[t]
 	}
@@ -79,7 +79,7 @@ func (u *union) decode(d *decoder, p unsafe.Pointer) error {
 	if err != nil {
 		return err
 	}
-	t, ok := raysys.RegisteredType(string(name))
+	t, ok := core.RegisteredType(string(name))
 	if !ok {
 		t, ok = basicTypes[string(name)]
 	}

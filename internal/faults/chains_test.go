@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
@@ -66,7 +67,7 @@ func newChains(opts ...grains.Option) *chains {
 func (p *chains) submit(ctx context.Context, o order, h hop) raysys.Ref[string] {
 	b, err := json.Marshal(h.Then)
 	if err != nil {
-		return raysys.FailedRef[string](err)
+		return raysys.Ref[string](core.FailedRef[string](err))
 	}
 	next := order{o.Prefix, o.Spread, string(b)}
 	if h.Key != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
@@ -33,7 +34,7 @@ func (a *album) Tear(ctx context.Context, _ bool) (bool, error) {
 
 // Home is the node that it lives on.
 func (a *album) Home(ctx context.Context, _ bool) (string, error) {
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return "", err
 	}

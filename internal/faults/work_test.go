@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
@@ -91,7 +91,7 @@ type host struct {
 
 func hostOf(ctx context.Context) host {
 	h := host{PID: os.Getpid()}
-	if t, _, err := raysys.TurnOf(ctx); err == nil {
+	if t, _, err := core.TurnOf(ctx); err == nil {
 		h.Node = string(t.Job().Node)
 	}
 	return h

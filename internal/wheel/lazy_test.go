@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 func quiet() {}
@@ -26,7 +26,7 @@ func TestTimerIsLazy(t *testing.T) {
 		if w.timer != nil || w.armedFor() != unarmed {
 			t.Fatal("a new wheel has a timer")
 		}
-		a := &raysys.Alarm{Ring: func() { t.Error("a cleared alarm rang") }}
+		a := &core.Alarm{Ring: func() { t.Error("a cleared alarm rang") }}
 		w.Move(a, w.Now()+int64(30*time.Second))
 		w.Clear(a)
 		armed := w.armedFor()
@@ -62,11 +62,11 @@ func TestLaggingCur(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New()
 		defer w.Stop()
-		far := &raysys.Alarm{At: int64(30 * time.Second), Ring: quiet}
+		far := &core.Alarm{At: int64(30 * time.Second), Ring: quiet}
 		w.Set(far)
 		<-time.After(5 * time.Second)
 		synctest.Wait()
-		near := &raysys.Alarm{At: w.Now() + 10*tick, Ring: quiet}
+		near := &core.Alarm{At: w.Now() + 10*tick, Ring: quiet}
 		w.Set(near)
 		if want := w.Now()/tick + 10; w.armedFor() != want {
 			t.Errorf("armed for tick %d, want %d", w.armedFor(), want)
@@ -80,12 +80,12 @@ func TestSetWhileTheTimerIsLate(t *testing.T) {
 		w := New()
 		defer w.Stop()
 		var rang []string
-		due := &raysys.Alarm{At: 10 * tick, Ring: func() { rang = append(rang, "due") }}
-		far := &raysys.Alarm{At: 70 * tick, Ring: func() { rang = append(rang, "far") }}
+		due := &core.Alarm{At: 10 * tick, Ring: func() { rang = append(rang, "due") }}
+		far := &core.Alarm{At: 70 * tick, Ring: func() { rang = append(rang, "far") }}
 		w.Set(due)
 		w.Set(far)
 		w.start = w.start.Add(-time.Second) // a second passes and the timer has not fired
-		late := &raysys.Alarm{Ring: func() { rang = append(rang, "late") }}
+		late := &core.Alarm{Ring: func() { rang = append(rang, "late") }}
 		w.Move(late, 5*tick)
 		w.turn()
 		if got := fmt.Sprint(rang); got != "[due late far]" {
@@ -100,7 +100,7 @@ func TestOneTurnAtATime(t *testing.T) {
 		w := New()
 		defer w.Stop()
 		rang := 0
-		w.Set(&raysys.Alarm{At: tick, Ring: func() {
+		w.Set(&core.Alarm{At: tick, Ring: func() {
 			<-time.After(5 * time.Millisecond) // the next one is due by now
 			w.turn()
 			if rang != 0 {
@@ -108,7 +108,7 @@ func TestOneTurnAtATime(t *testing.T) {
 			}
 			rang++
 		}})
-		w.Set(&raysys.Alarm{At: 2 * tick, Ring: func() { rang++ }})
+		w.Set(&core.Alarm{At: 2 * tick, Ring: func() { rang++ }})
 		<-time.After(time.Second)
 		synctest.Wait()
 		if rang != 2 {
@@ -120,7 +120,7 @@ func TestOneTurnAtATime(t *testing.T) {
 func BenchmarkSetClear(b *testing.B) {
 	w := New()
 	defer w.Stop()
-	a := &raysys.Alarm{At: w.Now() + int64(30*time.Second), Ring: quiet}
+	a := &core.Alarm{At: w.Now() + int64(30*time.Second), Ring: quiet}
 	b.ReportAllocs()
 	for b.Loop() {
 		w.Set(a)
@@ -132,7 +132,7 @@ func BenchmarkSetClear(b *testing.B) {
 func BenchmarkSetClearNow(b *testing.B) {
 	w := New()
 	defer w.Stop()
-	a := &raysys.Alarm{Ring: quiet}
+	a := &core.Alarm{Ring: quiet}
 	b.ReportAllocs()
 	for b.Loop() {
 		w.Move(a, w.Now()+int64(30*time.Second))
@@ -144,7 +144,7 @@ func BenchmarkSetClearParallel(b *testing.B) {
 	w := New()
 	defer w.Stop()
 	b.RunParallel(func(pb *testing.PB) {
-		a := &raysys.Alarm{At: w.Now() + int64(30*time.Second), Ring: quiet}
+		a := &core.Alarm{At: w.Now() + int64(30*time.Second), Ring: quiet}
 		for pb.Next() {
 			w.Set(a)
 			w.Clear(a)
@@ -163,8 +163,8 @@ func BenchmarkTimer(b *testing.B) {
 // BenchmarkMillion holds a million alarms over a minute: the cost of each to set, and then to ring or to clear.
 func BenchmarkMillion(b *testing.B) {
 	const n = 1_000_000
-	run := func(b *testing.B, finish func(w *Wheel, alarms []raysys.Alarm)) {
-		alarms := make([]raysys.Alarm, n)
+	run := func(b *testing.B, finish func(w *Wheel, alarms []core.Alarm)) {
+		alarms := make([]core.Alarm, n)
 		rang := 0
 		var set, end time.Duration
 		for b.Loop() {
@@ -173,7 +173,7 @@ func BenchmarkMillion(b *testing.B) {
 			begin := time.Now()
 			for i := range alarms {
 				// 30 s at least, so that the timer does not ring them behind the benchmark's back.
-				alarms[i] = raysys.Alarm{At: int64(30*time.Second) + int64(i*7919%60_000)*tick, Ring: func() { rang++ }}
+				alarms[i] = core.Alarm{At: int64(30*time.Second) + int64(i*7919%60_000)*tick, Ring: func() { rang++ }}
 				w.Set(&alarms[i])
 			}
 			set += time.Since(begin)
@@ -192,14 +192,14 @@ func BenchmarkMillion(b *testing.B) {
 		b.ReportMetric(float64(end.Nanoseconds())/float64(b.N)/n, "ns/end")
 	}
 	b.Run("clear", func(b *testing.B) {
-		run(b, func(w *Wheel, alarms []raysys.Alarm) {
+		run(b, func(w *Wheel, alarms []core.Alarm) {
 			for i := range alarms {
 				w.Clear(&alarms[i])
 			}
 		})
 	})
 	b.Run("ring", func(b *testing.B) {
-		run(b, func(w *Wheel, alarms []raysys.Alarm) {
+		run(b, func(w *Wheel, alarms []core.Alarm) {
 			w.start = w.start.Add(-2 * time.Minute) // two minutes pass
 			w.turn()
 		})

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wheel"
 )
 
@@ -66,7 +66,7 @@ func tell(story []step) string {
 	}
 	var mu sync.Mutex // guards rang: time that passes in a bubble orders nothing for the race detector
 	var rang []rung
-	alarms := make([]raysys.Alarm, 8)
+	alarms := make([]core.Alarm, 8)
 	for i := range alarms {
 		alarms[i].Ring = func() {
 			mu.Lock()

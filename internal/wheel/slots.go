@@ -3,7 +3,7 @@ package wheel
 import (
 	"math/bits"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 const (
@@ -25,7 +25,7 @@ type slots struct {
 	cur   int64 // every tick up to this one has rung
 	count int   // alarms in all lists
 	used  [levels]uint64
-	lists [dueSlot + 1]*raysys.Alarm // heads; a head's Prev is the tail, a tail's Next is nil
+	lists [dueSlot + 1]*core.Alarm // heads; a head's Prev is the tail, a tail's Next is nil
 }
 
 // spot returns the list for a due tick after cur.
@@ -61,7 +61,7 @@ func (s *slots) first() int {
 	return -1
 }
 
-func (s *slots) link(a *raysys.Alarm, list int) {
+func (s *slots) link(a *core.Alarm, list int) {
 	head := s.lists[list]
 	if head == nil {
 		s.lists[list] = a
@@ -77,7 +77,7 @@ func (s *slots) link(a *raysys.Alarm, list int) {
 	s.count++
 }
 
-func (s *slots) unlink(a *raysys.Alarm) {
+func (s *slots) unlink(a *core.Alarm) {
 	list := int(a.Slot) - 1
 	head := s.lists[list]
 	switch {

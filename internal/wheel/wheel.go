@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // tick is the wheel's resolution in nanoseconds: a deadline is rarely shorter than a few of them, and 64 per slot of
@@ -41,7 +41,7 @@ func (w *Wheel) Now() int64 { return int64(time.Since(w.start)) }
 
 // Set arms a for a.At. An alarm that is set already is moved; one whose time is past rings within a tick, never from
 // inside Set. After Stop it does nothing. At must not be written while the alarm may be set.
-func (w *Wheel) Set(a *raysys.Alarm) {
+func (w *Wheel) Set(a *core.Alarm) {
 	w.mu.Lock()
 	w.set(a)
 	w.mu.Unlock()
@@ -49,7 +49,7 @@ func (w *Wheel) Set(a *raysys.Alarm) {
 
 // Clear takes a out of the wheel. True means that Ring was not called for this setting and will not be; false that it
 // was called or is being called, or that a was not set.
-func (w *Wheel) Clear(a *raysys.Alarm) bool {
+func (w *Wheel) Clear(a *core.Alarm) bool {
 	w.mu.Lock()
 	set := a.Slot != 0
 	if set {
@@ -76,7 +76,7 @@ func (w *Wheel) Stop() {
 	}
 }
 
-func (w *Wheel) set(a *raysys.Alarm) {
+func (w *Wheel) set(a *core.Alarm) {
 	if w.stopped {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wheel"
 )
 
@@ -43,7 +43,7 @@ func TestAlarmRingsAtItsTime(t *testing.T) {
 					<-time.After(from)
 					set := w.Now()
 					rang := int64(-1)
-					a := &raysys.Alarm{At: set + int64(wait), Ring: func() { rang = w.Now() }}
+					a := &core.Alarm{At: set + int64(wait), Ring: func() { rang = w.Now() }}
 					w.Set(a)
 					<-time.After(max(wait, 0) + 2*ms)
 					synctest.Wait()
@@ -64,17 +64,17 @@ func TestClear(t *testing.T) {
 		w := wheel.New()
 		defer w.Stop()
 		var rang []string
-		alarm := func(name string, at time.Duration) *raysys.Alarm {
-			return &raysys.Alarm{At: int64(at), Ring: func() { rang = append(rang, name) }}
+		alarm := func(name string, at time.Duration) *core.Alarm {
+			return &core.Alarm{At: int64(at), Ring: func() { rang = append(rang, name) }}
 		}
 		// a, b and c share a slot; b leaves its middle, then c its end, then a is alone.
 		a, b, c := alarm("a", 70*ms), alarm("b", 70*ms), alarm("c", 70*ms)
 		never := alarm("never", ms)
-		for _, x := range []*raysys.Alarm{a, b, c} {
+		for _, x := range []*core.Alarm{a, b, c} {
 			w.Set(x)
 		}
 		steps := []struct {
-			alarm *raysys.Alarm
+			alarm *core.Alarm
 			want  bool
 		}{{never, false}, {b, true}, {b, false}, {c, true}}
 		for i, s := range steps {
@@ -100,7 +100,7 @@ func TestMoveAndSetAgain(t *testing.T) {
 		w := wheel.New()
 		defer w.Stop()
 		var rang []time.Duration
-		a := &raysys.Alarm{At: int64(time.Second), Ring: func() { rang = append(rang, time.Duration(w.Now())) }}
+		a := &core.Alarm{At: int64(time.Second), Ring: func() { rang = append(rang, time.Duration(w.Now())) }}
 		w.Set(a)
 		w.Set(a)                            // in place: still one ring
 		w.Move(a, int64(3*time.Second))     // later
@@ -125,9 +125,9 @@ func TestRingMayUseTheWheel(t *testing.T) {
 		defer w.Stop()
 		var rang []string
 		note := func(name string) { rang = append(rang, fmt.Sprintf("%s@%v", name, time.Duration(w.Now()))) }
-		var first, cleared, moved, again raysys.Alarm
+		var first, cleared, moved, again core.Alarm
 		times := 0
-		first = raysys.Alarm{At: int64(10 * ms), Ring: func() {
+		first = core.Alarm{At: int64(10 * ms), Ring: func() {
 			note("first")
 			if !w.Clear(&cleared) {
 				t.Error("Clear of an alarm due in the same tick = false")
@@ -137,15 +137,15 @@ func TestRingMayUseTheWheel(t *testing.T) {
 			}
 			w.Move(&moved, int64(20*ms))
 		}}
-		cleared = raysys.Alarm{At: int64(10 * ms), Ring: func() { note("cleared") }}
-		moved = raysys.Alarm{At: int64(10 * ms), Ring: func() { note("moved") }}
-		again = raysys.Alarm{At: int64(10 * ms), Ring: func() {
+		cleared = core.Alarm{At: int64(10 * ms), Ring: func() { note("cleared") }}
+		moved = core.Alarm{At: int64(10 * ms), Ring: func() { note("moved") }}
+		again = core.Alarm{At: int64(10 * ms), Ring: func() {
 			note("again")
 			if times++; times < 3 {
 				w.Move(&again, w.Now()+int64(ms))
 			}
 		}}
-		for _, a := range []*raysys.Alarm{&first, &cleared, &moved, &again} {
+		for _, a := range []*core.Alarm{&first, &cleared, &moved, &again} {
 			w.Set(a)
 		}
 		<-time.After(time.Second)
@@ -160,9 +160,9 @@ func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := wheel.New()
 		rang := 0
-		alarms := make([]raysys.Alarm, 100)
+		alarms := make([]core.Alarm, 100)
 		for i := range alarms {
-			alarms[i] = raysys.Alarm{At: int64(i/2) * int64(time.Second), Ring: func() { rang++ }}
+			alarms[i] = core.Alarm{At: int64(i/2) * int64(time.Second), Ring: func() { rang++ }}
 			w.Set(&alarms[i])
 		}
 		<-time.After(10*time.Second + ms)
@@ -191,13 +191,13 @@ func TestStopDuringRing(t *testing.T) {
 	w := wheel.New()
 	inside, leave, left := make(chan struct{}), make(chan struct{}), make(chan struct{}) // closed by the first Ring, by the test, and by that Ring's end
 	var rang atomic.Int32
-	first := &raysys.Alarm{Ring: func() {
+	first := &core.Alarm{Ring: func() {
 		rang.Add(1)
 		close(inside)
 		<-leave
 		close(left)
 	}}
-	rest := &raysys.Alarm{Ring: func() { rang.Add(1) }}
+	rest := &core.Alarm{Ring: func() { rang.Add(1) }}
 	at := w.Now() + int64(5*ms)
 	w.Move(first, at)
 	w.Move(rest, at)
@@ -234,7 +234,7 @@ func TestSetClearRace(t *testing.T) {
 	for g := range 4 {
 		group.Go(func() {
 			rang := make(chan struct{}, 1)
-			a := &raysys.Alarm{Ring: func() { rang <- struct{}{} }}
+			a := &core.Alarm{Ring: func() { rang <- struct{}{} }}
 			for i := range 100 {
 				w.Move(a, w.Now()+int64((i*7+g)%5)*int64(ms)/4)
 				if i%10 == 0 {
@@ -268,7 +268,7 @@ func TestStopRace(t *testing.T) {
 		for range 3 {
 			group.Go(func() {
 				for !stopped.Load() {
-					a := &raysys.Alarm{At: w.Now() + int64(ms)/2, Ring: func() {
+					a := &core.Alarm{At: w.Now() + int64(ms)/2, Ring: func() {
 						if stopped.Load() {
 							t.Error("an alarm rang after Stop returned")
 						}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Shapes of an error on the wire.
@@ -57,7 +58,7 @@ func appendError(dst []byte, err error, depth int) []byte {
 		}
 		return AppendBytes(append(dst, 0), clip(panicText(e)))
 	}
-	names := raysys.RegisteredErrors(err)
+	names := core.RegisteredErrors(err)
 	typed, isTyped := appendTyped(nil, err)
 	if isTyped && len(names) == 0 {
 		return append(dst, typed...)
@@ -137,7 +138,7 @@ func registeredType(err error) (string, bool) {
 	if err == nil {
 		return "", false
 	}
-	return raysys.RegisteredName(reflect.TypeOf(err))
+	return core.RegisteredName(reflect.TypeOf(err))
 }
 
 // appendTyped appends an error of a registered type as a value of that type; false when it is none, or cannot travel.
@@ -224,7 +225,7 @@ func readError(r *Reader, depth int) error {
 	case errPlain:
 		e := &RemoteError{Text: r.String()}
 		for range r.Count(1) {
-			if s := raysys.RegisteredError(r.String()); s != nil {
+			if s := core.RegisteredError(r.String()); s != nil {
 				e.parts = append(e.parts, s)
 			}
 		}
@@ -242,7 +243,7 @@ func readError(r *Reader, depth int) error {
 }
 
 func decodeTyped(name string, body []byte) (error, bool) {
-	t, ok := raysys.RegisteredType(name)
+	t, ok := core.RegisteredType(name)
 	if !ok {
 		return nil, false
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // largeMark stands where the length of a value is expected: the value is in objects of the sender, whose references follow.
@@ -15,7 +16,7 @@ const largeMark = 1<<32 - 1
 
 // AppendLarge appends, in place of a value, the futures that hold it: one, or one for each parameter of a task that has
 // several. The receiver finds them with Reader.Large and reads each with ReadRef.
-func AppendLarge(dst []byte, refs References, holders ...*raysys.Core) ([]byte, error) {
+func AppendLarge(dst []byte, refs References, holders ...*core.Core) ([]byte, error) {
 	out := append(dst, 0xff, 0xff, 0xff, 0xff)
 	for _, c := range holders {
 		var err error
@@ -27,7 +28,7 @@ func AppendLarge(dst []byte, refs References, holders ...*raysys.Core) ([]byte, 
 }
 
 // AppendParams is AppendLarge for the parameters of a task, of which those that are small travel along.
-func AppendParams(dst []byte, refs References, holders ...*raysys.Core) ([]byte, error) {
+func AppendParams(dst []byte, refs References, holders ...*core.Core) ([]byte, error) {
 	out := append(dst, 0xff, 0xff, 0xff, 0xff)
 	for _, c := range holders {
 		var err error
@@ -39,7 +40,7 @@ func AppendParams(dst []byte, refs References, holders ...*raysys.Core) ([]byte,
 }
 
 // appendLargeResult appends, in place of a value, about how large it is, and the future that holds it.
-func appendLargeResult(dst []byte, refs References, c *raysys.Core, size int64) ([]byte, error) {
+func appendLargeResult(dst []byte, refs References, c *core.Core, size int64) ([]byte, error) {
 	out := binary.AppendUvarint(append(dst, 0xff, 0xff, 0xff, 0xff), uint64(max(size, 0)))
 	out, err := refs.AppendObject(out, c)
 	if err != nil {
@@ -50,13 +51,13 @@ func appendLargeResult(dst []byte, refs References, c *raysys.Core, size int64) 
 
 // ReadLarge reads what AppendResult wrote of a large value, behind what Reader.Large has taken: where it is, and about how
 // large.
-func ReadLarge(r *Reader, refs References) (src raysys.Source, size int64, err error) {
+func ReadLarge(r *Reader, refs References) (src core.Source, size int64, err error) {
 	size = int64(min(r.Uvarint(), maxSize))
 	c, err := refs.ReadRef(r)
 	if err != nil {
 		return nil, 0, err
 	}
-	if src = raysys.SourceOf(c); src == nil {
+	if src = core.SourceOf(c); src == nil {
 		return nil, 0, fmt.Errorf("%w: the value is said to be in a future of this node", ErrCorrupt)
 	}
 	return src, size, nil
@@ -67,9 +68,9 @@ const maxSize = 1 << 50
 
 // AppendResult appends the outcome of c, which is ready: a value of up to InlineLimit as AppendValue does, a larger one by
 // reference to c. v is what c.Outcome returned, nil when the value is elsewhere.
-func AppendResult(dst []byte, p *codec.Plan, v any, c *raysys.Core, refs References) ([]byte, error) {
+func AppendResult(dst []byte, p *codec.Plan, v any, c *core.Core, refs References) ([]byte, error) {
 	if v == nil {
-		w, _ := raysys.WhereaboutsOf(c)
+		w, _ := core.WhereaboutsOf(c)
 		return appendLargeResult(dst, refs, c, w.Size)
 	}
 	value := reflect.ValueOf(v).Elem()
@@ -84,7 +85,7 @@ func AppendResult(dst []byte, p *codec.Plan, v any, c *raysys.Core, refs Referen
 }
 
 // AppendResultOf is AppendResult for a value that is here, and whose type is known when the program is compiled.
-func AppendResultOf[T any](dst []byte, p *codec.Plan, v *T, c *raysys.Core, refs References) ([]byte, error) {
+func AppendResultOf[T any](dst []byte, p *codec.Plan, v *T, c *core.Core, refs References) ([]byte, error) {
 	if !p.Fixed() {
 		return AppendResult(dst, p, v, c, refs)
 	}

@@ -1,6 +1,9 @@
 package wire
 
-import "github.com/raysys/raysys"
+import (
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
 
 // Class orders frames by what may wait for what: no class waits for a later one (rule C6).
 type Class uint8
@@ -82,9 +85,9 @@ type Peer interface {
 	Incarnation() uint64
 	// Runs returns the number under which the peer knows the function, and false when it lacks it or has it with
 	// other types.
-	Runs(e *raysys.Entry) (uint32, bool)
+	Runs(e *core.Entry) (uint32, bool)
 	// Entry is the receiving side of Runs: this node's function under that number, nil when there is none.
-	Entry(number uint32) *raysys.Entry
+	Entry(number uint32) *core.Entry
 	// Send queues a frame; payload may be reused when it returns. It fails with raysys.ErrNotDelivered when the peer is
 	// gone and raysys.ErrOverloaded when too much waits for it. What one goroutine sends in one class arrives in that
 	// order.
@@ -100,10 +103,10 @@ type Peer interface {
 	Uncork(flush bool)
 	// Open returns the number under which the peer knows t, and tells it about t before that if it does not. t is
 	// remembered until Shut has been called as often as Open; while it is, the peer learns of its cancellation.
-	Open(t *raysys.Turn) (uint32, error)
+	Open(t *core.Turn) (uint32, error)
 	Shut(scope uint32)
 	// Turn is the receiving side of Open: the turn that stands for the peer's, nil when it is not open.
-	Turn(scope uint32) *raysys.Turn
+	Turn(scope uint32) *core.Turn
 }
 
 // Lender is a Peer that counts what it lends, so that what was not sent after all can be taken back.
@@ -139,9 +142,9 @@ func (uncounted) TakeBack(_, _ int) {}
 // References is the part of a Peer that lets references travel.
 type References interface {
 	// AppendRef appends what the peer needs to use a future of this node, or one that this node uses of another.
-	AppendRef(dst []byte, c *raysys.Core) ([]byte, error)
+	AppendRef(dst []byte, c *core.Core) ([]byte, error)
 	// ReadRef is its counterpart.
-	ReadRef(r *Reader) (*raysys.Core, error)
+	ReadRef(r *Reader) (*core.Core, error)
 	// AppendObject is AppendRef for a future whose value is not sent along, however small it is.
-	AppendObject(dst []byte, c *raysys.Core) ([]byte, error)
+	AppendObject(dst []byte, c *core.Core) ([]byte, error)
 }

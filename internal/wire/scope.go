@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // keptScopes is how many turns without work at the peer it goes on knowing, so that a driver's next call, or a
@@ -27,7 +28,7 @@ type Scopes struct {
 	mu     sync.Mutex // guards the rest, and keeps KindOpen before what is sent under it
 	closed error
 	next   uint32
-	turns  map[*raysys.Turn]*scope
+	turns  map[*core.Turn]*scope
 	byID   map[uint32]*scope
 	idle   list.List // of *scope, those with no user among them, the longest idle in front
 	last   *scope    // used last; nil once it is dropped
@@ -35,14 +36,14 @@ type Scopes struct {
 
 type scope struct {
 	id    uint32
-	turn  *raysys.Turn
+	turn  *core.Turn
 	users int
 	at    *list.Element // in idle; nil before its first user has gone
-	watch raysys.Watcher
+	watch core.Watcher
 }
 
 // Open implements Peer.Open.
-func (s *Scopes) Open(t *raysys.Turn) (uint32, error) {
+func (s *Scopes) Open(t *core.Turn) (uint32, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed != nil {
@@ -63,7 +64,7 @@ func (s *Scopes) Open(t *raysys.Turn) (uint32, error) {
 		return 0, err
 	}
 	if s.turns == nil {
-		s.turns, s.byID = map[*raysys.Turn]*scope{}, map[uint32]*scope{}
+		s.turns, s.byID = map[*core.Turn]*scope{}, map[uint32]*scope{}
 	}
 	if !t.Watch(&sc.watch, func() { s.cancel(sc) }) {
 		_ = s.Send(Requests, KindShut, binary.AppendUvarint(nil, uint64(sc.id)))
@@ -113,7 +114,7 @@ func (s *Scopes) leave(sc *scope) {
 }
 
 // find returns the scope of a turn.
-func (s *Scopes) find(t *raysys.Turn) *scope {
+func (s *Scopes) find(t *core.Turn) *scope {
 	if s.last != nil && s.last.turn == t {
 		return s.last
 	}
@@ -150,7 +151,7 @@ func (s *Scopes) Close(err error) {
 }
 
 // appendTurn appends what a peer must know of a turn (rule C2).
-func appendTurn(dst []byte, id uint32, t *raysys.Turn) ([]byte, error) {
+func appendTurn(dst []byte, id uint32, t *core.Turn) ([]byte, error) {
 	j := t.Job()
 	dst = binary.AppendUvarint(dst, uint64(id))
 	dst = AppendID(dst, raysys.TaskID(j.ID))
@@ -170,7 +171,7 @@ func appendTurn(dst []byte, id uint32, t *raysys.Turn) ([]byte, error) {
 	dst = binary.AppendUvarint(dst, uint64(n))
 	var bad error
 	t.Values().All(func(name string, v any) bool {
-		typ := raysys.KeyType(name)
+		typ := core.KeyType(name)
 		p, err := codec.PlanOf(typ)
 		if err == nil && p.HasRefs() {
 			err = fmt.Errorf("%w: it may hold references", raysys.ErrEncode)
@@ -198,12 +199,12 @@ func appendTurn(dst []byte, id uint32, t *raysys.Turn) ([]byte, error) {
 // Turns is the receiving side: the turns of one peer that this node knows.
 type Turns struct {
 	// Job returns the job that work of the peer's job belongs to here.
-	Job func(id raysys.JobID, namespace string) *raysys.Job
+	Job func(id raysys.JobID, namespace string) *core.Job
 
 	mu    sync.Mutex // guards the rest
-	turns map[uint32]*raysys.Turn
+	turns map[uint32]*core.Turn
 	at    uint32           // the number asked for last
-	last  *raysys.Turn     // and its turn; nil when turns has changed since
+	last  *core.Turn       // and its turn; nil when turns has changed since
 	early map[uint32]error // cancelled before they were opened: control frames overtake requests
 }
 
@@ -211,7 +212,7 @@ type Turns struct {
 const maxEarly = 4096
 
 // Turn implements Peer.Turn.
-func (s *Turns) Turn(id uint32) *raysys.Turn {
+func (s *Turns) Turn(id uint32) *core.Turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.last == nil || s.at != id {
@@ -226,7 +227,7 @@ func (s *Turns) Opened(frame []byte) error {
 	id := r.Uint32()
 	job := raysys.JobID(r.ID())
 	namespace := r.String()
-	spec := raysys.RemoteSpec{Name: r.String(), ID: r.ID(), Attempt: int(r.Uint32())}
+	spec := core.RemoteSpec{Name: r.String(), ID: r.ID(), Attempt: int(r.Uint32())}
 	r.Uvarint() // priority
 	left := r.Uvarint()
 	for range traceSize {
@@ -240,7 +241,7 @@ func (s *Turns) Opened(frame []byte) error {
 	for range r.Count(1) {
 		name := r.String()
 		body := r.Sized()
-		typ := raysys.KeyType(name)
+		typ := core.KeyType(name)
 		if typ == nil {
 			continue // a key that this program does not declare
 		}
@@ -269,10 +270,10 @@ func (s *Turns) Opened(frame []byte) error {
 	if left != 0 {
 		spec.Deadline = spec.Job.Runtime.Now() + int64(min(left, uint64(10*365*24*time.Hour)))
 	}
-	t := raysys.NewRemote(spec)
+	t := core.NewRemote(spec)
 	s.mu.Lock()
 	if s.turns == nil {
-		s.turns = map[uint32]*raysys.Turn{}
+		s.turns = map[uint32]*core.Turn{}
 	}
 	s.turns[id], s.last = t, nil
 	early := s.early[id]

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wheel"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -15,18 +16,18 @@ import (
 // clock is the least a turn needs of a runtime.
 type clock struct{ w *wheel.Wheel }
 
-func (c clock) Now() int64                      { return c.w.Now() }
-func (c clock) SetAlarm(a *raysys.Alarm)        { c.w.Set(a) }
-func (c clock) ClearAlarm(a *raysys.Alarm) bool { return c.w.Clear(a) }
-func (c clock) Block(*raysys.Turn)              {}
-func (c clock) Unblock(*raysys.Turn)            {}
+func (c clock) Now() int64                    { return c.w.Now() }
+func (c clock) SetAlarm(a *core.Alarm)        { c.w.Set(a) }
+func (c clock) ClearAlarm(a *core.Alarm) bool { return c.w.Clear(a) }
+func (c clock) Block(*core.Turn)              {}
+func (c clock) Unblock(*core.Turn)            {}
 
 var tenant = raysys.NewKey[string]("wire_test.tenant")
 
 // pair is two nodes: what one opens, the other knows.
 type pair struct {
 	t      *testing.T
-	job    *raysys.Job
+	job    *core.Job
 	scopes wire.Scopes
 	turns  wire.Turns
 	mu     sync.Mutex
@@ -39,14 +40,14 @@ func newPair(t *testing.T) *pair {
 	w := wheel.New()
 	t.Cleanup(w.Stop)
 	p := &pair{t: t}
-	side := func(node raysys.NodeID) *raysys.Job {
-		j := &raysys.Job{ID: raysys.SeededJob(1), Namespace: "test", Node: node, Runtime: clock{w}}
-		j.Top = raysys.NewRoot(j, context.Background(), nil, raysys.TaskID(j.ID))
+	side := func(node raysys.NodeID) *core.Job {
+		j := &core.Job{ID: core.SeededJob(1), Namespace: "test", Node: node, Runtime: clock{w}}
+		j.Top = core.NewRoot(j, context.Background(), nil, raysys.TaskID(j.ID))
 		return j
 	}
 	p.job = side("a")
 	remote := side("b")
-	p.turns.Job = func(id raysys.JobID, namespace string) *raysys.Job {
+	p.turns.Job = func(id raysys.JobID, namespace string) *core.Job {
 		if id != p.job.ID || namespace != "test" {
 			t.Errorf("job %v, namespace %q", id, namespace)
 		}
@@ -93,8 +94,8 @@ func (p *pair) count(kind wire.Kind) (n int) {
 	return n
 }
 
-func (p *pair) driver(ctx context.Context, n uint64) *raysys.Turn {
-	return raysys.NewRoot(p.job, ctx, p.job.Top, raysys.TaskID(p.job.ID).Child(n))
+func (p *pair) driver(ctx context.Context, n uint64) *core.Turn {
+	return core.NewRoot(p.job, ctx, p.job.Top, raysys.TaskID(p.job.ID).Child(n))
 }
 
 func TestScopeCarriesTheTurn(t *testing.T) {
@@ -113,7 +114,7 @@ func TestScopeCarriesTheTurn(t *testing.T) {
 	if got.ID() != turn.ID() || got.Name() != turn.Name() || got.Job().Node != "b" {
 		t.Errorf("%v %q on %s", got.ID(), got.Name(), got.Job().Node)
 	}
-	if v, ok := tenant.From(raysys.HookContext(got)); v != "blue" || !ok {
+	if v, ok := tenant.From(core.HookContext(got)); v != "blue" || !ok {
 		t.Errorf("the declared value is %q", v)
 	}
 	left := time.Duration(got.Until() - got.Runtime().Now())
@@ -260,8 +261,8 @@ func FuzzTurn(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		w := wheel.New()
 		defer w.Stop()
-		j := &raysys.Job{Runtime: clock{w}}
-		s := wire.Turns{Job: func(raysys.JobID, string) *raysys.Job { return j }}
+		j := &core.Job{Runtime: clock{w}}
+		s := wire.Turns{Job: func(raysys.JobID, string) *core.Job { return j }}
 		_ = s.Opened(b)
 		_ = s.Cancelled(b)
 		_ = s.Shut(b)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // lengthSize is the room for a value's length, which is known only once it is encoded.
@@ -51,7 +52,7 @@ func appendValue(dst []byte, p *codec.Plan, v reflect.Value, refs References, li
 		}
 		return seal(out, at, dst, limit)
 	}
-	var cores []*raysys.Core
+	var cores []*core.Core
 	out, err := p.Append(out, v, &cores)
 	if err != nil {
 		return dst, err
@@ -99,7 +100,7 @@ func ReadValue(r *Reader, p *codec.Plan, v reflect.Value, refs References) error
 		return p.Decode(body, v, nil)
 	}
 	n := r.Count(1)
-	cores := make([]*raysys.Core, 0, n)
+	cores := make([]*core.Core, 0, n)
 	for range n {
 		c, err := refs.ReadRef(r)
 		if err != nil {

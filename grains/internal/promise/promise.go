@@ -4,18 +4,19 @@ import (
 	"context"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Promise is a future that its maker settles, on any goroutine.
 type Promise[T any] struct {
-	raysys.Future[T]
+	core.Future[T]
 	name string
 }
 
 // New makes a promise of the node that root belongs to. name is for messages.
 func New[T any](root Root, name string) *Promise[T] {
 	p := &Promise[T]{name: name}
-	p.Init(p, root.turn, root.turn.Next(), raysys.HasPointers[T]())
+	p.Init(p, root.turn, root.turn.Next(), core.HasPointers[T]())
 	return p
 }
 
@@ -27,19 +28,19 @@ func (p *Promise[T]) Settle(v T) {
 }
 
 // Handle is what others wait for.
-func (p *Promise[T]) Handle() raysys.Handle[T] { return p.Ref().Handle() }
+func (p *Promise[T]) Handle() raysys.Handle[T] { return raysys.Handle[T](p.Ref().Handle()) }
 
-// Name implements raysys.Work, as the methods below do.
+// Name implements core.Work, as the methods below do.
 func (p *Promise[T]) Name() string { return p.name }
 
 // Help does not: whoever waits for a promise parks.
-func (p *Promise[T]) Help(*raysys.Turn) bool { return false }
+func (p *Promise[T]) Help(*core.Turn) bool { return false }
 
 // Expires is never.
 func (p *Promise[T]) Expires() int64 { return 0 }
 
 // Waits is for nothing that a search for cycles could follow.
-func (p *Promise[T]) Waits() ([]*raysys.Turn, []*raysys.Core) { return nil, nil }
+func (p *Promise[T]) Waits() ([]*core.Turn, []*core.Core) { return nil, nil }
 
 // Break does not: a promise is in no cycle.
 func (p *Promise[T]) Break([]string) bool { return false }
@@ -48,18 +49,18 @@ func (p *Promise[T]) Break([]string) bool { return false }
 // turns keeps one, since what happens to that state has no caller.
 type Root struct {
 	ctx  context.Context
-	turn *raysys.Turn
+	turn *core.Turn
 }
 
 // Of makes the Root of the node that ctx belongs to.
 func Of(ctx context.Context) (Root, error) {
-	t, _, err := raysys.TurnOf(ctx)
+	t, _, err := core.TurnOf(ctx)
 	if err != nil {
 		return Root{}, err
 	}
 	j := t.Job()
-	up := raysys.NewRoot(j, context.Background(), j.Top, t.ID().Child(t.Next()))
-	return Root{raysys.NewContext(up), up}, nil
+	up := core.NewRoot(j, context.Background(), j.Top, t.ID().Child(t.Next()))
+	return Root{core.NewContext(up), up}, nil
 }
 
 // Context is to submit under.
@@ -75,12 +76,12 @@ func (r Root) Strict() bool { return r.turn.Job().Inspect != nil }
 func (r Root) Node() raysys.NodeID { return r.turn.Job().Node }
 
 // Runtime has the clock and the alarms.
-func (r Root) Runtime() raysys.Runtime { return r.turn.Runtime() }
+func (r Root) Runtime() core.Runtime { return r.turn.Runtime() }
 
 // Watch is one wait for a future.
 type Watch struct {
-	waiter raysys.Waiter
-	core   *raysys.Core
+	waiter core.Waiter
+	core   *core.Core
 	tell   func(failure error)
 }
 
@@ -94,8 +95,8 @@ func On[T any](ref raysys.Ref[T], tell func(failure error)) *Watch {
 	return w
 }
 
-// Resolved implements raysys.Resolved.
-func (w *Watch) Resolved(*raysys.Waiter) { w.tell(w.core.Failure()) }
+// Resolved implements core.Resolved.
+func (w *Watch) Resolved(*core.Waiter) { w.tell(w.core.Failure()) }
 
 // Stop takes the watch back; tell may be under way. A nil Watch watches nothing.
 func (w *Watch) Stop() {

@@ -1,4 +1,4 @@
-package raysys
+package core
 
 // Alarm is one entry of a runtime's timing wheel. It is intrusive, so that a call with a deadline costs no timer of
 // its own: the record that waits embeds its Alarm. For runtimes.

@@ -1,4 +1,4 @@
-package raysys
+package core
 
 // Located is a Source that knows which node has the value. For runtimes.
 type Located interface {

@@ -1,4 +1,4 @@
-package raysys
+package core
 
 import (
 	"fmt"

@@ -1,9 +1,7 @@
-package raysys
+package core
 
 import (
 	"errors"
-	"fmt"
-	"reflect"
 	"runtime"
 	"sync/atomic"
 )
@@ -40,7 +38,7 @@ func (f *Future[T]) Here() (*T, bool) {
 }
 
 // Ref returns the reference to hand out.
-func (f *Future[T]) Ref() Ref[T] { return Ref[T]{f} }
+func (f *Future[T]) Ref() Ref[T] { return Ref[T]{Link[T]{f}} }
 
 // read returns the outcome of a settled future, or the future that brings its value when that is elsewhere. t is the turn
 // that reads, which may hold a pin.
@@ -81,41 +79,6 @@ func (f *Future[T]) unpin() {
 	f.dropped(freed)
 }
 
-// Borrow keeps the value behind r readable until Return. For runtimes: a submission by reference borrows at once, so
-// that the program may release the reference right after. t is the turn that submits: one that holds a pin may lend a
-// released value on.
-func (r Ref[T]) Borrow(t *Turn) error {
-	f := r.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if w := f.word.Load(); w&flagReleased != 0 && (w&phaseMask == phaseReleased || !t.pinned(&f.Core)) {
-		return ErrReleased
-	}
-	f.pins++
-	return nil
-}
-
-// Peek returns the outcome of a settled future that was borrowed; here is false when its value is elsewhere, even if it was
-// here a moment ago: see Core.Follow. For runtimes.
-func (r Ref[T]) Peek() (v T, here bool, err error) {
-	f := r.f
-	if err := f.Failure(); err != nil {
-		return v, true, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady {
-		return v, false, nil
-	}
-	return f.val, true, nil
-}
-
-// Return ends the loan of Borrow. For runtimes.
-func (r Ref[T]) Return() { r.f.unpin() }
-
-// Settled reports whether the future has its outcome. For runtimes; programs use State.
-func (r Ref[T]) Settled() bool { return r.f.Settled() }
-
 // dropLocked frees the value once it is released and nobody holds a pin, and reports whether Objects is to be told.
 func (f *Future[T]) dropLocked() (kept bool) {
 	w := f.word.Load()
@@ -143,66 +106,9 @@ func (f *Future[T]) release() {
 	f.dropped(freed)
 }
 
-// Ref is a reference to a value that exists now or later: the result of a task, of a grain call or of Put. It is
-// one word and may be copied. The zero Ref refers to nothing, and Get on it returns ErrInvalidRef.
-type Ref[T any] struct{ f *Future[T] }
-
-// Handle is a reference that is passed on without being waited for: a Ref inside a task's argument is a dependency,
-// a Handle is a value.
-type Handle[T any] struct{ ref Ref[T] }
-
-// Handle returns r as a value to pass on.
-func (r Ref[T]) Handle() Handle[T] { return Handle[T]{r} }
-
-// Ref returns the reference that h carries.
-func (h Handle[T]) Ref() Ref[T] { return h.ref }
-
-// ID returns the id of the submission that produces the value; zero for Ready values.
-func (r Ref[T]) ID() TaskID {
-	if r.f == nil {
-		return TaskID{}
-	}
-	return r.f.ID()
-}
-
-// IsZero reports whether r refers to nothing.
-func (r Ref[T]) IsZero() bool { return r.f == nil }
-
-// Cancel ends the work behind r, also when it runs already, and everything it submitted (but for Detached work).
-// The future settles at once with ErrCancelled; running code learns of it through its context. It reports whether
-// the future was still open.
-func (r Ref[T]) Cancel() bool {
-	if r.f == nil {
-		return false
-	}
-	return r.f.Cancel(ErrCancelled)
-}
-
-// Release says that this program needs the value no longer. Later Gets return ErrReleased; tasks that were given the
-// reference before still read it, and the memory is freed after the last of them. Inside one process Release is
-// optional: the garbage collector frees what nothing refers to.
-func (r Ref[T]) Release() {
-	if r.f != nil {
-		r.f.release()
-	}
-}
-
-// String shows the id and the state, for logs.
-func (r Ref[T]) String() string {
-	return fmt.Sprintf("ref(%s %s)", r.ID(), State(r))
-}
-
-// RefCore implements RefValue.
-func (r *Ref[T]) RefCore() *Core {
-	if r.f == nil {
-		return nil
-	}
-	return &r.f.Core
-}
-
 // typed is how a Core finds its Future again: every producer of a Core registers one.
 type typed interface {
-	refOf() any
+	self() any
 	coreOf() *Core
 	pin()
 	unpin()
@@ -214,7 +120,7 @@ type typed interface {
 }
 
 func (f *Future[T]) valuePtr() any { return &f.val }
-func (f *Future[T]) refOf() any    { return Ref[T]{f} }
+func (f *Future[T]) self() any     { return f }
 func (f *Future[T]) coreOf() *Core { return &f.Core }
 
 // copyPtr returns a copy of the value, which may be forgotten at any moment; nil when it was.
@@ -227,41 +133,6 @@ func (f *Future[T]) copyPtr() any {
 	v := f.val
 	return &v
 }
-
-// SetRefCore implements RefValue.
-func (r *Ref[T]) SetRefCore(c *Core) error {
-	if c == nil {
-		r.f = nil
-		return nil
-	}
-	if u, ok := c.work.(untyped); ok {
-		got, err := adopt[T](u.f)
-		if err == nil {
-			*r = got
-		}
-		return err
-	}
-	src, ok := c.holder()
-	if ok {
-		if got, same := src.refOf().(Ref[T]); same {
-			*r = got
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, reflect.TypeFor[T]())
-}
-
-// IsDependency implements RefValue.
-func (r *Ref[T]) IsDependency() bool { return true }
-
-// RefCore implements RefValue.
-func (h *Handle[T]) RefCore() *Core { return h.ref.RefCore() }
-
-// SetRefCore implements RefValue.
-func (h *Handle[T]) SetRefCore(c *Core) error { return h.ref.SetRefCore(c) }
-
-// IsDependency implements RefValue.
-func (h *Handle[T]) IsDependency() bool { return false }
 
 // failure is the outcome of a future that did not become ready.
 type failure struct {
@@ -286,8 +157,9 @@ func (t *Turn) watchUnseen(c *Core, f *failure) {
 
 // failurePhase says how a future that ends with err has ended.
 func failurePhase(err error) uint32 {
-	switch _, app := err.(*TaskError); {
-	case app: // the work's own failure, also where its cause is that something else was cancelled or lost
+	own, ok := err.(interface{ Is(error) bool })
+	switch {
+	case ok && own.Is(OwnFailure): // also where its cause is that something else was cancelled or lost
 		return phaseFailed
 	case errors.Is(err, ErrCancelled), errors.Is(err, ErrClosed):
 		return phaseCancelled

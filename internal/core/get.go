@@ -1,4 +1,4 @@
-package raysys
+package core
 
 import (
 	"cmp"
@@ -9,12 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// Get returns the value, waiting for it if need be. The error is typed: a *TaskError when user code failed, or one
-// that matches ErrCancelled, ErrDeadline, ErrReleased, ErrCycle and so on. When ctx ends first, Get returns its end
-// and the work goes on. While it waits, a task's CPU is given back.
-//
-// ctx must come from a runtime (else ErrNoRuntime). With the caller's own context Get may run work that has not
-// started on the calling goroutine; with a derived one (context.WithTimeout) it always returns in time.
+// Get returns the value, waiting for it if need be: see raysys.Ref.Get.
 func (r Ref[T]) Get(ctx context.Context) (T, error) {
 	var zero T
 	if r.f == nil {

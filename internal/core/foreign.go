@@ -1,4 +1,4 @@
-package raysys
+package core
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ type Foreign struct {
 	job   *Job
 	src   Source
 	mu    sync.Mutex // guards typed
-	typed RefValue   // *Ref[T], once T is known; its future replaces this one
+	typed typed      // *Future[T], once T is known: it replaces this one
 }
 
 // NewForeign makes the stand-in. The outcome is fetched when somebody first waits for it.
@@ -44,7 +44,7 @@ func (f *Foreign) Fresh() bool {
 	if f.typed == nil {
 		return true
 	}
-	w := f.typed.RefCore().word.Load()
+	w := f.typed.coreOf().word.Load()
 	return w&flagReleased == 0 && w&phaseMask <= phaseReady
 }
 
@@ -83,21 +83,20 @@ func (c *Core) Untyped() bool {
 }
 
 // adopt makes the future of T behind f, or returns the one made before.
-func adopt[T any](f *Foreign) (Ref[T], error) {
+func adopt[T any](f *Foreign) (*Future[T], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.typed != nil {
-		r, ok := f.typed.(*Ref[T])
+		known, ok := f.typed.self().(*Future[T])
 		if !ok {
-			return Ref[T]{}, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, reflect.TypeFor[T]())
+			return nil, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, reflect.TypeFor[T]())
 		}
-		return *r, nil
+		return known, nil
 	}
 	o := &foreign[T]{src: f.src}
 	o.Init(o, f.job.Top, 0, HasPointers[T]())
-	r := o.Ref()
-	f.typed = &r
-	return r, nil
+	f.typed = o
+	return &o.Future, nil
 }
 
 // foreign is the future of a value that another node owns.

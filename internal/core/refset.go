@@ -1,4 +1,4 @@
-package raysys
+package core
 
 import (
 	"context"
@@ -6,56 +6,34 @@ import (
 	"sync"
 )
 
-// AsCompleted yields the index and the ref of each future as it settles, first come first. It ends after the last one,
-// or when ctx ends, which the caller sees in ctx.Err(). Leaving the loop early costs nothing. For refs that are made in
-// the loop see RefSet.
-func AsCompleted[T any](ctx context.Context, refs []Ref[T]) iter.Seq2[int, Ref[T]] {
-	return func(yield func(int, Ref[T]) bool) {
-		var s RefSet[T]
-		s.Add(refs...)
-		s.AsCompleted(ctx)(yield)
-	}
-}
-
-// RefSet is a set of futures that may grow while a loop takes what has settled out of it:
-//
-//	var open raysys.RefSet[int]
-//	open.Add(first...)
-//	for _, r := range open.AsCompleted(ctx) {
-//		v, err := r.Get(ctx)
-//		...
-//		open.Add(next.Go(ctx, v))
-//	}
-//
-// The zero value is an empty set. Any goroutine may call Add; one loop at a time runs over a set. A RefSet must not be
-// copied.
-type RefSet[T any] struct {
+// RefSet is what raysys.RefSet is made of; R is the program's Ref[T].
+type RefSet[T any, R ~struct{ Link[T] }] struct {
 	mu    sync.Mutex // guards the rest
-	open  []*member[T]
+	open  []*member[T, R]
 	added int
-	loop  *arrivals[T] // nil while none runs
+	loop  *arrivals[T, R] // nil while none runs
 }
 
 // member is one future of a set until the loop has yielded it.
-type member[T any] struct {
-	ref     Ref[T]
+type member[T any, R ~struct{ Link[T] }] struct {
+	ref     R
 	index   int
 	waiter  Waiter
-	loop    *arrivals[T]
+	loop    *arrivals[T, R]
 	yielded bool // guarded by the set's mu
 }
 
 // Resolved implements Resolved.
-func (m *member[T]) Resolved(*Waiter) {
+func (m *member[T, R]) Resolved(*Waiter) {
 	m.loop.put(m)
 	m.loop.wake()
 }
 
-// Add puts refs into the set, under the next indices.
-func (s *RefSet[T]) Add(refs ...Ref[T]) {
+// Add puts refs into the set.
+func (s *RefSet[T, R]) Add(refs []R) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	members := make([]member[T], len(refs))
+	members := make([]member[T, R], len(refs))
 	for i, r := range refs {
 		m := &members[i]
 		m.ref, m.index = r, s.added
@@ -70,11 +48,9 @@ func (s *RefSet[T]) Add(refs ...Ref[T]) {
 	}
 }
 
-// AsCompleted yields the futures of the set as they settle, first come first, each with the number of its Add, and takes
-// them out. It ends when the set is empty, or when ctx ends, which the caller sees in ctx.Err(). What a loop that was left
-// early has not yielded stays in the set. A second loop at the same time panics.
-func (s *RefSet[T]) AsCompleted(ctx context.Context) iter.Seq2[int, Ref[T]] {
-	return func(yield func(int, Ref[T]) bool) {
+// AsCompleted yields the futures of the set as they settle.
+func (s *RefSet[T, R]) AsCompleted(ctx context.Context) iter.Seq2[int, R] {
+	return func(yield func(int, R) bool) {
 		t, own, err := TurnOf(ctx)
 		if err != nil {
 			return
@@ -97,7 +73,8 @@ func (s *RefSet[T]) AsCompleted(ctx context.Context) iter.Seq2[int, Ref[T]] {
 			}
 			ref := m.ref
 			s.mu.Lock()
-			m.yielded, m.ref, m.waiter = true, Ref[T]{}, Waiter{} // what was added with it may stay for long
+			var none R
+			m.yielded, m.ref, m.waiter = true, none, Waiter{} // what was added with it may stay for long
 			s.mu.Unlock()
 			if !yield(m.index, ref) {
 				return
@@ -106,13 +83,13 @@ func (s *RefSet[T]) AsCompleted(ctx context.Context) iter.Seq2[int, Ref[T]] {
 	}
 }
 
-func (s *RefSet[T]) begin() *arrivals[T] {
+func (s *RefSet[T, R]) begin() *arrivals[T, R] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.loop != nil {
 		panic("raysys: two loops over one RefSet at the same time: give each a set of its own")
 	}
-	s.loop = &arrivals[T]{parker: &parker{poke: make(chan struct{}, 1)}}
+	s.loop = &arrivals[T, R]{parker: &parker{poke: make(chan struct{}, 1)}}
 	for _, m := range s.open {
 		s.loop.follow(m)
 	}
@@ -120,7 +97,7 @@ func (s *RefSet[T]) begin() *arrivals[T] {
 }
 
 // end takes back what the loop subscribed to.
-func (s *RefSet[T]) end() {
+func (s *RefSet[T, R]) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loop = nil
@@ -129,12 +106,12 @@ func (s *RefSet[T]) end() {
 		if c := m.waiter.core; c != nil {
 			c.Unsubscribe(&m.waiter)
 		}
-		s.open[i] = &member[T]{ref: m.ref, index: m.index} // somebody may be telling m at this moment
+		s.open[i] = &member[T, R]{ref: m.ref, index: m.index} // somebody may be telling m at this moment
 	}
 }
 
 // compact drops what was yielded; the caller holds mu.
-func (s *RefSet[T]) compact() {
+func (s *RefSet[T, R]) compact() {
 	kept := s.open[:0]
 	for _, m := range s.open {
 		if !m.yielded {
@@ -146,49 +123,49 @@ func (s *RefSet[T]) compact() {
 }
 
 // unsettled returns the futures that have not settled, and how many members are left.
-func (s *RefSet[T]) unsettled() (cores []*Core, left int) {
+func (s *RefSet[T, R]) unsettled() (cores []*Core, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.compact()
 	for _, m := range s.open {
-		if m.ref.f != nil && !m.ref.f.Settled() {
-			cores = append(cores, &m.ref.f.Core)
+		if f := futureOf(m.ref); f != nil && !f.Settled() {
+			cores = append(cores, &f.Core)
 		}
 	}
 	return cores, len(s.open)
 }
 
 // arrivals is the queue of settled members, in the order they settled.
-type arrivals[T any] struct {
+type arrivals[T any, R ~struct{ Link[T] }] struct {
 	*parker
 	mu    sync.Mutex // guards the rest
-	queue []*member[T]
+	queue []*member[T, R]
 	grown bool // since the last take
 }
 
 // follow has m arrive once it has settled.
-func (q *arrivals[T]) follow(m *member[T]) {
+func (q *arrivals[T, R]) follow(m *member[T, R]) {
 	m.loop = q
-	if m.ref.f == nil || !m.ref.f.Subscribe(&m.waiter, m) {
+	if f := futureOf(m.ref); f == nil || !f.Subscribe(&m.waiter, m) {
 		q.put(m)
 	}
 }
 
-func (q *arrivals[T]) put(m *member[T]) {
+func (q *arrivals[T, R]) put(m *member[T, R]) {
 	q.mu.Lock()
 	q.queue = append(q.queue, m)
 	q.mu.Unlock()
 }
 
 // grow has a loop that waits look at the set again.
-func (q *arrivals[T]) grow() {
+func (q *arrivals[T, R]) grow() {
 	q.mu.Lock()
 	q.grown = true
 	q.mu.Unlock()
 	q.wake()
 }
 
-func (q *arrivals[T]) take() *member[T] {
+func (q *arrivals[T, R]) take() *member[T, R] {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.grown = false
@@ -200,7 +177,7 @@ func (q *arrivals[T]) take() *member[T] {
 	return m
 }
 
-func (q *arrivals[T]) some() bool {
+func (q *arrivals[T, R]) some() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.queue) > 0 || q.grown

@@ -1,0 +1,2 @@
+// Package core has the futures that everything is made of.
+package core

@@ -1,0 +1,69 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// The sentinels are made here, because futures end with them; package raysys names and documents them for programs.
+var (
+	ErrNoRuntime      = newState("no runtime in the context: pass the ctx that system.Main, Node.Context, a task or a grain method gave you (context.Background has none)", nil)
+	ErrUnknownFunc    = newState("unknown function", nil)
+	ErrBadDefinition  = newState("bad definition", nil)
+	ErrBadOption      = newState("bad option", nil)
+	ErrNoCapacity     = newState("no capacity", nil)
+	ErrOverloaded     = newState("overloaded", nil)
+	ErrCancelled      = newState("cancelled", context.Canceled)
+	ErrDeadline       = newState("deadline exceeded", context.DeadlineExceeded)
+	ErrReleased       = newState("reference released: call Release only after the last Get", nil)
+	ErrInvalidRef     = newState("invalid reference", nil)
+	ErrObjectLost     = newState("object lost", nil)
+	ErrStoreFull      = newState("object store full", nil)
+	ErrCycle          = newState("call cycle", nil)
+	ErrClosed         = newState("system closed", context.Canceled)
+	ErrSuspended      = newState("node suspended: the store has not answered for a whole lease; it goes on when the store does", nil)
+	ErrFenced         = newState("node fenced: this incarnation is over, it has to join anew", nil)
+	ErrStoreReplaced  = newState("store replaced: it holds another cluster or none; restore its data, or restart every node", nil)
+	ErrNodeDead       = newState("node dead", nil)
+	ErrUnreachable    = newState("node unreachable", nil)
+	ErrPanic          = newState("panic", nil)
+	ErrEncode         = newState("value cannot be encoded", nil)
+	ErrTooLarge       = newState("value too large", nil)
+	ErrNoStore        = newState("no object store", nil)
+	ErrNotFound       = newState("not found", nil)
+	ErrOutcomeUnknown = newState("outcome unknown", nil)
+	ErrNotDelivered   = newState("not delivered", nil)
+	ErrMoved          = newState("grain moved", nil)
+)
+
+// OwnFailure is what an error matches, without those that it wraps, where the failure is the work's own. Such a future has
+// failed, also where the cause is that something else was cancelled or lost.
+var OwnFailure = errors.New("the work's own failure")
+
+// stateError is a sentinel that may also match a well-known error of the standard library.
+type stateError struct {
+	text string
+	also error
+}
+
+func newState(text string, also error) error { return &stateError{text, also} }
+
+func (e *stateError) Error() string        { return e.text }
+func (e *stateError) Is(target error) bool { return e.also != nil && target == e.also }
+
+// endError turns the cause that ended a turn or a wait into the typed error for it, once.
+func endError(cause error) error {
+	switch {
+	case cause == nil:
+		return ErrCancelled
+	case errors.Is(cause, ErrCancelled), errors.Is(cause, ErrDeadline), errors.Is(cause, ErrClosed):
+		return cause
+	case errors.Is(cause, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", ErrDeadline, cause)
+	case cause == context.Canceled:
+		return ErrCancelled
+	default:
+		return fmt.Errorf("%w: %w", ErrCancelled, cause)
+	}
+}

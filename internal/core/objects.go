@@ -1,0 +1,185 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+)
+
+// ObjectSize is the size of an encoding above which a value is an object: it is kept by its node's object store, and
+// fetched from there by those who need it. A smaller one travels along.
+const ObjectSize = 64 << 10
+
+// Objects is a node's store of large values, as this package sees it. For runtimes.
+type Objects interface {
+	// Keep is told of a value that may be large before its future, c, becomes ready, and again when it comes back into c
+	// from where it was. v is a *T that must not be kept; Core.Outcome gives the value later, and Core.Evict forgets it.
+	// It reports whether it counts the value. For a value made here, where SourceOf(c) is nil, it may wait for room; an
+	// error, which matches ErrStoreFull, then becomes the future's.
+	Keep(c *Core, v any) (kept bool, err error)
+	// Drop is told that a value which Keep counted is released. It may come twice, also before Keep returns.
+	Drop(c *Core)
+}
+
+// Names keeps objects under names and on several nodes. An Objects that is one serves Named, Replicas, Lookup and Forget.
+// For runtimes.
+type Names interface {
+	// Publish does what the program asked of Put for c, which is ready.
+	Publish(ctx context.Context, c *Core, spec PutSpec) error
+	// Lookup returns a future of the object, which may be untyped as yet (see Foreign). The error matches ErrNotFound when
+	// the name is free.
+	Lookup(ctx context.Context, name string) (*Core, error)
+	// Forget frees the name, and with it what it holds.
+	Forget(ctx context.Context, name string) error
+}
+
+// PutSpec is what the options of a Put say. For runtimes.
+type PutSpec struct {
+	Name     string // empty for none
+	Replicas int    // copies, the first included
+	Err      error  // the last option that cannot be meant
+}
+
+// PutOption is raysys.PutOption: it asks more of Put than that it makes an object.
+type PutOption func(*PutSpec)
+
+func namesOf(t *Turn, verb string) (Names, error) {
+	n, ok := t.job.Objects.(Names)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w: node %s has nothing that keeps names and replicas", verb, ErrNoStore, t.job.Node)
+	}
+	return n, nil
+}
+
+// publish does what opts ask for. The CPU of the turn is given back meanwhile.
+func publish[O ~func(*PutSpec)](ctx context.Context, t *Turn, c *Core, opts []O) error {
+	spec := PutSpec{Replicas: 1}
+	for _, o := range opts {
+		o(&spec)
+		if spec.Err != nil {
+			return fmt.Errorf("put: %w", spec.Err)
+		}
+	}
+	n, err := namesOf(t, "put with options")
+	if err != nil {
+		return err
+	}
+	if err := c.Failure(); err != nil {
+		return err
+	}
+	defer blocked(t)()
+	if err := n.Publish(ctx, c, spec); err != nil {
+		return fmt.Errorf("put: %w", err)
+	}
+	return nil
+}
+
+// blocked gives back the CPU of t until the function it returns is called.
+func blocked(t *Turn) (again func()) {
+	b := t.base
+	t.job.Runtime.Block(b)
+	return func() { t.job.Runtime.Unblock(b) }
+}
+
+// Lookup is raysys.Lookup.
+func Lookup[T any](ctx context.Context, name string) Ref[T] {
+	t, _, err := TurnOf(ctx)
+	if err != nil {
+		return FailedRef[T](err)
+	}
+	n, err := namesOf(t, "look up "+name)
+	if err != nil {
+		return FailedRef[T](err)
+	}
+	again := blocked(t)
+	c, err := n.Lookup(ctx, name)
+	again()
+	var r Ref[T]
+	if err == nil {
+		err = r.SetRefCore(c)
+	}
+	if err != nil {
+		return FailedRef[T](fmt.Errorf("look up %q: %w", name, err))
+	}
+	return r
+}
+
+// Forget is raysys.Forget.
+func Forget(ctx context.Context, name string) error {
+	t, _, err := TurnOf(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := namesOf(t, "forget "+name)
+	if err != nil {
+		return err
+	}
+	defer blocked(t)()
+	if err := n.Forget(ctx, name); err != nil {
+		return fmt.Errorf("forget %q: %w", name, err)
+	}
+	return nil
+}
+
+// keep tells Objects of a value that may be large. Where it is not yet in f, nobody else may see v.
+func (f *Future[T]) keep(v *T) error {
+	o := f.up.job.Objects
+	if o == nil || f.word.Load()&flagGated == 0 || !mayBeLarge(v) {
+		return nil
+	}
+	f.word.Or(flagKept)
+	kept, err := o.Keep(&f.Core, v)
+	if !kept || err != nil {
+		f.word.And(^flagKept)
+	}
+	return err
+}
+
+// resolveKept is Resolve where there is a store.
+func (f *Future[T]) resolveKept() bool {
+	err := f.keep(&f.val)
+	if err == nil && f.settle(phaseReady) {
+		f.settleReleased()
+		return true
+	}
+	f.forget()
+	f.dropped(f.word.Load()&flagKept != 0)
+	return err != nil && f.Fail(fmt.Errorf("keep the value of %s: %w", f.work.Name(), err))
+}
+
+// settleReleased frees a value that was released before it came.
+func (c *Core) settleReleased() {
+	if c.word.Load()&flagReleased != 0 {
+		if h, ok := c.holder(); ok {
+			h.release()
+		}
+	}
+}
+
+// dropped tells Objects of a value that it kept. No lock may be held.
+func (f *Future[T]) dropped(kept bool) {
+	if kept {
+		f.up.job.Objects.Drop(&f.Core)
+	}
+}
+
+// mayBeLarge is false where a look at the head of a value shows that it is no object. It takes no lock and looks nothing up.
+func mayBeLarge[T any](v *T) bool {
+	r := reflect.ValueOf(v).Elem()
+	switch r.Kind() {
+	case reflect.String:
+		return r.Len() > ObjectSize
+	case reflect.Slice:
+		n := r.Len()
+		if e := r.Type().Elem(); e.Kind() <= reflect.Complex128 {
+			// Numbers have up to eight bytes on the wire, whatever they have here.
+			return n*max(int(e.Size()), 8) > ObjectSize
+		}
+		return n > 0
+	case reflect.Map:
+		return r.Len() > 0
+	case reflect.Pointer, reflect.Interface:
+		return !r.IsNil()
+	}
+	return true
+}

@@ -1,0 +1,123 @@
+package core
+
+import (
+	"context"
+	"errors"
+)
+
+// object is a future without work: a value from Put or Ready, or a failure that happened before there was any work.
+type object[T any] struct{ Future[T] }
+
+func (o *object[T]) Name() string              { return "object" }
+func (o *object[T]) Help(*Turn) bool           { return false }
+func (o *object[T]) Expires() int64            { return 0 }
+func (o *object[T]) Waits() ([]*Turn, []*Core) { return nil, nil }
+func (o *object[T]) Break([]string) bool       { return false }
+
+// Put is raysys.Put, which is its only caller: the place in reports is that caller's.
+func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
+	t, _, err := TurnOf(ctx)
+	if err != nil {
+		return FailedRef[T](err)
+	}
+	if t.job.Inspect != nil {
+		if v, err = HandOver(t.job, "value of Put"+callerPlace(2), v); err != nil {
+			return FailedRef[T](err)
+		}
+	}
+	o := &object[T]{}
+	o.Init(o, t, t.Next(), HasPointers[T]())
+	o.Resolve(v)
+	if len(opts) > 0 {
+		if err := publish(ctx, t, &o.Core, opts); err != nil {
+			return FailedRef[T](err)
+		}
+	}
+	return o.Ref()
+}
+
+// Hold makes an object of a part of c's argument that is too large to travel along. For runtimes.
+func Hold[T any](c *Core, part int, v T) Ref[T] {
+	o := &object[T]{}
+	o.Init(o, c.up, firstHeld+c.seq<<2+uint64(part), HasPointers[T]())
+	o.Resolve(v)
+	return o.Ref()
+}
+
+// firstHeld is where the numbers of Hold begin among the submissions of a turn; no program counts that far.
+const firstHeld = 1 << 62
+
+// Ready is raysys.Ready.
+func Ready[T any](v T) Ref[T] {
+	o := &object[T]{}
+	o.work = o
+	o.Resolve(v)
+	return o.Ref()
+}
+
+// FailedRef returns a reference that has failed with err. For runtimes: submissions report everything through their
+// reference.
+func FailedRef[T any](err error) Ref[T] {
+	o := &object[T]{}
+	o.work = o
+	t := &Turn{}
+	t.base = t
+	to := failurePhase(err)
+	t.failed.Store(&failure{err: err, phase: to})
+	o.own.Store(t)
+	o.word.Store(to)
+	return o.Ref()
+}
+
+// RefState is raysys.RefState.
+type RefState uint8
+
+// The states of a future.
+const (
+	StatePending RefState = iota
+	StateReady
+	StateFailed
+	StateLost
+	StateCancelled
+	StateReleased
+)
+
+// State is raysys.State.
+func State[T any](r Ref[T]) RefState {
+	if r.f == nil {
+		return StatePending
+	}
+	w := r.f.word.Load()
+	if w&flagReleased != 0 {
+		return StateReleased
+	}
+	switch w & phaseMask {
+	case phaseReady:
+		if w&flagAbsent != 0 && errors.Is(r.f.lostFetch(), ErrObjectLost) {
+			return StateLost
+		}
+		return StateReady
+	case phaseFailed:
+		return StateFailed
+	case phaseCancelled:
+		return StateCancelled
+	case phaseLost:
+		return StateLost
+	case phaseReleased:
+		return StateReleased
+	}
+	if f, ok := r.f.work.(wanter); ok {
+		f.wanted()
+	}
+	// Cancellation is pulled, so an open future in a cancelled scope settles when it is looked at.
+	if at := r.f.work.Expires(); at != 0 {
+		r.f.expire()
+	}
+	if err := r.f.up.Cancelled(); err != nil {
+		r.f.Cancel(err)
+	}
+	if r.f.Settled() {
+		return State(r)
+	}
+	return StatePending
+}

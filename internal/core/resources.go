@@ -1,0 +1,70 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Resources are raysys.Resources, which documents them.
+type Resources struct {
+	CPU    float64
+	GPU    float64
+	Memory int64
+	Custom map[string]float64
+}
+
+// Validate reports the first amount that cannot be meant: negative, NaN, infinite, or finer than 1/1000.
+func (r Resources) Validate() error {
+	check := func(name string, v float64) error {
+		switch {
+		case math.IsNaN(v) || math.IsInf(v, 0):
+			return fmt.Errorf("%w: %s is %v: give a finite number", ErrBadOption, name, v)
+		case v < 0:
+			return fmt.Errorf("%w: %s is %v: resources cannot be negative", ErrBadOption, name, v)
+		case v > 0 && v < 0.001:
+			return fmt.Errorf("%w: %s is %v: the smallest share is 0.001", ErrBadOption, name, v)
+		}
+		return nil
+	}
+	if err := check("CPU", r.CPU); err != nil {
+		return err
+	}
+	if err := check("GPU", r.GPU); err != nil {
+		return err
+	}
+	if r.Memory < 0 {
+		return fmt.Errorf("%w: Memory is %d: resources cannot be negative", ErrBadOption, r.Memory)
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.Custom)) {
+		if k == "" {
+			return fmt.Errorf("%w: a custom resource needs a name", ErrBadOption)
+		}
+		if err := check(k, r.Custom[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// String lists what is not zero.
+func (r Resources) String() string {
+	var s []string
+	add := func(name string, v float64) {
+		if v != 0 {
+			s = append(s, fmt.Sprintf("%s %g", name, v))
+		}
+	}
+	add("CPU", r.CPU)
+	add("GPU", r.GPU)
+	add("Memory", float64(r.Memory))
+	for _, k := range slices.Sorted(maps.Keys(r.Custom)) {
+		add(k, r.Custom[k])
+	}
+	if s == nil {
+		return "nothing"
+	}
+	return strings.Join(s, ", ")
+}

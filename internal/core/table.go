@@ -1,0 +1,104 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+)
+
+// Entry is one line of a function table: a task, or a grain kind with its methods. For runtimes.
+type Entry struct {
+	Kind        string // "task", "grain" or "method"
+	Name        string // namespace-free; a method's is kind.method
+	Fingerprint uint64 // of the argument and result types (rule C4)
+	Site        string // file:line of the Define call
+	Table       *Table
+	// Impl is what the engine that runs the function keeps with it; set by Define, before the table is frozen.
+	Impl any
+	bad  bool // it is not in Table
+}
+
+// String names the entry for messages.
+func (e *Entry) String() string { return e.Kind + " " + e.Name }
+
+// Table is a set of functions that may be called. The process has one, filled by Define and frozen by the first
+// system.New; tests make their own for DefineIn.
+type Table struct {
+	mu      sync.Mutex // guards the rest
+	entries map[string]*Entry
+	order   []*Entry
+	bad     []error
+	frozen  bool
+}
+
+// DefaultTable is the process-wide table that Define appends to.
+var DefaultTable = NewTable()
+
+// NewTable returns an empty table for tests.
+func NewTable() *Table { return &Table{entries: map[string]*Entry{}} }
+
+// Add enters a definition. A bad one (err, an empty or duplicate name, a frozen table) is recorded and reported by
+// system.New, since package variables have nobody to return an error to. skip is the number of frames between the
+// program's Define call and Add.
+func (t *Table) Add(kind, name string, fingerprint uint64, err error, skip int) *Entry {
+	e := &Entry{Kind: kind, Name: name, Fingerprint: fingerprint, Table: t, Site: "unknown"}
+	if _, file, line, ok := runtime.Caller(skip + 1); ok {
+		e.Site = fmt.Sprintf("%s:%d", file, line)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := e.String()
+	old := t.entries[key]
+	switch {
+	case name == "":
+		err = errors.Join(errors.New("the name is empty"), err)
+	case old != nil:
+		err = errors.Join(fmt.Errorf("the name is taken by the definition at %s", old.Site), err)
+	case t.frozen:
+		err = errors.Join(errors.New("defined after system.New: define in package variables or init"), err)
+	}
+	if err != nil {
+		e.bad = true
+		t.bad = append(t.bad, fmt.Errorf("%w: %s at %s: %w", ErrBadDefinition, e, e.Site, err))
+		return e
+	}
+	t.entries[key] = e
+	t.order = append(t.order, e)
+	return e
+}
+
+// Freeze ends definition and returns all bad ones, joined. system.New calls it.
+func (t *Table) Freeze() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.frozen = true
+	return errors.Join(t.bad...)
+}
+
+// Lookup finds a good definition, nil when there is none.
+func (t *Table) Lookup(kind, name string) *Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.entries[kind+" "+name]
+}
+
+// Entries lists the good definitions in order.
+func (t *Table) Entries() []*Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]*Entry(nil), t.order...)
+}
+
+// In reports whether e is a good definition of t.
+func (e *Entry) In(t *Table) bool { return e.Table == t && !e.bad }
+
+// Unknown is the error for a handle whose table is not the system's.
+func (e *Entry) Unknown() error {
+	if e.bad {
+		return fmt.Errorf("%w: %s (defined at %s) is a bad definition, or came after system.New: define in package variables or init",
+			ErrUnknownFunc, e, e.Site)
+	}
+	return fmt.Errorf("%w: %s (defined at %s) is not in this system's table: pass its table in system.Config.Table, or define it with Define",
+		ErrUnknownFunc, e, e.Site)
+}
