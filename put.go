@@ -26,12 +26,12 @@ type RefState uint8
 
 // The states of a future.
 const (
-	StatePending   = RefState(core.StatePending)   // not started, or running
-	StateReady     = RefState(core.StateReady)     // Get returns a value
-	StateFailed    = RefState(core.StateFailed)    // Get returns an error of the work
-	StateLost      = RefState(core.StateLost)      // the value is gone and cannot be rebuilt
-	StateCancelled = RefState(core.StateCancelled) // the work was cancelled
-	StateReleased  = RefState(core.StateReleased)  // the program released the reference
+	StatePending   RefState = iota // not started, or running
+	StateReady                     // Get returns a value
+	StateFailed                    // Get returns an error of the work
+	StateLost                      // the value is gone and cannot be rebuilt
+	StateCancelled                 // the work was cancelled
+	StateReleased                  // the program released the reference
 )
 
 func (s RefState) String() string {

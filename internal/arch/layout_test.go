@@ -19,19 +19,19 @@ type fence struct {
 }
 
 // leaves are shared by the siblings, which import no other internal package. They know none of each other, but for wire, which is made of the codec.
-var leaves = []string{"internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/..."}
+var leaves = []string{"internal/core/...", "internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/..."}
 
 var layers = []layer{
 	{"internal/core/...", words("std"), "futures and turns: everything is made of them, so they know nothing else"},
 	{".", words("std internal/core"), "the vocabulary: whoever imports it, gets nothing else with it"},
 
-	{"internal/codec/...", words("std third . internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
-	{"internal/wheel/...", words("std third . internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},
-	{"internal/queue/...", words("std third . internal/queue/..."), "a leaf: all siblings share it, so it may know none of them"},
-	{"internal/goroutines/...", words("std third . internal/goroutines/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/codec/...", words("std third . internal/core/... internal/codec/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/wheel/...", words("std third . internal/core/... internal/wheel/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/queue/...", words("std third . internal/core/... internal/queue/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/goroutines/...", words("std third . internal/core/... internal/goroutines/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/crc32c/...", words("std third internal/crc32c/..."), "a leaf: all siblings share it, so it may know none of them"},
 
-	{"internal/wire/...", words("std third . internal/codec/... internal/wire/..."), "a leaf above the codec: tasks and grains share it, so it may know neither"},
+	{"internal/wire/...", words("std third . internal/core/... internal/codec/... internal/wire/..."), "a leaf above the codec: tasks and grains share it, so it may know neither"},
 
 	{"grains/...", sibling("grains"), "siblings are blind to each other: system joins them"},
 	{"tasks/...", sibling("tasks"), "siblings are blind to each other: system joins them"},

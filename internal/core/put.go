@@ -69,7 +69,7 @@ func FailedRef[T any](err error) Ref[T] {
 	return o.Ref()
 }
 
-// RefState is raysys.RefState.
+// RefState is raysys.RefState; the two number the states alike.
 type RefState uint8
 
 // The states of a future.
