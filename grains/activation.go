@@ -201,7 +201,7 @@ func (a *activation) close() {
 			defer k.left()
 		}
 		for _, c := range calls {
-			if v := c.guest(); v != nil {
+			if v := c.inbound(); v != nil {
 				v.refuse(Place{})
 				continue
 			}

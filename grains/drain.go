@@ -14,9 +14,9 @@ import (
 const releasePause = 50 * time.Millisecond
 
 // Drain deactivates every named grain of this node and removes the placements, so that the grains go to other nodes:
-// turns end, OnDeactivate runs, and calls that wait follow their grain. Calls from here go on as before. It returns when
-// that is done, or says at the end of ctx how much is left. The cluster must have stopped placing grains here. In a
-// single process there is nowhere to go, and Drain does nothing.
+// turns end, OnDeactivate runs, and calls that wait follow their grain. Calls from here go on as before. It returns
+// when that is done, or says at the end of ctx how much is left. The cluster must have stopped placing grains here. In
+// a single process there is nowhere to go, and Drain does nothing.
 func (e *Engine) Drain(ctx context.Context) error {
 	if e.cfg.Cluster == nil {
 		return nil
@@ -111,7 +111,7 @@ func (a *activation) routeLocked(s *shard, calls []turn) *route {
 		if c.core().Settled() {
 			continue
 		}
-		if v := c.guest(); v != nil {
+		if v := c.inbound(); v != nil {
 			r.queue = append(r.queue, v)
 		} else {
 			r.queue = append(r.queue, k.outgoingOf(a.key, c))

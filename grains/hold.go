@@ -8,10 +8,10 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// Large arguments. A call whose argument is larger than wire.InlineLimit comes as a head without it, in the order of the
-// small ones; the argument is asked for and comes over the bulk connection. Until it is here, later calls of the same
-// peer to the same grain are held, so that their order stays (rule C5). One that is too large for a frame comes as a
-// reference to an object, and waits in the same line while that is fetched (object.go).
+// Large arguments. A call whose argument is larger than wire.InlineLimit comes as a head without it, in the order of
+// the small ones; the argument is asked for and comes over the bulk connection. Until it is here, later calls of the
+// same peer to the same grain are held, so that their order stays (rule C5). One that is too large for a frame comes as
+// a reference to an object, and waits in the same line while that is fetched (object.go).
 
 type holdKey struct {
 	kind *boundKind
@@ -20,13 +20,13 @@ type holdKey struct {
 
 // hold is the line of one peer's calls to one grain behind one that waits for its argument.
 type hold struct {
-	queue   []*visit
+	queue   []*inboundCall
 	running bool // somebody delivers from the front
 }
 
-// admit remembers a call that arrived, unless it was cancelled before, and delivers it or puts it in the line. object is
-// where its argument is, if it is an object.
-func (fp *farPeer) admit(v *visit, object *core.Core) error {
+// admit remembers a call that arrived, unless it was cancelled before, and delivers it or puts it in the line. object
+// is where its argument is, if it is an object.
+func (fp *farPeer) admit(v *inboundCall, object *core.Core) error {
 	i := v.slot & (1<<32 - 1)
 	if i >= maxInFlight {
 		return fmt.Errorf("%w: call number %d, and at most %d may be open", wire.ErrCorrupt, i, maxInFlight)
@@ -37,10 +37,10 @@ func (fp *farPeer) admit(v *visit, object *core.Core) error {
 		fp.mu.Unlock()
 		return nil
 	}
-	for uint64(len(fp.visits)) <= i {
-		fp.visits = append(fp.visits, nil)
+	for uint64(len(fp.inbound)) <= i {
+		fp.inbound = append(fp.inbound, nil)
 	}
-	fp.visits[i] = v // one that the caller has given up may still run under an older generation of the number
+	fp.inbound[i] = v // one that the caller has given up may still run under an older generation of the number
 	wanted := v.argument != argumentHere
 	if len(fp.holds) == 0 && !wanted || v.kind.def.stateless { // stateless workers keep no order
 		fp.mu.Unlock()
@@ -61,9 +61,9 @@ func (fp *farPeer) admit(v *visit, object *core.Core) error {
 	return nil
 }
 
-// lineUp puts v behind what its grain holds for this peer; where that is nothing, and v has its argument, it delivers v.
-// It releases the lock. False when v went no further.
-func (fp *farPeer) lineUp(v *visit, wanted bool) bool {
+// lineUp puts v behind what its grain holds for this peer; where that is nothing, and v has its argument, it delivers
+// v. It releases the lock. False when v went no further.
+func (fp *farPeer) lineUp(v *inboundCall, wanted bool) bool {
 	k := holdKey{v.kind, v.key}
 	h := fp.holds[k]
 	switch {
@@ -90,7 +90,7 @@ func (fp *farPeer) lineUp(v *visit, wanted bool) bool {
 // body handles the argument of a call that waits for it.
 func (fp *farPeer) body(slot uint64, r *wire.Reader) error {
 	fp.mu.Lock()
-	v := fp.visitLocked(slot)
+	v := fp.inboundLocked(slot)
 	if v == nil || v.argument != argumentWanted {
 		fp.mu.Unlock()
 		return nil // it was cancelled
@@ -109,7 +109,7 @@ func (fp *farPeer) body(slot uint64, r *wire.Reader) error {
 }
 
 // release lets v, and what it held up, go on: its argument is here, or it is over.
-func (fp *farPeer) release(v *visit) {
+func (fp *farPeer) release(v *inboundCall) {
 	fp.mu.Lock()
 	defer fp.mu.Unlock()
 	if v.argument == argumentHere {

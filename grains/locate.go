@@ -11,7 +11,7 @@ import (
 )
 
 // beginLocked asks where the grain is, with p as the first that waits for it; it releases the lock.
-func (r *route) beginLocked(p parcel) {
+func (r *route) beginLocked(p pendingCall) {
 	r.state, r.peer = routeAsking, nil
 	r.queue = append(r.queue, p)
 	r.askLocked()
@@ -146,7 +146,7 @@ func (r *route) retry(err error) {
 // end takes the route out of the directory and fails what waits.
 func (r *route) end(err error) {
 	for _, p := range r.remove() {
-		if v, ok := p.(*visit); ok && errors.Is(err, raysys.ErrClosed) {
+		if v, ok := p.(*inboundCall); ok && errors.Is(err, raysys.ErrClosed) {
 			v.refuse(Place{}) // this node ends; the caller does not
 			continue
 		}
@@ -154,14 +154,14 @@ func (r *route) end(err error) {
 	}
 }
 
-// turnAway tells the visitors in the queue that the grain is at p; they ask their own registry when p is zero.
+// turnAway tells the inbound calls in the queue that the grain is at p; they ask their own registry when p is zero.
 func (r *route) turnAway(p Place) {
 	r.mu.Lock()
-	var visits []*visit
+	var inbound []*inboundCall
 	kept := r.queue[:0]
 	for _, q := range r.queue {
-		if v, ok := q.(*visit); ok {
-			visits = append(visits, v)
+		if v, ok := q.(*inboundCall); ok {
+			inbound = append(inbound, v)
 		} else {
 			kept = append(kept, q)
 		}
@@ -169,7 +169,7 @@ func (r *route) turnAway(p Place) {
 	clear(r.queue[len(kept):])
 	r.queue = kept
 	r.mu.Unlock()
-	for _, v := range visits {
+	for _, v := range inbound {
 		v.refuse(p)
 	}
 }
@@ -287,7 +287,7 @@ func (r *route) connected(p Place, wp wire.Peer, err error) {
 		err error
 	}
 	var failed []failure
-	var late []*visit
+	var late []*inboundCall
 	r.state, r.place, r.peer = routeOpen, p, fp
 	if r.ring != nil {
 		s := r.ring.add(p, fp)
@@ -296,7 +296,7 @@ func (r *route) connected(p Place, wp wire.Peer, err error) {
 	for len(r.queue) > 0 && r.state == routeOpen {
 		o, ok := r.queue[0].(*outgoing)
 		if !ok {
-			late = append(late, r.queue[0].(*visit))
+			late = append(late, r.queue[0].(*inboundCall))
 			r.queue = r.queue[1:]
 			continue
 		}

@@ -39,7 +39,7 @@ func (a *activation) ready(c turn, inner bool) bool {
 		m.held = append(m.held, c)
 		return false
 	}
-	if v := c.guest(); v != nil && v.nodeCloses() {
+	if v := c.inbound(); v != nil && v.nodeCloses() {
 		v.refuse(Place{})
 		return false
 	}

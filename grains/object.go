@@ -5,8 +5,8 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// fetched returns the value of a reference that was borrowed and has settled. When that is elsewhere it is fetched, here is
-// false, and to.Resolved(next) follows. told is what Resolved was called with, nil the first time.
+// fetched returns the value of a reference that was borrowed and has settled. When that is elsewhere it is fetched,
+// here is false, and to.Resolved(next) follows. told is what Resolved was called with, nil the first time.
 func fetched[A any](r core.Ref[A], told, next *core.Waiter, to core.Resolved) (v A, here bool, err error) {
 	c := r.RefCore()
 	if told != nil {
@@ -23,15 +23,15 @@ func fetched[A any](r core.Ref[A], told, next *core.Waiter, to core.Resolved) (v
 
 // pulled is the argument of a call from another node while it is fetched.
 type pulled[G, A, R any] struct {
-	call   *call[G, A, R]
-	visit  *visit
-	ref    core.Ref[A]
-	waiter core.Waiter
+	call        *call[G, A, R]
+	inboundCall *inboundCall
+	ref         core.Ref[A]
+	waiter      core.Waiter
 }
 
 // pull implements remote.
-func (c *call[G, A, R]) pull(v *visit, object *core.Core) {
-	p := &pulled[G, A, R]{call: c, visit: v}
+func (c *call[G, A, R]) pull(v *inboundCall, object *core.Core) {
+	p := &pulled[G, A, R]{call: c, inboundCall: v}
 	err := p.ref.SetRefCore(object)
 	if err == nil {
 		err = p.ref.RefCore().Pin()
@@ -53,15 +53,15 @@ func (p *pulled[G, A, R]) Resolved(w *core.Waiter) {
 	}
 	p.ref.Return()
 	if err != nil {
-		p.visit.fail(err) // which lets those behind it go on
+		p.inboundCall.fail(err) // which lets those behind it go on
 		return
 	}
-	p.visit.peer.mu.Lock()
-	if p.visit.argument == argumentPulled { // else it has ended meanwhile
+	p.inboundCall.peer.mu.Lock()
+	if p.inboundCall.argument == argumentPulled { // else it has ended meanwhile
 		p.call.arg = v
 	}
-	p.visit.peer.mu.Unlock()
-	p.visit.peer.release(p.visit)
+	p.inboundCall.peer.mu.Unlock()
+	p.inboundCall.peer.release(p.inboundCall)
 }
 
 // settleElsewhere ends the call with a result that stays where it was computed until somebody needs it.

@@ -23,10 +23,10 @@ type farPeer struct {
 	sent   wire.Slots[*outgoing] // calls that it has not answered
 	gone   atomic.Bool
 
-	mu     sync.Mutex          // guards the rest
-	visits []*visit            // its calls that are not settled here, by the low half of its number for them
-	early  map[uint64]struct{} // cancelled before they came: control frames overtake requests
-	holds  map[holdKey]*hold
+	mu      sync.Mutex          // guards the rest
+	inbound []*inboundCall      // its calls that are not settled here, by the low half of its number for them
+	early   map[uint64]struct{} // cancelled before they came: control frames overtake requests
+	holds   map[holdKey]*hold
 
 	lending sync.Pool // of wire.Lending
 }
@@ -62,7 +62,7 @@ func (e *Engine) PeerDown(p wire.Peer, cause error) {
 	for _, o := range fp.sent.Drain() {
 		o.lose(fp, cause)
 	}
-	fp.dropVisits(cause)
+	fp.dropInbound(cause)
 }
 
 // farPeer finds what PeerUp made; nil when p is nil or gone.
@@ -76,9 +76,9 @@ func (e *Engine) farPeer(p wire.Peer) *farPeer {
 	return nil
 }
 
-// Receive handles a frame of kind wire.KindCall, KindCallResult or KindCallCancel, or a list of calls or results. Frames of one class come in the
-// order they were sent. It does not block and keeps nothing of frame. An error means that the peer breaks the rules:
-// the link is to be closed.
+// Receive handles a frame of kind wire.KindCall, KindCallResult or KindCallCancel, or a list of calls or results.
+// Frames of one class come in the order they were sent. It does not block and keeps nothing of frame. An error means
+// that the peer breaks the rules: the link is to be closed.
 func (e *Engine) Receive(p wire.Peer, kind wire.Kind, frame []byte) error {
 	fp := e.farPeer(p)
 	if fp == nil {
@@ -124,7 +124,7 @@ func (fp *farPeer) cancelled(r *wire.Reader) error {
 		return err
 	}
 	fp.mu.Lock()
-	v := fp.visitLocked(slot)
+	v := fp.inboundLocked(slot)
 	if v == nil {
 		if fp.early == nil || len(fp.early) >= maxEarly {
 			fp.early = map[uint64]struct{}{}
@@ -138,34 +138,34 @@ func (fp *farPeer) cancelled(r *wire.Reader) error {
 	return nil
 }
 
-// visitLocked finds the peer's call; the caller holds mu.
-func (fp *farPeer) visitLocked(slot uint64) *visit {
+// inboundLocked finds the peer's call; the caller holds mu.
+func (fp *farPeer) inboundLocked(slot uint64) *inboundCall {
 	i := slot & (1<<32 - 1)
-	if i >= uint64(len(fp.visits)) {
+	if i >= uint64(len(fp.inbound)) {
 		return nil
 	}
-	if v := fp.visits[i]; v != nil && v.slot == slot {
+	if v := fp.inbound[i]; v != nil && v.slot == slot {
 		return v
 	}
 	return nil
 }
 
 // leave forgets a call that has settled, and reports whether others may be held behind it.
-func (fp *farPeer) leave(v *visit) (held bool) {
+func (fp *farPeer) leave(v *inboundCall) (held bool) {
 	i := v.slot & (1<<32 - 1)
 	fp.mu.Lock()
 	defer fp.mu.Unlock()
-	if i < uint64(len(fp.visits)) && fp.visits[i] == v {
-		fp.visits[i] = nil
+	if i < uint64(len(fp.inbound)) && fp.inbound[i] == v {
+		fp.inbound[i] = nil
 	}
 	return v.argument != argumentHere
 }
 
-// dropVisits ends the calls of a peer that is gone, so that nothing waits for an argument that cannot come.
-func (fp *farPeer) dropVisits(cause error) {
+// dropInbound ends the calls of a peer that is gone, so that nothing waits for an argument that cannot come.
+func (fp *farPeer) dropInbound(cause error) {
 	fp.mu.Lock()
-	var open []*visit
-	for _, v := range fp.visits {
+	var open []*inboundCall
+	for _, v := range fp.inbound {
 		if v != nil {
 			open = append(open, v)
 		}

@@ -14,15 +14,15 @@ import (
 type remote interface {
 	// far returns what a call of this node has that was made to leave it, nil where its record has no room for that.
 	far() *outgoing
-	// guest returns what a call from another node has, nil for one of this node.
-	guest() *visit
+	// inbound returns what a call from another node has, nil for one of this node.
+	inbound() *inboundCall
 	facts() facts
 	// encode appends the argument, take reads it; pull fetches one that came by reference, and then lets v go on.
 	encode(dst []byte, refs wire.References) ([]byte, error)
 	// lends reports whether encode may append references.
 	lends() bool
 	take(r wire.Reader, refs wire.References) error
-	pull(v *visit, object *core.Core)
+	pull(v *inboundCall, object *core.Core)
 	// answer appends the result if it is here, and nothing more need be known of it; false otherwise.
 	answer(dst []byte, refs wire.References) (out []byte, here bool, err error)
 	// settle reads the result and ends the call with it.
@@ -31,9 +31,9 @@ type remote interface {
 	expireAt(until int64)
 }
 
-func (c *call[G, A, R]) far() *outgoing       { return nil }
-func (c *call[G, A, R]) guest() *visit        { return nil }
-func (c *call[G, A, R]) expireAt(until int64) { c.until = until }
+func (c *call[G, A, R]) far() *outgoing        { return nil }
+func (c *call[G, A, R]) inbound() *inboundCall { return nil }
+func (c *call[G, A, R]) expireAt(until int64)  { c.until = until }
 
 func (c *call[G, A, R]) facts() facts {
 	m := c.method
@@ -193,15 +193,15 @@ func (e *Engine) Away(c *core.Core) (p wire.Peer, number uint64, ok bool) {
 	return o.peer.Peer, o.slot, true
 }
 
-// Visitor returns the call that p has here under its number, nil when it has none.
-func (e *Engine) Visitor(p wire.Peer, number uint64) *core.Core {
+// Inbound returns the call that p has here under its number, nil when it has none.
+func (e *Engine) Inbound(p wire.Peer, number uint64) *core.Core {
 	fp := e.farPeer(p)
 	if fp == nil {
 		return nil
 	}
 	fp.mu.Lock()
 	defer fp.mu.Unlock()
-	if v := fp.visitLocked(number); v != nil {
+	if v := fp.inboundLocked(number); v != nil {
 		return v.call.core()
 	}
 	return nil

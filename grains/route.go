@@ -16,12 +16,13 @@ const maxTries = 16
 // keptRoutes bounds the routes that one shard of a kind's directory remembers: 262,144 per kind.
 const keptRoutes = 4096
 
-// statelessCalls is after how many calls to a key of a stateless kind the registry is asked whether there is a node more.
+// statelessCalls is after how many calls to a key of a stateless kind the registry is asked whether there is a node
+// more.
 const statelessCalls = 256
 
-// parcel is a call on its way to an activation that is not in this node's directory: *outgoing, a call of this node, or
-// *visit, one that arrived from another.
-type parcel interface {
+// pendingCall is a call on its way to an activation that is not in this node's directory: *outgoing, a call of this
+// node, or *inboundCall, one that arrived from another.
+type pendingCall interface {
 	turn() turn
 	fail(err error)
 }
@@ -45,7 +46,7 @@ type route struct {
 
 	mu    sync.Mutex // guards the rest; taken after the shard's lock; no future settles under it
 	state routeState
-	queue []parcel
+	queue []pendingCall
 	place Place    // open: where calls go
 	peer  *farPeer // open
 	avoid Place    // asking: found wrong; releasing: being removed
@@ -199,7 +200,7 @@ func (r *route) accept(o *outgoing) (ok bool, err error) {
 	return true, r.queueLocked(o)
 }
 
-func (r *route) queueLocked(p parcel) error {
+func (r *route) queueLocked(p pendingCall) error {
 	if len(r.queue) >= r.kind.def.mailbox {
 		r.sweepLocked()
 		if len(r.queue) >= r.kind.def.mailbox {
@@ -236,7 +237,7 @@ func (r *route) sentLocked() {
 }
 
 // remove takes the route out of the directory and returns who waits.
-func (r *route) remove() []parcel {
+func (r *route) remove() []pendingCall {
 	s := r.kind.shard(r.key)
 	s.Lock()
 	defer s.Unlock()
@@ -261,7 +262,7 @@ func (r *route) removeIdle() bool {
 }
 
 // removeLocked is remove for the holder of both locks.
-func (r *route) removeLocked(s *shard) []parcel {
+func (r *route) removeLocked(s *shard) []pendingCall {
 	queue := r.queue
 	r.queue, r.state = nil, routeGone
 	if s.routes[r.key] == r {

@@ -214,7 +214,7 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 			Worker: roleOf(n.Info).hosts(), Suspect: n.Suspect, Joining: n.Joining, Draining: n.Info.Draining,
 		}
 		if l, ok := c.loads[k]; ok {
-			pn.Queued, pn.MeanTask, pn.Running = l.Queued+l.Guests, l.Mean, int(l.Busy)
+			pn.Queued, pn.MeanTask, pn.Running = l.Queued+l.Inbound, l.Mean, int(l.Busy)
 			pn.Free.CPU = max(l.Free, 0)
 		}
 		if k == c.self() {

@@ -49,8 +49,8 @@ func Awaiting(n *Node) (count int) {
 	return count
 }
 
-// LentAndTakenBack lends c to another node in a frame that is not sent, and returns how many futures of n others hold before
-// and after it is taken back.
+// LentAndTakenBack lends c to another node in a frame that is not sent, and returns how many futures of n others hold
+// before and after it is taken back.
 func LentAndTakenBack(n *Node, to raysys.NodeID, c *core.Core) (lent, left int, err error) {
 	for _, p := range n.others.connected() {
 		if p.key.node == to {
@@ -74,7 +74,7 @@ func Idle(n *Node, of raysys.NodeID) bool {
 	for _, p := range n.others.connected() {
 		if p.key.node == of {
 			l, inflight, known := n.tasks.LoadOf(p)
-			return known && inflight == 0 && l.Queued == 0 && l.Guests == 0 && l.Busy == 0
+			return known && inflight == 0 && l.Queued == 0 && l.Inbound == 0 && l.Busy == 0
 		}
 	}
 	return false

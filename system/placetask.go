@@ -12,8 +12,8 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-// placeTask chooses the node for a task that not every node can take, or whose values are on other nodes. A nil peer stands
-// for this node.
+// placeTask chooses the node for a task that not every node can take, or whose values are on other nodes. A nil peer
+// stands for this node.
 func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 	nodes, _ := c.nodes()
 	for i := range nodes {
@@ -40,8 +40,8 @@ func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 	return nil, lostMeanwhile{k}
 }
 
-// expect corrects what a node said of its load by what it cannot have known: the tasks that this node has sent it since.
-// Many are placed between two reports, and all of them would go to the node that was idle in the last.
+// expect corrects what a node said of its load by what it cannot have known: the tasks that this node has sent it
+// since. Many are placed between two reports, and all of them would go to the node that was idle in the last.
 func (c *cluster) expect(n *placement.Node) {
 	var l tasks.Load
 	sent := 0
@@ -52,10 +52,10 @@ func (c *cluster) expect(n *placement.Node) {
 		if !known {
 			load.Free = n.Total.CPU
 		}
-		l, sent = load, max(inflight-load.Guests, 0)
+		l, sent = load, max(inflight-load.Inbound, 0)
 	}
 	n.MeanTask, n.Bandwidth = l.Mean, l.Bandwidth
-	there := l.Busy + float64(l.Guests+sent)
+	there := l.Busy + float64(l.Inbound+sent)
 	n.Running = int(min(there, math.Ceil(n.Total.CPU)))
 	n.Free.CPU = max(l.Free-float64(sent), 0)
 	n.Queued = 0
@@ -86,7 +86,8 @@ func (c *cluster) inputs(list []core.Whereabouts, nodes []placement.Node) (in pl
 	return in
 }
 
-// joining reports whether a worker of the cluster is not among nodes because this node is not connected to it, or not yet.
+// joining reports whether a worker of the cluster is not among nodes because this node is not connected to it, or not
+// yet.
 func (c *cluster) joining(nodes []placement.Node) bool {
 	for _, m := range c.member.View().Nodes() {
 		is := func(n placement.Node) bool { return n.ID == m.ID && n.Incarnation == m.Incarnation }

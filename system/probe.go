@@ -9,12 +9,12 @@ import (
 
 // The search for cycles of waits over nodes (rule C5; ADR 0018).
 //
-//  1. A turn has waited for a while, or a call came back to its grain: probe. What the turn waits for is listed as far as
-//     this node knows. Of what other nodes compute they are asked what it waits for there, and so on.
-//  2. When the first could go on by any of it, the search ends. Else all of it is asked again. A wait has an id of its own,
-//     so what is there both times has waited between, all at the same moment: the cycle is real, and stays.
-//  3. The node where a call of the cycle is queued is asked to refuse it, or to let it in where it is reentrant. All who
-//     look at one cycle choose the same call. Then the search begins anew, since a turn may wait for several.
+//  1. A turn has waited for a while, or a call came back to its grain: probe. What the turn waits for is listed as far
+//     as this node knows. Of what other nodes compute they are asked what it waits for there, and so on.
+//  2. When the first could go on by any of it, the search ends. Else all of it is asked again. A wait has an id of its
+//     own, so what is there both times has waited between, all at the same moment: the cycle is real, and stays.
+//  3. The node where a call of the cycle is queued is asked to refuse it, or to let it in where it is reentrant. All
+//     who look at one cycle choose the same call. Then the search begins anew, since a turn may wait for several.
 
 const (
 	maxProbed = 4096 // waits of one search: a turn that depends on more is taken to go on
@@ -79,9 +79,9 @@ func (c *cluster) here(f far) *core.Core {
 	case p == nil:
 		return nil
 	case f.kind == farCall:
-		return c.node.grains.Visitor(p, f.number)
+		return c.node.grains.Inbound(p, f.number)
 	}
-	return c.node.tasks.Guest(p, f.number)
+	return c.node.tasks.Inbound(p, f.number)
 }
 
 // Probe implements core.Prober.

@@ -140,7 +140,7 @@ func (c *cluster) report() NodeStatus {
 	l := c.node.tasks.Load()
 	s := NodeStatus{
 		Name: k.node, Incarnation: k.incarnation, PID: os.Getpid(), Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
-		Queued: l.Queued, Guests: l.Guests, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
+		Queued: l.Queued, Guests: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
 		Grains: c.node.grains.Kinds(), Held: c.exports.size(), LeaseLeft: c.member.Lease(),
 		Holding: c.holding(),
 	}

@@ -18,21 +18,21 @@ import (
 func (r *record[A, R]) entry() *core.Entry { return r.spec.entry }
 func (r *record[A, R]) needs() need        { return r.spec.need }
 
-// common implements traveller. A task that waits to go to where its values are must not be found by a worker.
+// common implements outboundTask. A task that waits to go to where its values are must not be found by a worker.
 func (r *record[A, R]) common() bool {
 	if !r.spec.common {
 		return false
 	}
 	d := r.host()
-	return d == nil || !d.afar.Load()
+	return d == nil || !d.dataLocal.Load()
 }
 
-// plain implements traveller.
+// plain implements outboundTask.
 func (r *record[A, R]) plain() bool { return r.spec.common }
 
 func (r *record[A, R]) request() PlaceRequest {
 	q := PlaceRequest{Entry: r.spec.entry, Options: &r.spec.opts, ID: r.ID(), Attempt: r.attempt()}
-	if d := r.host(); d != nil && d.afar.Load() {
+	if d := r.host(); d != nil && d.dataLocal.Load() {
 		q.Inputs = d.inputs()
 	}
 	return q
@@ -45,7 +45,7 @@ func (r *record[A, R]) attempt() int {
 	return 1
 }
 
-// depart implements traveller.
+// depart implements outboundTask.
 func (r *record[A, R]) depart(e *Engine) {
 	var bytes int64
 	if !r.spec.fixed {
@@ -57,7 +57,7 @@ func (r *record[A, R]) depart(e *Engine) {
 	}
 }
 
-// ended implements traveller.
+// ended implements outboundTask.
 func (r *record[A, R]) ended() bool {
 	cause := r.cancelled()
 	if cause == nil {
@@ -68,7 +68,7 @@ func (r *record[A, R]) ended() bool {
 	return true
 }
 
-// head implements traveller.
+// head implements outboundTask.
 func (r *record[A, R]) head(rt core.Runtime) taskHead {
 	h := taskHead{attempt: 1}
 	if t := r.OwnTurn(); t != nil {
@@ -83,9 +83,9 @@ func (r *record[A, R]) head(rt core.Runtime) taskHead {
 	return h
 }
 
-// appendArg implements traveller.
+// appendArg implements outboundTask.
 func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, error) {
-	if d := r.host(); d != nil && d.afar.Load() && d.params.Load() != nil {
+	if d := r.host(); d != nil && d.dataLocal.Load() && d.params.Load() != nil {
 		return r.appendParams(dst, refs)
 	}
 	if r.spec.fixed {
@@ -110,7 +110,7 @@ func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, erro
 	return out, err
 }
 
-// back implements traveller.
+// back implements outboundTask.
 func (r *record[A, R]) back(e *Engine) bool {
 	bytes := r.count(e)
 	if r.Back() {
@@ -130,7 +130,7 @@ func (r *record[A, R]) Stopped() {
 	}
 }
 
-// landed implements traveller.
+// landed implements outboundTask.
 func (r *record[A, R]) landed(rd *wire.Reader, refs wire.References, node raysys.NodeID) error {
 	if rd.Large() {
 		return r.landedElsewhere(rd, refs)
@@ -158,7 +158,7 @@ func (r *record[A, R]) landed(rd *wire.Reader, refs wire.References, node raysys
 	return nil
 }
 
-// failedThere implements traveller. RetryIf is the program's, and may take its time, so it does not run on the
+// failedThere implements outboundTask. RetryIf is the program's, and may take its time, so it does not run on the
 // goroutine that reads what the peer sends.
 func (r *record[A, R]) failedThere(err error) {
 	if r.spec.opts.RetryIf == nil {
@@ -168,7 +168,7 @@ func (r *record[A, R]) failedThere(err error) {
 	engineOf(r.Up()).cfg.Pool.Go(goroutines.Func(func() { r.failed(err) }))
 }
 
-// lost implements traveller.
+// lost implements outboundTask.
 func (r *record[A, R]) lost(x *exchange, node raysys.NodeID, cause error) {
 	if r.ended() {
 		r.drop()
@@ -205,7 +205,7 @@ func (r *record[A, R]) again(attempt int) {
 	rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(pause), Ring: r.ready})
 }
 
-// closed implements traveller.
+// closed implements outboundTask.
 func (r *record[A, R]) closed() {
 	r.drop()
 	r.Cancel(raysys.ErrClosed)
@@ -240,7 +240,7 @@ func (x *exchange) unknown(c *core.Core) {
 		for r := w.take(); r != nil; r = w.take() {
 			fail(r, w.entry())
 		}
-	case traveller:
+	case outboundTask:
 		fail(c, w.entry())
 	}
 }

@@ -51,7 +51,7 @@ func TestCancelElsewhere(t *testing.T) {
 	if err := arrive(t, f.ended, "its context ends"); !errors.Is(err, raysys.ErrCancelled) {
 		t.Errorf("the cause is %v", err)
 	}
-	eventually(t, "nothing is left", func() bool { return f.w.engine.Load().Guests == 0 && f.w.engine.FreeCPU() == 1 })
+	eventually(t, "nothing is left", func() bool { return f.w.engine.Load().Inbound == 0 && f.w.engine.FreeCPU() == 1 })
 }
 
 // A cancellation that overtakes its task finds it all the same.
@@ -136,7 +136,7 @@ func TestDeadlineElsewhere(t *testing.T) {
 			if _, err := r.Get(f.ctx); !errors.Is(err, raysys.ErrDeadline) {
 				t.Errorf("got %v", err)
 			}
-			if f.d.engine.Load().Queued != 0 || f.w.engine.Load().Guests != 0 {
+			if f.d.engine.Load().Queued != 0 || f.w.engine.Load().Inbound != 0 {
 				t.Errorf("left: %+v, %+v", f.d.engine.Load(), f.w.engine.Load())
 			}
 		})
@@ -152,7 +152,7 @@ func TestOwnerIsGone(t *testing.T) {
 	if err := arrive(t, f.ended, "it ends"); !errors.Is(err, raysys.ErrCancelled) {
 		t.Errorf("the cause is %v", err)
 	}
-	eventually(t, "nothing is left", func() bool { return f.w.engine.Load().Guests == 0 })
+	eventually(t, "nothing is left", func() bool { return f.w.engine.Load().Inbound == 0 })
 }
 
 // A driver that closes settles what is in flight.

@@ -179,7 +179,7 @@ func TestRandomGraphsWithLoss(t *testing.T) {
 			<-time.After(time.Second)
 			synctest.Wait()
 			for _, h := range append([]*host{d}, workers(links)...) {
-				if l := h.engine.Load(); l.Guests != 0 || l.Queued != 0 || l.Busy != 0 || h.engine.FreeCPU() != h.cpus {
+				if l := h.engine.Load(); l.Inbound != 0 || l.Queued != 0 || l.Busy != 0 || h.engine.FreeCPU() != h.cpus {
 					problems = append(problems, fmt.Sprintf("node %s is left with %+v", h.name, l))
 				}
 			}

@@ -37,12 +37,12 @@ func (e *Engine) Close(ctx context.Context) error {
 		e.mu.Unlock()
 		return nil
 	}
-	calm := make(chan struct{})
-	e.calm = calm
+	allIdle := make(chan struct{})
+	e.allIdle = allIdle
 	e.mu.Unlock()
 
 	select {
-	case <-calm:
+	case <-allIdle:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("close: tasks still run%s: %w", named(e.Busy(maxNamed)), context.Cause(ctx))
@@ -52,12 +52,12 @@ func (e *Engine) Close(ctx context.Context) error {
 // Drain makes the node take no more tasks of others and give those back that have not begun, sends its own elsewhere
 // where somebody has room, and returns when nothing runs or waits here any more, or with the end of ctx.
 func (e *Engine) Drain(ctx context.Context) error {
-	ebbed := make(chan struct{})
+	drained := make(chan struct{})
 	e.mu.Lock()
-	if e.ebbed == nil {
-		e.ebbed = ebbed
+	if e.drained == nil {
+		e.drained = drained
 	} else {
-		ebbed = e.ebbed
+		drained = e.drained
 	}
 	e.mu.Unlock()
 	e.draining.Store(true)
@@ -68,12 +68,12 @@ func (e *Engine) Drain(ctx context.Context) error {
 	if e.cfg.Changed != nil {
 		e.cfg.Changed()
 	}
-	e.ebb()
+	e.checkDrained()
 	select {
-	case <-ebbed:
+	case <-drained:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("drain: tasks are left (%d of this node, %d of others%s): %w", e.Queued()+int(e.held.Load()), e.Load().Guests, named(e.Busy(maxNamed)), context.Cause(ctx))
+		return fmt.Errorf("drain: tasks are left (%d of this node, %d of others%s): %w", e.Queued()+int(e.held.Load()), e.Load().Inbound, named(e.Busy(maxNamed)), context.Cause(ctx))
 	}
 }
 
@@ -81,7 +81,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 func (e *Engine) CancelDrain() {
 	e.draining.Store(false)
 	e.mu.Lock()
-	e.ebbed = nil
+	e.drained = nil
 	e.mu.Unlock()
 	if x := e.net.Load(); x != nil {
 		x.changed()
@@ -110,7 +110,7 @@ func (e *Engine) Busy(limit int) (names []string) {
 	}
 	more := 0
 	x.each(func(p *peer) {
-		p.guests.each(func(a arrival) {
+		p.inbound.each(func(a arrival) {
 			switch {
 			case a.answerTold():
 			case len(names) < limit:
@@ -131,8 +131,8 @@ func (e *Engine) Busy(limit int) (names []string) {
 	return names
 }
 
-// ebb is called wherever the last task of a draining node may have ended.
-func (e *Engine) ebb() {
+// checkDrained is called wherever the last task of a draining node may have ended.
+func (e *Engine) checkDrained() {
 	if !e.draining.Load() {
 		return
 	}
@@ -142,12 +142,12 @@ func (e *Engine) ebb() {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.busy != 0 || e.ebbed == nil {
+	if e.busy != 0 || e.drained == nil {
 		return
 	}
 	select {
-	case <-e.ebbed:
+	case <-e.drained:
 	default:
-		close(e.ebbed)
+		close(e.drained)
 	}
 }

@@ -6,26 +6,26 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// deps holds a task back until the futures it needs have settled, and then until their values are here, or until it is known
-// where else it runs. It is the host of the task's turn, also while the task is elsewhere: it keeps the objects that its
-// parameters are in.
+// deps holds a task back until the futures it needs have settled, and then until their values are here, or until it is
+// known where else it runs. It is the host of the task's turn, also while the task is elsewhere: it keeps the objects
+// that its parameters are in.
 //
 //	settle ──┬── all values are here ──────────────────────────────► ready
 //	         ├── fetch those that are elsewhere ───────────────────► ready
-//	         └── afar: the task is placed, and its values stay ──┬─► sent with references to them
+//	         └── data-local: the task is placed, and its values stay ──┬─► sent with references to them
 //	                                                             └─► it runs here: fetch
 type deps struct {
-	task    held
-	job     *core.Job
-	left    atomic.Int32 // futures still open, and one for the submitter
-	waiters []core.Waiter
-	cores   []*core.Core
-	params  atomic.Pointer[[]param] // what cores are, for a task that has its parameters by reference
-	taken   func()                  // the parameters are in the argument; may be nil
-	fetch   bool                    // values that are elsewhere are waited for; set while nothing is
-	stays   bool                    // the task was given to this node, with its values; set while it is held
-	place   place                   // among those whose values are fetched
-	afar    atomic.Bool             // the argument is not complete, and the task goes to where its values are
+	task      held
+	job       *core.Job
+	left      atomic.Int32 // futures still open, and one for the submitter
+	waiters   []core.Waiter
+	cores     []*core.Core
+	params    atomic.Pointer[[]param] // what cores are, for a task that has its parameters by reference
+	taken     func()                  // the parameters are in the argument; may be nil
+	fetch     bool                    // values that are elsewhere are waited for; set while nothing is
+	stays     bool                    // the task was given to this node, with its values; set while it is held
+	place     place                   // among those whose values are fetched
+	dataLocal atomic.Bool             // the argument is not complete, and the task goes to where its values are
 }
 
 // held is what deps needs of the record it holds.
@@ -42,8 +42,8 @@ type held interface {
 	queues() bool
 }
 
-// wanted lists the futures that the task still needs. A parameter whose value is in the argument needs its future no more:
-// that may lose the value again while others come.
+// wanted lists the futures that the task still needs. A parameter whose value is in the argument needs its future no
+// more: that may lose the value again while others come.
 func (d *deps) wanted() []*core.Core {
 	params := d.params.Load()
 	if params == nil {
@@ -108,7 +108,7 @@ func (d *deps) arrived() {
 	}
 	if !d.fetch {
 		if d.task.follows(d) {
-			d.afar.Store(true)
+			d.dataLocal.Store(true)
 			d.task.ready()
 			return
 		}
@@ -170,7 +170,8 @@ func (r *record[A, R]) hold(up *core.Turn, d *deps) {
 	r.SetOwn(t)
 }
 
-// inner lets d be followed by a wait for the references that the parameters themselves hold, which are dependencies too.
+// inner lets d be followed by a wait for the references that the parameters themselves hold, which are dependencies
+// too.
 func (r *record[A, R]) inner(d *deps, next held) {
 	if !r.spec.refs {
 		return

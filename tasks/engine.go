@@ -38,8 +38,8 @@ type Config struct {
 
 	// Runtime is the node's, for its clock.
 	Runtime core.Runtime
-	// QueueGuests bounds the tasks of other nodes that wait here; further ones are sent back (default 65,536).
-	QueueGuests int
+	// QueueInbound bounds the tasks of other nodes that wait here; further ones are sent back (default 65,536).
+	QueueInbound int
 	// Place finds a node for a task that asks for something else than one CPU: nil for this one. An error with a
 	// method Temporary that returns true lets the task wait until the view changes; any other fails it. Nil: such
 	// tasks stay here.
@@ -47,7 +47,8 @@ type Config struct {
 	// Changed is told that CPUs have become free here after work of this node's own waited: what other nodes should
 	// know soon (Load says it). It must not block. Nil: they learn it from results alone.
 	Changed func()
-	// Bandwidth says how fast large values come to this node, in bytes per second, for its Load; 0 while that is not known.
+	// Bandwidth says how fast large values come to this node, in bytes per second, for its Load; 0 while that is not
+	// known.
 	Bandwidth func() int64
 }
 
@@ -76,18 +77,18 @@ type Engine struct {
 	shaped    atomic.Int32 // waiting tasks that ask for other than one CPU
 
 	waiting atomic.Int32 // root submitters that wait for room
-	riders  atomic.Int32 // tasks that run and ask for no CPU
+	zeroCPU atomic.Int32 // tasks that run and ask for no CPU
 	spare   atomic.Pointer[core.Slot]
 	fetches fetches
 
-	mu     sync.Mutex // guards the rest
-	idle   []*worker
-	live   int // workers that are not stopped
-	shapes shapes
-	room   []chan struct{} // one per waiting submitter, closed when there may be room
-	busy   int             // workers at work
-	calm   chan struct{}   // made by Close, and closed once busy is 0
-	ebbed  chan struct{}   // made by Drain, and closed once nothing is left
+	mu      sync.Mutex // guards the rest
+	idle    []*worker
+	live    int // workers that are not stopped
+	shapes  shapes
+	room    []chan struct{} // one per waiting submitter, closed when there may be room
+	busy    int             // workers at work
+	allIdle chan struct{}   // made by Close, and closed once busy is 0
+	drained chan struct{}   // made by Drain, and closed once nothing is left
 }
 
 const (
@@ -108,8 +109,8 @@ func NewEngine(cfg Config) *Engine {
 	if cfg.QueueBytes == 0 {
 		cfg.QueueBytes = 256 << 20
 	}
-	if cfg.QueueGuests == 0 {
-		cfg.QueueGuests = maxFlights
+	if cfg.QueueInbound == 0 {
+		cfg.QueueInbound = maxFlights
 	}
 	e := &Engine{cfg: cfg, queue: queue.New[core.Core](), linger: lingering(), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
 	e.free.Store(e.total.cpu)
@@ -187,7 +188,7 @@ func (e *Engine) waits() bool {
 		return true
 	}
 	x := e.net.Load()
-	return x != nil && (!x.guests.Empty() || x.aside.count.Load() > 0)
+	return x != nil && (!x.inbound.Empty() || x.deferred.count.Load() > 0)
 }
 
 // takeCPU takes n thousandths if they are free.
@@ -219,7 +220,7 @@ func (e *Engine) giveCPU(n int64) {
 func (e *Engine) Block(t *core.Turn) {
 	if s := t.Slot(); s != nil && s.Blocked.Add(1) == 1 {
 		if s.CPU == 0 {
-			e.riders.Add(-1)
+			e.zeroCPU.Add(-1)
 		}
 		e.passOn(s)
 		s.Waited.Store(true)
@@ -239,7 +240,7 @@ func (e *Engine) Block(t *core.Turn) {
 func (e *Engine) Unblock(t *core.Turn) {
 	if s := t.Slot(); s != nil && s.Blocked.Add(-1) == 0 {
 		if s.CPU == 0 {
-			e.riders.Add(1)
+			e.zeroCPU.Add(1)
 		}
 		e.free.Add(-s.CPU)
 	}

@@ -28,7 +28,7 @@ func TestBounce(t *testing.T) {
 	d := newHost(t, "driver", table, 0)
 	var links []*link
 	for i := range 2 {
-		w := newHost(t, fmt.Sprintf("worker%d", i), table, 1, func(c *tasks.Config) { c.QueueGuests = 3 })
+		w := newHost(t, fmt.Sprintf("worker%d", i), table, 1, func(c *tasks.Config) { c.QueueInbound = 3 })
 		links = append(links, join(t, d, w))
 	}
 	var bounced atomic.Int64
@@ -53,7 +53,7 @@ func TestBounce(t *testing.T) {
 	}
 }
 
-// Drain sends waiting guests back, lets running ones end, sends the node's own work elsewhere, and then returns.
+// Drain sends waiting inbound tasks back, lets running ones end, sends the node's own work elsewhere, and then returns.
 func TestDrain(t *testing.T) {
 	table := raysys.NewTable()
 	began, open := make(chan string, 100), make(chan struct{})
@@ -291,14 +291,14 @@ func TestGuestsAndOwnShareTheWorkers(t *testing.T) {
 	for range 10 {
 		refs = append(refs, note.Go(own, "own"))
 	}
-	guest := note.Go(ctx, "guest")
-	eventually(t, "the guest is there", func() bool { return w.engine.Load().Guests == 1 })
+	inboundTask := note.Go(ctx, "inbound task")
+	eventually(t, "the inbound task is there", func() bool { return w.engine.Load().Inbound == 1 })
 	close(open)
-	want(t, ctx, guest, 0)
+	want(t, ctx, inboundTask, 0)
 	for _, r := range refs {
 		want(t, own, r, 0)
 	}
-	if order[0] != "guest" && order[1] != "guest" {
+	if order[0] != "inbound task" && order[1] != "inbound task" {
 		t.Errorf("the order was %v", order)
 	}
 }
@@ -329,7 +329,7 @@ func TestLongTasksAreGivenBack(t *testing.T) {
 			refs = append(refs, long.Go(ctx))
 		}
 		synctest.Wait()
-		if n := a.engine.Load().Guests; n != 20 {
+		if n := a.engine.Load().Inbound; n != 20 {
 			t.Fatalf("%d tasks are at a: the test tests nothing", n)
 		}
 		for _, name := range []string{"b", "c", "d"} {
@@ -484,12 +484,12 @@ func TestNothingIsLeft(t *testing.T) {
 		l.mu.Lock()
 		corks := l.ends[0].corks + l.ends[1].corks
 		l.mu.Unlock()
-		return corks == 0 && l.ends[0].open.Load() == 0 && w.engine.Load().Guests == 0 && d.engine.QueuedBytes() == 0 && w.engine.QueuedBytes() == 0
+		return corks == 0 && l.ends[0].open.Load() == 0 && w.engine.Load().Inbound == 0 && d.engine.QueuedBytes() == 0 && w.engine.QueuedBytes() == 0
 	})
 }
 
-// TestViewChangesWhilePlacing: a task is tried again when the view changes after Place has looked at it, and before it is known that
-// the task waits.
+// TestViewChangesWhilePlacing: a task is tried again when the view changes after Place has looked at it, and before it
+// is known that the task waits.
 func TestViewChangesWhilePlacing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFunctions()

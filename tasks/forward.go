@@ -74,7 +74,7 @@ func (x *exchange) note() {
 	}
 	switch x.state.Load() {
 	case asleep:
-		waits := int64(x.e.Queued()) + x.aside.count.Load()
+		waits := int64(x.e.Queued()) + x.deferred.count.Load()
 		if waits == 0 {
 			return
 		}
@@ -121,8 +121,8 @@ func (x *exchange) idle() {
 
 // pop takes a task of this node.
 func (x *exchange) pop() *core.Core {
-	if x.aside.count.Load() > 0 {
-		if c := x.aside.pop(x.e); c != nil {
+	if x.deferred.count.Load() > 0 {
+		if c := x.deferred.pop(x.e); c != nil {
 			return c
 		}
 	}
@@ -167,8 +167,8 @@ func (x *exchange) run(stop <-chan struct{}) {
 		x.state.Store(awake)
 		select {
 		case <-stop:
-			// Peers may have come back meanwhile, and another goroutine with them: it sleeps beside a state that says awake now,
-			// and the wake that this one took may have been its own.
+			// Peers may have come back meanwhile, and another goroutine with them: it sleeps beside a state that says
+			// awake now, and the wake that this one took may have been its own.
 			x.rouse()
 			return
 		default:
@@ -178,11 +178,11 @@ func (x *exchange) run(stop <-chan struct{}) {
 
 // giveUp fails the tasks whose function has been unknown to every node for long.
 func (x *exchange) giveUp() {
-	if x.aside.count.Load() == 0 {
+	if x.deferred.count.Load() == 0 {
 		return
 	}
 	now := x.rt.Now()
-	gone, again := x.aside.hopeless(x, now)
+	gone, again := x.deferred.hopeless(x, now)
 	for _, c := range gone {
 		x.unknown(c)
 	}
@@ -202,7 +202,7 @@ func (x *exchange) due(end int32) bool {
 		return false
 	case end == stalled:
 		return x.opened()
-	case x.e.queue.Empty() && !x.aside.wanted(x):
+	case x.e.queue.Empty() && !x.deferred.wanted(x):
 		return false
 	}
 	for _, p := range *x.peers.Load() {
@@ -259,7 +259,7 @@ func (x *exchange) round() int32 {
 	x.each(func(p *peer) { p.skip = false })
 	for {
 		e := x.e
-		if e.closed.Load() || e.queue.Empty() && x.aside.count.Load() == 0 || !x.taken() {
+		if e.closed.Load() || e.queue.Empty() && x.deferred.count.Load() == 0 || !x.taken() {
 			return asleep
 		}
 		p, n, skipped := x.pick()

@@ -22,7 +22,7 @@ func TestFramesOfVersion1(t *testing.T) {
 		"tasks-head": appendTasks(nil, 300),
 		"task-plain": appendSlot(appendHead(nil, 7, 1000, taskHead{attempt: 1}), 5),
 		"task-full":  appendSlot(appendHead(nil, 7, math.MaxUint64, taskHead{attempt: 3, left: int64(time.Second), need: &n}), 9<<32|65535),
-		"load":       AppendLoad(nil, Load{Queued: 1000, Guests: 3, Busy: 1.5, Free: 0.5, Mean: time.Millisecond, Draining: true}),
+		"load":       AppendLoad(nil, Load{Queued: 1000, Inbound: 3, Busy: 1.5, Free: 0.5, Mean: time.Millisecond, Draining: true}),
 	} {
 		file := filepath.Join("testdata", "frames", "v1-"+name+".hex")
 		want, err := os.ReadFile(file)
@@ -70,7 +70,7 @@ func TestTaskOfALaterVersion(t *testing.T) {
 }
 
 func TestLoadRoundTrip(t *testing.T) {
-	for _, l := range []Load{{}, {Queued: 1, Guests: 2, Busy: 3.5, Free: 4.25, Mean: 5, Draining: true}, {Mean: 5, Bandwidth: 7}} {
+	for _, l := range []Load{{}, {Queued: 1, Inbound: 2, Busy: 3.5, Free: 4.25, Mean: 5, Draining: true}, {Mean: 5, Bandwidth: 7}} {
 		b := AppendLoad(nil, l)
 		b = append(b, 99) // what follows
 		r := wire.NewReader(b)
@@ -119,7 +119,7 @@ func FuzzReadLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := wire.NewReader(b)
 		l, err := ReadLoad(&r)
-		if err == nil && (l.Queued < 0 || l.Guests < 0 || l.Busy < 0 || l.Free < 0 || l.Mean < 0) {
+		if err == nil && (l.Queued < 0 || l.Inbound < 0 || l.Busy < 0 || l.Free < 0 || l.Mean < 0) {
 			t.Errorf("negative: %+v", l)
 		}
 	})

@@ -12,7 +12,7 @@ import (
 // Load says how busy a node is with tasks. Nodes tell each other: with results, and whenever system sends one.
 type Load struct {
 	Queued   int           // its own tasks that wait to start
-	Guests   int           // tasks of other nodes that it has accepted and not answered, waiting or running
+	Inbound  int           // tasks of other nodes that it has accepted and not answered, waiting or running
 	Busy     float64       // CPUs that run its own tasks
 	Free     float64       // CPUs that nothing holds
 	Mean     time.Duration // how long a task has held a CPU lately; 0 while that is not known
@@ -24,22 +24,22 @@ type Load struct {
 // Load returns how busy this node is.
 func (e *Engine) Load() Load { return e.loadAfter(0) }
 
-// loadAfter is the load when the given number of guests, which still count, have been answered.
+// loadAfter is the load when the given number of inbound tasks, which still count, have been answered.
 func (e *Engine) loadAfter(answered int) Load {
 	l := Load{Queued: e.Queued() + int(e.shaped.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
 	if e.cfg.Bandwidth != nil {
 		l.Bandwidth = e.cfg.Bandwidth()
 	}
 	if x := e.net.Load(); x != nil {
-		l.Queued += int(x.aside.count.Load())
-		l.Guests = int(x.here.Load()) - answered
+		l.Queued += int(x.deferred.count.Load())
+		l.Inbound = int(x.here.Load()) - answered
 		taken := e.total.cpu - e.free.Load()
 		if e.searching.Load() != 0 { // a worker that looks for work holds a CPU, which whoever brings some may have
 			taken -= oneCPU
 			l.Free = min(l.Free+1, float64(e.total.cpu)/oneCPU)
 		}
 		l.Busy = float64(max(taken-x.notOwn.Load()*oneCPU, 0)) / oneCPU
-		if l.Guests == 0 { // and so does one that answers the last
+		if l.Inbound == 0 { // and so does one that answers the last
 			l.Free = max(l.Free, float64(e.total.cpu)/oneCPU-l.Busy)
 		}
 		l.Mean = time.Duration(x.mean.Load())
@@ -64,7 +64,7 @@ const loadDraining = 1
 func AppendLoad(dst []byte, l Load) []byte {
 	var b [64]byte
 	body := wire.AppendUvarint(b[:0], uint64(max(l.Queued, 0)))
-	body = wire.AppendUvarint(body, uint64(max(l.Guests, 0)))
+	body = wire.AppendUvarint(body, uint64(max(l.Inbound, 0)))
 	body = wire.AppendUvarint(body, uint64(max(l.Busy*oneCPU, 0)))
 	body = wire.AppendUvarint(body, uint64(max(l.Free*oneCPU, 0)))
 	body = wire.AppendUvarint(body, uint64(max(l.Mean, 0)))
@@ -86,11 +86,11 @@ const maxCount = 1 << 40
 func ReadLoad(r *wire.Reader) (Load, error) {
 	body := wire.NewReader(r.Bytes())
 	l := Load{
-		Queued: int(min(body.Uvarint(), maxCount)),
-		Guests: int(min(body.Uvarint(), maxCount)),
-		Busy:   float64(min(body.Uvarint(), maxCount)) / oneCPU,
-		Free:   float64(min(body.Uvarint(), maxCount)) / oneCPU,
-		Mean:   time.Duration(min(body.Uvarint(), uint64(time.Hour))),
+		Queued:  int(min(body.Uvarint(), maxCount)),
+		Inbound: int(min(body.Uvarint(), maxCount)),
+		Busy:    float64(min(body.Uvarint(), maxCount)) / oneCPU,
+		Free:    float64(min(body.Uvarint(), maxCount)) / oneCPU,
+		Mean:    time.Duration(min(body.Uvarint(), uint64(time.Hour))),
 	}
 	l.Draining = body.Byte()&loadDraining != 0
 	if body.Len() > 0 { // an earlier version does not say

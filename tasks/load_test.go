@@ -8,8 +8,8 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-// TestLoadOfIdleNode: a node that says it has nothing to do says that all its CPUs are free. Whoever has just heard so must
-// not take it for busy, and move values to another.
+// TestLoadOfIdleNode: a node that says it has nothing to do says that all its CPUs are free. Whoever has just heard so
+// must not take it for busy, and move values to another.
 func TestLoadOfIdleNode(t *testing.T) {
 	table := raysys.NewTable()
 	double := tasks.DefineIn(table, "double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
@@ -21,7 +21,7 @@ func TestLoadOfIdleNode(t *testing.T) {
 			t.Fatal(got, err)
 		}
 		there, inflight, known := d.engine.LoadOf(l.ends[0])
-		if !known || inflight != 0 || there.Queued != 0 || there.Guests != 0 || there.Busy != 0 {
+		if !known || inflight != 0 || there.Queued != 0 || there.Inbound != 0 || there.Busy != 0 {
 			continue
 		}
 		if idle++; there.Free != w.cpus {

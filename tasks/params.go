@@ -65,8 +65,8 @@ func takeAll(params []param, j *core.Job) (here bool, err error) {
 	return here, err
 }
 
-// appendParams sends the argument as objects of this node, which the peer fetches: it is too large for a frame. They are
-// kept while the task is away, for another attempt.
+// appendParams sends the argument as objects of this node, which the peer fetches: it is too large for a frame. They
+// are kept while the task is away, for another attempt.
 func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, error) {
 	t := r.Turn()
 	d, ok := t.Host().(*deps)
@@ -94,7 +94,7 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 }
 
 // readParams is the receiving side: the objects are fetched once the task is admitted.
-func (g *guest[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.References) error {
+func (g *inboundTask[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.References) error {
 	d := &deps{}
 	params := g.spec.params(&g.arg)
 	for _, p := range params {
@@ -119,8 +119,8 @@ func (g *guest[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.Refere
 	return nil
 }
 
-// awaitParams returns what the guest waits for when its argument came as objects.
-func (g *guest[A, R]) awaitParams() *deps {
+// awaitParams returns what the inbound task waits for when its argument came as objects.
+func (g *inboundTask[A, R]) awaitParams() *deps {
 	t := g.OwnTurn()
 	if t == nil {
 		return nil

@@ -23,17 +23,17 @@ type exchange struct {
 	e  *Engine
 	rt core.Runtime
 
-	peers  atomic.Pointer[[]*peer] // copied on write, under admin
-	find   atomic.Pointer[map[wire.Peer]*peer]
-	guests *queue.Queue[core.Core] // tasks of other nodes that wait to start
-	here   atomic.Int64            // tasks of other nodes that were not answered
-	away   atomic.Int64            // tasks of this node that are elsewhere
-	notOwn atomic.Int64            // CPUs that workers hold for tasks of other nodes, or while they look for work
-	mean   atomic.Int64            // nanoseconds a task holds a CPU
-	aside  aside
+	peers    atomic.Pointer[[]*peer] // copied on write, under admin
+	find     atomic.Pointer[map[wire.Peer]*peer]
+	inbound  *queue.Queue[core.Core] // tasks of other nodes that wait to start
+	here     atomic.Int64            // tasks of other nodes that were not answered
+	away     atomic.Int64            // tasks of this node that are elsewhere
+	notOwn   atomic.Int64            // CPUs that workers hold for tasks of other nodes, or while they look for work
+	mean     atomic.Int64            // nanoseconds a task holds a CPU
+	deferred deferred
 	forwarder
-	stops stops
-	shed  shed
+	stops     stops
+	giveBacks giveBacks
 
 	admin   sync.Mutex // guards coming and going of peers, and the rest
 	avoided map[raysys.NodeID]bool
@@ -62,7 +62,7 @@ type peer struct {
 
 	told    atomic.Int64  // mean it was last told
 	replies atomic.Uint32 // since it was told this node's load
-	guests  guestTable
+	inbound inboundTable
 	late    lateReplies
 }
 
@@ -75,7 +75,7 @@ func (e *Engine) exchange() *exchange {
 	defer e.mu.Unlock()
 	x := e.net.Load()
 	if x == nil {
-		x = &exchange{e: e, rt: e.cfg.Runtime, guests: queue.New[core.Core](), avoided: map[raysys.NodeID]bool{}}
+		x = &exchange{e: e, rt: e.cfg.Runtime, inbound: queue.New[core.Core](), avoided: map[raysys.NodeID]bool{}}
 		x.forwarder.init(x)
 		x.peers.Store(new([]*peer))
 		x.find.Store(&map[wire.Peer]*peer{})
@@ -139,10 +139,10 @@ func (e *Engine) PeerDown(wp wire.Peer, cause error) {
 	p.drop(x)
 	for _, f := range p.flights.Drain() {
 		x.left(p, f)
-		f.task.Work().(traveller).lost(x, p.Node(), cause)
+		f.task.Work().(outboundTask).lost(x, p.Node(), cause)
 	}
 	x.changed()
-	x.e.ebb()
+	x.e.checkDrained()
 }
 
 // PeerLoad tells the engine how busy a peer is.
@@ -180,8 +180,8 @@ func (e *Engine) peer(wp wire.Peer) (*exchange, *peer) {
 	return x, (*x.find.Load())[wp]
 }
 
-// LoadOf returns what the peer last said of its load, and how many tasks of this node are there now. known is false when it
-// has said nothing.
+// LoadOf returns what the peer last said of its load, and how many tasks of this node are there now. known is false
+// when it has said nothing.
 func (e *Engine) LoadOf(wp wire.Peer) (l Load, inflight int, known bool) {
 	_, p := e.peer(wp)
 	if p == nil {
@@ -250,14 +250,14 @@ func (x *exchange) close() {
 	x.rt.ClearAlarm(&x.hint)
 	x.rt.ClearAlarm(&x.retry)
 	x.rt.ClearAlarm(&x.lastCall)
-	x.rt.ClearAlarm(&x.shed.alarm)
-	for _, c := range x.aside.drain(x.e) {
+	x.rt.ClearAlarm(&x.giveBacks.alarm)
+	for _, c := range x.deferred.drain(x.e) {
 		c.Cancel(raysys.ErrClosed)
 	}
 	for _, p := range list {
 		for _, f := range p.flights.Drain() {
 			x.left(p, f)
-			f.task.Work().(traveller).closed()
+			f.task.Work().(outboundTask).closed()
 		}
 	}
 }
@@ -287,7 +287,7 @@ func (x *exchange) room(p *peer) (idle, all int64) {
 	if l.Mean > 0 {
 		mine += min(p.cpus*ahead/int64(l.Mean), maxFlights)
 	}
-	others := int64(l.Queued) + max(int64(l.Guests)-inflight, 0) + int64(l.Busy)
+	others := int64(l.Queued) + max(int64(l.Inbound)-inflight, 0) + int64(l.Busy)
 	idle = max(p.cpus-others-inflight, 0)
 	all = mine - others - inflight
 	if x.e.total.cpu == 0 {

@@ -178,7 +178,7 @@ func TestBottomUp(t *testing.T) {
 		refs = append(refs, hold.Go(ctx))
 	}
 	eventually(t, "what nobody can start waits at home", func() bool { return a.engine.Queued() == 5 })
-	if l := b.engine.Load(); l.Guests != 3 || l.Busy != 0 || l.Free != 0 || a.engine.Load().Busy != 2 {
+	if l := b.engine.Load(); l.Inbound != 3 || l.Busy != 0 || l.Free != 0 || a.engine.Load().Busy != 2 {
 		t.Errorf("b has %+v, a has %+v", l, a.engine.Load())
 	}
 	close(open)
@@ -221,8 +221,8 @@ func TestSizes(t *testing.T) {
 	if v, err := get(t, ctx, grow.Go(ctx, wire.ValueLimit+1)); len(v) != wire.ValueLimit+1 || err != nil {
 		t.Errorf("a large result: %d bytes, %v", len(v), err)
 	}
-	if d.engine.Load().Guests+w.engine.Load().Guests != 0 {
-		t.Error("guests are left")
+	if d.engine.Load().Inbound+w.engine.Load().Inbound != 0 {
+		t.Error("inbound tasks are left")
 	}
 	// With a CPU of its own the node runs them itself, however busy it is.
 	join(t, h, w)

@@ -28,19 +28,19 @@ type temporary interface{ Temporary() bool }
 // placing is a task that has no node yet.
 type placing struct {
 	core *core.Core
-	w    traveller
+	w    outboundTask
 }
 
 // place finds a node for a task that is no business of the common queue.
-func (x *exchange) place(c *core.Core, w traveller) {
+func (x *exchange) place(c *core.Core, w outboundTask) {
 	e, r := x.e, w.request()
 	for {
-		seen := x.aside.routes.Load()
+		seen := x.deferred.routes.Load()
 		to, err := e.cfg.Place(r)
 		switch t, _ := err.(temporary); {
 		case err != nil && t != nil && t.Temporary():
 			x.unplaced(c, w)
-			if x.aside.routes.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
+			if x.deferred.routes.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
 				x.changed()
 			}
 		case err != nil && w.plain() && w.stay(e): // the common queue waits for nodes
@@ -71,15 +71,15 @@ func (x *exchange) place(c *core.Core, w traveller) {
 }
 
 // unplaced keeps a task until the view changes.
-func (x *exchange) unplaced(c *core.Core, w traveller) {
-	x.aside.mu.Lock()
-	defer x.aside.mu.Unlock()
+func (x *exchange) unplaced(c *core.Core, w outboundTask) {
+	x.deferred.mu.Lock()
+	defer x.deferred.mu.Unlock()
 	x.e.held.Add(1)
-	x.aside.placed = append(x.aside.placed, placing{c, w})
+	x.deferred.placed = append(x.deferred.placed, placing{c, w})
 }
 
 // sendTo sends one task to p; false when p does not take it.
-func (x *exchange) sendTo(p *peer, c *core.Core, w traveller) bool {
+func (x *exchange) sendTo(p *peer, c *core.Core, w outboundTask) bool {
 	if _, ok := p.Runs(w.entry()); !ok || p.full.Load() || p.inflight.Load() >= maxFlights {
 		return false
 	}
@@ -95,11 +95,11 @@ func (x *exchange) sendTo(p *peer, c *core.Core, w traveller) bool {
 
 // route tries the tasks again that have no node. The caller does not hold the right to send.
 func (x *exchange) route() {
-	x.aside.routes.Add(1)
-	x.aside.mu.Lock()
-	list := x.aside.placed
-	x.aside.placed = nil
-	x.aside.mu.Unlock()
+	x.deferred.routes.Add(1)
+	x.deferred.mu.Lock()
+	list := x.deferred.placed
+	x.deferred.placed = nil
+	x.deferred.mu.Unlock()
 	x.e.held.Add(-int64(len(list)))
 	for _, w := range list {
 		if w.core.Pending() {

@@ -27,13 +27,13 @@ func (e *Engine) Away(c *core.Core) (p wire.Peer, number uint64, ok bool) {
 	return p, number, ok
 }
 
-// Guest returns the task that p has here under its number, nil when it has none.
-func (e *Engine) Guest(wp wire.Peer, number uint64) *core.Core {
+// Inbound returns the task that p has here under its number, nil when it has none.
+func (e *Engine) Inbound(wp wire.Peer, number uint64) *core.Core {
 	_, p := e.peer(wp)
 	if p == nil {
 		return nil
 	}
-	if g := p.guests.find(number); g != nil {
+	if g := p.inbound.find(number); g != nil {
 		return g.core()
 	}
 	return nil

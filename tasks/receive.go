@@ -72,7 +72,7 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	}
 	// Without its turn the task came before it, over the bulk connection: it may come again. So may all others for
 	// which there is no room.
-	refuse := up == nil || x.e.closed.Load() || x.e.draining.Load() || x.here.Load() >= int64(x.e.cfg.QueueGuests) || x.e.bytes.Load() > x.e.maxBytes
+	refuse := up == nil || x.e.closed.Load() || x.e.draining.Load() || x.here.Load() >= int64(x.e.cfg.QueueInbound) || x.e.bytes.Load() > x.e.maxBytes
 	if refuse && box.skip(r) {
 		slot, err = slotOf(r)
 		return slot, false, err
@@ -119,7 +119,7 @@ func (e *Engine) HandleCancel(wp wire.Peer, frame []byte) error {
 		if err := r.Err(); err != nil {
 			return fmt.Errorf("cancellations from node %s: %w", p.Node(), err)
 		}
-		if g := p.guests.cancel(slot); g != nil {
+		if g := p.inbound.cancel(slot); g != nil {
 			g.core().Cancel(raysys.ErrCancelled)
 		}
 	}
@@ -192,8 +192,8 @@ func (x *exchange) tells(p *peer) bool {
 	return true
 }
 
-// reply sends an answer: where h is not nil the worker that waits for it uncorks the peer. Answers are never dropped while
-// the peer lives: the owner's future rests on them.
+// reply sends an answer: where h is not nil the worker that waits for it uncorks the peer. Answers are never dropped
+// while the peer lives: the owner's future rests on them.
 func (x *exchange) reply(p *peer, frame []byte, h *handing) {
 	if p.late.waiting() {
 		p.late.add(x, p, frame)
@@ -213,9 +213,9 @@ func (x *exchange) reply(p *peer, frame []byte, h *handing) {
 	}
 }
 
-// handing is how the answer of a guest goes from the worker that ran it, which settles it, to the same worker, which sends
-// what it has when it finds no more to do: the peer's writer sleeps on in between. Others may settle a guest at the same
-// moment, and then answer by themselves.
+// handing is how the answer of an inbound task goes from the worker that ran it, which settles it, to the same worker,
+// which sends what it has when it finds no more to do: the peer's writer sleeps on in between. Others may settle an
+// inbound task at the same moment, and then answer by themselves.
 //
 //	0 ──► handingOpen ──► handingKept ──► 0
 //	 the function         the peer is     the worker
@@ -227,7 +227,7 @@ const (
 	handingKept
 )
 
-// open is called by the worker before it settles the guest.
+// open is called by the worker before it settles the inbound task.
 func (h *handing) open() { h.state.Store(handingOpen) }
 
 func (h *handing) opened() bool { return h.state.Load() == handingOpen }

@@ -212,7 +212,8 @@ func (r *record[A, R]) call() (v R, err error) {
 
 var errGoexit = errors.New("the task ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")
 
-// taskError says where err came from. stack is nil but for a panic here: then it is that of the panic that err came from.
+// taskError says where err came from. stack is nil but for a panic here: then it is that of the panic that err came
+// from.
 func (r *record[A, R]) taskError(err error, stack []byte) error {
 	if stack == nil {
 		stack = raysys.Stack(err)
@@ -307,7 +308,7 @@ func (r *record[A, R]) place(e *Engine) {
 		return
 	}
 	switch d := r.host(); {
-	case d != nil && d.afar.Load():
+	case d != nil && d.dataLocal.Load():
 		e.exchange().place(&r.Core, r)
 	case r.spec.common:
 		e.push(&r.Core)

@@ -161,12 +161,12 @@ func (x *exchange) answered() {
 			x.poke()
 		}
 	default:
-		// Nobody who had room could run what is aside.
-		if x.aside.wanted(x) {
+		// Nobody who had room could run what is deferred.
+		if x.deferred.wanted(x) {
 			x.poke()
 		}
 	}
-	x.e.ebb()
+	x.e.checkDrained()
 }
 
 // result takes one result. That of a slot that was answered before, or never used, changes nothing.
@@ -185,9 +185,9 @@ func (x *exchange) result(p *peer, r *wire.Reader) error {
 
 // landed takes in what follows a slot; f was in flight under it if found is set.
 func (x *exchange) landed(p *peer, r *wire.Reader, f flight, found bool) error {
-	var w traveller
+	var w outboundTask
 	if found {
-		w = f.task.Work().(traveller)
+		w = f.task.Work().(outboundTask)
 	}
 	status := r.Byte()
 	if err := r.Err(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// traveller is a task as the exchange sees it.
-type traveller interface {
+// outboundTask is a task as the exchange sees it.
+type outboundTask interface {
 	core.Work
 	runner
 	entry() *core.Entry
@@ -32,7 +32,8 @@ type traveller interface {
 	plain() bool
 	needs() need
 	request() PlaceRequest
-	// stay has a task that is afar run on this node: once its values are here. False for one that is not afar.
+	// stay has a task that is data-local run on this node: once its values are here. False for one that is not
+	// data-local.
 	stay(e *Engine) bool
 
 	// landed takes the value that a peer computed; failedThere the error. An error of landed means that the frame is
@@ -106,9 +107,9 @@ func (x *exchange) account() {
 	o.count, o.bytes = 0, 0
 }
 
-// fill sends p up to n tasks of those that wait, and returns how many. What p cannot run moves from the queue aside,
-// where it counts as held, so that submissions end when that has grown to a queue's size. The caller holds the right
-// to send.
+// fill sends p up to n tasks of those that wait, and returns how many. What p cannot run moves from the queue to the
+// deferred ones, where it counts as held, so that submissions end when that has grown to a queue's size. The caller
+// holds the right to send.
 func (x *exchange) fill(p *peer, n int64) (sent int64) {
 	x.out.p, x.out.entry = p, nil
 	defer func() {
@@ -117,7 +118,7 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 	}()
 	e := x.e
 	for sent < n {
-		c := x.aside.popFor(e, p)
+		c := x.deferred.popFor(e, p)
 		if c == nil {
 			if c = e.queue.Pop(); c == nil {
 				break
@@ -129,7 +130,7 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 		switch w := c.Work().(type) {
 		case batch:
 			if _, ok := p.Runs(w.entry()); !ok {
-				x.aside.put(e, w.entry(), c)
+				x.deferred.put(e, w.entry(), c)
 				continue
 			}
 			for sent < n {
@@ -137,12 +138,12 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 				if r == nil {
 					break
 				}
-				sent += x.add(p, r, r.Work().(traveller))
+				sent += x.add(p, r, r.Work().(outboundTask))
 			}
 			if w.left() {
 				e.queue.Push(c)
 			}
-		case traveller:
+		case outboundTask:
 			sent += x.add(p, c, w)
 		}
 		if p.gone.Load() || p.full.Load() {
@@ -159,12 +160,12 @@ func (x *exchange) refused(p *peer) {
 }
 
 // add puts one task into the frame, and returns how many are on the way now: 1 or 0.
-func (x *exchange) add(p *peer, c *core.Core, w traveller) int64 {
+func (x *exchange) add(p *peer, c *core.Core, w outboundTask) int64 {
 	o := &x.out
 	if entry := w.entry(); entry != o.entry {
 		fn, ok := p.Runs(entry)
 		if !ok {
-			x.aside.put(x.e, entry, c)
+			x.deferred.put(x.e, entry, c)
 			return 0
 		}
 		o.entry, o.fn = entry, fn
@@ -241,7 +242,8 @@ func (o *outgoing) begin() {
 	o.slots = o.slots[:0]
 }
 
-// split sends what is before start, where lent had been lent, and begins the next frame of the same group with what follows.
+// split sends what is before start, where lent had been lent, and begins the next frame of the same group with what
+// follows.
 func (x *exchange) split(start, lent int) {
 	o := &x.out
 	last := append([]byte(nil), o.buf[start:]...)
@@ -312,13 +314,13 @@ func (x *exchange) notSent(p *peer, slots []uint64) {
 	for _, slot := range slots {
 		if f, ok := p.flights.Take(slot); ok {
 			x.left(p, f)
-			x.putBack(f.task, f.task.Work().(traveller))
+			x.putBack(f.task, f.task.Work().(outboundTask))
 		}
 	}
 }
 
 // putBack lets a claimed task wait here again.
-func (x *exchange) putBack(c *core.Core, w traveller) {
+func (x *exchange) putBack(c *core.Core, w outboundTask) {
 	if !w.back(x.e) {
 		return
 	}
@@ -327,12 +329,12 @@ func (x *exchange) putBack(c *core.Core, w traveller) {
 		x.later()
 		return
 	}
-	x.aside.put(x.e, w.entry(), c)
+	x.deferred.put(x.e, w.entry(), c)
 	x.e.wake()
 }
 
 // unopened handles a turn that the peer could not be told about.
-func (x *exchange) unopened(p *peer, c *core.Core, w traveller, err error) {
+func (x *exchange) unopened(p *peer, c *core.Core, w outboundTask, err error) {
 	switch {
 	case c.Up().Cancelled() != nil:
 		c.Cancel(c.Up().Cancelled())
@@ -347,13 +349,13 @@ func (x *exchange) unopened(p *peer, c *core.Core, w traveller, err error) {
 			x.unplaced(c, w)
 			return
 		}
-		x.aside.put(x.e, w.entry(), c)
+		x.deferred.put(x.e, w.entry(), c)
 		x.e.wake()
 	}
 }
 
 // unsendable handles a claimed task that cannot travel: it runs here, or fails.
-func (x *exchange) unsendable(p *peer, c *core.Core, w traveller, err error) {
+func (x *exchange) unsendable(p *peer, c *core.Core, w outboundTask, err error) {
 	switch {
 	case errors.Is(err, raysys.ErrNotDelivered):
 		x.refused(p)
@@ -362,7 +364,7 @@ func (x *exchange) unsendable(p *peer, c *core.Core, w traveller, err error) {
 		w.settleFailed(fmt.Errorf("send %s %s to node %s, since this one cannot run it: %w", w.entry(), c.ID(), p.Node(), err))
 	case !w.back(x.e), w.stay(x.e):
 	case w.common():
-		x.aside.keep(x.e, c)
+		x.deferred.keep(x.e, c)
 		x.e.wake()
 	default:
 		x.e.pushShaped(c, w.needs())

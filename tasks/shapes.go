@@ -12,9 +12,9 @@ import (
 // Most tasks ask for one CPU and go through the lock-free queue. The others wait here, one list per shape of request,
 // so that a task whose GPU is taken holds up no task of another shape.
 
-// maxFreeRiders bounds the tasks that run without asking for a CPU, which the count of CPUs does not bound. Those that
+// maxZeroCPU bounds the tasks that run without asking for a CPU, which the count of CPUs does not bound. Those that
 // wait in Get do not count, or a deep chain of them would stop for ever.
-const maxFreeRiders = 10_000
+const maxZeroCPU = 10_000
 
 // shaped is one waiting task that asks for other than one CPU.
 type shaped struct {
@@ -131,7 +131,7 @@ func (e *Engine) takeShaped() (shaped, bool) {
 		switch {
 		case h.over(): // cancelled while it waited; its worker drops it
 			h.need = need{}
-		case h.need.cpu == 0 && e.riders.Load() >= maxFreeRiders:
+		case h.need.cpu == 0 && e.zeroCPU.Load() >= maxZeroCPU:
 			continue
 		case h.need.shares(owed):
 			continue
@@ -143,7 +143,7 @@ func (e *Engine) takeShaped() (shaped, bool) {
 			continue
 		}
 		if h.need.cpu == 0 {
-			e.riders.Add(1)
+			e.zeroCPU.Add(1)
 		}
 		e.shapes.add(h.need, -1)
 		e.shaped.Add(-1)
@@ -206,7 +206,7 @@ func (e *Engine) endShaped(n need) {
 	e.shapes.add(n, +1)
 	e.mu.Unlock()
 	if n.cpu == 0 {
-		e.riders.Add(-1)
+		e.zeroCPU.Add(-1)
 	}
 	e.giveCPU(n.cpu)
 }

@@ -2,14 +2,14 @@ package tasks
 
 import "fmt"
 
-// Stuck says what tasks of this node wait for that no node has now: a function that no worker has, or room for what a task
-// asks for. "" when there is no such task; those that wait for their turn are none.
+// Stuck says what tasks of this node wait for that no node has now: a function that no worker has, or room for what a
+// task asks for. "" when there is no such task; those that wait for their turn are none.
 func (e *Engine) Stuck() string {
 	x := e.net.Load()
 	if x == nil {
 		return ""
 	}
-	a := &x.aside
+	a := &x.deferred
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, l := range a.order {

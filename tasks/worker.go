@@ -11,12 +11,12 @@ import (
 // worker is one actor that runs tasks. It holds CPUs from the moment it is told to start until it finds nothing more
 // to do, and has no goroutine in between.
 type worker struct {
-	engine *Engine
-	pid    *actor.PID
-	slot   *core.Slot // of the current job and those before it that held as much
-	meter  meter
-	guests bool  // the last task was one of another node's
-	corked *peer // by the answer to that one; nil when there is none
+	engine  *Engine
+	pid     *actor.PID
+	slot    *core.Slot // of the current job and those before it that held as much
+	meter   meter
+	inbound bool  // the last task was one of another node's
+	corked  *peer // by the answer to that one; nil when there is none
 }
 
 // job is the one message a worker understands.
@@ -109,17 +109,17 @@ func (w *worker) ended(j *job, returned bool) {
 	}
 	e.mu.Lock()
 	e.busy--
-	if e.busy == 0 && e.calm != nil {
-		close(e.calm)
-		e.calm = nil
+	if e.busy == 0 && e.allIdle != nil {
+		close(e.allIdle)
+		e.allIdle = nil
 	}
 	e.mu.Unlock()
-	e.ebb()
+	e.checkDrained()
 }
 
 // lingering is how often a worker that found the queue empty looks again before it goes idle: some microseconds, which
-// spares a stream of small tasks the wake-up of a worker for each. On a single processor nobody can submit meanwhile, and
-// another process that shares it waits: a task and its result between two nodes took 49 us instead of 31.
+// spares a stream of small tasks the wake-up of a worker for each. On a single processor nobody can submit meanwhile,
+// and another process that shares it waits: a task and its result between two nodes took 49 us instead of 31.
 func lingering() int {
 	if runtime.GOMAXPROCS(0) == 1 {
 		return 0
@@ -217,20 +217,20 @@ func (w *worker) next(x *exchange) (c *core.Core) {
 	if x == nil {
 		return w.engine.queue.Pop()
 	}
-	if !w.guests {
-		c = x.guests.Pop()
+	if !w.inbound {
+		c = x.inbound.Pop()
 	}
-	w.guests = c != nil
+	w.inbound = c != nil
 	if c == nil {
 		c = x.pop()
 	}
 	if c == nil {
-		c = x.guests.Pop()
-		w.guests = c != nil
+		c = x.inbound.Pop()
+		w.inbound = c != nil
 	}
 	if c != nil {
 		w.meter.take(x)
-		x.serve(w.slot, !w.guests)
+		x.serve(w.slot, !w.inbound)
 	}
 	return c
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// A task whose values are on other nodes goes to one of them instead of having them fetched to this one first: it is afar.
-// Its argument is not complete here, so it is never in a queue that workers take from. It is placed, and where it goes
-// its values are fetched before it takes a CPU; when that is here, it stays, which is where the usual way begins.
+// A task whose values are on other nodes goes to one of them instead of having them fetched to this one first: it is
+// data-local. Its argument is not complete here, so it is never in a queue that workers take from. It is placed, and
+// where it goes its values are fetched before it takes a CPU; when that is here, it stays, which is where the usual way
+// begins.
 
 // host returns what holds, or held, the task back; nil for one that had nothing to wait for.
 func (r *record[A, R]) host() *deps {
@@ -75,10 +76,10 @@ func sizeHere(c *core.Core) int64 {
 	return int64(plan.Size(value))
 }
 
-// stay implements traveller.
+// stay implements outboundTask.
 func (r *record[A, R]) stay(e *Engine) bool {
 	d := r.host()
-	if d == nil || !d.afar.Load() {
+	if d == nil || !d.dataLocal.Load() {
 		return false
 	}
 	var bytes int64
@@ -91,7 +92,7 @@ func (r *record[A, R]) stay(e *Engine) bool {
 	e.held.Add(1)
 	e.started(bytes) // it is counted again when it is ready
 	d.stays, d.fetch = true, true
-	d.afar.Store(false)
+	d.dataLocal.Store(false)
 	d.come()
 	return true
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// visit is what a call that arrived from another node has more.
-type visit struct {
+// inboundCall is what a call that arrived from another node has more.
+type inboundCall struct {
 	call     turn
 	kind     *boundKind
 	key      string
@@ -41,14 +41,14 @@ const (
 // arrived is the record of a call from another node.
 type arrived[G, A, R any] struct {
 	call[G, A, R]
-	visit
+	inboundCall
 }
 
-func (a *arrived[G, A, R]) guest() *visit { return &a.visit }
+func (a *arrived[G, A, R]) inbound() *inboundCall { return &a.inboundCall }
 
 // Name implements core.Work.
 func (a *arrived[G, A, R]) Name() string {
-	return a.visit.kind.nameOf(a.visit.key, a.method.entry)
+	return a.inboundCall.kind.nameOf(a.inboundCall.key, a.method.entry)
 }
 
 // Limit: the caller knows it.
@@ -60,7 +60,7 @@ func (a *arrived[G, A, R]) Stopped() {}
 // callee is the receiving side of a method, kept with its entry.
 type callee interface {
 	// arrive makes the record of a call.
-	arrive(head *callHead, up *core.Turn) (*visit, *kind)
+	arrive(head *callHead, up *core.Turn) (*inboundCall, *kind)
 }
 
 // calledAll handles KindCalls.
@@ -98,13 +98,13 @@ func newReception[G, A, R any](m *method[G, A, R]) *reception[G, A, R] {
 	return r
 }
 
-func (r *reception[G, A, R]) arrive(head *callHead, up *core.Turn) (*visit, *kind) {
+func (r *reception[G, A, R]) arrive(head *callHead, up *core.Turn) (*inboundCall, *kind) {
 	m := r.variants[head.flags&variantFlags]
 	a := &arrived[G, A, R]{}
 	a.method, a.mail.msg = m, a
 	a.Init(a, up, head.seq, m.gated)
-	a.visit.call, a.result = a, m.res
-	return &a.visit, m.kind
+	a.inboundCall.call, a.result = a, m.res
+	return &a.inboundCall, m.kind
 }
 
 // called handles KindCall.
@@ -178,17 +178,17 @@ func (k *boundKind) keyOf(b []byte) (string, *activation) {
 	return string(b), nil
 }
 
-func (v *visit) turn() turn     { return v.call }
-func (v *visit) name() string   { return v.call.Name() }
-func (v *visit) fail(err error) { v.call.core().Fail(err) }
+func (v *inboundCall) turn() turn     { return v.call }
+func (v *inboundCall) name() string   { return v.call.Name() }
+func (v *inboundCall) fail(err error) { v.call.core().Fail(err) }
 
 // nodeCloses reports whether the call ends because this node does.
-func (v *visit) nodeCloses() bool {
+func (v *inboundCall) nodeCloses() bool {
 	return errors.Is(v.call.core().Up().Cancelled(), raysys.ErrClosed)
 }
 
 // deliver gives the call to its grain, if that is here under the token that the caller knows.
-func (v *visit) deliver() {
+func (v *inboundCall) deliver() {
 	if v.call.core().Settled() {
 		return
 	}
@@ -231,7 +231,7 @@ func (v *visit) deliver() {
 }
 
 // enter gives the call to an activation; false when that has closed.
-func (v *visit) enter(a *activation) bool {
+func (v *inboundCall) enter(a *activation) bool {
 	switch token := a.more.token; {
 	case token.Newer(v.token):
 		node, incarnation := a.kind.engine.cfg.Cluster.Self()
@@ -252,7 +252,7 @@ func (v *visit) enter(a *activation) bool {
 }
 
 // admit takes a call from another node, which believes that the grain is here; false when the route is gone.
-func (r *route) admit(v *visit) bool {
+func (r *route) admit(v *inboundCall) bool {
 	r.mu.Lock()
 	switch r.state {
 	case routeGone:
@@ -281,7 +281,7 @@ func (r *route) admit(v *visit) bool {
 }
 
 // refuse answers that the call did not run, since the grain is at p or nowhere known.
-func (v *visit) refuse(p Place) {
+func (v *inboundCall) refuse(p Place) {
 	if v.answered.CompareAndSwap(false, true) {
 		buf := takeBuffer()
 		*buf = appendPlace(appendAnswer(*buf, v.slot, statusMoved), p)
@@ -292,7 +292,7 @@ func (v *visit) refuse(p Place) {
 }
 
 // Resolved implements core.Resolved: the outcome goes back.
-func (v *visit) Resolved(*core.Waiter) {
+func (v *inboundCall) Resolved(*core.Waiter) {
 	fp := v.peer
 	if fp.leave(v) {
 		fp.release(v)
@@ -320,14 +320,15 @@ func (v *visit) Resolved(*core.Waiter) {
 	}
 }
 
-// last reports whether no call waits behind this one: whoever waits over there need not wait for the rest of a batch then.
-func (v *visit) last() bool {
+// last reports whether no call waits behind this one: whoever waits over there need not wait for the rest of a batch
+// then.
+func (v *inboundCall) last() bool {
 	a := v.call.at()
 	return a != nil && a.UserMessageCount() == 0
 }
 
 // answerHere answers a call whose result is simply there; false when there is more to it.
-func (fp *farPeer) answerHere(v *visit) bool {
+func (fp *farPeer) answerHere(v *inboundCall) bool {
 	buf := takeBuffer()
 	defer giveBuffer(buf)
 	*buf = appendAnswer(*buf, v.slot, statusValue)
@@ -343,7 +344,7 @@ func (fp *farPeer) answerHere(v *visit) bool {
 	return true
 }
 
-func (fp *farPeer) answerValue(v *visit, value any) {
+func (fp *farPeer) answerValue(v *inboundCall, value any) {
 	buf := takeBuffer()
 	defer giveBuffer(buf)
 	*buf = appendAnswer(*buf, v.slot, statusValue)
@@ -354,7 +355,7 @@ func (fp *farPeer) answerValue(v *visit, value any) {
 }
 
 // sendAnswer sends what is in buf, where the value begins at; err says that there is none.
-func (fp *farPeer) sendAnswer(v *visit, buf *[]byte, at int, err error) {
+func (fp *farPeer) sendAnswer(v *inboundCall, buf *[]byte, at int, err error) {
 	switch {
 	case err != nil:
 		fp.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))

@@ -8,10 +8,10 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// guestTable finds the tasks of one peer that are here by their slots, for cancellation. Slots are small numbers that
+// inboundTable finds the tasks of one peer that are here by their slots, for cancellation. Slots are small numbers that
 // the peer uses again, so the table is a list of pages, which are read without a lock.
-type guestTable struct {
-	pages atomic.Pointer[[]*guestPage]
+type inboundTable struct {
+	pages atomic.Pointer[[]*inboundPage]
 	some  atomic.Int32 // length of early
 
 	mu    sync.Mutex      // guards early, and that pages are added
@@ -20,17 +20,17 @@ type guestTable struct {
 
 const pageSize = 1 << 10
 
-type guestPage [pageSize]atomic.Pointer[slotted]
+type inboundPage [pageSize]atomic.Pointer[slotted]
 
-// slotted is a guest in the table.
+// slotted is an inbound task in the table.
 type slotted struct{ arrival }
 
 // maxEarly bounds the cancellations that wait for their task. One that crossed its result waits for ever, so the table
 // is emptied when it is full: what is lost then is that a task which nobody waits for runs.
 const maxEarly = 4096
 
-// at returns the place of a slot, nil when there was never a guest.
-func (t *guestTable) at(slot uint64) *atomic.Pointer[slotted] {
+// at returns the place of a slot, nil when there was never an inbound task.
+func (t *inboundTable) at(slot uint64) *atomic.Pointer[slotted] {
 	i := slot & (1<<32 - 1)
 	if pages := t.pages.Load(); pages != nil && i/pageSize < uint64(len(*pages)) {
 		return &(*pages)[i/pageSize][i%pageSize]
@@ -39,22 +39,22 @@ func (t *guestTable) at(slot uint64) *atomic.Pointer[slotted] {
 }
 
 // grow makes the pages up to that of a slot, which is below maxFlights, see HandleTasks.
-func (t *guestTable) grow(slot uint64) {
+func (t *inboundTable) grow(slot uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var pages []*guestPage
+	var pages []*inboundPage
 	if old := t.pages.Load(); old != nil {
 		pages = *old
 	}
 	pages = slices.Clone(pages)
 	for uint64(len(pages)) <= slot&(1<<32-1)/pageSize {
-		pages = append(pages, new(guestPage))
+		pages = append(pages, new(inboundPage))
 	}
 	t.pages.Store(&pages)
 }
 
-// put enters a guest, whose own place in memory s is, and reports whether it was cancelled before it came.
-func (t *guestTable) put(g arrival, s *slotted) (cancelled bool) {
+// put enters an inbound task, whose own place in memory s is, and reports whether it was cancelled before it came.
+func (t *inboundTable) put(g arrival, s *slotted) (cancelled bool) {
 	_, slot := g.home()
 	place := t.at(slot)
 	if place == nil {
@@ -79,14 +79,14 @@ func (t *guestTable) put(g arrival, s *slotted) (cancelled bool) {
 }
 
 // remove takes it out, unless another has its place.
-func (t *guestTable) remove(slot uint64, s *slotted) {
+func (t *inboundTable) remove(slot uint64, s *slotted) {
 	if place := t.at(slot); place != nil {
 		place.CompareAndSwap(s, nil)
 	}
 }
 
-// cancel returns the guest of the slot, or remembers it for the task that is still on its way.
-func (t *guestTable) cancel(slot uint64) arrival {
+// cancel returns the inbound task of the slot, or remembers it for the task that is still on its way.
+func (t *inboundTable) cancel(slot uint64) arrival {
 	if g := t.find(slot); g != nil {
 		return g
 	}
@@ -108,7 +108,7 @@ func (t *guestTable) cancel(slot uint64) arrival {
 	return nil
 }
 
-func (t *guestTable) find(slot uint64) arrival {
+func (t *inboundTable) find(slot uint64) arrival {
 	place := t.at(slot)
 	if place == nil {
 		return nil
@@ -121,8 +121,8 @@ func (t *guestTable) find(slot uint64) arrival {
 	return nil
 }
 
-// each calls f with the guests that are in the table.
-func (t *guestTable) each(f func(arrival)) {
+// each calls f with the inbound tasks that are in the table.
+func (t *inboundTable) each(f func(arrival)) {
 	pages := t.pages.Load()
 	if pages == nil {
 		return

@@ -9,10 +9,10 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// aside holds tasks that left the common queue and could not go where it was their turn: the peer that had room lacks
-// their function, or sent them back, or they cannot travel at all. Workers of this node take from it before they take
-// from the queue, since what is here is older.
-type aside struct {
+// deferred holds tasks that left the common queue and could not go where it was their turn: the peer that had room
+// lacks their function, or sent them back, or they cannot travel at all. Workers of this node take from it before they
+// take from the queue, since what is here is older.
+type deferred struct {
 	count  atomic.Int64
 	routes atomic.Uint64 // how often placed was tried again
 
@@ -31,7 +31,7 @@ type waitlist struct {
 }
 
 // put keeps a task that some other peer may run.
-func (a *aside) put(e *Engine, entry *core.Entry, c *core.Core) {
+func (a *deferred) put(e *Engine, entry *core.Entry, c *core.Core) {
 	e.held.Add(1)
 	a.mu.Lock()
 	l := a.lists[entry]
@@ -49,7 +49,7 @@ func (a *aside) put(e *Engine, entry *core.Entry, c *core.Core) {
 }
 
 // keep keeps a task that only this node can run.
-func (a *aside) keep(e *Engine, c *core.Core) {
+func (a *deferred) keep(e *Engine, c *core.Core) {
 	e.held.Add(1)
 	a.mu.Lock()
 	a.home = append(a.home, c)
@@ -58,7 +58,7 @@ func (a *aside) keep(e *Engine, c *core.Core) {
 }
 
 // pop takes a task to run here.
-func (a *aside) pop(e *Engine) *core.Core {
+func (a *deferred) pop(e *Engine) *core.Core {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.home) > 0 {
@@ -74,7 +74,7 @@ func (a *aside) pop(e *Engine) *core.Core {
 }
 
 // popFor takes a task that p can run.
-func (a *aside) popFor(e *Engine, p *peer) *core.Core {
+func (a *deferred) popFor(e *Engine, p *peer) *core.Core {
 	if a.count.Load() == 0 {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (a *aside) popFor(e *Engine, p *peer) *core.Core {
 }
 
 // first takes the oldest of l; the caller holds mu.
-func (a *aside) first(e *Engine, l *waitlist) *core.Core {
+func (a *deferred) first(e *Engine, l *waitlist) *core.Core {
 	c := l.cores[0]
 	l.cores[0], l.cores = nil, l.cores[1:]
 	if len(l.cores) == 0 {
@@ -99,18 +99,18 @@ func (a *aside) first(e *Engine, l *waitlist) *core.Core {
 	return c
 }
 
-func (a *aside) remove(l *waitlist) {
+func (a *deferred) remove(l *waitlist) {
 	delete(a.lists, l.entry)
 	a.order = slices.DeleteFunc(a.order, func(o *waitlist) bool { return o == l })
 }
 
-func (a *aside) took(e *Engine, n int) {
+func (a *deferred) took(e *Engine, n int) {
 	a.count.Add(-int64(n))
 	e.held.Add(-int64(n))
 }
 
 // wanted reports whether a peer with room could run a task that is here.
-func (a *aside) wanted(x *exchange) bool {
+func (a *deferred) wanted(x *exchange) bool {
 	if a.count.Load() == 0 {
 		return false
 	}
@@ -130,7 +130,7 @@ func (a *aside) wanted(x *exchange) bool {
 }
 
 // drain takes everything.
-func (a *aside) drain(e *Engine) (all []*core.Core) {
+func (a *deferred) drain(e *Engine) (all []*core.Core) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all = a.home
@@ -152,7 +152,7 @@ const patience = int64(10 * time.Second)
 
 // hopeless takes the tasks that have waited long enough for a node that knows their function, and returns when to look
 // again, 0 for never.
-func (a *aside) hopeless(x *exchange, now int64) (gone []*core.Core, again int64) {
+func (a *deferred) hopeless(x *exchange, now int64) (gone []*core.Core, again int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.order) == 0 || x.e.total.cpu >= oneCPU || !x.workers() {

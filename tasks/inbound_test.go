@@ -89,7 +89,7 @@ func TestLateCancellationIsOfItsGeneration(t *testing.T) {
 	})
 }
 
-// A task that is given back to its owner is answered once and leaves the count of guests once.
+// A task that is given back to its owner is answered once and leaves the count of inbound tasks once.
 func TestBouncedTaskIsAnsweredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFar(t)
@@ -98,8 +98,8 @@ func TestBouncedTaskIsAnsweredOnce(t *testing.T) {
 		f.d.engine.PeerLoad(f.link.ends[0], tasks.Load{Free: 1, Mean: time.Microsecond}) // so that the worker is sent more than it runs
 		waiting := f.wait.Go(f.ctx)
 		synctest.Wait()
-		if n := f.w.engine.Load().Guests; n != 2 {
-			t.Fatalf("the worker has %d guests, want one that runs and one that waits: the test tests nothing", n)
+		if n := f.w.engine.Load().Inbound; n != 2 {
+			t.Fatalf("the worker has %d inbound tasks, want one that runs and one that waits: the test tests nothing", n)
 		}
 		answers := f.link.sent(wire.KindTaskResult)
 		drained := f.w.drain()
@@ -107,13 +107,13 @@ func TestBouncedTaskIsAnsweredOnce(t *testing.T) {
 		if n := len(answers()); n != 1 {
 			t.Errorf("one task was given back with %d answers, want 1", n)
 		}
-		if n := f.w.engine.Load().Guests; n != 1 {
-			t.Errorf("the worker counts %d guests after one of two was given back, want 1", n)
+		if n := f.w.engine.Load().Inbound; n != 1 {
+			t.Errorf("the worker counts %d inbound tasks after one of two was given back, want 1", n)
 		}
 		running.Cancel()
 		mustDrain(t, drained)
-		if n := f.w.engine.Load().Guests; n != 0 {
-			t.Errorf("the worker counts %d guests when it is drained, want 0", n)
+		if n := f.w.engine.Load().Inbound; n != 0 {
+			t.Errorf("the worker counts %d inbound tasks when it is drained, want 0", n)
 		}
 		waiting.Cancel()
 	})
@@ -165,14 +165,14 @@ func TestBouncedShapedTasksAreNotCounted(t *testing.T) {
 		<-began
 		waiting := shaped.Go(ctx)
 		synctest.Wait()
-		if l := w.engine.Load(); l.Guests != 2 || l.Queued != 1 {
-			t.Fatalf("the worker says %+v, want two guests of which one waits: the test tests nothing", l)
+		if l := w.engine.Load(); l.Inbound != 2 || l.Queued != 1 {
+			t.Fatalf("the worker says %+v, want two inbound tasks of which one waits: the test tests nothing", l)
 		}
 		to.Store(nil)
 		drained := w.drain()
 		synctest.Wait()
-		if l := w.engine.Load(); l.Queued != 0 || l.Guests != 1 {
-			t.Errorf("after the shaped task was given back the worker says %+v, want none that waits and one guest", l)
+		if l := w.engine.Load(); l.Queued != 0 || l.Inbound != 1 {
+			t.Errorf("after the shaped task was given back the worker says %+v, want none that waits and one inbound task", l)
 		}
 		running.Cancel()
 		mustDrain(t, drained)

@@ -10,10 +10,10 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// guest is a task of another node that runs here: a record below the turn that stands for the submitting one, so that
-// it has the same id, and with it the same raysys.Rand and the same ids of what it submits. It waits in a queue of its
-// own and is never sent on.
-type guest[A, R any] struct {
+// inboundTask is a task of another node that runs here: a record below the turn that stands for the submitting one, so
+// that it has the same id, and with it the same raysys.Rand and the same ids of what it submits. It waits in a queue of
+// its own and is never sent on.
+type inboundTask[A, R any] struct {
 	record[A, R]
 	waiter   core.Waiter
 	tabled   slotted
@@ -24,18 +24,18 @@ type guest[A, R any] struct {
 	handing  handing
 }
 
-// arrival is a guest without its types.
+// arrival is an inbound task without its types.
 type arrival interface {
 	runner
 	admit(slot uint64)
 	home() (*peer, uint64)
-	// place is where it stands in the table of its peer's guests.
+	// place is where it stands in the table of its peer's inbound tasks.
 	place() *slotted
 	core() *core.Core
 	// claimAnswer gives one caller the right and the duty to answer the owner.
 	claimAnswer() bool
 	answerTold() bool
-	// departed does the accounts of a guest that leaves the queue without running.
+	// departed does the accounts of an inbound task that leaves the queue without running.
 	departed(e *Engine)
 	// handed returns the peer that the worker is to uncork: that of an answer it has just made; nil when there is none.
 	handed() *peer
@@ -52,29 +52,29 @@ type inbox interface {
 // incoming is a frame of tasks while it is read.
 type incoming struct {
 	wire.Reader
-	room any // for the guests that follow: a *[]guest
+	room any // for the inbound tasks that follow: a *[]inboundTask
 }
 
 const (
-	// roomSize is how many guests share an allocation. The last of them to end keeps the memory of all.
+	// roomSize is how many inbound tasks share an allocation. The last of them to end keeps the memory of all.
 	roomSize = 16
 	// leastTask is the fewest bytes that a task takes in a frame.
 	leastTask = 8
 )
 
-// place returns the memory of a guest. Guests that hold nothing beyond themselves share it with those that follow in the
-// frame: sixteen small allocations cost more than all else that a small task does here.
-func (s *spec[A, R]) place(in *incoming) *guest[A, R] {
+// place returns the memory of an inbound task. Inbound tasks that hold nothing beyond themselves share it with those
+// that follow in the frame: sixteen small allocations cost more than all else that a small task does here.
+func (s *spec[A, R]) place(in *incoming) *inboundTask[A, R] {
 	if !s.fixed || s.gated {
-		return new(guest[A, R])
+		return new(inboundTask[A, R])
 	}
-	room, _ := in.room.(*[]guest[A, R])
+	room, _ := in.room.(*[]inboundTask[A, R])
 	if room == nil || len(*room) == 0 {
 		n := min(1+in.Len()/leastTask/2, roomSize)
 		if n == 1 {
-			return new(guest[A, R])
+			return new(inboundTask[A, R])
 		}
-		made := make([]guest[A, R], n)
+		made := make([]inboundTask[A, R], n)
 		room = &made
 		in.room = room
 	}
@@ -127,8 +127,8 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h 
 	return g, nil
 }
 
-// admit lets the guest wait: for the values it refers to, which are fetched, then for a CPU.
-func (g *guest[A, R]) admit(slot uint64) {
+// admit lets the inbound task wait: for the values it refers to, which are fetched, then for a CPU.
+func (g *inboundTask[A, R]) admit(slot uint64) {
 	g.slot = slot
 	x := engineOf(g.Up()).net.Load()
 	x.here.Add(1)
@@ -146,7 +146,7 @@ func (g *guest[A, R]) admit(slot uint64) {
 	}
 	g.Expect(&g.waiter, g)
 	switch {
-	case g.from.guests.put(g, &g.tabled):
+	case g.from.inbound.put(g, &g.tabled):
 		g.Cancel(raysys.ErrCancelled)
 	case d != nil:
 		d.wait()
@@ -156,7 +156,7 @@ func (g *guest[A, R]) admit(slot uint64) {
 }
 
 // ready implements held.
-func (g *guest[A, R]) ready() {
+func (g *inboundTask[A, R]) ready() {
 	x := engineOf(g.Up()).net.Load()
 	bytes := g.count(x.e)
 	if !g.Unhold() {
@@ -169,9 +169,9 @@ func (g *guest[A, R]) ready() {
 	x.welcome()
 }
 
-func (g *guest[A, R]) enqueue(x *exchange) {
+func (g *inboundTask[A, R]) enqueue(x *exchange) {
 	if g.spec.common {
-		x.guests.Push(&g.Core)
+		x.inbound.Push(&g.Core)
 	} else {
 		x.e.pushShaped(&g.Core, g.spec.need)
 	}
@@ -182,16 +182,16 @@ func (g *guest[A, R]) enqueue(x *exchange) {
 	}
 }
 
-// welcome sees that somebody runs the guests that were queued.
+// welcome sees that somebody runs the inbound tasks that were queued.
 func (x *exchange) welcome() {
-	if !x.guests.Empty() {
+	if !x.inbound.Empty() {
 		x.e.wake()
-		x.watchGuests()
+		x.watchInbound()
 	}
 }
 
 // run implements runner.
-func (g *guest[A, R]) run(s *core.Slot) {
+func (g *inboundTask[A, R]) run(s *core.Slot) {
 	if g.cancelled() == nil {
 		g.begun.Store(true)
 	}
@@ -205,44 +205,44 @@ func (g *guest[A, R]) run(s *core.Slot) {
 	g.settle(v)
 }
 
-func (g *guest[A, R]) handed() *peer {
+func (g *inboundTask[A, R]) handed() *peer {
 	if !g.handing.take() {
 		return nil
 	}
 	return g.from
 }
 
-// Help implements core.Work: nobody here waits for a guest.
-func (g *guest[A, R]) Help(*core.Turn) bool { return false }
+// Help implements core.Work: nobody here waits for an inbound task.
+func (g *inboundTask[A, R]) Help(*core.Turn) bool { return false }
 
-// A guest has been placed.
-func (g *guest[A, R]) follows(*deps) bool { return false }
-func (g *guest[A, R]) lends(*deps) bool   { return false }
+// An inbound task has been placed.
+func (g *inboundTask[A, R]) follows(*deps) bool { return false }
+func (g *inboundTask[A, R]) lends(*deps) bool   { return false }
 
-func (g *guest[A, R]) home() (*peer, uint64) { return g.from, g.slot }
-func (g *guest[A, R]) place() *slotted       { return &g.tabled }
-func (g *guest[A, R]) core() *core.Core      { return &g.Core }
-func (g *guest[A, R]) claimAnswer() bool     { return g.answered.CompareAndSwap(false, true) }
-func (g *guest[A, R]) answerTold() bool      { return g.answered.Load() }
-func (g *guest[A, R]) departed(e *Engine)    { g.depart(e); g.drop() }
+func (g *inboundTask[A, R]) home() (*peer, uint64) { return g.from, g.slot }
+func (g *inboundTask[A, R]) place() *slotted       { return &g.tabled }
+func (g *inboundTask[A, R]) core() *core.Core      { return &g.Core }
+func (g *inboundTask[A, R]) claimAnswer() bool     { return g.answered.CompareAndSwap(false, true) }
+func (g *inboundTask[A, R]) answerTold() bool      { return g.answered.Load() }
+func (g *inboundTask[A, R]) departed(e *Engine)    { g.depart(e); g.drop() }
 
-// Resolved implements core.Resolved: the guest has settled, however it came to that, and its owner is told.
-func (g *guest[A, R]) Resolved(*core.Waiter) {
+// Resolved implements core.Resolved: the inbound task has settled, however it came to that, and its owner is told.
+func (g *inboundTask[A, R]) Resolved(*core.Waiter) {
 	x := engineOf(g.Up()).net.Load()
 	if !g.claimAnswer() {
 		return
 	}
-	g.from.guests.remove(g.slot, &g.tabled)
+	g.from.inbound.remove(g.slot, &g.tabled)
 	if v, here := g.Here(); here {
 		g.answerValue(x, v)
 	} else {
 		g.answer(x)
 	}
 	x.here.Add(-1)
-	x.e.ebb()
+	x.e.checkDrained()
 }
 
-func (g *guest[A, R]) answerValue(x *exchange, v *R) {
+func (g *inboundTask[A, R]) answerValue(x *exchange, v *R) {
 	buf := x.beginAnswer(g.from, g.slot)
 	out, err := wire.AppendResultOf(append(*buf, resultValue), g.spec.res, v, &g.Core, g.from)
 	if err != nil {
@@ -251,12 +251,12 @@ func (g *guest[A, R]) answerValue(x *exchange, v *R) {
 	x.endAnswer(g.from, buf, out, &g.handing)
 }
 
-func (g *guest[A, R]) unsent(err error) error {
+func (g *inboundTask[A, R]) unsent(err error) error {
 	return g.taskError(fmt.Errorf("send the result to node %s: %w", g.from.Node(), err), nil)
 }
 
-// answer tells the owner what became of a guest that has no value, or not here.
-func (g *guest[A, R]) answer(x *exchange) {
+// answer tells the owner what became of an inbound task that has no value, or not here.
+func (g *inboundTask[A, R]) answer(x *exchange) {
 	v, err := g.Outcome()
 	if err != nil && g.Absent() {
 		v, err = nil, nil // it answers by reference
@@ -280,25 +280,25 @@ func (g *guest[A, R]) answer(x *exchange) {
 	})
 }
 
-// bounce gives a guest that has not begun back to its owner. The caller has taken it out of the queue.
+// bounce gives an inbound task that has not begun back to its owner. The caller has taken it out of the queue.
 func (x *exchange) bounce(g arrival) {
 	if !g.core().Start() || !g.claimAnswer() {
 		return
 	}
 	p, slot := g.home()
-	p.guests.remove(slot, g.place())
+	p.inbound.remove(slot, g.place())
 	x.answer(p, slot, func(dst []byte) ([]byte, error) { return append(dst, resultBounced), nil })
 	x.here.Add(-1)
 	g.departed(x.e)
 	g.core().Cancel(errBounced)
-	x.e.ebb()
+	x.e.checkDrained()
 }
 
 var errBounced = errors.New("the task was given back to its owner")
 
-// bounceQueued gives back all guests that have not begun.
+// bounceQueued gives back all inbound tasks that have not begun.
 func (x *exchange) bounceQueued() {
-	for c := x.guests.Pop(); c != nil; c = x.guests.Pop() {
+	for c := x.inbound.Pop(); c != nil; c = x.inbound.Pop() {
 		if c.Pending() {
 			x.bounce(c.Work().(arrival))
 		}
