@@ -20,19 +20,19 @@ import (
 // attic is an object store that keeps whatever it is told of, and evicts when the test says so.
 type attic struct {
 	mu    sync.Mutex // guards the rest
-	kept  map[*core.Core]int
+	kept  map[*core.Future]int
 	full  error
-	names map[string]*core.Core
+	names map[string]*core.Future
 }
 
 func newAttic(ctx context.Context) *attic {
-	a := &attic{kept: map[*core.Core]int{}, names: map[string]*core.Core{}}
+	a := &attic{kept: map[*core.Future]int{}, names: map[string]*core.Future{}}
 	t, _, _ := core.TurnOf(ctx)
 	t.Job().Objects = a
 	return a
 }
 
-func (a *attic) Keep(c *core.Core, v any) (bool, error) {
+func (a *attic) Keep(c *core.Future, v any) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.full != nil {
@@ -42,7 +42,7 @@ func (a *attic) Keep(c *core.Core, v any) (bool, error) {
 	return true, nil
 }
 
-func (a *attic) Drop(c *core.Core) {
+func (a *attic) Drop(c *core.Future) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.kept, c)
@@ -55,7 +55,7 @@ func (a *attic) count() int {
 }
 
 // evict moves the value of a future to a shelf, and returns that; nil when it could not.
-func (a *attic) evict(c *core.Core) *shelf {
+func (a *attic) evict(c *core.Future) *shelf {
 	v, err := c.Outcome()
 	if err != nil {
 		return nil
@@ -67,7 +67,7 @@ func (a *attic) evict(c *core.Core) *shelf {
 	return s
 }
 
-func futureOf[T any](r raysys.Ref[T]) *core.Core { return r.RefCore() }
+func futureOf[T any](r raysys.Ref[T]) *core.Future { return r.RefFuture() }
 
 // shelf is where the value of a future is while it is evicted.
 type shelf struct {
@@ -256,7 +256,7 @@ func TestForeignElsewhere(t *testing.T) {
 	value := &shelf{value: &w}
 	hops := &shelf{at: &shelf{at: value}}
 	var r raysys.Ref[wide]
-	if err := r.SetRefCore(&core.NewForeign(turn.Job(), hops).Core); err != nil {
+	if err := r.SetRefFuture(&core.NewForeign(turn.Job(), hops).Future); err != nil {
 		t.Fatal(err)
 	}
 	if ready, _, err := raysys.Wait(b.ctx, []raysys.Ref[wide]{r}, 1); len(ready) != 1 || err != nil {
@@ -277,7 +277,7 @@ func TestForeignElsewhere(t *testing.T) {
 	round := &shelf{}
 	round.at = round
 	r = raysys.Ref[wide]{}
-	if err := r.SetRefCore(&core.NewForeign(turn.Job(), round).Core); err != nil {
+	if err := r.SetRefFuture(&core.NewForeign(turn.Job(), round).Future); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Get(b.ctx); !errors.Is(err, raysys.ErrObjectLost) {

@@ -42,7 +42,5 @@
 // is an object: it stays where it was made until another node needs it (Put, View, Named, Replicas). What a grain keeps
 // in a grains.State survives its activation: in the cluster's store or, without a cluster, in a folder or in memory.
 //
-// Identifiers marked 'for runtimes' are what the packages of this module need of each other; programs leave them alone.
-//
 // Not here yet: streams, several results per task, priorities, tasks that outlive the node that submitted them.
 package raysys

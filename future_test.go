@@ -140,22 +140,22 @@ func TestGetAll(t *testing.T) {
 }
 
 // A reference is one word of a record: what it is turned into and back is the same.
-func TestHandleAndCore(t *testing.T) {
+func TestHandleAndFuture(t *testing.T) {
 	_, ctx := node(t, raysys.NewTable())
 	r := raysys.Put(ctx, 1)
 	if r.Handle().Ref() != r || r.IsZero() || !(raysys.Ref[int]{}).IsZero() {
 		t.Error("a Handle does not give its Ref back")
 	}
 	var back raysys.Ref[int]
-	if err := back.SetRefCore(r.RefCore()); err != nil || back != r {
-		t.Errorf("SetRefCore: %v, %v", back, err)
+	if err := back.SetRefFuture(r.RefFuture()); err != nil || back != r {
+		t.Errorf("SetRefFuture: %v, %v", back, err)
 	}
 	var wrong raysys.Ref[string]
-	if err := wrong.SetRefCore(r.RefCore()); !errors.Is(err, raysys.ErrInvalidRef) {
-		t.Errorf("SetRefCore of another type: %v, want ErrInvalidRef", err)
+	if err := wrong.SetRefFuture(r.RefFuture()); !errors.Is(err, raysys.ErrInvalidRef) {
+		t.Errorf("SetRefFuture of another type: %v, want ErrInvalidRef", err)
 	}
-	if err := back.SetRefCore(nil); err != nil || !back.IsZero() {
-		t.Errorf("SetRefCore of nothing: %v, %v", back, err)
+	if err := back.SetRefFuture(nil); err != nil || !back.IsZero() {
+		t.Errorf("SetRefFuture of nothing: %v, %v", back, err)
 	}
 	if !raysys.Ready(1).ID().IsZero() || r.ID().IsZero() || !(raysys.Ref[int]{}).ID().IsZero() {
 		t.Error("an object of Put has an id, a Ready value and the zero Ref have none")

@@ -101,7 +101,7 @@ func TestViewGivenUp(t *testing.T) {
 }
 
 // Publish, Lookup and Forget make an attic core.Names.
-func (a *attic) Publish(_ context.Context, c *core.Core, spec core.PutSpec) error {
+func (a *attic) Publish(_ context.Context, c *core.Future, spec core.PutSpec) error {
 	if spec.Replicas > 1 {
 		return fmt.Errorf("%w: one shelf", raysys.ErrNoCapacity)
 	}
@@ -111,7 +111,7 @@ func (a *attic) Publish(_ context.Context, c *core.Core, spec core.PutSpec) erro
 	return nil
 }
 
-func (a *attic) Lookup(_ context.Context, name string) (*core.Core, error) {
+func (a *attic) Lookup(_ context.Context, name string) (*core.Future, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if c := a.names[name]; c != nil {

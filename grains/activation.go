@@ -24,11 +24,11 @@ type activation struct {
 	failed  error  // OnActivate's, for the calls that wait
 	pool    *pool  // of a stateless worker
 	used    atomic.Uint32
-	inner   atomic.Int32              // interleaved turns that have not ended
-	current atomic.Pointer[core.Core] // the call whose turn it is
-	hook    atomic.Pointer[core.Turn] // of OnActivate or OnDeactivate while it runs
-	gate    atomic.Pointer[gate]      // made by the first turn that waits
-	more    *more                     // nil for a plain grain of a single process
+	inner   atomic.Int32                // interleaved turns that have not ended
+	current atomic.Pointer[core.Future] // the call whose turn it is
+	hook    atomic.Pointer[core.Turn]   // of OnActivate or OnDeactivate while it runs
+	gate    atomic.Pointer[gate]        // made by the first turn that waits
+	more    *more                       // nil for a plain grain of a single process
 }
 
 // passivate asks an idle activation to go.
@@ -205,7 +205,7 @@ func (a *activation) close() {
 				v.refuse(Place{})
 				continue
 			}
-			c.core().Fail(fmt.Errorf("%s/%s: %w", k.def.name, a.key, raysys.ErrClosed))
+			c.future().Fail(fmt.Errorf("%s/%s: %w", k.def.name, a.key, raysys.ErrClosed))
 		}
 	}
 }
@@ -236,11 +236,11 @@ func (a *activation) perform(c turn) (panicked any) {
 		return nil
 	}
 	if a.state == nil {
-		c.core().Fail(a.failed)
+		c.future().Fail(a.failed)
 		return nil
 	}
 	a.used.Store(a.kind.epoch.Load())
-	a.current.Store(c.core())
+	a.current.Store(c.future())
 	defer a.endTurn()
 	return c.do(a)
 }
@@ -264,7 +264,7 @@ type gate struct {
 	waits int           // goroutines of the mailbox's turn that wait
 	main  bool          // the mailbox's turn holds the token, or is taking it
 	idle  chan struct{} // closed when the last interleaved turn ends; made by who waits for that
-	inner []*core.Core
+	inner []*core.Future
 	back  []*comeback // calls that came back over other nodes
 }
 

@@ -19,7 +19,7 @@ const defaultDeadline = 30 * time.Second
 
 // call is one grain call: future, mailbox entry and context in one allocation, 128 bytes for an int argument and result.
 type call[G, A, R any] struct {
-	core.Future[R]
+	core.Result[R]
 	mail
 	method *method[G, A, R]
 	act    atomic.Pointer[activation] // whose mailbox it is in; changes when that stops before the call's turn
@@ -30,7 +30,7 @@ type call[G, A, R any] struct {
 // turn is what a mailbox holds: a call whose types it does not know.
 type turn interface {
 	core.Work
-	core() *core.Core
+	future() *core.Future
 	node() *mail
 	// place says where the call is queued; the target may change when an activation stops before its turn came.
 	place(*activation)
@@ -43,11 +43,11 @@ type turn interface {
 	remote
 }
 
-func (c *call[G, A, R]) core() *core.Core    { return &c.Core }
-func (c *call[G, A, R]) node() *mail         { return &c.mail }
-func (c *call[G, A, R]) place(a *activation) { c.act.Store(a) }
-func (c *call[G, A, R]) isReadOnly() bool    { return c.method.readOnly }
-func (c *call[G, A, R]) isReentrant() bool   { return c.method.reentrant }
+func (c *call[G, A, R]) future() *core.Future { return &c.Future }
+func (c *call[G, A, R]) node() *mail          { return &c.mail }
+func (c *call[G, A, R]) place(a *activation)  { c.act.Store(a) }
+func (c *call[G, A, R]) isReadOnly() bool     { return c.method.readOnly }
+func (c *call[G, A, R]) isReentrant() bool    { return c.method.reentrant }
 
 // host is what the runtime of a context must be to call grains.
 type host interface{ Grains() *Engine }
@@ -132,13 +132,13 @@ type onCall[G, A, R any] struct {
 	key    string
 	ref    core.Ref[A]
 	waiter core.Waiter
-	needs  atomic.Pointer[core.Core] // of ref, while it waits
+	needs  atomic.Pointer[core.Future] // of ref, while it waits
 }
 
 // Waits implements core.Work.
-func (o *onCall[G, A, R]) Waits() ([]*core.Turn, []*core.Core) {
+func (o *onCall[G, A, R]) Waits() ([]*core.Turn, []*core.Future) {
 	if c := o.needs.Load(); c != nil {
-		return nil, []*core.Core{c}
+		return nil, []*core.Future{c}
 	}
 	return o.call.Waits()
 }
@@ -160,8 +160,8 @@ func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg core.Ref[A]) 
 	}
 	o := &onCall[G, A, R]{engine: e, key: id.Key, ref: arg}
 	o.prepare(o, m, e, t)
-	o.needs.Store(arg.RefCore())
-	if !arg.RefCore().Subscribe(&o.waiter, o) {
+	o.needs.Store(arg.RefFuture())
+	if !arg.RefFuture().Subscribe(&o.waiter, o) {
 		o.Resolved(nil)
 	}
 	return o.Ref()
@@ -188,7 +188,7 @@ func (o *onCall[G, A, R]) Resolved(w *core.Waiter) {
 		o.Fail(err)
 		return
 	}
-	core.Recheck(&o.Core)
+	core.Recheck(&o.Future)
 }
 
 // Name implements core.Work.
@@ -210,7 +210,7 @@ func (c *call[G, A, R]) Limit() time.Duration { return cmp.Or(c.method.opts.Dead
 func (c *call[G, A, R]) Help(*core.Turn) bool { return false }
 
 // Waits implements core.Work: a queued call waits for the turns its activation is in.
-func (c *call[G, A, R]) Waits() ([]*core.Turn, []*core.Core) {
+func (c *call[G, A, R]) Waits() ([]*core.Turn, []*core.Future) {
 	a := c.act.Load()
 	if a == nil {
 		return nil, nil
@@ -232,7 +232,7 @@ func (c *call[G, A, R]) Break(chain []string) bool {
 	return true
 }
 
-// Describe tells a new turn what it is; see core.Core.Turn.
+// Describe tells a new turn what it is; see core.Future.Turn.
 func (c *call[G, A, R]) Describe(t *core.Turn) { t.SetKind(core.TurnGrain, c.act.Load()) }
 
 func (c *call[G, A, R]) do(a *activation) (panicked any) {

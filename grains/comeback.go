@@ -29,7 +29,7 @@ type comeback struct {
 
 // cameBack is told of each call that was queued.
 func (a *activation) cameBack(c turn) {
-	if up := c.core().Up(); a.current.Load() == nil && a.inner.Load() == 0 || !up.FromAfar() || !a.above(up) {
+	if up := c.future().Up(); a.current.Load() == nil && a.inner.Load() == 0 || !up.FromAfar() || !a.above(up) {
 		return
 	}
 	b := &comeback{act: a, call: c, pause: firstLook}
@@ -50,11 +50,11 @@ func (a *activation) above(up *core.Turn) bool {
 	return slices.ContainsFunc(a.turns(), func(t *core.Turn) bool { return up.CalledUnder(t) })
 }
 
-func (b *comeback) over() bool { return !b.call.core().Pending() || b.call.at() != b.act }
+func (b *comeback) over() bool { return !b.call.future().Pending() || b.call.at() != b.act }
 
 // look does what can be done now. A turn that begins to wait later looks again.
 func (b *comeback) look() {
-	up := b.call.core().Up()
+	up := b.call.future().Up()
 	for _, t := range b.act.turns() {
 		switch {
 		case b.over():

@@ -108,7 +108,7 @@ func (a *activation) routeLocked(s *shard, calls []turn) *route {
 		r.state = routeAsking
 	}
 	for _, c := range calls {
-		if c.core().Settled() {
+		if c.future().Settled() {
 			continue
 		}
 		if v := c.inbound(); v != nil {

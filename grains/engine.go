@@ -46,7 +46,7 @@ type Engine struct {
 
 	// On a node of a cluster:
 	peers     sync.Map // wire.Peer -> *farPeer
-	forwarded sync.Map // *core.Core -> *outgoing, of calls whose own record has no room for it
+	forwarded sync.Map // *core.Future -> *outgoing, of calls whose own record has no room for it
 	draining  atomic.Bool
 	drained   chan struct{} // capacity 1: something left while draining
 	releasing atomic.Int64  // placements that are being removed

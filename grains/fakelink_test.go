@@ -39,7 +39,7 @@ type fakePeer struct {
 	paused bool // nothing is delivered
 	full   bool // Send answers ErrOverloaded
 	noBulk bool // SendLarge does
-	refs   []*core.Core
+	refs   []*core.Future
 }
 
 type fakeFrame struct {
@@ -231,7 +231,7 @@ func (p *fakePeer) Shut(scope uint32)                 { p.scopes.Shut(scope) }
 func (p *fakePeer) Turn(scope uint32) *core.Turn      { return p.turns.Turn(scope) }
 
 // AppendRef lets a future travel by its place in a list, since both ends are in one process.
-func (p *fakePeer) AppendRef(dst []byte, c *core.Core) ([]byte, error) {
+func (p *fakePeer) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
 	q := p.twin
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -240,21 +240,21 @@ func (p *fakePeer) AppendRef(dst []byte, c *core.Core) ([]byte, error) {
 }
 
 // AppendObject lets a future travel by a stand-in, which copies its value when it is asked to.
-func (p *fakePeer) AppendObject(dst []byte, c *core.Core) ([]byte, error) {
+func (p *fakePeer) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
 	if err := c.Pin(); err != nil {
 		return dst, err
 	}
-	return p.AppendRef(dst, &core.NewForeign(p.twin.local.job, &fakeObject{p.link, c}).Core)
+	return p.AppendRef(dst, &core.NewForeign(p.twin.local.job, &fakeObject{p.link, c}).Future)
 }
 
 // fakeObject is where the value of a future of another node comes from.
 type fakeObject struct {
-	link *fakeLink
-	core *core.Core
+	link   *fakeLink
+	future *core.Future
 }
 
-func (o *fakeObject) Name() string      { return "far " + o.core.Work().Name() }
-func (o *fakeObject) ID() raysys.TaskID { return o.core.ID() }
+func (o *fakeObject) Name() string      { return "far " + o.future.Work().Name() }
+func (o *fakeObject) ID() raysys.TaskID { return o.future.ID() }
 func (o *fakeObject) Cancelled()        {}
 
 func (o *fakeObject) Fetch(into any, done func(error)) {
@@ -262,7 +262,7 @@ func (o *fakeObject) Fetch(into any, done func(error)) {
 }
 
 func (o *fakeObject) copy(into any) error {
-	v, err := o.core.Outcome()
+	v, err := o.future.Outcome()
 	if err == nil {
 		from := reflect.ValueOf(v).Elem()
 		var p *codec.Plan
@@ -276,7 +276,7 @@ func (o *fakeObject) copy(into any) error {
 	return err
 }
 
-func (p *fakePeer) ReadRef(r *wire.Reader) (*core.Core, error) {
+func (p *fakePeer) ReadRef(r *wire.Reader) (*core.Future, error) {
 	i := r.Uvarint()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -26,7 +26,7 @@ type hold struct {
 
 // admit remembers a call that arrived, unless it was cancelled before, and delivers it or puts it in the line. object
 // is where its argument is, if it is an object.
-func (fp *farPeer) admit(v *inboundCall, object *core.Core) error {
+func (fp *farPeer) admit(v *inboundCall, object *core.Future) error {
 	i := v.slot & (1<<32 - 1)
 	if i >= maxInFlight {
 		return fmt.Errorf("%w: call number %d, and at most %d may be open", wire.ErrCorrupt, i, maxInFlight)

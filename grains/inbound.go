@@ -136,7 +136,7 @@ func (fp *farPeer) called(r *wire.Reader) error {
 	v, def := c.arrive(&h, up)
 	v.kind, v.peer, v.slot, v.token = e.bind(def), fp, h.slot, h.token
 	v.key, v.near = v.kind.keyOf(h.key)
-	var object *core.Core
+	var object *core.Future
 	if h.flags&flagLarge != 0 {
 		v.argument = argumentWanted
 	} else if r.Large() {
@@ -152,7 +152,7 @@ func (fp *farPeer) called(r *wire.Reader) error {
 		return refuse(fmt.Errorf("%s: argument: %w", v.name(), err))
 	}
 	// The outcome is subscribed to before the deadline is set: an alarm for it would be the caller's twice.
-	v.call.core().Expect(&v.waiter, v)
+	v.call.future().Expect(&v.waiter, v)
 	if h.left != 0 {
 		now := e.cfg.Rough
 		if h.flags&flagExact != 0 {
@@ -180,16 +180,16 @@ func (k *boundKind) keyOf(b []byte) (string, *activation) {
 
 func (v *inboundCall) turn() turn     { return v.call }
 func (v *inboundCall) name() string   { return v.call.Name() }
-func (v *inboundCall) fail(err error) { v.call.core().Fail(err) }
+func (v *inboundCall) fail(err error) { v.call.future().Fail(err) }
 
 // nodeCloses reports whether the call ends because this node does.
 func (v *inboundCall) nodeCloses() bool {
-	return errors.Is(v.call.core().Up().Cancelled(), raysys.ErrClosed)
+	return errors.Is(v.call.future().Up().Cancelled(), raysys.ErrClosed)
 }
 
 // deliver gives the call to its grain, if that is here under the token that the caller knows.
 func (v *inboundCall) deliver() {
-	if v.call.core().Settled() {
+	if v.call.future().Settled() {
 		return
 	}
 	k := v.kind
@@ -288,7 +288,7 @@ func (v *inboundCall) refuse(p Place) {
 		v.peer.reply(v.slot, *buf)
 		giveBuffer(buf)
 	}
-	v.call.core().Cancel(raysys.ErrCancelled) // nobody here waits for it
+	v.call.future().Cancel(raysys.ErrCancelled) // nobody here waits for it
 }
 
 // Resolved implements core.Resolved: the outcome goes back.
@@ -300,8 +300,8 @@ func (v *inboundCall) Resolved(*core.Waiter) {
 	if fp.answerHere(v) {
 		return
 	}
-	value, err := v.call.core().Outcome() // also where nobody is left to tell: a look at a failure is what keeps it out of the log
-	if err != nil && v.call.core().Absent() {
+	value, err := v.call.future().Outcome() // also where nobody is left to tell: a look at a failure is what keeps it out of the log
+	if err != nil && v.call.future().Absent() {
 		value, err = nil, nil // it answers by reference
 	}
 	if fp.gone.Load() || !v.answered.CompareAndSwap(false, true) {
@@ -350,7 +350,7 @@ func (fp *farPeer) answerValue(v *inboundCall, value any) {
 	*buf = appendAnswer(*buf, v.slot, statusValue)
 	at := len(*buf)
 	var err error
-	*buf, err = wire.AppendResult(*buf, v.result, value, v.call.core(), fp.Peer)
+	*buf, err = wire.AppendResult(*buf, v.result, value, v.call.future(), fp.Peer)
 	fp.sendAnswer(v, buf, at, err)
 }
 

@@ -16,7 +16,7 @@ import (
 // returns false when c cannot come in: it is not in the mailbox, it waits for a hook, or readers are let in and a
 // writer is among them.
 func (a *activation) admitChain(c turn, readers bool) bool {
-	for c.core().Pending() && c.at() == a {
+	for c.future().Pending() && c.at() == a {
 		list, found, all := a.upTo(c)
 		switch {
 		case found && readers && slices.ContainsFunc(list, func(q turn) bool { return !q.isReadOnly() }):
@@ -35,7 +35,7 @@ func (a *activation) admitChain(c turn, readers bool) bool {
 // upTo lists the calls of c's turn in the mailbox up to c. all reports that it has seen the whole mailbox, with every call
 // that has a place in it.
 func (a *activation) upTo(c turn) (list []turn, found, all bool) {
-	from := c.core().Up().Base()
+	from := c.future().Up().Base()
 	// The first entry is read already: it is the current turn's, or one that is held back until interleaved turns end.
 	head := a.head.Load()
 	last, seen := head, 0
@@ -44,8 +44,8 @@ func (a *activation) upTo(c turn) (list []turn, found, all bool) {
 			seen++
 		}
 		// An entry holds the whole record of the call, of which c may be the part that all records have.
-		if q, ok := e.msg.(turn); ok && q.core().Pending() && q.core().Up().Base() == from {
-			if list = append(list, q); q.core() == c.core() {
+		if q, ok := e.msg.(turn); ok && q.future().Pending() && q.future().Up().Base() == from {
+			if list = append(list, q); q.future() == c.future() {
 				return list, true, true
 			}
 		}
@@ -67,7 +67,7 @@ func (a *activation) admitReaders() {
 		if !ok {
 			break
 		}
-		if !q.core().Pending() {
+		if !q.future().Pending() {
 			continue
 		}
 		if !q.isReadOnly() {
@@ -124,10 +124,10 @@ func (a *activation) onlyReaders() bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !slices.ContainsFunc(g.inner, func(c *core.Core) bool { return !readOnly(c) })
+	return !slices.ContainsFunc(g.inner, func(c *core.Future) bool { return !readOnly(c) })
 }
 
-func readOnly(c *core.Core) bool {
+func readOnly(c *core.Future) bool {
 	t, ok := c.Work().(turn)
 	return ok && t.isReadOnly()
 }
@@ -138,7 +138,7 @@ func (a *activation) interleave(list []turn) {
 	for _, c := range list {
 		g.token <- struct{}{}
 		g.mu.Lock()
-		g.inner = append(g.inner, c.core())
+		g.inner = append(g.inner, c.future())
 		g.mu.Unlock()
 		a.interleaved(g, c)
 	}
@@ -148,7 +148,7 @@ func (a *activation) interleaved(g *gate, c turn) {
 	defer func() {
 		g.mu.Lock()
 		for i, x := range g.inner {
-			if x == c.core() {
+			if x == c.future() {
 				g.inner = slices.Delete(g.inner, i, i+1)
 				break
 			}
@@ -160,7 +160,7 @@ func (a *activation) interleaved(g *gate, c turn) {
 		return
 	}
 	if a.state == nil {
-		c.core().Fail(a.failed)
+		c.future().Fail(a.failed)
 		return
 	}
 	if panicked := c.do(a); panicked != nil && a.kind.def.onPanic != KeepOnPanic {

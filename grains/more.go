@@ -45,7 +45,7 @@ func (a *activation) ready(c turn, inner bool) bool {
 	}
 	if !m.token.IsZero() {
 		if err := e.cfg.Cluster.Suspended(); err != nil {
-			c.core().Fail(fmt.Errorf("%s: %w", c.Name(), err))
+			c.future().Fail(fmt.Errorf("%s: %w", c.Name(), err))
 			return false
 		}
 	}
@@ -53,7 +53,7 @@ func (a *activation) ready(c turn, inner bool) bool {
 		if m.stale.Load() {
 			return a.ready(c, inner)
 		}
-		c.core().Fail(fmt.Errorf("%s: %w", c.Name(), err))
+		c.future().Fail(fmt.Errorf("%s: %w", c.Name(), err))
 		return false
 	}
 	return true
@@ -77,7 +77,7 @@ func (a *activation) fence(c turn, err error) error {
 	case m.stale.Load():
 		return fmt.Errorf("%s: %w: it is active elsewhere by now, and what this turn answers counts for nothing", c.Name(), raysys.ErrMoved)
 	}
-	if t := c.core().OwnTurn(); t != nil && m.fenced == t {
+	if t := c.future().OwnTurn(); t != nil && m.fenced == t {
 		m.fenced = nil
 		return err
 	}

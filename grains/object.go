@@ -8,15 +8,15 @@ import (
 // fetched returns the value of a reference that was borrowed and has settled. When that is elsewhere it is fetched,
 // here is false, and to.Resolved(next) follows. told is what Resolved was called with, nil the first time.
 func fetched[A any](r core.Ref[A], told, next *core.Waiter, to core.Resolved) (v A, here bool, err error) {
-	c := r.RefCore()
+	c := r.RefFuture()
 	if told != nil {
-		c = told.Core() // one whose fetch has failed just now is not fetched again
+		c = told.Future() // one whose fetch has failed just now is not fetched again
 	}
 	for !c.Follow(next, to) {
 		if v, here, err = r.Peek(); here {
 			return v, true, err
 		}
-		c = r.RefCore()
+		c = r.RefFuture()
 	}
 	return v, false, nil
 }
@@ -30,17 +30,17 @@ type pulled[G, A, R any] struct {
 }
 
 // pull implements remote.
-func (c *call[G, A, R]) pull(v *inboundCall, object *core.Core) {
+func (c *call[G, A, R]) pull(v *inboundCall, object *core.Future) {
 	p := &pulled[G, A, R]{call: c, inboundCall: v}
-	err := p.ref.SetRefCore(object)
+	err := p.ref.SetRefFuture(object)
 	if err == nil {
-		err = p.ref.RefCore().Pin()
+		err = p.ref.RefFuture().Pin()
 	}
 	if err != nil {
 		v.fail(err)
 		return
 	}
-	if !p.ref.RefCore().Subscribe(&p.waiter, p) {
+	if !p.ref.RefFuture().Subscribe(&p.waiter, p) {
 		p.Resolved(nil)
 	}
 }

@@ -51,7 +51,7 @@ func (k *boundKind) outgoingOf(key string, c turn) *outgoing {
 		return o
 	}
 	o := &outgoing{call: c, kind: k, key: key, side: true}
-	k.engine.forwarded.Store(c.core(), o)
+	k.engine.forwarded.Store(c.future(), o)
 	return o
 }
 
@@ -76,27 +76,27 @@ const maxShown = 128
 // over: the call has settled, or is in a mailbox of this node.
 func (o *outgoing) over() {
 	if o.side {
-		o.kind.engine.forwarded.Delete(o.call.core())
+		o.kind.engine.forwarded.Delete(o.call.future())
 	}
 }
 
 // fail settles the call. No lock may be held: those who wait are told at once.
 func (o *outgoing) fail(err error) {
 	o.over()
-	o.call.core().Fail(err)
+	o.call.future().Fail(err)
 }
 
 // send puts the call on its way; the route's lock keeps the order. It fails with raysys.ErrNotDelivered when the peer is
 // gone and the call surely did not reach it.
 func (o *outgoing) send(fp *farPeer, place Place) error {
 	c := o.call
-	if c.core().Settled() {
+	if c.future().Settled() {
 		o.over()
 		return nil
 	}
 	f := c.facts()
 	e := o.kind.engine
-	head := callHead{flags: f.flags, to: o.key, token: place.Token, seq: c.core().Seq()}
+	head := callHead{flags: f.flags, to: o.key, token: place.Token, seq: c.future().Seq()}
 	if f.until != 0 {
 		now := e.cfg.Rough
 		if f.flags&flagExact != 0 {
@@ -112,7 +112,7 @@ func (o *outgoing) send(fp *farPeer, place Place) error {
 	if head.method, ok = fp.Runs(f.entry); !ok {
 		return fmt.Errorf("%s: %w on node %s: its program lacks it, or has it with other types", o.name(), raysys.ErrUnknownFunc, fp.Node())
 	}
-	scope, err := fp.Open(c.core().Up())
+	scope, err := fp.Open(c.future().Up())
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (o *outgoing) send(fp *farPeer, place Place) error {
 		return err
 	case lost != nil:
 		return o.lossError(fp, lost)
-	case c.core().Settled(): // cancelled while it was being sent, which then found nothing to cancel
+	case c.future().Settled(): // cancelled while it was being sent, which then found nothing to cancel
 		o.stopped()
 	}
 	return nil

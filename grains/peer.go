@@ -133,7 +133,7 @@ func (fp *farPeer) cancelled(r *wire.Reader) error {
 	}
 	fp.mu.Unlock()
 	if v != nil {
-		v.call.core().Cancel(raysys.ErrCancelled)
+		v.call.future().Cancel(raysys.ErrCancelled)
 	}
 	return nil
 }
@@ -172,6 +172,6 @@ func (fp *farPeer) dropInbound(cause error) {
 	}
 	fp.mu.Unlock()
 	for _, v := range open {
-		v.call.core().Cancel(fmt.Errorf("%w: the caller's node %s is gone: %w", raysys.ErrCancelled, fp.Node(), cause))
+		v.call.future().Cancel(fmt.Errorf("%w: the caller's node %s is gone: %w", raysys.ErrCancelled, fp.Node(), cause))
 	}
 }

@@ -169,7 +169,7 @@ func (p *pool) leave(a *activation) {
 	p.mu.Unlock()
 	defer k.left()
 	for _, c := range dropped {
-		c.core().Cancel(raysys.ErrClosed)
+		c.future().Cancel(raysys.ErrClosed)
 	}
 	if next != nil {
 		next.post(&mail{msg: pull{}})

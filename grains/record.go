@@ -29,9 +29,9 @@ type Holder interface {
 	// Hold has what refs refer to kept for a State of a grain, from now on until what is stored does not list it any more.
 	// It waits for those that are not ready, and fails with the failure of one that failed. refs are what Restore needs to
 	// find them again on any node, ids the objects among them.
-	Hold(id ID, name string, refs []*core.Core, done func(written []byte, ids []raysys.TaskID, err error))
+	Hold(id ID, name string, refs []*core.Future, done func(written []byte, ids []raysys.TaskID, err error))
 	// Restore reads what Hold wrote.
-	Restore(written []byte) ([]*core.Core, error)
+	Restore(written []byte) ([]*core.Future, error)
 }
 
 // sealRecord encodes v. written and ids are the Holder's, for the references that v holds.
@@ -76,7 +76,7 @@ func openRecord(data []byte, v kept, h Holder) error {
 		return fmt.Errorf("%d bytes are no stored state", len(data))
 	}
 	body := data[recordHead:]
-	var refs []*core.Core
+	var refs []*core.Future
 	switch data[0] {
 	case recordFormat:
 	case recordHolds:

@@ -22,7 +22,7 @@ type remote interface {
 	// lends reports whether encode may append references.
 	lends() bool
 	take(r wire.Reader, refs wire.References) error
-	pull(v *inboundCall, object *core.Core)
+	pull(v *inboundCall, object *core.Future)
 	// answer appends the result if it is here, and nothing more need be known of it; false otherwise.
 	answer(dst []byte, refs wire.References) (out []byte, here bool, err error)
 	// settle reads the result and ends the call with it.
@@ -61,8 +61,8 @@ func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error)
 			return out, err
 		}
 	}
-	object := core.Hold(&c.Core, 0, c.arg)
-	return wire.AppendLarge(dst, refs, object.RefCore())
+	object := core.Hold(&c.Future, 0, c.arg)
+	return wire.AppendLarge(dst, refs, object.RefFuture())
 }
 
 func (c *call[G, A, R]) lends() bool { return !c.method.arg.Fixed() }
@@ -76,7 +76,7 @@ func (c *call[G, A, R]) answer(dst []byte, refs wire.References) ([]byte, bool, 
 	if !here {
 		return dst, false, nil
 	}
-	out, err := wire.AppendResultOf(dst, c.method.res, v, &c.Core, refs)
+	out, err := wire.AppendResultOf(dst, c.method.res, v, &c.Future, refs)
 	return out, true, err
 }
 
@@ -113,7 +113,7 @@ func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
 // Stopped implements core.Stoppable: a call that runs on another node learns that it was cancelled.
 func (c *call[G, A, R]) Stopped() {
 	if e := engineOf(c.Up()); e.cfg.Cluster != nil {
-		if o, ok := e.forwarded.Load(&c.Core); ok {
+		if o, ok := e.forwarded.Load(&c.Future); ok {
 			o.(*outgoing).stopped()
 		}
 	}
@@ -163,9 +163,9 @@ func (k *boundKind) local(key string) bool {
 // What the search for cycles over nodes asks of calls.
 
 // Leaves reports whether c is a call of this node to a grain that is not here, as far as is known.
-func (e *Engine) Leaves(c *core.Core) bool { return e.outgoingOf(c) != nil }
+func (e *Engine) Leaves(c *core.Future) bool { return e.outgoingOf(c) != nil }
 
-func (e *Engine) outgoingOf(c *core.Core) *outgoing {
+func (e *Engine) outgoingOf(c *core.Future) *outgoing {
 	t, ok := c.Work().(turn)
 	if !ok {
 		return nil
@@ -180,7 +180,7 @@ func (e *Engine) outgoingOf(c *core.Core) *outgoing {
 }
 
 // Away returns the node that has a call of this node, and the number of the call there.
-func (e *Engine) Away(c *core.Core) (p wire.Peer, number uint64, ok bool) {
+func (e *Engine) Away(c *core.Future) (p wire.Peer, number uint64, ok bool) {
 	o := e.outgoingOf(c)
 	if o == nil {
 		return nil, 0, false
@@ -194,7 +194,7 @@ func (e *Engine) Away(c *core.Core) (p wire.Peer, number uint64, ok bool) {
 }
 
 // Inbound returns the call that p has here under its number, nil when it has none.
-func (e *Engine) Inbound(p wire.Peer, number uint64) *core.Core {
+func (e *Engine) Inbound(p wire.Peer, number uint64) *core.Future {
 	fp := e.farPeer(p)
 	if fp == nil {
 		return nil
@@ -202,7 +202,7 @@ func (e *Engine) Inbound(p wire.Peer, number uint64) *core.Core {
 	fp.mu.Lock()
 	defer fp.mu.Unlock()
 	if v := fp.inboundLocked(number); v != nil {
-		return v.call.core()
+		return v.call.future()
 	}
 	return nil
 }

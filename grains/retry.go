@@ -34,7 +34,7 @@ func (m *method[G, A, R]) usable() error {
 //	            ▲    └─► an error that RetryIf accepts, or of the system ─┐
 //	            └──────────────────────── pause ◄─────────────────────────┘
 type retried[G, A, R any] struct {
-	core.Future[R]
+	core.Result[R]
 	engine *Engine
 	method *method[G, A, R] // as the program has it
 	once   *method[G, A, R] // of one attempt
@@ -44,7 +44,7 @@ type retried[G, A, R any] struct {
 	by     core.Ref[A] // the argument where it was given by reference
 	made   core.Ref[R] // the attempt
 	waiter core.Waiter
-	needs  atomic.Pointer[core.Core] // of made
+	needs  atomic.Pointer[core.Future] // of made
 }
 
 // submitRetried is submit for a method with Retries, RetryIf or Backoff; by is the argument's reference, or zero.
@@ -71,13 +71,13 @@ func (r *retried[G, A, R]) attempt() {
 		r.end()
 		return
 	}
-	ctx := core.HookContext(r.Core.Turn())
+	ctx := core.HookContext(r.Future.Turn())
 	if r.by.IsZero() {
 		r.made = r.once.submit(ctx, r.id, r.arg, 1)
 	} else {
 		r.made = r.once.submitOn(ctx, r.id, r.by)
 	}
-	c := r.made.RefCore()
+	c := r.made.RefFuture()
 	if !c.Settled() {
 		r.needs.Store(c)
 	}
@@ -89,13 +89,13 @@ func (r *retried[G, A, R]) attempt() {
 		r.Resolved(nil)
 		return
 	}
-	core.Recheck(&r.Core)
+	core.Recheck(&r.Future)
 }
 
 // Resolved implements core.Resolved: the attempt has ended. What follows may be the program's, or take its time, so it
 // does not run on the goroutine that tells.
 func (r *retried[G, A, R]) Resolved(w *core.Waiter) {
-	if r.made.RefCore().Failure() == nil {
+	if r.made.RefFuture().Failure() == nil {
 		r.landed(w)
 		return
 	}
@@ -112,7 +112,7 @@ func (r *retried[G, A, R]) landed(w *core.Waiter) {
 		r.Resolve(v)
 		return
 	}
-	t := r.Core.Turn()
+	t := r.Future.Turn()
 	err = numbered(err, t.Attempt())
 	cause := t.Cancelled()
 	if cause != nil || !r.again(err, t.Attempt()) {
@@ -215,9 +215,9 @@ func (r *retried[G, A, R]) Help(t *core.Turn) bool {
 }
 
 // Waits implements core.Work: for the attempt.
-func (r *retried[G, A, R]) Waits() ([]*core.Turn, []*core.Core) {
+func (r *retried[G, A, R]) Waits() ([]*core.Turn, []*core.Future) {
 	if c := r.needs.Load(); c != nil {
-		return nil, []*core.Core{c}
+		return nil, []*core.Future{c}
 	}
 	return nil, nil
 }

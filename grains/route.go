@@ -215,7 +215,7 @@ func (r *route) queueLocked(p pendingCall) error {
 func (r *route) sweepLocked() {
 	kept := r.queue[:0]
 	for _, p := range r.queue {
-		if !p.turn().core().Settled() {
+		if !p.turn().future().Settled() {
 			kept = append(kept, p)
 		}
 	}

@@ -86,12 +86,12 @@ func (s *State[T]) reset() {
 	s.Value = zero
 }
 
-func (s *State[T]) encode(dst []byte) (data []byte, refs []*core.Core, err error) {
+func (s *State[T]) encode(dst []byte) (data []byte, refs []*core.Future, err error) {
 	data, err = codec.Append(dst, &s.Value, &refs)
 	return data, refs, err
 }
 
-func (s *State[T]) decode(data []byte, refs []*core.Core) error {
+func (s *State[T]) decode(data []byte, refs []*core.Future) error {
 	return codec.Decode(data, &s.Value, refs)
 }
 

@@ -21,8 +21,8 @@ type stateDef struct {
 type kept interface {
 	bind(*cell)
 	plan() (*codec.Plan, error)
-	encode(dst []byte) (data []byte, refs []*core.Core, err error)
-	decode(data []byte, refs []*core.Core) error
+	encode(dst []byte) (data []byte, refs []*core.Future, err error)
+	decode(data []byte, refs []*core.Future) error
 	reset()
 }
 

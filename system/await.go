@@ -194,7 +194,7 @@ func (p *peer) onAwait(r *wire.Reader, to mesh.Reply) error {
 		failed(err)
 		return nil
 	}
-	a := &awaited{peer: p, to: to, core: c}
+	a := &awaited{peer: p, to: to, future: c}
 	if !c.Subscribe(&a.Waiter, a) {
 		a.Resolved(nil)
 	}
@@ -204,10 +204,10 @@ func (p *peer) onAwait(r *wire.Reader, to mesh.Reply) error {
 // awaited is a future of this node that a peer waits for.
 type awaited struct {
 	core.Waiter
-	peer *peer
-	to   mesh.Reply
-	core *core.Core
-	told atomic.Bool
+	peer   *peer
+	to     mesh.Reply
+	future *core.Future
+	told   atomic.Bool
 }
 
 // Resolved implements core.Resolved.
@@ -215,21 +215,21 @@ func (a *awaited) Resolved(*core.Waiter) {
 	if a.told.Swap(true) {
 		return
 	}
-	out, fits, err := a.peer.appendInline(a.to.Head(), a.core, a.peer)
+	out, fits, err := a.peer.appendInline(a.to.Head(), a.future, a.peer)
 	if fits || err != nil {
 		a.answer(out, err)
 		return
 	}
-	if a.core.Absent() && remoteOf(a.core) != nil {
-		a.answer(a.peer.AppendObject(append(a.to.Head(), outcomeForward), a.core))
+	if a.future.Absent() && remoteOf(a.future) != nil {
+		a.answer(a.peer.AppendObject(append(a.to.Head(), outcomeForward), a.future))
 		return
 	}
-	a.peer.c.background(func() { a.answer(a.peer.appendObject(a.to.Head(), a.core)) }, func(err error) { a.answer(nil, err) })
+	a.peer.c.background(func() { a.answer(a.peer.appendObject(a.to.Head(), a.future)) }, func(err error) { a.answer(nil, err) })
 }
 
 // answer sends the outcome, or why there is none.
 func (a *awaited) answer(out []byte, err error) {
-	defer a.core.Unpin()
+	defer a.future.Unpin()
 	if err != nil {
 		out = wire.AppendError(append(a.to.Head(), outcomeError), err)
 	}

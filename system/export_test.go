@@ -51,7 +51,7 @@ func Awaiting(n *Node) (count int) {
 
 // LentAndTakenBack lends c to another node in a frame that is not sent, and returns how many futures of n others hold
 // before and after it is taken back.
-func LentAndTakenBack(n *Node, to raysys.NodeID, c *core.Core) (lent, left int, err error) {
+func LentAndTakenBack(n *Node, to raysys.NodeID, c *core.Future) (lent, left int, err error) {
 	for _, p := range n.others.connected() {
 		if p.key.node == to {
 			l := p.Lending()

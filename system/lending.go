@@ -16,12 +16,12 @@ type lending struct {
 func (p *peer) Lending() wire.Lending { return &lending{peer: p} }
 
 // AppendRef implements wire.References.
-func (l *lending) AppendRef(dst []byte, c *core.Core) ([]byte, error) {
+func (l *lending) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
 	return l.peer.appendRef(dst, c, l)
 }
 
 // AppendObject implements wire.References.
-func (l *lending) AppendObject(dst []byte, c *core.Core) ([]byte, error) {
+func (l *lending) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
 	dst, n, err := l.peer.appendLoan(dst, c)
 	if n != 0 {
 		l.numbers = append(l.numbers, n)

@@ -43,7 +43,7 @@ type imports struct {
 }
 
 // take returns the future that owner names, after a reference to it came that from counts as this node's.
-func (m *imports) take(c *cluster, id raysys.TaskID, owner, from heldRef) *core.Core {
+func (m *imports) take(c *cluster, id raysys.TaskID, owner, from heldRef) *core.Future {
 	m.mu.Lock()
 	s := m.list[owner].Value()
 	if s == nil {
@@ -63,7 +63,7 @@ func (m *imports) take(c *cluster, id raysys.TaskID, owner, from heldRef) *core.
 		c.borrow(s.loan)
 	}
 	runtime.KeepAlive(s)
-	return &f.Core
+	return &f.Future
 }
 
 // size returns how many futures of other nodes are held.

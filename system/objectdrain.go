@@ -27,7 +27,7 @@ const heirs = 8
 
 // legacy is an object that others need when this node has left.
 type legacy struct {
-	core    *core.Core // nil for a copy
+	future  *core.Future // nil for a copy
 	object  *objectstore.Object
 	names   []string  // keys of the directory
 	states  []string  // keys of States
@@ -150,15 +150,15 @@ type bequest struct {
 // legacies lists what others need.
 func (o *objects) legacies() []*legacy {
 	c := o.node.others
-	byCore := map[*core.Core]*legacy{}
+	byFuture := map[*core.Future]*legacy{}
 	var list []*legacy
-	for core, at := range c.exports.held() {
+	for future, at := range c.exports.held() {
 		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k nodeKey) bool { return k == c.self() || !c.alive(k) })
-		if len(holders) == 0 || !core.Settled() || remoteOf(core) != nil {
+		if len(holders) == 0 || !future.Settled() || remoteOf(future) != nil {
 			continue // remoteOf: another node's, on loan through this one; its owner is asked again without it
 		}
-		l := &legacy{core: core, holders: holders}
-		byCore[core] = l
+		l := &legacy{future: future, holders: holders}
+		byFuture[future] = l
 		list = append(list, l)
 	}
 	o.names.mu.Lock()
@@ -167,9 +167,9 @@ func (o *objects) legacies() []*legacy {
 		if !k.wanted() {
 			continue
 		}
-		l := byCore[k.core]
-		if l == nil || k.core == nil {
-			l = &legacy{core: k.core, object: k.object}
+		l := byFuture[k.future]
+		if l == nil || k.future == nil {
+			l = &legacy{future: k.future, object: k.object}
 			list = append(list, l)
 		}
 		for key := range k.names {
@@ -216,14 +216,14 @@ func (o *objects) bequeath(ctx context.Context, l *legacy) error {
 
 // legacyID returns the id of the object in this node's store, zero for a future that has no value to leave.
 func (o *objects) legacyID(ctx context.Context, l *legacy) (raysys.TaskID, error) {
-	if l.core == nil {
+	if l.future == nil {
 		return l.object.ID(), nil
 	}
-	if l.core.Failure() != nil {
+	if l.future.Failure() != nil {
 		return raysys.TaskID{}, nil
 	}
 	for {
-		oid, err := o.ensure(l.core)
+		oid, err := o.ensure(l.future)
 		var e *core.Elsewhere
 		switch {
 		case errors.As(err, &e):
@@ -237,7 +237,7 @@ func (o *objects) legacyID(ctx context.Context, l *legacy) (raysys.TaskID, error
 		case err != nil:
 			return oid, err
 		}
-		d, err := o.describe(l.core)
+		d, err := o.describe(l.future)
 		if err == nil && len(d.refs) > 0 {
 			err = fmt.Errorf("%w: object %s holds references, which end with this node", raysys.ErrObjectLost, oid)
 		}

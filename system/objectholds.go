@@ -34,7 +34,7 @@ const (
 const maxHeldDepth = 16
 
 // Hold implements grains.Holder.
-func (h holder) Hold(id grains.ID, name string, refs []*core.Core, done func([]byte, []raysys.TaskID, error)) {
+func (h holder) Hold(id grains.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
 	o := h.n.store
 	q := request{ns: h.n.cfg.Namespace, id: id}
 	go func() { // it ends with the store's context
@@ -58,7 +58,7 @@ type holding struct {
 	ids []raysys.TaskID
 }
 
-func (w *holding) append(dst []byte, c *core.Core, depth int) ([]byte, error) {
+func (w *holding) append(dst []byte, c *core.Future, depth int) ([]byte, error) {
 	if depth > maxHeldDepth {
 		return dst, fmt.Errorf("%w: references within references, %d deep", raysys.ErrEncode, depth)
 	}
@@ -75,7 +75,7 @@ func (w *holding) append(dst []byte, c *core.Core, depth int) ([]byte, error) {
 			return dst, err
 		}
 		if !wire.Exceeds(plan, value, wire.InlineLimit) {
-			var inner []*core.Core
+			var inner []*core.Future
 			b, err := plan.Append(nil, value, &inner)
 			if err != nil {
 				return dst, err
@@ -98,7 +98,7 @@ func (w *holding) append(dst []byte, c *core.Core, depth int) ([]byte, error) {
 	return w.inner(dst, d.refs, depth)
 }
 
-func (w *holding) inner(dst []byte, refs []*core.Core, depth int) ([]byte, error) {
+func (w *holding) inner(dst []byte, refs []*core.Future, depth int) ([]byte, error) {
 	dst = wire.AppendUvarint(dst, uint64(len(refs)))
 	for _, c := range refs {
 		var err error
@@ -173,7 +173,7 @@ func (w *holding) holdCopy(d *description, cause error) error {
 }
 
 // settled waits until c has its outcome.
-func settled(ctx context.Context, c *core.Core) error {
+func settled(ctx context.Context, c *core.Future) error {
 	_, err := waitFor(ctx, func(done func(struct{}, error)) {
 		w := &onceSettled{done: func() { done(struct{}{}, nil) }}
 		if !c.Subscribe(&w.Waiter, w) {
@@ -194,14 +194,14 @@ func (w *onceSettled) Resolved(*core.Waiter) { w.done() }
 // holdFor keeps an object of this node while the State with that key lists it.
 func (o *objects) holdFor(key string, oid raysys.TaskID) error {
 	obj := o.store.Lookup(oid)
-	core := o.coreOf(oid)
+	future := o.coreOf(oid)
 	h := &hold{o: o, key: key, oid: oid}
 	if obj == nil || obj.Lost() != nil || !o.names.keep(obj, func(k *keeping) {
 		if k.owner == (nodeKey{}) { // else it is kept for another too, whose death ends that
 			k.owner = o.self()
 		}
-		if core != nil {
-			k.core = core
+		if future != nil {
+			k.future = future
 		}
 		k.names[key]++
 		h.number = k.names[key]
@@ -290,7 +290,7 @@ func (o *objects) ask(key string, seen store.Version, wait bool, done func(objec
 }
 
 // Restore implements grains.Holder.
-func (h holder) Restore(written []byte) (refs []*core.Core, err error) {
+func (h holder) Restore(written []byte) (refs []*core.Future, err error) {
 	r := wire.NewReader(written)
 	for r.Len() > 0 {
 		c, err := h.restore(&r, 0)
@@ -302,7 +302,7 @@ func (h holder) Restore(written []byte) (refs []*core.Core, err error) {
 	return refs, r.Err()
 }
 
-func (h holder) restore(r *wire.Reader, depth int) (*core.Core, error) {
+func (h holder) restore(r *wire.Reader, depth int) (*core.Future, error) {
 	if depth > maxHeldDepth {
 		return nil, wire.ErrCorrupt
 	}
@@ -315,7 +315,7 @@ func (h holder) restore(r *wire.Reader, depth int) (*core.Core, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &core.NewForeign(job, &writtenValue{b, refs}).Core, nil
+		return &core.NewForeign(job, &writtenValue{b, refs}).Future, nil
 	case heldObject:
 		d := description{oid: r.ID()}
 		id := r.ID()
@@ -325,20 +325,20 @@ func (h holder) restore(r *wire.Reader, depth int) (*core.Core, error) {
 			return nil, err
 		}
 		if d.owner == h.n.store.self() {
-			if core, _ := h.n.store.names.find(d.oid); core != nil {
-				return core, nil
+			if future, _ := h.n.store.names.find(d.oid); future != nil {
+				return future, nil
 			}
 		}
 		if h.n.others == nil {
-			return &core.NewForeign(job, lostSource{id, d.owner}).Core, nil
+			return &core.NewForeign(job, lostSource{id, d.owner}).Future, nil
 		}
 		s := &remoteSource{c: h.n.others, owner: d.owner, id: id}
-		return &core.NewForeign(job, h.n.store.newObjectSource(s, d)).Core, nil
+		return &core.NewForeign(job, h.n.store.newObjectSource(s, d)).Future, nil
 	}
 	return nil, errors.Join(wire.ErrCorrupt, r.Err())
 }
 
-func (h holder) restoreInner(r *wire.Reader, depth int) (refs []*core.Core, err error) {
+func (h holder) restoreInner(r *wire.Reader, depth int) (refs []*core.Future, err error) {
 	for range r.Count(1) {
 		c, err := h.restore(r, depth+1)
 		if err != nil {
@@ -352,7 +352,7 @@ func (h holder) restoreInner(r *wire.Reader, depth int) (refs []*core.Core, err 
 // writtenValue is a small value that was written with its reference.
 type writtenValue struct {
 	value []byte
-	refs  []*core.Core
+	refs  []*core.Future
 }
 
 func (s *writtenValue) Name() string      { return "value of a stored reference" }

@@ -90,37 +90,37 @@ func (p *peer) onKeep(r *wire.Reader, to mesh.Reply) error {
 
 // lend gives the peer a reference to an object that is kept here.
 func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
-	core, obj := p.c.objects.names.find(oid)
+	future, obj := p.c.objects.names.find(oid)
 	switch {
 	case obj == nil:
 		return a, fmt.Errorf("%w: node %s does not keep it", raysys.ErrObjectLost, p.c.self())
-	case core == nil:
+	case future == nil:
 		return a, nil
 	}
-	if a.number, err = p.c.exports.hold(core, p); err != nil {
+	if a.number, err = p.c.exports.hold(future, p); err != nil {
 		return a, err
 	}
-	a.id = core.ID()
+	a.id = future.ID()
 	return a, nil
 }
 
 // future returns a future for what the node at was asked to lend: one of its exports, or the object itself, whose copies
 // the directory finds.
-func (a keepAnswer) future(c *cluster, at nodeKey, rec *objectRecord) *core.Core {
+func (a keepAnswer) future(c *cluster, at nodeKey, rec *objectRecord) *core.Future {
 	if a.number != 0 {
 		mine := heldRef{at, a.number}
 		return c.imports.take(c, a.id, mine, mine)
 	}
 	s := &remoteSource{c: c, owner: at, id: a.id, loan: &loan{}} // nobody counts a reference to a copy
-	return &core.NewForeign(c.node.job, c.objects.newObjectSource(s, description{oid: rec.id, owner: rec.owner, size: rec.size})).Core
+	return &core.NewForeign(c.node.job, c.objects.newObjectSource(s, description{oid: rec.id, owner: rec.owner, size: rec.size})).Future
 }
 
 // replicate has other nodes pull copies of an object that is here, and keep them.
-func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, core *core.Core, spec core.PutSpec) ([]nodeKey, error) {
+func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future *core.Future, spec core.PutSpec) ([]nodeKey, error) {
 	if spec.Replicas <= 1 {
 		return nil, nil
 	}
-	if d, err := o.describe(core); err != nil || len(d.refs) > 0 {
+	if d, err := o.describe(future); err != nil || len(d.refs) > 0 {
 		return nil, errors.Join(err, fmt.Errorf("%w: Replicas of a value that holds references: they would end with this node", raysys.ErrBadOption))
 	}
 	c := o.node.others

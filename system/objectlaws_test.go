@@ -127,7 +127,7 @@ func TestLaterHoldStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := n.store
-	oid, err := o.ensure(r.RefCore())
+	oid, err := o.ensure(r.RefFuture())
 	if err != nil {
 		t.Fatal(err)
 	}

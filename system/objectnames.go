@@ -27,7 +27,7 @@ type names struct {
 // keeping is why an object is kept.
 type keeping struct {
 	object   *objectstore.Object
-	core     *core.Core // the future, where the object was put
+	future   *core.Future // the future, where the object was put
 	owner    nodeKey
 	names    map[string]uint64 // keys of the directory and of States, with which hold of them it is
 	entering map[string]*entry // those of names that the directory is not known to have yet
@@ -92,7 +92,7 @@ func (n *names) drop(oid raysys.TaskID, change func(*keeping)) *keeping {
 	if k.wanted() {
 		return nil
 	}
-	k.core = nil // the future may be collected, which frees the object
+	k.future = nil // the future may be collected, which frees the object
 	if !k.free {
 		return nil
 	}
@@ -109,11 +109,11 @@ func ending(k *keeping) *keeping {
 }
 
 // find returns the future of an object that is kept where it was put.
-func (n *names) find(oid raysys.TaskID) (core *core.Core, obj *objectstore.Object) {
+func (n *names) find(oid raysys.TaskID) (future *core.Future, obj *objectstore.Object) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if k := n.kept[oid]; k != nil {
-		return k.core, k.object
+		return k.future, k.object
 	}
 	return nil, nil
 }
@@ -187,7 +187,7 @@ func (o *objects) withdraw(oid raysys.TaskID) {
 }
 
 // Publish implements core.Names.
-func (o *objects) Publish(ctx context.Context, c *core.Core, spec core.PutSpec) error {
+func (o *objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec) error {
 	var oid raysys.TaskID
 	for {
 		var err error
@@ -240,7 +240,7 @@ func (o *objects) Publish(ctx context.Context, c *core.Core, spec core.PutSpec) 
 		return nil
 	}
 	key := nameKey(o.node.cfg.Namespace, spec.Name)
-	o.names.keep(obj, func(k *keeping) { k.core, k.names[key] = c, 1 })
+	o.names.keep(obj, func(k *keeping) { k.future, k.names[key] = c, 1 })
 	// The change may be made although nobody waits for it any more, or nobody can say: the name must not stand for nothing.
 	_, err = waitFor(ctx, func(done func(objectAnswer, error)) {
 		o.dir.change(objectChange{kind: changeName, key: key, rec: rec}, func(a objectAnswer, err error) {
@@ -258,7 +258,7 @@ func (o *objects) Publish(ctx context.Context, c *core.Core, spec core.PutSpec) 
 	return nil
 }
 
-func (o *objects) publishLocal(c *core.Core, obj *objectstore.Object, name string) {
+func (o *objects) publishLocal(c *core.Future, obj *objectstore.Object, name string) {
 	if name == "" {
 		return
 	}
@@ -269,7 +269,7 @@ func (o *objects) publishLocal(c *core.Core, obj *objectstore.Object, name strin
 	before, had := o.names.local[name]
 	o.names.local[name] = obj.ID()
 	o.names.mu.Unlock()
-	o.names.keep(obj, func(k *keeping) { k.core, k.names[name] = c, 1 })
+	o.names.keep(obj, func(k *keeping) { k.future, k.names[name] = c, 1 })
 	if had && before != obj.ID() {
 		o.unkeep(before, func(k *keeping) { delete(k.names, name) })
 	}
@@ -304,13 +304,13 @@ func (o *objects) watch(key string, oid raysys.TaskID, seen store.Version) {
 const watchPause = time.Second
 
 // Lookup implements core.Names.
-func (o *objects) Lookup(ctx context.Context, name string) (*core.Core, error) {
+func (o *objects) Lookup(ctx context.Context, name string) (*core.Future, error) {
 	if o.dir == nil {
 		o.names.mu.Lock()
 		oid, ok := o.names.local[name]
 		o.names.mu.Unlock()
-		if core, _ := o.names.find(oid); ok && core != nil {
-			return core, nil
+		if future, _ := o.names.find(oid); ok && future != nil {
+			return future, nil
 		}
 		return nil, fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
 	}
@@ -325,13 +325,13 @@ func (o *objects) Lookup(ctx context.Context, name string) (*core.Core, error) {
 }
 
 // borrow returns a future for an object of the directory: of its owner, or of one that keeps a copy when that is dead.
-func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*core.Core, error) {
+func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*core.Future, error) {
 	c := o.node.others
 	var last, open error // open: of a node that lives and did not say that it has none
 	for _, at := range append([]location{{rec.owner, true}}, rec.at...) {
 		if at.node == c.self() {
-			if core, _ := o.names.find(rec.id); core != nil {
-				return core, nil
+			if future, _ := o.names.find(rec.id); future != nil {
+				return future, nil
 			}
 		}
 		if !at.kept || !c.alive(at.node) || at.node == c.self() {
@@ -353,7 +353,7 @@ func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*core.Core, er
 			open = fmt.Errorf("node %s: %w", at.node, err)
 		}
 	}
-	if core, obj := o.names.find(rec.id); core == nil && obj != nil { // this node has a copy, and the owner is dead
+	if future, obj := o.names.find(rec.id); future == nil && obj != nil { // this node has a copy, and the owner is dead
 		return keepAnswer{}.future(c, c.self(), rec), nil
 	}
 	if open != nil {

@@ -44,11 +44,11 @@ type objects struct {
 	ctx    context.Context  // ends with the node
 	cancel context.CancelFunc
 
-	mu     sync.Mutex                                // guards the rest
-	needs  map[raysys.TaskID]need                    // objects of other nodes that references here stand for
-	live   map[raysys.TaskID]weak.Pointer[core.Core] // the futures whose values are objects of this node
-	listed map[raysys.TaskID]bool                    // those for which the directory names this node
-	deaths map[nodeKey]time.Time                     // when an object of a dead node was first missed
+	mu     sync.Mutex                                  // guards the rest
+	needs  map[raysys.TaskID]need                      // objects of other nodes that references here stand for
+	live   map[raysys.TaskID]weak.Pointer[core.Future] // the futures whose values are objects of this node
+	listed map[raysys.TaskID]bool                      // those for which the directory names this node
+	deaths map[nodeKey]time.Time                       // when an object of a dead node was first missed
 	names  names
 
 	bequeathed []bequest // of the drain in progress
@@ -152,7 +152,7 @@ var seed = maphash.MakeSeed()
 
 // id names the object that a future of this node holds. It is the submission's id, made this incarnation's own, because
 // a driver with a fixed seed submits under the same ids again.
-func (o *objects) id(c *core.Core) raysys.TaskID {
+func (o *objects) id(c *core.Future) raysys.TaskID {
 	id := c.ID()
 	if id.IsZero() {
 		// A Ready value has none. Its place in memory is its own while it is there, and with it this id.
@@ -185,7 +185,7 @@ func fnv1a(s string) uint64 {
 }
 
 // Keep implements core.Objects.
-func (o *objects) Keep(c *core.Core, v any) (kept bool, err error) {
+func (o *objects) Keep(c *core.Future, v any) (kept bool, err error) {
 	value := reflect.ValueOf(v).Elem()
 	plan, err := codec.PlanOf(value.Type())
 	if err != nil {
@@ -237,7 +237,7 @@ func (o *objects) Keep(c *core.Core, v any) (kept bool, err error) {
 	return true, nil
 }
 
-func attemptOf(c *core.Core) uint32 {
+func attemptOf(c *core.Future) uint32 {
 	if t := c.OwnTurn(); t != nil {
 		return uint32(max(t.Attempt(), 1))
 	}
@@ -245,7 +245,7 @@ func attemptOf(c *core.Core) uint32 {
 }
 
 // Drop implements core.Objects.
-func (o *objects) Drop(c *core.Core) {
+func (o *objects) Drop(c *core.Future) {
 	switch s := core.SourceOf(c).(type) {
 	case nil:
 		if obj := o.store.Lookup(o.id(c)); obj != nil {
@@ -257,17 +257,17 @@ func (o *objects) Drop(c *core.Core) {
 }
 
 // enter remembers the future of an object of this node.
-func (o *objects) enter(id raysys.TaskID, c weak.Pointer[core.Core]) {
+func (o *objects) enter(id raysys.TaskID, c weak.Pointer[core.Future]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.live == nil {
-		o.live = map[raysys.TaskID]weak.Pointer[core.Core]{}
+		o.live = map[raysys.TaskID]weak.Pointer[core.Future]{}
 	}
 	o.live[id] = c
 }
 
 // coreOf returns the future of an object of this node, nil when nobody holds it any more.
-func (o *objects) coreOf(id raysys.TaskID) *core.Core {
+func (o *objects) coreOf(id raysys.TaskID) *core.Future {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.live[id].Value()
@@ -296,7 +296,7 @@ func (o *objects) dead(obj *objectstore.Object) {
 
 // ensure puts the value of c into the store if it is not there, so that other nodes can pull it, and returns its id. It may
 // wait for room.
-func (o *objects) ensure(c *core.Core) (raysys.TaskID, error) {
+func (o *objects) ensure(c *core.Future) (raysys.TaskID, error) {
 	id := o.id(c)
 	for {
 		if obj := o.store.Lookup(id); obj != nil && obj.Lost() == nil {

@@ -117,7 +117,7 @@ func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objec
 }
 
 // remoteOf returns what names the future of another node that c stands for, nil when it is of this node.
-func remoteOf(c *core.Core) *remoteSource {
+func remoteOf(c *core.Future) *remoteSource {
 	switch s := core.SourceOf(c).(type) {
 	case *remoteSource:
 		return s

@@ -19,7 +19,7 @@ import (
 // held is the value in a future as the object store sees it. It does not keep the future alive.
 type held struct {
 	o     *objects
-	c     weak.Pointer[core.Core]
+	c     weak.Pointer[core.Future]
 	plan  *codec.Plan
 	size  int64
 	value atomic.Pointer[any] // a pointer to the value while the future does not give it: it is not ready yet
@@ -47,7 +47,7 @@ func (h *held) Pieces() ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var refs []*core.Core
+	var refs []*core.Future
 	return h.plan.Pieces(reflect.ValueOf(v).Elem(), &refs)
 }
 
@@ -86,12 +86,12 @@ func (h *held) Evict() bool {
 }
 
 // refsOf lists what a value refers to, in the order of its encoding.
-func refsOf(plan *codec.Plan, v any) (refs []*core.Core) {
+func refsOf(plan *codec.Plan, v any) (refs []*core.Future) {
 	if !plan.HasRefs() {
 		return nil
 	}
 	plan.Refs(reflect.ValueOf(v).Elem(), func(r core.RefValue) {
-		if c := r.RefCore(); c != nil {
+		if c := r.RefFuture(); c != nil {
 			refs = append(refs, c)
 		}
 	})
@@ -105,7 +105,7 @@ type storedSource struct {
 	object *objectstore.Object
 	plan   *codec.Plan
 	size   int64
-	refs   []*core.Core
+	refs   []*core.Future
 }
 
 func (s *storedSource) Name() string {
@@ -151,7 +151,7 @@ func (s *storedSource) View(into any, done func(func(), error)) {
 }
 
 // viewObject lets a value look into an object's bytes where they are.
-func viewObject(ctx context.Context, obj *objectstore.Object, into any, refs []*core.Core, done func(func(), error)) {
+func viewObject(ctx context.Context, obj *objectstore.Object, into any, refs []*core.Future, done func(func(), error)) {
 	m, err := obj.Map(ctx)
 	if err != nil {
 		done(nil, lostObject(err))
@@ -166,7 +166,7 @@ func viewObject(ctx context.Context, obj *objectstore.Object, into any, refs []*
 }
 
 // decodeShared fills in *into, which looks into encoded where that spares a copy.
-func decodeShared(encoded []byte, into any, refs []*core.Core) error {
+func decodeShared(encoded []byte, into any, refs []*core.Future) error {
 	v := reflect.ValueOf(into).Elem()
 	plan, err := codec.PlanOf(v.Type())
 	if err != nil {

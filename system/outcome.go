@@ -21,7 +21,7 @@ const (
 )
 
 // appendInline appends what a settled future came to when that is small; fits is false when it is not.
-func (p *peer) appendInline(dst []byte, c *core.Core, refs wire.References) (out []byte, fits bool, err error) {
+func (p *peer) appendInline(dst []byte, c *core.Future, refs wire.References) (out []byte, fits bool, err error) {
 	if err := c.Pin(); err != nil {
 		return wire.AppendErrorTo(append(dst, outcomeError), p, err), true, nil
 	}
@@ -54,7 +54,7 @@ func (p *peer) appendInline(dst []byte, c *core.Core, refs wire.References) (out
 }
 
 // appendObject appends that a settled future is an object which can be pulled. It may wait for room in the store.
-func (p *peer) appendObject(dst []byte, c *core.Core) ([]byte, error) {
+func (p *peer) appendObject(dst []byte, c *core.Future) ([]byte, error) {
 	d, err := p.c.objects.describe(c)
 	if err != nil {
 		return dst, err
@@ -73,13 +73,13 @@ func (p *peer) appendObject(dst []byte, c *core.Core) ([]byte, error) {
 // description is what there is to know of an object before one has it.
 type description struct {
 	oid   raysys.TaskID
-	owner nodeKey      // whose store has the primary
-	size  int64        // about, and not to be trusted
-	refs  []*core.Core // that the value holds, in the order of its encoding
+	owner nodeKey        // whose store has the primary
+	size  int64          // about, and not to be trusted
+	refs  []*core.Future // that the value holds, in the order of its encoding
 }
 
 // describe says which object c is. One whose value is here is in the store when it returns.
-func (o *objects) describe(c *core.Core) (d description, err error) {
+func (o *objects) describe(c *core.Future) (d description, err error) {
 	for {
 		if s, ok := core.SourceOf(c).(*objectSource); ok {
 			return s.description, nil
@@ -126,8 +126,8 @@ func (o *objects) describe(c *core.Core) (d description, err error) {
 type inlineSource struct {
 	peer  *peer
 	id    raysys.TaskID
-	value []byte       // encoded
-	refs  []*core.Core // that the value holds
+	value []byte         // encoded
+	refs  []*core.Future // that the value holds
 	err   error
 }
 
@@ -168,7 +168,7 @@ func (p *peer) appendRelayed(dst []byte, s *inlineSource, refs wire.References) 
 }
 
 // readRefs reads a count and as many references.
-func (p *peer) readRefs(r *wire.Reader) (refs []*core.Core, err error) {
+func (p *peer) readRefs(r *wire.Reader) (refs []*core.Future, err error) {
 	for range r.Count(1) {
 		c, err := p.ReadRef(r)
 		if err != nil {
@@ -196,7 +196,7 @@ func (s *inlineSource) Fetch(into any, done func(error)) {
 }
 
 // decode fills in *into.
-func decode(encoded []byte, into any, refs []*core.Core) error {
+func decode(encoded []byte, into any, refs []*core.Future) error {
 	v := reflect.ValueOf(into).Elem()
 	plan, err := codec.PlanOf(v.Type())
 	if err != nil {

@@ -45,7 +45,7 @@ const (
 )
 
 // Away implements core.Prober.
-func (pr *prober) Away(c *core.Core) bool {
+func (pr *prober) Away(c *core.Future) bool {
 	if c.Away() || remoteOf(c) != nil {
 		return true
 	}
@@ -53,15 +53,15 @@ func (pr *prober) Away(c *core.Core) bool {
 }
 
 // where finds who computes c.
-func (c *cluster) where(core *core.Core) (f far, ok bool) {
-	if s := remoteOf(core); s != nil {
+func (c *cluster) where(future *core.Future) (f far, ok bool) {
+	if s := remoteOf(future); s != nil {
 		return far{s.owner, farRef, s.owner, s.number}, true
 	}
 	f.kind, f.from = farCall, c.self()
-	p, number, ok := c.node.grains.Away(core)
+	p, number, ok := c.node.grains.Away(future)
 	if !ok {
 		f.kind = farTask
-		if p, number, ok = c.node.tasks.Away(core); !ok {
+		if p, number, ok = c.node.tasks.Away(future); !ok {
 			return f, false
 		}
 	}
@@ -70,7 +70,7 @@ func (c *cluster) where(core *core.Core) (f far, ok bool) {
 }
 
 // here finds what f names on this node, nil when it is over.
-func (c *cluster) here(f far) *core.Core {
+func (c *cluster) here(f far) *core.Future {
 	if f.kind == farRef {
 		return c.exports.get(f.number)
 	}
@@ -164,7 +164,7 @@ type waitGraph struct {
 // look lists what t waits for over all nodes. gave are calls that gave way already.
 func (c *cluster) look(t *core.Turn, gave map[probed]bool) *waitGraph {
 	g := &waitGraph{c: c, index: map[probed]int{}, roots: map[far]int{}}
-	own, fars := c.describe(func(away func(*core.Core) bool) []core.Waiting { return core.Waits(t, away) })
+	own, fars := c.describe(func(away func(*core.Future) bool) []core.Waiting { return core.Waits(t, away) })
 	g.merge(far{}, c.self(), own, fars, gave)
 	for i := 0; i < len(g.waits); i++ {
 		if !g.waits[i].Far {
@@ -243,26 +243,26 @@ func (g *waitGraph) within(before *waitGraph) bool {
 
 // giveWay has the call at place i give way.
 func (g *waitGraph) giveWay(i int, chain []string) bool {
-	if core := g.waits[i].Core(); core != nil {
-		return core.Work().Break(chain)
+	if future := g.waits[i].Future(); future != nil {
+		return future.Work().Break(chain)
 	}
 	return g.c.askBreak(g.found[i], g.keys[i].id, chain)
 }
 
 // describe lists waits of this node, with where those are that other nodes compute.
-func (c *cluster) describe(list func(away func(*core.Core) bool) []core.Waiting) ([]core.Waiting, []far) {
-	named := map[*core.Core]far{}
-	waits := list(func(core *core.Core) bool {
-		f, ok := c.where(core)
+func (c *cluster) describe(list func(away func(*core.Future) bool) []core.Waiting) ([]core.Waiting, []far) {
+	named := map[*core.Future]far{}
+	waits := list(func(future *core.Future) bool {
+		f, ok := c.where(future)
 		if ok {
-			named[core] = f
+			named[future] = f
 		}
 		return ok
 	})
 	fars := make([]far, len(waits))
 	for i := range waits {
 		if waits[i].Far {
-			fars[i] = named[waits[i].Core()]
+			fars[i] = named[waits[i].Future()]
 		}
 	}
 	return waits, fars
@@ -274,7 +274,7 @@ func (c *cluster) waitsOf(f far) ([]core.Waiting, []far) {
 	if future == nil {
 		return nil, nil
 	}
-	return c.describe(func(away func(*core.Core) bool) []core.Waiting { return core.WaitsOf(future, away) })
+	return c.describe(func(away func(*core.Future) bool) []core.Waiting { return core.WaitsOf(future, away) })
 }
 
 // breakHere has the call with that id give way, on which f depends.
@@ -282,7 +282,7 @@ func (c *cluster) breakHere(f far, id raysys.TaskID, chain []string) bool {
 	waits, _ := c.waitsOf(f)
 	for i := range waits {
 		if w := &waits[i]; w.Held && w.ID == id {
-			return w.Core().Work().Break(chain)
+			return w.Future().Work().Break(chain)
 		}
 	}
 	return false

@@ -26,16 +26,16 @@ const (
 // A node that passes on a reference it got from another exports it too, but only until the receiver has told the owner of
 // itself (rule C25; see loan): then the node between may go, and no chain of holders is left.
 type exports struct {
-	mu     sync.Mutex // guards the rest
-	next   uint64
-	byCore map[*core.Core]uint64
-	list   map[uint64]*export
-	buried map[nodeKey]bool  // holders that are dead: what was under way to them is held by nobody
-	now    map[nodeKey]*peer // the last connection with each holder: nothing is lent over one that is over
+	mu       sync.Mutex // guards the rest
+	next     uint64
+	byFuture map[*core.Future]uint64
+	list     map[uint64]*export
+	buried   map[nodeKey]bool  // holders that are dead: what was under way to them is held by nobody
+	now      map[nodeKey]*peer // the last connection with each holder: nothing is lent over one that is over
 }
 
 type export struct {
-	core    *core.Core
+	future  *core.Future
 	holders map[nodeKey]tally
 }
 
@@ -56,7 +56,7 @@ func memberKey(m member.Node) nodeKey { return nodeKey{m.ID, m.Incarnation} }
 func (k nodeKey) String() string { return fmt.Sprintf("%s (incarnation %d)", k.node, k.incarnation) }
 
 // hold enters c for one more reference that is about to be sent to p, and returns its number.
-func (x *exports) hold(c *core.Core, p *peer) (uint64, error) {
+func (x *exports) hold(c *core.Future, p *peer) (uint64, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	holder := p.key
@@ -66,29 +66,29 @@ func (x *exports) hold(c *core.Core, p *peer) (uint64, error) {
 	case x.now[holder] != p: // an answer that took longer than its connection: it would count on the next one, and never arrive
 		return 0, fmt.Errorf("%w: the connection with %s is over", raysys.ErrNotDelivered, holder)
 	}
-	n, ok := x.byCore[c]
+	n, ok := x.byFuture[c]
 	if !ok {
 		if err := c.Pin(); err != nil {
 			return 0, err
 		}
-		if x.byCore == nil {
-			x.byCore, x.list = map[*core.Core]uint64{}, map[uint64]*export{}
+		if x.byFuture == nil {
+			x.byFuture, x.list = map[*core.Future]uint64{}, map[uint64]*export{}
 		}
 		x.next++
 		n = x.next
-		x.byCore[c] = n
-		x.list[n] = &export{core: c, holders: map[nodeKey]tally{}}
+		x.byFuture[c] = n
+		x.list[n] = &export{future: c, holders: map[nodeKey]tally{}}
 	}
 	x.list[n].add(holder)
 	return n, nil
 }
 
 // get finds an exported future.
-func (x *exports) get(n uint64) *core.Core {
+func (x *exports) get(n uint64) *core.Future {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if e := x.list[n]; e != nil {
-		return e.core
+		return e.future
 	}
 	return nil
 }
@@ -194,8 +194,8 @@ func (x *exports) sweep(n uint64, e *export) {
 		return
 	}
 	delete(x.list, n)
-	delete(x.byCore, e.core)
-	e.core.Unpin()
+	delete(x.byFuture, e.future)
+	e.future.Unpin()
 }
 
 // size returns how many futures other nodes hold.
@@ -218,16 +218,16 @@ func (x *exports) count(n uint64, holder nodeKey) bool {
 }
 
 // AppendRef implements wire.References.
-func (p *peer) AppendRef(dst []byte, c *core.Core) ([]byte, error) { return p.appendRef(dst, c, p) }
+func (p *peer) AppendRef(dst []byte, c *core.Future) ([]byte, error) { return p.appendRef(dst, c, p) }
 
 // AppendObject implements wire.References.
-func (p *peer) AppendObject(dst []byte, c *core.Core) ([]byte, error) {
+func (p *peer) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
 	dst, _, err := p.appendLoan(dst, c)
 	return dst, err
 }
 
 // appendRef is AppendRef by way of refs, which are the peer's own or note what is lent.
-func (p *peer) appendRef(dst []byte, c *core.Core, refs wire.References) ([]byte, error) {
+func (p *peer) appendRef(dst []byte, c *core.Future, refs wire.References) ([]byte, error) {
 	if s := remoteOf(c); s != nil && s.owner == p.key && s.number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.number), nil
 	}
@@ -245,7 +245,7 @@ func (p *peer) appendRef(dst []byte, c *core.Core, refs wire.References) ([]byte
 
 // appendLoan appends a reference that the peer is to ask for. It returns its number in the exports, which counts the peer
 // now; 0 when nothing is lent.
-func (p *peer) appendLoan(dst []byte, c *core.Core) (out []byte, n uint64, err error) {
+func (p *peer) appendLoan(dst []byte, c *core.Future) (out []byte, n uint64, err error) {
 	s := remoteOf(c)
 	if s != nil && s.owner == p.key && s.number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.number), 0, nil
@@ -264,7 +264,7 @@ func (p *peer) appendLoan(dst []byte, c *core.Core) (out []byte, n uint64, err e
 }
 
 // ReadRef implements wire.References.
-func (p *peer) ReadRef(r *wire.Reader) (*core.Core, error) {
+func (p *peer) ReadRef(r *wire.Reader) (*core.Future, error) {
 	switch r.Byte() {
 	case refYours:
 		c := p.c.exports.get(r.Uvarint())
@@ -299,7 +299,7 @@ func (p *peer) ReadRef(r *wire.Reader) (*core.Core, error) {
 		if err := s.read(r, r.Byte()); err != nil {
 			return nil, err
 		}
-		return &core.NewForeign(p.c.node.job, s).Core, nil
+		return &core.NewForeign(p.c.node.job, s).Future, nil
 	}
 	return nil, wire.ErrCorrupt
 }

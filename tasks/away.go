@@ -125,7 +125,7 @@ func (r *record[A, R]) back(e *Engine) bool {
 func (r *record[A, R]) Stopped() {
 	if r.Away() {
 		if x := engineOf(r.Up()).net.Load(); x != nil {
-			x.stopped(&r.Core)
+			x.stopped(&r.Future)
 		}
 	}
 }
@@ -230,8 +230,8 @@ func (e *lostError) Error() string {
 func (e *lostError) Unwrap() []error { return []error{raysys.ErrNodeDead, raysys.ErrOutcomeUnknown} }
 
 // unknown fails tasks whose function no node has.
-func (x *exchange) unknown(c *core.Core) {
-	fail := func(c *core.Core, entry *core.Entry) {
+func (x *exchange) unknown(c *core.Future) {
+	fail := func(c *core.Future, entry *core.Entry) {
 		c.Fail(fmt.Errorf("%w: %s is on no node that could run it (the nodes are %v): start the same program, or a version with the same types, on one of them",
 			raysys.ErrUnknownFunc, entry, x.nodes()))
 	}

@@ -25,7 +25,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.shaped.Add(-int32(len(waiting)))
 	e.mu.Unlock()
 	for _, w := range waiting {
-		w.core.Cancel(raysys.ErrClosed)
+		w.future.Cancel(raysys.ErrClosed)
 	}
 	e.mu.Lock()
 	for _, w := range e.idle {
@@ -114,7 +114,7 @@ func (e *Engine) Busy(limit int) (names []string) {
 			switch {
 			case a.answerTold():
 			case len(names) < limit:
-				c := a.core()
+				c := a.future()
 				state := "waits"
 				if !c.Pending() {
 					state = "runs"

@@ -29,7 +29,7 @@ func (r *record[A, R]) follows(d *deps) bool {
 	if e.cfg.Place == nil || d.stays {
 		return false
 	}
-	for _, c := range d.cores {
+	for _, c := range d.futures {
 		if c.Absent() {
 			return true
 		}
@@ -48,8 +48,8 @@ func (r *record[A, R]) lends(*deps) bool {
 
 // inputs says where the values are that the task needs, as far as they are large.
 func (d *deps) inputs() (list []core.Whereabouts) {
-	seen := map[*core.Core]bool{}
-	for _, c := range d.cores {
+	seen := map[*core.Future]bool{}
+	for _, c := range d.futures {
 		w, ok := core.WhereaboutsOf(c)
 		if !ok {
 			w = core.Whereabouts{Size: sizeHere(c), Here: true}
@@ -63,7 +63,7 @@ func (d *deps) inputs() (list []core.Whereabouts) {
 }
 
 // sizeHere is the size of a value in this node's memory, 0 where there is none.
-func sizeHere(c *core.Core) int64 {
+func sizeHere(c *core.Future) int64 {
 	v, err := c.Outcome()
 	if err != nil {
 		return 0

@@ -17,7 +17,7 @@ type deferred struct {
 	routes atomic.Uint64 // how often placed was tried again
 
 	mu     sync.Mutex // guards the rest
-	home   []*core.Core
+	home   []*core.Future
 	lists  map[*core.Entry]*waitlist
 	order  []*waitlist
 	placed []placing // tasks with other needs than one CPU that no node could take yet
@@ -25,13 +25,13 @@ type deferred struct {
 
 // waitlist are the tasks of one function.
 type waitlist struct {
-	entry *core.Entry
-	cores []*core.Core
-	since int64 // when it was found that nobody can run them; 0 while somebody can
+	entry   *core.Entry
+	futures []*core.Future
+	since   int64 // when it was found that nobody can run them; 0 while somebody can
 }
 
 // put keeps a task that some other peer may run.
-func (a *deferred) put(e *Engine, entry *core.Entry, c *core.Core) {
+func (a *deferred) put(e *Engine, entry *core.Entry, c *core.Future) {
 	e.held.Add(1)
 	a.mu.Lock()
 	l := a.lists[entry]
@@ -43,13 +43,13 @@ func (a *deferred) put(e *Engine, entry *core.Entry, c *core.Core) {
 		a.lists[entry] = l
 		a.order = append(a.order, l)
 	}
-	l.cores = append(l.cores, c)
+	l.futures = append(l.futures, c)
 	a.mu.Unlock()
 	a.count.Add(1)
 }
 
 // keep keeps a task that only this node can run.
-func (a *deferred) keep(e *Engine, c *core.Core) {
+func (a *deferred) keep(e *Engine, c *core.Future) {
 	e.held.Add(1)
 	a.mu.Lock()
 	a.home = append(a.home, c)
@@ -58,7 +58,7 @@ func (a *deferred) keep(e *Engine, c *core.Core) {
 }
 
 // pop takes a task to run here.
-func (a *deferred) pop(e *Engine) *core.Core {
+func (a *deferred) pop(e *Engine) *core.Future {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.home) > 0 {
@@ -74,7 +74,7 @@ func (a *deferred) pop(e *Engine) *core.Core {
 }
 
 // popFor takes a task that p can run.
-func (a *deferred) popFor(e *Engine, p *peer) *core.Core {
+func (a *deferred) popFor(e *Engine, p *peer) *core.Future {
 	if a.count.Load() == 0 {
 		return nil
 	}
@@ -89,10 +89,10 @@ func (a *deferred) popFor(e *Engine, p *peer) *core.Core {
 }
 
 // first takes the oldest of l; the caller holds mu.
-func (a *deferred) first(e *Engine, l *waitlist) *core.Core {
-	c := l.cores[0]
-	l.cores[0], l.cores = nil, l.cores[1:]
-	if len(l.cores) == 0 {
+func (a *deferred) first(e *Engine, l *waitlist) *core.Future {
+	c := l.futures[0]
+	l.futures[0], l.futures = nil, l.futures[1:]
+	if len(l.futures) == 0 {
 		a.remove(l)
 	}
 	a.took(e, 1)
@@ -130,16 +130,16 @@ func (a *deferred) wanted(x *exchange) bool {
 }
 
 // drain takes everything.
-func (a *deferred) drain(e *Engine) (all []*core.Core) {
+func (a *deferred) drain(e *Engine) (all []*core.Future) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all = a.home
 	for _, l := range a.order {
-		all = append(all, l.cores...)
+		all = append(all, l.futures...)
 	}
 	a.took(e, len(all))
 	for _, w := range a.placed {
-		all = append(all, w.core)
+		all = append(all, w.future)
 	}
 	e.held.Add(-int64(len(a.placed)))
 	a.home, a.lists, a.order, a.placed = nil, nil, nil, nil
@@ -152,7 +152,7 @@ const patience = int64(10 * time.Second)
 
 // hopeless takes the tasks that have waited long enough for a node that knows their function, and returns when to look
 // again, 0 for never.
-func (a *deferred) hopeless(x *exchange, now int64) (gone []*core.Core, again int64) {
+func (a *deferred) hopeless(x *exchange, now int64) (gone []*core.Future, again int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.order) == 0 || x.e.total.cpu >= oneCPU || !x.workers() {
@@ -177,8 +177,8 @@ func (a *deferred) hopeless(x *exchange, now int64) (gone []*core.Core, again in
 				again = at
 			}
 		default:
-			gone = append(gone, l.cores...)
-			a.took(x.e, len(l.cores))
+			gone = append(gone, l.futures...)
+			a.took(x.e, len(l.futures))
 			a.remove(l)
 		}
 	}

@@ -19,7 +19,7 @@ type deps struct {
 	job       *core.Job
 	left      atomic.Int32 // futures still open, and one for the submitter
 	waiters   []core.Waiter
-	cores     []*core.Core
+	futures   []*core.Future
 	params    atomic.Pointer[[]param] // what cores are, for a task that has its parameters by reference
 	taken     func()                  // the parameters are in the argument; may be nil
 	fetch     bool                    // values that are elsewhere are waited for; set while nothing is
@@ -44,17 +44,17 @@ type held interface {
 
 // wanted lists the futures that the task still needs. A parameter whose value is in the argument needs its future no
 // more: that may lose the value again while others come.
-func (d *deps) wanted() []*core.Core {
+func (d *deps) wanted() []*core.Future {
 	params := d.params.Load()
 	if params == nil {
-		return d.cores
+		return d.futures
 	}
-	has := map[*core.Core]bool{}
+	has := map[*core.Future]bool{}
 	for _, p := range *params {
-		has[p.RefCore()] = p.taken()
+		has[p.RefFuture()] = p.taken()
 	}
-	var list []*core.Core
-	for _, c := range d.cores {
+	var list []*core.Future
+	for _, c := range d.futures {
 		if !has[c] {
 			list = append(list, c)
 		}
@@ -64,13 +64,13 @@ func (d *deps) wanted() []*core.Core {
 
 // wait subscribes to those that are wanted. The task is held.
 func (d *deps) wait() {
-	cores := d.cores
+	futures := d.futures
 	if d.fetch {
-		cores = d.wanted()
+		futures = d.wanted()
 	}
-	d.waiters = make([]core.Waiter, len(cores))
-	d.left.Store(int32(len(cores)) + 1)
-	for i, c := range cores {
+	d.waiters = make([]core.Waiter, len(futures))
+	d.left.Store(int32(len(futures)) + 1)
+	for i, c := range futures {
 		if !c.Subscribe(&d.waiters[i], d) && !(d.fetch && c.Follow(&d.waiters[i], d)) {
 			d.left.Add(-1)
 		}
@@ -80,7 +80,7 @@ func (d *deps) wait() {
 
 // Resolved implements core.Resolved.
 func (d *deps) Resolved(w *core.Waiter) {
-	if !d.fetch || !w.Core().Follow(w, d) {
+	if !d.fetch || !w.Future().Follow(w, d) {
 		d.arrived()
 	}
 }
@@ -91,11 +91,11 @@ func (d *deps) arrived() {
 	}
 	// A failed dependency fails the task with that error, and the task does not run: the first in parameter order, so
 	// that the outcome does not depend on timing.
-	absent, cores := false, d.cores
+	absent, futures := false, d.futures
 	if d.fetch {
-		cores = d.wanted()
+		futures = d.wanted()
 	}
-	for _, c := range cores {
+	for _, c := range futures {
 		if !d.fetch && c.Absent() { // why an earlier fetch failed does not count
 			absent = true
 			continue
@@ -148,13 +148,13 @@ func (d *deps) giveBack() {
 }
 
 // open returns the futures the task still waits for.
-func (d *deps) open() (cores []*core.Core) {
-	for _, c := range d.cores {
+func (d *deps) open() (futures []*core.Future) {
+	for _, c := range d.futures {
 		if !c.Settled() {
-			cores = append(cores, c)
+			futures = append(futures, c)
 		}
 	}
-	return cores
+	return futures
 }
 
 // hold makes r wait for d.
@@ -179,7 +179,7 @@ func (r *record[A, R]) inner(d *deps, next held) {
 	d.taken = func() {
 		if more := r.spec.dependencies(&r.arg); len(more) > 0 {
 			r.OwnTurn().Pin(more)
-			d2 := &deps{task: next, job: d.job, cores: more}
+			d2 := &deps{task: next, job: d.job, futures: more}
 			d2.place.taken.Store(d.place.taken.Swap(false))
 			r.OwnTurn().SetHost(d2)
 			d.task = d2

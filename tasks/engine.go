@@ -59,7 +59,7 @@ type Config struct {
 // wait behind a long one while a CPU is free.
 type Engine struct {
 	cfg       Config
-	queue     *queue.Queue[core.Core]
+	queue     *queue.Queue[core.Future]
 	props     *actor.Props
 	maxBytes  int64
 	total     need
@@ -112,7 +112,7 @@ func NewEngine(cfg Config) *Engine {
 	if cfg.QueueInbound == 0 {
 		cfg.QueueInbound = maxFlights
 	}
-	e := &Engine{cfg: cfg, queue: queue.New[core.Core](), linger: lingering(), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
+	e := &Engine{cfg: cfg, queue: queue.New[core.Future](), linger: lingering(), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
 	e.free.Store(e.total.cpu)
 	e.shapes.free = e.total
 	e.shapes.free.custom = maps.Clone(e.total.custom)
@@ -144,7 +144,7 @@ func (e *Engine) Queued() int {
 func (e *Engine) FreeCPU() float64 { return float64(e.free.Load()) / oneCPU }
 
 // push queues a task that asks for one CPU and sees that a worker comes.
-func (e *Engine) push(c *core.Core) {
+func (e *Engine) push(c *core.Future) {
 	e.queue.Push(c)
 	e.wake()
 }

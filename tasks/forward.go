@@ -120,7 +120,7 @@ func (x *exchange) idle() {
 }
 
 // pop takes a task of this node.
-func (x *exchange) pop() *core.Core {
+func (x *exchange) pop() *core.Future {
 	if x.deferred.count.Load() > 0 {
 		if c := x.deferred.pop(x.e); c != nil {
 			return c

@@ -31,7 +31,7 @@ type arrival interface {
 	home() (*peer, uint64)
 	// place is where it stands in the table of its peer's inbound tasks.
 	place() *slotted
-	core() *core.Core
+	future() *core.Future
 	// claimAnswer gives one caller the right and the duty to answer the owner.
 	claimAnswer() bool
 	answerTold() bool
@@ -134,11 +134,11 @@ func (g *inboundTask[A, R]) admit(slot uint64) {
 	x.here.Add(1)
 	d := g.awaitParams()
 	if d == nil && g.spec.refs {
-		if cores := g.spec.dependencies(&g.arg); len(cores) > 0 {
-			d = &deps{cores: cores}
+		if futures := g.spec.dependencies(&g.arg); len(futures) > 0 {
+			d = &deps{futures: futures}
 			g.hold(g.Up(), d)
 			d.task = g
-			g.OwnTurn().Pin(cores)
+			g.OwnTurn().Pin(futures)
 		}
 	}
 	if d == nil {
@@ -171,9 +171,9 @@ func (g *inboundTask[A, R]) ready() {
 
 func (g *inboundTask[A, R]) enqueue(x *exchange) {
 	if g.spec.common {
-		x.inbound.Push(&g.Core)
+		x.inbound.Push(&g.Future)
 	} else {
-		x.e.pushShaped(&g.Core, g.spec.need)
+		x.e.pushShaped(&g.Future, g.spec.need)
 	}
 	// Looked at after it was queued, so that either this or whoever ends the queue finds it there.
 	if x.e.closed.Load() || x.e.draining.Load() {
@@ -221,7 +221,7 @@ func (g *inboundTask[A, R]) lends(*deps) bool   { return false }
 
 func (g *inboundTask[A, R]) home() (*peer, uint64) { return g.from, g.slot }
 func (g *inboundTask[A, R]) place() *slotted       { return &g.tabled }
-func (g *inboundTask[A, R]) core() *core.Core      { return &g.Core }
+func (g *inboundTask[A, R]) future() *core.Future  { return &g.Future }
 func (g *inboundTask[A, R]) claimAnswer() bool     { return g.answered.CompareAndSwap(false, true) }
 func (g *inboundTask[A, R]) answerTold() bool      { return g.answered.Load() }
 func (g *inboundTask[A, R]) departed(e *Engine)    { g.depart(e); g.drop() }
@@ -244,7 +244,7 @@ func (g *inboundTask[A, R]) Resolved(*core.Waiter) {
 
 func (g *inboundTask[A, R]) answerValue(x *exchange, v *R) {
 	buf := x.beginAnswer(g.from, g.slot)
-	out, err := wire.AppendResultOf(append(*buf, resultValue), g.spec.res, v, &g.Core, g.from)
+	out, err := wire.AppendResultOf(append(*buf, resultValue), g.spec.res, v, &g.Future, g.from)
 	if err != nil {
 		out = wire.AppendError(append(*buf, resultError), g.unsent(err))
 	}
@@ -264,7 +264,7 @@ func (g *inboundTask[A, R]) answer(x *exchange) {
 	x.answer(g.from, g.slot, func(dst []byte) ([]byte, error) {
 		switch {
 		case err == nil:
-			out, bad := wire.AppendResult(append(dst, resultValue), g.spec.res, v, &g.Core, g.from)
+			out, bad := wire.AppendResult(append(dst, resultValue), g.spec.res, v, &g.Future, g.from)
 			if bad != nil {
 				bad = g.unsent(bad)
 			}
@@ -282,7 +282,7 @@ func (g *inboundTask[A, R]) answer(x *exchange) {
 
 // bounce gives an inbound task that has not begun back to its owner. The caller has taken it out of the queue.
 func (x *exchange) bounce(g arrival) {
-	if !g.core().Start() || !g.claimAnswer() {
+	if !g.future().Start() || !g.claimAnswer() {
 		return
 	}
 	p, slot := g.home()
@@ -290,7 +290,7 @@ func (x *exchange) bounce(g arrival) {
 	x.answer(p, slot, func(dst []byte) ([]byte, error) { return append(dst, resultBounced), nil })
 	x.here.Add(-1)
 	g.departed(x.e)
-	g.core().Cancel(errBounced)
+	g.future().Cancel(errBounced)
 	x.e.checkDrained()
 }
 
@@ -304,11 +304,11 @@ func (x *exchange) bounceQueued() {
 		}
 	}
 	x.e.mu.Lock()
-	shaped := x.e.shapes.takeIf(func(c *core.Core) bool { _, ok := c.Work().(arrival); return ok })
+	shaped := x.e.shapes.takeIf(func(c *core.Future) bool { _, ok := c.Work().(arrival); return ok })
 	x.e.mu.Unlock()
 	x.e.shaped.Add(-int32(len(shaped)))
 	for _, w := range shaped {
-		x.bounce(w.core.Work().(arrival))
+		x.bounce(w.future.Work().(arrival))
 	}
 	x.flush()
 }

@@ -137,11 +137,11 @@ func (t *inboundTable) each(f func(arrival)) {
 }
 
 // takeIf removes the waiting tasks that f accepts; the caller holds Engine.mu.
-func (s *shapes) takeIf(f func(*core.Core) bool) (taken []shaped) {
+func (s *shapes) takeIf(f func(*core.Future) bool) (taken []shaped) {
 	for k, l := range s.list {
 		var left []shaped
 		for _, w := range l {
-			if f(w.core) {
+			if f(w.future) {
 				taken = append(taken, w)
 			} else {
 				left = append(left, w)

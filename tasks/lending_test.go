@@ -19,12 +19,12 @@ type lending struct {
 // Lending implements wire.Lender.
 func (e *end) Lending() wire.Lending { return &lending{end: e} }
 
-func (l *lending) AppendRef(dst []byte, c *core.Core) ([]byte, error) {
+func (l *lending) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
 	l.open++
 	return l.end.AppendRef(dst, c)
 }
 
-func (l *lending) AppendObject(dst []byte, c *core.Core) ([]byte, error) {
+func (l *lending) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
 	return l.AppendRef(dst, c)
 }
 

@@ -45,7 +45,7 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 	for range min(len(xs), max(int(e.total.cpu/oneCPU), 1)) {
 		entry := &bulkEntry[A, R]{bulk: m}
 		entry.Init(entry, t, 0, false)
-		e.push(&entry.Core)
+		e.push(&entry.Future)
 	}
 	return refs
 }
@@ -59,7 +59,7 @@ type bulk[A, R any] struct {
 
 // bulkEntry is one place in the queue for a bulk.
 type bulkEntry[A, R any] struct {
-	core.Core
+	core.Future
 	bulk *bulk[A, R]
 }
 
@@ -84,20 +84,20 @@ func (m *bulkEntry[A, R]) runAll(s *core.Slot, yield func() bool) bool {
 func (m *bulkEntry[A, R]) left() bool { return m.bulk.next.Load() < int64(len(m.bulk.records)) }
 
 // take implements batch.
-func (m *bulkEntry[A, R]) take() *core.Core {
+func (m *bulkEntry[A, R]) take() *core.Future {
 	i := m.bulk.next.Add(1) - 1
 	if i >= int64(len(m.bulk.records)) {
 		return nil
 	}
-	return &m.bulk.records[i].Core
+	return &m.bulk.records[i].Future
 }
 
 // entry implements batch.
 func (m *bulkEntry[A, R]) entry() *core.Entry { return m.bulk.records[0].spec.entry }
 
-func (m *bulkEntry[A, R]) run(*core.Slot)                      {}
-func (m *bulkEntry[A, R]) Name() string                        { return "map" }
-func (m *bulkEntry[A, R]) Help(*core.Turn) bool                { return false }
-func (m *bulkEntry[A, R]) Expires() int64                      { return 0 }
-func (m *bulkEntry[A, R]) Waits() ([]*core.Turn, []*core.Core) { return nil, nil }
-func (m *bulkEntry[A, R]) Break([]string) bool                 { return false }
+func (m *bulkEntry[A, R]) run(*core.Slot)                        {}
+func (m *bulkEntry[A, R]) Name() string                          { return "map" }
+func (m *bulkEntry[A, R]) Help(*core.Turn) bool                  { return false }
+func (m *bulkEntry[A, R]) Expires() int64                        { return 0 }
+func (m *bulkEntry[A, R]) Waits() ([]*core.Turn, []*core.Future) { return nil, nil }
+func (m *bulkEntry[A, R]) Break([]string) bool                   { return false }

@@ -167,7 +167,7 @@ type end struct {
 	lacks       atomic.Pointer[map[string]bool] // functions the other side has not
 
 	refs     sync.Mutex // guards the next
-	exported map[uint64]*core.Core
+	exported map[uint64]*core.Future
 	fetches  map[*fetch]bool
 }
 
@@ -184,7 +184,7 @@ func join(t testing.TB, a, b *host) *link {
 	t.Helper()
 	l := &link{t: t, free: make(chan struct{})}
 	for i, hs := range [][2]*host{{a, b}, {b, a}} {
-		e := &end{link: l, here: hs[0], there: hs[1], life: lives.Add(1), numbers: map[string]uint32{}, entries: hs[0].table.Entries(), exported: map[uint64]*core.Core{}, fetches: map[*fetch]bool{}}
+		e := &end{link: l, here: hs[0], there: hs[1], life: lives.Add(1), numbers: map[string]uint32{}, entries: hs[0].table.Entries(), exported: map[uint64]*core.Future{}, fetches: map[*fetch]bool{}}
 		for i, entry := range e.there.table.Entries() {
 			e.numbers[entry.String()] = uint32(i)
 		}
@@ -421,7 +421,7 @@ func (e *end) Shut(scope uint32) {
 
 func (e *end) Turn(scope uint32) *core.Turn { return e.turns.Turn(scope) }
 
-func (e *end) AppendRef(dst []byte, c *core.Core) ([]byte, error) {
+func (e *end) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
 	if err := c.Pin(); err != nil {
 		return dst, err
 	}
@@ -432,9 +432,9 @@ func (e *end) AppendRef(dst []byte, c *core.Core) ([]byte, error) {
 	return wire.AppendUvarint(dst, n), nil
 }
 
-func (e *end) AppendObject(dst []byte, c *core.Core) ([]byte, error) { return e.AppendRef(dst, c) }
+func (e *end) AppendObject(dst []byte, c *core.Future) ([]byte, error) { return e.AppendRef(dst, c) }
 
-func (e *end) ReadRef(r *wire.Reader) (*core.Core, error) {
+func (e *end) ReadRef(r *wire.Reader) (*core.Future, error) {
 	n := r.Uvarint()
 	e.other.refs.Lock()
 	c := e.other.exported[n]
@@ -442,32 +442,32 @@ func (e *end) ReadRef(r *wire.Reader) (*core.Core, error) {
 	if c == nil {
 		return nil, raysys.ErrInvalidRef
 	}
-	return &core.NewForeign(e.here.job, &origin{end: e, core: c}).Core, nil
+	return &core.NewForeign(e.here.job, &origin{end: e, future: c}).Future, nil
 }
 
 // origin is the source of a reference that came over the link.
 type origin struct {
-	end  *end
-	core *core.Core
+	end    *end
+	future *core.Future
 }
 
-func (o *origin) Name() string      { return "far " + o.core.Work().Name() }
-func (o *origin) ID() raysys.TaskID { return o.core.ID() }
+func (o *origin) Name() string      { return "far " + o.future.Work().Name() }
+func (o *origin) ID() raysys.TaskID { return o.future.ID() }
 func (o *origin) Cancelled()        {}
 
 func (o *origin) Fetch(into any, done func(error)) {
-	f := &fetch{core: o.core, into: into, done: done}
+	f := &fetch{future: o.future, into: into, done: done}
 	o.end.refs.Lock()
 	o.end.fetches[f] = true
 	o.end.refs.Unlock()
-	if !f.core.Subscribe(&f.waiter, f) {
+	if !f.future.Subscribe(&f.waiter, f) {
 		f.Resolved(nil)
 	}
 }
 
 // fetch is one question for the outcome.
 type fetch struct {
-	core   *core.Core
+	future *core.Future
 	waiter core.Waiter
 	into   any
 	done   func(error)
@@ -475,7 +475,7 @@ type fetch struct {
 }
 
 func (f *fetch) Resolved(*core.Waiter) {
-	v, err := f.core.Outcome()
+	v, err := f.future.Outcome()
 	if err == nil {
 		err = copyValue(f.into, v)
 	}

@@ -19,7 +19,7 @@ type param interface {
 	// lend keeps the value readable until Return, also where the program has released it: another node holds it.
 	lend()
 	// keep makes an object of what the argument of c has.
-	keep(c *core.Core, part int)
+	keep(c *core.Future, part int)
 }
 
 // slot is the parameter of type T at some place of an argument.
@@ -44,13 +44,13 @@ func (s *slot[T]) take(j *core.Job) (bool, error) {
 }
 
 func (s *slot[T]) lend() {
-	if err := s.RefCore().Pin(); err != nil {
+	if err := s.RefFuture().Pin(); err != nil {
 		s.Ref = core.FailedRef[T](err)
-		_ = s.RefCore().Pin()
+		_ = s.RefFuture().Pin()
 	}
 }
 
-func (s *slot[T]) keep(c *core.Core, part int) { s.Ref = core.Hold(c, part, *s.at) }
+func (s *slot[T]) keep(c *core.Future, part int) { s.Ref = core.Hold(c, part, *s.at) }
 
 // takeAll takes every parameter; false when one is elsewhere.
 func takeAll(params []param, j *core.Job) (here bool, err error) {
@@ -78,7 +78,7 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 	if params == nil {
 		list := r.spec.params(&r.arg)
 		for i, p := range list {
-			p.keep(&r.Core, i)
+			p.keep(&r.Future, i)
 			if err := p.Borrow(t); err != nil {
 				return dst, err
 			}
@@ -86,11 +86,11 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 		params = &list
 		d.params.Store(params)
 	}
-	cores := make([]*core.Core, len(*params))
+	futures := make([]*core.Future, len(*params))
 	for i, p := range *params {
-		cores[i] = p.RefCore()
+		futures[i] = p.RefFuture()
 	}
-	return wire.AppendParams(dst, refs, cores...)
+	return wire.AppendParams(dst, refs, futures...)
 }
 
 // readParams is the receiving side: the objects are fetched once the task is admitted.
@@ -102,7 +102,7 @@ func (g *inboundTask[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.
 		if err != nil {
 			return err
 		}
-		if err := p.SetRefCore(c); err != nil {
+		if err := p.SetRefFuture(c); err != nil {
 			return fmt.Errorf("parameter of %s: %w", g.Name(), err)
 		}
 	}
@@ -131,7 +131,7 @@ func (g *inboundTask[A, R]) awaitParams() *deps {
 	}
 	for _, p := range *d.params.Load() {
 		p.lend()
-		d.cores = append(d.cores, p.RefCore())
+		d.futures = append(d.futures, p.RefFuture())
 	}
 	g.hold(g.Up(), d)
 	d.task = g

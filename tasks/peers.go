@@ -25,11 +25,11 @@ type exchange struct {
 
 	peers    atomic.Pointer[[]*peer] // copied on write, under admin
 	find     atomic.Pointer[map[wire.Peer]*peer]
-	inbound  *queue.Queue[core.Core] // tasks of other nodes that wait to start
-	here     atomic.Int64            // tasks of other nodes that were not answered
-	away     atomic.Int64            // tasks of this node that are elsewhere
-	notOwn   atomic.Int64            // CPUs that workers hold for tasks of other nodes, or while they look for work
-	mean     atomic.Int64            // nanoseconds a task holds a CPU
+	inbound  *queue.Queue[core.Future] // tasks of other nodes that wait to start
+	here     atomic.Int64              // tasks of other nodes that were not answered
+	away     atomic.Int64              // tasks of this node that are elsewhere
+	notOwn   atomic.Int64              // CPUs that workers hold for tasks of other nodes, or while they look for work
+	mean     atomic.Int64              // nanoseconds a task holds a CPU
 	deferred deferred
 	forwarder
 	stops     stops
@@ -75,7 +75,7 @@ func (e *Engine) exchange() *exchange {
 	defer e.mu.Unlock()
 	x := e.net.Load()
 	if x == nil {
-		x = &exchange{e: e, rt: e.cfg.Runtime, inbound: queue.New[core.Core](), avoided: map[raysys.NodeID]bool{}}
+		x = &exchange{e: e, rt: e.cfg.Runtime, inbound: queue.New[core.Future](), avoided: map[raysys.NodeID]bool{}}
 		x.forwarder.init(x)
 		x.peers.Store(new([]*peer))
 		x.find.Store(&map[wire.Peer]*peer{})

@@ -27,12 +27,12 @@ type temporary interface{ Temporary() bool }
 
 // placing is a task that has no node yet.
 type placing struct {
-	core *core.Core
-	w    outboundTask
+	future *core.Future
+	w      outboundTask
 }
 
 // place finds a node for a task that is no business of the common queue.
-func (x *exchange) place(c *core.Core, w outboundTask) {
+func (x *exchange) place(c *core.Future, w outboundTask) {
 	e, r := x.e, w.request()
 	for {
 		seen := x.deferred.routes.Load()
@@ -71,7 +71,7 @@ func (x *exchange) place(c *core.Core, w outboundTask) {
 }
 
 // unplaced keeps a task until the view changes.
-func (x *exchange) unplaced(c *core.Core, w outboundTask) {
+func (x *exchange) unplaced(c *core.Future, w outboundTask) {
 	x.deferred.mu.Lock()
 	defer x.deferred.mu.Unlock()
 	x.e.held.Add(1)
@@ -79,7 +79,7 @@ func (x *exchange) unplaced(c *core.Core, w outboundTask) {
 }
 
 // sendTo sends one task to p; false when p does not take it.
-func (x *exchange) sendTo(p *peer, c *core.Core, w outboundTask) bool {
+func (x *exchange) sendTo(p *peer, c *core.Future, w outboundTask) bool {
 	if _, ok := p.Runs(w.entry()); !ok || p.full.Load() || p.inflight.Load() >= maxFlights {
 		return false
 	}
@@ -102,8 +102,8 @@ func (x *exchange) route() {
 	x.deferred.mu.Unlock()
 	x.e.held.Add(-int64(len(list)))
 	for _, w := range list {
-		if w.core.Pending() {
-			x.place(w.core, w.w)
+		if w.future.Pending() {
+			x.place(w.future, w.w)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 // Away returns the node that has a task of this node, and the number of the task there. It looks through all that is in
 // flight, which a search does seldom.
-func (e *Engine) Away(c *core.Core) (p wire.Peer, number uint64, ok bool) {
+func (e *Engine) Away(c *core.Future) (p wire.Peer, number uint64, ok bool) {
 	x := e.net.Load()
 	if x == nil || !c.Away() {
 		return nil, 0, false
@@ -28,13 +28,13 @@ func (e *Engine) Away(c *core.Core) (p wire.Peer, number uint64, ok bool) {
 }
 
 // Inbound returns the task that p has here under its number, nil when it has none.
-func (e *Engine) Inbound(wp wire.Peer, number uint64) *core.Core {
+func (e *Engine) Inbound(wp wire.Peer, number uint64) *core.Future {
 	_, p := e.peer(wp)
 	if p == nil {
 		return nil
 	}
 	if g := p.inbound.find(number); g != nil {
-		return g.core()
+		return g.future()
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func (e *Engine) HandleCancel(wp wire.Peer, frame []byte) error {
 			return fmt.Errorf("cancellations from node %s: %w", p.Node(), err)
 		}
 		if g := p.inbound.cancel(slot); g != nil {
-			g.core().Cancel(raysys.ErrCancelled)
+			g.future().Cancel(raysys.ErrCancelled)
 		}
 	}
 	return nil

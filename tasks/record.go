@@ -23,7 +23,7 @@ type spec[A, R any] struct {
 // record is one task: its future, its specification and its context in one allocation. For an int argument and an int
 // result that is 96 bytes. Options, children, deadlines and dependencies hang off its Turn, made when needed.
 type record[A, R any] struct {
-	core.Future[R]
+	core.Result[R]
 	spec *spec[A, R]
 	arg  A
 }
@@ -43,7 +43,7 @@ func (r *record[A, R]) Expires() int64 {
 func (r *record[A, R]) Limit() time.Duration { return r.spec.opts.Deadline }
 
 // Waits implements core.Work: a queued task waits for no turn, one whose arguments are not there waits for them.
-func (r *record[A, R]) Waits() ([]*core.Turn, []*core.Core) {
+func (r *record[A, R]) Waits() ([]*core.Turn, []*core.Future) {
 	if d := r.host(); d != nil {
 		return nil, d.open()
 	}
@@ -98,7 +98,7 @@ func (r *record[A, R]) runInPlace(e *Engine, t *core.Turn, slot *core.Slot, borr
 		defer slot.Depth.Add(-1)
 	}
 	if t.Kind() != core.TurnRoot {
-		prev := t.SetBlocked(new(core.Blocked), &r.Core)
+		prev := t.SetBlocked(new(core.Blocked), &r.Future)
 		defer t.RestoreBlocked(prev)
 	}
 	r.run(slot)
@@ -309,12 +309,12 @@ func (r *record[A, R]) place(e *Engine) {
 	}
 	switch d := r.host(); {
 	case d != nil && d.dataLocal.Load():
-		e.exchange().place(&r.Core, r)
+		e.exchange().place(&r.Future, r)
 	case r.spec.common:
-		e.push(&r.Core)
+		e.push(&r.Future)
 	case e.cfg.Place != nil && (d == nil || !d.stays):
-		e.exchange().place(&r.Core, r)
+		e.exchange().place(&r.Future, r)
 	default:
-		e.pushShaped(&r.Core, r.spec.need)
+		e.pushShaped(&r.Future, r.spec.need)
 	}
 }

@@ -47,7 +47,7 @@ type outboundTask interface {
 
 // flight is one task that is at a peer.
 type flight struct {
-	task  *core.Core
+	task  *core.Future
 	group *group
 	size  int
 }
@@ -160,7 +160,7 @@ func (x *exchange) refused(p *peer) {
 }
 
 // add puts one task into the frame, and returns how many are on the way now: 1 or 0.
-func (x *exchange) add(p *peer, c *core.Core, w outboundTask) int64 {
+func (x *exchange) add(p *peer, c *core.Future, w outboundTask) int64 {
 	o := &x.out
 	if entry := w.entry(); entry != o.entry {
 		fn, ok := p.Runs(entry)
@@ -320,7 +320,7 @@ func (x *exchange) notSent(p *peer, slots []uint64) {
 }
 
 // putBack lets a claimed task wait here again.
-func (x *exchange) putBack(c *core.Core, w outboundTask) {
+func (x *exchange) putBack(c *core.Future, w outboundTask) {
 	if !w.back(x.e) {
 		return
 	}
@@ -334,7 +334,7 @@ func (x *exchange) putBack(c *core.Core, w outboundTask) {
 }
 
 // unopened handles a turn that the peer could not be told about.
-func (x *exchange) unopened(p *peer, c *core.Core, w outboundTask, err error) {
+func (x *exchange) unopened(p *peer, c *core.Future, w outboundTask, err error) {
 	switch {
 	case c.Up().Cancelled() != nil:
 		c.Cancel(c.Up().Cancelled())
@@ -355,7 +355,7 @@ func (x *exchange) unopened(p *peer, c *core.Core, w outboundTask, err error) {
 }
 
 // unsendable handles a claimed task that cannot travel: it runs here, or fails.
-func (x *exchange) unsendable(p *peer, c *core.Core, w outboundTask, err error) {
+func (x *exchange) unsendable(p *peer, c *core.Future, w outboundTask, err error) {
 	switch {
 	case errors.Is(err, raysys.ErrNotDelivered):
 		x.refused(p)

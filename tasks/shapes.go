@@ -18,10 +18,10 @@ const maxZeroCPU = 10_000
 
 // shaped is one waiting task that asks for other than one CPU.
 type shaped struct {
-	core  *core.Core
-	need  need
-	stamp uint64 // Queue.Pushed at submission: tasks queued before it go first
-	order uint64 // among the shaped
+	future *core.Future
+	need   need
+	stamp  uint64 // Queue.Pushed at submission: tasks queued before it go first
+	order  uint64 // among the shaped
 }
 
 // shapes is guarded by Engine.mu.
@@ -101,9 +101,9 @@ func (s *shapes) drain() (all []shaped) {
 }
 
 // pushShaped queues a task that asks for other than one CPU.
-func (e *Engine) pushShaped(c *core.Core, n need) {
+func (e *Engine) pushShaped(c *core.Future, n need) {
 	e.mu.Lock()
-	e.shapes.push(shaped{core: c, need: n, stamp: e.queue.Pushed()})
+	e.shapes.push(shaped{future: c, need: n, stamp: e.queue.Pushed()})
 	e.mu.Unlock()
 	e.shaped.Add(1)
 	e.startShaped()
@@ -116,7 +116,7 @@ func (e *Engine) startShaped() {
 		if !ok {
 			return
 		}
-		e.start(job{core: w.core, need: w.need})
+		e.start(job{future: w.future, need: w.need})
 	}
 }
 
@@ -155,10 +155,10 @@ func (e *Engine) takeShaped() (shaped, bool) {
 
 // over reports whether the task has ended without having started, or will as soon as somebody looks.
 func (w *shaped) over() bool {
-	if t := w.core.OwnTurn(); t != nil {
-		return w.core.Settled() || t.Cancelled() != nil
+	if t := w.future.OwnTurn(); t != nil {
+		return w.future.Settled() || t.Cancelled() != nil
 	}
-	return w.core.Settled() || w.core.Up().Cancelled() != nil
+	return w.future.Settled() || w.future.Up().Cancelled() != nil
 }
 
 // lack adds to n the kinds of resources, other than CPU, that want finds too little of.

@@ -12,31 +12,31 @@ import (
 // is, since its record has no room for that: the forwarder looks through what is in flight, once for all that were
 // cancelled meanwhile.
 type stops struct {
-	mu    sync.Mutex // guards cores
-	cores map[*core.Core]bool
+	mu      sync.Mutex // guards futures
+	futures map[*core.Future]bool
 }
 
 func (s *stops) some() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.cores) > 0
+	return len(s.futures) > 0
 }
 
-func (s *stops) take() map[*core.Core]bool {
+func (s *stops) take() map[*core.Future]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := s.cores
-	s.cores = nil
+	all := s.futures
+	s.futures = nil
 	return all
 }
 
 // stopped is told that a task in flight was cancelled.
-func (x *exchange) stopped(c *core.Core) {
+func (x *exchange) stopped(c *core.Future) {
 	x.stops.mu.Lock()
-	if x.stops.cores == nil {
-		x.stops.cores = map[*core.Core]bool{}
+	if x.stops.futures == nil {
+		x.stops.futures = map[*core.Future]bool{}
 	}
-	x.stops.cores[c] = true
+	x.stops.futures[c] = true
 	x.stops.mu.Unlock()
 	x.poke()
 }

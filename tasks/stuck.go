@@ -14,7 +14,7 @@ func (e *Engine) Stuck() string {
 	defer a.mu.Unlock()
 	for _, l := range a.order {
 		if l.since != 0 {
-			return fmt.Sprintf("a worker that has function %s (%d wait for it): start one with this program", l.entry.Name, len(l.cores))
+			return fmt.Sprintf("a worker that has function %s (%d wait for it): start one with this program", l.entry.Name, len(l.futures))
 		}
 	}
 	if len(a.placed) > 0 {

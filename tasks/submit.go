@@ -69,13 +69,13 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A, skip int) core.Ref[R] {
 		s.limit(r, t)
 	}
 	if s.refs {
-		if cores := s.dependencies(&r.arg); len(cores) > 0 {
+		if futures := s.dependencies(&r.arg); len(futures) > 0 {
 			if err := s.roomForHeld(ctx, e, t); err != nil {
 				return core.FailedRef[R](err)
 			}
-			d := &deps{cores: cores}
+			d := &deps{futures: futures}
 			r.hold(t, d)
-			r.OwnTurn().Pin(cores)
+			r.OwnTurn().Pin(futures)
 			d.wait()
 			return r.Ref()
 		}
@@ -139,13 +139,13 @@ func (s *spec[A, R]) full(e *Engine) error {
 }
 
 // dependencies returns the futures that arg refers to with Ref fields, in the order of the fields.
-func (s *spec[A, R]) dependencies(arg *A) (cores []*core.Core) {
+func (s *spec[A, R]) dependencies(arg *A) (futures []*core.Future) {
 	s.arg.Refs(reflect.ValueOf(arg).Elem(), func(v core.RefValue) {
-		if c := v.RefCore(); c != nil && v.IsDependency() {
-			cores = append(cores, c)
+		if c := v.RefFuture(); c != nil && v.IsDependency() {
+			futures = append(futures, c)
 		}
 	})
-	return cores
+	return futures
 }
 
 // With returns a handle whose submissions have opts beside those that k has; of two that contradict each other the later
@@ -178,16 +178,16 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) cor
 	if err != nil {
 		return core.FailedRef[R](err)
 	}
-	cores := make([]*core.Core, len(refs))
+	futures := make([]*core.Future, len(refs))
 	for i, v := range refs {
-		if cores[i] = v.RefCore(); cores[i] == nil {
+		if futures[i] = v.RefFuture(); futures[i] == nil {
 			return core.FailedRef[R](fmt.Errorf("submit %s: %w: parameter %d is the zero Ref", s.entry, raysys.ErrInvalidRef, i+1))
 		}
 	}
 	r := &record[A, R]{spec: s}
 	params := s.params(&r.arg)
 	for i, p := range params {
-		err := p.SetRefCore(cores[i])
+		err := p.SetRefFuture(futures[i])
 		if err == nil {
 			err = p.Borrow(t)
 		}
@@ -208,7 +208,7 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) cor
 		}
 		return core.FailedRef[R](err)
 	}
-	d := &deps{cores: cores}
+	d := &deps{futures: futures}
 	d.params.Store(&params)
 	r.hold(t, d)
 	r.inner(d, r)

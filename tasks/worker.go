@@ -21,12 +21,12 @@ type worker struct {
 
 // job is the one message a worker understands.
 type job struct {
-	pull bool       // take from the common queue until it is empty
-	core *core.Core // or run this one
-	need need
+	pull   bool         // take from the common queue until it is empty
+	future *core.Future // or run this one
+	need   need
 }
 
-// runner is a Work that the engine can run once Core.Start has claimed it.
+// runner is a Work that the engine can run once Future.Start has claimed it.
 type runner interface {
 	core.Work
 	run(s *core.Slot)
@@ -75,8 +75,8 @@ func (w *worker) work(j *job) {
 	}
 	if j.pull {
 		w.pull()
-	} else if j.core.Start() {
-		w.run(j.core.Work().(runner))
+	} else if j.future.Start() {
+		w.run(j.future.Work().(runner))
 		w.uncork(true)
 	} else {
 		w.engine.started(0)
@@ -213,7 +213,7 @@ func (w *worker) pull() {
 
 // next takes a task from the queues: the node's own and those of others by turns, so that neither waits for all of the
 // other.
-func (w *worker) next(x *exchange) (c *core.Core) {
+func (w *worker) next(x *exchange) (c *core.Future) {
 	if x == nil {
 		return w.engine.queue.Pop()
 	}
@@ -279,6 +279,6 @@ type batch interface {
 	runAll(s *core.Slot, yield func() bool) bool
 	left() bool // tasks that nobody has taken
 	// take gives the next of them to the caller, who must start it; nil when none is left.
-	take() *core.Core
+	take() *core.Future
 	entry() *core.Entry
 }

@@ -81,7 +81,7 @@ func recode(place string, v any) (h handed, copied reflect.Value, err error) {
 	}
 	orig := reflect.New(plan.Type())
 	orig.Elem().Set(reflect.ValueOf(v))
-	var refs []*core.Core
+	var refs []*core.Future
 	b, err := plan.Append(nil, orig.Elem(), &refs)
 	if err != nil {
 		return h, copied, fmt.Errorf("%w: %s: %w", raysys.ErrEncode, place, err)
@@ -128,7 +128,7 @@ func (s *strict) changed() []string {
 }
 
 func (s *strict) checkLocked(h handed) {
-	var refs []*core.Core
+	var refs []*core.Future
 	now, err := h.plan.Append(nil, h.value.Elem(), &refs)
 	if err == nil && bytes.Equal(now, h.bytes) {
 		return

@@ -3,7 +3,7 @@
 // A [Plan] knows how a type looks on the wire, where its references are, how much memory a value holds and what its
 // schema's fingerprint is. [Append] and [Decode] are the verbs.
 //
-//	value -- PlanOf(type) --> Append --> version | form | body ............ refs: side list of *raysys.Core
+//	value -- PlanOf(type) --> Append --> version | form | body ............ refs: side list of *core.Future
 //	                                        1       1     raw      element code, five zeros, little-endian numbers
 //	                                                2     binary   what MarshalBinary wrote
 //	                                                3     text     what MarshalText wrote

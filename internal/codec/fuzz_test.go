@@ -15,10 +15,10 @@ import (
 // fuzzDecode checks, for any bytes, that decoding ends in a value or a typed error, that an accepted value encodes
 // again, and that its encoding is a fixed point. For canonical types, which have no fields to ignore and no methods of
 // their own, the encoding is what was read. settle, unless nil, takes away what a type's own methods do not keep.
-func fuzzDecode[T any](f *testing.F, canonical bool, refs []*core.Core, settle func(*T), seeds ...T) {
+func fuzzDecode[T any](f *testing.F, canonical bool, refs []*core.Future, settle func(*T), seeds ...T) {
 	f.Helper()
 	for _, v := range seeds {
-		var used []*core.Core
+		var used []*core.Future
 		data, err := codec.Append(nil, &v, &used)
 		if err != nil {
 			f.Fatal(err)
@@ -41,7 +41,7 @@ func fuzzDecode[T any](f *testing.F, canonical bool, refs []*core.Core, settle f
 		if settle != nil {
 			settle(&v)
 		}
-		var used []*core.Core
+		var used []*core.Future
 		once, err := codec.Append(nil, &v, &used)
 		if err != nil {
 			t.Fatalf("what was decoded does not encode: %v", err)
@@ -82,7 +82,7 @@ func FuzzDecodeShapes(f *testing.F) {
 
 func FuzzDecodeRefs(f *testing.F) {
 	v, _ := newPipeline()
-	var refs []*core.Core
+	var refs []*core.Future
 	if _, err := codec.Append(nil, &v, &refs); err != nil {
 		f.Fatal(err)
 	}

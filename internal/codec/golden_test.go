@@ -99,7 +99,7 @@ func TestGoldenBytes(t *testing.T) {
 
 func TestGoldenRefs(t *testing.T) {
 	v, order := newPipeline()
-	var refs []*core.Core
+	var refs []*core.Future
 	data, err := codec.Append(nil, &v, &refs)
 	if err != nil {
 		t.Fatal(err)

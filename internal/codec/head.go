@@ -59,7 +59,7 @@ func textMajor(valid bool) byte {
 type decoder struct {
 	data  []byte
 	off   int
-	refs  []*core.Core
+	refs  []*core.Future
 	depth int // of interface values around this one
 	level int // of values in values of their own type
 	taken int // bytes of memory for elements, whose input may be shorter by far

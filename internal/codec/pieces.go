@@ -57,7 +57,7 @@ func (s *splitter) send(b []byte) {
 // Pieces returns the encoding of v in pieces that, joined, are what Append writes. Pieces at even positions are memory
 // of their own; those at odd positions are large blocks of numbers, bytes or text of v itself, not copied. So v must not
 // be changed while they are in use, and nobody may write to them. References go to *refs as in Append.
-func (p *Plan) Pieces(v reflect.Value, refs *[]*core.Core) ([][]byte, error) {
+func (p *Plan) Pieces(v reflect.Value, refs *[]*core.Future) ([][]byte, error) {
 	var s splitter
 	own, err := p.appendPass(nil, p.pointer(v), pass{refs: refs, split: &s})
 	if err != nil {
@@ -78,7 +78,7 @@ func (p *Plan) Pieces(v reflect.Value, refs *[]*core.Core) ([][]byte, error) {
 // Stream emits the encoding of v in blocks that, joined, are what Append writes, with little memory of its own whatever
 // v holds, unless one type in it encodes itself. A block is lent for the time of the call, and emit must not write to it.
 // References go to *refs as in Append. An error of emit is returned as it is.
-func (p *Plan) Stream(v reflect.Value, refs *[]*core.Core, emit func([]byte) error) error {
+func (p *Plan) Stream(v reflect.Value, refs *[]*core.Future, emit func([]byte) error) error {
 	s := splitter{emit: emit}
 	rest, err := p.appendPass(nil, p.pointer(v), pass{refs: refs, split: &s})
 	if err != nil {

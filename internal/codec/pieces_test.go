@@ -157,7 +157,7 @@ func TestPiecesWithReferences(t *testing.T) {
 		Zafter raysys.Ref[int]
 	}
 	v := batch{raysys.Ready(1), make([]float64, codec.Large), raysys.Ready(2)}
-	var want, got []*core.Core
+	var want, got []*core.Future
 	whole, err := codec.Append(nil, &v, &want)
 	if err != nil {
 		t.Fatal(err)

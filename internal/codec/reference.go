@@ -52,8 +52,8 @@ func (r *reference) value(p unsafe.Pointer) core.RefValue {
 }
 
 func (r *reference) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
-	core := r.value(p).RefCore()
-	if core == nil {
+	future := r.value(p).RefFuture()
+	if future == nil {
 		return append(dst, cborNull), nil
 	}
 	if e.refs == nil {
@@ -63,7 +63,7 @@ func (r *reference) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error)
 	if r.dep {
 		at |= 1
 	}
-	*e.refs = append(*e.refs, core)
+	*e.refs = append(*e.refs, future)
 	return appendHead(dst, majorUint, at), nil
 }
 
@@ -82,7 +82,7 @@ func (r *reference) decode(d *decoder, p unsafe.Pointer) error {
 	case at>>1 >= uint64(len(d.refs)) || d.refs[at>>1] == nil:
 		err = d.fail("reference %d is not among the %d that came along", at>>1, len(d.refs))
 	default:
-		if cause := r.value(p).SetRefCore(d.refs[at>>1]); cause != nil {
+		if cause := r.value(p).SetRefFuture(d.refs[at>>1]); cause != nil {
 			fail := d.fail("reference %d holds another type", at>>1)
 			fail.Err, err = cause, fail
 		}

@@ -31,7 +31,7 @@ type stage struct {
 }
 
 // newPipeline returns a value and its references in the order of the encoding: fields by name length, then name.
-func newPipeline() (p pipeline, order []*core.Core) {
+func newPipeline() (p pipeline, order []*core.Future) {
 	refs := make([]raysys.Ref[int], 10)
 	for i := range refs {
 		refs[i] = raysys.Ready(i)
@@ -44,9 +44,9 @@ func newPipeline() (p pipeline, order []*core.Core) {
 		Groups:  map[int]stage{-1: {In: refs[6]}, 2: {In: refs[5], Out: []raysys.Handle[int]{refs[5].Handle()}}},
 		Weights: raysys.Ready([]float32{1}), Batches: []raysys.Ref[int]{refs[7], refs[8]}, Steps: 3,
 	}
-	future := func(i int) *core.Core { return refs[i].RefCore() }
-	return p, []*core.Core{
-		future(0), future(1), nil, future(2), nil, future(3), future(4), future(5), future(5), future(6), future(7), future(8), p.Weights.RefCore(),
+	future := func(i int) *core.Future { return refs[i].RefFuture() }
+	return p, []*core.Future{
+		future(0), future(1), nil, future(2), nil, future(3), future(4), future(5), future(5), future(6), future(7), future(8), p.Weights.RefFuture(),
 	}
 }
 
@@ -60,11 +60,11 @@ func planOf[T any](t testing.TB) *codec.Plan {
 }
 
 // comparable pointers: cores are told apart by address.
-var cores = cmp.Comparer(func(a, b *core.Core) bool { return a == b })
+var cores = cmp.Comparer(func(a, b *core.Future) bool { return a == b })
 
-func visited[T any](t testing.TB, v *T) (all []*core.Core) {
+func visited[T any](t testing.TB, v *T) (all []*core.Future) {
 	t.Helper()
-	planOf[T](t).RefsAt(unsafe.Pointer(v), func(r core.RefValue) { all = append(all, r.RefCore()) })
+	planOf[T](t).RefsAt(unsafe.Pointer(v), func(r core.RefValue) { all = append(all, r.RefFuture()) })
 	return all
 }
 
@@ -75,8 +75,8 @@ func TestRefsVisitsEncodingOrder(t *testing.T) {
 			t.Fatal(diff)
 		}
 	}
-	var all []*core.Core
-	planOf[pipeline](t).Refs(reflect.ValueOf(v), func(r core.RefValue) { all = append(all, r.RefCore()) })
+	var all []*core.Future
+	planOf[pipeline](t).Refs(reflect.ValueOf(v), func(r core.RefValue) { all = append(all, r.RefFuture()) })
 	if diff := cmp.Diff(want, all, cores); diff != "" {
 		t.Error("a value without address:", diff)
 	}
@@ -86,7 +86,7 @@ func TestRefsMayBeReplaced(t *testing.T) {
 	v, _ := newPipeline()
 	other := raysys.Ready(99)
 	planOf[pipeline](t).Refs(reflect.ValueOf(&v).Elem(), func(r core.RefValue) {
-		if r.RefCore() == nil || r.SetRefCore(other.RefCore()) == nil {
+		if r.RefFuture() == nil || r.SetRefFuture(other.RefFuture()) == nil {
 			return
 		}
 		if _, weights := r.(*raysys.Ref[[]float32]); !weights {
@@ -94,7 +94,7 @@ func TestRefsMayBeReplaced(t *testing.T) {
 		}
 	})
 	for i, c := range visited(t, &v) {
-		if c != nil && c != other.RefCore() && c != v.Weights.RefCore() {
+		if c != nil && c != other.RefFuture() && c != v.Weights.RefFuture() {
 			t.Errorf("reference %d was not replaced", i)
 		}
 	}
@@ -128,12 +128,12 @@ func TestHasRefs(t *testing.T) {
 func TestRefsTravelBeside(t *testing.T) {
 	v, order := newPipeline()
 	before := raysys.Ready("before")
-	refs := []*core.Core{before.RefCore()}
+	refs := []*core.Future{before.RefFuture()}
 	data, err := codec.Append(nil, &v, &refs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []*core.Core{before.RefCore()}
+	want := []*core.Future{before.RefFuture()}
 	for _, c := range order {
 		if c != nil {
 			want = append(want, c)
@@ -156,7 +156,7 @@ func TestRefsTravelBeside(t *testing.T) {
 
 func TestEmbeddedRefKeepsItsNeighbours(t *testing.T) {
 	in := envelope{raysys.Ready(1), "kept"}
-	var refs []*core.Core
+	var refs []*core.Future
 	data, err := codec.Append(nil, &in, &refs)
 	if err != nil {
 		t.Fatal(err)
@@ -165,14 +165,14 @@ func TestEmbeddedRefKeepsItsNeighbours(t *testing.T) {
 	if err := codec.Decode(data, &out, refs); err != nil {
 		t.Fatal(err)
 	}
-	if out.Note != "kept" || out.RefCore() != in.RefCore() {
-		t.Errorf("got %q and %p, want %q and %p", out.Note, out.RefCore(), in.Note, in.RefCore())
+	if out.Note != "kept" || out.RefFuture() != in.RefFuture() {
+		t.Errorf("got %q and %p, want %q and %p", out.Note, out.RefFuture(), in.Note, in.RefFuture())
 	}
 }
 
 func TestBadRefs(t *testing.T) {
 	in := []raysys.Ref[int]{{}, raysys.Ready(1)}
-	var refs []*core.Core
+	var refs []*core.Future
 	data, err := codec.Append(nil, &in, &refs)
 	if err != nil {
 		t.Fatal(err)
@@ -180,12 +180,12 @@ func TestBadRefs(t *testing.T) {
 	words := raysys.Ready("words")
 	for _, tt := range []struct {
 		name   string
-		refs   []*core.Core
+		refs   []*core.Future
 		reason string
 	}{
 		{"none", nil, "not among the 0"},
-		{"nil", []*core.Core{nil}, "not among the 1"},
-		{"type", []*core.Core{words.RefCore()}, "another type"},
+		{"nil", []*core.Future{nil}, "not among the 1"},
+		{"type", []*core.Future{words.RefFuture()}, "another type"},
 	} {
 		out := []raysys.Ref[int]{raysys.Ready(5)}
 		err := codec.Decode(data, &out, tt.refs)
@@ -201,7 +201,7 @@ func TestBadRefs(t *testing.T) {
 			t.Errorf("%s: the value is %v, want nil", tt.name, out)
 		}
 	}
-	if err := codec.Decode(data, &in, []*core.Core{words.RefCore()}); !errors.Is(err, raysys.ErrInvalidRef) {
+	if err := codec.Decode(data, &in, []*core.Future{words.RefFuture()}); !errors.Is(err, raysys.ErrInvalidRef) {
 		t.Errorf("%v does not match its cause", err)
 	}
 	var handles []raysys.Handle[int]
@@ -222,7 +222,7 @@ func TestRefsRefused(t *testing.T) {
 		B shape
 	}{raysys.Ready(1), stranger{}}
 	had := raysys.Ready(2)
-	refs := []*core.Core{had.RefCore()}
+	refs := []*core.Future{had.RefFuture()}
 	if out, err := codec.Append([]byte("pre"), &mixed, &refs); err == nil || string(out) != "pre" || len(refs) != 1 {
 		t.Errorf("after an error dst is %q, with %d refs, and err %v", out, len(refs), err)
 	}

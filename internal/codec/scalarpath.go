@@ -12,14 +12,14 @@ import (
 
 // AppendOf is Plan.Append for a value whose type is known when the program is compiled. It panics when p is not the plan
 // of T.
-func AppendOf[T any](dst []byte, p *Plan, v *T, refs *[]*core.Core) ([]byte, error) {
+func AppendOf[T any](dst []byte, p *Plan, v *T, refs *[]*core.Future) ([]byte, error) {
 	p.check(reflect.TypeFor[T]())
 	return p.append(dst, unsafe.Pointer(v), refs)
 }
 
 // DecodeOf is Plan.Decode for a value whose type is known when the program is compiled. It panics when p is not the plan
 // of T.
-func DecodeOf[T any](data []byte, p *Plan, v *T, refs []*core.Core) error {
+func DecodeOf[T any](data []byte, p *Plan, v *T, refs []*core.Future) error {
 	p.check(reflect.TypeFor[T]())
 	var zero T
 	*v = zero

@@ -16,7 +16,7 @@ import (
 //
 // A value that is one numeric slice is always aligned when src is aligned to 8 bytes. Inside a struct the numbers lie
 // where the encoding of what comes before them happens to end; bytes and bools are always shared.
-func (p *Plan) DecodeShared(src []byte, v reflect.Value, refs []*core.Core) error {
+func (p *Plan) DecodeShared(src []byte, v reflect.Value, refs []*core.Future) error {
 	v.SetZero()
 	if err := p.decodeWith(&decoder{data: src, refs: refs, shared: true}, p.pointer(v)); err != nil {
 		v.SetZero()

@@ -153,9 +153,9 @@ func (t *table) refs(p unsafe.Pointer, visit func(core.RefValue)) {
 	for _, i := range es.order {
 		changed := false
 		t.elem.referrer.refs(es.elem(i), func(r core.RefValue) {
-			before := r.RefCore()
+			before := r.RefFuture()
 			visit(r)
-			changed = changed || r.RefCore() != before
+			changed = changed || r.RefFuture() != before
 		})
 		if changed {
 			m.SetMapIndex(es.keys.Index(i), es.elems.Index(i))

@@ -31,7 +31,7 @@ type body interface {
 
 // pass is what travels down with every append.
 type pass struct {
-	refs  *[]*core.Core
+	refs  *[]*core.Future
 	split *splitter // takes what is large apart from dst; nil copies everything
 	depth int       // of interface values around this one
 	level int       // of values in values of their own type
@@ -39,7 +39,7 @@ type pass struct {
 
 // Append appends the encoding of *v to dst. References go to *refs in the order they are met, once per occurrence; with
 // refs nil a value that holds one is an error. On error dst and *refs are as they were.
-func Append[T any](dst []byte, v *T, refs *[]*core.Core) ([]byte, error) {
+func Append[T any](dst []byte, v *T, refs *[]*core.Future) ([]byte, error) {
 	p, err := PlanOf(reflect.TypeFor[T]())
 	if err != nil {
 		return dst, err
@@ -48,11 +48,11 @@ func Append[T any](dst []byte, v *T, refs *[]*core.Core) ([]byte, error) {
 }
 
 // Append is the function Append for a value whose type is known at run time only.
-func (p *Plan) Append(dst []byte, v reflect.Value, refs *[]*core.Core) ([]byte, error) {
+func (p *Plan) Append(dst []byte, v reflect.Value, refs *[]*core.Future) ([]byte, error) {
 	return p.append(dst, p.pointer(v), refs)
 }
 
-func (p *Plan) append(dst []byte, v unsafe.Pointer, refs *[]*core.Core) ([]byte, error) {
+func (p *Plan) append(dst []byte, v unsafe.Pointer, refs *[]*core.Future) ([]byte, error) {
 	if out, ok := p.appendScalar(dst, v); ok {
 		return out, nil
 	}
@@ -90,7 +90,7 @@ func (p *Plan) write(dst []byte, v unsafe.Pointer, e pass) ([]byte, error) {
 }
 
 // Decode sets *v to the value that data encodes. References are pointed at the records in refs. On error *v is zero.
-func Decode[T any](data []byte, v *T, refs []*core.Core) error {
+func Decode[T any](data []byte, v *T, refs []*core.Future) error {
 	var zero T
 	*v = zero
 	p, err := PlanOf(reflect.TypeFor[T]())
@@ -105,7 +105,7 @@ func Decode[T any](data []byte, v *T, refs []*core.Core) error {
 }
 
 // Decode is the function Decode for a value whose type is known at run time only. v must be settable.
-func (p *Plan) Decode(data []byte, v reflect.Value, refs []*core.Core) error {
+func (p *Plan) Decode(data []byte, v reflect.Value, refs []*core.Future) error {
 	v.SetZero()
 	if err := p.decode(data, p.pointer(v), refs); err != nil {
 		v.SetZero()
@@ -115,7 +115,7 @@ func (p *Plan) Decode(data []byte, v reflect.Value, refs []*core.Core) error {
 }
 
 // decode sets *v, which is zero; after an error it may hold a part of the value.
-func (p *Plan) decode(data []byte, v unsafe.Pointer, refs []*core.Core) error {
+func (p *Plan) decode(data []byte, v unsafe.Pointer, refs []*core.Future) error {
 	if p.decodeScalar(data, v) {
 		return nil
 	}

@@ -20,8 +20,8 @@ import (
 type absence struct {
 	Waiter
 	src   Source
-	size  int64 // about, 0 where src alone may know
-	fetch *Core // the future that brings the value; nil until it is needed, and again when the value is here
+	size  int64   // about, 0 where src alone may know
+	fetch *Future // the future that brings the value; nil until it is needed, and again when the value is here
 }
 
 // Resolved implements Resolved, and is never called.
@@ -34,7 +34,7 @@ func newAbsence(src Source) *absence {
 }
 
 // absenceLocked returns what c knows of a value that is or was elsewhere; the caller holds mu.
-func (c *Core) absenceLocked() *absence {
+func (c *Future) absenceLocked() *absence {
 	if c.waiters == nil {
 		return nil
 	}
@@ -42,8 +42,7 @@ func (c *Core) absenceLocked() *absence {
 	return a
 }
 
-// Elsewhere is the error of a Fetch that found no value, but who has it, and of an Outcome whose value is not here. For
-// runtimes.
+// Elsewhere is the error of a Fetch that found no value, but who has it, and of an Outcome whose value is not here.
 type Elsewhere struct{ Source Source }
 
 func (e *Elsewhere) Error() string { return "the value is elsewhere: " + e.Source.Name() }
@@ -51,11 +50,11 @@ func (e *Elsewhere) Error() string { return "the value is elsewhere: " + e.Sourc
 // maxHops bounds how often a fetch follows an Elsewhere.
 const maxHops = 16
 
-// Forward settles the future as ready, with its value where src finds it. It reports whether it was first. For runtimes.
-func (c *Core) Forward(src Source) bool { return c.ForwardSized(src, 0) }
+// Forward settles the future as ready, with its value where src finds it. It reports whether it was first.
+func (c *Future) Forward(src Source) bool { return c.ForwardSized(src, 0) }
 
-// ForwardSized is Forward for a value of about size bytes. For runtimes.
-func (c *Core) ForwardSized(src Source, size int64) bool {
+// ForwardSized is Forward for a value of about size bytes.
+func (c *Future) ForwardSized(src Source, size int64) bool {
 	a := newAbsence(src)
 	a.size = size
 	c.mu.Lock()
@@ -77,10 +76,10 @@ func (c *Core) ForwardSized(src Source, size int64) bool {
 	return true
 }
 
-// Evict forgets the value of a future that raysys.Objects was told of; src brings it back when somebody needs it. With nil
+// Evict forgets the value of a future that Objects was told of; src brings it back when somebody needs it. With nil
 // it comes from where it came from before. It returns false when the value cannot be forgotten: it is not ready, or nobody
-// could bring it back. For runtimes.
-func (c *Core) Evict(src Source) bool {
+// could bring it back.
+func (c *Future) Evict(src Source) bool {
 	h, ok := c.holder()
 	if !ok || c.up == nil {
 		return false
@@ -110,13 +109,13 @@ func (c *Core) Evict(src Source) bool {
 	return true
 }
 
-// Absent reports whether the future is ready and its value elsewhere. For runtimes.
-func (c *Core) Absent() bool { return c.word.Load()&(phaseMask|flagAbsent) == phaseReady|flagAbsent }
+// Absent reports whether the future is ready and its value elsewhere.
+func (c *Future) Absent() bool { return c.word.Load()&(phaseMask|flagAbsent) == phaseReady|flagAbsent }
 
 // Follow subscribes w to the arrival of c's value when c is ready and that is elsewhere. It returns false, and does
-// nothing, when the value is here, or will not come, which Failure then tells. For runtimes: what waits for values calls it
+// nothing, when the value is here, or will not come, which Failure then tells. What waits for values calls it
 // after c has settled.
-func (c *Core) Follow(w *Waiter, to Resolved) bool {
+func (c *Future) Follow(w *Waiter, to Resolved) bool {
 	if !c.Absent() {
 		return false
 	}
@@ -129,9 +128,9 @@ func (c *Core) Follow(w *Waiter, to Resolved) bool {
 }
 
 // lostFetch returns why the value of an absent future cannot be had, nil while it may.
-func (c *Core) lostFetch() error {
+func (c *Future) lostFetch() error {
 	c.mu.Lock()
-	var f *Core
+	var f *Future
 	if a := c.absenceLocked(); a != nil && c.word.Load()&flagAbsent != 0 {
 		f = a.fetch
 	}
@@ -144,7 +143,7 @@ func (c *Core) lostFetch() error {
 
 // fetchLocked returns the future that brings the value of f, which is absent; the caller holds mu. One that failed stays
 // when the value is lost, and else is tried again.
-func (f *Future[T]) fetchLocked() *foreign[T] {
+func (f *Result[T]) fetchLocked() *foreign[T] {
 	a := f.absenceLocked()
 	if a.fetch != nil {
 		o := a.fetch.work.(*foreign[T])
@@ -154,33 +153,33 @@ func (f *Future[T]) fetchLocked() *foreign[T] {
 	}
 	o := &foreign[T]{src: a.src, home: f}
 	o.Init(o, f.up.job.Top, 0, false)
-	a.fetch = &o.Core
+	a.fetch = &o.Future
 	return o
 }
 
 // fetching returns the future that brings the value, nil when that is here.
-func (f *Future[T]) fetching() *Core {
+func (f *Result[T]) fetching() *Future {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent {
 		return nil
 	}
-	return &f.fetchLocked().Core
+	return &f.fetchLocked().Future
 }
 
 // forget drops the value; the caller holds mu.
-func (f *Future[T]) forget() {
+func (f *Result[T]) forget() {
 	var zero T
 	f.val = zero
 }
 
 // brought puts the value that o has brought back into f, unless f has been released or there is no room for it: then only
 // those who wait have it, from o.
-func (f *Future[T]) brought(o *foreign[T], v *T) {
+func (f *Result[T]) brought(o *foreign[T], v *T) {
 	full := f.keep(v)
 	f.mu.Lock()
 	a := f.absenceLocked()
-	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent || a.fetch != &o.Core {
+	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent || a.fetch != &o.Future {
 		kept := f.word.Load()&flagKept != 0
 		f.mu.Unlock()
 		f.dropped(kept)
@@ -195,10 +194,10 @@ func (f *Future[T]) brought(o *foreign[T], v *T) {
 }
 
 // passedOn notes that the value of f has been found at src.
-func (f *Future[T]) passedOn(o *foreign[T], src Source) {
+func (f *Result[T]) passedOn(o *foreign[T], src Source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if a := f.absenceLocked(); a != nil && a.fetch == &o.Core {
+	if a := f.absenceLocked(); a != nil && a.fetch == &o.Future {
 		a.src = src
 	}
 }

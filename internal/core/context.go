@@ -10,13 +10,13 @@ import (
 // nothing else: a value set with context.WithValue around Go is not there, in one process as on a cluster.
 
 // Deadline implements context.Context: the earliest deadline of the work and of everything above it.
-func (c *Core) Deadline() (time.Time, bool) { return c.Turn().deadlineTime() }
+func (c *Future) Deadline() (time.Time, bool) { return c.Turn().deadlineTime() }
 
 // Done implements context.Context.
-func (c *Core) Done() <-chan struct{} { return c.Turn().innerContext().Done() }
+func (c *Future) Done() <-chan struct{} { return c.Turn().innerContext().Done() }
 
 // Err implements context.Context.
-func (c *Core) Err() error {
+func (c *Future) Err() error {
 	if t := c.own.Load(); t != nil {
 		return t.contextErr()
 	}
@@ -27,7 +27,7 @@ func (c *Core) Err() error {
 }
 
 // Value implements context.Context.
-func (c *Core) Value(key any) any {
+func (c *Future) Value(key any) any {
 	switch key.(type) {
 	case turnKey:
 		return c.Turn()
@@ -95,8 +95,7 @@ func (t *Turn) deadlineTime() (time.Time, bool) {
 	return time.Now().Add(time.Duration(at - t.job.Runtime.Now())), true
 }
 
-// Until returns the earliest deadline of the turn and of everything above it, on the runtime's clock; 0 for none. For
-// runtimes.
+// Until returns the earliest deadline of the turn and of everything above it, on the runtime's clock; 0 for none.
 func (t *Turn) Until() (at int64) {
 	for s := t; s != nil; s = s.above() {
 		if s.deadline != 0 && (at == 0 || s.deadline < at) {
@@ -117,7 +116,7 @@ func (t *Turn) Until() (at int64) {
 // with that or with the node, whichever ends first.
 type driverContext struct{ turn *Turn }
 
-// NewContext returns the context of a driver's turn. For runtimes.
+// NewContext returns the context of a driver's turn.
 func NewContext(t *Turn) context.Context { return &driverContext{t} }
 
 func (c *driverContext) Turn() *Turn                 { return c.turn }
@@ -166,7 +165,7 @@ func (c *turnContext) Value(key any) any {
 // hookContext is the context of a turn that has neither a record nor a caller: a grain's hook.
 type hookContext struct{ turn *Turn }
 
-// HookContext returns the context of t. For runtimes.
+// HookContext returns the context of t.
 func HookContext(t *Turn) context.Context { return hookContext{t} }
 
 func (c hookContext) Turn() *Turn                 { return c.turn }

@@ -2,17 +2,17 @@ package core
 
 import "sync/atomic"
 
-// Blocked is what a turn waits for: need of the futures on. For runtimes.
+// Blocked is what a turn waits for: need of the futures on.
 type Blocked struct {
-	on     []*Core
+	on     []*Future
 	need   int
 	serial atomic.Uint64 // names this wait to other nodes; 0 until one asks
 }
 
 // SetBlocked records that t waits for c while it runs c in place, and returns what undoes it. For engines. A grain's
 // turn lets others in meanwhile, as it does when it parks: c may call the grain.
-func (t *Turn) SetBlocked(b *Blocked, c *Core) (undo *Blocked) {
-	b.on, b.need = []*Core{c}, 1
+func (t *Turn) SetBlocked(b *Blocked, c *Future) (undo *Blocked) {
+	b.on, b.need = []*Future{c}, 1
 	undo = t.base.block.Swap(b)
 	if t.base.kind == TurnGrain {
 		t.job.Runtime.Block(t.base)
@@ -29,8 +29,8 @@ func (t *Turn) RestoreBlocked(prev *Blocked) {
 }
 
 // Recheck looks for a cycle that c closes because only now it waits for turns: a grain call whose argument arrived
-// after somebody began to wait for the call. For runtimes.
-func Recheck(c *Core) {
+// after somebody began to wait for the call.
+func Recheck(c *Future) {
 	held, _ := c.work.Waits()
 	for _, t := range held {
 		if t.base.block.Load() != nil {
@@ -100,14 +100,16 @@ func movable(b *Blocked, p Prober) (free, away int) {
 
 // search is one walk over the waits that a turn or a future depends on.
 type search struct {
-	waits []Waiting // the first is where the walk began
-	turns map[*Turn]int
-	cores map[*Core]int
-	gave  []*Core          // calls that gave way: no longer in anyone's way
-	far   func(*Core) bool // reports what another node computes; nil to take that for what can go on
+	waits   []Waiting // the first is where the walk began
+	turns   map[*Turn]int
+	futures map[*Future]int
+	gave    []*Future          // calls that gave way: no longer in anyone's way
+	far     func(*Future) bool // reports what another node computes; nil to take that for what can go on
 }
 
-func (s *search) begin() { s.waits, s.turns, s.cores = s.waits[:0], map[*Turn]int{}, map[*Core]int{} }
+func (s *search) begin() {
+	s.waits, s.turns, s.futures = s.waits[:0], map[*Turn]int{}, map[*Future]int{}
+}
 
 // from walks from x.
 func (s *search) from(x *Turn) {
@@ -145,8 +147,8 @@ func (s *search) turnWait(t *Turn) int {
 }
 
 // coreWait returns the place of what c depends on, nobody when c needs no one who is blocked.
-func (s *search) coreWait(c *Core) int {
-	if i, ok := s.cores[c]; ok {
+func (s *search) coreWait(c *Future) int {
+	if i, ok := s.futures[c]; ok {
 		return i
 	}
 	for _, g := range s.gave {
@@ -168,18 +170,18 @@ func (s *search) coreWait(c *Core) int {
 	if held, needs := c.work.Waits(); len(held) == 0 && len(needs) == 0 {
 		return s.farWait(c)
 	}
-	i := s.add(Waiting{core: c})
-	s.cores[c] = i
+	i := s.add(Waiting{future: c})
+	s.futures[c] = i
 	return i
 }
 
 // farWait returns the place of c, which another node may compute.
-func (s *search) farWait(c *Core) int {
+func (s *search) farWait(c *Future) int {
 	if s.far == nil || !s.far(c) {
 		return nobody
 	}
-	i := s.add(Waiting{core: c, Far: true, Need: 1})
-	s.cores[c] = i
+	i := s.add(Waiting{future: c, Far: true, Need: 1})
+	s.futures[c] = i
 	return i
 }
 
@@ -208,10 +210,10 @@ func (s *search) expand(i int) {
 			follow(s.coreWait(c))
 		}
 	default:
-		held, needs := n.core.work.Waits()
+		held, needs := n.future.work.Waits()
 		n.Need, n.Held = len(held)+len(needs), len(held) > 0
 		if s.far != nil {
-			n.ID = n.core.ID()
+			n.ID = n.future.ID()
 		}
 		for _, t := range held {
 			follow(s.turnWait(t))
@@ -225,7 +227,7 @@ func (s *search) expand(i int) {
 
 func (s *search) giveWay(chain []string, queued []int) bool {
 	for _, i := range queued {
-		if c := s.waits[i].core; c.work.Break(chain) {
+		if c := s.waits[i].future; c.work.Break(chain) {
 			s.gave = append(s.gave, c)
 			return true
 		}

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Source is where the outcome of a foreign future comes from: the node that owns it. For runtimes.
+// Source is where the outcome of a foreign future comes from: the node that owns it.
 type Source interface {
 	// Name says what the future is, for messages.
 	Name() string
@@ -20,13 +20,13 @@ type Source interface {
 }
 
 // Foreign stands for a reference that arrived from another node, before its type is known. The codec places it in a
-// Ref[T], which makes it a future of T. For runtimes.
+// Ref[T], which makes it a future of T.
 type Foreign struct {
-	Core
+	Future
 	job   *Job
 	src   Source
 	mu    sync.Mutex // guards typed
-	typed typed      // *Future[T], once T is known: it replaces this one
+	typed typed      // *Result[T], once T is known: it replaces this one
 }
 
 // NewForeign makes the stand-in. The outcome is fetched when somebody first waits for it.
@@ -37,20 +37,20 @@ func NewForeign(job *Job, src Source) *Foreign {
 }
 
 // Fresh reports whether the future may be handed out for a reference that arrives: nobody here has released it, and it has
-// not failed. For runtimes.
+// not failed.
 func (f *Foreign) Fresh() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.typed == nil {
 		return true
 	}
-	w := f.typed.coreOf().word.Load()
+	w := f.typed.futureOf().word.Load()
 	return w&flagReleased == 0 && w&phaseMask <= phaseReady
 }
 
 // SourceOf returns where the value of c comes from when it is not in c: that of a future from another node, or of one that
-// was evicted. It is nil for one of this node's own. For runtimes.
-func SourceOf(c *Core) Source {
+// was evicted. It is nil for one of this node's own.
+func SourceOf(c *Future) Source {
 	if c.Settled() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -70,24 +70,24 @@ func SourceOf(c *Core) Source {
 // untyped is the work of a Foreign; nothing waits for it.
 type untyped struct{ f *Foreign }
 
-func (u untyped) Name() string              { return u.f.src.Name() }
-func (u untyped) Help(*Turn) bool           { return false }
-func (u untyped) Expires() int64            { return 0 }
-func (u untyped) Waits() ([]*Turn, []*Core) { return nil, nil }
-func (u untyped) Break([]string) bool       { return false }
+func (u untyped) Name() string                { return u.f.src.Name() }
+func (u untyped) Help(*Turn) bool             { return false }
+func (u untyped) Expires() int64              { return 0 }
+func (u untyped) Waits() ([]*Turn, []*Future) { return nil, nil }
+func (u untyped) Break([]string) bool         { return false }
 
-// Untyped reports whether c is the core of a Foreign: it never settles, and only its source knows anything. For runtimes.
-func (c *Core) Untyped() bool {
+// Untyped reports whether c is the future of a Foreign: it never settles, and only its source knows anything.
+func (c *Future) Untyped() bool {
 	_, ok := c.work.(untyped)
 	return ok
 }
 
 // adopt makes the future of T behind f, or returns the one made before.
-func adopt[T any](f *Foreign) (*Future[T], error) {
+func adopt[T any](f *Foreign) (*Result[T], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.typed != nil {
-		known, ok := f.typed.self().(*Future[T])
+		known, ok := f.typed.self().(*Result[T])
 		if !ok {
 			return nil, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, reflect.TypeFor[T]())
 		}
@@ -96,23 +96,23 @@ func adopt[T any](f *Foreign) (*Future[T], error) {
 	o := &foreign[T]{src: f.src}
 	o.Init(o, f.job.Top, 0, HasPointers[T]())
 	f.typed = o
-	return &o.Future, nil
+	return &o.Result, nil
 }
 
 // foreign is the future of a value that another node owns.
 type foreign[T any] struct {
-	Future[T]
+	Result[T]
 	src  Source
-	home *Future[T] // the absent future whose value this brings; nil for a reference from another node
+	home *Result[T] // the absent future whose value this brings; nil for a reference from another node
 	once sync.Once
 }
 
-func (o *foreign[T]) Name() string              { return o.src.Name() }
-func (o *foreign[T]) Expires() int64            { return 0 }
-func (o *foreign[T]) Waits() ([]*Turn, []*Core) { return nil, nil }
-func (o *foreign[T]) Break([]string) bool       { return false }
-func (o *foreign[T]) source() Source            { return o.src }
-func (o *foreign[T]) foreignID() TaskID         { return o.src.ID() }
+func (o *foreign[T]) Name() string                { return o.src.Name() }
+func (o *foreign[T]) Expires() int64              { return 0 }
+func (o *foreign[T]) Waits() ([]*Turn, []*Future) { return nil, nil }
+func (o *foreign[T]) Break([]string) bool         { return false }
+func (o *foreign[T]) source() Source              { return o.src }
+func (o *foreign[T]) foreignID() TaskID           { return o.src.ID() }
 
 // Help fetches nothing in place: whoever waits parks.
 func (o *foreign[T]) Help(*Turn) bool { return false }
@@ -120,12 +120,12 @@ func (o *foreign[T]) Help(*Turn) bool { return false }
 // wanted is called when somebody subscribes or asks for the state.
 func (o *foreign[T]) wanted() { o.once.Do(func() { o.begin(o.src, 0) }) }
 
-// Stopped tells the source that this side gave up; see Core.Cancel.
+// Stopped tells the source that this side gave up; see Future.Cancel.
 func (o *foreign[T]) Stopped() { o.src.Cancelled() }
 
-// Pin keeps the value of c readable although the program releases it; Unpin ends that. For runtimes: a future that
+// Pin keeps the value of c readable although the program releases it; Unpin ends that. A future that
 // another node knows is pinned for it. Pin fails with ErrReleased when the value may be gone.
-func (c *Core) Pin() error {
+func (c *Future) Pin() error {
 	h, ok := c.holder()
 	if !ok {
 		if c.Untyped() {
@@ -142,15 +142,15 @@ func (c *Core) Pin() error {
 }
 
 // Unpin ends Pin.
-func (c *Core) Unpin() {
+func (c *Future) Unpin() {
 	if h, ok := c.holder(); ok {
 		h.unpin()
 	}
 }
 
 // Outcome returns a *T to the value of a settled, pinned future, which must only be read, or its failure. An *Elsewhere
-// says that the value is not here. For runtimes.
-func (c *Core) Outcome() (value any, err error) {
+// says that the value is not here.
+func (c *Future) Outcome() (value any, err error) {
 	if err := c.Failure(); err != nil {
 		return nil, err
 	}

@@ -1,170 +1,452 @@
 package core
 
 import (
-	"errors"
-	"runtime"
+	"fmt"
+	"sync"
 	"sync/atomic"
+	"time"
 )
 
-// Future is the typed record behind a Ref. For runtimes: tasks and grains embed it at the start of theirs.
-type Future[T any] struct {
-	Core
-	val T
+// Phases of a future, in the low bits of Future.word. They only ever grow, but for a retry, which goes from running
+// back to pending.
+const (
+	phasePending uint32 = iota
+	phaseRunning
+	phaseReady // the first of the settled phases
+	phaseFailed
+	phaseCancelled
+	phaseLost
+	phaseReleased
+
+	phaseMask uint32 = 7
+	// flagWaiting: somebody subscribed, so settling must look at waiters. Without it settling is one compare-and-swap.
+	flagWaiting uint32 = 8
+	// flagGated: the value holds pointers, so that Release can free something and reads take mu.
+	flagGated uint32 = 16
+	// flagReleased: Release was called while dependants still hold pins.
+	flagReleased uint32 = 32
+	// flagHeld: the work may not start yet; it waits for its arguments or for the pause before a retry.
+	flagHeld uint32 = 64
+	// flagAway: the work was started to run on another node.
+	flagAway uint32 = 128
+	// flagAbsent: the value of a ready future is elsewhere (absent.go). It changes under mu.
+	flagAbsent uint32 = 256
+	// flagKept: Objects was told of the value, which may be forgotten from then on.
+	flagKept uint32 = 512
+)
+
+// Future is the part of a future that needs no type: one record is at once the future, the specification of the work and, for a
+// task, its context, so that a task costs one allocation. Everything rare (cancellation, deadline, failure,
+// children) lives in the Turn, made when first needed.
+type Future struct {
+	word atomic.Uint32
+	pins int32 // guarded by mu: dependants that still read the value after Release
+	seq  uint64
+	work Work  // what produces the value, and its typed record
+	up   *Turn // the turn that submitted
+	own  atomic.Pointer[Turn]
+	mu   sync.Mutex // guards waiters, pins and reads of gated values
+	// waiters is a list through Waiter.next; the settler takes it whole. A settled future has its absence there, if any.
+	waiters *Waiter
+	host    *Slot // where the work runs, set by the engine that runs it
 }
 
-// Resolve settles the future with v, and reports whether it was first. Only the goroutine that started the work may
-// call it.
-func (f *Future[T]) Resolve(v T) bool {
-	f.val = v
-	if f.word.Load()&flagGated != 0 && f.up != nil && f.up.job.Objects != nil {
-		return f.resolveKept()
+// holder returns the typed record around c.
+func (c *Future) holder() (typed, bool) {
+	h, ok := c.work.(typed)
+	return h, ok
+}
+
+// Slot stands for the CPU that a goroutine holds while it runs tasks. Tasks run in place share the slot of the task
+// that waits for them.
+type Slot struct {
+	Blocked atomic.Int32           // goroutines of the task that wait: the first gives the CPU back, the last takes it again
+	Waited  atomic.Bool            // a task has waited on it since the engine last cleared this
+	Foreign atomic.Bool            // the task is another node's, or there is none just now
+	Depth   atomic.Int32           // how many tasks run in place on the goroutine
+	CPU     int64                  // what it holds, in thousandths
+	Batch   atomic.Pointer[Future] // the queue entry of many tasks that it is working off
+}
+
+// Init makes c the future of work submitted by up as its seq-th submission.
+func (c *Future) Init(work Work, up *Turn, seq uint64, gated bool) {
+	c.work, c.up, c.seq = work, up, seq
+	if gated {
+		c.word.Store(flagGated)
 	}
-	if f.settle(phaseReady) {
-		return true
+}
+
+// ID returns the id of the submission, derived when asked for.
+func (c *Future) ID() TaskID {
+	if c.up == nil {
+		return TaskID{}
 	}
-	var zero T
-	f.val = zero // cancelled meanwhile: nobody reads val in another phase than ready
+	if f, ok := c.work.(interface{ foreignID() TaskID }); ok {
+		return f.foreignID()
+	}
+	return c.up.id.Child(c.seq)
+}
+
+// Seq is the position of the submission among those of its turn.
+func (c *Future) Seq() uint64 { return c.seq }
+
+// Up returns the turn that submitted the work.
+func (c *Future) Up() *Turn { return c.up }
+
+// Host returns the slot that runs the work.
+func (c *Future) Host() *Slot { return c.host }
+
+// SetHost records the slot; the caller has started the work.
+func (c *Future) SetHost(s *Slot) { c.host = s }
+
+// Settled reports whether the future has its outcome.
+func (c *Future) Settled() bool { return c.word.Load()&phaseMask >= phaseReady }
+
+// Pending reports whether the work has not started.
+func (c *Future) Pending() bool { return c.word.Load()&phaseMask == phasePending }
+
+// Work returns what produces the value.
+func (c *Future) Work() Work { return c.work }
+
+// Start claims the work: of all that try, one gets true, and only while the future is pending and not held.
+func (c *Future) Start() bool {
+	for {
+		w := c.word.Load()
+		if w&(phaseMask|flagHeld) != phasePending {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w|phaseRunning) {
+			return true
+		}
+	}
+}
+
+// StartAway is Start for work that another node shall run.
+func (c *Future) StartAway() bool {
+	for {
+		w := c.word.Load()
+		if w&(phaseMask|flagHeld) != phasePending {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w|phaseRunning|flagAway) {
+			return true
+		}
+	}
+}
+
+// Away reports whether the work was started by StartAway.
+func (c *Future) Away() bool { return c.word.Load()&flagAway != 0 }
+
+// Back returns work that was started by StartAway, and that no node has begun to run, to pending; false when it has
+// settled meanwhile.
+func (c *Future) Back() bool {
+	for {
+		w := c.word.Load()
+		if w&(phaseMask|flagAway) != phaseRunning|flagAway {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w&^(phaseMask|flagAway)) {
+			return true
+		}
+	}
+}
+
+// Hold keeps pending work from starting; the submitter calls it before it publishes the future.
+func (c *Future) Hold() { c.word.Or(flagHeld) }
+
+// Rehold is Hold for work that others know; false when it has been started or has settled, or is held already.
+func (c *Future) Rehold() bool {
+	for {
+		w := c.word.Load()
+		if w&(phaseMask|flagHeld) != phasePending {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w|flagHeld) {
+			return true
+		}
+	}
+}
+
+// Unhold lets held work start; false when it has settled meanwhile.
+func (c *Future) Unhold() bool {
+	for {
+		w := c.word.Load()
+		if w&(phaseMask|flagHeld) != flagHeld {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w&^flagHeld) {
+			return true
+		}
+	}
+}
+
+// Again returns running work to pending, held, for its next attempt, and gives it a fresh turn, so that the children
+// of the next attempt get the ids of this one's. It returns nil when the future has settled meanwhile.
+func (c *Future) Again(attempt int) (last *Turn, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.word.Load()&phaseMask != phaseRunning {
+		return nil, false
+	}
+	last = c.turn()
+	next := NewTurn(TurnSpec{
+		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Attempt: attempt, Host: last.Host(),
+	})
+	next.values = last.values
+	last.mu.Lock()
+	next.pins, last.pins = last.pins, nil // the next attempt reads the same arguments
+	last.mu.Unlock()
+	c.own.Store(next)
+	for {
+		w := c.word.Load()
+		if w&phaseMask != phaseRunning {
+			return nil, false
+		}
+		if c.word.CompareAndSwap(w, w&^(phaseMask|flagAway)|flagHeld) {
+			return last, true
+		}
+	}
+}
+
+func (c *Future) move(from, to uint32) bool {
+	for {
+		w := c.word.Load()
+		if w&phaseMask != from {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w&^phaseMask|to) {
+			return true
+		}
+	}
+}
+
+// settle gives the future its outcome, once: the first call wins and wakes the waiters.
+func (c *Future) settle(to uint32) bool {
+	for {
+		w := c.word.Load()
+		if w&phaseMask >= phaseReady {
+			return false
+		}
+		if c.word.CompareAndSwap(w, w&^(phaseMask|flagWaiting)|to) {
+			if w&flagWaiting != 0 {
+				c.wake()
+			}
+			return true
+		}
+	}
+}
+
+func (c *Future) wake() {
+	c.mu.Lock()
+	w := c.waiters
+	if c.absenceLocked() != nil { // all had left before it settled, and the value is gone already
+		w = nil
+	} else {
+		c.waiters = nil
+	}
+	c.mu.Unlock()
+	c.tell(w)
+}
+
+// tell wakes those who waited.
+func (c *Future) tell(w *Waiter) {
+	for w != nil {
+		next := w.next
+		w.next = nil
+		if w.alarm.Ring != nil {
+			c.up.job.Runtime.ClearAlarm(&w.alarm)
+		}
+		w.to.Resolved(w)
+		w = next
+	}
+}
+
+// Fail settles the future with err: as cancelled where err says so, else as failed. It reports whether it was first.
+func (c *Future) Fail(err error) bool {
+	f := &failure{err: err, phase: failurePhase(err)}
+	// mu orders this against another Fail and against a retry, which changes the turn that holds the failure.
+	c.mu.Lock()
+	t := c.turn()
+	if c.Settled() {
+		c.mu.Unlock()
+		return false
+	}
+	t.failed.Store(f)
+	for {
+		w := c.word.Load()
+		if w&phaseMask >= phaseReady {
+			c.mu.Unlock()
+			return false
+		}
+		if c.word.CompareAndSwap(w, w&^(phaseMask|flagWaiting)|f.phase) {
+			c.mu.Unlock()
+			t.watchUnseen(c, f)
+			if w&phaseMask == phasePending {
+				if d, ok := c.work.(interface{ Dropped(queued bool) }); ok {
+					d.Dropped(w&flagHeld == 0)
+				}
+			}
+			if w&flagWaiting != 0 {
+				c.wake()
+			}
+			return true
+		}
+	}
+}
+
+// Failure returns the failure of a settled future, nil when it is ready or pending; for one whose value is elsewhere, why
+// that could not be had when it was last needed.
+func (c *Future) Failure() error {
+	switch w := c.word.Load(); w & phaseMask {
+	case phaseFailed, phaseCancelled, phaseLost:
+		f := c.own.Load().failed.Load()
+		f.seen.Store(true)
+		return f.err
+	case phaseReleased:
+		return ErrReleased
+	case phaseReady:
+		if w&flagAbsent != 0 {
+			return c.lostFetch()
+		}
+	}
+	return nil
+}
+
+// Waiter is one subscription to a future. It is embedded in what waits.
+type Waiter struct {
+	next   *Waiter
+	future *Future
+	to     Resolved
+	alarm  Alarm
+	Index  int // the subscriber's own number for it
+}
+
+// Resolved is told once when a future settles, on the goroutine that settled it; it must not block.
+type Resolved interface{ Resolved(w *Waiter) }
+
+// Subscribe arranges that to.Resolved(w) is called when c settles. It returns false, and does nothing, when c has
+// settled already.
+func (c *Future) Subscribe(w *Waiter, to Resolved) bool {
+	w.future, w.to, w.alarm.Ring = c, to, nil
+	c.mu.Lock()
+	for {
+		old := c.word.Load()
+		if old&phaseMask >= phaseReady {
+			c.mu.Unlock()
+			return false
+		}
+		if c.word.CompareAndSwap(old, old|flagWaiting) {
+			break
+		}
+	}
+	w.next, c.waiters = c.waiters, w
+	// Deadlines are looked at by those who wait: work nobody waits for needs no alarm. The alarm is set under mu, so
+	// that wake, which takes mu first, sees it.
+	if at := c.work.Expires(); at != 0 {
+		w.alarm.At = at
+		w.alarm.Ring = c.expire
+		c.up.job.Runtime.SetAlarm(&w.alarm)
+	}
+	c.mu.Unlock()
+	if f, ok := c.work.(wanter); ok {
+		f.wanted()
+	}
+	return true
+}
+
+// awaitedBy reports whether to is among the last to have subscribed.
+func (c *Future) awaitedBy(to Resolved) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.word.Load()&flagWaiting == 0 { // what stands in waiters then is no subscription
+		return false
+	}
+	w := c.waiters
+	for range 8 {
+		if w == nil || w.to == to {
+			break
+		}
+		w = w.next
+	}
+	return w != nil && w.to == to
+}
+
+// Expect is Subscribe for a future that nobody else knows yet.
+func (c *Future) Expect(w *Waiter, to Resolved) {
+	if c.work.Expires() != 0 {
+		c.Subscribe(w, to)
+		return
+	}
+	w.future, w.to = c, to
+	c.waiters = w
+	c.word.Store(c.word.Load() | flagWaiting)
+}
+
+// wanter is work that starts when somebody first waits for it.
+type wanter interface{ wanted() }
+
+// Unsubscribe takes w back. Resolved may have been called, or be under way, when it returns false.
+func (c *Future) Unsubscribe(w *Waiter) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for p := &c.waiters; *p != nil; p = &(*p).next {
+		if *p == w {
+			*p = w.next
+			w.next = nil
+			if w.alarm.Ring != nil {
+				c.up.job.Runtime.ClearAlarm(&w.alarm)
+			}
+			return true
+		}
+	}
 	return false
 }
 
-// Place returns where the value goes, for a goroutine that started the work and has it written there before it calls
-// Resolve.
-func (f *Future[T]) Place() *T { return &f.val }
+// Future returns the future that w subscribed to.
+func (w *Waiter) Future() *Future { return w.future }
 
-// Here returns where the value of a ready future is, for work that nobody else can release or forget; false when it is
-// not here, or not so simple: Outcome tells.
-func (f *Future[T]) Here() (*T, bool) {
-	return &f.val, f.word.Load()&(phaseMask|flagReleased|flagAbsent|flagKept) == phaseReady
-}
-
-// Ref returns the reference to hand out.
-func (f *Future[T]) Ref() Ref[T] { return Ref[T]{Link[T]{f}} }
-
-// read returns the outcome of a settled future, or the future that brings its value when that is elsewhere. t is the turn
-// that reads, which may hold a pin.
-func (f *Future[T]) read(t *Turn) (v T, from *foreign[T], err error) {
-	w := f.word.Load()
-	if w&(phaseMask|flagGated|flagReleased|flagAbsent) == phaseReady {
-		return f.val, nil, nil
-	}
-	if w&phaseMask != phaseReady {
-		return v, nil, f.Failure()
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	w = f.word.Load()
-	switch {
-	case w&phaseMask == phaseReleased:
-		return v, nil, ErrReleased
-	case w&flagReleased != 0 && (t == nil || !t.pinned(&f.Core)):
-		return v, nil, ErrReleased
-	case w&flagAbsent != 0:
-		return v, f.fetchLocked(), nil
-	}
-	return f.val, nil, nil
-}
-
-// pin keeps the value readable for a dependant although the program releases it; unpin ends that.
-func (f *Future[T]) pin() {
-	f.mu.Lock()
-	f.pins++
-	f.mu.Unlock()
-}
-
-func (f *Future[T]) unpin() {
-	f.mu.Lock()
-	f.pins--
-	freed := f.dropLocked()
-	f.mu.Unlock()
-	f.dropped(freed)
-}
-
-// dropLocked frees the value once it is released and nobody holds a pin, and reports whether Objects is to be told.
-func (f *Future[T]) dropLocked() (kept bool) {
-	w := f.word.Load()
-	if f.pins > 0 || w&flagReleased == 0 || w&phaseMask != phaseReady {
-		return false
-	}
-	if !f.move(phaseReady, phaseReleased) {
-		return false
-	}
-	if f.absenceLocked() != nil {
-		f.waiters = nil // and with it the source, which lets go of what it stands for
-	}
-	if w&flagGated != 0 { // readers of an ungated value take no lock, and there is nothing to free
-		var zero T
-		f.val = zero
-	}
-	return w&flagKept != 0
-}
-
-func (f *Future[T]) release() {
-	f.mu.Lock()
-	f.word.Or(flagReleased)
-	freed := f.dropLocked()
-	f.mu.Unlock()
-	f.dropped(freed)
-}
-
-// typed is how a Core finds its Future again: every producer of a Core registers one.
-type typed interface {
-	self() any
-	coreOf() *Core
-	pin()
-	unpin()
-	release()
-	valuePtr() any
-	copyPtr() any
-	fetching() *Core
-	forget()
-}
-
-func (f *Future[T]) valuePtr() any { return &f.val }
-func (f *Future[T]) self() any     { return f }
-func (f *Future[T]) coreOf() *Core { return &f.Core }
-
-// copyPtr returns a copy of the value, which may be forgotten at any moment; nil when it was.
-func (f *Future[T]) copyPtr() any {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady {
-		return nil
-	}
-	v := f.val
-	return &v
-}
-
-// failure is the outcome of a future that did not become ready.
-type failure struct {
-	err   error
-	phase uint32
-	seen  atomic.Bool // somebody looked at err
-}
-
-// watchUnseen arranges a report when the future is collected and nobody looked at its failure. Only failures pay
-// for the cleanup.
-func (t *Turn) watchUnseen(c *Core, f *failure) {
-	if t.job.Unseen == nil || f.phase == phaseCancelled {
-		return
-	}
-	tell, name := t.job.Unseen, c.work.Name()
-	runtime.AddCleanup(c, func(f *failure) {
-		if !f.seen.Load() {
-			tell(name, f.err)
+// expire is the ring of a deadline's alarm. The wheel is never early, but a node's clock may have been set anew
+// between, so the future decides.
+func (c *Future) expire() {
+	if at := c.work.Expires(); at != 0 && c.up.job.Runtime.Now() >= at {
+		late := &deadlineError{what: c.work.Name()}
+		if l, ok := c.work.(interface{ Limit() time.Duration }); ok {
+			late.after = l.Limit()
 		}
-	}, f)
+		c.Cancel(late)
+	}
 }
 
-// failurePhase says how a future that ends with err has ended.
-func failurePhase(err error) uint32 {
-	own, ok := err.(interface{ Is(error) bool })
-	switch {
-	case ok && own.Is(OwnFailure): // also where its cause is that something else was cancelled or lost
-		return phaseFailed
-	case errors.Is(err, ErrCancelled), errors.Is(err, ErrClosed):
-		return phaseCancelled
-	case errors.Is(err, ErrObjectLost):
-		return phaseLost
+// Cancel ends the work: the future settles as cancelled (or failed by its deadline) at once; a running turn sees it
+// through its context, and so does everything it submitted.
+func (c *Future) Cancel(cause error) bool {
+	if c.Settled() {
+		return false
 	}
-	return phaseFailed
+	err := endError(cause)
+	if !c.Fail(err) {
+		return false
+	}
+	c.own.Load().cancel(err)
+	if s, ok := c.work.(Stoppable); ok {
+		s.Stopped()
+	}
+	return true
 }
+
+// Stoppable is a Work that runs on another node: Stopped is called once after the future was cancelled here, on the
+// goroutine that cancelled it, and must not block.
+type Stoppable interface{ Stopped() }
+
+type deadlineError struct {
+	what  string
+	after time.Duration // 0 where that is not known
+}
+
+func (e *deadlineError) Error() string {
+	if e.after > 0 {
+		return fmt.Sprintf("%s: deadline exceeded after %v (raysys.Deadline sets another)", e.what, e.after)
+	}
+	return e.what + ": deadline exceeded (raysys.Deadline sets another)"
+}
+func (e *deadlineError) Unwrap() error { return ErrDeadline }

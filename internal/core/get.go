@@ -21,7 +21,7 @@ func (r Ref[T]) Get(ctx context.Context) (T, error) {
 	}
 	v, from, err := r.outcome(ctx, t, own)
 	if from != nil {
-		if err := await(ctx, t, own, &from.Core); err != nil {
+		if err := await(ctx, t, own, &from.Future); err != nil {
 			return zero, err
 		}
 		v, _, err = from.read(t)
@@ -35,10 +35,10 @@ func (r Ref[T]) Get(ctx context.Context) (T, error) {
 // outcome waits until r has settled, and returns how, or the future that brings its value when that is elsewhere.
 func (r Ref[T]) outcome(ctx context.Context, t *Turn, own bool) (v T, from *foreign[T], err error) {
 	if !r.f.Settled() {
-		if r.f.word.Load()&flagReleased != 0 && !t.pinned(&r.f.Core) {
+		if r.f.word.Load()&flagReleased != 0 && !t.pinned(&r.f.Future) {
 			return v, nil, ErrReleased
 		}
-		if err := await(ctx, t, own, &r.f.Core); err != nil {
+		if err := await(ctx, t, own, &r.f.Future); err != nil {
 			return v, nil, err
 		}
 	}
@@ -55,7 +55,7 @@ type parker struct {
 	scope    *Turn              // the first turn that futures it waits for were submitted from
 	scopes   map[*Turn]*Watcher // further ones
 	block    Blocked
-	one      [1]*Core
+	one      [1]*Future
 	resolved atomic.Bool // the settler is done with waiter
 }
 
@@ -76,7 +76,7 @@ func (p *parker) recycle(j *Job) {
 	}
 	p.resolved.Store(false)
 	p.one[0] = nil
-	p.waiter.core, p.waiter.to, p.waiter.alarm.Ring = nil, nil, nil // the alarm's ring would keep the future
+	p.waiter.future, p.waiter.to, p.waiter.alarm.Ring = nil, nil, nil // the alarm's ring would keep the future
 	p.scope = nil
 	j.parkers.Put(p)
 }
@@ -95,7 +95,7 @@ func (p *parker) wake() {
 }
 
 // await returns when c has settled, or with the reason ctx ended before.
-func await(ctx context.Context, t *Turn, own bool, c *Core) error {
+func await(ctx context.Context, t *Turn, own bool, c *Future) error {
 	if own && c.work.Help(t) && c.Settled() {
 		return nil
 	}
@@ -115,7 +115,7 @@ func await(ctx context.Context, t *Turn, own bool, c *Core) error {
 
 // park blocks the goroutine of t until done reports true or ctx ends. on are the futures it waits for, need how many
 // of them.
-func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Core, need int, done func() bool) error {
+func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Future, need int, done func() bool) error {
 	b := t.base
 	if b.kind != TurnRoot {
 		p.block = Blocked{on: on, need: need}
@@ -185,7 +185,7 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Core, need i
 }
 
 // waitError says what was waited for when the deadline of a context passed.
-func waitError(on []*Core, err error) error {
+func waitError(on []*Future, err error) error {
 	if !errors.Is(err, ErrDeadline) || len(on) == 0 {
 		return err
 	}
@@ -197,7 +197,7 @@ func waitError(on []*Core, err error) error {
 }
 
 // watchScopes watches the turns that on were submitted from, each once, and but for t, whose end the caller sees.
-func (p *parker) watchScopes(t *Turn, on []*Core) {
+func (p *parker) watchScopes(t *Turn, on []*Future) {
 	last := t
 	for _, c := range on {
 		s := c.up

@@ -1,12 +1,12 @@
 package core
 
-// Located is a Source that knows which node has the value. For runtimes.
+// Located is a Source that knows which node has the value.
 type Located interface {
 	// Where names the node, "" for this one, and says about how large the encoding is, 0 where that is not known.
 	Where() (node NodeID, incarnation uint64, size int64)
 }
 
-// Whereabouts says where a value lies that is too large to travel along. For runtimes.
+// Whereabouts says where a value lies that is too large to travel along.
 type Whereabouts struct {
 	Node        NodeID // that has it, beside this one if Here is set; "" for none that is known
 	Incarnation uint64
@@ -19,8 +19,7 @@ const unknownSize = 1 << 20
 
 // WhereaboutsOf says where the value of c lies, which has settled. ok is false for a value that is no object, for one that
 // is in this node's memory and that no other node is known to have, and for a failure. It costs nothing for a small value.
-// For runtimes.
-func WhereaboutsOf(c *Core) (w Whereabouts, ok bool) {
+func WhereaboutsOf(c *Future) (w Whereabouts, ok bool) {
 	word := c.word.Load()
 	if word&phaseMask != phaseReady || word&(flagAbsent|flagKept) == 0 {
 		return w, false
@@ -42,7 +41,7 @@ func WhereaboutsOf(c *Core) (w Whereabouts, ok bool) {
 }
 
 // toldSize is what is known of the size of a value that is or was elsewhere.
-func (c *Core) toldSize() int64 {
+func (c *Future) toldSize() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if a := c.absenceLocked(); a != nil && a.size > 0 {

@@ -10,30 +10,29 @@ import (
 // fetched from there by those who need it. A smaller one travels along.
 const ObjectSize = 64 << 10
 
-// Objects is a node's store of large values, as this package sees it. For runtimes.
+// Objects is a node's store of large values, as this package sees it.
 type Objects interface {
 	// Keep is told of a value that may be large before its future, c, becomes ready, and again when it comes back into c
-	// from where it was. v is a *T that must not be kept; Core.Outcome gives the value later, and Core.Evict forgets it.
+	// from where it was. v is a *T that must not be kept; Future.Outcome gives the value later, and Future.Evict forgets it.
 	// It reports whether it counts the value. For a value made here, where SourceOf(c) is nil, it may wait for room; an
 	// error, which matches ErrStoreFull, then becomes the future's.
-	Keep(c *Core, v any) (kept bool, err error)
+	Keep(c *Future, v any) (kept bool, err error)
 	// Drop is told that a value which Keep counted is released. It may come twice, also before Keep returns.
-	Drop(c *Core)
+	Drop(c *Future)
 }
 
 // Names keeps objects under names and on several nodes. An Objects that is one serves Named, Replicas, Lookup and Forget.
-// For runtimes.
 type Names interface {
 	// Publish does what the program asked of Put for c, which is ready.
-	Publish(ctx context.Context, c *Core, spec PutSpec) error
+	Publish(ctx context.Context, c *Future, spec PutSpec) error
 	// Lookup returns a future of the object, which may be untyped as yet (see Foreign). The error matches ErrNotFound when
 	// the name is free.
-	Lookup(ctx context.Context, name string) (*Core, error)
+	Lookup(ctx context.Context, name string) (*Future, error)
 	// Forget frees the name, and with it what it holds.
 	Forget(ctx context.Context, name string) error
 }
 
-// PutSpec is what the options of a Put say. For runtimes.
+// PutSpec is what the options of a Put say.
 type PutSpec struct {
 	Name     string // empty for none
 	Replicas int    // copies, the first included
@@ -52,7 +51,7 @@ func namesOf(t *Turn, verb string) (Names, error) {
 }
 
 // publish does what opts ask for. The CPU of the turn is given back meanwhile.
-func publish[O ~func(*PutSpec)](ctx context.Context, t *Turn, c *Core, opts []O) error {
+func publish[O ~func(*PutSpec)](ctx context.Context, t *Turn, c *Future, opts []O) error {
 	spec := PutSpec{Replicas: 1}
 	for _, o := range opts {
 		o(&spec)
@@ -96,7 +95,7 @@ func Lookup[T any](ctx context.Context, name string) Ref[T] {
 	again()
 	var r Ref[T]
 	if err == nil {
-		err = r.SetRefCore(c)
+		err = r.SetRefFuture(c)
 	}
 	if err != nil {
 		return FailedRef[T](fmt.Errorf("look up %q: %w", name, err))
@@ -122,13 +121,13 @@ func Forget(ctx context.Context, name string) error {
 }
 
 // keep tells Objects of a value that may be large. Where it is not yet in f, nobody else may see v.
-func (f *Future[T]) keep(v *T) error {
+func (f *Result[T]) keep(v *T) error {
 	o := f.up.job.Objects
 	if o == nil || f.word.Load()&flagGated == 0 || !mayBeLarge(v) {
 		return nil
 	}
 	f.word.Or(flagKept)
-	kept, err := o.Keep(&f.Core, v)
+	kept, err := o.Keep(&f.Future, v)
 	if !kept || err != nil {
 		f.word.And(^flagKept)
 	}
@@ -136,7 +135,7 @@ func (f *Future[T]) keep(v *T) error {
 }
 
 // resolveKept is Resolve where there is a store.
-func (f *Future[T]) resolveKept() bool {
+func (f *Result[T]) resolveKept() bool {
 	err := f.keep(&f.val)
 	if err == nil && f.settle(phaseReady) {
 		f.settleReleased()
@@ -148,7 +147,7 @@ func (f *Future[T]) resolveKept() bool {
 }
 
 // settleReleased frees a value that was released before it came.
-func (c *Core) settleReleased() {
+func (c *Future) settleReleased() {
 	if c.word.Load()&flagReleased != 0 {
 		if h, ok := c.holder(); ok {
 			h.release()
@@ -157,9 +156,9 @@ func (c *Core) settleReleased() {
 }
 
 // dropped tells Objects of a value that it kept. No lock may be held.
-func (f *Future[T]) dropped(kept bool) {
+func (f *Result[T]) dropped(kept bool) {
 	if kept {
-		f.up.job.Objects.Drop(&f.Core)
+		f.up.job.Objects.Drop(&f.Future)
 	}
 }
 

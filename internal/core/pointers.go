@@ -10,7 +10,7 @@ import (
 // pointerful caches, per composite type, whether its values hold pointers.
 var pointerful sync.Map // reflect.Type -> bool
 
-// HasPointers reports whether values of T hold memory that Release could free. For runtimes.
+// HasPointers reports whether values of T hold memory that Release could free.
 func HasPointers[T any]() bool { return hasPointers(reflect.TypeFor[T]()) }
 
 func hasPointers(t reflect.Type) bool {
@@ -44,5 +44,5 @@ func callerPlace(skip int) string {
 	return fmt.Sprintf(" at %s:%d", file, line)
 }
 
-// CallerPlace names the program's line, skip frames above the caller. For runtimes.
+// CallerPlace names the program's line, skip frames above the caller.
 func CallerPlace(skip int) string { return callerPlace(skip + 1) }

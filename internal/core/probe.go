@@ -10,11 +10,11 @@ const (
 	lastProbe  = 4 * int64(1e9)
 )
 
-// Prober looks for cycles of waits over nodes. For runtimes.
+// Prober looks for cycles of waits over nodes.
 type Prober interface {
 	// Away reports whether another node computes c, which has not settled. It is asked at each wait of a turn, so it costs
 	// next to nothing.
-	Away(c *Core) bool
+	Away(c *Future) bool
 	// Probe looks whether t can go on, and breaks the cycle if it is in one. It does not block.
 	Probe(t *Turn)
 }
@@ -61,7 +61,7 @@ func (p *probe) stop() { p.turn.job.Runtime.ClearAlarm(&p.alarm) }
 const maxCallers = 16
 
 // Callers lists the turns of grains that t is, or was called under, the nearest first: those of this node that have not
-// ended, and those of other nodes, of which nobody here knows. For runtimes.
+// ended, and those of other nodes, of which nobody here knows.
 func (t *Turn) Callers() (ids []TaskID) {
 	for s := t; s != nil && len(ids) < maxCallers; s = s.above() {
 		switch b := s.base; {
@@ -94,10 +94,10 @@ func (t *Turn) inGrain() bool {
 	return false
 }
 
-// IsBlocked reports whether the turn waits. For runtimes.
+// IsBlocked reports whether the turn waits.
 func (t *Turn) IsBlocked() bool { return t.base.block.Load() != nil }
 
-// FromAfar reports whether turns of grains on other nodes are among the Callers of t. For runtimes.
+// FromAfar reports whether turns of grains on other nodes are among the Callers of t.
 func (t *Turn) FromAfar() bool {
 	for s := t; s != nil; s = s.above() {
 		if s == s.base && len(s.callers) > 0 {

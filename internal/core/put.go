@@ -6,13 +6,13 @@ import (
 )
 
 // object is a future without work: a value from Put or Ready, or a failure that happened before there was any work.
-type object[T any] struct{ Future[T] }
+type object[T any] struct{ Result[T] }
 
-func (o *object[T]) Name() string              { return "object" }
-func (o *object[T]) Help(*Turn) bool           { return false }
-func (o *object[T]) Expires() int64            { return 0 }
-func (o *object[T]) Waits() ([]*Turn, []*Core) { return nil, nil }
-func (o *object[T]) Break([]string) bool       { return false }
+func (o *object[T]) Name() string                { return "object" }
+func (o *object[T]) Help(*Turn) bool             { return false }
+func (o *object[T]) Expires() int64              { return 0 }
+func (o *object[T]) Waits() ([]*Turn, []*Future) { return nil, nil }
+func (o *object[T]) Break([]string) bool         { return false }
 
 // Put is raysys.Put, which is its only caller: the place in reports is that caller's.
 func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
@@ -29,15 +29,15 @@ func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
 	o.Init(o, t, t.Next(), HasPointers[T]())
 	o.Resolve(v)
 	if len(opts) > 0 {
-		if err := publish(ctx, t, &o.Core, opts); err != nil {
+		if err := publish(ctx, t, &o.Future, opts); err != nil {
 			return FailedRef[T](err)
 		}
 	}
 	return o.Ref()
 }
 
-// Hold makes an object of a part of c's argument that is too large to travel along. For runtimes.
-func Hold[T any](c *Core, part int, v T) Ref[T] {
+// Hold makes an object of a part of c's argument that is too large to travel along.
+func Hold[T any](c *Future, part int, v T) Ref[T] {
 	o := &object[T]{}
 	o.Init(o, c.up, firstHeld+c.seq<<2+uint64(part), HasPointers[T]())
 	o.Resolve(v)
@@ -55,7 +55,7 @@ func Ready[T any](v T) Ref[T] {
 	return o.Ref()
 }
 
-// FailedRef returns a reference that has failed with err. For runtimes: submissions report everything through their
+// FailedRef returns a reference that has failed with err. Submissions report everything through their
 // reference.
 func FailedRef[T any](err error) Ref[T] {
 	o := &object[T]{}

@@ -7,7 +7,7 @@ import (
 
 // Link is what a reference consists of: one word. The codec's methods sit here, so that raysys.Ref, whose type is made of a
 // Link, has them without showing them.
-type Link[T any] struct{ f *Future[T] }
+type Link[T any] struct{ f *Result[T] }
 
 // Ref is the reference of this package. raysys.Ref is the same struct under a name of its own, so either converts to the
 // other for nothing. It has the methods that engines need; those of a program are the root's.
@@ -22,17 +22,17 @@ type Handle[T any] struct{ HandleLink[T] }
 // RefValue is implemented by pointers to Refs and Handles. The codec uses it to find and to place the references inside a
 // value without knowing T.
 type RefValue interface {
-	// RefCore returns the record behind the reference, nil for the zero reference.
-	RefCore() *Core
-	// SetRefCore points the reference at c. It fails when c holds another type than T.
-	SetRefCore(c *Core) error
+	// RefFuture returns the record behind the reference, nil for the zero reference.
+	RefFuture() *Future
+	// SetRefFuture points the reference at c. It fails when c holds another type than T.
+	SetRefFuture(c *Future) error
 	// IsDependency is true for a Ref, which a task waits for, and false for a Handle.
 	IsDependency() bool
 }
 
 var (
 	refValue = reflect.TypeFor[RefValue]()
-	corePath = reflect.TypeFor[Core]().PkgPath()
+	corePath = reflect.TypeFor[Future]().PkgPath()
 )
 
 // IsRef reports whether t is a Ref or a Handle: a struct of nothing but a link. A program's struct that embeds a Ref has its
@@ -54,16 +54,16 @@ func only(t reflect.Type) (embedded reflect.Type, ok bool) {
 	return t.Field(0).Type, true
 }
 
-// RefCore implements RefValue.
-func (l *Link[T]) RefCore() *Core {
+// RefFuture implements RefValue.
+func (l *Link[T]) RefFuture() *Future {
 	if l.f == nil {
 		return nil
 	}
-	return &l.f.Core
+	return &l.f.Future
 }
 
-// SetRefCore implements RefValue.
-func (l *Link[T]) SetRefCore(c *Core) error {
+// SetRefFuture implements RefValue.
+func (l *Link[T]) SetRefFuture(c *Future) error {
 	if c == nil {
 		l.f = nil
 		return nil
@@ -77,7 +77,7 @@ func (l *Link[T]) SetRefCore(c *Core) error {
 	}
 	src, ok := c.holder()
 	if ok {
-		if f, same := src.self().(*Future[T]); same {
+		if f, same := src.self().(*Result[T]); same {
 			l.f = f
 			return nil
 		}
@@ -88,11 +88,11 @@ func (l *Link[T]) SetRefCore(c *Core) error {
 // IsDependency implements RefValue.
 func (*Link[T]) IsDependency() bool { return true }
 
-// RefCore implements RefValue.
-func (h *HandleLink[T]) RefCore() *Core { return h.link.RefCore() }
+// RefFuture implements RefValue.
+func (h *HandleLink[T]) RefFuture() *Future { return h.link.RefFuture() }
 
-// SetRefCore implements RefValue.
-func (h *HandleLink[T]) SetRefCore(c *Core) error { return h.link.SetRefCore(c) }
+// SetRefFuture implements RefValue.
+func (h *HandleLink[T]) SetRefFuture(c *Future) error { return h.link.SetRefFuture(c) }
 
 // IsDependency implements RefValue.
 func (*HandleLink[T]) IsDependency() bool { return false }
@@ -133,7 +133,7 @@ func (r Ref[T]) Borrow(t *Turn) error {
 	f := r.f
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if w := f.word.Load(); w&flagReleased != 0 && (w&phaseMask == phaseReleased || !t.pinned(&f.Core)) {
+	if w := f.word.Load(); w&flagReleased != 0 && (w&phaseMask == phaseReleased || !t.pinned(&f.Future)) {
 		return ErrReleased
 	}
 	f.pins++
@@ -141,7 +141,7 @@ func (r Ref[T]) Borrow(t *Turn) error {
 }
 
 // Peek returns the outcome of a settled future that was borrowed; here is false when its value is elsewhere, even if it was
-// here a moment ago: see Core.Follow.
+// here a moment ago: see Future.Follow.
 func (r Ref[T]) Peek() (v T, here bool, err error) {
 	f := r.f
 	if err := f.Failure(); err != nil {

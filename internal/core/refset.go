@@ -60,13 +60,13 @@ func (s *RefSet[T, R]) AsCompleted(ctx context.Context) iter.Seq2[int, R] {
 		for {
 			m := q.take()
 			for m == nil {
-				cores, left := s.unsettled()
+				futures, left := s.unsettled()
 				if left == 0 {
 					return
 				}
 				// A parker of its own for each wait: the scopes watched before may still be about to poke.
 				p := &parker{poke: q.poke}
-				if len(cores) > 0 && p.park(ctx, t, own, cores, 1, q.some) != nil {
+				if len(futures) > 0 && p.park(ctx, t, own, futures, 1, q.some) != nil {
 					return
 				}
 				m = q.take()
@@ -103,7 +103,7 @@ func (s *RefSet[T, R]) end() {
 	s.loop = nil
 	s.compact()
 	for i, m := range s.open {
-		if c := m.waiter.core; c != nil {
+		if c := m.waiter.future; c != nil {
 			c.Unsubscribe(&m.waiter)
 		}
 		s.open[i] = &member[T, R]{ref: m.ref, index: m.index} // somebody may be telling m at this moment
@@ -123,16 +123,16 @@ func (s *RefSet[T, R]) compact() {
 }
 
 // unsettled returns the futures that have not settled, and how many members are left.
-func (s *RefSet[T, R]) unsettled() (cores []*Core, left int) {
+func (s *RefSet[T, R]) unsettled() (futures []*Future, left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.compact()
 	for _, m := range s.open {
 		if f := futureOf(m.ref); f != nil && !f.Settled() {
-			cores = append(cores, &f.Core)
+			futures = append(futures, &f.Future)
 		}
 	}
-	return cores, len(s.open)
+	return futures, len(s.open)
 }
 
 // arrivals is the queue of settled members, in the order they settled.

@@ -36,7 +36,7 @@ func Register(t reflect.Type, name string) struct{} {
 	return struct{}{}
 }
 
-// RegisteredType returns the type registered under name. For runtimes.
+// RegisteredType returns the type registered under name.
 func RegisteredType(name string) (reflect.Type, bool) {
 	registered.RLock()
 	defer registered.RUnlock()
@@ -44,7 +44,7 @@ func RegisteredType(name string) (reflect.Type, bool) {
 	return t, ok
 }
 
-// RegisteredName returns the name t is registered under. For runtimes.
+// RegisteredName returns the name t is registered under.
 func RegisteredName(t reflect.Type) (string, bool) {
 	registered.RLock()
 	defer registered.RUnlock()
@@ -79,14 +79,14 @@ func RegisterError(name string, sentinel error) struct{} {
 	return struct{}{}
 }
 
-// RegisteredError returns the sentinel registered under name, nil when there is none. For runtimes.
+// RegisteredError returns the sentinel registered under name, nil when there is none.
 func RegisteredError(name string) error {
 	sentinels.RLock()
 	defer sentinels.RUnlock()
 	return sentinels.byName[name]
 }
 
-// RegisteredErrors returns the names of the sentinels that err is. For runtimes.
+// RegisteredErrors returns the names of the sentinels that err is.
 func RegisteredErrors(err error) (names []string) {
 	sentinels.RLock()
 	defer sentinels.RUnlock()

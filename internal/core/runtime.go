@@ -3,7 +3,7 @@ package core
 import "sync"
 
 // Runtime is what the verbs of this package need from the system that runs the work. It is implemented by
-// system.Node; programs never call it. For runtimes.
+// system.Node; programs never call it.
 type Runtime interface {
 	// Now is the runtime's monotonic clock in nanoseconds.
 	Now() int64
@@ -15,7 +15,7 @@ type Runtime interface {
 	Unblock(t *Turn)
 }
 
-// Work is the producing side of a future: a task or a grain call. For runtimes.
+// Work is the producing side of a future: a task or a grain call.
 type Work interface {
 	// Name is the function, or kind/key.method.
 	Name() string
@@ -25,14 +25,14 @@ type Work interface {
 	// Expires is when the work is given up, on the runtime's clock; 0 for never.
 	Expires() int64
 	// Waits says what keeps work from starting: the turns that hold its place, and the futures it needs.
-	Waits() (held []*Turn, needs []*Core)
+	Waits() (held []*Turn, needs []*Future)
 	// Break is asked of work that is part of a cycle of waits. It fails or starts the work and returns true, or
 	// returns false when the work is not what can give way. chain is the cycle in words.
 	Break(chain []string) bool
 }
 
 // Inspector sees every value that changes hands: it may replace it by a copy (strict mode). place says which value
-// of which function, for reports. For runtimes.
+// of which function, for reports.
 type Inspector interface {
 	HandOver(place string, v any) (any, error)
 	// Lend is for a value that is looked at until back is called, and must not change meanwhile.
@@ -41,7 +41,7 @@ type Inspector interface {
 	Fail(err error) error
 }
 
-// Job is what all turns of one driver run share. For runtimes.
+// Job is what all turns of one driver run share.
 type Job struct {
 	ID        JobID
 	Namespace string

@@ -11,7 +11,7 @@ import (
 // a chain of n blocked turns costs n registrations and not n squared. Locks are taken from a turn to the one above
 // it; cancel runs callbacks without any.
 
-// Watcher is one registration for the end of a turn. For runtimes.
+// Watcher is one registration for the end of a turn.
 type Watcher struct {
 	prev, next *Watcher
 	on         *Turn

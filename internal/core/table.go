@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Entry is one line of a function table: a task, or a grain kind with its methods. For runtimes.
+// Entry is one line of a function table: a task, or a grain kind with its methods.
 type Entry struct {
 	Kind        string // "task", "grain" or "method"
 	Name        string // namespace-free; a method's is kind.method

@@ -20,7 +20,7 @@ const (
 
 // Turn is the place that submissions come from: a driver, a running task, or one call on a grain. It numbers them,
 // hands cancellation and deadline down, and knows what it waits for. A task that submits nothing and is not
-// cancelled never gets one. For runtimes.
+// cancelled never gets one.
 //
 // A context derived from a turn's own (WithCancel, WithTimeout, WithValue of a declared key) stands for a derived
 // Turn, made once per context: it shares the sequence of its base and adds its own cancellation.
@@ -116,7 +116,7 @@ type RemoteSpec struct {
 }
 
 // NewRemote makes the turn that stands for one of another node, above the work which that sent here. It ends by
-// Cancel, or with the node. For runtimes.
+// Cancel, or with the node.
 func NewRemote(s RemoteSpec) *Turn {
 	t := &Turn{
 		job: s.Job, kind: TurnRoot, name: s.Name, id: s.ID, deadline: s.Deadline, values: s.Values, attempt: s.Attempt,
@@ -129,7 +129,7 @@ func NewRemote(s RemoteSpec) *Turn {
 
 // Turn returns the turn of the work behind c, which is made now if nobody needed it before. It is called through the
 // work's own context, thus by a goroutine of the work, and so knows the slot that runs it.
-func (c *Core) Turn() *Turn {
+func (c *Future) Turn() *Turn {
 	t := c.turn()
 	if t.slot.Load() == nil && c.host != nil {
 		t.slot.Store(c.host)
@@ -138,7 +138,7 @@ func (c *Core) Turn() *Turn {
 }
 
 // turn is Turn for any goroutine.
-func (c *Core) turn() *Turn {
+func (c *Future) turn() *Turn {
 	if t := c.own.Load(); t != nil {
 		return t
 	}
@@ -165,10 +165,10 @@ func (t *Turn) SetKind(k TurnKind, host any) { t.kind, t.host = k, host }
 func (t *Turn) SetHost(host any) { t.base.kept.Store(&host) }
 
 // OwnTurn returns the work's turn if there is one.
-func (c *Core) OwnTurn() *Turn { return c.own.Load() }
+func (c *Future) OwnTurn() *Turn { return c.own.Load() }
 
 // SetOwn gives work its turn at submit, when an option or an argument needs one.
-func (c *Core) SetOwn(t *Turn) { c.own.Store(t) }
+func (c *Future) SetOwn(t *Turn) { c.own.Store(t) }
 
 type (
 	turnKey   struct{}
@@ -320,12 +320,12 @@ func (t *Turn) Ended() bool { return t.ended.Load() }
 func (t *Turn) Values() *Values { return t.values }
 
 // pinned reports whether the turn holds c for reading after a Release.
-func (t *Turn) pinned(c *Core) bool {
+func (t *Turn) pinned(c *Future) bool {
 	b := t.base
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, p := range b.pins {
-		if p.coreOf() == c {
+		if p.futureOf() == c {
 			return true
 		}
 	}
@@ -333,11 +333,11 @@ func (t *Turn) pinned(c *Core) bool {
 }
 
 // Pin keeps the futures readable for this turn although the program releases them, until the turn ends.
-func (t *Turn) Pin(cores []*Core) {
+func (t *Turn) Pin(futures []*Future) {
 	b := t.base
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, c := range cores {
+	for _, c := range futures {
 		if h, ok := c.holder(); ok {
 			h.pin()
 			b.pins = append(b.pins, h)

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Values are the declared request values a turn carries, newest first. They are immutable. For runtimes.
+// Values are the declared request values a turn carries, newest first. They are immutable.
 type Values struct {
 	next *Values
 	name string
@@ -19,14 +19,14 @@ func DeclareKey(name string, t reflect.Type) { keyTypes.Store(name, t) }
 // keyTypes are the declared keys, by name: how a value that arrives from another node finds its type.
 var keyTypes sync.Map // string -> reflect.Type
 
-// KeyType returns the type of the values declared under name, nil when no key of this program has it. For runtimes.
+// KeyType returns the type of the values declared under name, nil when no key of this program has it.
 func KeyType(name string) reflect.Type {
 	t, _ := keyTypes.Load(name)
 	r, _ := t.(reflect.Type)
 	return r
 }
 
-// All calls f for each value, newest first. For runtimes.
+// All calls f for each value, newest first.
 func (vs *Values) All(f func(name string, v any) bool) {
 	for ; vs != nil; vs = vs.next {
 		if !f(vs.name, vs.v) {
@@ -35,7 +35,7 @@ func (vs *Values) All(f func(name string, v any) bool) {
 	}
 }
 
-// Add returns the list with one more value in front. For runtimes.
+// Add returns the list with one more value in front.
 func (vs *Values) Add(name string, v any) *Values { return &Values{vs.without(name), name, v} }
 
 // WithValue returns a context under which submissions carry v.

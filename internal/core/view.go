@@ -7,7 +7,7 @@ import (
 	"reflect"
 )
 
-// Viewer is a Source that can show a value without giving it away. For runtimes.
+// Viewer is a Source that can show a value without giving it away.
 type Viewer interface {
 	// View is Fetch for a value that is looked at and then put back: it may share memory that is not the collector's. Unless
 	// done is told of an error, close, which may be nil, is called once when the value is not used any more.
@@ -28,7 +28,7 @@ func View[T any](ctx context.Context, r Ref[T], f func(T) error) error {
 		if _, ok := from.src.(Viewer); ok {
 			return show(ctx, t, own, from, f)
 		}
-		if err := await(ctx, t, own, &from.Core); err != nil {
+		if err := await(ctx, t, own, &from.Future); err != nil {
 			return err
 		}
 		v, _, err = from.read(t)
@@ -59,7 +59,7 @@ func call[T any](t *Turn, v T, f func(T) error) error {
 func show[T any](ctx context.Context, t *Turn, own bool, from *foreign[T], f func(T) error) error {
 	o := &showing[T]{foreign: foreign[T]{src: from.src}}
 	o.Init(o, t.job.Top, 0, false)
-	if err := await(ctx, t, own, &o.Core); err != nil {
+	if err := await(ctx, t, own, &o.Future); err != nil {
 		if !o.Cancel(err) {
 			o.end()
 		}

@@ -22,13 +22,13 @@ func GetAll[T any, R ~struct{ Link[T] }](ctx context.Context, refs []R, tell fun
 
 // futureOf returns what r refers to, nil for the zero reference. Lists of references stay what they are to the program, so
 // that nothing copies them.
-func futureOf[T any, R ~struct{ Link[T] }](r R) *Future[T] { return Ref[T](r).f }
+func futureOf[T any, R ~struct{ Link[T] }](r R) *Result[T] { return Ref[T](r).f }
 
 // fetchAhead is how many values that are elsewhere come at the same time.
 const fetchAhead = 8
 
 // prefetch has the value come if it is elsewhere: a Get follows.
-func prefetch[T any](f *Future[T]) {
+func prefetch[T any](f *Result[T]) {
 	if f == nil || !f.Absent() {
 		return
 	}
@@ -75,7 +75,7 @@ func Wait[T any, R ~struct{ Link[T] }](ctx context.Context, refs []R, n int) (re
 	return s.ready, rest, err
 }
 
-func settled[T any](f *Future[T]) bool { return f != nil && f.Settled() }
+func settled[T any](f *Result[T]) bool { return f != nil && f.Settled() }
 
 // selection is what one Wait has found so far.
 type selection[T any, R ~struct{ Link[T] }] struct {
@@ -134,21 +134,21 @@ func twice[T any, R ~struct{ Link[T] }](refs []R) error {
 	if len(refs) < 2 {
 		return nil
 	}
-	seen := make(map[*Future[T]]struct{}, len(refs))
+	seen := make(map[*Result[T]]struct{}, len(refs))
 	for _, r := range refs {
 		f := futureOf(r)
 		if f == nil {
 			continue // refused where Wait comes upon it
 		}
 		if _, has := seen[f]; has {
-			return comesTwice(&f.Core)
+			return comesTwice(&f.Future)
 		}
 		seen[f] = struct{}{}
 	}
 	return nil
 }
 
-func comesTwice(c *Core) error {
+func comesTwice(c *Future) error {
 	return fmt.Errorf("%w: the reference to %s (%s) comes twice: Wait counts each once", ErrInvalidRef, c.work.Name(), c.ID())
 }
 
@@ -169,18 +169,18 @@ func (k *counter) Resolved(*Waiter) {
 func awaitMany[T any, R ~struct{ Link[T] }](ctx context.Context, t *Turn, own bool, refs []R, need int) error {
 	k := &counter{parker: &parker{poke: make(chan struct{}, 1)}, waiters: make([]Waiter, len(refs))}
 	k.left.Store(int32(need))
-	cores := make([]*Core, len(refs))
+	futures := make([]*Future, len(refs))
 	for i, r := range refs {
-		cores[i] = &futureOf(r).Core
+		futures[i] = &futureOf(r).Future
 	}
 	defer func() {
 		for i := range k.waiters {
-			if c := k.waiters[i].core; c != nil {
+			if c := k.waiters[i].future; c != nil {
 				c.Unsubscribe(&k.waiters[i])
 			}
 		}
 	}()
-	for i, c := range cores {
+	for i, c := range futures {
 		if c.awaitedBy(k) {
 			return comesTwice(c)
 		}
@@ -188,5 +188,5 @@ func awaitMany[T any, R ~struct{ Link[T] }](ctx context.Context, t *Turn, own bo
 			return nil
 		}
 	}
-	return k.park(ctx, t, own, cores, need, func() bool { return k.left.Load() <= 0 })
+	return k.park(ctx, t, own, futures, need, func() bool { return k.left.Load() <= 0 })
 }

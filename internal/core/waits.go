@@ -3,7 +3,7 @@ package core
 import "sync/atomic"
 
 // Waiting is a blocked turn, a future whose work cannot start yet, or one that another node computes: a vertex of the graph
-// of who waits for whom. It can go on when Need of what it waits for can. For runtimes.
+// of who waits for whom. It can go on when Need of what it waits for can.
 type Waiting struct {
 	ID   TaskID // of this one wait: a turn that waits again has another
 	Name string // of a turn, "" for a future
@@ -13,14 +13,14 @@ type Waiting struct {
 	Free int   // of what it waits for, how much needs nobody who waits
 	On   []int // the rest of it, by place in the list
 
-	turn *Turn
-	core *Core
-	live bool
-	from int // the place before it on the way from the first
+	turn   *Turn
+	future *Future
+	live   bool
+	from   int // the place before it on the way from the first
 }
 
-// Core is the future of a Waiting that is Far or Held, where Waits made it.
-func (w *Waiting) Core() *Core { return w.core }
+// Future is the future of a Waiting that is Far or Held, where Waits made it.
+func (w *Waiting) Future() *Future { return w.future }
 
 // serials numbers the waits that other nodes asked for.
 var serials atomic.Uint64
@@ -33,15 +33,15 @@ func (b *Blocked) id() TaskID {
 }
 
 // Waits lists what t waits for as far as this node knows: t is the first, and the list is empty when t does not wait. far
-// reports what another node computes. For runtimes.
-func Waits(t *Turn, far func(*Core) bool) []Waiting {
+// reports what another node computes.
+func Waits(t *Turn, far func(*Future) bool) []Waiting {
 	s := search{far: far}
 	s.from(t)
 	return s.waits
 }
 
 // WaitsOf is Waits for what computes c; the list is empty when that needs nobody who waits.
-func WaitsOf(c *Core, far func(*Core) bool) []Waiting {
+func WaitsOf(c *Future, far func(*Future) bool) []Waiting {
 	s := search{far: far}
 	s.begin()
 	s.coreWait(c)

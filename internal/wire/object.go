@@ -16,7 +16,7 @@ const largeMark = 1<<32 - 1
 
 // AppendLarge appends, in place of a value, the futures that hold it: one, or one for each parameter of a task that has
 // several. The receiver finds them with Reader.Large and reads each with ReadRef.
-func AppendLarge(dst []byte, refs References, holders ...*core.Core) ([]byte, error) {
+func AppendLarge(dst []byte, refs References, holders ...*core.Future) ([]byte, error) {
 	out := append(dst, 0xff, 0xff, 0xff, 0xff)
 	for _, c := range holders {
 		var err error
@@ -28,7 +28,7 @@ func AppendLarge(dst []byte, refs References, holders ...*core.Core) ([]byte, er
 }
 
 // AppendParams is AppendLarge for the parameters of a task, of which those that are small travel along.
-func AppendParams(dst []byte, refs References, holders ...*core.Core) ([]byte, error) {
+func AppendParams(dst []byte, refs References, holders ...*core.Future) ([]byte, error) {
 	out := append(dst, 0xff, 0xff, 0xff, 0xff)
 	for _, c := range holders {
 		var err error
@@ -40,7 +40,7 @@ func AppendParams(dst []byte, refs References, holders ...*core.Core) ([]byte, e
 }
 
 // appendLargeResult appends, in place of a value, about how large it is, and the future that holds it.
-func appendLargeResult(dst []byte, refs References, c *core.Core, size int64) ([]byte, error) {
+func appendLargeResult(dst []byte, refs References, c *core.Future, size int64) ([]byte, error) {
 	out := binary.AppendUvarint(append(dst, 0xff, 0xff, 0xff, 0xff), uint64(max(size, 0)))
 	out, err := refs.AppendObject(out, c)
 	if err != nil {
@@ -68,7 +68,7 @@ const maxSize = 1 << 50
 
 // AppendResult appends the outcome of c, which is ready: a value of up to InlineLimit as AppendValue does, a larger one by
 // reference to c. v is what c.Outcome returned, nil when the value is elsewhere.
-func AppendResult(dst []byte, p *codec.Plan, v any, c *core.Core, refs References) ([]byte, error) {
+func AppendResult(dst []byte, p *codec.Plan, v any, c *core.Future, refs References) ([]byte, error) {
 	if v == nil {
 		w, _ := core.WhereaboutsOf(c)
 		return appendLargeResult(dst, refs, c, w.Size)
@@ -85,7 +85,7 @@ func AppendResult(dst []byte, p *codec.Plan, v any, c *core.Core, refs Reference
 }
 
 // AppendResultOf is AppendResult for a value that is here, and whose type is known when the program is compiled.
-func AppendResultOf[T any](dst []byte, p *codec.Plan, v *T, c *core.Core, refs References) ([]byte, error) {
+func AppendResultOf[T any](dst []byte, p *codec.Plan, v *T, c *core.Future, refs References) ([]byte, error) {
 	if !p.Fixed() {
 		return AppendResult(dst, p, v, c, refs)
 	}

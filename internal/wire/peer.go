@@ -142,9 +142,9 @@ func (uncounted) TakeBack(_, _ int) {}
 // References is the part of a Peer that lets references travel.
 type References interface {
 	// AppendRef appends what the peer needs to use a future of this node, or one that this node uses of another.
-	AppendRef(dst []byte, c *core.Core) ([]byte, error)
+	AppendRef(dst []byte, c *core.Future) ([]byte, error)
 	// ReadRef is its counterpart.
-	ReadRef(r *Reader) (*core.Core, error)
+	ReadRef(r *Reader) (*core.Future, error)
 	// AppendObject is AppendRef for a future whose value is not sent along, however small it is.
-	AppendObject(dst []byte, c *core.Core) ([]byte, error)
+	AppendObject(dst []byte, c *core.Future) ([]byte, error)
 }

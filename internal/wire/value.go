@@ -52,16 +52,16 @@ func appendValue(dst []byte, p *codec.Plan, v reflect.Value, refs References, li
 		}
 		return seal(out, at, dst, limit)
 	}
-	var cores []*core.Core
-	out, err := p.Append(out, v, &cores)
+	var futures []*core.Future
+	out, err := p.Append(out, v, &futures)
 	if err != nil {
 		return dst, err
 	}
 	if out, err = seal(out, at, dst, limit); err != nil {
 		return dst, err
 	}
-	out = binary.AppendUvarint(out, uint64(len(cores)))
-	for _, c := range cores {
+	out = binary.AppendUvarint(out, uint64(len(futures)))
+	for _, c := range futures {
 		if out, err = refs.AppendRef(out, c); err != nil {
 			return dst, err
 		}
@@ -100,16 +100,16 @@ func ReadValue(r *Reader, p *codec.Plan, v reflect.Value, refs References) error
 		return p.Decode(body, v, nil)
 	}
 	n := r.Count(1)
-	cores := make([]*core.Core, 0, n)
+	futures := make([]*core.Future, 0, n)
 	for range n {
 		c, err := refs.ReadRef(r)
 		if err != nil {
 			return err
 		}
-		cores = append(cores, c)
+		futures = append(futures, c)
 	}
 	if r.bad {
 		return ErrCorrupt
 	}
-	return p.Decode(body, v, cores)
+	return p.Decode(body, v, futures)
 }

@@ -9,7 +9,7 @@ import (
 
 // Promise is a future that its maker settles, on any goroutine.
 type Promise[T any] struct {
-	core.Future[T]
+	core.Result[T]
 	name string
 }
 
@@ -40,7 +40,7 @@ func (p *Promise[T]) Help(*core.Turn) bool { return false }
 func (p *Promise[T]) Expires() int64 { return 0 }
 
 // Waits is for nothing that a search for cycles could follow.
-func (p *Promise[T]) Waits() ([]*core.Turn, []*core.Core) { return nil, nil }
+func (p *Promise[T]) Waits() ([]*core.Turn, []*core.Future) { return nil, nil }
 
 // Break does not: a promise is in no cycle.
 func (p *Promise[T]) Break([]string) bool { return false }
@@ -81,33 +81,33 @@ func (r Root) Runtime() core.Runtime { return r.turn.Runtime() }
 // Watch is one wait for a future.
 type Watch struct {
 	waiter core.Waiter
-	core   *core.Core
+	future *core.Future
 	tell   func(failure error)
 }
 
 // On calls tell once ref has settled, on the goroutine that settled it or this one: it must not block. It asks for the
 // outcome where that is another node's. The zero ref never settles.
 func On[T any](ref raysys.Ref[T], tell func(failure error)) *Watch {
-	w := &Watch{core: ref.RefCore(), tell: tell}
-	if w.core != nil && !w.core.Subscribe(&w.waiter, w) {
+	w := &Watch{future: ref.RefFuture(), tell: tell}
+	if w.future != nil && !w.future.Subscribe(&w.waiter, w) {
 		w.Resolved(nil)
 	}
 	return w
 }
 
 // Resolved implements core.Resolved.
-func (w *Watch) Resolved(*core.Waiter) { w.tell(w.core.Failure()) }
+func (w *Watch) Resolved(*core.Waiter) { w.tell(w.future.Failure()) }
 
 // Stop takes the watch back; tell may be under way. A nil Watch watches nothing.
 func (w *Watch) Stop() {
-	if w != nil && w.core != nil {
-		w.core.Unsubscribe(&w.waiter)
+	if w != nil && w.future != nil {
+		w.future.Unsubscribe(&w.waiter)
 	}
 }
 
 // Hurry sends the call behind ref at once, as Get does: for calls that nobody waits for in a Get but somebody waits for.
 func Hurry[T any](root Root, ref raysys.Ref[T]) {
-	if c := ref.RefCore(); c != nil && !c.Settled() {
+	if c := ref.RefFuture(); c != nil && !c.Settled() {
 		c.Work().Help(root.turn)
 	}
 }

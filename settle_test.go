@@ -10,13 +10,13 @@ import (
 )
 
 // job is work that never runs by itself: a test settles its future.
-type job struct{ core.Future[int] }
+type job struct{ core.Result[int] }
 
-func (j *job) Name() string                        { return "job" }
-func (j *job) Help(*core.Turn) bool                { return false }
-func (j *job) Expires() int64                      { return 0 }
-func (j *job) Waits() ([]*core.Turn, []*core.Core) { return nil, nil }
-func (j *job) Break([]string) bool                 { return false }
+func (j *job) Name() string                          { return "job" }
+func (j *job) Help(*core.Turn) bool                  { return false }
+func (j *job) Expires() int64                        { return 0 }
+func (j *job) Waits() ([]*core.Turn, []*core.Future) { return nil, nil }
+func (j *job) Break([]string) bool                   { return false }
 
 // running returns work that the turn of ctx has submitted and somebody has started.
 func running(t *testing.T, ctx context.Context) *job {
@@ -66,7 +66,7 @@ func TestPinsPassToTheNextAttempt(t *testing.T) {
 	_, ctx := node(t, raysys.NewTable())
 	arg := raysys.Put(ctx, newWide(1))
 	j := running(t, ctx)
-	j.Turn().Pin([]*core.Core{futureOf(arg)})
+	j.Turn().Pin([]*core.Future{futureOf(arg)})
 	arg.Release()
 	for attempt := 2; attempt <= 4; attempt++ {
 		last, ok := j.Again(attempt)

@@ -1,0 +1,170 @@
+package core
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+)
+
+// Result is a Future with the place for its value, the record behind a Ref: tasks and grains embed it at the start of theirs.
+type Result[T any] struct {
+	Future
+	val T
+}
+
+// Resolve settles the future with v, and reports whether it was first. Only the goroutine that started the work may
+// call it.
+func (f *Result[T]) Resolve(v T) bool {
+	f.val = v
+	if f.word.Load()&flagGated != 0 && f.up != nil && f.up.job.Objects != nil {
+		return f.resolveKept()
+	}
+	if f.settle(phaseReady) {
+		return true
+	}
+	var zero T
+	f.val = zero // cancelled meanwhile: nobody reads val in another phase than ready
+	return false
+}
+
+// Place returns where the value goes, for a goroutine that started the work and has it written there before it calls
+// Resolve.
+func (f *Result[T]) Place() *T { return &f.val }
+
+// Here returns where the value of a ready future is, for work that nobody else can release or forget; false when it is
+// not here, or not so simple: Outcome tells.
+func (f *Result[T]) Here() (*T, bool) {
+	return &f.val, f.word.Load()&(phaseMask|flagReleased|flagAbsent|flagKept) == phaseReady
+}
+
+// Ref returns the reference to hand out.
+func (f *Result[T]) Ref() Ref[T] { return Ref[T]{Link[T]{f}} }
+
+// read returns the outcome of a settled future, or the future that brings its value when that is elsewhere. t is the turn
+// that reads, which may hold a pin.
+func (f *Result[T]) read(t *Turn) (v T, from *foreign[T], err error) {
+	w := f.word.Load()
+	if w&(phaseMask|flagGated|flagReleased|flagAbsent) == phaseReady {
+		return f.val, nil, nil
+	}
+	if w&phaseMask != phaseReady {
+		return v, nil, f.Failure()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w = f.word.Load()
+	switch {
+	case w&phaseMask == phaseReleased:
+		return v, nil, ErrReleased
+	case w&flagReleased != 0 && (t == nil || !t.pinned(&f.Future)):
+		return v, nil, ErrReleased
+	case w&flagAbsent != 0:
+		return v, f.fetchLocked(), nil
+	}
+	return f.val, nil, nil
+}
+
+// pin keeps the value readable for a dependant although the program releases it; unpin ends that.
+func (f *Result[T]) pin() {
+	f.mu.Lock()
+	f.pins++
+	f.mu.Unlock()
+}
+
+func (f *Result[T]) unpin() {
+	f.mu.Lock()
+	f.pins--
+	freed := f.dropLocked()
+	f.mu.Unlock()
+	f.dropped(freed)
+}
+
+// dropLocked frees the value once it is released and nobody holds a pin, and reports whether Objects is to be told.
+func (f *Result[T]) dropLocked() (kept bool) {
+	w := f.word.Load()
+	if f.pins > 0 || w&flagReleased == 0 || w&phaseMask != phaseReady {
+		return false
+	}
+	if !f.move(phaseReady, phaseReleased) {
+		return false
+	}
+	if f.absenceLocked() != nil {
+		f.waiters = nil // and with it the source, which lets go of what it stands for
+	}
+	if w&flagGated != 0 { // readers of an ungated value take no lock, and there is nothing to free
+		var zero T
+		f.val = zero
+	}
+	return w&flagKept != 0
+}
+
+func (f *Result[T]) release() {
+	f.mu.Lock()
+	f.word.Or(flagReleased)
+	freed := f.dropLocked()
+	f.mu.Unlock()
+	f.dropped(freed)
+}
+
+// typed is how a Future finds its Result again: every producer of a Future registers one.
+type typed interface {
+	self() any
+	futureOf() *Future
+	pin()
+	unpin()
+	release()
+	valuePtr() any
+	copyPtr() any
+	fetching() *Future
+	forget()
+}
+
+func (f *Result[T]) valuePtr() any     { return &f.val }
+func (f *Result[T]) self() any         { return f }
+func (f *Result[T]) futureOf() *Future { return &f.Future }
+
+// copyPtr returns a copy of the value, which may be forgotten at any moment; nil when it was.
+func (f *Result[T]) copyPtr() any {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady {
+		return nil
+	}
+	v := f.val
+	return &v
+}
+
+// failure is the outcome of a future that did not become ready.
+type failure struct {
+	err   error
+	phase uint32
+	seen  atomic.Bool // somebody looked at err
+}
+
+// watchUnseen arranges a report when the future is collected and nobody looked at its failure. Only failures pay
+// for the cleanup.
+func (t *Turn) watchUnseen(c *Future, f *failure) {
+	if t.job.Unseen == nil || f.phase == phaseCancelled {
+		return
+	}
+	tell, name := t.job.Unseen, c.work.Name()
+	runtime.AddCleanup(c, func(f *failure) {
+		if !f.seen.Load() {
+			tell(name, f.err)
+		}
+	}, f)
+}
+
+// failurePhase says how a future that ends with err has ended.
+func failurePhase(err error) uint32 {
+	own, ok := err.(interface{ Is(error) bool })
+	switch {
+	case ok && own.Is(OwnFailure): // also where its cause is that something else was cancelled or lost
+		return phaseFailed
+	case errors.Is(err, ErrCancelled), errors.Is(err, ErrClosed):
+		return phaseCancelled
+	case errors.Is(err, ErrObjectLost):
+		return phaseLost
+	}
+	return phaseFailed
+}
