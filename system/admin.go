@@ -88,7 +88,7 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, q question)
 		}
 		c.admin(k, q, func(a adminAnswer, err error) {
 			if err == nil && a.Error != "" {
-				err = fmt.Errorf("node %s: %s", k.node, a.Error)
+				err = fmt.Errorf("node %s: %s", k.Node, a.Error)
 			}
 			answers <- from{k, asking{a, err}}
 		})

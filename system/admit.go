@@ -79,7 +79,7 @@ func (c *cluster) admit(ctx context.Context, who link.Identity, cert *x509.Certi
 	case <-ctx.Done():
 		return errors.New("this node has not joined yet")
 	}
-	if who.Node == c.self().node {
+	if who.Node == c.self().Node {
 		return fmt.Errorf("node %s is this node's own name", who.Node)
 	}
 	n, err := c.member.Confirm(ctx, who.Node, who.Incarnation)
@@ -95,7 +95,7 @@ func (c *cluster) admit(ctx context.Context, who link.Identity, cert *x509.Certi
 		return fmt.Errorf("node %s joined with another key than that of the certificate it shows", who.Node)
 	}
 	c.mu.Lock()
-	c.admitted[nodeKey{who.Node, who.Incarnation}] = n.Info
+	c.admitted[nodeKey{Node: who.Node, Incarnation: who.Incarnation}] = n.Info
 	c.mu.Unlock()
 	return nil
 }

@@ -22,7 +22,7 @@ type remoteSource struct {
 	future *core.Foreign // what newcomers get; guarded by imports.mu
 }
 
-func (s *remoteSource) Name() string      { return "value owned by " + string(s.owner.node) }
+func (s *remoteSource) Name() string      { return "value owned by " + string(s.owner.Node) }
 func (s *remoteSource) ID() raysys.TaskID { return s.id }
 
 // Cancelled implements core.Source: others may want the value, so its owner goes on.

@@ -38,14 +38,14 @@ func (c *cluster) Relayed(node raysys.NodeID) bool {
 
 // Linked implements member.Prober.
 func (c *cluster) Linked(node raysys.NodeID, incarnation uint64) bool {
-	p := c.peer(nodeKey{node, incarnation})
+	p := c.peer(nodeKey{Node: node, Incarnation: incarnation})
 	return p != nil && p.link.Silence() < c.times.silent
 }
 
 // Redial implements member.Prober.
 func (c *cluster) Redial(ctx context.Context, n member.Node) error {
 	name := n.ID
-	if name == c.self().node {
+	if name == c.self().Node {
 		// A former life of this node, or another process of the same name: the latter says so whomever it is asked for,
 		// and a link does not dial itself.
 		name += "?"
@@ -66,9 +66,9 @@ func (c *cluster) Ask(ctx context.Context, monitor, victim raysys.NodeID, incarn
 	if !ok {
 		return false, fmt.Errorf("%w: %s", raysys.ErrNodeDead, monitor)
 	}
-	p := c.peer(nodeKey{n.ID, n.Incarnation})
+	p := c.peer(nodeKey{Node: n.ID, Incarnation: n.Incarnation})
 	if p == nil {
 		return false, fmt.Errorf("%w: monitor %s", raysys.ErrUnreachable, monitor)
 	}
-	return c.question(ctx, p, asksVote, nodeKey{victim, incarnation})
+	return c.question(ctx, p, asksVote, nodeKey{Node: victim, Incarnation: incarnation})
 }

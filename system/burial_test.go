@@ -11,7 +11,7 @@ import (
 	"github.com/raysys/raysys/store/flaky"
 )
 
-var deadNode, aliveNode = nodeKey{"dead", 3}, nodeKey{"alive", 4}
+var deadNode, aliveNode = nodeKey{Node: "dead", Incarnation: 3}, nodeKey{Node: "alive", Incarnation: 4}
 
 // graveyard is a shard with records of both nodes.
 func graveyard(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*flaky.KV, *store.Shard) {
@@ -35,7 +35,7 @@ func graveyard(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*fla
 		for _, k := range []nodeKey{deadNode, aliveNode} {
 			both := objectRecord{owner: k, at: []location{{deadNode, true}, {aliveNode, false}}}
 			alone := objectRecord{owner: k, at: []location{{k, true}}}
-			place := appendPlacement(grains.Place{Node: k.node, Incarnation: k.incarnation})
+			place := appendPlacement(grains.Place{Node: k.Node, Incarnation: k.Incarnation})
 			for key, value := range map[string][]byte{"o/both": both.append(nil), "o/": alone.append(nil), "n/": alone.append(nil), "g/": place} {
 				b.Puts = append(b.Puts, store.Put{Key: fmt.Sprint(key, " ", k, " ", i), Value: value})
 			}

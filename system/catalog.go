@@ -36,7 +36,7 @@ func (c *cluster) service() consul.Service {
 		ID: serviceName(c.cfg.Name) + "-" + string(c.info.ID), Name: serviceName(c.cfg.Name), Address: host, Port: number,
 		Tags: []string{role},
 		Meta: map[string]string{
-			"node": string(c.info.ID), "role": role, "version": c.info.Version, "incarnation": strconv.FormatUint(c.self().incarnation, 10),
+			"node": string(c.info.ID), "role": role, "version": c.info.Version, "incarnation": strconv.FormatUint(c.self().Incarnation, 10),
 		},
 		TTL: 3 * c.cfg.TTL,
 	}

@@ -128,7 +128,7 @@ func (c *cluster) self() nodeKey {
 	if k := c.key.Load(); k != nil {
 		return *k
 	}
-	return nodeKey{node: c.node.cfg.Name}
+	return nodeKey{Node: c.node.cfg.Name}
 }
 
 // alone implements members.
@@ -151,8 +151,8 @@ func (c *cluster) suspended() error {
 // store's watch has told this one.
 func (c *cluster) alive(k nodeKey) bool {
 	v := c.member.View()
-	n, ok := v.Node(k.node)
-	return ok && n.Incarnation == k.incarnation || v.Coming(k.node, k.incarnation)
+	n, ok := v.Node(k.Node)
+	return ok && n.Incarnation == k.Incarnation || v.Coming(k.Node, k.Incarnation)
 }
 
 func (c *cluster) aliveLocked(k nodeKey) bool { return c.alive(k) } // the view needs no lock of ours
@@ -162,7 +162,7 @@ func (c *cluster) address(ctx context.Context, k nodeKey) (string, error) {
 	if !c.alive(k) {
 		return "", fmt.Errorf("%w: %s", raysys.ErrNodeDead, k)
 	}
-	n, err := c.member.Confirm(ctx, k.node, k.incarnation)
+	n, err := c.member.Confirm(ctx, k.Node, k.Incarnation)
 	return n.Info.Address, err
 }
 
@@ -172,7 +172,7 @@ func (c *cluster) leader(shard int) (nodeKey, bool) {
 	if !ok {
 		return nodeKey{}, false
 	}
-	k := nodeKey{l.Node, l.Incarnation}
+	k := nodeKey{Node: l.Node, Incarnation: l.Incarnation}
 	return k, c.alive(k)
 }
 
@@ -208,7 +208,7 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 	view := c.member.View()
 	list := make([]placement.Node, 0, len(view.Nodes()))
 	for _, n := range view.Nodes() {
-		k := nodeKey{n.ID, n.Incarnation}
+		k := nodeKey{Node: n.ID, Incarnation: n.Incarnation}
 		pn := placement.Node{
 			ID: n.ID, Incarnation: n.Incarnation, Total: n.Info.Resources, Free: n.Info.Resources, Labels: n.Info.Labels,
 			Worker: roleOf(n.Info).hosts(), Suspect: n.Suspect, Joining: n.Joining, Draining: n.Info.Draining,

@@ -19,7 +19,7 @@ const dialTimeout = 2 * time.Second
 func (c *cluster) peer(k nodeKey) *peer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p := c.peers[k.node]; p != nil && p.key == k {
+	if p := c.peers[k.Node]; p != nil && p.key == k {
 		return p
 	}
 	return nil
@@ -29,7 +29,7 @@ func (c *cluster) peer(k nodeKey) *peer {
 // raysys.ErrNodeDead when the incarnation is not in the cluster, and raysys.ErrUnreachable when it cannot be reached.
 func (c *cluster) connect(k nodeKey, done func(*peer, error)) {
 	c.mu.Lock()
-	if p := c.peers[k.node]; p != nil && p.key == k {
+	if p := c.peers[k.Node]; p != nil && p.key == k {
 		c.mu.Unlock()
 		done(p, nil)
 		return
@@ -75,7 +75,7 @@ func (c *cluster) dial(k nodeKey) {
 			return
 		}
 		if err == nil {
-			_, err = c.link.Connect(ctx, k.node, addr)
+			_, err = c.link.Connect(ctx, k.Node, addr)
 		}
 		cancel()
 		if errors.Is(err, link.ErrUnreachable) {
@@ -125,14 +125,14 @@ func (c *cluster) pause(d time.Duration) bool {
 // dialVia reaches k through another node that both can talk to.
 func (c *cluster) dialVia(k nodeKey, cause error) error {
 	for _, p := range c.connected() {
-		if p.key.node == k.node || p.link.Relayed() {
+		if p.key.Node == k.Node || p.link.Relayed() {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
-		_, err := c.link.ConnectVia(ctx, k.node, p.link)
+		_, err := c.link.ConnectVia(ctx, k.Node, p.link)
 		cancel()
 		if err == nil {
-			c.log.Info("connection relayed", zap.Stringer("peer", k), zap.String("through", string(p.key.node)))
+			c.log.Info("connection relayed", zap.Stringer("peer", k), zap.String("through", string(p.key.Node)))
 			return nil
 		}
 	}
@@ -162,8 +162,8 @@ func (c *cluster) up(l *link.Peer) {
 		l.Close(errors.New("the node is closing"))
 		return
 	}
-	c.peers[p.key.node] = p
-	delete(c.heard, p.key.node)
+	c.peers[p.key.Node] = p
+	delete(c.heard, p.key.Node)
 	delete(c.failed, p.key)
 	c.gen++
 	c.mu.Unlock()
@@ -187,9 +187,9 @@ func (c *cluster) down(l *link.Peer, cause error) {
 	}
 	p := v.(*peer)
 	c.mu.Lock()
-	if c.peers[p.key.node] == p {
-		delete(c.peers, p.key.node)
-		c.heard[p.key.node] = time.Now().Add(-l.Silence())
+	if c.peers[p.key.Node] == p {
+		delete(c.peers, p.key.Node)
+		c.heard[p.key.Node] = time.Now().Add(-l.Silence())
 	}
 	c.gen++
 	ended := c.ended != nil
@@ -204,7 +204,7 @@ func (c *cluster) down(l *link.Peer, cause error) {
 	}
 	// Either its process died, which a refused redial proves (rule C17), or the network did.
 	if errors.Is(cause, link.ErrReset) {
-		c.member.LinkReset(p.key.node, p.key.incarnation)
+		c.member.LinkReset(p.key.Node, p.key.Incarnation)
 	}
 	if !errors.Is(cause, link.ErrLeft) {
 		c.connect(p.key, func(*peer, error) {})

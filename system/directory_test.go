@@ -25,9 +25,9 @@ type elsewhere struct {
 	looks atomic.Uint64
 }
 
-func (e *elsewhere) self() nodeKey { return nodeKey{node: e.here.cfg.Name} }
+func (e *elsewhere) self() nodeKey { return nodeKey{Node: e.here.cfg.Name} }
 
-func (e *elsewhere) leader(int) (nodeKey, bool)                         { return nodeKey{"leader", 2}, true }
+func (e *elsewhere) leader(int) (nodeKey, bool)                         { return nodeKey{Node: "leader", Incarnation: 2}, true }
 func (e *elsewhere) now() int64                                         { return e.here.Now() }
 func (e *elsewhere) later(f func())                                     { e.here.later(f) }
 func (e *elsewhere) alone() bool                                        { return false }

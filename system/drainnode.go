@@ -53,7 +53,7 @@ func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation
 	if c == nil {
 		return nil, fmt.Errorf("wait for %s to leave: %w", name, errInNoCluster)
 	}
-	k := nodeKey{name, incarnation}
+	k := nodeKey{Node: name, Incarnation: incarnation}
 	came := make(chan *Drained, 1)
 	c.admin(k, question{op: adminAwait}, func(a adminAnswer, err error) {
 		if err == nil && a.Error == "" {

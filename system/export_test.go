@@ -30,7 +30,7 @@ func Known(n *Node, of raysys.NodeID) (incarnation uint64, known bool) {
 // KeyOf names this life of a node.
 func KeyOf(n *Node) (raysys.NodeID, uint64) {
 	k := n.others.self()
-	return k.node, k.incarnation
+	return k.Node, k.Incarnation
 }
 
 // Buried reports whether n has taken back what it lent to a life of another node.
@@ -38,7 +38,7 @@ func Buried(n *Node, node raysys.NodeID, incarnation uint64) bool {
 	x := &n.others.exports
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.buried[nodeKey{node, incarnation}]
+	return x.buried[nodeKey{Node: node, Incarnation: incarnation}]
 }
 
 // Awaiting returns how many futures of other nodes n has asked for and has no answer.
@@ -53,7 +53,7 @@ func Awaiting(n *Node) (count int) {
 // before and after it is taken back.
 func LentAndTakenBack(n *Node, to raysys.NodeID, c *core.Future) (lent, left int, err error) {
 	for _, p := range n.others.connected() {
-		if p.key.node == to {
+		if p.key.Node == to {
 			l := p.Lending()
 			if _, err = l.AppendRef(nil, c); err == nil {
 				_, err = l.AppendObject(nil, c)
@@ -72,7 +72,7 @@ func Connected(n *Node) int { return len(n.others.connected()) }
 // Idle reports whether n believes that another node has no task.
 func Idle(n *Node, of raysys.NodeID) bool {
 	for _, p := range n.others.connected() {
-		if p.key.node == of {
+		if p.key.Node == of {
 			l, inflight, known := n.tasks.LoadOf(p)
 			return known && inflight == 0 && l.Queued == 0 && l.Inbound == 0 && l.Busy == 0
 		}
@@ -106,7 +106,7 @@ func Holds(n *Node) (count int) {
 // Break ends the connection of n to another node, as a reset would; both see to a new one.
 func Break(n *Node, to raysys.NodeID) {
 	for _, p := range n.others.connected() {
-		if p.key.node == to {
+		if p.key.Node == to {
 			p.link.Close(errors.New("broken by a test"))
 		}
 	}

@@ -37,7 +37,7 @@ func (c *cluster) seekSessions() {
 
 // isHost reports whether this node's own record says so.
 func (c *cluster) isHost() bool {
-	n, ok := c.member.View().Node(c.self().node)
+	n, ok := c.member.View().Node(c.self().Node)
 	return ok && !n.Joining
 }
 

@@ -91,7 +91,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	c.key.Store(&nodeKey{n.cfg.Name, c.member.Incarnation()})
+	c.key.Store(&nodeKey{Node: n.cfg.Name, Incarnation: c.member.Incarnation()})
 	n.actors.ProcessRegistry.Address = c.self().actorAddress() // nothing has been spawned yet
 	n.actors.ProcessRegistry.RegisterAddressResolver(c.resolveAddress)
 	close(c.joined)
@@ -133,7 +133,7 @@ func (c *cluster) readConfig(ctx context.Context) (store.Cluster, error) {
 func (c *cluster) identity() link.Identity {
 	k := c.self()
 	id := link.Identity{
-		Cluster: c.cfg.Name, Node: k.node, Incarnation: k.incarnation, Address: c.cfg.Advertise, Role: string(c.cfg.Role), Version: Version(),
+		Cluster: c.cfg.Name, Node: k.Node, Incarnation: k.Incarnation, Address: c.cfg.Advertise, Role: string(c.cfg.Role), Version: Version(),
 		Namespace: c.node.cfg.Namespace,
 	}
 	for _, e := range c.entries {
@@ -172,13 +172,13 @@ func (c *cluster) duties() {
 		c.mu.Unlock()
 		now := map[nodeKey]bool{}
 		for _, n := range view.Nodes() {
-			k := nodeKey{n.ID, n.Incarnation}
+			k := nodeKey{Node: n.ID, Incarnation: n.Incarnation}
 			now[k] = n.Draining && !n.Suspect
 			if k == c.self() {
 				continue
 			}
 			c.node.tasks.Avoid(n.ID, n.Suspect || n.Draining)
-			if _, old := known[k]; !old && k.incarnation < c.self().incarnation {
+			if _, old := known[k]; !old && k.Incarnation < c.self().Incarnation {
 				c.connect(k, func(*peer, error) {}) // of two, the one that came later dials
 			} else if !old && roleOf(n.Info).hosts() {
 				c.dialBack(k)
@@ -218,8 +218,8 @@ func (c *cluster) gone(k nodeKey, left bool) {
 	delete(c.loads, k)
 	delete(c.admitted, k)
 	delete(c.failed, k)
-	if p := c.peers[k.node]; p == nil || p.key == k {
-		delete(c.heard, k.node)
+	if p := c.peers[k.Node]; p == nil || p.key == k {
+		delete(c.heard, k.Node)
 	}
 	c.mu.Unlock()
 	if left {
@@ -227,7 +227,7 @@ func (c *cluster) gone(k nodeKey, left bool) {
 	}
 	if p := c.peer(k); p != nil {
 		end := func() {
-			p.link.Close(fmt.Errorf("%w: incarnation %d is not in the cluster any more", raysys.ErrNodeDead, k.incarnation))
+			p.link.Close(fmt.Errorf("%w: incarnation %d is not in the cluster any more", raysys.ErrNodeDead, k.Incarnation))
 		}
 		if left { // it ends the connection itself, behind its last words
 			c.node.SetAlarm(&core.Alarm{At: c.now() + int64(lastWords), Ring: end})
@@ -250,7 +250,7 @@ func (c *cluster) lead(view *member.View) {
 	led := c.reg.leads()
 	for n := range c.reg.conf.Shards {
 		preferred, ok := view.Preferred(n)
-		mine := ok && preferred == c.self().node
+		mine := ok && preferred == c.self().Node
 		s := led[n]
 		leader, taken := c.leader(n)
 		// The store was away while the shard was taken or given up, so that the key stayed and nobody serves it.
@@ -293,7 +293,7 @@ func (c *cluster) takeOver(n int) {
 	if c.reg.leads()[n] != nil {
 		return // since duties looked
 	}
-	s, err := store.Lead(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session(), Node: string(c.self().node)})
+	s, err := store.Lead(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session(), Node: string(c.self().Node)})
 	if err != nil {
 		pause := 100 * time.Millisecond // or the next look would follow at once
 		var other *store.NotLeaderError

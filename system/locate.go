@@ -36,7 +36,7 @@ func (l locator) ask(q *request, done func(answer)) {
 
 // Peer implements grains.Cluster.
 func (l locator) Peer(node raysys.NodeID, incarnation uint64) wire.Peer {
-	if p := l.c.peer(nodeKey{node, incarnation}); p != nil {
+	if p := l.c.peer(nodeKey{Node: node, Incarnation: incarnation}); p != nil {
 		return p
 	}
 	return nil
@@ -44,7 +44,7 @@ func (l locator) Peer(node raysys.NodeID, incarnation uint64) wire.Peer {
 
 // Connect implements grains.Cluster.
 func (l locator) Connect(node raysys.NodeID, incarnation uint64, done func(wire.Peer, error)) {
-	l.c.connect(nodeKey{node, incarnation}, func(p *peer, err error) {
+	l.c.connect(nodeKey{Node: node, Incarnation: incarnation}, func(p *peer, err error) {
 		if err != nil {
 			done(nil, err)
 			return
@@ -56,7 +56,7 @@ func (l locator) Connect(node raysys.NodeID, incarnation uint64, done func(wire.
 // Self implements grains.Cluster.
 func (l locator) Self() (raysys.NodeID, uint64) {
 	k := l.c.self()
-	return k.node, k.incarnation
+	return k.Node, k.Incarnation
 }
 
 // Suspended implements grains.Cluster.
@@ -65,7 +65,7 @@ func (l locator) Suspended() error { return l.c.suspended() }
 // anywhere chooses a node for a call that any node can serve.
 func (c *cluster) anywhere(id grains.ID, want grains.Wanted) (grains.Place, error) {
 	nodes, _ := c.nodes()
-	d, err := placement.Place(placement.NewView(c.self().node, nodes), placement.Request{
+	d, err := placement.Place(placement.NewView(c.self().Node, nodes), placement.Request{
 		Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Strategy: want.Strategy,
 		Custom: c.cfg.Strategies, Seed: c.draws.Add(1), Avoid: want.Avoid,
 	})

@@ -17,10 +17,10 @@ func (s *storedSource) Where() (raysys.NodeID, uint64, int64) { return "", 0, s.
 
 // Where implements core.Located. The owner may have lost it, or others may have it too; whoever fetches finds out.
 func (s *objectSource) Where() (raysys.NodeID, uint64, int64) {
-	return s.owner.node, s.owner.incarnation, s.size
+	return s.owner.Node, s.owner.Incarnation, s.size
 }
 
 // Where implements core.Located.
 func (s *remoteSource) Where() (raysys.NodeID, uint64, int64) {
-	return s.owner.node, s.owner.incarnation, 0
+	return s.owner.Node, s.owner.Incarnation, 0
 }

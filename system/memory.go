@@ -102,7 +102,7 @@ func (o *objects) memory(limit int) NodeMemory {
 	m := NodeMemory{Name: o.node.cfg.Name, Store: o.store.Stats(), Objects: []HeldObject{}}
 	holders := map[raysys.TaskID]map[raysys.NodeID]int{}
 	if c := o.node.others; c != nil {
-		m.Incarnation, m.Transfer, m.Exported = c.self().incarnation, o.engine.Stats(), c.exports.size()
+		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, o.engine.Stats(), c.exports.size()
 		holders = o.holders()
 	}
 	o.mu.Lock()
@@ -114,14 +114,14 @@ func (o *objects) memory(limit int) NodeMemory {
 		delete(needs, i.ID)
 		h := shownObject(i)
 		if need.count > 0 {
-			h.Refs, h.Owner = need.count, need.owner.node
+			h.Refs, h.Owner = need.count, need.owner.Node
 		}
 		h.Holders = holders[i.ID]
 		m.Objects = append(m.Objects, h)
 	}
 	for oid, need := range needs { // referred to, and not here
 		m.Objects = append(m.Objects, HeldObject{
-			ID: oid.String(), Size: need.size, Forms: []string{}, Why: "reference", Owner: need.owner.node, Refs: need.count,
+			ID: oid.String(), Size: need.size, Forms: []string{}, Why: "reference", Owner: need.owner.Node, Refs: need.count,
 		})
 	}
 	o.names.explain(m.Objects)
@@ -170,7 +170,7 @@ func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 			all[id] = map[raysys.NodeID]int{}
 		}
 		for k, n := range nodes {
-			all[id][k.node] += n
+			all[id][k.Node] += n
 		}
 	}
 	return all
@@ -213,10 +213,10 @@ func (n *names) explain(list []HeldObject) {
 		}
 		slices.Sort(list[i].Names)
 		if k.lent {
-			list[i].KeptFor = k.owner.node
+			list[i].KeptFor = k.owner.Node
 		}
 		for _, at := range k.replicas {
-			list[i].Kept = append(list[i].Kept, at.node)
+			list[i].Kept = append(list[i].Kept, at.Node)
 		}
 	}
 }

@@ -101,8 +101,8 @@ func (o *objects) missed() (n int) {
 
 // stays reports whether a node is a member that does not drain.
 func (o *objects) stays(k nodeKey) bool {
-	n, ok := o.node.others.member.View().Node(k.node)
-	return ok && n.Incarnation == k.incarnation && !n.Info.Draining
+	n, ok := o.node.others.member.View().Node(k.Node)
+	return ok && n.Incarnation == k.Incarnation && !n.Info.Draining
 }
 
 // collect has those that hold references to list give back what they do not need. A small heap is seldom collected, and what
@@ -203,7 +203,7 @@ func (o *objects) bequeath(ctx context.Context, l *legacy) error {
 			o.mu.Unlock()
 			return nil
 		}
-		errs = append(errs, fmt.Errorf("node %s: %w", k.node, err))
+		errs = append(errs, fmt.Errorf("node %s: %w", k.Node, err))
 		if ctx.Err() != nil {
 			break
 		}

@@ -156,7 +156,7 @@ func (w *holding) holdCopy(d *description, cause error) error {
 			if err == nil {
 				return nil
 			}
-			err = fmt.Errorf("node %s: %w", l.node.node, err)
+			err = fmt.Errorf("node %s: %w", l.node.Node, err)
 			if open == nil && !errors.Is(err, raysys.ErrObjectLost) && o.node.others.alive(l.node) {
 				open = err
 			}

@@ -142,7 +142,7 @@ func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future
 		if !mesh.Undelivered(err) {
 			o.free(k, obj.ID()) // it may be at it still, or its answer was lost
 		}
-		errs = append(errs, fmt.Errorf("node %s: %w", k.node, err))
+		errs = append(errs, fmt.Errorf("node %s: %w", k.Node, err))
 		if ctx.Err() != nil {
 			break
 		}
@@ -162,7 +162,7 @@ func (o *objects) candidates(oid raysys.TaskID) []nodeKey {
 	for _, n := range o.node.others.member.View().Nodes() {
 		k := memberKey(n)
 		if (n.Info.Role != member.Driver || n.Info.Serves) && !n.Info.Draining && !n.Suspect && k != o.node.others.self() {
-			rank[k] = (fnv1a(string(k.node)) ^ oid.Hi ^ oid.Lo) * 0x9e3779b97f4a7c15
+			rank[k] = (fnv1a(string(k.Node)) ^ oid.Hi ^ oid.Lo) * 0x9e3779b97f4a7c15
 			keys = append(keys, k)
 		}
 	}

@@ -20,7 +20,7 @@ func TestAdoptionOnlyFromTheDead(t *testing.T) {
 		ok        bool
 	}{
 		{"from the dead", deadNode, aliveNode, []location{{aliveNode, true}}, true, true},
-		{"from the living", nodeKey{"other", 9}, aliveNode, []location{{aliveNode, true}}, true, false},
+		{"from the living", nodeKey{Node: "other", Incarnation: 9}, aliveNode, []location{{aliveNode, true}}, true, false},
 		{"by the owner", aliveNode, aliveNode, []location{{aliveNode, true}}, true, true},
 		{"by one without the bytes", deadNode, aliveNode, []location{{deadNode, true}}, true, false},
 		{"of nothing", nodeKey{}, aliveNode, nil, false, false},
@@ -60,7 +60,7 @@ func TestBuriedThoughChangedAgain(t *testing.T) {
 	made := make(chan error, 2)
 	for _, by := range []string{"one", "two"} { // the second waits behind the first
 		d.c.reg.ask(&request{
-			op: opObjects, from: nodeKey{raysys.NodeID(by), 9}, answer: func(a answer) { made <- a.err },
+			op: opObjects, from: nodeKey{Node: raysys.NodeID(by), Incarnation: 9}, answer: func(a answer) { made <- a.err },
 			changes: []objectChange{{kind: changeCopy, key: key, rec: objectRecord{owner: aliveNode}}},
 		})
 	}

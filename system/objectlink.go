@@ -20,7 +20,7 @@ func (l connector) Connect(ctx context.Context, to transfer.Key) (transfer.Peer,
 		err error
 	}
 	came := make(chan outcome, 1) // done is called once
-	l.c.connect(nodeKey{to.Node, to.Incarnation}, func(p *peer, err error) { came <- outcome{p, err} })
+	l.c.connect(nodeKey{Node: to.Node, Incarnation: to.Incarnation}, func(p *peer, err error) { came <- outcome{p, err} })
 	select {
 	case o := <-came:
 		if o.err != nil {

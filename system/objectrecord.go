@@ -36,11 +36,11 @@ func nameKey(namespace, name string) string { return "n/" + namespace + "\x00" +
 const objectVersion = 1
 
 func appendNode(dst []byte, k nodeKey) []byte {
-	return wire.AppendUvarint(wire.AppendBytes(dst, k.node), k.incarnation)
+	return wire.AppendUvarint(wire.AppendBytes(dst, k.Node), k.Incarnation)
 }
 
 func readNode(r *wire.Reader) nodeKey {
-	return nodeKey{raysys.NodeID(r.String()), r.Uvarint()}
+	return nodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}
 }
 
 func (o *objectRecord) append(dst []byte) []byte {

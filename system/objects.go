@@ -165,7 +165,7 @@ func (o *objects) id(c *core.Future) raysys.TaskID {
 
 // objectID names the object that a node made of a submission's value.
 func objectID(id raysys.TaskID, owner nodeKey) raysys.TaskID {
-	h := fnv1a(string(owner.node)) ^ owner.incarnation*0x9e3779b97f4a7c15
+	h := fnv1a(string(owner.Node)) ^ owner.Incarnation*0x9e3779b97f4a7c15
 	return raysys.TaskID{Hi: id.Hi ^ h, Lo: id.Lo ^ h<<32 ^ h>>32}
 }
 
@@ -173,7 +173,7 @@ func (o *objects) self() nodeKey {
 	if c := o.node.others; c != nil {
 		return c.self()
 	}
-	return nodeKey{node: o.node.cfg.Name}
+	return nodeKey{Node: o.node.cfg.Name}
 }
 
 func fnv1a(s string) uint64 {

@@ -246,7 +246,7 @@ func (o *objects) underWay(ctx context.Context, dead nodeKey) bool {
 }
 
 func transferKey(k nodeKey) transfer.Key {
-	return transfer.Key{Node: k.node, Incarnation: k.incarnation}
+	return transfer.Key{Node: k.Node, Incarnation: k.Incarnation}
 }
 
 // came enters a copy in the directory, so that others find it when the owner is gone or busy.

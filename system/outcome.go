@@ -131,7 +131,7 @@ type inlineSource struct {
 	err   error
 }
 
-func (s *inlineSource) Name() string      { return "value from " + string(s.peer.key.node) }
+func (s *inlineSource) Name() string      { return "value from " + string(s.peer.key.Node) }
 func (s *inlineSource) ID() raysys.TaskID { return s.id }
 func (s *inlineSource) Cancelled()        {}
 

@@ -36,7 +36,7 @@ type peer struct {
 func newPeer(c *cluster, l *link.Peer) *peer {
 	id := l.Identity()
 	p := &peer{
-		c: c, link: l, key: nodeKey{id.Node, id.Incarnation},
+		c: c, link: l, key: nodeKey{Node: id.Node, Incarnation: id.Incarnation},
 		numbers: map[*core.Entry]uint32{}, kinds: map[string]bool{}, namespace: id.Namespace,
 	}
 	p.scopes.Send = p.Send
@@ -60,10 +60,10 @@ func newPeer(c *cluster, l *link.Peer) *peer {
 func (p *peer) foreign() bool { return p.namespace != p.c.node.cfg.Namespace }
 
 // Node implements wire.Peer.
-func (p *peer) Node() raysys.NodeID { return p.key.node }
+func (p *peer) Node() raysys.NodeID { return p.key.Node }
 
 // Incarnation implements wire.Peer.
-func (p *peer) Incarnation() uint64 { return p.key.incarnation }
+func (p *peer) Incarnation() uint64 { return p.key.Incarnation }
 
 // Runs implements wire.Peer.
 func (p *peer) Runs(e *core.Entry) (uint32, bool) {
@@ -98,7 +98,7 @@ func (p *peer) told(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, raysys.ErrOverloaded):
-		return fmt.Errorf("%w: too much waits for node %s: %w", raysys.ErrOverloaded, p.key.node, err)
+		return fmt.Errorf("%w: too much waits for node %s: %w", raysys.ErrOverloaded, p.key.Node, err)
 	}
 	return fmt.Errorf("%w: node %s: %w", raysys.ErrNotDelivered, p.key, err)
 }

@@ -19,7 +19,7 @@ func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 	for i := range nodes {
 		c.expect(&nodes[i])
 	}
-	view := placement.NewView(c.self().node, nodes)
+	view := placement.NewView(c.self().Node, nodes)
 	d, err := placement.Place(view, placement.Request{
 		Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Strategy: raysys.Strategy(r.Options.Strategy),
 		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, nodes),
@@ -30,7 +30,7 @@ func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 		}
 		return nil, err
 	}
-	k := nodeKey{d.Node, d.Incarnation}
+	k := nodeKey{Node: d.Node, Incarnation: d.Incarnation}
 	if k == c.self() {
 		return nil, nil
 	}
@@ -45,7 +45,7 @@ func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 func (c *cluster) expect(n *placement.Node) {
 	var l tasks.Load
 	sent := 0
-	if k := (nodeKey{n.ID, n.Incarnation}); k == c.self() {
+	if k := (nodeKey{Node: n.ID, Incarnation: n.Incarnation}); k == c.self() {
 		l = c.node.tasks.Load()
 	} else if p := c.peer(k); p != nil {
 		load, inflight, known := c.node.tasks.LoadOf(p)
@@ -73,9 +73,9 @@ func (c *cluster) inputs(list []core.Whereabouts, nodes []placement.Node) (in pl
 	self := c.self()
 	for _, w := range list {
 		in.Bytes += w.Size
-		k := nodeKey{w.Node, w.Incarnation}
+		k := nodeKey{Node: w.Node, Incarnation: w.Incarnation}
 		if w.Here || k == self {
-			in.At[self.node] += w.Size
+			in.At[self.Node] += w.Size
 		}
 		for i := range nodes { // another incarnation of the node does not have it
 			if n := &nodes[i]; k != self && n.ID == w.Node && n.Incarnation == w.Incarnation {

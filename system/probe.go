@@ -65,7 +65,7 @@ func (c *cluster) where(future *core.Future) (f far, ok bool) {
 			return f, false
 		}
 	}
-	f.at, f.number = nodeKey{p.Node(), p.Incarnation()}, number
+	f.at, f.number = nodeKey{Node: p.Node(), Incarnation: p.Incarnation()}, number
 	return f, true
 }
 

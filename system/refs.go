@@ -47,13 +47,13 @@ type tally struct {
 
 // nodeKey is one incarnation of a node.
 type nodeKey struct {
-	node        raysys.NodeID
-	incarnation uint64
+	Node        raysys.NodeID
+	Incarnation uint64
 }
 
-func memberKey(m member.Node) nodeKey { return nodeKey{m.ID, m.Incarnation} }
+func memberKey(m member.Node) nodeKey { return nodeKey{Node: m.ID, Incarnation: m.Incarnation} }
 
-func (k nodeKey) String() string { return fmt.Sprintf("%s (incarnation %d)", k.node, k.incarnation) }
+func (k nodeKey) String() string { return fmt.Sprintf("%s (incarnation %d)", k.Node, k.Incarnation) }
 
 // hold enters c for one more reference that is about to be sent to p, and returns its number.
 func (x *exports) hold(c *core.Future, p *peer) (uint64, error) {
@@ -259,7 +259,7 @@ func (p *peer) appendLoan(dst []byte, c *core.Future) (out []byte, n uint64, err
 		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), n, nil
 	}
 	dst = wire.AppendID(binary.AppendUvarint(append(dst, refBorrowed), n), c.ID())
-	dst = binary.AppendUvarint(wire.AppendBytes(dst, s.owner.node), s.owner.incarnation)
+	dst = binary.AppendUvarint(wire.AppendBytes(dst, s.owner.Node), s.owner.Incarnation)
 	return binary.AppendUvarint(dst, s.number), n, nil
 }
 
@@ -282,7 +282,7 @@ func (p *peer) ReadRef(r *wire.Reader) (*core.Future, error) {
 	case refBorrowed:
 		via := heldRef{p.key, r.Uvarint()}
 		id := r.ID()
-		owner := heldRef{nodeKey{raysys.NodeID(r.String()), r.Uvarint()}, r.Uvarint()}
+		owner := heldRef{nodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, r.Uvarint()}
 		if err := r.Err(); err != nil {
 			return nil, err
 		}

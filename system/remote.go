@@ -24,13 +24,13 @@ import (
 
 // actorAddress is the Address of the PIDs of an incarnation.
 func (k nodeKey) actorAddress() string {
-	return string(k.node) + "#" + strconv.FormatUint(k.incarnation, 10)
+	return string(k.Node) + "#" + strconv.FormatUint(k.Incarnation, 10)
 }
 
 func parseActorAddress(s string) (nodeKey, bool) {
 	node, inc, ok := strings.Cut(s, "#")
 	n, err := strconv.ParseUint(inc, 10, 64)
-	return nodeKey{raysys.NodeID(node), n}, ok && err == nil && node != ""
+	return nodeKey{Node: raysys.NodeID(node), Incarnation: n}, ok && err == nil && node != ""
 }
 
 // resolveAddress is protoactor's way to the process behind a PID of another node.

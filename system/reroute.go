@@ -42,7 +42,7 @@ func (c *cluster) reroute(p *peer) {
 			heard, err := c.question(ctx, q, asksHeard, p.key)
 			cancel()
 			if err == nil && heard {
-				c.log.Info("pair broken", zap.Stringer("peer", p.key), zap.String("heard by", string(q.key.node)))
+				c.log.Info("pair broken", zap.Stringer("peer", p.key), zap.String("heard by", string(q.key.Node)))
 				p.link.Close(fmt.Errorf("%w: %w", link.ErrUnreachable, errPairBroken))
 				return
 			}
@@ -59,7 +59,7 @@ func (c *cluster) improve(p *peer) {
 		ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
 		addr, err := c.address(ctx, p.key)
 		if err == nil {
-			_, err = c.link.Connect(ctx, p.key.node, addr)
+			_, err = c.link.Connect(ctx, p.key.Node, addr)
 		}
 		cancel()
 		if err == nil || errors.Is(err, raysys.ErrNodeDead) {
@@ -92,7 +92,7 @@ func (p *peer) onBallot(r *wire.Reader, to mesh.Reply) error {
 	yes := false
 	switch what {
 	case asksVote:
-		yes = p.c.member.Ballot(about.node, about.incarnation)
+		yes = p.c.member.Ballot(about.Node, about.Incarnation)
 	case asksHeard:
 		q := p.c.peer(about)
 		yes = q != nil && !q.link.Relayed() && q.link.Silence() < p.c.times.silent

@@ -52,7 +52,7 @@ func newShardActor(r *registry, s *store.Shard) *shardActor {
 	return a
 }
 
-func keyOf(p grains.Place) nodeKey { return nodeKey{p.Node, p.Incarnation} }
+func keyOf(p grains.Place) nodeKey { return nodeKey{Node: p.Node, Incarnation: p.Incarnation} }
 
 // Receive implements actor.Actor.
 func (a *shardActor) Receive(ctx actor.Context) {
@@ -154,7 +154,7 @@ func (a *shardActor) locate(ctx actor.Context, q *request) {
 		q.answer(answer{err: err})
 		return
 	}
-	next := grains.Place{Node: to.node, Incarnation: to.incarnation}
+	next := grains.Place{Node: to.Node, Incarnation: to.Incarnation}
 	if !rec.Version.IsZero() {
 		a.forget(rec) // it lies on a node that is dead
 	}
@@ -174,9 +174,9 @@ func (a *shardActor) locate(ctx actor.Context, q *request) {
 func (a *shardActor) choose(q *request) (nodeKey, error) {
 	if nodes, gen := a.reg.nodes.nodes(); a.view == nil || gen != a.gen {
 		for i := range nodes {
-			nodes[i].Grains = a.counts[nodeKey{nodes[i].ID, nodes[i].Incarnation}]
+			nodes[i].Grains = a.counts[nodeKey{Node: nodes[i].ID, Incarnation: nodes[i].Incarnation}]
 		}
-		a.view, a.gen = placement.NewView(a.reg.nodes.self().node, nodes), gen
+		a.view, a.gen = placement.NewView(a.reg.nodes.self().Node, nodes), gen
 	}
 	a.draws++
 	r := placement.Request{
@@ -188,13 +188,13 @@ func (a *shardActor) choose(q *request) (nodeKey, error) {
 	}
 	// What prefers a place near the asker means the node that calls, not the leader of the shard.
 	if q.strategy == raysys.PreferLocal {
-		if n := a.view.Find(q.from.node); n != nil && n.Incarnation == q.from.incarnation && n.Worker && !n.Joining && !n.Draining && !n.Suspect &&
+		if n := a.view.Find(q.from.Node); n != nil && n.Incarnation == q.from.Incarnation && n.Worker && !n.Joining && !n.Draining && !n.Suspect &&
 			n.Namespace == q.ns {
 			return q.from, nil
 		}
 	}
 	d, err := placement.Place(a.view, r)
-	if own := a.view.Find(a.reg.nodes.self().node); errors.Is(err, raysys.ErrBadOption) && own != nil && own.Namespace != q.ns {
+	if own := a.view.Find(a.reg.nodes.self().Node); errors.Is(err, raysys.ErrBadOption) && own != nil && own.Namespace != q.ns {
 		r.Strategy = "" // one of that program's own, which this one does not have
 		d, err = placement.Place(a.view, r)
 	}
@@ -202,7 +202,7 @@ func (a *shardActor) choose(q *request) (nodeKey, error) {
 		return nodeKey{}, err
 	}
 	a.view.Placed(r, d)
-	return nodeKey{d.Node, d.Incarnation}, nil
+	return nodeKey{Node: d.Node, Incarnation: d.Incarnation}, nil
 }
 
 // propose is Propose with one way for errors.

@@ -15,7 +15,7 @@ import (
 // host is a node that takes grains of the namespace.
 func host(k nodeKey, namespace string) placement.Node {
 	return placement.Node{
-		ID: k.node, Incarnation: k.incarnation, Namespace: namespace, Worker: true, Total: raysys.Resources{CPU: 1}, Free: raysys.Resources{CPU: 1},
+		ID: k.Node, Incarnation: k.Incarnation, Namespace: namespace, Worker: true, Total: raysys.Resources{CPU: 1}, Free: raysys.Resources{CPU: 1},
 		Runs: func(f string) bool { return f == "grain account" },
 	}
 }
@@ -62,7 +62,7 @@ func place(t *testing.T, e *elsewhere, r *registry, k nodeKey) grains.Place {
 	t.Helper()
 	hosts := []placement.Node{host(k, "test")}
 	e.hosts.Store(&hosts)
-	a := says(r, nodeKey{"driver", 9}, request{op: opLocate})
+	a := says(r, nodeKey{Node: "driver", Incarnation: 9}, request{op: opLocate})
 	if a.err != nil || a.retry || keyOf(a.place) != k {
 		t.Fatalf("locate: %+v, want a place on %s", a, k)
 	}
@@ -145,7 +145,7 @@ func TestSuspendedLeader(t *testing.T) {
 func TestOnlyWhereItIsPlaced(t *testing.T) {
 	e, r := served(t)
 	p := place(t, e, r, aliveNode)
-	for _, stranger := range []nodeKey{{"driver", 9}, {aliveNode.node, aliveNode.incarnation + 1}} {
+	for _, stranger := range []nodeKey{{Node: "driver", Incarnation: 9}, {Node: aliveNode.Node, Incarnation: aliveNode.Incarnation + 1}} {
 		for _, q := range []request{
 			{op: opLoad, token: p.Token, names: []string{"n"}},
 			{op: opSave, token: p.Token, name: "n", data: []byte("x")},
@@ -174,7 +174,7 @@ func TestOnlyWhereItIsPlaced(t *testing.T) {
 // TestGrainsOfTwoPrograms: a leader places a grain on a node of its own program, and the same kind and key of another program
 // is another grain.
 func TestGrainsOfTwoPrograms(t *testing.T) {
-	one, two := nodeKey{"one", 5}, nodeKey{"two", 6}
+	one, two := nodeKey{Node: "one", Incarnation: 5}, nodeKey{Node: "two", Incarnation: 6}
 	_, r := served(t, host(one, "a"), host(two, "b"))
 	id := grains.ID{Kind: "account", Key: "alice"}
 	var tokens []grains.Token
@@ -183,7 +183,7 @@ func TestGrainsOfTwoPrograms(t *testing.T) {
 		on nodeKey
 	}{{"a", one}, {"b", two}} {
 		for range 2 { // the second time it is there
-			a := says(r, nodeKey{"driver", 9}, request{op: opLocate, ns: c.ns, id: id})
+			a := says(r, nodeKey{Node: "driver", Incarnation: 9}, request{op: opLocate, ns: c.ns, id: id})
 			if a.err != nil || keyOf(a.place) != c.on {
 				t.Fatalf("the grain of program %s: %+v, want it on %s", c.ns, a, c.on)
 			}
@@ -193,7 +193,7 @@ func TestGrainsOfTwoPrograms(t *testing.T) {
 	if tokens[0] != tokens[1] || tokens[2] != tokens[3] || tokens[0] == tokens[2] {
 		t.Errorf("tokens %v: the grains of two programs are one", tokens)
 	}
-	if a := says(r, nodeKey{"driver", 9}, request{op: opLocate, ns: "c", id: id}); !errors.Is(a.err, raysys.ErrNoCapacity) {
+	if a := says(r, nodeKey{Node: "driver", Incarnation: 9}, request{op: opLocate, ns: "c", id: id}); !errors.Is(a.err, raysys.ErrNoCapacity) {
 		t.Errorf("a grain of a program without a node: %+v, want ErrNoCapacity", a)
 	}
 	for name, q := range map[string]request{
@@ -250,7 +250,7 @@ func TestBurialWaitsForTheLast(t *testing.T) {
 	const behind = 3
 	made := make(chan answer, behind)
 	for i := range behind {
-		from := nodeKey{"new", uint64(10 + i)}
+		from := nodeKey{Node: "new", Incarnation: uint64(10 + i)}
 		d.c.reg.ask(&request{op: opObjects, from: from, changes: []objectChange{{kind: changeCopy, key: key, rec: objectRecord{owner: aliveNode}}}, answer: func(a answer) { made <- a }})
 	}
 	if _, err := d.look(t.Context(), "o/none"); err != nil { // whoever is answered comes behind what was sent before
@@ -272,7 +272,7 @@ func TestBurialWaitsForTheLast(t *testing.T) {
 
 // TestAdoption: an object is adopted from a dead owner only, and by one that has it.
 func TestAdoption(t *testing.T) {
-	owner, keeper, other := nodeKey{"owner", 1}, nodeKey{"keeper", 2}, nodeKey{"other", 3}
+	owner, keeper, other := nodeKey{Node: "owner", Incarnation: 1}, nodeKey{Node: "keeper", Incarnation: 2}, nodeKey{Node: "other", Incarnation: 3}
 	rec := objectRecord{owner: owner, at: []location{{owner, true}, {keeper, true}}}
 	for name, c := range map[string]struct {
 		by     nodeKey

@@ -117,7 +117,7 @@ func (s *solo) close() error {
 	return kv.Close()
 }
 
-func (s *solo) self() nodeKey                                      { return nodeKey{node: s.node.cfg.Name} }
+func (s *solo) self() nodeKey                                      { return nodeKey{Node: s.node.cfg.Name} }
 func (s *solo) alive(nodeKey) bool                                 { return true }
 func (s *solo) suspended() error                                   { return nil }
 func (s *solo) alone() bool                                        { return true }

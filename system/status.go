@@ -103,7 +103,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 		case k == c.self():
 			s = s.with(c.report())
 		case answers[k].err != nil && m.Joining:
-			s.Error = fmt.Sprintf("%s cannot reach it: %v", c.self().node, answers[k].err)
+			s.Error = fmt.Sprintf("%s cannot reach it: %v", c.self().Node, answers[k].err)
 		case answers[k].err != nil:
 			s.State, s.Error = NodeUnknown, answers[k].err.Error()
 		default:
@@ -139,7 +139,7 @@ func (c *cluster) report() NodeStatus {
 	k := c.self()
 	l := c.node.tasks.Load()
 	s := NodeStatus{
-		Name: k.node, Incarnation: k.incarnation, PID: os.Getpid(), Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
+		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
 		Queued: l.Queued, Guests: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
 		Grains: c.node.grains.Kinds(), Held: c.exports.size(), LeaseLeft: c.member.Lease(),
 		Holding: c.holding(),
@@ -151,7 +151,7 @@ func (c *cluster) report() NodeStatus {
 		s.State, s.Error = NodeJoining, why
 	}
 	for _, p := range c.connected() {
-		s.Connected = append(s.Connected, PeerStatus{p.key.node, p.link.Relayed()})
+		s.Connected = append(s.Connected, PeerStatus{p.key.Node, p.link.Relayed()})
 	}
 	s.Peers = len(s.Connected)
 	slices.SortFunc(s.Connected, func(a, b PeerStatus) int { return strings.Compare(string(a.Name), string(b.Name)) })

@@ -67,7 +67,7 @@ func (c *cluster) ways() ([]Way, error) {
 		free <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-free }()
-			ways[i] = Way{From: c.self().node, To: m.ID}
+			ways[i] = Way{From: c.self().Node, To: m.ID}
 			if err := c.canDial(m); err != nil {
 				ways[i].Error = err.Error()
 			}
