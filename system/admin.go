@@ -80,7 +80,7 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, q question)
 	answers := make(chan from, len(members)) // late ones need no reader
 	all := map[nodeKey]asking{}
 	for _, m := range members {
-		k := memberKey(m)
+		k := mesh.KeyOf(m)
 		if k == c.self() {
 			own, err := c.perform(q)
 			all[k] = asking{own, err}
@@ -99,8 +99,8 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, q question)
 			all[a.nodeKey] = a.asking
 		case <-ctx.Done():
 			for _, m := range members {
-				if _, ok := all[memberKey(m)]; !ok {
-					all[memberKey(m)] = asking{err: context.Cause(ctx)}
+				if _, ok := all[mesh.KeyOf(m)]; !ok {
+					all[mesh.KeyOf(m)] = asking{err: context.Cause(ctx)}
 				}
 			}
 		}
@@ -136,7 +136,7 @@ func (p *peer) onAdmin(r *wire.Reader, to mesh.Reply) error {
 	}
 	switch q.op {
 	case adminWays, adminMemory:
-		p.c.run(func() { reply(p.c.perform(q)) }) // it waits for others, or looks at much
+		p.c.runner.Run(func() { reply(p.c.perform(q)) }) // it waits for others, or looks at much
 	case adminAwait:
 		if err := p.c.node.awaitDrain(func(d Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
 			reply(adminAnswer{}, err)

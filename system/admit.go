@@ -1,15 +1,11 @@
 package system
 
 import (
-	"context"
 	"crypto/x509"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-
-	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
@@ -69,41 +65,4 @@ func allowed(cert *x509.Certificate, role Role) error {
 		return fmt.Errorf("the certificate of node %s is good for role %s, not for %s", name.Node, strings.Join(name.Roles, " and "), role)
 	}
 	return nil
-}
-
-// admit decides about a node whose handshake was right: it must be a member, by the store's word where the own view
-// does not know it yet, and with the key that its record names (rule C18).
-func (c *cluster) admit(ctx context.Context, who link.Identity, cert *x509.Certificate) error {
-	select {
-	case <-c.joined:
-	case <-ctx.Done():
-		return errors.New("this node has not joined yet")
-	}
-	if who.Node == c.self().Node {
-		return fmt.Errorf("node %s is this node's own name", who.Node)
-	}
-	n, err := c.member.Confirm(ctx, who.Node, who.Incarnation)
-	if err != nil {
-		return err
-	}
-	if cert != nil {
-		if err := allowed(cert, roleOf(n.Info)); err != nil {
-			return err
-		}
-	}
-	if cert != nil && n.KeyPrint != link.KeyFingerprint(cert) {
-		return fmt.Errorf("node %s joined with another key than that of the certificate it shows", who.Node)
-	}
-	c.mu.Lock()
-	c.admitted[nodeKey{Node: who.Node, Incarnation: who.Incarnation}] = n.Info
-	c.mu.Unlock()
-	return nil
-}
-
-func (c *cluster) rejected(remote string, who link.Identity, err error) {
-	c.log.Info("connection rejected", zap.String("remote", remote), zap.String("claims", string(who.Node)), zap.Error(err))
-}
-
-func (c *cluster) panicked(p *link.Peer, kind link.Kind, value any, stack []byte) {
-	c.log.Error("handler panicked", zap.String("peer", string(p.Identity().Node)), zap.Uint8("kind", uint8(kind)), zap.Any("panic", value), zap.ByteString("stack", stack))
 }

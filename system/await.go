@@ -90,7 +90,7 @@ func (a *await) next(err error) {
 }
 
 func (a *await) ask(p *peer) {
-	p.calls.Call(wire.Requests, wire.KindAwait, func(dst []byte) []byte {
+	p.Calls.Call(wire.Requests, wire.KindAwait, func(dst []byte) []byte {
 		return wire.AppendUvarint(dst, a.at.number)
 	}, func(r *wire.Reader, err error) error {
 		switch {
@@ -127,7 +127,7 @@ func (a *await) lost(p *peer, cause error) {
 func (a *await) answered(p *peer, r *wire.Reader) error {
 	switch shape := r.Byte(); shape {
 	case outcomeObject:
-		d := description{size: int64(r.Uvarint()), oid: r.ID(), owner: readNode(r)}
+		d := description{size: int64(r.Uvarint()), oid: r.ID(), owner: mesh.ReadKey(r)}
 		var err error
 		if d.refs, err = p.readRefs(r); err != nil {
 			return err
@@ -224,7 +224,7 @@ func (a *awaited) Resolved(*core.Waiter) {
 		a.answer(a.peer.AppendObject(append(a.to.Head(), outcomeForward), a.future))
 		return
 	}
-	a.peer.c.background(func() { a.answer(a.peer.appendObject(a.to.Head(), a.future)) }, func(err error) { a.answer(nil, err) })
+	a.peer.c.runner.Background(func() { a.answer(a.peer.appendObject(a.to.Head(), a.future)) }, func(err error) { a.answer(nil, err) })
 }
 
 // answer sends the outcome, or why there is none.
@@ -243,6 +243,6 @@ func (p *peer) onDrop(frame []byte) error {
 	if err := r.Err(); err != nil {
 		return err
 	}
-	p.c.exports.drop(number, p.key)
+	p.c.exports.drop(number, p.Key())
 	return nil
 }

@@ -2,10 +2,10 @@ package system
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.uber.org/zap"
 
@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
@@ -29,70 +30,42 @@ type cluster struct {
 	log      *zap.Logger
 	kv       store.KV
 	ownKV    bool // it was opened here
-	link     *link.Link
+	runner   *runner.Runner
+	mesh     *mesh.Mesh
 	network  link.Transport
 	member   *member.Member
 	info     member.Info // what the node tells of itself
 	attempts attempts    // to reach the store
 	reg      *registry
-	times    times
-	entries  []*core.Entry // this node's functions, by the number that others use
+	times    mesh.Times
 	exports  exports
 	imports  imports
 	ledger   ledger
 	objects  *objects
 	watches  watches
-	key      atomic.Pointer[nodeKey]
 	homeless atomic.Int64  // stateless calls that wait for a worker
 	draws    atomic.Uint64 // random choices made here
-	byLink   sync.Map      // *link.Peer -> *peer
-	joined   chan struct{} // closed when key is known
 	killed   atomic.Bool   // see Node.Kill
 	wake     chan struct{} // capacity 1: duties shall look again
 	tell     chan struct{} // capacity 1: the load changed
 
-	unregistered sync.Map // reflect.Type -> true, of error types that the log has a line on
+	ctx      context.Context // the runner's
+	moves    sync.WaitGroup  // shards being taken or given up
+	duty     sync.Mutex      // held while duties decides about shards
+	retiring atomic.Bool     // it takes no shard any more
+	trying   atomic.Bool     // see ways
+	departed atomic.Int64    // when a worker that had drained left last; 0 none
 
-	ctx      context.Context // ends everything the cluster runs
-	cancel   context.CancelFunc
-	running  sync.WaitGroup // of run
-	moves    sync.WaitGroup // shards being taken or given up
-	duty     sync.Mutex     // held while duties decides about shards
-	retiring atomic.Bool    // it takes no shard any more
-	trying   atomic.Bool    // see ways
-	departed atomic.Int64   // when a worker that had drained left last; 0 none
-
-	mu       sync.Mutex // guards the rest
-	ended    error      // set when the cluster ends
-	peers    map[raysys.NodeID]*peer
-	admitted map[nodeKey]member.Info     // what connected nodes tell of themselves
-	heard    map[raysys.NodeID]time.Time // when the last frame came, of nodes whose connection broke
-	waiting  map[nodeKey][]func(*peer, error)
-	jobs     map[jobKey]*core.Job
-	loads    map[nodeKey]tasks.Load
-	failed   map[nodeKey]error // why nodes without a connection could not be reached when they were dialled last
-	gen      uint64            // grows with every change that placement may care for
-	working  map[int]bool      // shards that are being taken or given up
+	mu      sync.Mutex // guards the rest
+	jobs    map[jobKey]*core.Job
+	loads   map[nodeKey]tasks.Load
+	gen     uint64       // grows with every change that placement may care for
+	working map[int]bool // shards that are being taken or given up
 }
 
 type jobKey struct {
 	id        raysys.JobID
 	namespace string
-}
-
-// run starts a goroutine that ends with the cluster.
-func (c *cluster) run(f func()) {
-	c.mu.Lock()
-	if c.ended != nil {
-		c.mu.Unlock()
-		return
-	}
-	c.running.Add(1)
-	c.mu.Unlock()
-	go func() {
-		defer c.running.Done()
-		f()
-	}()
 }
 
 // job returns what work of another node's job belongs to here.
@@ -124,12 +97,7 @@ func (c *cluster) job(id raysys.JobID, namespace string) *core.Job {
 const maxJobs = 1024
 
 // self implements members.
-func (c *cluster) self() nodeKey {
-	if k := c.key.Load(); k != nil {
-		return *k
-	}
-	return nodeKey{Node: c.node.cfg.Name}
-}
+func (c *cluster) self() nodeKey { return c.mesh.Self() }
 
 // alone implements members.
 func (c *cluster) alone() bool { return false }
@@ -147,24 +115,8 @@ func (c *cluster) suspended() error {
 	return raysys.ErrClosed
 }
 
-// alive implements members. A node that may have joined just now counts: others pass on what they have of it before the
-// store's watch has told this one.
-func (c *cluster) alive(k nodeKey) bool {
-	v := c.member.View()
-	n, ok := v.Node(k.Node)
-	return ok && n.Incarnation == k.Incarnation || v.Coming(k.Node, k.Incarnation)
-}
-
-func (c *cluster) aliveLocked(k nodeKey) bool { return c.alive(k) } // the view needs no lock of ours
-
-// address returns where k can be dialled. It fails with raysys.ErrNodeDead when it is no member.
-func (c *cluster) address(ctx context.Context, k nodeKey) (string, error) {
-	if !c.alive(k) {
-		return "", fmt.Errorf("%w: %s", raysys.ErrNodeDead, k)
-	}
-	n, err := c.member.Confirm(ctx, k.Node, k.Incarnation)
-	return n.Info.Address, err
-}
+// alive implements members.
+func (c *cluster) alive(k nodeKey) bool { return c.mesh.Alive(k) }
 
 // leader implements members.
 func (c *cluster) leader(shard int) (nodeKey, bool) {
@@ -177,14 +129,32 @@ func (c *cluster) leader(shard int) (nodeKey, bool) {
 }
 
 // later implements members.
-func (c *cluster) later(f func()) { c.node.later(f) }
+func (c *cluster) later(f func()) { c.runner.Later(f) }
 
 // now implements members.
-func (c *cluster) now() int64 { return c.node.Now() }
+func (c *cluster) now() int64 { return c.runner.Now() }
 
-// later calls f, which must not block, after a pause that is short for people and long for machines.
-func (n *Node) later(f func()) {
-	n.SetAlarm(&core.Alarm{At: n.Now() + int64(20*time.Millisecond), Ring: f})
+// peer returns the connection to an incarnation, nil when there is none now.
+func (c *cluster) peer(k nodeKey) *peer {
+	if p := c.mesh.Peer(k); p != nil {
+		return of(p)
+	}
+	return nil
+}
+
+// connect is mesh.Connect.
+func (c *cluster) connect(k nodeKey, done func(*peer, error)) {
+	if p := c.peer(k); p != nil {
+		done(p, nil)
+		return
+	}
+	c.mesh.Connect(k, func(p *mesh.Peer, err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		done(of(p), nil)
+	})
 }
 
 // send implements members.
@@ -221,9 +191,9 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 			table := c.node.cfg.Table
 			pn.Namespace = c.node.cfg.Namespace
 			pn.Runs = func(f string) bool { return has(table, f) }
-		} else if p := c.peers[n.ID]; p != nil && p.key == k {
-			pn.Namespace = p.namespace
-			pn.Runs = func(f string) bool { return p.kinds[f] }
+		} else if p := c.mesh.Peer(k); p != nil {
+			pn.Namespace = p.Namespace()
+			pn.Runs = p.Can
 		} else {
 			continue // whoever is not connected could not be asked either
 		}
@@ -232,71 +202,85 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 	return list, c.gen
 }
 
-// handlers are what the link calls with frames.
-func (c *cluster) handlers() map[link.Kind]link.Handler {
-	frames := map[wire.Kind]func(*peer, []byte) error{
-		wire.KindOpen:        func(p *peer, b []byte) error { return p.turns.Opened(b) },
-		wire.KindShut:        func(p *peer, b []byte) error { return p.turns.Shut(b) },
-		wire.KindCancelTurn:  func(p *peer, b []byte) error { return p.turns.Cancelled(b) },
-		wire.KindTasks:       func(p *peer, b []byte) error { return c.node.tasks.HandleTasks(p, b) },
-		wire.KindTaskResult:  func(p *peer, b []byte) error { return c.node.tasks.HandleResult(p, b) },
-		wire.KindTaskResults: func(p *peer, b []byte) error { return c.node.tasks.HandleResults(p, b) },
-		wire.KindTaskCancel:  func(p *peer, b []byte) error { return c.node.tasks.HandleCancel(p, b) },
-		wire.KindAnswer:      func(p *peer, b []byte) error { return p.calls.Answered(b) },
-		wire.KindDrop:        (*peer).onDrop,
-		wire.KindHeld:        (*peer).onHeld,
-		wire.KindLoad:        (*peer).onLoad,
-		wire.KindActor:       (*peer).onActor,
+// newMesh makes the node's connections; it does no I/O.
+func (c *cluster) newMesh() *mesh.Mesh {
+	n := c.node
+	m := mesh.Config{
+		Node: n.cfg.Name, Namespace: n.cfg.Namespace, Table: n.cfg.Table, Runner: c.runner, Log: c.log, Times: c.times,
+		Job: c.job, Allow: func(cert *x509.Certificate, info member.Info) error { return allowed(cert, roleOf(info)) },
+		Frames: map[wire.Kind]func(*mesh.Peer, []byte) error{
+			wire.KindTasks:       func(p *mesh.Peer, b []byte) error { return n.tasks.HandleTasks(of(p), b) },
+			wire.KindTaskResult:  func(p *mesh.Peer, b []byte) error { return n.tasks.HandleResult(of(p), b) },
+			wire.KindTaskResults: func(p *mesh.Peer, b []byte) error { return n.tasks.HandleResults(of(p), b) },
+			wire.KindTaskCancel:  func(p *mesh.Peer, b []byte) error { return n.tasks.HandleCancel(of(p), b) },
+			wire.KindDrop:        func(p *mesh.Peer, b []byte) error { return of(p).onDrop(b) },
+			wire.KindHeld:        func(p *mesh.Peer, b []byte) error { return of(p).onHeld(b) },
+			wire.KindLoad:        func(p *mesh.Peer, b []byte) error { return of(p).onLoad(b) },
+			wire.KindActor:       func(p *mesh.Peer, b []byte) error { return of(p).onActor(b) },
+		},
+		Calls: map[wire.Kind]func(*mesh.Peer, *wire.Reader, mesh.Reply) error{},
+		Sinks: map[wire.Kind]func(*mesh.Peer, []byte, int) link.Landing{wire.KindChunk: c.land},
+
+		Opened: func(mp *mesh.Peer) {
+			p := &peer{Peer: mp, c: c}
+			mp.Session = p
+			c.exports.anew(p)
+			c.ledger.declare(p)
+		},
+		Up: c.up, Down: c.down,
 	}
-	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCalls, wire.KindCallResults} {
-		frames[k] = func(p *peer, b []byte) error { return c.node.grains.Receive(p, k, b) }
-	}
-	for _, k := range transfer.Kinds() {
-		frames[k] = func(p *peer, b []byte) error { return c.objects.engine.Handle(p, k, b) }
-	}
-	calls := map[wire.Kind]func(*peer, *wire.Reader, mesh.Reply) error{
+	for k, f := range map[wire.Kind]func(*peer, *wire.Reader, mesh.Reply) error{
 		wire.KindAwait:    (*peer).onAwait,
 		wire.KindBorrow:   (*peer).onBorrow,
 		wire.KindKeep:     (*peer).onKeep,
 		wire.KindRegistry: (*peer).onRegistry,
-		wire.KindBallot:   (*peer).onBallot,
 		wire.KindProbe:    (*peer).onProbe,
 		wire.KindAdmin:    (*peer).onAdmin,
+	} {
+		m.Calls[k] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return f(of(p), r, to) }
 	}
-	out := make(map[link.Kind]link.Handler, len(frames)+len(calls))
-	for k, f := range frames {
-		out[link.Kind(k)] = c.handler(k, func(p *peer, _ link.Class, b []byte) error { return f(p, b) })
+	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCalls, wire.KindCallResults} {
+		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return n.grains.Receive(of(p), k, b) }
 	}
-	for k, f := range calls {
-		out[link.Kind(k)] = c.handler(k, func(p *peer, class link.Class, b []byte) error {
-			return p.calls.Serve(wire.Class(class), b, func(r *wire.Reader, to mesh.Reply) error { return f(p, r, to) })
-		})
+	for _, k := range transfer.Kinds() {
+		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return c.objects.engine.Handle(of(p), k, b) }
 	}
-	return out
+	return mesh.New(m)
 }
 
-// handler closes the connection that brought a frame which cannot be.
-func (c *cluster) handler(k wire.Kind, f func(*peer, link.Class, []byte) error) link.Handler {
-	return func(l *link.Peer, class link.Class, payload []byte) {
-		v, ok := c.byLink.Load(l)
-		if !ok {
-			return
-		}
-		p := v.(*peer)
-		if err := f(p, class, payload); err != nil {
-			c.log.Warn("closing a connection that sent what cannot be", zap.Stringer("peer", p.key), zap.Uint8("kind", uint8(k)), zap.Error(err))
-			l.Close(fmt.Errorf("frame of kind %d: %w", k, err))
-		}
-	}
+// up is called with a new connection.
+func (c *cluster) up(mp *mesh.Peer) {
+	p := of(mp)
+	c.changed()
+	c.node.tasks.PeerUp(p, c.taskInfo(p))
+	c.node.grains.PeerUp(p)
+	c.reg.retryAll()
+	c.poke() // a shard may have waited for a session with its preferred leader
+}
+
+// down is called when a connection is over.
+func (c *cluster) down(mp *mesh.Peer, cause error) {
+	p := of(mp)
+	c.changed()
+	c.node.tasks.PeerDown(p, cause)
+	c.node.grains.PeerDown(p, cause)
+	c.objects.engine.PeerDown(transferKey(p.Key()), cause)
+}
+
+// changed notes that placement may choose otherwise now.
+func (c *cluster) changed() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gen++
 }
 
 // call connects to a node and has it asked with start; the error is why it cannot be connected to.
 func (c *cluster) call(k nodeKey, start func(*mesh.Calls), failed func(error)) {
-	c.connect(k, func(p *peer, err error) {
+	c.mesh.Connect(k, func(p *mesh.Peer, err error) {
 		if err != nil {
 			failed(err)
 			return
 		}
-		start(&p.calls)
+		start(&p.Calls)
 	})
 }

@@ -3,11 +3,11 @@ package system
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/store"
 )
 
@@ -121,43 +121,10 @@ func (d *directory) ask(q *request, done func(objectAnswer, error)) {
 
 // look is find for a caller that waits.
 func (d *directory) look(ctx context.Context, key string) (objectAnswer, error) {
-	return waitFor(ctx, func(done func(objectAnswer, error)) { d.find(key, done) })
+	return runner.Wait(ctx, func(done func(objectAnswer, error)) { d.find(key, done) })
 }
 
 // make is change for a caller that waits.
 func (d *directory) make(ctx context.Context, ch objectChange) (objectAnswer, error) {
-	return waitFor(ctx, func(done func(objectAnswer, error)) { d.change(ch, done) })
-}
-
-// waitFor starts something that calls done once, and waits for that.
-func waitFor[T any](ctx context.Context, start func(done func(T, error))) (T, error) {
-	return waitOr(ctx, start, func(T, error) {})
-}
-
-// waitOr is waitFor for what has to be seen to when nobody waits any more: late is called with what comes after ctx has ended.
-func waitOr[T any](ctx context.Context, start func(done func(T, error)), late func(T, error)) (T, error) {
-	type outcome struct {
-		v   T
-		err error
-	}
-	came := make(chan outcome, 1)
-	var settled atomic.Bool // by what comes or by the end of the wait, whichever is first
-	start(func(v T, err error) {
-		if settled.Swap(true) {
-			late(v, err)
-			return
-		}
-		came <- outcome{v, err}
-	})
-	select {
-	case o := <-came:
-		return o.v, o.err
-	case <-ctx.Done():
-	}
-	if settled.Swap(true) { // it comes this moment
-		o := <-came
-		return o.v, o.err
-	}
-	var zero T
-	return zero, context.Cause(ctx)
+	return runner.Wait(ctx, func(done func(objectAnswer, error)) { d.change(ch, done) })
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -29,7 +30,7 @@ func (e *elsewhere) self() nodeKey { return nodeKey{Node: e.here.cfg.Name} }
 
 func (e *elsewhere) leader(int) (nodeKey, bool)                         { return nodeKey{Node: "leader", Incarnation: 2}, true }
 func (e *elsewhere) now() int64                                         { return e.here.Now() }
-func (e *elsewhere) later(f func())                                     { e.here.later(f) }
+func (e *elsewhere) later(f func())                                     { runner.New(e.here).Later(f) }
 func (e *elsewhere) alone() bool                                        { return false }
 func (e *elsewhere) strategies() map[raysys.Strategy]placement.Strategy { return nil }
 

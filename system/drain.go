@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
 )
 
 // ErrDrainCancelled: an operator took the drain back (raysys drain --cancel). The node takes work again.
@@ -159,7 +160,7 @@ func (c *cluster) watchOthersLeave(ctx context.Context, stop context.CancelCause
 		view := c.member.View()
 		takers := false
 		for _, n := range view.Nodes() {
-			if worker := n.Info.Role != member.Driver || n.Info.Serves; worker && memberKey(n) != c.self() {
+			if worker := n.Info.Role != member.Driver || n.Info.Serves; worker && mesh.KeyOf(n) != c.self() {
 				takers = takers || !n.Info.Draining && !n.Suspect
 				left = left || n.Info.Draining
 			}
@@ -198,10 +199,10 @@ func (c *cluster) stay() error {
 	c.objects.takeBack()
 	c.retiring.Store(false)
 	for {
-		ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
+		ctx, cancel := context.WithTimeout(c.ctx, mesh.DialTimeout)
 		err := c.member.Update(ctx, c.info)
 		cancel()
-		if err == nil || errors.Is(err, raysys.ErrFenced) || !c.pause(100*time.Millisecond) {
+		if err == nil || errors.Is(err, raysys.ErrFenced) || !c.runner.Pause(100*time.Millisecond) {
 			c.poke()
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
 )
 
 // DrainNode asks a node to drain and leave, and returns when it has begun: with its incarnation, for AwaitDrained. The error
@@ -39,7 +40,7 @@ func (n *Node) operate(ctx context.Context, verb string, name raysys.NodeID, op 
 	if !ok || m.Info.Observer {
 		return m, fmt.Errorf("%s %s: %w: raysys status lists the nodes", verb, name, ErrNoSuchNode)
 	}
-	if a := c.askAll(ctx, []member.Node{m}, question{op: op})[memberKey(m)]; a.err != nil {
+	if a := c.askAll(ctx, []member.Node{m}, question{op: op})[mesh.KeyOf(m)]; a.err != nil {
 		return m, fmt.Errorf("%s %s: %w", verb, name, a.err)
 	}
 	return m, nil
@@ -78,7 +79,7 @@ func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation
 	case stays:
 		return nil, fmt.Errorf("drain %s: %w", name, ErrDrainCancelled)
 	}
-	t := time.NewTimer(lastWords) // the store may tell of its end before its last words come
+	t := time.NewTimer(mesh.LastWords) // the store may tell of its end before its last words come
 	defer t.Stop()
 	select {
 	case d := <-came:
@@ -100,7 +101,7 @@ func (n *Node) Holding(ctx context.Context, name raysys.NodeID) ([]string, error
 	if !ok {
 		return nil, ErrNoSuchNode
 	}
-	a := c.askAll(ctx, []member.Node{m}, question{op: adminStatus})[memberKey(m)]
+	a := c.askAll(ctx, []member.Node{m}, question{op: adminStatus})[mesh.KeyOf(m)]
 	return a.answer.Status.Holding, a.err
 }
 

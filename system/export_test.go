@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -43,8 +44,8 @@ func Buried(n *Node, node raysys.NodeID, incarnation uint64) bool {
 
 // Awaiting returns how many futures of other nodes n has asked for and has no answer.
 func Awaiting(n *Node) (count int) {
-	for _, p := range n.others.connected() {
-		count += p.calls.Pending(wire.KindAwait)
+	for _, p := range n.others.mesh.Connected() {
+		count += p.Calls.Pending(wire.KindAwait)
 	}
 	return count
 }
@@ -52,9 +53,9 @@ func Awaiting(n *Node) (count int) {
 // LentAndTakenBack lends c to another node in a frame that is not sent, and returns how many futures of n others hold
 // before and after it is taken back.
 func LentAndTakenBack(n *Node, to raysys.NodeID, c *core.Future) (lent, left int, err error) {
-	for _, p := range n.others.connected() {
-		if p.key.Node == to {
-			l := p.Lending()
+	for _, p := range n.others.mesh.Connected() {
+		if p.Node() == to {
+			l := of(p).Lending()
 			if _, err = l.AppendRef(nil, c); err == nil {
 				_, err = l.AppendObject(nil, c)
 			}
@@ -67,13 +68,13 @@ func LentAndTakenBack(n *Node, to raysys.NodeID, c *core.Future) (lent, left int
 }
 
 // Connected returns how many nodes n is connected to.
-func Connected(n *Node) int { return len(n.others.connected()) }
+func Connected(n *Node) int { return len(n.others.mesh.Connected()) }
 
 // Idle reports whether n believes that another node has no task.
 func Idle(n *Node, of raysys.NodeID) bool {
-	for _, p := range n.others.connected() {
-		if p.key.Node == of {
-			l, inflight, known := n.tasks.LoadOf(p)
+	for _, p := range n.others.mesh.Connected() {
+		if p.Node() == of {
+			l, inflight, known := n.tasks.LoadOf(p.Session.(*peer))
 			return known && inflight == 0 && l.Queued == 0 && l.Inbound == 0 && l.Busy == 0
 		}
 	}
@@ -105,9 +106,9 @@ func Holds(n *Node) (count int) {
 
 // Break ends the connection of n to another node, as a reset would; both see to a new one.
 func Break(n *Node, to raysys.NodeID) {
-	for _, p := range n.others.connected() {
-		if p.key.Node == to {
-			p.link.Close(errors.New("broken by a test"))
+	for _, p := range n.others.mesh.Connected() {
+		if p.Node() == to {
+			p.Close(errors.New("broken by a test"))
 		}
 	}
 }
@@ -129,7 +130,7 @@ func LendNamed(ctx context.Context, n *Node, to raysys.NodeID, name string) erro
 	m, _ := c.member.View().Node(to)
 	for _, i := range n.store.store.List() {
 		ask := keepAsk{oid: i.ID, key: nameKey(n.cfg.Namespace, name)}
-		if err := c.keepWait(ctx, memberKey(m), keepCopy, ask); err != nil {
+		if err := c.keepWait(ctx, mesh.KeyOf(m), keepCopy, ask); err != nil {
 			return err
 		}
 	}

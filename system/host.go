@@ -7,25 +7,25 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
 )
 
 // seekSessions dials the hosts whose sessions this node needs to become one, until it is (member/host.go), and says in the log
 // what keeps it from that.
 func (c *cluster) seekSessions() {
-	pause := c.times.dial
+	pause := c.times.Dial
 	for {
 		cand, joining := c.member.Candidacy()
 		if !joining && c.isHost() {
 			return
 		}
 		for _, n := range cand.Missing {
-			if k := memberKey(n); k != c.self() {
-				c.connect(k, func(*peer, error) {})
+			if k := mesh.KeyOf(n); k != c.self() {
+				c.mesh.Connect(k, func(*mesh.Peer, error) {})
 			}
 		}
-		if !c.pause(pause) {
+		if !c.runner.Pause(pause) {
 			return
 		}
 		if why := c.whyNoHost(); why != "" {
@@ -52,15 +52,13 @@ func (c *cluster) whyNoHost() string {
 	}
 	var b strings.Builder
 	fmt.Fprint(&b, cand)
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for i, n := range cand.Missing {
 		if i == maxReasons {
 			fmt.Fprintf(&b, "; and %d more", len(cand.Missing)-i)
 			break
 		}
 		why := "no session yet"
-		if err := c.failed[memberKey(n)]; err != nil {
+		if err := c.mesh.Failed(mesh.KeyOf(n)); err != nil {
 			why = err.Error()
 		}
 		fmt.Fprintf(&b, "; %s: %s", n.ID, why)
@@ -73,12 +71,12 @@ const maxReasons = 4
 
 // dialBack dials a node that came later than this one and did not dial, as it may be unable to: one way between two is enough.
 func (c *cluster) dialBack(k nodeKey) {
-	c.node.SetAlarm(&core.Alarm{At: c.now() + int64(c.times.dial), Ring: func() { c.connect(k, func(*peer, error) {}) }})
+	c.runner.After(c.times.Dial, func() { c.mesh.Connect(k, func(*mesh.Peer, error) {}) })
 }
 
 // reaches reports whether there is a session with the node of that name: a shard is handed only to such a one, or calls to what
 // lies on it would fail here and elsewhere.
 func (c *cluster) reaches(v *member.View, id raysys.NodeID) bool {
 	n, ok := v.Node(id)
-	return ok && c.peer(memberKey(n)) != nil
+	return ok && c.mesh.Peer(mesh.KeyOf(n)) != nil
 }

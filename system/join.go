@@ -14,6 +14,8 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/tasks"
 )
@@ -22,12 +24,11 @@ import (
 func newCluster(n *Node) *cluster {
 	c := &cluster{
 		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store,
-		joined: make(chan struct{}), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1),
-		entries: n.cfg.Table.Entries(), times: timesOf(n.cfg.Cluster.TTL),
-		peers: map[raysys.NodeID]*peer{}, heard: map[raysys.NodeID]time.Time{}, waiting: map[nodeKey][]func(*peer, error){},
-		jobs: map[jobKey]*core.Job{}, loads: map[nodeKey]tasks.Load{}, failed: map[nodeKey]error{}, admitted: map[nodeKey]member.Info{}, working: map[int]bool{},
+		runner: runner.New(n), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
+		jobs: map[jobKey]*core.Job{}, loads: map[nodeKey]tasks.Load{}, working: map[int]bool{},
 	}
-	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.ctx = c.runner.Context()
+	c.mesh = c.newMesh()
 	return c
 }
 
@@ -65,19 +66,12 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		return err
 	}
 	c.network = transport
-	c.link, err = link.New(link.Config{
-		Self: c.identity, Transport: transport, Listen: cfg.Listen, Handlers: c.handlers(), Sinks: c.sinks(), Admit: c.admit, Up: c.up, Down: c.down,
-		Suspect: c.suspected, PingEvery: c.times.ping, SuspectAfter: c.times.silent, DialTimeout: c.times.dial, HandshakeTimeout: c.times.handshake, Rejected: c.rejected, Panicked: c.panicked, Lost: c.framesLost, Chaos: cfg.Chaos,
-	})
-	if err != nil {
-		return err
-	}
-	if err = c.link.Start(c.ctx); err != nil {
+	if err = c.mesh.Listen(link.Config{Self: c.identity, Transport: transport, Listen: cfg.Listen, Chaos: cfg.Chaos}); err != nil {
 		return err
 	}
 	addr := cfg.Advertise
 	if addr == "" {
-		addr = c.link.Addr()
+		addr = c.mesh.Addr()
 	}
 	c.info = member.Info{
 		ID: n.cfg.Name, Address: addr, Role: cfg.Role.member(), Serves: cfg.Role == Both, Resources: n.cfg.Resources, Labels: cfg.Labels,
@@ -85,26 +79,25 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		Launch: cfg.Launch, Observer: cfg.Observer,
 	}
 	c.member, err = member.Join(ctx, member.Config{
-		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Clock: cfg.Clock, Prober: c, Ballots: c,
+		KV: c.kv, Cluster: cfg.Name, ClusterID: conf.ID, Shards: conf.Shards, TTL: cfg.TTL, Clock: cfg.Clock, Prober: c.mesh, Ballots: c.mesh,
 		Self: c.info, OnState: c.stateChanged, OnAttempt: func(a member.Attempt) { c.attempted(a.Err) }, OnEvent: c.event,
 	})
 	if err != nil {
 		return err
 	}
-	c.key.Store(&nodeKey{Node: n.cfg.Name, Incarnation: c.member.Incarnation()})
-	n.actors.ProcessRegistry.Address = c.self().actorAddress() // nothing has been spawned yet
+	c.mesh.Joined(c.member)
+	n.actors.ProcessRegistry.Address = actorAddress(c.self()) // nothing has been spawned yet
 	n.actors.ProcessRegistry.RegisterAddressResolver(c.resolveAddress)
-	close(c.joined)
-	c.run(c.tellLoad)
-	c.run(c.duties)
+	c.runner.Run(c.tellLoad)
+	c.runner.Run(c.duties)
 	if cfg.Role == Driver && !cfg.Observer {
-		c.run(c.sayWaiting)
+		c.runner.Run(c.sayWaiting)
 	}
 	if cfg.Role.hosts() {
-		c.run(c.seekSessions)
+		c.runner.Run(c.seekSessions)
 	}
 	if in, ok := c.kv.(catalog); ok && !cfg.Observer {
-		c.run(func() { c.enlist(in) })
+		c.runner.Run(func() { c.enlist(in) })
 	}
 	return nil
 }
@@ -136,7 +129,7 @@ func (c *cluster) identity() link.Identity {
 		Cluster: c.cfg.Name, Node: k.Node, Incarnation: k.Incarnation, Address: c.cfg.Advertise, Role: string(c.cfg.Role), Version: Version(),
 		Namespace: c.node.cfg.Namespace,
 	}
-	for _, e := range c.entries {
+	for _, e := range c.mesh.Entries() {
 		id.Functions = append(id.Functions, link.Function{Kind: e.Kind, Name: e.Name, Fingerprint: e.Fingerprint})
 	}
 	return id
@@ -145,7 +138,7 @@ func (c *cluster) identity() link.Identity {
 // digest is one number for the whole function table, for people who compare versions.
 func (c *cluster) digest() string {
 	h := fnv.New64a()
-	for _, e := range c.entries {
+	for _, e := range c.mesh.Entries() {
 		fmt.Fprintf(h, "%s %s %x\n", e.Kind, e.Name, e.Fingerprint)
 	}
 	return strconv.FormatUint(h.Sum64(), 16)
@@ -167,9 +160,7 @@ func (c *cluster) duties() {
 	over := false               // the member has ended: it says that its last view changed, and always will
 	for {
 		view := c.member.View()
-		c.mu.Lock()
-		c.gen++
-		c.mu.Unlock()
+		c.changed()
 		now := map[nodeKey]bool{}
 		for _, n := range view.Nodes() {
 			k := nodeKey{Node: n.ID, Incarnation: n.Incarnation}
@@ -179,7 +170,7 @@ func (c *cluster) duties() {
 			}
 			c.node.tasks.Avoid(n.ID, n.Suspect || n.Draining)
 			if _, old := known[k]; !old && k.Incarnation < c.self().Incarnation {
-				c.connect(k, func(*peer, error) {}) // of two, the one that came later dials
+				c.mesh.Connect(k, func(*mesh.Peer, error) {}) // of two, the one that came later dials
 			} else if !old && roleOf(n.Info).hosts() {
 				c.dialBack(k)
 			}
@@ -208,35 +199,17 @@ func (c *cluster) duties() {
 	}
 }
 
-// lastWords is how long a node that has left is listened to: what it answered last may come later than the news.
-const lastWords = 2 * time.Second
-
 // gone tells everybody that an incarnation is no more; left says that it had drained and went by itself.
 func (c *cluster) gone(k nodeKey, left bool) {
 	c.log.Info("node gone", zap.Stringer("peer", k))
 	c.mu.Lock()
 	delete(c.loads, k)
-	delete(c.admitted, k)
-	delete(c.failed, k)
-	if p := c.peers[k.Node]; p == nil || p.key == k {
-		delete(c.heard, k.Node)
-	}
 	c.mu.Unlock()
 	if left {
 		c.departed.Store(c.now())
 	}
-	if p := c.peer(k); p != nil {
-		end := func() {
-			p.link.Close(fmt.Errorf("%w: incarnation %d is not in the cluster any more", raysys.ErrNodeDead, k.Incarnation))
-		}
-		if left { // it ends the connection itself, behind its last words
-			c.node.SetAlarm(&core.Alarm{At: c.now() + int64(lastWords), Ring: end})
-		} else {
-			end()
-		}
-	}
-	c.arrived(k, nil, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
-	c.node.SetAlarm(&core.Alarm{At: c.now() + int64(loanGrace), Ring: func() { c.exports.dead(k) }})
+	c.mesh.Gone(k, left)
+	c.runner.After(loanGrace, func() { c.exports.dead(k) })
 	c.objects.ownerDied(k)
 	c.unwatch(k)
 	c.reg.died()
@@ -303,11 +276,11 @@ func (c *cluster) takeOver(n int) {
 		case c.ctx.Err() == nil:
 			c.log.Warn("leading a shard", zap.Int("shard", n), zap.Error(err))
 		}
-		c.pause(pause)
+		c.runner.Pause(pause)
 		return
 	}
 	c.reg.lead(n, s)
-	c.run(func() {
+	c.runner.Run(func() {
 		select {
 		case <-s.Done():
 			c.reg.unlead(n, s)
@@ -339,7 +312,7 @@ func (c *cluster) stepDown(n int, s *store.Shard) {
 	ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
 	defer cancel()
 	if err := s.Fence(ctx); !errors.Is(err, store.ErrDeposed) {
-		c.pause(100 * time.Millisecond) // or the next look would follow at once
+		c.runner.Pause(100 * time.Millisecond) // or the next look would follow at once
 		return
 	}
 	c.reg.unlead(n, s)
@@ -355,7 +328,7 @@ func (c *cluster) giveUp(n int) {
 		c.log.Warn("giving up a shard", zap.Int("shard", n), zap.Error(err))
 		pause = 100 * time.Millisecond
 	}
-	c.pause(pause)
+	c.runner.Pause(pause)
 }
 
 // poke makes duties look again.
@@ -396,8 +369,8 @@ func (c *cluster) leave(ctx context.Context) error {
 	}
 	err := errors.Join(c.handOverAll(ctx), c.member.Leave(ctx))
 	c.end(raysys.ErrClosed)
-	err = errors.Join(err, c.link.Close(ctx))
-	c.running.Wait()
+	err = errors.Join(err, c.mesh.Close(ctx))
+	c.runner.Wait()
 	err = errors.Join(err, c.objects.close())
 	if c.ownKV {
 		err = errors.Join(err, c.kv.Close())
@@ -407,21 +380,12 @@ func (c *cluster) leave(ctx context.Context) error {
 
 // end stops what the cluster runs.
 func (c *cluster) end(cause error) {
-	c.mu.Lock()
-	c.ended = cause
-	waiting := c.waiting
-	c.waiting = map[nodeKey][]func(*peer, error){}
-	c.mu.Unlock()
-	c.cancel()
+	c.runner.End(cause)
 	c.ledger.close(c)
 	if c.objects != nil {
 		c.objects.cancel() // whoever waits in it counts as running
 	}
-	for _, list := range waiting {
-		for _, done := range list {
-			done(nil, cause)
-		}
-	}
+	c.mesh.End(cause)
 	if c.reg != nil { // it came as far as that
 		c.reg.close(cause)
 	}
@@ -429,14 +393,12 @@ func (c *cluster) end(cause error) {
 
 // abandon undoes a join that failed half way.
 func (c *cluster) abandon() {
-	c.cancel()
+	c.runner.End(raysys.ErrClosed)
 	if c.objects != nil {
 		c.objects.cancel()
 	}
-	if c.link != nil {
-		_ = c.link.Close(context.Background())
-	}
-	c.running.Wait()
+	_ = c.mesh.Close(context.Background())
+	c.runner.Wait()
 	if c.objects != nil {
 		_ = c.objects.close()
 	}

@@ -13,19 +13,10 @@ func (n *Node) Kill(ctx context.Context, cause error) error {
 		n.others.killed.Store(true)
 	}
 	n.stop(cause)
-	if n.others != nil && n.others.joinedNow() {
+	if n.others != nil && n.others.mesh.HasJoined() {
 		n.others.end(cause)
 	}
 	return n.Close(ctx)
-}
-
-func (c *cluster) joinedNow() bool {
-	select {
-	case <-c.joined:
-		return true
-	default:
-		return false
-	}
 }
 
 // die is leave without a word.
@@ -35,8 +26,8 @@ func (c *cluster) die() error {
 		_ = s.Close()
 		c.reg.unlead(n, s)
 	}
-	c.link.Break()
-	c.running.Wait()
+	c.mesh.Break()
+	c.runner.Wait()
 	err := c.objects.close()
 	if c.ownKV {
 		err = errors.Join(err, c.kv.Close())

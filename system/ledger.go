@@ -187,14 +187,14 @@ func (d *ledger) close(c *cluster) {
 func (d *ledger) declare(p *peer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.drops, p.key)
+	delete(d.drops, p.Key())
 	var held []uint64
 	for l := range d.loans {
-		if l.held && l.owner.owner == p.key {
+		if l.held && l.owner.owner == p.Key() {
 			held = append(held, l.owner.number)
 		}
 		for _, v := range l.vias {
-			if v.owner == p.key {
+			if v.owner == p.Key() {
 				held = append(held, v.number)
 			}
 		}
@@ -227,7 +227,7 @@ func (p *peer) onHeld(frame []byte) error {
 		return err
 	}
 	if last == 1 {
-		p.c.exports.declared(p.key, p.declared)
+		p.c.exports.declared(p.Key(), p.declared)
 		p.declared = nil
 	}
 	return nil

@@ -32,7 +32,7 @@ func (c *cluster) tellLoad() {
 		}
 		last = now
 		frame := tasks.AppendLoad(nil, now)
-		for _, p := range c.connected() {
+		for _, p := range c.mesh.Connected() {
 			if p.Send(wire.Control, wire.KindLoad, frame) == nil { // one that is gone does not care
 				p.Flush()
 			}
@@ -56,7 +56,7 @@ func (p *peer) onLoad(frame []byte) error {
 	if err != nil {
 		return err
 	}
-	p.c.learnLoad(p.key, l)
+	p.c.learnLoad(p.Key(), l)
 	p.c.node.tasks.PeerLoad(p, l)
 	return nil
 }
@@ -70,9 +70,7 @@ func (c *cluster) learnLoad(k nodeKey, l tasks.Load) {
 
 // taskInfo is what the task engine must know of a peer: what it offers, which for a driver is nothing.
 func (c *cluster) taskInfo(p *peer) tasks.PeerInfo {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	info := c.admitted[p.key]
+	info := c.mesh.Info(p.Key())
 	if info.Role == member.Driver && !info.Serves {
 		return tasks.PeerInfo{}
 	}

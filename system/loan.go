@@ -110,7 +110,7 @@ func (p *peer) onBorrow(r *wire.Reader, to mesh.Reply) error {
 		return err
 	}
 	counted := byte(0)
-	if p.c.exports.count(number, p.key) {
+	if p.c.exports.count(number, p.Key()) {
 		counted = 1
 	}
 	to.Send(append(to.Head(), counted))

@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
 )
@@ -78,7 +79,7 @@ func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memor
 	all := Memory{Cluster: c.cfg.Name}
 	answers := c.askAll(ctx, members, question{op: adminMemory, limit: limit})
 	for _, m := range members {
-		a := answers[memberKey(m)]
+		a := answers[mesh.KeyOf(m)]
 		one := NodeMemory{}
 		switch {
 		case a.err != nil:

@@ -13,6 +13,8 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
@@ -94,7 +96,7 @@ func (w *holding) append(dst []byte, c *core.Future, depth int) ([]byte, error) 
 	}
 	w.ids = append(w.ids, d.oid)
 	dst = wire.AppendID(wire.AppendID(append(dst, heldObject), d.oid), c.ID())
-	dst = wire.AppendUvarint(appendNode(dst, d.owner), uint64(d.size))
+	dst = wire.AppendUvarint(mesh.AppendKey(dst, d.owner), uint64(d.size))
 	return w.inner(dst, d.refs, depth)
 }
 
@@ -174,7 +176,7 @@ func (w *holding) holdCopy(d *description, cause error) error {
 
 // settled waits until c has its outcome.
 func settled(ctx context.Context, c *core.Future) error {
-	_, err := waitFor(ctx, func(done func(struct{}, error)) {
+	_, err := runner.Wait(ctx, func(done func(struct{}, error)) {
 		w := &onceSettled{done: func() { done(struct{}{}, nil) }}
 		if !c.Subscribe(&w.Waiter, w) {
 			w.done()
@@ -319,7 +321,7 @@ func (h holder) restore(r *wire.Reader, depth int) (*core.Future, error) {
 	case heldObject:
 		d := description{oid: r.ID()}
 		id := r.ID()
-		d.owner, d.size = readNode(r), int64(r.Uvarint())
+		d.owner, d.size = mesh.ReadKey(r), int64(r.Uvarint())
 		var err error
 		if d.refs, err = h.restoreInner(r, depth); err != nil {
 			return nil, err

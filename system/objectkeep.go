@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -49,7 +50,7 @@ func (c *cluster) keep(at nodeKey, op keepOp, ask keepAsk, done func(keepAnswer,
 
 // keepWait is keep for those who wait.
 func (c *cluster) keepWait(ctx context.Context, at nodeKey, op keepOp, ask keepAsk) error {
-	_, err := waitFor(ctx, func(done func(keepAnswer, error)) { c.keep(at, op, ask, done) })
+	_, err := runner.Wait(ctx, func(done func(keepAnswer, error)) { c.keep(at, op, ask, done) })
 	return err
 }
 
@@ -69,8 +70,8 @@ func (p *peer) onKeep(r *wire.Reader, to mesh.Reply) error {
 	switch op {
 	case keepCopy:
 		o := p.c.objects
-		cp := o.names.copies(o.ctx, p.key, ask) // now: what comes behind it on the connection may be that it is not wanted
-		p.c.background(func() { answer(to, keepAnswer{}, o.keepFor(cp)) }, func(err error) { o.names.copied(cp); to.Fail(err) })
+		cp := o.names.copies(o.ctx, p.Key(), ask) // now: what comes behind it on the connection may be that it is not wanted
+		p.c.runner.Background(func() { answer(to, keepAnswer{}, o.keepFor(cp)) }, func(err error) { o.names.copied(cp); to.Fail(err) })
 	case keepFree:
 		p.c.objects.lentNoMore(ask.oid)
 		answer(to, keepAnswer{}, nil)
@@ -81,7 +82,7 @@ func (p *peer) onKeep(r *wire.Reader, to mesh.Reply) error {
 		answer(to, keepAnswer{}, p.c.objects.holdFor(ask.key, ask.oid))
 	case keepCollect:
 		last := func() { answer(to.Behind(), keepAnswer{}, nil) } // Requests is the class of the drops
-		p.c.background(func() { p.c.objects.pressure(); p.c.ledger.tick(); p.c.ledger.afterDrops(last) }, to.Fail)
+		p.c.runner.Background(func() { p.c.objects.pressure(); p.c.ledger.tick(); p.c.ledger.afterDrops(last) }, to.Fail)
 	default:
 		to.Fail(fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, p.c.self()))
 	}
@@ -160,7 +161,7 @@ func (o *objects) candidates(oid raysys.TaskID) []nodeKey {
 	rank := map[nodeKey]uint64{}
 	var keys []nodeKey
 	for _, n := range o.node.others.member.View().Nodes() {
-		k := memberKey(n)
+		k := mesh.KeyOf(n)
 		if (n.Info.Role != member.Driver || n.Info.Serves) && !n.Info.Draining && !n.Suspect && k != o.node.others.self() {
 			rank[k] = (fnv1a(string(k.Node)) ^ oid.Hi ^ oid.Lo) * 0x9e3779b97f4a7c15
 			keys = append(keys, k)

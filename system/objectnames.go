@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/store"
 )
 
@@ -242,7 +243,7 @@ func (o *objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	key := nameKey(o.node.cfg.Namespace, spec.Name)
 	o.names.keep(obj, func(k *keeping) { k.future, k.names[key] = c, 1 })
 	// The change may be made although nobody waits for it any more, or nobody can say: the name must not stand for nothing.
-	_, err = waitFor(ctx, func(done func(objectAnswer, error)) {
+	_, err = runner.Wait(ctx, func(done func(objectAnswer, error)) {
 		o.dir.change(objectChange{kind: changeName, key: key, rec: rec}, func(a objectAnswer, err error) {
 			if err != nil {
 				o.follow(key, oid)
@@ -337,7 +338,7 @@ func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*core.Future, 
 		if !at.kept || !c.alive(at.node) || at.node == c.self() {
 			continue
 		}
-		ans, err := waitOr(ctx, func(done func(keepAnswer, error)) { c.keep(at.node, keepLend, keepAsk{oid: rec.id}, done) }, func(ans keepAnswer, err error) {
+		ans, err := runner.WaitOr(ctx, func(done func(keepAnswer, error)) { c.keep(at.node, keepLend, keepAsk{oid: rec.id}, done) }, func(ans keepAnswer, err error) {
 			if err == nil && ans.number != 0 { // it counts this node, which has nothing to show for it
 				c.ledger.drop(c, heldRef{at.node, ans.number})
 			}

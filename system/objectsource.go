@@ -68,7 +68,7 @@ func (s *objectSource) Cancelled()        {}
 // Fetch implements core.Source.
 func (s *objectSource) Fetch(into any, done func(error)) {
 	c := s.at.c
-	c.background(func() {
+	c.runner.Background(func() {
 		obj, err := s.fetch(c.objects.ctx, objectstore.Heap)
 		if err == nil {
 			defer obj.Unpin()
@@ -84,7 +84,7 @@ func (s *objectSource) Fetch(into any, done func(error)) {
 // View implements core.Viewer.
 func (s *objectSource) View(into any, done func(func(), error)) {
 	c := s.at.c
-	c.background(func() {
+	c.runner.Background(func() {
 		obj, err := s.fetch(c.objects.ctx, objectstore.Segment)
 		if err != nil {
 			done(nil, err)
@@ -297,7 +297,7 @@ func (s *remoteSource) copies(end error, done func(error)) {
 	}
 	none := func() { done(end) }
 	look(func() {
-		s.c.background(func() {
+		s.c.runner.Background(func() {
 			if s.c.alive(s.owner) || !o.underWay(o.ctx, s.owner) {
 				none()
 				return

@@ -9,6 +9,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -60,7 +62,7 @@ func (p *peer) appendObject(dst []byte, c *core.Future) ([]byte, error) {
 		return dst, err
 	}
 	out := binary.AppendUvarint(append(dst, outcomeObject), uint64(d.size))
-	out = appendNode(wire.AppendID(out, d.oid), d.owner)
+	out = mesh.AppendKey(wire.AppendID(out, d.oid), d.owner)
 	out = binary.AppendUvarint(out, uint64(len(d.refs)))
 	for _, r := range d.refs {
 		if out, err = p.AppendRef(out, r); err != nil {
@@ -94,7 +96,7 @@ func (o *objects) describe(c *core.Future) (d description, err error) {
 			case *objectSource:
 				return s.description, nil
 			case *remoteSource: // a result that nobody here has looked at
-				_, err := waitFor(o.ctx, func(done func(struct{}, error)) {
+				_, err := runner.Wait(o.ctx, func(done func(struct{}, error)) {
 					s.Fetch(&undecoded{}, func(err error) { done(struct{}{}, err) })
 				})
 				var at *core.Elsewhere
@@ -131,7 +133,7 @@ type inlineSource struct {
 	err   error
 }
 
-func (s *inlineSource) Name() string      { return "value from " + string(s.peer.key.Node) }
+func (s *inlineSource) Name() string      { return "value from " + string(s.peer.Key().Node) }
 func (s *inlineSource) ID() raysys.TaskID { return s.id }
 func (s *inlineSource) Cancelled()        {}
 

@@ -90,7 +90,7 @@ func (pr *prober) Probe(t *core.Turn) {
 	if !pr.begin(t) {
 		return
 	}
-	pr.c.background(func() { defer pr.end(t); pr.c.probe(t) }, func(error) { pr.end(t) })
+	pr.c.runner.Background(func() { defer pr.end(t); pr.c.probe(t) }, func(error) { pr.end(t) })
 }
 
 // begin claims the search for t; false while there is one.

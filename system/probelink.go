@@ -7,6 +7,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -60,9 +61,9 @@ func (c *cluster) probeAt(f far, more []byte) (a probeAnswer) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, probeLimit)
 	defer cancel()
-	a, _ = waitFor(ctx, func(done func(probeAnswer, error)) { // without an answer it goes on
-		mesh.Ask(&p.calls, wire.Requests, wire.KindProbe, func(dst []byte) []byte {
-			return append(wire.AppendUvarint(appendNode(append(dst, byte(f.kind)), f.from), f.number), more...)
+	a, _ = runner.Wait(ctx, func(done func(probeAnswer, error)) { // without an answer it goes on
+		mesh.Ask(&p.Calls, wire.Requests, wire.KindProbe, func(dst []byte) []byte {
+			return append(wire.AppendUvarint(mesh.AppendKey(append(dst, byte(f.kind)), f.from), f.number), more...)
 		}, readProbeAnswer, done)
 	})
 	return a
@@ -70,7 +71,7 @@ func (c *cluster) probeAt(f far, more []byte) (a probeAnswer) {
 
 // onProbe serves KindProbe.
 func (p *peer) onProbe(r *wire.Reader, to mesh.Reply) error {
-	f := far{at: p.c.self(), kind: farKind(r.Byte()), from: readNode(r), number: r.Uvarint()}
+	f := far{at: p.c.self(), kind: farKind(r.Byte()), from: mesh.ReadKey(r), number: r.Uvarint()}
 	if err := r.Err(); err != nil {
 		return err
 	}
@@ -120,8 +121,8 @@ func appendWaits(dst []byte, waits []core.Waiting, fars []far) []byte {
 		w := &waits[i]
 		if w.Far {
 			f := fars[i]
-			dst = append(appendNode(append(dst, waitFar), f.at), byte(f.kind))
-			dst = wire.AppendUvarint(appendNode(dst, f.from), f.number)
+			dst = append(mesh.AppendKey(append(dst, waitFar), f.at), byte(f.kind))
+			dst = wire.AppendUvarint(mesh.AppendKey(dst, f.from), f.number)
 			continue
 		}
 		flags := byte(0)
@@ -142,7 +143,7 @@ func readWait(r *wire.Reader) (w core.Waiting, f far) {
 	flags := r.Byte()
 	if flags&waitFar != 0 {
 		w.Far, w.Need = true, 1
-		f = far{at: readNode(r), kind: farKind(r.Byte()), from: readNode(r), number: r.Uvarint()}
+		f = far{at: mesh.ReadKey(r), kind: farKind(r.Byte()), from: mesh.ReadKey(r), number: r.Uvarint()}
 		return w, f
 	}
 	w.Held, w.ID, w.Name = flags&waitHeld != 0, r.ID(), r.String()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -46,20 +46,13 @@ type tally struct {
 }
 
 // nodeKey is one incarnation of a node.
-type nodeKey struct {
-	Node        raysys.NodeID
-	Incarnation uint64
-}
-
-func memberKey(m member.Node) nodeKey { return nodeKey{Node: m.ID, Incarnation: m.Incarnation} }
-
-func (k nodeKey) String() string { return fmt.Sprintf("%s (incarnation %d)", k.Node, k.Incarnation) }
+type nodeKey = mesh.Key
 
 // hold enters c for one more reference that is about to be sent to p, and returns its number.
 func (x *exports) hold(c *core.Future, p *peer) (uint64, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	holder := p.key
+	holder := p.Key()
 	switch {
 	case x.buried[holder]:
 		return 0, fmt.Errorf("%w: %s", raysys.ErrNodeDead, holder)
@@ -98,8 +91,8 @@ func (x *exports) get(n uint64) *core.Future {
 func (x *exports) takeBack(n uint64, p *peer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.now[p.key] == p {
-		x.dropLocked(n, p.key)
+	if x.now[p.Key()] == p {
+		x.dropLocked(n, p.Key())
 	}
 }
 
@@ -142,7 +135,7 @@ func (x *exports) anew(p *peer) {
 	if x.now == nil {
 		x.now = map[nodeKey]*peer{}
 	}
-	holder := p.key
+	holder := p.Key()
 	x.now[holder] = p
 	for _, e := range x.list {
 		if t, ok := e.holders[holder]; ok {
@@ -228,7 +221,7 @@ func (p *peer) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
 
 // appendRef is AppendRef by way of refs, which are the peer's own or note what is lent.
 func (p *peer) appendRef(dst []byte, c *core.Future, refs wire.References) ([]byte, error) {
-	if s := remoteOf(c); s != nil && s.owner == p.key && s.number != 0 {
+	if s := remoteOf(c); s != nil && s.owner == p.Key() && s.number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.number), nil
 	}
 	if s, ok := core.SourceOf(c).(*inlineSource); ok && !c.Settled() {
@@ -247,7 +240,7 @@ func (p *peer) appendRef(dst []byte, c *core.Future, refs wire.References) ([]by
 // now; 0 when nothing is lent.
 func (p *peer) appendLoan(dst []byte, c *core.Future) (out []byte, n uint64, err error) {
 	s := remoteOf(c)
-	if s != nil && s.owner == p.key && s.number != 0 {
+	if s != nil && s.owner == p.Key() && s.number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.number), 0, nil
 	}
 	// The future is kept until the peer drops it, and with it what it stands for.
@@ -269,18 +262,18 @@ func (p *peer) ReadRef(r *wire.Reader) (*core.Future, error) {
 	case refYours:
 		c := p.c.exports.get(r.Uvarint())
 		if c == nil && r.Err() == nil {
-			return nil, fmt.Errorf("%w: %s sent back a reference that it had dropped", raysys.ErrInvalidRef, p.key)
+			return nil, fmt.Errorf("%w: %s sent back a reference that it had dropped", raysys.ErrInvalidRef, p.Key())
 		}
 		return c, r.Err()
 	case refMine:
-		mine := heldRef{p.key, r.Uvarint()}
+		mine := heldRef{p.Key(), r.Uvarint()}
 		id := r.ID()
 		if err := r.Err(); err != nil {
 			return nil, err
 		}
 		return p.c.imports.take(p.c, id, mine, mine), nil
 	case refBorrowed:
-		via := heldRef{p.key, r.Uvarint()}
+		via := heldRef{p.Key(), r.Uvarint()}
 		id := r.ID()
 		owner := heldRef{nodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, r.Uvarint()}
 		if err := r.Err(); err != nil {

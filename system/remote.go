@@ -23,7 +23,7 @@ import (
 // of the end of its node. Messages are protobuf messages, or values of types registered with raysys.Register.
 
 // actorAddress is the Address of the PIDs of an incarnation.
-func (k nodeKey) actorAddress() string {
+func actorAddress(k nodeKey) string {
 	return string(k.Node) + "#" + strconv.FormatUint(k.Incarnation, 10)
 }
 
@@ -166,7 +166,7 @@ func (p *peer) onActor(frame []byte) error {
 	}
 	msg, err := readActorMessage(form, name, body)
 	if err != nil {
-		p.c.log.Warn("message from another node dropped", zap.Stringer("peer", p.key), zap.String("type", name), zap.Error(err))
+		p.c.log.Warn("message from another node dropped", zap.Stringer("peer", p.Key()), zap.String("type", name), zap.Error(err))
 		return nil
 	}
 	if sender.Id == "" {
@@ -187,7 +187,7 @@ func (p *peer) onActor(frame []byte) error {
 			return nil
 		}
 	case *actor.Terminated:
-		p.c.watches.remove(p.key, m.Who, to)
+		p.c.watches.remove(p.Key(), m.Who, to)
 	}
 	if ok {
 		ref.SendSystemMessage(to, msg)
@@ -258,7 +258,7 @@ func (c *cluster) unwatch(k nodeKey) {
 	delete(c.watches.m, k)
 	c.watches.mu.Unlock()
 	for p := range pairs {
-		who := &actor.PID{Address: k.actorAddress(), Id: p.watched}
+		who := &actor.PID{Address: actorAddress(k), Id: p.watched}
 		c.toLocal(&actor.PID{Id: p.watcher}, &actor.Terminated{Who: who, Why: actor.TerminatedReason_AddressTerminated})
 	}
 }

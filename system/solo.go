@@ -1,7 +1,6 @@
 package system
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
@@ -18,7 +18,8 @@ import (
 // embedded store. Nothing of it is opened before a grain with State is activated, but for a data directory, which is
 // opened by Start so that a bad one is told at once.
 type solo struct {
-	node *Node
+	node   *Node
+	runner *runner.Runner
 
 	mu      sync.Mutex // guards the rest
 	kv      *embedded.Store
@@ -26,18 +27,13 @@ type solo struct {
 	session string
 	opening map[int]bool // shards that are led, or about to be
 	ended   bool
-	ctx     context.Context
-	cancel  context.CancelFunc
-	tasks   sync.WaitGroup
 }
 
 // soloTTL is longer than any process lives: the session of a store that one process owns need not be renewed.
 const soloTTL = 100 * 365 * 24 * time.Hour
 
 func newSolo(n *Node) *solo {
-	s := &solo{node: n, opening: map[int]bool{}}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
-	return s
+	return &solo{node: n, runner: runner.New(n), opening: map[int]bool{}}
 }
 
 // open opens the store if it is not.
@@ -54,10 +50,10 @@ func (s *solo) open() (*registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	conf, err := store.OpenCluster(s.ctx, kv, "", 0)
+	conf, err := store.OpenCluster(s.runner.Context(), kv, "", 0)
 	if err == nil {
 		// The process is the lease: nobody else can open the store while it lives.
-		s.session, err = kv.NewSession(s.ctx, string(s.node.cfg.Name), soloTTL)
+		s.session, err = kv.NewSession(s.runner.Context(), string(s.node.cfg.Name), soloTTL)
 	}
 	if err != nil {
 		_ = kv.Close()
@@ -77,15 +73,13 @@ func (s *solo) leader(n int) (nodeKey, bool) {
 	defer s.mu.Unlock()
 	if !s.opening[n] && !s.ended {
 		s.opening[n] = true
-		s.tasks.Add(1)
-		go s.lead(n)
+		s.runner.Run(func() { s.lead(n) })
 	}
 	return s.self(), true
 }
 
 func (s *solo) lead(n int) {
-	defer s.tasks.Done()
-	sh, err := store.Lead(s.ctx, store.LeadConfig{KV: s.kv, Shard: n, Session: s.session, Node: string(s.node.cfg.Name)})
+	sh, err := store.Lead(s.runner.Context(), store.LeadConfig{KV: s.kv, Shard: n, Session: s.session, Node: string(s.node.cfg.Name)})
 	if err != nil {
 		s.node.log.Error("opening a shard of the state", zap.Int("shard", n), zap.Error(err))
 		s.reg.fail(n, err)
@@ -104,16 +98,16 @@ func (s *solo) close() error {
 	kv, reg := s.kv, s.reg
 	s.mu.Unlock()
 	if kv == nil {
-		s.cancel()
+		s.runner.End(raysys.ErrClosed)
 		return nil
 	}
 	reg.close(raysys.ErrClosed)
 	for n, sh := range reg.leads() {
-		_ = sh.Release(s.ctx)
+		_ = sh.Release(s.runner.Context())
 		reg.unlead(n, sh)
 	}
-	s.cancel()
-	s.tasks.Wait()
+	s.runner.End(raysys.ErrClosed)
+	s.runner.Wait()
 	return kv.Close()
 }
 
@@ -124,5 +118,5 @@ func (s *solo) alone() bool                                        { return true
 func (s *solo) nodes() ([]placement.Node, uint64)                  { return nil, 0 }
 func (s *solo) strategies() map[raysys.Strategy]placement.Strategy { return nil }
 func (s *solo) send(nodeKey, int, *request)                        {} // there is nobody else
-func (s *solo) now() int64                                         { return s.node.Now() }
-func (s *solo) later(f func())                                     { s.node.later(f) }
+func (s *solo) now() int64                                         { return s.runner.Now() }
+func (s *solo) later(f func())                                     { s.runner.Later(f) }

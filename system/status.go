@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
 )
 
 // Status is a cluster as one of its nodes sees it. Observers are not in it.
@@ -99,7 +100,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 	answers := c.askAll(ctx, members, question{op: adminStatus})
 	for _, m := range members {
 		s := known(m)
-		switch k := memberKey(m); {
+		switch k := mesh.KeyOf(m); {
 		case k == c.self():
 			s = s.with(c.report())
 		case answers[k].err != nil && m.Joining:
@@ -150,8 +151,8 @@ func (c *cluster) report() NodeStatus {
 	if why := c.whyNoHost(); why != "" && s.State == "" {
 		s.State, s.Error = NodeJoining, why
 	}
-	for _, p := range c.connected() {
-		s.Connected = append(s.Connected, PeerStatus{p.key.Node, p.link.Relayed()})
+	for _, p := range c.mesh.Connected() {
+		s.Connected = append(s.Connected, PeerStatus{p.Node(), p.Relayed()})
 	}
 	s.Peers = len(s.Connected)
 	slices.SortFunc(s.Connected, func(a, b PeerStatus) int { return strings.Compare(string(a.Name), string(b.Name)) })

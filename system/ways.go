@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
 )
 
 // Way is whether one node can open a connection to another: two nodes need one of the two ways between them, and what a
@@ -56,7 +57,7 @@ func (c *cluster) ways() ([]Way, error) {
 	defer c.trying.Store(false)
 	var to []member.Node
 	for _, m := range c.member.View().Nodes() {
-		if roleOf(m.Info).hosts() && memberKey(m) != c.self() {
+		if roleOf(m.Info).hosts() && mesh.KeyOf(m) != c.self() {
 			to = append(to, m)
 		}
 	}

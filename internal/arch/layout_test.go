@@ -45,7 +45,8 @@ var layers = []layer{
 	{"internal/objectstore/...", words("std third . internal/crc32c/... internal/objectstore/..."), "a leaf: the store moves bytes, and knows neither nodes nor links"},
 	{"internal/transfer/...", words("std third . internal/wire/... internal/objectstore/... internal/transfer/..."), "it moves objects between stores; it sends frames through an interface, and knows neither links nor members"},
 
-	{"internal/mesh/...", words("std third . internal/wire/... internal/mesh/..."), "nodes ask each other: what about is nothing to it"},
+	{"internal/runner/...", words("std . internal/core internal/runner/..."), "a leaf: what runs in it is nothing to it"},
+	{"internal/mesh/...", words("std third . internal/core internal/wire/... internal/link/... internal/member/... internal/runner/... internal/mesh/..."), "nodes ask each other: what about is nothing to it"},
 
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "system knows everybody below it and nobody who uses it"},
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
@@ -63,7 +64,7 @@ var fences = []fence{
 	{"github.com/spf13/cobra/...", words("cmd/..."), "a library has no flags"},
 	{"github.com/spf13/pflag/...", words("cmd/..."), "a library has no flags"},
 	{module + "/internal/linktest/...", words("internal/linktest/... testkit/..."), "it is for tests: a node in production listens at a socket"},
-	{"go.uber.org/zap/...", words("system/... cmd/..."), "logging is handed in where a node is assembled"},
+	{"go.uber.org/zap/...", words("system/... cmd/... internal/mesh/..."), "logging is handed in where a node is assembled"},
 }
 
 func sibling(name string) []string {

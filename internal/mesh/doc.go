@@ -1,15 +1,20 @@
-// Package mesh is how nodes ask each other: a call and its one answer, over a connection that may end at any moment.
+// Package mesh is the connections of a node to the other members of its cluster, and how nodes ask each other over them.
 //
-//		Call ── kind: slot, question ──▶ Serve's handler
-//		 slot table                         │ at once, or later, on any goroutine
-//		 done ◀── KindAnswer: slot, ok, answer ── Reply
-//		                      slot, failed, error
+//	                member.View ──▶ alive?
+//	                                  │
+//	Connect(key) ── peer is there ────┼──▶ Peer ── Send ──▶ link ──▶ Frames[kind]     no answer
+//	     │                            │      └─── Call ──▶ link ──▶ Calls[kind](Reply)  one answer
+//	     └─ dial ── refused: again; silent: relay through a third ── Opened ─▶ Up ... Down
 //
-//	  - [Calls] is what a node has asked one peer and is not answered yet: one slot table for all kinds of calls.
-//	  - [Reply] is the way back of one call; its handler uses it once.
-//	  - [Undelivered] and [Unknown] tell why there is no answer.
+//   - [Mesh] has at most one [Peer] for each node: the incarnation that connected last. It dials who is asked for, admits
+//     who is a member with the key of its record, dials again after a break, and replaces a relayed connection when it can.
+//   - [Peer] is one incarnation of another node while the connection to it holds.
+//   - [Calls] is what a node has asked one peer and is not answered yet: one slot table for all kinds of calls.
+//   - [Reply] is the way back of one call; its handler uses it once.
+//   - [Key] names an incarnation, [Times] follow from the lease.
 //
-// What done of a call gets, exactly once, for each way a call can end:
+// The end of a connection settles everything on it, in this order: scopes and turns end, calls without an answer end,
+// Config.Down is called. What done of a call gets, exactly once, for each way a call can end:
 //
 //	the peer answered                        a reader of the answer         the call was done
 //	the peer refused                         its error                      what the error says
@@ -17,8 +22,12 @@
 //	the connection ended before the answer   raysys.ErrOutcomeUnknown       the peer may have done it, or may do it yet
 //
 // So the caller decides: what may be done twice is asked again, what may not ends with the error. A connection that has
-// lost a frame is ended, so a call has an end even where its frame or its answer is what was lost.
+// lost a frame is ended within 5 s, so a call has an end even where its frame or its answer is what was lost.
 //
-// A handler runs on the connection's reader and must not block. An answer to a call of class Control travels in Control,
-// any other in Replies (rule C6); a large one takes the bulk connection.
+// Invariants:
+//
+//	peers[node].Key().Node == node; who is asked for through Connect hears once, also when the Runner ends
+//	a Key that is not Alive is never dialled nor admitted; Gone closes what there is of it
+//	handlers run on the connection's reader and do not block; frames of one class are handled in the order they were sent
+//	an answer to a call of class Control travels in Control, any other in Replies (rule C6)
 package mesh

@@ -1,4 +1,4 @@
-package system
+package mesh
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
-	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -21,45 +21,42 @@ const directEvery = 2 * time.Second
 var errPairBroken = errors.New("the direct connection is silent, though other nodes hear the node")
 
 // suspected is called by the link when a peer fell silent, or is heard again.
-func (c *cluster) suspected(l *link.Peer, silent bool) {
-	v, ok := c.byLink.Load(l)
-	if !ok || !silent {
-		return
+func (m *Mesh) suspected(l *link.Peer, silent bool) {
+	if p := m.of(l); p != nil && silent {
+		m.cfg.Runner.Run(func() { m.reroute(p) })
 	}
-	p := v.(*peer)
-	c.run(func() { c.reroute(p) })
 }
 
 // reroute gives up the connection to a silent node once another node says that it hears it: then the two are alive and only
 // the way between them is broken, and dial finds a way through a third. A node that nobody hears is left to its lease.
-func (c *cluster) reroute(p *peer) {
-	for c.peer(p.key) == p && p.link.Silence() >= c.times.silent {
-		for _, q := range c.connected() {
+func (m *Mesh) reroute(p *Peer) {
+	for m.Peer(p.key) == p && p.link.Silence() >= m.cfg.Times.Silent {
+		for _, q := range m.Connected() {
 			if q == p || q.link.Relayed() {
 				continue
 			}
-			ctx, cancel := context.WithTimeout(c.ctx, time.Second)
-			heard, err := c.question(ctx, q, asksHeard, p.key)
+			ctx, cancel := context.WithTimeout(m.cfg.Runner.Context(), time.Second)
+			heard, err := m.question(ctx, q, asksHeard, p.key)
 			cancel()
 			if err == nil && heard {
-				c.log.Info("pair broken", zap.Stringer("peer", p.key), zap.String("heard by", string(q.key.Node)))
+				m.cfg.Log.Info("pair broken", zap.Stringer("peer", p.key), zap.String("heard by", string(q.key.Node)))
 				p.link.Close(fmt.Errorf("%w: %w", link.ErrUnreachable, errPairBroken))
 				return
 			}
 		}
-		if !c.pause(c.times.silent) {
+		if !m.cfg.Runner.Pause(m.cfg.Times.Silent) {
 			return
 		}
 	}
 }
 
 // improve replaces a relayed connection by a direct one as soon as that is possible.
-func (c *cluster) improve(p *peer) {
-	for c.pause(directEvery) && c.peer(p.key) == p {
-		ctx, cancel := context.WithTimeout(c.ctx, dialTimeout)
-		addr, err := c.address(ctx, p.key)
+func (m *Mesh) improve(p *Peer) {
+	for m.cfg.Runner.Pause(directEvery) && m.Peer(p.key) == p {
+		ctx, cancel := context.WithTimeout(m.cfg.Runner.Context(), DialTimeout)
+		addr, err := m.address(ctx, p.key)
 		if err == nil {
-			_, err = c.link.Connect(ctx, p.key.Node, addr)
+			_, err = m.link.Connect(ctx, p.key.Node, addr)
 		}
 		cancel()
 		if err == nil || errors.Is(err, raysys.ErrNodeDead) {
@@ -75,27 +72,27 @@ const (
 )
 
 // question asks another node about a third.
-func (c *cluster) question(ctx context.Context, p *peer, what byte, about nodeKey) (bool, error) {
-	return waitFor(ctx, func(done func(bool, error)) {
-		mesh.Ask(&p.calls, wire.Control, wire.KindBallot, func(dst []byte) []byte {
-			return appendNode(append(dst, what), about)
+func (m *Mesh) question(ctx context.Context, p *Peer, what byte, about Key) (bool, error) {
+	return runner.Wait(ctx, func(done func(bool, error)) {
+		Ask(&p.Calls, wire.Control, wire.KindBallot, func(dst []byte) []byte {
+			return AppendKey(append(dst, what), about)
 		}, func(r *wire.Reader) (bool, error) { return r.Byte() == 1, nil }, done)
 	})
 }
 
-// onBallot serves KindBallot.
-func (p *peer) onBallot(r *wire.Reader, to mesh.Reply) error {
-	what, about := r.Byte(), readNode(r)
+// serveBallot serves KindBallot.
+func (m *Mesh) serveBallot(_ *Peer, r *wire.Reader, to Reply) error {
+	what, about := r.Byte(), ReadKey(r)
 	if err := r.Err(); err != nil {
 		return err
 	}
 	yes := false
 	switch what {
 	case asksVote:
-		yes = p.c.member.Ballot(about.Node, about.Incarnation)
+		yes = m.member.Ballot(about.Node, about.Incarnation)
 	case asksHeard:
-		q := p.c.peer(about)
-		yes = q != nil && !q.link.Relayed() && q.link.Silence() < p.c.times.silent
+		q := m.Peer(about)
+		yes = q != nil && !q.link.Relayed() && q.link.Silence() < m.cfg.Times.Silent
 	}
 	answer := byte(0)
 	if yes {

@@ -1,4 +1,4 @@
-package system
+package mesh
 
 import (
 	"context"
@@ -11,14 +11,14 @@ import (
 	"github.com/raysys/raysys/internal/member"
 )
 
-// The cluster answers what the membership asks of the links: member.Prober and member.Ballots.
+// The mesh answers what the membership asks of the connections: member.Prober and member.Ballots.
 
 // Silence implements member.Prober.
-func (c *cluster) Silence(node raysys.NodeID) (time.Duration, bool) {
-	c.mu.Lock()
-	p := c.peers[node]
-	last := c.heard[node]
-	c.mu.Unlock()
+func (m *Mesh) Silence(node raysys.NodeID) (time.Duration, bool) {
+	m.mu.Lock()
+	p := m.peers[node]
+	last := m.heard[node]
+	m.mu.Unlock()
 	if p != nil {
 		return p.link.Silence(), true
 	}
@@ -29,28 +29,28 @@ func (c *cluster) Silence(node raysys.NodeID) (time.Duration, bool) {
 }
 
 // Relayed implements member.Prober.
-func (c *cluster) Relayed(node raysys.NodeID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	p := c.peers[node]
+func (m *Mesh) Relayed(node raysys.NodeID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p := m.peers[node]
 	return p != nil && p.link.Relayed()
 }
 
 // Linked implements member.Prober.
-func (c *cluster) Linked(node raysys.NodeID, incarnation uint64) bool {
-	p := c.peer(nodeKey{Node: node, Incarnation: incarnation})
-	return p != nil && p.link.Silence() < c.times.silent
+func (m *Mesh) Linked(node raysys.NodeID, incarnation uint64) bool {
+	p := m.Peer(Key{Node: node, Incarnation: incarnation})
+	return p != nil && p.link.Silence() < m.cfg.Times.Silent
 }
 
 // Redial implements member.Prober.
-func (c *cluster) Redial(ctx context.Context, n member.Node) error {
+func (m *Mesh) Redial(ctx context.Context, n member.Node) error {
 	name := n.ID
-	if name == c.self().Node {
+	if name == m.Self().Node {
 		// A former life of this node, or another process of the same name: the latter says so whomever it is asked for,
 		// and a link does not dial itself.
 		name += "?"
 	}
-	_, err := c.link.Connect(ctx, name, n.Address)
+	_, err := m.link.Connect(ctx, name, n.Address)
 	if name != n.ID && errors.Is(err, link.CodeSelf) {
 		return nil
 	}
@@ -61,14 +61,14 @@ func (c *cluster) Redial(ctx context.Context, n member.Node) error {
 }
 
 // Ask implements member.Ballots.
-func (c *cluster) Ask(ctx context.Context, monitor, victim raysys.NodeID, incarnation uint64) (bool, error) {
-	n, ok := c.member.View().Node(monitor)
+func (m *Mesh) Ask(ctx context.Context, monitor, victim raysys.NodeID, incarnation uint64) (bool, error) {
+	n, ok := m.member.View().Node(monitor)
 	if !ok {
 		return false, fmt.Errorf("%w: %s", raysys.ErrNodeDead, monitor)
 	}
-	p := c.peer(nodeKey{Node: n.ID, Incarnation: n.Incarnation})
+	p := m.Peer(Key{Node: n.ID, Incarnation: n.Incarnation})
 	if p == nil {
 		return false, fmt.Errorf("%w: monitor %s", raysys.ErrUnreachable, monitor)
 	}
-	return c.question(ctx, p, asksVote, nodeKey{Node: victim, Incarnation: incarnation})
+	return m.question(ctx, p, asksVote, Key{Node: victim, Incarnation: incarnation})
 }

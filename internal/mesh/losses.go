@@ -1,4 +1,4 @@
-package system
+package mesh
 
 import (
 	"errors"
@@ -6,7 +6,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 )
 
@@ -19,13 +18,13 @@ var errHoles = errors.New("frames were lost on the connection")
 
 // framesLost is called by the link. A request whose frame was lost, or its answer, would wait as long as the connection
 // lives, and so would a reference that was given back or a turn that has ended. The end of a connection settles all of
-// them: each is asked again on the next one where that is safe, and fails with a typed error where it is not (see peer.down).
-func (c *cluster) framesLost(l *link.Peer, class link.Class, n uint64) {
-	v, ok := c.byLink.Load(l)
-	if !ok || v.(*peer).holed.Swap(true) {
+// them: each is asked again on the next one where that is safe, and fails with a typed error where it is not (see Peer.down).
+func (m *Mesh) framesLost(l *link.Peer, class link.Class, n uint64) {
+	p := m.of(l)
+	if p == nil || p.holed.Swap(true) {
 		return
 	}
-	c.log.Warn("frames were lost on a connection, which is made anew", zap.Stringer("peer", v.(*peer).key),
+	m.cfg.Log.Warn("frames were lost on a connection, which is made anew", zap.Stringer("peer", p.key),
 		zap.Stringer("class", class), zap.Uint64("frames", n), zap.Duration("in", lossPatience))
-	c.node.SetAlarm(&core.Alarm{At: c.now() + int64(lossPatience), Ring: func() { l.Close(errHoles) }})
+	m.cfg.Runner.After(lossPatience, func() { l.Close(errHoles) })
 }

@@ -1,0 +1,49 @@
+package mesh
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys/internal/link"
+)
+
+// admit decides about a node whose handshake was right: it must be a member, by the store's word where the own view
+// does not know it yet, and with the key that its record names (rule C18).
+func (m *Mesh) admit(ctx context.Context, who link.Identity, cert *x509.Certificate) error {
+	select {
+	case <-m.joined:
+	case <-ctx.Done():
+		return errors.New("this node has not joined yet")
+	}
+	if who.Node == m.Self().Node {
+		return fmt.Errorf("node %s is this node's own name", who.Node)
+	}
+	n, err := m.member.Confirm(ctx, who.Node, who.Incarnation)
+	if err != nil {
+		return err
+	}
+	if cert != nil {
+		if err := m.cfg.Allow(cert, n.Info); err != nil {
+			return err
+		}
+	}
+	if cert != nil && n.KeyPrint != link.KeyFingerprint(cert) {
+		return fmt.Errorf("node %s joined with another key than that of the certificate it shows", who.Node)
+	}
+	m.mu.Lock()
+	m.admitted[Key{Node: who.Node, Incarnation: who.Incarnation}] = n.Info
+	m.mu.Unlock()
+	return nil
+}
+
+func (m *Mesh) rejected(remote string, who link.Identity, err error) {
+	m.cfg.Log.Info("connection rejected", zap.String("remote", remote), zap.String("claims", string(who.Node)), zap.Error(err))
+}
+
+func (m *Mesh) panicked(p *link.Peer, kind link.Kind, value any, stack []byte) {
+	m.cfg.Log.Error("handler panicked", zap.String("peer", string(p.Identity().Node)), zap.Uint8("kind", uint8(kind)), zap.Any("panic", value), zap.ByteString("stack", stack))
+}

@@ -1,0 +1,225 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/link"
+)
+
+// DialTimeout bounds one attempt to reach a node; its lease bounds all of them.
+const DialTimeout = 2 * time.Second
+
+// Peer returns the connection to an incarnation, nil when there is none now.
+func (m *Mesh) Peer(k Key) *Peer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.peers[k.Node]; p != nil && p.key == k {
+		return p
+	}
+	return nil
+}
+
+// Connect calls done with the connection to an incarnation, which is dialled if need be. The error matches
+// raysys.ErrNodeDead when the incarnation is not in the cluster, and raysys.ErrUnreachable when it cannot be reached.
+func (m *Mesh) Connect(k Key, done func(*Peer, error)) {
+	m.mu.Lock()
+	if p := m.peers[k.Node]; p != nil && p.key == k {
+		m.mu.Unlock()
+		done(p, nil)
+		return
+	}
+	err := m.cfg.Runner.Err() // under mu: End fails who was entered before it
+	if err == nil && !m.Alive(k) {
+		err = fmt.Errorf("%w: %s", raysys.ErrNodeDead, k)
+	}
+	if err != nil {
+		m.mu.Unlock()
+		done(nil, err)
+		return
+	}
+	first := len(m.waiting[k]) == 0
+	m.waiting[k] = append(m.waiting[k], done)
+	m.mu.Unlock()
+	if first {
+		m.cfg.Runner.Run(func() { m.dial(k) })
+	}
+}
+
+// arrived tells those who wait for a connection to k.
+func (m *Mesh) arrived(k Key, p *Peer, err error) {
+	m.mu.Lock()
+	list := m.waiting[k]
+	delete(m.waiting, k)
+	m.mu.Unlock()
+	for _, done := range list {
+		done(p, err)
+	}
+}
+
+// dial tries to reach k until it is reached, or dead, or the attempts are used up. One that does
+// not answer is relayed through a third where that is possible; one that refuses is dead or about to listen.
+func (m *Mesh) dial(k Key) {
+	pause := 20 * time.Millisecond
+	for try := 0; ; try++ {
+		ctx, cancel := context.WithTimeout(m.cfg.Runner.Context(), DialTimeout)
+		addr, err := m.address(ctx, k)
+		if errors.Is(err, raysys.ErrNodeDead) {
+			cancel()
+			m.arrived(k, nil, err)
+			return
+		}
+		if err == nil {
+			_, err = m.link.Connect(ctx, k.Node, addr)
+		}
+		cancel()
+		if errors.Is(err, link.ErrUnreachable) {
+			err = m.dialVia(k, err)
+		}
+		switch {
+		case err == nil:
+			// Up has told, or the node there is another incarnation.
+			if p := m.Peer(k); p != nil {
+				m.arrived(k, p, nil)
+				return
+			}
+		case m.cfg.Runner.Context().Err() != nil:
+			m.arrived(k, nil, raysys.ErrClosed)
+			return
+		}
+		m.mu.Lock()
+		if m.failed[k] = err; !m.Alive(k) {
+			delete(m.failed, k)
+		}
+		m.mu.Unlock()
+		if try >= 6 {
+			m.cfg.Log.Warn("node unreachable", zap.Stringer("peer", k), zap.Error(err))
+			m.arrived(k, nil, fmt.Errorf("%w: %s: %w", raysys.ErrUnreachable, k, err))
+			return
+		}
+		if !m.cfg.Runner.Pause(pause) {
+			m.arrived(k, nil, raysys.ErrClosed)
+			return
+		}
+		pause *= 2
+	}
+}
+
+// dialVia reaches k through another node that both can talk to.
+func (m *Mesh) dialVia(k Key, cause error) error {
+	for _, p := range m.Connected() {
+		if p.key.Node == k.Node || p.link.Relayed() {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(m.cfg.Runner.Context(), DialTimeout)
+		_, err := m.link.ConnectVia(ctx, k.Node, p.link)
+		cancel()
+		if err == nil {
+			m.cfg.Log.Info("connection relayed", zap.Stringer("peer", k), zap.String("through", string(p.key.Node)))
+			return nil
+		}
+	}
+	return cause
+}
+
+// Connected lists the peers.
+func (m *Mesh) Connected() []*Peer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := make([]*Peer, 0, len(m.peers))
+	for _, p := range m.peers {
+		list = append(list, p)
+	}
+	return list
+}
+
+// address returns where k can be dialled. It fails with raysys.ErrNodeDead when it is no member.
+func (m *Mesh) address(ctx context.Context, k Key) (string, error) {
+	if !m.Alive(k) {
+		return "", fmt.Errorf("%w: %s", raysys.ErrNodeDead, k)
+	}
+	n, err := m.member.Confirm(ctx, k.Node, k.Incarnation)
+	return n.Info.Address, err
+}
+
+// up is called by the link with a new connection, before any frame of it.
+func (m *Mesh) up(l *link.Peer) {
+	p := newPeer(m, l)
+	m.cfg.Opened(p)
+	m.byLink.Store(l, p)
+	m.mu.Lock()
+	if m.cfg.Runner.Err() != nil {
+		m.mu.Unlock()
+		l.Close(errors.New("the node is closing"))
+		return
+	}
+	m.peers[p.key.Node] = p
+	delete(m.heard, p.key.Node)
+	delete(m.failed, p.key)
+	m.mu.Unlock()
+	m.cfg.Log.Debug("peer up", zap.Stringer("peer", p.key))
+	m.cfg.Up(p)
+	m.arrived(p.key, p, nil)
+	m.member.Linked()
+	if l.Relayed() {
+		m.cfg.Runner.Run(func() { m.improve(p) })
+	}
+}
+
+// down is called by the link after the last frame of a connection.
+func (m *Mesh) down(l *link.Peer, cause error) {
+	v, ok := m.byLink.LoadAndDelete(l)
+	if !ok {
+		return
+	}
+	p := v.(*Peer)
+	m.mu.Lock()
+	if m.peers[p.key.Node] == p {
+		delete(m.peers, p.key.Node)
+		m.heard[p.key.Node] = time.Now().Add(-l.Silence())
+	}
+	m.mu.Unlock()
+	m.cfg.Log.Debug("peer down", zap.Stringer("peer", p.key), zap.Error(cause))
+	p.down(cause)
+	m.cfg.Down(p, cause)
+	if m.cfg.Runner.Err() != nil {
+		return
+	}
+	// Either its process died, which a refused redial proves (rule C17), or the network did.
+	if errors.Is(cause, link.ErrReset) {
+		m.member.LinkReset(p.key.Node, p.key.Incarnation)
+	}
+	if !errors.Is(cause, link.ErrLeft) {
+		m.Connect(p.key, func(*Peer, error) {})
+	}
+}
+
+// LastWords is how long a node that has left is listened to: what it answered last may come later than the news.
+const LastWords = 2 * time.Second
+
+// Gone ends what there is of an incarnation that is no member any more; left says that it went by itself.
+func (m *Mesh) Gone(k Key, left bool) {
+	m.mu.Lock()
+	delete(m.admitted, k)
+	delete(m.failed, k)
+	if p := m.peers[k.Node]; p == nil || p.key == k {
+		delete(m.heard, k.Node)
+	}
+	m.mu.Unlock()
+	if p := m.Peer(k); p != nil {
+		end := func() {
+			p.link.Close(fmt.Errorf("%w: incarnation %d is not in the cluster any more", raysys.ErrNodeDead, k.Incarnation))
+		}
+		if left { // it ends the connection itself, behind its last words
+			m.cfg.Runner.After(LastWords, end)
+		} else {
+			end()
+		}
+	}
+	m.arrived(k, nil, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
+}

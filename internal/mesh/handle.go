@@ -1,0 +1,68 @@
+package mesh
+
+import (
+	"fmt"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// handlers are what the link calls with frames.
+func (m *Mesh) handlers() map[link.Kind]link.Handler {
+	out := map[link.Kind]link.Handler{}
+	add := func(k wire.Kind, f func(p *Peer, class link.Class, frame []byte) error) {
+		out[link.Kind(k)] = func(l *link.Peer, class link.Class, frame []byte) {
+			p := m.of(l)
+			if p == nil {
+				return
+			}
+			if err := f(p, class, frame); err != nil {
+				m.cfg.Log.Warn("closing a connection that sent what cannot be", zap.Stringer("peer", p.key), zap.Uint8("kind", uint8(k)), zap.Error(err))
+				l.Close(fmt.Errorf("frame of kind %d: %w", k, err))
+			}
+		}
+	}
+	add(wire.KindOpen, func(p *Peer, _ link.Class, b []byte) error { return p.turns.Opened(b) })
+	add(wire.KindShut, func(p *Peer, _ link.Class, b []byte) error { return p.turns.Shut(b) })
+	add(wire.KindCancelTurn, func(p *Peer, _ link.Class, b []byte) error { return p.turns.Cancelled(b) })
+	add(wire.KindAnswer, func(p *Peer, _ link.Class, b []byte) error { return p.Calls.Answered(b) })
+	for k, f := range m.cfg.Frames {
+		add(k, func(p *Peer, _ link.Class, b []byte) error { return f(p, b) })
+	}
+	call := func(k wire.Kind, f func(p *Peer, r *wire.Reader, to Reply) error) {
+		add(k, func(p *Peer, class link.Class, b []byte) error {
+			return p.Calls.Serve(wire.Class(class), b, func(r *wire.Reader, to Reply) error { return f(p, r, to) })
+		})
+	}
+	call(wire.KindBallot, m.serveBallot)
+	for k, f := range m.cfg.Calls {
+		call(k, f)
+	}
+	return out
+}
+
+// sinks say where the bodies of frames go.
+func (m *Mesh) sinks() map[link.Kind]link.Sink {
+	out := map[link.Kind]link.Sink{}
+	for k, f := range m.cfg.Sinks {
+		out[link.Kind(k)] = func(l *link.Peer, head []byte, size int) link.Landing {
+			p := m.of(l)
+			if p == nil {
+				return nil
+			}
+			return f(p, head, size)
+		}
+	}
+	return out
+}
+
+// of returns the peer of a connection, nil before it is up and after it is down.
+func (m *Mesh) of(l *link.Peer) *Peer {
+	v, ok := m.byLink.Load(l)
+	if !ok {
+		return nil
+	}
+	return v.(*Peer)
+}
