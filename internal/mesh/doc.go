@@ -1,17 +1,17 @@
 // Package mesh is the connections of a node to the other members of its cluster, and how nodes ask each other over them.
 //
-//	                member.View ──▶ alive?
-//	                                  │
-//	Connect(key) ── peer is there ────┼──▶ Peer ── Send ──▶ link ──▶ Frames[kind]     no answer
-//	     │                            │      └─── Call ──▶ link ──▶ Calls[kind](Reply)  one answer
-//	     └─ dial ── refused: again; silent: relay through a third ── Opened ─▶ Up ... Down
+//		                member.View ──▶ alive?
+//		                                  │
+//		Connect(key) ── peer is there ────┼──▶ Peer ── Send ──▶ link ──▶ Frames[kind]     no answer
+//		     │                            │      └─── Call ──▶ link ──▶ Calls[kind](Reply)  one answer
+//		     └─ dial ── refused: again; silent: relay through a third ── Opened ─▶ Up ... Down
 //
-//   - [Mesh] has at most one [Peer] for each node: the incarnation that connected last. It dials who is asked for, admits
-//     who is a member with the key of its record, dials again after a break, and replaces a relayed connection when it can.
-//   - [Peer] is one incarnation of another node while the connection to it holds.
-//   - [Calls] is what a node has asked one peer and is not answered yet: one slot table for all kinds of calls.
-//   - [Reply] is the way back of one call; its handler uses it once.
-//   - [Key] names an incarnation, [Times] follow from the lease.
+//	  - [Mesh] has at most one [Peer] for each node: the incarnation that connected last. It dials who is asked for, admits
+//	    who is a member with the key of its record, dials again after a break, and replaces a relayed connection when it can.
+//	  - [Peer] is one incarnation of another node while the connection to it holds.
+//	  - [Calls] is what a node has asked one peer and is not answered yet: one slot table for all kinds of calls.
+//	  - [Reply] is the way back of one call; its handler uses it once.
+//	  - [Key] names an incarnation, [Times] follow from the lease.
 //
 // The end of a connection settles everything on it, in this order: scopes and turns end, calls without an answer end,
 // Config.Down is called. What done of a call gets, exactly once, for each way a call can end:
