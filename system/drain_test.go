@@ -75,7 +75,10 @@ var (
 		b, err := h.Ref().Get(ctx)
 		return len(b), err
 	})
-	stallers  = grains.DefineIn[staller](table, "drain.staller")
+	stallers = grains.DefineIn[staller](table, "drain.staller")
+	deafTurn = grains.Method(stallers, "deaf", func(_ *staller, _ context.Context, name string) (bool, error) {
+		return true, waitAt(context.Background(), name)
+	})
 	stallTurn = grains.Method(stallers, "stall", func(_ *staller, ctx context.Context, name string) (bool, error) { return true, waitAt(ctx, name) })
 )
 
@@ -260,7 +263,27 @@ func TestDrainTellsWhatIsLost(t *testing.T) {
 	}
 }
 
-// TestDrainNamesWhatHolds: the end of a drain's time names the tasks and grains that held it, and so does that of Close.
+// TestCloseNamesWhatHolds: the end of Close's time names the grains that are in a turn still.
+func TestCloseNamesWhatHolds(t *testing.T) {
+	n, err := system.New(system.Config{Table: table})
+	if err == nil {
+		err = n.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := stallAt(t, "deaf grain")
+	held := deafTurn.Call(n.Context(t.Context()), stallers.Get("g"), "deaf grain")
+	<-g.begun
+	brief, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := n.Close(brief); err == nil || !strings.Contains(err.Error(), "1 grains are still in a turn: grain drain.staller/g.deaf") {
+		t.Errorf("a Close that ran out of time says %v, and does not name the grain", err)
+	}
+	runtime.KeepAlive(held)
+}
+
+// TestDrainNamesWhatHolds: the end of a drain's time names the tasks and grains that held it.
 func TestDrainNamesWhatHolds(t *testing.T) {
 	f := newFleet(t)
 	w, _ := f.join("w", system.Worker)

@@ -152,3 +152,53 @@ func TestOneWayIsEnough(t *testing.T) {
 		}
 	})
 }
+
+func (b *bubble) stateOf(n *system.Node, name raysys.NodeID) string {
+	b.t.Helper()
+	st, err := n.Status(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, m := range st.Nodes {
+		if m.Name == name {
+			return m.State
+		}
+	}
+	return ""
+}
+
+// TestHandedOverASession: a host gives shards to a new one only once there is a session between them, though others have one.
+func TestHandedOverASession(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		a, endA := b.start(b.config("a", ""))
+		defer endA()
+		other, endB := b.start(b.config("b", ""))
+		defer endB()
+		_, endC := b.start(b.config("c", ""))
+		defer endC()
+		<-time.After(30 * time.Second)
+		before := system.Leads(a)
+		b.net.Delay("a", "x", 700*time.Millisecond, 0)
+		x, endX := b.start(b.config("x", ""))
+		defer endX()
+		waited := false
+		for range 100 {
+			<-time.After(50 * time.Millisecond)
+			host := b.stateOf(other, "x") == system.NodeActive
+			if host && system.Connected(a) < 3 {
+				waited = true
+				if leads := system.Leads(a); leads != before {
+					t.Fatalf("a gave %d of its %d shards to a host that it has no session with", before-leads, before)
+				}
+			}
+		}
+		if !waited {
+			t.Error("x became a host only when a had a session with it: the test shows nothing")
+		}
+		<-time.After(30 * time.Second)
+		if leads := system.Leads(a); leads == before || system.Leads(x) == 0 {
+			t.Errorf("a leads %d of the %d shards it had, and x %d, when both have a session", leads, before, system.Leads(x))
+		}
+	})
+}

@@ -10,33 +10,6 @@ import (
 	"github.com/raysys/raysys/store/flaky"
 )
 
-// TestAdoptionOnlyFromTheDead: the owner of an object changes only from a dead node to one that has the bytes.
-func TestAdoptionOnlyFromTheDead(t *testing.T) {
-	for _, c := range []struct {
-		name      string
-		owner, by nodeKey
-		at        []location
-		exists    bool
-		ok        bool
-	}{
-		{"from the dead", deadNode, aliveNode, []location{{aliveNode, true}}, true, true},
-		{"from the living", nodeKey{Node: "other", Incarnation: 9}, aliveNode, []location{{aliveNode, true}}, true, false},
-		{"by the owner", aliveNode, aliveNode, []location{{aliveNode, true}}, true, true},
-		{"by one without the bytes", deadNode, aliveNode, []location{{deadNode, true}}, true, false},
-		{"of nothing", nodeKey{}, aliveNode, nil, false, false},
-	} {
-		before := objectRecord{owner: c.owner, at: c.at}
-		after, keeps, ok := (&objectChange{kind: changeAdopt}).apply(before, c.exists, c.by, func(k nodeKey) bool { return k != deadNode })
-		want := c.owner
-		if c.ok {
-			want = c.by
-		}
-		if ok != c.ok || keeps != c.exists || after.owner != want {
-			t.Errorf("adoption %s: accepted %v, owner %s; want %v and %s", c.name, ok, after.owner, c.ok, want)
-		}
-	}
-}
-
 // TestBuriedThoughChangedAgain: a record that was being changed when its node died, and is being changed again when that
 // commit is known, is cleared up behind the second.
 func TestBuriedThoughChangedAgain(t *testing.T) {

@@ -2,16 +2,11 @@ package mesh
 
 import (
 	"errors"
-	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys/internal/link"
 )
-
-// lossPatience is how long a connection lives on that has lost frames. Requests with a deadline of their own may end by it
-// meanwhile, and a way that loses frames all the time does not make a connection for each of them.
-const lossPatience = 5 * time.Second
 
 // errHoles is why a connection was ended that may leave a request without its answer.
 var errHoles = errors.New("frames were lost on the connection")
@@ -25,6 +20,6 @@ func (m *Mesh) framesLost(l *link.Peer, class link.Class, n uint64) {
 		return
 	}
 	m.cfg.Log.Warn("frames were lost on a connection, which is made anew", zap.Stringer("peer", p.key),
-		zap.Stringer("class", class), zap.Uint64("frames", n), zap.Duration("in", lossPatience))
-	m.cfg.Runner.After(lossPatience, func() { l.Close(errHoles) })
+		zap.Stringer("class", class), zap.Uint64("frames", n), zap.Duration("in", m.cfg.Times.Loss))
+	m.cfg.Runner.After(m.cfg.Times.Loss, func() { l.Close(errHoles) })
 }

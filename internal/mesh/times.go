@@ -13,10 +13,13 @@ type Times struct {
 	Silent    time.Duration // the silence after which a pair may be broken: four pings
 	Dial      time.Duration // for one connection; a second attempt, or a relay, still fits
 	Handshake time.Duration // from the connection to the session: the store may be asked who it is
+	// Loss is how long a connection lives on that has lost frames. Requests with a deadline of their own may end by it meanwhile, and
+	// a way that loses frames all the time does not make a connection for each of them.
+	Loss time.Duration
 }
 
 // TimesOf are the same for every lease from 10 s on.
 func TimesOf(ttl time.Duration) Times {
 	silent := min(ttl/3, 2*time.Second)
-	return Times{Ping: silent / 4, Silent: silent, Dial: min(ttl/4, 2500*time.Millisecond), Handshake: min(ttl/2, 5*time.Second)}
+	return Times{Ping: silent / 4, Silent: silent, Dial: min(ttl/4, 2500*time.Millisecond), Handshake: min(ttl/2, 5*time.Second), Loss: min(ttl/2, 5*time.Second)}
 }
