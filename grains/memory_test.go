@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 )
 
@@ -148,12 +149,9 @@ func TestPassivatedStateIsFreed(t *testing.T) {
 	}
 }
 
-// TestIdleGrainsAreSmall: 100,000 grains that were called once hold at most 1 KiB of heap each.
+// TestIdleGrainsAreSmall: grains that were called once hold at most 1 KiB of heap each.
 func TestIdleGrainsAreSmall(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it makes 100,000 grains")
-	}
-	const count, limit = 100_000, 1024
+	count, limit := long.Form(20_000, 100_000), int64(1024)
 	h := newSilent()
 	n, ctx := start(t, system.Config{Table: h.table})
 	heap := func() int64 {
@@ -174,7 +172,7 @@ func TestIdleGrainsAreSmall(t *testing.T) {
 			wants(t, ctx, r, 1)
 		}
 	}
-	each := (heap() - before) / count
+	each := (heap() - before) / int64(count)
 	t.Logf("%d B per idle grain", each)
 	if each > limit {
 		t.Errorf("%d B per idle grain, want at most %d", each, limit)

@@ -114,7 +114,7 @@ func TestDeepRecursion(t *testing.T) {
 			_, ctx := node(t, table, 1)
 			depth := c.depth
 			if raceDetector {
-				depth /= 4 // each level looks at all above it
+				depth /= 8 // each level looks at all above it
 			}
 			want(t, ctx, down.Go(ctx, depth), depth)
 		})
