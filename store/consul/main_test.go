@@ -2,6 +2,7 @@ package consul_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -40,6 +41,11 @@ func server(o consulserver.Options) func() (*consulserver.Server, error) {
 }
 
 func TestMain(m *testing.M) {
+	// The tests wait for sessions to end and for servers to start, so more of them run together than there are processors.
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	for _, s := range running.servers {
 		if code != 0 {
