@@ -23,6 +23,8 @@ type blob struct {
 }
 
 // make fills in the bytes, all of which differ with the seed and with their place.
+//
+//go:norace
 func (b blob) make() []byte {
 	out := make([]byte, b.Size)
 	for i := range out {
