@@ -287,8 +287,9 @@ var LoadUnverified = loadTLS
 
 // Bounds on strangers.
 const (
-	MaxSilent = maxSilent
-	MaxHellos = maxHellos
+	MaxShaking = maxShaking
+	MaxSilent  = maxSilent
+	MaxHellos  = maxHellos
 )
 
 // Waiting is how many bytes of a class are queued for the peer.

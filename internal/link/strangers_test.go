@@ -2,6 +2,7 @@ package link_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -49,6 +50,67 @@ func TestSilentStrangers(t *testing.T) {
 	a := open(t, "a", link.TCP(link.TCPConfig{}))
 	a.connect(b).Send(link.Requests, kindEcho, []byte("alive"))
 	a.expect("b replies: alive")
+}
+
+// crowd listens for connections that a test makes, from any address.
+type crowd struct {
+	link.Transport
+	conns chan net.Conn
+}
+
+func (c *crowd) Listen(ctx context.Context, addr string) (net.Listener, error) {
+	ln, err := c.Transport.Listen(ctx, addr)
+	return &crowdListener{ln, c.conns}, err
+}
+
+type crowdListener struct {
+	net.Listener
+	conns chan net.Conn // closed by Close
+}
+
+func (l *crowdListener) Accept() (net.Conn, error) {
+	if c, ok := <-l.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l *crowdListener) Close() error {
+	close(l.conns)
+	return l.Listener.Close()
+}
+
+type stranger struct {
+	net.Conn
+	from net.TCPAddr
+}
+
+func (s *stranger) RemoteAddr() net.Addr { return &s.from }
+
+// TestSilentStrangersOfManyAddresses: of connections that say nothing, from however many addresses, the oldest gives way when
+// there are too many handshakes together.
+func TestSilentStrangersOfManyAddresses(t *testing.T) {
+	c := &crowd{link.TCP(link.TCPConfig{}), make(chan net.Conn)}
+	b := open(t, "b", c, func(c *link.Config) { c.HandshakeTimeout = time.Minute })
+	var conns []net.Conn
+	for i := range link.MaxShaking + 1 {
+		here, there := net.Pipe()
+		t.Cleanup(func() { here.Close() })
+		conns = append(conns, here)
+		c.conns <- &stranger{there, net.TCPAddr{IP: net.IPv4(10, 0, 0, byte(i%8)), Port: 1 + i}}
+	}
+	b.expect("rejected : closed for a newer one: 1024 handshakes are under way")
+	for i, conn := range conns[:3] {
+		limit := 50 * time.Millisecond
+		if i == 0 {
+			limit = 20 * time.Second
+		}
+		conn.SetReadDeadline(time.Now().Add(limit))
+		_, err := conn.Read(make([]byte, 1))
+		if over := !errors.Is(err, os.ErrDeadlineExceeded); over != (i == 0) {
+			t.Errorf("of %d silent connections number %d ended: %v, %v; want the first alone to give way", len(conns), i, over, err)
+		}
+	}
 }
 
 // TestLargeHellos: what strangers send of large first messages, which never end, is bounded together.
