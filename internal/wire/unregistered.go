@@ -78,8 +78,8 @@ var programModule = sync.OnceValue(func() string {
 	return ""
 })
 
-// raysysModule is this module.
-var raysysModule = reflect.TypeFor[raysys.TaskID]().PkgPath()
+// raysysModule is this module: the path of a type that the root declares, and does not alias.
+var raysysModule = reflect.TypeFor[raysys.TaskError]().PkgPath()
 
 // raysysOwn reports whether path is a package of raysys that programs use: neither an example nor a test.
 func raysysOwn(path string) bool {
