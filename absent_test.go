@@ -149,7 +149,8 @@ func newBench(t testing.TB) *bench {
 	return b
 }
 
-// Whoever needs an absent value has it fetched, once for all who ask at a time; who asks only whether it is ready does not.
+// Whoever needs an absent value has it fetched, once for all who ask at a time; who asks only whether it is ready does
+// not.
 func TestAbsentValues(t *testing.T) {
 	b := newBench(t)
 	ok := func(v bool, err error) error {
@@ -180,7 +181,7 @@ func TestAbsentValues(t *testing.T) {
 		"in an argument": {func(r raysys.Ref[wide]) error { return ok(get(t, b.ctx, b.read.Go(b.ctx, box{r}))) }, 1},
 		"On of a grain":  {func(r raysys.Ref[wide]) error { return ok(get(t, b.ctx, b.tell.On(b.ctx, b.desk, r))) }, 1},
 		"State": {func(r raysys.Ref[wide]) error {
-			return ok(raysys.State(r) == raysys.StateReady, nil)
+			return ok(raysys.PhaseOf(r) == raysys.PhaseReady, nil)
 		}, 0},
 		"Wait": {func(r raysys.Ref[wide]) error {
 			ready, _, err := raysys.Wait(b.ctx, []raysys.Ref[wide]{r}, 1)
@@ -239,11 +240,11 @@ func TestAbsentValuesThatFail(t *testing.T) {
 		s.fail.Store(nil)
 		v, err := r.Get(b.ctx)
 		lost := errors.Is(cause, raysys.ErrObjectLost)
-		if lost && (!errors.Is(err, cause) || raysys.State(r) != raysys.StateLost || s.fetches.Load() != 1) {
-			t.Errorf("what is lost: %v, %v after %d fetches", err, raysys.State(r), s.fetches.Load())
+		if lost && (!errors.Is(err, cause) || raysys.PhaseOf(r) != raysys.PhaseLost || s.fetches.Load() != 1) {
+			t.Errorf("what is lost: %v, %v after %d fetches", err, raysys.PhaseOf(r), s.fetches.Load())
 		}
-		if !lost && (err != nil || !v.whole() || raysys.State(r) != raysys.StateReady) {
-			t.Errorf("what failed once: %v, %v", err, raysys.State(r))
+		if !lost && (err != nil || !v.whole() || raysys.PhaseOf(r) != raysys.PhaseReady) {
+			t.Errorf("what failed once: %v, %v", err, raysys.PhaseOf(r))
 		}
 	}
 }
@@ -298,7 +299,7 @@ func TestAbsentGetGivesUp(t *testing.T) {
 		t.Error(err)
 	}
 	call := b.use.On(b.ctx, r)
-	if raysys.State(call) != raysys.StatePending {
+	if raysys.PhaseOf(call) != raysys.PhasePending {
 		t.Error("a task runs without its argument")
 	}
 	close(s.gate)
@@ -347,8 +348,8 @@ func TestGetAllFetchesTogether(t *testing.T) {
 	}
 }
 
-// However many tasks wait, only a few have their values fetched before they run; those that are cancelled meanwhile do not
-// hold up the others, nor keep what they were given.
+// However many tasks wait, only a few have their values fetched before they run; those that are cancelled meanwhile do
+// not hold up the others, nor keep what they were given.
 func TestFetchesAhead(t *testing.T) {
 	b := newBench(t)
 	gate := make(chan struct{})
@@ -395,8 +396,8 @@ func TestFetchesAhead(t *testing.T) {
 	eventually(t, "the store is empty", func() bool { return b.count() == 0 })
 }
 
-// Readers, evictions, Release and cancellation at any moment: whoever gets a value gets the whole of it, who does not gets
-// ErrReleased or its own cancellation, and nothing is left in the store.
+// Readers, evictions, Release and cancellation at any moment: whoever gets a value gets the whole of it, who does not
+// gets ErrReleased or its own cancellation, and nothing is left in the store.
 func TestEvictionRaces(t *testing.T) {
 	b := newBench(t)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -34,8 +34,8 @@ func TestBranchBelongsToItsTask(t *testing.T) {
 	r := parent.Go(tenant.With(ctx, "acme"), 0)
 	<-began
 	r.Cancel()
-	if _, err := get(t, ctx, r); raysys.State(r) != raysys.StateCancelled {
-		t.Errorf("the parent: %v, %v", raysys.State(r), err)
+	if _, err := get(t, ctx, r); raysys.PhaseOf(r) != raysys.PhaseCancelled {
+		t.Errorf("the parent: %v, %v", raysys.PhaseOf(r), err)
 	}
 }
 

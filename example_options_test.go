@@ -45,7 +45,7 @@ func ExampleMemory() {
 func ExampleCustom() {
 	ctx, stop := serve()
 	defer stop()
-	licensed := square.With(raysys.Custom("licence", 1))
+	licensed := square.With(raysys.Resource("licence", 1))
 	fmt.Println(raysys.GetAll(ctx, licensed.Map(ctx, []int{1, 2, 3})).Values())
 	// Output: [1 4 9] <nil>
 }
@@ -133,13 +133,13 @@ func ExampleDetached() {
 	request, cancel := context.WithCancel(ctx)
 	r := forever.With(raysys.Detached()).Go(request)
 	cancel()
-	fmt.Println(raysys.State(r))
+	fmt.Println(raysys.PhaseOf(r))
 	// Output: pending
 }
 
 // Work may ask for a kind of node, and for a rule to choose among them.
 func ExamplePlace() {
-	o := core.NewOptions([]raysys.Option{raysys.Place(raysys.Spread), raysys.Label("zone", "west")})
+	o := core.NewOptions([]raysys.Option{raysys.Placement(raysys.Spread), raysys.Label("zone", "west")})
 	fmt.Println(o.Strategy, o.Labels)
 	// Output: spread map[zone:west]
 }

@@ -72,7 +72,7 @@ func ExampleRef_Get_timeout() {
 	soon, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
 	_, err := r.Get(soon)
-	fmt.Println(errors.Is(err, raysys.ErrDeadline), raysys.State(r))
+	fmt.Println(errors.Is(err, raysys.ErrDeadline), raysys.PhaseOf(r))
 	// Output: true pending
 }
 
@@ -83,7 +83,7 @@ func ExampleRef_Cancel() {
 	r := forever.Go(ctx)
 	fmt.Println(r.Cancel())
 	_, err := r.Get(ctx)
-	fmt.Println(errors.Is(err, raysys.ErrCancelled), raysys.State(r))
+	fmt.Println(errors.Is(err, raysys.ErrCancelled), raysys.PhaseOf(r))
 	// Output:
 	// true
 	// true cancelled
@@ -107,7 +107,7 @@ func ExampleRef_Release() {
 type watch struct{ What raysys.Handle[int] }
 
 var report = tasks.Define("report", func(ctx context.Context, w watch) (string, error) {
-	return raysys.State(w.What.Ref()).String(), nil
+	return raysys.PhaseOf(w.What.Ref()).String(), nil
 })
 
 // A Ref inside an argument is waited for; a Handle is passed on as it is.
@@ -150,7 +150,7 @@ func ExampleState() {
 	if _, _, err := raysys.Wait(ctx, refs, 2); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(raysys.State(good), raysys.State(bad), raysys.State(open))
+	fmt.Println(raysys.PhaseOf(good), raysys.PhaseOf(bad), raysys.PhaseOf(open))
 	// Output: ready failed pending
 }
 

@@ -38,23 +38,23 @@ func TestStates(t *testing.T) {
 	get(t, ctx, through)
 	for name, c := range map[string]struct {
 		ref   raysys.Ref[int]
-		state raysys.RefState
+		state raysys.Phase
 		err   error
 	}{
-		"pending":                {pending, raysys.StatePending, nil},
-		"ready":                  {done, raysys.StateReady, nil},
-		"put":                    {raysys.Put(ctx, 1), raysys.StateReady, nil},
-		"value":                  {raysys.Ready(1), raysys.StateReady, nil},
-		"failed":                 {failed, raysys.StateFailed, errBoom},
-		"cancelled":              {cancelled, raysys.StateCancelled, raysys.ErrCancelled},
-		"released":               {released, raysys.StateReleased, raysys.ErrReleased},
-		"released while pending": {early, raysys.StateReleased, raysys.ErrReleased},
-		"lost":                   {raysys.Ref[int](core.FailedRef[int](fmt.Errorf("get: %w", raysys.ErrObjectLost))), raysys.StateLost, raysys.ErrObjectLost},
-		"lost, says the task":    {through, raysys.StateFailed, raysys.ErrObjectLost},
-		"failed before it began": {raysys.Ref[int](core.FailedRef[int](errBoom)), raysys.StateFailed, errBoom},
-		"zero":                   {raysys.Ref[int]{}, raysys.StatePending, raysys.ErrInvalidRef},
+		"pending":                {pending, raysys.PhasePending, nil},
+		"ready":                  {done, raysys.PhaseReady, nil},
+		"put":                    {raysys.Put(ctx, 1), raysys.PhaseReady, nil},
+		"value":                  {raysys.Ready(1), raysys.PhaseReady, nil},
+		"failed":                 {failed, raysys.PhaseFailed, errBoom},
+		"cancelled":              {cancelled, raysys.PhaseCancelled, raysys.ErrCancelled},
+		"released":               {released, raysys.PhaseReleased, raysys.ErrReleased},
+		"released while pending": {early, raysys.PhaseReleased, raysys.ErrReleased},
+		"lost":                   {raysys.Ref[int](core.FailedRef[int](fmt.Errorf("get: %w", raysys.ErrObjectLost))), raysys.PhaseLost, raysys.ErrObjectLost},
+		"lost, says the task":    {through, raysys.PhaseFailed, raysys.ErrObjectLost},
+		"failed before it began": {raysys.Ref[int](core.FailedRef[int](errBoom)), raysys.PhaseFailed, errBoom},
+		"zero":                   {raysys.Ref[int]{}, raysys.PhasePending, raysys.ErrInvalidRef},
 	} {
-		if s := raysys.State(c.ref); s != c.state {
+		if s := raysys.PhaseOf(c.ref); s != c.state {
 			t.Errorf("%s: %v, want %v", name, s, c.state)
 		}
 		if name == "pending" {
@@ -74,9 +74,9 @@ func TestStates(t *testing.T) {
 	if _, err := get(t, ctx, early); !errors.Is(err, raysys.ErrReleased) {
 		t.Errorf("released while pending, now settled: %v, want ErrReleased", err)
 	}
-	for s, text := range []string{"pending", "ready", "failed", "lost", "cancelled", "released", "RefState(6)"} {
-		if got := raysys.RefState(s).String(); got != text {
-			t.Errorf("RefState %d is %q, want %q", s, got, text)
+	for s, text := range []string{"pending", "ready", "failed", "lost", "cancelled", "released", "Phase(6)"} {
+		if got := raysys.Phase(s).String(); got != text {
+			t.Errorf("Phase %d is %q, want %q", s, got, text)
 		}
 	}
 }

@@ -22,8 +22,8 @@ func Memory(bytes int64) Option {
 	return func(o *core.Options) { o.Sized = true; o.Resources.Memory = bytes }
 }
 
-// Custom asks for n of the resource name, which some node must offer (system.Config.Resources).
-func Custom(name string, n float64) Option {
+// Resource asks for n of the resource name, which some node must offer (system.Config.Resources).
+func Resource(name string, n float64) Option {
 	return func(o *core.Options) {
 		o.Sized = true
 		m := map[string]float64{name: n}

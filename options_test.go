@@ -34,7 +34,7 @@ func TestPause(t *testing.T) {
 
 func TestOptionsCombine(t *testing.T) {
 	o := core.NewOptions([]raysys.Option{
-		raysys.CPU(2), raysys.GPU(1), raysys.CPU(0), raysys.Custom("a", 1), raysys.Custom("b", 2), raysys.Custom("a", 3),
+		raysys.CPU(2), raysys.GPU(1), raysys.CPU(0), raysys.Resource("a", 1), raysys.Resource("b", 2), raysys.Resource("a", 3),
 		raysys.Deadline(time.Second), raysys.NoDeadline(), raysys.Retries(7), raysys.Detached(),
 	})
 	want := core.Resources{GPU: 1, Custom: map[string]float64{"a": 3, "b": 2}}
@@ -58,8 +58,8 @@ func TestOptionsCombine(t *testing.T) {
 
 // An Option may be kept and used again: it does not share what it fills.
 func TestOptionIsReusable(t *testing.T) {
-	shared := raysys.Custom("a", 1)
-	one := core.NewOptions([]raysys.Option{shared, raysys.Custom("b", 1)})
+	shared := raysys.Resource("a", 1)
+	one := core.NewOptions([]raysys.Option{shared, raysys.Resource("b", 1)})
 	two := core.NewOptions([]raysys.Option{shared})
 	if len(one.Resources.Custom) != 2 || len(two.Resources.Custom) != 1 {
 		t.Errorf("got %v and %v", one.Resources, two.Resources)

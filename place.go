@@ -11,8 +11,8 @@ import (
 type Strategy string
 
 const (
-	// Balanced is the default: of two nodes drawn at random the less busy one (the shorter estimated queueing time, then
-	// fewer grains for its size). It stays even when many place at the same time without knowing of each other.
+	// Balanced is the default: of two nodes drawn at random the less busy one (the shorter estimated queueing time,
+	// then fewer grains for its size). It stays even when many place at the same time without knowing of each other.
 	Balanced Strategy = "balanced"
 	// PreferLocal stays on the node that asks while that node can take it and is not much busier than another.
 	PreferLocal Strategy = "prefer-local"
@@ -23,8 +23,8 @@ const (
 	Spread Strategy = "spread"
 )
 
-// Place chooses the strategy by which the work gets its node.
-func Place(s Strategy) Option {
+// Placement chooses the strategy by which the work gets its node.
+func Placement(s Strategy) Option {
 	return func(o *core.Options) {
 		if s == "" {
 			o.Fail(fmt.Errorf("%w: Place(%q): name a strategy, such as raysys.Spread", ErrBadOption, s))

@@ -16,7 +16,7 @@ func TestPlaceAndLabel(t *testing.T) {
 	}
 	zone := raysys.Label("zone", "a")
 	o := core.NewOptions([]raysys.Option{
-		raysys.Place(raysys.Spread), raysys.Place("mine"), zone, raysys.Label("disk", ""), raysys.Label("zone", "b"),
+		raysys.Placement(raysys.Spread), raysys.Placement("mine"), zone, raysys.Label("disk", ""), raysys.Label("zone", "b"),
 	})
 	if diff := cmp.Diff(map[string]string{"zone": "b", "disk": ""}, o.Labels); diff != "" || o.Strategy != "mine" || o.Err != nil {
 		t.Errorf("%q, %v\n%s", o.Strategy, o.Err, diff)
@@ -25,7 +25,7 @@ func TestPlaceAndLabel(t *testing.T) {
 		t.Errorf("an option used again shares what it fills:\n%s", diff)
 	}
 	for text, bad := range map[string]raysys.Option{
-		`bad option: Place(""): name a strategy, such as raysys.Spread`: raysys.Place(""),
+		`bad option: Place(""): name a strategy, such as raysys.Spread`: raysys.Placement(""),
 		`bad option: Label("", "a"): a label needs a key`:               raysys.Label("", "a"),
 	} {
 		if err := core.NewOptions([]raysys.Option{bad}).Err; !errors.Is(err, raysys.ErrBadOption) || err.Error() != text {

@@ -7,9 +7,9 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// Put makes v an object that tasks and grains can refer to. v is handed over: do not change it afterwards (strict
-// mode of the testkit finds a program that does). Put of a value with pointers costs one allocation; bytes are made
-// only when the object must travel. A value above 64 KiB counts against the node's object store: Put waits while that makes
+// Put makes v an object that tasks and grains can refer to. v is handed over: do not change it afterwards (strict mode
+// of the testkit finds a program that does). Put of a value with pointers costs one allocation; bytes are made only
+// when the object must travel. A value above 64 KiB counts against the node's object store: Put waits while that makes
 // room, and the reference fails with ErrStoreFull when there is none to make.
 //
 // The options ask for more than that: Replicas and Named. Then Put returns when the object has both.
@@ -21,37 +21,37 @@ func Put[T any](ctx context.Context, v T, opts ...PutOption) Ref[T] {
 // It needs no context, and its id is zero.
 func Ready[T any](v T) Ref[T] { return Ref[T](core.Ready(v)) }
 
-// RefState is what is known of a future without fetching it.
-type RefState uint8
+// Phase is what is known of a future without fetching it.
+type Phase uint8
 
-// The states of a future.
+// The phases of a future.
 const (
-	StatePending   RefState = iota // not started, or running
-	StateReady                     // Get returns a value
-	StateFailed                    // Get returns an error of the work
-	StateLost                      // the value is gone and cannot be rebuilt
-	StateCancelled                 // the work was cancelled
-	StateReleased                  // the program released the reference
+	PhasePending   Phase = iota // not started, or running
+	PhaseReady                  // Get returns a value
+	PhaseFailed                 // Get returns an error of the work
+	PhaseLost                   // the value is gone and cannot be rebuilt
+	PhaseCancelled              // the work was cancelled
+	PhaseReleased               // the program released the reference
 )
 
-func (s RefState) String() string {
-	switch s {
-	case StatePending:
+func (p Phase) String() string {
+	switch p {
+	case PhasePending:
 		return "pending"
-	case StateReady:
+	case PhaseReady:
 		return "ready"
-	case StateFailed:
+	case PhaseFailed:
 		return "failed"
-	case StateLost:
+	case PhaseLost:
 		return "lost"
-	case StateCancelled:
+	case PhaseCancelled:
 		return "cancelled"
-	case StateReleased:
+	case PhaseReleased:
 		return "released"
 	}
-	return fmt.Sprintf("RefState(%d)", uint8(s))
+	return fmt.Sprintf("Phase(%d)", uint8(p))
 }
 
-// State tells how the future behind r stands, without waiting and without fetching the value. The zero Ref is
+// PhaseOf tells how the future behind r stands, without waiting and without fetching the value. The zero Ref is
 // pending for ever.
-func State[T any](r Ref[T]) RefState { return RefState(core.State(core.Ref[T](r))) }
+func PhaseOf[T any](r Ref[T]) Phase { return Phase(core.PhaseOf(core.Ref[T](r))) }

@@ -46,4 +46,4 @@ func (r Ref[T]) Cancel() bool { return core.Ref[T](r).Cancel() }
 func (r Ref[T]) Release() { core.Ref[T](r).Release() }
 
 // String shows the id and the state, for logs.
-func (r Ref[T]) String() string { return fmt.Sprintf("ref(%s %s)", r.ID(), State(r)) }
+func (r Ref[T]) String() string { return fmt.Sprintf("ref(%s %s)", r.ID(), PhaseOf(r)) }

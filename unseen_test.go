@@ -47,7 +47,7 @@ func TestUnseenFailureIsLogged(t *testing.T) {
 		fail.With(raysys.CPU(0)).Go(ctx, "unseen, shaped")
 		fail.Map(ctx, []string{"unseen, mapped"})
 		fail.Go(ctx, "panic")
-		raysys.State(fail.Go(ctx, "state only"))
+		raysys.PhaseOf(fail.Go(ctx, "state only"))
 		get(t, ctx, fail.Go(ctx, "got"))
 		raysys.GetAll(ctx, []raysys.Ref[int]{fail.Go(ctx, "got with others")})
 		get(t, ctx, one.On(ctx, fail.Go(ctx, "through a dependant")))

@@ -18,8 +18,8 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-// Wait splits the refs it was given, which stay as they were: the settled ones, as many as asked for where there are, and
-// the rest.
+// Wait splits the refs it was given, which stay as they were: the settled ones, as many as asked for where there are,
+// and the rest.
 func TestWaitSplits(t *testing.T) {
 	table := raysys.NewTable()
 	gate, open := gated(table)
@@ -69,7 +69,7 @@ func TestWaitSplits(t *testing.T) {
 		}
 		order := []int{}
 		for _, r := range ready {
-			if s := raysys.State(r); s == raysys.StatePending {
+			if s := raysys.PhaseOf(r); s == raysys.PhasePending {
 				t.Fatalf("%v is among the ready", r)
 			}
 			order = append(order, slices.Index(before, r))
@@ -115,7 +115,7 @@ func TestWaitUntilADeadline(t *testing.T) {
 			t.Fatalf("two more: %v, %v after %v", ready, err, time.Since(start))
 		}
 		for _, r := range rest {
-			if s := raysys.State(r); s != raysys.StatePending {
+			if s := raysys.PhaseOf(r); s != raysys.PhasePending {
 				t.Errorf("what was waited for in vain is %v", s)
 			}
 		}
@@ -159,7 +159,7 @@ func TestWaitAcrossContexts(t *testing.T) {
 				}()
 				synctest.Wait()
 				cancels[at]()
-				if r := <-first; r != mid || raysys.State(r) != raysys.StateCancelled {
+				if r := <-first; r != mid || raysys.PhaseOf(r) != raysys.PhaseCancelled {
 					t.Errorf("%s: got %v, want %v cancelled", verb, r, mid)
 				}
 			})
@@ -205,7 +205,7 @@ func TestAsCompleted(t *testing.T) {
 		refs = append(refs, raysys.Ready(1), refs[1])
 		start, order, times := time.Now(), []int{}, []time.Duration{}
 		for i, r := range raysys.AsCompleted(ctx, refs) {
-			if r != refs[i] || raysys.State(r) == raysys.StatePending {
+			if r != refs[i] || raysys.PhaseOf(r) == raysys.PhasePending {
 				t.Errorf("index %d comes with %v", i, r)
 			}
 			order, times = append(order, i), append(times, time.Since(start).Round(time.Second))

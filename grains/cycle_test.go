@@ -160,7 +160,7 @@ func TestTaskStartedWithoutWaiting(t *testing.T) {
 	tied := k.turn(func(ctx context.Context) (int, error) {
 		r := k.call.Go(ctx, "a")
 		synctest.Wait()
-		if raysys.State(r) != raysys.StatePending {
+		if raysys.PhaseOf(r) != raysys.PhasePending {
 			t.Error("the call was refused before anyone waited for it")
 		}
 		return r.Get(ctx)
@@ -187,11 +187,11 @@ func TestWaitForSome(t *testing.T) {
 			}
 			sum := 0
 			for _, r := range refs {
-				if raysys.State(r) == raysys.StateFailed {
+				if raysys.PhaseOf(r) == raysys.PhaseFailed {
 					_, err := r.Get(ctx)
 					return 0, err
 				}
-				if raysys.State(r) == raysys.StateReady {
+				if raysys.PhaseOf(r) == raysys.PhaseReady {
 					sum++
 				}
 			}
@@ -208,8 +208,8 @@ func TestWaitForSome(t *testing.T) {
 	})
 }
 
-// TestWaitForOneOfTwo: a turn waits for one of two, of which one can never come and the other needs a turn that waits itself,
-// but not for ever. Nothing is refused: only who waits for more than can come is stuck.
+// TestWaitForOneOfTwo: a turn waits for one of two, of which one can never come and the other needs a turn that waits
+// itself, but not for ever. Nothing is refused: only who waits for more than can come is stuck.
 func TestWaitForOneOfTwo(t *testing.T) {
 	k := newKnot()
 	var entered, leave chan bool

@@ -69,8 +69,8 @@ func TestDefaultDeadline(t *testing.T) {
 				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "sleeper/a.") {
 					t.Errorf("%q does not say what", err)
 				}
-				if raysys.State(r) != raysys.StateCancelled && raysys.State(r) != raysys.StateFailed {
-					t.Error(raysys.State(r))
+				if raysys.PhaseOf(r) != raysys.PhaseCancelled && raysys.PhaseOf(r) != raysys.PhaseFailed {
+					t.Error(raysys.PhaseOf(r))
 				}
 			}
 		})

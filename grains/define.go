@@ -49,10 +49,10 @@ const (
 // Option changes a kind.
 type Option func(*kind) error
 
-// StatelessWorker makes every key of the kind a pool of up to n activations on each node, which share the calls to
-// that key: for work that needs a place, such as a loaded policy, and no identity. n of 0 means one per CPU. A node that
-// runs workers calls its own; a driver's calls go to all nodes in turn, or to the node that the kind's strategy chooses for
-// the key, where that is another than Balanced and Spread.
+// StatelessWorker makes every key of the kind a pool of up to n activations on each node, which share the calls to that
+// key: for work that needs a place, such as a loaded policy, and no identity. n of 0 means one per CPU. A node that
+// runs workers calls its own; a driver's calls go to all nodes in turn, or to the node that the kind's strategy chooses
+// for the key, where that is another than Balanced and Spread.
 func StatelessWorker(n int) Option {
 	return func(k *kind) error {
 		if n < 0 {
@@ -93,12 +93,12 @@ func Mailbox(n int) Option {
 // OnPanic chooses what a panic does to the activation.
 func OnPanic(c PanicChoice) Option { return func(k *kind) error { k.onPanic = c; return nil } }
 
-// PlaceBy chooses the strategy by which the grains of the kind get their nodes: raysys.Balanced unless set. A call with
-// raysys.Place wishes for another, which counts if it is the one that places the grain.
-func PlaceBy(s raysys.Strategy) Option {
+// Placement chooses the strategy by which the grains of the kind get their nodes: raysys.Balanced unless set. A call
+// with raysys.Placement wishes for another, which counts if it is the one that places the grain.
+func Placement(s raysys.Strategy) Option {
 	return func(k *kind) error {
 		if s == "" {
-			return fmt.Errorf("PlaceBy(%q): name a strategy, such as raysys.Spread", s)
+			return fmt.Errorf("Placement(%q): name a strategy, such as raysys.Spread", s)
 		}
 		k.strategy = s
 		return nil

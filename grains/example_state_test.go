@@ -116,10 +116,10 @@ func ExampleState_ETag() {
 	// Output: exists false, changed false <nil>
 }
 
-func ExamplePlaceBy() {
+func ExamplePlacement() {
 	tb := raysys.NewTable()
-	grains.DefineIn[Account](tb, "account", grains.PlaceBy(raysys.ByHash)) // accounts of one key live where its other grains do
-	grains.DefineIn[Account](tb, "wrong", grains.PlaceBy(""))
+	grains.DefineIn[Account](tb, "account", grains.Placement(raysys.ByHash)) // accounts of one key live where its other grains do
+	grains.DefineIn[Account](tb, "wrong", grains.Placement(""))
 	fmt.Println(errors.Is(tb.Freeze(), raysys.ErrBadDefinition))
 	// Output: true
 }

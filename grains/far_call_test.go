@@ -144,7 +144,8 @@ func TestFarFlags(t *testing.T) {
 	}
 }
 
-// TestFarStateless: workers are local where a node hosts, and on a host's node where it does not; then calls are spread.
+// TestFarStateless: workers are local where a node hosts, and on a host's node where it does not; then calls are
+// spread.
 func TestFarStateless(t *testing.T) {
 	tb := raysys.NewTable()
 	net := newNet(t, tb)
@@ -183,11 +184,11 @@ func TestFarStateless(t *testing.T) {
 
 // TestWanted: the registry learns what the kind and the call ask for.
 func TestWanted(t *testing.T) {
-	r := newRovers(t, grains.PlaceBy(raysys.Spread), grains.Label("disk", "ssd"), grains.Label("zone", "1"))
+	r := newRovers(t, grains.Placement(raysys.Spread), grains.Label("disk", "ssd"), grains.Label("zone", "1"))
 	a := r.net.add("a")
 	ctx := a.context()
 	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
-	wants(t, ctx, r.add.With(raysys.Place(raysys.ByHash), raysys.Label("zone", "2"), raysys.Label("gpu", "h200")).Call(ctx, r.kind.Get("y"), 1), 1)
+	wants(t, ctx, r.add.With(raysys.Placement(raysys.ByHash), raysys.Label("zone", "2"), raysys.Label("gpu", "h200")).Call(ctx, r.kind.Get("y"), 1), 1)
 	x, y := r.net.wants[0], r.net.wants[1]
 	if x.Entry.Name != "rover" || x.Strategy != raysys.Spread || !maps.Equal(x.Labels, map[string]string{"disk": "ssd", "zone": "1"}) || x.Stateless {
 		t.Errorf("%+v", x)
@@ -199,7 +200,7 @@ func TestWanted(t *testing.T) {
 
 // TestPlacementOptions: ones that cannot be meant are bad definitions.
 func TestPlacementOptions(t *testing.T) {
-	for name, o := range map[string]grains.Option{"PlaceBy": grains.PlaceBy(""), "Label": grains.Label("", "x")} {
+	for name, o := range map[string]grains.Option{"Placement": grains.Placement(""), "Label": grains.Label("", "x")} {
 		tb := raysys.NewTable()
 		grains.DefineIn[rover](tb, "k", o)
 		if err := tb.Freeze(); !errors.Is(err, raysys.ErrBadDefinition) {

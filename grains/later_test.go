@@ -12,8 +12,8 @@ import (
 	"github.com/raysys/raysys/grains/internal/promise"
 )
 
-// TestAnswerLater: a call that its method keeps is answered after its turn, on this node or another, once, and not when it
-// has ended before.
+// TestAnswerLater: a call that its method keeps is answered after its turn, on this node or another, once, and not when
+// it has ended before.
 func TestAnswerLater(t *testing.T) {
 	r := newRovers(t)
 	kept := make(chan *promise.Later[int], 1)
@@ -48,8 +48,8 @@ func TestAnswerLater(t *testing.T) {
 		if _, err := r.add.Call(ctx, x, 1).Get(ctx); err != nil { // the grain goes on
 			t.Error(err)
 		}
-		if raysys.State(f) != raysys.StatePending {
-			t.Error("it has settled:", raysys.State(f))
+		if raysys.PhaseOf(f) != raysys.PhasePending {
+			t.Error("it has settled:", raysys.PhaseOf(f))
 		}
 		l.Answer(7)
 		l.Answer(8)

@@ -116,7 +116,7 @@ func TestLawsOfCalls(t *testing.T) {
 		disturb := func() {
 			calm = 0
 			for _, m := range all {
-				if raysys.State(m.ref) == raysys.StatePending {
+				if raysys.PhaseOf(m.ref) == raysys.PhasePending {
 					caught[m.call] = true
 				}
 			}

@@ -40,7 +40,7 @@ func TestFullMailbox(t *testing.T) {
 				var refs []raysys.Ref[int]
 				for i := range c.limit {
 					r := add.Call(ctx, a)
-					if raysys.State(r) != raysys.StatePending {
+					if raysys.PhaseOf(r) != raysys.PhasePending {
 						_, err := r.Get(ctx)
 						t.Fatalf("call %d of a mailbox for %d does not wait: %v", i+1, c.limit, err)
 					}
@@ -48,7 +48,7 @@ func TestFullMailbox(t *testing.T) {
 				}
 				for range 3 {
 					r := add.Call(ctx, a)
-					if raysys.State(r) == raysys.StatePending {
+					if raysys.PhaseOf(r) == raysys.PhasePending {
 						t.Fatalf("a mailbox for %d calls admits one more", c.limit)
 					}
 					err := fails(t, ctx, r, raysys.ErrOverloaded)

@@ -57,8 +57,8 @@ func (c *crowd) calls(t *testing.T, n int) (by map[string]int, took time.Duratio
 	return by, time.Since(begin)
 }
 
-// TestOneStatelessKeyOnAllNodes: a node that runs no workers sends its calls to one stateless key to all nodes that do, in
-// turn, from the first call on; a node that dies is out, one that comes is in.
+// TestOneStatelessKeyOnAllNodes: a node that runs no workers sends its calls to one stateless key to all nodes that do,
+// in turn, from the first call on; a node that dies is out, one that comes is in.
 func TestOneStatelessKeyOnAllNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCrowd(t)
@@ -134,7 +134,7 @@ func TestDrainingNodeLeavesTheRing(t *testing.T) {
 // TestStrategyKeepsItsNode: where the strategy chooses the node of a key, the calls stay there.
 func TestStrategyKeepsItsNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCrowd(t, grains.PlaceBy(raysys.ByHash))
+		c := newCrowd(t, grains.Placement(raysys.ByHash))
 		c.net.choose = func(_ grains.ID, _ *fakeNode, alive []*fakeNode) *fakeNode {
 			i := slices.IndexFunc(alive, func(n *fakeNode) bool { return n.name == "b" })
 			if i < 0 {

@@ -221,7 +221,7 @@ func parseRequest(words []string) (r placement.Request, commit bool, err error) 
 		case "memory":
 			options = append(options, raysys.Memory(int64(number())))
 		case "licence":
-			options = append(options, raysys.Custom("licence", number()))
+			options = append(options, raysys.Resource("licence", number()))
 		case "label":
 			key, v, _ := strings.Cut(value, ":")
 			options = append(options, raysys.Label(key, v))

@@ -69,7 +69,7 @@ func TestSlotsAreEven(t *testing.T) {
 
 func TestShardOf(t *testing.T) {
 	for _, shards := range []int{1, 3, 32, store.MaxShards} {
-		c, err := store.NewCluster(shards)
+		c, err := store.NewLayout(shards)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestShardOf(t *testing.T) {
 		}
 	}
 	for _, shards := range []int{-1, store.MaxShards + 1} {
-		if _, err := store.NewCluster(shards); !errors.Is(err, store.ErrBadConfig) {
+		if _, err := store.NewLayout(shards); !errors.Is(err, store.ErrBadConfig) {
 			t.Errorf("%d shards: %v", shards, err)
 		}
 	}
@@ -100,13 +100,13 @@ func TestShardOf(t *testing.T) {
 func TestOneConfig(t *testing.T) {
 	kv := memory(t)
 	var wg sync.WaitGroup
-	var got [4]store.Cluster
+	var got [4]store.Layout
 	for i := range got {
 		wg.Go(func() {
 			node := flaky.Wrap(kv)
 			node.FailNext(i, flaky.LoseAnswer)
 			var err error
-			if got[i], err = store.OpenCluster(within(t), node, "", 0); err != nil {
+			if got[i], err = store.OpenLayout(within(t), node, "", 0); err != nil {
 				t.Error(err)
 			}
 		})
@@ -117,44 +117,44 @@ func TestOneConfig(t *testing.T) {
 			t.Fatalf("nodes have different configs: %s", d)
 		}
 	}
-	again, err := store.OpenCluster(within(t), kv, "", 5)
+	again, err := store.OpenLayout(within(t), kv, "", 5)
 	if err != nil || again.ID != got[0].ID || again.Shards != store.DefaultShards {
 		t.Fatalf("opened again: %+v, %v", again, err)
 	}
-	if err := store.CheckCluster(within(t), kv, again.ID); err != nil {
+	if err := store.CheckLayout(within(t), kv, again.ID); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.CheckCluster(within(t), kv, "other"); !errors.Is(err, store.ErrStoreReplaced) {
+	if err := store.CheckLayout(within(t), kv, "other"); !errors.Is(err, store.ErrStoreReplaced) {
 		t.Fatalf("another cluster's store: %v", err)
 	}
-	if err := store.CheckCluster(within(t), memory(t), again.ID); !errors.Is(err, store.ErrStoreReplaced) {
+	if err := store.CheckLayout(within(t), memory(t), again.ID); !errors.Is(err, store.ErrStoreReplaced) {
 		t.Fatalf("an empty store: %v", err)
 	}
 	down := flaky.Wrap(kv)
 	down.Down(true)
-	if err := store.CheckCluster(within(t), down, again.ID); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrStoreReplaced) {
+	if err := store.CheckLayout(within(t), down, again.ID); !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrStoreReplaced) {
 		t.Fatalf("a store that is away: %v", err)
 	}
 }
 
 func TestConfigIsChecked(t *testing.T) {
-	good, err := store.NewCluster(2)
+	good, err := store.NewLayout(2)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		change func(*store.Cluster)
+		change func(*store.Layout)
 		want   error
 	}{
-		"format":        {func(c *store.Cluster) { c.Format++ }, store.ErrTooNew},
-		"slot function": {func(c *store.Cluster) { c.SlotFunction = "other/2" }, store.ErrTooNew},
-		"id":            {func(c *store.Cluster) { c.ID = "" }, store.ErrBadConfig},
-		"shards":        {func(c *store.Cluster) { c.Shards = 0 }, store.ErrBadConfig},
-		"no slots":      {func(c *store.Cluster) { c.Slots = nil }, store.ErrBadConfig},
-		"gap":           {func(c *store.Cluster) { c.Slots[0].From = 1 }, store.ErrBadConfig},
-		"order":         {func(c *store.Cluster) { c.Slots[1].From = 0 }, store.ErrBadConfig},
-		"range":         {func(c *store.Cluster) { c.Slots[1].From = store.Slots }, store.ErrBadConfig},
-		"shard":         {func(c *store.Cluster) { c.Slots[1].Shard = 2 }, store.ErrBadConfig},
+		"format":        {func(c *store.Layout) { c.Format++ }, store.ErrTooNew},
+		"slot function": {func(c *store.Layout) { c.SlotFunction = "other/2" }, store.ErrTooNew},
+		"id":            {func(c *store.Layout) { c.ID = "" }, store.ErrBadConfig},
+		"shards":        {func(c *store.Layout) { c.Shards = 0 }, store.ErrBadConfig},
+		"no slots":      {func(c *store.Layout) { c.Slots = nil }, store.ErrBadConfig},
+		"gap":           {func(c *store.Layout) { c.Slots[0].From = 1 }, store.ErrBadConfig},
+		"order":         {func(c *store.Layout) { c.Slots[1].From = 0 }, store.ErrBadConfig},
+		"range":         {func(c *store.Layout) { c.Slots[1].From = store.Slots }, store.ErrBadConfig},
+		"shard":         {func(c *store.Layout) { c.Slots[1].Shard = 2 }, store.ErrBadConfig},
 	} {
 		bad := good
 		bad.Slots = append([]store.SlotRange(nil), good.Slots...)
@@ -167,7 +167,7 @@ func TestConfigIsChecked(t *testing.T) {
 		if _, err := kv.Txn(within(t), []store.Op{store.Set(store.ConfigKey, value)}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.OpenCluster(within(t), kv, "", 0); !errors.Is(err, c.want) {
+		if _, err := store.OpenLayout(within(t), kv, "", 0); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -175,7 +175,7 @@ func TestConfigIsChecked(t *testing.T) {
 	if _, err := kv.Txn(within(t), []store.Op{store.Set(store.ConfigKey, []byte("{"))}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.OpenCluster(within(t), kv, "", 0); !errors.Is(err, store.ErrBadConfig) {
+	if _, err := store.OpenLayout(within(t), kv, "", 0); !errors.Is(err, store.ErrBadConfig) {
 		t.Errorf("no JSON: %v", err)
 	}
 }
@@ -183,24 +183,24 @@ func TestConfigIsChecked(t *testing.T) {
 // The keys of one cluster are not those of another, whatever prefix they lie under.
 func TestClusterOfAnotherName(t *testing.T) {
 	kv := memory(t)
-	made, err := store.OpenCluster(within(t), kv, "prod", 0)
+	made, err := store.OpenLayout(within(t), kv, "prod", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.OpenCluster(within(t), kv, "test", 0); !errors.Is(err, store.ErrOtherCluster) || !strings.Contains(err.Error(), `"prod"`) || !strings.Contains(err.Error(), "RAYSYS_CONSUL_PREFIX") {
+	if _, err := store.OpenLayout(within(t), kv, "test", 0); !errors.Is(err, store.ErrOtherCluster) || !strings.Contains(err.Error(), `"prod"`) || !strings.Contains(err.Error(), "RAYSYS_CONSUL_PREFIX") {
 		t.Errorf("cluster test opened the keys of cluster prod: %v", err)
 	}
 	for _, name := range []string{"prod", ""} {
-		if again, err := store.OpenCluster(within(t), kv, name, 0); err != nil || again.ID != made.ID {
+		if again, err := store.OpenLayout(within(t), kv, name, 0); err != nil || again.ID != made.ID {
 			t.Errorf("name %q: %v, %v", name, again.ID, err)
 		}
 	}
 	// A record of an earlier program has no name, and is anybody's.
 	unnamed := memory(t)
-	if _, err := store.OpenCluster(within(t), unnamed, "", 0); err != nil {
+	if _, err := store.OpenLayout(within(t), unnamed, "", 0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.OpenCluster(within(t), unnamed, "prod", 0); err != nil {
+	if _, err := store.OpenLayout(within(t), unnamed, "prod", 0); err != nil {
 		t.Errorf("a record without a name: %v", err)
 	}
 }

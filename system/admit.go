@@ -17,7 +17,7 @@ type transport struct {
 	print string // fingerprint of the node's key, "" without TLS
 }
 
-func (c *Cluster) transport() (transport, error) {
+func (c *ClusterConfig) transport() (transport, error) {
 	switch {
 	case c.Network != nil:
 		return transport{Transport: c.Network}, nil
@@ -31,9 +31,9 @@ func (c *Cluster) transport() (transport, error) {
 	return transport{Transport: link.TCP(link.TCPConfig{Insecure: c.Insecure})}, nil
 }
 
-// certified checks that the node's certificate lets it be who it is, since others would refuse it one by one. One without a
-// name gets the certificate's; those that come and go take one aside of it, so that several can.
-func (c *Cluster) certified(node raysys.NodeID) (raysys.NodeID, error) {
+// certified checks that the node's certificate lets it be who it is, since others would refuse it one by one. One
+// without a name gets the certificate's; those that come and go take one aside of it, so that several can.
+func (c *ClusterConfig) certified(node raysys.NodeID) (raysys.NodeID, error) {
 	t, err := link.LoadTLS(c.TLS.Cert, c.TLS.Key, c.TLS.CA)
 	if err != nil {
 		return node, err

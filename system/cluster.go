@@ -26,7 +26,7 @@ import (
 // ended by Close, or by being fenced.
 type cluster struct {
 	node     *Node
-	cfg      *Cluster
+	cfg      *ClusterConfig
 	log      *zap.Logger
 	kv       store.KV
 	ownKV    bool // it was opened here

@@ -50,7 +50,7 @@ func (f *fleet) join(name raysys.NodeID, role system.Role, change ...func(*syste
 	var kv store.KV = flaky.Wrap(f.kv)
 	cfg := system.Config{
 		Name: name, Table: table, Namespace: "test", Logger: zaptest.NewLogger(f.t, zaptest.Level(zap.WarnLevel)).Named(string(name)),
-		Cluster: &system.Cluster{Store: kv, Role: role},
+		Cluster: &system.ClusterConfig{Store: kv, Role: role},
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -188,7 +188,7 @@ func TestStateMovesWithTheGrain(t *testing.T) {
 // TestCloseBeforeStart: a node of a cluster that never joined closes like any other.
 func TestCloseBeforeStart(t *testing.T) {
 	f := newFleet(t)
-	n, err := system.New(system.Config{Table: table, Cluster: &system.Cluster{Store: f.kv}})
+	n, err := system.New(system.Config{Table: table, Cluster: &system.ClusterConfig{Store: f.kv}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,18 +17,19 @@ import (
 	"github.com/raysys/raysys/store/consul"
 )
 
-// Cluster describes how a node joins a cluster. Consul or Store must be set.
-type Cluster struct {
+// ClusterConfig describes how a node joins a cluster. Consul or Store must be set.
+type ClusterConfig struct {
 	// Name of the cluster: the prefix of its keys in the store. Empty: "default".
 	Name string
-	// Consul is the address of a Consul agent or server: host:port, several with commas, or a URL. Token, TLS and the rest
-	// come from Consul's own variables (CONSUL_HTTP_TOKEN, CONSUL_CACERT, ...).
+	// Consul is the address of a Consul agent or server: host:port, several with commas, or a URL. Token, TLS and the
+	// rest come from Consul's own variables (CONSUL_HTTP_TOKEN, CONSUL_CACERT, ...).
 	Consul string
 	// Store is used in place of Consul; the caller closes it. The testkit gives an embedded one.
 	Store store.KV
 	// Role of the node. Empty: Driver.
 	Role Role
-	// Listen is the address for other nodes. Empty: 127.0.0.1 and a free port. Beyond loopback it needs TLS or Insecure.
+	// Listen is the address for other nodes. Empty: 127.0.0.1 and a free port. Beyond loopback it needs TLS or
+	// Insecure.
 	Listen string
 	// Advertise is the address that other nodes dial, where it differs from Listen (which it must for 0.0.0.0).
 	Advertise string
@@ -43,11 +44,11 @@ type Cluster struct {
 	// Launch names the start of this process, so that whoever started it can prove its death (raysys node sets
 	// RAYSYS_LAUNCH). Empty: nobody will.
 	Launch string
-	// Supervisor is told, a line each, what whoever supervises this process must know of its exit: "draining" when somebody
-	// asked the node to drain, "staying" when that was taken back, "misconfigured" by Run when New refused the Config. FromEnv
-	// takes the pipe that raysys node gives (RAYSYS_SUPERVISOR). Nil: nobody is told.
+	// Supervisor is told, a line each, what whoever supervises this process must know of its exit: "draining" when
+	// somebody asked the node to drain, "staying" when that was taken back, "misconfigured" by Run when New refused the
+	// Config. FromEnv takes the pipe that raysys node gives (RAYSYS_SUPERVISOR). Nil: nobody is told.
 	Supervisor io.Writer
-	// Strategies are placement strategies of the program's own, by the name that raysys.Place gives.
+	// Strategies are placement strategies of the program's own, by the name that raysys.Placement gives.
 	Strategies map[raysys.Strategy]placement.Strategy
 	// TTL of the node's lease: 10 s unless set, which is the least that Consul allows.
 	TTL time.Duration
@@ -75,8 +76,8 @@ const (
 	defaultTTL     = 10 * time.Second
 )
 
-func clusterFrom(e *environment) *Cluster {
-	c := &Cluster{
+func clusterFrom(e *environment) *ClusterConfig {
+	c := &ClusterConfig{
 		Name: e.get("RAYSYS_CLUSTER"), Consul: e.get("RAYSYS_CONSUL"), Role: Role(e.get("RAYSYS_ROLE")),
 		Listen: e.get("RAYSYS_LISTEN"), Advertise: e.get("RAYSYS_ADVERTISE"),
 		TLS:      TLSFiles{Cert: e.get("RAYSYS_TLS_CERT"), Key: e.get("RAYSYS_TLS_KEY"), CA: e.get("RAYSYS_TLS_CA")},
@@ -93,8 +94,9 @@ func clusterFrom(e *environment) *Cluster {
 	return c
 }
 
-// consul is how to reach the store. What Cluster does not say comes from the environment, as Consul's own tools have it.
-func (c *Cluster) consul() (consul.Config, error) {
+// consul is how to reach the store. What Cluster does not say comes from the environment, as Consul's own tools have
+// it.
+func (c *ClusterConfig) consul() (consul.Config, error) {
 	return consul.FromEnv(func(name string) string {
 		switch name {
 		case "RAYSYS_CONSUL":
@@ -107,7 +109,7 @@ func (c *Cluster) consul() (consul.Config, error) {
 }
 
 // open connects to the store when it is first used.
-func (c *Cluster) open() (store.KV, error) {
+func (c *ClusterConfig) open() (store.KV, error) {
 	conf, err := c.consul()
 	if err != nil {
 		return nil, err
@@ -115,7 +117,7 @@ func (c *Cluster) open() (store.KV, error) {
 	return consul.Open(conf)
 }
 
-func (c *Cluster) complete() error {
+func (c *ClusterConfig) complete() error {
 	var errs []error
 	if c.Name == "" {
 		c.Name = defaultCluster

@@ -45,13 +45,13 @@ type Config struct {
 	// Data is the directory of the store of a node without a cluster, in which what grains.State holds survives the
 	// process. One process at a time may use it. Empty: the store is in memory.
 	Data string
-	// Grace is how long Main and Run let a worker that was asked to leave take for it, from the signal to the end of the
-	// process: 5 minutes unless set.
+	// Grace is how long Main and Run let a worker that was asked to leave take for it, from the signal to the end of
+	// the process: 5 minutes unless set.
 	Grace time.Duration
 	// Objects says what the object store may use.
-	Objects Objects
+	Objects ObjectConfig
 	// Cluster says which cluster the node joins, and how. Nil: none, everything runs in this process.
-	Cluster *Cluster
+	Cluster *ClusterConfig
 	// Inspect sees every value that changes hands; the testkit's strict mode sets it. Nil: values are handed over.
 	Inspect core.Inspector
 }
@@ -63,8 +63,8 @@ const (
 	maxHeapFloor     = 4096
 )
 
-// FromEnv reads a Config from RAYSYS_* variables, which docs/operating.md lists: what the node is and offers, and, where
-// RAYSYS_CONSUL is set, which cluster it joins and how. It reports every variable that cannot be meant.
+// FromEnv reads a Config from RAYSYS_* variables, which docs/operating.md lists: what the node is and offers, and,
+// where RAYSYS_CONSUL is set, which cluster it joins and how. It reports every variable that cannot be meant.
 func FromEnv() (Config, error) { return fromEnv(os.Getenv) }
 
 func fromEnv(getenv func(string) string) (Config, error) {
@@ -92,7 +92,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 		e.bad("RAYSYS_HEAP_FLOOR", getenv("RAYSYS_HEAP_FLOOR"), fmt.Sprintf("MiB, at most %d", maxHeapFloor))
 	}
 	cfg.HeapFloor = int64(floor * (1 << 20))
-	cfg.Objects = Objects{
+	cfg.Objects = ObjectConfig{
 		Memory: e.size("RAYSYS_OBJECT_MEMORY", objectstore.AvailableMemory()), Spill: getenv("RAYSYS_SPILL"),
 		Disk: e.size("RAYSYS_SPILL_MAX", 0), NoSharing: e.boolean("RAYSYS_NO_SHARING"),
 	}

@@ -46,8 +46,8 @@ func TestBadConfig(t *testing.T) {
 		"unnamed":       {system.Config{Resources: raysys.Resources{Custom: map[string]float64{"": 1}}}, "name", raysys.ErrBadOption},
 		"queue":         {system.Config{QueueTasks: -1}, "QueueTasks", nil},
 		"bytes":         {system.Config{QueueBytes: -1}, "QueueBytes", nil},
-		"objects":       {system.Config{Objects: system.Objects{Memory: -1}}, "Config.Objects", nil},
-		"spill":         {system.Config{Objects: system.Objects{Disk: -1}}, "Config.Objects", nil},
+		"objects":       {system.Config{Objects: system.ObjectConfig{Memory: -1}}, "Config.Objects", nil},
+		"spill":         {system.Config{Objects: system.ObjectConfig{Disk: -1}}, "Config.Objects", nil},
 		"all of it":     {system.Config{QueueTasks: -1, QueueBytes: -2, Resources: raysys.Resources{CPU: 0.5}}, "QueueTasks", nil},
 		"all of it (2)": {system.Config{QueueTasks: -1, QueueBytes: -2, Resources: raysys.Resources{CPU: 0.5}}, "QueueBytes", nil},
 		"all of it (3)": {system.Config{QueueTasks: -1, QueueBytes: -2, Resources: raysys.Resources{CPU: 0.5}}, "at least 1", nil},
@@ -131,7 +131,7 @@ func TestFromEnv(t *testing.T) {
 	t.Run("objects", func(t *testing.T) {
 		set(t, "OBJECT_MEMORY=512MiB", "SPILL=/fast/disk", "SPILL_MAX=1.5GB", "NO_SHARING=true")
 		cfg, err := system.FromEnv()
-		if want := (system.Objects{Memory: 512 << 20, Spill: "/fast/disk", Disk: 1_500_000_000, NoSharing: true}); err != nil || cfg.Objects != want {
+		if want := (system.ObjectConfig{Memory: 512 << 20, Spill: "/fast/disk", Disk: 1_500_000_000, NoSharing: true}); err != nil || cfg.Objects != want {
 			t.Errorf("%+v, %v", cfg.Objects, err)
 		}
 		set(t, "OBJECT_MEMORY=10%")

@@ -62,11 +62,11 @@ func newElsewhere(t *testing.T, asked func(*request)) (*elsewhere, *directory) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kv.Close() })
-	conf, err := store.OpenCluster(t.Context(), kv, "", 1)
+	conf, err := store.OpenLayout(t.Context(), kv, "", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := New(Config{Table: raysys.NewTable(), Cluster: &Cluster{Store: kv}})
+	n, err := New(Config{Table: raysys.NewTable(), Cluster: &ClusterConfig{Store: kv}})
 	if err != nil {
 		t.Fatal(err)
 	}

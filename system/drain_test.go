@@ -146,8 +146,8 @@ func leads(t *testing.T, n *system.Node, name raysys.NodeID) (led int) {
 	return led
 }
 
-// TestDrainCancelled: a node whose drain is taken back runs tasks and grains and leads shards as before, its supervisor knows, and
-// it can be drained again.
+// TestDrainCancelled: a node whose drain is taken back runs tasks and grains and leads shards as before, its supervisor
+// knows, and it can be drained again.
 func TestDrainCancelled(t *testing.T) {
 	f := newFleet(t)
 	var told words
@@ -217,7 +217,8 @@ func TestDrainCancelled(t *testing.T) {
 	}
 }
 
-// TestDrainTellsWhatIsLost: objects that no other node can take are no error of the drain, and whoever asked hears of them.
+// TestDrainTellsWhatIsLost: objects that no other node can take are no error of the drain, and whoever asked hears of
+// them.
 func TestDrainTellsWhatIsLost(t *testing.T) {
 	f := newFleet(t)
 	w1, _ := f.place("w1", system.Worker)
@@ -306,8 +307,8 @@ func TestDrainNamesWhatHolds(t *testing.T) {
 	runtime.KeepAlive(refs)
 }
 
-// TestEveryoneLeaves: workers that are all asked to go do so within seconds, whatever runs, lives or lies on them, and it is no
-// error: there is nowhere to move anything.
+// TestEveryoneLeaves: workers that are all asked to go do so within seconds, whatever runs, lives or lies on them, and
+// it is no error: there is nowhere to move anything.
 func TestEveryoneLeaves(t *testing.T) {
 	f := newFleet(t)
 	worker := func(i int) raysys.NodeID { return raysys.NodeID(fmt.Sprint("w", i%3)) }
@@ -366,7 +367,8 @@ func TestEveryoneLeaves(t *testing.T) {
 	runtime.KeepAlive(held)
 }
 
-// TestFinishedDrivers: what tasks of a driver that has left had borrowed is not left to others, though nobody has collected it yet.
+// TestFinishedDrivers: what tasks of a driver that has left had borrowed is not left to others, though nobody has
+// collected it yet.
 func TestFinishedDrivers(t *testing.T) {
 	f := newFleet(t)
 	w1, _ := f.place("w1", system.Worker)
@@ -392,8 +394,8 @@ func TestFinishedDrivers(t *testing.T) {
 	}
 }
 
-// TestObjectsDrainAfterTasks: the large result of a task that ends while its node drains is left to another node, since whoever
-// reads it comes later than that.
+// TestObjectsDrainAfterTasks: the large result of a task that ends while its node drains is left to another node, since
+// whoever reads it comes later than that.
 func TestObjectsDrainAfterTasks(t *testing.T) {
 	f := newFleet(t)
 	w1, _ := f.place("w1", system.Worker)
@@ -420,14 +422,14 @@ func TestObjectsDrainAfterTasks(t *testing.T) {
 	}
 }
 
-// TestRunDrained: a worker that was asked to drain ends well although an object was lost with it, and has told its supervisor that
-// the end is final; one that cannot be made says so too.
+// TestRunDrained: a worker that was asked to drain ends well although an object was lost with it, and has told its
+// supervisor that the end is final; one that cannot be made says so too.
 func TestRunDrained(t *testing.T) {
 	f := newFleet(t)
 	var told words
 	cfg := system.Config{
 		Name: "w1", Table: table, Namespace: "test",
-		Cluster: &system.Cluster{Store: f.kv, Role: system.Worker, Labels: map[string]string{"node": "w1"}, Supervisor: &told},
+		Cluster: &system.ClusterConfig{Store: f.kv, Role: system.Worker, Labels: map[string]string{"node": "w1"}, Supervisor: &told},
 	}
 	ran := make(chan error, 1)
 	go func() { ran <- system.Run(context.Background(), cfg, nil) }()
@@ -455,7 +457,7 @@ func TestRunDrained(t *testing.T) {
 	runtime.KeepAlive(bad)
 
 	var refused words
-	cfg.Cluster = &system.Cluster{Store: f.kv, Role: "watcher", Supervisor: &refused}
+	cfg.Cluster = &system.ClusterConfig{Store: f.kv, Role: "watcher", Supervisor: &refused}
 	if err := system.Run(context.Background(), cfg, nil); !errors.Is(err, system.ErrConfig) || refused.String() != "misconfigured\n" {
 		t.Errorf("a node that cannot be made: %v, and the supervisor was told %q", err, refused.String())
 	}

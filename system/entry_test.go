@@ -14,11 +14,11 @@ import (
 	"github.com/raysys/raysys/system"
 )
 
-// TestStoreAwayAtStart: a store that stays away is one short line in the log, and not one for each attempt; and JoinTimeout ends
-// it with an error that says what to do.
+// TestStoreAwayAtStart: a store that stays away is one short line in the log, and not one for each attempt; and
+// JoinTimeout ends it with an error that says what to do.
 func TestStoreAwayAtStart(t *testing.T) {
 	core, logs := observer.New(zapcore.WarnLevel)
-	n, err := system.New(system.Config{Table: table, Logger: zap.New(core), Cluster: &system.Cluster{Consul: "127.0.0.1:1", JoinTimeout: 2 * time.Second}})
+	n, err := system.New(system.Config{Table: table, Logger: zap.New(core), Cluster: &system.ClusterConfig{Consul: "127.0.0.1:1", JoinTimeout: 2 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

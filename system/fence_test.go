@@ -14,8 +14,9 @@ import (
 	"github.com/raysys/raysys/system"
 )
 
-// TestFencedDriverHearsOfIt: when the session of a driver is gone its context ends with the reason, for loops that look at
-// Err and for waiters on Done, in Run and in Node.Context; and Run says why, whatever the driver's function makes of it.
+// TestFencedDriverHearsOfIt: when the session of a driver is gone its context ends with the reason, for loops that look
+// at Err and for waiters on Done, in Run and in Node.Context; and Run says why, whatever the driver's function makes of
+// it.
 func TestFencedDriverHearsOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv, err := embedded.Open(embedded.Config{})
@@ -23,7 +24,7 @@ func TestFencedDriverHearsOfIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer kv.Close()
-		cfg := system.Config{Name: "d", Table: table, Namespace: "test", Cluster: &system.Cluster{
+		cfg := system.Config{Name: "d", Table: table, Namespace: "test", Cluster: &system.ClusterConfig{
 			Store: kv, Role: system.Driver, Network: linktest.NewNetwork(1).Transport("d"),
 		}}
 		err = system.Run(t.Context(), cfg, func(ctx context.Context) error {

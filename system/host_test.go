@@ -37,7 +37,7 @@ func inBubble(t *testing.T, f func(b *bubble)) {
 }
 
 func (b *bubble) config(name raysys.NodeID, advertise string) system.Config {
-	return system.Config{Name: name, Table: table, Namespace: "test", Resources: raysys.Resources{CPU: 1}, Cluster: &system.Cluster{
+	return system.Config{Name: name, Table: table, Namespace: "test", Resources: raysys.Resources{CPU: 1}, Cluster: &system.ClusterConfig{
 		Store: b.kv, Role: system.Worker, Network: b.net.Transport(name), Advertise: advertise,
 	}}
 }
@@ -124,7 +124,8 @@ func TestEvictedWorkerWaits(t *testing.T) {
 	})
 }
 
-// TestOneWayIsEnough: a worker that others cannot dial becomes a host by dialling them, and dials those that come later.
+// TestOneWayIsEnough: a worker that others cannot dial becomes a host by dialling them, and dials those that come
+// later.
 func TestOneWayIsEnough(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		t := b.t

@@ -103,10 +103,10 @@ func (c *cluster) join(ctx context.Context) (err error) {
 }
 
 // readConfig reads the cluster's record, or makes it.
-func (c *cluster) readConfig(ctx context.Context) (store.Cluster, error) {
+func (c *cluster) readConfig(ctx context.Context) (store.Layout, error) {
 	pause := 100 * time.Millisecond
 	for {
-		conf, err := store.OpenCluster(ctx, c.kv, c.cfg.Name, 0)
+		conf, err := store.OpenLayout(ctx, c.kv, c.cfg.Name, 0)
 		if err == nil || !errors.Is(err, store.ErrUnavailable) {
 			return conf, err
 		}
@@ -228,7 +228,8 @@ func (c *cluster) lead(view *member.View) {
 		leader, taken := c.leader(n)
 		// The store was away while the shard was taken or given up, so that the key stayed and nobody serves it.
 		left := s == nil && taken && leader == c.self()
-		// Somebody deleted the key, or wrote to it: nothing can be committed any more, and no other node may lead meanwhile.
+		// Somebody deleted the key, or wrote to it: nothing can be committed any more, and no other node may lead
+		// meanwhile.
 		ended := s != nil && view.Ended(n, s.Epoch())
 		give := s != nil && ok && !mine && c.reaches(view, preferred)
 		if (mine && s == nil && !taken) || give || left || ended {

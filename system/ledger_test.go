@@ -51,7 +51,7 @@ func virtual(t *testing.T, f func(join func(raysys.NodeID, system.Role) (*system
 		}()
 		f(func(name raysys.NodeID, role system.Role) (*system.Node, context.Context) {
 			n, err := system.New(system.Config{
-				Name: name, Table: table, Namespace: "test", Cluster: &system.Cluster{Store: kv, Role: role, Network: net.Transport(name)},
+				Name: name, Table: table, Namespace: "test", Cluster: &system.ClusterConfig{Store: kv, Role: role, Network: net.Transport(name)},
 			})
 			if err == nil {
 				err = n.Start(t.Context())
@@ -65,8 +65,9 @@ func virtual(t *testing.T, f func(join func(raysys.NodeID, system.Role) (*system
 	})
 }
 
-// TestPendingDropsEndWithTheirConnection: a reference comes twice, and before the second is given back the connection breaks.
-// The new one begins with what is held, in which the second does not count: giving it back too would free what is held.
+// TestPendingDropsEndWithTheirConnection: a reference comes twice, and before the second is given back the connection
+// breaks. The new one begins with what is held, in which the second does not count: giving it back too would free what
+// is held.
 func TestPendingDropsEndWithTheirConnection(t *testing.T) {
 	virtual(t, func(join func(raysys.NodeID, system.Role) (*system.Node, context.Context)) {
 		w, _ := join("w", system.Worker)

@@ -157,7 +157,8 @@ var (
 	began = make(chan struct{}, 1000)
 )
 
-// TestBusyNodeIsLeft: a task goes elsewhere, and its value with it, when the queue where that is costs more than the way.
+// TestBusyNodeIsLeft: a task goes elsewhere, and its value with it, when the queue where that is costs more than the
+// way.
 func TestBusyNodeIsLeft(t *testing.T) {
 	w1, _, _, ctx := labelled(t)
 	b := makeBytes.With(only("w1")).Go(ctx, 2<<20)
@@ -183,8 +184,8 @@ func TestBusyNodeIsLeft(t *testing.T) {
 	}
 }
 
-// TestNodeOfInputDies: a task that has gone to its value is tried elsewhere when that node dies: with a copy it succeeds,
-// without one it ends with the loss.
+// TestNodeOfInputDies: a task that has gone to its value is tried elsewhere when that node dies: with a copy it
+// succeeds, without one it ends with the loss.
 func TestNodeOfInputDies(t *testing.T) {
 	w1, w2, d, ctx := labelled(t)
 	copied, alone := makeBytes.With(only("w1")).Go(ctx, 3<<20), makeBytes.With(only("w1")).Go(ctx, 4<<20)
@@ -235,7 +236,7 @@ func TestInputsLargerThanTheBudget(t *testing.T) {
 	f.join("w1", system.Worker, func(c *system.Config) { c.Cluster.Labels = map[string]string{"name": "w1"} })
 	f.join("w2", system.Worker, func(c *system.Config) {
 		c.Cluster.Labels = map[string]string{"name": "w2"}
-		c.Objects = system.Objects{Memory: 4 << 20, NoSharing: true}
+		c.Objects = system.ObjectConfig{Memory: 4 << 20, NoSharing: true}
 	})
 	_, ctx := f.join("d", system.Driver)
 	for i := range 3 {

@@ -22,8 +22,8 @@ import (
 	"github.com/raysys/raysys/internal/transfer"
 )
 
-// Objects says what a node's object store may use. The zero value is sane.
-type Objects struct {
+// ObjectConfig says what a node's object store may use. The zero value is sane.
+type ObjectConfig struct {
 	// Memory that values above 64 KiB may take, in bytes. 0: 30 % of what the process may have.
 	Memory int64
 	// Spill is the directory that values go to when memory is short. Empty: one below os.TempDir, removed by Close.
@@ -126,8 +126,9 @@ func (o *objects) close() error {
 	return o.store.Close()
 }
 
-// pressure is called before a primary is spilled: what nobody reaches any more may be enough (rule C25). The runtime runs the
-// cleanups that a collection has queued on goroutines of its own; pressure waits until it has run as many as were queued.
+// pressure is called before a primary is spilled: what nobody reaches any more may be enough (rule C25). The runtime
+// runs the cleanups that a collection has queued on goroutines of its own; pressure waits until it has run as many as
+// were queued.
 func (o *objects) pressure() {
 	runtime.GC()
 	counts := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
@@ -217,7 +218,8 @@ func (o *objects) Keep(c *core.Future, v any) (kept bool, err error) {
 	id := o.id(c)
 	obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
 	if errors.Is(err, objectstore.ErrPresent) {
-		// An attempt before this one left it, whose outcome was lost on the way: this is the one that counts (rule C22).
+		// An attempt before this one left it, whose outcome was lost on the way: this is the one that counts (rule
+		// C22).
 		if old := o.store.Lookup(id); old != nil {
 			old.Release()
 		}
@@ -294,8 +296,8 @@ func (o *objects) dead(obj *objectstore.Object) {
 	o.mu.Unlock()
 }
 
-// ensure puts the value of c into the store if it is not there, so that other nodes can pull it, and returns its id. It may
-// wait for room.
+// ensure puts the value of c into the store if it is not there, so that other nodes can pull it, and returns its id. It
+// may wait for room.
 func (o *objects) ensure(c *core.Future) (raysys.TaskID, error) {
 	id := o.id(c)
 	for {
@@ -329,8 +331,8 @@ func (o *objects) ensure(c *core.Future) (raysys.TaskID, error) {
 	}
 }
 
-// evicted is for who found a value elsewhere while ensure looked: most likely it went to disk that moment, and another try
-// finds it in the store. Not so one that was lost there.
+// evicted is for who found a value elsewhere while ensure looked: most likely it went to disk that moment, and another
+// try finds it in the store. Not so one that was lost there.
 func evicted(ctx context.Context, e *core.Elsewhere) error {
 	if s, ok := e.Source.(*storedSource); ok {
 		if err := s.object.Lost(); err != nil {

@@ -100,7 +100,7 @@ func TestObjectsAcross(t *testing.T) {
 
 // TestSpill: what a node holds beyond its budget goes to disk and comes back.
 func TestSpill(t *testing.T) {
-	n, err := system.New(system.Config{Table: table, Namespace: "test", Objects: system.Objects{Memory: 4 << 20, Spill: t.TempDir()}})
+	n, err := system.New(system.Config{Table: table, Namespace: "test", Objects: system.ObjectConfig{Memory: 4 << 20, Spill: t.TempDir()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,8 +310,8 @@ var (
 	leaveShelf = grains.Action0(shelves, "leave", func(_ *shelf, ctx context.Context) error { return grains.Deactivate(ctx) })
 )
 
-// TestReferencesInState: a State holds what its references refer to, over deactivation and collection, until it is written
-// without them.
+// TestReferencesInState: a State holds what its references refer to, over deactivation and collection, until it is
+// written without them.
 func TestReferencesInState(t *testing.T) {
 	f := newFleet(t)
 	w1, _ := f.join("w1", system.Worker)
@@ -355,13 +355,13 @@ func TestReferencesInState(t *testing.T) {
 	}
 }
 
-// TestDamagedFileHasACopy: when the owner's file is gone, a copy on another node brings the value back; without one it is
-// lost.
+// TestDamagedFileHasACopy: when the owner's file is gone, a copy on another node brings the value back; without one it
+// is lost.
 func TestDamagedFileHasACopy(t *testing.T) {
 	f := newFleet(t)
 	w, _ := f.join("w1", system.Worker)
 	dir := t.TempDir()
-	d, ctx := f.join("d", system.Driver, func(cfg *system.Config) { cfg.Objects = system.Objects{Memory: 3 << 20, Spill: dir} })
+	d, ctx := f.join("d", system.Driver, func(cfg *system.Config) { cfg.Objects = system.ObjectConfig{Memory: 3 << 20, Spill: dir} })
 	copied, alone := raysys.Put(ctx, fill(1<<20, 1)), raysys.Put(ctx, fill(1<<20, 2))
 	kept := keepers.Get("k")
 	if n, err := keepIt.Call(ctx, kept, copied.Handle()).Get(ctx); err != nil || n != 1<<20 {
@@ -408,12 +408,13 @@ var (
 	})
 )
 
-// TestDrainOfADamagedFile: a node whose file of an object is damaged, as another node found out, says so when it drains.
+// TestDrainOfADamagedFile: a node whose file of an object is damaged, as another node found out, says so when it
+// drains.
 func TestDrainOfADamagedFile(t *testing.T) {
 	f := newFleet(t)
 	f.join("w1", system.Worker)
 	dir := t.TempDir()
-	d, ctx := f.join("d", system.Driver, func(cfg *system.Config) { cfg.Objects = system.Objects{Memory: 3 << 20, Spill: dir} })
+	d, ctx := f.join("d", system.Driver, func(cfg *system.Config) { cfg.Objects = system.ObjectConfig{Memory: 3 << 20, Spill: dir} })
 	r := raysys.Put(ctx, fill(1<<20, 1))
 	var more []raysys.Ref[[]byte]
 	for i := range 4 {
@@ -473,7 +474,8 @@ func TestReplicasFreed(t *testing.T) {
 	eventually(t, "those of a Put that failed are freed", func() bool { return all() == 0 })
 }
 
-// TestNameNeverEntered: a node that keeps a copy for a name waits for the owner to enter it, and no longer when that is gone.
+// TestNameNeverEntered: a node that keeps a copy for a name waits for the owner to enter it, and no longer when that is
+// gone.
 func TestNameNeverEntered(t *testing.T) {
 	f := newFleet(t)
 	w, _ := f.join("w1", system.Worker)

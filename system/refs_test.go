@@ -283,8 +283,8 @@ func TestOwnerOfReferencesDies(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := left.Get(ctx)
-	if !errors.Is(err, raysys.ErrObjectLost) || !strings.Contains(err.Error(), "w1") || raysys.State(left) != raysys.StateLost {
-		t.Errorf("%v, %v", err, raysys.State(left))
+	if !errors.Is(err, raysys.ErrObjectLost) || !strings.Contains(err.Error(), "w1") || raysys.PhaseOf(left) != raysys.PhaseLost {
+		t.Errorf("%v, %v", err, raysys.PhaseOf(left))
 	}
 	if n, err := scale.With(on("w2")).On(ctx, got).Get(ctx); n != 3 || err != nil {
 		t.Error("a copy:", n, err)

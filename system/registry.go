@@ -38,7 +38,7 @@ type members interface {
 type registry struct {
 	nodes  members
 	actors *actor.ActorSystem
-	conf   store.Cluster // maps keys to shards
+	conf   store.Layout // maps keys to shards
 
 	mu     sync.Mutex // guards the rest
 	led    map[int]*ledShard
@@ -52,7 +52,7 @@ type ledShard struct {
 	pid   *actor.PID
 }
 
-func newRegistry(nodes members, actors *actor.ActorSystem, conf store.Cluster) *registry {
+func newRegistry(nodes members, actors *actor.ActorSystem, conf store.Layout) *registry {
 	return &registry{nodes: nodes, actors: actors, conf: conf, led: map[int]*ledShard{}, parked: map[int][]*request{}}
 }
 
@@ -90,7 +90,8 @@ func (r *registry) ask(q *request) {
 	r.nodes.send(leader, n, q)
 }
 
-// patience is how long a request waits for somebody to lead its shard: longer than a silent leader takes to be replaced.
+// patience is how long a request waits for somebody to lead its shard: longer than a silent leader takes to be
+// replaced.
 const patience = 60 * time.Second
 
 // answered is called with what a leader said; a node that does not lead any more makes the request wait for the next.

@@ -50,7 +50,7 @@ func (s *solo) open() (*registry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
-	conf, err := store.OpenCluster(s.runner.Context(), kv, "", 0)
+	conf, err := store.OpenLayout(s.runner.Context(), kv, "", 0)
 	if err == nil {
 		// The process is the lease: nobody else can open the store while it lives.
 		s.session, err = kv.NewSession(s.runner.Context(), string(s.node.cfg.Name), soloTTL)

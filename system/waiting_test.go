@@ -32,8 +32,8 @@ var (
 	anywhereTask = tasks.DefineIn(table, "anywhere task", func(_ context.Context, n int) (int, error) { return n, nil })
 )
 
-// TestNoWorkerYet: a task, a call of a grain and a stateless call all wait for the first worker; after 5 s the driver says
-// so, once, and says it again only after growing pauses.
+// TestNoWorkerYet: a task, a call of a grain and a stateless call all wait for the first worker; after 5 s the driver
+// says so, once, and says it again only after growing pauses.
 func TestNoWorkerYet(t *testing.T) {
 	store.Warm()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,7 +47,7 @@ func TestNoWorkerYet(t *testing.T) {
 		join := func(name raysys.NodeID, role system.Role) (*system.Node, context.Context) {
 			n, err := system.New(system.Config{
 				Name: name, Table: table, Namespace: "test", Logger: zap.New(core),
-				Cluster: &system.Cluster{Store: kv, Role: role, Network: net.Transport(name)},
+				Cluster: &system.ClusterConfig{Store: kv, Role: role, Network: net.Transport(name)},
 			})
 			if err == nil {
 				err = n.Start(t.Context())
@@ -105,7 +105,7 @@ func TestWhatIsWaitedFor(t *testing.T) {
 				join := func(name raysys.NodeID, role system.Role, tb *raysys.Table, cpu float64) (*system.Node, context.Context) {
 					n, err := system.New(system.Config{
 						Name: name, Table: tb, Namespace: "test", Logger: zap.New(core), Resources: raysys.Resources{CPU: cpu},
-						Cluster: &system.Cluster{Store: kv, Role: role, Network: net.Transport(name)},
+						Cluster: &system.ClusterConfig{Store: kv, Role: role, Network: net.Transport(name)},
 					})
 					if err == nil {
 						err = n.Start(t.Context())

@@ -74,7 +74,7 @@ func TestRefsInsideArguments(t *testing.T) {
 		for _, r := range append([]raysys.Ref[int]{
 			p.Ref, p.Deep.ByName["a"], *p.Deep.Ptr, p.Deep.Fixed[1], p.Later.Ref(),
 		}, p.Many...) {
-			all = append(all, raysys.State(r).String())
+			all = append(all, raysys.PhaseOf(r).String())
 		}
 		return all, nil
 	})
@@ -90,7 +90,7 @@ func TestRefsInsideArguments(t *testing.T) {
 	p := arg(func() raysys.Ref[int] { return hang.Go(ctx, 1) })
 	p.Later = raysys.Ref[int]{}.Handle()
 	r := states.Go(ctx, p)
-	if s := raysys.State(r); s != raysys.StatePending {
+	if s := raysys.PhaseOf(r); s != raysys.PhasePending {
 		t.Fatalf("the task is %v before its arguments are there", s)
 	}
 	close(open)
@@ -106,14 +106,14 @@ func TestHandleIsNotAwaited(t *testing.T) {
 	table := raysys.NewTable()
 	open := make(chan struct{})
 	slow := tasks.DefineIn(table, "slow", func(_ context.Context, x int) (int, error) { <-open; return x, nil })
-	began := make(chan raysys.RefState, 1)
+	began := make(chan raysys.Phase, 1)
 	use := tasks.DefineIn(table, "use", func(ctx context.Context, h raysys.Handle[int]) (int, error) {
-		began <- raysys.State(h.Ref())
+		began <- raysys.PhaseOf(h.Ref())
 		return h.Ref().Get(ctx)
 	})
 	_, ctx := node(t, table, 2)
 	r := use.Go(ctx, slow.Go(ctx, 5).Handle())
-	if s := arrive(t, began, "the task with a Handle runs"); s != raysys.StatePending {
+	if s := arrive(t, began, "the task with a Handle runs"); s != raysys.PhasePending {
 		t.Errorf("the handle's work is %v, want pending", s)
 	}
 	close(open)
@@ -143,7 +143,7 @@ func TestFailedDependency(t *testing.T) {
 		if !errors.Is(err, errBoom) || !errors.As(err, &te) || te.Function != "fail" || te.Task != bad.ID() {
 			t.Errorf("%s: %v; want the error of the task that failed", name, err)
 		}
-		if s := raysys.State(r); s != raysys.StateFailed {
+		if s := raysys.PhaseOf(r); s != raysys.PhaseFailed {
 			t.Errorf("%s: state %v, want failed", name, s)
 		}
 	}

@@ -102,7 +102,7 @@ func TestScopeElsewhere(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if raysys.State(kept) != raysys.StatePending {
+	if raysys.PhaseOf(kept) != raysys.PhasePending {
 		t.Error("the detached one is gone")
 	}
 	kept.Cancel()
@@ -162,7 +162,7 @@ func TestDriverCloses(t *testing.T) {
 	arrive(t, f.began, "it runs")
 	f.d.close()
 	for _, r := range refs {
-		if s := raysys.State(r); s != raysys.StateCancelled {
+		if s := raysys.PhaseOf(r); s != raysys.PhaseCancelled {
 			t.Errorf("it is %v", s)
 		}
 		if _, err := r.Get(f.ctx); !errors.Is(err, raysys.ErrClosed) {

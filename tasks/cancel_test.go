@@ -61,7 +61,7 @@ func TestCancelReachesNestedWork(t *testing.T) {
 			if !errors.Is(err, raysys.ErrCancelled) || !errors.Is(err, context.Canceled) || !errors.Is(err, c.cause) {
 				t.Errorf("got %v; want ErrCancelled with %v", err, c.cause)
 			}
-			if s := raysys.State(r); s != raysys.StateCancelled {
+			if s := raysys.PhaseOf(r); s != raysys.PhaseCancelled {
 				t.Errorf("the task is %v, want cancelled", s)
 			}
 			for range 4 {
@@ -91,7 +91,7 @@ func TestCancelBeforeStart(t *testing.T) {
 		t.Error("Cancel of pending work says that it came too late")
 	}
 	cancel()
-	eventually(t, "State sees the end of the context", func() bool { return raysys.State(byCtx) == raysys.StateCancelled })
+	eventually(t, "State sees the end of the context", func() bool { return raysys.PhaseOf(byCtx) == raysys.PhaseCancelled })
 	close(open)
 	want(t, ctx, first, 0)
 	want(t, ctx, last, 5)
@@ -137,7 +137,7 @@ func TestCancelOfAChild(t *testing.T) {
 	if !errors.As(err, &te) || te.Function != "parent" || !errors.Is(err, raysys.ErrCancelled) {
 		t.Errorf("got %v; want the parent's TaskError around ErrCancelled", err)
 	}
-	if s := raysys.State(r); s != raysys.StateFailed {
+	if s := raysys.PhaseOf(r); s != raysys.PhaseFailed {
 		t.Errorf("the parent is %v, want failed", s)
 	}
 }
@@ -197,7 +197,7 @@ func TestDetached(t *testing.T) {
 		t.Errorf("parent: %v", err)
 	}
 	for _, r := range []raysys.Ref[int]{detached, child} {
-		if s := raysys.State(r); s != raysys.StatePending {
+		if s := raysys.PhaseOf(r); s != raysys.PhasePending {
 			t.Errorf("detached work is %v, want pending", s)
 		}
 	}

@@ -82,7 +82,7 @@ func TestCloseEndsEveryFuture(t *testing.T) {
 		}
 	}
 	for name, r := range refs {
-		if s := raysys.State(r); s != raysys.StateCancelled && s != raysys.StateReady {
+		if s := raysys.PhaseOf(r); s != raysys.PhaseCancelled && s != raysys.PhaseReady {
 			t.Errorf("%s: %v after Close", name, s)
 		}
 	}

@@ -35,7 +35,7 @@ func TestDeadline(t *testing.T) {
 			return raysys.GetAll(ctx, []raysys.Ref[int]{r})[0].Err
 		},
 		"State": func(ctx context.Context, r raysys.Ref[int]) error {
-			for raysys.State(r) == raysys.StatePending {
+			for raysys.PhaseOf(r) == raysys.PhasePending {
 				<-time.After(time.Millisecond)
 			}
 			_, err := r.Get(ctx)
@@ -75,7 +75,7 @@ func TestDeadline(t *testing.T) {
 					if d := time.Since(start); !near(d, 3*time.Second) {
 						t.Errorf("after %v, want 3s", d)
 					}
-					if s := raysys.State(r); s != raysys.StateFailed {
+					if s := raysys.PhaseOf(r); s != raysys.PhaseFailed {
 						t.Errorf("the task is %v, want failed", s)
 					}
 				})
@@ -179,7 +179,7 @@ func TestExpiredContext(t *testing.T) {
 		if _, err := r.Get(sub); !errors.Is(err, raysys.ErrDeadline) || time.Since(start) != time.Second {
 			t.Errorf("Get: %v after %v, want ErrDeadline after 1s", err, time.Since(start))
 		}
-		if s := raysys.State(r); s != raysys.StatePending {
+		if s := raysys.PhaseOf(r); s != raysys.PhasePending {
 			t.Errorf("the work is %v after the Get, want pending", s)
 		}
 		if _, err := hold.Go(sub).Get(ctx); !errors.Is(err, raysys.ErrDeadline) {

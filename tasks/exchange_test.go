@@ -236,7 +236,7 @@ func TestPlace(t *testing.T) {
 	gpu := f.where.With(raysys.GPU(1), raysys.CPU(0.5))
 	early := gpu.Go(ctx)
 	l := join(t, d, w)
-	if raysys.State(early) != raysys.StatePending {
+	if raysys.PhaseOf(early) != raysys.PhasePending {
 		t.Error("it has no place yet")
 	}
 	to.Store(l.ends[0])
@@ -244,14 +244,14 @@ func TestPlace(t *testing.T) {
 	want(t, ctx, early, "worker")
 	var refs []raysys.Ref[string]
 	for range 20 {
-		refs = append(refs, gpu.Go(ctx), f.where.With(raysys.GPU(0.5), raysys.Custom("licence", 1)).Go(ctx))
+		refs = append(refs, gpu.Go(ctx), f.where.With(raysys.GPU(0.5), raysys.Resource("licence", 1)).Go(ctx))
 	}
 	for _, r := range refs {
 		want(t, ctx, r, "worker")
 	}
 	want(t, ctx, f.where.With(raysys.CPU(0.5)).Go(ctx), "driver")
 	want(t, ctx, f.where.With(raysys.Label("zone", "far")).Go(ctx), "worker")
-	want(t, ctx, f.where.With(raysys.Place(raysys.Spread)).Go(ctx), "driver")
+	want(t, ctx, f.where.With(raysys.Placement(raysys.Spread)).Go(ctx), "driver")
 	if _, err := get(t, ctx, f.where.With(raysys.GPU(4)).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) {
 		t.Errorf("more than the node has: %v", err)
 	}
@@ -376,7 +376,7 @@ func TestDriverSendsItself(t *testing.T) {
 		// One that nobody waits for leaves all the same, soon.
 		r := f.square.Go(ctx, 11)
 		<-time.After(5 * time.Millisecond)
-		if raysys.State(r) != raysys.StateReady {
+		if raysys.PhaseOf(r) != raysys.PhaseReady {
 			t.Error("it was not sent")
 		}
 		// And so does one that is waited for in another way.
@@ -511,7 +511,7 @@ func TestViewChangesWhilePlacing(t *testing.T) {
 		to = join(t, d, w).ends[0]
 		r := f.where.With(raysys.GPU(1)).Go(d.ctx())
 		synctest.Wait()
-		if raysys.State(r) == raysys.StatePending {
+		if raysys.PhaseOf(r) == raysys.PhasePending {
 			t.Fatal("the task waits for a change that has been")
 		}
 		want(t, d.ctx(), r, "worker")

@@ -126,7 +126,7 @@ func TestWaitForTheShortOne(t *testing.T) {
 	_, ctx := node(t, table, 3) // two of them for the long ones
 	refs := []raysys.Ref[int]{hold.Go(ctx), short.Go(ctx)}
 	first, _, err := raysys.Wait(ctx, refs, 1)
-	if err != nil || len(first) != 1 || raysys.State(first[0]) != raysys.StateReady {
+	if err != nil || len(first) != 1 || raysys.PhaseOf(first[0]) != raysys.PhaseReady {
 		t.Fatalf("Wait: %v, %v", first, err)
 	}
 	refs = []raysys.Ref[int]{hold.Go(ctx), short.Go(ctx)}

@@ -12,7 +12,8 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-// small is a node of one CPU whose queue holds tasks tasks and bytes bytes, and whose CPU is taken until open is closed.
+// small is a node of one CPU whose queue holds tasks tasks and bytes bytes, and whose CPU is taken until open is
+// closed.
 type small struct {
 	node *system.Node
 	ctx  context.Context
@@ -109,7 +110,7 @@ func TestFullQueueInsideATask(t *testing.T) {
 		queued := one.Go(ctx, []byte("a")) // takes the one place
 		for i := range 5 {
 			r := one.Go(ctx, make([]byte, i))
-			if s := raysys.State(r); s != raysys.StateReady {
+			if s := raysys.PhaseOf(r); s != raysys.PhaseReady {
 				t.Errorf("child %d is %v right after Go, want ready: it ran in place", i, s)
 			}
 		}

@@ -138,7 +138,7 @@ func TestReleasedMemoryIsFreed(t *testing.T) {
 	}
 	for _, k := range all {
 		eventually(t, "freed: "+k.name, func() bool { runtime.GC(); return k.mem.Value() == nil })
-		if s := raysys.State(k.ref); s != raysys.StateReleased {
+		if s := raysys.PhaseOf(k.ref); s != raysys.PhaseReleased {
 			t.Errorf("%s: %v, want released", k.name, s)
 		}
 	}

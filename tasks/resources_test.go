@@ -57,10 +57,10 @@ func TestResourcesBoundConcurrency(t *testing.T) {
 		{[]raysys.Option{raysys.CPU(0)}, 20},
 		{[]raysys.Option{raysys.GPU(1)}, 2},
 		{[]raysys.Option{raysys.GPU(0.5), raysys.CPU(0)}, 4},
-		{[]raysys.Option{raysys.CPU(0), raysys.Custom("licence", 1)}, 3},
-		{[]raysys.Option{raysys.CPU(0), raysys.Custom("licence", 2)}, 1},
+		{[]raysys.Option{raysys.CPU(0), raysys.Resource("licence", 1)}, 3},
+		{[]raysys.Option{raysys.CPU(0), raysys.Resource("licence", 2)}, 1},
 		{[]raysys.Option{raysys.CPU(0), raysys.Memory(400)}, 2},
-		{[]raysys.Option{raysys.CPU(0.1), raysys.Custom("licence", 0), raysys.Custom("unheard of", 0)}, 20},
+		{[]raysys.Option{raysys.CPU(0.1), raysys.Resource("licence", 0), raysys.Resource("unheard of", 0)}, 20},
 	} {
 		o := core.NewOptions(c.ask)
 		t.Run(o.Resources.String(), func(t *testing.T) {
@@ -96,15 +96,15 @@ func TestNoCapacity(t *testing.T) {
 	hold, began, open := blockers(table)
 	defer close(open)
 	_, ctx := nodeWith(t, system.Config{Table: table, Resources: rich})
-	all := hold.With(raysys.CPU(4), raysys.GPU(2), raysys.Memory(1000), raysys.Custom("licence", 3))
+	all := hold.With(raysys.CPU(4), raysys.GPU(2), raysys.Memory(1000), raysys.Resource("licence", 3))
 	all.Go(ctx)
 	arrive(t, began, "a task holds everything")
 	for says, o := range map[string]raysys.Option{
 		"CPU 5 of 4": raysys.CPU(5), "GPU 2.5 of 2": raysys.GPU(2.5), "1001 of 1000": raysys.Memory(1001),
-		"licence 4 of 3": raysys.Custom("licence", 4), "unheard of 1 of 0": raysys.Custom("unheard of", 1),
+		"licence 4 of 3": raysys.Resource("licence", 4), "unheard of 1 of 0": raysys.Resource("unheard of", 1),
 	} {
 		r := hold.With(o).Go(ctx)
-		if s := raysys.State(r); s != raysys.StateFailed {
+		if s := raysys.PhaseOf(r); s != raysys.PhaseFailed {
 			t.Errorf("%s: %v right after Go, want failed", says, s)
 		}
 		if _, err := r.Get(ctx); !errors.Is(err, raysys.ErrNoCapacity) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "hold") {
@@ -112,7 +112,7 @@ func TestNoCapacity(t *testing.T) {
 		}
 	}
 	again := all.Go(ctx)
-	if s := raysys.State(again); s != raysys.StatePending {
+	if s := raysys.PhaseOf(again); s != raysys.PhasePending {
 		_, err := again.Get(ctx)
 		t.Errorf("a request for everything while it is held: %v (%v), want pending", s, err)
 	}
@@ -124,8 +124,8 @@ func TestBadOptions(t *testing.T) {
 	_, ctx := nodeWith(t, system.Config{Table: table, Resources: rich})
 	for name, o := range map[string]raysys.Option{
 		"negative CPU": raysys.CPU(-1), "NaN": raysys.CPU(math.NaN()), "infinite": raysys.GPU(math.Inf(1)),
-		"negative GPU": raysys.GPU(-0.5), "negative memory": raysys.Memory(-1), "negative custom": raysys.Custom("licence", -1),
-		"too fine": raysys.CPU(0.0001), "nameless": raysys.Custom("", 1), "nil": nil, "retries": raysys.Retries(-1),
+		"negative GPU": raysys.GPU(-0.5), "negative memory": raysys.Memory(-1), "negative custom": raysys.Resource("licence", -1),
+		"too fine": raysys.CPU(0.0001), "nameless": raysys.Resource("", 1), "nil": nil, "retries": raysys.Retries(-1),
 		"RetryIf(nil)": raysys.RetryIf(nil), "backoff": raysys.Backoff(2, 1), "negative backoff": raysys.Backoff(-1, 1),
 		"deadline": raysys.Deadline(0), "past deadline": raysys.Deadline(-1),
 	} {

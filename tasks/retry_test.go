@@ -95,8 +95,8 @@ func TestBackoff(t *testing.T) {
 		n, ctx := node(t, table, 1)
 		r := flaky.Go(ctx)
 		synctest.Wait()
-		if free := n.Tasks().FreeCPU(); free != 1 || raysys.State(r) != raysys.StatePending {
-			t.Errorf("in the pause %v CPUs are free and the task is %v", free, raysys.State(r))
+		if free := n.Tasks().FreeCPU(); free != 1 || raysys.PhaseOf(r) != raysys.PhasePending {
+			t.Errorf("in the pause %v CPUs are free and the task is %v", free, raysys.PhaseOf(r))
 		}
 		if _, err := r.Get(ctx); err != nil {
 			t.Fatal(err)

@@ -147,7 +147,7 @@ func TestEveryFutureSettlesOnce(t *testing.T) {
 			case 2:
 				meddlers.Go(func() { r.Get(ctx) })
 			case 3:
-				meddlers.Go(func() { raysys.State(r) })
+				meddlers.Go(func() { raysys.PhaseOf(r) })
 			}
 		}
 		if rapid.Bool().Draw(rt, "cancel") {
@@ -164,21 +164,21 @@ func TestEveryFutureSettlesOnce(t *testing.T) {
 			if v != again || !reflect.DeepEqual(err, err2) {
 				rt.Errorf("step %d: two Gets differ: %v, %v and %v, %v", i, v, err, again, err2)
 			}
-			state := raysys.State(r)
+			state := raysys.PhaseOf(r)
 			switch {
-			case err == nil && (state != raysys.StateReady || v == nil || v.Of[0] != i || g.values[i].Load() != 1):
+			case err == nil && (state != raysys.PhaseReady || v == nil || v.Of[0] != i || g.values[i].Load() != 1):
 				rt.Errorf("step %d: %v with %v after %d values", i, state, v, g.values[i].Load())
-			case err != nil && errors.As(err, new(*raysys.TaskError)) && state != raysys.StateFailed,
-				err != nil && state != raysys.StateFailed && state != raysys.StateCancelled:
+			case err != nil && errors.As(err, new(*raysys.TaskError)) && state != raysys.PhaseFailed,
+				err != nil && state != raysys.PhaseFailed && state != raysys.PhaseCancelled:
 				rt.Errorf("step %d: %v with %v", i, state, err)
 			case g.values[i].Load() > 1:
 				rt.Errorf("step %d gave %d values", i, g.values[i].Load())
 			}
-			if r.Cancel() || raysys.State(r) != state {
+			if r.Cancel() || raysys.PhaseOf(r) != state {
 				rt.Errorf("step %d: Cancel changed an outcome", i)
 			}
 			r.Release()
-			if _, err := r.Get(root); state == raysys.StateReady && !errors.Is(err, raysys.ErrReleased) {
+			if _, err := r.Get(root); state == raysys.PhaseReady && !errors.Is(err, raysys.ErrReleased) {
 				rt.Errorf("step %d: Get after Release: %v", i, err)
 			}
 		}

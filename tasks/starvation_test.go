@@ -21,7 +21,7 @@ func TestLargeRequestIsNotStarved(t *testing.T) {
 		{"CPU(4) by drivers that run tasks in place", []raysys.Option{raysys.CPU(4)}, nil, true},
 		{"CPU(4) by CPU(2)", []raysys.Option{raysys.CPU(4)}, []raysys.Option{raysys.CPU(2)}, false},
 		{"GPU(2) by GPU(1)", []raysys.Option{raysys.GPU(2)}, []raysys.Option{raysys.GPU(1)}, false},
-		{"licence", []raysys.Option{raysys.Custom("licence", 3)}, []raysys.Option{raysys.Custom("licence", 1), raysys.CPU(0.1)}, false},
+		{"licence", []raysys.Option{raysys.Resource("licence", 3)}, []raysys.Option{raysys.Resource("licence", 1), raysys.CPU(0.1)}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			table := raysys.NewTable()
@@ -86,7 +86,7 @@ func TestCancelledLargeRequest(t *testing.T) {
 			large.Cancel()
 		} else {
 			cancel()
-			eventually(t, "the large request is cancelled", func() bool { return raysys.State(large) == raysys.StateCancelled })
+			eventually(t, "the large request is cancelled", func() bool { return raysys.PhaseOf(large) == raysys.PhaseCancelled })
 		}
 		for _, r := range behind {
 			want(t, ctx, r, 1)

@@ -29,8 +29,8 @@ func Each(change func(i int, cfg *system.Config)) Option { return func(o *option
 // realTTL is long enough for a busy machine to renew in, and short enough to wait for.
 const realTTL = 3 * time.Second
 
-// Cluster is the nodes of a Kit with the network and the store between them, and all that can happen to these. A node is
-// named by its number: 1 for n1, and 0 for the test's own. Faults last until Heal, and the end of the test.
+// Cluster is the nodes of a Kit with the network and the store between them, and all that can happen to these. A node
+// is named by its number: 1 for n1, and 0 for the test's own. Faults last until Heal, and the end of the test.
 type Cluster struct {
 	k     *Kit
 	net   *linktest.Network
@@ -91,7 +91,7 @@ func newCluster(k *Kit, o options) *Cluster {
 // config is what node i starts with.
 func (c *Cluster) config(i int) system.Config {
 	cfg := c.base.cfg
-	cl := system.Cluster{}
+	cl := system.ClusterConfig{}
 	if cfg.Cluster != nil {
 		cl = *cfg.Cluster
 	}

@@ -11,8 +11,8 @@ import (
 // ConsulOption changes a Consul server for a test.
 type ConsulOption func(*consulserver.Options)
 
-// OnDisk keeps the server's data over restarts, and writes it through before it answers. Without it the server comes back
-// empty.
+// OnDisk keeps the server's data over restarts, and writes it through before it answers. Without it the server comes
+// back empty.
 func OnDisk() ConsulOption { return func(o *consulserver.Options) { o.Disk = true } }
 
 // ACL makes the server deny everything to who has no token.
@@ -27,9 +27,9 @@ type ConsulServer struct {
 	s *consulserver.Server
 }
 
-// Consul starts a real Consul server, which ends with the test. The binary is RAYSYS_CONSUL_PROGRAM,
-// bin/consul in the test's folder or one above it, or consul in PATH. When there is none the test fails, and says how to
-// build one: go run github.com/raysys/raysys/testkit/consul -o bin/consul. With -short the test is skipped.
+// Consul starts a real Consul server, which ends with the test. The binary is RAYSYS_CONSUL_PROGRAM, bin/consul in the
+// test's folder or one above it, or consul in PATH. When there is none the test fails, and says how to build one: go
+// run github.com/raysys/raysys/testkit/consul -o bin/consul. With -short the test is skipped.
 func Consul(t testing.TB, opts ...ConsulOption) *ConsulServer {
 	t.Helper()
 	var o consulserver.Options
@@ -40,7 +40,7 @@ func Consul(t testing.TB, opts ...ConsulOption) *ConsulServer {
 }
 
 // Address is host:port of the server's HTTP interface, which stays the same over restarts: for RAYSYS_CONSUL and
-// system.Cluster.Consul.
+// system.ClusterConfig.Consul.
 func (c *ConsulServer) Address() string { return c.s.Address() }
 
 // Token is a token that may do everything, empty without ACL: for CONSUL_HTTP_TOKEN.

@@ -298,7 +298,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestLastWords: the answers of a node that drained and left are heard, though the news of its end is faster than they are.
+// TestLastWords: the answers of a node that drained and left are heard, though the news of its end is faster than they
+// are.
 func TestLastWords(t *testing.T) {
 	inVirtual(t, func(t testing.TB, k *testkit.Kit, c *testkit.Cluster) {
 		ctx := k.Context()
@@ -309,7 +310,7 @@ func TestLastWords(t *testing.T) {
 		c.Delay(0, 1, 300*time.Millisecond, 0)
 		f := add.Call(ctx, counters.Get(key), 1)
 		k.Advance(350 * time.Millisecond) // it is answered, and the answer on its way
-		if raysys.State(f) != raysys.StatePending {
+		if raysys.PhaseOf(f) != raysys.PhasePending {
 			t.Fatal("the answer is here: the test tests nothing")
 		}
 		c.Drain(1)

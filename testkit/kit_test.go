@@ -155,7 +155,7 @@ func TestStrictReportsAChangeInView(t *testing.T) {
 func TestStrictLeavesMappings(t *testing.T) {
 	f := &fake{}
 	f.run(func() {
-		k := testkit.New(f, testkit.Seed(1), testkit.Config(system.Config{Table: table, Objects: system.Objects{Memory: 1 << 20}}))
+		k := testkit.New(f, testkit.Seed(1), testkit.Config(system.Config{Table: table, Objects: system.ObjectConfig{Memory: 1 << 20}}))
 		ctx := k.Context()
 		for i := range 10 { // more than stay mapped
 			r := raysys.Put(ctx, bytes.Repeat([]byte{byte(i)}, 2<<20))

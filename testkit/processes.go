@@ -26,11 +26,12 @@ type Procs struct {
 	list   []*Proc
 }
 
-// procTTL is the lease of processes on a server of their own: short enough for a test to wait for, long enough for a busy machine.
+// procTTL is the lease of processes on a server of their own: short enough for a test to wait for, long enough for a
+// busy machine.
 const procTTL = 3 * time.Second
 
-// On makes Processes use this server, and the usual lease of 10 s unless TTL is given, for which it needs MinTTL. Without
-// it they get a server of their own, in memory, and a lease of 3 s.
+// On makes Processes use this server, and the usual lease of 10 s unless TTL is given, for which it needs MinTTL.
+// Without it they get a server of their own, in memory, and a lease of 3 s.
 func On(c *ConsulServer) Option { return func(o *options) { o.consul = c } }
 
 // Env adds variables, "NAME=value", to the environment of the processes that Processes starts.
@@ -43,9 +44,9 @@ func EnvOf(f func(i int) []string) Option { return func(o *options) { o.envOf = 
 func Wrap(command func(i int) []string) Option { return func(o *options) { o.wrap = command } }
 
 // Processes starts n worker processes, p1 to p<n>, by running the test binary again, and a driver in this one. The
-// package's TestMain has to be Main, or to begin with Child. They use the process-wide function table and end with the test;
-// the end of what they wrote is logged when it fails. Of the options Config, CPU, TTL, Seed, Loose, On, Env, EnvOf and Wrap hold
-// here; Config is the driver's, CPU and TTL the workers'.
+// package's TestMain has to be Main, or to begin with Child. They use the process-wide function table and end with the
+// test; the end of what they wrote is logged when it fails. Of the options Config, CPU, TTL, Seed, Loose, On, Env,
+// EnvOf and Wrap hold here; Config is the driver's, CPU and TTL the workers'.
 func Processes(t testing.TB, n int, opts ...Option) *Procs {
 	t.Helper()
 	o := collect(opts)
@@ -107,7 +108,7 @@ func (p *Procs) drive(o options, cluster string, seed uint64) {
 	p.t.Helper()
 	cfg := o.cfg
 	cfg.Resources = raysys.Resources{}
-	cl := system.Cluster{}
+	cl := system.ClusterConfig{}
 	if cfg.Cluster != nil {
 		cl = *cfg.Cluster
 	}

@@ -51,8 +51,8 @@ var (
 			With(raysys.RetryIf(func(err error) bool { return errors.Is(err, errBusy) }))
 )
 
-// TestGrainRetries: calls of an idempotent method are repeated for the errors that RetryIf accepts, after the pauses that
-// Backoff says, as often as Retries says.
+// TestGrainRetries: calls of an idempotent method are repeated for the errors that RetryIf accepts, after the pauses
+// that Backoff says, as often as Retries says.
 func TestGrainRetries(t *testing.T) {
 	for _, nodes := range []int{0, 2} {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
@@ -99,7 +99,8 @@ func TestGrainRetries(t *testing.T) {
 	}
 }
 
-// TestGrainRetriesOnNodeLoss: an attempt that was lost with its node counts, and the next one finds the grain elsewhere.
+// TestGrainRetriesOnNodeLoss: an attempt that was lost with its node counts, and the next one finds the grain
+// elsewhere.
 func TestGrainRetriesOnNodeLoss(t *testing.T) {
 	for _, retries := range []int{0, 1} {
 		testkit.Virtual(t, func(k *testkit.Kit) {
@@ -109,7 +110,7 @@ func TestGrainRetriesOnNodeLoss(t *testing.T) {
 			defer flakyWaits.Store(nil)
 			flakyCalls.Store(0)
 			flakyGood.Store(2)
-			r := tryOnce.Idempotent().With(raysys.Retries(retries), raysys.Place(raysys.Spread)).Call(ctx, flakies.Get("b"), 7)
+			r := tryOnce.Idempotent().With(raysys.Retries(retries), raysys.Placement(raysys.Spread)).Call(ctx, flakies.Get("b"), 7)
 			<-entered
 			dead := 0
 			for i := 1; i <= 3; i++ {
@@ -158,7 +159,7 @@ func TestWithAdds(t *testing.T) {
 			t.Error("the label of a task's earlier With was forgotten: it ran")
 		}
 		for name, o := range map[string]raysys.Option{
-			"CPU": raysys.CPU(2), "GPU": raysys.GPU(1), "Memory": raysys.Memory(1), "Custom": raysys.Custom("x", 1),
+			"CPU": raysys.CPU(2), "GPU": raysys.GPU(1), "Memory": raysys.Memory(1), "Custom": raysys.Resource("x", 1),
 			"Retries": raysys.Retries(1), "RetryIf": raysys.RetryIf(func(error) bool { return true }), "Backoff": raysys.Backoff(1, 2),
 		} {
 			if _, err := tryOnce.With(o).Call(ctx, g, 1).Get(ctx); !errors.Is(err, raysys.ErrBadOption) {

@@ -16,8 +16,8 @@ import (
 	"github.com/raysys/raysys/system"
 )
 
-// onConsul is the cluster that commands talk to: what they ask of nodes goes through a node of their own, which joins for
-// the moment.
+// onConsul is the cluster that commands talk to: what they ask of nodes goes through a node of their own, which joins
+// for the moment.
 func onConsul() cluster { return cluster{connect: connect, examine: examine, reporter: newReporter} }
 
 // openStore opens the cluster's keys in Consul. It does no I/O.
@@ -81,7 +81,7 @@ func observe(ctx context.Context, at operate.Where) (_ *observer, err error) {
 	}
 	cfg := system.Config{
 		Table: raysys.NewTable(), // what this command could do itself is nobody's business
-		Cluster: &system.Cluster{
+		Cluster: &system.ClusterConfig{
 			Name: at.Cluster, Consul: at.Consul, Store: kv, Role: system.Driver, Observer: true, Insecure: at.Insecure,
 			TLS: system.TLSFiles{Cert: at.Cert, Key: at.Key, CA: at.CA},
 		},

@@ -48,7 +48,7 @@ func init() {
 func allReduce(ctx context.Context, p problem, key string) ([]float64, error) {
 	refs := make([]raysys.Ref[[]float64], p.Workers)
 	for i := range refs {
-		refs[i] = ranks.With(raysys.Place(raysys.Spread)).Go(ctx, p, key, i)
+		refs[i] = ranks.With(raysys.Placement(raysys.Spread)).Go(ctx, p, key, i)
 	}
 	ws, err := raysys.GetAll(ctx, refs).Values()
 	if err != nil {
@@ -62,8 +62,8 @@ func allReduce(ctx context.Context, p problem, key string) ([]float64, error) {
 	return ws[0], nil
 }
 
-// rank is one worker of allReduce. When another one is lost, all join again, together with the one that is started anew,
-// and go on from the weights of the rank that is furthest.
+// rank is one worker of allReduce. When another one is lost, all join again, together with the one that is started
+// anew, and go on from the weights of the rank that is furthest.
 func rank(ctx context.Context, p problem, key string, me int) ([]float64, error) {
 	xs, ys := p.rows(me)
 	w, step := make([]float64, p.Features), 0
@@ -125,7 +125,7 @@ func server(ctx context.Context, p problem, key string, cfg params.Config) ([]fl
 	}
 	refs := make([]raysys.Ref[int], p.Workers)
 	for i := range refs {
-		refs[i] = workers.With(raysys.Place(raysys.Spread)).Go(ctx, p, key, [2]int{i, steps})
+		refs[i] = workers.With(raysys.Placement(raysys.Spread)).Go(ctx, p, key, [2]int{i, steps})
 	}
 	if _, err := raysys.GetAll(ctx, refs).Values(); err != nil {
 		return nil, err

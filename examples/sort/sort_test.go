@@ -56,7 +56,7 @@ func verify(ctx context.Context, t *testing.T, s *sorter, input summary) {
 }
 
 func config() testkit.Option {
-	return testkit.Config(system.Config{Resources: raysys.Resources{CPU: 2}, Objects: system.Objects{Memory: budget}})
+	return testkit.Config(system.Config{Resources: raysys.Resources{CPU: 2}, Objects: system.ObjectConfig{Memory: budget}})
 }
 
 // TestSort: a file of eight times the budget, in one process, strictly and not, and on a cluster.
@@ -86,7 +86,7 @@ func TestSort(t *testing.T) {
 
 // TestLostWorker: a worker is killed with sorted blocks on it. They are made again; nothing else is.
 func TestLostWorker(t *testing.T) {
-	one := testkit.Config(system.Config{Resources: raysys.Resources{CPU: 1}, Objects: system.Objects{Memory: budget}})
+	one := testkit.Config(system.Config{Resources: raysys.Resources{CPU: 1}, Objects: system.ObjectConfig{Memory: budget}})
 	k := testkit.New(t, one, testkit.Nodes(3))
 	ctx := k.Context()
 	s, input := smallSort(ctx, t)

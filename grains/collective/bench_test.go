@@ -66,7 +66,7 @@ var together = tasks.Define3("collective_test.together", func(ctx context.Contex
 type holder struct{ vec, sum []float32 }
 
 var (
-	holders = grains.Define[holder]("collective_test.holder", grains.PlaceBy(raysys.PreferLocal))
+	holders = grains.Define[holder]("collective_test.holder", grains.Placement(raysys.PreferLocal))
 	give    = grains.Method(holders, "give", func(h *holder, _ context.Context, rank int) ([]float32, error) {
 		if h.vec == nil {
 			h.vec = make([]float32, eightKiB)

@@ -68,7 +68,7 @@ func (s *story) until(t *testing.T, what string, cond func() bool) {
 // apart spreads ranks over the nodes that hold them, roomy, which the test's own is not.
 var (
 	roomy = testkit.Each(func(i int, cfg *system.Config) { cfg.Resources.CPU = 1 + 15*float64(min(i, 1)) })
-	apart = []raysys.Option{raysys.CPU(2), raysys.Place(raysys.Spread)}
+	apart = []raysys.Option{raysys.CPU(2), raysys.Placement(raysys.Spread)}
 )
 
 const storyRounds = 10

@@ -143,7 +143,7 @@ func TestVectorsAreUsedAgain(t *testing.T) {
 	ctx := k.Context()
 	refs := make([]raysys.Ref[bool], 4)
 	for rank := range refs {
-		refs[rank] = againTask.With(raysys.Place(raysys.Spread)).Go(ctx, "again", rank)
+		refs[rank] = againTask.With(raysys.Placement(raysys.Spread)).Go(ctx, "again", rank)
 	}
 	for rank, r := range refs {
 		if _, err := r.Get(ctx); err != nil {

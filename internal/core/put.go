@@ -69,42 +69,42 @@ func FailedRef[T any](err error) Ref[T] {
 	return o.Ref()
 }
 
-// RefState is raysys.RefState; the two number the states alike.
-type RefState uint8
+// Phase is raysys.Phase; the two number the phases alike.
+type Phase uint8
 
-// The states of a future.
+// The phases of a future.
 const (
-	StatePending RefState = iota
-	StateReady
-	StateFailed
-	StateLost
-	StateCancelled
-	StateReleased
+	PhasePending Phase = iota
+	PhaseReady
+	PhaseFailed
+	PhaseLost
+	PhaseCancelled
+	PhaseReleased
 )
 
-// State is raysys.State.
-func State[T any](r Ref[T]) RefState {
+// PhaseOf is raysys.PhaseOf.
+func PhaseOf[T any](r Ref[T]) Phase {
 	if r.f == nil {
-		return StatePending
+		return PhasePending
 	}
 	w := r.f.word.Load()
 	if w&flagReleased != 0 {
-		return StateReleased
+		return PhaseReleased
 	}
 	switch w & phaseMask {
 	case phaseReady:
 		if w&flagAbsent != 0 && errors.Is(r.f.lostFetch(), ErrObjectLost) {
-			return StateLost
+			return PhaseLost
 		}
-		return StateReady
+		return PhaseReady
 	case phaseFailed:
-		return StateFailed
+		return PhaseFailed
 	case phaseCancelled:
-		return StateCancelled
+		return PhaseCancelled
 	case phaseLost:
-		return StateLost
+		return PhaseLost
 	case phaseReleased:
-		return StateReleased
+		return PhaseReleased
 	}
 	if f, ok := r.f.work.(wanter); ok {
 		f.wanted()
@@ -117,7 +117,7 @@ func State[T any](r Ref[T]) RefState {
 		r.f.Cancel(err)
 	}
 	if r.f.Settled() {
-		return State(r)
+		return PhaseOf(r)
 	}
-	return StatePending
+	return PhasePending
 }

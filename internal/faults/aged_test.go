@@ -29,14 +29,13 @@ func keyspace(t *testing.T, server *testkit.ConsulServer, cluster string) store.
 	return kv
 }
 
-// age gives every shard of a cluster that has not begun a past of that many commits, each a segment of its own, as one write
-// after the other to a State makes them.
-// The cluster has that many shards, 0 for as many as usual.
+// age gives every shard of a cluster that has not begun a past of that many commits, each a segment of its own, as one
+// write after the other to a State makes them. The cluster has that many shards, 0 for as many as usual.
 func age(t *testing.T, kv store.KV, shards, commits int) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	conf, err := store.OpenCluster(ctx, kv, "", shards)
+	conf, err := store.OpenLayout(ctx, kv, "", shards)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,15 +101,15 @@ func segmentsToReplay(t *testing.T, kv store.KV) (most int) {
 	return most
 }
 
-// TestFailoverOfAnAgedCluster: how long a cluster has been written to does not show when a host dies, since the log that the
-// next leaders replay is short whatever the past.
+// TestFailoverOfAnAgedCluster: how long a cluster has been written to does not show when a host dies, since the log
+// that the next leaders replay is short whatever the past.
 func TestFailoverOfAnAgedCluster(t *testing.T) {
 	shards, commits := long.Form(0, 4), long.Form(400, 100_000) // each commit is a transaction of Consul: with all shards it would take an hour
 	server := testkit.Consul(t, onDisk()...)
 	kv := keyspace(t, server, "aged")
 	age(t, kv, shards, commits)
 	p := testkit.Processes(t, 3, testkit.CPU(1), testkit.TTL(10*time.Second), testkit.On(server),
-		testkit.Config(system.Config{Cluster: &system.Cluster{Name: "aged"}}))
+		testkit.Config(system.Config{Cluster: &system.ClusterConfig{Name: "aged"}}))
 	ctx := p.Context()
 	const keys = 40
 	for i := range keys {

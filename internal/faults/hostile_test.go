@@ -21,7 +21,8 @@ import (
 	"github.com/raysys/raysys/testkit"
 )
 
-// kinds are all frames above the link but KindAdmin: a member may ask another to drain, and nonsense does so now and then.
+// kinds are all frames above the link but KindAdmin: a member may ask another to drain, and nonsense does so now and
+// then.
 var kinds = map[wire.Kind]link.Class{
 	wire.KindOpen: link.Requests, wire.KindShut: link.Requests, wire.KindCancelTurn: link.Control,
 	wire.KindTasks: link.Requests, wire.KindTaskResult: link.Replies, wire.KindTaskCancel: link.Control,
@@ -48,8 +49,8 @@ func payload(rng *rand.Rand) []byte {
 	return b
 }
 
-// TestHostileMember: a node that was admitted sends frames of every kind with every nonsense. Its connection is closed with
-// a reason, and nobody else suffers.
+// TestHostileMember: a node that was admitted sends frames of every kind with every nonsense. Its connection is closed
+// with a reason, and nobody else suffers.
 func TestHostileMember(t *testing.T) {
 	k := testkit.New(t, testkit.Nodes(2), testkit.TTL(time.Minute)) // nobody hears the liar but n1
 	c := k.Cluster()
@@ -85,8 +86,8 @@ func TestHostileMember(t *testing.T) {
 		Self: func() link.Identity {
 			return link.Identity{Cluster: st.Cluster, Node: "liar", Incarnation: made[0].Create, Role: "driver"}
 		},
-		// It listens nowhere: n1 dials a node whose connection it has closed, and the new session would end the old one at the
-		// liar before the reason was read.
+		// It listens nowhere: n1 dials a node whose connection it has closed, and the new session would end the old one
+		// at the liar before the reason was read.
 		Transport: c.Network().Transport("liar"), Down: func(_ *link.Peer, cause error) { down <- cause },
 		Handlers: map[link.Kind]link.Handler{link.Kind(wire.KindAnswer): func(_ *link.Peer, _ link.Class, b []byte) {
 			r := wire.NewReader(b)
@@ -153,8 +154,8 @@ func TestHostileMember(t *testing.T) {
 	figure(t, "a member that lies: %d frames of %d kinds, %d closed its connection, with a reason; the nodes live", sent, len(kinds), closed)
 }
 
-// TestHostileStrangers: what can be sent to a node's port by who is no node. Each connection ends, soon, and the process
-// lives.
+// TestHostileStrangers: what can be sent to a node's port by who is no node. Each connection ends, soon, and the
+// process lives.
 func TestHostileStrangers(t *testing.T) {
 	p := testkit.Processes(t, 1, testkit.CPU(1))
 	ctx, cancel := context.WithTimeout(p.Context(), 10*time.Second)
@@ -229,12 +230,13 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-// TestCertificateOfAnotherNode: in a cluster with TLS, a certificate of the cluster's CA is good for its own node alone.
+// TestCertificateOfAnotherNode: in a cluster with TLS, a certificate of the cluster's CA is good for its own node
+// alone.
 func TestCertificateOfAnotherNode(t *testing.T) {
 	const cluster = "secure"
 	ca := newAuthority(t)
 	p := testkit.Processes(t, 2, testkit.CPU(1), testkit.Config(system.Config{
-		Cluster: &system.Cluster{Name: cluster, TLS: ca.files(cluster, "test")},
+		Cluster: &system.ClusterConfig{Name: cluster, TLS: ca.files(cluster, "test")},
 	}), testkit.EnvOf(func(i int) []string {
 		f := ca.files(cluster, fmt.Sprintf("p%d", i))
 		return []string{"RAYSYS_TLS_CERT=" + f.Cert, "RAYSYS_TLS_KEY=" + f.Key, "RAYSYS_TLS_CA=" + f.CA}

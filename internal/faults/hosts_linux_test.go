@@ -147,7 +147,7 @@ func TestThreeHosts(t *testing.T) {
 		testkit.EnvOf(func(i int) []string {
 			return []string{"RAYSYS_CONSUL=" + consul, "RAYSYS_LISTEN=" + h.address(i) + ":0", "RAYSYS_INSECURE=true"}
 		}),
-		testkit.Config(system.Config{Cluster: &system.Cluster{Listen: h.own() + ":0", Insecure: true}}))
+		testkit.Config(system.Config{Cluster: &system.ClusterConfig{Listen: h.own() + ":0", Insecure: true}}))
 	ctx := p.Context()
 
 	// A counter on each host, and the one that is about to be cut off.

@@ -9,12 +9,12 @@ import (
 	"github.com/raysys/raysys/testkit"
 )
 
-// TestLeaderKeysDeleted: an operator deletes the keys of all leaders in Consul. Every shard has a leader again, though nobody
-// calls anything.
+// TestLeaderKeysDeleted: an operator deletes the keys of all leaders in Consul. Every shard has a leader again, though
+// nobody calls anything.
 func TestLeaderKeysDeleted(t *testing.T) {
 	server := testkit.Consul(t, onDisk()...)
 	p := testkit.Processes(t, 2, testkit.CPU(1), testkit.TTL(10*time.Second), testkit.On(server),
-		testkit.Config(system.Config{Cluster: &system.Cluster{Name: "meddled"}}))
+		testkit.Config(system.Config{Cluster: &system.ClusterConfig{Name: "meddled"}}))
 	kv := keyspace(t, server, "meddled")
 	before := map[string]uint64{}
 	leaders, _, err := kv.List(t.Context(), store.LeadersPrefix, store.Consistent)

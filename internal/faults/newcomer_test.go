@@ -24,8 +24,9 @@ var (
 	})
 )
 
-// TestOwnerAdmitsNoNewcomer: an owner whose store is away does not admit a node that joined meanwhile. To that node its values
-// are unreachable, and come once the store is back. When the owner dies, they are lost, as soon as it is known to be dead.
+// TestOwnerAdmitsNoNewcomer: an owner whose store is away does not admit a node that joined meanwhile. To that node its
+// values are unreachable, and come once the store is back. When the owner dies, they are lost, as soon as it is known
+// to be dead.
 func TestOwnerAdmitsNoNewcomer(t *testing.T) {
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		ctx, c := k.Context(), k.Cluster()
@@ -74,5 +75,5 @@ func TestOwnerAdmitsNoNewcomer(t *testing.T) {
 		if took := time.Since(died); !errors.Is(err, raysys.ErrObjectLost) || took > 5*time.Second {
 			k.T().Errorf("a value that only the dead owner had was to be lost soon: after %v %v", took, err)
 		}
-	}, testkit.Nodes(4), testkit.TTL(10*time.Minute), testkit.CPU(2), testkit.Loose(), labelled(system.Objects{NoSharing: true}))
+	}, testkit.Nodes(4), testkit.TTL(10*time.Minute), testkit.CPU(2), testkit.Loose(), labelled(system.ObjectConfig{NoSharing: true}))
 }

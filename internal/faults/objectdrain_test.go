@@ -75,7 +75,7 @@ var (
 
 // TestDrainLeavesObjects: what nodes owned that have left in good order is still there, whoever holds it and how.
 func TestDrainLeavesObjects(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(4), testkit.CPU(4), labelled(system.Objects{Memory: 32 << 20}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(4), testkit.CPU(4), labelled(system.ObjectConfig{Memory: 32 << 20}))
 	ctx, c := k.Context(), k.Cluster()
 	result, put, kept, named := blob{1, 3 << 20}, blob{2, 2 << 20}, blob{3, 1 << 20}, blob{4, 300_000}
 	made := makeBlob.With(on("n1")).Go(ctx, result) // nobody gets it yet
@@ -156,15 +156,16 @@ func albumOn(ctx context.Context, t testing.TB, prefix, node string) grains.Grai
 	panic("unreachable")
 }
 
-// TestTornFromState: a node that a drained one left an object to keeps it while a reference needs it, although the State that
-// it was left for holds it no more: one that came with the State, or one of another node that has fetched nothing yet.
+// TestTornFromState: a node that a drained one left an object to keeps it while a reference needs it, although the
+// State that it was left for holds it no more: one that came with the State, or one of another node that has fetched
+// nothing yet.
 func TestTornFromState(t *testing.T) {
 	t.Run("here", func(t *testing.T) { tornFromState(t, false) })
 	t.Run("elsewhere", func(t *testing.T) { tornFromState(t, true) })
 }
 
 func tornFromState(t *testing.T, elsewhere bool) {
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(2), labelled(system.Objects{}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(2), labelled(system.ObjectConfig{}))
 	ctx, c := k.Context(), k.Cluster()
 	b := blob{1, 300_000}
 	held, err := putBlob.With(on("n1")).Go(ctx, b).Get(ctx)
@@ -212,7 +213,7 @@ func tornFromState(t *testing.T, elsewhere bool) {
 
 // TestStateWrittenAfterDrain: a State that holds what a drained node owned can be written again, wherever the copy is.
 func TestStateWrittenAfterDrain(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), labelled(system.Objects{}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), labelled(system.ObjectConfig{}))
 	ctx, c := k.Context(), k.Cluster()
 	var pages []blob
 	var list []grains.Grain[album]

@@ -20,7 +20,7 @@ func fillUp(ctx context.Context, t *testing.T, most int) (refs []raysys.Ref[[]by
 	t.Helper()
 	for i := range most {
 		r := raysys.Put(ctx, blob{byte(i), 1 << 20}.make())
-		if raysys.State(r) != raysys.StateReady {
+		if raysys.PhaseOf(r) != raysys.PhaseReady {
 			_, err := r.Get(ctx)
 			return refs, err
 		}
@@ -50,7 +50,7 @@ func readAll(ctx context.Context, t *testing.T, refs []raysys.Ref[[]byte]) {
 // TestStoreFull: with memory and disk full, what wants more gets ErrStoreFull, everything else goes on, and released
 // references make room again.
 func TestStoreFull(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.CPU(4), testkit.Config(system.Config{Objects: system.Objects{Memory: 4 << 20, Disk: 8 << 20}}))
+	k := testkit.New(t, testkit.Loose(), testkit.CPU(4), testkit.Config(system.Config{Objects: system.ObjectConfig{Memory: 4 << 20, Disk: 8 << 20}}))
 	ctx := k.Context()
 	refs, err := fillUp(ctx, t, 64)
 	if !errors.Is(err, raysys.ErrStoreFull) || len(refs) < 9 || len(refs) > 12 {
@@ -100,9 +100,10 @@ func TestStoreFull(t *testing.T) {
 	empty(t, k.Node())
 }
 
-// TestReceiverFull: a node without room for an argument fails what needs it with ErrStoreFull; its neighbours do not notice.
+// TestReceiverFull: a node without room for an argument fails what needs it with ErrStoreFull; its neighbours do not
+// notice.
 func TestReceiverFull(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(2), labelled(system.Objects{NoSharing: true}, func(i int, cfg *system.Config) {
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(2), labelled(system.ObjectConfig{NoSharing: true}, func(i int, cfg *system.Config) {
 		if i == 2 {
 			cfg.Objects.Memory, cfg.Objects.Disk = 3<<20, 3<<20
 		}
@@ -172,7 +173,7 @@ func TestSpillDirectoryUnwritable(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k := testkit.New(t, testkit.Loose(), testkit.CPU(2), testkit.Config(system.Config{Objects: system.Objects{Memory: 4 << 20, Spill: filepath.Join(file, "spill")}}))
+	k := testkit.New(t, testkit.Loose(), testkit.CPU(2), testkit.Config(system.Config{Objects: system.ObjectConfig{Memory: 4 << 20, Spill: filepath.Join(file, "spill")}}))
 	ctx := k.Context()
 	refs, err := fillUp(ctx, t, 64)
 	if !errors.Is(err, raysys.ErrStoreFull) || len(refs) < 3 || len(refs) > 4 {
@@ -191,8 +192,8 @@ func TestSpillDirectoryUnwritable(t *testing.T) {
 	readAll(ctx, t, more)
 }
 
-// TestSpillDirectoryGone: files that are deleted, cut or changed under way are lost objects, never wrong bytes, and the store
-// goes on.
+// TestSpillDirectoryGone: files that are deleted, cut or changed under way are lost objects, never wrong bytes, and the
+// store goes on.
 func TestSpillDirectoryGone(t *testing.T) {
 	for what, harm := range map[string]func(name string) error{
 		"deleted": os.Remove,
@@ -209,7 +210,7 @@ func TestSpillDirectoryGone(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := t.TempDir()
-			k := testkit.New(t, testkit.Loose(), testkit.CPU(2), testkit.Config(system.Config{Objects: system.Objects{Memory: 4 << 20, Spill: dir}}))
+			k := testkit.New(t, testkit.Loose(), testkit.CPU(2), testkit.Config(system.Config{Objects: system.ObjectConfig{Memory: 4 << 20, Spill: dir}}))
 			ctx := k.Context()
 			refs, err := fillUp(ctx, t, 16)
 			if err != nil {
@@ -241,7 +242,7 @@ func TestSpillDirectoryGone(t *testing.T) {
 					if err := raysys.View(ctx, r, func([]byte) error { return nil }); !errors.Is(err, raysys.ErrObjectLost) {
 						t.Errorf("view: %v", err)
 					}
-					if s := raysys.State(r); s != raysys.StateLost {
+					if s := raysys.PhaseOf(r); s != raysys.PhaseLost {
 						t.Errorf("its state is %v", s)
 					}
 				case err != nil:

@@ -14,7 +14,7 @@ import (
 
 // TestReplicaAbandoned: a Put that waits no longer for its replica leaves none behind, wherever it was when it gave up.
 func TestReplicaAbandoned(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(1), labelled(system.Objects{}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(1), labelled(system.ObjectConfig{}))
 	ctx, c := k.Context(), k.Cluster()
 	// It goes well once, so that the nodes are connected.
 	raysys.Put(ctx, blob{1, 200_000}.make(), raysys.Replicas(2)).Release()
@@ -44,7 +44,7 @@ func TestReplicaAbandoned(t *testing.T) {
 
 // TestLookupAbandoned: a Lookup that nobody waits for any more leaves no reference behind.
 func TestLookupAbandoned(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(1), labelled(system.Objects{}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(1), labelled(system.ObjectConfig{}))
 	ctx, c := k.Context(), k.Cluster()
 	if _, err := nameBlob.Go(ctx, blob{1, 200_000}).Get(ctx); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestLookupAbandoned(t *testing.T) {
 		brief, cancel := context.WithTimeout(ctx, wait)
 		r := raysys.Lookup[[]byte](brief, "blob1")
 		cancel()
-		if raysys.State(r) == raysys.StateFailed || raysys.State(r) == raysys.StateCancelled {
+		if raysys.PhaseOf(r) == raysys.PhaseFailed || raysys.PhaseOf(r) == raysys.PhaseCancelled {
 			given++
 		}
 	}
@@ -71,7 +71,7 @@ func TestLookupAbandoned(t *testing.T) {
 
 // TestNameAbandoned: a name is of an object that is there, also when the Put that entered it gave up before it knew.
 func TestNameAbandoned(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(1), labelled(system.Objects{}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(1), labelled(system.ObjectConfig{}))
 	ctx, c := k.Context(), k.Cluster()
 	b := blob{1, 200_000}
 	if _, err := raysys.Put(ctx, b.make(), raysys.Named("w")).Get(ctx); err != nil {

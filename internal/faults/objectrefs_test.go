@@ -19,7 +19,7 @@ import (
 
 // TestOwnerKilled: copies serve those who hold references, and without one the error names the dead owner.
 func TestOwnerKilled(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(2), labelled(system.Objects{}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(2), labelled(system.ObjectConfig{}))
 	ctx, c := k.Context(), k.Cluster()
 	want := blob{5, 3 << 20}
 	copied, err1 := putBlob.With(on("n1")).Go(ctx, want).Get(ctx)
@@ -47,7 +47,7 @@ func TestOwnerKilled(t *testing.T) {
 
 // TestHoldersKilled: an owner frees what only dead nodes referred to.
 func TestHoldersKilled(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(8), labelled(system.Objects{}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(8), labelled(system.ObjectConfig{}))
 	ctx, c := k.Context(), k.Cluster()
 	var holders []raysys.Ref[bool]
 	for i := range 6 {
@@ -73,7 +73,7 @@ func TestHoldersKilled(t *testing.T) {
 
 // TestObjectSoak: references go round at random, nodes are killed, and in the end nothing is left anywhere.
 func TestObjectSoak(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(4), labelled(system.Objects{Memory: 4 << 20}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(4), labelled(system.ObjectConfig{Memory: 4 << 20}))
 	ctx, c := k.Context(), k.Cluster()
 	var values, lost, kills atomic.Int64
 	end := time.Now().Add(long.Form(8*time.Second, 5*time.Minute))

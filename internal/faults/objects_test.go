@@ -82,7 +82,7 @@ var (
 func on(node string) raysys.Option { return raysys.Label("node", node) }
 
 // labelled gives each node of a Kit its label, and all of them cfg.
-func labelled(o system.Objects, more ...func(i int, cfg *system.Config)) testkit.Option {
+func labelled(o system.ObjectConfig, more ...func(i int, cfg *system.Config)) testkit.Option {
 	return testkit.Each(func(i int, cfg *system.Config) {
 		cfg.Cluster.Labels = map[string]string{"node": fmt.Sprint("n", i)}
 		cfg.Objects = o

@@ -15,7 +15,7 @@ import (
 func TestHugeObject(t *testing.T) {
 	memory := long.Form(10<<20, 1<<30)
 	want := blob{3, 5 * memory}
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(2), testkit.CPU(1), labelled(system.Objects{Memory: int64(memory), NoSharing: true}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(2), testkit.CPU(1), labelled(system.ObjectConfig{Memory: int64(memory), NoSharing: true}))
 	ctx := k.Context()
 	r, err := putBlob.With(on("n1")).Go(ctx, want).Get(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func TestHugeObject(t *testing.T) {
 
 // TestNoBytes: values without bytes are values like others.
 func TestNoBytes(t *testing.T) {
-	k := testkit.New(t, testkit.Nodes(2), labelled(system.Objects{}))
+	k := testkit.New(t, testkit.Nodes(2), labelled(system.ObjectConfig{}))
 	ctx := k.Context()
 	for _, b := range [][]byte{nil, {}} {
 		r := raysys.Put(ctx, b, raysys.Named("nothing"), raysys.Replicas(2))
@@ -105,7 +105,7 @@ func TestTinyObjects(t *testing.T) {
 
 // TestReferenceOfAnotherCluster: it ends in its value or a typed error.
 func TestReferenceOfAnotherCluster(t *testing.T) {
-	opts := []testkit.Option{testkit.Loose(), testkit.Nodes(1), labelled(system.Objects{Memory: 2 << 20, NoSharing: true})}
+	opts := []testkit.Option{testkit.Loose(), testkit.Nodes(1), labelled(system.ObjectConfig{Memory: 2 << 20, NoSharing: true})}
 	here, there := testkit.New(t, opts...), testkit.New(t, opts...)
 	want := blob{1, 1 << 20}
 	far, err := putBlob.Go(there.Context(), want).Get(there.Context())

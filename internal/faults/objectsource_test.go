@@ -17,11 +17,11 @@ import (
 	"github.com/raysys/raysys/testkit"
 )
 
-// TestSourceKilled: the node that an object comes from is killed at 10, 50 and 90 % of the transfer, alone and with a copy
-// elsewhere. The receiver ends with the value or with a typed error, soon; with a copy it ends with the value.
+// TestSourceKilled: the node that an object comes from is killed at 10, 50 and 90 % of the transfer, alone and with a
+// copy elsewhere. The receiver ends with the value or with a typed error, soon; with a copy it ends with the value.
 func TestSourceKilled(t *testing.T) {
 	const chunks = 20
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(2), labelled(system.Objects{NoSharing: true}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(2), labelled(system.ObjectConfig{NoSharing: true}))
 	ctx, c := k.Context(), k.Cluster()
 	values, lost := 0, 0
 	var took spread
@@ -106,7 +106,7 @@ func TestSourceKilled(t *testing.T) {
 
 // TestCopyMadeMeanwhile: a copy that did not exist when a transfer began serves it when the source dies.
 func TestCopyMadeMeanwhile(t *testing.T) {
-	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(2), labelled(system.Objects{NoSharing: true}))
+	k := testkit.New(t, testkit.Loose(), testkit.Nodes(3), testkit.CPU(2), labelled(system.ObjectConfig{NoSharing: true}))
 	ctx, c := k.Context(), k.Cluster()
 	want := blob{1, 20 * objectstore.ChunkSize} // so large that several sources are looked for at once
 	r, err := putBlob.With(on("n1")).Go(ctx, want).Get(ctx)

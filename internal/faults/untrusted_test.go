@@ -18,14 +18,14 @@ import (
 	"github.com/raysys/raysys/testkit"
 )
 
-// TestWorkerThatNobodyTalksTo: a worker whose certificate has expired does not start. One with the certificate of another CA,
-// which it trusts itself, joins and stays no host: it takes no shard, and calls to State go on as before.
+// TestWorkerThatNobodyTalksTo: a worker whose certificate has expired does not start. One with the certificate of
+// another CA, which it trusts itself, joins and stays no host: it takes no shard, and calls to State go on as before.
 func TestWorkerThatNobodyTalksTo(t *testing.T) {
 	const cluster = "untrusting"
 	ttl := long.Form(3*time.Second, 10*time.Second)
 	ca := newAuthority(t)
 	p := testkit.Processes(t, 2, testkit.CPU(1), testkit.TTL(ttl), testkit.On(testkit.Consul(t, onDisk(testkit.MinTTL(time.Second))...)), testkit.Config(system.Config{
-		Cluster: &system.Cluster{Name: cluster, TLS: ca.files(cluster, "test")},
+		Cluster: &system.ClusterConfig{Name: cluster, TLS: ca.files(cluster, "test")},
 	}), testkit.EnvOf(func(i int) []string {
 		f := ca.files(cluster, fmt.Sprintf("p%d", i))
 		return []string{"RAYSYS_TLS_CERT=" + f.Cert, "RAYSYS_TLS_KEY=" + f.Key, "RAYSYS_TLS_CA=" + f.CA}
@@ -33,7 +33,7 @@ func TestWorkerThatNobodyTalksTo(t *testing.T) {
 	ctx := p.Context()
 	logged, logs := observer.New(zapcore.WarnLevel)
 	stranger := func(f system.TLSFiles) system.Config {
-		return system.Config{Name: "stranger", Logger: zap.New(logged), Resources: raysys.Resources{CPU: 1}, Cluster: &system.Cluster{
+		return system.Config{Name: "stranger", Logger: zap.New(logged), Resources: raysys.Resources{CPU: 1}, Cluster: &system.ClusterConfig{
 			Name: cluster, Consul: p.Consul().Address(), Role: system.Worker, TTL: ttl, TLS: f,
 		}}
 	}

@@ -12,8 +12,8 @@ import (
 
 // Prober answers for the links of this node. All but Redial answer from memory, at once.
 type Prober interface {
-	// Silence says how long ago the last frame of the node came, on whatever link there was; false when none ever did, or when
-	// the last link was closed because nobody needed it.
+	// Silence says how long ago the last frame of the node came, on whatever link there was; false when none ever did,
+	// or when the last link was closed because nobody needed it.
 	Silence(node raysys.NodeID) (silent time.Duration, heard bool)
 	// Relayed reports whether what is sent to the node reaches it through a third one.
 	Relayed(node raysys.NodeID) bool
@@ -35,17 +35,17 @@ type Config struct {
 	KV store.KV
 	// Cluster is the cluster's name, for errors and for the session's name.
 	Cluster string
-	// ClusterID is store.Cluster's, as the store had it when this process began to use it. A store that answers with another
-	// one, or none, is not that store any more: ErrStoreReplaced.
+	// ClusterID is store.Layout's, as the store had it when this process began to use it. A store that answers with
+	// another one, or none, is not that store any more: ErrStoreReplaced.
 	ClusterID string
 	// Shards is how many shards there are, for View.Preferred.
 	Shards int
-	// Self is what this node tells of itself. Its Address must be bound: a former life of the node at that same address is
-	// taken for dead.
+	// Self is what this node tells of itself. Its Address must be bound: a former life of the node at that same address
+	// is taken for dead.
 	Self Info
 
-	// TTL is that of the session, and so the lease. 0 means 10 s, which is the least that Consul takes. A dead node's session
-	// may live for twice as long; a shorter TTL suspends nodes sooner when the store is away.
+	// TTL is that of the session, and so the lease. 0 means 10 s, which is the least that Consul takes. A dead node's
+	// session may live for twice as long; a shorter TTL suspends nodes sooner when the store is away.
 	TTL time.Duration
 	// SuspectAfter is the silence after which a node is avoided. 0 means a third of the TTL: three pings of the link.
 	SuspectAfter time.Duration
@@ -60,9 +60,9 @@ type Config struct {
 	// Jitter returns numbers in [0, 1) that spread retries; nil means random ones.
 	Jitter func() float64
 
-	// OnState is told of each change of state, the first Active excepted, before anything is done that depends on it: once it has returned from Fenced or
-	// Left, the session is destroyed and others take over. cause matches ErrSuspended, ErrFenced, ErrStoreReplaced or
-	// ErrClosed, and is nil for Active. It must not call Leave or Abandon.
+	// OnState is told of each change of state, the first Active excepted, before anything is done that depends on it:
+	// once it has returned from Fenced or Left, the session is destroyed and others take over. cause matches
+	// ErrSuspended, ErrFenced, ErrStoreReplaced or ErrClosed, and is nil for Active. It must not call Leave or Abandon.
 	OnState func(s State, cause error)
 	// OnAttempt is told of each attempt to join that failed in a way that may pass.
 	OnAttempt func(Attempt)
@@ -142,8 +142,8 @@ func (c Config) ttl() time.Duration {
 	return c.TTL
 }
 
-// backoff is the pause between attempts: it doubles from lo to hi, and a random half of it is left out, so that nodes that lost the
-// store together do not come back together.
+// backoff is the pause between attempts: it doubles from lo to hi, and a random half of it is left out, so that nodes
+// that lost the store together do not come back together.
 type backoff struct {
 	lo, hi time.Duration
 	jitter func() float64

@@ -145,7 +145,7 @@ func TestRestartedServer(t *testing.T) {
 	t.Parallel()
 	server := consultest.Start(t, consulserver.Options{Disk: true})
 	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()})
-	cluster, err := store.OpenCluster(within(t), kv, "", 0)
+	cluster, err := store.OpenLayout(within(t), kv, "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestRestartedServer(t *testing.T) {
 	if after.Create != before.Create || string(after.Value) != "x" {
 		t.Errorf("after the restart %+v, before %+v", after, before)
 	}
-	if err := store.CheckCluster(within(t), kv, cluster.ID); err != nil {
+	if err := store.CheckLayout(within(t), kv, cluster.ID); err != nil {
 		t.Error(err)
 	}
 	if err := server.Stop(); err != nil {
@@ -203,14 +203,14 @@ func TestServerThatComesBackEmpty(t *testing.T) {
 	t.Parallel()
 	server := consultest.Start(t, consulserver.Options{})
 	kv := open(t, consul.Config{Addresses: []string{server.Address()}, Prefix: prefix()})
-	cluster, err := store.OpenCluster(within(t), kv, "", 4)
+	cluster, err := store.OpenLayout(within(t), kv, "", 4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := errors.Join(server.Kill(), server.Start(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.CheckCluster(within(t), kv, cluster.ID); !errors.Is(err, store.ErrStoreReplaced) {
+	if err := store.CheckLayout(within(t), kv, cluster.ID); !errors.Is(err, store.ErrStoreReplaced) {
 		t.Fatalf("a store that came back empty: %v, want ErrStoreReplaced", err)
 	}
 }

@@ -90,7 +90,7 @@ func (s *shareholder) take(_ context.Context, total []float32) (int, error) {
 func (s *shareholder) where(context.Context) (int, error) { return os.Getpid(), nil }
 
 var (
-	shareholders = grains.DefineIn[shareholder](functions, "shareholder", grains.PlaceBy(raysys.Spread))
+	shareholders = grains.DefineIn[shareholder](functions, "shareholder", grains.Placement(raysys.Spread))
 	give         = grains.Method(shareholders, "give", (*shareholder).give)
 	take         = grains.Method(shareholders, "take", (*shareholder).take)
 	whereHeld    = grains.Method0(shareholders, "where", (*shareholder).where)

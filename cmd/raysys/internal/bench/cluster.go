@@ -72,7 +72,7 @@ func clusterName() string {
 // member is the configuration of one node of a cluster.
 func member(cfg system.Config, name, consul, node string, role system.Role) system.Config {
 	cfg.Name = raysys.NodeID(node)
-	cfg.Cluster = &system.Cluster{Name: name, Consul: consul, Role: role}
+	cfg.Cluster = &system.ClusterConfig{Name: name, Consul: consul, Role: role}
 	if role == system.Driver {
 		cfg.Resources = raysys.Resources{}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-// The row of figure 8a of the paper (Ray, OSDI 2018): tasks that each need one object, which is on one of two nodes, placed
-// with a look at where it is and without.
+// The row of figure 8a of the paper (Ray, OSDI 2018): tasks that each need one object, which is on one of two nodes,
+// placed with a look at where it is and without.
 
 // sizesOfLocality is how large the objects are, and how much is moved.
 type sizesOfLocality struct {
@@ -57,7 +57,8 @@ var (
 	})
 )
 
-// childNearby is a worker that fetches objects from other processes of the host as from other hosts: CLUSTER CONSUL NAME.
+// childNearby is a worker that fetches objects from other processes of the host as from other hosts: CLUSTER CONSUL
+// NAME.
 const childNearby = "locality"
 
 func localityChild() child {
@@ -135,7 +136,7 @@ func (s *localitySize) measure(ctx context.Context) error {
 			}
 			read := readObject
 			if i == 1 {
-				read = readObject.With(raysys.Place(raysys.Spread))
+				read = readObject.With(raysys.Placement(raysys.Spread))
 			}
 			if err := s.sides[i].run(ctx, read, refs, s.size, round%5 == 4 || done == s.n); err != nil {
 				return err

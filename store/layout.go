@@ -29,8 +29,8 @@ const (
 	FormatVersion = 1
 )
 
-// Cluster is what all nodes of a cluster agree on. It is written once, by the first node.
-type Cluster struct {
+// Layout is what all nodes of a cluster agree on. It is written once, by the first node.
+type Layout struct {
 	Name         string      `json:"name,omitempty"` // as the first node had it; records of earlier programs have none
 	ID           string      `json:"id"`             // random: tells a store from another that was put in its place
 	Format       int         `json:"format"`         // of the records
@@ -47,17 +47,17 @@ type SlotRange struct {
 	Shard int `json:"shard"`
 }
 
-// NewCluster returns the config of a new cluster. shards 0 means DefaultShards.
-func NewCluster(shards int) (Cluster, error) {
+// NewLayout returns the config of a new cluster. shards 0 means DefaultShards.
+func NewLayout(shards int) (Layout, error) {
 	if shards == 0 {
 		shards = DefaultShards
 	}
 	if shards < 1 || shards > MaxShards {
-		return Cluster{}, fmt.Errorf("%w: %d shards, there may be 1 to %d", ErrBadConfig, shards, MaxShards)
+		return Layout{}, fmt.Errorf("%w: %d shards, there may be 1 to %d", ErrBadConfig, shards, MaxShards)
 	}
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails
-	c := Cluster{
+	c := Layout{
 		ID:           rand.Text(),
 		Format:       FormatVersion,
 		Lowest:       FormatVersion,
@@ -72,7 +72,7 @@ func NewCluster(shards int) (Cluster, error) {
 }
 
 // ShardOf returns the shard of a key.
-func (c *Cluster) ShardOf(key string) int {
+func (c *Layout) ShardOf(key string) int {
 	slot := Slot(c.Seed, key)
 	// The last range that begins at or before the slot.
 	lo, hi := 0, len(c.Slots)
@@ -86,7 +86,7 @@ func (c *Cluster) ShardOf(key string) int {
 	return c.Slots[lo].Shard
 }
 
-func (c *Cluster) check() error {
+func (c *Layout) check() error {
 	switch {
 	case c.Format > FormatVersion:
 		return fmt.Errorf("%w: format %d, this program knows %d: run a newer one", ErrTooNew, c.Format, FormatVersion)
@@ -103,35 +103,35 @@ func (c *Cluster) check() error {
 	return nil
 }
 
-// OpenCluster reads the cluster's config and makes it where there is none: of several nodes that do so at once, one
-// wins and all get its config. shards counts only for a new cluster. ErrOtherCluster when the keys were made for a cluster of
-// another name, as they may be where RAYSYS_CONSUL_PREFIX says where keys lie; an empty name is not compared.
-func OpenCluster(ctx context.Context, kv KV, name string, shards int) (Cluster, error) {
-	fresh, err := NewCluster(shards)
+// OpenLayout reads the cluster's config and makes it where there is none: of several nodes that do so at once, one wins
+// and all get its config. shards counts only for a new cluster. ErrOtherCluster when the keys were made for a cluster
+// of another name, as they may be where RAYSYS_CONSUL_PREFIX says where keys lie; an empty name is not compared.
+func OpenLayout(ctx context.Context, kv KV, name string, shards int) (Layout, error) {
+	fresh, err := NewLayout(shards)
 	if err != nil {
-		return Cluster{}, err
+		return Layout{}, err
 	}
 	fresh.Name = name
 	value, err := json.MarshalIndent(fresh, "", " ")
 	if err != nil {
-		return Cluster{}, err
+		return Layout{}, err
 	}
 	for {
-		c, err := readCluster(ctx, kv)
+		c, err := readLayout(ctx, kv)
 		if err == nil && name != "" && c.Name != "" && c.Name != name {
-			return Cluster{}, fmt.Errorf("%w: they were made for cluster %q, this node is of cluster %q: set RAYSYS_CLUSTER=%s, or give this cluster keys of its own with another RAYSYS_CONSUL_PREFIX (unset, it follows from the name)", ErrOtherCluster, c.Name, name, c.Name)
+			return Layout{}, fmt.Errorf("%w: they were made for cluster %q, this node is of cluster %q: set RAYSYS_CLUSTER=%s, or give this cluster keys of its own with another RAYSYS_CONSUL_PREFIX (unset, it follows from the name)", ErrOtherCluster, c.Name, name, c.Name)
 		}
 		if !errors.Is(err, ErrNotFound) {
 			return c, err
 		}
 		_, err = kv.Txn(ctx, []Op{CheckNotExists(ConfigKey), Set(ConfigKey, value)})
 		if err != nil && !errors.Is(err, ErrRefused) && (!errors.Is(err, ErrUnknownOutcome) || ctx.Err() != nil) {
-			return Cluster{}, fmt.Errorf("make the cluster's config: %w", err)
+			return Layout{}, fmt.Errorf("make the cluster's config: %w", err)
 		}
 	}
 }
 
-func readCluster(ctx context.Context, kv KV) (c Cluster, err error) {
+func readLayout(ctx context.Context, kv KV) (c Layout, err error) {
 	p, err := kv.Get(ctx, ConfigKey)
 	if err != nil {
 		return c, fmt.Errorf("read the cluster's config: %w", err)
@@ -145,10 +145,10 @@ func readCluster(ctx context.Context, kv KV) (c Cluster, err error) {
 	return c, nil
 }
 
-// CheckCluster returns nil while the store is the one of the cluster with this id, and ErrStoreReplaced when it has
+// CheckLayout returns nil while the store is the one of the cluster with this id, and ErrStoreReplaced when it has
 // another, or none. A node asks whenever it reached the store again.
-func CheckCluster(ctx context.Context, kv KV, id string) error {
-	c, err := readCluster(ctx, kv)
+func CheckLayout(ctx context.Context, kv KV, id string) error {
+	c, err := readLayout(ctx, kv)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return fmt.Errorf("%w: it has no cluster, this node is of %s: bring the store's data back, or restart all nodes to begin anew", ErrStoreReplaced, id)
