@@ -1,12 +1,15 @@
 package testkit_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -108,6 +111,26 @@ func TestPauseBeyondTheLease(t *testing.T) {
 		if now := incarnation(t, c, 1); now <= was {
 			t.Errorf("incarnation %d after %d", now, was)
 		}
+	})
+}
+
+// deaf runs for 3 s, whoever cancels it.
+var deaf = tasks.Define0In(table, "deaf", func(context.Context) (int, error) {
+	<-time.After(3 * time.Second)
+	return 0, nil
+})
+
+// TestKillWhileClosing: virtual time goes on when a node is killed that is being closed because it was fenced.
+func TestKillWhileClosing(t *testing.T) {
+	inVirtual(t, func(t testing.TB, k *testkit.Kit, c *testkit.Cluster) {
+		node := c.Node(3)
+		deaf.Go(node.Context(context.Background()))
+		k.Advance(time.Second)
+		c.ExpireSession(3)
+		<-node.Done()
+		synctest.Wait() // it closes, and waits for the task
+		c.Kill(3)
+		k.Advance(10 * time.Second)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
@@ -39,7 +40,7 @@ type life struct {
 	clock  *nodeClock
 	watch  *strict       // nil when loose
 	over   chan struct{} // closed when the node was closed, whoever did that
-	once   sync.Once     // of its end: only one closes the node
+	ending atomic.Bool   // somebody ends it: only one closes the node
 }
 
 // start begins a life, unless the node was killed more often than the caller knows.
@@ -130,9 +131,10 @@ func (h *host) follow(l *life) {
 	})
 }
 
-// end ends a life by f, once; later calls wait for the first.
+// end ends a life by f, once; later calls wait for the first. They wait on a channel: in virtual time no clock goes on while
+// somebody waits for a mutex, such as that of a sync.Once.
 func (h *host) end(l *life, f func(context.Context)) {
-	l.once.Do(func() {
+	if l.ending.CompareAndSwap(false, true) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 		defer cancel()
 		f(ctx)
@@ -142,7 +144,7 @@ func (h *host) end(l *life, f func(context.Context)) {
 		}
 		h.mu.Unlock()
 		close(l.over)
-	})
+	}
 	<-l.over
 }
 
