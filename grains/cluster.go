@@ -20,9 +20,8 @@ func (t Token) Newer(u Token) bool {
 
 // Place says where a grain is. The zero Place is nowhere.
 type Place struct {
-	Node        raysys.NodeID
-	Incarnation uint64
-	Token       Token
+	core.NodeKey
+	Token Token
 }
 
 // IsZero reports whether p is nowhere.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // releasePause is how long after a failed Release the next one comes.
@@ -103,7 +104,7 @@ func (e *Engine) pokeDrain() {
 func (a *activation) routeLocked(s *shard, calls []turn) *route {
 	k := a.kind
 	node, incarnation := k.engine.cfg.Cluster.Self()
-	r := &route{kind: k, key: a.key, state: routeReleasing, avoid: Place{node, incarnation, a.more.token}}
+	r := &route{kind: k, key: a.key, state: routeReleasing, avoid: Place{core.NodeKey{Node: node, Incarnation: incarnation}, a.more.token}}
 	if a.more.stale.Load() {
 		r.state = routeAsking
 	}

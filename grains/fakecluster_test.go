@@ -143,7 +143,7 @@ func (net *fakeNet) place(asks *fakeNode, id grains.ID, want grains.Wanted) (gra
 		at = alive[net.turn%len(alive)]
 		net.turn++
 	}
-	p := grains.Place{Node: at.name, Incarnation: at.incarnation}
+	p := grains.Place{NodeKey: core.NodeKey{Node: at.name, Incarnation: at.incarnation}}
 	if !want.Stateless {
 		net.seq++
 		p.Token = grains.Token{Epoch: 1, Seq: net.seq}
@@ -210,7 +210,7 @@ func (n *fakeNode) Connect(node raysys.NodeID, incarnation uint64, done func(wir
 			return
 		}
 		net.mu.Lock()
-		to := net.nodeOf(grains.Place{Node: node, Incarnation: incarnation})
+		to := net.nodeOf(grains.Place{NodeKey: core.NodeKey{Node: node, Incarnation: incarnation}})
 		if to == nil || to.dead || n.dead {
 			net.mu.Unlock()
 			done(nil, fmt.Errorf("dial %s: %w", node, raysys.ErrNotDelivered))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -20,7 +21,7 @@ func (net *fakeNet) put(id grains.ID, n *fakeNode) grains.Place {
 	net.mu.Lock()
 	defer net.mu.Unlock()
 	net.seq++
-	p := grains.Place{Node: n.name, Incarnation: n.incarnation, Token: grains.Token{Epoch: 1, Seq: net.seq}}
+	p := grains.Place{NodeKey: core.NodeKey{Node: n.name, Incarnation: n.incarnation}, Token: grains.Token{Epoch: 1, Seq: net.seq}}
 	net.places[id] = p
 	return p
 }

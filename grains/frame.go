@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -86,7 +87,7 @@ func appendPlace(dst []byte, p Place) []byte {
 }
 
 func readPlace(r *wire.Reader) Place {
-	p := Place{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}
+	p := Place{NodeKey: core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}}
 	p.Token = readToken(r)
 	return p
 }

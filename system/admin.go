@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
@@ -70,15 +71,15 @@ type asking struct {
 }
 
 // askAll asks every node but this one, all at once.
-func (c *cluster) askAll(ctx context.Context, members []member.Node, q question) map[nodeKey]asking {
+func (c *cluster) askAll(ctx context.Context, members []member.Node, q question) map[core.NodeKey]asking {
 	ctx, cancel := context.WithTimeoutCause(ctx, q.op.patience(), fmt.Errorf("no answer within %v", q.op.patience()))
 	defer cancel()
 	type from struct {
-		nodeKey
+		core.NodeKey
 		asking
 	}
 	answers := make(chan from, len(members)) // late ones need no reader
-	all := map[nodeKey]asking{}
+	all := map[core.NodeKey]asking{}
 	for _, m := range members {
 		k := mesh.KeyOf(m)
 		if k == c.self() {
@@ -96,7 +97,7 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, q question)
 	for len(all) < len(members) {
 		select {
 		case a := <-answers:
-			all[a.nodeKey] = a.asking
+			all[a.NodeKey] = a.asking
 		case <-ctx.Done():
 			for _, m := range members {
 				if _, ok := all[mesh.KeyOf(m)]; !ok {
@@ -109,7 +110,7 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, q question)
 }
 
 // admin sends an operator's request to a node.
-func (c *cluster) admin(k nodeKey, q question, done func(adminAnswer, error)) {
+func (c *cluster) admin(k core.NodeKey, q question, done func(adminAnswer, error)) {
 	c.call(k, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindAdmin, q.append, func(r *wire.Reader) (a adminAnswer, err error) {
 			return a, json.Unmarshal(r.Rest(), &a)

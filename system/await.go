@@ -15,7 +15,7 @@ import (
 // remoteSource is a future of another node. It holds the loan, and whatever refers to the future holds it.
 type remoteSource struct {
 	c      *cluster
-	owner  nodeKey
+	owner  core.NodeKey
 	number uint64 // in the owner's exports
 	id     raysys.TaskID
 	loan   *loan

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/store"
 )
 
@@ -31,14 +32,14 @@ type graves struct {
 type gravedigger struct {
 	a      *shardActor
 	ctx    actor.Context
-	known  map[nodeKey]bool
+	known  map[core.NodeKey]bool
 	places store.Batch
 	now    map[string]*objectAnswer
 	before map[string]store.Version
 }
 
 func (a *shardActor) gravedigger(ctx actor.Context) *gravedigger {
-	return &gravedigger{a: a, ctx: ctx, known: map[nodeKey]bool{}, now: map[string]*objectAnswer{}, before: map[string]store.Version{}}
+	return &gravedigger{a: a, ctx: ctx, known: map[core.NodeKey]bool{}, now: map[string]*objectAnswer{}, before: map[string]store.Version{}}
 }
 
 // bury takes who is not alive out of all records and off the counts, and forgets their questions. Nodes that joined a moment
@@ -128,7 +129,7 @@ func (a *shardActor) buryAgain(ctx actor.Context) {
 }
 
 // alive asks once for each node: a burial sees one cluster.
-func (g *gravedigger) alive(k nodeKey) bool {
+func (g *gravedigger) alive(k core.NodeKey) bool {
 	alive, known := g.known[k]
 	if !known {
 		alive = g.a.reg.nodes.alive(k)
@@ -144,7 +145,7 @@ func (g *gravedigger) look(key string, rec store.Record) {
 		p, err := readPlacement(rec)
 		if _, busy := a.placing[key]; busy {
 			a.leave(key)
-		} else if err == nil && !g.alive(keyOf(p)) {
+		} else if err == nil && !g.alive(p.NodeKey) {
 			// On condition: a grain that was placed anew meanwhile stays.
 			g.places.Checks = append(g.places.Checks, store.Check{Key: key, Version: rec.Version})
 			g.places.Deletes = append(g.places.Deletes, key)

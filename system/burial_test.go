@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/flaky"
 )
 
-var deadNode, aliveNode = nodeKey{Node: "dead", Incarnation: 3}, nodeKey{Node: "alive", Incarnation: 4}
+var deadNode, aliveNode = core.NodeKey{Node: "dead", Incarnation: 3}, core.NodeKey{Node: "alive", Incarnation: 4}
 
 // graveyard is a shard with records of both nodes.
 func graveyard(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*flaky.KV, *store.Shard) {
@@ -32,10 +33,10 @@ func graveyard(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*fla
 	})
 	var b store.Batch
 	for i := range 150 {
-		for _, k := range []nodeKey{deadNode, aliveNode} {
+		for _, k := range []core.NodeKey{deadNode, aliveNode} {
 			both := objectRecord{owner: k, at: []location{{deadNode, true}, {aliveNode, false}}}
 			alone := objectRecord{owner: k, at: []location{{k, true}}}
-			place := appendPlacement(grains.Place{Node: k.Node, Incarnation: k.Incarnation})
+			place := appendPlacement(grains.Place{NodeKey: k})
 			for key, value := range map[string][]byte{"o/both": both.append(nil), "o/": alone.append(nil), "n/": alone.append(nil), "g/": place} {
 				b.Puts = append(b.Puts, store.Put{Key: fmt.Sprint(key, " ", k, " ", i), Value: value})
 			}
@@ -63,7 +64,7 @@ func haunted(t *testing.T, s *store.Shard) (by, all int) {
 	s.Scan("", func(key string, rec store.Record) bool {
 		all++
 		if strings.HasPrefix(key, "g/") {
-			if p, err := readPlacement(rec); err != nil || keyOf(p) == deadNode {
+			if p, err := readPlacement(rec); err != nil || p.NodeKey == deadNode {
 				by++
 			}
 			return true
@@ -142,7 +143,7 @@ func TestTheDeadHaveNoCopies(t *testing.T) {
 	e.dead.Store(deadNode, true)
 	_, s := graveyard(t, e, func(*store.LeadConfig) {})
 	d.c.reg.lead(0, s)
-	for _, k := range []nodeKey{deadNode, aliveNode} {
+	for _, k := range []core.NodeKey{deadNode, aliveNode} {
 		said := make(chan answer, 1)
 		d.c.reg.ask(&request{op: opObjects, from: k, changes: []objectChange{{kind: changeCopy, key: "o/new"}}, answer: func(a answer) { said <- a }})
 		if a := <-said; a.err != nil || a.objects[0].refused != (k == deadNode) {

@@ -58,7 +58,7 @@ type cluster struct {
 
 	mu      sync.Mutex // guards the rest
 	jobs    map[jobKey]*core.Job
-	loads   map[nodeKey]tasks.Load
+	loads   map[core.NodeKey]tasks.Load
 	gen     uint64       // grows with every change that placement may care for
 	working map[int]bool // shards that are being taken or given up
 }
@@ -97,7 +97,7 @@ func (c *cluster) job(id raysys.JobID, namespace string) *core.Job {
 const maxJobs = 1024
 
 // self implements members.
-func (c *cluster) self() nodeKey { return c.mesh.Self() }
+func (c *cluster) self() core.NodeKey { return c.mesh.Self() }
 
 // alone implements members.
 func (c *cluster) alone() bool { return false }
@@ -116,15 +116,15 @@ func (c *cluster) suspended() error {
 }
 
 // alive implements members.
-func (c *cluster) alive(k nodeKey) bool { return c.mesh.Alive(k) }
+func (c *cluster) alive(k core.NodeKey) bool { return c.mesh.Alive(k) }
 
 // leader implements members.
-func (c *cluster) leader(shard int) (nodeKey, bool) {
+func (c *cluster) leader(shard int) (core.NodeKey, bool) {
 	l, ok := c.member.View().Leader(shard)
 	if !ok {
-		return nodeKey{}, false
+		return core.NodeKey{}, false
 	}
-	k := nodeKey{Node: l.Node, Incarnation: l.Incarnation}
+	k := core.NodeKey{Node: l.Node, Incarnation: l.Incarnation}
 	return k, c.alive(k)
 }
 
@@ -135,7 +135,7 @@ func (c *cluster) later(f func()) { c.runner.Later(f) }
 func (c *cluster) now() int64 { return c.runner.Now() }
 
 // peer returns the connection to an incarnation, nil when there is none now.
-func (c *cluster) peer(k nodeKey) *peer {
+func (c *cluster) peer(k core.NodeKey) *peer {
 	if p := c.mesh.Peer(k); p != nil {
 		return of(p)
 	}
@@ -143,7 +143,7 @@ func (c *cluster) peer(k nodeKey) *peer {
 }
 
 // connect is mesh.Connect.
-func (c *cluster) connect(k nodeKey, done func(*peer, error)) {
+func (c *cluster) connect(k core.NodeKey, done func(*peer, error)) {
 	if p := c.peer(k); p != nil {
 		done(p, nil)
 		return
@@ -158,7 +158,7 @@ func (c *cluster) connect(k nodeKey, done func(*peer, error)) {
 }
 
 // send implements members.
-func (c *cluster) send(to nodeKey, shard int, q *request) {
+func (c *cluster) send(to core.NodeKey, shard int, q *request) {
 	c.connect(to, func(p *peer, err error) {
 		if err != nil {
 			c.reg.park(shard, q)
@@ -178,7 +178,7 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 	view := c.member.View()
 	list := make([]placement.Node, 0, len(view.Nodes()))
 	for _, n := range view.Nodes() {
-		k := nodeKey{Node: n.ID, Incarnation: n.Incarnation}
+		k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
 		pn := placement.Node{
 			ID: n.ID, Incarnation: n.Incarnation, Total: n.Info.Resources, Free: n.Info.Resources, Labels: n.Info.Labels,
 			Worker: roleOf(n.Info).hosts(), Suspect: n.Suspect, Joining: n.Joining, Draining: n.Info.Draining,
@@ -264,7 +264,7 @@ func (c *cluster) down(mp *mesh.Peer, cause error) {
 	c.changed()
 	c.node.tasks.PeerDown(p, cause)
 	c.node.grains.PeerDown(p, cause)
-	c.objects.engine.PeerDown(transferKey(p.Key()), cause)
+	c.objects.engine.PeerDown(p.Key(), cause)
 }
 
 // changed notes that placement may choose otherwise now.
@@ -275,7 +275,7 @@ func (c *cluster) changed() {
 }
 
 // call connects to a node and has it asked with start; the error is why it cannot be connected to.
-func (c *cluster) call(k nodeKey, start func(*mesh.Calls), failed func(error)) {
+func (c *cluster) call(k core.NodeKey, start func(*mesh.Calls), failed func(error)) {
 	c.mesh.Connect(k, func(p *mesh.Peer, err error) {
 		if err != nil {
 			failed(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
@@ -26,9 +27,11 @@ type elsewhere struct {
 	looks atomic.Uint64
 }
 
-func (e *elsewhere) self() nodeKey { return nodeKey{Node: e.here.cfg.Name} }
+func (e *elsewhere) self() core.NodeKey { return core.NodeKey{Node: e.here.cfg.Name} }
 
-func (e *elsewhere) leader(int) (nodeKey, bool)                         { return nodeKey{Node: "leader", Incarnation: 2}, true }
+func (e *elsewhere) leader(int) (core.NodeKey, bool) {
+	return core.NodeKey{Node: "leader", Incarnation: 2}, true
+}
 func (e *elsewhere) now() int64                                         { return e.here.Now() }
 func (e *elsewhere) later(f func())                                     { runner.New(e.here).Later(f) }
 func (e *elsewhere) alone() bool                                        { return false }
@@ -48,12 +51,12 @@ func (e *elsewhere) suspended() error {
 	return nil
 }
 
-func (e *elsewhere) alive(k nodeKey) bool {
+func (e *elsewhere) alive(k core.NodeKey) bool {
 	_, dead := e.dead.Load(k)
 	return !dead
 }
 
-func (e *elsewhere) send(_ nodeKey, _ int, q *request) { e.asked(q) }
+func (e *elsewhere) send(_ core.NodeKey, _ int, q *request) { e.asked(q) }
 
 // newElsewhere returns the directory of a node that asks that leader.
 func newElsewhere(t *testing.T, asked func(*request)) (*elsewhere, *directory) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 )
@@ -54,7 +55,7 @@ func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation
 	if c == nil {
 		return nil, fmt.Errorf("wait for %s to leave: %w", name, errInNoCluster)
 	}
-	k := nodeKey{Node: name, Incarnation: incarnation}
+	k := core.NodeKey{Node: name, Incarnation: incarnation}
 	came := make(chan *Drained, 1)
 	c.admin(k, question{op: adminAwait}, func(a adminAnswer, err error) {
 		if err == nil && a.Error == "" {

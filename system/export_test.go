@@ -39,7 +39,7 @@ func Buried(n *Node, node raysys.NodeID, incarnation uint64) bool {
 	x := &n.others.exports
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.buried[nodeKey{Node: node, Incarnation: incarnation}]
+	return x.buried[core.NodeKey{Node: node, Incarnation: incarnation}]
 }
 
 // Awaiting returns how many futures of other nodes n has asked for and has no answer.

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 )
@@ -70,7 +71,7 @@ func (c *cluster) whyNoHost() string {
 const maxReasons = 4
 
 // dialBack dials a node that came later than this one and did not dial, as it may be unable to: one way between two is enough.
-func (c *cluster) dialBack(k nodeKey) {
+func (c *cluster) dialBack(k core.NodeKey) {
 	c.runner.After(c.times.Dial, func() { c.mesh.Connect(k, func(*mesh.Peer, error) {}) })
 }
 

@@ -25,7 +25,7 @@ func newCluster(n *Node) *cluster {
 	c := &cluster{
 		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store,
 		runner: runner.New(n), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
-		jobs: map[jobKey]*core.Job{}, loads: map[nodeKey]tasks.Load{}, working: map[int]bool{},
+		jobs: map[jobKey]*core.Job{}, loads: map[core.NodeKey]tasks.Load{}, working: map[int]bool{},
 	}
 	c.ctx = c.runner.Context()
 	c.mesh = c.newMesh()
@@ -156,14 +156,14 @@ func has(t *raysys.Table, f string) bool {
 // duties keeps this node's part of the cluster in order, one look at a time: connections to the others, the shards that
 // are its to lead, what the dead left.
 func (c *cluster) duties() {
-	known := map[nodeKey]bool{} // whether it drained when it was seen last
-	over := false               // the member has ended: it says that its last view changed, and always will
+	known := map[core.NodeKey]bool{} // whether it drained when it was seen last
+	over := false                    // the member has ended: it says that its last view changed, and always will
 	for {
 		view := c.member.View()
 		c.changed()
-		now := map[nodeKey]bool{}
+		now := map[core.NodeKey]bool{}
 		for _, n := range view.Nodes() {
-			k := nodeKey{Node: n.ID, Incarnation: n.Incarnation}
+			k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
 			now[k] = n.Draining && !n.Suspect
 			if k == c.self() {
 				continue
@@ -200,7 +200,7 @@ func (c *cluster) duties() {
 }
 
 // gone tells everybody that an incarnation is no more; left says that it had drained and went by itself.
-func (c *cluster) gone(k nodeKey, left bool) {
+func (c *cluster) gone(k core.NodeKey, left bool) {
 	c.log.Info("node gone", zap.Stringer("peer", k))
 	c.mu.Lock()
 	delete(c.loads, k)

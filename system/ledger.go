@@ -26,7 +26,7 @@ type ledger struct {
 	loans map[*loan]struct{}
 	later []func()   // for the next tick
 	ticks sync.Mutex // held while that is called
-	drops map[nodeKey][]uint64
+	drops map[core.NodeKey][]uint64
 	armed bool
 	alarm core.Alarm
 	after []func() // called behind the drops that wait
@@ -124,7 +124,7 @@ func (d *ledger) dropLocked(c *cluster, refs ...heldRef) {
 		return
 	}
 	if d.drops == nil {
-		d.drops = map[nodeKey][]uint64{}
+		d.drops = map[core.NodeKey][]uint64{}
 	}
 	for _, r := range refs {
 		d.drops[r.owner] = append(d.drops[r.owner], r.number)

@@ -3,6 +3,7 @@ package system
 import (
 	"time"
 
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
@@ -61,7 +62,7 @@ func (p *peer) onLoad(frame []byte) error {
 	return nil
 }
 
-func (c *cluster) learnLoad(k nodeKey, l tasks.Load) {
+func (c *cluster) learnLoad(k core.NodeKey, l tasks.Load) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.loads[k] = l

@@ -13,7 +13,7 @@ import (
 
 // heldRef names a future by the node that exports it.
 type heldRef struct {
-	owner  nodeKey
+	owner  core.NodeKey
 	number uint64
 }
 

@@ -3,6 +3,7 @@ package system
 import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 )
@@ -36,7 +37,7 @@ func (l locator) ask(q *request, done func(answer)) {
 
 // Peer implements grains.Cluster.
 func (l locator) Peer(node raysys.NodeID, incarnation uint64) wire.Peer {
-	if p := l.c.peer(nodeKey{Node: node, Incarnation: incarnation}); p != nil {
+	if p := l.c.peer(core.NodeKey{Node: node, Incarnation: incarnation}); p != nil {
 		return p
 	}
 	return nil
@@ -44,7 +45,7 @@ func (l locator) Peer(node raysys.NodeID, incarnation uint64) wire.Peer {
 
 // Connect implements grains.Cluster.
 func (l locator) Connect(node raysys.NodeID, incarnation uint64, done func(wire.Peer, error)) {
-	l.c.connect(nodeKey{Node: node, Incarnation: incarnation}, func(p *peer, err error) {
+	l.c.connect(core.NodeKey{Node: node, Incarnation: incarnation}, func(p *peer, err error) {
 		if err != nil {
 			done(nil, err)
 			return
@@ -69,5 +70,5 @@ func (c *cluster) anywhere(id grains.ID, want grains.Wanted) (grains.Place, erro
 		Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Strategy: want.Strategy,
 		Custom: c.cfg.Strategies, Seed: c.draws.Add(1), Avoid: want.Avoid,
 	})
-	return grains.Place{Node: d.Node, Incarnation: d.Incarnation}, err
+	return grains.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}, err
 }

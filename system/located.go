@@ -1,7 +1,6 @@
 package system
 
 import (
-	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 )
 
@@ -13,14 +12,14 @@ var (
 )
 
 // Where implements core.Located.
-func (s *storedSource) Where() (raysys.NodeID, uint64, int64) { return "", 0, s.size }
+func (s *storedSource) Where() (core.NodeKey, int64) { return core.NodeKey{}, s.size }
 
 // Where implements core.Located. The owner may have lost it, or others may have it too; whoever fetches finds out.
-func (s *objectSource) Where() (raysys.NodeID, uint64, int64) {
-	return s.owner.Node, s.owner.Incarnation, s.size
+func (s *objectSource) Where() (core.NodeKey, int64) {
+	return s.owner, s.size
 }
 
 // Where implements core.Located.
-func (s *remoteSource) Where() (raysys.NodeID, uint64, int64) {
-	return s.owner.Node, s.owner.Incarnation, 0
+func (s *remoteSource) Where() (core.NodeKey, int64) {
+	return s.owner, 0
 }

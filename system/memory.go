@@ -178,12 +178,12 @@ func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 }
 
 // held lists the futures that other nodes hold, with how many references each of them has.
-func (x *exports) held() map[*core.Future]map[nodeKey]int {
+func (x *exports) held() map[*core.Future]map[core.NodeKey]int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	all := make(map[*core.Future]map[nodeKey]int, len(x.list))
+	all := make(map[*core.Future]map[core.NodeKey]int, len(x.list))
 	for _, e := range x.list {
-		holders := make(map[nodeKey]int, len(e.holders))
+		holders := make(map[core.NodeKey]int, len(e.holders))
 		for k, t := range e.holders {
 			holders[k] = t.all
 		}

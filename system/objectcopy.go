@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
 )
@@ -14,7 +15,7 @@ import (
 // the copy may go, which may be heard before there is one.
 type copying struct {
 	ask   keepAsk
-	owner nodeKey
+	owner core.NodeKey
 	ctx   context.Context
 	stop  context.CancelCauseFunc // called with names.mu held
 }
@@ -23,7 +24,7 @@ type copying struct {
 var errUnwanted = fmt.Errorf("%w: its owner does not want the copy any more", raysys.ErrCancelled)
 
 // copies notes that a copy was asked for.
-func (n *names) copies(ctx context.Context, owner nodeKey, ask keepAsk) *copying {
+func (n *names) copies(ctx context.Context, owner core.NodeKey, ask keepAsk) *copying {
 	c := &copying{ask: ask, owner: owner}
 	c.ctx, c.stop = context.WithCancelCause(ctx)
 	n.mu.Lock()
@@ -84,7 +85,7 @@ func (o *objects) keepFor(c *copying) error {
 	for kept := false; !kept; kept = o.names.keep(obj, enter) { // not kept: it was here for a reference, and went with that
 		var err error
 		// It is not stopped half way: then it might be here a moment later, and nobody would let it go.
-		obj, err = o.engine.Fetch(o.ctx, objectstore.Version{ID: oid}, transfer.From(transferKey(c.owner)), objectstore.Segment)
+		obj, err = o.engine.Fetch(o.ctx, objectstore.Version{ID: oid}, transfer.From(c.owner), objectstore.Segment)
 		if err != nil {
 			return err
 		}

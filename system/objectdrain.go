@@ -29,9 +29,9 @@ const heirs = 8
 type legacy struct {
 	future  *core.Future // nil for a copy
 	object  *objectstore.Object
-	names   []string  // keys of the directory
-	states  []string  // keys of States
-	holders []nodeKey // that have references
+	names   []string       // keys of the directory
+	states  []string       // keys of States
+	holders []core.NodeKey // that have references
 }
 
 // drain copies what others need to other workers. It returns how many objects those have, how many end with this node, and why
@@ -100,7 +100,7 @@ func (o *objects) missed() (n int) {
 }
 
 // stays reports whether a node is a member that does not drain.
-func (o *objects) stays(k nodeKey) bool {
+func (o *objects) stays(k core.NodeKey) bool {
 	n, ok := o.node.others.member.View().Node(k.Node)
 	return ok && n.Incarnation == k.Incarnation && !n.Info.Draining
 }
@@ -111,7 +111,7 @@ func (o *objects) collect(ctx context.Context, list []*legacy) {
 	ctx, cancel := context.WithTimeout(ctx, collectLimit)
 	defer cancel()
 	c := o.node.others
-	asked := map[nodeKey]bool{}
+	asked := map[core.NodeKey]bool{}
 	var wg sync.WaitGroup
 	for _, l := range list {
 		for _, k := range l.holders {
@@ -143,7 +143,7 @@ func (o *objects) takeBack() {
 
 // bequest is a copy that another node keeps when this one leaves.
 type bequest struct {
-	at  nodeKey
+	at  core.NodeKey
 	oid raysys.TaskID
 }
 
@@ -153,7 +153,7 @@ func (o *objects) legacies() []*legacy {
 	byFuture := map[*core.Future]*legacy{}
 	var list []*legacy
 	for future, at := range c.exports.held() {
-		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k nodeKey) bool { return k == c.self() || !c.alive(k) })
+		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k core.NodeKey) bool { return k == c.self() || !c.alive(k) })
 		if len(holders) == 0 || !future.Settled() || remoteOf(future) != nil {
 			continue // remoteOf: another node's, on loan through this one; its owner is asked again without it
 		}
@@ -191,7 +191,7 @@ func (o *objects) bequeath(ctx context.Context, l *legacy) error {
 	}
 	heirs := o.candidates(oid)
 	// Who holds a reference is likely to need the bytes, or has them.
-	slices.SortStableFunc(heirs, func(a, b nodeKey) int {
+	slices.SortStableFunc(heirs, func(a, b core.NodeKey) int {
 		return boolOrder(slices.Contains(l.holders, b), slices.Contains(l.holders, a))
 	})
 	var errs []error
@@ -245,7 +245,7 @@ func (o *objects) legacyID(ctx context.Context, l *legacy) (raysys.TaskID, error
 	}
 }
 
-func (o *objects) leaveTo(ctx context.Context, to nodeKey, oid raysys.TaskID, l *legacy) error {
+func (o *objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, l *legacy) error {
 	c := o.node.others
 	ask := func(op keepOp, key string) error {
 		return c.keepWait(ctx, to, op, keepAsk{oid, key})

@@ -128,7 +128,7 @@ func (w *holding) hold(d *description) error {
 }
 
 // holdAt has another node keep it.
-func (w *holding) holdAt(at nodeKey, oid raysys.TaskID) error {
+func (w *holding) holdAt(at core.NodeKey, oid raysys.TaskID) error {
 	return w.o.node.others.keepWait(w.o.ctx, at, keepHold, keepAsk{oid: oid, key: w.key})
 }
 
@@ -199,7 +199,7 @@ func (o *objects) holdFor(key string, oid raysys.TaskID) error {
 	future := o.coreOf(oid)
 	h := &hold{o: o, key: key, oid: oid}
 	if obj == nil || obj.Lost() != nil || !o.names.keep(obj, func(k *keeping) {
-		if k.owner == (nodeKey{}) { // else it is kept for another too, whose death ends that
+		if k.owner == (core.NodeKey{}) { // else it is kept for another too, whose death ends that
 			k.owner = o.self()
 		}
 		if future != nil {
@@ -373,7 +373,7 @@ func (s *writtenValue) Fetch(into any, done func(error)) {
 // lostSource is an object that an earlier process had.
 type lostSource struct {
 	id    raysys.TaskID
-	owner nodeKey
+	owner core.NodeKey
 }
 
 func (s lostSource) Name() string      { return "object of " + s.owner.String() }

@@ -40,7 +40,7 @@ type keepAnswer struct {
 }
 
 // keep asks a node about an object.
-func (c *cluster) keep(at nodeKey, op keepOp, ask keepAsk, done func(keepAnswer, error)) {
+func (c *cluster) keep(at core.NodeKey, op keepOp, ask keepAsk, done func(keepAnswer, error)) {
 	c.call(at, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
 			return wire.AppendBytes(wire.AppendID(append(dst, byte(op)), ask.oid), ask.key)
@@ -49,7 +49,7 @@ func (c *cluster) keep(at nodeKey, op keepOp, ask keepAsk, done func(keepAnswer,
 }
 
 // keepWait is keep for those who wait.
-func (c *cluster) keepWait(ctx context.Context, at nodeKey, op keepOp, ask keepAsk) error {
+func (c *cluster) keepWait(ctx context.Context, at core.NodeKey, op keepOp, ask keepAsk) error {
 	_, err := runner.Wait(ctx, func(done func(keepAnswer, error)) { c.keep(at, op, ask, done) })
 	return err
 }
@@ -107,7 +107,7 @@ func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
 
 // future returns a future for what the node at was asked to lend: one of its exports, or the object itself, whose copies
 // the directory finds.
-func (a keepAnswer) future(c *cluster, at nodeKey, rec *objectRecord) *core.Future {
+func (a keepAnswer) future(c *cluster, at core.NodeKey, rec *objectRecord) *core.Future {
 	if a.number != 0 {
 		mine := heldRef{at, a.number}
 		return c.imports.take(c, a.id, mine, mine)
@@ -117,7 +117,7 @@ func (a keepAnswer) future(c *cluster, at nodeKey, rec *objectRecord) *core.Futu
 }
 
 // replicate has other nodes pull copies of an object that is here, and keep them.
-func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future *core.Future, spec core.PutSpec) ([]nodeKey, error) {
+func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future *core.Future, spec core.PutSpec) ([]core.NodeKey, error) {
 	if spec.Replicas <= 1 {
 		return nil, nil
 	}
@@ -129,7 +129,7 @@ func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future
 	if spec.Name != "" {
 		key = nameKey(o.node.cfg.Namespace, spec.Name)
 	}
-	var kept []nodeKey
+	var kept []core.NodeKey
 	var errs []error
 	for _, k := range o.candidates(obj.ID()) {
 		if len(kept) == spec.Replicas-1 {
@@ -157,9 +157,9 @@ func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future
 }
 
 // candidates are the other workers, in an order that differs from object to object.
-func (o *objects) candidates(oid raysys.TaskID) []nodeKey {
-	rank := map[nodeKey]uint64{}
-	var keys []nodeKey
+func (o *objects) candidates(oid raysys.TaskID) []core.NodeKey {
+	rank := map[core.NodeKey]uint64{}
+	var keys []core.NodeKey
 	for _, n := range o.node.others.member.View().Nodes() {
 		k := mesh.KeyOf(n)
 		if (n.Info.Role != member.Driver || n.Info.Serves) && !n.Info.Draining && !n.Suspect && k != o.node.others.self() {
@@ -167,7 +167,7 @@ func (o *objects) candidates(oid raysys.TaskID) []nodeKey {
 			keys = append(keys, k)
 		}
 	}
-	slices.SortFunc(keys, func(a, b nodeKey) int {
+	slices.SortFunc(keys, func(a, b core.NodeKey) int {
 		switch {
 		case rank[a] < rank[b]:
 			return -1

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/flaky"
 )
@@ -33,7 +34,7 @@ func TestBuriedThoughChangedAgain(t *testing.T) {
 	made := make(chan error, 2)
 	for _, by := range []string{"one", "two"} { // the second waits behind the first
 		d.c.reg.ask(&request{
-			op: opObjects, from: nodeKey{Node: raysys.NodeID(by), Incarnation: 9}, answer: func(a answer) { made <- a.err },
+			op: opObjects, from: core.NodeKey{Node: raysys.NodeID(by), Incarnation: 9}, answer: func(a answer) { made <- a.err },
 			changes: []objectChange{{kind: changeCopy, key: key, rec: objectRecord{owner: aliveNode}}},
 		})
 	}

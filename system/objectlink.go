@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
@@ -14,8 +15,10 @@ import (
 type connector struct{ c *cluster }
 
 // Connect implements transfer.Link.
-func (l connector) Connect(ctx context.Context, to transfer.Key) (transfer.Peer, error) {
-	p, err := runner.Wait(ctx, func(done func(*peer, error)) { l.c.connect(nodeKey{Node: to.Node, Incarnation: to.Incarnation}, done) })
+func (l connector) Connect(ctx context.Context, to core.NodeKey) (transfer.Peer, error) {
+	p, err := runner.Wait(ctx, func(done func(*peer, error)) {
+		l.c.connect(core.NodeKey{Node: to.Node, Incarnation: to.Incarnation}, done)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +37,7 @@ func (p *peer) Abandon(l transfer.Landing) { p.Peer.Abandon(l) }
 
 // land says where the body of a KindChunk goes.
 func (c *cluster) land(p *mesh.Peer, head []byte, size int) link.Landing {
-	if landing := c.objects.engine.Land(transferKey(p.Key()), head, size); landing != nil {
+	if landing := c.objects.engine.Land(p.Key(), head, size); landing != nil {
 		return landing
 	}
 	return nil

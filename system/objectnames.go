@@ -29,11 +29,11 @@ type names struct {
 type keeping struct {
 	object   *objectstore.Object
 	future   *core.Future // the future, where the object was put
-	owner    nodeKey
+	owner    core.NodeKey
 	names    map[string]uint64 // keys of the directory and of States, with which hold of them it is
 	entering map[string]*entry // those of names that the directory is not known to have yet
 	lent     bool              // the owner asked for it
-	replicas []nodeKey         // at the owner: whom it asked
+	replicas []core.NodeKey    // at the owner: whom it asked
 	free     bool              // no reference here stands for it
 }
 
@@ -167,7 +167,7 @@ func (o *objects) release(k *keeping) {
 }
 
 // free tells a node that its copy may go, until it has heard or is dead.
-func (o *objects) free(at nodeKey, oid raysys.TaskID) {
+func (o *objects) free(at core.NodeKey, oid raysys.TaskID) {
 	c := o.node.others
 	c.keep(at, keepFree, keepAsk{oid: oid}, func(_ keepAnswer, err error) {
 		if err != nil && o.ctx.Err() == nil && c.alive(at) { // who is gone keeps nothing
@@ -394,7 +394,7 @@ func (o *objects) Forget(ctx context.Context, name string) error {
 
 // ownerDied lets go of what was kept for a dead node, unless it has a name: not at once, since references to it may be
 // elsewhere, which find it by the directory.
-func (o *objects) ownerDied(dead nodeKey) {
+func (o *objects) ownerDied(dead core.NodeKey) {
 	o.names.mu.Lock()
 	var list []raysys.TaskID
 	for oid, k := range o.names.kept {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
@@ -14,7 +15,7 @@ import (
 // where to look; the owner is the authority on what the object is (rule C22).
 type objectRecord struct {
 	id       raysys.TaskID
-	owner    nodeKey
+	owner    core.NodeKey
 	size     int64
 	attempt  uint32
 	sum      uint64
@@ -24,7 +25,7 @@ type objectRecord struct {
 
 // location is a node that has the bytes.
 type location struct {
-	node nodeKey
+	node core.NodeKey
 	kept bool // it keeps them as the owner does; another copy may go at any time
 }
 
@@ -78,7 +79,7 @@ func recordOf(rec store.Record) (objectRecord, error) {
 }
 
 // has returns the index of a node's entry, -1 when there is none.
-func (o *objectRecord) has(k nodeKey) int {
+func (o *objectRecord) has(k core.NodeKey) int {
 	return slices.IndexFunc(o.at, func(l location) bool { return l.node == k })
 }
 
@@ -97,7 +98,7 @@ func (o *objectRecord) enter(l location) {
 }
 
 // leave notes that a node has them no more.
-func (o *objectRecord) leave(k nodeKey) {
+func (o *objectRecord) leave(k core.NodeKey) {
 	o.at = slices.DeleteFunc(o.at, func(l location) bool { return l.node == k })
 }
 
@@ -165,7 +166,7 @@ func readObjectChange(r *wire.Reader) (ch objectChange, err error) {
 
 // apply returns the record after the change; ok is false when it may not be made. exists tells whether there is a
 // record before and after.
-func (ch *objectChange) apply(o objectRecord, exists bool, by nodeKey, alive func(nodeKey) bool) (after objectRecord, keeps, ok bool) {
+func (ch *objectChange) apply(o objectRecord, exists bool, by core.NodeKey, alive func(core.NodeKey) bool) (after objectRecord, keeps, ok bool) {
 	o.at = slices.Clone(o.at)
 	switch ch.kind {
 	case changeCopy:
@@ -199,7 +200,7 @@ func (ch *objectChange) apply(o objectRecord, exists bool, by nodeKey, alive fun
 }
 
 // bury takes out who is not alive; changed is false when nobody was.
-func (o *objectRecord) bury(alive func(nodeKey) bool) (changed bool) {
+func (o *objectRecord) bury(alive func(core.NodeKey) bool) (changed bool) {
 	n := len(o.at)
 	o.at = slices.DeleteFunc(o.at, func(l location) bool { return !alive(l.node) })
 	return len(o.at) != n

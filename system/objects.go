@@ -48,7 +48,7 @@ type objects struct {
 	needs  map[raysys.TaskID]need                      // objects of other nodes that references here stand for
 	live   map[raysys.TaskID]weak.Pointer[core.Future] // the futures whose values are objects of this node
 	listed map[raysys.TaskID]bool                      // those for which the directory names this node
-	deaths map[nodeKey]time.Time                       // when an object of a dead node was first missed
+	deaths map[core.NodeKey]time.Time                  // when an object of a dead node was first missed
 	names  names
 
 	bequeathed []bequest // of the drain in progress
@@ -56,9 +56,9 @@ type objects struct {
 
 // need is why this node wants an object of another.
 type need struct {
-	count int     // references here that stand for it
-	owner nodeKey // as the last of them has it
-	size  int64   // about
+	count int          // references here that stand for it
+	owner core.NodeKey // as the last of them has it
+	size  int64        // about
 }
 
 // openObjects opens the node's store. It writes nothing before there is something to spill.
@@ -92,13 +92,13 @@ func (n *Node) openObjects() (*objects, error) {
 			host = transfer.HostID()
 		}
 		o.engine, err = transfer.New(transfer.Config{
-			Self:  func() transfer.Key { return transferKey(c.self()) },
+			Self:  func() core.NodeKey { return c.self() },
 			Store: o.store, Link: connector{c}, Host: host,
 			Hooks: transfer.Hooks{
-				Struck: func(from transfer.Key, id raysys.TaskID, why error) {
+				Struck: func(from core.NodeKey, id raysys.TaskID, why error) {
 					n.log.Debug("no more of an object from a node", zap.Stringer("peer", from), zap.Stringer("object", id), zap.Error(why))
 				},
-				NotShared: func(from transfer.Key, id raysys.TaskID, why error) {
+				NotShared: func(from core.NodeKey, id raysys.TaskID, why error) {
 					n.log.Debug("object is pulled, not shared", zap.Stringer("peer", from), zap.Stringer("object", id), zap.Error(why))
 				},
 			},
@@ -165,16 +165,16 @@ func (o *objects) id(c *core.Future) raysys.TaskID {
 }
 
 // objectID names the object that a node made of a submission's value.
-func objectID(id raysys.TaskID, owner nodeKey) raysys.TaskID {
+func objectID(id raysys.TaskID, owner core.NodeKey) raysys.TaskID {
 	h := fnv1a(string(owner.Node)) ^ owner.Incarnation*0x9e3779b97f4a7c15
 	return raysys.TaskID{Hi: id.Hi ^ h, Lo: id.Lo ^ h<<32 ^ h>>32}
 }
 
-func (o *objects) self() nodeKey {
+func (o *objects) self() core.NodeKey {
 	if c := o.node.others; c != nil {
 		return c.self()
 	}
-	return nodeKey{Node: o.node.cfg.Name}
+	return core.NodeKey{Node: o.node.cfg.Name}
 }
 
 func fnv1a(s string) uint64 {

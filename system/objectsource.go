@@ -10,7 +10,6 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
-	"github.com/raysys/raysys/internal/transfer"
 )
 
 // objectSource is a value that is ready, too large to have come along, and at the node that at names, and perhaps at
@@ -131,12 +130,12 @@ func remoteOf(c *core.Future) *remoteSource {
 type whereabouts struct {
 	c       *cluster
 	oid     raysys.TaskID
-	owner   nodeKey
-	between func() []nodeKey
-	asked   map[nodeKey]bool
-	found   bool      // the directory was asked
-	last    bool      // and once more, when nobody else was left
-	list    []nodeKey // who is to be asked yet
+	owner   core.NodeKey
+	between func() []core.NodeKey
+	asked   map[core.NodeKey]bool
+	found   bool           // the directory was asked
+	last    bool           // and once more, when nobody else was left
+	list    []core.NodeKey // who is to be asked yet
 }
 
 // again reports whether another round may find what the one before did not. A transfer from an owner that lives asks the
@@ -150,11 +149,11 @@ func (w *whereabouts) again() bool {
 }
 
 // Next implements transfer.Sources.
-func (w *whereabouts) Next(ctx context.Context) (transfer.Key, error) {
+func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 	if w.asked == nil {
-		w.asked, w.list = map[nodeKey]bool{w.c.self(): true, w.owner: true}, w.between()
+		w.asked, w.list = map[core.NodeKey]bool{w.c.self(): true, w.owner: true}, w.between()
 		if w.c.alive(w.owner) {
-			return transferKey(w.owner), nil
+			return w.owner, nil
 		}
 	}
 	for {
@@ -163,14 +162,14 @@ func (w *whereabouts) Next(ctx context.Context) (transfer.Key, error) {
 			w.list = w.list[1:]
 			if !w.asked[k] && w.c.alive(k) {
 				w.asked[k] = true
-				return transferKey(k), nil
+				return k, nil
 			}
 		}
 		if !w.found {
 			w.found = true
 			a, err := w.c.objects.dir.look(ctx, objectKey(w.oid))
 			if err != nil {
-				return transfer.Key{}, unknownCopies(err)
+				return core.NodeKey{}, unknownCopies(err)
 			}
 			for _, l := range a.rec.at {
 				w.list = append(w.list, l.node)
@@ -183,9 +182,9 @@ func (w *whereabouts) Next(ctx context.Context) (transfer.Key, error) {
 		w.found = false
 	}
 	if !w.c.alive(w.owner) {
-		return transfer.Key{}, fmt.Errorf("%w: its owner %s is dead, and no other node is known to have it", raysys.ErrObjectLost, w.owner)
+		return core.NodeKey{}, fmt.Errorf("%w: its owner %s is dead, and no other node is known to have it", raysys.ErrObjectLost, w.owner)
 	}
-	return transfer.Key{}, errors.New("no other node is known to have it") // what its owner said decides
+	return core.NodeKey{}, errors.New("no other node is known to have it") // what its owner said decides
 }
 
 // unknownCopies: nobody can say where copies of an object are, so that it cannot be called lost.
@@ -195,7 +194,7 @@ func unknownCopies(err error) error {
 
 // between lists the nodes that passed the reference on and still keep it for this one. They may have a copy that the
 // directory does not know yet.
-func (s *remoteSource) between() (list []nodeKey) {
+func (s *remoteSource) between() (list []core.NodeKey) {
 	if s.loan == nil {
 		return nil
 	}
@@ -214,7 +213,7 @@ const settling = time.Second
 
 // underWay waits until whoever had a copy of the dead node's objects has said so. It returns false at once when that is so
 // already.
-func (o *objects) underWay(ctx context.Context, dead nodeKey) bool {
+func (o *objects) underWay(ctx context.Context, dead core.NodeKey) bool {
 	now := time.Now()
 	o.mu.Lock()
 	at, known := o.deaths[dead]
@@ -225,7 +224,7 @@ func (o *objects) underWay(ctx context.Context, dead nodeKey) bool {
 			}
 		}
 		if o.deaths == nil {
-			o.deaths = map[nodeKey]time.Time{}
+			o.deaths = map[core.NodeKey]time.Time{}
 		}
 		at = now
 		o.deaths[dead] = at
@@ -245,12 +244,8 @@ func (o *objects) underWay(ctx context.Context, dead nodeKey) bool {
 	}
 }
 
-func transferKey(k nodeKey) transfer.Key {
-	return transfer.Key{Node: k.Node, Incarnation: k.Incarnation}
-}
-
 // came enters a copy in the directory, so that others find it when the owner is gone or busy.
-func (o *objects) came(obj *objectstore.Object, owner nodeKey) {
+func (o *objects) came(obj *objectstore.Object, owner core.NodeKey) {
 	m, err := obj.Manifest(o.ctx)
 	if err != nil {
 		return

@@ -75,7 +75,7 @@ func (p *peer) appendObject(dst []byte, c *core.Future) ([]byte, error) {
 // description is what there is to know of an object before one has it.
 type description struct {
 	oid   raysys.TaskID
-	owner nodeKey        // whose store has the primary
+	owner core.NodeKey   // whose store has the primary
 	size  int64          // about, and not to be trusted
 	refs  []*core.Future // that the value holds, in the order of its encoding
 }

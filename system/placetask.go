@@ -30,7 +30,7 @@ func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 		}
 		return nil, err
 	}
-	k := nodeKey{Node: d.Node, Incarnation: d.Incarnation}
+	k := core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}
 	if k == c.self() {
 		return nil, nil
 	}
@@ -45,7 +45,7 @@ func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 func (c *cluster) expect(n *placement.Node) {
 	var l tasks.Load
 	sent := 0
-	if k := (nodeKey{Node: n.ID, Incarnation: n.Incarnation}); k == c.self() {
+	if k := (core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}); k == c.self() {
 		l = c.node.tasks.Load()
 	} else if p := c.peer(k); p != nil {
 		load, inflight, known := c.node.tasks.LoadOf(p)
@@ -73,7 +73,7 @@ func (c *cluster) inputs(list []core.Whereabouts, nodes []placement.Node) (in pl
 	self := c.self()
 	for _, w := range list {
 		in.Bytes += w.Size
-		k := nodeKey{Node: w.Node, Incarnation: w.Incarnation}
+		k := w.NodeKey
 		if w.Here || k == self {
 			in.At[self.Node] += w.Size
 		}
@@ -105,7 +105,7 @@ func (e notYet) Unwrap() error { return e.error }
 func (notYet) Temporary() bool { return true }
 
 // lostMeanwhile: the node that was chosen is not connected any more; the next look chooses another.
-type lostMeanwhile struct{ k nodeKey }
+type lostMeanwhile struct{ k core.NodeKey }
 
 func (e lostMeanwhile) Error() string   { return "node " + e.k.String() + " was chosen and left" }
 func (e lostMeanwhile) Temporary() bool { return true }

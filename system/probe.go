@@ -30,9 +30,9 @@ type prober struct {
 
 // far names what another node computes: a call, a task or a reference, by the number that it has between two nodes.
 type far struct {
-	at     nodeKey // who computes it
+	at     core.NodeKey // who computes it
 	kind   farKind
-	from   nodeKey // whose number it is: that of who sent it there; of a reference, who exports it
+	from   core.NodeKey // whose number it is: that of who sent it there; of a reference, who exports it
 	number uint64
 }
 
@@ -65,7 +65,7 @@ func (c *cluster) where(future *core.Future) (f far, ok bool) {
 			return f, false
 		}
 	}
-	f.at, f.number = nodeKey{Node: p.Node(), Incarnation: p.Incarnation()}, number
+	f.at, f.number = core.NodeKey{Node: p.Node(), Incarnation: p.Incarnation()}, number
 	return f, true
 }
 
@@ -146,7 +146,7 @@ func before(a, b raysys.TaskID) bool { return a.Hi < b.Hi || a.Hi == b.Hi && a.L
 
 // probed names a wait in the cluster.
 type probed struct {
-	at nodeKey
+	at core.NodeKey
 	id raysys.TaskID
 }
 
@@ -190,7 +190,7 @@ func (c *cluster) look(t *core.Turn, gave map[probed]bool) *waitGraph {
 }
 
 // merge adds a list and returns the place of its first, -1 when it is empty.
-func (g *waitGraph) merge(found far, at nodeKey, list []core.Waiting, fars []far, gave map[probed]bool) int {
+func (g *waitGraph) merge(found far, at core.NodeKey, list []core.Waiting, fars []far, gave map[probed]bool) int {
 	if len(list) == 0 {
 		return -1
 	}

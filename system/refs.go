@@ -7,7 +7,6 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -30,13 +29,13 @@ type exports struct {
 	next     uint64
 	byFuture map[*core.Future]uint64
 	list     map[uint64]*export
-	buried   map[nodeKey]bool  // holders that are dead: what was under way to them is held by nobody
-	now      map[nodeKey]*peer // the last connection with each holder: nothing is lent over one that is over
+	buried   map[core.NodeKey]bool  // holders that are dead: what was under way to them is held by nobody
+	now      map[core.NodeKey]*peer // the last connection with each holder: nothing is lent over one that is over
 }
 
 type export struct {
 	future  *core.Future
-	holders map[nodeKey]tally
+	holders map[core.NodeKey]tally
 }
 
 // tally counts the references that a node holds: those sent, or asked for, and not dropped.
@@ -44,9 +43,6 @@ type tally struct {
 	all   int
 	since int // the last connection began
 }
-
-// nodeKey is one incarnation of a node.
-type nodeKey = mesh.Key
 
 // hold enters c for one more reference that is about to be sent to p, and returns its number.
 func (x *exports) hold(c *core.Future, p *peer) (uint64, error) {
@@ -70,7 +66,7 @@ func (x *exports) hold(c *core.Future, p *peer) (uint64, error) {
 		x.next++
 		n = x.next
 		x.byFuture[c] = n
-		x.list[n] = &export{future: c, holders: map[nodeKey]tally{}}
+		x.list[n] = &export{future: c, holders: map[core.NodeKey]tally{}}
 	}
 	x.list[n].add(holder)
 	return n, nil
@@ -97,13 +93,13 @@ func (x *exports) takeBack(n uint64, p *peer) {
 }
 
 // drop takes back one reference at holder.
-func (x *exports) drop(n uint64, holder nodeKey) {
+func (x *exports) drop(n uint64, holder core.NodeKey) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.dropLocked(n, holder)
 }
 
-func (x *exports) dropLocked(n uint64, holder nodeKey) {
+func (x *exports) dropLocked(n uint64, holder core.NodeKey) {
 	e := x.list[n]
 	if e == nil {
 		return
@@ -115,12 +111,12 @@ func (x *exports) dropLocked(n uint64, holder nodeKey) {
 	x.sweep(n, e)
 }
 
-func (e *export) add(holder nodeKey) {
+func (e *export) add(holder core.NodeKey) {
 	t := e.holders[holder]
 	e.holders[holder] = tally{t.all + 1, t.since + 1}
 }
 
-func (e *export) set(holder nodeKey, t tally) {
+func (e *export) set(holder core.NodeKey, t tally) {
 	if t.all <= 0 {
 		delete(e.holders, holder)
 	} else {
@@ -133,7 +129,7 @@ func (x *exports) anew(p *peer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.now == nil {
-		x.now = map[nodeKey]*peer{}
+		x.now = map[core.NodeKey]*peer{}
 	}
 	holder := p.Key()
 	x.now[holder] = p
@@ -146,7 +142,7 @@ func (x *exports) anew(p *peer) {
 
 // declared takes what holder held when the connection began: what it was sent before, and what it gave back, counts no
 // more.
-func (x *exports) declared(holder nodeKey, held []uint64) {
+func (x *exports) declared(holder core.NodeKey, held []uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	had := map[uint64]int{}
@@ -163,11 +159,11 @@ func (x *exports) declared(holder nodeKey, held []uint64) {
 }
 
 // dead takes back all references at a dead incarnation, which gets no more.
-func (x *exports) dead(holder nodeKey) {
+func (x *exports) dead(holder core.NodeKey) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.buried == nil || len(x.buried) >= maxBuried {
-		x.buried = map[nodeKey]bool{}
+		x.buried = map[core.NodeKey]bool{}
 	}
 	x.buried[holder] = true
 	delete(x.now, holder)
@@ -199,7 +195,7 @@ func (x *exports) size() int {
 }
 
 // count enters one more reference at holder for an exported future; false when nobody holds that any more.
-func (x *exports) count(n uint64, holder nodeKey) bool {
+func (x *exports) count(n uint64, holder core.NodeKey) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e := x.list[n]
@@ -275,7 +271,7 @@ func (p *peer) ReadRef(r *wire.Reader) (*core.Future, error) {
 	case refBorrowed:
 		via := heldRef{p.Key(), r.Uvarint()}
 		id := r.ID()
-		owner := heldRef{nodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, r.Uvarint()}
+		owner := heldRef{core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, r.Uvarint()}
 		if err := r.Err(); err != nil {
 			return nil, err
 		}

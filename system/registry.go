@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
 )
@@ -15,9 +16,9 @@ import (
 // members is what the registry needs to know of the cluster. In one process it is a cluster of one.
 type members interface {
 	// leader returns who leads a shard, and false while nobody does.
-	leader(shard int) (nodeKey, bool)
+	leader(shard int) (core.NodeKey, bool)
 	// alive reports whether an incarnation is in the cluster.
-	alive(nodeKey) bool
+	alive(core.NodeKey) bool
 	// suspended is the error for calls to named grains while this node's lease is out, else nil.
 	suspended() error
 	// alone reports that this process owns the store and there is no other node.
@@ -27,11 +28,11 @@ type members interface {
 	nodes() ([]placement.Node, uint64)
 	strategies() map[raysys.Strategy]placement.Strategy
 	// send passes a request on to another node.
-	send(to nodeKey, shard int, q *request)
+	send(to core.NodeKey, shard int, q *request)
 	// later calls f after a short pause; now is the runtime's clock.
 	later(f func())
 	now() int64
-	self() nodeKey
+	self() core.NodeKey
 }
 
 // registry finds the leader of a grain's shard and asks it. It holds the shards that this node leads.

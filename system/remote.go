@@ -23,14 +23,14 @@ import (
 // of the end of its node. Messages are protobuf messages, or values of types registered with raysys.Register.
 
 // actorAddress is the Address of the PIDs of an incarnation.
-func actorAddress(k nodeKey) string {
+func actorAddress(k core.NodeKey) string {
 	return string(k.Node) + "#" + strconv.FormatUint(k.Incarnation, 10)
 }
 
-func parseActorAddress(s string) (nodeKey, bool) {
+func parseActorAddress(s string) (core.NodeKey, bool) {
 	node, inc, ok := strings.Cut(s, "#")
 	n, err := strconv.ParseUint(inc, 10, 64)
-	return nodeKey{Node: raysys.NodeID(node), Incarnation: n}, ok && err == nil && node != ""
+	return core.NodeKey{Node: raysys.NodeID(node), Incarnation: n}, ok && err == nil && node != ""
 }
 
 // resolveAddress is protoactor's way to the process behind a PID of another node.
@@ -45,7 +45,7 @@ func (c *cluster) resolveAddress(pid *actor.PID) (actor.Process, bool) {
 // remoteProcess stands for every actor of another node: the PID says which.
 type remoteProcess struct {
 	c  *cluster
-	to nodeKey
+	to core.NodeKey
 }
 
 // SendUserMessage implements actor.Process.
@@ -225,16 +225,16 @@ func readActorMessage(form byte, name string, body []byte) (any, error) {
 // watches are the actors of other nodes that actors here watch, so that they learn when a whole node goes.
 type watches struct {
 	mu sync.Mutex // guards m
-	m  map[nodeKey]map[watchPair]bool
+	m  map[core.NodeKey]map[watchPair]bool
 }
 
 type watchPair struct{ watched, watcher string }
 
-func (w *watches) add(k nodeKey, watched, watcher *actor.PID) {
+func (w *watches) add(k core.NodeKey, watched, watcher *actor.PID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.m == nil {
-		w.m = map[nodeKey]map[watchPair]bool{}
+		w.m = map[core.NodeKey]map[watchPair]bool{}
 	}
 	if w.m[k] == nil {
 		w.m[k] = map[watchPair]bool{}
@@ -242,7 +242,7 @@ func (w *watches) add(k nodeKey, watched, watcher *actor.PID) {
 	w.m[k][watchPair{watched.Id, watcher.Id}] = true
 }
 
-func (w *watches) remove(k nodeKey, watched, watcher *actor.PID) {
+func (w *watches) remove(k core.NodeKey, watched, watcher *actor.PID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.m[k], watchPair{watched.Id, watcher.Id})
@@ -252,7 +252,7 @@ func (w *watches) remove(k nodeKey, watched, watcher *actor.PID) {
 }
 
 // gone tells the watchers of everything on a dead incarnation.
-func (c *cluster) unwatch(k nodeKey) {
+func (c *cluster) unwatch(k core.NodeKey) {
 	c.watches.mu.Lock()
 	pairs := c.watches.m[k]
 	delete(c.watches.m, k)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
@@ -42,7 +43,7 @@ type request struct {
 	seen     store.Version     // find: with wait, the answer is a record of another version
 	wait     bool              // find
 
-	from   nodeKey
+	from   core.NodeKey
 	guest  bool         // it came from another node, which asks the next leader itself
 	parked int64        // since when it waits for a leader, 0 if it never did
 	answer func(answer) // called once, on any goroutine; must not block
@@ -123,7 +124,7 @@ func appendPlace(dst []byte, p grains.Place) []byte {
 }
 
 func readPlace(r *wire.Reader) grains.Place {
-	p := grains.Place{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}
+	p := grains.Place{NodeKey: core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}}
 	p.Token = readToken(r)
 	return p
 }

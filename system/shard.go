@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -19,7 +20,7 @@ type shardActor struct {
 	reg     *registry
 	shard   *store.Shard
 	placing map[string][]*request // by placement key: who else asked while a placement is being committed
-	counts  map[nodeKey]int       // grains placed, for the balance
+	counts  map[core.NodeKey]int  // grains placed, for the balance
 	view    *placement.View       // the nodes with these counts
 	gen     uint64                // of the cluster's nodes, when view was made
 	draws   uint64                // placements so far, which seeds the next choice
@@ -35,24 +36,22 @@ type placed struct {
 }
 
 // released tells that a placement record is gone.
-type released struct{ node nodeKey }
+type released struct{ node core.NodeKey }
 
 // stateSaved tells that the State with this key was stored or removed.
 type stateSaved string
 
 // newShardActor counts what the table holds already.
 func newShardActor(r *registry, s *store.Shard) *shardActor {
-	a := &shardActor{reg: r, shard: s, placing: map[string][]*request{}, counts: map[nodeKey]int{}, table: newObjectTable()}
+	a := &shardActor{reg: r, shard: s, placing: map[string][]*request{}, counts: map[core.NodeKey]int{}, table: newObjectTable()}
 	s.Scan("g/", func(_ string, rec store.Record) bool {
 		if p, err := readPlacement(rec); err == nil {
-			a.counts[keyOf(p)]++
+			a.counts[p.NodeKey]++
 		}
 		return true
 	})
 	return a
 }
-
-func keyOf(p grains.Place) nodeKey { return nodeKey{Node: p.Node, Incarnation: p.Incarnation} }
 
 // Receive implements actor.Actor.
 func (a *shardActor) Receive(ctx actor.Context) {
@@ -101,7 +100,7 @@ func readPlacement(rec store.Record) (grains.Place, error) {
 	if v := r.Byte(); v != placementVersion {
 		return grains.Place{}, fmt.Errorf("placement record: version %d is unknown here: upgrade this node", v)
 	}
-	p := grains.Place{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint(), Token: grains.Token(rec.Version)}
+	p := grains.Place{NodeKey: core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, Token: grains.Token(rec.Version)}
 	return p, r.Err()
 }
 
@@ -112,7 +111,7 @@ func (a *shardActor) current(key string) (p grains.Place, rec store.Record, ok b
 		return p, rec, false
 	}
 	p, err := readPlacement(rec)
-	return p, rec, err == nil && a.reg.nodes.alive(keyOf(p))
+	return p, rec, err == nil && a.reg.nodes.alive(p.NodeKey)
 }
 
 func (a *shardActor) serve(ctx actor.Context, q *request) {
@@ -154,7 +153,7 @@ func (a *shardActor) locate(ctx actor.Context, q *request) {
 		q.answer(answer{err: err})
 		return
 	}
-	next := grains.Place{Node: to.Node, Incarnation: to.Incarnation}
+	next := grains.Place{NodeKey: to}
 	if !rec.Version.IsZero() {
 		a.forget(rec) // it lies on a node that is dead
 	}
@@ -171,10 +170,10 @@ func (a *shardActor) locate(ctx actor.Context, q *request) {
 }
 
 // choose finds the node for a grain. A placement that the asker could not use is avoided.
-func (a *shardActor) choose(q *request) (nodeKey, error) {
+func (a *shardActor) choose(q *request) (core.NodeKey, error) {
 	if nodes, gen := a.reg.nodes.nodes(); a.view == nil || gen != a.gen {
 		for i := range nodes {
-			nodes[i].Grains = a.counts[nodeKey{Node: nodes[i].ID, Incarnation: nodes[i].Incarnation}]
+			nodes[i].Grains = a.counts[core.NodeKey{Node: nodes[i].ID, Incarnation: nodes[i].Incarnation}]
 		}
 		a.view, a.gen = placement.NewView(a.reg.nodes.self().Node, nodes), gen
 	}
@@ -199,10 +198,10 @@ func (a *shardActor) choose(q *request) (nodeKey, error) {
 		d, err = placement.Place(a.view, r)
 	}
 	if err != nil {
-		return nodeKey{}, err
+		return core.NodeKey{}, err
 	}
 	a.view.Placed(r, d)
-	return nodeKey{Node: d.Node, Incarnation: d.Incarnation}, nil
+	return core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, nil
 }
 
 // propose is Propose with one way for errors.
@@ -215,8 +214,8 @@ func (a *shardActor) propose(b store.Batch, done func(store.Result, error)) {
 // forget takes a record that is about to be replaced or removed off the counts.
 func (a *shardActor) forget(rec store.Record) {
 	if p, err := readPlacement(rec); err == nil {
-		if a.counts[keyOf(p)]--; a.counts[keyOf(p)] <= 0 {
-			delete(a.counts, keyOf(p))
+		if a.counts[p.NodeKey]--; a.counts[p.NodeKey] <= 0 {
+			delete(a.counts, p.NodeKey)
 		}
 	}
 }
@@ -226,8 +225,8 @@ func (a *shardActor) settle(ctx actor.Context, m *placed) {
 	waiting := a.placing[m.key]
 	delete(a.placing, m.key)
 	if m.err != nil {
-		if a.counts[keyOf(m.place)]--; a.counts[keyOf(m.place)] <= 0 {
-			delete(a.counts, keyOf(m.place))
+		if a.counts[m.place.NodeKey]--; a.counts[m.place.NodeKey] <= 0 {
+			delete(a.counts, m.place.NodeKey)
 		}
 	}
 	if errors.Is(m.err, store.ErrConflict) { // a release or a burial came first, and its outcome is in the table by now
@@ -269,7 +268,7 @@ func (a *shardActor) confirm(q *request) {
 func (a *shardActor) release(ctx actor.Context, q *request) {
 	key := q.placementKey()
 	if rec, ok := a.shard.Get(key); ok && grains.Token(rec.Version) == q.token {
-		if p, err := readPlacement(rec); err == nil && keyOf(p) != q.from {
+		if p, err := readPlacement(rec); err == nil && p.NodeKey != q.from {
 			q.answer(a.elsewhere(q, p))
 			return
 		}
@@ -289,7 +288,7 @@ func (a *shardActor) release(ctx actor.Context, q *request) {
 
 // elsewhere refuses what only the node that the grain is placed on may ask for.
 func (a *shardActor) elsewhere(q *request, p grains.Place) answer {
-	return answer{err: fmt.Errorf("%w: %s is placed on node %s, and %s asks for it", raysys.ErrMoved, q.id, keyOf(p), q.from), place: p}
+	return answer{err: fmt.Errorf("%w: %s is placed on node %s, and %s asks for it", raysys.ErrMoved, q.id, p.NodeKey, q.from), place: p}
 }
 
 // mayTouch reports whether the activation that asks is the current one. The zero token stands for the one process
@@ -300,7 +299,7 @@ func (a *shardActor) mayTouch(q *request) (answer, bool) {
 	}
 	p, _, ok := a.current(q.placementKey())
 	if ok && p.Token == q.token {
-		if keyOf(p) != q.from {
+		if p.NodeKey != q.from {
 			return a.elsewhere(q, p), false
 		}
 		return answer{}, true

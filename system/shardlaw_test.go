@@ -7,13 +7,14 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
 )
 
 // host is a node that takes grains of the namespace.
-func host(k nodeKey, namespace string) placement.Node {
+func host(k core.NodeKey, namespace string) placement.Node {
 	return placement.Node{
 		ID: k.Node, Incarnation: k.Incarnation, Namespace: namespace, Worker: true, Total: raysys.Resources{CPU: 1}, Free: raysys.Resources{CPU: 1},
 		Runs: func(f string) bool { return f == "grain account" },
@@ -47,7 +48,7 @@ func sessionOf(t *testing.T, kv store.KV) string {
 }
 
 // says is the leader's answer to another node.
-func says(r *registry, from nodeKey, q request) answer {
+func says(r *registry, from core.NodeKey, q request) answer {
 	said := make(chan answer, 1)
 	q.from, q.guest, q.answer = from, true, func(a answer) { said <- a }
 	if q.id == (grains.ID{}) {
@@ -58,12 +59,12 @@ func says(r *registry, from nodeKey, q request) answer {
 }
 
 // place has the grain placed on k.
-func place(t *testing.T, e *elsewhere, r *registry, k nodeKey) grains.Place {
+func place(t *testing.T, e *elsewhere, r *registry, k core.NodeKey) grains.Place {
 	t.Helper()
 	hosts := []placement.Node{host(k, "test")}
 	e.hosts.Store(&hosts)
-	a := says(r, nodeKey{Node: "driver", Incarnation: 9}, request{op: opLocate})
-	if a.err != nil || a.retry || keyOf(a.place) != k {
+	a := says(r, core.NodeKey{Node: "driver", Incarnation: 9}, request{op: opLocate})
+	if a.err != nil || a.retry || a.place.NodeKey != k {
 		t.Fatalf("locate: %+v, want a place on %s", a, k)
 	}
 	return a.place
@@ -89,7 +90,7 @@ func TestStaleToken(t *testing.T) {
 	old := place(t, e, r, deadNode)
 	e.dead.Store(deadNode, true)
 	now := place(t, e, r, aliveNode)
-	for _, from := range []nodeKey{deadNode, aliveNode} {
+	for _, from := range []core.NodeKey{deadNode, aliveNode} {
 		if a := says(r, from, request{op: opLoad, token: old.Token, names: []string{"n"}}); !errors.Is(a.err, raysys.ErrMoved) || a.place != now {
 			t.Errorf("%s loads under the token of an earlier activation: %+v, want ErrMoved and the current place", from, a)
 		}
@@ -145,7 +146,7 @@ func TestSuspendedLeader(t *testing.T) {
 func TestOnlyWhereItIsPlaced(t *testing.T) {
 	e, r := served(t)
 	p := place(t, e, r, aliveNode)
-	for _, stranger := range []nodeKey{{Node: "driver", Incarnation: 9}, {Node: aliveNode.Node, Incarnation: aliveNode.Incarnation + 1}} {
+	for _, stranger := range []core.NodeKey{{Node: "driver", Incarnation: 9}, {Node: aliveNode.Node, Incarnation: aliveNode.Incarnation + 1}} {
 		for _, q := range []request{
 			{op: opLoad, token: p.Token, names: []string{"n"}},
 			{op: opSave, token: p.Token, name: "n", data: []byte("x")},
@@ -155,7 +156,7 @@ func TestOnlyWhereItIsPlaced(t *testing.T) {
 				t.Errorf("operation %d by %s of a grain placed on %s: %+v, want ErrMoved", q.op, stranger, aliveNode, a)
 			}
 		}
-		if a := says(r, stranger, request{op: opConfirm, token: p.Token}); keyOf(a.place) == stranger {
+		if a := says(r, stranger, request{op: opConfirm, token: p.Token}); a.place.NodeKey == stranger {
 			t.Errorf("the grain is confirmed to %s: %+v", stranger, a)
 		}
 	}
@@ -174,17 +175,17 @@ func TestOnlyWhereItIsPlaced(t *testing.T) {
 // TestGrainsOfTwoPrograms: a leader places a grain on a node of its own program, and the same kind and key of another program
 // is another grain.
 func TestGrainsOfTwoPrograms(t *testing.T) {
-	one, two := nodeKey{Node: "one", Incarnation: 5}, nodeKey{Node: "two", Incarnation: 6}
+	one, two := core.NodeKey{Node: "one", Incarnation: 5}, core.NodeKey{Node: "two", Incarnation: 6}
 	_, r := served(t, host(one, "a"), host(two, "b"))
 	id := grains.ID{Kind: "account", Key: "alice"}
 	var tokens []grains.Token
 	for _, c := range []struct {
 		ns string
-		on nodeKey
+		on core.NodeKey
 	}{{"a", one}, {"b", two}} {
 		for range 2 { // the second time it is there
-			a := says(r, nodeKey{Node: "driver", Incarnation: 9}, request{op: opLocate, ns: c.ns, id: id})
-			if a.err != nil || keyOf(a.place) != c.on {
+			a := says(r, core.NodeKey{Node: "driver", Incarnation: 9}, request{op: opLocate, ns: c.ns, id: id})
+			if a.err != nil || a.place.NodeKey != c.on {
 				t.Fatalf("the grain of program %s: %+v, want it on %s", c.ns, a, c.on)
 			}
 			tokens = append(tokens, a.place.Token)
@@ -193,7 +194,7 @@ func TestGrainsOfTwoPrograms(t *testing.T) {
 	if tokens[0] != tokens[1] || tokens[2] != tokens[3] || tokens[0] == tokens[2] {
 		t.Errorf("tokens %v: the grains of two programs are one", tokens)
 	}
-	if a := says(r, nodeKey{Node: "driver", Incarnation: 9}, request{op: opLocate, ns: "c", id: id}); !errors.Is(a.err, raysys.ErrNoCapacity) {
+	if a := says(r, core.NodeKey{Node: "driver", Incarnation: 9}, request{op: opLocate, ns: "c", id: id}); !errors.Is(a.err, raysys.ErrNoCapacity) {
 		t.Errorf("a grain of a program without a node: %+v, want ErrNoCapacity", a)
 	}
 	for name, q := range map[string]request{
@@ -204,7 +205,7 @@ func TestGrainsOfTwoPrograms(t *testing.T) {
 			t.Errorf("%s of the other program's grain: %+v, want ErrMoved", name, a)
 		}
 	}
-	if a := says(r, two, request{op: opConfirm, ns: "b", id: id, token: tokens[2]}); keyOf(a.place) != two {
+	if a := says(r, two, request{op: opConfirm, ns: "b", id: id, token: tokens[2]}); a.place.NodeKey != two {
 		t.Errorf("the grain of program b: %+v", a)
 	}
 }
@@ -250,7 +251,7 @@ func TestBurialWaitsForTheLast(t *testing.T) {
 	const behind = 3
 	made := make(chan answer, behind)
 	for i := range behind {
-		from := nodeKey{Node: "new", Incarnation: uint64(10 + i)}
+		from := core.NodeKey{Node: "new", Incarnation: uint64(10 + i)}
 		d.c.reg.ask(&request{op: opObjects, from: from, changes: []objectChange{{kind: changeCopy, key: key, rec: objectRecord{owner: aliveNode}}}, answer: func(a answer) { made <- a }})
 	}
 	if _, err := d.look(t.Context(), "o/none"); err != nil { // whoever is answered comes behind what was sent before
@@ -272,12 +273,12 @@ func TestBurialWaitsForTheLast(t *testing.T) {
 
 // TestAdoption: an object is adopted from a dead owner only, and by one that has it.
 func TestAdoption(t *testing.T) {
-	owner, keeper, other := nodeKey{Node: "owner", Incarnation: 1}, nodeKey{Node: "keeper", Incarnation: 2}, nodeKey{Node: "other", Incarnation: 3}
+	owner, keeper, other := core.NodeKey{Node: "owner", Incarnation: 1}, core.NodeKey{Node: "keeper", Incarnation: 2}, core.NodeKey{Node: "other", Incarnation: 3}
 	rec := objectRecord{owner: owner, at: []location{{owner, true}, {keeper, true}}}
 	for name, c := range map[string]struct {
-		by     nodeKey
+		by     core.NodeKey
 		exists bool
-		dead   nodeKey
+		dead   core.NodeKey
 		ok     bool
 	}{
 		"of a dead owner":               {keeper, true, owner, true},
@@ -287,7 +288,7 @@ func TestAdoption(t *testing.T) {
 		"by its owner again":            {owner, true, other, true},
 	} {
 		ch := objectChange{kind: changeAdopt, key: "o/x"}
-		after, exists, ok := ch.apply(rec, c.exists, c.by, func(k nodeKey) bool { return k != c.dead })
+		after, exists, ok := ch.apply(rec, c.exists, c.by, func(k core.NodeKey) bool { return k != c.dead })
 		want := owner
 		if c.ok {
 			want = c.by

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -68,7 +69,7 @@ func (s *solo) open() (*registry, error) {
 func (s *solo) states() *states { return &states{open: s.open, ns: s.node.cfg.Namespace} }
 
 // leader implements members: this node, which begins to lead the shard when it is first asked for.
-func (s *solo) leader(n int) (nodeKey, bool) {
+func (s *solo) leader(n int) (core.NodeKey, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.opening[n] && !s.ended {
@@ -111,12 +112,12 @@ func (s *solo) close() error {
 	return kv.Close()
 }
 
-func (s *solo) self() nodeKey                                      { return nodeKey{Node: s.node.cfg.Name} }
-func (s *solo) alive(nodeKey) bool                                 { return true }
+func (s *solo) self() core.NodeKey                                 { return core.NodeKey{Node: s.node.cfg.Name} }
+func (s *solo) alive(core.NodeKey) bool                            { return true }
 func (s *solo) suspended() error                                   { return nil }
 func (s *solo) alone() bool                                        { return true }
 func (s *solo) nodes() ([]placement.Node, uint64)                  { return nil, 0 }
 func (s *solo) strategies() map[raysys.Strategy]placement.Strategy { return nil }
-func (s *solo) send(nodeKey, int, *request)                        {} // there is nobody else
+func (s *solo) send(core.NodeKey, int, *request)                   {} // there is nobody else
 func (s *solo) now() int64                                         { return s.runner.Now() }
 func (s *solo) later(f func())                                     { s.runner.Later(f) }

@@ -43,7 +43,7 @@ var layers = []layer{
 	{"internal/linktest/...", words("std third . internal/pipe/... internal/link/... internal/linktest/..."), "a transport for tests: what it carries is nothing to it"},
 	{"internal/member/...", words("std third . store/... internal/member/..."), "it knows who is alive from the store and the clock, and sends nothing"},
 	{"internal/objectstore/...", words("std third . internal/crc32c/... internal/objectstore/..."), "a leaf: the store moves bytes, and knows neither nodes nor links"},
-	{"internal/transfer/...", words("std third . internal/wire/... internal/objectstore/... internal/transfer/..."), "it moves objects between stores; it sends frames through an interface, and knows neither links nor members"},
+	{"internal/transfer/...", words("std third . internal/core/... internal/wire/... internal/objectstore/... internal/transfer/..."), "it moves objects between stores; it sends frames through an interface, and knows neither links nor members"},
 
 	{"internal/runner/...", words("std . internal/core internal/runner/..."), "a leaf: what runs in it is nothing to it"},
 	{"internal/mesh/...", words("std third . internal/core internal/wire/... internal/link/... internal/member/... internal/runner/... internal/mesh/..."), "nodes ask each other: what about is nothing to it"},

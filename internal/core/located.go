@@ -2,16 +2,15 @@ package core
 
 // Located is a Source that knows which node has the value.
 type Located interface {
-	// Where names the node, "" for this one, and says about how large the encoding is, 0 where that is not known.
-	Where() (node NodeID, incarnation uint64, size int64)
+	// Where names the node, zero for this one, and says about how large the encoding is, 0 where that is not known.
+	Where() (at NodeKey, size int64)
 }
 
 // Whereabouts says where a value lies that is too large to travel along.
 type Whereabouts struct {
-	Node        NodeID // that has it, beside this one if Here is set; "" for none that is known
-	Incarnation uint64
-	Size        int64 // of the encoding, about
-	Here        bool  // it is on this node, in memory or on disk
+	NodeKey       // that has it, beside this one if Here is set; zero for none that is known
+	Size    int64 // of the encoding, about
+	Here    bool  // it is on this node, in memory or on disk
 }
 
 // unknownSize stands for the size of an object that nobody told: most are larger than ObjectSize by far.
@@ -27,7 +26,7 @@ func WhereaboutsOf(c *Future) (w Whereabouts, ok bool) {
 	src := SourceOf(c)
 	l, ok := src.(Located)
 	if ok {
-		w.Node, w.Incarnation, w.Size = l.Where()
+		w.NodeKey, w.Size = l.Where()
 	}
 	if w.Size == 0 {
 		w.Size = c.toldSize()

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 )
 
@@ -35,7 +36,7 @@ func (m *Mesh) admit(ctx context.Context, who link.Identity, cert *x509.Certific
 		return fmt.Errorf("node %s joined with another key than that of the certificate it shows", who.Node)
 	}
 	m.mu.Lock()
-	m.admitted[Key{Node: who.Node, Incarnation: who.Incarnation}] = n.Info
+	m.admitted[core.NodeKey{Node: who.Node, Incarnation: who.Incarnation}] = n.Info
 	m.mu.Unlock()
 	return nil
 }

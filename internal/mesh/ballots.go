@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 )
@@ -38,7 +39,7 @@ func (m *Mesh) Relayed(node raysys.NodeID) bool {
 
 // Linked implements member.Prober.
 func (m *Mesh) Linked(node raysys.NodeID, incarnation uint64) bool {
-	p := m.Peer(Key{Node: node, Incarnation: incarnation})
+	p := m.Peer(core.NodeKey{Node: node, Incarnation: incarnation})
 	return p != nil && p.link.Silence() < m.cfg.Times.Silent
 }
 
@@ -66,9 +67,9 @@ func (m *Mesh) Ask(ctx context.Context, monitor, victim raysys.NodeID, incarnati
 	if !ok {
 		return false, fmt.Errorf("%w: %s", raysys.ErrNodeDead, monitor)
 	}
-	p := m.Peer(Key{Node: n.ID, Incarnation: n.Incarnation})
+	p := m.Peer(core.NodeKey{Node: n.ID, Incarnation: n.Incarnation})
 	if p == nil {
 		return false, fmt.Errorf("%w: monitor %s", raysys.ErrUnreachable, monitor)
 	}
-	return m.question(ctx, p, asksVote, Key{Node: victim, Incarnation: incarnation})
+	return m.question(ctx, p, asksVote, core.NodeKey{Node: victim, Incarnation: incarnation})
 }

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 )
 
@@ -16,7 +17,7 @@ import (
 const DialTimeout = 2 * time.Second
 
 // Peer returns the connection to an incarnation, nil when there is none now.
-func (m *Mesh) Peer(k Key) *Peer {
+func (m *Mesh) Peer(k core.NodeKey) *Peer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if p := m.peers[k.Node]; p != nil && p.key == k {
@@ -27,7 +28,7 @@ func (m *Mesh) Peer(k Key) *Peer {
 
 // Connect calls done with the connection to an incarnation, which is dialled if need be. The error matches
 // raysys.ErrNodeDead when the incarnation is not in the cluster, and raysys.ErrUnreachable when it cannot be reached.
-func (m *Mesh) Connect(k Key, done func(*Peer, error)) {
+func (m *Mesh) Connect(k core.NodeKey, done func(*Peer, error)) {
 	m.mu.Lock()
 	if p := m.peers[k.Node]; p != nil && p.key == k {
 		m.mu.Unlock()
@@ -52,7 +53,7 @@ func (m *Mesh) Connect(k Key, done func(*Peer, error)) {
 }
 
 // arrived tells those who wait for a connection to k.
-func (m *Mesh) arrived(k Key, p *Peer, err error) {
+func (m *Mesh) arrived(k core.NodeKey, p *Peer, err error) {
 	m.mu.Lock()
 	list := m.waiting[k]
 	delete(m.waiting, k)
@@ -64,7 +65,7 @@ func (m *Mesh) arrived(k Key, p *Peer, err error) {
 
 // dial tries to reach k until it is reached, or dead, or the attempts are used up. One that does
 // not answer is relayed through a third where that is possible; one that refuses is dead or about to listen.
-func (m *Mesh) dial(k Key) {
+func (m *Mesh) dial(k core.NodeKey) {
 	pause := 20 * time.Millisecond
 	for try := 0; ; try++ {
 		ctx, cancel := context.WithTimeout(m.cfg.Runner.Context(), DialTimeout)
@@ -111,7 +112,7 @@ func (m *Mesh) dial(k Key) {
 }
 
 // dialVia reaches k through another node that both can talk to.
-func (m *Mesh) dialVia(k Key, cause error) error {
+func (m *Mesh) dialVia(k core.NodeKey, cause error) error {
 	for _, p := range m.Connected() {
 		if p.key.Node == k.Node || p.link.Relayed() {
 			continue
@@ -139,7 +140,7 @@ func (m *Mesh) Connected() []*Peer {
 }
 
 // address returns where k can be dialled. It fails with raysys.ErrNodeDead when it is no member.
-func (m *Mesh) address(ctx context.Context, k Key) (string, error) {
+func (m *Mesh) address(ctx context.Context, k core.NodeKey) (string, error) {
 	if !m.Alive(k) {
 		return "", fmt.Errorf("%w: %s", raysys.ErrNodeDead, k)
 	}
@@ -203,7 +204,7 @@ func (m *Mesh) down(l *link.Peer, cause error) {
 const LastWords = 2 * time.Second
 
 // Gone ends what there is of an incarnation that is no member any more; left says that it went by itself.
-func (m *Mesh) Gone(k Key, left bool) {
+func (m *Mesh) Gone(k core.NodeKey, left bool) {
 	m.mu.Lock()
 	delete(m.admitted, k)
 	delete(m.failed, k)

@@ -51,25 +51,25 @@ type Mesh struct {
 	entries      []*core.Entry // this node's functions, by the number that others use
 	link         *link.Link
 	member       *member.Member // from Joined on
-	self         atomic.Pointer[Key]
+	self         atomic.Pointer[core.NodeKey]
 	joined       chan struct{} // closed when member and self are known
 	byLink       sync.Map      // *link.Peer -> *Peer
 	unregistered sync.Map      // reflect.Type -> true, of error types that the log has a line on
 
 	mu       sync.Mutex // guards the rest
 	peers    map[raysys.NodeID]*Peer
-	admitted map[Key]member.Info         // what connected nodes tell of themselves
-	heard    map[raysys.NodeID]time.Time // when the last frame came, of nodes whose connection broke
-	waiting  map[Key][]func(*Peer, error)
-	failed   map[Key]error // why nodes without a connection could not be reached when they were dialled last
+	admitted map[core.NodeKey]member.Info // what connected nodes tell of themselves
+	heard    map[raysys.NodeID]time.Time  // when the last frame came, of nodes whose connection broke
+	waiting  map[core.NodeKey][]func(*Peer, error)
+	failed   map[core.NodeKey]error // why nodes without a connection could not be reached when they were dialled last
 }
 
 // New makes a Mesh; it does no I/O.
 func New(cfg Config) *Mesh {
 	return &Mesh{
 		cfg: cfg, entries: cfg.Table.Entries(), joined: make(chan struct{}),
-		peers: map[raysys.NodeID]*Peer{}, admitted: map[Key]member.Info{}, heard: map[raysys.NodeID]time.Time{},
-		waiting: map[Key][]func(*Peer, error){}, failed: map[Key]error{},
+		peers: map[raysys.NodeID]*Peer{}, admitted: map[core.NodeKey]member.Info{}, heard: map[raysys.NodeID]time.Time{},
+		waiting: map[core.NodeKey][]func(*Peer, error){}, failed: map[core.NodeKey]error{},
 	}
 }
 
@@ -92,7 +92,7 @@ func (m *Mesh) Addr() string { return m.link.Addr() }
 // Joined says who this node is, from now on.
 func (m *Mesh) Joined(mem *member.Member) {
 	m.member = mem
-	m.self.Store(&Key{Node: m.cfg.Node, Incarnation: mem.Incarnation()})
+	m.self.Store(&core.NodeKey{Node: m.cfg.Node, Incarnation: mem.Incarnation()})
 	close(m.joined)
 }
 
@@ -107,11 +107,11 @@ func (m *Mesh) HasJoined() bool {
 }
 
 // Self is this node; its incarnation is 0 before Joined.
-func (m *Mesh) Self() Key {
+func (m *Mesh) Self() core.NodeKey {
 	if k := m.self.Load(); k != nil {
 		return *k
 	}
-	return Key{Node: m.cfg.Node}
+	return core.NodeKey{Node: m.cfg.Node}
 }
 
 // Entries are this node's functions, by the number that others use.
@@ -119,21 +119,21 @@ func (m *Mesh) Entries() []*core.Entry { return m.entries }
 
 // Alive reports whether an incarnation is a member. One that may have joined just now counts: others pass on what they have
 // of it before the store's watch has told this node.
-func (m *Mesh) Alive(k Key) bool {
+func (m *Mesh) Alive(k core.NodeKey) bool {
 	v := m.member.View()
 	n, ok := v.Node(k.Node)
 	return ok && n.Incarnation == k.Incarnation || v.Coming(k.Node, k.Incarnation)
 }
 
 // Info is what a connected node tells of itself.
-func (m *Mesh) Info(k Key) member.Info {
+func (m *Mesh) Info(k core.NodeKey) member.Info {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.admitted[k]
 }
 
 // Failed is why a node without a connection could not be reached when it was dialled last; nil when it was not, or is connected.
-func (m *Mesh) Failed(k Key) error {
+func (m *Mesh) Failed(k core.NodeKey) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.failed[k]
@@ -143,7 +143,7 @@ func (m *Mesh) Failed(k Key) error {
 func (m *Mesh) End(cause error) {
 	m.mu.Lock()
 	waiting := m.waiting
-	m.waiting = map[Key][]func(*Peer, error){}
+	m.waiting = map[core.NodeKey][]func(*Peer, error){}
 	m.mu.Unlock()
 	for _, list := range waiting {
 		for _, done := range list {

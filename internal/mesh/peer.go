@@ -26,7 +26,7 @@ type Peer struct {
 
 	mesh      *Mesh
 	link      *link.Peer
-	key       Key
+	key       core.NodeKey
 	numbers   map[*core.Entry]uint32 // under which the peer knows this node's functions
 	kinds     map[string]bool        // "task x", "grain y": what the peer can run, in its namespace
 	namespace string
@@ -39,7 +39,7 @@ type Peer struct {
 func newPeer(m *Mesh, l *link.Peer) *Peer {
 	id := l.Identity()
 	p := &Peer{
-		mesh: m, link: l, key: Key{Node: id.Node, Incarnation: id.Incarnation},
+		mesh: m, link: l, key: core.NodeKey{Node: id.Node, Incarnation: id.Incarnation},
 		numbers: map[*core.Entry]uint32{}, kinds: map[string]bool{}, namespace: id.Namespace,
 	}
 	p.scopes.Send = p.Send
@@ -59,7 +59,7 @@ func newPeer(m *Mesh, l *link.Peer) *Peer {
 }
 
 // Key is which incarnation of which node the peer is.
-func (p *Peer) Key() Key { return p.key }
+func (p *Peer) Key() core.NodeKey { return p.key }
 
 // Namespace is that of the peer's program.
 func (p *Peer) Namespace() string { return p.namespace }

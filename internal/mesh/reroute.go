@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
@@ -72,7 +73,7 @@ const (
 )
 
 // question asks another node about a third.
-func (m *Mesh) question(ctx context.Context, p *Peer, what byte, about Key) (bool, error) {
+func (m *Mesh) question(ctx context.Context, p *Peer, what byte, about core.NodeKey) (bool, error) {
 	return runner.Wait(ctx, func(done func(bool, error)) {
 		Ask(&p.Calls, wire.Control, wire.KindBallot, func(dst []byte) []byte {
 			return AppendKey(append(dst, what), about)

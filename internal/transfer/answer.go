@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // look takes what is in the inbox.
@@ -76,7 +77,7 @@ func (d *feed) sentOn(a *pulled) error {
 	f := d.flight
 	self := f.e.cfg.Self()
 	f.mu.Lock()
-	var to Key
+	var to core.NodeKey
 	for _, k := range a.nodes {
 		if k != self && !d.knows(k) && !f.talksTo(k) {
 			to = k
@@ -84,32 +85,32 @@ func (d *feed) sentOn(a *pulled) error {
 		}
 	}
 	f.mu.Unlock()
-	if to == (Key{}) {
+	if to == (core.NodeKey{}) {
 		for _, k := range a.nodes {
 			if !d.knows(k) {
 				d.failed = append(d.failed, failure{k, codeOther})
 			}
 		}
-		if a.sent && d.root == (Key{}) && len(d.failed) <= maxFailed {
+		if a.sent && d.root == (core.NodeKey{}) && len(d.failed) <= maxFailed {
 			return errMoved // ask it again: it learns that those will not do
 		}
 		return &sourceError{d.key, codeStarved, errors.New("it named only nodes that were asked")}
 	}
 	if a.sent {
-		if d.root == (Key{}) {
+		if d.root == (core.NodeKey{}) {
 			d.root = d.key
 		}
 		d.sent = true
 	} else {
 		d.failed = append(d.failed, failure{d.key, codeStarved})
-		d.root, d.sent = Key{}, false
+		d.root, d.sent = core.NodeKey{}, false
 	}
 	d.setKey(to)
 	f.e.counts.redirects.Add(1)
 	return errMoved
 }
 
-func (d *feed) knows(k Key) bool {
+func (d *feed) knows(k core.NodeKey) bool {
 	for _, f := range d.failed {
 		if f.key == k {
 			return true

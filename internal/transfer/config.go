@@ -8,17 +8,10 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 )
-
-// Key names one incarnation of a node.
-type Key struct {
-	Node        raysys.NodeID
-	Incarnation uint64
-}
-
-func (k Key) String() string { return fmt.Sprintf("%s(%d)", k.Node, k.Incarnation) }
 
 // Peer is another node while a link to it holds.
 type Peer interface {
@@ -36,7 +29,7 @@ type Peer interface {
 	Flush()
 }
 
-func keyOf(p Peer) Key { return Key{p.Node(), p.Incarnation()} }
+func keyOf(p Peer) core.NodeKey { return core.NodeKey{Node: p.Node(), Incarnation: p.Incarnation()} }
 
 // Body is what SendBody sends behind the head: pieces of memory, or a section of a file. Neither changes before Release.
 type Body struct {
@@ -58,7 +51,7 @@ type Landing interface {
 type Link interface {
 	// Connect returns the link to that incarnation, and makes one if there is none. It fails with raysys.ErrNodeDead when
 	// the incarnation is over.
-	Connect(ctx context.Context, to Key) (Peer, error)
+	Connect(ctx context.Context, to core.NodeKey) (Peer, error)
 }
 
 // Sources says who may have an object, the likeliest first.
@@ -67,21 +60,21 @@ type Sources interface {
 	// until there is one, and returns an error when there will be none, which says why, or when ctx ends. The error matches
 	// raysys.ErrUnreachable when a node may have the object that cannot be named now. Next is called by one goroutine at a
 	// time, and only when one more source is wanted.
-	Next(ctx context.Context) (Key, error)
+	Next(ctx context.Context) (core.NodeKey, error)
 }
 
 // From returns sources that are known from the start.
-func From(keys ...Key) Sources { return &fixed{keys} }
+func From(keys ...core.NodeKey) Sources { return &fixed{keys} }
 
-type fixed struct{ left []Key }
+type fixed struct{ left []core.NodeKey }
 
 // errNoMore is the end of a list.
 var errNoMore = errors.New("nobody else is known to have it")
 
 // Next implements Sources.
-func (f *fixed) Next(context.Context) (Key, error) {
+func (f *fixed) Next(context.Context) (core.NodeKey, error) {
 	if len(f.left) == 0 {
-		return Key{}, errNoMore
+		return core.NodeKey{}, errNoMore
 	}
 	k := f.left[0]
 	f.left = f.left[1:]
@@ -90,7 +83,7 @@ func (f *fixed) Next(context.Context) (Key, error) {
 
 // Config is what an Engine needs. Store and Link must be given; everything else has a default.
 type Config struct {
-	Self  func() Key // asked when it is needed: a node learns its incarnation only when it joins
+	Self  func() core.NodeKey // asked when it is needed: a node learns its incarnation only when it joins
 	Store *objectstore.Store
 	Link  Link
 
@@ -126,11 +119,11 @@ type Config struct {
 // Hooks tell of what is worth a log line; any may be nil. They must return soon.
 type Hooks struct {
 	// Struck: a source gives no more of an object, and why.
-	Struck func(from Key, id raysys.TaskID, why error)
+	Struck func(from core.NodeKey, id raysys.TaskID, why error)
 	// Redirected: a receiver was sent elsewhere.
-	Redirected func(receiver Key, id raysys.TaskID, to []Key)
+	Redirected func(receiver core.NodeKey, id raysys.TaskID, to []core.NodeKey)
 	// NotShared: an object of the same host could not be mapped and is pulled instead.
-	NotShared func(from Key, id raysys.TaskID, why error)
+	NotShared func(from core.NodeKey, id raysys.TaskID, why error)
 }
 
 func (c *Config) complete() error {

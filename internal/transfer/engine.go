@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -29,7 +30,7 @@ type Engine struct {
 	flights map[raysys.TaskID]*flight
 	feeds   map[uint64]*feed // by slot
 	streams map[streamKey]*stream
-	sending map[Key]chan struct{} // one element per chunk that waits to be written to that peer
+	sending map[core.NodeKey]chan struct{} // one element per chunk that waits to be written to that peer
 	given   map[raysys.TaskID]*outlet
 	swept   int // how many of given there may be before those are forgotten that are gone
 }
@@ -41,7 +42,7 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, base: time.Now(), flights: map[raysys.TaskID]*flight{}, feeds: map[uint64]*feed{}, streams: map[streamKey]*stream{},
-		sending: map[Key]chan struct{}{}, given: map[raysys.TaskID]*outlet{}, came: make(chan *landed, maxCame),
+		sending: map[core.NodeKey]chan struct{}{}, given: map[raysys.TaskID]*outlet{}, came: make(chan *landed, maxCame),
 	}
 	e.life, e.end = context.WithCancelCause(context.Background())
 	return e, nil
@@ -115,7 +116,7 @@ func (e *Engine) Handle(from Peer, kind wire.Kind, payload []byte) error {
 }
 
 // PeerDown tells that the link to an incarnation broke, after its last frame.
-func (e *Engine) PeerDown(k Key, cause error) {
+func (e *Engine) PeerDown(k core.NodeKey, cause error) {
 	e.mu.Lock()
 	var feeds []*feed
 	for _, d := range e.feeds {
@@ -140,7 +141,7 @@ func (e *Engine) PeerDown(k Key, cause error) {
 var errLinkDown = errors.New("the link broke")
 
 // feed returns the conversation that a frame is about; nil when it is over, or another node's.
-func (e *Engine) feed(from Key, slot uint64) *feed {
+func (e *Engine) feed(from core.NodeKey, slot uint64) *feed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if d := e.feeds[slot]; d != nil && d.key == from {
@@ -149,7 +150,7 @@ func (e *Engine) feed(from Key, slot uint64) *feed {
 	return nil
 }
 
-func (e *Engine) onPulled(from Key, a *pulled) {
+func (e *Engine) onPulled(from core.NodeKey, a *pulled) {
 	if d := e.feed(from, a.slot); d != nil {
 		d.tell(func(in *inbox) { in.answer = a })
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
@@ -21,7 +22,7 @@ func Frames() map[string][]byte {
 	v := objectstore.Version{Attempt: 3, Size: 1<<20 + 5, Sum: 0xfeedfacecafebeef}
 	v.ID.Hi, v.ID.Lo = 1<<60, 7
 	man := objectstore.Manifest{Version: v, Chunks: []uint32{0x01020304, 0xffffffff}}
-	nodes := []Key{{"n1", 1 << 60}, {"n2", 2}}
+	nodes := []core.NodeKey{{Node: "n1", Incarnation: 1 << 60}, {Node: "n2", Incarnation: 2}}
 	pull := pull{slot: 300, want: v, flags: pullKnown | pullSent, host: "boot/1000/pid:[1]", failed: []failure{{nodes[0], codeGone}, {nodes[1], codeLacks}}}
 	bare, wanting := v, pull
 	bare.Sum, wanting.flags = 0, pullSums

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
@@ -122,7 +123,7 @@ func killOne(t *testing.T, n *net, seed uint64, percent int) {
 	if seed%2 == 0 {
 		v = objectstore.Version{ID: id(1)} // whichever is there, but one of them
 	}
-	sources := []transfer.Key{key("a")}
+	sources := []core.NodeKey{key("a")}
 	others := r.IntN(3) // with none, the object is lost
 	for i := range others {
 		name := raysys.NodeID(fmt.Sprint("copy", i))

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -18,16 +19,16 @@ type feed struct {
 	heard  atomic.Int64  // when something came last, as the engine's now
 
 	// The feed's own goroutine alone writes these: the key with the engine's mu and the flight's, the slot with the engine's.
-	key  Key
+	key  core.NodeKey
 	slot uint64
 
 	// Of the feed's own goroutine.
-	root    Key       // who sent it to key; zero when nobody did
-	sent    bool      // key was told by root, and serves it while it still receives
-	failed  []failure // whom it does not want to be sent to
-	noShare bool      // mapping did not work
-	noSums  bool      // the manifest is wanted whole, in this conversation
-	without int       // answers that had none nevertheless
+	root    core.NodeKey // who sent it to key; zero when nobody did
+	sent    bool         // key was told by root, and serves it while it still receives
+	failed  []failure    // whom it does not want to be sent to
+	noShare bool         // mapping did not work
+	noSums  bool         // the manifest is wanted whole, in this conversation
+	without int          // answers that had none nevertheless
 
 	// Guarded by the flight's mu.
 	peer    Peer // of the conversation; nil between two
@@ -50,7 +51,7 @@ type inbox struct {
 	down   error
 }
 
-func newFeed(f *flight, k Key) *feed {
+func newFeed(f *flight, k core.NodeKey) *feed {
 	return &feed{flight: f, wakes: make(chan struct{}, 1), key: k}
 }
 
@@ -90,7 +91,7 @@ const (
 
 // sourceError is why a source gives nothing.
 type sourceError struct {
-	key  Key
+	key  core.NodeKey
 	code code
 	err  error // what it said, or what it did
 }
@@ -117,7 +118,7 @@ func (d *feed) talk() error {
 		case d.flight.ctx.Err() != nil || errors.Is(err, errOver):
 			return nil
 		case errors.Is(err, errMoved):
-		case errors.Is(err, errLinkDown) && d.root == (Key{}):
+		case errors.Is(err, errLinkDown) && d.root == (core.NodeKey{}):
 			if downs++; downs > maxDowns {
 				return &sourceError{d.key, codeGone, err}
 			}
@@ -127,7 +128,7 @@ func (d *feed) talk() error {
 			err = &sourceError{d.key, codeGone, err}
 			fallthrough
 		default:
-			if d.root == (Key{}) {
+			if d.root == (core.NodeKey{}) {
 				return err
 			}
 			c := codeGone
@@ -155,13 +156,13 @@ func (d *feed) backToRoot(c code) {
 		d.failed = d.failed[1:]
 	}
 	d.setKey(d.root)
-	d.root, d.sent = Key{}, false
+	d.root, d.sent = core.NodeKey{}, false
 	d.flight.e.counts.returned.Add(1)
 }
 
 const maxFailed = 64
 
-func (d *feed) setKey(k Key) {
+func (d *feed) setKey(k core.NodeKey) {
 	d.flight.e.mu.Lock()
 	d.flight.mu.Lock()
 	d.key = k

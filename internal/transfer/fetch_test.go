@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
 )
@@ -76,7 +77,7 @@ func TestSpilled(t *testing.T) {
 					}
 				}
 				for i, x := range []*node{b, c, d} {
-					from := []transfer.Key{key("a"), key("b"), key("c")}[i]
+					from := []core.NodeKey{key("a"), key("b"), key("c")}[i]
 					o, err := x.Fetch(t.Context(), v, transfer.From(from), objectstore.Disk)
 					if err != nil {
 						t.Fatal(x.name, err)
@@ -176,7 +177,7 @@ func TestWrongBytes(t *testing.T) {
 		}
 		_, err = d.get(t.Context(), 1, key("a"))
 		var wrong *objectstore.ChunkError
-		if !errors.Is(err, raysys.ErrObjectLost) || !errors.As(err, &wrong) || !strings.Contains(err.Error(), "a(1)") {
+		if !errors.Is(err, raysys.ErrObjectLost) || !errors.As(err, &wrong) || !strings.Contains(err.Error(), "a (incarnation 1)") {
 			t.Error(err)
 		}
 		if o := d.store.Lookup(id(1)); o != nil {
@@ -234,8 +235,8 @@ func TestLost(t *testing.T) {
 		}{
 			{transfer.From(), "nobody else is known to have it"},
 			{transfer.From(key("b")), "nobody else is known to have it"}, // the node itself
-			{transfer.From(key("a")), "a(1): it does not have it"},
-			{transfer.From(key("gone"), key("a")), "gone(1): it does not answer: node dead"},
+			{transfer.From(key("a")), "a (incarnation 1): it does not have it"},
+			{transfer.From(key("gone"), key("a")), "gone (incarnation 1): it does not answer: node dead"},
 		} {
 			_, err := b.getAs(t.Context(), objectstore.Version{ID: id(9)}, objectstore.Heap, c.from)
 			if !errors.Is(err, raysys.ErrObjectLost) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), id(9).String()) {
@@ -352,9 +353,9 @@ func TestNoRoom(t *testing.T) {
 }
 
 // told is a Sources that learns of nodes while it is asked.
-type told chan transfer.Key
+type told chan core.NodeKey
 
-func (c told) Next(ctx context.Context) (transfer.Key, error) {
+func (c told) Next(ctx context.Context) (core.NodeKey, error) {
 	select {
 	case k, ok := <-c:
 		if !ok {
@@ -362,7 +363,7 @@ func (c told) Next(ctx context.Context) (transfer.Key, error) {
 		}
 		return k, nil
 	case <-ctx.Done():
-		return transfer.Key{}, context.Cause(ctx)
+		return core.NodeKey{}, context.Cause(ctx)
 	}
 }
 

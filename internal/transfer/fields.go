@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -30,13 +31,15 @@ func readSum(r *wire.Reader) uint32 {
 	return uint32(r.Byte()) | uint32(r.Byte())<<8 | uint32(r.Byte())<<16 | uint32(r.Byte())<<24
 }
 
-func appendKey(dst []byte, k Key) []byte {
+func appendKey(dst []byte, k core.NodeKey) []byte {
 	return binary.AppendUvarint(wire.AppendBytes(dst, k.Node), k.Incarnation)
 }
 
-func readKey(r *wire.Reader) Key { return Key{raysys.NodeID(readText(r)), r.Uvarint()} }
+func readKey(r *wire.Reader) core.NodeKey {
+	return core.NodeKey{Node: raysys.NodeID(readText(r)), Incarnation: r.Uvarint()}
+}
 
-func appendKeys(dst []byte, keys []Key) []byte {
+func appendKeys(dst []byte, keys []core.NodeKey) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(keys)))
 	for _, k := range keys {
 		dst = appendKey(dst, k)

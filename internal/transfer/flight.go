@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
@@ -190,7 +191,7 @@ func (f *flight) wants() bool {
 const maxSlow = 4
 
 // nexted takes what Next returned.
-func (f *flight) nexted(from Sources, key Key, err error, stopped bool) {
+func (f *flight) nexted(from Sources, key core.NodeKey, err error, stopped bool) {
 	f.mu.Lock()
 	f.stop()
 	f.stop = nil
@@ -221,7 +222,7 @@ func (f *flight) addFeed(d *feed) {
 }
 
 // talksTo reports whether a feed is with that node. mu is held.
-func (f *flight) talksTo(k Key) bool {
+func (f *flight) talksTo(k core.NodeKey) bool {
 	for d := range f.feeds {
 		if d.key == k {
 			return true

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -47,7 +48,7 @@ func (c code) String() string {
 
 // failure is a source that did not do, as one receiver tells another source.
 type failure struct {
-	key  Key
+	key  core.NodeKey
 	code code
 }
 

@@ -3,12 +3,13 @@ package transfer
 import (
 	"errors"
 
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 )
 
 // Land says where the body of a chunk goes; nil when nobody wants it any more. It does not block.
-func (e *Engine) Land(from Key, head []byte, size int) Landing {
+func (e *Engine) Land(from core.NodeKey, head []byte, size int) Landing {
 	slot, i, rest, err := readHead(head)
 	if err != nil {
 		return nil // it is skipped, and asked for again

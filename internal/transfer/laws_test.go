@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -25,7 +26,7 @@ func TestWrongChunkIsItsSourcesFault(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(Config{Self: func() Key { return Key{"b", 1} }, Store: store, Link: nobody{}})
+	e, err := New(Config{Self: func() core.NodeKey { return core.NodeKey{Node: "b", Incarnation: 1} }, Store: store, Link: nobody{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestWrongChunkIsItsSourcesFault(t *testing.T) {
 		}
 		f.man, f.whole, f.version = man, true, man.Version
 		f.cargo.load(len(man.Chunks))
-		d := newFeed(f, Key{"a", 1})
+		d := newFeed(f, core.NodeKey{Node: "a", Incarnation: 1})
 		d.slot, d.peer, d.ready = 7, deaf{}, true
 		rest := wire.NewReader(nil)
 		l := f.landOne(d, 7, 0, objectstore.ChunkSize, &rest)

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
 	"github.com/raysys/raysys/internal/objectstore"
@@ -78,7 +79,7 @@ func (p *peer) SendBody(kind wire.Kind, head []byte, body transfer.Body) error {
 func (p *peer) Abandon(l transfer.Landing) { p.Peer.Abandon(l) }
 
 // key names a node's first life.
-func key(name raysys.NodeID) transfer.Key { return transfer.Key{Node: name, Incarnation: 1} }
+func key(name raysys.NodeID) core.NodeKey { return core.NodeKey{Node: name, Incarnation: 1} }
 
 // node starts a node, which is stopped with the test.
 func (n *net) node(name raysys.NodeID, change ...func(*transfer.Config)) *node {
@@ -95,7 +96,7 @@ func (n *net) nodeWith(name raysys.NodeID, prepare func(*node), change ...func(*
 	if x.store, err = objectstore.Open(n.objects); err != nil {
 		n.t.Fatal(err)
 	}
-	cfg := transfer.Config{Self: func() transfer.Key { return key(name) }, Store: x.store, Link: x}
+	cfg := transfer.Config{Self: func() core.NodeKey { return key(name) }, Store: x.store, Link: x}
 	if n.adapt != nil {
 		n.adapt(&cfg)
 	}
@@ -114,7 +115,7 @@ func (n *net) nodeWith(name raysys.NodeID, prepare func(*node), change ...func(*
 		Transport: transport, Listen: "127.0.0.1:0", Chaos: n.chaos,
 		Handlers: map[link.Kind]link.Handler{},
 		Sinks: map[link.Kind]link.Sink{link.Kind(wire.KindChunk): func(p *link.Peer, head []byte, size int) link.Landing {
-			if l := x.Land(transfer.Key{Node: p.Node(), Incarnation: p.Identity().Incarnation}, head, size); l != nil {
+			if l := x.Land(core.NodeKey{Node: p.Node(), Incarnation: p.Identity().Incarnation}, head, size); l != nil {
 				return l
 			}
 			return nil
@@ -122,7 +123,7 @@ func (n *net) nodeWith(name raysys.NodeID, prepare func(*node), change ...func(*
 		Up: func(p *link.Peer) { x.peers.Store(p, &peer{p, x}) },
 		Down: func(p *link.Peer, cause error) {
 			x.peers.Delete(p)
-			x.PeerDown(transfer.Key{Node: p.Node(), Incarnation: p.Identity().Incarnation}, cause)
+			x.PeerDown(core.NodeKey{Node: p.Node(), Incarnation: p.Identity().Incarnation}, cause)
 		},
 		Panicked: func(_ *link.Peer, k link.Kind, v any, stack []byte) { n.t.Errorf("kind %d: %v\n%s", k, v, stack) },
 	}
@@ -167,7 +168,7 @@ func (x *node) kill() {
 }
 
 // Connect implements transfer.Link.
-func (x *node) Connect(ctx context.Context, to transfer.Key) (transfer.Peer, error) {
+func (x *node) Connect(ctx context.Context, to core.NodeKey) (transfer.Peer, error) {
 	x.net.mu.Lock()
 	addr := x.net.addrs[to.Node]
 	x.net.mu.Unlock()
@@ -228,7 +229,7 @@ func (x *node) hold(n uint64, attempt uint32, b []byte) *objectstore.Object {
 }
 
 // get fetches an object and returns its bytes.
-func (x *node) get(ctx context.Context, n uint64, from ...transfer.Key) ([]byte, error) {
+func (x *node) get(ctx context.Context, n uint64, from ...core.NodeKey) ([]byte, error) {
 	return x.getAs(ctx, objectstore.Version{ID: id(n)}, objectstore.Heap, transfer.From(from...))
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
@@ -12,13 +13,13 @@ import (
 // All of it is guarded by the engine's mu.
 type outlet struct {
 	object    *objectstore.Object
-	receivers map[Key]*receiver
+	receivers map[core.NodeKey]*receiver
 }
 
 // receiver has a copy, or is about to.
 type receiver struct {
 	out     *outlet
-	key     Key
+	key     core.NodeKey
 	streams int  // that give it the object now
 	whole   bool // it has all of it
 	sent    int  // how many others were sent to it
@@ -28,16 +29,16 @@ type receiver struct {
 const maxNamed = 4
 
 // place decides whether this node gives an object to a receiver itself, which is then counted, or whom it names instead.
-func (e *Engine) place(o *objectstore.Object, to Key, failed []failure) (*receiver, []Key) {
+func (e *Engine) place(o *objectstore.Object, to core.NodeKey, failed []failure) (*receiver, []core.NodeKey) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := e.given[o.ID()]
 	if out == nil || out.object != o { // another attempt has the id now: who has the last one's bytes is no source of these
 		e.sweep()
-		out = &outlet{o, map[Key]*receiver{}}
+		out = &outlet{o, map[core.NodeKey]*receiver{}}
 		e.given[o.ID()] = out
 	}
-	without := map[Key]bool{to: true}
+	without := map[core.NodeKey]bool{to: true}
 	for _, f := range failed {
 		without[f.key] = true
 		if r := out.receivers[f.key]; r != nil && r.streams == 0 && (f.code == codeLacks || f.code == codeGone) {
@@ -66,7 +67,7 @@ func (e *Engine) place(o *objectstore.Object, to Key, failed []failure) (*receiv
 		return cmp.Or(cmp.Compare(a.sent, b.sent), cmp.Compare(a.key.Node, b.key.Node), cmp.Compare(a.key.Incarnation, b.key.Incarnation))
 	})
 	others[0].sent++
-	keys := make([]Key, 0, maxNamed)
+	keys := make([]core.NodeKey, 0, maxNamed)
 	for _, r := range others[:min(len(others), maxNamed)] {
 		keys = append(keys, r.key)
 	}
@@ -86,7 +87,7 @@ func (e *Engine) served(r *receiver, whole bool) {
 }
 
 // forgetReceiver is for a peer that is gone. mu is held.
-func (e *Engine) forgetReceiver(k Key) {
+func (e *Engine) forgetReceiver(k core.NodeKey) {
 	for _, out := range e.given {
 		if out.receivers[k] != nil {
 			delete(out.receivers, k)

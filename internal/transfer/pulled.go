@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -36,7 +37,7 @@ type pulled struct {
 	known  bool                 // it is without sums
 	later  bool                 // they come with the chunks
 	mark   uint64               // what the sums are known by, or 0
-	nodes  []Key
+	nodes  []core.NodeKey
 	sent   bool   // the nodes will be there for the receiver, even if they are still receiving
 	shared []byte // an encoded objectstore.Shared
 	code   code

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
@@ -80,12 +81,12 @@ func TestNotMappable(t *testing.T) {
 		a.put(1, 1, want)
 		told := ""
 		b := n.node("b", func(c *transfer.Config) {
-			c.Hooks.NotShared = func(from transfer.Key, _ raysys.TaskID, why error) { told = fmt.Sprint(from, why) }
+			c.Hooks.NotShared = func(from core.NodeKey, _ raysys.TaskID, why error) { told = fmt.Sprint(from, why) }
 		})
 		if got, err := b.get(t.Context(), 1, key("a")); err != nil || !bytes.Equal(got, want) {
 			t.Error(err)
 		}
-		if s := b.Stats(); s.Mapped != 0 || s.BytesIn != uint64(len(want)) || !strings.HasPrefix(told, "a(1)") {
+		if s := b.Stats(); s.Mapped != 0 || s.BytesIn != uint64(len(want)) || !strings.HasPrefix(told, "a (incarnation 1)") {
 			t.Errorf("%q %+v", told, s)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
@@ -166,14 +167,14 @@ func (v *upload) end() {
 }
 
 // feedsFrom reports whether k gives this flight its chunks.
-func (f *flight) feedsFrom(k Key) bool {
+func (f *flight) feedsFrom(k core.NodeKey) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.talksTo(k)
 }
 
 // upstream lists who gives this flight its chunks or sent it there, but for k.
-func (f *flight) upstream(k Key) (keys []Key) {
+func (f *flight) upstream(k core.NodeKey) (keys []core.NodeKey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for d := range f.feeds {

@@ -3,6 +3,8 @@ package transfer
 import (
 	"errors"
 	"time"
+
+	"github.com/raysys/raysys/internal/core"
 )
 
 // late decides what becomes of a source from which nothing came for a while, and returns when to look again.
@@ -33,7 +35,7 @@ var errStill = errors.New("it stands still")
 func (d *feed) still(peer Peer) error {
 	f := d.flight
 	f.e.counts.stalled.Add(1)
-	if d.root != (Key{}) {
+	if d.root != (core.NodeKey{}) {
 		return &sourceError{d.key, codeGone, errStill}
 	}
 	f.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
@@ -19,7 +20,7 @@ func TestFetchedIsNotDropped(t *testing.T) {
 		n.objects.Budget = 16 * mib
 		struck, hold := make(chan struct{}), make(chan struct{})
 		a, b := n.node("a"), n.node("b", func(c *transfer.Config) {
-			c.Hooks.Struck = func(transfer.Key, raysys.TaskID, error) {
+			c.Hooks.Struck = func(core.NodeKey, raysys.TaskID, error) {
 				close(struck)
 				<-hold // the transfer is not over before this returns
 			}
@@ -95,7 +96,7 @@ func TestWantOfAnother(t *testing.T) {
 		want := noise(1, 9*mib)
 		wrong := a.put(1, 1, want)
 		wrong.Sum++
-		ask := make(chan transfer.Key)
+		ask := make(chan core.NodeKey)
 		done := make(chan error, 2)
 		go func() {
 			got, err := b.getAs(context.Background(), objectstore.Version{ID: id(1)}, objectstore.Heap, asked(ask))
@@ -124,14 +125,14 @@ func TestWantOfAnother(t *testing.T) {
 }
 
 // asked are sources that come when the test gives them.
-type asked chan transfer.Key
+type asked chan core.NodeKey
 
 // Next implements transfer.Sources.
-func (c asked) Next(ctx context.Context) (transfer.Key, error) {
+func (c asked) Next(ctx context.Context) (core.NodeKey, error) {
 	select {
 	case k := <-c:
 		return k, nil
 	case <-ctx.Done():
-		return transfer.Key{}, context.Cause(ctx)
+		return core.NodeKey{}, context.Cause(ctx)
 	}
 }

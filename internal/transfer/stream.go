@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -29,7 +30,7 @@ type stream struct {
 
 // streamKey names a stream: slots are the receiver's.
 type streamKey struct {
-	peer Key
+	peer core.NodeKey
 	slot uint64
 }
 
@@ -60,14 +61,14 @@ func (e *Engine) onPull(from Peer, p *pull) {
 	send(from, &pulled{slot: p.slot, status: statusRefused, code: c})
 }
 
-func (e *Engine) stream(from Key, slot uint64) *stream {
+func (e *Engine) stream(from core.NodeKey, slot uint64) *stream {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.streams[streamKey{from, slot}]
 }
 
 // onAsk is an error only where no receiver of this protocol could have sent it.
-func (e *Engine) onAsk(from Key, slot uint64, spans []span) error {
+func (e *Engine) onAsk(from core.NodeKey, slot uint64, spans []span) error {
 	s := e.stream(from, slot)
 	if s == nil {
 		return nil // it is over, and the receiver will learn of it
@@ -87,7 +88,7 @@ func (e *Engine) onAsk(from Key, slot uint64, spans []span) error {
 	return nil
 }
 
-func (e *Engine) onEnd(from Key, slot uint64, whole bool) {
+func (e *Engine) onEnd(from core.NodeKey, slot uint64, whole bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if s := e.streams[streamKey{from, slot}]; s != nil {

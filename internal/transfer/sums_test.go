@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/objectstore"
@@ -271,7 +272,7 @@ func TestNeverMixed(t *testing.T) {
 				}()
 				var wg sync.WaitGroup
 				for i, x := range receivers {
-					from := []transfer.Key{key("a"), key("b")}
+					from := []core.NodeKey{key("a"), key("b")}
 					if i > 0 {
 						from = append(from, key(receivers[r.IntN(i)].name))
 					}

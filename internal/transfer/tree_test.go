@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/transfer"
 )
 
 // broadcast lets all receivers want an object of one source at the same time.
-func broadcast(t *testing.T, receivers []*node, want []byte, from transfer.Key) {
+func broadcast(t *testing.T, receivers []*node, want []byte, from core.NodeKey) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for _, x := range receivers {
@@ -245,7 +246,7 @@ func TestNoCircle(t *testing.T) {
 				begin := time.Now()
 				var wg sync.WaitGroup
 				for i, x := range receivers {
-					from := []transfer.Key{key("a"), key(names[(i+1)%3])}
+					from := []core.NodeKey{key("a"), key(names[(i+1)%3])}
 					wg.Go(func() {
 						got, err := x.get(t.Context(), 1, from...)
 						if dies && !errors.Is(err, raysys.ErrObjectLost) || !dies && (err != nil || !bytes.Equal(got, want)) {
