@@ -3,8 +3,6 @@ package grains
 import (
 	"sync"
 
-	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -55,7 +53,7 @@ func (h *callHead) append(dst []byte) []byte {
 	dst = wire.AppendUvarint(dst, uint64(h.scope))
 	dst = wire.AppendUvarint(dst, uint64(h.method))
 	dst = wire.AppendBytes(dst, h.to)
-	dst = appendToken(dst, h.token)
+	dst = wire.AppendStamp(dst, h.token)
 	dst = wire.AppendUvarint(dst, h.left)
 	return wire.AppendUvarint(dst, h.seq)
 }
@@ -66,30 +64,18 @@ func (h *callHead) read(r *wire.Reader) error {
 		return r.Err()
 	}
 	h.scope, h.method, h.key = r.Uint32(), r.Uint32(), r.Bytes()
-	h.token = readToken(r)
+	h.token = wire.ReadStamp[Token](r)
 	h.left, h.seq = r.Uvarint(), r.Uvarint()
 	return r.Err()
 }
 
-func appendToken(dst []byte, t Token) []byte {
-	return wire.AppendUvarint(wire.AppendUvarint(dst, t.Epoch), t.Seq)
-}
-
-func readToken(r *wire.Reader) Token {
-	epoch := r.Uvarint()
-	return Token{epoch, r.Uvarint()}
-}
-
 func appendPlace(dst []byte, p Place) []byte {
-	dst = wire.AppendBytes(dst, p.Node)
-	dst = wire.AppendUvarint(dst, p.Incarnation)
-	return appendToken(dst, p.Token)
+	return wire.AppendStamp(wire.AppendNode(dst, p.NodeKey), p.Token)
 }
 
 func readPlace(r *wire.Reader) Place {
-	p := Place{NodeKey: core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}}
-	p.Token = readToken(r)
-	return p
+	at := wire.ReadNode(r)
+	return Place{at, wire.ReadStamp[Token](r)}
 }
 
 // appendAnswer begins a KindCallResult.

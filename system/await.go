@@ -127,7 +127,7 @@ func (a *await) lost(p *peer, cause error) {
 func (a *await) answered(p *peer, r *wire.Reader) error {
 	switch shape := r.Byte(); shape {
 	case outcomeObject:
-		d := description{size: int64(r.Uvarint()), oid: r.ID(), owner: mesh.ReadKey(r)}
+		d := description{size: int64(r.Uvarint()), oid: r.ID(), owner: wire.ReadNode(r)}
 		var err error
 		if d.refs, err = p.readRefs(r); err != nil {
 			return err

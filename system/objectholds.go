@@ -13,7 +13,6 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
@@ -96,7 +95,7 @@ func (w *holding) append(dst []byte, c *core.Future, depth int) ([]byte, error) 
 	}
 	w.ids = append(w.ids, d.oid)
 	dst = wire.AppendID(wire.AppendID(append(dst, heldObject), d.oid), c.ID())
-	dst = wire.AppendUvarint(mesh.AppendKey(dst, d.owner), uint64(d.size))
+	dst = wire.AppendUvarint(wire.AppendNode(dst, d.owner), uint64(d.size))
 	return w.inner(dst, d.refs, depth)
 }
 
@@ -321,7 +320,7 @@ func (h holder) restore(r *wire.Reader, depth int) (*core.Future, error) {
 	case heldObject:
 		d := description{oid: r.ID()}
 		id := r.ID()
-		d.owner, d.size = mesh.ReadKey(r), int64(r.Uvarint())
+		d.owner, d.size = wire.ReadNode(r), int64(r.Uvarint())
 		var err error
 		if d.refs, err = h.restoreInner(r, depth); err != nil {
 			return nil, err

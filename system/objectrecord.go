@@ -6,7 +6,6 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
@@ -39,7 +38,7 @@ const objectVersion = 1
 
 func (o *objectRecord) append(dst []byte) []byte {
 	dst = wire.AppendID(append(dst, objectVersion), o.id)
-	dst = mesh.AppendKey(dst, o.owner)
+	dst = wire.AppendNode(dst, o.owner)
 	for _, v := range []uint64{uint64(o.size), uint64(o.attempt), o.sum, uint64(o.replicas), uint64(len(o.at))} {
 		dst = wire.AppendUvarint(dst, v)
 	}
@@ -48,7 +47,7 @@ func (o *objectRecord) append(dst []byte) []byte {
 		if l.kept {
 			kept = 1
 		}
-		dst = append(mesh.AppendKey(dst, l.node), kept)
+		dst = append(wire.AppendNode(dst, l.node), kept)
 	}
 	return dst
 }
@@ -61,14 +60,14 @@ func readObjectRecord(r *wire.Reader) (o objectRecord, err error) {
 		return o, fmt.Errorf("object record: version %d is unknown here: upgrade this node", v)
 	}
 	o = objectRecord{
-		id: r.ID(), owner: mesh.ReadKey(r), size: int64(r.Uvarint()), attempt: r.Uint32(), sum: r.Uvarint(), replicas: int(r.Uint32()),
+		id: r.ID(), owner: wire.ReadNode(r), size: int64(r.Uvarint()), attempt: r.Uint32(), sum: r.Uvarint(), replicas: int(r.Uint32()),
 	}
 	n := r.Count(2)
 	if n > maxLocations || o.size < 0 {
 		return o, fmt.Errorf("%w: object record with %d locations and %d bytes", wire.ErrCorrupt, n, o.size)
 	}
 	for range n {
-		o.at = append(o.at, location{mesh.ReadKey(r), r.Byte() == 1})
+		o.at = append(o.at, location{wire.ReadNode(r), r.Byte() == 1})
 	}
 	return o, r.Err()
 }

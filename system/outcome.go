@@ -9,7 +9,6 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -62,7 +61,7 @@ func (p *peer) appendObject(dst []byte, c *core.Future) ([]byte, error) {
 		return dst, err
 	}
 	out := binary.AppendUvarint(append(dst, outcomeObject), uint64(d.size))
-	out = mesh.AppendKey(wire.AppendID(out, d.oid), d.owner)
+	out = wire.AppendNode(wire.AppendID(out, d.oid), d.owner)
 	out = binary.AppendUvarint(out, uint64(len(d.refs)))
 	for _, r := range d.refs {
 		if out, err = p.AppendRef(out, r); err != nil {

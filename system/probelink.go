@@ -63,7 +63,7 @@ func (c *cluster) probeAt(f far, more []byte) (a probeAnswer) {
 	defer cancel()
 	a, _ = runner.Wait(ctx, func(done func(probeAnswer, error)) { // without an answer it goes on
 		mesh.Ask(&p.Calls, wire.Requests, wire.KindProbe, func(dst []byte) []byte {
-			return append(wire.AppendUvarint(mesh.AppendKey(append(dst, byte(f.kind)), f.from), f.number), more...)
+			return append(wire.AppendUvarint(wire.AppendNode(append(dst, byte(f.kind)), f.from), f.number), more...)
 		}, readProbeAnswer, done)
 	})
 	return a
@@ -71,7 +71,7 @@ func (c *cluster) probeAt(f far, more []byte) (a probeAnswer) {
 
 // onProbe serves KindProbe.
 func (p *peer) onProbe(r *wire.Reader, to mesh.Reply) error {
-	f := far{at: p.c.self(), kind: farKind(r.Byte()), from: mesh.ReadKey(r), number: r.Uvarint()}
+	f := far{at: p.c.self(), kind: farKind(r.Byte()), from: wire.ReadNode(r), number: r.Uvarint()}
 	if err := r.Err(); err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func appendWaits(dst []byte, waits []core.Waiting, fars []far) []byte {
 		w := &waits[i]
 		if w.Far {
 			f := fars[i]
-			dst = append(mesh.AppendKey(append(dst, waitFar), f.at), byte(f.kind))
-			dst = wire.AppendUvarint(mesh.AppendKey(dst, f.from), f.number)
+			dst = append(wire.AppendNode(append(dst, waitFar), f.at), byte(f.kind))
+			dst = wire.AppendUvarint(wire.AppendNode(dst, f.from), f.number)
 			continue
 		}
 		flags := byte(0)
@@ -143,7 +143,7 @@ func readWait(r *wire.Reader) (w core.Waiting, f far) {
 	flags := r.Byte()
 	if flags&waitFar != 0 {
 		w.Far, w.Need = true, 1
-		f = far{at: mesh.ReadKey(r), kind: farKind(r.Byte()), from: mesh.ReadKey(r), number: r.Uvarint()}
+		f = far{at: wire.ReadNode(r), kind: farKind(r.Byte()), from: wire.ReadNode(r), number: r.Uvarint()}
 		return w, f
 	}
 	w.Held, w.ID, w.Name = flags&waitHeld != 0, r.ID(), r.String()

@@ -109,24 +109,13 @@ const (
 	maxChanges = 64
 )
 
-func appendToken(dst []byte, t grains.Token) []byte {
-	return wire.AppendUvarint(wire.AppendUvarint(dst, t.Epoch), t.Seq)
-}
-
-func readToken(r *wire.Reader) grains.Token {
-	e := r.Uvarint()
-	return grains.Token{Epoch: e, Seq: r.Uvarint()}
-}
-
 func appendPlace(dst []byte, p grains.Place) []byte {
-	dst = wire.AppendBytes(dst, p.Node)
-	return appendToken(wire.AppendUvarint(dst, p.Incarnation), p.Token)
+	return wire.AppendStamp(wire.AppendNode(dst, p.NodeKey), p.Token)
 }
 
 func readPlace(r *wire.Reader) grains.Place {
-	p := grains.Place{NodeKey: core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}}
-	p.Token = readToken(r)
-	return p
+	at := wire.ReadNode(r)
+	return grains.Place{NodeKey: at, Token: wire.ReadStamp[grains.Token](r)}
 }
 
 func (q *request) append(dst []byte) []byte {
@@ -134,7 +123,7 @@ func (q *request) append(dst []byte) []byte {
 	dst = wire.AppendBytes(dst, q.ns)
 	dst = wire.AppendBytes(dst, q.id.Kind)
 	dst = wire.AppendBytes(dst, q.id.Key)
-	dst = appendToken(dst, q.token)
+	dst = wire.AppendStamp(dst, q.token)
 	switch q.op {
 	case opLocate:
 		dst = wire.AppendBytes(dst, q.strategy)
@@ -150,7 +139,7 @@ func (q *request) append(dst []byte) []byte {
 		}
 	case opSave:
 		dst = wire.AppendBytes(dst, q.name)
-		dst = appendToken(dst, grains.Token(q.etag))
+		dst = wire.AppendStamp(dst, q.etag)
 		if q.clear {
 			return append(dst, 0)
 		}
@@ -162,7 +151,7 @@ func (q *request) append(dst []byte) []byte {
 		}
 	case opFind:
 		dst = wire.AppendBytes(dst, q.key)
-		dst = appendToken(dst, grains.Token(q.seen))
+		dst = wire.AppendStamp(dst, q.seen)
 		wait := byte(0)
 		if q.wait {
 			wait = 1
@@ -175,7 +164,7 @@ func (q *request) append(dst []byte) []byte {
 func readRequest(r *wire.Reader) (*request, error) {
 	q := &request{op: operation(r.Byte()), ns: r.String()}
 	q.id = grains.ID{Kind: r.String(), Key: r.String()}
-	q.token = readToken(r)
+	q.token = wire.ReadStamp[grains.Token](r)
 	switch q.op {
 	case opLocate:
 		q.strategy = raysys.Strategy(r.String())
@@ -202,7 +191,7 @@ func readRequest(r *wire.Reader) (*request, error) {
 		}
 	case opSave:
 		q.name = r.String()
-		q.etag = grains.ETag(readToken(r))
+		q.etag = wire.ReadStamp[grains.ETag](r)
 		if q.clear = r.Byte() == 0; !q.clear {
 			q.data = append([]byte{}, r.Bytes()...)
 		}
@@ -222,7 +211,7 @@ func readRequest(r *wire.Reader) (*request, error) {
 			q.changes = append(q.changes, ch)
 		}
 	case opFind:
-		q.key, q.seen, q.wait = r.String(), store.Version(readToken(r)), r.Byte() == 1
+		q.key, q.seen, q.wait = r.String(), wire.ReadStamp[store.Version](r), r.Byte() == 1
 		if r.Err() == nil {
 			if err := checkKey(q.key, true); err != nil {
 				return nil, err
@@ -261,11 +250,11 @@ func (a answer) append(dst []byte, op operation) []byte {
 				dst = append(dst, 0)
 				continue
 			}
-			dst = appendToken(append(dst, 1), grains.Token(rec.ETag))
+			dst = wire.AppendStamp(append(dst, 1), rec.ETag)
 			dst = wire.AppendBytes(dst, rec.Data)
 		}
 	case opSave:
-		dst = appendToken(dst, grains.Token(a.etag))
+		dst = wire.AppendStamp(dst, a.etag)
 	case opObjects, opFind:
 		dst = wire.AppendUvarint(dst, uint64(len(a.objects)))
 		for i := range a.objects {
@@ -289,7 +278,7 @@ func (o *objectAnswer) append(dst []byte) []byte {
 	if !o.exists {
 		return append(dst, bits)
 	}
-	dst = appendToken(append(dst, bits|objectExists), grains.Token(o.version))
+	dst = wire.AppendStamp(append(dst, bits|objectExists), o.version)
 	dst = o.rec.append(dst)
 	dst = wire.AppendUvarint(dst, uint64(len(o.held)))
 	for _, id := range o.held {
@@ -302,7 +291,7 @@ func readObjectAnswer(r *wire.Reader) (o objectAnswer, err error) {
 	bits := r.Byte()
 	o.refused, o.exists = bits&objectRefused != 0, bits&objectExists != 0
 	if o.exists {
-		o.version = store.Version(readToken(r))
+		o.version = wire.ReadStamp[store.Version](r)
 		o.rec, err = readObjectRecord(r)
 		for range r.Count(16) {
 			o.held = append(o.held, r.ID())
@@ -327,13 +316,13 @@ func readAnswer(r *wire.Reader, op operation) (a answer) {
 				rec := grains.Record{}
 				if r.Byte() == 1 {
 					rec.Exists = true
-					rec.ETag = grains.ETag(readToken(r))
+					rec.ETag = wire.ReadStamp[grains.ETag](r)
 					rec.Data = append([]byte{}, r.Bytes()...)
 				}
 				a.records = append(a.records, rec)
 			}
 		case opSave:
-			a.etag = grains.ETag(readToken(r))
+			a.etag = wire.ReadStamp[grains.ETag](r)
 		case opObjects, opFind:
 			for range r.Count(1) {
 				o, err := readObjectAnswer(r)

@@ -76,14 +76,14 @@ const (
 func (m *Mesh) question(ctx context.Context, p *Peer, what byte, about core.NodeKey) (bool, error) {
 	return runner.Wait(ctx, func(done func(bool, error)) {
 		Ask(&p.Calls, wire.Control, wire.KindBallot, func(dst []byte) []byte {
-			return AppendKey(append(dst, what), about)
+			return wire.AppendNode(append(dst, what), about)
 		}, func(r *wire.Reader) (bool, error) { return r.Byte() == 1, nil }, done)
 	})
 }
 
 // serveBallot serves KindBallot.
 func (m *Mesh) serveBallot(_ *Peer, r *wire.Reader, to Reply) error {
-	what, about := r.Byte(), ReadKey(r)
+	what, about := r.Byte(), wire.ReadNode(r)
 	if err := r.Err(); err != nil {
 		return err
 	}
