@@ -10,7 +10,7 @@
 //
 // The nouns:
 //
-//   - A Ref[T] refers to a value that exists now or later. Get waits for it; State tells how it stands without
+//   - A Ref[T] refers to a value that exists now or later. Get waits for it; PhaseOf tells how it stands without
 //     fetching it; a Ref inside a task's argument is a dependency that the task waits for before it takes a CPU; a
 //     Handle[T] is a Ref that is passed on without being waited for.
 //   - A Table is the set of functions that may be called. Define fills the one of the process.
@@ -38,7 +38,7 @@
 //
 // The same program runs alone in its process or, with RAYSYS_CONSUL set, as a node of a cluster: package system says
 // how. Tasks then run on any node, and each grain lives on one node and is found from all. The node is chosen by load,
-// resources, labels (Label), where large arguments lie, or the strategy of a task or kind (Place). A value above 64 KiB
+// resources, labels (Label), where large arguments lie, or the strategy of a task or kind (Placement). A value above 64 KiB
 // is an object: it stays where it was made until another node needs it (Put, View, Named, Replicas). What a grain keeps
 // in a grains.State survives its activation: in the cluster's store or, without a cluster, in a folder or in memory.
 //
