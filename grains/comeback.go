@@ -9,8 +9,9 @@ import (
 )
 
 // A call may come back over other nodes to a grain whose turn is above it in the chain of calls. This node does not see
-// the waits between. A reentrant call is let in as soon as the turn waits; whether another closes a cycle is asked of the
-// nodes on the way: at once, and again after short pauses, since the turn that made the call may be about to wait for it.
+// the waits between. A reentrant call is let in as soon as the turn waits; whether another closes a cycle is asked of
+// the nodes on the way: at once, and again after short pauses, since the turn that made the call may be about to wait
+// for it.
 
 // firstLook is the pause after the first question; each is four times the one before.
 const (
@@ -29,7 +30,7 @@ type comeback struct {
 
 // cameBack is told of each call that was queued.
 func (a *activation) cameBack(c turn) {
-	if up := c.future().Up(); a.current.Load() == nil && a.inner.Load() == 0 || !up.FromAfar() || !a.above(up) {
+	if up := c.future().Up(); a.current.Load() == nil && a.inner.Load() == 0 || !up.FromElsewhere() || !a.above(up) {
 		return
 	}
 	b := &comeback{act: a, call: c, pause: firstLook}

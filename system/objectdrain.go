@@ -18,15 +18,15 @@ import (
 )
 
 // A node that drains leaves its objects to others: those that nodes hold references to, that have a name, that a State
-// holds, and copies that this node keeps for others. Whoever holds a reference finds the copy by the directory once this
-// node has left. What nobody else knows goes with the node, and so does a value that holds references itself, since their
-// owner is this node too.
+// holds, and copies that this node keeps for others. Whoever holds a reference finds the copy by the directory once
+// this node has left. What nobody else knows goes with the node, and so does a value that holds references itself,
+// since their owner is this node too.
 
-// heirs is how many objects are copied at the same time.
-const heirs = 8
+// atOnce is how many objects are copied at the same time.
+const atOnce = 8
 
-// legacy is an object that others need when this node has left.
-type legacy struct {
+// evacuation is an object that others need when this node has left.
+type evacuation struct {
 	future  *core.Future // nil for a copy
 	object  *objectstore.Object
 	names   []string       // keys of the directory
@@ -34,32 +34,32 @@ type legacy struct {
 	holders []core.NodeKey // that have references
 }
 
-// drain copies what others need to other workers. It returns how many objects those have, how many end with this node, and why
-// the first of these does.
+// drain copies what others need to other workers. It returns how many objects those have, how many end with this node,
+// and why the first of these does.
 func (o *objects) drain(ctx context.Context) (left, lost int, why string) {
 	if o.dir == nil {
 		return 0, 0, ""
 	}
 	// A sync.Pool, or the stack of a task that has just ended, may hold something over the first collection.
 	for range 2 {
-		o.collect(ctx, o.legacies())
+		o.collect(ctx, o.evacuations())
 	}
 	if errors.Is(context.Cause(ctx), errEveryoneLeaves) {
 		lost = o.missed()
 		return 0, lost, ""
 	}
-	list := o.legacies()
+	list := o.evacuations()
 	if len(list) == 0 {
 		return 0, 0, ""
 	}
 	var mu sync.Mutex // guards lost and first
 	var first error
-	work := make(chan *legacy)
+	work := make(chan *evacuation)
 	var wg sync.WaitGroup
-	for range min(heirs, len(list)) {
+	for range min(atOnce, len(list)) {
 		wg.Go(func() {
 			for l := range work {
-				if err := o.bequeath(ctx, l); err != nil {
+				if err := o.evacuate(ctx, l); err != nil {
 					mu.Lock()
 					if lost++; first == nil {
 						first = err
@@ -88,7 +88,7 @@ func (o *objects) drain(ctx context.Context) (left, lost int, why string) {
 
 // missed counts the objects that somebody still needs when every worker leaves: a node that stays, or a State.
 func (o *objects) missed() (n int) {
-	for _, l := range o.legacies() {
+	for _, l := range o.evacuations() {
 		if len(l.states) > 0 || slices.ContainsFunc(l.holders, o.stays) {
 			n++
 		}
@@ -105,9 +105,9 @@ func (o *objects) stays(k core.NodeKey) bool {
 	return ok && n.Incarnation == k.Incarnation && !n.Info.Draining
 }
 
-// collect has those that hold references to list give back what they do not need. A small heap is seldom collected, and what
-// tasks of a driver left behind that is gone would be copied, or counted as lost (rule C25).
-func (o *objects) collect(ctx context.Context, list []*legacy) {
+// collect has those that hold references to list give back what they do not need. A small heap is seldom collected, and
+// what tasks of a driver left behind that is gone would be copied, or counted as lost (rule C25).
+func (o *objects) collect(ctx context.Context, list []*evacuation) {
 	ctx, cancel := context.WithTimeout(ctx, collectLimit)
 	defer cancel()
 	c := o.node.others
@@ -127,37 +127,38 @@ func (o *objects) collect(ctx context.Context, list []*legacy) {
 	wg.Wait()
 }
 
-// collectLimit bounds collect: a collection of a large heap takes some tenths of a second, and seconds on a machine that is overloaded.
+// collectLimit bounds collect: a collection of a large heap takes some tenths of a second, and seconds on a machine
+// that is overloaded.
 const collectLimit = 10 * time.Second
 
 // takeBack lets the copies go that other nodes have made for a drain which was taken back.
 func (o *objects) takeBack() {
 	o.mu.Lock()
-	list := o.bequeathed
-	o.bequeathed = nil
+	list := o.evacuated
+	o.evacuated = nil
 	o.mu.Unlock()
 	for _, b := range list {
 		o.free(b.at, b.oid)
 	}
 }
 
-// bequest is a copy that another node keeps when this one leaves.
-type bequest struct {
+// evacuated is a copy that another node keeps when this one leaves.
+type evacuated struct {
 	at  core.NodeKey
 	oid raysys.TaskID
 }
 
-// legacies lists what others need.
-func (o *objects) legacies() []*legacy {
+// evacuations lists what others need.
+func (o *objects) evacuations() []*evacuation {
 	c := o.node.others
-	byFuture := map[*core.Future]*legacy{}
-	var list []*legacy
+	byFuture := map[*core.Future]*evacuation{}
+	var list []*evacuation
 	for future, at := range c.exports.held() {
 		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k core.NodeKey) bool { return k == c.self() || !c.alive(k) })
 		if len(holders) == 0 || !future.Settled() || remoteOf(future) != nil {
 			continue // remoteOf: another node's, on loan through this one; its owner is asked again without it
 		}
-		l := &legacy{future: future, holders: holders}
+		l := &evacuation{future: future, holders: holders}
 		byFuture[future] = l
 		list = append(list, l)
 	}
@@ -169,7 +170,7 @@ func (o *objects) legacies() []*legacy {
 		}
 		l := byFuture[k.future]
 		if l == nil || k.future == nil {
-			l = &legacy{future: k.future, object: k.object}
+			l = &evacuation{future: k.future, object: k.object}
 			list = append(list, l)
 		}
 		for key := range k.names {
@@ -183,23 +184,23 @@ func (o *objects) legacies() []*legacy {
 	return list
 }
 
-// bequeath has another node take a copy, and keep it for as long as the names and States that want it.
-func (o *objects) bequeath(ctx context.Context, l *legacy) error {
-	oid, err := o.legacyID(ctx, l)
+// evacuate has another node take a copy, and keep it for as long as the names and States that want it.
+func (o *objects) evacuate(ctx context.Context, l *evacuation) error {
+	oid, err := o.evacuatedID(ctx, l)
 	if err != nil || oid.IsZero() {
 		return err
 	}
-	heirs := o.candidates(oid)
+	targets := o.candidates(oid)
 	// Who holds a reference is likely to need the bytes, or has them.
-	slices.SortStableFunc(heirs, func(a, b core.NodeKey) int {
+	slices.SortStableFunc(targets, func(a, b core.NodeKey) int {
 		return boolOrder(slices.Contains(l.holders, b), slices.Contains(l.holders, a))
 	})
 	var errs []error
-	for _, k := range heirs {
+	for _, k := range targets {
 		err := o.leaveTo(ctx, k, oid, l)
 		if err == nil {
 			o.mu.Lock()
-			o.bequeathed = append(o.bequeathed, bequest{k, oid})
+			o.evacuated = append(o.evacuated, evacuated{k, oid})
 			o.mu.Unlock()
 			return nil
 		}
@@ -214,8 +215,8 @@ func (o *objects) bequeath(ctx context.Context, l *legacy) error {
 	return errors.Join(errs...)
 }
 
-// legacyID returns the id of the object in this node's store, zero for a future that has no value to leave.
-func (o *objects) legacyID(ctx context.Context, l *legacy) (raysys.TaskID, error) {
+// evacuatedID returns the id of the object in this node's store, zero for a future that has no value to leave.
+func (o *objects) evacuatedID(ctx context.Context, l *evacuation) (raysys.TaskID, error) {
 	if l.future == nil {
 		return l.object.ID(), nil
 	}
@@ -245,7 +246,7 @@ func (o *objects) legacyID(ctx context.Context, l *legacy) (raysys.TaskID, error
 	}
 }
 
-func (o *objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, l *legacy) error {
+func (o *objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, l *evacuation) error {
 	c := o.node.others
 	ask := func(op keepOp, key string) error {
 		return c.keepWait(ctx, to, op, keepAsk{oid, key})

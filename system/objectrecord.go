@@ -198,8 +198,8 @@ func (ch *objectChange) apply(o objectRecord, exists bool, by core.NodeKey, aliv
 	return o, exists, false
 }
 
-// bury takes out who is not alive; changed is false when nobody was.
-func (o *objectRecord) bury(alive func(core.NodeKey) bool) (changed bool) {
+// reap takes out who is not alive; changed is false when nobody was.
+func (o *objectRecord) reap(alive func(core.NodeKey) bool) (changed bool) {
 	n := len(o.at)
 	o.at = slices.DeleteFunc(o.at, func(l location) bool { return !alive(l.node) })
 	return len(o.at) != n

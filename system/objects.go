@@ -51,7 +51,7 @@ type objects struct {
 	deaths map[core.NodeKey]time.Time                  // when an object of a dead node was first missed
 	names  names
 
-	bequeathed []bequest // of the drain in progress
+	evacuated []evacuated // of the drain in progress
 }
 
 // need is why this node wants an object of another.

@@ -49,7 +49,7 @@ func (p *peer) onRegistry(r *wire.Reader, to mesh.Reply) error {
 	if err != nil {
 		return err
 	}
-	q.from, q.guest = p.Key(), true
+	q.from, q.inbound = p.Key(), true
 	q.answer = func(a answer) {
 		if errors.Is(a.err, raysys.ErrClosed) || errors.Is(a.err, raysys.ErrFenced) {
 			a = answer{retry: true} // it is this node that ends, before it did anything: another will lead

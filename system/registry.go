@@ -84,7 +84,7 @@ func (r *registry) ask(q *request) {
 		r.park(n, q)
 		return
 	}
-	if q.guest { // it waited for this node to lead; from here it would count as this node's
+	if q.inbound { // it waited for this node to lead; from here it would count as this node's
 		q.answer(answer{retry: true})
 		return
 	}
@@ -177,7 +177,7 @@ func (r *registry) lead(n int, s *store.Shard) {
 	r.mu.Lock()
 	r.led[n] = &ledShard{s, pid}
 	// Who dies from now on is told by died. Those before were, if at all, to a leader who may have died with them.
-	r.actors.Root.Send(pid, &burial{})
+	r.actors.Root.Send(pid, &reap{})
 	r.mu.Unlock()
 	r.retry(n)
 }
@@ -217,7 +217,7 @@ func (r *registry) died() {
 	}
 	r.mu.Unlock()
 	for _, pid := range pids {
-		r.actors.Root.Send(pid, &burial{})
+		r.actors.Root.Send(pid, &reap{})
 	}
 }
 

@@ -43,10 +43,10 @@ type request struct {
 	seen     store.Version     // find: with wait, the answer is a record of another version
 	wait     bool              // find
 
-	from   core.NodeKey
-	guest  bool         // it came from another node, which asks the next leader itself
-	parked int64        // since when it waits for a leader, 0 if it never did
-	answer func(answer) // called once, on any goroutine; must not block
+	from    core.NodeKey
+	inbound bool         // it came from another node, which asks the next leader itself
+	parked  int64        // since when it waits for a leader, 0 if it never did
+	answer  func(answer) // called once, on any goroutine; must not block
 }
 
 // answer is what the leader says.
@@ -75,8 +75,8 @@ func (q *request) stateKey(name string) string {
 	return "s/" + q.ns + "\x00" + q.id.Kind + "\x00" + q.id.Key + "\x00" + name
 }
 
-// checkKey says what is wrong with a key of the object directory. These are all that another node may ask for by key: records
-// of objects and of names, and those of a State where it asks what they hold.
+// checkKey says what is wrong with a key of the object directory. These are all that another node may ask for by key:
+// records of objects and of names, and those of a State where it asks what they hold.
 func checkKey(key string, states bool) error {
 	switch {
 	case strings.HasPrefix(key, "o/"), strings.HasPrefix(key, "n/"):

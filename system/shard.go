@@ -17,15 +17,15 @@ import (
 // shardActor is the actor around one shard that this node leads: one message at a time, so that what it keeps needs
 // no lock. The shard's own goroutine commits; its answers come back as messages.
 type shardActor struct {
-	reg     *registry
-	shard   *store.Shard
-	placing map[string][]*request // by placement key: who else asked while a placement is being committed
-	counts  map[core.NodeKey]int  // grains placed, for the balance
-	view    *placement.View       // the nodes with these counts
-	gen     uint64                // of the cluster's nodes, when view was made
-	draws   uint64                // placements so far, which seeds the next choice
-	table   objectTable
-	graves  graves
+	reg      *registry
+	shard    *store.Shard
+	placing  map[string][]*request // by placement key: who else asked while a placement is being committed
+	counts   map[core.NodeKey]int  // grains placed, for the balance
+	view     *placement.View       // the nodes with these counts
+	gen      uint64                // of the cluster's nodes, when view was made
+	draws    uint64                // placements so far, which seeds the next choice
+	table    objectTable
+	unreaped unreapedRecords
 }
 
 // placed is the outcome of committing a placement.
@@ -60,22 +60,22 @@ func (a *shardActor) Receive(ctx actor.Context) {
 		a.serve(ctx, m)
 	case *placed:
 		a.settle(ctx, m)
-		a.buryRest(ctx, m.key)
+		a.reapRest(ctx, m.key)
 	case *released:
 		if a.counts[m.node]--; a.counts[m.node] <= 0 {
 			delete(a.counts, m.node)
 		}
-	case *burial:
-		a.bury(ctx)
-	case *unburied:
+	case *reap:
+		a.reap(ctx)
+	case *unreaped:
 		a.postpone(ctx, m.keys)
-	case *reburial:
-		a.buryAgain(ctx)
+	case *againReap:
+		a.reapAgain(ctx)
 	case stateSaved:
 		a.tell(string(m))
 	case *objectsMoved:
 		a.objectsCommitted(ctx, m)
-		a.buryRest(ctx, m.keys...)
+		a.reapRest(ctx, m.keys...)
 	case *actor.Stopping:
 		// The shard ended before; a word of it about these came too late for the mailbox.
 		for _, waiting := range a.placing {
@@ -229,7 +229,7 @@ func (a *shardActor) settle(ctx actor.Context, m *placed) {
 			delete(a.counts, m.place.NodeKey)
 		}
 	}
-	if errors.Is(m.err, store.ErrConflict) { // a release or a burial came first, and its outcome is in the table by now
+	if errors.Is(m.err, store.ErrConflict) { // a release or a reaping came first, and its outcome is in the table by now
 		for _, q := range waiting {
 			a.locate(ctx, q)
 		}
@@ -255,8 +255,8 @@ func (a *shardActor) outcome(err error, ok answer) answer {
 	return answer{err: err}
 }
 
-// confirm answers with the current place; whoever asks compares. That confirms a token to the node that it is placed on alone:
-// to others it says where the grain is, as locate does.
+// confirm answers with the current place; whoever asks compares. That confirms a token to the node that it is placed on
+// alone: to others it says where the grain is, as locate does.
 func (a *shardActor) confirm(q *request) {
 	p, _, ok := a.current(q.placementKey())
 	if !ok {

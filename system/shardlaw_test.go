@@ -50,7 +50,7 @@ func sessionOf(t *testing.T, kv store.KV) string {
 // says is the leader's answer to another node.
 func says(r *registry, from core.NodeKey, q request) answer {
 	said := make(chan answer, 1)
-	q.from, q.guest, q.answer = from, true, func(a answer) { said <- a }
+	q.from, q.inbound, q.answer = from, true, func(a answer) { said <- a }
 	if q.id == (grains.ID{}) {
 		q.ns, q.id = "test", grains.ID{Kind: "account", Key: "alice"}
 	}
@@ -70,7 +70,8 @@ func place(t *testing.T, e *elsewhere, r *registry, k core.NodeKey) grains.Place
 	return a.place
 }
 
-// TestLateRelease: an activation that ends after its grain was placed anew releases nothing, and the new placement stays.
+// TestLateRelease: an activation that ends after its grain was placed anew releases nothing, and the new placement
+// stays.
 func TestLateRelease(t *testing.T) {
 	e, r := served(t)
 	old := place(t, e, r, deadNode)
@@ -141,8 +142,8 @@ func TestSuspendedLeader(t *testing.T) {
 	}
 }
 
-// TestOnlyWhereItIsPlaced: with the right token in hand, a node that the grain is not placed on loads, saves and releases
-// nothing, and nothing is confirmed to it.
+// TestOnlyWhereItIsPlaced: with the right token in hand, a node that the grain is not placed on loads, saves and
+// releases nothing, and nothing is confirmed to it.
 func TestOnlyWhereItIsPlaced(t *testing.T) {
 	e, r := served(t)
 	p := place(t, e, r, aliveNode)
@@ -172,8 +173,8 @@ func TestOnlyWhereItIsPlaced(t *testing.T) {
 	}
 }
 
-// TestGrainsOfTwoPrograms: a leader places a grain on a node of its own program, and the same kind and key of another program
-// is another grain.
+// TestGrainsOfTwoPrograms: a leader places a grain on a node of its own program, and the same kind and key of another
+// program is another grain.
 func TestGrainsOfTwoPrograms(t *testing.T) {
 	one, two := core.NodeKey{Node: "one", Incarnation: 5}, core.NodeKey{Node: "two", Incarnation: 6}
 	_, r := served(t, host(one, "a"), host(two, "b"))
@@ -210,8 +211,8 @@ func TestGrainsOfTwoPrograms(t *testing.T) {
 	}
 }
 
-// TestRequestsForOtherKeys: a request names keys of the object directory, or those of a State whose objects are asked for;
-// else the connection closes.
+// TestRequestsForOtherKeys: a request names keys of the object directory, or those of a State whose objects are asked
+// for; else the connection closes.
 func TestRequestsForOtherKeys(t *testing.T) {
 	read := func(q request) error {
 		r := wire.NewReader(q.append(nil))
@@ -239,9 +240,9 @@ func TestRequestsForOtherKeys(t *testing.T) {
 	}
 }
 
-// TestBurialWaitsForTheLast: an object's record with changes one behind the other, when a node that it names dies, is looked
-// at again after the last of them.
-func TestBurialWaitsForTheLast(t *testing.T) {
+// TestReapWaitsForTheLast: an object's record with changes one behind the other, when a node that it names dies, is
+// looked at again after the last of them.
+func TestReapWaitsForTheLast(t *testing.T) {
 	e, d := newElsewhere(t, nil)
 	kv, s := graveyard(t, e, func(*store.LeadConfig) {})
 	d.c.reg.lead(0, s)

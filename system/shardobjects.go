@@ -12,8 +12,8 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// objectTable is the leader's part of the object directory: the records lie in the shard's table, who waits for a change
-// lies here and is asked for again at the next leader.
+// objectTable is the leader's part of the object directory: the records lie in the shard's table, who waits for a
+// change lies here and is asked for again at the next leader.
 type objectTable struct {
 	moving   map[string][]*request // keys with a change that is being committed: who comes behind it
 	watching map[string][]*request
@@ -26,7 +26,7 @@ func newObjectTable() objectTable {
 
 // objectsMoved is the outcome of committing changes.
 type objectsMoved struct {
-	q       *request // nil for a burial
+	q       *request // nil for a reaping
 	answers []objectAnswer
 	keys    []string
 	err     error
@@ -176,8 +176,8 @@ func (a *shardActor) find(q *request) {
 	q.answer(answer{objects: []objectAnswer{o}})
 }
 
-// stopObjects sends those who wait to the next leader, and those whose changes may have been committed: a change that is
-// made again has the outcome that it would have had later.
+// stopObjects sends those who wait to the next leader, and those whose changes may have been committed: a change that
+// is made again has the outcome that it would have had later.
 func (a *shardActor) stopObjects() {
 	for q := range a.table.open {
 		q.answer(answer{retry: true})

@@ -38,7 +38,7 @@ type NodeStatus struct {
 	PID         int               `json:"pid"`               // of its process, on its host
 	Up          time.Duration     `json:"up"`                // since it joined, in nanoseconds
 	Queued      int               `json:"queued"`            // its own tasks that wait to start
-	Guests      int               `json:"guests"`            // tasks of other nodes that it has accepted and not answered
+	Inbound     int               `json:"inbound"`           // tasks of other nodes that it has accepted and not answered
 	BusyCPU     float64           `json:"busy_cpu"`          // CPUs that run its own tasks
 	FreeCPU     float64           `json:"free_cpu"`          // CPUs that nothing holds
 	MeanTask    time.Duration     `json:"mean_task"`         // running time of recent tasks, in nanoseconds
@@ -141,7 +141,7 @@ func (c *cluster) report() NodeStatus {
 	l := c.node.tasks.Load()
 	s := NodeStatus{
 		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
-		Queued: l.Queued, Guests: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
+		Queued: l.Queued, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
 		Grains: c.node.grains.Kinds(), Held: c.exports.size(), LeaseLeft: c.member.Lease(),
 		Holding: c.holding(),
 	}
@@ -162,7 +162,7 @@ func (c *cluster) report() NodeStatus {
 // with takes over what the node itself reported.
 func (s NodeStatus) with(own NodeStatus) NodeStatus {
 	s.PID = own.PID
-	s.Free, s.Up, s.Queued, s.Guests, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Guests, own.BusyCPU, own.FreeCPU, own.MeanTask
+	s.Free, s.Up, s.Queued, s.Inbound, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Inbound, own.BusyCPU, own.FreeCPU, own.MeanTask
 	s.Grains, s.Peers, s.Connected, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Connected, own.Held, own.LeaseLeft
 	s.Holding = own.Holding
 	if own.State != "" {

@@ -276,7 +276,7 @@ func TestPlace(t *testing.T) {
 }
 
 // Neither the node's own tasks nor those of others wait for all of the other.
-func TestGuestsAndOwnShareTheWorkers(t *testing.T) {
+func TestInboundAndOwnShareTheWorkers(t *testing.T) {
 	table := raysys.NewTable()
 	began, open := make(chan struct{}), make(chan struct{})
 	hold := tasks.Define0In(table, "hold", func(context.Context) (int, error) { began <- struct{}{}; <-open; return 0, nil })

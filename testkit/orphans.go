@@ -81,7 +81,7 @@ func orphansOf(n system.NodeStatus) string {
 		what = append(what, n.Error)
 	}
 	add(n.Queued, "tasks wait")
-	add(n.Guests, "tasks of other nodes")
+	add(n.Inbound, "tasks of other nodes")
 	add(int(n.BusyCPU+0.999), "CPUs busy")
 	add(n.Held, "futures that other nodes hold")
 	if len(what) == 0 {

@@ -90,7 +90,7 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 	}
 	kill, stop := secondSignal()
 	defer stop()
-	h := &household{talk: stderr, kill: kill}
+	h := &localCluster{talk: stderr, kill: kill}
 	defer func() { err = errors.Join(err, h.end()) }()
 
 	began, cancel := context.WithTimeoutCause(ctx, f.timeout, fmt.Errorf("%w after %v: see the lines above", operate.ErrTimedOut, f.timeout))

@@ -2,8 +2,9 @@ package core
 
 import "slices"
 
-// A cycle of waits may pass through other nodes, which one look at this node does not show. A turn that may be part of one
-// has its Prober look at all of them, after a pause, and again after longer pauses: most waits end before the first.
+// A cycle of waits may pass through other nodes, which one look at this node does not show. A turn that may be part of
+// one has its Prober look at all of them, after a pause, and again after longer pauses: most waits end before the
+// first.
 
 const (
 	firstProbe = int64(50e6) // nanoseconds of waiting before the first look
@@ -12,8 +13,8 @@ const (
 
 // Prober looks for cycles of waits over nodes.
 type Prober interface {
-	// Away reports whether another node computes c, which has not settled. It is asked at each wait of a turn, so it costs
-	// next to nothing.
+	// Away reports whether another node computes c, which has not settled. It is asked at each wait of a turn, so it
+	// costs next to nothing.
 	Away(c *Future) bool
 	// Probe looks whether t can go on, and breaks the cycle if it is in one. It does not block.
 	Probe(t *Turn)
@@ -27,8 +28,8 @@ type probe struct {
 	pause int64
 }
 
-// watchFar has b, which t waits for, looked at by all nodes while it lasts. It returns nil where no cycle is possible: in
-// each there is the turn of a grain, so it is enough that those look which are in one.
+// watchFar has b, which t waits for, looked at by all nodes while it lasts. It returns nil where no cycle is possible:
+// in each there is the turn of a grain, so it is enough that those look which are in one.
 func (t *Turn) watchFar(b *Blocked) *probe {
 	if !t.inGrain() {
 		return nil
@@ -97,8 +98,8 @@ func (t *Turn) inGrain() bool {
 // IsBlocked reports whether the turn waits.
 func (t *Turn) IsBlocked() bool { return t.base.block.Load() != nil }
 
-// FromAfar reports whether turns of grains on other nodes are among the Callers of t.
-func (t *Turn) FromAfar() bool {
+// FromElsewhere reports whether turns of grains on other nodes are among the Callers of t.
+func (t *Turn) FromElsewhere() bool {
 	for s := t; s != nil; s = s.above() {
 		if s == s.base && len(s.callers) > 0 {
 			return true

@@ -44,7 +44,8 @@ func newSpillDir(c *Config) *spillDir {
 	return d
 }
 
-// dirPrefix begins the names of a node's directories; what follows is the incarnation, and a number where that is taken.
+// dirPrefix begins the names of a node's directories; what follows is the incarnation, and a number where that is
+// taken.
 func dirPrefix(c *Config) string {
 	return url.PathEscape(c.Cluster) + "@" + url.PathEscape(string(c.Node)) + "-"
 }
@@ -70,7 +71,7 @@ func (d *spillDir) path(again bool) (string, error) {
 	}
 	d.unlock()
 	if d.temp {
-		d.bury()
+		d.removeDead()
 	}
 	for i := range tries {
 		dir := filepath.Join(d.base, d.name)
@@ -105,8 +106,8 @@ func (d *spillDir) unlock() {
 	}
 }
 
-// bury removes directories whose processes ended without doing so themselves.
-func (d *spillDir) bury() {
+// removeDead removes directories whose processes ended without doing so themselves.
+func (d *spillDir) removeDead() {
 	names, _ := d.fs.List(d.base)
 	for _, n := range names {
 		dir := filepath.Join(d.base, n)

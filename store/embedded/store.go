@@ -28,12 +28,12 @@ type Store struct {
 	ended   chan struct{} // closed by the committer when it takes nothing more
 	owned   sync.WaitGroup
 
-	mu       sync.RWMutex // guards what follows, and is held while a change goes to disk, so that none is seen before
-	st       *state
-	graves   graves
-	watchers map[*watcher]struct{}
-	failed   error // the disk no longer says what it holds
-	closed   bool
+	mu        sync.RWMutex // guards what follows, and is held while a change goes to disk, so that none is seen before
+	st        *state
+	deletions deletions
+	watchers  map[*watcher]struct{}
+	failed    error // the disk no longer says what it holds
+	closed    bool
 }
 
 var _ store.KV = (*Store)(nil)
@@ -71,7 +71,7 @@ func Open(cfg Config) (*Store, error) {
 		s.ended = make(chan struct{})
 		s.owned.Go(s.commits)
 	}
-	s.graves.floor = s.st.index
+	s.deletions.floor = s.st.index
 	return s, nil
 }
 

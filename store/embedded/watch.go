@@ -21,13 +21,13 @@ func (w *watcher) wake(s *Store) {
 	close(w.woken)
 }
 
-// graves remembers what was deleted lately, because a deletion leaves nothing behind that could tell a watch of it.
-type graves struct {
-	last  []grave // oldest first
-	floor uint64  // deletions up to this index are forgotten
+// deletions remembers what was deleted lately, because a deletion leaves nothing behind that could tell a watch of it.
+type deletions struct {
+	last  []deletion // oldest first
+	floor uint64     // deletions up to this index are forgotten
 }
 
-type grave struct {
+type deletion struct {
 	key   string
 	index uint64
 }
@@ -35,15 +35,15 @@ type grave struct {
 // maxGraves bounds the memory of deletions. A watch from before it returns at once, unchanged at worst.
 const maxGraves = 4096
 
-func (g *graves) add(key string, index uint64) {
+func (g *deletions) add(key string, index uint64) {
 	if len(g.last) == maxGraves {
 		g.floor = g.last[maxGraves/2-1].index
 		g.last = slices.Delete(g.last, 0, maxGraves/2)
 	}
-	g.last = append(g.last, grave{key, index})
+	g.last = append(g.last, deletion{key, index})
 }
 
-func (g *graves) since(prefix string, after uint64) bool {
+func (g *deletions) since(prefix string, after uint64) bool {
 	if after < g.floor {
 		return true
 	}
@@ -62,7 +62,7 @@ func (g *graves) since(prefix string, after uint64) bool {
 func (s *Store) announce(changes []change, index uint64) {
 	for _, c := range changes {
 		if c.ended == nil && c.after == nil {
-			s.graves.add(c.key, index)
+			s.deletions.add(c.key, index)
 		}
 	}
 	for w := range s.watchers {
@@ -100,7 +100,7 @@ func (s *Store) look(prefix string, after uint64) (*watcher, []store.Pair, uint6
 		return nil, nil, 0, fmt.Errorf("watch %s: %w", prefix, err)
 	}
 	pairs := s.st.list(prefix)
-	fresh := after == 0 || after > s.st.index || s.graves.since(prefix, after) ||
+	fresh := after == 0 || after > s.st.index || s.deletions.since(prefix, after) ||
 		slices.ContainsFunc(pairs, func(p store.Pair) bool { return p.Modify > after })
 	if fresh {
 		return nil, pairs, s.st.index, nil

@@ -48,7 +48,7 @@ func Table(w io.Writer, s Status) error {
 			free = n.Resources // nothing is known to be taken
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", n.Name, n.Role, state(n.State), orDash(n.Address), orDash(n.Version), age(n.Up),
-			used(free.CPU, n.Resources.CPU), used(free.GPU, n.Resources.GPU), memory(free.Memory, n.Resources.Memory), n.Queued, n.Guests, grains, labels(n.Labels))
+			used(free.CPU, n.Resources.CPU), used(free.GPU, n.Resources.GPU), memory(free.Memory, n.Resources.Memory), n.Queued, n.Inbound, grains, labels(n.Labels))
 	}
 	if err := t.Flush(); err != nil {
 		return err

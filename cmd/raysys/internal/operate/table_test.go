@@ -30,7 +30,7 @@ func example() operate.Status {
 			{
 				Name: "b", Incarnation: 12, Role: system.Worker, State: system.NodeDraining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
 				Resources: raysys.Resources{CPU: 8, GPU: 2, Memory: 64 << 30}, Free: raysys.Resources{CPU: 0.5, GPU: 1.75, Memory: 48 << 30},
-				Queued: 120, Guests: 8, Grains: map[string]int{"policy": 2, "counter": 2998}, Labels: map[string]string{"zone": "west", "disk": "ssd"},
+				Queued: 120, Inbound: 8, Grains: map[string]int{"policy": 2, "counter": 2998}, Labels: map[string]string{"zone": "west", "disk": "ssd"},
 			},
 			{Name: "a", Incarnation: 7, Role: system.Worker, State: system.NodeActive, Address: "10.0.0.1:7400", Version: "v0.2.0", Up: 59 * time.Second, Resources: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
 			{Name: "laptop", Role: system.Driver, State: system.NodeUnknown, Error: "no answer within 3s"},

@@ -13,16 +13,16 @@ import (
 	"github.com/raysys/raysys/internal/consulserver"
 )
 
-// household is the processes of a local cluster. They are in groups of their own, so that the terminal's signal comes to
-// this process alone and they can be ended in order; none of them outlives it.
-type household struct {
+// localCluster is the processes of a local cluster. They are in groups of their own, so that the terminal's signal
+// comes to this process alone and they can be ended in order; none of them outlives it.
+type localCluster struct {
 	talk    io.Writer
 	kill    <-chan struct{} // closed by the second signal
-	members []*inmate       // in the order of their start
+	members []*child        // in the order of their start
 }
 
-// inmate is one of them.
-type inmate struct {
+// child is one of them.
+type child struct {
 	name string
 	supervise.Process
 	over <-chan supervise.Exit // nil when it has ended
@@ -41,7 +41,7 @@ var foreign = []string{
 }
 
 // start starts a process with these variables beside the harmless ones of this process.
-func (h *household) start(name, path string, args, env []string) error {
+func (h *localCluster) start(name, path string, args, env []string) error {
 	c := &supervise.Command{
 		Path: path, Args: args, Env: append(domestic(os.Environ()), env...), Stdout: h.talk, Stderr: h.talk,
 		Lines: supervise.NewLines(""), // nodes put their own names before their lines
@@ -50,12 +50,12 @@ func (h *household) start(name, path string, args, env []string) error {
 	if err != nil {
 		return err
 	}
-	h.members = append(h.members, &inmate{name: name, Process: p, over: p.Exited()})
+	h.members = append(h.members, &child{name: name, Process: p, over: p.Exited()})
 	return nil
 }
 
 // startConsul starts the server that the others need, waits until it serves and returns its address.
-func (h *household) startConsul(ctx context.Context, path string, port int) (address string, err error) {
+func (h *localCluster) startConsul(ctx context.Context, path string, port int) (address string, err error) {
 	s, err := consulserver.Run(ctx, consulserver.Options{Program: path, Port: localPort(port), OwnGroup: true})
 	if err != nil {
 		return "", err
@@ -66,7 +66,7 @@ func (h *household) startConsul(ctx context.Context, path string, port int) (add
 		<-s.Exited()
 		p.over <- supervise.ExitOf(s.State(), time.Since(begin))
 	}()
-	h.members = append(h.members, &inmate{name: consulName, Process: p, over: p.over})
+	h.members = append(h.members, &child{name: consulName, Process: p, over: p.over})
 	return s.Address(), nil
 }
 
@@ -102,7 +102,7 @@ next:
 }
 
 // until asks again and again whether it has come so far, which nothing would tell by itself.
-func (h *household) until(ctx context.Context, what string, done func(ctx context.Context) bool) error {
+func (h *localCluster) until(ctx context.Context, what string, done func(ctx context.Context) bool) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -120,11 +120,11 @@ func (h *household) until(ctx context.Context, what string, done func(ctx contex
 	}
 }
 
-// errEnded is the state of a household whose member ended before it was asked to.
+// errEnded is the state of a local cluster whose member ended before it was asked to.
 var errEnded = errors.New("ended by itself")
 
 // look finds out who has ended.
-func (h *household) look() error {
+func (h *localCluster) look() error {
 	for _, m := range h.members {
 		select {
 		case e := <-m.over:
@@ -143,10 +143,11 @@ func lastOf(lines []string) string {
 	return "\n\t" + strings.Join(lines, "\n\t")
 }
 
-// watch waits for ctx. A node may be drained meanwhile; without Consul, or with the last node gone, nothing is left to do.
-func (h *household) watch(ctx context.Context) error {
+// watch waits for ctx. A node may be drained meanwhile; without Consul, or with the last node gone, nothing is left to
+// do.
+func (h *localCluster) watch(ctx context.Context) error {
 	type exit struct {
-		who *inmate
+		who *child
 		supervise.Exit
 	}
 	exits := make(chan exit)
@@ -187,7 +188,7 @@ func (h *household) watch(ctx context.Context) error {
 }
 
 // end ends the processes in the opposite order of their start, nodes together, and waits for them.
-func (h *household) end() error {
+func (h *localCluster) end() error {
 	var errs []error
 	nodes := h.members
 	if len(nodes) > 0 {
@@ -214,7 +215,7 @@ func (h *household) end() error {
 }
 
 // wait waits for one to end, and kills it when it takes too long or the second signal came.
-func (h *household) wait(m *inmate, limit <-chan struct{}) error {
+func (h *localCluster) wait(m *child, limit <-chan struct{}) error {
 	if m.over == nil {
 		return nil
 	}

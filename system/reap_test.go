@@ -96,9 +96,9 @@ func TestNewLeaderBuries(t *testing.T) {
 	}
 }
 
-// TestBurialComesBack: records that are being changed when their node dies, and those for which the shard has no room then,
-// are cleared up afterwards.
-func TestBurialComesBack(t *testing.T) {
+// TestReapComesBack: records that are being changed when their node dies, and those for which the shard has no room
+// then, are cleared up afterwards.
+func TestReapComesBack(t *testing.T) {
 	for name, change := range map[string]func(*store.LeadConfig){
 		"busy": func(*store.LeadConfig) {}, "no room": func(c *store.LeadConfig) { c.MaxQueue = 3 },
 	} {
@@ -137,7 +137,7 @@ func TestBurialComesBack(t *testing.T) {
 	}
 }
 
-// TestTheDeadHaveNoCopies: what a node asked for before it died is not entered after it was buried.
+// TestTheDeadHaveNoCopies: what a node asked for before it died is not entered after it was reaped.
 func TestTheDeadHaveNoCopies(t *testing.T) {
 	e, d := newElsewhere(t, nil)
 	e.dead.Store(deadNode, true)

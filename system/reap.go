@@ -13,23 +13,23 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// burial asks a shard's leader to remove what incarnations have there that are not alive.
-type burial struct{}
+// reap asks a shard's leader to remove what incarnations have there that are not alive.
+type reap struct{}
 
-// unburied tells that what a burial proposed for these keys was refused, reburial that the pause after that is over.
+// unreaped tells that what a reaping proposed for these keys was refused, againReap that the pause after that is over.
 type (
-	unburied struct{ keys []string }
-	reburial struct{}
+	unreaped  struct{ keys []string }
+	againReap struct{}
 )
 
-// graves are the records that a burial could not look at or change. Each is looked at again.
-type graves struct {
+// unreapedRecords are the records that a reaping could not look at or change. Each is looked at again.
+type unreapedRecords struct {
 	left map[string]bool
-	due  bool // a reburial will come
+	due  bool // an againReap will come
 }
 
-// gravedigger is one burial: it gathers what is to be removed, and proposes it in batches.
-type gravedigger struct {
+// reaper is one reaping: it gathers what is to be removed, and proposes it in batches.
+type reaper struct {
 	a      *shardActor
 	ctx    actor.Context
 	known  map[core.NodeKey]bool
@@ -38,14 +38,14 @@ type gravedigger struct {
 	before map[string]store.Version
 }
 
-func (a *shardActor) gravedigger(ctx actor.Context) *gravedigger {
-	return &gravedigger{a: a, ctx: ctx, known: map[core.NodeKey]bool{}, now: map[string]*objectAnswer{}, before: map[string]store.Version{}}
+func (a *shardActor) reaper(ctx actor.Context) *reaper {
+	return &reaper{a: a, ctx: ctx, known: map[core.NodeKey]bool{}, now: map[string]*objectAnswer{}, before: map[string]store.Version{}}
 }
 
-// bury takes who is not alive out of all records and off the counts, and forgets their questions. Nodes that joined a moment
-// ago are alive, and an incarnation does not come back: to look twice does no harm.
-func (a *shardActor) bury(ctx actor.Context) {
-	g := a.gravedigger(ctx)
+// reap takes who is not alive out of all records and off the counts, and forgets their questions. Nodes that joined a
+// moment ago are alive, and an incarnation does not come back: to look twice does no harm.
+func (a *shardActor) reap(ctx actor.Context) {
+	g := a.reaper(ctx)
 	for key, waiting := range a.table.watching {
 		var rest []*request
 		for _, q := range waiting {
@@ -79,17 +79,17 @@ func (a *shardActor) bury(ctx actor.Context) {
 	}
 }
 
-// buryRest looks again at those of the keys that were busy when a burial came to them.
-func (a *shardActor) buryRest(ctx actor.Context, keys ...string) {
-	if len(a.graves.left) == 0 {
+// reapRest looks again at those of the keys that were busy when a reaping came to them.
+func (a *shardActor) reapRest(ctx actor.Context, keys ...string) {
+	if len(a.unreaped.left) == 0 {
 		return
 	}
-	g := a.gravedigger(ctx)
+	g := a.reaper(ctx)
 	for _, key := range keys {
-		if !a.graves.left[key] {
+		if !a.unreaped.left[key] {
 			continue
 		}
-		delete(a.graves.left, key)
+		delete(a.unreaped.left, key)
 		if rec, ok := a.shard.Get(key); ok {
 			g.look(key, rec)
 		}
@@ -97,7 +97,8 @@ func (a *shardActor) buryRest(ctx actor.Context, keys ...string) {
 	g.flush()
 }
 
-// refusedForNow tells whether a removal may succeed later. A shard that is led from here no more is another's to clear up.
+// refusedForNow tells whether a removal may succeed later. A shard that is led from here no more is another's to clear
+// up.
 func refusedForNow(err error) bool {
 	return errors.Is(err, store.ErrConflict) || errors.Is(err, raysys.ErrOverloaded)
 }
@@ -107,29 +108,29 @@ func (a *shardActor) postpone(ctx actor.Context, keys []string) {
 	for _, key := range keys {
 		a.leave(key)
 	}
-	if a.graves.due {
+	if a.unreaped.due {
 		return
 	}
-	a.graves.due = true
+	a.unreaped.due = true
 	self, root := ctx.Self(), ctx.ActorSystem().Root
-	a.reg.nodes.later(func() { root.Send(self, &reburial{}) })
+	a.reg.nodes.later(func() { root.Send(self, &againReap{}) })
 }
 
 func (a *shardActor) leave(key string) {
-	if a.graves.left == nil {
-		a.graves.left = map[string]bool{}
+	if a.unreaped.left == nil {
+		a.unreaped.left = map[string]bool{}
 	}
-	a.graves.left[key] = true
+	a.unreaped.left[key] = true
 }
 
-// buryAgain looks at all that is left.
-func (a *shardActor) buryAgain(ctx actor.Context) {
-	a.graves.due = false
-	a.buryRest(ctx, slices.Collect(maps.Keys(a.graves.left))...)
+// reapAgain looks at all that is left.
+func (a *shardActor) reapAgain(ctx actor.Context) {
+	a.unreaped.due = false
+	a.reapRest(ctx, slices.Collect(maps.Keys(a.unreaped.left))...)
 }
 
-// alive asks once for each node: a burial sees one cluster.
-func (g *gravedigger) alive(k core.NodeKey) bool {
+// alive asks once for each node: a reaping sees one cluster.
+func (g *reaper) alive(k core.NodeKey) bool {
 	alive, known := g.known[k]
 	if !known {
 		alive = g.a.reg.nodes.alive(k)
@@ -139,7 +140,7 @@ func (g *gravedigger) alive(k core.NodeKey) bool {
 }
 
 // look strikes the dead off one record.
-func (g *gravedigger) look(key string, rec store.Record) {
+func (g *reaper) look(key string, rec store.Record) {
 	a := g.a
 	if strings.HasPrefix(key, "g/") {
 		p, err := readPlacement(rec)
@@ -154,7 +155,7 @@ func (g *gravedigger) look(key string, rec store.Record) {
 		o, err := recordOf(rec)
 		if _, busy := a.table.moving[key]; busy {
 			a.leave(key)
-		} else if err == nil && (o.bury(g.alive) || len(o.at) == 0 && key[0] == 'o' && !g.alive(o.owner)) {
+		} else if err == nil && (o.reap(g.alive) || len(o.at) == 0 && key[0] == 'o' && !g.alive(o.owner)) {
 			// A name that nobody has the bytes of says what was lost, to those who ask for it.
 			g.now[key] = &objectAnswer{exists: len(o.at) > 0 || key[0] == 'n', rec: o}
 			g.before[key] = rec.Version
@@ -166,12 +167,12 @@ func (g *gravedigger) look(key string, rec store.Record) {
 }
 
 // flush proposes what was gathered.
-func (g *gravedigger) flush() {
+func (g *reaper) flush() {
 	if keys := g.places.Deletes; len(keys) > 0 {
 		self, root := g.ctx.Self(), g.ctx.ActorSystem().Root
 		g.a.propose(g.places, func(_ store.Result, err error) {
 			if refusedForNow(err) {
-				root.Send(self, &unburied{keys})
+				root.Send(self, &unreaped{keys})
 			}
 		})
 		g.places = store.Batch{}

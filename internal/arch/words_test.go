@@ -1,0 +1,87 @@
+package arch_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"unicode"
+)
+
+// retired are words that no identifier may have, and what to say instead. docs/vocabulary.md has the words in use.
+var retired = map[string]string{
+	"burial": "reap, reaper", "bury": "reap", "gravedigger": "reaper",
+	"vigil": "failure detector", "condemned": "evicted",
+	"heir": "target", "heirs": "targets", "legacy": "target", "legacies": "targets", "bequeath": "evacuate", "bequest": "copy left",
+	"inmate": "child", "household": "local cluster",
+	"guest": "inbound task", "guests": "inbound tasks", "traveller": "outbound task", "afar": "data-local",
+	"riders": "zero-CPU tasks", "ebb": "drained", "ebbed": "drained", "shed": "give back",
+	"seat": "participant", "seats": "participants", "roster": "coordinator", "door": "rendezvous", "knock": "join", "rumour": "event",
+}
+
+// camel splits an identifier into its words, in lower case.
+func camel(name string) (words []string) {
+	begin := 0
+	for i, r := range name {
+		if i > begin && (unicode.IsUpper(r) || r == '_') {
+			words = append(words, strings.ToLower(strings.Trim(name[begin:i], "_")))
+			begin = i
+		}
+	}
+	return append(words, strings.ToLower(strings.Trim(name[begin:], "_")))
+}
+
+// retiredWords returns a line for each declaration below the root of fsys that has a retired word in its name, and for
+// each file.
+func retiredWords(fsys fs.FS) (bad []string, err error) {
+	err = goFiles(fsys, false, func(name string, src []byte) error {
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, name, src, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		say := func(where, id string) {
+			for _, w := range camel(id) {
+				if instead, ok := retired[w]; ok {
+					bad = append(bad, where+": "+id+": the word "+w+" is retired: say "+instead)
+				}
+			}
+		}
+		say(name, strings.TrimSuffix(path.Base(name), ".go"))
+		seen := map[string]bool{}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && !seen[id.Name] {
+				seen[id.Name] = true
+				say(set.Position(id.Pos()).String(), id.Name)
+			}
+			return true
+		})
+		return nil
+	})
+	return bad, err
+}
+
+// TestRetiredWords: a concept has one word, in the whole module.
+func TestRetiredWords(t *testing.T) {
+	bad, err := retiredWords(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range bad {
+		t.Error(line)
+	}
+}
+
+// TestRetiredWordsAreFound: the words are found in names of files, types and variables, and in no other word.
+func TestRetiredWordsAreFound(t *testing.T) {
+	bad, err := retiredWords(fstest.MapFS{
+		"a/heirs.go": {Data: []byte("package a\n\ntype vigilTable struct{ maxSeats int }\n\nfunc finished(indoors int) {}\n")},
+	})
+	if err != nil || len(bad) != 3 {
+		t.Fatalf("want heirs.go, vigilTable and maxSeats, got %q, %v", bad, err)
+	}
+}
