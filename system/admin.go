@@ -111,7 +111,7 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, q question)
 
 // admin sends an operator's request to a node.
 func (c *cluster) admin(k core.NodeKey, q question, done func(adminAnswer, error)) {
-	c.call(k, func(calls *mesh.Calls) {
+	c.mesh.Call(k, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindAdmin, q.append, func(r *wire.Reader) (a adminAnswer, err error) {
 			return a, json.Unmarshal(r.Rest(), &a)
 		}, done)

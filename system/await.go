@@ -14,7 +14,7 @@ import (
 
 // remoteSource is a future of another node. It holds the loan, and whatever refers to the future holds it.
 type remoteSource struct {
-	c      *cluster
+	c      *references
 	owner  core.NodeKey
 	number uint64 // in the owner's exports
 	id     raysys.TaskID
@@ -56,7 +56,7 @@ type await struct {
 }
 
 func (a *await) begin() {
-	a.source.c.connect(a.at.owner, func(p *peer, err error) {
+	a.source.c.mesh.Connect(a.at.owner, func(p *mesh.Peer, err error) {
 		if err != nil {
 			a.next(err)
 			return
@@ -71,7 +71,7 @@ func (a *await) next(err error) {
 		a.failed = err
 	}
 	denied := errors.Is(err, errUnknownRef) || errors.Is(err, raysys.ErrNodeDead)
-	if a.open == nil && !denied && a.source.c.alive(a.at.owner) {
+	if a.open == nil && !denied && a.source.c.mesh.Alive(a.at.owner) {
 		a.open = err
 	}
 	a.tried = append(a.tried, a.at)
@@ -86,10 +86,10 @@ func (a *await) next(err error) {
 	if a.open != nil {
 		end = a.source.unreachable(a.open)
 	}
-	a.source.copies(end, a.done)
+	a.source.c.objects.copies(a.source, end, a.done)
 }
 
-func (a *await) ask(p *peer) {
+func (a *await) ask(p *mesh.Peer) {
 	p.Calls.Call(wire.Requests, wire.KindAwait, func(dst []byte) []byte {
 		return wire.AppendUvarint(dst, a.at.number)
 	}, func(r *wire.Reader, err error) error {
@@ -101,7 +101,7 @@ func (a *await) ask(p *peer) {
 			a.done(err)
 			return nil
 		}
-		if err := a.answered(p, r); err != nil {
+		if err := a.answered(refsOver(p), r); err != nil {
 			a.done(a.source.unreachable(err))
 			return err
 		}
@@ -110,8 +110,8 @@ func (a *await) ask(p *peer) {
 }
 
 // lost is called when the connection to the one that was asked broke: it may live, and then is asked again.
-func (a *await) lost(p *peer, cause error) {
-	a.source.c.connect(a.at.owner, func(next *peer, err error) {
+func (a *await) lost(p *mesh.Peer, cause error) {
+	a.source.c.mesh.Connect(a.at.owner, func(next *mesh.Peer, err error) {
 		switch {
 		case err != nil:
 			a.next(err)
@@ -124,7 +124,7 @@ func (a *await) lost(p *peer, cause error) {
 }
 
 // answered takes the outcome.
-func (a *await) answered(p *peer, r *wire.Reader) error {
+func (a *await) answered(p *session, r *wire.Reader) error {
 	switch shape := r.Byte(); shape {
 	case outcomeObject:
 		d := description{size: int64(r.Uvarint()), oid: r.ID(), owner: wire.ReadNode(r)}
@@ -132,7 +132,7 @@ func (a *await) answered(p *peer, r *wire.Reader) error {
 		if d.refs, err = p.readRefs(r); err != nil {
 			return err
 		}
-		a.done(&core.Elsewhere{Source: p.c.objects.newObjectSource(a.source, d)})
+		a.done(&core.Elsewhere{Source: p.refs.objects.newObjectSource(a.source, d)})
 		return nil
 	case outcomeForward:
 		c, err := p.ReadRef(r)
@@ -170,15 +170,15 @@ var (
 )
 
 // onAwait serves KindAwait: the peer waits for a future of this node.
-func (p *peer) onAwait(r *wire.Reader, to mesh.Reply) error {
+func (p *session) onAwait(r *wire.Reader, to mesh.Reply) error {
 	number := r.Uvarint()
 	if err := r.Err(); err != nil {
 		return err
 	}
 	failed := func(err error) { to.Send(wire.AppendError(append(to.Head(), outcomeError), err)) }
-	c := p.c.exports.get(number)
+	c := p.refs.exports.get(number)
 	if c == nil {
-		failed(fmt.Errorf("%w: %w by %s", raysys.ErrObjectLost, errUnknownRef, p.c.self()))
+		failed(fmt.Errorf("%w: %w by %s", raysys.ErrObjectLost, errUnknownRef, p.refs.mesh.Self()))
 		return nil
 	}
 	if c.Untyped() {
@@ -204,7 +204,7 @@ func (p *peer) onAwait(r *wire.Reader, to mesh.Reply) error {
 // awaited is a future of this node that a peer waits for.
 type awaited struct {
 	core.Waiter
-	peer   *peer
+	peer   *session
 	to     mesh.Reply
 	future *core.Future
 	told   atomic.Bool
@@ -224,7 +224,7 @@ func (a *awaited) Resolved(*core.Waiter) {
 		a.answer(a.peer.AppendObject(append(a.to.Head(), outcomeForward), a.future))
 		return
 	}
-	a.peer.c.runner.Background(func() { a.answer(a.peer.appendObject(a.to.Head(), a.future)) }, func(err error) { a.answer(nil, err) })
+	a.peer.refs.runner.Background(func() { a.answer(a.peer.appendObject(a.to.Head(), a.future)) }, func(err error) { a.answer(nil, err) })
 }
 
 // answer sends the outcome, or why there is none.
@@ -237,12 +237,12 @@ func (a *awaited) answer(out []byte, err error) {
 }
 
 // onDrop handles KindDrop.
-func (p *peer) onDrop(frame []byte) error {
+func (p *session) onDrop(frame []byte) error {
 	r := wire.NewReader(frame)
 	number := r.Uvarint()
 	if err := r.Err(); err != nil {
 		return err
 	}
-	p.c.exports.drop(number, p.Key())
+	p.refs.exports.drop(number, p.Key())
 	return nil
 }

@@ -38,9 +38,7 @@ type cluster struct {
 	attempts attempts    // to reach the store
 	reg      *registry
 	times    mesh.Times
-	exports  exports
-	imports  imports
-	ledger   ledger
+	refs     *references
 	objects  *objects
 	watches  watches
 	homeless atomic.Int64  // stateless calls that wait for a worker
@@ -222,16 +220,13 @@ func (c *cluster) newMesh() *mesh.Mesh {
 		Sinks: map[wire.Kind]func(*mesh.Peer, []byte, int) link.Landing{wire.KindChunk: c.land},
 
 		Opened: func(mp *mesh.Peer) {
-			p := &peer{Peer: mp, c: c}
-			mp.Session = p
-			c.exports.anew(p)
-			c.ledger.declare(p)
+			mp.Session = &peer{session: c.refs.open(mp), c: c}
 		},
 		Up: c.up, Down: c.down,
 	}
 	for k, f := range map[wire.Kind]func(*peer, *wire.Reader, mesh.Reply) error{
-		wire.KindAwait:    (*peer).onAwait,
-		wire.KindBorrow:   (*peer).onBorrow,
+		wire.KindAwait:    func(p *peer, r *wire.Reader, to mesh.Reply) error { return p.onAwait(r, to) },
+		wire.KindBorrow:   func(p *peer, r *wire.Reader, to mesh.Reply) error { return p.onBorrow(r, to) },
 		wire.KindKeep:     (*peer).onKeep,
 		wire.KindRegistry: (*peer).onRegistry,
 		wire.KindProbe:    (*peer).onProbe,
@@ -272,15 +267,4 @@ func (c *cluster) changed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gen++
-}
-
-// call connects to a node and has it asked with start; the error is why it cannot be connected to.
-func (c *cluster) call(k core.NodeKey, start func(*mesh.Calls), failed func(error)) {
-	c.mesh.Connect(k, func(p *mesh.Peer, err error) {
-		if err != nil {
-			failed(err)
-			return
-		}
-		start(&p.Calls)
-	})
 }

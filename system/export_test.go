@@ -16,7 +16,7 @@ func References(n *Node) (exports, imports int) {
 	if c == nil {
 		return 0, 0
 	}
-	return c.exports.size(), c.imports.size()
+	return c.refs.exports.size(), c.refs.imports.size()
 }
 
 // Members returns how many nodes n believes to be in its cluster.
@@ -36,7 +36,7 @@ func KeyOf(n *Node) (raysys.NodeID, uint64) {
 
 // Buried reports whether n has taken back what it lent to a life of another node.
 func Buried(n *Node, node raysys.NodeID, incarnation uint64) bool {
-	x := &n.others.exports
+	x := &n.others.refs.exports
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.buried[core.NodeKey{Node: node, Incarnation: incarnation}]
@@ -59,9 +59,9 @@ func LentAndTakenBack(n *Node, to raysys.NodeID, c *core.Future) (lent, left int
 			if _, err = l.AppendRef(nil, c); err == nil {
 				_, err = l.AppendObject(nil, c)
 			}
-			lent = n.others.exports.size()
+			lent = n.others.refs.exports.size()
 			l.TakeBack(0, l.Mark())
-			return lent, n.others.exports.size(), err
+			return lent, n.others.refs.exports.size(), err
 		}
 	}
 	return 0, 0, errors.New("not connected")
@@ -115,7 +115,7 @@ func Break(n *Node, to raysys.NodeID) {
 
 // Owed returns how many references n has yet to give back.
 func Owed(n *Node) (count int) {
-	d := &n.others.ledger
+	d := &n.others.refs.ledger
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, numbers := range d.drops {

@@ -33,7 +33,7 @@ type ledger struct {
 }
 
 // arrived notes one more reference that from counts as this node's, and reports whether the owner is to be asked to.
-func (d *ledger) arrived(c *cluster, l *loan, from heldRef) (ask bool) {
+func (d *ledger) arrived(c *references, l *loan, from heldRef) (ask bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.loans == nil {
@@ -56,7 +56,7 @@ func (d *ledger) arrived(c *cluster, l *loan, from heldRef) (ask bool) {
 }
 
 // answered is told whether the owner counts this node now.
-func (d *ledger) answered(c *cluster, l *loan, counted bool) {
+func (d *ledger) answered(c *references, l *loan, counted bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.asking = false
@@ -94,7 +94,7 @@ func (d *ledger) tick() {
 }
 
 // end gives back what a loan holds.
-func (d *ledger) end(c *cluster, l *loan) {
+func (d *ledger) end(c *references, l *loan) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.loans, l)
@@ -113,13 +113,13 @@ func (d *ledger) others(l *loan) []heldRef {
 }
 
 // drop gives references back, soon.
-func (d *ledger) drop(c *cluster, refs ...heldRef) {
+func (d *ledger) drop(c *references, refs ...heldRef) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dropLocked(c, refs...)
 }
 
-func (d *ledger) dropLocked(c *cluster, refs ...heldRef) {
+func (d *ledger) dropLocked(c *references, refs ...heldRef) {
 	if len(refs) == 0 {
 		return
 	}
@@ -131,13 +131,13 @@ func (d *ledger) dropLocked(c *cluster, refs ...heldRef) {
 	}
 	if !d.armed {
 		d.armed = true
-		d.alarm.At, d.alarm.Ring = c.now()+int64(dropPause), func() { d.send(c) }
-		c.node.SetAlarm(&d.alarm)
+		d.alarm.At, d.alarm.Ring = c.runner.Now()+int64(dropPause), func() { d.send(c) }
+		c.clock.SetAlarm(&d.alarm)
 	}
 }
 
 // send tells the holders. Who cannot be told now is told later; who is not connected learns it by the next KindHeld.
-func (d *ledger) send(c *cluster) {
+func (d *ledger) send(c *references) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all, after := d.drops, d.after
@@ -148,7 +148,7 @@ func (d *ledger) send(c *cluster) {
 		}
 	}()
 	for k, numbers := range all {
-		p := c.peer(k)
+		p := c.mesh.Peer(k)
 		if p == nil {
 			continue
 		}
@@ -175,16 +175,16 @@ func (d *ledger) afterDrops(f func()) {
 }
 
 // close ends it.
-func (d *ledger) close(c *cluster) {
+func (d *ledger) close(c *references) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.armed = true // so that it is not armed again
-	c.node.ClearAlarm(&d.alarm)
+	c.clock.ClearAlarm(&d.alarm)
 }
 
 // declare tells a node, as the first thing on a new connection, which of its references are held here. What was about to be
 // given back is not among them, and need not be any more.
-func (d *ledger) declare(p *peer) {
+func (d *ledger) declare(p *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.drops, p.Key())
@@ -217,7 +217,7 @@ func (d *ledger) declare(p *peer) {
 }
 
 // onHeld handles KindHeld.
-func (p *peer) onHeld(frame []byte) error {
+func (p *session) onHeld(frame []byte) error {
 	r := wire.NewReader(frame)
 	last := r.Byte()
 	for range r.Count(1) {
@@ -227,7 +227,7 @@ func (p *peer) onHeld(frame []byte) error {
 		return err
 	}
 	if last == 1 {
-		p.c.exports.declared(p.Key(), p.declared)
+		p.refs.exports.declared(p.Key(), p.declared)
 		p.declared = nil
 	}
 	return nil

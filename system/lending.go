@@ -8,21 +8,21 @@ import (
 // lending implements wire.Lending: the peer counts as a holder of what it appends at once, and not any more when the frame
 // was refused, or given up for another form.
 type lending struct {
-	*peer
+	*session
 	numbers []uint64 // in the exports
 }
 
 // Lending implements wire.Lender.
-func (p *peer) Lending() wire.Lending { return &lending{peer: p} }
+func (p *session) Lending() wire.Lending { return &lending{session: p} }
 
 // AppendRef implements wire.References.
 func (l *lending) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
-	return l.peer.appendRef(dst, c, l)
+	return l.session.appendRef(dst, c, l)
 }
 
 // AppendObject implements wire.References.
 func (l *lending) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
-	dst, n, err := l.peer.appendLoan(dst, c)
+	dst, n, err := l.session.appendLoan(dst, c)
 	if n != 0 {
 		l.numbers = append(l.numbers, n)
 	}
@@ -43,7 +43,7 @@ func (l *lending) Sent(from, to int) {
 // TakeBack implements wire.Lending.
 func (l *lending) TakeBack(from, to int) {
 	for _, n := range l.numbers[from:to] {
-		l.c.exports.takeBack(n, l.peer)
+		l.refs.exports.takeBack(n, l.session)
 	}
 	l.Sent(from, to)
 }

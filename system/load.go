@@ -22,7 +22,7 @@ func (c *cluster) tellLoad() {
 	for {
 		select {
 		case <-tick.C:
-			c.ledger.tick()
+			c.refs.ledger.tick()
 		case <-c.tell:
 		case <-c.ctx.Done():
 			return

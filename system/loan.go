@@ -43,19 +43,19 @@ type imports struct {
 }
 
 // take returns the future that owner names, after a reference to it came that from counts as this node's.
-func (m *imports) take(c *cluster, id raysys.TaskID, owner, from heldRef) *core.Future {
+func (m *imports) take(c *references, id raysys.TaskID, owner, from heldRef) *core.Future {
 	m.mu.Lock()
 	s := m.list[owner].Value()
 	if s == nil {
 		s = &remoteSource{c: c, owner: owner.owner, number: owner.number, id: id, loan: &loan{owner: owner}}
-		s.future = core.NewForeign(c.node.job, s)
+		s.future = core.NewForeign(c.job, s)
 		if m.list == nil {
 			m.list = map[heldRef]weak.Pointer[remoteSource]{}
 		}
 		m.list[owner] = weak.Make(s)
 		runtime.AddCleanup(s, c.dropRef, s.loan)
 	} else if !s.future.Fresh() {
-		s.future = core.NewForeign(c.node.job, s)
+		s.future = core.NewForeign(c.job, s)
 	}
 	f := s.future
 	m.mu.Unlock()
@@ -83,19 +83,19 @@ func (m *imports) forget(owner heldRef) {
 }
 
 // dropRef is called, on the collector's goroutine, when nothing here refers to a future of another node any more.
-func (c *cluster) dropRef(l *loan) {
+func (c *references) dropRef(l *loan) {
 	c.imports.forget(l.owner)
 	c.ledger.atTick(func() { c.ledger.end(c, l) })
 }
 
 // borrow asks the owner to count this node: again, as long as it may not have heard.
-func (c *cluster) borrow(l *loan) {
-	c.call(l.owner.owner, func(calls *mesh.Calls) {
+func (c *references) borrow(l *loan) {
+	c.mesh.Call(l.owner.owner, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindBorrow, func(dst []byte) []byte {
 			return wire.AppendUvarint(dst, l.owner.number)
 		}, func(r *wire.Reader) (byte, error) { return r.Byte(), nil }, func(counted byte, err error) {
 			if mesh.Undelivered(err) || mesh.Unknown(err) { // counting twice is counting once: see exports.declared
-				c.later(func() { c.borrow(l) })
+				c.runner.Later(func() { c.borrow(l) })
 				return
 			}
 			c.ledger.answered(c, l, err == nil && counted == 1)
@@ -104,13 +104,13 @@ func (c *cluster) borrow(l *loan) {
 }
 
 // onBorrow serves KindBorrow.
-func (p *peer) onBorrow(r *wire.Reader, to mesh.Reply) error {
+func (p *session) onBorrow(r *wire.Reader, to mesh.Reply) error {
 	number := r.Uvarint()
 	if err := r.Err(); err != nil {
 		return err
 	}
 	counted := byte(0)
-	if p.c.exports.count(number, p.Key()) {
+	if p.refs.exports.count(number, p.Key()) {
 		counted = 1
 	}
 	to.Send(append(to.Head(), counted))

@@ -103,7 +103,7 @@ func (o *objects) memory(limit int) NodeMemory {
 	m := NodeMemory{Name: o.node.cfg.Name, Store: o.store.Stats(), Objects: []HeldObject{}}
 	holders := map[raysys.TaskID]map[raysys.NodeID]int{}
 	if c := o.node.others; c != nil {
-		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, o.engine.Stats(), c.exports.size()
+		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, o.engine.Stats(), c.refs.exports.size()
 		holders = o.holders()
 	}
 	o.mu.Lock()
@@ -155,7 +155,7 @@ func shownObject(i objectstore.Info) HeldObject {
 // holders says which nodes hold references to objects of this one.
 func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 	all := map[raysys.TaskID]map[raysys.NodeID]int{}
-	for c, nodes := range o.node.others.exports.held() {
+	for c, nodes := range o.node.others.refs.exports.held() {
 		var id raysys.TaskID
 		switch s := core.SourceOf(c).(type) {
 		case nil:

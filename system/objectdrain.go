@@ -153,7 +153,7 @@ func (o *objects) evacuations() []*evacuation {
 	c := o.node.others
 	byFuture := map[*core.Future]*evacuation{}
 	var list []*evacuation
-	for future, at := range c.exports.held() {
+	for future, at := range c.refs.exports.held() {
 		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k core.NodeKey) bool { return k == c.self() || !c.alive(k) })
 		if len(holders) == 0 || !future.Settled() || remoteOf(future) != nil {
 			continue // remoteOf: another node's, on loan through this one; its owner is asked again without it

@@ -333,7 +333,7 @@ func (h holder) restore(r *wire.Reader, depth int) (*core.Future, error) {
 		if h.n.others == nil {
 			return &core.NewForeign(job, lostSource{id, d.owner}).Future, nil
 		}
-		s := &remoteSource{c: h.n.others, owner: d.owner, id: id}
+		s := &remoteSource{c: h.n.others.refs, owner: d.owner, id: id}
 		return &core.NewForeign(job, h.n.store.newObjectSource(s, d)).Future, nil
 	}
 	return nil, errors.Join(wire.ErrCorrupt, r.Err())

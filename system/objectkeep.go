@@ -41,7 +41,7 @@ type keepAnswer struct {
 
 // keep asks a node about an object.
 func (c *cluster) keep(at core.NodeKey, op keepOp, ask keepAsk, done func(keepAnswer, error)) {
-	c.call(at, func(calls *mesh.Calls) {
+	c.mesh.Call(at, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
 			return wire.AppendBytes(wire.AppendID(append(dst, byte(op)), ask.oid), ask.key)
 		}, func(r *wire.Reader) (keepAnswer, error) { return keepAnswer{r.Uvarint(), r.ID()}, nil }, done)
@@ -82,7 +82,7 @@ func (p *peer) onKeep(r *wire.Reader, to mesh.Reply) error {
 		answer(to, keepAnswer{}, p.c.objects.holdFor(ask.key, ask.oid))
 	case keepCollect:
 		last := func() { answer(to.Behind(), keepAnswer{}, nil) } // Requests is the class of the drops
-		p.c.runner.Background(func() { p.c.objects.pressure(); p.c.ledger.tick(); p.c.ledger.afterDrops(last) }, to.Fail)
+		p.c.runner.Background(func() { p.c.objects.pressure(); p.c.refs.ledger.tick(); p.c.refs.ledger.afterDrops(last) }, to.Fail)
 	default:
 		to.Fail(fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, p.c.self()))
 	}
@@ -98,7 +98,7 @@ func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
 	case future == nil:
 		return a, nil
 	}
-	if a.number, err = p.c.exports.hold(future, p); err != nil {
+	if a.number, err = p.c.refs.exports.hold(future, p.session); err != nil {
 		return a, err
 	}
 	a.id = future.ID()
@@ -110,9 +110,9 @@ func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
 func (a keepAnswer) future(c *cluster, at core.NodeKey, rec *objectRecord) *core.Future {
 	if a.number != 0 {
 		mine := heldRef{at, a.number}
-		return c.imports.take(c, a.id, mine, mine)
+		return c.refs.imports.take(c.refs, a.id, mine, mine)
 	}
-	s := &remoteSource{c: c, owner: at, id: a.id, loan: &loan{}} // nobody counts a reference to a copy
+	s := &remoteSource{c: c.refs, owner: at, id: a.id, loan: &loan{}} // nobody counts a reference to a copy
 	return &core.NewForeign(c.node.job, c.objects.newObjectSource(s, description{oid: rec.id, owner: rec.owner, size: rec.size})).Future
 }
 

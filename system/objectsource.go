@@ -17,11 +17,12 @@ import (
 type objectSource struct {
 	description
 	at *remoteSource
+	o  *objects
 }
 
 // newObjectSource notes that this node needs the object, until nobody here reaches what is returned.
 func (o *objects) newObjectSource(at *remoteSource, d description) *objectSource {
-	s := &objectSource{description: d, at: at}
+	s := &objectSource{description: d, at: at, o: o}
 	o.names.mu.Lock() // so that what keeps it here ends either before, or not with its last name
 	if k := o.names.kept[d.oid]; k != nil {
 		k.free = false
@@ -66,13 +67,12 @@ func (s *objectSource) Cancelled()        {}
 
 // Fetch implements core.Source.
 func (s *objectSource) Fetch(into any, done func(error)) {
-	c := s.at.c
-	c.runner.Background(func() {
-		obj, err := s.fetch(c.objects.ctx, objectstore.Heap)
+	s.at.c.runner.Background(func() {
+		obj, err := s.fetch(s.o.ctx, objectstore.Heap)
 		if err == nil {
 			defer obj.Unpin()
 			var b []byte
-			if b, err = obj.Bytes(c.objects.ctx); err == nil {
+			if b, err = obj.Bytes(s.o.ctx); err == nil {
 				err = decodeShared(b, into, s.refs)
 			}
 		}
@@ -82,23 +82,22 @@ func (s *objectSource) Fetch(into any, done func(error)) {
 
 // View implements core.Viewer.
 func (s *objectSource) View(into any, done func(func(), error)) {
-	c := s.at.c
-	c.runner.Background(func() {
-		obj, err := s.fetch(c.objects.ctx, objectstore.Segment)
+	s.at.c.runner.Background(func() {
+		obj, err := s.fetch(s.o.ctx, objectstore.Segment)
 		if err != nil {
 			done(nil, err)
 			return
 		}
 		defer obj.Unpin()
-		viewObject(c.objects.ctx, obj, into, s.refs, done)
+		viewObject(s.o.ctx, obj, into, s.refs, done)
 	}, func(err error) { done(nil, err) })
 }
 
 // fetch pulls the object if it is not here, and pins it.
 func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objectstore.Object, error) {
-	o := s.at.c.objects
+	o := s.o
 	had := o.store.Lookup(s.oid) != nil
-	w := &whereabouts{c: s.at.c, oid: s.oid, owner: s.owner, between: s.at.between}
+	w := &whereabouts{c: o.node.others, oid: s.oid, owner: s.owner, between: s.at.between}
 	start := time.Now()
 	for {
 		obj, err := o.engine.Fetch(ctx, objectstore.Version{ID: s.oid}, w, form)
@@ -265,8 +264,7 @@ func (o *objects) gone(oid raysys.TaskID) {
 
 // copies ends a wait for an owner that cannot be asked: with where copies of its object are, if it was one and there are any,
 // else with end. While the directory does not answer, nothing is lost.
-func (s *remoteSource) copies(end error, done func(error)) {
-	o := s.c.objects
+func (o *objects) copies(s *remoteSource, end error, done func(error)) {
 	if s.id.IsZero() || o.ctx.Err() != nil {
 		done(end)
 		return
@@ -293,7 +291,7 @@ func (s *remoteSource) copies(end error, done func(error)) {
 	none := func() { done(end) }
 	look(func() {
 		s.c.runner.Background(func() {
-			if s.c.alive(s.owner) || !o.underWay(o.ctx, s.owner) {
+			if s.c.mesh.Alive(s.owner) || !o.underWay(o.ctx, s.owner) {
 				none()
 				return
 			}

@@ -140,7 +140,7 @@ func (s *storedSource) elsewhere(err error) error {
 		return err
 	}
 	d := description{oid: s.object.ID(), owner: o.self(), size: s.size, refs: s.refs}
-	return &core.Elsewhere{Source: o.newObjectSource(&remoteSource{c: o.node.others, owner: o.self(), id: s.id}, d)}
+	return &core.Elsewhere{Source: o.newObjectSource(&remoteSource{c: o.node.others.refs, owner: o.self(), id: s.id}, d)}
 }
 
 // View implements core.Viewer.

@@ -22,7 +22,7 @@ const (
 )
 
 // appendInline appends what a settled future came to when that is small; fits is false when it is not.
-func (p *peer) appendInline(dst []byte, c *core.Future, refs wire.References) (out []byte, fits bool, err error) {
+func (p *session) appendInline(dst []byte, c *core.Future, refs wire.References) (out []byte, fits bool, err error) {
 	if err := c.Pin(); err != nil {
 		return wire.AppendErrorTo(append(dst, outcomeError), p, err), true, nil
 	}
@@ -55,8 +55,8 @@ func (p *peer) appendInline(dst []byte, c *core.Future, refs wire.References) (o
 }
 
 // appendObject appends that a settled future is an object which can be pulled. It may wait for room in the store.
-func (p *peer) appendObject(dst []byte, c *core.Future) ([]byte, error) {
-	d, err := p.c.objects.describe(c)
+func (p *session) appendObject(dst []byte, c *core.Future) ([]byte, error) {
+	d, err := p.refs.objects.describe(c)
 	if err != nil {
 		return dst, err
 	}
@@ -125,7 +125,7 @@ func (o *objects) describe(c *core.Future) (d description, err error) {
 
 // inlineSource is an outcome that came along with the reference.
 type inlineSource struct {
-	peer  *peer
+	peer  *session
 	id    raysys.TaskID
 	value []byte         // encoded
 	refs  []*core.Future // that the value holds
@@ -152,7 +152,7 @@ func (s *inlineSource) read(r *wire.Reader, shape byte) error {
 }
 
 // appendRelayed passes on an outcome that nobody here has looked at.
-func (p *peer) appendRelayed(dst []byte, s *inlineSource, refs wire.References) ([]byte, error) {
+func (p *session) appendRelayed(dst []byte, s *inlineSource, refs wire.References) ([]byte, error) {
 	dst = wire.AppendID(append(dst, refInline), s.id)
 	if s.err != nil {
 		return wire.AppendError(append(dst, outcomeError), s.err), nil
@@ -169,7 +169,7 @@ func (p *peer) appendRelayed(dst []byte, s *inlineSource, refs wire.References) 
 }
 
 // readRefs reads a count and as many references.
-func (p *peer) readRefs(r *wire.Reader) (refs []*core.Future, err error) {
+func (p *session) readRefs(r *wire.Reader) (refs []*core.Future, err error) {
 	for range r.Count(1) {
 		c, err := p.ReadRef(r)
 		if err != nil {

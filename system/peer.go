@@ -12,9 +12,8 @@ import (
 // peer is one incarnation of another node while the connection to it holds, with the references between the two. It
 // implements wire.Peer.
 type peer struct {
-	*mesh.Peer
-	c        *cluster
-	declared []uint64 // by KindHeld, so far; used by the goroutine that reads
+	*session
+	c *cluster
 }
 
 // of returns what this node keeps for a connection.

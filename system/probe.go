@@ -72,7 +72,7 @@ func (c *cluster) where(future *core.Future) (f far, ok bool) {
 // here finds what f names on this node, nil when it is over.
 func (c *cluster) here(f far) *core.Future {
 	if f.kind == farRef {
-		return c.exports.get(f.number)
+		return c.refs.exports.get(f.number)
 	}
 	p := c.peer(f.from)
 	switch {

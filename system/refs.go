@@ -29,8 +29,8 @@ type exports struct {
 	next     uint64
 	byFuture map[*core.Future]uint64
 	list     map[uint64]*export
-	buried   map[core.NodeKey]bool  // holders that are dead: what was under way to them is held by nobody
-	now      map[core.NodeKey]*peer // the last connection with each holder: nothing is lent over one that is over
+	buried   map[core.NodeKey]bool     // holders that are dead: what was under way to them is held by nobody
+	now      map[core.NodeKey]*session // the last connection with each holder: nothing is lent over one that is over
 }
 
 type export struct {
@@ -45,7 +45,7 @@ type tally struct {
 }
 
 // hold enters c for one more reference that is about to be sent to p, and returns its number.
-func (x *exports) hold(c *core.Future, p *peer) (uint64, error) {
+func (x *exports) hold(c *core.Future, p *session) (uint64, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	holder := p.Key()
@@ -84,7 +84,7 @@ func (x *exports) get(n uint64) *core.Future {
 
 // takeBack is drop for what was lent over p and not sent. After the end of that connection the next one's declaration has
 // seen to it.
-func (x *exports) takeBack(n uint64, p *peer) {
+func (x *exports) takeBack(n uint64, p *session) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.now[p.Key()] == p {
@@ -125,11 +125,11 @@ func (e *export) set(holder core.NodeKey, t tally) {
 }
 
 // anew notes that a connection begins.
-func (x *exports) anew(p *peer) {
+func (x *exports) anew(p *session) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.now == nil {
-		x.now = map[core.NodeKey]*peer{}
+		x.now = map[core.NodeKey]*session{}
 	}
 	holder := p.Key()
 	x.now[holder] = p
@@ -207,16 +207,18 @@ func (x *exports) count(n uint64, holder core.NodeKey) bool {
 }
 
 // AppendRef implements wire.References.
-func (p *peer) AppendRef(dst []byte, c *core.Future) ([]byte, error) { return p.appendRef(dst, c, p) }
+func (p *session) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
+	return p.appendRef(dst, c, p)
+}
 
 // AppendObject implements wire.References.
-func (p *peer) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
+func (p *session) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
 	dst, _, err := p.appendLoan(dst, c)
 	return dst, err
 }
 
 // appendRef is AppendRef by way of refs, which are the peer's own or note what is lent.
-func (p *peer) appendRef(dst []byte, c *core.Future, refs wire.References) ([]byte, error) {
+func (p *session) appendRef(dst []byte, c *core.Future, refs wire.References) ([]byte, error) {
 	if s := remoteOf(c); s != nil && s.owner == p.Key() && s.number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.number), nil
 	}
@@ -234,13 +236,13 @@ func (p *peer) appendRef(dst []byte, c *core.Future, refs wire.References) ([]by
 
 // appendLoan appends a reference that the peer is to ask for. It returns its number in the exports, which counts the peer
 // now; 0 when nothing is lent.
-func (p *peer) appendLoan(dst []byte, c *core.Future) (out []byte, n uint64, err error) {
+func (p *session) appendLoan(dst []byte, c *core.Future) (out []byte, n uint64, err error) {
 	s := remoteOf(c)
 	if s != nil && s.owner == p.Key() && s.number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.number), 0, nil
 	}
 	// The future is kept until the peer drops it, and with it what it stands for.
-	n, err = p.c.exports.hold(c, p)
+	n, err = p.refs.exports.hold(c, p)
 	switch {
 	case err != nil:
 		return dst, 0, err
@@ -253,10 +255,10 @@ func (p *peer) appendLoan(dst []byte, c *core.Future) (out []byte, n uint64, err
 }
 
 // ReadRef implements wire.References.
-func (p *peer) ReadRef(r *wire.Reader) (*core.Future, error) {
+func (p *session) ReadRef(r *wire.Reader) (*core.Future, error) {
 	switch r.Byte() {
 	case refYours:
-		c := p.c.exports.get(r.Uvarint())
+		c := p.refs.exports.get(r.Uvarint())
 		if c == nil && r.Err() == nil {
 			return nil, fmt.Errorf("%w: %s sent back a reference that it had dropped", raysys.ErrInvalidRef, p.Key())
 		}
@@ -267,7 +269,7 @@ func (p *peer) ReadRef(r *wire.Reader) (*core.Future, error) {
 		if err := r.Err(); err != nil {
 			return nil, err
 		}
-		return p.c.imports.take(p.c, id, mine, mine), nil
+		return p.refs.imports.take(p.refs, id, mine, mine), nil
 	case refBorrowed:
 		via := heldRef{p.Key(), r.Uvarint()}
 		id := r.ID()
@@ -275,20 +277,20 @@ func (p *peer) ReadRef(r *wire.Reader) (*core.Future, error) {
 		if err := r.Err(); err != nil {
 			return nil, err
 		}
-		if owner.owner == p.c.self() { // it has come home, over another
-			if c := p.c.exports.get(owner.number); c != nil {
-				p.c.ledger.drop(p.c, via)
+		if owner.owner == p.refs.mesh.Self() { // it has come home, over another
+			if c := p.refs.exports.get(owner.number); c != nil {
+				p.refs.ledger.drop(p.refs, via)
 				return c, nil
 			}
 			owner = via
 		}
-		return p.c.imports.take(p.c, id, owner, via), nil
+		return p.refs.imports.take(p.refs, id, owner, via), nil
 	case refInline:
 		s := &inlineSource{peer: p, id: r.ID()}
 		if err := s.read(r, r.Byte()); err != nil {
 			return nil, err
 		}
-		return &core.NewForeign(p.c.node.job, s).Future, nil
+		return &core.NewForeign(p.refs.job, s).Future, nil
 	}
 	return nil, wire.ErrCorrupt
 }
