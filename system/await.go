@@ -44,6 +44,35 @@ func (s *remoteSource) unreachable(cause error) error {
 	return fmt.Errorf("%w: the value that %s owns may be had later: %w", raysys.ErrUnreachable, s.owner, cause)
 }
 
+// standsFor is a source for a future of another node, once more is known of it.
+type standsFor interface{ remote() *remoteSource }
+
+// remote implements standsFor.
+func (s *remoteSource) remote() *remoteSource { return s }
+
+// remoteOf returns what names the future of another node that c stands for, nil when it is of this node.
+func remoteOf(c *core.Future) *remoteSource {
+	if s, ok := core.SourceOf(c).(standsFor); ok {
+		return s.remote()
+	}
+	return nil
+}
+
+// between lists the nodes that passed the reference on and still keep it for this one. They may have a copy that the
+// directory does not know yet.
+func (s *remoteSource) between() (list []core.NodeKey) {
+	if s.loan == nil {
+		return nil
+	}
+	l := &s.c.ledger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, v := range s.loan.vias {
+		list = append(list, v.owner)
+	}
+	return list
+}
+
 // await is one outcome that was asked for.
 type await struct {
 	source *remoteSource

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/runner"
 )
 
 // objectSource is a value that is ready, too large to have come along, and at the node that at names, and perhaps at
@@ -20,8 +23,52 @@ type objectSource struct {
 	o  *objects
 }
 
+// describe says which object c is. One whose value is here is in the store when it returns.
+func (o *objects) describe(c *core.Future) (d description, err error) {
+	for {
+		if s, ok := core.SourceOf(c).(*objectSource); ok {
+			return s.description, nil
+		}
+		v, err := c.Outcome()
+		var e *core.Elsewhere
+		switch {
+		case errors.As(err, &e):
+			switch s := e.Source.(type) {
+			case *storedSource:
+				return description{s.object.ID(), o.self(), s.size, s.refs}, nil
+			case *objectSource:
+				return s.description, nil
+			case *remoteSource: // a result that nobody here has looked at
+				_, err := runner.Wait(o.ctx, func(done func(struct{}, error)) {
+					s.Fetch(&undecoded{}, func(err error) { done(struct{}{}, err) })
+				})
+				var at *core.Elsewhere
+				if errors.As(err, &at) {
+					if s, ok := at.Source.(*objectSource); ok {
+						return s.description, nil
+					}
+				}
+				return d, err
+			}
+			return d, fmt.Errorf("%w: %s", raysys.ErrObjectLost, e)
+		case err != nil:
+			return d, err
+		}
+		value := reflect.ValueOf(v).Elem()
+		plan, err := codec.PlanOf(value.Type())
+		if err != nil {
+			return d, err
+		}
+		oid, err := o.ensure(c)
+		if errors.As(err, &e) {
+			continue // it was evicted meanwhile
+		}
+		return description{oid, o.self(), int64(plan.Size(value)), refsOf(plan, v)}, err
+	}
+}
+
 // newObjectSource notes that this node needs the object, until nobody here reaches what is returned.
-func (o *objects) newObjectSource(at *remoteSource, d description) *objectSource {
+func (o *objects) newObjectSource(at *remoteSource, d description) core.Source {
 	s := &objectSource{description: d, at: at, o: o}
 	o.names.mu.Lock() // so that what keeps it here ends either before, or not with its last name
 	if k := o.names.kept[d.oid]; k != nil {
@@ -64,6 +111,9 @@ func (o *objects) oneLess(oid raysys.TaskID) bool {
 func (s *objectSource) Name() string      { return s.at.Name() }
 func (s *objectSource) ID() raysys.TaskID { return s.at.id }
 func (s *objectSource) Cancelled()        {}
+
+// remote implements standsFor.
+func (s *objectSource) remote() *remoteSource { return s.at }
 
 // Fetch implements core.Source.
 func (s *objectSource) Fetch(into any, done func(error)) {
@@ -112,17 +162,6 @@ func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objec
 			return nil, fmt.Errorf("%s: %w", s.Name(), err)
 		}
 	}
-}
-
-// remoteOf returns what names the future of another node that c stands for, nil when it is of this node.
-func remoteOf(c *core.Future) *remoteSource {
-	switch s := core.SourceOf(c).(type) {
-	case *remoteSource:
-		return s
-	case *objectSource:
-		return s.at
-	}
-	return nil
 }
 
 // whereabouts says whom to ask for an object: its owner, those who passed the reference on, and whoever the directory names.
@@ -189,21 +228,6 @@ func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 // unknownCopies: nobody can say where copies of an object are, so that it cannot be called lost.
 func unknownCopies(err error) error {
 	return fmt.Errorf("%w: look for copies of it: %w", raysys.ErrUnreachable, err)
-}
-
-// between lists the nodes that passed the reference on and still keep it for this one. They may have a copy that the
-// directory does not know yet.
-func (s *remoteSource) between() (list []core.NodeKey) {
-	if s.loan == nil {
-		return nil
-	}
-	l := &s.c.ledger
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, v := range s.loan.vias {
-		list = append(list, v.owner)
-	}
-	return list
 }
 
 // settling is how long after the death of a node the directory may lack copies of its objects that others have: what they

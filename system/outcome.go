@@ -9,7 +9,6 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -77,50 +76,6 @@ type description struct {
 	owner core.NodeKey   // whose store has the primary
 	size  int64          // about, and not to be trusted
 	refs  []*core.Future // that the value holds, in the order of its encoding
-}
-
-// describe says which object c is. One whose value is here is in the store when it returns.
-func (o *objects) describe(c *core.Future) (d description, err error) {
-	for {
-		if s, ok := core.SourceOf(c).(*objectSource); ok {
-			return s.description, nil
-		}
-		v, err := c.Outcome()
-		var e *core.Elsewhere
-		switch {
-		case errors.As(err, &e):
-			switch s := e.Source.(type) {
-			case *storedSource:
-				return description{s.object.ID(), o.self(), s.size, s.refs}, nil
-			case *objectSource:
-				return s.description, nil
-			case *remoteSource: // a result that nobody here has looked at
-				_, err := runner.Wait(o.ctx, func(done func(struct{}, error)) {
-					s.Fetch(&undecoded{}, func(err error) { done(struct{}{}, err) })
-				})
-				var at *core.Elsewhere
-				if errors.As(err, &at) {
-					if s, ok := at.Source.(*objectSource); ok {
-						return s.description, nil
-					}
-				}
-				return d, err
-			}
-			return d, fmt.Errorf("%w: %s", raysys.ErrObjectLost, e)
-		case err != nil:
-			return d, err
-		}
-		value := reflect.ValueOf(v).Elem()
-		plan, err := codec.PlanOf(value.Type())
-		if err != nil {
-			return d, err
-		}
-		oid, err := o.ensure(c)
-		if errors.As(err, &e) {
-			continue // it was evicted meanwhile
-		}
-		return description{oid, o.self(), int64(plan.Size(value)), refsOf(plan, v)}, err
-	}
 }
 
 // inlineSource is an outcome that came along with the reference.

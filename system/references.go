@@ -30,7 +30,7 @@ type values interface {
 	// describe says which object a settled future is; it may wait for room in the store.
 	describe(*core.Future) (description, error)
 	// newObjectSource makes what brings the value of an object which a reference turned out to be.
-	newObjectSource(*remoteSource, description) *objectSource
+	newObjectSource(*remoteSource, description) core.Source
 	// copies ends a wait for an owner that cannot be asked: with where copies of its object are, else with end.
 	copies(s *remoteSource, end error, done func(error))
 }
