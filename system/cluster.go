@@ -142,7 +142,7 @@ func (c *cluster) peer(k core.NodeKey) *peer {
 
 // connect is mesh.Connect.
 func (c *cluster) connect(k core.NodeKey, done func(*peer, error)) {
-	if p := c.peer(k); p != nil {
+	if p := c.peer(k); p != nil && p.Up() {
 		done(p, nil)
 		return
 	}

@@ -26,11 +26,12 @@ func (m *Mesh) Peer(k core.NodeKey) *Peer {
 	return nil
 }
 
-// Connect calls done with the connection to an incarnation, which is dialled if need be. The error matches
+// Connect calls done with the connection to an incarnation, which is dialled if need be: one that is over does not count,
+// though down may not have been called yet. The error matches
 // raysys.ErrNodeDead when the incarnation is not in the cluster, and raysys.ErrUnreachable when it cannot be reached.
 func (m *Mesh) Connect(k core.NodeKey, done func(*Peer, error)) {
 	m.mu.Lock()
-	if p := m.peers[k.Node]; p != nil && p.key == k {
+	if p := m.peers[k.Node]; p != nil && p.key == k && p.Up() {
 		m.mu.Unlock()
 		done(p, nil)
 		return
@@ -85,7 +86,7 @@ func (m *Mesh) dial(k core.NodeKey) {
 		switch {
 		case err == nil:
 			// Up has told, or the node there is another incarnation.
-			if p := m.Peer(k); p != nil {
+			if p := m.Peer(k); p != nil && p.Up() {
 				m.arrived(k, p, nil)
 				return
 			}

@@ -71,6 +71,9 @@ func (p *Peer) Foreign() bool { return p.namespace != p.mesh.cfg.Namespace }
 // Can reports whether the peer's program has a function: "task x", "grain y".
 func (p *Peer) Can(function string) bool { return p.kinds[function] }
 
+// Up reports whether the connection holds. Nothing can be sent any more on one that is over, of which Config.Down tells later.
+func (p *Peer) Up() bool { return p.link.Err() == nil }
+
 // Relayed reports whether the connection runs through a third node.
 func (p *Peer) Relayed() bool { return p.link.Relayed() }
 
