@@ -15,11 +15,11 @@ import (
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/tasks"
 )
 
 // cluster is a node's life among others: its membership, its links and the shards it leads. It is made by Start and
@@ -56,7 +56,7 @@ type cluster struct {
 
 	mu      sync.Mutex // guards the rest
 	jobs    map[jobKey]*core.Job
-	loads   map[core.NodeKey]tasks.Load
+	loads   map[core.NodeKey]taskengine.Load
 	gen     uint64       // grows with every change that placement may care for
 	working map[int]bool // shards that are being taken or given up
 }

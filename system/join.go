@@ -16,8 +16,8 @@ import (
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/tasks"
 )
 
 // newCluster prepares the membership; it does no I/O.
@@ -25,7 +25,7 @@ func newCluster(n *Node) *cluster {
 	c := &cluster{
 		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store,
 		runner: runner.New(n), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
-		jobs: map[jobKey]*core.Job{}, loads: map[core.NodeKey]tasks.Load{}, working: map[int]bool{},
+		jobs: map[jobKey]*core.Job{}, loads: map[core.NodeKey]taskengine.Load{}, working: map[int]bool{},
 	}
 	c.ctx = c.runner.Context()
 	c.mesh = c.newMesh()

@@ -5,8 +5,8 @@ import (
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/tasks"
 )
 
 // loadEvery is how often a node tells the others how busy it is, when that changed. Results of tasks carry the same, so
@@ -18,7 +18,7 @@ const loadEvery = 100 * time.Millisecond
 func (c *cluster) tellLoad() {
 	tick := time.NewTicker(loadEvery)
 	defer tick.Stop()
-	var last tasks.Load
+	var last taskengine.Load
 	for {
 		select {
 		case <-tick.C:
@@ -32,7 +32,7 @@ func (c *cluster) tellLoad() {
 			continue
 		}
 		last = now
-		frame := tasks.AppendLoad(nil, now)
+		frame := taskengine.AppendLoad(nil, now)
 		for _, p := range c.mesh.Connected() {
 			if p.Send(wire.Control, wire.KindLoad, frame) == nil { // one that is gone does not care
 				p.Flush()
@@ -53,7 +53,7 @@ func (c *cluster) loadChanged() {
 // onLoad handles KindLoad.
 func (p *peer) onLoad(frame []byte) error {
 	r := wire.NewReader(frame)
-	l, err := tasks.ReadLoad(&r)
+	l, err := taskengine.ReadLoad(&r)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (p *peer) onLoad(frame []byte) error {
 	return nil
 }
 
-func (c *cluster) learnLoad(k core.NodeKey, l tasks.Load) {
+func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.loads[k] = l
@@ -70,10 +70,10 @@ func (c *cluster) learnLoad(k core.NodeKey, l tasks.Load) {
 }
 
 // taskInfo is what the task engine must know of a peer: what it offers, which for a driver is nothing.
-func (c *cluster) taskInfo(p *peer) tasks.PeerInfo {
+func (c *cluster) taskInfo(p *peer) taskengine.PeerInfo {
 	info := c.mesh.Info(p.Key())
 	if info.Role == member.Driver && !info.Serves {
-		return tasks.PeerInfo{}
+		return taskengine.PeerInfo{}
 	}
-	return tasks.PeerInfo{Resources: info.Resources}
+	return taskengine.PeerInfo{Resources: info.Resources}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wheel"
-	"github.com/raysys/raysys/tasks"
 )
 
 // Node runs tasks and grains in this process. It implements core.Runtime.
@@ -25,7 +25,7 @@ type Node struct {
 	actors *actor.ActorSystem
 	wheel  *wheel.Wheel
 	pool   *goroutines.Pool
-	tasks  *tasks.Engine
+	tasks  *taskengine.Engine
 	grains *grains.Engine
 	job    *core.Job
 	top    *core.Turn // above every driver; cancelled by Close
@@ -78,7 +78,7 @@ func New(cfg Config) (*Node, error) {
 	id := raysys.TaskID(n.job.ID)
 	n.top = core.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
-	tc := tasks.Config{
+	tc := taskengine.Config{
 		Resources: cfg.Resources, QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
 		Runtime: n,
 	}
@@ -99,7 +99,7 @@ func New(cfg Config) (*Node, error) {
 		gc.States = n.solo.states()
 	}
 	gc.Holder = holder{n}
-	n.tasks, n.grains = tasks.NewEngine(tc), grains.NewEngine(gc)
+	n.tasks, n.grains = taskengine.NewEngine(tc), grains.NewEngine(gc)
 	return n, nil
 }
 
@@ -279,7 +279,7 @@ func (n *Node) Unblock(t *core.Turn) {
 }
 
 // Tasks returns the engine that runs tasks.
-func (n *Node) Tasks() *tasks.Engine { return n.tasks }
+func (n *Node) Tasks() *taskengine.Engine { return n.tasks }
 
 // Grains returns the engine that runs grains.
 func (n *Node) Grains() *grains.Engine { return n.grains }

@@ -7,14 +7,14 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
-	"github.com/raysys/raysys/tasks"
 )
 
 // placeTask chooses the node for a task that not every node can take, or whose values are on other nodes. A nil peer
 // stands for this node.
-func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
+func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	nodes, _ := c.nodes()
 	for i := range nodes {
 		c.expect(&nodes[i])
@@ -43,7 +43,7 @@ func (c *cluster) placeTask(r tasks.PlaceRequest) (wire.Peer, error) {
 // expect corrects what a node said of its load by what it cannot have known: the tasks that this node has sent it
 // since. Many are placed between two reports, and all of them would go to the node that was idle in the last.
 func (c *cluster) expect(n *placement.Node) {
-	var l tasks.Load
+	var l taskengine.Load
 	sent := 0
 	if k := (core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}); k == c.self() {
 		l = c.node.tasks.Load()

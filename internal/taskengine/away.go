@@ -1,0 +1,248 @@
+package taskengine
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// What a task does when another node runs it. The record stays here: it is the future, and keeps the argument for a
+// further attempt.
+
+func (r *record[A, R]) entry() *core.Entry { return r.spec.entry }
+func (r *record[A, R]) needs() need        { return r.spec.need }
+
+// common implements outboundTask. A task that waits to go to where its values are must not be found by a worker.
+func (r *record[A, R]) common() bool {
+	if !r.spec.common {
+		return false
+	}
+	d := r.host()
+	return d == nil || !d.dataLocal.Load()
+}
+
+// plain implements outboundTask.
+func (r *record[A, R]) plain() bool { return r.spec.common }
+
+func (r *record[A, R]) request() PlaceRequest {
+	q := PlaceRequest{Entry: r.spec.entry, Options: &r.spec.opts, ID: r.ID(), Attempt: r.attempt()}
+	if d := r.host(); d != nil && d.dataLocal.Load() {
+		q.Inputs = d.inputs()
+	}
+	return q
+}
+
+func (r *record[A, R]) attempt() int {
+	if t := r.OwnTurn(); t != nil {
+		return t.Attempt()
+	}
+	return 1
+}
+
+// depart implements outboundTask.
+func (r *record[A, R]) depart(e *Engine) {
+	var bytes int64
+	if !r.spec.fixed {
+		bytes = r.spec.size(&r.arg)
+	}
+	e.started(bytes)
+	if d := r.host(); d != nil {
+		d.leave()
+	}
+}
+
+// ended implements outboundTask.
+func (r *record[A, R]) ended() bool {
+	cause := r.cancelled()
+	if cause == nil {
+		return r.Settled()
+	}
+	r.drop()
+	r.Cancel(cause)
+	return true
+}
+
+// head implements outboundTask.
+func (r *record[A, R]) head(rt core.Runtime) taskHead {
+	h := taskHead{attempt: 1}
+	if t := r.OwnTurn(); t != nil {
+		h.attempt = t.Attempt()
+		if at := t.Deadline(); at != 0 {
+			h.left = max(at-rt.Now(), 1)
+		}
+	}
+	if !r.spec.common && !r.spec.oneCPU() {
+		h.need = &r.spec.need
+	}
+	return h
+}
+
+// appendArg implements outboundTask.
+func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, error) {
+	if d := r.host(); d != nil && d.dataLocal.Load() && d.params.Load() != nil {
+		return r.appendParams(dst, refs)
+	}
+	if r.spec.fixed {
+		return wire.AppendOf(dst, r.spec.arg, &r.arg, refs)
+	}
+	v := reflect.ValueOf(&r.arg).Elem()
+	if wire.Exceeds(r.spec.arg, v, wire.ValueLimit) {
+		return r.appendParams(dst, refs)
+	}
+	lends, _ := refs.(wire.Lending)
+	lent := 0
+	if lends != nil {
+		lent = lends.Mark()
+	}
+	out, err := wire.AppendValue(dst, r.spec.arg, v, refs)
+	if errors.Is(err, raysys.ErrTooLarge) {
+		if lends != nil {
+			lends.TakeBack(lent, lends.Mark())
+		}
+		return r.appendParams(dst, refs)
+	}
+	return out, err
+}
+
+// back implements outboundTask.
+func (r *record[A, R]) back(e *Engine) bool {
+	bytes := r.count(e)
+	if r.Back() {
+		return true
+	}
+	e.started(bytes)
+	r.drop()
+	return false
+}
+
+// Stopped implements core.Stoppable.
+func (r *record[A, R]) Stopped() {
+	if r.Away() {
+		if x := engineOf(r.Up()).net.Load(); x != nil {
+			x.stopped(&r.Future)
+		}
+	}
+}
+
+// landed implements outboundTask.
+func (r *record[A, R]) landed(rd *wire.Reader, refs wire.References, node raysys.NodeID) error {
+	if rd.Large() {
+		return r.landedElsewhere(rd, refs)
+	}
+	v := r.Place()
+	if err := wire.ReadOf(rd, r.spec.res, v, refs); err != nil {
+		var zero R
+		*v = zero
+		if rd.Err() != nil {
+			return err
+		}
+		r.settleFailed(&raysys.TaskError{
+			Task: r.ID(), Function: r.Name(), Node: node, Attempt: r.attempt(), Err: fmt.Errorf("read the result: %w", err),
+		})
+		return nil
+	}
+	if r.Expires() != 0 && r.ended() {
+		var zero R
+		*v = zero
+		return nil
+	}
+	r.drop()
+	r.Resolve(*v)
+	r.endLate()
+	return nil
+}
+
+// failedThere implements outboundTask. RetryIf is the program's, and may take its time, so it does not run on the
+// goroutine that reads what the peer sends.
+func (r *record[A, R]) failedThere(err error) {
+	if r.spec.opts.RetryIf == nil {
+		r.failed(err)
+		return
+	}
+	engineOf(r.Up()).cfg.Pool.Go(goroutines.Func(func() { r.failed(err) }))
+}
+
+// lost implements outboundTask.
+func (r *record[A, R]) lost(x *exchange, node raysys.NodeID, cause error) {
+	if r.ended() {
+		r.drop()
+		return
+	}
+	attempt := r.attempt()
+	if retries := r.spec.opts.Retries; attempt > retries {
+		r.settleFailed(&raysys.TaskError{
+			Task: r.ID(), Function: r.Name(), Node: node, Attempt: attempt,
+			Err: &lostError{node: node, attempts: attempt, cause: cause},
+		})
+		return
+	}
+	r.again(attempt)
+}
+
+// again arranges the attempt that follows one that has failed.
+func (r *record[A, R]) again(attempt int) {
+	last, ok := r.Again(attempt + 1)
+	if !ok {
+		r.drop()
+		return
+	}
+	e := engineOf(r.Up())
+	e.held.Add(1)
+	// What the failed attempt started is started again by the next, under the same ids. Cancelled first: work below a
+	// turn that has ended looks past it.
+	last.Cancel(errRetried)
+	last.End()
+	// A draw of its own, so that the task's Rand stays the same in every attempt.
+	id := r.ID()
+	pause := r.spec.opts.Pause(attempt, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
+	rt := r.Up().Runtime()
+	rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(pause), Ring: r.ready})
+}
+
+// closed implements outboundTask.
+func (r *record[A, R]) closed() {
+	r.drop()
+	r.Cancel(raysys.ErrClosed)
+}
+
+// lostError says that a task has been lost with its node as often as it may be.
+type lostError struct {
+	node     raysys.NodeID
+	attempts int
+	cause    error
+}
+
+func (e *lostError) Error() string {
+	s := fmt.Sprintf("node %s was lost while the task was there, and attempt %d was the last (raysys.Retries allows more)", e.node, e.attempts)
+	if e.cause != nil {
+		s += ": " + e.cause.Error()
+	}
+	return s
+}
+
+// Unwrap does not lead to the cause: that a link was closed does not mean that the task was cancelled.
+func (e *lostError) Unwrap() []error { return []error{raysys.ErrNodeDead, raysys.ErrOutcomeUnknown} }
+
+// unknown fails tasks whose function no node has.
+func (x *exchange) unknown(c *core.Future) {
+	fail := func(c *core.Future, entry *core.Entry) {
+		c.Fail(fmt.Errorf("%w: %s is on no node that could run it (the nodes are %v): start the same program, or a version with the same types, on one of them",
+			raysys.ErrUnknownFunc, entry, x.nodes()))
+	}
+	switch w := c.Work().(type) {
+	case batch:
+		for r := w.take(); r != nil; r = w.take() {
+			fail(r, w.entry())
+		}
+	case outboundTask:
+		fail(c, w.entry())
+	}
+}
+
+var errClosing = errors.New("the node closes")

@@ -1,0 +1,98 @@
+package taskengine
+
+import (
+	"reflect"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// A task whose values are on other nodes goes to one of them instead of having them fetched to this one first: it is
+// data-local. Its argument is not complete here, so it is never in a queue that workers take from. It is placed, and
+// where it goes its values are fetched before it takes a CPU; when that is here, it stays, which is where the usual way
+// begins.
+
+// host returns what holds, or held, the task back; nil for one that had nothing to wait for.
+func (r *record[A, R]) host() *deps {
+	if t := r.OwnTurn(); t != nil {
+		d, _ := t.Host().(*deps)
+		return d
+	}
+	return nil
+}
+
+// follows implements held.
+func (r *record[A, R]) follows(d *deps) bool {
+	e := engineOf(r.Up())
+	if e.cfg.Place == nil || d.stays {
+		return false
+	}
+	for _, c := range d.futures {
+		if c.Absent() {
+			return true
+		}
+		if w, ok := core.WhereaboutsOf(c); ok && w.Node != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// lends implements held. An argument that is too large for a frame travels as references: better to the values that the
+// program gave, which the other node may have already, than to new objects.
+func (r *record[A, R]) lends(*deps) bool {
+	return engineOf(r.Up()).cfg.Place != nil && !r.spec.refs && wire.Exceeds(r.spec.arg, reflect.ValueOf(&r.arg).Elem(), wire.ValueLimit)
+}
+
+// inputs says where the values are that the task needs, as far as they are large.
+func (d *deps) inputs() (list []core.Whereabouts) {
+	seen := map[*core.Future]bool{}
+	for _, c := range d.futures {
+		w, ok := core.WhereaboutsOf(c)
+		if !ok {
+			w = core.Whereabouts{Size: sizeHere(c), Here: true}
+		}
+		if w.Size > raysys.ObjectSize && !seen[c] {
+			seen[c] = true
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// sizeHere is the size of a value in this node's memory, 0 where there is none.
+func sizeHere(c *core.Future) int64 {
+	v, err := c.Outcome()
+	if err != nil {
+		return 0
+	}
+	value := reflect.ValueOf(v).Elem()
+	plan, err := codec.PlanOf(value.Type())
+	if err != nil {
+		return 0
+	}
+	return int64(plan.Size(value))
+}
+
+// stay implements outboundTask.
+func (r *record[A, R]) stay(e *Engine) bool {
+	d := r.host()
+	if d == nil || !d.dataLocal.Load() {
+		return false
+	}
+	var bytes int64
+	if !r.spec.fixed {
+		bytes = r.spec.size(&r.arg)
+	}
+	if !r.Rehold() {
+		return true // it was cancelled, which did its accounts
+	}
+	e.held.Add(1)
+	e.started(bytes) // it is counted again when it is ready
+	d.stays, d.fetch = true, true
+	d.dataLocal.Store(false)
+	d.come()
+	return true
+}

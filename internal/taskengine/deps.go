@@ -1,0 +1,194 @@
+package taskengine
+
+import (
+	"sync/atomic"
+
+	"github.com/raysys/raysys/internal/core"
+)
+
+// deps holds a task back until the futures it needs have settled, and then until their values are here, or until it is
+// known where else it runs. It is the host of the task's turn, also while the task is elsewhere: it keeps the objects
+// that its parameters are in.
+//
+//	settle ──┬── all values are here ──────────────────────────────► ready
+//	         ├── fetch those that are elsewhere ───────────────────► ready
+//	         └── data-local: the task is placed, and its values stay ──┬─► sent with references to them
+//	                                                             └─► it runs here: fetch
+type deps struct {
+	task      held
+	job       *core.Job
+	left      atomic.Int32 // futures still open, and one for the submitter
+	waiters   []core.Waiter
+	futures   []*core.Future
+	params    atomic.Pointer[[]param] // what cores are, for a task that has its parameters by reference
+	taken     func()                  // the parameters are in the argument; may be nil
+	fetch     bool                    // values that are elsewhere are waited for; set while nothing is
+	stays     bool                    // the task was given to this node, with its values; set while it is held
+	place     place                   // among those whose values are fetched
+	dataLocal atomic.Bool             // the argument is not complete, and the task goes to where its values are
+}
+
+// held is what deps needs of the record it holds.
+type held interface {
+	// follows reports whether the task is to be placed by where its values are, instead of having them fetched.
+	follows(*deps) bool
+	// lends reports whether the parameters stay lent although the argument has them: it may go to another node.
+	lends(*deps) bool
+	ready()
+	settleFailed(error)
+	// over reports whether the task has settled.
+	over() bool
+	// queues reports whether the task asks for one CPU and nothing else.
+	queues() bool
+}
+
+// wanted lists the futures that the task still needs. A parameter whose value is in the argument needs its future no
+// more: that may lose the value again while others come.
+func (d *deps) wanted() []*core.Future {
+	params := d.params.Load()
+	if params == nil {
+		return d.futures
+	}
+	has := map[*core.Future]bool{}
+	for _, p := range *params {
+		has[p.RefFuture()] = p.taken()
+	}
+	var list []*core.Future
+	for _, c := range d.futures {
+		if !has[c] {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// wait subscribes to those that are wanted. The task is held.
+func (d *deps) wait() {
+	futures := d.futures
+	if d.fetch {
+		futures = d.wanted()
+	}
+	d.waiters = make([]core.Waiter, len(futures))
+	d.left.Store(int32(len(futures)) + 1)
+	for i, c := range futures {
+		if !c.Subscribe(&d.waiters[i], d) && !(d.fetch && c.Follow(&d.waiters[i], d)) {
+			d.left.Add(-1)
+		}
+	}
+	d.arrived()
+}
+
+// Resolved implements core.Resolved.
+func (d *deps) Resolved(w *core.Waiter) {
+	if !d.fetch || !w.Future().Follow(w, d) {
+		d.arrived()
+	}
+}
+
+func (d *deps) arrived() {
+	if d.left.Add(-1) > 0 {
+		return
+	}
+	// A failed dependency fails the task with that error, and the task does not run: the first in parameter order, so
+	// that the outcome does not depend on timing.
+	absent, futures := false, d.futures
+	if d.fetch {
+		futures = d.wanted()
+	}
+	for _, c := range futures {
+		if !d.fetch && c.Absent() { // why an earlier fetch failed does not count
+			absent = true
+			continue
+		}
+		if err := c.Failure(); err != nil {
+			d.giveBack()
+			d.task.settleFailed(err)
+			return
+		}
+	}
+	if !d.fetch {
+		if d.task.follows(d) {
+			d.dataLocal.Store(true)
+			d.task.ready()
+			return
+		}
+		if d.fetch = true; absent {
+			d.come()
+			return
+		}
+	}
+	if params := d.params.Load(); params != nil {
+		here, err := takeAll(*params, d.job)
+		switch {
+		case err != nil:
+			d.giveBack()
+			d.task.settleFailed(err)
+			return
+		case !here: // one was evicted while the others came
+			d.wait()
+			return
+		}
+		if !d.task.lends(d) {
+			d.giveBack()
+		}
+		if d.taken != nil {
+			d.taken()
+		}
+	}
+	d.task.ready()
+}
+
+// giveBack ends the loans of the parameters.
+func (d *deps) giveBack() {
+	if params := d.params.Swap(nil); params != nil {
+		for _, p := range *params {
+			p.Return()
+		}
+	}
+}
+
+// open returns the futures the task still waits for.
+func (d *deps) open() (futures []*core.Future) {
+	for _, c := range d.futures {
+		if !c.Settled() {
+			futures = append(futures, c)
+		}
+	}
+	return futures
+}
+
+// hold makes r wait for d.
+func (r *record[A, R]) hold(up *core.Turn, d *deps) {
+	d.task, d.job = r, up.Job()
+	r.Hold()
+	engineOf(up).held.Add(1)
+	t := r.OwnTurn()
+	if t == nil {
+		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.ID(), Up: up, Attempt: 1})
+	}
+	t.SetHost(d)
+	r.SetOwn(t)
+}
+
+// inner lets d be followed by a wait for the references that the parameters themselves hold, which are dependencies
+// too.
+func (r *record[A, R]) inner(d *deps, next held) {
+	if !r.spec.refs {
+		return
+	}
+	d.taken = func() {
+		if more := r.spec.dependencies(&r.arg); len(more) > 0 {
+			r.OwnTurn().Pin(more)
+			d2 := &deps{task: next, job: d.job, futures: more}
+			d2.place.taken.Store(d.place.taken.Swap(false))
+			r.OwnTurn().SetHost(d2)
+			d.task = d2
+		}
+	}
+}
+
+// ready and settleFailed let deps wait for the references inside the values of another deps.
+func (d *deps) ready()                 { d.wait() }
+func (d *deps) follows(*deps) bool     { return false }
+func (d *deps) lends(*deps) bool       { return false }
+func (d *deps) settleFailed(err error) { d.task.settleFailed(err) }

@@ -1,0 +1,334 @@
+package taskengine
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/queue"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// Config is what an Engine is given. The zero value of a field takes the default it names.
+type Config struct {
+	// Resources of this node. CPU 0 means runtime.GOMAXPROCS(0), unless NoCPU is set.
+	Resources raysys.Resources
+	// NoCPU makes CPU 0 mean none: a driver, whose tasks run on other nodes and wait while there is none.
+	NoCPU bool
+	// QueueTasks bounds the tasks that wait to start (default 1,000,000), QueueBytes the memory of their arguments
+	// beyond the records themselves (default 256 MiB).
+	QueueTasks int
+	QueueBytes int64
+	// Table is the function table of the system; handles of other tables are refused.
+	Table *raysys.Table
+	// Actors is the actor system the workers live in.
+	Actors *actor.ActorSystem
+	// Pool runs the workers' mailboxes.
+	Pool *goroutines.Pool
+
+	// The rest is for nodes that have peers.
+
+	// Runtime is the node's, for its clock.
+	Runtime core.Runtime
+	// QueueInbound bounds the tasks of other nodes that wait here; further ones are sent back (default 65,536).
+	QueueInbound int
+	// Place finds a node for a task that asks for something else than one CPU: nil for this one. An error with a
+	// method Temporary that returns true lets the task wait until the view changes; any other fails it. Nil: such
+	// tasks stay here.
+	Place func(PlaceRequest) (wire.Peer, error)
+	// Changed is told that CPUs have become free here after work of this node's own waited: what other nodes should
+	// know soon (Load says it). It must not block. Nil: they learn it from results alone.
+	Changed func()
+	// Bandwidth says how fast large values come to this node, in bytes per second, for its Load; 0 while that is not
+	// known.
+	Bandwidth func() int64
+}
+
+// Engine runs the tasks of one node: a first-come-first-served queue, a count of free CPUs, and workers that pull.
+//
+// A worker is a protoactor actor that is idle, without a goroutine, until it is told to pull; it then holds one CPU
+// and takes tasks until the queue is empty. Work is never assigned to a worker beforehand, so a short task does not
+// wait behind a long one while a CPU is free.
+type Engine struct {
+	cfg       Config
+	queue     *queue.Queue[core.Future]
+	props     *actor.Props
+	maxBytes  int64
+	total     need
+	roomUntil atomic.Uint64 // submissions may go on up to this count of Queue.Pushed; raised as tasks start
+	bytes     atomic.Int64  // of queued arguments
+	held      atomic.Int64  // tasks that wait for arguments or for the pause before a retry
+	closed    atomic.Bool
+	linger    int // looks of a worker at the empty queue before it goes idle
+	draining  atomic.Bool
+	net       atomic.Pointer[exchange] // nil while there never was a peer
+
+	_         [40]byte
+	free      atomic.Int64 // CPU in thousandths; below zero while resumed tasks overlap (see Unblock)
+	searching atomic.Int32 // 1 while some worker looks for work, which then need not be woken
+	shaped    atomic.Int32 // waiting tasks that ask for other than one CPU
+
+	waiting atomic.Int32 // root submitters that wait for room
+	zeroCPU atomic.Int32 // tasks that run and ask for no CPU
+	spare   atomic.Pointer[core.Slot]
+	fetches fetches
+
+	mu      sync.Mutex // guards the rest
+	idle    []*worker
+	live    int // workers that are not stopped
+	shapes  shapes
+	room    []chan struct{} // one per waiting submitter, closed when there may be room
+	busy    int             // workers at work
+	allIdle chan struct{}   // made by Close, and closed once busy is 0
+	drained chan struct{}   // made by Drain, and closed once nothing is left
+}
+
+const (
+	oneCPU = 1000
+	// maxDepth bounds how many tasks run in place on one goroutine, whose stack grows with each: past it the waiting
+	// task parks and a worker takes the child.
+	maxDepth = 200
+)
+
+// NewEngine makes the engine of one node. It starts nothing.
+func NewEngine(cfg Config) *Engine {
+	if cfg.Resources.CPU == 0 && !cfg.NoCPU {
+		cfg.Resources.CPU = float64(runtime.GOMAXPROCS(0))
+	}
+	if cfg.QueueTasks == 0 {
+		cfg.QueueTasks = 1_000_000
+	}
+	if cfg.QueueBytes == 0 {
+		cfg.QueueBytes = 256 << 20
+	}
+	if cfg.QueueInbound == 0 {
+		cfg.QueueInbound = maxFlights
+	}
+	e := &Engine{cfg: cfg, queue: queue.New[core.Future](), linger: lingering(), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
+	e.free.Store(e.total.cpu)
+	e.shapes.free = e.total
+	e.shapes.free.custom = maps.Clone(e.total.custom)
+	e.roomUntil.Store(uint64(cfg.QueueTasks))
+	e.props = actor.PropsFromProducer(func() actor.Actor { return &worker{engine: e} }, actor.WithDispatcher(dispatcher{cfg.Pool}))
+	return e
+}
+
+// dispatcher runs the workers' mailboxes on kept goroutines.
+type dispatcher struct{ pool *goroutines.Pool }
+
+// Schedule implements actor.Dispatcher.
+func (d dispatcher) Schedule(f func()) { d.pool.Go(goroutines.Func(f)) }
+
+// Throughput implements actor.Dispatcher.
+func (d dispatcher) Throughput() int { return 300 }
+
+// Resources returns what the node offers.
+func (e *Engine) Resources() raysys.Resources { return e.cfg.Resources }
+
+// Queued returns the number of queue places taken by tasks that have not started; it may count some that were
+// started in place.
+func (e *Engine) Queued() int {
+	// Two that pop at once may take one place more than was pushed.
+	return max(int(e.queue.Pushed()-e.queue.Popped()), 0)
+}
+
+// FreeCPU returns the CPUs no task holds, below zero while tasks that resumed after a wait overlap others.
+func (e *Engine) FreeCPU() float64 { return float64(e.free.Load()) / oneCPU }
+
+// push queues a task that asks for one CPU and sees that a worker comes.
+func (e *Engine) push(c *core.Future) {
+	e.queue.Push(c)
+	e.wake()
+}
+
+// wake starts a worker if a CPU is free and none is looking for work already.
+func (e *Engine) wake() {
+	if e.searching.Load() != 0 {
+		return
+	}
+	if e.free.Load() < oneCPU || e.shaped.Load() != 0 && e.reserved() {
+		e.spill()
+		return
+	}
+	if !e.searching.CompareAndSwap(0, 1) {
+		return
+	}
+	if !e.takeCPU(oneCPU) {
+		e.searching.Store(0)
+		// The CPU went between the look and the grab. Whoever gives one back looks at the queue after that.
+		switch {
+		case e.free.Load() < oneCPU:
+			e.spill()
+		case e.waits():
+			e.wake()
+		}
+		return
+	}
+	e.start(job{pull: true})
+}
+
+// spill is called when tasks may wait and no CPU is free.
+func (e *Engine) spill() {
+	if x := e.net.Load(); x != nil {
+		x.note()
+	}
+}
+
+// waits reports whether a worker would find a task.
+func (e *Engine) waits() bool {
+	if !e.queue.Empty() {
+		return true
+	}
+	x := e.net.Load()
+	return x != nil && (!x.inbound.Empty() || x.deferred.count.Load() > 0)
+}
+
+// takeCPU takes n thousandths if they are free.
+func (e *Engine) takeCPU(n int64) bool {
+	for n > 0 {
+		f := e.free.Load()
+		if f < n {
+			return false
+		}
+		if e.free.CompareAndSwap(f, f-n) {
+			return true
+		}
+	}
+	return true
+}
+
+// giveCPU returns n thousandths and lets waiting work use them.
+func (e *Engine) giveCPU(n int64) {
+	e.free.Add(n)
+	if e.shaped.Load() != 0 {
+		e.startShaped()
+	}
+	if e.waits() {
+		e.wake()
+	}
+}
+
+// Block gives back the CPU of the task on the calling goroutine, which is about to park.
+func (e *Engine) Block(t *core.Turn) {
+	if s := t.Slot(); s != nil && s.Blocked.Add(1) == 1 {
+		if s.CPU == 0 {
+			e.zeroCPU.Add(-1)
+		}
+		e.passOn(s)
+		s.Waited.Store(true)
+		if s.Foreign.Load() {
+			e.net.Load().serve(s, true) // until its worker takes the next task it counts as this node's
+		}
+		e.giveCPU(s.CPU)
+	}
+	if x := e.net.Load(); x != nil {
+		x.hurry()
+	}
+}
+
+// Unblock takes the CPU again at once, even if that leaves less than none: a resumed task may hold what others wait
+// for (a mutex), so making it queue for a CPU could stop everything. The overlap ends as running tasks do, since
+// workers stop while free is below zero.
+func (e *Engine) Unblock(t *core.Turn) {
+	if s := t.Slot(); s != nil && s.Blocked.Add(-1) == 0 {
+		if s.CPU == 0 {
+			e.zeroCPU.Add(1)
+		}
+		e.free.Add(-s.CPU)
+	}
+}
+
+// passOn queues what is left of the Map that the goroutine of s was working off, so that other workers find it.
+func (e *Engine) passOn(s *core.Slot) {
+	if c := s.Batch.Load(); c != nil && c.Work().(batch).left() {
+		e.queue.Push(c)
+	}
+}
+
+// borrowSlot lets a goroutine that is no worker run a task in place: a driver's, or a grain's turn.
+func (e *Engine) borrowSlot() *core.Slot {
+	if e.shaped.Load() != 0 && e.reserved() || !e.takeCPU(oneCPU) {
+		return nil
+	}
+	if s := e.spare.Swap(nil); s != nil {
+		return s
+	}
+	return &core.Slot{CPU: oneCPU}
+}
+
+func (e *Engine) returnSlot(s *core.Slot) {
+	if s.Blocked.Load() == 0 {
+		e.spare.Store(s)
+	}
+	e.giveCPU(oneCPU)
+}
+
+// hasRoom reports whether the queue takes another task.
+func (e *Engine) hasRoom() bool {
+	if e.bytes.Load() > e.maxBytes || e.held.Load()+int64(e.shaped.Load()) >= int64(e.cfg.QueueTasks) {
+		return false
+	}
+	pushed := e.queue.Pushed()
+	if pushed < e.roomUntil.Load() {
+		return true
+	}
+	until := e.queue.Popped() + uint64(e.cfg.QueueTasks)
+	e.roomUntil.Store(until)
+	return pushed < until
+}
+
+// waitRoom blocks a root submitter until the queue has room or ctx ends.
+func (e *Engine) waitRoom(ctx context.Context) error {
+	for {
+		ch := make(chan struct{})
+		e.mu.Lock()
+		e.waiting.Add(1)
+		e.room = append(e.room, ch)
+		e.mu.Unlock()
+		if e.hasRoom() || e.closed.Load() {
+			e.signalRoom()
+		}
+		select {
+		case <-ch:
+		case <-ctx.Done():
+			e.signalRoom() // takes this one's registration away; the others look again
+			return fmt.Errorf("%w: the task queue is full (%d tasks, %d bytes of arguments) and the context ended while waiting for room: %w",
+				raysys.ErrOverloaded, e.Queued(), e.bytes.Load(), context.Cause(ctx))
+		}
+		if e.closed.Load() {
+			return raysys.ErrClosed
+		}
+		if e.hasRoom() {
+			return nil
+		}
+	}
+}
+
+func (e *Engine) signalRoom() {
+	e.mu.Lock()
+	list := e.room
+	e.room = nil
+	e.waiting.Add(-int32(len(list)))
+	e.mu.Unlock()
+	for _, ch := range list {
+		close(ch)
+	}
+}
+
+// started does the accounts of a task that left the queue.
+func (e *Engine) started(bytes int64) {
+	if bytes != 0 {
+		e.bytes.Add(-bytes)
+	}
+	if e.waiting.Load() != 0 {
+		e.signalRoom()
+	}
+}

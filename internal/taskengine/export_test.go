@@ -1,0 +1,25 @@
+package taskengine
+
+// Waiting returns the number of drivers that wait for room in the queue.
+func (e *Engine) Waiting() int { return int(e.waiting.Load()) }
+
+// QueuedBytes returns the bytes counted for arguments that are queued.
+func (e *Engine) QueuedBytes() int { return int(e.bytes.Load()) }
+
+// StopForwarder runs a forwarder that is told to stop while somebody wakes it. It reports whether one that sleeps beside it
+// would never be woken again.
+func (e *Engine) StopForwarder() (lost bool) {
+	x := e.exchange()
+	stop := make(chan struct{})
+	close(stop)
+	x.running.Add(1)
+	x.poke()
+	x.run(stop)
+	lost = x.state.Load() == awake && len(x.wake) == 0
+	select {
+	case <-x.wake:
+	default:
+	}
+	x.state.Store(asleep)
+	return lost
+}

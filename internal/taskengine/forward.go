@@ -1,0 +1,323 @@
+package taskengine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys/internal/core"
+)
+
+// A forwarder takes tasks from the queue for other nodes, as a worker does for this one: when the CPUs here are taken
+// and a peer has room. It is one goroutine, there while there are peers, and any goroutine that waits for a task may
+// do its work for it.
+//
+//	asleep ──► noted ──► awake ──► asleep       tasks wait here and may go
+//	  a task came   another, or                 stalled: tasks wait, and no peer has room: only an answer,
+//	                a hintPause later           a report or a new peer changes that
+//
+// The step over noted is for a program that submits and then waits: it sends its task itself, and the forwarder is not
+// woken, which would cost more than all the rest.
+type forwarder struct {
+	state atomic.Int32
+	wake  chan struct{} // capacity 1, never closed
+
+	hint      core.Alarm
+	hinted    atomic.Bool
+	retry     core.Alarm
+	retrying  atomic.Bool
+	lastCall  core.Alarm  // for tasks that nobody can run
+	dirty     atomic.Bool // something changed beyond the queue
+	crowded   atomic.Bool // tasks have waited for a CPU here since Changed was last called
+	unflushed atomic.Bool
+
+	mu  sync.Mutex // the right to send: guards out and the peers' skip
+	out outgoing
+}
+
+const (
+	asleep int32 = iota
+	noted
+	awake
+	stalled
+)
+
+const (
+	// hintPause is how long a single task may lie while its submitter does something else than wait for it.
+	hintPause = int64(500 * time.Microsecond)
+	// retryPause is how long a peer that refused a task is left alone.
+	retryPause = int64(5 * time.Millisecond)
+	// maxBatch bounds the tasks of one frame.
+	maxBatch = 256
+)
+
+func (f *forwarder) init(x *exchange) {
+	f.wake = make(chan struct{}, 1)
+	f.hint.Ring = func() {
+		f.hinted.Store(false)
+		f.hurry()
+	}
+	f.retry.Ring = func() {
+		f.retrying.Store(false)
+		x.each(func(p *peer) {
+			p.full.Store(false)
+		})
+		x.changed()
+	}
+	f.lastCall.Ring = x.changed
+}
+
+// note is told that a task waits and no CPU is free.
+func (x *exchange) note() {
+	if !x.crowded.Load() {
+		x.crowded.Store(true)
+	}
+	switch x.state.Load() {
+	case asleep:
+		waits := int64(x.e.Queued()) + x.deferred.count.Load()
+		if waits == 0 {
+			return
+		}
+		if waits > 1 {
+			x.poke()
+			return
+		}
+		if x.state.CompareAndSwap(asleep, noted) && x.hinted.CompareAndSwap(false, true) {
+			x.hint.At = x.rt.Now() + hintPause
+			x.rt.SetAlarm(&x.hint)
+		}
+	case noted:
+		x.hurry()
+	}
+}
+
+// hurry wakes the forwarder if a task was noted.
+func (f *forwarder) hurry() {
+	if f.state.Load() == noted && f.state.CompareAndSwap(noted, awake) {
+		f.rouse()
+	}
+}
+
+// poke wakes the forwarder whatever it waits for.
+func (f *forwarder) poke() {
+	if f.state.Swap(awake) != awake {
+		f.rouse()
+	}
+}
+
+func (f *forwarder) rouse() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// idle is called when a worker finds nothing to do.
+func (x *exchange) idle() {
+	if x.crowded.Load() && x.crowded.Swap(false) && x.e.cfg.Changed != nil {
+		x.e.cfg.Changed()
+	}
+}
+
+// pop takes a task of this node.
+func (x *exchange) pop() *core.Future {
+	if x.deferred.count.Load() > 0 {
+		if c := x.deferred.pop(x.e); c != nil {
+			return c
+		}
+	}
+	return x.e.queue.Pop()
+}
+
+// later lets the forwarder look again in a while, at peers that refused.
+func (x *exchange) later() {
+	if x.retrying.CompareAndSwap(false, true) {
+		x.retry.At = x.rt.Now() + retryPause
+		x.rt.SetAlarm(&x.retry)
+	}
+}
+
+// changed is told that what keeps tasks here may be over.
+func (x *exchange) changed() {
+	x.dirty.Store(true)
+	x.poke()
+}
+
+// run is the forwarder's goroutine. It ends when stop is closed.
+func (x *exchange) run(stop <-chan struct{}) {
+	defer x.running.Done()
+	for {
+		x.dirty.Store(false)
+		x.route()
+		x.mu.Lock()
+		x.sendStops()
+		end := x.round()
+		x.mu.Unlock()
+		x.giveUp()
+		x.flush()
+		x.state.Store(end)
+		// Whoever came before the store saw an awake forwarder and woke nobody.
+		if !x.due(end) {
+			select {
+			case <-x.wake:
+			case <-stop:
+				return
+			}
+		}
+		x.state.Store(awake)
+		select {
+		case <-stop:
+			// Peers may have come back meanwhile, and another goroutine with them: it sleeps beside a state that says
+			// awake now, and the wake that this one took may have been its own.
+			x.rouse()
+			return
+		default:
+		}
+	}
+}
+
+// giveUp fails the tasks whose function has been unknown to every node for long.
+func (x *exchange) giveUp() {
+	if x.deferred.count.Load() == 0 {
+		return
+	}
+	now := x.rt.Now()
+	gone, again := x.deferred.hopeless(x, now)
+	for _, c := range gone {
+		x.unknown(c)
+	}
+	if again != 0 {
+		x.rt.ClearAlarm(&x.lastCall)
+		x.lastCall.At = again
+		x.rt.SetAlarm(&x.lastCall)
+	}
+}
+
+// due reports whether a forwarder that was about to rest as end must go on.
+func (x *exchange) due(end int32) bool {
+	switch {
+	case x.dirty.Load() || x.stops.some():
+		return true
+	case x.e.closed.Load() || !x.taken():
+		return false
+	case end == stalled:
+		return x.opened()
+	case x.e.queue.Empty() && !x.deferred.wanted(x):
+		return false
+	}
+	for _, p := range *x.peers.Load() {
+		if _, n := x.room(p); n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// taken reports whether no CPU here is free for the tasks that wait, so that they may go. A worker that is on its way
+// to them has taken its CPU already; it says when it leaves some.
+func (x *exchange) taken() bool {
+	e := x.e
+	if e.draining.Load() {
+		return true
+	}
+	return e.searching.Load() == 0 && (e.free.Load() < oneCPU || e.shaped.Load() != 0 && e.reserved())
+}
+
+// opened reports whether a peer has room enough again to go on after a stall.
+func (x *exchange) opened() bool {
+	for _, p := range *x.peers.Load() {
+		if _, n := x.room(p); n > 0 && p.inflight.Load() <= p.low.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// sendNow is called by a goroutine that is about to wait for a task: it does the forwarder's work, so that the task
+// leaves without a change of goroutines.
+func (x *exchange) sendNow() {
+	if x.state.Load() != noted || !x.taken() || !x.mu.TryLock() {
+		return
+	}
+	x.out.first = true
+	end := x.round()
+	corked := x.out.corked
+	x.out.first, x.out.corked = false, nil
+	x.mu.Unlock()
+	if corked != nil {
+		corked.uncork(true)
+	}
+	x.flush()
+	if x.state.CompareAndSwap(noted, end) && x.due(end) {
+		x.poke()
+	}
+}
+
+// round sends tasks until none waits, a CPU here is free (asleep), or no peer has room (stalled). The caller holds the
+// right to send.
+func (x *exchange) round() int32 {
+	x.each(func(p *peer) { p.skip = false })
+	for {
+		e := x.e
+		if e.closed.Load() || e.queue.Empty() && x.deferred.count.Load() == 0 || !x.taken() {
+			return asleep
+		}
+		p, n, skipped := x.pick()
+		if p == nil {
+			if skipped {
+				return asleep // those with room can run nothing of what waits
+			}
+			x.stall()
+			return stalled
+		}
+		if x.fill(p, n) == 0 {
+			p.skip = true
+		}
+	}
+}
+
+// pick chooses the peer to send to and how many tasks: first CPUs that have nothing to do get one each, then queues are
+// filled, by turns of about a millisecond's work, where there is the most room for its size.
+func (x *exchange) pick() (best *peer, n int64, skipped bool) {
+	var most int64
+	for _, p := range *x.peers.Load() {
+		idle, all := x.room(p)
+		switch {
+		case all == 0:
+			continue
+		case p.skip:
+			skipped = true
+			continue
+		}
+		score := all * 1000 / (all + p.inflight.Load())
+		if idle > 0 {
+			score += 1000 + idle
+		}
+		if best == nil || score > most {
+			best, most, n = p, score, idle
+			if idle == 0 {
+				n = min(all, p.turn())
+			}
+		}
+	}
+	return best, n, skipped
+}
+
+// turn is how many tasks p gets at a time.
+func (p *peer) turn() int64 {
+	p.mu.Lock()
+	mean := int64(p.load.Mean)
+	p.mu.Unlock()
+	if mean <= 0 {
+		return 1
+	}
+	return min(max(p.cpus*ahead/10/mean, 1), maxBatch)
+}
+
+// stall prepares for a wait until some peer has answered enough to be worth another round, or says that it has room.
+func (x *exchange) stall() {
+	for _, p := range *x.peers.Load() {
+		n := p.inflight.Load()
+		p.low.Store(n - max(n/4, 1))
+	}
+}

@@ -1,0 +1,149 @@
+package taskengine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// The frames between the tasks of two nodes. Numbers are unsigned varints.
+//
+//	KindTasks       flags (0), scope, then tasks until the end
+//	  task          function, sequence, flags, [attempt], [time left], [resources], [length, more], argument, slot
+//	KindTaskResult  flags, [load], then results until the end; one that has a body is the last
+//	  result        slot, status, body
+//	KindTaskCancel  slots until the end
+//	  slot          index, generation
+//
+// A later version may put what it adds to a task into more, which this one skips; anything else that is unknown is
+// corrupt.
+
+// Flags of a task.
+const (
+	taskAttempt   = 1 << iota // not the first
+	taskDeadline              // the nanoseconds that are left
+	taskResources             // other than one CPU
+	taskMore
+	taskKnown = taskAttempt | taskDeadline | taskResources | taskMore
+)
+
+// resultLoad: the sender's load comes with the result.
+const resultLoad = 1
+
+// Status of a result.
+const (
+	resultValue   = iota // the value follows
+	resultError          // the error follows: of the task, or why it was not run
+	resultBounced        // the task was not begun and is given back
+	resultLost           // the node closes, and the task may have begun
+)
+
+// taskHead is what travels with a task beyond function, sequence and argument.
+type taskHead struct {
+	attempt int
+	left    int64 // nanoseconds, 0 for no deadline of its own
+	need    *need // nil for one CPU
+}
+
+func appendTasks(dst []byte, scope uint32) []byte {
+	return binary.AppendUvarint(append(dst, 0), uint64(scope))
+}
+
+func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
+	dst = binary.AppendUvarint(dst, uint64(fn))
+	dst = binary.AppendUvarint(dst, seq)
+	if h == (taskHead{attempt: 1}) {
+		return append(dst, 0)
+	}
+	flags := byte(0)
+	if h.attempt > 1 {
+		flags |= taskAttempt
+	}
+	if h.left > 0 {
+		flags |= taskDeadline
+	}
+	if h.need != nil {
+		flags |= taskResources
+	}
+	dst = append(dst, flags)
+	if h.attempt > 1 {
+		dst = binary.AppendUvarint(dst, uint64(h.attempt))
+	}
+	if h.left > 0 {
+		dst = binary.AppendUvarint(dst, uint64(h.left))
+	}
+	if h.need != nil {
+		dst = appendNeed(dst, *h.need)
+	}
+	return dst
+}
+
+func appendNeed(dst []byte, n need) []byte {
+	for _, v := range []int64{n.cpu, n.gpu, n.memory} {
+		dst = binary.AppendUvarint(dst, uint64(v))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(n.custom)))
+	for _, k := range slices.Sorted(maps.Keys(n.custom)) {
+		dst = binary.AppendUvarint(wire.AppendBytes(dst, k), uint64(n.custom[k]))
+	}
+	return dst
+}
+
+func appendSlot(dst []byte, slot uint64) []byte {
+	dst = binary.AppendUvarint(dst, slot&(1<<32-1))
+	return binary.AppendUvarint(dst, slot>>32)
+}
+
+func readSlot(r *wire.Reader) uint64 {
+	index := r.Uint32()
+	return uint64(r.Uint32())<<32 | uint64(index)
+}
+
+// readTask reads a task up to its argument.
+func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
+	fn, seq = r.Uint32(), r.Uvarint()
+	h.attempt = 1
+	flags := r.Byte()
+	if flags&^taskKnown != 0 {
+		return 0, 0, h, fmt.Errorf("%w: a task with flags %#x", wire.ErrCorrupt, flags)
+	}
+	if flags&taskAttempt != 0 {
+		h.attempt = int(r.Uint32())
+	}
+	if flags&taskDeadline != 0 {
+		h.left = int64(min(r.Uvarint(), maxCount*1024))
+	}
+	if flags&taskResources != 0 {
+		n := readNeed(r)
+		h.need = &n
+	}
+	if flags&taskMore != 0 {
+		r.Bytes()
+	}
+	return fn, seq, h, r.Err()
+}
+
+func readNeed(r *wire.Reader) need {
+	amount := func() int64 { return int64(min(r.Uvarint(), maxCount*1024)) }
+	n := need{cpu: amount(), gpu: amount(), memory: amount()}
+	for range r.Count(2) {
+		k := r.String()
+		if n.custom == nil {
+			n.custom = map[string]int64{}
+		}
+		n.custom[k] = amount()
+	}
+	return n
+}
+
+// resources are what h asks for, for messages.
+func (h taskHead) resources() raysys.Resources {
+	if h.need == nil {
+		return raysys.Resources{CPU: 1}
+	}
+	return h.need.resources()
+}

@@ -1,0 +1,126 @@
+package taskengine
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// The frames of version 1: their bytes never change, since nodes of the next version send and read them.
+func TestFramesOfVersion1(t *testing.T) {
+	n := need{cpu: 500, gpu: 1000, memory: 1 << 30, custom: map[string]int64{"licence": 2000, "disk": 500}}
+	for name, got := range map[string][]byte{
+		"tasks-head": appendTasks(nil, 300),
+		"task-plain": appendSlot(appendHead(nil, 7, 1000, taskHead{attempt: 1}), 5),
+		"task-full":  appendSlot(appendHead(nil, 7, math.MaxUint64, taskHead{attempt: 3, left: int64(time.Second), need: &n}), 9<<32|65535),
+		"load":       AppendLoad(nil, Load{Queued: 1000, Inbound: 3, Busy: 1.5, Free: 0.5, Mean: time.Millisecond, Draining: true}),
+	} {
+		file := filepath.Join("testdata", "frames", "v1-"+name+".hex")
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if have := hex.EncodeToString(got); have != string(bytes.TrimSpace(want)) {
+			t.Errorf("%s: %s\nwant  %s", file, have, want)
+		}
+	}
+}
+
+func TestTaskHeadRoundTrip(t *testing.T) {
+	for _, h := range []taskHead{
+		{attempt: 1},
+		{attempt: 2},
+		{attempt: 1, left: 1},
+		{attempt: 9, left: math.MaxInt32, need: &need{cpu: 1, gpu: 2, memory: 3, custom: map[string]int64{"a": 1, "b": 2}}},
+		{attempt: 1, need: &need{}},
+	} {
+		r := wire.NewReader(appendSlot(appendHead(nil, 3, 4, h), 5<<32|6))
+		fn, seq, got, err := readTask(&r)
+		slot := readSlot(&r)
+		if err != nil || fn != 3 || seq != 4 || slot != 5<<32|6 || r.Len() != 0 || r.Err() != nil {
+			t.Errorf("%+v: function %d, sequence %d, slot %x, %v", h, fn, seq, slot, err)
+		}
+		if d := cmp.Diff(h, got, cmp.AllowUnexported(taskHead{}, need{})); d != "" {
+			t.Error(d)
+		}
+	}
+}
+
+// What a later version adds to a task is skipped; a flag that is not known is not.
+func TestTaskOfALaterVersion(t *testing.T) {
+	b := []byte{3, 4, taskAttempt | taskMore, 2, 5, 'l', 'a', 't', 'e', 'r', 6, 0}
+	r := wire.NewReader(b)
+	fn, seq, h, err := readTask(&r)
+	if slot := readSlot(&r); err != nil || fn != 3 || seq != 4 || h.attempt != 2 || slot != 6 || r.Len() != 0 {
+		t.Errorf("got %d %d %+v %d, %v", fn, seq, h, slot, err)
+	}
+	r = wire.NewReader([]byte{3, 4, 0x80, 1, 2, 3})
+	if _, _, _, err := readTask(&r); !errors.Is(err, wire.ErrCorrupt) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLoadRoundTrip(t *testing.T) {
+	for _, l := range []Load{{}, {Queued: 1, Inbound: 2, Busy: 3.5, Free: 4.25, Mean: 5, Draining: true}, {Mean: 5, Bandwidth: 7}} {
+		b := AppendLoad(nil, l)
+		b = append(b, 99) // what follows
+		r := wire.NewReader(b)
+		got, err := ReadLoad(&r)
+		if err != nil || got != l || r.Byte() != 99 {
+			t.Errorf("got %+v, %v; want %+v", got, err, l)
+		}
+		r = wire.NewReader(append([]byte{b[0] + 1}, append(b[1:len(b)-1:len(b)-1], 42)...)) // with a field more
+		want := l
+		if l.Bandwidth == 0 { // it is the last that is known, and left out where it is not
+			want.Bandwidth = 42
+		}
+		if got, err := ReadLoad(&r); err != nil || got != want || r.Len() != 0 {
+			t.Errorf("with a field more: got %+v, %v", got, err)
+		}
+		for i := range len(b) - 1 {
+			r := wire.NewReader(b[:i])
+			if _, err := ReadLoad(&r); err == nil {
+				t.Errorf("%d bytes of it are accepted", i)
+			}
+		}
+	}
+}
+
+func FuzzReadTask(f *testing.F) {
+	f.Add(appendSlot(appendHead(nil, 3, 4, taskHead{attempt: 2, left: 5, need: &need{cpu: 1, custom: map[string]int64{"a": 1}}}), 7))
+	f.Add([]byte{3, 4, taskMore, 200})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := wire.NewReader(b)
+		fn, seq, h, err := readTask(&r)
+		if err != nil {
+			return
+		}
+		if h.left < 0 || h.need != nil && (h.need.cpu < 0 || h.need.gpu < 0 || h.need.memory < 0) {
+			t.Errorf("negative: %+v", h)
+		}
+		again := wire.NewReader(appendHead(nil, fn, seq, h))
+		if fn2, seq2, h2, err := readTask(&again); err != nil || fn2 != fn || seq2 != seq || h2.left != h.left {
+			t.Errorf("%+v came back as %+v, %v", h, h2, err)
+		}
+	})
+}
+
+func FuzzReadLoad(f *testing.F) {
+	f.Add(AppendLoad(nil, Load{Queued: 1, Mean: time.Second, Draining: true}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := wire.NewReader(b)
+		l, err := ReadLoad(&r)
+		if err == nil && (l.Queued < 0 || l.Inbound < 0 || l.Busy < 0 || l.Free < 0 || l.Mean < 0) {
+			t.Errorf("negative: %+v", l)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package taskengine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys/internal/core"
+)
+
+// How many tasks a node is sent at a time rests on how long their like took. When they take longer than that, those
+// that wait here would keep nodes idle that could run them, so the ones that would not begin soon are given back.
+type giveBacks struct {
+	alarm  core.Alarm
+	armed  atomic.Bool
+	popped uint64 // inbound tasks begun until the last look
+}
+
+const (
+	// giveBackPause is how often the inbound tasks that wait are looked at, while some do.
+	giveBackPause = int64(20 * time.Millisecond)
+	// giveBackSoon is how many such pauses an inbound task may have to wait, going by the last one: ten times what a
+	// node is sent ahead, so that only a wrong estimate is corrected and not every fluctuation.
+	giveBackSoon = 5
+)
+
+// watchInbound is called when an inbound task waits.
+func (x *exchange) watchInbound() {
+	s := &x.giveBacks
+	if s.armed.Load() || !s.armed.CompareAndSwap(false, true) {
+		return
+	}
+	s.popped = x.inbound.Popped()
+	s.alarm.Ring = x.lookAtInbound
+	s.alarm.At = x.rt.Now() + giveBackPause
+	x.rt.SetAlarm(&s.alarm)
+}
+
+// lookAtInbound runs on the clock's goroutine.
+func (x *exchange) lookAtInbound() {
+	s := &x.giveBacks
+	popped := x.inbound.Popped()
+	waits, begun := int64(x.inbound.Pushed()-popped), int64(popped-s.popped)
+	if waits <= 0 || x.e.closed.Load() {
+		s.armed.Store(false)
+		if !x.inbound.Empty() && !x.e.closed.Load() {
+			x.watchInbound()
+		}
+		return
+	}
+	s.popped = popped
+	cpus := x.e.total.cpu / oneCPU
+	if excess := waits - max(begun*giveBackSoon, cpus); excess > 0 {
+		x.mean.Store(max(x.mean.Load(), giveBackPause*cpus/max(begun, 1)))
+		x.e.cfg.Pool.Go(giveBack{x, excess})
+	}
+	s.alarm.At = x.rt.Now() + giveBackPause
+	x.rt.SetAlarm(&s.alarm)
+}
+
+// giveBack gives n inbound tasks back.
+type giveBack struct {
+	x *exchange
+	n int64
+}
+
+// Run implements goroutines.Work.
+func (g giveBack) Run() {
+	for range g.n {
+		c := g.x.inbound.Pop()
+		if c == nil {
+			break
+		}
+		if c.Pending() {
+			g.x.bounce(c.Work().(arrival))
+		}
+	}
+	g.x.flush()
+}

@@ -1,0 +1,157 @@
+package taskengine
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/raysys/raysys/internal/core"
+)
+
+// inboundTable finds the tasks of one peer that are here by their slots, for cancellation. Slots are small numbers that
+// the peer uses again, so the table is a list of pages, which are read without a lock.
+type inboundTable struct {
+	pages atomic.Pointer[[]*inboundPage]
+	some  atomic.Int32 // length of early
+
+	mu    sync.Mutex      // guards early, and that pages are added
+	early map[uint64]bool // cancelled before they came: control frames overtake requests
+}
+
+const pageSize = 1 << 10
+
+type inboundPage [pageSize]atomic.Pointer[slotted]
+
+// slotted is an inbound task in the table.
+type slotted struct{ arrival }
+
+// maxEarly bounds the cancellations that wait for their task. One that crossed its result waits for ever, so the table
+// is emptied when it is full: what is lost then is that a task which nobody waits for runs.
+const maxEarly = 4096
+
+// at returns the place of a slot, nil when there was never an inbound task.
+func (t *inboundTable) at(slot uint64) *atomic.Pointer[slotted] {
+	i := slot & (1<<32 - 1)
+	if pages := t.pages.Load(); pages != nil && i/pageSize < uint64(len(*pages)) {
+		return &(*pages)[i/pageSize][i%pageSize]
+	}
+	return nil
+}
+
+// grow makes the pages up to that of a slot, which is below maxFlights, see HandleTasks.
+func (t *inboundTable) grow(slot uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var pages []*inboundPage
+	if old := t.pages.Load(); old != nil {
+		pages = *old
+	}
+	pages = slices.Clone(pages)
+	for uint64(len(pages)) <= slot&(1<<32-1)/pageSize {
+		pages = append(pages, new(inboundPage))
+	}
+	t.pages.Store(&pages)
+}
+
+// put enters an inbound task, whose own place in memory s is, and reports whether it was cancelled before it came.
+func (t *inboundTable) put(g arrival, s *slotted) (cancelled bool) {
+	_, slot := g.home()
+	place := t.at(slot)
+	if place == nil {
+		t.grow(slot)
+		place = t.at(slot)
+	}
+	s.arrival = g
+	place.Store(s)
+	if g.answerTold() { // its deadline may have passed already
+		place.CompareAndSwap(s, nil)
+	}
+	if t.some.Load() == 0 { // cancel counts before it looks at the place again
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if cancelled = t.early[slot]; cancelled {
+		delete(t.early, slot)
+		t.some.Store(int32(len(t.early)))
+	}
+	return cancelled
+}
+
+// remove takes it out, unless another has its place.
+func (t *inboundTable) remove(slot uint64, s *slotted) {
+	if place := t.at(slot); place != nil {
+		place.CompareAndSwap(s, nil)
+	}
+}
+
+// cancel returns the inbound task of the slot, or remembers it for the task that is still on its way.
+func (t *inboundTable) cancel(slot uint64) arrival {
+	if g := t.find(slot); g != nil {
+		return g
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.early) >= maxEarly {
+		clear(t.early)
+	}
+	if t.early == nil {
+		t.early = map[uint64]bool{}
+	}
+	t.early[slot] = true
+	t.some.Store(int32(len(t.early)))
+	if g := t.find(slot); g != nil { // it came just now, and may have looked before that
+		delete(t.early, slot)
+		t.some.Store(int32(len(t.early)))
+		return g
+	}
+	return nil
+}
+
+func (t *inboundTable) find(slot uint64) arrival {
+	place := t.at(slot)
+	if place == nil {
+		return nil
+	}
+	if s := place.Load(); s != nil {
+		if _, of := s.home(); of == slot {
+			return s.arrival
+		}
+	}
+	return nil
+}
+
+// each calls f with the inbound tasks that are in the table.
+func (t *inboundTable) each(f func(arrival)) {
+	pages := t.pages.Load()
+	if pages == nil {
+		return
+	}
+	for _, page := range *pages {
+		for i := range page {
+			if s := page[i].Load(); s != nil {
+				f(s.arrival)
+			}
+		}
+	}
+}
+
+// takeIf removes the waiting tasks that f accepts; the caller holds Engine.mu.
+func (s *shapes) takeIf(f func(*core.Future) bool) (taken []shaped) {
+	for k, l := range s.list {
+		var left []shaped
+		for _, w := range l {
+			if f(w.future) {
+				taken = append(taken, w)
+			} else {
+				left = append(left, w)
+			}
+		}
+		if len(left) == 0 {
+			delete(s.list, k)
+		} else {
+			s.list[k] = left
+		}
+	}
+	return taken
+}

@@ -1,0 +1,105 @@
+package taskengine_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/tasks"
+)
+
+// lending counts what an end lends, and what becomes of it.
+type lending struct {
+	*end
+	open int
+}
+
+// Lending implements wire.Lender.
+func (e *end) Lending() wire.Lending { return &lending{end: e} }
+
+func (l *lending) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
+	l.open++
+	return l.end.AppendRef(dst, c)
+}
+
+func (l *lending) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
+	return l.AppendRef(dst, c)
+}
+
+func (l *lending) Mark() int { return l.open }
+
+func (l *lending) Sent(from, to int) {
+	l.open -= to - from
+	l.lent.Add(int64(to - from))
+}
+
+func (l *lending) TakeBack(from, to int) {
+	l.open -= to - from
+	l.taken.Add(int64(to - from))
+}
+
+// TestRefusedFramesLendNothing: what a frame lent that the link did not take is taken back, and lent once with the frame
+// that it takes.
+func TestRefusedFramesLendNothing(t *testing.T) {
+	table := raysys.NewTable()
+	length := tasks.DefineIn(table, "length", func(ctx context.Context, in []raysys.Handle[[]byte]) (int, error) {
+		n := 0
+		for _, h := range in {
+			b, err := h.Ref().Get(ctx)
+			if err != nil {
+				return 0, err
+			}
+			n += len(b)
+		}
+		return n, nil
+	})
+	padded := tasks.DefineIn(table, "padded", func(_ context.Context, in struct {
+		Pad    []byte
+		Handle raysys.Handle[int]
+	},
+	) (int, error) {
+		return len(in.Pad), nil
+	})
+	d, w := newHost(t, "driver", table, 0), newHost(t, "worker", table, 2)
+	l := join(t, d, w)
+	n := 0
+	l.rule(func(_ raysys.NodeID, c wire.Class, k wire.Kind, _ []byte) fate {
+		if k == wire.KindTasks {
+			if n++; n%3 != 0 { // one goroutine at a time sends tasks
+				return refuse
+			}
+		}
+		return deliver
+	})
+	ctx := d.ctx()
+	var refs []raysys.Ref[int]
+	lent := 0
+	for i := range 200 {
+		var in []raysys.Handle[[]byte]
+		for range i % 4 {
+			in = append(in, raysys.Put(ctx, make([]byte, 100)).Handle())
+		}
+		lent += len(in)
+		refs = append(refs, length.Go(ctx, in))
+		if i%20 == 0 { // as large as a frame of their own, and as what ends a frame that others are in
+			for _, size := range []int{100 << 10, 60 << 10} {
+				lent++
+				refs = append(refs, padded.Go(ctx, struct {
+					Pad    []byte
+					Handle raysys.Handle[int]
+				}{make([]byte, size), raysys.Put(ctx, 1).Handle()}))
+			}
+		}
+	}
+	for _, r := range refs {
+		if _, err := get(t, ctx, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := l.ends[0]
+	if got := e.lent.Load(); got != int64(lent) || e.taken.Load() == 0 {
+		t.Errorf("%d references were lent, of %d, and %d taken back", got, lent, e.taken.Load())
+	}
+}

@@ -1,0 +1,164 @@
+package taskengine
+
+import (
+	"maps"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// Load says how busy a node is with tasks. Nodes tell each other: with results, and whenever system sends one.
+type Load struct {
+	Queued   int           // its own tasks that wait to start
+	Inbound  int           // tasks of other nodes that it has accepted and not answered, waiting or running
+	Busy     float64       // CPUs that run its own tasks
+	Free     float64       // CPUs that nothing holds
+	Mean     time.Duration // how long a task has held a CPU lately; 0 while that is not known
+	Draining bool          // it takes no more tasks of others
+	// Bandwidth is how fast large values have come to it lately, in bytes per second; 0 while that is not known.
+	Bandwidth int64
+}
+
+// Load returns how busy this node is.
+func (e *Engine) Load() Load { return e.loadAfter(0) }
+
+// loadAfter is the load when the given number of inbound tasks, which still count, have been answered.
+func (e *Engine) loadAfter(answered int) Load {
+	l := Load{Queued: e.Queued() + int(e.shaped.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
+	if e.cfg.Bandwidth != nil {
+		l.Bandwidth = e.cfg.Bandwidth()
+	}
+	if x := e.net.Load(); x != nil {
+		l.Queued += int(x.deferred.count.Load())
+		l.Inbound = int(x.here.Load()) - answered
+		taken := e.total.cpu - e.free.Load()
+		if e.searching.Load() != 0 { // a worker that looks for work holds a CPU, which whoever brings some may have
+			taken -= oneCPU
+			l.Free = min(l.Free+1, float64(e.total.cpu)/oneCPU)
+		}
+		l.Busy = float64(max(taken-x.notOwn.Load()*oneCPU, 0)) / oneCPU
+		if l.Inbound == 0 { // and so does one that answers the last
+			l.Free = max(l.Free, float64(e.total.cpu)/oneCPU-l.Busy)
+		}
+		l.Mean = time.Duration(x.mean.Load())
+	}
+	return l
+}
+
+// Free returns what of this node's resources nothing holds.
+func (e *Engine) Free() raysys.Resources {
+	e.mu.Lock()
+	free := e.shapes.free
+	free.custom = maps.Clone(free.custom)
+	e.mu.Unlock()
+	free.cpu = max(e.free.Load(), 0) // below zero while resumed tasks overlap
+	return free.resources()
+}
+
+// loadDraining is the one flag of a load.
+const loadDraining = 1
+
+// AppendLoad appends l with its length, so that fields may be added behind.
+func AppendLoad(dst []byte, l Load) []byte {
+	var b [64]byte
+	body := wire.AppendUvarint(b[:0], uint64(max(l.Queued, 0)))
+	body = wire.AppendUvarint(body, uint64(max(l.Inbound, 0)))
+	body = wire.AppendUvarint(body, uint64(max(l.Busy*oneCPU, 0)))
+	body = wire.AppendUvarint(body, uint64(max(l.Free*oneCPU, 0)))
+	body = wire.AppendUvarint(body, uint64(max(l.Mean, 0)))
+	flags := byte(0)
+	if l.Draining {
+		flags = loadDraining
+	}
+	body = append(body, flags)
+	if l.Bandwidth > 0 {
+		body = wire.AppendUvarint(body, uint64(l.Bandwidth))
+	}
+	return wire.AppendBytes(dst, body)
+}
+
+// maxCount bounds the counts and CPUs another node may claim, so that sums of them cannot overflow.
+const maxCount = 1 << 40
+
+// ReadLoad reads what AppendLoad wrote.
+func ReadLoad(r *wire.Reader) (Load, error) {
+	body := wire.NewReader(r.Bytes())
+	l := Load{
+		Queued:  int(min(body.Uvarint(), maxCount)),
+		Inbound: int(min(body.Uvarint(), maxCount)),
+		Busy:    float64(min(body.Uvarint(), maxCount)) / oneCPU,
+		Free:    float64(min(body.Uvarint(), maxCount)) / oneCPU,
+		Mean:    time.Duration(min(body.Uvarint(), uint64(time.Hour))),
+	}
+	l.Draining = body.Byte()&loadDraining != 0
+	if body.Len() > 0 { // an earlier version does not say
+		l.Bandwidth = int64(min(body.Uvarint(), maxCount))
+	}
+	if err := r.Err(); err != nil {
+		return Load{}, err
+	}
+	return l, body.Err()
+}
+
+// meter learns how long tasks hold a CPU. Each worker has one; the clock is read around groups of tasks, since reading
+// it around each would cost as much as a small task does.
+type meter struct {
+	began int64 // 0 while the worker has nothing to do
+	ran   int64
+	group int64
+}
+
+const (
+	// A group of tasks is measured as one: as many as take groupTime, so that short tasks share a reading and a change
+	// to long ones is seen after the first of them at most maxGroup tasks later.
+	groupTime = int64(50 * time.Microsecond)
+	maxGroup  = 16
+)
+
+// take is told that the worker begins a task.
+func (m *meter) take(x *exchange) {
+	if m.began == 0 {
+		m.began, m.ran, m.group = max(x.rt.Now(), 1), 0, 1
+	}
+}
+
+// serve notes whom the CPU of s serves from now on: this node, or another or nobody.
+func (x *exchange) serve(s *core.Slot, own bool) {
+	if s.Foreign.Load() == !own || s.Foreign.Swap(!own) == !own {
+		return
+	}
+	if own {
+		x.notOwn.Add(-1)
+	} else {
+		x.notOwn.Add(1)
+	}
+}
+
+// tick is told that a task has returned on slot s. The time of a group in which a task waited says nothing of CPUs.
+func (m *meter) tick(x *exchange, s *core.Slot) {
+	if s.Waited.Load() {
+		s.Waited.Store(false)
+		m.began, m.ran, m.group = max(x.rt.Now(), 1), 0, 1
+		return
+	}
+	if m.ran++; m.ran < m.group || m.began == 0 {
+		return
+	}
+	now := max(x.rt.Now(), 1)
+	mean := max((now-m.began)/m.ran, 1)
+	x.learn(mean)
+	m.began, m.ran = now, 0
+	m.group = min(max(groupTime/mean, 1), maxGroup)
+}
+
+// learn mixes a measurement into the mean: a quarter, so that a few of them carry it.
+func (x *exchange) learn(mean int64) {
+	old := x.mean.Load()
+	if old == 0 {
+		x.mean.Store(mean)
+		return
+	}
+	x.mean.Store(max(old+(mean-old)/4, 1))
+}

@@ -1,0 +1,101 @@
+package taskengine
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
+
+// Map is tasks.Task.Map, which is its only caller, as with Go.
+func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
+	s := k.spec
+	refs := make([]raysys.Ref[R], len(xs))
+	if len(xs) == 0 {
+		return refs
+	}
+	e, t, err := s.admit(ctx)
+	if err != nil {
+		failed := raysys.Ref[R](core.FailedRef[R](err))
+		for i := range refs {
+			refs[i] = failed
+		}
+		return refs
+	}
+	// What needs a look at each argument goes one by one.
+	if s.refs || !s.fixed || !s.common || s.opts.Deadline != 0 || t.Job().Inspect != nil || !e.hasRoom() {
+		for i, x := range xs {
+			refs[i] = raysys.Ref[R](s.submit(ctx, x))
+		}
+		return refs
+	}
+	m := &bulk[A, R]{records: make([]record[A, R], len(xs))}
+	seq := t.NextN(len(xs))
+	for i := range m.records {
+		r := &m.records[i]
+		r.spec, r.arg = s, xs[i]
+		r.Init(r, t, seq+uint64(i), s.gated)
+		refs[i] = raysys.Ref[R](r.Ref())
+	}
+	// One entry per CPU: a worker that comes late still finds its share, one that is stuck in a long task keeps
+	// nobody from the rest. Without a CPU here one entry serves the forwarder.
+	for range min(len(xs), max(int(e.total.cpu/oneCPU), 1)) {
+		entry := &bulkEntry[A, R]{bulk: m}
+		entry.Init(entry, t, 0, false)
+		e.push(&entry.Future)
+	}
+	return refs
+}
+
+// bulk is the work of one Map.
+type bulk[A, R any] struct {
+	next    atomic.Int64 // the first record nobody has looked at
+	_       [56]byte
+	records []record[A, R]
+}
+
+// bulkEntry is one place in the queue for a bulk.
+type bulkEntry[A, R any] struct {
+	core.Future
+	bulk *bulk[A, R]
+}
+
+// runAll implements batch. Workers take the records in strides: small enough that the last ones are shared.
+func (m *bulkEntry[A, R]) runAll(s *core.Slot, yield func() bool) bool {
+	n := int64(len(m.bulk.records))
+	for {
+		i := m.bulk.next.Add(1) - 1
+		if i >= n {
+			return true
+		}
+		if r := &m.bulk.records[i]; r.Start() {
+			r.run(s)
+		}
+		if yield() {
+			return false
+		}
+	}
+}
+
+// left implements batch.
+func (m *bulkEntry[A, R]) left() bool { return m.bulk.next.Load() < int64(len(m.bulk.records)) }
+
+// take implements batch.
+func (m *bulkEntry[A, R]) take() *core.Future {
+	i := m.bulk.next.Add(1) - 1
+	if i >= int64(len(m.bulk.records)) {
+		return nil
+	}
+	return &m.bulk.records[i].Future
+}
+
+// entry implements batch.
+func (m *bulkEntry[A, R]) entry() *core.Entry { return m.bulk.records[0].spec.entry }
+
+func (m *bulkEntry[A, R]) run(*core.Slot)                        {}
+func (m *bulkEntry[A, R]) Name() string                          { return "map" }
+func (m *bulkEntry[A, R]) Help(*core.Turn) bool                  { return false }
+func (m *bulkEntry[A, R]) Expires() int64                        { return 0 }
+func (m *bulkEntry[A, R]) Waits() ([]*core.Turn, []*core.Future) { return nil, nil }
+func (m *bulkEntry[A, R]) Break([]string) bool                   { return false }

@@ -1,0 +1,155 @@
+package taskengine
+
+import (
+	"fmt"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// param is one parameter of a task while it is given by reference.
+type param interface {
+	core.RefValue
+	Borrow(*core.Turn) error
+	Return()
+	// take puts the value into the argument; false when it is elsewhere.
+	take(*core.Job) (here bool, err error)
+	// taken reports whether take has.
+	taken() bool
+	// lend keeps the value readable until Return, also where the program has released it: another node holds it.
+	lend()
+	// keep makes an object of what the argument of c has.
+	keep(c *core.Future, part int)
+}
+
+// slot is the parameter of type T at some place of an argument.
+type slot[T any] struct {
+	core.Ref[T]
+	at  *T
+	has bool
+}
+
+func (s *slot[T]) taken() bool { return s.has }
+
+func (s *slot[T]) take(j *core.Job) (bool, error) {
+	if s.has {
+		return true, nil
+	}
+	v, here, err := s.Peek()
+	if err == nil && here {
+		*s.at, err = core.HandOver(j, "argument by reference", v)
+		s.has = err == nil
+	}
+	return here, err
+}
+
+func (s *slot[T]) lend() {
+	if err := s.RefFuture().Pin(); err != nil {
+		s.Ref = core.FailedRef[T](err)
+		_ = s.RefFuture().Pin()
+	}
+}
+
+func (s *slot[T]) keep(c *core.Future, part int) { s.Ref = core.Hold(c, part, *s.at) }
+
+// takeAll takes every parameter; false when one is elsewhere.
+func takeAll(params []param, j *core.Job) (here bool, err error) {
+	here = true
+	for _, p := range params {
+		h, bad := p.take(j)
+		here = here && h
+		if err == nil {
+			err = bad
+		}
+	}
+	return here, err
+}
+
+// appendParams sends the argument as objects of this node, which the peer fetches: it is too large for a frame. They
+// are kept while the task is away, for another attempt.
+func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, error) {
+	t := r.Turn()
+	d, ok := t.Host().(*deps)
+	if !ok {
+		d = &deps{}
+		t.SetHost(d)
+	}
+	params := d.params.Load()
+	if params == nil {
+		list := r.spec.params(&r.arg)
+		for i, p := range list {
+			p.keep(&r.Future, i)
+			if err := p.Borrow(t); err != nil {
+				return dst, err
+			}
+		}
+		params = &list
+		d.params.Store(params)
+	}
+	futures := make([]*core.Future, len(*params))
+	for i, p := range *params {
+		futures[i] = p.RefFuture()
+	}
+	return wire.AppendParams(dst, refs, futures...)
+}
+
+// readParams is the receiving side: the objects are fetched once the task is admitted.
+func (g *inboundTask[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.References) error {
+	d := &deps{}
+	params := g.spec.params(&g.arg)
+	for _, p := range params {
+		c, err := refs.ReadRef(r)
+		if err != nil {
+			return err
+		}
+		if err := p.SetRefFuture(c); err != nil {
+			return fmt.Errorf("parameter of %s: %w", g.Name(), err)
+		}
+	}
+	if up == nil { // its turn is not known, and it goes back
+		return nil
+	}
+	d.params.Store(&params)
+	t := g.OwnTurn()
+	if t == nil {
+		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: g.Name(), ID: g.ID(), Up: up, Attempt: 1})
+	}
+	t.SetHost(d)
+	g.SetOwn(t)
+	return nil
+}
+
+// awaitParams returns what the inbound task waits for when its argument came as objects.
+func (g *inboundTask[A, R]) awaitParams() *deps {
+	t := g.OwnTurn()
+	if t == nil {
+		return nil
+	}
+	d, ok := t.Host().(*deps)
+	if !ok {
+		return nil
+	}
+	for _, p := range *d.params.Load() {
+		p.lend()
+		d.futures = append(d.futures, p.RefFuture())
+	}
+	g.hold(g.Up(), d)
+	d.task = g
+	g.inner(d, g)
+	return d
+}
+
+// landedElsewhere settles the task with a result that stays where it was computed until somebody needs it.
+func (r *record[A, R]) landedElsewhere(rd *wire.Reader, refs wire.References) error {
+	src, size, err := wire.ReadLarge(rd, refs)
+	if err != nil {
+		return err
+	}
+	if r.Expires() != 0 && r.ended() {
+		return nil
+	}
+	r.drop()
+	r.ForwardSized(src, size)
+	r.endLate()
+	return nil
+}

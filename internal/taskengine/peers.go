@@ -1,0 +1,312 @@
+package taskengine
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/queue"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// PeerInfo is what a node offers to others.
+type PeerInfo struct {
+	Resources raysys.Resources
+}
+
+// exchange is the part of an engine that deals with other nodes. It is made when the first peer comes.
+type exchange struct {
+	e  *Engine
+	rt core.Runtime
+
+	peers    atomic.Pointer[[]*peer] // copied on write, under admin
+	find     atomic.Pointer[map[wire.Peer]*peer]
+	inbound  *queue.Queue[core.Future] // tasks of other nodes that wait to start
+	here     atomic.Int64              // tasks of other nodes that were not answered
+	away     atomic.Int64              // tasks of this node that are elsewhere
+	notOwn   atomic.Int64              // CPUs that workers hold for tasks of other nodes, or while they look for work
+	mean     atomic.Int64              // nanoseconds a task holds a CPU
+	deferred deferred
+	forwarder
+	stops     stops
+	giveBacks giveBacks
+
+	admin   sync.Mutex // guards coming and going of peers, and the rest
+	avoided map[raysys.NodeID]bool
+	stop    chan struct{} // closed when the last peer goes; nil while there is none
+	running sync.WaitGroup
+	closed  bool
+}
+
+// peer is another node as this engine sees it.
+type peer struct {
+	wire.Peer
+	cpus     int64
+	flights  wire.Slots[flight]
+	inflight atomic.Int64
+	bytes    atomic.Int64 // of encoded arguments in flight
+	low      atomic.Int64 // in flight, below which more may be sent: set by a forwarder that stalls
+	avoid    atomic.Bool
+	gone     atomic.Bool
+	unsent   atomic.Bool  // something was sent since the last Flush
+	full     atomic.Bool  // it refused what was sent; until it says something, or retryPause has passed
+	skip     bool         // has nothing to do in this round; guarded by the right to send
+	lends    wire.Lending // references of the frame that is filled; guarded by the right to send
+
+	mu   sync.Mutex // guards the next
+	load Load
+
+	told    atomic.Int64  // mean it was last told
+	replies atomic.Uint32 // since it was told this node's load
+	inbound inboundTable
+	late    lateReplies
+}
+
+// exchange returns the exchange, which is made when it is first needed.
+func (e *Engine) exchange() *exchange {
+	if x := e.net.Load(); x != nil {
+		return x
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x := e.net.Load()
+	if x == nil {
+		x = &exchange{e: e, rt: e.cfg.Runtime, inbound: queue.New[core.Future](), avoided: map[raysys.NodeID]bool{}}
+		x.forwarder.init(x)
+		x.peers.Store(new([]*peer))
+		x.find.Store(&map[wire.Peer]*peer{})
+		e.net.Store(x)
+	}
+	return x
+}
+
+// PeerUp tells the engine of a node that may run its tasks and send its own, before any frame of it is handled. Each
+// incarnation of a node is a Peer of its own.
+func (e *Engine) PeerUp(wp wire.Peer, info PeerInfo) {
+	x := e.exchange()
+	x.admin.Lock()
+	if x.closed || (*x.find.Load())[wp] != nil {
+		x.admin.Unlock()
+		return
+	}
+	p := &peer{Peer: wp, cpus: needOf(info.Resources).cpu / oneCPU, lends: wire.LendingOf(wp)}
+	p.avoid.Store(x.avoided[wp.Node()])
+	x.enter(append(slices.Clone(*x.peers.Load()), p))
+	if x.stop == nil {
+		x.stop = make(chan struct{})
+		x.running.Add(1)
+		go x.run(x.stop)
+	}
+	x.admin.Unlock()
+	x.changed()
+}
+
+// enter publishes the peers; the caller holds admin.
+func (x *exchange) enter(list []*peer) {
+	find := make(map[wire.Peer]*peer, len(list))
+	for _, p := range list {
+		find[p.Peer] = p
+	}
+	x.peers.Store(&list)
+	x.find.Store(&find)
+}
+
+// PeerDown tells the engine that the node, or the way to it, is gone; cause says why. What was in flight there is
+// tried again elsewhere. No handler may be called for the peer after it.
+func (e *Engine) PeerDown(wp wire.Peer, cause error) {
+	x := e.net.Load()
+	if x == nil {
+		return
+	}
+	x.admin.Lock()
+	p := (*x.find.Load())[wp]
+	if p == nil {
+		x.admin.Unlock()
+		return
+	}
+	p.gone.Store(true)
+	list := slices.DeleteFunc(slices.Clone(*x.peers.Load()), func(o *peer) bool { return o == p })
+	x.enter(list)
+	if len(list) == 0 && x.stop != nil {
+		close(x.stop)
+		x.stop = nil
+	}
+	x.admin.Unlock()
+	p.drop(x)
+	for _, f := range p.flights.Drain() {
+		x.left(p, f)
+		f.task.Work().(outboundTask).lost(x, p.Node(), cause)
+	}
+	x.changed()
+	x.e.checkDrained()
+}
+
+// PeerLoad tells the engine how busy a peer is.
+func (e *Engine) PeerLoad(wp wire.Peer, l Load) {
+	if x, p := e.peer(wp); p != nil {
+		x.loaded(p, l)
+		x.changed()
+	}
+}
+
+// Avoid keeps new tasks from a node that is suspected to be dead, or draining, until it is called with false.
+func (e *Engine) Avoid(node raysys.NodeID, avoid bool) {
+	x := e.exchange()
+	x.admin.Lock()
+	if avoid {
+		x.avoided[node] = true
+	} else {
+		delete(x.avoided, node)
+	}
+	for _, p := range *x.peers.Load() {
+		if p.Node() == node {
+			p.avoid.Store(avoid)
+		}
+	}
+	x.admin.Unlock()
+	x.changed()
+}
+
+// peer finds what belongs to wp, nil when it is not up.
+func (e *Engine) peer(wp wire.Peer) (*exchange, *peer) {
+	x := e.net.Load()
+	if x == nil {
+		return nil, nil
+	}
+	return x, (*x.find.Load())[wp]
+}
+
+// LoadOf returns what the peer last said of its load, and how many tasks of this node are there now. known is false
+// when it has said nothing.
+func (e *Engine) LoadOf(wp wire.Peer) (l Load, inflight int, known bool) {
+	_, p := e.peer(wp)
+	if p == nil {
+		return l, 0, false
+	}
+	p.mu.Lock()
+	l = p.load
+	p.mu.Unlock()
+	return l, int(p.inflight.Load()), l != Load{}
+}
+
+// workers reports whether some peer could run tasks.
+func (x *exchange) workers() bool {
+	return slices.ContainsFunc(*x.peers.Load(), func(p *peer) bool { return p.cpus > 0 })
+}
+
+// loaded takes note of what a peer said of itself.
+func (*exchange) loaded(p *peer, l Load) {
+	p.mu.Lock()
+	p.load = l
+	p.mu.Unlock()
+	p.full.Store(false)
+}
+
+// flush sends what waits at the peers.
+func (x *exchange) flush() {
+	if !x.unflushed.Load() || !x.unflushed.Swap(false) {
+		return
+	}
+	for _, p := range *x.peers.Load() {
+		if p.unsent.Load() && p.unsent.Swap(false) {
+			p.Flush()
+		}
+	}
+}
+
+// sent notes that p has something to flush.
+func (x *exchange) sent(p *peer) {
+	if !p.unsent.Load() {
+		p.unsent.Store(true)
+	}
+	if !x.unflushed.Load() {
+		x.unflushed.Store(true)
+	}
+}
+
+// uncork is Uncork, and remembers that p was flushed.
+func (p *peer) uncork(flush bool) {
+	if flush {
+		p.unsent.Store(false)
+	}
+	p.Uncork(flush)
+}
+
+// close ends the forwarder and all that is in flight.
+func (x *exchange) close() {
+	x.admin.Lock()
+	x.closed = true
+	list := *x.peers.Load() // they stay, so that what still comes from them is given back
+	if x.stop != nil {
+		close(x.stop)
+		x.stop = nil
+	}
+	x.admin.Unlock()
+	x.running.Wait()
+	x.rt.ClearAlarm(&x.hint)
+	x.rt.ClearAlarm(&x.retry)
+	x.rt.ClearAlarm(&x.lastCall)
+	x.rt.ClearAlarm(&x.giveBacks.alarm)
+	for _, c := range x.deferred.drain(x.e) {
+		c.Cancel(raysys.ErrClosed)
+	}
+	for _, p := range list {
+		for _, f := range p.flights.Drain() {
+			x.left(p, f)
+			f.task.Work().(outboundTask).closed()
+		}
+	}
+}
+
+// ahead is how much work a peer is sent beyond what its CPUs run: enough to cover the way there and back many times,
+// little enough that what it cannot start soon stays where any node that becomes idle can have it.
+const ahead = int64(10 * time.Millisecond)
+
+const (
+	maxFlights     = 1 << 16  // tasks in flight at one peer
+	maxFlightBytes = 32 << 20 // and what their arguments may take
+)
+
+// room returns how many tasks p may be sent now: idle for CPUs that nobody has work for, all in total.
+func (x *exchange) room(p *peer) (idle, all int64) {
+	if p.cpus == 0 || p.avoid.Load() || p.gone.Load() || p.bytes.Load() > maxFlightBytes {
+		return 0, 0
+	}
+	p.mu.Lock()
+	l := p.load
+	p.mu.Unlock()
+	if p.full.Load() || l.Draining {
+		return 0, 0
+	}
+	inflight := p.inflight.Load()
+	mine := p.cpus // what fits without looking at others
+	if l.Mean > 0 {
+		mine += min(p.cpus*ahead/int64(l.Mean), maxFlights)
+	}
+	others := int64(l.Queued) + max(int64(l.Inbound)-inflight, 0) + int64(l.Busy)
+	idle = max(p.cpus-others-inflight, 0)
+	all = mine - others - inflight
+	if x.e.total.cpu == 0 {
+		// Without a CPU here the peers must take turns, busy as they are.
+		all = max(all, p.cpus-inflight)
+	}
+	all = max(min(all, maxFlights-inflight), 0)
+	return min(idle, all), all
+}
+
+func (x *exchange) each(f func(*peer)) {
+	for _, p := range *x.peers.Load() {
+		f(p)
+	}
+}
+
+// nodes are the peers by name, for messages.
+func (x *exchange) nodes() []raysys.NodeID {
+	set := map[raysys.NodeID]bool{}
+	x.each(func(p *peer) { set[p.Node()] = true })
+	return slices.Sorted(maps.Keys(set))
+}

@@ -1,0 +1,109 @@
+package taskengine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
+
+// PlaceRequest asks for the node of a task that wants something else than one CPU, or whose values are on other nodes.
+type PlaceRequest struct {
+	Entry   *core.Entry
+	Options *core.Options // to be read only
+	// ID of the task, for strategies that draw.
+	ID raysys.TaskID
+	// Attempt counts from 1.
+	Attempt int
+	// Inputs are where the large values are that it needs; empty for a task that has all it needs.
+	Inputs []core.Whereabouts
+	// Avoid are nodes that have just refused it.
+	Avoid []raysys.NodeID
+}
+
+// temporary is an error of Config.Place that says that a node may come, or become free, that can take the task.
+type temporary interface{ Temporary() bool }
+
+// placing is a task that has no node yet.
+type placing struct {
+	future *core.Future
+	w      outboundTask
+}
+
+// place finds a node for a task that is no business of the common queue.
+func (x *exchange) place(c *core.Future, w outboundTask) {
+	e, r := x.e, w.request()
+	for {
+		seen := x.deferred.routes.Load()
+		to, err := e.cfg.Place(r)
+		switch t, _ := err.(temporary); {
+		case err != nil && t != nil && t.Temporary():
+			x.unplaced(c, w)
+			if x.deferred.routes.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
+				x.changed()
+			}
+		case err != nil && w.plain() && w.stay(e): // the common queue waits for nodes
+		case err != nil:
+			c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
+		case to == nil:
+			if err := e.fits(w.needs().resources()); err != nil {
+				c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
+				return
+			}
+			if !w.stay(e) {
+				e.pushShaped(c, w.needs())
+			}
+		default:
+			if _, p := e.peer(to); p != nil && x.sendTo(p, c, w) {
+				return
+			}
+			// The values need not wait for one node when another can have them brought.
+			if len(r.Inputs) > 0 && !slices.Contains(r.Avoid, to.Node()) {
+				r.Avoid = append(r.Avoid, to.Node())
+				continue
+			}
+			x.unplaced(c, w)
+			x.later()
+		}
+		return
+	}
+}
+
+// unplaced keeps a task until the view changes.
+func (x *exchange) unplaced(c *core.Future, w outboundTask) {
+	x.deferred.mu.Lock()
+	defer x.deferred.mu.Unlock()
+	x.e.held.Add(1)
+	x.deferred.placed = append(x.deferred.placed, placing{c, w})
+}
+
+// sendTo sends one task to p; false when p does not take it.
+func (x *exchange) sendTo(p *peer, c *core.Future, w outboundTask) bool {
+	if _, ok := p.Runs(w.entry()); !ok || p.full.Load() || p.inflight.Load() >= maxFlights {
+		return false
+	}
+	x.mu.Lock()
+	x.out.p, x.out.entry = p, nil
+	x.add(p, c, w)
+	x.ship()
+	x.out.p = nil
+	x.mu.Unlock()
+	x.flush()
+	return true
+}
+
+// route tries the tasks again that have no node. The caller does not hold the right to send.
+func (x *exchange) route() {
+	x.deferred.routes.Add(1)
+	x.deferred.mu.Lock()
+	list := x.deferred.placed
+	x.deferred.placed = nil
+	x.deferred.mu.Unlock()
+	x.e.held.Add(-int64(len(list)))
+	for _, w := range list {
+		if w.future.Pending() {
+			x.place(w.future, w.w)
+		}
+	}
+}

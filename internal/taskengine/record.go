@@ -1,0 +1,320 @@
+package taskengine
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
+
+// spec is what all submissions of one handle share.
+type spec[A, R any] struct {
+	*definition
+	fn     func(context.Context, A) (R, error)
+	opts   core.Options
+	need   need
+	common bool // asks for one CPU, anywhere: the common queue
+	gated  bool // results hold pointers
+}
+
+// record is one task: its future, its specification and its context in one allocation. For an int argument and an int
+// result that is 96 bytes. Options, children, deadlines and dependencies hang off its Turn, made when needed.
+type record[A, R any] struct {
+	core.Result[R]
+	spec *spec[A, R]
+	arg  A
+}
+
+// Name implements core.Work.
+func (r *record[A, R]) Name() string { return r.spec.entry.Name }
+
+// Expires implements core.Work.
+func (r *record[A, R]) Expires() int64 {
+	if t := r.OwnTurn(); t != nil {
+		return t.Deadline()
+	}
+	return 0
+}
+
+// Limit is how long the task may take.
+func (r *record[A, R]) Limit() time.Duration { return r.spec.opts.Deadline }
+
+// Waits implements core.Work: a queued task waits for no turn, one whose arguments are not there waits for them.
+func (r *record[A, R]) Waits() ([]*core.Turn, []*core.Future) {
+	if d := r.host(); d != nil {
+		return nil, d.open()
+	}
+	return nil, nil
+}
+
+// Break implements core.Work: a task never gives way, since its function has not been called.
+func (r *record[A, R]) Break([]string) bool { return false }
+
+// Help implements core.Work. The task runs in place on the goroutine that waits for it: on the CPU of the waiting
+// task, or on a free one when a driver or a grain's turn waits.
+func (r *record[A, R]) Help(t *core.Turn) bool {
+	e := engineOf(t)
+	if r.helpHere(e, t) {
+		return true
+	}
+	if x := e.net.Load(); x != nil {
+		x.sendNow()
+	}
+	return false
+}
+
+func (r *record[A, R]) helpHere(e *Engine, t *core.Turn) bool {
+	// A task with a deadline is not run in place: whoever waits must be able to leave when it passes.
+	if !r.common() || !r.Pending() || r.Expires() != 0 {
+		return false
+	}
+	slot, borrowed := t.Slot(), false
+	if slot == nil || slot.CPU != oneCPU {
+		if slot = e.borrowSlot(); slot == nil {
+			return false
+		}
+		borrowed = true
+	}
+	// A borrowed slot is this goroutine's alone and starts at depth zero each time.
+	if !borrowed && slot.Depth.Load() >= maxDepth || !r.Start() {
+		if borrowed {
+			e.returnSlot(slot)
+		}
+		return false
+	}
+	r.runInPlace(e, t, slot, borrowed)
+	return true
+}
+
+// runInPlace tidies up also when the task ends the goroutine by runtime.Goexit.
+func (r *record[A, R]) runInPlace(e *Engine, t *core.Turn, slot *core.Slot, borrowed bool) {
+	if borrowed {
+		defer e.returnSlot(slot)
+	} else {
+		slot.Depth.Add(1)
+		defer slot.Depth.Add(-1)
+	}
+	if t.Kind() != core.TurnRoot {
+		prev := t.SetBlocked(new(core.Blocked), &r.Future)
+		defer t.RestoreBlocked(prev)
+	}
+	r.run(slot)
+}
+
+// run executes the claimed task and settles it.
+func (r *record[A, R]) run(s *core.Slot) {
+	if v, ok := r.compute(s); ok {
+		r.settle(v)
+	}
+}
+
+// compute calls the claimed task's function. False when the task has settled without a value.
+func (r *record[A, R]) compute(s *core.Slot) (v R, ok bool) {
+	e := engineOf(r.Up())
+	var bytes int64
+	if !r.spec.fixed {
+		bytes = r.spec.size(&r.arg)
+	}
+	e.started(bytes)
+	if d := r.host(); d != nil {
+		d.leave()
+	}
+	if cause := r.cancelled(); cause != nil {
+		r.drop()
+		r.Cancel(cause)
+		return v, false
+	}
+	r.SetHost(s)
+	v, err := r.call()
+	if err != nil {
+		r.failed(core.HandOverError(r.Up().Job(), err))
+		return v, false
+	}
+	if j := r.Up().Job(); j.Inspect != nil {
+		if v, err = core.HandOver(j, "result of task "+r.Name(), v); err != nil {
+			r.failed(err)
+			return v, false
+		}
+	}
+	// A deadline is kept also when nobody waited for it to pass.
+	if r.Expires() != 0 {
+		if cause := r.cancelled(); cause != nil {
+			r.drop()
+			r.Cancel(cause)
+			return v, false
+		}
+	}
+	return v, true
+}
+
+// settle resolves the task with what its function returned.
+func (r *record[A, R]) settle(v R) {
+	r.drop()
+	r.Resolve(v)
+	r.endLate()
+}
+
+func (r *record[A, R]) cancelled() error {
+	if t := r.OwnTurn(); t != nil {
+		return t.Cancelled()
+	}
+	return r.Up().Cancelled()
+}
+
+// drop lets go of what the task needed, which its future may outlive by long.
+func (r *record[A, R]) drop() {
+	var zero A
+	r.arg = zero
+	if t := r.OwnTurn(); t != nil {
+		if d := r.host(); d != nil {
+			d.giveBack()
+			d.leave()
+		}
+		t.End()
+	}
+}
+
+// endLate ends a turn that was made after drop: by settling, or by a goroutine that the task left behind.
+func (r *record[A, R]) endLate() {
+	if t := r.OwnTurn(); t != nil && !t.Ended() {
+		t.End()
+	}
+}
+
+// call runs user code and turns a panic, or the end of the goroutine, into an error.
+func (r *record[A, R]) call() (v R, err error) {
+	normal := false
+	defer func() {
+		if normal {
+			return
+		}
+		if p := recover(); p != nil {
+			err = r.taskError(&raysys.PanicError{Value: p}, debug.Stack())
+			if tell := r.Up().Job().Panicked; tell != nil {
+				tell(r.Name(), err)
+			}
+			return
+		}
+		// runtime.Goexit, as testing's FailNow calls: the goroutine is going away and nobody above will settle the
+		// future.
+		r.settleFailed(r.taskError(errGoexit, debug.Stack()))
+	}()
+	v, err = r.spec.fn(r, r.arg)
+	normal = true
+	if err != nil {
+		err = r.taskError(err, nil)
+	}
+	return v, err
+}
+
+var errGoexit = errors.New("the task ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")
+
+// taskError says where err came from. stack is nil but for a panic here: then it is that of the panic that err came
+// from.
+func (r *record[A, R]) taskError(err error, stack []byte) error {
+	if stack == nil {
+		stack = raysys.Stack(err)
+	}
+	return &raysys.TaskError{
+		Task: r.ID(), Function: r.Name(), Node: r.Up().Job().Node, Attempt: r.attempt(), Err: err, Stack: stack,
+	}
+}
+
+// failed settles the task with err, or arranges another attempt.
+func (r *record[A, R]) failed(err error) {
+	// An error that only reports the task's own end is that end.
+	if cause := r.cancelled(); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		r.drop()
+		r.Cancel(cause)
+		return
+	}
+	o := &r.spec.opts
+	attempt := r.attempt()
+	if o.RetryIf == nil || attempt > o.Retries || !accepts(o.RetryIf, err) {
+		r.settleFailed(err)
+		return
+	}
+	r.again(attempt)
+}
+
+func (r *record[A, R]) settleFailed(err error) {
+	r.drop()
+	r.Fail(err)
+	r.endLate()
+}
+
+// accepts calls the user's RetryIf; one that panics accepts nothing.
+func accepts(f func(error) bool, err error) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	return f(err)
+}
+
+// Dropped is told that the task settled without having started; queued is false while it was held. Its queue place
+// stays until a worker passes it, its memory need not.
+func (r *record[A, R]) Dropped(queued bool) {
+	e := engineOf(r.Up())
+	if !queued {
+		e.held.Add(-1)
+		e.started(0)
+		return
+	}
+	var bytes int64
+	if !r.spec.fixed {
+		bytes = r.spec.size(&r.arg)
+	}
+	e.started(bytes)
+	r.drop()
+	if !r.spec.common {
+		e.droppedShaped()
+	}
+}
+
+var errRetried = errors.New("the attempt that submitted this failed, and its next attempt submits it again")
+
+// ready queues a task that was held: its arguments are there, or its pause is over.
+func (r *record[A, R]) ready() {
+	e := engineOf(r.Up())
+	// Counted before anybody else may start or drop the task, which takes the same count off.
+	bytes := r.count(e)
+	if !r.Unhold() {
+		e.started(bytes)
+		r.drop()
+		return
+	}
+	e.held.Add(-1)
+	r.place(e)
+}
+
+// count adds the argument to the bytes that are queued.
+func (r *record[A, R]) count(e *Engine) (bytes int64) {
+	if !r.spec.fixed {
+		bytes = r.spec.size(&r.arg)
+		e.bytes.Add(bytes)
+	}
+	return bytes
+}
+
+// place puts the task, which is counted and startable, where workers find it.
+func (r *record[A, R]) place(e *Engine) {
+	if e.closed.Load() {
+		r.Cancel(raysys.ErrClosed)
+		return
+	}
+	switch d := r.host(); {
+	case d != nil && d.dataLocal.Load():
+		e.exchange().place(&r.Future, r)
+	case r.spec.common:
+		e.push(&r.Future)
+	case e.cfg.Place != nil && (d == nil || !d.stays):
+		e.exchange().place(&r.Future, r)
+	default:
+		e.pushShaped(&r.Future, r.spec.need)
+	}
+}

@@ -1,0 +1,236 @@
+package taskengine
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// HandleResult takes a KindTaskResult frame of the peer; see HandleTasks for the error.
+func (e *Engine) HandleResult(wp wire.Peer, frame []byte) error {
+	x, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	r := readers.Get().(*wire.Reader)
+	defer putReader(r)
+	*r = wire.NewReader(frame)
+	if err := x.results(p, r); err != nil {
+		return err
+	}
+	x.answered()
+	return nil
+}
+
+// HandleResults takes a KindTaskResults frame of the peer; see HandleTasks for the error.
+func (e *Engine) HandleResults(wp wire.Peer, list []byte) error {
+	x, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	l := landings.Get().(*landing)
+	defer func() {
+		*l = landing{}
+		landings.Put(l)
+	}()
+	for all := wire.NewReader(list); all.Len() > 0; {
+		if err := x.land(p, l, &all); err != nil {
+			return err
+		}
+	}
+	x.answered()
+	return nil
+}
+
+// landing are results that are taken in at once: what they have to do with locks and counters costs as much for many as
+// for one.
+type landing struct {
+	n       int
+	results [landingSize]wire.Reader
+	slots   [landingSize]uint64
+	flights [landingSize]flight
+	found   [landingSize]bool
+}
+
+const landingSize = 32
+
+var landings = sync.Pool{New: func() any { return new(landing) }}
+
+// land takes in the first results of a list.
+func (x *exchange) land(p *peer, l *landing, all *wire.Reader) error {
+	l.n = 0
+	for l.n < landingSize && all.Len() > 0 {
+		r := &l.results[l.n]
+		*r = wire.NewReader(all.Bytes())
+		if err := all.Err(); err != nil {
+			return fmt.Errorf("results from node %s: %w", p.Node(), err)
+		}
+		if err := x.resultHead(p, r); err != nil {
+			return err
+		}
+		if r.Len() == 0 {
+			continue
+		}
+		l.slots[l.n] = readSlot(r)
+		if err := r.Err(); err != nil {
+			return fmt.Errorf("result from node %s: %w", p.Node(), err)
+		}
+		l.n++
+	}
+	p.flights.TakeAll(l.slots[:l.n], l.flights[:], l.found[:])
+	// Before any of them: a task may wait again then, and what it waits for is room.
+	x.leftAll(p, l)
+	var bad error
+	for i := range l.n {
+		err := x.landed(p, &l.results[i], l.flights[i], l.found[i])
+		if err == nil {
+			err = x.rest(p, &l.results[i])
+		}
+		if err != nil && bad == nil { // the link is closed; what was taken out of the flights is settled nevertheless
+			bad = fmt.Errorf("result from node %s: %w", p.Node(), err)
+		}
+	}
+	return bad
+}
+
+// leftAll is left for all that were found.
+func (x *exchange) leftAll(p *peer, l *landing) {
+	var n, bytes, same int64
+	var of *group
+	for i := range l.n {
+		if !l.found[i] {
+			continue
+		}
+		f := &l.flights[i]
+		n++
+		bytes += int64(f.size)
+		if f.group != of {
+			x.release(p, of, same)
+			of, same = f.group, 0
+		}
+		same++
+	}
+	x.release(p, of, same)
+	x.away.Add(-n)
+	p.inflight.Add(-n)
+	p.bytes.Add(-bytes)
+}
+
+func (x *exchange) results(p *peer, r *wire.Reader) error {
+	if err := x.resultHead(p, r); err != nil {
+		return err
+	}
+	if err := x.rest(p, r); err != nil {
+		return fmt.Errorf("result from node %s: %w", p.Node(), err)
+	}
+	return nil
+}
+
+// resultHead reads what comes before the results.
+func (x *exchange) resultHead(p *peer, r *wire.Reader) error {
+	if flags := r.Uvarint(); flags&resultLoad != 0 {
+		l, err := ReadLoad(r)
+		if err != nil {
+			return fmt.Errorf("load of node %s: %w", p.Node(), err)
+		}
+		x.loaded(p, l)
+	}
+	if err := r.Err(); err != nil {
+		return fmt.Errorf("result from node %s: %w", p.Node(), err)
+	}
+	return nil
+}
+
+// rest takes the results that follow.
+func (x *exchange) rest(p *peer, r *wire.Reader) error {
+	for r.Len() > 0 {
+		if err := x.result(p, r); err != nil {
+			return err
+		}
+	}
+	return r.Err()
+}
+
+// answered is called when results have come: there may be room for more tasks.
+func (x *exchange) answered() {
+	switch x.state.Load() {
+	case awake:
+	case stalled:
+		if x.opened() {
+			x.poke()
+		}
+	default:
+		// Nobody who had room could run what is deferred.
+		if x.deferred.wanted(x) {
+			x.poke()
+		}
+	}
+	x.e.checkDrained()
+}
+
+// result takes one result. That of a slot that was answered before, or never used, changes nothing.
+func (x *exchange) result(p *peer, r *wire.Reader) error {
+	slot := readSlot(r)
+	if err := r.Err(); err != nil {
+		return err
+	}
+	f, found := p.flights.Take(slot)
+	if found {
+		// The task may wait again before this returns, and what it waits for is room.
+		x.left(p, f)
+	}
+	return x.landed(p, r, f, found)
+}
+
+// landed takes in what follows a slot; f was in flight under it if found is set.
+func (x *exchange) landed(p *peer, r *wire.Reader, f flight, found bool) error {
+	var w outboundTask
+	if found {
+		w = f.task.Work().(outboundTask)
+	}
+	status := r.Byte()
+	if err := r.Err(); err != nil {
+		if found {
+			w.lost(x, p.Node(), err)
+		}
+		return err
+	}
+	switch status {
+	case resultValue:
+		if !found {
+			r.Rest()
+			return nil
+		}
+		if err := w.landed(r, p, p.Node()); err != nil {
+			w.lost(x, p.Node(), err)
+			return err
+		}
+	case resultError:
+		err := wire.ReadError(r)
+		switch {
+		case !found:
+		case r.Err() != nil:
+			w.lost(x, p.Node(), r.Err())
+		default:
+			w.failedThere(err)
+		}
+	case resultBounced:
+		if found {
+			x.refused(p)
+			x.putBack(f.task, w)
+		}
+	case resultLost:
+		if found {
+			p.avoid.Store(true)
+			w.lost(x, p.Node(), errClosing)
+		}
+	default:
+		err := fmt.Errorf("%w: a result of status %d", wire.ErrCorrupt, status)
+		if found {
+			w.lost(x, p.Node(), err)
+		}
+		return err
+	}
+	return nil
+}

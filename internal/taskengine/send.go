@@ -1,0 +1,372 @@
+package taskengine
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// outboundTask is a task as the exchange sees it.
+type outboundTask interface {
+	core.Work
+	runner
+	entry() *core.Entry
+	// depart does the accounts of a task that leaves the queue.
+	depart(e *Engine)
+	// ended settles a claimed task that was cancelled before it left, and reports whether it was.
+	ended() bool
+	// head says what the peer must know beyond the argument.
+	head(rt core.Runtime) taskHead
+	// appendArg appends the argument.
+	appendArg(dst []byte, refs wire.References) ([]byte, error)
+	// back returns a claimed task that no node has begun to the tasks that wait here; false when it has settled.
+	back(e *Engine) bool
+	settleFailed(err error)
+	// common is true for a task that asks for one CPU and nothing else.
+	common() bool
+	// plain is true for one that does so, whatever it waits for now.
+	plain() bool
+	needs() need
+	request() PlaceRequest
+	// stay has a task that is data-local run on this node: once its values are here. False for one that is not
+	// data-local.
+	stay(e *Engine) bool
+
+	// landed takes the value that a peer computed; failedThere the error. An error of landed means that the frame is
+	// corrupt and the task has not settled.
+	landed(r *wire.Reader, refs wire.References, node raysys.NodeID) error
+	failedThere(err error)
+	// lost is told that the node is gone on which the task was.
+	lost(x *exchange, node raysys.NodeID, cause error)
+	closed()
+}
+
+// flight is one task that is at a peer.
+type flight struct {
+	task  *core.Future
+	group *group
+	size  int
+}
+
+// group are the tasks of one frame, which have the submitting turn in common.
+type group struct {
+	scope uint32
+	left  atomic.Int64 // tasks in flight, and filling until the frame is sent
+}
+
+// filling keeps the turn of a group open that is not counted yet.
+const filling = 1 << 32
+
+// outgoing is the frame that is being filled.
+type outgoing struct {
+	p     *peer // nil while there is none
+	turn  *core.Turn
+	group *group
+	buf   []byte
+	head  int      // where the tasks begin
+	count int64    // tasks of the group that the accounts do not show yet
+	bytes int64    // and the bytes of their arguments
+	slots []uint64 // of the tasks in buf
+	fn    uint32   // number of entry at p
+	entry *core.Entry
+
+	first  bool  // the next frame is the first of somebody who flushes as soon as it has given up the right to send
+	corked *peer // with that frame; nil once there is another, which may be long in the making
+}
+
+// left does the accounts of a flight that is over.
+func (x *exchange) left(p *peer, f flight) (inflight int64) {
+	x.away.Add(-1)
+	inflight = p.inflight.Add(-1)
+	p.bytes.Add(-int64(f.size))
+	x.release(p, f.group, 1)
+	return inflight
+}
+
+func (x *exchange) release(p *peer, g *group, n int64) {
+	if n > 0 && g.left.Add(-n) == 0 {
+		p.Shut(g.scope)
+	}
+}
+
+// account enters the tasks that are about to be sent: once for many, since those who take the answers use the same
+// numbers. While a frame is being filled, one more task counts as away.
+func (x *exchange) account() {
+	o := &x.out
+	if o.count == 0 {
+		return
+	}
+	x.away.Add(o.count)
+	o.p.inflight.Add(o.count)
+	o.p.bytes.Add(o.bytes)
+	o.group.left.Add(o.count)
+	o.count, o.bytes = 0, 0
+}
+
+// fill sends p up to n tasks of those that wait, and returns how many. What p cannot run moves from the queue to the
+// deferred ones, where it counts as held, so that submissions end when that has grown to a queue's size. The caller
+// holds the right to send.
+func (x *exchange) fill(p *peer, n int64) (sent int64) {
+	x.out.p, x.out.entry = p, nil
+	defer func() {
+		x.ship()
+		x.out.p = nil
+	}()
+	e := x.e
+	for sent < n {
+		c := x.deferred.popFor(e, p)
+		if c == nil {
+			if c = e.queue.Pop(); c == nil {
+				break
+			}
+			if e.waiting.Load() != 0 {
+				e.signalRoom()
+			}
+		}
+		switch w := c.Work().(type) {
+		case batch:
+			if _, ok := p.Runs(w.entry()); !ok {
+				x.deferred.put(e, w.entry(), c)
+				continue
+			}
+			for sent < n {
+				r := w.take()
+				if r == nil {
+					break
+				}
+				sent += x.add(p, r, r.Work().(outboundTask))
+			}
+			if w.left() {
+				e.queue.Push(c)
+			}
+		case outboundTask:
+			sent += x.add(p, c, w)
+		}
+		if p.gone.Load() || p.full.Load() {
+			break
+		}
+	}
+	return sent
+}
+
+// refused is called when p does not take more for the moment.
+func (x *exchange) refused(p *peer) {
+	p.full.Store(true)
+	x.later()
+}
+
+// add puts one task into the frame, and returns how many are on the way now: 1 or 0.
+func (x *exchange) add(p *peer, c *core.Future, w outboundTask) int64 {
+	o := &x.out
+	if entry := w.entry(); entry != o.entry {
+		fn, ok := p.Runs(entry)
+		if !ok {
+			x.deferred.put(x.e, entry, c)
+			return 0
+		}
+		o.entry, o.fn = entry, fn
+	}
+	if !c.Pending() {
+		return 0 // cancelled, or begun in place
+	}
+	if up := c.Up(); o.group == nil || o.turn != up {
+		x.ship()
+		scope, err := p.Open(up)
+		if err != nil {
+			x.unopened(p, c, w, err)
+			return 0
+		}
+		x.sent(p)
+		o.turn, o.group = up, &group{scope: scope}
+		o.group.left.Store(filling)
+		x.away.Add(1)
+		o.begin()
+	}
+	if !c.StartAway() {
+		return 0
+	}
+	w.depart(x.e)
+	if w.ended() {
+		return 0
+	}
+	start, lent := len(o.buf), p.lends.Mark()
+	buf := appendHead(o.buf, o.fn, c.Seq(), w.head(x.rt))
+	args := len(buf)
+	buf, err := w.appendArg(buf, p.lends)
+	if err != nil {
+		p.lends.TakeBack(lent, p.lends.Mark())
+		x.unsendable(p, c, w, err)
+		return 0
+	}
+	f := flight{task: c, group: o.group, size: len(buf) - args}
+	slot, ok := x.takeOff(p, f)
+	if !ok { // it went down just now
+		p.lends.TakeBack(lent, p.lends.Mark())
+		x.putBack(c, w)
+		return 0
+	}
+	buf = appendSlot(buf, slot)
+	switch {
+	case f.size > wire.InlineLimit:
+		return x.addLarge(p, slot, buf[start:], lent)
+	case len(buf) > wire.InlineLimit && start > o.head:
+		o.buf = buf
+		x.split(start, lent)
+	default:
+		o.buf = buf
+	}
+	o.slots = append(o.slots, slot)
+	if len(o.slots) >= maxBatch || len(o.buf) > wire.InlineLimit/2 {
+		x.ship()
+	}
+	return 1
+}
+
+// takeOff gives a task that is about to be sent its number; false when the peer is gone.
+func (x *exchange) takeOff(p *peer, f flight) (slot uint64, ok bool) {
+	if slot, ok = p.flights.Put(f); ok {
+		x.out.count++
+		x.out.bytes += int64(f.size)
+	}
+	return slot, ok
+}
+
+// begin writes the head of a frame.
+func (o *outgoing) begin() {
+	o.buf = appendTasks(o.buf[:0], o.group.scope)
+	o.head = len(o.buf)
+	o.slots = o.slots[:0]
+}
+
+// split sends what is before start, where lent had been lent, and begins the next frame of the same group with what
+// follows.
+func (x *exchange) split(start, lent int) {
+	o := &x.out
+	last := append([]byte(nil), o.buf[start:]...)
+	o.buf = o.buf[:start]
+	x.send(o.buf, lent)
+	o.begin()
+	o.buf = append(o.buf, last...)
+}
+
+// ship sends the frame as it is and ends its group.
+func (x *exchange) ship() {
+	o := &x.out
+	if o.group == nil {
+		return
+	}
+	if len(o.buf) > o.head {
+		x.send(o.buf, o.p.lends.Mark())
+	}
+	x.account()
+	x.away.Add(-1)
+	if o.group.left.Add(-filling) == 0 {
+		o.p.Shut(o.group.scope)
+	}
+	o.group, o.turn = nil, nil
+	o.slots = o.slots[:0]
+	if cap(o.buf) > 4*wire.InlineLimit {
+		o.buf = nil
+	}
+}
+
+// send sends a frame that lends what is before lent.
+func (x *exchange) send(frame []byte, lent int) {
+	o := &x.out
+	x.account()
+	if o.first {
+		o.first, o.corked = false, o.p
+		o.p.Cork()
+	} else if o.corked != nil {
+		o.corked.Uncork(false)
+		o.corked = nil
+	}
+	if err := o.p.Send(wire.Requests, wire.KindTasks, frame); err != nil {
+		o.p.lends.TakeBack(0, lent)
+		x.notSent(o.p, o.slots)
+		return
+	}
+	o.p.lends.Sent(0, lent)
+	x.sent(o.p)
+}
+
+// addLarge sends a task with a large argument, which lends what is behind lent, in a frame of its own.
+func (x *exchange) addLarge(p *peer, slot uint64, task []byte, lent int) int64 {
+	frame := make([]byte, 0, len(task)+16)
+	frame = append(appendTasks(frame, x.out.group.scope), task...)
+	x.account()
+	if err := p.SendLarge(wire.KindTasks, frame); err != nil {
+		p.lends.TakeBack(lent, p.lends.Mark())
+		x.notSent(p, []uint64{slot})
+		return 0
+	}
+	p.lends.Sent(lent, p.lends.Mark())
+	return 1
+}
+
+// notSent takes tasks back whose frame the peer did not take. Those that PeerDown found before are its business.
+func (x *exchange) notSent(p *peer, slots []uint64) {
+	x.refused(p)
+	for _, slot := range slots {
+		if f, ok := p.flights.Take(slot); ok {
+			x.left(p, f)
+			x.putBack(f.task, f.task.Work().(outboundTask))
+		}
+	}
+}
+
+// putBack lets a claimed task wait here again.
+func (x *exchange) putBack(c *core.Future, w outboundTask) {
+	if !w.back(x.e) {
+		return
+	}
+	if !w.common() {
+		x.unplaced(c, w)
+		x.later()
+		return
+	}
+	x.deferred.put(x.e, w.entry(), c)
+	x.e.wake()
+}
+
+// unopened handles a turn that the peer could not be told about.
+func (x *exchange) unopened(p *peer, c *core.Future, w outboundTask, err error) {
+	switch {
+	case c.Up().Cancelled() != nil:
+		c.Cancel(c.Up().Cancelled())
+	case errors.Is(err, raysys.ErrEncode), errors.Is(err, raysys.ErrTooLarge):
+		if c.StartAway() {
+			w.depart(x.e)
+			x.unsendable(p, c, w, err)
+		}
+	default:
+		x.refused(p)
+		if !w.common() {
+			x.unplaced(c, w)
+			return
+		}
+		x.deferred.put(x.e, w.entry(), c)
+		x.e.wake()
+	}
+}
+
+// unsendable handles a claimed task that cannot travel: it runs here, or fails.
+func (x *exchange) unsendable(p *peer, c *core.Future, w outboundTask, err error) {
+	switch {
+	case errors.Is(err, raysys.ErrNotDelivered):
+		x.refused(p)
+		x.putBack(c, w)
+	case x.e.fits(w.needs().resources()) != nil:
+		w.settleFailed(fmt.Errorf("send %s %s to node %s, since this one cannot run it: %w", w.entry(), c.ID(), p.Node(), err))
+	case !w.back(x.e), w.stay(x.e):
+	case w.common():
+		x.deferred.keep(x.e, c)
+		x.e.wake()
+	default:
+		x.e.pushShaped(c, w.needs())
+	}
+}

@@ -1,0 +1,68 @@
+package taskengine
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// stops are the tasks in flight that were cancelled since their peers were last told. A task does not know where it
+// is, since its record has no room for that: the forwarder looks through what is in flight, once for all that were
+// cancelled meanwhile.
+type stops struct {
+	mu      sync.Mutex // guards futures
+	futures map[*core.Future]bool
+}
+
+func (s *stops) some() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.futures) > 0
+}
+
+func (s *stops) take() map[*core.Future]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.futures
+	s.futures = nil
+	return all
+}
+
+// stopped is told that a task in flight was cancelled.
+func (x *exchange) stopped(c *core.Future) {
+	x.stops.mu.Lock()
+	if x.stops.futures == nil {
+		x.stops.futures = map[*core.Future]bool{}
+	}
+	x.stops.futures[c] = true
+	x.stops.mu.Unlock()
+	x.poke()
+}
+
+// sendStops tells the peers which of their tasks were cancelled. The caller holds the right to send, so that a task
+// that was claimed for sending before it was cancelled has been entered by now.
+func (x *exchange) sendStops() {
+	all := x.stops.take()
+	if len(all) == 0 {
+		return
+	}
+	for _, p := range *x.peers.Load() {
+		var slots []uint64
+		p.flights.Each(func(slot uint64, f flight) {
+			if all[f.task] {
+				slots = append(slots, slot)
+			}
+		})
+		for part := range slices.Chunk(slots, maxBatch) {
+			var frame []byte
+			for _, slot := range part {
+				frame = appendSlot(frame, slot)
+			}
+			// A peer that takes no control frame is gone, or goes on until it is done; the future has settled either way.
+			_ = p.Send(wire.Control, wire.KindTaskCancel, frame)
+			x.sent(p)
+		}
+	}
+}

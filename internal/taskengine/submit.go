@@ -1,0 +1,209 @@
+package taskengine
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
+
+// host is what the runtime of a context must be to run tasks.
+type host interface{ Tasks() *Engine }
+
+func engineOf(t *core.Turn) *Engine { return t.Runtime().(host).Tasks() }
+
+// admit makes the checks of every submission and returns the engine and the turn to submit under.
+func (s *spec[A, R]) admit(ctx context.Context) (*Engine, *core.Turn, error) {
+	t, own, err := core.TurnOf(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
+	}
+	e := engineOf(t)
+	switch {
+	case !s.entry.In(e.cfg.Table):
+		return nil, nil, fmt.Errorf("submit: %w", s.entry.Unknown())
+	case s.opts.Err != nil:
+		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, s.opts.Err)
+	case e.closed.Load():
+		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, raysys.ErrClosed)
+	case !s.common && e.cfg.Place == nil:
+		if err := e.fits(raysys.Resources(s.opts.Resources)); err != nil {
+			return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
+		}
+	}
+	if err := ended(ctx, t, own); err != nil {
+		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
+	}
+	if s.opts.Detached {
+		t = t.Detached()
+	}
+	return e, t, nil
+}
+
+func ended(ctx context.Context, t *core.Turn, own bool) error {
+	if err := t.Cancelled(); err != nil {
+		return err
+	}
+	if !own && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", raysys.ErrCancelled, context.Cause(ctx))
+	}
+	return nil
+}
+
+// submit is Go without the dependencies.
+func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
+	e, t, err := s.admit(ctx)
+	if err != nil {
+		return core.FailedRef[R](err)
+	}
+	if j := t.Job(); j.Inspect != nil {
+		if arg, err = core.HandOver(j, "argument of "+s.entry.String()+core.CallerPlace(programsCaller), arg); err != nil {
+			return core.FailedRef[R](err)
+		}
+	}
+	r := &record[A, R]{spec: s, arg: arg}
+	r.Init(r, t, t.Next(), s.gated)
+	if s.opts.Deadline != 0 {
+		s.limit(r, t)
+	}
+	if s.refs {
+		if futures := s.dependencies(&r.arg); len(futures) > 0 {
+			if err := s.roomForHeld(ctx, e, t); err != nil {
+				return core.FailedRef[R](err)
+			}
+			d := &deps{futures: futures}
+			r.hold(t, d)
+			r.OwnTurn().Pin(futures)
+			d.wait()
+			return r.Ref()
+		}
+	}
+	if !e.hasRoom() {
+		ran, err := s.overflow(ctx, e, t, r)
+		if err != nil {
+			return core.FailedRef[R](err)
+		}
+		if ran { // it may have a further attempt before it, which comes by itself
+			return r.Ref()
+		}
+	}
+	r.count(e)
+	r.place(e)
+	return r.Ref()
+}
+
+// limit gives the task a turn with its deadline.
+func (s *spec[A, R]) limit(r *record[A, R], t *core.Turn) {
+	r.SetOwn(core.NewTurn(core.TurnSpec{
+		Kind: core.TurnTask, Name: r.Name(), ID: r.ID(), Up: t, Attempt: 1,
+		Deadline: t.Runtime().Now() + int64(s.opts.Deadline),
+	}))
+}
+
+// overflow is what happens when the queue is full (rule C6). A driver waits for room. A task or a grain's turn must
+// not, or all CPUs could end up waiting for each other: it runs the child in place, or is told ErrOverloaded.
+func (s *spec[A, R]) overflow(ctx context.Context, e *Engine, t *core.Turn, r *record[A, R]) (ran bool, err error) {
+	if t.Kind() == core.TurnRoot {
+		if err := e.waitRoom(ctx); err != nil {
+			return false, fmt.Errorf("submit %s: %w", s.entry, err)
+		}
+		return false, nil
+	}
+	bytes := r.count(e) // run takes it off
+	if r.Help(t) {
+		return true, nil
+	}
+	e.started(bytes)
+	return false, s.full(e)
+}
+
+// roomForHeld is overflow for a task that waits for its arguments first, and so cannot run in place.
+func (s *spec[A, R]) roomForHeld(ctx context.Context, e *Engine, t *core.Turn) error {
+	if e.hasRoom() {
+		return nil
+	}
+	if t.Kind() != core.TurnRoot {
+		return s.full(e)
+	}
+	if err := e.waitRoom(ctx); err != nil {
+		return fmt.Errorf("submit %s: %w", s.entry, err)
+	}
+	return nil
+}
+
+func (s *spec[A, R]) full(e *Engine) error {
+	return fmt.Errorf("submit %s: %w: the task queue is full (%d tasks, %d bytes of arguments): submit fewer at a time, or raise system.Config.QueueTasks",
+		s.entry, raysys.ErrOverloaded, e.Queued(), e.bytes.Load())
+}
+
+// dependencies returns the futures that arg refers to with Ref fields, in the order of the fields.
+func (s *spec[A, R]) dependencies(arg *A) (futures []*core.Future) {
+	s.arg.Refs(reflect.ValueOf(arg).Elem(), func(v core.RefValue) {
+		if c := v.RefFuture(); c != nil && v.IsDependency() {
+			futures = append(futures, c)
+		}
+	})
+	return futures
+}
+
+// With is tasks.Task.With.
+func (k Task[A, R]) With(opts ...raysys.Option) Task[A, R] {
+	return Task[A, R]{newSpec(k.spec, opts)}
+}
+
+// Go is tasks.Task.Go, which is its only caller: a report about the argument names the line that calls that one.
+func (k Task[A, R]) Go(ctx context.Context, arg A) raysys.Ref[R] {
+	return raysys.Ref[R](k.spec.submit(ctx, arg))
+}
+
+// On is tasks.Task.On.
+func (k Task[A, R]) On(ctx context.Context, arg raysys.Ref[A]) raysys.Ref[R] {
+	return raysys.Ref[R](on(ctx, k.spec, &arg))
+}
+
+// on submits a task whose parameters are the values behind refs. Each is borrowed now, so that the program may
+// release it right after.
+func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) core.Ref[R] {
+	e, t, err := s.admit(ctx)
+	if err != nil {
+		return core.FailedRef[R](err)
+	}
+	futures := make([]*core.Future, len(refs))
+	for i, v := range refs {
+		if futures[i] = v.RefFuture(); futures[i] == nil {
+			return core.FailedRef[R](fmt.Errorf("submit %s: %w: parameter %d is the zero Ref", s.entry, raysys.ErrInvalidRef, i+1))
+		}
+	}
+	r := &record[A, R]{spec: s}
+	params := s.params(&r.arg)
+	for i, p := range params {
+		err := p.SetRefFuture(futures[i])
+		if err == nil {
+			err = p.Borrow(t)
+		}
+		if err != nil {
+			for _, b := range params[:i] {
+				b.Return()
+			}
+			return core.FailedRef[R](fmt.Errorf("submit %s: parameter %d: %w", s.entry, i+1, err))
+		}
+	}
+	r.Init(r, t, t.Next(), s.gated)
+	if s.opts.Deadline != 0 {
+		s.limit(r, t)
+	}
+	if err := s.roomForHeld(ctx, e, t); err != nil {
+		for _, p := range params {
+			p.Return()
+		}
+		return core.FailedRef[R](err)
+	}
+	d := &deps{futures: futures}
+	d.params.Store(&params)
+	r.hold(t, d)
+	r.inner(d, r)
+	d.wait()
+	return r.Ref()
+}

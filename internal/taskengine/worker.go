@@ -1,0 +1,284 @@
+package taskengine
+
+import (
+	"runtime"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys/internal/core"
+)
+
+// worker is one actor that runs tasks. It holds CPUs from the moment it is told to start until it finds nothing more
+// to do, and has no goroutine in between.
+type worker struct {
+	engine  *Engine
+	pid     *actor.PID
+	slot    *core.Slot // of the current job and those before it that held as much
+	meter   meter
+	inbound bool  // the last task was one of another node's
+	corked  *peer // by the answer to that one; nil when there is none
+}
+
+// job is the one message a worker understands.
+type job struct {
+	pull   bool         // take from the common queue until it is empty
+	future *core.Future // or run this one
+	need   need
+}
+
+// runner is a Work that the engine can run once Future.Start has claimed it.
+type runner interface {
+	core.Work
+	run(s *core.Slot)
+}
+
+// start hands j, whose CPUs are taken, to an idle worker or a new one.
+func (e *Engine) start(j job) {
+	e.mu.Lock()
+	var w *worker
+	if n := len(e.idle); n > 0 {
+		w, e.idle = e.idle[n-1], e.idle[:n-1]
+	} else {
+		e.live++
+	}
+	e.busy++
+	e.mu.Unlock()
+	if w != nil {
+		e.cfg.Actors.Root.Send(w.pid, &j)
+		return
+	}
+	e.cfg.Actors.Root.Send(e.cfg.Actors.Root.Spawn(e.props), &j)
+}
+
+// Receive implements actor.Actor.
+func (w *worker) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		w.pid = ctx.Self()
+	case *job:
+		w.work(m)
+	}
+}
+
+// work ends in ended, also when user code ends the goroutine by runtime.Goexit: then this worker is lost with its
+// mailbox, and a new one takes its place.
+func (w *worker) work(j *job) {
+	returned := false
+	defer func() { w.ended(j, returned) }()
+	cpu := j.need.cpu
+	if j.pull {
+		cpu = oneCPU
+	}
+	// A goroutine that an earlier task left behind in a Get keeps the slot it gave its CPU from.
+	if w.slot == nil || w.slot.CPU != cpu || w.slot.Blocked.Load() != 0 {
+		w.slot = &core.Slot{CPU: cpu}
+	}
+	if j.pull {
+		w.pull()
+	} else if j.future.Start() {
+		w.run(j.future.Work().(runner))
+		w.uncork(true)
+	} else {
+		w.engine.started(0)
+	}
+	returned = true
+}
+
+func (w *worker) ended(j *job, returned bool) {
+	e := w.engine
+	e.mu.Lock()
+	// Keep as many idle as there are CPUs; those made while tasks were blocked go at once.
+	keep := returned && !e.closed.Load() && len(e.idle) < int(e.total.cpu/oneCPU)+1
+	if keep {
+		e.idle = append(e.idle, w)
+	} else {
+		e.live--
+	}
+	e.mu.Unlock()
+	switch {
+	case !returned:
+		e.passOn(w.slot)
+		e.cfg.Actors.ProcessRegistry.Remove(w.pid) // its mailbox is gone and would never see a Stop
+	case !keep:
+		e.cfg.Actors.Root.Stop(w.pid)
+	}
+	if j.pull {
+		e.giveCPU(oneCPU)
+	} else {
+		e.endShaped(j.need)
+	}
+	e.mu.Lock()
+	e.busy--
+	if e.busy == 0 && e.allIdle != nil {
+		close(e.allIdle)
+		e.allIdle = nil
+	}
+	e.mu.Unlock()
+	e.checkDrained()
+}
+
+// lingering is how often a worker that found the queue empty looks again before it goes idle: some microseconds, which
+// spares a stream of small tasks the wake-up of a worker for each. On a single processor nobody can submit meanwhile,
+// and another process that shares it waits: a task and its result between two nodes took 49 us instead of 31.
+func lingering() int {
+	if runtime.GOMAXPROCS(0) == 1 {
+		return 0
+	}
+	return 64
+}
+
+// pull runs queued tasks until there are none, or until its CPU is owed to others.
+func (w *worker) pull() {
+	e := w.engine
+	looking := true // it was started as the one that searches
+	defer func() {
+		if looking {
+			e.searching.Store(0)
+		}
+		if x := e.net.Load(); x != nil {
+			w.rest(x)
+			x.serve(w.slot, true) // whoever takes the CPU next says whom it serves
+		}
+	}()
+	for tries := 0; ; {
+		x := e.net.Load()
+		c := w.next(x)
+		if c == nil {
+			if x != nil {
+				w.rest(x)
+			}
+			if !looking {
+				if !e.searching.CompareAndSwap(0, 1) {
+					return // another worker looks
+				}
+				looking = true
+			}
+			if tries++; tries > e.linger || e.closed.Load() {
+				looking = false
+				e.searching.Store(0)
+				// A task pushed after the last look found somebody searching and woke nobody.
+				if !e.waits() || !e.searching.CompareAndSwap(0, 1) {
+					return
+				}
+				looking, tries = true, 0
+				continue
+			}
+			for range 30 {
+				if e.waits() {
+					break
+				}
+			}
+			if !e.waits() {
+				runtime.Gosched()
+			}
+			continue
+		}
+		tries = 0
+		w.uncork(false) // the next task may take long
+		if e.waiting.Load() != 0 {
+			e.signalRoom() // a queue place is free, also when the task was cancelled or ran in place
+		}
+		if looking {
+			looking = false
+			e.searching.Store(0)
+			if e.waits() {
+				e.wake() // there is more than one task: let the next worker come
+			}
+		}
+		if b, ok := c.Work().(batch); ok {
+			w.slot.Batch.Store(c)
+			yield := w.owes
+			if x != nil {
+				yield = w.done
+			}
+			all := b.runAll(w.slot, yield)
+			w.slot.Batch.Store(nil)
+			if !all {
+				e.push(c)
+				return
+			}
+			continue
+		}
+		if c.Start() {
+			w.run(c.Work().(runner))
+		}
+		if x != nil {
+			w.meter.tick(x, w.slot)
+		}
+		if w.owes() {
+			return
+		}
+	}
+}
+
+// next takes a task from the queues: the node's own and those of others by turns, so that neither waits for all of the
+// other.
+func (w *worker) next(x *exchange) (c *core.Future) {
+	if x == nil {
+		return w.engine.queue.Pop()
+	}
+	if !w.inbound {
+		c = x.inbound.Pop()
+	}
+	w.inbound = c != nil
+	if c == nil {
+		c = x.pop()
+	}
+	if c == nil {
+		c = x.inbound.Pop()
+		w.inbound = c != nil
+	}
+	if c != nil {
+		w.meter.take(x)
+		x.serve(w.slot, !w.inbound)
+	}
+	return c
+}
+
+// rest is called when there is nothing to do: what is to be sent goes now.
+func (w *worker) rest(x *exchange) {
+	w.meter.began = 0
+	x.serve(w.slot, false)
+	x.idle()
+	w.uncork(true)
+	x.flush()
+}
+
+// run runs a task. The answer to another node's is sent, at the latest, when the next begins.
+func (w *worker) run(work runner) {
+	work.run(w.slot)
+	if g, ok := work.(arrival); ok {
+		w.corked = g.handed()
+	}
+}
+
+// uncork lets the answer go that run has left: at once, or by the peer's writer.
+func (w *worker) uncork(now bool) {
+	if p := w.corked; p != nil {
+		w.corked = nil
+		p.uncork(now)
+	}
+}
+
+// done is owes for a node with peers: it is called after each task of a batch.
+func (w *worker) done() bool {
+	w.meter.tick(w.engine.net.Load(), w.slot)
+	return w.owes()
+}
+
+// owes reports whether the worker's CPU is due to others: to tasks that resumed after a wait, or to a task that
+// gathers several CPUs.
+func (w *worker) owes() bool {
+	e := w.engine
+	return e.free.Load() < 0 || (e.shaped.Load() != 0 && e.reserved())
+}
+
+// batch is the one queue entry of many tasks: Map puts one per CPU into the queue, and each worker that takes one
+// shares in the tasks until none is left (true), or until yield says that its CPU is due to others (false).
+type batch interface {
+	runAll(s *core.Slot, yield func() bool) bool
+	left() bool // tasks that nobody has taken
+	// take gives the next of them to the caller, who must start it; nil when none is left.
+	take() *core.Future
+	entry() *core.Entry
+}
