@@ -1,0 +1,37 @@
+// Package taskengine runs the tasks of one node, sends those for which it has no CPU to other nodes, and runs tasks of theirs.
+//
+// Package tasks gives programs its handles, with the documentation; package system makes an [Engine] for each node.
+//
+//	Task.Go, On, Map ──► record ──► queue ──► worker ──► function ──► settled                  submit.go, worker.go, record.go
+//	                       │ ▲        │
+//	  arguments not there  │ │        ├─► a Get that waits for the task runs it in place       record.Help
+//	                       ▼ │        │
+//	                      deps        └─► forwarder ══ KindTasks ══► peer: inbound task,       forward.go, send.go
+//	                                                                 worker, function          receive.go, inbound.go
+//	                                      record ◄══ KindTaskResult ════════════╝              result.go
+//
+//	asks for other than one CPU ──► shapes, or Config.Place ──► here or a peer                 shapes.go, place.go
+//
+// The nouns:
+//
+//   - A [Task] is a handle: a spec, which has the function, the plans of its types, and the options.
+//   - A record is one submission: future, spec and argument in one allocation, and the context of the function.
+//   - A worker is an actor that holds a CPU while it takes records from the queue, and has no goroutine while it is idle.
+//   - deps holds a record until what it refers to has settled, and is here or known to be elsewhere.
+//   - The exchange is what an engine has once there was a peer; a peer is one incarnation of another node.
+//   - A flight is a record that is at a peer, found by its slot. An inbound task is the other end of it.
+//   - The deferred are records that left the queue for a peer that could not take them. Workers take them first.
+//
+// Invariants:
+//
+//  1. CPUs: the sum of what workers and borrowed slots hold, plus free, is the node's total. Free may be below zero, since a task
+//     that resumes after a wait takes its CPU at once; while it is, workers stop after the task that they run.
+//  2. A record that can start is in one place: the queue, its shape's list, the deferred, a peer, or with who runs it. Start, by
+//     compare-and-swap, decides between those who find it there.
+//  3. searching is 1 while some worker looks for work. Whoever pushes then wakes nobody, so the worker looks once more after
+//     setting it to 0.
+//  4. bytes and held are changed before a record can be found by another goroutine, and back by the one that starts or drops it.
+//  5. A record stays with the node that submitted it. Each attempt has a number; an answer to an attempt that is over finds no
+//     slot of its generation. An inbound task is never sent on.
+//  6. A submission from inside a task never waits for room in the queue: it is run in place or refused (rule C6).
+package taskengine
