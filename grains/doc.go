@@ -31,15 +31,18 @@
 //  6. A plain grain may exist twice for a while when its node is silent and is given up. A grain with a State answers
 //     only while it is the one.
 //
-//     type Counter struct{ n int }
-//     func (c *Counter) Add(ctx context.Context, d int) (int, error) { c.n += d; return c.n, nil }
+// A first program has a struct, its handles and a call:
 //
-//     var (
-//     counters = grains.Define[Counter]("counter")
-//     add      = grains.Method(counters, "add", (*Counter).Add)
-//     )
+//	type Counter struct{ n int }
 //
-//     v, err := add.Call(ctx, counters.Get("alice"), 5).Get(ctx)
+//	func (c *Counter) Add(ctx context.Context, d int) (int, error) { c.n += d; return c.n, nil }
+//
+//	var (
+//		counters = grains.Define[Counter]("counter")
+//		add      = grains.Method(counters, "add", (*Counter).Add)
+//	)
+//
+//	v, err := add.Call(ctx, counters.Get("alice"), 5).Get(ctx)
 //
 // A method that calls its own handle has that declared first and set in init, since Go refuses a variable whose value
 // refers to it:

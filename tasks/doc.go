@@ -22,10 +22,12 @@
 //  4. With its own ctx, a waiting task or driver may run the task it waits for on its own goroutine. Do not hold a lock
 //     over a Get that the awaited task needs too.
 //
-//     var square = tasks.Define("square", func(ctx context.Context, x int) (int, error) { return x * x, nil })
+// A first program has a definition and a submission:
 //
-//     refs := square.Map(ctx, []int{1, 2, 3})
-//     values, err := raysys.GetAll(ctx, refs).Values() // 1 4 9
+//	var square = tasks.Define("square", func(ctx context.Context, x int) (int, error) { return x * x, nil })
+//
+//	refs := square.Map(ctx, []int{1, 2, 3})
+//	values, err := raysys.GetAll(ctx, refs).Values() // 1 4 9
 //
 // A task that submits itself is declared first and defined in init, since Go refuses a variable whose value refers to it:
 //
