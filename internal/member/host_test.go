@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/store/flaky"
 )
 
 // preferred are the nodes that some shard should be led by, as of sees it.
@@ -123,6 +124,52 @@ func TestFirstHostThatNobodyHears(t *testing.T) {
 		if c.member("x").State() == member.Active {
 			t.Error("a host that nobody hears is still a member")
 		}
+	})
+}
+
+// TestHostOnAStaleCount: a node that counted before others became hosts does not become one by that count. The first node of
+// a cluster may be a host alone; here its write comes after two nodes that do not hear it have become hosts.
+func TestHostOnAStaleCount(t *testing.T) {
+	virtual(t, func(c *cluster) {
+		c.part([]string{"x"}, []string{"a", "b"})
+		n, cfg := c.prepare("x")
+		goOn := make(chan struct{})
+		counted := false // only the goroutine that joins uses it until x is let go on
+		n.kv.Hook(func(call flaky.Call) flaky.Fault {
+			if call.Verb != "Txn" {
+				return flaky.None
+			}
+			if !call.Writes() {
+				counted = counted || call.Ops[0].Key == "hosts"
+			} else if counted {
+				<-goOn
+			}
+			return flaky.None
+		})
+		c.mu.Lock()
+		c.nodes["x"] = n
+		c.mu.Unlock()
+		joined := make(chan error, 1)
+		go func() {
+			m, err := member.Join(context.Background(), cfg)
+			c.mu.Lock()
+			n.m = m
+			c.mu.Unlock()
+			joined <- err
+		}()
+		c.settle()
+		if !counted {
+			t.Error("x has not counted, and nothing is tested")
+		}
+		c.join("a", "b")
+		c.pass(ttl / 10)
+		c.expectHosts("while x is about to become a host", "a", "a", "b")
+		close(goOn)
+		if err := <-joined; err != nil {
+			t.Error(err)
+		}
+		c.settle()
+		c.expectHosts("after x came with a count that is stale", "a", "a", "b")
 	})
 }
 

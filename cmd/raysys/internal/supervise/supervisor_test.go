@@ -41,6 +41,7 @@ type world struct {
 	start  time.Time
 	plan   []actor
 	starts int
+	tooFar context.CancelFunc // ends a story that has more starts than any should; nil for no bound
 	diary  []string
 	report func(context.Context) error
 	talk   bytes.Buffer
@@ -53,6 +54,10 @@ func (w *world) note(format string, args ...any) {
 func (w *world) launch() (supervise.Process, error) {
 	a := w.plan[min(w.starts, len(w.plan)-1)]
 	w.starts++
+	if w.starts == len(w.plan)+mostRestarts && w.tooFar != nil {
+		w.t.Errorf("start %d: a program whose last start is final is started again and again", w.starts)
+		w.tooFar()
+	}
 	if a.code == badStart {
 		w.note("no start")
 		return nil, errors.New("text file busy")
@@ -66,6 +71,9 @@ func (w *world) launch() (supervise.Process, error) {
 }
 
 const badStart = -99
+
+// mostRestarts is more starts than any story has after those of its plan.
+const mostRestarts = 10
 
 func (p *fakeProcess) end(in time.Duration, code int, signal string) {
 	if p.timer != nil {
@@ -239,6 +247,7 @@ func TestStories(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
+				w.tooFar = cancel
 				kill := make(chan struct{})
 				if c.drain < 0 {
 					cancel()
