@@ -32,6 +32,7 @@ func inBubble(t *testing.T, f func(b *bubble)) {
 			t.Fatal(err)
 		}
 		defer kv.Close()
+		defer func() { <-time.After(time.Minute) }() // the count of dead letters ends by a timer of its own
 		f(&bubble{t, kv, linktest.NewNetwork(1)})
 	})
 }
