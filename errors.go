@@ -99,4 +99,4 @@ func (e *TaskError) Error() string {
 func (e *TaskError) Unwrap() error { return e.Err }
 
 // Is tells the runtime that the failure is the work's own, also where its cause is that something else was cancelled or lost.
-func (e *TaskError) Is(target error) bool { return target == core.OwnFailure }
+func (e *TaskError) Is(target error) bool { return target == core.ErrOwnFailure }

@@ -159,7 +159,7 @@ func (t *Turn) watchUnseen(c *Future, f *failure) {
 func failurePhase(err error) uint32 {
 	own, ok := err.(interface{ Is(error) bool })
 	switch {
-	case ok && own.Is(OwnFailure): // also where its cause is that something else was cancelled or lost
+	case ok && own.Is(ErrOwnFailure): // also where its cause is that something else was cancelled or lost
 		return phaseFailed
 	case errors.Is(err, ErrCancelled), errors.Is(err, ErrClosed):
 		return phaseCancelled
