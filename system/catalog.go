@@ -66,7 +66,7 @@ func (c *cluster) enlist(in catalog) {
 		select {
 		case <-tick.C:
 		case <-c.ctx.Done():
-			if listed && !c.killed.Load() {
+			if listed && c.killed.Load() == nil {
 				// What stays behind turns critical and goes by itself.
 				_ = c.inCatalog(context.Background(), func(ctx context.Context) error { return in.Deregister(ctx, s.ID) })
 			}

@@ -41,11 +41,11 @@ type cluster struct {
 	refs     *references
 	objects  *objects
 	watches  watches
-	homeless atomic.Int64  // stateless calls that wait for a worker
-	draws    atomic.Uint64 // random choices made here
-	killed   atomic.Bool   // see Node.Kill
-	wake     chan struct{} // capacity 1: duties shall look again
-	tell     chan struct{} // capacity 1: the load changed
+	homeless atomic.Int64          // stateless calls that wait for a worker
+	draws    atomic.Uint64         // random choices made here
+	killed   atomic.Pointer[error] // why, see Node.Kill; nil of a node that lives
+	wake     chan struct{}         // capacity 1: duties shall look again
+	tell     chan struct{}         // capacity 1: the load changed
 
 	ctx      context.Context // the runner's
 	moves    sync.WaitGroup  // shards being taken or given up
@@ -255,6 +255,9 @@ func (c *cluster) up(mp *mesh.Peer) {
 
 // down is called when a connection is over.
 func (c *cluster) down(mp *mesh.Peer, cause error) {
+	if killed := c.killed.Load(); killed != nil {
+		c.node.stop(*killed) // before anything runs here again because a connection is gone
+	}
 	p := of(mp)
 	c.changed()
 	c.node.tasks.PeerDown(p, cause)

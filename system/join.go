@@ -367,7 +367,7 @@ func (c *cluster) leave(ctx context.Context) error {
 		c.end(raysys.ErrClosed)
 		return nil // it never joined
 	}
-	if c.killed.Load() {
+	if c.killed.Load() != nil {
 		return c.die()
 	}
 	err := errors.Join(c.handOverAll(ctx), c.member.Leave(ctx))

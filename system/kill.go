@@ -7,14 +7,19 @@ import (
 
 // Kill ends the node as the end of its process would: it hands over nothing, leaves no cluster, and tells nobody; its
 // session ends with its TTL, or when others find that its address refuses them. What runs here is cancelled with cause,
-// and Kill waits for it as Close does. It is for the testkit, which also sees to it that nothing goes out any more.
+// once nothing goes out any more, and Kill waits for it as Close does. It is for tests.
 func (n *Node) Kill(ctx context.Context, cause error) error {
-	if n.others != nil {
-		n.others.killed.Store(true)
+	c := n.others
+	joined := c != nil && c.mesh.HasJoined()
+	if c != nil {
+		c.killed.Store(&cause)
+	}
+	if joined {
+		c.mesh.Break() // first: what is cancelled here must answer nobody
 	}
 	n.stop(cause)
-	if n.others != nil && n.others.mesh.HasJoined() {
-		n.others.end(cause)
+	if joined {
+		c.end(cause)
 	}
 	return n.Close(ctx)
 }
@@ -27,6 +32,9 @@ func (c *cluster) die() error {
 		c.reg.unlead(n, s)
 	}
 	c.mesh.Break()
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = c.mesh.Close(over)
 	c.runner.Wait()
 	err := c.objects.close()
 	if c.ownKV {

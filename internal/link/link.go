@@ -184,21 +184,23 @@ func (l *Link) Close(ctx context.Context) error {
 	return fmt.Errorf("close link: connections were broken before their last bytes were taken: %w", context.Cause(ctx))
 }
 
-// Break is Close as the end of the process would do it: connections are broken at once, and nobody is told why.
+// Break ends every session as the end of the process would do it: connections are broken at once, and nobody is told
+// why. It waits for nothing; Close is to follow.
 func (l *Link) Break() {
 	l.mu.Lock()
+	l.state = stateClosed
 	peers := slices.Collect(maps.Keys(l.peers))
 	ln := l.listener
+	for conn := range l.shaking {
+		conn.Close()
+	}
 	l.mu.Unlock()
 	if ln != nil {
 		ln.Close() // first: who dials again because of what follows is refused
 	}
 	for _, p := range peers {
-		p.breakOff()
+		p.end(ErrClosed, "")
 	}
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = l.Close(over)
 }
 
 func (l *Link) now() int64 { return int64(time.Since(l.base)) }

@@ -152,7 +152,8 @@ func (m *Mesh) End(cause error) {
 	}
 }
 
-// Close ends the connections in good order; Break as the end of the process would. Before Listen they do nothing.
+// Close ends the connections in good order, and waits for all that they do; Break as the end of the process would, and
+// waits for nothing. Before Listen Close does nothing.
 func (m *Mesh) Close(ctx context.Context) error {
 	if m.link == nil {
 		return nil
