@@ -28,6 +28,24 @@ func Known(n *Node, of raysys.NodeID) (incarnation uint64, known bool) {
 	return m.Incarnation, ok
 }
 
+// KnownHost reports whether n believes that a node is a host: that it may lead shards and have grains.
+func KnownHost(n *Node, of raysys.NodeID) bool {
+	m, ok := n.others.member.View().Node(of)
+	return ok && m.Hosts()
+}
+
+// Astray returns how many shards are not led by the node that should lead them, in n's eyes.
+func Astray(n *Node) (count int) {
+	v := n.others.member.View()
+	for shard := range Shards(n) {
+		l, led := v.Leader(shard)
+		if want, ok := v.Preferred(shard); !led || !ok || l.Node != want {
+			count++
+		}
+	}
+	return count
+}
+
 // KeyOf names this life of a node.
 func KeyOf(n *Node) (raysys.NodeID, uint64) {
 	k := n.others.self()
@@ -74,8 +92,8 @@ func Connected(n *Node) int { return len(n.others.mesh.Connected()) }
 func Idle(n *Node, of raysys.NodeID) bool {
 	for _, p := range n.others.mesh.Connected() {
 		if p.Node() == of {
-			l, inflight, known := n.tasks.LoadOf(p.Session.(*peer))
-			return known && inflight == 0 && l.Queued == 0 && l.Inbound == 0 && l.Busy == 0
+			l, since, known := n.tasks.LoadOf(p.Session.(*peer))
+			return known && l.Inbound+since == 0 && l.Queued == 0 && l.Busy == 0
 		}
 	}
 	return false

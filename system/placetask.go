@@ -40,24 +40,29 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	return nil, lostMeanwhile{k}
 }
 
-// expect corrects what a node said of its load by what it cannot have known: the tasks that this node has sent it
-// since. Many are placed between two reports, and all of them would go to the node that was idle in the last.
+// expect corrects what a node said of its load by what it cannot have known: the tasks that this node has sent it since,
+// and those that it has answered since. Many are placed between two reports: all of them would go to the node that was
+// idle in the last, and what follows from a long task would leave the node that has just ended it.
 func (c *cluster) expect(n *placement.Node) {
 	var l taskengine.Load
-	sent := 0
+	since := 0
 	if k := (core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}); k == c.self() {
 		l = c.node.tasks.Load()
 	} else if p := c.peer(k); p != nil {
-		load, inflight, known := c.node.tasks.LoadOf(p)
+		load, more, known := c.node.tasks.LoadOf(p)
 		if !known {
 			load.Free = n.Total.CPU
 		}
-		l, sent = load, max(inflight-load.Inbound, 0)
+		l, since = load, more
 	}
 	n.MeanTask, n.Bandwidth = l.Mean, l.Bandwidth
-	there := l.Busy + float64(l.Inbound+sent)
+	there := l.Busy + float64(l.Inbound+since)
 	n.Running = int(min(there, math.Ceil(n.Total.CPU)))
-	n.Free.CPU = max(l.Free-float64(sent), 0)
+	free := l.Free - float64(since)
+	if since < 0 { // as far as nothing that waited there took the CPUs of what it has answered
+		free = min(free, n.Total.CPU-there)
+	}
+	n.Free.CPU = max(free, 0)
 	n.Queued = 0
 	if n.Free.CPU < 1 {
 		n.Queued = l.Queued + max(int(there-n.Total.CPU), 0)

@@ -57,8 +57,9 @@ type peer struct {
 	skip     bool         // has nothing to do in this round; guarded by the right to send
 	lends    wire.Lending // references of the frame that is filled; guarded by the right to send
 
-	mu   sync.Mutex // guards the next
-	load Load
+	mu    sync.Mutex // guards the next two
+	load  Load
+	among int64 // of the inbound tasks in load, how many this node takes for its own
 
 	told    atomic.Int64  // mean it was last told
 	replies atomic.Uint32 // since it was told this node's load
@@ -180,17 +181,16 @@ func (e *Engine) peer(wp wire.Peer) (*exchange, *peer) {
 	return x, (*x.find.Load())[wp]
 }
 
-// LoadOf returns what the peer last said of its load, and how many tasks of this node are there now. known is false
-// when it has said nothing.
-func (e *Engine) LoadOf(wp wire.Peer) (l Load, inflight int, known bool) {
+// LoadOf returns what the peer last said of its load, and what it could not know: how many tasks of this node have come
+// to it since, less those that it has answered since. known is false when it has said nothing.
+func (e *Engine) LoadOf(wp wire.Peer) (l Load, since int, known bool) {
 	_, p := e.peer(wp)
 	if p == nil {
 		return l, 0, false
 	}
 	p.mu.Lock()
-	l = p.load
-	p.mu.Unlock()
-	return l, int(p.inflight.Load()), l != Load{}
+	defer p.mu.Unlock()
+	return p.load, int(p.inflight.Load() - p.among), p.load != Load{}
 }
 
 // workers reports whether some peer could run tasks.
@@ -201,7 +201,7 @@ func (x *exchange) workers() bool {
 // loaded takes note of what a peer said of itself.
 func (*exchange) loaded(p *peer, l Load) {
 	p.mu.Lock()
-	p.load = l
+	p.load, p.among = l, min(p.inflight.Load(), int64(l.Inbound))
 	p.mu.Unlock()
 	p.full.Store(false)
 }
