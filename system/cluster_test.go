@@ -3,6 +3,7 @@ package system_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -31,8 +32,9 @@ var where = tasks.DefineIn(table, "where", func(ctx context.Context, n int) (str
 
 // fleet is a cluster of nodes in this process, over loopback TCP and one embedded store.
 type fleet struct {
-	t  testing.TB
-	kv *embedded.Store
+	t     testing.TB
+	kv    *embedded.Store
+	nodes []*system.Node
 }
 
 func newFleet(t testing.TB) *fleet {
@@ -41,10 +43,11 @@ func newFleet(t testing.TB) *fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kv.Close() })
-	return &fleet{t, kv}
+	return &fleet{t: t, kv: kv}
 }
 
-// join starts a node. It is closed with the test.
+// join starts a node, which is closed with the test. A worker is a host when join returns, and all nodes that live know
+// it.
 func (f *fleet) join(name raysys.NodeID, role system.Role, change ...func(*system.Config)) (*system.Node, context.Context) {
 	f.t.Helper()
 	var kv store.KV = flaky.Wrap(f.kv)
@@ -71,6 +74,14 @@ func (f *fleet) join(name raysys.NodeID, role system.Role, change ...func(*syste
 			f.t.Error(err)
 		}
 	})
+	f.nodes = append(f.nodes, n)
+	if role == system.Worker {
+		eventually(f.t, fmt.Sprintf("%s is a host, and all nodes know it", cfg.Name), func() bool {
+			return !slices.ContainsFunc(f.nodes, func(o *system.Node) bool {
+				return o.Err() == nil && !system.KnownHost(o, cfg.Name)
+			})
+		})
+	}
 	return n, n.Context(context.Background())
 }
 

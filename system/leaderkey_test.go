@@ -20,10 +20,10 @@ func TestLeaderKeysMeddledWith(t *testing.T) {
 			w1, _ := f.join("w1", system.Worker)
 			w2, _ := f.join("w2", system.Worker)
 			served := func() bool {
-				return system.Leads(w1)+system.Leads(w2) == system.Shards(w1) && system.Holds(w1)+system.Holds(w2) == system.Shards(w1) &&
-					system.Leads(w1) == system.Holds(w1)
+				return system.Leads(w1)+system.Leads(w2) == system.Shards(w1) && system.Leads(w1) == system.Holds(w1) &&
+					system.Leads(w2) == system.Holds(w2) && system.Astray(w1) == 0 && system.Astray(w2) == 0
 			}
-			eventually(t, "all shards are served", served)
+			eventually(t, "all shards are served where they belong: no key moves any more", served)
 			before := map[string]uint64{}
 			for n := range system.Shards(w1) {
 				key := store.LeaderKey(n)

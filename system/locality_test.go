@@ -55,13 +55,16 @@ type inside struct {
 // only keeps a task to one node, of those made by labelled.
 func only(node string) raysys.Option { return raysys.Label("name", node) }
 
-// labelled are two workers with their name as a label, and a driver.
+// labelled are two workers of two CPUs with their name as a label, and a driver.
 func labelled(t *testing.T) (w1, w2, d *system.Node, ctx context.Context) {
 	f := newFleet(t)
 	label := func(name string) func(*system.Config) {
 		return func(c *system.Config) {
 			c.Cluster.Labels = map[string]string{"name": name}
 			c.Objects.NoSharing = true
+			if c.Cluster.Role == system.Worker {
+				c.Resources = raysys.Resources{CPU: 2}
+			}
 		}
 	}
 	w1, _ = f.join("w1", system.Worker, label("w1"))

@@ -109,7 +109,7 @@ func command(t *testing.T, mode string, env ...string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	cmd.Env = append(cmd.Env, modeVariable+"="+mode)
+	cmd.Env = append(cmd.Env, modeVariable+"="+mode, fmt.Sprint("GOMAXPROCS=", runtime.GOMAXPROCS(0)))
 	cmd.Env = append(cmd.Env, env...)
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -55,7 +56,7 @@ func TestLoadSinceTold(t *testing.T) {
 		for range 5 { // the first answers bring the load, and later ones do not: the tasks take as long as before
 			want(t, d.ctx(), begin(), 1)
 		}
-		said := tasks.Load{Inbound: 4, Mean: time.Second} // one of them is this node's
+		said := taskengine.Load{Inbound: 4, Mean: time.Second} // one of them is this node's
 		since := func(what string, want int) {
 			t.Helper()
 			synctest.Wait()
