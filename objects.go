@@ -15,7 +15,7 @@ const ObjectSize = core.ObjectSize
 type PutOption core.PutOption
 
 // Replicas asks for n copies of the object on different nodes, the first included. They outlive the node that put it: what
-// cannot be computed again should have two.
+// cannot be computed again should have two. Without a cluster more than one is ErrNoCapacity.
 func Replicas(n int) PutOption {
 	return func(s *core.PutSpec) {
 		if n < 1 {

@@ -80,6 +80,8 @@ func (r *retried[G, A, R]) attempt() {
 	c := r.made.RefFuture()
 	if !c.Settled() {
 		r.needs.Store(c)
+		// Who looks for a cycle finds the attempt by what the turn above it waits for.
+		r.Future.Turn().SetBlocked(&core.Blocked{}, c)
 	}
 	r.waiter = core.Waiter{}
 	if r.Settled() { // cancelled while it was made
@@ -89,7 +91,7 @@ func (r *retried[G, A, R]) attempt() {
 		r.Resolved(nil)
 		return
 	}
-	core.Recheck(&r.Future)
+	core.Recheck(c)
 }
 
 // Resolved implements core.Resolved: the attempt has ended. What follows may be the program's, or take its time, so it
@@ -107,6 +109,7 @@ func (r *retried[G, A, R]) landed(w *core.Waiter) {
 	if !here {
 		return
 	}
+	r.Future.Turn().RestoreBlocked(nil)
 	if err == nil {
 		r.end()
 		r.Resolve(v)

@@ -29,14 +29,15 @@
 //	refs := square.Map(ctx, []int{1, 2, 3})
 //	values, err := raysys.GetAll(ctx, refs).Values() // 1 4 9
 //
-// A task that submits itself is declared first and defined in init, since Go refuses a variable whose value refers to it:
+// A task that submits itself is declared first and defined in init, since Go refuses a variable whose value refers to
+// it:
 //
 //	var fib tasks.Task[int, int]
 //	func init() { fib = tasks.Define("fib", func(ctx context.Context, n int) (int, error) { ... fib.Go(ctx, n-1) ... }) }
 //
 // On a cluster a task is owned by the node that submitted it: its future, its argument and its retries stay there. A
-// node with a free CPU keeps its tasks. One that is lost with its node is tried again, up to raysys.Retries times, and
-// then fails with an error that matches raysys.ErrNodeDead.
+// node with a free CPU keeps its tasks, but for those whose large values lie elsewhere. One that is lost with its node
+// is tried again, up to raysys.Retries times, and then fails with an error that matches raysys.ErrNodeDead.
 //
 // A task asks for one CPU unless raysys.CPU and its siblings say otherwise. Streams, several results and priorities
 // are not here yet.

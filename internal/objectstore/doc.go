@@ -34,7 +34,7 @@
 //
 // A value, for a start:
 //
-//	s, err := object.Open(object.Config{Budget: 1 << 30})
+//	s, err := objectstore.Open(objectstore.Config{Budget: 1 << 30})
 //	...
 //	o, err := s.Add(ctx, id, 1, value)
 //	m, err := o.Manifest(ctx)

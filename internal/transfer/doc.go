@@ -16,7 +16,7 @@
 //
 // What holds:
 //
-//  1. A flight receives one [object.Version] (rule C22): the first answer decides, and a source of another version is
+//  1. A flight receives one [objectstore.Version] (rule C22): the first answer decides, and a source of another version is
 //     struck off. Each chunk is compared with its sum in the manifest, or with the one that it came with, and the sums with
 //     that of the version where it is known. A chunk that is wrong strikes its source off and is asked for elsewhere.
 //  2. A source that dies, that lacks the object, or that gives nothing for a while loses its chunks to the others; what
@@ -52,7 +52,7 @@
 // In short:
 //
 //	e, err := transfer.New(transfer.Config{Self: key, Store: store, Link: links})
-//	o, err := e.Fetch(ctx, object.Version{ID: id}, transfer.From(owner), object.Heap)
+//	o, err := e.Fetch(ctx, objectstore.Version{ID: id}, transfer.From(owner), objectstore.Heap)
 //	...
 //	o.Unpin()
 //
