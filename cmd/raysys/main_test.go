@@ -101,7 +101,7 @@ func TestExitCodes(t *testing.T) {
 		{args: []string{"bench", "--row", "tasks_sink"}, code: 2, talk: "use --row with tasks_async,"},
 		{args: []string{"bench", "--row", "failover"}, code: 2, talk: "use --tier cross-process"},
 		{args: []string{"bench", "--tier", "cross-process", "--consul", "here"}, code: 2, talk: "give HOST:PORT"},
-		{args: []string{"bench", "--tier", "cross-process"}, variables: []string{"PATH=/nonexistent"}, code: 2, talk: "run make consul"},
+		{args: []string{"bench", "--tier", "cross-process"}, variables: []string{"RAYSYS_CONSUL_PROGRAM=/nonexistent"}, code: 2, talk: "run make consul"},
 		{args: []string{"bench", "--tier", "cross-process"}, variables: []string{"RAYSYS_CONSUL=127.0.0.1:1"}, code: 1, talk: "no Consul answers at 127.0.0.1:1"},
 		{args: []string{"bench", "--tier", "cross-process"}, variables: []string{"RAYSYS_CONSUL_PREFIX=raysys/prod/"}, code: 2, talk: "would put the nodes of the benchmark into the cluster"},
 		{args: []string{"bench", "--tier", "space"}, code: 2, talk: `tier "space" does not exist`},
