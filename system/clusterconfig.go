@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
@@ -59,7 +60,7 @@ type ClusterConfig struct {
 	// Clock measures the lease. Nil: the system's; the testkit gives one that jumps.
 	Clock member.Clock
 	// Chaos decides about each frame that leaves, in tests.
-	Chaos func(to raysys.NodeID, class link.Class, kind link.Kind) link.Action
+	Chaos func(to raysys.NodeID, class wire.Class, kind wire.Kind) link.Action
 }
 
 // TLSFiles are PEM files: the node's certificate with the URI raysys://<cluster>/<node> in it, its key, and the

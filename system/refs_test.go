@@ -320,8 +320,8 @@ func TestReferencesOverABreak(t *testing.T) {
 	var lose atomic.Bool
 	w, _ := f.place("w1", system.Worker)
 	d, ctx := f.join("d", system.Driver, func(c *system.Config) {
-		c.Cluster.Chaos = func(_ raysys.NodeID, _ link.Class, k link.Kind) link.Action {
-			if lose.Load() && wire.Kind(k) == wire.KindDrop {
+		c.Cluster.Chaos = func(_ raysys.NodeID, _ wire.Class, k wire.Kind) link.Action {
+			if lose.Load() && k == wire.KindDrop {
 				return link.Drop
 			}
 			return link.Pass
@@ -360,8 +360,8 @@ func TestLateBorrow(t *testing.T) {
 	w1, _ := f.place("w1", system.Worker)
 	w2, _ := f.join("w2", system.Worker, func(c *system.Config) {
 		c.Cluster.Labels = map[string]string{"node": "w2"}
-		c.Cluster.Chaos = func(_ raysys.NodeID, _ link.Class, k link.Kind) link.Action {
-			if hold.Load() && wire.Kind(k) == wire.KindBorrow {
+		c.Cluster.Chaos = func(_ raysys.NodeID, _ wire.Class, k wire.Kind) link.Action {
+			if hold.Load() && k == wire.KindBorrow {
 				return link.Drop
 			}
 			return link.Pass

@@ -4,13 +4,14 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // Frame is one that a node is about to send.
 type Frame struct {
 	From, To raysys.NodeID
-	Class    link.Class
-	Kind     link.Kind // see internal/wire; a rule need not look at it
+	Class    wire.Class
+	Kind     wire.Kind // see internal/wire; a rule need not look at it
 }
 
 // Drop loses frames for which rule holds, each with probability p, until Heal. A nil rule holds for all. A stream loses

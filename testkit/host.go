@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
@@ -67,7 +68,7 @@ func (h *host) start(ctx context.Context, killed int) (*life, error) {
 	cfg.Cluster.Store = l.kv
 	cfg.Cluster.Network = &gatedTransport{Transport: c.net.Transport(h.name), gate: l.gate}
 	cfg.Cluster.Clock = l.clock
-	cfg.Cluster.Chaos = func(to raysys.NodeID, class link.Class, kind link.Kind) link.Action {
+	cfg.Cluster.Chaos = func(to raysys.NodeID, class wire.Class, kind wire.Kind) link.Action {
 		return c.chaos.Decide(linktest.Frame{From: h.name, To: to, Class: class, Kind: kind})
 	}
 	if !c.loose {

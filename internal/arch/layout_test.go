@@ -40,8 +40,8 @@ var layers = []layer{
 	{"placement/...", sibling("placement"), "siblings are blind to each other: system hands placement a plain View"},
 
 	{"internal/pipe/...", words("std internal/pipe/..."), "a leaf: bytes from one goroutine to another"},
-	{"internal/link/...", words("std third . internal/pipe/... internal/link/..."), "a leaf: it carries frames, and knows neither members nor what a frame says"},
-	{"internal/linktest/...", words("std third . internal/pipe/... internal/link/... internal/linktest/..."), "a transport for tests: what it carries is nothing to it"},
+	{"internal/link/...", words("std third . internal/pipe/... internal/wire/... internal/link/..."), "it carries frames: it knows their classes and kinds, and neither members nor what a frame says"},
+	{"internal/linktest/...", words("std third . internal/pipe/... internal/wire/... internal/link/... internal/linktest/..."), "a transport for tests: what it carries is nothing to it"},
 	{"internal/member/...", words("std third . store/... internal/member/..."), "it knows who is alive from the store and the clock, and sends nothing"},
 	{"internal/objectstore/...", words("std third . internal/crc32c/... internal/objectstore/..."), "a leaf: the store moves bytes, and knows neither nodes nor links"},
 	{"internal/transfer/...", words("std third . internal/core/... internal/wire/... internal/objectstore/... internal/transfer/..."), "it moves objects between stores; it sends frames through an interface, and knows neither links nor members"},

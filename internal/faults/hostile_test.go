@@ -23,14 +23,14 @@ import (
 
 // kinds are all frames above the link but KindAdmin: a member may ask another to drain, and nonsense does so now and
 // then.
-var kinds = map[wire.Kind]link.Class{
-	wire.KindOpen: link.Requests, wire.KindShut: link.Requests, wire.KindCancelTurn: link.Control,
-	wire.KindTasks: link.Requests, wire.KindTaskResult: link.Replies, wire.KindTaskCancel: link.Control,
-	wire.KindCall: link.Requests, wire.KindCallResult: link.Replies, wire.KindCallCancel: link.Control,
-	wire.KindAwait: link.Requests, wire.KindAnswer: link.Replies, wire.KindDrop: link.Control,
-	wire.KindRegistry: link.Requests, wire.KindLoad: link.Control,
-	wire.KindBallot: link.Control, wire.KindActor: link.Requests, wire.KindWatch: link.Control,
-	wire.KindProbe: link.Requests, wire.KindBorrow: link.Requests, wire.KindKeep: link.Requests, wire.KindHeld: link.Control,
+var kinds = map[wire.Kind]wire.Class{
+	wire.KindOpen: wire.Requests, wire.KindShut: wire.Requests, wire.KindCancelTurn: wire.Control,
+	wire.KindTasks: wire.Requests, wire.KindTaskResult: wire.Replies, wire.KindTaskCancel: wire.Control,
+	wire.KindCall: wire.Requests, wire.KindCallResult: wire.Replies, wire.KindCallCancel: wire.Control,
+	wire.KindAwait: wire.Requests, wire.KindAnswer: wire.Replies, wire.KindDrop: wire.Control,
+	wire.KindRegistry: wire.Requests, wire.KindLoad: wire.Control,
+	wire.KindBallot: wire.Control, wire.KindActor: wire.Requests, wire.KindWatch: wire.Control,
+	wire.KindProbe: wire.Requests, wire.KindBorrow: wire.Requests, wire.KindKeep: wire.Requests, wire.KindHeld: wire.Control,
 }
 
 // payload is what a liar sends: noise, the beginning of something, numbers far too large.
@@ -89,7 +89,7 @@ func TestHostileMember(t *testing.T) {
 		// It listens nowhere: n1 dials a node whose connection it has closed, and the new session would end the old one
 		// at the liar before the reason was read.
 		Transport: c.Network().Transport("liar"), Down: func(_ *link.Peer, cause error) { down <- cause },
-		Handlers: map[link.Kind]link.Handler{link.Kind(wire.KindAnswer): func(_ *link.Peer, _ link.Class, b []byte) {
+		Handlers: map[wire.Kind]link.Handler{wire.KindAnswer: func(_ *link.Peer, _ wire.Class, b []byte) {
 			r := wire.NewReader(b)
 			answered <- r.Uvarint()
 		}},
@@ -112,14 +112,14 @@ func TestHostileMember(t *testing.T) {
 			if err != nil {
 				t.Fatalf("after %d frames n1 takes no connection: %v", sent, err)
 			}
-			if err := p.Send(class, link.Kind(kind), payload(k.Rand())); err != nil {
+			if err := p.Send(class, kind, payload(k.Rand())); err != nil {
 				t.Fatalf("kind %d: a new connection takes no frame: %v", kind, err)
 			}
 			p.Flush()
 			sent++
 			// An honest request behind it is answered when the lie was swallowed.
 			slot := uint64(1)<<40 + uint64(sent)
-			_ = p.Send(link.Requests, link.Kind(wire.KindAdmin), append(wire.AppendUvarint(nil, slot), 1))
+			_ = p.Send(wire.Requests, wire.KindAdmin, append(wire.AppendUvarint(nil, slot), 1))
 			p.Flush()
 			for over := false; !over; {
 				select {

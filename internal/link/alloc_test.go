@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // TestNoAllocations: in steady state no frame allocates, on either side. The race detector allocates by itself.
@@ -15,7 +16,7 @@ func TestNoAllocations(t *testing.T) {
 	tcp := link.TCP(link.TCPConfig{})
 	back, at := make(chan struct{}, 1), 0
 	a := open(t, "a", tcp, func(c *link.Config) {
-		c.Handlers[kindNote] = func(*link.Peer, link.Class, []byte) {
+		c.Handlers[kindNote] = func(*link.Peer, wire.Class, []byte) {
 			if at++; at%burst == 0 {
 				back <- struct{}{}
 			}
@@ -26,7 +27,7 @@ func TestNoAllocations(t *testing.T) {
 	payload := make([]byte, 100)
 	work := func() {
 		for range burst {
-			if err := p.Send(link.Requests, kindEcho, payload); err != nil {
+			if err := p.Send(wire.Requests, kindEcho, payload); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,7 +54,7 @@ func TestBodiesAllocateNothing(t *testing.T) {
 	tcp := link.TCP(link.TCPConfig{})
 	to := &still{memory: make([]byte, 300_000), done: make(chan struct{}, 1)}
 	a := open(t, "a", tcp)
-	b := open(t, "b", tcp, func(c *link.Config) { c.Sinks = map[link.Kind]link.Sink{kindBody: to.sink} })
+	b := open(t, "b", tcp, func(c *link.Config) { c.Sinks = map[wire.Kind]link.Sink{kindBody: to.sink} })
 	p := a.connect(b)
 	pieces := [][]byte{make([]byte, 100_000), make([]byte, 200_000)}
 	f := file(t, make([]byte, 300_000))

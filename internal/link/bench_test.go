@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // pair returns two nodes over loopback TCP; what comes back to the first goes to got.
@@ -19,7 +20,7 @@ func pair(b *testing.B, got func()) *link.Peer {
 	b.Helper()
 	tcp := func(raysys.NodeID) link.Transport { return link.TCP(link.TCPConfig{}) }
 	x := open(b, "a", tcp("a"), func(c *link.Config) {
-		c.Handlers[kindNote] = func(*link.Peer, link.Class, []byte) { got() }
+		c.Handlers[kindNote] = func(*link.Peer, wire.Class, []byte) { got() }
 	})
 	y := open(b, "b", tcp("b"))
 	p, err := x.Connect(b.Context(), "b", y.Addr())
@@ -63,14 +64,14 @@ func BenchmarkEcho(b *testing.B) {
 		if sent-back.Load() >= 1024 {
 			wait(512)
 		}
-		if err := p.Send(link.Requests, kindEcho, payload); err != nil {
+		if err := p.Send(wire.Requests, kindEcho, payload); err != nil {
 			b.Fatal(err)
 		}
 		sent++
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/1e6, "Mframes/s")
 	for sent%256 != 0 { // the handler tells of every 256th
-		p.Send(link.Requests, kindEcho, payload)
+		p.Send(wire.Requests, kindEcho, payload)
 		sent++
 	}
 	wait(0)
@@ -153,7 +154,7 @@ func BenchmarkPing(b *testing.B) {
 			payload := make([]byte, small)
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := p.Send(link.Requests, kindEcho, payload); err != nil {
+				if err := p.Send(wire.Requests, kindEcho, payload); err != nil {
 					b.Fatal(err)
 				}
 				if flush {
@@ -192,7 +193,7 @@ func BenchmarkBulk(b *testing.B) {
 	got := make(chan struct{}, 16)
 	x := open(b, "a", tcp)
 	y := open(b, "b", tcp, func(c *link.Config) {
-		c.Handlers[kindNote] = func(*link.Peer, link.Class, []byte) { got <- struct{}{} }
+		c.Handlers[kindNote] = func(*link.Peer, wire.Class, []byte) { got <- struct{}{} }
 	})
 	p, err := x.Connect(b.Context(), "b", y.Addr())
 	if err != nil {

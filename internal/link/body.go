@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // MaxHead is how many bytes the head of a frame with a body may have: it is kept by value, so that sending a body
@@ -83,8 +84,8 @@ func (p *Peer) TakesBodies() bool { return p.features&featureBodies != 0 }
 // SendBody queues a frame whose body goes straight from where it lies into the memory that the peer's Sink gives. head
 // may be used again when it returns. Together they may have MaxBulk bytes, less one. Otherwise it is like SendBulk, and
 // ErrNoBodies where TakesBodies is false. After an error Release is not called.
-func (p *Peer) SendBody(kind Kind, head []byte, body Body) error {
-	if kind < FirstKind {
+func (p *Peer) SendBody(kind wire.Kind, head []byte, body Body) error {
+	if kind < wire.FirstKind {
 		return fmt.Errorf("send body to %s: kind %d is not for users", p, kind)
 	}
 	if !p.TakesBodies() {

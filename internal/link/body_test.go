@@ -20,9 +20,10 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 )
 
-const kindBody link.Kind = 91
+const kindBody wire.Kind = 91
 
 // landing keeps one body.
 type landing struct {
@@ -60,7 +61,7 @@ func (s *landings) into(c *link.Config) {
 	if s.came == nil {
 		s.began, s.came = make(chan *landing, 1000), make(chan *landing, 1000)
 	}
-	c.Sinks = map[link.Kind]link.Sink{kindBody: s.sink}
+	c.Sinks = map[wire.Kind]link.Sink{kindBody: s.sink}
 }
 
 func noise(seed uint64, n int) []byte {
@@ -155,8 +156,8 @@ func TestBodies(t *testing.T) {
 		for i := range 20 {
 			check(fmt.Sprint(i), all[i*1000:i*1000+300_000+i])
 		}
-		if n := b.Peer("a").Stats(); n.In[link.Bulk].Frames != uint64(sent+1) || n.Unknown != 0 {
-			t.Errorf("%d frames were counted and %d unknown", n.In[link.Bulk].Frames, n.Unknown)
+		if n := b.Peer("a").Stats(); n.In[wire.Bulk].Frames != uint64(sent+1) || n.Unknown != 0 {
+			t.Errorf("%d frames were counted and %d unknown", n.In[wire.Bulk].Frames, n.Unknown)
 		}
 		a.Close(context.Background()) // waits for the writer, which releases after it wrote
 		if n := released.Load(); n != int32(sent) {
@@ -391,7 +392,7 @@ func TestBodyChaos(t *testing.T) {
 			t.Errorf("%d releases of 3 bodies", len(released))
 		}
 	}, got.into, func(c *link.Config) {
-		c.Chaos = func(_ raysys.NodeID, _ link.Class, k link.Kind) link.Action {
+		c.Chaos = func(_ raysys.NodeID, _ wire.Class, k wire.Kind) link.Action {
 			if k != kindBody {
 				return link.Pass
 			}
@@ -420,7 +421,7 @@ func TestBodiesAside(t *testing.T) {
 		n.HealAll()
 		synctest.Wait()
 		b.expect("a bulk: an argument")
-		if n := p.Waiting(link.Bulk); n != 0 || len(got.came) < sent-1 {
+		if n := p.Waiting(wire.Bulk); n != 0 || len(got.came) < sent-1 {
 			t.Error(n, "bytes wait still;", len(got.came), "of", sent-1, "bodies came")
 		}
 	}, got.into)
@@ -434,17 +435,17 @@ func TestHostileBodies(t *testing.T) {
 		bytes []byte
 		want  error
 	}{
-		{"no head", link.Frame{Kind: kindBody, Class: link.Bulk, Flags: 1}.Append(nil), link.ErrCorrupt},
-		{"head beyond frame", link.Frame{Kind: kindBody, Class: link.Bulk, Flags: 1, Payload: "\x05abc"}.Append(nil), link.ErrCorrupt},
+		{"no head", link.Frame{Kind: kindBody, Class: wire.Bulk, Flags: 1}.Append(nil), link.ErrCorrupt},
+		{"head beyond frame", link.Frame{Kind: kindBody, Class: wire.Bulk, Flags: 1, Payload: "\x05abc"}.Append(nil), link.ErrCorrupt},
 		{"cut off", link.BodyFrame(kindBody, "head", "body")[:14], link.ErrReset},
 		{"cut off in the body", link.BodyFrame(kindBody, "head", "body")[:15], link.ErrReset},
-		{"oversize", []byte{255, 255, 255, 255, byte(kindBody), byte(link.Bulk), 1, 0}, link.ErrCorrupt},
+		{"oversize", []byte{255, 255, 255, 255, byte(kindBody), byte(wire.Bulk), 1, 0}, link.ErrCorrupt},
 		{"sink panics", link.BodyFrame(92, "", "x"), link.ErrHandler},
 		{"landed panics", link.BodyFrame(93, "", "x"), link.ErrHandler},
 		{"wrong memory", link.BodyFrame(94, "", "x"), link.ErrHandler},
 		{"unknown kind is skipped", append(link.BodyFrame(95, "a", "b"), link.BodyFrame(92, "", "x")...), link.ErrHandler},
 	} {
-		err := link.FeedBulk(c.bytes, nil, map[link.Kind]link.Sink{
+		err := link.FeedBulk(c.bytes, nil, map[wire.Kind]link.Sink{
 			kindBody: short.sink,
 			92:       func(*link.Peer, []byte, int) link.Landing { panic("sink") },
 			93:       func(*link.Peer, []byte, int) link.Landing { return boom{make([]byte, 1), true} },
@@ -471,15 +472,15 @@ func (b boom) Landed(error) {
 
 // FuzzBodies: whatever comes over a bulk connection, it is taken apart as it was put together, or ends with a reason.
 func FuzzBodies(f *testing.F) {
-	f.Add(append(link.BodyFrame(kindBody, "a head", "and a body"), link.Frame{Kind: 40, Class: link.Bulk, Payload: "plain"}.Append(nil)...))
+	f.Add(append(link.BodyFrame(kindBody, "a head", "and a body"), link.Frame{Kind: 40, Class: wire.Bulk, Payload: "plain"}.Append(nil)...))
 	f.Add(link.BodyFrame(kindBody, "skip", "body"))
 	f.Add([]byte{255, 255, 255, 255, 91, 3, 1, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var again []byte
 		got := &landings{make(chan *landing, len(b)), make(chan *landing, len(b))}
-		err := link.FeedBulk(b, map[link.Kind]link.Handler{40: func(_ *link.Peer, _ link.Class, b []byte) {
-			again = link.Frame{Kind: 40, Class: link.Bulk, Payload: string(b)}.Append(again)
-		}}, map[link.Kind]link.Sink{kindBody: func(p *link.Peer, head []byte, size int) link.Landing { return got.sink(p, head, size) }})
+		err := link.FeedBulk(b, map[wire.Kind]link.Handler{40: func(_ *link.Peer, _ wire.Class, b []byte) {
+			again = link.Frame{Kind: 40, Class: wire.Bulk, Payload: string(b)}.Append(again)
+		}}, map[wire.Kind]link.Sink{kindBody: func(p *link.Peer, head []byte, size int) link.Landing { return got.sink(p, head, size) }})
 		if !errors.Is(err, link.ErrCorrupt) && !errors.Is(err, link.ErrReset) {
 			t.Error(err)
 		}

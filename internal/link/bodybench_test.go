@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 const (
@@ -169,7 +170,7 @@ func benchBodies(b *testing.B, transport func(raysys.NodeID) link.Transport, aro
 	b.Helper()
 	r := &region{done: make(chan struct{}, 1)}
 	x := open(b, "a", transport("a"))
-	y := open(b, "b", transport("b"), func(c *link.Config) { c.Sinks = map[link.Kind]link.Sink{kindBody: r.sink} })
+	y := open(b, "b", transport("b"), func(c *link.Config) { c.Sinks = map[wire.Kind]link.Sink{kindBody: r.sink} })
 	p, err := x.Connect(b.Context(), "b", y.Addr())
 	if err != nil {
 		b.Fatal(err)

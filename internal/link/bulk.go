@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // bulk is a session's second connection, for what is large. The first SendBulk or SendBody opens it, and always from
@@ -44,7 +45,7 @@ func (b *bulk) init(p *Peer) {
 
 // bulkFrame is a frame that waits.
 type bulkFrame struct {
-	kind    Kind
+	kind    wire.Kind
 	payload []byte // of SendBulk
 	apart   bool   // it is of SendBody:
 	headLen int
@@ -91,8 +92,8 @@ func (q *bulkQueue) pop(f *bulkFrame) {
 // SendBulk queues a frame of up to MaxBulk bytes for the bulk connection; payload passes to the link. It has no order
 // with Send, and its handler runs beside those of the express connection. The errors are those of Send; a bulk
 // connection that breaks, or cannot be made, ends the session.
-func (p *Peer) SendBulk(kind Kind, payload []byte) error {
-	if kind < FirstKind {
+func (p *Peer) SendBulk(kind wire.Kind, payload []byte) error {
+	if kind < wire.FirstKind {
 		return fmt.Errorf("send bulk to %s: kind %d is not for users", p, kind)
 	}
 	if len(payload) > p.maxBulk {
@@ -104,7 +105,7 @@ func (p *Peer) SendBulk(kind Kind, payload []byte) error {
 // send queues a frame the way Config.Chaos wants it. Reorder means nothing here: frames have no order with others.
 func (b *bulk) send(f *bulkFrame) error {
 	if chaos := b.peer.link.cfg.Chaos; chaos != nil {
-		switch chaos(b.peer.id.Node, Bulk, f.kind) {
+		switch chaos(b.peer.id.Node, wire.Bulk, f.kind) {
 		case Drop:
 			b.lose()
 			f.body.release(nil)

@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // TestBulk: large frames pass in both directions, whichever side dialed, and keep what the handler kept.
@@ -22,8 +23,8 @@ func TestBulk(t *testing.T) {
 			kept := map[raysys.NodeID][][]byte{}
 			keep := func(c *link.Config) {
 				here := c.Self().Node
-				c.Handlers[kindNote] = func(p *link.Peer, class link.Class, b []byte) {
-					if class != link.Bulk {
+				c.Handlers[kindNote] = func(p *link.Peer, class wire.Class, b []byte) {
+					if class != wire.Bulk {
 						t.Error(class)
 					}
 					mu.Lock()
@@ -31,10 +32,10 @@ func TestBulk(t *testing.T) {
 					n := len(kept[here])
 					mu.Unlock()
 					if n == 5 {
-						p.Send(link.Control, kindEcho, []byte("all five"))
+						p.Send(wire.Control, kindEcho, []byte("all five"))
 					}
 				}
-				c.Handlers[kindEcho] = func(*link.Peer, link.Class, []byte) { c.Up(nil) }
+				c.Handlers[kindEcho] = func(*link.Peer, wire.Class, []byte) { c.Up(nil) }
 			}
 			got := map[raysys.NodeID]chan struct{}{"a": make(chan struct{}), "b": make(chan struct{})}
 			done := func(c *link.Config) {
@@ -74,7 +75,7 @@ func TestBulk(t *testing.T) {
 			if err := a.Peer("b").SendBulk(kindNote, make([]byte, a.Peer("b").MaxBulk()+1)); !errors.Is(err, raysys.ErrTooLarge) {
 				t.Error(err)
 			}
-			if s := a.Peer("b").Stats().Out[link.Bulk].Frames; s != 5 {
+			if s := a.Peer("b").Stats().Out[wire.Bulk].Frames; s != 5 {
 				t.Error(s, "bulk frames were counted")
 			}
 			a.Close(t.Context())
@@ -89,7 +90,7 @@ func TestBulk(t *testing.T) {
 func TestBulkAside(t *testing.T) {
 	block := make(chan struct{})
 	slow := func(c *link.Config) {
-		c.Handlers[kindBoom] = func(*link.Peer, link.Class, []byte) { <-block }
+		c.Handlers[kindBoom] = func(*link.Peer, wire.Class, []byte) { <-block }
 	}
 	each(t, func(t *testing.T, transport func(raysys.NodeID) link.Transport) {
 		block = make(chan struct{})
@@ -100,7 +101,7 @@ func TestBulkAside(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p.Send(link.Requests, kindEcho, []byte("quick"))
+		p.Send(wire.Requests, kindEcho, []byte("quick"))
 		a.expect("b replies: quick") // with the bulk handler blocked
 		var err error
 		for range 20 {

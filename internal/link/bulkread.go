@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"runtime/debug"
+
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // bulkReader takes the frames of one bulk connection apart. What is in ahead has been read with a header: the start of
@@ -15,7 +17,7 @@ type bulkReader struct {
 	from, to int
 	scratch  []byte // for what nobody wants
 	turn     polite
-	kind     Kind // of the frame being read
+	kind     wire.Kind // of the frame being read
 }
 
 func (b *bulk) read() {
@@ -67,7 +69,7 @@ func (r *bulkReader) frame() (err error) {
 		if err := r.skip(h.length); err != nil {
 			return err
 		}
-		p.counts.received(Bulk, 1, headerSize+h.length)
+		p.counts.received(wire.Bulk, 1, headerSize+h.length)
 		p.counts.unknown.Add(1)
 		return nil
 	}
@@ -75,9 +77,9 @@ func (r *bulkReader) frame() (err error) {
 	if _, err := r.fill(payload); err != nil {
 		return brokenError(err)
 	}
-	p.counts.received(Bulk, 1, headerSize+h.length)
+	p.counts.received(wire.Bulk, 1, headerSize+h.length)
 	if !p.over.Load() {
-		f(p, Bulk, payload)
+		f(p, wire.Bulk, payload)
 	}
 	return nil
 }
@@ -112,7 +114,7 @@ func (r *bulkReader) apart(h header) error {
 		if err := r.skip(size); err != nil {
 			return err
 		}
-		p.counts.received(Bulk, 1, headerSize+h.length)
+		p.counts.received(wire.Bulk, 1, headerSize+h.length)
 		return nil
 	}
 	return r.land(l, h, size)
@@ -130,7 +132,7 @@ func (r *bulkReader) land(l Landing, h header, size int) error {
 	n, err := r.fill(into)
 	switch {
 	case err == nil:
-		p.counts.received(Bulk, 1, headerSize+h.length)
+		p.counts.received(wire.Bulk, 1, headerSize+h.length)
 		r.bulk.settle(l, nil)
 		return nil
 	case r.bulk.wasKicked():
@@ -138,7 +140,7 @@ func (r *bulkReader) land(l Landing, h header, size int) error {
 		if err := r.skip(size - n); err != nil {
 			return err
 		}
-		p.counts.received(Bulk, 1, headerSize+h.length)
+		p.counts.received(wire.Bulk, 1, headerSize+h.length)
 		return nil
 	}
 	err = brokenError(err)

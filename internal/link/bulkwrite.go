@@ -4,6 +4,8 @@ import (
 	"io"
 	"net"
 	"os"
+
+	"github.com/raysys/raysys/internal/wire"
 )
 
 const copyBytes = 64 * kib
@@ -44,9 +46,9 @@ func (b *bulk) write() {
 		}
 		b.queue.pop(&f)
 		b.mu.Unlock()
-		own := f.kind < FirstKind
+		own := f.kind < wire.FirstKind
 		if !own {
-			b.peer.counts.sent(Bulk, 1, headerSize+f.size)
+			b.peer.counts.sent(wire.Bulk, 1, headerSize+f.size)
 		}
 		unread, err := w.frame(&f)
 		if !own {
@@ -68,7 +70,7 @@ func (b *bulk) write() {
 
 // frame writes one frame. An error of the connection is err; unread is why a section of a file was sent as zeros.
 func (w *bulkWriter) frame(f *bulkFrame) (unread, err error) {
-	start := appendHeader(w.start[:0], f.size, f.kind, Bulk)
+	start := appendHeader(w.start[:0], f.size, f.kind, wire.Bulk)
 	if !f.apart {
 		w.one[0] = f.payload
 		err = w.pieces(start, w.one[:])

@@ -1,7 +1,9 @@
 package link
 
+import "github.com/raysys/raysys/internal/wire"
+
 // chaos sends a frame the way Config.Chaos wants it.
-func (p *Peer) chaos(class Class, kind Kind, payload []byte) error {
+func (p *Peer) chaos(class wire.Class, kind wire.Kind, payload []byte) error {
 	switch p.link.cfg.Chaos(p.id.Node, class, kind) {
 	case Drop:
 		p.counts.sent(class, 1, headerSize+len(payload))
@@ -29,11 +31,11 @@ func (p *Peer) chaos(class Class, kind Kind, payload []byte) error {
 // emitHeld queues what Reorder held back, with mu held.
 func (p *Peer) emitHeld() {
 	for c := range p.held {
-		p.emitHeldOf(Class(c))
+		p.emitHeldOf(wire.Class(c))
 	}
 }
 
-func (p *Peer) emitHeldOf(class Class) {
+func (p *Peer) emitHeldOf(class wire.Class) {
 	frame := p.held[class]
 	if frame == nil || p.down {
 		return

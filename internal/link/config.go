@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // Handler takes one frame, on the reader of its connection: it must not block, and payload is valid during the call
 // only. In class Bulk the payload is the handler's to keep.
-type Handler func(p *Peer, class Class, payload []byte)
+type Handler func(p *Peer, class wire.Class, payload []byte)
 
 // Config is what a Link needs. Self and Transport must be given; everything else has a default.
 type Config struct {
@@ -23,9 +24,9 @@ type Config struct {
 	// Listen is the address to take connections at; empty takes none.
 	Listen string
 	// Handlers by kind, FirstKind and above. Frames of other kinds are skipped and counted.
-	Handlers map[Kind]Handler
+	Handlers map[wire.Kind]Handler
 	// Sinks by kind, FirstKind and above: where the bodies of SendBody go. Bodies of other kinds are skipped.
-	Sinks map[Kind]Sink
+	Sinks map[wire.Kind]Sink
 
 	// Admit may refuse a peer after its handshake was found right; cert is nil on a plain connection. It may block
 	// until ctx ends. The other side is told its error's text. Of two incarnations of one node the link takes the one
@@ -41,11 +42,11 @@ type Config struct {
 	Rejected func(remote string, who Identity, err error)
 	// Lost is called, on a reader of the peer, when n more frames of the peer have not arrived that were sent before others
 	// that did. The session goes on: whoever waits for an answer on it should end it, since nobody sends them again.
-	Lost func(p *Peer, class Class, n uint64)
+	Lost func(p *Peer, class wire.Class, n uint64)
 	// Panicked learns of a handler's panic; the peer goes down because of it, the process does not.
-	Panicked func(p *Peer, kind Kind, value any, stack []byte)
+	Panicked func(p *Peer, kind wire.Kind, value any, stack []byte)
 	// Chaos, in tests, decides about each frame of users that leaves.
-	Chaos func(to raysys.NodeID, class Class, kind Kind) Action
+	Chaos func(to raysys.NodeID, class wire.Class, kind wire.Kind) Action
 
 	// DialTimeout bounds the connection's making and HandshakeTimeout what follows: 5 s each.
 	DialTimeout      time.Duration
@@ -88,16 +89,16 @@ func (c *Config) complete() error {
 		bad("Config.Transport is nil: give TCP or LoadTLS")
 	}
 	for k, h := range c.Handlers {
-		if k < FirstKind {
-			bad("Config.Handlers has kind %d: numbers below %d are the link's", k, FirstKind)
+		if k < wire.FirstKind {
+			bad("Config.Handlers has kind %d: numbers below %d are the link's", k, wire.FirstKind)
 		}
 		if h == nil {
 			bad("Config.Handlers[%d] is nil", k)
 		}
 	}
 	for k, s := range c.Sinks {
-		if k < FirstKind {
-			bad("Config.Sinks has kind %d: numbers below %d are the link's", k, FirstKind)
+		if k < wire.FirstKind {
+			bad("Config.Sinks has kind %d: numbers below %d are the link's", k, wire.FirstKind)
 		}
 		if s == nil {
 			bad("Config.Sinks[%d] is nil", k)
@@ -129,8 +130,8 @@ func (c *Config) complete() error {
 	size("BulkQueue", &c.BulkQueue, 64*mib, c.MaxBulk, 1<<40)
 	windows, queues := [classes]int{mib, 4 * mib, 4 * mib}, [classes]int{16 * mib, 64 * mib, 16 * mib}
 	for i := range classes {
-		size(fmt.Sprintf("Window[%s]", Class(i)), &c.Window[i], windows[i], kib, 1<<30)
-		size(fmt.Sprintf("Queue[%s]", Class(i)), &c.Queue[i], queues[i], kib, 1<<40)
+		size(fmt.Sprintf("Window[%s]", wire.Class(i)), &c.Window[i], windows[i], kib, 1<<30)
+		size(fmt.Sprintf("Queue[%s]", wire.Class(i)), &c.Queue[i], queues[i], kib, 1<<40)
 	}
 	return errors.Join(errs...)
 }

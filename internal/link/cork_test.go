@@ -7,6 +7,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // TestCork: what is sent under a cork leaves with the last of them, or with whoever flushes before.
@@ -15,7 +16,7 @@ func TestCork(t *testing.T) {
 		sent := 0
 		send := func() {
 			t.Helper()
-			if err := p.Send(link.Requests, kindNote, []byte("note")); err != nil {
+			if err := p.Send(wire.Requests, kindNote, []byte("note")); err != nil {
 				t.Fatal(err)
 			}
 			sent++
@@ -69,15 +70,15 @@ func TestCorkInHandler(t *testing.T) {
 		for _, flush := range []bool{false, true} {
 			a := open(t, "a", transport("a"))
 			b := open(t, "b", transport("b"), func(c *link.Config) {
-				c.Handlers[kindEcho] = func(p *link.Peer, _ link.Class, b []byte) {
+				c.Handlers[kindEcho] = func(p *link.Peer, _ wire.Class, b []byte) {
 					p.Cork()
-					p.Send(link.Replies, kindNote, b)
+					p.Send(wire.Replies, kindNote, b)
 					p.Uncork(flush)
 				}
 			})
 			p := a.connect(b)
 			p.Cork()
-			if err := p.Send(link.Requests, kindEcho, []byte("x")); err != nil {
+			if err := p.Send(wire.Requests, kindEcho, []byte("x")); err != nil {
 				t.Fatal(err)
 			}
 			p.Uncork(flush)

@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // TestNoClassWaits: with the credits of requests spent, and then of replies, what comes before them passes (rule C6).
@@ -20,9 +21,9 @@ func TestNoClassWaits(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T, _ *linktest.Network, a, b *end, p *link.Peer) {
 		q := b.Peer("a")
-		q.Pause(link.Requests)
+		q.Pause(wire.Requests)
 		sent := 0
-		fill := func(class link.Class) {
+		fill := func(class wire.Class) {
 			for range 100 {
 				if err := p.Send(class, kindNote, []byte(strings.Repeat("x", 10_000))); err != nil {
 					t.Fatal(err)
@@ -31,25 +32,25 @@ func TestNoClassWaits(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		fill(link.Requests)
+		fill(wire.Requests)
 		came := b.count("a requests")
-		if came == 0 || came > 13 || p.Waiting(link.Requests) < 80*10_000 {
-			t.Errorf("%d of %d requests came through a window of 64 KiB, %d bytes wait", came, sent, p.Waiting(link.Requests))
+		if came == 0 || came > 13 || p.Waiting(wire.Requests) < 80*10_000 {
+			t.Errorf("%d of %d requests came through a window of 64 KiB, %d bytes wait", came, sent, p.Waiting(wire.Requests))
 		}
-		p.Send(link.Replies, kindNote, []byte("a reply"))
-		p.Send(link.Control, kindNote, []byte("a cancel"))
+		p.Send(wire.Replies, kindNote, []byte("a reply"))
+		p.Send(wire.Control, kindNote, []byte("a cancel"))
 		synctest.Wait()
 		b.expect("a replies: a reply", "a control: a cancel")
-		q.Pause(link.Replies)
-		fill(link.Replies)
-		q.Pause(link.Control)
-		fill(link.Control)
+		q.Pause(wire.Replies)
+		fill(wire.Replies)
+		q.Pause(wire.Control)
+		fill(wire.Control)
 		pass(10 * time.Second)
 		// Even without any credits the link's own frames pass: nobody takes the peer for dead.
 		if s := p.Silence(); s > time.Second {
 			t.Error("silent for", s)
 		}
-		for c := range link.Bulk {
+		for c := range wire.Bulk {
 			q.Resume(c)
 			synctest.Wait()
 			if n := b.count("a " + c.String() + ": 10000"); n != 100 {
@@ -65,11 +66,11 @@ func TestPriority(t *testing.T) {
 		n.CutOneWay("a", "b")
 		// The socket takes 256 KiB and the write under way 256 more; the rest still waits when the others are sent.
 		for i := range 100 {
-			p.Send(link.Requests, kindNote, fmt.Appendf(nil, "r%0*d", 20_000, i))
+			p.Send(wire.Requests, kindNote, fmt.Appendf(nil, "r%0*d", 20_000, i))
 		}
 		pass(time.Second)
-		p.Send(link.Replies, kindNote, []byte("reply"))
-		p.Send(link.Control, kindNote, []byte("cancel"))
+		p.Send(wire.Replies, kindNote, []byte("reply"))
+		p.Send(wire.Control, kindNote, []byte("cancel"))
 		n.Heal("a", "b")
 		synctest.Wait()
 		var order []string
@@ -100,7 +101,7 @@ func TestOverload(t *testing.T) {
 	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		n.Cut("a", "b")
 		payload := make([]byte, 10_000)
-		fill := func(class link.Class) (sent int, err error) {
+		fill := func(class wire.Class) (sent int, err error) {
 			for err == nil && sent < 1000 {
 				if err = p.Send(class, kindNote, payload); err == nil {
 					sent++
@@ -108,14 +109,14 @@ func TestOverload(t *testing.T) {
 			}
 			return sent, err
 		}
-		sent, err := fill(link.Requests)
+		sent, err := fill(wire.Requests)
 		if sent < 100 || sent > 200 || !errors.Is(err, raysys.ErrOverloaded) || errors.Is(err, raysys.ErrNotDelivered) {
 			t.Error(sent, err)
 		}
 		if p.Err() != nil {
 			t.Error("too many requests ended the session:", p.Err())
 		}
-		sent, err = fill(link.Replies)
+		sent, err = fill(wire.Replies)
 		if sent < 100 || !errors.Is(err, raysys.ErrNotDelivered) || !errors.Is(err, link.ErrStuck) {
 			t.Error(sent, err)
 		}
@@ -128,7 +129,7 @@ func TestOverload(t *testing.T) {
 func TestSteady(t *testing.T) {
 	narrow := func(c *link.Config) {
 		c.Window = [3]int{4 << 10, 4 << 10, 4 << 10}
-		c.Queue[link.Replies] = 1 << 20
+		c.Queue[wire.Replies] = 1 << 20
 	}
 	each(t, func(t *testing.T, transport func(raysys.NodeID) link.Transport) {
 		a, b := open(t, "a", transport("a"), narrow), open(t, "b", transport("b"), narrow)
@@ -136,7 +137,7 @@ func TestSteady(t *testing.T) {
 		b.expect("up a")
 		q := b.Peer("a")
 		for i := range 300 {
-			for class := range link.Bulk {
+			for class := range wire.Bulk {
 				if err := p.Send(class, kindNote, fmt.Appendf(nil, "%039d", i)); err != nil {
 					t.Fatal(err)
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // TestBothDial: however the dials of both sides and of many goroutines meet, there is one session, the same on both
@@ -27,7 +28,7 @@ func TestBothDial(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if err := p.Send(link.Requests, kindNote, []byte("x")); err != nil {
+					if err := p.Send(wire.Requests, kindNote, []byte("x")); err != nil {
 						t.Error(err)
 					}
 					mu.Lock()
@@ -47,8 +48,8 @@ func TestBothDial(t *testing.T) {
 			if p == nil || q == nil || len(seen[a]) != 1 || len(seen[b]) != 1 || !seen[a][p] || !seen[b][q] {
 				t.Fatalf("round %d: sessions %v and %v, seen %v\n%v\n%v", round, p, q, seen, a.lines(), b.lines())
 			}
-			p.Send(link.Requests, kindEcho, fmt.Append(nil, round))
-			q.Send(link.Requests, kindEcho, fmt.Append(nil, round))
+			p.Send(wire.Requests, kindEcho, fmt.Append(nil, round))
+			q.Send(wire.Requests, kindEcho, fmt.Append(nil, round))
 			a.expect(fmt.Sprintf("b replies: %d", round))
 			b.expect(fmt.Sprintf("a replies: %d", round))
 			if a.count("up") != 1 || b.count("up") != 1 || a.count("down")+b.count("down") != 0 {
@@ -83,7 +84,7 @@ func TestRedial(t *testing.T) {
 			// What is on the way arrives together: the old farewell, if it was written, and the new hello.
 			n.Heal(x.node, y.node)
 			q := <-done
-			q.Send(link.Requests, kindEcho, []byte("new"))
+			q.Send(wire.Requests, kindEcho, []byte("new"))
 			x.expect(fmt.Sprintf("%s replies: new", y.node))
 			if y.count("up") != 2 || y.count("down") != 1 || x.count("up") != 2 || x.count("down") != 1 {
 				t.Error(x.lines(), y.lines())
@@ -107,7 +108,7 @@ func TestRedialUnnoticed(t *testing.T) {
 					<-p.Done()
 				}
 				q := x.connect(y)
-				q.Send(link.Requests, kindEcho, []byte("new"))
+				q.Send(wire.Requests, kindEcho, []byte("new"))
 				x.expect(fmt.Sprintf("%s replies: new", y.node))
 				y.expect(fmt.Sprintf("down %s(1): session replaced by a new one", x.node))
 			})

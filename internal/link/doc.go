@@ -29,11 +29,11 @@
 //		Self:      func() link.Identity { return link.Identity{Cluster: "c", Node: "a", Incarnation: 1} },
 //		Transport: link.TCP(link.TCPConfig{}),
 //		Listen:    "127.0.0.1:0",
-//		Handlers:  map[link.Kind]link.Handler{40: func(p *link.Peer, c link.Class, b []byte) { ... }},
+//		Handlers:  map[wire.Kind]link.Handler{40: func(p *link.Peer, c wire.Class, b []byte) { ... }},
 //	})
 //	err = l.Start(ctx)
 //	p, err := l.Connect(ctx, "b", "127.0.0.1:7000")
-//	err = p.Send(link.Requests, 40, payload)
+//	err = p.Send(wire.Requests, 40, payload)
 //	p.Flush()
 //
 // It does not resend, reconnect or route by itself, and it does not say what a lost connection means for a call:

@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // greeter starts a node that answers greetings.
@@ -16,11 +17,11 @@ func greeter(node raysys.NodeID, transport link.Transport, answers chan<- string
 		Self:      func() link.Identity { return link.Identity{Cluster: "example", Node: node, Incarnation: 1} },
 		Transport: transport,
 		Listen:    "127.0.0.1:0",
-		Handlers: map[link.Kind]link.Handler{
-			40: func(p *link.Peer, _ link.Class, name []byte) {
-				p.Send(link.Replies, 41, fmt.Appendf(nil, "hello %s, this is %s", name, node))
+		Handlers: map[wire.Kind]link.Handler{
+			40: func(p *link.Peer, _ wire.Class, name []byte) {
+				p.Send(wire.Replies, 41, fmt.Appendf(nil, "hello %s, this is %s", name, node))
 			},
-			41: func(_ *link.Peer, class link.Class, text []byte) { answers <- fmt.Sprint(class, ": ", string(text)) },
+			41: func(_ *link.Peer, class wire.Class, text []byte) { answers <- fmt.Sprint(class, ": ", string(text)) },
 		},
 	})
 	if err != nil {
@@ -45,7 +46,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	p.Send(link.Requests, 40, []byte("alice"))
+	p.Send(wire.Requests, 40, []byte("alice"))
 	p.Flush() // it is about to wait
 	fmt.Println(<-answers)
 	// Output: replies: hello alice, this is b
@@ -64,7 +65,7 @@ func ExampleNetwork() {
 	n.Kill("b")
 	<-p.Done()
 	fmt.Println(errors.Is(p.Err(), link.ErrReset))
-	fmt.Println(errors.Is(p.Send(link.Requests, 40, nil), raysys.ErrNotDelivered))
+	fmt.Println(errors.Is(p.Send(wire.Requests, 40, nil), raysys.ErrNotDelivered))
 	_, err := a.Connect(ctx, "b", addr)
 	fmt.Println(errors.Is(err, link.ErrRefused))
 	// Output:
@@ -89,7 +90,7 @@ func ExampleLink_ConnectVia() {
 		fmt.Println(err)
 		return
 	}
-	p.Send(link.Requests, 40, []byte("alice"))
+	p.Send(wire.Requests, 40, []byte("alice"))
 	fmt.Println(<-answers, p.Relayed())
 	// Output: replies: hello alice, this is b true
 }

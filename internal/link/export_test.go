@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // What the tests of the wire format need of the inside.
@@ -112,8 +113,8 @@ func Protocol(ownMin, ownMax, min, max uint64) (uint64, error) {
 
 // Frame is a whole frame.
 type Frame struct {
-	Kind    Kind
-	Class   Class
+	Kind    wire.Kind
+	Class   wire.Class
 	Flags   uint16
 	Payload string
 }
@@ -139,7 +140,7 @@ func Feed(b []byte) (taken int, err error) {
 	l, err := New(Config{
 		Self:      func() Identity { return Identity{Cluster: "c", Node: "n"} },
 		Transport: TCP(TCPConfig{}),
-		Handlers:  map[Kind]Handler{FirstKind: func(p *Peer, _ Class, b []byte) { p.Send(Replies, FirstKind, b) }},
+		Handlers:  map[wire.Kind]Handler{wire.FirstKind: func(p *Peer, _ wire.Class, b []byte) { p.Send(wire.Replies, wire.FirstKind, b) }},
 	})
 	if err != nil {
 		panic(err)
@@ -153,7 +154,7 @@ func Feed(b []byte) (taken int, err error) {
 }
 
 // BodyFrame is a whole frame of SendBody.
-func BodyFrame(kind Kind, head, body string) []byte {
+func BodyFrame(kind wire.Kind, head, body string) []byte {
 	f := bulkFrame{kind: kind, apart: true, headLen: len(head), size: 1 + len(head) + len(body), body: Body{Pieces: [][]byte{[]byte(body)}}}
 	copy(f.head[:], head)
 	var got bytes.Buffer
@@ -179,7 +180,7 @@ func (c writeConn) Read(b []byte) (int, error) { return c.r.Read(b) }
 func (c writeConn) SetReadDeadline(time.Time) error { return nil }
 
 // FeedBulk hands b to the reader of a bulk connection until it ends, and returns why that was.
-func FeedBulk(b []byte, handlers map[Kind]Handler, sinks map[Kind]Sink) error {
+func FeedBulk(b []byte, handlers map[wire.Kind]Handler, sinks map[wire.Kind]Sink) error {
 	l, err := New(Config{
 		Self:      func() Identity { return Identity{Cluster: "c", Node: "n"} },
 		Transport: TCP(TCPConfig{}), Handlers: handlers, Sinks: sinks, MaxBulk: 1 << 20, BulkQueue: 1 << 20,
@@ -224,7 +225,7 @@ func WithoutBodies(c *Config) { c.withhold = featureBodies }
 func Owed(age time.Duration) []byte {
 	p := &Peer{link: &Link{base: time.Now().Add(-age)}}
 	p.owed = owed{ping: true, pong: true, echo: [8]byte{1, 2, 3, 4, 5, 6, 7, 8}, bulk: true, credit: [classes]bool{true, false, true}, any: true}
-	p.in[Control].due, p.in[Requests].due = 1000, 1<<20
+	p.in[wire.Control].due, p.in[wire.Requests].due = 1000, 1<<20
 	return p.settle(nil)
 }
 
@@ -272,14 +273,14 @@ func WithoutCounts(c *Config) { c.withhold = featureCounts }
 func CountsFrame(control, replies, requests int) []byte {
 	p := &Peer{}
 	for c, n := range [classes]int{control, replies, requests} {
-		p.counts.sent(Class(c), n, 0)
+		p.counts.sent(wire.Class(c), n, 0)
 	}
 	return p.appendCounts(nil)
 }
 
 // BulkCountFrame is described with CountsFrame.
 func BulkCountFrame(n uint64) []byte {
-	return append(appendHeader(nil, 8, kindCounts, Bulk), bulkCount(n)...)
+	return append(appendHeader(nil, 8, kindCounts, wire.Bulk), bulkCount(n)...)
 }
 
 // LoadUnverified is LoadTLS without a look at whether the node's own certificate is good: for impostors.
@@ -293,11 +294,11 @@ const (
 )
 
 // Waiting is how many bytes of a class are queued for the peer.
-func (p *Peer) Waiting(class Class) int {
-	if class == Bulk {
+func (p *Peer) Waiting(class wire.Class) int {
+	if class == wire.Bulk {
 		return p.bulk.waiting()
 	}
-	if class > Bulk {
+	if class > wire.Bulk {
 		return 0
 	}
 	p.mu.Lock()
@@ -316,7 +317,7 @@ const held = 1 << 40
 
 // Pause stops granting credits to the peer for frames of a class, so that soon it sends no more of them; the other
 // classes go on. Resume grants what was held back.
-func (p *Peer) Pause(class Class) {
+func (p *Peer) Pause(class wire.Class) {
 	p.mu.Lock()
 	p.in[class].due -= held
 	p.owed.credit[class] = false
@@ -324,7 +325,7 @@ func (p *Peer) Pause(class Class) {
 }
 
 // Resume ends Pause.
-func (p *Peer) Resume(class Class) {
+func (p *Peer) Resume(class wire.Class) {
 	p.mu.Lock()
 	p.in[class].due += held
 	p.grant(class, 0)

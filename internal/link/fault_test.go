@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // bubble runs f in virtual time with nodes a and b connected.
@@ -45,7 +46,7 @@ func TestKilled(t *testing.T) {
 		if took := time.Since(begin); took != 0 || !errors.Is(p.Err(), link.ErrReset) {
 			t.Errorf("down after %s: %v", took, p.Err())
 		}
-		if err := p.Send(link.Requests, kindNote, nil); !errors.Is(err, raysys.ErrNotDelivered) || !errors.Is(err, link.ErrReset) {
+		if err := p.Send(wire.Requests, kindNote, nil); !errors.Is(err, raysys.ErrNotDelivered) || !errors.Is(err, link.ErrReset) {
 			t.Error(err)
 		}
 		_, err := a.Connect(t.Context(), "b", addr)
@@ -78,7 +79,7 @@ func TestSilent(t *testing.T) {
 		if n := a.count("rejected"); n != 1 {
 			t.Errorf("suspicion was raised %d times", n)
 		}
-		if err := p.Send(link.Requests, kindNote, []byte("late")); err != nil {
+		if err := p.Send(wire.Requests, kindNote, []byte("late")); err != nil {
 			t.Error(err)
 		}
 		p2 := b.Peer("a")
@@ -107,7 +108,7 @@ func TestHeal(t *testing.T) {
 					n.Cut("a", "b")
 				}
 				for i := range 50 {
-					p.Send(link.Requests, kindEcho, fmt.Appendf(nil, "%02d", i))
+					p.Send(wire.Requests, kindEcho, fmt.Appendf(nil, "%02d", i))
 					pass(100 * time.Millisecond)
 				}
 				if a.count("b replies") != 0 {
@@ -141,7 +142,7 @@ func TestPaused(t *testing.T) {
 		}
 		n.Resume("b")
 		synctest.Wait()
-		a.connect(b).Send(link.Requests, kindEcho, []byte("hello"))
+		a.connect(b).Send(wire.Requests, kindEcho, []byte("hello"))
 		a.expect("b replies: hello")
 	})
 }
@@ -151,7 +152,7 @@ func TestDelay(t *testing.T) {
 	bubble(t, func(t *testing.T, n *linktest.Network, a, b *end, p *link.Peer) {
 		n.Delay("a", "b", 40*time.Millisecond, 0)
 		begin := time.Now()
-		p.Send(link.Requests, kindEcho, []byte("x"))
+		p.Send(wire.Requests, kindEcho, []byte("x"))
 		p.Flush()
 		a.expect("b replies: x")
 		if took := time.Since(begin); took != 80*time.Millisecond {
@@ -163,7 +164,7 @@ func TestDelay(t *testing.T) {
 		}
 		n.Delay("a", "b", time.Millisecond, 50*time.Millisecond)
 		for i := range 100 {
-			p.Send(link.Requests, kindNote, fmt.Append(nil, i))
+			p.Send(wire.Requests, kindNote, fmt.Append(nil, i))
 			pass(time.Millisecond)
 		}
 		pass(time.Second)
@@ -188,8 +189,8 @@ func TestChaos(t *testing.T) {
 	at := 0
 	chaos := func(c *link.Config) {
 		if c.Self().Node == "a" {
-			c.Chaos = func(to raysys.NodeID, class link.Class, kind link.Kind) link.Action {
-				if to != "b" || class != link.Requests || kind != kindNote {
+			c.Chaos = func(to raysys.NodeID, class wire.Class, kind wire.Kind) link.Action {
+				if to != "b" || class != wire.Requests || kind != kindNote {
 					t.Error(to, class, kind)
 				}
 				at++
@@ -199,7 +200,7 @@ func TestChaos(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T, _ *linktest.Network, a, b *end, p *link.Peer) {
 		for i := range script {
-			p.Send(link.Requests, kindNote, fmt.Append(nil, i))
+			p.Send(wire.Requests, kindNote, fmt.Append(nil, i))
 		}
 		pass(time.Second) // the last is held until a ping
 		var got string
@@ -261,7 +262,7 @@ func TestCloseBreaksOff(t *testing.T) {
 	bubble(t, func(t *testing.T, n *linktest.Network, a, _ *end, p *link.Peer) {
 		n.Cut("a", "b")
 		for range 100 {
-			p.Send(link.Requests, kindNote, make([]byte, 10_000))
+			p.Send(wire.Requests, kindNote, make([]byte, 10_000))
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()

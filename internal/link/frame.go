@@ -3,57 +3,29 @@ package link
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/raysys/raysys/internal/wire"
 )
 
-// Class orders frames by what may wait for what: no class waits for a later one (rule C6).
-type Class uint8
-
-// The classes. Each has its own queue and credits; Bulk has its own connection.
-const (
-	Control  Class = iota // pings, credits, cancellations
-	Replies               // what somebody waits for
-	Requests              // what makes work
-	Bulk                  // what SendBulk sent; the handler may keep the payload
-
-	classes = 3 // of the express connection
-)
-
-func (c Class) String() string {
-	switch c {
-	case Control:
-		return "control"
-	case Replies:
-		return "replies"
-	case Requests:
-		return "requests"
-	case Bulk:
-		return "bulk"
-	}
-	return fmt.Sprintf("class %d", uint8(c))
-}
-
-// Kind says what a frame carries. Numbers below FirstKind are the link's.
-type Kind uint8
-
-// FirstKind is the first number that users may give to their frames.
-const FirstKind Kind = 32
+// classes is the number of those that the express connection carries: all but wire.Bulk, which has a connection of its own.
+const classes = 3
 
 // The link's own kinds. The numbers are on the wire and never change.
 const (
-	kindPing       Kind = 1 // 8 bytes, which the pong returns
-	kindPong       Kind = 2
-	kindCredit     Kind = 3 // class (1 byte), bytes granted (4)
-	kindBye        Kind = 4 // the reason, as text: the last frame of a session
-	kindBulkWanted Kind = 5 // the sender wants a bulk connection, and the receiver is the one who dials
-	kindCounts     Kind = 6 // how many frames were sent before this one (loss.go); only to peers that told of featureCounts
+	kindPing       wire.Kind = 1 // 8 bytes, which the pong returns
+	kindPong       wire.Kind = 2
+	kindCredit     wire.Kind = 3 // class (1 byte), bytes granted (4)
+	kindBye        wire.Kind = 4 // the reason, as text: the last frame of a session
+	kindBulkWanted wire.Kind = 5 // the sender wants a bulk connection, and the receiver is the one who dials
+	kindCounts     wire.Kind = 6 // how many frames were sent before this one (loss.go); only to peers that told of featureCounts
 
 	// From here on a frame takes credit of its class.
-	kindRelayOpen  Kind = 16
-	kindRelayData  Kind = 17
-	kindRelayClose Kind = 18
-	kindRelayMore  Kind = 19
+	kindRelayOpen  wire.Kind = 16
+	kindRelayData  wire.Kind = 17
+	kindRelayClose wire.Kind = 18
+	kindRelayMore  wire.Kind = 19
 
-	firstCredited Kind = 16
+	firstCredited wire.Kind = 16
 )
 
 // A frame is a header and a payload. The header, little-endian: payload length (4 bytes), kind (1), class (1), flags
@@ -66,8 +38,8 @@ const flagBody uint16 = 1
 
 type header struct {
 	length int
-	kind   Kind
-	class  Class
+	kind   wire.Kind
+	class  wire.Class
 	flags  uint16
 }
 
@@ -76,14 +48,14 @@ func readHeader(b []byte) header {
 	_ = b[headerSize-1]
 	return header{
 		length: int(binary.LittleEndian.Uint32(b)),
-		kind:   Kind(b[4]),
-		class:  Class(b[5]),
+		kind:   wire.Kind(b[4]),
+		class:  wire.Class(b[5]),
 		flags:  binary.LittleEndian.Uint16(b[6:]),
 	}
 }
 
 // appendHeader appends the header of a frame without flags.
-func appendHeader(dst []byte, length int, kind Kind, class Class) []byte {
+func appendHeader(dst []byte, length int, kind wire.Kind, class wire.Class) []byte {
 	n := uint32(length)
 	return append(dst, byte(n), byte(n>>8), byte(n>>16), byte(n>>24), byte(kind), byte(class), 0, 0)
 }
@@ -96,9 +68,9 @@ func (h header) check(limit int, bulk bool) error {
 	switch {
 	case h.length > limit:
 		return fmt.Errorf("%w: a frame of kind %d says it has %d bytes, the limit is %d", ErrCorrupt, h.kind, h.length, limit)
-	case bulk != (h.class == Bulk) || h.class > Bulk:
+	case bulk != (h.class == wire.Bulk) || h.class > wire.Bulk:
 		return fmt.Errorf("%w: a frame of kind %d is of %s", ErrCorrupt, h.kind, h.class)
-	case bulk && h.kind < FirstKind && h.kind != kindCounts:
+	case bulk && h.kind < wire.FirstKind && h.kind != kindCounts:
 		return fmt.Errorf("%w: a frame of kind %d came over the bulk connection", ErrCorrupt, h.kind)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // dialRaw opens a connection on which the test speaks for itself.
@@ -44,7 +45,7 @@ func shake(t *testing.T, conn net.Conn, h link.Hello) {
 
 // TestHostileFrames: each closes its connection with a reason that both sides get, and nothing else happens.
 func TestHostileFrames(t *testing.T) {
-	frame := func(k link.Kind, c link.Class, payload string) []byte {
+	frame := func(k wire.Kind, c wire.Class, payload string) []byte {
 		return link.Frame{Kind: k, Class: c, Payload: payload}.Append(nil)
 	}
 	for _, c := range []struct {
@@ -55,16 +56,16 @@ func TestHostileFrames(t *testing.T) {
 		{"one too many", "says it has 1048577 bytes", []byte{1, 0, 16, 0, 40, 2, 0, 0}},
 		{"garbage", "corrupt frame", []byte("GET / HTTP/1.1\r\nHost: b\r\n\r\n")},
 		{"class", "is of class 9", frame(40, 9, "x")},
-		{"bulk on express", "is of bulk", frame(40, link.Bulk, "x")},
-		{"short ping", "a frame of kind 1 has 3 bytes", frame(1, link.Control, "abc")},
-		{"long pong", "a frame of kind 2 has 9 bytes", frame(2, link.Control, "123456789")},
-		{"credit of no class", "a frame of kind 3 has 5 bytes", frame(3, link.Control, "\x07\x00\x00\x00\x01")},
-		{"no credit left", "more control than credits", bytes.Repeat(frame(200, link.Control, strings.Repeat("x", 1<<20)), 4)},
-		{"after good ones", "a frame of kind 1 has 0 bytes", append(frame(kindNote, link.Requests, "good"), frame(1, link.Control, "")...)},
+		{"bulk on express", "is of bulk", frame(40, wire.Bulk, "x")},
+		{"short ping", "a frame of kind 1 has 3 bytes", frame(1, wire.Control, "abc")},
+		{"long pong", "a frame of kind 2 has 9 bytes", frame(2, wire.Control, "123456789")},
+		{"credit of no class", "a frame of kind 3 has 5 bytes", frame(3, wire.Control, "\x07\x00\x00\x00\x01")},
+		{"no credit left", "more control than credits", bytes.Repeat(frame(200, wire.Control, strings.Repeat("x", 1<<20)), 4)},
+		{"after good ones", "a frame of kind 1 has 0 bytes", append(frame(kindNote, wire.Requests, "good"), frame(1, wire.Control, "")...)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := open(t, "b", link.TCP(link.TCPConfig{}), func(cfg *link.Config) {
-				cfg.Up = func(p *link.Peer) { p.Pause(link.Control) } // so that credits end
+				cfg.Up = func(p *link.Peer) { p.Pause(wire.Control) } // so that credits end
 			})
 			conn := dialRaw(t, b)
 			shake(t, conn, greeting())
@@ -79,7 +80,7 @@ func TestHostileFrames(t *testing.T) {
 				t.Errorf("the other side was told %q (%v)", got, err)
 			}
 			a := open(t, "a", link.TCP(link.TCPConfig{}))
-			a.connect(b).Send(link.Requests, kindEcho, []byte("alive"))
+			a.connect(b).Send(wire.Requests, kindEcho, []byte("alive"))
 			a.expect("b replies: alive")
 		})
 	}
@@ -90,7 +91,7 @@ func TestGenerousCredit(t *testing.T) {
 	b := open(t, "b", link.TCP(link.TCPConfig{}))
 	conn := dialRaw(t, b)
 	shake(t, conn, greeting())
-	most := link.Frame{Kind: 3, Class: link.Control, Payload: "\x02\xff\xff\xff\xff"}.Append(nil)
+	most := link.Frame{Kind: 3, Class: wire.Control, Payload: "\x02\xff\xff\xff\xff"}.Append(nil)
 	conn.Write(bytes.Repeat(most, 10_000))
 	echo(t, conn, "fine")
 }
@@ -98,8 +99,8 @@ func TestGenerousCredit(t *testing.T) {
 // echo sends a request by hand and expects it back.
 func echo(t *testing.T, conn net.Conn, text string) {
 	t.Helper()
-	conn.Write(link.Frame{Kind: kindEcho, Class: link.Requests, Payload: text}.Append(nil))
-	want := link.Frame{Kind: kindNote, Class: link.Replies, Payload: text}.Append(nil)
+	conn.Write(link.Frame{Kind: kindEcho, Class: wire.Requests, Payload: text}.Append(nil))
+	want := link.Frame{Kind: kindNote, Class: wire.Replies, Payload: text}.Append(nil)
 	got := make([]byte, len(want))
 	if _, err := io.ReadFull(conn, got); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%q %v", got, err)
@@ -113,9 +114,9 @@ func TestLaterVersion(t *testing.T) {
 	h := greeting()
 	h.Max, h.UnknownField = 7, true
 	shake(t, conn, h)
-	conn.Write(link.Frame{Kind: 12, Class: link.Control, Payload: "of a later link"}.Append(nil))
-	conn.Write(link.Frame{Kind: 30, Class: link.Replies, Payload: "of a later link"}.Append(nil))
-	conn.Write(link.Frame{Kind: kindNote, Class: link.Requests, Flags: 0xffff, Payload: "flags"}.Append(nil))
+	conn.Write(link.Frame{Kind: 12, Class: wire.Control, Payload: "of a later link"}.Append(nil))
+	conn.Write(link.Frame{Kind: 30, Class: wire.Replies, Payload: "of a later link"}.Append(nil))
+	conn.Write(link.Frame{Kind: kindNote, Class: wire.Requests, Flags: 0xffff, Payload: "flags"}.Append(nil))
 	b.expect("x requests: flags")
 	p := b.Peer("x")
 	conn.Close()

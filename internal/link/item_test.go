@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // TestItems: items arrive in the order of sending, also between other frames, and share frames while these wait.
@@ -18,7 +19,7 @@ func TestItems(t *testing.T) {
 		var got [][]byte
 		frames := 0
 		b := open(t, "b", transport("b"), func(c *link.Config) {
-			c.Handlers[kindList] = func(_ *link.Peer, _ link.Class, b []byte) {
+			c.Handlers[kindList] = func(_ *link.Peer, _ wire.Class, b []byte) {
 				mu.Lock()
 				defer mu.Unlock()
 				for frames++; len(b) > 0; {
@@ -37,18 +38,18 @@ func TestItems(t *testing.T) {
 		var want [][]byte
 		for i := range 3000 {
 			item := bytes.Repeat([]byte{byte(i)}, i%200)
-			if err := p.SendItem(link.Requests, kindList, item); err != nil {
+			if err := p.SendItem(wire.Requests, kindList, item); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, item)
 			if i%500 == 499 { // a frame of another's making comes where it was sent
-				if err := p.Send(link.Requests, kindList, []byte{1, 'x', 0}); err != nil {
+				if err := p.Send(wire.Requests, kindList, []byte{1, 'x', 0}); err != nil {
 					t.Fatal(err)
 				}
 				want = append(want, []byte("x"), nil)
 			}
 		}
-		if err := p.Send(link.Requests, kindEcho, []byte("end")); err != nil {
+		if err := p.Send(wire.Requests, kindEcho, []byte("end")); err != nil {
 			t.Fatal(err)
 		}
 		a.expect("b replies: end")
@@ -65,11 +66,11 @@ func TestItems(t *testing.T) {
 		if frames > len(want)/2 {
 			t.Errorf("%d items took %d frames", len(want), frames)
 		}
-		if err := p.SendItem(link.Requests, kindList, make([]byte, 2<<20)); !errors.Is(err, raysys.ErrTooLarge) {
+		if err := p.SendItem(wire.Requests, kindList, make([]byte, 2<<20)); !errors.Is(err, raysys.ErrTooLarge) {
 			t.Error(err)
 		}
 		p.Close(nil)
-		if err := p.SendItem(link.Requests, kindList, nil); !errors.Is(err, raysys.ErrNotDelivered) {
+		if err := p.SendItem(wire.Requests, kindList, nil); !errors.Is(err, raysys.ErrNotDelivered) {
 			t.Error(err)
 		}
 	})

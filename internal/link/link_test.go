@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // TestSession: both sides know each other, frames arrive in order and come back, and each side is told once.
@@ -29,7 +30,7 @@ func TestSession(t *testing.T) {
 			t.Error("a second session")
 		}
 		for i := range 1000 {
-			if err := p.Send(link.Requests, kindEcho, fmt.Appendf(nil, "n%d", i)); err != nil {
+			if err := p.Send(wire.Requests, kindEcho, fmt.Appendf(nil, "n%d", i)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -52,7 +53,7 @@ func TestSession(t *testing.T) {
 		if a.count("up") != 1 || b.count("up") != 1 || a.count("down") != 1 || b.count("down") != 1 {
 			t.Error(a.lines(), b.lines())
 		}
-		if err := p.Send(link.Requests, kindEcho, nil); !errors.Is(err, raysys.ErrNotDelivered) || !errors.Is(err, link.ErrClosed) {
+		if err := p.Send(wire.Requests, kindEcho, nil); !errors.Is(err, raysys.ErrNotDelivered) || !errors.Is(err, link.ErrClosed) {
 			t.Error(err)
 		}
 		if _, err := a.Connect(t.Context(), "b", b.Addr()); !errors.Is(err, raysys.ErrClosed) {
@@ -67,10 +68,10 @@ func TestLastBytes(t *testing.T) {
 		a, b := open(t, "a", transport("a")), open(t, "b", transport("b"))
 		p := a.connect(b)
 		for range 100 {
-			p.Send(link.Requests, kindNote, make([]byte, 5000))
+			p.Send(wire.Requests, kindNote, make([]byte, 5000))
 		}
 		p.Close(errors.New("enough"))
-		if err := p.Send(link.Requests, kindNote, nil); !errors.Is(err, raysys.ErrNotDelivered) {
+		if err := p.Send(wire.Requests, kindNote, nil); !errors.Is(err, raysys.ErrNotDelivered) {
 			t.Error("a closed peer takes frames:", err)
 		}
 		b.expect("down a(1): closed by the peer: enough")
@@ -91,18 +92,18 @@ func TestFrameSizes(t *testing.T) {
 		a, b := open(t, "a", transport("a")), open(t, "b", transport("b"), small)
 		p := a.connect(b)
 		for _, n := range []int{0, 1, 50, 16<<10 - 8, 16 << 10, 64<<10 - 8, 64<<10 - 7, 64 << 10, 200_000, 300_000, 3} {
-			if err := p.Send(link.Requests, kindEcho, []byte(strings.Repeat("x", n))); err != nil {
+			if err := p.Send(wire.Requests, kindEcho, []byte(strings.Repeat("x", n))); err != nil {
 				t.Fatal(err)
 			}
 		}
 		a.expect("b replies: x", "b replies: 50 bytes", "b replies: 65528 bytes", "b replies: 65529 bytes", "b replies: 300000 bytes", "b replies: xxx")
-		if err := p.Send(link.Requests, kindEcho, make([]byte, 300_001)); !errors.Is(err, raysys.ErrTooLarge) {
+		if err := p.Send(wire.Requests, kindEcho, make([]byte, 300_001)); !errors.Is(err, raysys.ErrTooLarge) {
 			t.Error(err)
 		}
-		if err := p.Send(link.Bulk, kindEcho, nil); err == nil {
+		if err := p.Send(wire.Bulk, kindEcho, nil); err == nil {
 			t.Error("Send takes class bulk")
 		}
-		if err := p.Send(link.Requests, 1, nil); err == nil {
+		if err := p.Send(wire.Requests, 1, nil); err == nil {
 			t.Error("Send takes the link's kinds")
 		}
 	})
@@ -113,18 +114,18 @@ func TestUnknownKinds(t *testing.T) {
 	each(t, func(t *testing.T, transport func(raysys.NodeID) link.Transport) {
 		a, b := open(t, "a", transport("a")), open(t, "b", transport("b"))
 		p := a.connect(b)
-		p.Send(link.Requests, 200, []byte("what?"))
-		p.Send(link.Requests, kindEcho, []byte("still here"))
+		p.Send(wire.Requests, 200, []byte("what?"))
+		p.Send(wire.Requests, kindEcho, []byte("still here"))
 		a.expect("b replies: still here")
 		q := b.Peer("a")
 		p.Close(nil)
 		<-q.Done() // a reply may leave before what came with its request is counted
 		s := q.Stats()
-		if s.Unknown != 1 || s.In[link.Requests] != (link.Traffic{Frames: 2, Bytes: 2*8 + 15}) {
+		if s.Unknown != 1 || s.In[wire.Requests] != (link.Traffic{Frames: 2, Bytes: 2*8 + 15}) {
 			t.Errorf("%+v", s)
 		}
-		if out := p.Stats().Out[link.Requests]; out != s.In[link.Requests] {
-			t.Errorf("sent %+v, came %+v", out, s.In[link.Requests])
+		if out := p.Stats().Out[wire.Requests]; out != s.In[wire.Requests] {
+			t.Errorf("sent %+v, came %+v", out, s.In[wire.Requests])
 		}
 	})
 }
@@ -134,18 +135,18 @@ func TestPanickingHandler(t *testing.T) {
 	each(t, func(t *testing.T, transport func(raysys.NodeID) link.Transport) {
 		told := make(chan string, 1)
 		watch := func(c *link.Config) {
-			c.Panicked = func(p *link.Peer, k link.Kind, v any, stack []byte) {
+			c.Panicked = func(p *link.Peer, k wire.Kind, v any, stack []byte) {
 				told <- fmt.Sprint(p, " ", k, " ", v, " ", strings.Contains(string(stack), "main_test.go"))
 			}
 		}
 		a, b := open(t, "a", transport("a")), open(t, "b", transport("b"), watch)
-		a.connect(b).Send(link.Requests, kindBoom, nil)
+		a.connect(b).Send(wire.Requests, kindBoom, nil)
 		if s := <-told; s != "a(1) 42 boom true" {
 			t.Error(s)
 		}
 		b.expect("down a(1): handler panicked on a frame of kind 42: boom")
 		a.expect("down b(1): closed by the peer: handler panicked on a frame of kind 42: boom")
-		a.connect(b).Send(link.Requests, kindEcho, []byte("again"))
+		a.connect(b).Send(wire.Requests, kindEcho, []byte("again"))
 		a.expect("b replies: again")
 	})
 }
@@ -157,7 +158,7 @@ func TestDownIsLast(t *testing.T) {
 		for _, bulk := range []bool{false, true} {
 			in, out := make(chan struct{}, 10), make(chan struct{})
 			slow := func(c *link.Config) {
-				c.Handlers[kindEcho] = func(*link.Peer, link.Class, []byte) {
+				c.Handlers[kindEcho] = func(*link.Peer, wire.Class, []byte) {
 					in <- struct{}{}
 					<-out
 				}
@@ -168,7 +169,7 @@ func TestDownIsLast(t *testing.T) {
 				if bulk {
 					p.SendBulk(kindEcho, nil)
 				} else {
-					p.Send(link.Requests, kindEcho, nil)
+					p.Send(wire.Requests, kindEcho, nil)
 				}
 			}
 			<-in
@@ -303,7 +304,7 @@ func TestCloseWithoutStart(t *testing.T) {
 
 func TestBadConfig(t *testing.T) {
 	_, err := link.New(link.Config{
-		Handlers:  map[link.Kind]link.Handler{3: func(*link.Peer, link.Class, []byte) {}, 50: nil},
+		Handlers:  map[wire.Kind]link.Handler{3: func(*link.Peer, wire.Class, []byte) {}, 50: nil},
 		PingEvery: -time.Second, MaxFrame: 10, Window: [3]int{0, 1, 0},
 	})
 	for _, s := range []string{"Self", "Transport", "kind 3", "Handlers[50]", "PingEvery", "MaxFrame", "Window[replies]"} {

@@ -3,6 +3,8 @@ package link
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // A byte stream loses no frame while it lives, and what lies above rests on that: a request has its answer, or its peer
@@ -15,8 +17,8 @@ const countsSize = 8 * classes
 
 // appendCounts appends how many frames were written so far. mu is held.
 func (p *Peer) appendCounts(dst []byte) []byte {
-	dst = appendHeader(dst, countsSize, kindCounts, Control)
-	for c := range Class(classes) {
+	dst = appendHeader(dst, countsSize, kindCounts, wire.Control)
+	for c := range wire.Class(classes) {
 		dst = binary.LittleEndian.AppendUint64(dst, p.counts.out[c].frames.Load())
 	}
 	return dst
@@ -24,7 +26,7 @@ func (p *Peer) appendCounts(dst []byte) []byte {
 
 // compare takes what appendCounts says. seen is what this pass of the reader brought before it.
 func (p *Peer) compare(seen *batch, payload []byte) error {
-	for c := range Class(classes) {
+	for c := range wire.Class(classes) {
 		sent := binary.LittleEndian.Uint64(payload[8*c:])
 		if err := p.missing(c, sent, p.counts.in[c].frames.Load()+uint64(seen.frames[c])); err != nil {
 			return err
@@ -34,7 +36,7 @@ func (p *Peer) compare(seen *batch, payload []byte) error {
 }
 
 // missing tells the user of frames that were found lost since it was called last.
-func (p *Peer) missing(class Class, sent, came uint64) error {
+func (p *Peer) missing(class wire.Class, sent, came uint64) error {
 	if sent < came {
 		return fmt.Errorf("%w: %d frames of %s came, and the peer says it has sent %d", ErrCorrupt, came, class, sent)
 	}
@@ -91,5 +93,5 @@ func (r *bulkReader) counted(h header) error {
 		return brokenError(err)
 	}
 	p := r.bulk.peer
-	return p.missing(Bulk, binary.LittleEndian.Uint64(payload[:]), p.counts.in[Bulk].frames.Load())
+	return p.missing(wire.Bulk, binary.LittleEndian.Uint64(payload[:]), p.counts.in[wire.Bulk].frames.Load())
 }

@@ -11,19 +11,20 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // TestLostFramesAreNoticed: the receiver learns within a ping of each frame that did not arrive, once, in every class. What
 // is sent twice, or late, is not lost.
 func TestLostFramesAreNoticed(t *testing.T) {
-	for _, class := range []link.Class{link.Control, link.Replies, link.Requests, link.Bulk} {
+	for _, class := range []wire.Class{wire.Control, wire.Replies, wire.Requests, wire.Bulk} {
 		for _, action := range []link.Action{link.Drop, link.Duplicate, link.Reorder} {
 			t.Run(fmt.Sprint(class, " ", action), func(t *testing.T) {
 				var act atomic.Bool
 				var lost atomic.Uint64
 				change := func(c *link.Config) {
 					if c.Self().Node == "a" {
-						c.Chaos = func(raysys.NodeID, link.Class, link.Kind) link.Action {
+						c.Chaos = func(raysys.NodeID, wire.Class, wire.Kind) link.Action {
 							if act.Load() {
 								return action
 							}
@@ -31,7 +32,7 @@ func TestLostFramesAreNoticed(t *testing.T) {
 						}
 						return
 					}
-					c.Lost = func(p *link.Peer, in link.Class, n uint64) {
+					c.Lost = func(p *link.Peer, in wire.Class, n uint64) {
 						if p.Node() != "a" || in != class {
 							t.Errorf("%d frames of %s from %s are said to be lost", n, in, p)
 						}
@@ -42,7 +43,7 @@ func TestLostFramesAreNoticed(t *testing.T) {
 					send := func(n int) {
 						for range n {
 							var err error
-							if class == link.Bulk {
+							if class == wire.Bulk {
 								err = p.SendBulk(kindNote, []byte("x"))
 							} else {
 								err = p.Send(class, kindNote, []byte("x"))
@@ -81,8 +82,8 @@ func TestCountsOfALiar(t *testing.T) {
 	b := open(t, "b", link.TCP(link.TCPConfig{}))
 	conn := dialRaw(t, b)
 	shake(t, conn, greeting())
-	conn.Write(link.Frame{Kind: kindNote, Class: link.Requests, Payload: "one"}.Append(nil))
-	conn.Write(link.Frame{Kind: 6, Class: link.Control, Payload: strings.Repeat("\x00", 24)}.Append(nil))
+	conn.Write(link.Frame{Kind: kindNote, Class: wire.Requests, Payload: "one"}.Append(nil))
+	conn.Write(link.Frame{Kind: 6, Class: wire.Control, Payload: strings.Repeat("\x00", 24)}.Append(nil))
 	b.expect("x requests: one", "down x(1): corrupt frame")
 }
 
@@ -93,7 +94,7 @@ func TestEarlierVersionCountsNothing(t *testing.T) {
 		old := open(t, "old", n.Transport("old"), link.WithoutCounts)
 		b := open(t, "b", n.Transport("b"))
 		p := old.connect(b)
-		p.Send(link.Requests, kindNote, []byte("x"))
+		p.Send(wire.Requests, kindNote, []byte("x"))
 		p.SendBulk(kindNote, []byte("y"))
 		pass(3 * time.Second)
 		b.expect("old requests: x", "old bulk: y")

@@ -14,13 +14,14 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Kinds that the tests use.
 const (
-	kindNote link.Kind = 40 + iota // kept
+	kindNote wire.Kind = 40 + iota // kept
 	kindEcho                       // sent back as a reply
 	kindBoom                       // panics
 	kindList                       // of items
@@ -50,16 +51,16 @@ func open(t testing.TB, node raysys.NodeID, transport link.Transport, change ...
 		},
 		Transport: transport,
 		Listen:    "127.0.0.1:0",
-		Handlers: map[link.Kind]link.Handler{
-			kindNote: func(p *link.Peer, c link.Class, b []byte) {
+		Handlers: map[wire.Kind]link.Handler{
+			kindNote: func(p *link.Peer, c wire.Class, b []byte) {
 				text := string(b)
 				if len(text) > 40 {
 					text = fmt.Sprintf("%d bytes", len(text))
 				}
 				e.note("%s %s: %s", p.Node(), c, text)
 			},
-			kindEcho: func(p *link.Peer, _ link.Class, b []byte) { p.Send(link.Replies, kindNote, b) },
-			kindBoom: func(*link.Peer, link.Class, []byte) { panic("boom") },
+			kindEcho: func(p *link.Peer, _ wire.Class, b []byte) { p.Send(wire.Replies, kindNote, b) },
+			kindBoom: func(*link.Peer, wire.Class, []byte) { panic("boom") },
 		},
 		Up: func(p *link.Peer) {
 			e.mu.Lock()

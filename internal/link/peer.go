@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // Peer is one session with one incarnation of another node.
@@ -34,10 +35,10 @@ type Peer struct {
 	trip    atomic.Int64 // of the last ping, there and back
 	counts  counters
 
-	missed   [Bulk + 1]uint64 // frames found lost; of the reader of the express connection, and of bulk's
-	readDone chan struct{}    // closed when the reader has ended
-	wrote    chan struct{}    // closed when the writer has ended
-	done     chan struct{}    // closed when Down has returned
+	missed   [wire.Bulk + 1]uint64 // frames found lost; of the reader of the express connection, and of bulk's
+	readDone chan struct{}         // closed when the reader has ended
+	wrote    chan struct{}         // closed when the writer has ended
+	done     chan struct{}         // closed when Down has returned
 	bulk     bulk
 
 	mu       sync.Mutex // guards the rest

@@ -1,6 +1,10 @@
 package link
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/raysys/raysys/internal/wire"
+)
 
 // chunk is a piece of a class's queue: whole frames, so that the writer may stop between any two.
 type chunk struct {
@@ -26,9 +30,9 @@ type outQueue struct {
 	bound  int   // of bytes
 	credit int64 // bytes that the other side takes; a chunk may overdraw it
 
-	list *chunk // the last chunk, while its last frame is a list that may grow
-	kind Kind   // of that frame
-	at   int    // where its header is
+	list *chunk    // the last chunk, while its last frame is a list that may grow
+	kind wire.Kind // of that frame
+	at   int       // where its header is
 }
 
 func (q *outQueue) empty() bool { return q.first == len(q.chunks) }
@@ -37,7 +41,7 @@ func (q *outQueue) empty() bool { return q.first == len(q.chunks) }
 func (q *outQueue) ready() bool { return q.credit > 0 && q.first < len(q.chunks) }
 
 // push appends a frame.
-func (q *outQueue) push(p *Peer, class Class, kind Kind, payload []byte) {
+func (q *outQueue) push(p *Peer, class wire.Class, kind wire.Kind, payload []byte) {
 	n := headerSize + len(payload)
 	c := q.room(p, n)
 	c.buf = append(appendHeader(c.buf, len(payload), kind, class), payload...)
@@ -50,7 +54,7 @@ func (q *outQueue) push(p *Peer, class Class, kind Kind, payload []byte) {
 const listBytes = 16 * kib
 
 // pushItem appends an item to the list of its kind at the end of the queue, or begins one.
-func (q *outQueue) pushItem(p *Peer, class Class, kind Kind, item []byte) {
+func (q *outQueue) pushItem(p *Peer, class wire.Class, kind wire.Kind, item []byte) {
 	n := itemSize(item)
 	c := q.list
 	if c == nil || q.kind != kind || len(c.buf)+n > cap(c.buf) || len(c.buf)-q.at > listBytes {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+
+	"github.com/raysys/raysys/internal/wire"
 )
 
 const (
@@ -27,7 +29,7 @@ type batch struct {
 	bytes   [classes]int // that take credit
 	own     int          // bytes that do not
 	unknown int
-	kind    Kind // of the frame being handled
+	kind    wire.Kind // of the frame being handled
 }
 
 // read hands frames to their handlers until it is over. It returns why; nil when the session was ended otherwise.
@@ -98,7 +100,7 @@ func (p *Peer) dispatch(b []byte, limit int) (taken int, err error) {
 			return errOver
 		}
 		seen.kind = h.kind
-		if h.kind < FirstKind {
+		if h.kind < wire.FirstKind {
 			return p.ownFrame(&seen, h, payload)
 		}
 		seen.frames[h.class]++
@@ -129,20 +131,20 @@ func (p *Peer) account(seen *batch) error {
 		if n == 0 {
 			continue
 		}
-		p.counts.received(Class(c), seen.frames[c], seen.bytes[c])
+		p.counts.received(wire.Class(c), seen.frames[c], seen.bytes[c])
 		w := &p.in[c]
 		w.allowed -= n
 		w.due += n
 		// One chunk may overdraw: that is how much a sender looks at at once.
 		if w.allowed < -int64(max(chunkSize, headerSize+p.link.cfg.MaxFrame)) {
-			err = fmt.Errorf("%w: more %s than credits", ErrCorrupt, Class(c))
+			err = fmt.Errorf("%w: more %s than credits", ErrCorrupt, wire.Class(c))
 		}
-		p.grant(Class(c), w.size/4)
+		p.grant(wire.Class(c), w.size/4)
 	}
 	if seen.own > 0 {
-		p.counts.received(Control, 0, seen.own)
+		p.counts.received(wire.Control, 0, seen.own)
 	}
-	if seen.frames[Replies]+seen.frames[Requests] > 0 {
+	if seen.frames[wire.Replies]+seen.frames[wire.Requests] > 0 {
 		p.link.calls.Store(p.heard.Load()) // when this pass began: a look at the clock is one in a hundred of a call
 	}
 	if seen.unknown > 0 {
@@ -157,7 +159,7 @@ func (p *Peer) account(seen *batch) error {
 }
 
 // grant owes the other side credits once enough are due. mu is held.
-func (p *Peer) grant(class Class, atLeast int64) {
+func (p *Peer) grant(class wire.Class, atLeast int64) {
 	w := &p.in[class]
 	if w.due > 0 && w.due >= atLeast {
 		p.owed.credit[class], p.owed.any = true, true

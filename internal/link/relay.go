@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // Two nodes that cannot reach each other talk through a third (rule C17): a stream of bytes between them, carried in
@@ -69,7 +70,7 @@ func (r *relays) open(node raysys.NodeID, via *Peer) (net.Conn, error) {
 		return nil, fmt.Errorf("%w: %d streams run through %s", ErrUnreachable, maxStreams, via)
 	}
 	o := opening{id: s.id, from: r.link.cfg.Self().Node, to: node}
-	if err := via.send(Replies, kindRelayOpen, o.append(nil)); err != nil {
+	if err := via.send(wire.Replies, kindRelayOpen, o.append(nil)); err != nil {
 		r.forget(s)
 		return nil, fmt.Errorf("%w: relay %s: %v", ErrUnreachable, via, err)
 	}
@@ -109,7 +110,7 @@ func (r *relays) release(p *Peer) {
 
 // frame handles a frame about a stream, on the reader of the session it came over. It reports whether it knows the
 // kind.
-func (r *relays) frame(p *Peer, kind Kind, payload []byte) (known bool, err error) {
+func (r *relays) frame(p *Peer, kind wire.Kind, payload []byte) (known bool, err error) {
 	if kind == kindRelayOpen {
 		var o opening
 		if err := o.read(payload); err != nil {
@@ -135,7 +136,7 @@ func (r *relays) frame(p *Peer, kind Kind, payload []byte) (known bool, err erro
 	case err != nil:
 		return true, err
 	case next != nil:
-		next.send(Replies, kind, payload)
+		next.send(wire.Replies, kind, payload)
 	case s == nil: // it ended while this was on the way
 	case kind == kindRelayData:
 		return true, s.took(payload[8:])
@@ -148,7 +149,7 @@ func (r *relays) frame(p *Peer, kind Kind, payload []byte) (known bool, err erro
 }
 
 // pass books a frame that goes through and returns where it goes next, with mu held.
-func (r *relays) pass(h hop, kind Kind, payload []byte) (*Peer, error) {
+func (r *relays) pass(h hop, kind wire.Kind, payload []byte) (*Peer, error) {
 	here := r.routes[h]
 	if here == nil {
 		return nil, nil
@@ -183,7 +184,7 @@ func (r *relays) drop(h hop) {
 
 // opened takes a stream that ends here, or finds its way.
 func (r *relays) opened(p *Peer, o opening) {
-	lost := func(why string) { p.send(Replies, kindRelayClose, appendEnd(nil, o.id, endLost, why)) }
+	lost := func(why string) { p.send(wire.Replies, kindRelayClose, appendEnd(nil, o.id, endLost, why)) }
 	own := r.link.cfg.Self().Node
 	if o.to == own {
 		s := newStream(p, o.id, o.from)
@@ -218,7 +219,7 @@ func (r *relays) opened(p *Peer, o opening) {
 		lost(fmt.Sprintf("node %s relays no more streams to %s", own, o.to))
 		return
 	}
-	next.send(Replies, kindRelayOpen, o.append(nil))
+	next.send(wire.Replies, kindRelayOpen, o.append(nil))
 }
 
 // gone ends the streams of a session that is over.
@@ -242,6 +243,6 @@ func (r *relays) gone(p *Peer) {
 		s.finish(endLost, fmt.Sprintf("the session with it is over: %v", p.Err()))
 	}
 	for _, h := range others {
-		h.peer.send(Replies, kindRelayClose, appendEnd(nil, h.id, endLost, fmt.Sprintf("node %s lost its session with %s: %v", r.link.cfg.Self().Node, p.Node(), p.Err())))
+		h.peer.send(wire.Replies, kindRelayClose, appendEnd(nil, h.id, endLost, fmt.Sprintf("node %s lost its session with %s: %v", r.link.cfg.Self().Node, p.Node(), p.Err())))
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // triangle runs f in virtual time with a and b connected to r and cut off from each other.
@@ -62,11 +63,11 @@ func TestRelay(t *testing.T) {
 					t.Error("it is no session like others")
 				}
 				for i := range 200 {
-					if err := p.Send(link.Requests, kindEcho, fmt.Appendf(nil, "%010000d", i)); err != nil {
+					if err := p.Send(wire.Requests, kindEcho, fmt.Appendf(nil, "%010000d", i)); err != nil {
 						t.Fatal(err)
 					}
 				}
-				p.Send(link.Requests, kindEcho, []byte("end"))
+				p.Send(wire.Requests, kindEcho, []byte("end"))
 				p.Flush()
 				p.SendBulk(kindNote, make([]byte, 3<<20))
 				synctest.Wait()
@@ -95,7 +96,7 @@ func TestRelay(t *testing.T) {
 				if now := a.Peer(b.node); now == nil || now.Relayed() {
 					t.Error("one side keeps the relayed session")
 				}
-				q.Send(link.Requests, kindEcho, []byte("directly"))
+				q.Send(wire.Requests, kindEcho, []byte("directly"))
 				b.expect(fmt.Sprintf("%s replies: directly", a.node))
 			})
 		})
@@ -114,7 +115,7 @@ func TestRelayLost(t *testing.T) {
 				if took := time.Since(begin); took != 0 || !errors.Is(p.Err(), link.ErrUnreachable) || errors.Is(p.Err(), link.ErrReset) || errors.Is(p.Err(), link.ErrRefused) {
 					t.Error(took, p.Err())
 				}
-				if err := p.Send(link.Requests, kindNote, nil); !errors.Is(err, raysys.ErrNotDelivered) {
+				if err := p.Send(wire.Requests, kindNote, nil); !errors.Is(err, raysys.ErrNotDelivered) {
 					t.Error(err)
 				}
 				if victim == "b" {
@@ -211,7 +212,7 @@ func TestRelayTLS(t *testing.T) {
 	if name, err := link.NameOf(p.Certificate()); err != nil || name.Node != "b" {
 		t.Error(name, err)
 	}
-	p.Send(link.Requests, kindEcho, []byte("secret"))
+	p.Send(wire.Requests, kindEcho, []byte("secret"))
 	a.expect("b replies: secret")
 	p.SendBulk(kindNote, make([]byte, 1<<20))
 	b.expect("a bulk: 1048576 bytes")
@@ -247,7 +248,7 @@ func TestRelayHostile(t *testing.T) {
 			b.expect("up x(1)")
 			var all []byte
 			for _, f := range c.frames {
-				f.Class = link.Replies
+				f.Class = wire.Replies
 				all = f.Append(all)
 			}
 			conn.Write(all)
@@ -276,10 +277,10 @@ func TestRelayHostile(t *testing.T) {
 // TestRelayFormatStays is TestFormatStays for the frames of relays.
 func TestRelayFormatStays(t *testing.T) {
 	frames := []link.Frame{
-		{Kind: 16, Class: link.Replies, Payload: string(link.AppendOpening(nil, 1<<40, "n1", "n2"))},
-		{Kind: 17, Class: link.Replies, Payload: "\x01\x02\x03\x04\x05\x06\x07\x08bytes of a connection"},
-		{Kind: 19, Class: link.Replies, Payload: "\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x01\x00"},
-		{Kind: 18, Class: link.Replies, Payload: "\x01\x02\x03\x04\x05\x06\x07\x08\x03node r has no session with b"},
+		{Kind: 16, Class: wire.Replies, Payload: string(link.AppendOpening(nil, 1<<40, "n1", "n2"))},
+		{Kind: 17, Class: wire.Replies, Payload: "\x01\x02\x03\x04\x05\x06\x07\x08bytes of a connection"},
+		{Kind: 19, Class: wire.Replies, Payload: "\x01\x02\x03\x04\x05\x06\x07\x08\x00\x00\x01\x00"},
+		{Kind: 18, Class: wire.Replies, Payload: "\x01\x02\x03\x04\x05\x06\x07\x08\x03node r has no session with b"},
 	}
 	var now []byte
 	for _, f := range frames {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // Send queues a frame; payload may be used again when it returns. The writer is woken and takes all that waits, so a
@@ -13,8 +14,8 @@ import (
 // It fails with raysys.ErrNotDelivered when the peer is down, raysys.ErrTooLarge above MaxFrame, and
 // raysys.ErrOverloaded when too many requests wait. When control or replies pass their bound the session ends with
 // ErrStuck: nobody would ask for them again.
-func (p *Peer) Send(class Class, kind Kind, payload []byte) error {
-	if class >= classes || kind < FirstKind {
+func (p *Peer) Send(class wire.Class, kind wire.Kind, payload []byte) error {
+	if class >= classes || kind < wire.FirstKind {
 		return fmt.Errorf("send to %s: kind %d in class %s is not for users", p, kind, class)
 	}
 	if p.link.cfg.Chaos != nil {
@@ -25,8 +26,8 @@ func (p *Peer) Send(class Class, kind Kind, payload []byte) error {
 
 // SendItem is Send for one item of a frame that is a list: items of one kind that follow each other while the frame waits
 // to be written share it, each behind its length as a varint. The errors are those of Send.
-func (p *Peer) SendItem(class Class, kind Kind, item []byte) error {
-	if class >= classes || kind < FirstKind {
+func (p *Peer) SendItem(class wire.Class, kind wire.Kind, item []byte) error {
+	if class >= classes || kind < wire.FirstKind {
 		return fmt.Errorf("send to %s: kind %d in class %s is not for users", p, kind, class)
 	}
 	if p.link.cfg.Chaos != nil {
@@ -35,11 +36,11 @@ func (p *Peer) SendItem(class Class, kind Kind, item []byte) error {
 	return p.queue(class, kind, item, true)
 }
 
-func (p *Peer) send(class Class, kind Kind, payload []byte) error {
+func (p *Peer) send(class wire.Class, kind wire.Kind, payload []byte) error {
 	return p.queue(class, kind, payload, false)
 }
 
-func (p *Peer) queue(class Class, kind Kind, payload []byte, item bool) error {
+func (p *Peer) queue(class wire.Class, kind wire.Kind, payload []byte, item bool) error {
 	if len(payload) > p.maxFrame {
 		return fmt.Errorf("send to %s: %w: a frame of %d bytes, the limit is %d", p, raysys.ErrTooLarge, len(payload), p.maxFrame)
 	}
@@ -51,7 +52,7 @@ func (p *Peer) queue(class Class, kind Kind, payload []byte, item bool) error {
 	q := &p.out[class]
 	if q.bytes+headerSize+len(payload) > q.bound && !q.empty() {
 		p.mu.Unlock()
-		if class == Requests {
+		if class == wire.Requests {
 			return fmt.Errorf("send to %s: %w: %d bytes of requests wait for it", p, raysys.ErrOverloaded, q.bound)
 		}
 		err := fmt.Errorf("%w: %d bytes of %s wait for %s", ErrStuck, q.bound, class, p)

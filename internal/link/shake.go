@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // ownHello is what this node says of itself.
@@ -30,7 +31,7 @@ func (l *Link) judge(ctx context.Context, own, h *hello, want raysys.NodeID, con
 	switch {
 	case h.id.Node == "" || h.session == 0 || h.maxFrame < kib || h.maxBulk < kib:
 		return reject(CodeMalformed, "the hello lacks a node, a session or a limit")
-	case h.window[Control] == 0 || h.window[Replies] == 0 || h.window[Requests] == 0:
+	case h.window[wire.Control] == 0 || h.window[wire.Replies] == 0 || h.window[wire.Requests] == 0:
 		return reject(CodeMalformed, "the hello grants no credits")
 	case h.id.Cluster != own.id.Cluster:
 		return reject(CodeCluster, "node %s is of cluster %q, node %s of cluster %q", own.id.Node, own.id.Cluster, h.id.Node, h.id.Cluster)

@@ -3,12 +3,14 @@ package link
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // Stats counts what went over a session since it began.
 type Stats struct {
-	In, Out [Bulk + 1]Traffic // by class; Control includes the link's own frames in bytes
-	Unknown uint64            // frames of kinds without a handler, which were skipped
+	In, Out [wire.Bulk + 1]Traffic // by class; Control includes the link's own frames in bytes
+	Unknown uint64                 // frames of kinds without a handler, which were skipped
 }
 
 // Traffic is one class, one way. Bytes are those of frames with their headers.
@@ -18,16 +20,16 @@ type traffic struct{ frames, bytes atomic.Uint64 }
 
 // counters are wait-free, and written once per write or read rather than per frame.
 type counters struct {
-	in, out [Bulk + 1]traffic
+	in, out [wire.Bulk + 1]traffic
 	unknown atomic.Uint64
 }
 
-func (c *counters) sent(class Class, frames, bytes int) {
+func (c *counters) sent(class wire.Class, frames, bytes int) {
 	c.out[class].frames.Add(uint64(frames))
 	c.out[class].bytes.Add(uint64(bytes))
 }
 
-func (c *counters) received(class Class, frames, bytes int) {
+func (c *counters) received(class wire.Class, frames, bytes int) {
 	c.in[class].frames.Add(uint64(frames))
 	c.in[class].bytes.Add(uint64(bytes))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // TestSilentStrangers: of connections from one address that say nothing, the oldest give way and the log says so; an honest
@@ -48,7 +49,7 @@ func TestSilentStrangers(t *testing.T) {
 		t.Errorf("%d of the oldest connections gave way to %d newer ones", ended, more)
 	}
 	a := open(t, "a", link.TCP(link.TCPConfig{}))
-	a.connect(b).Send(link.Requests, kindEcho, []byte("alive"))
+	a.connect(b).Send(wire.Requests, kindEcho, []byte("alive"))
 	a.expect("b replies: alive")
 }
 
@@ -127,6 +128,6 @@ func TestLargeHellos(t *testing.T) {
 	}
 	b.expect("rejected : closed for others: ")
 	a := open(t, "a", link.TCP(link.TCPConfig{}))
-	a.connect(b).Send(link.Requests, kindEcho, []byte("alive"))
+	a.connect(b).Send(wire.Requests, kindEcho, []byte("alive"))
 	a.expect("b replies: alive")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/pipe"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // stream is one end of a connection that runs through a relay: bytes in frames of the session with the relay, under a
@@ -52,7 +53,7 @@ func (s *stream) Read(b []byte) (int, error) {
 		}
 		s.mu.Unlock()
 		if more > 0 {
-			s.via.send(Replies, kindRelayMore, appendMore(nil, s.id, more))
+			s.via.send(wire.Replies, kindRelayMore, appendMore(nil, s.id, more))
 		}
 	}
 	return n, err
@@ -69,7 +70,7 @@ func (s *stream) write(b []byte, wait bool) (n int, err error) {
 		if m == 0 || err != nil {
 			return n, err
 		}
-		if err := s.via.send(Replies, kindRelayData, append(binary.LittleEndian.AppendUint64(make([]byte, 0, 8+m), s.id), b[n:n+m]...)); err != nil {
+		if err := s.via.send(wire.Replies, kindRelayData, append(binary.LittleEndian.AppendUint64(make([]byte, 0, 8+m), s.id), b[n:n+m]...)); err != nil {
 			return n, fmt.Errorf("%w: relay %s: %v", ErrUnreachable, s.via.id.Node, err)
 		}
 		n += m
@@ -146,7 +147,7 @@ func (s *stream) CloseWrite() error {
 	if !first {
 		return nil
 	}
-	return s.via.send(Replies, kindRelayClose, appendEnd(nil, s.id, endWriting, ""))
+	return s.via.send(wire.Replies, kindRelayClose, appendEnd(nil, s.id, endWriting, ""))
 }
 
 // Close implements net.Conn.
@@ -159,7 +160,7 @@ func (s *stream) Close() error {
 		s.in.Deafen()
 		s.SetDeadline(time.Time{})
 		s.via.link.routes.forget(s)
-		s.via.send(Replies, kindRelayClose, appendEnd(nil, s.id, endClosed, ""))
+		s.via.send(wire.Replies, kindRelayClose, appendEnd(nil, s.id, endClosed, ""))
 	})
 	return nil
 }

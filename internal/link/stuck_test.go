@@ -5,6 +5,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // TestStuckInHandler: a session that ends in one of its handlers, at once and without a word, ends.
@@ -13,14 +14,14 @@ func TestStuckInHandler(t *testing.T) {
 		a := open(t, "a", transport("a"))
 		b := open(t, "b", transport("b"), func(c *link.Config) {
 			c.Queue = [3]int{1 << 20, 1 << 20, 1 << 20}
-			c.Handlers[kindEcho] = func(p *link.Peer, _ link.Class, b []byte) {
+			c.Handlers[kindEcho] = func(p *link.Peer, _ wire.Class, b []byte) {
 				for range 100 { // nothing is written before it returns
-					p.Send(link.Replies, kindNote, make([]byte, 100_000))
+					p.Send(wire.Replies, kindNote, make([]byte, 100_000))
 				}
 			}
 		})
 		p := a.connect(b)
-		if err := p.Send(link.Requests, kindEcho, nil); err != nil {
+		if err := p.Send(wire.Requests, kindEcho, nil); err != nil {
 			t.Fatal(err)
 		}
 		p.Flush()

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // authority signs certificates for a test.
@@ -139,11 +140,11 @@ func TestTLS(t *testing.T) {
 		t.Error("two keys with one fingerprint")
 	}
 	for range 200 {
-		if err := p.Send(link.Requests, kindEcho, []byte(strings.Repeat("x", 20_000))); err != nil {
+		if err := p.Send(wire.Requests, kindEcho, []byte(strings.Repeat("x", 20_000))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	p.Send(link.Requests, kindEcho, []byte("end"))
+	p.Send(wire.Requests, kindEcho, []byte("end"))
 	p.Flush()
 	p.SendBulk(kindNote, make([]byte, 4<<20))
 	a.expect("b replies: end")

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 var update = flag.Bool("update", false, "write testdata/v1, for kinds that are new: what is there must not change")
@@ -31,14 +32,14 @@ var (
 	}
 	someBulk   = link.BulkHello{Cluster: "prod", From: "n1", To: "n2", Incarnation: 1 << 60, Session: 0xfeedfacecafebeef}
 	someFrames = []link.Frame{
-		{Kind: 1, Class: link.Control, Payload: "\x00\x01\x02\x03\x04\x05\x06\x07"},
-		{Kind: 2, Class: link.Control, Payload: "\x01\x02\x03\x04\x05\x06\x07\x08"},
-		{Kind: 3, Class: link.Control, Payload: "\x02\x00\x00\x10\x00"},
-		{Kind: 4, Class: link.Control, Payload: "the node closed its link"},
-		{Kind: 5, Class: link.Control},
-		{Kind: 40, Class: link.Requests, Payload: "a request"},
-		{Kind: 41, Class: link.Replies, Payload: ""},
-		{Kind: 255, Class: link.Control, Flags: 0x8001, Payload: "flags of a later version"},
+		{Kind: 1, Class: wire.Control, Payload: "\x00\x01\x02\x03\x04\x05\x06\x07"},
+		{Kind: 2, Class: wire.Control, Payload: "\x01\x02\x03\x04\x05\x06\x07\x08"},
+		{Kind: 3, Class: wire.Control, Payload: "\x02\x00\x00\x10\x00"},
+		{Kind: 4, Class: wire.Control, Payload: "the node closed its link"},
+		{Kind: 5, Class: wire.Control},
+		{Kind: 40, Class: wire.Requests, Payload: "a request"},
+		{Kind: 41, Class: wire.Replies, Payload: ""},
+		{Kind: 255, Class: wire.Control, Flags: 0x8001, Payload: "flags of a later version"},
 	}
 )
 
@@ -255,7 +256,7 @@ func FuzzFrames(f *testing.F) {
 		all = s.Append(all)
 	}
 	f.Add(all)
-	f.Add(link.Frame{Kind: link.FirstKind, Class: link.Requests, Payload: "sent back"}.Append(nil))
+	f.Add(link.Frame{Kind: wire.FirstKind, Class: wire.Requests, Payload: "sent back"}.Append(nil))
 	f.Add([]byte{255, 255, 255, 255, 40, 2, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		frames, taken, err := link.Split(b, 1<<20)

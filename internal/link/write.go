@@ -3,6 +3,8 @@ package link
 import (
 	"encoding/binary"
 	"time"
+
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // owed is what the link itself has to say. It is kept as facts and not as frames, so that it is bounded however often
@@ -72,7 +74,7 @@ func (p *Peer) farewell(bye string) {
 			return
 		}
 	}
-	frame := append(appendHeader(nil, len(bye), kindBye, Control), bye...)
+	frame := append(appendHeader(nil, len(bye), kindBye, wire.Control), bye...)
 	p.mu.Unlock()
 	p.conn.Write(frame)
 	p.mu.Lock()
@@ -80,7 +82,7 @@ func (p *Peer) farewell(bye string) {
 
 // ready reports whether something may be written now.
 func (p *Peer) ready() bool {
-	return len(p.rest) > 0 || p.owed.any || p.out[Control].ready() || p.out[Replies].ready() || p.out[Requests].ready()
+	return len(p.rest) > 0 || p.owed.any || p.out[wire.Control].ready() || p.out[wire.Replies].ready() || p.out[wire.Requests].ready()
 }
 
 // round writes what may go now; with block unset only as far as the connection takes it at once, and the rest is first
@@ -141,15 +143,15 @@ func (p *Peer) gather() {
 		if len(p.own) > 0 {
 			p.pieces = append(p.pieces, p.own)
 			total = len(p.own)
-			p.counts.sent(Control, 0, total)
+			p.counts.sent(wire.Control, 0, total)
 		}
 	}
 	for c := range p.out {
 		q := &p.out[c]
-		for bytes := 0; q.ready() && (c == int(Control) || bytes < roundBytes); {
+		for bytes := 0; q.ready() && (c == int(wire.Control) || bytes < roundBytes); {
 			k := q.pop()
 			bytes += len(k.buf)
-			p.counts.sent(Class(c), k.frames, len(k.buf))
+			p.counts.sent(wire.Class(c), k.frames, len(k.buf))
 			p.taken = append(p.taken, k)
 			p.pieces = append(p.pieces, k.buf)
 		}
@@ -175,21 +177,21 @@ func (p *Peer) settle(dst []byte) []byte {
 		if !o.credit[c] || w.due == 0 {
 			continue
 		}
-		dst = appendHeader(dst, 5, kindCredit, Control)
+		dst = appendHeader(dst, 5, kindCredit, wire.Control)
 		dst = append(dst, byte(c))
 		dst = binary.LittleEndian.AppendUint32(dst, uint32(w.due))
 		w.allowed += w.due
 		w.due = 0
 	}
 	if o.pong {
-		dst = append(appendHeader(dst, len(o.echo), kindPong, Control), o.echo[:]...)
+		dst = append(appendHeader(dst, len(o.echo), kindPong, wire.Control), o.echo[:]...)
 	}
 	if o.ping {
-		dst = appendHeader(dst, 8, kindPing, Control)
+		dst = appendHeader(dst, 8, kindPing, wire.Control)
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(time.Since(p.link.base)))
 	}
 	if o.bulk {
-		dst = appendHeader(dst, 0, kindBulkWanted, Control)
+		dst = appendHeader(dst, 0, kindBulkWanted, wire.Control)
 	}
 	if o.counts {
 		dst = p.appendCounts(dst)

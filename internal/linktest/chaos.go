@@ -6,13 +6,14 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // Frame is one that a node is about to send.
 type Frame struct {
 	From, To raysys.NodeID
-	Class    link.Class
-	Kind     link.Kind // see internal/wire; a rule need not look at it
+	Class    wire.Class
+	Kind     wire.Kind // see internal/wire; a rule need not look at it
 }
 
 // Chaos decides about frames by rules: one rule for each thing that can happen to a frame.

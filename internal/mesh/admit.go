@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/link"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // admit decides about a node whose handshake was right: it must be a member, by the store's word where the own view
@@ -45,6 +46,6 @@ func (m *Mesh) rejected(remote string, who link.Identity, err error) {
 	m.cfg.Log.Info("connection rejected", zap.String("remote", remote), zap.String("claims", string(who.Node)), zap.Error(err))
 }
 
-func (m *Mesh) panicked(p *link.Peer, kind link.Kind, value any, stack []byte) {
+func (m *Mesh) panicked(p *link.Peer, kind wire.Kind, value any, stack []byte) {
 	m.cfg.Log.Error("handler panicked", zap.String("peer", string(p.Identity().Node)), zap.Uint8("kind", uint8(kind)), zap.Any("panic", value), zap.ByteString("stack", stack))
 }

@@ -10,10 +10,10 @@ import (
 )
 
 // handlers are what the link calls with frames.
-func (m *Mesh) handlers() map[link.Kind]link.Handler {
-	out := map[link.Kind]link.Handler{}
-	add := func(k wire.Kind, f func(p *Peer, class link.Class, frame []byte) error) {
-		out[link.Kind(k)] = func(l *link.Peer, class link.Class, frame []byte) {
+func (m *Mesh) handlers() map[wire.Kind]link.Handler {
+	out := map[wire.Kind]link.Handler{}
+	add := func(k wire.Kind, f func(p *Peer, class wire.Class, frame []byte) error) {
+		out[k] = func(l *link.Peer, class wire.Class, frame []byte) {
 			p := m.of(l)
 			if p == nil {
 				return
@@ -24,16 +24,16 @@ func (m *Mesh) handlers() map[link.Kind]link.Handler {
 			}
 		}
 	}
-	add(wire.KindOpen, func(p *Peer, _ link.Class, b []byte) error { return p.turns.Opened(b) })
-	add(wire.KindShut, func(p *Peer, _ link.Class, b []byte) error { return p.turns.Shut(b) })
-	add(wire.KindCancelTurn, func(p *Peer, _ link.Class, b []byte) error { return p.turns.Cancelled(b) })
-	add(wire.KindAnswer, func(p *Peer, _ link.Class, b []byte) error { return p.Calls.Answered(b) })
+	add(wire.KindOpen, func(p *Peer, _ wire.Class, b []byte) error { return p.turns.Opened(b) })
+	add(wire.KindShut, func(p *Peer, _ wire.Class, b []byte) error { return p.turns.Shut(b) })
+	add(wire.KindCancelTurn, func(p *Peer, _ wire.Class, b []byte) error { return p.turns.Cancelled(b) })
+	add(wire.KindAnswer, func(p *Peer, _ wire.Class, b []byte) error { return p.Calls.Answered(b) })
 	for k, f := range m.cfg.Frames {
-		add(k, func(p *Peer, _ link.Class, b []byte) error { return f(p, b) })
+		add(k, func(p *Peer, _ wire.Class, b []byte) error { return f(p, b) })
 	}
 	call := func(k wire.Kind, f func(p *Peer, r *wire.Reader, to Reply) error) {
-		add(k, func(p *Peer, class link.Class, b []byte) error {
-			return p.Calls.Serve(wire.Class(class), b, func(r *wire.Reader, to Reply) error { return f(p, r, to) })
+		add(k, func(p *Peer, class wire.Class, b []byte) error {
+			return p.Calls.Serve(class, b, func(r *wire.Reader, to Reply) error { return f(p, r, to) })
 		})
 	}
 	call(wire.KindBallot, m.serveBallot)
@@ -44,10 +44,10 @@ func (m *Mesh) handlers() map[link.Kind]link.Handler {
 }
 
 // sinks say where the bodies of frames go.
-func (m *Mesh) sinks() map[link.Kind]link.Sink {
-	out := map[link.Kind]link.Sink{}
+func (m *Mesh) sinks() map[wire.Kind]link.Sink {
+	out := map[wire.Kind]link.Sink{}
 	for k, f := range m.cfg.Sinks {
-		out[link.Kind(k)] = func(l *link.Peer, head []byte, size int) link.Landing {
+		out[k] = func(l *link.Peer, head []byte, size int) link.Landing {
 			p := m.of(l)
 			if p == nil {
 				return nil

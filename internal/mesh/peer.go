@@ -106,19 +106,19 @@ func (p *Peer) Entry(number uint32) *core.Entry {
 // Send implements wire.Peer.
 func (p *Peer) Send(class wire.Class, kind wire.Kind, payload []byte) error {
 	if list := kind.List(); list != 0 && len(payload) <= wire.ItemLimit {
-		return p.told(p.link.SendItem(link.Class(class), link.Kind(list), payload))
+		return p.told(p.link.SendItem(class, list, payload))
 	}
-	return p.told(p.link.Send(link.Class(class), link.Kind(kind), payload))
+	return p.told(p.link.Send(class, kind, payload))
 }
 
 // SendLarge implements wire.Peer.
 func (p *Peer) SendLarge(kind wire.Kind, payload []byte) error {
-	return p.told(p.link.SendBulk(link.Kind(kind), payload))
+	return p.told(p.link.SendBulk(kind, payload))
 }
 
 // SendBody sends a frame whose body is not copied; see link.Peer.
 func (p *Peer) SendBody(kind wire.Kind, head []byte, b link.Body) error {
-	return p.told(p.link.SendBody(link.Kind(kind), head, b))
+	return p.told(p.link.SendBody(kind, head, b))
 }
 
 // Abandon has no more of a body written to l.

@@ -27,7 +27,7 @@ type net struct {
 	mu      sync.Mutex        // guards addrs
 	addrs   map[raysys.NodeID]string
 	adapt   func(*transfer.Config)
-	chaos   func(to raysys.NodeID, class link.Class, kind link.Kind) link.Action
+	chaos   func(to raysys.NodeID, class wire.Class, kind wire.Kind) link.Action
 	objects objectstore.Config
 }
 
@@ -62,18 +62,18 @@ func (p *peer) Send(class wire.Class, kind wire.Kind, payload []byte) error {
 	if f := p.of.onFrame; f != nil {
 		payload = f(p.Node(), kind, payload)
 	}
-	return p.Peer.Send(link.Class(class), link.Kind(kind), payload)
+	return p.Peer.Send(class, kind, payload)
 }
 
 func (p *peer) SendLarge(kind wire.Kind, payload []byte) error {
-	return p.SendBulk(link.Kind(kind), payload)
+	return p.SendBulk(kind, payload)
 }
 
 func (p *peer) SendBody(kind wire.Kind, head []byte, body transfer.Body) error {
 	if f := p.of.onBody; f != nil {
 		f(p.Node(), &body)
 	}
-	return p.Peer.SendBody(link.Kind(kind), head, link.Body(body))
+	return p.Peer.SendBody(kind, head, link.Body(body))
 }
 
 func (p *peer) Abandon(l transfer.Landing) { p.Peer.Abandon(l) }
@@ -113,8 +113,8 @@ func (n *net) nodeWith(name raysys.NodeID, prepare func(*node), change ...func(*
 	lc := link.Config{
 		Self:      func() link.Identity { return link.Identity{Cluster: "test", Node: name, Incarnation: 1} },
 		Transport: transport, Listen: "127.0.0.1:0", Chaos: n.chaos,
-		Handlers: map[link.Kind]link.Handler{},
-		Sinks: map[link.Kind]link.Sink{link.Kind(wire.KindChunk): func(p *link.Peer, head []byte, size int) link.Landing {
+		Handlers: map[wire.Kind]link.Handler{},
+		Sinks: map[wire.Kind]link.Sink{wire.KindChunk: func(p *link.Peer, head []byte, size int) link.Landing {
 			if l := x.Land(core.NodeKey{Node: p.Node(), Incarnation: p.Identity().Incarnation}, head, size); l != nil {
 				return l
 			}
@@ -125,10 +125,10 @@ func (n *net) nodeWith(name raysys.NodeID, prepare func(*node), change ...func(*
 			x.peers.Delete(p)
 			x.PeerDown(core.NodeKey{Node: p.Node(), Incarnation: p.Identity().Incarnation}, cause)
 		},
-		Panicked: func(_ *link.Peer, k link.Kind, v any, stack []byte) { n.t.Errorf("kind %d: %v\n%s", k, v, stack) },
+		Panicked: func(_ *link.Peer, k wire.Kind, v any, stack []byte) { n.t.Errorf("kind %d: %v\n%s", k, v, stack) },
 	}
 	for _, k := range transfer.Kinds() {
-		lc.Handlers[link.Kind(k)] = func(p *link.Peer, _ link.Class, b []byte) {
+		lc.Handlers[k] = func(p *link.Peer, _ wire.Class, b []byte) {
 			v, ok := x.peers.Load(p)
 			if !ok {
 				return

@@ -174,7 +174,7 @@ func TestBadLinks(t *testing.T) {
 		bubbleSeed(t, seed, func(t *testing.T, n *net) {
 			var mu sync.Mutex
 			r := rand.New(rand.NewPCG(seed, 1))
-			n.chaos = func(raysys.NodeID, link.Class, link.Kind) link.Action {
+			n.chaos = func(raysys.NodeID, wire.Class, wire.Kind) link.Action {
 				mu.Lock()
 				defer mu.Unlock()
 				switch r.IntN(20) {

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"fmt"
+
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 )
@@ -8,15 +10,34 @@ import (
 // Class orders frames by what may wait for what: no class waits for a later one (rule C6).
 type Class uint8
 
-// The classes.
+// The classes. Each has its own queue and credits; Bulk has its own connection.
 const (
-	Control Class = iota
-	Replies
-	Requests
+	Control  Class = iota // pings, credits, cancellations
+	Replies               // answers: the receiver has reserved room for them
+	Requests              // what makes work
+	Bulk                  // large payloads, which the handler may keep
 )
 
-// Kind says what a frame carries. The numbers are on the wire: they never change, and numbers up to 31 are the link's.
+func (c Class) String() string {
+	switch c {
+	case Control:
+		return "control"
+	case Replies:
+		return "replies"
+	case Requests:
+		return "requests"
+	case Bulk:
+		return "bulk"
+	}
+	return fmt.Sprintf("class %d", uint8(c))
+}
+
+// Kind says what a frame carries. The numbers are on the wire: they never change, and numbers below FirstKind are the
+// link's.
 type Kind uint8
+
+// FirstKind is the first number of a frame above the link.
+const FirstKind Kind = 32
 
 // The kinds above the link. The numbers 57, 65, 68, 81, 97, 105 and 113 were answers of single kinds: they stay unused.
 const (
