@@ -56,7 +56,7 @@ func (d *Doctor) denied(what string, err error) Finding {
 	return f
 }
 
-// wantConns is what one host needs: 16 for each node (CORRECTNESS C13) and some for its neighbours on the host.
+// wantConns is what one host needs: 16 for each node (rule C13) and some for its neighbours on the host.
 const wantConns = 100
 
 func (d *Doctor) connections(_ context.Context, g *ground) Finding {
