@@ -32,11 +32,11 @@ type farPeer struct {
 }
 
 // lends returns what notes the references of a call, for one at a time.
-func (p *farPeer) lends() wire.Lending {
-	if l, ok := p.lending.Get().(wire.Lending); ok {
+func (p *farPeer) lends() wire.PendingExports {
+	if l, ok := p.lending.Get().(wire.PendingExports); ok {
 		return l
 	}
-	return wire.LendingOf(p.Peer)
+	return wire.PendingExportsOf(p.Peer)
 }
 
 // PeerUp tells the engine of a node that it may call and that may call it. Each incarnation of a node is a Peer of its

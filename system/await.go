@@ -12,80 +12,77 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// remoteSource is a future of another node. It holds the loan, and whatever refers to the future holds it.
-type remoteSource struct {
-	c      *references
-	owner  core.NodeKey
-	number uint64 // in the owner's exports
+// RemoteSource is a future of another node. It holds the borrow, and whatever refers to the future holds it.
+type RemoteSource struct {
+	refs   *references
+	Owner  core.NodeKey
+	Number uint64 // in the owner's exports
 	id     raysys.TaskID
-	loan   *loan
+	borrow *borrow
 	future *core.Foreign // what newcomers get; guarded by imports.mu
 }
 
-func (s *remoteSource) Name() string      { return "value owned by " + string(s.owner.Node) }
-func (s *remoteSource) ID() raysys.TaskID { return s.id }
+func (s *RemoteSource) Name() string      { return "value owned by " + string(s.Owner.Node) }
+func (s *RemoteSource) ID() raysys.TaskID { return s.id }
 
 // Cancelled implements core.Source: others may want the value, so its owner goes on.
-func (s *remoteSource) Cancelled() {}
+func (s *RemoteSource) Cancelled() {}
 
-// Fetch implements core.Source: it asks the owner, and if that is gone or does not know the future, those that passed the
-// reference on.
-func (s *remoteSource) Fetch(into any, done func(error)) {
-	(&await{source: s, at: heldRef{s.owner, s.number}, into: into, done: done}).begin()
+// Fetch implements core.Source: it asks the owner, and if that is gone or does not know the future, the lenders.
+func (s *RemoteSource) Fetch(into any, done func(error)) {
+	(&await{source: s, at: exportKey{s.Owner, s.Number}, into: into, done: done}).begin()
 }
+
+// Ask is Fetch for callers that want to know where the value is, and not the value: done is called with a core.Elsewhere,
+// or with a failure.
+func (s *RemoteSource) Ask(done func(error)) { s.Fetch(&undecoded{}, done) }
 
 // lost is what a wait ends with that neither the owner nor anybody else answers.
-func (s *remoteSource) lost(cause error) error {
-	return fmt.Errorf("%w: its owner %s cannot be asked: %w", raysys.ErrObjectLost, s.owner, cause)
+func (s *RemoteSource) lost(cause error) error {
+	return fmt.Errorf("%w: its owner %s cannot be asked: %w", raysys.ErrObjectLost, s.Owner, cause)
 }
 
-// unreachable is what it ends with while somebody may have the value still.
-func (s *remoteSource) unreachable(cause error) error {
-	return fmt.Errorf("%w: the value that %s owns may be had later: %w", raysys.ErrUnreachable, s.owner, cause)
+// Unreachable is what it ends with while somebody may have the value still.
+func (s *RemoteSource) Unreachable(cause error) error {
+	return fmt.Errorf("%w: the value that %s owns may be had later: %w", raysys.ErrUnreachable, s.Owner, cause)
 }
 
 // standsFor is a source for a future of another node, once more is known of it.
-type standsFor interface{ remote() *remoteSource }
+type standsFor interface{ Remote() *RemoteSource }
 
-// remote implements standsFor.
-func (s *remoteSource) remote() *remoteSource { return s }
+// Remote implements standsFor.
+func (s *RemoteSource) Remote() *RemoteSource { return s }
 
-// remoteOf returns what names the future of another node that c stands for, nil when it is of this node.
-func remoteOf(c *core.Future) *remoteSource {
+// RemoteOf returns what names the future of another node that c stands for, nil when it is of this node.
+func RemoteOf(c *core.Future) *RemoteSource {
 	if s, ok := core.SourceOf(c).(standsFor); ok {
-		return s.remote()
+		return s.Remote()
 	}
 	return nil
 }
 
-// between lists the nodes that passed the reference on and still keep it for this one. They may have a copy that the
+// Lenders lists the nodes that passed the reference on and still keep it for this one. They may have a copy that the
 // directory does not know yet.
-func (s *remoteSource) between() (list []core.NodeKey) {
-	if s.loan == nil {
-		return nil
-	}
-	l := &s.c.ledger
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, v := range s.loan.vias {
-		list = append(list, v.owner)
+func (s *RemoteSource) Lenders() (list []core.NodeKey) {
+	for _, l := range s.refs.table.lenders(s.borrow) {
+		list = append(list, l.owner)
 	}
 	return list
 }
 
-// await is one outcome that was asked for.
+// await is one outcome that was asked for: of the owner, then of each lender, then of the objects, which look for copies.
 type await struct {
-	source *remoteSource
-	at     heldRef // who is asked
+	source *RemoteSource
+	at     exportKey // who is asked
 	into   any
 	done   func(error)
 	failed error // of those that were asked before, the first
 	open   error // the first of one that lives, and did not say that it does not know the future
-	tried  []heldRef
+	tried  []exportKey
 }
 
 func (a *await) begin() {
-	a.source.c.mesh.Connect(a.at.owner, func(p *mesh.Peer, err error) {
+	a.source.refs.mesh.Connect(a.at.owner, func(p *mesh.Peer, err error) {
 		if err != nil {
 			a.next(err)
 			return
@@ -100,11 +97,11 @@ func (a *await) next(err error) {
 		a.failed = err
 	}
 	denied := errors.Is(err, errUnknownRef) || errors.Is(err, raysys.ErrNodeDead)
-	if a.open == nil && !denied && a.source.c.mesh.Alive(a.at.owner) {
+	if a.open == nil && !denied && a.source.refs.mesh.Alive(a.at.owner) {
 		a.open = err
 	}
 	a.tried = append(a.tried, a.at)
-	for _, v := range a.source.c.ledger.others(a.source.loan) {
+	for _, v := range a.source.refs.table.lenders(a.source.borrow) {
 		if !slices.Contains(a.tried, v) {
 			a.at = v
 			a.begin()
@@ -113,9 +110,9 @@ func (a *await) next(err error) {
 	}
 	end := a.source.lost(a.failed)
 	if a.open != nil {
-		end = a.source.unreachable(a.open)
+		end = a.source.Unreachable(a.open)
 	}
-	a.source.c.objects.copies(a.source, end, a.done)
+	a.source.refs.objects.FindCopies(a.source, end, a.done)
 }
 
 func (a *await) ask(p *mesh.Peer) {
@@ -130,8 +127,8 @@ func (a *await) ask(p *mesh.Peer) {
 			a.done(err)
 			return nil
 		}
-		if err := a.answered(refsOver(p), r); err != nil {
-			a.done(a.source.unreachable(err))
+		if err := a.answered(Of(p), r); err != nil {
+			a.done(a.source.Unreachable(err))
 			return err
 		}
 		return nil
@@ -140,7 +137,7 @@ func (a *await) ask(p *mesh.Peer) {
 
 // lost is called when the connection to the one that was asked broke: it may live, and then is asked again.
 func (a *await) lost(p *mesh.Peer, cause error) {
-	a.source.c.mesh.Connect(a.at.owner, func(next *mesh.Peer, err error) {
+	a.source.refs.mesh.Connect(a.at.owner, func(next *mesh.Peer, err error) {
 		switch {
 		case err != nil:
 			a.next(err)
@@ -153,15 +150,15 @@ func (a *await) lost(p *mesh.Peer, cause error) {
 }
 
 // answered takes the outcome.
-func (a *await) answered(p *session, r *wire.Reader) error {
+func (a *await) answered(p *Session, r *wire.Reader) error {
 	switch shape := r.Byte(); shape {
 	case outcomeObject:
-		d := description{size: int64(r.Uvarint()), oid: r.ID(), owner: wire.ReadNode(r)}
+		d := Description{Size: int64(r.Uvarint()), OID: r.ID(), Owner: wire.ReadNode(r)}
 		var err error
-		if d.refs, err = p.readRefs(r); err != nil {
+		if d.Refs, err = p.readRefs(r); err != nil {
 			return err
 		}
-		a.done(&core.Elsewhere{Source: p.refs.objects.newObjectSource(a.source, d)})
+		a.done(&core.Elsewhere{Source: p.refs.objects.NewSource(a.source, d)})
 		return nil
 	case outcomeForward:
 		c, err := p.ReadRef(r)
@@ -172,7 +169,7 @@ func (a *await) answered(p *session, r *wire.Reader) error {
 		switch {
 		case src == nil:
 			src = &localSource{c}
-		case remoteOf(c) == a.source: // it is sent back to an owner who does not answer
+		case RemoteOf(c) == a.source: // it is sent back to an owner who does not answer
 			a.next(raysys.ErrNodeDead)
 			return nil
 		}
@@ -199,7 +196,7 @@ var (
 )
 
 // onAwait serves KindAwait: the peer waits for a future of this node.
-func (p *session) onAwait(r *wire.Reader, to mesh.Reply) error {
+func (p *Session) onAwait(r *wire.Reader, to mesh.Reply) error {
 	number := r.Uvarint()
 	if err := r.Err(); err != nil {
 		return err
@@ -233,7 +230,7 @@ func (p *session) onAwait(r *wire.Reader, to mesh.Reply) error {
 // awaited is a future of this node that a peer waits for.
 type awaited struct {
 	core.Waiter
-	peer   *session
+	peer   *Session
 	to     mesh.Reply
 	future *core.Future
 	told   atomic.Bool
@@ -249,7 +246,7 @@ func (a *awaited) Resolved(*core.Waiter) {
 		a.answer(out, err)
 		return
 	}
-	if a.future.Absent() && remoteOf(a.future) != nil {
+	if a.future.Absent() && RemoteOf(a.future) != nil {
 		a.answer(a.peer.AppendObject(append(a.to.Head(), outcomeForward), a.future))
 		return
 	}
@@ -266,7 +263,7 @@ func (a *awaited) answer(out []byte, err error) {
 }
 
 // onDrop handles KindDrop.
-func (p *session) onDrop(frame []byte) error {
+func (p *Session) onDrop(frame []byte) error {
 	r := wire.NewReader(frame)
 	number := r.Uvarint()
 	if err := r.Err(); err != nil {
@@ -274,4 +271,9 @@ func (p *session) onDrop(frame []byte) error {
 	}
 	p.refs.exports.drop(number, p.Key())
 	return nil
+}
+
+// Where implements core.Located.
+func (s *RemoteSource) Where() (core.NodeKey, int64) {
+	return s.Owner, 0
 }

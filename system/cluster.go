@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -211,22 +212,18 @@ func (c *cluster) newMesh() *mesh.Mesh {
 			wire.KindTaskResult:  func(p *mesh.Peer, b []byte) error { return n.tasks.HandleResult(of(p), b) },
 			wire.KindTaskResults: func(p *mesh.Peer, b []byte) error { return n.tasks.HandleResults(of(p), b) },
 			wire.KindTaskCancel:  func(p *mesh.Peer, b []byte) error { return n.tasks.HandleCancel(of(p), b) },
-			wire.KindDrop:        func(p *mesh.Peer, b []byte) error { return of(p).onDrop(b) },
-			wire.KindHeld:        func(p *mesh.Peer, b []byte) error { return of(p).onHeld(b) },
 			wire.KindLoad:        func(p *mesh.Peer, b []byte) error { return of(p).onLoad(b) },
 			wire.KindActor:       func(p *mesh.Peer, b []byte) error { return of(p).onActor(b) },
 		},
-		Calls: map[wire.Kind]func(*mesh.Peer, *wire.Reader, mesh.Reply) error{},
+		Calls: Calls(),
 		Sinks: map[wire.Kind]func(*mesh.Peer, []byte, int) link.Landing{wire.KindChunk: c.land},
 
 		Opened: func(mp *mesh.Peer) {
-			mp.Session = &peer{session: c.refs.open(mp), c: c}
+			mp.Session = &peer{Session: c.refs.Open(mp), c: c}
 		},
 		Up: c.up, Down: c.down,
 	}
 	for k, f := range map[wire.Kind]func(*peer, *wire.Reader, mesh.Reply) error{
-		wire.KindAwait:    func(p *peer, r *wire.Reader, to mesh.Reply) error { return p.onAwait(r, to) },
-		wire.KindBorrow:   func(p *peer, r *wire.Reader, to mesh.Reply) error { return p.onBorrow(r, to) },
 		wire.KindKeep:     (*peer).onKeep,
 		wire.KindRegistry: (*peer).onRegistry,
 		wire.KindProbe:    (*peer).onProbe,
@@ -237,6 +234,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCalls, wire.KindCallResults} {
 		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return n.grains.Receive(of(p), k, b) }
 	}
+	maps.Copy(m.Frames, Frames())
 	for _, k := range transfer.Kinds() {
 		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return c.objects.engine.Handle(of(p), k, b) }
 	}

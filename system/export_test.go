@@ -16,7 +16,7 @@ func References(n *Node) (exports, imports int) {
 	if c == nil {
 		return 0, 0
 	}
-	return c.refs.exports.size(), c.refs.imports.size()
+	return c.refs.Exported(), c.refs.Imported()
 }
 
 // Members returns how many nodes n believes to be in its cluster.
@@ -52,14 +52,6 @@ func KeyOf(n *Node) (raysys.NodeID, uint64) {
 	return k.Node, k.Incarnation
 }
 
-// Buried reports whether n has taken back what it lent to a life of another node.
-func Buried(n *Node, node raysys.NodeID, incarnation uint64) bool {
-	x := &n.others.refs.exports
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.buried[core.NodeKey{Node: node, Incarnation: incarnation}]
-}
-
 // Awaiting returns how many futures of other nodes n has asked for and has no answer.
 func Awaiting(n *Node) (count int) {
 	for _, p := range n.others.mesh.Connected() {
@@ -73,13 +65,13 @@ func Awaiting(n *Node) (count int) {
 func LentAndTakenBack(n *Node, to raysys.NodeID, c *core.Future) (lent, left int, err error) {
 	for _, p := range n.others.mesh.Connected() {
 		if p.Node() == to {
-			l := of(p).Lending()
+			l := of(p).PendingExports()
 			if _, err = l.AppendRef(nil, c); err == nil {
 				_, err = l.AppendObject(nil, c)
 			}
-			lent = n.others.refs.exports.size()
+			lent = n.others.refs.Exported()
 			l.TakeBack(0, l.Mark())
-			return lent, n.others.refs.exports.size(), err
+			return lent, n.others.refs.Exported(), err
 		}
 	}
 	return 0, 0, errors.New("not connected")
@@ -132,15 +124,7 @@ func Break(n *Node, to raysys.NodeID) {
 }
 
 // Owed returns how many references n has yet to give back.
-func Owed(n *Node) (count int) {
-	d := &n.others.refs.ledger
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, numbers := range d.drops {
-		count += len(numbers)
-	}
-	return count
-}
+func Owed(n *Node) int { return n.others.refs.Owed() }
 
 // LendNamed has another node keep a copy of each object of n under a name that n never enters.
 func LendNamed(ctx context.Context, n *Node, to raysys.NodeID, name string) error {

@@ -29,7 +29,7 @@ func newCluster(n *Node) *cluster {
 	}
 	c.ctx = c.runner.Context()
 	c.mesh = c.newMesh()
-	c.refs = &references{mesh: c.mesh, runner: c.runner, clock: n, job: n.job}
+	c.refs = newReferences(c.mesh, c.runner, n, n.job)
 	return c
 }
 
@@ -66,7 +66,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	if c.objects, err = n.openObjects(); err != nil {
 		return err
 	}
-	c.refs.objects = c.objects
+	c.refs.Serve(c.objects)
 	c.network = transport
 	if err = c.mesh.Listen(link.Config{Self: c.identity, Transport: transport, Listen: cfg.Listen, Chaos: cfg.Chaos}); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (c *cluster) gone(k core.NodeKey, left bool) {
 		c.departed.Store(c.now())
 	}
 	c.mesh.Gone(k, left)
-	c.runner.After(loanGrace, func() { c.refs.exports.dead(k) })
+	c.refs.Gone(k)
 	c.objects.ownerDied(k)
 	c.unwatch(k)
 	c.reg.died()
@@ -384,7 +384,7 @@ func (c *cluster) leave(ctx context.Context) error {
 // end stops what the cluster runs.
 func (c *cluster) end(cause error) {
 	c.runner.End(cause)
-	c.refs.ledger.close(c.refs)
+	c.refs.Close()
 	if c.objects != nil {
 		c.objects.cancel() // whoever waits in it counts as running
 	}

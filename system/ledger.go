@@ -12,43 +12,43 @@ const (
 	// dropPause is how long a reference that nobody needs is kept back before its holder is told: one that was sent home a
 	// moment ago, over a class that is slower, arrives before it.
 	dropPause = 200 * time.Millisecond
-	// loanGrace is how long the references of a dead node count on; see loan.
-	loanGrace = 2 * time.Second
+	// borrowGrace is how long the references of a dead node count on; see loan.
+	borrowGrace = 2 * time.Second
 	// heldBatch is how many references one KindHeld names at most.
 	heldBatch = 4 << 10
 )
 
-// ledger is what other nodes count as held by this one: by loans, and what is about to be given back. When a connection
+// table is what other nodes count as held by this one: by loans, and what is about to be given back. When a connection
 // breaks, frames that carried references or gave some back may be lost. So the first thing that is said on a new one is
 // what is held; the other side then counts that, and what it has sent since.
-type ledger struct {
-	mu    sync.Mutex // guards the rest, and all loans
-	loans map[*loan]struct{}
-	later []func()   // for the next tick
-	ticks sync.Mutex // held while that is called
-	drops map[core.NodeKey][]uint64
-	armed bool
-	alarm core.Alarm
-	after []func() // called behind the drops that wait
+type table struct {
+	mu      sync.Mutex // guards the rest, and all loans
+	borrows map[*borrow]struct{}
+	later   []func()   // for the next tick
+	ticks   sync.Mutex // held while that is called
+	drops   map[core.NodeKey][]uint64
+	armed   bool
+	alarm   core.Alarm
+	after   []func() // called behind the drops that wait
 }
 
 // arrived notes one more reference that from counts as this node's, and reports whether the owner is to be asked to.
-func (d *ledger) arrived(c *references, l *loan, from heldRef) (ask bool) {
+func (d *table) arrived(c *references, l *borrow, from exportKey) (ask bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.loans == nil {
-		d.loans = map[*loan]struct{}{}
+	if d.borrows == nil {
+		d.borrows = map[*borrow]struct{}{}
 	}
-	d.loans[l] = struct{}{}
+	d.borrows[l] = struct{}{}
 	switch {
-	case l.held: // once is enough
+	case l.counted: // once is enough
 		d.dropLocked(c, from)
 	case from == l.owner:
-		l.held = true
-		d.dropLocked(c, l.vias...)
-		l.vias = nil
+		l.counted = true
+		d.dropLocked(c, l.lenders...)
+		l.lenders = nil
 	default:
-		l.vias = append(l.vias, from)
+		l.lenders = append(l.lenders, from)
 		ask = !l.asking
 		l.asking = true
 	}
@@ -56,32 +56,32 @@ func (d *ledger) arrived(c *references, l *loan, from heldRef) (ask bool) {
 }
 
 // answered is told whether the owner counts this node now.
-func (d *ledger) answered(c *references, l *loan, counted bool) {
+func (d *table) answered(c *references, l *borrow, counted bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.asking = false
 	switch {
-	case counted && (l.held || l.over):
+	case counted && (l.counted || l.over):
 		d.dropLocked(c, l.owner)
 	case counted:
-		l.held = true
+		l.counted = true
 	}
-	if l.held {
-		d.dropLocked(c, l.vias...)
-		l.vias = nil
+	if l.counted {
+		d.dropLocked(c, l.lenders...)
+		l.lenders = nil
 	}
 }
 
 // atTick has f called by tellLoad. It is for the collector's goroutine: that is in nobody's virtual time, so it must set no
 // alarm and wake nobody.
-func (d *ledger) atTick(f func()) {
+func (d *table) atTick(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.later = append(d.later, f)
 }
 
 // tick calls what atTick was given.
-func (d *ledger) tick() {
+func (d *table) tick() {
 	d.ticks.Lock() // whoever calls tick goes on behind the calls of another tick
 	defer d.ticks.Unlock()
 	d.mu.Lock()
@@ -94,32 +94,32 @@ func (d *ledger) tick() {
 }
 
 // end gives back what a loan holds.
-func (d *ledger) end(c *references, l *loan) {
+func (d *table) end(c *references, l *borrow) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.loans, l)
-	d.dropLocked(c, l.vias...)
-	if l.held {
+	delete(d.borrows, l)
+	d.dropLocked(c, l.lenders...)
+	if l.counted {
 		d.dropLocked(c, l.owner)
 	}
-	l.over, l.held, l.vias = true, false, nil
+	l.over, l.counted, l.lenders = true, false, nil
 }
 
-// others returns who else may know the future of a loan.
-func (d *ledger) others(l *loan) []heldRef {
+// lenders returns who else may know the future of a loan.
+func (d *table) lenders(l *borrow) []exportKey {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return append([]heldRef(nil), l.vias...)
+	return append([]exportKey(nil), l.lenders...)
 }
 
 // drop gives references back, soon.
-func (d *ledger) drop(c *references, refs ...heldRef) {
+func (d *table) drop(c *references, refs ...exportKey) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dropLocked(c, refs...)
 }
 
-func (d *ledger) dropLocked(c *references, refs ...heldRef) {
+func (d *table) dropLocked(c *references, refs ...exportKey) {
 	if len(refs) == 0 {
 		return
 	}
@@ -137,7 +137,7 @@ func (d *ledger) dropLocked(c *references, refs ...heldRef) {
 }
 
 // send tells the holders. Who cannot be told now is told later; who is not connected learns it by the next KindHeld.
-func (d *ledger) send(c *references) {
+func (d *table) send(c *references) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all, after := d.drops, d.after
@@ -155,7 +155,7 @@ func (d *ledger) send(c *references) {
 		for i, n := range numbers {
 			if p.Send(wire.Requests, wire.KindDrop, wire.AppendUvarint(nil, n)) != nil {
 				for _, n := range numbers[i:] {
-					d.dropLocked(c, heldRef{k, n})
+					d.dropLocked(c, exportKey{k, n})
 				}
 				break
 			}
@@ -163,8 +163,18 @@ func (d *ledger) send(c *references) {
 	}
 }
 
+// owed returns how many references wait to be given back.
+func (d *table) owed() (count int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, numbers := range d.drops {
+		count += len(numbers)
+	}
+	return count
+}
+
 // afterDrops calls f, which must not block, when the holders of what waits to be given back have been told.
-func (d *ledger) afterDrops(f func()) {
+func (d *table) afterDrops(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.armed {
@@ -175,7 +185,7 @@ func (d *ledger) afterDrops(f func()) {
 }
 
 // close ends it.
-func (d *ledger) close(c *references) {
+func (d *table) close(c *references) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.armed = true // so that it is not armed again
@@ -184,16 +194,16 @@ func (d *ledger) close(c *references) {
 
 // declare tells a node, as the first thing on a new connection, which of its references are held here. What was about to be
 // given back is not among them, and need not be any more.
-func (d *ledger) declare(p *session) {
+func (d *table) declare(p *Session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.drops, p.Key())
 	var held []uint64
-	for l := range d.loans {
-		if l.held && l.owner.owner == p.Key() {
+	for l := range d.borrows {
+		if l.counted && l.owner.owner == p.Key() {
 			held = append(held, l.owner.number)
 		}
-		for _, v := range l.vias {
+		for _, v := range l.lenders {
 			if v.owner == p.Key() {
 				held = append(held, v.number)
 			}
@@ -217,7 +227,7 @@ func (d *ledger) declare(p *session) {
 }
 
 // onHeld handles KindHeld.
-func (p *session) onHeld(frame []byte) error {
+func (p *Session) onHeld(frame []byte) error {
 	r := wire.NewReader(frame)
 	last := r.Byte()
 	for range r.Count(1) {

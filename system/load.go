@@ -22,7 +22,7 @@ func (c *cluster) tellLoad() {
 	for {
 		select {
 		case <-tick.C:
-			c.refs.ledger.tick()
+			c.refs.Tick()
 		case <-c.tell:
 		case <-c.ctx.Done():
 			return

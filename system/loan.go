@@ -11,14 +11,15 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// heldRef names a future by the node that exports it.
-type heldRef struct {
+// exportKey names a future by the node that exports it.
+type exportKey struct {
 	owner  core.NodeKey
 	number uint64
 }
 
-// loan is what this node holds for one future of another node. The owner counts each node that holds the future. Where the
-// reference came from a third node, that one keeps it alive until the owner has said that it counts this one:
+// borrow is what this node, the borrower, holds of one future of another node. The owner counts each borrower. Where the
+// reference came from a third node, that one, the lender, keeps the future alive until the owner has said that it counts the
+// borrower:
 //
 //	owner ◄── counts ── between           owner ◄── counts ── between
 //	                       │ passes on       ▲                     ▲
@@ -27,40 +28,40 @@ type heldRef struct {
 //
 // When the node between dies first, the owner goes on counting it for a while (loanGrace), so that a borrow that is on
 // its way arrives in time. The ledger's lock guards all of it.
-type loan struct {
-	owner  heldRef
-	held   bool      // the owner counts this node, once
-	asking bool      // it has been asked to
-	vias   []heldRef // others that keep it alive meanwhile
-	over   bool      // nothing here refers to it any more
+type borrow struct {
+	owner   exportKey
+	counted bool        // the owner counts this node, once
+	asking  bool        // it has been asked to
+	lenders []exportKey // others that keep it alive meanwhile
+	over    bool        // nothing here refers to it any more
 }
 
 // imports are the futures of other nodes that this node holds, so that a reference which arrives many times is one future
 // here, with one value.
 type imports struct {
 	mu   sync.Mutex // guards list
-	list map[heldRef]weak.Pointer[remoteSource]
+	list map[exportKey]weak.Pointer[RemoteSource]
 }
 
 // take returns the future that owner names, after a reference to it came that from counts as this node's.
-func (m *imports) take(c *references, id raysys.TaskID, owner, from heldRef) *core.Future {
+func (m *imports) take(c *references, id raysys.TaskID, owner, from exportKey) *core.Future {
 	m.mu.Lock()
 	s := m.list[owner].Value()
 	if s == nil {
-		s = &remoteSource{c: c, owner: owner.owner, number: owner.number, id: id, loan: &loan{owner: owner}}
+		s = &RemoteSource{refs: c, Owner: owner.owner, Number: owner.number, id: id, borrow: &borrow{owner: owner}}
 		s.future = core.NewForeign(c.job, s)
 		if m.list == nil {
-			m.list = map[heldRef]weak.Pointer[remoteSource]{}
+			m.list = map[exportKey]weak.Pointer[RemoteSource]{}
 		}
 		m.list[owner] = weak.Make(s)
-		runtime.AddCleanup(s, c.dropRef, s.loan)
+		runtime.AddCleanup(s, c.collected, s.borrow)
 	} else if !s.future.Fresh() {
 		s.future = core.NewForeign(c.job, s)
 	}
 	f := s.future
 	m.mu.Unlock()
-	if c.ledger.arrived(c, s.loan, from) {
-		c.borrow(s.loan)
+	if c.table.arrived(c, s.borrow, from) {
+		c.register(s.borrow)
 	}
 	runtime.KeepAlive(s)
 	return &f.Future
@@ -74,7 +75,7 @@ func (m *imports) size() int {
 }
 
 // forget removes a future that is gone.
-func (m *imports) forget(owner heldRef) {
+func (m *imports) forget(owner exportKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.list[owner].Value() == nil { // else it has come anew
@@ -82,29 +83,29 @@ func (m *imports) forget(owner heldRef) {
 	}
 }
 
-// dropRef is called, on the collector's goroutine, when nothing here refers to a future of another node any more.
-func (c *references) dropRef(l *loan) {
+// collected is called, on the collector's goroutine, when nothing here refers to a future of another node any more.
+func (c *references) collected(l *borrow) {
 	c.imports.forget(l.owner)
-	c.ledger.atTick(func() { c.ledger.end(c, l) })
+	c.table.atTick(func() { c.table.end(c, l) })
 }
 
-// borrow asks the owner to count this node: again, as long as it may not have heard.
-func (c *references) borrow(l *loan) {
+// register asks the owner to count this node: again, as long as it may not have heard.
+func (c *references) register(l *borrow) {
 	c.mesh.Call(l.owner.owner, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindBorrow, func(dst []byte) []byte {
 			return wire.AppendUvarint(dst, l.owner.number)
 		}, func(r *wire.Reader) (byte, error) { return r.Byte(), nil }, func(counted byte, err error) {
 			if mesh.Undelivered(err) || mesh.Unknown(err) { // counting twice is counting once: see exports.declared
-				c.runner.Later(func() { c.borrow(l) })
+				c.runner.Later(func() { c.register(l) })
 				return
 			}
-			c.ledger.answered(c, l, err == nil && counted == 1)
+			c.table.answered(c, l, err == nil && counted == 1)
 		})
-	}, func(error) { c.ledger.answered(c, l, false) })
+	}, func(error) { c.table.answered(c, l, false) })
 }
 
 // onBorrow serves KindBorrow.
-func (p *session) onBorrow(r *wire.Reader, to mesh.Reply) error {
+func (p *Session) onBorrow(r *wire.Reader, to mesh.Reply) error {
 	number := r.Uvarint()
 	if err := r.Err(); err != nil {
 		return err

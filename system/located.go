@@ -8,7 +8,6 @@ import (
 var (
 	_ core.Located = (*storedSource)(nil)
 	_ core.Located = (*objectSource)(nil)
-	_ core.Located = (*remoteSource)(nil)
 )
 
 // Where implements core.Located.
@@ -16,10 +15,5 @@ func (s *storedSource) Where() (core.NodeKey, int64) { return core.NodeKey{}, s.
 
 // Where implements core.Located. The owner may have lost it, or others may have it too; whoever fetches finds out.
 func (s *objectSource) Where() (core.NodeKey, int64) {
-	return s.owner, s.size
-}
-
-// Where implements core.Located.
-func (s *remoteSource) Where() (core.NodeKey, int64) {
-	return s.owner, 0
+	return s.Owner, s.Size
 }

@@ -103,7 +103,7 @@ func (o *objects) memory(limit int) NodeMemory {
 	m := NodeMemory{Name: o.node.cfg.Name, Store: o.store.Stats(), Objects: []HeldObject{}}
 	holders := map[raysys.TaskID]map[raysys.NodeID]int{}
 	if c := o.node.others; c != nil {
-		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, o.engine.Stats(), c.refs.exports.size()
+		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, o.engine.Stats(), c.refs.Exported()
 		holders = o.holders()
 	}
 	o.mu.Lock()
@@ -155,7 +155,7 @@ func shownObject(i objectstore.Info) HeldObject {
 // holders says which nodes hold references to objects of this one.
 func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 	all := map[raysys.TaskID]map[raysys.NodeID]int{}
-	for c, nodes := range o.node.others.refs.exports.held() {
+	for c, nodes := range o.node.others.refs.Holders() {
 		var id raysys.TaskID
 		switch s := core.SourceOf(c).(type) {
 		case nil:
@@ -163,7 +163,7 @@ func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 		case *storedSource:
 			id = s.object.ID()
 		case *objectSource:
-			id = s.oid
+			id = s.OID
 		default:
 			continue
 		}
@@ -173,21 +173,6 @@ func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 		for k, n := range nodes {
 			all[id][k.Node] += n
 		}
-	}
-	return all
-}
-
-// held lists the futures that other nodes hold, with how many references each of them has.
-func (x *exports) held() map[*core.Future]map[core.NodeKey]int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	all := make(map[*core.Future]map[core.NodeKey]int, len(x.list))
-	for _, e := range x.list {
-		holders := make(map[core.NodeKey]int, len(e.holders))
-		for k, t := range e.holders {
-			holders[k] = t.all
-		}
-		all[e.future] = holders
 	}
 	return all
 }

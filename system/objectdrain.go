@@ -153,10 +153,10 @@ func (o *objects) evacuations() []*evacuation {
 	c := o.node.others
 	byFuture := map[*core.Future]*evacuation{}
 	var list []*evacuation
-	for future, at := range c.refs.exports.held() {
+	for future, at := range c.refs.Holders() {
 		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k core.NodeKey) bool { return k == c.self() || !c.alive(k) })
-		if len(holders) == 0 || !future.Settled() || remoteOf(future) != nil {
-			continue // remoteOf: another node's, on loan through this one; its owner is asked again without it
+		if len(holders) == 0 || !future.Settled() || RemoteOf(future) != nil {
+			continue // remoteOf: another node's, borrowed through this one; its owner is asked again without it
 		}
 		l := &evacuation{future: future, holders: holders}
 		byFuture[future] = l
@@ -238,8 +238,8 @@ func (o *objects) evacuatedID(ctx context.Context, l *evacuation) (raysys.TaskID
 		case err != nil:
 			return oid, err
 		}
-		d, err := o.describe(l.future)
-		if err == nil && len(d.refs) > 0 {
+		d, err := o.Describe(l.future)
+		if err == nil && len(d.Refs) > 0 {
 			err = fmt.Errorf("%w: object %s holds references, which end with this node", raysys.ErrObjectLost, oid)
 		}
 		return oid, err

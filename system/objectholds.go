@@ -86,17 +86,17 @@ func (w *holding) append(dst []byte, c *core.Future, depth int) ([]byte, error) 
 			}
 		}
 	}
-	d, err := w.o.describe(c)
+	d, err := w.o.Describe(c)
 	if err != nil {
 		return dst, err
 	}
 	if err := w.hold(&d); err != nil {
 		return dst, err
 	}
-	w.ids = append(w.ids, d.oid)
-	dst = wire.AppendID(wire.AppendID(append(dst, heldObject), d.oid), c.ID())
-	dst = wire.AppendUvarint(wire.AppendNode(dst, d.owner), uint64(d.size))
-	return w.inner(dst, d.refs, depth)
+	w.ids = append(w.ids, d.OID)
+	dst = wire.AppendID(wire.AppendID(append(dst, heldObject), d.OID), c.ID())
+	dst = wire.AppendUvarint(wire.AppendNode(dst, d.Owner), uint64(d.Size))
+	return w.inner(dst, d.Refs, depth)
 }
 
 func (w *holding) inner(dst []byte, refs []*core.Future, depth int) ([]byte, error) {
@@ -111,17 +111,17 @@ func (w *holding) inner(dst []byte, refs []*core.Future, depth int) ([]byte, err
 }
 
 // hold has the owner keep an object for the State, or when that is dead a node that has a copy.
-func (w *holding) hold(d *description) error {
+func (w *holding) hold(d *Description) error {
 	o := w.o
-	if d.owner == o.self() {
-		return o.holdFor(w.key, d.oid)
+	if d.Owner == o.self() {
+		return o.holdFor(w.key, d.OID)
 	}
-	err := w.holdAt(d.owner, d.oid)
-	if errors.Is(err, raysys.ErrNodeDead) || err != nil && !o.node.others.alive(d.owner) {
+	err := w.holdAt(d.Owner, d.OID)
+	if errors.Is(err, raysys.ErrNodeDead) || err != nil && !o.node.others.alive(d.Owner) {
 		err = w.holdCopy(d, err)
 	}
 	if err != nil {
-		return fmt.Errorf("object of %s: %w", d.owner, err)
+		return fmt.Errorf("object of %s: %w", d.Owner, err)
 	}
 	return nil
 }
@@ -133,8 +133,8 @@ func (w *holding) holdAt(at core.NodeKey, oid raysys.TaskID) error {
 
 // holdCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the directory
 // says, first at those who keep it anyway.
-func (w *holding) holdCopy(d *description, cause error) error {
-	o, oid := w.o, d.oid
+func (w *holding) holdCopy(d *Description, cause error) error {
+	o, oid := w.o, d.OID
 	if obj := o.store.Lookup(oid); obj != nil {
 		if _, err := obj.Manifest(o.ctx); err == nil && o.holdFor(w.key, oid) == nil { // it is here as a whole
 			return nil
@@ -166,7 +166,7 @@ func (w *holding) holdCopy(d *description, cause error) error {
 		if open != nil {
 			return fmt.Errorf("%w: it may be had later: %w", raysys.ErrUnreachable, open)
 		}
-		if !again || !o.underWay(o.ctx, d.owner) {
+		if !again || !o.underWay(o.ctx, d.Owner) {
 			return errors.Join(lost...)
 		}
 		again = false
@@ -318,23 +318,23 @@ func (h holder) restore(r *wire.Reader, depth int) (*core.Future, error) {
 		}
 		return &core.NewForeign(job, &writtenValue{b, refs}).Future, nil
 	case heldObject:
-		d := description{oid: r.ID()}
+		d := Description{OID: r.ID()}
 		id := r.ID()
-		d.owner, d.size = wire.ReadNode(r), int64(r.Uvarint())
+		d.Owner, d.Size = wire.ReadNode(r), int64(r.Uvarint())
 		var err error
-		if d.refs, err = h.restoreInner(r, depth); err != nil {
+		if d.Refs, err = h.restoreInner(r, depth); err != nil {
 			return nil, err
 		}
-		if d.owner == h.n.store.self() {
-			if future, _ := h.n.store.names.find(d.oid); future != nil {
+		if d.Owner == h.n.store.self() {
+			if future, _ := h.n.store.names.find(d.OID); future != nil {
 				return future, nil
 			}
 		}
 		if h.n.others == nil {
-			return &core.NewForeign(job, lostSource{id, d.owner}).Future, nil
+			return &core.NewForeign(job, lostSource{id, d.Owner}).Future, nil
 		}
-		s := &remoteSource{c: h.n.others.refs, owner: d.owner, id: id}
-		return &core.NewForeign(job, h.n.store.newObjectSource(s, d)).Future, nil
+		s := h.n.others.refs.Uncounted(d.Owner, id)
+		return &core.NewForeign(job, h.n.store.NewSource(s, d)).Future, nil
 	}
 	return nil, errors.Join(wire.ErrCorrupt, r.Err())
 }
@@ -362,11 +362,7 @@ func (s *writtenValue) Cancelled()        {}
 
 // Fetch implements core.Source.
 func (s *writtenValue) Fetch(into any, done func(error)) {
-	if _, ok := into.(*undecoded); ok {
-		done(fmt.Errorf("%w: %s is small", raysys.ErrObjectLost, s.Name()))
-		return
-	}
-	done(decode(s.value, into, s.refs))
+	done(Decode(s.value, into, s.refs))
 }
 
 // lostSource is an object that an earlier process had.

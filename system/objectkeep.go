@@ -82,7 +82,7 @@ func (p *peer) onKeep(r *wire.Reader, to mesh.Reply) error {
 		answer(to, keepAnswer{}, p.c.objects.holdFor(ask.key, ask.oid))
 	case keepCollect:
 		last := func() { answer(to.Behind(), keepAnswer{}, nil) } // Requests is the class of the drops
-		p.c.runner.Background(func() { p.c.objects.pressure(); p.c.refs.ledger.tick(); p.c.refs.ledger.afterDrops(last) }, to.Fail)
+		p.c.runner.Background(func() { p.c.objects.pressure(); p.c.refs.Tick(); p.c.refs.AfterDrops(last) }, to.Fail)
 	default:
 		to.Fail(fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, p.c.self()))
 	}
@@ -98,7 +98,7 @@ func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
 	case future == nil:
 		return a, nil
 	}
-	if a.number, err = p.c.refs.exports.hold(future, p.session); err != nil {
+	if a.number, err = p.Export(future); err != nil {
 		return a, err
 	}
 	a.id = future.ID()
@@ -109,11 +109,10 @@ func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
 // the directory finds.
 func (a keepAnswer) future(c *cluster, at core.NodeKey, rec *objectRecord) *core.Future {
 	if a.number != 0 {
-		mine := heldRef{at, a.number}
-		return c.refs.imports.take(c.refs, a.id, mine, mine)
+		return c.refs.Take(a.id, at, a.number)
 	}
-	s := &remoteSource{c: c.refs, owner: at, id: a.id, loan: &loan{}} // nobody counts a reference to a copy
-	return &core.NewForeign(c.node.job, c.objects.newObjectSource(s, description{oid: rec.id, owner: rec.owner, size: rec.size})).Future
+	s := c.refs.Uncounted(at, a.id) // nobody counts a reference to a copy
+	return &core.NewForeign(c.node.job, c.objects.NewSource(s, Description{OID: rec.id, Owner: rec.owner, Size: rec.size})).Future
 }
 
 // replicate has other nodes pull copies of an object that is here, and keep them.
@@ -121,7 +120,7 @@ func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future
 	if spec.Replicas <= 1 {
 		return nil, nil
 	}
-	if d, err := o.describe(future); err != nil || len(d.refs) > 0 {
+	if d, err := o.Describe(future); err != nil || len(d.Refs) > 0 {
 		return nil, errors.Join(err, fmt.Errorf("%w: Replicas of a value that holds references: they would end with this node", raysys.ErrBadOption))
 	}
 	c := o.node.others

@@ -148,7 +148,7 @@ func (o *objects) endCollected(k *keeping) {
 	listed := o.listed[oid]
 	delete(o.listed, oid)
 	o.mu.Unlock()
-	c.refs.ledger.atTick(func() {
+	c.refs.AtTick(func() {
 		o.mu.Lock()
 		anew := o.listed[oid]
 		o.mu.Unlock()
@@ -340,7 +340,7 @@ func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*core.Future, 
 		}
 		ans, err := runner.WaitOr(ctx, func(done func(keepAnswer, error)) { c.keep(at.node, keepLend, keepAsk{oid: rec.id}, done) }, func(ans keepAnswer, err error) {
 			if err == nil && ans.number != 0 { // it counts this node, which has nothing to show for it
-				c.refs.ledger.drop(c.refs, heldRef{at.node, ans.number})
+				c.refs.GiveBack(at.node, ans.number)
 			}
 		})
 		if err == nil {

@@ -204,7 +204,7 @@ func (o *objects) Keep(c *core.Future, v any) (kept bool, err error) {
 		s.object.Revive(h)
 		return true, nil
 	case *objectSource:
-		if copied := o.store.Lookup(s.oid); copied != nil {
+		if copied := o.store.Lookup(s.OID); copied != nil {
 			h.object = copied
 			copied.Revive(h)
 			return true, nil

@@ -18,16 +18,16 @@ import (
 // objectSource is a value that is ready, too large to have come along, and at the node that at names, and perhaps at
 // others.
 type objectSource struct {
-	description
-	at *remoteSource
+	Description
+	at *RemoteSource
 	o  *objects
 }
 
-// describe says which object c is. One whose value is here is in the store when it returns.
-func (o *objects) describe(c *core.Future) (d description, err error) {
+// Describe says which object c is. One whose value is here is in the store when it returns.
+func (o *objects) Describe(c *core.Future) (d Description, err error) {
 	for {
 		if s, ok := core.SourceOf(c).(*objectSource); ok {
-			return s.description, nil
+			return s.Description, nil
 		}
 		v, err := c.Outcome()
 		var e *core.Elsewhere
@@ -35,17 +35,17 @@ func (o *objects) describe(c *core.Future) (d description, err error) {
 		case errors.As(err, &e):
 			switch s := e.Source.(type) {
 			case *storedSource:
-				return description{s.object.ID(), o.self(), s.size, s.refs}, nil
+				return Description{s.object.ID(), o.self(), s.size, s.refs}, nil
 			case *objectSource:
-				return s.description, nil
-			case *remoteSource: // a result that nobody here has looked at
+				return s.Description, nil
+			case *RemoteSource: // a result that nobody here has looked at
 				_, err := runner.Wait(o.ctx, func(done func(struct{}, error)) {
-					s.Fetch(&undecoded{}, func(err error) { done(struct{}{}, err) })
+					s.Ask(func(err error) { done(struct{}{}, err) })
 				})
 				var at *core.Elsewhere
 				if errors.As(err, &at) {
 					if s, ok := at.Source.(*objectSource); ok {
-						return s.description, nil
+						return s.Description, nil
 					}
 				}
 				return d, err
@@ -63,22 +63,22 @@ func (o *objects) describe(c *core.Future) (d description, err error) {
 		if errors.As(err, &e) {
 			continue // it was evicted meanwhile
 		}
-		return description{oid, o.self(), int64(plan.Size(value)), refsOf(plan, v)}, err
+		return Description{oid, o.self(), int64(plan.Size(value)), refsOf(plan, v)}, err
 	}
 }
 
-// newObjectSource notes that this node needs the object, until nobody here reaches what is returned.
-func (o *objects) newObjectSource(at *remoteSource, d description) core.Source {
-	s := &objectSource{description: d, at: at, o: o}
+// NewSource notes that this node needs the object, until nobody here reaches what is returned.
+func (o *objects) NewSource(at *RemoteSource, d Description) core.Source {
+	s := &objectSource{Description: d, at: at, o: o}
 	o.names.mu.Lock() // so that what keeps it here ends either before, or not with its last name
-	if k := o.names.kept[d.oid]; k != nil {
+	if k := o.names.kept[d.OID]; k != nil {
 		k.free = false
 	}
 	o.mu.Lock()
-	o.needs[d.oid] = need{o.needs[d.oid].count + 1, d.owner, max(d.size, o.needs[d.oid].size)}
+	o.needs[d.OID] = need{o.needs[d.OID].count + 1, d.Owner, max(d.Size, o.needs[d.OID].size)}
 	o.mu.Unlock()
 	o.names.mu.Unlock()
-	runtime.AddCleanup(s, o.needless, d.oid)
+	runtime.AddCleanup(s, o.needless, d.OID)
 	return s
 }
 
@@ -109,21 +109,21 @@ func (o *objects) oneLess(oid raysys.TaskID) bool {
 }
 
 func (s *objectSource) Name() string      { return s.at.Name() }
-func (s *objectSource) ID() raysys.TaskID { return s.at.id }
+func (s *objectSource) ID() raysys.TaskID { return s.at.ID() }
 func (s *objectSource) Cancelled()        {}
 
-// remote implements standsFor.
-func (s *objectSource) remote() *remoteSource { return s.at }
+// Remote implements refs.StandsFor.
+func (s *objectSource) Remote() *RemoteSource { return s.at }
 
 // Fetch implements core.Source.
 func (s *objectSource) Fetch(into any, done func(error)) {
-	s.at.c.runner.Background(func() {
+	s.o.node.others.runner.Background(func() {
 		obj, err := s.fetch(s.o.ctx, objectstore.Heap)
 		if err == nil {
 			defer obj.Unpin()
 			var b []byte
 			if b, err = obj.Bytes(s.o.ctx); err == nil {
-				err = decodeShared(b, into, s.refs)
+				err = decodeShared(b, into, s.Refs)
 			}
 		}
 		done(lostObject(err))
@@ -132,30 +132,30 @@ func (s *objectSource) Fetch(into any, done func(error)) {
 
 // View implements core.Viewer.
 func (s *objectSource) View(into any, done func(func(), error)) {
-	s.at.c.runner.Background(func() {
+	s.o.node.others.runner.Background(func() {
 		obj, err := s.fetch(s.o.ctx, objectstore.Segment)
 		if err != nil {
 			done(nil, err)
 			return
 		}
 		defer obj.Unpin()
-		viewObject(s.o.ctx, obj, into, s.refs, done)
+		viewObject(s.o.ctx, obj, into, s.Refs, done)
 	}, func(err error) { done(nil, err) })
 }
 
 // fetch pulls the object if it is not here, and pins it.
 func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objectstore.Object, error) {
 	o := s.o
-	had := o.store.Lookup(s.oid) != nil
-	w := &whereabouts{c: o.node.others, oid: s.oid, owner: s.owner, between: s.at.between}
+	had := o.store.Lookup(s.OID) != nil
+	w := &whereabouts{c: o.node.others, oid: s.OID, owner: s.Owner, lenders: s.at.Lenders}
 	start := time.Now()
 	for {
-		obj, err := o.engine.Fetch(ctx, objectstore.Version{ID: s.oid}, w, form)
+		obj, err := o.engine.Fetch(ctx, objectstore.Version{ID: s.OID}, w, form)
 		switch {
 		case err == nil:
 			if !had {
 				o.node.pace.saw(obj.Info().Size, time.Since(start))
-				o.came(obj, s.owner)
+				o.came(obj, s.Owner)
 			}
 			return obj, nil
 		case !errors.Is(err, raysys.ErrObjectLost) && !errors.Is(err, raysys.ErrUnreachable) || !w.again():
@@ -164,12 +164,12 @@ func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objec
 	}
 }
 
-// whereabouts says whom to ask for an object: its owner, those who passed the reference on, and whoever the directory names.
+// whereabouts says whom to ask for an object: its owner, its lenders, and whoever the directory names.
 type whereabouts struct {
 	c       *cluster
 	oid     raysys.TaskID
 	owner   core.NodeKey
-	between func() []core.NodeKey
+	lenders func() []core.NodeKey
 	asked   map[core.NodeKey]bool
 	found   bool           // the directory was asked
 	last    bool           // and once more, when nobody else was left
@@ -189,7 +189,7 @@ func (w *whereabouts) again() bool {
 // Next implements transfer.Sources.
 func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 	if w.asked == nil {
-		w.asked, w.list = map[core.NodeKey]bool{w.c.self(): true, w.owner: true}, w.between()
+		w.asked, w.list = map[core.NodeKey]bool{w.c.self(): true, w.owner: true}, w.lenders()
 		if w.c.alive(w.owner) {
 			return w.owner, nil
 		}
@@ -286,16 +286,16 @@ func (o *objects) gone(oid raysys.TaskID) {
 	}
 }
 
-// copies ends a wait for an owner that cannot be asked: with where copies of its object are, if it was one and there are any,
+// FindCopies ends a wait for an owner that cannot be asked: with where copies of its object are, if it was one and there are any,
 // else with end. While the directory does not answer, nothing is lost.
-func (o *objects) copies(s *remoteSource, end error, done func(error)) {
-	if s.id.IsZero() || o.ctx.Err() != nil {
+func (o *objects) FindCopies(s *RemoteSource, end error, done func(error)) {
+	if s.ID().IsZero() || o.ctx.Err() != nil {
 		done(end)
 		return
 	}
-	oid := objectID(s.id, s.owner)
+	oid := objectID(s.ID(), s.Owner)
 	if obj := o.store.Lookup(oid); obj != nil && obj.Lost() == nil {
-		done(&core.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner})})
+		done(&core.Elsewhere{Source: o.NewSource(s, Description{OID: oid, Owner: s.Owner})})
 		return
 	}
 	look := func(none func()) {
@@ -304,18 +304,18 @@ func (o *objects) copies(s *remoteSource, end error, done func(error)) {
 			case errors.Is(end, raysys.ErrUnreachable) && err != nil:
 				done(end) // which says more
 			case err != nil:
-				done(s.unreachable(fmt.Errorf("look for copies of it: %w", err)))
+				done(s.Unreachable(fmt.Errorf("look for copies of it: %w", err)))
 			case !a.exists || len(a.rec.at) == 0:
 				none()
 			default:
-				done(&core.Elsewhere{Source: o.newObjectSource(s, description{oid: oid, owner: s.owner, size: a.rec.size})})
+				done(&core.Elsewhere{Source: o.NewSource(s, Description{OID: oid, Owner: s.Owner, Size: a.rec.size})})
 			}
 		})
 	}
 	none := func() { done(end) }
 	look(func() {
-		s.c.runner.Background(func() {
-			if s.c.mesh.Alive(s.owner) || !o.underWay(o.ctx, s.owner) {
+		o.node.others.runner.Background(func() {
+			if o.node.others.alive(s.Owner) || !o.underWay(o.ctx, s.Owner) {
 				none()
 				return
 			}

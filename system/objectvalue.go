@@ -139,8 +139,8 @@ func (s *storedSource) elsewhere(err error) error {
 	if !slices.ContainsFunc(a.rec.at, func(l location) bool { return l.node != o.self() }) {
 		return err
 	}
-	d := description{oid: s.object.ID(), owner: o.self(), size: s.size, refs: s.refs}
-	return &core.Elsewhere{Source: o.newObjectSource(&remoteSource{c: o.node.others.refs, owner: o.self(), id: s.id}, d)}
+	d := Description{OID: s.object.ID(), Owner: o.self(), Size: s.size, Refs: s.refs}
+	return &core.Elsewhere{Source: o.NewSource(o.node.others.refs.Uncounted(o.self(), s.id), d)}
 }
 
 // View implements core.Viewer.

@@ -21,7 +21,7 @@ const (
 )
 
 // appendInline appends what a settled future came to when that is small; fits is false when it is not.
-func (p *session) appendInline(dst []byte, c *core.Future, refs wire.References) (out []byte, fits bool, err error) {
+func (p *Session) appendInline(dst []byte, c *core.Future, refs wire.References) (out []byte, fits bool, err error) {
 	if err := c.Pin(); err != nil {
 		return wire.AppendErrorTo(append(dst, outcomeError), p, err), true, nil
 	}
@@ -54,15 +54,15 @@ func (p *session) appendInline(dst []byte, c *core.Future, refs wire.References)
 }
 
 // appendObject appends that a settled future is an object which can be pulled. It may wait for room in the store.
-func (p *session) appendObject(dst []byte, c *core.Future) ([]byte, error) {
-	d, err := p.refs.objects.describe(c)
+func (p *Session) appendObject(dst []byte, c *core.Future) ([]byte, error) {
+	d, err := p.refs.objects.Describe(c)
 	if err != nil {
 		return dst, err
 	}
-	out := binary.AppendUvarint(append(dst, outcomeObject), uint64(d.size))
-	out = wire.AppendNode(wire.AppendID(out, d.oid), d.owner)
-	out = binary.AppendUvarint(out, uint64(len(d.refs)))
-	for _, r := range d.refs {
+	out := binary.AppendUvarint(append(dst, outcomeObject), uint64(d.Size))
+	out = wire.AppendNode(wire.AppendID(out, d.OID), d.Owner)
+	out = binary.AppendUvarint(out, uint64(len(d.Refs)))
+	for _, r := range d.Refs {
 		if out, err = p.AppendRef(out, r); err != nil {
 			return dst, err
 		}
@@ -70,17 +70,17 @@ func (p *session) appendObject(dst []byte, c *core.Future) ([]byte, error) {
 	return out, nil
 }
 
-// description is what there is to know of an object before one has it.
-type description struct {
-	oid   raysys.TaskID
-	owner core.NodeKey   // whose store has the primary
-	size  int64          // about, and not to be trusted
-	refs  []*core.Future // that the value holds, in the order of its encoding
+// Description is what there is to know of an object before one has it.
+type Description struct {
+	OID   raysys.TaskID
+	Owner core.NodeKey   // whose store has the primary
+	Size  int64          // about, and not to be trusted
+	Refs  []*core.Future // that the value holds, in the order of its encoding
 }
 
 // inlineSource is an outcome that came along with the reference.
 type inlineSource struct {
-	peer  *session
+	peer  *Session
 	id    raysys.TaskID
 	value []byte         // encoded
 	refs  []*core.Future // that the value holds
@@ -107,7 +107,7 @@ func (s *inlineSource) read(r *wire.Reader, shape byte) error {
 }
 
 // appendRelayed passes on an outcome that nobody here has looked at.
-func (p *session) appendRelayed(dst []byte, s *inlineSource, refs wire.References) ([]byte, error) {
+func (p *Session) appendRelayed(dst []byte, s *inlineSource, refs wire.References) ([]byte, error) {
 	dst = wire.AppendID(append(dst, refInline), s.id)
 	if s.err != nil {
 		return wire.AppendError(append(dst, outcomeError), s.err), nil
@@ -124,7 +124,7 @@ func (p *session) appendRelayed(dst []byte, s *inlineSource, refs wire.Reference
 }
 
 // readRefs reads a count and as many references.
-func (p *session) readRefs(r *wire.Reader) (refs []*core.Future, err error) {
+func (p *Session) readRefs(r *wire.Reader) (refs []*core.Future, err error) {
 	for range r.Count(1) {
 		c, err := p.ReadRef(r)
 		if err != nil {
@@ -148,11 +148,11 @@ func (s *inlineSource) Fetch(into any, done func(error)) {
 		done(fmt.Errorf("%w: %s says that it is small", raysys.ErrObjectLost, s.Name()))
 		return
 	}
-	done(decode(s.value, into, s.refs))
+	done(Decode(s.value, into, s.refs))
 }
 
-// decode fills in *into.
-func decode(encoded []byte, into any, refs []*core.Future) error {
+// Decode fills in *into.
+func Decode(encoded []byte, into any, refs []*core.Future) error {
 	v := reflect.ValueOf(into).Elem()
 	plan, err := codec.PlanOf(v.Type())
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // peer is one incarnation of another node while the connection to it holds, with the references between the two. It
 // implements wire.Peer.
 type peer struct {
-	*session
+	*Session
 	c *cluster
 }
 

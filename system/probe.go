@@ -46,7 +46,7 @@ const (
 
 // Away implements core.Prober.
 func (pr *prober) Away(c *core.Future) bool {
-	if c.Away() || remoteOf(c) != nil {
+	if c.Away() || RemoteOf(c) != nil {
 		return true
 	}
 	return pr.c.node.grains.Leaves(c)
@@ -54,8 +54,8 @@ func (pr *prober) Away(c *core.Future) bool {
 
 // where finds who computes c.
 func (c *cluster) where(future *core.Future) (f far, ok bool) {
-	if s := remoteOf(future); s != nil {
-		return far{s.owner, farRef, s.owner, s.number}, true
+	if s := RemoteOf(future); s != nil {
+		return far{s.Owner, farRef, s.Owner, s.Number}, true
 	}
 	f.kind, f.from = farCall, c.self()
 	p, number, ok := c.node.grains.Away(future)
@@ -72,7 +72,7 @@ func (c *cluster) where(future *core.Future) (f far, ok bool) {
 // here finds what f names on this node, nil when it is over.
 func (c *cluster) here(f far) *core.Future {
 	if f.kind == farRef {
-		return c.refs.exports.get(f.number)
+		return c.refs.Future(f.number)
 	}
 	p := c.peer(f.from)
 	switch {

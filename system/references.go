@@ -1,9 +1,11 @@
 package system
 
 import (
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/wire"
 )
 
 // references are those between this node and others: what others hold of it, and what it holds of others. They know the
@@ -11,49 +13,123 @@ import (
 type references struct {
 	mesh    *mesh.Mesh
 	runner  *runner.Runner
-	clock   clock
+	clock   Clock
 	job     *core.Job
-	objects values
+	objects Objects // from Serve on
 	exports exports
 	imports imports
-	ledger  ledger
+	table   table
 }
 
-// clock is the node's, with alarms that can be taken back.
-type clock interface {
+// newReferences makes the references of a node; it does no I/O.
+func newReferences(m *mesh.Mesh, r *runner.Runner, clock Clock, job *core.Job) *references {
+	return &references{mesh: m, runner: r, clock: clock, job: job}
+}
+
+// Serve says who knows the objects. It is called before the first connection.
+func (r *references) Serve(o Objects) { r.objects = o }
+
+// Clock is the node's, with alarms that can be taken back.
+type Clock interface {
 	runner.Clock
 	ClearAlarm(*core.Alarm) bool
 }
 
-// values is what references need of the objects.
-type values interface {
-	// describe says which object a settled future is; it may wait for room in the store.
-	describe(*core.Future) (description, error)
-	// newObjectSource makes what brings the value of an object which a reference turned out to be.
-	newObjectSource(*remoteSource, description) core.Source
-	// copies ends a wait for an owner that cannot be asked: with where copies of its object are, else with end.
-	copies(s *remoteSource, end error, done func(error))
+// Objects is what references need of the objects.
+type Objects interface {
+	// Describe says which object a settled future is; it may wait for room in the store.
+	Describe(*core.Future) (Description, error)
+	// NewSource makes what brings the value of an object which a reference turned out to be.
+	NewSource(*RemoteSource, Description) core.Source
+	// FindCopies ends a wait for an owner that cannot be asked: with where copies of its object are, else with end.
+	FindCopies(s *RemoteSource, end error, done func(error))
 }
 
-// session is the references over one connection. It implements wire.References and wire.Lender.
-type session struct {
+// Session is the references over one connection. It implements wire.References and wire.Exporter.
+type Session struct {
 	*mesh.Peer
 	refs     *references
 	declared []uint64 // by KindHeld, so far; used by the goroutine that reads
 }
 
-// open begins the session of a new connection: the first thing that is said on it is what is held here.
-func (r *references) open(p *mesh.Peer) *session {
-	s := &session{Peer: p, refs: r}
+// Open begins the session of a new connection: the first thing that is said on it is what is held here.
+func (r *references) Open(p *mesh.Peer) *Session {
+	s := &Session{Peer: p, refs: r}
 	r.exports.anew(s)
-	r.ledger.declare(s)
+	r.table.declare(s)
 	return s
 }
 
-// references returns the session, for refsOver.
-func (p *session) references() *session { return p }
+// references returns the session, for Of.
+func (p *Session) references() *Session { return p }
 
-// refsOver returns the references over a connection.
-func refsOver(p *mesh.Peer) *session {
-	return p.Session.(interface{ references() *session }).references()
+// Of returns the references over a connection.
+func Of(p *mesh.Peer) *Session {
+	return p.Session.(interface{ references() *Session }).references()
 }
+
+// Frames are the handlers of frames about references that have no answer.
+func Frames() map[wire.Kind]func(*mesh.Peer, []byte) error {
+	return map[wire.Kind]func(*mesh.Peer, []byte) error{
+		wire.KindDrop: func(p *mesh.Peer, b []byte) error { return Of(p).onDrop(b) },
+		wire.KindHeld: func(p *mesh.Peer, b []byte) error { return Of(p).onHeld(b) },
+	}
+}
+
+// Calls are the handlers of calls about references.
+func Calls() map[wire.Kind]func(*mesh.Peer, *wire.Reader, mesh.Reply) error {
+	return map[wire.Kind]func(*mesh.Peer, *wire.Reader, mesh.Reply) error{
+		wire.KindAwait:  func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return Of(p).onAwait(r, to) },
+		wire.KindBorrow: func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return Of(p).onBorrow(r, to) },
+	}
+}
+
+// Future returns the future that this node exports under a number, nil when nobody holds it any more.
+func (r *references) Future(number uint64) *core.Future { return r.exports.get(number) }
+
+// Exported returns how many futures of this node others hold, Imported how many of others this node holds.
+func (r *references) Exported() int { return r.exports.size() }
+
+// Imported is the counterpart of Exported.
+func (r *references) Imported() int { return r.imports.size() }
+
+// Holders lists the futures that other nodes hold, with how many references each of them has.
+func (r *references) Holders() map[*core.Future]map[core.NodeKey]int { return r.exports.holders() }
+
+// Take returns the future that owner exports under number. The owner counts this node for it already.
+func (r *references) Take(id raysys.TaskID, owner core.NodeKey, number uint64) *core.Future {
+	from := exportKey{owner, number}
+	return r.imports.take(r, id, from, from)
+}
+
+// GiveBack is for a reference that the owner counts as this node's, and that came to nothing here.
+func (r *references) GiveBack(owner core.NodeKey, number uint64) {
+	r.table.drop(r, exportKey{owner, number})
+}
+
+// Uncounted names a future of another node for which that does not count this one: what stands for it is a copy of its
+// value.
+func (r *references) Uncounted(owner core.NodeKey, id raysys.TaskID) *RemoteSource {
+	return &RemoteSource{refs: r, Owner: owner, id: id, borrow: &borrow{}}
+}
+
+// Gone says that an incarnation is no more. What it holds counts on for a while; see borrow.
+func (r *references) Gone(holder core.NodeKey) {
+	r.runner.After(borrowGrace, func() { r.exports.died(holder) })
+}
+
+// Tick does what the collector's goroutine must not do itself; see AtTick. It is called a few times a second.
+func (r *references) Tick() { r.table.tick() }
+
+// AtTick has f called by the next Tick. It is for the collector's goroutine: that is in nobody's virtual time, so it must
+// set no alarm and wake nobody.
+func (r *references) AtTick(f func()) { r.table.atTick(f) }
+
+// AfterDrops calls f, which must not block, when the holders of what waits to be given back have been told.
+func (r *references) AfterDrops(f func()) { r.table.afterDrops(f) }
+
+// Owed returns how many references are about to be given back.
+func (r *references) Owed() int { return r.table.owed() }
+
+// Close ends what is given back later; a new connection would tell it.
+func (r *references) Close() { r.table.close(r) }

@@ -23,14 +23,14 @@ const (
 // future alive until it drops it or its incarnation is dead.
 //
 // A node that passes on a reference it got from another exports it too, but only until the receiver has told the owner of
-// itself (rule C25; see loan): then the node between may go, and no chain of holders is left.
+// itself (rule C25; see borrow): then the node between may go, and no chain of holders is left.
 type exports struct {
 	mu       sync.Mutex // guards the rest
 	next     uint64
 	byFuture map[*core.Future]uint64
 	list     map[uint64]*export
-	buried   map[core.NodeKey]bool     // holders that are dead: what was under way to them is held by nobody
-	now      map[core.NodeKey]*session // the last connection with each holder: nothing is lent over one that is over
+	dead     map[core.NodeKey]bool     // holders that are dead: what was under way to them is held by nobody
+	now      map[core.NodeKey]*Session // the last connection with each holder: nothing is lent over one that is over
 }
 
 type export struct {
@@ -44,13 +44,13 @@ type tally struct {
 	since int // the last connection began
 }
 
-// hold enters c for one more reference that is about to be sent to p, and returns its number.
-func (x *exports) hold(c *core.Future, p *session) (uint64, error) {
+// add enters c for one more reference that is about to be sent to p, and returns its number.
+func (x *exports) add(c *core.Future, p *Session) (uint64, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	holder := p.Key()
 	switch {
-	case x.buried[holder]:
+	case x.dead[holder]:
 		return 0, fmt.Errorf("%w: %s", raysys.ErrNodeDead, holder)
 	case x.now[holder] != p: // an answer that took longer than its connection: it would count on the next one, and never arrive
 		return 0, fmt.Errorf("%w: the connection with %s is over", raysys.ErrNotDelivered, holder)
@@ -84,7 +84,7 @@ func (x *exports) get(n uint64) *core.Future {
 
 // takeBack is drop for what was lent over p and not sent. After the end of that connection the next one's declaration has
 // seen to it.
-func (x *exports) takeBack(n uint64, p *session) {
+func (x *exports) takeBack(n uint64, p *Session) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.now[p.Key()] == p {
@@ -125,11 +125,11 @@ func (e *export) set(holder core.NodeKey, t tally) {
 }
 
 // anew notes that a connection begins.
-func (x *exports) anew(p *session) {
+func (x *exports) anew(p *Session) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.now == nil {
-		x.now = map[core.NodeKey]*session{}
+		x.now = map[core.NodeKey]*Session{}
 	}
 	holder := p.Key()
 	x.now[holder] = p
@@ -158,14 +158,14 @@ func (x *exports) declared(holder core.NodeKey, held []uint64) {
 	}
 }
 
-// dead takes back all references at a dead incarnation, which gets no more.
-func (x *exports) dead(holder core.NodeKey) {
+// died takes back all references at a dead incarnation, which gets no more.
+func (x *exports) died(holder core.NodeKey) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.buried == nil || len(x.buried) >= maxBuried {
-		x.buried = map[core.NodeKey]bool{}
+	if x.dead == nil || len(x.dead) >= maxDead {
+		x.dead = map[core.NodeKey]bool{}
 	}
-	x.buried[holder] = true
+	x.dead[holder] = true
 	delete(x.now, holder)
 	for n, e := range x.list {
 		if _, ok := e.holders[holder]; ok {
@@ -175,8 +175,8 @@ func (x *exports) dead(holder core.NodeKey) {
 	}
 }
 
-// maxBuried bounds the dead that are remembered. What is under way to one of them is so for a moment.
-const maxBuried = 1024
+// maxDead bounds the dead that are remembered. What is under way to one of them is so for a moment.
+const maxDead = 1024
 
 func (x *exports) sweep(n uint64, e *export) {
 	if len(e.holders) > 0 {
@@ -194,12 +194,27 @@ func (x *exports) size() int {
 	return len(x.list)
 }
 
+// holders lists the futures that other nodes hold, with how many references each of them has.
+func (x *exports) holders() map[*core.Future]map[core.NodeKey]int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	all := make(map[*core.Future]map[core.NodeKey]int, len(x.list))
+	for _, e := range x.list {
+		holders := make(map[core.NodeKey]int, len(e.holders))
+		for k, t := range e.holders {
+			holders[k] = t.all
+		}
+		all[e.future] = holders
+	}
+	return all
+}
+
 // count enters one more reference at holder for an exported future; false when nobody holds that any more.
 func (x *exports) count(n uint64, holder core.NodeKey) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e := x.list[n]
-	if e == nil || x.buried[holder] {
+	if e == nil || x.dead[holder] {
 		return false
 	}
 	e.add(holder)
@@ -207,20 +222,20 @@ func (x *exports) count(n uint64, holder core.NodeKey) bool {
 }
 
 // AppendRef implements wire.References.
-func (p *session) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
+func (p *Session) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
 	return p.appendRef(dst, c, p)
 }
 
 // AppendObject implements wire.References.
-func (p *session) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
-	dst, _, err := p.appendLoan(dst, c)
+func (p *Session) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
+	dst, _, err := p.appendExport(dst, c)
 	return dst, err
 }
 
 // appendRef is AppendRef by way of refs, which are the peer's own or note what is lent.
-func (p *session) appendRef(dst []byte, c *core.Future, refs wire.References) ([]byte, error) {
-	if s := remoteOf(c); s != nil && s.owner == p.Key() && s.number != 0 {
-		return binary.AppendUvarint(append(dst, refYours), s.number), nil
+func (p *Session) appendRef(dst []byte, c *core.Future, refs wire.References) ([]byte, error) {
+	if s := RemoteOf(c); s != nil && s.Owner == p.Key() && s.Number != 0 {
+		return binary.AppendUvarint(append(dst, refYours), s.Number), nil
 	}
 	if s, ok := core.SourceOf(c).(*inlineSource); ok && !c.Settled() {
 		return p.appendRelayed(dst, s, refs)
@@ -234,28 +249,28 @@ func (p *session) appendRef(dst []byte, c *core.Future, refs wire.References) ([
 	return refs.AppendObject(dst, c)
 }
 
-// appendLoan appends a reference that the peer is to ask for. It returns its number in the exports, which counts the peer
+// appendExport appends a reference that the peer is to ask for. It returns its number in the exports, which counts the peer
 // now; 0 when nothing is lent.
-func (p *session) appendLoan(dst []byte, c *core.Future) (out []byte, n uint64, err error) {
-	s := remoteOf(c)
-	if s != nil && s.owner == p.Key() && s.number != 0 {
-		return binary.AppendUvarint(append(dst, refYours), s.number), 0, nil
+func (p *Session) appendExport(dst []byte, c *core.Future) (out []byte, n uint64, err error) {
+	s := RemoteOf(c)
+	if s != nil && s.Owner == p.Key() && s.Number != 0 {
+		return binary.AppendUvarint(append(dst, refYours), s.Number), 0, nil
 	}
 	// The future is kept until the peer drops it, and with it what it stands for.
-	n, err = p.refs.exports.hold(c, p)
+	n, err = p.refs.exports.add(c, p)
 	switch {
 	case err != nil:
 		return dst, 0, err
-	case s == nil, s.number == 0: // what nobody counts, a copy, is passed on by this node alone
+	case s == nil, s.Number == 0: // what nobody counts, a copy, is passed on by this node alone
 		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), n, nil
 	}
 	dst = wire.AppendID(binary.AppendUvarint(append(dst, refBorrowed), n), c.ID())
-	dst = binary.AppendUvarint(wire.AppendBytes(dst, s.owner.Node), s.owner.Incarnation)
-	return binary.AppendUvarint(dst, s.number), n, nil
+	dst = binary.AppendUvarint(wire.AppendBytes(dst, s.Owner.Node), s.Owner.Incarnation)
+	return binary.AppendUvarint(dst, s.Number), n, nil
 }
 
 // ReadRef implements wire.References.
-func (p *session) ReadRef(r *wire.Reader) (*core.Future, error) {
+func (p *Session) ReadRef(r *wire.Reader) (*core.Future, error) {
 	switch r.Byte() {
 	case refYours:
 		c := p.refs.exports.get(r.Uvarint())
@@ -264,22 +279,22 @@ func (p *session) ReadRef(r *wire.Reader) (*core.Future, error) {
 		}
 		return c, r.Err()
 	case refMine:
-		mine := heldRef{p.Key(), r.Uvarint()}
+		mine := exportKey{p.Key(), r.Uvarint()}
 		id := r.ID()
 		if err := r.Err(); err != nil {
 			return nil, err
 		}
 		return p.refs.imports.take(p.refs, id, mine, mine), nil
 	case refBorrowed:
-		via := heldRef{p.Key(), r.Uvarint()}
+		via := exportKey{p.Key(), r.Uvarint()}
 		id := r.ID()
-		owner := heldRef{core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, r.Uvarint()}
+		owner := exportKey{core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, r.Uvarint()}
 		if err := r.Err(); err != nil {
 			return nil, err
 		}
 		if owner.owner == p.refs.mesh.Self() { // it has come home, over another
 			if c := p.refs.exports.get(owner.number); c != nil {
-				p.refs.ledger.drop(p.refs, via)
+				p.refs.table.drop(p.refs, via)
 				return c, nil
 			}
 			owner = via

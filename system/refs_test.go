@@ -254,7 +254,7 @@ func TestMiddlemanDies(t *testing.T) {
 	if err := m.Kill(context.Background(), errShort); err != nil {
 		t.Error(err)
 	}
-	settles(t, "the middleman is buried", func() bool { return system.Members(w1) == 3 })
+	settles(t, "the middleman is known to be dead", func() bool { return system.Members(w1) == 3 })
 	if n, err := depotWeigh.Call(ctx, g).Get(ctx); n != 3+4 || err != nil {
 		t.Error(n, err)
 	}

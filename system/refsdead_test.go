@@ -33,15 +33,17 @@ func TestResultForTheDead(t *testing.T) {
 	w2, _ := f.place("w2", system.Worker)
 	d, ctx := f.place("d", system.Driver)
 	meet(t, d, w1, w2)
-	name, life := system.KeyOf(w2)
 	func() {
 		late := packLate.With(on("w1")).Go(ctx, order{3, large, 1})
 		waiting := awaitLate.With(on("w2")).Go(ctx, late.Handle())
 		settles(t, "w2 waits for it", func() bool { _, i := system.References(w2); return i == 1 && system.Awaiting(w2) == 1 })
+		if e, _ := system.References(d); e != 1 {
+			t.Fatalf("d exports %d futures, want the one that w2 holds: the test shows nothing", e)
+		}
 		if err := w2.Kill(context.Background(), errShort); err != nil {
 			t.Error(err)
 		}
-		settles(t, "what w2 held counts no more", func() bool { return system.Buried(d, name, life) })
+		settles(t, "what w2 held counts no more", func() bool { e, _ := system.References(d); return e == 0 })
 		waiting.Cancel()
 		close(lateGate)
 		if p, err := late.Get(ctx); err != nil || len(p.Inner) != 1 {

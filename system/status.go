@@ -142,7 +142,7 @@ func (c *cluster) report() NodeStatus {
 	s := NodeStatus{
 		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
 		Queued: l.Queued, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
-		Grains: c.node.grains.Kinds(), Held: c.refs.exports.size(), LeaseLeft: c.member.Lease(),
+		Grains: c.node.grains.Kinds(), Held: c.refs.Exported(), LeaseLeft: c.member.Lease(),
 		Holding: c.holding(),
 	}
 	if c.member.State() == member.Suspended {

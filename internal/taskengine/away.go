@@ -95,7 +95,7 @@ func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, erro
 	if wire.Exceeds(r.spec.arg, v, wire.ValueLimit) {
 		return r.appendParams(dst, refs)
 	}
-	lends, _ := refs.(wire.Lending)
+	lends, _ := refs.(wire.PendingExports)
 	lent := 0
 	if lends != nil {
 		lent = lends.Mark()

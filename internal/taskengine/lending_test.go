@@ -17,7 +17,7 @@ type lending struct {
 }
 
 // Lending implements wire.Lender.
-func (e *end) Lending() wire.Lending { return &lending{end: e} }
+func (e *end) Lending() wire.PendingExports { return &lending{end: e} }
 
 func (l *lending) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
 	l.open++

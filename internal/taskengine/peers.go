@@ -52,10 +52,10 @@ type peer struct {
 	low      atomic.Int64 // in flight, below which more may be sent: set by a forwarder that stalls
 	avoid    atomic.Bool
 	gone     atomic.Bool
-	unsent   atomic.Bool  // something was sent since the last Flush
-	full     atomic.Bool  // it refused what was sent; until it says something, or retryPause has passed
-	skip     bool         // has nothing to do in this round; guarded by the right to send
-	lends    wire.Lending // references of the frame that is filled; guarded by the right to send
+	unsent   atomic.Bool         // something was sent since the last Flush
+	full     atomic.Bool         // it refused what was sent; until it says something, or retryPause has passed
+	skip     bool                // has nothing to do in this round; guarded by the right to send
+	lends    wire.PendingExports // references of the frame that is filled; guarded by the right to send
 
 	mu    sync.Mutex // guards the next two
 	load  Load
@@ -94,7 +94,7 @@ func (e *Engine) PeerUp(wp wire.Peer, info PeerInfo) {
 		x.admin.Unlock()
 		return
 	}
-	p := &peer{Peer: wp, cpus: needOf(info.Resources).cpu / oneCPU, lends: wire.LendingOf(wp)}
+	p := &peer{Peer: wp, cpus: needOf(info.Resources).cpu / oneCPU, lends: wire.PendingExportsOf(wp)}
 	p.avoid.Store(x.avoided[wp.Node()])
 	x.enter(append(slices.Clone(*x.peers.Load()), p))
 	if x.stop == nil {

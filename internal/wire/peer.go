@@ -130,14 +130,14 @@ type Peer interface {
 	Turn(scope uint32) *core.Turn
 }
 
-// Lender is a Peer that counts what it lends, so that what was not sent after all can be taken back.
-type Lender interface {
-	// Lending returns References for frames that one goroutine at a time makes.
-	Lending() Lending
+// Exporter is a Peer that counts what it lends, so that what was not sent after all can be taken back.
+type Exporter interface {
+	// PendingExports returns References for frames that one goroutine at a time makes.
+	PendingExports() PendingExports
 }
 
-// Lending are References that remember what they appended, until it is sent or taken back.
-type Lending interface {
+// PendingExports are References that remember what they appended, until it is sent or taken back.
+type PendingExports interface {
 	References
 	// Mark is how much was appended that is neither.
 	Mark() int
@@ -146,10 +146,10 @@ type Lending interface {
 	TakeBack(from, to int)
 }
 
-// LendingOf returns the Lending of a peer, and one that remembers nothing for a peer that is no Lender.
-func LendingOf(p Peer) Lending {
-	if l, ok := p.(Lender); ok {
-		return l.Lending()
+// PendingExportsOf returns the Lending of a peer, and one that remembers nothing for a peer that is no Lender.
+func PendingExportsOf(p Peer) PendingExports {
+	if l, ok := p.(Exporter); ok {
+		return l.PendingExports()
 	}
 	return uncounted{p}
 }
