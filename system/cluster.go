@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/transfer"
@@ -39,7 +40,7 @@ type cluster struct {
 	attempts attempts    // to reach the store
 	reg      *registry
 	times    mesh.Times
-	refs     *references
+	refs     *refs.References
 	objects  *objects
 	watches  watches
 	homeless atomic.Int64          // stateless calls that wait for a worker
@@ -215,7 +216,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 			wire.KindLoad:        func(p *mesh.Peer, b []byte) error { return of(p).onLoad(b) },
 			wire.KindActor:       func(p *mesh.Peer, b []byte) error { return of(p).onActor(b) },
 		},
-		Calls: Calls(),
+		Calls: refs.Calls(),
 		Sinks: map[wire.Kind]func(*mesh.Peer, []byte, int) link.Landing{wire.KindChunk: c.land},
 
 		Opened: func(mp *mesh.Peer) {
@@ -234,7 +235,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCalls, wire.KindCallResults} {
 		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return n.grains.Receive(of(p), k, b) }
 	}
-	maps.Copy(m.Frames, Frames())
+	maps.Copy(m.Frames, refs.Frames())
 	for _, k := range transfer.Kinds() {
 		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return c.objects.engine.Handle(of(p), k, b) }
 	}

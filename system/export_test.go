@@ -7,6 +7,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -170,4 +171,4 @@ func Poke(n *Node) { n.others.poke() }
 func Moved(n *Node) { n.others.moves.Wait() }
 
 // DropPause is how long a reference that is not needed is kept back.
-const DropPause = dropPause
+const DropPause = refs.DropPause

@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/store"
@@ -29,7 +30,7 @@ func newCluster(n *Node) *cluster {
 	}
 	c.ctx = c.runner.Context()
 	c.mesh = c.newMesh()
-	c.refs = newReferences(c.mesh, c.runner, n, n.job)
+	c.refs = refs.New(c.mesh, c.runner, n, n.job)
 	return c
 }
 

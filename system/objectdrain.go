@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/refs"
 )
 
 // A node that drains leaves its objects to others: those that nodes hold references to, that have a name, that a State
@@ -155,7 +156,7 @@ func (o *objects) evacuations() []*evacuation {
 	var list []*evacuation
 	for future, at := range c.refs.Holders() {
 		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k core.NodeKey) bool { return k == c.self() || !c.alive(k) })
-		if len(holders) == 0 || !future.Settled() || RemoteOf(future) != nil {
+		if len(holders) == 0 || !future.Settled() || refs.RemoteOf(future) != nil {
 			continue // remoteOf: another node's, borrowed through this one; its owner is asked again without it
 		}
 		l := &evacuation{future: future, holders: holders}

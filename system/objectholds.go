@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
@@ -111,7 +112,7 @@ func (w *holding) inner(dst []byte, refs []*core.Future, depth int) ([]byte, err
 }
 
 // hold has the owner keep an object for the State, or when that is dead a node that has a copy.
-func (w *holding) hold(d *Description) error {
+func (w *holding) hold(d *refs.Description) error {
 	o := w.o
 	if d.Owner == o.self() {
 		return o.holdFor(w.key, d.OID)
@@ -133,7 +134,7 @@ func (w *holding) holdAt(at core.NodeKey, oid raysys.TaskID) error {
 
 // holdCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the directory
 // says, first at those who keep it anyway.
-func (w *holding) holdCopy(d *Description, cause error) error {
+func (w *holding) holdCopy(d *refs.Description, cause error) error {
 	o, oid := w.o, d.OID
 	if obj := o.store.Lookup(oid); obj != nil {
 		if _, err := obj.Manifest(o.ctx); err == nil && o.holdFor(w.key, oid) == nil { // it is here as a whole
@@ -318,7 +319,7 @@ func (h holder) restore(r *wire.Reader, depth int) (*core.Future, error) {
 		}
 		return &core.NewForeign(job, &writtenValue{b, refs}).Future, nil
 	case heldObject:
-		d := Description{OID: r.ID()}
+		d := refs.Description{OID: r.ID()}
 		id := r.ID()
 		d.Owner, d.Size = wire.ReadNode(r), int64(r.Uvarint())
 		var err error
@@ -362,7 +363,7 @@ func (s *writtenValue) Cancelled()        {}
 
 // Fetch implements core.Source.
 func (s *writtenValue) Fetch(into any, done func(error)) {
-	done(Decode(s.value, into, s.refs))
+	done(refs.Decode(s.value, into, s.refs))
 }
 
 // lostSource is an object that an earlier process had.

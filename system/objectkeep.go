@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -112,7 +113,7 @@ func (a keepAnswer) future(c *cluster, at core.NodeKey, rec *objectRecord) *core
 		return c.refs.Take(a.id, at, a.number)
 	}
 	s := c.refs.Uncounted(at, a.id) // nobody counts a reference to a copy
-	return &core.NewForeign(c.node.job, c.objects.NewSource(s, Description{OID: rec.id, Owner: rec.owner, Size: rec.size})).Future
+	return &core.NewForeign(c.node.job, c.objects.NewSource(s, refs.Description{OID: rec.id, Owner: rec.owner, Size: rec.size})).Future
 }
 
 // replicate has other nodes pull copies of an object that is here, and keep them.

@@ -12,19 +12,20 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/runner"
 )
 
 // objectSource is a value that is ready, too large to have come along, and at the node that at names, and perhaps at
 // others.
 type objectSource struct {
-	Description
-	at *RemoteSource
+	refs.Description
+	at *refs.RemoteSource
 	o  *objects
 }
 
 // Describe says which object c is. One whose value is here is in the store when it returns.
-func (o *objects) Describe(c *core.Future) (d Description, err error) {
+func (o *objects) Describe(c *core.Future) (d refs.Description, err error) {
 	for {
 		if s, ok := core.SourceOf(c).(*objectSource); ok {
 			return s.Description, nil
@@ -35,10 +36,10 @@ func (o *objects) Describe(c *core.Future) (d Description, err error) {
 		case errors.As(err, &e):
 			switch s := e.Source.(type) {
 			case *storedSource:
-				return Description{s.object.ID(), o.self(), s.size, s.refs}, nil
+				return refs.Description{s.object.ID(), o.self(), s.size, s.refs}, nil
 			case *objectSource:
 				return s.Description, nil
-			case *RemoteSource: // a result that nobody here has looked at
+			case *refs.RemoteSource: // a result that nobody here has looked at
 				_, err := runner.Wait(o.ctx, func(done func(struct{}, error)) {
 					s.Ask(func(err error) { done(struct{}{}, err) })
 				})
@@ -63,12 +64,12 @@ func (o *objects) Describe(c *core.Future) (d Description, err error) {
 		if errors.As(err, &e) {
 			continue // it was evicted meanwhile
 		}
-		return Description{oid, o.self(), int64(plan.Size(value)), refsOf(plan, v)}, err
+		return refs.Description{oid, o.self(), int64(plan.Size(value)), refsOf(plan, v)}, err
 	}
 }
 
 // NewSource notes that this node needs the object, until nobody here reaches what is returned.
-func (o *objects) NewSource(at *RemoteSource, d Description) core.Source {
+func (o *objects) NewSource(at *refs.RemoteSource, d refs.Description) core.Source {
 	s := &objectSource{Description: d, at: at, o: o}
 	o.names.mu.Lock() // so that what keeps it here ends either before, or not with its last name
 	if k := o.names.kept[d.OID]; k != nil {
@@ -113,7 +114,7 @@ func (s *objectSource) ID() raysys.TaskID { return s.at.ID() }
 func (s *objectSource) Cancelled()        {}
 
 // Remote implements refs.StandsFor.
-func (s *objectSource) Remote() *RemoteSource { return s.at }
+func (s *objectSource) Remote() *refs.RemoteSource { return s.at }
 
 // Fetch implements core.Source.
 func (s *objectSource) Fetch(into any, done func(error)) {
@@ -288,14 +289,14 @@ func (o *objects) gone(oid raysys.TaskID) {
 
 // FindCopies ends a wait for an owner that cannot be asked: with where copies of its object are, if it was one and there are any,
 // else with end. While the directory does not answer, nothing is lost.
-func (o *objects) FindCopies(s *RemoteSource, end error, done func(error)) {
+func (o *objects) FindCopies(s *refs.RemoteSource, end error, done func(error)) {
 	if s.ID().IsZero() || o.ctx.Err() != nil {
 		done(end)
 		return
 	}
 	oid := objectID(s.ID(), s.Owner)
 	if obj := o.store.Lookup(oid); obj != nil && obj.Lost() == nil {
-		done(&core.Elsewhere{Source: o.NewSource(s, Description{OID: oid, Owner: s.Owner})})
+		done(&core.Elsewhere{Source: o.NewSource(s, refs.Description{OID: oid, Owner: s.Owner})})
 		return
 	}
 	look := func(none func()) {
@@ -308,7 +309,7 @@ func (o *objects) FindCopies(s *RemoteSource, end error, done func(error)) {
 			case !a.exists || len(a.rec.at) == 0:
 				none()
 			default:
-				done(&core.Elsewhere{Source: o.NewSource(s, Description{OID: oid, Owner: s.Owner, Size: a.rec.size})})
+				done(&core.Elsewhere{Source: o.NewSource(s, refs.Description{OID: oid, Owner: s.Owner, Size: a.rec.size})})
 			}
 		})
 	}

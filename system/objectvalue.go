@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/refs"
 )
 
 // held is the value in a future as the object store sees it. It does not keep the future alive.
@@ -139,7 +140,7 @@ func (s *storedSource) elsewhere(err error) error {
 	if !slices.ContainsFunc(a.rec.at, func(l location) bool { return l.node != o.self() }) {
 		return err
 	}
-	d := Description{OID: s.object.ID(), Owner: o.self(), Size: s.size, Refs: s.refs}
+	d := refs.Description{OID: s.object.ID(), Owner: o.self(), Size: s.size, Refs: s.refs}
 	return &core.Elsewhere{Source: o.NewSource(o.node.others.refs.Uncounted(o.self(), s.id), d)}
 }
 

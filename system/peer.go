@@ -6,13 +6,14 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/wire"
 )
 
 // peer is one incarnation of another node while the connection to it holds, with the references between the two. It
 // implements wire.Peer.
 type peer struct {
-	*Session
+	*refs.Session
 	c *cluster
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/refs"
 )
 
 // The search for cycles of waits over nodes (rule C5; ADR 0018).
@@ -46,7 +47,7 @@ const (
 
 // Away implements core.Prober.
 func (pr *prober) Away(c *core.Future) bool {
-	if c.Away() || RemoteOf(c) != nil {
+	if c.Away() || refs.RemoteOf(c) != nil {
 		return true
 	}
 	return pr.c.node.grains.Leaves(c)
@@ -54,7 +55,7 @@ func (pr *prober) Away(c *core.Future) bool {
 
 // where finds who computes c.
 func (c *cluster) where(future *core.Future) (f far, ok bool) {
-	if s := RemoteOf(future); s != nil {
+	if s := refs.RemoteOf(future); s != nil {
 		return far{s.Owner, farRef, s.Owner, s.Number}, true
 	}
 	f.kind, f.from = farCall, c.self()

@@ -48,6 +48,7 @@ var layers = []layer{
 
 	{"internal/runner/...", words("std . internal/core internal/runner/..."), "a leaf: what runs in it is nothing to it"},
 	{"internal/mesh/...", words("std third . internal/core internal/wire/... internal/link/... internal/member/... internal/runner/... internal/mesh/..."), "nodes ask each other: what about is nothing to it"},
+	{"internal/refs/...", words("std . internal/core internal/codec internal/wire/... internal/mesh/... internal/runner/... internal/refs/..."), "references know nodes and futures; of objects they know three methods, and of the directory nothing"},
 
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "system knows everybody below it and nobody who uses it"},
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},

@@ -1,4 +1,4 @@
-package system
+package refs
 
 import (
 	"sync"
@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// dropPause is how long a reference that nobody needs is kept back before its holder is told: one that was sent home a
+	// DropPause is how long a reference that nobody needs is kept back before its holder is told: one that was sent home a
 	// moment ago, over a class that is slower, arrives before it.
-	dropPause = 200 * time.Millisecond
+	DropPause = 200 * time.Millisecond
 	// borrowGrace is how long the references of a dead node count on; see loan.
 	borrowGrace = 2 * time.Second
 	// heldBatch is how many references one KindHeld names at most.
@@ -33,7 +33,7 @@ type table struct {
 }
 
 // arrived notes one more reference that from counts as this node's, and reports whether the owner is to be asked to.
-func (d *table) arrived(c *references, l *borrow, from exportKey) (ask bool) {
+func (d *table) arrived(c *References, l *borrow, from exportKey) (ask bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.borrows == nil {
@@ -56,7 +56,7 @@ func (d *table) arrived(c *references, l *borrow, from exportKey) (ask bool) {
 }
 
 // answered is told whether the owner counts this node now.
-func (d *table) answered(c *references, l *borrow, counted bool) {
+func (d *table) answered(c *References, l *borrow, counted bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.asking = false
@@ -94,7 +94,7 @@ func (d *table) tick() {
 }
 
 // end gives back what a loan holds.
-func (d *table) end(c *references, l *borrow) {
+func (d *table) end(c *References, l *borrow) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.borrows, l)
@@ -113,13 +113,13 @@ func (d *table) lenders(l *borrow) []exportKey {
 }
 
 // drop gives references back, soon.
-func (d *table) drop(c *references, refs ...exportKey) {
+func (d *table) drop(c *References, refs ...exportKey) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dropLocked(c, refs...)
 }
 
-func (d *table) dropLocked(c *references, refs ...exportKey) {
+func (d *table) dropLocked(c *References, refs ...exportKey) {
 	if len(refs) == 0 {
 		return
 	}
@@ -131,13 +131,13 @@ func (d *table) dropLocked(c *references, refs ...exportKey) {
 	}
 	if !d.armed {
 		d.armed = true
-		d.alarm.At, d.alarm.Ring = c.runner.Now()+int64(dropPause), func() { d.send(c) }
+		d.alarm.At, d.alarm.Ring = c.runner.Now()+int64(DropPause), func() { d.send(c) }
 		c.clock.SetAlarm(&d.alarm)
 	}
 }
 
 // send tells the holders. Who cannot be told now is told later; who is not connected learns it by the next KindHeld.
-func (d *table) send(c *references) {
+func (d *table) send(c *References) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all, after := d.drops, d.after
@@ -185,7 +185,7 @@ func (d *table) afterDrops(f func()) {
 }
 
 // close ends it.
-func (d *table) close(c *references) {
+func (d *table) close(c *References) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.armed = true // so that it is not armed again

@@ -1,4 +1,4 @@
-package system
+package refs
 
 import (
 	"github.com/raysys/raysys/internal/core"

@@ -1,4 +1,4 @@
-package system
+package refs
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 
 // RemoteSource is a future of another node. It holds the borrow, and whatever refers to the future holds it.
 type RemoteSource struct {
-	refs   *references
+	refs   *References
 	Owner  core.NodeKey
 	Number uint64 // in the owner's exports
 	id     raysys.TaskID

@@ -1,4 +1,4 @@
-package system
+package refs
 
 import (
 	"runtime"
@@ -44,7 +44,7 @@ type imports struct {
 }
 
 // take returns the future that owner names, after a reference to it came that from counts as this node's.
-func (m *imports) take(c *references, id raysys.TaskID, owner, from exportKey) *core.Future {
+func (m *imports) take(c *References, id raysys.TaskID, owner, from exportKey) *core.Future {
 	m.mu.Lock()
 	s := m.list[owner].Value()
 	if s == nil {
@@ -84,13 +84,13 @@ func (m *imports) forget(owner exportKey) {
 }
 
 // collected is called, on the collector's goroutine, when nothing here refers to a future of another node any more.
-func (c *references) collected(l *borrow) {
+func (c *References) collected(l *borrow) {
 	c.imports.forget(l.owner)
 	c.table.atTick(func() { c.table.end(c, l) })
 }
 
 // register asks the owner to count this node: again, as long as it may not have heard.
-func (c *references) register(l *borrow) {
+func (c *References) register(l *borrow) {
 	c.mesh.Call(l.owner.owner, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindBorrow, func(dst []byte) []byte {
 			return wire.AppendUvarint(dst, l.owner.number)

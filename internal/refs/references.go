@@ -1,4 +1,4 @@
-package system
+package refs
 
 import (
 	"github.com/raysys/raysys"
@@ -8,9 +8,9 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// references are those between this node and others: what others hold of it, and what it holds of others. They know the
+// References are those between this node and others: what others hold of it, and what it holds of others. They know the
 // connections and, of the objects, what a value that stays where it is needs.
-type references struct {
+type References struct {
 	mesh    *mesh.Mesh
 	runner  *runner.Runner
 	clock   Clock
@@ -21,13 +21,13 @@ type references struct {
 	table   table
 }
 
-// newReferences makes the references of a node; it does no I/O.
-func newReferences(m *mesh.Mesh, r *runner.Runner, clock Clock, job *core.Job) *references {
-	return &references{mesh: m, runner: r, clock: clock, job: job}
+// New makes the references of a node; it does no I/O.
+func New(m *mesh.Mesh, r *runner.Runner, clock Clock, job *core.Job) *References {
+	return &References{mesh: m, runner: r, clock: clock, job: job}
 }
 
 // Serve says who knows the objects. It is called before the first connection.
-func (r *references) Serve(o Objects) { r.objects = o }
+func (r *References) Serve(o Objects) { r.objects = o }
 
 // Clock is the node's, with alarms that can be taken back.
 type Clock interface {
@@ -48,12 +48,12 @@ type Objects interface {
 // Session is the references over one connection. It implements wire.References and wire.Exporter.
 type Session struct {
 	*mesh.Peer
-	refs     *references
+	refs     *References
 	declared []uint64 // by KindHeld, so far; used by the goroutine that reads
 }
 
 // Open begins the session of a new connection: the first thing that is said on it is what is held here.
-func (r *references) Open(p *mesh.Peer) *Session {
+func (r *References) Open(p *mesh.Peer) *Session {
 	s := &Session{Peer: p, refs: r}
 	r.exports.anew(s)
 	r.table.declare(s)
@@ -85,51 +85,51 @@ func Calls() map[wire.Kind]func(*mesh.Peer, *wire.Reader, mesh.Reply) error {
 }
 
 // Future returns the future that this node exports under a number, nil when nobody holds it any more.
-func (r *references) Future(number uint64) *core.Future { return r.exports.get(number) }
+func (r *References) Future(number uint64) *core.Future { return r.exports.get(number) }
 
 // Exported returns how many futures of this node others hold, Imported how many of others this node holds.
-func (r *references) Exported() int { return r.exports.size() }
+func (r *References) Exported() int { return r.exports.size() }
 
 // Imported is the counterpart of Exported.
-func (r *references) Imported() int { return r.imports.size() }
+func (r *References) Imported() int { return r.imports.size() }
 
 // Holders lists the futures that other nodes hold, with how many references each of them has.
-func (r *references) Holders() map[*core.Future]map[core.NodeKey]int { return r.exports.holders() }
+func (r *References) Holders() map[*core.Future]map[core.NodeKey]int { return r.exports.holders() }
 
 // Take returns the future that owner exports under number. The owner counts this node for it already.
-func (r *references) Take(id raysys.TaskID, owner core.NodeKey, number uint64) *core.Future {
+func (r *References) Take(id raysys.TaskID, owner core.NodeKey, number uint64) *core.Future {
 	from := exportKey{owner, number}
 	return r.imports.take(r, id, from, from)
 }
 
 // GiveBack is for a reference that the owner counts as this node's, and that came to nothing here.
-func (r *references) GiveBack(owner core.NodeKey, number uint64) {
+func (r *References) GiveBack(owner core.NodeKey, number uint64) {
 	r.table.drop(r, exportKey{owner, number})
 }
 
 // Uncounted names a future of another node for which that does not count this one: what stands for it is a copy of its
 // value.
-func (r *references) Uncounted(owner core.NodeKey, id raysys.TaskID) *RemoteSource {
+func (r *References) Uncounted(owner core.NodeKey, id raysys.TaskID) *RemoteSource {
 	return &RemoteSource{refs: r, Owner: owner, id: id, borrow: &borrow{}}
 }
 
 // Gone says that an incarnation is no more. What it holds counts on for a while; see borrow.
-func (r *references) Gone(holder core.NodeKey) {
+func (r *References) Gone(holder core.NodeKey) {
 	r.runner.After(borrowGrace, func() { r.exports.died(holder) })
 }
 
 // Tick does what the collector's goroutine must not do itself; see AtTick. It is called a few times a second.
-func (r *references) Tick() { r.table.tick() }
+func (r *References) Tick() { r.table.tick() }
 
 // AtTick has f called by the next Tick. It is for the collector's goroutine: that is in nobody's virtual time, so it must
 // set no alarm and wake nobody.
-func (r *references) AtTick(f func()) { r.table.atTick(f) }
+func (r *References) AtTick(f func()) { r.table.atTick(f) }
 
 // AfterDrops calls f, which must not block, when the holders of what waits to be given back have been told.
-func (r *references) AfterDrops(f func()) { r.table.afterDrops(f) }
+func (r *References) AfterDrops(f func()) { r.table.afterDrops(f) }
 
 // Owed returns how many references are about to be given back.
-func (r *references) Owed() int { return r.table.owed() }
+func (r *References) Owed() int { return r.table.owed() }
 
 // Close ends what is given back later; a new connection would tell it.
-func (r *references) Close() { r.table.close(r) }
+func (r *References) Close() { r.table.close(r) }
