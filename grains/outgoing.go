@@ -178,7 +178,7 @@ func (o *outgoing) write(fp *farPeer, head *callHead) error {
 	} else {
 		lends.Sent(0, lends.Mark())
 	}
-	fp.lending.Put(lends)
+	fp.exports.Put(lends)
 	return err
 }
 

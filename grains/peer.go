@@ -28,12 +28,12 @@ type farPeer struct {
 	early   map[uint64]struct{} // cancelled before they came: control frames overtake requests
 	holds   map[holdKey]*hold
 
-	lending sync.Pool // of wire.Lending
+	exports sync.Pool // of wire.PendingExports
 }
 
 // lends returns what notes the references of a call, for one at a time.
 func (p *farPeer) lends() wire.PendingExports {
-	if l, ok := p.lending.Get().(wire.PendingExports); ok {
+	if l, ok := p.exports.Get().(wire.PendingExports); ok {
 		return l
 	}
 	return wire.PendingExportsOf(p.Peer)

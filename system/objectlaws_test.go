@@ -11,9 +11,9 @@ import (
 	"github.com/raysys/raysys/store/flaky"
 )
 
-// TestBuriedThoughChangedAgain: a record that was being changed when its node died, and is being changed again when that
+// TestReapedThoughChangedAgain: a record that was being changed when its node died, and is being changed again when that
 // commit is known, is cleared up behind the second.
-func TestBuriedThoughChangedAgain(t *testing.T) {
+func TestReapedThoughChangedAgain(t *testing.T) {
 	e, d := newElsewhere(t, nil)
 	kv, s := graveyard(t, e, func(*store.LeadConfig) {})
 	d.c.reg.lead(0, s)

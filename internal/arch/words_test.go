@@ -14,6 +14,7 @@ import (
 
 // retired are words that no identifier may have, and what to say instead. docs/vocabulary.md has the words in use.
 var retired = map[string]string{
+	"loan": "borrow", "loans": "borrows", "lending": "pending exports", "vias": "lenders", "buried": "dead",
 	"burial": "reap, reaper", "bury": "reap", "gravedigger": "reaper",
 	"vigil": "failure detector", "condemned": "evicted",
 	"heir": "target", "heirs": "targets", "legacy": "target", "legacies": "targets", "bequeath": "evacuate", "bequest": "copy left",

@@ -14,8 +14,8 @@ type arrival struct {
 	tell   func(v any, err error)
 }
 
-// whenHere calls tell with a pointer to the value of c, which must only be read, once c has settled and its value is here,
-// or with its failure. The caller has pinned c, and unpins it when it does not read the value any more.
+// whenHere calls tell with a pointer to the value of c, which must only be read, once c has settled and its value is
+// here, or with its failure. The caller has pinned c, and unpins it when it does not read the value any more.
 func whenHere(c *core.Future, tell func(v any, err error)) {
 	a := &arrival{future: c, tell: tell}
 	if !c.Subscribe(&a.Waiter, a) {

@@ -1,36 +1,25 @@
 package refs
 
 import (
-	"encoding/binary"
 	"fmt"
 	"sync"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/wire"
-)
-
-// How a reference travels. A settled small value goes along, so that nobody has to ask for it; anything else is named by
-// its owner, who is asked when somebody waits for it.
-const (
-	refMine     byte = iota // a future of the sender: its number in the sender's exports
-	refYours                // a future of the receiver that comes home: its number in the receiver's exports
-	refInline               // the outcome itself
-	refBorrowed             // a future of a third node: its number in the sender's exports, its owner and the number there
 )
 
 // exports are the futures of this node that other nodes hold references to. A node that knows a reference keeps the
 // future alive until it drops it or its incarnation is dead.
 //
-// A node that passes on a reference it got from another exports it too, but only until the receiver has told the owner of
-// itself (rule C25; see borrow): then the node between may go, and no chain of holders is left.
+// A lender, which passes on a reference that it got from another node, exports it too, but only until the owner counts
+// the receiver (rule C25; see borrow). Then the lender may go, and no chain of holders is left.
 type exports struct {
 	mu       sync.Mutex // guards the rest
 	next     uint64
 	byFuture map[*core.Future]uint64
 	list     map[uint64]*export
-	dead     map[core.NodeKey]bool     // holders that are dead: what was under way to them is held by nobody
-	now      map[core.NodeKey]*Session // the last connection with each holder: nothing is lent over one that is over
+	dead     map[core.NodeKey]bool     // holders known to be dead: they are counted no more, whatever is under way to them
+	now      map[core.NodeKey]*Session // the last connection with each holder: nothing is counted for one that is over
 }
 
 type export struct {
@@ -44,7 +33,7 @@ type tally struct {
 	since int // the last connection began
 }
 
-// add enters c for one more reference that is about to be sent to p, and returns its number.
+// add counts p as a holder of c once more, for a reference that is about to be sent to it, and returns the number of c.
 func (x *exports) add(c *core.Future, p *Session) (uint64, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -82,8 +71,8 @@ func (x *exports) get(n uint64) *core.Future {
 	return nil
 }
 
-// takeBack is drop for what was lent over p and not sent. After the end of that connection the next one's declaration has
-// seen to it.
+// takeBack is drop for what was counted for a frame to p that was not sent. After the end of that connection the next
+// one's declaration has seen to it.
 func (x *exports) takeBack(n uint64, p *Session) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -209,7 +198,7 @@ func (x *exports) holders() map[*core.Future]map[core.NodeKey]int {
 	return all
 }
 
-// count enters one more reference at holder for an exported future; false when nobody holds that any more.
+// count counts holder once more for an exported future; false when the future is not exported any more.
 func (x *exports) count(n uint64, holder core.NodeKey) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -219,93 +208,4 @@ func (x *exports) count(n uint64, holder core.NodeKey) bool {
 	}
 	e.add(holder)
 	return true
-}
-
-// AppendRef implements wire.References.
-func (p *Session) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
-	return p.appendRef(dst, c, p)
-}
-
-// AppendObject implements wire.References.
-func (p *Session) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
-	dst, _, err := p.appendExport(dst, c)
-	return dst, err
-}
-
-// appendRef is AppendRef by way of refs, which are the peer's own or note what is lent.
-func (p *Session) appendRef(dst []byte, c *core.Future, refs wire.References) ([]byte, error) {
-	if s := RemoteOf(c); s != nil && s.Owner == p.Key() && s.Number != 0 {
-		return binary.AppendUvarint(append(dst, refYours), s.Number), nil
-	}
-	if s, ok := core.SourceOf(c).(*inlineSource); ok && !c.Settled() {
-		return p.appendRelayed(dst, s, refs)
-	}
-	if c.Settled() && len(dst) < wire.InlineLimit {
-		out, fits, err := p.appendInline(wire.AppendID(append(dst, refInline), c.ID()), c, refs)
-		if fits || err != nil {
-			return out, err
-		}
-	}
-	return refs.AppendObject(dst, c)
-}
-
-// appendExport appends a reference that the peer is to ask for. It returns its number in the exports, which counts the peer
-// now; 0 when nothing is lent.
-func (p *Session) appendExport(dst []byte, c *core.Future) (out []byte, n uint64, err error) {
-	s := RemoteOf(c)
-	if s != nil && s.Owner == p.Key() && s.Number != 0 {
-		return binary.AppendUvarint(append(dst, refYours), s.Number), 0, nil
-	}
-	// The future is kept until the peer drops it, and with it what it stands for.
-	n, err = p.refs.exports.add(c, p)
-	switch {
-	case err != nil:
-		return dst, 0, err
-	case s == nil, s.Number == 0: // what nobody counts, a copy, is passed on by this node alone
-		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), n, nil
-	}
-	dst = wire.AppendID(binary.AppendUvarint(append(dst, refBorrowed), n), c.ID())
-	dst = binary.AppendUvarint(wire.AppendBytes(dst, s.Owner.Node), s.Owner.Incarnation)
-	return binary.AppendUvarint(dst, s.Number), n, nil
-}
-
-// ReadRef implements wire.References.
-func (p *Session) ReadRef(r *wire.Reader) (*core.Future, error) {
-	switch r.Byte() {
-	case refYours:
-		c := p.refs.exports.get(r.Uvarint())
-		if c == nil && r.Err() == nil {
-			return nil, fmt.Errorf("%w: %s sent back a reference that it had dropped", raysys.ErrInvalidRef, p.Key())
-		}
-		return c, r.Err()
-	case refMine:
-		mine := exportKey{p.Key(), r.Uvarint()}
-		id := r.ID()
-		if err := r.Err(); err != nil {
-			return nil, err
-		}
-		return p.refs.imports.take(p.refs, id, mine, mine), nil
-	case refBorrowed:
-		via := exportKey{p.Key(), r.Uvarint()}
-		id := r.ID()
-		owner := exportKey{core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, r.Uvarint()}
-		if err := r.Err(); err != nil {
-			return nil, err
-		}
-		if owner.owner == p.refs.mesh.Self() { // it has come home, over another
-			if c := p.refs.exports.get(owner.number); c != nil {
-				p.refs.table.drop(p.refs, via)
-				return c, nil
-			}
-			owner = via
-		}
-		return p.refs.imports.take(p.refs, id, owner, via), nil
-	case refInline:
-		s := &inlineSource{peer: p, id: r.ID()}
-		if err := s.read(r, r.Byte()); err != nil {
-			return nil, err
-		}
-		return &core.NewForeign(p.refs.job, s).Future, nil
-	}
-	return nil, wire.ErrCorrupt
 }

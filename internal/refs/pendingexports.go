@@ -5,47 +5,47 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// pendingExports implements wire.Lending: the peer counts as a holder of what it appends at once, and not any more when the frame
-// was refused, or given up for another form.
+// pendingExports implements wire.PendingExports: the peer counts as a holder of what it appends at once, and not any
+// more when the frame was refused, or given up for another form.
 type pendingExports struct {
 	*Session
 	numbers []uint64 // in the exports
 }
 
-// PendingExports implements wire.Lender.
+// PendingExports implements wire.Exporter.
 func (p *Session) PendingExports() wire.PendingExports { return &pendingExports{Session: p} }
 
 // AppendRef implements wire.References.
-func (l *pendingExports) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
-	return l.Session.appendRef(dst, c, l)
+func (x *pendingExports) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
+	return x.Session.appendRef(dst, c, x)
 }
 
 // AppendObject implements wire.References.
-func (l *pendingExports) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
-	dst, n, err := l.Session.appendExport(dst, c)
+func (x *pendingExports) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
+	dst, n, err := x.Session.appendExport(dst, c)
 	if n != 0 {
-		l.numbers = append(l.numbers, n)
+		x.numbers = append(x.numbers, n)
 	}
 	return dst, err
 }
 
-// Mark implements wire.Lending.
-func (l *pendingExports) Mark() int { return len(l.numbers) }
+// Mark implements wire.PendingExports.
+func (x *pendingExports) Mark() int { return len(x.numbers) }
 
-// Sent implements wire.Lending.
-func (l *pendingExports) Sent(from, to int) {
-	l.numbers = append(l.numbers[:from], l.numbers[to:]...)
-	if len(l.numbers) == 0 && cap(l.numbers) > maxPending {
-		l.numbers = nil
+// Sent implements wire.PendingExports.
+func (x *pendingExports) Sent(from, to int) {
+	x.numbers = append(x.numbers[:from], x.numbers[to:]...)
+	if len(x.numbers) == 0 && cap(x.numbers) > maxPending {
+		x.numbers = nil
 	}
 }
 
-// TakeBack implements wire.Lending.
-func (l *pendingExports) TakeBack(from, to int) {
-	for _, n := range l.numbers[from:to] {
-		l.refs.exports.takeBack(n, l.Session)
+// TakeBack implements wire.PendingExports.
+func (x *pendingExports) TakeBack(from, to int) {
+	for _, n := range x.numbers[from:to] {
+		x.refs.exports.takeBack(n, x.Session)
 	}
-	l.Sent(from, to)
+	x.Sent(from, to)
 }
 
 // maxPending bounds what is kept for the next frame.

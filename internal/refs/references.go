@@ -23,7 +23,9 @@ type References struct {
 
 // New makes the references of a node; it does no I/O.
 func New(m *mesh.Mesh, r *runner.Runner, clock Clock, job *core.Job) *References {
-	return &References{mesh: m, runner: r, clock: clock, job: job}
+	refs := &References{mesh: m, runner: r, clock: clock, job: job}
+	refs.imports.refs, refs.table.refs = refs, refs
+	return refs
 }
 
 // Serve says who knows the objects. It is called before the first connection.
@@ -99,12 +101,12 @@ func (r *References) Holders() map[*core.Future]map[core.NodeKey]int { return r.
 // Take returns the future that owner exports under number. The owner counts this node for it already.
 func (r *References) Take(id raysys.TaskID, owner core.NodeKey, number uint64) *core.Future {
 	from := exportKey{owner, number}
-	return r.imports.take(r, id, from, from)
+	return r.imports.take(id, from, from)
 }
 
 // GiveBack is for a reference that the owner counts as this node's, and that came to nothing here.
 func (r *References) GiveBack(owner core.NodeKey, number uint64) {
-	r.table.drop(r, exportKey{owner, number})
+	r.table.drop(exportKey{owner, number})
 }
 
 // Uncounted names a future of another node for which that does not count this one: what stands for it is a copy of its
@@ -121,8 +123,8 @@ func (r *References) Gone(holder core.NodeKey) {
 // Tick does what the collector's goroutine must not do itself; see AtTick. It is called a few times a second.
 func (r *References) Tick() { r.table.tick() }
 
-// AtTick has f called by the next Tick. It is for the collector's goroutine: that is in nobody's virtual time, so it must
-// set no alarm and wake nobody.
+// AtTick has f called by the next Tick. It is for the collector's goroutine: that is in nobody's virtual time, so it
+// must set no alarm and wake nobody.
 func (r *References) AtTick(f func()) { r.table.atTick(f) }
 
 // AfterDrops calls f, which must not block, when the holders of what waits to be given back have been told.
@@ -132,4 +134,4 @@ func (r *References) AfterDrops(f func()) { r.table.afterDrops(f) }
 func (r *References) Owed() int { return r.table.owed() }
 
 // Close ends what is given back later; a new connection would tell it.
-func (r *References) Close() { r.table.close(r) }
+func (r *References) Close() { r.table.close() }

@@ -9,20 +9,22 @@ import (
 )
 
 const (
-	// DropPause is how long a reference that nobody needs is kept back before its holder is told: one that was sent home a
+	// DropPause is how long a reference that nobody needs is kept before it is given back: one that was sent home a
 	// moment ago, over a class that is slower, arrives before it.
 	DropPause = 200 * time.Millisecond
-	// borrowGrace is how long the references of a dead node count on; see loan.
+	// borrowGrace is how long the references of a dead node count on; see borrow.
 	borrowGrace = 2 * time.Second
 	// heldBatch is how many references one KindHeld names at most.
 	heldBatch = 4 << 10
 )
 
-// table is what other nodes count as held by this one: by loans, and what is about to be given back. When a connection
-// breaks, frames that carried references or gave some back may be lost. So the first thing that is said on a new one is
-// what is held; the other side then counts that, and what it has sent since.
+// table is the reference table: what other nodes count as held by this one, by borrows, and what is about to be given
+// back. When a connection breaks, frames that carried references or gave some back may be lost. So the first frame on a
+// new one says what is held; the other side then counts that, and what it has sent since.
 type table struct {
-	mu      sync.Mutex // guards the rest, and all loans
+	refs *References
+
+	mu      sync.Mutex // guards the rest, and all borrows
 	borrows map[*borrow]struct{}
 	later   []func()   // for the next tick
 	ticks   sync.Mutex // held while that is called
@@ -32,130 +34,131 @@ type table struct {
 	after   []func() // called behind the drops that wait
 }
 
-// arrived notes one more reference that from counts as this node's, and reports whether the owner is to be asked to.
-func (d *table) arrived(c *References, l *borrow, from exportKey) (ask bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.borrows == nil {
-		d.borrows = map[*borrow]struct{}{}
+// arrived notes one more reference that from, the owner or a lender, counts as this node's. It reports whether the
+// owner is to be asked to count this node.
+func (t *table) arrived(b *borrow, from exportKey) (ask bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.borrows == nil {
+		t.borrows = map[*borrow]struct{}{}
 	}
-	d.borrows[l] = struct{}{}
+	t.borrows[b] = struct{}{}
 	switch {
-	case l.counted: // once is enough
-		d.dropLocked(c, from)
-	case from == l.owner:
-		l.counted = true
-		d.dropLocked(c, l.lenders...)
-		l.lenders = nil
+	case b.counted: // once is enough
+		t.dropLocked(from)
+	case from == b.owner:
+		b.counted = true
+		t.dropLocked(b.lenders...)
+		b.lenders = nil
 	default:
-		l.lenders = append(l.lenders, from)
-		ask = !l.asking
-		l.asking = true
+		b.lenders = append(b.lenders, from)
+		ask = !b.asking
+		b.asking = true
 	}
 	return ask
 }
 
 // answered is told whether the owner counts this node now.
-func (d *table) answered(c *References, l *borrow, counted bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	l.asking = false
+func (t *table) answered(b *borrow, counted bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b.asking = false
 	switch {
-	case counted && (l.counted || l.over):
-		d.dropLocked(c, l.owner)
+	case counted && (b.counted || b.over):
+		t.dropLocked(b.owner)
 	case counted:
-		l.counted = true
+		b.counted = true
 	}
-	if l.counted {
-		d.dropLocked(c, l.lenders...)
-		l.lenders = nil
+	if b.counted {
+		t.dropLocked(b.lenders...)
+		b.lenders = nil
 	}
 }
 
-// atTick has f called by tellLoad. It is for the collector's goroutine: that is in nobody's virtual time, so it must set no
-// alarm and wake nobody.
-func (d *table) atTick(f func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.later = append(d.later, f)
+// atTick has f called by the next tick.
+func (t *table) atTick(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.later = append(t.later, f)
 }
 
 // tick calls what atTick was given.
-func (d *table) tick() {
-	d.ticks.Lock() // whoever calls tick goes on behind the calls of another tick
-	defer d.ticks.Unlock()
-	d.mu.Lock()
-	later := d.later
-	d.later = nil
-	d.mu.Unlock()
+func (t *table) tick() {
+	t.ticks.Lock() // a tick returns when what an earlier one calls has returned too
+	defer t.ticks.Unlock()
+	t.mu.Lock()
+	later := t.later
+	t.later = nil
+	t.mu.Unlock()
 	for _, f := range later {
 		f()
 	}
 }
 
-// end gives back what a loan holds.
-func (d *table) end(c *References, l *borrow) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.borrows, l)
-	d.dropLocked(c, l.lenders...)
-	if l.counted {
-		d.dropLocked(c, l.owner)
+// end gives back what a borrow holds.
+func (t *table) end(b *borrow) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.borrows, b)
+	t.dropLocked(b.lenders...)
+	if b.counted {
+		t.dropLocked(b.owner)
 	}
-	l.over, l.counted, l.lenders = true, false, nil
+	b.over, b.counted, b.lenders = true, false, nil
 }
 
-// lenders returns who else may know the future of a loan.
-func (d *table) lenders(l *borrow) []exportKey {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return append([]exportKey(nil), l.lenders...)
+// lenders returns a borrow's.
+func (t *table) lenders(b *borrow) []exportKey {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]exportKey(nil), b.lenders...)
 }
 
 // drop gives references back, soon.
-func (d *table) drop(c *References, refs ...exportKey) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.dropLocked(c, refs...)
+func (t *table) drop(keys ...exportKey) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.dropLocked(keys...)
 }
 
-func (d *table) dropLocked(c *References, refs ...exportKey) {
-	if len(refs) == 0 {
+func (t *table) dropLocked(keys ...exportKey) {
+	if len(keys) == 0 {
 		return
 	}
-	if d.drops == nil {
-		d.drops = map[core.NodeKey][]uint64{}
+	if t.drops == nil {
+		t.drops = map[core.NodeKey][]uint64{}
 	}
-	for _, r := range refs {
-		d.drops[r.owner] = append(d.drops[r.owner], r.number)
+	for _, k := range keys {
+		t.drops[k.owner] = append(t.drops[k.owner], k.number)
 	}
-	if !d.armed {
-		d.armed = true
-		d.alarm.At, d.alarm.Ring = c.runner.Now()+int64(DropPause), func() { d.send(c) }
-		c.clock.SetAlarm(&d.alarm)
+	if !t.armed {
+		t.armed = true
+		t.alarm.At, t.alarm.Ring = t.refs.runner.Now()+int64(DropPause), func() { t.send() }
+		t.refs.clock.SetAlarm(&t.alarm)
 	}
 }
 
-// send tells the holders. Who cannot be told now is told later; who is not connected learns it by the next KindHeld.
-func (d *table) send(c *References) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all, after := d.drops, d.after
-	d.drops, d.armed, d.after = nil, false, nil
+// send gives back what waits for that. A peer that takes no frame now is told later; one that is not connected learns
+// from the next KindHeld what is held.
+func (t *table) send() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all, after := t.drops, t.after
+	t.drops, t.armed, t.after = nil, false, nil
 	defer func() {
 		for _, f := range after {
 			f()
 		}
 	}()
 	for k, numbers := range all {
-		p := c.mesh.Peer(k)
+		p := t.refs.mesh.Peer(k)
 		if p == nil {
 			continue
 		}
 		for i, n := range numbers {
 			if p.Send(wire.Requests, wire.KindDrop, wire.AppendUvarint(nil, n)) != nil {
 				for _, n := range numbers[i:] {
-					d.dropLocked(c, exportKey{k, n})
+					t.dropLocked(exportKey{k, n})
 				}
 				break
 			}
@@ -164,46 +167,46 @@ func (d *table) send(c *References) {
 }
 
 // owed returns how many references wait to be given back.
-func (d *table) owed() (count int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, numbers := range d.drops {
+func (t *table) owed() (count int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, numbers := range t.drops {
 		count += len(numbers)
 	}
 	return count
 }
 
 // afterDrops calls f, which must not block, when the holders of what waits to be given back have been told.
-func (d *table) afterDrops(f func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.armed {
-		d.after = append(d.after, f)
+func (t *table) afterDrops(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.armed {
+		t.after = append(t.after, f)
 		return
 	}
 	f()
 }
 
 // close ends it.
-func (d *table) close(c *References) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.armed = true // so that it is not armed again
-	c.clock.ClearAlarm(&d.alarm)
+func (t *table) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.armed = true // so that it is not armed again
+	t.refs.clock.ClearAlarm(&t.alarm)
 }
 
-// declare tells a node, as the first thing on a new connection, which of its references are held here. What was about to be
-// given back is not among them, and need not be any more.
-func (d *table) declare(p *Session) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.drops, p.Key())
+// declare tells a node, as the first thing on a new connection, which of its references are held here. What was about
+// to be given back is not among them, and need not be any more.
+func (t *table) declare(p *Session) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.drops, p.Key())
 	var held []uint64
-	for l := range d.borrows {
-		if l.counted && l.owner.owner == p.Key() {
-			held = append(held, l.owner.number)
+	for b := range t.borrows {
+		if b.counted && b.owner.owner == p.Key() {
+			held = append(held, b.owner.number)
 		}
-		for _, v := range l.lenders {
+		for _, v := range b.lenders {
 			if v.owner == p.Key() {
 				held = append(held, v.number)
 			}

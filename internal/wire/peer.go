@@ -130,7 +130,7 @@ type Peer interface {
 	Turn(scope uint32) *core.Turn
 }
 
-// Exporter is a Peer that counts what it lends, so that what was not sent after all can be taken back.
+// Exporter is a Peer that counts the references which it appends, so that those in a frame that was not sent can be taken back.
 type Exporter interface {
 	// PendingExports returns References for frames that one goroutine at a time makes.
 	PendingExports() PendingExports
@@ -146,7 +146,7 @@ type PendingExports interface {
 	TakeBack(from, to int)
 }
 
-// PendingExportsOf returns the Lending of a peer, and one that remembers nothing for a peer that is no Lender.
+// PendingExportsOf returns those of a peer, and some that remember nothing for a peer that is no Exporter.
 func PendingExportsOf(p Peer) PendingExports {
 	if l, ok := p.(Exporter); ok {
 		return l.PendingExports()

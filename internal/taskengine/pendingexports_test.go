@@ -10,32 +10,32 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-// lending counts what an end lends, and what becomes of it.
-type lending struct {
+// pendingExports counts what an end lends, and what becomes of it.
+type pendingExports struct {
 	*end
 	open int
 }
 
-// Lending implements wire.Lender.
-func (e *end) Lending() wire.PendingExports { return &lending{end: e} }
+// PendingExports implements wire.Exporter.
+func (e *end) PendingExports() wire.PendingExports { return &pendingExports{end: e} }
 
-func (l *lending) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
+func (l *pendingExports) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
 	l.open++
 	return l.end.AppendRef(dst, c)
 }
 
-func (l *lending) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
+func (l *pendingExports) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
 	return l.AppendRef(dst, c)
 }
 
-func (l *lending) Mark() int { return l.open }
+func (l *pendingExports) Mark() int { return l.open }
 
-func (l *lending) Sent(from, to int) {
+func (l *pendingExports) Sent(from, to int) {
 	l.open -= to - from
 	l.lent.Add(int64(to - from))
 }
 
-func (l *lending) TakeBack(from, to int) {
+func (l *pendingExports) TakeBack(from, to int) {
 	l.open -= to - from
 	l.taken.Add(int64(to - from))
 }

@@ -1,0 +1,44 @@
+// Package refs is the references between this node and others: which futures of this node others hold, and which of
+// theirs are held here.
+//
+//	owner ◀── Await: the outcome? ─────────────── borrower
+//	exports[n] ── pins ──▶ future                 imports[owner, n] ──▶ one future for all references that arrive
+//	      ▲ counts lender, borrower                     │ borrow, in the reference table
+//	      │                                             ▼
+//	      ├◀─ Borrow n: count me ──────────────── registers, when a lender passed the reference on
+//	      ├◀─ Drop n ──────────────────────────── gives back, 200 ms after the last use
+//	      └◀─ Held n, n', … ───────────────────── the first frame of each connection: all that it holds
+//
+//	lender ── a reference, counted by lender until the owner counts the borrower ──▶ borrower
+//
+// Its nouns:
+//
+//   - [References] is all of one node. Its exports are the futures that other nodes hold; its imports are the futures of other
+//     nodes, each under (owner, number); its reference table has the borrows, and what is about to be given back.
+//   - [Session] is the references over one connection. It encodes and decodes them (travel.go), and serves what the peer asks.
+//   - A borrow is what this node, the borrower, holds of one import. A lender is a third node that passed the reference on.
+//   - Pending exports count the references in a frame that is not sent yet, so that they can be taken back.
+//   - [RemoteSource] brings the outcome: it asks the owner, then the lenders, then [Objects] for copies.
+//
+// What counts a reference to export n of an owner (rule C25):
+//
+//	event                                       count(n, holder) at the node that exports n
+//	a reference is encoded for holder           + 1
+//	the frame was not sent                      - 1
+//	Borrow from holder                          + 1
+//	Drop from holder                            - 1
+//	Held from holder, at a new connection       = what it names + what was counted since the connection began
+//	holder has been dead for 2 s                = 0, and it stays 0
+//
+// Invariants:
+//
+//	count(n, h) > 0 for some h      ⇔  exports[n] exists  ⇔  its future is pinned for them
+//	a borrow is in the table        ⇒  counted, or lenders ≠ ∅: each of them, while it lives, exports the future and counts this node
+//	a borrow is counted             ⇒  lenders = ∅, and exactly one of the owner's counts is this node's for good
+//	nothing here refers to a future ⇒  its borrow ends at the next Tick: the collector's goroutine sets no alarm, sends nothing
+//	a connection is over            ⇒  nothing is counted for a frame on it: the peer would never see that frame
+//
+// A reference is given back after its use and not before a reference that went home over a slower class can have
+// arrived. The holder declares what it holds as the first frame of a connection, so frames that were lost with the one
+// before, with references or with drops in them, need not be known.
+package refs
