@@ -46,7 +46,7 @@ func TokenOf(ctx context.Context) Token {
 	if err != nil {
 		return Token{}
 	}
-	a, ok := t.Host().(*activation)
+	a, ok := t.Attached().(*activation)
 	if !ok || a.more == nil {
 		return Token{}
 	}

@@ -218,14 +218,14 @@ func (a *activation) arrived(c turn) {
 
 // Block is called by the runtime before a grain's turn parks, Unblock after.
 func (e *Engine) Block(t *core.Turn) {
-	if a, ok := t.Host().(*activation); ok && a.inTurn() && t.Kind() == core.TurnGrain {
+	if a, ok := t.Attached().(*activation); ok && a.inTurn() && t.Kind() == core.TurnGrain {
 		a.open(t)
 	}
 }
 
 // Unblock is called on the goroutine of the turn when its wait is over.
 func (e *Engine) Unblock(t *core.Turn) {
-	if a, ok := t.Host().(*activation); ok && a.inTurn() && t.Kind() == core.TurnGrain {
+	if a, ok := t.Attached().(*activation); ok && a.inTurn() && t.Kind() == core.TurnGrain {
 		a.shut(t)
 	}
 }

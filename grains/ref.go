@@ -69,7 +69,7 @@ func Self(ctx context.Context) (ID, bool) {
 	if err != nil {
 		return ID{}, false
 	}
-	if a, ok := t.Host().(*activation); ok && t.Kind() == core.TurnGrain {
+	if a, ok := t.Attached().(*activation); ok && t.Kind() == core.TurnGrain {
 		return ID{a.kind.def.name, a.key}, true
 	}
 	return ID{}, false
@@ -91,7 +91,7 @@ func Deactivate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a, ok := t.Host().(*activation)
+	a, ok := t.Attached().(*activation)
 	if !ok {
 		return fmt.Errorf("deactivate: %w: the context is not that of a grain's method", raysys.ErrNoRuntime)
 	}

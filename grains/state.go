@@ -104,7 +104,7 @@ func (c *cell) enter(ctx context.Context, verb string) (*core.Turn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s state %s: %w", verb, c.name(), err)
 	}
-	if t.Host() != any(c.act) || t.Kind() != core.TurnGrain || t.Base().Ended() {
+	if t.Attached() != any(c.act) || t.Kind() != core.TurnGrain || t.Base().Ended() {
 		return nil, fmt.Errorf("%s state %s: %w: the context is not that of a turn of this grain", verb, c.name(), raysys.ErrNoRuntime)
 	}
 	if err := t.Cancelled(); err != nil {

@@ -28,8 +28,8 @@ type participant[T Number] struct {
 	lifeWatch *promise.Watch
 
 	// Set by begin.
-	participants []grains.Grain[participant[T]] // by rank
-	host         int                            // the rank that is lost with the coordinator, NoRank
+	participants    []grains.Grain[participant[T]] // by rank
+	coordinatorRank int                            // the rank that is lost with the coordinator, NoRank
 
 	news      raysys.Ref[news] // what the coordinator will say next
 	newsWatch *promise.Watch
@@ -129,7 +129,7 @@ func (s *participant[T]) begin(ctx context.Context, b beginning) error {
 	for i, key := range b.Participants {
 		s.participants[i] = s.d.participants.Get(key)
 	}
-	s.host = b.Host
+	s.coordinatorRank = b.Host
 	s.listen(b.News.Ref())
 	return nil
 }

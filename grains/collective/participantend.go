@@ -83,7 +83,7 @@ func (s *participant[T]) newsCame() {
 	n, err := s.news.Get(s.root.Context())
 	switch {
 	case err != nil:
-		s.finish(RoundError{Rank: s.host, Round: s.round, Reason: Lost, Text: "what kept the group together is gone: " + err.Error()})
+		s.finish(RoundError{Rank: s.coordinatorRank, Round: s.round, Reason: Lost, Text: "what kept the group together is gone: " + err.Error()})
 	case n.Verdict.Reason != Left:
 		s.finish(n.Verdict)
 	default:

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -18,10 +19,12 @@ var retired = map[string]string{
 	"burial": "reap, reaper", "bury": "reap", "gravedigger": "reaper",
 	"vigil": "failure detector", "condemned": "evicted",
 	"heir": "target", "heirs": "targets", "legacy": "target", "legacies": "targets", "bequeath": "evacuate", "bequest": "copy left",
-	"inmate": "child", "household": "local cluster",
-	"guest": "inbound task", "guests": "inbound tasks", "traveller": "outbound task", "afar": "data-local",
-	"riders": "zero-CPU tasks", "ebb": "drained", "ebbed": "drained", "shed": "give back",
-	"seat": "participant", "seats": "participants", "roster": "coordinator", "door": "rendezvous", "knock": "join", "rumour": "event",
+	"inmate": "child", "inmates": "children", "household": "local cluster",
+	"guest": "inbound task", "guests": "inbound tasks", "traveller": "outbound task", "travellers": "outbound tasks",
+	"afar":  "data-local",
+	"rider": "zero-CPU task", "riders": "zero-CPU tasks", "ebb": "drained", "ebbed": "drained", "shed": "give back",
+	"seat": "participant", "seats": "participants", "roster": "coordinator", "door": "rendezvous", "doors": "rendezvous",
+	"knock": "join", "knocks": "joins", "rumour": "event", "rumours": "events",
 }
 
 // camel splits an identifier into its words, in lower case.
@@ -77,12 +80,28 @@ func TestRetiredWords(t *testing.T) {
 	}
 }
 
-// TestRetiredWordsAreFound: the words are found in names of files, types and variables, and in no other word.
+// TestRetiredWordsAreFound: each retired word is found by itself, in names of files, types and variables, and in no other
+// word.
 func TestRetiredWordsAreFound(t *testing.T) {
 	bad, err := retiredWords(fstest.MapFS{
 		"a/heirs.go": {Data: []byte("package a\n\ntype vigilTable struct{ maxSeats int }\n\nfunc finished(indoors int) {}\n")},
 	})
 	if err != nil || len(bad) != 3 {
 		t.Fatalf("want heirs.go, vigilTable and maxSeats, got %q, %v", bad, err)
+	}
+	list := words(`burial bury gravedigger vigil condemned heir heirs legacy legacies bequeath bequest inmate inmates
+		household guest guests traveller travellers afar rider riders ebb ebbed shed seat seats roster door doors knock knocks
+		rumour rumours`)
+	for _, w := range list {
+		upper := strings.ToUpper(w[:1]) + w[1:]
+		bad, err := retiredWords(fstest.MapFS{"a/a.go": {Data: []byte("package a\n\nfunc old" + upper + "Of(" + w + " int) {}\n")}})
+		if err != nil || len(bad) != 2 {
+			t.Errorf("the retired word %q may be used: found %q, %v", w, bad, err)
+		}
+	}
+	for w, instead := range retired {
+		if instead == "" || !slices.Contains(list, w) {
+			t.Errorf("the retired word %q needs a word to say instead, and a place in the list of this test", w)
+		}
 	}
 }

@@ -48,7 +48,7 @@ type Future struct {
 	mu   sync.Mutex // guards waiters, pins and reads of gated values
 	// waiters is a list through Waiter.next; the settler takes it whole. A settled future has its absence there, if any.
 	waiters *Waiter
-	host    *Slot // where the work runs, set by the engine that runs it
+	slot    *Slot // where the work runs, set by the engine that runs it
 }
 
 // holder returns the typed record around c.
@@ -93,11 +93,11 @@ func (c *Future) Seq() uint64 { return c.seq }
 // Up returns the turn that submitted the work.
 func (c *Future) Up() *Turn { return c.up }
 
-// Host returns the slot that runs the work.
-func (c *Future) Host() *Slot { return c.host }
+// Slot returns the slot that runs the work.
+func (c *Future) Slot() *Slot { return c.slot }
 
-// SetHost records the slot; the caller has started the work.
-func (c *Future) SetHost(s *Slot) { c.host = s }
+// SetSlot records the slot; the caller has started the work.
+func (c *Future) SetSlot(s *Slot) { c.slot = s }
 
 // Settled reports whether the future has its outcome.
 func (c *Future) Settled() bool { return c.word.Load()&phaseMask >= phaseReady }
@@ -190,7 +190,7 @@ func (c *Future) Again(attempt int) (last *Turn, ok bool) {
 	}
 	last = c.turn()
 	next := NewTurn(TurnSpec{
-		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Attempt: attempt, Host: last.Host(),
+		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Attempt: attempt, Attached: last.Attached(),
 	})
 	next.values = last.values
 	last.mu.Lock()

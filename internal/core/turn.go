@@ -25,21 +25,21 @@ const (
 // A context derived from a turn's own (WithCancel, WithTimeout, WithValue of a declared key) stands for a derived
 // Turn, made once per context: it shares the sequence of its base and adds its own cancellation.
 type Turn struct {
-	job      *Job
-	kind     TurnKind
-	name     string
-	id       TaskID
-	base     *Turn                // the turn itself, or the one this is derived from
-	trunk    *Turn                // of a branch: the turn it branches from
-	callers  []TaskID             // of a turn of another node: Callers there
-	up       atomic.Pointer[Turn] // cancelled with it; shortened past turns that ended (scope.go)
-	outer    context.Context      // of a root turn: the caller's context
-	deadline int64                // on the runtime's clock, 0 for none
-	values   *Values
-	attempt  int
-	slot     atomic.Pointer[Slot] // of base: the CPU it runs on
-	host     any                  // of base: the activation of a grain turn
-	kept     atomic.Pointer[any]  // of base: what the engine keeps with a task's turn
+	job           *Job
+	kind          TurnKind
+	name          string
+	id            TaskID
+	base          *Turn                // the turn itself, or the one this is derived from
+	trunk         *Turn                // of a branch: the turn it branches from
+	callers       []TaskID             // of a turn of another node: Callers there
+	up            atomic.Pointer[Turn] // cancelled with it; shortened past turns that ended (scope.go)
+	outer         context.Context      // of a root turn: the caller's context
+	deadline      int64                // on the runtime's clock, 0 for none
+	values        *Values
+	attempt       int
+	slot          atomic.Pointer[Slot] // of base: the CPU it runs on
+	attached      any                  // of base: what the engine gave with the turn: the activation of a grain turn
+	attachedLater atomic.Pointer[any]  // of base: what Attach stored, which replaces attached
 
 	seq    atomic.Uint64 // of base: submissions so far
 	racy   atomic.Bool   // of base: goroutines submitted at the same time, so the order is not the program's
@@ -78,14 +78,14 @@ type TurnSpec struct {
 	Up       *Turn
 	Deadline int64
 	Attempt  int
-	Host     any
+	Attached any
 }
 
 // NewTurn makes the turn of work submitted by s.Up.
 func NewTurn(s TurnSpec) *Turn {
 	t := &Turn{
 		job: s.Up.job, kind: s.Kind, name: s.Name, id: s.ID, deadline: s.Deadline, values: s.Up.values,
-		attempt: s.Attempt, host: s.Host,
+		attempt: s.Attempt, attached: s.Attached,
 	}
 	t.base = t
 	t.up.Store(s.Up)
@@ -131,8 +131,8 @@ func NewRemote(s RemoteSpec) *Turn {
 // work's own context, thus by a goroutine of the work, and so knows the slot that runs it.
 func (c *Future) Turn() *Turn {
 	t := c.turn()
-	if t.slot.Load() == nil && c.host != nil {
-		t.slot.Store(c.host)
+	if t.slot.Load() == nil && c.slot != nil {
+		t.slot.Store(c.slot)
 	}
 	return t
 }
@@ -158,11 +158,11 @@ func (c *Future) turn() *Turn {
 	return t
 }
 
-// SetKind, used by Describe of grain calls, makes t the turn of a call on host.
-func (t *Turn) SetKind(k TurnKind, host any) { t.kind, t.host = k, host }
+// SetKind makes t the turn of a call on that activation.
+func (t *Turn) SetKind(k TurnKind, activation any) { t.kind, t.attached = k, activation }
 
-// SetHost makes host what Host returns, of a task's turn. Others may ask meanwhile.
-func (t *Turn) SetHost(host any) { t.base.kept.Store(&host) }
+// Attach makes x what Attached returns, of a task's turn. Other goroutines may call Attached meanwhile.
+func (t *Turn) Attach(x any) { t.base.attachedLater.Store(&x) }
 
 // OwnTurn returns the work's turn if there is one.
 func (c *Future) OwnTurn() *Turn { return c.own.Load() }
@@ -292,12 +292,12 @@ func (t *Turn) ID() TaskID { return t.id }
 // Name is the task's name, or kind/key.method.
 func (t *Turn) Name() string { return t.name }
 
-// Host is the activation a grain turn runs on, or what the engine keeps with a task's.
-func (t *Turn) Host() any {
-	if kept := t.base.kept.Load(); kept != nil {
-		return *kept
+// Attached is what an engine keeps with the turn: the activation of a grain turn, the dependencies of a task's.
+func (t *Turn) Attached() any {
+	if x := t.base.attachedLater.Load(); x != nil {
+		return *x
 	}
-	return t.base.host
+	return t.base.attached
 }
 
 // Slot is the CPU the turn runs on, nil for one that holds none.

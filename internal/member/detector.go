@@ -34,7 +34,7 @@ type failureDetector struct {
 	voted            map[uint64]bool            // voted out, by whomever
 	awaitingLeaseEnd map[uint64]pendingEviction // evicted, and waiting for the end of their lease
 	pairs            map[pair]time.Duration     // broken pairs, since when they are known
-	telling          bool                       // the record is being written
+	reporting        bool                       // the record is being written
 	yielding         bool                       // this node is about to leave
 	janitor          janitor
 	notes            []Event // to be told once mu is free: OnEvent is somebody else's code
@@ -133,7 +133,7 @@ func (g *failureDetector) look(v *View) (time.Duration, []Event) {
 		}
 	}
 	g.suspect(v, suspects)
-	g.tell(v, unheard)
+	g.report(v, unheard)
 	next = min(next, g.mend(v, now.mono), g.endSessions(v, now.mono))
 	g.janitor.look(m, v, now.mono)
 

@@ -140,18 +140,18 @@ func (g *failureDetector) endSessions(v *View, now time.Duration) time.Duration 
 	return next
 }
 
-// tell writes into this node's record which others it does not hear, if that changed. With g.mu held.
-func (g *failureDetector) tell(v *View, unheard []uint64) {
+// report writes into this node's record which others it does not hear, if that changed. With g.mu held.
+func (g *failureDetector) report(v *View, unheard []uint64) {
 	self, ok := v.Node(g.m.cfg.Self.ID)
 	slices.Sort(unheard)
-	if !ok || slices.Equal(self.unheard, unheard) || g.telling || g.m.State() != Active {
+	if !ok || slices.Equal(self.unheard, unheard) || g.reporting || g.m.State() != Active {
 		return
 	}
 	// The watch brings the written record, and with it the next look; one that failed is tried at the next look.
-	g.telling = g.m.start(func() {
-		err := g.m.tell(v, self.unheard, unheard)
+	g.reporting = g.m.start(func() {
+		err := g.m.report(v, self.unheard, unheard)
 		g.mu.Lock()
-		g.telling = false
+		g.reporting = false
 		g.mu.Unlock()
 		if err != nil {
 			g.m.event(WatchFailed, Node{}, err)
@@ -159,8 +159,8 @@ func (g *failureDetector) tell(v *View, unheard []uint64) {
 	})
 }
 
-// tell leaves out who was voted out meanwhile: everybody waits for their end already, and everybody reads what is told.
-func (m *Member) tell(v *View, before, unheard []uint64) error {
+// report leaves out who was voted out meanwhile: everybody waits for their end already, and everybody reads what is told.
+func (m *Member) report(v *View, before, unheard []uint64) error {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/4)
 	defer cancel()
 	var kept []uint64

@@ -106,26 +106,26 @@ func (p *Peer) Entry(number uint32) *core.Entry {
 // Send implements wire.Peer.
 func (p *Peer) Send(class wire.Class, kind wire.Kind, payload []byte) error {
 	if list := kind.List(); list != 0 && len(payload) <= wire.ItemLimit {
-		return p.told(p.link.SendItem(class, list, payload))
+		return p.asRaysys(p.link.SendItem(class, list, payload))
 	}
-	return p.told(p.link.Send(class, kind, payload))
+	return p.asRaysys(p.link.Send(class, kind, payload))
 }
 
 // SendLarge implements wire.Peer.
 func (p *Peer) SendLarge(kind wire.Kind, payload []byte) error {
-	return p.told(p.link.SendBulk(kind, payload))
+	return p.asRaysys(p.link.SendBulk(kind, payload))
 }
 
 // SendBody sends a frame whose body is not copied; see link.Peer.
 func (p *Peer) SendBody(kind wire.Kind, head []byte, b link.Body) error {
-	return p.told(p.link.SendBody(kind, head, b))
+	return p.asRaysys(p.link.SendBody(kind, head, b))
 }
 
 // Abandon has no more of a body written to l.
 func (p *Peer) Abandon(l link.Landing) { p.link.Abandon(l) }
 
-// told turns the link's errors into those of the vocabulary.
-func (p *Peer) told(err error) error {
+// asRaysys turns the link's errors into those of the vocabulary.
+func (p *Peer) asRaysys(err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -23,7 +23,7 @@ func (r *record[A, R]) common() bool {
 	if !r.spec.common {
 		return false
 	}
-	d := r.host()
+	d := r.deps()
 	return d == nil || !d.dataLocal.Load()
 }
 
@@ -32,7 +32,7 @@ func (r *record[A, R]) plain() bool { return r.spec.common }
 
 func (r *record[A, R]) request() PlaceRequest {
 	q := PlaceRequest{Entry: r.spec.entry, Options: &r.spec.opts, ID: r.ID(), Attempt: r.attempt()}
-	if d := r.host(); d != nil && d.dataLocal.Load() {
+	if d := r.deps(); d != nil && d.dataLocal.Load() {
 		q.Inputs = d.inputs()
 	}
 	return q
@@ -52,8 +52,8 @@ func (r *record[A, R]) depart(e *Engine) {
 		bytes = r.spec.size(&r.arg)
 	}
 	e.started(bytes)
-	if d := r.host(); d != nil {
-		d.leave()
+	if d := r.deps(); d != nil {
+		d.releaseFetchSlot()
 	}
 }
 
@@ -85,7 +85,7 @@ func (r *record[A, R]) head(rt core.Runtime) taskHead {
 
 // appendArg implements outboundTask.
 func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, error) {
-	if d := r.host(); d != nil && d.dataLocal.Load() && d.params.Load() != nil {
+	if d := r.deps(); d != nil && d.dataLocal.Load() && d.params.Load() != nil {
 		return r.appendParams(dst, refs)
 	}
 	if r.spec.fixed {

@@ -14,7 +14,7 @@ import (
 
 // far is a driver and a worker whose one CPU is taken by a task that waits for its context.
 type far struct {
-	d, w  *host
+	d, w  *tasksRuntime
 	link  *link
 	ctx   context.Context
 	wait  tasks.Task0[int]

@@ -178,7 +178,7 @@ func TestRandomGraphsWithLoss(t *testing.T) {
 			}
 			<-time.After(time.Second)
 			synctest.Wait()
-			for _, h := range append([]*host{d}, workers(links)...) {
+			for _, h := range append([]*tasksRuntime{d}, workers(links)...) {
 				if l := h.engine.Load(); l.Inbound != 0 || l.Queued != 0 || l.Busy != 0 || h.engine.FreeCPU() != h.cpus {
 					problems = append(problems, fmt.Sprintf("node %s is left with %+v", h.name, l))
 				}
@@ -190,7 +190,7 @@ func TestRandomGraphsWithLoss(t *testing.T) {
 	})
 }
 
-func workers(links []*link) (hs []*host) {
+func workers(links []*link) (hs []*tasksRuntime) {
 	for _, l := range links {
 		hs = append(hs, l.ends[1].here)
 	}

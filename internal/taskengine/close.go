@@ -63,7 +63,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	e.draining.Store(true)
 	if x := e.net.Load(); x != nil {
 		x.bounceQueued()
-		x.changed()
+		x.recheck()
 	}
 	if e.cfg.Changed != nil {
 		e.cfg.Changed()
@@ -84,7 +84,7 @@ func (e *Engine) CancelDrain() {
 	e.drained = nil
 	e.mu.Unlock()
 	if x := e.net.Load(); x != nil {
-		x.changed()
+		x.recheck()
 	}
 	if e.cfg.Changed != nil {
 		e.cfg.Changed()

@@ -14,10 +14,10 @@ import (
 // where it goes its values are fetched before it takes a CPU; when that is here, it stays, which is where the usual way
 // begins.
 
-// host returns what holds, or held, the task back; nil for one that had nothing to wait for.
-func (r *record[A, R]) host() *deps {
+// deps returns what holds, or held, the task back; nil for one that had nothing to wait for.
+func (r *record[A, R]) deps() *deps {
 	if t := r.OwnTurn(); t != nil {
-		d, _ := t.Host().(*deps)
+		d, _ := t.Attached().(*deps)
 		return d
 	}
 	return nil
@@ -78,7 +78,7 @@ func sizeHere(c *core.Future) int64 {
 
 // stay implements outboundTask.
 func (r *record[A, R]) stay(e *Engine) bool {
-	d := r.host()
+	d := r.deps()
 	if d == nil || !d.dataLocal.Load() {
 		return false
 	}
@@ -93,6 +93,6 @@ func (r *record[A, R]) stay(e *Engine) bool {
 	e.started(bytes) // it is counted again when it is ready
 	d.stays, d.fetch = true, true
 	d.dataLocal.Store(false)
-	d.come()
+	d.fetchAbsent()
 	return true
 }

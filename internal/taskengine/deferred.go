@@ -155,7 +155,7 @@ const patience = int64(10 * time.Second)
 func (a *deferred) hopeless(x *exchange, now int64) (gone []*core.Future, again int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.order) == 0 || x.e.total.cpu >= oneCPU || !x.workers() {
+	if len(a.order) == 0 || x.e.total.cpu >= oneCPU || !x.hasWorkers() {
 		for _, l := range a.order {
 			l.since = 0
 		}

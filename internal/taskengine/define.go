@@ -60,7 +60,7 @@ func Define2[A, B, R any](t *raysys.Table, name string, fn func(context.Context,
 	k := define(t, name, fn == nil, func(ctx context.Context, a args2[A, B]) (R, error) { return fn(ctx, a.A, a.B) })
 	k.spec.params = func(arg any) []param {
 		a := arg.(*args2[A, B])
-		return []param{&slot[A]{at: &a.A}, &slot[B]{at: &a.B}}
+		return []param{&refParam[A]{at: &a.A}, &refParam[B]{at: &a.B}}
 	}
 	return Task2[A, B, R]{k}
 }
@@ -70,7 +70,7 @@ func Define3[A, B, C, R any](t *raysys.Table, name string, fn func(context.Conte
 	k := define(t, name, fn == nil, func(ctx context.Context, a args3[A, B, C]) (R, error) { return fn(ctx, a.A, a.B, a.C) })
 	k.spec.params = func(arg any) []param {
 		a := arg.(*args3[A, B, C])
-		return []param{&slot[A]{at: &a.A}, &slot[B]{at: &a.B}, &slot[C]{at: &a.C}}
+		return []param{&refParam[A]{at: &a.A}, &refParam[B]{at: &a.B}, &refParam[C]{at: &a.C}}
 	}
 	return Task3[A, B, C, R]{k}
 }
@@ -88,7 +88,7 @@ func define[A, R any](t *raysys.Table, name string, isNil bool, fn func(context.
 	bad = errors.Join(bad, wrapType("argument", err))
 	res, err := codec.PlanOf(reflect.TypeFor[R]())
 	bad = errors.Join(bad, wrapType("result", err))
-	d := &definition{arg: arg, res: res, fixed: true, params: func(a any) []param { return []param{&slot[A]{at: a.(*A)}} }}
+	d := &definition{arg: arg, res: res, fixed: true, params: func(a any) []param { return []param{&refParam[A]{at: a.(*A)}} }}
 	var print uint64
 	if arg != nil && res != nil {
 		d.fixed, d.refs = arg.Fixed(), arg.HasRefs()

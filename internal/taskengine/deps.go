@@ -6,9 +6,9 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// deps holds a task back until the futures it needs have settled, and then until their values are here, or until it is
-// known where else it runs. It is the host of the task's turn, also while the task is elsewhere: it keeps the objects
-// that its parameters are in.
+// deps are the dependencies of a task. They hold the task until its futures have settled, and then until their values are
+// here or the task has been placed on another node. They are attached to the task's turn, also while the task is elsewhere,
+// and keep the objects that its parameters are in.
 //
 //	settle ──┬── all values are here ──────────────────────────────► ready
 //	         ├── fetch those that are elsewhere ───────────────────► ready
@@ -17,14 +17,14 @@ import (
 type deps struct {
 	task      held
 	job       *core.Job
-	left      atomic.Int32 // futures still open, and one for the submitter
+	left      atomic.Int32 // futures that have not settled, and one for the submitter
 	waiters   []core.Waiter
 	futures   []*core.Future
-	params    atomic.Pointer[[]param] // what cores are, for a task that has its parameters by reference
+	params    atomic.Pointer[[]param] // the parameters, of a task that got them by reference; nil once they are given back
 	taken     func()                  // the parameters are in the argument; may be nil
-	fetch     bool                    // values that are elsewhere are waited for; set while nothing is
-	stays     bool                    // the task was given to this node, with its values; set while it is held
-	place     place                   // among those whose values are fetched
+	fetch     bool                    // the task waits for values that are elsewhere; changed only while it waits for nothing
+	stays     bool                    // the task was given to this node, with its values; changed only while the task is held
+	fetchSlot fetchSlot               // taken while the values of this task are fetched
 	dataLocal atomic.Bool             // the argument is not complete, and the task goes to where its values are
 }
 
@@ -42,8 +42,8 @@ type held interface {
 	queues() bool
 }
 
-// wanted lists the futures that the task still needs. A parameter whose value is in the argument needs its future no
-// more: that may lose the value again while others come.
+// wanted lists the futures that the task still needs. Once a parameter's value is in the argument, its future is not needed:
+// it may lose the value again while the values of others arrive.
 func (d *deps) wanted() []*core.Future {
 	params := d.params.Load()
 	if params == nil {
@@ -62,7 +62,7 @@ func (d *deps) wanted() []*core.Future {
 	return list
 }
 
-// wait subscribes to those that are wanted. The task is held.
+// wait subscribes to the wanted futures. The task is held.
 func (d *deps) wait() {
 	futures := d.futures
 	if d.fetch {
@@ -96,7 +96,7 @@ func (d *deps) arrived() {
 		futures = d.wanted()
 	}
 	for _, c := range futures {
-		if !d.fetch && c.Absent() { // why an earlier fetch failed does not count
+		if !d.fetch && c.Absent() { // the error of an earlier fetch does not count
 			absent = true
 			continue
 		}
@@ -113,7 +113,7 @@ func (d *deps) arrived() {
 			return
 		}
 		if d.fetch = true; absent {
-			d.come()
+			d.fetchAbsent()
 			return
 		}
 	}
@@ -124,7 +124,7 @@ func (d *deps) arrived() {
 			d.giveBack()
 			d.task.settleFailed(err)
 			return
-		case !here: // one was evicted while the others came
+		case !here: // one value was evicted while others arrived
 			d.wait()
 			return
 		}
@@ -138,7 +138,7 @@ func (d *deps) arrived() {
 	d.task.ready()
 }
 
-// giveBack ends the loans of the parameters.
+// giveBack ends the borrows of the parameters.
 func (d *deps) giveBack() {
 	if params := d.params.Swap(nil); params != nil {
 		for _, p := range *params {
@@ -166,12 +166,11 @@ func (r *record[A, R]) hold(up *core.Turn, d *deps) {
 	if t == nil {
 		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.ID(), Up: up, Attempt: 1})
 	}
-	t.SetHost(d)
+	t.Attach(d)
 	r.SetOwn(t)
 }
 
-// inner lets d be followed by a wait for the references that the parameters themselves hold, which are dependencies
-// too.
+// inner makes the task wait, after d, for the references inside its parameters, which are dependencies too.
 func (r *record[A, R]) inner(d *deps, next held) {
 	if !r.spec.refs {
 		return
@@ -180,8 +179,8 @@ func (r *record[A, R]) inner(d *deps, next held) {
 		if more := r.spec.dependencies(&r.arg); len(more) > 0 {
 			r.OwnTurn().Pin(more)
 			d2 := &deps{task: next, job: d.job, futures: more}
-			d2.place.taken.Store(d.place.taken.Swap(false))
-			r.OwnTurn().SetHost(d2)
+			d2.fetchSlot.taken.Store(d.fetchSlot.taken.Swap(false))
+			r.OwnTurn().Attach(d2)
 			d.task = d2
 		}
 	}

@@ -178,7 +178,7 @@ func (e *Engine) wake() {
 // spill is called when tasks may wait and no CPU is free.
 func (e *Engine) spill() {
 	if x := e.net.Load(); x != nil {
-		x.note()
+		x.taskWaits()
 	}
 }
 
@@ -230,7 +230,7 @@ func (e *Engine) Block(t *core.Turn) {
 		e.giveCPU(s.CPU)
 	}
 	if x := e.net.Load(); x != nil {
-		x.hurry()
+		x.wakeIfHinted()
 	}
 }
 

@@ -212,7 +212,7 @@ func (soon) Temporary() bool { return true }
 // that there is no such place.
 func TestPlace(t *testing.T) {
 	f := newFunctions()
-	var d *host
+	var d *tasksRuntime
 	var to atomic.Pointer[end]
 	var say atomic.Value
 	d = newHost(t, "driver", f.table, 1, func(c *taskengine.Config) {
@@ -494,7 +494,7 @@ func TestNothingIsLeft(t *testing.T) {
 func TestViewChangesWhilePlacing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFunctions()
-		var d *host
+		var d *tasksRuntime
 		var to *end
 		first := true
 		d = newHost(t, "driver", f.table, 1, func(c *taskengine.Config) {

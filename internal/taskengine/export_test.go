@@ -13,7 +13,7 @@ func (e *Engine) StopForwarder() (lost bool) {
 	stop := make(chan struct{})
 	close(stop)
 	x.running.Add(1)
-	x.poke()
+	x.wakeNow()
 	x.run(stop)
 	lost = x.state.Load() == awake && len(x.wake) == 0
 	select {

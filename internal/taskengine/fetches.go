@@ -7,12 +7,13 @@ import (
 	"github.com/raysys/raysys/internal/goroutines"
 )
 
-// fetches bounds the tasks whose values are being fetched from elsewhere, or have been, and that do not run yet: enough that
-// no CPU waits for the wire, few enough that a long queue does not bring all that it will ever need into memory. The others
-// wait in order. A place is taken when nothing is missing but values that exist, so it never waits for a task.
+// fetches bounds the tasks that do not run yet and whose values have been fetched from other nodes, or are being fetched. The
+// bound is high enough that no CPU waits for the network, and low enough that a long queue does not bring all its values into
+// memory. Other tasks wait in order. A task takes a slot when only values that exist are missing, so a slot never waits for a
+// task.
 //
-// Tasks that ask for other resources than one CPU take no place: they may have to wait for long with their values, and
-// those that hold the resources may wait for tasks behind them.
+// Tasks that ask for other resources than one CPU take no slot: they may wait for long after their values have arrived, and the
+// tasks that hold the resources may wait for tasks behind them.
 type fetches struct {
 	mu    sync.Mutex // guards the rest
 	used  int
@@ -24,16 +25,16 @@ const aheadPerCPU = 2
 
 func (e *Engine) maxAhead() int { return aheadPerCPU*int((e.total.cpu+oneCPU-1)/oneCPU) + 2 }
 
-// place is a deps' part in it.
-type place struct{ taken atomic.Bool }
+// fetchSlot says whether a task has one of the slots.
+type fetchSlot struct{ taken atomic.Bool }
 
-// come fetches the values of d now, or when there is a place.
-func (d *deps) come() {
-	if !d.task.queues() || d.place.taken.Load() {
+// fetchAbsent fetches the values of d now, or when a slot is free.
+func (d *deps) fetchAbsent() {
+	if !d.task.queues() || d.fetchSlot.taken.Load() {
 		d.wait()
 		return
 	}
-	e := d.job.Runtime.(host).Tasks()
+	e := d.job.Runtime.(tasksRuntime).Tasks()
 	a := &e.fetches
 	a.mu.Lock()
 	if a.used >= e.maxAhead() {
@@ -42,27 +43,27 @@ func (d *deps) come() {
 		return
 	}
 	a.used++
-	d.place.taken.Store(true)
+	d.fetchSlot.taken.Store(true)
 	a.mu.Unlock()
 	d.wait()
 }
 
-// leave gives the place of d, if it has one, to the next that waits.
-func (d *deps) leave() {
-	if !d.place.taken.Load() || !d.place.taken.Swap(false) {
+// releaseFetchSlot gives the slot of d, if it has one, to the next task that waits.
+func (d *deps) releaseFetchSlot() {
+	if !d.fetchSlot.taken.Load() || !d.fetchSlot.taken.Swap(false) {
 		return
 	}
-	e := d.job.Runtime.(host).Tasks()
+	e := d.job.Runtime.(tasksRuntime).Tasks()
 	next, gone := e.fetches.next()
 	if next == nil && gone == nil {
 		return
 	}
-	e.cfg.Pool.Go(goroutines.Func(func() { // whoever ends or runs here shall not wait for what that does
+	e.cfg.Pool.Go(goroutines.Func(func() { // the caller, which runs or ends a task, does not wait for this
 		if next != nil {
 			next.wait()
 		}
 		for _, d := range gone {
-			d.task.ready() // which finds that it has settled, and lets go of what it holds
+			d.task.ready() // ready finds that the task has settled, and releases what it holds
 		}
 	}))
 }
@@ -74,11 +75,11 @@ func (a *fetches) next() (next *deps, gone []*deps) {
 	for len(a.queue) > 0 {
 		d := a.queue[0]
 		a.queue[0], a.queue = nil, a.queue[1:]
-		d.place.taken.Store(true)
+		d.fetchSlot.taken.Store(true)
 		if !d.task.over() { // looked at after the place was taken: who ends now gives it on
 			return d, gone
 		}
-		if !d.place.taken.Swap(false) {
+		if !d.fetchSlot.taken.Swap(false) {
 			return nil, gone // its end has handed the place on
 		}
 		gone = append(gone, d)

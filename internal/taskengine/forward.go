@@ -8,16 +8,16 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// A forwarder takes tasks from the queue for other nodes, as a worker does for this one: when the CPUs here are taken
-// and a peer has room. It is one goroutine, there while there are peers, and any goroutine that waits for a task may
-// do its work for it.
+// A forwarder takes tasks from the queue for other nodes, as a worker does for this one, when the CPUs here are taken
+// and a peer has room. It is one goroutine, which exists while there are peers. A goroutine that waits for a task may
+// do the forwarder's work.
 //
-//	asleep ──► noted ──► awake ──► asleep       tasks wait here and may go
+//	asleep ──► hinting ──► awake ──► asleep     tasks wait here and may go
 //	  a task came   another, or                 stalled: tasks wait, and no peer has room: only an answer,
-//	                a hintPause later           a report or a new peer changes that
+//	               a hintPause later            a report or a new peer changes that
 //
-// The step over noted is for a program that submits and then waits: it sends its task itself, and the forwarder is not
-// woken, which would cost more than all the rest.
+// The state hinting is for a program that submits and then waits: its goroutine sends the task, and the forwarder is
+// not woken, which would cost more than everything else.
 type forwarder struct {
 	state atomic.Int32
 	wake  chan struct{} // capacity 1, never closed
@@ -26,7 +26,7 @@ type forwarder struct {
 	hinted    atomic.Bool
 	retry     core.Alarm
 	retrying  atomic.Bool
-	lastCall  core.Alarm  // for tasks that nobody can run
+	lastCall  core.Alarm  // for tasks that no node can run
 	dirty     atomic.Bool // something changed beyond the queue
 	crowded   atomic.Bool // tasks have waited for a CPU here since Changed was last called
 	unflushed atomic.Bool
@@ -37,15 +37,15 @@ type forwarder struct {
 
 const (
 	asleep int32 = iota
-	noted
+	hinting
 	awake
 	stalled
 )
 
 const (
-	// hintPause is how long a single task may lie while its submitter does something else than wait for it.
+	// hintPause is how long a single task may stay queued while its submitter does something else than wait for it.
 	hintPause = int64(500 * time.Microsecond)
-	// retryPause is how long a peer that refused a task is left alone.
+	// retryPause is how long no task is sent to a peer that refused one.
 	retryPause = int64(5 * time.Millisecond)
 	// maxBatch bounds the tasks of one frame.
 	maxBatch = 256
@@ -55,20 +55,20 @@ func (f *forwarder) init(x *exchange) {
 	f.wake = make(chan struct{}, 1)
 	f.hint.Ring = func() {
 		f.hinted.Store(false)
-		f.hurry()
+		f.wakeIfHinted()
 	}
 	f.retry.Ring = func() {
 		f.retrying.Store(false)
 		x.each(func(p *peer) {
 			p.full.Store(false)
 		})
-		x.changed()
+		x.recheck()
 	}
-	f.lastCall.Ring = x.changed
+	f.lastCall.Ring = x.recheck
 }
 
-// note is told that a task waits and no CPU is free.
-func (x *exchange) note() {
+// taskWaits is called when a task waits and no CPU is free.
+func (x *exchange) taskWaits() {
 	if !x.crowded.Load() {
 		x.crowded.Store(true)
 	}
@@ -79,41 +79,41 @@ func (x *exchange) note() {
 			return
 		}
 		if waits > 1 {
-			x.poke()
+			x.wakeNow()
 			return
 		}
-		if x.state.CompareAndSwap(asleep, noted) && x.hinted.CompareAndSwap(false, true) {
+		if x.state.CompareAndSwap(asleep, hinting) && x.hinted.CompareAndSwap(false, true) {
 			x.hint.At = x.rt.Now() + hintPause
 			x.rt.SetAlarm(&x.hint)
 		}
-	case noted:
-		x.hurry()
+	case hinting:
+		x.wakeIfHinted()
 	}
 }
 
-// hurry wakes the forwarder if a task was noted.
-func (f *forwarder) hurry() {
-	if f.state.Load() == noted && f.state.CompareAndSwap(noted, awake) {
-		f.rouse()
+// wakeIfHinted wakes the forwarder if a task has set the hint.
+func (f *forwarder) wakeIfHinted() {
+	if f.state.Load() == hinting && f.state.CompareAndSwap(hinting, awake) {
+		f.signal()
 	}
 }
 
-// poke wakes the forwarder whatever it waits for.
-func (f *forwarder) poke() {
+// wakeNow wakes the forwarder in any state.
+func (f *forwarder) wakeNow() {
 	if f.state.Swap(awake) != awake {
-		f.rouse()
+		f.signal()
 	}
 }
 
-func (f *forwarder) rouse() {
+func (f *forwarder) signal() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
 	}
 }
 
-// idle is called when a worker finds nothing to do.
-func (x *exchange) idle() {
+// workerIdle is called when a worker finds nothing to do.
+func (x *exchange) workerIdle() {
 	if x.crowded.Load() && x.crowded.Swap(false) && x.e.cfg.Changed != nil {
 		x.e.cfg.Changed()
 	}
@@ -129,18 +129,18 @@ func (x *exchange) pop() *core.Future {
 	return x.e.queue.Pop()
 }
 
-// later lets the forwarder look again in a while, at peers that refused.
-func (x *exchange) later() {
+// retryLater lets the forwarder try peers that refused again after a retryPause.
+func (x *exchange) retryLater() {
 	if x.retrying.CompareAndSwap(false, true) {
 		x.retry.At = x.rt.Now() + retryPause
 		x.rt.SetAlarm(&x.retry)
 	}
 }
 
-// changed is told that what keeps tasks here may be over.
-func (x *exchange) changed() {
+// recheck is called when something has changed that may have kept tasks here.
+func (x *exchange) recheck() {
 	x.dirty.Store(true)
-	x.poke()
+	x.wakeNow()
 }
 
 // run is the forwarder's goroutine. It ends when stop is closed.
@@ -156,7 +156,7 @@ func (x *exchange) run(stop <-chan struct{}) {
 		x.giveUp()
 		x.flush()
 		x.state.Store(end)
-		// Whoever came before the store saw an awake forwarder and woke nobody.
+		// A task that was queued before the store found an awake forwarder and sent no signal.
 		if !x.due(end) {
 			select {
 			case <-x.wake:
@@ -167,9 +167,9 @@ func (x *exchange) run(stop <-chan struct{}) {
 		x.state.Store(awake)
 		select {
 		case <-stop:
-			// Peers may have come back meanwhile, and another goroutine with them: it sleeps beside a state that says
-			// awake now, and the wake that this one took may have been its own.
-			x.rouse()
+			// New peers may have started another forwarder meanwhile. It sleeps while the state says awake, and the
+			// signal that this goroutine took may have been meant for it.
+			x.signal()
 			return
 		default:
 		}
@@ -193,7 +193,7 @@ func (x *exchange) giveUp() {
 	}
 }
 
-// due reports whether a forwarder that was about to rest as end must go on.
+// due reports whether a forwarder that is about to sleep in state end must go on.
 func (x *exchange) due(end int32) bool {
 	switch {
 	case x.dirty.Load() || x.stops.some():
@@ -213,8 +213,8 @@ func (x *exchange) due(end int32) bool {
 	return false
 }
 
-// taken reports whether no CPU here is free for the tasks that wait, so that they may go. A worker that is on its way
-// to them has taken its CPU already; it says when it leaves some.
+// taken reports whether no CPU here is free for the tasks that wait, so that they may go. A searching worker has
+// taken its CPU already; it wakes the forwarder when it leaves tasks behind.
 func (x *exchange) taken() bool {
 	e := x.e
 	if e.draining.Load() {
@@ -236,7 +236,7 @@ func (x *exchange) opened() bool {
 // sendNow is called by a goroutine that is about to wait for a task: it does the forwarder's work, so that the task
 // leaves without a change of goroutines.
 func (x *exchange) sendNow() {
-	if x.state.Load() != noted || !x.taken() || !x.mu.TryLock() {
+	if x.state.Load() != hinting || !x.taken() || !x.mu.TryLock() {
 		return
 	}
 	x.out.first = true
@@ -248,8 +248,8 @@ func (x *exchange) sendNow() {
 		corked.uncork(true)
 	}
 	x.flush()
-	if x.state.CompareAndSwap(noted, end) && x.due(end) {
-		x.poke()
+	if x.state.CompareAndSwap(hinting, end) && x.due(end) {
+		x.wakeNow()
 	}
 }
 
@@ -265,7 +265,7 @@ func (x *exchange) round() int32 {
 		p, n, skipped := x.pick()
 		if p == nil {
 			if skipped {
-				return asleep // those with room can run nothing of what waits
+				return asleep // no peer with room can run a waiting task
 			}
 			x.stall()
 			return stalled
@@ -314,7 +314,8 @@ func (p *peer) turn() int64 {
 	return min(max(p.cpus*ahead/10/mean, 1), maxBatch)
 }
 
-// stall prepares for a wait until some peer has answered enough to be worth another round, or says that it has room.
+// stall prepares for a wait until a peer has answered enough tasks for another round to pay, or reports that it has
+// room.
 func (x *exchange) stall() {
 	for _, p := range *x.peers.Load() {
 		n := p.inflight.Load()

@@ -166,7 +166,7 @@ func (g *inboundTask[A, R]) ready() {
 	}
 	x.e.held.Add(-1)
 	g.enqueue(x)
-	x.welcome()
+	x.startInbound()
 }
 
 func (g *inboundTask[A, R]) enqueue(x *exchange) {
@@ -182,8 +182,8 @@ func (g *inboundTask[A, R]) enqueue(x *exchange) {
 	}
 }
 
-// welcome sees that somebody runs the inbound tasks that were queued.
-func (x *exchange) welcome() {
+// startInbound sees that somebody runs the inbound tasks that were queued.
+func (x *exchange) startInbound() {
 	if !x.inbound.Empty() {
 		x.e.wake()
 		x.watchInbound()

@@ -36,7 +36,7 @@ func (l *link) sent(kind wire.Kind) func() [][]byte {
 }
 
 // drain begins to drain the node. The drain ends at the latest when the test does.
-func (h *host) drain() <-chan error {
+func (h *tasksRuntime) drain() <-chan error {
 	return async(func() error { return h.engine.Drain(h.t.Context()) })
 }
 

@@ -22,8 +22,8 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// host is a node that has an engine and nothing else. It implements core.Runtime.
-type host struct {
+// tasksRuntime is a node that has an engine and nothing else. It implements core.Runtime.
+type tasksRuntime struct {
 	t      testing.TB
 	name   raysys.NodeID
 	table  *raysys.Table
@@ -43,20 +43,20 @@ type host struct {
 	peers []*end
 }
 
-func (h *host) Now() int64                    { return h.wheel.Now() }
-func (h *host) SetAlarm(a *core.Alarm)        { h.wheel.Set(a) }
-func (h *host) ClearAlarm(a *core.Alarm) bool { return h.wheel.Clear(a) }
-func (h *host) Block(t *core.Turn)            { h.engine.Block(t) }
-func (h *host) Unblock(t *core.Turn)          { h.engine.Unblock(t) }
-func (h *host) Tasks() *taskengine.Engine     { return h.engine }
+func (h *tasksRuntime) Now() int64                    { return h.wheel.Now() }
+func (h *tasksRuntime) SetAlarm(a *core.Alarm)        { h.wheel.Set(a) }
+func (h *tasksRuntime) ClearAlarm(a *core.Alarm) bool { return h.wheel.Clear(a) }
+func (h *tasksRuntime) Block(t *core.Turn)            { h.engine.Block(t) }
+func (h *tasksRuntime) Unblock(t *core.Turn)          { h.engine.Unblock(t) }
+func (h *tasksRuntime) Tasks() *taskengine.Engine     { return h.engine }
 
 // newHost starts a node; cpus 0 makes it a driver. It is closed with the test.
-func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, change ...func(*taskengine.Config)) *host {
+func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, change ...func(*taskengine.Config)) *tasksRuntime {
 	t.Helper()
 	if err := table.Freeze(); err != nil {
 		t.Fatal(err)
 	}
-	h := &host{
+	h := &tasksRuntime{
 		t: t, name: raysys.NodeID(name), table: table, wheel: wheel.New(), pool: goroutines.New(64), cpus: cpus,
 		actors: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) })), ending: make(chan struct{}), jobs: map[raysys.JobID]*core.Job{},
 	}
@@ -73,7 +73,7 @@ func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, chang
 }
 
 // jobOf returns this node's view of a job.
-func (h *host) jobOf(id raysys.JobID, namespace string) *core.Job {
+func (h *tasksRuntime) jobOf(id raysys.JobID, namespace string) *core.Job {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	j := h.jobs[id]
@@ -89,7 +89,7 @@ func (h *host) jobOf(id raysys.JobID, namespace string) *core.Job {
 }
 
 // tell lets the peers know how busy the node is.
-func (h *host) tell() {
+func (h *tasksRuntime) tell() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range h.peers {
@@ -97,13 +97,13 @@ func (h *host) tell() {
 	}
 }
 
-func (h *host) ctx() context.Context { return h.with(context.Background()) }
+func (h *tasksRuntime) ctx() context.Context { return h.with(context.Background()) }
 
-func (h *host) with(ctx context.Context) context.Context {
+func (h *tasksRuntime) with(ctx context.Context) context.Context {
 	return core.NewContext(core.NewRoot(h.job, ctx, h.top, raysys.TaskID(h.job.ID).Child(h.roots.Add(1))))
 }
 
-func (h *host) close() {
+func (h *tasksRuntime) close() {
 	h.once.Do(func() {
 		close(h.ending)
 		h.top.Cancel(raysys.ErrClosed)
@@ -150,7 +150,7 @@ const bulk = wire.Requests + 1
 // end is one node's side: the other node as its engine sees it.
 type end struct {
 	*link
-	here, there *host
+	here, there *tasksRuntime
 	other       *end
 	scopes      wire.Scopes
 	turns       wire.Turns
@@ -180,10 +180,10 @@ type frame struct {
 var lives atomic.Uint64
 
 // join links two nodes and tells their engines.
-func join(t testing.TB, a, b *host) *link {
+func join(t testing.TB, a, b *tasksRuntime) *link {
 	t.Helper()
 	l := &link{t: t, free: make(chan struct{})}
-	for i, hs := range [][2]*host{{a, b}, {b, a}} {
+	for i, hs := range [][2]*tasksRuntime{{a, b}, {b, a}} {
 		e := &end{link: l, here: hs[0], there: hs[1], life: lives.Add(1), numbers: map[string]uint32{}, entries: hs[0].table.Entries(), exported: map[uint64]*core.Future{}, fetches: map[*fetch]bool{}}
 		for i, entry := range e.there.table.Entries() {
 			e.numbers[entry.String()] = uint32(i)

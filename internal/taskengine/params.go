@@ -16,22 +16,22 @@ type param interface {
 	take(*core.Job) (here bool, err error)
 	// taken reports whether take has.
 	taken() bool
-	// lend keeps the value readable until Return, also where the program has released it: another node holds it.
-	lend()
-	// keep makes an object of what the argument of c has.
-	keep(c *core.Future, part int)
+	// pin keeps the value readable until Return, also where the program has released it: another node holds it.
+	pin()
+	// makeObject makes an object of what the argument of c has.
+	makeObject(c *core.Future, part int)
 }
 
-// slot is the parameter of type T at some place of an argument.
-type slot[T any] struct {
+// refParam is the parameter of type T at some place of an argument.
+type refParam[T any] struct {
 	core.Ref[T]
 	at  *T
 	has bool
 }
 
-func (s *slot[T]) taken() bool { return s.has }
+func (s *refParam[T]) taken() bool { return s.has }
 
-func (s *slot[T]) take(j *core.Job) (bool, error) {
+func (s *refParam[T]) take(j *core.Job) (bool, error) {
 	if s.has {
 		return true, nil
 	}
@@ -43,14 +43,14 @@ func (s *slot[T]) take(j *core.Job) (bool, error) {
 	return here, err
 }
 
-func (s *slot[T]) lend() {
+func (s *refParam[T]) pin() {
 	if err := s.RefFuture().Pin(); err != nil {
 		s.Ref = core.FailedRef[T](err)
 		_ = s.RefFuture().Pin()
 	}
 }
 
-func (s *slot[T]) keep(c *core.Future, part int) { s.Ref = core.Hold(c, part, *s.at) }
+func (s *refParam[T]) makeObject(c *core.Future, part int) { s.Ref = core.Hold(c, part, *s.at) }
 
 // takeAll takes every parameter; false when one is elsewhere.
 func takeAll(params []param, j *core.Job) (here bool, err error) {
@@ -69,16 +69,16 @@ func takeAll(params []param, j *core.Job) (here bool, err error) {
 // are kept while the task is away, for another attempt.
 func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, error) {
 	t := r.Turn()
-	d, ok := t.Host().(*deps)
+	d, ok := t.Attached().(*deps)
 	if !ok {
 		d = &deps{}
-		t.SetHost(d)
+		t.Attach(d)
 	}
 	params := d.params.Load()
 	if params == nil {
 		list := r.spec.params(&r.arg)
 		for i, p := range list {
-			p.keep(&r.Future, i)
+			p.makeObject(&r.Future, i)
 			if err := p.Borrow(t); err != nil {
 				return dst, err
 			}
@@ -114,7 +114,7 @@ func (g *inboundTask[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.
 	if t == nil {
 		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: g.Name(), ID: g.ID(), Up: up, Attempt: 1})
 	}
-	t.SetHost(d)
+	t.Attach(d)
 	g.SetOwn(t)
 	return nil
 }
@@ -125,12 +125,12 @@ func (g *inboundTask[A, R]) awaitParams() *deps {
 	if t == nil {
 		return nil
 	}
-	d, ok := t.Host().(*deps)
+	d, ok := t.Attached().(*deps)
 	if !ok {
 		return nil
 	}
 	for _, p := range *d.params.Load() {
-		p.lend()
+		p.pin()
 		d.futures = append(d.futures, p.RefFuture())
 	}
 	g.hold(g.Up(), d)

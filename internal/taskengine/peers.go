@@ -61,10 +61,10 @@ type peer struct {
 	load  Load
 	among int64 // of the inbound tasks in load, how many this node takes for its own
 
-	told    atomic.Int64  // mean it was last told
-	replies atomic.Uint32 // since it was told this node's load
-	inbound inboundTable
-	late    lateReplies
+	meanSent         atomic.Int64  // mean it was last told
+	repliesSinceLoad atomic.Uint32 // since it was told this node's load
+	inbound          inboundTable
+	late             lateReplies
 }
 
 // exchange returns the exchange, which is made when it is first needed.
@@ -103,7 +103,7 @@ func (e *Engine) PeerUp(wp wire.Peer, info PeerInfo) {
 		go x.run(x.stop)
 	}
 	x.admin.Unlock()
-	x.changed()
+	x.recheck()
 }
 
 // enter publishes the peers; the caller holds admin.
@@ -142,7 +142,7 @@ func (e *Engine) PeerDown(wp wire.Peer, cause error) {
 		x.left(p, f)
 		f.task.Work().(outboundTask).lost(x, p.Node(), cause)
 	}
-	x.changed()
+	x.recheck()
 	x.e.checkDrained()
 }
 
@@ -150,7 +150,7 @@ func (e *Engine) PeerDown(wp wire.Peer, cause error) {
 func (e *Engine) PeerLoad(wp wire.Peer, l Load) {
 	if x, p := e.peer(wp); p != nil {
 		x.loaded(p, l)
-		x.changed()
+		x.recheck()
 	}
 }
 
@@ -169,7 +169,7 @@ func (e *Engine) Avoid(node raysys.NodeID, avoid bool) {
 		}
 	}
 	x.admin.Unlock()
-	x.changed()
+	x.recheck()
 }
 
 // peer finds what belongs to wp, nil when it is not up.
@@ -193,8 +193,8 @@ func (e *Engine) LoadOf(wp wire.Peer) (l Load, since int, known bool) {
 	return p.load, int(p.inflight.Load() - p.among), p.load != Load{}
 }
 
-// workers reports whether some peer could run tasks.
-func (x *exchange) workers() bool {
+// hasWorkers reports whether some peer could run tasks.
+func (x *exchange) hasWorkers() bool {
 	return slices.ContainsFunc(*x.peers.Load(), func(p *peer) bool { return p.cpus > 0 })
 }
 

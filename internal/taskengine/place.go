@@ -41,7 +41,7 @@ func (x *exchange) place(c *core.Future, w outboundTask) {
 		case err != nil && t != nil && t.Temporary():
 			x.unplaced(c, w)
 			if x.deferred.routes.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
-				x.changed()
+				x.recheck()
 			}
 		case err != nil && w.plain() && w.stay(e): // the common queue waits for nodes
 		case err != nil:
@@ -64,7 +64,7 @@ func (x *exchange) place(c *core.Future, w outboundTask) {
 				continue
 			}
 			x.unplaced(c, w)
-			x.later()
+			x.retryLater()
 		}
 		return
 	}

@@ -29,7 +29,7 @@ func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
 		return fmt.Errorf("tasks from node %s: %w", p.Node(), err)
 	}
 	var bounced []uint64
-	defer x.welcome()
+	defer x.startInbound()
 	for r.Len() > 0 {
 		slot, ok, err := x.receive(p, up, r)
 		if err != nil {
@@ -146,8 +146,8 @@ func (x *exchange) bounceSlots(p *peer, slots []uint64) {
 // frames are the buffers in which answers are made. Peers copy what they are given to Send.
 var frames = sync.Pool{New: func() any { return new([]byte) }}
 
-// toldEvery is how many answers a peer gets at most without this node's load.
-const toldEvery = 32
+// repliesPerLoad is how many answers a peer gets at most without this node's load.
+const repliesPerLoad = 32
 
 // answer tells the owner of a task how it ended. body appends status and value, or says what is wrong instead.
 func (x *exchange) answer(p *peer, slot uint64, body func([]byte) ([]byte, error)) {
@@ -163,7 +163,7 @@ func (x *exchange) answer(p *peer, slot uint64, body func([]byte) ([]byte, error
 func (x *exchange) beginAnswer(p *peer, slot uint64) *[]byte {
 	buf := frames.Get().(*[]byte)
 	dst := (*buf)[:0]
-	if x.tells(p) {
+	if x.sendsLoad(p) {
 		dst = AppendLoad(append(dst, resultLoad), x.e.loadAfter(1))
 	} else {
 		dst = append(dst, 0)
@@ -181,14 +181,14 @@ func (x *exchange) endAnswer(p *peer, buf *[]byte, out []byte, h *handing) {
 	}
 }
 
-// tells reports whether the next answer brings the load: when the mean has changed so much that the peer's window is
+// sendsLoad reports whether the next answer brings the load: when the mean has changed so much that the peer's window is
 // wrong, and now and then.
-func (x *exchange) tells(p *peer) bool {
-	mean, told := x.mean.Load(), p.told.Load()
-	if n := p.replies.Add(1); n%toldEvery != 0 && told != 0 && mean < told*2 && mean > told/2 {
+func (x *exchange) sendsLoad(p *peer) bool {
+	mean, told := x.mean.Load(), p.meanSent.Load()
+	if n := p.repliesSinceLoad.Add(1); n%repliesPerLoad != 0 && told != 0 && mean < told*2 && mean > told/2 {
 		return false
 	}
-	p.told.Store(mean)
+	p.meanSent.Store(mean)
 	return true
 }
 

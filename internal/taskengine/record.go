@@ -44,7 +44,7 @@ func (r *record[A, R]) Limit() time.Duration { return r.spec.opts.Deadline }
 
 // Waits implements core.Work: a queued task waits for no turn, one whose arguments are not there waits for them.
 func (r *record[A, R]) Waits() ([]*core.Turn, []*core.Future) {
-	if d := r.host(); d != nil {
+	if d := r.deps(); d != nil {
 		return nil, d.open()
 	}
 	return nil, nil
@@ -119,15 +119,15 @@ func (r *record[A, R]) compute(s *core.Slot) (v R, ok bool) {
 		bytes = r.spec.size(&r.arg)
 	}
 	e.started(bytes)
-	if d := r.host(); d != nil {
-		d.leave()
+	if d := r.deps(); d != nil {
+		d.releaseFetchSlot()
 	}
 	if cause := r.cancelled(); cause != nil {
 		r.drop()
 		r.Cancel(cause)
 		return v, false
 	}
-	r.SetHost(s)
+	r.SetSlot(s)
 	v, err := r.call()
 	if err != nil {
 		r.failed(core.HandOverError(r.Up().Job(), err))
@@ -169,9 +169,9 @@ func (r *record[A, R]) drop() {
 	var zero A
 	r.arg = zero
 	if t := r.OwnTurn(); t != nil {
-		if d := r.host(); d != nil {
+		if d := r.deps(); d != nil {
 			d.giveBack()
-			d.leave()
+			d.releaseFetchSlot()
 		}
 		t.End()
 	}
@@ -307,7 +307,7 @@ func (r *record[A, R]) place(e *Engine) {
 		r.Cancel(raysys.ErrClosed)
 		return
 	}
-	switch d := r.host(); {
+	switch d := r.deps(); {
 	case d != nil && d.dataLocal.Load():
 		e.exchange().place(&r.Future, r)
 	case r.spec.common:

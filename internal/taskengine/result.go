@@ -158,12 +158,12 @@ func (x *exchange) answered() {
 	case awake:
 	case stalled:
 		if x.opened() {
-			x.poke()
+			x.wakeNow()
 		}
 	default:
 		// Nobody who had room could run what is deferred.
 		if x.deferred.wanted(x) {
-			x.poke()
+			x.wakeNow()
 		}
 	}
 	x.e.checkDrained()

@@ -156,7 +156,7 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 // refused is called when p does not take more for the moment.
 func (x *exchange) refused(p *peer) {
 	p.full.Store(true)
-	x.later()
+	x.retryLater()
 }
 
 // add puts one task into the frame, and returns how many are on the way now: 1 or 0.
@@ -326,7 +326,7 @@ func (x *exchange) putBack(c *core.Future, w outboundTask) {
 	}
 	if !w.common() {
 		x.unplaced(c, w)
-		x.later()
+		x.retryLater()
 		return
 	}
 	x.deferred.put(x.e, w.entry(), c)

@@ -38,7 +38,7 @@ func (x *exchange) stopped(c *core.Future) {
 	}
 	x.stops.futures[c] = true
 	x.stops.mu.Unlock()
-	x.poke()
+	x.wakeNow()
 }
 
 // sendStops tells the peers which of their tasks were cancelled. The caller holds the right to send, so that a task

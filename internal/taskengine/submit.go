@@ -9,10 +9,10 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// host is what the runtime of a context must be to run tasks.
-type host interface{ Tasks() *Engine }
+// tasksRuntime is what the runtime of a context must be to run tasks.
+type tasksRuntime interface{ Tasks() *Engine }
 
-func engineOf(t *core.Turn) *Engine { return t.Runtime().(host).Tasks() }
+func engineOf(t *core.Turn) *Engine { return t.Runtime().(tasksRuntime).Tasks() }
 
 // admit makes the checks of every submission and returns the engine and the turn to submit under.
 func (s *spec[A, R]) admit(ctx context.Context) (*Engine, *core.Turn, error) {

@@ -239,7 +239,7 @@ func (w *worker) next(x *exchange) (c *core.Future) {
 func (w *worker) rest(x *exchange) {
 	w.meter.began = 0
 	x.serve(w.slot, false)
-	x.idle()
+	x.workerIdle()
 	w.uncork(true)
 	x.flush()
 }
