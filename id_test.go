@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -172,8 +173,11 @@ func TestConcurrentSubmittersAreMarked(t *testing.T) {
 	if !turn.Deterministic() {
 		t.Fatal("one submitter alone is marked")
 	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))) // at the same time: on two threads
 	stop := make(chan struct{})
 	var group sync.WaitGroup
+	defer group.Wait()
+	defer close(stop)
 	for range 2 {
 		group.Go(func() {
 			for {
@@ -187,8 +191,6 @@ func TestConcurrentSubmittersAreMarked(t *testing.T) {
 		})
 	}
 	eventually(t, "two submitters are marked", func() bool { return !turn.Deterministic() })
-	close(stop)
-	group.Wait()
 }
 
 // Ids of different submissions differ: siblings for certain, and cousins and branches as far as 128 bits go.
