@@ -3,6 +3,7 @@ package raysys
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/raysys/raysys/internal/core"
 )
@@ -100,3 +101,19 @@ func (e *TaskError) Unwrap() error { return e.Err }
 
 // Is tells the runtime that the failure is the work's own, also where its cause is that something else was cancelled or lost.
 func (e *TaskError) Is(target error) bool { return target == core.ErrOwnFailure }
+
+// CycleError is the failure of a grain call that would wait for itself. It matches ErrCycle.
+type CycleError struct {
+	Chain []string // the turns, from the one that waits back to itself
+}
+
+func (e *CycleError) Error() string {
+	return fmt.Sprintf("call cycle %s: declare the kind or the method Reentrant to admit it, or do not wait in the turn",
+		strings.Join(e.Chain, " -> "))
+}
+
+// Is makes errors.Is(err, ErrCycle) true.
+func (e *CycleError) Is(target error) bool { return target == error(ErrCycle) }
+
+// The name is on the wire: it never changes.
+var _ = Register[*CycleError]("grains.CycleError")

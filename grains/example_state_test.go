@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/system"
 )
 
 // A Wallet keeps its money where a crash does not reach.
@@ -54,8 +55,14 @@ var (
 
 // storing starts a node that keeps States.
 func storing() (ctx context.Context, end func()) {
-	net := emptyNet(walletTable)
-	return net.addAlone("example").context(), net.close
+	n, err := system.New(system.Config{Table: walletTable})
+	if err != nil {
+		panic(err)
+	}
+	if err := n.Start(context.Background()); err != nil {
+		panic(err)
+	}
+	return n.Context(context.Background()), func() { _ = n.Close(context.Background()) }
 }
 
 func ExampleState() {

@@ -232,7 +232,7 @@ func ExampleReentrant() {
 	fmt.Println(ask.Call(ctx, echoes.Get("alice"), echoes.Get("polite")).Get(ctx))
 
 	_, err := ask.Call(ctx, echoes.Get("alice"), echoes.Get("rude")).Get(ctx)
-	var cycle *grains.CycleError
+	var cycle *raysys.CycleError
 	fmt.Println(errors.Is(err, raysys.ErrCycle), errors.As(err, &cycle))
 	// Output:
 	// my name is alice <nil>
@@ -243,7 +243,7 @@ func ExampleCycleError() {
 	ctx, end := node()
 	defer end()
 	_, err := ask.Call(ctx, echoes.Get("alice"), echoes.Get("rude")).Get(ctx)
-	var cycle *grains.CycleError
+	var cycle *raysys.CycleError
 	if errors.As(err, &cycle) {
 		fmt.Println(len(cycle.Chain), "turns, from the one that waits back to itself")
 	}

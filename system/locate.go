@@ -2,17 +2,17 @@ package system
 
 import (
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 )
 
-// locator implements grains.Cluster.
+// locator implements grainengine.Cluster.
 type locator struct{ c *cluster }
 
-// Locate implements grains.Cluster.
-func (l locator) Locate(id grains.ID, want grains.Wanted, avoid grains.Place, done func(grains.Place, error)) {
+// Locate implements grainengine.Cluster.
+func (l locator) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Place, error)) {
 	if want.Stateless {
 		l.c.locateAnywhere(id, want, done)
 		return
@@ -20,13 +20,13 @@ func (l locator) Locate(id grains.ID, want grains.Wanted, avoid grains.Place, do
 	l.ask(&request{op: opLocate, id: id, strategy: want.Strategy, labels: want.Labels, avoid: avoid}, func(a answer) { done(a.place, a.err) })
 }
 
-// Confirm implements grains.Cluster.
-func (l locator) Confirm(id grains.ID, token grains.Token, done func(grains.Place, error)) {
+// Confirm implements grainengine.Cluster.
+func (l locator) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Place, error)) {
 	l.ask(&request{op: opConfirm, id: id, token: token}, func(a answer) { done(a.place, a.err) })
 }
 
-// Release implements grains.Cluster.
-func (l locator) Release(id grains.ID, token grains.Token, done func(error)) {
+// Release implements grainengine.Cluster.
+func (l locator) Release(id grainengine.ID, token grainengine.Token, done func(error)) {
 	l.ask(&request{op: opRelease, id: id, token: token}, func(a answer) { done(a.err) })
 }
 
@@ -35,7 +35,7 @@ func (l locator) ask(q *request, done func(answer)) {
 	l.c.reg.ask(q)
 }
 
-// Peer implements grains.Cluster.
+// Peer implements grainengine.Cluster.
 func (l locator) Peer(node raysys.NodeID, incarnation uint64) wire.Peer {
 	if p := l.c.peer(core.NodeKey{Node: node, Incarnation: incarnation}); p != nil {
 		return p
@@ -43,7 +43,7 @@ func (l locator) Peer(node raysys.NodeID, incarnation uint64) wire.Peer {
 	return nil
 }
 
-// Connect implements grains.Cluster.
+// Connect implements grainengine.Cluster.
 func (l locator) Connect(node raysys.NodeID, incarnation uint64, done func(wire.Peer, error)) {
 	l.c.connect(core.NodeKey{Node: node, Incarnation: incarnation}, func(p *peer, err error) {
 		if err != nil {
@@ -54,21 +54,21 @@ func (l locator) Connect(node raysys.NodeID, incarnation uint64, done func(wire.
 	})
 }
 
-// Self implements grains.Cluster.
+// Self implements grainengine.Cluster.
 func (l locator) Self() (raysys.NodeID, uint64) {
 	k := l.c.self()
 	return k.Node, k.Incarnation
 }
 
-// Suspended implements grains.Cluster.
+// Suspended implements grainengine.Cluster.
 func (l locator) Suspended() error { return l.c.suspended() }
 
 // anywhere chooses a node for a call that any node can serve.
-func (c *cluster) anywhere(id grains.ID, want grains.Wanted) (grains.Place, error) {
+func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (grainengine.Place, error) {
 	nodes, _ := c.nodes()
 	d, err := placement.Place(placement.NewView(c.self().Node, nodes), placement.Request{
 		Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Strategy: want.Strategy,
 		Custom: c.cfg.Strategies, Seed: c.draws.Add(1), Avoid: want.Avoid,
 	})
-	return grains.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}, err
+	return grainengine.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}, err
 }

@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wheel"
 )
@@ -26,7 +26,7 @@ type Node struct {
 	wheel  *wheel.Wheel
 	pool   *goroutines.Pool
 	tasks  *taskengine.Engine
-	grains *grains.Engine
+	grains *grainengine.Engine
 	job    *core.Job
 	top    *core.Turn // above every driver; cancelled by Close
 	roots  atomic.Uint64
@@ -82,7 +82,7 @@ func New(cfg Config) (*Node, error) {
 		Resources: cfg.Resources, QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
 		Runtime: n,
 	}
-	gc := grains.Config{
+	gc := grainengine.Config{
 		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
 		Unseen: n.unseen,
 		// Hooks still run while the node closes, so they are not below top.
@@ -99,7 +99,7 @@ func New(cfg Config) (*Node, error) {
 		gc.States = n.solo.states()
 	}
 	gc.Holder = holder{n}
-	n.tasks, n.grains = taskengine.NewEngine(tc), grains.NewEngine(gc)
+	n.tasks, n.grains = taskengine.NewEngine(tc), grainengine.NewEngine(gc)
 	return n, nil
 }
 
@@ -282,4 +282,4 @@ func (n *Node) Unblock(t *core.Turn) {
 func (n *Node) Tasks() *taskengine.Engine { return n.tasks }
 
 // Grains returns the engine that runs grains.
-func (n *Node) Grains() *grains.Engine { return n.grains }
+func (n *Node) Grains() *grainengine.Engine { return n.grains }

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
@@ -23,7 +23,7 @@ import (
 // keeps the object for the State's record, whose key it watches: a record that does not list the object ends that. So the
 // hold and the State are one record, and a Write that never came about holds nothing for long.
 
-// holder implements grains.Holder.
+// holder implements grainengine.Holder.
 type holder struct{ n *Node }
 
 // Kinds of a written reference.
@@ -35,8 +35,8 @@ const (
 // maxHeldDepth bounds references inside what references refer to.
 const maxHeldDepth = 16
 
-// Hold implements grains.Holder.
-func (h holder) Hold(id grains.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
+// Hold implements grainengine.Holder.
+func (h holder) Hold(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
 	o := h.n.store
 	q := request{ns: h.n.cfg.Namespace, id: id}
 	go func() { // it ends with the store's context
@@ -291,7 +291,7 @@ func (o *objects) ask(key string, seen store.Version, wait bool, done func(objec
 	reg.ask(q)
 }
 
-// Restore implements grains.Holder.
+// Restore implements grainengine.Holder.
 func (h holder) Restore(written []byte) (refs []*core.Future, err error) {
 	r := wire.NewReader(written)
 	for r.Len() > 0 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/flaky"
 )
@@ -36,7 +36,7 @@ func graveyard(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*fla
 		for _, k := range []core.NodeKey{deadNode, aliveNode} {
 			both := objectRecord{owner: k, at: []location{{deadNode, true}, {aliveNode, false}}}
 			alone := objectRecord{owner: k, at: []location{{k, true}}}
-			place := appendPlacement(grains.Place{NodeKey: k})
+			place := appendPlacement(grainengine.Place{NodeKey: k})
 			for key, value := range map[string][]byte{"o/both": both.append(nil), "o/": alone.append(nil), "n/": alone.append(nil), "g/": place} {
 				b.Puts = append(b.Puts, store.Put{Key: fmt.Sprint(key, " ", k, " ", i), Value: value})
 			}

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
@@ -27,15 +27,15 @@ const (
 // request asks the leader of the shard that the grain belongs to.
 type request struct {
 	op       operation
-	id       grains.ID
+	id       grainengine.ID
 	ns       string // namespace
-	token    grains.Token
+	token    grainengine.Token
 	strategy raysys.Strategy   // locate
 	labels   map[string]string // locate
-	avoid    grains.Place      // locate
+	avoid    grainengine.Place // locate
 	names    []string          // load
 	name     string            // save
-	etag     grains.ETag       // save
+	etag     grainengine.ETag  // save
 	data     []byte            // save
 	clear    bool              // save
 	changes  []objectChange    // objects
@@ -53,9 +53,9 @@ type request struct {
 type answer struct {
 	err     error
 	retry   bool // the asked node does not lead the shard: nothing was done
-	place   grains.Place
-	records []grains.Record
-	etag    grains.ETag
+	place   grainengine.Place
+	records []grainengine.Record
+	etag    grainengine.ETag
 	objects []objectAnswer // one for each change; for find one
 }
 
@@ -109,13 +109,13 @@ const (
 	maxChanges = 64
 )
 
-func appendPlace(dst []byte, p grains.Place) []byte {
+func appendPlace(dst []byte, p grainengine.Place) []byte {
 	return wire.AppendStamp(wire.AppendNode(dst, p.NodeKey), p.Token)
 }
 
-func readPlace(r *wire.Reader) grains.Place {
+func readPlace(r *wire.Reader) grainengine.Place {
 	at := wire.ReadNode(r)
-	return grains.Place{NodeKey: at, Token: wire.ReadStamp[grains.Token](r)}
+	return grainengine.Place{NodeKey: at, Token: wire.ReadStamp[grainengine.Token](r)}
 }
 
 func (q *request) append(dst []byte) []byte {
@@ -163,8 +163,8 @@ func (q *request) append(dst []byte) []byte {
 
 func readRequest(r *wire.Reader) (*request, error) {
 	q := &request{op: operation(r.Byte()), ns: r.String()}
-	q.id = grains.ID{Kind: r.String(), Key: r.String()}
-	q.token = wire.ReadStamp[grains.Token](r)
+	q.id = grainengine.ID{Kind: r.String(), Key: r.String()}
+	q.token = wire.ReadStamp[grainengine.Token](r)
 	switch q.op {
 	case opLocate:
 		q.strategy = raysys.Strategy(r.String())
@@ -191,7 +191,7 @@ func readRequest(r *wire.Reader) (*request, error) {
 		}
 	case opSave:
 		q.name = r.String()
-		q.etag = wire.ReadStamp[grains.ETag](r)
+		q.etag = wire.ReadStamp[grainengine.ETag](r)
 		if q.clear = r.Byte() == 0; !q.clear {
 			q.data = append([]byte{}, r.Bytes()...)
 		}
@@ -313,16 +313,16 @@ func readAnswer(r *wire.Reader, op operation) (a answer) {
 			a.place = readPlace(r)
 		case opLoad:
 			for range r.Count(1) {
-				rec := grains.Record{}
+				rec := grainengine.Record{}
 				if r.Byte() == 1 {
 					rec.Exists = true
-					rec.ETag = wire.ReadStamp[grains.ETag](r)
+					rec.ETag = wire.ReadStamp[grainengine.ETag](r)
 					rec.Data = append([]byte{}, r.Bytes()...)
 				}
 				a.records = append(a.records, rec)
 			}
 		case opSave:
-			a.etag = wire.ReadStamp[grains.ETag](r)
+			a.etag = wire.ReadStamp[grainengine.ETag](r)
 		case opObjects, opFind:
 			for range r.Count(1) {
 				o, err := readObjectAnswer(r)

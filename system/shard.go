@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -31,7 +32,7 @@ type shardActor struct {
 // placed is the outcome of committing a placement.
 type placed struct {
 	key   string
-	place grains.Place
+	place grainengine.Place
 	err   error
 }
 
@@ -91,21 +92,21 @@ func (a *shardActor) Receive(ctx actor.Context) {
 // placementVersion is the first byte of a placement record.
 const placementVersion = 1
 
-func appendPlacement(p grains.Place) []byte {
+func appendPlacement(p grainengine.Place) []byte {
 	return wire.AppendUvarint(wire.AppendBytes([]byte{placementVersion}, p.Node), p.Incarnation)
 }
 
-func readPlacement(rec store.Record) (grains.Place, error) {
+func readPlacement(rec store.Record) (grainengine.Place, error) {
 	r := wire.NewReader(rec.Value)
 	if v := r.Byte(); v != placementVersion {
-		return grains.Place{}, fmt.Errorf("placement record: version %d is unknown here: upgrade this node", v)
+		return grainengine.Place{}, fmt.Errorf("placement record: version %d is unknown here: upgrade this node", v)
 	}
-	p := grains.Place{NodeKey: core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, Token: grains.Token(rec.Version)}
+	p := grainengine.Place{NodeKey: core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, Token: grainengine.Token(rec.Version)}
 	return p, r.Err()
 }
 
 // current returns the grain's placement if it is on a node that lives.
-func (a *shardActor) current(key string) (p grains.Place, rec store.Record, ok bool) {
+func (a *shardActor) current(key string) (p grainengine.Place, rec store.Record, ok bool) {
 	rec, ok = a.shard.Get(key)
 	if !ok {
 		return p, rec, false
@@ -153,7 +154,7 @@ func (a *shardActor) locate(ctx actor.Context, q *request) {
 		q.answer(answer{err: err})
 		return
 	}
-	next := grains.Place{NodeKey: to}
+	next := grainengine.Place{NodeKey: to}
 	if !rec.Version.IsZero() {
 		a.forget(rec) // it lies on a node that is dead
 	}
@@ -163,7 +164,7 @@ func (a *shardActor) locate(ctx actor.Context, q *request) {
 	b := store.Batch{Checks: []store.Check{{Key: key, Version: rec.Version}}, Puts: []store.Put{{Key: key, Value: appendPlacement(next)}}}
 	a.propose(b, func(res store.Result, err error) {
 		if err == nil {
-			next.Token = grains.Token(res.Version(0))
+			next.Token = grainengine.Token(res.Version(0))
 		}
 		root.Send(self, &placed{key, next, err})
 	})
@@ -260,14 +261,14 @@ func (a *shardActor) outcome(err error, ok answer) answer {
 func (a *shardActor) confirm(q *request) {
 	p, _, ok := a.current(q.placementKey())
 	if !ok {
-		p = grains.Place{}
+		p = grainengine.Place{}
 	}
 	q.answer(answer{place: p})
 }
 
 func (a *shardActor) release(ctx actor.Context, q *request) {
 	key := q.placementKey()
-	if rec, ok := a.shard.Get(key); ok && grains.Token(rec.Version) == q.token {
+	if rec, ok := a.shard.Get(key); ok && grainengine.Token(rec.Version) == q.token {
 		if p, err := readPlacement(rec); err == nil && p.NodeKey != q.from {
 			q.answer(a.elsewhere(q, p))
 			return
@@ -287,14 +288,14 @@ func (a *shardActor) release(ctx actor.Context, q *request) {
 }
 
 // elsewhere refuses what only the node that the grain is placed on may ask for.
-func (a *shardActor) elsewhere(q *request, p grains.Place) answer {
+func (a *shardActor) elsewhere(q *request, p grainengine.Place) answer {
 	return answer{err: fmt.Errorf("%w: %s is placed on node %s, and %s asks for it", raysys.ErrMoved, q.id, p.NodeKey, q.from), place: p}
 }
 
 // mayTouch reports whether the activation that asks is the current one. The zero token stands for the one process
 // that owns an embedded store.
 func (a *shardActor) mayTouch(q *request) (answer, bool) {
-	if q.token == (grains.Token{}) && a.reg.nodes.alone() {
+	if q.token == (grainengine.Token{}) && a.reg.nodes.alone() {
 		return answer{}, true
 	}
 	p, _, ok := a.current(q.placementKey())
@@ -312,10 +313,10 @@ func (a *shardActor) load(q *request) {
 		q.answer(no)
 		return
 	}
-	ans := answer{records: make([]grains.Record, len(q.names))}
+	ans := answer{records: make([]grainengine.Record, len(q.names))}
 	for i, n := range q.names {
 		if rec, ok := a.shard.Get(q.stateKey(n)); ok {
-			ans.records[i] = grains.Record{Data: rec.Value, ETag: grains.ETag(rec.Version), Exists: true}
+			ans.records[i] = grainengine.Record{Data: rec.Value, ETag: grainengine.ETag(rec.Version), Exists: true}
 		}
 	}
 	// What was read is the truth if this node led the shard at some moment after it.
@@ -330,7 +331,7 @@ func (a *shardActor) save(ctx actor.Context, q *request) {
 	key := q.stateKey(q.name)
 	state := store.Check{Key: key, Version: store.Version(q.etag)} // the zero ETag: it must not exist
 	b := store.Batch{Checks: []store.Check{state}}
-	if q.token != (grains.Token{}) {
+	if q.token != (grainengine.Token{}) {
 		// First, so that a conflict on it is told from one on the state.
 		b.Checks = []store.Check{{Key: q.placementKey(), Version: store.Version(q.token)}, state}
 	}
@@ -352,9 +353,9 @@ func (a *shardActor) save(ctx actor.Context, q *request) {
 				err = fmt.Errorf("%w: activation %d.%d is not the current one of %s", raysys.ErrMoved, q.token.Epoch, q.token.Seq, q.id)
 			}
 		}
-		var etag grains.ETag
+		var etag grainengine.ETag
 		if err == nil && !q.clear {
-			etag = grains.ETag(res.Version(0))
+			etag = grainengine.ETag(res.Version(0))
 		}
 		q.answer(a.outcome(err, answer{etag: etag}))
 	})

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -51,15 +51,15 @@ func sessionOf(t *testing.T, kv store.KV) string {
 func says(r *registry, from core.NodeKey, q request) answer {
 	said := make(chan answer, 1)
 	q.from, q.inbound, q.answer = from, true, func(a answer) { said <- a }
-	if q.id == (grains.ID{}) {
-		q.ns, q.id = "test", grains.ID{Kind: "account", Key: "alice"}
+	if q.id == (grainengine.ID{}) {
+		q.ns, q.id = "test", grainengine.ID{Kind: "account", Key: "alice"}
 	}
 	r.received(0, &q)
 	return <-said
 }
 
 // place has the grain placed on k.
-func place(t *testing.T, e *elsewhere, r *registry, k core.NodeKey) grains.Place {
+func place(t *testing.T, e *elsewhere, r *registry, k core.NodeKey) grainengine.Place {
 	t.Helper()
 	hosts := []placement.Node{host(k, "test")}
 	e.hosts.Store(&hosts)
@@ -178,8 +178,8 @@ func TestOnlyWhereItIsPlaced(t *testing.T) {
 func TestGrainsOfTwoPrograms(t *testing.T) {
 	one, two := core.NodeKey{Node: "one", Incarnation: 5}, core.NodeKey{Node: "two", Incarnation: 6}
 	_, r := served(t, host(one, "a"), host(two, "b"))
-	id := grains.ID{Kind: "account", Key: "alice"}
-	var tokens []grains.Token
+	id := grainengine.ID{Kind: "account", Key: "alice"}
+	var tokens []grainengine.Token
 	for _, c := range []struct {
 		ns string
 		on core.NodeKey
@@ -222,7 +222,7 @@ func TestRequestsForOtherKeys(t *testing.T) {
 		}
 		return err
 	}
-	state := (&request{ns: "a", id: grains.ID{Kind: "k", Key: "x"}}).stateKey("n")
+	state := (&request{ns: "a", id: grainengine.ID{Kind: "k", Key: "x"}}).stateKey("n")
 	for _, key := range []string{"o/x", "n/a\x00x", state} {
 		if err := read(request{op: opFind, key: key}); err != nil {
 			t.Errorf("find %q: %v", key, err)

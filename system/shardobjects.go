@@ -7,7 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
@@ -160,7 +160,7 @@ func (a *shardActor) find(q *request) {
 	switch {
 	case !ok:
 	case strings.HasPrefix(q.key, "s/"):
-		o = objectAnswer{exists: true, version: rec.Version, held: grains.Held(rec.Value)}
+		o = objectAnswer{exists: true, version: rec.Version, held: grainengine.Held(rec.Value)}
 	default:
 		r, err := recordOf(rec)
 		if err != nil {

@@ -3,19 +3,19 @@ package system
 import (
 	"fmt"
 
-	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// states implements grains.States over the registry: a grain's state lies in the shard of its placement.
+// states implements grainengine.States over the registry: a grain's state lies in the shard of its placement.
 type states struct {
 	open  func() (*registry, error)
 	ns    string
 	lease func() error // nil: the process is the lease
 }
 
-// Load implements grains.States.
-func (s *states) Load(id grains.ID, names []string, token grains.Token, done func([]grains.Record, error)) {
+// Load implements grainengine.States.
+func (s *states) Load(id grainengine.ID, names []string, token grainengine.Token, done func([]grainengine.Record, error)) {
 	r, err := s.open()
 	if err != nil {
 		done(nil, err)
@@ -31,11 +31,11 @@ func (s *states) Load(id grains.ID, names []string, token grains.Token, done fun
 	r.ask(q)
 }
 
-// Save implements grains.States.
-func (s *states) Save(id grains.ID, name string, token grains.Token, etag grains.ETag, data []byte, done func(grains.ETag, error)) {
+// Save implements grainengine.States.
+func (s *states) Save(id grainengine.ID, name string, token grainengine.Token, etag grainengine.ETag, data []byte, done func(grainengine.ETag, error)) {
 	r, err := s.open()
 	if err != nil {
-		done(grains.ETag{}, err)
+		done(grainengine.ETag{}, err)
 		return
 	}
 	q := &request{op: opSave, ns: s.ns, id: id, token: token, name: name, etag: etag, data: data, clear: data == nil, from: r.nodes.self()}
@@ -43,7 +43,7 @@ func (s *states) Save(id grains.ID, name string, token grains.Token, etag grains
 	r.ask(q)
 }
 
-// Lease implements grains.States.
+// Lease implements grainengine.States.
 func (s *states) Lease() error {
 	if s.lease == nil {
 		return nil

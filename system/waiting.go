@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -74,7 +74,7 @@ const homelessPause = 100 * time.Millisecond
 
 // locateAnywhere finds a worker for a call of a stateless kind. While this node is connected to none the call waits, as tasks
 // and calls of other grains do; its own deadline ends it.
-func (c *cluster) locateAnywhere(id grains.ID, want grains.Wanted, done func(grains.Place, error)) {
+func (c *cluster) locateAnywhere(id grainengine.ID, want grainengine.Wanted, done func(grainengine.Place, error)) {
 	place, err := c.anywhere(id, want)
 	var none *placement.NoNodeError
 	if err == nil || !errors.As(err, &none) || c.reachesWorker() {
@@ -85,7 +85,7 @@ func (c *cluster) locateAnywhere(id grains.ID, want grains.Wanted, done func(gra
 	c.node.SetAlarm(&core.Alarm{At: c.now() + int64(homelessPause), Ring: func() {
 		c.homeless.Add(-1)
 		if c.ctx.Err() != nil {
-			done(grains.Place{}, raysys.ErrClosed)
+			done(grainengine.Place{}, raysys.ErrClosed)
 			return
 		}
 		c.locateAnywhere(id, want, done)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/raysys/raysys/grains/internal/promise"
+	"github.com/raysys/raysys/internal/grainengine"
 )
 
 // The rendezvous of rank 0's participant is a method: in a small group a rank calls it with its part and is answered
@@ -22,7 +23,7 @@ type reply[T Number] struct {
 // which of them the rank listens.
 type held[T Number] struct {
 	round uint64
-	calls []*promise.Later[reply[T]]
+	calls []*grainengine.Later[reply[T]]
 }
 
 // mostHeld bounds the calls of a rank.
@@ -36,7 +37,7 @@ func (h held[T]) answer(r reply[T]) {
 
 // hold takes a part that asks for an answer.
 func (s *participant[T]) hold(ctx context.Context, p part[T]) (none reply[T], err error) {
-	call, err := promise.LaterOf[reply[T]](ctx)
+	call, err := grainengine.LaterOf[reply[T]](ctx)
 	if err != nil {
 		return none, err
 	}
@@ -55,10 +56,10 @@ func (s *participant[T]) hold(ctx context.Context, p part[T]) (none reply[T], er
 	case late:
 		return none, nil
 	}
-	return none, promise.ErrLater
+	return none, grainengine.ErrLater
 }
 
-func (s *participant[T]) keep(p part[T], call *promise.Later[reply[T]]) {
+func (s *participant[T]) keep(p part[T], call *grainengine.Later[reply[T]]) {
 	h := s.held[p.From]
 	if h.round != p.Round || len(h.calls) == mostHeld {
 		h.answer(reply[T]{})

@@ -33,8 +33,9 @@ var layers = []layer{
 
 	{"internal/wire/...", words("std third . internal/core/... internal/codec/... internal/wire/..."), "a leaf above the codec: tasks and grains share it, so it may know neither"},
 
-	{"grains/...", sibling("grains"), "siblings are blind to each other: system joins them"},
+	{"internal/grainengine/...", sibling("internal/grainengine"), "siblings are blind to each other: system joins them"},
 	{"internal/taskengine/...", sibling("internal/taskengine"), "siblings are blind to each other: system joins them"},
+	{"grains/...", words("std . internal/core internal/grainengine grains/..."), "what a program reads of grains: the work is its engine's"},
 	{"tasks/...", words("std . internal/core internal/taskengine tasks/..."), "what a program reads of tasks: the work is its engine's"},
 	{"store/...", sibling("store"), "siblings are blind to each other: the store returns ErrObjectLost, system re-runs the task"},
 	{"placement/...", sibling("placement"), "siblings are blind to each other: system hands placement a plain View"},
@@ -59,7 +60,7 @@ var layers = []layer{
 }
 
 var fences = []fence{
-	{"github.com/asynkron/protoactor-go/...", words("grains/... internal/taskengine/... system/..."), "actors stay behind raysys' own API"},
+	{"github.com/asynkron/protoactor-go/...", words("internal/grainengine/... internal/taskengine/... system/..."), "actors stay behind raysys' own API"},
 	{"github.com/hashicorp/consul/api/...", words("store/consul/... system/..."), "the store is an interface; system registers in the catalog"},
 	{"github.com/nats-io/...", words("system/..."), "NATS carries what is fan-out or foreign, never a Go-to-Go call"},
 	{"github.com/NVIDIA/go-nvml/...", words("placement/nvml/..."), "it needs cgo and a driver; elsewhere a stub stands in"},

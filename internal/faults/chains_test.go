@@ -256,7 +256,7 @@ func TestChainNamesTurns(t *testing.T) {
 			}
 		}
 		_, failed := relay(hopOn, ctx, []string{"a", "b", "c", "a"})
-		var ce *grains.CycleError
+		var ce *raysys.CycleError
 		if !errors.Is(failed, raysys.ErrCycle) || !errors.As(failed, &ce) {
 			k.T().Fatalf("%v, want a cycle", failed)
 		}

@@ -1,0 +1,100 @@
+package grains
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/grainengine"
+)
+
+// Option changes a kind.
+type Option grainengine.Option
+
+// StatelessWorker makes every key of the kind a pool of up to n activations on each node, which share the calls to that
+// key: for work that needs a place, such as a loaded policy, and no identity. n of 0 means one per CPU. A node that
+// runs workers calls its own; a driver's calls go to all nodes in turn, or to the node that the kind's strategy chooses
+// for the key, where that is another than Balanced and Spread.
+func StatelessWorker(n int) Option {
+	return func(o *grainengine.KindOptions) error {
+		if n < 0 {
+			return fmt.Errorf("StatelessWorker(%d): give 0 (one per CPU) or more", n)
+		}
+		o.Stateless = true
+		o.Workers = n
+		return nil
+	}
+}
+
+// Reentrant admits calls of a call chain that comes back to a grain whose turn waits for it, for all methods. The
+// turns never run at the same time, but the state may have changed across a Get.
+func Reentrant() Option {
+	return func(o *grainengine.KindOptions) error { o.Reentrant = true; return nil }
+}
+
+// IdleAfter deactivates activations that had no call for d, within a sixteenth of d after that: 15 minutes unless set.
+func IdleAfter(d time.Duration) Option {
+	return func(o *grainengine.KindOptions) error {
+		if d <= 0 {
+			return fmt.Errorf("IdleAfter(%v): give a positive duration", d)
+		}
+		o.Idle = d
+		return nil
+	}
+}
+
+// Mailbox bounds the calls that wait for one activation: 10,000 unless set. Beyond it calls fail with ErrOverloaded.
+func Mailbox(n int) Option {
+	return func(o *grainengine.KindOptions) error {
+		if n <= 0 {
+			return fmt.Errorf("Mailbox(%d): give 1 or more", n)
+		}
+		o.Mailbox = n
+		return nil
+	}
+}
+
+// PanicChoice says what happens to an activation whose method panicked. The call fails with a *raysys.TaskError in
+// every case, and the process lives.
+type PanicChoice uint8
+
+const (
+	// KeepOnPanic leaves the activation as it is: the default.
+	KeepOnPanic PanicChoice = iota
+	// DeactivateOnPanic stops the activation; the next call finds a new one.
+	DeactivateOnPanic
+	// RestartOnPanic gives the activation a new G, and OnActivate runs again; calls in the mailbox are kept.
+	RestartOnPanic
+)
+
+// OnPanic chooses what a panic does to the activation.
+func OnPanic(c PanicChoice) Option {
+	return func(o *grainengine.KindOptions) error { o.OnPanic = grainengine.PanicChoice(c); return nil }
+}
+
+// Placement chooses the strategy by which the grains of the kind get their nodes: raysys.Balanced unless set. A call
+// with raysys.Placement wishes for another, which counts if it is the one that places the grain.
+func Placement(s raysys.Strategy) Option {
+	return func(o *grainengine.KindOptions) error {
+		if s == "" {
+			return fmt.Errorf("Placement(%q): name a strategy, such as raysys.Spread", s)
+		}
+		o.Strategy = s
+		return nil
+	}
+}
+
+// Label keeps the grains of the kind to nodes that carry the label key with exactly this value. Several labels must all
+// match.
+func Label(key, value string) Option {
+	return func(o *grainengine.KindOptions) error {
+		if key == "" {
+			return fmt.Errorf("Label(%q, %q): a label needs a key", key, value)
+		}
+		if o.Labels == nil {
+			o.Labels = map[string]string{}
+		}
+		o.Labels[key] = value
+		return nil
+	}
+}

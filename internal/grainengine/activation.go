@@ -1,0 +1,362 @@
+package grainengine
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
+
+// activation is one grain in memory: its mailbox, its G and its PID.
+type activation struct {
+	mailbox
+	kind    *boundKind
+	key     string
+	id      string // of the PID: kind/key$n
+	state   any    // *G; nil before OnActivate and after OnDeactivate
+	failed  error  // OnActivate's, for the calls that wait
+	pool    *pool  // of a stateless worker
+	used    atomic.Uint32
+	inner   atomic.Int32                // interleaved turns that have not ended
+	current atomic.Pointer[core.Future] // the call whose turn it is
+	hook    atomic.Pointer[core.Turn]   // of OnActivate or OnDeactivate while it runs
+	gate    atomic.Pointer[gate]        // made by the first turn that waits
+	more    *more                       // nil for a plain grain of a single process
+}
+
+// passivate asks an idle activation to go.
+type passivate struct {
+	force bool // asked by the grain itself
+	epoch uint32
+}
+
+// newActivation makes the entry for the directory; spawn gives it its actor.
+func newActivation(k *boundKind, key string) *activation {
+	a := &activation{kind: k, key: key}
+	if k.engine.cfg.Cluster != nil && !k.def.Stateless || len(k.def.states) > 0 {
+		a.more = &more{}
+	}
+	a.id = k.def.name + "/" + key + "$" + strconv.FormatUint(k.engine.serial.Add(1), 36)
+	a.mailbox.init(a)
+	a.used.Store(k.epoch.Load())
+	return a
+}
+
+// spawn gives the activation its actor. The mailbox may hold calls already; they run after OnActivate.
+func (a *activation) spawn() {
+	e := a.kind.engine
+	e.spawnMu.Lock()
+	defer e.spawnMu.Unlock()
+	e.spawning = a
+	if _, err := a.kind.root.SpawnNamed(a.kind.props, a.id); err != nil {
+		// The id carries a serial number that is never reused.
+		panic(fmt.Sprintf("raysys: spawn %s: %v", a.id, err))
+	}
+}
+
+// post queues a message from the runtime itself, beyond the mailbox's bound.
+func (a *activation) post(e *mail) {
+	a.pushed.Add(1)
+	a.put(e)
+}
+
+// context returns the context of a hook, which is a turn of its own on this activation.
+func (a *activation) context(what string) (context.Context, *core.Turn) {
+	e := a.kind.engine
+	t := core.NewTurn(core.TurnSpec{
+		Kind: core.TurnGrain, Name: a.kind.def.name + "/" + shown(a.key) + "." + what,
+		ID: e.cfg.Hooks.ID().Child(e.hooks.Add(1)), Up: e.cfg.Hooks, Attempt: 1, Attached: a,
+	})
+	return core.HookContext(t), t
+}
+
+// activate makes the G and prepares it.
+func (a *activation) activate() {
+	g := a.kind.def.make()
+	if len(a.kind.def.states) > 0 {
+		if err := a.loadStates(g); err != nil {
+			a.hookFailed("OnActivate", err)
+			return
+		}
+	}
+	if act, ok := g.(activator); ok {
+		if err := a.runHook("OnActivate", act.OnActivate); err != nil {
+			return
+		}
+	}
+	a.failed, a.state = nil, g
+}
+
+// deactivate ends the G.
+func (a *activation) deactivate() {
+	g := a.state
+	if g == nil {
+		return
+	}
+	a.waitInner()
+	if d, ok := g.(deactivator); ok {
+		_ = a.runHook("OnDeactivate", d.OnDeactivate)
+	}
+	a.state = nil
+	if a.more != nil {
+		a.more.cells = nil // turns that others still know of keep the activation, and need not keep what it held
+	}
+}
+
+// runHook runs a hook as a turn of its own and sees to its failure: an error, a panic or the end of its goroutine.
+func (a *activation) runHook(name string, f func(context.Context) error) (err error) {
+	ctx, t := a.context(name)
+	a.hook.Store(t)
+	normal := false
+	defer func() {
+		if !normal {
+			if p := recover(); p != nil {
+				job, work := t.Job(), a.kind.def.name+"/"+a.key+"."+name
+				err = &raysys.TaskError{
+					Task: t.ID(), Function: work, Node: job.Node, Attempt: 1, Err: &raysys.PanicError{Value: p}, Stack: debug.Stack(),
+				}
+				if job.Panicked != nil {
+					job.Panicked(work, err)
+				}
+			} else {
+				err = errGoexit
+			}
+		}
+		a.hook.Store(nil)
+		t.End()
+		if err != nil {
+			a.hookFailed(name, err)
+		}
+	}()
+	err = f(ctx)
+	normal = true
+	return err
+}
+
+func (a *activation) hookFailed(name string, err error) {
+	switch {
+	case name == "OnActivate":
+		err = core.HandOverError(a.kind.engine.cfg.Hooks.Job(), err)
+		a.failed = fmt.Errorf("%s/%s: %w: %w", a.kind.def.name, shown(a.key), ErrActivation, err)
+		// Calls that wait already fail with that; this follows them in the mailbox, so that the next one tries again.
+		a.post(&mail{msg: passivate{force: true}})
+	case a.kind.engine.cfg.Unseen != nil:
+		a.kind.engine.cfg.Unseen(a.kind.def.name+"/"+a.key+"."+name, err)
+	}
+}
+
+// close takes the activation out of the directory for good; only its own turn calls it, after deactivate. Calls that
+// came meanwhile move, in order, to a successor, which starts only now: there are never two activations. On a node of a
+// cluster they may have to follow the grain to another node.
+func (a *activation) close() {
+	k := a.kind
+	s := k.shard(a.key)
+	s.Lock()
+	a.pushed.Or(closedBit)
+	calls := a.drain()
+	if a.more != nil && len(a.more.held) > 0 {
+		calls = append(a.more.held, calls...)
+	}
+	var next *activation
+	var r *route
+	left := false
+	switch {
+	case a.pool != nil:
+	case s.m[a.key] != a:
+	case len(calls) > 0 && a.stays() && !k.engine.closed.Load():
+		next = newActivation(k, a.key)
+		if a.more != nil {
+			next.more.token = a.more.token
+		}
+		for _, c := range calls {
+			c.place(next)
+			// The entry may still be linked in the old mailbox, so it gets a new one.
+			next.pushed.Add(1)
+			next.put(&mail{msg: c})
+		}
+		s.m[a.key] = next
+	default:
+		delete(s.m, a.key)
+		left = true
+		if a.more != nil && k.engine.cfg.Cluster != nil && !k.engine.closed.Load() {
+			r = a.routeLocked(s, calls)
+		}
+	}
+	s.Unlock()
+	switch {
+	case next != nil:
+		next.spawn()
+	case r != nil:
+		k.left()
+		r.leave(a)
+	default:
+		if left {
+			defer k.left()
+		}
+		for _, c := range calls {
+			if v := c.inbound(); v != nil {
+				v.refuse(Place{})
+				continue
+			}
+			c.future().Fail(fmt.Errorf("%s/%s: %w", k.def.name, a.key, raysys.ErrClosed))
+		}
+	}
+}
+
+// drain takes what is left in the closed mailbox. Senders that reserved a place before it closed are about to link.
+func (a *activation) drain() (calls []turn) {
+	for {
+		msg, ok := a.pop()
+		if !ok {
+			if a.pushed.Load()&^closedBit <= a.popped.Load() {
+				return calls
+			}
+			runtime.Gosched()
+			continue
+		}
+		if c, ok := msg.(turn); ok {
+			calls = append(calls, c)
+		}
+	}
+}
+
+// perform gives c its turn.
+func (a *activation) perform(c turn) (panicked any) {
+	if a.inner.Load() > 0 {
+		a.waitInner()
+	}
+	if a.more != nil && !a.ready(c, false) {
+		return nil
+	}
+	if a.state == nil {
+		c.future().Fail(a.failed)
+		return nil
+	}
+	a.used.Store(a.kind.epoch.Load())
+	a.current.Store(c.future())
+	defer a.endTurn()
+	return c.do(a)
+}
+
+func (a *activation) endTurn() {
+	if now := a.kind.epoch.Load(); a.used.Load() != now { // a long turn does not count as idle time
+		a.used.Store(now)
+	}
+	a.current.Store(nil)
+	if g := a.gate.Load(); g != nil {
+		g.endMain()
+	}
+}
+
+// gate keeps the turns of one activation apart once they may interleave: a turn that waits opens it, and takes it
+// again before it goes on; a turn let in between holds it while it runs. It is a channel and not a mutex, so that
+// virtual time advances while a turn waits for it.
+type gate struct {
+	token chan struct{} // capacity 1: full while a turn runs that holds the gate
+	mu    sync.Mutex    // guards the rest
+	waits int           // goroutines of the mailbox's turn that wait
+	main  bool          // the mailbox's turn holds the token, or is taking it
+	idle  chan struct{} // closed when the last interleaved turn ends; made by who waits for that
+	inner []*core.Future
+	back  []*comeback // calls that came back over other nodes
+}
+
+func (a *activation) gated() *gate {
+	if g := a.gate.Load(); g != nil {
+		return g
+	}
+	g := &gate{token: make(chan struct{}, 1)}
+	if !a.gate.CompareAndSwap(nil, g) {
+		return a.gate.Load()
+	}
+	return g
+}
+
+// open is called by the turn t before it waits.
+func (a *activation) open(t *core.Turn) {
+	g := a.gated()
+	c := a.current.Load()
+	g.mu.Lock()
+	release := g.isInner(t)
+	if c != nil && c.OwnTurn() == t.Base() {
+		g.waits++
+		release, g.main = g.main, false
+	}
+	back := slices.Clone(g.back)
+	g.mu.Unlock()
+	if release {
+		<-g.token
+	}
+	if a.currentReadOnly() {
+		a.admitReaders()
+	}
+	for _, b := range back {
+		b.look()
+	}
+}
+
+// shut is called by the turn t when its wait is over.
+func (a *activation) shut(t *core.Turn) {
+	g := a.gated()
+	c := a.current.Load()
+	g.mu.Lock()
+	take := g.isInner(t)
+	if c != nil && c.OwnTurn() == t.Base() {
+		g.waits--
+		if g.waits == 0 && !g.main {
+			take, g.main = true, true
+		}
+	}
+	g.mu.Unlock()
+	if take {
+		g.token <- struct{}{}
+	}
+}
+
+func (g *gate) isInner(t *core.Turn) bool {
+	for _, c := range g.inner {
+		if c.OwnTurn() == t.Base() {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *gate) endMain() {
+	g.mu.Lock()
+	held := g.main
+	g.main, g.waits = false, 0
+	g.mu.Unlock()
+	if held {
+		<-g.token
+	}
+}
+
+// turns returns the turns the activation is in.
+func (a *activation) turns() (ts []*core.Turn) {
+	if t := a.hook.Load(); t != nil {
+		ts = append(ts, t)
+	}
+	if c := a.current.Load(); c != nil {
+		if t := c.OwnTurn(); t != nil {
+			ts = append(ts, t)
+		}
+	}
+	if g := a.gate.Load(); g != nil {
+		g.mu.Lock()
+		for _, c := range g.inner {
+			if t := c.OwnTurn(); t != nil {
+				ts = append(ts, t)
+			}
+		}
+		g.mu.Unlock()
+	}
+	return ts
+}

@@ -1,0 +1,111 @@
+package grainengine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys/internal/core"
+)
+
+// hostActor is the protoactor actor of every activation of a kind. It holds no state: a call knows its activation,
+// and a life-cycle message is traced by the PID, so an activation needs no actor object of its own.
+type hostActor struct{ kind *boundKind }
+
+// supervised is the panic that hands an activation to its supervisor, after the call that panicked was failed.
+type supervised struct{ cause any }
+
+func (s supervised) String() string { return fmt.Sprint(s.cause) }
+
+// supervision is protoactor's, with the kind's choice for a panic.
+func supervision(choice PanicChoice) actor.SupervisorStrategy {
+	return actor.NewOneForOneStrategy(10, 10e9, func(any) actor.Directive {
+		if choice == RestartOnPanic {
+			return actor.RestartDirective
+		}
+		return actor.StopDirective
+	})
+}
+
+// Receive implements actor.Actor.
+func (h *hostActor) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case turn:
+		a := m.at()
+		if panicked := a.perform(m); panicked != nil && h.kind.def.OnPanic != KeepOnPanic {
+			panic(supervised{panicked})
+		}
+	case pull:
+		a := h.find(ctx.Self())
+		if a == nil {
+			return // it has left
+		}
+		if panicked := a.pool.work(a); panicked != nil && h.kind.def.OnPanic != KeepOnPanic {
+			panic(supervised{panicked})
+		}
+	case passivate:
+		if a := h.find(ctx.Self()); a != nil && (m.force || m.epoch == a.used.Load()) {
+			ctx.Stop(ctx.Self())
+		}
+	case *actor.Started:
+		if a := h.find(ctx.Self()); a != nil {
+			a.activate()
+		}
+	case *actor.Restarting:
+		if a := h.find(ctx.Self()); a != nil {
+			a.waitInner()
+			a.state = nil // it panicked: OnDeactivate would run on a state nobody vouches for
+		}
+	case *actor.Stopping:
+		if a := h.find(ctx.Self()); a != nil {
+			h.stopping(ctx, a)
+		}
+	}
+}
+
+// stopping ends the activation, also when OnDeactivate ends the goroutine: protoactor then does not get to the rest.
+func (h *hostActor) stopping(ctx actor.Context, a *activation) {
+	normal := false
+	defer func() {
+		if !normal {
+			ctx.ActorSystem().ProcessRegistry.Remove(ctx.Self())
+		}
+		a.leave()
+	}()
+	a.deactivate()
+	normal = true
+}
+
+// find returns the activation of a PID: its id is kind/key$serial.
+func (h *hostActor) find(pid *actor.PID) *activation {
+	key := pid.Id[len(h.kind.def.name)+1:]
+	key = key[:strings.LastIndexByte(key, '$')]
+	if h.kind.def.Stateless {
+		if p, ok := h.kind.pools.Load(key); ok {
+			return p.(*pool).find(pid.Id)
+		}
+		return nil
+	}
+	s := h.kind.shard(key)
+	s.RLock()
+	defer s.RUnlock()
+	if a := s.m[key]; a != nil && a.id == pid.Id {
+		return a
+	}
+	return nil
+}
+
+// leave takes the activation out of where calls find it.
+func (a *activation) leave() {
+	if a.pool != nil {
+		a.pool.leave(a)
+		return
+	}
+	a.close()
+}
+
+// at returns the activation whose mailbox holds the call.
+func (c *call[G, A, R]) at() *activation { return c.act.Load() }
+
+var _ core.Work = (*call[none, none, none])(nil)

@@ -1,0 +1,89 @@
+package grainengine_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/system"
+)
+
+type Counter struct{ n int }
+
+func (c *Counter) Add(ctx context.Context, d int) (int, error) { c.n += d; return c.n, nil }
+
+var (
+	counters = grains.Define[Counter]("counter")
+	add      = grains.Method(counters, "add", (*Counter).Add)
+)
+
+func BenchmarkActorSync(b *testing.B) {
+	_, ctx := start(b, system.Config{})
+	g := counters.Get("a")
+	for b.Loop() {
+		add.Call(ctx, g, 1).Get(ctx)
+	}
+}
+
+func BenchmarkActorAsync(b *testing.B) {
+	_, ctx := start(b, system.Config{})
+	g := counters.Get("a")
+	refs := make([]raysys.Ref[int], 1000)
+	for b.Loop() {
+		for i := range refs {
+			refs[i] = add.Call(ctx, g, 1)
+		}
+		for _, r := range refs {
+			if _, err := r.Get(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds()/1e6, "Mcalls/s")
+}
+
+func BenchmarkIdle(b *testing.B) {
+	for b.Loop() {
+		n, ctx := start(b, system.Config{})
+		var m0, m1 runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m0)
+		for i := range 100000 {
+			if i%5000 == 0 {
+				add.Call(ctx, counters.Get(fmt.Sprint(i)), 1).Get(ctx)
+			}
+			add.Tell(ctx, counters.Get(fmt.Sprint(i)), 1)
+		}
+		add.Call(ctx, counters.Get("last"), 1).Get(ctx)
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m1)
+		b.ReportMetric(float64(m1.HeapAlloc-m0.HeapAlloc)/100000, "B/grain")
+		n.Close(context.Background())
+	}
+}
+
+// BenchmarkFarAsync is ActorAsync with the grain on another engine of the process: what encoding, routes and answers
+// cost, without a network.
+func BenchmarkFarAsync(b *testing.B) {
+	r := newRovers(b)
+	a, there := r.net.add("a"), r.net.add("b")
+	r.on(there)
+	ctx := a.context()
+	g := r.kind.Get("x")
+	refs := make([]raysys.Ref[int], 1000)
+	for b.Loop() {
+		for i := range refs {
+			refs[i] = r.add.Call(ctx, g, 1)
+		}
+		for _, f := range refs {
+			if _, err := f.Get(ctx); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(b.N)*1000/b.Elapsed().Seconds()/1e6, "Mcalls/s")
+}

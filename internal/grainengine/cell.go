@@ -1,0 +1,215 @@
+package grainengine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
+
+// maxSaves bounds how often a Save whose outcome stays unknown is repeated.
+const maxSaves = 5
+
+// cell joins a State to its activation. Only turns of that touch it.
+type cell struct {
+	act    *activation
+	def    stateDef
+	value  anyValue
+	etag   ETag
+	exists bool
+	unsure bool // Value may not be what is stored: the next turn reads it again
+}
+
+func (c *cell) name() string {
+	return fmt.Sprintf("%s/%s.%s", c.act.kind.def.name, c.act.key, c.def.name)
+}
+
+func (c *cell) id() ID { return ID{c.act.kind.def.name, c.act.key} }
+
+// wait returns what start tells its done.
+func wait[T any](start func(done func(T, error))) (T, error) {
+	type outcome struct {
+		v   T
+		err error
+	}
+	ch := make(chan outcome, 1)
+	start(func(v T, err error) { ch <- outcome{v, err} })
+	o := <-ch
+	return o.v, o.err
+}
+
+// loadStates reads all States of a new G at once.
+func (a *activation) loadStates(g any) error {
+	cells := make([]*cell, len(a.kind.def.states))
+	for i, d := range a.kind.def.states {
+		cells[i] = &cell{act: a, def: d}
+		d.bindIn(g, cells[i])
+	}
+	a.more.cells, a.more.fenced = nil, nil
+	if err := a.load(cells); err != nil {
+		return err
+	}
+	a.more.cells = cells
+	return nil
+}
+
+// load reads cells from the store.
+func (a *activation) load(cells []*cell) error {
+	s := a.kind.engine.cfg.States
+	if s == nil {
+		return fmt.Errorf("load state of %s/%s: %w: this node was given no store for grains.State", a.kind.def.name, a.key, raysys.ErrNoRuntime)
+	}
+	names := make([]string, len(cells))
+	for i, c := range cells {
+		names[i] = c.def.name
+	}
+	records, err := wait(func(done func([]Record, error)) { s.Load(ID{a.kind.def.name, a.key}, names, a.more.token, done) })
+	if err == nil && len(records) != len(cells) {
+		err = fmt.Errorf("the store answers with %d records for %d", len(records), len(cells))
+	}
+	if errors.Is(err, raysys.ErrMoved) {
+		a.goStale()
+	}
+	if err != nil {
+		return fmt.Errorf("load state of %s/%s: %w", a.kind.def.name, a.key, err)
+	}
+	for i, c := range cells {
+		if err := c.take(records[i]); err != nil {
+			return fmt.Errorf("load state %s: %w", c.name(), err)
+		}
+	}
+	return nil
+}
+
+// take makes Value what is stored.
+func (c *cell) take(r Record) error {
+	c.unsure = true
+	if r.Exists {
+		if err := openRecord(r.Data, c.value, c.act.kind.engine.cfg.Holder); err != nil {
+			return err
+		}
+	} else {
+		c.value.reset()
+	}
+	c.etag, c.exists, c.unsure = r.ETag, r.Exists, false
+	return nil
+}
+
+// reload reads what a failed Write left unsure, before another turn sees it.
+func (a *activation) reload() error {
+	var cells []*cell
+	for _, c := range a.more.cells {
+		if c.unsure {
+			cells = append(cells, c)
+		}
+	}
+	if len(cells) == 0 {
+		return nil
+	}
+	return a.load(cells)
+}
+
+// doubt is called when a turn ended in a way that leaves its changes half done.
+func (m *more) doubt() {
+	for _, c := range m.cells {
+		c.unsure = true
+	}
+}
+
+func (c *cell) read() error {
+	c.act.more.fenced = nil
+	if c.act.more.stale.Load() {
+		return c.moved("read")
+	}
+	return c.act.load([]*cell{c})
+}
+
+func (c *cell) moved(verb string) error {
+	return fmt.Errorf("%s state %s: %w", verb, c.name(), raysys.ErrMoved)
+}
+
+// write stores Value.
+func (c *cell) write(t *core.Turn) error {
+	data, err := c.seal()
+	if err == nil && len(data) > MaxState {
+		err = fmt.Errorf("%w: %d bytes encoded, and a State has at most %d", raysys.ErrTooLarge, len(data), MaxState)
+	}
+	if err != nil {
+		c.unsure = true
+		return fmt.Errorf("write state %s: %w", c.name(), err)
+	}
+	return c.save(t, data)
+}
+
+// save commits data under the version that was read; nil removes it. An outcome that stays open is looked up before
+// anything else is answered: while the stored version is the old one the Save is repeated, and since all of them name
+// that version, one of them counts at most.
+func (c *cell) save(t *core.Turn, data []byte) error {
+	m := c.act.more
+	m.fenced = nil
+	c.unsure = true
+	if m.stale.Load() {
+		return c.moved("write")
+	}
+	s := c.act.kind.engine.cfg.States
+	open := false
+	for try := 1; ; try++ {
+		tag, err := wait(func(done func(ETag, error)) { s.Save(c.id(), c.def.name, m.token, c.etag, data, done) })
+		switch {
+		case err == nil:
+			c.committed(t, tag, data)
+			return nil
+		case errors.Is(err, raysys.ErrMoved):
+			return c.deposed(err, open)
+		case errors.Is(err, raysys.ErrOutcomeUnknown):
+			open = true
+		case !open:
+			return fmt.Errorf("write state %s: %w", c.name(), err)
+		}
+		r, back := c.stored()
+		switch {
+		case errors.Is(back, raysys.ErrMoved):
+			return c.deposed(back, open)
+		case back != nil:
+			return fmt.Errorf("write state %s: %w: reading it back: %w", c.name(), raysys.ErrOutcomeUnknown, back)
+		case r.ETag != c.etag && r.Exists == (data != nil) && bytes.Equal(r.Data, data):
+			c.committed(t, r.ETag, data)
+			return nil
+		case r.ETag != c.etag:
+			return fmt.Errorf("write state %s: %w", c.name(), ErrETag)
+		case try == maxSaves:
+			return fmt.Errorf("write state %s: %w: tried %d times: %w", c.name(), raysys.ErrOutcomeUnknown, try, err)
+		}
+	}
+}
+
+// deposed ends the activation after a commit that was refused since the grain is elsewhere. An earlier attempt whose
+// outcome is open may have been stored before that.
+func (c *cell) deposed(err error, open bool) error {
+	c.act.more.open = c.act.more.open || open
+	c.act.goStale()
+	if open {
+		return fmt.Errorf("write state %s: %w: then %w", c.name(), raysys.ErrOutcomeUnknown, err)
+	}
+	return fmt.Errorf("write state %s: %w", c.name(), err)
+}
+
+// stored reads the record back without touching Value.
+func (c *cell) stored() (Record, error) {
+	s := c.act.kind.engine.cfg.States
+	rs, err := wait(func(done func([]Record, error)) { s.Load(c.id(), []string{c.def.name}, c.act.more.token, done) })
+	if err == nil && len(rs) != 1 {
+		err = fmt.Errorf("the store answers with %d records for 1", len(rs))
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	return rs[0], nil
+}
+
+func (c *cell) committed(t *core.Turn, tag ETag, data []byte) {
+	c.etag, c.exists, c.unsure = tag, data != nil, false
+	c.act.more.fenced = t
+}

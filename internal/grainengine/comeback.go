@@ -1,0 +1,78 @@
+package grainengine
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys/internal/core"
+)
+
+// A call may come back over other nodes to a grain whose turn is above it in the chain of calls. This node does not see
+// the waits between. A reentrant call is let in as soon as the turn waits; whether another closes a cycle is asked of
+// the nodes on the way: at once, and again after short pauses, since the turn that made the call may be about to wait
+// for it.
+
+// firstLook is the pause after the first question; each is four times the one before.
+const (
+	firstLook = time.Millisecond
+	lastLook  = 4 * time.Second
+)
+
+// comeback is a queued call that came back.
+type comeback struct {
+	act   *activation
+	call  turn
+	armed atomic.Bool // alarm is set; who sets it owns pause
+	pause time.Duration
+	alarm core.Alarm
+}
+
+// cameBack is told of each call that was queued.
+func (a *activation) cameBack(c turn) {
+	if up := c.future().Up(); a.current.Load() == nil && a.inner.Load() == 0 || !up.FromElsewhere() || !a.above(up) {
+		return
+	}
+	b := &comeback{act: a, call: c, pause: firstLook}
+	b.alarm.Ring = func() {
+		b.armed.Store(false)
+		b.look()
+	}
+	g := a.gated()
+	g.mu.Lock()
+	g.back = slices.DeleteFunc(g.back, (*comeback).over)
+	g.back = append(g.back, b)
+	g.mu.Unlock()
+	b.look()
+}
+
+// above reports whether up was called over another node by a turn that a is in.
+func (a *activation) above(up *core.Turn) bool {
+	return slices.ContainsFunc(a.turns(), func(t *core.Turn) bool { return up.CalledUnder(t) })
+}
+
+func (b *comeback) over() bool { return !b.call.future().Pending() || b.call.at() != b.act }
+
+// look does what can be done now. A turn that begins to wait later looks again.
+func (b *comeback) look() {
+	up := b.call.future().Up()
+	for _, t := range b.act.turns() {
+		switch {
+		case b.over():
+			return
+		case !t.IsBlocked() || !up.CalledUnder(t):
+		case b.call.isReentrant():
+			if b.act.admitChain(b.call, false) {
+				return
+			}
+		case t.Job().Prober != nil:
+			t.Job().Prober.Probe(t)
+			if b.armed.CompareAndSwap(false, true) {
+				b.alarm.At = t.Runtime().Now() + int64(b.pause)
+				b.pause = min(4*b.pause, lastLook)
+				t.Runtime().SetAlarm(&b.alarm)
+			}
+			return
+		}
+	}
+}

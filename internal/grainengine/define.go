@@ -1,0 +1,139 @@
+package grainengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+)
+
+// Kind is the handle of a grain kind: what grains.Kind is made of.
+type Kind[G any] struct{ k *kind }
+
+// KindOptions are how a kind differs from the default; grains.Option changes them.
+type KindOptions struct {
+	Idle      time.Duration // after which an activation goes
+	Mailbox   int           // bounds the calls that wait for one activation
+	Stateless bool
+	Workers   int // of a stateless kind; 0 for one per CPU of the node
+	Reentrant bool
+	OnPanic   PanicChoice
+	Strategy  raysys.Strategy   // "" for the default
+	Labels    map[string]string // a node must have them all
+}
+
+// Option is grains.Option: it changes a kind. The error says what is wrong with it.
+type Option func(*KindOptions) error
+
+// PanicChoice is grains.PanicChoice, with the same values.
+type PanicChoice uint8
+
+// The choices, in the order of package grains.
+const (
+	KeepOnPanic PanicChoice = iota
+	DeactivateOnPanic
+	RestartOnPanic
+)
+
+// kind is what all handles of a kind share. But for its cache it is immutable.
+type kind struct {
+	KindOptions
+	entry  *core.Entry
+	name   string
+	make   func() any
+	states []stateDef
+	bound  atomic.Pointer[boundKind] // a cache for bind
+}
+
+// activator is grains.Activator, deactivator grains.Deactivator: a G may implement them.
+type (
+	activator   interface{ OnActivate(context.Context) error }
+	deactivator interface{ OnDeactivate(context.Context) error }
+)
+
+// programsCaller is how many frames above a function that is called by the exported ones of this package the program stands:
+// that one, and the one of package grains, lie between.
+const programsCaller = 3
+
+// Define is grains.DefineIn. It and its siblings are called by package grains alone, in one line: reports of a bad definition
+// name the line that calls grains.
+func Define[G any, O ~func(*KindOptions) error](t *raysys.Table, name string, opts []O) Kind[G] {
+	k := &kind{name: name, make: func() any { return new(G) }, KindOptions: KindOptions{Idle: 15 * time.Minute, Mailbox: 10_000}}
+	var bad error
+	for _, o := range opts {
+		if o == nil {
+			bad = errors.Join(bad, errors.New("nil Option"))
+			continue
+		}
+		bad = errors.Join(bad, o(&k.KindOptions))
+	}
+	k.define(t, reflect.TypeFor[G](), bad)
+	return Kind[G]{k}
+}
+
+func (k *kind) define(t *raysys.Table, g reflect.Type, bad error) {
+	states, err := statesOf(g)
+	k.states = states
+	k.entry = t.Add("grain", k.name, 0, errors.Join(bad, err), programsCaller)
+	k.entry.Impl = k
+}
+
+// Name returns the kind's name.
+func (k Kind[G]) Name() string {
+	if k.k == nil {
+		return ""
+	}
+	return k.k.name
+}
+
+// method is what all handles of a method share.
+type method[G, A, R any] struct {
+	kind  *kind
+	entry *core.Entry
+	fn    func(*G, context.Context, A) (R, error)
+	arg   *codec.Plan
+	res   *codec.Plan
+	gated bool
+	opts  core.Options
+	bad   error // why no call can have opts
+
+	readOnly, idempotent, reentrant bool
+}
+
+func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, context.Context, A) (R, error)) Func[G, A, R] {
+	var bad error
+	if k.k == nil {
+		// Without a kind there is no table to report to but the process's.
+		k.k = &kind{name: "?", entry: &core.Entry{Kind: "grain", Name: "?", Table: core.DefaultTable}}
+		bad = errors.New("the Kind is the zero value: make it with Define")
+	}
+	if isNil {
+		bad = errors.Join(bad, errors.New("the function is nil"))
+	}
+	if name == "" {
+		bad = errors.Join(bad, errors.New("the method name is empty"))
+	}
+	arg, err := codec.PlanOf(reflect.TypeFor[A]())
+	if err != nil {
+		bad = errors.Join(bad, fmt.Errorf("argument: %w", err))
+	}
+	res, err := codec.PlanOf(reflect.TypeFor[R]())
+	if err != nil {
+		bad = errors.Join(bad, fmt.Errorf("result: %w", err))
+	}
+	var print uint64
+	if arg != nil && res != nil {
+		print = arg.Fingerprint()*31 + res.Fingerprint()
+	}
+	m := &method[G, A, R]{kind: k.k, fn: fn, arg: arg, res: res, gated: core.HasPointers[R](), opts: core.NewOptions[core.Option](nil)}
+	m.reentrant = k.k.Reentrant
+	m.entry = k.k.entry.Table.Add("method", k.k.name+"."+name, print, bad, programsCaller)
+	m.entry.Impl = newReception(m)
+	return Func[G, A, R]{m}
+}

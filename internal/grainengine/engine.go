@@ -1,0 +1,246 @@
+package grainengine
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
+)
+
+// Config is what an Engine is given.
+type Config struct {
+	Actors *actor.ActorSystem
+	Pool   *goroutines.Pool // runs mailboxes
+	Table  *raysys.Table
+	CPUs   int                          // of the node
+	Hooks  *core.Turn                   // above the turns of OnActivate and OnDeactivate
+	Now    func() int64                 // the runtime's clock, exact
+	Rough  func() int64                 // the same, up to a millisecond late
+	Unseen func(work string, err error) // told of a hook's error; nil to ignore
+
+	Cluster Cluster // nil in a single process
+	States  States  // keeps grains.State; nil where no kind has one
+	Holder  Holder  // keeps what references in a State refer to; nil where there is no object store
+	// Hosts lets a node of a cluster run stateless workers. Which nodes named grains live on is the Cluster's choice.
+	Hosts bool
+}
+
+// Engine holds the activations of one node and delivers calls to them.
+type Engine struct {
+	cfg    Config
+	seed   maphash.Seed
+	serial atomic.Uint64 // names activations
+	hooks  atomic.Uint64 // numbers the turns of hooks
+	closed atomic.Bool
+	poke   chan struct{} // capacity 1: an activation left while closing
+	kinds  sync.Map      // *kind -> *boundKind
+
+	// On a node of a cluster:
+	peers     sync.Map // wire.Peer -> *farPeer
+	forwarded sync.Map // *core.Future -> *outgoing, of calls whose own record has no room for it
+	draining  atomic.Bool
+	drained   chan struct{} // capacity 1: something left while draining
+	releasing atomic.Int64  // placements that are being removed
+
+	spawnMu  sync.Mutex // one spawn at a time: it guards spawning, which hands the mailbox to protoactor
+	spawning *activation
+}
+
+// NewEngine makes the engine of one node. It starts nothing.
+func NewEngine(cfg Config) *Engine {
+	return &Engine{cfg: cfg, seed: maphash.MakeSeed(), poke: make(chan struct{}, 1), drained: make(chan struct{}, 1)}
+}
+
+const shards = 64
+
+// boundKind is a kind on this node: its directory of activations, its actor's properties and its idle clock.
+type boundKind struct {
+	engine  *Engine
+	def     *kind
+	props   *actor.Props
+	root    *actor.RootContext
+	epoch   atomic.Uint32 // advances with each tick of the idle clock
+	workers int           // activations per key of a stateless kind
+	live    atomic.Int64  // activations
+	timer   sync.Mutex    // guards armed
+	armed   *time.Timer
+	dir     [shards]shard
+	pools   sync.Map // key -> *pool, of stateless workers
+}
+
+type shard struct {
+	sync.RWMutex
+	m      map[string]*activation
+	routes map[string]*route // of grains that are elsewhere
+}
+
+func (k *boundKind) shard(key string) *shard {
+	return &k.dir[maphash.String(k.engine.seed, key)%shards]
+}
+
+// shardOf is shard for a key on the wire.
+func (k *boundKind) shardOf(key []byte) *shard {
+	return &k.dir[maphash.Bytes(k.engine.seed, key)%shards]
+}
+
+func (e *Engine) bind(def *kind) *boundKind {
+	// Nearly every process has one engine, so a kind remembers where it was bound last.
+	if k := def.bound.Load(); k != nil && k.engine == e {
+		return k
+	}
+	if k, ok := e.kinds.Load(def); ok {
+		def.bound.Store(k.(*boundKind))
+		return k.(*boundKind)
+	}
+	k := &boundKind{engine: e, def: def, workers: cmp.Or(def.Workers, e.cfg.CPUs)}
+	host := &hostActor{k}
+	k.props = actor.PropsFromProducer(func() actor.Actor { return host },
+		actor.WithMailbox(func() actor.Mailbox { return &e.spawning.mailbox }))
+	k.root = e.cfg.Actors.Root.Copy().WithGuardian(supervision(def.OnPanic))
+	got, _ := e.kinds.LoadOrStore(def, k)
+	return got.(*boundKind)
+}
+
+// deliver queues c at the grain, activating it if need be.
+func (e *Engine) deliver(def *kind, key string, c turn) error {
+	k := e.bind(def)
+	switch {
+	case e.cfg.Cluster != nil && !(def.Stateless && e.cfg.Hosts):
+		return k.send(key, c, c.far())
+	case def.Stateless:
+		return k.pooled(key, c)
+	}
+	for {
+		a := k.activation(key)
+		if a == nil {
+			return raysys.ErrClosed
+		}
+		if ok, err := a.accept(c, c.node()); ok {
+			return err
+		}
+		// It stopped this moment; the directory has its successor, or none, once close is done.
+	}
+}
+
+// activation finds the grain's activation or makes it; nil once the engine is closed and there is none.
+func (k *boundKind) activation(key string) *activation {
+	s := k.shard(key)
+	s.RLock()
+	a := s.m[key]
+	s.RUnlock()
+	if a != nil {
+		return a
+	}
+	s.Lock()
+	if a = s.m[key]; a != nil {
+		s.Unlock()
+		return a
+	}
+	if s.m == nil {
+		s.m = map[string]*activation{}
+	}
+	// Close sets closed and then looks at every shard, so it finds what is entered here.
+	if k.engine.closed.Load() {
+		s.Unlock()
+		return nil
+	}
+	a = newActivation(k, key)
+	s.m[key] = a
+	first := k.live.Add(1) == 1
+	s.Unlock()
+	if first {
+		k.arm()
+	}
+	a.spawn()
+	return a
+}
+
+// Activations returns how many grains of the kind are in memory.
+func (e *Engine) Activations(kind string) int {
+	n := int64(0)
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.def.name == kind {
+			n += k.live.Load()
+		}
+		return true
+	})
+	return int(n)
+}
+
+// PID returns the address of the grain's activation on this node, nil when it has none.
+func (e *Engine) PID(id ID) *actor.PID {
+	entry := e.cfg.Table.Lookup("grain", id.Kind)
+	if entry == nil {
+		return nil
+	}
+	def, ok := entry.Impl.(*kind)
+	if !ok || def.Stateless {
+		return nil
+	}
+	a, _ := e.bind(def).lookup(id.Key)
+	if a == nil {
+		return nil
+	}
+	return actor.NewPID(e.cfg.Actors.Address(), a.id)
+}
+
+// Kinds returns how many activations of each kind are in memory.
+func (e *Engine) Kinds() map[string]int {
+	m := map[string]int{}
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.live.Load() > 0 {
+			m[k.def.name] += int(k.live.Load())
+		}
+		return true
+	})
+	return m
+}
+
+// Close stops every activation, OnDeactivate included, and waits for that or for ctx. On a node of a cluster the
+// placements stay, and end with the node's incarnation: Drain before Close moves the grains.
+func (e *Engine) Close(ctx context.Context) error {
+	e.closed.Store(true)
+	if e.cfg.Cluster != nil {
+		e.closeRoutes()
+	}
+	e.kinds.Range(func(_, v any) bool {
+		v.(*boundKind).stop()
+		return true
+	})
+	for {
+		left := int64(0)
+		e.kinds.Range(func(_, v any) bool {
+			left += v.(*boundKind).live.Load()
+			return true
+		})
+		if left == 0 {
+			return nil
+		}
+		select {
+		case <-e.poke:
+		case <-ctx.Done():
+			return fmt.Errorf("close: %d grains are still in a turn%s: %w", left, named(e.Busy(maxNamed)), context.Cause(ctx))
+		}
+	}
+}
+
+// left counts an activation that is gone.
+func (k *boundKind) left() {
+	k.live.Add(-1)
+	k.engine.pokeDrain()
+	if k.engine.closed.Load() {
+		select {
+		case k.engine.poke <- struct{}{}:
+		default:
+		}
+	}
+}

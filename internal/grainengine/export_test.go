@@ -1,0 +1,54 @@
+package grainengine
+
+import (
+	"context"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// OpenAt reports whether the peer has not answered the call with this number.
+func OpenAt(e *Engine, p wire.Peer, slot uint64) bool {
+	_, ok := e.farPeer(p).sent.Look(slot)
+	return ok
+}
+
+// Queued returns how many calls wait in the mailbox of a grain's activation here.
+func Queued(e *Engine, id ID) int {
+	var n int
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.def.name == id.Kind {
+			if a, _ := k.lookup(id.Key); a != nil {
+				n = a.UserMessageCount()
+			}
+		}
+		return true
+	})
+	return n
+}
+
+// Told reports whether a grain's activation here has been told something that comes before its next call, as that it is to
+// stop, or has stopped.
+func Told(e *Engine, id ID) (told bool) {
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.def.name == id.Kind {
+			a, _ := k.lookup(id.Key)
+			told = a == nil || a.sysCount.Load() > 0
+		}
+		return true
+	})
+	return told
+}
+
+// TokenOf returns the token of the activation whose turn or hook runs under ctx.
+func TokenOf(ctx context.Context) Token {
+	t, _, err := core.TurnOf(ctx)
+	if err != nil {
+		return Token{}
+	}
+	a, ok := t.Attached().(*activation)
+	if !ok || a.more == nil {
+		return Token{}
+	}
+	return a.more.token
+}

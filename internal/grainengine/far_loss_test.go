@@ -1,0 +1,306 @@
+package grainengine_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// TestLostPeer: a call that was sent and not answered fails at once, with its name, its node and ErrOutcomeUnknown.
+func TestLostPeer(t *testing.T) {
+	r := newRovers(t)
+	a, b := r.net.add("a"), r.net.add("b")
+	r.on(b)
+	ctx := a.context()
+	f := r.gate.Call(ctx, r.kind.Get("x"))
+	<-r.entered
+	r.net.linkBetween(a, b).cut(errors.New("cable"))
+	err := fails(t, ctx, f, raysys.ErrOutcomeUnknown)
+	for _, word := range []string{"rover/x.gate", "node b", "cable"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q does not say %q", err, word)
+		}
+	}
+	// The node lives, and so does the grain there.
+	close(r.leave)
+	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
+	wants(t, ctx, r.where.Call(ctx, r.kind.Get("x")), "b")
+}
+
+// TestLostPeerIdempotent: a call of an idempotent method is repeated where the grain is by then.
+func TestLostPeerIdempotent(t *testing.T) {
+	r := newRovers(t)
+	a, b, c := r.net.add("a"), r.net.add("b"), r.net.add("c")
+	r.on(b)
+	ctx := a.context()
+	f := r.gate.Idempotent().Call(ctx, r.kind.Get("x"))
+	<-r.entered
+	r.on(c)
+	b.kill()
+	<-r.entered
+	close(r.leave)
+	if _, err := f.Get(ctx); err != nil {
+		t.Error(err)
+	}
+	wants(t, ctx, r.where.Call(ctx, r.kind.Get("x")), "c")
+}
+
+// TestNotSentIsFollowed: calls that did not leave, since there was no connection or the peer refused them, go to where
+// the grain is.
+func TestNotSentIsFollowed(t *testing.T) {
+	t.Run("no connection", func(t *testing.T) {
+		r := newRovers(t)
+		a, b, c := r.net.add("a"), r.net.add("b"), r.net.add("c")
+		r.on(b)
+		gate := make(chan struct{})
+		r.net.slow = func(op string) <-chan struct{} {
+			if op == "connect" {
+				return gate
+			}
+			return nil
+		}
+		ctx := a.context()
+		var refs []raysys.Ref[int]
+		for i := range 10 {
+			refs = append(refs, r.note.Call(ctx, r.kind.Get("x"), i))
+		}
+		r.on(c)
+		b.kill()
+		close(gate)
+		for i, f := range refs {
+			wants(t, ctx, f, i)
+		}
+		wants(t, ctx, r.where.Call(ctx, r.kind.Get("x")), "c")
+	})
+	t.Run("peer refuses", func(t *testing.T) {
+		r := newRovers(t)
+		a, b, c := r.net.add("a"), r.net.add("b"), r.net.add("c")
+		r.on(b)
+		ctx := a.context()
+		wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 1), 1)
+		// The link is down, and this engine was not told yet.
+		p := a.Peer("b", 1).(*fakePeer)
+		p.twin.mu.Lock()
+		p.twin.closed = true
+		p.twin.mu.Unlock()
+		f := r.note.Call(ctx, r.kind.Get("x"), 2)
+		r.on(c)
+		b.kill()
+		wants(t, ctx, f, 2)
+		wants(t, ctx, r.where.Call(ctx, r.kind.Get("x")), "c")
+	})
+}
+
+// TestAvoid: who could not reach a place says so when it asks again.
+func TestAvoid(t *testing.T) {
+	r := newRovers(t)
+	a, b := r.net.add("a"), r.net.add("b")
+	r.on(b)
+	ctx := a.context()
+	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
+	old := r.net.placeOf(idOf(r.kind.Get("x")))
+	b.cut(errors.New("cable"))
+	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 2)
+	r.net.mu.Lock()
+	defer r.net.mu.Unlock()
+	if got := r.net.avoids; len(got) != 2 || !got[0].IsZero() || got[1] != old {
+		t.Errorf("avoided %v, want none and then %v", got, old)
+	}
+}
+
+// TestUnreachable: a node that cannot be dialled ends calls with ErrNotDelivered, after a bounded number of tries.
+func TestUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRovers(t)
+		a, b := r.net.add("a"), r.net.add("b")
+		r.on(b)
+		tries := 0
+		r.net.fault = func(op string, _ *fakeNode, _ grainengine.ID) error {
+			if op == "connect" {
+				tries++
+				return errors.New("no route to host")
+			}
+			return nil
+		}
+		ctx := a.context()
+		begin := time.Now()
+		err := fails(t, ctx, r.add.With(raysys.NoDeadline()).Call(ctx, r.kind.Get("x"), 1), raysys.ErrNotDelivered)
+		if !strings.Contains(err.Error(), "no route to host") || !strings.Contains(err.Error(), "node b") {
+			t.Error(err)
+		}
+		if took := time.Since(begin); tries != 17 || took < time.Second || took > 10*time.Second {
+			t.Error(tries, "tries in", took)
+		}
+		// The deadline ends it before.
+		begin = time.Now()
+		fails(t, ctx, r.add.With(raysys.Deadline(time.Second)).Call(ctx, r.kind.Get("x"), 1), raysys.ErrDeadline)
+		if took := time.Since(begin); took < time.Second || took > 1010*time.Millisecond {
+			t.Error("the deadline of 1 s came after", took)
+		}
+		r.net.mu.Lock()
+		r.net.fault = nil
+		r.net.mu.Unlock()
+		wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
+	})
+}
+
+// TestRegistryErrors: what the registry cannot do is the call's error, named; what may pass is tried again.
+func TestRegistryErrors(t *testing.T) {
+	r := newRovers(t)
+	a := r.net.add("a")
+	r.net.add("b")
+	ctx := a.context()
+	left := 3
+	r.net.fault = func(op string, _ *fakeNode, id grainengine.ID) error {
+		switch {
+		case op == "locate" && id.Key == "never":
+			return raysys.ErrNoCapacity
+		case op == "locate" && left > 0:
+			left--
+			return raysys.ErrOverloaded
+		}
+		return nil
+	}
+	err := fails(t, ctx, r.add.Call(ctx, r.kind.Get("never"), 1), raysys.ErrNoCapacity)
+	if !strings.Contains(err.Error(), "rover/never") {
+		t.Error(err)
+	}
+	wants(t, ctx, r.add.Call(ctx, r.kind.Get("later"), 1), 1)
+}
+
+// TestFullLink: a link that takes no more refuses calls, and tells callers of answers that it could not carry.
+func TestFullLink(t *testing.T) {
+	r := newRovers(t)
+	a, b := r.net.add("a"), r.net.add("b")
+	r.on(b)
+	ctx := a.context()
+	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
+	fill := func(n, to *fakeNode, full bool) {
+		p := n.Peer(to.name, 1).(*fakePeer)
+		p.mu.Lock()
+		p.full = full
+		p.mu.Unlock()
+	}
+	fill(a, b, true)
+	fails(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), raysys.ErrOverloaded)
+	fill(a, b, false)
+	f := r.gate.Call(ctx, r.kind.Get("x"))
+	<-r.entered
+	fill(b, a, true)
+	close(r.leave)
+	err := fails(t, ctx, f, raysys.ErrOutcomeUnknown)
+	if !errors.Is(err, raysys.ErrOverloaded) {
+		t.Error(err)
+	}
+	fill(b, a, false)
+	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 2)
+}
+
+// TestLargeIsNotSent: the bulk connection refuses the argument, so the call fails and holds up nobody.
+func TestLargeIsNotSent(t *testing.T) {
+	r := newRovers(t)
+	a, b := r.net.add("a"), r.net.add("b")
+	r.on(b)
+	ctx := a.context()
+	wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 1), 1)
+	p := a.Peer("b", 1).(*fakePeer)
+	p.mu.Lock()
+	p.noBulk = true
+	p.mu.Unlock()
+	f := r.big.Call(ctx, r.kind.Get("x"), make([]byte, 100_000))
+	g := r.note.Call(ctx, r.kind.Get("x"), 2)
+	fails(t, ctx, f, raysys.ErrOverloaded)
+	wants(t, ctx, g, 2)
+}
+
+// TestLargeWaiterGoes: a caller that goes after its call was put in line holds up nobody else's.
+func TestLargeWaiterGoes(t *testing.T) {
+	for _, how := range []string{"cancel", "peer down"} {
+		t.Run(how, func(t *testing.T) {
+			r := newRovers(t)
+			a, b := r.net.add("a"), r.net.add("b")
+			r.on(b)
+			ctx := a.context()
+			wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 1), 1)
+			stop, asked := make(chan struct{}), make(chan struct{}, 1)
+			r.net.mu.Lock()
+			r.net.onWire = func(l *fakeLink, from *fakeNode, kind wire.Kind, f []byte) {
+				if kind == wire.KindCallResult && from == b && f[len(f)-1] == 3 {
+					asked <- struct{}{}
+					<-stop // the argument is wanted, and never hears of it
+				}
+			}
+			r.net.mu.Unlock()
+			f := r.big.Call(ctx, r.kind.Get("x"), make([]byte, 100_000))
+			g := r.note.Call(ctx, r.kind.Get("x"), 2)
+			<-asked
+			if how == "cancel" {
+				f.Cancel()
+				close(stop)
+				wants(t, ctx, g, 2)
+			} else {
+				go close(stop)
+				r.net.linkBetween(a, b).cut(errors.New("cable"))
+			}
+			ctx = b.context()
+			wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 3), 3)
+		})
+	}
+}
+
+// TestFarCancel: cancelling a call's future, or the context it was made under, ends it on the other node.
+func TestFarCancel(t *testing.T) {
+	for _, how := range []string{"ref", "context", "deadline"} {
+		t.Run(how, func(t *testing.T) {
+			r := newRovers(t)
+			a, b := r.net.add("a"), r.net.add("b")
+			r.on(b)
+			outer, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			ctx := a.under(outer)
+			gate := r.gate
+			if how == "deadline" {
+				gate = gate.With(raysys.Deadline(50_000_000))
+			}
+			f := gate.Call(ctx, r.kind.Get("x"))
+			there := <-r.entered
+			want := raysys.ErrCancelled
+			switch how {
+			case "ref":
+				f.Cancel()
+			case "context":
+				cancel()
+			case "deadline":
+				want = raysys.ErrDeadline
+			}
+			<-there.Done()
+			if how != "context" {
+				fails(t, ctx, f, want)
+			}
+			free := a.context()
+			wants(t, free, r.add.Call(free, r.kind.Get("x"), 1), 1)
+		})
+	}
+}
+
+// TestEarlyCancel: a cancellation that overtakes its call keeps it from running.
+func TestEarlyCancel(t *testing.T) {
+	r := newRovers(t)
+	a, b := r.net.add("a"), r.net.add("b")
+	r.on(b)
+	ctx := a.context()
+	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
+	p := a.Peer("b", 1).(*fakePeer).twin
+	p.pause(true)
+	f := r.add.Call(ctx, r.kind.Get("x"), 10)
+	f.Cancel()
+	p.pause(false) // control frames come out first
+	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 2)
+}

@@ -1,0 +1,66 @@
+package grainengine
+
+import "time"
+
+// epochs is how many ticks of the idle clock make one idle period: an activation goes within a sixteenth after it. Each
+// tick looks at all activations of the kind.
+const epochs = 16
+
+// arm starts the kind's idle clock. It runs only while there are activations, so a node without grains has no timer.
+func (k *boundKind) arm() {
+	k.timer.Lock()
+	defer k.timer.Unlock()
+	if k.armed == nil && !k.engine.closed.Load() {
+		k.armed = time.AfterFunc(k.def.Idle/epochs, k.tick)
+	}
+}
+
+func (k *boundKind) tick() {
+	k.timer.Lock()
+	k.armed = nil
+	k.timer.Unlock()
+	now := k.epoch.Add(1)
+	for _, a := range k.activations() {
+		if used := a.used.Load(); now-used > epochs && !a.busy.Load() {
+			a.post(&mail{msg: passivate{epoch: used}})
+		}
+	}
+	if k.live.Load() > 0 {
+		k.arm()
+	}
+}
+
+// activations lists what is in memory. It copies shard by shard, so that no lock is held long.
+func (k *boundKind) activations() (all []*activation) {
+	for i := range k.dir {
+		s := &k.dir[i]
+		s.RLock()
+		for _, a := range s.m {
+			all = append(all, a)
+		}
+		s.RUnlock()
+	}
+	k.pools.Range(func(_, v any) bool {
+		p := v.(*pool)
+		p.mu.Lock()
+		for _, a := range p.all {
+			all = append(all, a)
+		}
+		p.mu.Unlock()
+		return true
+	})
+	return all
+}
+
+// stop ends the idle clock and asks every activation to stop.
+func (k *boundKind) stop() {
+	k.timer.Lock()
+	if k.armed != nil {
+		k.armed.Stop()
+		k.armed = nil
+	}
+	k.timer.Unlock()
+	for _, a := range k.activations() {
+		a.post(&mail{msg: passivate{force: true}})
+	}
+}

@@ -1,0 +1,392 @@
+package grainengine
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// inboundCall is what a call that arrived from another node has more.
+type inboundCall struct {
+	call     turn
+	kind     *boundKind
+	key      string
+	peer     *farPeer
+	slot     uint64      // the caller's number
+	near     *activation // that was there when it came; until it is delivered
+	token    Token
+	result   *codec.Plan
+	waiter   core.Waiter
+	answered atomic.Bool
+
+	// argument says how far a large one is; guarded by peer.mu.
+	argument argumentState
+}
+
+type argumentState uint8
+
+const (
+	argumentHere argumentState = iota
+	argumentWanted
+	argumentComing // it is being decoded
+	argumentPulled // it is an object, which is being fetched
+)
+
+// arrived is the record of a call from another node.
+type arrived[G, A, R any] struct {
+	call[G, A, R]
+	inboundCall
+}
+
+func (a *arrived[G, A, R]) inbound() *inboundCall { return &a.inboundCall }
+
+// Name implements core.Work.
+func (a *arrived[G, A, R]) Name() string {
+	return a.inboundCall.kind.nameOf(a.inboundCall.key, a.method.entry)
+}
+
+// Limit: the caller knows it.
+func (a *arrived[G, A, R]) Limit() time.Duration { return 0 }
+
+// Stopped implements core.Stoppable: nothing of the call is elsewhere.
+func (a *arrived[G, A, R]) Stopped() {}
+
+// callee is the receiving side of a method, kept with its entry.
+type callee interface {
+	// arrive makes the record of a call.
+	arrive(head *callHead, up *core.Turn) (*inboundCall, *kind)
+}
+
+// calledAll handles KindCalls.
+func (fp *farPeer) calledAll(list []byte) error {
+	for all := wire.NewReader(list); all.Len() > 0; {
+		item := wire.NewReader(all.Bytes())
+		if err := all.Err(); err != nil {
+			return err
+		}
+		if err := fp.called(&item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reception is the receiving side of a method: one method value for each combination of what handles declare.
+type reception[G, A, R any] struct {
+	variants [8]*method[G, A, R]
+}
+
+// variantFlags are those of a call's flags that choose the variant.
+const variantFlags = flagReadOnly | flagReentrant | flagExact
+
+func newReception[G, A, R any](m *method[G, A, R]) *reception[G, A, R] {
+	r := &reception[G, A, R]{}
+	for i := range r.variants {
+		v := *m
+		v.readOnly, v.reentrant = uint32(i)&flagReadOnly != 0, uint32(i)&flagReentrant != 0
+		if uint32(i)&flagExact != 0 {
+			v.opts.Deadline = time.Nanosecond // any: the call's own is in its record
+		}
+		r.variants[i] = &v
+	}
+	return r
+}
+
+func (r *reception[G, A, R]) arrive(head *callHead, up *core.Turn) (*inboundCall, *kind) {
+	m := r.variants[head.flags&variantFlags]
+	a := &arrived[G, A, R]{}
+	a.method, a.mail.msg = m, a
+	a.Init(a, up, head.seq, m.gated)
+	a.inboundCall.call, a.result = a, m.res
+	return &a.inboundCall, m.kind
+}
+
+// called handles KindCall.
+func (fp *farPeer) called(r *wire.Reader) error {
+	var h callHead
+	if err := h.read(r); err != nil {
+		return err
+	}
+	if h.flags&flagBody != 0 {
+		return fp.body(h.slot, r)
+	}
+	e := fp.engine
+	refuse := func(err error) error {
+		fp.answerError(h.slot, err)
+		return nil
+	}
+	entry := fp.Entry(h.method)
+	if entry == nil {
+		return refuse(fmt.Errorf("%w: this node knows no method number %d", raysys.ErrUnknownFunc, h.method))
+	}
+	c, ok := entry.Impl.(callee)
+	if !ok {
+		return fmt.Errorf("%w: %s is no method", wire.ErrCorrupt, entry)
+	}
+	up := fp.Turn(h.scope)
+	if up == nil {
+		return refuse(fmt.Errorf("call %s: %w: the caller's turn is not known here", entry.Name, raysys.ErrNotDelivered))
+	}
+	v, def := c.arrive(&h, up)
+	v.kind, v.peer, v.slot, v.token = e.bind(def), fp, h.slot, h.token
+	v.key, v.near = v.kind.keyOf(h.key)
+	var object *core.Future
+	if h.flags&flagLarge != 0 {
+		v.argument = argumentWanted
+	} else if r.Large() {
+		var err error
+		if object, err = fp.ReadRef(r); err != nil {
+			return err
+		}
+		v.argument = argumentPulled
+	} else if err := v.call.take(*r, fp.Peer); err != nil {
+		if errors.Is(err, wire.ErrCorrupt) {
+			return err
+		}
+		return refuse(fmt.Errorf("%s: argument: %w", v.name(), err))
+	}
+	// The outcome is subscribed to before the deadline is set: an alarm for it would be the caller's twice.
+	v.call.future().Expect(&v.waiter, v)
+	if h.left != 0 {
+		now := e.cfg.Rough
+		if h.flags&flagExact != 0 {
+			now = e.cfg.Now
+		}
+		v.call.expireAt(now() + int64(min(h.left, uint64(maxLeft))))
+	}
+	return fp.admit(v, object)
+}
+
+// maxLeft bounds a deadline that another node names, so that no sum overflows.
+const maxLeft = 10 * 365 * 24 * time.Hour
+
+// keyOf returns the string for a key on the wire, without a new one where the grain is active, and the activation then.
+func (k *boundKind) keyOf(b []byte) (string, *activation) {
+	s := k.shardOf(b)
+	s.RLock()
+	a := s.m[string(b)]
+	s.RUnlock()
+	if a != nil {
+		return a.key, a
+	}
+	return string(b), nil
+}
+
+func (v *inboundCall) turn() turn     { return v.call }
+func (v *inboundCall) name() string   { return v.call.Name() }
+func (v *inboundCall) fail(err error) { v.call.future().Fail(err) }
+
+// nodeCloses reports whether the call ends because this node does.
+func (v *inboundCall) nodeCloses() bool {
+	return errors.Is(v.call.future().Up().Cancelled(), raysys.ErrClosed)
+}
+
+// deliver gives the call to its grain, if that is here under the token that the caller knows.
+func (v *inboundCall) deliver() {
+	if v.call.future().Settled() {
+		return
+	}
+	k := v.kind
+	if k.def.Stateless {
+		if !k.engine.cfg.Hosts || k.engine.draining.Load() || k.engine.closed.Load() {
+			v.refuse(Place{})
+			return
+		}
+		if err := k.pooled(v.key, v.call); err != nil {
+			v.fail(fmt.Errorf("call %s: %w", v.name(), err))
+		}
+		return
+	}
+	near := v.near
+	v.near = nil
+	for {
+		if k.engine.closed.Load() {
+			v.refuse(Place{})
+			return
+		}
+		if near != nil && v.enter(near) {
+			return
+		}
+		near = nil
+		a, r := k.lookup(v.key)
+		if a == nil && r == nil {
+			a, r = k.routeFor(v.key)
+		}
+		if a != nil {
+			if v.enter(a) {
+				return
+			}
+			continue
+		}
+		if r.admit(v) {
+			return
+		}
+	}
+}
+
+// enter gives the call to an activation; false when that has closed.
+func (v *inboundCall) enter(a *activation) bool {
+	switch token := a.more.token; {
+	case token.Newer(v.token):
+		node, incarnation := a.kind.engine.cfg.Cluster.Self()
+		v.refuse(Place{core.NodeKey{Node: node, Incarnation: incarnation}, token})
+		return true
+	case v.token.Newer(token):
+		// Only the registry makes tokens, so this activation is no longer the grain. The call waits behind its end.
+		a.goStale()
+	}
+	ok, err := a.accept(v.call, v.call.node())
+	switch {
+	case errors.Is(err, raysys.ErrClosed):
+		v.refuse(Place{})
+	case err != nil:
+		v.fail(fmt.Errorf("call %s: %w", v.name(), err))
+	}
+	return ok
+}
+
+// admit takes a call from another node, which believes that the grain is here; false when the route is gone.
+func (r *route) admit(v *inboundCall) bool {
+	r.mu.Lock()
+	switch r.state {
+	case routeGone:
+		r.mu.Unlock()
+		return false
+	case routeOpen:
+		if !v.token.Newer(r.place.Token) {
+			p := r.place
+			r.mu.Unlock()
+			v.refuse(p)
+			return true
+		}
+		r.avoid = Place{}
+	case routeFresh:
+	default:
+		err := r.queueLocked(v)
+		r.mu.Unlock()
+		if err != nil {
+			v.fail(fmt.Errorf("call %s: %w", v.name(), err))
+		}
+		return true
+	}
+	r.ask, r.hint = v.token, Place{}
+	r.beginLocked(v)
+	return true
+}
+
+// refuse answers that the call did not run, since the grain is at p or nowhere known.
+func (v *inboundCall) refuse(p Place) {
+	if v.answered.CompareAndSwap(false, true) {
+		buf := takeBuffer()
+		*buf = appendPlace(appendAnswer(*buf, v.slot, statusMoved), p)
+		v.peer.reply(v.slot, *buf)
+		giveBuffer(buf)
+	}
+	v.call.future().Cancel(raysys.ErrCancelled) // nobody here waits for it
+}
+
+// Resolved implements core.Resolved: the outcome goes back.
+func (v *inboundCall) Resolved(*core.Waiter) {
+	fp := v.peer
+	if fp.leave(v) {
+		fp.release(v)
+	}
+	if fp.answerHere(v) {
+		return
+	}
+	value, err := v.call.future().Outcome() // also where nobody is left to tell: a look at a failure is what keeps it out of the log
+	if err != nil && v.call.future().Absent() {
+		value, err = nil, nil // it answers by reference
+	}
+	if fp.gone.Load() || !v.answered.CompareAndSwap(false, true) {
+		return
+	}
+	if _, own := err.(*raysys.TaskError); !own && errors.Is(err, raysys.ErrClosed) && v.nodeCloses() {
+		return // it was cut short by the end of this node: the caller's side knows what to make of the lost link
+	}
+	if err != nil {
+		fp.answerError(v.slot, err)
+		if v.last() {
+			fp.Flush()
+		}
+	} else {
+		fp.answerValue(v, value)
+	}
+}
+
+// last reports whether no call waits behind this one: whoever waits over there need not wait for the rest of a batch
+// then.
+func (v *inboundCall) last() bool {
+	a := v.call.at()
+	return a != nil && a.UserMessageCount() == 0
+}
+
+// answerHere answers a call whose result is simply there; false when there is more to it.
+func (fp *farPeer) answerHere(v *inboundCall) bool {
+	buf := takeBuffer()
+	defer giveBuffer(buf)
+	*buf = appendAnswer(*buf, v.slot, statusValue)
+	at := len(*buf)
+	out, here, err := v.call.answer(*buf, fp.Peer)
+	if !here {
+		return false
+	}
+	*buf = out
+	if !fp.gone.Load() && v.answered.CompareAndSwap(false, true) {
+		fp.sendAnswer(v, buf, at, err)
+	}
+	return true
+}
+
+func (fp *farPeer) answerValue(v *inboundCall, value any) {
+	buf := takeBuffer()
+	defer giveBuffer(buf)
+	*buf = appendAnswer(*buf, v.slot, statusValue)
+	at := len(*buf)
+	var err error
+	*buf, err = wire.AppendResult(*buf, v.result, value, v.call.future(), fp.Peer)
+	fp.sendAnswer(v, buf, at, err)
+}
+
+// sendAnswer sends what is in buf, where the value begins at; err says that there is none.
+func (fp *farPeer) sendAnswer(v *inboundCall, buf *[]byte, at int, err error) {
+	switch {
+	case err != nil:
+		fp.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
+	case len(*buf)-at > wire.InlineLimit:
+		if err := fp.SendLarge(wire.KindCallResult, append([]byte(nil), *buf...)); err != nil && !errors.Is(err, raysys.ErrNotDelivered) {
+			fp.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
+		}
+	case v.last():
+		fp.Cork()
+		fp.reply(v.slot, *buf)
+		fp.Uncork(true)
+	default:
+		fp.reply(v.slot, *buf)
+	}
+}
+
+func (fp *farPeer) answerError(slot uint64, err error) {
+	buf := takeBuffer()
+	*buf = wire.AppendErrorTo(appendAnswer(*buf, slot, statusError), fp.Peer, err)
+	fp.reply(slot, *buf)
+	giveBuffer(buf)
+}
+
+// reply sends an answer. When the peer takes no more replies it learns at least, on the class for such, that this one
+// was lost.
+func (fp *farPeer) reply(slot uint64, frame []byte) {
+	err := fp.Send(wire.Replies, wire.KindCallResult, frame)
+	if err == nil || errors.Is(err, raysys.ErrNotDelivered) {
+		return
+	}
+	lost := wire.AppendError(appendAnswer(nil, slot, statusError),
+		fmt.Errorf("%w: the answer could not be sent: %w", raysys.ErrOutcomeUnknown, err))
+	_ = fp.Send(wire.Control, wire.KindCallResult, lost)
+}

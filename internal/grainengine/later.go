@@ -1,0 +1,45 @@
+package grainengine
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+)
+
+// ErrLater is what a method returns when it has kept its call, as LaterOf gave it, and answers it in a later turn. The
+// grain must have no State: nothing fences such an answer.
+var ErrLater = errors.New("the call is answered later")
+
+// Call is what the context of a grain's call is.
+type Call[R any] interface {
+	// AnswerLater settles the call; it is called at most once.
+	AnswerLater(v R)
+	// Copies reports whether AnswerLater has copied what v holds when it returns: the caller is another node.
+	Copies() bool
+}
+
+// Later is a call that is answered after its turn.
+type Later[R any] struct {
+	call     Call[R]
+	answered atomic.Bool
+}
+
+// LaterOf returns the call of a method with results R that ctx is the context of. A turn takes it once.
+func LaterOf[R any](ctx context.Context) (*Later[R], error) {
+	c, ok := ctx.(Call[R])
+	if !ok {
+		return nil, errors.New("the context is not that of a call with this result")
+	}
+	return &Later[R]{call: c}, nil
+}
+
+// Answer counts the first time only, and not when the call has ended before: by its deadline, or its caller. v passes to
+// whoever called, but see Copies.
+func (l *Later[R]) Answer(v R) {
+	if !l.answered.Swap(true) {
+		l.call.AnswerLater(v)
+	}
+}
+
+// Copies reports whether Answer has copied what v holds when it returns: the caller is another node.
+func (l *Later[R]) Copies() bool { return l.call.Copies() }

@@ -1,0 +1,376 @@
+package grainengine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// beginLocked asks where the grain is, with p as the first that waits for it; it releases the lock.
+func (r *route) beginLocked(p pendingCall) {
+	r.state, r.peer = routeAsking, nil
+	r.queue = append(r.queue, p)
+	r.askLocked()
+}
+
+// askLocked asks, after a pause where that was in vain before; it releases the lock.
+func (r *route) askLocked() {
+	pause := pauseBefore(r.tries)
+	r.mu.Unlock()
+	if pause == 0 {
+		r.inquire()
+		return
+	}
+	r.after(pause, r.inquire)
+}
+
+func pauseBefore(tries int) time.Duration {
+	if tries < 2 {
+		return 0
+	}
+	return time.Millisecond << min(tries-1, 9)
+}
+
+// after calls f when the pause is over. A route has one alarm, since it does one thing at a time.
+func (r *route) after(pause time.Duration, f func()) {
+	rt := r.kind.engine.cfg.Hooks.Runtime()
+	r.alarm.At, r.alarm.Ring = rt.Now()+int64(pause), f
+	rt.SetAlarm(&r.alarm)
+}
+
+func (r *route) id() ID { return ID{r.kind.def.name, r.key} }
+
+// inquire asks the registry; no lock is held.
+func (r *route) inquire() {
+	e := r.kind.engine
+	r.mu.Lock()
+	if r.state != routeAsking {
+		r.mu.Unlock()
+		return
+	}
+	hint := r.hint
+	r.hint = Place{}
+	if !hint.IsZero() && e.isSelf(hint) {
+		r.ask = hint.Token
+	}
+	avoid, ask := r.avoid, r.ask
+	want := r.wantedLocked()
+	if r.ring != nil {
+		if r.ring.one = !spreads(want.Strategy); !r.ring.one {
+			want.Avoid = r.ring.avoid(avoid)
+		}
+	}
+	r.mu.Unlock()
+	if e.closed.Load() {
+		r.end(raysys.ErrClosed)
+		return
+	}
+	if !want.Stateless {
+		if err := e.cfg.Cluster.Suspended(); err != nil {
+			r.end(err)
+			return
+		}
+	}
+	switch {
+	case !ask.IsZero():
+		e.cfg.Cluster.Confirm(r.id(), ask, r.found)
+	case !hint.IsZero():
+		r.found(hint, nil)
+	default:
+		e.cfg.Cluster.Locate(r.id(), want, avoid, r.found)
+	}
+}
+
+// wantedLocked is what the kind asks of a node, with the wishes of the first call that waits.
+func (r *route) wantedLocked() Wanted {
+	d := r.kind.def
+	w := Wanted{Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Stateless: d.Stateless}
+	for _, p := range r.queue {
+		if o, ok := p.(*outgoing); ok {
+			f := o.call.facts()
+			if f.strategy != "" {
+				w.Strategy = f.strategy
+			}
+			if len(f.labels) > 0 {
+				merged := maps.Clone(f.labels)
+				maps.Copy(merged, w.Labels) // the kind's own are not the call's to change
+				w.Labels = merged
+			}
+			break
+		}
+	}
+	return w
+}
+
+// found is the registry's answer.
+func (r *route) found(p Place, err error) {
+	e := r.kind.engine
+	switch {
+	case err != nil:
+		r.retry(err)
+	case p.Node == "":
+		r.nowhere()
+	case e.isSelf(p):
+		r.here(p)
+	default:
+		r.elsewhere(p)
+	}
+}
+
+func (e *Engine) isSelf(p Place) bool {
+	node, incarnation := e.cfg.Cluster.Self()
+	return p.Node == node && p.Incarnation == incarnation
+}
+
+// retry asks again after a failure that may pass, a bounded number of times.
+func (r *route) retry(err error) {
+	e := r.kind.engine
+	if !raysys.Retriable(err) || e.closed.Load() || e.cfg.Cluster.Suspended() != nil && !r.kind.def.Stateless {
+		r.end(err)
+		return
+	}
+	r.mu.Lock()
+	r.sweepLocked()
+	if r.tries++; r.tries > maxTries || len(r.queue) == 0 {
+		r.mu.Unlock()
+		r.end(err)
+		return
+	}
+	r.askLocked()
+}
+
+// end takes the route out of the directory and fails what waits.
+func (r *route) end(err error) {
+	for _, p := range r.remove() {
+		if v, ok := p.(*inboundCall); ok && errors.Is(err, raysys.ErrClosed) {
+			v.refuse(Place{}) // this node ends; the caller does not
+			continue
+		}
+		p.fail(fmt.Errorf("find grain %s: %w", shown(r.id().String()), err))
+	}
+}
+
+// turnAway tells the inbound calls in the queue that the grain is at p; they ask their own registry when p is zero.
+func (r *route) turnAway(p Place) {
+	r.mu.Lock()
+	var inbound []*inboundCall
+	kept := r.queue[:0]
+	for _, q := range r.queue {
+		if v, ok := q.(*inboundCall); ok {
+			inbound = append(inbound, v)
+		} else {
+			kept = append(kept, q)
+		}
+	}
+	clear(r.queue[len(kept):])
+	r.queue = kept
+	r.mu.Unlock()
+	for _, v := range inbound {
+		v.refuse(p)
+	}
+}
+
+// nowhere: the registry has no placement of the grain.
+func (r *route) nowhere() {
+	r.turnAway(Place{})
+	if r.removeIdle() {
+		return
+	}
+	r.mu.Lock()
+	if r.ask.IsZero() { // Locate always names a place
+		r.mu.Unlock()
+		r.retry(fmt.Errorf("the registry names no place: %w", raysys.ErrNotDelivered))
+		return
+	}
+	r.ask = Token{}
+	r.askLocked()
+}
+
+// here: the grain is this node's, which activates it under that very token.
+func (r *route) here(p Place) {
+	k := r.kind
+	e := k.engine
+	switch {
+	case e.closed.Load():
+		r.end(raysys.ErrClosed)
+		return
+	case k.def.Stateless:
+		for _, q := range r.remove() {
+			if err := k.pooled(r.key, q.turn()); err != nil {
+				q.fail(err)
+			}
+		}
+		return
+	case e.draining.Load():
+		r.mu.Lock()
+		r.state, r.avoid = routeReleasing, p
+		r.tries++
+		r.mu.Unlock()
+		e.releasing.Add(1)
+		r.release()
+		return
+	}
+	s := k.shard(r.key)
+	s.Lock()
+	if e.closed.Load() || e.draining.Load() { // both look at every shard after they are set
+		s.Unlock()
+		r.here(p)
+		return
+	}
+	r.mu.Lock()
+	a := newActivation(k, r.key)
+	a.more.token = p.Token
+	queue := r.removeLocked(s)
+	r.mu.Unlock()
+	for _, q := range queue {
+		t := q.turn()
+		if o, ok := q.(*outgoing); ok {
+			o.over()
+		}
+		t.place(a)
+		// The route was bounded like the mailbox. The call's own entry may still be linked in an earlier one.
+		a.pushed.Add(1)
+		a.put(&mail{msg: t})
+	}
+	if s.m == nil {
+		s.m = map[string]*activation{}
+	}
+	s.m[r.key] = a
+	first := k.live.Add(1) == 1
+	s.Unlock()
+	if first {
+		k.arm()
+	}
+	a.spawn()
+}
+
+// elsewhere: the grain is on another node.
+func (r *route) elsewhere(p Place) {
+	r.turnAway(p)
+	if r.removeIdle() {
+		return
+	}
+	c := r.kind.engine.cfg.Cluster
+	if wp := c.Peer(p.Node, p.Incarnation); wp != nil {
+		r.connected(p, wp, nil)
+		return
+	}
+	c.Connect(p.Node, p.Incarnation, func(wp wire.Peer, err error) { r.connected(p, wp, err) })
+}
+
+// connected opens the route and sends what waits.
+func (r *route) connected(p Place, wp wire.Peer, err error) {
+	fp := r.kind.engine.farPeer(wp)
+	if err == nil && (fp == nil || fp.gone.Load()) {
+		err = fmt.Errorf("node %s is gone: %w", p.Node, raysys.ErrNotDelivered)
+	}
+	r.mu.Lock()
+	if r.state != routeAsking {
+		r.mu.Unlock()
+		return // the engine closed meanwhile
+	}
+	r.avoid, r.ask = p, Token{}
+	if err != nil {
+		r.mu.Unlock()
+		if !raysys.Retriable(err) {
+			err = fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)
+		}
+		r.retry(fmt.Errorf("reach node %s: %w", p.Node, err))
+		return
+	}
+	type failure struct {
+		o   *outgoing
+		err error
+	}
+	var failed []failure
+	var late []*inboundCall
+	r.state, r.place, r.peer = routeOpen, p, fp
+	if r.ring != nil {
+		s := r.ring.add(p, fp)
+		r.place, r.peer = s.place, s.peer
+	}
+	for len(r.queue) > 0 && r.state == routeOpen {
+		o, ok := r.queue[0].(*outgoing)
+		if !ok {
+			late = append(late, r.queue[0].(*inboundCall))
+			r.queue = r.queue[1:]
+			continue
+		}
+		if err = o.send(r.peer, r.place); errors.Is(err, raysys.ErrNotDelivered) {
+			r.state, r.peer, r.avoid = routeAsking, nil, r.place
+			break
+		}
+		r.queue = r.queue[1:]
+		if err != nil {
+			failed = append(failed, failure{o, err})
+		} else {
+			r.sentLocked()
+		}
+	}
+	if len(r.queue) == 0 {
+		r.queue = nil
+	}
+	again, further := r.state == routeAsking, r.state == routeFresh && len(r.queue) > 0
+	if further {
+		r.state = routeAsking
+	}
+	r.mu.Unlock()
+	for _, v := range late {
+		v.refuse(p)
+	}
+	for _, f := range failed {
+		f.o.fail(f.err)
+	}
+	switch {
+	case again:
+		r.retry(err)
+	case further: // the rest of the queue is for further nodes too
+		r.inquire()
+	}
+}
+
+// movedOn is told that a call found its grain gone from one place, and perhaps where it is.
+func (k *boundKind) movedOn(key string, from, to Place, tries int) {
+	_, r := k.lookup(key)
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ring != nil {
+		r.ring.drop(from.Node, from.Incarnation)
+	}
+	if r.state != routeOpen || r.place != from {
+		return // somebody else found out, and asked
+	}
+	r.state, r.peer, r.avoid, r.ask = routeFresh, nil, from, Token{}
+	r.tries = max(r.tries, tries-1)
+	r.hint = Place{}
+	if to.Token.Newer(from.Token) {
+		r.hint = to
+	}
+}
+
+// forgetPeer closes the routes to a peer that is gone.
+func (k *boundKind) forgetPeer(fp *farPeer) {
+	for i := range k.dir {
+		s := &k.dir[i]
+		s.Lock()
+		for _, r := range s.routes {
+			r.mu.Lock()
+			if r.ring != nil {
+				r.ring.drop(fp.Node(), fp.Incarnation())
+			}
+			if r.state == routeOpen && r.peer == fp {
+				// The place is kept: whoever calls next says that it could not be reached.
+				r.state, r.peer, r.avoid, r.ask = routeFresh, nil, r.place, Token{}
+			}
+			r.mu.Unlock()
+		}
+		s.Unlock()
+	}
+}

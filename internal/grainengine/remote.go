@@ -1,0 +1,208 @@
+package grainengine
+
+import (
+	"errors"
+	"reflect"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// remote is the part of a call that lets it travel.
+type remote interface {
+	// far returns what a call of this node has that was made to leave it, nil where its record has no room for that.
+	far() *outgoing
+	// inbound returns what a call from another node has, nil for one of this node.
+	inbound() *inboundCall
+	facts() facts
+	// encode appends the argument, take reads it; pull fetches one that came by reference, and then lets v go on.
+	encode(dst []byte, refs wire.References) ([]byte, error)
+	// lends reports whether encode may append references.
+	lends() bool
+	take(r wire.Reader, refs wire.References) error
+	pull(v *inboundCall, object *core.Future)
+	// answer appends the result if it is here, and nothing more need be known of it; false otherwise.
+	answer(dst []byte, refs wire.References) (out []byte, here bool, err error)
+	// settle reads the result and ends the call with it.
+	settle(r wire.Reader, refs wire.References) error
+	// expireAt sets the deadline.
+	expireAt(until int64)
+}
+
+func (c *call[G, A, R]) far() *outgoing        { return nil }
+func (c *call[G, A, R]) inbound() *inboundCall { return nil }
+func (c *call[G, A, R]) expireAt(until int64)  { c.until = until }
+
+func (c *call[G, A, R]) facts() facts {
+	m := c.method
+	f := facts{entry: m.entry, idempotent: m.idempotent, until: c.until, strategy: raysys.Strategy(m.opts.Strategy), labels: m.opts.Labels}
+	if m.readOnly {
+		f.flags |= flagReadOnly
+	}
+	if m.reentrant {
+		f.flags |= flagReentrant
+	}
+	if m.opts.Deadline != 0 {
+		f.flags |= flagExact
+	}
+	return f
+}
+
+func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error) {
+	if c.method.arg.Fixed() {
+		return wire.AppendOf(dst, c.method.arg, &c.arg, refs)
+	}
+	v := reflect.ValueOf(&c.arg).Elem()
+	if !wire.Exceeds(c.method.arg, v, wire.ValueLimit) {
+		out, err := wire.AppendValue(dst, c.method.arg, v, refs)
+		if !errors.Is(err, raysys.ErrTooLarge) {
+			return out, err
+		}
+	}
+	object := core.Hold(&c.Future, 0, c.arg)
+	return wire.AppendLarge(dst, refs, object.RefFuture())
+}
+
+func (c *call[G, A, R]) lends() bool { return !c.method.arg.Fixed() }
+
+func (c *call[G, A, R]) take(r wire.Reader, refs wire.References) error {
+	return readValue(r, c.method.arg, &c.arg, refs)
+}
+
+func (c *call[G, A, R]) answer(dst []byte, refs wire.References) ([]byte, bool, error) {
+	v, here := c.Here()
+	if !here {
+		return dst, false, nil
+	}
+	out, err := wire.AppendResultOf(dst, c.method.res, v, &c.Future, refs)
+	return out, true, err
+}
+
+// readValue is wire.ReadOf at the end of a frame. A value without references, thus nearly every one, needs no
+// reader on the heap.
+func readValue[T any](r wire.Reader, p *codec.Plan, v *T, refs wire.References) error {
+	if p.HasRefs() {
+		escapes := r
+		return wire.ReadOf(&escapes, p, v, refs)
+	}
+	body := r.Sized()
+	if err := r.Err(); err != nil {
+		return err
+	}
+	return codec.DecodeOf(body, p, v, nil)
+}
+
+func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
+	if r.Large() {
+		return c.settleElsewhere(r, refs)
+	}
+	var v R
+	if err := readValue(r, c.method.res, &v, refs); err != nil {
+		return err
+	}
+	var zero A
+	if c.Start() { // nobody else looks at the argument now
+		c.arg = zero
+		c.Resolve(v)
+	}
+	return nil
+}
+
+// Stopped implements core.Stoppable: a call that runs on another node learns that it was cancelled.
+func (c *call[G, A, R]) Stopped() {
+	if e := engineOf(c.Up()); e.cfg.Cluster != nil {
+		if o, ok := e.forwarded.Load(&c.Future); ok {
+			o.(*outgoing).stopped()
+		}
+	}
+}
+
+// farCall is the record of a call whose grain was not here when it was made.
+type farCall[G, A, R any] struct {
+	call[G, A, R]
+	out outgoing
+}
+
+func (f *farCall[G, A, R]) far() *outgoing { return &f.out }
+
+// Name implements core.Work.
+func (f *farCall[G, A, R]) Name() string { return f.out.name() }
+
+// Help implements core.Work: the caller is about to wait, so the call leaves now.
+func (f *farCall[G, A, R]) Help(*core.Turn) bool {
+	f.out.flush()
+	return false
+}
+
+// Stopped implements core.Stoppable.
+func (f *farCall[G, A, R]) Stopped() { f.out.stopped() }
+
+// record makes the record of a call on a node of a cluster.
+func (m *method[G, A, R]) record(e *Engine, key string) (turn, *call[G, A, R]) {
+	k := e.bind(m.kind)
+	if k.local(key) {
+		c := &call[G, A, R]{}
+		return c, c
+	}
+	f := &farCall[G, A, R]{}
+	f.out.call, f.out.kind, f.out.key = f, k, key
+	return f, &f.call
+}
+
+// local reports whether calls to key go to this node, as far as can be seen now.
+func (k *boundKind) local(key string) bool {
+	if k.def.Stateless {
+		return k.engine.cfg.Hosts
+	}
+	a, _ := k.lookup(key)
+	return a != nil
+}
+
+// What the search for cycles over nodes asks of calls.
+
+// Leaves reports whether c is a call of this node to a grain that is not here, as far as is known.
+func (e *Engine) Leaves(c *core.Future) bool { return e.outgoingOf(c) != nil }
+
+func (e *Engine) outgoingOf(c *core.Future) *outgoing {
+	t, ok := c.Work().(turn)
+	if !ok {
+		return nil
+	}
+	if o := t.far(); o != nil {
+		return o
+	}
+	if v, ok := e.forwarded.Load(c); ok {
+		return v.(*outgoing)
+	}
+	return nil
+}
+
+// Away returns the node that has a call of this node, and the number of the call there.
+func (e *Engine) Away(c *core.Future) (p wire.Peer, number uint64, ok bool) {
+	o := e.outgoingOf(c)
+	if o == nil {
+		return nil, 0, false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.peer == nil {
+		return nil, 0, false
+	}
+	return o.peer.Peer, o.slot, true
+}
+
+// Inbound returns the call that p has here under its number, nil when it has none.
+func (e *Engine) Inbound(p wire.Peer, number uint64) *core.Future {
+	fp := e.farPeer(p)
+	if fp == nil {
+		return nil
+	}
+	fp.mu.Lock()
+	defer fp.mu.Unlock()
+	if v := fp.inboundLocked(number); v != nil {
+		return v.call.future()
+	}
+	return nil
+}

@@ -1,0 +1,236 @@
+package grainengine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
+)
+
+// usable returns why calls cannot have the options of m, nil when they can. Each change of a handle asks anew, so that
+// With and Idempotent may come in any order.
+func (m *method[G, A, R]) usable() error {
+	switch {
+	case m.opts.Err != nil:
+		return m.opts.Err
+	case m.opts.Sized:
+		return fmt.Errorf("%w: CPU, GPU, Memory and Custom are for tasks: a grain's turn holds none of them; call a task from the method", raysys.ErrBadOption)
+	case m.opts.Retried && !m.idempotent:
+		return fmt.Errorf("%w: Retries, RetryIf and Backoff repeat a call, which may then run twice: declare the method Idempotent()", raysys.ErrBadOption)
+	}
+	return nil
+}
+
+// retried is a call that may be made several times: the future that the program has. Each attempt is a call of its own
+// below a turn of this one, so that all attempts have one id and end with their caller.
+//
+//	Call ──► attempt ──► value, or an error that is final ──────────────────► the future
+//	            ▲    └─► an error that RetryIf accepts, or of the system ─┐
+//	            └──────────────────────── pause ◄─────────────────────────┘
+type retried[G, A, R any] struct {
+	core.Result[R]
+	engine *Engine
+	method *method[G, A, R] // as the program has it
+	once   *method[G, A, R] // of one attempt
+	id     ID
+	until  int64
+	arg    A
+	by     core.Ref[A] // the argument where it was given by reference
+	made   core.Ref[R] // the attempt
+	waiter core.Waiter
+	needs  atomic.Pointer[core.Future] // of made
+}
+
+// submitRetried is submit for a method with Retries, RetryIf or Backoff; by is the argument's reference, or zero.
+func (m *method[G, A, R]) submitRetried(e *Engine, t *core.Turn, id ID, arg A, by core.Ref[A]) core.Ref[R] {
+	once := *m
+	once.idempotent = false // a lost attempt counts
+	once.opts.Retried, once.opts.Detached, once.opts.Deadline, once.opts.NoLimit = false, false, 0, true
+	r := &retried[G, A, R]{engine: e, method: m, once: &once, id: id, arg: arg, by: by}
+	r.Init(r, t, t.Next(), m.gated)
+	switch {
+	case m.opts.NoLimit:
+	case m.opts.Deadline != 0:
+		r.until = e.cfg.Now() + int64(m.opts.Deadline)
+	default:
+		r.until = e.cfg.Now() + int64(defaultDeadline)
+	}
+	r.attempt()
+	return r.Ref()
+}
+
+// attempt makes a call; the one before has failed.
+func (r *retried[G, A, R]) attempt() {
+	if !r.Start() {
+		r.end()
+		return
+	}
+	ctx := core.HookContext(r.Future.Turn())
+	if r.by.IsZero() {
+		r.made = r.once.submit(ctx, r.id, r.arg)
+	} else {
+		r.made = r.once.submitOn(ctx, r.id, r.by)
+	}
+	c := r.made.RefFuture()
+	if !c.Settled() {
+		r.needs.Store(c)
+		// Who looks for a cycle finds the attempt by what the turn above it waits for.
+		r.Future.Turn().SetBlocked(&core.Blocked{}, c)
+	}
+	r.waiter = core.Waiter{}
+	if r.Settled() { // cancelled while it was made
+		c.Cancel(raysys.ErrCancelled)
+	}
+	if !c.Subscribe(&r.waiter, r) {
+		r.Resolved(nil)
+		return
+	}
+	core.Recheck(c)
+}
+
+// Resolved implements core.Resolved: the attempt has ended. What follows may be the program's, or take its time, so it
+// does not run on the goroutine that tells.
+func (r *retried[G, A, R]) Resolved(w *core.Waiter) {
+	if r.made.RefFuture().Failure() == nil {
+		r.landed(w)
+		return
+	}
+	r.engine.cfg.Pool.Go(goroutines.Func(func() { r.landed(w) }))
+}
+
+func (r *retried[G, A, R]) landed(w *core.Waiter) {
+	v, here, err := fetched(r.made, w, &r.waiter, r)
+	if !here {
+		return
+	}
+	r.Future.Turn().RestoreBlocked(nil)
+	if err == nil {
+		r.end()
+		r.Resolve(v)
+		return
+	}
+	t := r.Future.Turn()
+	err = numbered(err, t.Attempt())
+	cause := t.Cancelled()
+	if cause != nil || !r.again(err, t.Attempt()) {
+		r.end()
+		r.Fail(err)
+	}
+}
+
+// numbered says in the failure of a method which attempt it was.
+func numbered(err error, attempt int) error {
+	te, ok := err.(*raysys.TaskError)
+	if !ok {
+		return err
+	}
+	n := *te
+	n.Attempt = attempt
+	return &n
+}
+
+// again arranges the next attempt, if there is to be one.
+func (r *retried[G, A, R]) again(err error, attempt int) bool {
+	o := &r.method.opts
+	if attempt > o.Retries || !r.worth(err) {
+		return false
+	}
+	last, ok := r.Again(attempt + 1)
+	if !ok {
+		return false
+	}
+	last.Cancel(errRepeated)
+	last.End()
+	r.needs.Store(nil)
+	id := r.ID()
+	pause := o.Pause(attempt, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
+	rt := r.Up().Runtime()
+	rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(pause), Ring: func() {
+		r.engine.cfg.Pool.Go(goroutines.Func(func() {
+			if r.Unhold() {
+				r.attempt()
+			} else {
+				r.end()
+			}
+		}))
+	}})
+	return true
+}
+
+var errRepeated = errors.New("the attempt that submitted this failed, and its next attempt submits it again")
+
+// worth reports whether another attempt may fare better.
+func (r *retried[G, A, R]) worth(err error) bool {
+	if _, app := err.(*raysys.TaskError); app || errors.Is(err, ErrActivation) {
+		return r.method.opts.RetryIf != nil && accepts(r.method.opts.RetryIf, err)
+	}
+	return errors.Is(err, raysys.ErrOutcomeUnknown) || errors.Is(err, raysys.ErrNodeDead) || raysys.Retriable(err)
+}
+
+// accepts calls the program's RetryIf; one that panics accepts nothing.
+func accepts(f func(error) bool, err error) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	return f(err)
+}
+
+// end lets go of the argument and of the last attempt's turn.
+func (r *retried[G, A, R]) end() {
+	if t := r.OwnTurn(); t != nil {
+		t.End()
+	}
+	if by := r.by; !by.IsZero() {
+		r.by = core.Ref[A]{}
+		by.Return()
+	}
+	var zero A
+	r.arg = zero
+}
+
+// Name implements core.Work.
+func (r *retried[G, A, R]) Name() string {
+	return r.engine.bind(r.method.kind).nameOf(r.id.Key, r.method.entry)
+}
+
+// Expires implements core.Work.
+func (r *retried[G, A, R]) Expires() int64 { return r.until }
+
+// Limit is how long the call may take, with all attempts.
+func (r *retried[G, A, R]) Limit() time.Duration {
+	return cmp.Or(r.method.opts.Deadline, defaultDeadline)
+}
+
+// Help implements core.Work: the caller is about to wait, so the attempt leaves now.
+func (r *retried[G, A, R]) Help(t *core.Turn) bool {
+	if c := r.needs.Load(); c != nil {
+		c.Work().Help(t)
+	}
+	return false
+}
+
+// Waits implements core.Work: for the attempt.
+func (r *retried[G, A, R]) Waits() ([]*core.Turn, []*core.Future) {
+	if c := r.needs.Load(); c != nil {
+		return nil, []*core.Future{c}
+	}
+	return nil, nil
+}
+
+// Break implements core.Work: the attempt gives way.
+func (r *retried[G, A, R]) Break([]string) bool { return false }
+
+// Stopped implements core.Stoppable: the attempt ends with the call.
+func (r *retried[G, A, R]) Stopped() {
+	if c := r.needs.Load(); c != nil {
+		c.Cancel(raysys.ErrCancelled)
+	}
+}

@@ -1,0 +1,110 @@
+package grainengine
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+)
+
+// MaxState is grains.MaxState.
+const MaxState = 128 << 10
+
+// StateLink is what grains.State has beside its Value: a struct of these two fields, of which this one is embedded, is a State
+// to the engine. The methods that the engine calls are promoted, out of sight of go doc.
+type StateLink[T any] struct{ cell *cell }
+
+// Read is grains.State.Read.
+func (l *StateLink[T]) Read(ctx context.Context) error {
+	if _, err := l.cell.enter(ctx, "read"); err != nil {
+		return err
+	}
+	return l.cell.read()
+}
+
+// Write is grains.State.Write.
+func (l *StateLink[T]) Write(ctx context.Context) error {
+	t, err := l.cell.enter(ctx, "write")
+	if err != nil {
+		return err
+	}
+	return l.cell.write(t)
+}
+
+// Clear is grains.State.Clear.
+func (l *StateLink[T]) Clear(ctx context.Context) error {
+	t, err := l.cell.enter(ctx, "clear")
+	if err != nil {
+		return err
+	}
+	if err := l.cell.save(t, nil); err != nil {
+		return err
+	}
+	l.cell.value.reset()
+	return nil
+}
+
+// ETag is grains.State.ETag.
+func (l *StateLink[T]) ETag() string {
+	if l.cell == nil || l.cell.etag == (ETag{}) {
+		return ""
+	}
+	return fmt.Sprintf("%x-%x", l.cell.etag.Epoch, l.cell.etag.Seq)
+}
+
+// Exists is grains.State.Exists.
+func (l *StateLink[T]) Exists() bool { return l.cell != nil && l.cell.exists }
+
+// bind joins the State to c. value points at its Value.
+func (l *StateLink[T]) bind(c *cell, value any) {
+	l.cell, c.value = c, stateValue[T]{value.(*T)}
+}
+
+func (l *StateLink[T]) plan() (*codec.Plan, error) { return codec.PlanOf(reflect.TypeFor[T]()) }
+
+// anyValue is the Value of a State to those who do not know its type.
+type anyValue interface {
+	plan() (*codec.Plan, error)
+	encode(dst []byte) (data []byte, refs []*core.Future, err error)
+	decode(data []byte, refs []*core.Future) error
+	reset()
+}
+
+type stateValue[T any] struct{ at *T }
+
+func (v stateValue[T]) plan() (*codec.Plan, error) { return codec.PlanOf(reflect.TypeFor[T]()) }
+
+func (v stateValue[T]) encode(dst []byte) (data []byte, refs []*core.Future, err error) {
+	data, err = codec.Append(dst, v.at, &refs)
+	return data, refs, err
+}
+
+func (v stateValue[T]) decode(data []byte, refs []*core.Future) error {
+	return codec.Decode(data, v.at, refs)
+}
+
+func (v stateValue[T]) reset() {
+	var zero T
+	*v.at = zero
+}
+
+// enter checks that ctx is that of a turn of the State's own grain.
+func (c *cell) enter(ctx context.Context, verb string) (*core.Turn, error) {
+	if c == nil {
+		return nil, fmt.Errorf("%s state: %w: the State is no field of an active grain", verb, raysys.ErrNoRuntime)
+	}
+	t, _, err := core.TurnOf(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s state %s: %w", verb, c.name(), err)
+	}
+	if t.Attached() != any(c.act) || t.Kind() != core.TurnGrain || t.Base().Ended() {
+		return nil, fmt.Errorf("%s state %s: %w: the context is not that of a turn of this grain", verb, c.name(), raysys.ErrNoRuntime)
+	}
+	if err := t.Cancelled(); err != nil {
+		return nil, fmt.Errorf("%s state %s: %w", verb, c.name(), err)
+	}
+	return t.Base(), nil
+}
