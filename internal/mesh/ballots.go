@@ -47,8 +47,8 @@ func (m *Mesh) Linked(node raysys.NodeID, incarnation uint64) bool {
 func (m *Mesh) Redial(ctx context.Context, n member.Node) error {
 	name := n.ID
 	if name == m.Self().Node {
-		// A former life of this node, or another process of the same name: the latter says so whomever it is asked for,
-		// and a link does not dial itself.
+		// The victim is a former incarnation of this node, or another process with the same name, which says so in
+		// every handshake. A link does not dial itself.
 		name += "?"
 	}
 	_, err := m.link.Connect(ctx, name, n.Address)

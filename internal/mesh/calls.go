@@ -22,8 +22,8 @@ type Calls struct {
 	slots wire.Slots[pending]
 }
 
-// pending is a call without an answer. done reads the answer, or hears why there is none; what it returns is what is wrong
-// with the answer.
+// pending is a call without an answer. done gets the answer, or the reason why there is none; it returns an error for
+// an answer that it cannot read.
 type pending struct {
 	kind wire.Kind
 	done func(r *wire.Reader, err error) error

@@ -36,7 +36,7 @@ func (m *Mesh) Connect(k core.NodeKey, done func(*Peer, error)) {
 		done(p, nil)
 		return
 	}
-	err := m.cfg.Runner.Err() // under mu: End fails who was entered before it
+	err := m.cfg.Runner.Err() // under mu: End fails the callers that were entered before it
 	if err == nil && !m.Alive(k) {
 		err = fmt.Errorf("%w: %s", raysys.ErrNodeDead, k)
 	}
@@ -53,7 +53,7 @@ func (m *Mesh) Connect(k core.NodeKey, done func(*Peer, error)) {
 	}
 }
 
-// arrived tells those who wait for a connection to k.
+// arrived calls the functions that wait for a connection to k.
 func (m *Mesh) arrived(k core.NodeKey, p *Peer, err error) {
 	m.mu.Lock()
 	list := m.waiting[k]
@@ -201,10 +201,12 @@ func (m *Mesh) down(l *link.Peer, cause error) {
 	}
 }
 
-// LastWords is how long a node that has left is listened to: what it answered last may come later than the news.
+// LastWords is how long the frames of a node that has left are still handled: its last answers may arrive later than
+// the news that it left.
 const LastWords = 2 * time.Second
 
-// Gone ends what there is of an incarnation that is no member any more; left says that it went by itself.
+// Gone ends the connection and the dialling to an incarnation that is no longer a member; left means that it left by
+// itself.
 func (m *Mesh) Gone(k core.NodeKey, left bool) {
 	m.mu.Lock()
 	delete(m.admitted, k)

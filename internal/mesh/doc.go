@@ -6,8 +6,8 @@
 //		     │                            │      └─── Call ──▶ link ──▶ Calls[kind](Reply)  one answer
 //		     └─ dial ── refused: again; silent: relay through a third ── Opened ─▶ Up ... Down
 //
-//	  - [Mesh] has at most one [Peer] for each node: the incarnation that connected last. It dials who is asked for, admits
-//	    who is a member with the key of its record, dials again after a break, and replaces a relayed connection when it can.
+//	  - [Mesh] has at most one [Peer] for each node: the incarnation that connected last. It dials nodes on request, admits
+//	    members whose key is that of their record, dials again after a break, and replaces a relayed connection when it can.
 //	  - [Peer] is one incarnation of another node while the connection to it holds.
 //	  - [Calls] is what a node has asked one peer and is not answered yet: one slot table for all kinds of calls.
 //	  - [Reply] is the way back of one call; its handler uses it once.
@@ -21,13 +21,13 @@
 //	nothing was sent                         raysys.ErrNotDelivered         the peer has not done it, and will not
 //	the connection ended before the answer   raysys.ErrOutcomeUnknown       the peer may have done it, or may do it yet
 //
-// So the caller decides: what may be done twice is asked again, what may not ends with the error. A connection that has
-// lost a frame is ended within 5 s, so a call has an end even where its frame or its answer is what was lost.
+// So the caller decides: what may be done twice is asked again, what may not ends with the error. A connection that
+// has lost a frame is ended within 5 s, so a call ends even where its frame or its answer was lost.
 //
 // Invariants:
 //
-//	peers[node].Key().Node == node; who is asked for through Connect hears once, also when the Runner ends
-//	a Key that is not Alive is never dialled nor admitted; Gone closes what there is of it
+//	peers[node].Key().Node == node; a caller of Connect is called back once, also when the Runner ends
+//	a Key that is not Alive is never dialled nor admitted; Gone closes its connection
 //	handlers run on the connection's reader and do not block; frames of one class are handled in the order they were sent
 //	an answer to a call of class Control travels in Control, any other in Replies (rule C6)
 package mesh

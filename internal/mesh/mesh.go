@@ -17,7 +17,7 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// Config is what a Mesh needs of whoever assembles the node.
+// Config is what package system gives a Mesh.
 type Config struct {
 	// Node is the node's name, Namespace that of its program.
 	Node      raysys.NodeID
@@ -73,8 +73,8 @@ func New(cfg Config) *Mesh {
 	}
 }
 
-// Listen begins to take connections; nobody is admitted before Joined. Of cfg the caller gives Self, Transport, Listen and
-// Chaos.
+// Listen begins to take connections; no peer is admitted before Joined. Of cfg the caller gives Self, Transport,
+// Listen and Chaos.
 func (m *Mesh) Listen(cfg link.Config) (err error) {
 	cfg.Handlers, cfg.Sinks, cfg.Admit, cfg.Up, cfg.Down = m.handlers(), m.sinks(), m.admit, m.up, m.down
 	cfg.Suspect, cfg.Rejected, cfg.Panicked, cfg.Lost = m.suspected, m.rejected, m.panicked, m.framesLost
@@ -89,7 +89,7 @@ func (m *Mesh) Listen(cfg link.Config) (err error) {
 // Addr is where it listens.
 func (m *Mesh) Addr() string { return m.link.Addr() }
 
-// Joined says who this node is, from now on.
+// Joined sets the identity of this node, from now on.
 func (m *Mesh) Joined(mem *member.Member) {
 	m.member = mem
 	m.self.Store(&core.NodeKey{Node: m.cfg.Node, Incarnation: mem.Incarnation()})
@@ -139,7 +139,8 @@ func (m *Mesh) Failed(k core.NodeKey) error {
 	return m.failed[k]
 }
 
-// End fails who waits for a connection. It is called when the Runner has ended, after which there are no new ones.
+// End fails the callers that wait for a connection. It is called when the Runner has ended, after which there are no
+// new ones.
 func (m *Mesh) End(cause error) {
 	m.mu.Lock()
 	waiting := m.waiting

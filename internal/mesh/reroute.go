@@ -28,8 +28,9 @@ func (m *Mesh) suspected(l *link.Peer, silent bool) {
 	}
 }
 
-// reroute gives up the connection to a silent node once another node says that it hears it: then the two are alive and only
-// the way between them is broken, and dial finds a way through a third. A node that nobody hears is left to its lease.
+// reroute gives up the connection to a silent node once another node says that it hears it: then the two are alive
+// and only the way between them is broken, and dial finds a way through a third. A node that no member hears is left
+// to its lease.
 func (m *Mesh) reroute(p *Peer) {
 	for m.Peer(p.key) == p && p.link.Silence() >= m.cfg.Times.Silent {
 		for _, q := range m.Connected() {
@@ -66,7 +67,7 @@ func (m *Mesh) improve(p *Peer) {
 	}
 }
 
-// What is asked of another node about a third. The numbers are on the wire.
+// The questions that a node asks another about a third. The numbers are on the wire.
 const (
 	asksVote  byte = 0 // whether it agrees that the node is silent, for an eviction
 	asksHeard byte = 1 // whether it has heard the node lately

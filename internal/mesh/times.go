@@ -12,7 +12,7 @@ type Times struct {
 	Ping      time.Duration // between two pings of a connection
 	Silent    time.Duration // the silence after which a pair may be broken: four pings
 	Dial      time.Duration // for one connection; a second attempt, or a relay, still fits
-	Handshake time.Duration // from the connection to the session: the store may be asked who it is
+	Handshake time.Duration // from the connection to the session: the identity may be looked up in the store meanwhile
 	// Loss is how long a connection lives on that has lost frames. Requests with a deadline of their own may end by it meanwhile, and
 	// a way that loses frames all the time does not make a connection for each of them.
 	Loss time.Duration

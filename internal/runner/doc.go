@@ -1,9 +1,10 @@
-// Package runner is where what serves a node among others runs: goroutines that end with it, and what is called later.
+// Package runner runs the background work of one node: goroutines that end with the node, and functions that are
+// called later.
 //
 //		New ── Run, Background, Pause, After ──▶ End(cause) ── Context is over ──▶ Wait: no goroutine is left
 //
 //	  - [Runner.Run] and [Runner.Background] start a goroutine; after End they start none, and Background says so.
-//	  - [Runner.After] sets an alarm of the node's clock, which is virtual in tests; what it calls must not block.
+//	  - [Runner.After] sets an alarm of the node's clock, which is virtual in tests; the function must not block.
 //	  - [Wait] and [WaitOr] turn a call with a callback into one that waits.
 //
 // Invariants:

@@ -10,7 +10,7 @@ func Wait[T any](ctx context.Context, start func(done func(T, error))) (T, error
 	return WaitOr(ctx, start, func(T, error) {})
 }
 
-// WaitOr is Wait for what has to be seen to when nobody waits any more: late is called with what comes after ctx has ended.
+// WaitOr is Wait for results that must not be dropped: late is called with a result that comes after ctx has ended.
 func WaitOr[T any](ctx context.Context, start func(done func(T, error)), late func(T, error)) (T, error) {
 	type outcome struct {
 		v   T

@@ -12,8 +12,8 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// What a task does when another node runs it. The record stays here: it is the future, and keeps the argument for a
-// further attempt.
+// The methods of a record for a task that another node runs. The record stays here: it is the future, and keeps the
+// argument for a further attempt.
 
 func (r *record[A, R]) entry() *core.Entry { return r.spec.entry }
 func (r *record[A, R]) needs() need        { return r.spec.need }
@@ -194,8 +194,8 @@ func (r *record[A, R]) again(attempt int) {
 	}
 	e := engineOf(r.Up())
 	e.held.Add(1)
-	// What the failed attempt started is started again by the next, under the same ids. Cancelled first: work below a
-	// turn that has ended looks past it.
+	// The next attempt starts the children of the failed one again, under the same ids. The turn is cancelled before
+	// it ends: work below an ended turn looks past it.
 	last.Cancel(errRetried)
 	last.End()
 	// A draw of its own, so that the task's Rand stays the same in every attempt.

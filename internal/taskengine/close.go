@@ -49,8 +49,8 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
-// Drain makes the node take no more tasks of others and give those back that have not begun, sends its own elsewhere
-// where somebody has room, and returns when nothing runs or waits here any more, or with the end of ctx.
+// Drain makes the node refuse tasks of other nodes and give back those that have not begun. It sends the node's own
+// tasks to peers that have room, and returns when no task runs or waits here, or when ctx ends.
 func (e *Engine) Drain(ctx context.Context) error {
 	drained := make(chan struct{})
 	e.mu.Lock()

@@ -9,9 +9,9 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// deferred holds tasks that left the common queue and could not go where it was their turn: the peer that had room
-// lacks their function, or sent them back, or they cannot travel at all. Workers of this node take from it before they
-// take from the queue, since what is here is older.
+// deferred holds tasks that left the common queue and could not be sent: the peer that had room lacks their function,
+// or sent them back, or they cannot travel at all. Workers of this node take from it before they take from the queue,
+// since these tasks are older.
 type deferred struct {
 	count  atomic.Int64
 	routes atomic.Uint64 // how often placed was tried again
@@ -27,7 +27,7 @@ type deferred struct {
 type waitlist struct {
 	entry   *core.Entry
 	futures []*core.Future
-	since   int64 // when it was found that nobody can run them; 0 while somebody can
+	since   int64 // when the engine found that no node can run them; 0 while one can
 }
 
 // put keeps a task that some other peer may run.

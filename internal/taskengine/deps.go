@@ -11,7 +11,7 @@ import (
 // and keep the objects that its parameters are in.
 //
 //	settle ──┬── all values are here ──────────────────────────────► ready
-//	         ├── fetch those that are elsewhere ───────────────────► ready
+//	         ├── fetch the values elsewhere ───────────────────────► ready
 //	         └── data-local: the task is placed, and its values stay ──┬─► sent with references to them
 //	                                                             └─► it runs here: fetch
 type deps struct {

@@ -44,8 +44,8 @@ type Config struct {
 	// method Temporary that returns true lets the task wait until the view changes; any other fails it. Nil: such
 	// tasks stay here.
 	Place func(PlaceRequest) (wire.Peer, error)
-	// Changed is told that CPUs have become free here after work of this node's own waited: what other nodes should
-	// know soon (Load says it). It must not block. Nil: they learn it from results alone.
+	// Changed is called when CPUs have become free here after tasks of this node waited: other nodes should soon get
+	// the new Load. It must not block. Nil: they learn it only from results.
 	Changed func()
 	// Bandwidth says how fast large values come to this node, in bytes per second, for its Load; 0 while that is not
 	// known.
@@ -54,9 +54,9 @@ type Config struct {
 
 // Engine runs the tasks of one node: a first-come-first-served queue, a count of free CPUs, and workers that pull.
 //
-// A worker is a protoactor actor that is idle, without a goroutine, until it is told to pull; it then holds one CPU
-// and takes tasks until the queue is empty. Work is never assigned to a worker beforehand, so a short task does not
-// wait behind a long one while a CPU is free.
+// A worker is a protoactor actor. It is idle, without a goroutine, until it gets a message to pull; it then holds one
+// CPU and takes tasks until the queue is empty. Work is never assigned to a worker beforehand, so a short task does
+// not wait behind a long one while a CPU is free.
 type Engine struct {
 	cfg       Config
 	queue     *queue.Queue[core.Future]
@@ -163,7 +163,8 @@ func (e *Engine) wake() {
 	}
 	if !e.takeCPU(oneCPU) {
 		e.searching.Store(0)
-		// The CPU went between the look and the grab. Whoever gives one back looks at the queue after that.
+		// Another goroutine took the CPU after the check above. A goroutine that gives a CPU back looks at the queue
+		// afterwards.
 		switch {
 		case e.free.Load() < oneCPU:
 			e.spill()
@@ -246,14 +247,14 @@ func (e *Engine) Unblock(t *core.Turn) {
 	}
 }
 
-// passOn queues what is left of the Map that the goroutine of s was working off, so that other workers find it.
+// passOn queues the rest of the Map that the goroutine of s was working through, so that other workers find it.
 func (e *Engine) passOn(s *core.Slot) {
 	if c := s.Batch.Load(); c != nil && c.Work().(batch).left() {
 		e.queue.Push(c)
 	}
 }
 
-// borrowSlot lets a goroutine that is no worker run a task in place: a driver's, or a grain's turn.
+// borrowSlot gives a goroutine other than a worker's (a driver's, or a grain's turn) a slot to run a task in place.
 func (e *Engine) borrowSlot() *core.Slot {
 	if e.shaped.Load() != 0 && e.reserved() || !e.takeCPU(oneCPU) {
 		return nil

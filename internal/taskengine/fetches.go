@@ -7,13 +7,13 @@ import (
 	"github.com/raysys/raysys/internal/goroutines"
 )
 
-// fetches bounds the tasks that do not run yet and whose values have been fetched from other nodes, or are being fetched. The
-// bound is high enough that no CPU waits for the network, and low enough that a long queue does not bring all its values into
-// memory. Other tasks wait in order. A task takes a slot when only values that exist are missing, so a slot never waits for a
-// task.
+// fetches bounds the tasks that do not run yet and whose values have been fetched from other nodes, or are being
+// fetched. The bound is high enough that no CPU waits for the network, and low enough that a long queue does not bring
+// all its values into memory. Other tasks wait in order. A task takes a slot when only values that exist are missing,
+// so a slot never waits for a task.
 //
-// Tasks that ask for other resources than one CPU take no slot: they may wait for long after their values have arrived, and the
-// tasks that hold the resources may wait for tasks behind them.
+// Tasks that ask for other resources than one CPU take no slot: they may wait for long after their values have arrived,
+// and the tasks that hold the resources may wait for tasks behind them.
 type fetches struct {
 	mu    sync.Mutex // guards the rest
 	used  int
@@ -68,7 +68,8 @@ func (d *deps) releaseFetchSlot() {
 	}))
 }
 
-// next hands a place on, and returns who has it, nil when nobody waits, and those whose task has settled meanwhile.
+// next hands a slot on. It returns the deps that got it, nil when none wait, and the deps whose task has settled
+// meanwhile.
 func (a *fetches) next() (next *deps, gone []*deps) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -76,11 +77,11 @@ func (a *fetches) next() (next *deps, gone []*deps) {
 		d := a.queue[0]
 		a.queue[0], a.queue = nil, a.queue[1:]
 		d.fetchSlot.taken.Store(true)
-		if !d.task.over() { // looked at after the place was taken: who ends now gives it on
+		if !d.task.over() { // checked after the slot was taken: a task that ends later hands it on itself
 			return d, gone
 		}
 		if !d.fetchSlot.taken.Swap(false) {
-			return nil, gone // its end has handed the place on
+			return nil, gone // the end of the task has handed the slot on
 		}
 		gone = append(gone, d)
 	}

@@ -18,9 +18,8 @@ import (
 //	  result        slot, status, body
 //	KindTaskCancel  slots until the end
 //	  slot          index, generation
-//
-// A later version may put what it adds to a task into more, which this one skips; anything else that is unknown is
-// corrupt.
+// A later version may put fields that it adds to a task into more, which this version skips. Any other unknown
+// content is corrupt.
 
 // Flags of a task.
 const (

@@ -7,8 +7,9 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// How many tasks a node is sent at a time rests on how long their like took. When they take longer than that, those
-// that wait here would keep nodes idle that could run them, so the ones that would not begin soon are given back.
+// giveBacks returns inbound tasks that would not begin soon. The number of tasks that a peer sends ahead rests on the
+// mean duration of earlier tasks; when tasks take longer than that, those that wait here would leave other nodes
+// idle.
 type giveBacks struct {
 	alarm  core.Alarm
 	armed  atomic.Bool

@@ -62,8 +62,8 @@ const (
 	leastTask = 8
 )
 
-// place returns the memory of an inbound task. Inbound tasks that hold nothing beyond themselves share it with those
-// that follow in the frame: sixteen small allocations cost more than all else that a small task does here.
+// place returns the memory of an inbound task. Inbound tasks that hold no other memory share an allocation with those
+// that follow in the frame: sixteen small allocations cost more than all other work for a small task.
 func (s *spec[A, R]) place(in *incoming) *inboundTask[A, R] {
 	if !s.fixed || s.gated {
 		return new(inboundTask[A, R])
@@ -175,14 +175,15 @@ func (g *inboundTask[A, R]) enqueue(x *exchange) {
 	} else {
 		x.e.pushShaped(&g.Future, g.spec.need)
 	}
-	// Looked at after it was queued, so that either this or whoever ends the queue finds it there.
+	// Checked after the task was queued, so that either this goroutine or the one that empties the queue finds it
+	// there.
 	if x.e.closed.Load() || x.e.draining.Load() {
 		x.bounceQueued()
 		return
 	}
 }
 
-// startInbound sees that somebody runs the inbound tasks that were queued.
+// startInbound wakes a worker for the inbound tasks that were queued.
 func (x *exchange) startInbound() {
 	if !x.inbound.Empty() {
 		x.e.wake()
@@ -212,7 +213,7 @@ func (g *inboundTask[A, R]) handed() *peer {
 	return g.from
 }
 
-// Help implements core.Work: nobody here waits for an inbound task.
+// Help implements core.Work: no goroutine of this node waits for an inbound task.
 func (g *inboundTask[A, R]) Help(*core.Turn) bool { return false }
 
 // An inbound task has been placed.
@@ -226,7 +227,7 @@ func (g *inboundTask[A, R]) claimAnswer() bool     { return g.answered.CompareAn
 func (g *inboundTask[A, R]) answerTold() bool      { return g.answered.Load() }
 func (g *inboundTask[A, R]) departed(e *Engine)    { g.depart(e); g.drop() }
 
-// Resolved implements core.Resolved: the inbound task has settled, however it came to that, and its owner is told.
+// Resolved implements core.Resolved: the inbound task has settled, and its owner gets the outcome.
 func (g *inboundTask[A, R]) Resolved(*core.Waiter) {
 	x := engineOf(g.Up()).net.Load()
 	if !g.claimAnswer() {
@@ -255,7 +256,7 @@ func (g *inboundTask[A, R]) unsent(err error) error {
 	return g.taskError(fmt.Errorf("send the result to node %s: %w", g.from.Node(), err), nil)
 }
 
-// answer tells the owner what became of an inbound task that has no value, or not here.
+// answer sends the owner the outcome of an inbound task that has no value here.
 func (g *inboundTask[A, R]) answer(x *exchange) {
 	v, err := g.Outcome()
 	if err != nil && g.Absent() {
@@ -272,7 +273,7 @@ func (g *inboundTask[A, R]) answer(x *exchange) {
 		case g.Up().Job().Top.Cancelled() == nil:
 			return nil, err
 		case g.begun.Load():
-			// This node closes: whatever the task made of that is no outcome of the task.
+			// This node closes, which may have failed the task: that is no outcome of the task.
 			return append(dst, resultLost), nil
 		default:
 			return append(dst, resultBounced), nil

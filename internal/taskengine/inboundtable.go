@@ -25,8 +25,9 @@ type inboundPage [pageSize]atomic.Pointer[slotted]
 // slotted is an inbound task in the table.
 type slotted struct{ arrival }
 
-// maxEarly bounds the cancellations that wait for their task. One that crossed its result waits for ever, so the table
-// is emptied when it is full: what is lost then is that a task which nobody waits for runs.
+// maxEarly bounds the cancellations that wait for their task. A cancellation that crossed its result would stay for
+// ever, so the table is emptied when it is full. A task that was cancelled then runs, though its outcome is not
+// needed.
 const maxEarly = 4096
 
 // at returns the place of a slot, nil when there was never an inbound task.

@@ -34,7 +34,7 @@ func (e *Engine) loadAfter(answered int) Load {
 		l.Queued += int(x.deferred.count.Load())
 		l.Inbound = int(x.here.Load()) - answered
 		taken := e.total.cpu - e.free.Load()
-		if e.searching.Load() != 0 { // a worker that looks for work holds a CPU, which whoever brings some may have
+		if e.searching.Load() != 0 { // a worker that looks for work holds a CPU, which counts as free
 			taken -= oneCPU
 			l.Free = min(l.Free+1, float64(e.total.cpu)/oneCPU)
 		}
@@ -47,7 +47,7 @@ func (e *Engine) loadAfter(answered int) Load {
 	return l
 }
 
-// Free returns what of this node's resources nothing holds.
+// Free returns the resources of this node that no task holds.
 func (e *Engine) Free() raysys.Resources {
 	e.mu.Lock()
 	free := e.shapes.free
@@ -117,14 +117,14 @@ const (
 	maxGroup  = 16
 )
 
-// take is told that the worker begins a task.
+// take is called when the worker begins a task.
 func (m *meter) take(x *exchange) {
 	if m.began == 0 {
 		m.began, m.ran, m.group = max(x.rt.Now(), 1), 0, 1
 	}
 }
 
-// serve notes whom the CPU of s serves from now on: this node, or another or nobody.
+// serve records whether the CPU of s serves this node from now on.
 func (x *exchange) serve(s *core.Slot, own bool) {
 	if s.Foreign.Load() == !own || s.Foreign.Swap(!own) == !own {
 		return
@@ -136,7 +136,7 @@ func (x *exchange) serve(s *core.Slot, own bool) {
 	}
 }
 
-// tick is told that a task has returned on slot s. The time of a group in which a task waited says nothing of CPUs.
+// tick is called when a task has returned on slot s. The time of a group in which a task waited says nothing of CPUs.
 func (m *meter) tick(x *exchange, s *core.Slot) {
 	if s.Waited.Load() {
 		s.Waited.Store(false)

@@ -38,8 +38,8 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 		r.Init(r, t, seq+uint64(i), s.gated)
 		refs[i] = raysys.Ref[R](r.Ref())
 	}
-	// One entry per CPU: a worker that comes late still finds its share, one that is stuck in a long task keeps
-	// nobody from the rest. Without a CPU here one entry serves the forwarder.
+	// One entry per CPU: a worker that comes late finds its share, and a worker with a long task does not keep others
+	// from the rest. On a node without CPUs one entry serves the forwarder.
 	for range min(len(xs), max(int(e.total.cpu/oneCPU), 1)) {
 		entry := &bulkEntry[A, R]{bulk: m}
 		entry.Init(entry, t, 0, false)
@@ -50,7 +50,7 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 
 // bulk is the work of one Map.
 type bulk[A, R any] struct {
-	next    atomic.Int64 // the first record nobody has looked at
+	next    atomic.Int64 // the first record that no worker has looked at
 	_       [56]byte
 	records []record[A, R]
 }

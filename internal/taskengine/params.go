@@ -139,7 +139,7 @@ func (g *inboundTask[A, R]) awaitParams() *deps {
 	return d
 }
 
-// landedElsewhere settles the task with a result that stays where it was computed until somebody needs it.
+// landedElsewhere settles the task with a result that stays where it was computed until it is needed.
 func (r *record[A, R]) landedElsewhere(rd *wire.Reader, refs wire.References) error {
 	src, size, err := wire.ReadLarge(rd, refs)
 	if err != nil {

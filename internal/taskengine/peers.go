@@ -53,7 +53,7 @@ type peer struct {
 	avoid    atomic.Bool
 	gone     atomic.Bool
 	unsent   atomic.Bool         // something was sent since the last Flush
-	full     atomic.Bool         // it refused what was sent; until it says something, or retryPause has passed
+	full     atomic.Bool         // it refused a task; until its next frame, or until retryPause has passed
 	skip     bool                // has nothing to do in this round; guarded by the right to send
 	lends    wire.PendingExports // references of the frame that is filled; guarded by the right to send
 
@@ -61,8 +61,8 @@ type peer struct {
 	load  Load
 	among int64 // of the inbound tasks in load, how many this node takes for its own
 
-	meanSent         atomic.Int64  // mean it was last told
-	repliesSinceLoad atomic.Uint32 // since it was told this node's load
+	meanSent         atomic.Int64  // the mean it was last sent
+	repliesSinceLoad atomic.Uint32 // since it was sent this node's load
 	inbound          inboundTable
 	late             lateReplies
 }
@@ -181,8 +181,8 @@ func (e *Engine) peer(wp wire.Peer) (*exchange, *peer) {
 	return x, (*x.find.Load())[wp]
 }
 
-// LoadOf returns what the peer last said of its load, and what it could not know: how many tasks of this node have come
-// to it since, less those that it has answered since. known is false when it has said nothing.
+// LoadOf returns the load that the peer last reported, and the tasks of this node that it did not count: those sent
+// since, less those answered since. known is false when it has reported none.
 func (e *Engine) LoadOf(wp wire.Peer) (l Load, since int, known bool) {
 	_, p := e.peer(wp)
 	if p == nil {
@@ -198,7 +198,7 @@ func (x *exchange) hasWorkers() bool {
 	return slices.ContainsFunc(*x.peers.Load(), func(p *peer) bool { return p.cpus > 0 })
 }
 
-// loaded takes note of what a peer said of itself.
+// loaded records the load that a peer has reported.
 func (*exchange) loaded(p *peer, l Load) {
 	p.mu.Lock()
 	p.load, p.among = l, min(p.inflight.Load(), int64(l.Inbound))
@@ -262,8 +262,8 @@ func (x *exchange) close() {
 	}
 }
 
-// ahead is how much work a peer is sent beyond what its CPUs run: enough to cover the way there and back many times,
-// little enough that what it cannot start soon stays where any node that becomes idle can have it.
+// ahead is how much work a peer is sent beyond the tasks that its CPUs run: enough to cover many round trips, and
+// little enough that tasks which it cannot start soon stay here, where any idle node can get them.
 const ahead = int64(10 * time.Millisecond)
 
 const (
@@ -271,7 +271,7 @@ const (
 	maxFlightBytes = 32 << 20 // and what their arguments may take
 )
 
-// room returns how many tasks p may be sent now: idle for CPUs that nobody has work for, all in total.
+// room returns how many tasks p may be sent now: idle for its CPUs without work, all in total.
 func (x *exchange) room(p *peer) (idle, all int64) {
 	if p.cpus == 0 || p.avoid.Load() || p.gone.Load() || p.bytes.Load() > maxFlightBytes {
 		return 0, 0

@@ -31,7 +31,7 @@ type placing struct {
 	w      outboundTask
 }
 
-// place finds a node for a task that is no business of the common queue.
+// place finds a node for a task that does not belong in the common queue.
 func (x *exchange) place(c *core.Future, w outboundTask) {
 	e, r := x.e, w.request()
 	for {

@@ -149,7 +149,7 @@ var frames = sync.Pool{New: func() any { return new([]byte) }}
 // repliesPerLoad is how many answers a peer gets at most without this node's load.
 const repliesPerLoad = 32
 
-// answer tells the owner of a task how it ended. body appends status and value, or says what is wrong instead.
+// answer sends the owner of a task its outcome. body appends status and value, or returns an error in their place.
 func (x *exchange) answer(p *peer, slot uint64, body func([]byte) ([]byte, error)) {
 	buf := x.beginAnswer(p, slot)
 	out, err := body(*buf)
@@ -232,7 +232,7 @@ func (h *handing) open() { h.state.Store(handingOpen) }
 
 func (h *handing) opened() bool { return h.state.Load() == handingOpen }
 
-// keep is called by who answers and has corked the peer: true leaves that cork to the worker.
+// keep is called by the goroutine that answers and has corked the peer: true leaves the cork to the worker.
 func (h *handing) keep() bool { return h.state.CompareAndSwap(handingOpen, handingKept) }
 
 // take is called by the worker after that, and reports whether there is a cork to take back.

@@ -42,7 +42,7 @@ func (r *record[A, R]) Expires() int64 {
 // Limit is how long the task may take.
 func (r *record[A, R]) Limit() time.Duration { return r.spec.opts.Deadline }
 
-// Waits implements core.Work: a queued task waits for no turn, one whose arguments are not there waits for them.
+// Waits implements core.Work: a queued task waits for no turn, a held task for its dependencies.
 func (r *record[A, R]) Waits() ([]*core.Turn, []*core.Future) {
 	if d := r.deps(); d != nil {
 		return nil, d.open()
@@ -67,7 +67,8 @@ func (r *record[A, R]) Help(t *core.Turn) bool {
 }
 
 func (r *record[A, R]) helpHere(e *Engine, t *core.Turn) bool {
-	// A task with a deadline is not run in place: whoever waits must be able to leave when it passes.
+	// A task with a deadline is not run in place: the goroutine that waits must be able to leave when the deadline
+	// passes.
 	if !r.common() || !r.Pending() || r.Expires() != 0 {
 		return false
 	}
@@ -139,7 +140,7 @@ func (r *record[A, R]) compute(s *core.Slot) (v R, ok bool) {
 			return v, false
 		}
 	}
-	// A deadline is kept also when nobody waited for it to pass.
+	// A deadline holds also when no waiter has set an alarm for it.
 	if r.Expires() != 0 {
 		if cause := r.cancelled(); cause != nil {
 			r.drop()
@@ -164,7 +165,7 @@ func (r *record[A, R]) cancelled() error {
 	return r.Up().Cancelled()
 }
 
-// drop lets go of what the task needed, which its future may outlive by long.
+// drop releases the argument and the dependencies, which the future may outlive by long.
 func (r *record[A, R]) drop() {
 	var zero A
 	r.arg = zero
@@ -198,8 +199,7 @@ func (r *record[A, R]) call() (v R, err error) {
 			}
 			return
 		}
-		// runtime.Goexit, as testing's FailNow calls: the goroutine is going away and nobody above will settle the
-		// future.
+		// runtime.Goexit, as testing's FailNow calls: the goroutine ends, and no caller above will settle the future.
 		r.settleFailed(r.taskError(errGoexit, debug.Stack()))
 	}()
 	v, err = r.spec.fn(r, r.arg)
@@ -256,8 +256,8 @@ func accepts(f func(error) bool, err error) (ok bool) {
 	return f(err)
 }
 
-// Dropped is told that the task settled without having started; queued is false while it was held. Its queue place
-// stays until a worker passes it, its memory need not.
+// Dropped is called when the task has settled without having started; queued is false while it was held. Its place in
+// the queue stays until a worker reaches it; its memory is released now.
 func (r *record[A, R]) Dropped(queued bool) {
 	e := engineOf(r.Up())
 	if !queued {
@@ -281,7 +281,7 @@ var errRetried = errors.New("the attempt that submitted this failed, and its nex
 // ready queues a task that was held: its arguments are there, or its pause is over.
 func (r *record[A, R]) ready() {
 	e := engineOf(r.Up())
-	// Counted before anybody else may start or drop the task, which takes the same count off.
+	// Counted before another goroutine can start or drop the task, which subtracts the same count.
 	bytes := r.count(e)
 	if !r.Unhold() {
 		e.started(bytes)

@@ -79,7 +79,7 @@ func (x *exchange) land(p *peer, l *landing, all *wire.Reader) error {
 		l.n++
 	}
 	p.flights.TakeAll(l.slots[:l.n], l.flights[:], l.found[:])
-	// Before any of them: a task may wait again then, and what it waits for is room.
+	// Before any of them is settled: the program may submit again then, and wait for room.
 	x.leftAll(p, l)
 	var bad error
 	for i := range l.n {
@@ -87,7 +87,7 @@ func (x *exchange) land(p *peer, l *landing, all *wire.Reader) error {
 		if err == nil {
 			err = x.rest(p, &l.results[i])
 		}
-		if err != nil && bad == nil { // the link is closed; what was taken out of the flights is settled nevertheless
+		if err != nil && bad == nil { // the link will be closed; the flights that were taken out are settled nevertheless
 			bad = fmt.Errorf("result from node %s: %w", p.Node(), err)
 		}
 	}
@@ -161,7 +161,7 @@ func (x *exchange) answered() {
 			x.wakeNow()
 		}
 	default:
-		// Nobody who had room could run what is deferred.
+		// No peer that had room could run the deferred tasks.
 		if x.deferred.wanted(x) {
 			x.wakeNow()
 		}
@@ -177,7 +177,7 @@ func (x *exchange) result(p *peer, r *wire.Reader) error {
 	}
 	f, found := p.flights.Take(slot)
 	if found {
-		// The task may wait again before this returns, and what it waits for is room.
+		// The program may submit again before this returns, and wait for room.
 		x.left(p, f)
 	}
 	return x.landed(p, r, f, found)

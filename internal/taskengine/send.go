@@ -40,12 +40,12 @@ type outboundTask interface {
 	// corrupt and the task has not settled.
 	landed(r *wire.Reader, refs wire.References, node raysys.NodeID) error
 	failedThere(err error)
-	// lost is told that the node is gone on which the task was.
+	// lost is called when the node on which the task was is gone.
 	lost(x *exchange, node raysys.NodeID, cause error)
 	closed()
 }
 
-// flight is one task that is at a peer.
+// flight is one task at a peer.
 type flight struct {
 	task  *core.Future
 	group *group
@@ -74,11 +74,11 @@ type outgoing struct {
 	fn    uint32   // number of entry at p
 	entry *core.Entry
 
-	first  bool  // the next frame is the first of somebody who flushes as soon as it has given up the right to send
+	first  bool  // the next frame is the first of a goroutine that flushes as soon as it has given up the right to send
 	corked *peer // with that frame; nil once there is another, which may be long in the making
 }
 
-// left does the accounts of a flight that is over.
+// left updates the counters for a flight that is over.
 func (x *exchange) left(p *peer, f flight) (inflight int64) {
 	x.away.Add(-1)
 	inflight = p.inflight.Add(-1)
@@ -93,8 +93,8 @@ func (x *exchange) release(p *peer, g *group, n int64) {
 	}
 }
 
-// account enters the tasks that are about to be sent: once for many, since those who take the answers use the same
-// numbers. While a frame is being filled, one more task counts as away.
+// account counts the tasks that are about to be sent: once for many, since the goroutines that take answers use the
+// same counters. While a frame is being filled, one more task counts as away.
 func (x *exchange) account() {
 	o := &x.out
 	if o.count == 0 {
@@ -107,7 +107,7 @@ func (x *exchange) account() {
 	o.count, o.bytes = 0, 0
 }
 
-// fill sends p up to n tasks of those that wait, and returns how many. What p cannot run moves from the queue to the
+// fill sends p up to n of the waiting tasks, and returns how many. What p cannot run moves from the queue to the
 // deferred ones, where it counts as held, so that submissions end when that has grown to a queue's size. The caller
 // holds the right to send.
 func (x *exchange) fill(p *peer, n int64) (sent int64) {
@@ -308,7 +308,7 @@ func (x *exchange) addLarge(p *peer, slot uint64, task []byte, lent int) int64 {
 	return 1
 }
 
-// notSent takes tasks back whose frame the peer did not take. Those that PeerDown found before are its business.
+// notSent takes tasks back whose frame the peer did not take. PeerDown has taken those that it found in flight.
 func (x *exchange) notSent(p *peer, slots []uint64) {
 	x.refused(p)
 	for _, slot := range slots {

@@ -12,7 +12,7 @@ import (
 // Most tasks ask for one CPU and go through the lock-free queue. The others wait here, one list per shape of request,
 // so that a task whose GPU is taken holds up no task of another shape.
 
-// maxZeroCPU bounds the tasks that run without asking for a CPU, which the count of CPUs does not bound. Those that
+// maxZeroCPU bounds the tasks that run without asking for a CPU, which the count of CPUs does not bound. Tasks that
 // wait in Get do not count, or a deep chain of them would stop for ever.
 const maxZeroCPU = 10_000
 
@@ -153,7 +153,7 @@ func (e *Engine) takeShaped() (shaped, bool) {
 	return shaped{}, false
 }
 
-// over reports whether the task has ended without having started, or will as soon as somebody looks.
+// over reports whether the task has ended without having started, or will end at the next check.
 func (w *shaped) over() bool {
 	if t := w.future.OwnTurn(); t != nil {
 		return w.future.Settled() || t.Cancelled() != nil
@@ -192,7 +192,7 @@ func (n need) shares(owed need) bool {
 	return false
 }
 
-// droppedShaped is told that a waiting shaped task was cancelled: CPUs may have been kept for it.
+// droppedShaped is called when a waiting shaped task was cancelled: CPUs may have been reserved for it.
 func (e *Engine) droppedShaped() {
 	e.startShaped()
 	if e.waits() {

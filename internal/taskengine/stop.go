@@ -8,9 +8,9 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// stops are the tasks in flight that were cancelled since their peers were last told. A task does not know where it
-// is, since its record has no room for that: the forwarder looks through what is in flight, once for all that were
-// cancelled meanwhile.
+// stops are the tasks in flight that were cancelled since their peers were last told. The record of a task has no
+// room for the peer that has it: the forwarder looks through the flights, once for all tasks that were cancelled
+// meanwhile.
 type stops struct {
 	mu      sync.Mutex // guards futures
 	futures map[*core.Future]bool
@@ -30,7 +30,7 @@ func (s *stops) take() map[*core.Future]bool {
 	return all
 }
 
-// stopped is told that a task in flight was cancelled.
+// stopped is called when a task in flight was cancelled.
 func (x *exchange) stopped(c *core.Future) {
 	x.stops.mu.Lock()
 	if x.stops.futures == nil {

@@ -2,8 +2,8 @@ package taskengine
 
 import "fmt"
 
-// Stuck says what tasks of this node wait for that no node has now: a function that no worker has, or room for what a
-// task asks for. "" when there is no such task; those that wait for their turn are none.
+// Stuck names what the tasks of this node wait for and no node has: a function, or the resources of a request. ""
+// when there is no such task. A task that waits for its turn in the queue does not count.
 func (e *Engine) Stuck() string {
 	x := e.net.Load()
 	if x == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// tasksRuntime is what the runtime of a context must be to run tasks.
+// tasksRuntime is a runtime that runs tasks.
 type tasksRuntime interface{ Tasks() *Engine }
 
 func engineOf(t *core.Turn) *Engine { return t.Runtime().(tasksRuntime).Tasks() }
@@ -103,7 +103,7 @@ func (s *spec[A, R]) limit(r *record[A, R], t *core.Turn) {
 }
 
 // overflow is what happens when the queue is full (rule C6). A driver waits for room. A task or a grain's turn must
-// not, or all CPUs could end up waiting for each other: it runs the child in place, or is told ErrOverloaded.
+// not wait, or all CPUs could wait for each other: it runs the child in place, or gets ErrOverloaded.
 func (s *spec[A, R]) overflow(ctx context.Context, e *Engine, t *core.Turn, r *record[A, R]) (ran bool, err error) {
 	if t.Kind() == core.TurnRoot {
 		if err := e.waitRoom(ctx); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// worker is one actor that runs tasks. It holds CPUs from the moment it is told to start until it finds nothing more
-// to do, and has no goroutine in between.
+// worker is one actor that runs tasks. It holds CPUs from the message that starts it until it finds no more tasks,
+// and has no goroutine while it is idle.
 type worker struct {
 	engine  *Engine
 	pid     *actor.PID
@@ -117,9 +117,10 @@ func (w *worker) ended(j *job, returned bool) {
 	e.checkDrained()
 }
 
-// lingering is how often a worker that found the queue empty looks again before it goes idle: some microseconds, which
-// spares a stream of small tasks the wake-up of a worker for each. On a single processor nobody can submit meanwhile,
-// and another process that shares it waits: a task and its result between two nodes took 49 us instead of 31.
+// lingering is how often a worker that found the queue empty looks again before it goes idle: some microseconds,
+// which spares a stream of small tasks the wake-up of a worker for each. On a single processor no goroutine can
+// submit meanwhile, and another process that shares it waits: a task and its result between two nodes took 49 us
+// instead of 31.
 func lingering() int {
 	if runtime.GOMAXPROCS(0) == 1 {
 		return 0
@@ -137,7 +138,7 @@ func (w *worker) pull() {
 		}
 		if x := e.net.Load(); x != nil {
 			w.rest(x)
-			x.serve(w.slot, true) // whoever takes the CPU next says whom it serves
+			x.serve(w.slot, true) // the next holder of the CPU sets it again
 		}
 	}()
 	for tries := 0; ; {
@@ -156,7 +157,7 @@ func (w *worker) pull() {
 			if tries++; tries > e.linger || e.closed.Load() {
 				looking = false
 				e.searching.Store(0)
-				// A task pushed after the last look found somebody searching and woke nobody.
+				// A task pushed after the last look found searching set, and woke no worker.
 				if !e.waits() || !e.searching.CompareAndSwap(0, 1) {
 					return
 				}
@@ -235,7 +236,7 @@ func (w *worker) next(x *exchange) (c *core.Future) {
 	return c
 }
 
-// rest is called when there is nothing to do: what is to be sent goes now.
+// rest is called when there is no task: what is to be sent goes now.
 func (w *worker) rest(x *exchange) {
 	w.meter.began = 0
 	x.serve(w.slot, false)
@@ -277,7 +278,7 @@ func (w *worker) owes() bool {
 // shares in the tasks until none is left (true), or until yield says that its CPU is due to others (false).
 type batch interface {
 	runAll(s *core.Slot, yield func() bool) bool
-	left() bool // tasks that nobody has taken
+	left() bool // tasks that no worker has taken
 	// take gives the next of them to the caller, who must start it; nil when none is left.
 	take() *core.Future
 	entry() *core.Entry
