@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/flaky"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -214,6 +217,64 @@ func TestDrainCancelled(t *testing.T) {
 	}
 	if came, err := d.AwaitDrained(ctx, "w1", inc); err != nil || came != nil {
 		t.Errorf("whoever asks after it has left hears %+v, %v", came, err)
+	}
+}
+
+// TestDrainCancelledLate: a drain may be taken back until it is over. The node leads shards again although it had decided to
+// take none, and the copies that others made of its objects go.
+func TestDrainCancelledLate(t *testing.T) {
+	f := newFleet(t)
+	kv := flaky.Wrap(f.kv)
+	var told words
+	w1, _ := f.join("w1", system.Worker, func(cfg *system.Config) {
+		cfg.Cluster.Labels, cfg.Cluster.Store, cfg.Cluster.Supervisor = map[string]string{"node": "w1"}, kv, &told
+	})
+	w2, _ := f.place("w2", system.Worker)
+	d, ctx := f.join("d", system.Driver)
+	h, err := putBytes.With(on("w1")).Go(ctx, 200_000).Get(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "w1 leads shards", func() bool { return leads(t, d, "w1") > 0 })
+	// A drain ends only when all shards have been given up: one of them waits in the store until the drain is taken back. It is not
+	// that of the object, without whose leader no copy is made.
+	other := map[string]bool{}
+	for shard := range system.Shards(w1) {
+		other[store.LeaderKey(shard)] = !slices.Contains(system.ObjectShards(w1), shard)
+	}
+	goOn := make(chan struct{})
+	letGo := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(letGo)
+	var held atomic.Bool
+	kv.Hook(func(c flaky.Call) flaky.Fault {
+		shard := func(op store.Op) bool { return other[op.Key] && op.Verb.Writes() }
+		if slices.ContainsFunc(c.Ops, shard) && held.CompareAndSwap(false, true) {
+			<-goOn
+		}
+		return flaky.None
+	})
+	over := follow(within(t, time.Minute), w1)
+	if _, err := d.DrainNode(ctx, "w1"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "w1 takes no shard any more", func() bool { return system.Retires(w1) })
+	if got := w2.Objects().Objects; got != 1 {
+		t.Errorf("w2 has %d objects when all of w1 has been moved, want the copy of one", got)
+	}
+	stays := make(chan error, 1)
+	go func() { stays <- d.CancelDrain(ctx, "w1") }()
+	eventually(t, "w1 hears that it stays", func() bool { return strings.HasSuffix(told.String(), "staying\n") })
+	letGo()
+	if err := <-stays; err != nil {
+		t.Error(err)
+	}
+	if err := <-over; !errors.Is(err, system.ErrDrainCancelled) {
+		t.Fatalf("a drain that was taken back ended with %v", err)
+	}
+	eventually(t, "w1 leads shards again after its drain was taken back", func() bool { return system.Leads(w1) > 0 })
+	eventually(t, "the copy that w2 made for a drain that was taken back goes", func() bool { return w2.Objects().Objects == 0 })
+	if b, err := h.Ref().Get(ctx); err != nil || len(b) != 200_000 {
+		t.Errorf("the object of a node that stays: %d bytes, %v", len(b), err)
 	}
 }
 

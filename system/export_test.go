@@ -164,6 +164,17 @@ func Looks(n *Node) uint64 {
 	return uint64(c.gen)
 }
 
+// ObjectShards are the shards that list the objects of n.
+func ObjectShards(n *Node) (shards []int) {
+	for _, i := range n.store.store.List() {
+		shards = append(shards, n.others.reg.conf.ShardOf(objectKey(i.ID)))
+	}
+	return shards
+}
+
+// Retires reports whether n drains and takes no shard any more.
+func Retires(n *Node) bool { return n.others.retiring.Load() }
+
 // Poke makes n look after its duties.
 func Poke(n *Node) { n.others.poke() }
 
