@@ -47,7 +47,8 @@ type ClusterConfig struct {
 	Launch string
 	// Supervisor is told, a line each, what whoever supervises this process must know of its exit: "draining" when
 	// somebody asked the node to drain, "staying" when that was taken back, "misconfigured" by Run when New refused the
-	// Config. FromEnv takes the pipe that raysys node gives (RAYSYS_SUPERVISOR). Nil: nobody is told.
+	// Config, or the members of the cluster go by other settings. FromEnv takes the pipe that raysys node gives
+	// (RAYSYS_SUPERVISOR). Nil: nobody is told.
 	Supervisor io.Writer
 	// Strategies are placement strategies of the program's own, by the name that raysys.Placement gives.
 	Strategies map[raysys.Strategy]placement.Strategy
