@@ -137,7 +137,7 @@ func (e *Engine) checkDrained() {
 		return
 	}
 	x := e.net.Load()
-	if e.waits() || e.held.Load() != 0 || e.shaped.Load() != 0 || x != nil && (x.here.Load() != 0 || x.away.Load() != 0) {
+	if e.waits() || e.held.Load() != 0 || e.shaped.Load() != 0 || x != nil && (x.here.Load() != 0 || x.answering.Load() != 0 || x.away.Load() != 0) {
 		return
 	}
 	e.mu.Lock()

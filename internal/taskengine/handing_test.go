@@ -41,7 +41,7 @@ func TestAnswerDoesNotWaitForTheNextTask(t *testing.T) {
 				_, err := long.Get(sub)
 				done <- err
 			}()
-			for w.engine.Load().Inbound < 2 { // with the one that is being answered
+			for w.engine.Load().Inbound < 1 { // without the one that is being answered
 				runtime.Gosched()
 			}
 			return deliver

@@ -234,12 +234,21 @@ func (g *inboundTask[A, R]) Resolved(*core.Waiter) {
 		return
 	}
 	g.from.inbound.remove(g.slot, &g.tabled)
+	// A drain waits for the worker of a task that has begun. One that is settled by another goroutine at the moment when its
+	// function returns was cancelled, or is late, and its owner knows that.
+	waits := !g.begun.Load()
+	if waits {
+		x.answering.Add(1)
+	}
+	x.here.Add(-1)
 	if v, here := g.Here(); here {
 		g.answerValue(x, v)
 	} else {
 		g.answer(x)
 	}
-	x.here.Add(-1)
+	if waits {
+		x.answering.Add(-1)
+	}
 	x.e.checkDrained()
 }
 
@@ -288,8 +297,10 @@ func (x *exchange) bounce(g arrival) {
 	}
 	p, slot := g.home()
 	p.inbound.remove(slot, g.place())
-	x.answer(p, slot, func(dst []byte) ([]byte, error) { return append(dst, resultBounced), nil })
+	x.answering.Add(1)
 	x.here.Add(-1)
+	x.answer(p, slot, func(dst []byte) ([]byte, error) { return append(dst, resultBounced), nil })
+	x.answering.Add(-1)
 	g.departed(x.e)
 	g.future().Cancel(errBounced)
 	x.e.checkDrained()

@@ -22,17 +22,14 @@ type Load struct {
 }
 
 // Load returns how busy this node is.
-func (e *Engine) Load() Load { return e.loadAfter(0) }
-
-// loadAfter is the load when the given number of inbound tasks, which still count, have been answered.
-func (e *Engine) loadAfter(answered int) Load {
+func (e *Engine) Load() Load {
 	l := Load{Queued: e.Queued() + int(e.shaped.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
 	if e.cfg.Bandwidth != nil {
 		l.Bandwidth = e.cfg.Bandwidth()
 	}
 	if x := e.net.Load(); x != nil {
 		l.Queued += int(x.deferred.count.Load())
-		l.Inbound = int(x.here.Load()) - answered
+		l.Inbound = int(x.here.Load())
 		taken := e.total.cpu - e.free.Load()
 		if e.searching.Load() != 0 { // a worker that looks for work holds a CPU, which counts as free
 			taken -= oneCPU

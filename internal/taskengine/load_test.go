@@ -2,12 +2,15 @@ package taskengine_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -72,5 +75,66 @@ func TestLoadSinceTold(t *testing.T) {
 		want(t, d.ctx(), first, 1)
 		want(t, d.ctx(), second, 1)
 		since("both were answered", -1)
+	})
+}
+
+// TestLoadBehindAnswer: a load that leaves behind the answer of a task has that task no more: whoever sees the answer would take
+// the node for busy, and send what follows from the result elsewhere.
+func TestLoadBehindAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFunctions()
+		d, w := newHost(t, "driver", f.table, 0), newHost(t, "worker", f.table, 1)
+		l := join(t, d, w)
+		answers := 0
+		l.rule(func(_ raysys.NodeID, _ wire.Class, k wire.Kind, _ []byte) fate {
+			if k != wire.KindTaskResult {
+				return deliver
+			}
+			answers++
+			if now := w.engine.Load(); now.Inbound != 0 || now.Busy != 0 || now.Free != 1 {
+				t.Errorf("answer %d: the load of a node that answers its only task is %+v, want that of an idle node", answers, now)
+			}
+			return deliver
+		})
+		want(t, d.ctx(), f.square.Go(d.ctx(), 3), 9)
+		synctest.Wait()
+		if _, err := get(t, d.ctx(), f.fail.Go(d.ctx(), "no")); err == nil {
+			t.Error("a task that fails ended well")
+		}
+		synctest.Wait()
+		if answers != 2 {
+			t.Errorf("%d answers to two tasks", answers)
+		}
+	})
+}
+
+// TestDrainWaitsForAnswers: a drain is not over while an answer is being given that no worker gives, and ends with it.
+func TestDrainWaitsForAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFunctions()
+		var to atomic.Pointer[end]
+		d := newHost(t, "driver", f.table, 0, func(c *taskengine.Config) {
+			c.Place = func(taskengine.PlaceRequest) (wire.Peer, error) { return to.Load(), nil }
+		})
+		w := newHost(t, "worker", f.table, 1)
+		l := join(t, d, w)
+		to.Store(l.ends[0])
+		var drained <-chan error
+		l.rule(func(_ raysys.NodeID, _ wire.Class, k wire.Kind, _ []byte) fate {
+			if k == wire.KindTaskResult && drained == nil {
+				drained = w.drain()
+				synctest.Wait()
+				select {
+				case err := <-drained:
+					t.Errorf("the drain ended before the answer to a task was sent: %v", err)
+				default:
+				}
+			}
+			return deliver
+		})
+		if _, err := get(t, d.ctx(), f.square.With(raysys.CPU(3)).Go(d.ctx(), 1)); !errors.Is(err, raysys.ErrNoCapacity) {
+			t.Errorf("a task that the worker cannot run: %v", err)
+		}
+		mustDrain(t, drained)
 	})
 }

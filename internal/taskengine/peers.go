@@ -23,14 +23,17 @@ type exchange struct {
 	e  *Engine
 	rt core.Runtime
 
-	peers    atomic.Pointer[[]*peer] // copied on write, under admin
-	find     atomic.Pointer[map[wire.Peer]*peer]
-	inbound  *queue.Queue[core.Future] // tasks of other nodes that wait to start
-	here     atomic.Int64              // tasks of other nodes that were not answered
-	away     atomic.Int64              // tasks of this node that are elsewhere
-	notOwn   atomic.Int64              // CPUs that workers hold for tasks of other nodes, or while they look for work
-	mean     atomic.Int64              // nanoseconds a task holds a CPU
-	deferred deferred
+	peers   atomic.Pointer[[]*peer] // copied on write, under admin
+	find    atomic.Pointer[map[wire.Peer]*peer]
+	inbound *queue.Queue[core.Future] // tasks of other nodes that wait to start
+	// here counts tasks of other nodes that are not answered. One is taken out before its answer is made, so that no load which
+	// leaves behind the answer has it. answering counts the answers that are being given by others than workers: it is raised
+	// before here is lowered, and a drain waits for it.
+	here, answering atomic.Int64
+	away            atomic.Int64 // tasks of this node that are elsewhere
+	notOwn          atomic.Int64 // CPUs that workers hold for tasks of other nodes, or while they look for work
+	mean            atomic.Int64 // nanoseconds a task holds a CPU
+	deferred        deferred
 	forwarder
 	stops     stops
 	giveBacks giveBacks

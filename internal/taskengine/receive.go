@@ -128,9 +128,10 @@ func (e *Engine) HandleCancel(wp wire.Peer, frame []byte) error {
 
 // refuse answers a task that cannot be run with why.
 func (x *exchange) refuse(p *peer, slot uint64, err error) {
-	x.here.Add(1)
+	x.answering.Add(1)
 	x.answer(p, slot, func([]byte) ([]byte, error) { return nil, err })
-	x.here.Add(-1)
+	x.answering.Add(-1)
+	x.e.checkDrained()
 }
 
 // bounceSlots gives tasks back that were not taken in.
@@ -164,7 +165,7 @@ func (x *exchange) beginAnswer(p *peer, slot uint64) *[]byte {
 	buf := frames.Get().(*[]byte)
 	dst := (*buf)[:0]
 	if x.sendsLoad(p) {
-		dst = AppendLoad(append(dst, resultLoad), x.e.loadAfter(1))
+		dst = AppendLoad(append(dst, resultLoad), x.e.Load())
 	} else {
 		dst = append(dst, 0)
 	}
