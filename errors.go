@@ -30,8 +30,8 @@ var (
 	ErrReleased = core.ErrReleased
 	// ErrInvalidRef: the zero Ref, or a reference of another type.
 	ErrInvalidRef = core.ErrInvalidRef
-	// ErrObjectLost: every copy is gone and there is no recipe to rebuild it. While a node that may have one lives, or nobody
-	// can say who has one, it is ErrUnreachable.
+	// ErrObjectLost: every copy is gone and there is no recipe to rebuild it. While a node that may have one lives,
+	// or its location is not known, the error is ErrUnreachable.
 	ErrObjectLost = core.ErrObjectLost
 	// ErrStoreFull: the node's object store has room neither in memory nor on disk. Release references, or give it more.
 	ErrStoreFull = core.ErrStoreFull

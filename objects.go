@@ -7,8 +7,8 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// ObjectSize is the size of an encoding above which a value is an object: it is kept by its node's object store, and
-// fetched from there by those who need it. A smaller one travels along.
+// ObjectSize is the size of an encoding above which a value is an object: the node's object store keeps it, and
+// readers fetch it from there. A smaller one travels along.
 const ObjectSize = core.ObjectSize
 
 // PutOption asks more of Put than that it makes an object.

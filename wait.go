@@ -36,10 +36,10 @@ func GetAll[T any](ctx context.Context, refs []Ref[T]) Outcomes[T] {
 	return os
 }
 
-// Wait returns when n of refs have settled, ready or failed, or when ctx ends; its deadline is the time limit. ready are
-// the settled ones in the order they were found, rest the others in the order of refs. refs stays as it was; where ready
-// are its first ones, both are parts of it, so change elements of copies only. When ctx ends first, ready holds what
-// there is and err says why. n above len(refs) waits for all.
+// Wait returns when n of refs have settled, ready or failed, or when ctx ends; its deadline is the time limit. ready
+// are the settled ones in the order they were found, rest the others in the order of refs. refs stays as it was;
+// where ready are its first ones, both are parts of it, so change elements of copies only. When ctx ends first, ready
+// holds the references that are ready and err is the cause. n above len(refs) waits for all.
 //
 // A negative n is ErrBadOption. A zero Ref, and one that comes twice, is ErrInvalidRef where Wait comes upon it: it looks
 // no further than the n-th that has settled.

@@ -38,8 +38,8 @@ func (e pass) cut(dst, data []byte) []byte {
 	return dst[:0]
 }
 
-// pass emits dst when enough has gathered. It stands between two items of a list or map, where nobody remembers a place
-// in dst.
+// pass emits dst when enough has gathered. It stands between two items of a list or map, where no caller keeps an
+// offset in dst.
 func (s *splitter) pass(dst []byte) []byte {
 	if s.emit == nil || len(dst) < streamBlock {
 		return dst
@@ -54,9 +54,9 @@ func (s *splitter) send(b []byte) {
 	}
 }
 
-// Pieces returns the encoding of v in pieces that, joined, are what Append writes. Pieces at even positions are memory
-// of their own; those at odd positions are large blocks of numbers, bytes or text of v itself, not copied. So v must not
-// be changed while they are in use, and nobody may write to them. References go to *refs as in Append.
+// Pieces returns the encoding of v in pieces that, joined, are what Append writes. Pieces at even positions are
+// memory of their own; those at odd positions are large blocks of numbers, bytes or text of v itself, not copied. So
+// v must not be changed while they are in use, and they must not be written to. References go to *refs as in Append.
 func (p *Plan) Pieces(v reflect.Value, refs *[]*core.Future) ([][]byte, error) {
 	var s splitter
 	own, err := p.appendPass(nil, p.pointer(v), pass{refs: refs, split: &s})

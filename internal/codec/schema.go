@@ -54,7 +54,7 @@ func (s *schema) target(ref reflect.Type) {
 	}
 	plan, err := PlanOf(t)
 	if err != nil {
-		s.write("?") // whoever makes such a value reports it
+		s.write("?") // encoding such a value reports it
 		return
 	}
 	s.open = append(s.open, t)

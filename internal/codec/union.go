@@ -109,8 +109,8 @@ func (u *union) decode(d *decoder, p unsafe.Pointer) error {
 	return nil
 }
 
-// plan returns the plan of a type that stands in the interface. Types do not show references in there, so nobody would
-// wait for them.
+// plan returns the plan of a type that stands in the interface. Types do not show such references, so a task would
+// not wait for them.
 func (u *union) plan(t reflect.Type) (*Plan, error) {
 	p, err := PlanOf(t)
 	if err == nil && p.HasRefs() {

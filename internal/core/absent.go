@@ -5,18 +5,17 @@ import (
 	"fmt"
 )
 
-// A future may be ready and its value elsewhere: still at the node that computed it, or moved to disk. Such a future is
-// absent. It knows the Source that brings the value, and whoever needs the value waits for that by the ordinary ways; who
-// only asks whether it is ready does not.
+// A future may be ready and its value elsewhere: still at the node that computed it, or moved to disk. Such a future
+// is absent. It knows the Source that brings the value. A reader of the value waits for it by the ordinary ways; a
+// caller that only asks for the state does not wait.
 //
-//	ready ── Evict ──► ready, absent ── somebody reads ──► fetched by a future of its own ──► ready
+//	ready ── Evict ──► ready, absent ── first reader ──► fetched by a future of its own ──► ready
 //	pending ─ Forward ─► ready, absent
-//
-// What brings the value is a second future, made when somebody first needs it. Those who wait for it read the value from
-// it, so that the first future may lose the value again at any moment.
+// A second future, made for the first reader, brings the value. All readers that wait read the value from it, so that
+// the first future may lose the value again at any moment.
 
-// absence is what an absent future knows of its value, and what one that was absent goes on knowing. It stands in the
-// list of waiters, which a settled future has no use for.
+// absence is what an absent future knows of its value. A future that was absent keeps it. It lies in the list of
+// waiters, which a settled future does not need.
 type absence struct {
 	Waiter
 	src   Source
@@ -42,7 +41,8 @@ func (c *Future) absenceLocked() *absence {
 	return a
 }
 
-// Elsewhere is the error of a Fetch that found no value, but who has it, and of an Outcome whose value is not here.
+// Elsewhere is the error of a Fetch that found the owner of the value in place of the value, and of an Outcome whose
+// value is not here.
 type Elsewhere struct{ Source Source }
 
 func (e *Elsewhere) Error() string { return "the value is elsewhere: " + e.Source.Name() }
@@ -71,14 +71,14 @@ func (c *Future) ForwardSized(src Source, size int64) bool {
 	list := c.waiters
 	c.waiters = &a.Waiter
 	c.mu.Unlock()
-	c.tell(list)
+	c.wakeAll(list)
 	c.settleReleased()
 	return true
 }
 
-// Evict forgets the value of a future that Objects was told of; src brings it back when somebody needs it. With nil
-// it comes from where it came from before. It returns false when the value cannot be forgotten: it is not ready, or nobody
-// could bring it back.
+// Evict forgets the value of a future that Objects keeps; src brings it back for the next reader. With nil it comes
+// from where it came from before. It returns false when the value cannot be forgotten: it is not ready, or src could
+// not bring it back.
 func (c *Future) Evict(src Source) bool {
 	h, ok := c.holder()
 	if !ok || c.up == nil {
@@ -173,8 +173,8 @@ func (f *Result[T]) forget() {
 	f.val = zero
 }
 
-// brought puts the value that o has brought back into f, unless f has been released or there is no room for it: then only
-// those who wait have it, from o.
+// brought puts the value that o has brought back into f, unless f has been released or there is no room for it: then
+// only the waiting readers have it, from o.
 func (f *Result[T]) brought(o *foreign[T], v *T) {
 	full := f.keep(v)
 	f.mu.Lock()

@@ -47,8 +47,8 @@ func (c *Future) Value(key any) any {
 }
 
 // innerValue answers the standard library's own look-ups (the enclosing cancelCtx), so that context.WithCancel on a
-// task's context starts no goroutine and context.Cause works. A turn that has ended gets its standard context now if nobody
-// asked for one before; an end that was only pulled so far is passed on to it, since Cause must follow Err.
+// task's context starts no goroutine and context.Cause works. A turn that has ended gets its standard context now if
+// it had none before; an end that was only pulled so far is passed on to it, since Cause must follow Err.
 func (t *Turn) innerValue(key any) any {
 	t.mu.Lock()
 	inner, stop := t.inner, t.stop

@@ -28,8 +28,8 @@ func (t *Turn) RestoreBlocked(prev *Blocked) {
 	t.base.block.Store(prev)
 }
 
-// Recheck looks for a cycle that c closes because only now it waits for turns: a grain call whose argument arrived
-// after somebody began to wait for the call.
+// Recheck looks for a cycle that c closes because it waits for turns only now: a grain call whose argument arrived
+// after a turn began to wait for the call.
 func Recheck(c *Future) {
 	held, _ := c.work.Waits()
 	for _, t := range held {
@@ -40,13 +40,12 @@ func Recheck(c *Future) {
 }
 
 // breakCycle runs when x has begun to wait. It follows each future to its producer, and a blocked producer to what it
-// waits for (rule C5). Whoever can go on is taken out, then those who wait only for such, and so forth. If x is left
-// over, nothing would ever move it; then a grain call that is queued behind a blocked turn on the way from x back to x
-// gives way: it is refused with the chain, or admitted where its grain is reentrant. That is repeated until x can go
-// on, since it may wait for several.
-//
-// A turn publishes what it waits for before it looks, and loads and stores are sequentially consistent, so of the
-// turns that close a cycle at the same time at least the last one sees all of it.
+// waits for (rule C5). Turns that can go on are taken out, then turns that wait only for those, and so forth. If x is
+// left over, it would wait for ever. Then a grain call that is queued behind a blocked turn on the way from x back to
+// x gives way: it is refused with the chain, or admitted where its grain is reentrant. That is repeated until x can
+// go on, since it may wait for several futures. A turn publishes what it waits for before it looks, and loads and
+// stores are sequentially consistent. So of the turns that close a cycle at the same time at least the last one sees
+// the whole cycle.
 //
 // It reports whether x may be part of a cycle that only other nodes can show (probe.go).
 func breakCycle(x *Turn) (unseen bool) {
@@ -68,7 +67,8 @@ func breakCycle(x *Turn) (unseen bool) {
 	return x.job.Prober != nil
 }
 
-// movable counts what b waits for that needs nobody who is blocked, up to what it needs, and what another node computes.
+// movable counts the futures of b that depend on no blocked turn (free), up to the number that b needs, and those
+// that another node computes (away).
 func movable(b *Blocked, p Prober) (free, away int) {
 	for _, c := range b.on {
 		switch w := c.word.Load() & phaseMask; {
@@ -124,44 +124,44 @@ func (s *search) walk() {
 	}
 }
 
-// nobody stands for what can go on.
-const nobody = -1
+// unblocked is the index of a turn or future that can go on.
+const unblocked = -1
 
 func (s *search) add(w Waiting) int {
 	s.waits = append(s.waits, w)
 	return len(s.waits) - 1
 }
 
-// turnWait returns the place of t in the list, nobody when t is not blocked.
+// turnWait returns the index of t in the list, unblocked when t is not blocked.
 func (s *search) turnWait(t *Turn) int {
 	t = t.base
 	if i, ok := s.turns[t]; ok {
 		return i
 	}
 	if t.block.Load() == nil {
-		return nobody
+		return unblocked
 	}
 	i := s.add(Waiting{turn: t, Name: t.name})
 	s.turns[t] = i
 	return i
 }
 
-// coreWait returns the place of what c depends on, nobody when c needs no one who is blocked.
+// coreWait returns the index of the wait that c depends on, unblocked when c depends on no blocked turn.
 func (s *search) coreWait(c *Future) int {
 	if i, ok := s.futures[c]; ok {
 		return i
 	}
 	for _, g := range s.gave {
 		if g == c {
-			return nobody
+			return unblocked
 		}
 	}
 	switch w := c.word.Load() & phaseMask; {
 	case w >= phaseReady:
-		return nobody
+		return unblocked
 	case w == phaseRunning:
 		if own := c.own.Load(); own != nil {
-			if i := s.turnWait(own); i != nobody {
+			if i := s.turnWait(own); i != unblocked {
 				return i
 			}
 		}
@@ -178,7 +178,7 @@ func (s *search) coreWait(c *Future) int {
 // farWait returns the place of c, which another node may compute.
 func (s *search) farWait(c *Future) int {
 	if s.far == nil || !s.far(c) {
-		return nobody
+		return unblocked
 	}
 	i := s.add(Waiting{future: c, Far: true, Need: 1})
 	s.futures[c] = i
@@ -188,7 +188,7 @@ func (s *search) farWait(c *Future) int {
 func (s *search) expand(i int) {
 	n := s.waits[i]
 	follow := func(j int) {
-		if j == nobody {
+		if j == unblocked {
 			n.Free++
 			return
 		}

@@ -9,7 +9,7 @@
 //	                              ▼      ▼
 //	 Job ◄───────────────────── Turn ◄─ Turn                      (cancellation and deadlines are looked up along up)
 //	 runtime, table, ids          │
-//	                              └─ Blocked ──► Futures ──► Turns that hold them (cycle.go: who waits for whom)
+//	                              └─ Blocked ──► Futures ──► Turns that hold them (cycle.go: the wait graph)
 //
 // The nouns:
 //
@@ -23,11 +23,11 @@
 // Invariants:
 //
 //  1. phase grows: pending < running < settled. Only Again and Back return running work to pending, and they lose against
-//     whoever settles it.
+//     a goroutine that settles it.
 //  2. For one Future Start returns true once per attempt, and one of Resolve, Fail and Forward returns true at all.
 //  3. id(submission n of turn t) = Child(id(t), n): ids depend on the program's order alone.
 //  4. A value can be read while pins > 0 or it is not released. It is forgotten (Evict) only where a Source brings it back.
 //  5. Work registers nowhere when it is submitted. Only what waits is registered, with the turns above it.
-//  6. A turn publishes what it waits for before it looks for a cycle. So the last of those that close one sees all of it.
+//  6. A turn publishes what it waits for before it looks for a cycle. So the last turn that closes one sees all of it.
 //  7. Locks are taken from a turn to the one above it; callbacks run without any.
 package core

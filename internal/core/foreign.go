@@ -15,7 +15,7 @@ type Source interface {
 	// Fetch asks for the outcome. into is a *T for the value; done is called once, on any goroutine, after *into was filled,
 	// or with the failure. An *Elsewhere is no failure: the value is ready, large, and its Source has it.
 	Fetch(into any, done func(error))
-	// Cancelled is told when this side gave the future up. Others may still wait for it at its owner.
+	// Cancelled is called when this side gives the future up. Others may still wait for it at its owner.
 	Cancelled()
 }
 
@@ -29,15 +29,15 @@ type Foreign struct {
 	typed typed      // *Result[T], once T is known: it replaces this one
 }
 
-// NewForeign makes the stand-in. The outcome is fetched when somebody first waits for it.
+// NewForeign makes the stand-in. The outcome is fetched for the first waiter.
 func NewForeign(job *Job, src Source) *Foreign {
 	f := &Foreign{job: job, src: src}
 	f.Init(untyped{f}, job.Top, 0, false)
 	return f
 }
 
-// Fresh reports whether the future may be handed out for a reference that arrives: nobody here has released it, and it has
-// not failed.
+// Fresh reports whether the future may be handed out for a reference that arrives: it has neither been released here
+// nor failed.
 func (f *Foreign) Fresh() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,10 +114,10 @@ func (o *foreign[T]) Break([]string) bool         { return false }
 func (o *foreign[T]) source() Source              { return o.src }
 func (o *foreign[T]) foreignID() TaskID           { return o.src.ID() }
 
-// Help fetches nothing in place: whoever waits parks.
+// Help fetches nothing in place: the caller parks.
 func (o *foreign[T]) Help(*Turn) bool { return false }
 
-// wanted is called when somebody subscribes or asks for the state.
+// wanted is called for the first waiter, or question for the state.
 func (o *foreign[T]) wanted() { o.once.Do(func() { o.begin(o.src, 0) }) }
 
 // Stopped tells the source that this side gave up; see Future.Cancel.
@@ -129,7 +129,7 @@ func (c *Future) Pin() error {
 	h, ok := c.holder()
 	if !ok {
 		if c.Untyped() {
-			return nil // nobody here can release it
+			return nil // no reference here can release it
 		}
 		return fmt.Errorf("%w: its type is not known here", ErrInvalidRef)
 	}

@@ -19,7 +19,8 @@ const (
 	phaseReleased
 
 	phaseMask uint32 = 7
-	// flagWaiting: somebody subscribed, so settling must look at waiters. Without it settling is one compare-and-swap.
+	// flagWaiting: there are subscribers, so settling must look at waiters. Without it settling is one
+	// compare-and-swap.
 	flagWaiting uint32 = 8
 	// flagGated: the value holds pointers, so that Release can free something and reads take mu.
 	flagGated uint32 = 16
@@ -31,7 +32,7 @@ const (
 	flagAway uint32 = 128
 	// flagAbsent: the value of a ready future is elsewhere (absent.go). It changes under mu.
 	flagAbsent uint32 = 256
-	// flagKept: Objects was told of the value, which may be forgotten from then on.
+	// flagKept: Objects keeps the value, which may be evicted from then on.
 	flagKept uint32 = 512
 )
 
@@ -245,11 +246,11 @@ func (c *Future) wake() {
 		c.waiters = nil
 	}
 	c.mu.Unlock()
-	c.tell(w)
+	c.wakeAll(w)
 }
 
-// tell wakes those who waited.
-func (c *Future) tell(w *Waiter) {
+// wakeAll wakes the waiters.
+func (c *Future) wakeAll(w *Waiter) {
 	for w != nil {
 		next := w.next
 		w.next = nil
@@ -321,7 +322,7 @@ type Waiter struct {
 	Index  int // the subscriber's own number for it
 }
 
-// Resolved is told once when a future settles, on the goroutine that settled it; it must not block.
+// Resolved is called once when a future settles, on the goroutine that settled it; it must not block.
 type Resolved interface{ Resolved(w *Waiter) }
 
 // Subscribe arranges that to.Resolved(w) is called when c settles. It returns false, and does nothing, when c has
@@ -340,8 +341,8 @@ func (c *Future) Subscribe(w *Waiter, to Resolved) bool {
 		}
 	}
 	w.next, c.waiters = c.waiters, w
-	// Deadlines are looked at by those who wait: work nobody waits for needs no alarm. The alarm is set under mu, so
-	// that wake, which takes mu first, sees it.
+	// Waiters look at deadlines: work without a waiter needs no alarm. The alarm is set under mu, so that wake, which
+	// takes mu first, sees it.
 	if at := c.work.Expires(); at != 0 {
 		w.alarm.At = at
 		w.alarm.Ring = c.expire
@@ -371,7 +372,7 @@ func (c *Future) awaitedBy(to Resolved) bool {
 	return w != nil && w.to == to
 }
 
-// Expect is Subscribe for a future that nobody else knows yet.
+// Expect is Subscribe for a future that no other goroutine knows yet.
 func (c *Future) Expect(w *Waiter, to Resolved) {
 	if c.work.Expires() != 0 {
 		c.Subscribe(w, to)
@@ -382,7 +383,7 @@ func (c *Future) Expect(w *Waiter, to Resolved) {
 	c.word.Store(c.word.Load() | flagWaiting)
 }
 
-// wanter is work that starts when somebody first waits for it.
+// wanter is work that starts for its first waiter.
 type wanter interface{ wanted() }
 
 // Unsubscribe takes w back. Resolved may have been called, or be under way, when it returns false.

@@ -68,8 +68,8 @@ func newParker(j *Job) *parker {
 	return &parker{poke: make(chan struct{}, 1)}
 }
 
-// recycle gives p back if nobody can still hold a part of it: the settler said so, no watcher was used, and no search
-// for cycles may be reading block.
+// recycle gives p back if no other goroutine can still use a part of it: the settler has called Resolved, no watcher
+// was used, and no search for cycles may be reading block.
 func (p *parker) recycle(j *Job) {
 	if !p.resolved.Load() || p.watch[0].fire != nil || p.watch[1].fire != nil || p.block.on != nil {
 		return
@@ -169,7 +169,7 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Future, need
 		if done() {
 			return nil
 		}
-		// Cancellation is pulled: work in a cancelled scope is settled by those who wait for it.
+		// Cancellation is pulled: work in a cancelled scope is settled by its waiters.
 		for _, c := range on {
 			if err := c.up.Cancelled(); err != nil {
 				c.Cancel(err)
@@ -184,7 +184,7 @@ func (p *parker) park(ctx context.Context, t *Turn, own bool, on []*Future, need
 	}
 }
 
-// waitError says what was waited for when the deadline of a context passed.
+// waitError names the work that the caller waited for when the deadline of its context passed.
 func waitError(on []*Future, err error) error {
 	if !errors.Is(err, ErrDeadline) || len(on) == 0 {
 		return err

@@ -13,11 +13,12 @@ type Whereabouts struct {
 	Here    bool  // it is on this node, in memory or on disk
 }
 
-// unknownSize stands for the size of an object that nobody told: most are larger than ObjectSize by far.
+// unknownSize stands for the size of an object that no node has reported: most are larger than ObjectSize by far.
 const unknownSize = 1 << 20
 
-// WhereaboutsOf says where the value of c lies, which has settled. ok is false for a value that is no object, for one that
-// is in this node's memory and that no other node is known to have, and for a failure. It costs nothing for a small value.
+// WhereaboutsOf returns where the value of c lies, which has settled. ok is false for a failure, for a value that is
+// no object, and for a value in this node's memory of which no copy is known elsewhere. It costs nothing for a small
+// value.
 func WhereaboutsOf(c *Future) (w Whereabouts, ok bool) {
 	word := c.word.Load()
 	if word&phaseMask != phaseReady || word&(flagAbsent|flagKept) == 0 {
@@ -39,7 +40,7 @@ func WhereaboutsOf(c *Future) (w Whereabouts, ok bool) {
 	return w, true
 }
 
-// toldSize is what is known of the size of a value that is or was elsewhere.
+// toldSize is the reported size of a value that is or was elsewhere, 0 when it is not known.
 func (c *Future) toldSize() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -6,18 +6,18 @@ import (
 	"reflect"
 )
 
-// ObjectSize is the size of an encoding above which a value is an object: it is kept by its node's object store, and
-// fetched from there by those who need it. A smaller one travels along.
+// ObjectSize is the size of an encoding above which a value is an object: the node's object store keeps it, and
+// readers fetch it from there. A smaller one travels along.
 const ObjectSize = 64 << 10
 
 // Objects is a node's store of large values, as this package sees it.
 type Objects interface {
-	// Keep is told of a value that may be large before its future, c, becomes ready, and again when it comes back into c
-	// from where it was. v is a *T that must not be kept; Future.Outcome gives the value later, and Future.Evict forgets it.
-	// It reports whether it counts the value. For a value made here, where SourceOf(c) is nil, it may wait for room; an
-	// error, which matches ErrStoreFull, then becomes the future's.
+	// Keep is called with a value that may be large before its future, c, becomes ready, and again when the value is
+	// back in c. v is a *T that must not be kept; Future.Outcome gives the value later, and Future.Evict forgets it.
+	// It reports whether it counts the value. For a value made here, where SourceOf(c) is nil, it may wait for room;
+	// an error, which matches ErrStoreFull, then becomes the future's.
 	Keep(c *Future, v any) (kept bool, err error)
-	// Drop is told that a value which Keep counted is released. It may come twice, also before Keep returns.
+	// Drop is called when a value that Keep counted is released. It may come twice, also before Keep returns.
 	Drop(c *Future)
 }
 
@@ -120,7 +120,7 @@ func Forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// keep tells Objects of a value that may be large. Where it is not yet in f, nobody else may see v.
+// keep tells Objects of a value that may be large. Where it is not yet in f, no other goroutine may see v.
 func (f *Result[T]) keep(v *T) error {
 	o := f.up.job.Objects
 	if o == nil || f.word.Load()&flagGated == 0 || !mayBeLarge(v) {

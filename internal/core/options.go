@@ -49,7 +49,7 @@ func With[O ~func(*Options)](o Options, opts []O) Options {
 	return o
 }
 
-// Fail notes what is wrong with an option; the first counts.
+// Fail records the error of an option; the first counts.
 func (o *Options) Fail(err error) {
 	if o.Err == nil {
 		o.Err = err

@@ -58,11 +58,11 @@ func (p *probe) ring() {
 
 func (p *probe) stop() { p.turn.job.Runtime.ClearAlarm(&p.alarm) }
 
-// maxCallers bounds what travels of the turns above a call. What comes back over more of them is found by probes.
+// maxCallers bounds the callers that travel with a call. Probes find a cycle over more of them.
 const maxCallers = 16
 
-// Callers lists the turns of grains that t is, or was called under, the nearest first: those of this node that have not
-// ended, and those of other nodes, of which nobody here knows.
+// Callers lists the turns of grains that t is, or was called under, the nearest first: those of this node that have
+// not ended, and those of other nodes, whose state is not known here.
 func (t *Turn) Callers() (ids []TaskID) {
 	for s := t; s != nil && len(ids) < maxCallers; s = s.above() {
 		switch b := s.base; {

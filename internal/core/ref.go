@@ -155,5 +155,5 @@ func (r Ref[T]) Peek() (v T, here bool, err error) {
 	return f.val, true, nil
 }
 
-// Return ends the loan of Borrow.
+// Return ends a Borrow.
 func (r Ref[T]) Return() { r.f.unpin() }

@@ -74,7 +74,7 @@ func (s *RefSet[T, R]) AsCompleted(ctx context.Context) iter.Seq2[int, R] {
 			ref := m.ref
 			s.mu.Lock()
 			var none R
-			m.yielded, m.ref, m.waiter = true, none, Waiter{} // what was added with it may stay for long
+			m.yielded, m.ref, m.waiter = true, none, Waiter{} // the references that were added with it may stay for long
 			s.mu.Unlock()
 			if !yield(m.index, ref) {
 				return
@@ -106,7 +106,7 @@ func (s *RefSet[T, R]) end() {
 		if c := m.waiter.future; c != nil {
 			c.Unsubscribe(&m.waiter)
 		}
-		s.open[i] = &member[T, R]{ref: m.ref, index: m.index} // somebody may be telling m at this moment
+		s.open[i] = &member[T, R]{ref: m.ref, index: m.index} // another goroutine may be calling m.Resolved at this moment
 	}
 }
 

@@ -23,7 +23,7 @@ func (f *Result[T]) Resolve(v T) bool {
 		return true
 	}
 	var zero T
-	f.val = zero // cancelled meanwhile: nobody reads val in another phase than ready
+	f.val = zero // cancelled meanwhile: val is read in phase ready only
 	return false
 }
 
@@ -31,8 +31,8 @@ func (f *Result[T]) Resolve(v T) bool {
 // Resolve.
 func (f *Result[T]) Place() *T { return &f.val }
 
-// Here returns where the value of a ready future is, for work that nobody else can release or forget; false when it is
-// not here, or not so simple: Outcome tells.
+// Here returns where the value of a ready future is, for work that no other goroutine can release or evict; false
+// when it is not here, or not so simple: Outcome tells.
 func (f *Result[T]) Here() (*T, bool) {
 	return &f.val, f.word.Load()&(phaseMask|flagReleased|flagAbsent|flagKept) == phaseReady
 }
@@ -79,7 +79,7 @@ func (f *Result[T]) unpin() {
 	f.dropped(freed)
 }
 
-// dropLocked frees the value once it is released and nobody holds a pin, and reports whether Objects is to be told.
+// dropLocked frees the value once it is released and has no pin, and reports whether Objects.Drop is to be called.
 func (f *Result[T]) dropLocked() (kept bool) {
 	w := f.word.Load()
 	if f.pins > 0 || w&flagReleased == 0 || w&phaseMask != phaseReady {
@@ -89,7 +89,7 @@ func (f *Result[T]) dropLocked() (kept bool) {
 		return false
 	}
 	if f.absenceLocked() != nil {
-		f.waiters = nil // and with it the source, which lets go of what it stands for
+		f.waiters = nil // and with it the source, which releases the object
 	}
 	if w&flagGated != 0 { // readers of an ungated value take no lock, and there is nothing to free
 		var zero T
@@ -138,11 +138,11 @@ func (f *Result[T]) copyPtr() any {
 type failure struct {
 	err   error
 	phase uint32
-	seen  atomic.Bool // somebody looked at err
+	seen  atomic.Bool // err was read
 }
 
-// watchUnseen arranges a report when the future is collected and nobody looked at its failure. Only failures pay
-// for the cleanup.
+// watchUnseen arranges a report when the future is collected and its failure was never read. Only failures pay for
+// the cleanup.
 func (t *Turn) watchUnseen(c *Future, f *failure) {
 	if t.job.Unseen == nil || f.phase == phaseCancelled {
 		return

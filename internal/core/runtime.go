@@ -50,8 +50,8 @@ type Job struct {
 	Table     *Table
 	Top       *Turn                        // ends with the node; above every driver's turn
 	Inspect   Inspector                    // nil outside strict mode
-	Unseen    func(work string, err error) // told of a failure that nobody looked at; nil to ignore
-	Panicked  func(work string, err error) // told of a panic of user code here; nil to ignore
+	Unseen    func(work string, err error) // called for a failure that was never read; nil to ignore
+	Panicked  func(work string, err error) // called for a panic of user code here; nil to ignore
 	Closed    <-chan struct{}              // closed when the node closes, for drivers that wait
 	Objects   Objects                      // the node's store of large values; nil where there is none
 	Prober    Prober                       // looks for cycles over nodes; nil where there are no others

@@ -6,10 +6,10 @@ import (
 )
 
 // Cancellation is pulled, not pushed. A task registers nowhere when it is submitted: it points at the turn that
-// submitted it, and whoever starts it, asks for its Err, or waits for it looks up that chain. Only what waits is
-// registered (Watch), and a turn is registered with the one above it only while something below it watches, so that
-// a chain of n blocked turns costs n registrations and not n squared. Locks are taken from a turn to the one above
-// it; cancel runs callbacks without any.
+// submitted it. A goroutine that starts it, asks for its Err or waits for it looks up that chain. Only what waits is
+// registered (Watch), and a turn is registered with the one above it only while something below it watches, so that a
+// chain of n blocked turns costs n registrations and not n squared. Locks are taken from a turn to the one above it;
+// cancel runs callbacks without any.
 
 // Watcher is one registration for the end of a turn.
 type Watcher struct {
@@ -48,7 +48,7 @@ func (t *Turn) watch(w *Watcher) bool {
 	return true
 }
 
-// linkLocked registers t with the turn above and arms its deadline, because somebody watches t now.
+// linkLocked registers t with the turn above and arms its deadline, because t has a watcher now.
 func (t *Turn) linkLocked() bool {
 	if up := t.above(); up != nil {
 		// A new Watcher each time: the one before may still be on its way through up's cancel.
@@ -192,7 +192,7 @@ func (t *Turn) End() {
 	}
 }
 
-// ownDone returns the Done channel of the turn's own context if anybody asked for one.
+// ownDone returns the Done channel of the turn's own context if it has one.
 func (t *Turn) ownDone() <-chan struct{} {
 	if t.trunk != nil {
 		return t.outer.Done()

@@ -39,8 +39,8 @@ var DefaultTable = NewTable()
 func NewTable() *Table { return &Table{entries: map[string]*Entry{}} }
 
 // Add enters a definition. A bad one (err, an empty or duplicate name, a frozen table) is recorded and reported by
-// system.New, since package variables have nobody to return an error to. skip is the number of frames between the
-// program's Define call and Add.
+// system.New, since the initialisation of a package variable cannot return an error. skip is the number of frames
+// between the program's Define call and Add.
 func (t *Table) Add(kind, name string, fingerprint uint64, err error, skip int) *Entry {
 	e := &Entry{Kind: kind, Name: name, Fingerprint: fingerprint, Table: t, Site: "unknown"}
 	if _, file, line, ok := runtime.Caller(skip + 1); ok {

@@ -104,7 +104,7 @@ func NewRoot(job *Job, outer context.Context, up *Turn, id TaskID) *Turn {
 	return t
 }
 
-// RemoteSpec says what is known of a turn of another node.
+// RemoteSpec describes a turn of another node.
 type RemoteSpec struct {
 	Job      *Job // as this node knows it: Node, Runtime and Top are this node's
 	Name     string
@@ -127,7 +127,7 @@ func NewRemote(s RemoteSpec) *Turn {
 	return t
 }
 
-// Turn returns the turn of the work behind c, which is made now if nobody needed it before. It is called through the
+// Turn returns the turn of the work behind c, which is made now if it was not needed before. It is called through the
 // work's own context, thus by a goroutine of the work, and so knows the slot that runs it.
 func (c *Future) Turn() *Turn {
 	t := c.turn()
@@ -211,7 +211,7 @@ func (t *Turn) derive(ctx context.Context) *Turn {
 	}
 	d := up
 	if values != t.values {
-		// Nobody needs to find it again: values end with their context, and a table of them would only grow.
+		// It is in no table: values end with their context, and a table of them would only grow.
 		d = &Turn{
 			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: values, attempt: t.attempt, done: done,
 		}

@@ -39,8 +39,8 @@ func View[T any](ctx context.Context, r Ref[T], f func(T) error) error {
 	return call(t, v, f)
 }
 
-// call lends the value to f. In strict mode f gets a copy, so that one it changes is found; the value itself is not watched,
-// because what is behind it may be gone when f has returned.
+// call lends the value to f. In strict mode f gets a copy, so that a change by f is found; the value itself is not
+// watched, because its memory may be gone when f has returned.
 func call[T any](t *Turn, v T, f func(T) error) error {
 	if in := t.job.Inspect; in != nil {
 		c, back, err := in.Lend("value of View", v)
@@ -115,5 +115,5 @@ func (o *showing[T]) open(src Source, hops int) {
 	}
 }
 
-// Stopped implements Stoppable: what was opened is put back when it comes.
+// Stopped implements Stoppable: an object that is opened later is closed at once.
 func (o *showing[T]) Stopped() {}

@@ -2,16 +2,16 @@ package core
 
 import "sync/atomic"
 
-// Waiting is a blocked turn, a future whose work cannot start yet, or one that another node computes: a vertex of the graph
-// of who waits for whom. It can go on when Need of what it waits for can.
+// Waiting is a vertex of the wait graph: a blocked turn, a future whose work cannot start yet, or one that another
+// node computes. It can go on when Need of its edges can.
 type Waiting struct {
-	ID   TaskID // of this one wait: a turn that waits again has another
+	ID   TaskID // of this wait: the next wait of the same turn has another
 	Name string // of a turn, "" for a future
 	Held bool   // a grain call behind blocked turns, which may give way
 	Far  bool   // a future that another node computes: that node knows what it waits for
 	Need int
-	Free int   // of what it waits for, how much needs nobody who waits
-	On   []int // the rest of it, by place in the list
+	Free int   // how many of its edges depend on no other Waiting
+	On   []int // the other edges, as indices in the list
 
 	turn   *Turn
 	future *Future
@@ -40,7 +40,7 @@ func Waits(t *Turn, far func(*Future) bool) []Waiting {
 	return s.waits
 }
 
-// WaitsOf is Waits for what computes c; the list is empty when that needs nobody who waits.
+// WaitsOf is Waits for what computes c; the list is empty when it depends on no blocked turn.
 func WaitsOf(c *Future, far func(*Future) bool) []Waiting {
 	s := search{far: far}
 	s.begin()
@@ -49,7 +49,7 @@ func WaitsOf(c *Future, far func(*Future) bool) []Waiting {
 	return s.waits
 }
 
-// Stuck reports whether the first of waits can never go on. It marks who can.
+// Stuck reports whether the first of waits can never go on. It marks the vertices that can (live).
 func Stuck(waits []Waiting) bool {
 	if len(waits) == 0 {
 		return false
@@ -79,11 +79,11 @@ func Stuck(waits []Waiting) bool {
 	return !waits[0].live
 }
 
-// WayBack returns the turns of the shortest way from the first of waits back to it, over those that are stuck, and the
-// places of the calls on it that may give way, nearest first. Stuck has marked who is.
+// WayBack returns the turns of the shortest way from the first of waits back to it, over stuck vertices, and the
+// indices of the calls on it that may give way, nearest first. The caller has called Stuck.
 func WayBack(waits []Waiting) (chain []string, queued []int) {
 	for i := range waits {
-		waits[i].from = nobody
+		waits[i].from = unblocked
 	}
 	way := []int{0}
 	for k := 0; k < len(way); k++ {
@@ -91,7 +91,7 @@ func WayBack(waits []Waiting) (chain []string, queued []int) {
 		for _, j := range waits[i].On {
 			switch {
 			case j == 0:
-				for ; i != nobody; i = waits[i].from {
+				for ; i != unblocked; i = waits[i].from {
 					switch n := &waits[i]; {
 					case n.Name != "":
 						chain = append([]string{n.Name}, chain...)
@@ -100,7 +100,7 @@ func WayBack(waits []Waiting) (chain []string, queued []int) {
 					}
 				}
 				return append(chain, waits[0].Name), queued
-			case !waits[j].live && waits[j].from == nobody:
+			case !waits[j].live && waits[j].from == unblocked:
 				waits[j].from = i
 				way = append(way, j)
 			}
@@ -109,7 +109,7 @@ func WayBack(waits []Waiting) (chain []string, queued []int) {
 	return nil, nil
 }
 
-// StuckWith lists the places of all that the first of waits depends on and that is stuck with it. Stuck has marked who is.
+// StuckWith lists the indices of the stuck vertices that the first of waits depends on. The caller has called Stuck.
 func StuckWith(waits []Waiting) []int {
 	seen := make([]bool, len(waits))
 	all := []int{0}

@@ -63,7 +63,7 @@ const (
 	KindWatch       Kind = 73  // control: protoactor's watch, unwatch and terminated
 	KindAdmin       Kind = 80  // requests: status and drain
 	KindPull        Kind = 88  // control: a receiver wants an object; not a request, because requests may wait for arguments
-	KindPulled      Kind = 89  // replies: its manifest, whom to ask instead, or why not
+	KindPulled      Kind = 89  // replies: its manifest, the nodes to ask instead, or an error
 	KindAsk         Kind = 90  // control: the chunks that the receiver has room for
 	KindChunk       Kind = 91  // a body on the bulk connection: one of them
 	KindPullEnd     Kind = 92  // control: the receiver wants no more
@@ -90,8 +90,8 @@ func (k Kind) List() Kind {
 // ItemLimit is up to which size a payload travels in a list.
 const ItemLimit = 2 << 10
 
-// InlineLimit is the size up to which a value travels inside a request or reply. A larger argument, up to ValueLimit, goes
-// over the bulk connection. What is larger than that, and a result larger than InlineLimit, stays where it is, as an
+// InlineLimit is the size up to which a value travels inside a request or reply. A larger argument, up to ValueLimit,
+// goes over the bulk connection. A larger argument, and a result larger than InlineLimit, stays where it is as an
 // object, and a reference to it travels (object.go).
 const (
 	InlineLimit = raysys.ObjectSize
@@ -116,10 +116,12 @@ type Peer interface {
 	// SendLarge queues a frame of up to ValueLimit plus its head on the bulk connection; payload passes to the peer. It
 	// has no order with Send.
 	SendLarge(kind Kind, payload []byte) error
-	// Flush sends what is queued at once, on this goroutine if nobody else is sending: for those about to wait.
+	// Flush sends the queued frames at once, on this goroutine if no other is sending: for a caller that is about to
+	// wait.
 	Flush()
-	// Cork says that the caller will Uncork in a moment, with nothing in between that takes long: until then Send, by
-	// whomever, does not wake who writes. Uncork sends what is queued, on this goroutine as Flush does with flush set.
+	// Cork announces an Uncork of the caller in a moment, with no long work in between: until then Send, by any
+	// goroutine, does not wake the writer. Uncork sends the queued frames, with flush set on this goroutine as Flush
+	// does.
 	Cork()
 	Uncork(flush bool)
 	// Open returns the number under which the peer knows t, and tells it about t before that if it does not. t is

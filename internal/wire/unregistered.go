@@ -48,7 +48,7 @@ func unregistered(err error, r Reporter, depth int) {
 var lostTypes sync.Map
 
 // lostType reports whether t is an error type of the program, which its authors can register. The standard library's
-// keep what errors.Is finds in them, and an unexported type of a library is nobody's to look for.
+// keep what errors.Is finds in them, and an unexported type of a library cannot be named by a program.
 func lostType(t reflect.Type) bool {
 	if lost, ok := lostTypes.Load(t); ok {
 		return lost.(bool)
