@@ -89,7 +89,7 @@ func TestRetiredWordsAreFound(t *testing.T) {
 	if err != nil || len(bad) != 3 {
 		t.Fatalf("want heirs.go, vigilTable and maxSeats, got %q, %v", bad, err)
 	}
-	list := words(`burial bury buried lending gravedigger vigil condemned heir heirs legacy legacies bequeath bequest inmate inmates
+	list := words(`loan loans vias lending burial bury buried gravedigger vigil condemned heir heirs legacy legacies bequeath bequest inmate inmates
 		household guest guests traveller travellers afar rider riders ebb ebbed shed seat seats roster door doors knock knocks
 		rumour rumours`)
 	for _, w := range list {
