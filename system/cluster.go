@@ -96,13 +96,10 @@ func (c *cluster) job(id raysys.JobID, namespace string) *core.Job {
 // maxJobs bounds the jobs of other nodes that are remembered.
 const maxJobs = 1024
 
-// self implements members.
+// self is which incarnation of which node this is.
 func (c *cluster) self() core.NodeKey { return c.mesh.Self() }
 
-// alone implements members.
-func (c *cluster) alone() bool { return false }
-
-// suspended implements members.
+// suspended is the error for calls to named grains while the lease is out, else nil.
 func (c *cluster) suspended() error {
 	switch c.member.State() {
 	case member.Active:
@@ -115,10 +112,10 @@ func (c *cluster) suspended() error {
 	return raysys.ErrClosed
 }
 
-// alive implements members.
+// alive reports whether an incarnation is in the cluster.
 func (c *cluster) alive(k core.NodeKey) bool { return c.mesh.Alive(k) }
 
-// leader implements members.
+// leader returns which node leads a shard, and false while none does.
 func (c *cluster) leader(shard int) (core.NodeKey, bool) {
 	l, ok := c.member.View().Leader(shard)
 	if !ok {
@@ -128,10 +125,7 @@ func (c *cluster) leader(shard int) (core.NodeKey, bool) {
 	return k, c.alive(k)
 }
 
-// later implements members.
-func (c *cluster) later(f func()) { c.runner.Later(f) }
-
-// now implements members.
+// now is the node's clock.
 func (c *cluster) now() int64 { return c.runner.Now() }
 
 // peer returns the connection to an incarnation, nil when there is none now.
@@ -157,21 +151,7 @@ func (c *cluster) connect(k core.NodeKey, done func(*peer, error)) {
 	})
 }
 
-// send implements members.
-func (c *cluster) send(to core.NodeKey, shard int, q *request) {
-	c.connect(to, func(p *peer, err error) {
-		if err != nil {
-			c.reg.park(shard, q)
-			return
-		}
-		p.ask(shard, q)
-	})
-}
-
-// strategies implements members.
-func (c *cluster) strategies() map[raysys.Strategy]placement.Strategy { return c.cfg.Strategies }
-
-// nodes implements members.
+// nodes lists the nodes for placement, with a number that grows when something about them changes. The list is the caller's.
 func (c *cluster) nodes() ([]placement.Node, uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,11 +204,11 @@ func (c *cluster) newMesh() *mesh.Mesh {
 		},
 		Up: c.up, Down: c.down,
 	}
+	m.Calls[wire.KindRegistry] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.reg.Serve(p.Key(), r, to) }
 	for k, f := range map[wire.Kind]func(*peer, *wire.Reader, mesh.Reply) error{
-		wire.KindKeep:     (*peer).onKeep,
-		wire.KindRegistry: (*peer).onRegistry,
-		wire.KindProbe:    (*peer).onProbe,
-		wire.KindAdmin:    (*peer).onAdmin,
+		wire.KindKeep:  (*peer).onKeep,
+		wire.KindProbe: (*peer).onProbe,
+		wire.KindAdmin: (*peer).onAdmin,
 	} {
 		m.Calls[k] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return f(of(p), r, to) }
 	}
@@ -248,7 +228,7 @@ func (c *cluster) up(mp *mesh.Peer) {
 	c.changed()
 	c.node.tasks.PeerUp(p, c.taskInfo(p))
 	c.node.grains.PeerUp(p)
-	c.reg.retryAll()
+	c.reg.Retry()
 	c.poke() // a shard may have waited for a session with its preferred leader
 }
 

@@ -5,35 +5,38 @@ import (
 	"sync"
 	"time"
 
-	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/store"
 )
 
-// directory is this node's side of the object directory, whose records lie on the shards.
+// directory is this node's side of the object directory, whose records lie on the shards. It sends changes of one shard together,
+// and resends updates.
 type directory struct {
-	c *cluster
+	reg *registry
 
 	mu      sync.Mutex // guards the rest
-	waiting map[int]*changes
-	notices map[string]*notice // by key
-	late    []*notice          // what of them is to be sent again; an alarm is set while there are any
+	waiting map[int]*batch
+	updates map[string]*update // by key
+	late    []*update          // those that are to be sent again; an alarm is set while there are any
 }
 
-// changes are what waits to be sent to the leader of one shard.
-type changes struct {
-	list  []objectChange
-	done  []func(objectAnswer, error)
-	alarm core.Alarm
+// batch is the changes that wait to be sent to the leader of one shard.
+type batch struct {
+	list []objectChange
+	done []func(objectEntry, error)
 }
 
-// gather is how long a change waits for others to the same shard: nobody waits for the first to be known elsewhere, and a
-// batch costs the shard's log as much as one.
-const gather = int64(2 * time.Millisecond)
+// newDirectory returns the directory of the node whose registry it is.
+func newDirectory(r *registry) *directory {
+	return &directory{reg: r, waiting: map[int]*batch{}, updates: map[string]*update{}}
+}
 
-// change makes one change, together with others. done is called on any goroutine and must not block.
-func (d *directory) change(ch objectChange, done func(objectAnswer, error)) {
+// gather is how long a change waits for others to the same shard: nobody waits for the first to be known elsewhere, and a batch
+// costs the shard's log as much as one.
+const gather = 2 * time.Millisecond
+
+// Change makes one change, together with others. done is called on any goroutine and must not block.
+func (d *directory) Change(ch objectChange, done func(objectEntry, error)) {
 	d.mu.Lock()
 	d.overtake(&ch)
 	d.mu.Unlock()
@@ -41,19 +44,14 @@ func (d *directory) change(ch objectChange, done func(objectAnswer, error)) {
 }
 
 // add puts a change to those that wait for the same shard.
-func (d *directory) add(ch objectChange, done func(objectAnswer, error)) {
-	n := d.c.reg.conf.ShardOf(ch.key)
+func (d *directory) add(ch objectChange, done func(objectEntry, error)) {
+	n := d.reg.cfg.Layout.ShardOf(ch.key)
 	d.mu.Lock()
 	b := d.waiting[n]
 	if b == nil {
-		b = &changes{}
-		if d.waiting == nil {
-			d.waiting = map[int]*changes{}
-		}
+		b = &batch{}
 		d.waiting[n] = b
-		b.alarm.At = d.c.node.Now() + gather
-		b.alarm.Ring = func() { d.flush(n, b) }
-		d.c.node.SetAlarm(&b.alarm)
+		d.reg.cfg.Runner.After(gather, func() { d.flush(n, b) })
 	}
 	b.list, b.done = append(b.list, ch), append(b.done, done)
 	full := len(b.list) == maxChanges
@@ -62,13 +60,12 @@ func (d *directory) add(ch objectChange, done func(objectAnswer, error)) {
 	}
 	d.mu.Unlock()
 	if full {
-		d.c.node.ClearAlarm(&b.alarm)
 		d.send(b)
 	}
 }
 
-// flush sends what has gathered, unless it was full before.
-func (d *directory) flush(shard int, b *changes) {
+// flush sends a batch, unless it was full before.
+func (d *directory) flush(shard int, b *batch) {
 	d.mu.Lock()
 	due := d.waiting[shard] == b
 	if due {
@@ -80,51 +77,32 @@ func (d *directory) flush(shard int, b *changes) {
 	}
 }
 
-func (d *directory) send(b *changes) {
-	q := &request{op: opObjects, changes: b.list}
-	locator{d.c}.ask(q, func(a answer) {
+func (d *directory) send(b *batch) {
+	ask(d.reg, &change{b.list}, func(entries []objectEntry, err error) {
 		for i, done := range b.done {
-			switch {
-			case a.err != nil:
-				done(objectAnswer{}, a.err)
-			case i < len(a.objects):
-				done(a.objects[i], nil)
-			default:
-				done(objectAnswer{}, raysys.ErrOutcomeUnknown)
+			if err != nil {
+				done(objectEntry{}, err)
+				continue
 			}
+			done(entries[i], nil)
 		}
 	})
 }
 
-// find asks for a record.
-func (d *directory) find(key string, done func(objectAnswer, error)) {
-	d.ask(&request{op: opFind, key: key}, done)
+// Find returns a record.
+func (d *directory) Find(key string, done func(objectEntry, error)) { d.reg.Find(key, done) }
+
+// Await returns a record once it has another version than seen.
+func (d *directory) Await(key string, seen store.Version, done func(objectEntry, error)) {
+	d.reg.Await(key, seen, done)
 }
 
-// await asks for a record of another version than seen, and is answered when there is one.
-func (d *directory) await(key string, seen store.Version, done func(objectAnswer, error)) {
-	d.ask(&request{op: opFind, key: key, seen: seen, wait: true}, done)
+// FindNow is Find for a caller that waits.
+func (d *directory) FindNow(ctx context.Context, key string) (objectEntry, error) {
+	return runner.Wait(ctx, func(done func(objectEntry, error)) { d.Find(key, done) })
 }
 
-func (d *directory) ask(q *request, done func(objectAnswer, error)) {
-	locator{d.c}.ask(q, func(a answer) {
-		if a.err == nil && len(a.objects) == 0 {
-			a.err = raysys.ErrOutcomeUnknown
-		}
-		if a.err != nil {
-			done(objectAnswer{}, a.err)
-			return
-		}
-		done(a.objects[0], nil)
-	})
-}
-
-// look is find for a caller that waits.
-func (d *directory) look(ctx context.Context, key string) (objectAnswer, error) {
-	return runner.Wait(ctx, func(done func(objectAnswer, error)) { d.find(key, done) })
-}
-
-// make is change for a caller that waits.
-func (d *directory) make(ctx context.Context, ch objectChange) (objectAnswer, error) {
-	return runner.Wait(ctx, func(done func(objectAnswer, error)) { d.change(ch, done) })
+// ChangeNow is Change for a caller that waits.
+func (d *directory) ChangeNow(ctx context.Context, ch objectChange) (objectEntry, error) {
+	return runner.Wait(ctx, func(done func(objectEntry, error)) { d.Change(ch, done) })
 }

@@ -217,13 +217,13 @@ func (c *cluster) handOverAll(ctx context.Context) error {
 	c.duty.Unlock()
 	c.moves.Wait()
 	var errs []error
-	for n, s := range c.reg.leads() {
+	for n, s := range c.reg.Led() {
 		if c.member.State() != member.Active {
 			_ = s.Close() // there is nobody to hand it to
 		} else if err := s.Release(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("hand over shard %d: %w", n, err))
 		}
-		c.reg.unlead(n, s)
+		c.reg.StepDown(n, s)
 	}
 	return errors.Join(errs...)
 }

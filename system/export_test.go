@@ -97,13 +97,13 @@ func Lease(n *Node) error { return n.others.suspended() }
 
 // Unheard returns how many notices n has for the directory that no leader has heard.
 func Unheard(n *Node) int {
-	count, _ := n.others.objects.dir.unheard()
+	count, _ := n.others.objects.dir.Unacknowledged()
 	return count
 }
 
 // Leads returns how many shards n serves, Shards how many there are.
-func Leads(n *Node) int  { return len(n.others.reg.leads()) }
-func Shards(n *Node) int { return n.others.reg.conf.Shards }
+func Leads(n *Node) int  { return len(n.others.reg.Led()) }
+func Shards(n *Node) int { return n.others.reg.Layout().Shards }
 
 // Holds returns of how many shards n is the leader in its own eyes, whether it serves them or not.
 func Holds(n *Node) (count int) {
@@ -167,7 +167,7 @@ func Looks(n *Node) uint64 {
 // ObjectShards are the shards that list the objects of n.
 func ObjectShards(n *Node) (shards []int) {
 	for _, i := range n.store.store.List() {
-		shards = append(shards, n.others.reg.conf.ShardOf(objectKey(i.ID)))
+		shards = append(shards, n.others.reg.Layout().ShardOf(objectKey(i.ID)))
 	}
 	return shards
 }

@@ -63,7 +63,9 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	if err := c.sameWire(ctx, transport.print); err != nil {
 		return err
 	}
-	c.reg = newRegistry(c, n.actors, conf)
+	c.reg = newRegistry(registryConfig{
+		Members: clusterMembers{c}, Actors: n.actors, Runner: c.runner, Layout: conf, Namespace: n.cfg.Namespace, Strategies: cfg.Strategies,
+	})
 	if c.objects, err = n.openObjects(); err != nil {
 		return err
 	}
@@ -187,7 +189,7 @@ func (c *cluster) duties() {
 		c.duty.Lock()
 		c.lead(view)
 		c.duty.Unlock()
-		c.reg.retryAll()
+		c.reg.Retry()
 		changed := view.Changed()
 		if over {
 			changed = nil
@@ -215,7 +217,7 @@ func (c *cluster) gone(k core.NodeKey, left bool) {
 	c.refs.Gone(k)
 	c.objects.ownerDied(k)
 	c.unwatch(k)
-	c.reg.died()
+	c.reg.Reap()
 }
 
 // lead takes the shards that are this node's and gives up those that are another's.
@@ -223,8 +225,8 @@ func (c *cluster) lead(view *member.View) {
 	if c.retiring.Load() || c.ctx.Err() != nil {
 		return
 	}
-	led := c.reg.leads()
-	for n := range c.reg.conf.Shards {
+	led := c.reg.Led()
+	for n := range c.reg.Layout().Shards {
 		preferred, ok := view.Preferred(n)
 		mine := ok && preferred == c.self().Node
 		s := led[n]
@@ -267,7 +269,7 @@ func (c *cluster) lead(view *member.View) {
 
 // takeOver makes this node the leader of a shard.
 func (c *cluster) takeOver(n int) {
-	if c.reg.leads()[n] != nil {
+	if c.reg.Led()[n] != nil {
 		return // since duties looked
 	}
 	s, err := store.Lead(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session(), Node: string(c.self().Node)})
@@ -283,11 +285,11 @@ func (c *cluster) takeOver(n int) {
 		c.runner.Pause(pause)
 		return
 	}
-	c.reg.lead(n, s)
+	c.reg.Lead(n, s)
 	c.runner.Run(func() {
 		select {
 		case <-s.Done():
-			c.reg.unlead(n, s)
+			c.reg.StepDown(n, s)
 			if err := s.Err(); err != nil && c.ctx.Err() == nil {
 				level := zap.WarnLevel
 				if errors.Is(err, store.ErrReleased) {
@@ -308,7 +310,7 @@ func (c *cluster) handOver(n int, s *store.Shard) {
 	if err := s.Release(ctx); err != nil {
 		c.log.Warn("handing over a shard", zap.Int("shard", n), zap.Error(err))
 	}
-	c.reg.unlead(n, s)
+	c.reg.StepDown(n, s)
 }
 
 // stepDown ends a leadership whose key is not in the store any more. What the view says is asked of the store first.
@@ -319,12 +321,12 @@ func (c *cluster) stepDown(n int, s *store.Shard) {
 		c.runner.Pause(100 * time.Millisecond) // or the next look would follow at once
 		return
 	}
-	c.reg.unlead(n, s)
+	c.reg.StepDown(n, s)
 }
 
 // giveUp lets another take a shard whose key this node holds without serving it.
 func (c *cluster) giveUp(n int) {
-	if c.reg.leads()[n] != nil {
+	if c.reg.Led()[n] != nil {
 		return // since duties looked
 	}
 	pause := 20 * time.Millisecond // the view is about to say so too
@@ -391,7 +393,7 @@ func (c *cluster) end(cause error) {
 	}
 	c.mesh.End(cause)
 	if c.reg != nil { // it came as far as that
-		c.reg.close(cause)
+		c.reg.Close(cause)
 	}
 }
 

@@ -27,9 +27,9 @@ func (n *Node) Kill(ctx context.Context, cause error) error {
 // die is leave without a word.
 func (c *cluster) die() error {
 	c.member.Abandon()
-	for n, s := range c.reg.leads() {
+	for n, s := range c.reg.Led() {
 		_ = s.Close()
-		c.reg.unlead(n, s)
+		c.reg.StepDown(n, s)
 	}
 	c.mesh.Break()
 	over, cancel := context.WithCancel(context.Background())

@@ -118,21 +118,21 @@ func (o *objects) enterCopy(c *copying, obj *objectstore.Object) error {
 	}
 	oid, key := c.ask.oid, c.ask.key
 	o.list(oid)
-	rec := objectRecord{id: m.ID, owner: c.owner, size: m.Size, attempt: m.Attempt, sum: m.Sum}
-	_, err = o.dir.make(c.ctx, objectChange{kind: changeCopy, key: objectKey(oid), kept: true, rec: rec})
-	var named objectAnswer
+	rec := objectRecord{ID: m.ID, Owner: c.owner, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum}
+	_, err = o.dir.ChangeNow(c.ctx, addCopy(rec, true))
+	var named objectEntry
 	if err == nil && key != "" {
 		// The name may stand for it already; else the owner enters it together with this copy.
-		named, err = o.dir.make(c.ctx, objectChange{kind: changeCopy, key: key, kept: true, only: true, rec: rec})
+		named, err = o.dir.ChangeNow(c.ctx, addNamedCopy(key, rec))
 	}
 	switch {
 	case err != nil || c.ctx.Err() != nil:
 		return errors.Join(err, context.Cause(c.ctx))
 	case key == "":
-	case named.refused:
+	case named.Refused:
 		o.follow(key, oid)
 	default:
-		o.watch(key, oid, named.version)
+		o.watch(key, oid, named.Version)
 	}
 	return nil
 }

@@ -43,11 +43,11 @@ func (e *entry) wait() {
 }
 
 func (e *entry) look() {
-	e.o.dir.find(e.key, func(a objectAnswer, err error) {
+	e.o.dir.Find(e.key, func(a objectEntry, err error) {
 		if e.seen(a, err) {
 			return
 		}
-		e.o.dir.await(e.key, a.version, func(a objectAnswer, err error) {
+		e.o.dir.Await(e.key, a.Version, func(a objectEntry, err error) {
 			if !e.seen(a, err) {
 				e.end()
 			}
@@ -56,7 +56,7 @@ func (e *entry) look() {
 }
 
 // seen is told of the name's record. It reports false when that is of another object, or there is none.
-func (e *entry) seen(a objectAnswer, err error) bool {
+func (e *entry) seen(a objectEntry, err error) bool {
 	o := e.o
 	switch {
 	case o.ctx.Err() != nil:
@@ -66,11 +66,11 @@ func (e *entry) seen(a objectAnswer, err error) bool {
 				e.look()
 			}
 		}})
-	case !a.exists || a.rec.id != e.oid:
+	case !a.Exists || a.Record.ID != e.oid:
 		return false
 	default:
 		if e.entered() {
-			o.watch(e.key, e.oid, a.version)
+			o.watch(e.key, e.oid, a.Version)
 		}
 	}
 	return true

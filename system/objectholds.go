@@ -38,9 +38,8 @@ const maxHeldDepth = 16
 // Hold implements grainengine.Holder.
 func (h holder) Hold(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
 	o := h.n.store
-	q := request{ns: h.n.cfg.Namespace, id: id}
 	go func() { // it ends with the store's context
-		w := &holding{o: o, key: q.stateKey(name)}
+		w := &holding{o: o, key: stateKey(h.n.cfg.Namespace, id, name)}
 		var out []byte
 		for _, c := range refs {
 			var err error
@@ -144,22 +143,22 @@ func (w *holding) holdCopy(d *refs.Description, cause error) error {
 	lost := []error{fmt.Errorf("%w: %w", raysys.ErrObjectLost, cause)}
 	var open error // of a node that lives and did not say that it has none
 	for again := true; ; {
-		a, err := o.dir.look(o.ctx, objectKey(oid))
+		a, err := o.dir.FindNow(o.ctx, objectKey(oid))
 		if err != nil {
 			return unknownCopies(err)
 		}
-		at := slices.Clone(a.rec.at)
-		slices.SortStableFunc(at, func(a, b location) int { return boolOrder(b.kept, a.kept) })
+		at := slices.Clone(a.Record.At)
+		slices.SortStableFunc(at, func(a, b location) int { return boolOrder(b.Kept, a.Kept) })
 		for _, l := range at {
-			if l.node == o.self() || !o.node.others.alive(l.node) {
+			if l.Node == o.self() || !o.node.others.alive(l.Node) {
 				continue
 			}
-			err := w.holdAt(l.node, oid)
+			err := w.holdAt(l.Node, oid)
 			if err == nil {
 				return nil
 			}
-			err = fmt.Errorf("node %s: %w", l.node.Node, err)
-			if open == nil && !errors.Is(err, raysys.ErrObjectLost) && o.node.others.alive(l.node) {
+			err = fmt.Errorf("node %s: %w", l.Node.Node, err)
+			if open == nil && !errors.Is(err, raysys.ErrObjectLost) && o.node.others.alive(l.Node) {
 				open = err
 			}
 			lost = append(lost, err)
@@ -232,9 +231,9 @@ type hold struct {
 }
 
 // seen is told of the State's record: as it is at first, and then whenever it has changed.
-func (h *hold) seen(a objectAnswer, err error) {
+func (h *hold) seen(a objectEntry, err error) {
 	o := h.o
-	listed := slices.Contains(a.held, h.oid)
+	listed := slices.Contains(a.Held, h.oid)
 	switch {
 	case o.ctx.Err() != nil:
 	case err != nil:
@@ -244,7 +243,7 @@ func (h *hold) seen(a objectAnswer, err error) {
 			o.node.ClearAlarm(&h.alarm)
 		}
 		h.looked.Store(true)
-		o.ask(h.key, a.version, true, h.seen)
+		o.ask(h.key, a.Version, true, h.seen)
 	default:
 		o.node.ClearAlarm(&h.alarm)
 		h.end()
@@ -267,28 +266,22 @@ func (h *hold) end() {
 }
 
 // ask asks for a record of the directory or, in a process of its own, for a State's.
-func (o *objects) ask(key string, seen store.Version, wait bool, done func(objectAnswer, error)) {
-	q := &request{op: opFind, key: key, seen: seen, wait: wait, from: o.self()}
-	q.answer = func(a answer) {
-		if a.err == nil && len(a.objects) == 0 {
-			a.err = raysys.ErrOutcomeUnknown
-		}
-		if a.err != nil {
-			done(objectAnswer{}, a.err)
+func (o *objects) ask(key string, seen store.Version, wait bool, done func(objectEntry, error)) {
+	reg := (*registry)(nil)
+	if c := o.node.others; c != nil {
+		reg = c.reg
+	} else {
+		var err error
+		if reg, err = o.node.solo.open(); err != nil {
+			done(objectEntry{}, err)
 			return
 		}
-		done(a.objects[0], nil)
 	}
-	if c := o.node.others; c != nil {
-		c.reg.ask(q)
+	if wait {
+		reg.Await(key, seen, done)
 		return
 	}
-	reg, err := o.node.solo.open()
-	if err != nil {
-		done(objectAnswer{}, err)
-		return
-	}
-	reg.ask(q)
+	reg.Find(key, done)
 }
 
 // Restore implements grainengine.Holder.

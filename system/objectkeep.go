@@ -113,7 +113,7 @@ func (a keepAnswer) future(c *cluster, at core.NodeKey, rec *objectRecord) *core
 		return c.refs.Take(a.id, at, a.number)
 	}
 	s := c.refs.Uncounted(at, a.id) // nobody counts a reference to a copy
-	return &core.NewForeign(c.node.job, c.objects.NewSource(s, refs.Description{OID: rec.id, Owner: rec.owner, Size: rec.size})).Future
+	return &core.NewForeign(c.node.job, c.objects.NewSource(s, refs.Description{OID: rec.ID, Owner: rec.Owner, Size: rec.Size})).Future
 }
 
 // replicate has other nodes pull copies of an object that is here, and keep them.

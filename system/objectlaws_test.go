@@ -2,54 +2,11 @@ package system
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/flaky"
+	"github.com/raysys/raysys/internal/grainengine"
 )
-
-// TestReapedThoughChangedAgain: a record that was being changed when its node died, and is being changed again when that
-// commit is known, is cleared up behind the second.
-func TestReapedThoughChangedAgain(t *testing.T) {
-	e, d := newElsewhere(t, nil)
-	kv, s := graveyard(t, e, func(*store.LeadConfig) {})
-	d.c.reg.lead(0, s)
-	look := func() { // whoever is answered comes behind what was sent before
-		if _, err := d.look(context.Background(), "o/none"); err != nil {
-			t.Error(err)
-		}
-	}
-	look()
-	gate := make(chan struct{})
-	kv.Hook(func(c flaky.Call) flaky.Fault {
-		if c.Writes() {
-			<-gate
-		}
-		return flaky.None
-	})
-	key := fmt.Sprint("o/both ", aliveNode, " 0")
-	made := make(chan error, 2)
-	for _, by := range []string{"one", "two"} { // the second waits behind the first
-		d.c.reg.ask(&request{
-			op: opObjects, from: core.NodeKey{Node: raysys.NodeID(by), Incarnation: 9}, answer: func(a answer) { made <- a.err },
-			changes: []objectChange{{kind: changeCopy, key: key, rec: objectRecord{owner: aliveNode}}},
-		})
-	}
-	look()
-	e.dead.Store(deadNode, true)
-	d.c.reg.died()
-	look()
-	close(gate)
-	for range 2 {
-		if err := <-made; err != nil {
-			t.Fatal(err)
-		}
-	}
-	soon(t, "nobody dead is named in the record that was busy twice", func() bool { by, _ := haunted(t, s); return by == 0 })
-}
 
 // alone starts a node in a process of its own.
 func alone(t *testing.T) (*Node, context.Context) {
@@ -105,9 +62,7 @@ func TestLaterHoldStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := request{ns: "test"}
-	q.id.Kind, q.id.Key = "kind", "key"
-	key := q.stateKey("n")
+	key := stateKey("test", grainengine.ID{Kind: "kind", Key: "key"}, "n")
 	for range 2 {
 		if err := o.holdFor(key, oid); err != nil {
 			t.Fatal(err)

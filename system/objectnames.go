@@ -220,21 +220,21 @@ func (o *objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 		return err
 	}
 	self := o.node.others.self()
-	rec := objectRecord{id: oid, owner: self, size: m.Size, attempt: m.Attempt, sum: m.Sum, replicas: spec.Replicas}
-	rec.enter(location{self, true})
+	rec := objectRecord{ID: oid, Owner: self, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum, Replicas: spec.Replicas}
+	rec.Enter(location{self, true})
 	others, err := o.replicate(ctx, obj, c, spec)
 	if err != nil {
 		return err
 	}
 	for _, k := range others {
-		rec.enter(location{k, true})
+		rec.Enter(location{k, true})
 	}
 	if !o.names.keep(obj, func(k *keeping) { k.owner, k.replicas = self, others }) {
 		o.release(&keeping{object: obj, replicas: others})
 		return raysys.ErrReleased
 	}
 	o.list(oid)
-	if _, err := o.dir.make(ctx, objectChange{kind: changeCopy, key: objectKey(oid), rec: rec, kept: true}); err != nil {
+	if _, err := o.dir.ChangeNow(ctx, addCopy(rec, true)); err != nil {
 		return fmt.Errorf("enter it in the directory: %w", err)
 	}
 	if spec.Name == "" {
@@ -243,12 +243,12 @@ func (o *objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	key := nameKey(o.node.cfg.Namespace, spec.Name)
 	o.names.keep(obj, func(k *keeping) { k.future, k.names[key] = c, 1 })
 	// The change may be made although nobody waits for it any more, or nobody can say: the name must not stand for nothing.
-	_, err = runner.Wait(ctx, func(done func(objectAnswer, error)) {
-		o.dir.change(objectChange{kind: changeName, key: key, rec: rec}, func(a objectAnswer, err error) {
+	_, err = runner.Wait(ctx, func(done func(objectEntry, error)) {
+		o.dir.Change(setName(key, rec), func(a objectEntry, err error) {
 			if err != nil {
 				o.follow(key, oid)
 			} else {
-				o.watch(key, oid, a.version)
+				o.watch(key, oid, a.Version)
 			}
 			done(a, err)
 		})
@@ -288,13 +288,13 @@ func (o *objects) list(oid raysys.TaskID) {
 
 // watch lets an object go when its name stands for another, or for none.
 func (o *objects) watch(key string, oid raysys.TaskID, seen store.Version) {
-	o.dir.await(key, seen, func(a objectAnswer, err error) {
+	o.dir.Await(key, seen, func(a objectEntry, err error) {
 		switch {
 		case o.ctx.Err() != nil:
 		case err != nil:
 			o.node.SetAlarm(&core.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.watch(key, oid, seen) }})
-		case a.exists && a.rec.id == oid:
-			o.watch(key, oid, a.version)
+		case a.Exists && a.Record.ID == oid:
+			o.watch(key, oid, a.Version)
 		default:
 			o.unkeep(oid, func(k *keeping) { delete(k.names, key) })
 		}
@@ -315,56 +315,56 @@ func (o *objects) Lookup(ctx context.Context, name string) (*core.Future, error)
 		}
 		return nil, fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
 	}
-	a, err := o.dir.look(ctx, nameKey(o.node.cfg.Namespace, name))
+	a, err := o.dir.FindNow(ctx, nameKey(o.node.cfg.Namespace, name))
 	if err != nil {
 		return nil, err
 	}
-	if !a.exists {
+	if !a.Exists {
 		return nil, fmt.Errorf("%w: no object of the cluster has it", raysys.ErrNotFound)
 	}
-	return o.borrow(ctx, &a.rec)
+	return o.borrow(ctx, &a.Record)
 }
 
 // borrow returns a future for an object of the directory: of its owner, or of one that keeps a copy when that is dead.
 func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*core.Future, error) {
 	c := o.node.others
 	var last, open error // open: of a node that lives and did not say that it has none
-	for _, at := range append([]location{{rec.owner, true}}, rec.at...) {
-		if at.node == c.self() {
-			if future, _ := o.names.find(rec.id); future != nil {
+	for _, at := range append([]location{{rec.Owner, true}}, rec.At...) {
+		if at.Node == c.self() {
+			if future, _ := o.names.find(rec.ID); future != nil {
 				return future, nil
 			}
 		}
-		if !at.kept || !c.alive(at.node) || at.node == c.self() {
+		if !at.Kept || !c.alive(at.Node) || at.Node == c.self() {
 			continue
 		}
-		ans, err := runner.WaitOr(ctx, func(done func(keepAnswer, error)) { c.keep(at.node, keepLend, keepAsk{oid: rec.id}, done) }, func(ans keepAnswer, err error) {
+		ans, err := runner.WaitOr(ctx, func(done func(keepAnswer, error)) { c.keep(at.Node, keepLend, keepAsk{oid: rec.ID}, done) }, func(ans keepAnswer, err error) {
 			if err == nil && ans.number != 0 { // it counts this node, which has nothing to show for it
-				c.refs.GiveBack(at.node, ans.number)
+				c.refs.GiveBack(at.Node, ans.number)
 			}
 		})
 		if err == nil {
-			return ans.future(c, at.node, rec), nil
+			return ans.future(c, at.Node, rec), nil
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		last = err
-		if open == nil && !errors.Is(err, raysys.ErrObjectLost) && c.alive(at.node) {
-			open = fmt.Errorf("node %s: %w", at.node, err)
+		if open == nil && !errors.Is(err, raysys.ErrObjectLost) && c.alive(at.Node) {
+			open = fmt.Errorf("node %s: %w", at.Node, err)
 		}
 	}
-	if future, obj := o.names.find(rec.id); future == nil && obj != nil { // this node has a copy, and the owner is dead
+	if future, obj := o.names.find(rec.ID); future == nil && obj != nil { // this node has a copy, and the owner is dead
 		return keepAnswer{}.future(c, c.self(), rec), nil
 	}
 	if open != nil {
 		return nil, fmt.Errorf("%w: it may be had later: %w", raysys.ErrUnreachable, open)
 	}
 	owner := "is dead"
-	if c.alive(rec.owner) {
+	if c.alive(rec.Owner) {
 		owner = "does not have it any more"
 	}
-	return nil, errors.Join(fmt.Errorf("%w: its owner %s %s, and of %d copies none is left", raysys.ErrObjectLost, rec.owner, owner, rec.replicas), last)
+	return nil, errors.Join(fmt.Errorf("%w: its owner %s %s, and of %d copies none is left", raysys.ErrObjectLost, rec.Owner, owner, rec.Replicas), last)
 }
 
 // Forget implements core.Names.
@@ -381,14 +381,14 @@ func (o *objects) Forget(ctx context.Context, name string) error {
 		return nil
 	}
 	key := nameKey(o.node.cfg.Namespace, name)
-	a, err := o.dir.look(ctx, key)
+	a, err := o.dir.FindNow(ctx, key)
 	switch {
 	case err != nil:
 		return err
-	case !a.exists:
+	case !a.Exists:
 		return fmt.Errorf("%w: no object of the cluster has it", raysys.ErrNotFound)
 	}
-	_, err = o.dir.make(ctx, objectChange{kind: changeForget, key: key})
+	_, err = o.dir.ChangeNow(ctx, removeName(key))
 	return err
 }
 

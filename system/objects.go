@@ -86,7 +86,7 @@ func (n *Node) openObjects() (*objects, error) {
 		return nil, err
 	}
 	if c := n.others; c != nil {
-		o.dir = &directory{c: c}
+		o.dir = newDirectory(c.reg)
 		host := ""
 		if !cfg.NoSharing {
 			host = transfer.HostID()

@@ -206,12 +206,12 @@ func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 		}
 		if !w.found {
 			w.found = true
-			a, err := w.c.objects.dir.look(ctx, objectKey(w.oid))
+			a, err := w.c.objects.dir.FindNow(ctx, objectKey(w.oid))
 			if err != nil {
 				return core.NodeKey{}, unknownCopies(err)
 			}
-			for _, l := range a.rec.at {
-				w.list = append(w.list, l.node)
+			for _, l := range a.Record.At {
+				w.list = append(w.list, l.Node)
 			}
 			continue
 		}
@@ -233,7 +233,7 @@ func unknownCopies(err error) error {
 
 // settling is how long after the death of a node the directory may lack copies of its objects that others have: what they
 // had to say was gathered, or waited for a new leader of the shard because the old one was that node too.
-const settling = time.Second
+const settling = 4 * resendPause
 
 // underWay waits until whoever had a copy of the dead node's objects has said so. It returns false at once when that is so
 // already.
@@ -275,15 +275,13 @@ func (o *objects) came(obj *objectstore.Object, owner core.NodeKey) {
 		return
 	}
 	o.list(m.ID)
-	o.dir.tell(objectChange{kind: changeCopy, key: objectKey(m.ID), rec: objectRecord{
-		id: m.ID, owner: owner, size: m.Size, attempt: m.Attempt, sum: m.Sum,
-	}})
+	o.dir.Update(addCopy(objectRecord{ID: m.ID, Owner: owner, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum}, false))
 }
 
 // gone takes a copy out of the directory.
 func (o *objects) gone(oid raysys.TaskID) {
 	if o.dir != nil && o.ctx.Err() == nil {
-		o.dir.tell(objectChange{kind: changeGone, key: objectKey(oid)})
+		o.dir.Update(removeCopy(oid))
 	}
 }
 
@@ -300,16 +298,16 @@ func (o *objects) FindCopies(s *refs.RemoteSource, end error, done func(error)) 
 		return
 	}
 	look := func(none func()) {
-		o.dir.find(objectKey(oid), func(a objectAnswer, err error) {
+		o.dir.Find(objectKey(oid), func(a objectEntry, err error) {
 			switch {
 			case errors.Is(end, raysys.ErrUnreachable) && err != nil:
 				done(end) // which says more
 			case err != nil:
 				done(s.Unreachable(fmt.Errorf("look for copies of it: %w", err)))
-			case !a.exists || len(a.rec.at) == 0:
+			case !a.Exists || len(a.Record.At) == 0:
 				none()
 			default:
-				done(&core.Elsewhere{Source: o.NewSource(s, refs.Description{OID: oid, Owner: s.Owner, Size: a.rec.size})})
+				done(&core.Elsewhere{Source: o.NewSource(s, refs.Description{OID: oid, Owner: s.Owner, Size: a.Record.Size})})
 			}
 		})
 	}

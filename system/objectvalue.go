@@ -133,11 +133,11 @@ func (s *storedSource) elsewhere(err error) error {
 	if o.dir == nil || !errors.Is(err, raysys.ErrObjectLost) {
 		return err
 	}
-	a, bad := o.dir.look(o.ctx, objectKey(s.object.ID()))
+	a, bad := o.dir.FindNow(o.ctx, objectKey(s.object.ID()))
 	if bad != nil {
 		return fmt.Errorf("%w (here: %v)", unknownCopies(bad), err)
 	}
-	if !slices.ContainsFunc(a.rec.at, func(l location) bool { return l.node != o.self() }) {
+	if !slices.ContainsFunc(a.Record.At, func(l location) bool { return l.Node != o.self() }) {
 		return err
 	}
 	d := refs.Description{OID: s.object.ID(), Owner: o.self(), Size: s.size, Refs: s.refs}

@@ -6,146 +6,135 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/store"
 )
 
-// reap asks a shard's leader to remove what incarnations have there that are not alive.
-type reap struct{}
-
-// unreaped tells that what a reaping proposed for these keys was refused, againReap that the pause after that is over.
+// Messages about reaping.
 type (
-	unreaped  struct{ keys []string }
-	againReap struct{}
+	reap        struct{}                // remove what incarnations have here that are not alive
+	reapRefused struct{ keys []string } // what was proposed for these keys was refused
+	reapAgain   struct{}                // the pause after that is over
 )
 
-// unreapedRecords are the records that a reaping could not look at or change. Each is looked at again.
-type unreapedRecords struct {
+// unreaped are the records that a reaping could not look at or change. Each is looked at again.
+type unreaped struct {
 	left map[string]bool
-	due  bool // an againReap will come
+	due  bool // a reapAgain will come
 }
 
 // reaper is one reaping: it gathers what is to be removed, and proposes it in batches.
 type reaper struct {
-	a      *shardActor
-	ctx    actor.Context
+	l      *leader
 	known  map[core.NodeKey]bool
 	places store.Batch
-	now    map[string]*objectAnswer
+	now    map[string]*objectEntry
 	before map[string]store.Version
 }
 
-func (a *shardActor) reaper(ctx actor.Context) *reaper {
-	return &reaper{a: a, ctx: ctx, known: map[core.NodeKey]bool{}, now: map[string]*objectAnswer{}, before: map[string]store.Version{}}
+func (l *leader) reaper() *reaper {
+	return &reaper{l: l, known: map[core.NodeKey]bool{}, now: map[string]*objectEntry{}, before: map[string]store.Version{}}
 }
 
-// reap takes who is not alive out of all records and off the counts, and forgets their questions. Nodes that joined a
-// moment ago are alive, and an incarnation does not come back: to look twice does no harm.
-func (a *shardActor) reap(ctx actor.Context) {
-	g := a.reaper(ctx)
-	for key, waiting := range a.table.watching {
-		var rest []*request
-		for _, q := range waiting {
-			if g.alive(q.from) {
-				rest = append(rest, q)
-			}
-		}
-		if len(rest) == 0 {
-			delete(a.table.watching, key)
+// reap takes the dead out of all records and off the counts, and forgets their questions. Nodes that joined a moment ago are alive,
+// and an incarnation does not come back: to look twice does no harm.
+func (l *leader) reap() {
+	g := l.reaper()
+	for key, waiting := range l.objects.watching {
+		waiting = slices.DeleteFunc(waiting, func(q request) bool { return !g.alive(q.who().from) })
+		if len(waiting) == 0 {
+			delete(l.objects.watching, key)
 		} else {
-			a.table.watching[key] = rest
+			l.objects.watching[key] = waiting
 		}
 	}
-	for key := range a.table.moving { // some of them are not there yet
-		a.leave(key)
+	for key := range l.objects.changing { // some of them are not there yet
+		l.leave(key)
 	}
-	for key := range a.placing {
-		a.leave(key)
+	for key := range l.placing {
+		l.leave(key)
 	}
 	for _, prefix := range []string{"g/", "o/", "n/"} {
-		a.shard.Scan(prefix, func(key string, rec store.Record) bool {
+		l.shard.Scan(prefix, func(key string, rec store.Record) bool {
 			g.look(key, rec)
 			return true
 		})
 	}
 	g.flush()
-	for k := range a.counts {
+	for k := range l.counts {
 		if !g.alive(k) {
-			delete(a.counts, k)
+			delete(l.counts, k)
 		}
 	}
 }
 
 // reapRest looks again at those of the keys that were busy when a reaping came to them.
-func (a *shardActor) reapRest(ctx actor.Context, keys ...string) {
-	if len(a.unreaped.left) == 0 {
+func (l *leader) reapRest(keys ...string) {
+	if len(l.unreaped.left) == 0 {
 		return
 	}
-	g := a.reaper(ctx)
+	g := l.reaper()
 	for _, key := range keys {
-		if !a.unreaped.left[key] {
+		if !l.unreaped.left[key] {
 			continue
 		}
-		delete(a.unreaped.left, key)
-		if rec, ok := a.shard.Get(key); ok {
+		delete(l.unreaped.left, key)
+		if rec, ok := l.shard.Get(key); ok {
 			g.look(key, rec)
 		}
 	}
 	g.flush()
 }
 
-// refusedForNow tells whether a removal may succeed later. A shard that is led from here no more is another's to clear
-// up.
+// refusedForNow tells whether a removal may succeed later. A shard that is led from here no more is another's to clear up.
 func refusedForNow(err error) bool {
 	return errors.Is(err, store.ErrConflict) || errors.Is(err, raysys.ErrOverloaded)
 }
 
 // postpone has the keys looked at again after a pause.
-func (a *shardActor) postpone(ctx actor.Context, keys []string) {
+func (l *leader) postpone(keys []string) {
 	for _, key := range keys {
-		a.leave(key)
+		l.leave(key)
 	}
-	if a.unreaped.due {
+	if l.unreaped.due {
 		return
 	}
-	a.unreaped.due = true
-	self, root := ctx.Self(), ctx.ActorSystem().Root
-	a.reg.nodes.later(func() { root.Send(self, &againReap{}) })
+	l.unreaped.due = true
+	l.reg.cfg.Runner.Later(func() { l.post(&reapAgain{}) })
 }
 
-func (a *shardActor) leave(key string) {
-	if a.unreaped.left == nil {
-		a.unreaped.left = map[string]bool{}
+// leave notes a record for later.
+func (l *leader) leave(key string) {
+	if l.unreaped.left == nil {
+		l.unreaped.left = map[string]bool{}
 	}
-	a.unreaped.left[key] = true
+	l.unreaped.left[key] = true
 }
 
 // reapAgain looks at all that is left.
-func (a *shardActor) reapAgain(ctx actor.Context) {
-	a.unreaped.due = false
-	a.reapRest(ctx, slices.Collect(maps.Keys(a.unreaped.left))...)
+func (l *leader) reapAgain() {
+	l.unreaped.due = false
+	l.reapRest(slices.Collect(maps.Keys(l.unreaped.left))...)
 }
 
 // alive asks once for each node: a reaping sees one cluster.
 func (g *reaper) alive(k core.NodeKey) bool {
 	alive, known := g.known[k]
 	if !known {
-		alive = g.a.reg.nodes.alive(k)
+		alive = g.l.alive(k)
 		g.known[k] = alive
 	}
 	return alive
 }
 
-// look strikes the dead off one record.
+// look takes the dead out of one record.
 func (g *reaper) look(key string, rec store.Record) {
-	a := g.a
+	l := g.l
 	if strings.HasPrefix(key, "g/") {
 		p, err := readPlacement(rec)
-		if _, busy := a.placing[key]; busy {
-			a.leave(key)
+		if _, busy := l.placing[key]; busy {
+			l.leave(key)
 		} else if err == nil && !g.alive(p.NodeKey) {
 			// On condition: a grain that was placed anew meanwhile stays.
 			g.places.Checks = append(g.places.Checks, store.Check{Key: key, Version: rec.Version})
@@ -153,11 +142,11 @@ func (g *reaper) look(key string, rec store.Record) {
 		}
 	} else {
 		o, err := recordOf(rec)
-		if _, busy := a.table.moving[key]; busy {
-			a.leave(key)
-		} else if err == nil && (o.reap(g.alive) || len(o.at) == 0 && key[0] == 'o' && !g.alive(o.owner)) {
-			// A name that nobody has the bytes of says what was lost, to those who ask for it.
-			g.now[key] = &objectAnswer{exists: len(o.at) > 0 || key[0] == 'n', rec: o}
+		if _, busy := l.objects.changing[key]; busy {
+			l.leave(key)
+		} else if err == nil && (o.reap(g.alive) || len(o.At) == 0 && key[0] == 'o' && !g.alive(o.Owner)) {
+			// A name whose object no node has any more says what was lost, to those who ask for it.
+			g.now[key] = &objectEntry{Exists: len(o.At) > 0 || key[0] == 'n', Record: o}
 			g.before[key] = rec.Version
 		}
 	}
@@ -169,14 +158,13 @@ func (g *reaper) look(key string, rec store.Record) {
 // flush proposes what was gathered.
 func (g *reaper) flush() {
 	if keys := g.places.Deletes; len(keys) > 0 {
-		self, root := g.ctx.Self(), g.ctx.ActorSystem().Root
-		g.a.propose(g.places, func(_ store.Result, err error) {
+		g.l.propose(g.places, func(_ store.Result, err error) {
 			if refusedForNow(err) {
-				root.Send(self, &unreaped{keys})
+				g.l.post(&reapRefused{keys})
 			}
 		})
 		g.places = store.Batch{}
 	}
-	g.a.moveObjects(g.ctx, nil, g.now, g.before, nil)
-	g.now, g.before = map[string]*objectAnswer{}, map[string]store.Version{}
+	g.l.commitRecords(nil, g.now, g.before, nil)
+	g.now, g.before = map[string]*objectEntry{}, map[string]store.Version{}
 }

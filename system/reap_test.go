@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/store"
@@ -16,7 +17,7 @@ var deadNode, aliveNode = core.NodeKey{Node: "dead", Incarnation: 3}, core.NodeK
 
 // graveyard is a shard with records of both nodes.
 func graveyard(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*flaky.KV, *store.Shard) {
-	kv := flaky.Wrap(e.here.others.cfg.Store)
+	kv := flaky.Wrap(e.kv)
 	session, err := kv.NewSession(t.Context(), "test", 1<<40)
 	if err != nil {
 		t.Fatal(err)
@@ -28,14 +29,14 @@ func graveyard(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*fla
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		e.here.others.reg.unlead(0, s)
+		e.reg.StepDown(0, s)
 		_ = s.Close()
 	})
 	var b store.Batch
 	for i := range 150 {
 		for _, k := range []core.NodeKey{deadNode, aliveNode} {
-			both := objectRecord{owner: k, at: []location{{deadNode, true}, {aliveNode, false}}}
-			alone := objectRecord{owner: k, at: []location{{k, true}}}
+			both := objectRecord{Owner: k, At: []location{{deadNode, true}, {aliveNode, false}}}
+			alone := objectRecord{Owner: k, At: []location{{k, true}}}
 			place := appendPlacement(grainengine.Place{NodeKey: k})
 			for key, value := range map[string][]byte{"o/both": both.append(nil), "o/": alone.append(nil), "n/": alone.append(nil), "g/": place} {
 				b.Puts = append(b.Puts, store.Put{Key: fmt.Sprint(key, " ", k, " ", i), Value: value})
@@ -77,21 +78,21 @@ func haunted(t *testing.T, s *store.Shard) (by, all int) {
 	return by, all
 }
 
-// TestNewLeaderBuries: who died before the shard was led is struck off all the same, and nobody else is.
-func TestNewLeaderBuries(t *testing.T) {
+// TestNewLeaderReaps: who died before the shard was led is struck off all the same, and nobody else is.
+func TestNewLeaderReaps(t *testing.T) {
 	e, d := newElsewhere(t, nil)
 	e.dead.Store(deadNode, true)
 	_, s := graveyard(t, e, func(*store.LeadConfig) {})
-	d.c.reg.lead(0, s)
+	e.reg.Lead(0, s)
 	soon(t, "nobody dead is named", func() bool { by, _ := haunted(t, s); return by == 0 })
 	// Gone are the dead node's own objects and placements. Its names say what was lost.
 	if _, all := haunted(t, s); all != 8*150-2*150 {
 		t.Errorf("%d records are left", all)
 	}
-	if a, err := d.look(t.Context(), fmt.Sprint("n/ ", deadNode, " ", 7)); err != nil || !a.exists || a.rec.owner != deadNode {
+	if a, err := d.FindNow(t.Context(), fmt.Sprint("n/ ", deadNode, " ", 7)); err != nil || !a.Exists || a.Record.Owner != deadNode {
 		t.Error(a, err)
 	}
-	if a, err := d.look(t.Context(), fmt.Sprint("o/both ", deadNode, " ", 7)); err != nil || len(a.rec.at) != 1 || a.rec.at[0].node != aliveNode {
+	if a, err := d.FindNow(t.Context(), fmt.Sprint("o/both ", deadNode, " ", 7)); err != nil || len(a.Record.At) != 1 || a.Record.At[0].Node != aliveNode {
 		t.Error(a, err)
 	}
 }
@@ -99,15 +100,15 @@ func TestNewLeaderBuries(t *testing.T) {
 // TestReapComesBack: records that are being changed when their node dies, and those for which the shard has no room
 // then, are cleared up afterwards.
 func TestReapComesBack(t *testing.T) {
-	for name, change := range map[string]func(*store.LeadConfig){
+	for name, alter := range map[string]func(*store.LeadConfig){
 		"busy": func(*store.LeadConfig) {}, "no room": func(c *store.LeadConfig) { c.MaxQueue = 3 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, d := newElsewhere(t, nil)
-			kv, s := graveyard(t, e, change)
-			d.c.reg.lead(0, s)
+			kv, s := graveyard(t, e, alter)
+			e.reg.Lead(0, s)
 			look := func() { // whoever is answered comes behind what was sent before
-				if _, err := d.look(context.Background(), "o/none"); err != nil {
+				if _, err := d.FindNow(context.Background(), "o/none"); err != nil {
 					t.Error(err)
 				}
 			}
@@ -115,13 +116,13 @@ func TestReapComesBack(t *testing.T) {
 			hold := make(chan struct{})
 			holdWrites(kv, hold)
 			made := make(chan error, 2)
-			d.change(objectChange{kind: changeCopy, key: fmt.Sprint("o/both ", aliveNode, " 0"), rec: objectRecord{owner: aliveNode}},
-				func(_ objectAnswer, err error) { made <- err })
-			d.c.reg.ask(&request{op: opObjects, from: deadNode, changes: []objectChange{{kind: changeCopy, key: "o/late"}}, answer: func(a answer) { made <- a.err }})
+			d.Change(objectChange{kind: changeCopy, key: fmt.Sprint("o/both ", aliveNode, " 0"), rec: objectRecord{Owner: aliveNode}},
+				func(_ objectEntry, err error) { made <- err })
+			askFrom(e, deadNode, &change{[]objectChange{{kind: changeCopy, key: "o/late"}}}, func(_ []objectEntry, err error) { made <- err })
 			soon(t, "the change is on its way", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return len(d.waiting) == 0 })
 			look()
 			e.dead.Store(deadNode, true)
-			d.c.reg.died()
+			e.reg.Reap()
 			look()
 			close(hold)
 			for range 2 {
@@ -130,7 +131,7 @@ func TestReapComesBack(t *testing.T) {
 				}
 			}
 			soon(t, "nobody dead is named", func() bool { by, _ := haunted(t, s); return by == 0 })
-			if a, err := d.look(t.Context(), fmt.Sprint("o/both ", aliveNode, " 0")); err != nil || a.rec.has(e.self()) < 0 || len(a.rec.at) != 2 {
+			if a, err := d.FindNow(t.Context(), fmt.Sprint("o/both ", aliveNode, " 0")); err != nil || a.Record.has(e.Self()) < 0 || len(a.Record.At) != 2 {
 				t.Error(a, err)
 			}
 		})
@@ -139,15 +140,47 @@ func TestReapComesBack(t *testing.T) {
 
 // TestTheDeadHaveNoCopies: what a node asked for before it died is not entered after it was reaped.
 func TestTheDeadHaveNoCopies(t *testing.T) {
-	e, d := newElsewhere(t, nil)
+	e, _ := newElsewhere(t, nil)
 	e.dead.Store(deadNode, true)
 	_, s := graveyard(t, e, func(*store.LeadConfig) {})
-	d.c.reg.lead(0, s)
+	e.reg.Lead(0, s)
 	for _, k := range []core.NodeKey{deadNode, aliveNode} {
-		said := make(chan answer, 1)
-		d.c.reg.ask(&request{op: opObjects, from: k, changes: []objectChange{{kind: changeCopy, key: "o/new"}}, answer: func(a answer) { said <- a }})
-		if a := <-said; a.err != nil || a.objects[0].refused != (k == deadNode) {
+		a := says(e, k, &change{[]objectChange{{kind: changeCopy, key: "o/new"}}})
+		if a.err != nil || a.value[0].Refused != (k == deadNode) {
 			t.Errorf("%s: %+v", k, a)
 		}
 	}
+}
+
+// TestReapedThoughChangedAgain: a record that was being changed when its node died, and is being changed again when that
+// commit is known, is cleared up behind the second.
+func TestReapedThoughChangedAgain(t *testing.T) {
+	e, d := newElsewhere(t, nil)
+	kv, s := graveyard(t, e, func(*store.LeadConfig) {})
+	e.reg.Lead(0, s)
+	look := func() { // whoever is answered comes behind what was sent before
+		if _, err := d.FindNow(context.Background(), "o/none"); err != nil {
+			t.Error(err)
+		}
+	}
+	look()
+	gate := make(chan struct{})
+	holdWrites(kv, gate)
+	key := fmt.Sprint("o/both ", aliveNode, " 0")
+	made := make(chan error, 2)
+	for _, by := range []string{"one", "two"} { // the second waits behind the first
+		ch := objectChange{kind: changeCopy, key: key, rec: objectRecord{Owner: aliveNode}}
+		askFrom(e, core.NodeKey{Node: raysys.NodeID(by), Incarnation: 9}, &change{[]objectChange{ch}}, func(_ []objectEntry, err error) { made <- err })
+	}
+	look()
+	e.dead.Store(deadNode, true)
+	e.reg.Reap()
+	look()
+	close(gate)
+	for range 2 {
+		if err := <-made; err != nil {
+			t.Fatal(err)
+		}
+	}
+	soon(t, "nobody dead is named in the record that was busy twice", func() bool { by, _ := haunted(t, s); return by == 0 })
 }

@@ -3,6 +3,7 @@ package system
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/raysys/raysys"
@@ -22,20 +23,20 @@ func host(k core.NodeKey, namespace string) placement.Node {
 }
 
 // served is a shard that this node leads, in a cluster of those hosts.
-func served(t *testing.T, hosts ...placement.Node) (*elsewhere, *registry) {
+func served(t *testing.T, hosts ...placement.Node) *elsewhere {
 	t.Helper()
-	e, d := newElsewhere(t, nil)
+	e, _ := newElsewhere(t, nil)
 	e.hosts.Store(&hosts)
-	s, err := store.Lead(t.Context(), store.LeadConfig{KV: d.c.cfg.Store, Session: sessionOf(t, d.c.cfg.Store), Node: "self"})
+	s, err := store.Lead(t.Context(), store.LeadConfig{KV: e.kv, Session: sessionOf(t, e.kv), Node: "self"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		d.c.reg.unlead(0, s)
+		e.reg.StepDown(0, s)
 		_ = s.Close()
 	})
-	d.c.reg.lead(0, s)
-	return e, d.c.reg
+	e.reg.Lead(0, s)
+	return e
 }
 
 func sessionOf(t *testing.T, kv store.KV) string {
@@ -47,97 +48,119 @@ func sessionOf(t *testing.T, kv store.KV) string {
 	return session
 }
 
+// askFrom asks this node's leader as a request of another node does.
+func askFrom[A any](e *elsewhere, from core.NodeKey, op operation[A], done func(A, error)) {
+	q := &asked[A]{operation: op, done: done}
+	q.asker = asker{reg: e.reg, from: from, inbound: true}
+	e.reg.received(q)
+}
+
 // says is the leader's answer to another node.
-func says(r *registry, from core.NodeKey, q request) answer {
-	said := make(chan answer, 1)
-	q.from, q.inbound, q.answer = from, true, func(a answer) { said <- a }
-	if q.id == (grainengine.ID{}) {
-		q.ns, q.id = "test", grainengine.ID{Kind: "account", Key: "alice"}
-	}
-	r.received(0, &q)
+func says[A any](e *elsewhere, from core.NodeKey, op operation[A]) answer[A] {
+	said := make(chan answer[A], 1)
+	askFrom(e, from, op, func(a A, err error) { said <- answer[A]{a, err} })
 	return <-said
 }
 
+// tells reports whether a refusal says where the grain is now.
+func tells(err error, p grainengine.Place) bool {
+	return strings.Contains(err.Error(), fmt.Sprintf("%d.%d on node %s", p.Token.Epoch, p.Token.Seq, p.NodeKey))
+}
+
+// alice is the grain that most of this is about.
+func alice(token grainengine.Token) grain {
+	return grain{"test", grainengine.ID{Kind: "account", Key: "alice"}, token}
+}
+
+func locateAlice() *locate                          { return &locate{grain: alice(grainengine.Token{})} }
+func confirmAlice(token grainengine.Token) *confirm { return &confirm{grain: alice(token)} }
+func releaseAlice(token grainengine.Token) *release { return &release{alice(token)} }
+func loadAlice(token grainengine.Token) *load       { return &load{alice(token), []string{"n"}} }
+func saveAlice(token grainengine.Token) *save {
+	return &save{grain: alice(token), name: "n", data: []byte("x")}
+}
+
 // place has the grain placed on k.
-func place(t *testing.T, e *elsewhere, r *registry, k core.NodeKey) grainengine.Place {
+func place(t *testing.T, e *elsewhere, k core.NodeKey) grainengine.Place {
 	t.Helper()
 	hosts := []placement.Node{host(k, "test")}
 	e.hosts.Store(&hosts)
-	a := says(r, core.NodeKey{Node: "driver", Incarnation: 9}, request{op: opLocate})
-	if a.err != nil || a.retry || a.place.NodeKey != k {
+	a := says(e, core.NodeKey{Node: "driver", Incarnation: 9}, locateAlice())
+	if a.err != nil || a.value.NodeKey != k {
 		t.Fatalf("locate: %+v, want a place on %s", a, k)
 	}
-	return a.place
+	return a.value
 }
 
 // TestLateRelease: an activation that ends after its grain was placed anew releases nothing, and the new placement
 // stays.
 func TestLateRelease(t *testing.T) {
-	e, r := served(t)
-	old := place(t, e, r, deadNode)
+	e := served(t)
+	old := place(t, e, deadNode)
 	e.dead.Store(deadNode, true)
-	now := place(t, e, r, aliveNode)
-	if a := says(r, deadNode, request{op: opRelease, token: old.Token}); a.err != nil || a.retry {
+	now := place(t, e, aliveNode)
+	if a := says(e, deadNode, releaseAlice(old.Token)); a.err != nil {
 		t.Errorf("a late release is no error: %+v", a)
 	}
-	if a := says(r, aliveNode, request{op: opConfirm, token: now.Token}); a.place != now {
-		t.Errorf("a late release with token %v removed the placement %+v that followed: now it is %+v", old.Token, now, a.place)
+	if a := says(e, aliveNode, confirmAlice(now.Token)); a.value != now {
+		t.Errorf("a late release with token %v removed the placement %+v that followed: now it is %+v", old.Token, now, a.value)
 	}
 }
 
 // TestStaleToken: what an activation was before the current one may neither read nor write State.
 func TestStaleToken(t *testing.T) {
-	e, r := served(t)
-	old := place(t, e, r, deadNode)
+	e := served(t)
+	old := place(t, e, deadNode)
 	e.dead.Store(deadNode, true)
-	now := place(t, e, r, aliveNode)
+	now := place(t, e, aliveNode)
 	for _, from := range []core.NodeKey{deadNode, aliveNode} {
-		if a := says(r, from, request{op: opLoad, token: old.Token, names: []string{"n"}}); !errors.Is(a.err, raysys.ErrMoved) || a.place != now {
+		if a := says(e, from, loadAlice(old.Token)); !errors.Is(a.err, raysys.ErrMoved) || !tells(a.err, now) {
 			t.Errorf("%s loads under the token of an earlier activation: %+v, want ErrMoved and the current place", from, a)
 		}
-		if a := says(r, from, request{op: opSave, token: old.Token, name: "n", data: []byte("x")}); !errors.Is(a.err, raysys.ErrMoved) || a.place != now {
+		if a := says(e, from, saveAlice(old.Token)); !errors.Is(a.err, raysys.ErrMoved) || !tells(a.err, now) {
 			t.Errorf("%s saves under the token of an earlier activation: %+v, want ErrMoved and the current place", from, a)
 		}
 	}
-	if a := says(r, aliveNode, request{op: opLoad, token: now.Token, names: []string{"n"}}); a.err != nil || len(a.records) != 1 || a.records[0].Exists {
+	if a := says(e, aliveNode, loadAlice(now.Token)); a.err != nil || len(a.value) != 1 || a.value[0].Exists {
 		t.Errorf("the current activation loads: %+v", a)
 	}
 }
 
 // TestLoadIsFenced: what a leader read is answered only if it still led then (rule C20).
 func TestLoadIsFenced(t *testing.T) {
-	e, r := served(t)
-	p := place(t, e, r, aliveNode)
-	if a := says(r, aliveNode, request{op: opSave, token: p.Token, name: "n", data: []byte("x")}); a.err != nil {
+	e := served(t)
+	p := place(t, e, aliveNode)
+	if a := says(e, aliveNode, saveAlice(p.Token)); a.err != nil {
 		t.Fatal(a.err)
 	}
-	load := request{op: opLoad, token: p.Token, names: []string{"n"}}
-	if a := says(r, aliveNode, load); a.err != nil || a.retry || string(a.records[0].Data) != "x" {
+	read := loadAlice(p.Token)
+	if a := says(e, aliveNode, read); a.err != nil || string(a.value[0].Data) != "x" {
 		t.Fatalf("load: %+v", a)
 	}
-	if _, err := e.here.others.cfg.Store.Txn(t.Context(), []store.Op{store.Delete(store.LeaderKey(0))}); err != nil {
+	if _, err := e.kv.Txn(t.Context(), []store.Op{store.Delete(store.LeaderKey(0))}); err != nil {
 		t.Fatal(err)
 	}
-	if a := says(r, aliveNode, load); !a.retry {
+	if a := says(e, aliveNode, read); a.err != errNotLeader {
 		t.Errorf("a leader that was deposed answers a load: %+v, want that the next one is asked", a)
 	}
 }
 
 // TestSuspendedLeader: a leader whose lease is out answers no other node.
 func TestSuspendedLeader(t *testing.T) {
-	e, r := served(t)
-	p := place(t, e, r, aliveNode)
+	e := served(t)
+	p := place(t, e, aliveNode)
 	e.away.Store(true)
-	for _, q := range []request{
-		{op: opLocate},
-		{op: opConfirm, token: p.Token},
-		{op: opRelease, token: p.Token},
-		{op: opLoad, token: p.Token, names: []string{"n"}},
-		{op: opSave, token: p.Token, name: "n", data: []byte("x")},
-		{op: opFind, key: "o/x"},
+	for name, err := range map[string]error{
+		"locate":  says(e, aliveNode, locateAlice()).err,
+		"confirm": says(e, aliveNode, confirmAlice(p.Token)).err,
+		"release": says(e, aliveNode, releaseAlice(p.Token)).err,
+		"load":    says(e, aliveNode, loadAlice(p.Token)).err,
+		"save":    says(e, aliveNode, saveAlice(p.Token)).err,
+		"change":  says(e, aliveNode, &change{[]objectChange{removeName("n/x")}}).err,
+		"find":    says(e, aliveNode, &find{key: "o/x"}).err,
 	} {
-		if a := says(r, aliveNode, q); !errors.Is(a.err, raysys.ErrSuspended) {
-			t.Errorf("operation %d at a leader whose lease is out: %+v, want ErrSuspended", q.op, a)
+		if !errors.Is(err, raysys.ErrSuspended) {
+			t.Errorf("%s at a leader whose lease is out: %v, want ErrSuspended", name, err)
 		}
 	}
 }
@@ -145,31 +168,31 @@ func TestSuspendedLeader(t *testing.T) {
 // TestOnlyWhereItIsPlaced: with the right token in hand, a node that the grain is not placed on loads, saves and
 // releases nothing, and nothing is confirmed to it.
 func TestOnlyWhereItIsPlaced(t *testing.T) {
-	e, r := served(t)
-	p := place(t, e, r, aliveNode)
+	e := served(t)
+	p := place(t, e, aliveNode)
 	for _, stranger := range []core.NodeKey{{Node: "driver", Incarnation: 9}, {Node: aliveNode.Node, Incarnation: aliveNode.Incarnation + 1}} {
-		for _, q := range []request{
-			{op: opLoad, token: p.Token, names: []string{"n"}},
-			{op: opSave, token: p.Token, name: "n", data: []byte("x")},
-			{op: opRelease, token: p.Token},
+		for name, err := range map[string]error{
+			"load":    says(e, stranger, loadAlice(p.Token)).err,
+			"save":    says(e, stranger, saveAlice(p.Token)).err,
+			"release": says(e, stranger, releaseAlice(p.Token)).err,
 		} {
-			if a := says(r, stranger, q); !errors.Is(a.err, raysys.ErrMoved) {
-				t.Errorf("operation %d by %s of a grain placed on %s: %+v, want ErrMoved", q.op, stranger, aliveNode, a)
+			if !errors.Is(err, raysys.ErrMoved) {
+				t.Errorf("%s by %s of a grain placed on %s: %v, want ErrMoved", name, stranger, aliveNode, err)
 			}
 		}
-		if a := says(r, stranger, request{op: opConfirm, token: p.Token}); a.place.NodeKey == stranger {
+		if a := says(e, stranger, confirmAlice(p.Token)); a.value.NodeKey == stranger {
 			t.Errorf("the grain is confirmed to %s: %+v", stranger, a)
 		}
 	}
-	a := says(r, aliveNode, request{op: opLoad, token: p.Token, names: []string{"n"}})
-	if a.err != nil || a.records[0].Exists {
+	a := says(e, aliveNode, loadAlice(p.Token))
+	if a.err != nil || a.value[0].Exists {
 		t.Errorf("afterwards its own node loads: %+v", a)
 	}
-	if a := says(r, aliveNode, request{op: opRelease, token: p.Token}); a.err != nil {
+	if a := says(e, aliveNode, releaseAlice(p.Token)); a.err != nil {
 		t.Errorf("its own node releases it: %v", a.err)
 	}
-	if a := says(r, aliveNode, request{op: opConfirm, token: p.Token}); !a.place.IsZero() {
-		t.Errorf("after its release the grain is at %+v", a.place)
+	if a := says(e, aliveNode, confirmAlice(p.Token)); !a.value.IsZero() {
+		t.Errorf("after its release the grain is at %+v", a.value)
 	}
 }
 
@@ -177,7 +200,7 @@ func TestOnlyWhereItIsPlaced(t *testing.T) {
 // program is another grain.
 func TestGrainsOfTwoPrograms(t *testing.T) {
 	one, two := core.NodeKey{Node: "one", Incarnation: 5}, core.NodeKey{Node: "two", Incarnation: 6}
-	_, r := served(t, host(one, "a"), host(two, "b"))
+	e := served(t, host(one, "a"), host(two, "b"))
 	id := grainengine.ID{Kind: "account", Key: "alice"}
 	var tokens []grainengine.Token
 	for _, c := range []struct {
@@ -185,28 +208,30 @@ func TestGrainsOfTwoPrograms(t *testing.T) {
 		on core.NodeKey
 	}{{"a", one}, {"b", two}} {
 		for range 2 { // the second time it is there
-			a := says(r, core.NodeKey{Node: "driver", Incarnation: 9}, request{op: opLocate, ns: c.ns, id: id})
-			if a.err != nil || a.place.NodeKey != c.on {
+			a := says(e, core.NodeKey{Node: "driver", Incarnation: 9}, &locate{grain: grain{ns: c.ns, id: id}})
+			if a.err != nil || a.value.NodeKey != c.on {
 				t.Fatalf("the grain of program %s: %+v, want it on %s", c.ns, a, c.on)
 			}
-			tokens = append(tokens, a.place.Token)
+			tokens = append(tokens, a.value.Token)
 		}
 	}
 	if tokens[0] != tokens[1] || tokens[2] != tokens[3] || tokens[0] == tokens[2] {
 		t.Errorf("tokens %v: the grains of two programs are one", tokens)
 	}
-	if a := says(r, core.NodeKey{Node: "driver", Incarnation: 9}, request{op: opLocate, ns: "c", id: id}); !errors.Is(a.err, raysys.ErrNoCapacity) {
+	if a := says(e, core.NodeKey{Node: "driver", Incarnation: 9}, &locate{grain: grain{ns: "c", id: id}}); !errors.Is(a.err, raysys.ErrNoCapacity) {
 		t.Errorf("a grain of a program without a node: %+v, want ErrNoCapacity", a)
 	}
-	for name, q := range map[string]request{
-		"load": {op: opLoad, names: []string{"n"}}, "save": {op: opSave, name: "n", data: []byte("x")}, "release": {op: opRelease},
+	other := grain{"b", id, tokens[0]}
+	for name, err := range map[string]error{
+		"load": says(e, one, &load{other, []string{"n"}}).err,
+		"save": says(e, one, &save{grain: other, name: "n", data: []byte("x")}).err,
 	} {
-		q.ns, q.id, q.token = "b", id, tokens[0]
-		if a := says(r, one, q); name != "release" && !errors.Is(a.err, raysys.ErrMoved) {
-			t.Errorf("%s of the other program's grain: %+v, want ErrMoved", name, a)
+		if !errors.Is(err, raysys.ErrMoved) {
+			t.Errorf("%s of the other program's grain: %v, want ErrMoved", name, err)
 		}
 	}
-	if a := says(r, two, request{op: opConfirm, ns: "b", id: id, token: tokens[2]}); a.place.NodeKey != two {
+	says(e, one, &release{other})
+	if a := says(e, two, &confirm{grain: grain{"b", id, tokens[2]}}); a.value.NodeKey != two {
 		t.Errorf("the grain of program b: %+v", a)
 	}
 }
@@ -215,26 +240,26 @@ func TestGrainsOfTwoPrograms(t *testing.T) {
 // for; else the connection closes.
 func TestRequestsForOtherKeys(t *testing.T) {
 	read := func(q request) error {
-		r := wire.NewReader(q.append(nil))
+		r := wire.NewReader(appendRequest(nil, q))
 		got, err := readRequest(&r)
 		if err == nil {
-			_ = got.slotKey()
+			_ = got.shardKey()
 		}
 		return err
 	}
-	state := (&request{ns: "a", id: grainengine.ID{Kind: "k", Key: "x"}}).stateKey("n")
+	state := stateKey("a", grainengine.ID{Kind: "k", Key: "x"}, "n")
 	for _, key := range []string{"o/x", "n/a\x00x", state} {
-		if err := read(request{op: opFind, key: key}); err != nil {
+		if err := read(requestFor(&find{key: key})); err != nil {
 			t.Errorf("find %q: %v", key, err)
 		}
 	}
 	for _, key := range []string{"", "s/", "s/x", "s/a\x00k\x00x", "g/a\x00k\x00x", "x"} {
-		if err := read(request{op: opFind, key: key}); !errors.Is(err, wire.ErrCorrupt) {
+		if err := read(requestFor(&find{key: key})); !errors.Is(err, wire.ErrCorrupt) {
 			t.Errorf("find %q: %v, want it refused", key, err)
 		}
 	}
 	for _, key := range []string{"", state, "g/a\x00k\x00x", "x"} {
-		if err := read(request{op: opObjects, changes: []objectChange{{kind: changeCopy, key: key}}}); !errors.Is(err, wire.ErrCorrupt) {
+		if err := read(requestFor(&change{[]objectChange{{kind: changeCopy, key: key}}})); !errors.Is(err, wire.ErrCorrupt) {
 			t.Errorf("change of %q: %v, want it refused", key, err)
 		}
 	}
@@ -245,29 +270,30 @@ func TestRequestsForOtherKeys(t *testing.T) {
 func TestReapWaitsForTheLast(t *testing.T) {
 	e, d := newElsewhere(t, nil)
 	kv, s := graveyard(t, e, func(*store.LeadConfig) {})
-	d.c.reg.lead(0, s)
+	e.reg.Lead(0, s)
 	key := fmt.Sprint("o/both ", aliveNode, " 0")
 	hold := make(chan struct{})
 	holdWrites(kv, hold)
 	const behind = 3
-	made := make(chan answer, behind)
+	made := make(chan answer[[]objectEntry], behind)
 	for i := range behind {
 		from := core.NodeKey{Node: "new", Incarnation: uint64(10 + i)}
-		d.c.reg.ask(&request{op: opObjects, from: from, changes: []objectChange{{kind: changeCopy, key: key, rec: objectRecord{owner: aliveNode}}}, answer: func(a answer) { made <- a }})
+		ch := objectChange{kind: changeCopy, key: key, rec: objectRecord{Owner: aliveNode}}
+		askFrom(e, from, &change{[]objectChange{ch}}, func(entries []objectEntry, err error) { made <- answer[[]objectEntry]{entries, err} })
 	}
-	if _, err := d.look(t.Context(), "o/none"); err != nil { // whoever is answered comes behind what was sent before
+	if _, err := d.FindNow(t.Context(), "o/none"); err != nil { // whoever is answered comes behind what was sent before
 		t.Fatal(err)
 	}
 	e.dead.Store(deadNode, true)
-	d.c.reg.died()
+	e.reg.Reap()
 	close(hold)
 	for range behind {
-		if a := <-made; a.err != nil || a.objects[0].refused {
+		if a := <-made; a.err != nil || a.value[0].Refused {
 			t.Fatalf("%+v", a)
 		}
 	}
 	soon(t, "an object record that was busy when dead nodes were removed is looked at again", func() bool { by, _ := haunted(t, s); return by == 0 })
-	if a, err := d.look(t.Context(), key); err != nil || len(a.rec.at) != 1+behind {
+	if a, err := d.FindNow(t.Context(), key); err != nil || len(a.Record.At) != 1+behind {
 		t.Errorf("%+v, %v: want the node that lives and %d new ones", a, err, behind)
 	}
 }
@@ -275,7 +301,7 @@ func TestReapWaitsForTheLast(t *testing.T) {
 // TestAdoption: an object is adopted from a dead owner only, and by one that has it.
 func TestAdoption(t *testing.T) {
 	owner, keeper, other := core.NodeKey{Node: "owner", Incarnation: 1}, core.NodeKey{Node: "keeper", Incarnation: 2}, core.NodeKey{Node: "other", Incarnation: 3}
-	rec := objectRecord{owner: owner, at: []location{{owner, true}, {keeper, true}}}
+	rec := objectRecord{Owner: owner, At: []location{{owner, true}, {keeper, true}}}
 	for name, c := range map[string]struct {
 		by     core.NodeKey
 		exists bool
@@ -294,8 +320,8 @@ func TestAdoption(t *testing.T) {
 		if c.ok {
 			want = c.by
 		}
-		if ok != c.ok || exists != c.exists || after.owner != want {
-			t.Errorf("adoption %s: %v, owner %s; want %v, owner %s", name, ok, after.owner, c.ok, want)
+		if ok != c.ok || exists != c.exists || after.Owner != want {
+			t.Errorf("adoption %s: %v, owner %s; want %v, owner %s", name, ok, after.Owner, c.ok, want)
 		}
 	}
 }

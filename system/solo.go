@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -61,35 +62,26 @@ func (s *solo) open() (*registry, error) {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
 	s.kv = kv
-	s.reg = newRegistry(s, s.node.actors, conf)
+	s.reg = newRegistry(registryConfig{
+		Members: soloMembers{s}, Actors: s.node.actors, Runner: s.runner, Layout: conf, Namespace: s.node.cfg.Namespace, Alone: true,
+	})
 	return s.reg, nil
 }
 
 // states implements grains.States for a node alone.
-func (s *solo) states() *states { return &states{open: s.open, ns: s.node.cfg.Namespace} }
-
-// leader implements members: this node, which begins to lead the shard when it is first asked for.
-func (s *solo) leader(n int) (core.NodeKey, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.opening[n] && !s.ended {
-		s.opening[n] = true
-		s.runner.Run(func() { s.lead(n) })
-	}
-	return s.self(), true
-}
+func (s *solo) states() *states { return &states{open: s.open} }
 
 func (s *solo) lead(n int) {
 	sh, err := store.Lead(s.runner.Context(), store.LeadConfig{KV: s.kv, Shard: n, Session: s.session, Node: string(s.node.cfg.Name)})
 	if err != nil {
 		s.node.log.Error("opening a shard of the state", zap.Int("shard", n), zap.Error(err))
-		s.reg.fail(n, err)
+		s.reg.Fail(n, err)
 		s.mu.Lock()
 		delete(s.opening, n)
 		s.mu.Unlock()
 		return
 	}
-	s.reg.lead(n, sh)
+	s.reg.Lead(n, sh)
 }
 
 // close ends the store: every write that was acknowledged is in it.
@@ -102,22 +94,36 @@ func (s *solo) close() error {
 		s.runner.End(raysys.ErrClosed)
 		return nil
 	}
-	reg.close(raysys.ErrClosed)
-	for n, sh := range reg.leads() {
+	reg.Close(raysys.ErrClosed)
+	for n, sh := range reg.Led() {
 		_ = sh.Release(s.runner.Context())
-		reg.unlead(n, sh)
+		reg.StepDown(n, sh)
 	}
 	s.runner.End(raysys.ErrClosed)
 	s.runner.Wait()
 	return kv.Close()
 }
 
-func (s *solo) self() core.NodeKey                                 { return core.NodeKey{Node: s.node.cfg.Name} }
-func (s *solo) alive(core.NodeKey) bool                            { return true }
-func (s *solo) suspended() error                                   { return nil }
-func (s *solo) alone() bool                                        { return true }
-func (s *solo) nodes() ([]placement.Node, uint64)                  { return nil, 0 }
-func (s *solo) strategies() map[raysys.Strategy]placement.Strategy { return nil }
-func (s *solo) send(core.NodeKey, int, *request)                   {} // there is nobody else
-func (s *solo) now() int64                                         { return s.runner.Now() }
-func (s *solo) later(f func())                                     { s.runner.Later(f) }
+// soloMembers implements members.
+type soloMembers struct{ *solo }
+
+// Leader is this node, which begins to lead the shard when it is first asked for.
+func (s soloMembers) Leader(n int) (core.NodeKey, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.opening[n] && !s.ended {
+		s.opening[n] = true
+		s.runner.Run(func() { s.lead(n) })
+	}
+	return s.Self(), true
+}
+
+func (s soloMembers) Self() core.NodeKey                { return core.NodeKey{Node: s.node.cfg.Name} }
+func (s soloMembers) Alive(core.NodeKey) bool           { return true }
+func (s soloMembers) Suspended() error                  { return nil }
+func (s soloMembers) Nodes() ([]placement.Node, uint64) { return nil, 0 }
+
+// Connect is not called: there is no other node.
+func (s soloMembers) Connect(_ core.NodeKey, done func(*mesh.Calls, error)) {
+	done(nil, raysys.ErrUnreachable)
+}

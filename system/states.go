@@ -1,16 +1,10 @@
 package system
 
-import (
-	"fmt"
-
-	"github.com/raysys/raysys/internal/grainengine"
-	"github.com/raysys/raysys/internal/wire"
-)
+import "github.com/raysys/raysys/internal/grainengine"
 
 // states implements grainengine.States over the registry: a grain's state lies in the shard of its placement.
 type states struct {
 	open  func() (*registry, error)
-	ns    string
 	lease func() error // nil: the process is the lease
 }
 
@@ -21,14 +15,7 @@ func (s *states) Load(id grainengine.ID, names []string, token grainengine.Token
 		done(nil, err)
 		return
 	}
-	q := &request{op: opLoad, ns: s.ns, id: id, token: token, names: names, from: r.nodes.self()}
-	q.answer = func(a answer) {
-		if a.err == nil && len(a.records) != len(names) {
-			a.err = fmt.Errorf("%w: %d records for %d names", wire.ErrCorrupt, len(a.records), len(names))
-		}
-		done(a.records, a.err)
-	}
-	r.ask(q)
+	r.Load(id, names, token, done)
 }
 
 // Save implements grainengine.States.
@@ -38,9 +25,7 @@ func (s *states) Save(id grainengine.ID, name string, token grainengine.Token, e
 		done(grainengine.ETag{}, err)
 		return
 	}
-	q := &request{op: opSave, ns: s.ns, id: id, token: token, name: name, etag: etag, data: data, clear: data == nil, from: r.nodes.self()}
-	q.answer = func(a answer) { done(a.etag, a.err) }
-	r.ask(q)
+	r.Save(id, name, token, etag, data, done)
 }
 
 // Lease implements grainengine.States.
@@ -53,8 +38,5 @@ func (s *states) Lease() error {
 
 // states of a node in a cluster: reads may rest on its lease (rule C20).
 func (c *cluster) states() *states {
-	return &states{
-		ns: c.node.cfg.Namespace, lease: c.suspended,
-		open: func() (*registry, error) { return c.reg, nil },
-	}
+	return &states{lease: c.suspended, open: func() (*registry, error) { return c.reg, nil }}
 }

@@ -88,8 +88,8 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 		return Status{}, fmt.Errorf("status: %w", errInNoCluster)
 	}
 	view := c.member.View()
-	st := Status{Cluster: c.cfg.Name, ID: c.reg.conf.ID, Format: c.reg.conf.Format}
-	for i := range c.reg.conf.Shards {
+	st := Status{Cluster: c.cfg.Name, ID: c.reg.Layout().ID, Format: c.reg.Layout().Format}
+	for i := range c.reg.Layout().Shards {
 		sh := ShardStatus{Shard: i}
 		if l, ok := view.Leader(i); ok {
 			sh.Node, sh.Epoch = l.Node, l.Epoch

@@ -52,21 +52,11 @@ func (c *cluster) waitsFor() string {
 	if workers > 0 {
 		return c.node.tasks.Stuck()
 	}
-	queued, calls := c.node.tasks.Load().Queued, int(c.homeless.Load())+c.reg.waiting()
+	queued, calls := c.node.tasks.Load().Queued, int(c.homeless.Load())+c.reg.Waiting()
 	if queued+calls == 0 {
 		return ""
 	}
 	return fmt.Sprintf("a worker (%s, %s): no node of cluster %s runs work, start one with raysys node", count(float64(queued), "task"), count(float64(calls), "call"), c.cfg.Name)
-}
-
-// waiting is how many requests wait for a leader.
-func (r *registry) waiting() (n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, list := range r.parked {
-		n += len(list)
-	}
-	return n
 }
 
 // homelessPause is how often a stateless call that found no worker looks for one.

@@ -10,23 +10,24 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/eventually"
 )
 
-// heeding is a leader that hears notices, unless it fails.
+// heeding is a leader that hears updates, unless it fails.
 type heeding struct {
 	mu   sync.Mutex // guards the rest
 	fail func() (heard bool, err error)
 	has  map[string]changeKind // what was heard last
 }
 
-func (h *heeding) asked(q *request) {
+func (h *heeding) asked(q *asked[[]objectEntry]) {
 	h.mu.Lock()
 	heard, err := true, error(nil)
 	if h.fail != nil {
 		heard, err = h.fail()
 	}
 	if heard {
-		for _, ch := range q.changes {
+		for _, ch := range changesOf(q) {
 			if h.has == nil {
 				h.has = map[string]changeKind{}
 			}
@@ -34,7 +35,7 @@ func (h *heeding) asked(q *request) {
 		}
 	}
 	h.mu.Unlock()
-	q.answer(answer{err: err, objects: make([]objectAnswer, len(q.changes))})
+	q.answer(make([]objectEntry, len(changesOf(q))), err)
 }
 
 func (h *heeding) set(fail func() (bool, error)) {
@@ -49,36 +50,21 @@ func (h *heeding) now() map[string]changeKind {
 	return maps.Clone(h.has)
 }
 
-// soon polls cond.
+// soon waits until cond holds.
 func soon(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for limit := time.After(20 * time.Second); !cond(); {
-		select {
-		case <-tick.C:
-		case <-limit:
-			t.Fatalf("never: %s", what)
-		}
-	}
+	eventually.Holds(t, 20*time.Second, what, cond)
 }
 
 // rest waits until the directory has nothing more to say.
 func rest(t *testing.T, d *directory) {
 	t.Helper()
-	soon(t, "all notices are heard", func() bool { n, _ := d.unheard(); return n == 0 })
+	soon(t, "all updates are acknowledged", func() bool { n, _ := d.Unacknowledged(); return n == 0 })
 }
 
-// unheard counts the notices, and which of them wait to be sent again.
-func (d *directory) unheard() (all, late int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.notices), len(d.late)
-}
-
-// TestNoticesAreHeard: what a node says while its lease is out, or the leader fails for a while, is heard later; what cannot
+// TestUpdatesAreAcknowledged: what a node says while its lease is out, or the leader fails for a while, is heard later; what cannot
 // be is not said for ever.
-func TestNoticesAreHeard(t *testing.T) {
+func TestUpdatesAreAcknowledged(t *testing.T) {
 	for what, err := range map[string]error{
 		"away": nil, "suspended": raysys.ErrSuspended, "no leader": raysys.ErrUnreachable, "busy": raysys.ErrOverloaded,
 		"unknown": raysys.ErrOutcomeUnknown,
@@ -97,14 +83,14 @@ func TestNoticesAreHeard(t *testing.T) {
 			e, d := newElsewhere(t, h.asked)
 			e.away.Store(err == nil)
 			for i := range 3000 { // more than one alarm sends
-				d.tell(objectChange{kind: changeCopy, key: fmt.Sprint("o/", i)})
+				d.Update(objectChange{kind: changeCopy, key: fmt.Sprint("o/", i)})
 			}
 			if err != nil {
 				<-tries
 			}
 			for i := range 3000 {
 				if i%3 == 0 {
-					d.tell(objectChange{kind: changeGone, key: fmt.Sprint("o/", i)})
+					d.Update(objectChange{kind: changeGone, key: fmt.Sprint("o/", i)})
 				}
 			}
 			h.set(nil)
@@ -125,12 +111,12 @@ func TestNoticesAreHeard(t *testing.T) {
 	var h heeding
 	h.set(func() (bool, error) { return false, errors.New("never") })
 	_, d := newElsewhere(t, h.asked)
-	d.tell(objectChange{kind: changeCopy, key: "o/x"})
+	d.Update(objectChange{kind: changeCopy, key: "o/x"})
 	rest(t, d)
 }
 
-// TestNewestNoticeIsHeardLast: whatever fails on the way, the leader has last what the node said last of each object.
-func TestNewestNoticeIsHeardLast(t *testing.T) {
+// TestNewestUpdateIsHeardLast: whatever fails on the way, the leader has last what the node said last of each object.
+func TestNewestUpdateIsHeardLast(t *testing.T) {
 	var h heeding
 	r := rand.New(rand.NewPCG(1, 2)) // used with h.mu held
 	h.set(func() (bool, error) {
@@ -139,7 +125,7 @@ func TestNewestNoticeIsHeardLast(t *testing.T) {
 	})
 	inner := h.asked
 	var late sync.WaitGroup
-	_, d := newElsewhere(t, func(q *request) { late.Go(func() { inner(q) }) }) // requests pass each other
+	_, d := newElsewhere(t, func(q *asked[[]objectEntry]) { late.Go(func() { inner(q) }) }) // requests pass each other
 	last := make([]changeKind, 20)
 	var told sync.WaitGroup
 	for i := range last {
@@ -147,7 +133,7 @@ func TestNewestNoticeIsHeardLast(t *testing.T) {
 			kinds := []changeKind{changeCopy, changeGone}
 			for j := range 50 + i {
 				last[i] = kinds[j%2]
-				d.tell(objectChange{kind: last[i], key: fmt.Sprint("o/", i)})
+				d.Update(objectChange{kind: last[i], key: fmt.Sprint("o/", i)})
 			}
 		})
 	}
@@ -168,11 +154,11 @@ func TestKeptAfterAll(t *testing.T) {
 	var h heeding
 	e, d := newElsewhere(t, h.asked)
 	e.away.Store(true)
-	d.tell(objectChange{kind: changeGone, key: "o/x"})
-	d.tell(objectChange{kind: changeGone, key: "o/y"})
-	soon(t, "both were refused", func() bool { _, late := d.unheard(); return late == 2 })
+	d.Update(objectChange{kind: changeGone, key: "o/x"})
+	d.Update(objectChange{kind: changeGone, key: "o/y"})
+	soon(t, "both were refused", func() bool { _, late := d.Unacknowledged(); return late == 2 })
 	e.away.Store(false)
-	if _, err := d.make(t.Context(), objectChange{kind: changeCopy, key: "o/x", kept: true}); err != nil {
+	if _, err := d.ChangeNow(t.Context(), objectChange{kind: changeCopy, key: "o/x", kept: true}); err != nil {
 		t.Fatal(err)
 	}
 	rest(t, d)
@@ -181,15 +167,15 @@ func TestKeptAfterAll(t *testing.T) {
 	}
 }
 
-// TestNoticesAreBounded: what is kept of them is, and those beyond are said once.
-func TestNoticesAreBounded(t *testing.T) {
+// TestUpdatesAreBounded: what is kept of them is, and those beyond are said once.
+func TestUpdatesAreBounded(t *testing.T) {
 	var h heeding
 	h.set(func() (bool, error) { return false, raysys.ErrUnreachable })
 	_, d := newElsewhere(t, h.asked)
-	for i := range maxNotices + 100 {
-		d.tell(objectChange{kind: changeCopy, key: fmt.Sprint("o/", i)})
+	for i := range maxUpdates + 100 {
+		d.Update(objectChange{kind: changeCopy, key: fmt.Sprint("o/", i)})
 	}
-	if n, _ := d.unheard(); n != maxNotices {
+	if n, _ := d.Unacknowledged(); n != maxUpdates {
 		t.Error(n)
 	}
 }

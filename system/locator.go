@@ -17,22 +17,17 @@ func (l locator) Locate(id grainengine.ID, want grainengine.Wanted, avoid graine
 		l.c.locateAnywhere(id, want, done)
 		return
 	}
-	l.ask(&request{op: opLocate, id: id, strategy: want.Strategy, labels: want.Labels, avoid: avoid}, func(a answer) { done(a.place, a.err) })
+	l.c.reg.Locate(id, want, avoid, done)
 }
 
 // Confirm implements grainengine.Cluster.
 func (l locator) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Place, error)) {
-	l.ask(&request{op: opConfirm, id: id, token: token}, func(a answer) { done(a.place, a.err) })
+	l.c.reg.Confirm(id, token, done)
 }
 
 // Release implements grainengine.Cluster.
 func (l locator) Release(id grainengine.ID, token grainengine.Token, done func(error)) {
-	l.ask(&request{op: opRelease, id: id, token: token}, func(a answer) { done(a.err) })
-}
-
-func (l locator) ask(q *request, done func(answer)) {
-	q.ns, q.from, q.answer = l.c.node.cfg.Namespace, l.c.self(), done
-	l.c.reg.ask(q)
+	l.c.reg.Release(id, token, done)
 }
 
 // Peer implements grainengine.Cluster.

@@ -1,0 +1,27 @@
+package system
+
+import (
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/placement"
+)
+
+// clusterMembers implements members.
+type clusterMembers struct{ c *cluster }
+
+func (m clusterMembers) Self() core.NodeKey                    { return m.c.self() }
+func (m clusterMembers) Leader(shard int) (core.NodeKey, bool) { return m.c.leader(shard) }
+func (m clusterMembers) Alive(k core.NodeKey) bool             { return m.c.alive(k) }
+func (m clusterMembers) Suspended() error                      { return m.c.suspended() }
+func (m clusterMembers) Nodes() ([]placement.Node, uint64)     { return m.c.nodes() }
+
+// Connect implements members.
+func (m clusterMembers) Connect(to core.NodeKey, done func(*mesh.Calls, error)) {
+	m.c.connect(to, func(p *peer, err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		done(&p.Calls, nil)
+	})
+}

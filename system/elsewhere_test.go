@@ -1,0 +1,118 @@
+package system
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/wheel"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/store/embedded"
+)
+
+// elsewhere is a cluster whose one shard is led by another node, which does as it is told. It implements members.
+type elsewhere struct {
+	kv    store.KV
+	reg   *registry
+	asked func(*asked[[]objectEntry]) // what that node does about changes
+	away  atomic.Bool                 // the store is, and the lease out
+	dead  sync.Map                    // incarnations
+	hosts atomic.Pointer[[]placement.Node]
+	looks atomic.Uint64
+	calls mesh.Calls // to that node
+}
+
+func (e *elsewhere) Self() core.NodeKey { return core.NodeKey{Node: "self", Incarnation: 1} }
+
+func (e *elsewhere) Leader(int) (core.NodeKey, bool) {
+	return core.NodeKey{Node: "leader", Incarnation: 2}, true
+}
+
+func (e *elsewhere) Nodes() ([]placement.Node, uint64) {
+	if h := e.hosts.Load(); h != nil {
+		return slices.Clone(*h), e.looks.Add(1) // as if something had changed
+	}
+	return nil, 0
+}
+
+func (e *elsewhere) Suspended() error {
+	if e.away.Load() {
+		return raysys.ErrSuspended
+	}
+	return nil
+}
+
+func (e *elsewhere) Alive(k core.NodeKey) bool {
+	_, dead := e.dead.Load(k)
+	return !dead
+}
+
+func (e *elsewhere) Connect(_ core.NodeKey, done func(*mesh.Calls, error)) { done(&e.calls, nil) }
+
+// wheelClock is a clock for a Runner.
+type wheelClock struct{ *wheel.Wheel }
+
+func (c wheelClock) SetAlarm(a *core.Alarm) { c.Set(a) }
+
+// loop is a connection whose other end is a function.
+type loop func(frame []byte)
+
+func (l loop) Send(_ wire.Class, _ wire.Kind, frame []byte) error { l(frame); return nil }
+func (l loop) SendLarge(_ wire.Kind, frame []byte) error          { l(frame); return nil }
+func (l loop) Flush()                                             {}
+
+// newElsewhere returns the directory of a node that asks that leader.
+func newElsewhere(t *testing.T, does func(*asked[[]objectEntry])) (*elsewhere, *directory) {
+	kv, err := embedded.Open(embedded.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { kv.Close() })
+	layout, err := store.OpenLayout(t.Context(), kv, "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := wheel.New()
+	r := runner.New(wheelClock{w})
+	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	e := &elsewhere{kv: kv, asked: does}
+	t.Cleanup(func() {
+		r.End(raysys.ErrClosed)
+		r.Wait()
+		w.Stop()
+		actors.Shutdown()
+	})
+	var leader mesh.Calls
+	e.calls.Start(loop(func(frame []byte) {
+		if err := leader.Serve(wire.Requests, frame, func(in *wire.Reader, to mesh.Reply) error {
+			shard := in.Uint32()
+			q, err := readRequest(in)
+			if err != nil {
+				return err
+			}
+			*q.who() = asker{shard: int(shard), from: e.Self(), inbound: true}
+			q.replyTo(to)
+			e.asked(q.(*asked[[]objectEntry]))
+			return nil
+		}); err != nil {
+			t.Errorf("the leader refuses a question: %v", err)
+		}
+	}), r.Later)
+	leader.Start(loop(func(frame []byte) {
+		if err := e.calls.Answered(frame); err != nil {
+			t.Errorf("the leader's answer is refused: %v", err)
+		}
+	}), r.Later)
+	e.reg = newRegistry(registryConfig{Members: e, Actors: actors, Runner: r, Layout: layout, Namespace: "test"})
+	return e, newDirectory(e.reg)
+}

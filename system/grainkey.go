@@ -1,0 +1,125 @@
+package system
+
+import (
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
+)
+
+// grain is what an operation says first: which grain, and which activation of it asks. Operations on objects leave it empty, and
+// Locate has no token.
+type grain struct {
+	ns    string // namespace
+	id    grainengine.ID
+	token grainengine.Token
+}
+
+func (g *grain) name() string { return g.ns + "\x00" + g.id.Kind + "\x00" + g.id.Key }
+
+// shardKey puts a grain's placement and its State into the same shard (rule C19).
+func (g *grain) shardKey() string { return g.name() }
+
+func (g *grain) placementKey() string { return "g/" + g.name() }
+
+func (g *grain) stateKey(name string) string { return stateKey(g.ns, g.id, name) }
+
+// stateKey is the key of the record of a grain's State.
+func stateKey(namespace string, id grainengine.ID, name string) string {
+	return "s/" + namespace + "\x00" + id.Kind + "\x00" + id.Key + "\x00" + name
+}
+
+func (g *grain) append(dst []byte) []byte {
+	dst = wire.AppendBytes(dst, g.ns)
+	dst = wire.AppendBytes(dst, g.id.Kind)
+	dst = wire.AppendBytes(dst, g.id.Key)
+	return wire.AppendStamp(dst, g.token)
+}
+
+func (g *grain) read(r *wire.Reader) error {
+	g.ns = r.String()
+	g.id = grainengine.ID{Kind: r.String(), Key: r.String()}
+	g.token = wire.ReadStamp[grainengine.Token](r)
+	return r.Err()
+}
+
+// stale is the error for an activation that is not the current one; p is the current place, zero if there is none or if it is not
+// known.
+func (g *grain) stale(p grainengine.Place) error {
+	err := fmt.Errorf("%w: activation %d.%d is not the current one of %s", raysys.ErrMoved, g.token.Epoch, g.token.Seq, g.id)
+	if !p.IsZero() {
+		err = fmt.Errorf("%w, which is %d.%d on node %s", err, p.Token.Epoch, p.Token.Seq, p.NodeKey)
+	}
+	return err
+}
+
+// elsewhere refuses what the node that the grain is placed on alone may ask for.
+func (g *grain) elsewhere(p grainengine.Place, from core.NodeKey) error {
+	return fmt.Errorf("%w: %s is placed on node %s, and %s asks for it", raysys.ErrMoved, g.id, p.NodeKey, from)
+}
+
+// authorize refuses an activation that is not the current one, and a node that the grain is not placed on. The zero token stands
+// for the one process that owns an embedded store.
+func (l *leader) authorize(g *grain, from core.NodeKey) error {
+	if g.token == (grainengine.Token{}) && l.reg.cfg.Alone {
+		return nil
+	}
+	p, _, ok := l.current(g.placementKey())
+	switch {
+	case !ok:
+		return g.stale(grainengine.Place{})
+	case p.Token != g.token:
+		return g.stale(p)
+	case p.NodeKey != from:
+		return g.elsewhere(p, from)
+	}
+	return nil
+}
+
+// current returns the grain's placement if it is on a node that lives.
+func (l *leader) current(key string) (p grainengine.Place, rec store.Record, ok bool) {
+	rec, ok = l.shard.Get(key)
+	if !ok {
+		return p, rec, false
+	}
+	p, err := readPlacement(rec)
+	return p, rec, err == nil && l.alive(p.NodeKey)
+}
+
+// placementVersion is the first byte of a placement record.
+const placementVersion = 1
+
+func appendPlacement(p grainengine.Place) []byte {
+	return wire.AppendUvarint(wire.AppendBytes([]byte{placementVersion}, p.Node), p.Incarnation)
+}
+
+// readPlacement reads a placement record, whose version is the grain's token.
+func readPlacement(rec store.Record) (grainengine.Place, error) {
+	r := wire.NewReader(rec.Value)
+	if v := r.Byte(); v != placementVersion {
+		return grainengine.Place{}, fmt.Errorf("placement record: version %d is unknown here: upgrade this node", v)
+	}
+	p := grainengine.Place{NodeKey: core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, Token: grainengine.Token(rec.Version)}
+	return p, r.Err()
+}
+
+func appendPlace(dst []byte, p grainengine.Place) []byte {
+	return wire.AppendStamp(wire.AppendNode(dst, p.NodeKey), p.Token)
+}
+
+func readPlace(r *wire.Reader) grainengine.Place {
+	at := wire.ReadNode(r)
+	return grainengine.Place{NodeKey: at, Token: wire.ReadStamp[grainengine.Token](r)}
+}
+
+// placeAnswer is the answer of the operations that say where a grain is.
+type placeAnswer struct{}
+
+func (placeAnswer) appendAnswer(dst []byte, p grainengine.Place) []byte { return appendPlace(dst, p) }
+
+func (placeAnswer) readAnswer(r *wire.Reader) (p grainengine.Place, err error) {
+	return readPlace(r), nil
+}

@@ -1,0 +1,58 @@
+package system
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys/store"
+)
+
+// Lead begins to serve a shard that this node leads.
+func (r *registry) Lead(n int, s *store.Shard) {
+	props := actor.PropsFromProducer(func() actor.Actor { return newLeader(r, s) })
+	pid := r.cfg.Actors.Root.SpawnPrefix(props, "shard")
+	r.mu.Lock()
+	r.led[n] = &ledShard{s, pid}
+	// Reap tells of nodes that die from now on. An earlier death was told, if at all, to a leader that may have died with that node.
+	r.cfg.Actors.Root.Send(pid, &reap{})
+	r.mu.Unlock()
+	r.retry(n)
+}
+
+// StepDown ends that: the shard was released, or another node deposed this one. What the leader was asked before is answered, from
+// the shard's error if need be.
+func (r *registry) StepDown(n int, s *store.Shard) {
+	r.mu.Lock()
+	l := r.led[n]
+	if l == nil || l.shard != s {
+		r.mu.Unlock()
+		return
+	}
+	delete(r.led, n)
+	r.mu.Unlock()
+	_ = r.cfg.Actors.Root.PoisonFuture(l.pid).Wait()
+	r.retry(n)
+}
+
+// Led lists the shards that this node serves.
+func (r *registry) Led() map[int]*store.Shard {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	m := make(map[int]*store.Shard, len(r.led))
+	for n, l := range r.led {
+		m[n] = l.shard
+	}
+	return m
+}
+
+// Reap has the leaders of this node remove what incarnations have in their shards that are not alive any more.
+func (r *registry) Reap() {
+	r.mu.Lock()
+	pids := make([]*actor.PID, 0, len(r.led))
+	for _, l := range r.led {
+		pids = append(pids, l.pid)
+	}
+	r.mu.Unlock()
+	for _, pid := range pids {
+		r.cfg.Actors.Root.Send(pid, &reap{})
+	}
+}

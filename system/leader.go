@@ -1,0 +1,122 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/store"
+)
+
+// leader is the actor around one shard that this node leads: one message at a time, so that what it keeps needs no lock. The
+// shard's own goroutine commits; what comes of it returns as messages.
+type leader struct {
+	reg      *registry
+	shard    *store.Shard
+	self     *actor.PID                             // from the first message on
+	placing  map[string][]*asked[grainengine.Place] // by placement key: who asked while a placement is being committed
+	counts   map[core.NodeKey]int                   // grains placed, for the balance
+	view     *placement.View                        // the nodes with these counts
+	gen      uint64                                 // of the cluster's nodes, when view was made
+	draws    uint64                                 // placements so far, which seeds the next choice
+	objects  objectTable
+	unreaped unreaped
+}
+
+// newLeader counts what the table holds already.
+func newLeader(r *registry, s *store.Shard) *leader {
+	l := &leader{reg: r, shard: s, placing: map[string][]*asked[grainengine.Place]{}, counts: map[core.NodeKey]int{}, objects: newObjectTable()}
+	s.Scan("g/", func(_ string, rec store.Record) bool {
+		if p, err := readPlacement(rec); err == nil {
+			l.counts[p.NodeKey]++
+		}
+		return true
+	})
+	return l
+}
+
+// Messages of a leader to itself, once a batch was committed or refused. The others are *placed, *changed, *reap, *reapRefused
+// and *reapAgain.
+type (
+	released   struct{ node core.NodeKey } // a placement record is gone
+	stateSaved string                      // the State with this key was stored or removed
+)
+
+// Receive implements actor.Actor.
+func (l *leader) Receive(ctx actor.Context) {
+	switch m := ctx.Message().(type) {
+	case *actor.Started:
+		l.self = ctx.Self()
+	case request:
+		if err := l.reg.cfg.Members.Suspended(); err != nil {
+			m.fail(err)
+			return
+		}
+		m.serveAt(l)
+	case *placed:
+		l.placed(m)
+		l.reapRest(m.key)
+	case *released:
+		l.uncount(m.node)
+	case *reap:
+		l.reap()
+	case *reapRefused:
+		l.postpone(m.keys)
+	case *reapAgain:
+		l.reapAgain()
+	case stateSaved:
+		l.wake(string(m))
+	case *changed:
+		l.changed(m)
+		l.reapRest(m.keys...)
+	case *actor.Stopping:
+		// The shard ended before. What it says now of these would be too late for the mailbox.
+		for _, waiting := range l.placing {
+			for _, q := range waiting {
+				q.fail(errNotLeader)
+			}
+		}
+		l.placing = nil
+		l.stopObjects()
+	}
+}
+
+// post sends a message to the leader itself, from any goroutine.
+func (l *leader) post(m any) { l.reg.cfg.Actors.Root.Send(l.self, m) }
+
+// alive reports whether an incarnation is in the cluster.
+func (l *leader) alive(k core.NodeKey) bool { return l.reg.cfg.Members.Alive(k) }
+
+// propose is Propose with one way for errors.
+func (l *leader) propose(b store.Batch, done func(store.Result, error)) {
+	if err := l.shard.Propose(b, done); err != nil {
+		done(store.Result{}, err)
+	}
+}
+
+// uncount takes a grain that is placed on a node no more off its count.
+func (l *leader) uncount(k core.NodeKey) {
+	if l.counts[k]--; l.counts[k] <= 0 {
+		delete(l.counts, k)
+	}
+}
+
+// outcome is what an error of the shard means to who asked.
+func outcome(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrDeposed), errors.Is(err, store.ErrClosed):
+		return errNotLeader // it was not committed here and will not be
+	case errors.Is(err, store.ErrTooLarge):
+		return fmt.Errorf("%w: %w", raysys.ErrTooLarge, err)
+	case errors.Is(err, store.ErrUnknownOutcome):
+		return fmt.Errorf("%w: %w", raysys.ErrOutcomeUnknown, err)
+	}
+	return err
+}

@@ -1,0 +1,134 @@
+package system
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// changeKind is what happens to a record. The numbers are on the wire.
+type changeKind byte
+
+const (
+	changeCopy   changeKind = 1 // the asker has the bytes; the record is made if there is none
+	changeGone   changeKind = 2 // the asker has them no more; a record without locations goes
+	changeName   changeKind = 3 // the name stands for this object from now on
+	changeForget changeKind = 4 // the record goes
+	changeAdopt  changeKind = 5 // the asker, which keeps the bytes, becomes the owner if the present one is dead
+)
+
+// objectChange is one change of the directory, by the node that asks for it.
+type objectChange struct {
+	kind changeKind
+	key  string
+	rec  objectRecord // copy, name: what the asker has
+	kept bool         // copy
+	only bool         // copy: where there is a record already
+}
+
+// addCopy says that this node has the bytes of rec, and makes the record if there is none. It is refused when the object's record
+// is of another attempt.
+func addCopy(rec objectRecord, kept bool) objectChange {
+	return objectChange{kind: changeCopy, key: objectKey(rec.ID), rec: rec, kept: kept}
+}
+
+// addNamedCopy says under a name that this node keeps the bytes of rec. It is refused unless the name stands for that object.
+func addNamedCopy(key string, rec objectRecord) objectChange {
+	return objectChange{kind: changeCopy, key: key, rec: rec, kept: true, only: true}
+}
+
+// removeCopy says that this node does not have the bytes any more.
+func removeCopy(id raysys.TaskID) objectChange {
+	return objectChange{kind: changeGone, key: objectKey(id)}
+}
+
+// setName has the name stand for rec from now on.
+func setName(key string, rec objectRecord) objectChange {
+	return objectChange{kind: changeName, key: key, rec: rec}
+}
+
+// removeName has it stand for nothing.
+func removeName(key string) objectChange { return objectChange{kind: changeForget, key: key} }
+
+// Flags of a copy.
+const (
+	copyKept = 1 << iota
+	copyOnly
+)
+
+func (ch *objectChange) append(dst []byte) []byte {
+	dst = wire.AppendBytes(append(dst, byte(ch.kind)), ch.key)
+	if ch.kind == changeCopy || ch.kind == changeName {
+		dst = ch.rec.append(dst)
+	}
+	if ch.kind == changeCopy {
+		flags := byte(0)
+		if ch.kept {
+			flags |= copyKept
+		}
+		if ch.only {
+			flags |= copyOnly
+		}
+		dst = append(dst, flags)
+	}
+	return dst
+}
+
+func (ch *objectChange) read(r *wire.Reader) (err error) {
+	ch.kind, ch.key = changeKind(r.Byte()), r.String()
+	switch ch.kind {
+	case changeCopy, changeName:
+		if ch.rec, err = readObjectRecord(r); err != nil {
+			return err
+		}
+		if ch.kind == changeCopy {
+			flags := r.Byte()
+			ch.kept, ch.only = flags&copyKept != 0, flags&copyOnly != 0
+		}
+	case changeGone, changeForget, changeAdopt:
+	default:
+		return fmt.Errorf("%w: change %d of an object", wire.ErrCorrupt, ch.kind)
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	return checkKey(ch.key, false)
+}
+
+// apply returns the record after the change; ok is false when it may not be made. exists tells whether there is a record before and
+// after.
+func (ch *objectChange) apply(o objectRecord, exists bool, by core.NodeKey, alive func(core.NodeKey) bool) (after objectRecord, keeps, ok bool) {
+	o.At = slices.Clone(o.At)
+	switch ch.kind {
+	case changeCopy:
+		switch {
+		case !exists && ch.only, !alive(by): // the asker died since
+			return o, exists, false
+		case !exists:
+			o = ch.rec
+			o.At = nil
+		}
+		if o.Attempt != ch.rec.Attempt || o.Sum != ch.rec.Sum || o.Size != ch.rec.Size || o.ID != ch.rec.ID {
+			return o, exists, false // of an attempt that did not win
+		}
+		o.Enter(location{by, ch.kept})
+		return o, true, true
+	case changeGone:
+		o.leave(by)
+		return o, exists && len(o.At) > 0, true
+	case changeName:
+		return ch.rec, true, true
+	case changeForget:
+		return o, false, true
+	case changeAdopt:
+		if !exists || o.Owner != by && alive(o.Owner) || o.has(by) < 0 {
+			return o, exists, false
+		}
+		o.Owner = by
+		return o, true, true
+	}
+	return o, exists, false
+}

@@ -1,0 +1,26 @@
+package system
+
+import "github.com/raysys/raysys/internal/grainengine"
+
+// confirm asks where a grain is, without placing it. A node that is called as the grain's place asks whether the token of the call
+// is the current one, and compares. Every node may ask: the answer confirms a token to the node in it alone, and tells others where
+// the grain is.
+type confirm struct {
+	grain
+	placeAnswer
+}
+
+// Confirm returns where a grain is now, the zero place when it is nowhere.
+func (r *registry) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Place, error)) {
+	ask(r, &confirm{grain: grain{r.cfg.Namespace, id, token}}, done)
+}
+
+func (*confirm) code() code { return codeConfirm }
+
+func (o *confirm) serve(l *leader, q *asked[grainengine.Place]) {
+	p, _, ok := l.current(o.placementKey())
+	if !ok {
+		p = grainengine.Place{}
+	}
+	q.answer(p, nil)
+}

@@ -1,0 +1,94 @@
+package system
+
+import (
+	"fmt"
+
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
+)
+
+// load reads records of a grain's State. The current activation may ask.
+type load struct {
+	grain
+	names []string
+}
+
+// Load reads the named States of a grain, in that order. It fails with raysys.ErrMoved when token is not current.
+func (r *registry) Load(id grainengine.ID, names []string, token grainengine.Token, done func([]grainengine.Record, error)) {
+	ask(r, &load{grain{r.cfg.Namespace, id, token}, names}, done)
+}
+
+func (*load) code() code { return codeLoad }
+
+// maxNames bounds the States of one request.
+const maxNames = 256
+
+func (o *load) append(dst []byte) []byte {
+	dst = wire.AppendUvarint(o.grain.append(dst), uint64(len(o.names)))
+	for _, n := range o.names {
+		dst = wire.AppendBytes(dst, n)
+	}
+	return dst
+}
+
+func (o *load) read(r *wire.Reader) error {
+	if err := o.grain.read(r); err != nil {
+		return err
+	}
+	n := r.Count(1)
+	if n > maxNames {
+		return fmt.Errorf("%w: %d states of one grain", wire.ErrCorrupt, n)
+	}
+	for range n {
+		o.names = append(o.names, r.String())
+	}
+	return nil
+}
+
+func (*load) appendAnswer(dst []byte, records []grainengine.Record) []byte {
+	dst = wire.AppendUvarint(dst, uint64(len(records)))
+	for _, rec := range records {
+		if !rec.Exists {
+			dst = append(dst, 0)
+			continue
+		}
+		dst = wire.AppendBytes(wire.AppendStamp(append(dst, 1), rec.ETag), rec.Data)
+	}
+	return dst
+}
+
+func (o *load) readAnswer(r *wire.Reader) (records []grainengine.Record, err error) {
+	n := r.Count(1)
+	if n != len(o.names) {
+		return nil, fmt.Errorf("%w: %d records for %d names", wire.ErrCorrupt, n, len(o.names))
+	}
+	records = make([]grainengine.Record, n)
+	for i := range records {
+		if r.Byte() == 1 {
+			records[i] = grainengine.Record{Exists: true, ETag: wire.ReadStamp[grainengine.ETag](r), Data: append([]byte{}, r.Bytes()...)}
+		}
+	}
+	return records, nil
+}
+
+func (o *load) serve(l *leader, q *asked[[]grainengine.Record]) {
+	if err := l.authorize(&o.grain, q.from); err != nil {
+		q.fail(err)
+		return
+	}
+	records := make([]grainengine.Record, len(o.names))
+	for i, n := range o.names {
+		if rec, ok := l.shard.Get(o.stateKey(n)); ok {
+			records[i] = grainengine.Record{Data: rec.Value, ETag: grainengine.ETag(rec.Version), Exists: true}
+		}
+	}
+	// What was read is the truth if this node led the shard at some moment after it.
+	l.propose(store.Batch{}, func(_ store.Result, err error) {
+		if err != nil {
+			q.fail(outcome(err))
+			return
+		}
+		q.answer(records, nil)
+	})
+}

@@ -1,0 +1,160 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/store"
+)
+
+// locate asks where a grain is. A grain that is nowhere, or on a node that is dead, is placed. Every node may ask.
+type locate struct {
+	grain
+	placeAnswer
+	strategy raysys.Strategy
+	labels   map[string]string // the node must have them all
+	avoid    grainengine.Place // a placement that the asker could not use
+}
+
+// Locate returns where a grain is, and places it if it is nowhere. avoid, when not zero, is a placement that the caller could not
+// use.
+func (r *registry) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Place, error)) {
+	ask(r, &locate{grain: grain{ns: r.cfg.Namespace, id: id}, strategy: want.Strategy, labels: want.Labels, avoid: avoid}, done)
+}
+
+func (*locate) code() code { return codeLocate }
+
+// maxLabels bounds the labels of one request.
+const maxLabels = 64
+
+func (o *locate) append(dst []byte) []byte {
+	dst = wire.AppendBytes(o.grain.append(dst), o.strategy)
+	dst = wire.AppendUvarint(dst, uint64(len(o.labels)))
+	for k, v := range o.labels {
+		dst = wire.AppendBytes(wire.AppendBytes(dst, k), v)
+	}
+	return appendPlace(dst, o.avoid)
+}
+
+func (o *locate) read(r *wire.Reader) error {
+	if err := o.grain.read(r); err != nil {
+		return err
+	}
+	o.strategy = raysys.Strategy(r.String())
+	n := r.Count(2)
+	if n > maxLabels {
+		return fmt.Errorf("%w: %d labels", wire.ErrCorrupt, n)
+	}
+	for range n {
+		if o.labels == nil {
+			o.labels = map[string]string{}
+		}
+		k := r.String()
+		o.labels[k] = r.String()
+	}
+	o.avoid = readPlace(r)
+	return nil
+}
+
+// placed is the outcome of committing a placement.
+type placed struct {
+	key   string
+	place grainengine.Place
+	err   error
+}
+
+func (o *locate) serve(l *leader, q *asked[grainengine.Place]) {
+	key := o.placementKey()
+	if _, busy := l.placing[key]; busy {
+		l.placing[key] = append(l.placing[key], q)
+		return
+	}
+	p, rec, ok := l.current(key)
+	if ok {
+		q.answer(p, nil)
+		return
+	}
+	to, err := o.choose(l, q.from)
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	next := grainengine.Place{NodeKey: to}
+	if !rec.Version.IsZero() { // it lies on a node that is dead
+		if p, err := readPlacement(rec); err == nil {
+			l.uncount(p.NodeKey)
+		}
+	}
+	l.placing[key] = []*asked[grainengine.Place]{q}
+	l.counts[to]++
+	b := store.Batch{Checks: []store.Check{{Key: key, Version: rec.Version}}, Puts: []store.Put{{Key: key, Value: appendPlacement(next)}}}
+	l.propose(b, func(res store.Result, err error) {
+		if err == nil {
+			next.Token = grainengine.Token(res.Version(0))
+		}
+		l.post(&placed{key, next, err})
+	})
+}
+
+// placed answers all who asked for a placement.
+func (l *leader) placed(m *placed) {
+	waiting := l.placing[m.key]
+	delete(l.placing, m.key)
+	if m.err != nil {
+		l.uncount(m.place.NodeKey)
+	}
+	if errors.Is(m.err, store.ErrConflict) { // a release or a reaping came first, and its outcome is in the table by now
+		for _, q := range waiting {
+			q.serveAt(l)
+		}
+		return
+	}
+	place, err := m.place, outcome(m.err)
+	if err != nil {
+		place = grainengine.Place{}
+	}
+	for _, q := range waiting {
+		q.answer(place, err)
+	}
+}
+
+// choose finds the node for a grain. A placement that the asker could not use is avoided.
+func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
+	self := l.reg.cfg.Members.Self().Node
+	if nodes, gen := l.reg.cfg.Members.Nodes(); l.view == nil || gen != l.gen {
+		for i := range nodes {
+			nodes[i].Grains = l.counts[core.NodeKey{Node: nodes[i].ID, Incarnation: nodes[i].Incarnation}]
+		}
+		l.view, l.gen = placement.NewView(self, nodes), gen
+	}
+	l.draws++
+	r := placement.Request{
+		Kind: placement.Grain, Function: "grain " + o.id.Kind, Namespace: o.ns, Key: o.id.Key, Labels: o.labels,
+		Strategy: o.strategy, Custom: l.reg.cfg.Strategies, Seed: l.draws ^ l.shard.Epoch()<<32,
+	}
+	if o.avoid.Node != "" {
+		r.Avoid = []raysys.NodeID{o.avoid.Node}
+	}
+	// A strategy that prefers a place near the asker means the node that calls, not the leader of the shard.
+	if o.strategy == raysys.PreferLocal {
+		if n := l.view.Find(from.Node); n != nil && n.Incarnation == from.Incarnation && n.Worker && !n.Joining && !n.Draining && !n.Suspect &&
+			n.Namespace == o.ns {
+			return from, nil
+		}
+	}
+	d, err := placement.Place(l.view, r)
+	if own := l.view.Find(self); errors.Is(err, raysys.ErrBadOption) && own != nil && own.Namespace != o.ns {
+		r.Strategy = "" // one of the asker's program, which this one does not have
+		d, err = placement.Place(l.view, r)
+	}
+	if err != nil {
+		return core.NodeKey{}, err
+	}
+	l.view.Placed(r, d)
+	return core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, nil
+}

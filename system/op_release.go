@@ -1,0 +1,41 @@
+package system
+
+import (
+	"errors"
+
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
+)
+
+// release removes the placement of a grain if the token is current. The node that the grain is placed on may ask.
+type release struct{ grain }
+
+// Release removes the placement of a grain if token is current; when it is not, that is no error.
+func (r *registry) Release(id grainengine.ID, token grainengine.Token, done func(error)) {
+	ask(r, &release{grain{r.cfg.Namespace, id, token}}, func(_ struct{}, err error) { done(err) })
+}
+
+func (*release) code() code                                         { return codeRelease }
+func (*release) appendAnswer(dst []byte, _ struct{}) []byte         { return dst }
+func (*release) readAnswer(*wire.Reader) (none struct{}, err error) { return none, nil }
+
+func (o *release) serve(l *leader, q *asked[struct{}]) {
+	key := o.placementKey()
+	if rec, ok := l.shard.Get(key); ok && grainengine.Token(rec.Version) == o.token {
+		if p, err := readPlacement(rec); err == nil && p.NodeKey != q.from {
+			q.fail(o.elsewhere(p, q.from))
+			return
+		}
+	}
+	b := store.Batch{Checks: []store.Check{{Key: key, Version: store.Version(o.token)}}, Deletes: []string{key}}
+	l.propose(b, func(_ store.Result, err error) {
+		switch {
+		case errors.Is(err, store.ErrConflict): // another placement is current: there is nothing to release
+			err = nil
+		case err == nil:
+			l.post(&released{q.from})
+		}
+		q.answer(struct{}{}, outcome(err))
+	})
+}

@@ -1,0 +1,91 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
+)
+
+// save stores or removes one record of a grain's State, on two conditions: the token is that of the placement, the ETag that of the
+// record. The current activation may ask. A save whose outcome is unknown is not repeated.
+type save struct {
+	grain
+	name string
+	etag grainengine.ETag // zero: there is no record
+	data []byte           // nil removes the record
+}
+
+// Save stores data under name if token is current and etag is that of the stored version; nil data removes it. See grainengine.States
+// for its errors.
+func (r *registry) Save(id grainengine.ID, name string, token grainengine.Token, etag grainengine.ETag, data []byte, done func(grainengine.ETag, error)) {
+	ask(r, &save{grain{r.cfg.Namespace, id, token}, name, etag, data}, done)
+}
+
+func (*save) code() code { return codeSave }
+
+func (o *save) append(dst []byte) []byte {
+	dst = wire.AppendStamp(wire.AppendBytes(o.grain.append(dst), o.name), o.etag)
+	if o.data == nil {
+		return append(dst, 0)
+	}
+	return wire.AppendBytes(append(dst, 1), o.data)
+}
+
+func (o *save) read(r *wire.Reader) error {
+	if err := o.grain.read(r); err != nil {
+		return err
+	}
+	o.name, o.etag = r.String(), wire.ReadStamp[grainengine.ETag](r)
+	if r.Byte() != 0 {
+		o.data = append([]byte{}, r.Bytes()...)
+	}
+	return nil
+}
+
+func (*save) appendAnswer(dst []byte, etag grainengine.ETag) []byte {
+	return wire.AppendStamp(dst, etag)
+}
+
+func (*save) readAnswer(r *wire.Reader) (grainengine.ETag, error) {
+	return wire.ReadStamp[grainengine.ETag](r), nil
+}
+
+func (o *save) serve(l *leader, q *asked[grainengine.ETag]) {
+	if err := l.authorize(&o.grain, q.from); err != nil {
+		q.fail(err)
+		return
+	}
+	key := o.stateKey(o.name)
+	state := store.Check{Key: key, Version: store.Version(o.etag)}
+	b := store.Batch{Checks: []store.Check{state}}
+	if o.token != (grainengine.Token{}) {
+		// First, so that a conflict on it is told from one on the state.
+		b.Checks = []store.Check{{Key: o.placementKey(), Version: store.Version(o.token)}, state}
+	}
+	if o.data == nil {
+		b.Deletes = []string{key}
+	} else {
+		b.Puts = []store.Put{{Key: key, Value: o.data}}
+	}
+	l.propose(b, func(res store.Result, err error) {
+		var conflict *store.ConflictError
+		switch {
+		case err == nil:
+			l.post(stateSaved(key)) // nodes that keep objects for it look whether they still must
+			var etag grainengine.ETag
+			if o.data != nil {
+				etag = grainengine.ETag(res.Version(0))
+			}
+			q.answer(etag, nil)
+		case !errors.As(err, &conflict):
+			q.fail(outcome(err))
+		case conflict.Check.Key == key:
+			q.fail(fmt.Errorf("%w: state %q of %s was written since it was read", grainengine.ErrETag, o.name, o.id))
+		default:
+			q.fail(o.stale(grainengine.Place{}))
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// code is an operation's number on the wire.
+type code byte
+
+const (
+	codeLocate  code = 1
+	codeConfirm code = 2
+	codeRelease code = 3
+	codeLoad    code = 4
+	codeSave    code = 5
+	codeChange  code = 6
+	codeFind    code = 7
+)
+
+// newRequest makes an empty request, whose operation is then read off the wire. A new operation has a line here.
+func newRequest(c code) (request, error) {
+	switch c {
+	case codeLocate:
+		return requestFor(&locate{}), nil
+	case codeConfirm:
+		return requestFor(&confirm{}), nil
+	case codeRelease:
+		return requestFor(&release{}), nil
+	case codeLoad:
+		return requestFor(&load{}), nil
+	case codeSave:
+		return requestFor(&save{}), nil
+	case codeChange:
+		return requestFor(&change{}), nil
+	case codeFind:
+		return requestFor(&find{}), nil
+	}
+	return nil, fmt.Errorf("%w: operation %d", wire.ErrCorrupt, c)
+}
+
+func requestFor[A any](op operation[A]) request { return &asked[A]{operation: op} }
+
+// repeatable reports whether the operation may be done twice. One that may is asked again after a connection ended before the
+// answer; a Save may have been committed, so its asker reads the State back.
+func (c code) repeatable() bool { return c != codeSave }
+
+// needsLease reports whether a node whose lease is out may not ask. What it releases is free for others, whoever else leads.
+func (c code) needsLease() bool { return c != codeRelease }
+
+// operation is one thing that the leader of a shard is asked to do, with an answer of type A. Each operation has a file of its
+// own: what is asked, what is answered, both on the wire, and what the leader does.
+type operation[A any] interface {
+	code() code
+	// shardKey is what is hashed to find the shard.
+	shardKey() string
+	// append appends the question to a frame, behind the code; read reads it.
+	append(dst []byte) []byte
+	read(r *wire.Reader) error
+	appendAnswer(dst []byte, a A) []byte
+	readAnswer(r *wire.Reader) (A, error)
+	// serve is called by the leader's actor. It answers q once, now or later, on any goroutine.
+	serve(l *leader, q *asked[A])
+}
+
+// request is an asked operation of any kind: what waits for a leader, is sent to one, and is served by one.
+type request interface {
+	code() code
+	shardKey() string
+	append(dst []byte) []byte
+	read(r *wire.Reader) error
+	who() *asker
+	// serveAt has the leader of the shard do the operation.
+	serveAt(l *leader)
+	// fail answers with an error.
+	fail(err error)
+	// send asks the leader of the shard over a connection.
+	send(to *mesh.Calls)
+	// replyTo makes the request one of another node, which gets the answer.
+	replyTo(to mesh.Reply)
+}
+
+// asker is who asks, and what became of it so far.
+type asker struct {
+	reg     *registry
+	shard   int
+	from    core.NodeKey
+	inbound bool  // another node asks, which asks the next leader itself
+	since   int64 // when it began to wait for a leader; 0 if it never did
+}
+
+func (a *asker) who() *asker { return a }
+
+// asked is an operation with who asks for it.
+type asked[A any] struct {
+	operation[A]
+	asker
+	done func(A, error) // called once, on any goroutine; must not block
+}
+
+// ask asks the leader of the operation's shard. done is called once, on any goroutine, and must not block.
+func ask[A any](r *registry, op operation[A], done func(A, error)) {
+	q := &asked[A]{operation: op, done: done}
+	q.asker = asker{reg: r, shard: r.cfg.Layout.ShardOf(op.shardKey()), from: r.cfg.Members.Self()}
+	r.ask(q)
+}
+
+// errNotLeader is the answer of a node that does not lead the shard: nothing was done, and the next leader is asked.
+var errNotLeader = errors.New("the node does not lead the shard")
+
+// answer ends the request. After errNotLeader a request of this node waits for the next leader instead, and another node is told
+// to do so.
+func (q *asked[A]) answer(a A, err error) {
+	if err == errNotLeader && !q.inbound {
+		q.reg.park(q)
+		return
+	}
+	q.done(a, err)
+}
+
+func (q *asked[A]) serveAt(l *leader) { q.serve(l, q) }
+
+func (q *asked[A]) fail(err error) {
+	var none A
+	q.answer(none, err)
+}

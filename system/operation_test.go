@@ -1,0 +1,118 @@
+package system
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
+)
+
+// golden is one operation with an answer, as they were in version 1.
+type golden interface{ check(t *testing.T) }
+
+type example[A any] struct {
+	name  string
+	op    operation[A]
+	value A
+	err   error
+}
+
+// check compares both frames with those of version 1, and reads them.
+func (x example[A]) check(t *testing.T) {
+	q := &asked[A]{operation: x.op}
+	want := frame(t, "ask-"+x.name)
+	if got := appendRequest(nil, q); !bytes.Equal(got, want) {
+		t.Errorf("%s is asked as %x, want %x", x.name, got, want)
+	}
+	r := wire.NewReader(want)
+	read, err := readRequest(&r)
+	if err != nil || r.Len() != 0 {
+		t.Fatalf("%s: %v, %d bytes are left", x.name, err, r.Len())
+	}
+	if d := cmp.Diff(x.op, read.(*asked[A]).operation, exported); d != "" {
+		t.Errorf("%s is read as another: %s", x.name, d)
+	}
+	want = frame(t, "answer-"+x.name)
+	if got := appendAnswer(nil, x.op, x.value, x.err); !bytes.Equal(got, want) {
+		t.Errorf("%s is answered with %x, want %x", x.name, got, want)
+	}
+	r = wire.NewReader(want)
+	a, err := readAnswer(&r, x.op)
+	if err != nil || r.Len() != 0 || (a.err == nil) != (x.err == nil) {
+		t.Fatalf("the answer to %s: %v, %v, %d bytes are left", x.name, err, a.err, r.Len())
+	}
+	if d := cmp.Diff(x.value, a.value, exported); d != "" {
+		t.Errorf("the answer to %s is read as another: %s", x.name, d)
+	}
+}
+
+var exported = cmp.Exporter(func(reflect.Type) bool { return true })
+
+func frame(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", "frames", "v1-"+name+".hex"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := hex.DecodeString(string(bytes.TrimSpace(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestFramesOfVersion1: the bytes of questions, answers and records never change, since nodes of the next version send and read
+// them.
+func TestFramesOfVersion1(t *testing.T) {
+	id := wire.NewReader([]byte("0123456789abcdef"))
+	rec := objectRecord{
+		ID: id.ID(), Owner: core.NodeKey{Node: "o", Incarnation: 5}, Size: 1 << 20, Attempt: 2, Sum: 1 << 60, Replicas: 2,
+		At: []location{{core.NodeKey{Node: "o", Incarnation: 5}, true}, {core.NodeKey{Node: "p", Incarnation: 600}, false}},
+	}
+	g := grain{"prog", grainengine.ID{Kind: "account", Key: "alice"}, grainengine.Token{Epoch: 300, Seq: 7}}
+	unplaced := grain{ns: g.ns, id: g.id}
+	place := grainengine.Place{NodeKey: core.NodeKey{Node: "w1", Incarnation: 77}, Token: g.token}
+	etag := grainengine.ETag{Epoch: 299, Seq: 12}
+	now := store.Version{Epoch: 4, Seq: 6}
+	adopt := objectChange{kind: changeAdopt, key: "o/1"}
+	for _, x := range []golden{
+		example[grainengine.Place]{name: "locate", value: place, op: &locate{
+			grain: unplaced, strategy: raysys.PreferLocal, labels: map[string]string{"zone": "a"}, avoid: place,
+		}},
+		example[grainengine.Place]{name: "confirm", op: &confirm{grain: g}, value: place},
+		example[struct{}]{name: "release", op: &release{g}},
+		example[[]grainengine.Record]{name: "load", op: &load{g, []string{"balance", "log"}}, value: []grainengine.Record{{Exists: true, ETag: etag, Data: []byte("money")}, {}}},
+		example[grainengine.ETag]{name: "save", op: &save{g, "balance", etag, []byte("money")}, value: grainengine.ETag{Epoch: 300, Seq: 13}},
+		example[grainengine.ETag]{name: "clear", op: &save{g, "balance", etag, nil}, err: errNotLeader},
+		example[[]objectEntry]{name: "change", op: &change{[]objectChange{
+			{kind: changeCopy, key: "o/1", rec: rec, kept: true, only: true},
+			{kind: changeCopy, key: "o/1", rec: rec},
+			{kind: changeGone, key: "o/1"},
+			setName("n/prog\x00x", rec),
+			removeName("n/prog\x00x"),
+			adopt,
+		}}, value: []objectEntry{
+			{Exists: true, Record: rec, Version: now}, {Refused: true}, {Refused: true, Exists: true, Record: rec, Version: now}, {}, {}, {},
+		}},
+		example[objectEntry]{name: "find", op: &find{"o/1", store.Version{Epoch: 4, Seq: 5}, true}, value: objectEntry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}}},
+		example[grainengine.Place]{name: "refused", op: &confirm{grain: g}, err: fmt.Errorf("%w: busy", raysys.ErrOverloaded)},
+	} {
+		x.check(t)
+	}
+	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place)} {
+		if want := frame(t, name); !bytes.Equal(got, want) {
+			t.Errorf("a %s is written as %x, want %x", name, got, want)
+		}
+	}
+}

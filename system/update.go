@@ -1,0 +1,120 @@
+package system
+
+import (
+	"errors"
+	"time"
+
+	"github.com/raysys/raysys"
+)
+
+// update is a change of the directory that nobody waits for: this node has a copy, or has it no more. It is resent until the leader
+// acknowledges it, or a newer update of its key takes its place. There is one request at a time for each key, so that the leader
+// hears the newest last.
+type update struct {
+	change objectChange
+	newer  bool // change is newer than what was sent
+}
+
+const (
+	// resendPause is before an update that was not acknowledged is resent.
+	resendPause = 250 * time.Millisecond
+	// maxUpdates bounds the keys with an update. Beyond it an update is sent once.
+	maxUpdates = 1 << 16
+	// updatesAtOnce bounds what one alarm sends: the clock has others to ring.
+	updatesAtOnce = 16 * maxChanges
+)
+
+// Update makes a change that nobody waits for, at the latest once the store and the leader are back.
+func (d *directory) Update(ch objectChange) {
+	d.mu.Lock()
+	u := d.updates[ch.key]
+	switch {
+	case u != nil: // goes after the one on its way
+		u.change, u.newer = ch, true
+		d.mu.Unlock()
+		return
+	case len(d.updates) >= maxUpdates:
+		d.mu.Unlock()
+		d.add(ch, func(objectEntry, error) {})
+		return
+	}
+	u = &update{change: ch}
+	d.updates[ch.key] = u
+	d.mu.Unlock()
+	d.sendUpdate(u, ch)
+}
+
+func (d *directory) sendUpdate(u *update, ch objectChange) {
+	d.add(ch, func(_ objectEntry, err error) { d.acknowledged(u, ch.key, err) })
+}
+
+// acknowledged is called with the outcome of an update.
+func (d *directory) acknowledged(u *update, key string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case d.updates[key] != u:
+	case err != nil && d.reg.cfg.Runner.Err() == nil && (raysys.Retriable(err) || errors.Is(err, raysys.ErrOutcomeUnknown)):
+		d.postpone(u, resendPause)
+	case u.newer:
+		d.postpone(u, gather)
+	default:
+		delete(d.updates, key)
+	}
+}
+
+// postpone has an update sent later. d.mu is held.
+func (d *directory) postpone(u *update, pause time.Duration) {
+	d.late = append(d.late, u)
+	if len(d.late) == 1 {
+		d.reg.cfg.Runner.After(pause, d.resend)
+	}
+}
+
+// resend sends what was postponed.
+func (d *directory) resend() {
+	d.mu.Lock()
+	if d.reg.cfg.Runner.Err() != nil { // the node's copies go with it
+		clear(d.updates)
+		d.late = nil
+		d.mu.Unlock()
+		return
+	}
+	var due []*update
+	var changes []objectChange
+	pause := gather
+	if d.reg.cfg.Members.Suspended() != nil { // it would be refused here
+		pause = resendPause
+	} else {
+		count := min(len(d.late), updatesAtOnce)
+		for _, u := range d.late[:count] {
+			if d.updates[u.change.key] == u {
+				u.newer = false
+				due, changes = append(due, u), append(changes, u.change)
+			}
+		}
+		d.late = d.late[count:]
+	}
+	if len(d.late) > 0 {
+		d.reg.cfg.Runner.After(pause, d.resend)
+	}
+	d.mu.Unlock()
+	for i, u := range due {
+		d.sendUpdate(u, changes[i])
+	}
+}
+
+// overtake forgets an update that a change with a waiting caller makes wrong: that a copy is gone which this node now keeps. d.mu is
+// held.
+func (d *directory) overtake(ch *objectChange) {
+	if u := d.updates[ch.key]; u != nil && ch.kind == changeCopy && u.change.kind == changeGone {
+		delete(d.updates, ch.key)
+	}
+}
+
+// Unacknowledged counts the updates that no leader has acknowledged, and which of them wait to be resent.
+func (d *directory) Unacknowledged() (all, late int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.updates), len(d.late)
+}
