@@ -17,7 +17,8 @@ func (l *Link) acceptAll(ln net.Listener) {
 			if errors.Is(err, net.ErrClosed) || l.life.Err() != nil {
 				return
 			}
-			// Out of descriptors, most likely: what there is goes on, and a new one may fit later.
+			// Most likely no file descriptor is free: the connections that exist go on, and a new one may succeed
+			// later.
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			select {
 			case <-time.After(pause):
@@ -30,7 +31,7 @@ func (l *Link) acceptAll(ln net.Listener) {
 	}
 }
 
-// take begins the handshake of a connection that somebody opened.
+// take begins the handshake of an accepted connection.
 func (l *Link) take(conn net.Conn, relayed bool) {
 	if s := l.shake(conn, true); s != nil && !l.run(func() { l.accept(s, relayed) }) {
 		l.shaken(conn)
@@ -38,7 +39,7 @@ func (l *Link) take(conn net.Conn, relayed bool) {
 	}
 }
 
-// accept makes a session, or its bulk connection, of a connection that somebody opened.
+// accept makes an accepted connection a session, or the bulk connection of one.
 func (l *Link) accept(s *handshake, relayed bool) {
 	conn := s.conn
 	defer l.shaken(conn)

@@ -33,7 +33,7 @@ func (p *Peer) ping(stalled bool) {
 	p.emitHeld()
 	p.poke()
 	p.mu.Unlock()
-	p.bulk.tellCount()
+	p.bulk.sendCount()
 	if suspect := p.link.cfg.Suspect; suspect != nil {
 		if silent := p.Silence() >= p.link.cfg.SuspectAfter; silent != p.silent.Load() {
 			p.silent.Store(silent)

@@ -71,7 +71,7 @@ type Sink func(p *Peer, head []byte, size int) Landing
 
 // Landing is where one body goes. The link reads straight into its memory.
 type Landing interface {
-	// Memory returns exactly as many bytes as the Sink was told.
+	// Memory returns exactly size bytes, the argument of the Sink.
 	Memory() []byte
 	// Landed is called once, on the same reader: with nil when the body is there, and else why it will not be. From then
 	// on the link does not touch the memory. It must not block.
@@ -139,7 +139,7 @@ func (b *bulk) wasKicked() bool {
 	return b.kicked && !b.ended
 }
 
-// forget is what is left to do when a Landing panicked.
+// forget cleans up after a Landing that panicked.
 func (b *bulk) forget() {
 	b.mu.Lock()
 	b.landing = nil
@@ -147,7 +147,7 @@ func (b *bulk) forget() {
 	b.landed.Broadcast()
 }
 
-// settle tells the landing how it ended and lets those go on who want its memory back.
+// settle calls Landed and wakes the goroutines that wait for the memory in Abandon.
 func (b *bulk) settle(l Landing, err error) {
 	defer func() { // also when Landed panics
 		b.mu.Lock()

@@ -10,21 +10,21 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// bulk is a session's second connection, for what is large. The first SendBulk or SendBody opens it, and always from
+// bulk is a session's second connection, for large frames. The first SendBulk or SendBody opens it, and always from
 // the side that dialed the session: that direction is known to work, and there can be no two.
 type bulk struct {
 	peer   *Peer
 	reader sync.WaitGroup
 
-	mu      sync.Mutex // guards the rest
-	cond    *sync.Cond // of the writer: there is a frame, or it is over
-	conn    net.Conn   // nil until it is open
-	opening bool
-	ended   bool
-	queue   bulkQueue
-	bytes   [2]int // of the queue and of what is being written: of SendBulk, and of SendBody
-	frames  uint64 // that were queued
-	told    uint64 // how many the other side was told of
+	mu        sync.Mutex // guards the rest
+	cond      *sync.Cond // of the writer: there is a frame, or it is over
+	conn      net.Conn   // nil until it is open
+	opening   bool
+	ended     bool
+	queue     bulkQueue
+	bytes     [2]int // of the queue and of the frame being written: of SendBulk, and of SendBody
+	frames    uint64 // that were queued
+	countedTo uint64 // the last count that was sent to the other side
 
 	landed  *sync.Cond // placing or landing is another
 	placing bool       // the reader asks a sink for a landing
@@ -173,7 +173,7 @@ func (b *bulk) end() {
 	}
 }
 
-// drain gives back what is not written any more.
+// drain releases the frames that will not be written.
 func (b *bulk) drain() {
 	b.mu.Lock()
 	left := b.queue

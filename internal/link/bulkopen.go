@@ -120,10 +120,10 @@ func (l *Link) answerBulk(ctx context.Context, conn net.Conn, body []byte) error
 }
 
 // sessionOf finds the session that a bulk connection belongs to. The dialer has its session a moment before this side
-// does, so what is about to be decided is waited for.
+// does, so this side waits for a session that is being confirmed.
 func (l *Link) sessionOf(ctx context.Context, h *bulkHello) (*Peer, error) {
 	l.mu.Lock()
-	known := l.slots[h.from] != nil // nobody makes slots with a bulk hello
+	known := l.slots[h.from] != nil // a bulk hello makes no slot
 	l.mu.Unlock()
 	if known {
 		s := l.hold(h.from)

@@ -8,14 +8,14 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// bulkReader takes the frames of one bulk connection apart. What is in ahead has been read with a header: the start of
-// what follows it, which is copied; all else is read to where it belongs.
+// bulkReader takes the frames of one bulk connection apart. ahead has bytes that were read together with a header:
+// the start of the payload, which is copied; the rest is read into its final place.
 type bulkReader struct {
 	bulk     *bulk
 	conn     net.Conn
 	ahead    [512]byte
 	from, to int
-	scratch  []byte // for what nobody wants
+	scratch  []byte // for bytes that are skipped
 	turn     polite
 	kind     wire.Kind // of the frame being read
 }
@@ -189,7 +189,7 @@ func (r *bulkReader) fill(dst []byte) (n int, err error) {
 	return n, nil
 }
 
-// skip reads n bytes that nobody wants.
+// skip reads and drops n bytes.
 func (r *bulkReader) skip(n int) error {
 	if r.scratch == nil && n > 0 {
 		r.scratch = make([]byte, 64*kib)

@@ -10,7 +10,7 @@ import (
 
 const copyBytes = 64 * kib
 
-// bulkWriter writes the frames of one bulk connection. It keeps what it needs, so that no frame allocates.
+// bulkWriter writes the frames of one bulk connection. It keeps its buffers, so that no frame allocates.
 type bulkWriter struct {
 	conn   net.Conn
 	vector bool       // conn takes many pieces at once

@@ -38,10 +38,11 @@ type Config struct {
 	Down func(p *Peer, cause error)
 	// Suspect is called when a peer has been silent for SuspectAfter, and again with false when it is heard.
 	Suspect func(p *Peer, silent bool)
-	// Rejected learns of handshakes of others that came to nothing; who is what was said before that.
+	// Rejected is called for a handshake of a dialer that failed; who is the identity, as far as it was read.
 	Rejected func(remote string, who Identity, err error)
-	// Lost is called, on a reader of the peer, when n more frames of the peer have not arrived that were sent before others
-	// that did. The session goes on: whoever waits for an answer on it should end it, since nobody sends them again.
+	// Lost is called, on a reader of the peer, when n more frames of the peer have not arrived that were sent before
+	// others that did. The session goes on: a user that waits for an answer on it should end it, since lost frames
+	// are not sent again.
 	Lost func(p *Peer, class wire.Class, n uint64)
 	// Panicked learns of a handler's panic; the peer goes down because of it, the process does not.
 	Panicked func(p *Peer, kind wire.Kind, value any, stack []byte)
@@ -64,8 +65,8 @@ type Config struct {
 	// Window is how many bytes of each class may be on the way to this node before it has handled them: 1, 4 and 4 MiB.
 	// It holds the product of bandwidth and delay of 10 Gbit/s and 3 ms.
 	Window [classes]int
-	// Queue is how many bytes of each class may wait for a peer: 16, 64 and 16 MiB. Requests beyond it are refused with
-	// ErrOverloaded; control and replies, which nobody could ask for again, end the session instead.
+	// Queue is how many bytes of each class may wait for a peer: 16, 64 and 16 MiB. Requests beyond it are refused
+	// with ErrOverloaded; control and replies, which have no retry, end the session instead.
 	Queue [classes]int
 	// BulkQueue is how many bytes of SendBulk, and how many of SendBody, may wait for a bulk connection: 64 MiB.
 	BulkQueue int

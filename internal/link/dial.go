@@ -10,7 +10,7 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// dialing is an attempt to reach a node, which all who want that node share.
+// dialing is an attempt to reach a node, shared by all callers that want that node.
 type dialing struct {
 	done chan struct{} // closed by finish
 	peer *Peer
@@ -23,9 +23,9 @@ func (d *dialing) finish(p *Peer, err error) {
 	close(d.done)
 }
 
-// Connect returns the direct session with a node, and dials addr if there is none. Those who want the same node at the
-// same time share one attempt, which goes on when ctx ends. The error matches ErrRefused, ErrUnreachable or a Code
-// where one of them is the reason.
+// Connect returns the direct session with a node, and dials addr if there is none. Callers that want the same node at
+// the same time share one attempt, which goes on when ctx ends. The error matches ErrRefused, ErrUnreachable or a
+// Code where one of them is the reason.
 func (l *Link) Connect(ctx context.Context, node raysys.NodeID, addr string) (*Peer, error) {
 	p, err := l.connect(ctx, node, func(ctx context.Context) (net.Conn, error) { return l.cfg.Transport.Dial(ctx, addr) }, false)
 	if err != nil {
@@ -126,7 +126,7 @@ func (l *Link) known(s *slot, session uint64, relayed bool) *Peer {
 		if waiting == nil {
 			return nil
 		}
-		<-waiting // bounded: it is somebody's handshake
+		<-waiting // bounded by the timeout of that handshake
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 
 // Why a peer cannot be reached or is down. Match with errors.Is.
 var (
-	// ErrRefused: nobody listens at the address, on a host that answers. After a reset it proves that the process is
-	// dead (rule C17).
+	// ErrRefused: the host answers, and no process listens at the address. After a reset it proves that the process
+	// is dead (rule C17).
 	ErrRefused = errors.New("connection refused")
 	// ErrUnreachable: the address does not answer, which says nothing about the process behind it.
 	ErrUnreachable = errors.New("no answer")
@@ -47,7 +47,7 @@ const (
 	CodeCluster    Code = 3 // another cluster
 	CodeNode       Code = 4 // not the node that was meant
 	CodeSelf       Code = 5 // the node's own name
-	CodeIdentity   Code = 6 // the certificate names somebody else
+	CodeIdentity   Code = 6 // the certificate names another node
 	CodeNotAllowed Code = 7 // Config.Admit said no
 	CodeDuplicate  Code = 8 // a session with that incarnation exists
 	CodeClosing    Code = 9 // the node leaves

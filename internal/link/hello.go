@@ -20,7 +20,7 @@ const (
 	magic        = "raysys\x01"
 	preambleSize = len(magic) + 1 + 4
 
-	// maxHello is room for the largest function table that somebody wrote, ten thousand entries of 50 bytes, twice.
+	// maxHello is twice the size of the largest function table expected: ten thousand entries of 50 bytes.
 	maxHello = 1 << 20
 )
 
@@ -43,7 +43,7 @@ const (
 type hello struct {
 	id                       Identity
 	protocolMin, protocolMax uint64
-	to                       raysys.NodeID // whom the dialer wants
+	to                       raysys.NodeID // the node that the dialer wants
 	session                  uint64        // drawn by the dialer
 	gone                     uint64        // the session that the other side insisted on, which is over
 	order                    uint64        // of this session among those that the elder confirmed
@@ -211,7 +211,8 @@ func writeMessage(w io.Writer, t messageType, body []byte) error {
 	return err
 }
 
-// readMessage reads one message and nothing beyond it. Room is made for what came, not for what is announced.
+// readMessage reads one message and nothing beyond it. Memory is taken for the bytes that have come, not for the
+// announced length.
 func readMessage(r io.Reader) (messageType, []byte, error) {
 	var p [preambleSize]byte
 	if _, err := io.ReadFull(r, p[:]); err != nil {

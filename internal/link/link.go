@@ -184,8 +184,8 @@ func (l *Link) Close(ctx context.Context) error {
 	return fmt.Errorf("close link: connections were broken before their last bytes were taken: %w", context.Cause(ctx))
 }
 
-// Break ends every session as the end of the process would do it: connections are broken at once, and nobody is told
-// why. It waits for nothing; Close is to follow.
+// Break ends every session as the end of the process would do it: connections are reset at once, without a reason. It
+// waits for nothing; Close is to follow.
 func (l *Link) Break() {
 	l.mu.Lock()
 	l.state = stateClosed
@@ -196,7 +196,7 @@ func (l *Link) Break() {
 	}
 	l.mu.Unlock()
 	if ln != nil {
-		ln.Close() // first: who dials again because of what follows is refused
+		ln.Close() // first, so that a peer that dials again because of the next step is refused
 	}
 	for _, p := range peers {
 		p.end(ErrClosed, "")

@@ -52,17 +52,17 @@ func (p *Peer) missing(class wire.Class, sent, came uint64) error {
 	return nil
 }
 
-// tellCount queues the number of frames behind those that it counts, if it was not told yet.
-func (b *bulk) tellCount() {
+// sendCount queues the number of frames behind the frames that it counts, if it has changed since the last count.
+func (b *bulk) sendCount() {
 	if b.peer.features&featureCounts == 0 {
 		return
 	}
 	b.mu.Lock()
-	if b.frames == b.told || b.conn == nil || b.ended {
+	if b.frames == b.countedTo || b.conn == nil || b.ended {
 		b.mu.Unlock()
 		return
 	}
-	b.told = b.frames
+	b.countedTo = b.frames
 	count := bulkCount(b.frames)
 	b.queue.push(&bulkFrame{kind: kindCounts, payload: count, size: len(count)})
 	b.mu.Unlock()

@@ -28,10 +28,10 @@ type Peer struct {
 	features uint64 // of the other side
 
 	heard   atomic.Int64 // when the last byte came
-	silent  atomic.Bool  // Suspect was told so
+	silent  atomic.Bool  // Suspect was called
 	over    atomic.Bool  // no handler is called any more
-	reading atomic.Bool  // the reader is handing out frames and will write what is queued when it has
-	corks   atomic.Int32 // of those who will write what is queued in a moment
+	reading atomic.Bool  // the reader is handing out frames, and will write the queue afterwards
+	corks   atomic.Int32 // goroutines that will write the queue in a moment
 	trip    atomic.Int64 // of the last ping, there and back
 	counts  counters
 
@@ -44,7 +44,7 @@ type Peer struct {
 	mu       sync.Mutex // guards the rest
 	cond     *sync.Cond // of the writer: there is something to write, or it is over
 	sleeping bool       // the writer waits on cond
-	writing  bool       // somebody writes: rest and taken are theirs
+	writing  bool       // a goroutine writes: it owns rest and taken
 	torn     error      // a write failed; the reader ends the session
 	down     bool
 	cause    error  // why it is down
@@ -110,7 +110,7 @@ func (p *Peer) live() {
 		p.fail(p.doubt(err))
 	}
 	close(p.readDone)
-	p.bulk.end() // whoever ended the session may not have come to it yet
+	p.bulk.end() // the goroutine that ended the session may not have done it yet
 	p.bulk.wait()
 	if p.link.cfg.Down != nil {
 		p.link.cfg.Down(p, p.Err())
@@ -147,8 +147,8 @@ func (p *Peer) Err() error {
 
 func (p *Peer) String() string { return fmt.Sprintf("%s(%d)", p.id.Node, p.id.Incarnation) }
 
-// Close ends the session: it is down at once, and the other side is told the reason behind what is queued. It waits for
-// nothing; Done tells when Down has returned.
+// Close ends the session: it is down at once, and the other side gets the reason behind the queued frames. It waits
+// for nothing; Done tells when Down has returned.
 func (p *Peer) Close(reason error) {
 	if reason == nil {
 		reason = ErrClosed

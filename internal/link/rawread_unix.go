@@ -34,8 +34,8 @@ type rawReader struct {
 	err  error
 }
 
-// Read implements io.Reader; b is not empty. What is read is handled after it: RawConn holds the connection, and whoever
-// closed it in a handler would wait for himself.
+// Read implements io.Reader; b is not empty. The bytes are handled after it: RawConn holds the connection, and a
+// handler that closed it would wait for itself.
 func (r *rawReader) Read(b []byte) (int, error) {
 	r.b, r.n, r.err = b, 0, nil
 	err := r.raw.Read(r.once)

@@ -36,7 +36,7 @@ type batch struct {
 func (p *Peer) read() error {
 	in := readerOf(p.conn)
 	buf := make([]byte, readSize)
-	from, to := 0, 0 // what is read and not handled
+	from, to := 0, 0 // bytes that are read and not handled
 	limit := p.link.cfg.MaxFrame
 	for !p.over.Load() {
 		n, err := in.Read(buf[to:])
@@ -121,7 +121,7 @@ func (p *Peer) dispatch(b []byte, limit int) (taken int, err error) {
 // errOver stops a pass over the buffer when the session has ended meanwhile.
 var errOver = errors.New("session over")
 
-// account books what came, and writes what is owed and what the handlers sent.
+// account counts the frames received, and writes the control frames that are due and the frames that handlers sent.
 func (p *Peer) account(seen *batch) error {
 	var err error
 	p.mu.Lock()
@@ -194,7 +194,7 @@ func (p *Peer) ownFrame(seen *batch, h header, payload []byte) error {
 		if len(payload) != 8 {
 			return wrong()
 		}
-		// What comes back is what was sent, or a lie about the peer's own distance.
+		// A pong returns the bytes of the ping. A peer that changes them falsifies only its own round trip.
 		p.trip.Store(max(0, p.link.now()-int64(binary.LittleEndian.Uint64(payload))))
 	case kindCredit:
 		if len(payload) != 5 || payload[0] >= classes {

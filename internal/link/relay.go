@@ -22,7 +22,7 @@ import (
 // maxStreams is how many one peer may have through a relay, or to a node.
 const maxStreams = 64
 
-// relays is a link's part in streams: those that end here and those that it passes on.
+// relays is a link's part in streams: streams that end here, and streams that it passes on.
 type relays struct {
 	link *Link
 

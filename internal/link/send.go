@@ -13,7 +13,7 @@ import (
 //
 // It fails with raysys.ErrNotDelivered when the peer is down, raysys.ErrTooLarge above MaxFrame, and
 // raysys.ErrOverloaded when too many requests wait. When control or replies pass their bound the session ends with
-// ErrStuck: nobody would ask for them again.
+// ErrStuck: they have no retry.
 func (p *Peer) Send(class wire.Class, kind wire.Kind, payload []byte) error {
 	if class >= classes || kind < wire.FirstKind {
 		return fmt.Errorf("send to %s: kind %d in class %s is not for users", p, kind, class)
@@ -65,7 +65,7 @@ func (p *Peer) queue(class wire.Class, kind wire.Kind, payload []byte, item bool
 		q.push(p, class, kind, payload)
 	}
 	if q.bytes >= flushBytes && !p.writing && p.try != nil && !p.reading.Load() {
-		p.flushLocked() // sooner than the writer could: what is on its way is worked on meanwhile
+		p.flushLocked() // sooner than the writer could: the peer works on these frames meanwhile
 		return nil
 	}
 	if q.credit <= 0 || p.reading.Load() || p.corks.Load() != 0 {
@@ -76,11 +76,12 @@ func (p *Peer) queue(class wire.Class, kind wire.Kind, payload []byte, item bool
 	return nil
 }
 
-// flushBytes is how much of a class waits at most until the sender writes it itself, while nobody else writes.
+// flushBytes is how much of a class is queued at most before the sender writes it itself, while no other goroutine
+// writes.
 const flushBytes = 8 * kib
 
-// Flush writes what is queued, on this goroutine and as far as the connection takes it without waiting, unless
-// somebody else is writing: that one takes the rest along. It is for those about to wait for an answer.
+// Flush writes the queued frames on this goroutine, as far as the connection takes them without waiting. If another
+// goroutine is writing, that one takes them along. It is for those about to wait for an answer.
 func (p *Peer) Flush() {
 	p.mu.Lock()
 	p.flushLocked()
@@ -104,12 +105,11 @@ func (p *Peer) flushLocked() {
 	p.rouseLocked()
 }
 
-// Cork says that the caller will Uncork in a moment. Until then what is sent to the peer, by whomever, wakes no writer: it
-// would come, after all that it costs to wake a goroutine, to find its work done. Nothing that takes long may be done in
-// between. Corks count.
+// Cork announces an Uncork of the caller in a moment. Until then Send, by any goroutine, does not wake the writer,
+// which would wake only to find its work done. No long work may be done in between. Corks count.
 func (p *Peer) Cork() { p.corks.Add(1) }
 
-// Uncork takes back one Cork. What is queued is written as by Flush, or with flush unset as after Send.
+// Uncork takes back one Cork. The queued frames are written as by Flush, or with flush unset as after Send.
 func (p *Peer) Uncork(flush bool) {
 	p.mu.Lock()
 	p.corks.Add(-1)

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// asFileSender returns nil where the system cannot copy by itself, as when what is sent is encrypted here.
+// asFileSender returns nil where the system cannot copy by itself, as when this process encrypts the bytes.
 func asFileSender(conn net.Conn) fileSender {
 	c, ok := conn.(*net.TCPConn)
 	if !ok {

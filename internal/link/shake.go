@@ -22,8 +22,8 @@ func (l *Link) ownHello() (*hello, error) {
 	return h, h.id.check()
 }
 
-// judge checks what the other side said of itself. want is the node that was dialed; empty on the accepting side,
-// which looks at whom the dialer wants instead.
+// judge checks the hello of the other side. want is the node that was dialed; empty on the accepting side, which
+// checks the node that the dialer wants instead.
 func (l *Link) judge(ctx context.Context, own, h *hello, want raysys.NodeID, conn net.Conn) error {
 	if _, err := protocol(own.protocolMin, own.protocolMax, h.protocolMin, h.protocolMax); err != nil {
 		return err
@@ -112,7 +112,7 @@ func expect(conn net.Conn, want messageType) ([]byte, error) {
 	return nil, reject(CodeMalformed, "message %d came where %d was expected", t, want)
 }
 
-// malformed turns what a decoder says into what the other side is told.
+// malformed makes a decoder's error the rejection that is sent to the other side.
 func malformed(err error) error {
 	if errors.Is(err, ErrCorrupt) {
 		return reject(CodeMalformed, "%v", err)

@@ -11,18 +11,18 @@ import (
 // slot is where the connections of one pair of nodes meet. Both may dial at the same time, and again while the other
 // has not noticed that the last session is over; still there must be one session, the same on both sides. So one node
 // of the pair decides, the elder (the lower name): it takes a connection if it has no session, or if the other says
-// that the session it has is gone, and rejects it as a duplicate otherwise. The younger follows: what the elder
-// confirmed replaces what it has, and if it is told that a session exists which it does not know, it dials again and
-// says that this one is gone.
+// that the session it has is gone, and rejects it as a duplicate otherwise. The younger follows: a session that the
+// elder confirms replaces its own. If it is rejected because of a session that it does not have, it dials again and
+// reports that session as gone.
 type slot struct {
 	node raysys.NodeID
-	turn chan struct{} // of capacity 1, full while somebody decides or puts a session in place
+	turn chan struct{} // of capacity 1, full while a goroutine decides or puts a session in place
 
 	// Guarded by the link's mu.
 	users   int
 	peer    *Peer
 	last    *Peer                    // went down; Down has not returned
-	dialing *dialing                 // nil when nobody dials
+	dialing *dialing                 // nil when no goroutine dials
 	relying *dialing                 // the same, through a relay
 	waiting map[uint64]chan struct{} // sessions that the elder has not confirmed yet; closed when that is decided
 }
@@ -83,7 +83,7 @@ func (l *Link) await(s *slot, session uint64) func() {
 }
 
 // claim is the elder's decision about a connection, made with the turn taken. It returns nil when the connection may
-// become the session: what was there before is over then.
+// become the session: an earlier session is over then.
 func (l *Link) claim(s *slot, h *hello, relayed bool) *Rejection {
 	l.mu.Lock()
 	old := s.peer

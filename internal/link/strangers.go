@@ -5,9 +5,10 @@ import (
 	"net"
 )
 
-// A connection that others opened is silent until its first message, which says who it is, has come whole. Whoever reaches the
-// port can hold such connections open, so their number is bounded, and the bytes of unfinished messages with them. At a limit
-// the oldest silent one gives way: an honest dialer speaks at once and is past this soon, and one that is closed dials again.
+// An accepted connection is silent until its first message, the hello, is complete. Any process that reaches the port
+// can hold such connections open, so their number is bounded, and the bytes of unfinished messages with them. At a
+// limit the oldest silent one gives way: an honest dialer speaks at once and is past this soon, and one that is
+// closed dials again.
 const (
 	// maxShaking bounds the handshakes that others may have with this node at a time: a slow one costs no more than its
 	// place, and a cluster that comes back together fits.
@@ -22,7 +23,7 @@ const (
 // handshake is a connection until it is a session's.
 type handshake struct {
 	conn   net.Conn
-	from   string // the address of who opened it, without the port; empty for this node's own
+	from   string // the address of the dialer, without the port; empty for this node's own
 	number uint64 // in the order in which they came
 
 	// Guarded by the link's mu.
@@ -66,8 +67,8 @@ func (l *Link) shake(conn net.Conn, theirs bool) *handshake {
 	return nil
 }
 
-// roomLocked makes room for one more handshake with an address: it returns who is to be closed for that, if anybody, and
-// whether there is room. mu is held.
+// roomLocked makes room for one more handshake with an address: it returns the handshake to close for that, which may
+// be nil, and whether there is room. mu is held.
 func (l *Link) roomLocked(from string) (*handshake, bool) {
 	here, all := 0, 0
 	for _, o := range l.shaking {
@@ -125,7 +126,8 @@ func (s *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// count notes n bytes of a first message. It returns who is to be closed since there are too many of them, nil if nobody.
+// count notes n bytes of a first message. It returns the handshake to close when there are too many of them, else
+// nil.
 func (l *Link) count(s *handshake, n int) *handshake {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +142,7 @@ func (l *Link) count(s *handshake, n int) *handshake {
 	return l.giveWayLocked("", fmt.Errorf("closed for others: %d bytes of unfinished handshakes have come", l.hellos))
 }
 
-// spoke notes that the first message has come: the connection says who it is, and is not the first to give way any more.
+// spoke records that the hello has come: the connection is no longer the first to give way.
 func (l *Link) spoke(s *handshake) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

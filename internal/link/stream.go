@@ -167,7 +167,7 @@ func (s *stream) Close() error {
 
 func (s *stream) LocalAddr() net.Addr { return pipe.Addr("relay") }
 
-// RemoteAddr names the relay and whom it reaches.
+// RemoteAddr names the relay and the node behind it.
 func (s *stream) RemoteAddr() net.Addr { return pipe.Addr(fmt.Sprintf("%s/%s", s.via.id.Node, s.node)) }
 
 func (s *stream) SetDeadline(t time.Time) error {

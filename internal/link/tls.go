@@ -17,9 +17,9 @@ type TLS struct {
 	asServer, asClient *tls.Config
 }
 
-// LoadTLS makes a TLS 1.3 transport with certificates on both sides. The three files are PEM; the certificate names cluster and node in a URI (see Name), and whoever does not have
-// one of that CA is not talked to.
-// It fails when the CA does not verify the certificate now: others would refuse it one by one.
+// LoadTLS makes a TLS 1.3 transport with certificates on both sides. The three files are PEM; the certificate names
+// cluster and node in a URI (see Name), and peers without a certificate of that CA are refused. It fails when the CA
+// does not verify the certificate now: others would refuse it one by one.
 func LoadTLS(certFile, keyFile, caFile string) (*TLS, error) {
 	t, err := loadTLS(certFile, keyFile, caFile)
 	if err != nil {
@@ -67,8 +67,8 @@ func loadTLS(certFile, keyFile, caFile string) (*TLS, error) {
 	}, nil
 }
 
-// verifyOwn checks a node's own certificate as its peers will, both as a server's and as a client's: one that they refuse would
-// make a member that nobody can talk to.
+// verifyOwn checks a node's own certificate as its peers will, both as a server's and as a client's: one that they
+// refuse would make a member that no other can connect to.
 func verifyOwn(pair tls.Certificate, own *x509.Certificate, roots *x509.CertPool, now time.Time) error {
 	between := x509.NewCertPool()
 	for _, der := range pair.Certificate[1:] {
@@ -108,7 +108,7 @@ func verifyServer(s tls.ConnectionState, roots *x509.CertPool) error {
 // Certificate is this node's own.
 func (t *TLS) Certificate() *x509.Certificate { return t.own }
 
-// Listen implements Transport. The handshake is left to the one who reads first: it must not hold up Accept.
+// Listen implements Transport. The first reader does the handshake, which must not hold up Accept.
 func (t *TLS) Listen(ctx context.Context, addr string) (net.Listener, error) {
 	var lc net.ListenConfig
 	ln, err := lc.Listen(ctx, "tcp", addr)

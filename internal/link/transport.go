@@ -21,7 +21,7 @@ type Transport interface {
 
 // TCPConfig is about plain TCP.
 type TCPConfig struct {
-	// Insecure allows addresses beyond loopback, where everybody on the way can read and change what is sent.
+	// Insecure allows addresses beyond loopback, where any machine on the way can read and change the frames.
 	Insecure bool
 }
 

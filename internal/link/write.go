@@ -64,7 +64,7 @@ func (p *Peer) tear(err error) {
 	}
 }
 
-// farewell writes what is queued and the reason, with mu held. Its deadline was set when the session ended.
+// farewell writes the queued frames and the reason, with mu held. Its deadline was set when the session ended.
 func (p *Peer) farewell(bye string) {
 	if len(bye) > maxText {
 		bye = bye[:maxText]

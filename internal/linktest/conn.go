@@ -13,7 +13,7 @@ import (
 type end struct {
 	in, out       *pipe.Half
 	local, remote net.Addr
-	due           func() time.Time // when what is written now may be read; nil for at once
+	due           func() time.Time // when bytes written now may be read; nil for at once
 	closed        func()           // called by the first Close; may be nil
 	once          sync.Once
 }
@@ -48,7 +48,7 @@ func (c *end) wrap(op string, err error) error {
 	return &net.OpError{Op: op, Net: "mem", Source: c.local, Addr: c.remote, Err: err}
 }
 
-// CloseWrite ends this direction; the other side reads what is there and then the end.
+// CloseWrite ends this direction; the other side reads the bytes that are there and then the end.
 func (c *end) CloseWrite() error {
 	c.out.End()
 	return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/raysys/raysys/internal/pipe"
 )
 
-// CutOneWay stops everything from one node to another: bytes wait, ends and resets too, and nobody is told. What waits
-// arrives after Heal. New connections, which need both ways, wait too.
+// CutOneWay stops everything from one node to another: bytes, ends and resets wait, without an error on either side.
+// What waits arrives after Heal. New connections, which need both ways, wait too.
 func (n *Network) CutOneWay(from, to raysys.NodeID) {
 	n.fault(func() { n.cut[way{from, to}] = true })
 }
@@ -48,7 +48,7 @@ func (n *Network) Delay(a, b raysys.NodeID, latency, jitter time.Duration) {
 }
 
 // Kill is what the end of a process does: its connections are reset, and new ones refused until it listens again. The
-// links of that process still have to be closed by whoever made them.
+// test still has to close the links of that process.
 func (n *Network) Kill(node raysys.NodeID) {
 	n.mu.Lock()
 	var listeners []*memListener
@@ -88,8 +88,8 @@ func (n *Network) reset(which func(*memConn) bool) {
 	}
 }
 
-// Sever is what a stateful firewall does that has forgotten the connections between two nodes: nothing passes on them
-// any more, ever, and nobody is told; new ones work.
+// Sever acts as a stateful firewall that has forgotten the connections between two nodes: their bytes are dropped for
+// ever, without an error on either side; new connections work.
 func (n *Network) Sever(a, b raysys.NodeID) {
 	n.fault(func() {
 		for c := range n.conns {

@@ -151,7 +151,7 @@ func (n *Network) closed(c *memConn) {
 	}
 }
 
-// due returns when what is sent now arrives.
+// due returns when bytes sent now arrive.
 func (n *Network) due(w way) time.Time {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -188,14 +188,14 @@ func (ln *memListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Connections that nobody accepted are reset.
+// Close implements net.Listener. Connections that were not accepted are reset.
 func (ln *memListener) Close() error {
 	ln.once.Do(func() {
 		ln.net.mu.Lock()
 		if ln.net.listeners[string(ln.at)] == ln {
 			delete(ln.net.listeners, string(ln.at))
 		}
-		ln.net.mu.Unlock() // from here on nobody queues
+		ln.net.mu.Unlock() // from here on no connection is queued
 		close(ln.done)
 		for {
 			select {

@@ -49,8 +49,8 @@ func (r reading) elapsed(c Clock) time.Duration {
 	return max(now.mono-r.mono, now.wall.Sub(r.wall))
 }
 
-// alarm is a timer that one goroutine sets and waits for. A tick may come from before it was last set: whoever waits looks at
-// the time again.
+// alarm is a timer that one goroutine sets and waits for. A tick may come from before it was last set: the reader of
+// C looks at the time again.
 type alarm struct {
 	clock Clock
 	C     chan struct{} // never closed

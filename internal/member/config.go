@@ -12,10 +12,10 @@ import (
 
 // Prober answers for the links of this node. All but Redial answer from memory, at once.
 type Prober interface {
-	// Silence says how long ago the last frame of the node came, on whatever link there was; false when none ever did,
-	// or when the last link was closed because nobody needed it.
+	// Silence returns the time since the last frame of the node, over any link; false when there was none, or when
+	// the last link was closed because it was not needed.
 	Silence(node raysys.NodeID) (silent time.Duration, heard bool)
-	// Relayed reports whether what is sent to the node reaches it through a third one.
+	// Relayed reports whether frames reach the node through a third one.
 	Relayed(node raysys.NodeID) bool
 	// Linked reports whether there is a session with this incarnation of the node, relayed or not.
 	Linked(node raysys.NodeID, incarnation uint64) bool
@@ -29,7 +29,7 @@ type Ballots interface {
 	Ask(ctx context.Context, monitor, victim raysys.NodeID, incarnation uint64) (agrees bool, err error)
 }
 
-// Config says who joins what. KV, ClusterID and Self's ID and Address are required.
+// Config names the node and the cluster that it joins. KV, ClusterID and Self's ID and Address are required.
 type Config struct {
 	// KV is the cluster's store; the member does not close it.
 	KV store.KV
@@ -50,9 +50,9 @@ type Config struct {
 	// SuspectAfter is the silence after which a node is avoided. 0 means a third of the TTL: three pings of the link.
 	SuspectAfter time.Duration
 
-	// Prober is nil where there are no links; then nobody is ever suspected, and who is eligible is a host at once.
+	// Prober is nil where there are no links; then no node is ever suspected, and an eligible one is a host at once.
 	Prober Prober
-	// Ballots is nil where nobody can be asked; then only a node with a single monitor can be evicted.
+	// Ballots is nil where other monitors cannot be asked; then only a node with a single monitor can be evicted.
 	Ballots Ballots
 
 	// Clock is nil for the system's.
@@ -60,13 +60,13 @@ type Config struct {
 	// Jitter returns numbers in [0, 1) that spread retries; nil means random ones.
 	Jitter func() float64
 
-	// OnState is told of each change of state, the first Active excepted, before anything is done that depends on it:
-	// once it has returned from Fenced or Left, the session is destroyed and others take over. cause matches
-	// ErrSuspended, ErrFenced, ErrStoreReplaced or ErrClosed, and is nil for Active. It must not call Leave or Abandon.
+	// OnState is called for each change of state, the first Active excepted, before any step that depends on it: once
+	// it has returned from Fenced or Left, the session is destroyed and others take over. cause matches ErrSuspended,
+	// ErrFenced, ErrStoreReplaced or ErrClosed, and is nil for Active. It must not call Leave or Abandon.
 	OnState func(s State, cause error)
-	// OnAttempt is told of each attempt to join that failed in a way that may pass.
+	// OnAttempt is called for each attempt to join that failed for a reason that may pass.
 	OnAttempt func(Attempt)
-	// OnEvent is told of what is worth a log line. It may be called from several goroutines at once.
+	// OnEvent is called for events that are worth a log line. It may be called from several goroutines at once.
 	OnEvent func(Event)
 }
 
@@ -99,12 +99,12 @@ const (
 // Event is something that an operator may want to know.
 type Event struct {
 	Kind        EventKind
-	Node        raysys.NodeID // whom it is about, "" for this node
+	Node        raysys.NodeID // the node that it is about, "" for this one
 	Incarnation uint64
 	Err         error
 }
 
-// normal validates and fills in what was left out.
+// normal validates c and fills in the defaults.
 func (c Config) normal() (Config, error) {
 	switch {
 	case c.KV == nil:

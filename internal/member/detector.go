@@ -13,31 +13,31 @@ import (
 // threshold:
 //
 //	0 ──────── SuspectAfter ──────── TTL ──────── 1.5 TTL ──────── 2 TTL
-//	             avoided          ask the others   say so in       who has fewer
-//	                              (its monitors)   nodes/<self>    links leaves
+//	             avoided          ask the others   publish in      fewer links:
+//	                              (its monitors)   nodes/<self>    leave
 //
-// A member that was stalled itself heard nobody, and knows nothing: silence counts only from when it was awake.
+// A member that was stalled itself could hear no node: silence counts only from when it was awake again.
 type failureDetector struct {
 	m    *Member
 	wake chan struct{} // a vote ended; never closed
 
-	mu        sync.Mutex // guards what follows: Ballot reads it
-	started   bool
-	last      reading       // when the loop last looked
-	due       time.Duration // when it has to look again
-	attentive time.Duration // since when it looked in time
-	since     map[uint64]time.Duration
-	unlinked  map[uint64]time.Duration // since when a node that it watches was not heard at all
+	mu         sync.Mutex // guards what follows: Ballot reads it
+	started    bool
+	last       reading       // when the loop last looked
+	due        time.Duration // when it has to look again
+	awakeSince time.Duration // since when it looked in time
+	since      map[uint64]time.Duration
+	unlinked   map[uint64]time.Duration // since when a node that it watches was not heard at all
 
 	asking           map[uint64]bool            // a vote is under way
 	retry            map[uint64]retry           // votes that failed
-	voted            map[uint64]bool            // voted out, by whomever
+	voted            map[uint64]bool            // voted out, by any member
 	awaitingLeaseEnd map[uint64]pendingEviction // evicted, and waiting for the end of their lease
 	pairs            map[pair]time.Duration     // broken pairs, since when they are known
 	reporting        bool                       // the record is being written
 	yielding         bool                       // this node is about to leave
 	janitor          janitor
-	notes            []Event // to be told once mu is free: OnEvent is somebody else's code
+	events           []Event // for OnEvent, which is called without mu
 }
 
 // retry is when to ask again.
@@ -46,7 +46,7 @@ type retry struct {
 	pause *backoff
 }
 
-// pendingEviction is what is left to do about an evicted node.
+// pendingEviction is an evicted node whose session is still to be destroyed.
 type pendingEviction struct {
 	node   Node
 	due    time.Duration
@@ -92,10 +92,10 @@ func (g *failureDetector) stalled() time.Duration { return g.m.cfg.TTL / 10 }
 
 // note keeps an event until mu is free. With mu held.
 func (g *failureDetector) note(kind EventKind, n Node, err error) {
-	g.notes = append(g.notes, Event{Kind: kind, Node: n.ID, Incarnation: n.Incarnation, Err: err})
+	g.events = append(g.events, Event{Kind: kind, Node: n.ID, Incarnation: n.Incarnation, Err: err})
 }
 
-// look does all that is due and returns when to look again, and what there is to tell.
+// look does the steps that are due, and returns when to look again and the events for OnEvent.
 func (g *failureDetector) look(v *View) (time.Duration, []Event) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -139,8 +139,8 @@ func (g *failureDetector) look(v *View) (time.Duration, []Event) {
 
 	next = max(next, ttl/500) // two thresholds at almost the same time need not be two looks
 	g.due = now.mono + next
-	notes := g.notes
-	g.notes = nil
+	notes := g.events
+	g.events = nil
 	return next, notes
 }
 
@@ -148,9 +148,9 @@ func (g *failureDetector) look(v *View) (time.Duration, []Event) {
 // does while the machine sleeps.
 func (g *failureDetector) attend(now reading) {
 	if !g.started {
-		g.started, g.attentive = true, now.mono
+		g.started, g.awakeSince = true, now.mono
 	} else if now.mono > g.due+g.stalled() || now.wall.Sub(g.last.wall)-(now.mono-g.last.mono) > g.stalled() {
-		g.attentive = now.mono
+		g.awakeSince = now.mono
 	}
 	g.last = now
 }
@@ -190,7 +190,7 @@ func (g *failureDetector) silence(n Node, watched bool, now time.Duration) time.
 	default:
 		return 0
 	}
-	return max(min(silent, now-g.since[id], now-g.attentive), 0)
+	return max(min(silent, now-g.since[id], now-g.awakeSince), 0)
 }
 
 // suspect publishes a view with the new suspects, if they are others.

@@ -1,5 +1,5 @@
-// Package member makes a process a member of a cluster: it holds a session in the store, knows who else is there, and sees to
-// it that a node which is dead or silent loses its place, and that no other does.
+// Package member makes a process a member of a cluster: it holds a session in the store, knows the other members, and
+// evicts nodes that are dead or silent, and no others.
 //
 //	          renew every TTL/3                      silence, resets
 //	store ◄────────────────────── Member ◄────────────────────────── Prober (the link)
@@ -17,12 +17,13 @@
 // kept, and the next good renewal makes the same incarnation Active again. Fenced: the session is gone, or a vote said that it
 // has to go; what was served under this incarnation must stop, and the process may Join anew as another.
 //
-// Death is either proven (LinkReset and a refused redial, Died) and then acted on at once, or it is only silence. A silent
-// node is suspect, in the view of whoever does not hear it. After a full lease of silence one of its up to three monitors, the
-// nodes that follow it on a ring, asks the others; if most do not hear it either, one transaction makes their verdict a key
-// (evict/<incarnation>). The node reads that key with each renewal and then ends itself; if it does not, its session is
-// destroyed one lease later, when it cannot serve any more. What keeps a cluster from tearing itself apart is in evict.go
-// (one transaction, half the members) and in pairs.go (who leaves when two live nodes do not hear each other).
+// Death is either proven (LinkReset and a refused redial, Died) and then acted on at once, or it is only silence. A
+// silent node is suspect in the views of the members that do not hear it. After a full lease of silence one of its up
+// to three monitors, the nodes that follow it on a ring, asks the others; if most do not hear it either, one
+// transaction makes their verdict a key (evict/<incarnation>). The node reads that key with each renewal and then
+// ends itself; if it does not, its session is destroyed one lease later, when it cannot serve any more. The rules
+// that keep a cluster from evicting itself are in evict.go (one transaction, half the members) and in pairs.go (which
+// of two live nodes leaves when they do not hear each other).
 //
 //	m, err := member.Join(ctx, member.Config{KV: kv, Self: member.Info{ID: "a", Address: "10.0.0.1:7000"}, OnState: onState})
 //	...
@@ -31,6 +32,6 @@
 //	<-v.Changed()
 //	err = m.Leave(ctx)
 //
-// It knows the store and nothing of links, tasks or grains. It does not take or give up the leadership of shards: it says who
-// leads (View.Leader) and who should (View.Preferred).
+// It knows the store and nothing of links, tasks or grains. It does not take or give up the leadership of shards: it
+// reports which node leads (View.Leader) and which should (View.Preferred).
 package member

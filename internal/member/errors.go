@@ -7,7 +7,8 @@ import "errors"
 var (
 	// ErrNameTaken: another live node has this name.
 	ErrNameTaken = errors.New("node name taken")
-	// ErrNotListening is what a Prober answers when the address is reached and nobody listens there: the process is gone.
+	// ErrNotListening is a Prober's answer when the host is reached and no process listens at the address: the
+	// process is gone.
 	ErrNotListening = errors.New("nobody listens")
 
 	// errHeard: the monitors do not agree that a node is silent.

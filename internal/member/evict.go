@@ -12,7 +12,7 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// vote is the value of evict/<incarnation>: for whoever asks why.
+// vote is the value of evict/<incarnation>, which explains the eviction to operators.
 type vote struct {
 	V       int             `json:"v"`
 	Node    raysys.NodeID   `json:"node"`
@@ -35,10 +35,10 @@ func decodeVote(value []byte) vote {
 	return v
 }
 
-// evict writes the verdict over a node in one transaction (C17): this member still is one, the victim still is one, nobody
-// has evicted this member, and the ledger is the one on which the half was counted. So of two that evict each other one
-// succeeds, and evictions at the same time are counted one after the other. errHalf when it would be too many. It
-// returns false and no error when the verdict was there already.
+// evict writes the verdict over a node in one transaction (C17): this node and the victim are still members, this
+// node is not evicted itself, and the ledger is the one on which the half was counted. So of two that evict each
+// other one succeeds, and evictions at the same time are counted one after the other. errHalf when it would be too
+// many. It returns false and no error when the verdict was there already.
 func (m *Member) evict(ctx context.Context, victim Node, agreed []raysys.NodeID, why string) (written bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.TTL/4)
 	defer cancel()
@@ -82,7 +82,7 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 	now := m.cfg.Clock.Mono()
 	entries, damage := decodeLedger(read[0].Value)
 	if damage != nil {
-		m.reportGarbage(read[0], damage) // what is written below replaces it
+		m.reportGarbage(read[0], damage) // the write below replaces it
 	}
 	if damage != nil || read[0].Create == 0 {
 		if entries, err = m.verdicts(ctx); err != nil {
@@ -123,7 +123,7 @@ func (m *Member) tryEvict(ctx context.Context, victim Node, data []byte) (writte
 	if _, err = kv.Txn(ctx, ops); err != nil {
 		return false, err
 	}
-	m.ledger.observe(lately, m.cfg.Clock.Mono(), m.cfg.TTL) // should somebody destroy it before this member reads it again
+	m.ledger.observe(lately, m.cfg.Clock.Mono(), m.cfg.TTL) // another member may destroy it before this one reads it again
 	return true, nil
 }
 

@@ -7,8 +7,9 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// Values that no member wrote are an operator's mistake, or a program's that shares the store. None of them may stand in the
-// way for long: each is reported once by each member, and replaced or removed on condition that it is still what was seen.
+// Values that no member wrote are an operator's mistake, or a program's that shares the store. Such a value must not
+// block the cluster for long: each member reports it once, and replaces or removes it on condition that it has not
+// changed since.
 
 // maxGarbage bounds the keys that are remembered as reported.
 const maxGarbage = 1024
@@ -27,9 +28,9 @@ func (m *Member) reportGarbage(p store.Pair, err error) {
 	}
 }
 
-// readNodes reads what nodes/ holds. A record that no session holds is no member's: nothing would ever end it, so it does not
-// count and goes. One that cannot be read, of a session that lives, is a member all the same: it stays what it was known as, and
-// writes its record anew. One bad record must not hide the others.
+// readNodes reads what nodes/ holds. A record that no session holds is no member's: nothing would ever end it, so it
+// does not count and goes. One that cannot be read, of a session that lives, is a member all the same: its last
+// readable record counts, and it writes its record anew. One bad record must not hide the others.
 func (m *Member) readNodes(pairs []store.Pair) []Node {
 	nodes := make([]Node, 0, len(pairs))
 	for _, p := range pairs {
@@ -77,7 +78,7 @@ func (m *Member) mendLedger(p store.Pair, err error) {
 	})
 }
 
-// replaceGarbage does op, unless another member was faster; whoever reads the value next tries again.
+// replaceGarbage does op, unless another member was faster; the next reader of the value tries again.
 func (m *Member) replaceGarbage(p store.Pair, op store.Op) {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/4)
 	defer cancel()

@@ -7,17 +7,18 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// A node that others cannot talk to must not lead shards or have grains: whatever is placed on it is lost to everybody else,
-// until it is evicted, and again when it comes back. So an eligible node joins as one that is Joining, and becomes a host when a
-// majority of the hosts has a session with it; where there are none, a majority of the eligible nodes, itself included. It
-// says so in its own record, so that all members have the same hosts and with them the same rendezvous winners.
+// A node that others cannot talk to must not lead shards or have grains: shards and grains that are placed on it are
+// unreachable for all others until it is evicted, and again when it comes back. So an eligible node joins as one that
+// is Joining, and becomes a host when a majority of the hosts has a session with it; where there are none, a majority
+// of the eligible nodes, itself included. It says so in its own record, so that all members have the same hosts and
+// with them the same rendezvous winners.
 //
 // A session is mutual: each side has checked the other's certificate and read its answer. So the node's own count is the
 // hosts' word. A host stays one for this incarnation: a
 // pair that breaks later is relayed, mended or evicted as pairs.go and vote.go say.
 
-// hostsKey is written by each node that becomes a host, on condition that no other became one since it counted: of two that
-// start at the same time and see nobody else, the second one counts again, and finds the first.
+// hostsKey is written by each node that becomes a host, on condition that no other became one since it counted: of
+// two that start at the same time and see no other member, the second one counts again, and finds the first.
 const hostsKey = "hosts"
 
 // electors are the nodes whose sessions make a node a host.

@@ -181,12 +181,12 @@ func (j *joining) takeKey(ctx context.Context) error {
 	return fmt.Errorf("%w: key %s comes and goes", errAgain, key)
 }
 
-// replace ends a former life of this node if its process is provably dead: nobody listens at its address on this very
-// host, or its address is the one that this process has bound. Refusal by another host proves nothing, it may be a
-// firewall's.
+// replace ends a former life of this node if its process is provably dead: no process listens at its address on this
+// very machine, or its address is the one that this process has bound. Refusal by another host proves nothing, it may
+// be a firewall's.
 func (j *joining) replace(ctx context.Context, there store.Pair) error {
 	old, err := decodeNode(there)
-	if err != nil { // whoever holds it lives and writes it anew, or its session ends
+	if err != nil { // its holder lives and writes it anew, or the session of its holder ends
 		j.reportGarbage(there, err)
 		old = Node{Info: Info{ID: j.cfg.Self.ID, Address: "an address that cannot be read"}, Incarnation: there.Create}
 	}
@@ -215,7 +215,7 @@ func (j *joining) replace(ctx context.Context, there store.Pair) error {
 	return fmt.Errorf("%w: node %s is registered at %s as incarnation %d, which cannot be asked whether it lives: its session ends within %v if it does not", errAgain, old.ID, old.Address, old.Incarnation, 2*j.cfg.TTL)
 }
 
-// undo gives the session back, with what it holds, as far as the store can be reached.
+// undo destroys the session, with its keys, if the store can be reached.
 func (j *joining) undo() {
 	if j.session == "" {
 		return

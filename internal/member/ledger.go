@@ -74,8 +74,8 @@ func (m *Member) verdicts(ctx context.Context) ([]ledgerEntry, error) {
 	return entries, nil
 }
 
-// observe notes when this member saw each eviction first. It returns them and those of the last lease that this member saw
-// itself, which somebody may have taken out of the ledger.
+// observe notes when this member saw each eviction first. It returns them, and those of the last lease that this
+// member saw itself, which may have been removed from the ledger.
 func (l *ledger) observe(entries []ledgerEntry, now, lease time.Duration) []ledgerEntry {
 	l.mu.Lock()
 	defer l.mu.Unlock()

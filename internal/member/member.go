@@ -151,7 +151,7 @@ func (m *Member) Confirm(ctx context.Context, node raysys.NodeID, incarnation ui
 }
 
 // Update tells the others something new of this node. Its ID cannot change. Every member reads every record that
-// changes, so that it is for what changes seldom: what a node has, not what of it is free.
+// changes, so a record is for facts that change seldom: the resources of a node, not those that are free.
 func (m *Member) Update(ctx context.Context, info Info) error {
 	if info.ID != m.cfg.Self.ID {
 		return fmt.Errorf("%w: node %s cannot become %q", raysys.ErrBadOption, m.cfg.Self.ID, info.ID)
@@ -162,7 +162,7 @@ func (m *Member) Update(ctx context.Context, info Info) error {
 	return m.write(ctx, func(r *record) { r.Info = info })
 }
 
-// write changes the record of this node. Nobody else writes it, so that holding it is condition enough.
+// write changes the record of this node. No other member writes it, so holding it is condition enough.
 func (m *Member) write(ctx context.Context, change func(*record), with ...store.Op) error {
 	select {
 	case m.writing <- struct{}{}:
@@ -207,8 +207,8 @@ func (m *Member) Leave(ctx context.Context) error {
 	return nil
 }
 
-// Abandon stops renewing and watching, and tells nobody: to the others it is as if the process had been killed. It
-// waits for the member's goroutines.
+// Abandon stops renewing and watching without a word to the store: to the others it is as if the process had been
+// killed. It waits for the member's goroutines.
 func (m *Member) Abandon() {
 	m.stop(raysys.ErrClosed)
 	m.owned.Wait()

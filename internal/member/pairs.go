@@ -4,11 +4,12 @@ import (
 	"slices"
 )
 
-// A broken pair is two members that both live, renew, and do not hear each other, with nobody to relay between them. Each of
-// them says so in its own record, so that all members see the same graph of broken pairs and come to the same verdict without
-// talking: the node with the fewest links leaves, on a tie the junior one, which is no host yet or has the later incarnation; its pairs are mended by that, and if some
-// are left, the next one goes. In a cut between two groups this takes the smaller group, and of two equal ones the one that
-// has the latest incarnation, rather than nodes of both.
+// A broken pair is two members that both live, renew, and do not hear each other, with no third node to relay between
+// them. Each of them says so in its own record, so that all members see the same graph of broken pairs and come to
+// the same verdict without talking: the node with the fewest links leaves, on a tie the junior one, which is no host
+// yet or has the later incarnation; its pairs are mended by that, and if some are left, the next one goes. In a cut
+// between two groups this takes the smaller group, and of two equal ones the one that has the latest incarnation,
+// rather than nodes of both.
 
 // pair is two incarnations, the smaller first.
 type pair struct{ a, b uint64 }

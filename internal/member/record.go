@@ -57,7 +57,7 @@ const (
 	maxRecord  = 64 << 10 // of nodes/<node>; every node reads every one of them
 )
 
-// Validate says what is wrong with it.
+// Validate returns an error for a record that cannot be written.
 func (i Info) Validate() error {
 	switch {
 	case i.ID == "" || len(i.ID) > maxNodeID || !utf8.ValidString(string(i.ID)) || strings.ContainsAny(string(i.ID), "/\x00"):

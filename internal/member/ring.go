@@ -36,8 +36,8 @@ const (
 	shardSeed = 0x73687264_2d763031 // "shrd-v01"
 )
 
-// ring puts the members in the order in which each is watched by those that follow. The order is by hash, so that the
-// monitors of a node are not its neighbours of one host or rack.
+// ring orders the members: each is watched by the members that follow it. The order is by hash, so that the monitors
+// of a node are not its neighbours of one host or rack.
 func ring(ids []raysys.NodeID) []raysys.NodeID {
 	return slices.SortedFunc(slices.Values(ids), func(a, b raysys.NodeID) int {
 		return cmp.Or(cmp.Compare(hash(ringSeed, a), hash(ringSeed, b)), cmp.Compare(a, b))
@@ -58,7 +58,7 @@ func successors(ring []raysys.NodeID, id raysys.NodeID) []raysys.NodeID {
 	return next
 }
 
-// predecessors returns those that have id among their successors.
+// predecessors returns the members that have id among their successors.
 func predecessors(ring []raysys.NodeID, id raysys.NodeID) []raysys.NodeID {
 	at := slices.Index(ring, id)
 	if at < 0 {

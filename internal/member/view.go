@@ -23,7 +23,7 @@ type Node struct {
 // Hosts reports whether the node may lead shards and have grains: it is eligible, and enough hosts had a session with it.
 func (n Node) Hosts() bool { return n.Eligible() && !n.Joining }
 
-// before orders members by seniority: hosts before those that are none yet, and then by incarnation. Where one of two has to go
+// before orders members by seniority: hosts before other members, and then by incarnation. Where one of two has to go
 // and nothing else tells them apart, the later in this order goes.
 func (n Node) before(o Node) bool {
 	if n.Joining != o.Joining {
@@ -32,7 +32,7 @@ func (n Node) before(o Node) bool {
 	return n.Incarnation < o.Incarnation
 }
 
-// Leader says who leads a shard.
+// Leader is the leadership of a shard.
 type Leader struct {
 	Shard       int
 	Epoch       uint64        // of this leadership (C9)
@@ -70,8 +70,9 @@ func (v *View) Node(id raysys.NodeID) (Node, bool) {
 	return v.nodes[i], true
 }
 
-// Coming reports whether a node with this incarnation may have joined since the view was made: others may know it already.
-// Incarnations are indexes of the store, so what is not newer than the view is in it, or dead.
+// Coming reports whether a node with this incarnation may have joined since the view was made: others may know it
+// already. Incarnations are indexes of the store, so an incarnation that is not newer than the view is in it, or
+// dead.
 func (v *View) Coming(node raysys.NodeID, incarnation uint64) bool {
 	n, ok := v.Node(node)
 	return incarnation > v.at && (!ok || n.Incarnation < incarnation)
@@ -86,7 +87,7 @@ func (v *View) Incarnation(incarnation uint64) (Node, bool) {
 	return v.nodes[i], true
 }
 
-// Leader returns who leads the shard.
+// Leader returns the leader of the shard.
 func (v *View) Leader(shard int) (Leader, bool) {
 	i, ok := slices.BinarySearchFunc(v.leaders, shard, func(l Leader, shard int) int { return cmp.Compare(l.Shard, shard) })
 	if !ok {
@@ -102,7 +103,7 @@ func (v *View) Ended(shard int, epoch uint64) bool {
 	return v.leadersAt >= epoch && (!ok || l.Epoch != epoch || l.spoiled)
 }
 
-// Preferred returns the node that should lead the shard: the rendezvous winner among those that may. False when none may.
+// Preferred returns the node that should lead the shard: the rendezvous winner among the hosts. False when none may.
 func (v *View) Preferred(shard int) (raysys.NodeID, bool) {
 	if shard < 0 || shard >= len(v.preferred) || v.preferred[shard] == "" {
 		return "", false

@@ -70,7 +70,8 @@ func (g *failureDetector) vote(v *View, n Node) {
 	signal(g.wake)
 }
 
-// poll asks the other monitors of n at once and returns who agrees, this member first, as soon as they are enough.
+// poll asks the other monitors of n at once and returns those that agree, this member first, as soon as they are
+// enough.
 func (m *Member) poll(v *View, n Node) ([]raysys.NodeID, error) {
 	monitors := v.Monitors(n.ID)
 	need := quorum(len(monitors))
@@ -159,7 +160,8 @@ func (g *failureDetector) report(v *View, unheard []uint64) {
 	})
 }
 
-// report leaves out who was voted out meanwhile: everybody waits for their end already, and everybody reads what is told.
+// report leaves out nodes that were voted out meanwhile: all members wait for their end already, and every member
+// reads the record.
 func (m *Member) report(v *View, before, unheard []uint64) error {
 	ctx, cancel := context.WithTimeout(m.ctx, m.cfg.TTL/4)
 	defer cancel()

@@ -78,7 +78,7 @@ func (m *Member) setLeaders(pairs []store.Pair, at uint64) error {
 			continue
 		}
 		if p.Session == "" {
-			continue // nobody leads it any more
+			continue // it has no leader any more
 		}
 		leaders = append(leaders, Leader{Shard: l.Shard, Epoch: l.Epoch, session: l.Session, spoiled: p.Modify != p.Create})
 	}
@@ -87,7 +87,7 @@ func (m *Member) setLeaders(pairs []store.Pair, at uint64) error {
 	return nil
 }
 
-// publish makes a new view after a change of what it is made of.
+// publish makes a new view after a change of nodes, leaders or suspects.
 func (m *Member) publish(change func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
