@@ -16,6 +16,7 @@ import (
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/transfer"
@@ -38,7 +39,7 @@ type cluster struct {
 	member   *member.Member
 	info     member.Info // what the node tells of itself
 	attempts attempts    // to reach the store
-	reg      *registry
+	reg      *registry.Registry
 	times    mesh.Times
 	refs     *refs.References
 	objects  *objects

@@ -6,7 +6,7 @@ import (
 	"github.com/raysys/raysys/placement"
 )
 
-// clusterMembers implements members.
+// clusterMembers implements registry.Members.
 type clusterMembers struct{ c *cluster }
 
 func (m clusterMembers) Self() core.NodeKey                    { return m.c.self() }
@@ -15,7 +15,7 @@ func (m clusterMembers) Alive(k core.NodeKey) bool             { return m.c.aliv
 func (m clusterMembers) Suspended() error                      { return m.c.suspended() }
 func (m clusterMembers) Nodes() ([]placement.Node, uint64)     { return m.c.nodes() }
 
-// Connect implements members.
+// Connect implements registry.Members.
 func (m clusterMembers) Connect(to core.NodeKey, done func(*mesh.Calls, error)) {
 	m.c.connect(to, func(p *peer, err error) {
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -132,7 +133,7 @@ func LendNamed(ctx context.Context, n *Node, to raysys.NodeID, name string) erro
 	c := n.others
 	m, _ := c.member.View().Node(to)
 	for _, i := range n.store.store.List() {
-		ask := keepAsk{oid: i.ID, key: nameKey(n.cfg.Namespace, name)}
+		ask := keepAsk{oid: i.ID, key: registry.NameKey(n.cfg.Namespace, name)}
 		if err := c.keepWait(ctx, mesh.KeyOf(m), keepCopy, ask); err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func Looks(n *Node) uint64 {
 // ObjectShards are the shards that list the objects of n.
 func ObjectShards(n *Node) (shards []int) {
 	for _, i := range n.store.store.List() {
-		shards = append(shards, n.others.reg.Layout().ShardOf(objectKey(i.ID)))
+		shards = append(shards, n.others.reg.Layout().ShardOf(registry.ObjectKey(i.ID)))
 	}
 	return shards
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/store"
@@ -63,7 +64,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	if err := c.sameWire(ctx, transport.print); err != nil {
 		return err
 	}
-	c.reg = newRegistry(registryConfig{
+	c.reg = registry.New(registry.Config{
 		Members: clusterMembers{c}, Actors: n.actors, Runner: c.runner, Layout: conf, Namespace: n.cfg.Namespace, Strategies: cfg.Strategies,
 	})
 	if c.objects, err = n.openObjects(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/transfer"
 )
 
@@ -118,12 +119,12 @@ func (o *objects) enterCopy(c *copying, obj *objectstore.Object) error {
 	}
 	oid, key := c.ask.oid, c.ask.key
 	o.list(oid)
-	rec := objectRecord{ID: m.ID, Owner: c.owner, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum}
-	_, err = o.dir.ChangeNow(c.ctx, addCopy(rec, true))
-	var named objectEntry
+	rec := registry.Record{ID: m.ID, Owner: c.owner, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum}
+	_, err = o.dir.ChangeNow(c.ctx, registry.AddCopy(rec, true))
+	var named registry.Entry
 	if err == nil && key != "" {
 		// The name may stand for it already; else the owner enters it together with this copy.
-		named, err = o.dir.ChangeNow(c.ctx, addNamedCopy(key, rec))
+		named, err = o.dir.ChangeNow(c.ctx, registry.AddNamedCopy(key, rec))
 	}
 	switch {
 	case err != nil || c.ctx.Err() != nil:

@@ -3,6 +3,7 @@ package system
 import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/registry"
 )
 
 // entry is a name that an object is kept for before the directory is known to have it: the owner enters it once all copies
@@ -43,11 +44,11 @@ func (e *entry) wait() {
 }
 
 func (e *entry) look() {
-	e.o.dir.Find(e.key, func(a objectEntry, err error) {
+	e.o.dir.Find(e.key, func(a registry.Entry, err error) {
 		if e.seen(a, err) {
 			return
 		}
-		e.o.dir.Await(e.key, a.Version, func(a objectEntry, err error) {
+		e.o.dir.Await(e.key, a.Version, func(a registry.Entry, err error) {
 			if !e.seen(a, err) {
 				e.end()
 			}
@@ -56,7 +57,7 @@ func (e *entry) look() {
 }
 
 // seen is told of the name's record. It reports false when that is of another object, or there is none.
-func (e *entry) seen(a objectEntry, err error) bool {
+func (e *entry) seen(a registry.Entry, err error) bool {
 	o := e.o
 	switch {
 	case o.ctx.Err() != nil:

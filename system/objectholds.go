@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
@@ -39,7 +40,7 @@ const maxHeldDepth = 16
 func (h holder) Hold(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
 	o := h.n.store
 	go func() { // it ends with the store's context
-		w := &holding{o: o, key: stateKey(h.n.cfg.Namespace, id, name)}
+		w := &holding{o: o, key: registry.StateKey(h.n.cfg.Namespace, id, name)}
 		var out []byte
 		for _, c := range refs {
 			var err error
@@ -143,12 +144,12 @@ func (w *holding) holdCopy(d *refs.Description, cause error) error {
 	lost := []error{fmt.Errorf("%w: %w", raysys.ErrObjectLost, cause)}
 	var open error // of a node that lives and did not say that it has none
 	for again := true; ; {
-		a, err := o.dir.FindNow(o.ctx, objectKey(oid))
+		a, err := o.dir.FindNow(o.ctx, registry.ObjectKey(oid))
 		if err != nil {
 			return unknownCopies(err)
 		}
 		at := slices.Clone(a.Record.At)
-		slices.SortStableFunc(at, func(a, b location) int { return boolOrder(b.Kept, a.Kept) })
+		slices.SortStableFunc(at, func(a, b registry.Location) int { return boolOrder(b.Kept, a.Kept) })
 		for _, l := range at {
 			if l.Node == o.self() || !o.node.others.alive(l.Node) {
 				continue
@@ -231,7 +232,7 @@ type hold struct {
 }
 
 // seen is told of the State's record: as it is at first, and then whenever it has changed.
-func (h *hold) seen(a objectEntry, err error) {
+func (h *hold) seen(a registry.Entry, err error) {
 	o := h.o
 	listed := slices.Contains(a.Held, h.oid)
 	switch {
@@ -266,14 +267,14 @@ func (h *hold) end() {
 }
 
 // ask asks for a record of the directory or, in a process of its own, for a State's.
-func (o *objects) ask(key string, seen store.Version, wait bool, done func(objectEntry, error)) {
-	reg := (*registry)(nil)
+func (o *objects) ask(key string, seen store.Version, wait bool, done func(registry.Entry, error)) {
+	reg := (*registry.Registry)(nil)
 	if c := o.node.others; c != nil {
 		reg = c.reg
 	} else {
 		var err error
 		if reg, err = o.node.solo.open(); err != nil {
-			done(objectEntry{}, err)
+			done(registry.Entry{}, err)
 			return
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -108,7 +109,7 @@ func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
 
 // future returns a future for what the node at was asked to lend: one of its exports, or the object itself, whose copies
 // the directory finds.
-func (a keepAnswer) future(c *cluster, at core.NodeKey, rec *objectRecord) *core.Future {
+func (a keepAnswer) future(c *cluster, at core.NodeKey, rec *registry.Record) *core.Future {
 	if a.number != 0 {
 		return c.refs.Take(a.id, at, a.number)
 	}
@@ -127,7 +128,7 @@ func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future
 	c := o.node.others
 	key := ""
 	if spec.Name != "" {
-		key = nameKey(o.node.cfg.Namespace, spec.Name)
+		key = registry.NameKey(o.node.cfg.Namespace, spec.Name)
 	}
 	var kept []core.NodeKey
 	var errs []error

@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/registry"
 )
 
 // alone starts a node in a process of its own.
@@ -62,7 +63,7 @@ func TestLaterHoldStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := stateKey("test", grainengine.ID{Kind: "kind", Key: "key"}, "n")
+	key := registry.StateKey("test", grainengine.ID{Kind: "kind", Key: "key"}, "n")
 	for range 2 {
 		if err := o.holdFor(key, oid); err != nil {
 			t.Fatal(err)

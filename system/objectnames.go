@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/store"
 )
@@ -220,31 +221,31 @@ func (o *objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 		return err
 	}
 	self := o.node.others.self()
-	rec := objectRecord{ID: oid, Owner: self, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum, Replicas: spec.Replicas}
-	rec.Enter(location{self, true})
+	rec := registry.Record{ID: oid, Owner: self, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum, Replicas: spec.Replicas}
+	rec.Enter(registry.Location{Node: self, Kept: true})
 	others, err := o.replicate(ctx, obj, c, spec)
 	if err != nil {
 		return err
 	}
 	for _, k := range others {
-		rec.Enter(location{k, true})
+		rec.Enter(registry.Location{Node: k, Kept: true})
 	}
 	if !o.names.keep(obj, func(k *keeping) { k.owner, k.replicas = self, others }) {
 		o.release(&keeping{object: obj, replicas: others})
 		return raysys.ErrReleased
 	}
 	o.list(oid)
-	if _, err := o.dir.ChangeNow(ctx, addCopy(rec, true)); err != nil {
+	if _, err := o.dir.ChangeNow(ctx, registry.AddCopy(rec, true)); err != nil {
 		return fmt.Errorf("enter it in the directory: %w", err)
 	}
 	if spec.Name == "" {
 		return nil
 	}
-	key := nameKey(o.node.cfg.Namespace, spec.Name)
+	key := registry.NameKey(o.node.cfg.Namespace, spec.Name)
 	o.names.keep(obj, func(k *keeping) { k.future, k.names[key] = c, 1 })
 	// The change may be made although nobody waits for it any more, or nobody can say: the name must not stand for nothing.
-	_, err = runner.Wait(ctx, func(done func(objectEntry, error)) {
-		o.dir.Change(setName(key, rec), func(a objectEntry, err error) {
+	_, err = runner.Wait(ctx, func(done func(registry.Entry, error)) {
+		o.dir.Change(registry.SetName(key, rec), func(a registry.Entry, err error) {
 			if err != nil {
 				o.follow(key, oid)
 			} else {
@@ -288,7 +289,7 @@ func (o *objects) list(oid raysys.TaskID) {
 
 // watch lets an object go when its name stands for another, or for none.
 func (o *objects) watch(key string, oid raysys.TaskID, seen store.Version) {
-	o.dir.Await(key, seen, func(a objectEntry, err error) {
+	o.dir.Await(key, seen, func(a registry.Entry, err error) {
 		switch {
 		case o.ctx.Err() != nil:
 		case err != nil:
@@ -315,7 +316,7 @@ func (o *objects) Lookup(ctx context.Context, name string) (*core.Future, error)
 		}
 		return nil, fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
 	}
-	a, err := o.dir.FindNow(ctx, nameKey(o.node.cfg.Namespace, name))
+	a, err := o.dir.FindNow(ctx, registry.NameKey(o.node.cfg.Namespace, name))
 	if err != nil {
 		return nil, err
 	}
@@ -326,10 +327,10 @@ func (o *objects) Lookup(ctx context.Context, name string) (*core.Future, error)
 }
 
 // borrow returns a future for an object of the directory: of its owner, or of one that keeps a copy when that is dead.
-func (o *objects) borrow(ctx context.Context, rec *objectRecord) (*core.Future, error) {
+func (o *objects) borrow(ctx context.Context, rec *registry.Record) (*core.Future, error) {
 	c := o.node.others
 	var last, open error // open: of a node that lives and did not say that it has none
-	for _, at := range append([]location{{rec.Owner, true}}, rec.At...) {
+	for _, at := range append([]registry.Location{{Node: rec.Owner, Kept: true}}, rec.At...) {
 		if at.Node == c.self() {
 			if future, _ := o.names.find(rec.ID); future != nil {
 				return future, nil
@@ -380,7 +381,7 @@ func (o *objects) Forget(ctx context.Context, name string) error {
 		o.unkeep(oid, func(k *keeping) { delete(k.names, name) })
 		return nil
 	}
-	key := nameKey(o.node.cfg.Namespace, name)
+	key := registry.NameKey(o.node.cfg.Namespace, name)
 	a, err := o.dir.FindNow(ctx, key)
 	switch {
 	case err != nil:
@@ -388,7 +389,7 @@ func (o *objects) Forget(ctx context.Context, name string) error {
 	case !a.Exists:
 		return fmt.Errorf("%w: no object of the cluster has it", raysys.ErrNotFound)
 	}
-	_, err = o.dir.ChangeNow(ctx, removeName(key))
+	_, err = o.dir.ChangeNow(ctx, registry.RemoveName(key))
 	return err
 }
 

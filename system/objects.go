@@ -19,6 +19,7 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/transfer"
 )
 
@@ -39,9 +40,9 @@ type ObjectConfig struct {
 type objects struct {
 	node   *Node
 	store  *objectstore.Store
-	engine *transfer.Engine // nil without a cluster
-	dir    *directory       // nil without a cluster
-	ctx    context.Context  // ends with the node
+	engine *transfer.Engine    // nil without a cluster
+	dir    *registry.Directory // nil without a cluster
+	ctx    context.Context     // ends with the node
 	cancel context.CancelFunc
 
 	mu     sync.Mutex                                  // guards the rest
@@ -86,7 +87,7 @@ func (n *Node) openObjects() (*objects, error) {
 		return nil, err
 	}
 	if c := n.others; c != nil {
-		o.dir = newDirectory(c.reg)
+		o.dir = registry.NewDirectory(c.reg)
 		host := ""
 		if !cfg.NoSharing {
 			host = transfer.HostID()

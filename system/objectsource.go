@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 )
 
@@ -206,7 +207,7 @@ func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 		}
 		if !w.found {
 			w.found = true
-			a, err := w.c.objects.dir.FindNow(ctx, objectKey(w.oid))
+			a, err := w.c.objects.dir.FindNow(ctx, registry.ObjectKey(w.oid))
 			if err != nil {
 				return core.NodeKey{}, unknownCopies(err)
 			}
@@ -233,7 +234,7 @@ func unknownCopies(err error) error {
 
 // settling is how long after the death of a node the directory may lack copies of its objects that others have: what they
 // had to say was gathered, or waited for a new leader of the shard because the old one was that node too.
-const settling = 4 * resendPause
+const settling = 4 * registry.ResendPause
 
 // underWay waits until whoever had a copy of the dead node's objects has said so. It returns false at once when that is so
 // already.
@@ -275,13 +276,13 @@ func (o *objects) came(obj *objectstore.Object, owner core.NodeKey) {
 		return
 	}
 	o.list(m.ID)
-	o.dir.Update(addCopy(objectRecord{ID: m.ID, Owner: owner, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum}, false))
+	o.dir.Update(registry.AddCopy(registry.Record{ID: m.ID, Owner: owner, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum}, false))
 }
 
 // gone takes a copy out of the directory.
 func (o *objects) gone(oid raysys.TaskID) {
 	if o.dir != nil && o.ctx.Err() == nil {
-		o.dir.Update(removeCopy(oid))
+		o.dir.Update(registry.RemoveCopy(oid))
 	}
 }
 
@@ -298,7 +299,7 @@ func (o *objects) FindCopies(s *refs.RemoteSource, end error, done func(error)) 
 		return
 	}
 	look := func(none func()) {
-		o.dir.Find(objectKey(oid), func(a objectEntry, err error) {
+		o.dir.Find(registry.ObjectKey(oid), func(a registry.Entry, err error) {
 			switch {
 			case errors.Is(end, raysys.ErrUnreachable) && err != nil:
 				done(end) // which says more

@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
 )
 
 // held is the value in a future as the object store sees it. It does not keep the future alive.
@@ -133,11 +134,11 @@ func (s *storedSource) elsewhere(err error) error {
 	if o.dir == nil || !errors.Is(err, raysys.ErrObjectLost) {
 		return err
 	}
-	a, bad := o.dir.FindNow(o.ctx, objectKey(s.object.ID()))
+	a, bad := o.dir.FindNow(o.ctx, registry.ObjectKey(s.object.ID()))
 	if bad != nil {
 		return fmt.Errorf("%w (here: %v)", unknownCopies(bad), err)
 	}
-	if !slices.ContainsFunc(a.Record.At, func(l location) bool { return l.Node != o.self() }) {
+	if !slices.ContainsFunc(a.Record.At, func(l registry.Location) bool { return l.Node != o.self() }) {
 		return err
 	}
 	d := refs.Description{OID: s.object.ID(), Owner: o.self(), Size: s.size, Refs: s.refs}

@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -25,7 +26,7 @@ type solo struct {
 
 	mu      sync.Mutex // guards the rest
 	kv      *embedded.Store
-	reg     *registry
+	reg     *registry.Registry
 	session string
 	opening map[int]bool // shards that are led, or about to be
 	ended   bool
@@ -39,7 +40,7 @@ func newSolo(n *Node) *solo {
 }
 
 // open opens the store if it is not.
-func (s *solo) open() (*registry, error) {
+func (s *solo) open() (*registry.Registry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -62,7 +63,7 @@ func (s *solo) open() (*registry, error) {
 		return nil, fmt.Errorf("open state: %w", err)
 	}
 	s.kv = kv
-	s.reg = newRegistry(registryConfig{
+	s.reg = registry.New(registry.Config{
 		Members: soloMembers{s}, Actors: s.node.actors, Runner: s.runner, Layout: conf, Namespace: s.node.cfg.Namespace, Alone: true,
 	})
 	return s.reg, nil
@@ -104,7 +105,7 @@ func (s *solo) close() error {
 	return kv.Close()
 }
 
-// soloMembers implements members.
+// soloMembers implements registry.Members.
 type soloMembers struct{ *solo }
 
 // Leader is this node, which begins to lead the shard when it is first asked for.

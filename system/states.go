@@ -1,10 +1,13 @@
 package system
 
-import "github.com/raysys/raysys/internal/grainengine"
+import (
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/registry"
+)
 
 // states implements grainengine.States over the registry: a grain's state lies in the shard of its placement.
 type states struct {
-	open  func() (*registry, error)
+	open  func() (*registry.Registry, error)
 	lease func() error // nil: the process is the lease
 }
 
@@ -38,5 +41,5 @@ func (s *states) Lease() error {
 
 // states of a node in a cluster: reads may rest on its lease (rule C20).
 func (c *cluster) states() *states {
-	return &states{lease: c.suspended, open: func() (*registry, error) { return c.reg, nil }}
+	return &states{lease: c.suspended, open: func() (*registry.Registry, error) { return c.reg, nil }}
 }

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"github.com/asynkron/protoactor-go/actor"
@@ -7,7 +7,7 @@ import (
 )
 
 // Lead begins to serve a shard that this node leads.
-func (r *registry) Lead(n int, s *store.Shard) {
+func (r *Registry) Lead(n int, s *store.Shard) {
 	props := actor.PropsFromProducer(func() actor.Actor { return newLeader(r, s) })
 	pid := r.cfg.Actors.Root.SpawnPrefix(props, "shard")
 	r.mu.Lock()
@@ -20,7 +20,7 @@ func (r *registry) Lead(n int, s *store.Shard) {
 
 // StepDown ends that: the shard was released, or another node deposed this one. What the leader was asked before is answered, from
 // the shard's error if need be.
-func (r *registry) StepDown(n int, s *store.Shard) {
+func (r *Registry) StepDown(n int, s *store.Shard) {
 	r.mu.Lock()
 	l := r.led[n]
 	if l == nil || l.shard != s {
@@ -34,7 +34,7 @@ func (r *registry) StepDown(n int, s *store.Shard) {
 }
 
 // Led lists the shards that this node serves.
-func (r *registry) Led() map[int]*store.Shard {
+func (r *Registry) Led() map[int]*store.Shard {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := make(map[int]*store.Shard, len(r.led))
@@ -45,7 +45,7 @@ func (r *registry) Led() map[int]*store.Shard {
 }
 
 // Reap has the leaders of this node remove what incarnations have in their shards that are not alive any more.
-func (r *registry) Reap() {
+func (r *Registry) Reap() {
 	r.mu.Lock()
 	pids := make([]*actor.PID, 0, len(r.led))
 	for _, l := range r.led {

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"fmt"
@@ -25,10 +25,10 @@ func (g *grain) shardKey() string { return g.name() }
 
 func (g *grain) placementKey() string { return "g/" + g.name() }
 
-func (g *grain) stateKey(name string) string { return stateKey(g.ns, g.id, name) }
+func (g *grain) stateKey(name string) string { return StateKey(g.ns, g.id, name) }
 
-// stateKey is the key of the record of a grain's State.
-func stateKey(namespace string, id grainengine.ID, name string) string {
+// StateKey is the key of the record of a grain's State.
+func StateKey(namespace string, id grainengine.ID, name string) string {
 	return "s/" + namespace + "\x00" + id.Kind + "\x00" + id.Key + "\x00" + name
 }
 

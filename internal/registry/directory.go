@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"context"
@@ -9,10 +9,10 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// directory is this node's side of the object directory, whose records lie on the shards. It sends changes of one shard together,
+// Directory is this node's side of the object directory, whose records lie on the shards. It sends changes of one shard together,
 // and resends updates.
-type directory struct {
-	reg *registry
+type Directory struct {
+	reg *Registry
 
 	mu      sync.Mutex // guards the rest
 	waiting map[int]*batch
@@ -22,13 +22,13 @@ type directory struct {
 
 // batch is the changes that wait to be sent to the leader of one shard.
 type batch struct {
-	list []objectChange
-	done []func(objectEntry, error)
+	list []Change
+	done []func(Entry, error)
 }
 
-// newDirectory returns the directory of the node whose registry it is.
-func newDirectory(r *registry) *directory {
-	return &directory{reg: r, waiting: map[int]*batch{}, updates: map[string]*update{}}
+// NewDirectory returns the directory of the node whose registry it is.
+func NewDirectory(r *Registry) *Directory {
+	return &Directory{reg: r, waiting: map[int]*batch{}, updates: map[string]*update{}}
 }
 
 // gather is how long a change waits for others to the same shard: nobody waits for the first to be known elsewhere, and a batch
@@ -36,7 +36,7 @@ func newDirectory(r *registry) *directory {
 const gather = 2 * time.Millisecond
 
 // Change makes one change, together with others. done is called on any goroutine and must not block.
-func (d *directory) Change(ch objectChange, done func(objectEntry, error)) {
+func (d *Directory) Change(ch Change, done func(Entry, error)) {
 	d.mu.Lock()
 	d.overtake(&ch)
 	d.mu.Unlock()
@@ -44,7 +44,7 @@ func (d *directory) Change(ch objectChange, done func(objectEntry, error)) {
 }
 
 // add puts a change to those that wait for the same shard.
-func (d *directory) add(ch objectChange, done func(objectEntry, error)) {
+func (d *Directory) add(ch Change, done func(Entry, error)) {
 	n := d.reg.cfg.Layout.ShardOf(ch.key)
 	d.mu.Lock()
 	b := d.waiting[n]
@@ -65,7 +65,7 @@ func (d *directory) add(ch objectChange, done func(objectEntry, error)) {
 }
 
 // flush sends a batch, unless it was full before.
-func (d *directory) flush(shard int, b *batch) {
+func (d *Directory) flush(shard int, b *batch) {
 	d.mu.Lock()
 	due := d.waiting[shard] == b
 	if due {
@@ -77,11 +77,11 @@ func (d *directory) flush(shard int, b *batch) {
 	}
 }
 
-func (d *directory) send(b *batch) {
-	ask(d.reg, &change{b.list}, func(entries []objectEntry, err error) {
+func (d *Directory) send(b *batch) {
+	ask(d.reg, &changes{b.list}, func(entries []Entry, err error) {
 		for i, done := range b.done {
 			if err != nil {
-				done(objectEntry{}, err)
+				done(Entry{}, err)
 				continue
 			}
 			done(entries[i], nil)
@@ -90,19 +90,19 @@ func (d *directory) send(b *batch) {
 }
 
 // Find returns a record.
-func (d *directory) Find(key string, done func(objectEntry, error)) { d.reg.Find(key, done) }
+func (d *Directory) Find(key string, done func(Entry, error)) { d.reg.Find(key, done) }
 
 // Await returns a record once it has another version than seen.
-func (d *directory) Await(key string, seen store.Version, done func(objectEntry, error)) {
+func (d *Directory) Await(key string, seen store.Version, done func(Entry, error)) {
 	d.reg.Await(key, seen, done)
 }
 
 // FindNow is Find for a caller that waits.
-func (d *directory) FindNow(ctx context.Context, key string) (objectEntry, error) {
-	return runner.Wait(ctx, func(done func(objectEntry, error)) { d.Find(key, done) })
+func (d *Directory) FindNow(ctx context.Context, key string) (Entry, error) {
+	return runner.Wait(ctx, func(done func(Entry, error)) { d.Find(key, done) })
 }
 
 // ChangeNow is Change for a caller that waits.
-func (d *directory) ChangeNow(ctx context.Context, ch objectChange) (objectEntry, error) {
-	return runner.Wait(ctx, func(done func(objectEntry, error)) { d.Change(ch, done) })
+func (d *Directory) ChangeNow(ctx context.Context, ch Change) (Entry, error) {
+	return runner.Wait(ctx, func(done func(Entry, error)) { d.Change(ch, done) })
 }

@@ -1,15 +1,15 @@
-package system
+package registry
 
 // objectTable is what a leader keeps of requests about objects; the records lie in the shard's table. The next leader is asked
 // again for all of it.
 type objectTable struct {
-	changing map[string][]request           // keys with a change that is being committed: what waits behind it
-	watching map[string][]request           // keys: who waits for a change
-	open     map[*asked[[]objectEntry]]bool // whose changes are being committed
+	changing map[string][]request     // keys with a change that is being committed: what waits behind it
+	watching map[string][]request     // keys: who waits for a change
+	open     map[*asked[[]Entry]]bool // whose changes are being committed
 }
 
 func newObjectTable() objectTable {
-	return objectTable{map[string][]request{}, map[string][]request{}, map[*asked[[]objectEntry]]bool{}}
+	return objectTable{map[string][]request{}, map[string][]request{}, map[*asked[[]Entry]]bool{}}
 }
 
 // stopObjects sends those who wait to the next leader, and those whose changes may have been committed: a change that is made again

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"errors"
@@ -96,7 +96,7 @@ func (q *asked[A]) replyTo(to mesh.Reply) {
 
 // Serve handles a frame of wire.KindRegistry: the peer takes this node for the leader of a shard. It does not block, and an error
 // says that the question cannot be.
-func (r *registry) Serve(from core.NodeKey, in *wire.Reader, to mesh.Reply) error {
+func (r *Registry) Serve(from core.NodeKey, in *wire.Reader, to mesh.Reply) error {
 	shard := in.Uint32()
 	q, err := readRequest(in)
 	if err != nil {

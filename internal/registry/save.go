@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ type save struct {
 
 // Save stores data under name if token is current and etag is that of the stored version; nil data removes it. See grainengine.States
 // for its errors.
-func (r *registry) Save(id grainengine.ID, name string, token grainengine.Token, etag grainengine.ETag, data []byte, done func(grainengine.ETag, error)) {
+func (r *Registry) Save(id grainengine.ID, name string, token grainengine.Token, etag grainengine.ETag, data []byte, done func(grainengine.ETag, error)) {
 	ask(r, &save{grain{r.cfg.Namespace, id, token}, name, etag, data}, done)
 }
 

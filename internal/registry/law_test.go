@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"errors"
@@ -156,7 +156,7 @@ func TestSuspendedLeader(t *testing.T) {
 		"release": says(e, aliveNode, releaseAlice(p.Token)).err,
 		"load":    says(e, aliveNode, loadAlice(p.Token)).err,
 		"save":    says(e, aliveNode, saveAlice(p.Token)).err,
-		"change":  says(e, aliveNode, &change{[]objectChange{removeName("n/x")}}).err,
+		"change":  says(e, aliveNode, &changes{[]Change{RemoveName("n/x")}}).err,
 		"find":    says(e, aliveNode, &find{key: "o/x"}).err,
 	} {
 		if !errors.Is(err, raysys.ErrSuspended) {
@@ -247,7 +247,7 @@ func TestRequestsForOtherKeys(t *testing.T) {
 		}
 		return err
 	}
-	state := stateKey("a", grainengine.ID{Kind: "k", Key: "x"}, "n")
+	state := StateKey("a", grainengine.ID{Kind: "k", Key: "x"}, "n")
 	for _, key := range []string{"o/x", "n/a\x00x", state} {
 		if err := read(requestFor(&find{key: key})); err != nil {
 			t.Errorf("find %q: %v", key, err)
@@ -259,7 +259,7 @@ func TestRequestsForOtherKeys(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"", state, "g/a\x00k\x00x", "x"} {
-		if err := read(requestFor(&change{[]objectChange{{kind: changeCopy, key: key}}})); !errors.Is(err, wire.ErrCorrupt) {
+		if err := read(requestFor(&changes{[]Change{{kind: changeCopy, key: key}}})); !errors.Is(err, wire.ErrCorrupt) {
 			t.Errorf("change of %q: %v, want it refused", key, err)
 		}
 	}
@@ -275,11 +275,11 @@ func TestReapWaitsForTheLast(t *testing.T) {
 	hold := make(chan struct{})
 	holdWrites(kv, hold)
 	const behind = 3
-	made := make(chan answer[[]objectEntry], behind)
+	made := make(chan answer[[]Entry], behind)
 	for i := range behind {
 		from := core.NodeKey{Node: "new", Incarnation: uint64(10 + i)}
-		ch := objectChange{kind: changeCopy, key: key, rec: objectRecord{Owner: aliveNode}}
-		askFrom(e, from, &change{[]objectChange{ch}}, func(entries []objectEntry, err error) { made <- answer[[]objectEntry]{entries, err} })
+		ch := Change{kind: changeCopy, key: key, rec: Record{Owner: aliveNode}}
+		askFrom(e, from, &changes{[]Change{ch}}, func(entries []Entry, err error) { made <- answer[[]Entry]{entries, err} })
 	}
 	if _, err := d.FindNow(t.Context(), "o/none"); err != nil { // whoever is answered comes behind what was sent before
 		t.Fatal(err)
@@ -301,7 +301,7 @@ func TestReapWaitsForTheLast(t *testing.T) {
 // TestAdoption: an object is adopted from a dead owner only, and by one that has it.
 func TestAdoption(t *testing.T) {
 	owner, keeper, other := core.NodeKey{Node: "owner", Incarnation: 1}, core.NodeKey{Node: "keeper", Incarnation: 2}, core.NodeKey{Node: "other", Incarnation: 3}
-	rec := objectRecord{Owner: owner, At: []location{{owner, true}, {keeper, true}}}
+	rec := Record{Owner: owner, At: []Location{{owner, true}, {keeper, true}}}
 	for name, c := range map[string]struct {
 		by     core.NodeKey
 		exists bool
@@ -314,7 +314,7 @@ func TestAdoption(t *testing.T) {
 		"of a record that is not there": {keeper, false, owner, false},
 		"by its owner again":            {owner, true, other, true},
 	} {
-		ch := objectChange{kind: changeAdopt, key: "o/x"}
+		ch := Change{kind: changeAdopt, key: "o/x"}
 		after, exists, ok := ch.apply(rec, c.exists, c.by, func(k core.NodeKey) bool { return k != c.dead })
 		want := owner
 		if c.ok {

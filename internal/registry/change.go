@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"fmt"
@@ -20,38 +20,38 @@ const (
 	changeAdopt  changeKind = 5 // the asker, which keeps the bytes, becomes the owner if the present one is dead
 )
 
-// objectChange is one change of the directory, by the node that asks for it.
-type objectChange struct {
+// Change is one change of the directory, by the node that asks for it.
+type Change struct {
 	kind changeKind
 	key  string
-	rec  objectRecord // copy, name: what the asker has
-	kept bool         // copy
-	only bool         // copy: where there is a record already
+	rec  Record // copy, name: what the asker has
+	kept bool   // copy
+	only bool   // copy: where there is a record already
 }
 
-// addCopy says that this node has the bytes of rec, and makes the record if there is none. It is refused when the object's record
+// AddCopy says that this node has the bytes of rec, and makes the record if there is none. It is refused when the object's record
 // is of another attempt.
-func addCopy(rec objectRecord, kept bool) objectChange {
-	return objectChange{kind: changeCopy, key: objectKey(rec.ID), rec: rec, kept: kept}
+func AddCopy(rec Record, kept bool) Change {
+	return Change{kind: changeCopy, key: ObjectKey(rec.ID), rec: rec, kept: kept}
 }
 
-// addNamedCopy says under a name that this node keeps the bytes of rec. It is refused unless the name stands for that object.
-func addNamedCopy(key string, rec objectRecord) objectChange {
-	return objectChange{kind: changeCopy, key: key, rec: rec, kept: true, only: true}
+// AddNamedCopy says under a name that this node keeps the bytes of rec. It is refused unless the name stands for that object.
+func AddNamedCopy(key string, rec Record) Change {
+	return Change{kind: changeCopy, key: key, rec: rec, kept: true, only: true}
 }
 
-// removeCopy says that this node does not have the bytes any more.
-func removeCopy(id raysys.TaskID) objectChange {
-	return objectChange{kind: changeGone, key: objectKey(id)}
+// RemoveCopy says that this node does not have the bytes any more.
+func RemoveCopy(id raysys.TaskID) Change {
+	return Change{kind: changeGone, key: ObjectKey(id)}
 }
 
-// setName has the name stand for rec from now on.
-func setName(key string, rec objectRecord) objectChange {
-	return objectChange{kind: changeName, key: key, rec: rec}
+// SetName has the name stand for rec from now on.
+func SetName(key string, rec Record) Change {
+	return Change{kind: changeName, key: key, rec: rec}
 }
 
-// removeName has it stand for nothing.
-func removeName(key string) objectChange { return objectChange{kind: changeForget, key: key} }
+// RemoveName has it stand for nothing.
+func RemoveName(key string) Change { return Change{kind: changeForget, key: key} }
 
 // Flags of a copy.
 const (
@@ -59,7 +59,7 @@ const (
 	copyOnly
 )
 
-func (ch *objectChange) append(dst []byte) []byte {
+func (ch *Change) append(dst []byte) []byte {
 	dst = wire.AppendBytes(append(dst, byte(ch.kind)), ch.key)
 	if ch.kind == changeCopy || ch.kind == changeName {
 		dst = ch.rec.append(dst)
@@ -77,11 +77,11 @@ func (ch *objectChange) append(dst []byte) []byte {
 	return dst
 }
 
-func (ch *objectChange) read(r *wire.Reader) (err error) {
+func (ch *Change) read(r *wire.Reader) (err error) {
 	ch.kind, ch.key = changeKind(r.Byte()), r.String()
 	switch ch.kind {
 	case changeCopy, changeName:
-		if ch.rec, err = readObjectRecord(r); err != nil {
+		if ch.rec, err = readRecord(r); err != nil {
 			return err
 		}
 		if ch.kind == changeCopy {
@@ -100,7 +100,7 @@ func (ch *objectChange) read(r *wire.Reader) (err error) {
 
 // apply returns the record after the change; ok is false when it may not be made. exists tells whether there is a record before and
 // after.
-func (ch *objectChange) apply(o objectRecord, exists bool, by core.NodeKey, alive func(core.NodeKey) bool) (after objectRecord, keeps, ok bool) {
+func (ch *Change) apply(o Record, exists bool, by core.NodeKey, alive func(core.NodeKey) bool) (after Record, keeps, ok bool) {
 	o.At = slices.Clone(o.At)
 	switch ch.kind {
 	case changeCopy:
@@ -114,7 +114,7 @@ func (ch *objectChange) apply(o objectRecord, exists bool, by core.NodeKey, aliv
 		if o.Attempt != ch.rec.Attempt || o.Sum != ch.rec.Sum || o.Size != ch.rec.Size || o.ID != ch.rec.ID {
 			return o, exists, false // of an attempt that did not win
 		}
-		o.Enter(location{by, ch.kept})
+		o.Enter(Location{by, ch.kept})
 		return o, true, true
 	case changeGone:
 		o.leave(by)

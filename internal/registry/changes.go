@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"errors"
@@ -8,18 +8,18 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// change changes records of objects that lie in one shard: all changes are committed or none, and each may be refused. A node may
+// changes changes records of objects that lie in one shard: all changes are committed or none, and each may be refused. A node may
 // change its own part of a record; who sent the request says which node that is.
-type change struct{ list []objectChange }
+type changes struct{ list []Change }
 
-func (*change) code() code { return codeChange }
+func (*changes) code() code { return codeChange }
 
-func (o *change) shardKey() string { return o.list[0].key }
+func (o *changes) shardKey() string { return o.list[0].key }
 
 // maxChanges bounds the changes of one request: they are one batch of the shard.
 const maxChanges = 64
 
-func (o *change) append(dst []byte) []byte {
+func (o *changes) append(dst []byte) []byte {
 	dst = wire.AppendUvarint((&grain{}).append(dst), uint64(len(o.list)))
 	for i := range o.list {
 		dst = o.list[i].append(dst)
@@ -27,7 +27,7 @@ func (o *change) append(dst []byte) []byte {
 	return dst
 }
 
-func (o *change) read(r *wire.Reader) error {
+func (o *changes) read(r *wire.Reader) error {
 	if err := new(grain).read(r); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (o *change) read(r *wire.Reader) error {
 	if n == 0 || n > maxChanges {
 		return fmt.Errorf("%w: %d changes of objects", wire.ErrCorrupt, n)
 	}
-	o.list = make([]objectChange, n)
+	o.list = make([]Change, n)
 	for i := range o.list {
 		if err := o.list[i].read(r); err != nil {
 			return err
@@ -44,7 +44,7 @@ func (o *change) read(r *wire.Reader) error {
 	return nil
 }
 
-func (*change) appendAnswer(dst []byte, entries []objectEntry) []byte {
+func (*changes) appendAnswer(dst []byte, entries []Entry) []byte {
 	dst = wire.AppendUvarint(dst, uint64(len(entries)))
 	for i := range entries {
 		dst = entries[i].append(dst)
@@ -52,16 +52,16 @@ func (*change) appendAnswer(dst []byte, entries []objectEntry) []byte {
 	return dst
 }
 
-func (o *change) readAnswer(r *wire.Reader) ([]objectEntry, error) {
+func (o *changes) readAnswer(r *wire.Reader) ([]Entry, error) {
 	return readEntries(r, len(o.list))
 }
 
-func readEntries(r *wire.Reader, want int) ([]objectEntry, error) {
+func readEntries(r *wire.Reader, want int) ([]Entry, error) {
 	n := r.Count(1)
 	if n != want {
 		return nil, fmt.Errorf("%w: %d records for %d", wire.ErrCorrupt, n, want)
 	}
-	entries := make([]objectEntry, n)
+	entries := make([]Entry, n)
 	for i := range entries {
 		if err := entries[i].read(r); err != nil {
 			return nil, err
@@ -72,13 +72,13 @@ func readEntries(r *wire.Reader, want int) ([]objectEntry, error) {
 
 // changed is the outcome of committing changes.
 type changed struct {
-	q       *asked[[]objectEntry] // nil for a reaping
-	entries []objectEntry
+	q       *asked[[]Entry] // nil for a reaping
+	entries []Entry
 	keys    []string
 	err     error
 }
 
-func (o *change) serve(l *leader, q *asked[[]objectEntry]) {
+func (o *changes) serve(l *leader, q *asked[[]Entry]) {
 	for i := range o.list {
 		key := o.list[i].key
 		if l.reg.cfg.Layout.ShardOf(key) != q.shard {
@@ -90,21 +90,21 @@ func (o *change) serve(l *leader, q *asked[[]objectEntry]) {
 			return
 		}
 	}
-	now := map[string]*objectEntry{}
+	now := map[string]*Entry{}
 	before := map[string]store.Version{}
-	entries := make([]objectEntry, len(o.list))
+	entries := make([]Entry, len(o.list))
 	for i := range o.list {
 		ch := &o.list[i]
 		e := now[ch.key]
 		if e == nil {
-			e = &objectEntry{}
+			e = &Entry{}
 			if rec, ok := l.shard.Get(ch.key); ok {
 				r, err := recordOf(rec)
 				if err != nil {
 					q.fail(err)
 					return
 				}
-				*e = objectEntry{Exists: true, Record: r, Version: rec.Version}
+				*e = Entry{Exists: true, Record: r, Version: rec.Version}
 				before[ch.key] = rec.Version
 			}
 		}
@@ -122,7 +122,7 @@ func (o *change) serve(l *leader, q *asked[[]objectEntry]) {
 }
 
 // commitRecords commits what the records are now. q is nil for a reaping.
-func (l *leader) commitRecords(q *asked[[]objectEntry], now map[string]*objectEntry, before map[string]store.Version, entries []objectEntry) {
+func (l *leader) commitRecords(q *asked[[]Entry], now map[string]*Entry, before map[string]store.Version, entries []Entry) {
 	if len(now) == 0 {
 		if q != nil {
 			q.answer(entries, nil)
@@ -148,9 +148,9 @@ func (l *leader) commitRecords(q *asked[[]objectEntry], now map[string]*objectEn
 			b.Deletes = append(b.Deletes, key)
 		}
 	}
-	var list []objectChange
+	var list []Change
 	if q != nil {
-		list = q.operation.(*change).list
+		list = q.operation.(*changes).list
 	}
 	l.propose(b, func(res store.Result, err error) {
 		if err == nil {

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ type locate struct {
 
 // Locate returns where a grain is, and places it if it is nowhere. avoid, when not zero, is a placement that the caller could not
 // use.
-func (r *registry) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Place, error)) {
+func (r *Registry) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Place, error)) {
 	ask(r, &locate{grain: grain{ns: r.cfg.Namespace, id: id}, strategy: want.Strategy, labels: want.Labels, avoid: avoid}, done)
 }
 

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import "github.com/raysys/raysys/internal/grainengine"
 
@@ -11,7 +11,7 @@ type confirm struct {
 }
 
 // Confirm returns where a grain is now, the zero place when it is nowhere.
-func (r *registry) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Place, error)) {
+func (r *Registry) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Place, error)) {
 	ask(r, &confirm{grain: grain{r.cfg.Namespace, id, token}}, done)
 }
 

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 // leader is the actor around one shard that this node leads: one message at a time, so that what it keeps needs no lock. The
 // shard's own goroutine commits; what comes of it returns as messages.
 type leader struct {
-	reg      *registry
+	reg      *Registry
 	shard    *store.Shard
 	self     *actor.PID                             // from the first message on
 	placing  map[string][]*asked[grainengine.Place] // by placement key: who asked while a placement is being committed
@@ -29,7 +29,7 @@ type leader struct {
 }
 
 // newLeader counts what the table holds already.
-func newLeader(r *registry, s *store.Shard) *leader {
+func newLeader(r *Registry, s *store.Shard) *leader {
 	l := &leader{reg: r, shard: s, placing: map[string][]*asked[grainengine.Place]{}, counts: map[core.NodeKey]int{}, objects: newObjectTable()}
 	s.Scan("g/", func(_ string, rec store.Record) bool {
 		if p, err := readPlacement(rec); err == nil {

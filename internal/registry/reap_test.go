@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"context"
@@ -35,8 +35,8 @@ func graveyard(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*fla
 	var b store.Batch
 	for i := range 150 {
 		for _, k := range []core.NodeKey{deadNode, aliveNode} {
-			both := objectRecord{Owner: k, At: []location{{deadNode, true}, {aliveNode, false}}}
-			alone := objectRecord{Owner: k, At: []location{{k, true}}}
+			both := Record{Owner: k, At: []Location{{deadNode, true}, {aliveNode, false}}}
+			alone := Record{Owner: k, At: []Location{{k, true}}}
 			place := appendPlacement(grainengine.Place{NodeKey: k})
 			for key, value := range map[string][]byte{"o/both": both.append(nil), "o/": alone.append(nil), "n/": alone.append(nil), "g/": place} {
 				b.Puts = append(b.Puts, store.Put{Key: fmt.Sprint(key, " ", k, " ", i), Value: value})
@@ -116,9 +116,9 @@ func TestReapComesBack(t *testing.T) {
 			hold := make(chan struct{})
 			holdWrites(kv, hold)
 			made := make(chan error, 2)
-			d.Change(objectChange{kind: changeCopy, key: fmt.Sprint("o/both ", aliveNode, " 0"), rec: objectRecord{Owner: aliveNode}},
-				func(_ objectEntry, err error) { made <- err })
-			askFrom(e, deadNode, &change{[]objectChange{{kind: changeCopy, key: "o/late"}}}, func(_ []objectEntry, err error) { made <- err })
+			d.Change(Change{kind: changeCopy, key: fmt.Sprint("o/both ", aliveNode, " 0"), rec: Record{Owner: aliveNode}},
+				func(_ Entry, err error) { made <- err })
+			askFrom(e, deadNode, &changes{[]Change{{kind: changeCopy, key: "o/late"}}}, func(_ []Entry, err error) { made <- err })
 			soon(t, "the change is on its way", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return len(d.waiting) == 0 })
 			look()
 			e.dead.Store(deadNode, true)
@@ -145,7 +145,7 @@ func TestTheDeadHaveNoCopies(t *testing.T) {
 	_, s := graveyard(t, e, func(*store.LeadConfig) {})
 	e.reg.Lead(0, s)
 	for _, k := range []core.NodeKey{deadNode, aliveNode} {
-		a := says(e, k, &change{[]objectChange{{kind: changeCopy, key: "o/new"}}})
+		a := says(e, k, &changes{[]Change{{kind: changeCopy, key: "o/new"}}})
 		if a.err != nil || a.value[0].Refused != (k == deadNode) {
 			t.Errorf("%s: %+v", k, a)
 		}
@@ -169,8 +169,8 @@ func TestReapedThoughChangedAgain(t *testing.T) {
 	key := fmt.Sprint("o/both ", aliveNode, " 0")
 	made := make(chan error, 2)
 	for _, by := range []string{"one", "two"} { // the second waits behind the first
-		ch := objectChange{kind: changeCopy, key: key, rec: objectRecord{Owner: aliveNode}}
-		askFrom(e, core.NodeKey{Node: raysys.NodeID(by), Incarnation: 9}, &change{[]objectChange{ch}}, func(_ []objectEntry, err error) { made <- err })
+		ch := Change{kind: changeCopy, key: key, rec: Record{Owner: aliveNode}}
+		askFrom(e, core.NodeKey{Node: raysys.NodeID(by), Incarnation: 9}, &changes{[]Change{ch}}, func(_ []Entry, err error) { made <- err })
 	}
 	look()
 	e.dead.Store(deadNode, true)

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"fmt"
@@ -8,14 +8,14 @@ import (
 
 // TestRequestsHaveRoom: however many changes come at the same time, a leader takes each request that they make.
 func TestRequestsHaveRoom(t *testing.T) {
-	_, d := newElsewhere(t, func(q *asked[[]objectEntry]) { q.answer(make([]objectEntry, len(changesOf(q))), nil) })
+	_, d := newElsewhere(t, func(q *asked[[]Entry]) { q.answer(make([]Entry, len(changesOf(q))), nil) })
 	const many, each = 16, 2000
 	var made, begun sync.WaitGroup
 	made.Add(many * each)
 	for i := range many {
 		begun.Go(func() {
 			for j := range each {
-				d.Change(objectChange{kind: changeForget, key: fmt.Sprint("n/", i, " ", j)}, func(_ objectEntry, err error) {
+				d.Change(Change{kind: changeForget, key: fmt.Sprint("n/", i, " ", j)}, func(_ Entry, err error) {
 					if err != nil {
 						t.Error(err)
 					}
@@ -29,4 +29,4 @@ func TestRequestsHaveRoom(t *testing.T) {
 }
 
 // changesOf are those that the request asks for.
-func changesOf(q *asked[[]objectEntry]) []objectChange { return q.operation.(*change).list }
+func changesOf(q *asked[[]Entry]) []Change { return q.operation.(*changes).list }

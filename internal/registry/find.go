@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"strings"
@@ -17,12 +17,12 @@ type find struct {
 }
 
 // Find returns the record of an object, of a name, or of a State.
-func (r *registry) Find(key string, done func(objectEntry, error)) {
+func (r *Registry) Find(key string, done func(Entry, error)) {
 	ask(r, &find{key: key}, done)
 }
 
 // Await returns the record once it has another version than seen; that it is gone is one.
-func (r *registry) Await(key string, seen store.Version, done func(objectEntry, error)) {
+func (r *Registry) Await(key string, seen store.Version, done func(Entry, error)) {
 	ask(r, &find{key: key, seen: seen, wait: true}, done)
 }
 
@@ -55,32 +55,32 @@ func (o *find) read(r *wire.Reader) error {
 	return checkKey(o.key, true)
 }
 
-func (*find) appendAnswer(dst []byte, e objectEntry) []byte {
+func (*find) appendAnswer(dst []byte, e Entry) []byte {
 	return e.append(wire.AppendUvarint(dst, 1))
 }
 
-func (*find) readAnswer(r *wire.Reader) (objectEntry, error) {
+func (*find) readAnswer(r *wire.Reader) (Entry, error) {
 	entries, err := readEntries(r, 1)
 	if err != nil {
-		return objectEntry{}, err
+		return Entry{}, err
 	}
 	return entries[0], nil
 }
 
-func (o *find) serve(l *leader, q *asked[objectEntry]) {
-	var e objectEntry
+func (o *find) serve(l *leader, q *asked[Entry]) {
+	var e Entry
 	rec, ok := l.shard.Get(o.key)
 	switch {
 	case !ok:
 	case strings.HasPrefix(o.key, "s/"):
-		e = objectEntry{Exists: true, Version: rec.Version, Held: grainengine.Held(rec.Value)}
+		e = Entry{Exists: true, Version: rec.Version, Held: grainengine.Held(rec.Value)}
 	default:
 		r, err := recordOf(rec)
 		if err != nil {
 			q.fail(err)
 			return
 		}
-		e = objectEntry{Exists: true, Record: r, Version: rec.Version}
+		e = Entry{Exists: true, Record: r, Version: rec.Version}
 	}
 	if o.wait && e.Version == o.seen {
 		l.objects.watching[o.key] = append(l.objects.watching[o.key], q)

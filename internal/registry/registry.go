@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// members is what the registry needs to know of the cluster. In one process it is a cluster of one.
-type members interface {
+// Members is what the registry needs to know of the cluster. In one process it is a cluster of one.
+type Members interface {
 	// Self is this node.
 	Self() core.NodeKey
 	// Leader returns which node leads a shard, and false while none does.
@@ -31,9 +31,9 @@ type members interface {
 	Connect(to core.NodeKey, done func(*mesh.Calls, error))
 }
 
-// registryConfig is what a registry is made of.
-type registryConfig struct {
-	Members    members
+// Config is what a registry is made of.
+type Config struct {
+	Members    Members
 	Actors     *actor.ActorSystem
 	Runner     *runner.Runner // its clock; a Directory resends no more once it has ended
 	Layout     store.Layout   // maps keys to shards
@@ -43,9 +43,9 @@ type registryConfig struct {
 	Alone bool
 }
 
-// registry asks the leaders of shards, and leads those that it is given.
-type registry struct {
-	cfg registryConfig
+// Registry asks the leaders of shards, and leads those that it is given.
+type Registry struct {
+	cfg Config
 
 	mu     sync.Mutex // guards the rest
 	led    map[int]*ledShard
@@ -59,15 +59,15 @@ type ledShard struct {
 	pid   *actor.PID
 }
 
-func newRegistry(cfg registryConfig) *registry {
-	return &registry{cfg: cfg, led: map[int]*ledShard{}, parked: map[int][]request{}}
+func New(cfg Config) *Registry {
+	return &Registry{cfg: cfg, led: map[int]*ledShard{}, parked: map[int][]request{}}
 }
 
 // Layout maps keys to shards.
-func (r *registry) Layout() *store.Layout { return &r.cfg.Layout }
+func (r *Registry) Layout() *store.Layout { return &r.cfg.Layout }
 
 // ask sends q to the leader of its shard, now or as soon as there is one.
-func (r *registry) ask(q request) {
+func (r *Registry) ask(q request) {
 	w := q.who()
 	if err := r.cfg.Members.Suspended(); err != nil && q.code().needsLease() {
 		q.fail(err)
@@ -103,7 +103,7 @@ func (r *registry) ask(q request) {
 
 // serveHere hands q to this node's leader of the shard, if there is one. r.mu is held, since StepDown stops the leader behind
 // what was handed to it.
-func (r *registry) serveHere(q request) bool {
+func (r *Registry) serveHere(q request) bool {
 	l := r.led[q.who().shard]
 	if l != nil {
 		r.cfg.Actors.Root.Send(l.pid, q)
@@ -112,7 +112,7 @@ func (r *registry) serveHere(q request) bool {
 }
 
 // received handles a request of another node: this node must lead the shard.
-func (r *registry) received(q request) {
+func (r *Registry) received(q request) {
 	w := q.who()
 	right := r.cfg.Layout.ShardOf(q.shardKey()) == w.shard
 	r.mu.Lock()
@@ -133,7 +133,7 @@ const patience = 60 * time.Second
 
 // park keeps a request until the leader of its shard changes, or for a moment: the asked node may have answered before it saw the
 // change that this one knows already.
-func (r *registry) park(q request) {
+func (r *Registry) park(q request) {
 	w, now := q.who(), r.cfg.Runner.Now()
 	if w.since == 0 {
 		w.since = now
@@ -157,7 +157,7 @@ func (r *registry) park(q request) {
 }
 
 // take takes out what waits for a leader of the shard.
-func (r *registry) take(shard int) []request {
+func (r *Registry) take(shard int) []request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	list := r.parked[shard]
@@ -166,7 +166,7 @@ func (r *registry) take(shard int) []request {
 }
 
 // takeAll takes out what waits for a leader.
-func (r *registry) takeAll() (all []request) {
+func (r *Registry) takeAll() (all []request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, list := range r.parked {
@@ -176,21 +176,21 @@ func (r *registry) takeAll() (all []request) {
 	return all
 }
 
-func (r *registry) retry(shard int) {
+func (r *Registry) retry(shard int) {
 	for _, q := range r.take(shard) {
 		r.ask(q)
 	}
 }
 
 // Retry asks again whatever waits for a leader; called when leaders or connections may have changed.
-func (r *registry) Retry() {
+func (r *Registry) Retry() {
 	for _, q := range r.takeAll() {
 		r.ask(q)
 	}
 }
 
 // Waiting is how many requests wait for a leader.
-func (r *registry) Waiting() (n int) {
+func (r *Registry) Waiting() (n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, list := range r.parked {
@@ -200,14 +200,14 @@ func (r *registry) Waiting() (n int) {
 }
 
 // Fail fails what waits for a shard that cannot be led.
-func (r *registry) Fail(shard int, err error) {
+func (r *Registry) Fail(shard int, err error) {
 	for _, q := range r.take(shard) {
 		q.fail(err)
 	}
 }
 
 // Close fails what waits for a leader, and what is asked from now on.
-func (r *registry) Close(err error) {
+func (r *Registry) Close(err error) {
 	r.mu.Lock()
 	r.closed = err
 	r.mu.Unlock()

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"errors"
@@ -29,12 +29,12 @@ type reaper struct {
 	l      *leader
 	known  map[core.NodeKey]bool
 	places store.Batch
-	now    map[string]*objectEntry
+	now    map[string]*Entry
 	before map[string]store.Version
 }
 
 func (l *leader) reaper() *reaper {
-	return &reaper{l: l, known: map[core.NodeKey]bool{}, now: map[string]*objectEntry{}, before: map[string]store.Version{}}
+	return &reaper{l: l, known: map[core.NodeKey]bool{}, now: map[string]*Entry{}, before: map[string]store.Version{}}
 }
 
 // reap takes the dead out of all records and off the counts, and forgets their questions. Nodes that joined a moment ago are alive,
@@ -146,7 +146,7 @@ func (g *reaper) look(key string, rec store.Record) {
 			l.leave(key)
 		} else if err == nil && (o.reap(g.alive) || len(o.At) == 0 && key[0] == 'o' && !g.alive(o.Owner)) {
 			// A name whose object no node has any more says what was lost, to those who ask for it.
-			g.now[key] = &objectEntry{Exists: len(o.At) > 0 || key[0] == 'n', Record: o}
+			g.now[key] = &Entry{Exists: len(o.At) > 0 || key[0] == 'n', Record: o}
 			g.before[key] = rec.Version
 		}
 	}
@@ -166,5 +166,5 @@ func (g *reaper) flush() {
 		g.places = store.Batch{}
 	}
 	g.l.commitRecords(nil, g.now, g.before, nil)
-	g.now, g.before = map[string]*objectEntry{}, map[string]store.Version{}
+	g.now, g.before = map[string]*Entry{}, map[string]store.Version{}
 }

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"log/slog"
@@ -20,13 +20,13 @@ import (
 	"github.com/raysys/raysys/store/embedded"
 )
 
-// elsewhere is a cluster whose one shard is led by another node, which does as it is told. It implements members.
+// elsewhere is a cluster whose one shard is led by another node, which does as it is told. It implements Members.
 type elsewhere struct {
 	kv    store.KV
-	reg   *registry
-	asked func(*asked[[]objectEntry]) // what that node does about changes
-	away  atomic.Bool                 // the store is, and the lease out
-	dead  sync.Map                    // incarnations
+	reg   *Registry
+	asked func(*asked[[]Entry]) // what that node does about changes
+	away  atomic.Bool           // the store is, and the lease out
+	dead  sync.Map              // incarnations
 	hosts atomic.Pointer[[]placement.Node]
 	looks atomic.Uint64
 	calls mesh.Calls // to that node
@@ -72,7 +72,7 @@ func (l loop) SendLarge(_ wire.Kind, frame []byte) error          { l(frame); re
 func (l loop) Flush()                                             {}
 
 // newElsewhere returns the directory of a node that asks that leader.
-func newElsewhere(t *testing.T, does func(*asked[[]objectEntry])) (*elsewhere, *directory) {
+func newElsewhere(t *testing.T, does func(*asked[[]Entry])) (*elsewhere, *Directory) {
 	kv, err := embedded.Open(embedded.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func newElsewhere(t *testing.T, does func(*asked[[]objectEntry])) (*elsewhere, *
 			}
 			*q.who() = asker{shard: int(shard), from: e.Self(), inbound: true}
 			q.replyTo(to)
-			e.asked(q.(*asked[[]objectEntry]))
+			e.asked(q.(*asked[[]Entry]))
 			return nil
 		}); err != nil {
 			t.Errorf("the leader refuses a question: %v", err)
@@ -113,6 +113,6 @@ func newElsewhere(t *testing.T, does func(*asked[[]objectEntry])) (*elsewhere, *
 			t.Errorf("the leader's answer is refused: %v", err)
 		}
 	}), r.Later)
-	e.reg = newRegistry(registryConfig{Members: e, Actors: actors, Runner: r, Layout: layout, Namespace: "test"})
-	return e, newDirectory(e.reg)
+	e.reg = New(Config{Members: e, Actors: actors, Runner: r, Layout: layout, Namespace: "test"})
+	return e, NewDirectory(e.reg)
 }

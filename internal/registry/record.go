@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"fmt"
@@ -11,29 +11,29 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// objectRecord is what the directory knows of an object: who owns it and which nodes have its bytes. It is a hint on where to look;
+// Record is what the directory knows of an object: who owns it and which nodes have its bytes. It is a hint on where to look;
 // the owner is the authority on what the object is (rule C22).
-type objectRecord struct {
+type Record struct {
 	ID       raysys.TaskID
 	Owner    core.NodeKey
 	Size     int64
 	Attempt  uint32
 	Sum      uint64
 	Replicas int // how many nodes shall keep it, the owner among them; 0 and 1: the owner alone
-	At       []location
+	At       []Location
 }
 
-// location is a node that has the bytes.
-type location struct {
+// Location is a node that has the bytes.
+type Location struct {
 	Node core.NodeKey
 	Kept bool // it keeps them as the owner does; another copy may go at any time
 }
 
-// objectKey is the key of an object's record.
-func objectKey(id raysys.TaskID) string { return "o/" + string(wire.AppendID(nil, id)) }
+// ObjectKey is the key of an object's record.
+func ObjectKey(id raysys.TaskID) string { return "o/" + string(wire.AppendID(nil, id)) }
 
-// nameKey is the key of the record of a named object.
-func nameKey(namespace, name string) string { return "n/" + namespace + "\x00" + name }
+// NameKey is the key of the record of a named object.
+func NameKey(namespace, name string) string { return "n/" + namespace + "\x00" + name }
 
 // checkKey says what is wrong with a key of the object directory. These are all that another node may ask for by key: records of
 // objects and of names, and those of a State where it asks what they hold.
@@ -50,7 +50,7 @@ func checkKey(key string, states bool) error {
 // objectVersion is the first byte of an object's record.
 const objectVersion = 1
 
-func (o *objectRecord) append(dst []byte) []byte {
+func (o *Record) append(dst []byte) []byte {
 	dst = wire.AppendID(append(dst, objectVersion), o.ID)
 	dst = wire.AppendNode(dst, o.Owner)
 	for _, v := range []uint64{uint64(o.Size), uint64(o.Attempt), o.Sum, uint64(o.Replicas), uint64(len(o.At))} {
@@ -69,11 +69,11 @@ func (o *objectRecord) append(dst []byte) []byte {
 // maxLocations bounds what one record lists: beyond it a copy is not entered, and only its node knows of it.
 const maxLocations = 64
 
-func readObjectRecord(r *wire.Reader) (o objectRecord, err error) {
+func readRecord(r *wire.Reader) (o Record, err error) {
 	if v := r.Byte(); v != objectVersion && r.Err() == nil {
 		return o, fmt.Errorf("object record: version %d is unknown here: upgrade this node", v)
 	}
-	o = objectRecord{
+	o = Record{
 		ID: r.ID(), Owner: wire.ReadNode(r), Size: int64(r.Uvarint()), Attempt: r.Uint32(), Sum: r.Uvarint(), Replicas: int(r.Uint32()),
 	}
 	n := r.Count(2)
@@ -81,63 +81,63 @@ func readObjectRecord(r *wire.Reader) (o objectRecord, err error) {
 		return o, fmt.Errorf("%w: object record with %d locations and %d bytes", wire.ErrCorrupt, n, o.Size)
 	}
 	for range n {
-		o.At = append(o.At, location{wire.ReadNode(r), r.Byte() == 1})
+		o.At = append(o.At, Location{wire.ReadNode(r), r.Byte() == 1})
 	}
 	return o, r.Err()
 }
 
-func recordOf(rec store.Record) (objectRecord, error) {
+func recordOf(rec store.Record) (Record, error) {
 	r := wire.NewReader(rec.Value)
-	return readObjectRecord(&r)
+	return readRecord(&r)
 }
 
 // has returns the index of a node's location, -1 when there is none.
-func (o *objectRecord) has(k core.NodeKey) int {
-	return slices.IndexFunc(o.At, func(l location) bool { return l.Node == k })
+func (o *Record) has(k core.NodeKey) int {
+	return slices.IndexFunc(o.At, func(l Location) bool { return l.Node == k })
 }
 
 // Enter notes that a node has the bytes.
-func (o *objectRecord) Enter(l location) {
+func (o *Record) Enter(l Location) {
 	switch i := o.has(l.Node); {
 	case i >= 0:
 		o.At[i].Kept = o.At[i].Kept || l.Kept
 	case len(o.At) < maxLocations:
 		o.At = append(o.At, l)
 	case l.Kept: // a kept copy is worth more than one that may go
-		if i := slices.IndexFunc(o.At, func(l location) bool { return !l.Kept }); i >= 0 {
+		if i := slices.IndexFunc(o.At, func(l Location) bool { return !l.Kept }); i >= 0 {
 			o.At[i] = l
 		}
 	}
 }
 
 // leave notes that a node has them no more.
-func (o *objectRecord) leave(k core.NodeKey) {
-	o.At = slices.DeleteFunc(o.At, func(l location) bool { return l.Node == k })
+func (o *Record) leave(k core.NodeKey) {
+	o.At = slices.DeleteFunc(o.At, func(l Location) bool { return l.Node == k })
 }
 
 // reap takes out the nodes that are not alive; changed is false when all are.
-func (o *objectRecord) reap(alive func(core.NodeKey) bool) (changed bool) {
+func (o *Record) reap(alive func(core.NodeKey) bool) (changed bool) {
 	n := len(o.At)
-	o.At = slices.DeleteFunc(o.At, func(l location) bool { return !alive(l.Node) })
+	o.At = slices.DeleteFunc(o.At, func(l Location) bool { return !alive(l.Node) })
 	return len(o.At) != n
 }
 
-// objectEntry is a record of the directory as it is now.
-type objectEntry struct {
+// Entry is a record of the directory as it is now.
+type Entry struct {
 	Refused bool // the change was not made
 	Exists  bool
-	Record  objectRecord
+	Record  Record
 	Version store.Version
 	Held    []raysys.TaskID // of the record of a State: the objects that it holds
 }
 
-// Bits of an objectEntry.
+// Bits of an Entry.
 const (
 	entryRefused = 1 << iota
 	entryExists
 )
 
-func (e *objectEntry) append(dst []byte) []byte {
+func (e *Entry) append(dst []byte) []byte {
 	bits := byte(0)
 	if e.Refused {
 		bits |= entryRefused
@@ -154,12 +154,12 @@ func (e *objectEntry) append(dst []byte) []byte {
 	return dst
 }
 
-func (e *objectEntry) read(r *wire.Reader) (err error) {
+func (e *Entry) read(r *wire.Reader) (err error) {
 	bits := r.Byte()
 	e.Refused, e.Exists = bits&entryRefused != 0, bits&entryExists != 0
 	if e.Exists {
 		e.Version = wire.ReadStamp[store.Version](r)
-		e.Record, err = readObjectRecord(r)
+		e.Record, err = readRecord(r)
 		for range r.Count(16) {
 			e.Held = append(e.Held, r.ID())
 		}

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"bytes"
@@ -76,16 +76,16 @@ func frame(t *testing.T, name string) []byte {
 // them.
 func TestFramesOfVersion1(t *testing.T) {
 	id := wire.NewReader([]byte("0123456789abcdef"))
-	rec := objectRecord{
+	rec := Record{
 		ID: id.ID(), Owner: core.NodeKey{Node: "o", Incarnation: 5}, Size: 1 << 20, Attempt: 2, Sum: 1 << 60, Replicas: 2,
-		At: []location{{core.NodeKey{Node: "o", Incarnation: 5}, true}, {core.NodeKey{Node: "p", Incarnation: 600}, false}},
+		At: []Location{{core.NodeKey{Node: "o", Incarnation: 5}, true}, {core.NodeKey{Node: "p", Incarnation: 600}, false}},
 	}
 	g := grain{"prog", grainengine.ID{Kind: "account", Key: "alice"}, grainengine.Token{Epoch: 300, Seq: 7}}
 	unplaced := grain{ns: g.ns, id: g.id}
 	place := grainengine.Place{NodeKey: core.NodeKey{Node: "w1", Incarnation: 77}, Token: g.token}
 	etag := grainengine.ETag{Epoch: 299, Seq: 12}
 	now := store.Version{Epoch: 4, Seq: 6}
-	adopt := objectChange{kind: changeAdopt, key: "o/1"}
+	adopt := Change{kind: changeAdopt, key: "o/1"}
 	for _, x := range []golden{
 		example[grainengine.Place]{name: "locate", value: place, op: &locate{
 			grain: unplaced, strategy: raysys.PreferLocal, labels: map[string]string{"zone": "a"}, avoid: place,
@@ -95,17 +95,17 @@ func TestFramesOfVersion1(t *testing.T) {
 		example[[]grainengine.Record]{name: "load", op: &load{g, []string{"balance", "log"}}, value: []grainengine.Record{{Exists: true, ETag: etag, Data: []byte("money")}, {}}},
 		example[grainengine.ETag]{name: "save", op: &save{g, "balance", etag, []byte("money")}, value: grainengine.ETag{Epoch: 300, Seq: 13}},
 		example[grainengine.ETag]{name: "clear", op: &save{g, "balance", etag, nil}, err: errNotLeader},
-		example[[]objectEntry]{name: "change", op: &change{[]objectChange{
+		example[[]Entry]{name: "change", op: &changes{[]Change{
 			{kind: changeCopy, key: "o/1", rec: rec, kept: true, only: true},
 			{kind: changeCopy, key: "o/1", rec: rec},
 			{kind: changeGone, key: "o/1"},
-			setName("n/prog\x00x", rec),
-			removeName("n/prog\x00x"),
+			SetName("n/prog\x00x", rec),
+			RemoveName("n/prog\x00x"),
 			adopt,
-		}}, value: []objectEntry{
+		}}, value: []Entry{
 			{Exists: true, Record: rec, Version: now}, {Refused: true}, {Refused: true, Exists: true, Record: rec, Version: now}, {}, {}, {},
 		}},
-		example[objectEntry]{name: "find", op: &find{"o/1", store.Version{Epoch: 4, Seq: 5}, true}, value: objectEntry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}}},
+		example[Entry]{name: "find", op: &find{"o/1", store.Version{Epoch: 4, Seq: 5}, true}, value: Entry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}}},
 		example[grainengine.Place]{name: "refused", op: &confirm{grain: g}, err: fmt.Errorf("%w: busy", raysys.ErrOverloaded)},
 	} {
 		x.check(t)

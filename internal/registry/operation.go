@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"errors"
@@ -36,7 +36,7 @@ func newRequest(c code) (request, error) {
 	case codeSave:
 		return requestFor(&save{}), nil
 	case codeChange:
-		return requestFor(&change{}), nil
+		return requestFor(&changes{}), nil
 	case codeFind:
 		return requestFor(&find{}), nil
 	}
@@ -86,7 +86,7 @@ type request interface {
 
 // asker is who asks, and what became of it so far.
 type asker struct {
-	reg     *registry
+	reg     *Registry
 	shard   int
 	from    core.NodeKey
 	inbound bool  // another node asks, which asks the next leader itself
@@ -103,7 +103,7 @@ type asked[A any] struct {
 }
 
 // ask asks the leader of the operation's shard. done is called once, on any goroutine, and must not block.
-func ask[A any](r *registry, op operation[A], done func(A, error)) {
+func ask[A any](r *Registry, op operation[A], done func(A, error)) {
 	q := &asked[A]{operation: op, done: done}
 	q.asker = asker{reg: r, shard: r.cfg.Layout.ShardOf(op.shardKey()), from: r.cfg.Members.Self()}
 	r.ask(q)

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ type heeding struct {
 	has  map[string]changeKind // what was heard last
 }
 
-func (h *heeding) asked(q *asked[[]objectEntry]) {
+func (h *heeding) asked(q *asked[[]Entry]) {
 	h.mu.Lock()
 	heard, err := true, error(nil)
 	if h.fail != nil {
@@ -35,7 +35,7 @@ func (h *heeding) asked(q *asked[[]objectEntry]) {
 		}
 	}
 	h.mu.Unlock()
-	q.answer(make([]objectEntry, len(changesOf(q))), err)
+	q.answer(make([]Entry, len(changesOf(q))), err)
 }
 
 func (h *heeding) set(fail func() (bool, error)) {
@@ -57,7 +57,7 @@ func soon(t *testing.T, what string, cond func() bool) {
 }
 
 // rest waits until the directory has nothing more to say.
-func rest(t *testing.T, d *directory) {
+func rest(t *testing.T, d *Directory) {
 	t.Helper()
 	soon(t, "all updates are acknowledged", func() bool { n, _ := d.Unacknowledged(); return n == 0 })
 }
@@ -83,14 +83,14 @@ func TestUpdatesAreAcknowledged(t *testing.T) {
 			e, d := newElsewhere(t, h.asked)
 			e.away.Store(err == nil)
 			for i := range 3000 { // more than one alarm sends
-				d.Update(objectChange{kind: changeCopy, key: fmt.Sprint("o/", i)})
+				d.Update(Change{kind: changeCopy, key: fmt.Sprint("o/", i)})
 			}
 			if err != nil {
 				<-tries
 			}
 			for i := range 3000 {
 				if i%3 == 0 {
-					d.Update(objectChange{kind: changeGone, key: fmt.Sprint("o/", i)})
+					d.Update(Change{kind: changeGone, key: fmt.Sprint("o/", i)})
 				}
 			}
 			h.set(nil)
@@ -111,7 +111,7 @@ func TestUpdatesAreAcknowledged(t *testing.T) {
 	var h heeding
 	h.set(func() (bool, error) { return false, errors.New("never") })
 	_, d := newElsewhere(t, h.asked)
-	d.Update(objectChange{kind: changeCopy, key: "o/x"})
+	d.Update(Change{kind: changeCopy, key: "o/x"})
 	rest(t, d)
 }
 
@@ -125,7 +125,7 @@ func TestNewestUpdateIsHeardLast(t *testing.T) {
 	})
 	inner := h.asked
 	var late sync.WaitGroup
-	_, d := newElsewhere(t, func(q *asked[[]objectEntry]) { late.Go(func() { inner(q) }) }) // requests pass each other
+	_, d := newElsewhere(t, func(q *asked[[]Entry]) { late.Go(func() { inner(q) }) }) // requests pass each other
 	last := make([]changeKind, 20)
 	var told sync.WaitGroup
 	for i := range last {
@@ -133,7 +133,7 @@ func TestNewestUpdateIsHeardLast(t *testing.T) {
 			kinds := []changeKind{changeCopy, changeGone}
 			for j := range 50 + i {
 				last[i] = kinds[j%2]
-				d.Update(objectChange{kind: last[i], key: fmt.Sprint("o/", i)})
+				d.Update(Change{kind: last[i], key: fmt.Sprint("o/", i)})
 			}
 		})
 	}
@@ -154,11 +154,11 @@ func TestKeptAfterAll(t *testing.T) {
 	var h heeding
 	e, d := newElsewhere(t, h.asked)
 	e.away.Store(true)
-	d.Update(objectChange{kind: changeGone, key: "o/x"})
-	d.Update(objectChange{kind: changeGone, key: "o/y"})
+	d.Update(Change{kind: changeGone, key: "o/x"})
+	d.Update(Change{kind: changeGone, key: "o/y"})
 	soon(t, "both were refused", func() bool { _, late := d.Unacknowledged(); return late == 2 })
 	e.away.Store(false)
-	if _, err := d.ChangeNow(t.Context(), objectChange{kind: changeCopy, key: "o/x", kept: true}); err != nil {
+	if _, err := d.ChangeNow(t.Context(), Change{kind: changeCopy, key: "o/x", kept: true}); err != nil {
 		t.Fatal(err)
 	}
 	rest(t, d)
@@ -173,7 +173,7 @@ func TestUpdatesAreBounded(t *testing.T) {
 	h.set(func() (bool, error) { return false, raysys.ErrUnreachable })
 	_, d := newElsewhere(t, h.asked)
 	for i := range maxUpdates + 100 {
-		d.Update(objectChange{kind: changeCopy, key: fmt.Sprint("o/", i)})
+		d.Update(Change{kind: changeCopy, key: fmt.Sprint("o/", i)})
 	}
 	if n, _ := d.Unacknowledged(); n != maxUpdates {
 		t.Error(n)

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"errors"
@@ -12,7 +12,7 @@ import (
 type release struct{ grain }
 
 // Release removes the placement of a grain if token is current; when it is not, that is no error.
-func (r *registry) Release(id grainengine.ID, token grainengine.Token, done func(error)) {
+func (r *Registry) Release(id grainengine.ID, token grainengine.Token, done func(error)) {
 	ask(r, &release{grain{r.cfg.Namespace, id, token}}, func(_ struct{}, err error) { done(err) })
 }
 

@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"errors"
@@ -11,13 +11,13 @@ import (
 // acknowledges it, or a newer update of its key takes its place. There is one request at a time for each key, so that the leader
 // hears the newest last.
 type update struct {
-	change objectChange
+	change Change
 	newer  bool // change is newer than what was sent
 }
 
 const (
-	// resendPause is before an update that was not acknowledged is resent.
-	resendPause = 250 * time.Millisecond
+	// ResendPause is before an update that was not acknowledged is resent.
+	ResendPause = 250 * time.Millisecond
 	// maxUpdates bounds the keys with an update. Beyond it an update is sent once.
 	maxUpdates = 1 << 16
 	// updatesAtOnce bounds what one alarm sends: the clock has others to ring.
@@ -25,7 +25,7 @@ const (
 )
 
 // Update makes a change that nobody waits for, at the latest once the store and the leader are back.
-func (d *directory) Update(ch objectChange) {
+func (d *Directory) Update(ch Change) {
 	d.mu.Lock()
 	u := d.updates[ch.key]
 	switch {
@@ -35,7 +35,7 @@ func (d *directory) Update(ch objectChange) {
 		return
 	case len(d.updates) >= maxUpdates:
 		d.mu.Unlock()
-		d.add(ch, func(objectEntry, error) {})
+		d.add(ch, func(Entry, error) {})
 		return
 	}
 	u = &update{change: ch}
@@ -44,18 +44,18 @@ func (d *directory) Update(ch objectChange) {
 	d.sendUpdate(u, ch)
 }
 
-func (d *directory) sendUpdate(u *update, ch objectChange) {
-	d.add(ch, func(_ objectEntry, err error) { d.acknowledged(u, ch.key, err) })
+func (d *Directory) sendUpdate(u *update, ch Change) {
+	d.add(ch, func(_ Entry, err error) { d.acknowledged(u, ch.key, err) })
 }
 
 // acknowledged is called with the outcome of an update.
-func (d *directory) acknowledged(u *update, key string, err error) {
+func (d *Directory) acknowledged(u *update, key string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
 	case d.updates[key] != u:
 	case err != nil && d.reg.cfg.Runner.Err() == nil && (raysys.Retriable(err) || errors.Is(err, raysys.ErrOutcomeUnknown)):
-		d.postpone(u, resendPause)
+		d.postpone(u, ResendPause)
 	case u.newer:
 		d.postpone(u, gather)
 	default:
@@ -64,7 +64,7 @@ func (d *directory) acknowledged(u *update, key string, err error) {
 }
 
 // postpone has an update sent later. d.mu is held.
-func (d *directory) postpone(u *update, pause time.Duration) {
+func (d *Directory) postpone(u *update, pause time.Duration) {
 	d.late = append(d.late, u)
 	if len(d.late) == 1 {
 		d.reg.cfg.Runner.After(pause, d.resend)
@@ -72,7 +72,7 @@ func (d *directory) postpone(u *update, pause time.Duration) {
 }
 
 // resend sends what was postponed.
-func (d *directory) resend() {
+func (d *Directory) resend() {
 	d.mu.Lock()
 	if d.reg.cfg.Runner.Err() != nil { // the node's copies go with it
 		clear(d.updates)
@@ -81,10 +81,10 @@ func (d *directory) resend() {
 		return
 	}
 	var due []*update
-	var changes []objectChange
+	var changes []Change
 	pause := gather
 	if d.reg.cfg.Members.Suspended() != nil { // it would be refused here
-		pause = resendPause
+		pause = ResendPause
 	} else {
 		count := min(len(d.late), updatesAtOnce)
 		for _, u := range d.late[:count] {
@@ -106,14 +106,14 @@ func (d *directory) resend() {
 
 // overtake forgets an update that a change with a waiting caller makes wrong: that a copy is gone which this node now keeps. d.mu is
 // held.
-func (d *directory) overtake(ch *objectChange) {
+func (d *Directory) overtake(ch *Change) {
 	if u := d.updates[ch.key]; u != nil && ch.kind == changeCopy && u.change.kind == changeGone {
 		delete(d.updates, ch.key)
 	}
 }
 
 // Unacknowledged counts the updates that no leader has acknowledged, and which of them wait to be resent.
-func (d *directory) Unacknowledged() (all, late int) {
+func (d *Directory) Unacknowledged() (all, late int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.updates), len(d.late)

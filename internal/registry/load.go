@@ -1,4 +1,4 @@
-package system
+package registry
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ type load struct {
 }
 
 // Load reads the named States of a grain, in that order. It fails with raysys.ErrMoved when token is not current.
-func (r *registry) Load(id grainengine.ID, names []string, token grainengine.Token, done func([]grainengine.Record, error)) {
+func (r *Registry) Load(id grainengine.ID, names []string, token grainengine.Token, done func([]grainengine.Record, error)) {
 	ask(r, &load{grain{r.cfg.Namespace, id, token}, names}, done)
 }
 

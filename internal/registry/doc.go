@@ -1,0 +1,52 @@
+// Package registry is where a cluster keeps what is to outlive a node: where each grain is, its State, and which nodes have an
+// object. The records lie in shards; each shard has one leader, which every node asks.
+//
+//	Registry at the asker                              Registry at the leader of the shard
+//
+//	Locate, Load, Change, ... ──▶ ask ═ KindRegistry ═▶ Serve ──▶ leader (actor) ──▶ store.Shard ──▶ log
+//	      ▲                        │ ▲                              │   ▲                 │
+//	      │              no leader │ │ leaders or connections       │   └── committed ────┘
+//	      │                        ▼ │ changed, or 20 ms later      │
+//	      │                      parked, at most 60 s               │
+//	      └────────────────────────── answer ◀══════════════════════┘
+//
+// Its nouns:
+//
+//   - A [Registry] is one node's side: it asks the leaders of shards, and leads the shards that it is given (Lead, StepDown).
+//   - An operation is one thing that a leader can be asked to do. Each is a type with a file of its own: its question, its answer,
+//     and what the leader does. A request is an operation with who asks for it.
+//   - A leader is the actor around one shard. It decides by the shard's table and proposes batches; what is committed comes back to
+//     it as a message.
+//   - A placement says on which node a grain is; its version is the grain's token. A [Record] says who owns an object and at which
+//     nodes, its locations, the bytes are. Placements are under "g/", States under "s/", objects under "o/", names under "n/".
+//   - The [Directory] is a node's side of the records of objects. It sends the changes of one shard together, and resends updates,
+//     which are changes that nobody waits for, until a leader acknowledges them.
+//   - Reaping removes from the records what nodes had that are dead: by the leader when a node dies, and by each new leader.
+//   - [Members] is what the registry needs to know of the cluster.
+//
+// The operations:
+//
+//	operation  question                  answer              who may ask                       outcome unknown
+//	locate     which grain, what node    place               every node                        asked again
+//	confirm    which grain               place, or none      every node                        asked again
+//	release    token                     -                   the node of the placement         asked again
+//	load       token, names              data and ETags      the node of the placement         asked again
+//	save       token, name, ETag, data   ETag                the node of the placement         the asker's to find out
+//	changes    changes of one shard      entries             every node, for its own copies    asked again
+//	find       key, version seen         entry               every node                        asked again
+//
+// A node whose lease is out asks for nothing but release, and leads nothing: its leaders refuse.
+//
+// Invariants (rules C19, C20, C22):
+//
+//	Token, ETag, store.Version     three types; a token is the version of a placement, an ETag that of a State, neither stands for the other
+//	a placement on a living node   is moved by release alone; locate returns it
+//	release, load, save            only under the current token, from the node that has it: else raysys.ErrMoved, and nothing was done
+//	save                           one batch with two conditions: the token of the placement, the ETag of the State
+//	load                           answered after an empty batch was committed: this node led the shard after it read
+//	grain and State                one shard; a batch lies in one shard
+//	errNotLeader                   nothing was done, and this leader will do nothing: the next leader is asked
+//	a request                      is answered once; in one place at a time: parked, on a connection, or with a leader
+//	one update per key             on its way at a time, so that the leader hears the newest last
+//	a dead node                    is entered in no record by what it asked before it died
+package registry
