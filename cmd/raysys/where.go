@@ -113,7 +113,7 @@ func checkAddress(flag, address string, free bool) error {
 		var n int
 		n, err = net.LookupPort("tcp", port)
 		if err == nil && n == 0 && !free {
-			err = fmt.Errorf("port 0 is nobody's")
+			err = fmt.Errorf("no node listens at port 0")
 		}
 	}
 	if err != nil {

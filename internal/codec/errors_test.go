@@ -27,7 +27,7 @@ func TestEncodeErrors(t *testing.T) {
 		text string
 	}{
 		{"unregistered", box[[]shape]{[]shape{nil, stranger{}}}, ".Item[1]", "raysys.Register[codec_test.stranger]"},
-		{"ref", box[[]shape]{[]shape{bearer{}}}, ".Item[0]", "nobody would wait"},
+		{"ref", box[[]shape]{[]shape{bearer{}}}, ".Item[0]", "does not wait for inside an interface"},
 		{"bad type", box[[]shape]{[]shape{group{[]shape{broken{}}}}}, ".Item[0].(codec_test.group).Members[0]", "channel"},
 		{"deep", box[[]shape]{[]shape{deep}}, "", "is there a cycle"},
 	} {

@@ -114,7 +114,7 @@ func (u *union) decode(d *decoder, p unsafe.Pointer) error {
 func (u *union) plan(t reflect.Type) (*Plan, error) {
 	p, err := PlanOf(t)
 	if err == nil && p.HasRefs() {
-		return nil, &TypeError{Type: t, Reason: "it holds a reference, which nobody would wait for inside an interface: use a concrete type for the field"}
+		return nil, &TypeError{Type: t, Reason: "it holds a reference, which a task does not wait for inside an interface: use a concrete type for the field"}
 	}
 	return p, err
 }

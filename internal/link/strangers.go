@@ -81,10 +81,10 @@ func (l *Link) roomLocked(from string) (*handshake, bool) {
 	}
 	switch {
 	case here >= maxSilent:
-		s := l.giveWayLocked(from, fmt.Errorf("closed for a newer one: %d connections of %s have not said who they are", here, from))
+		s := l.giveWayLocked(from, fmt.Errorf("closed for a newer one: %d connections of %s have sent no hello", here, from))
 		return s, true
 	case all >= maxShaking:
-		s := l.giveWayLocked("", fmt.Errorf("closed for a newer one: %d handshakes are under way, and it has not said who it is", all))
+		s := l.giveWayLocked("", fmt.Errorf("closed for a newer one: %d handshakes are under way, and it has sent no hello", all))
 		return s, s != nil
 	}
 	return nil, true

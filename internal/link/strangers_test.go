@@ -25,7 +25,7 @@ func TestSilentStrangers(t *testing.T) {
 	}
 	late := func() {
 		conns = append(conns, dialRaw(t, b))
-		b.expect("rejected : closed for a newer one: 256 connections of 127.0.0.1 have not said who they are")
+		b.expect("rejected : closed for a newer one: 256 connections of 127.0.0.1 have sent no hello")
 	}
 	for range more {
 		late()

@@ -9,7 +9,7 @@ var (
 	ErrNameTaken = errors.New("node name taken")
 	// ErrNotListening is a Prober's answer when the host is reached and no process listens at the address: the
 	// process is gone.
-	ErrNotListening = errors.New("nobody listens")
+	ErrNotListening = errors.New("no process listens at the address")
 
 	// errHeard: the monitors do not agree that a node is silent.
 	errHeard = errors.New("not enough monitors agree")

@@ -190,7 +190,7 @@ func (m *Member) report(v *View, before, unheard []uint64) error {
 	}
 	for _, id := range kept {
 		if n, ok := v.Incarnation(id); ok && !slices.Contains(before, id) {
-			m.event(PairBroken, n, fmt.Errorf("%w: not heard for %v, and nobody relays", raysys.ErrUnreachable, m.cfg.TTL*3/2))
+			m.event(PairBroken, n, fmt.Errorf("%w: not heard for %v, and no node relays", raysys.ErrUnreachable, m.cfg.TTL*3/2))
 		}
 	}
 	return m.write(ctx, func(r *record) { r.Unheard = kept })
@@ -258,7 +258,7 @@ func (m *Member) yield() error {
 			broken++
 		}
 	}
-	why := fmt.Sprintf("it and %d of %d other members do not hear each other for two leases, nobody relays, and it has the fewest links", broken, len(nodes)-1)
+	why := fmt.Sprintf("it and %d of %d other members do not hear each other for two leases, no node relays, and it has the fewest links", broken, len(nodes)-1)
 	if _, err := m.evict(ctx, nodes[at], nil, why); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func (m *Mesh) handlers() map[wire.Kind]link.Handler {
 				return
 			}
 			if err := f(p, class, frame); err != nil {
-				m.cfg.Log.Warn("closing a connection that sent what cannot be", zap.Stringer("peer", p.key), zap.Uint8("kind", uint8(k)), zap.Error(err))
+				m.cfg.Log.Warn("closing a connection: protocol violation", zap.Stringer("peer", p.key), zap.Uint8("kind", uint8(k)), zap.Error(err))
 				l.Close(fmt.Errorf("frame of kind %d: %w", k, err))
 			}
 		}

@@ -7,11 +7,12 @@ import (
 	"sync"
 )
 
-// Chunk is the bytes of one chunk, lent until Release: pieces in memory, or a section of a file that sendfile can send.
-// What comes from a file was not verified here; whoever receives it does.
+// Chunk is the bytes of one chunk, lent until Release: pieces in memory, or a section of a file that sendfile can
+// send. Bytes from a file were not verified here; the receiver verifies them.
 type Chunk struct {
 	Pieces [][]byte
-	// File, unless nil, holds the bytes instead: Size of them at Offset. It is shared: nobody seeks or closes it.
+	// File, unless nil, holds the bytes instead: Size of them at Offset. It is shared: it must not be seeked or
+	// closed.
 	File   *os.File
 	Offset int64
 	Size   int
@@ -35,8 +36,8 @@ func (c *Chunk) Release() {
 	}
 }
 
-// Sum returns the chunk's CRC-32C. It may have to be computed: whoever asks right before sending the bytes then finds them
-// in the processor's cache. It is an error if the bytes are not those of an earlier sum.
+// Sum returns the chunk's CRC-32C. It may have to be computed: after a call right before the send, the bytes are in
+// the processor's cache. It is an error if the bytes are not those of an earlier sum.
 func (c *Chunk) Sum() (uint32, error) {
 	o := c.of
 	if o == nil {

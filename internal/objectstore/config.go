@@ -26,11 +26,12 @@ type Config struct {
 	Incarnation uint64
 	// FS stands in for the file system; nil is the real one.
 	FS FS
-	// Pressure, unless nil, is called before primaries are spilled: whoever holds references runs a collection and
-	// releases what nobody reaches any more (rule C25). It may block, but not on room in this store. It is called again when a
-	// quarter of the budget was added, and, at most once a second, before a call fails because there is no room.
+	// Pressure, unless nil, is called before primaries are spilled: the program runs a collection, which releases
+	// references that are unreachable (rule C25). It may block, but not on room in this store. It is called again
+	// when a quarter of the budget was added, and, at most once a second, before a call fails because there is no
+	// room.
 	Pressure func()
-	// Hooks are told what happened. Nil functions are valid.
+	// Hooks are called for events. Nil functions are valid.
 	Hooks Hooks
 	// Now is the clock of Info.Since and of Pressure; nil is time.Now.
 	Now func() time.Time

@@ -1,5 +1,5 @@
-// Package objectstore is a node's object store: it keeps values above 64 KiB within a budget of memory, moves them to plain
-// files and back, and hands their bytes to whoever sends, receives or looks at them.
+// Package objectstore is a node's object store: it keeps values above 64 KiB within a budget of memory, moves them to
+// plain files and back, and hands out their bytes for sending, receiving and reading.
 //
 // A [Store] holds [Object] values. Each is one immutable sequence of bytes under a [Version], in one or more forms:
 //
@@ -24,10 +24,10 @@
 //  1. Bytes are cut into chunks of 1 MiB with a CRC-32C each; the Version's Sum covers those and the size. What comes from
 //     a file, another process or another node is verified before it is handed out as bytes. Sums may be computed one by one,
 //     as chunks are lent ([Object.Outline]) or received ([Incoming.FilledWith]); one that is known does not change any more.
-//  2. Who is done calls Release once: [Object.Release] ends the node's need, [Chunk.Release], [Mapping.Close] and Unpin end
+//  2. Each use ends with one call: [Object.Release] ends the node's need, [Chunk.Release], [Mapping.Close] and Unpin end
 //     one use. Bytes are freed when the need and all uses are over.
 //  3. What [Object.Bytes] returned belongs to the collector and may be kept for ever; what a [Mapping] or a [Chunk] shows ends with it.
-//     Nobody writes to either.
+//     Neither may be written to.
 //  4. Every verb that may wait for memory, a disk or another's work takes a context.
 //  5. Faults are errors: [raysys.ErrStoreFull] when neither memory nor disk has room, [raysys.ErrObjectLost] with the reason when
 //     the last form of an object is gone, such as a spill file that was damaged or deleted.
@@ -40,6 +40,7 @@
 //	m, err := o.Manifest(ctx)
 //	c, err := o.Chunk(ctx, 0) // send c, then c.Release()
 //
-// The store does not know other nodes: it neither fetches nor tells anybody what it holds. It does not count references.
-// It does not keep spill files safe from a crash of the host: what is torn is noticed by its checksums, and lost.
+// The store does not know other nodes: it neither fetches objects nor announces its own. It does not count
+// references. It does not keep spill files safe from a crash of the host: the checksums show that a torn file is
+// damaged, and the object is lost.
 package objectstore

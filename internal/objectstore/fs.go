@@ -16,7 +16,7 @@ type FS interface {
 	Open(name string) (File, error)
 	Rename(from, to string) error
 	Remove(name string) error
-	// RemoveAll removes a directory with what is in it.
+	// RemoveAll removes a directory with its files.
 	RemoveAll(dir string) error
 	List(dir string) ([]string, error)
 	// Space returns the bytes that are free and those there are, where dir is.

@@ -32,7 +32,8 @@ func (disk) Lock(name string) (io.Closer, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
-	// Whoever sweeps may have removed the file between the two calls: the lock of a file without a name keeps nobody out.
+	// A process that sweeps may have removed the file between the two calls: the lock of a file without a name
+	// excludes no other process.
 	held, err := f.Stat()
 	if err == nil {
 		var now os.FileInfo
@@ -47,7 +48,7 @@ func (disk) Lock(name string) (io.Closer, error) {
 	return f, nil
 }
 
-// ours refuses a directory in a place where everybody may make one, when another user did.
+// ours refuses a directory that another user has made, in a place where every user may make one.
 func ours(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {

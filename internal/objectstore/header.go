@@ -25,7 +25,7 @@ const (
 	maxFileHead = fileFixed + maxCluster + 4*(MaxSize/ChunkSize) + fileAlign
 )
 
-// errDamaged is in every error that says that a file is not what was written.
+// errDamaged is in every error about a file whose bytes are not those that were written.
 var errDamaged = errors.New("spill file damaged")
 
 // bodyOffset is where the body of an object of size bytes begins.

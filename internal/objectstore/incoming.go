@@ -14,10 +14,10 @@ const maxSpare = 8
 // Object returns the object, which can be read as far as it came.
 func (in *Incoming) Object() *Object { return in.object }
 
-// Manifest returns what is being received; its sums are there when all are known.
+// Manifest returns the manifest of the object being received; its sums are there when all are known.
 func (in *Incoming) Manifest() Manifest { return in.Outline().Manifest }
 
-// summed lets those go on who wait for the sums. The mutex is held.
+// summed wakes the goroutines that wait for the sums. The mutex is held.
 func (in *Incoming) summed() {
 	if in.sums != nil {
 		close(in.sums)
@@ -137,7 +137,7 @@ func (in *Incoming) Return(i int) {
 	}
 }
 
-// takeBack ends the loan of a buffer. The mutex is held.
+// takeBack ends the use of a lent buffer. The mutex is held.
 func (in *Incoming) takeBack(i int) {
 	in.object.users--
 	if b := in.buffers[i]; b != nil {
@@ -190,8 +190,8 @@ func (in *Incoming) finish() {
 	in.end(err)
 }
 
-// Abort gives the transfer up: whoever waits for the object gets err as the reason. The memory goes when the last buffer
-// came back. Abort of what is complete does nothing.
+// Abort gives the transfer up: the waiters for the object get err as the reason. The memory goes when the last buffer
+// came back. Abort of a complete transfer does nothing.
 func (in *Incoming) Abort(err error) {
 	if err == nil {
 		err = errors.New("given up")
@@ -211,7 +211,7 @@ func (in *Incoming) Abort(err error) {
 	in.end(err)
 }
 
-// end lets everybody go on who waits. The mutex is held.
+// end wakes all waiters. The mutex is held.
 func (in *Incoming) end(err error) {
 	o := in.object
 	in.err, in.spare = err, nil

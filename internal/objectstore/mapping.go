@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 )
 
-// Mapping is the bytes of a whole object, contiguous, until Close. Nobody writes to them.
+// Mapping is the bytes of a whole object, contiguous, until Close. They must not be written to.
 type Mapping struct {
 	bytes atomic.Pointer[[]byte]
 	back  lent
@@ -124,8 +124,8 @@ func (o *Object) mapFile(ctx context.Context) error {
 	return nil
 }
 
-// maxIdle bounds how many mappings of files stay when nobody looks at them: whoever looks again need not verify the whole
-// file again. They take address space, and memory only as the kernel likes.
+// maxIdle bounds the unused mappings of files that are kept: the next reader need not verify the whole file again.
+// They take address space, and memory only as the kernel likes.
 const maxIdle = 8
 
 // shareMapping lends a file's mapping. The mutex is held.
@@ -152,7 +152,7 @@ func (o *Object) shareMapping(file *spillFile) *Mapping {
 	})
 }
 
-// unmap ends the mapping of a file that nobody looks at, if there is one. The mutex is held.
+// unmap ends an unused mapping of a file, if there is one. The mutex is held.
 func (s *Store) unmap(file *spillFile) {
 	if m := file.mapping; m != nil && m.users == 0 {
 		s.idle = slices.DeleteFunc(s.idle, func(f *spillFile) bool { return f == file })

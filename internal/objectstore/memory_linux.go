@@ -60,5 +60,5 @@ func machineMemory() int64 {
 	return fallbackMemory
 }
 
-// fallbackMemory is what is assumed where the system does not say.
+// fallbackMemory is assumed where the system does not report its memory.
 const fallbackMemory = 4 << 30

@@ -2,5 +2,5 @@
 
 package objectstore
 
-// memory is what is assumed where the system is not asked: give Config.Budget.
+// memory is assumed where the system is not asked: give Config.Budget.
 func memory() int64 { return 4 << 30 }

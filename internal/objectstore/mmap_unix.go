@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapBody maps size bytes of f from offset body on, read-only. A file that is made shorter while it is mapped raises a
-// signal on access; nobody but a stranger does that, for the store only ever removes files.
+// mapBody maps size bytes of f from offset body on, read-only. A file that is made shorter while it is mapped raises
+// a signal on access; only another program would do that, since the store only removes files.
 func mapBody(f File, body, size int64) (*fileMapping, error) {
 	file := f.OS()
 	if file == nil || size == 0 || size != int64(int(size)) {

@@ -13,12 +13,12 @@ import (
 type Value interface {
 	// Size is the memory it takes, in bytes.
 	Size() int64
-	// Pieces is its encoding, the same bytes every time. Pieces at odd positions are parts of the value, those at even
-	// positions memory of their own (codec.Plan.Pieces). Nobody writes to them.
+	// Pieces is its encoding, the same bytes every time. Pieces at odd positions are parts of the value, those at
+	// even positions memory of their own (codec.Plan.Pieces). They must not be written to.
 	Pieces() ([][]byte, error)
-	// Evict asks it to be forgotten: its bytes are safe. False: it cannot be just now. It is called without the store's mutex,
-	// but while other readers of the object wait for its end: it must not call the store, nor wait for somebody who does.
-	// It may be called before Add returned.
+	// Evict asks it to be forgotten: its bytes are safe. False: it cannot be just now. It is called without the
+	// store's mutex, but while other readers of the object wait for its end: it must not call the store, nor wait for
+	// a goroutine that does. It may be called before Add returned.
 	Evict() bool
 }
 
@@ -94,8 +94,8 @@ func (o *Object) Unpin() {
 	o.settle()
 }
 
-// SetPrimary says whether this node must keep the object (a primary, or one of its replicas) or may drop it for room. It
-// reports whether the object is in the store still: what was released or dropped before cannot be kept.
+// SetPrimary says whether this node must keep the object (a primary, or one of its replicas) or may drop it for room.
+// It reports whether the object is in the store still: an object that was released or dropped before cannot be kept.
 func (o *Object) SetPrimary(primary bool) (here bool) {
 	o.store.mu.Lock()
 	defer o.store.unlock()
@@ -125,7 +125,7 @@ func (o *Object) Revive(v Value) {
 	}
 	if o.lost != nil {
 		if o.users > 0 || o.op != nil {
-			return // what is left of its other forms is still in use, and is not to be read as its bytes
+			return // its other forms are still in use, and must not be read as its bytes
 		}
 		o.strip()
 		o.lost = nil
@@ -157,8 +157,8 @@ func (o *Object) settle() {
 	o.place()
 }
 
-// memory is what o's forms take. A foreign segment is charged to the process it belongs to, and the mapping of a file to
-// nobody: the kernel takes those pages back as it likes.
+// memory is what o's forms take. A foreign segment is charged to the process it belongs to, and the mapping of a file
+// is not charged: the kernel takes those pages back as it likes.
 func (o *Object) memory() (n int64) {
 	if o.value != nil {
 		n += o.live

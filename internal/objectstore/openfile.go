@@ -10,8 +10,8 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// openFile opens a spill file, or shares the handle of whoever has it open: chunks of one object are asked for one after
-// the other. The mutex is held, but for the opening.
+// openFile opens a spill file, or shares a handle that is open: the chunks of an object are asked for one after the
+// other. The mutex is held, but for the opening.
 func (s *Store) openFile(f *spillFile) (*handle, error) {
 	if f.open != nil {
 		f.open.users++
@@ -62,7 +62,7 @@ func (o *Object) broken(ctx context.Context, f *spillFile, cause error) error {
 		}
 	}
 	if errors.Is(cause, fs.ErrNotExist) {
-		cause = fmt.Errorf("its spill file is gone, somebody removed it: %w", cause)
+		cause = fmt.Errorf("its spill file was removed by another program: %w", cause)
 	}
 	cause = fmt.Errorf("spill file %s: %w", f.name, cause)
 	if o.file == f {

@@ -10,12 +10,12 @@ import (
 type Outline struct {
 	Manifest
 	Whole bool
-	// Mark names sums that were computed one by one, as chunks were sent: of two outlines with the same mark the sums are
-	// the same, though nobody may know all of them yet. 0 names none.
+	// Mark names sums that were computed one by one, as chunks were sent: two outlines with the same mark have the
+	// same sums, though not all of them may be known yet. 0 names none.
 	Mark uint64
 }
 
-// Check reports what is wrong with an outline that came from elsewhere.
+// Check returns an error for an outline from another node that is not valid.
 func (l Outline) Check() error {
 	if l.Whole {
 		return l.Manifest.Check()
@@ -50,7 +50,8 @@ func (o *Object) Outline(ctx context.Context) (Outline, error) {
 	return o.outline(), nil
 }
 
-// outline is what is known. The mutex is held; sums that are still being written to are not given away.
+// outline returns the manifest as far as it is known. The mutex is held; sums that are still being written to are not
+// given away.
 func (o *Object) outline() Outline {
 	l := Outline{Manifest: o.man, Whole: o.known, Mark: o.mark}
 	if !o.known {
@@ -59,7 +60,7 @@ func (o *Object) outline() Outline {
 	return l
 }
 
-// Outline returns what is known of what is being received.
+// Outline returns the manifest of the object being received, as far as it is known.
 func (in *Incoming) Outline() Outline {
 	s := in.object.store
 	s.mu.Lock()
@@ -67,8 +68,8 @@ func (in *Incoming) Outline() Outline {
 	return in.object.outline()
 }
 
-// Adopt takes the manifest of an object whose sums come with its chunks, from somebody who knows them all. It is an error
-// if it has another sum for a chunk that came; nothing changes then.
+// Adopt takes the manifest of an object whose sums come with its chunks, from a node that knows them all. It is an
+// error if it has another sum for a chunk that came; nothing changes then.
 func (in *Incoming) Adopt(m Outline) error {
 	if err := m.Check(); err != nil {
 		return fmt.Errorf("adopt manifest: %w", err)
@@ -89,5 +90,5 @@ func (in *Incoming) Adopt(m Outline) error {
 	return nil
 }
 
-// errOtherSums says that a manifest is not that of what is being received.
+// errOtherSums is the error for a manifest of other bytes than those being received.
 var errOtherSums = errors.New("its sums are others than those that chunks came with")

@@ -37,9 +37,9 @@ func (o *Object) Manifest(ctx context.Context) (Manifest, error) {
 	return o.man, nil
 }
 
-// encoded makes the encoding of the live value and, where it is not known, the manifest, or if not whole is asked for a
-// tally of it. What is encoded again is compared with the sums that are known; what is still there is summed where they
-// are not. The mutex is given up meanwhile; what the caller is after may then be there, or the value gone.
+// encoded makes the encoding of the live value and, where it is not known, the manifest, or if not whole is asked for
+// a tally of it. A repeated encoding is compared with the known sums, and the missing sums are computed from it. The
+// mutex is given up meanwhile: afterwards another goroutine may have made the encoding, or the value may be gone.
 func (o *Object) encoded(ctx context.Context, whole bool) error {
 	s := o.store
 	if o.op != nil {
@@ -83,7 +83,7 @@ func (o *Object) encoded(ctx context.Context, whole bool) error {
 }
 
 // Bytes returns the object's bytes in one buffer that the collector owns. All callers share it: it must not be written
-// to, and may be kept for ever. What is larger than the store has room for is not kept by it.
+// to, and may be kept for ever. An encoding for which the store has no room is not kept.
 func (o *Object) Bytes(ctx context.Context) ([]byte, error) {
 	s := o.store
 	s.mu.Lock()

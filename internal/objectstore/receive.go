@@ -12,10 +12,10 @@ import (
 type Form uint8
 
 const (
-	// Heap is a buffer of the collector's, for what is decoded and kept.
+	// Heap is a buffer of the collector's, for an object that is decoded.
 	Heap Form = iota
-	// Segment is mapped memory, which is used again while warm, for what is looked at. It is Heap where the platform has
-	// no such memory.
+	// Segment is mapped memory, which is used again while warm, for an object that is viewed. It is Heap where the
+	// platform has no such memory.
 	Segment
 	// Disk is a spill file, for what shall not take memory. Receive takes it by itself when there is no room.
 	Disk
@@ -28,11 +28,11 @@ func (f Form) String() string {
 // Incoming is an object that is being received: chunks come in any order, from any number of goroutines.
 type Incoming struct {
 	object *Object
-	man    Manifest // what of it was known from the start
+	man    Manifest // the part of it that was known from the start
 	form   Form
 	mem    []byte      // of Heap and Segment
 	writer *fileWriter // of Disk
-	part   *spillFile  // the file while it is written, for those who are served from it
+	part   *spillFile  // the file while it is written, for receivers that are served from it
 
 	// What follows is guarded by the store's mutex.
 
@@ -80,7 +80,7 @@ func (s *Store) ReceiveOutline(ctx context.Context, m Outline, form Form) (*Inco
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.usable(ctx), s.receivable(m)); err != nil { // somebody else came meanwhile, or Close
+	if err := errors.Join(s.usable(ctx), s.receivable(m)); err != nil { // another goroutine was faster, or Close
 		s.abandon(in, seg)
 		return nil, fmt.Errorf("receive object %s: %w", m.ID, err)
 	}
@@ -89,13 +89,13 @@ func (s *Store) ReceiveOutline(ctx context.Context, m Outline, form Form) (*Inco
 		o = s.enlist(m.ID, m.Attempt, "received")
 	}
 	in.object = o
-	in.left = Chunks(m.Size) // only now: a size that somebody made up found no room
+	in.left = Chunks(m.Size) // only now: a size that a peer invented finds no room
 	in.state = make([]chunkState, in.left)
 	switch {
 	case m.Whole:
 		in.man.Chunks = append([]uint32(nil), m.Chunks...)
 		o.man, o.known, o.tally, o.mark = in.man, true, nil, m.Mark
-	case o.known: // and lost: it is still that version, and its sums are those that chunks have to have
+	case o.known: // and lost: it is still that version, and chunks must match its sums
 		in.man, o.mark = o.man, 0
 	default:
 		in.sums = make(chan struct{})

@@ -147,7 +147,7 @@ func (s *Store) Adopt(ctx context.Context, v Version, primary bool) (*Object, er
 	return nil, fmt.Errorf("%w: no spill file of an earlier incarnation holds %s", raysys.ErrObjectLost, v)
 }
 
-// Sweep deletes what earlier incarnations left and nobody adopted.
+// Sweep deletes the files of earlier incarnations that were not adopted.
 func (s *Store) Sweep() error {
 	s.mu.Lock()
 	old := s.old

@@ -26,7 +26,7 @@ func (s *Store) charge(n int64) {
 	}
 }
 
-// wake lets everybody who waits for room look again.
+// wake makes all goroutines that wait for room look again.
 func (s *Store) wake() {
 	if s.waiting > 0 {
 		close(s.changed)
@@ -233,7 +233,7 @@ func (s *Store) forget(o *Object) bool {
 
 // drop gives a copy up, whole.
 func (s *Store) drop(o *Object) bool {
-	o.op = make(chan struct{}) // nobody has it: o was in a chain
+	o.op = make(chan struct{}) // it is not locked: o was in a chain
 	o.room.remove()
 	before := o.charged
 	if !s.forget(o) || o.users > 0 || o.pins > 0 || o.primary {

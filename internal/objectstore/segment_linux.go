@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fixed are the seals of a segment: nobody, its owner included, can make it shorter, so that no mapping of it ever faults.
+// fixed are the seals of a segment: no process, its owner included, can make it shorter, so that no mapping of it
+// ever faults.
 const fixed = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // allocationStep bounds one fallocate call: an interrupted one undoes all it did.

@@ -19,9 +19,9 @@ type Shared struct {
 // ErrNotShareable says that an object's bytes cannot be mapped by another process: pull them.
 var ErrNotShareable = errors.New("object cannot be shared with another process")
 
-// Share makes the object's bytes mappable by other processes of this user on this host. Where they are in no segment yet
-// they are copied into one, once for all who ask; a segment that was shared never changes any more. Without memory files,
-// or without room for the segment, it returns ErrNotShareable.
+// Share makes the object's bytes mappable by other processes of this user on this host. Where they are in no segment
+// yet they are copied into one, once for all receivers; a segment that was shared never changes any more. Without
+// memory files, or without room for the segment, it returns ErrNotShareable.
 func (o *Object) Share(ctx context.Context) (Shared, error) {
 	s := o.store
 	s.mu.Lock()
@@ -144,5 +144,5 @@ func (s *Store) Attach(ctx context.Context, at Shared, m Manifest) (*Object, err
 	return o, nil
 }
 
-// doubt is an error about shared memory that is not what was announced.
+// doubt is an error about shared memory that differs from the announcement.
 func doubt(format string, args ...any) error { return fmt.Errorf(format, args...) }

@@ -13,8 +13,8 @@ func (s *segment) address(size int64) Shared {
 	return Shared{PID: os.Getpid(), FD: s.fd, Device: s.node.device, Inode: s.node.number, Capacity: size}
 }
 
-// attachSegment maps another process's segment. The descriptor may have been closed or used for something else since it
-// was announced; what is opened here stays the same file, so that all checks are on it.
+// attachSegment maps another process's segment. The descriptor may have been closed or used for something else since
+// it was announced; the file that is opened here stays the same, so that all checks are on it.
 func attachSegment(at Shared, m Manifest) (*segment, error) {
 	if at.PID <= 0 || at.FD < 0 || m.Size == 0 || at.Capacity < m.Size || at.Capacity != int64(int(at.Capacity)) {
 		return nil, doubt("descriptor %d of process %d with %d bytes cannot hold %d", at.FD, at.PID, at.Capacity, m.Size)

@@ -14,10 +14,10 @@ import (
 // errInUse says that an object's bytes are safe on disk, but its memory is in use.
 var errInUse = errors.New("in use")
 
-// spill writes o to a file and drops its memory. The store's mutex is held, but for the work; o is in use by nobody. On
+// spill writes o to a file and drops its memory. The store's mutex is held, but for the work; o is not in use. On
 // success or errInUse o has its file.
 func (s *Store) spill(ctx context.Context, o *Object) error {
-	o.op = make(chan struct{}) // nobody has it: o was in a chain, or is new
+	o.op = make(chan struct{}) // it is not locked: o was in a chain, or is new
 	o.room.remove()
 	s.spilling++
 	s.freeing++
@@ -181,14 +181,14 @@ func (s *Store) makeDisk(n int64) error {
 	return nil
 }
 
-// idle reports whether nobody works on o or uses it.
+// idle reports whether o has neither work under way nor uses.
 func (o *Object) idle() bool { return o.users == 0 && o.pins == 0 && o.op == nil && o.in == nil }
 
-// reserve bounds what is left free for others where Config.Disk gives no limit.
+// reserve bounds the disk space that is left free for other programs where Config.Disk gives no limit.
 const reserve = 1 << 30
 
-// diskLimit is what spill files may take in all, by what is free now. A directory that vanished is made again. The mutex is
-// given up while the disk works.
+// diskLimit is the disk space that all spill files may take, given the space that is free now. A directory that
+// vanished is made again. The mutex is given up while the disk works.
 func (s *Store) diskLimit() (int64, error) {
 	s.unlock()
 	space := func(again bool) (free, all int64, err error) {
@@ -213,7 +213,7 @@ func (s *Store) diskLimit() (int64, error) {
 	return s.diskUsed + left, nil
 }
 
-// discarded takes a file that nothing needs any more. Who still maps it keeps its bytes until the end of that.
+// discarded takes a file that nothing needs any more. A mapping keeps the bytes until it ends.
 func (s *Store) discarded(f *spillFile) {
 	s.diskUsed -= f.length
 	s.unmap(f)

@@ -88,7 +88,7 @@ func (d *spillDir) path(again bool) (string, error) {
 		}
 		lock, err := d.fs.Lock(filepath.Join(dir, lockName))
 		if errors.Is(err, ErrLocked) || errors.Is(err, fs.ErrNotExist) {
-			continue // somebody lives there, or somebody else just removed it
+			continue // a living process has it, or another has just removed it
 		}
 		if err != nil {
 			return "", fmt.Errorf("lock spill directory: %w", err)
@@ -118,7 +118,7 @@ func (d *spillDir) removeDead() {
 	}
 }
 
-// close gives the directory up, with what is in it where nothing outlives the process.
+// close gives the directory up, with its files where none outlives the process.
 func (d *spillDir) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,7 +17,7 @@ type spillFile struct {
 	length int64 // of the whole file
 
 	open    *handle
-	mapping *fileMapping // of bytes that were verified; stays a while when nobody looks
+	mapping *fileMapping // of bytes that were verified; stays for a while after its last use
 	plain   bool         // it cannot be mapped
 }
 
@@ -150,7 +150,7 @@ func (w *fileWriter) publish(err error) (*spillFile, error) {
 	return &spillFile{name: w.final, body: w.body, length: w.length}, nil
 }
 
-// discard removes what was written.
+// discard removes the file.
 func (w *fileWriter) discard() {
 	_ = w.file.Close()
 	_ = w.fs.Remove(w.tmp)

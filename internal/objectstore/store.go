@@ -30,7 +30,7 @@ type Store struct {
 	added          int64     // charged since Pressure was asked last
 	collected      time.Time // when Pressure was asked last
 	warm           warm
-	// Who can make room, least recently used first; objects in use are in none.
+	// The objects that can make room, least recently used first; objects in use are in none.
 	copies, redundants, primaries chain
 	filed                         chain // objects with a file
 	diskUsed                      int64
@@ -41,7 +41,7 @@ type Store struct {
 	trash                         []func()      // what the next unlock does after it
 	closed                        bool
 	old                           []*oldDir    // of earlier incarnations, until Sweep
-	idle                          []*spillFile // files that stay mapped, and nobody looks at; longest ago first
+	idle                          []*spillFile // files that stay mapped without use; longest ago first
 	segments, maxSegments         int          // each takes a descriptor and a mapping
 	noSegments                    bool         // memory files were tried, and there are none
 	count                         counters
@@ -159,7 +159,7 @@ func (s *Store) Add(ctx context.Context, id raysys.TaskID, attempt uint32, v Val
 	if err == nil {
 		s.reserved -= size
 	}
-	if verr := s.vacant(id); verr != nil { // somebody else came meanwhile
+	if verr := s.vacant(id); verr != nil { // another goroutine was faster
 		s.wake()
 		return nil, fmt.Errorf("add object %s: %w", id, verr)
 	}
@@ -206,8 +206,8 @@ func (s *Store) enlist(id raysys.TaskID, attempt uint32, why string) *Object {
 	return o
 }
 
-// Close ends the store: whoever waits in it gets raysys.ErrClosed, and what moves bytes is waited for. Mappings that are
-// open stay valid until their own Close. Spill files of primaries stay where Config.Dir was given, for the next
+// Close ends the store: its waiters get raysys.ErrClosed, and Close waits for work that moves bytes. Mappings that
+// are open stay valid until their own Close. Spill files of primaries stay where Config.Dir was given, for the next
 // incarnation.
 func (s *Store) Close() error {
 	s.mu.Lock()

@@ -17,8 +17,8 @@ type Streamer interface {
 // source emits an object's bytes in order.
 type source func(emit func([]byte) error) error
 
-// streamShare is the part of the budget from which a value is streamed to its file: two spills at a time may then hold
-// a quarter of it beside what is charged.
+// streamShare is the part of the budget from which a value is streamed to its file: two spills at a time may then
+// hold a quarter of it beyond the memory that is charged.
 const streamShare = 8
 
 // sourceOf returns what to write of an object, and how many bytes that is. A value that is streamed is read twice: its

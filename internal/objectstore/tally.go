@@ -2,8 +2,8 @@ package objectstore
 
 import "math/rand/v2"
 
-// tally is which of an object's sums are known, while not all are. What is known does not change any more: it is what
-// some receiver has verified its bytes against.
+// tally records which of an object's sums are known, while not all are. A known sum does not change any more: a
+// receiver may have verified its bytes with it.
 type tally struct {
 	have []bool
 	left int
@@ -26,7 +26,7 @@ func newMark() uint64 { return rand.Uint64() | 1 }
 // has reports whether the sum of chunk i is known.
 func (o *Object) has(i int) bool { return o.known || o.tally != nil && o.tally.have[i] }
 
-// note takes the sum of a chunk. False: it is another than the one that is known.
+// note records the sum of a chunk. False: it differs from the known one.
 func (o *Object) note(i int, sum uint32) bool {
 	if o.has(i) {
 		return o.man.Chunks[i] == sum
@@ -47,7 +47,7 @@ func (o *Object) complete() {
 	}
 }
 
-// noteAll takes a manifest of the object's bytes. False: it contradicts what is known, of which nothing changes.
+// noteAll takes a manifest of the object's bytes. False: it contradicts a known sum, and nothing changes.
 func (o *Object) noteAll(m Manifest) bool {
 	switch {
 	case o.known:

@@ -29,7 +29,7 @@ func (v Version) String() string {
 	return fmt.Sprintf("%s (attempt %d, %d bytes, sum %016x)", v.ID, v.Attempt, v.Size, v.Sum)
 }
 
-// check reports what is wrong with a version that came from elsewhere.
+// check returns an error for a version from another node that is not valid.
 func (v Version) check() error {
 	switch {
 	case v.ID.IsZero():
@@ -77,7 +77,7 @@ func (m Manifest) sum() uint64 {
 	return binary.BigEndian.Uint64(h.Sum(buf[:0]))
 }
 
-// Check reports what is wrong with a manifest that came from elsewhere: it must agree with itself.
+// Check returns an error for a manifest from another node that is not consistent.
 func (m Manifest) Check() error {
 	if err := m.Version.check(); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// look takes what is in the inbox.
+// look handles the content of the inbox.
 func (d *feed) look(peer Peer) error {
 	in := d.read()
 	switch {
@@ -63,7 +63,7 @@ func (d *feed) answered(peer Peer, a *pulled) error {
 	f.mu.Lock()
 	first := !d.ready
 	d.ready = true
-	d.sums = d.sums || a.later // what it was asked for before the sums were whole still comes with them
+	d.sums = d.sums || a.later // the chunks asked for before the sums were whole still come with them
 	f.mu.Unlock()
 	if first {
 		f.pump(d)

@@ -4,8 +4,8 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// pump asks d for as many chunks as its window has room for. It is called without locks, also by landings, on the reader
-// of the connection that they came over: the next ask leaves before anybody is woken.
+// pump asks d for as many chunks as its window has room for. It is called without locks, also by landings, on the
+// reader of the connection that they came over: the next ask leaves before any waiter is woken.
 func (f *flight) pump(d *feed) {
 	f.mu.Lock()
 	if f.decided || f.in == nil || !d.ready || d.peer == nil {
@@ -61,7 +61,7 @@ func (f *flight) steal() bool {
 	return len(f.cargo.again) > before
 }
 
-// pumpAll asks everybody who has room, after chunks were opened again.
+// pumpAll asks every source with room, after chunks were opened again.
 func (f *flight) pumpAll() {
 	f.mu.Lock()
 	feeds := make([]*feed, 0, len(f.feeds))

@@ -26,7 +26,7 @@ func (f *flight) begin(a *pulled) error {
 	}
 	if f.in != nil {
 		defer f.mu.Unlock()
-		if f.decided { // what it ended with is not to change
+		if f.decided { // its outcome must not change
 			return nil
 		}
 		return f.same(a)
@@ -84,7 +84,7 @@ func (f *flight) same(a *pulled) error {
 	return nil
 }
 
-// errLeftOut: whoever has no manifest does not ask for it to be left out.
+// errLeftOut: a receiver without a manifest does not ask for it to be left out.
 var errLeftOut = errors.New("it left out a manifest that is not known here")
 
 // receive returns nil without an error when the flight is decided.
@@ -108,7 +108,7 @@ func (f *flight) receive(want objectstore.Version, a *pulled) (*objectstore.Inco
 		in.Object().Pin() // which cannot be dropped yet
 		f.hold(in.Object())
 		return in, nil
-	case errors.Is(err, objectstore.ErrPresent): // somebody put it there meanwhile
+	case errors.Is(err, objectstore.ErrPresent): // another goroutine stored it meanwhile
 		if o := f.e.cfg.Store.Take(m.ID); o != nil {
 			f.hold(o)
 			here, merr := o.Manifest(f.ctx)

@@ -6,7 +6,7 @@ import "slices"
 type cargo struct {
 	chunks []chunk
 	next   int   // from here on nothing has been asked for
-	again  []int // what was asked for, and is open again
+	again  []int // chunks that were asked for, and are open again
 	left   int   // chunks that are not stored yet
 }
 
@@ -18,7 +18,7 @@ type chunk struct {
 type place uint8
 
 const (
-	open    place = iota // nobody was asked, or nothing came of it
+	open    place = iota // no source was asked, or the ask failed
 	asked                // of by
 	landing              // it is being read into its place
 	stored

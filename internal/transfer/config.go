@@ -25,7 +25,7 @@ type Peer interface {
 	SendBody(kind wire.Kind, head []byte, body Body) error
 	// Abandon takes back the memory of a Landing that Engine.Land returned; Landed has returned when it does.
 	Abandon(l Landing)
-	// Flush sends what is queued.
+	// Flush sends the queued frames.
 	Flush()
 }
 
@@ -54,7 +54,7 @@ type Link interface {
 	Connect(ctx context.Context, to core.NodeKey) (Peer, error)
 }
 
-// Sources says who may have an object, the likeliest first.
+// Sources names the nodes that may have an object, the likeliest first.
 type Sources interface {
 	// Next returns another node to ask, which may be one that was asked before if it is worth asking again. It blocks
 	// until there is one, and returns an error when there will be none, which says why, or when ctx ends. The error matches
@@ -69,7 +69,7 @@ func From(keys ...core.NodeKey) Sources { return &fixed{keys} }
 type fixed struct{ left []core.NodeKey }
 
 // errNoMore is the end of a list.
-var errNoMore = errors.New("nobody else is known to have it")
+var errNoMore = errors.New("no other node is known to have it")
 
 // Next implements Sources.
 func (f *fixed) Next(context.Context) (core.NodeKey, error) {
@@ -98,25 +98,25 @@ type Config struct {
 	// Sources is from how many nodes one object comes at a time: 3. Smaller than SeveralFrom, it comes from one.
 	Sources     int
 	SeveralFrom int64 // bytes: 16 MiB
-	// Fanout is to how many nodes an object is given before others are sent to those: 2. An object smaller than TreeFrom
-	// is given to everybody.
+	// Fanout is to how many nodes an object is given before others are sent to those: 2. An object smaller than
+	// TreeFrom is given to every receiver.
 	Fanout   int
 	TreeFrom int64 // bytes: 8 MiB
 	// SumsFrom is from which size on an object whose sums are not known yet is given with the sum of each chunk beside it,
 	// instead of all of them before: 8 MiB. Below it, they take less time than a message.
 	SumsFrom int64
-	// Outstanding is how many chunks are summed and written to one peer at a time: 1. With more, the second is summed beside
-	// the first that is written: that is no faster, since the writer then finds it in no cache, and takes a processor
-	// from calls (docs/adr/0016-crc32c-by-folding.md).
+	// Outstanding is how many chunks are summed and written to one peer at a time: 1. With more, the second chunk is
+	// summed while the first is written: that is no faster, since the writer then finds it in no cache, and it takes
+	// a processor from calls (docs/adr/0016-crc32c-by-folding.md).
 	Outstanding int
-	// Stall is how long a source may give nothing of what it was asked for: 2 s. Then others are asked too; one that
-	// stalls five times in a row, each twice as long, is struck off.
+	// Stall is how long a source may send none of the chunks that it was asked for: 2 s. Then others are asked too;
+	// one that stalls five times in a row, each twice as long, is struck off.
 	Stall time.Duration
 
 	Hooks Hooks
 }
 
-// Hooks tell of what is worth a log line; any may be nil. They must return soon.
+// Hooks are called for events worth a log line; any may be nil. They must return soon.
 type Hooks struct {
 	// Struck: a source gives no more of an object, and why.
 	Struck func(from core.NodeKey, id raysys.TaskID, why error)

@@ -23,16 +23,16 @@ type Engine struct {
 	came    chan *landed   // to be verified; closed by Close when nothing more can come
 	checks  sync.WaitGroup // the verifiers
 
-	mu      sync.Mutex // guards the rest; taken before a flight's or a stream's, never behind them
-	closed  bool
-	begun   bool // the verifiers run
-	slots   uint64
-	flights map[raysys.TaskID]*flight
-	feeds   map[uint64]*feed // by slot
-	streams map[streamKey]*stream
-	sending map[core.NodeKey]chan struct{} // one element per chunk that waits to be written to that peer
-	given   map[raysys.TaskID]*outlet
-	swept   int // how many of given there may be before those are forgotten that are gone
+	mu       sync.Mutex // guards the rest; taken before a flight's or a stream's, never behind them
+	closed   bool
+	begun    bool // the verifiers run
+	slots    uint64
+	flights  map[raysys.TaskID]*flight
+	feeds    map[uint64]*feed // by slot
+	streams  map[streamKey]*stream
+	sending  map[core.NodeKey]chan struct{} // one element per chunk that waits to be written to that peer
+	given    map[raysys.TaskID]*copyTree
+	forgetAt int // how many of given there may be before those are forgotten that are gone
 }
 
 // New makes an engine. It validates cfg and starts nothing.
@@ -42,14 +42,14 @@ func New(cfg Config) (*Engine, error) {
 	}
 	e := &Engine{
 		cfg: cfg, base: time.Now(), flights: map[raysys.TaskID]*flight{}, feeds: map[uint64]*feed{}, streams: map[streamKey]*stream{},
-		sending: map[core.NodeKey]chan struct{}{}, given: map[raysys.TaskID]*outlet{}, came: make(chan *landed, maxCame),
+		sending: map[core.NodeKey]chan struct{}{}, given: map[raysys.TaskID]*copyTree{}, came: make(chan *landed, maxCame),
 	}
 	e.life, e.end = context.WithCancelCause(context.Background())
 	return e, nil
 }
 
-// Close ends every transfer, with raysys.ErrClosed for those who wait, and returns when all that the engine started has
-// ended. Chunks that the link still has to write stay lent until it has, or is closed itself.
+// Close ends every transfer, with raysys.ErrClosed for its waiters, and returns when all goroutines of the engine
+// have ended. Chunks that the link still has to write stay lent until it has, or is closed itself.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	first := !e.closed
@@ -74,13 +74,13 @@ func (e *Engine) runLocked(f func()) bool {
 
 func (e *Engine) now() time.Duration { return time.Since(e.base) }
 
-// Kinds are those that Handle takes; bodies of wire.KindChunk go to Land.
+// Kinds are the frames that Handle takes; bodies of wire.KindChunk go to Land.
 func Kinds() []wire.Kind {
 	return []wire.Kind{wire.KindPull, wire.KindPulled, wire.KindAsk, wire.KindPullEnd}
 }
 
-// Handle takes a frame of one of Kinds. It does not block. An error says that the peer sent what cannot be; the
-// connection is to be closed.
+// Handle takes a frame of one of Kinds. It does not block. An error means that the peer has violated the protocol;
+// the connection is to be closed.
 func (e *Engine) Handle(from Peer, kind wire.Kind, payload []byte) error {
 	var err error
 	switch kind {

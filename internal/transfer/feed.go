@@ -11,8 +11,8 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// feed is a flight's conversation with one node at a time: with the source that it began with, and with those that this
-// one sends it to.
+// feed is a flight's conversation with one node at a time: with its first source, and with the nodes to which that
+// source sends it.
 type feed struct {
 	flight *flight
 	wakes  chan struct{} // of capacity 1: look at the inbox
@@ -23,9 +23,9 @@ type feed struct {
 	slot uint64
 
 	// Of the feed's own goroutine.
-	root    core.NodeKey // who sent it to key; zero when nobody did
-	sent    bool         // key was told by root, and serves it while it still receives
-	failed  []failure    // whom it does not want to be sent to
+	root    core.NodeKey // the node that named key; zero when none did
+	sent    bool         // key was named by root, and serves while it still receives
+	failed  []failure    // nodes that root must not name again
 	noShare bool         // mapping did not work
 	noSums  bool         // the manifest is wanted whole, in this conversation
 	without int          // answers that had none nevertheless
@@ -86,14 +86,14 @@ const (
 	maxHops  = 64 // from source to source, and back
 	maxDowns = 3  // links that broke in a row without a chunk over them
 
-	maxWithout = 8 // answers without sums to somebody who wants them
+	maxWithout = 8 // answers without sums to a feed that needs them
 )
 
 // sourceError is why a source gives nothing.
 type sourceError struct {
 	key  core.NodeKey
 	code code
-	err  error // what it said, or what it did
+	err  error // its answer, or its fault
 }
 
 func (e *sourceError) Error() string {
@@ -205,7 +205,7 @@ func (d *feed) converse() error {
 // begin opens a slot under which the answers come.
 func (d *feed) begin(peer Peer) {
 	f := d.flight
-	d.read() // what is left of another conversation
+	d.read() // a late frame of another conversation
 	d.noSums, d.without = false, 0
 	d.heardNow()
 	f.e.mu.Lock()
@@ -218,7 +218,7 @@ func (d *feed) begin(peer Peer) {
 	f.e.mu.Unlock()
 }
 
-// hangUp ends the conversation on both sides; what it was asked for is open again.
+// hangUp ends the conversation on both sides; the chunks that it was asked for are open again.
 func (d *feed) hangUp(peer Peer) {
 	f := d.flight
 	f.e.mu.Lock()

@@ -9,8 +9,8 @@ import (
 )
 
 // Fetch returns an object, which it pulls from the sources if it is not in the store. The object is pinned once: the
-// caller calls Unpin. Those who want the same object at the same time share one transfer, to which the sources of each
-// are added; it ends when ctx of the last of them does.
+// caller calls Unpin. Callers that want the same object at the same time share one transfer, to which the sources of
+// each are added; it ends with the ctx of the last one.
 //
 // want names the object; a Sum of 0 takes whichever version the first source has, else it is that version or an error.
 //
@@ -85,7 +85,7 @@ func (e *Engine) board(ctx context.Context, want objectstore.Version, form objec
 	}
 }
 
-// checked is an object that was here already, which it unpins when it is not what is wanted.
+// checked returns an object that was here already, or unpins it when it is not the one that is wanted.
 func checked(ctx context.Context, o *objectstore.Object, want objectstore.Version) (*objectstore.Object, error) {
 	if want.Sum == 0 {
 		return o, nil
@@ -139,7 +139,7 @@ func (f *flight) leave(ctx context.Context, want objectstore.Version) (o *object
 	case last && over && f.object != nil:
 		f.object.Unpin()
 	case last && !over:
-		f.cancel(errNobodyWaits)
+		f.cancel(errNoWaiters)
 	}
 	if err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (f *flight) leave(ctx context.Context, want objectstore.Version) (o *object
 	return o, nil
 }
 
-// land ends the flight: with an object, which is pinned for those who wait, or with an error.
+// land ends the flight: with an object, which is pinned for each waiter, or with an error.
 func (f *flight) land(o *objectstore.Object, err error) {
 	if err == nil {
 		o.Pin()
@@ -164,5 +164,5 @@ func (f *flight) land(o *objectstore.Object, err error) {
 	}
 }
 
-// errNobodyWaits ends a flight whose callers have all left.
-var errNobodyWaits = fmt.Errorf("nobody waits for the object any more: %w", context.Canceled)
+// errNoWaiters ends a flight whose callers have all left.
+var errNoWaiters = fmt.Errorf("no caller waits for the object any more: %w", context.Canceled)

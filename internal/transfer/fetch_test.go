@@ -233,8 +233,8 @@ func TestLost(t *testing.T) {
 			from transfer.Sources
 			want string
 		}{
-			{transfer.From(), "nobody else is known to have it"},
-			{transfer.From(key("b")), "nobody else is known to have it"}, // the node itself
+			{transfer.From(), "no other node is known to have it"},
+			{transfer.From(key("b")), "no other node is known to have it"}, // the node itself
 			{transfer.From(key("a")), "a (incarnation 1): it does not have it"},
 			{transfer.From(key("gone"), key("a")), "gone (incarnation 1): it does not answer: node dead"},
 		} {

@@ -10,7 +10,7 @@ import (
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
-// flight is an object that this node receives, for all who want it.
+// flight is an object that this node receives, for all its callers.
 type flight struct {
 	e      *Engine
 	name   raysys.TaskID
@@ -32,7 +32,7 @@ type flight struct {
 	mu       sync.Mutex // guards the rest
 	want     objectstore.Version
 	version  objectstore.Version // of the manifest; its Sum only counts when whole
-	whole    bool                // the manifest is known, and not only what it is of
+	whole    bool                // the manifest is known, and not only the version
 	mark     uint64              // what its sums are known by
 	man      objectstore.Manifest
 	in       *objectstore.Incoming
@@ -63,7 +63,7 @@ func (f *flight) join(sources Sources) {
 	f.mu.Lock()
 	f.sources = append(f.sources, sources)
 	if f.stop != nil && len(f.feeds) == 0 {
-		f.stop() // it waits for news while the new one may know somebody
+		f.stop() // it waits for changes, and the new source list may have a node
 	}
 	f.mu.Unlock()
 	f.wake()
@@ -89,8 +89,8 @@ func (f *flight) decide(o *objectstore.Object, err error) {
 	}
 }
 
-// hold keeps an object, which is pinned for that, until the flight is over: a copy that nobody has pinned may be dropped for
-// room before those who wait have it.
+// hold keeps an object, which is pinned for that, until the flight is over: a copy without a pin may be dropped for
+// room before the waiters have it.
 func (f *flight) hold(o *objectstore.Object) {
 	f.mu.Lock()
 	f.held = append(f.held, o)
@@ -149,7 +149,7 @@ func (f *flight) seek() {
 	}
 }
 
-// next returns whom to ask for a source, and a context for that; nil when none is wanted, or nobody knows one.
+// next returns the Sources to ask for a node, and a context for that; nil when no source is wanted, or none is known.
 func (f *flight) next() (Sources, context.Context) {
 	f.mu.Lock()
 	if f.decided || !f.wants() {
@@ -187,7 +187,7 @@ func (f *flight) wants() bool {
 	return healthy < most && len(f.feeds) < most+maxSlow
 }
 
-// maxSlow is how many sources that stand still are kept beside those that do not.
+// maxSlow is how many stalled sources are kept beside the others.
 const maxSlow = 4
 
 // nexted takes what Next returned.

@@ -9,8 +9,8 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// What is on the wire. A slot is the receiver's number for one conversation; everything about it carries the slot. What
-// is appended behind a frame by a later version is not read (rule C4).
+// The frames on the wire. A slot is the receiver's number for one conversation; everything about it carries the slot.
+// Fields that a later version appends to a frame are not read (rule C4).
 
 const (
 	maxAsked  = 1 << 10 // chunks that one stream keeps asked for
@@ -26,12 +26,12 @@ const (
 	codeOther   code = 0
 	codeLacks   code = 1 // the object is not there
 	codeVersion code = 2 // another version is
-	codeStarved code = 3 // it is still being received, and not for those who were not sent there
+	codeStarved code = 3 // it is still being received, and serves only receivers that were sent there
 	codeFailed  code = 4 // the store could not give it
 	codeBusy    code = 5 // too many conversations
 	codeClosed  code = 6 // the node ends
 	codeGone    code = 7 // the node cannot be reached, or stood still
-	codeCorrupt code = 8 // what it gave was wrong
+	codeCorrupt code = 8 // its bytes were wrong
 	codeAnew    code = 9 // its sums are others now than those it began with: pull again
 )
 
@@ -65,7 +65,7 @@ type pull struct {
 	want   objectstore.Version // Sum 0: whichever there is
 	flags  byte
 	host   string    // where the receiver can map memory; empty for nowhere
-	failed []failure // whom the receiver does not want to be sent to
+	failed []failure // the nodes that the receiver does not want to be sent to
 }
 
 func (p *pull) append(dst []byte) []byte {
@@ -124,7 +124,7 @@ func appendHead(dst []byte, slot uint64, chunk int) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, slot), uint64(chunk))
 }
 
-// readHead also returns what is behind it: the sum, of a source that said sumsLater, and else nothing that this version
+// readHead also returns the rest: the sum, of a source that answered sumsLater, and else nothing that this version
 // knows.
 func readHead(b []byte) (slot uint64, chunk int, rest wire.Reader, err error) {
 	r := wire.NewReader(b)

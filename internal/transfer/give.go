@@ -59,7 +59,7 @@ func (v *upload) give(i int) error {
 	case errors.Is(err, raysys.ErrOverloaded):
 		return &refused{codeBusy, err}
 	case errors.Is(err, raysys.ErrNotDelivered):
-		return err // the link is down: there is nobody to tell
+		return err // the link is down: no answer can be sent
 	}
 	return &refused{codeOther, err}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// Land says where the body of a chunk goes; nil when nobody wants it any more. It does not block.
+// Land returns the place for the body of a chunk; nil when the chunk is not wanted any more. It does not block.
 func (e *Engine) Land(from core.NodeKey, head []byte, size int) Landing {
 	slot, i, rest, err := readHead(head)
 	if err != nil {
@@ -84,7 +84,7 @@ func (l *landed) Landed(err error) {
 	l.settle(err)
 }
 
-// settle stores a chunk that came, if it is what it should be, and else opens it again.
+// settle stores a chunk that has arrived, if it is the right one, and else opens it again.
 func (l *landed) settle(err error) {
 	f, d, i := l.f, l.d, l.i
 	defer f.crew.Done()

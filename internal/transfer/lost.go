@@ -8,20 +8,20 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// strike notes why a source, or those who name sources, gave nothing. mu is held.
+// strike records why a source, or Sources, gave nothing. mu is held.
 func (f *flight) strike(why error) {
 	if f.open == nil && mayHave(why) {
 		f.open = why
 	}
-	if len(f.struck) < maxStruck { // the first ones say more than those that came back again and again
+	if len(f.struck) < maxStruck { // the first errors explain more than those of repeated tries
 		f.struck = append(f.struck, why)
 	}
 }
 
 const maxStruck = 32
 
-// mayHave reports whether the object may be where it did not come from: at a node that lives and did not say that it has none,
-// or at one that nobody could name.
+// mayHave reports whether the object may exist after the error why: at a node that lives and did not answer that it
+// lacks it, or at one that could not be named.
 func mayHave(why error) bool {
 	var s *sourceError
 	if !errors.As(why, &s) {
@@ -30,7 +30,7 @@ func mayHave(why error) bool {
 	switch s.code {
 	case codeLacks, codeVersion, codeCorrupt:
 		return false
-	case codeStarved, codeClosed: // it has only what others give it; what it has goes with it
+	case codeStarved, codeClosed: // it has only the chunks that others give it, and its own end with it
 		return false
 	case codeGone:
 		return !errors.Is(why, raysys.ErrNodeDead)
@@ -38,13 +38,14 @@ func mayHave(why error) bool {
 	return true
 }
 
-// lost is what a flight ends with that nobody gives the object: it is lost, unless it may be somewhere. mu is held.
+// lost is the error of a flight that found no source: the object is lost, unless a node may still have it. mu is
+// held.
 func (f *flight) lost() error {
 	switch {
-	case f.open != nil: // the others may say that they lost it: not so the error
+	case f.open != nil: // other sources may have lost the object; the error must not match that
 		return fmt.Errorf("%w: no source gives it: %w (of all: %v)", raysys.ErrUnreachable, f.open, reasons(f.struck))
 	case len(f.struck) == 0:
-		return fmt.Errorf("%w: there is nobody to ask", raysys.ErrObjectLost)
+		return fmt.Errorf("%w: there is no node to ask", raysys.ErrObjectLost)
 	}
 	return fmt.Errorf("%w: no source gives it: %w", raysys.ErrObjectLost, reasons(f.struck))
 }

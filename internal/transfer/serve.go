@@ -71,7 +71,7 @@ func (v *upload) greet() error {
 		a.mark = m.Mark
 	}
 	if a.later {
-		if v.sums && v.mark != m.Mark { // what was asked for since would be taken for what it was before
+		if v.sums && v.mark != m.Mark { // chunks asked for since would be taken for those of the former version
 			return &refused{code: codeAnew}
 		}
 		if !v.sums {
@@ -83,8 +83,8 @@ func (v *upload) greet() error {
 	return nil
 }
 
-// outline is what the receiver is told of the object, if it is the version that is wanted. Unless sums may come with
-// the chunks, all of them are computed, or waited for.
+// outline returns the description of the object for the receiver, if it is the version that is wanted. Unless sums
+// may come with the chunks, all of them are computed, or waited for.
 func (v *upload) outline(p *pull, later bool) (m objectstore.Outline, err error) {
 	if later {
 		m, err = v.o.Outline(v.s.ctx)
@@ -116,8 +116,8 @@ func (v *upload) find(p *pull) (receiving bool, err error) {
 	e.mu.Unlock()
 	if f != nil {
 		if p.flags&pullSent == 0 || f.feedsFrom(v.s.id.peer) {
-			// Two that wait for each other would wait for ever. Those who give it to this node have room for one more,
-			// or know who has.
+			// Two nodes that wait for each other would wait for ever. The sources of this node have room for one more
+			// receiver, or can name a node that has.
 			hints := f.upstream(v.s.id.peer)
 			if len(hints) == 0 {
 				return false, &refused{code: codeStarved}
@@ -173,7 +173,7 @@ func (f *flight) feedsFrom(k core.NodeKey) bool {
 	return f.talksTo(k)
 }
 
-// upstream lists who gives this flight its chunks or sent it there, but for k.
+// upstream lists the nodes that give this flight its chunks or sent it to its source, but for k.
 func (f *flight) upstream(k core.NodeKey) (keys []core.NodeKey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

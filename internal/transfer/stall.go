@@ -31,7 +31,7 @@ const maxStalls = 5
 // errStill is what a source did that was given up.
 var errStill = errors.New("it stands still")
 
-// still is what is done about a source that stands still.
+// still handles a source that stands still.
 func (d *feed) still(peer Peer) error {
 	f := d.flight
 	f.e.counts.stalled.Add(1)
@@ -64,7 +64,7 @@ func (d *feed) still(peer Peer) error {
 			peer.Abandon(l)
 		}
 		f.pumpAll()
-	case l == nil: // what was asked for may have been lost; what comes twice is skipped
+	case l == nil: // the asks may have been lost; chunks that come twice are skipped
 		f.ask(peer, d.slot, spans)
 	}
 	return nil

@@ -21,7 +21,7 @@ type Stats struct {
 	Returned  uint64 // and came back from there
 	SentOn    uint64 // receivers that this node sent to others
 	Unsummed  uint64 // receivers that get the sum of each chunk with it
-	Shared    uint64 // receivers of the same host that were told what to map
+	Shared    uint64 // receivers of the same machine that map the segment
 }
 
 type counters struct {

@@ -78,7 +78,7 @@ func (e *Engine) onAsk(from core.NodeKey, slot uint64, spans []span) error {
 		for _, sp := range spans {
 			s.asked += sp.n
 		}
-		if tooMany = s.asked > 2*maxAsked; !tooMany { // what was asked for twice counts twice
+		if tooMany = s.asked > 2*maxAsked; !tooMany { // chunks asked for twice count twice
 			s.spans = append(s.spans, spans...)
 		}
 	})
@@ -205,7 +205,7 @@ var errSentOn = errors.New("sent elsewhere")
 type upload struct {
 	s        *stream
 	o        *objectstore.Object
-	receiver *receiver // nil when the object is given to everybody
-	sums     bool      // each chunk goes with its sum, since the receiver was told so
+	receiver *receiver // nil when the object is given to every receiver
+	sums     bool      // each chunk goes with its sum, as the answer to the receiver announced
 	mark     uint64    // of those sums
 }

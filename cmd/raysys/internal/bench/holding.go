@@ -151,7 +151,7 @@ func (c *cluster) empty(driver context.Context) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%d objects are left that nobody refers to: %w", left, context.Cause(ctx))
+			return fmt.Errorf("%d objects are left without references: %w", left, context.Cause(ctx))
 		}
 	}
 }

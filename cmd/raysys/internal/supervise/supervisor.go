@@ -111,7 +111,7 @@ func (s *Supervisor) live(ctx context.Context, kill <-chan struct{}) life {
 			s.say("it was asked to drain, and did not end well: its last lines are:%s", indent(l.last))
 		}
 	case exit.Code == 0:
-		s.say("nobody asked it to drain: that is a death like any other")
+		s.say("no drain was asked for: this counts as a failure")
 	}
 	return l
 }

@@ -131,7 +131,7 @@ func TestStories(t *testing.T) {
 		"an exit with 0 that nobody asked for is a death": {
 			plan: []actor{{after: 20 * second}, serve}, drain: 30 * second,
 			want: []string{"0 start 1", "20 report n 1", "20.1 start 2", "30 term 2", "31 report n 2", "31 end"},
-			talk: []string{"nobody asked it to drain: that is a death like any other\nnext start in 100ms\n"},
+			talk: []string{"no drain was asked for: this counts as a failure\nnext start in 100ms\n"},
 		},
 		"exits with 0 before it was up": {
 			plan: []actor{{after: second}},

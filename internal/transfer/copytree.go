@@ -9,33 +9,34 @@ import (
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
-// outlet is to whom this node gave a large object, or gives it: where it sends others, so that the copies make a tree.
-// All of it is guarded by the engine's mu.
-type outlet struct {
+// copyTree lists the receivers to which this node gives or gave a large object. It sends further receivers to them,
+// so that the copies make a tree. The engine's mu guards all of it.
+type copyTree struct {
 	object    *objectstore.Object
 	receivers map[core.NodeKey]*receiver
 }
 
 // receiver has a copy, or is about to.
 type receiver struct {
-	out     *outlet
+	tree    *copyTree
 	key     core.NodeKey
 	streams int  // that give it the object now
 	whole   bool // it has all of it
 	sent    int  // how many others were sent to it
 }
 
-// maxNamed is how many nodes a receiver is told of: the one it should go to, and some for when that one fails.
+// maxNamed is how many nodes are named to a receiver: the one it should go to, and some for when that one fails.
 const maxNamed = 4
 
-// place decides whether this node gives an object to a receiver itself, which is then counted, or whom it names instead.
+// place decides whether this node gives an object to a receiver itself, which is then counted, or which nodes it
+// names instead.
 func (e *Engine) place(o *objectstore.Object, to core.NodeKey, failed []failure) (*receiver, []core.NodeKey) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	out := e.given[o.ID()]
-	if out == nil || out.object != o { // another attempt has the id now: who has the last one's bytes is no source of these
-		e.sweep()
-		out = &outlet{o, map[core.NodeKey]*receiver{}}
+	if out == nil || out.object != o { // another attempt has the id now: receivers of the last one are no sources of it
+		e.forgetAbsent()
+		out = &copyTree{o, map[core.NodeKey]*receiver{}}
 		e.given[o.ID()] = out
 	}
 	without := map[core.NodeKey]bool{to: true}
@@ -56,7 +57,7 @@ func (e *Engine) place(o *objectstore.Object, to core.NodeKey, failed []failure)
 	others = slices.DeleteFunc(others, func(r *receiver) bool { return without[r.key] })
 	if direct || len(others) == 0 {
 		if r == nil {
-			r = &receiver{out: out, key: to}
+			r = &receiver{tree: out, key: to}
 			out.receivers[to] = r
 		}
 		r.streams++
@@ -80,9 +81,9 @@ func (e *Engine) served(r *receiver, whole bool) {
 	defer e.mu.Unlock()
 	r.streams--
 	r.whole = r.whole || whole
-	if r.streams == 0 && !r.whole && r.out.receivers[r.key] == r {
-		delete(r.out.receivers, r.key)
-		e.tidy(r.out)
+	if r.streams == 0 && !r.whole && r.tree.receivers[r.key] == r {
+		delete(r.tree.receivers, r.key)
+		e.tidy(r.tree)
 	}
 }
 
@@ -96,16 +97,16 @@ func (e *Engine) forgetReceiver(k core.NodeKey) {
 	}
 }
 
-func (e *Engine) tidy(out *outlet) {
+func (e *Engine) tidy(out *copyTree) {
 	if len(out.receivers) == 0 && e.given[out.object.ID()] == out {
 		delete(e.given, out.object.ID())
 	}
 }
 
-// sweep forgets objects that this node does not have any more, once there may be as many of them as of others, so that a
-// node which gives away one object after another remembers no more than twice those that it has. mu is held.
-func (e *Engine) sweep() {
-	if len(e.given) < max(minSwept, e.swept) {
+// forgetAbsent removes the objects that this node no longer has, once there may be as many of them as of the others:
+// a node that gives one object after another keeps at most twice as many trees as it has objects. mu is held.
+func (e *Engine) forgetAbsent() {
+	if len(e.given) < max(minForget, e.forgetAt) {
 		return
 	}
 	for id := range e.given {
@@ -113,12 +114,12 @@ func (e *Engine) sweep() {
 			delete(e.given, id)
 		}
 	}
-	e.swept = 2 * len(e.given)
+	e.forgetAt = 2 * len(e.given)
 }
 
-const minSwept = 64
+const minForget = 64
 
-// forgetObject is for an object that this node does not have any more.
+// forgetObject is called for an object that this node no longer has.
 func (e *Engine) forgetObject(id raysys.TaskID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
