@@ -98,7 +98,7 @@ func New(cfg Config) (*Node, error) {
 		n.solo = newSolo(n)
 		gc.States = n.solo.states()
 	}
-	gc.Holder = holder{n}
+	gc.Retainer = retainer{n}
 	n.tasks, n.grains = taskengine.NewEngine(tc), grainengine.NewEngine(gc)
 	return n, nil
 }

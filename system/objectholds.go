@@ -24,8 +24,8 @@ import (
 // keeps the object for the State's record, whose key it watches: a record that does not list the object ends that. So the
 // hold and the State are one record, and a Write that never came about holds nothing for long.
 
-// holder implements grainengine.Holder.
-type holder struct{ n *Node }
+// retainer implements grainengine.Holder.
+type retainer struct{ n *Node }
 
 // Kinds of a written reference.
 const (
@@ -36,8 +36,8 @@ const (
 // maxHeldDepth bounds references inside what references refer to.
 const maxHeldDepth = 16
 
-// Hold implements grainengine.Holder.
-func (h holder) Hold(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
+// Retain implements grainengine.Holder.
+func (h retainer) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
 	o := h.n.store
 	go func() { // it ends with the store's context
 		w := &holding{o: o, key: registry.StateKey(h.n.cfg.Namespace, id, name)}
@@ -286,7 +286,7 @@ func (o *objects) ask(key string, seen store.Version, wait bool, done func(regis
 }
 
 // Restore implements grainengine.Holder.
-func (h holder) Restore(written []byte) (refs []*core.Future, err error) {
+func (h retainer) Restore(written []byte) (refs []*core.Future, err error) {
 	r := wire.NewReader(written)
 	for r.Len() > 0 {
 		c, err := h.restore(&r, 0)
@@ -298,7 +298,7 @@ func (h holder) Restore(written []byte) (refs []*core.Future, err error) {
 	return refs, r.Err()
 }
 
-func (h holder) restore(r *wire.Reader, depth int) (*core.Future, error) {
+func (h retainer) restore(r *wire.Reader, depth int) (*core.Future, error) {
 	if depth > maxHeldDepth {
 		return nil, wire.ErrCorrupt
 	}
@@ -334,7 +334,7 @@ func (h holder) restore(r *wire.Reader, depth int) (*core.Future, error) {
 	return nil, errors.Join(wire.ErrCorrupt, r.Err())
 }
 
-func (h holder) restoreInner(r *wire.Reader, depth int) (refs []*core.Future, err error) {
+func (h retainer) restoreInner(r *wire.Reader, depth int) (refs []*core.Future, err error) {
 	for range r.Count(1) {
 		c, err := h.restore(r, depth+1)
 		if err != nil {

@@ -140,10 +140,11 @@ func TestPausedProcess(t *testing.T) {
 }
 
 func TestProcessesEndWithTheTest(t *testing.T) {
+	consul := testkit.Consul(t)
 	var ids []int
 	f := &fake{name: "TestX"}
 	f.run(func() {
-		p := testkit.Processes(f, 2, testkit.Seed(1), testkit.On(testkit.Consul(t)))
+		p := testkit.Processes(f, 2, testkit.Seed(1), testkit.On(consul))
 		p.Proc(2).Pause()
 		for i := range 2 {
 			ids = append(ids, p.Proc(i+1).PID())

@@ -17,35 +17,35 @@ import (
 // activation is one grain in memory: its mailbox, its G and its PID.
 type activation struct {
 	mailbox
-	kind    *boundKind
-	key     string
-	id      string // of the PID: kind/key$n
-	state   any    // *G; nil before OnActivate and after OnDeactivate
-	failed  error  // OnActivate's, for the calls that wait
-	pool    *pool  // of a stateless worker
-	used    atomic.Uint32
-	inner   atomic.Int32                // interleaved turns that have not ended
-	current atomic.Pointer[core.Future] // the call whose turn it is
-	hook    atomic.Pointer[core.Turn]   // of OnActivate or OnDeactivate while it runs
-	gate    atomic.Pointer[gate]        // made by the first turn that waits
-	more    *more                       // nil for a plain grain of a single process
+	kind      *boundKind
+	key       string
+	id        string // of the PID: kind/key$n
+	state     any    // *G; nil before OnActivate and after OnDeactivate
+	failed    error  // OnActivate's, for the calls that wait
+	pool      *pool  // of a stateless worker
+	used      atomic.Uint32
+	inner     atomic.Int32                // interleaved turns that have not ended
+	current   atomic.Pointer[core.Future] // the call whose turn it is
+	hook      atomic.Pointer[core.Turn]   // of OnActivate or OnDeactivate while it runs
+	gate      atomic.Pointer[gate]        // made by the first turn that waits
+	placement *placement                  // nil for a plain grain of a single process
 }
 
 // passivate asks an idle activation to go.
 type passivate struct {
 	force bool // asked by the grain itself
-	epoch uint32
+	ticks uint32
 }
 
-// newActivation makes the entry for the directory; spawn gives it its actor.
+// newActivation makes an activation for the kind's table; spawn gives it its actor.
 func newActivation(k *boundKind, key string) *activation {
 	a := &activation{kind: k, key: key}
 	if k.engine.cfg.Cluster != nil && !k.def.Stateless || len(k.def.states) > 0 {
-		a.more = &more{}
+		a.placement = &placement{}
 	}
 	a.id = k.def.name + "/" + key + "$" + strconv.FormatUint(k.engine.serial.Add(1), 36)
 	a.mailbox.init(a)
-	a.used.Store(k.epoch.Load())
+	a.used.Store(k.ticks.Load())
 	return a
 }
 
@@ -105,8 +105,8 @@ func (a *activation) deactivate() {
 		_ = a.runHook("OnDeactivate", d.OnDeactivate)
 	}
 	a.state = nil
-	if a.more != nil {
-		a.more.cells = nil // turns that others still know of keep the activation, and need not keep what it held
+	if a.placement != nil {
+		a.placement.cells = nil // a turn that is still referred to keeps the activation, and need not keep its States
 	}
 }
 
@@ -145,47 +145,48 @@ func (a *activation) hookFailed(name string, err error) {
 	case name == "OnActivate":
 		err = core.HandOverError(a.kind.engine.cfg.Hooks.Job(), err)
 		a.failed = fmt.Errorf("%s/%s: %w: %w", a.kind.def.name, shown(a.key), ErrActivation, err)
-		// Calls that wait already fail with that; this follows them in the mailbox, so that the next one tries again.
+		// Calls in the mailbox fail with that. The message is queued behind them, so that the call after it finds a new
+		// activation.
 		a.post(&mail{msg: passivate{force: true}})
 	case a.kind.engine.cfg.Unseen != nil:
 		a.kind.engine.cfg.Unseen(a.kind.def.name+"/"+a.key+"."+name, err)
 	}
 }
 
-// close takes the activation out of the directory for good; only its own turn calls it, after deactivate. Calls that
-// came meanwhile move, in order, to a successor, which starts only now: there are never two activations. On a node of a
+// close takes the activation out of the kind's table; only its own turn calls it, after deactivate. Calls that came
+// meanwhile move, in order, to a successor, which starts only now: there are never two activations. On a node of a
 // cluster they may have to follow the grain to another node.
 func (a *activation) close() {
 	k := a.kind
-	s := k.shard(a.key)
+	s := k.stripeOf(a.key)
 	s.Lock()
 	a.pushed.Or(closedBit)
 	calls := a.drain()
-	if a.more != nil && len(a.more.held) > 0 {
-		calls = append(a.more.held, calls...)
+	if a.placement != nil && len(a.placement.unserved) > 0 {
+		calls = append(a.placement.unserved, calls...)
 	}
 	var next *activation
 	var r *route
 	left := false
 	switch {
 	case a.pool != nil:
-	case s.m[a.key] != a:
+	case s.activations[a.key] != a:
 	case len(calls) > 0 && a.stays() && !k.engine.closed.Load():
 		next = newActivation(k, a.key)
-		if a.more != nil {
-			next.more.token = a.more.token
+		if a.placement != nil {
+			next.placement.token = a.placement.token
 		}
 		for _, c := range calls {
-			c.place(next)
-			// The entry may still be linked in the old mailbox, so it gets a new one.
+			c.queueAt(next)
+			// The call's own mail may still be linked in the old mailbox, so it gets another.
 			next.pushed.Add(1)
 			next.put(&mail{msg: c})
 		}
-		s.m[a.key] = next
+		s.activations[a.key] = next
 	default:
-		delete(s.m, a.key)
+		delete(s.activations, a.key)
 		left = true
-		if a.more != nil && k.engine.cfg.Cluster != nil && !k.engine.closed.Load() {
+		if a.placement != nil && k.engine.cfg.Cluster != nil && !k.engine.closed.Load() {
 			r = a.routeLocked(s, calls)
 		}
 	}
@@ -194,11 +195,11 @@ func (a *activation) close() {
 	case next != nil:
 		next.spawn()
 	case r != nil:
-		k.left()
+		k.activationGone()
 		r.leave(a)
 	default:
 		if left {
-			defer k.left()
+			defer k.activationGone()
 		}
 		for _, c := range calls {
 			if v := c.inbound(); v != nil {
@@ -210,8 +211,9 @@ func (a *activation) close() {
 	}
 }
 
-// drain takes what is left in the closed mailbox. Senders that reserved a place before it closed are about to link.
-func (a *activation) drain() (calls []turn) {
+// drain takes what is left in the closed mailbox, also from senders that reserved room before it closed and link their
+// mail now.
+func (a *activation) drain() (calls []anyCall) {
 	for {
 		msg, ok := a.pop()
 		if !ok {
@@ -221,32 +223,32 @@ func (a *activation) drain() (calls []turn) {
 			runtime.Gosched()
 			continue
 		}
-		if c, ok := msg.(turn); ok {
+		if c, ok := msg.(anyCall); ok {
 			calls = append(calls, c)
 		}
 	}
 }
 
-// perform gives c its turn.
-func (a *activation) perform(c turn) (panicked any) {
+// perform runs c as the activation's turn.
+func (a *activation) perform(c anyCall) (panicked any) {
 	if a.inner.Load() > 0 {
 		a.waitInner()
 	}
-	if a.more != nil && !a.ready(c, false) {
+	if a.placement != nil && !a.ready(c, false) {
 		return nil
 	}
 	if a.state == nil {
 		c.future().Fail(a.failed)
 		return nil
 	}
-	a.used.Store(a.kind.epoch.Load())
+	a.used.Store(a.kind.ticks.Load())
 	a.current.Store(c.future())
 	defer a.endTurn()
 	return c.do(a)
 }
 
 func (a *activation) endTurn() {
-	if now := a.kind.epoch.Load(); a.used.Load() != now { // a long turn does not count as idle time
+	if now := a.kind.ticks.Load(); a.used.Load() != now { // a long turn does not count as idle time
 		a.used.Store(now)
 	}
 	a.current.Store(nil)
@@ -255,24 +257,24 @@ func (a *activation) endTurn() {
 	}
 }
 
-// gate keeps the turns of one activation apart once they may interleave: a turn that waits opens it, and takes it
-// again before it goes on; a turn let in between holds it while it runs. It is a channel and not a mutex, so that
-// virtual time advances while a turn waits for it.
+// gate keeps the turns of one activation apart once they may interleave. A turn opens it before it waits, and locks it
+// again before it goes on; an interleaved turn has it locked while it runs. The lock is a channel and not a mutex, so
+// that virtual time advances while a turn waits for it.
 type gate struct {
-	token chan struct{} // capacity 1: full while a turn runs that holds the gate
+	lock  chan struct{} // capacity 1: full while locked
 	mu    sync.Mutex    // guards the rest
 	waits int           // goroutines of the mailbox's turn that wait
-	main  bool          // the mailbox's turn holds the token, or is taking it
-	idle  chan struct{} // closed when the last interleaved turn ends; made by who waits for that
+	main  bool          // the mailbox's turn has the lock, or is taking it
+	idle  chan struct{} // closed when the last interleaved turn ends; made by waitInner
 	inner []*core.Future
-	back  []*comeback // calls that came back over other nodes
+	back  []*comeback // queued calls that came back over other nodes
 }
 
 func (a *activation) gated() *gate {
 	if g := a.gate.Load(); g != nil {
 		return g
 	}
-	g := &gate{token: make(chan struct{}, 1)}
+	g := &gate{lock: make(chan struct{}, 1)}
 	if !a.gate.CompareAndSwap(nil, g) {
 		return a.gate.Load()
 	}
@@ -292,7 +294,7 @@ func (a *activation) open(t *core.Turn) {
 	back := slices.Clone(g.back)
 	g.mu.Unlock()
 	if release {
-		<-g.token
+		<-g.lock
 	}
 	if a.currentReadOnly() {
 		a.admitReaders()
@@ -316,7 +318,7 @@ func (a *activation) shut(t *core.Turn) {
 	}
 	g.mu.Unlock()
 	if take {
-		g.token <- struct{}{}
+		g.lock <- struct{}{}
 	}
 }
 
@@ -331,11 +333,11 @@ func (g *gate) isInner(t *core.Turn) bool {
 
 func (g *gate) endMain() {
 	g.mu.Lock()
-	held := g.main
+	locked := g.main
 	g.main, g.waits = false, 0
 	g.mu.Unlock()
-	if held {
-		<-g.token
+	if locked {
+		<-g.lock
 	}
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// hostActor is the protoactor actor of every activation of a kind. It holds no state: a call knows its activation,
-// and a life-cycle message is traced by the PID, so an activation needs no actor object of its own.
-type hostActor struct{ kind *boundKind }
+// kindActor is the protoactor actor of every activation of a kind. It has no state: a call knows its activation, and
+// find returns the activation of a life-cycle message by its PID, so an activation needs no actor object of its own.
+type kindActor struct{ kind *boundKind }
 
 // supervised is the panic that hands an activation to its supervisor, after the call that panicked was failed.
 type supervised struct{ cause any }
@@ -29,10 +29,10 @@ func supervision(choice PanicChoice) actor.SupervisorStrategy {
 }
 
 // Receive implements actor.Actor.
-func (h *hostActor) Receive(ctx actor.Context) {
+func (h *kindActor) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
-	case turn:
-		a := m.at()
+	case anyCall:
+		a := m.queuedAt()
 		if panicked := a.perform(m); panicked != nil && h.kind.def.OnPanic != KeepOnPanic {
 			panic(supervised{panicked})
 		}
@@ -45,7 +45,7 @@ func (h *hostActor) Receive(ctx actor.Context) {
 			panic(supervised{panicked})
 		}
 	case passivate:
-		if a := h.find(ctx.Self()); a != nil && (m.force || m.epoch == a.used.Load()) {
+		if a := h.find(ctx.Self()); a != nil && (m.force || m.ticks == a.used.Load()) {
 			ctx.Stop(ctx.Self())
 		}
 	case *actor.Started:
@@ -55,7 +55,7 @@ func (h *hostActor) Receive(ctx actor.Context) {
 	case *actor.Restarting:
 		if a := h.find(ctx.Self()); a != nil {
 			a.waitInner()
-			a.state = nil // it panicked: OnDeactivate would run on a state nobody vouches for
+			a.state = nil // it panicked: OnDeactivate must not run on a half-changed G
 		}
 	case *actor.Stopping:
 		if a := h.find(ctx.Self()); a != nil {
@@ -65,7 +65,7 @@ func (h *hostActor) Receive(ctx actor.Context) {
 }
 
 // stopping ends the activation, also when OnDeactivate ends the goroutine: protoactor then does not get to the rest.
-func (h *hostActor) stopping(ctx actor.Context, a *activation) {
+func (h *kindActor) stopping(ctx actor.Context, a *activation) {
 	normal := false
 	defer func() {
 		if !normal {
@@ -78,7 +78,7 @@ func (h *hostActor) stopping(ctx actor.Context, a *activation) {
 }
 
 // find returns the activation of a PID: its id is kind/key$serial.
-func (h *hostActor) find(pid *actor.PID) *activation {
+func (h *kindActor) find(pid *actor.PID) *activation {
 	key := pid.Id[len(h.kind.def.name)+1:]
 	key = key[:strings.LastIndexByte(key, '$')]
 	if h.kind.def.Stateless {
@@ -87,16 +87,16 @@ func (h *hostActor) find(pid *actor.PID) *activation {
 		}
 		return nil
 	}
-	s := h.kind.shard(key)
+	s := h.kind.stripeOf(key)
 	s.RLock()
 	defer s.RUnlock()
-	if a := s.m[key]; a != nil && a.id == pid.Id {
+	if a := s.activations[key]; a != nil && a.id == pid.Id {
 		return a
 	}
 	return nil
 }
 
-// leave takes the activation out of where calls find it.
+// leave takes the activation out of its pool, or out of the kind's table.
 func (a *activation) leave() {
 	if a.pool != nil {
 		a.pool.leave(a)
@@ -105,7 +105,7 @@ func (a *activation) leave() {
 	a.close()
 }
 
-// at returns the activation whose mailbox holds the call.
-func (c *call[G, A, R]) at() *activation { return c.act.Load() }
+// queuedAt returns the activation whose mailbox holds the call.
+func (c *call[G, A, R]) queuedAt() *activation { return c.act.Load() }
 
 var _ core.Work = (*call[none, none, none])(nil)

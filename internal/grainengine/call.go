@@ -16,42 +16,44 @@ import (
 // defaultDeadline of a grain call, so that a caller never waits for ever on a grain that hangs.
 const defaultDeadline = 30 * time.Second
 
-// call is one grain call: future, mailbox entry and context in one allocation, 128 bytes for an int argument and result.
+// call is the record of one grain call: future, mail and the method's context in one allocation, 128 bytes for an int
+// argument and result.
 type call[G, A, R any] struct {
 	core.Result[R]
 	mail
 	method *method[G, A, R]
-	act    atomic.Pointer[activation] // whose mailbox it is in; changes when that stops before the call's turn
+	act    atomic.Pointer[activation] // where it is queued; another when that one stops before the call's turn
 	until  int64                      // its deadline on the runtime's clock
 	arg    A
 }
 
-// turn is what a mailbox holds: a call whose types it does not know.
-type turn interface {
+// anyCall is a call to code that does not know its types: the engine, and every mailbox.
+type anyCall interface {
 	core.Work
 	future() *core.Future
-	node() *mail
-	// place says where the call is queued; the target may change when an activation stops before its turn came.
-	place(*activation)
-	at() *activation
-	// do runs the call on a; once the call was claimed elsewhere or has ended, it does nothing. again asks for the
-	// panic's consequences after the future was settled.
+	ownMail() *mail
+	// queueAt says in which activation's mailbox the call is. It comes again when that one stops before the call's
+	// turn.
+	queueAt(*activation)
+	queuedAt() *activation
+	// do runs the call on a, and settles its future. It does nothing when the call was started elsewhere or has ended.
+	// panicked is the value of the method's panic: the kind's PanicChoice decides what follows from it.
 	do(a *activation) (panicked any)
 	isReadOnly() bool
 	isReentrant() bool
 	remote
 }
 
-func (c *call[G, A, R]) future() *core.Future { return &c.Future }
-func (c *call[G, A, R]) node() *mail          { return &c.mail }
-func (c *call[G, A, R]) place(a *activation)  { c.act.Store(a) }
-func (c *call[G, A, R]) isReadOnly() bool     { return c.method.readOnly }
-func (c *call[G, A, R]) isReentrant() bool    { return c.method.reentrant }
+func (c *call[G, A, R]) future() *core.Future  { return &c.Future }
+func (c *call[G, A, R]) ownMail() *mail        { return &c.mail }
+func (c *call[G, A, R]) queueAt(a *activation) { c.act.Store(a) }
+func (c *call[G, A, R]) isReadOnly() bool      { return c.method.readOnly }
+func (c *call[G, A, R]) isReentrant() bool     { return c.method.reentrant }
 
-// host is what the runtime of a context must be to call grains.
-type host interface{ Grains() *Engine }
+// grainsRuntime is what the runtime of a context must be to call grains.
+type grainsRuntime interface{ Grains() *Engine }
 
-func engineOf(t *core.Turn) *Engine { return t.Runtime().(host).Grains() }
+func engineOf(t *core.Turn) *Engine { return t.Runtime().(grainsRuntime).Grains() }
 
 // admit makes the checks of every call and returns the turn to submit under.
 func (m *method[G, A, R]) admit(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
@@ -82,8 +84,8 @@ func (m *method[G, A, R]) admit(ctx context.Context, id ID) (*Engine, *core.Turn
 	return e, t, nil
 }
 
-// prepare fills the record. w is the call itself, or what it is part of.
-func (c *call[G, A, R]) prepare(w turn, m *method[G, A, R], e *Engine, t *core.Turn) {
+// prepare fills the record. w is the call itself, or the larger record that it is part of.
+func (c *call[G, A, R]) prepare(w anyCall, m *method[G, A, R], e *Engine, t *core.Turn) {
 	c.method, c.mail.msg = m, w
 	c.Init(w, t, t.Next(), m.gated)
 	switch {
@@ -103,7 +105,7 @@ func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A) core.Ref[R] 
 	if m.opts.Retried {
 		return m.submitRetried(e, t, id, arg, core.Ref[A]{})
 	}
-	var w turn
+	var w anyCall
 	var c *call[G, A, R]
 	if e.cfg.Cluster == nil {
 		c = &call[G, A, R]{}
@@ -248,7 +250,7 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 		return nil
 	}
 	v, panicked, err := c.invoke(a)
-	if a.more != nil {
+	if a.placement != nil {
 		err = a.fence(c, err)
 	}
 	if t := c.OwnTurn(); t != nil {
@@ -292,8 +294,8 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 		if normal {
 			return
 		}
-		if a.more != nil {
-			a.more.doubt()
+		if a.placement != nil {
+			a.placement.markUnsure()
 		}
 		if panicked = recover(); panicked != nil {
 			err = c.taskError(&raysys.PanicError{Value: panicked}, debug.Stack())
@@ -329,11 +331,11 @@ func (c *call[G, A, R]) AnswerLater(v R) {
 
 // Copies implements Call: an answer to another node is encoded when the call settles.
 func (c *call[G, A, R]) Copies() bool {
-	_, ok := c.msg.(*arrived[G, A, R])
+	_, ok := c.msg.(*inboundRecord[G, A, R])
 	return ok
 }
 
-// clock is the exact one only for deadlines that the program chose.
+// clock is exact for deadlines that the program chose, and else the cheap one.
 func (m *method[G, A, R]) clock(cfg *Config) func() int64 {
 	if m.opts.Deadline != 0 {
 		return cfg.Now
@@ -343,7 +345,8 @@ func (m *method[G, A, R]) clock(cfg *Config) func() int64 {
 
 var errGoexit = errors.New("the method ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")
 
-// taskError says where err came from. stack is nil but for a panic here: then it is that of the panic that err came from.
+// taskError says where err came from. stack is that of a panic in this call, else nil: then the one that err brings is
+// taken.
 func (c *call[G, A, R]) taskError(err error, stack []byte) error {
 	if stack == nil {
 		stack = raysys.Stack(err)

@@ -12,7 +12,7 @@ import (
 // maxSaves bounds how often a Save whose outcome stays unknown is repeated.
 const maxSaves = 5
 
-// cell joins a State to its activation. Only turns of that touch it.
+// cell joins a State to its activation, whose turns alone use it.
 type cell struct {
 	act    *activation
 	def    stateDef
@@ -28,7 +28,7 @@ func (c *cell) name() string {
 
 func (c *cell) id() ID { return ID{c.act.kind.def.name, c.act.key} }
 
-// wait returns what start tells its done.
+// wait returns what start passes to done.
 func wait[T any](start func(done func(T, error))) (T, error) {
 	type outcome struct {
 		v   T
@@ -47,11 +47,11 @@ func (a *activation) loadStates(g any) error {
 		cells[i] = &cell{act: a, def: d}
 		d.bindIn(g, cells[i])
 	}
-	a.more.cells, a.more.fenced = nil, nil
+	a.placement.cells, a.placement.fenced = nil, nil
 	if err := a.load(cells); err != nil {
 		return err
 	}
-	a.more.cells = cells
+	a.placement.cells = cells
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (a *activation) load(cells []*cell) error {
 	for i, c := range cells {
 		names[i] = c.def.name
 	}
-	records, err := wait(func(done func([]Record, error)) { s.Load(ID{a.kind.def.name, a.key}, names, a.more.token, done) })
+	records, err := wait(func(done func([]Record, error)) { s.Load(ID{a.kind.def.name, a.key}, names, a.placement.token, done) })
 	if err == nil && len(records) != len(cells) {
 		err = fmt.Errorf("the store answers with %d records for %d", len(records), len(cells))
 	}
@@ -83,11 +83,11 @@ func (a *activation) load(cells []*cell) error {
 	return nil
 }
 
-// take makes Value what is stored.
+// take sets Value to what is stored.
 func (c *cell) take(r Record) error {
 	c.unsure = true
 	if r.Exists {
-		if err := openRecord(r.Data, c.value, c.act.kind.engine.cfg.Holder); err != nil {
+		if err := openRecord(r.Data, c.value, c.act.kind.engine.cfg.Retainer); err != nil {
 			return err
 		}
 	} else {
@@ -100,7 +100,7 @@ func (c *cell) take(r Record) error {
 // reload reads what a failed Write left unsure, before another turn sees it.
 func (a *activation) reload() error {
 	var cells []*cell
-	for _, c := range a.more.cells {
+	for _, c := range a.placement.cells {
 		if c.unsure {
 			cells = append(cells, c)
 		}
@@ -111,16 +111,16 @@ func (a *activation) reload() error {
 	return a.load(cells)
 }
 
-// doubt is called when a turn ended in a way that leaves its changes half done.
-func (m *more) doubt() {
+// markUnsure is called when a turn ended by a panic, which may leave Values half changed.
+func (m *placement) markUnsure() {
 	for _, c := range m.cells {
 		c.unsure = true
 	}
 }
 
 func (c *cell) read() error {
-	c.act.more.fenced = nil
-	if c.act.more.stale.Load() {
+	c.act.placement.fenced = nil
+	if c.act.placement.stale.Load() {
 		return c.moved("read")
 	}
 	return c.act.load([]*cell{c})
@@ -143,11 +143,11 @@ func (c *cell) write(t *core.Turn) error {
 	return c.save(t, data)
 }
 
-// save commits data under the version that was read; nil removes it. An outcome that stays open is looked up before
-// anything else is answered: while the stored version is the old one the Save is repeated, and since all of them name
-// that version, one of them counts at most.
+// save commits data under the version that was read; nil removes what is stored. When the outcome is unknown, save
+// reads the record back before it returns: while the stored version is the old one it repeats the Save. All of them
+// name the old version, so at most one of them counts.
 func (c *cell) save(t *core.Turn, data []byte) error {
-	m := c.act.more
+	m := c.act.placement
 	m.fenced = nil
 	c.unsure = true
 	if m.stale.Load() {
@@ -162,7 +162,7 @@ func (c *cell) save(t *core.Turn, data []byte) error {
 			c.committed(t, tag, data)
 			return nil
 		case errors.Is(err, raysys.ErrMoved):
-			return c.deposed(err, open)
+			return c.movedAway(err, open)
 		case errors.Is(err, raysys.ErrOutcomeUnknown):
 			open = true
 		case !open:
@@ -171,7 +171,7 @@ func (c *cell) save(t *core.Turn, data []byte) error {
 		r, back := c.stored()
 		switch {
 		case errors.Is(back, raysys.ErrMoved):
-			return c.deposed(back, open)
+			return c.movedAway(back, open)
 		case back != nil:
 			return fmt.Errorf("write state %s: %w: reading it back: %w", c.name(), raysys.ErrOutcomeUnknown, back)
 		case r.ETag != c.etag && r.Exists == (data != nil) && bytes.Equal(r.Data, data):
@@ -185,10 +185,10 @@ func (c *cell) save(t *core.Turn, data []byte) error {
 	}
 }
 
-// deposed ends the activation after a commit that was refused since the grain is elsewhere. An earlier attempt whose
-// outcome is open may have been stored before that.
-func (c *cell) deposed(err error, open bool) error {
-	c.act.more.open = c.act.more.open || open
+// movedAway ends the activation after a commit that was refused since the grain is elsewhere. open says that an earlier
+// attempt may have been stored before that.
+func (c *cell) movedAway(err error, open bool) error {
+	c.act.placement.open = c.act.placement.open || open
 	c.act.goStale()
 	if open {
 		return fmt.Errorf("write state %s: %w: then %w", c.name(), raysys.ErrOutcomeUnknown, err)
@@ -199,7 +199,7 @@ func (c *cell) deposed(err error, open bool) error {
 // stored reads the record back without touching Value.
 func (c *cell) stored() (Record, error) {
 	s := c.act.kind.engine.cfg.States
-	rs, err := wait(func(done func([]Record, error)) { s.Load(c.id(), []string{c.def.name}, c.act.more.token, done) })
+	rs, err := wait(func(done func([]Record, error)) { s.Load(c.id(), []string{c.def.name}, c.act.placement.token, done) })
 	if err == nil && len(rs) != 1 {
 		err = fmt.Errorf("the store answers with %d records for 1", len(rs))
 	}
@@ -211,5 +211,5 @@ func (c *cell) stored() (Record, error) {
 
 func (c *cell) committed(t *core.Turn, tag ETag, data []byte) {
 	c.etag, c.exists, c.unsure = tag, data != nil, false
-	c.act.more.fenced = t
+	c.act.placement.fenced = t
 }

@@ -40,23 +40,23 @@ type Wanted struct {
 // by system. Methods that take done call it once, on any goroutine, perhaps before they return, and within bounded
 // time; done does not block. No method calls back into the engine but for done.
 type Cluster interface {
-	// Locate finds or makes the placement of a grain. avoid, when not zero, is a placement that the caller found wrong or
-	// could not reach. One whose node is alive and has its lease is moved only by Release.
+	// Locate finds or makes the placement of a grain. avoid, when not zero, is a placement that the caller found wrong
+	// or could not reach. One whose node is alive and has its lease is moved only by Release.
 	Locate(id ID, want Wanted, avoid Place, done func(Place, error))
 	// Confirm asks the leader whether token is current for the grain (rule C19). The answer is the current place, zero
 	// when there is none.
 	Confirm(id ID, token Token, done func(Place, error))
 	// Release removes the placement if token is still current; when it is not, that is no error.
 	Release(id ID, token Token, done func(error))
-	// Peer returns a connected node, nil when that incarnation of it is not connected now. Engine.PeerUp has been called
-	// for every Peer that this returns or Connect answers with.
+	// Peer returns a connected node, nil when that incarnation of it is not connected now. Engine.PeerUp has been
+	// called for every Peer that this returns or Connect answers with.
 	Peer(node raysys.NodeID, incarnation uint64) wire.Peer
 	// Connect is Peer that dials if need be.
 	Connect(node raysys.NodeID, incarnation uint64, done func(wire.Peer, error))
 	// Self is this node.
 	Self() (raysys.NodeID, uint64)
-	// Suspended returns raysys.ErrSuspended, wrapped, while the node's lease is out. It is asked on every turn of a named
-	// grain, so it costs next to nothing.
+	// Suspended returns raysys.ErrSuspended, wrapped, while the node's lease is out. It is asked on every turn of a
+	// named grain, so it costs next to nothing.
 	Suspended() error
 }
 
@@ -70,8 +70,8 @@ type Record struct {
 	Exists bool
 }
 
-// States keeps the States of grains. It is implemented by system over the shards; on a node without a cluster tokens are
-// zero. Methods call done once, on any goroutine, perhaps before they return, and within bounded time.
+// States keeps the States of grains. It is implemented by system over the shards; on a node without a cluster tokens
+// are zero. Methods call done once, on any goroutine, perhaps before they return, and within bounded time.
 type States interface {
 	// Load reads the named States of a grain, in that order. It fails with raysys.ErrMoved when token is not current.
 	Load(id ID, names []string, token Token, done func([]Record, error))
@@ -79,7 +79,7 @@ type States interface {
 	// fails with raysys.ErrMoved or ErrETag accordingly, with raysys.ErrOutcomeUnknown when it may have been stored or
 	// not; after any other error it was not stored. data is not changed afterwards.
 	Save(id ID, name string, token Token, etag ETag, data []byte, done func(ETag, error))
-	// Lease returns nil while no other node can have been given what this one holds, so that what it remembers of a State
-	// is what is stored (rule C20).
+	// Lease returns nil while no other node can have been given what this one holds, so that what it remembers of a
+	// State is what is stored (rule C20).
 	Lease() error
 }

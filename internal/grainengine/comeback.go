@@ -9,11 +9,11 @@ import (
 )
 
 // A call may come back over other nodes to a grain whose turn is above it in the chain of calls. This node does not see
-// the waits between. A reentrant call is let in as soon as the turn waits; whether another closes a cycle is asked of
-// the nodes on the way: at once, and again after short pauses, since the turn that made the call may be about to wait
-// for it.
+// the waits between. A reentrant call is let in as soon as the turn waits. For another call this node asks the nodes on
+// the way whether it closes a cycle: at once, and again after growing pauses, since the turn that made the call may
+// begin to wait for it later.
 
-// firstLook is the pause after the first question; each is four times the one before.
+// firstLook is the pause after the first question, lastLook the longest; each is four times the one before.
 const (
 	firstLook = time.Millisecond
 	lastLook  = 4 * time.Second
@@ -22,14 +22,14 @@ const (
 // comeback is a queued call that came back.
 type comeback struct {
 	act   *activation
-	call  turn
-	armed atomic.Bool // alarm is set; who sets it owns pause
+	call  anyCall
+	armed atomic.Bool // alarm is set; the goroutine that sets it may write pause
 	pause time.Duration
 	alarm core.Alarm
 }
 
-// cameBack is told of each call that was queued.
-func (a *activation) cameBack(c turn) {
+// cameBack is called for each call that was queued, and notes one that came back.
+func (a *activation) cameBack(c anyCall) {
 	if up := c.future().Up(); a.current.Load() == nil && a.inner.Load() == 0 || !up.FromElsewhere() || !a.above(up) {
 		return
 	}
@@ -51,9 +51,10 @@ func (a *activation) above(up *core.Turn) bool {
 	return slices.ContainsFunc(a.turns(), func(t *core.Turn) bool { return up.CalledUnder(t) })
 }
 
-func (b *comeback) over() bool { return !b.call.future().Pending() || b.call.at() != b.act }
+func (b *comeback) over() bool { return !b.call.future().Pending() || b.call.queuedAt() != b.act }
 
-// look does what can be done now. A turn that begins to wait later looks again.
+// look lets the call in, or begins a search for a cycle, where a turn above it waits. A turn that begins to wait later
+// calls it again.
 func (b *comeback) look() {
 	up := b.call.future().Up()
 	for _, t := range b.act.turns() {

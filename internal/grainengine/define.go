@@ -57,12 +57,12 @@ type (
 	deactivator interface{ OnDeactivate(context.Context) error }
 )
 
-// programsCaller is how many frames above a function that is called by the exported ones of this package the program stands:
-// that one, and the one of package grains, lie between.
+// programsCaller is how many frames above a function that is called by the exported ones of this package the program
+// stands: that one, and the one of package grains, lie between.
 const programsCaller = 3
 
-// Define is grains.DefineIn. It and its siblings are called by package grains alone, in one line: reports of a bad definition
-// name the line that calls grains.
+// Define is grains.DefineIn. It and its siblings are called by package grains alone, in one line: reports of a bad
+// definition name the line that calls grains.
 func Define[G any, O ~func(*KindOptions) error](t *raysys.Table, name string, opts []O) Kind[G] {
 	k := &kind{name: name, make: func() any { return new(G) }, KindOptions: KindOptions{Idle: 15 * time.Minute, Mailbox: 10_000}}
 	var bad error
@@ -134,6 +134,6 @@ func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, c
 	m := &method[G, A, R]{kind: k.k, fn: fn, arg: arg, res: res, gated: core.HasPointers[R](), opts: core.NewOptions[core.Option](nil)}
 	m.reentrant = k.k.Reentrant
 	m.entry = k.k.entry.Table.Add("method", k.k.name+"."+name, print, bad, programsCaller)
-	m.entry.Impl = newReception(m)
+	m.entry.Impl = newVariants(m)
 	return Func[G, A, R]{m}
 }

@@ -1,4 +1,5 @@
-// Package grainengine activates the grains of one node, runs the calls to them one at a time, and sends calls to grains elsewhere.
+// Package grainengine activates the grains of one node, runs the calls to them one at a time, and sends calls to grains
+// elsewhere.
 //
 // Package grains gives programs its handles, with the documentation; package system makes an [Engine] for each node.
 //
@@ -8,7 +9,7 @@
 //	               │
 //	               └──► route: where is it? ──► Cluster.Locate ──► the grain's node            route.go, locate.go
 //	                       │                                         │
-//	                       └──► outgoing ══ KindCall ══► peer: inbound call, activation        outgoing.go, inbound.go
+//	                       └──► outbound ══ KindCall ══► peer: inbound call, activation        outbound.go, inbound.go
 //	                               ◄══ KindCallResult ═════════════╝                           answered.go
 //
 //	State.Write ──► cell ──► States.Save, under the activation's token                         state.go, cell.go, record.go
@@ -16,21 +17,31 @@
 // The nouns:
 //
 //   - A [Kind] is a handle of a grain kind, a [Func] one of a method. A boundKind is a kind on this node.
-//   - A call is the record of one call: future, mailbox entry and the method's context in one allocation.
-//   - An activation is a grain in memory: its G, its mailbox and its PID. It has one turn at a time, and a gate where turns that
-//     wait let others in.
+//   - A call is the record of one call: future, mail and the method's context in one allocation. To code without its
+//     types it is an anyCall. A mail is one message in a mailbox.
+//   - An activation is a grain in memory: its G, its mailbox and its PID. It has one turn at a time, and a gate where
+//     turns that wait let others in.
 //   - A route is what a node knows of a grain that is not active here. Calls wait in it while the grain is located.
-//   - An outgoing is what a call of this node has more while its grain is elsewhere; an inbound call is the other end.
-//   - A [Token] names one placement of a grain: of two activations the one with the newer token is the grain.
+//   - The activation table of a kind has its activations here and the routes of its grains elsewhere, in stripes with a
+//     lock each.
+//   - An outbound call is one of this node to a grain elsewhere; an inbound call is the other end of it. Inbound calls
+//     behind one whose argument is on its way wait in a line. A peer is one incarnation of another node.
+//   - A rotation is the nodes that share the calls to one key of a stateless kind.
+//   - A [Token] names one placement of a grain: of two activations the one with the newer token is the grain. An
+//     activation has its token in its placement.
 //   - A cell joins a State to its activation. An [ETag] names one stored version of it.
 //
 // Invariants:
 //
-//  1. A key has at most one of activation and route, and an activation is taken out before the next one starts: two never run.
-//  2. Turns of one activation hold its gate when they may interleave, so that methods never run at the same time.
-//  3. Calls of one goroutine to one grain keep their order: in the mailbox, in the route, on the link, and while the argument of
-//     one is on its way (rule C5).
-//  4. A call runs at most once. One that was sent and not answered is repeated only where its method is Idempotent (rule C8).
-//  5. A named grain answers on a cluster only under a token that was confirmed, and not while the node's lease is out (rule C19).
-//  6. No reply of a grain with States leaves unless its turn ended in a commit, or no other node can have the grain (rule C20).
+//  1. A key has an activation or a route or neither. The next activation of a key starts after the one before was taken
+//     out of the table, so that two never run.
+//  2. Turns of one activation lock its gate when they may interleave, so that methods never run at the same time.
+//  3. Calls of one goroutine to one grain keep their order: in the mailbox, in the route, on the link, and while the
+//     argument of one is on its way (rule C5).
+//  4. A call runs at most once. One that was sent and not answered is repeated only where its method is Idempotent
+//     (rule C8).
+//  5. A named grain answers on a cluster only under a token that was confirmed, and not while the node's lease is out
+//     (rule C19).
+//  6. No reply of a grain with States leaves unless its turn ended in a commit, or no other node can have the grain
+//     (rule C20).
 package grainengine

@@ -50,7 +50,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	}
 }
 
-// CancelDrain makes a node that drains take grains again. Those that are about to leave do.
+// CancelDrain makes a node that drains take grains again. Grains that are about to leave still leave.
 func (e *Engine) CancelDrain() { e.draining.Store(false) }
 
 // maxNamed bounds the grains that an error names.
@@ -100,12 +100,12 @@ func (e *Engine) pokeDrain() {
 	}
 }
 
-// routeLocked puts a route in the place of a, whose calls wait in it. The caller holds the shard's lock.
-func (a *activation) routeLocked(s *shard, calls []turn) *route {
+// routeLocked replaces a by a route, in which its calls wait. The caller has locked the stripe.
+func (a *activation) routeLocked(s *stripe, calls []anyCall) *route {
 	k := a.kind
 	node, incarnation := k.engine.cfg.Cluster.Self()
-	r := &route{kind: k, key: a.key, state: routeReleasing, avoid: Place{core.NodeKey{Node: node, Incarnation: incarnation}, a.more.token}}
-	if a.more.stale.Load() {
+	r := &route{kind: k, key: a.key, state: routeReleasing, avoid: Place{core.NodeKey{Node: node, Incarnation: incarnation}, a.placement.token}}
+	if a.placement.stale.Load() {
 		r.state = routeAsking
 	}
 	for _, c := range calls {
@@ -115,7 +115,7 @@ func (a *activation) routeLocked(s *shard, calls []turn) *route {
 		if v := c.inbound(); v != nil {
 			r.queue = append(r.queue, v)
 		} else {
-			r.queue = append(r.queue, k.outgoingOf(a.key, c))
+			r.queue = append(r.queue, k.outboundOf(a.key, c))
 		}
 	}
 	s.addRoute(r)
@@ -123,10 +123,10 @@ func (a *activation) routeLocked(s *shard, calls []turn) *route {
 	return r
 }
 
-// leave goes on after routeLocked: the placement is removed, but for a stale activation, which has none.
+// leave follows routeLocked, without a lock: it removes the placement. A stale activation has none.
 func (r *route) leave(a *activation) {
 	e := r.kind.engine
-	if !a.more.stale.Load() {
+	if !a.placement.stale.Load() {
 		r.release()
 		return
 	}
@@ -137,8 +137,8 @@ func (r *route) leave(a *activation) {
 	}
 }
 
-// release removes the placement r.avoid, which is this node's. Until that is done the key has no other: a call that
-// confirmed the token meanwhile would wake what is about to lose its record (rule C19).
+// release removes the placement r.avoid, which is this node's. Until that is done calls wait in the route: one that
+// confirmed the token meanwhile would activate a grain whose placement is about to go (rule C19).
 func (r *route) release() {
 	e := r.kind.engine
 	r.mu.Lock()
@@ -180,8 +180,8 @@ func (e *Engine) closeRoutes() {
 	rt := e.cfg.Hooks.Runtime()
 	e.kinds.Range(func(_, v any) bool {
 		k := v.(*boundKind)
-		for i := range k.dir {
-			s := &k.dir[i]
+		for i := range k.table {
+			s := &k.table[i]
 			s.Lock()
 			var all []*route
 			for _, r := range s.routes {
@@ -196,7 +196,7 @@ func (e *Engine) closeRoutes() {
 		return true
 	})
 	e.peers.Range(func(_, v any) bool {
-		for _, o := range v.(*farPeer).sent.Drain() {
+		for _, o := range v.(*peer).sent.Drain() {
 			o.fail(fmt.Errorf("%s: %w", o.name(), raysys.ErrClosed))
 		}
 		return true

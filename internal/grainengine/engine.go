@@ -25,11 +25,11 @@ type Config struct {
 	Hooks  *core.Turn                   // above the turns of OnActivate and OnDeactivate
 	Now    func() int64                 // the runtime's clock, exact
 	Rough  func() int64                 // the same, up to a millisecond late
-	Unseen func(work string, err error) // told of a hook's error; nil to ignore
+	Unseen func(work string, err error) // called with a hook's error; nil to ignore
 
-	Cluster Cluster // nil in a single process
-	States  States  // keeps grains.State; nil where no kind has one
-	Holder  Holder  // keeps what references in a State refer to; nil where there is no object store
+	Cluster  Cluster  // nil in a single process
+	States   States   // keeps grains.State; nil where no kind has one
+	Retainer Retainer // retains what references in a State refer to; nil where there is no object store
 	// Hosts lets a node of a cluster run stateless workers. Which nodes named grains live on is the Cluster's choice.
 	Hosts bool
 }
@@ -41,17 +41,17 @@ type Engine struct {
 	serial atomic.Uint64 // names activations
 	hooks  atomic.Uint64 // numbers the turns of hooks
 	closed atomic.Bool
-	poke   chan struct{} // capacity 1: an activation left while closing
+	poke   chan struct{} // capacity 1: an activation went while closing
 	kinds  sync.Map      // *kind -> *boundKind
 
 	// On a node of a cluster:
-	peers     sync.Map // wire.Peer -> *farPeer
-	forwarded sync.Map // *core.Future -> *outgoing, of calls whose own record has no room for it
+	peers     sync.Map // wire.Peer -> *peer
+	forwarded sync.Map // *core.Future -> *outboundCall, of calls whose record has none
 	draining  atomic.Bool
-	drained   chan struct{} // capacity 1: something left while draining
+	drained   chan struct{} // capacity 1: an activation or placement went while draining
 	releasing atomic.Int64  // placements that are being removed
 
-	spawnMu  sync.Mutex // one spawn at a time: it guards spawning, which hands the mailbox to protoactor
+	spawnMu  sync.Mutex // guards spawning, by which protoactor gets the mailbox of the one activation that is being spawned
 	spawning *activation
 }
 
@@ -60,36 +60,36 @@ func NewEngine(cfg Config) *Engine {
 	return &Engine{cfg: cfg, seed: maphash.MakeSeed(), poke: make(chan struct{}, 1), drained: make(chan struct{}, 1)}
 }
 
-const shards = 64
+const stripes = 64
 
-// boundKind is a kind on this node: its directory of activations, its actor's properties and its idle clock.
+// boundKind is a kind on this node: its activation table, its actor's properties and its idle clock.
 type boundKind struct {
 	engine  *Engine
 	def     *kind
 	props   *actor.Props
 	root    *actor.RootContext
-	epoch   atomic.Uint32 // advances with each tick of the idle clock
+	ticks   atomic.Uint32 // advances with each tick of the idle clock
 	workers int           // activations per key of a stateless kind
 	live    atomic.Int64  // activations
 	timer   sync.Mutex    // guards armed
 	armed   *time.Timer
-	dir     [shards]shard
+	table   [stripes]stripe
 	pools   sync.Map // key -> *pool, of stateless workers
 }
 
-type shard struct {
+type stripe struct {
 	sync.RWMutex
-	m      map[string]*activation
-	routes map[string]*route // of grains that are elsewhere
+	activations map[string]*activation
+	routes      map[string]*route // of grains that are elsewhere
 }
 
-func (k *boundKind) shard(key string) *shard {
-	return &k.dir[maphash.String(k.engine.seed, key)%shards]
+func (k *boundKind) stripeOf(key string) *stripe {
+	return &k.table[maphash.String(k.engine.seed, key)%stripes]
 }
 
-// shardOf is shard for a key on the wire.
-func (k *boundKind) shardOf(key []byte) *shard {
-	return &k.dir[maphash.Bytes(k.engine.seed, key)%shards]
+// stripeOfBytes is stripeOf for a key on the wire.
+func (k *boundKind) stripeOfBytes(key []byte) *stripe {
+	return &k.table[maphash.Bytes(k.engine.seed, key)%stripes]
 }
 
 func (e *Engine) bind(def *kind) *boundKind {
@@ -102,7 +102,7 @@ func (e *Engine) bind(def *kind) *boundKind {
 		return k.(*boundKind)
 	}
 	k := &boundKind{engine: e, def: def, workers: cmp.Or(def.Workers, e.cfg.CPUs)}
-	host := &hostActor{k}
+	host := &kindActor{k}
 	k.props = actor.PropsFromProducer(func() actor.Actor { return host },
 		actor.WithMailbox(func() actor.Mailbox { return &e.spawning.mailbox }))
 	k.root = e.cfg.Actors.Root.Copy().WithGuardian(supervision(def.OnPanic))
@@ -111,11 +111,11 @@ func (e *Engine) bind(def *kind) *boundKind {
 }
 
 // deliver queues c at the grain, activating it if need be.
-func (e *Engine) deliver(def *kind, key string, c turn) error {
+func (e *Engine) deliver(def *kind, key string, c anyCall) error {
 	k := e.bind(def)
 	switch {
 	case e.cfg.Cluster != nil && !(def.Stateless && e.cfg.Hosts):
-		return k.send(key, c, c.far())
+		return k.send(key, c, c.outbound())
 	case def.Stateless:
 		return k.pooled(key, c)
 	}
@@ -124,37 +124,37 @@ func (e *Engine) deliver(def *kind, key string, c turn) error {
 		if a == nil {
 			return raysys.ErrClosed
 		}
-		if ok, err := a.accept(c, c.node()); ok {
+		if ok, err := a.accept(c, c.ownMail()); ok {
 			return err
 		}
-		// It stopped this moment; the directory has its successor, or none, once close is done.
+		// It stopped this moment. Once close is done, the table has its successor or nothing.
 	}
 }
 
 // activation finds the grain's activation or makes it; nil once the engine is closed and there is none.
 func (k *boundKind) activation(key string) *activation {
-	s := k.shard(key)
+	s := k.stripeOf(key)
 	s.RLock()
-	a := s.m[key]
+	a := s.activations[key]
 	s.RUnlock()
 	if a != nil {
 		return a
 	}
 	s.Lock()
-	if a = s.m[key]; a != nil {
+	if a = s.activations[key]; a != nil {
 		s.Unlock()
 		return a
 	}
-	if s.m == nil {
-		s.m = map[string]*activation{}
+	if s.activations == nil {
+		s.activations = map[string]*activation{}
 	}
-	// Close sets closed and then looks at every shard, so it finds what is entered here.
+	// Close sets closed and then looks at every stripe, so it finds what is entered here.
 	if k.engine.closed.Load() {
 		s.Unlock()
 		return nil
 	}
 	a = newActivation(k, key)
-	s.m[key] = a
+	s.activations[key] = a
 	first := k.live.Add(1) == 1
 	s.Unlock()
 	if first {
@@ -233,8 +233,8 @@ func (e *Engine) Close(ctx context.Context) error {
 	}
 }
 
-// left counts an activation that is gone.
-func (k *boundKind) left() {
+// activationGone counts an activation that is gone.
+func (k *boundKind) activationGone() {
 	k.live.Add(-1)
 	k.engine.pokeDrain()
 	if k.engine.closed.Load() {

@@ -9,7 +9,7 @@ import (
 
 // OpenAt reports whether the peer has not answered the call with this number.
 func OpenAt(e *Engine, p wire.Peer, slot uint64) bool {
-	_, ok := e.farPeer(p).sent.Look(slot)
+	_, ok := e.peer(p).sent.Look(slot)
 	return ok
 }
 
@@ -27,8 +27,8 @@ func Queued(e *Engine, id ID) int {
 	return n
 }
 
-// Told reports whether a grain's activation here has been told something that comes before its next call, as that it is to
-// stop, or has stopped.
+// Told reports whether a grain's activation here has been told something that comes before its next call, as that it is
+// to stop, or has stopped.
 func Told(e *Engine, id ID) (told bool) {
 	e.kinds.Range(func(_, v any) bool {
 		if k := v.(*boundKind); k.def.name == id.Kind {
@@ -47,8 +47,8 @@ func TokenOf(ctx context.Context) Token {
 		return Token{}
 	}
 	a, ok := t.Attached().(*activation)
-	if !ok || a.more == nil {
+	if !ok || a.placement == nil {
 		return Token{}
 	}
-	return a.more.token
+	return a.placement.token
 }

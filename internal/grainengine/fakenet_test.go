@@ -71,7 +71,8 @@ func (net *fakeNet) close() {
 	net.calls.Wait()
 }
 
-// fakeNode is one node. It implements core.Runtime and grainengine.Cluster, and is a grainengine.States under its own lease.
+// fakeNode is one node. It implements core.Runtime and grainengine.Cluster, and is a grainengine.States under its own
+// lease.
 type fakeNode struct {
 	net         *fakeNet
 	name        raysys.NodeID

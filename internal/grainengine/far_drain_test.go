@@ -111,7 +111,7 @@ func TestDrainWaits(t *testing.T) {
 	g := r.kind.Get("x")
 	busy := r.gate.Call(ctx, g)
 	<-r.entered
-	far, near := r.where.Call(ctx, g), r.where.Call(here, g)
+	outbound, near := r.where.Call(ctx, g), r.where.Call(here, g)
 	short, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("enough"))
 	r.on(a)
@@ -125,7 +125,7 @@ func TestDrainWaits(t *testing.T) {
 	if _, err := busy.Get(ctx); err != nil {
 		t.Error(err)
 	}
-	wants(t, ctx, far, "a")
+	wants(t, ctx, outbound, "a")
 	wants(t, here, near, "a")
 	wants(t, here, r.where.Call(here, g), "a")
 }
@@ -166,8 +166,8 @@ func TestDrainAlone(t *testing.T) {
 	wants(t, ctx, h.add.Call(ctx, h.kind.Get("x")), 2)
 }
 
-// TestCloseEndsWhatIsOpen: calls on their way end with ErrClosed when their own node closes, and follow the grain when it
-// is the target that closes.
+// TestCloseEndsWhatIsOpen: calls on their way end with ErrClosed when their own node closes, and follow the grain when
+// it is the target that closes.
 func TestCloseEndsWhatIsOpen(t *testing.T) {
 	r := newRovers(t)
 	a, b := r.net.add("a"), r.net.add("b")

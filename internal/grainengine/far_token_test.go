@@ -127,8 +127,9 @@ func (net *fakeNet) watch(f func(from *fakeNode, kind wire.Kind)) {
 	net.onWire = func(_ *fakeLink, from *fakeNode, kind wire.Kind, _ []byte) { f(from, kind) }
 }
 
-// TestHeldCallsKeepTheirOrder: a call under a newer token makes the activation stale while calls wait in its mailbox. Those
-// whose turn comes before the activation stops are held; the next activation runs them before what came later (rule C5).
+// TestHeldCallsKeepTheirOrder: a call under a newer token makes the activation stale while calls wait in its mailbox.
+// Those whose turn comes before the activation stops are held; the next activation runs them before what came later
+// (rule C5).
 func TestHeldCallsKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRovers(t)
@@ -215,12 +216,12 @@ func TestPassivationReleases(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, "the activation is gone", func() bool { return b.engine.Activations("rover") == 0 && r.net.pending() == 1 })
-	far, near := r.add.Call(ctx, g, 1), r.add.Call(here, g, 1)
+	outbound, near := r.add.Call(ctx, g, 1), r.add.Call(here, g, 1)
 	if b.engine.Activations("rover") != 0 {
 		t.Error("it is back under a token that is being released")
 	}
 	let()
-	x, err1 := far.Get(ctx)
+	x, err1 := outbound.Get(ctx)
 	y, err2 := near.Get(here)
 	if err1 != nil || err2 != nil || x+y != 3 {
 		t.Error(x, err1, y, err2)

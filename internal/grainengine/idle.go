@@ -2,16 +2,16 @@ package grainengine
 
 import "time"
 
-// epochs is how many ticks of the idle clock make one idle period: an activation goes within a sixteenth after it. Each
-// tick looks at all activations of the kind.
-const epochs = 16
+// ticksPerIdle is how many ticks of the idle clock make one idle period: an activation goes within a sixteenth after
+// it. Each tick looks at all activations of the kind.
+const ticksPerIdle = 16
 
 // arm starts the kind's idle clock. It runs only while there are activations, so a node without grains has no timer.
 func (k *boundKind) arm() {
 	k.timer.Lock()
 	defer k.timer.Unlock()
 	if k.armed == nil && !k.engine.closed.Load() {
-		k.armed = time.AfterFunc(k.def.Idle/epochs, k.tick)
+		k.armed = time.AfterFunc(k.def.Idle/ticksPerIdle, k.tick)
 	}
 }
 
@@ -19,10 +19,10 @@ func (k *boundKind) tick() {
 	k.timer.Lock()
 	k.armed = nil
 	k.timer.Unlock()
-	now := k.epoch.Add(1)
+	now := k.ticks.Add(1)
 	for _, a := range k.activations() {
-		if used := a.used.Load(); now-used > epochs && !a.busy.Load() {
-			a.post(&mail{msg: passivate{epoch: used}})
+		if used := a.used.Load(); now-used > ticksPerIdle && !a.busy.Load() {
+			a.post(&mail{msg: passivate{ticks: used}})
 		}
 	}
 	if k.live.Load() > 0 {
@@ -30,12 +30,12 @@ func (k *boundKind) tick() {
 	}
 }
 
-// activations lists what is in memory. It copies shard by shard, so that no lock is held long.
+// activations lists the activations of the kind. It copies stripe by stripe, so that no lock is taken for long.
 func (k *boundKind) activations() (all []*activation) {
-	for i := range k.dir {
-		s := &k.dir[i]
+	for i := range k.table {
+		s := &k.table[i]
 		s.RLock()
-		for _, a := range s.m {
+		for _, a := range s.activations {
 			all = append(all, a)
 		}
 		s.RUnlock()

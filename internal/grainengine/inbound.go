@@ -12,20 +12,20 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// inboundCall is what a call that arrived from another node has more.
+// inboundCall is the part of a record that only calls from other nodes have.
 type inboundCall struct {
-	call     turn
+	call     anyCall
 	kind     *boundKind
 	key      string
-	peer     *farPeer
+	peer     *peer
 	slot     uint64      // the caller's number
-	near     *activation // that was there when it came; until it is delivered
+	target   *activation // that the key had when the call came; nil once it is delivered
 	token    Token
 	result   *codec.Plan
 	waiter   core.Waiter
 	answered atomic.Bool
 
-	// argument says how far a large one is; guarded by peer.mu.
+	// argument is the state of a large argument; guarded by peer.mu.
 	argument argumentState
 }
 
@@ -38,69 +38,70 @@ const (
 	argumentPulled // it is an object, which is being fetched
 )
 
-// arrived is the record of a call from another node.
-type arrived[G, A, R any] struct {
+// inboundRecord is the record of a call from another node.
+type inboundRecord[G, A, R any] struct {
 	call[G, A, R]
 	inboundCall
 }
 
-func (a *arrived[G, A, R]) inbound() *inboundCall { return &a.inboundCall }
+func (a *inboundRecord[G, A, R]) inbound() *inboundCall { return &a.inboundCall }
 
 // Name implements core.Work.
-func (a *arrived[G, A, R]) Name() string {
+func (a *inboundRecord[G, A, R]) Name() string {
 	return a.inboundCall.kind.nameOf(a.inboundCall.key, a.method.entry)
 }
 
-// Limit: the caller knows it.
-func (a *arrived[G, A, R]) Limit() time.Duration { return 0 }
+// Limit is not known here: the caller's node has it.
+func (a *inboundRecord[G, A, R]) Limit() time.Duration { return 0 }
 
 // Stopped implements core.Stoppable: nothing of the call is elsewhere.
-func (a *arrived[G, A, R]) Stopped() {}
+func (a *inboundRecord[G, A, R]) Stopped() {}
 
-// callee is the receiving side of a method, kept with its entry.
-type callee interface {
-	// arrive makes the record of a call.
-	arrive(head *callHead, up *core.Turn) (*inboundCall, *kind)
+// inboundMethod is a method whose types are not known; the function table's Entry has it.
+type inboundMethod interface {
+	// newInbound makes the record of a call.
+	newInbound(head *callHead, up *core.Turn) (*inboundCall, *kind)
 }
 
 // calledAll handles KindCalls.
-func (fp *farPeer) calledAll(list []byte) error {
+func (p *peer) calledAll(list []byte) error {
 	for all := wire.NewReader(list); all.Len() > 0; {
 		item := wire.NewReader(all.Bytes())
 		if err := all.Err(); err != nil {
 			return err
 		}
-		if err := fp.called(&item); err != nil {
+		if err := p.called(&item); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// reception is the receiving side of a method: one method value for each combination of what handles declare.
-type reception[G, A, R any] struct {
+// methodVariants is what a method is to calls from other nodes: one method value for each combination of what handles
+// declare.
+type methodVariants[G, A, R any] struct {
 	variants [8]*method[G, A, R]
 }
 
 // variantFlags are those of a call's flags that choose the variant.
 const variantFlags = flagReadOnly | flagReentrant | flagExact
 
-func newReception[G, A, R any](m *method[G, A, R]) *reception[G, A, R] {
-	r := &reception[G, A, R]{}
+func newVariants[G, A, R any](m *method[G, A, R]) *methodVariants[G, A, R] {
+	r := &methodVariants[G, A, R]{}
 	for i := range r.variants {
 		v := *m
 		v.readOnly, v.reentrant = uint32(i)&flagReadOnly != 0, uint32(i)&flagReentrant != 0
 		if uint32(i)&flagExact != 0 {
-			v.opts.Deadline = time.Nanosecond // any: the call's own is in its record
+			v.opts.Deadline = time.Nanosecond // any but 0: the call's own is in its record
 		}
 		r.variants[i] = &v
 	}
 	return r
 }
 
-func (r *reception[G, A, R]) arrive(head *callHead, up *core.Turn) (*inboundCall, *kind) {
+func (r *methodVariants[G, A, R]) newInbound(head *callHead, up *core.Turn) (*inboundCall, *kind) {
 	m := r.variants[head.flags&variantFlags]
-	a := &arrived[G, A, R]{}
+	a := &inboundRecord[G, A, R]{}
 	a.method, a.mail.msg = m, a
 	a.Init(a, up, head.seq, m.gated)
 	a.inboundCall.call, a.result = a, m.res
@@ -108,44 +109,44 @@ func (r *reception[G, A, R]) arrive(head *callHead, up *core.Turn) (*inboundCall
 }
 
 // called handles KindCall.
-func (fp *farPeer) called(r *wire.Reader) error {
+func (p *peer) called(r *wire.Reader) error {
 	var h callHead
 	if err := h.read(r); err != nil {
 		return err
 	}
 	if h.flags&flagBody != 0 {
-		return fp.body(h.slot, r)
+		return p.body(h.slot, r)
 	}
-	e := fp.engine
+	e := p.engine
 	refuse := func(err error) error {
-		fp.answerError(h.slot, err)
+		p.answerError(h.slot, err)
 		return nil
 	}
-	entry := fp.Entry(h.method)
+	entry := p.Entry(h.method)
 	if entry == nil {
 		return refuse(fmt.Errorf("%w: this node knows no method number %d", raysys.ErrUnknownFunc, h.method))
 	}
-	c, ok := entry.Impl.(callee)
+	c, ok := entry.Impl.(inboundMethod)
 	if !ok {
 		return fmt.Errorf("%w: %s is no method", wire.ErrCorrupt, entry)
 	}
-	up := fp.Turn(h.scope)
+	up := p.Turn(h.scope)
 	if up == nil {
 		return refuse(fmt.Errorf("call %s: %w: the caller's turn is not known here", entry.Name, raysys.ErrNotDelivered))
 	}
-	v, def := c.arrive(&h, up)
-	v.kind, v.peer, v.slot, v.token = e.bind(def), fp, h.slot, h.token
-	v.key, v.near = v.kind.keyOf(h.key)
+	v, def := c.newInbound(&h, up)
+	v.kind, v.peer, v.slot, v.token = e.bind(def), p, h.slot, h.token
+	v.key, v.target = v.kind.keyOf(h.key)
 	var object *core.Future
 	if h.flags&flagLarge != 0 {
 		v.argument = argumentWanted
 	} else if r.Large() {
 		var err error
-		if object, err = fp.ReadRef(r); err != nil {
+		if object, err = p.ReadRef(r); err != nil {
 			return err
 		}
 		v.argument = argumentPulled
-	} else if err := v.call.take(*r, fp.Peer); err != nil {
+	} else if err := v.call.take(*r, p.Peer); err != nil {
 		if errors.Is(err, wire.ErrCorrupt) {
 			return err
 		}
@@ -160,17 +161,18 @@ func (fp *farPeer) called(r *wire.Reader) error {
 		}
 		v.call.expireAt(now() + int64(min(h.left, uint64(maxLeft))))
 	}
-	return fp.admit(v, object)
+	return p.admit(v, object)
 }
 
 // maxLeft bounds a deadline that another node names, so that no sum overflows.
 const maxLeft = 10 * 365 * 24 * time.Hour
 
-// keyOf returns the string for a key on the wire, without a new one where the grain is active, and the activation then.
+// keyOf returns the string of a key on the wire and the activation that has it. Where there is one, its string is used
+// again.
 func (k *boundKind) keyOf(b []byte) (string, *activation) {
-	s := k.shardOf(b)
+	s := k.stripeOfBytes(b)
 	s.RLock()
-	a := s.m[string(b)]
+	a := s.activations[string(b)]
 	s.RUnlock()
 	if a != nil {
 		return a.key, a
@@ -178,9 +180,9 @@ func (k *boundKind) keyOf(b []byte) (string, *activation) {
 	return string(b), nil
 }
 
-func (v *inboundCall) turn() turn     { return v.call }
-func (v *inboundCall) name() string   { return v.call.Name() }
-func (v *inboundCall) fail(err error) { v.call.future().Fail(err) }
+func (v *inboundCall) record() anyCall { return v.call }
+func (v *inboundCall) name() string    { return v.call.Name() }
+func (v *inboundCall) fail(err error)  { v.call.future().Fail(err) }
 
 // nodeCloses reports whether the call ends because this node does.
 func (v *inboundCall) nodeCloses() bool {
@@ -203,8 +205,8 @@ func (v *inboundCall) deliver() {
 		}
 		return
 	}
-	near := v.near
-	v.near = nil
+	near := v.target
+	v.target = nil
 	for {
 		if k.engine.closed.Load() {
 			v.refuse(Place{})
@@ -232,7 +234,7 @@ func (v *inboundCall) deliver() {
 
 // enter gives the call to an activation; false when that has closed.
 func (v *inboundCall) enter(a *activation) bool {
-	switch token := a.more.token; {
+	switch token := a.placement.token; {
 	case token.Newer(v.token):
 		node, incarnation := a.kind.engine.cfg.Cluster.Self()
 		v.refuse(Place{core.NodeKey{Node: node, Incarnation: incarnation}, token})
@@ -241,7 +243,7 @@ func (v *inboundCall) enter(a *activation) bool {
 		// Only the registry makes tokens, so this activation is no longer the grain. The call waits behind its end.
 		a.goStale()
 	}
-	ok, err := a.accept(v.call, v.call.node())
+	ok, err := a.accept(v.call, v.call.ownMail())
 	switch {
 	case errors.Is(err, raysys.ErrClosed):
 		v.refuse(Place{})
@@ -288,105 +290,104 @@ func (v *inboundCall) refuse(p Place) {
 		v.peer.reply(v.slot, *buf)
 		giveBuffer(buf)
 	}
-	v.call.future().Cancel(raysys.ErrCancelled) // nobody here waits for it
+	v.call.future().Cancel(raysys.ErrCancelled) // it has no waiter on this node
 }
 
 // Resolved implements core.Resolved: the outcome goes back.
 func (v *inboundCall) Resolved(*core.Waiter) {
-	fp := v.peer
-	if fp.leave(v) {
-		fp.release(v)
+	p := v.peer
+	if p.leave(v) {
+		p.release(v)
 	}
-	if fp.answerHere(v) {
+	if p.answerHere(v) {
 		return
 	}
-	value, err := v.call.future().Outcome() // also where nobody is left to tell: a look at a failure is what keeps it out of the log
+	value, err := v.call.future().Outcome() // also where the peer is gone: a failure that nothing has looked at is logged
 	if err != nil && v.call.future().Absent() {
 		value, err = nil, nil // it answers by reference
 	}
-	if fp.gone.Load() || !v.answered.CompareAndSwap(false, true) {
+	if p.gone.Load() || !v.answered.CompareAndSwap(false, true) {
 		return
 	}
 	if _, own := err.(*raysys.TaskError); !own && errors.Is(err, raysys.ErrClosed) && v.nodeCloses() {
-		return // it was cut short by the end of this node: the caller's side knows what to make of the lost link
+		return // it ended with this node: the caller's node decides by the lost link
 	}
 	if err != nil {
-		fp.answerError(v.slot, err)
+		p.answerError(v.slot, err)
 		if v.last() {
-			fp.Flush()
+			p.Flush()
 		}
 	} else {
-		fp.answerValue(v, value)
+		p.answerValue(v, value)
 	}
 }
 
-// last reports whether no call waits behind this one: whoever waits over there need not wait for the rest of a batch
-// then.
+// last reports whether no call waits behind this one. Then the answer is sent at once, and not with those of later
+// calls.
 func (v *inboundCall) last() bool {
-	a := v.call.at()
+	a := v.call.queuedAt()
 	return a != nil && a.UserMessageCount() == 0
 }
 
-// answerHere answers a call whose result is simply there; false when there is more to it.
-func (fp *farPeer) answerHere(v *inboundCall) bool {
+// answerHere answers a call whose value is in its record; false when it failed or its value is elsewhere.
+func (p *peer) answerHere(v *inboundCall) bool {
 	buf := takeBuffer()
 	defer giveBuffer(buf)
 	*buf = appendAnswer(*buf, v.slot, statusValue)
 	at := len(*buf)
-	out, here, err := v.call.answer(*buf, fp.Peer)
+	out, here, err := v.call.answer(*buf, p.Peer)
 	if !here {
 		return false
 	}
 	*buf = out
-	if !fp.gone.Load() && v.answered.CompareAndSwap(false, true) {
-		fp.sendAnswer(v, buf, at, err)
+	if !p.gone.Load() && v.answered.CompareAndSwap(false, true) {
+		p.sendAnswer(v, buf, at, err)
 	}
 	return true
 }
 
-func (fp *farPeer) answerValue(v *inboundCall, value any) {
+func (p *peer) answerValue(v *inboundCall, value any) {
 	buf := takeBuffer()
 	defer giveBuffer(buf)
 	*buf = appendAnswer(*buf, v.slot, statusValue)
 	at := len(*buf)
 	var err error
-	*buf, err = wire.AppendResult(*buf, v.result, value, v.call.future(), fp.Peer)
-	fp.sendAnswer(v, buf, at, err)
+	*buf, err = wire.AppendResult(*buf, v.result, value, v.call.future(), p.Peer)
+	p.sendAnswer(v, buf, at, err)
 }
 
 // sendAnswer sends what is in buf, where the value begins at; err says that there is none.
-func (fp *farPeer) sendAnswer(v *inboundCall, buf *[]byte, at int, err error) {
+func (p *peer) sendAnswer(v *inboundCall, buf *[]byte, at int, err error) {
 	switch {
 	case err != nil:
-		fp.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
+		p.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
 	case len(*buf)-at > wire.InlineLimit:
-		if err := fp.SendLarge(wire.KindCallResult, append([]byte(nil), *buf...)); err != nil && !errors.Is(err, raysys.ErrNotDelivered) {
-			fp.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
+		if err := p.SendLarge(wire.KindCallResult, append([]byte(nil), *buf...)); err != nil && !errors.Is(err, raysys.ErrNotDelivered) {
+			p.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
 		}
 	case v.last():
-		fp.Cork()
-		fp.reply(v.slot, *buf)
-		fp.Uncork(true)
+		p.Cork()
+		p.reply(v.slot, *buf)
+		p.Uncork(true)
 	default:
-		fp.reply(v.slot, *buf)
+		p.reply(v.slot, *buf)
 	}
 }
 
-func (fp *farPeer) answerError(slot uint64, err error) {
+func (p *peer) answerError(slot uint64, err error) {
 	buf := takeBuffer()
-	*buf = wire.AppendErrorTo(appendAnswer(*buf, slot, statusError), fp.Peer, err)
-	fp.reply(slot, *buf)
+	*buf = wire.AppendErrorTo(appendAnswer(*buf, slot, statusError), p.Peer, err)
+	p.reply(slot, *buf)
 	giveBuffer(buf)
 }
 
-// reply sends an answer. When the peer takes no more replies it learns at least, on the class for such, that this one
-// was lost.
-func (fp *farPeer) reply(slot uint64, frame []byte) {
-	err := fp.Send(wire.Replies, wire.KindCallResult, frame)
+// reply sends an answer. When the peer takes no more replies, a short control frame tells it that this answer is lost.
+func (p *peer) reply(slot uint64, frame []byte) {
+	err := p.Send(wire.Replies, wire.KindCallResult, frame)
 	if err == nil || errors.Is(err, raysys.ErrNotDelivered) {
 		return
 	}
 	lost := wire.AppendError(appendAnswer(nil, slot, statusError),
 		fmt.Errorf("%w: the answer could not be sent: %w", raysys.ErrOutcomeUnknown, err))
-	_ = fp.Send(wire.Control, wire.KindCallResult, lost)
+	_ = p.Send(wire.Control, wire.KindCallResult, lost)
 }

@@ -8,43 +8,43 @@ import (
 )
 
 // Interleaving. A call is let in while the activation's turn waits in two cases: it closes a cycle of waits and is
-// declared reentrant, or both it and every turn in progress are read-only. It runs on a goroutine of its own and
-// holds the activation's gate, so that turns never run at the same time. The mailbox passes over it later, since
-// its Start has been taken.
+// declared reentrant, or both it and every turn in progress are read-only. It runs on a goroutine of its own and has
+// the activation's gate locked, so that turns never run at the same time. The mailbox skips it later, since it has
+// started.
 
 // admitChain lets c in, with the calls of the same turn that were queued before it, so that their order holds. It
 // returns false when c cannot come in: it is not in the mailbox, it waits for a hook, or readers are let in and a
 // writer is among them.
-func (a *activation) admitChain(c turn, readers bool) bool {
-	for c.future().Pending() && c.at() == a {
+func (a *activation) admitChain(c anyCall, readers bool) bool {
+	for c.future().Pending() && c.queuedAt() == a {
 		list, found, all := a.upTo(c)
 		switch {
-		case found && readers && slices.ContainsFunc(list, func(q turn) bool { return !q.isReadOnly() }):
+		case found && readers && slices.ContainsFunc(list, func(q anyCall) bool { return !q.isReadOnly() }):
 			return false
 		case found:
-			// When it is not admitted, the turn that held it up is over: it runs next, or waits for another.
+			// When it is not admitted, the turn that it waited for is over: it runs next, or waits for another.
 			return a.admit(list) || a.hook.Load() == nil
 		case all:
 			return false
 		}
-		runtime.Gosched() // the queue changed under the look, or a sender is about to link its call
+		runtime.Gosched() // the mailbox changed meanwhile, or a sender is about to link its call
 	}
 	return true
 }
 
-// upTo lists the calls of c's turn in the mailbox up to c. all reports that it has seen the whole mailbox, with every call
-// that has a place in it.
-func (a *activation) upTo(c turn) (list []turn, found, all bool) {
+// upTo lists the calls of c's turn in the mailbox up to c. all reports that it has seen the whole mailbox, with every
+// call that has reserved room in it.
+func (a *activation) upTo(c anyCall) (list []anyCall, found, all bool) {
 	from := c.future().Up().Base()
-	// The first entry is read already: it is the current turn's, or one that is held back until interleaved turns end.
+	// The first mail is read already: it is the current turn's, or one that waits until interleaved turns end.
 	head := a.head.Load()
 	last, seen := head, 0
 	for e := head; e != nil; e = e.next.Load() {
 		if last = e; e != head && e != &a.stub {
 			seen++
 		}
-		// An entry holds the whole record of the call, of which c may be the part that all records have.
-		if q, ok := e.msg.(turn); ok && q.future().Pending() && q.future().Up().Base() == from {
+		// msg is the whole record of a call, of which c may be a part.
+		if q, ok := e.msg.(anyCall); ok && q.future().Pending() && q.future().Up().Base() == from {
 			if list = append(list, q); q.future() == c.future() {
 				return list, true, true
 			}
@@ -58,12 +58,12 @@ func (a *activation) admitReaders() {
 	if !a.onlyReaders() {
 		return
 	}
-	var list []turn
+	var list []anyCall
 	for e := a.head.Load().next.Load(); e != nil; e = e.next.Load() {
 		if e == &a.stub {
 			continue
 		}
-		q, ok := e.msg.(turn)
+		q, ok := e.msg.(anyCall)
 		if !ok {
 			break
 		}
@@ -81,7 +81,7 @@ func (a *activation) admitReaders() {
 }
 
 // admit runs list, in order, between the waits of the current turn. It fails when that turn is over.
-func (a *activation) admit(list []turn) bool {
+func (a *activation) admit(list []anyCall) bool {
 	cur := a.current.Load()
 	if cur == nil {
 		return a.admitBehind(list)
@@ -98,7 +98,7 @@ func (a *activation) admit(list []turn) bool {
 }
 
 // admitBehind is admit when the mailbox's turn is over, but an interleaved one is not and the mailbox waits for it.
-func (a *activation) admitBehind(list []turn) bool {
+func (a *activation) admitBehind(list []anyCall) bool {
 	g := a.gate.Load()
 	if g == nil {
 		return false
@@ -128,15 +128,15 @@ func (a *activation) onlyReaders() bool {
 }
 
 func readOnly(c *core.Future) bool {
-	t, ok := c.Work().(turn)
+	t, ok := c.Work().(anyCall)
 	return ok && t.isReadOnly()
 }
 
-func (a *activation) interleave(list []turn) {
+func (a *activation) interleave(list []anyCall) {
 	g := a.gated()
 	defer a.innerEnded()
 	for _, c := range list {
-		g.token <- struct{}{}
+		g.lock <- struct{}{}
 		g.mu.Lock()
 		g.inner = append(g.inner, c.future())
 		g.mu.Unlock()
@@ -144,7 +144,7 @@ func (a *activation) interleave(list []turn) {
 	}
 }
 
-func (a *activation) interleaved(g *gate, c turn) {
+func (a *activation) interleaved(g *gate, c anyCall) {
 	defer func() {
 		g.mu.Lock()
 		for i, x := range g.inner {
@@ -154,9 +154,9 @@ func (a *activation) interleaved(g *gate, c turn) {
 			}
 		}
 		g.mu.Unlock()
-		<-g.token
+		<-g.lock
 	}()
-	if a.more != nil && !a.ready(c, true) {
+	if a.placement != nil && !a.ready(c, true) {
 		return
 	}
 	if a.state == nil {
@@ -178,7 +178,7 @@ func (a *activation) innerEnded() {
 	}
 }
 
-// waitInner holds the mailbox's next turn back until the interleaved ones have ended.
+// waitInner returns when the interleaved turns have ended; the mailbox's next turn begins with it.
 func (a *activation) waitInner() {
 	g := a.gate.Load()
 	if g == nil {
@@ -202,8 +202,8 @@ func (a *activation) currentReadOnly() bool {
 	return c != nil && readOnly(c)
 }
 
-// arrived lets a read-only call in that finds a read-only turn waiting.
-func (a *activation) arrived(c turn) {
+// admitReader lets c in, which was queued this moment, when it and the turn that waits are read-only.
+func (a *activation) admitReader(c anyCall) {
 	if !c.isReadOnly() || !a.currentReadOnly() {
 		return
 	}

@@ -85,8 +85,8 @@ func TestLateArgument(t *testing.T) {
 	})
 }
 
-// TestReentrantArgument: a reentrant call by reference that comes back is let in, whether its argument is there or arrives
-// while its caller begins to wait.
+// TestReentrantArgument: a reentrant call by reference that comes back is let in, whether its argument is there or
+// arrives while its caller begins to wait.
 func TestReentrantArgument(t *testing.T) {
 	k := newKnot(grains.Reentrant())
 	id := grains.Method(k.kind, "id", func(_ *cell, _ context.Context, x int) (int, error) { return x, nil })

@@ -6,11 +6,11 @@ import (
 	"sync/atomic"
 )
 
-// ErrLater is what a method returns when it has kept its call, as LaterOf gave it, and answers it in a later turn. The
-// grain must have no State: nothing fences such an answer.
+// ErrLater is returned by a method that has taken its call with LaterOf and answers it in a later turn. The grain must
+// have no State: nothing fences such an answer.
 var ErrLater = errors.New("the call is answered later")
 
-// Call is what the context of a grain's call is.
+// Call is implemented by the context of a grain's call with result R.
 type Call[R any] interface {
 	// AnswerLater settles the call; it is called at most once.
 	AnswerLater(v R)
@@ -33,8 +33,8 @@ func LaterOf[R any](ctx context.Context) (*Later[R], error) {
 	return &Later[R]{call: c}, nil
 }
 
-// Answer counts the first time only, and not when the call has ended before: by its deadline, or its caller. v passes to
-// whoever called, but see Copies.
+// Answer counts the first time only, and not when the call has ended before: by its deadline, or its caller. v passes
+// to the caller, but see Copies.
 func (l *Later[R]) Answer(v R) {
 	if !l.answered.Swap(true) {
 		l.call.AnswerLater(v)

@@ -59,8 +59,8 @@ func TestModelRefuses(t *testing.T) {
 	}
 }
 
-// TestStateIsLinearizable: counters kept in State, under killed nodes whose engines live on as zombies, grains that leave
-// and come back elsewhere, and a store whose answers get lost, are linearizable (rule C20).
+// TestStateIsLinearizable: counters kept in State, under killed nodes whose engines live on as zombies, grains that
+// leave and come back elsewhere, and a store whose answers get lost, are linearizable (rule C20).
 func TestStateIsLinearizable(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

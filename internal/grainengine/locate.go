@@ -10,14 +10,14 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// beginLocked asks where the grain is, with p as the first that waits for it; it releases the lock.
+// beginLocked queues p, as the first, and asks where the grain is; it unlocks.
 func (r *route) beginLocked(p pendingCall) {
 	r.state, r.peer = routeAsking, nil
 	r.queue = append(r.queue, p)
 	r.askLocked()
 }
 
-// askLocked asks, after a pause where that was in vain before; it releases the lock.
+// askLocked asks where the grain is, after a pause where that was in vain before; it unlocks.
 func (r *route) askLocked() {
 	pause := pauseBefore(r.tries)
 	r.mu.Unlock()
@@ -44,7 +44,7 @@ func (r *route) after(pause time.Duration, f func()) {
 
 func (r *route) id() ID { return ID{r.kind.def.name, r.key} }
 
-// inquire asks the registry; no lock is held.
+// inquire asks the registry. The caller has nothing locked.
 func (r *route) inquire() {
 	e := r.kind.engine
 	r.mu.Lock()
@@ -59,9 +59,9 @@ func (r *route) inquire() {
 	}
 	avoid, ask := r.avoid, r.ask
 	want := r.wantedLocked()
-	if r.ring != nil {
-		if r.ring.one = !spreads(want.Strategy); !r.ring.one {
-			want.Avoid = r.ring.avoid(avoid)
+	if r.rotation != nil {
+		if r.rotation.one = !spreads(want.Strategy); !r.rotation.one {
+			want.Avoid = r.rotation.avoid(avoid)
 		}
 	}
 	r.mu.Unlock()
@@ -85,12 +85,12 @@ func (r *route) inquire() {
 	}
 }
 
-// wantedLocked is what the kind asks of a node, with the wishes of the first call that waits.
+// wantedLocked is what the kind asks of a node, with the options of the first call that waits.
 func (r *route) wantedLocked() Wanted {
 	d := r.kind.def
 	w := Wanted{Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Stateless: d.Stateless}
 	for _, p := range r.queue {
-		if o, ok := p.(*outgoing); ok {
+		if o, ok := p.(*outboundCall); ok {
 			f := o.call.facts()
 			if f.strategy != "" {
 				w.Strategy = f.strategy
@@ -143,7 +143,7 @@ func (r *route) retry(err error) {
 	r.askLocked()
 }
 
-// end takes the route out of the directory and fails what waits.
+// end takes the route out of the table and fails the calls in it.
 func (r *route) end(err error) {
 	for _, p := range r.remove() {
 		if v, ok := p.(*inboundCall); ok && errors.Is(err, raysys.ErrClosed) {
@@ -200,7 +200,7 @@ func (r *route) here(p Place) {
 		return
 	case k.def.Stateless:
 		for _, q := range r.remove() {
-			if err := k.pooled(r.key, q.turn()); err != nil {
+			if err := k.pooled(r.key, q.record()); err != nil {
 				q.fail(err)
 			}
 		}
@@ -214,32 +214,32 @@ func (r *route) here(p Place) {
 		r.release()
 		return
 	}
-	s := k.shard(r.key)
+	s := k.stripeOf(r.key)
 	s.Lock()
-	if e.closed.Load() || e.draining.Load() { // both look at every shard after they are set
+	if e.closed.Load() || e.draining.Load() { // Close and Drain look at every stripe after they set these
 		s.Unlock()
 		r.here(p)
 		return
 	}
 	r.mu.Lock()
 	a := newActivation(k, r.key)
-	a.more.token = p.Token
+	a.placement.token = p.Token
 	queue := r.removeLocked(s)
 	r.mu.Unlock()
 	for _, q := range queue {
-		t := q.turn()
-		if o, ok := q.(*outgoing); ok {
-			o.over()
+		t := q.record()
+		if o, ok := q.(*outboundCall); ok {
+			o.done()
 		}
-		t.place(a)
-		// The route was bounded like the mailbox. The call's own entry may still be linked in an earlier one.
+		t.queueAt(a)
+		// The route was bounded like the mailbox. The call's own mail may still be linked in an earlier one.
 		a.pushed.Add(1)
 		a.put(&mail{msg: t})
 	}
-	if s.m == nil {
-		s.m = map[string]*activation{}
+	if s.activations == nil {
+		s.activations = map[string]*activation{}
 	}
-	s.m[r.key] = a
+	s.activations[r.key] = a
 	first := k.live.Add(1) == 1
 	s.Unlock()
 	if first {
@@ -263,38 +263,38 @@ func (r *route) elsewhere(p Place) {
 }
 
 // connected opens the route and sends what waits.
-func (r *route) connected(p Place, wp wire.Peer, err error) {
-	fp := r.kind.engine.farPeer(wp)
-	if err == nil && (fp == nil || fp.gone.Load()) {
-		err = fmt.Errorf("node %s is gone: %w", p.Node, raysys.ErrNotDelivered)
+func (r *route) connected(at Place, wp wire.Peer, err error) {
+	p := r.kind.engine.peer(wp)
+	if err == nil && (p == nil || p.gone.Load()) {
+		err = fmt.Errorf("node %s is gone: %w", at.Node, raysys.ErrNotDelivered)
 	}
 	r.mu.Lock()
 	if r.state != routeAsking {
 		r.mu.Unlock()
 		return // the engine closed meanwhile
 	}
-	r.avoid, r.ask = p, Token{}
+	r.avoid, r.ask = at, Token{}
 	if err != nil {
 		r.mu.Unlock()
 		if !raysys.Retriable(err) {
 			err = fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)
 		}
-		r.retry(fmt.Errorf("reach node %s: %w", p.Node, err))
+		r.retry(fmt.Errorf("reach node %s: %w", at.Node, err))
 		return
 	}
 	type failure struct {
-		o   *outgoing
+		o   *outboundCall
 		err error
 	}
 	var failed []failure
 	var late []*inboundCall
-	r.state, r.place, r.peer = routeOpen, p, fp
-	if r.ring != nil {
-		s := r.ring.add(p, fp)
+	r.state, r.place, r.peer = routeOpen, at, p
+	if r.rotation != nil {
+		s := r.rotation.add(at, p)
 		r.place, r.peer = s.place, s.peer
 	}
 	for len(r.queue) > 0 && r.state == routeOpen {
-		o, ok := r.queue[0].(*outgoing)
+		o, ok := r.queue[0].(*outboundCall)
 		if !ok {
 			late = append(late, r.queue[0].(*inboundCall))
 			r.queue = r.queue[1:]
@@ -320,7 +320,7 @@ func (r *route) connected(p Place, wp wire.Peer, err error) {
 	}
 	r.mu.Unlock()
 	for _, v := range late {
-		v.refuse(p)
+		v.refuse(at)
 	}
 	for _, f := range failed {
 		f.o.fail(f.err)
@@ -341,11 +341,11 @@ func (k *boundKind) movedOn(key string, from, to Place, tries int) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ring != nil {
-		r.ring.drop(from.Node, from.Incarnation)
+	if r.rotation != nil {
+		r.rotation.drop(from.Node, from.Incarnation)
 	}
 	if r.state != routeOpen || r.place != from {
-		return // somebody else found out, and asked
+		return // another call found out before, and asked
 	}
 	r.state, r.peer, r.avoid, r.ask = routeFresh, nil, from, Token{}
 	r.tries = max(r.tries, tries-1)
@@ -356,17 +356,17 @@ func (k *boundKind) movedOn(key string, from, to Place, tries int) {
 }
 
 // forgetPeer closes the routes to a peer that is gone.
-func (k *boundKind) forgetPeer(fp *farPeer) {
-	for i := range k.dir {
-		s := &k.dir[i]
+func (k *boundKind) forgetPeer(p *peer) {
+	for i := range k.table {
+		s := &k.table[i]
 		s.Lock()
 		for _, r := range s.routes {
 			r.mu.Lock()
-			if r.ring != nil {
-				r.ring.drop(fp.Node(), fp.Incarnation())
+			if r.rotation != nil {
+				r.rotation.drop(p.Node(), p.Incarnation())
 			}
-			if r.state == routeOpen && r.peer == fp {
-				// The place is kept: whoever calls next says that it could not be reached.
+			if r.state == routeOpen && r.peer == p {
+				// The place becomes avoid: the next question says that it could not be reached.
 				r.state, r.peer, r.avoid, r.ask = routeFresh, nil, r.place, Token{}
 			}
 			r.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// mail is one entry of a mailbox. A call embeds its own, so that queueing it allocates nothing.
+// mail is one message in a mailbox. A call embeds its own, so that queueing it allocates nothing.
 type mail struct {
 	next atomic.Pointer[mail]
 	msg  any // the call, or any message sent to the PID
@@ -21,10 +21,10 @@ type mail struct {
 // What senders write and what the reader writes lie at the two ends, on different cache lines: side by side, every call
 // would take the line from the other's core.
 type mailbox struct {
-	pushed atomic.Uint64        // places taken by senders; closedBit once nothing more is accepted
+	pushed atomic.Uint64        // messages that senders reserved room for; closedBit once nothing more is accepted
 	room   atomic.Uint64        // pushed may grow to this without a look at popped
 	tail   atomic.Pointer[mail] // senders
-	busy   atomic.Bool          // a goroutine reads, or is on its way
+	busy   atomic.Bool          // a goroutine reads, or will
 
 	invoker actor.MessageInvoker
 	owner   *activation
@@ -35,7 +35,7 @@ type mailbox struct {
 	sysCount  atomic.Int32
 	suspended bool                 // by supervision; only the reader looks
 	popped    atomic.Uint64        // written by the reader
-	head      atomic.Pointer[mail] // the reader's last entry; others read it to look ahead
+	head      atomic.Pointer[mail] // the mail that was read last; others read it to look ahead
 }
 
 const closedBit = 1 << 63
@@ -47,7 +47,7 @@ func (m *mailbox) init(owner *activation) {
 	m.busy.Store(true) // until Start
 }
 
-// reserve takes a place for one message.
+// reserve takes room for one message.
 func (m *mailbox) reserve(limit int) (ok, closed bool) {
 	n := m.pushed.Add(1)
 	if n&closedBit != 0 {
@@ -65,7 +65,7 @@ func (m *mailbox) reserve(limit int) (ok, closed bool) {
 	return true, false
 }
 
-// put links a message whose place is reserved, and sees that it is read.
+// put links a message that has room reserved, and starts a reader if there is none.
 func (m *mailbox) put(e *mail) {
 	m.tail.Swap(e).next.Store(e)
 	m.schedule()
@@ -140,7 +140,7 @@ func (m *mailbox) pop() (any, bool) {
 	}
 }
 
-// forget moves the empty queue off its last entry, which would otherwise keep that call and its result alive.
+// forget takes the last mail out of the empty queue, which would otherwise keep that call and its result alive.
 func (m *mailbox) forget() {
 	h := m.head.Load()
 	if h == &m.stub || m.tail.Load() != h {

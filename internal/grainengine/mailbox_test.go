@@ -64,7 +64,8 @@ func newBox(t *testing.T) (*mailbox, *reader) {
 	return &a.mailbox, r
 }
 
-// until waits for a fact that nothing announces, and says how far the mailbox and its reader have come when it never is.
+// until waits for a fact that nothing announces, and says how far the mailbox and its reader have come when it never
+// is.
 func until(t *testing.T, what string, m *mailbox, r *reader, cond func() bool) {
 	t.Helper()
 	for begin := time.Now(); !cond(); runtime.Gosched() {

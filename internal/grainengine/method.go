@@ -7,8 +7,8 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// Func is the handle of a method: what grains.Func and its siblings are made of. Where the method has no argument or no result,
-// none stands for it.
+// Func is the handle of a method: what grains.Func and its siblings are made of. Where the method has no argument or no
+// result, none stands for it.
 type Func[G, A, R any] struct{ m *method[G, A, R] }
 
 type none = struct{}

@@ -6,7 +6,7 @@ import (
 )
 
 // fetched returns the value of a reference that was borrowed and has settled. When that is elsewhere it is fetched,
-// here is false, and to.Resolved(next) follows. told is what Resolved was called with, nil the first time.
+// here is false, and to.Resolved(next) follows. told is what Resolved was called with, nil at first.
 func fetched[A any](r core.Ref[A], told, next *core.Waiter, to core.Resolved) (v A, here bool, err error) {
 	c := r.RefFuture()
 	if told != nil {
@@ -53,7 +53,7 @@ func (p *pulled[G, A, R]) Resolved(w *core.Waiter) {
 	}
 	p.ref.Return()
 	if err != nil {
-		p.inboundCall.fail(err) // which lets those behind it go on
+		p.inboundCall.fail(err) // and the calls behind it go on
 		return
 	}
 	p.inboundCall.peer.mu.Lock()

@@ -13,26 +13,26 @@ import (
 // maxInFlight bounds the calls that one peer has not answered.
 const maxInFlight = 1 << 20
 
-// maxEarly bounds the remembered cancellations of calls that have not arrived; a well-behaved peer has few on the way.
+// maxEarly bounds the cancellations that are kept for calls that have not arrived. Few are on the way at a time.
 const maxEarly = 1024
 
-// farPeer is one incarnation of another node as this engine sees it.
-type farPeer struct {
+// peer is one incarnation of another node as this engine sees it.
+type peer struct {
 	wire.Peer
 	engine *Engine
-	sent   wire.Slots[*outgoing] // calls that it has not answered
+	sent   wire.Slots[*outboundCall] // calls that it has not answered
 	gone   atomic.Bool
 
 	mu      sync.Mutex          // guards the rest
 	inbound []*inboundCall      // its calls that are not settled here, by the low half of its number for them
 	early   map[uint64]struct{} // cancelled before they came: control frames overtake requests
-	holds   map[holdKey]*hold
+	lines   map[lineKey]*line
 
 	exports sync.Pool // of wire.PendingExports
 }
 
-// lends returns what notes the references of a call, for one at a time.
-func (p *farPeer) lends() wire.PendingExports {
+// lends returns a list for the references in one call.
+func (p *peer) lends() wire.PendingExports {
 	if l, ok := p.exports.Get().(wire.PendingExports); ok {
 		return l
 	}
@@ -42,36 +42,36 @@ func (p *farPeer) lends() wire.PendingExports {
 // PeerUp tells the engine of a node that it may call and that may call it. Each incarnation of a node is a Peer of its
 // own. It comes before any frame of the peer, and before Cluster.Peer returns it.
 func (e *Engine) PeerUp(p wire.Peer) {
-	e.peers.LoadOrStore(p, &farPeer{Peer: p, engine: e})
+	e.peers.LoadOrStore(p, &peer{Peer: p, engine: e})
 }
 
 // PeerDown tells the engine that the peer, or the way to it, is gone; cause says why. Calls that were sent and not
 // answered are repeated where their method is Idempotent and else fail with raysys.ErrOutcomeUnknown (rule C8). Calls
 // that did not leave follow their grain. No frame of the peer may be handed over after it, and the peer's Send fails.
-func (e *Engine) PeerDown(p wire.Peer, cause error) {
-	v, ok := e.peers.LoadAndDelete(p)
+func (e *Engine) PeerDown(wp wire.Peer, cause error) {
+	v, ok := e.peers.LoadAndDelete(wp)
 	if !ok {
 		return
 	}
-	fp := v.(*farPeer)
-	fp.gone.Store(true)
+	p := v.(*peer)
+	p.gone.Store(true)
 	e.kinds.Range(func(_, k any) bool {
-		k.(*boundKind).forgetPeer(fp)
+		k.(*boundKind).forgetPeer(p)
 		return true
 	})
-	for _, o := range fp.sent.Drain() {
-		o.lose(fp, cause)
+	for _, o := range p.sent.Drain() {
+		o.peerLost(p, cause)
 	}
-	fp.dropInbound(cause)
+	p.dropInbound(cause)
 }
 
-// farPeer finds what PeerUp made; nil when p is nil or gone.
-func (e *Engine) farPeer(p wire.Peer) *farPeer {
+// peer returns what PeerUp made of p; nil when p is nil or gone.
+func (e *Engine) peer(p wire.Peer) *peer {
 	if p == nil {
 		return nil
 	}
 	if v, ok := e.peers.Load(p); ok {
-		return v.(*farPeer)
+		return v.(*peer)
 	}
 	return nil
 }
@@ -79,37 +79,38 @@ func (e *Engine) farPeer(p wire.Peer) *farPeer {
 // Receive handles a frame of kind wire.KindCall, KindCallResult or KindCallCancel, or a list of calls or results.
 // Frames of one class come in the order they were sent. It does not block and keeps nothing of frame. An error means
 // that the peer breaks the rules: the link is to be closed.
-func (e *Engine) Receive(p wire.Peer, kind wire.Kind, frame []byte) error {
-	fp := e.farPeer(p)
-	if fp == nil {
-		return nil // it went this moment
+func (e *Engine) Receive(wp wire.Peer, kind wire.Kind, frame []byte) error {
+	p := e.peer(wp)
+	if p == nil {
+		return nil // PeerDown came this moment
 	}
 	var err error
 	switch kind {
 	case wire.KindCalls:
-		err = fp.calledAll(frame)
+		err = p.calledAll(frame)
 	case wire.KindCallResults:
-		err = fp.answeredAll(frame)
+		err = p.answeredAll(frame)
 	default:
 		r := wire.NewReader(frame)
 		switch kind {
 		case wire.KindCall:
-			err = fp.called(&r)
+			err = p.called(&r)
 		case wire.KindCallResult:
-			err = fp.answered(&r)
+			err = p.answered(&r)
 		case wire.KindCallCancel:
-			err = fp.cancelled(&r)
+			err = p.cancelled(&r)
 		default:
 			err = fmt.Errorf("%w: kind %d is not of grains", wire.ErrCorrupt, kind)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("grain frame of kind %d from %s: %w", kind, p.Node(), err)
+		return fmt.Errorf("grain frame of kind %d from %s: %w", kind, wp.Node(), err)
 	}
 	return nil
 }
 
-// corrupt passes on only what condemns the link: a value of another type is the call's own trouble.
+// corrupt returns an err that breaks the protocol, for which the link is closed. A value of another type fails its call
+// only.
 func corrupt(err error) error {
 	if errors.Is(err, wire.ErrCorrupt) {
 		return err
@@ -118,20 +119,20 @@ func corrupt(err error) error {
 }
 
 // cancelled handles KindCallCancel.
-func (fp *farPeer) cancelled(r *wire.Reader) error {
+func (p *peer) cancelled(r *wire.Reader) error {
 	slot := r.Uvarint()
 	if err := r.Err(); err != nil {
 		return err
 	}
-	fp.mu.Lock()
-	v := fp.inboundLocked(slot)
+	p.mu.Lock()
+	v := p.inboundLocked(slot)
 	if v == nil {
-		if fp.early == nil || len(fp.early) >= maxEarly {
-			fp.early = map[uint64]struct{}{}
+		if p.early == nil || len(p.early) >= maxEarly {
+			p.early = map[uint64]struct{}{}
 		}
-		fp.early[slot] = struct{}{}
+		p.early[slot] = struct{}{}
 	}
-	fp.mu.Unlock()
+	p.mu.Unlock()
 	if v != nil {
 		v.call.future().Cancel(raysys.ErrCancelled)
 	}
@@ -139,39 +140,39 @@ func (fp *farPeer) cancelled(r *wire.Reader) error {
 }
 
 // inboundLocked finds the peer's call; the caller holds mu.
-func (fp *farPeer) inboundLocked(slot uint64) *inboundCall {
+func (p *peer) inboundLocked(slot uint64) *inboundCall {
 	i := slot & (1<<32 - 1)
-	if i >= uint64(len(fp.inbound)) {
+	if i >= uint64(len(p.inbound)) {
 		return nil
 	}
-	if v := fp.inbound[i]; v != nil && v.slot == slot {
+	if v := p.inbound[i]; v != nil && v.slot == slot {
 		return v
 	}
 	return nil
 }
 
-// leave forgets a call that has settled, and reports whether others may be held behind it.
-func (fp *farPeer) leave(v *inboundCall) (held bool) {
+// leave forgets a call that has settled, and reports whether others may wait in a line behind it.
+func (p *peer) leave(v *inboundCall) (behind bool) {
 	i := v.slot & (1<<32 - 1)
-	fp.mu.Lock()
-	defer fp.mu.Unlock()
-	if i < uint64(len(fp.inbound)) && fp.inbound[i] == v {
-		fp.inbound[i] = nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i < uint64(len(p.inbound)) && p.inbound[i] == v {
+		p.inbound[i] = nil
 	}
 	return v.argument != argumentHere
 }
 
 // dropInbound ends the calls of a peer that is gone, so that nothing waits for an argument that cannot come.
-func (fp *farPeer) dropInbound(cause error) {
-	fp.mu.Lock()
+func (p *peer) dropInbound(cause error) {
+	p.mu.Lock()
 	var open []*inboundCall
-	for _, v := range fp.inbound {
+	for _, v := range p.inbound {
 		if v != nil {
 			open = append(open, v)
 		}
 	}
-	fp.mu.Unlock()
+	p.mu.Unlock()
 	for _, v := range open {
-		v.call.future().Cancel(fmt.Errorf("%w: the caller's node %s is gone: %w", raysys.ErrCancelled, fp.Node(), cause))
+		v.call.future().Cancel(fmt.Errorf("%w: the caller's node %s is gone: %w", raysys.ErrCancelled, p.Node(), cause))
 	}
 }

@@ -15,14 +15,14 @@ type pool struct {
 	kind  *boundKind
 	key   string
 	mu    sync.Mutex // guards the rest
-	queue []turn
+	queue []anyCall
 	first int // of queue; the slots before it are nil
 	idle  []*activation
 	all   map[string]*activation // by PID id
 	gone  bool                   // taken out of boundKind.pools: the key has another pool, or none
 }
 
-// pull tells a worker that there may be calls.
+// pull is the message to a worker that there may be calls.
 type pull struct{}
 
 func (k *boundKind) pool(key string) *pool {
@@ -34,7 +34,7 @@ func (k *boundKind) pool(key string) *pool {
 }
 
 // pooled gives c to the workers of the key.
-func (k *boundKind) pooled(key string, c turn) error {
+func (k *boundKind) pooled(key string, c anyCall) error {
 	for {
 		if err := k.pool(key).deliver(c); err != errGone {
 			return err
@@ -45,7 +45,7 @@ func (k *boundKind) pooled(key string, c turn) error {
 // errGone asks the caller to look for the key's pool again.
 var errGone = errors.New("the pool is gone")
 
-func (p *pool) deliver(c turn) error {
+func (p *pool) deliver(c anyCall) error {
 	e := p.kind.engine
 	p.mu.Lock()
 	if p.gone {
@@ -71,9 +71,9 @@ func (p *pool) deliver(c turn) error {
 		a, fresh = p.growLocked(), true
 		first = p.kind.live.Add(1) == 1
 	}
-	if p.kind.workers == 1 { // then it is known whose turn the call waits for
+	if p.kind.workers == 1 { // then the call waits for the turn of that one
 		for _, only := range p.all {
-			c.place(only)
+			c.queueAt(only)
 		}
 	}
 	p.mu.Unlock()
@@ -98,7 +98,7 @@ func (p *pool) growLocked() *activation {
 }
 
 // next takes the oldest call, or marks the worker idle.
-func (p *pool) next(a *activation) turn {
+func (p *pool) next(a *activation) anyCall {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.first == len(p.queue) {
@@ -128,7 +128,7 @@ func (p *pool) work(a *activation) (panicked any) {
 		}
 	}()
 	for c := p.next(a); c != nil; c = p.next(a) {
-		c.place(a)
+		c.queueAt(a)
 		if panicked = a.perform(c); panicked != nil && p.kind.def.OnPanic != KeepOnPanic {
 			break // the deferred pull is for its successor after a restart; leave passes it on after a stop
 		}
@@ -146,7 +146,7 @@ func (p *pool) find(id string) *activation {
 // leave takes a stopped worker out, and replaces it when calls wait.
 func (p *pool) leave(a *activation) {
 	k := p.kind
-	var dropped []turn
+	var dropped []anyCall
 	var next *activation
 	p.mu.Lock()
 	delete(p.all, a.id)
@@ -167,7 +167,7 @@ func (p *pool) leave(a *activation) {
 		k.pools.CompareAndDelete(p.key, p)
 	}
 	p.mu.Unlock()
-	defer k.left()
+	defer k.activationGone()
 	for _, c := range dropped {
 		c.future().Cancel(raysys.ErrClosed)
 	}

@@ -12,29 +12,29 @@ import (
 // A stored State is
 //
 //	format 1 | fingerprint of T, 8 bytes little-endian | T by the codec, which has a version of its own
-//	format 2 | fingerprint | objects held: count, ids | references: length, as the Holder wrote them | T
+//	format 2 | fingerprint | objects retained: count, ids | references: length, as the Retainer wrote them | T
 //
 // the second where T can hold references. The fingerprint says which version of the type wrote it. It decides nothing:
-// fields may be added and taken away, and what was stored under another fingerprint is read by field names (rule C4). It
-// is for the message when that fails.
+// fields may be added and taken away, and what was stored under another fingerprint is read by field names (rule C4).
+// It is for the message when that fails.
 const (
-	recordFormat = 1
-	recordHolds  = 2
-	recordHead   = 1 + 8
+	recordFormat  = 1
+	recordRetains = 2
+	recordHead    = 1 + 8
 )
 
-// Holder lets references outlive their node inside a State: the grain holds what they refer to (rule C25). It is
+// Retainer lets references outlive their node inside a State: the grain retains what they refer to (rule C25). It is
 // implemented by system. Methods call done once, on any goroutine, and within bounded time.
-type Holder interface {
-	// Hold has what refs refer to kept for a State of a grain, from now on until what is stored does not list it any more.
-	// It waits for those that are not ready, and fails with the failure of one that failed. refs are what Restore needs to
-	// find them again on any node, ids the objects among them.
-	Hold(id ID, name string, refs []*core.Future, done func(written []byte, ids []raysys.TaskID, err error))
-	// Restore reads what Hold wrote.
+type Retainer interface {
+	// Retain keeps what refs refer to for a State of a grain, from now on until what is stored does not list it any
+	// more. It waits for those that are not ready, and fails with the failure of one that failed. refs are what Restore
+	// needs to find them again on any node, ids the objects among them.
+	Retain(id ID, name string, refs []*core.Future, done func(written []byte, ids []raysys.TaskID, err error))
+	// Restore reads what Retain wrote.
 	Restore(written []byte) ([]*core.Future, error)
 }
 
-// sealRecord encodes v. written and ids are the Holder's, for the references that v holds.
+// sealRecord encodes v. written and ids are the Retainer's, for the references in v.
 func sealRecord(v anyValue, data, written []byte, ids []raysys.TaskID) ([]byte, error) {
 	p, err := v.plan()
 	if err != nil {
@@ -42,7 +42,7 @@ func sealRecord(v anyValue, data, written []byte, ids []raysys.TaskID) ([]byte, 
 	}
 	format := byte(recordFormat)
 	if p.HasRefs() {
-		format = recordHolds
+		format = recordRetains
 	}
 	out := binary.LittleEndian.AppendUint64([]byte{format}, p.Fingerprint())
 	if p.HasRefs() {
@@ -55,9 +55,9 @@ func sealRecord(v anyValue, data, written []byte, ids []raysys.TaskID) ([]byte, 
 	return append(out, data...), nil
 }
 
-// Held lists the objects that a stored State holds.
-func Held(record []byte) (ids []raysys.TaskID) {
-	if len(record) < recordHead || record[0] != recordHolds {
+// Retained lists the objects that a stored State retains.
+func Retained(record []byte) (ids []raysys.TaskID) {
+	if len(record) < recordHead || record[0] != recordRetains {
 		return nil
 	}
 	r := wire.NewReader(record[recordHead:])
@@ -71,7 +71,7 @@ func Held(record []byte) (ids []raysys.TaskID) {
 }
 
 // openRecord sets v to what is stored.
-func openRecord(data []byte, v anyValue, h Holder) error {
+func openRecord(data []byte, v anyValue, h Retainer) error {
 	if len(data) < recordHead {
 		return fmt.Errorf("%d bytes are no stored state", len(data))
 	}
@@ -79,7 +79,7 @@ func openRecord(data []byte, v anyValue, h Holder) error {
 	var refs []*core.Future
 	switch data[0] {
 	case recordFormat:
-	case recordHolds:
+	case recordRetains:
 		r := wire.NewReader(body)
 		for range r.Count(16) {
 			r.ID()
@@ -97,7 +97,7 @@ func openRecord(data []byte, v anyValue, h Holder) error {
 			return fmt.Errorf("stored references: %w", err)
 		}
 	default:
-		return fmt.Errorf("stored in format %d, and this program knows %d and %d: it was written by a newer version", data[0], recordFormat, recordHolds)
+		return fmt.Errorf("stored in format %d, and this program knows %d and %d: it was written by a newer version", data[0], recordFormat, recordRetains)
 	}
 	p, err := v.plan()
 	if err != nil {
@@ -110,13 +110,13 @@ func openRecord(data []byte, v anyValue, h Holder) error {
 	return err
 }
 
-// held is what a Holder answers.
-type heldRefs struct {
+// retainedRefs is what a Retainer answers.
+type retainedRefs struct {
 	written []byte
 	ids     []raysys.TaskID
 }
 
-// seal encodes Value, and has what it refers to held for it.
+// seal encodes Value, and retains what it refers to.
 func (c *cell) seal() ([]byte, error) {
 	p, err := c.value.plan()
 	if err != nil {
@@ -126,17 +126,17 @@ func (c *cell) seal() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var h heldRefs
+	var h retainedRefs
 	if p.HasRefs() && len(refs) > 0 {
-		holder := c.act.kind.engine.cfg.Holder
+		holder := c.act.kind.engine.cfg.Retainer
 		if holder == nil {
 			return nil, fmt.Errorf("it holds references: %w", raysys.ErrNoStore)
 		}
-		h, err = wait(func(done func(heldRefs, error)) {
-			holder.Hold(c.id(), c.def.name, refs, func(written []byte, ids []raysys.TaskID, err error) { done(heldRefs{written, ids}, err) })
+		h, err = wait(func(done func(retainedRefs, error)) {
+			holder.Retain(c.id(), c.def.name, refs, func(written []byte, ids []raysys.TaskID, err error) { done(retainedRefs{written, ids}, err) })
 		})
 		if err != nil {
-			return nil, fmt.Errorf("hold its references: %w", err)
+			return nil, fmt.Errorf("retain its references: %w", err)
 		}
 	}
 	return sealRecord(c.value, data, h.written, h.ids)

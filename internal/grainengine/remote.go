@@ -12,9 +12,9 @@ import (
 
 // remote is the part of a call that lets it travel.
 type remote interface {
-	// far returns what a call of this node has that was made to leave it, nil where its record has no room for that.
-	far() *outgoing
-	// inbound returns what a call from another node has, nil for one of this node.
+	// outbound returns the outbound part of the record, nil where it has none.
+	outbound() *outboundCall
+	// inbound returns the inbound part of a call from another node, nil for one of this node.
 	inbound() *inboundCall
 	facts() facts
 	// encode appends the argument, take reads it; pull fetches one that came by reference, and then lets v go on.
@@ -23,7 +23,7 @@ type remote interface {
 	lends() bool
 	take(r wire.Reader, refs wire.References) error
 	pull(v *inboundCall, object *core.Future)
-	// answer appends the result if it is here, and nothing more need be known of it; false otherwise.
+	// answer appends the result if that is in the record; else here is false.
 	answer(dst []byte, refs wire.References) (out []byte, here bool, err error)
 	// settle reads the result and ends the call with it.
 	settle(r wire.Reader, refs wire.References) error
@@ -31,9 +31,9 @@ type remote interface {
 	expireAt(until int64)
 }
 
-func (c *call[G, A, R]) far() *outgoing        { return nil }
-func (c *call[G, A, R]) inbound() *inboundCall { return nil }
-func (c *call[G, A, R]) expireAt(until int64)  { c.until = until }
+func (c *call[G, A, R]) outbound() *outboundCall { return nil }
+func (c *call[G, A, R]) inbound() *inboundCall   { return nil }
+func (c *call[G, A, R]) expireAt(until int64)    { c.until = until }
 
 func (c *call[G, A, R]) facts() facts {
 	m := c.method
@@ -103,7 +103,7 @@ func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
 		return err
 	}
 	var zero A
-	if c.Start() { // nobody else looks at the argument now
+	if c.Start() { // nothing else reads the argument now
 		c.arg = zero
 		c.Resolve(v)
 	}
@@ -114,40 +114,40 @@ func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
 func (c *call[G, A, R]) Stopped() {
 	if e := engineOf(c.Up()); e.cfg.Cluster != nil {
 		if o, ok := e.forwarded.Load(&c.Future); ok {
-			o.(*outgoing).stopped()
+			o.(*outboundCall).stopped()
 		}
 	}
 }
 
-// farCall is the record of a call whose grain was not here when it was made.
-type farCall[G, A, R any] struct {
+// outboundRecord is the record of a call whose grain was not on this node when it was made.
+type outboundRecord[G, A, R any] struct {
 	call[G, A, R]
-	out outgoing
+	outboundCall outboundCall
 }
 
-func (f *farCall[G, A, R]) far() *outgoing { return &f.out }
+func (f *outboundRecord[G, A, R]) outbound() *outboundCall { return &f.outboundCall }
 
 // Name implements core.Work.
-func (f *farCall[G, A, R]) Name() string { return f.out.name() }
+func (f *outboundRecord[G, A, R]) Name() string { return f.outboundCall.name() }
 
-// Help implements core.Work: the caller is about to wait, so the call leaves now.
-func (f *farCall[G, A, R]) Help(*core.Turn) bool {
-	f.out.flush()
+// Help implements core.Work: the caller is about to wait, so the call is sent now.
+func (f *outboundRecord[G, A, R]) Help(*core.Turn) bool {
+	f.outboundCall.flush()
 	return false
 }
 
 // Stopped implements core.Stoppable.
-func (f *farCall[G, A, R]) Stopped() { f.out.stopped() }
+func (f *outboundRecord[G, A, R]) Stopped() { f.outboundCall.stopped() }
 
 // record makes the record of a call on a node of a cluster.
-func (m *method[G, A, R]) record(e *Engine, key string) (turn, *call[G, A, R]) {
+func (m *method[G, A, R]) record(e *Engine, key string) (anyCall, *call[G, A, R]) {
 	k := e.bind(m.kind)
 	if k.local(key) {
 		c := &call[G, A, R]{}
 		return c, c
 	}
-	f := &farCall[G, A, R]{}
-	f.out.call, f.out.kind, f.out.key = f, k, key
+	f := &outboundRecord[G, A, R]{}
+	f.outboundCall.call, f.outboundCall.kind, f.outboundCall.key = f, k, key
 	return f, &f.call
 }
 
@@ -163,25 +163,25 @@ func (k *boundKind) local(key string) bool {
 // What the search for cycles over nodes asks of calls.
 
 // Leaves reports whether c is a call of this node to a grain that is not here, as far as is known.
-func (e *Engine) Leaves(c *core.Future) bool { return e.outgoingOf(c) != nil }
+func (e *Engine) Leaves(c *core.Future) bool { return e.outboundOf(c) != nil }
 
-func (e *Engine) outgoingOf(c *core.Future) *outgoing {
-	t, ok := c.Work().(turn)
+func (e *Engine) outboundOf(c *core.Future) *outboundCall {
+	t, ok := c.Work().(anyCall)
 	if !ok {
 		return nil
 	}
-	if o := t.far(); o != nil {
+	if o := t.outbound(); o != nil {
 		return o
 	}
 	if v, ok := e.forwarded.Load(c); ok {
-		return v.(*outgoing)
+		return v.(*outboundCall)
 	}
 	return nil
 }
 
 // Away returns the node that has a call of this node, and the number of the call there.
 func (e *Engine) Away(c *core.Future) (p wire.Peer, number uint64, ok bool) {
-	o := e.outgoingOf(c)
+	o := e.outboundOf(c)
 	if o == nil {
 		return nil, 0, false
 	}
@@ -194,14 +194,14 @@ func (e *Engine) Away(c *core.Future) (p wire.Peer, number uint64, ok bool) {
 }
 
 // Inbound returns the call that p has here under its number, nil when it has none.
-func (e *Engine) Inbound(p wire.Peer, number uint64) *core.Future {
-	fp := e.farPeer(p)
-	if fp == nil {
+func (e *Engine) Inbound(wp wire.Peer, number uint64) *core.Future {
+	p := e.peer(wp)
+	if p == nil {
 		return nil
 	}
-	fp.mu.Lock()
-	defer fp.mu.Unlock()
-	if v := fp.inboundLocked(number); v != nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if v := p.inboundLocked(number); v != nil {
 		return v.call.future()
 	}
 	return nil

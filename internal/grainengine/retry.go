@@ -80,7 +80,7 @@ func (r *retried[G, A, R]) attempt() {
 	c := r.made.RefFuture()
 	if !c.Settled() {
 		r.needs.Store(c)
-		// Who looks for a cycle finds the attempt by what the turn above it waits for.
+		// The search for cycles finds the attempt by what the turn above it waits for.
 		r.Future.Turn().SetBlocked(&core.Blocked{}, c)
 	}
 	r.waiter = core.Waiter{}
@@ -94,17 +94,17 @@ func (r *retried[G, A, R]) attempt() {
 	core.Recheck(c)
 }
 
-// Resolved implements core.Resolved: the attempt has ended. What follows may be the program's, or take its time, so it
-// does not run on the goroutine that tells.
+// Resolved implements core.Resolved: the attempt has ended. After a failure the program's RetryIf is called, and a call
+// is made: that does not run on the goroutine that settled the attempt.
 func (r *retried[G, A, R]) Resolved(w *core.Waiter) {
 	if r.made.RefFuture().Failure() == nil {
-		r.landed(w)
+		r.ended(w)
 		return
 	}
-	r.engine.cfg.Pool.Go(goroutines.Func(func() { r.landed(w) }))
+	r.engine.cfg.Pool.Go(goroutines.Func(func() { r.ended(w) }))
 }
 
-func (r *retried[G, A, R]) landed(w *core.Waiter) {
+func (r *retried[G, A, R]) ended(w *core.Waiter) {
 	v, here, err := fetched(r.made, w, &r.waiter, r)
 	if !here {
 		return
@@ -118,13 +118,13 @@ func (r *retried[G, A, R]) landed(w *core.Waiter) {
 	t := r.Future.Turn()
 	err = numbered(err, t.Attempt())
 	cause := t.Cancelled()
-	if cause != nil || !r.again(err, t.Attempt()) {
+	if cause != nil || !r.arrangeNext(err, t.Attempt()) {
 		r.end()
 		r.Fail(err)
 	}
 }
 
-// numbered says in the failure of a method which attempt it was.
+// numbered returns the failure of a method with the number of the attempt.
 func numbered(err error, attempt int) error {
 	te, ok := err.(*raysys.TaskError)
 	if !ok {
@@ -135,8 +135,8 @@ func numbered(err error, attempt int) error {
 	return &n
 }
 
-// again arranges the next attempt, if there is to be one.
-func (r *retried[G, A, R]) again(err error, attempt int) bool {
+// arrangeNext arranges the next attempt, if there is to be one.
+func (r *retried[G, A, R]) arrangeNext(err error, attempt int) bool {
 	o := &r.method.opts
 	if attempt > o.Retries || !r.worth(err) {
 		return false
@@ -183,7 +183,7 @@ func accepts(f func(error) bool, err error) (ok bool) {
 	return f(err)
 }
 
-// end lets go of the argument and of the last attempt's turn.
+// end drops the argument and ends the last attempt's turn.
 func (r *retried[G, A, R]) end() {
 	if t := r.OwnTurn(); t != nil {
 		t.End()

@@ -13,75 +13,75 @@ import (
 // about seven seconds; the caller's deadline may end it before.
 const maxTries = 16
 
-// keptRoutes bounds the routes that one shard of a kind's directory remembers: 262,144 per kind.
+// keptRoutes bounds the routes in one stripe of a kind's table: 262,144 per kind.
 const keptRoutes = 4096
 
-// statelessCalls is after how many calls to a key of a stateless kind the registry is asked whether there is a node
-// more.
+// statelessCalls is the number of calls to a key of a stateless kind after which the registry is asked for a further
+// node.
 const statelessCalls = 256
 
-// pendingCall is a call on its way to an activation that is not in this node's directory: *outgoing, a call of this
-// node, or *inboundCall, one that arrived from another.
+// pendingCall is a call on its way to an activation that is not in this node's activation table: *outboundCall, a call
+// of this node, or *inboundCall, one that arrived from another.
 type pendingCall interface {
-	turn() turn
+	record() anyCall
 	fail(err error)
 }
 
 type routeState uint8
 
 const (
-	routeFresh     routeState = iota // nobody has asked
+	routeFresh     routeState = iota // nothing was asked yet
 	routeAsking                      // the registry, or for a connection; or a pause before that
 	routeOpen                        // the grain is on another node
 	routeReleasing                   // it was here, and its placement is being removed
-	routeGone                        // taken out of the directory: look again
+	routeGone                        // taken out of the table: look again
 )
 
 // route is what a node knows of a grain that is not active here. Of activation and route a key has at most one, in the
-// same shard of the directory. Calls that cannot go on yet queue here, in order.
+// same stripe of the table. Calls that cannot go on yet queue here, in order.
 type route struct {
 	kind  *boundKind
 	key   string
 	alarm core.Alarm // of the pause
 
-	mu    sync.Mutex // guards the rest; taken after the shard's lock; no future settles under it
-	state routeState
-	queue []pendingCall
-	place Place    // open: where calls go
-	peer  *farPeer // open
-	avoid Place    // asking: found wrong; releasing: being removed
-	hint  Place    // asking: said to be right
-	ask   Token    // asking: to be confirmed; zero to locate
-	tries int      // in vain, since the last call went out
-	ring  *ring    // of a stateless kind only
+	mu       sync.Mutex // guards the rest; taken after the stripe's lock; no future settles under it
+	state    routeState
+	queue    []pendingCall
+	place    Place     // open: where calls go
+	peer     *peer     // open
+	avoid    Place     // asking: found wrong; releasing: being removed
+	hint     Place     // asking: said to be right
+	ask      Token     // asking: to be confirmed; zero to locate
+	tries    int       // in vain, since the last call went out
+	rotation *rotation // of a stateless kind only
 }
 
 // lookup finds the activation or the route of a key.
 func (k *boundKind) lookup(key string) (*activation, *route) {
-	s := k.shard(key)
+	s := k.stripeOf(key)
 	s.RLock()
 	defer s.RUnlock()
-	return s.m[key], s.routes[key]
+	return s.activations[key], s.routes[key]
 }
 
 // routeFor makes the route of a key that has none, and no activation.
 func (k *boundKind) routeFor(key string) (a *activation, r *route) {
-	s := k.shard(key)
+	s := k.stripeOf(key)
 	s.Lock()
 	defer s.Unlock()
-	if a, r = s.m[key], s.routes[key]; a != nil || r != nil {
+	if a, r = s.activations[key], s.routes[key]; a != nil || r != nil {
 		return a, r
 	}
 	r = &route{kind: k, key: key}
 	if k.def.Stateless {
-		r.ring = &ring{}
+		r.rotation = &rotation{}
 	}
 	s.addRoute(r)
 	return nil, r
 }
 
-// addRoute enters r, for which it forgets another when there are too many. The caller holds the shard's lock.
-func (s *shard) addRoute(r *route) {
+// addRoute enters r, for which it forgets another when there are too many. The caller has locked the stripe.
+func (s *stripe) addRoute(r *route) {
 	if s.routes == nil {
 		s.routes = map[string]*route{}
 	}
@@ -100,7 +100,7 @@ func (s *shard) addRoute(r *route) {
 	s.routes[r.key] = r
 }
 
-// dropIdle takes a route that nobody waits in out of use.
+// dropIdle ends the use of a route in which no call waits.
 func (r *route) dropIdle() bool {
 	if !r.mu.TryLock() {
 		return false
@@ -113,9 +113,9 @@ func (r *route) dropIdle() bool {
 	return true
 }
 
-// send gives a call of this node to its grain, wherever that is. o is its outgoing part if it has one. On an error the
-// call was not queued.
-func (k *boundKind) send(key string, c turn, o *outgoing) error {
+// send queues a call of this node at its grain, or sends it to the grain's node. o is its outbound part if it has one.
+// On an error the call was not queued.
+func (k *boundKind) send(key string, c anyCall, o *outboundCall) error {
 	for {
 		a, r := k.lookup(key)
 		if a == nil && r == nil {
@@ -125,13 +125,13 @@ func (k *boundKind) send(key string, c turn, o *outgoing) error {
 			a, r = k.routeFor(key)
 		}
 		if a != nil {
-			entry := c.node()
+			m := c.ownMail()
 			if o != nil {
-				entry = &mail{msg: c} // its own may still be linked in the mailbox of an activation that is gone
+				m = &mail{msg: c} // the call's own may still be linked in the mailbox of an activation that is gone
 			}
-			ok, err := a.accept(c, entry)
+			ok, err := a.accept(c, m)
 			if ok && err == nil && o != nil {
-				o.over()
+				o.done()
 			}
 			if ok {
 				return err
@@ -139,7 +139,7 @@ func (k *boundKind) send(key string, c turn, o *outgoing) error {
 			continue
 		}
 		if o == nil {
-			o = k.outgoingOf(key, c)
+			o = k.outboundOf(key, c)
 		}
 		if ok, err := r.accept(o); ok {
 			return err
@@ -147,15 +147,15 @@ func (k *boundKind) send(key string, c turn, o *outgoing) error {
 	}
 }
 
-// accept queues c by entry; false when the activation has closed this moment.
-func (a *activation) accept(c turn, entry *mail) (ok bool, err error) {
+// accept queues c as m; false when the activation has closed this moment.
+func (a *activation) accept(c anyCall, m *mail) (ok bool, err error) {
 	ok, closed := a.reserve(a.kind.def.Mailbox)
 	switch {
 	case ok:
-		c.place(a) // not sooner: who finds the call here may rely on it being linked (upTo)
-		a.put(entry)
-		a.arrived(c)
-		if a.more != nil {
+		c.queueAt(a) // not sooner: upTo relies on it that a call that says so has reserved room
+		a.put(m)
+		a.admitReader(c)
+		if a.placement != nil {
 			a.cameBack(c)
 		}
 		return true, nil
@@ -174,7 +174,7 @@ func overloaded(limit int) error {
 }
 
 // accept takes a call of this node; false when the route is gone.
-func (r *route) accept(o *outgoing) (ok bool, err error) {
+func (r *route) accept(o *outboundCall) (ok bool, err error) {
 	r.mu.Lock()
 	switch r.state {
 	case routeGone:
@@ -215,7 +215,7 @@ func (r *route) queueLocked(p pendingCall) error {
 func (r *route) sweepLocked() {
 	kept := r.queue[:0]
 	for _, p := range r.queue {
-		if !p.turn().future().Settled() {
+		if !p.record().future().Settled() {
 			kept = append(kept, p)
 		}
 	}
@@ -226,19 +226,19 @@ func (r *route) sweepLocked() {
 // sentLocked counts a call that went out.
 func (r *route) sentLocked() {
 	r.tries = 0
-	if r.ring == nil {
+	if r.rotation == nil {
 		return
 	}
-	if s, ok := r.ring.turn(); ok {
+	if s, ok := r.rotation.nextNode(); ok {
 		r.place, r.peer = s.place, s.peer
 		return
 	}
 	r.state, r.peer, r.avoid, r.ask = routeFresh, nil, Place{}, Token{}
 }
 
-// remove takes the route out of the directory and returns who waits.
+// remove takes the route out of the table and returns the calls in it.
 func (r *route) remove() []pendingCall {
-	s := r.kind.shard(r.key)
+	s := r.kind.stripeOf(r.key)
 	s.Lock()
 	defer s.Unlock()
 	r.mu.Lock()
@@ -246,9 +246,9 @@ func (r *route) remove() []pendingCall {
 	return r.removeLocked(s)
 }
 
-// removeIdle is remove if nobody waits.
+// removeIdle is remove if no call waits in it.
 func (r *route) removeIdle() bool {
-	s := r.kind.shard(r.key)
+	s := r.kind.stripeOf(r.key)
 	s.Lock()
 	defer s.Unlock()
 	r.mu.Lock()
@@ -261,8 +261,8 @@ func (r *route) removeIdle() bool {
 	return true
 }
 
-// removeLocked is remove for the holder of both locks.
-func (r *route) removeLocked(s *shard) []pendingCall {
+// removeLocked is remove for a caller that has locked both.
+func (r *route) removeLocked(s *stripe) []pendingCall {
 	queue := r.queue
 	r.queue, r.state = nil, routeGone
 	if s.routes[r.key] == r {

@@ -13,8 +13,8 @@ import (
 // MaxState is grains.MaxState.
 const MaxState = 128 << 10
 
-// StateLink is what grains.State has beside its Value: a struct of these two fields, of which this one is embedded, is a State
-// to the engine. The methods that the engine calls are promoted, out of sight of go doc.
+// StateLink is what grains.State has beside its Value: a struct of these two fields, of which this one is embedded, is
+// a State to the engine. The methods that the engine calls are promoted, out of sight of go doc.
 type StateLink[T any] struct{ cell *cell }
 
 // Read is grains.State.Read.

@@ -258,12 +258,12 @@ func TestStaleCallsFollow(t *testing.T) {
 	let := p.net.slowly("save")
 	first := p.put.Call(old, g, 10)
 	eventually(t, "it saves", func() bool { return p.net.pending() == 1 })
-	near, far := p.put.Call(old, g, 100), p.put.Call(ctx, g, 1000)
+	near, outbound := p.put.Call(old, g, 100), p.put.Call(ctx, g, 1000)
 	p.net.put(idOf(g), c)
 	let()
 	fails(t, old, first, raysys.ErrMoved)
 	x, err1 := near.Get(old)
-	y, err2 := far.Get(ctx)
+	y, err2 := outbound.Get(ctx)
 	if err1 != nil || err2 != nil || max(x, y) != 1101 {
 		t.Error(x, err1, y, err2)
 	}
@@ -444,8 +444,9 @@ func TestMovedWhileOpen(t *testing.T) {
 	wants(t, ctx, p.get.Call(ctx, g), 11)
 }
 
-// TestLateSaveIsNotThisOne: a Save that was given up is stored while the outcome of the next one is open. What is read back
-// differs from the version that was known, but it is not what was written: the Write answers ErrETag, and no success.
+// TestLateSaveIsNotThisOne: a Save that was given up is stored while the outcome of the next one is open. What is read
+// back differs from the version that was known, but it is not what was written: the Write answers ErrETag, and no
+// success.
 func TestLateSaveIsNotThisOne(t *testing.T) {
 	p := newPurses(t)
 	a := p.net.add("a")

@@ -16,7 +16,8 @@ type stateDef struct {
 	path []int // of the field, through embedded structs
 }
 
-// stateField is a State to those who do not know its type: pointers to it implement this by the StateLink that it embeds.
+// stateField is a State to those who do not know its type: pointers to it implement this by the StateLink that it
+// embeds.
 type stateField interface {
 	bind(c *cell, value any)
 	plan() (*codec.Plan, error)

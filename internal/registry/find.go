@@ -73,7 +73,7 @@ func (o *find) serve(l *leader, q *asked[Entry]) {
 	switch {
 	case !ok:
 	case strings.HasPrefix(o.key, "s/"):
-		e = Entry{Exists: true, Version: rec.Version, Held: grainengine.Held(rec.Value)}
+		e = Entry{Exists: true, Version: rec.Version, Held: grainengine.Retained(rec.Value)}
 	default:
 		r, err := recordOf(rec)
 		if err != nil {

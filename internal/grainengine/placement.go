@@ -8,35 +8,35 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// more is what an activation has beyond the usual: its token on a node of a cluster, and its States. A plain grain of a
-// single process has none of it.
-type more struct {
+// placement is what an activation has that is one placement of its grain among others: its token on a node of a
+// cluster, and its States. A grain without States in a single process has none.
+type placement struct {
 	token Token
-	stale atomic.Bool // it is not the grain's current activation any more: it stops, and runs no further call
+	stale atomic.Bool // the grain has a newer placement: the activation stops, and runs no further call
 
-	// The rest belongs to whoever has the turn.
-	held   []turn     // calls whose turn came after it went stale, or the node began to drain
-	cells  []*cell    // its States, in the order of the kind
-	fenced *core.Turn // whose last act on a State was a commit
-	open   bool       // it went stale while nobody knew whether its commit was stored
+	// The rest is used by the turn only.
+	unserved []anyCall  // calls whose turn came after it went stale, or the node began to drain
+	cells    []*cell    // its States, in the order of the kind
+	fenced   *core.Turn // whose last operation on a State was a commit
+	open     bool       // it went stale while the outcome of a commit was unknown
 }
 
 // goStale ends an activation whose token is not current.
 func (a *activation) goStale() {
-	if a.more.stale.CompareAndSwap(false, true) {
+	if a.placement.stale.CompareAndSwap(false, true) {
 		a.post(&mail{msg: passivate{force: true}})
 	}
 }
 
-// ready is asked before c gets its turn; when it returns false c has been dealt with. inner says that c is let in
-// between the waits of another turn.
-func (a *activation) ready(c turn, inner bool) bool {
-	m, e := a.more, a.kind.engine
+// ready reports whether c may run now; else it has settled c or put it aside. inner says that c would run between the
+// waits of another turn.
+func (a *activation) ready(c anyCall, inner bool) bool {
+	m, e := a.placement, a.kind.engine
 	switch {
 	case inner && m.stale.Load():
 		return false // it is still in the mailbox
 	case m.stale.Load(), e.draining.Load() && !inner: // one that is let in may be what the turn in progress waits for
-		m.held = append(m.held, c)
+		m.unserved = append(m.unserved, c)
 		return false
 	}
 	if v := c.inbound(); v != nil && v.nodeCloses() {
@@ -59,15 +59,15 @@ func (a *activation) ready(c turn, inner bool) bool {
 	return true
 }
 
-// stays reports whether calls that came while the activation stopped may have another one here at once.
+// stays reports whether calls that came while the activation stopped may get another one on this node at once.
 func (a *activation) stays() bool {
-	return a.more == nil || a.kind.engine.cfg.Cluster == nil || !a.more.stale.Load() && !a.kind.engine.draining.Load()
+	return a.placement == nil || a.kind.engine.cfg.Cluster == nil || !a.placement.stale.Load() && !a.kind.engine.draining.Load()
 }
 
-// fence is the last thing before a reply leaves: for a grain with States either the turn's last act on them was a
-// commit, or no other node can have been given the grain meanwhile (rule C20). It returns what the reply becomes.
-func (a *activation) fence(c turn, err error) error {
-	m := a.more
+// fence is called before a reply leaves. It returns err when the turn's last operation on a State was a commit, or no
+// other node can have been given the grain meanwhile (rule C20); else an error that the reply becomes.
+func (a *activation) fence(c anyCall, err error) error {
+	m := a.placement
 	if len(m.cells) == 0 {
 		return err
 	}

@@ -1,0 +1,143 @@
+package grainengine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// Large arguments. A call whose argument is larger than wire.InlineLimit comes as a head without it, in the order of
+// the small ones; this node asks for the argument, which comes over the bulk connection. Until it is here, later calls
+// of the same peer to the same grain wait in a line, so that their order stays (rule C5). An argument that is too large
+// for a frame comes as a reference to an object, and its call waits in the same line while that is fetched (object.go).
+
+type lineKey struct {
+	kind *boundKind
+	key  string
+}
+
+// line is the line of one peer's calls to one grain behind one that waits for its argument.
+type line struct {
+	queue   []*inboundCall
+	running bool // a goroutine delivers from the front
+}
+
+// admit enters a call that arrived, unless it was cancelled before, and delivers it or puts it in the line. object is
+// its argument where that is an object, else nil.
+func (p *peer) admit(v *inboundCall, object *core.Future) error {
+	i := v.slot & (1<<32 - 1)
+	if i >= maxInFlight {
+		return fmt.Errorf("%w: call number %d, and at most %d may be open", wire.ErrCorrupt, i, maxInFlight)
+	}
+	p.mu.Lock()
+	if _, gone := p.early[v.slot]; gone {
+		delete(p.early, v.slot)
+		p.mu.Unlock()
+		return nil
+	}
+	for uint64(len(p.inbound)) <= i {
+		p.inbound = append(p.inbound, nil)
+	}
+	p.inbound[i] = v // one that the caller has given up may still run under an older generation of the number
+	wanted := v.argument != argumentHere
+	if len(p.lines) == 0 && !wanted || v.kind.def.Stateless { // stateless workers keep no order
+		p.mu.Unlock()
+		if !wanted {
+			v.deliver()
+			return nil
+		}
+	} else if !p.lineUp(v, wanted) {
+		return nil
+	}
+	switch {
+	case object != nil:
+		v.call.pull(v, object)
+	case wanted:
+		p.reply(v.slot, appendAnswer(nil, v.slot, statusWant))
+		p.Flush()
+	}
+	return nil
+}
+
+// lineUp puts v at the end of its line; without a line it delivers a v that has its argument. It unlocks. False when v
+// was refused.
+func (p *peer) lineUp(v *inboundCall, wanted bool) bool {
+	k := lineKey{v.kind, v.key}
+	h := p.lines[k]
+	switch {
+	case h == nil && !wanted:
+		p.mu.Unlock()
+		v.deliver()
+		return true
+	case h != nil && len(h.queue) >= v.kind.def.Mailbox:
+		p.mu.Unlock()
+		v.fail(fmt.Errorf("call %s: %w", v.name(), overloaded(v.kind.def.Mailbox)))
+		return false
+	case h == nil:
+		h = &line{}
+		if p.lines == nil {
+			p.lines = map[lineKey]*line{}
+		}
+		p.lines[k] = h
+	}
+	h.queue = append(h.queue, v)
+	p.mu.Unlock()
+	return true
+}
+
+// body handles the argument of a call that waits for it.
+func (p *peer) body(slot uint64, r *wire.Reader) error {
+	p.mu.Lock()
+	v := p.inboundLocked(slot)
+	if v == nil || v.argument != argumentWanted {
+		p.mu.Unlock()
+		return nil // it was cancelled
+	}
+	v.argument = argumentComing
+	p.mu.Unlock()
+	if err := v.call.take(*r, p.Peer); err != nil {
+		v.fail(fmt.Errorf("%s: argument: %w", v.name(), err)) // Resolved lets the line go on
+		if errors.Is(err, wire.ErrCorrupt) {
+			return err
+		}
+		return nil
+	}
+	p.release(v)
+	return nil
+}
+
+// release lets v and the calls behind it go on: its argument is here, or it has ended.
+func (p *peer) release(v *inboundCall) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if v.argument == argumentHere {
+		return
+	}
+	v.argument = argumentHere
+	if v.kind.def.Stateless {
+		p.mu.Unlock()
+		v.deliver()
+		p.mu.Lock()
+		return
+	}
+	k := lineKey{v.kind, v.key}
+	h := p.lines[k]
+	if h == nil || h.running {
+		return
+	}
+	h.running = true
+	for len(h.queue) > 0 && h.queue[0].argument == argumentHere {
+		next := h.queue[0]
+		h.queue[0] = nil
+		h.queue = h.queue[1:]
+		p.mu.Unlock()
+		next.deliver()
+		p.mu.Lock()
+	}
+	h.running = false
+	if len(h.queue) == 0 {
+		delete(p.lines, k)
+	}
+}

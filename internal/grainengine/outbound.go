@@ -1,0 +1,315 @@
+package grainengine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// outboundCall is the part of a call of this node that it has while its grain is elsewhere or not located.
+type outboundCall struct {
+	call anyCall
+	kind *boundKind
+	key  string
+	// tries counts how often it was sent in vain. The route that the call is in writes it, or the goroutine that took
+	// its slot.
+	tries int
+	// side says that this is no part of the call's record: it is in Engine.forwarded.
+	side bool
+
+	mu    sync.Mutex // guards the rest
+	peer  *peer      // it is, or is being, sent to; nil while it is here
+	place Place      // it was sent to last
+	slot  uint64
+	scope uint32
+	busy  bool  // send is at work on it
+	lost  error // the peer went while it was
+	body  []byte
+}
+
+// noSlot is no number of a call.
+const noSlot = math.MaxUint64
+
+// facts are what the engine needs to know of a call whose types it does not know.
+type facts struct {
+	entry      *core.Entry
+	flags      uint32
+	idempotent bool
+	until      int64 // on the runtime's clock, 0 for none
+	strategy   raysys.Strategy
+	labels     map[string]string
+}
+
+// outboundOf returns the outbound part of a call that must leave, made now where its record has none.
+func (k *boundKind) outboundOf(key string, c anyCall) *outboundCall {
+	if o := c.outbound(); o != nil {
+		return o
+	}
+	o := &outboundCall{call: c, kind: k, key: key, side: true}
+	k.engine.forwarded.Store(c.future(), o)
+	return o
+}
+
+func (o *outboundCall) record() anyCall { return o.call }
+func (o *outboundCall) name() string    { return o.kind.nameOf(o.key, o.call.facts().entry) }
+
+// nameOf is kind/key.method.
+func (k *boundKind) nameOf(key string, method *core.Entry) string {
+	return k.def.name + "/" + shown(key) + method.Name[len(k.def.name):]
+}
+
+// shown is a key as messages have it: a longer one is cut.
+func shown(key string) string {
+	if len(key) <= maxShown {
+		return key
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(key[:maxShown], ""), len(key))
+}
+
+const maxShown = 128
+
+// done forgets the outbound part: the call has settled, or is in a mailbox of this node.
+func (o *outboundCall) done() {
+	if o.side {
+		o.kind.engine.forwarded.Delete(o.call.future())
+	}
+}
+
+// fail settles the call. The caller has nothing locked: what waits for the call runs at once.
+func (o *outboundCall) fail(err error) {
+	o.done()
+	o.call.future().Fail(err)
+}
+
+// send sends the call to p; the route's lock keeps the order. It fails with raysys.ErrNotDelivered when the peer is
+// gone and the call did not reach it.
+func (o *outboundCall) send(p *peer, place Place) error {
+	c := o.call
+	if c.future().Settled() {
+		o.done()
+		return nil
+	}
+	f := c.facts()
+	e := o.kind.engine
+	head := callHead{flags: f.flags, to: o.key, token: place.Token, seq: c.future().Seq()}
+	if f.until != 0 {
+		now := e.cfg.Rough
+		if f.flags&flagExact != 0 {
+			now = e.cfg.Now
+		}
+		left := f.until - now()
+		if left <= 0 {
+			return fmt.Errorf("%s waited to be sent: %w", o.name(), raysys.ErrDeadline)
+		}
+		head.left = uint64(left)
+	}
+	var ok bool
+	if head.method, ok = p.Runs(f.entry); !ok {
+		return fmt.Errorf("%s: %w on node %s: its program lacks it, or has it with other types", o.name(), raysys.ErrUnknownFunc, p.Node())
+	}
+	scope, err := p.Open(c.future().Up())
+	if err != nil {
+		return err
+	}
+	head.scope = scope
+	slot, err := o.enter(p)
+	// A peer that goes between these two finds o not to be its own; then writing fails, and so does taking the slot
+	// back.
+	o.mu.Lock()
+	o.peer, o.place, o.scope, o.slot, o.busy, o.lost, o.body = p, place, scope, slot, true, nil, nil
+	o.mu.Unlock()
+	mine := err != nil // whatever takes the slot shuts the scope
+	if err == nil {
+		head.slot = slot
+		if err = o.write(p, &head); err != nil {
+			_, mine = p.sent.Take(slot)
+		}
+	}
+	if mine {
+		p.Shut(scope)
+	}
+	o.mu.Lock()
+	lost := o.lost
+	if o.peer == p && o.slot == slot { // else it was answered, or cancelled, already
+		o.busy = false
+		if err != nil || lost != nil {
+			o.peer, o.body = nil, nil
+		}
+	}
+	o.mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case lost != nil:
+		return o.lossError(p, lost)
+	case c.future().Settled(): // cancelled while it was being sent, which then found nothing to cancel
+		o.stopped()
+	}
+	return nil
+}
+
+// enter gives the call its number at the peer.
+func (o *outboundCall) enter(p *peer) (uint64, error) {
+	slot, ok := p.sent.Put(o)
+	if !ok {
+		return noSlot, fmt.Errorf("node %s is gone: %w", p.Node(), raysys.ErrNotDelivered)
+	}
+	if slot&(1<<32-1) >= maxInFlight {
+		p.sent.Take(slot)
+		return noSlot, fmt.Errorf("%w: %d calls to node %s are not answered: call less often, or wait for results", raysys.ErrOverloaded, maxInFlight, p.Node())
+	}
+	return slot, nil
+}
+
+// write encodes the call and sends it, or only its head when the argument is large: that follows when the target has
+// given the call its place in the order.
+func (o *outboundCall) write(p *peer, head *callHead) error {
+	if !o.call.lends() {
+		return o.writeWith(p, head, p.Peer)
+	}
+	lends := p.lends()
+	err := o.writeWith(p, head, lends)
+	if err != nil {
+		lends.TakeBack(0, lends.Mark())
+	} else {
+		lends.Sent(0, lends.Mark())
+	}
+	p.exports.Put(lends)
+	return err
+}
+
+func (o *outboundCall) writeWith(p *peer, head *callHead, refs wire.References) error {
+	buf := takeBuffer()
+	defer giveBuffer(buf)
+	*buf = head.append(*buf)
+	at := len(*buf)
+	var err error
+	if *buf, err = o.call.encode(*buf, refs); err != nil {
+		return fmt.Errorf("%s: argument: %w", o.name(), err)
+	}
+	if len(*buf)-at > wire.InlineLimit {
+		body := callHead{flags: flagBody, slot: head.slot}
+		o.mu.Lock()
+		o.body = append(body.append(nil), (*buf)[at:]...)
+		o.mu.Unlock()
+		head.flags |= flagLarge
+		*buf = head.append((*buf)[:0])
+	}
+	return p.Send(wire.Requests, wire.KindCall, *buf)
+}
+
+// sendBody sends the argument that the target asked for.
+func (o *outboundCall) sendBody(p *peer, slot uint64) {
+	o.mu.Lock()
+	var body []byte
+	if o.peer == p && o.slot == slot {
+		body, o.body = o.body, nil
+	}
+	o.mu.Unlock()
+	if body == nil {
+		return
+	}
+	err := p.SendLarge(wire.KindCall, body)
+	if err == nil || errors.Is(err, raysys.ErrNotDelivered) {
+		return // PeerDown sees to a peer that is gone
+	}
+	if _, ok := p.sent.Take(slot); ok {
+		o.takeBack(p)
+		_ = p.Send(wire.Control, wire.KindCallCancel, wire.AppendUvarint(nil, slot))
+		o.fail(fmt.Errorf("%s: argument: %w", o.name(), err))
+	}
+}
+
+// takeBack takes the call back from the peer, after its slot was taken, and returns where it was.
+func (o *outboundCall) takeBack(p *peer) Place {
+	o.mu.Lock()
+	place, scope := o.place, o.scope
+	o.peer, o.body = nil, nil
+	o.mu.Unlock()
+	p.Shut(scope)
+	return place
+}
+
+// flush sends what is queued for the call's peer: its caller is about to wait.
+func (o *outboundCall) flush() {
+	o.mu.Lock()
+	p := o.peer
+	o.mu.Unlock()
+	if p != nil {
+		p.Flush()
+	}
+}
+
+// stopped tells the peer that the call was cancelled here, if the peer has it.
+func (o *outboundCall) stopped() {
+	o.done()
+	o.mu.Lock()
+	p, slot, scope := o.peer, o.slot, o.scope
+	o.mu.Unlock()
+	if p == nil {
+		return
+	}
+	if _, ok := p.sent.Take(slot); ok {
+		_ = p.Send(wire.Control, wire.KindCallCancel, wire.AppendUvarint(nil, slot))
+		p.Shut(scope)
+	}
+}
+
+// peerLost ends or resends the call when the peer that has not answered it is gone (rule C8).
+func (o *outboundCall) peerLost(p *peer, cause error) {
+	o.mu.Lock()
+	if o.peer != p {
+		o.mu.Unlock()
+		return
+	}
+	if o.busy {
+		o.lost = cause
+		o.mu.Unlock()
+		return // send knows whether it went out
+	}
+	o.peer, o.body = nil, nil
+	o.mu.Unlock()
+	if err := o.lossError(p, cause); !errors.Is(err, raysys.ErrNotDelivered) {
+		o.fail(err)
+		return
+	}
+	o.resend()
+}
+
+// lossError says what the loss of the peer means for a call that was sent.
+func (o *outboundCall) lossError(p *peer, cause error) error {
+	if o.call.facts().idempotent {
+		return fmt.Errorf("%s on node %s: %w: %w", o.name(), p.Node(), raysys.ErrNotDelivered, cause)
+	}
+	return fmt.Errorf("%s on node %s: %w: the node or the link to it went down before it answered: %w", o.name(), p.Node(), raysys.ErrOutcomeUnknown, cause)
+}
+
+// resend sends the call to where its grain is now.
+func (o *outboundCall) resend() {
+	if o.tries++; o.tries > maxTries {
+		o.fail(fmt.Errorf("%s: %w: it was sent %d times in vain", o.name(), raysys.ErrNotDelivered, o.tries))
+		return
+	}
+	if err := o.kind.send(o.key, o.call, o); err != nil {
+		o.fail(fmt.Errorf("%s: %w", o.name(), err))
+	}
+}
+
+// moved resends the call, which the node of from refused since the grain is not there. to is where the grain is, if
+// that node knows.
+func (o *outboundCall) moved(from, to Place) {
+	if o.tries++; o.tries > maxTries {
+		o.fail(fmt.Errorf("%s: %w %d times while it was being called", o.name(), raysys.ErrMoved, o.tries))
+		return
+	}
+	o.kind.movedOn(o.key, from, to, o.tries)
+	if err := o.kind.send(o.key, o.call, o); err != nil {
+		o.fail(fmt.Errorf("%s: %w", o.name(), err))
+	}
+}
