@@ -93,10 +93,10 @@ func New(cfg Config) (*Node, error) {
 		n.job.Prober = &prober{c: n.others}
 		tc.NoCPU, tc.Place, tc.Changed = !cfg.Cluster.Role.hosts(), n.others.placeTask, n.others.loadChanged
 		tc.Bandwidth = n.pace.bandwidth
-		gc.Cluster, gc.States, gc.Hosts = locator{n.others}, n.others.states(), cfg.Cluster.Role.hosts()
+		gc.Cluster, gc.States, gc.Hosts = locator{n.others}, states{n}, cfg.Cluster.Role.hosts()
 	} else {
 		n.solo = newSolo(n)
-		gc.States = n.solo.states()
+		gc.States = states{n}
 	}
 	gc.Retainer = retainer{n}
 	n.tasks, n.grains = taskengine.NewEngine(tc), grainengine.NewEngine(gc)

@@ -268,15 +268,10 @@ func (h *hold) end() {
 
 // ask asks for a record of the directory or, in a process of its own, for a State's.
 func (o *objects) ask(key string, seen store.Version, wait bool, done func(registry.Entry, error)) {
-	reg := (*registry.Registry)(nil)
-	if c := o.node.others; c != nil {
-		reg = c.reg
-	} else {
-		var err error
-		if reg, err = o.node.solo.open(); err != nil {
-			done(registry.Entry{}, err)
-			return
-		}
+	reg, err := o.node.registry()
+	if err != nil {
+		done(registry.Entry{}, err)
+		return
 	}
 	if wait {
 		reg.Await(key, seen, done)

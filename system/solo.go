@@ -69,9 +69,6 @@ func (s *solo) open() (*registry.Registry, error) {
 	return s.reg, nil
 }
 
-// states implements grains.States for a node alone.
-func (s *solo) states() *states { return &states{open: s.open} }
-
 func (s *solo) lead(n int) {
 	sh, err := store.Lead(s.runner.Context(), store.LeadConfig{KV: s.kv, Shard: n, Session: s.session, Node: string(s.node.cfg.Name)})
 	if err != nil {

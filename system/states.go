@@ -5,15 +5,20 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 )
 
-// states implements grainengine.States over the registry: a grain's state lies in the shard of its placement.
-type states struct {
-	open  func() (*registry.Registry, error)
-	lease func() error // nil: the process is the lease
+// registry returns what asks the leaders of shards. A node alone opens its store with it.
+func (n *Node) registry() (*registry.Registry, error) {
+	if n.others != nil {
+		return n.others.reg, nil
+	}
+	return n.solo.open()
 }
 
+// states implements grainengine.States over the registry: a grain's State lies in the shard of its placement.
+type states struct{ n *Node }
+
 // Load implements grainengine.States.
-func (s *states) Load(id grainengine.ID, names []string, token grainengine.Token, done func([]grainengine.Record, error)) {
-	r, err := s.open()
+func (s states) Load(id grainengine.ID, names []string, token grainengine.Token, done func([]grainengine.Record, error)) {
+	r, err := s.n.registry()
 	if err != nil {
 		done(nil, err)
 		return
@@ -22,8 +27,8 @@ func (s *states) Load(id grainengine.ID, names []string, token grainengine.Token
 }
 
 // Save implements grainengine.States.
-func (s *states) Save(id grainengine.ID, name string, token grainengine.Token, etag grainengine.ETag, data []byte, done func(grainengine.ETag, error)) {
-	r, err := s.open()
+func (s states) Save(id grainengine.ID, name string, token grainengine.Token, etag grainengine.ETag, data []byte, done func(grainengine.ETag, error)) {
+	r, err := s.n.registry()
 	if err != nil {
 		done(grainengine.ETag{}, err)
 		return
@@ -31,15 +36,10 @@ func (s *states) Save(id grainengine.ID, name string, token grainengine.Token, e
 	r.Save(id, name, token, etag, data, done)
 }
 
-// Lease implements grainengine.States.
-func (s *states) Lease() error {
-	if s.lease == nil {
+// Lease implements grainengine.States. Reads on a node in a cluster rest on its lease (rule C20); alone, the process is the lease.
+func (s states) Lease() error {
+	if s.n.others == nil {
 		return nil
 	}
-	return s.lease()
-}
-
-// states of a node in a cluster: reads may rest on its lease (rule C20).
-func (c *cluster) states() *states {
-	return &states{lease: c.suspended, open: func() (*registry.Registry, error) { return c.reg, nil }}
+	return s.n.others.suspended()
 }

@@ -9,49 +9,6 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// code is an operation's number on the wire.
-type code byte
-
-const (
-	codeLocate  code = 1
-	codeConfirm code = 2
-	codeRelease code = 3
-	codeLoad    code = 4
-	codeSave    code = 5
-	codeChange  code = 6
-	codeFind    code = 7
-)
-
-// newRequest makes an empty request, whose operation is then read off the wire. A new operation has a line here.
-func newRequest(c code) (request, error) {
-	switch c {
-	case codeLocate:
-		return requestFor(&locate{}), nil
-	case codeConfirm:
-		return requestFor(&confirm{}), nil
-	case codeRelease:
-		return requestFor(&release{}), nil
-	case codeLoad:
-		return requestFor(&load{}), nil
-	case codeSave:
-		return requestFor(&save{}), nil
-	case codeChange:
-		return requestFor(&changes{}), nil
-	case codeFind:
-		return requestFor(&find{}), nil
-	}
-	return nil, fmt.Errorf("%w: operation %d", wire.ErrCorrupt, c)
-}
-
-func requestFor[A any](op operation[A]) request { return &asked[A]{operation: op} }
-
-// repeatable reports whether the operation may be done twice. One that may is asked again after a connection ended before the
-// answer; a Save may have been committed, so its asker reads the State back.
-func (c code) repeatable() bool { return c != codeSave }
-
-// needsLease reports whether a node whose lease is out may not ask. What it releases is free for others, whoever else leads.
-func (c code) needsLease() bool { return c != codeRelease }
-
 // operation is one thing that the leader of a shard is asked to do, with an answer of type A. Each operation has a file of its
 // own: what is asked, what is answered, both on the wire, and what the leader does.
 type operation[A any] interface {
@@ -128,3 +85,46 @@ func (q *asked[A]) fail(err error) {
 	var none A
 	q.answer(none, err)
 }
+
+// code is an operation's number on the wire.
+type code byte
+
+const (
+	codeLocate  code = 1
+	codeConfirm code = 2
+	codeRelease code = 3
+	codeLoad    code = 4
+	codeSave    code = 5
+	codeChanges code = 6
+	codeFind    code = 7
+)
+
+// newRequest makes an empty request, whose operation is then read off the wire. A new operation has a line here.
+func newRequest(c code) (request, error) {
+	switch c {
+	case codeLocate:
+		return requestFor(&locate{}), nil
+	case codeConfirm:
+		return requestFor(&confirm{}), nil
+	case codeRelease:
+		return requestFor(&release{}), nil
+	case codeLoad:
+		return requestFor(&load{}), nil
+	case codeSave:
+		return requestFor(&save{}), nil
+	case codeChanges:
+		return requestFor(&changes{}), nil
+	case codeFind:
+		return requestFor(&find{}), nil
+	}
+	return nil, fmt.Errorf("%w: operation %d", wire.ErrCorrupt, c)
+}
+
+func requestFor[A any](op operation[A]) request { return &asked[A]{operation: op} }
+
+// repeatable reports whether the operation may be done twice, and so is asked again when the connection ended before the answer. A
+// save may have been committed; its asker reads the State to find out.
+func (c code) repeatable() bool { return c != codeSave }
+
+// needsLease reports whether a node whose lease is out may not ask. A release gives up what such a node must not use anyway.
+func (c code) needsLease() bool { return c != codeRelease }
