@@ -46,8 +46,8 @@ func (v *View) two(list []int, d *draw) pair {
 	return p
 }
 
-// better is the power of two choices (Mitzenmacher 2001): of two random nodes the less busy one. Taking the least busy
-// of all would send everybody who looks at the same stale report to the same node.
+// better is the power of two choices (Mitzenmacher 2001): of two random nodes the less busy one. Taking the least
+// busy of all would make all nodes that read the same stale report choose the same node.
 func (v *View) better(p pair, r *Request) int {
 	if p.b < 0 || !v.busier(p.a, p.b, r) {
 		return p.a

@@ -3,8 +3,8 @@
 //
 // A View is what the caller believes of the nodes, a Request is the work, Place returns a Decision.
 //
-//	View ──┐   filters: role, function, labels, total      ──► nobody ever: raysys.ErrNoCapacity
-//	       ├─►          joining, draining, free             ──► nobody now:  ErrNoNode
+//	View ──┐   filters: role, function, labels, total      ──► no node ever: raysys.ErrNoCapacity
+//	       ├─►          joining, draining, free             ──► no node now:  ErrNoNode
 //	Request┘   order:   sound, avoided, suspect
 //	           strategy: balanced, prefer-local, hash, spread, or your own ──► Decision
 //
@@ -17,10 +17,10 @@
 //     shortest, unless Now is set. One that reads large values goes where the wait and the time to move them there are
 //     shortest together.
 //
-//  3. A grain goes to workers only. A task goes to workers, and to a driver only when that driver is the one who asks:
+//  3. A grain goes to workers only. A task goes to workers, and to a driver only when that driver asks:
 //     what others sent to it would be lost when its program ends.
 //
-//  4. A joining or draining node takes nothing, but a joining one its own tasks. A node in Avoid or a suspect one is taken when nobody else is left: the first may
+//  4. A joining or draining node takes nothing, but a joining one its own tasks. A node in Avoid or a suspect one is taken when no other is left: the first may
 //     still refuse, the second may be alive behind a broken link, and either is better than no answer.
 //
 // One request:

@@ -10,8 +10,8 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// explain says how the decision came about: a line of the strategy, then one for each node. It repeats the filters
-// instead of having them keep notes, so that a decision nobody asks about costs nothing.
+// explain says how the decision came about: a line of the strategy, then one for each node. It runs the filters a
+// second time instead of recording their results, so that a decision without Explain costs nothing.
 func (v *View) explain(r *Request, s raysys.Strategy, drawn pair, chosen int) []string {
 	var out []string
 	if chosen >= 0 {

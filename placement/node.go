@@ -13,8 +13,8 @@ type Node struct {
 	ID          raysys.NodeID
 	Incarnation uint64
 	Namespace   string           // of its functions: nodes of several programs may be in one cluster (rule C2)
-	Total       raysys.Resources // what it offers when idle
-	Free        raysys.Resources // what is not taken now
+	Total       raysys.Resources // the resources of the node
+	Free        raysys.Resources // the resources that are free now
 	Queued      int              // tasks that wait to start
 	Running     int              // tasks that run
 	MeanTask    time.Duration    // running time of its recent tasks; 0 is unknown
@@ -29,10 +29,10 @@ type Node struct {
 }
 
 // unknownTask stands for the running time of a task on a node that has not measured one: long enough that a queue
-// there counts for something, short enough that a first batch does not scare everybody away.
+// there counts for something, short enough that a first batch does not divert all later tasks.
 const unknownTask = time.Millisecond
 
-// Wait estimates how long a task with these needs would wait before it starts: nothing where it fits now and nobody
+// Wait estimates how long a task with these needs would wait before it starts: nothing where it fits now and no task
 // is ahead, else the work ahead of it divided by the CPUs that do it.
 func (n *Node) Wait(needs raysys.Resources) time.Duration {
 	fits := covers(&n.Free, &needs)
@@ -45,7 +45,7 @@ func (n *Node) Wait(needs raysys.Resources) time.Duration {
 	}
 	w := float64(max(n.Queued, 0)) * mean / n.size()
 	if !fits {
-		w += mean / 2 // what it waits for is on average half done
+		w += mean / 2 // the running task is on average half done
 	}
 	return time.Duration(min(w, math.MaxInt64/2))
 }

@@ -24,7 +24,7 @@ func Place(v *View, r Request) (Decision, error) {
 			var buf [64]int
 			list, t := v.eligible(&r, buf[:0])
 			if len(list) == 0 {
-				return Decision{}, v.nobody(&r, t)
+				return Decision{}, v.noNode(&r, t)
 			}
 			chosen = v.soonest(&r, list)
 			break
@@ -34,7 +34,7 @@ func Place(v *View, r Request) (Decision, error) {
 			var buf [64]int
 			list, t := v.eligible(&r, buf[:0])
 			if len(list) == 0 {
-				return Decision{}, v.nobody(&r, t)
+				return Decision{}, v.noNode(&r, t)
 			}
 			drawn = v.two(list, &d)
 		}
@@ -50,7 +50,7 @@ func Place(v *View, r Request) (Decision, error) {
 		var buf [64]int
 		list, t := v.eligible(&r, buf[:0])
 		if len(list) == 0 {
-			return Decision{}, v.nobody(&r, t)
+			return Decision{}, v.noNode(&r, t)
 		}
 		switch {
 		case strategy == raysys.ByHash:
@@ -91,7 +91,7 @@ func (v *View) ask(own Strategy, r Request, list []int) (chosen int, err error) 
 	return list[k], nil
 }
 
-func (v *View) nobody(r *Request, t tally) error {
+func (v *View) noNode(r *Request, t tally) error {
 	err := &NoNodeError{Request: *r, nodes: t}
 	if r.Explain {
 		err.Reasons = v.explain(r, "", pair{-1, -1}, -1)

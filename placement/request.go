@@ -6,7 +6,7 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// Kind is what is placed.
+// Kind is the kind of work that is placed.
 type Kind uint8
 
 const (
@@ -38,7 +38,7 @@ type Request struct {
 	Custom map[raysys.Strategy]Strategy
 	// Seed is the draw for random choices: a new one for each request. Equal seeds choose equally.
 	Seed uint64
-	// Avoid are nodes to take only when nobody else can: those that just refused, or where the last attempt ended.
+	// Avoid are nodes to take only when no other fits: nodes that just refused, or where the last attempt ended.
 	Avoid []raysys.NodeID
 	// Inputs are the values that a task reads. Balanced weighs the time to move them against the time to wait; other
 	// strategies leave them out, but for your own, which may look.

@@ -87,7 +87,7 @@ func (v *View) Gone(id raysys.NodeID, needs raysys.Resources) {
 	n.release(&needs, 1)
 }
 
-// release adds sign times needs to what is free.
+// release adds sign times needs to the free resources.
 func (n *Node) release(needs *raysys.Resources, sign float64) {
 	n.Free.CPU += sign * needs.CPU
 	n.Free.GPU += sign * needs.GPU

@@ -53,7 +53,7 @@ func (r Result) Version(i int) Version {
 // ErrConflict: a check of the batch does not hold; nothing was done. The error is a ConflictError.
 var ErrConflict = errors.New("conflict")
 
-// ConflictError says which check did not hold, and what there is instead.
+// ConflictError names the check that did not hold, and the current record.
 type ConflictError struct {
 	Check   Check
 	Current Record // the key's record; the zero Record when there is none

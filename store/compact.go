@@ -104,9 +104,9 @@ func (s *Shard) compacted() bool {
 	}
 }
 
-// compact writes a snapshot, then its manifest, which makes it count, then deletes what it replaces. A crash between
-// two steps leaves the older snapshot in force or waste behind, which the next compaction clears; every step carries
-// the fence (C11).
+// compact writes a snapshot, then its manifest, which makes it count, then deletes the log and the snapshot that it
+// replaces. A crash between two steps leaves the older snapshot in force or waste behind, which the next compaction
+// clears; every step carries the fence (C11).
 func (s *Shard) compact() error {
 	s.sizes.lock.Lock()
 	covered, segments := s.sizes.log, s.sizes.segments // they are in the machine already: see settle

@@ -1,7 +1,7 @@
 package store
 
-// core decides over batches: it judges them, in the order in which they are proposed, against what is committed and
-// what is on its way, and sorts them into drafts of segments. It does no I/O, knows no time and holds no lock.
+// core decides over batches: it judges them, in the order in which they are proposed, against the committed records
+// and those on their way, and sorts them into drafts of segments. It does no I/O, knows no time and holds no lock.
 //
 //	propose ──► overlay, last draft ──► take ──► (append) ──► commit ──► machine
 type core struct {
@@ -40,7 +40,7 @@ type keyChange struct {
 type item struct {
 	done   func(Result, error)
 	result Result
-	err    error // the check that did not hold: said only when what it was judged against is committed
+	err    error // the check that did not hold: returned only when the records that it was judged against are committed
 }
 
 func newCore(m *machine, epoch uint64) *core {

@@ -16,7 +16,7 @@
 //     else is appended or answered.
 //  4. The table holds committed records only. Conditions are judged against those and, in the order of proposals, what
 //     is on its way; answers wait for it.
-//  5. A snapshot counts once its manifest exists, which is written last; only then is deleted what it replaces.
+//  5. A snapshot counts once its manifest exists, which is written last; the log that it replaces is deleted after that.
 //
 // Rules for the user:
 //
@@ -24,7 +24,7 @@
 //   - Propose never waits; done is called on the shard's goroutine and must not wait either.
 //   - What Get returns may be a moment old, and may be of a leader that was deposed: an answer that must be right leaves
 //     after a commit or a Fence.
-//   - Watch LeadersPrefix to learn who leads; close a Shard whose key went to another.
+//   - Watch LeadersPrefix to learn the leaders; close a Shard whose key went to another.
 //
 // A record with its conditions:
 //
@@ -36,5 +36,5 @@
 //	})
 //	var etag = r.Version(0)
 //
-// The package elects nobody by itself, renews no session and knows no grains: package system does.
+// The package elects no leader by itself, renews no session and knows no grains: package system does.
 package store

@@ -30,7 +30,7 @@ var (
 	ErrBadOp = errors.New("bad operation")
 	// ErrClosed: the store or shard was closed.
 	ErrClosed = errors.New("store closed")
-	// ErrCorrupt: what was read is not what was written.
+	// ErrCorrupt: the bytes read are not those that were written.
 	ErrCorrupt = errors.New("corrupt")
 	// ErrTooNew: the data is of a version that this program does not know.
 	ErrTooNew = errors.New("written by a newer version")

@@ -38,15 +38,15 @@ func shardSnaps(shard int) string { return fmt.Sprintf("%s%02d/", snapPrefix, sh
 
 func manifestKey(shard int) string { return shardSnaps(shard) + "manifest" }
 
-// snapFolder is named by the snapshot's first segment, for those who look, and by its id, so that what a late write of
-// an earlier attempt leaves behind is never part of a later one.
+// snapFolder is named by the snapshot's first segment, for operators, and by its id, so that a late write of an
+// earlier attempt is never part of a later snapshot.
 func snapFolder(shard int, next uint64, id nonce) string {
 	return fmt.Sprintf("%s%016x-%s/", shardSnaps(shard), next, hex.EncodeToString(id[:]))
 }
 
 func partKey(folder string, part int) string { return fmt.Sprintf("%s%05d", folder, part) }
 
-// Leader says who leads a shard.
+// Leader is the leadership of a shard.
 type Leader struct {
 	Shard   int
 	Epoch   uint64
@@ -60,8 +60,7 @@ type leaderValue struct {
 	Nonce string `json:"nonce"` // tells a leader its own key after an unclear outcome
 }
 
-// ParseLeader reads a pair under LeadersPrefix, as List and Watch return it. The key, its index and its session say who
-// leads; a value that somebody has overwritten leaves only the name out.
+// ParseLeader reads a pair under LeadersPrefix, as List and Watch return it. The key, its index and its session define the leader; only the name is missing when the value was overwritten.
 func ParseLeader(p Pair) (Leader, error) {
 	l, _, err := parseLeader(p)
 	return l, err

@@ -29,7 +29,7 @@ type ReadMode int
 const (
 	// Consistent reads see every write that was acknowledged before they began.
 	Consistent ReadMode = iota
-	// Stale reads may be answered by any server from what it has.
+	// Stale reads may be answered by any server from its copy.
 	Stale
 )
 
@@ -56,9 +56,9 @@ type KV interface {
 	// Txn applies all operations or none, and returns one Pair for each, in order: as it is after the transaction,
 	// its Value only for a Read. Where an operation leaves no key, only Key is set.
 	Txn(ctx context.Context, ops []Op) ([]Pair, error)
-	// Watch returns what List does as soon as it differs from what it was at index after; at once when after is 0, and
-	// within half a minute when it belongs to another life of the store. It may, rarely, return unchanged pairs with a
-	// newer index.
+	// Watch returns the pairs of List as soon as they differ from those at index after; at once when after is 0, and
+	// within half a minute when it belongs to another life of the store. It may, rarely, return unchanged pairs with
+	// a newer index.
 	Watch(ctx context.Context, prefix string, after uint64) ([]Pair, uint64, error)
 
 	// NewSession makes a session that is gone, with all keys that it holds, once it was not renewed for ttl (Consul:

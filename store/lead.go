@@ -11,7 +11,7 @@ import (
 // ErrNotLeader: another node leads the shard. The error is a NotLeaderError.
 var ErrNotLeader = errors.New("shard led by another node")
 
-// NotLeaderError says who leads.
+// NotLeaderError names the leader.
 type NotLeaderError struct{ Leader Leader }
 
 func (e *NotLeaderError) Error() string {
@@ -24,10 +24,10 @@ func (e *NotLeaderError) Is(target error) bool { return target == ErrNotLeader }
 // Lead takes the shard, loads it and serves it:
 //
 //  1. the leader's key is made and held by the session: its CreateIndex is the epoch (C9)
-//  2. snapshot and log are read, consistently: nobody else can append any more
+//  2. snapshot and log are read, consistently: no other node can append any more
 //  3. an empty segment is committed, which proves it (C10)
 //
-// ErrNotLeader when somebody else leads, ErrSessionGone when the session is over, ErrCorrupt when the log is damaged;
+// ErrNotLeader when another node leads, ErrSessionGone when the session is over, ErrCorrupt when the log is damaged;
 // other errors are the KV's, and the call may be repeated. A key that this session holds from an unclear earlier
 // attempt, or from a Shard of this process that was closed, is taken over.
 func Lead(ctx context.Context, cfg LeadConfig) (*Shard, error) {
@@ -115,8 +115,8 @@ func seize(ctx context.Context, cfg LeadConfig) (epoch uint64, err error) {
 	}
 }
 
-// holder looks who has the key that could not be taken. It returns the epoch if the attempt of that nonce has, an error
-// if there is no point in another attempt, neither if the next one may succeed.
+// holder reads the owner of the key that could not be taken. It returns the epoch if the attempt of that nonce has,
+// an error if there is no point in another attempt, neither if the next one may succeed.
 func holder(ctx context.Context, cfg LeadConfig, key, mine string) (epoch uint64, err error) {
 	p, err := limited(ctx, cfg, func(ctx context.Context) (Pair, error) { return cfg.KV.Get(ctx, key) })
 	if errors.Is(err, ErrNotFound) {
@@ -139,7 +139,7 @@ func holder(ctx context.Context, cfg LeadConfig, key, mine string) (epoch uint64
 	case p.Session == cfg.Session && v.Nonce == mine && p.Modify == p.Create:
 		return p.Create, nil
 	}
-	// Nobody's, or this session's from before. A leader needs a key of its own, for the epoch.
+	// It has no holder, or is this session's from an earlier try. A leader needs a key of its own, for the epoch.
 	_, err = limited(ctx, cfg, func(ctx context.Context) ([]Pair, error) { return cfg.KV.Txn(ctx, []Op{DeleteCAS(key, p.Modify)}) })
 	if err != nil && !errors.Is(err, ErrRefused) && !errors.Is(err, ErrUnknownOutcome) {
 		return 0, err

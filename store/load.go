@@ -21,7 +21,7 @@ const (
 	bytesAhead = 4 << 20
 )
 
-// load reads snapshot and log. Nobody else writes them, because this process holds the leader's key.
+// load reads snapshot and log. No other process writes them, because this one holds the leader's key.
 func (s *Shard) load() (*machine, error) {
 	m := newMachine()
 	var man *manifest

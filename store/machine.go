@@ -129,9 +129,9 @@ func (m *machine) load(b *block) error {
 	return nil
 }
 
-// cursor is how far a snapshot has come. Between two calls of part the machine may change: a snapshot may hold changes
-// of segments that are applied after it again, which ends in the same state, because a segment says what is and not
-// what changes.
+// cursor is how far a snapshot has come. Between two calls of part the machine may change: a snapshot may hold
+// changes of segments that are applied after it again, which ends in the same state, because a segment has whole
+// records and not differences.
 type cursor struct {
 	begun  bool
 	frames [][]byte // records of unknown types that are still to be written: few if any, they come from a newer program

@@ -80,7 +80,7 @@ func DeleteCAS(key string, index uint64) Op { return Op{Verb: VerbDeleteCAS, Key
 // DeleteTree removes all keys that begin with prefix.
 func DeleteTree(prefix string) Op { return Op{Verb: VerbDeleteTree, Key: prefix} }
 
-// Lock writes the key and makes session its holder. It holds while nobody else is the holder and the session lives.
+// Lock writes the key and makes session its holder. It holds while no other session is the holder and this one lives.
 // The key goes with the session; a key that was unlocked and locked again keeps its Create.
 func Lock(key string, value []byte, session string) Op {
 	return Op{Verb: VerbLock, Key: key, Value: value, Session: session}
@@ -91,8 +91,8 @@ func Unlock(key string, value []byte, session string) Op {
 	return Op{Verb: VerbUnlock, Key: key, Value: value, Session: session}
 }
 
-// CheckKey says what is wrong with a key: empty, too long, not UTF-8, beginning with a slash, or with a part that a path
-// must not have: keys travel in URLs.
+// CheckKey returns an error for a bad key: empty, too long, not UTF-8, beginning with a slash, or with a part that a
+// path must not have: keys travel in URLs.
 func CheckKey(key string) error {
 	switch {
 	case key == "":

@@ -12,7 +12,7 @@ type recordType byte
 const (
 	recordPut      recordType = 1 // in a segment: key length, key, value
 	recordDelete   recordType = 2 // in a segment: key
-	recordHandover recordType = 3 // in a segment, its last record: who released the shard
+	recordHandover recordType = 3 // in a segment, its last record: the node that released the shard
 	recordEntry    recordType = 4 // in a snapshot: epoch, seq, key length, key, value
 	recordKept     recordType = 5 // in a snapshot: epoch, seq, type and body of a segment's record of unknown type
 )

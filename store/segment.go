@@ -42,7 +42,7 @@ const (
 	packZstd = 1
 )
 
-// nonce tells who wrote a block: of two writers with the same segment number each finds its own.
+// nonce identifies the writer of a block: of two writers with the same segment number each finds its own.
 type nonce [16]byte
 
 // block is a decoded block.
@@ -101,7 +101,7 @@ func blockSum(b []byte) uint32 {
 	return crc32.Update(crc32.Update(0, castagnoli, b[:47]), castagnoli, b[blockHead:])
 }
 
-// decodeBlock reads a block of a kind. What it returns shares no memory with in.
+// decodeBlock reads a block of a kind. The block shares no memory with in.
 func decodeBlock(kind blockKind, in []byte) (*block, error) {
 	if len(in) < 2 {
 		return nil, fmt.Errorf("%w: %d bytes are no block", ErrCorrupt, len(in))

@@ -20,7 +20,7 @@ var (
 	ErrReleased = fmt.Errorf("shard released: %w", ErrDeposed)
 )
 
-// LeadConfig says which shard to lead, and as whom.
+// LeadConfig names the shard to lead, and the node that leads it.
 type LeadConfig struct {
 	KV      KV
 	Shard   int
@@ -222,9 +222,9 @@ func (s *Shard) Err() error {
 	return s.err
 }
 
-// Release hands the shard over: what was proposed is committed, nothing more is accepted, and a last record and the
-// release of the leader's key go in one transaction, so that the next leader needs to wait for nothing. When ctx ends
-// first the shard is closed, and free only after GiveUp, or when the session ends.
+// Release hands the shard over: proposed batches are committed, no more are accepted, and a last record and the
+// release of the leader's key go in one transaction, so that the next leader can start at once. When ctx ends first
+// the shard is closed, and free only after GiveUp, or when the session ends.
 func (s *Shard) Release(ctx context.Context) error {
 	s.mu.Lock()
 	s.releasing = true
@@ -242,8 +242,8 @@ func (s *Shard) Release(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the shard here without a word to the store: the session's end frees it. What was proposed gets ErrClosed,
-// or ErrUnknownOutcome where it was on its way. It is idempotent and does nothing after Release.
+// Close ends the shard here without a word to the store: the session's end frees it. Proposed batches get ErrClosed,
+// or ErrUnknownOutcome where they were on their way. It is idempotent and does nothing after Release.
 func (s *Shard) Close() error {
 	s.mu.Lock()
 	s.closing = true

@@ -80,7 +80,7 @@ func observe(ctx context.Context, at operate.Where) (_ *observer, err error) {
 		return nil, explain(err)
 	}
 	cfg := system.Config{
-		Table: raysys.NewTable(), // what this command could do itself is nobody's business
+		Table: raysys.NewTable(), // this command offers no functions
 		Cluster: &system.ClusterConfig{
 			Name: at.Cluster, Consul: at.Consul, Store: kv, Role: system.Driver, Observer: true, Insecure: at.Insecure,
 			TLS: system.TLSFiles{Cert: at.Cert, Key: at.Key, CA: at.CA},

@@ -12,8 +12,8 @@ import (
 // completionLimit is how long the shell may wait for node names after a press of Tab.
 const completionLimit = 2 * time.Second
 
-// nodeNames completes the one argument of a command by the names of the cluster's nodes. A cluster that cannot be asked has
-// none: there is nobody to tell an error.
+// nodeNames completes the one argument of a command by the names of the cluster's nodes. A cluster that cannot be
+// reached has none: a completion cannot show an error.
 func nodeNames(on cluster, at *operate.Where) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		const none = cobra.ShellCompDirectiveNoFileComp

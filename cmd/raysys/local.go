@@ -191,6 +191,6 @@ func (f *localFlags) tell(w io.Writer, at operate.Where, s operate.Status) {
 	} {
 		fmt.Fprintf(t, "  %s\t# %s\n", row[0], row[1])
 	}
-	_ = t.Flush() // who reads it no more ends the command otherwise
+	_ = t.Flush() // a reader that is gone would end the command
 	fmt.Fprint(w, "\nCtrl-C here ends everything.\n")
 }

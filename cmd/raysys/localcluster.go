@@ -123,7 +123,7 @@ func (h *localCluster) until(ctx context.Context, what string, done func(ctx con
 // errEnded is the state of a local cluster whose member ended before it was asked to.
 var errEnded = errors.New("ended by itself")
 
-// look finds out who has ended.
+// look finds the processes that have ended.
 func (h *localCluster) look() error {
 	for _, m := range h.members {
 		select {

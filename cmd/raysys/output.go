@@ -23,7 +23,7 @@ var errOutput = errors.New("the forms are table and json")
 // String, Set and Type implement pflag.Value.
 func (o *output) String() string { return string(*o) }
 
-// Set refuses what is no form.
+// Set refuses an unknown form.
 func (o *output) Set(s string) error {
 	switch output(s) {
 	case outputTable, outputJSON:

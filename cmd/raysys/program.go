@@ -18,7 +18,8 @@ func program(app string) (string, error) {
 	path, err := exec.LookPath(app)
 	switch {
 	case err == nil || errors.Is(err, exec.ErrDot):
-		// A name without a slash that is here and not in PATH is taken: who writes --app app in its folder means it.
+		// A name without a slash that is in this folder and not in PATH is taken, since --app app in its folder means
+		// that file.
 		return filepath.Abs(path)
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound):
 		return "", usagef("--app %s does not exist: build it (go build -o %[1]s .), or give another path", app)

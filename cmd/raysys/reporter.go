@@ -16,7 +16,7 @@ type deaths struct {
 	kv *consul.Store
 }
 
-// newReporter does no I/O: a Consul that is away now may be back when somebody dies.
+// newReporter does no I/O: a Consul that is away now may be back when a process dies.
 func newReporter(at operate.Where, _ raysys.NodeID) (supervise.Reporter, error) {
 	kv, err := openStore(at)
 	if err != nil {

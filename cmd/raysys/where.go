@@ -45,7 +45,7 @@ func whereFlags(flags *pflag.FlagSet) *operate.Where {
 	flags.StringVar(&at.Cert, "tls-cert", "", "file with the certificate of this node or operator")
 	flags.StringVar(&at.Key, "tls-key", "", "file with its key")
 	flags.StringVar(&at.CA, "tls-ca", "", "file with the certificates that sign the others'")
-	flags.BoolVar(&at.Insecure, "insecure", false, "speak plain TCP beyond this host: everybody on the way can read and change it, and call every function")
+	flags.BoolVar(&at.Insecure, "insecure", false, "speak plain TCP beyond this host: any machine on the way can read and change it, and call every function")
 	return at
 }
 
@@ -129,7 +129,7 @@ func everywhere(address string) bool {
 	return err == nil && (host == "" || ip != nil && ip.IsUnspecified())
 }
 
-// loopback reports whether nobody outside this host can reach address.
+// loopback reports whether address cannot be reached from outside this host.
 func loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

@@ -138,7 +138,7 @@ func (r *coordinator[T]) admit() error {
 	return nil
 }
 
-// refuse ends what is forming, for x and everybody who waits or comes to it late.
+// refuse ends the group that is forming, for x and for all that wait or come late.
 func (r *coordinator[T]) refuse(x *applicant, format string, args ...any) {
 	f := &refusal{
 		verdict: RoundError{Rank: x.rank, Reason: BadRank, Text: fmt.Sprintf(format, args...)},
@@ -166,7 +166,7 @@ func (r *coordinator[T]) lateFor(rank int) bool {
 	return r.refused != nil
 }
 
-// told ends a refusal that everybody has heard.
+// told ends a refusal that all applicants have got.
 func (r *coordinator[T]) told(rank int) {
 	if r.refused == nil {
 		return

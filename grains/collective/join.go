@@ -13,11 +13,11 @@ import (
 )
 
 // Join enters the group of that key as rank, one of size, and returns when all ranks are in. ctx bounds the waiting
-// alone. Whoever joins Leaves, in a defer, so that the others do not wait for a rank that ended early.
+// alone. A program that joins calls Leave, in a defer, so that the others do not wait for a rank that ended early.
 //
-// A rank out of range or given twice, and differing sizes, fail the Join of everybody who waits with an error that is
-// ErrRank. A Join into a group that is complete already begins its next epoch: the ranks of the last one get ErrLeft in
-// their operations, and join too. A node that goes while ranks wait to be let in, and with it what brings them
+// A rank out of range or given twice, and differing sizes, fail the Join of all that wait with an error that is
+// ErrRank. A Join into a group that is complete already begins its next epoch: the ranks of the last one get ErrLeft
+// in their operations, and join too. A node that goes while ranks wait to be let in, and with it what brings them
 // together, does not fail a Join: it is made anew.
 func (g Group[T]) Join(ctx context.Context, key string, rank, size int) (*Member[T], error) {
 	failed := func(err error) error {

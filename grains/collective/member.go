@@ -25,7 +25,7 @@ type Member[T Number] struct {
 	busy        atomic.Bool
 	round       atomic.Uint64
 	failed      atomic.Pointer[RoundError]
-	spare       []T // the vector of an earlier round, which nobody has any more; used by who is busy
+	spare       []T // the vector of an earlier round, which is not shared any more; owned by the busy round
 }
 
 // Rank is the member's number, from 0 on.
@@ -89,7 +89,7 @@ func (m *Member[T]) Broadcast(ctx context.Context, root int, vec []T) ([]T, erro
 }
 
 // Share returns root's reference to every rank; what the others pass is not looked at. The vector behind it travels
-// when a rank gets it, and belongs to all of them: nobody may change it.
+// when a rank gets it, and belongs to all of them: it must not be changed.
 func (m *Member[T]) Share(ctx context.Context, root int, ref raysys.Ref[[]T]) (raysys.Ref[[]T], error) {
 	req := request[T]{Sign: sign{Verb: verbBroadcast, Root: root, Len: -1}}
 	if m.at.rank == root {
@@ -163,15 +163,15 @@ func (m *Member[T]) atRendezvous(req request[T]) bool {
 }
 
 // byRendezvous takes part in a round by asking rank 0. When it ends without an answer the participant knows, or will
-// know, why, and req is what it is to be asked.
+// know, why, and req is the request for it.
 func (m *Member[T]) byRendezvous(ctx context.Context, req *request[T]) (o outcome[T], ok bool, err error) {
 	p := part[T]{Round: req.Round, From: m.at.rank, Sign: req.Sign, Vec: req.Vec}
 	r, err := m.d.rendezvous.Call(m.root.Context(), m.d.participants.Get(m.first), p).Get(ctx)
 	switch {
 	case err == nil && r.Has:
 		m.round.Add(1)
-		// What was answered is not sent again. Strict mode, which sees that an argument changes and not that nobody has
-		// it, is spared the sight.
+		// An answered request is not sent again, so its vector can be used for a later round. Strict mode would
+		// report that as a changed argument.
 		if !r.Took && !m.root.Strict() {
 			m.spare = req.Vec
 		}

@@ -22,7 +22,7 @@ type participant[T Number] struct {
 	me    grains.Grain[participant[T]]
 	group string
 	life  raysys.Ref[farewell]
-	post  *promise.Promise[RoundError] // settled when the rank is out; nil in an activation that nobody entered
+	post  *promise.Promise[RoundError] // settled when the rank is out; nil in an activation without a rank
 	place
 
 	lifeWatch *promise.Watch
@@ -75,8 +75,8 @@ type request[T Number] struct {
 	Ref      raysys.Handle[[]T]
 	Patience time.Duration
 	Round    uint64
-	// Why and Text say how a round ended at the rendezvous that the Member took to itself; the participant tells what
-	// all are told.
+	// Why and Text say how a round ended at the rendezvous that the Member took to itself; the participant returns
+	// the verdict that all get.
 	Why  Reason
 	Text string
 }
@@ -120,7 +120,7 @@ func (s *participant[T]) tell(r event) {
 
 func (s *participant[T]) begin(ctx context.Context, b beginning) error {
 	if s.post == nil {
-		return s.nobody(ctx)
+		return s.endUnused(ctx)
 	}
 	if s.over != nil || s.dying {
 		return nil // start says why
@@ -139,8 +139,8 @@ func (s *participant[T]) listen(next raysys.Ref[news]) {
 	s.newsWatch = promise.On(next, func(error) { s.tell(event{About: aboutNews}) })
 }
 
-// nobody lets a participant go again that was called when it was gone.
-func (s *participant[T]) nobody(ctx context.Context) error {
+// endUnused ends an activation that a late call has made after its participant was gone.
+func (s *participant[T]) endUnused(ctx context.Context) error {
 	_ = grains.Deactivate(ctx)
 	return errNoParticipant
 }
@@ -148,7 +148,7 @@ func (s *participant[T]) nobody(ctx context.Context) error {
 // start begins the rank's next round.
 func (s *participant[T]) start(ctx context.Context, req request[T]) (raysys.Handle[outcome[T]], error) {
 	if s.post == nil {
-		return raysys.Handle[outcome[T]]{}, s.nobody(ctx)
+		return raysys.Handle[outcome[T]]{}, s.endUnused(ctx)
 	}
 	if s.answer != nil {
 		return raysys.Handle[outcome[T]]{}, ErrBusy
@@ -209,7 +209,7 @@ func (s *participant[T]) hand(ctx context.Context, h handed[T]) error {
 func (s *participant[T]) accept(ctx context.Context, h handed[T]) (again *part[T], err error) {
 	switch round := h.Part.Round; {
 	case s.post == nil:
-		return nil, s.nobody(ctx)
+		return nil, s.endUnused(ctx)
 	case s.over != nil || s.dying:
 	case round+1 == s.round && s.last != nil:
 		var o out[T]
@@ -248,7 +248,7 @@ func (s *participant[T]) complete() {
 		return
 	}
 	s.answer.Settle(s.run.result())
-	// An answer that was lost is asked for again. Nobody can be further behind, in an AllReduce.
+	// An answer that was lost is asked for again. No rank can be further behind, in an AllReduce.
 	if s.last = nil; s.run.sign.Verb == verbAllReduce {
 		s.last = s.run
 	}
@@ -285,7 +285,7 @@ func (s *participant[T]) pass(to int, p part[T]) {
 	promise.Hurry(s.root, sent)
 }
 
-// lost is told of what became of a part for rank to.
+// lost is called with the outcome of a part that was sent to rank to.
 func (s *participant[T]) lost(to int) func(error) {
 	return func(err error) {
 		if err != nil {

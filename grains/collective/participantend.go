@@ -15,7 +15,7 @@ import (
 // hear handles what happened outside the participant's turns.
 func (s *participant[T]) hear(ctx context.Context, r event) error {
 	if s.post == nil {
-		return s.nobody(ctx)
+		return s.endUnused(ctx)
 	}
 	switch r.About {
 	case aboutLife:
@@ -40,7 +40,7 @@ func (s *participant[T]) waitedFor() string {
 	return fmt.Sprintf("rank %d waited for ranks %v in %v", s.rank, s.run.waits(), s.run.sign)
 }
 
-// memberDone: the Member left, gave up, or is gone with its process. Nobody needs the participant any more.
+// memberDone: the Member left, gave up, or is gone with its process. The participant is not needed any more.
 func (s *participant[T]) memberDone(ctx context.Context) {
 	f, err := s.life.Get(s.root.Context())
 	s.catchUp(f.Round)
@@ -87,7 +87,7 @@ func (s *participant[T]) newsCame() {
 	case n.Verdict.Reason != Left:
 		s.finish(n.Verdict)
 	default:
-		// Who left has done its part of the rounds before.
+		// A rank that left has done its part of the rounds before.
 		if s.limit == nil || n.Verdict.Round < s.limit.Round {
 			v := n.Verdict
 			s.limit = &v

@@ -9,8 +9,8 @@ import (
 )
 
 // The rendezvous of rank 0's participant is a method: in a small group a rank calls it with its part and is answered
-// when the participant has everybody's. That is one message there and one back. A participant's turns never wait, so it
-// keeps the calls.
+// when the participant has the parts of all ranks. That is one message there and one back. A participant's turns
+// never wait, so it keeps the calls.
 
 // reply is the answer; without one the round has failed, and the asker hears why by itself.
 type reply[T Number] struct {
@@ -19,8 +19,8 @@ type reply[T Number] struct {
 	Took bool // the asker's vector is rank 0's now: it did not travel
 }
 
-// held are the calls of a rank that wait at the rendezvous: one, or more where it came twice, since nobody can tell to
-// which of them the rank listens.
+// held are the calls of a rank that wait at the rendezvous: one, or more where it came twice, since it is not known
+// which of them the rank waits for.
 type held[T Number] struct {
 	round uint64
 	calls []*grainengine.Later[reply[T]]

@@ -47,7 +47,7 @@ func (s sign) String() string {
 	return fmt.Sprintf("%v from rank %d", s.Verb, s.Root)
 }
 
-// part is one message between two ranks. Whoever receives Vec owns it, unless the algorithm says that it is shared.
+// part is one message between two ranks. The receiver of Vec owns it, unless the algorithm shares it.
 type part[T Number] struct {
 	Round uint64
 	From  int
@@ -174,8 +174,8 @@ func (r *run[T]) begin(o *out[T]) {
 	if !r.hello {
 		o.send(r.participant.next(), part[T]{Step: stepHello})
 	}
-	// In a small group others may be at rank 0's rendezvous, past their participants, and only rank 0 can see who does
-	// something else.
+	// In a small group others may be at rank 0's rendezvous, past their participants, and only rank 0 can see a rank
+	// that does something else.
 	if _, ok := r.algorithm.(*star[T]); !ok && r.participant.size <= starSize && r.participant.rank > 0 && (r.hello || r.participant.next() != 0) {
 		o.send(0, part[T]{Step: stepHello})
 	}

@@ -2,10 +2,10 @@ package collective
 
 import "slices"
 
-// star is AllReduce for small vectors and few ranks: all ask rank 0, which answers when it has everybody's vector. That
-// is one call for each rank but the first, where other ways take several messages a rank; a message costs the ranks'
-// nodes more than the numbers in it, and with few ranks the first one is no bottleneck. The sum is made in the order of
-// the ranks.
+// star is AllReduce for small vectors and few ranks: all ask rank 0, which answers when it has the vectors of all.
+// That is one call for each rank but the first, where other ways take several messages a rank; a message costs the
+// ranks' nodes more than the numbers in it, and with few ranks the first one is no bottleneck. The sum is made in the
+// order of the ranks.
 type star[T Number] struct {
 	place
 	op   Op

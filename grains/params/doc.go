@@ -10,7 +10,7 @@
 //   - asynchronous (Config.Workers is 0): a push is a step, at once. Config.Staleness bounds how old the weights may be
 //     that the gradient was computed on; an older one is refused with ErrStale.
 //   - synchronous: a step is made when Config.Workers workers have pushed for the same version, on the mean of their
-//     gradients, added up in the order of the workers' numbers: the result does not depend on who came first. Push
+//     gradients, added up in the order of the workers' numbers: the result does not depend on their order of arrival. Push
 //     returns when the step is made. A push that comes after it is refused with ErrStale, and may be one too many on
 //     purpose: with more workers than Config.Workers the slowest are left out.
 //
@@ -25,7 +25,7 @@
 //  4. A shard's weights are memory. When its node dies they are gone, and verbs return ErrNoModel: Init again, from what
 //     was pulled last. A shard that has to leave its node loses them too.
 //  5. Vectors that are passed in may be used again when the verb returns; those returned belong to the caller, but for
-//     Cache, whose weights nobody may change.
+//     Cache, whose weights must not be changed.
 //
 // A worker:
 //

@@ -143,8 +143,8 @@ type Cache[T Float] struct {
 // Cache returns an empty one.
 func (m Model[T]) Cache() *Cache[T] { return &Cache[T]{m: m} }
 
-// Pull returns the current weights, and whether they differ from those it returned last. Callers share Values: nobody may
-// change them.
+// Pull returns the current weights, and whether they differ from those it returned last. Callers share Values, which
+// must not be changed.
 func (c *Cache[T]) Pull(ctx context.Context) (_ Weights[T], changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

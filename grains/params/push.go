@@ -12,8 +12,8 @@ import (
 // Push hands in a gradient that was computed on the weights of version at, and returns the version after the step it
 // counted for. worker tells apart the pushes of one synchronous round; the same worker may push the same again.
 //
-// A synchronous Push that ends by its ctx, or Patience, with raysys.ErrDeadline was counted all the same: see Status for
-// who is missing, and push again to wait on.
+// A synchronous Push that ends by its ctx, or Patience, with raysys.ErrDeadline was counted all the same: see Status
+// for the workers that are missing, and push again to wait on.
 func (m Model[T]) Push(ctx context.Context, at Version, worker int, values []T) (Version, error) {
 	values = append([]T{}, values...) // the shards keep it until the round is complete
 	waiting, cancel := context.WithTimeout(ctx, m.d.patience)
@@ -76,7 +76,8 @@ func (e *PushError) add(shard int, err error) {
 	}
 }
 
-// Await returns when every shard has another version than have: for who uses the weights and does not push.
+// Await returns when every shard has another version than have: for a program that uses the weights and does not
+// push.
 func (m Model[T]) Await(ctx context.Context, have Version) error {
 	ctx, cancel := context.WithTimeout(ctx, m.d.patience)
 	defer cancel()

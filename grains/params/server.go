@@ -127,7 +127,7 @@ func (m Model[T]) Init(ctx context.Context, weights []T, cfg Config) error {
 	if err := cfg.validate(); err != nil {
 		return fmt.Errorf("init %v: %w", m, err)
 	}
-	run := rand.Uint64() | 1 // the zero Version is nobody's
+	run := rand.Uint64() | 1 // the zero Version is that of no run
 	weights = append([]T{}, weights...)
 	_, err := each(ctx, m, "init", func(i int, g grains.Grain[shard[T]]) grains.Done {
 		lo, hi := m.d.span(len(weights), i)

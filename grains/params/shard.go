@@ -42,7 +42,7 @@ type shard[T Float] struct {
 	at     Version
 	weight []T
 	lent   bool            // weight may be read by others, so the next step writes elsewhere
-	object raysys.Ref[[]T] // weight as an object, once somebody asked for it whole
+	object raysys.Ref[[]T] // weight as an object, once a worker asked for it whole
 	memory memory[T]
 
 	pushes map[int][]T // of the current round, by worker
@@ -72,7 +72,7 @@ type question struct {
 	Lo, Hi int // in the shard
 }
 
-// answer holds the weights in one of two forms, or neither when Have is what there is.
+// answer holds the weights in one of two forms, or neither when Have is the current version.
 type answer[T Float] struct {
 	At     Version
 	Len    int // of the whole shard
@@ -97,7 +97,7 @@ func (s *shard[T]) ready() error {
 
 func (s *shard[T]) init(ctx context.Context, b beginning[T]) (err error) {
 	if s.next != nil {
-		s.next.Settle(Version{Run: b.Run}) // those who wait for a step of the last run find another one
+		s.next.Settle(Version{Run: b.Run}) // calls that wait for a step of the last run find another run
 	}
 	if s.root, err = promise.Of(ctx); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (s *shard[T]) pull(_ context.Context, q question) (answer[T], error) {
 		a.Object = raysys.Put(s.root.Context(), slices.Clone(s.weight[lo:hi])).Handle()
 		return a, nil
 	}
-	// All who pull this version share one object.
+	// All workers that pull this version share one object.
 	if s.object.IsZero() {
 		s.object, s.lent = raysys.Put(s.root.Context(), s.weight), true
 	}
@@ -258,7 +258,7 @@ func (s *shard[T]) status(context.Context) (Status, error) {
 	return Status{Version: s.at, Len: len(s.weight), Workers: s.cfg.Workers, In: slices.Sorted(maps.Keys(s.pushes))}, nil
 }
 
-// OnDeactivate implements grains.Deactivator: who waits for a step hears that none will come.
+// OnDeactivate implements grains.Deactivator: calls that wait for a step get the error that none will come.
 func (s *shard[T]) OnDeactivate(context.Context) error {
 	if s.next != nil {
 		s.next.Settle(Version{})

@@ -65,5 +65,5 @@ func (s *Store) Agent(ctx context.Context) (Agent, error) {
 	return a, err
 }
 
-// headersKey is where a call says who wants an answer's headers, which the client does not hand on.
+// headersKey is the context key of a function that gets an answer's headers, which the client does not hand on.
 type headersKey struct{}

@@ -13,7 +13,7 @@ import (
 
 // Service is a node as Consul's catalog and UI show it. It has no part in what the cluster decides.
 type Service struct {
-	ID      string // unique at the agent; who registers it again replaces it
+	ID      string // unique at the agent; a second registration replaces it
 	Name    string // what all nodes of the cluster share
 	Address string
 	Port    int

@@ -22,7 +22,7 @@ import (
 
 const (
 	fileName  = "store.db"
-	ownerName = "owner" // the process id of who has the file open
+	ownerName = "owner" // the id of the process that has the file open
 
 	// diskFormat is the version of what the buckets hold. A program refuses one that it does not know.
 	diskFormat = 1
@@ -81,7 +81,7 @@ func openDisk(dir string, max int, st *state) (*disk, error) {
 }
 
 func openFile(file string, o *bbolt.Options) (*bbolt.DB, error) {
-	o.Timeout = time.Millisecond // try once: who has it, keeps it
+	o.Timeout = time.Millisecond // try once: its holder keeps it
 	o.FreelistType = bbolt.FreelistMapType
 	o.NoFreelistSync = true // free pages are found by reading the tree, so that a damaged list of them frees nothing
 	o.NoStatistics = true

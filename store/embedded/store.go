@@ -32,7 +32,7 @@ type Store struct {
 	st        *state
 	deletions deletions
 	watchers  map[*watcher]struct{}
-	failed    error // the disk no longer says what it holds
+	failed    error // the content of the disk is no longer known
 	closed    bool
 }
 
@@ -163,7 +163,8 @@ func (s *Store) commits() {
 	}
 }
 
-// refuseRest answers what was queued when the store was closed. Who queues after that sees ended.
+// refuseRest answers the calls that were queued when the store was closed. A caller that queues after that sees
+// ended.
 func (s *Store) refuseRest() {
 	for {
 		select {
@@ -197,7 +198,8 @@ func (s *Store) commit(batch []*request) {
 	}
 	if s.disk != nil && len(st.changes) > 0 {
 		if err := s.disk.write(st.changes, st.index); err != nil {
-			// Nobody has seen any of it; those that were refused may have been so for a change that is now undone.
+			// No caller has seen any of it; calls that were refused may have been refused because of a change that is
+			// now undone.
 			st.undo(0)
 			st.index = first
 			if errors.Is(err, store.ErrUnknownOutcome) {

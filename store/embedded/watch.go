@@ -21,7 +21,7 @@ func (w *watcher) wake(s *Store) {
 	close(w.woken)
 }
 
-// deletions remembers what was deleted lately, because a deletion leaves nothing behind that could tell a watch of it.
+// deletions remembers the keys deleted lately, because a deletion leaves no record that a watch could find.
 type deletions struct {
 	last  []deletion // oldest first
 	floor uint64     // deletions up to this index are forgotten
@@ -92,7 +92,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, after uint64) ([]store
 	}
 }
 
-// look returns what is under prefix if that changed after index after, else a watcher that waits for it.
+// look returns the pairs under prefix if they changed after index after, else a watcher that waits for a change.
 func (s *Store) look(prefix string, after uint64) (*watcher, []store.Pair, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

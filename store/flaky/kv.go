@@ -258,7 +258,7 @@ func (k *KV) Session(ctx context.Context, session string) (bool, error) {
 	})
 }
 
-// Close ends watches and refuses further calls. The wrapped store is closed by whoever opened it.
+// Close ends watches and refuses further calls. The caller that opened the wrapped store closes it.
 func (k *KV) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -34,7 +34,7 @@ func (s *suite) epochs() {
 	}
 }
 
-// fencing is the shards' fence: who lost the key cannot write any more, whoever has it now.
+// fencing is the shards' fence: a node that lost the key cannot write any more, whichever node has it now.
 func (s *suite) fencing() {
 	old, next := s.session("old"), s.session("next")
 	s.txn(store.Lock("leaders/00", nil, old))

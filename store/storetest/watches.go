@@ -84,7 +84,7 @@ func (s *suite) watchDeletion() {
 	if len(x.pairs) != 1 || x.pairs[0].Key != "nodes/b" {
 		s.Fatalf("after a deletion: %+v", x)
 	}
-	// The last key goes while nobody watches.
+	// The last key goes while there is no watch.
 	s.txn(store.DeleteTree("nodes/"))
 	s.follow("nodes/", x.index, 0)
 }

@@ -153,7 +153,7 @@ func (o *Object) reason() string {
 	return o.Why
 }
 
-// heldBy says who keeps the object from being freed.
+// heldBy names the holders that keep the object from being freed.
 func (o *Object) heldBy() string {
 	var by []string
 	for _, n := range o.Names {

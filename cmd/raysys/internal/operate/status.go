@@ -35,7 +35,7 @@ type Where struct {
 
 // Cluster answers an operator.
 type Cluster interface {
-	// Status asks every node. A node that does not answer is in it with what is known of it.
+	// Status asks every node. A node that does not answer is listed with the fields that are known.
 	Status(ctx context.Context) (Status, error)
 	// Memory asks every node, or one, for its object store and up to limit of its objects. A node that does not answer is in it
 	// with the reason. ErrNotFound when there is none of that name.
@@ -54,7 +54,7 @@ type Status = system.Status
 // Node is one incarnation of a node.
 type Node = system.NodeStatus
 
-// Shard is who leads a shard.
+// Shard is a shard and its leader.
 type Shard = system.ShardStatus
 
 // Sort puts everything into the order in which it is shown.

@@ -104,7 +104,7 @@ func state(s string) string {
 	return s
 }
 
-// used shows what is taken of what there is.
+// used shows the share of a resource that is taken.
 func used(free, total float64) string {
 	if total == 0 {
 		return "-"

@@ -17,7 +17,7 @@ type Config struct {
 	Name raysys.NodeID
 	// Launch starts the program once more.
 	Launch func() (Process, error)
-	// Reporter is told of every exit. Nil: nobody is.
+	// Reporter gets a report of every exit. Nil: nobody is.
 	Reporter Reporter
 	// Final says of an exit, with an error, that the program must not be started again. Nil: none is.
 	Final func(e Exit) error
@@ -99,7 +99,7 @@ type Exit struct {
 	Ran    time.Duration
 	Code   int    // -1 when a signal ended it
 	Signal string // "killed", "segmentation fault"
-	Told   Told   // what it said last to its supervisor
+	Told   Told   // its last message to its supervisor
 }
 
 // String says it in words.

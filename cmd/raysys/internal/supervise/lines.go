@@ -34,7 +34,7 @@ type Lines struct {
 func NewLines(prefix string) *Lines { return &Lines{prefix: []byte(prefix)} }
 
 // Copy passes lines on from r to w until r ends. When w fails it goes on reading, so that the program never waits for
-// somebody who is gone.
+// a reader that is gone.
 func (l *Lines) Copy(w io.Writer, r io.Reader) {
 	in := bufio.NewReaderSize(r, maxLine)
 	for {

@@ -43,9 +43,8 @@ func New(cfg Config) (*Supervisor, error) {
 	return &Supervisor{cfg: cfg}, nil
 }
 
-// Run keeps the program running until somebody asks it to drain, through the cluster or by the end of ctx, and it has ended. A
-// close of kill ends it at once.
-// When Run returns, the program is gone.
+// Run keeps the program running until it is asked to drain, through the cluster or by the end of ctx, and has ended.
+// A close of kill ends it at once. When Run returns, the program is gone.
 func (s *Supervisor) Run(ctx context.Context, kill <-chan struct{}) error {
 	for ctx.Err() == nil {
 		l := s.live(ctx, kill)
@@ -100,12 +99,12 @@ func (s *Supervisor) live(ctx context.Context, kill <-chan struct{}) life {
 	case exit.Told == Misconfigured:
 		l.over, l.err = true, fmt.Errorf("%w: %v, its last lines are:%s", ErrConfig, exit, indent(l.last))
 	case draining && (exit.Code == 0 || exit.Signal == asked):
-		// A program that has no handler for the signal, or not yet, did what it was asked for.
+		// A program without a handler for the signal, or not yet with one, ended as asked.
 		l.over = true
 	case draining:
 		l.over, l.err = true, fmt.Errorf("drain: %v, its last lines are:%s", exit, indent(l.last))
 	case exit.Told == Draining:
-		// The node is gone, as whoever asked in the cluster wanted; an error would have the service manager start it again.
+		// The node is gone, as it was asked in the cluster; an error would make the service manager start it again.
 		l.over = true
 		if exit.Code != 0 {
 			s.say("it was asked to drain, and did not end well: its last lines are:%s", indent(l.last))

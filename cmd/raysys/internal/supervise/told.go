@@ -6,7 +6,7 @@ type Told string
 
 // What a program may say. system.Config.Cluster.Supervisor has the same words.
 const (
-	Draining      Told = "draining"      // somebody asked it to drain: its exit, whatever it is, is final
+	Draining      Told = "draining"      // it was asked to drain: its exit, whatever it is, is final
 	Staying       Told = "staying"       // that was taken back
 	Misconfigured Told = "misconfigured" // its settings cannot be meant: another start would end the same way
 )

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// ear is the supervisor's end of the pipe. Nobody reads it before the exit: what a program says fits into the pipe many times.
+// ear is the supervisor's end of the pipe. It is read after the exit: the messages of a program fit into the pipe many times.
 type ear struct{ read, write *os.File }
 
 // listen gives the program its end.
@@ -32,7 +32,8 @@ func listen(cmd *exec.Cmd) (e ear, err error) {
 // started closes the end that the program has now.
 func (e ear) started() { e.write.Close() }
 
-// heard returns what the program said last. It does not wait for whoever else may still hold the program's end.
+// heard returns what the program said last. It does not wait for other processes that may still hold the program's
+// end.
 func (e ear) heard(Exit) Told {
 	conn, err := e.read.SyscallConn()
 	if err != nil {
