@@ -120,11 +120,11 @@ func (o *objects) enterCopy(c *copying, obj *objectstore.Object) error {
 	oid, key := c.ask.oid, c.ask.key
 	o.list(oid)
 	rec := registry.Record{ID: m.ID, Owner: c.owner, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum}
-	_, err = o.dir.ChangeNow(c.ctx, registry.AddCopy(rec, true))
+	_, err = o.dir.ChangeWait(c.ctx, registry.AddCopy(rec, true))
 	var named registry.Entry
 	if err == nil && key != "" {
 		// The name may stand for it already; else the owner enters it together with this copy.
-		named, err = o.dir.ChangeNow(c.ctx, registry.AddNamedCopy(key, rec))
+		named, err = o.dir.ChangeWait(c.ctx, registry.AddNamedCopy(key, rec))
 	}
 	switch {
 	case err != nil || c.ctx.Err() != nil:

@@ -144,7 +144,7 @@ func (w *holding) holdCopy(d *refs.Description, cause error) error {
 	lost := []error{fmt.Errorf("%w: %w", raysys.ErrObjectLost, cause)}
 	var open error // of a node that lives and did not say that it has none
 	for again := true; ; {
-		a, err := o.dir.FindNow(o.ctx, registry.ObjectKey(oid))
+		a, err := o.dir.FindWait(o.ctx, registry.ObjectKey(oid))
 		if err != nil {
 			return unknownCopies(err)
 		}

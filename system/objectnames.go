@@ -235,7 +235,7 @@ func (o *objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 		return raysys.ErrReleased
 	}
 	o.list(oid)
-	if _, err := o.dir.ChangeNow(ctx, registry.AddCopy(rec, true)); err != nil {
+	if _, err := o.dir.ChangeWait(ctx, registry.AddCopy(rec, true)); err != nil {
 		return fmt.Errorf("enter it in the directory: %w", err)
 	}
 	if spec.Name == "" {
@@ -316,7 +316,7 @@ func (o *objects) Lookup(ctx context.Context, name string) (*core.Future, error)
 		}
 		return nil, fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
 	}
-	a, err := o.dir.FindNow(ctx, registry.NameKey(o.node.cfg.Namespace, name))
+	a, err := o.dir.FindWait(ctx, registry.NameKey(o.node.cfg.Namespace, name))
 	if err != nil {
 		return nil, err
 	}
@@ -382,14 +382,14 @@ func (o *objects) Forget(ctx context.Context, name string) error {
 		return nil
 	}
 	key := registry.NameKey(o.node.cfg.Namespace, name)
-	a, err := o.dir.FindNow(ctx, key)
+	a, err := o.dir.FindWait(ctx, key)
 	switch {
 	case err != nil:
 		return err
 	case !a.Exists:
 		return fmt.Errorf("%w: no object of the cluster has it", raysys.ErrNotFound)
 	}
-	_, err = o.dir.ChangeNow(ctx, registry.RemoveName(key))
+	_, err = o.dir.ChangeWait(ctx, registry.RemoveName(key))
 	return err
 }
 

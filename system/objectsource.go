@@ -207,7 +207,7 @@ func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 		}
 		if !w.found {
 			w.found = true
-			a, err := w.c.objects.dir.FindNow(ctx, registry.ObjectKey(w.oid))
+			a, err := w.c.objects.dir.FindWait(ctx, registry.ObjectKey(w.oid))
 			if err != nil {
 				return core.NodeKey{}, unknownCopies(err)
 			}

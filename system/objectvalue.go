@@ -134,7 +134,7 @@ func (s *storedSource) elsewhere(err error) error {
 	if o.dir == nil || !errors.Is(err, raysys.ErrObjectLost) {
 		return err
 	}
-	a, bad := o.dir.FindNow(o.ctx, registry.ObjectKey(s.object.ID()))
+	a, bad := o.dir.FindWait(o.ctx, registry.ObjectKey(s.object.ID()))
 	if bad != nil {
 		return fmt.Errorf("%w (here: %v)", unknownCopies(bad), err)
 	}

@@ -17,7 +17,7 @@ type Directory struct {
 	mu      sync.Mutex // guards the rest
 	waiting map[int]*batch
 	updates map[string]*update // by key
-	late    []*update          // those that are to be sent again; an alarm is set while there are any
+	late    []*update          // to be resent; an alarm is set while there are any
 }
 
 // batch is the changes that wait to be sent to the leader of one shard.
@@ -31,8 +31,7 @@ func NewDirectory(r *Registry) *Directory {
 	return &Directory{reg: r, waiting: map[int]*batch{}, updates: map[string]*update{}}
 }
 
-// gather is how long a change waits for others to the same shard: nobody waits for the first to be known elsewhere, and a batch
-// costs the shard's log as much as one.
+// gather is how long a change waits for others to the same shard. A batch costs the shard's log as much as one change.
 const gather = 2 * time.Millisecond
 
 // Change makes one change, together with others. done is called on any goroutine and must not block.
@@ -97,12 +96,12 @@ func (d *Directory) Await(key string, seen store.Version, done func(Entry, error
 	d.reg.Await(key, seen, done)
 }
 
-// FindNow is Find for a caller that waits.
-func (d *Directory) FindNow(ctx context.Context, key string) (Entry, error) {
+// FindWait is Find that waits.
+func (d *Directory) FindWait(ctx context.Context, key string) (Entry, error) {
 	return runner.Wait(ctx, func(done func(Entry, error)) { d.Find(key, done) })
 }
 
-// ChangeNow is Change for a caller that waits.
-func (d *Directory) ChangeNow(ctx context.Context, ch Change) (Entry, error) {
+// ChangeWait is Change that waits.
+func (d *Directory) ChangeWait(ctx context.Context, ch Change) (Entry, error) {
 	return runner.Wait(ctx, func(done func(Entry, error)) { d.Change(ch, done) })
 }

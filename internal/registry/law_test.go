@@ -281,7 +281,7 @@ func TestReapWaitsForTheLast(t *testing.T) {
 		ch := Change{kind: changeCopy, key: key, rec: Record{Owner: aliveNode}}
 		askFrom(e, from, &changes{[]Change{ch}}, func(entries []Entry, err error) { made <- answer[[]Entry]{entries, err} })
 	}
-	if _, err := d.FindNow(t.Context(), "o/none"); err != nil { // whoever is answered comes behind what was sent before
+	if _, err := d.FindWait(t.Context(), "o/none"); err != nil { // whoever is answered comes behind what was sent before
 		t.Fatal(err)
 	}
 	e.dead.Store(deadNode, true)
@@ -293,7 +293,7 @@ func TestReapWaitsForTheLast(t *testing.T) {
 		}
 	}
 	soon(t, "an object record that was busy when dead nodes were removed is looked at again", func() bool { by, _ := haunted(t, s); return by == 0 })
-	if a, err := d.FindNow(t.Context(), key); err != nil || len(a.Record.At) != 1+behind {
+	if a, err := d.FindWait(t.Context(), key); err != nil || len(a.Record.At) != 1+behind {
 		t.Errorf("%+v, %v: want the node that lives and %d new ones", a, err, behind)
 	}
 }

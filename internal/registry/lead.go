@@ -12,7 +12,7 @@ func (r *Registry) Lead(n int, s *store.Shard) {
 	pid := r.cfg.Actors.Root.SpawnPrefix(props, "shard")
 	r.mu.Lock()
 	r.led[n] = &ledShard{s, pid}
-	// Reap tells of nodes that die from now on. An earlier death was told, if at all, to a leader that may have died with that node.
+	// Registry.Reap is called for nodes that die from now on. The leader before this one may have died before it reaped an earlier one.
 	r.cfg.Actors.Root.Send(pid, &reap{})
 	r.mu.Unlock()
 	r.retry(n)

@@ -69,8 +69,8 @@ func ask[A any](r *Registry, op operation[A], done func(A, error)) {
 // errNotLeader is the answer of a node that does not lead the shard: nothing was done, and the next leader is asked.
 var errNotLeader = errors.New("the node does not lead the shard")
 
-// answer ends the request. After errNotLeader a request of this node waits for the next leader instead, and another node is told
-// to do so.
+// answer ends the request. After errNotLeader a request of this node waits for the next leader instead; another node gets that answer
+// and does the same.
 func (q *asked[A]) answer(a A, err error) {
 	if err == errNotLeader && !q.inbound {
 		q.reg.park(q)

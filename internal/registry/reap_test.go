@@ -89,10 +89,10 @@ func TestNewLeaderReaps(t *testing.T) {
 	if _, all := haunted(t, s); all != 8*150-2*150 {
 		t.Errorf("%d records are left", all)
 	}
-	if a, err := d.FindNow(t.Context(), fmt.Sprint("n/ ", deadNode, " ", 7)); err != nil || !a.Exists || a.Record.Owner != deadNode {
+	if a, err := d.FindWait(t.Context(), fmt.Sprint("n/ ", deadNode, " ", 7)); err != nil || !a.Exists || a.Record.Owner != deadNode {
 		t.Error(a, err)
 	}
-	if a, err := d.FindNow(t.Context(), fmt.Sprint("o/both ", deadNode, " ", 7)); err != nil || len(a.Record.At) != 1 || a.Record.At[0].Node != aliveNode {
+	if a, err := d.FindWait(t.Context(), fmt.Sprint("o/both ", deadNode, " ", 7)); err != nil || len(a.Record.At) != 1 || a.Record.At[0].Node != aliveNode {
 		t.Error(a, err)
 	}
 }
@@ -108,7 +108,7 @@ func TestReapComesBack(t *testing.T) {
 			kv, s := graveyard(t, e, alter)
 			e.reg.Lead(0, s)
 			look := func() { // whoever is answered comes behind what was sent before
-				if _, err := d.FindNow(context.Background(), "o/none"); err != nil {
+				if _, err := d.FindWait(context.Background(), "o/none"); err != nil {
 					t.Error(err)
 				}
 			}
@@ -131,7 +131,7 @@ func TestReapComesBack(t *testing.T) {
 				}
 			}
 			soon(t, "nobody dead is named", func() bool { by, _ := haunted(t, s); return by == 0 })
-			if a, err := d.FindNow(t.Context(), fmt.Sprint("o/both ", aliveNode, " 0")); err != nil || a.Record.has(e.Self()) < 0 || len(a.Record.At) != 2 {
+			if a, err := d.FindWait(t.Context(), fmt.Sprint("o/both ", aliveNode, " 0")); err != nil || a.Record.has(e.Self()) < 0 || len(a.Record.At) != 2 {
 				t.Error(a, err)
 			}
 		})
@@ -159,7 +159,7 @@ func TestReapedThoughChangedAgain(t *testing.T) {
 	kv, s := graveyard(t, e, func(*store.LeadConfig) {})
 	e.reg.Lead(0, s)
 	look := func() { // whoever is answered comes behind what was sent before
-		if _, err := d.FindNow(context.Background(), "o/none"); err != nil {
+		if _, err := d.FindWait(context.Background(), "o/none"); err != nil {
 			t.Error(err)
 		}
 	}

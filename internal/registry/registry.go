@@ -59,6 +59,7 @@ type ledShard struct {
 	pid   *actor.PID
 }
 
+// New makes a Registry that leads no shard. It starts nothing.
 func New(cfg Config) *Registry {
 	return &Registry{cfg: cfg, led: map[int]*ledShard{}, parked: map[int][]request{}}
 }

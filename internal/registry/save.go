@@ -62,7 +62,7 @@ func (o *save) serve(l *leader, q *asked[grainengine.ETag]) {
 	state := store.Check{Key: key, Version: store.Version(o.etag)}
 	b := store.Batch{Checks: []store.Check{state}}
 	if o.token != (grainengine.Token{}) {
-		// First, so that a conflict on it is told from one on the state.
+		// The first condition that does not hold is reported: an activation that is not current hears raysys.ErrMoved.
 		b.Checks = []store.Check{{Key: o.placementKey(), Version: store.Version(o.token)}, state}
 	}
 	if o.data == nil {

@@ -16,7 +16,8 @@ type update struct {
 }
 
 const (
-	// ResendPause is before an update that was not acknowledged is resent.
+	// ResendPause is before an update that was not acknowledged is resent. A node that misses copies of a dead owner's object in the
+	// directory waits a few of these before it calls the object lost.
 	ResendPause = 250 * time.Millisecond
 	// maxUpdates bounds the keys with an update. Beyond it an update is sent once.
 	maxUpdates = 1 << 16
@@ -104,8 +105,7 @@ func (d *Directory) resend() {
 	}
 }
 
-// overtake forgets an update that a change with a waiting caller makes wrong: that a copy is gone which this node now keeps. d.mu is
-// held.
+// overtake drops an update that says that this node has no copy, when ch says that it keeps one now. d.mu is held.
 func (d *Directory) overtake(ch *Change) {
 	if u := d.updates[ch.key]; u != nil && ch.kind == changeCopy && u.change.kind == changeGone {
 		delete(d.updates, ch.key)

@@ -158,7 +158,7 @@ func TestKeptAfterAll(t *testing.T) {
 	d.Update(Change{kind: changeGone, key: "o/y"})
 	soon(t, "both were refused", func() bool { _, late := d.Unacknowledged(); return late == 2 })
 	e.away.Store(false)
-	if _, err := d.ChangeNow(t.Context(), Change{kind: changeCopy, key: "o/x", kept: true}); err != nil {
+	if _, err := d.ChangeWait(t.Context(), Change{kind: changeCopy, key: "o/x", kept: true}); err != nil {
 		t.Fatal(err)
 	}
 	rest(t, d)
