@@ -115,7 +115,11 @@ func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A) core.Ref[R] 
 	}
 	c.prepare(w, m, e, t)
 	if j := t.Job(); j.Inspect != nil {
-		if arg, err = core.HandOver(j, "argument of "+m.entry.Name+core.CallerPlace(programsCaller), arg); err != nil {
+		place := m.place
+		if place == "" {
+			place = core.CallerPlace(programsCaller)
+		}
+		if arg, err = core.HandOver(j, "argument of "+m.entry.Name+place, arg); err != nil {
 			return core.FailedRef[R](err)
 		}
 	}

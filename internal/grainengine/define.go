@@ -101,7 +101,8 @@ type method[G, A, R any] struct {
 	res   *codec.Plan
 	gated bool
 	opts  core.Options
-	bad   error // why no call can have opts
+	bad   error  // why no call can have opts
+	place string // of an attempt in strict mode: the program's line that made the call
 
 	readOnly, idempotent, reentrant bool
 }
