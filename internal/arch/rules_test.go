@@ -95,6 +95,48 @@ func pages(fsys fs.FS) (map[string]string, error) {
 	return out, nil
 }
 
+var pathNamed = regexp.MustCompile("`([\\w.-]+\\.go|(?:cmd|docs|examples|grains|internal|placement|store|system|tasks|testkit|tools)/[\\w./-]+)`")
+
+// badPaths returns a line for each file or package that a page of docs or README.md names and the module does not have. A
+// file is named by its path in the repository. Decisions (docs/adr) name those of their day.
+func badPaths(fsys fs.FS) (bad []string, named int, err error) {
+	docs, err := pages(fsys)
+	if err != nil {
+		return nil, 0, err
+	}
+	for name, text := range docs {
+		if strings.HasPrefix(name, "docs/adr/") {
+			continue
+		}
+		for _, m := range pathNamed.FindAllStringSubmatch(text, -1) {
+			named++
+			if _, err := fs.Stat(fsys, strings.TrimSuffix(m[1], "/")); err != nil {
+				bad = append(bad, name+" names "+m[1]+", which is no path in the repository: write it from the root")
+			}
+		}
+	}
+	slices.Sort(bad)
+	return bad, named, nil
+}
+
+// TestPathsInDocs: a reader finds the files that the pages name.
+func TestPathsInDocs(t *testing.T) {
+	bad, named, err := badPaths(tree)
+	check(t, bad, named, err)
+}
+
+func TestBadPathsAreFound(t *testing.T) {
+	bad, named, err := badPaths(fstest.MapFS{
+		"README.md":       {Data: []byte("`internal/a` and `internal/a/a.go`, `internal/b`, `core.Future`, `a.go`, `store/x/`")},
+		"docs/adr/1.md":   {Data: []byte("`internal/gone`")},
+		"internal/a/a.go": {Data: []byte("package a\n")},
+		"store/x/x.go":    {Data: []byte("package x\n")},
+	})
+	if err != nil || named != 5 || len(bad) != 2 || !strings.HasPrefix(bad[0], "README.md names a.go,") || !strings.HasPrefix(bad[1], "README.md names internal/b,") {
+		t.Fatalf("named %d, got %q, %v", named, bad, err)
+	}
+}
+
 // TestRulesAreWritten: who reads "rule C19" finds it, and the tests that hold it.
 func TestRulesAreWritten(t *testing.T) {
 	bad, rules, err := badRules(tree)
