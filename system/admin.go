@@ -152,7 +152,7 @@ func (p *peer) onAdmin(r *wire.Reader, to mesh.Reply) error {
 func (c *cluster) perform(q question) (a adminAnswer, err error) {
 	switch q.op {
 	case adminMemory:
-		m := c.objects.memory(q.limit)
+		m := c.node.memory(q.limit)
 		a.Memory = &m
 	case adminStatus:
 		a.Status = c.report()

@@ -28,27 +28,28 @@ import (
 // cluster is a node's life among others: its membership, its links and the shards it leads. It is made by Start and
 // ended by Close, or by being fenced.
 type cluster struct {
-	node     *Node
-	cfg      *ClusterConfig
-	log      *zap.Logger
-	kv       store.KV
-	ownKV    bool // it was opened here
-	runner   *runner.Runner
-	mesh     *mesh.Mesh
-	network  link.Transport
-	member   *member.Member
-	info     member.Info // what the node tells of itself
-	attempts attempts    // to reach the store
-	reg      *registry.Registry
-	times    mesh.Times
-	refs     *refs.References
-	objects  *objects
-	watches  watches
-	homeless atomic.Int64          // stateless calls that wait for a worker
-	draws    atomic.Uint64         // random choices made here
-	killed   atomic.Pointer[error] // why, see Node.Kill; nil of a node that lives
-	wake     chan struct{}         // capacity 1: duties shall look again
-	tell     chan struct{}         // capacity 1: the load changed
+	node      *Node
+	cfg       *ClusterConfig
+	log       *zap.Logger
+	kv        store.KV
+	ownKV     bool // it was opened here
+	runner    *runner.Runner
+	mesh      *mesh.Mesh
+	network   link.Transport
+	member    *member.Member
+	info      member.Info // what the node tells of itself
+	attempts  attempts    // to reach the store
+	reg       *registry.Registry
+	directory *registry.Directory
+	times     mesh.Times
+	refs      *refs.References
+	objects   *objects
+	watches   watches
+	homeless  atomic.Int64          // stateless calls that wait for a worker
+	draws     atomic.Uint64         // random choices made here
+	killed    atomic.Pointer[error] // why, see Node.Kill; nil of a node that lives
+	wake      chan struct{}         // capacity 1: duties shall look again
+	tell      chan struct{}         // capacity 1: the load changed
 
 	ctx      context.Context // the runner's
 	moves    sync.WaitGroup  // shards being taken or given up
@@ -198,7 +199,9 @@ func (c *cluster) newMesh() *mesh.Mesh {
 			wire.KindActor:       func(p *mesh.Peer, b []byte) error { return of(p).onActor(b) },
 		},
 		Calls: refs.Calls(),
-		Sinks: map[wire.Kind]func(*mesh.Peer, []byte, int) link.Landing{wire.KindChunk: c.land},
+		Sinks: map[wire.Kind]func(*mesh.Peer, []byte, int) link.Landing{
+			wire.KindChunk: func(p *mesh.Peer, head []byte, size int) link.Landing { return c.objects.land(p, head, size) },
+		},
 
 		Opened: func(mp *mesh.Peer) {
 			mp.Session = &peer{Session: c.refs.Open(mp), c: c}
@@ -207,7 +210,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	}
 	m.Calls[wire.KindRegistry] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.reg.Serve(p.Key(), r, to) }
 	for k, f := range map[wire.Kind]func(*peer, *wire.Reader, mesh.Reply) error{
-		wire.KindKeep:  (*peer).onKeep,
+		wire.KindKeep:  func(p *peer, r *wire.Reader, to mesh.Reply) error { return c.objects.onKeep(p.Peer, r, to) },
 		wire.KindProbe: (*peer).onProbe,
 		wire.KindAdmin: (*peer).onAdmin,
 	} {
@@ -218,7 +221,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	}
 	maps.Copy(m.Frames, refs.Frames())
 	for _, k := range transfer.Kinds() {
-		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return c.objects.engine.Handle(of(p), k, b) }
+		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return c.objects.handle(p, k, b) }
 	}
 	return mesh.New(m)
 }
@@ -242,7 +245,7 @@ func (c *cluster) down(mp *mesh.Peer, cause error) {
 	c.changed()
 	c.node.tasks.PeerDown(p, cause)
 	c.node.grains.PeerDown(p, cause)
-	c.objects.engine.PeerDown(p.Key(), cause)
+	c.objects.peerDown(p.Key(), cause)
 }
 
 // changed notes that placement may choose otherwise now.

@@ -8,18 +8,14 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"go.uber.org/zap"
 )
 
 // ErrDrainCancelled: an operator took the drain back (raysys drain --cancel). The node takes work again.
 var ErrDrainCancelled = errors.New("the drain was taken back")
-
-// errEveryoneLeaves ends a drain that has nowhere to move anything: all workers of the cluster drain, or have left.
-var errEveryoneLeaves = errors.New("every worker of the cluster leaves")
 
 // lastCall is how long a node goes on with what runs when every worker leaves: enough for the work that is about to end, and
 // for OnDeactivate. What is cut short runs again elsewhere once there are workers (raysys.Retries), or fails with ErrNodeDead.
@@ -135,11 +131,28 @@ func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc
 	// Grains before tasks: a task that runs may wait for one of them. Objects after tasks, whose results they are, and before
 	// the shards, which list them.
 	err = errors.Join(c.cutShort(c.node.grains.Drain(moving)), c.cutShort(c.node.tasks.Drain(moving)))
-	came.Left, came.Lost, came.Why = c.objects.drain(moving)
+	c.moveObjects(moving, &came)
 	if errors.Is(context.Cause(moving), ErrDrainCancelled) {
 		return came, err
 	}
 	return came, errors.Join(err, c.handOverAll(ctx))
+}
+
+// moveObjects has others keep the objects that they need.
+func (c *cluster) moveObjects(ctx context.Context, came *Drained) {
+	var why error
+	came.Left, came.Lost, why = c.objects.drain(ctx)
+	switch {
+	case came.Lost == 0:
+	case errors.Is(why, errEveryoneLeaves):
+		c.log.Warn("objects that others need are lost with this node: every worker of the cluster leaves", zap.Int("objects", came.Lost))
+	default:
+		came.Why = why.Error()
+		if !errors.Is(context.Cause(ctx), ErrDrainCancelled) {
+			c.log.Warn("objects that others need are lost with this node", zap.Int("objects", came.Lost),
+				zap.Int("of", came.Left+came.Lost), zap.Error(why))
+		}
+	}
 }
 
 // cutShort is no error when every worker leaves: what has no node to move to ends here.

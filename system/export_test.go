@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -98,7 +99,7 @@ func Lease(n *Node) error { return n.others.suspended() }
 
 // Unheard returns how many notices n has for the directory that no leader has heard.
 func Unheard(n *Node) int {
-	count, _ := n.others.objects.dir.Unacknowledged()
+	count, _ := n.others.directory.Unacknowledged()
 	return count
 }
 
@@ -128,33 +129,26 @@ func Break(n *Node, to raysys.NodeID) {
 // Owed returns how many references n has yet to give back.
 func Owed(n *Node) int { return n.others.refs.Owed() }
 
-// LendNamed has another node keep a copy of each object of n under a name that n never enters.
-func LendNamed(ctx context.Context, n *Node, to raysys.NodeID, name string) error {
-	c := n.others
-	m, _ := c.member.View().Node(to)
-	for _, i := range n.store.store.List() {
-		ask := keepAsk{oid: i.ID, key: registry.NameKey(n.cfg.Namespace, name)}
-		if err := c.keepWait(ctx, mesh.KeyOf(m), keepCopy, ask); err != nil {
-			return err
-		}
+// LendNamed has another node keep a copy of an object of n under a name that n never enters.
+func LendNamed(ctx context.Context, n *Node, to raysys.NodeID, name string, c *core.Future) error {
+	d, err := n.store.Describe(c)
+	if err != nil {
+		return err
 	}
-	return nil
-}
-
-// Lapse does what n does when names have not been entered for long that it keeps objects for.
-func Lapse(n *Node) {
-	var list []*entry
-	n.store.names.mu.Lock()
-	for _, k := range n.store.names.kept {
-		for _, e := range k.entering {
-			list = append(list, e)
-		}
-	}
-	n.store.names.mu.Unlock()
-	for _, e := range list {
-		n.ClearAlarm(&e.alarm)
-		e.late()
-	}
+	m, _ := n.others.member.View().Node(to)
+	const copied = 1 // the operation
+	_, err = runner.Wait(ctx, func(done func(struct{}, error)) {
+		n.others.mesh.Call(mesh.KeyOf(m), func(calls *mesh.Calls) {
+			mesh.Ask(calls, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
+				return wire.AppendBytes(wire.AppendID(append(dst, copied), d.OID), registry.NameKey(n.cfg.Namespace, name))
+			}, func(r *wire.Reader) (struct{}, error) {
+				r.Uvarint()
+				r.ID()
+				return struct{}{}, nil
+			}, done)
+		}, func(err error) { done(struct{}{}, err) })
+	})
+	return err
 }
 
 // Looks returns how often n has looked after its duties in the cluster, and at who is in it.

@@ -67,6 +67,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	c.reg = registry.New(registry.Config{
 		Members: clusterMembers{c}, Actors: n.actors, Runner: c.runner, Layout: conf, Namespace: n.cfg.Namespace, Strategies: cfg.Strategies,
 	})
+	c.directory = registry.NewDirectory(c.reg)
 	if c.objects, err = n.openObjects(); err != nil {
 		return err
 	}
@@ -390,7 +391,7 @@ func (c *cluster) end(cause error) {
 	c.runner.End(cause)
 	c.refs.Close()
 	if c.objects != nil {
-		c.objects.cancel() // whoever waits in it counts as running
+		c.objects.stop() // whoever waits in it counts as running
 	}
 	c.mesh.End(cause)
 	if c.reg != nil { // it came as far as that
@@ -402,7 +403,7 @@ func (c *cluster) end(cause error) {
 func (c *cluster) abandon() {
 	c.runner.End(raysys.ErrClosed)
 	if c.objects != nil {
-		c.objects.cancel()
+		c.objects.stop()
 	}
 	_ = c.mesh.Close(context.Background())
 	c.runner.Wait()

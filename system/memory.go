@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objectstore"
@@ -68,7 +66,7 @@ func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memor
 		if n.store == nil || name != "" && name != n.cfg.Name {
 			return Memory{}, fmt.Errorf("memory of %s: %w: this is %s, in no cluster", name, ErrNoSuchNode, n.cfg.Name)
 		}
-		return Memory{Nodes: []NodeMemory{n.store.memory(limit)}}, nil
+		return Memory{Nodes: []NodeMemory{n.memory(limit)}}, nil
 	}
 	members := slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool {
 		return m.Info.Observer || name != "" && m.ID != name
@@ -99,110 +97,19 @@ func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memor
 }
 
 // memory is this node's own part.
-func (o *objects) memory(limit int) NodeMemory {
-	m := NodeMemory{Name: o.node.cfg.Name, Store: o.store.Stats(), Objects: []HeldObject{}}
-	holders := map[raysys.TaskID]map[raysys.NodeID]int{}
-	if c := o.node.others; c != nil {
-		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, o.engine.Stats(), c.refs.Exported()
-		holders = o.holders()
+func (n *Node) memory(limit int) NodeMemory {
+	m := NodeMemory{Name: n.cfg.Name, Store: n.store.stats(), Objects: []HeldObject{}}
+	if c := n.others; c != nil {
+		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, n.store.transfers(), c.refs.Exported()
 	}
-	o.mu.Lock()
-	needs := maps.Clone(o.needs)
-	o.mu.Unlock()
-	list := o.store.List()
-	for _, i := range list {
-		need := needs[i.ID]
-		delete(needs, i.ID)
-		h := shownObject(i)
-		if need.count > 0 {
-			h.Refs, h.Owner = need.count, need.owner.Node
+	for _, i := range n.store.List() {
+		m.Count++
+		if len(i.Forms) > 0 {
+			m.Bytes += i.Size
 		}
-		h.Holders = holders[i.ID]
-		m.Objects = append(m.Objects, h)
-	}
-	for oid, need := range needs { // referred to, and not here
-		m.Objects = append(m.Objects, HeldObject{
-			ID: oid.String(), Size: need.size, Forms: []string{}, Why: "reference", Owner: need.owner.Node, Refs: need.count,
-		})
-	}
-	o.names.explain(m.Objects)
-	slices.SortStableFunc(m.Objects, func(a, b HeldObject) int {
-		return cmp.Or(cmp.Compare(b.Size, a.Size), strings.Compare(a.ID, b.ID))
-	})
-	m.Count = len(m.Objects)
-	for _, h := range m.Objects {
-		if len(h.Forms) > 0 {
-			m.Bytes += h.Size
+		if m.Count <= min(limit, maxHeld) {
+			m.Objects = append(m.Objects, HeldObject(i))
 		}
 	}
-	m.Objects = m.Objects[:max(0, min(limit, maxHeld, len(m.Objects)))]
 	return m
-}
-
-func shownObject(i objectstore.Info) HeldObject {
-	h := HeldObject{
-		ID: i.ID.String(), Size: i.Size, Memory: i.Memory, Forms: i.Forms, Primary: i.Primary, Pins: i.Pins, Users: i.Users, Since: i.Since, Why: i.Why,
-	}
-	if h.Forms == nil {
-		h.Forms = []string{}
-	}
-	if i.Lost != nil {
-		h.Lost = i.Lost.Error()
-	}
-	return h
-}
-
-// holders says which nodes hold references to objects of this one.
-func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
-	all := map[raysys.TaskID]map[raysys.NodeID]int{}
-	for c, nodes := range o.node.others.refs.Holders() {
-		var id raysys.TaskID
-		switch s := core.SourceOf(c).(type) {
-		case nil:
-			id = o.id(c)
-		case *storedSource:
-			id = s.object.ID()
-		case *objectSource:
-			id = s.OID
-		default:
-			continue
-		}
-		if all[id] == nil {
-			all[id] = map[raysys.NodeID]int{}
-		}
-		for k, n := range nodes {
-			all[id][k.Node] += n
-		}
-	}
-	return all
-}
-
-// explain adds names and replicas.
-func (n *names) explain(list []HeldObject) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	kept := make(map[string]*keeping, len(n.kept))
-	for oid, k := range n.kept {
-		kept[oid.String()] = k
-	}
-	for i := range list {
-		k := kept[list[i].ID]
-		if k == nil {
-			continue
-		}
-		for key := range k.names {
-			_, name, inCluster := strings.Cut(key, "\x00")
-			if !inCluster {
-				name = key
-			}
-			list[i].Names = append(list[i].Names, name)
-		}
-		slices.Sort(list[i].Names)
-		if k.lent {
-			list[i].KeptFor = k.owner.Node
-		}
-		for _, at := range k.replicas {
-			list[i].Kept = append(list[i].Kept, at.Node)
-		}
-	}
 }

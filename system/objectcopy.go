@@ -58,7 +58,7 @@ func (o *objects) lentNoMore(oid raysys.TaskID) {
 	o.unkeep(oid, func(k *keeping) {
 		k.lent = false
 		for key, e := range k.entering { // nobody will enter it now
-			o.node.ClearAlarm(&e.alarm)
+			o.clock.ClearAlarm(&e.alarm)
 			delete(k.entering, key)
 			delete(k.names, key)
 		}

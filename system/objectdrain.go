@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"go.uber.org/zap"
-
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
@@ -35,23 +33,25 @@ type evacuation struct {
 	holders []core.NodeKey // that have references
 }
 
+// errEveryoneLeaves is the cause of the end of a drain that has nowhere to move anything: all workers of the cluster drain, or have left.
+var errEveryoneLeaves = errors.New("every worker of the cluster leaves")
+
 // drain copies what others need to other workers. It returns how many objects those have, how many end with this node,
-// and why the first of these does.
-func (o *objects) drain(ctx context.Context) (left, lost int, why string) {
+// and why the first of these does. When ctx ends with errEveryoneLeaves these are the objects that a node needs which stays, or a State.
+func (o *objects) drain(ctx context.Context) (left, lost int, why error) {
 	if o.dir == nil {
-		return 0, 0, ""
+		return 0, 0, nil
 	}
 	// A sync.Pool, or the stack of a task that has just ended, may hold something over the first collection.
 	for range 2 {
 		o.collect(ctx, o.evacuations())
 	}
 	if errors.Is(context.Cause(ctx), errEveryoneLeaves) {
-		lost = o.missed()
-		return 0, lost, ""
+		return 0, o.missed(), errEveryoneLeaves
 	}
 	list := o.evacuations()
 	if len(list) == 0 {
-		return 0, 0, ""
+		return 0, 0, nil
 	}
 	var mu sync.Mutex // guards lost and first
 	var first error
@@ -76,15 +76,12 @@ func (o *objects) drain(ctx context.Context) (left, lost int, why string) {
 	close(work)
 	wg.Wait()
 	if left = len(list) - lost; lost == 0 {
-		return left, 0, ""
+		return left, 0, nil
 	}
 	if errors.Is(context.Cause(ctx), errEveryoneLeaves) {
-		return left, o.missed(), ""
+		return left, o.missed(), errEveryoneLeaves
 	}
-	if !errors.Is(context.Cause(ctx), ErrDrainCancelled) {
-		o.node.log.Warn("objects that others need are lost with this node", zap.Int("objects", lost), zap.Int("of", len(list)), zap.Error(first))
-	}
-	return left, lost, first.Error()
+	return left, lost, first
 }
 
 // missed counts the objects that somebody still needs when every worker leaves: a node that stays, or a State.
@@ -94,15 +91,12 @@ func (o *objects) missed() (n int) {
 			n++
 		}
 	}
-	if n > 0 {
-		o.node.log.Warn("objects that others need are lost with this node: every worker of the cluster leaves", zap.Int("objects", n))
-	}
 	return n
 }
 
 // stays reports whether a node is a member that does not drain.
 func (o *objects) stays(k core.NodeKey) bool {
-	n, ok := o.node.others.member.View().Node(k.Node)
+	n, ok := o.view().Node(k.Node)
 	return ok && n.Incarnation == k.Incarnation && !n.Info.Draining
 }
 
@@ -111,7 +105,6 @@ func (o *objects) stays(k core.NodeKey) bool {
 func (o *objects) collect(ctx context.Context, list []*evacuation) {
 	ctx, cancel := context.WithTimeout(ctx, collectLimit)
 	defer cancel()
-	c := o.node.others
 	asked := map[core.NodeKey]bool{}
 	var wg sync.WaitGroup
 	for _, l := range list {
@@ -121,7 +114,7 @@ func (o *objects) collect(ctx context.Context, list []*evacuation) {
 			}
 			asked[k] = true
 			wg.Go(func() { // an older version does not know the question: its references count as they are
-				_ = c.keepWait(ctx, k, keepCollect, keepAsk{})
+				_ = o.keepWait(ctx, k, keepCollect, keepAsk{})
 			})
 		}
 	}
@@ -151,11 +144,10 @@ type evacuated struct {
 
 // evacuations lists what others need.
 func (o *objects) evacuations() []*evacuation {
-	c := o.node.others
 	byFuture := map[*core.Future]*evacuation{}
 	var list []*evacuation
-	for future, at := range c.refs.Holders() {
-		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k core.NodeKey) bool { return k == c.self() || !c.alive(k) })
+	for future, at := range o.refs.Holders() {
+		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k core.NodeKey) bool { return k == o.self() || !o.mesh.Alive(k) })
 		if len(holders) == 0 || !future.Settled() || refs.RemoteOf(future) != nil {
 			continue // remoteOf: another node's, borrowed through this one; its owner is asked again without it
 		}
@@ -248,9 +240,8 @@ func (o *objects) evacuatedID(ctx context.Context, l *evacuation) (raysys.TaskID
 }
 
 func (o *objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, l *evacuation) error {
-	c := o.node.others
 	ask := func(op keepOp, key string) error {
-		return c.keepWait(ctx, to, op, keepAsk{oid, key})
+		return o.keepWait(ctx, to, op, keepAsk{oid, key})
 	}
 	// One copy more under each name: asked again, a node that has it enters the name only.
 	for _, key := range append([]string{""}, l.names...) {

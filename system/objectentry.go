@@ -26,7 +26,7 @@ func (o *objects) follow(key string, oid raysys.TaskID) {
 			k.entering = map[string]*entry{}
 		}
 		if before := k.entering[key]; before != nil {
-			o.node.ClearAlarm(&before.alarm)
+			o.clock.ClearAlarm(&before.alarm)
 		}
 		k.entering[key] = e
 		e.wait()
@@ -39,8 +39,8 @@ func (o *objects) follow(key string, oid raysys.TaskID) {
 
 // wait gives it as long as a State has to be written.
 func (e *entry) wait() {
-	e.alarm.At, e.alarm.Ring = e.o.node.Now()+int64(holdGrace), e.late
-	e.o.node.SetAlarm(&e.alarm)
+	e.alarm.At, e.alarm.Ring = e.o.clock.Now()+int64(holdGrace), e.late
+	e.o.clock.SetAlarm(&e.alarm)
 }
 
 func (e *entry) look() {
@@ -62,7 +62,7 @@ func (e *entry) seen(a registry.Entry, err error) bool {
 	switch {
 	case o.ctx.Err() != nil:
 	case err != nil:
-		o.node.SetAlarm(&core.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() {
+		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() {
 			if e.pending() {
 				e.look()
 			}
@@ -87,7 +87,7 @@ func (e *entry) pending() bool {
 
 // entered reports whether it is the first to notice.
 func (e *entry) entered() bool {
-	e.o.node.ClearAlarm(&e.alarm)
+	e.o.clock.ClearAlarm(&e.alarm)
 	e.o.names.mu.Lock()
 	defer e.o.names.mu.Unlock()
 	k := e.o.names.kept[e.oid]
@@ -108,7 +108,7 @@ func (e *entry) late() {
 	}
 	lent, owner := k.lent, k.owner
 	e.o.names.mu.Unlock()
-	if lent && e.o.node.others.alive(owner) {
+	if lent && e.o.mesh.Alive(owner) {
 		e.wait()
 		return
 	}
@@ -116,7 +116,7 @@ func (e *entry) late() {
 }
 
 func (e *entry) end() {
-	e.o.node.ClearAlarm(&e.alarm)
+	e.o.clock.ClearAlarm(&e.alarm)
 	e.o.unkeep(e.oid, func(k *keeping) {
 		if k.entering[e.key] == e {
 			delete(k.entering, e.key)

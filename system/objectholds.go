@@ -24,9 +24,6 @@ import (
 // keeps the object for the State's record, whose key it watches: a record that does not list the object ends that. So the
 // hold and the State are one record, and a Write that never came about holds nothing for long.
 
-// retainer implements grainengine.Holder.
-type retainer struct{ n *Node }
-
 // Kinds of a written reference.
 const (
 	heldValue  byte = 1 + iota // encoded value, and what it refers to
@@ -36,11 +33,10 @@ const (
 // maxHeldDepth bounds references inside what references refer to.
 const maxHeldDepth = 16
 
-// Retain implements grainengine.Holder.
-func (h retainer) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
-	o := h.n.store
+// Retain implements grainengine.Retainer.
+func (o *objects) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
 	go func() { // it ends with the store's context
-		w := &holding{o: o, key: registry.StateKey(h.n.cfg.Namespace, id, name)}
+		w := &holding{o: o, key: registry.StateKey(o.namespace, id, name)}
 		var out []byte
 		for _, c := range refs {
 			var err error
@@ -118,7 +114,7 @@ func (w *holding) hold(d *refs.Description) error {
 		return o.holdFor(w.key, d.OID)
 	}
 	err := w.holdAt(d.Owner, d.OID)
-	if errors.Is(err, raysys.ErrNodeDead) || err != nil && !o.node.others.alive(d.Owner) {
+	if errors.Is(err, raysys.ErrNodeDead) || err != nil && !o.mesh.Alive(d.Owner) {
 		err = w.holdCopy(d, err)
 	}
 	if err != nil {
@@ -129,7 +125,7 @@ func (w *holding) hold(d *refs.Description) error {
 
 // holdAt has another node keep it.
 func (w *holding) holdAt(at core.NodeKey, oid raysys.TaskID) error {
-	return w.o.node.others.keepWait(w.o.ctx, at, keepHold, keepAsk{oid: oid, key: w.key})
+	return w.o.keepWait(w.o.ctx, at, keepHold, keepAsk{oid: oid, key: w.key})
 }
 
 // holdCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the directory
@@ -151,7 +147,7 @@ func (w *holding) holdCopy(d *refs.Description, cause error) error {
 		at := slices.Clone(a.Record.At)
 		slices.SortStableFunc(at, func(a, b registry.Location) int { return boolOrder(b.Kept, a.Kept) })
 		for _, l := range at {
-			if l.Node == o.self() || !o.node.others.alive(l.Node) {
+			if l.Node == o.self() || !o.mesh.Alive(l.Node) {
 				continue
 			}
 			err := w.holdAt(l.Node, oid)
@@ -159,7 +155,7 @@ func (w *holding) holdCopy(d *refs.Description, cause error) error {
 				return nil
 			}
 			err = fmt.Errorf("node %s: %w", l.Node.Node, err)
-			if open == nil && !errors.Is(err, raysys.ErrObjectLost) && o.node.others.alive(l.Node) {
+			if open == nil && !errors.Is(err, raysys.ErrObjectLost) && o.mesh.Alive(l.Node) {
 				open = err
 			}
 			lost = append(lost, err)
@@ -210,8 +206,8 @@ func (o *objects) holdFor(key string, oid raysys.TaskID) error {
 	}) {
 		return fmt.Errorf("%w: node %s does not have it", raysys.ErrObjectLost, o.self())
 	}
-	h.alarm.At, h.alarm.Ring = o.node.Now()+int64(holdGrace), h.unwritten
-	o.node.SetAlarm(&h.alarm)
+	h.alarm.At, h.alarm.Ring = o.clock.Now()+int64(holdGrace), h.unwritten
+	o.clock.SetAlarm(&h.alarm)
 	o.ask(key, store.Version{}, false, h.seen)
 	return nil
 }
@@ -238,15 +234,15 @@ func (h *hold) seen(a registry.Entry, err error) {
 	switch {
 	case o.ctx.Err() != nil:
 	case err != nil:
-		o.node.SetAlarm(&core.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.ask(h.key, store.Version{}, false, h.seen) }})
+		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.ask(h.key, store.Version{}, false, h.seen) }})
 	case listed || !h.looked.Swap(true):
 		if listed && !h.written.Swap(true) {
-			o.node.ClearAlarm(&h.alarm)
+			o.clock.ClearAlarm(&h.alarm)
 		}
 		h.looked.Store(true)
 		o.ask(h.key, a.Version, true, h.seen)
 	default:
-		o.node.ClearAlarm(&h.alarm)
+		o.clock.ClearAlarm(&h.alarm)
 		h.end()
 	}
 }
@@ -268,7 +264,7 @@ func (h *hold) end() {
 
 // ask asks for a record of the directory or, in a process of its own, for a State's.
 func (o *objects) ask(key string, seen store.Version, wait bool, done func(registry.Entry, error)) {
-	reg, err := o.node.registry()
+	reg, err := o.records()
 	if err != nil {
 		done(registry.Entry{}, err)
 		return
@@ -280,11 +276,11 @@ func (o *objects) ask(key string, seen store.Version, wait bool, done func(regis
 	reg.Find(key, done)
 }
 
-// Restore implements grainengine.Holder.
-func (h retainer) Restore(written []byte) (refs []*core.Future, err error) {
+// Restore implements grainengine.Retainer.
+func (o *objects) Restore(written []byte) (refs []*core.Future, err error) {
 	r := wire.NewReader(written)
 	for r.Len() > 0 {
-		c, err := h.restore(&r, 0)
+		c, err := o.restore(&r, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -293,45 +289,44 @@ func (h retainer) Restore(written []byte) (refs []*core.Future, err error) {
 	return refs, r.Err()
 }
 
-func (h retainer) restore(r *wire.Reader, depth int) (*core.Future, error) {
+func (o *objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
 	if depth > maxHeldDepth {
 		return nil, wire.ErrCorrupt
 	}
-	job := h.n.job
 	kind := r.Byte()
 	switch kind {
 	case heldValue:
 		b := slices.Clone(r.Bytes())
-		refs, err := h.restoreInner(r, depth)
+		refs, err := o.restoreInner(r, depth)
 		if err != nil {
 			return nil, err
 		}
-		return &core.NewForeign(job, &writtenValue{b, refs}).Future, nil
+		return &core.NewForeign(o.job, &writtenValue{b, refs}).Future, nil
 	case heldObject:
 		d := refs.Description{OID: r.ID()}
 		id := r.ID()
 		d.Owner, d.Size = wire.ReadNode(r), int64(r.Uvarint())
 		var err error
-		if d.Refs, err = h.restoreInner(r, depth); err != nil {
+		if d.Refs, err = o.restoreInner(r, depth); err != nil {
 			return nil, err
 		}
-		if d.Owner == h.n.store.self() {
-			if future, _ := h.n.store.names.find(d.OID); future != nil {
+		if d.Owner == o.self() {
+			if future, _ := o.names.find(d.OID); future != nil {
 				return future, nil
 			}
 		}
-		if h.n.others == nil {
-			return &core.NewForeign(job, lostSource{id, d.Owner}).Future, nil
+		if o.refs == nil {
+			return &core.NewForeign(o.job, lostSource{id, d.Owner}).Future, nil
 		}
-		s := h.n.others.refs.Uncounted(d.Owner, id)
-		return &core.NewForeign(job, h.n.store.NewSource(s, d)).Future, nil
+		s := o.refs.Uncounted(d.Owner, id)
+		return &core.NewForeign(o.job, o.NewSource(s, d)).Future, nil
 	}
 	return nil, errors.Join(wire.ErrCorrupt, r.Err())
 }
 
-func (h retainer) restoreInner(r *wire.Reader, depth int) (refs []*core.Future, err error) {
+func (o *objects) restoreInner(r *wire.Reader, depth int) (refs []*core.Future, err error) {
 	for range r.Count(1) {
-		c, err := h.restore(r, depth+1)
+		c, err := o.restore(r, depth+1)
 		if err != nil {
 			return nil, err
 		}

@@ -41,23 +41,23 @@ type keepAnswer struct {
 	id     raysys.TaskID // lend: the submission's
 }
 
-// keep asks a node about an object.
-func (c *cluster) keep(at core.NodeKey, op keepOp, ask keepAsk, done func(keepAnswer, error)) {
-	c.mesh.Call(at, func(calls *mesh.Calls) {
+// keepAt asks a node about an object.
+func (o *objects) keepAt(at core.NodeKey, op keepOp, ask keepAsk, done func(keepAnswer, error)) {
+	o.mesh.Call(at, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
 			return wire.AppendBytes(wire.AppendID(append(dst, byte(op)), ask.oid), ask.key)
 		}, func(r *wire.Reader) (keepAnswer, error) { return keepAnswer{r.Uvarint(), r.ID()}, nil }, done)
 	}, func(err error) { done(keepAnswer{}, fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)) })
 }
 
-// keepWait is keep for those who wait.
-func (c *cluster) keepWait(ctx context.Context, at core.NodeKey, op keepOp, ask keepAsk) error {
-	_, err := runner.Wait(ctx, func(done func(keepAnswer, error)) { c.keep(at, op, ask, done) })
+// keepWait is keepAt for those who wait.
+func (o *objects) keepWait(ctx context.Context, at core.NodeKey, op keepOp, ask keepAsk) error {
+	_, err := runner.Wait(ctx, func(done func(keepAnswer, error)) { o.keepAt(at, op, ask, done) })
 	return err
 }
 
 // onKeep serves KindKeep.
-func (p *peer) onKeep(r *wire.Reader, to mesh.Reply) error {
+func (o *objects) onKeep(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	op, ask := keepOp(r.Byte()), keepAsk{oid: r.ID(), key: r.String()}
 	if err := r.Err(); err != nil {
 		return err
@@ -71,36 +71,35 @@ func (p *peer) onKeep(r *wire.Reader, to mesh.Reply) error {
 	}
 	switch op {
 	case keepCopy:
-		o := p.c.objects
 		cp := o.names.copies(o.ctx, p.Key(), ask) // now: what comes behind it on the connection may be that it is not wanted
-		p.c.runner.Background(func() { answer(to, keepAnswer{}, o.keepFor(cp)) }, func(err error) { o.names.copied(cp); to.Fail(err) })
+		o.runner.Background(func() { answer(to, keepAnswer{}, o.keepFor(cp)) }, func(err error) { o.names.copied(cp); to.Fail(err) })
 	case keepFree:
-		p.c.objects.lentNoMore(ask.oid)
+		o.lentNoMore(ask.oid)
 		answer(to, keepAnswer{}, nil)
 	case keepLend:
-		a, err := p.lend(ask.oid)
+		a, err := o.lend(p, ask.oid)
 		answer(to, a, err)
 	case keepHold:
-		answer(to, keepAnswer{}, p.c.objects.holdFor(ask.key, ask.oid))
+		answer(to, keepAnswer{}, o.holdFor(ask.key, ask.oid))
 	case keepCollect:
 		last := func() { answer(to.Behind(), keepAnswer{}, nil) } // Requests is the class of the drops
-		p.c.runner.Background(func() { p.c.objects.pressure(); p.c.refs.Tick(); p.c.refs.AfterDrops(last) }, to.Fail)
+		o.runner.Background(func() { o.pressure(); o.refs.Tick(); o.refs.AfterDrops(last) }, to.Fail)
 	default:
-		to.Fail(fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, p.c.self()))
+		to.Fail(fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, o.self()))
 	}
 	return nil
 }
 
 // lend gives the peer a reference to an object that is kept here.
-func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
-	future, obj := p.c.objects.names.find(oid)
+func (o *objects) lend(p *mesh.Peer, oid raysys.TaskID) (a keepAnswer, err error) {
+	future, obj := o.names.find(oid)
 	switch {
 	case obj == nil:
-		return a, fmt.Errorf("%w: node %s does not keep it", raysys.ErrObjectLost, p.c.self())
+		return a, fmt.Errorf("%w: node %s does not keep it", raysys.ErrObjectLost, o.self())
 	case future == nil:
 		return a, nil
 	}
-	if a.number, err = p.Export(future); err != nil {
+	if a.number, err = refs.Of(p).Export(future); err != nil {
 		return a, err
 	}
 	a.id = future.ID()
@@ -109,12 +108,12 @@ func (p *peer) lend(oid raysys.TaskID) (a keepAnswer, err error) {
 
 // future returns a future for what the node at was asked to lend: one of its exports, or the object itself, whose copies
 // the directory finds.
-func (a keepAnswer) future(c *cluster, at core.NodeKey, rec *registry.Record) *core.Future {
+func (a keepAnswer) future(o *objects, at core.NodeKey, rec *registry.Record) *core.Future {
 	if a.number != 0 {
-		return c.refs.Take(a.id, at, a.number)
+		return o.refs.Take(a.id, at, a.number)
 	}
-	s := c.refs.Uncounted(at, a.id) // nobody counts a reference to a copy
-	return &core.NewForeign(c.node.job, c.objects.NewSource(s, refs.Description{OID: rec.ID, Owner: rec.Owner, Size: rec.Size})).Future
+	s := o.refs.Uncounted(at, a.id) // nobody counts a reference to a copy
+	return &core.NewForeign(o.job, o.NewSource(s, refs.Description{OID: rec.ID, Owner: rec.Owner, Size: rec.Size})).Future
 }
 
 // replicate has other nodes pull copies of an object that is here, and keep them.
@@ -125,10 +124,9 @@ func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future
 	if d, err := o.Describe(future); err != nil || len(d.Refs) > 0 {
 		return nil, errors.Join(err, fmt.Errorf("%w: Replicas of a value that holds references: they would end with this node", raysys.ErrBadOption))
 	}
-	c := o.node.others
 	key := ""
 	if spec.Name != "" {
-		key = registry.NameKey(o.node.cfg.Namespace, spec.Name)
+		key = registry.NameKey(o.namespace, spec.Name)
 	}
 	var kept []core.NodeKey
 	var errs []error
@@ -136,7 +134,7 @@ func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future
 		if len(kept) == spec.Replicas-1 {
 			break
 		}
-		err := c.keepWait(ctx, k, keepCopy, keepAsk{obj.ID(), key})
+		err := o.keepWait(ctx, k, keepCopy, keepAsk{obj.ID(), key})
 		if err == nil {
 			kept = append(kept, k)
 			continue
@@ -161,9 +159,9 @@ func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future
 func (o *objects) candidates(oid raysys.TaskID) []core.NodeKey {
 	rank := map[core.NodeKey]uint64{}
 	var keys []core.NodeKey
-	for _, n := range o.node.others.member.View().Nodes() {
+	for _, n := range o.view().Nodes() {
 		k := mesh.KeyOf(n)
-		if (n.Info.Role != member.Driver || n.Info.Serves) && !n.Info.Draining && !n.Suspect && k != o.node.others.self() {
+		if (n.Info.Role != member.Driver || n.Info.Serves) && !n.Info.Draining && !n.Suspect && k != o.self() {
 			rank[k] = (fnv1a(string(k.Node)) ^ oid.Hi ^ oid.Lo) * 0x9e3779b97f4a7c15
 			keys = append(keys, k)
 		}

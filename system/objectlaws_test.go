@@ -27,30 +27,6 @@ func alone(t *testing.T) (*Node, context.Context) {
 	return n, n.Context(t.Context())
 }
 
-// TestFreedWithItsName: an object whose last reference went while it had a name is freed with that name.
-func TestFreedWithItsName(t *testing.T) {
-	n, ctx := alone(t)
-	r := raysys.Put(ctx, make([]byte, 1<<20), raysys.Named("kept"))
-	if _, err := r.Get(ctx); err != nil {
-		t.Fatal(err)
-	}
-	o := n.store
-	objects := o.store.List()
-	if len(objects) != 1 {
-		t.Fatalf("%d objects", len(objects))
-	}
-	r.Release()
-	if o.store.Lookup(objects[0].ID) == nil {
-		t.Fatal("the object went with its reference, though it has a name")
-	}
-	if err := raysys.Forget(ctx, "kept"); err != nil {
-		t.Fatal(err)
-	}
-	if s := n.Objects(); s.Objects != 0 {
-		t.Errorf("%d objects stay that have neither a reference nor a name", s.Objects)
-	}
-}
-
 // TestLaterHoldStays: the end of a State's earlier hold of an object leaves a later one.
 func TestLaterHoldStays(t *testing.T) {
 	n, ctx := alone(t)

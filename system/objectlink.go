@@ -12,32 +12,41 @@ import (
 )
 
 // connector implements transfer.Link.
-type connector struct{ c *cluster }
+type connector struct{ mesh *mesh.Mesh }
 
 // Connect implements transfer.Link.
 func (l connector) Connect(ctx context.Context, to core.NodeKey) (transfer.Peer, error) {
-	p, err := runner.Wait(ctx, func(done func(*peer, error)) {
-		l.c.connect(core.NodeKey{Node: to.Node, Incarnation: to.Incarnation}, done)
-	})
+	p, err := runner.Wait(ctx, func(done func(*mesh.Peer, error)) { l.mesh.Connect(to, done) })
 	if err != nil {
 		return nil, err
 	}
-	return p, nil
+	return transferPeer{p}, nil
 }
 
+// transferPeer implements transfer.Peer.
+type transferPeer struct{ *mesh.Peer }
+
 // SendBody implements transfer.Peer.
-func (p *peer) SendBody(kind wire.Kind, head []byte, b transfer.Body) error {
+func (p transferPeer) SendBody(kind wire.Kind, head []byte, b transfer.Body) error {
 	return p.Peer.SendBody(kind, head, link.Body{
 		Pieces: b.Pieces, File: b.File, Offset: b.Offset, Length: b.Length, Release: b.Release,
 	})
 }
 
 // Abandon implements transfer.Peer.
-func (p *peer) Abandon(l transfer.Landing) { p.Peer.Abandon(l) }
+func (p transferPeer) Abandon(l transfer.Landing) { p.Peer.Abandon(l) }
+
+// handle handles a frame of a transfer.
+func (o *objects) handle(p *mesh.Peer, kind wire.Kind, frame []byte) error {
+	return o.engine.Handle(transferPeer{p}, kind, frame)
+}
+
+// peerDown ends what goes on over a connection that is over.
+func (o *objects) peerDown(k core.NodeKey, cause error) { o.engine.PeerDown(k, cause) }
 
 // land says where the body of a KindChunk goes.
-func (c *cluster) land(p *mesh.Peer, head []byte, size int) link.Landing {
-	if landing := c.objects.engine.Land(p.Key(), head, size); landing != nil {
+func (o *objects) land(p *mesh.Peer, head []byte, size int) link.Landing {
+	if landing := o.engine.Land(p.Key(), head, size); landing != nil {
 		return landing
 	}
 	return nil

@@ -138,8 +138,7 @@ func (o *objects) end(k *keeping) {
 // endCollected is end for the collector's goroutine, which must free memory at once, and must not wait or set alarms: others
 // are told at the next tick.
 func (o *objects) endCollected(k *keeping) {
-	c := o.node.others
-	if k == nil || c == nil {
+	if k == nil || o.refs == nil {
 		o.end(k)
 		return
 	}
@@ -149,7 +148,7 @@ func (o *objects) endCollected(k *keeping) {
 	listed := o.listed[oid]
 	delete(o.listed, oid)
 	o.mu.Unlock()
-	c.refs.AtTick(func() {
+	o.refs.AtTick(func() {
 		o.mu.Lock()
 		anew := o.listed[oid]
 		o.mu.Unlock()
@@ -169,10 +168,9 @@ func (o *objects) release(k *keeping) {
 
 // free tells a node that its copy may go, until it has heard or is dead.
 func (o *objects) free(at core.NodeKey, oid raysys.TaskID) {
-	c := o.node.others
-	c.keep(at, keepFree, keepAsk{oid: oid}, func(_ keepAnswer, err error) {
-		if err != nil && o.ctx.Err() == nil && c.alive(at) { // who is gone keeps nothing
-			o.node.SetAlarm(&core.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
+	o.keepAt(at, keepFree, keepAsk{oid: oid}, func(_ keepAnswer, err error) {
+		if err != nil && o.ctx.Err() == nil && o.mesh.Alive(at) { // who is gone keeps nothing
+			o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
 		}
 	})
 }
@@ -220,7 +218,7 @@ func (o *objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	if err != nil {
 		return err
 	}
-	self := o.node.others.self()
+	self := o.self()
 	rec := registry.Record{ID: oid, Owner: self, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum, Replicas: spec.Replicas}
 	rec.Enter(registry.Location{Node: self, Kept: true})
 	others, err := o.replicate(ctx, obj, c, spec)
@@ -241,7 +239,7 @@ func (o *objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	if spec.Name == "" {
 		return nil
 	}
-	key := registry.NameKey(o.node.cfg.Namespace, spec.Name)
+	key := registry.NameKey(o.namespace, spec.Name)
 	o.names.keep(obj, func(k *keeping) { k.future, k.names[key] = c, 1 })
 	// The change may be made although nobody waits for it any more, or nobody can say: the name must not stand for nothing.
 	_, err = runner.Wait(ctx, func(done func(registry.Entry, error)) {
@@ -293,7 +291,7 @@ func (o *objects) watch(key string, oid raysys.TaskID, seen store.Version) {
 		switch {
 		case o.ctx.Err() != nil:
 		case err != nil:
-			o.node.SetAlarm(&core.Alarm{At: o.node.Now() + int64(watchPause), Ring: func() { o.watch(key, oid, seen) }})
+			o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.watch(key, oid, seen) }})
 		case a.Exists && a.Record.ID == oid:
 			o.watch(key, oid, a.Version)
 		default:
@@ -316,7 +314,7 @@ func (o *objects) Lookup(ctx context.Context, name string) (*core.Future, error)
 		}
 		return nil, fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
 	}
-	a, err := o.dir.FindWait(ctx, registry.NameKey(o.node.cfg.Namespace, name))
+	a, err := o.dir.FindWait(ctx, registry.NameKey(o.namespace, name))
 	if err != nil {
 		return nil, err
 	}
@@ -328,41 +326,40 @@ func (o *objects) Lookup(ctx context.Context, name string) (*core.Future, error)
 
 // borrow returns a future for an object of the directory: of its owner, or of one that keeps a copy when that is dead.
 func (o *objects) borrow(ctx context.Context, rec *registry.Record) (*core.Future, error) {
-	c := o.node.others
 	var last, open error // open: of a node that lives and did not say that it has none
 	for _, at := range append([]registry.Location{{Node: rec.Owner, Kept: true}}, rec.At...) {
-		if at.Node == c.self() {
+		if at.Node == o.self() {
 			if future, _ := o.names.find(rec.ID); future != nil {
 				return future, nil
 			}
 		}
-		if !at.Kept || !c.alive(at.Node) || at.Node == c.self() {
+		if !at.Kept || !o.mesh.Alive(at.Node) || at.Node == o.self() {
 			continue
 		}
-		ans, err := runner.WaitOr(ctx, func(done func(keepAnswer, error)) { c.keep(at.Node, keepLend, keepAsk{oid: rec.ID}, done) }, func(ans keepAnswer, err error) {
+		ans, err := runner.WaitOr(ctx, func(done func(keepAnswer, error)) { o.keepAt(at.Node, keepLend, keepAsk{oid: rec.ID}, done) }, func(ans keepAnswer, err error) {
 			if err == nil && ans.number != 0 { // it counts this node, which has nothing to show for it
-				c.refs.GiveBack(at.Node, ans.number)
+				o.refs.GiveBack(at.Node, ans.number)
 			}
 		})
 		if err == nil {
-			return ans.future(c, at.Node, rec), nil
+			return ans.future(o, at.Node, rec), nil
 		}
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		last = err
-		if open == nil && !errors.Is(err, raysys.ErrObjectLost) && c.alive(at.Node) {
+		if open == nil && !errors.Is(err, raysys.ErrObjectLost) && o.mesh.Alive(at.Node) {
 			open = fmt.Errorf("node %s: %w", at.Node, err)
 		}
 	}
 	if future, obj := o.names.find(rec.ID); future == nil && obj != nil { // this node has a copy, and the owner is dead
-		return keepAnswer{}.future(c, c.self(), rec), nil
+		return keepAnswer{}.future(o, o.self(), rec), nil
 	}
 	if open != nil {
 		return nil, fmt.Errorf("%w: it may be had later: %w", raysys.ErrUnreachable, open)
 	}
 	owner := "is dead"
-	if c.alive(rec.Owner) {
+	if o.mesh.Alive(rec.Owner) {
 		owner = "does not have it any more"
 	}
 	return nil, errors.Join(fmt.Errorf("%w: its owner %s %s, and of %d copies none is left", raysys.ErrObjectLost, rec.Owner, owner, rec.Replicas), last)
@@ -381,7 +378,7 @@ func (o *objects) Forget(ctx context.Context, name string) error {
 		o.unkeep(oid, func(k *keeping) { delete(k.names, name) })
 		return nil
 	}
-	key := registry.NameKey(o.node.cfg.Namespace, name)
+	key := registry.NameKey(o.namespace, name)
 	a, err := o.dir.FindWait(ctx, key)
 	switch {
 	case err != nil:
@@ -405,7 +402,7 @@ func (o *objects) ownerDied(dead core.NodeKey) {
 	}
 	o.names.mu.Unlock()
 	for _, oid := range list {
-		o.node.SetAlarm(&core.Alarm{At: o.node.Now() + int64(orphanGrace), Ring: func() { o.orphan(oid) }})
+		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(orphanGrace), Ring: func() { o.orphan(oid) }})
 	}
 }
 
@@ -426,6 +423,6 @@ func (o *objects) orphan(oid raysys.TaskID) {
 	}
 	o.names.mu.Unlock()
 	if k != nil && !named {
-		o.node.log.Debug("a copy of a dead node's object may go now", zap.Stringer("object", oid))
+		o.log.Debug("a copy of a dead node's object may go now", zap.Stringer("object", oid))
 	}
 }

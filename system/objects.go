@@ -18,32 +18,65 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/transfer"
 )
 
-// ObjectConfig says what a node's object store may use. The zero value is sane.
-type ObjectConfig struct {
-	// Memory that values above 64 KiB may take, in bytes. 0: 30 % of what the process may have.
-	Memory int64
-	// Spill is the directory that values go to when memory is short. Empty: one below os.TempDir, removed by Close.
-	Spill string
-	// Disk bounds the files there, in bytes. 0: what the file system has, less a reserve.
-	Disk int64
-	// NoSharing keeps processes of one host from mapping each other's objects: they are sent instead.
-	NoSharing bool
+// objectsConfig is what objects are made of.
+type objectsConfig struct {
+	Node      raysys.NodeID
+	Namespace string
+	Job       *core.Job
+	Clock     refs.Clock
+	Log       *zap.Logger
+	// Store says what the node's object store may use, and whose it is. An earlier process may have left files in a Dir of its
+	// own, which are removed.
+	Store objectstore.Config
+	// Fetched is called with each object that came from another node.
+	Fetched func(size int64, took time.Duration)
+	// Records returns the records of States. In a process without a cluster they are opened when first asked for.
+	Records func() (*registry.Registry, error)
+	// Cluster is nil without one.
+	Cluster *objectsCluster
+}
+
+// objectsCluster is what objects need of the other nodes.
+type objectsCluster struct {
+	Mesh      *mesh.Mesh
+	Refs      *refs.References
+	Runner    *runner.Runner
+	Directory *registry.Directory
+	View      func() *member.View
+	// Host names the host to other processes there, which may map this node's objects; empty: none may.
+	Host string
 }
 
 // objects joins the node's object store to its futures and to the other nodes. It implements core.Objects and
 // core.Names.
 type objects struct {
-	node   *Node
-	store  *objectstore.Store
-	engine *transfer.Engine    // nil without a cluster
-	dir    *registry.Directory // nil without a cluster
-	ctx    context.Context     // ends with the node
-	cancel context.CancelFunc
+	name      raysys.NodeID
+	namespace string
+	job       *core.Job
+	clock     refs.Clock
+	log       *zap.Logger
+	fetched   func(size int64, took time.Duration)
+	records   func() (*registry.Registry, error)
+	store     *objectstore.Store
+	ctx       context.Context // ends with the node
+	cancel    context.CancelFunc
+
+	// These are nil without a cluster.
+	mesh   *mesh.Mesh
+	refs   *refs.References
+	runner *runner.Runner
+	dir    *registry.Directory
+	view   func() *member.View
+	engine *transfer.Engine
 
 	mu     sync.Mutex                                  // guards the rest
 	needs  map[raysys.TaskID]need                      // objects of other nodes that references here stand for
@@ -62,61 +95,62 @@ type need struct {
 	size  int64        // about
 }
 
-// openObjects opens the node's store. It writes nothing before there is something to spill.
-func (n *Node) openObjects() (*objects, error) {
-	o := &objects{node: n, needs: map[raysys.TaskID]need{}}
-	o.ctx, o.cancel = context.WithCancel(context.Background())
-	cfg := n.cfg.Objects
-	trouble := func(what string, err error) { n.log.Warn("object store: "+what, zap.Error(err)) }
-	sc := objectstore.Config{
-		Budget: cfg.Memory, Dir: cfg.Spill, Disk: cfg.Disk, Node: n.cfg.Name, Cluster: "local",
-		Pressure: o.pressure,
-		Hooks: objectstore.Hooks{
-			Dropped: func(v objectstore.Version) { o.withdraw(v.ID) },
-			Lost: func(id raysys.TaskID, err error) {
-				n.log.Warn("object lost", zap.Stringer("object", id), zap.Error(err))
-			},
-			Trouble: trouble,
-		},
+// newObjects opens the node's store. It writes nothing before there is something to spill.
+func newObjects(cfg objectsConfig) (*objects, error) {
+	o := &objects{
+		name: cfg.Node, namespace: cfg.Namespace, job: cfg.Job, clock: cfg.Clock, log: cfg.Log, fetched: cfg.Fetched, records: cfg.Records,
+		needs: map[raysys.TaskID]need{},
 	}
-	if c := n.others; c != nil {
-		sc.Cluster, sc.Incarnation = c.cfg.Name, uint64(time.Now().UnixNano()) // the cluster's own is not known yet
+	o.ctx, o.cancel = context.WithCancel(context.Background())
+	trouble := func(what string, err error) { o.log.Warn("object store: "+what, zap.Error(err)) }
+	sc := cfg.Store
+	sc.Node, sc.Pressure = cfg.Node, o.pressure
+	sc.Hooks = objectstore.Hooks{
+		Dropped: func(v objectstore.Version) { o.withdraw(v.ID) },
+		Lost: func(id raysys.TaskID, err error) {
+			o.log.Warn("object lost", zap.Stringer("object", id), zap.Error(err))
+		},
+		Trouble: trouble,
 	}
 	var err error
 	if o.store, err = objectstore.Open(sc); err != nil {
 		return nil, err
 	}
-	if c := n.others; c != nil {
-		o.dir = registry.NewDirectory(c.reg)
-		host := ""
-		if !cfg.NoSharing {
-			host = transfer.HostID()
-		}
-		o.engine, err = transfer.New(transfer.Config{
-			Self:  func() core.NodeKey { return c.self() },
-			Store: o.store, Link: connector{c}, Host: host,
-			Hooks: transfer.Hooks{
-				Struck: func(from core.NodeKey, id raysys.TaskID, why error) {
-					n.log.Debug("no more of an object from a node", zap.Stringer("peer", from), zap.Stringer("object", id), zap.Error(why))
-				},
-				NotShared: func(from core.NodeKey, id raysys.TaskID, why error) {
-					n.log.Debug("object is pulled, not shared", zap.Stringer("peer", from), zap.Stringer("object", id), zap.Error(why))
-				},
-			},
-		})
-		if err != nil {
+	if c := cfg.Cluster; c != nil {
+		o.mesh, o.refs, o.runner, o.dir, o.view = c.Mesh, c.Refs, c.Runner, c.Directory, c.View
+		if o.engine, err = o.newEngine(c.Host); err != nil {
 			return nil, errors.Join(err, o.store.Close())
 		}
 	}
-	if cfg.Spill != "" {
+	if sc.Dir != "" {
 		// What an earlier incarnation left is of no use without the futures that stood for it.
 		if err := o.store.Sweep(); err != nil {
 			trouble("files of an earlier incarnation stay", err)
 		}
 	}
-	n.store, n.job.Objects = o, o // nothing has been submitted yet
 	return o, nil
 }
+
+func (o *objects) newEngine(host string) (*transfer.Engine, error) {
+	return transfer.New(transfer.Config{
+		Self:  o.self,
+		Store: o.store, Link: connector{o.mesh}, Host: host,
+		Hooks: transfer.Hooks{
+			Struck: func(from core.NodeKey, id raysys.TaskID, why error) {
+				o.log.Debug("no more of an object from a node", zap.Stringer("peer", from), zap.Stringer("object", id), zap.Error(why))
+			},
+			NotShared: func(from core.NodeKey, id raysys.TaskID, why error) {
+				o.log.Debug("object is pulled, not shared", zap.Stringer("peer", from), zap.Stringer("object", id), zap.Error(why))
+			},
+		},
+	})
+}
+
+// stop ends what waits in it.
+func (o *objects) stop() { o.cancel() }
+
+// stats says what the store holds.
+func (o *objects) stats() objectstore.Stats { return o.store.Stats() }
 
 // close ends transfers and the store. Values that the program still holds stay.
 func (o *objects) close() error {
@@ -172,10 +206,10 @@ func objectID(id raysys.TaskID, owner core.NodeKey) raysys.TaskID {
 }
 
 func (o *objects) self() core.NodeKey {
-	if c := o.node.others; c != nil {
-		return c.self()
+	if o.mesh != nil {
+		return o.mesh.Self()
 	}
-	return core.NodeKey{Node: o.node.cfg.Name}
+	return core.NodeKey{Node: o.name}
 }
 
 func fnv1a(s string) uint64 {
@@ -341,12 +375,4 @@ func evicted(ctx context.Context, e *core.Elsewhere) error {
 		}
 	}
 	return context.Cause(ctx)
-}
-
-// Objects says what the node's object store holds.
-func (n *Node) Objects() objectstore.Stats {
-	if n.store == nil {
-		return objectstore.Stats{}
-	}
-	return n.store.store.Stats()
 }

@@ -477,26 +477,60 @@ func TestReplicasFreed(t *testing.T) {
 // TestNameNeverEntered: a node that keeps a copy for a name waits for the owner to enter it, and no longer when that is
 // gone.
 func TestNameNeverEntered(t *testing.T) {
-	f := newFleet(t)
-	w, _ := f.join("w1", system.Worker)
-	d, ctx := f.join("d", system.Driver)
-	r := raysys.Put(ctx, fill(200_000, 1), raysys.Replicas(1)) // with an option it is in the store
-	if err := system.LendNamed(ctx, d, "w1", "weights"); err != nil {
-		t.Fatal(err)
-	}
-	named := func() bool {
-		o := memoryOf(t, w, "w1", 10).Objects
-		return len(o) == 1 && len(o[0].Names) == 1
-	}
-	if system.Lapse(w); !named() {
-		t.Error("not kept although its owner may enter the name yet")
-	}
-	if err := d.Kill(context.Background(), errors.New("test")); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "it is not kept for the name any more", func() bool {
-		system.Lapse(w)
-		return !named()
+	virtual(t, func(join func(raysys.NodeID, system.Role) (*system.Node, context.Context)) {
+		w, wctx := join("w", system.Worker)
+		d, ctx := join("d", system.Driver)
+		r := raysys.Put(ctx, fill(200_000, 1), raysys.Replicas(1)) // with an option it is in the store
+		if err := system.LendNamed(ctx, d, "w", "weights", r.RefFuture()); err != nil {
+			t.Fatal(err)
+		}
+		named := func() bool {
+			m, err := w.Memory(wctx, "w", 10)
+			if err != nil || len(m.Nodes) != 1 {
+				t.Fatal(m, err)
+			}
+			o := m.Nodes[0].Objects
+			return len(o) == 1 && len(o[0].Names) == 1
+		}
+		if <-time.After(5 * time.Minute); !named() {
+			t.Error("not kept although its owner may enter the name yet")
+		}
+		if err := d.Kill(context.Background(), errors.New("test")); err != nil {
+			t.Fatal(err)
+		}
+		if <-time.After(5 * time.Minute); named() {
+			t.Error("still kept for a name that no node will enter")
+		}
+		runtime.KeepAlive(r)
 	})
-	runtime.KeepAlive(r)
+}
+
+// TestFreedWithItsName: an object whose last reference went while it had a name is freed with that name.
+func TestFreedWithItsName(t *testing.T) {
+	n, err := system.New(system.Config{Table: raysys.NewTable()})
+	if err == nil {
+		err = n.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := n.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	ctx := n.Context(t.Context())
+	r := raysys.Put(ctx, make([]byte, 1<<20), raysys.Named("kept"))
+	if _, err := r.Get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r.Release(); n.Objects().Objects != 1 {
+		t.Fatal("the object went with its reference, though it has a name")
+	}
+	if err := raysys.Forget(ctx, "kept"); err != nil {
+		t.Fatal(err)
+	}
+	if s := n.Objects(); s.Objects != 0 {
+		t.Errorf("%d objects stay that have neither a reference nor a name", s.Objects)
+	}
 }

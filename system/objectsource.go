@@ -119,7 +119,7 @@ func (s *objectSource) Remote() *refs.RemoteSource { return s.at }
 
 // Fetch implements core.Source.
 func (s *objectSource) Fetch(into any, done func(error)) {
-	s.o.node.others.runner.Background(func() {
+	s.o.runner.Background(func() {
 		obj, err := s.fetch(s.o.ctx, objectstore.Heap)
 		if err == nil {
 			defer obj.Unpin()
@@ -134,7 +134,7 @@ func (s *objectSource) Fetch(into any, done func(error)) {
 
 // View implements core.Viewer.
 func (s *objectSource) View(into any, done func(func(), error)) {
-	s.o.node.others.runner.Background(func() {
+	s.o.runner.Background(func() {
 		obj, err := s.fetch(s.o.ctx, objectstore.Segment)
 		if err != nil {
 			done(nil, err)
@@ -149,14 +149,14 @@ func (s *objectSource) View(into any, done func(func(), error)) {
 func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objectstore.Object, error) {
 	o := s.o
 	had := o.store.Lookup(s.OID) != nil
-	w := &whereabouts{c: o.node.others, oid: s.OID, owner: s.Owner, lenders: s.at.Lenders}
+	w := &whereabouts{o: o, oid: s.OID, owner: s.Owner, lenders: s.at.Lenders}
 	start := time.Now()
 	for {
 		obj, err := o.engine.Fetch(ctx, objectstore.Version{ID: s.OID}, w, form)
 		switch {
 		case err == nil:
 			if !had {
-				o.node.pace.saw(obj.Info().Size, time.Since(start))
+				o.fetched(obj.Info().Size, time.Since(start))
 				o.came(obj, s.Owner)
 			}
 			return obj, nil
@@ -168,7 +168,7 @@ func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objec
 
 // whereabouts says whom to ask for an object: its owner, its lenders, and whoever the directory names.
 type whereabouts struct {
-	c       *cluster
+	o       *objects
 	oid     raysys.TaskID
 	owner   core.NodeKey
 	lenders func() []core.NodeKey
@@ -181,7 +181,7 @@ type whereabouts struct {
 // again reports whether another round may find what the one before did not. A transfer from an owner that lives asks the
 // directory when it begins; copies that were made since then, or were about to be entered, serve when that owner dies.
 func (w *whereabouts) again() bool {
-	if w.last || w.c.alive(w.owner) {
+	if w.last || w.o.mesh.Alive(w.owner) {
 		return false
 	}
 	w.last, w.found, w.asked = true, false, nil // those who were not reached before count again
@@ -191,8 +191,8 @@ func (w *whereabouts) again() bool {
 // Next implements transfer.Sources.
 func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 	if w.asked == nil {
-		w.asked, w.list = map[core.NodeKey]bool{w.c.self(): true, w.owner: true}, w.lenders()
-		if w.c.alive(w.owner) {
+		w.asked, w.list = map[core.NodeKey]bool{w.o.self(): true, w.owner: true}, w.lenders()
+		if w.o.mesh.Alive(w.owner) {
 			return w.owner, nil
 		}
 	}
@@ -200,14 +200,14 @@ func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 		for len(w.list) > 0 {
 			k := w.list[0]
 			w.list = w.list[1:]
-			if !w.asked[k] && w.c.alive(k) {
+			if !w.asked[k] && w.o.mesh.Alive(k) {
 				w.asked[k] = true
 				return k, nil
 			}
 		}
 		if !w.found {
 			w.found = true
-			a, err := w.c.objects.dir.FindWait(ctx, registry.ObjectKey(w.oid))
+			a, err := w.o.dir.FindWait(ctx, registry.ObjectKey(w.oid))
 			if err != nil {
 				return core.NodeKey{}, unknownCopies(err)
 			}
@@ -216,12 +216,12 @@ func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 			}
 			continue
 		}
-		if !w.last || w.c.alive(w.owner) || !w.c.objects.underWay(ctx, w.owner) {
+		if !w.last || w.o.mesh.Alive(w.owner) || !w.o.underWay(ctx, w.owner) {
 			break
 		}
 		w.found = false
 	}
-	if !w.c.alive(w.owner) {
+	if !w.o.mesh.Alive(w.owner) {
 		return core.NodeKey{}, fmt.Errorf("%w: its owner %s is dead, and no other node is known to have it", raysys.ErrObjectLost, w.owner)
 	}
 	return core.NodeKey{}, errors.New("no other node is known to have it") // what its owner said decides
@@ -314,8 +314,8 @@ func (o *objects) FindCopies(s *refs.RemoteSource, end error, done func(error)) 
 	}
 	none := func() { done(end) }
 	look(func() {
-		o.node.others.runner.Background(func() {
-			if o.node.others.alive(s.Owner) || !o.underWay(o.ctx, s.Owner) {
+		o.runner.Background(func() {
+			if o.mesh.Alive(s.Owner) || !o.underWay(o.ctx, s.Owner) {
 				none()
 				return
 			}

@@ -142,7 +142,7 @@ func (s *storedSource) elsewhere(err error) error {
 		return err
 	}
 	d := refs.Description{OID: s.object.ID(), Owner: o.self(), Size: s.size, Refs: s.refs}
-	return &core.Elsewhere{Source: o.NewSource(o.node.others.refs.Uncounted(o.self(), s.id), d)}
+	return &core.Elsewhere{Source: o.NewSource(o.refs.Uncounted(o.self(), s.id), d)}
 }
 
 // View implements core.Viewer.

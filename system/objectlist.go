@@ -1,0 +1,137 @@
+package system
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/transfer"
+)
+
+// objectInfo is one object on this node, or one of another node that this node refers to: its holders, and why it is here.
+type objectInfo struct {
+	ID      string
+	Size    int64
+	Memory  int64    // counted against the node's budget
+	Forms   []string // in which it is there; none: it is referred to, and not fetched
+	Primary bool
+	Pins    int
+	Users   int // views, and transfers that read or write it
+	Since   time.Time
+	Why     string                // what brought it here: put, result of a function, received, attached, recovered
+	Owner   raysys.NodeID         // of a copy or reference: whose object it is
+	Refs    int                   // references here to an object of another node
+	Holders map[raysys.NodeID]int // nodes that hold references to an object of this one, and how many
+	Names   []string
+	KeptFor raysys.NodeID   // the node that asked for this replica
+	Kept    []raysys.NodeID // nodes that keep replicas for this one
+	Lost    string
+}
+
+// transfers counts what came and went.
+func (o *objects) transfers() transfer.Stats { return o.engine.Stats() }
+
+// List returns the objects that are here or referred to, the largest first.
+func (o *objects) List() []objectInfo {
+	holders := map[raysys.TaskID]map[raysys.NodeID]int{}
+	if o.refs != nil {
+		holders = o.holders()
+	}
+	o.mu.Lock()
+	needs := maps.Clone(o.needs)
+	o.mu.Unlock()
+	var list []objectInfo
+	for _, i := range o.store.List() {
+		need := needs[i.ID]
+		delete(needs, i.ID)
+		h := shownObject(i)
+		if need.count > 0 {
+			h.Refs, h.Owner = need.count, need.owner.Node
+		}
+		h.Holders = holders[i.ID]
+		list = append(list, h)
+	}
+	for oid, need := range needs { // referred to, and not here
+		list = append(list, objectInfo{
+			ID: oid.String(), Size: need.size, Forms: []string{}, Why: "reference", Owner: need.owner.Node, Refs: need.count,
+		})
+	}
+	o.names.explain(list)
+	slices.SortStableFunc(list, func(a, b objectInfo) int {
+		return cmp.Or(cmp.Compare(b.Size, a.Size), strings.Compare(a.ID, b.ID))
+	})
+	return list
+}
+
+func shownObject(i objectstore.Info) objectInfo {
+	h := objectInfo{
+		ID: i.ID.String(), Size: i.Size, Memory: i.Memory, Forms: i.Forms, Primary: i.Primary, Pins: i.Pins, Users: i.Users, Since: i.Since, Why: i.Why,
+	}
+	if h.Forms == nil {
+		h.Forms = []string{}
+	}
+	if i.Lost != nil {
+		h.Lost = i.Lost.Error()
+	}
+	return h
+}
+
+// holders says which nodes hold references to objects of this one.
+func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
+	all := map[raysys.TaskID]map[raysys.NodeID]int{}
+	for c, nodes := range o.refs.Holders() {
+		var id raysys.TaskID
+		switch s := core.SourceOf(c).(type) {
+		case nil:
+			id = o.id(c)
+		case *storedSource:
+			id = s.object.ID()
+		case *objectSource:
+			id = s.OID
+		default:
+			continue
+		}
+		if all[id] == nil {
+			all[id] = map[raysys.NodeID]int{}
+		}
+		for k, n := range nodes {
+			all[id][k.Node] += n
+		}
+	}
+	return all
+}
+
+// explain adds names and replicas.
+func (n *names) explain(list []objectInfo) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	kept := make(map[string]*keeping, len(n.kept))
+	for oid, k := range n.kept {
+		kept[oid.String()] = k
+	}
+	for i := range list {
+		k := kept[list[i].ID]
+		if k == nil {
+			continue
+		}
+		for key := range k.names {
+			_, name, inCluster := strings.Cut(key, "\x00")
+			if !inCluster {
+				name = key
+			}
+			list[i].Names = append(list[i].Names, name)
+		}
+		slices.Sort(list[i].Names)
+		if k.lent {
+			list[i].KeptFor = k.owner.Node
+		}
+		for _, at := range k.replicas {
+			list[i].Kept = append(list[i].Kept, at.Node)
+		}
+	}
+}
