@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
@@ -43,7 +44,7 @@ type cluster struct {
 	directory *registry.Directory
 	times     mesh.Times
 	refs      *refs.References
-	objects   *objects
+	objects   *objects.Objects
 	watches   watches
 	homeless  atomic.Int64          // stateless calls that wait for a worker
 	draws     atomic.Uint64         // random choices made here
@@ -200,7 +201,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 		},
 		Calls: refs.Calls(),
 		Sinks: map[wire.Kind]func(*mesh.Peer, []byte, int) link.Landing{
-			wire.KindChunk: func(p *mesh.Peer, head []byte, size int) link.Landing { return c.objects.land(p, head, size) },
+			wire.KindChunk: func(p *mesh.Peer, head []byte, size int) link.Landing { return c.objects.Land(p, head, size) },
 		},
 
 		Opened: func(mp *mesh.Peer) {
@@ -210,7 +211,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	}
 	m.Calls[wire.KindRegistry] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.reg.Serve(p.Key(), r, to) }
 	for k, f := range map[wire.Kind]func(*peer, *wire.Reader, mesh.Reply) error{
-		wire.KindKeep:  func(p *peer, r *wire.Reader, to mesh.Reply) error { return c.objects.onKeep(p.Peer, r, to) },
+		wire.KindKeep:  func(p *peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p.Peer, r, to) },
 		wire.KindProbe: (*peer).onProbe,
 		wire.KindAdmin: (*peer).onAdmin,
 	} {
@@ -221,7 +222,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	}
 	maps.Copy(m.Frames, refs.Frames())
 	for _, k := range transfer.Kinds() {
-		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return c.objects.handle(p, k, b) }
+		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return c.objects.Handle(p, k, b) }
 	}
 	return mesh.New(m)
 }
@@ -245,7 +246,7 @@ func (c *cluster) down(mp *mesh.Peer, cause error) {
 	c.changed()
 	c.node.tasks.PeerDown(p, cause)
 	c.node.grains.PeerDown(p, cause)
-	c.objects.peerDown(p.Key(), cause)
+	c.objects.PeerDown(p.Key(), cause)
 }
 
 // changed notes that placement may choose otherwise now.

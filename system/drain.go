@@ -8,10 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
-	"go.uber.org/zap"
+	"github.com/raysys/raysys/internal/objects"
 )
 
 // ErrDrainCancelled: an operator took the drain back (raysys drain --cancel). The node takes work again.
@@ -141,10 +143,10 @@ func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc
 // moveObjects has others keep the objects that they need.
 func (c *cluster) moveObjects(ctx context.Context, came *Drained) {
 	var why error
-	came.Left, came.Lost, why = c.objects.drain(ctx)
+	came.Left, came.Lost, why = c.objects.Drain(ctx)
 	switch {
 	case came.Lost == 0:
-	case errors.Is(why, errEveryoneLeaves):
+	case errors.Is(why, objects.ErrEveryoneLeaves):
 		c.log.Warn("objects that others need are lost with this node: every worker of the cluster leaves", zap.Int("objects", came.Lost))
 	default:
 		came.Why = why.Error()
@@ -157,7 +159,7 @@ func (c *cluster) moveObjects(ctx context.Context, came *Drained) {
 
 // cutShort is no error when every worker leaves: what has no node to move to ends here.
 func (c *cluster) cutShort(err error) error {
-	if errors.Is(err, errEveryoneLeaves) {
+	if errors.Is(err, objects.ErrEveryoneLeaves) {
 		c.log.Info("cut short", zap.Error(err))
 		return nil
 	}
@@ -189,7 +191,7 @@ func (c *cluster) watchOthersLeave(ctx context.Context, stop context.CancelCause
 		select {
 		case <-view.Changed():
 		case <-out:
-			stop(errEveryoneLeaves)
+			stop(objects.ErrEveryoneLeaves)
 			return
 		case <-ctx.Done():
 			return
@@ -209,7 +211,7 @@ func (c *cluster) stay() error {
 	c.log.Info("the drain was taken back")
 	c.node.grains.CancelDrain()
 	c.node.tasks.CancelDrain()
-	c.objects.takeBack()
+	c.objects.TakeBack()
 	c.retiring.Store(false)
 	for {
 		ctx, cancel := context.WithTimeout(c.ctx, mesh.DialTimeout)

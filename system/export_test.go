@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -161,8 +162,12 @@ func Looks(n *Node) uint64 {
 
 // ObjectShards are the shards that list the objects of n.
 func ObjectShards(n *Node) (shards []int) {
-	for _, i := range n.store.store.List() {
-		shards = append(shards, n.others.reg.Layout().ShardOf(registry.ObjectKey(i.ID)))
+	for _, i := range n.store.List() {
+		var id raysys.TaskID
+		if _, err := fmt.Sscanf(i.ID, "%16x%16x", &id.Hi, &id.Lo); err != nil {
+			panic(err)
+		}
+		shards = append(shards, n.others.reg.Layout().ShardOf(registry.ObjectKey(id)))
 	}
 	return shards
 }

@@ -217,7 +217,7 @@ func (c *cluster) gone(k core.NodeKey, left bool) {
 	}
 	c.mesh.Gone(k, left)
 	c.refs.Gone(k)
-	c.objects.ownerDied(k)
+	c.objects.OwnerDied(k)
 	c.unwatch(k)
 	c.reg.Reap()
 }
@@ -379,7 +379,7 @@ func (c *cluster) leave(ctx context.Context) error {
 	c.end(raysys.ErrClosed)
 	err = errors.Join(err, c.mesh.Close(ctx))
 	c.runner.Wait()
-	err = errors.Join(err, c.objects.close())
+	err = errors.Join(err, c.objects.Close())
 	if c.ownKV {
 		err = errors.Join(err, c.kv.Close())
 	}
@@ -391,7 +391,7 @@ func (c *cluster) end(cause error) {
 	c.runner.End(cause)
 	c.refs.Close()
 	if c.objects != nil {
-		c.objects.stop() // whoever waits in it counts as running
+		c.objects.Stop() // whoever waits in it counts as running
 	}
 	c.mesh.End(cause)
 	if c.reg != nil { // it came as far as that
@@ -403,12 +403,12 @@ func (c *cluster) end(cause error) {
 func (c *cluster) abandon() {
 	c.runner.End(raysys.ErrClosed)
 	if c.objects != nil {
-		c.objects.stop()
+		c.objects.Stop()
 	}
 	_ = c.mesh.Close(context.Background())
 	c.runner.Wait()
 	if c.objects != nil {
-		_ = c.objects.close()
+		_ = c.objects.Close()
 	}
 	if c.ownKV && c.kv != nil {
 		_ = c.kv.Close()

@@ -36,7 +36,7 @@ func (c *cluster) die() error {
 	cancel()
 	_ = c.mesh.Close(over)
 	c.runner.Wait()
-	err := c.objects.close()
+	err := c.objects.Close()
 	if c.ownKV {
 		err = errors.Join(err, c.kv.Close())
 	}

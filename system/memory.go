@@ -98,9 +98,9 @@ func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memor
 
 // memory is this node's own part.
 func (n *Node) memory(limit int) NodeMemory {
-	m := NodeMemory{Name: n.cfg.Name, Store: n.store.stats(), Objects: []HeldObject{}}
+	m := NodeMemory{Name: n.cfg.Name, Store: n.store.Stats(), Objects: []HeldObject{}}
 	if c := n.others; c != nil {
-		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, n.store.transfers(), c.refs.Exported()
+		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, n.store.Transfers(), c.refs.Exported()
 	}
 	for _, i := range n.store.List() {
 		m.Count++

@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wheel"
 )
@@ -30,9 +31,9 @@ type Node struct {
 	job    *core.Job
 	top    *core.Turn // above every driver; cancelled by Close
 	roots  atomic.Uint64
-	others *cluster // nil without a cluster
-	store  *objects // from Start on
-	solo   *solo    // nil with one
+	others *cluster         // nil without a cluster
+	store  *objects.Objects // from Start on
+	solo   *solo            // nil with one
 	pace   pace
 	drain  drain
 
@@ -200,7 +201,7 @@ func (n *Node) Close(ctx context.Context) error {
 	} else {
 		err = errors.Join(err, n.solo.close())
 		if n.store != nil {
-			err = errors.Join(err, n.store.close())
+			err = errors.Join(err, n.store.Close())
 		}
 	}
 	n.wheel.Stop()

@@ -7,6 +7,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/transfer"
 )
@@ -24,22 +25,22 @@ type ObjectConfig struct {
 }
 
 // openObjects opens the node's objects.
-func (n *Node) openObjects() (*objects, error) {
+func (n *Node) openObjects() (*objects.Objects, error) {
 	cfg := n.cfg.Objects
-	oc := objectsConfig{
+	oc := objects.Config{
 		Node: n.cfg.Name, Namespace: n.cfg.Namespace, Job: n.job, Clock: n, Log: n.log, Fetched: n.pace.saw, Records: n.registry,
 		Store: objectstore.Config{Budget: cfg.Memory, Dir: cfg.Spill, Disk: cfg.Disk, Cluster: "local"},
 	}
 	if c := n.others; c != nil {
 		oc.Store.Cluster, oc.Store.Incarnation = c.cfg.Name, uint64(time.Now().UnixNano()) // the cluster's own is not known yet
-		oc.Cluster = &objectsCluster{
+		oc.Cluster = &objects.Cluster{
 			Mesh: c.mesh, Refs: c.refs, Runner: c.runner, Directory: c.directory, View: func() *member.View { return c.member.View() },
 		}
 		if !cfg.NoSharing {
 			oc.Cluster.Host = transfer.HostID()
 		}
 	}
-	o, err := newObjects(oc)
+	o, err := objects.Open(oc)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +53,7 @@ func (n *Node) Objects() objectstore.Stats {
 	if n.store == nil {
 		return objectstore.Stats{}
 	}
-	return n.store.stats()
+	return n.store.Stats()
 }
 
 // retainer implements grainengine.Retainer: the objects are there from Start on.

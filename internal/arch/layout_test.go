@@ -51,6 +51,7 @@ var layers = []layer{
 	{"internal/mesh/...", words("std third . internal/core internal/wire/... internal/link/... internal/member/... internal/runner/... internal/mesh/..."), "nodes ask each other: what about is nothing to it"},
 	{"internal/refs/...", words("std . internal/core internal/codec internal/wire/... internal/mesh/... internal/runner/... internal/refs/..."), "references know nodes and futures; of objects they know three methods, and of the directory nothing"},
 	{"internal/registry/...", words("std third . internal/core internal/wire/... internal/mesh/... internal/runner/... internal/grainengine store placement internal/registry/..."), "records lie in shards and are placed; of grains it knows how they are named, of nodes the connections, and of objects their records"},
+	{"internal/objects/...", words("std third . internal/core internal/codec internal/wire internal/link internal/member internal/runner internal/mesh internal/objectstore internal/transfer internal/refs internal/registry internal/grainengine store internal/objects/..."), "objects know references, records and nodes, and of grains the names of their States; how a node is assembled is nothing to them"},
 
 	{"system/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "system knows everybody below it and nobody who uses it"},
 	{"internal/...", words("std third . internal/... grains/... tasks/... store/... placement/... system/..."), "internal packages serve the module and not its users: testkit, cmd and examples"},
@@ -68,7 +69,7 @@ var fences = []fence{
 	{"github.com/spf13/cobra/...", words("cmd/..."), "a library has no flags"},
 	{"github.com/spf13/pflag/...", words("cmd/..."), "a library has no flags"},
 	{module + "/internal/linktest/...", words("internal/linktest/... testkit/..."), "it is for tests: a node in production listens at a socket"},
-	{"go.uber.org/zap/...", words("system/... cmd/... internal/mesh/..."), "logging is handed in where a node is assembled"},
+	{"go.uber.org/zap/...", words("system/... cmd/... internal/mesh/... internal/objects/..."), "logging is handed in where a node is assembled"},
 }
 
 func sibling(name string) []string {

@@ -1,4 +1,4 @@
-package system
+package objects
 
 import (
 	"context"
@@ -22,11 +22,11 @@ import (
 type objectSource struct {
 	refs.Description
 	at *refs.RemoteSource
-	o  *objects
+	o  *Objects
 }
 
 // Describe says which object c is. One whose value is here is in the store when it returns.
-func (o *objects) Describe(c *core.Future) (d refs.Description, err error) {
+func (o *Objects) Describe(c *core.Future) (d refs.Description, err error) {
 	for {
 		if s, ok := core.SourceOf(c).(*objectSource); ok {
 			return s.Description, nil
@@ -70,7 +70,7 @@ func (o *objects) Describe(c *core.Future) (d refs.Description, err error) {
 }
 
 // NewSource notes that this node needs the object, until nobody here reaches what is returned.
-func (o *objects) NewSource(at *refs.RemoteSource, d refs.Description) core.Source {
+func (o *Objects) NewSource(at *refs.RemoteSource, d refs.Description) core.Source {
 	s := &objectSource{Description: d, at: at, o: o}
 	o.names.mu.Lock() // so that what keeps it here ends either before, or not with its last name
 	if k := o.names.kept[d.OID]; k != nil {
@@ -85,7 +85,7 @@ func (o *objects) NewSource(at *refs.RemoteSource, d refs.Description) core.Sour
 }
 
 // needless lets a copy go that no reference here stands for any more.
-func (o *objects) needless(oid raysys.TaskID) {
+func (o *Objects) needless(oid raysys.TaskID) {
 	var k *keeping
 	o.names.mu.Lock() // before the count: who keeps the copy looks at it
 	if o.oneLess(oid) {
@@ -98,7 +98,7 @@ func (o *objects) needless(oid raysys.TaskID) {
 }
 
 // oneLess reports whether that was the last reference.
-func (o *objects) oneLess(oid raysys.TaskID) bool {
+func (o *Objects) oneLess(oid raysys.TaskID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	n := o.needs[oid]
@@ -168,7 +168,7 @@ func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objec
 
 // whereabouts says whom to ask for an object: its owner, its lenders, and whoever the directory names.
 type whereabouts struct {
-	o       *objects
+	o       *Objects
 	oid     raysys.TaskID
 	owner   core.NodeKey
 	lenders func() []core.NodeKey
@@ -238,7 +238,7 @@ const settling = 4 * registry.ResendPause
 
 // underWay waits until whoever had a copy of the dead node's objects has said so. It returns false at once when that is so
 // already.
-func (o *objects) underWay(ctx context.Context, dead core.NodeKey) bool {
+func (o *Objects) underWay(ctx context.Context, dead core.NodeKey) bool {
 	now := time.Now()
 	o.mu.Lock()
 	at, known := o.deaths[dead]
@@ -270,7 +270,7 @@ func (o *objects) underWay(ctx context.Context, dead core.NodeKey) bool {
 }
 
 // came enters a copy in the directory, so that others find it when the owner is gone or busy.
-func (o *objects) came(obj *objectstore.Object, owner core.NodeKey) {
+func (o *Objects) came(obj *objectstore.Object, owner core.NodeKey) {
 	m, err := obj.Manifest(o.ctx)
 	if err != nil {
 		return
@@ -280,7 +280,7 @@ func (o *objects) came(obj *objectstore.Object, owner core.NodeKey) {
 }
 
 // gone takes a copy out of the directory.
-func (o *objects) gone(oid raysys.TaskID) {
+func (o *Objects) gone(oid raysys.TaskID) {
 	if o.dir != nil && o.ctx.Err() == nil {
 		o.dir.Update(registry.RemoveCopy(oid))
 	}
@@ -288,7 +288,7 @@ func (o *objects) gone(oid raysys.TaskID) {
 
 // FindCopies ends a wait for an owner that cannot be asked: with where copies of its object are, if it was one and there are any,
 // else with end. While the directory does not answer, nothing is lost.
-func (o *objects) FindCopies(s *refs.RemoteSource, end error, done func(error)) {
+func (o *Objects) FindCopies(s *refs.RemoteSource, end error, done func(error)) {
 	if s.ID().IsZero() || o.ctx.Err() != nil {
 		done(end)
 		return

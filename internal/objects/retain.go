@@ -1,4 +1,4 @@
-package system
+package objects
 
 import (
 	"context"
@@ -34,7 +34,7 @@ const (
 const maxHeldDepth = 16
 
 // Retain implements grainengine.Retainer.
-func (o *objects) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
+func (o *Objects) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
 	go func() { // it ends with the store's context
 		w := &holding{o: o, key: registry.StateKey(o.namespace, id, name)}
 		var out []byte
@@ -51,7 +51,7 @@ func (o *objects) Retain(id grainengine.ID, name string, refs []*core.Future, do
 
 // holding is one Hold.
 type holding struct {
-	o   *objects
+	o   *Objects
 	key string // of the State's record
 	ids []raysys.TaskID
 }
@@ -190,7 +190,7 @@ type onceSettled struct {
 func (w *onceSettled) Resolved(*core.Waiter) { w.done() }
 
 // holdFor keeps an object of this node while the State with that key lists it.
-func (o *objects) holdFor(key string, oid raysys.TaskID) error {
+func (o *Objects) holdFor(key string, oid raysys.TaskID) error {
 	obj := o.store.Lookup(oid)
 	future := o.coreOf(oid)
 	h := &hold{o: o, key: key, oid: oid}
@@ -218,7 +218,7 @@ const holdGrace = 2 * time.Minute
 // hold is one hold of an object for a State. The next version of the State after it decides, since a State is written by
 // one activation at a time, which writes once the hold stands.
 type hold struct {
-	o       *objects
+	o       *Objects
 	key     string
 	oid     raysys.TaskID
 	number  uint64 // a later hold of the same State for the same object takes over
@@ -263,7 +263,7 @@ func (h *hold) end() {
 }
 
 // ask asks for a record of the directory or, in a process of its own, for a State's.
-func (o *objects) ask(key string, seen store.Version, wait bool, done func(registry.Entry, error)) {
+func (o *Objects) ask(key string, seen store.Version, wait bool, done func(registry.Entry, error)) {
 	reg, err := o.records()
 	if err != nil {
 		done(registry.Entry{}, err)
@@ -277,7 +277,7 @@ func (o *objects) ask(key string, seen store.Version, wait bool, done func(regis
 }
 
 // Restore implements grainengine.Retainer.
-func (o *objects) Restore(written []byte) (refs []*core.Future, err error) {
+func (o *Objects) Restore(written []byte) (refs []*core.Future, err error) {
 	r := wire.NewReader(written)
 	for r.Len() > 0 {
 		c, err := o.restore(&r, 0)
@@ -289,7 +289,7 @@ func (o *objects) Restore(written []byte) (refs []*core.Future, err error) {
 	return refs, r.Err()
 }
 
-func (o *objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
+func (o *Objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
 	if depth > maxHeldDepth {
 		return nil, wire.ErrCorrupt
 	}
@@ -324,7 +324,7 @@ func (o *objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
 	return nil, errors.Join(wire.ErrCorrupt, r.Err())
 }
 
-func (o *objects) restoreInner(r *wire.Reader, depth int) (refs []*core.Future, err error) {
+func (o *Objects) restoreInner(r *wire.Reader, depth int) (refs []*core.Future, err error) {
 	for range r.Count(1) {
 		c, err := o.restore(r, depth+1)
 		if err != nil {

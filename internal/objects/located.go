@@ -1,4 +1,4 @@
-package system
+package objects
 
 import (
 	"github.com/raysys/raysys/internal/core"

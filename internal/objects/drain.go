@@ -1,4 +1,4 @@
-package system
+package objects
 
 import (
 	"context"
@@ -33,12 +33,12 @@ type evacuation struct {
 	holders []core.NodeKey // that have references
 }
 
-// errEveryoneLeaves is the cause of the end of a drain that has nowhere to move anything: all workers of the cluster drain, or have left.
-var errEveryoneLeaves = errors.New("every worker of the cluster leaves")
+// ErrEveryoneLeaves is the cause of the end of a drain that has nowhere to move anything: all workers of the cluster drain, or have left.
+var ErrEveryoneLeaves = errors.New("every worker of the cluster leaves")
 
-// drain copies what others need to other workers. It returns how many objects those have, how many end with this node,
-// and why the first of these does. When ctx ends with errEveryoneLeaves these are the objects that a node needs which stays, or a State.
-func (o *objects) drain(ctx context.Context) (left, lost int, why error) {
+// Drain copies what others need to other workers. It returns how many objects those have, how many end with this node,
+// and why the first of these does. When ctx ends with ErrEveryoneLeaves these are the objects that a node needs which stays, or a State.
+func (o *Objects) Drain(ctx context.Context) (left, lost int, why error) {
 	if o.dir == nil {
 		return 0, 0, nil
 	}
@@ -46,8 +46,8 @@ func (o *objects) drain(ctx context.Context) (left, lost int, why error) {
 	for range 2 {
 		o.collect(ctx, o.evacuations())
 	}
-	if errors.Is(context.Cause(ctx), errEveryoneLeaves) {
-		return 0, o.missed(), errEveryoneLeaves
+	if errors.Is(context.Cause(ctx), ErrEveryoneLeaves) {
+		return 0, o.missed(), ErrEveryoneLeaves
 	}
 	list := o.evacuations()
 	if len(list) == 0 {
@@ -78,14 +78,14 @@ func (o *objects) drain(ctx context.Context) (left, lost int, why error) {
 	if left = len(list) - lost; lost == 0 {
 		return left, 0, nil
 	}
-	if errors.Is(context.Cause(ctx), errEveryoneLeaves) {
-		return left, o.missed(), errEveryoneLeaves
+	if errors.Is(context.Cause(ctx), ErrEveryoneLeaves) {
+		return left, o.missed(), ErrEveryoneLeaves
 	}
 	return left, lost, first
 }
 
 // missed counts the objects that somebody still needs when every worker leaves: a node that stays, or a State.
-func (o *objects) missed() (n int) {
+func (o *Objects) missed() (n int) {
 	for _, l := range o.evacuations() {
 		if len(l.states) > 0 || slices.ContainsFunc(l.holders, o.stays) {
 			n++
@@ -95,14 +95,14 @@ func (o *objects) missed() (n int) {
 }
 
 // stays reports whether a node is a member that does not drain.
-func (o *objects) stays(k core.NodeKey) bool {
+func (o *Objects) stays(k core.NodeKey) bool {
 	n, ok := o.view().Node(k.Node)
 	return ok && n.Incarnation == k.Incarnation && !n.Info.Draining
 }
 
 // collect has those that hold references to list give back what they do not need. A small heap is seldom collected, and
 // what tasks of a driver left behind that is gone would be copied, or counted as lost (rule C25).
-func (o *objects) collect(ctx context.Context, list []*evacuation) {
+func (o *Objects) collect(ctx context.Context, list []*evacuation) {
 	ctx, cancel := context.WithTimeout(ctx, collectLimit)
 	defer cancel()
 	asked := map[core.NodeKey]bool{}
@@ -125,8 +125,8 @@ func (o *objects) collect(ctx context.Context, list []*evacuation) {
 // that is overloaded.
 const collectLimit = 10 * time.Second
 
-// takeBack lets the copies go that other nodes have made for a drain which was taken back.
-func (o *objects) takeBack() {
+// TakeBack lets the copies go that other nodes have made for a drain which was taken back.
+func (o *Objects) TakeBack() {
 	o.mu.Lock()
 	list := o.evacuated
 	o.evacuated = nil
@@ -143,7 +143,7 @@ type evacuated struct {
 }
 
 // evacuations lists what others need.
-func (o *objects) evacuations() []*evacuation {
+func (o *Objects) evacuations() []*evacuation {
 	byFuture := map[*core.Future]*evacuation{}
 	var list []*evacuation
 	for future, at := range o.refs.Holders() {
@@ -178,7 +178,7 @@ func (o *objects) evacuations() []*evacuation {
 }
 
 // evacuate has another node take a copy, and keep it for as long as the names and States that want it.
-func (o *objects) evacuate(ctx context.Context, l *evacuation) error {
+func (o *Objects) evacuate(ctx context.Context, l *evacuation) error {
 	oid, err := o.evacuatedID(ctx, l)
 	if err != nil || oid.IsZero() {
 		return err
@@ -209,7 +209,7 @@ func (o *objects) evacuate(ctx context.Context, l *evacuation) error {
 }
 
 // evacuatedID returns the id of the object in this node's store, zero for a future that has no value to leave.
-func (o *objects) evacuatedID(ctx context.Context, l *evacuation) (raysys.TaskID, error) {
+func (o *Objects) evacuatedID(ctx context.Context, l *evacuation) (raysys.TaskID, error) {
 	if l.future == nil {
 		return l.object.ID(), nil
 	}
@@ -239,7 +239,7 @@ func (o *objects) evacuatedID(ctx context.Context, l *evacuation) (raysys.TaskID
 	}
 }
 
-func (o *objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, l *evacuation) error {
+func (o *Objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, l *evacuation) error {
 	ask := func(op keepOp, key string) error {
 		return o.keepWait(ctx, to, op, keepAsk{oid, key})
 	}

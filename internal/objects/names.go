@@ -1,4 +1,4 @@
-package system
+package objects
 
 import (
 	"context"
@@ -121,12 +121,12 @@ func (n *names) find(oid raysys.TaskID) (future *core.Future, obj *objectstore.O
 }
 
 // unkeep ends a reason, and frees the object with the last.
-func (o *objects) unkeep(oid raysys.TaskID, change func(*keeping)) {
+func (o *Objects) unkeep(oid raysys.TaskID, change func(*keeping)) {
 	o.end(o.names.drop(oid, change))
 }
 
 // end does what is left to do about an object that nothing here needs any more.
-func (o *objects) end(k *keeping) {
+func (o *Objects) end(k *keeping) {
 	if k == nil {
 		return
 	}
@@ -137,7 +137,7 @@ func (o *objects) end(k *keeping) {
 
 // endCollected is end for the collector's goroutine, which must free memory at once, and must not wait or set alarms: others
 // are told at the next tick.
-func (o *objects) endCollected(k *keeping) {
+func (o *Objects) endCollected(k *keeping) {
 	if k == nil || o.refs == nil {
 		o.end(k)
 		return
@@ -160,14 +160,14 @@ func (o *objects) endCollected(k *keeping) {
 }
 
 // release tells those who keep copies for this node that it is over.
-func (o *objects) release(k *keeping) {
+func (o *Objects) release(k *keeping) {
 	for _, at := range k.replicas {
 		o.free(at, k.object.ID())
 	}
 }
 
 // free tells a node that its copy may go, until it has heard or is dead.
-func (o *objects) free(at core.NodeKey, oid raysys.TaskID) {
+func (o *Objects) free(at core.NodeKey, oid raysys.TaskID) {
 	o.keepAt(at, keepFree, keepAsk{oid: oid}, func(_ keepAnswer, err error) {
 		if err != nil && o.ctx.Err() == nil && o.mesh.Alive(at) { // who is gone keeps nothing
 			o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
@@ -176,7 +176,7 @@ func (o *objects) free(at core.NodeKey, oid raysys.TaskID) {
 }
 
 // withdraw takes this node out of an object's record.
-func (o *objects) withdraw(oid raysys.TaskID) {
+func (o *Objects) withdraw(oid raysys.TaskID) {
 	o.mu.Lock()
 	listed := o.listed[oid]
 	delete(o.listed, oid)
@@ -187,7 +187,7 @@ func (o *objects) withdraw(oid raysys.TaskID) {
 }
 
 // Publish implements core.Names.
-func (o *objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec) error {
+func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec) error {
 	var oid raysys.TaskID
 	for {
 		var err error
@@ -258,7 +258,7 @@ func (o *objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	return nil
 }
 
-func (o *objects) publishLocal(c *core.Future, obj *objectstore.Object, name string) {
+func (o *Objects) publishLocal(c *core.Future, obj *objectstore.Object, name string) {
 	if name == "" {
 		return
 	}
@@ -276,7 +276,7 @@ func (o *objects) publishLocal(c *core.Future, obj *objectstore.Object, name str
 }
 
 // list notes that the directory names this node for an object.
-func (o *objects) list(oid raysys.TaskID) {
+func (o *Objects) list(oid raysys.TaskID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.listed == nil {
@@ -286,7 +286,7 @@ func (o *objects) list(oid raysys.TaskID) {
 }
 
 // watch lets an object go when its name stands for another, or for none.
-func (o *objects) watch(key string, oid raysys.TaskID, seen store.Version) {
+func (o *Objects) watch(key string, oid raysys.TaskID, seen store.Version) {
 	o.dir.Await(key, seen, func(a registry.Entry, err error) {
 		switch {
 		case o.ctx.Err() != nil:
@@ -304,7 +304,7 @@ func (o *objects) watch(key string, oid raysys.TaskID, seen store.Version) {
 const watchPause = time.Second
 
 // Lookup implements core.Names.
-func (o *objects) Lookup(ctx context.Context, name string) (*core.Future, error) {
+func (o *Objects) Lookup(ctx context.Context, name string) (*core.Future, error) {
 	if o.dir == nil {
 		o.names.mu.Lock()
 		oid, ok := o.names.local[name]
@@ -325,7 +325,7 @@ func (o *objects) Lookup(ctx context.Context, name string) (*core.Future, error)
 }
 
 // borrow returns a future for an object of the directory: of its owner, or of one that keeps a copy when that is dead.
-func (o *objects) borrow(ctx context.Context, rec *registry.Record) (*core.Future, error) {
+func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Future, error) {
 	var last, open error // open: of a node that lives and did not say that it has none
 	for _, at := range append([]registry.Location{{Node: rec.Owner, Kept: true}}, rec.At...) {
 		if at.Node == o.self() {
@@ -366,7 +366,7 @@ func (o *objects) borrow(ctx context.Context, rec *registry.Record) (*core.Futur
 }
 
 // Forget implements core.Names.
-func (o *objects) Forget(ctx context.Context, name string) error {
+func (o *Objects) Forget(ctx context.Context, name string) error {
 	if o.dir == nil {
 		o.names.mu.Lock()
 		oid, ok := o.names.local[name]
@@ -390,9 +390,9 @@ func (o *objects) Forget(ctx context.Context, name string) error {
 	return err
 }
 
-// ownerDied lets go of what was kept for a dead node, unless it has a name: not at once, since references to it may be
+// OwnerDied lets go of what was kept for a dead node, unless it has a name: not at once, since references to it may be
 // elsewhere, which find it by the directory.
-func (o *objects) ownerDied(dead core.NodeKey) {
+func (o *Objects) OwnerDied(dead core.NodeKey) {
 	o.names.mu.Lock()
 	var list []raysys.TaskID
 	for oid, k := range o.names.kept {
@@ -410,7 +410,7 @@ func (o *objects) ownerDied(dead core.NodeKey) {
 // other, which goes when memory is short.
 const orphanGrace = 10 * time.Minute
 
-func (o *objects) orphan(oid raysys.TaskID) {
+func (o *Objects) orphan(oid raysys.TaskID) {
 	o.names.mu.Lock()
 	k := o.names.kept[oid]
 	named := k != nil && len(k.names) > 0

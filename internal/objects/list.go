@@ -1,4 +1,4 @@
-package system
+package objects
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"github.com/raysys/raysys/internal/transfer"
 )
 
-// objectInfo is one object on this node, or one of another node that this node refers to: its holders, and why it is here.
-type objectInfo struct {
+// Info is one object on this node, or one of another node that this node refers to: its holders, and why it is here.
+type Info struct {
 	ID      string
 	Size    int64
 	Memory  int64    // counted against the node's budget
@@ -33,11 +33,11 @@ type objectInfo struct {
 	Lost    string
 }
 
-// transfers counts what came and went.
-func (o *objects) transfers() transfer.Stats { return o.engine.Stats() }
+// Transfers counts what came and went.
+func (o *Objects) Transfers() transfer.Stats { return o.engine.Stats() }
 
 // List returns the objects that are here or referred to, the largest first.
-func (o *objects) List() []objectInfo {
+func (o *Objects) List() []Info {
 	holders := map[raysys.TaskID]map[raysys.NodeID]int{}
 	if o.refs != nil {
 		holders = o.holders()
@@ -45,7 +45,7 @@ func (o *objects) List() []objectInfo {
 	o.mu.Lock()
 	needs := maps.Clone(o.needs)
 	o.mu.Unlock()
-	var list []objectInfo
+	var list []Info
 	for _, i := range o.store.List() {
 		need := needs[i.ID]
 		delete(needs, i.ID)
@@ -57,19 +57,19 @@ func (o *objects) List() []objectInfo {
 		list = append(list, h)
 	}
 	for oid, need := range needs { // referred to, and not here
-		list = append(list, objectInfo{
+		list = append(list, Info{
 			ID: oid.String(), Size: need.size, Forms: []string{}, Why: "reference", Owner: need.owner.Node, Refs: need.count,
 		})
 	}
 	o.names.explain(list)
-	slices.SortStableFunc(list, func(a, b objectInfo) int {
+	slices.SortStableFunc(list, func(a, b Info) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), strings.Compare(a.ID, b.ID))
 	})
 	return list
 }
 
-func shownObject(i objectstore.Info) objectInfo {
-	h := objectInfo{
+func shownObject(i objectstore.Info) Info {
+	h := Info{
 		ID: i.ID.String(), Size: i.Size, Memory: i.Memory, Forms: i.Forms, Primary: i.Primary, Pins: i.Pins, Users: i.Users, Since: i.Since, Why: i.Why,
 	}
 	if h.Forms == nil {
@@ -82,7 +82,7 @@ func shownObject(i objectstore.Info) objectInfo {
 }
 
 // holders says which nodes hold references to objects of this one.
-func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
+func (o *Objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 	all := map[raysys.TaskID]map[raysys.NodeID]int{}
 	for c, nodes := range o.refs.Holders() {
 		var id raysys.TaskID
@@ -107,7 +107,7 @@ func (o *objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 }
 
 // explain adds names and replicas.
-func (n *names) explain(list []objectInfo) {
+func (n *names) explain(list []Info) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	kept := make(map[string]*keeping, len(n.kept))

@@ -1,4 +1,4 @@
-package system
+package objects
 
 import (
 	"context"
@@ -42,7 +42,7 @@ type keepAnswer struct {
 }
 
 // keepAt asks a node about an object.
-func (o *objects) keepAt(at core.NodeKey, op keepOp, ask keepAsk, done func(keepAnswer, error)) {
+func (o *Objects) keepAt(at core.NodeKey, op keepOp, ask keepAsk, done func(keepAnswer, error)) {
 	o.mesh.Call(at, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
 			return wire.AppendBytes(wire.AppendID(append(dst, byte(op)), ask.oid), ask.key)
@@ -51,13 +51,13 @@ func (o *objects) keepAt(at core.NodeKey, op keepOp, ask keepAsk, done func(keep
 }
 
 // keepWait is keepAt for those who wait.
-func (o *objects) keepWait(ctx context.Context, at core.NodeKey, op keepOp, ask keepAsk) error {
+func (o *Objects) keepWait(ctx context.Context, at core.NodeKey, op keepOp, ask keepAsk) error {
 	_, err := runner.Wait(ctx, func(done func(keepAnswer, error)) { o.keepAt(at, op, ask, done) })
 	return err
 }
 
-// onKeep serves KindKeep.
-func (o *objects) onKeep(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
+// Serve serves KindKeep.
+func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	op, ask := keepOp(r.Byte()), keepAsk{oid: r.ID(), key: r.String()}
 	if err := r.Err(); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (o *objects) onKeep(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 }
 
 // lend gives the peer a reference to an object that is kept here.
-func (o *objects) lend(p *mesh.Peer, oid raysys.TaskID) (a keepAnswer, err error) {
+func (o *Objects) lend(p *mesh.Peer, oid raysys.TaskID) (a keepAnswer, err error) {
 	future, obj := o.names.find(oid)
 	switch {
 	case obj == nil:
@@ -108,7 +108,7 @@ func (o *objects) lend(p *mesh.Peer, oid raysys.TaskID) (a keepAnswer, err error
 
 // future returns a future for what the node at was asked to lend: one of its exports, or the object itself, whose copies
 // the directory finds.
-func (a keepAnswer) future(o *objects, at core.NodeKey, rec *registry.Record) *core.Future {
+func (a keepAnswer) future(o *Objects, at core.NodeKey, rec *registry.Record) *core.Future {
 	if a.number != 0 {
 		return o.refs.Take(a.id, at, a.number)
 	}
@@ -117,7 +117,7 @@ func (a keepAnswer) future(o *objects, at core.NodeKey, rec *registry.Record) *c
 }
 
 // replicate has other nodes pull copies of an object that is here, and keep them.
-func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future *core.Future, spec core.PutSpec) ([]core.NodeKey, error) {
+func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future *core.Future, spec core.PutSpec) ([]core.NodeKey, error) {
 	if spec.Replicas <= 1 {
 		return nil, nil
 	}
@@ -156,7 +156,7 @@ func (o *objects) replicate(ctx context.Context, obj *objectstore.Object, future
 }
 
 // candidates are the other workers, in an order that differs from object to object.
-func (o *objects) candidates(oid raysys.TaskID) []core.NodeKey {
+func (o *Objects) candidates(oid raysys.TaskID) []core.NodeKey {
 	rank := map[core.NodeKey]uint64{}
 	var keys []core.NodeKey
 	for _, n := range o.view().Nodes() {
@@ -179,7 +179,7 @@ func (o *objects) candidates(oid raysys.TaskID) []core.NodeKey {
 }
 
 // needed says how many references here stand for an object of another node.
-func (o *objects) needed(oid raysys.TaskID) int {
+func (o *Objects) needed(oid raysys.TaskID) int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.needs[oid].count

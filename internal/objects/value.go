@@ -1,4 +1,4 @@
-package system
+package objects
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 
 // held is the value in a future as the object store sees it. It does not keep the future alive.
 type held struct {
-	o     *objects
+	o     *Objects
 	c     weak.Pointer[core.Future]
 	plan  *codec.Plan
 	size  int64
@@ -102,7 +102,7 @@ func refsOf(plan *codec.Plan, v any) (refs []*core.Future) {
 
 // storedSource brings back a value whose bytes are in this node's store alone.
 type storedSource struct {
-	o      *objects
+	o      *Objects
 	id     raysys.TaskID // of the submission
 	object *objectstore.Object
 	plan   *codec.Plan

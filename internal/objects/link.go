@@ -1,4 +1,4 @@
-package system
+package objects
 
 import (
 	"context"
@@ -36,16 +36,16 @@ func (p transferPeer) SendBody(kind wire.Kind, head []byte, b transfer.Body) err
 // Abandon implements transfer.Peer.
 func (p transferPeer) Abandon(l transfer.Landing) { p.Peer.Abandon(l) }
 
-// handle handles a frame of a transfer.
-func (o *objects) handle(p *mesh.Peer, kind wire.Kind, frame []byte) error {
+// Handle handles a frame of a transfer.
+func (o *Objects) Handle(p *mesh.Peer, kind wire.Kind, frame []byte) error {
 	return o.engine.Handle(transferPeer{p}, kind, frame)
 }
 
-// peerDown ends what goes on over a connection that is over.
-func (o *objects) peerDown(k core.NodeKey, cause error) { o.engine.PeerDown(k, cause) }
+// PeerDown ends what goes on over a connection that is over.
+func (o *Objects) PeerDown(k core.NodeKey, cause error) { o.engine.PeerDown(k, cause) }
 
-// land says where the body of a KindChunk goes.
-func (o *objects) land(p *mesh.Peer, head []byte, size int) link.Landing {
+// Land says where the body of a KindChunk goes.
+func (o *Objects) Land(p *mesh.Peer, head []byte, size int) link.Landing {
 	if landing := o.engine.Land(p.Key(), head, size); landing != nil {
 		return landing
 	}

@@ -1,4 +1,4 @@
-package system
+package objects
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func (n *names) copied(c *copying) {
 }
 
 // lentNoMore lets a copy go that the owner needs no more, also one that is being made.
-func (o *objects) lentNoMore(oid raysys.TaskID) {
+func (o *Objects) lentNoMore(oid raysys.TaskID) {
 	n := &o.names
 	n.mu.Lock()
 	for c := range n.copying {
@@ -66,7 +66,7 @@ func (o *objects) lentNoMore(oid raysys.TaskID) {
 }
 
 // keepFor pulls a copy of the owner's object and keeps it until the owner, or the name that it has, says otherwise.
-func (o *objects) keepFor(c *copying) error {
+func (o *Objects) keepFor(c *copying) error {
 	defer o.names.copied(c)
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
@@ -112,7 +112,7 @@ func (o *objects) keepFor(c *copying) error {
 }
 
 // enterCopy tells the directory of a copy that is kept.
-func (o *objects) enterCopy(c *copying, obj *objectstore.Object) error {
+func (o *Objects) enterCopy(c *copying, obj *objectstore.Object) error {
 	m, err := obj.Manifest(c.ctx)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package system
+package objects
 
 import (
 	"context"
@@ -27,8 +27,8 @@ import (
 	"github.com/raysys/raysys/internal/transfer"
 )
 
-// objectsConfig is what objects are made of.
-type objectsConfig struct {
+// Config is what objects are made of.
+type Config struct {
 	Node      raysys.NodeID
 	Namespace string
 	Job       *core.Job
@@ -42,11 +42,11 @@ type objectsConfig struct {
 	// Records returns the records of States. In a process without a cluster they are opened when first asked for.
 	Records func() (*registry.Registry, error)
 	// Cluster is nil without one.
-	Cluster *objectsCluster
+	Cluster *Cluster
 }
 
-// objectsCluster is what objects need of the other nodes.
-type objectsCluster struct {
+// Cluster is what objects need of the other nodes.
+type Cluster struct {
 	Mesh      *mesh.Mesh
 	Refs      *refs.References
 	Runner    *runner.Runner
@@ -56,9 +56,9 @@ type objectsCluster struct {
 	Host string
 }
 
-// objects joins the node's object store to its futures and to the other nodes. It implements core.Objects and
+// Objects joins the node's object store to its futures and to the other nodes. It implements core.Objects and
 // core.Names.
-type objects struct {
+type Objects struct {
 	name      raysys.NodeID
 	namespace string
 	job       *core.Job
@@ -95,9 +95,9 @@ type need struct {
 	size  int64        // about
 }
 
-// newObjects opens the node's store. It writes nothing before there is something to spill.
-func newObjects(cfg objectsConfig) (*objects, error) {
-	o := &objects{
+// Open opens the node's store. It writes nothing before there is something to spill.
+func Open(cfg Config) (*Objects, error) {
+	o := &Objects{
 		name: cfg.Node, namespace: cfg.Namespace, job: cfg.Job, clock: cfg.Clock, log: cfg.Log, fetched: cfg.Fetched, records: cfg.Records,
 		needs: map[raysys.TaskID]need{},
 	}
@@ -131,7 +131,7 @@ func newObjects(cfg objectsConfig) (*objects, error) {
 	return o, nil
 }
 
-func (o *objects) newEngine(host string) (*transfer.Engine, error) {
+func (o *Objects) newEngine(host string) (*transfer.Engine, error) {
 	return transfer.New(transfer.Config{
 		Self:  o.self,
 		Store: o.store, Link: connector{o.mesh}, Host: host,
@@ -146,14 +146,14 @@ func (o *objects) newEngine(host string) (*transfer.Engine, error) {
 	})
 }
 
-// stop ends what waits in it.
-func (o *objects) stop() { o.cancel() }
+// Stop ends what waits in it.
+func (o *Objects) Stop() { o.cancel() }
 
-// stats says what the store holds.
-func (o *objects) stats() objectstore.Stats { return o.store.Stats() }
+// Stats says what the store holds.
+func (o *Objects) Stats() objectstore.Stats { return o.store.Stats() }
 
-// close ends transfers and the store. Values that the program still holds stay.
-func (o *objects) close() error {
+// Close ends transfers and the store. Values that the program still holds stay.
+func (o *Objects) Close() error {
 	o.cancel()
 	if o.engine != nil {
 		o.engine.Close()
@@ -164,7 +164,7 @@ func (o *objects) close() error {
 // pressure is called before a primary is spilled: what nobody reaches any more may be enough (rule C25). The runtime
 // runs the cleanups that a collection has queued on goroutines of its own; pressure waits until it has run as many as
 // were queued.
-func (o *objects) pressure() {
+func (o *Objects) pressure() {
 	runtime.GC()
 	counts := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
 	metrics.Read(counts)
@@ -188,7 +188,7 @@ var seed = maphash.MakeSeed()
 
 // id names the object that a future of this node holds. It is the submission's id, made this incarnation's own, because
 // a driver with a fixed seed submits under the same ids again.
-func (o *objects) id(c *core.Future) raysys.TaskID {
+func (o *Objects) id(c *core.Future) raysys.TaskID {
 	id := c.ID()
 	if id.IsZero() {
 		// A Ready value has none. Its place in memory is its own while it is there, and with it this id.
@@ -205,7 +205,7 @@ func objectID(id raysys.TaskID, owner core.NodeKey) raysys.TaskID {
 	return raysys.TaskID{Hi: id.Hi ^ h, Lo: id.Lo ^ h<<32 ^ h>>32}
 }
 
-func (o *objects) self() core.NodeKey {
+func (o *Objects) self() core.NodeKey {
 	if o.mesh != nil {
 		return o.mesh.Self()
 	}
@@ -221,7 +221,7 @@ func fnv1a(s string) uint64 {
 }
 
 // Keep implements core.Objects.
-func (o *objects) Keep(c *core.Future, v any) (kept bool, err error) {
+func (o *Objects) Keep(c *core.Future, v any) (kept bool, err error) {
 	value := reflect.ValueOf(v).Elem()
 	plan, err := codec.PlanOf(value.Type())
 	if err != nil {
@@ -282,7 +282,7 @@ func attemptOf(c *core.Future) uint32 {
 }
 
 // Drop implements core.Objects.
-func (o *objects) Drop(c *core.Future) {
+func (o *Objects) Drop(c *core.Future) {
 	switch s := core.SourceOf(c).(type) {
 	case nil:
 		if obj := o.store.Lookup(o.id(c)); obj != nil {
@@ -294,7 +294,7 @@ func (o *objects) Drop(c *core.Future) {
 }
 
 // enter remembers the future of an object of this node.
-func (o *objects) enter(id raysys.TaskID, c weak.Pointer[core.Future]) {
+func (o *Objects) enter(id raysys.TaskID, c weak.Pointer[core.Future]) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.live == nil {
@@ -304,26 +304,26 @@ func (o *objects) enter(id raysys.TaskID, c weak.Pointer[core.Future]) {
 }
 
 // coreOf returns the future of an object of this node, nil when nobody holds it any more.
-func (o *objects) coreOf(id raysys.TaskID) *core.Future {
+func (o *Objects) coreOf(id raysys.TaskID) *core.Future {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.live[id].Value()
 }
 
 // freed ends this node's own need of an object: the future that held it was released.
-func (o *objects) freed(obj *objectstore.Object) {
+func (o *Objects) freed(obj *objectstore.Object) {
 	o.end(o.names.unneeded(obj))
 	o.dead(obj)
 }
 
 // collected is freed for an object whose future nobody reaches any more, on the collector's goroutine.
-func (o *objects) collected(obj *objectstore.Object) {
+func (o *Objects) collected(obj *objectstore.Object) {
 	o.endCollected(o.names.unneeded(obj))
 	o.dead(obj)
 }
 
 // dead forgets the future of an object.
-func (o *objects) dead(obj *objectstore.Object) {
+func (o *Objects) dead(obj *objectstore.Object) {
 	o.mu.Lock()
 	if o.live[obj.ID()].Value() == nil { // else another attempt has it now
 		delete(o.live, obj.ID())
@@ -333,7 +333,7 @@ func (o *objects) dead(obj *objectstore.Object) {
 
 // ensure puts the value of c into the store if it is not there, so that other nodes can pull it, and returns its id. It
 // may wait for room.
-func (o *objects) ensure(c *core.Future) (raysys.TaskID, error) {
+func (o *Objects) ensure(c *core.Future) (raysys.TaskID, error) {
 	id := o.id(c)
 	for {
 		if obj := o.store.Lookup(id); obj != nil && obj.Lost() == nil {

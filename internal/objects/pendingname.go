@@ -1,4 +1,4 @@
-package system
+package objects
 
 import (
 	"github.com/raysys/raysys"
@@ -9,14 +9,14 @@ import (
 // entry is a name that an object is kept for before the directory is known to have it: the owner enters it once all copies
 // are there, or has asked for that and does not know what became of it.
 type entry struct {
-	o     *objects
+	o     *Objects
 	key   string
 	oid   raysys.TaskID
 	alarm core.Alarm // when it has taken too long
 }
 
 // follow watches a name that is about to be entered, or was perhaps.
-func (o *objects) follow(key string, oid raysys.TaskID) {
+func (o *Objects) follow(key string, oid raysys.TaskID) {
 	e := &entry{o: o, key: key, oid: oid}
 	o.names.mu.Lock()
 	k := o.names.kept[oid]

@@ -1,0 +1,67 @@
+package objects
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/registry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// silent is a clock whose alarms never ring.
+type silent struct{}
+
+func (silent) Now() int64                  { return 0 }
+func (silent) SetAlarm(*core.Alarm)        {}
+func (silent) ClearAlarm(*core.Alarm) bool { return true }
+
+// alone opens objects in a process without a cluster, whose States cannot be read.
+func alone(t *testing.T) *Objects {
+	t.Helper()
+	o, err := Open(Config{
+		Node: "n", Namespace: "test", Job: &core.Job{}, Clock: silent{}, Log: zap.NewNop(), Store: objectstore.Config{Cluster: "test"},
+		Records: func() (*registry.Registry, error) { return nil, raysys.ErrClosed },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := o.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+// TestLaterRetentionStays: the end of a State's earlier retention of an object leaves a later one.
+func TestLaterRetentionStays(t *testing.T) {
+	o := alone(t)
+	r := raysys.Ready(make([]byte, 1<<20))
+	c := r.RefFuture()
+	oid, err := o.ensure(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := registry.StateKey("test", grainengine.ID{Kind: "kind", Key: "key"}, "n")
+	for range 2 {
+		if err := o.holdFor(key, oid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Drop(c)
+	(&hold{o: o, key: key, oid: oid, number: 1}).end()
+	if o.store.Lookup(oid) == nil {
+		t.Fatal("the end of the first retention freed what the second still retains")
+	}
+	(&hold{o: o, key: key, oid: oid, number: 2}).end()
+	if o.store.Lookup(oid) != nil {
+		t.Error("the object stays after its last retention")
+	}
+}
