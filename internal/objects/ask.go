@@ -17,52 +17,52 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// keepOp is what one node asks another about an object. The numbers are on the wire.
-type keepOp byte
+// operation is what one node asks another about an object. The numbers are on the wire.
+type operation byte
 
 const (
-	keepCopy keepOp = 1 // pull a copy and keep it
-	keepFree keepOp = 2 // the copy may go
-	keepLend keepOp = 3 // a reference to an object that is kept
-	keepHold keepOp = 4 // keep the object of this node while a State's record lists it
-	// keepCollect: give back the references of the asker that are not needed. The answer comes behind them.
-	keepCollect keepOp = 5
+	opCopy   operation = 1 // pull a copy and keep it
+	opFree   operation = 2 // the copy may go
+	opExport operation = 3 // a reference to an object that is kept
+	opRetain operation = 4 // keep the object of this node while a State's record lists it
+	// opCollect: give back the references of the asker that are not needed. The answer comes behind them.
+	opCollect operation = 5
 )
 
-// keepAsk is the question.
-type keepAsk struct {
+// question is the question.
+type question struct {
 	oid raysys.TaskID
 	key string // copy: of the directory, where the name of the object is; empty for none. hold: of the State
 }
 
-// keepAnswer is what was said.
-type keepAnswer struct {
+// reply is what was said.
+type reply struct {
 	number uint64        // lend: in the exports of who answers, 0 when it has only a copy
 	id     raysys.TaskID // lend: the submission's
 }
 
-// keepAt asks a node about an object.
-func (o *Objects) keepAt(at core.NodeKey, op keepOp, ask keepAsk, done func(keepAnswer, error)) {
+// ask asks a node about an object.
+func (o *Objects) ask(at core.NodeKey, op operation, ask question, done func(reply, error)) {
 	o.mesh.Call(at, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
 			return wire.AppendBytes(wire.AppendID(append(dst, byte(op)), ask.oid), ask.key)
-		}, func(r *wire.Reader) (keepAnswer, error) { return keepAnswer{r.Uvarint(), r.ID()}, nil }, done)
-	}, func(err error) { done(keepAnswer{}, fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)) })
+		}, func(r *wire.Reader) (reply, error) { return reply{r.Uvarint(), r.ID()}, nil }, done)
+	}, func(err error) { done(reply{}, fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)) })
 }
 
-// keepWait is keepAt for those who wait.
-func (o *Objects) keepWait(ctx context.Context, at core.NodeKey, op keepOp, ask keepAsk) error {
-	_, err := runner.Wait(ctx, func(done func(keepAnswer, error)) { o.keepAt(at, op, ask, done) })
+// askWait is keepAt for those who wait.
+func (o *Objects) askWait(ctx context.Context, at core.NodeKey, op operation, ask question) error {
+	_, err := runner.Wait(ctx, func(done func(reply, error)) { o.ask(at, op, ask, done) })
 	return err
 }
 
 // Serve serves KindKeep.
 func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
-	op, ask := keepOp(r.Byte()), keepAsk{oid: r.ID(), key: r.String()}
+	op, ask := operation(r.Byte()), question{oid: r.ID(), key: r.String()}
 	if err := r.Err(); err != nil {
 		return err
 	}
-	answer := func(to mesh.Reply, a keepAnswer, err error) {
+	answer := func(to mesh.Reply, a reply, err error) {
 		if err != nil {
 			to.Fail(err)
 			return
@@ -70,19 +70,19 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 		to.Send(wire.AppendID(wire.AppendUvarint(to.Head(), a.number), a.id))
 	}
 	switch op {
-	case keepCopy:
-		cp := o.names.copies(o.ctx, p.Key(), ask) // now: what comes behind it on the connection may be that it is not wanted
-		o.runner.Background(func() { answer(to, keepAnswer{}, o.keepFor(cp)) }, func(err error) { o.names.copied(cp); to.Fail(err) })
-	case keepFree:
-		o.lentNoMore(ask.oid)
-		answer(to, keepAnswer{}, nil)
-	case keepLend:
-		a, err := o.lend(p, ask.oid)
+	case opCopy:
+		cp := o.kept.copyAsked(o.ctx, p.Key(), ask) // now: what comes behind it on the connection may be that it is not wanted
+		o.runner.Background(func() { answer(to, reply{}, o.keepCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
+	case opFree:
+		o.dropCopy(ask.oid)
+		answer(to, reply{}, nil)
+	case opExport:
+		a, err := o.export(p, ask.oid)
 		answer(to, a, err)
-	case keepHold:
-		answer(to, keepAnswer{}, o.holdFor(ask.key, ask.oid))
-	case keepCollect:
-		last := func() { answer(to.Behind(), keepAnswer{}, nil) } // Requests is the class of the drops
+	case opRetain:
+		answer(to, reply{}, o.retain(ask.key, ask.oid))
+	case opCollect:
+		last := func() { answer(to.Behind(), reply{}, nil) } // Requests is the class of the drops
 		o.runner.Background(func() { o.pressure(); o.refs.Tick(); o.refs.AfterDrops(last) }, to.Fail)
 	default:
 		to.Fail(fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, o.self()))
@@ -90,9 +90,9 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	return nil
 }
 
-// lend gives the peer a reference to an object that is kept here.
-func (o *Objects) lend(p *mesh.Peer, oid raysys.TaskID) (a keepAnswer, err error) {
-	future, obj := o.names.find(oid)
+// export gives the peer a reference to an object that is kept here.
+func (o *Objects) export(p *mesh.Peer, oid raysys.TaskID) (a reply, err error) {
+	future, obj := o.kept.find(oid)
 	switch {
 	case obj == nil:
 		return a, fmt.Errorf("%w: node %s does not keep it", raysys.ErrObjectLost, o.self())
@@ -108,7 +108,7 @@ func (o *Objects) lend(p *mesh.Peer, oid raysys.TaskID) (a keepAnswer, err error
 
 // future returns a future for what the node at was asked to lend: one of its exports, or the object itself, whose copies
 // the directory finds.
-func (a keepAnswer) future(o *Objects, at core.NodeKey, rec *registry.Record) *core.Future {
+func (a reply) future(o *Objects, at core.NodeKey, rec *registry.Record) *core.Future {
 	if a.number != 0 {
 		return o.refs.Take(a.id, at, a.number)
 	}
@@ -134,7 +134,7 @@ func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future
 		if len(kept) == spec.Replicas-1 {
 			break
 		}
-		err := o.keepWait(ctx, k, keepCopy, keepAsk{obj.ID(), key})
+		err := o.askWait(ctx, k, opCopy, question{obj.ID(), key})
 		if err == nil {
 			kept = append(kept, k)
 			continue
@@ -148,7 +148,7 @@ func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future
 		}
 	}
 	if len(kept) < spec.Replicas-1 {
-		o.release(&keeping{object: obj, replicas: kept})
+		o.release(&reasons{object: obj, replicas: kept})
 		errs = append([]error{fmt.Errorf("%w: Replicas(%d), and %d other nodes took a copy", raysys.ErrNoCapacity, spec.Replicas, len(kept))}, errs...)
 		return nil, errors.Join(errs...)
 	}

@@ -114,7 +114,7 @@ func (o *Objects) collect(ctx context.Context, list []*evacuation) {
 			}
 			asked[k] = true
 			wg.Go(func() { // an older version does not know the question: its references count as they are
-				_ = o.keepWait(ctx, k, keepCollect, keepAsk{})
+				_ = o.askWait(ctx, k, opCollect, question{})
 			})
 		}
 	}
@@ -155,9 +155,9 @@ func (o *Objects) evacuations() []*evacuation {
 		byFuture[future] = l
 		list = append(list, l)
 	}
-	o.names.mu.Lock()
-	defer o.names.mu.Unlock()
-	for _, k := range o.names.kept {
+	o.kept.mu.Lock()
+	defer o.kept.mu.Unlock()
+	for _, k := range o.kept.byID {
 		if !k.wanted() {
 			continue
 		}
@@ -240,22 +240,22 @@ func (o *Objects) evacuatedID(ctx context.Context, l *evacuation) (raysys.TaskID
 }
 
 func (o *Objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, l *evacuation) error {
-	ask := func(op keepOp, key string) error {
-		return o.keepWait(ctx, to, op, keepAsk{oid, key})
+	ask := func(op operation, key string) error {
+		return o.askWait(ctx, to, op, question{oid, key})
 	}
 	// One copy more under each name: asked again, a node that has it enters the name only.
 	for _, key := range append([]string{""}, l.names...) {
-		if err := ask(keepCopy, key); err != nil {
+		if err := ask(opCopy, key); err != nil {
 			return err
 		}
 	}
 	for _, key := range l.states {
-		if err := ask(keepHold, key); err != nil {
+		if err := ask(opRetain, key); err != nil {
 			return err
 		}
 	}
 	if len(l.states) > 0 && len(l.holders) == 0 { // they say from now on how long it stays
-		return ask(keepFree, "")
+		return ask(opFree, "")
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (o *Objects) List() []Info {
 			ID: oid.String(), Size: need.size, Forms: []string{}, Why: "reference", Owner: need.owner.Node, Refs: need.count,
 		})
 	}
-	o.names.explain(list)
+	o.kept.explain(list)
 	slices.SortStableFunc(list, func(a, b Info) int {
 		return cmp.Or(cmp.Compare(b.Size, a.Size), strings.Compare(a.ID, b.ID))
 	})
@@ -107,11 +107,11 @@ func (o *Objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 }
 
 // explain adds names and replicas.
-func (n *names) explain(list []Info) {
+func (n *keptObjects) explain(list []Info) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	kept := make(map[string]*keeping, len(n.kept))
-	for oid, k := range n.kept {
+	kept := make(map[string]*reasons, len(n.byID))
+	for oid, k := range n.byID {
 		kept[oid.String()] = k
 	}
 	for i := range list {
@@ -127,7 +127,7 @@ func (n *names) explain(list []Info) {
 			list[i].Names = append(list[i].Names, name)
 		}
 		slices.Sort(list[i].Names)
-		if k.lent {
+		if k.forOwner {
 			list[i].KeptFor = k.owner.Node
 		}
 		for _, at := range k.replicas {

@@ -17,44 +17,44 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// names are the objects that this node keeps although no reference here may stand for them: under a name, or as a copy
+// keptObjects are the objects that this node keeps although no reference here may stand for them: under a name, or as a copy
 // for another node.
-type names struct {
-	mu      sync.Mutex // guards the rest
-	kept    map[raysys.TaskID]*keeping
-	copying map[*copying]struct{}    // copies that are about to be kept
-	local   map[string]raysys.TaskID // in a process without a cluster
+type keptObjects struct {
+	mu     sync.Mutex // guards the rest
+	byID   map[raysys.TaskID]*reasons
+	copies map[*pendingCopy]struct{} // copies that are about to be kept
+	byName map[string]raysys.TaskID  // in a process without a cluster
 }
 
-// keeping is why an object is kept.
-type keeping struct {
-	object   *objectstore.Object
-	future   *core.Future // the future, where the object was put
-	owner    core.NodeKey
-	names    map[string]uint64 // keys of the directory and of States, with which hold of them it is
-	entering map[string]*entry // those of names that the directory is not known to have yet
-	lent     bool              // the owner asked for it
-	replicas []core.NodeKey    // at the owner: whom it asked
-	free     bool              // no reference here stands for it
+// reasons is why an object is kept.
+type reasons struct {
+	object       *objectstore.Object
+	future       *core.Future // the future, where the object was put
+	owner        core.NodeKey
+	names        map[string]uint64       // keys of the directory and of States, with which hold of them it is
+	pending      map[string]*pendingName // those of names that the directory is not known to have yet
+	forOwner     bool                    // the owner asked for it
+	replicas     []core.NodeKey          // at the owner: whom it asked
+	unreferenced bool                    // no reference here stands for it
 }
 
 // wanted says whether there is still a reason. names.mu is held.
-func (k *keeping) wanted() bool { return k.lent || len(k.names) > 0 }
+func (k *reasons) wanted() bool { return k.forOwner || len(k.names) > 0 }
 
 // keep enters a reason for an object; false when it is gone already.
-func (n *names) keep(obj *objectstore.Object, change func(*keeping)) bool {
+func (n *keptObjects) keep(obj *objectstore.Object, change func(*reasons)) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !obj.SetPrimary(true) {
 		return false
 	}
-	k := n.kept[obj.ID()]
+	k := n.byID[obj.ID()]
 	if k == nil {
-		k = &keeping{object: obj, names: map[string]uint64{}}
-		if n.kept == nil {
-			n.kept = map[raysys.TaskID]*keeping{}
+		k = &reasons{object: obj, names: map[string]uint64{}}
+		if n.byID == nil {
+			n.byID = map[raysys.TaskID]*reasons{}
 		}
-		n.kept[obj.ID()] = k
+		n.byID[obj.ID()] = k
 	}
 	k.object = obj // another attempt may have come
 	change(k)
@@ -63,30 +63,30 @@ func (n *names) keep(obj *objectstore.Object, change func(*keeping)) bool {
 
 // unneeded notes that no reference here stands for an object any more. It returns what is to end, nil when there is a reason
 // left to keep it.
-func (n *names) unneeded(obj *objectstore.Object) *keeping {
+func (n *keptObjects) unneeded(obj *objectstore.Object) *reasons {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.unneededLocked(obj)
 }
 
-func (n *names) unneededLocked(obj *objectstore.Object) *keeping {
-	k := n.kept[obj.ID()]
+func (n *keptObjects) unneededLocked(obj *objectstore.Object) *reasons {
+	k := n.byID[obj.ID()]
 	if k == nil || k.object != obj {
-		return ending(&keeping{object: obj})
+		return ending(&reasons{object: obj})
 	}
-	k.free = true
+	k.unreferenced = true
 	if k.wanted() {
 		return nil
 	}
-	delete(n.kept, obj.ID())
+	delete(n.byID, obj.ID())
 	return ending(k)
 }
 
 // drop takes a reason away, and returns what is to end when it was the last one and nothing else needs it.
-func (n *names) drop(oid raysys.TaskID, change func(*keeping)) *keeping {
+func (n *keptObjects) drop(oid raysys.TaskID, change func(*reasons)) *reasons {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	k := n.kept[oid]
+	k := n.byID[oid]
 	if k == nil {
 		return nil
 	}
@@ -95,38 +95,38 @@ func (n *names) drop(oid raysys.TaskID, change func(*keeping)) *keeping {
 		return nil
 	}
 	k.future = nil // the future may be collected, which frees the object
-	if !k.free {
+	if !k.unreferenced {
 		return nil
 	}
-	delete(n.kept, oid)
+	delete(n.byID, oid)
 	return ending(k)
 }
 
 // ending releases the object under the lock that the decision was made under, so that nobody enters a reason in between. The
 // pin leaves files and memory to objects.end.
-func ending(k *keeping) *keeping {
+func ending(k *reasons) *reasons {
 	k.object.Pin()
 	k.object.Release()
 	return k
 }
 
 // find returns the future of an object that is kept where it was put.
-func (n *names) find(oid raysys.TaskID) (future *core.Future, obj *objectstore.Object) {
+func (n *keptObjects) find(oid raysys.TaskID) (future *core.Future, obj *objectstore.Object) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if k := n.kept[oid]; k != nil {
+	if k := n.byID[oid]; k != nil {
 		return k.future, k.object
 	}
 	return nil, nil
 }
 
 // unkeep ends a reason, and frees the object with the last.
-func (o *Objects) unkeep(oid raysys.TaskID, change func(*keeping)) {
-	o.end(o.names.drop(oid, change))
+func (o *Objects) unkeep(oid raysys.TaskID, change func(*reasons)) {
+	o.end(o.kept.drop(oid, change))
 }
 
 // end does what is left to do about an object that nothing here needs any more.
-func (o *Objects) end(k *keeping) {
+func (o *Objects) end(k *reasons) {
 	if k == nil {
 		return
 	}
@@ -137,7 +137,7 @@ func (o *Objects) end(k *keeping) {
 
 // endCollected is end for the collector's goroutine, which must free memory at once, and must not wait or set alarms: others
 // are told at the next tick.
-func (o *Objects) endCollected(k *keeping) {
+func (o *Objects) endCollected(k *reasons) {
 	if k == nil || o.refs == nil {
 		o.end(k)
 		return
@@ -153,14 +153,14 @@ func (o *Objects) endCollected(k *keeping) {
 		anew := o.listed[oid]
 		o.mu.Unlock()
 		if listed && !anew {
-			o.gone(oid)
+			o.removeFromDirectory(oid)
 		}
 		o.release(k)
 	})
 }
 
 // release tells those who keep copies for this node that it is over.
-func (o *Objects) release(k *keeping) {
+func (o *Objects) release(k *reasons) {
 	for _, at := range k.replicas {
 		o.free(at, k.object.ID())
 	}
@@ -168,7 +168,7 @@ func (o *Objects) release(k *keeping) {
 
 // free tells a node that its copy may go, until it has heard or is dead.
 func (o *Objects) free(at core.NodeKey, oid raysys.TaskID) {
-	o.keepAt(at, keepFree, keepAsk{oid: oid}, func(_ keepAnswer, err error) {
+	o.ask(at, opFree, question{oid: oid}, func(_ reply, err error) {
 		if err != nil && o.ctx.Err() == nil && o.mesh.Alive(at) { // who is gone keeps nothing
 			o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
 		}
@@ -182,7 +182,7 @@ func (o *Objects) withdraw(oid raysys.TaskID) {
 	delete(o.listed, oid)
 	o.mu.Unlock()
 	if listed {
-		o.gone(oid)
+		o.removeFromDirectory(oid)
 	}
 }
 
@@ -228,11 +228,11 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	for _, k := range others {
 		rec.Enter(registry.Location{Node: k, Kept: true})
 	}
-	if !o.names.keep(obj, func(k *keeping) { k.owner, k.replicas = self, others }) {
-		o.release(&keeping{object: obj, replicas: others})
+	if !o.kept.keep(obj, func(k *reasons) { k.owner, k.replicas = self, others }) {
+		o.release(&reasons{object: obj, replicas: others})
 		return raysys.ErrReleased
 	}
-	o.list(oid)
+	o.markListed(oid)
 	if _, err := o.dir.ChangeWait(ctx, registry.AddCopy(rec, true)); err != nil {
 		return fmt.Errorf("enter it in the directory: %w", err)
 	}
@@ -240,7 +240,7 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 		return nil
 	}
 	key := registry.NameKey(o.namespace, spec.Name)
-	o.names.keep(obj, func(k *keeping) { k.future, k.names[key] = c, 1 })
+	o.kept.keep(obj, func(k *reasons) { k.future, k.names[key] = c, 1 })
 	// The change may be made although nobody waits for it any more, or nobody can say: the name must not stand for nothing.
 	_, err = runner.Wait(ctx, func(done func(registry.Entry, error)) {
 		o.dir.Change(registry.SetName(key, rec), func(a registry.Entry, err error) {
@@ -262,21 +262,21 @@ func (o *Objects) publishLocal(c *core.Future, obj *objectstore.Object, name str
 	if name == "" {
 		return
 	}
-	o.names.mu.Lock()
-	if o.names.local == nil {
-		o.names.local = map[string]raysys.TaskID{}
+	o.kept.mu.Lock()
+	if o.kept.byName == nil {
+		o.kept.byName = map[string]raysys.TaskID{}
 	}
-	before, had := o.names.local[name]
-	o.names.local[name] = obj.ID()
-	o.names.mu.Unlock()
-	o.names.keep(obj, func(k *keeping) { k.future, k.names[name] = c, 1 })
+	before, had := o.kept.byName[name]
+	o.kept.byName[name] = obj.ID()
+	o.kept.mu.Unlock()
+	o.kept.keep(obj, func(k *reasons) { k.future, k.names[name] = c, 1 })
 	if had && before != obj.ID() {
-		o.unkeep(before, func(k *keeping) { delete(k.names, name) })
+		o.unkeep(before, func(k *reasons) { delete(k.names, name) })
 	}
 }
 
-// list notes that the directory names this node for an object.
-func (o *Objects) list(oid raysys.TaskID) {
+// markListed notes that the directory names this node for an object.
+func (o *Objects) markListed(oid raysys.TaskID) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.listed == nil {
@@ -295,7 +295,7 @@ func (o *Objects) watch(key string, oid raysys.TaskID, seen store.Version) {
 		case a.Exists && a.Record.ID == oid:
 			o.watch(key, oid, a.Version)
 		default:
-			o.unkeep(oid, func(k *keeping) { delete(k.names, key) })
+			o.unkeep(oid, func(k *reasons) { delete(k.names, key) })
 		}
 	})
 }
@@ -306,10 +306,10 @@ const watchPause = time.Second
 // Lookup implements core.Names.
 func (o *Objects) Lookup(ctx context.Context, name string) (*core.Future, error) {
 	if o.dir == nil {
-		o.names.mu.Lock()
-		oid, ok := o.names.local[name]
-		o.names.mu.Unlock()
-		if future, _ := o.names.find(oid); ok && future != nil {
+		o.kept.mu.Lock()
+		oid, ok := o.kept.byName[name]
+		o.kept.mu.Unlock()
+		if future, _ := o.kept.find(oid); ok && future != nil {
 			return future, nil
 		}
 		return nil, fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
@@ -329,14 +329,14 @@ func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Futur
 	var last, open error // open: of a node that lives and did not say that it has none
 	for _, at := range append([]registry.Location{{Node: rec.Owner, Kept: true}}, rec.At...) {
 		if at.Node == o.self() {
-			if future, _ := o.names.find(rec.ID); future != nil {
+			if future, _ := o.kept.find(rec.ID); future != nil {
 				return future, nil
 			}
 		}
 		if !at.Kept || !o.mesh.Alive(at.Node) || at.Node == o.self() {
 			continue
 		}
-		ans, err := runner.WaitOr(ctx, func(done func(keepAnswer, error)) { o.keepAt(at.Node, keepLend, keepAsk{oid: rec.ID}, done) }, func(ans keepAnswer, err error) {
+		ans, err := runner.WaitOr(ctx, func(done func(reply, error)) { o.ask(at.Node, opExport, question{oid: rec.ID}, done) }, func(ans reply, err error) {
 			if err == nil && ans.number != 0 { // it counts this node, which has nothing to show for it
 				o.refs.GiveBack(at.Node, ans.number)
 			}
@@ -352,8 +352,8 @@ func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Futur
 			open = fmt.Errorf("node %s: %w", at.Node, err)
 		}
 	}
-	if future, obj := o.names.find(rec.ID); future == nil && obj != nil { // this node has a copy, and the owner is dead
-		return keepAnswer{}.future(o, o.self(), rec), nil
+	if future, obj := o.kept.find(rec.ID); future == nil && obj != nil { // this node has a copy, and the owner is dead
+		return reply{}.future(o, o.self(), rec), nil
 	}
 	if open != nil {
 		return nil, fmt.Errorf("%w: it may be had later: %w", raysys.ErrUnreachable, open)
@@ -368,14 +368,14 @@ func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Futur
 // Forget implements core.Names.
 func (o *Objects) Forget(ctx context.Context, name string) error {
 	if o.dir == nil {
-		o.names.mu.Lock()
-		oid, ok := o.names.local[name]
-		delete(o.names.local, name)
-		o.names.mu.Unlock()
+		o.kept.mu.Lock()
+		oid, ok := o.kept.byName[name]
+		delete(o.kept.byName, name)
+		o.kept.mu.Unlock()
 		if !ok {
 			return fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
 		}
-		o.unkeep(oid, func(k *keeping) { delete(k.names, name) })
+		o.unkeep(oid, func(k *reasons) { delete(k.names, name) })
 		return nil
 	}
 	key := registry.NameKey(o.namespace, name)
@@ -393,14 +393,14 @@ func (o *Objects) Forget(ctx context.Context, name string) error {
 // OwnerDied lets go of what was kept for a dead node, unless it has a name: not at once, since references to it may be
 // elsewhere, which find it by the directory.
 func (o *Objects) OwnerDied(dead core.NodeKey) {
-	o.names.mu.Lock()
+	o.kept.mu.Lock()
 	var list []raysys.TaskID
-	for oid, k := range o.names.kept {
-		if k.owner == dead && k.lent {
+	for oid, k := range o.kept.byID {
+		if k.owner == dead && k.forOwner {
 			list = append(list, oid)
 		}
 	}
-	o.names.mu.Unlock()
+	o.kept.mu.Unlock()
 	for _, oid := range list {
 		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(orphanGrace), Ring: func() { o.orphan(oid) }})
 	}
@@ -411,17 +411,17 @@ func (o *Objects) OwnerDied(dead core.NodeKey) {
 const orphanGrace = 10 * time.Minute
 
 func (o *Objects) orphan(oid raysys.TaskID) {
-	o.names.mu.Lock()
-	k := o.names.kept[oid]
+	o.kept.mu.Lock()
+	k := o.kept.byID[oid]
 	named := k != nil && len(k.names) > 0
 	switch {
 	case named:
-		k.lent = false // its names say how long it stays
+		k.forOwner = false // its names say how long it stays
 	case k != nil:
-		delete(o.names.kept, oid)
+		delete(o.kept.byID, oid)
 		k.object.SetPrimary(false)
 	}
-	o.names.mu.Unlock()
+	o.kept.mu.Unlock()
 	if k != nil && !named {
 		o.log.Debug("a copy of a dead node's object may go now", zap.Stringer("object", oid))
 	}

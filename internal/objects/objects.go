@@ -83,7 +83,7 @@ type Objects struct {
 	live   map[raysys.TaskID]weak.Pointer[core.Future] // the futures whose values are objects of this node
 	listed map[raysys.TaskID]bool                      // those for which the directory names this node
 	deaths map[core.NodeKey]time.Time                  // when an object of a dead node was first missed
-	names  names
+	kept   keptObjects
 
 	evacuated []evacuated // of the drain in progress
 }
@@ -231,7 +231,7 @@ func (o *Objects) Keep(c *core.Future, v any) (kept bool, err error) {
 	if size <= raysys.ObjectSize {
 		return false, nil
 	}
-	h := &held{o: o, c: weak.Make(c), plan: plan, size: int64(size)}
+	h := &futureValue{o: o, c: weak.Make(c), plan: plan, size: int64(size)}
 	switch s := core.SourceOf(c).(type) {
 	case nil:
 	case *storedSource: // it came back from disk
@@ -312,13 +312,13 @@ func (o *Objects) coreOf(id raysys.TaskID) *core.Future {
 
 // freed ends this node's own need of an object: the future that held it was released.
 func (o *Objects) freed(obj *objectstore.Object) {
-	o.end(o.names.unneeded(obj))
+	o.end(o.kept.unneeded(obj))
 	o.dead(obj)
 }
 
 // collected is freed for an object whose future nobody reaches any more, on the collector's goroutine.
 func (o *Objects) collected(obj *objectstore.Object) {
-	o.endCollected(o.names.unneeded(obj))
+	o.endCollected(o.kept.unneeded(obj))
 	o.dead(obj)
 }
 
@@ -352,7 +352,7 @@ func (o *Objects) ensure(c *core.Future) (raysys.TaskID, error) {
 		head := reflect.New(value.Type())
 		head.Elem().Set(value)
 		v = head.Interface()
-		h := &held{o: o, c: weak.Make(c), plan: plan, size: int64(plan.Size(value))}
+		h := &futureValue{o: o, c: weak.Make(c), plan: plan, size: int64(plan.Size(value))}
 		h.value.Store(&v) // it is not the store's to forget: it counts, and stays
 		obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
 		switch {

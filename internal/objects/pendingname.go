@@ -6,9 +6,9 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 )
 
-// entry is a name that an object is kept for before the directory is known to have it: the owner enters it once all copies
+// pendingName is a name that an object is kept for before the directory is known to have it: the owner enters it once all copies
 // are there, or has asked for that and does not know what became of it.
-type entry struct {
+type pendingName struct {
 	o     *Objects
 	key   string
 	oid   raysys.TaskID
@@ -17,33 +17,33 @@ type entry struct {
 
 // follow watches a name that is about to be entered, or was perhaps.
 func (o *Objects) follow(key string, oid raysys.TaskID) {
-	e := &entry{o: o, key: key, oid: oid}
-	o.names.mu.Lock()
-	k := o.names.kept[oid]
+	e := &pendingName{o: o, key: key, oid: oid}
+	o.kept.mu.Lock()
+	k := o.kept.byID[oid]
 	wanted := k != nil && k.names[key] != 0
 	if wanted {
-		if k.entering == nil {
-			k.entering = map[string]*entry{}
+		if k.pending == nil {
+			k.pending = map[string]*pendingName{}
 		}
-		if before := k.entering[key]; before != nil {
+		if before := k.pending[key]; before != nil {
 			o.clock.ClearAlarm(&before.alarm)
 		}
-		k.entering[key] = e
+		k.pending[key] = e
 		e.wait()
 	}
-	o.names.mu.Unlock()
+	o.kept.mu.Unlock()
 	if wanted {
 		e.look()
 	}
 }
 
 // wait gives it as long as a State has to be written.
-func (e *entry) wait() {
-	e.alarm.At, e.alarm.Ring = e.o.clock.Now()+int64(holdGrace), e.late
+func (e *pendingName) wait() {
+	e.alarm.At, e.alarm.Ring = e.o.clock.Now()+int64(retainGrace), e.late
 	e.o.clock.SetAlarm(&e.alarm)
 }
 
-func (e *entry) look() {
+func (e *pendingName) look() {
 	e.o.dir.Find(e.key, func(a registry.Entry, err error) {
 		if e.seen(a, err) {
 			return
@@ -57,7 +57,7 @@ func (e *entry) look() {
 }
 
 // seen is told of the name's record. It reports false when that is of another object, or there is none.
-func (e *entry) seen(a registry.Entry, err error) bool {
+func (e *pendingName) seen(a registry.Entry, err error) bool {
 	o := e.o
 	switch {
 	case o.ctx.Err() != nil:
@@ -78,36 +78,36 @@ func (e *entry) seen(a registry.Entry, err error) bool {
 }
 
 // pending reports whether the object is still kept for the name, which is not known to be entered.
-func (e *entry) pending() bool {
-	e.o.names.mu.Lock()
-	defer e.o.names.mu.Unlock()
-	k := e.o.names.kept[e.oid]
-	return k != nil && k.entering[e.key] == e
+func (e *pendingName) pending() bool {
+	e.o.kept.mu.Lock()
+	defer e.o.kept.mu.Unlock()
+	k := e.o.kept.byID[e.oid]
+	return k != nil && k.pending[e.key] == e
 }
 
 // entered reports whether it is the first to notice.
-func (e *entry) entered() bool {
+func (e *pendingName) entered() bool {
 	e.o.clock.ClearAlarm(&e.alarm)
-	e.o.names.mu.Lock()
-	defer e.o.names.mu.Unlock()
-	k := e.o.names.kept[e.oid]
-	if k == nil || k.entering[e.key] != e {
+	e.o.kept.mu.Lock()
+	defer e.o.kept.mu.Unlock()
+	k := e.o.kept.byID[e.oid]
+	if k == nil || k.pending[e.key] != e {
 		return false
 	}
-	delete(k.entering, e.key)
+	delete(k.pending, e.key)
 	return true
 }
 
 // late is called when it has taken long: an owner that lives may still be making copies, anyone else had time enough.
-func (e *entry) late() {
-	e.o.names.mu.Lock()
-	k := e.o.names.kept[e.oid]
-	if k == nil || k.entering[e.key] != e {
-		e.o.names.mu.Unlock()
+func (e *pendingName) late() {
+	e.o.kept.mu.Lock()
+	k := e.o.kept.byID[e.oid]
+	if k == nil || k.pending[e.key] != e {
+		e.o.kept.mu.Unlock()
 		return
 	}
-	lent, owner := k.lent, k.owner
-	e.o.names.mu.Unlock()
+	lent, owner := k.forOwner, k.owner
+	e.o.kept.mu.Unlock()
 	if lent && e.o.mesh.Alive(owner) {
 		e.wait()
 		return
@@ -115,11 +115,11 @@ func (e *entry) late() {
 	e.end()
 }
 
-func (e *entry) end() {
+func (e *pendingName) end() {
 	e.o.clock.ClearAlarm(&e.alarm)
-	e.o.unkeep(e.oid, func(k *keeping) {
-		if k.entering[e.key] == e {
-			delete(k.entering, e.key)
+	e.o.unkeep(e.oid, func(k *reasons) {
+		if k.pending[e.key] == e {
+			delete(k.pending, e.key)
 			delete(k.names, e.key)
 		}
 	})

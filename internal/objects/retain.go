@@ -26,17 +26,17 @@ import (
 
 // Kinds of a written reference.
 const (
-	heldValue  byte = 1 + iota // encoded value, and what it refers to
-	heldObject                 // object id, submission id, owner, size, and what it refers to
+	writtenSmall  byte = 1 + iota // encoded value, and what it refers to
+	writtenObject                 // object id, submission id, owner, size, and what it refers to
 )
 
-// maxHeldDepth bounds references inside what references refer to.
-const maxHeldDepth = 16
+// maxDepth bounds references inside what references refer to.
+const maxDepth = 16
 
 // Retain implements grainengine.Retainer.
 func (o *Objects) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
 	go func() { // it ends with the store's context
-		w := &holding{o: o, key: registry.StateKey(o.namespace, id, name)}
+		w := &retaining{o: o, key: registry.StateKey(o.namespace, id, name)}
 		var out []byte
 		for _, c := range refs {
 			var err error
@@ -49,15 +49,15 @@ func (o *Objects) Retain(id grainengine.ID, name string, refs []*core.Future, do
 	}()
 }
 
-// holding is one Hold.
-type holding struct {
+// retaining is one Hold.
+type retaining struct {
 	o   *Objects
 	key string // of the State's record
 	ids []raysys.TaskID
 }
 
-func (w *holding) append(dst []byte, c *core.Future, depth int) ([]byte, error) {
-	if depth > maxHeldDepth {
+func (w *retaining) append(dst []byte, c *core.Future, depth int) ([]byte, error) {
+	if depth > maxDepth {
 		return dst, fmt.Errorf("%w: references within references, %d deep", raysys.ErrEncode, depth)
 	}
 	if err := settled(w.o.ctx, c); err != nil {
@@ -79,7 +79,7 @@ func (w *holding) append(dst []byte, c *core.Future, depth int) ([]byte, error) 
 				return dst, err
 			}
 			if len(b) <= wire.InlineLimit {
-				return w.inner(wire.AppendBytes(append(dst, heldValue), b), inner, depth)
+				return w.inner(wire.AppendBytes(append(dst, writtenSmall), b), inner, depth)
 			}
 		}
 	}
@@ -87,16 +87,16 @@ func (w *holding) append(dst []byte, c *core.Future, depth int) ([]byte, error) 
 	if err != nil {
 		return dst, err
 	}
-	if err := w.hold(&d); err != nil {
+	if err := w.retain(&d); err != nil {
 		return dst, err
 	}
 	w.ids = append(w.ids, d.OID)
-	dst = wire.AppendID(wire.AppendID(append(dst, heldObject), d.OID), c.ID())
+	dst = wire.AppendID(wire.AppendID(append(dst, writtenObject), d.OID), c.ID())
 	dst = wire.AppendUvarint(wire.AppendNode(dst, d.Owner), uint64(d.Size))
 	return w.inner(dst, d.Refs, depth)
 }
 
-func (w *holding) inner(dst []byte, refs []*core.Future, depth int) ([]byte, error) {
+func (w *retaining) inner(dst []byte, refs []*core.Future, depth int) ([]byte, error) {
 	dst = wire.AppendUvarint(dst, uint64(len(refs)))
 	for _, c := range refs {
 		var err error
@@ -107,15 +107,15 @@ func (w *holding) inner(dst []byte, refs []*core.Future, depth int) ([]byte, err
 	return dst, nil
 }
 
-// hold has the owner keep an object for the State, or when that is dead a node that has a copy.
-func (w *holding) hold(d *refs.Description) error {
+// retain has the owner keep an object for the State, or when that is dead a node that has a copy.
+func (w *retaining) retain(d *refs.Description) error {
 	o := w.o
 	if d.Owner == o.self() {
-		return o.holdFor(w.key, d.OID)
+		return o.retain(w.key, d.OID)
 	}
-	err := w.holdAt(d.Owner, d.OID)
+	err := w.retainAt(d.Owner, d.OID)
 	if errors.Is(err, raysys.ErrNodeDead) || err != nil && !o.mesh.Alive(d.Owner) {
-		err = w.holdCopy(d, err)
+		err = w.retainCopy(d, err)
 	}
 	if err != nil {
 		return fmt.Errorf("object of %s: %w", d.Owner, err)
@@ -123,17 +123,17 @@ func (w *holding) hold(d *refs.Description) error {
 	return nil
 }
 
-// holdAt has another node keep it.
-func (w *holding) holdAt(at core.NodeKey, oid raysys.TaskID) error {
-	return w.o.keepWait(w.o.ctx, at, keepHold, keepAsk{oid: oid, key: w.key})
+// retainAt has another node keep it.
+func (w *retaining) retainAt(at core.NodeKey, oid raysys.TaskID) error {
+	return w.o.askWait(w.o.ctx, at, opRetain, question{oid: oid, key: w.key})
 }
 
-// holdCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the directory
+// retainCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the directory
 // says, first at those who keep it anyway.
-func (w *holding) holdCopy(d *refs.Description, cause error) error {
+func (w *retaining) retainCopy(d *refs.Description, cause error) error {
 	o, oid := w.o, d.OID
 	if obj := o.store.Lookup(oid); obj != nil {
-		if _, err := obj.Manifest(o.ctx); err == nil && o.holdFor(w.key, oid) == nil { // it is here as a whole
+		if _, err := obj.Manifest(o.ctx); err == nil && o.retain(w.key, oid) == nil { // it is here as a whole
 			return nil
 		}
 	}
@@ -150,7 +150,7 @@ func (w *holding) holdCopy(d *refs.Description, cause error) error {
 			if l.Node == o.self() || !o.mesh.Alive(l.Node) {
 				continue
 			}
-			err := w.holdAt(l.Node, oid)
+			err := w.retainAt(l.Node, oid)
 			if err == nil {
 				return nil
 			}
@@ -189,12 +189,12 @@ type onceSettled struct {
 // Resolved implements core.Resolved.
 func (w *onceSettled) Resolved(*core.Waiter) { w.done() }
 
-// holdFor keeps an object of this node while the State with that key lists it.
-func (o *Objects) holdFor(key string, oid raysys.TaskID) error {
+// retain keeps an object of this node while the State with that key lists it.
+func (o *Objects) retain(key string, oid raysys.TaskID) error {
 	obj := o.store.Lookup(oid)
 	future := o.coreOf(oid)
-	h := &hold{o: o, key: key, oid: oid}
-	if obj == nil || obj.Lost() != nil || !o.names.keep(obj, func(k *keeping) {
+	h := &retention{o: o, key: key, oid: oid}
+	if obj == nil || obj.Lost() != nil || !o.kept.keep(obj, func(k *reasons) {
 		if k.owner == (core.NodeKey{}) { // else it is kept for another too, whose death ends that
 			k.owner = o.self()
 		}
@@ -206,18 +206,18 @@ func (o *Objects) holdFor(key string, oid raysys.TaskID) error {
 	}) {
 		return fmt.Errorf("%w: node %s does not have it", raysys.ErrObjectLost, o.self())
 	}
-	h.alarm.At, h.alarm.Ring = o.clock.Now()+int64(holdGrace), h.unwritten
+	h.alarm.At, h.alarm.Ring = o.clock.Now()+int64(retainGrace), h.unwritten
 	o.clock.SetAlarm(&h.alarm)
-	o.ask(key, store.Version{}, false, h.seen)
+	o.record(key, store.Version{}, false, h.seen)
 	return nil
 }
 
-// holdGrace is how long a State may take to be written after its references were held.
-const holdGrace = 2 * time.Minute
+// retainGrace is how long a State may take to be written after its references were held.
+const retainGrace = 2 * time.Minute
 
-// hold is one hold of an object for a State. The next version of the State after it decides, since a State is written by
+// retention is one hold of an object for a State. The next version of the State after it decides, since a State is written by
 // one activation at a time, which writes once the hold stands.
-type hold struct {
+type retention struct {
 	o       *Objects
 	key     string
 	oid     raysys.TaskID
@@ -228,19 +228,19 @@ type hold struct {
 }
 
 // seen is told of the State's record: as it is at first, and then whenever it has changed.
-func (h *hold) seen(a registry.Entry, err error) {
+func (h *retention) seen(a registry.Entry, err error) {
 	o := h.o
 	listed := slices.Contains(a.Held, h.oid)
 	switch {
 	case o.ctx.Err() != nil:
 	case err != nil:
-		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.ask(h.key, store.Version{}, false, h.seen) }})
+		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.record(h.key, store.Version{}, false, h.seen) }})
 	case listed || !h.looked.Swap(true):
 		if listed && !h.written.Swap(true) {
 			o.clock.ClearAlarm(&h.alarm)
 		}
 		h.looked.Store(true)
-		o.ask(h.key, a.Version, true, h.seen)
+		o.record(h.key, a.Version, true, h.seen)
 	default:
 		o.clock.ClearAlarm(&h.alarm)
 		h.end()
@@ -248,22 +248,22 @@ func (h *hold) seen(a registry.Entry, err error) {
 }
 
 // unwritten ends a hold whose State was never written.
-func (h *hold) unwritten() {
+func (h *retention) unwritten() {
 	if !h.written.Load() {
 		h.end()
 	}
 }
 
-func (h *hold) end() {
-	h.o.unkeep(h.oid, func(k *keeping) {
+func (h *retention) end() {
+	h.o.unkeep(h.oid, func(k *reasons) {
 		if k.names[h.key] == h.number {
 			delete(k.names, h.key)
 		}
 	})
 }
 
-// ask asks for a record of the directory or, in a process of its own, for a State's.
-func (o *Objects) ask(key string, seen store.Version, wait bool, done func(registry.Entry, error)) {
+// record asks for a record of the directory or, in a process of its own, for a State's.
+func (o *Objects) record(key string, seen store.Version, wait bool, done func(registry.Entry, error)) {
 	reg, err := o.records()
 	if err != nil {
 		done(registry.Entry{}, err)
@@ -290,19 +290,19 @@ func (o *Objects) Restore(written []byte) (refs []*core.Future, err error) {
 }
 
 func (o *Objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
-	if depth > maxHeldDepth {
+	if depth > maxDepth {
 		return nil, wire.ErrCorrupt
 	}
 	kind := r.Byte()
 	switch kind {
-	case heldValue:
+	case writtenSmall:
 		b := slices.Clone(r.Bytes())
 		refs, err := o.restoreInner(r, depth)
 		if err != nil {
 			return nil, err
 		}
 		return &core.NewForeign(o.job, &writtenValue{b, refs}).Future, nil
-	case heldObject:
+	case writtenObject:
 		d := refs.Description{OID: r.ID()}
 		id := r.ID()
 		d.Owner, d.Size = wire.ReadNode(r), int64(r.Uvarint())
@@ -311,7 +311,7 @@ func (o *Objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
 			return nil, err
 		}
 		if d.Owner == o.self() {
-			if future, _ := o.names.find(d.OID); future != nil {
+			if future, _ := o.kept.find(d.OID); future != nil {
 				return future, nil
 			}
 		}

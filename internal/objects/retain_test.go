@@ -51,16 +51,16 @@ func TestLaterRetentionStays(t *testing.T) {
 	}
 	key := registry.StateKey("test", grainengine.ID{Kind: "kind", Key: "key"}, "n")
 	for range 2 {
-		if err := o.holdFor(key, oid); err != nil {
+		if err := o.retain(key, oid); err != nil {
 			t.Fatal(err)
 		}
 	}
 	o.Drop(c)
-	(&hold{o: o, key: key, oid: oid, number: 1}).end()
+	(&retention{o: o, key: key, oid: oid, number: 1}).end()
 	if o.store.Lookup(oid) == nil {
 		t.Fatal("the end of the first retention freed what the second still retains")
 	}
-	(&hold{o: o, key: key, oid: oid, number: 2}).end()
+	(&retention{o: o, key: key, oid: oid, number: 2}).end()
 	if o.store.Lookup(oid) != nil {
 		t.Error("the object stays after its last retention")
 	}

@@ -72,28 +72,28 @@ func (o *Objects) Describe(c *core.Future) (d refs.Description, err error) {
 // NewSource notes that this node needs the object, until nobody here reaches what is returned.
 func (o *Objects) NewSource(at *refs.RemoteSource, d refs.Description) core.Source {
 	s := &objectSource{Description: d, at: at, o: o}
-	o.names.mu.Lock() // so that what keeps it here ends either before, or not with its last name
-	if k := o.names.kept[d.OID]; k != nil {
-		k.free = false
+	o.kept.mu.Lock() // so that what keeps it here ends either before, or not with its last name
+	if k := o.kept.byID[d.OID]; k != nil {
+		k.unreferenced = false
 	}
 	o.mu.Lock()
 	o.needs[d.OID] = need{o.needs[d.OID].count + 1, d.Owner, max(d.Size, o.needs[d.OID].size)}
 	o.mu.Unlock()
-	o.names.mu.Unlock()
-	runtime.AddCleanup(s, o.needless, d.OID)
+	o.kept.mu.Unlock()
+	runtime.AddCleanup(s, o.unneeded, d.OID)
 	return s
 }
 
-// needless lets a copy go that no reference here stands for any more.
-func (o *Objects) needless(oid raysys.TaskID) {
-	var k *keeping
-	o.names.mu.Lock() // before the count: who keeps the copy looks at it
+// unneeded lets a copy go that no reference here stands for any more.
+func (o *Objects) unneeded(oid raysys.TaskID) {
+	var k *reasons
+	o.kept.mu.Lock() // before the count: who keeps the copy looks at it
 	if o.oneLess(oid) {
 		if obj := o.store.Lookup(oid); obj != nil {
-			k = o.names.unneededLocked(obj)
+			k = o.kept.unneededLocked(obj)
 		}
 	}
-	o.names.mu.Unlock()
+	o.kept.mu.Unlock()
 	o.endCollected(k)
 }
 
@@ -157,7 +157,7 @@ func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objec
 		case err == nil:
 			if !had {
 				o.fetched(obj.Info().Size, time.Since(start))
-				o.came(obj, s.Owner)
+				o.addToDirectory(obj, s.Owner)
 			}
 			return obj, nil
 		case !errors.Is(err, raysys.ErrObjectLost) && !errors.Is(err, raysys.ErrUnreachable) || !w.again():
@@ -269,18 +269,18 @@ func (o *Objects) underWay(ctx context.Context, dead core.NodeKey) bool {
 	}
 }
 
-// came enters a copy in the directory, so that others find it when the owner is gone or busy.
-func (o *Objects) came(obj *objectstore.Object, owner core.NodeKey) {
+// addToDirectory enters a copy in the directory, so that others find it when the owner is gone or busy.
+func (o *Objects) addToDirectory(obj *objectstore.Object, owner core.NodeKey) {
 	m, err := obj.Manifest(o.ctx)
 	if err != nil {
 		return
 	}
-	o.list(m.ID)
+	o.markListed(m.ID)
 	o.dir.Update(registry.AddCopy(registry.Record{ID: m.ID, Owner: owner, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum}, false))
 }
 
-// gone takes a copy out of the directory.
-func (o *Objects) gone(oid raysys.TaskID) {
+// removeFromDirectory takes a copy out of the directory.
+func (o *Objects) removeFromDirectory(oid raysys.TaskID) {
 	if o.dir != nil && o.ctx.Err() == nil {
 		o.dir.Update(registry.RemoveCopy(oid))
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 )
 
-// held is the value in a future as the object store sees it. It does not keep the future alive.
-type held struct {
+// futureValue is the value in a future as the object store sees it. It does not keep the future alive.
+type futureValue struct {
 	o     *Objects
 	c     weak.Pointer[core.Future]
 	plan  *codec.Plan
@@ -31,10 +31,10 @@ type held struct {
 }
 
 // Size implements objectstore.Value.
-func (h *held) Size() int64 { return h.size }
+func (h *futureValue) Size() int64 { return h.size }
 
 // Why implements objectstore.Reason.
-func (h *held) Why() string {
+func (h *futureValue) Why() string {
 	c := h.c.Value()
 	switch {
 	case c == nil, c.Work().Name() == "object": // of raysys.Put
@@ -44,7 +44,7 @@ func (h *held) Why() string {
 }
 
 // Pieces implements objectstore.Value.
-func (h *held) Pieces() ([][]byte, error) {
+func (h *futureValue) Pieces() ([][]byte, error) {
 	v, err := h.now()
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (h *held) Pieces() ([][]byte, error) {
 }
 
 // now returns a pointer to the value.
-func (h *held) now() (any, error) {
+func (h *futureValue) now() (any, error) {
 	if v := h.value.Load(); v != nil {
 		return *v, nil
 	}
@@ -66,7 +66,7 @@ func (h *held) now() (any, error) {
 }
 
 // Evict implements objectstore.Value.
-func (h *held) Evict() bool {
+func (h *futureValue) Evict() bool {
 	c := h.c.Value()
 	if c == nil {
 		return true // it is being collected
