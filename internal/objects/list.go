@@ -10,7 +10,6 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
-	"github.com/raysys/raysys/internal/transfer"
 )
 
 // Info is one object on this node, or one of another node that this node refers to: its holders, and why it is here.
@@ -32,9 +31,6 @@ type Info struct {
 	Kept    []raysys.NodeID // nodes that keep replicas for this one
 	Lost    string
 }
-
-// Transfers counts what came and went.
-func (o *Objects) Transfers() transfer.Stats { return o.engine.Stats() }
 
 // List returns the objects that are here or referred to, the largest first.
 func (o *Objects) List() []Info {

@@ -2,13 +2,7 @@ package objects
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
-	"hash/maphash"
-	"reflect"
-	"runtime"
-	"runtime/metrics"
 	"sync"
 	"time"
 	"weak"
@@ -16,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
@@ -26,35 +19,6 @@ import (
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/transfer"
 )
-
-// Config is what objects are made of.
-type Config struct {
-	Node      raysys.NodeID
-	Namespace string
-	Job       *core.Job
-	Clock     refs.Clock
-	Log       *zap.Logger
-	// Store says what the node's object store may use, and whose it is. An earlier process may have left files in a Dir of its
-	// own, which are removed.
-	Store objectstore.Config
-	// Fetched is called with each object that came from another node.
-	Fetched func(size int64, took time.Duration)
-	// Records returns the records of States. In a process without a cluster they are opened when first asked for.
-	Records func() (*registry.Registry, error)
-	// Cluster is nil without one.
-	Cluster *Cluster
-}
-
-// Cluster is what objects need of the other nodes.
-type Cluster struct {
-	Mesh      *mesh.Mesh
-	Refs      *refs.References
-	Runner    *runner.Runner
-	Directory *registry.Directory
-	View      func() *member.View
-	// Host names the host to other processes there, which may map this node's objects; empty: none may.
-	Host string
-}
 
 // Objects joins the node's object store to its futures and to the other nodes. It implements core.Objects and
 // core.Names.
@@ -149,9 +113,6 @@ func (o *Objects) newEngine(host string) (*transfer.Engine, error) {
 // Stop ends what waits in it.
 func (o *Objects) Stop() { o.cancel() }
 
-// Stats says what the store holds.
-func (o *Objects) Stats() objectstore.Stats { return o.store.Stats() }
-
 // Close ends transfers and the store. Values that the program still holds stay.
 func (o *Objects) Close() error {
 	o.cancel()
@@ -161,50 +122,6 @@ func (o *Objects) Close() error {
 	return o.store.Close()
 }
 
-// pressure is called before a primary is spilled: what nobody reaches any more may be enough (rule C25). The runtime
-// runs the cleanups that a collection has queued on goroutines of its own; pressure waits until it has run as many as
-// were queued.
-func (o *Objects) pressure() {
-	runtime.GC()
-	counts := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
-	metrics.Read(counts)
-	queued := counts[0].Value.Uint64()
-	ctx, cancel := context.WithTimeout(o.ctx, pressureLimit)
-	defer cancel()
-	for pause := time.Microsecond; counts[1].Value.Uint64() < queued && ctx.Err() == nil; pause *= 2 {
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
-		metrics.Read(counts[1:])
-	}
-}
-
-// pressureLimit bounds the wait for cleanups.
-const pressureLimit = 100 * time.Millisecond
-
-// seed separates the ids of objects from all others.
-var seed = maphash.MakeSeed()
-
-// id names the object that a future of this node holds. It is the submission's id, made this incarnation's own, because
-// a driver with a fixed seed submits under the same ids again.
-func (o *Objects) id(c *core.Future) raysys.TaskID {
-	id := c.ID()
-	if id.IsZero() {
-		// A Ready value has none. Its place in memory is its own while it is there, and with it this id.
-		var b [8]byte
-		binary.LittleEndian.PutUint64(b[:], uint64(reflect.ValueOf(c).Pointer()))
-		id = raysys.TaskID{Hi: maphash.Bytes(seed, b[:]), Lo: 1}
-	}
-	return objectID(id, o.self())
-}
-
-// objectID names the object that a node made of a submission's value.
-func objectID(id raysys.TaskID, owner core.NodeKey) raysys.TaskID {
-	h := fnv1a(string(owner.Node)) ^ owner.Incarnation*0x9e3779b97f4a7c15
-	return raysys.TaskID{Hi: id.Hi ^ h, Lo: id.Lo ^ h<<32 ^ h>>32}
-}
-
 func (o *Objects) self() core.NodeKey {
 	if o.mesh != nil {
 		return o.mesh.Self()
@@ -212,167 +129,8 @@ func (o *Objects) self() core.NodeKey {
 	return core.NodeKey{Node: o.name}
 }
 
-func fnv1a(s string) uint64 {
-	h := uint64(14695981039346656037)
-	for i := range len(s) {
-		h = (h ^ uint64(s[i])) * 1099511628211
-	}
-	return h
-}
+// Stats says what the store holds.
+func (o *Objects) Stats() objectstore.Stats { return o.store.Stats() }
 
-// Keep implements core.Objects.
-func (o *Objects) Keep(c *core.Future, v any) (kept bool, err error) {
-	value := reflect.ValueOf(v).Elem()
-	plan, err := codec.PlanOf(value.Type())
-	if err != nil {
-		return false, nil // it can never travel, nor go to disk: it is the program's own
-	}
-	size := plan.Size(value)
-	if size <= raysys.ObjectSize {
-		return false, nil
-	}
-	h := &futureValue{o: o, c: weak.Make(c), plan: plan, size: int64(size)}
-	switch s := core.SourceOf(c).(type) {
-	case nil:
-	case *storedSource: // it came back from disk
-		h.object = s.object
-		s.object.Revive(h)
-		return true, nil
-	case *objectSource:
-		if copied := o.store.Lookup(s.OID); copied != nil {
-			h.object = copied
-			copied.Revive(h)
-			return true, nil
-		}
-		return false, nil
-	default:
-		return false, nil
-	}
-	h.value.Store(&v)
-	defer h.value.Store(nil)
-	id := o.id(c)
-	obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
-	if errors.Is(err, objectstore.ErrPresent) {
-		// An attempt before this one left it, whose outcome was lost on the way: this is the one that counts (rule
-		// C22).
-		if old := o.store.Lookup(id); old != nil {
-			old.Release()
-		}
-		obj, err = o.store.Add(o.ctx, id, attemptOf(c), h)
-	}
-	if err != nil {
-		if o.ctx.Err() != nil {
-			return false, nil // the node closes, and its values with it
-		}
-		return false, err
-	}
-	h.mu.Lock()
-	h.object = obj
-	h.mu.Unlock()
-	o.enter(id, h.c)
-	runtime.AddCleanup(c, o.collected, obj)
-	return true, nil
-}
-
-func attemptOf(c *core.Future) uint32 {
-	if t := c.OwnTurn(); t != nil {
-		return uint32(max(t.Attempt(), 1))
-	}
-	return 1
-}
-
-// Drop implements core.Objects.
-func (o *Objects) Drop(c *core.Future) {
-	switch s := core.SourceOf(c).(type) {
-	case nil:
-		if obj := o.store.Lookup(o.id(c)); obj != nil {
-			o.freed(obj)
-		}
-	case *storedSource:
-		o.freed(s.object)
-	}
-}
-
-// enter remembers the future of an object of this node.
-func (o *Objects) enter(id raysys.TaskID, c weak.Pointer[core.Future]) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.live == nil {
-		o.live = map[raysys.TaskID]weak.Pointer[core.Future]{}
-	}
-	o.live[id] = c
-}
-
-// coreOf returns the future of an object of this node, nil when nobody holds it any more.
-func (o *Objects) coreOf(id raysys.TaskID) *core.Future {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.live[id].Value()
-}
-
-// freed ends this node's own need of an object: the future that held it was released.
-func (o *Objects) freed(obj *objectstore.Object) {
-	o.end(o.kept.unneeded(obj))
-	o.dead(obj)
-}
-
-// collected is freed for an object whose future nobody reaches any more, on the collector's goroutine.
-func (o *Objects) collected(obj *objectstore.Object) {
-	o.endCollected(o.kept.unneeded(obj))
-	o.dead(obj)
-}
-
-// dead forgets the future of an object.
-func (o *Objects) dead(obj *objectstore.Object) {
-	o.mu.Lock()
-	if o.live[obj.ID()].Value() == nil { // else another attempt has it now
-		delete(o.live, obj.ID())
-	}
-	o.mu.Unlock()
-}
-
-// ensure puts the value of c into the store if it is not there, so that other nodes can pull it, and returns its id. It
-// may wait for room.
-func (o *Objects) ensure(c *core.Future) (raysys.TaskID, error) {
-	id := o.id(c)
-	for {
-		if obj := o.store.Lookup(id); obj != nil && obj.Lost() == nil {
-			return id, nil
-		}
-		v, err := c.Outcome()
-		if err != nil {
-			return id, err
-		}
-		value := reflect.ValueOf(v).Elem()
-		plan, err := codec.PlanOf(value.Type())
-		if err != nil {
-			return id, err
-		}
-		// A copy of the head: what Outcome returned may lie in the future, which must not be kept.
-		head := reflect.New(value.Type())
-		head.Elem().Set(value)
-		v = head.Interface()
-		h := &futureValue{o: o, c: weak.Make(c), plan: plan, size: int64(plan.Size(value))}
-		h.value.Store(&v) // it is not the store's to forget: it counts, and stays
-		obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
-		switch {
-		case err == nil:
-			o.enter(id, h.c)
-			runtime.AddCleanup(c, o.collected, obj)
-			return id, nil
-		case !errors.Is(err, objectstore.ErrPresent):
-			return id, fmt.Errorf("keep an object to send: %w", err)
-		}
-	}
-}
-
-// evicted is for who found a value elsewhere while ensure looked: most likely it went to disk that moment, and another
-// try finds it in the store. Not so one that was lost there.
-func evicted(ctx context.Context, e *core.Elsewhere) error {
-	if s, ok := e.Source.(*storedSource); ok {
-		if err := s.object.Lost(); err != nil {
-			return err
-		}
-	}
-	return context.Cause(ctx)
-}
+// Transfers counts what came and went.
+func (o *Objects) Transfers() transfer.Stats { return o.engine.Stats() }

@@ -45,26 +45,6 @@ func (n *keptObjects) copyAnswered(c *pendingCopy) {
 	c.stop(nil)
 }
 
-// dropCopy lets a copy go that the owner needs no more, also one that is being made.
-func (o *Objects) dropCopy(oid raysys.TaskID) {
-	n := &o.kept
-	n.mu.Lock()
-	for c := range n.copies {
-		if c.ask.oid == oid {
-			c.stop(errUnwanted)
-		}
-	}
-	n.mu.Unlock()
-	o.unkeep(oid, func(k *reasons) {
-		k.forOwner = false
-		for key, e := range k.pending { // nobody will enter it now
-			o.clock.ClearAlarm(&e.alarm)
-			delete(k.pending, key)
-			delete(k.names, key)
-		}
-	})
-}
-
 // keepCopy pulls a copy of the owner's object and keeps it until the owner, or the name that it has, says otherwise.
 func (o *Objects) keepCopy(c *pendingCopy) error {
 	defer o.kept.copyAnswered(c)
@@ -136,4 +116,24 @@ func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) error {
 		o.watch(key, oid, named.Version)
 	}
 	return nil
+}
+
+// dropCopy lets a copy go that the owner needs no more, also one that is being made.
+func (o *Objects) dropCopy(oid raysys.TaskID) {
+	n := &o.kept
+	n.mu.Lock()
+	for c := range n.copies {
+		if c.ask.oid == oid {
+			c.stop(errUnwanted)
+		}
+	}
+	n.mu.Unlock()
+	o.unkeep(oid, func(k *reasons) {
+		k.forOwner = false
+		for key, e := range k.pending { // nobody will enter it now
+			o.clock.ClearAlarm(&e.alarm)
+			delete(k.pending, key)
+			delete(k.names, key)
+		}
+	})
 }

@@ -1,0 +1,57 @@
+package objects
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/runner"
+)
+
+// Describe says which object c is. One whose value is here is in the store when it returns.
+func (o *Objects) Describe(c *core.Future) (d refs.Description, err error) {
+	for {
+		if s, ok := core.SourceOf(c).(*objectSource); ok {
+			return s.Description, nil
+		}
+		v, err := c.Outcome()
+		var e *core.Elsewhere
+		switch {
+		case errors.As(err, &e):
+			switch s := e.Source.(type) {
+			case *storedSource:
+				return refs.Description{s.object.ID(), o.self(), s.size, s.refs}, nil
+			case *objectSource:
+				return s.Description, nil
+			case *refs.RemoteSource: // a result that nobody here has looked at
+				_, err := runner.Wait(o.ctx, func(done func(struct{}, error)) {
+					s.Ask(func(err error) { done(struct{}{}, err) })
+				})
+				var at *core.Elsewhere
+				if errors.As(err, &at) {
+					if s, ok := at.Source.(*objectSource); ok {
+						return s.Description, nil
+					}
+				}
+				return d, err
+			}
+			return d, fmt.Errorf("%w: %s", raysys.ErrObjectLost, e)
+		case err != nil:
+			return d, err
+		}
+		value := reflect.ValueOf(v).Elem()
+		plan, err := codec.PlanOf(value.Type())
+		if err != nil {
+			return d, err
+		}
+		oid, err := o.ensure(c)
+		if errors.As(err, &e) {
+			continue // it was evicted meanwhile
+		}
+		return refs.Description{oid, o.self(), int64(plan.Size(value)), refsOf(plan, v)}, err
+	}
+}

@@ -1,0 +1,172 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"weak"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/objectstore"
+)
+
+// Keep implements core.Objects.
+func (o *Objects) Keep(c *core.Future, v any) (kept bool, err error) {
+	value := reflect.ValueOf(v).Elem()
+	plan, err := codec.PlanOf(value.Type())
+	if err != nil {
+		return false, nil // it can never travel, nor go to disk: it is the program's own
+	}
+	size := plan.Size(value)
+	if size <= raysys.ObjectSize {
+		return false, nil
+	}
+	h := &futureValue{o: o, c: weak.Make(c), plan: plan, size: int64(size)}
+	switch s := core.SourceOf(c).(type) {
+	case nil:
+	case *storedSource: // it came back from disk
+		h.object = s.object
+		s.object.Revive(h)
+		return true, nil
+	case *objectSource:
+		if copied := o.store.Lookup(s.OID); copied != nil {
+			h.object = copied
+			copied.Revive(h)
+			return true, nil
+		}
+		return false, nil
+	default:
+		return false, nil
+	}
+	h.value.Store(&v)
+	defer h.value.Store(nil)
+	id := o.id(c)
+	obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
+	if errors.Is(err, objectstore.ErrPresent) {
+		// An attempt before this one left it, whose outcome was lost on the way: this is the one that counts (rule
+		// C22).
+		if old := o.store.Lookup(id); old != nil {
+			old.Release()
+		}
+		obj, err = o.store.Add(o.ctx, id, attemptOf(c), h)
+	}
+	if err != nil {
+		if o.ctx.Err() != nil {
+			return false, nil // the node closes, and its values with it
+		}
+		return false, err
+	}
+	h.mu.Lock()
+	h.object = obj
+	h.mu.Unlock()
+	o.enter(id, h.c)
+	runtime.AddCleanup(c, o.collected, obj)
+	return true, nil
+}
+
+func attemptOf(c *core.Future) uint32 {
+	if t := c.OwnTurn(); t != nil {
+		return uint32(max(t.Attempt(), 1))
+	}
+	return 1
+}
+
+// Drop implements core.Objects.
+func (o *Objects) Drop(c *core.Future) {
+	switch s := core.SourceOf(c).(type) {
+	case nil:
+		if obj := o.store.Lookup(o.id(c)); obj != nil {
+			o.freed(obj)
+		}
+	case *storedSource:
+		o.freed(s.object)
+	}
+}
+
+// enter remembers the future of an object of this node.
+func (o *Objects) enter(id raysys.TaskID, c weak.Pointer[core.Future]) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.live == nil {
+		o.live = map[raysys.TaskID]weak.Pointer[core.Future]{}
+	}
+	o.live[id] = c
+}
+
+// coreOf returns the future of an object of this node, nil when nobody holds it any more.
+func (o *Objects) coreOf(id raysys.TaskID) *core.Future {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.live[id].Value()
+}
+
+// freed ends this node's own need of an object: the future that held it was released.
+func (o *Objects) freed(obj *objectstore.Object) {
+	o.end(o.kept.unneeded(obj))
+	o.dead(obj)
+}
+
+// collected is freed for an object whose future nobody reaches any more, on the collector's goroutine.
+func (o *Objects) collected(obj *objectstore.Object) {
+	o.endCollected(o.kept.unneeded(obj))
+	o.dead(obj)
+}
+
+// dead forgets the future of an object.
+func (o *Objects) dead(obj *objectstore.Object) {
+	o.mu.Lock()
+	if o.live[obj.ID()].Value() == nil { // else another attempt has it now
+		delete(o.live, obj.ID())
+	}
+	o.mu.Unlock()
+}
+
+// ensure puts the value of c into the store if it is not there, so that other nodes can pull it, and returns its id. It
+// may wait for room.
+func (o *Objects) ensure(c *core.Future) (raysys.TaskID, error) {
+	id := o.id(c)
+	for {
+		if obj := o.store.Lookup(id); obj != nil && obj.Lost() == nil {
+			return id, nil
+		}
+		v, err := c.Outcome()
+		if err != nil {
+			return id, err
+		}
+		value := reflect.ValueOf(v).Elem()
+		plan, err := codec.PlanOf(value.Type())
+		if err != nil {
+			return id, err
+		}
+		// A copy of the head: what Outcome returned may lie in the future, which must not be kept.
+		head := reflect.New(value.Type())
+		head.Elem().Set(value)
+		v = head.Interface()
+		h := &futureValue{o: o, c: weak.Make(c), plan: plan, size: int64(plan.Size(value))}
+		h.value.Store(&v) // it is not the store's to forget: it counts, and stays
+		obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
+		switch {
+		case err == nil:
+			o.enter(id, h.c)
+			runtime.AddCleanup(c, o.collected, obj)
+			return id, nil
+		case !errors.Is(err, objectstore.ErrPresent):
+			return id, fmt.Errorf("keep an object to send: %w", err)
+		}
+	}
+}
+
+// evicted is for who found a value elsewhere while ensure looked: most likely it went to disk that moment, and another
+// try finds it in the store. Not so one that was lost there.
+func evicted(ctx context.Context, e *core.Elsewhere) error {
+	if s, ok := e.Source.(*storedSource); ok {
+		if err := s.object.Lost(); err != nil {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}

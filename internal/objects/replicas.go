@@ -1,0 +1,77 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/registry"
+)
+
+// replicate has other nodes pull copies of an object that is here, and keep them.
+func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future *core.Future, spec core.PutSpec) ([]core.NodeKey, error) {
+	if spec.Replicas <= 1 {
+		return nil, nil
+	}
+	if d, err := o.Describe(future); err != nil || len(d.Refs) > 0 {
+		return nil, errors.Join(err, fmt.Errorf("%w: Replicas of a value that holds references: they would end with this node", raysys.ErrBadOption))
+	}
+	key := ""
+	if spec.Name != "" {
+		key = registry.NameKey(o.namespace, spec.Name)
+	}
+	var kept []core.NodeKey
+	var errs []error
+	for _, k := range o.candidates(obj.ID()) {
+		if len(kept) == spec.Replicas-1 {
+			break
+		}
+		err := o.askWait(ctx, k, opCopy, question{obj.ID(), key})
+		if err == nil {
+			kept = append(kept, k)
+			continue
+		}
+		if !mesh.Undelivered(err) {
+			o.free(k, obj.ID()) // it may be at it still, or its answer was lost
+		}
+		errs = append(errs, fmt.Errorf("node %s: %w", k.Node, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if len(kept) < spec.Replicas-1 {
+		o.release(&reasons{object: obj, replicas: kept})
+		errs = append([]error{fmt.Errorf("%w: Replicas(%d), and %d other nodes took a copy", raysys.ErrNoCapacity, spec.Replicas, len(kept))}, errs...)
+		return nil, errors.Join(errs...)
+	}
+	return kept, nil
+}
+
+// candidates are the other workers, in an order that differs from object to object.
+func (o *Objects) candidates(oid raysys.TaskID) []core.NodeKey {
+	rank := map[core.NodeKey]uint64{}
+	var keys []core.NodeKey
+	for _, n := range o.view().Nodes() {
+		k := mesh.KeyOf(n)
+		if (n.Info.Role != member.Driver || n.Info.Serves) && !n.Info.Draining && !n.Suspect && k != o.self() {
+			rank[k] = (fnv1a(string(k.Node)) ^ oid.Hi ^ oid.Lo) * 0x9e3779b97f4a7c15
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, func(a, b core.NodeKey) int {
+		switch {
+		case rank[a] < rank[b]:
+			return -1
+		case rank[a] > rank[b]:
+			return 1
+		}
+		return 0
+	})
+	return keys
+}

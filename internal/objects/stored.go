@@ -1,0 +1,104 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
+)
+
+// storedSource brings back a value whose bytes are in this node's store alone.
+type storedSource struct {
+	o      *Objects
+	id     raysys.TaskID // of the submission
+	object *objectstore.Object
+	plan   *codec.Plan
+	size   int64
+	refs   []*core.Future
+}
+
+func (s *storedSource) Name() string {
+	return "object " + s.object.ID().String() + " of this node's store"
+}
+func (s *storedSource) ID() raysys.TaskID { return s.id }
+func (s *storedSource) Cancelled()        {}
+
+// Where implements core.Located.
+func (s *storedSource) Where() (core.NodeKey, int64) { return core.NodeKey{}, s.size }
+
+// Fetch implements core.Source.
+func (s *storedSource) Fetch(into any, done func(error)) {
+	go func() {
+		// The store's own end ends it.
+		b, err := s.object.Bytes(context.Background())
+		if err == nil {
+			err = decodeShared(b, into, s.refs)
+		}
+		done(s.elsewhere(lostObject(err)))
+	}()
+}
+
+// elsewhere turns the loss of this node's bytes, such as a damaged file, into where a copy is, if there is any.
+func (s *storedSource) elsewhere(err error) error {
+	o := s.o
+	if o.dir == nil || !errors.Is(err, raysys.ErrObjectLost) {
+		return err
+	}
+	a, bad := o.dir.FindWait(o.ctx, registry.ObjectKey(s.object.ID()))
+	if bad != nil {
+		return fmt.Errorf("%w (here: %v)", unknownCopies(bad), err)
+	}
+	if !slices.ContainsFunc(a.Record.At, func(l registry.Location) bool { return l.Node != o.self() }) {
+		return err
+	}
+	d := refs.Description{OID: s.object.ID(), Owner: o.self(), Size: s.size, Refs: s.refs}
+	return &core.Elsewhere{Source: o.NewSource(o.refs.Uncounted(o.self(), s.id), d)}
+}
+
+// View implements core.Viewer.
+func (s *storedSource) View(into any, done func(func(), error)) {
+	go func() {
+		viewObject(context.Background(), s.object, into, s.refs, func(end func(), err error) { done(end, s.elsewhere(err)) })
+	}()
+}
+
+// viewObject lets a value look into an object's bytes where they are.
+func viewObject(ctx context.Context, obj *objectstore.Object, into any, refs []*core.Future, done func(func(), error)) {
+	m, err := obj.Map(ctx)
+	if err != nil {
+		done(nil, lostObject(err))
+		return
+	}
+	if err := decodeShared(m.Bytes(), into, refs); err != nil {
+		m.Close()
+		done(nil, err)
+		return
+	}
+	done(func() { m.Close() }, nil)
+}
+
+// decodeShared fills in *into, which looks into encoded where that spares a copy.
+func decodeShared(encoded []byte, into any, refs []*core.Future) error {
+	v := reflect.ValueOf(into).Elem()
+	plan, err := codec.PlanOf(v.Type())
+	if err != nil {
+		return err
+	}
+	return plan.DecodeShared(encoded, v, refs)
+}
+
+// lostObject tells what the end of a store means to who wanted an object of it.
+func lostObject(err error) error {
+	if errors.Is(err, raysys.ErrReleased) {
+		return fmt.Errorf("%w: %w", raysys.ErrObjectLost, err)
+	}
+	return err
+}

@@ -1,0 +1,183 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// Kinds of a written reference.
+const (
+	writtenSmall  byte = 1 + iota // encoded value, and what it refers to
+	writtenObject                 // object id, submission id, owner, size, and what it refers to
+)
+
+// maxDepth bounds references inside what references refer to.
+const maxDepth = 16
+
+// Retain implements grainengine.Retainer.
+func (o *Objects) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
+	go func() { // it ends with the store's context
+		w := &retaining{o: o, key: registry.StateKey(o.namespace, id, name)}
+		var out []byte
+		for _, c := range refs {
+			var err error
+			if out, err = w.append(out, c, 0); err != nil {
+				done(nil, nil, err)
+				return
+			}
+		}
+		done(out, w.ids, nil)
+	}()
+}
+
+// retaining is one Hold.
+type retaining struct {
+	o   *Objects
+	key string // of the State's record
+	ids []raysys.TaskID
+}
+
+func (w *retaining) append(dst []byte, c *core.Future, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return dst, fmt.Errorf("%w: references within references, %d deep", raysys.ErrEncode, depth)
+	}
+	if err := settled(w.o.ctx, c); err != nil {
+		return dst, err
+	}
+	if err := c.Failure(); err != nil {
+		return dst, err
+	}
+	if v, err := c.Outcome(); err == nil {
+		value := reflect.ValueOf(v).Elem()
+		plan, err := codec.PlanOf(value.Type())
+		if err != nil {
+			return dst, err
+		}
+		if !wire.Exceeds(plan, value, wire.InlineLimit) {
+			var inner []*core.Future
+			b, err := plan.Append(nil, value, &inner)
+			if err != nil {
+				return dst, err
+			}
+			if len(b) <= wire.InlineLimit {
+				return w.inner(wire.AppendBytes(append(dst, writtenSmall), b), inner, depth)
+			}
+		}
+	}
+	d, err := w.o.Describe(c)
+	if err != nil {
+		return dst, err
+	}
+	if err := w.retain(&d); err != nil {
+		return dst, err
+	}
+	w.ids = append(w.ids, d.OID)
+	dst = wire.AppendID(wire.AppendID(append(dst, writtenObject), d.OID), c.ID())
+	dst = wire.AppendUvarint(wire.AppendNode(dst, d.Owner), uint64(d.Size))
+	return w.inner(dst, d.Refs, depth)
+}
+
+func (w *retaining) inner(dst []byte, refs []*core.Future, depth int) ([]byte, error) {
+	dst = wire.AppendUvarint(dst, uint64(len(refs)))
+	for _, c := range refs {
+		var err error
+		if dst, err = w.append(dst, c, depth+1); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+// retain has the owner keep an object for the State, or when that is dead a node that has a copy.
+func (w *retaining) retain(d *refs.Description) error {
+	o := w.o
+	if d.Owner == o.self() {
+		return o.retainFor(w.key, d.OID)
+	}
+	err := w.retainAt(d.Owner, d.OID)
+	if errors.Is(err, raysys.ErrNodeDead) || err != nil && !o.mesh.Alive(d.Owner) {
+		err = w.retainCopy(d, err)
+	}
+	if err != nil {
+		return fmt.Errorf("object of %s: %w", d.Owner, err)
+	}
+	return nil
+}
+
+// retainAt has another node keep it.
+func (w *retaining) retainAt(at core.NodeKey, oid raysys.TaskID) error {
+	return w.o.askWait(w.o.ctx, at, opRetain, question{oid: oid, key: w.key})
+}
+
+// retainCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the directory
+// says, first at those who keep it anyway.
+func (w *retaining) retainCopy(d *refs.Description, cause error) error {
+	o, oid := w.o, d.OID
+	if obj := o.store.Lookup(oid); obj != nil {
+		if _, err := obj.Manifest(o.ctx); err == nil && o.retainFor(w.key, oid) == nil { // it is here as a whole
+			return nil
+		}
+	}
+	lost := []error{fmt.Errorf("%w: %w", raysys.ErrObjectLost, cause)}
+	var open error // of a node that lives and did not say that it has none
+	for again := true; ; {
+		a, err := o.dir.FindWait(o.ctx, registry.ObjectKey(oid))
+		if err != nil {
+			return unknownCopies(err)
+		}
+		at := slices.Clone(a.Record.At)
+		slices.SortStableFunc(at, func(a, b registry.Location) int { return boolOrder(b.Kept, a.Kept) })
+		for _, l := range at {
+			if l.Node == o.self() || !o.mesh.Alive(l.Node) {
+				continue
+			}
+			err := w.retainAt(l.Node, oid)
+			if err == nil {
+				return nil
+			}
+			err = fmt.Errorf("node %s: %w", l.Node.Node, err)
+			if open == nil && !errors.Is(err, raysys.ErrObjectLost) && o.mesh.Alive(l.Node) {
+				open = err
+			}
+			lost = append(lost, err)
+		}
+		if open != nil {
+			return fmt.Errorf("%w: it may be had later: %w", raysys.ErrUnreachable, open)
+		}
+		if !again || !o.underWay(o.ctx, d.Owner) {
+			return errors.Join(lost...)
+		}
+		again = false
+	}
+}
+
+// settled waits until c has its outcome.
+func settled(ctx context.Context, c *core.Future) error {
+	_, err := runner.Wait(ctx, func(done func(struct{}, error)) {
+		w := &onceSettled{done: func() { done(struct{}{}, nil) }}
+		if !c.Subscribe(&w.Waiter, w) {
+			w.done()
+		}
+	})
+	return err
+}
+
+type onceSettled struct {
+	core.Waiter
+	done func()
+}
+
+// Resolved implements core.Resolved.
+func (w *onceSettled) Resolved(*core.Waiter) { w.done() }
