@@ -21,20 +21,20 @@ const (
 	opFree   operation = 2 // the copy may go
 	opExport operation = 3 // a reference to an object that is kept
 	opRetain operation = 4 // keep the object of this node while a State's record lists it
-	// opCollect: give back the references of the asker that are not needed. The answer comes behind them.
+	// opCollect: give back the references to the asker's futures that are not needed. The answer comes behind them.
 	opCollect operation = 5
 )
 
-// question is the question.
+// question is what an operation is about.
 type question struct {
 	oid raysys.TaskID
-	key string // copy: of the directory, where the name of the object is; empty for none. hold: of the State
+	key string // copy: of the directory, where the name of the object is; empty for none. retain: of the State's record
 }
 
-// reply is what was said.
+// reply is the answer to an operation.
 type reply struct {
-	number uint64        // lend: in the exports of who answers, 0 when it has only a copy
-	id     raysys.TaskID // lend: the submission's
+	number uint64        // export: in the exports of the node that answers, 0 when it has only a copy
+	id     raysys.TaskID // export: the submission's
 }
 
 // ask asks a node about an object.
@@ -46,7 +46,7 @@ func (o *Objects) ask(at core.NodeKey, op operation, ask question, done func(rep
 	}, func(err error) { done(reply{}, fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)) })
 }
 
-// askWait is keepAt for those who wait.
+// askWait is ask for a caller that waits.
 func (o *Objects) askWait(ctx context.Context, at core.NodeKey, op operation, ask question) error {
 	_, err := runner.Wait(ctx, func(done func(reply, error)) { o.ask(at, op, ask, done) })
 	return err
@@ -102,8 +102,8 @@ func (o *Objects) export(p *mesh.Peer, oid raysys.TaskID) (a reply, err error) {
 	return a, nil
 }
 
-// future returns a future for what the node at was asked to lend: one of its exports, or the object itself, whose copies
-// the directory finds.
+// future returns a future for what the node at has answered to opExport: one of its exports, or the object itself,
+// whose copies the directory finds.
 func (a reply) future(o *Objects, at core.NodeKey, rec *registry.Record) *core.Future {
 	if a.number != 0 {
 		return o.refs.Take(a.id, at, a.number)

@@ -22,8 +22,8 @@ type Config struct {
 	Job       *core.Job
 	Clock     refs.Clock
 	Log       *zap.Logger
-	// Store says what the node's object store may use, and whose it is. An earlier process may have left files in a Dir of its
-	// own, which are removed.
+	// Store says what the node's object store may use, and whose it is. An earlier process may have left files in a Dir
+	// of its own, which are removed.
 	Store objectstore.Config
 	// Fetched is called with each object that came from another node.
 	Fetched func(size int64, took time.Duration)

@@ -33,11 +33,13 @@ type evacuation struct {
 	holders []core.NodeKey // that have references
 }
 
-// ErrEveryoneLeaves is the cause of the end of a drain that has nowhere to move anything: all workers of the cluster drain, or have left.
+// ErrEveryoneLeaves is the cause of the end of a drain that has nowhere to move anything: all workers of the cluster
+// drain, or have left.
 var ErrEveryoneLeaves = errors.New("every worker of the cluster leaves")
 
 // Drain copies what others need to other workers. It returns how many objects those have, how many end with this node,
-// and why the first of these does. When ctx ends with ErrEveryoneLeaves these are the objects that a node needs which stays, or a State.
+// and why the first of these does. When ctx ends with ErrEveryoneLeaves these are the objects that a node needs which
+// stays, or a State.
 func (o *Objects) Drain(ctx context.Context) (left, lost int, why error) {
 	if o.dir == nil {
 		return 0, 0, nil

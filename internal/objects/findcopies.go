@@ -10,8 +10,8 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 )
 
-// FindCopies ends a wait for an owner that cannot be asked: with where copies of its object are, if it was one and there are any,
-// else with end. While the directory does not answer, nothing is lost.
+// FindCopies ends a wait for an owner that cannot be asked: with where copies of its object are, if it was one and
+// there are any, else with end. While the directory does not answer, nothing is lost.
 func (o *Objects) FindCopies(s *refs.RemoteSource, end error, done func(error)) {
 	if s.ID().IsZero() || o.ctx.Err() != nil {
 		done(end)

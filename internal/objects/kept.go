@@ -11,8 +11,8 @@ import (
 	"github.com/raysys/raysys/internal/objectstore"
 )
 
-// keptObjects are the objects that this node keeps although no reference here may stand for them: under a name, or as a copy
-// for another node.
+// keptObjects are the objects that this node keeps although no reference here may stand for them: under a name, for a
+// State, or as a copy for another node.
 type keptObjects struct {
 	mu     sync.Mutex // guards the rest
 	byID   map[raysys.TaskID]*reasons
@@ -25,14 +25,14 @@ type reasons struct {
 	object       *objectstore.Object
 	future       *core.Future // the future, where the object was put
 	owner        core.NodeKey
-	names        map[string]uint64       // keys of the directory and of States, with which hold of them it is
+	names        map[string]uint64       // keys of the directory and of States, with the number of the retention, or 1
 	pending      map[string]*pendingName // those of names that the directory is not known to have yet
 	forOwner     bool                    // the owner asked for it
 	replicas     []core.NodeKey          // at the owner: whom it asked
 	unreferenced bool                    // no reference here stands for it
 }
 
-// wanted says whether there is still a reason. names.mu is held.
+// wanted reports whether a reason is left. keptObjects.mu is held.
 func (k *reasons) wanted() bool { return k.forOwner || len(k.names) > 0 }
 
 // keep enters a reason for an object; false when it is gone already.
@@ -55,8 +55,8 @@ func (n *keptObjects) keep(obj *objectstore.Object, change func(*reasons)) bool 
 	return true
 }
 
-// unneeded notes that no reference here stands for an object any more. It returns what is to end, nil when there is a reason
-// left to keep it.
+// unneeded notes that no reference here stands for an object any more. It returns what is to end, nil when there is a
+// reason left to keep it.
 func (n *keptObjects) unneeded(obj *objectstore.Object) *reasons {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -96,8 +96,8 @@ func (n *keptObjects) drop(oid raysys.TaskID, change func(*reasons)) *reasons {
 	return ending(k)
 }
 
-// ending releases the object under the lock that the decision was made under, so that nobody enters a reason in between. The
-// pin leaves files and memory to objects.end.
+// ending releases the object under the lock that the decision was made under, so that nobody enters a reason in
+// between. The pin leaves files and memory to Objects.end.
 func ending(k *reasons) *reasons {
 	k.object.Pin()
 	k.object.Release()
@@ -129,8 +129,8 @@ func (o *Objects) end(k *reasons) {
 	o.release(k)
 }
 
-// endCollected is end for the collector's goroutine, which must free memory at once, and must not wait or set alarms: others
-// are told at the next tick.
+// endCollected is end for the collector's goroutine, which must free memory at once, and must not wait or set alarms:
+// others are told at the next tick.
 func (o *Objects) endCollected(k *reasons) {
 	if k == nil || o.refs == nil {
 		o.end(k)
@@ -153,17 +153,17 @@ func (o *Objects) endCollected(k *reasons) {
 	})
 }
 
-// release tells those who keep copies for this node that it is over.
+// release tells the nodes with replicas that these may go.
 func (o *Objects) release(k *reasons) {
 	for _, at := range k.replicas {
 		o.free(at, k.object.ID())
 	}
 }
 
-// free tells a node that its copy may go, until it has heard or is dead.
+// free tells a node that its copy may go, until that node has answered or is dead.
 func (o *Objects) free(at core.NodeKey, oid raysys.TaskID) {
 	o.ask(at, opFree, question{oid: oid}, func(_ reply, err error) {
-		if err != nil && o.ctx.Err() == nil && o.mesh.Alive(at) { // who is gone keeps nothing
+		if err != nil && o.ctx.Err() == nil && o.mesh.Alive(at) { // a dead node keeps nothing
 			o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
 		}
 	})
@@ -185,8 +185,8 @@ func (o *Objects) OwnerDied(dead core.NodeKey) {
 	}
 }
 
-// orphanGrace is how long a copy of a dead node's object is kept as if it were this node's own. Then it is a copy like any
-// other, which goes when memory is short.
+// orphanGrace is how long a copy of a dead node's object is kept as if it were this node's own. Then it is a copy like
+// any other, which goes when memory is short.
 const orphanGrace = 10 * time.Minute
 
 func (o *Objects) orphan(oid raysys.TaskID) {

@@ -69,7 +69,8 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	}
 	key := registry.NameKey(o.namespace, spec.Name)
 	o.kept.keep(obj, func(k *reasons) { k.future, k.names[key] = c, 1 })
-	// The change may be made although nobody waits for it any more, or nobody can say: the name must not stand for nothing.
+	// The change may be made although nobody waits for it any more, or nobody can say: the name must not stand for
+	// nothing.
 	_, err = runner.Wait(ctx, func(done func(registry.Entry, error)) {
 		o.dir.Change(registry.SetName(key, rec), func(a registry.Entry, err error) {
 			if err != nil {

@@ -97,7 +97,7 @@ func (o *Objects) enter(id raysys.TaskID, c weak.Pointer[core.Future]) {
 	o.live[id] = c
 }
 
-// coreOf returns the future of an object of this node, nil when nobody holds it any more.
+// coreOf returns the future of an object of this node, nil when it was collected.
 func (o *Objects) coreOf(id raysys.TaskID) *core.Future {
 	o.mu.Lock()
 	defer o.mu.Unlock()

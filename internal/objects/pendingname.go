@@ -6,8 +6,8 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 )
 
-// pendingName is a name that an object is kept for before the directory is known to have it: the owner enters it once all copies
-// are there, or has asked for that and does not know what became of it.
+// pendingName is a name that an object is kept for before the directory is known to have it: the owner enters it once
+// all copies are there, or has asked for that and does not know what became of it.
 type pendingName struct {
 	o     *Objects
 	key   string
@@ -106,9 +106,9 @@ func (e *pendingName) late() {
 		e.o.kept.mu.Unlock()
 		return
 	}
-	lent, owner := k.forOwner, k.owner
+	forOwner, owner := k.forOwner, k.owner
 	e.o.kept.mu.Unlock()
-	if lent && e.o.mesh.Alive(owner) {
+	if forOwner && e.o.mesh.Alive(owner) {
 		e.wait()
 		return
 	}

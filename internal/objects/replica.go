@@ -12,13 +12,13 @@ import (
 	"github.com/raysys/raysys/internal/transfer"
 )
 
-// pendingCopy is a copy that an owner asked this node to keep, until it has answered. An owner that waits no longer says that
-// the copy may go, which may be heard before there is one.
+// pendingCopy is a copy that an owner asked this node to keep, until it has answered. An owner that waits no longer
+// says that the copy may go, which may be heard before there is one.
 type pendingCopy struct {
 	ask   question
 	owner core.NodeKey
 	ctx   context.Context
-	stop  context.CancelCauseFunc // called with names.mu held
+	stop  context.CancelCauseFunc // called with keptObjects.mu held
 }
 
 // errUnwanted: the owner gave up meanwhile.

@@ -12,11 +12,7 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// A reference in a State is written as what it refers to: a small value itself, an object by its id and owner. The owner
-// keeps the object for the State's record, whose key it watches: a record that does not list the object ends that. So the
-// hold and the State are one record, and a Write that never came about holds nothing for long.
-
-// retainFor keeps an object of this node while the State with that key lists it.
+// retainFor retains an object of this node while the State with that key lists it.
 func (o *Objects) retainFor(key string, oid raysys.TaskID) error {
 	obj := o.store.Lookup(oid)
 	future := o.coreOf(oid)
@@ -39,16 +35,16 @@ func (o *Objects) retainFor(key string, oid raysys.TaskID) error {
 	return nil
 }
 
-// retainGrace is how long a State may take to be written after its references were held.
+// retainGrace is how long a State may take to be written after its objects were retained.
 const retainGrace = 2 * time.Minute
 
-// retention is one hold of an object for a State. The next version of the State after it decides, since a State is written by
-// one activation at a time, which writes once the hold stands.
+// retention keeps an object for a State. The next version of the State after it decides, since a State is written by
+// one activation at a time, which writes once the retention stands.
 type retention struct {
 	o       *Objects
 	key     string
 	oid     raysys.TaskID
-	number  uint64 // a later hold of the same State for the same object takes over
+	number  uint64 // a later retention of the same object for the same State takes over
 	looked  atomic.Bool
 	written atomic.Bool
 	alarm   core.Alarm
@@ -74,7 +70,7 @@ func (h *retention) seen(a registry.Entry, err error) {
 	}
 }
 
-// unwritten ends a hold whose State was never written.
+// unwritten ends a retention whose State was never written.
 func (h *retention) unwritten() {
 	if !h.written.Load() {
 		h.end()

@@ -55,7 +55,7 @@ func (h *futureValue) now() (any, error) {
 	}
 	c := h.c.Value()
 	if c == nil {
-		return nil, fmt.Errorf("%w: nobody holds it any more", raysys.ErrReleased)
+		return nil, fmt.Errorf("%w: its last reference is gone", raysys.ErrReleased)
 	}
 	return c.Outcome()
 }

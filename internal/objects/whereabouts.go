@@ -23,8 +23,9 @@ type whereabouts struct {
 	list    []core.NodeKey // who is to be asked yet
 }
 
-// again reports whether another round may find what the one before did not. A transfer from an owner that lives asks the
-// directory when it begins; copies that were made since then, or were about to be entered, serve when that owner dies.
+// again reports whether another round may find what the one before did not. A transfer from an owner that lives asks
+// the directory when it begins; copies that were made since then, or were about to be entered, serve when that owner
+// dies.
 func (w *whereabouts) again() bool {
 	if w.last || w.o.mesh.Alive(w.owner) {
 		return false
@@ -77,12 +78,12 @@ func unknownCopies(err error) error {
 	return fmt.Errorf("%w: look for copies of it: %w", raysys.ErrUnreachable, err)
 }
 
-// settling is how long after the death of a node the directory may lack copies of its objects that others have: what they
-// had to say was gathered, or waited for a new leader of the shard because the old one was that node too.
+// settling is how long after the death of a node the directory may lack copies of its objects that others have: what
+// they had to say was gathered, or waited for a new leader of the shard because the old one was that node too.
 const settling = 4 * registry.ResendPause
 
-// underWay waits until whoever had a copy of the dead node's objects has said so. It returns false at once when that is so
-// already.
+// underWay waits until whoever had a copy of the dead node's objects has said so. It returns false at once when that is
+// so already.
 func (o *Objects) underWay(ctx context.Context, dead core.NodeKey) bool {
 	now := time.Now()
 	o.mu.Lock()

@@ -17,6 +17,10 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
+// A reference in a State is written as what it refers to: a small value itself, an object by its id and owner. The
+// owner retains the object for the State's record, whose key it watches: a record that does not list the object ends
+// that. So the retention and the State are one record, and a Write that never came about retains nothing for long.
+
 // Kinds of a written reference.
 const (
 	writtenSmall  byte = 1 + iota // encoded value, and what it refers to
@@ -42,7 +46,7 @@ func (o *Objects) Retain(id grainengine.ID, name string, refs []*core.Future, do
 	}()
 }
 
-// retaining is one Hold.
+// retaining is one Retain.
 type retaining struct {
 	o   *Objects
 	key string // of the State's record
@@ -100,7 +104,7 @@ func (w *retaining) inner(dst []byte, refs []*core.Future, depth int) ([]byte, e
 	return dst, nil
 }
 
-// retain has the owner keep an object for the State, or when that is dead a node that has a copy.
+// retain has the owner retain an object for the State, or when that is dead a node that has a copy.
 func (w *retaining) retain(d *refs.Description) error {
 	o := w.o
 	if d.Owner == o.self() {
@@ -116,13 +120,13 @@ func (w *retaining) retain(d *refs.Description) error {
 	return nil
 }
 
-// retainAt has another node keep it.
+// retainAt has another node retain it.
 func (w *retaining) retainAt(at core.NodeKey, oid raysys.TaskID) error {
 	return w.o.askWait(w.o.ctx, at, opRetain, question{oid: oid, key: w.key})
 }
 
-// retainCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the directory
-// says, first at those who keep it anyway.
+// retainCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the
+// directory says, first at the nodes that keep one anyway.
 func (w *retaining) retainCopy(d *refs.Description, cause error) error {
 	o, oid := w.o, d.OID
 	if obj := o.store.Lookup(oid); obj != nil {
