@@ -30,6 +30,9 @@ type elsewhere struct {
 	hosts atomic.Pointer[[]placement.Node]
 	looks atomic.Uint64
 	calls mesh.Calls // to that node
+
+	pauses     atomic.Int64 // that are over
+	aliveAsked atomic.Int64 // questions for who is alive
 }
 
 func (e *elsewhere) Self() core.NodeKey { return core.NodeKey{Node: "self", Incarnation: 1} }
@@ -53,16 +56,27 @@ func (e *elsewhere) Suspended() error {
 }
 
 func (e *elsewhere) Alive(k core.NodeKey) bool {
+	e.aliveAsked.Add(1)
 	_, dead := e.dead.Load(k)
 	return !dead
 }
 
 func (e *elsewhere) Connect(_ core.NodeKey, done func(*mesh.Calls, error)) { done(&e.calls, nil) }
 
-// wheelClock is a clock for a Runner.
-type wheelClock struct{ *wheel.Wheel }
+// wheelClock is a clock for a Runner. It counts the pauses that are over.
+type wheelClock struct {
+	*wheel.Wheel
+	pauses *atomic.Int64
+}
 
-func (c wheelClock) SetAlarm(a *core.Alarm) { c.Set(a) }
+func (c wheelClock) SetAlarm(a *core.Alarm) {
+	ring := a.Ring
+	a.Ring = func() {
+		ring()
+		c.pauses.Add(1)
+	}
+	c.Set(a)
+}
 
 // loop is a connection whose other end is a function.
 type loop func(frame []byte)
@@ -82,10 +96,10 @@ func newElsewhere(t *testing.T, does func(*asked[[]Entry])) (*elsewhere, *Direct
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := wheel.New()
-	r := runner.New(wheelClock{w})
-	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	e := &elsewhere{kv: kv, asked: does}
+	w := wheel.New()
+	r := runner.New(wheelClock{w, &e.pauses})
+	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
 	t.Cleanup(func() {
 		r.End(raysys.ErrClosed)
 		r.Wait()

@@ -73,7 +73,9 @@ func (l *leader) Receive(ctx actor.Context) {
 		l.wake(string(m))
 	case *changed:
 		l.changed(m)
-		l.reapRest(m.keys...)
+		if m.q != nil || m.err == nil { // what was refused to a reaping waits for the pause
+			l.reapRest(m.keys...)
+		}
 	case *actor.Stopping:
 		// The shard ended before. What it says now of these would be too late for the mailbox.
 		for _, waiting := range l.placing {

@@ -76,7 +76,7 @@ func (l *leader) reapRest(keys ...string) {
 	}
 	g := l.reaper()
 	for _, key := range keys {
-		if !l.unreaped.left[key] {
+		if !l.unreaped.left[key] || l.busy(key) { // a busy one may have no record yet: it stays among those that are left
 			continue
 		}
 		delete(l.unreaped.left, key)
@@ -102,6 +102,13 @@ func (l *leader) postpone(keys []string) {
 	}
 	l.unreaped.due = true
 	l.reg.cfg.Runner.Later(func() { l.post(&reapAgain{}) })
+}
+
+// busy reports whether a change of the key is being committed. Its end calls reapRest.
+func (l *leader) busy(key string) bool {
+	_, placing := l.placing[key]
+	_, changing := l.objects.changing[key]
+	return placing || changing
 }
 
 // leave notes a record for later.
@@ -130,25 +137,20 @@ func (g *reaper) alive(k core.NodeKey) bool {
 
 // look takes the dead out of one record.
 func (g *reaper) look(key string, rec store.Record) {
-	l := g.l
+	if g.l.busy(key) {
+		g.l.leave(key)
+		return
+	}
 	if strings.HasPrefix(key, "g/") {
-		p, err := readPlacement(rec)
-		if _, busy := l.placing[key]; busy {
-			l.leave(key)
-		} else if err == nil && !g.alive(p.NodeKey) {
+		if p, err := readPlacement(rec); err == nil && !g.alive(p.NodeKey) {
 			// On condition: a grain that was placed anew meanwhile stays.
 			g.places.Checks = append(g.places.Checks, store.Check{Key: key, Version: rec.Version})
 			g.places.Deletes = append(g.places.Deletes, key)
 		}
-	} else {
-		o, err := recordOf(rec)
-		if _, busy := l.objects.changing[key]; busy {
-			l.leave(key)
-		} else if err == nil && (o.reap(g.alive) || len(o.At) == 0 && key[0] == 'o' && !g.alive(o.Owner)) {
-			// A name whose object no node has any more says what was lost, to those who ask for it.
-			g.now[key] = &Entry{Exists: len(o.At) > 0 || key[0] == 'n', Record: o}
-			g.before[key] = rec.Version
-		}
+	} else if o, err := recordOf(rec); err == nil && (o.reap(g.alive) || len(o.At) == 0 && key[0] == 'o' && !g.alive(o.Owner)) {
+		// A name whose object no node has any more says what was lost, to those who ask for it.
+		g.now[key] = &Entry{Exists: len(o.At) > 0 || key[0] == 'n', Record: o}
+		g.before[key] = rec.Version
 	}
 	if len(g.places.Deletes) == maxChanges || len(g.now) == maxChanges {
 		g.flush()

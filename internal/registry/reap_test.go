@@ -122,8 +122,16 @@ func TestReapComesBack(t *testing.T) {
 			soon(t, "the change is on its way", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return len(d.waiting) == 0 })
 			look()
 			e.dead.Store(deadNode, true)
+			asked, before := e.aliveAsked.Load(), e.pauses.Load()
 			e.reg.Reap()
 			look()
+			if name == "no room" { // what was refused is tried again, and refused again, while the changes are still on their way
+				soon(t, "a pause is over", func() bool { return e.pauses.Load() > before })
+				look()
+				if n, tries := e.aliveAsked.Load()-asked, 1+e.pauses.Load()-before; n > 10*tries {
+					t.Errorf("who is alive was asked %d times in %d attempts: what is refused for now waits for the pause", n, tries)
+				}
+			}
 			close(hold)
 			for range 2 {
 				if err := <-made; err != nil {
