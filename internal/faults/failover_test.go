@@ -66,8 +66,8 @@ func TestFailoverAfterSIGKILL(t *testing.T) {
 				p.Ready()
 			}
 			figure(t, "first good call to a State grain after SIGKILL of its host, %d nodes: %v (promised: 1 s)", n, all)
-			if all.worst() > time.Second {
-				t.Errorf("failover took %v", all.worst())
+			if limit := long.Form(8*time.Second, time.Second); all.worst() > limit { // the lease would be over after 10 s
+				t.Errorf("failover took %v, want %v", all.worst(), limit)
 			}
 		})
 	}
@@ -94,7 +94,7 @@ func TestFailoverAfterSIGSTOP(t *testing.T) {
 		}
 	}
 	figure(t, "first good call after SIGSTOP of the host, TTL %v: %v (promised: 2 TTL + 2 s)", ttl, all)
-	if all.worst() > 2*ttl+2*time.Second {
+	if all.worst() > long.Form(time.Minute, 2*ttl+2*time.Second) {
 		t.Errorf("failover took %v", all.worst())
 	}
 }

@@ -123,7 +123,7 @@ func TestTwoProcessesAreRefused(t *testing.T) {
 	if !errors.Is(err, store.ErrInUse) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), strconv.Itoa(cmd.Process.Pid)) {
 		t.Errorf("second process: %v, want ErrInUse with the directory and process %d", err, cmd.Process.Pid)
 	}
-	if d := time.Since(start); d > 5*time.Second {
+	if d := time.Since(start); d > time.Minute {
 		t.Errorf("it took %v to be refused", d)
 	}
 	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
