@@ -90,7 +90,7 @@ func (b *bulk) ask(ctx context.Context, conn net.Conn) error {
 			return err
 		}
 	}
-	h := bulkHello{cluster: own.Cluster, from: own.Node, incarnation: own.Incarnation, to: p.id.Node, session: p.session}
+	h := hello{id: Identity{Cluster: own.Cluster, Node: own.Node, Incarnation: own.Incarnation}, to: p.id.Node, session: p.session}
 	if err := writeMessage(conn, typeBulk, h.append(nil)); err != nil {
 		return err
 	}
@@ -100,12 +100,12 @@ func (b *bulk) ask(ctx context.Context, conn net.Conn) error {
 
 // answerBulk is the accepting side.
 func (l *Link) answerBulk(ctx context.Context, conn net.Conn, body []byte) error {
-	var h bulkHello
+	var h hello
 	if err := h.read(body); err != nil {
 		return malformed(err)
 	}
 	if cert := leaf(conn); cert != nil {
-		if err := matches(cert, h.cluster, h.from); err != nil {
+		if err := matches(cert, h.id.Cluster, h.id.Node); err != nil {
 			return err
 		}
 	}
@@ -121,12 +121,12 @@ func (l *Link) answerBulk(ctx context.Context, conn net.Conn, body []byte) error
 
 // sessionOf finds the session that a bulk connection belongs to. The dialer has its session a moment before this side
 // does, so this side waits for a session that is being confirmed.
-func (l *Link) sessionOf(ctx context.Context, h *bulkHello) (*Peer, error) {
+func (l *Link) sessionOf(ctx context.Context, h *hello) (*Peer, error) {
 	l.mu.Lock()
-	known := l.slots[h.from] != nil // a bulk hello makes no slot
+	known := l.slots[h.id.Node] != nil // a bulk hello makes no slot
 	l.mu.Unlock()
 	if known {
-		s := l.hold(h.from)
+		s := l.hold(h.id.Node)
 		defer l.letGo(s)
 		l.mu.Lock()
 		waiting := s.waiting[h.session]
@@ -144,11 +144,11 @@ func (l *Link) sessionOf(ctx context.Context, h *bulkHello) (*Peer, error) {
 		l.mu.Lock()
 		p := s.peer
 		l.mu.Unlock()
-		if p != nil && p.session == h.session && !p.dialed && p.id.Incarnation == h.incarnation && p.id.Cluster == h.cluster {
+		if p != nil && p.session == h.session && !p.dialed && p.id.Incarnation == h.id.Incarnation && p.id.Cluster == h.id.Cluster {
 			return p, nil
 		}
 	}
-	return nil, reject(CodeNode, "there is no session %x with node %s here", h.session, h.from)
+	return nil, reject(CodeNode, "there is no session %x with node %s here", h.session, h.id.Node)
 }
 
 // attach begins to use the connection.

@@ -71,15 +71,15 @@ type BulkHello struct {
 
 // Append encodes h.
 func (h BulkHello) Append(dst []byte) []byte {
-	in := bulkHello{h.Cluster, h.From, h.To, h.Incarnation, h.Session}
+	in := hello{id: Identity{Cluster: h.Cluster, Node: h.From, Incarnation: h.Incarnation}, to: h.To, session: h.Session}
 	return in.append(dst)
 }
 
 // ReadBulkHello decodes b.
 func ReadBulkHello(b []byte) (BulkHello, error) {
-	var h bulkHello
+	var h hello
 	err := h.read(b)
-	return BulkHello{h.cluster, h.from, h.to, h.incarnation, h.session}, err
+	return BulkHello{h.id.Cluster, h.id.Node, h.to, h.id.Incarnation, h.session}, err
 }
 
 // ReadConfirm decodes b.

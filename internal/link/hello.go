@@ -30,7 +30,7 @@ const (
 	typeHello     messageType = 1
 	typeRejection messageType = 2
 	typeConfirm   messageType = 3
-	typeBulk      messageType = 4 // instead of hello, on a bulk connection
+	typeBulk      messageType = 4 // on a bulk connection: a hello of cluster, node, incarnation, to and session alone
 )
 
 // The protocol versions that this program speaks. Nodes use the highest that both do.
@@ -39,7 +39,7 @@ const (
 	protocolMax = 1
 )
 
-// hello is the first message each way.
+// hello is the first message each way. A field that is zero is not sent.
 type hello struct {
 	id                       Identity
 	protocolMin, protocolMax uint64
@@ -165,40 +165,6 @@ func (r *Rejection) read(b []byte) error {
 		r.Code = Code(code)
 	}
 	return err
-}
-
-// bulkHello opens the bulk connection of a session.
-type bulkHello struct {
-	cluster     string
-	from, to    raysys.NodeID
-	incarnation uint64
-	session     uint64
-}
-
-func (h *bulkHello) append(dst []byte) []byte {
-	dst = appendText(dst, tagCluster, h.cluster)
-	dst = appendText(dst, tagNode, h.from)
-	dst = appendNumber(dst, tagIncarnation, h.incarnation)
-	dst = appendText(dst, tagTo, h.to)
-	return appendNumber(dst, tagSession, h.session)
-}
-
-func (h *bulkHello) read(b []byte) error {
-	return readFields(b, func(tag uint64, value []byte) error {
-		switch tag {
-		case tagCluster:
-			return readText(tag, value, &h.cluster)
-		case tagNode:
-			return readText(tag, value, &h.from)
-		case tagIncarnation:
-			return readNumber(tag, value, &h.incarnation)
-		case tagTo:
-			return readText(tag, value, &h.to)
-		case tagSession:
-			return readNumber(tag, value, &h.session)
-		}
-		return nil
-	})
 }
 
 // writeMessage writes a whole message with one call: it may be all that the connection carries for a while.
