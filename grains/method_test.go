@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/system"
 )
 
@@ -212,7 +213,7 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 			fails(t, ctx, c.r, c.want)
 		})
 	}
-	if n.Grains().Activations("note") != 0 {
+	if grainengine.Of(ctx).Activations("note") != 0 {
 		t.Error("a refused call activated a grain")
 	}
 }

@@ -26,12 +26,12 @@ import (
 func newCluster(n *Node) *cluster {
 	c := &cluster{
 		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store,
-		runner: runner.New(n), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
+		runner: runner.New((*nodeRuntime)(n)), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
 		jobs: map[jobKey]*core.Job{}, loads: map[core.NodeKey]taskengine.Load{}, working: map[int]bool{},
 	}
 	c.ctx = c.runner.Context()
 	c.mesh = c.newMesh()
-	c.refs = refs.New(c.mesh, c.runner, n, n.job)
+	c.refs = refs.New(c.mesh, c.runner, (*nodeRuntime)(n), n.job)
 	return c
 }
 

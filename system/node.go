@@ -19,7 +19,7 @@ import (
 	"github.com/raysys/raysys/internal/wheel"
 )
 
-// Node runs tasks and grains in this process. It implements core.Runtime.
+// Node runs tasks and grains in this process.
 type Node struct {
 	cfg    Config
 	log    *zap.Logger
@@ -70,7 +70,7 @@ func New(cfg Config) (*Node, error) {
 	n.pool = goroutines.New(keptGoroutines)
 	n.actors = newActors(cfg.Logger)
 	n.job = &core.Job{
-		ID: cfg.job(), Namespace: cfg.Namespace, Node: cfg.Name, Runtime: n, Table: cfg.Table, Inspect: cfg.Inspect, Unseen: n.unseen,
+		ID: cfg.job(), Namespace: cfg.Namespace, Node: cfg.Name, Runtime: (*nodeRuntime)(n), Table: cfg.Table, Inspect: cfg.Inspect, Unseen: n.unseen,
 		Closed: n.ending,
 	}
 	if cfg.Cluster != nil && cfg.Cluster.Role.hosts() {
@@ -81,7 +81,7 @@ func New(cfg Config) (*Node, error) {
 	n.job.Top = n.top
 	tc := taskengine.Config{
 		Resources: cfg.Resources, QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
-		Runtime: n,
+		Runtime: (*nodeRuntime)(n),
 	}
 	gc := grainengine.Config{
 		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
@@ -172,8 +172,8 @@ func NodeOf(ctx context.Context) *Node {
 	if err != nil {
 		return nil
 	}
-	n, _ := t.Job().Runtime.(*Node)
-	return n
+	n, _ := t.Job().Runtime.(*nodeRuntime)
+	return (*Node)(n)
 }
 
 // Close cancels what runs, refuses what comes, deactivates the grains (OnDeactivate runs), and waits until all of that
@@ -251,36 +251,3 @@ func (n *Node) Actors() *actor.ActorSystem { return n.actors }
 func (n *Node) unseen(work string, err error) {
 	logStack(n.log, zap.WarnLevel, "failure nobody looked at", err, zap.String("work", work), plainError(err))
 }
-
-// Now, SetAlarm, ClearAlarm, Block, Unblock, Tasks and Grains are for the packages of this module.
-
-// Now implements core.Runtime.
-func (n *Node) Now() int64 { return n.wheel.Now() }
-
-// SetAlarm implements core.Runtime.
-func (n *Node) SetAlarm(a *core.Alarm) { n.wheel.Set(a) }
-
-// ClearAlarm implements core.Runtime.
-func (n *Node) ClearAlarm(a *core.Alarm) bool { return n.wheel.Clear(a) }
-
-// Block implements core.Runtime.
-func (n *Node) Block(t *core.Turn) {
-	n.tasks.Block(t)
-	if t.Kind() == core.TurnGrain {
-		n.grains.Block(t)
-	}
-}
-
-// Unblock implements core.Runtime.
-func (n *Node) Unblock(t *core.Turn) {
-	if t.Kind() == core.TurnGrain {
-		n.grains.Unblock(t)
-	}
-	n.tasks.Unblock(t)
-}
-
-// Tasks returns the engine that runs tasks.
-func (n *Node) Tasks() *taskengine.Engine { return n.tasks }
-
-// Grains returns the engine that runs grains.
-func (n *Node) Grains() *grainengine.Engine { return n.grains }

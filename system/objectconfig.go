@@ -28,7 +28,7 @@ type ObjectConfig struct {
 func (n *Node) openObjects() (*objects.Objects, error) {
 	cfg := n.cfg.Objects
 	oc := objects.Config{
-		Node: n.cfg.Name, Namespace: n.cfg.Namespace, Job: n.job, Clock: n, Log: n.log, Fetched: n.pace.saw, Records: n.registry,
+		Node: n.cfg.Name, Namespace: n.cfg.Namespace, Job: n.job, Clock: (*nodeRuntime)(n), Log: n.log, Fetched: n.pace.saw, Records: n.registry,
 		Store: objectstore.Config{Budget: cfg.Memory, Dir: cfg.Spill, Disk: cfg.Disk, Cluster: "local"},
 	}
 	if c := n.others; c != nil {

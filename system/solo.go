@@ -36,7 +36,7 @@ type solo struct {
 const soloTTL = 100 * 365 * 24 * time.Hour
 
 func newSolo(n *Node) *solo {
-	return &solo{node: n, runner: runner.New(n), opening: map[int]bool{}}
+	return &solo{node: n, runner: runner.New((*nodeRuntime)(n)), opening: map[int]bool{}}
 }
 
 // open opens the store if it is not.

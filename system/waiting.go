@@ -72,7 +72,7 @@ func (c *cluster) locateAnywhere(id grainengine.ID, want grainengine.Wanted, don
 		return
 	}
 	c.homeless.Add(1)
-	c.node.SetAlarm(&core.Alarm{At: c.now() + int64(homelessPause), Ring: func() {
+	c.node.wheel.Set(&core.Alarm{At: c.now() + int64(homelessPause), Ring: func() {
 		c.homeless.Add(-1)
 		if c.ctx.Err() != nil {
 			done(grainengine.Place{}, raysys.ErrClosed)

@@ -69,7 +69,7 @@ func TestCancelReachesNestedWork(t *testing.T) {
 					t.Errorf("a task's context ended with cause %v; want %v", cause, c.cause)
 				}
 			}
-			eventually(t, "all CPUs are free again", func() bool { return n.Tasks().FreeCPU() == 2 })
+			eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == 2 })
 		})
 	}
 }

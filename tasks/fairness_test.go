@@ -98,7 +98,7 @@ func TestBlockedTaskGivesItsCPUBack(t *testing.T) {
 					want(t, ctx, many[i], 0)
 				}
 			}
-			eventually(t, "all CPUs are free again", func() bool { return n.Tasks().FreeCPU() == cpus })
+			eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == cpus })
 		})
 	}
 }
@@ -115,7 +115,7 @@ func TestGoexitInMap(t *testing.T) {
 			t.Errorf("task %d: %v", i, err)
 		}
 	}
-	eventually(t, "the CPU is free again", func() bool { return n.Tasks().FreeCPU() == 1 })
+	eventually(t, "the CPU is free again", func() bool { return engineOf(n).FreeCPU() == 1 })
 }
 
 // The wait of a driver for the first of several futures ends with the first, whatever the others do.

@@ -71,6 +71,6 @@ func TestLeftBehindGet(t *testing.T) {
 	for range 10 {
 		arrive(t, done, "the goroutine comes back")
 	}
-	eventually(t, "all CPUs are free again", func() bool { return n.Tasks().FreeCPU() == 2 })
+	eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == 2 })
 	want(t, ctx, one.With(raysys.CPU(2)).Go(ctx), 1)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	await "github.com/raysys/raysys/internal/eventually"
+	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/system"
 )
 
@@ -81,4 +82,9 @@ func arrive[T any](t testing.TB, ch <-chan T, what string) T {
 		t.Fatalf("not within %v: %s", patience, what)
 		panic("unreachable")
 	}
+}
+
+// engineOf is the engine of a node.
+func engineOf(n *system.Node) *taskengine.Engine {
+	return taskengine.Of(n.Context(context.Background()))
 }

@@ -116,6 +116,6 @@ func TestGoexit(t *testing.T) {
 		exit.Go(ctx, true).Get(ctx)
 	}()
 	arrive(t, ended, "the driver's goroutine has ended")
-	eventually(t, "the CPU is free again", func() bool { return n.Tasks().FreeCPU() == 1 })
+	eventually(t, "the CPU is free again", func() bool { return engineOf(n).FreeCPU() == 1 })
 	want(t, ctx, exit.Go(ctx, false), 1)
 }

@@ -84,7 +84,7 @@ func TestNestedTasksNeverDeadlock(t *testing.T) {
 					if v, err := fib.Go(ctx, size).Get(ctx); v != result || err != nil {
 						t.Errorf("Get that may run tasks in place: %d, %v", v, err)
 					}
-					eventually(t, "all CPUs are free again", func() bool { return n.Tasks().FreeCPU() == cpus })
+					eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == cpus })
 				})
 			}
 		}

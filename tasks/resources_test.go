@@ -85,7 +85,7 @@ func TestResourcesBoundConcurrency(t *testing.T) {
 			if in.most != c.most {
 				t.Errorf("%d ran at the same time, want %d", in.most, c.most)
 			}
-			eventually(t, "all CPUs are free again", func() bool { return n.Tasks().FreeCPU() == 4 })
+			eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == 4 })
 		})
 	}
 }

@@ -72,7 +72,7 @@ func TestRetries(t *testing.T) {
 					t.Errorf("the error names another attempt than %d: %+v", c.attempts, te)
 				}
 				synctest.Wait()
-				if free := n.Tasks().FreeCPU(); free != 1 {
+				if free := engineOf(n).FreeCPU(); free != 1 {
 					t.Errorf("%v CPUs are free, want 1", free)
 				}
 			})
@@ -95,7 +95,7 @@ func TestBackoff(t *testing.T) {
 		n, ctx := node(t, table, 1)
 		r := flaky.Go(ctx)
 		synctest.Wait()
-		if free := n.Tasks().FreeCPU(); free != 1 || raysys.PhaseOf(r) != raysys.PhasePending {
+		if free := engineOf(n).FreeCPU(); free != 1 || raysys.PhaseOf(r) != raysys.PhasePending {
 			t.Errorf("in the pause %v CPUs are free and the task is %v", free, raysys.PhaseOf(r))
 		}
 		if _, err := r.Get(ctx); err != nil {
@@ -153,7 +153,7 @@ func TestRetriedParentsChildren(t *testing.T) {
 			t.Fatalf("got %d, %v", v, err)
 		}
 		synctest.Wait()
-		if free := n.Tasks().FreeCPU(); free != 8 {
+		if free := engineOf(n).FreeCPU(); free != 8 {
 			t.Errorf("%v CPUs are free, want 8: children of the first attempt run on", free)
 		}
 		if len(ids) != 2 {

@@ -1,11 +1,13 @@
 package testkit
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
 	"time"
 
+	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/system"
 )
 
@@ -51,7 +53,8 @@ func NoOrphans(k *Kit) {
 
 func (k *Kit) orphans() string {
 	if k.cluster == nil {
-		return orphansOf(system.NodeStatus{Name: k.node.Name(), Queued: k.node.Tasks().Queued(), BusyCPU: k.node.Tasks().Load().Busy})
+		e := taskengine.Of(k.node.Context(context.Background()))
+		return orphansOf(system.NodeStatus{Name: k.node.Name(), Queued: e.Queued(), BusyCPU: e.Load().Busy})
 	}
 	st, err := k.cluster.Status()
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
@@ -114,7 +115,7 @@ func TestGrainRetriesOnNodeLoss(t *testing.T) {
 			<-entered
 			dead := 0
 			for i := 1; i <= 3; i++ {
-				if k.Cluster().Node(i).Grains().Activations("flaky") > 0 {
+				if grainengine.Of(k.Cluster().Node(i).Context(context.Background())).Activations("flaky") > 0 {
 					dead = i
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -102,16 +103,25 @@ func TestLostWorker(t *testing.T) {
 		done <- result{f, err}
 	}()
 	// A participant on a node says that its rank has joined.
-	participants := func(i int) int {
-		n := k.Cluster().Node(i)
-		if n == nil {
-			return 0
+	participants := func() (on map[raysys.NodeID]int, all int) {
+		on = map[raysys.NodeID]int{}
+		st, err := k.Cluster().Status()
+		if err != nil {
+			t.Error(err)
 		}
-		return n.Grains().Activations("sgd.gradients.participant")
+		for _, n := range st.Nodes {
+			on[n.Name] = n.Grains["sgd.gradients.participant"]
+			all += on[n.Name]
+		}
+		return on, all
 	}
-	testkit.Eventually(t, 20*time.Second, "all ranks have their participants", func() bool { return participants(1)+participants(2)+participants(3) == 3 })
+	testkit.Eventually(t, 20*time.Second, "all ranks have their participants", func() bool {
+		_, all := participants()
+		return all == 3
+	})
+	on, _ := participants()
 	for i := 1; i <= 3; i++ {
-		if participants(i) > 0 {
+		if on[k.Cluster().Node(i).Name()] > 0 {
 			k.Cluster().Kill(i)
 			break
 		}

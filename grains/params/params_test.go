@@ -16,6 +16,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains/params"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/testkit"
 )
 
@@ -459,7 +460,7 @@ func TestLostShard(t *testing.T) {
 		return true
 	})
 	for i := 1; i <= 3; i++ {
-		if k.Cluster().Node(i).Grains().Activations("params_test.three") > 0 {
+		if grainengine.Of(k.Cluster().Node(i).Context(context.Background())).Activations("params_test.three") > 0 {
 			k.Cluster().Kill(i)
 			break
 		}

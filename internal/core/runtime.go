@@ -2,8 +2,8 @@ package core
 
 import "sync"
 
-// Runtime is what the verbs of this package need from the system that runs the work. It is implemented by
-// system.Node; programs never call it.
+// Runtime is what the verbs of this package need from the system that runs the work. Package system implements
+// it for its nodes.
 type Runtime interface {
 	// Now is the runtime's monotonic clock in nanoseconds.
 	Now() int64

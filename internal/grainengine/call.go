@@ -55,6 +55,15 @@ type grainsRuntime interface{ Grains() *Engine }
 
 func engineOf(t *core.Turn) *Engine { return t.Runtime().(grainsRuntime).Grains() }
 
+// Of returns the engine of the node that ctx is of, nil without one.
+func Of(ctx context.Context) *Engine {
+	t, _, err := core.TurnOf(ctx)
+	if err != nil {
+		return nil
+	}
+	return engineOf(t)
+}
+
 // admit makes the checks of every call and returns the turn to submit under.
 func (m *method[G, A, R]) admit(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
 	t, own, err := core.TurnOf(ctx)

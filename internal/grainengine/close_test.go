@@ -61,7 +61,7 @@ func TestCloseRacesCalls(t *testing.T) {
 						t.Errorf("round %d: %s was activated %d times more than deactivated", round, key, n)
 					}
 				}
-				if c := n.Grains().Activations("hooked"); c != 0 {
+				if c := engineOf(n).Activations("hooked"); c != 0 {
 					t.Errorf("round %d: %d activations", round, c)
 				}
 				wg.Wait()

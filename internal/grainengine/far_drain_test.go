@@ -160,7 +160,7 @@ func TestDrainAlone(t *testing.T) {
 	h := newSilent()
 	n, ctx := start(t, configOf(h.table))
 	wants(t, ctx, h.add.Call(ctx, h.kind.Get("x")), 1)
-	if err := n.Grains().Drain(ctx); err != nil {
+	if err := engineOf(n).Drain(ctx); err != nil {
 		t.Error(err)
 	}
 	wants(t, ctx, h.add.Call(ctx, h.kind.Get("x")), 2)

@@ -95,7 +95,7 @@ func TestActivationAndDeactivation(t *testing.T) {
 	h := newHooked()
 	n, ctx := start(t, system.Config{Table: h.table})
 	a := h.kind.Get("a")
-	if n.Grains().Activations("hooked") != 0 {
+	if engineOf(n).Activations("hooked") != 0 {
 		t.Error("a grain nobody called is in memory")
 	}
 	wants(t, ctx, h.add.Call(ctx, a, 1), 1)
@@ -108,7 +108,7 @@ func TestActivationAndDeactivation(t *testing.T) {
 		t.Error(err)
 	}
 	h.want(t, "activate a", "deactivate a after 2", "activate a", "deactivate a after 5")
-	if n.Grains().Activations("hooked") != 0 {
+	if engineOf(n).Activations("hooked") != 0 {
 		t.Error("grains live on in a closed node")
 	}
 }
@@ -216,7 +216,7 @@ func TestActivationThatFails(t *testing.T) {
 				return v == 1 && err == nil
 			})
 			// The one that failed is counted until it is gone.
-			eventually(t, "one activation", func() bool { return n.Grains().Activations("hooked") == 1 })
+			eventually(t, "one activation", func() bool { return engineOf(n).Activations("hooked") == 1 })
 			for _, line := range h.test.said() {
 				if strings.HasPrefix(line, "deactivate") {
 					t.Error("a grain that was never active was deactivated")

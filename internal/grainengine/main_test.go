@@ -106,3 +106,8 @@ var serial atomic.Int64
 type cell struct{ n int }
 
 var errNote = errors.New("torn")
+
+// engineOf is the engine of a node.
+func engineOf(n *system.Node) *grainengine.Engine {
+	return grainengine.Of(n.Context(context.Background()))
+}

@@ -78,7 +78,7 @@ func TestIdleHoldsNoCall(t *testing.T) {
 				}()
 				b.freed(t, "the result of an admitted call is freed", <-b.made)
 			}
-			if n.Grains().Activations("blobs") == 0 {
+			if engineOf(n).Activations("blobs") == 0 {
 				t.Error("nothing is active: the test shows nothing")
 			}
 		})
@@ -143,7 +143,7 @@ func TestPassivatedStateIsFreed(t *testing.T) {
 			}
 			p := <-made
 			eventuallyGC(t, "the state is freed", func() bool { return p.Value() == nil })
-			eventually(t, "the activation is gone", func() bool { return n.Grains().Activations("k") == 0 })
+			eventually(t, "the activation is gone", func() bool { return engineOf(n).Activations("k") == 0 })
 			runtime.KeepAlive(r)
 		})
 	}
@@ -177,7 +177,7 @@ func TestIdleGrainsAreSmall(t *testing.T) {
 	if each > limit {
 		t.Errorf("%d B per idle grain, want at most %d", each, limit)
 	}
-	if a := n.Grains().Activations("k"); a != count {
+	if a := engineOf(n).Activations("k"); a != count {
 		t.Error(a, "activations")
 	}
 }

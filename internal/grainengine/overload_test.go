@@ -104,7 +104,7 @@ func TestClosedWhileFull(t *testing.T) {
 				fails(t, ctx, r, raysys.ErrClosed)
 			}
 			fails(t, ctx, hang.Call(ctx, k.Get("new")), raysys.ErrClosed)
-			if c := n.Grains().Activations("k"); c != 0 {
+			if c := engineOf(n).Activations("k"); c != 0 {
 				t.Error(c, "activations in a closed node")
 			}
 		})

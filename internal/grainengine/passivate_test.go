@@ -39,14 +39,14 @@ func TestPassivation(t *testing.T) {
 					pass(c.idle / 2)
 					wants(t, ctx, h.add.Call(ctx, a, 1), i+2)
 				}
-				if n.Grains().Activations("hooked") != 1 {
-					t.Error(n.Grains().Activations("hooked"), "activations, want a's alone")
+				if engineOf(n).Activations("hooked") != 1 {
+					t.Error(engineOf(n).Activations("hooked"), "activations, want a's alone")
 				}
 				pass(c.idle - c.idle/100)
 				h.want(t, "activate a", "activate b", "deactivate b after 1")
 				pass(c.idle/100 + c.idle/16)
 				h.want(t, "activate a", "activate b", "deactivate b after 1", "deactivate a after 9")
-				if n.Grains().Activations("hooked") != 0 {
+				if engineOf(n).Activations("hooked") != 0 {
 					t.Error("grains that went are counted")
 				}
 				wants(t, ctx, h.add.Call(ctx, a, 1), 1)

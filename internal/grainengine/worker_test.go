@@ -63,8 +63,8 @@ func TestWorkersShareTheCalls(t *testing.T) {
 					}
 				}
 			})
-			if int(c.most.Load()) != n || node.Grains().Activations("hooked") != n {
-				t.Errorf("%d calls at a time by %d workers, want %d", c.most.Load(), node.Grains().Activations("hooked"), n)
+			if int(c.most.Load()) != n || engineOf(node).Activations("hooked") != n {
+				t.Errorf("%d calls at a time by %d workers, want %d", c.most.Load(), engineOf(node).Activations("hooked"), n)
 			}
 		})
 	}
@@ -132,11 +132,11 @@ func TestWorkersPassivate(t *testing.T) {
 			for _, r := range refs {
 				wants(t, ctx, r, 1) // new workers each round
 			}
-			if n := node.Grains().Activations("hooked"); n != 3 {
+			if n := engineOf(node).Activations("hooked"); n != 3 {
 				t.Error(n, "workers, want 3")
 			}
 			pass(80 * time.Second)
-			if n := node.Grains().Activations("hooked"); n != 0 {
+			if n := engineOf(node).Activations("hooked"); n != 0 {
 				t.Error(n, "workers after a minute without calls")
 			}
 		}
@@ -178,7 +178,7 @@ func TestWorkerPanics(t *testing.T) {
 					wants(t, ctx, good[i], 0)
 				}
 			}
-			eventually(t, "at most two workers", func() bool { return n.Grains().Activations("hooked") <= 2 })
+			eventually(t, "at most two workers", func() bool { return engineOf(n).Activations("hooked") <= 2 })
 		})
 	}
 }

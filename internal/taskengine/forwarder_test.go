@@ -11,7 +11,7 @@ import (
 func TestForwarderEnds(t *testing.T) {
 	n, _ := node(t, raysys.NewTable(), 1)
 	for range 100 {
-		if n.Tasks().StopForwarder() {
+		if engineOf(n).StopForwarder() {
 			t.Fatal("a forwarder ended with the wake of the next one, which sleeps on beside a queue that is not empty")
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	await "github.com/raysys/raysys/internal/eventually"
+	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -104,4 +105,9 @@ func blockers(table *raysys.Table) (hold tasks.Task0[int], began chan struct{}, 
 		}
 	})
 	return hold, began, open
+}
+
+// engineOf is the engine of a node.
+func engineOf(n *system.Node) *taskengine.Engine {
+	return taskengine.Of(n.Context(context.Background()))
 }

@@ -63,7 +63,7 @@ func TestFullQueueBlocksADriver(t *testing.T) {
 					s := smallNode(t, 1, 0)
 					first := fill(s)
 					second := async(func() raysys.Ref[int] { return next(s) })
-					eventually(t, "the driver blocks", func() bool { return s.node.Tasks().Waiting() == 1 })
+					eventually(t, "the driver blocks", func() bool { return engineOf(s.node).Waiting() == 1 })
 					if relief == "cancel" {
 						first.Cancel()
 					}
@@ -86,7 +86,7 @@ func TestFullQueueError(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ctx = s.node.Context(ctx)
 	failed := async(func() error { _, err := s.one.Go(ctx, 1).Get(s.ctx); return err })
-	eventually(t, "the submitter blocks", func() bool { return s.node.Tasks().Waiting() == 1 })
+	eventually(t, "the submitter blocks", func() bool { return engineOf(s.node).Waiting() == 1 })
 	cancel(errWhy)
 	err := arrive(t, failed, "Go gives up")
 	if !errors.Is(err, raysys.ErrOverloaded) || !errors.Is(err, errWhy) || !strings.Contains(err.Error(), "submit task one") {
@@ -130,18 +130,18 @@ func TestFullQueueInsideATask(t *testing.T) {
 	})
 	n, ctx := nodeWith(t, system.Config{Table: table, Resources: raysys.Resources{CPU: 1}, QueueTasks: 1})
 	want(t, ctx, parent.Go(ctx), 3)
-	eventually(t, "the accounts are even", func() bool { return n.Tasks().Queued() == 0 && n.Tasks().QueuedBytes() == 0 })
+	eventually(t, "the accounts are even", func() bool { return engineOf(n).Queued() == 0 && engineOf(n).QueuedBytes() == 0 })
 }
 
 // The queue is bounded by the bytes of its arguments too, and each byte is counted once on and once off.
 func TestByteBudget(t *testing.T) {
 	s := smallNode(t, 0, 100)
 	refs := []raysys.Ref[int]{s.size.Go(s.ctx, make([]byte, 60)), s.size.On(s.ctx, raysys.Ready(make([]byte, 61)))}
-	if n := s.node.Tasks().QueuedBytes(); n < 121 {
+	if n := engineOf(s.node).QueuedBytes(); n < 121 {
 		t.Errorf("%d bytes are counted, want 121 and their headers", n)
 	}
 	next := async(func() raysys.Ref[int] { return s.size.Go(s.ctx, make([]byte, 62)) })
-	eventually(t, "the driver blocks", func() bool { return s.node.Tasks().Waiting() == 1 })
+	eventually(t, "the driver blocks", func() bool { return engineOf(s.node).Waiting() == 1 })
 	refs[0].Cancel()
 	refs[1].Cancel()
 	r := arrive(t, next, "cancelled tasks give their bytes back at once")
@@ -155,5 +155,5 @@ func TestByteBudget(t *testing.T) {
 			r.Get(s.ctx)
 		}
 	}
-	eventually(t, "the accounts are even", func() bool { return s.node.Tasks().QueuedBytes() == 0 })
+	eventually(t, "the accounts are even", func() bool { return engineOf(s.node).QueuedBytes() == 0 })
 }

@@ -182,7 +182,7 @@ func TestEveryFutureSettlesOnce(t *testing.T) {
 				rt.Errorf("step %d: Get after Release: %v", i, err)
 			}
 		}
-		eventually(t, "all CPUs are free again", func() bool { return n.Tasks().FreeCPU() == 2 && n.Tasks().QueuedBytes() == 0 })
+		eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == 2 && engineOf(n).QueuedBytes() == 0 })
 		closed = true
 		closeNode(t, n)
 	})

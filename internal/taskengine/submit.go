@@ -14,6 +14,15 @@ type tasksRuntime interface{ Tasks() *Engine }
 
 func engineOf(t *core.Turn) *Engine { return t.Runtime().(tasksRuntime).Tasks() }
 
+// Of returns the engine of the node that ctx is of, nil without one.
+func Of(ctx context.Context) *Engine {
+	t, _, err := core.TurnOf(ctx)
+	if err != nil {
+		return nil
+	}
+	return engineOf(t)
+}
+
 // admit makes the checks of every submission and returns the engine and the turn to submit under.
 func (s *spec[A, R]) admit(ctx context.Context) (*Engine, *core.Turn, error) {
 	t, own, err := core.TurnOf(ctx)

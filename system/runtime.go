@@ -1,0 +1,42 @@
+package system
+
+import (
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/taskengine"
+)
+
+// nodeRuntime is a Node as core and the engines see it, by the turns of its contexts. What they need is no method of Node, which
+// is what programs see.
+type nodeRuntime Node
+
+// Now implements core.Runtime.
+func (n *nodeRuntime) Now() int64 { return n.wheel.Now() }
+
+// SetAlarm implements core.Runtime.
+func (n *nodeRuntime) SetAlarm(a *core.Alarm) { n.wheel.Set(a) }
+
+// ClearAlarm implements core.Runtime.
+func (n *nodeRuntime) ClearAlarm(a *core.Alarm) bool { return n.wheel.Clear(a) }
+
+// Block implements core.Runtime.
+func (n *nodeRuntime) Block(t *core.Turn) {
+	n.tasks.Block(t)
+	if t.Kind() == core.TurnGrain {
+		n.grains.Block(t)
+	}
+}
+
+// Unblock implements core.Runtime.
+func (n *nodeRuntime) Unblock(t *core.Turn) {
+	if t.Kind() == core.TurnGrain {
+		n.grains.Unblock(t)
+	}
+	n.tasks.Unblock(t)
+}
+
+// Tasks is what taskengine asks the runtime of a context for.
+func (n *nodeRuntime) Tasks() *taskengine.Engine { return n.tasks }
+
+// Grains is what grainengine asks the runtime of a context for.
+func (n *nodeRuntime) Grains() *grainengine.Engine { return n.grains }
