@@ -119,7 +119,7 @@ func (c *cluster) admin(k core.NodeKey, q question, done func(adminAnswer, error
 }
 
 // onAdmin serves KindAdmin.
-func (p *peer) onAdmin(r *wire.Reader, to mesh.Reply) error {
+func (c *cluster) onAdmin(r *wire.Reader, to mesh.Reply) error {
 	q := readQuestion(r)
 	if err := r.Err(); err != nil {
 		return err
@@ -137,13 +137,13 @@ func (p *peer) onAdmin(r *wire.Reader, to mesh.Reply) error {
 	}
 	switch q.op {
 	case adminWays, adminMemory:
-		p.c.runner.Run(func() { reply(p.c.perform(q)) }) // it waits for others, or looks at much
+		c.runner.Run(func() { reply(c.perform(q)) }) // it waits for others, or looks at much
 	case adminAwait:
-		if err := p.c.node.awaitDrain(func(d Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
+		if err := c.node.awaitDrain(func(d Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
 			reply(adminAnswer{}, err)
 		}
 	default:
-		reply(p.c.perform(q))
+		reply(c.perform(q))
 	}
 	return nil
 }

@@ -132,15 +132,15 @@ func (c *cluster) leader(shard int) (core.NodeKey, bool) {
 func (c *cluster) now() int64 { return c.runner.Now() }
 
 // peer returns the connection to an incarnation, nil when there is none now.
-func (c *cluster) peer(k core.NodeKey) *peer {
+func (c *cluster) peer(k core.NodeKey) *refs.Session {
 	if p := c.mesh.Peer(k); p != nil {
-		return of(p)
+		return refs.Of(p)
 	}
 	return nil
 }
 
 // connect is mesh.Connect.
-func (c *cluster) connect(k core.NodeKey, done func(*peer, error)) {
+func (c *cluster) connect(k core.NodeKey, done func(*refs.Session, error)) {
 	if p := c.peer(k); p != nil && p.Up() {
 		done(p, nil)
 		return
@@ -150,7 +150,7 @@ func (c *cluster) connect(k core.NodeKey, done func(*peer, error)) {
 			done(nil, err)
 			return
 		}
-		done(of(p), nil)
+		done(refs.Of(p), nil)
 	})
 }
 
@@ -192,33 +192,27 @@ func (c *cluster) newMesh() *mesh.Mesh {
 		Node: n.cfg.Name, Namespace: n.cfg.Namespace, Table: n.cfg.Table, Runner: c.runner, Log: c.log, Times: c.times,
 		Job: c.job, Allow: func(cert *x509.Certificate, info member.Info) error { return allowed(cert, roleOf(info)) },
 		Frames: map[wire.Kind]func(*mesh.Peer, []byte) error{
-			wire.KindTasks:       func(p *mesh.Peer, b []byte) error { return n.tasks.HandleTasks(of(p), b) },
-			wire.KindTaskResult:  func(p *mesh.Peer, b []byte) error { return n.tasks.HandleResult(of(p), b) },
-			wire.KindTaskResults: func(p *mesh.Peer, b []byte) error { return n.tasks.HandleResults(of(p), b) },
-			wire.KindTaskCancel:  func(p *mesh.Peer, b []byte) error { return n.tasks.HandleCancel(of(p), b) },
-			wire.KindLoad:        func(p *mesh.Peer, b []byte) error { return of(p).onLoad(b) },
-			wire.KindActor:       func(p *mesh.Peer, b []byte) error { return of(p).onActor(b) },
+			wire.KindTasks:       func(p *mesh.Peer, b []byte) error { return n.tasks.HandleTasks(refs.Of(p), b) },
+			wire.KindTaskResult:  func(p *mesh.Peer, b []byte) error { return n.tasks.HandleResult(refs.Of(p), b) },
+			wire.KindTaskResults: func(p *mesh.Peer, b []byte) error { return n.tasks.HandleResults(refs.Of(p), b) },
+			wire.KindTaskCancel:  func(p *mesh.Peer, b []byte) error { return n.tasks.HandleCancel(refs.Of(p), b) },
+			wire.KindLoad:        func(p *mesh.Peer, b []byte) error { return c.onLoad(refs.Of(p), b) },
+			wire.KindActor:       c.onActor,
 		},
 		Calls: refs.Calls(),
 		Sinks: map[wire.Kind]func(*mesh.Peer, []byte, int) link.Landing{
 			wire.KindChunk: func(p *mesh.Peer, head []byte, size int) link.Landing { return c.objects.Land(p, head, size) },
 		},
 
-		Opened: func(mp *mesh.Peer) {
-			mp.Session = &peer{Session: c.refs.Open(mp), c: c}
-		},
-		Up: c.up, Down: c.down,
+		Opened: func(p *mesh.Peer) { c.refs.Open(p) },
+		Up:     c.up, Down: c.down,
 	}
 	m.Calls[wire.KindRegistry] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.reg.Serve(p.Key(), r, to) }
-	for k, f := range map[wire.Kind]func(*peer, *wire.Reader, mesh.Reply) error{
-		wire.KindKeep:  func(p *peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p.Peer, r, to) },
-		wire.KindProbe: (*peer).onProbe,
-		wire.KindAdmin: (*peer).onAdmin,
-	} {
-		m.Calls[k] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return f(of(p), r, to) }
-	}
+	m.Calls[wire.KindKeep] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p, r, to) }
+	m.Calls[wire.KindProbe] = c.onProbe
+	m.Calls[wire.KindAdmin] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.onAdmin(r, to) }
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCalls, wire.KindCallResults} {
-		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return n.grains.Receive(of(p), k, b) }
+		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return n.grains.Receive(refs.Of(p), k, b) }
 	}
 	maps.Copy(m.Frames, refs.Frames())
 	for _, k := range transfer.Kinds() {
@@ -229,7 +223,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 
 // up is called with a new connection.
 func (c *cluster) up(mp *mesh.Peer) {
-	p := of(mp)
+	p := refs.Of(mp)
 	c.changed()
 	c.node.tasks.PeerUp(p, c.taskInfo(p))
 	c.node.grains.PeerUp(p)
@@ -242,7 +236,7 @@ func (c *cluster) down(mp *mesh.Peer, cause error) {
 	if killed := c.killed.Load(); killed != nil {
 		c.node.stop(*killed) // before anything runs here again because a connection is gone
 	}
-	p := of(mp)
+	p := refs.Of(mp)
 	c.changed()
 	c.node.tasks.PeerDown(p, cause)
 	c.node.grains.PeerDown(p, cause)

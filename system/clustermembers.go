@@ -3,6 +3,7 @@ package system
 import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -17,7 +18,7 @@ func (m clusterMembers) Nodes() ([]placement.Node, uint64)     { return m.c.node
 
 // Connect implements registry.Members.
 func (m clusterMembers) Connect(to core.NodeKey, done func(*mesh.Calls, error)) {
-	m.c.connect(to, func(p *peer, err error) {
+	m.c.connect(to, func(p *refs.Session, err error) {
 		if err != nil {
 			done(nil, err)
 			return

@@ -69,7 +69,7 @@ func Awaiting(n *Node) (count int) {
 func LentAndTakenBack(n *Node, to raysys.NodeID, c *core.Future) (lent, left int, err error) {
 	for _, p := range n.others.mesh.Connected() {
 		if p.Node() == to {
-			l := of(p).PendingExports()
+			l := refs.Of(p).PendingExports()
 			if _, err = l.AppendRef(nil, c); err == nil {
 				_, err = l.AppendObject(nil, c)
 			}
@@ -88,7 +88,7 @@ func Connected(n *Node) int { return len(n.others.mesh.Connected()) }
 func Idle(n *Node, of raysys.NodeID) bool {
 	for _, p := range n.others.mesh.Connected() {
 		if p.Node() == of {
-			l, since, known := n.tasks.LoadOf(p.Session.(*peer))
+			l, since, known := n.tasks.LoadOf(refs.Of(p))
 			return known && l.Inbound+since == 0 && l.Queued == 0 && l.Busy == 0
 		}
 	}

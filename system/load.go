@@ -5,6 +5,7 @@ import (
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -51,14 +52,14 @@ func (c *cluster) loadChanged() {
 }
 
 // onLoad handles KindLoad.
-func (p *peer) onLoad(frame []byte) error {
+func (c *cluster) onLoad(p *refs.Session, frame []byte) error {
 	r := wire.NewReader(frame)
 	l, err := taskengine.ReadLoad(&r)
 	if err != nil {
 		return err
 	}
-	p.c.learnLoad(p.Key(), l)
-	p.c.node.tasks.PeerLoad(p, l)
+	c.learnLoad(p.Key(), l)
+	c.node.tasks.PeerLoad(p, l)
 	return nil
 }
 
@@ -70,7 +71,7 @@ func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load) {
 }
 
 // taskInfo is what the task engine must know of a peer: what it offers, which for a driver is nothing.
-func (c *cluster) taskInfo(p *peer) taskengine.PeerInfo {
+func (c *cluster) taskInfo(p *refs.Session) taskengine.PeerInfo {
 	info := c.mesh.Info(p.Key())
 	if info.Role == member.Driver && !info.Serves {
 		return taskengine.PeerInfo{}

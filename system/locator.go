@@ -4,6 +4,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 )
@@ -40,7 +41,7 @@ func (l locator) Peer(node raysys.NodeID, incarnation uint64) wire.Peer {
 
 // Connect implements grainengine.Cluster.
 func (l locator) Connect(node raysys.NodeID, incarnation uint64, done func(wire.Peer, error)) {
-	l.c.connect(core.NodeKey{Node: node, Incarnation: incarnation}, func(p *peer, err error) {
+	l.c.connect(core.NodeKey{Node: node, Incarnation: incarnation}, func(p *refs.Session, err error) {
 		if err != nil {
 			done(nil, err)
 			return

@@ -70,13 +70,13 @@ func (c *cluster) probeAt(f far, more []byte) (a probeAnswer) {
 }
 
 // onProbe serves KindProbe.
-func (p *peer) onProbe(r *wire.Reader, to mesh.Reply) error {
-	f := far{at: p.c.self(), kind: farKind(r.Byte()), from: wire.ReadNode(r), number: r.Uvarint()}
+func (c *cluster) onProbe(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
+	f := far{at: c.self(), kind: farKind(r.Byte()), from: wire.ReadNode(r), number: r.Uvarint()}
 	if err := r.Err(); err != nil {
 		return err
 	}
 	if r.Len() == 0 {
-		waits, fars := p.c.waitsOf(f)
+		waits, fars := c.waitsOf(f)
 		to.Send(appendWaits(append(to.Head(), 0), waits, fars))
 		return nil
 	}
@@ -89,7 +89,7 @@ func (p *peer) onProbe(r *wire.Reader, to mesh.Reply) error {
 		return err
 	}
 	gave := byte(0)
-	if p.c.breakHere(f, id, chain) {
+	if c.breakHere(f, id, chain) {
 		gave = 1
 	}
 	to.Send(append(to.Head(), gave))

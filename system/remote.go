@@ -16,6 +16,8 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -76,7 +78,7 @@ func (p remoteProcess) send(pid, sender *actor.PID, msg any, system bool) {
 		p.undelivered(pid, sender, msg)
 		return
 	}
-	p.c.connect(p.to, func(to *peer, err error) {
+	p.c.connect(p.to, func(to *refs.Session, err error) {
 		if err == nil {
 			err = to.Send(wire.Requests, wire.KindActor, frame)
 		}
@@ -155,10 +157,10 @@ func appendActorMessage(dst []byte, to, sender *actor.PID, msg any, system bool)
 
 // onActor handles KindActor. A message of an unknown type is dropped with a line in the log: the sender may be a newer
 // version.
-func (p *peer) onActor(frame []byte) error {
+func (c *cluster) onActor(p *mesh.Peer, frame []byte) error {
 	r := wire.NewReader(frame)
 	flags := r.Byte()
-	to := &actor.PID{Address: p.c.node.actors.ProcessRegistry.Address, Id: r.String(), RequestId: r.Uint32()}
+	to := &actor.PID{Address: c.node.actors.ProcessRegistry.Address, Id: r.String(), RequestId: r.Uint32()}
 	sender := &actor.PID{Address: r.String(), Id: r.String(), RequestId: r.Uint32()}
 	form, name, body := r.Byte(), r.String(), r.Bytes()
 	if err := r.Err(); err != nil {
@@ -166,13 +168,13 @@ func (p *peer) onActor(frame []byte) error {
 	}
 	msg, err := readActorMessage(form, name, body)
 	if err != nil {
-		p.c.log.Warn("message from another node dropped", zap.Stringer("peer", p.Key()), zap.String("type", name), zap.Error(err))
+		c.log.Warn("message from another node dropped", zap.Stringer("peer", p.Key()), zap.String("type", name), zap.Error(err))
 		return nil
 	}
 	if sender.Id == "" {
 		sender = nil
 	}
-	ref, ok := p.c.node.actors.ProcessRegistry.GetLocal(to.Id)
+	ref, ok := c.node.actors.ProcessRegistry.GetLocal(to.Id)
 	if flags&flagSystem == 0 {
 		if sender != nil {
 			msg = &actor.MessageEnvelope{Message: msg, Sender: sender}
@@ -183,11 +185,11 @@ func (p *peer) onActor(frame []byte) error {
 	switch m := msg.(type) {
 	case *actor.Watch:
 		if !ok {
-			p.c.node.actors.Root.Send(m.Watcher, &actor.Terminated{Who: to, Why: actor.TerminatedReason_NotFound})
+			c.node.actors.Root.Send(m.Watcher, &actor.Terminated{Who: to, Why: actor.TerminatedReason_NotFound})
 			return nil
 		}
 	case *actor.Terminated:
-		p.c.watches.remove(p.Key(), m.Who, to)
+		c.watches.remove(p.Key(), m.Who, to)
 	}
 	if ok {
 		ref.SendSystemMessage(to, msg)

@@ -47,28 +47,24 @@ type Objects interface {
 	FindCopies(s *RemoteSource, end error, done func(error))
 }
 
-// Session is the references over one connection. It implements wire.References and wire.Exporter.
+// Session is a connection with the references over it. It implements wire.Peer and wire.Exporter.
 type Session struct {
 	*mesh.Peer
 	refs     *References
 	declared []uint64 // by KindHeld, so far; used by the goroutine that reads
 }
 
-// Open begins the session of a new connection: the first thing that is said on it is what is held here.
-func (r *References) Open(p *mesh.Peer) *Session {
+// Open begins the session of a new connection, and is called before anything else is sent on it: the first frame says what is
+// held here.
+func (r *References) Open(p *mesh.Peer) {
 	s := &Session{Peer: p, refs: r}
+	p.Session = s
 	r.exports.anew(s)
 	r.table.declare(s)
-	return s
 }
-
-// references returns the session, for Of.
-func (p *Session) references() *Session { return p }
 
 // Of returns the references over a connection.
-func Of(p *mesh.Peer) *Session {
-	return p.Session.(interface{ references() *Session }).references()
-}
+func Of(p *mesh.Peer) *Session { return p.Session.(*Session) }
 
 // Frames are the handlers of frames about references that have no answer.
 func Frames() map[wire.Kind]func(*mesh.Peer, []byte) error {
