@@ -4,8 +4,8 @@
 // Define names a kind, Method makes a typed handle of one of its methods, Kind.Get names a grain. Call returns a future.
 //
 //	Func.Call(ctx, grain, arg)
-//	      │ directory: kind/key ──┬─► activation (PID, mailbox, *G)
-//	      │                       └─► route: its node, or nobody knows yet ══► that node's engine ──┐
+//	      │ kind and key ─────────┬─► activation (PID, mailbox, *G)
+//	      │                       └─► route: its node, once it is located ═══════► that node ───────┐
 //	      └──────────────────────────► mailbox ──► turn: your method ──► Ref ◄───────────────────────┘
 //
 // Rules:

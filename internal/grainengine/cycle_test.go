@@ -139,8 +139,8 @@ func TestChainsThatAreNoCycle(t *testing.T) {
 
 func TestCycleThroughTask(t *testing.T) {
 	k := newKnot()
-	outbound := tasks.DefineIn(k.table, "far", func(ctx context.Context, key string) (int, error) { return k.call.Go(ctx, key).Get(ctx) })
-	twice := k.turn(func(ctx context.Context) (int, error) { return outbound.Go(ctx, "a").Get(ctx) })
+	far := tasks.DefineIn(k.table, "far", func(ctx context.Context, key string) (int, error) { return k.call.Go(ctx, key).Get(ctx) })
+	twice := k.turn(func(ctx context.Context) (int, error) { return far.Go(ctx, "a").Get(ctx) })
 	k.run(t, func(ctx context.Context) {
 		isCycle(t, fails(t, ctx, k.by.Call(ctx, k.kind.Get("a"), "a"), raysys.ErrCycle), "k/a.by", "call")
 		isCycle(t, fails(t, ctx, twice.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "far", "call")

@@ -111,7 +111,7 @@ func TestDrainWaits(t *testing.T) {
 	g := r.kind.Get("x")
 	busy := r.gate.Call(ctx, g)
 	<-r.entered
-	outbound, near := r.where.Call(ctx, g), r.where.Call(here, g)
+	far, near := r.where.Call(ctx, g), r.where.Call(here, g)
 	short, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("enough"))
 	r.on(a)
@@ -125,7 +125,7 @@ func TestDrainWaits(t *testing.T) {
 	if _, err := busy.Get(ctx); err != nil {
 		t.Error(err)
 	}
-	wants(t, ctx, outbound, "a")
+	wants(t, ctx, far, "a")
 	wants(t, here, near, "a")
 	wants(t, here, r.where.Call(here, g), "a")
 }

@@ -216,12 +216,12 @@ func TestPassivationReleases(t *testing.T) {
 		t.Error(err)
 	}
 	eventually(t, "the activation is gone", func() bool { return b.engine.Activations("rover") == 0 && r.net.pending() == 1 })
-	outbound, near := r.add.Call(ctx, g, 1), r.add.Call(here, g, 1)
+	far, near := r.add.Call(ctx, g, 1), r.add.Call(here, g, 1)
 	if b.engine.Activations("rover") != 0 {
 		t.Error("it is back under a token that is being released")
 	}
 	let()
-	x, err1 := outbound.Get(ctx)
+	x, err1 := far.Get(ctx)
 	y, err2 := near.Get(here)
 	if err1 != nil || err2 != nil || x+y != 3 {
 		t.Error(x, err1, y, err2)

@@ -205,17 +205,17 @@ func (v *inboundCall) deliver() {
 		}
 		return
 	}
-	near := v.target
+	target := v.target
 	v.target = nil
 	for {
 		if k.engine.closed.Load() {
 			v.refuse(Place{})
 			return
 		}
-		if near != nil && v.enter(near) {
+		if target != nil && v.enter(target) {
 			return
 		}
-		near = nil
+		target = nil
 		a, r := k.lookup(v.key)
 		if a == nil && r == nil {
 			a, r = k.routeFor(v.key)

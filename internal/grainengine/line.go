@@ -65,24 +65,24 @@ func (p *peer) admit(v *inboundCall, object *core.Future) error {
 // was refused.
 func (p *peer) lineUp(v *inboundCall, wanted bool) bool {
 	k := lineKey{v.kind, v.key}
-	h := p.lines[k]
+	l := p.lines[k]
 	switch {
-	case h == nil && !wanted:
+	case l == nil && !wanted:
 		p.mu.Unlock()
 		v.deliver()
 		return true
-	case h != nil && len(h.queue) >= v.kind.def.Mailbox:
+	case l != nil && len(l.queue) >= v.kind.def.Mailbox:
 		p.mu.Unlock()
 		v.fail(fmt.Errorf("call %s: %w", v.name(), overloaded(v.kind.def.Mailbox)))
 		return false
-	case h == nil:
-		h = &line{}
+	case l == nil:
+		l = &line{}
 		if p.lines == nil {
 			p.lines = map[lineKey]*line{}
 		}
-		p.lines[k] = h
+		p.lines[k] = l
 	}
-	h.queue = append(h.queue, v)
+	l.queue = append(l.queue, v)
 	p.mu.Unlock()
 	return true
 }
@@ -123,21 +123,21 @@ func (p *peer) release(v *inboundCall) {
 		return
 	}
 	k := lineKey{v.kind, v.key}
-	h := p.lines[k]
-	if h == nil || h.running {
+	l := p.lines[k]
+	if l == nil || l.running {
 		return
 	}
-	h.running = true
-	for len(h.queue) > 0 && h.queue[0].argument == argumentHere {
-		next := h.queue[0]
-		h.queue[0] = nil
-		h.queue = h.queue[1:]
+	l.running = true
+	for len(l.queue) > 0 && l.queue[0].argument == argumentHere {
+		next := l.queue[0]
+		l.queue[0] = nil
+		l.queue = l.queue[1:]
 		p.mu.Unlock()
 		next.deliver()
 		p.mu.Lock()
 	}
-	h.running = false
-	if len(h.queue) == 0 {
+	l.running = false
+	if len(l.queue) == 0 {
 		delete(p.lines, k)
 	}
 }

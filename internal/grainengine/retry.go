@@ -101,13 +101,13 @@ func (r *retried[G, A, R]) attempt() {
 // is made: that does not run on the goroutine that settled the attempt.
 func (r *retried[G, A, R]) Resolved(w *core.Waiter) {
 	if r.made.RefFuture().Failure() == nil {
-		r.ended(w)
+		r.attemptEnded(w)
 		return
 	}
-	r.engine.cfg.Pool.Go(goroutines.Func(func() { r.ended(w) }))
+	r.engine.cfg.Pool.Go(goroutines.Func(func() { r.attemptEnded(w) }))
 }
 
-func (r *retried[G, A, R]) ended(w *core.Waiter) {
+func (r *retried[G, A, R]) attemptEnded(w *core.Waiter) {
 	v, here, err := fetched(r.made, w, &r.waiter, r)
 	if !here {
 		return

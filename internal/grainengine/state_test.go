@@ -258,12 +258,12 @@ func TestStaleCallsFollow(t *testing.T) {
 	let := p.net.slowly("save")
 	first := p.put.Call(old, g, 10)
 	eventually(t, "it saves", func() bool { return p.net.pending() == 1 })
-	near, outbound := p.put.Call(old, g, 100), p.put.Call(ctx, g, 1000)
+	near, far := p.put.Call(old, g, 100), p.put.Call(ctx, g, 1000)
 	p.net.put(idOf(g), c)
 	let()
 	fails(t, old, first, raysys.ErrMoved)
 	x, err1 := near.Get(old)
-	y, err2 := outbound.Get(ctx)
+	y, err2 := far.Get(ctx)
 	if err1 != nil || err2 != nil || max(x, y) != 1101 {
 		t.Error(x, err1, y, err2)
 	}

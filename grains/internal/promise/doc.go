@@ -8,8 +8,8 @@
 // A grain's method that must not block returns the Handle of a Promise and settles it in a later turn. Who waits for it
 // on another node learns when this one dies: then the future fails.
 //
-// A method may also keep its call itself (LaterOf) and answer it after its turn: one message less, for a caller who waits for
-// nothing else.
+// A method may also keep its call itself (grainengine.LaterOf) and answer it after its turn: one message less, for a caller that
+// waits for nothing else.
 //
 // The package is for the packages beside it. Programs have futures of tasks and calls.
 package promise
