@@ -24,12 +24,13 @@ import (
 type elsewhere struct {
 	kv    store.KV
 	reg   *Registry
-	asked func(*asked[[]Entry]) // what that node does about changes
-	away  atomic.Bool           // the store is, and the lease out
-	dead  sync.Map              // incarnations
+	asked func(request) // what that node does
+	away  atomic.Bool   // the store is, and the lease out
+	leads atomic.Bool   // this node is about to lead the shard
+	dead  sync.Map      // incarnations
 	hosts atomic.Pointer[[]placement.Node]
 	looks atomic.Uint64
-	calls mesh.Calls // to that node
+	calls atomic.Pointer[mesh.Calls] // to that node
 
 	pauses     atomic.Int64 // that are over
 	aliveAsked atomic.Int64 // questions for who is alive
@@ -38,6 +39,9 @@ type elsewhere struct {
 func (e *elsewhere) Self() core.NodeKey { return core.NodeKey{Node: "self", Incarnation: 1} }
 
 func (e *elsewhere) Leader(int) (core.NodeKey, bool) {
+	if e.leads.Load() {
+		return e.Self(), true
+	}
 	return core.NodeKey{Node: "leader", Incarnation: 2}, true
 }
 
@@ -61,7 +65,7 @@ func (e *elsewhere) Alive(k core.NodeKey) bool {
 	return !dead
 }
 
-func (e *elsewhere) Connect(_ core.NodeKey, done func(*mesh.Calls, error)) { done(&e.calls, nil) }
+func (e *elsewhere) Connect(_ core.NodeKey, done func(*mesh.Calls, error)) { done(e.calls.Load(), nil) }
 
 // wheelClock is a clock for a Runner. It counts the pauses that are over.
 type wheelClock struct {
@@ -85,6 +89,32 @@ func (l loop) Send(_ wire.Class, _ wire.Kind, frame []byte) error { l(frame); re
 func (l loop) SendLarge(_ wire.Kind, frame []byte) error          { l(frame); return nil }
 func (l loop) Flush()                                             {}
 
+// connect makes a connection to that node, and returns the one before.
+func (e *elsewhere) connect(t *testing.T, later func(func())) (before *mesh.Calls) {
+	var here, leader mesh.Calls
+	here.Start(loop(func(frame []byte) {
+		if err := leader.Serve(wire.Requests, frame, func(in *wire.Reader, to mesh.Reply) error {
+			shard := in.Uint32()
+			q, err := readRequest(in)
+			if err != nil {
+				return err
+			}
+			*q.who() = asker{shard: int(shard), from: e.Self(), inbound: true}
+			q.replyTo(to)
+			e.asked(q)
+			return nil
+		}); err != nil {
+			t.Errorf("the leader refuses a question: %v", err)
+		}
+	}), later)
+	leader.Start(loop(func(frame []byte) {
+		if err := here.Answered(frame); err != nil {
+			t.Errorf("the leader's answer is refused: %v", err)
+		}
+	}), later)
+	return e.calls.Swap(&here)
+}
+
 // newElsewhere returns the directory of a node that asks that leader.
 func newElsewhere(t *testing.T, does func(*asked[[]Entry])) (*elsewhere, *Directory) {
 	kv, err := embedded.Open(embedded.Config{})
@@ -96,7 +126,7 @@ func newElsewhere(t *testing.T, does func(*asked[[]Entry])) (*elsewhere, *Direct
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &elsewhere{kv: kv, asked: does}
+	e := &elsewhere{kv: kv, asked: func(q request) { does(q.(*asked[[]Entry])) }}
 	w := wheel.New()
 	r := runner.New(wheelClock{w, &e.pauses})
 	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
@@ -106,27 +136,7 @@ func newElsewhere(t *testing.T, does func(*asked[[]Entry])) (*elsewhere, *Direct
 		w.Stop()
 		actors.Shutdown()
 	})
-	var leader mesh.Calls
-	e.calls.Start(loop(func(frame []byte) {
-		if err := leader.Serve(wire.Requests, frame, func(in *wire.Reader, to mesh.Reply) error {
-			shard := in.Uint32()
-			q, err := readRequest(in)
-			if err != nil {
-				return err
-			}
-			*q.who() = asker{shard: int(shard), from: e.Self(), inbound: true}
-			q.replyTo(to)
-			e.asked(q.(*asked[[]Entry]))
-			return nil
-		}); err != nil {
-			t.Errorf("the leader refuses a question: %v", err)
-		}
-	}), r.Later)
-	leader.Start(loop(func(frame []byte) {
-		if err := e.calls.Answered(frame); err != nil {
-			t.Errorf("the leader's answer is refused: %v", err)
-		}
-	}), r.Later)
+	e.connect(t, r.Later)
 	e.reg = New(Config{Members: e, Actors: actors, Runner: r, Layout: layout, Namespace: "test"})
 	return e, NewDirectory(e.reg)
 }
