@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/raysys/raysys/internal/core"
 )
 
 // inboundTable finds the tasks of one peer that are here by their slots, for cancellation. Slots are small numbers that
@@ -135,24 +133,4 @@ func (t *inboundTable) each(f func(arrival)) {
 			}
 		}
 	}
-}
-
-// takeIf removes the waiting tasks that f accepts; the caller holds Engine.mu.
-func (s *shapes) takeIf(f func(*core.Future) bool) (taken []shaped) {
-	for k, l := range s.list {
-		var left []shaped
-		for _, w := range l {
-			if f(w.future) {
-				taken = append(taken, w)
-			} else {
-				left = append(left, w)
-			}
-		}
-		if len(left) == 0 {
-			delete(s.list, k)
-		} else {
-			s.list[k] = left
-		}
-	}
-	return taken
 }

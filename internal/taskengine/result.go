@@ -23,6 +23,14 @@ func (e *Engine) HandleResult(wp wire.Peer, frame []byte) error {
 	return nil
 }
 
+// readers spare each frame an allocation.
+var readers = sync.Pool{New: func() any { return new(wire.Reader) }}
+
+func putReader(r *wire.Reader) {
+	*r = wire.Reader{}
+	readers.Put(r)
+}
+
 // HandleResults takes a KindTaskResults frame of the peer; see HandleTasks for the error.
 func (e *Engine) HandleResults(wp wire.Peer, list []byte) error {
 	x, p := e.peer(wp)

@@ -10,41 +10,6 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// outboundTask is a task as the exchange sees it.
-type outboundTask interface {
-	core.Work
-	runner
-	entry() *core.Entry
-	// depart does the accounts of a task that leaves the queue.
-	depart(e *Engine)
-	// ended settles a claimed task that was cancelled before it left, and reports whether it was.
-	ended() bool
-	// head says what the peer must know beyond the argument.
-	head(rt core.Runtime) taskHead
-	// appendArg appends the argument.
-	appendArg(dst []byte, refs wire.References) ([]byte, error)
-	// back returns a claimed task that no node has begun to the tasks that wait here; false when it has settled.
-	back(e *Engine) bool
-	settleFailed(err error)
-	// common is true for a task that asks for one CPU and nothing else.
-	common() bool
-	// plain is true for one that does so, whatever it waits for now.
-	plain() bool
-	needs() need
-	request() PlaceRequest
-	// stay has a task that is data-local run on this node: once its values are here. False for one that is not
-	// data-local.
-	stay(e *Engine) bool
-
-	// landed takes the value that a peer computed; failedThere the error. An error of landed means that the frame is
-	// corrupt and the task has not settled.
-	landed(r *wire.Reader, refs wire.References, node raysys.NodeID) error
-	failedThere(err error)
-	// lost is called when the node on which the task was is gone.
-	lost(x *exchange, node raysys.NodeID, cause error)
-	closed()
-}
-
 // flight is one task at a peer.
 type flight struct {
 	task  *core.Future

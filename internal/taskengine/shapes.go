@@ -100,6 +100,26 @@ func (s *shapes) drain() (all []shaped) {
 	return all
 }
 
+// takeIf removes the waiting tasks that f accepts; the caller holds Engine.mu.
+func (s *shapes) takeIf(f func(*core.Future) bool) (taken []shaped) {
+	for k, l := range s.list {
+		var left []shaped
+		for _, w := range l {
+			if f(w.future) {
+				taken = append(taken, w)
+			} else {
+				left = append(left, w)
+			}
+		}
+		if len(left) == 0 {
+			delete(s.list, k)
+		} else {
+			s.list[k] = left
+		}
+	}
+	return taken
+}
+
 // pushShaped queues a task that asks for other than one CPU.
 func (e *Engine) pushShaped(c *core.Future, n need) {
 	e.mu.Lock()

@@ -1,0 +1,189 @@
+package taskengine
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// refuse answers a task that cannot be run with why.
+func (x *exchange) refuse(p *peer, slot uint64, err error) {
+	x.answering.Add(1)
+	x.answer(p, slot, func([]byte) ([]byte, error) { return nil, err })
+	x.answering.Add(-1)
+	x.e.checkDrained()
+}
+
+// bounceSlots gives tasks back that were not taken in.
+func (x *exchange) bounceSlots(p *peer, slots []uint64) {
+	frame := AppendLoad([]byte{resultLoad}, x.e.Load())
+	for _, slot := range slots {
+		frame = append(appendSlot(frame, slot), resultBounced)
+	}
+	x.reply(p, frame, nil)
+	x.flush()
+}
+
+// frames are the buffers in which answers are made. Peers copy what they are given to Send.
+var frames = sync.Pool{New: func() any { return new([]byte) }}
+
+// repliesPerLoad is how many answers a peer gets at most without this node's load.
+const repliesPerLoad = 32
+
+// answer sends the owner of a task its outcome. body appends status and value, or returns an error in their place.
+func (x *exchange) answer(p *peer, slot uint64, body func([]byte) ([]byte, error)) {
+	buf := x.beginAnswer(p, slot)
+	out, err := body(*buf)
+	if err != nil {
+		out = wire.AppendErrorTo(append(*buf, resultError), p.Peer, err)
+	}
+	x.endAnswer(p, buf, out, nil)
+}
+
+// beginAnswer returns a buffer with what comes before status and value.
+func (x *exchange) beginAnswer(p *peer, slot uint64) *[]byte {
+	buf := frames.Get().(*[]byte)
+	dst := (*buf)[:0]
+	if x.sendsLoad(p) {
+		dst = AppendLoad(append(dst, resultLoad), x.e.Load())
+	} else {
+		dst = append(dst, 0)
+	}
+	*buf = appendSlot(dst, slot)
+	return buf
+}
+
+// endAnswer sends out, which may lie in buf.
+func (x *exchange) endAnswer(p *peer, buf *[]byte, out []byte, h *handing) {
+	x.reply(p, out, h)
+	if cap(out) <= 2*wire.InlineLimit {
+		*buf = out
+		frames.Put(buf)
+	}
+}
+
+// sendsLoad reports whether the next answer brings the load: when the mean has changed so much that the peer's window is
+// wrong, and now and then.
+func (x *exchange) sendsLoad(p *peer) bool {
+	mean, told := x.mean.Load(), p.meanSent.Load()
+	if n := p.repliesSinceLoad.Add(1); n%repliesPerLoad != 0 && told != 0 && mean < told*2 && mean > told/2 {
+		return false
+	}
+	p.meanSent.Store(mean)
+	return true
+}
+
+// reply sends an answer: where h is not nil the worker that waits for it uncorks the peer. Answers are never dropped
+// while the peer lives: the owner's future rests on them.
+func (x *exchange) reply(p *peer, frame []byte, h *handing) {
+	if p.late.waiting() {
+		p.late.add(x, p, frame)
+		return
+	}
+	corked := h != nil && len(frame) <= wire.InlineLimit && h.opened()
+	if corked {
+		p.Cork()
+		corked = !h.keep()
+	}
+	err := x.trySend(p, frame)
+	if corked {
+		p.Uncork(false)
+	}
+	if errors.Is(err, raysys.ErrOverloaded) {
+		p.late.add(x, p, frame)
+	}
+}
+
+// handing is how the answer of an inbound task goes from the worker that ran it, which settles it, to the same worker,
+// which sends what it has when it finds no more to do: the peer's writer sleeps on in between. Others may settle an
+// inbound task at the same moment, and then answer by themselves.
+//
+//	0 ──► handingOpen ──► handingKept ──► 0
+//	 the function         the peer is     the worker
+//	 has returned         corked          took it over
+type handing struct{ state atomic.Int32 }
+
+const (
+	handingOpen int32 = 1 + iota
+	handingKept
+)
+
+// open is called by the worker before it settles the inbound task.
+func (h *handing) open() { h.state.Store(handingOpen) }
+
+func (h *handing) opened() bool { return h.state.Load() == handingOpen }
+
+// keep is called by the goroutine that answers and has corked the peer: true leaves the cork to the worker.
+func (h *handing) keep() bool { return h.state.CompareAndSwap(handingOpen, handingKept) }
+
+// take is called by the worker after that, and reports whether there is a cork to take back.
+func (h *handing) take() bool { return h.state.Load() != 0 && h.state.Swap(0) == handingKept }
+
+func (x *exchange) trySend(p *peer, frame []byte) error {
+	if len(frame) > wire.InlineLimit {
+		return p.SendLarge(wire.KindTaskResult, append([]byte(nil), frame...))
+	}
+	err := p.Send(wire.Replies, wire.KindTaskResult, frame)
+	if err == nil {
+		x.sent(p)
+	}
+	return err
+}
+
+// lateReplies are answers that the peer's link was too full for. Their number is bounded by the tasks it may have here.
+type lateReplies struct {
+	some atomic.Bool // there are frames
+
+	mu     sync.Mutex // guards the rest
+	frames [][]byte
+	alarm  core.Alarm
+}
+
+func (l *lateReplies) waiting() bool { return l.some.Load() }
+
+func (l *lateReplies) add(x *exchange, p *peer, frame []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p.gone.Load() {
+		return
+	}
+	l.frames = append(l.frames, append([]byte(nil), frame...))
+	l.some.Store(true)
+	if len(l.frames) == 1 {
+		l.again(x, p)
+	}
+}
+
+// again sets the alarm; the caller holds mu.
+func (l *lateReplies) again(x *exchange, p *peer) {
+	l.alarm.At = x.rt.Now() + retryPause
+	l.alarm.Ring = func() { l.send(x, p) }
+	x.rt.SetAlarm(&l.alarm)
+}
+
+func (l *lateReplies) send(x *exchange, p *peer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.frames) > 0 {
+		if err := x.trySend(p, l.frames[0]); errors.Is(err, raysys.ErrOverloaded) && !p.gone.Load() {
+			l.again(x, p)
+			return
+		}
+		l.frames = l.frames[1:]
+	}
+	l.some.Store(false)
+}
+
+// drop forgets what waits for a peer that is gone.
+func (p *peer) drop(x *exchange) {
+	p.gone.Store(true)
+	p.late.mu.Lock()
+	x.rt.ClearAlarm(&p.late.alarm)
+	p.late.frames = nil
+	p.late.some.Store(false)
+	p.late.mu.Unlock()
+}
