@@ -32,7 +32,7 @@
 //	release    token                     -                   the node of the placement         asked again
 //	load       token, names              data and ETags      the node of the placement         asked again
 //	save       token, name, ETag, data   ETag                the node of the placement         the asker's to find out
-//	changes    changes of one shard      entries             every node, for its own copies    asked again
+//	changes    changes of one shard      entries             every node: own copies, any name  asked again
 //	find       key, version seen         entry               every node                        asked again
 //
 // A node whose lease is out asks for nothing but release, and leads nothing: its leaders refuse.
@@ -41,11 +41,12 @@
 //
 //	Token, ETag, store.Version     three types; a token is the version of a placement, an ETag that of a State, neither stands for the other
 //	a placement on a living node   is moved by release alone; locate returns it
-//	release, load, save            only under the current token, from the node that has it: else raysys.ErrMoved, and nothing was done
+//	load, save                     only under the current token, from the node that has it: else raysys.ErrMoved, and nothing was done
+//	release                        the same, but that a token which is not current releases nothing, without an error
 //	save                           one batch with two conditions: the token of the placement, the ETag of the State
 //	load                           answered after an empty batch was committed: this node led the shard after it read
 //	grain and State                one shard; a batch lies in one shard
-//	errNotLeader                   nothing was done, and this leader will do nothing: the next leader is asked
+//	errNotLeader                   the next leader is asked; nothing was done, or (locate, changes) doing it again comes to the same
 //	a request                      is answered once; in one place at a time: parked, on a connection, or with a leader
 //	one update per key             on its way at a time, so that the leader hears the newest last
 //	a dead node                    is entered in no record by what it asked before it died

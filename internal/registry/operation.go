@@ -66,7 +66,8 @@ func ask[A any](r *Registry, op operation[A], done func(A, error)) {
 	r.ask(q)
 }
 
-// errNotLeader is the answer of a node that does not lead the shard: nothing was done, and the next leader is asked.
+// errNotLeader is the answer of a node that does not lead the shard, or does so no more: the next leader is asked. Nothing was done;
+// a placement or changes that were being committed may be durable, and come to the same when they are asked for again.
 var errNotLeader = errors.New("the node does not lead the shard")
 
 // answer ends the request. After errNotLeader a request of this node waits for the next leader instead; another node gets that answer
