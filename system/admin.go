@@ -25,13 +25,13 @@ const (
 	adminStay   adminOp = 6 // take the drain back
 )
 
-// question is an operation and what belongs to it.
-type question struct {
+// adminRequest is an operation and what belongs to it.
+type adminRequest struct {
 	op    adminOp
 	limit int // memory: how many objects to list
 }
 
-func (q question) append(dst []byte) []byte {
+func (q adminRequest) append(dst []byte) []byte {
 	dst = append(dst, byte(q.op))
 	if q.op == adminMemory {
 		dst = wire.AppendUvarint(dst, uint64(max(q.limit, 0)))
@@ -39,8 +39,8 @@ func (q question) append(dst []byte) []byte {
 	return dst
 }
 
-func readQuestion(r *wire.Reader) question {
-	q := question{op: adminOp(r.Byte())}
+func readAdminRequest(r *wire.Reader) adminRequest {
+	q := adminRequest{op: adminOp(r.Byte())}
 	if q.op == adminMemory {
 		q.limit = int(min(r.Uvarint(), maxHeld))
 	}
@@ -64,44 +64,44 @@ type adminAnswer struct {
 	Error  string      `json:"error,omitempty"`
 }
 
-// asking is what came of a question to one node.
-type asking struct {
+// adminResult is what came of a question to one node.
+type adminResult struct {
 	answer adminAnswer
 	err    error
 }
 
 // askAll asks every node but this one, all at once.
-func (c *cluster) askAll(ctx context.Context, members []member.Node, q question) map[core.NodeKey]asking {
+func (c *cluster) askAll(ctx context.Context, members []member.Node, q adminRequest) map[core.NodeKey]adminResult {
 	ctx, cancel := context.WithTimeoutCause(ctx, q.op.patience(), fmt.Errorf("no answer within %v", q.op.patience()))
 	defer cancel()
 	type from struct {
 		core.NodeKey
-		asking
+		adminResult
 	}
 	answers := make(chan from, len(members)) // late ones need no reader
-	all := map[core.NodeKey]asking{}
+	all := map[core.NodeKey]adminResult{}
 	for _, m := range members {
 		k := mesh.KeyOf(m)
 		if k == c.self() {
 			own, err := c.perform(q)
-			all[k] = asking{own, err}
+			all[k] = adminResult{own, err}
 			continue
 		}
 		c.admin(k, q, func(a adminAnswer, err error) {
 			if err == nil && a.Error != "" {
 				err = fmt.Errorf("node %s: %s", k.Node, a.Error)
 			}
-			answers <- from{k, asking{a, err}}
+			answers <- from{k, adminResult{a, err}}
 		})
 	}
 	for len(all) < len(members) {
 		select {
 		case a := <-answers:
-			all[a.NodeKey] = a.asking
+			all[a.NodeKey] = a.adminResult
 		case <-ctx.Done():
 			for _, m := range members {
 				if _, ok := all[mesh.KeyOf(m)]; !ok {
-					all[mesh.KeyOf(m)] = asking{err: context.Cause(ctx)}
+					all[mesh.KeyOf(m)] = adminResult{err: context.Cause(ctx)}
 				}
 			}
 		}
@@ -110,7 +110,7 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, q question)
 }
 
 // admin sends an operator's request to a node.
-func (c *cluster) admin(k core.NodeKey, q question, done func(adminAnswer, error)) {
+func (c *cluster) admin(k core.NodeKey, q adminRequest, done func(adminAnswer, error)) {
 	c.mesh.Call(k, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindAdmin, q.append, func(r *wire.Reader) (a adminAnswer, err error) {
 			return a, json.Unmarshal(r.Rest(), &a)
@@ -120,7 +120,7 @@ func (c *cluster) admin(k core.NodeKey, q question, done func(adminAnswer, error
 
 // onAdmin serves KindAdmin.
 func (c *cluster) onAdmin(r *wire.Reader, to mesh.Reply) error {
-	q := readQuestion(r)
+	q := readAdminRequest(r)
 	if err := r.Err(); err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (c *cluster) onAdmin(r *wire.Reader, to mesh.Reply) error {
 }
 
 // perform does what an operator asked this node for.
-func (c *cluster) perform(q question) (a adminAnswer, err error) {
+func (c *cluster) perform(q adminRequest) (a adminAnswer, err error) {
 	switch q.op {
 	case adminMemory:
 		m := c.node.memory(q.limit)

@@ -62,10 +62,10 @@ func (n *Node) DrainRequested() <-chan struct{} {
 // their grains. Close comes after it. An error says what was not done before ctx ended; it matches ErrDrainCancelled when the
 // node stays. Objects that no other node could take are not an error: see Drained.
 func (n *Node) Drain(ctx context.Context) error {
-	if n.others == nil {
+	if n.cluster == nil {
 		return nil // there is nowhere to go
 	}
-	return n.others.drain(ctx, false)
+	return n.cluster.drain(ctx, false)
 }
 
 // Drained says what came of the last Drain.
@@ -254,7 +254,7 @@ func (n *Node) askDrain() bool {
 	if !d.asked {
 		d.asked = true
 		close(d.wanted)
-		n.others.tellSupervisor(toldDraining)
+		n.cluster.tellSupervisor(toldDraining)
 	}
 	return true
 }
@@ -273,7 +273,7 @@ func (n *Node) cancelDrain() error {
 		return errors.New("it does not drain")
 	}
 	d.asked, d.wanted = false, make(chan struct{})
-	n.others.tellSupervisor(toldStaying)
+	n.cluster.tellSupervisor(toldStaying)
 	if d.stop != nil {
 		d.back = true
 		d.stop(ErrDrainCancelled)
@@ -323,7 +323,7 @@ func (n *Node) fence(cause error) {
 		cause = raysys.ErrFenced
 	}
 	n.stop(cause)
-	n.others.end(cause)
+	n.cluster.end(cause)
 }
 
 // ErrNoSuchNode: no node of that name is in the cluster.

@@ -33,7 +33,7 @@ func (n *Node) CancelDrain(ctx context.Context, name raysys.NodeID) error {
 
 // operate asks one node.
 func (n *Node) operate(ctx context.Context, verb string, name raysys.NodeID, op adminOp) (member.Node, error) {
-	c := n.others
+	c := n.cluster
 	if c == nil {
 		return member.Node{}, fmt.Errorf("%s %s: %w", verb, name, errInNoCluster)
 	}
@@ -41,7 +41,7 @@ func (n *Node) operate(ctx context.Context, verb string, name raysys.NodeID, op 
 	if !ok || m.Info.Observer {
 		return m, fmt.Errorf("%s %s: %w: raysys status lists the nodes", verb, name, ErrNoSuchNode)
 	}
-	if a := c.askAll(ctx, []member.Node{m}, question{op: op})[mesh.KeyOf(m)]; a.err != nil {
+	if a := c.askAll(ctx, []member.Node{m}, adminRequest{op: op})[mesh.KeyOf(m)]; a.err != nil {
 		return m, fmt.Errorf("%s %s: %w", verb, name, a.err)
 	}
 	return m, nil
@@ -51,13 +51,13 @@ func (n *Node) operate(ctx context.Context, verb string, name raysys.NodeID, op 
 // it left without a word, because it died, or runs a version that says nothing. The error matches ErrDrainCancelled when the node
 // stays.
 func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation uint64) (*Drained, error) {
-	c := n.others
+	c := n.cluster
 	if c == nil {
 		return nil, fmt.Errorf("wait for %s to leave: %w", name, errInNoCluster)
 	}
 	k := core.NodeKey{Node: name, Incarnation: incarnation}
 	came := make(chan *Drained, 1)
-	c.admin(k, question{op: adminAwait}, func(a adminAnswer, err error) {
+	c.admin(k, adminRequest{op: adminAwait}, func(a adminAnswer, err error) {
 		if err == nil && a.Error == "" {
 			came <- a.Drain
 		}
@@ -94,7 +94,7 @@ func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation
 
 // Holding names tasks and grains that keep a node that drains, as it says itself.
 func (n *Node) Holding(ctx context.Context, name raysys.NodeID) ([]string, error) {
-	c := n.others
+	c := n.cluster
 	if c == nil {
 		return nil, errInNoCluster
 	}
@@ -102,13 +102,13 @@ func (n *Node) Holding(ctx context.Context, name raysys.NodeID) ([]string, error
 	if !ok {
 		return nil, ErrNoSuchNode
 	}
-	a := c.askAll(ctx, []member.Node{m}, question{op: adminStatus})[mesh.KeyOf(m)]
+	a := c.askAll(ctx, []member.Node{m}, adminRequest{op: adminStatus})[mesh.KeyOf(m)]
 	return a.answer.Status.Holding, a.err
 }
 
 // await waits until the view is as done wants it.
 func (n *Node) await(ctx context.Context, what string, done func(*member.View) bool) error {
-	c := n.others
+	c := n.cluster
 	for {
 		view := c.member.View()
 		if done(view) {

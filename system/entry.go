@@ -91,14 +91,14 @@ func (c *cluster) sameWire(ctx context.Context, print string) error {
 
 // whereabouts says in one line where a driver's work runs.
 func (n *Node) whereabouts() string {
-	if n.others == nil {
+	if n.cluster == nil {
 		return fmt.Sprintf("raysys: alone in this process, %s", count(n.Resources().CPU, "CPU"))
 	}
-	workers, cpus := n.others.capacity()
+	workers, cpus := n.cluster.capacity()
 	if workers == 0 {
-		return fmt.Sprintf("raysys: joined %s: no worker yet", n.others.cfg.Name)
+		return fmt.Sprintf("raysys: joined %s: no worker yet", n.cluster.cfg.Name)
 	}
-	return fmt.Sprintf("raysys: joined %s: %s, %s", n.others.cfg.Name, count(float64(workers), "worker"), count(cpus, "CPU"))
+	return fmt.Sprintf("raysys: joined %s: %s, %s", n.cluster.cfg.Name, count(float64(workers), "worker"), count(cpus, "CPU"))
 }
 
 // capacity is how many nodes run work, and how many CPUs they offer.

@@ -16,7 +16,7 @@ import (
 
 // References returns how many futures of n other nodes hold, and how many of other nodes n holds.
 func References(n *Node) (exports, imports int) {
-	c := n.others
+	c := n.cluster
 	if c == nil {
 		return 0, 0
 	}
@@ -24,23 +24,23 @@ func References(n *Node) (exports, imports int) {
 }
 
 // Members returns how many nodes n believes to be in its cluster.
-func Members(n *Node) int { return len(n.others.member.View().Nodes()) }
+func Members(n *Node) int { return len(n.cluster.member.View().Nodes()) }
 
 // Known reports whether n believes that a node is in its cluster, and in which incarnation.
 func Known(n *Node, of raysys.NodeID) (incarnation uint64, known bool) {
-	m, ok := n.others.member.View().Node(of)
+	m, ok := n.cluster.member.View().Node(of)
 	return m.Incarnation, ok
 }
 
 // KnownHost reports whether n believes that a node is a host: that it may lead shards and have grains.
 func KnownHost(n *Node, of raysys.NodeID) bool {
-	m, ok := n.others.member.View().Node(of)
+	m, ok := n.cluster.member.View().Node(of)
 	return ok && m.Hosts()
 }
 
 // Astray returns how many shards are not led by the node that should lead them, in n's eyes.
 func Astray(n *Node) (count int) {
-	v := n.others.member.View()
+	v := n.cluster.member.View()
 	for shard := range Shards(n) {
 		l, led := v.Leader(shard)
 		if want, ok := v.Preferred(shard); !led || !ok || l.Node != want {
@@ -52,13 +52,13 @@ func Astray(n *Node) (count int) {
 
 // KeyOf names this life of a node.
 func KeyOf(n *Node) (raysys.NodeID, uint64) {
-	k := n.others.self()
+	k := n.cluster.self()
 	return k.Node, k.Incarnation
 }
 
 // Awaiting returns how many futures of other nodes n has asked for and has no answer.
 func Awaiting(n *Node) (count int) {
-	for _, p := range n.others.mesh.Connected() {
+	for _, p := range n.cluster.mesh.Connected() {
 		count += p.Calls.Pending(wire.KindAwait)
 	}
 	return count
@@ -67,26 +67,26 @@ func Awaiting(n *Node) (count int) {
 // LentAndTakenBack lends c to another node in a frame that is not sent, and returns how many futures of n others hold
 // before and after it is taken back.
 func LentAndTakenBack(n *Node, to raysys.NodeID, c *core.Future) (lent, left int, err error) {
-	for _, p := range n.others.mesh.Connected() {
+	for _, p := range n.cluster.mesh.Connected() {
 		if p.Node() == to {
 			l := refs.Of(p).PendingExports()
 			if _, err = l.AppendRef(nil, c); err == nil {
 				_, err = l.AppendObject(nil, c)
 			}
-			lent = n.others.refs.Exported()
+			lent = n.cluster.refs.Exported()
 			l.TakeBack(0, l.Mark())
-			return lent, n.others.refs.Exported(), err
+			return lent, n.cluster.refs.Exported(), err
 		}
 	}
 	return 0, 0, errors.New("not connected")
 }
 
 // Connected returns how many nodes n is connected to.
-func Connected(n *Node) int { return len(n.others.mesh.Connected()) }
+func Connected(n *Node) int { return len(n.cluster.mesh.Connected()) }
 
 // Idle reports whether n believes that another node has no task.
 func Idle(n *Node, of raysys.NodeID) bool {
-	for _, p := range n.others.mesh.Connected() {
+	for _, p := range n.cluster.mesh.Connected() {
 		if p.Node() == of {
 			l, since, known := n.tasks.LoadOf(refs.Of(p))
 			return known && l.Inbound+since == 0 && l.Queued == 0 && l.Busy == 0
@@ -96,22 +96,22 @@ func Idle(n *Node, of raysys.NodeID) bool {
 }
 
 // Lease returns nil while n's lease is good.
-func Lease(n *Node) error { return n.others.suspended() }
+func Lease(n *Node) error { return n.cluster.suspended() }
 
 // Unheard returns how many notices n has for the directory that no leader has heard.
 func Unheard(n *Node) int {
-	count, _ := n.others.directory.Unacknowledged()
+	count, _ := n.cluster.directory.Unacknowledged()
 	return count
 }
 
 // Leads returns how many shards n serves, Shards how many there are.
-func Leads(n *Node) int  { return len(n.others.reg.Led()) }
-func Shards(n *Node) int { return n.others.reg.Layout().Shards }
+func Leads(n *Node) int  { return len(n.cluster.reg.Led()) }
+func Shards(n *Node) int { return n.cluster.reg.Layout().Shards }
 
 // Holds returns of how many shards n is the leader in its own eyes, whether it serves them or not.
 func Holds(n *Node) (count int) {
 	for shard := range Shards(n) {
-		if k, ok := n.others.leader(shard); ok && k == n.others.self() {
+		if k, ok := n.cluster.leader(shard); ok && k == n.cluster.self() {
 			count++
 		}
 	}
@@ -120,7 +120,7 @@ func Holds(n *Node) (count int) {
 
 // Break ends the connection of n to another node, as a reset would; both see to a new one.
 func Break(n *Node, to raysys.NodeID) {
-	for _, p := range n.others.mesh.Connected() {
+	for _, p := range n.cluster.mesh.Connected() {
 		if p.Node() == to {
 			p.Close(errors.New("broken by a test"))
 		}
@@ -128,18 +128,18 @@ func Break(n *Node, to raysys.NodeID) {
 }
 
 // Owed returns how many references n has yet to give back.
-func Owed(n *Node) int { return n.others.refs.Owed() }
+func Owed(n *Node) int { return n.cluster.refs.Owed() }
 
 // LendNamed has another node keep a copy of an object of n under a name that n never enters.
 func LendNamed(ctx context.Context, n *Node, to raysys.NodeID, name string, c *core.Future) error {
-	d, err := n.store.Describe(c)
+	d, err := n.objects.Describe(c)
 	if err != nil {
 		return err
 	}
-	m, _ := n.others.member.View().Node(to)
+	m, _ := n.cluster.member.View().Node(to)
 	const copied = 1 // the operation
 	_, err = runner.Wait(ctx, func(done func(struct{}, error)) {
-		n.others.mesh.Call(mesh.KeyOf(m), func(calls *mesh.Calls) {
+		n.cluster.mesh.Call(mesh.KeyOf(m), func(calls *mesh.Calls) {
 			mesh.Ask(calls, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
 				return wire.AppendBytes(wire.AppendID(append(dst, copied), d.OID), registry.NameKey(n.cfg.Namespace, name))
 			}, func(r *wire.Reader) (struct{}, error) {
@@ -154,7 +154,7 @@ func LendNamed(ctx context.Context, n *Node, to raysys.NodeID, name string, c *c
 
 // Looks returns how often n has looked after its duties in the cluster, and at who is in it.
 func Looks(n *Node) uint64 {
-	c := n.others
+	c := n.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return uint64(c.gen)
@@ -162,24 +162,24 @@ func Looks(n *Node) uint64 {
 
 // ObjectShards are the shards that list the objects of n.
 func ObjectShards(n *Node) (shards []int) {
-	for _, i := range n.store.List() {
+	for _, i := range n.objects.List() {
 		var id raysys.TaskID
 		if _, err := fmt.Sscanf(i.ID, "%16x%16x", &id.Hi, &id.Lo); err != nil {
 			panic(err)
 		}
-		shards = append(shards, n.others.reg.Layout().ShardOf(registry.ObjectKey(id)))
+		shards = append(shards, n.cluster.reg.Layout().ShardOf(registry.ObjectKey(id)))
 	}
 	return shards
 }
 
 // Retires reports whether n drains and takes no shard any more.
-func Retires(n *Node) bool { return n.others.retiring.Load() }
+func Retires(n *Node) bool { return n.cluster.retiring.Load() }
 
 // Poke makes n look after its duties.
-func Poke(n *Node) { n.others.poke() }
+func Poke(n *Node) { n.cluster.poke() }
 
 // Moved waits until n takes or gives up no shard.
-func Moved(n *Node) { n.others.moves.Wait() }
+func Moved(n *Node) { n.cluster.moves.Wait() }
 
 // DropPause is how long a reference that is not needed is kept back.
 const DropPause = refs.DropPause

@@ -71,7 +71,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	if c.objects, err = n.openObjects(); err != nil {
 		return err
 	}
-	c.refs.Serve(c.objects)
+	c.refs.SetObjects(c.objects)
 	c.network = transport
 	if err = c.mesh.Listen(link.Config{Self: c.identity, Transport: transport, Listen: cfg.Listen, Chaos: cfg.Chaos}); err != nil {
 		return err

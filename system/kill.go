@@ -9,7 +9,7 @@ import (
 // session ends with its TTL, or when others find that its address refuses them. What runs here is cancelled with cause,
 // once nothing goes out any more, and Kill waits for it as Close does. It is for tests.
 func (n *Node) Kill(ctx context.Context, cause error) error {
-	c := n.others
+	c := n.cluster
 	joined := c != nil && c.mesh.HasJoined()
 	if c != nil {
 		c.killed.Store(&cause)

@@ -139,7 +139,7 @@ type rejoin struct{ last time.Duration }
 
 func (r *rejoin) next(n *Node) time.Duration {
 	ttl := n.cfg.Cluster.TTL
-	if n.others.hosted() {
+	if n.cluster.hosted() {
 		r.last = 0
 	}
 	r.last = min(max(2*r.last, ttl/10), 6*ttl)
@@ -190,7 +190,7 @@ func (n *Node) serve(ctx context.Context) (again bool, err error) {
 			return false, n.Err()
 		}
 		grace, cancel := within(n.cfg.Grace-n.closeShare(), "drain")
-		err := n.others.drain(grace, requested)
+		err := n.cluster.drain(grace, requested)
 		cancel()
 		if !errors.Is(err, ErrDrainCancelled) {
 			return false, err

@@ -61,9 +61,9 @@ const maxHeld = 10_000
 // up to so many of its objects, the largest. The error matches ErrNoSuchNode when there is none of that name. A node without
 // a cluster answers for itself.
 func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memory, error) {
-	c := n.others
+	c := n.cluster
 	if c == nil {
-		if n.store == nil || name != "" && name != n.cfg.Name {
+		if n.objects == nil || name != "" && name != n.cfg.Name {
 			return Memory{}, fmt.Errorf("memory of %s: %w: this is %s, in no cluster", name, ErrNoSuchNode, n.cfg.Name)
 		}
 		return Memory{Nodes: []NodeMemory{n.memory(limit)}}, nil
@@ -75,7 +75,7 @@ func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memor
 		return Memory{}, fmt.Errorf("memory of %s: %w: raysys status lists the nodes", name, ErrNoSuchNode)
 	}
 	all := Memory{Cluster: c.cfg.Name}
-	answers := c.askAll(ctx, members, question{op: adminMemory, limit: limit})
+	answers := c.askAll(ctx, members, adminRequest{op: adminMemory, limit: limit})
 	for _, m := range members {
 		a := answers[mesh.KeyOf(m)]
 		one := NodeMemory{}
@@ -98,11 +98,11 @@ func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memor
 
 // memory is this node's own part.
 func (n *Node) memory(limit int) NodeMemory {
-	m := NodeMemory{Name: n.cfg.Name, Store: n.store.Stats(), Objects: []HeldObject{}}
-	if c := n.others; c != nil {
-		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, n.store.Transfers(), c.refs.Exported()
+	m := NodeMemory{Name: n.cfg.Name, Store: n.objects.Stats(), Objects: []HeldObject{}}
+	if c := n.cluster; c != nil {
+		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, n.objects.Transfers(), c.refs.Exported()
 	}
-	for _, i := range n.store.List() {
+	for _, i := range n.objects.List() {
 		m.Count++
 		if len(i.Forms) > 0 {
 			m.Bytes += i.Size

@@ -21,21 +21,21 @@ import (
 
 // Node runs tasks and grains in this process.
 type Node struct {
-	cfg    Config
-	log    *zap.Logger
-	actors *actor.ActorSystem
-	wheel  *wheel.Wheel
-	pool   *goroutines.Pool
-	tasks  *taskengine.Engine
-	grains *grainengine.Engine
-	job    *core.Job
-	top    *core.Turn // above every driver; cancelled by Close
-	roots  atomic.Uint64
-	others *cluster         // nil without a cluster
-	store  *objects.Objects // from Start on
-	solo   *solo            // nil with one
-	pace   pace
-	drain  drain
+	cfg     Config
+	log     *zap.Logger
+	actors  *actor.ActorSystem
+	wheel   *wheel.Wheel
+	pool    *goroutines.Pool
+	tasks   *taskengine.Engine
+	grains  *grainengine.Engine
+	job     *core.Job
+	top     *core.Turn // above every driver; cancelled by Close
+	roots   atomic.Uint64
+	cluster *cluster         // nil without a cluster
+	objects *objects.Objects // from Start on
+	solo    *solo            // nil with one
+	pace    pace
+	drain   drain
 
 	mu     sync.Mutex // guards the rest, but for end
 	state  nodeState
@@ -90,11 +90,11 @@ func New(cfg Config) (*Node, error) {
 		Hooks: core.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
 	}
 	if cfg.Cluster != nil {
-		n.others = newCluster(n)
-		n.job.Prober = &prober{c: n.others}
-		tc.NoCPU, tc.Place, tc.Changed = !cfg.Cluster.Role.hosts(), n.others.placeTask, n.others.loadChanged
+		n.cluster = newCluster(n)
+		n.job.Prober = &prober{c: n.cluster}
+		tc.NoCPU, tc.Place, tc.Changed = !cfg.Cluster.Role.hosts(), n.cluster.placeTask, n.cluster.loadChanged
 		tc.Bandwidth = n.pace.bandwidth
-		gc.Cluster, gc.States, gc.Hosts = locator{n.others}, states{n}, cfg.Cluster.Role.hosts()
+		gc.Cluster, gc.States, gc.Hosts = locator{n.cluster}, states{n}, cfg.Cluster.Role.hosts()
 	} else {
 		n.solo = newSolo(n)
 		gc.States = states{n}
@@ -112,8 +112,8 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 	var err error
 	switch {
-	case n.others != nil:
-		err = n.others.join(ctx)
+	case n.cluster != nil:
+		err = n.cluster.join(ctx)
 	default:
 		if _, err = n.openObjects(); err == nil && n.cfg.Data != "" {
 			_, err = n.solo.open()
@@ -196,12 +196,12 @@ func (n *Node) Close(ctx context.Context) error {
 	defer close(n.closed)
 	n.stop(raysys.ErrClosed)
 	err := errors.Join(n.tasks.Close(ctx), n.grains.Close(ctx))
-	if n.others != nil {
-		err = errors.Join(err, n.others.leave(ctx))
+	if n.cluster != nil {
+		err = errors.Join(err, n.cluster.leave(ctx))
 	} else {
 		err = errors.Join(err, n.solo.close())
-		if n.store != nil {
-			err = errors.Join(err, n.store.Close())
+		if n.objects != nil {
+			err = errors.Join(err, n.objects.Close())
 		}
 	}
 	n.wheel.Stop()

@@ -31,7 +31,7 @@ func (n *Node) openObjects() (*objects.Objects, error) {
 		Node: n.cfg.Name, Namespace: n.cfg.Namespace, Job: n.job, Clock: (*nodeRuntime)(n), Log: n.log, Fetched: n.pace.saw, Records: n.registry,
 		Store: objectstore.Config{Budget: cfg.Memory, Dir: cfg.Spill, Disk: cfg.Disk, Cluster: "local"},
 	}
-	if c := n.others; c != nil {
+	if c := n.cluster; c != nil {
 		oc.Store.Cluster, oc.Store.Incarnation = c.cfg.Name, uint64(time.Now().UnixNano()) // the cluster's own is not known yet
 		oc.Cluster = &objects.Cluster{
 			Mesh: c.mesh, Refs: c.refs, Runner: c.runner, Directory: c.directory, View: func() *member.View { return c.member.View() },
@@ -44,16 +44,16 @@ func (n *Node) openObjects() (*objects.Objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.store, n.job.Objects = o, o // nothing has been submitted yet
+	n.objects, n.job.Objects = o, o // nothing has been submitted yet
 	return o, nil
 }
 
 // Objects says what the node's object store holds.
 func (n *Node) Objects() objectstore.Stats {
-	if n.store == nil {
+	if n.objects == nil {
 		return objectstore.Stats{}
 	}
-	return n.store.Stats()
+	return n.objects.Stats()
 }
 
 // retainer implements grainengine.Retainer: the objects are there from Start on.
@@ -61,8 +61,10 @@ type retainer struct{ n *Node }
 
 // Retain implements grainengine.Retainer.
 func (r retainer) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
-	r.n.store.Retain(id, name, refs, done)
+	r.n.objects.Retain(id, name, refs, done)
 }
 
 // Restore implements grainengine.Retainer.
-func (r retainer) Restore(written []byte) ([]*core.Future, error) { return r.n.store.Restore(written) }
+func (r retainer) Restore(written []byte) ([]*core.Future, error) {
+	return r.n.objects.Restore(written)
+}

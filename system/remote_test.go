@@ -14,17 +14,17 @@ import (
 	"github.com/raysys/raysys/system"
 )
 
-type question struct{ N int }
+type adminRequest struct{ N int }
 
-var _ = raysys.Register[question]("system_test.question")
+var _ = raysys.Register[adminRequest]("system_test.question")
 
 type secret struct{ N int } // not registered
 
 // oracle answers questions and protobuf strings.
 func oracle(c actor.Context) {
 	switch m := c.Message().(type) {
-	case question:
-		c.Respond(question{m.N + 1})
+	case adminRequest:
+		c.Respond(adminRequest{m.N + 1})
 	case *wrapperspb.StringValue:
 		c.Respond(wrapperspb.String(m.Value + "!"))
 	}
@@ -67,7 +67,7 @@ func TestActorsOfOtherNodes(t *testing.T) {
 	spawn := func(f actor.ReceiveFunc) *actor.PID { return a.Actors().Root.Spawn(actor.PropsFromFunc(f)) }
 	pid := spawn(oracle)
 	ask := func(m any) (any, error) { return b.Actors().Root.RequestFuture(pid, m, 5*time.Second).Result() }
-	if v, err := ask(question{41}); v != (question{42}) || err != nil {
+	if v, err := ask(adminRequest{41}); v != (adminRequest{42}) || err != nil {
 		t.Error(v, err)
 	}
 	v, err := ask(wrapperspb.String("hi"))
@@ -85,7 +85,7 @@ func TestActorsOfOtherNodes(t *testing.T) {
 		<-sent
 	}
 	watch(pid)
-	if v, err := ask(question{1}); v != (question{2}) || err != nil { // the watch is there before this
+	if v, err := ask(adminRequest{1}); v != (adminRequest{2}) || err != nil { // the watch is there before this
 		t.Error(v, err)
 	}
 	b.Actors().Root.Stop(pid)
@@ -95,7 +95,7 @@ func TestActorsOfOtherNodes(t *testing.T) {
 
 	pid = spawn(oracle)
 	watch(pid)
-	if v, err := ask(question{5}); v != (question{6}) || err != nil {
+	if v, err := ask(adminRequest{5}); v != (adminRequest{6}) || err != nil {
 		t.Error(v, err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -104,7 +104,7 @@ func TestActorsOfOtherNodes(t *testing.T) {
 		t.Error(err)
 	}
 	heard(t, told, actor.TerminatedReason_AddressTerminated)
-	if _, err := ask(question{1}); !errors.Is(err, actor.ErrDeadLetter) {
+	if _, err := ask(adminRequest{1}); !errors.Is(err, actor.ErrDeadLetter) {
 		t.Errorf("to a node that is gone: %v", err)
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 // registry returns what asks the leaders of shards. A node alone opens its store with it.
 func (n *Node) registry() (*registry.Registry, error) {
-	if n.others != nil {
-		return n.others.reg, nil
+	if n.cluster != nil {
+		return n.cluster.reg, nil
 	}
 	return n.solo.open()
 }
@@ -38,8 +38,8 @@ func (s states) Save(id grainengine.ID, name string, token grainengine.Token, et
 
 // Lease implements grainengine.States. Reads on a node in a cluster rest on its lease (rule C20); alone, the process is the lease.
 func (s states) Lease() error {
-	if s.n.others == nil {
+	if s.n.cluster == nil {
 		return nil
 	}
-	return s.n.others.suspended()
+	return s.n.cluster.suspended()
 }

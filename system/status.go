@@ -83,7 +83,7 @@ const statusPatience = 3 * time.Second
 // Status asks every node of the cluster, for up to 3 s or as long as ctx lasts. Those that do not answer are in it with
 // what is known of them.
 func (n *Node) Status(ctx context.Context) (Status, error) {
-	c := n.others
+	c := n.cluster
 	if c == nil {
 		return Status{}, fmt.Errorf("status: %w", errInNoCluster)
 	}
@@ -97,7 +97,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 		st.Shards = append(st.Shards, sh)
 	}
 	members := slices.DeleteFunc(slices.Clone(view.Nodes()), func(m member.Node) bool { return m.Info.Observer })
-	answers := c.askAll(ctx, members, question{op: adminStatus})
+	answers := c.askAll(ctx, members, adminRequest{op: adminStatus})
 	for _, m := range members {
 		s := known(m)
 		switch k := mesh.KeyOf(m); {

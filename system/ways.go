@@ -32,13 +32,13 @@ const (
 // Ways has every node try to connect to every other that is no driver, and returns what came of it. A node that does not
 // answer is left out; Status tells of those.
 func (n *Node) Ways(ctx context.Context) ([]Way, error) {
-	c := n.others
+	c := n.cluster
 	if c == nil {
 		return nil, fmt.Errorf("ways between nodes: %w", errInNoCluster)
 	}
 	members := slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool { return m.Info.Observer })
 	var ways []Way
-	for _, a := range c.askAll(ctx, members, question{op: adminWays}) {
+	for _, a := range c.askAll(ctx, members, adminRequest{op: adminWays}) {
 		if a.err == nil {
 			ways = append(ways, a.answer.Ways...)
 		}

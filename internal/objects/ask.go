@@ -13,52 +13,52 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// operation is what one node asks another about an object. The numbers are on the wire.
-type operation byte
+// objectOp is what one node asks another about an object. The numbers are on the wire.
+type objectOp byte
 
 const (
-	opCopy   operation = 1 // pull a copy and keep it
-	opFree   operation = 2 // the copy may go
-	opExport operation = 3 // a reference to an object that is kept
-	opRetain operation = 4 // keep the object of this node while a State's record lists it
+	opCopy   objectOp = 1 // pull a copy and keep it
+	opFree   objectOp = 2 // the copy may go
+	opExport objectOp = 3 // a reference to an object that is kept
+	opRetain objectOp = 4 // keep the object of this node while a State's record lists it
 	// opCollect: give back the references to the asker's futures that are not needed. The answer comes behind them.
-	opCollect operation = 5
+	opCollect objectOp = 5
 )
 
-// question is what an operation is about.
-type question struct {
+// objectRequest is what an operation is about.
+type objectRequest struct {
 	oid raysys.TaskID
 	key string // copy: of the directory, where the name of the object is; empty for none. retain: of the State's record
 }
 
-// reply is the answer to an operation.
-type reply struct {
+// objectReply is the answer to an operation.
+type objectReply struct {
 	number uint64        // export: in the exports of the node that answers, 0 when it has only a copy
 	id     raysys.TaskID // export: the submission's
 }
 
 // ask asks a node about an object.
-func (o *Objects) ask(at core.NodeKey, op operation, ask question, done func(reply, error)) {
+func (o *Objects) ask(at core.NodeKey, op objectOp, ask objectRequest, done func(objectReply, error)) {
 	o.mesh.Call(at, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
 			return wire.AppendBytes(wire.AppendID(append(dst, byte(op)), ask.oid), ask.key)
-		}, func(r *wire.Reader) (reply, error) { return reply{r.Uvarint(), r.ID()}, nil }, done)
-	}, func(err error) { done(reply{}, fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)) })
+		}, func(r *wire.Reader) (objectReply, error) { return objectReply{r.Uvarint(), r.ID()}, nil }, done)
+	}, func(err error) { done(objectReply{}, fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)) })
 }
 
 // askWait is ask for a caller that waits.
-func (o *Objects) askWait(ctx context.Context, at core.NodeKey, op operation, ask question) error {
-	_, err := runner.Wait(ctx, func(done func(reply, error)) { o.ask(at, op, ask, done) })
+func (o *Objects) askWait(ctx context.Context, at core.NodeKey, op objectOp, ask objectRequest) error {
+	_, err := runner.Wait(ctx, func(done func(objectReply, error)) { o.ask(at, op, ask, done) })
 	return err
 }
 
 // Serve serves KindKeep.
 func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
-	op, ask := operation(r.Byte()), question{oid: r.ID(), key: r.String()}
+	op, ask := objectOp(r.Byte()), objectRequest{oid: r.ID(), key: r.String()}
 	if err := r.Err(); err != nil {
 		return err
 	}
-	answer := func(to mesh.Reply, a reply, err error) {
+	answer := func(to mesh.Reply, a objectReply, err error) {
 		if err != nil {
 			to.Fail(err)
 			return
@@ -68,17 +68,17 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	switch op {
 	case opCopy:
 		cp := o.kept.copyAsked(o.ctx, p.Key(), ask) // now: what comes behind it on the connection may be that it is not wanted
-		o.runner.Background(func() { answer(to, reply{}, o.keepCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
+		o.runner.Background(func() { answer(to, objectReply{}, o.keepCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
 	case opFree:
 		o.dropCopy(ask.oid)
-		answer(to, reply{}, nil)
+		answer(to, objectReply{}, nil)
 	case opExport:
 		a, err := o.export(p, ask.oid)
 		answer(to, a, err)
 	case opRetain:
-		answer(to, reply{}, o.retainFor(ask.key, ask.oid))
+		answer(to, objectReply{}, o.retainHere(ask.key, ask.oid))
 	case opCollect:
-		last := func() { answer(to.Behind(), reply{}, nil) } // Requests is the class of the drops
+		last := func() { answer(to.Behind(), objectReply{}, nil) } // Requests is the class of the drops
 		o.runner.Background(func() { o.pressure(); o.refs.Tick(); o.refs.AfterDrops(last) }, to.Fail)
 	default:
 		to.Fail(fmt.Errorf("object operation %d is unknown on node %s: upgrade it", op, o.self()))
@@ -87,7 +87,7 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 }
 
 // export gives the peer a reference to an object that is kept here.
-func (o *Objects) export(p *mesh.Peer, oid raysys.TaskID) (a reply, err error) {
+func (o *Objects) export(p *mesh.Peer, oid raysys.TaskID) (a objectReply, err error) {
 	future, obj := o.kept.find(oid)
 	switch {
 	case obj == nil:
@@ -104,7 +104,7 @@ func (o *Objects) export(p *mesh.Peer, oid raysys.TaskID) (a reply, err error) {
 
 // future returns a future for what the node at has answered to opExport: one of its exports, or the object itself,
 // whose copies the directory finds.
-func (a reply) future(o *Objects, at core.NodeKey, rec *registry.Record) *core.Future {
+func (a objectReply) future(o *Objects, at core.NodeKey, rec *registry.Record) *core.Future {
 	if a.number != 0 {
 		return o.refs.Take(a.id, at, a.number)
 	}

@@ -24,7 +24,7 @@ func (o *Objects) Describe(c *core.Future) (d refs.Description, err error) {
 		case errors.As(err, &e):
 			switch s := e.Source.(type) {
 			case *storedSource:
-				return refs.Description{s.object.ID(), o.self(), s.size, s.refs}, nil
+				return refs.Description{OID: s.object.ID(), Owner: o.self(), Size: s.size, Refs: s.refs}, nil
 			case *objectSource:
 				return s.Description, nil
 			case *refs.RemoteSource: // a result that nobody here has looked at
@@ -52,6 +52,6 @@ func (o *Objects) Describe(c *core.Future) (d refs.Description, err error) {
 		if errors.As(err, &e) {
 			continue // it was evicted meanwhile
 		}
-		return refs.Description{oid, o.self(), int64(plan.Size(value)), refsOf(plan, v)}, err
+		return refs.Description{OID: oid, Owner: o.self(), Size: int64(plan.Size(value)), Refs: refsOf(plan, v)}, err
 	}
 }

@@ -47,8 +47,8 @@
 //	reason                            from                          until
 //	a future here has the value       Keep, or ensure               the future is released or collected; borrowers pin it (refs)
 //	needs[id] > 0                     NewSource                     the last objectSource is collected; memory may evict it before
-//	names[key of a name]              Publish, or copy with a key   the record of the name stands for another object, or for none
-//	names[key of a State]             retain                        the next version of the State does not list it; 2 min unwritten
+//	keys[key of a name]               Publish, or copy with a key   the record of the name stands for another object, or for none
+//	keys[key of a State]              retain                        the next version of the State does not list it; 2 min unwritten
 //	forOwner                          copy                          free by the owner, or 10 min after its death
 //
 // Invariants:

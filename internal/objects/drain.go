@@ -116,7 +116,7 @@ func (o *Objects) collect(ctx context.Context, list []*evacuation) {
 			}
 			asked[k] = true
 			wg.Go(func() { // an older version does not know the question: its references count as they are
-				_ = o.askWait(ctx, k, opCollect, question{})
+				_ = o.askWait(ctx, k, opCollect, objectRequest{})
 			})
 		}
 	}
@@ -168,7 +168,7 @@ func (o *Objects) evacuations() []*evacuation {
 			l = &evacuation{future: k.future, object: k.object}
 			list = append(list, l)
 		}
-		for key := range k.names {
+		for key := range k.keys {
 			if strings.HasPrefix(key, "n/") {
 				l.names = append(l.names, key)
 			} else {
@@ -242,8 +242,8 @@ func (o *Objects) evacuatedID(ctx context.Context, l *evacuation) (raysys.TaskID
 }
 
 func (o *Objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, l *evacuation) error {
-	ask := func(op operation, key string) error {
-		return o.askWait(ctx, to, op, question{oid, key})
+	ask := func(op objectOp, key string) error {
+		return o.askWait(ctx, to, op, objectRequest{oid, key})
 	}
 	// One copy more under each name: asked again, a node that has it enters the name only.
 	for _, key := range append([]string{""}, l.names...) {

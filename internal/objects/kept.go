@@ -25,7 +25,7 @@ type reasons struct {
 	object       *objectstore.Object
 	future       *core.Future // the future, where the object was put
 	owner        core.NodeKey
-	names        map[string]uint64       // keys of the directory and of States, with the number of the retention, or 1
+	keys         map[string]uint64       // of the records that it is kept for: of a name, with 1; of a State, with the number of the last retention
 	pending      map[string]*pendingName // those of names that the directory is not known to have yet
 	forOwner     bool                    // the owner asked for it
 	replicas     []core.NodeKey          // at the owner: whom it asked
@@ -33,22 +33,22 @@ type reasons struct {
 }
 
 // wanted reports whether a reason is left. keptObjects.mu is held.
-func (k *reasons) wanted() bool { return k.forOwner || len(k.names) > 0 }
+func (k *reasons) wanted() bool { return k.forOwner || len(k.keys) > 0 }
 
 // keep enters a reason for an object; false when it is gone already.
-func (n *keptObjects) keep(obj *objectstore.Object, change func(*reasons)) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (kept *keptObjects) keep(obj *objectstore.Object, change func(*reasons)) bool {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
 	if !obj.SetPrimary(true) {
 		return false
 	}
-	k := n.byID[obj.ID()]
+	k := kept.byID[obj.ID()]
 	if k == nil {
-		k = &reasons{object: obj, names: map[string]uint64{}}
-		if n.byID == nil {
-			n.byID = map[raysys.TaskID]*reasons{}
+		k = &reasons{object: obj, keys: map[string]uint64{}}
+		if kept.byID == nil {
+			kept.byID = map[raysys.TaskID]*reasons{}
 		}
-		n.byID[obj.ID()] = k
+		kept.byID[obj.ID()] = k
 	}
 	k.object = obj // another attempt may have come
 	change(k)
@@ -57,14 +57,14 @@ func (n *keptObjects) keep(obj *objectstore.Object, change func(*reasons)) bool 
 
 // unneeded notes that no reference here stands for an object any more. It returns what is to end, nil when there is a
 // reason left to keep it.
-func (n *keptObjects) unneeded(obj *objectstore.Object) *reasons {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.unneededLocked(obj)
+func (kept *keptObjects) unneeded(obj *objectstore.Object) *reasons {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	return kept.unneededLocked(obj)
 }
 
-func (n *keptObjects) unneededLocked(obj *objectstore.Object) *reasons {
-	k := n.byID[obj.ID()]
+func (kept *keptObjects) unneededLocked(obj *objectstore.Object) *reasons {
+	k := kept.byID[obj.ID()]
 	if k == nil || k.object != obj {
 		return ending(&reasons{object: obj})
 	}
@@ -72,15 +72,15 @@ func (n *keptObjects) unneededLocked(obj *objectstore.Object) *reasons {
 	if k.wanted() {
 		return nil
 	}
-	delete(n.byID, obj.ID())
+	delete(kept.byID, obj.ID())
 	return ending(k)
 }
 
 // drop takes a reason away, and returns what is to end when it was the last one and nothing else needs it.
-func (n *keptObjects) drop(oid raysys.TaskID, change func(*reasons)) *reasons {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	k := n.byID[oid]
+func (kept *keptObjects) drop(oid raysys.TaskID, change func(*reasons)) *reasons {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	k := kept.byID[oid]
 	if k == nil {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (n *keptObjects) drop(oid raysys.TaskID, change func(*reasons)) *reasons {
 	if !k.unreferenced {
 		return nil
 	}
-	delete(n.byID, oid)
+	delete(kept.byID, oid)
 	return ending(k)
 }
 
@@ -105,10 +105,10 @@ func ending(k *reasons) *reasons {
 }
 
 // find returns the future of an object that is kept where it was put.
-func (n *keptObjects) find(oid raysys.TaskID) (future *core.Future, obj *objectstore.Object) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if k := n.byID[oid]; k != nil {
+func (kept *keptObjects) find(oid raysys.TaskID) (future *core.Future, obj *objectstore.Object) {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if k := kept.byID[oid]; k != nil {
 		return k.future, k.object
 	}
 	return nil, nil
@@ -162,7 +162,7 @@ func (o *Objects) release(k *reasons) {
 
 // free tells a node that its copy may go, until that node has answered or is dead.
 func (o *Objects) free(at core.NodeKey, oid raysys.TaskID) {
-	o.ask(at, opFree, question{oid: oid}, func(_ reply, err error) {
+	o.ask(at, opFree, objectRequest{oid: oid}, func(_ objectReply, err error) {
 		if err != nil && o.ctx.Err() == nil && o.mesh.Alive(at) { // a dead node keeps nothing
 			o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.free(at, oid) }})
 		}
@@ -192,7 +192,7 @@ const orphanGrace = 10 * time.Minute
 func (o *Objects) orphan(oid raysys.TaskID) {
 	o.kept.mu.Lock()
 	k := o.kept.byID[oid]
-	named := k != nil && len(k.names) > 0
+	named := k != nil && len(k.keys) > 0
 	switch {
 	case named:
 		k.forOwner = false // its names say how long it stays

@@ -103,19 +103,19 @@ func (o *Objects) holders() map[raysys.TaskID]map[raysys.NodeID]int {
 }
 
 // explain adds names and replicas.
-func (n *keptObjects) explain(list []Info) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	kept := make(map[string]*reasons, len(n.byID))
-	for oid, k := range n.byID {
-		kept[oid.String()] = k
+func (kept *keptObjects) explain(list []Info) {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	byID := make(map[string]*reasons, len(kept.byID))
+	for oid, k := range kept.byID {
+		byID[oid.String()] = k
 	}
 	for i := range list {
-		k := kept[list[i].ID]
+		k := byID[list[i].ID]
 		if k == nil {
 			continue
 		}
-		for key := range k.names {
+		for key := range k.keys {
 			_, name, inCluster := strings.Cut(key, "\x00")
 			if !inCluster {
 				name = key

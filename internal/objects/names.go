@@ -68,7 +68,7 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 		return nil
 	}
 	key := registry.NameKey(o.namespace, spec.Name)
-	o.kept.keep(obj, func(k *reasons) { k.future, k.names[key] = c, 1 })
+	o.kept.keep(obj, func(k *reasons) { k.future, k.keys[key] = c, 1 })
 	// The change may be made although nobody waits for it any more, or nobody can say: the name must not stand for
 	// nothing.
 	_, err = runner.Wait(ctx, func(done func(registry.Entry, error)) {
@@ -98,9 +98,9 @@ func (o *Objects) publishLocal(c *core.Future, obj *objectstore.Object, name str
 	before, had := o.kept.byName[name]
 	o.kept.byName[name] = obj.ID()
 	o.kept.mu.Unlock()
-	o.kept.keep(obj, func(k *reasons) { k.future, k.names[name] = c, 1 })
+	o.kept.keep(obj, func(k *reasons) { k.future, k.keys[name] = c, 1 })
 	if had && before != obj.ID() {
-		o.unkeep(before, func(k *reasons) { delete(k.names, name) })
+		o.unkeep(before, func(k *reasons) { delete(k.keys, name) })
 	}
 }
 
@@ -114,7 +114,7 @@ func (o *Objects) watch(key string, oid raysys.TaskID, seen store.Version) {
 		case a.Exists && a.Record.ID == oid:
 			o.watch(key, oid, a.Version)
 		default:
-			o.unkeep(oid, func(k *reasons) { delete(k.names, key) })
+			o.unkeep(oid, func(k *reasons) { delete(k.keys, key) })
 		}
 	})
 }
@@ -155,7 +155,7 @@ func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Futur
 		if !at.Kept || !o.mesh.Alive(at.Node) || at.Node == o.self() {
 			continue
 		}
-		ans, err := runner.WaitOr(ctx, func(done func(reply, error)) { o.ask(at.Node, opExport, question{oid: rec.ID}, done) }, func(ans reply, err error) {
+		ans, err := runner.WaitOr(ctx, func(done func(objectReply, error)) { o.ask(at.Node, opExport, objectRequest{oid: rec.ID}, done) }, func(ans objectReply, err error) {
 			if err == nil && ans.number != 0 { // it counts this node, which has nothing to show for it
 				o.refs.GiveBack(at.Node, ans.number)
 			}
@@ -172,7 +172,7 @@ func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Futur
 		}
 	}
 	if future, obj := o.kept.find(rec.ID); future == nil && obj != nil { // this node has a copy, and the owner is dead
-		return reply{}.future(o, o.self(), rec), nil
+		return objectReply{}.future(o, o.self(), rec), nil
 	}
 	if open != nil {
 		return nil, fmt.Errorf("%w: it may be had later: %w", raysys.ErrUnreachable, open)
@@ -194,7 +194,7 @@ func (o *Objects) Forget(ctx context.Context, name string) error {
 		if !ok {
 			return fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
 		}
-		o.unkeep(oid, func(k *reasons) { delete(k.names, name) })
+		o.unkeep(oid, func(k *reasons) { delete(k.keys, name) })
 		return nil
 	}
 	key := registry.NameKey(o.namespace, name)

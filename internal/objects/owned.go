@@ -25,34 +25,34 @@ func (o *Objects) Keep(c *core.Future, v any) (kept bool, err error) {
 	if size <= raysys.ObjectSize {
 		return false, nil
 	}
-	h := &futureValue{o: o, c: weak.Make(c), plan: plan, size: int64(size)}
+	f := &futureValue{o: o, future: weak.Make(c), plan: plan, size: int64(size)}
 	switch s := core.SourceOf(c).(type) {
 	case nil:
 	case *storedSource: // it came back from disk
-		h.object = s.object
-		s.object.Revive(h)
+		f.object = s.object
+		s.object.Revive(f)
 		return true, nil
 	case *objectSource:
 		if copied := o.store.Lookup(s.OID); copied != nil {
-			h.object = copied
-			copied.Revive(h)
+			f.object = copied
+			copied.Revive(f)
 			return true, nil
 		}
 		return false, nil
 	default:
 		return false, nil
 	}
-	h.value.Store(&v)
-	defer h.value.Store(nil)
+	f.value.Store(&v)
+	defer f.value.Store(nil)
 	id := o.id(c)
-	obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
+	obj, err := o.store.Add(o.ctx, id, attemptOf(c), f)
 	if errors.Is(err, objectstore.ErrPresent) {
 		// An attempt before this one left it, whose outcome was lost on the way: this is the one that counts (rule
 		// C22).
 		if old := o.store.Lookup(id); old != nil {
 			old.Release()
 		}
-		obj, err = o.store.Add(o.ctx, id, attemptOf(c), h)
+		obj, err = o.store.Add(o.ctx, id, attemptOf(c), f)
 	}
 	if err != nil {
 		if o.ctx.Err() != nil {
@@ -60,10 +60,10 @@ func (o *Objects) Keep(c *core.Future, v any) (kept bool, err error) {
 		}
 		return false, err
 	}
-	h.mu.Lock()
-	h.object = obj
-	h.mu.Unlock()
-	o.enter(id, h.c)
+	f.mu.Lock()
+	f.object = obj
+	f.mu.Unlock()
+	o.enter(id, f.future)
 	runtime.AddCleanup(c, o.collected, obj)
 	return true, nil
 }
@@ -97,8 +97,8 @@ func (o *Objects) enter(id raysys.TaskID, c weak.Pointer[core.Future]) {
 	o.live[id] = c
 }
 
-// coreOf returns the future of an object of this node, nil when it was collected.
-func (o *Objects) coreOf(id raysys.TaskID) *core.Future {
+// futureOf returns the future of an object of this node, nil when it was collected.
+func (o *Objects) futureOf(id raysys.TaskID) *core.Future {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.live[id].Value()
@@ -146,12 +146,12 @@ func (o *Objects) ensure(c *core.Future) (raysys.TaskID, error) {
 		head := reflect.New(value.Type())
 		head.Elem().Set(value)
 		v = head.Interface()
-		h := &futureValue{o: o, c: weak.Make(c), plan: plan, size: int64(plan.Size(value))}
-		h.value.Store(&v) // it is not the store's to forget: it counts, and stays
-		obj, err := o.store.Add(o.ctx, id, attemptOf(c), h)
+		f := &futureValue{o: o, future: weak.Make(c), plan: plan, size: int64(plan.Size(value))}
+		f.value.Store(&v) // it is not the store's to forget: it counts, and stays
+		obj, err := o.store.Add(o.ctx, id, attemptOf(c), f)
 		switch {
 		case err == nil:
-			o.enter(id, h.c)
+			o.enter(id, f.future)
 			runtime.AddCleanup(c, o.collected, obj)
 			return id, nil
 		case !errors.Is(err, objectstore.ErrPresent):

@@ -17,10 +17,10 @@ type pendingName struct {
 
 // follow watches a name that is about to be entered, or was perhaps.
 func (o *Objects) follow(key string, oid raysys.TaskID) {
-	e := &pendingName{o: o, key: key, oid: oid}
+	p := &pendingName{o: o, key: key, oid: oid}
 	o.kept.mu.Lock()
 	k := o.kept.byID[oid]
-	wanted := k != nil && k.names[key] != 0
+	wanted := k != nil && k.keys[key] != 0
 	if wanted {
 		if k.pending == nil {
 			k.pending = map[string]*pendingName{}
@@ -28,99 +28,99 @@ func (o *Objects) follow(key string, oid raysys.TaskID) {
 		if before := k.pending[key]; before != nil {
 			o.clock.ClearAlarm(&before.alarm)
 		}
-		k.pending[key] = e
-		e.wait()
+		k.pending[key] = p
+		p.wait()
 	}
 	o.kept.mu.Unlock()
 	if wanted {
-		e.look()
+		p.look()
 	}
 }
 
 // wait gives it as long as a State has to be written.
-func (e *pendingName) wait() {
-	e.alarm.At, e.alarm.Ring = e.o.clock.Now()+int64(retainGrace), e.late
-	e.o.clock.SetAlarm(&e.alarm)
+func (p *pendingName) wait() {
+	p.alarm.At, p.alarm.Ring = p.o.clock.Now()+int64(retainGrace), p.late
+	p.o.clock.SetAlarm(&p.alarm)
 }
 
-func (e *pendingName) look() {
-	e.o.dir.Find(e.key, func(a registry.Entry, err error) {
-		if e.seen(a, err) {
+func (p *pendingName) look() {
+	p.o.dir.Find(p.key, func(a registry.Entry, err error) {
+		if p.seen(a, err) {
 			return
 		}
-		e.o.dir.Await(e.key, a.Version, func(a registry.Entry, err error) {
-			if !e.seen(a, err) {
-				e.end()
+		p.o.dir.Await(p.key, a.Version, func(a registry.Entry, err error) {
+			if !p.seen(a, err) {
+				p.end()
 			}
 		})
 	})
 }
 
 // seen is told of the name's record. It reports false when that is of another object, or there is none.
-func (e *pendingName) seen(a registry.Entry, err error) bool {
-	o := e.o
+func (p *pendingName) seen(a registry.Entry, err error) bool {
+	o := p.o
 	switch {
 	case o.ctx.Err() != nil:
 	case err != nil:
 		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() {
-			if e.pending() {
-				e.look()
+			if p.pending() {
+				p.look()
 			}
 		}})
-	case !a.Exists || a.Record.ID != e.oid:
+	case !a.Exists || a.Record.ID != p.oid:
 		return false
 	default:
-		if e.entered() {
-			o.watch(e.key, e.oid, a.Version)
+		if p.entered() {
+			o.watch(p.key, p.oid, a.Version)
 		}
 	}
 	return true
 }
 
 // pending reports whether the object is still kept for the name, which is not known to be entered.
-func (e *pendingName) pending() bool {
-	e.o.kept.mu.Lock()
-	defer e.o.kept.mu.Unlock()
-	k := e.o.kept.byID[e.oid]
-	return k != nil && k.pending[e.key] == e
+func (p *pendingName) pending() bool {
+	p.o.kept.mu.Lock()
+	defer p.o.kept.mu.Unlock()
+	k := p.o.kept.byID[p.oid]
+	return k != nil && k.pending[p.key] == p
 }
 
 // entered reports whether it is the first to notice.
-func (e *pendingName) entered() bool {
-	e.o.clock.ClearAlarm(&e.alarm)
-	e.o.kept.mu.Lock()
-	defer e.o.kept.mu.Unlock()
-	k := e.o.kept.byID[e.oid]
-	if k == nil || k.pending[e.key] != e {
+func (p *pendingName) entered() bool {
+	p.o.clock.ClearAlarm(&p.alarm)
+	p.o.kept.mu.Lock()
+	defer p.o.kept.mu.Unlock()
+	k := p.o.kept.byID[p.oid]
+	if k == nil || k.pending[p.key] != p {
 		return false
 	}
-	delete(k.pending, e.key)
+	delete(k.pending, p.key)
 	return true
 }
 
 // late is called when it has taken long: an owner that lives may still be making copies, anyone else had time enough.
-func (e *pendingName) late() {
-	e.o.kept.mu.Lock()
-	k := e.o.kept.byID[e.oid]
-	if k == nil || k.pending[e.key] != e {
-		e.o.kept.mu.Unlock()
+func (p *pendingName) late() {
+	p.o.kept.mu.Lock()
+	k := p.o.kept.byID[p.oid]
+	if k == nil || k.pending[p.key] != p {
+		p.o.kept.mu.Unlock()
 		return
 	}
 	forOwner, owner := k.forOwner, k.owner
-	e.o.kept.mu.Unlock()
-	if forOwner && e.o.mesh.Alive(owner) {
-		e.wait()
+	p.o.kept.mu.Unlock()
+	if forOwner && p.o.mesh.Alive(owner) {
+		p.wait()
 		return
 	}
-	e.end()
+	p.end()
 }
 
-func (e *pendingName) end() {
-	e.o.clock.ClearAlarm(&e.alarm)
-	e.o.unkeep(e.oid, func(k *reasons) {
-		if k.pending[e.key] == e {
-			delete(k.pending, e.key)
-			delete(k.names, e.key)
+func (p *pendingName) end() {
+	p.o.clock.ClearAlarm(&p.alarm)
+	p.o.unkeep(p.oid, func(k *reasons) {
+		if k.pending[p.key] == p {
+			delete(k.pending, p.key)
+			delete(k.keys, p.key)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 // pendingCopy is a copy that an owner asked this node to keep, until it has answered. An owner that waits no longer
 // says that the copy may go, which may be heard before there is one.
 type pendingCopy struct {
-	ask   question
+	ask   objectRequest
 	owner core.NodeKey
 	ctx   context.Context
 	stop  context.CancelCauseFunc // called with keptObjects.mu held
@@ -25,23 +25,23 @@ type pendingCopy struct {
 var errUnwanted = fmt.Errorf("%w: its owner does not want the copy any more", raysys.ErrCancelled)
 
 // copyAsked notes that a copy was asked for.
-func (n *keptObjects) copyAsked(ctx context.Context, owner core.NodeKey, ask question) *pendingCopy {
+func (kept *keptObjects) copyAsked(ctx context.Context, owner core.NodeKey, ask objectRequest) *pendingCopy {
 	c := &pendingCopy{ask: ask, owner: owner}
 	c.ctx, c.stop = context.WithCancelCause(ctx)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.copies == nil {
-		n.copies = map[*pendingCopy]struct{}{}
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if kept.copies == nil {
+		kept.copies = map[*pendingCopy]struct{}{}
 	}
-	n.copies[c] = struct{}{}
+	kept.copies[c] = struct{}{}
 	return c
 }
 
 // copyAnswered ends that.
-func (n *keptObjects) copyAnswered(c *pendingCopy) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.copies, c)
+func (kept *keptObjects) copyAnswered(c *pendingCopy) {
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	delete(kept.copies, c)
 	c.stop(nil)
 }
 
@@ -58,8 +58,8 @@ func (o *Objects) keepCopy(c *pendingCopy) error {
 		k.owner, k.forOwner = c.owner, c.ctx.Err() == nil
 		k.unreferenced = o.needed(oid) == 0
 		if c.ask.key != "" {
-			had.names = map[string]uint64{c.ask.key: k.names[c.ask.key]}
-			k.names[c.ask.key] = 1
+			had.keys = map[string]uint64{c.ask.key: k.keys[c.ask.key]}
+			k.keys[c.ask.key] = 1
 		}
 	}
 	var obj *objectstore.Object
@@ -79,9 +79,9 @@ func (o *Objects) keepCopy(c *pendingCopy) error {
 	// What an earlier ask brought about stays.
 	o.unkeep(oid, func(k *reasons) {
 		k.forOwner = k.forOwner && had.forOwner
-		for key, n := range had.names {
+		for key, n := range had.keys {
 			if n == 0 {
-				delete(k.names, key)
+				delete(k.keys, key)
 			}
 		}
 	})
@@ -120,20 +120,20 @@ func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) error {
 
 // dropCopy lets a copy go that the owner needs no more, also one that is being made.
 func (o *Objects) dropCopy(oid raysys.TaskID) {
-	n := &o.kept
-	n.mu.Lock()
-	for c := range n.copies {
+	kept := &o.kept
+	kept.mu.Lock()
+	for c := range kept.copies {
 		if c.ask.oid == oid {
 			c.stop(errUnwanted)
 		}
 	}
-	n.mu.Unlock()
+	kept.mu.Unlock()
 	o.unkeep(oid, func(k *reasons) {
 		k.forOwner = false
-		for key, e := range k.pending { // nobody will enter it now
-			o.clock.ClearAlarm(&e.alarm)
+		for key, p := range k.pending { // nobody will enter it now
+			o.clock.ClearAlarm(&p.alarm)
 			delete(k.pending, key)
-			delete(k.names, key)
+			delete(k.keys, key)
 		}
 	})
 }

@@ -32,7 +32,7 @@ func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future
 		if len(kept) == spec.Replicas-1 {
 			break
 		}
-		err := o.askWait(ctx, k, opCopy, question{obj.ID(), key})
+		err := o.askWait(ctx, k, opCopy, objectRequest{obj.ID(), key})
 		if err == nil {
 			kept = append(kept, k)
 			continue

@@ -12,11 +12,11 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// retainFor retains an object of this node while the State with that key lists it.
-func (o *Objects) retainFor(key string, oid raysys.TaskID) error {
+// retainHere retains an object of this node while the State with that key lists it.
+func (o *Objects) retainHere(key string, oid raysys.TaskID) error {
 	obj := o.store.Lookup(oid)
-	future := o.coreOf(oid)
-	h := &retention{o: o, key: key, oid: oid}
+	future := o.futureOf(oid)
+	r := &retention{o: o, key: key, oid: oid}
 	if obj == nil || obj.Lost() != nil || !o.kept.keep(obj, func(k *reasons) {
 		if k.owner == (core.NodeKey{}) { // else it is kept for another too, whose death ends that
 			k.owner = o.self()
@@ -24,14 +24,14 @@ func (o *Objects) retainFor(key string, oid raysys.TaskID) error {
 		if future != nil {
 			k.future = future
 		}
-		k.names[key]++
-		h.number = k.names[key]
+		k.keys[key]++
+		r.number = k.keys[key]
 	}) {
 		return fmt.Errorf("%w: node %s does not have it", raysys.ErrObjectLost, o.self())
 	}
-	h.alarm.At, h.alarm.Ring = o.clock.Now()+int64(retainGrace), h.unwritten
-	o.clock.SetAlarm(&h.alarm)
-	o.record(key, store.Version{}, false, h.seen)
+	r.alarm.At, r.alarm.Ring = o.clock.Now()+int64(retainGrace), r.unwritten
+	o.clock.SetAlarm(&r.alarm)
+	o.record(key, store.Version{}, false, r.seen)
 	return nil
 }
 
@@ -51,36 +51,36 @@ type retention struct {
 }
 
 // seen is told of the State's record: as it is at first, and then whenever it has changed.
-func (h *retention) seen(a registry.Entry, err error) {
-	o := h.o
-	listed := slices.Contains(a.Held, h.oid)
+func (r *retention) seen(a registry.Entry, err error) {
+	o := r.o
+	listed := slices.Contains(a.Held, r.oid)
 	switch {
 	case o.ctx.Err() != nil:
 	case err != nil:
-		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.record(h.key, store.Version{}, false, h.seen) }})
-	case listed || !h.looked.Swap(true):
-		if listed && !h.written.Swap(true) {
-			o.clock.ClearAlarm(&h.alarm)
+		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.record(r.key, store.Version{}, false, r.seen) }})
+	case listed || !r.looked.Swap(true):
+		if listed && !r.written.Swap(true) {
+			o.clock.ClearAlarm(&r.alarm)
 		}
-		h.looked.Store(true)
-		o.record(h.key, a.Version, true, h.seen)
+		r.looked.Store(true)
+		o.record(r.key, a.Version, true, r.seen)
 	default:
-		o.clock.ClearAlarm(&h.alarm)
-		h.end()
+		o.clock.ClearAlarm(&r.alarm)
+		r.end()
 	}
 }
 
 // unwritten ends a retention whose State was never written.
-func (h *retention) unwritten() {
-	if !h.written.Load() {
-		h.end()
+func (r *retention) unwritten() {
+	if !r.written.Load() {
+		r.end()
 	}
 }
 
-func (h *retention) end() {
-	h.o.unkeep(h.oid, func(k *reasons) {
-		if k.names[h.key] == h.number {
-			delete(k.names, h.key)
+func (r *retention) end() {
+	r.o.unkeep(r.oid, func(k *reasons) {
+		if k.keys[r.key] == r.number {
+			delete(k.keys, r.key)
 		}
 	})
 }

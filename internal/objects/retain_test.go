@@ -51,7 +51,7 @@ func TestLaterRetentionStays(t *testing.T) {
 	}
 	key := registry.StateKey("test", grainengine.ID{Kind: "kind", Key: "key"}, "n")
 	for range 2 {
-		if err := o.retainFor(key, oid); err != nil {
+		if err := o.retainHere(key, oid); err != nil {
 			t.Fatal(err)
 		}
 	}

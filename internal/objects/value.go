@@ -15,22 +15,22 @@ import (
 
 // futureValue is the value in a future as the object store sees it. It does not keep the future alive.
 type futureValue struct {
-	o     *Objects
-	c     weak.Pointer[core.Future]
-	plan  *codec.Plan
-	size  int64
-	value atomic.Pointer[any] // a pointer to the value while the future does not give it: it is not ready yet
+	o      *Objects
+	future weak.Pointer[core.Future]
+	plan   *codec.Plan
+	size   int64
+	value  atomic.Pointer[any] // a pointer to the value while the future does not give it: it is not ready yet
 
 	mu     sync.Mutex // guards object
 	object *objectstore.Object
 }
 
 // Size implements objectstore.Value.
-func (h *futureValue) Size() int64 { return h.size }
+func (f *futureValue) Size() int64 { return f.size }
 
 // Why implements objectstore.Reason.
-func (h *futureValue) Why() string {
-	c := h.c.Value()
+func (f *futureValue) Why() string {
+	c := f.future.Value()
 	switch {
 	case c == nil, c.Work().Name() == "object": // of raysys.Put
 		return "put"
@@ -39,21 +39,21 @@ func (h *futureValue) Why() string {
 }
 
 // Pieces implements objectstore.Value.
-func (h *futureValue) Pieces() ([][]byte, error) {
-	v, err := h.now()
+func (f *futureValue) Pieces() ([][]byte, error) {
+	v, err := f.now()
 	if err != nil {
 		return nil, err
 	}
 	var refs []*core.Future
-	return h.plan.Pieces(reflect.ValueOf(v).Elem(), &refs)
+	return f.plan.Pieces(reflect.ValueOf(v).Elem(), &refs)
 }
 
 // now returns a pointer to the value.
-func (h *futureValue) now() (any, error) {
-	if v := h.value.Load(); v != nil {
+func (f *futureValue) now() (any, error) {
+	if v := f.value.Load(); v != nil {
 		return *v, nil
 	}
-	c := h.c.Value()
+	c := f.future.Value()
 	if c == nil {
 		return nil, fmt.Errorf("%w: its last reference is gone", raysys.ErrReleased)
 	}
@@ -61,15 +61,15 @@ func (h *futureValue) now() (any, error) {
 }
 
 // Evict implements objectstore.Value.
-func (h *futureValue) Evict() bool {
-	c := h.c.Value()
+func (f *futureValue) Evict() bool {
+	c := f.future.Value()
 	if c == nil {
 		return true // it is being collected
 	}
-	h.mu.Lock()
-	obj := h.object
-	h.mu.Unlock()
-	if obj == nil || h.value.Load() != nil {
+	f.mu.Lock()
+	obj := f.object
+	f.mu.Unlock()
+	if obj == nil || f.value.Load() != nil {
 		return false
 	}
 	if s, ok := core.SourceOf(c).(*objectSource); ok {
@@ -79,7 +79,7 @@ func (h *futureValue) Evict() bool {
 	if err != nil {
 		return c.Absent()
 	}
-	return c.Evict(&storedSource{o: h.o, id: c.ID(), object: obj, plan: h.plan, size: h.size, refs: refsOf(h.plan, v)})
+	return c.Evict(&storedSource{o: f.o, id: c.ID(), object: obj, plan: f.plan, size: f.size, refs: refsOf(f.plan, v)})
 }
 
 // refsOf lists what a value refers to, in the order of its encoding.

@@ -33,16 +33,16 @@ const maxDepth = 16
 // Retain implements grainengine.Retainer.
 func (o *Objects) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
 	go func() { // it ends with the store's context
-		w := &retaining{o: o, key: registry.StateKey(o.namespace, id, name)}
+		r := &retaining{o: o, key: registry.StateKey(o.namespace, id, name)}
 		var out []byte
 		for _, c := range refs {
 			var err error
-			if out, err = w.append(out, c, 0); err != nil {
+			if out, err = r.append(out, c, 0); err != nil {
 				done(nil, nil, err)
 				return
 			}
 		}
-		done(out, w.ids, nil)
+		done(out, r.ids, nil)
 	}()
 }
 
@@ -53,11 +53,11 @@ type retaining struct {
 	ids []raysys.TaskID
 }
 
-func (w *retaining) append(dst []byte, c *core.Future, depth int) ([]byte, error) {
+func (r *retaining) append(dst []byte, c *core.Future, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, fmt.Errorf("%w: references within references, %d deep", raysys.ErrEncode, depth)
 	}
-	if err := settled(w.o.ctx, c); err != nil {
+	if err := settled(r.o.ctx, c); err != nil {
 		return dst, err
 	}
 	if err := c.Failure(); err != nil {
@@ -76,28 +76,28 @@ func (w *retaining) append(dst []byte, c *core.Future, depth int) ([]byte, error
 				return dst, err
 			}
 			if len(b) <= wire.InlineLimit {
-				return w.inner(wire.AppendBytes(append(dst, writtenSmall), b), inner, depth)
+				return r.inner(wire.AppendBytes(append(dst, writtenSmall), b), inner, depth)
 			}
 		}
 	}
-	d, err := w.o.Describe(c)
+	d, err := r.o.Describe(c)
 	if err != nil {
 		return dst, err
 	}
-	if err := w.retain(&d); err != nil {
+	if err := r.retain(&d); err != nil {
 		return dst, err
 	}
-	w.ids = append(w.ids, d.OID)
+	r.ids = append(r.ids, d.OID)
 	dst = wire.AppendID(wire.AppendID(append(dst, writtenObject), d.OID), c.ID())
 	dst = wire.AppendUvarint(wire.AppendNode(dst, d.Owner), uint64(d.Size))
-	return w.inner(dst, d.Refs, depth)
+	return r.inner(dst, d.Refs, depth)
 }
 
-func (w *retaining) inner(dst []byte, refs []*core.Future, depth int) ([]byte, error) {
+func (r *retaining) inner(dst []byte, refs []*core.Future, depth int) ([]byte, error) {
 	dst = wire.AppendUvarint(dst, uint64(len(refs)))
 	for _, c := range refs {
 		var err error
-		if dst, err = w.append(dst, c, depth+1); err != nil {
+		if dst, err = r.append(dst, c, depth+1); err != nil {
 			return dst, err
 		}
 	}
@@ -105,14 +105,14 @@ func (w *retaining) inner(dst []byte, refs []*core.Future, depth int) ([]byte, e
 }
 
 // retain has the owner retain an object for the State, or when that is dead a node that has a copy.
-func (w *retaining) retain(d *refs.Description) error {
-	o := w.o
+func (r *retaining) retain(d *refs.Description) error {
+	o := r.o
 	if d.Owner == o.self() {
-		return o.retainFor(w.key, d.OID)
+		return o.retainHere(r.key, d.OID)
 	}
-	err := w.retainAt(d.Owner, d.OID)
+	err := r.retainAt(d.Owner, d.OID)
 	if errors.Is(err, raysys.ErrNodeDead) || err != nil && !o.mesh.Alive(d.Owner) {
-		err = w.retainCopy(d, err)
+		err = r.retainCopy(d, err)
 	}
 	if err != nil {
 		return fmt.Errorf("object of %s: %w", d.Owner, err)
@@ -121,16 +121,16 @@ func (w *retaining) retain(d *refs.Description) error {
 }
 
 // retainAt has another node retain it.
-func (w *retaining) retainAt(at core.NodeKey, oid raysys.TaskID) error {
-	return w.o.askWait(w.o.ctx, at, opRetain, question{oid: oid, key: w.key})
+func (r *retaining) retainAt(at core.NodeKey, oid raysys.TaskID) error {
+	return r.o.askWait(r.o.ctx, at, opRetain, objectRequest{oid: oid, key: r.key})
 }
 
 // retainCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the
 // directory says, first at the nodes that keep one anyway.
-func (w *retaining) retainCopy(d *refs.Description, cause error) error {
-	o, oid := w.o, d.OID
+func (r *retaining) retainCopy(d *refs.Description, cause error) error {
+	o, oid := r.o, d.OID
 	if obj := o.store.Lookup(oid); obj != nil {
-		if _, err := obj.Manifest(o.ctx); err == nil && o.retainFor(w.key, oid) == nil { // it is here as a whole
+		if _, err := obj.Manifest(o.ctx); err == nil && o.retainHere(r.key, oid) == nil { // it is here as a whole
 			return nil
 		}
 	}
@@ -147,7 +147,7 @@ func (w *retaining) retainCopy(d *refs.Description, cause error) error {
 			if l.Node == o.self() || !o.mesh.Alive(l.Node) {
 				continue
 			}
-			err := w.retainAt(l.Node, oid)
+			err := r.retainAt(l.Node, oid)
 			if err == nil {
 				return nil
 			}

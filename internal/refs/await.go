@@ -44,9 +44,9 @@ func (a *await) next(err error) {
 		a.open = err
 	}
 	a.tried = append(a.tried, a.at)
-	for _, v := range a.source.refs.table.lenders(a.source.borrow) {
-		if !slices.Contains(a.tried, v) {
-			a.at = v
+	for _, l := range a.source.refs.table.lenders(a.source.borrow) {
+		if !slices.Contains(a.tried, l) {
+			a.at = l
 			a.begin()
 			return
 		}

@@ -19,42 +19,42 @@ type imports struct {
 }
 
 // take returns the future that owner names, after a reference to it came that from counts as this node's.
-func (m *imports) take(id raysys.TaskID, owner, from exportKey) *core.Future {
-	m.mu.Lock()
-	s := m.list[owner].Value()
+func (i *imports) take(id raysys.TaskID, owner, from exportKey) *core.Future {
+	i.mu.Lock()
+	s := i.list[owner].Value()
 	if s == nil {
-		s = &RemoteSource{refs: m.refs, Owner: owner.owner, Number: owner.number, id: id, borrow: &borrow{owner: owner}}
-		s.future = core.NewForeign(m.refs.job, s)
-		if m.list == nil {
-			m.list = map[exportKey]weak.Pointer[RemoteSource]{}
+		s = &RemoteSource{refs: i.refs, Owner: owner.owner, Number: owner.number, id: id, borrow: &borrow{owner: owner}}
+		s.future = core.NewForeign(i.refs.job, s)
+		if i.list == nil {
+			i.list = map[exportKey]weak.Pointer[RemoteSource]{}
 		}
-		m.list[owner] = weak.Make(s)
-		runtime.AddCleanup(s, m.refs.collected, s.borrow)
+		i.list[owner] = weak.Make(s)
+		runtime.AddCleanup(s, i.refs.collected, s.borrow)
 	} else if !s.future.Fresh() {
-		s.future = core.NewForeign(m.refs.job, s)
+		s.future = core.NewForeign(i.refs.job, s)
 	}
 	f := s.future
-	m.mu.Unlock()
-	if m.refs.table.arrived(s.borrow, from) {
-		m.refs.register(s.borrow)
+	i.mu.Unlock()
+	if i.refs.table.arrived(s.borrow, from) {
+		i.refs.register(s.borrow)
 	}
 	runtime.KeepAlive(s)
 	return &f.Future
 }
 
 // size returns how many futures of other nodes are held.
-func (m *imports) size() int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.list)
+func (i *imports) size() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.list)
 }
 
 // forget removes a future that is gone.
-func (m *imports) forget(owner exportKey) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.list[owner].Value() == nil { // else it has come anew
-		delete(m.list, owner)
+func (i *imports) forget(owner exportKey) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.list[owner].Value() == nil { // else it has come anew
+		delete(i.list, owner)
 	}
 }
 

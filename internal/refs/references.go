@@ -28,8 +28,8 @@ func New(m *mesh.Mesh, r *runner.Runner, clock Clock, job *core.Job) *References
 	return refs
 }
 
-// Serve says who knows the objects. It is called before the first connection.
-func (r *References) Serve(o Objects) { r.objects = o }
+// SetObjects says who knows the objects. It is called before the first connection.
+func (r *References) SetObjects(o Objects) { r.objects = o }
 
 // Clock is the node's, with alarms that can be taken back.
 type Clock interface {

@@ -206,9 +206,9 @@ func (t *table) declare(p *Session) {
 		if b.counted && b.owner.owner == p.Key() {
 			held = append(held, b.owner.number)
 		}
-		for _, v := range b.lenders {
-			if v.owner == p.Key() {
-				held = append(held, v.number)
+		for _, l := range b.lenders {
+			if l.owner == p.Key() {
+				held = append(held, l.number)
 			}
 		}
 	}

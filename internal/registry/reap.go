@@ -40,9 +40,9 @@ func (l *leader) reaper() *reaper {
 // reap takes the dead out of all records and off the counts, and forgets their questions. Nodes that joined a moment ago are alive,
 // and an incarnation does not come back: to look twice does no harm.
 func (l *leader) reap() {
-	g := l.reaper()
+	r := l.reaper()
 	for key, waiting := range l.objects.watching {
-		waiting = slices.DeleteFunc(waiting, func(q request) bool { return !g.alive(q.who().from) })
+		waiting = slices.DeleteFunc(waiting, func(q request) bool { return !r.alive(q.who().from) })
 		if len(waiting) == 0 {
 			delete(l.objects.watching, key)
 		} else {
@@ -57,13 +57,13 @@ func (l *leader) reap() {
 	}
 	for _, prefix := range []string{"g/", "o/", "n/"} {
 		l.shard.Scan(prefix, func(key string, rec store.Record) bool {
-			g.look(key, rec)
+			r.look(key, rec)
 			return true
 		})
 	}
-	g.flush()
+	r.flush()
 	for k := range l.counts {
-		if !g.alive(k) {
+		if !r.alive(k) {
 			delete(l.counts, k)
 		}
 	}
@@ -74,17 +74,17 @@ func (l *leader) reapRest(keys ...string) {
 	if len(l.unreaped.left) == 0 {
 		return
 	}
-	g := l.reaper()
+	r := l.reaper()
 	for _, key := range keys {
 		if !l.unreaped.left[key] || l.busy(key) { // a busy one may have no record yet: it stays among those that are left
 			continue
 		}
 		delete(l.unreaped.left, key)
 		if rec, ok := l.shard.Get(key); ok {
-			g.look(key, rec)
+			r.look(key, rec)
 		}
 	}
-	g.flush()
+	r.flush()
 }
 
 // refusedForNow tells whether a removal may succeed later. A shard that is led from here no more is another's to clear up.
@@ -126,47 +126,47 @@ func (l *leader) reapAgain() {
 }
 
 // alive asks once for each node: a reaping sees one cluster.
-func (g *reaper) alive(k core.NodeKey) bool {
-	alive, known := g.known[k]
+func (r *reaper) alive(k core.NodeKey) bool {
+	alive, known := r.known[k]
 	if !known {
-		alive = g.l.alive(k)
-		g.known[k] = alive
+		alive = r.l.alive(k)
+		r.known[k] = alive
 	}
 	return alive
 }
 
 // look takes the dead out of one record.
-func (g *reaper) look(key string, rec store.Record) {
-	if g.l.busy(key) {
-		g.l.leave(key)
+func (r *reaper) look(key string, rec store.Record) {
+	if r.l.busy(key) {
+		r.l.leave(key)
 		return
 	}
 	if strings.HasPrefix(key, "g/") {
-		if p, err := readPlacement(rec); err == nil && !g.alive(p.NodeKey) {
+		if p, err := readPlacement(rec); err == nil && !r.alive(p.NodeKey) {
 			// On condition: a grain that was placed anew meanwhile stays.
-			g.places.Checks = append(g.places.Checks, store.Check{Key: key, Version: rec.Version})
-			g.places.Deletes = append(g.places.Deletes, key)
+			r.places.Checks = append(r.places.Checks, store.Check{Key: key, Version: rec.Version})
+			r.places.Deletes = append(r.places.Deletes, key)
 		}
-	} else if o, err := recordOf(rec); err == nil && (o.reap(g.alive) || len(o.At) == 0 && key[0] == 'o' && !g.alive(o.Owner)) {
+	} else if o, err := recordOf(rec); err == nil && (o.reap(r.alive) || len(o.At) == 0 && key[0] == 'o' && !r.alive(o.Owner)) {
 		// A name whose object no node has any more says what was lost, to those who ask for it.
-		g.now[key] = &Entry{Exists: len(o.At) > 0 || key[0] == 'n', Record: o}
-		g.before[key] = rec.Version
+		r.now[key] = &Entry{Exists: len(o.At) > 0 || key[0] == 'n', Record: o}
+		r.before[key] = rec.Version
 	}
-	if len(g.places.Deletes) == maxChanges || len(g.now) == maxChanges {
-		g.flush()
+	if len(r.places.Deletes) == maxChanges || len(r.now) == maxChanges {
+		r.flush()
 	}
 }
 
 // flush proposes what was gathered.
-func (g *reaper) flush() {
-	if keys := g.places.Deletes; len(keys) > 0 {
-		g.l.propose(g.places, func(_ store.Result, err error) {
+func (r *reaper) flush() {
+	if keys := r.places.Deletes; len(keys) > 0 {
+		r.l.propose(r.places, func(_ store.Result, err error) {
 			if refusedForNow(err) {
-				g.l.post(&reapRefused{keys})
+				r.l.post(&reapRefused{keys})
 			}
 		})
-		g.places = store.Batch{}
+		r.places = store.Batch{}
 	}
-	g.l.commitRecords(nil, g.now, g.before, nil)
-	g.now, g.before = map[string]*Entry{}, map[string]store.Version{}
+	r.l.commitRecords(nil, r.now, r.before, nil)
+	r.now, r.before = map[string]*Entry{}, map[string]store.Version{}
 }
