@@ -1,100 +1,187 @@
 package objects
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
-	"sync/atomic"
-	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
-	"github.com/raysys/raysys/store"
+	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/wire"
 )
 
-// retainHere retains an object of this node while the State with that key lists it.
-func (o *Objects) retainHere(key string, oid raysys.TaskID) error {
-	obj := o.store.Lookup(oid)
-	future := o.futureOf(oid)
-	r := &retention{o: o, key: key, oid: oid}
-	if obj == nil || obj.Lost() != nil || !o.kept.keep(obj, func(k *reasons) {
-		if k.owner == (core.NodeKey{}) { // else it is kept for another too, whose death ends that
-			k.owner = o.self()
+// A reference in a State is written as what it refers to: a small value itself, an object by its id and owner. The
+// owner retains the object for the State's record, whose key it watches: a record that does not list the object ends
+// that. So the retention and the State are one record, and a Write that never came about retains nothing for long.
+
+// Kinds of a written reference.
+const (
+	writtenSmall  byte = 1 + iota // encoded value, and what it refers to
+	writtenObject                 // object id, submission id, owner, size, and what it refers to
+)
+
+// maxDepth bounds references inside what references refer to.
+const maxDepth = 16
+
+// Retain implements grainengine.Retainer.
+func (o *Objects) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
+	go func() { // it ends with the store's context
+		r := &retaining{o: o, key: registry.StateKey(o.namespace, id, name)}
+		var out []byte
+		for _, c := range refs {
+			var err error
+			if out, err = r.append(out, c, 0); err != nil {
+				done(nil, nil, err)
+				return
+			}
 		}
-		if future != nil {
-			k.future = future
-		}
-		k.keys[key]++
-		r.number = k.keys[key]
-	}) {
-		return fmt.Errorf("%w: node %s does not have it", raysys.ErrObjectLost, o.self())
+		done(out, r.ids, nil)
+	}()
+}
+
+// retaining is one Retain.
+type retaining struct {
+	o   *Objects
+	key string // of the State's record
+	ids []raysys.TaskID
+}
+
+func (r *retaining) append(dst []byte, c *core.Future, depth int) ([]byte, error) {
+	if depth > maxDepth {
+		return dst, fmt.Errorf("%w: references within references, %d deep", raysys.ErrEncode, depth)
 	}
-	r.alarm.At, r.alarm.Ring = o.clock.Now()+int64(retainGrace), r.unwritten
-	o.clock.SetAlarm(&r.alarm)
-	o.record(key, store.Version{}, false, r.seen)
+	if err := settled(r.o.ctx, c); err != nil {
+		return dst, err
+	}
+	if err := c.Failure(); err != nil {
+		return dst, err
+	}
+	if v, err := c.Outcome(); err == nil {
+		value := reflect.ValueOf(v).Elem()
+		plan, err := codec.PlanOf(value.Type())
+		if err != nil {
+			return dst, err
+		}
+		if !wire.Exceeds(plan, value, wire.InlineLimit) {
+			var inner []*core.Future
+			b, err := plan.Append(nil, value, &inner)
+			if err != nil {
+				return dst, err
+			}
+			if len(b) <= wire.InlineLimit {
+				return r.inner(wire.AppendBytes(append(dst, writtenSmall), b), inner, depth)
+			}
+		}
+	}
+	d, err := r.o.Describe(c)
+	if err != nil {
+		return dst, err
+	}
+	if err := r.retain(&d); err != nil {
+		return dst, err
+	}
+	r.ids = append(r.ids, d.OID)
+	dst = wire.AppendID(wire.AppendID(append(dst, writtenObject), d.OID), c.ID())
+	dst = wire.AppendUvarint(wire.AppendNode(dst, d.Owner), uint64(d.Size))
+	return r.inner(dst, d.Refs, depth)
+}
+
+func (r *retaining) inner(dst []byte, refs []*core.Future, depth int) ([]byte, error) {
+	dst = wire.AppendUvarint(dst, uint64(len(refs)))
+	for _, c := range refs {
+		var err error
+		if dst, err = r.append(dst, c, depth+1); err != nil {
+			return dst, err
+		}
+	}
+	return dst, nil
+}
+
+// retain has the owner retain an object for the State, or when that is dead a node that has a copy.
+func (r *retaining) retain(d *refs.Description) error {
+	o := r.o
+	if d.Owner == o.self() {
+		return o.retainHere(r.key, d.OID)
+	}
+	err := r.retainAt(d.Owner, d.OID)
+	if errors.Is(err, raysys.ErrNodeDead) || err != nil && !o.mesh.Alive(d.Owner) {
+		err = r.retainCopy(d, err)
+	}
+	if err != nil {
+		return fmt.Errorf("object of %s: %w", d.Owner, err)
+	}
 	return nil
 }
 
-// retainGrace is how long a State may take to be written after its objects were retained.
-const retainGrace = 2 * time.Minute
-
-// retention keeps an object for a State. The next version of the State after it decides, since a State is written by
-// one activation at a time, which writes once the retention stands.
-type retention struct {
-	o       *Objects
-	key     string
-	oid     raysys.TaskID
-	number  uint64 // a later retention of the same object for the same State takes over
-	looked  atomic.Bool
-	written atomic.Bool
-	alarm   core.Alarm
+// retainAt has another node retain it.
+func (r *retaining) retainAt(at core.NodeKey, oid raysys.TaskID) error {
+	return r.o.askWait(r.o.ctx, at, opRetain, objectRequest{oid: oid, key: r.key})
 }
 
-// seen is told of the State's record: as it is at first, and then whenever it has changed.
-func (r *retention) seen(a registry.Entry, err error) {
-	o := r.o
-	listed := slices.Contains(a.Held, r.oid)
-	switch {
-	case o.ctx.Err() != nil:
-	case err != nil:
-		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.record(r.key, store.Version{}, false, r.seen) }})
-	case listed || !r.looked.Swap(true):
-		if listed && !r.written.Swap(true) {
-			o.clock.ClearAlarm(&r.alarm)
+// retainCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the
+// directory says, first at the nodes that keep one anyway.
+func (r *retaining) retainCopy(d *refs.Description, cause error) error {
+	o, oid := r.o, d.OID
+	if obj := o.store.Lookup(oid); obj != nil {
+		if _, err := obj.Manifest(o.ctx); err == nil && o.retainHere(r.key, oid) == nil { // it is here as a whole
+			return nil
 		}
-		r.looked.Store(true)
-		o.record(r.key, a.Version, true, r.seen)
-	default:
-		o.clock.ClearAlarm(&r.alarm)
-		r.end()
+	}
+	lost := []error{fmt.Errorf("%w: %w", raysys.ErrObjectLost, cause)}
+	var open error // of a node that lives and did not say that it has none
+	for again := true; ; {
+		a, err := o.dir.FindWait(o.ctx, registry.ObjectKey(oid))
+		if err != nil {
+			return unknownCopies(err)
+		}
+		at := slices.Clone(a.Record.At)
+		slices.SortStableFunc(at, func(a, b registry.Location) int { return boolOrder(b.Kept, a.Kept) })
+		for _, l := range at {
+			if l.Node == o.self() || !o.mesh.Alive(l.Node) {
+				continue
+			}
+			err := r.retainAt(l.Node, oid)
+			if err == nil {
+				return nil
+			}
+			err = fmt.Errorf("node %s: %w", l.Node.Node, err)
+			if open == nil && !errors.Is(err, raysys.ErrObjectLost) && o.mesh.Alive(l.Node) {
+				open = err
+			}
+			lost = append(lost, err)
+		}
+		if open != nil {
+			return fmt.Errorf("%w: it may be had later: %w", raysys.ErrUnreachable, open)
+		}
+		if !again || !o.underWay(o.ctx, d.Owner) {
+			return errors.Join(lost...)
+		}
+		again = false
 	}
 }
 
-// unwritten ends a retention whose State was never written.
-func (r *retention) unwritten() {
-	if !r.written.Load() {
-		r.end()
-	}
-}
-
-func (r *retention) end() {
-	r.o.unkeep(r.oid, func(k *reasons) {
-		if k.keys[r.key] == r.number {
-			delete(k.keys, r.key)
+// settled waits until c has its outcome.
+func settled(ctx context.Context, c *core.Future) error {
+	_, err := runner.Wait(ctx, func(done func(struct{}, error)) {
+		w := &onceSettled{done: func() { done(struct{}{}, nil) }}
+		if !c.Subscribe(&w.Waiter, w) {
+			w.done()
 		}
 	})
+	return err
 }
 
-// record asks for a record of the directory or, in a process of its own, for a State's.
-func (o *Objects) record(key string, seen store.Version, wait bool, done func(registry.Entry, error)) {
-	reg, err := o.records()
-	if err != nil {
-		done(registry.Entry{}, err)
-		return
-	}
-	if wait {
-		reg.Await(key, seen, done)
-		return
-	}
-	reg.Find(key, done)
+type onceSettled struct {
+	core.Waiter
+	done func()
 }
+
+// Resolved implements core.Resolved.
+func (w *onceSettled) Resolved(*core.Waiter) { w.done() }

@@ -1,0 +1,100 @@
+package objects
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/store"
+)
+
+// retainHere retains an object of this node while the State with that key lists it.
+func (o *Objects) retainHere(key string, oid raysys.TaskID) error {
+	obj := o.store.Lookup(oid)
+	future := o.futureOf(oid)
+	r := &retention{o: o, key: key, oid: oid}
+	if obj == nil || obj.Lost() != nil || !o.kept.keep(obj, func(k *reasons) {
+		if k.owner == (core.NodeKey{}) { // else it is kept for another too, whose death ends that
+			k.owner = o.self()
+		}
+		if future != nil {
+			k.future = future
+		}
+		k.keys[key]++
+		r.number = k.keys[key]
+	}) {
+		return fmt.Errorf("%w: node %s does not have it", raysys.ErrObjectLost, o.self())
+	}
+	r.alarm.At, r.alarm.Ring = o.clock.Now()+int64(retainGrace), r.unwritten
+	o.clock.SetAlarm(&r.alarm)
+	o.record(key, store.Version{}, false, r.seen)
+	return nil
+}
+
+// retainGrace is how long a State may take to be written after its objects were retained.
+const retainGrace = 2 * time.Minute
+
+// retention keeps an object for a State. The next version of the State after it decides, since a State is written by
+// one activation at a time, which writes once the retention stands.
+type retention struct {
+	o       *Objects
+	key     string
+	oid     raysys.TaskID
+	number  uint64 // a later retention of the same object for the same State takes over
+	looked  atomic.Bool
+	written atomic.Bool
+	alarm   core.Alarm
+}
+
+// seen is told of the State's record: as it is at first, and then whenever it has changed.
+func (r *retention) seen(a registry.Entry, err error) {
+	o := r.o
+	listed := slices.Contains(a.Held, r.oid)
+	switch {
+	case o.ctx.Err() != nil:
+	case err != nil:
+		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.record(r.key, store.Version{}, false, r.seen) }})
+	case listed || !r.looked.Swap(true):
+		if listed && !r.written.Swap(true) {
+			o.clock.ClearAlarm(&r.alarm)
+		}
+		r.looked.Store(true)
+		o.record(r.key, a.Version, true, r.seen)
+	default:
+		o.clock.ClearAlarm(&r.alarm)
+		r.end()
+	}
+}
+
+// unwritten ends a retention whose State was never written.
+func (r *retention) unwritten() {
+	if !r.written.Load() {
+		r.end()
+	}
+}
+
+func (r *retention) end() {
+	r.o.unkeep(r.oid, func(k *reasons) {
+		if k.keys[r.key] == r.number {
+			delete(k.keys, r.key)
+		}
+	})
+}
+
+// record asks for a record of the directory or, in a process of its own, for a State's.
+func (o *Objects) record(key string, seen store.Version, wait bool, done func(registry.Entry, error)) {
+	reg, err := o.records()
+	if err != nil {
+		done(registry.Entry{}, err)
+		return
+	}
+	if wait {
+		reg.Await(key, seen, done)
+		return
+	}
+	reg.Find(key, done)
+}
