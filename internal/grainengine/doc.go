@@ -3,14 +3,14 @@
 //
 // Package grains gives programs its handles, with the documentation; package system makes an [Engine] for each node.
 //
-//	Func.Call ──► call ──► activation here ──► mailbox ──► turn: the method ──► settled        call.go, engine.go, mailbox.go
-//	               │         ▲                             (an actor with a PID)               activation.go, actor.go
+//	Func.Call ──► call ──► activation here ──► mailbox ──► turn: the method ──► settled        submit.go, engine.go, mailbox.go
+//	               │         ▲                             (an actor with a PID)               activation.go, actor.go, invoke.go
 //	               │         └── a pool of them, of a stateless kind                           pool.go
 //	               │
 //	               └──► route: where is it? ──► Cluster.Locate ──► the grain's node            route.go, locate.go
 //	                       │                                         │
 //	                       └──► outbound ══ KindCall ══► peer: inbound call, activation        outbound.go, inbound.go
-//	                               ◄══ KindCallResult ═════════════╝                           answered.go
+//	                               ◄══ KindCallResult ═════════════╝                           reply.go, answered.go
 //
 //	State.Write ──► cell ──► States.Save, under the activation's token                         state.go, cell.go, record.go
 //

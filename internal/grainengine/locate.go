@@ -154,7 +154,8 @@ func (r *route) end(err error) {
 	}
 }
 
-// turnAway tells the inbound calls in the queue that the grain is at p; they ask their own registry when p is zero.
+// turnAway refuses the inbound calls in the queue: the grain is at p, or, where p is zero, their nodes are to ask the
+// registry.
 func (r *route) turnAway(p Place) {
 	r.mu.Lock()
 	var inbound []*inboundCall
@@ -333,7 +334,8 @@ func (r *route) connected(at Place, wp wire.Peer, err error) {
 	}
 }
 
-// movedOn is told that a call found its grain gone from one place, and perhaps where it is.
+// movedOn closes the route of a key whose grain a call did not find at from. to is where the grain is, if that is
+// known.
 func (k *boundKind) movedOn(key string, from, to Place, tries int) {
 	_, r := k.lookup(key)
 	if r == nil {

@@ -160,7 +160,7 @@ func (m *mailbox) Run() {
 		m.forget()
 		suspended := m.suspended // once busy is false, another goroutine may be the reader
 		m.busy.Store(false)
-		// A sender that linked its message after the last look found busy set and started nobody.
+		// A sender that linked its message after the last look found busy set and started no reader.
 		more := m.sysCount.Load() > 0 || (!suspended && m.head.Load().next.Load() != nil)
 		if !more || !m.busy.CompareAndSwap(false, true) {
 			return

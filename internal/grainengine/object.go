@@ -6,11 +6,11 @@ import (
 )
 
 // fetched returns the value of a reference that was borrowed and has settled. When that is elsewhere it is fetched,
-// here is false, and to.Resolved(next) follows. told is what Resolved was called with, nil at first.
-func fetched[A any](r core.Ref[A], told, next *core.Waiter, to core.Resolved) (v A, here bool, err error) {
+// here is false, and to.Resolved(next) follows. resolved is what Resolved was called with, nil at first.
+func fetched[A any](r core.Ref[A], resolved, next *core.Waiter, to core.Resolved) (v A, here bool, err error) {
 	c := r.RefFuture()
-	if told != nil {
-		c = told.Future() // one whose fetch has failed just now is not fetched again
+	if resolved != nil {
+		c = resolved.Future() // one whose fetch has failed just now is not fetched again
 	}
 	for !c.Follow(next, to) {
 		if v, here, err = r.Peek(); here {
@@ -64,7 +64,7 @@ func (p *pulled[G, A, R]) Resolved(w *core.Waiter) {
 	p.inboundCall.peer.release(p.inboundCall)
 }
 
-// settleElsewhere ends the call with a result that stays where it was computed until somebody needs it.
+// settleElsewhere ends the call with a result that stays where it was computed until it is needed.
 func (c *call[G, A, R]) settleElsewhere(r wire.Reader, refs wire.References) error {
 	src, size, err := wire.ReadLarge(&r, refs)
 	if err != nil {

@@ -39,13 +39,13 @@ func (p *peer) lends() wire.PendingExports {
 	return wire.PendingExportsOf(p.Peer)
 }
 
-// PeerUp tells the engine of a node that it may call and that may call it. Each incarnation of a node is a Peer of its
+// PeerUp adds a node that this one may call and that may call it. Each incarnation of a node is a Peer of its
 // own. It comes before any frame of the peer, and before Cluster.Peer returns it.
 func (e *Engine) PeerUp(p wire.Peer) {
 	e.peers.LoadOrStore(p, &peer{Peer: p, engine: e})
 }
 
-// PeerDown tells the engine that the peer, or the way to it, is gone; cause says why. Calls that were sent and not
+// PeerDown removes a peer that is gone, or to which there is no way; cause says why. Calls that were sent and not
 // answered are repeated where their method is Idempotent and else fail with raysys.ErrOutcomeUnknown (rule C8). Calls
 // that did not leave follow their grain. No frame of the peer may be handed over after it, and the peer's Send fails.
 func (e *Engine) PeerDown(wp wire.Peer, cause error) {

@@ -65,7 +65,7 @@ func (l *StateLink[T]) bind(c *cell, value any) {
 
 func (l *StateLink[T]) plan() (*codec.Plan, error) { return codec.PlanOf(reflect.TypeFor[T]()) }
 
-// anyValue is the Value of a State to those who do not know its type.
+// anyValue is the Value of a State to code that does not know its type.
 type anyValue interface {
 	plan() (*codec.Plan, error)
 	encode(dst []byte) (data []byte, refs []*core.Future, err error)

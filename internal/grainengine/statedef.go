@@ -16,7 +16,7 @@ type stateDef struct {
 	path []int // of the field, through embedded structs
 }
 
-// stateField is a State to those who do not know its type: pointers to it implement this by the StateLink that it
+// stateField is a State to code that does not know its type: pointers to it implement this by the StateLink that it
 // embeds.
 type stateField interface {
 	bind(c *cell, value any)

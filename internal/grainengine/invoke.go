@@ -1,0 +1,131 @@
+package grainengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
+
+func (c *call[G, A, R]) do(a *activation) (panicked any) {
+	if !c.Start() {
+		return nil
+	}
+	up := c.Up()
+	if err := up.Cancelled(); err != nil {
+		c.Cancel(err)
+		return nil
+	}
+	if c.until != 0 && c.method.clock(&a.kind.engine.cfg)() >= c.until {
+		c.Cancel(fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline))
+		return nil
+	}
+	v, panicked, err := c.invoke(a)
+	if a.placement != nil {
+		err = a.fence(c, err)
+	}
+	if t := c.OwnTurn(); t != nil {
+		t.End()
+	}
+	var zero A
+	c.arg = zero
+	if err == ErrLater {
+		return panicked
+	}
+	if j := up.Job(); j.Inspect != nil {
+		if err == nil {
+			v, err = core.HandOver(j, "result of "+c.method.entry.Name, v)
+		} else {
+			err = j.Inspect.Fail(err)
+		}
+	}
+	if err == nil {
+		c.Resolve(v)
+		return panicked
+	}
+	// An error that only reports the call's own end is that end.
+	if cause := c.cancelled(); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		c.Cancel(cause)
+		return panicked
+	}
+	c.Fail(err)
+	return panicked
+}
+
+func (c *call[G, A, R]) cancelled() error {
+	if t := c.OwnTurn(); t != nil {
+		return t.Cancelled()
+	}
+	return c.Up().Cancelled()
+}
+
+func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
+	normal := false
+	defer func() {
+		if normal {
+			return
+		}
+		if a.placement != nil {
+			a.placement.markUnsure()
+		}
+		if panicked = recover(); panicked != nil {
+			err = c.taskError(&raysys.PanicError{Value: panicked}, debug.Stack())
+			if tell := c.Up().Job().Panicked; tell != nil {
+				tell(c.Name(), err)
+			}
+			return
+		}
+		if t := c.OwnTurn(); t != nil {
+			t.End()
+		}
+		c.Fail(c.taskError(errGoexit, debug.Stack()))
+	}()
+	v, err = c.method.fn(a.state.(*G), c, c.arg)
+	normal = true
+	if err != nil && err != ErrLater {
+		err = c.taskError(err, nil)
+	}
+	return v, nil, err
+}
+
+// AnswerLater implements Call.
+func (c *call[G, A, R]) AnswerLater(v R) {
+	if j := c.Up().Job(); j.Inspect != nil {
+		var err error
+		if v, err = core.HandOver(j, "result of "+c.method.entry.Name, v); err != nil {
+			c.Fail(err)
+			return
+		}
+	}
+	c.Resolve(v)
+}
+
+// Copies implements Call: an answer to another node is encoded when the call settles.
+func (c *call[G, A, R]) Copies() bool {
+	_, ok := c.msg.(*inboundRecord[G, A, R])
+	return ok
+}
+
+// clock is exact for deadlines that the program chose, and else the cheap one.
+func (m *method[G, A, R]) clock(cfg *Config) func() int64 {
+	if m.opts.Deadline != 0 {
+		return cfg.Now
+	}
+	return cfg.Rough
+}
+
+var errGoexit = errors.New("the method ended its goroutine (runtime.Goexit, or testing's FailNow): return an error instead")
+
+// taskError says where err came from. stack is that of a panic in this call, else nil: then the one that err brings is
+// taken.
+func (c *call[G, A, R]) taskError(err error, stack []byte) error {
+	if stack == nil {
+		stack = raysys.Stack(err)
+	}
+	return &raysys.TaskError{
+		Task: c.ID(), Function: c.Name(), Node: c.Up().Job().Node, Attempt: 1, Err: err, Stack: stack,
+	}
+}
