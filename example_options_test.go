@@ -138,7 +138,7 @@ func ExampleDetached() {
 }
 
 // Work may ask for a kind of node, and for a rule to choose among them.
-func ExamplePlace() {
+func ExamplePlacement() {
 	o := core.NewOptions([]raysys.Option{raysys.Placement(raysys.Spread), raysys.Label("zone", "west")})
 	fmt.Println(o.Strategy, o.Labels)
 	// Output: spread map[zone:west]

@@ -11,7 +11,7 @@ import (
 // readers fetch it from there. A smaller one travels along.
 const ObjectSize = core.ObjectSize
 
-// PutOption asks more of Put than that it makes an object.
+// PutOption asks more of Put than that it makes an object. Only Put takes it.
 type PutOption core.PutOption
 
 // Replicas asks for n copies of the object on different nodes, the first included. They outlive the node that put it: what

@@ -7,22 +7,24 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// Option changes one submission. Options are shared by tasks and grains; With(options...) of a handle returns a
-// handle to keep and reuse, which has these options beside those of the handle it came from.
+// Option changes submissions. With(options...) of a handle returns a handle to keep and reuse, which has these
+// options beside those of the handle it came from; of two that contradict each other the later one counts. Handles of
+// tasks have the verbs Go, On and Map, handles of methods Call, On, Tell and Each. Each option says which of the two
+// take it; where it has no meaning the submission fails with ErrBadOption.
 type Option core.Option
 
-// CPU asks for n CPUs, 1 by default; 0 for work that only waits.
+// CPU asks for n CPUs, 1 by default; 0 for work that only waits. For tasks: a grain's turn holds none.
 func CPU(n float64) Option { return func(o *core.Options) { o.Sized = true; o.Resources.CPU = n } }
 
-// GPU asks for n accelerators, whole or a share of one.
+// GPU asks for n accelerators, whole or a share of one. For tasks.
 func GPU(n float64) Option { return func(o *core.Options) { o.Sized = true; o.Resources.GPU = n } }
 
-// Memory asks for bytes of memory.
+// Memory asks for bytes of memory. For tasks.
 func Memory(bytes int64) Option {
 	return func(o *core.Options) { o.Sized = true; o.Resources.Memory = bytes }
 }
 
-// Resource asks for n of the resource name, which some node must offer (system.Config.Resources).
+// Resource asks for n of the resource name, which some node must offer (system.Config.Resources). For tasks.
 func Resource(name string, n float64) Option {
 	return func(o *core.Options) {
 		o.Sized = true
@@ -37,8 +39,7 @@ func Resource(name string, n float64) Option {
 }
 
 // Retries sets how many attempts may follow the first: 3 unless set. Failures of the system are always retried;
-// errors of the application only where RetryIf accepts them. Of grains, only calls of methods that are Idempotent take
-// Retries, RetryIf and Backoff.
+// errors of the application only where RetryIf accepts them. For tasks, and for calls of methods that are Idempotent.
 func Retries(n int) Option {
 	return func(o *core.Options) {
 		if n < 0 {
@@ -49,8 +50,8 @@ func Retries(n int) Option {
 	}
 }
 
-// RetryIf makes application errors that accept returns true for count as worth another attempt. A panic reaches it
-// as an error that matches ErrPanic.
+// RetryIf makes application errors that accept returns true for count as worth another attempt. A panic reaches it as
+// an error that matches ErrPanic. For tasks, and for calls of methods that are Idempotent.
 func RetryIf(accept func(error) bool) Option {
 	return func(o *core.Options) {
 		if accept == nil {
@@ -62,7 +63,7 @@ func RetryIf(accept func(error) bool) Option {
 }
 
 // Backoff sets the pause before retries: lo before the first, doubling up to hi, each with up to half of it taken off
-// at random. The default is 10 ms to 1 s.
+// at random. The default is 10 ms to 1 s. For tasks, and for calls of methods that are Idempotent.
 func Backoff(lo, hi time.Duration) Option {
 	return func(o *core.Options) {
 		if lo < 0 || hi < lo {
@@ -74,7 +75,7 @@ func Backoff(lo, hi time.Duration) Option {
 }
 
 // Deadline gives the work up d after its submission: its future fails with ErrDeadline, and its context ends. Tasks
-// have none unless set, grain calls 30 s. NoDeadline takes a default away.
+// have none unless set, grain calls 30 s. NoDeadline takes a default away. For tasks and calls.
 func Deadline(d time.Duration) Option {
 	return func(o *core.Options) {
 		if d <= 0 {
@@ -85,9 +86,9 @@ func Deadline(d time.Duration) Option {
 	}
 }
 
-// NoDeadline lets a grain call take as long as it takes.
+// NoDeadline takes away the Deadline of the handle, and the 30 s of a grain call. For tasks and calls.
 func NoDeadline() Option { return func(o *core.Options) { o.Deadline, o.NoLimit = 0, true } }
 
 // Detached work is not cancelled with the context it was submitted under; it ends with the node, by Cancel or by its
-// own deadline.
+// own deadline. For tasks and calls.
 func Detached() Option { return func(o *core.Options) { o.Detached = true } }

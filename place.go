@@ -23,18 +23,21 @@ const (
 	Spread Strategy = "spread"
 )
 
-// Placement chooses the strategy by which the work gets its node.
+// Placement chooses the strategy by which a task gets its node, or by which a call places its grain, where it is the
+// call that places it. Unless set it is Balanced, or the strategy of the kind. For tasks and calls; grains.Placement
+// is that of a kind.
 func Placement(s Strategy) Option {
 	return func(o *core.Options) {
 		if s == "" {
-			o.Fail(fmt.Errorf("%w: Place(%q): name a strategy, such as raysys.Spread", ErrBadOption, s))
+			o.Fail(fmt.Errorf("%w: Placement(%q): name a strategy, such as raysys.Spread", ErrBadOption, s))
 			return
 		}
 		o.Strategy = string(s)
 	}
 }
 
-// Label keeps the work to nodes that carry the label key with exactly this value. Several labels must all match.
+// Label keeps a task, or the grain that a call places, to nodes that carry the label key with exactly this value.
+// Several labels must all match. For tasks and calls; grains.Label is that of a kind.
 func Label(key, value string) Option {
 	return func(o *core.Options) {
 		if key == "" {

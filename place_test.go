@@ -25,8 +25,8 @@ func TestPlaceAndLabel(t *testing.T) {
 		t.Errorf("an option used again shares what it fills:\n%s", diff)
 	}
 	for text, bad := range map[string]raysys.Option{
-		`bad option: Place(""): name a strategy, such as raysys.Spread`: raysys.Placement(""),
-		`bad option: Label("", "a"): a label needs a key`:               raysys.Label("", "a"),
+		`bad option: Placement(""): name a strategy, such as raysys.Spread`: raysys.Placement(""),
+		`bad option: Label("", "a"): a label needs a key`:                   raysys.Label("", "a"),
 	} {
 		if err := core.NewOptions([]raysys.Option{bad}).Err; !errors.Is(err, raysys.ErrBadOption) || err.Error() != text {
 			t.Errorf("got %v, want %s", err, text)

@@ -8,7 +8,7 @@ import (
 	"github.com/raysys/raysys/internal/grainengine"
 )
 
-// Option changes a kind.
+// Option changes a kind: Define and DefineIn take it. The options of calls are raysys.Option, which With takes.
 type Option grainengine.Option
 
 // StatelessWorker makes every key of the kind a pool of up to n activations on each node, which share the calls to that

@@ -15,7 +15,7 @@ type ConsulOption func(*consulserver.Options)
 // back empty.
 func OnDisk() ConsulOption { return func(o *consulserver.Options) { o.Disk = true } }
 
-// ACL makes the server deny everything to who has no token.
+// ACL makes the server deny everything to clients without a token.
 func ACL() ConsulOption { return func(o *consulserver.Options) { o.ACL = true } }
 
 // MinTTL lets sessions be as short as d, for tests that wait for their end. Consul's own least is 10 s.

@@ -30,10 +30,10 @@ func (c *Cluster) Restart(i int) {
 // store included, and connections stay open. What it does by itself goes on, which testkit.Processes does not let it.
 func (c *Cluster) Pause(i int) { c.host(i).pause(true) }
 
-// Resume ends Pause: what was held arrives now.
+// Resume ends Pause: frames that were held arrive now.
 func (c *Cluster) Resume(i int) { c.host(i).pause(false) }
 
-// Cut stops everything between nodes i and j; both keep their connection to the store, and nobody is told.
+// Cut stops everything between nodes i and j; both keep their connection to the store, and neither gets an error.
 func (c *Cluster) Cut(i, j int) { c.net.Cut(c.host(i).name, c.host(j).name) }
 
 // CutOneWay stops everything from node i to node j.

@@ -10,8 +10,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// History records what the clients of a cluster asked and were told, for Linearizable. Each call is one Op; calls of one
-// client follow each other. It may be used from many goroutines.
+// History records the calls of a cluster's clients and their answers, for Linearizable. Each call is one Op; calls of
+// one client follow each other. It may be used from many goroutines.
 //
 //	op := h.Begin(client, key, testkit.Add(1))
 //	n, err := add.Call(ctx, counters.Get(key), 1).Get(ctx)

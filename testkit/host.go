@@ -40,8 +40,8 @@ type life struct {
 	kv     *flaky.KV
 	clock  *nodeClock
 	watch  *strict       // nil when loose
-	over   chan struct{} // closed when the node was closed, whoever did that
-	ending atomic.Bool   // somebody ends it: only one closes the node
+	over   chan struct{} // closed when the node was closed, by any goroutine
+	ending atomic.Bool   // a goroutine ends it: only one closes the node
 }
 
 // start begins a life, unless the node was killed more often than the caller knows.
@@ -118,7 +118,7 @@ func (h *host) follow(l *life) {
 		case <-l.node.Done():
 		}
 		if l.gate.isShut() || !errors.Is(l.node.Err(), raysys.ErrFenced) {
-			return // somebody else ends it, or it has nothing to come back to
+			return // another goroutine ends it, or it has nothing to come back to
 		}
 		h.end(l, func(ctx context.Context) { _ = l.node.Close(ctx) })
 		ctx, cancel := context.WithCancel(context.Background())
@@ -132,8 +132,8 @@ func (h *host) follow(l *life) {
 	})
 }
 
-// end ends a life by f, once; later calls wait for the first. They wait on a channel: in virtual time no clock goes on while
-// somebody waits for a mutex, such as that of a sync.Once.
+// end ends a life by f, once; later calls wait for the first. They wait on a channel: in virtual time no clock goes
+// on while a goroutine waits for a mutex, such as that of a sync.Once.
 func (h *host) end(l *life, f func(context.Context)) {
 	if l.ending.CompareAndSwap(false, true) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)

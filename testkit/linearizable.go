@@ -23,7 +23,7 @@ type Model struct {
 	// Step says whether output can be the answer in this state, and the next state, which must be comparable by ==. It is
 	// not called for the output of a call that is open: see Open.
 	Step func(state, do, output any) (ok bool, next any)
-	// Open is the state after a call that took effect and whose answer nobody has.
+	// Open is the state after a call that took effect and whose answer was lost.
 	Open func(state, do any) any
 	// Reads reports whether an op changes nothing. Nil: each may.
 	Reads func(do any) bool

@@ -17,7 +17,7 @@ const orphanLimit = 10 * time.Second
 // collectEvery is after how many looks the collector runs again.
 const collectEvery = 10
 
-// NoOrphans fails the test when work is left that nobody waits for: a task that waits, runs or is accepted for another
+// NoOrphans fails the test when work without a waiter is left: a task that waits, runs or is accepted for another
 // node, or a future that another node holds. Call it when the test has released or forgotten its refs and has all
 // answers; it gives the cluster 10 s to come to rest.
 func NoOrphans(k *Kit) {
@@ -37,7 +37,7 @@ func NoOrphans(k *Kit) {
 	defer tick.Stop()
 	for n := 0; ; n++ {
 		if n%collectEvery == 0 {
-			runtime.GC() // a reference is given back when the collector finds that nobody has it
+			runtime.GC() // a reference is given back when the collector finds it unreachable
 		}
 		if left = k.orphans(); left == "" {
 			return

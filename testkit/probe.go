@@ -28,7 +28,7 @@ func NewProbe[T any](k *Kit, name string) *Probe[T] {
 	return &Probe[T]{k: k, name: name, ch: make(chan T, probeSize)}
 }
 
-// Put gives the probe a value. It blocks while the probe holds 1024 that nobody looked at, until ctx ends.
+// Put gives the probe a value. It blocks while the probe holds 1024 unread messages, until ctx ends.
 func (p *Probe[T]) Put(ctx context.Context, v T) error {
 	select {
 	case p.ch <- v:

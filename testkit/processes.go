@@ -213,7 +213,7 @@ func (p *Procs) Ready() {
 	})
 }
 
-// end kills what runs, and shows what it said when the test failed.
+// end kills the processes that run, and shows their output when the test failed.
 func (p *Procs) end() {
 	for _, proc := range p.list {
 		if proc.cmd != nil {

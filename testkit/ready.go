@@ -15,7 +15,8 @@ const joinLimit = 30 * time.Second
 // statusLimit is how long a node that is asked for its status may be silent.
 const statusLimit = 5 * time.Second
 
-// awaitReady waits until every one of these nodes is there for who asks, and each shard has a leader among them.
+// awaitReady waits until every one of these nodes is there in the view of each node asked, and each shard has a
+// leader among them.
 func awaitReady(t testing.TB, running func() []raysys.NodeID, ask func() (system.Status, error)) {
 	t.Helper()
 	deadline := time.NewTimer(joinLimit)

@@ -43,7 +43,7 @@ func (s *strict) HandOver(place string, v any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !h.plan.Fixed() { // a value without pointers was copied with the call, so nobody can change it
+	if !h.plan.Fixed() { // a value without pointers was copied with the call, so it cannot be changed
 		s.watch(h)
 	}
 	return copied.Elem().Interface(), nil

@@ -4,7 +4,7 @@
 //	go test ./internal/api            compares, and refuses types of internal packages in the public API
 //	go test ./internal/api -update    writes the files anew
 //
-// Public is every package that is neither a command nor an example and has no path element "internal". What is rendered
-// is what linux/amd64 sees: constants and types whole, functions and methods by their signature, without comments and
+// Public is every package that is neither a command nor an example and has no path element "internal". The rendering
+// is that of linux/amd64: constants and types whole, functions and methods by their signature, without comments and
 // unexported fields.
 package api

@@ -18,7 +18,7 @@ type Options struct {
 	Port int
 	// Disk keeps the data over restarts, and writes it through before it answers.
 	Disk bool
-	// ACL denies everything to whoever has no token.
+	// ACL denies everything to clients without a token.
 	ACL bool
 	// MinTTL is the shortest TTL of a session; 0 means Consul's own, 10 s.
 	MinTTL time.Duration

@@ -20,7 +20,7 @@ func (m *method[G, A, R]) usable() error {
 	case m.opts.Err != nil:
 		return m.opts.Err
 	case m.opts.Sized:
-		return fmt.Errorf("%w: CPU, GPU, Memory and Custom are for tasks: a grain's turn holds none of them; call a task from the method", raysys.ErrBadOption)
+		return fmt.Errorf("%w: CPU, GPU, Memory and Resource are for tasks: a grain's turn holds none of them; call a task from the method", raysys.ErrBadOption)
 	case m.opts.Retried && !m.idempotent:
 		return fmt.Errorf("%w: Retries, RetryIf and Backoff repeat a call, which may then run twice: declare the method Idempotent()", raysys.ErrBadOption)
 	}

@@ -44,7 +44,7 @@ func NewHalf(limit int) *Half {
 	return h
 }
 
-// wake is called by timers. It takes the lock, so that nobody misses it between looking and waiting.
+// wake is called by timers. It takes the lock, so that no goroutine misses it between looking and waiting.
 func (h *Half) wake() {
 	h.mu.Lock()
 	h.cond.Broadcast()
@@ -61,8 +61,9 @@ func (d *Deadline) Set(at time.Time, wake func()) {
 		d.timer = nil
 	}
 	d.at = at
-	// One that has passed needs no timer: setDeadline wakes everybody. (A timer that is due at once runs in the call that sets
-	// it, where the race detector of Go 1.26 crashes now and then within a bubble of testing/synctest.)
+	// A deadline that has passed needs no timer: setDeadline wakes all waiters. (A timer that is due at once runs in
+	// the call that sets it, where the race detector of Go 1.26 crashes now and then within a bubble of
+	// testing/synctest.)
 	if left := time.Until(at); !at.IsZero() && left > 0 {
 		d.timer = time.AfterFunc(left, wake)
 	}
@@ -164,13 +165,13 @@ func (h *Half) Write(b []byte, due time.Time, wait bool) (n int, err error) {
 // Hold stops everything in this direction, or lets it pass again: bytes, and ends and errors too.
 func (h *Half) Hold(on bool) { h.change(func() { h.held = on }) }
 
-// Break is what both sides get once it passes, before what is there.
+// Break makes both sides fail with its error at once, before bytes that are there.
 func (h *Half) Break(err error) { h.change(func() { h.broken = err }) }
 
-// End says that no more is written: the reader gets what is there and then io.EOF.
+// End closes the writing side: the reader gets the bytes that are there and then io.EOF.
 func (h *Half) End() { h.change(func() { h.ended = true }) }
 
-// Deafen says that no more is read, and drops what is there.
+// Deafen closes the reading side, and drops the bytes that are there.
 func (h *Half) Deafen() {
 	h.change(func() {
 		h.deaf = true
@@ -178,7 +179,7 @@ func (h *Half) Deafen() {
 	})
 }
 
-// change applies f and lets everybody look again.
+// change applies f and wakes all waiters.
 func (h *Half) change(f func()) {
 	h.mu.Lock()
 	f()

@@ -100,8 +100,8 @@ func (s *slots) unlink(a *core.Alarm) {
 	s.count--
 }
 
-// open moves cur to the beginning of list and empties it: what is due goes to the due list, the rest to lower levels,
-// both in the order in which they were set.
+// open moves cur to the beginning of list and empties it: alarms that are due go to the due list, the rest to lower
+// levels, both in the order in which they were set.
 func (s *slots) open(list int) {
 	s.cur = s.begin(list)
 	a := s.lists[list]
@@ -120,7 +120,7 @@ func (s *slots) open(list int) {
 	}
 }
 
-// drop forgets every alarm. Their links go too, so that one record kept by somebody does not keep the others alive.
+// drop forgets every alarm. Their links go too, so that one record that is kept does not keep the others alive.
 func (s *slots) drop() {
 	for i, a := range s.lists {
 		for a != nil {

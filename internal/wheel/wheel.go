@@ -120,7 +120,7 @@ func (w *Wheel) arm(t, now int64) {
 	w.timer.Reset(d)
 }
 
-// turn rings what is due and arms the timer for the next occupied slot, if there is one.
+// turn rings the alarms that are due and arms the timer for the next occupied slot, if there is one.
 func (w *Wheel) turn() {
 	w.mu.Lock()
 	if !w.stopped && !w.turning {

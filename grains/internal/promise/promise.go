@@ -33,7 +33,7 @@ func (p *Promise[T]) Handle() raysys.Handle[T] { return raysys.Handle[T](p.Ref()
 // Name implements core.Work, as the methods below do.
 func (p *Promise[T]) Name() string { return p.name }
 
-// Help does not: whoever waits for a promise parks.
+// Help does not: a goroutine that waits for a promise parks.
 func (p *Promise[T]) Help(*core.Turn) bool { return false }
 
 // Expires is never.
@@ -45,8 +45,8 @@ func (p *Promise[T]) Waits() ([]*core.Turn, []*core.Future) { return nil, nil }
 // Break does not: a promise is in no cycle.
 func (p *Promise[T]) Break([]string) bool { return false }
 
-// Root is a place to submit from that outlives the turn which made it: it ends with the node. Whoever keeps state between
-// turns keeps one, since what happens to that state has no caller.
+// Root is a place to submit from that outlives the turn which made it: it ends with the node. A grain that keeps
+// state between turns keeps one, since later events have no caller.
 type Root struct {
 	ctx  context.Context
 	turn *core.Turn
@@ -105,7 +105,7 @@ func (w *Watch) Stop() {
 	}
 }
 
-// Hurry sends the call behind ref at once, as Get does: for calls that nobody waits for in a Get but somebody waits for.
+// Hurry sends the call behind ref at once, as Get does: for calls whose outcome is awaited, but not in a Get.
 func Hurry[T any](root Root, ref raysys.Ref[T]) {
 	if c := ref.RefFuture(); c != nil && !c.Settled() {
 		c.Work().Help(root.turn)
