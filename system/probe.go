@@ -282,7 +282,7 @@ func (c *cluster) waitsOf(f far) ([]core.Waiting, []far) {
 func (c *cluster) breakHere(f far, id raysys.TaskID, chain []string) bool {
 	waits, _ := c.waitsOf(f)
 	for i := range waits {
-		if w := &waits[i]; w.Held && w.ID == id {
+		if w := &waits[i]; w.Queued && w.ID == id {
 			return w.Future().Work().Break(chain)
 		}
 	}

@@ -22,7 +22,7 @@ import (
 const probeLimit = 2 * time.Second
 
 const (
-	waitHeld = 1 << iota
+	waitQueued = 1 << iota
 	waitFar
 )
 
@@ -126,8 +126,8 @@ func appendWaits(dst []byte, waits []core.Waiting, fars []far) []byte {
 			continue
 		}
 		flags := byte(0)
-		if w.Held {
-			flags = waitHeld
+		if w.Queued {
+			flags = waitQueued
 		}
 		dst = wire.AppendBytes(wire.AppendID(append(dst, flags), w.ID), w.Name)
 		dst = wire.AppendUvarint(wire.AppendUvarint(dst, uint64(w.Need)), uint64(w.Free))
@@ -146,7 +146,7 @@ func readWait(r *wire.Reader) (w core.Waiting, f far) {
 		f = far{at: wire.ReadNode(r), kind: farKind(r.Byte()), from: wire.ReadNode(r), number: r.Uvarint()}
 		return w, f
 	}
-	w.Held, w.ID, w.Name = flags&waitHeld != 0, r.ID(), r.String()
+	w.Queued, w.ID, w.Name = flags&waitQueued != 0, r.ID(), r.String()
 	w.Need, w.Free = int(r.Uint32()), int(r.Uint32())
 	for range r.Count(1) {
 		w.On = append(w.On, int(r.Uint32()))

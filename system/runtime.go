@@ -6,9 +6,15 @@ import (
 	"github.com/raysys/raysys/internal/taskengine"
 )
 
-// nodeRuntime is a Node as core and the engines see it, by the turns of its contexts. What they need is no method of Node, which
-// is what programs see.
+// nodeRuntime is a Node as core and the engines see it, by the turns of its contexts. What they need is no method of
+// Node, which is what programs see.
 type nodeRuntime Node
+
+var (
+	_ core.Runtime        = (*nodeRuntime)(nil)
+	_ taskengine.Runtime  = (*nodeRuntime)(nil)
+	_ grainengine.Runtime = (*nodeRuntime)(nil)
+)
 
 // Now implements core.Runtime.
 func (n *nodeRuntime) Now() int64 { return n.wheel.Now() }
@@ -35,8 +41,8 @@ func (n *nodeRuntime) Unblock(t *core.Turn) {
 	n.tasks.Unblock(t)
 }
 
-// Tasks is what taskengine asks the runtime of a context for.
+// Tasks implements taskengine.Runtime.
 func (n *nodeRuntime) Tasks() *taskengine.Engine { return n.tasks }
 
-// Grains is what grainengine asks the runtime of a context for.
+// Grains implements grainengine.Runtime.
 func (n *nodeRuntime) Grains() *grainengine.Engine { return n.grains }

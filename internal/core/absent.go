@@ -141,17 +141,17 @@ func (c *Future) lostFetch() error {
 	return f.Failure()
 }
 
-// fetchLocked returns the future that brings the value of f, which is absent; the caller holds mu. One that failed stays
-// when the value is lost, and else is tried again.
-func (f *Result[T]) fetchLocked() *foreign[T] {
+// fetchLocked returns the future that brings the value of f, which is absent; the caller holds mu. One that failed
+// stays when the value is lost, and else is tried again.
+func (f *Result[T]) fetchLocked() *fetched[T] {
 	a := f.absenceLocked()
 	if a.fetch != nil {
-		o := a.fetch.work.(*foreign[T])
+		o := a.fetch.work.(*fetched[T])
 		if err := o.Failure(); err == nil || errors.Is(err, ErrObjectLost) || errors.Is(err, ErrClosed) {
 			return o
 		}
 	}
-	o := &foreign[T]{src: a.src, home: f}
+	o := &fetched[T]{src: a.src, home: f}
 	o.Init(o, f.up.job.Top, 0, false)
 	a.fetch = &o.Future
 	return o
@@ -175,7 +175,7 @@ func (f *Result[T]) forget() {
 
 // brought puts the value that o has brought back into f, unless f has been released or there is no room for it: then
 // only the waiting readers have it, from o.
-func (f *Result[T]) brought(o *foreign[T], v *T) {
+func (f *Result[T]) brought(o *fetched[T], v *T) {
 	full := f.keep(v)
 	f.mu.Lock()
 	a := f.absenceLocked()
@@ -194,7 +194,7 @@ func (f *Result[T]) brought(o *foreign[T], v *T) {
 }
 
 // passedOn notes that the value of f has been found at src.
-func (f *Result[T]) passedOn(o *foreign[T], src Source) {
+func (f *Result[T]) passedOn(o *fetched[T], src Source) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if a := f.absenceLocked(); a != nil && a.fetch == &o.Future {
@@ -203,7 +203,7 @@ func (f *Result[T]) passedOn(o *foreign[T], src Source) {
 }
 
 // begin fetches the outcome from src, or from where src says that it is.
-func (o *foreign[T]) begin(src Source, hops int) {
+func (o *fetched[T]) begin(src Source, hops int) {
 	into := new(T)
 	src.Fetch(into, func(err error) {
 		var e *Elsewhere

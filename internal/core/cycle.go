@@ -31,8 +31,8 @@ func (t *Turn) RestoreBlocked(prev *Blocked) {
 // Recheck looks for a cycle that c closes because it waits for turns only now: a grain call whose argument arrived
 // after a turn began to wait for the call.
 func Recheck(c *Future) {
-	held, _ := c.work.Waits()
-	for _, t := range held {
+	behind, _ := c.work.Waits()
+	for _, t := range behind {
 		if t.base.block.Load() != nil {
 			breakCycle(t.base)
 		}
@@ -83,8 +83,8 @@ func movable(b *Blocked, p Prober) (free, away int) {
 				free++
 			}
 		default:
-			switch held, needs := c.work.Waits(); {
-			case len(held) > 0 || len(needs) > 0:
+			switch behind, needs := c.work.Waits(); {
+			case len(behind) > 0 || len(needs) > 0:
 			case p != nil && p.Away(c):
 				away++
 			default:
@@ -167,7 +167,7 @@ func (s *search) coreWait(c *Future) int {
 		}
 		return s.farWait(c)
 	}
-	if held, needs := c.work.Waits(); len(held) == 0 && len(needs) == 0 {
+	if behind, needs := c.work.Waits(); len(behind) == 0 && len(needs) == 0 {
 		return s.farWait(c)
 	}
 	i := s.add(Waiting{future: c})
@@ -210,12 +210,12 @@ func (s *search) expand(i int) {
 			follow(s.coreWait(c))
 		}
 	default:
-		held, needs := n.future.work.Waits()
-		n.Need, n.Held = len(held)+len(needs), len(held) > 0
+		behind, needs := n.future.work.Waits()
+		n.Need, n.Queued = len(behind)+len(needs), len(behind) > 0
 		if s.far != nil {
 			n.ID = n.future.ID()
 		}
-		for _, t := range held {
+		for _, t := range behind {
 			follow(s.turnWait(t))
 		}
 		for _, c := range needs {

@@ -12,8 +12,8 @@ type Source interface {
 	Name() string
 	// ID is the id of the submission, on whichever node it was made.
 	ID() TaskID
-	// Fetch asks for the outcome. into is a *T for the value; done is called once, on any goroutine, after *into was filled,
-	// or with the failure. An *Elsewhere is no failure: the value is ready, large, and its Source has it.
+	// Fetch asks for the outcome. into is a *T for the value; done is called once, on any goroutine, after *into was
+	// filled, or with the failure. An *Elsewhere is no failure: the value is ready, large, and its Source has it.
 	Fetch(into any, done func(error))
 	// Cancelled is called when this side gives the future up. Others may still wait for it at its owner.
 	Cancelled()
@@ -48,8 +48,8 @@ func (f *Foreign) Fresh() bool {
 	return w&flagReleased == 0 && w&phaseMask <= phaseReady
 }
 
-// SourceOf returns where the value of c comes from when it is not in c: that of a future from another node, or of one that
-// was evicted. It is nil for one of this node's own.
+// SourceOf returns where the value of c comes from when it is not in c: that of a future from another node, or of one
+// that was evicted. It is nil for one of this node's own.
 func SourceOf(c *Future) Source {
 	if c.Settled() {
 		c.mu.Lock()
@@ -59,7 +59,7 @@ func SourceOf(c *Future) Source {
 		}
 	}
 	switch w := c.work.(type) {
-	case interface{ source() Source }:
+	case sourced:
 		return w.source()
 	case untyped:
 		return w.f.src
@@ -93,35 +93,34 @@ func adopt[T any](f *Foreign) (*Result[T], error) {
 		}
 		return known, nil
 	}
-	o := &foreign[T]{src: f.src}
+	o := &fetched[T]{src: f.src}
 	o.Init(o, f.job.Top, 0, HasPointers[T]())
 	f.typed = o
 	return &o.Result, nil
 }
 
-// foreign is the future of a value that another node owns.
-type foreign[T any] struct {
+// fetched is the future of a value that another node owns.
+type fetched[T any] struct {
 	Result[T]
 	src  Source
 	home *Result[T] // the absent future whose value this brings; nil for a reference from another node
 	once sync.Once
 }
 
-func (o *foreign[T]) Name() string                { return o.src.Name() }
-func (o *foreign[T]) Expires() int64              { return 0 }
-func (o *foreign[T]) Waits() ([]*Turn, []*Future) { return nil, nil }
-func (o *foreign[T]) Break([]string) bool         { return false }
-func (o *foreign[T]) source() Source              { return o.src }
-func (o *foreign[T]) foreignID() TaskID           { return o.src.ID() }
+func (o *fetched[T]) Name() string                { return o.src.Name() }
+func (o *fetched[T]) Expires() int64              { return 0 }
+func (o *fetched[T]) Waits() ([]*Turn, []*Future) { return nil, nil }
+func (o *fetched[T]) Break([]string) bool         { return false }
+func (o *fetched[T]) source() Source              { return o.src }
 
 // Help fetches nothing in place: the caller parks.
-func (o *foreign[T]) Help(*Turn) bool { return false }
+func (o *fetched[T]) Help(*Turn) bool { return false }
 
 // wanted is called for the first waiter, or question for the state.
-func (o *foreign[T]) wanted() { o.once.Do(func() { o.begin(o.src, 0) }) }
+func (o *fetched[T]) wanted() { o.once.Do(func() { o.begin(o.src, 0) }) }
 
 // Stopped tells the source that this side gave up; see Future.Cancel.
-func (o *foreign[T]) Stopped() { o.src.Cancelled() }
+func (o *fetched[T]) Stopped() { o.src.Cancelled() }
 
 // Pin keeps the value of c readable although the program releases it; Unpin ends that. A future that
 // another node knows is pinned for it. Pin fails with ErrReleased when the value may be gone.

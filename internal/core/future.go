@@ -36,8 +36,8 @@ const (
 	flagKept uint32 = 512
 )
 
-// Future is the part of a future that needs no type: one record is at once the future, the specification of the work and, for a
-// task, its context, so that a task costs one allocation. Everything rare (cancellation, deadline, failure,
+// Future is the part of a future that needs no type: one record is at once the future, the specification of the work
+// and, for a task, its context, so that a task costs one allocation. Everything rare (cancellation, deadline, failure,
 // children) lives in the Turn, made when first needed.
 type Future struct {
 	word atomic.Uint32
@@ -47,9 +47,10 @@ type Future struct {
 	up   *Turn // the turn that submitted
 	own  atomic.Pointer[Turn]
 	mu   sync.Mutex // guards waiters, pins and reads of gated values
-	// waiters is a list through Waiter.next; the settler takes it whole. A settled future has its absence there, if any.
+	// waiters is a list through Waiter.next; the settler takes it whole. A settled future has its absence there, if
+	// any.
 	waiters *Waiter
-	slot    *Slot // where the work runs, set by the engine that runs it
+	slot    *CPUSlot // where the work runs, set by the engine that runs it
 }
 
 // holder returns the typed record around c.
@@ -58,12 +59,12 @@ func (c *Future) holder() (typed, bool) {
 	return h, ok
 }
 
-// Slot stands for the CPU that a goroutine holds while it runs tasks. Tasks run in place share the slot of the task
-// that waits for them.
-type Slot struct {
+// CPUSlot stands for the CPU that a goroutine holds while it runs tasks. Tasks that run in place share the CPU slot of
+// the task that waits for them.
+type CPUSlot struct {
 	Blocked atomic.Int32           // goroutines of the task that wait: the first gives the CPU back, the last takes it again
 	Waited  atomic.Bool            // a task has waited on it since the engine last cleared this
-	Foreign atomic.Bool            // the task is another node's, or there is none just now
+	NotOwn  atomic.Bool            // the CPU does not serve this node's tasks: it runs another node's, or none just now
 	Depth   atomic.Int32           // how many tasks run in place on the goroutine
 	CPU     int64                  // what it holds, in thousandths
 	Batch   atomic.Pointer[Future] // the queue entry of many tasks that it is working off
@@ -82,8 +83,8 @@ func (c *Future) ID() TaskID {
 	if c.up == nil {
 		return TaskID{}
 	}
-	if f, ok := c.work.(interface{ foreignID() TaskID }); ok {
-		return f.foreignID()
+	if s, ok := c.work.(sourced); ok {
+		return s.source().ID()
 	}
 	return c.up.id.Child(c.seq)
 }
@@ -95,10 +96,10 @@ func (c *Future) Seq() uint64 { return c.seq }
 func (c *Future) Up() *Turn { return c.up }
 
 // Slot returns the slot that runs the work.
-func (c *Future) Slot() *Slot { return c.slot }
+func (c *Future) Slot() *CPUSlot { return c.slot }
 
 // SetSlot records the slot; the caller has started the work.
-func (c *Future) SetSlot(s *Slot) { c.slot = s }
+func (c *Future) SetSlot(s *CPUSlot) { c.slot = s }
 
 // Settled reports whether the future has its outcome.
 func (c *Future) Settled() bool { return c.word.Load()&phaseMask >= phaseReady }
@@ -138,9 +139,9 @@ func (c *Future) StartAway() bool {
 // Away reports whether the work was started by StartAway.
 func (c *Future) Away() bool { return c.word.Load()&flagAway != 0 }
 
-// Back returns work that was started by StartAway, and that no node has begun to run, to pending; false when it has
-// settled meanwhile.
-func (c *Future) Back() bool {
+// Unstart undoes StartAway for work that no node has begun to run: it is pending again. It returns false when the work
+// has settled meanwhile.
+func (c *Future) Unstart() bool {
 	for {
 		w := c.word.Load()
 		if w&(phaseMask|flagAway) != phaseRunning|flagAway {
@@ -283,7 +284,7 @@ func (c *Future) Fail(err error) bool {
 			c.mu.Unlock()
 			t.watchUnseen(c, f)
 			if w&phaseMask == phasePending {
-				if d, ok := c.work.(interface{ Dropped(queued bool) }); ok {
+				if d, ok := c.work.(Droppable); ok {
 					d.Dropped(w&flagHeld == 0)
 				}
 			}
@@ -295,8 +296,8 @@ func (c *Future) Fail(err error) bool {
 	}
 }
 
-// Failure returns the failure of a settled future, nil when it is ready or pending; for one whose value is elsewhere, why
-// that could not be had when it was last needed.
+// Failure returns the failure of a settled future, nil when it is ready or pending; for one whose value is elsewhere,
+// why that could not be had when it was last needed.
 func (c *Future) Failure() error {
 	switch w := c.word.Load(); w & phaseMask {
 	case phaseFailed, phaseCancelled, phaseLost:
@@ -349,7 +350,7 @@ func (c *Future) Subscribe(w *Waiter, to Resolved) bool {
 		c.up.job.Runtime.SetAlarm(&w.alarm)
 	}
 	c.mu.Unlock()
-	if f, ok := c.work.(wanter); ok {
+	if f, ok := c.work.(lazy); ok {
 		f.wanted()
 	}
 	return true
@@ -383,9 +384,6 @@ func (c *Future) Expect(w *Waiter, to Resolved) {
 	c.word.Store(c.word.Load() | flagWaiting)
 }
 
-// wanter is work that starts for its first waiter.
-type wanter interface{ wanted() }
-
 // Unsubscribe takes w back. Resolved may have been called, or be under way, when it returns false.
 func (c *Future) Unsubscribe(w *Waiter) bool {
 	c.mu.Lock()
@@ -411,7 +409,7 @@ func (w *Waiter) Future() *Future { return w.future }
 func (c *Future) expire() {
 	if at := c.work.Expires(); at != 0 && c.up.job.Runtime.Now() >= at {
 		late := &deadlineError{what: c.work.Name()}
-		if l, ok := c.work.(interface{ Limit() time.Duration }); ok {
+		if l, ok := c.work.(Limited); ok {
 			late.after = l.Limit()
 		}
 		c.Cancel(late)
@@ -434,10 +432,6 @@ func (c *Future) Cancel(cause error) bool {
 	}
 	return true
 }
-
-// Stoppable is a Work that runs on another node: Stopped is called once after the future was cancelled here, on the
-// goroutine that cancelled it, and must not block.
-type Stoppable interface{ Stopped() }
 
 type deadlineError struct {
 	what  string

@@ -33,7 +33,7 @@ func (r Ref[T]) Get(ctx context.Context) (T, error) {
 }
 
 // outcome waits until r has settled, and returns how, or the future that brings its value when that is elsewhere.
-func (r Ref[T]) outcome(ctx context.Context, t *Turn, own bool) (v T, from *foreign[T], err error) {
+func (r Ref[T]) outcome(ctx context.Context, t *Turn, own bool) (v T, from *fetched[T], err error) {
 	if !r.f.Settled() {
 		if r.f.word.Load()&flagReleased != 0 && !t.pinned(&r.f.Future) {
 			return v, nil, ErrReleased

@@ -35,8 +35,8 @@ func hasPointers(t reflect.Type) bool {
 	return has
 }
 
-// callerPlace names the file and line skip frames above its caller, for reports about a value.
-func callerPlace(skip int) string {
+// callSite names the file and line skip frames above its caller, for reports about a value.
+func callSite(skip int) string {
 	_, file, line, ok := runtime.Caller(skip + 1)
 	if !ok {
 		return ""
@@ -44,5 +44,5 @@ func callerPlace(skip int) string {
 	return fmt.Sprintf(" at %s:%d", file, line)
 }
 
-// CallerPlace names the program's line, skip frames above the caller.
-func CallerPlace(skip int) string { return callerPlace(skip + 1) }
+// CallSite names the program's line, skip frames above the caller.
+func CallSite(skip int) string { return callSite(skip + 1) }

@@ -21,7 +21,7 @@ func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
 		return FailedRef[T](err)
 	}
 	if t.job.Inspect != nil {
-		if v, err = HandOver(t.job, "value of Put"+callerPlace(2), v); err != nil {
+		if v, err = HandOver(t.job, "value of Put"+callSite(2), v); err != nil {
 			return FailedRef[T](err)
 		}
 	}
@@ -106,7 +106,7 @@ func PhaseOf[T any](r Ref[T]) Phase {
 	case phaseReleased:
 		return PhaseReleased
 	}
-	if f, ok := r.f.work.(wanter); ok {
+	if f, ok := r.f.work.(lazy); ok {
 		f.wanted()
 	}
 	// Cancellation is pulled, so an open future in a cancelled scope settles when it is looked at.

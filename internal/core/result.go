@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Result is a Future with the place for its value, the record behind a Ref: tasks and grains embed it at the start of theirs.
+// Result is a Future with its value, the record behind a Ref: tasks and grains embed it at the start of theirs.
 type Result[T any] struct {
 	Future
 	val T
@@ -27,11 +27,11 @@ func (f *Result[T]) Resolve(v T) bool {
 	return false
 }
 
-// Place returns where the value goes, for a goroutine that started the work and has it written there before it calls
-// Resolve.
-func (f *Result[T]) Place() *T { return &f.val }
+// Into returns the memory of the value, for a goroutine that started the work and has the value written there before it
+// calls Resolve.
+func (f *Result[T]) Into() *T { return &f.val }
 
-// Here returns where the value of a ready future is, for work that no other goroutine can release or evict; false
+// Here returns the memory of the value of a ready future, for work that no other goroutine can release or evict; false
 // when it is not here, or not so simple: Outcome tells.
 func (f *Result[T]) Here() (*T, bool) {
 	return &f.val, f.word.Load()&(phaseMask|flagReleased|flagAbsent|flagKept) == phaseReady
@@ -40,9 +40,9 @@ func (f *Result[T]) Here() (*T, bool) {
 // Ref returns the reference to hand out.
 func (f *Result[T]) Ref() Ref[T] { return Ref[T]{Link[T]{f}} }
 
-// read returns the outcome of a settled future, or the future that brings its value when that is elsewhere. t is the turn
-// that reads, which may hold a pin.
-func (f *Result[T]) read(t *Turn) (v T, from *foreign[T], err error) {
+// read returns the outcome of a settled future, or the future that brings its value when that is elsewhere. t is the
+// turn that reads, which may hold a pin.
+func (f *Result[T]) read(t *Turn) (v T, from *fetched[T], err error) {
 	w := f.word.Load()
 	if w&(phaseMask|flagGated|flagReleased|flagAbsent) == phaseReady {
 		return f.val, nil, nil

@@ -2,8 +2,15 @@ package core
 
 import "sync"
 
-// Runtime is what the verbs of this package need from the system that runs the work. Package system implements
-// it for its nodes.
+// Runtime is what the verbs of this package need from the system that runs the work. An unexported type of package
+// system implements it for each node.
+//
+// It also has the node's engines, by two methods whose types this package must not import:
+//
+//	Tasks() *taskengine.Engine     the interface taskengine.Runtime
+//	Grains() *grainengine.Engine   the interface grainengine.Runtime
+//
+// The engines assert theirs, unchecked (engineOf in each): a Runtime without it panics at the first submission or call.
 type Runtime interface {
 	// Now is the runtime's monotonic clock in nanoseconds.
 	Now() int64
@@ -13,22 +20,6 @@ type Runtime interface {
 	// Block gives back the CPU of the turn on the calling goroutine, which is about to park; Unblock takes it again.
 	Block(t *Turn)
 	Unblock(t *Turn)
-}
-
-// Work is the producing side of a future: a task or a grain call.
-type Work interface {
-	// Name is the function, or kind/key.method.
-	Name() string
-	// Help runs the work on the calling goroutine, which belongs to turn t and would otherwise park, when it has not
-	// started and may run there. It reports whether it ran.
-	Help(t *Turn) bool
-	// Expires is when the work is given up, on the runtime's clock; 0 for never.
-	Expires() int64
-	// Waits says what keeps work from starting: the turns that hold its place, and the futures it needs.
-	Waits() (held []*Turn, needs []*Future)
-	// Break is asked of work that is part of a cycle of waits. It fails or starts the work and returns true, or
-	// returns false when the work is not what can give way. chain is the cycle in words.
-	Break(chain []string) bool
 }
 
 // Inspector sees every value that changes hands: it may replace it by a copy (strict mode). place says which value

@@ -18,7 +18,7 @@ const (
 	TurnGrain                 // one call on a grain
 )
 
-// Turn is the place that submissions come from: a driver, a running task, or one call on a grain. It numbers them,
+// Turn is what submissions come from: a driver, a running task, or one call on a grain. It numbers them,
 // hands cancellation and deadline down, and knows what it waits for. A task that submits nothing and is not
 // cancelled never gets one.
 //
@@ -37,9 +37,9 @@ type Turn struct {
 	deadline      int64                // on the runtime's clock, 0 for none
 	values        *Values
 	attempt       int
-	slot          atomic.Pointer[Slot] // of base: the CPU it runs on
-	attached      any                  // of base: what the engine gave with the turn: the activation of a grain turn
-	attachedLater atomic.Pointer[any]  // of base: what Attach stored, which replaces attached
+	slot          atomic.Pointer[CPUSlot] // of base: the CPU it runs on
+	attached      any                     // of base: what the engine gave with the turn: the activation of a grain turn
+	attachedLater atomic.Pointer[any]     // of base: what Attach stored, which replaces attached
 
 	seq    atomic.Uint64 // of base: submissions so far
 	racy   atomic.Bool   // of base: goroutines submitted at the same time, so the order is not the program's
@@ -145,8 +145,8 @@ func (c *Future) turn() *Turn {
 	t := NewTurn(TurnSpec{
 		Kind: TurnTask, Name: c.work.Name(), ID: c.ID(), Up: c.up, Deadline: c.work.Expires(), Attempt: 1,
 	})
-	if s, ok := c.work.(interface{ Describe(*Turn) }); ok {
-		s.Describe(t)
+	if d, ok := c.work.(Describer); ok {
+		d.Describe(t)
 	}
 	if !c.own.CompareAndSwap(nil, t) {
 		return c.own.Load()
@@ -301,7 +301,7 @@ func (t *Turn) Attached() any {
 }
 
 // Slot is the CPU the turn runs on, nil for one that holds none.
-func (t *Turn) Slot() *Slot { return t.base.slot.Load() }
+func (t *Turn) Slot() *CPUSlot { return t.base.slot.Load() }
 
 // Deadline is the turn's own deadline on the runtime's clock, 0 for none.
 func (t *Turn) Deadline() int64 { return t.deadline }

@@ -9,8 +9,8 @@ import (
 
 // Viewer is a Source that can show a value without giving it away.
 type Viewer interface {
-	// View is Fetch for a value that is looked at and then put back: it may share memory that is not the collector's. Unless
-	// done is told of an error, close, which may be nil, is called once when the value is not used any more.
+	// View is Fetch for a value that is looked at and then put back: it may share memory that is not the collector's.
+	// Unless done is told of an error, close, which may be nil, is called once when the value is not used any more.
 	View(into any, done func(close func(), err error))
 }
 
@@ -56,8 +56,8 @@ func call[T any](t *Turn, v T, f func(T) error) error {
 }
 
 // show opens the value at its source.
-func show[T any](ctx context.Context, t *Turn, own bool, from *foreign[T], f func(T) error) error {
-	o := &showing[T]{foreign: foreign[T]{src: from.src}}
+func show[T any](ctx context.Context, t *Turn, own bool, from *fetched[T], f func(T) error) error {
+	o := &showing[T]{fetched: fetched[T]{src: from.src}}
 	o.Init(o, t.job.Top, 0, false)
 	if err := await(ctx, t, own, &o.Future); err != nil {
 		if !o.Cancel(err) {
@@ -75,7 +75,7 @@ func show[T any](ctx context.Context, t *Turn, own bool, from *foreign[T], f fun
 
 // showing is the future of a value that is open for a View.
 type showing[T any] struct {
-	foreign[T]
+	fetched[T]
 	close func() // set before it settles as ready
 }
 

@@ -20,8 +20,8 @@ func GetAll[T any, R ~struct{ Link[T] }](ctx context.Context, refs []R, tell fun
 	}
 }
 
-// futureOf returns what r refers to, nil for the zero reference. Lists of references stay what they are to the program, so
-// that nothing copies them.
+// futureOf returns what r refers to, nil for the zero reference. Lists of references stay what they are to the program,
+// so that nothing copies them.
 func futureOf[T any, R ~struct{ Link[T] }](r R) *Result[T] { return Ref[T](r).f }
 
 // fetchAhead is how many values that are elsewhere come at the same time.
@@ -33,7 +33,7 @@ func prefetch[T any](f *Result[T]) {
 		return
 	}
 	if c := f.fetching(); c != nil {
-		if w, ok := c.work.(wanter); ok {
+		if w, ok := c.work.(lazy); ok {
 			w.wanted()
 		}
 	}

@@ -5,13 +5,13 @@ import "sync/atomic"
 // Waiting is a vertex of the wait graph: a blocked turn, a future whose work cannot start yet, or one that another
 // node computes. It can go on when Need of its edges can.
 type Waiting struct {
-	ID   TaskID // of this wait: the next wait of the same turn has another
-	Name string // of a turn, "" for a future
-	Held bool   // a grain call behind blocked turns, which may give way
-	Far  bool   // a future that another node computes: that node knows what it waits for
-	Need int
-	Free int   // how many of its edges depend on no other Waiting
-	On   []int // the other edges, as indices in the list
+	ID     TaskID // of this wait: the next wait of the same turn has another
+	Name   string // of a turn, "" for a future
+	Queued bool   // a grain call behind blocked turns, which may give way
+	Far    bool   // a future that another node computes: that node knows what it waits for
+	Need   int
+	Free   int   // how many of its edges depend on no other Waiting
+	On     []int // the other edges, as indices in the list
 
 	turn   *Turn
 	future *Future
@@ -32,8 +32,8 @@ func (b *Blocked) id() TaskID {
 	return TaskID{Lo: b.serial.Load()}
 }
 
-// Waits lists what t waits for as far as this node knows: t is the first, and the list is empty when t does not wait. far
-// reports what another node computes.
+// Waits lists what t waits for as far as this node knows: t is the first, and the list is empty when t does not wait.
+// far reports what another node computes.
 func Waits(t *Turn, far func(*Future) bool) []Waiting {
 	s := search{far: far}
 	s.from(t)
@@ -95,7 +95,7 @@ func WayBack(waits []Waiting) (chain []string, queued []int) {
 					switch n := &waits[i]; {
 					case n.Name != "":
 						chain = append([]string{n.Name}, chain...)
-					case n.Held:
+					case n.Queued:
 						queued = append([]int{i}, queued...)
 					}
 				}

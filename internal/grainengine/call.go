@@ -86,3 +86,12 @@ func (c *call[G, A, R]) Break(chain []string) bool {
 
 // Describe tells a new turn what it is; see core.Future.Turn.
 func (c *call[G, A, R]) Describe(t *core.Turn) { t.SetKind(core.TurnGrain, c.act.Load()) }
+
+// What a call is beyond core.Work.
+var (
+	_ core.Limited   = (*call[none, none, none])(nil)
+	_ core.Describer = (*call[none, none, none])(nil)
+	_ core.Stoppable = (*call[none, none, none])(nil)
+	_ core.Limited   = (*retried[none, none, none])(nil)
+	_ core.Stoppable = (*retried[none, none, none])(nil)
+)

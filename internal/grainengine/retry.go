@@ -53,7 +53,7 @@ func (m *method[G, A, R]) submitRetried(e *Engine, t *core.Turn, id ID, arg A, b
 	once.idempotent = false // a lost attempt counts
 	once.opts.Retried, once.opts.Detached, once.opts.Deadline, once.opts.NoLimit = false, false, 0, true
 	if t.Job().Inspect != nil {
-		once.place = core.CallerPlace(programsCaller + 1)
+		once.place = core.CallSite(programsCaller + 1)
 	}
 	r := &retried[G, A, R]{engine: e, method: m, once: &once, id: id, arg: arg, by: by}
 	r.Init(r, t, t.Next(), m.gated)

@@ -13,10 +13,10 @@ import (
 // defaultDeadline of a grain call, so that a caller never waits for ever on a grain that hangs.
 const defaultDeadline = 30 * time.Second
 
-// grainsRuntime is what the runtime of a context must be to call grains.
-type grainsRuntime interface{ Grains() *Engine }
+// Runtime is what the core.Runtime of a node must have too, to call grains.
+type Runtime interface{ Grains() *Engine }
 
-func engineOf(t *core.Turn) *Engine { return t.Runtime().(grainsRuntime).Grains() }
+func engineOf(t *core.Turn) *Engine { return t.Runtime().(Runtime).Grains() }
 
 // Of returns the engine of the node that ctx is of, nil without one.
 func Of(ctx context.Context) *Engine {
@@ -89,7 +89,7 @@ func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A) core.Ref[R] 
 	if j := t.Job(); j.Inspect != nil {
 		place := m.place
 		if place == "" {
-			place = core.CallerPlace(programsCaller)
+			place = core.CallSite(programsCaller)
 		}
 		if arg, err = core.HandOver(j, "argument of "+m.entry.Name+place, arg); err != nil {
 			return core.FailedRef[R](err)

@@ -10,19 +10,19 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// refuse answers a task that cannot be run with why.
-func (x *exchange) refuse(p *peer, slot uint64, err error) {
+// answerError answers a task that cannot be run with why.
+func (x *exchange) answerError(p *peer, slot uint64, err error) {
 	x.answering.Add(1)
 	x.answer(p, slot, func([]byte) ([]byte, error) { return nil, err })
 	x.answering.Add(-1)
 	x.e.checkDrained()
 }
 
-// bounceSlots gives tasks back that were not taken in.
-func (x *exchange) bounceSlots(p *peer, slots []uint64) {
+// giveBackSlots gives tasks back that were not taken in.
+func (x *exchange) giveBackSlots(p *peer, slots []uint64) {
 	frame := AppendLoad([]byte{resultLoad}, x.e.Load())
 	for _, slot := range slots {
-		frame = append(appendSlot(frame, slot), resultBounced)
+		frame = append(appendSlot(frame, slot), resultGivenBack)
 	}
 	x.reply(p, frame, nil)
 	x.flush()
@@ -66,8 +66,8 @@ func (x *exchange) endAnswer(p *peer, buf *[]byte, out []byte, h *handing) {
 	}
 }
 
-// sendsLoad reports whether the next answer brings the load: when the mean has changed so much that the peer's window is
-// wrong, and now and then.
+// sendsLoad reports whether the next answer brings the load: when the mean has changed so much that the peer's window
+// is wrong, and now and then.
 func (x *exchange) sendsLoad(p *peer) bool {
 	mean, told := x.mean.Load(), p.meanSent.Load()
 	if n := p.repliesSinceLoad.Add(1); n%repliesPerLoad != 0 && told != 0 && mean < told*2 && mean > told/2 {

@@ -15,7 +15,7 @@ func (e *Engine) Close(ctx context.Context) error {
 	e.signalRoom()
 	if x := e.net.Load(); x != nil {
 		x.close()
-		x.bounceQueued()
+		x.giveBackQueued()
 	}
 	for c := e.queue.Pop(); c != nil; c = e.queue.Pop() {
 		c.Cancel(raysys.ErrClosed)
@@ -62,7 +62,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	e.mu.Unlock()
 	e.draining.Store(true)
 	if x := e.net.Load(); x != nil {
-		x.bounceQueued()
+		x.giveBackQueued()
 		x.recheck()
 	}
 	if e.cfg.Changed != nil {
@@ -73,7 +73,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	case <-drained:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("drain: tasks are left (%d of this node, %d of others%s): %w", e.Queued()+int(e.held.Load()), e.Load().Inbound, named(e.Busy(maxNamed)), context.Cause(ctx))
+		return fmt.Errorf("drain: tasks are left (%d of this node, %d of others%s): %w", e.Queued()+int(e.unqueued.Load()), e.Load().Inbound, named(e.Busy(maxNamed)), context.Cause(ctx))
 	}
 }
 
@@ -112,7 +112,7 @@ func (e *Engine) Busy(limit int) (names []string) {
 	x.each(func(p *peer) {
 		p.inbound.each(func(a arrival) {
 			switch {
-			case a.answerTold():
+			case a.isAnswered():
 			case len(names) < limit:
 				c := a.future()
 				state := "waits"
@@ -137,7 +137,7 @@ func (e *Engine) checkDrained() {
 		return
 	}
 	x := e.net.Load()
-	if e.waits() || e.held.Load() != 0 || e.shaped.Load() != 0 || x != nil && (x.here.Load() != 0 || x.answering.Load() != 0 || x.away.Load() != 0) {
+	if e.waits() || e.unqueued.Load() != 0 || e.shaped.Load() != 0 || x != nil && (x.unanswered.Load() != 0 || x.answering.Load() != 0 || x.away.Load() != 0) {
 		return
 	}
 	e.mu.Lock()

@@ -10,9 +10,9 @@ import (
 )
 
 // A task whose values are on other nodes goes to one of them instead of having them fetched to this one first: it is
-// data-local. Its argument is not complete here, so it is never in a queue that workers take from. It is placed, and
-// where it goes its values are fetched before it takes a CPU; when that is here, it stays, which is where the usual way
-// begins.
+// data-local. Its argument is not complete here, so it is never in a queue that workers take from. Config.Place chooses
+// its node. A peer fetches its values before it takes a CPU. If the chosen node is this one, the task continues as an
+// ordinary task that fetches its values (stay).
 
 // deps returns what holds, or held, the task back; nil for one that had nothing to wait for.
 func (r *record[A, R]) deps() *deps {
@@ -23,8 +23,8 @@ func (r *record[A, R]) deps() *deps {
 	return nil
 }
 
-// follows implements held.
-func (r *record[A, R]) follows(d *deps) bool {
+// goesToValues implements heldTask.
+func (r *record[A, R]) goesToValues(d *deps) bool {
 	e := engineOf(r.Up())
 	if e.cfg.Place == nil || d.stays {
 		return false
@@ -40,9 +40,9 @@ func (r *record[A, R]) follows(d *deps) bool {
 	return false
 }
 
-// lends implements held. An argument that is too large for a frame travels as references: better to the values that the
-// program gave, which the other node may have already, than to new objects.
-func (r *record[A, R]) lends(*deps) bool {
+// keepsParams implements heldTask. An argument that is too large for a frame travels as references: better to the
+// values that the program gave, which the other node may have already, than to new objects.
+func (r *record[A, R]) keepsParams(*deps) bool {
 	return engineOf(r.Up()).cfg.Place != nil && !r.spec.refs && wire.Exceeds(r.spec.arg, reflect.ValueOf(&r.arg).Elem(), wire.ValueLimit)
 }
 
@@ -89,7 +89,7 @@ func (r *record[A, R]) stay(e *Engine) bool {
 	if !r.Rehold() {
 		return true // it was cancelled, which did its accounts
 	}
-	e.held.Add(1)
+	e.unqueued.Add(1)
 	e.started(bytes) // it is counted again when it is ready
 	d.stays, d.fetch = true, true
 	d.dataLocal.Store(false)

@@ -44,8 +44,8 @@ type definition struct {
 	params func(arg any) []param
 }
 
-// Define is tasks.DefineIn. It and its siblings are called by package tasks alone, in one line: reports of a bad definition name
-// the line that calls tasks.
+// Define is tasks.DefineIn. It and its siblings are called by package tasks alone, in one line: reports of a bad
+// definition name the line that calls tasks.
 func Define[A, R any](t *raysys.Table, name string, fn func(context.Context, A) (R, error)) Task[A, R] {
 	return define(t, name, fn == nil, fn)
 }
@@ -75,8 +75,8 @@ func Define3[A, B, C, R any](t *raysys.Table, name string, fn func(context.Conte
 	return Task3[A, B, C, R]{k}
 }
 
-// programsCaller is how many frames above a function that is called by the exported ones of this package the program stands:
-// that one, and the one of package tasks, lie between.
+// programsCaller is how many frames above a function that is called by the exported ones of this package the program
+// stands: that one, and the one of package tasks, lie between.
 const programsCaller = 3
 
 func define[A, R any](t *raysys.Table, name string, isNil bool, fn func(context.Context, A) (R, error)) Task[A, R] {
@@ -119,7 +119,7 @@ func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
 	n := *s
 	n.opts = core.With(s.opts, opts)
 	n.need = needOf(raysys.Resources(n.opts.Resources))
-	n.common = n.oneCPU() && n.opts.Strategy == "" && len(n.opts.Labels) == 0
+	n.plain = n.oneCPU() && n.opts.Strategy == "" && len(n.opts.Labels) == 0
 	n.gated = core.HasPointers[R]()
 	return &n
 }

@@ -6,45 +6,46 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// deps are the dependencies of a task. They hold the task until its futures have settled, and then until their values are
-// here or the task has been placed on another node. They are attached to the task's turn, also while the task is elsewhere,
-// and keep the objects that its parameters are in.
+// deps are the dependencies of a task. They hold the task until its futures have settled, and then until their values
+// are here or the task has been placed on another node. They are attached to the task's turn, also while the task is
+// elsewhere, and keep the objects that its parameters are in.
 //
 //	settle ──┬── all values are here ──────────────────────────────► ready
 //	         ├── fetch the values elsewhere ───────────────────────► ready
 //	         └── data-local: the task is placed, and its values stay ──┬─► sent with references to them
 //	                                                             └─► it runs here: fetch
 type deps struct {
-	task      held
-	job       *core.Job
-	left      atomic.Int32 // futures that have not settled, and one for the submitter
-	waiters   []core.Waiter
-	futures   []*core.Future
-	params    atomic.Pointer[[]param] // the parameters, of a task that got them by reference; nil once they are given back
-	taken     func()                  // the parameters are in the argument; may be nil
-	fetch     bool                    // the task waits for values that are elsewhere; changed only while it waits for nothing
-	stays     bool                    // the task was given to this node, with its values; changed only while the task is held
-	fetchSlot fetchSlot               // taken while the values of this task are fetched
-	dataLocal atomic.Bool             // the argument is not complete, and the task goes to where its values are
+	task        heldTask
+	job         *core.Job
+	left        atomic.Int32 // futures that have not settled, and one for the submitter
+	waiters     []core.Waiter
+	futures     []*core.Future
+	params      atomic.Pointer[[]param] // the parameters, of a task that got them by reference; nil once they are given back
+	onTaken     func()                  // the parameters are in the argument; may be nil
+	fetch       bool                    // the task waits for values that are elsewhere; changed only while it waits for nothing
+	stays       bool                    // the task was given to this node, with its values; changed only while the task is held
+	fetchPermit fetchPermit             // taken while the values of this task are fetched
+	dataLocal   atomic.Bool             // the argument is not complete, and the task goes to where its values are
 }
 
-// held is what deps needs of the record it holds.
-type held interface {
-	// follows reports whether the task is to be placed by where its values are, instead of having them fetched.
-	follows(*deps) bool
-	// lends reports whether the parameters stay lent although the argument has them: it may go to another node.
-	lends(*deps) bool
+// heldTask is what deps needs of the record it holds.
+type heldTask interface {
+	// goesToValues reports whether the task is to be placed by where its values are, instead of having them fetched.
+	goesToValues(*deps) bool
+	// keepsParams reports whether the parameters stay borrowed although the argument has them: it may go to another
+	// node.
+	keepsParams(*deps) bool
 	ready()
 	settleFailed(error)
 	// over reports whether the task has settled.
 	over() bool
-	// queues reports whether the task asks for one CPU and nothing else.
-	queues() bool
+	// plain reports whether the task asks for one CPU, on any node, and nothing else.
+	plain() bool
 }
 
-// wanted lists the futures that the task still needs. Once a parameter's value is in the argument, its future is not needed:
-// it may lose the value again while the values of others arrive.
-func (d *deps) wanted() []*core.Future {
+// missing lists the futures that the task still needs. Once a parameter's value is in the argument, its future is not
+// needed: it may lose the value again while the values of others arrive.
+func (d *deps) missing() []*core.Future {
 	params := d.params.Load()
 	if params == nil {
 		return d.futures
@@ -62,11 +63,11 @@ func (d *deps) wanted() []*core.Future {
 	return list
 }
 
-// wait subscribes to the wanted futures. The task is held.
+// wait subscribes to the futures that are missing. The task is held.
 func (d *deps) wait() {
 	futures := d.futures
 	if d.fetch {
-		futures = d.wanted()
+		futures = d.missing()
 	}
 	d.waiters = make([]core.Waiter, len(futures))
 	d.left.Store(int32(len(futures)) + 1)
@@ -93,7 +94,7 @@ func (d *deps) arrived() {
 	// that the outcome does not depend on timing.
 	absent, futures := false, d.futures
 	if d.fetch {
-		futures = d.wanted()
+		futures = d.missing()
 	}
 	for _, c := range futures {
 		if !d.fetch && c.Absent() { // the error of an earlier fetch does not count
@@ -101,13 +102,13 @@ func (d *deps) arrived() {
 			continue
 		}
 		if err := c.Failure(); err != nil {
-			d.giveBack()
+			d.returnParams()
 			d.task.settleFailed(err)
 			return
 		}
 	}
 	if !d.fetch {
-		if d.task.follows(d) {
+		if d.task.goesToValues(d) {
 			d.dataLocal.Store(true)
 			d.task.ready()
 			return
@@ -121,25 +122,25 @@ func (d *deps) arrived() {
 		here, err := takeAll(*params, d.job)
 		switch {
 		case err != nil:
-			d.giveBack()
+			d.returnParams()
 			d.task.settleFailed(err)
 			return
 		case !here: // one value was evicted while others arrived
 			d.wait()
 			return
 		}
-		if !d.task.lends(d) {
-			d.giveBack()
+		if !d.task.keepsParams(d) {
+			d.returnParams()
 		}
-		if d.taken != nil {
-			d.taken()
+		if d.onTaken != nil {
+			d.onTaken()
 		}
 	}
 	d.task.ready()
 }
 
-// giveBack ends the borrows of the parameters.
-func (d *deps) giveBack() {
+// returnParams ends the borrows of the parameters.
+func (d *deps) returnParams() {
 	if params := d.params.Swap(nil); params != nil {
 		for _, p := range *params {
 			p.Return()
@@ -161,7 +162,7 @@ func (d *deps) open() (futures []*core.Future) {
 func (r *record[A, R]) hold(up *core.Turn, d *deps) {
 	d.task, d.job = r, up.Job()
 	r.Hold()
-	engineOf(up).held.Add(1)
+	engineOf(up).unqueued.Add(1)
 	t := r.OwnTurn()
 	if t == nil {
 		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.ID(), Up: up, Attempt: 1})
@@ -171,15 +172,15 @@ func (r *record[A, R]) hold(up *core.Turn, d *deps) {
 }
 
 // inner makes the task wait, after d, for the references inside its parameters, which are dependencies too.
-func (r *record[A, R]) inner(d *deps, next held) {
+func (r *record[A, R]) inner(d *deps, next heldTask) {
 	if !r.spec.refs {
 		return
 	}
-	d.taken = func() {
+	d.onTaken = func() {
 		if more := r.spec.dependencies(&r.arg); len(more) > 0 {
 			r.OwnTurn().Pin(more)
 			d2 := &deps{task: next, job: d.job, futures: more}
-			d2.fetchSlot.taken.Store(d.fetchSlot.taken.Swap(false))
+			d2.fetchPermit.taken.Store(d.fetchPermit.taken.Swap(false))
 			r.OwnTurn().Attach(d2)
 			d.task = d2
 		}
@@ -187,7 +188,7 @@ func (r *record[A, R]) inner(d *deps, next held) {
 }
 
 // ready and settleFailed let deps wait for the references inside the values of another deps.
-func (d *deps) ready()                 { d.wait() }
-func (d *deps) follows(*deps) bool     { return false }
-func (d *deps) lends(*deps) bool       { return false }
-func (d *deps) settleFailed(err error) { d.task.settleFailed(err) }
+func (d *deps) ready()                  { d.wait() }
+func (d *deps) goesToValues(*deps) bool { return false }
+func (d *deps) keepsParams(*deps) bool  { return false }
+func (d *deps) settleFailed(err error)  { d.task.settleFailed(err) }

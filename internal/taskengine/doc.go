@@ -1,4 +1,5 @@
-// Package taskengine runs the tasks of one node, sends those for which it has no CPU to other nodes, and runs tasks of theirs.
+// Package taskengine runs the tasks of one node, sends those for which it has no CPU to other nodes, and runs tasks of
+// theirs.
 //
 // Package tasks gives programs its handles, with the documentation; package system makes an [Engine] for each node.
 //
@@ -16,22 +17,26 @@
 //
 //   - A [Task] is a handle: a spec, which has the function, the plans of its types, and the options.
 //   - A record is one submission: future, spec and argument in one allocation, and the context of the function.
-//   - A worker is an actor that holds a CPU while it takes records from the queue, and has no goroutine while it is idle.
-//   - deps hold a record until the futures in its argument have settled, and their values are here or known to be elsewhere.
+//   - A worker is an actor that holds a CPU while it takes records from the queue, and has no goroutine while it is
+//     idle.
+//   - deps hold a record until the futures in its argument have settled, and their values are here or known to be
+//     elsewhere.
 //   - The exchange is the part of an engine that deals with peers; a peer is one incarnation of another node.
 //   - A flight is a record that is at a peer, found by its slot. An inbound task is the other end of it.
 //   - The deferred are records that left the queue for a peer that could not take them. Workers take them first.
 //
 // Invariants:
 //
-//  1. CPUs: the sum of what workers and borrowed slots hold, plus free, is the node's total. Free may be below zero, since a task
-//     that resumes after a wait takes its CPU at once; while it is, workers stop after the task that they run.
-//  2. A record that can start is in one place: the queue, its shape's list, the deferred, a peer, or a goroutine that runs it.
-//     Start, a compare-and-swap, decides between goroutines that find it there.
+//  1. CPUs: the sum of what workers and borrowed slots hold, plus free, is the node's total. Free may be below zero,
+//     since a task that resumes after a wait takes its CPU at once; while it is, workers stop after the task that they
+//     run.
+//  2. A record that can start is in one place: the queue, its shape's list, the deferred, a peer, or a goroutine that
+//     runs it. Start, a compare-and-swap, decides between goroutines that find it there.
 //  3. searching is 1 while some worker looks for work. A push wakes no worker then, so the worker looks once more after
 //     setting it to 0.
-//  4. bytes and held are changed before a record can be found by another goroutine, and back by the one that starts or drops it.
-//  5. A record stays with the node that submitted it. Each attempt has a number; an answer to an attempt that is over finds no
-//     slot of its generation. An inbound task is never sent on.
+//  4. bytes and unqueued are changed before a record can be found by another goroutine, and back by the one that starts
+//     or drops it.
+//  5. A record stays with the node that submitted it. Each attempt has a number; an answer to an attempt that is over
+//     finds no slot of its generation. An inbound task is never sent on.
 //  6. A submission from inside a task never waits for room in the queue: it is run in place or refused (rule C6).
 package taskengine

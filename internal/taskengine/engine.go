@@ -65,7 +65,7 @@ type Engine struct {
 	total     need
 	roomUntil atomic.Uint64 // submissions may go on up to this count of Queue.Pushed; raised as tasks start
 	bytes     atomic.Int64  // of queued arguments
-	held      atomic.Int64  // tasks that wait for arguments or for the pause before a retry
+	unqueued  atomic.Int64  // tasks that wait in no queue: held, or deferred
 	closed    atomic.Bool
 	linger    int // looks of a worker at the empty queue before it goes idle
 	draining  atomic.Bool
@@ -78,7 +78,7 @@ type Engine struct {
 
 	waiting atomic.Int32 // root submitters that wait for room
 	zeroCPU atomic.Int32 // tasks that run and ask for no CPU
-	spare   atomic.Pointer[core.Slot]
+	spare   atomic.Pointer[core.CPUSlot]
 	fetches fetches
 
 	mu      sync.Mutex // guards the rest
@@ -225,7 +225,7 @@ func (e *Engine) Block(t *core.Turn) {
 		}
 		e.passOn(s)
 		s.Waited.Store(true)
-		if s.Foreign.Load() {
+		if s.NotOwn.Load() {
 			e.net.Load().serve(s, true) // until its worker takes the next task it counts as this node's
 		}
 		e.giveCPU(s.CPU)
@@ -248,24 +248,24 @@ func (e *Engine) Unblock(t *core.Turn) {
 }
 
 // passOn queues the rest of the Map that the goroutine of s was working through, so that other workers find it.
-func (e *Engine) passOn(s *core.Slot) {
+func (e *Engine) passOn(s *core.CPUSlot) {
 	if c := s.Batch.Load(); c != nil && c.Work().(batch).left() {
 		e.queue.Push(c)
 	}
 }
 
 // borrowSlot gives a goroutine other than a worker's (a driver's, or a grain's turn) a slot to run a task in place.
-func (e *Engine) borrowSlot() *core.Slot {
+func (e *Engine) borrowSlot() *core.CPUSlot {
 	if e.shaped.Load() != 0 && e.reserved() || !e.takeCPU(oneCPU) {
 		return nil
 	}
 	if s := e.spare.Swap(nil); s != nil {
 		return s
 	}
-	return &core.Slot{CPU: oneCPU}
+	return &core.CPUSlot{CPU: oneCPU}
 }
 
-func (e *Engine) returnSlot(s *core.Slot) {
+func (e *Engine) returnSlot(s *core.CPUSlot) {
 	if s.Blocked.Load() == 0 {
 		e.spare.Store(s)
 	}
@@ -274,7 +274,7 @@ func (e *Engine) returnSlot(s *core.Slot) {
 
 // hasRoom reports whether the queue takes another task.
 func (e *Engine) hasRoom() bool {
-	if e.bytes.Load() > e.maxBytes || e.held.Load()+int64(e.shaped.Load()) >= int64(e.cfg.QueueTasks) {
+	if e.bytes.Load() > e.maxBytes || e.unqueued.Load()+int64(e.shaped.Load()) >= int64(e.cfg.QueueTasks) {
 		return false
 	}
 	pushed := e.queue.Pushed()

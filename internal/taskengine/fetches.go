@@ -9,10 +9,10 @@ import (
 
 // fetches bounds the tasks that do not run yet and whose values have been fetched from other nodes, or are being
 // fetched. The bound is high enough that no CPU waits for the network, and low enough that a long queue does not bring
-// all its values into memory. Other tasks wait in order. A task takes a slot when only values that exist are missing,
-// so a slot never waits for a task.
+// all its values into memory. Other tasks wait in order. A task takes a permit when only values that exist are missing,
+// so a permit never waits for a task.
 //
-// Tasks that ask for other resources than one CPU take no slot: they may wait for long after their values have arrived,
+// Tasks that are not plain take no permit: they may wait for long after their values have arrived,
 // and the tasks that hold the resources may wait for tasks behind them.
 type fetches struct {
 	mu    sync.Mutex // guards the rest
@@ -25,35 +25,35 @@ const aheadPerCPU = 2
 
 func (e *Engine) maxAhead() int { return aheadPerCPU*int((e.total.cpu+oneCPU-1)/oneCPU) + 2 }
 
-// fetchSlot says whether a task has one of the slots.
-type fetchSlot struct{ taken atomic.Bool }
+// fetchPermit says whether a task has one of the permits.
+type fetchPermit struct{ taken atomic.Bool }
 
-// fetchAbsent fetches the values of d now, or when a slot is free.
+// fetchAbsent fetches the values of d now, or when a permit is free.
 func (d *deps) fetchAbsent() {
-	if !d.task.queues() || d.fetchSlot.taken.Load() {
+	if !d.task.plain() || d.fetchPermit.taken.Load() {
 		d.wait()
 		return
 	}
-	e := d.job.Runtime.(tasksRuntime).Tasks()
-	a := &e.fetches
-	a.mu.Lock()
-	if a.used >= e.maxAhead() {
-		a.queue = append(a.queue, d)
-		a.mu.Unlock()
+	e := d.job.Runtime.(Runtime).Tasks()
+	f := &e.fetches
+	f.mu.Lock()
+	if f.used >= e.maxAhead() {
+		f.queue = append(f.queue, d)
+		f.mu.Unlock()
 		return
 	}
-	a.used++
-	d.fetchSlot.taken.Store(true)
-	a.mu.Unlock()
+	f.used++
+	d.fetchPermit.taken.Store(true)
+	f.mu.Unlock()
 	d.wait()
 }
 
-// releaseFetchSlot gives the slot of d, if it has one, to the next task that waits.
-func (d *deps) releaseFetchSlot() {
-	if !d.fetchSlot.taken.Load() || !d.fetchSlot.taken.Swap(false) {
+// releaseFetchPermit gives the permit of d, if it has one, to the next task that waits.
+func (d *deps) releaseFetchPermit() {
+	if !d.fetchPermit.taken.Load() || !d.fetchPermit.taken.Swap(false) {
 		return
 	}
-	e := d.job.Runtime.(tasksRuntime).Tasks()
+	e := d.job.Runtime.(Runtime).Tasks()
 	next, gone := e.fetches.next()
 	if next == nil && gone == nil {
 		return
@@ -68,33 +68,30 @@ func (d *deps) releaseFetchSlot() {
 	}))
 }
 
-// next hands a slot on. It returns the deps that got it, nil when none wait, and the deps whose task has settled
+// next hands a permit on. It returns the deps that got it, nil when none wait, and the deps whose task has settled
 // meanwhile.
-func (a *fetches) next() (next *deps, gone []*deps) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for len(a.queue) > 0 {
-		d := a.queue[0]
-		a.queue[0], a.queue = nil, a.queue[1:]
-		d.fetchSlot.taken.Store(true)
-		if !d.task.over() { // checked after the slot was taken: a task that ends later hands it on itself
+func (f *fetches) next() (next *deps, gone []*deps) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.queue) > 0 {
+		d := f.queue[0]
+		f.queue[0], f.queue = nil, f.queue[1:]
+		d.fetchPermit.taken.Store(true)
+		if !d.task.over() { // checked after the permit was taken: a task that ends later hands it on itself
 			return d, gone
 		}
-		if !d.fetchSlot.taken.Swap(false) {
-			return nil, gone // the end of the task has handed the slot on
+		if !d.fetchPermit.taken.Swap(false) {
+			return nil, gone // the end of the task has handed the permit on
 		}
 		gone = append(gone, d)
 	}
-	a.queue = nil
-	a.used--
+	f.queue = nil
+	f.used--
 	return nil, gone
 }
 
-// over implements held.
+// over implements heldTask.
 func (r *record[A, R]) over() bool { return r.Settled() }
 
-// queues implements held.
-func (r *record[A, R]) queues() bool { return r.spec.common }
-
-func (d *deps) over() bool   { return d.task.over() }
-func (d *deps) queues() bool { return d.task.queues() }
+func (d *deps) over() bool  { return d.task.over() }
+func (d *deps) plain() bool { return d.task.plain() }

@@ -148,7 +148,7 @@ func (x *exchange) run(stop <-chan struct{}) {
 	defer x.running.Done()
 	for {
 		x.dirty.Store(false)
-		x.route()
+		x.retryUnplaced()
 		x.mu.Lock()
 		x.sendStops()
 		end := x.round()
@@ -198,11 +198,11 @@ func (x *exchange) due(end int32) bool {
 	switch {
 	case x.dirty.Load() || x.stops.some():
 		return true
-	case x.e.closed.Load() || !x.taken():
+	case x.e.closed.Load() || !x.cpusTaken():
 		return false
 	case end == stalled:
-		return x.opened()
-	case x.e.queue.Empty() && !x.deferred.wanted(x):
+		return x.peerHasRoom()
+	case x.e.queue.Empty() && !x.deferred.sendable(x):
 		return false
 	}
 	for _, p := range *x.peers.Load() {
@@ -213,9 +213,9 @@ func (x *exchange) due(end int32) bool {
 	return false
 }
 
-// taken reports whether no CPU here is free for the tasks that wait, so that they may go. A searching worker has
+// cpusTaken reports whether no CPU here is free for the tasks that wait, so that they may go. A searching worker has
 // taken its CPU already; it wakes the forwarder when it leaves tasks behind.
-func (x *exchange) taken() bool {
+func (x *exchange) cpusTaken() bool {
 	e := x.e
 	if e.draining.Load() {
 		return true
@@ -223,8 +223,8 @@ func (x *exchange) taken() bool {
 	return e.searching.Load() == 0 && (e.free.Load() < oneCPU || e.shaped.Load() != 0 && e.reserved())
 }
 
-// opened reports whether a peer has room enough again to go on after a stall.
-func (x *exchange) opened() bool {
+// peerHasRoom reports whether a peer has room enough again to go on after a stall.
+func (x *exchange) peerHasRoom() bool {
 	for _, p := range *x.peers.Load() {
 		if _, n := x.room(p); n > 0 && p.inflight.Load() <= p.low.Load() {
 			return true
@@ -236,7 +236,7 @@ func (x *exchange) opened() bool {
 // sendNow is called by a goroutine that is about to wait for a task: it does the forwarder's work, so that the task
 // leaves without a change of goroutines.
 func (x *exchange) sendNow() {
-	if x.state.Load() != hinting || !x.taken() || !x.mu.TryLock() {
+	if x.state.Load() != hinting || !x.cpusTaken() || !x.mu.TryLock() {
 		return
 	}
 	x.out.first = true
@@ -259,7 +259,7 @@ func (x *exchange) round() int32 {
 	x.each(func(p *peer) { p.skip = false })
 	for {
 		e := x.e
-		if e.closed.Load() || e.queue.Empty() && x.deferred.count.Load() == 0 || !x.taken() {
+		if e.closed.Load() || e.queue.Empty() && x.deferred.count.Load() == 0 || !x.cpusTaken() {
 			return asleep
 		}
 		p, n, skipped := x.pick()

@@ -35,10 +35,10 @@ const resultLoad = 1
 
 // Status of a result.
 const (
-	resultValue   = iota // the value follows
-	resultError          // the error follows: of the task, or why it was not run
-	resultBounced        // the task was not begun and is given back
-	resultLost           // the node closes, and the task may have begun
+	resultValue     = iota // the value follows
+	resultError            // the error follows: of the task, or why it was not run
+	resultGivenBack        // the task was not begun and is given back
+	resultLost             // the node closes, and the task may have begun
 )
 
 // taskHead is what travels with a task beyond function, sequence and argument.

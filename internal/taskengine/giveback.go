@@ -7,10 +7,10 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// giveBacks returns inbound tasks that would not begin soon. The number of tasks that a peer sends ahead rests on the
-// mean duration of earlier tasks; when tasks take longer than that, those that wait here would leave other nodes
+// inboundWatch gives back inbound tasks that would not begin soon. The number of tasks that a peer sends ahead rests on
+// the mean duration of earlier tasks; when tasks take longer than that, those that wait here would leave other nodes
 // idle.
-type giveBacks struct {
+type inboundWatch struct {
 	alarm  core.Alarm
 	armed  atomic.Bool
 	popped uint64 // inbound tasks begun until the last look
@@ -26,53 +26,53 @@ const (
 
 // watchInbound is called when an inbound task waits.
 func (x *exchange) watchInbound() {
-	s := &x.giveBacks
-	if s.armed.Load() || !s.armed.CompareAndSwap(false, true) {
+	w := &x.inboundWatch
+	if w.armed.Load() || !w.armed.CompareAndSwap(false, true) {
 		return
 	}
-	s.popped = x.inbound.Popped()
-	s.alarm.Ring = x.lookAtInbound
-	s.alarm.At = x.rt.Now() + giveBackPause
-	x.rt.SetAlarm(&s.alarm)
+	w.popped = x.inbound.Popped()
+	w.alarm.Ring = x.lookAtInbound
+	w.alarm.At = x.rt.Now() + giveBackPause
+	x.rt.SetAlarm(&w.alarm)
 }
 
 // lookAtInbound runs on the clock's goroutine.
 func (x *exchange) lookAtInbound() {
-	s := &x.giveBacks
+	w := &x.inboundWatch
 	popped := x.inbound.Popped()
-	waits, begun := int64(x.inbound.Pushed()-popped), int64(popped-s.popped)
+	waits, begun := int64(x.inbound.Pushed()-popped), int64(popped-w.popped)
 	if waits <= 0 || x.e.closed.Load() {
-		s.armed.Store(false)
+		w.armed.Store(false)
 		if !x.inbound.Empty() && !x.e.closed.Load() {
 			x.watchInbound()
 		}
 		return
 	}
-	s.popped = popped
+	w.popped = popped
 	cpus := x.e.total.cpu / oneCPU
 	if excess := waits - max(begun*giveBackSoon, cpus); excess > 0 {
 		x.mean.Store(max(x.mean.Load(), giveBackPause*cpus/max(begun, 1)))
-		x.e.cfg.Pool.Go(giveBack{x, excess})
+		x.e.cfg.Pool.Go(giveBackWork{x, excess})
 	}
-	s.alarm.At = x.rt.Now() + giveBackPause
-	x.rt.SetAlarm(&s.alarm)
+	w.alarm.At = x.rt.Now() + giveBackPause
+	x.rt.SetAlarm(&w.alarm)
 }
 
-// giveBack gives n inbound tasks back.
-type giveBack struct {
+// giveBackWork gives n inbound tasks back.
+type giveBackWork struct {
 	x *exchange
 	n int64
 }
 
 // Run implements goroutines.Work.
-func (g giveBack) Run() {
+func (g giveBackWork) Run() {
 	for range g.n {
 		c := g.x.inbound.Pop()
 		if c == nil {
 			break
 		}
 		if c.Pending() {
-			g.x.bounce(c.Work().(arrival))
+			g.x.giveBack(c.Work().(arrival))
 		}
 	}
 	g.x.flush()

@@ -16,7 +16,7 @@ import (
 type inboundTask[A, R any] struct {
 	record[A, R]
 	waiter   core.Waiter
-	tabled   slotted
+	tabled   tableEntry
 	from     *peer
 	slot     uint64
 	answered atomic.Bool
@@ -27,25 +27,26 @@ type inboundTask[A, R any] struct {
 // arrival is an inbound task without its types.
 type arrival interface {
 	runner
-	admit(slot uint64)
-	home() (*peer, uint64)
-	// place is where it stands in the table of its peer's inbound tasks.
-	place() *slotted
+	accept(slot uint64)
+	origin() (*peer, uint64)
+	// tableEntry is where it stands in the table of its peer's inbound tasks.
+	tableEntry() *tableEntry
 	future() *core.Future
 	// claimAnswer gives one caller the right and the duty to answer the owner.
 	claimAnswer() bool
-	answerTold() bool
+	isAnswered() bool
 	// departed does the accounts of an inbound task that leaves the queue without running.
 	departed(e *Engine)
 	// handed returns the peer that the worker is to uncork: that of an answer it has just made; nil when there is none.
 	handed() *peer
 }
 
-// inbox is how a frame finds the function: Impl of a task's entry.
-type inbox interface {
+// inboundFunc is how a frame finds the function: Impl of a task's entry.
+type inboundFunc interface {
 	// skip passes over an argument; false when that cannot be done without decoding it.
 	skip(r *wire.Reader) bool
-	// receive reads an argument and makes the task. The error is the task's; in tells of a corrupt frame.
+	// receive reads an argument and makes the task. The error is the task's own. A corrupt frame shows
+	// as the error of in, which the caller checks.
 	receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (g arrival, err error)
 }
 
@@ -62,9 +63,9 @@ const (
 	leastTask = 8
 )
 
-// place returns the memory of an inbound task. Inbound tasks that hold no other memory share an allocation with those
-// that follow in the frame: sixteen small allocations cost more than all other work for a small task.
-func (s *spec[A, R]) place(in *incoming) *inboundTask[A, R] {
+// newInbound returns the memory of an inbound task. Inbound tasks that hold no other memory share an allocation with
+// those that follow in the frame: sixteen small allocations cost more than all other work for a small task.
+func (s *spec[A, R]) newInbound(in *incoming) *inboundTask[A, R] {
 	if !s.fixed || s.gated {
 		return new(inboundTask[A, R])
 	}
@@ -78,9 +79,9 @@ func (s *spec[A, R]) place(in *incoming) *inboundTask[A, R] {
 		room = &made
 		in.room = room
 	}
-	g := &(*room)[0]
+	t := &(*room)[0]
 	*room = (*room)[1:]
-	return g
+	return t
 }
 
 // skip implements inbox.
@@ -100,85 +101,85 @@ func (s *spec[A, R]) skip(r *wire.Reader) bool {
 func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (arrival, error) {
 	if h.need != nil {
 		shaped := *s
-		shaped.need, shaped.common = *h.need, false
+		shaped.need, shaped.plain = *h.need, false
 		s = &shaped
 	}
-	g, r := s.place(in), &in.Reader
-	g.from, g.spec = p, s
+	t, r := s.newInbound(in), &in.Reader
+	t.from, t.spec = p, s
 	large := r.Large()
 	if !large {
-		if err := wire.ReadOf(r, s.arg, &g.arg, p); err != nil {
+		if err := wire.ReadOf(r, s.arg, &t.arg, p); err != nil {
 			return nil, fmt.Errorf("read the argument: %w", err)
 		}
 	}
-	g.Init(g, up, seq, s.gated)
+	t.Init(t, up, seq, s.gated)
 	if h.attempt > 1 || h.left > 0 {
-		spec := core.TurnSpec{Kind: core.TurnTask, Name: g.Name(), ID: g.ID(), Up: up, Attempt: h.attempt}
+		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.ID(), Up: up, Attempt: h.attempt}
 		if h.left > 0 {
 			spec.Deadline = x.rt.Now() + h.left
 		}
-		g.SetOwn(core.NewTurn(spec))
+		t.SetOwn(core.NewTurn(spec))
 	}
 	if large {
-		if err := g.readParams(r, up, p); err != nil {
+		if err := t.readParams(r, up, p); err != nil {
 			return nil, fmt.Errorf("read the argument: %w", err)
 		}
 	}
-	return g, nil
+	return t, nil
 }
 
-// admit lets the inbound task wait: for the values it refers to, which are fetched, then for a CPU.
-func (g *inboundTask[A, R]) admit(slot uint64) {
-	g.slot = slot
-	x := engineOf(g.Up()).net.Load()
-	x.here.Add(1)
-	d := g.awaitParams()
-	if d == nil && g.spec.refs {
-		if futures := g.spec.dependencies(&g.arg); len(futures) > 0 {
+// accept lets the inbound task wait: for the values it refers to, which are fetched, then for a CPU.
+func (t *inboundTask[A, R]) accept(slot uint64) {
+	t.slot = slot
+	x := engineOf(t.Up()).net.Load()
+	x.unanswered.Add(1)
+	d := t.awaitParams()
+	if d == nil && t.spec.refs {
+		if futures := t.spec.dependencies(&t.arg); len(futures) > 0 {
 			d = &deps{futures: futures}
-			g.hold(g.Up(), d)
-			d.task = g
-			g.OwnTurn().Pin(futures)
+			t.hold(t.Up(), d)
+			d.task = t
+			t.OwnTurn().Pin(futures)
 		}
 	}
 	if d == nil {
-		g.count(x.e)
+		t.count(x.e)
 	}
-	g.Expect(&g.waiter, g)
+	t.Expect(&t.waiter, t)
 	switch {
-	case g.from.inbound.put(g, &g.tabled):
-		g.Cancel(raysys.ErrCancelled)
+	case t.from.inbound.put(t, &t.tabled):
+		t.Cancel(raysys.ErrCancelled)
 	case d != nil:
 		d.wait()
 	default:
-		g.enqueue(x)
+		t.enqueue(x)
 	}
 }
 
-// ready implements held.
-func (g *inboundTask[A, R]) ready() {
-	x := engineOf(g.Up()).net.Load()
-	bytes := g.count(x.e)
-	if !g.Unhold() {
+// ready implements heldTask.
+func (t *inboundTask[A, R]) ready() {
+	x := engineOf(t.Up()).net.Load()
+	bytes := t.count(x.e)
+	if !t.Unhold() {
 		x.e.started(bytes)
-		g.drop()
+		t.drop()
 		return
 	}
-	x.e.held.Add(-1)
-	g.enqueue(x)
+	x.e.unqueued.Add(-1)
+	t.enqueue(x)
 	x.startInbound()
 }
 
-func (g *inboundTask[A, R]) enqueue(x *exchange) {
-	if g.spec.common {
-		x.inbound.Push(&g.Future)
+func (t *inboundTask[A, R]) enqueue(x *exchange) {
+	if t.spec.plain {
+		x.inbound.Push(&t.Future)
 	} else {
-		x.e.pushShaped(&g.Future, g.spec.need)
+		x.e.pushShaped(&t.Future, t.spec.need)
 	}
 	// Checked after the task was queued, so that either this goroutine or the one that empties the queue finds it
 	// there.
 	if x.e.closed.Load() || x.e.draining.Load() {
-		x.bounceQueued()
+		x.giveBackQueued()
 		return
 	}
 }
@@ -192,59 +193,59 @@ func (x *exchange) startInbound() {
 }
 
 // run implements runner.
-func (g *inboundTask[A, R]) run(s *core.Slot) {
-	if g.cancelled() == nil {
-		g.begun.Store(true)
+func (t *inboundTask[A, R]) run(s *core.CPUSlot) {
+	if t.cancelled() == nil {
+		t.begun.Store(true)
 	}
-	v, ok := g.compute(s)
+	v, ok := t.compute(s)
 	if !ok {
 		return
 	}
-	if !engineOf(g.Up()).waits() {
-		g.handing.open()
+	if !engineOf(t.Up()).waits() {
+		t.handing.open()
 	}
-	g.settle(v)
+	t.settle(v)
 }
 
-func (g *inboundTask[A, R]) handed() *peer {
-	if !g.handing.take() {
+func (t *inboundTask[A, R]) handed() *peer {
+	if !t.handing.take() {
 		return nil
 	}
-	return g.from
+	return t.from
 }
 
 // Help implements core.Work: no goroutine of this node waits for an inbound task.
-func (g *inboundTask[A, R]) Help(*core.Turn) bool { return false }
+func (t *inboundTask[A, R]) Help(*core.Turn) bool { return false }
 
 // An inbound task has been placed.
-func (g *inboundTask[A, R]) follows(*deps) bool { return false }
-func (g *inboundTask[A, R]) lends(*deps) bool   { return false }
+func (t *inboundTask[A, R]) goesToValues(*deps) bool { return false }
+func (t *inboundTask[A, R]) keepsParams(*deps) bool  { return false }
 
-func (g *inboundTask[A, R]) home() (*peer, uint64) { return g.from, g.slot }
-func (g *inboundTask[A, R]) place() *slotted       { return &g.tabled }
-func (g *inboundTask[A, R]) future() *core.Future  { return &g.Future }
-func (g *inboundTask[A, R]) claimAnswer() bool     { return g.answered.CompareAndSwap(false, true) }
-func (g *inboundTask[A, R]) answerTold() bool      { return g.answered.Load() }
-func (g *inboundTask[A, R]) departed(e *Engine)    { g.depart(e); g.drop() }
+func (t *inboundTask[A, R]) origin() (*peer, uint64) { return t.from, t.slot }
+func (t *inboundTask[A, R]) tableEntry() *tableEntry { return &t.tabled }
+func (t *inboundTask[A, R]) future() *core.Future    { return &t.Future }
+func (t *inboundTask[A, R]) claimAnswer() bool       { return t.answered.CompareAndSwap(false, true) }
+func (t *inboundTask[A, R]) isAnswered() bool        { return t.answered.Load() }
+func (t *inboundTask[A, R]) departed(e *Engine)      { t.depart(e); t.drop() }
 
 // Resolved implements core.Resolved: the inbound task has settled, and its owner gets the outcome.
-func (g *inboundTask[A, R]) Resolved(*core.Waiter) {
-	x := engineOf(g.Up()).net.Load()
-	if !g.claimAnswer() {
+func (t *inboundTask[A, R]) Resolved(*core.Waiter) {
+	x := engineOf(t.Up()).net.Load()
+	if !t.claimAnswer() {
 		return
 	}
-	g.from.inbound.remove(g.slot, &g.tabled)
-	// A drain waits for the worker of a task that has begun. One that is settled by another goroutine at the moment when its
-	// function returns was cancelled, or is late, and its owner knows that.
-	waits := !g.begun.Load()
+	t.from.inbound.remove(t.slot, &t.tabled)
+	// A drain waits for the worker of a task that has begun. One that is settled by another goroutine at the moment
+	// when its function returns was cancelled, or is late, and its owner knows that.
+	waits := !t.begun.Load()
 	if waits {
 		x.answering.Add(1)
 	}
-	x.here.Add(-1)
-	if v, here := g.Here(); here {
-		g.answerValue(x, v)
+	x.unanswered.Add(-1)
+	if v, here := t.Here(); here {
+		t.answerValue(x, v)
 	} else {
-		g.answer(x)
+		t.answer(x)
 	}
 	if waits {
 		x.answering.Add(-1)
@@ -252,67 +253,67 @@ func (g *inboundTask[A, R]) Resolved(*core.Waiter) {
 	x.e.checkDrained()
 }
 
-func (g *inboundTask[A, R]) answerValue(x *exchange, v *R) {
-	buf := x.beginAnswer(g.from, g.slot)
-	out, err := wire.AppendResultOf(append(*buf, resultValue), g.spec.res, v, &g.Future, g.from)
+func (t *inboundTask[A, R]) answerValue(x *exchange, v *R) {
+	buf := x.beginAnswer(t.from, t.slot)
+	out, err := wire.AppendResultOf(append(*buf, resultValue), t.spec.res, v, &t.Future, t.from)
 	if err != nil {
-		out = wire.AppendError(append(*buf, resultError), g.unsent(err))
+		out = wire.AppendError(append(*buf, resultError), t.unsent(err))
 	}
-	x.endAnswer(g.from, buf, out, &g.handing)
+	x.endAnswer(t.from, buf, out, &t.handing)
 }
 
-func (g *inboundTask[A, R]) unsent(err error) error {
-	return g.taskError(fmt.Errorf("send the result to node %s: %w", g.from.Node(), err), nil)
+func (t *inboundTask[A, R]) unsent(err error) error {
+	return t.taskError(fmt.Errorf("send the result to node %s: %w", t.from.Node(), err), nil)
 }
 
 // answer sends the owner the outcome of an inbound task that has no value here.
-func (g *inboundTask[A, R]) answer(x *exchange) {
-	v, err := g.Outcome()
-	if err != nil && g.Absent() {
+func (t *inboundTask[A, R]) answer(x *exchange) {
+	v, err := t.Outcome()
+	if err != nil && t.Absent() {
 		v, err = nil, nil // it answers by reference
 	}
-	x.answer(g.from, g.slot, func(dst []byte) ([]byte, error) {
+	x.answer(t.from, t.slot, func(dst []byte) ([]byte, error) {
 		switch {
 		case err == nil:
-			out, bad := wire.AppendResult(append(dst, resultValue), g.spec.res, v, &g.Future, g.from)
+			out, bad := wire.AppendResult(append(dst, resultValue), t.spec.res, v, &t.Future, t.from)
 			if bad != nil {
-				bad = g.unsent(bad)
+				bad = t.unsent(bad)
 			}
 			return out, bad
-		case g.Up().Job().Top.Cancelled() == nil:
+		case t.Up().Job().Top.Cancelled() == nil:
 			return nil, err
-		case g.begun.Load():
+		case t.begun.Load():
 			// This node closes, which may have failed the task: that is no outcome of the task.
 			return append(dst, resultLost), nil
 		default:
-			return append(dst, resultBounced), nil
+			return append(dst, resultGivenBack), nil
 		}
 	})
 }
 
-// bounce gives an inbound task that has not begun back to its owner. The caller has taken it out of the queue.
-func (x *exchange) bounce(g arrival) {
-	if !g.future().Start() || !g.claimAnswer() {
+// giveBack gives an inbound task that has not begun back to its owner. The caller has taken it out of the queue.
+func (x *exchange) giveBack(a arrival) {
+	if !a.future().Start() || !a.claimAnswer() {
 		return
 	}
-	p, slot := g.home()
-	p.inbound.remove(slot, g.place())
+	p, slot := a.origin()
+	p.inbound.remove(slot, a.tableEntry())
 	x.answering.Add(1)
-	x.here.Add(-1)
-	x.answer(p, slot, func(dst []byte) ([]byte, error) { return append(dst, resultBounced), nil })
+	x.unanswered.Add(-1)
+	x.answer(p, slot, func(dst []byte) ([]byte, error) { return append(dst, resultGivenBack), nil })
 	x.answering.Add(-1)
-	g.departed(x.e)
-	g.future().Cancel(errBounced)
+	a.departed(x.e)
+	a.future().Cancel(errGivenBack)
 	x.e.checkDrained()
 }
 
-var errBounced = errors.New("the task was given back to its owner")
+var errGivenBack = errors.New("the task was given back to its owner")
 
-// bounceQueued gives back all inbound tasks that have not begun.
-func (x *exchange) bounceQueued() {
+// giveBackQueued gives back all inbound tasks that have not begun.
+func (x *exchange) giveBackQueued() {
 	for c := x.inbound.Pop(); c != nil; c = x.inbound.Pop() {
 		if c.Pending() {
-			x.bounce(c.Work().(arrival))
+			x.giveBack(c.Work().(arrival))
 		}
 	}
 	x.e.mu.Lock()
@@ -320,7 +321,7 @@ func (x *exchange) bounceQueued() {
 	x.e.mu.Unlock()
 	x.e.shaped.Add(-int32(len(shaped)))
 	for _, w := range shaped {
-		x.bounce(w.future.Work().(arrival))
+		x.giveBack(w.future.Work().(arrival))
 	}
 	x.flush()
 }

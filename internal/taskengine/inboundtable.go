@@ -18,18 +18,18 @@ type inboundTable struct {
 
 const pageSize = 1 << 10
 
-type inboundPage [pageSize]atomic.Pointer[slotted]
+type inboundPage [pageSize]atomic.Pointer[tableEntry]
 
-// slotted is an inbound task in the table.
-type slotted struct{ arrival }
+// tableEntry is an inbound task in the table.
+type tableEntry struct{ arrival }
 
 // maxEarly bounds the cancellations that wait for their task. A cancellation that crossed its result would stay for
 // ever, so the table is emptied when it is full. A task that was cancelled then runs, though its outcome is not
 // needed.
 const maxEarly = 4096
 
-// at returns the place of a slot, nil when there was never an inbound task.
-func (t *inboundTable) at(slot uint64) *atomic.Pointer[slotted] {
+// at returns the cell of a slot, nil when there was never an inbound task.
+func (t *inboundTable) at(slot uint64) *atomic.Pointer[tableEntry] {
 	i := slot & (1<<32 - 1)
 	if pages := t.pages.Load(); pages != nil && i/pageSize < uint64(len(*pages)) {
 		return &(*pages)[i/pageSize][i%pageSize]
@@ -52,20 +52,21 @@ func (t *inboundTable) grow(slot uint64) {
 	t.pages.Store(&pages)
 }
 
-// put enters an inbound task, whose own place in memory s is, and reports whether it was cancelled before it came.
-func (t *inboundTable) put(g arrival, s *slotted) (cancelled bool) {
-	_, slot := g.home()
-	place := t.at(slot)
-	if place == nil {
+// put enters an inbound task, whose entry s is a part of its memory, and reports whether it was cancelled before it
+// came.
+func (t *inboundTable) put(a arrival, s *tableEntry) (cancelled bool) {
+	_, slot := a.origin()
+	cell := t.at(slot)
+	if cell == nil {
 		t.grow(slot)
-		place = t.at(slot)
+		cell = t.at(slot)
 	}
-	s.arrival = g
-	place.Store(s)
-	if g.answerTold() { // its deadline may have passed already
-		place.CompareAndSwap(s, nil)
+	s.arrival = a
+	cell.Store(s)
+	if a.isAnswered() { // its deadline may have passed already
+		cell.CompareAndSwap(s, nil)
 	}
-	if t.some.Load() == 0 { // cancel counts before it looks at the place again
+	if t.some.Load() == 0 { // cancel counts before it looks at the cell again
 		return false
 	}
 	t.mu.Lock()
@@ -77,17 +78,17 @@ func (t *inboundTable) put(g arrival, s *slotted) (cancelled bool) {
 	return cancelled
 }
 
-// remove takes it out, unless another has its place.
-func (t *inboundTable) remove(slot uint64, s *slotted) {
-	if place := t.at(slot); place != nil {
-		place.CompareAndSwap(s, nil)
+// remove takes it out, unless another has its cell.
+func (t *inboundTable) remove(slot uint64, s *tableEntry) {
+	if cell := t.at(slot); cell != nil {
+		cell.CompareAndSwap(s, nil)
 	}
 }
 
 // cancel returns the inbound task of the slot, or remembers it for the task that is still on its way.
 func (t *inboundTable) cancel(slot uint64) arrival {
-	if g := t.find(slot); g != nil {
-		return g
+	if a := t.find(slot); a != nil {
+		return a
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,21 +100,21 @@ func (t *inboundTable) cancel(slot uint64) arrival {
 	}
 	t.early[slot] = true
 	t.some.Store(int32(len(t.early)))
-	if g := t.find(slot); g != nil { // it came just now, and may have looked before that
+	if a := t.find(slot); a != nil { // it came just now, and may have looked before that
 		delete(t.early, slot)
 		t.some.Store(int32(len(t.early)))
-		return g
+		return a
 	}
 	return nil
 }
 
 func (t *inboundTable) find(slot uint64) arrival {
-	place := t.at(slot)
-	if place == nil {
+	cell := t.at(slot)
+	if cell == nil {
 		return nil
 	}
-	if s := place.Load(); s != nil {
-		if _, of := s.home(); of == slot {
+	if s := cell.Load(); s != nil {
+		if _, of := s.origin(); of == slot {
 			return s.arrival
 		}
 	}

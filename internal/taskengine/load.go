@@ -29,7 +29,7 @@ func (e *Engine) Load() Load {
 	}
 	if x := e.net.Load(); x != nil {
 		l.Queued += int(x.deferred.count.Load())
-		l.Inbound = int(x.here.Load())
+		l.Inbound = int(x.unanswered.Load())
 		taken := e.total.cpu - e.free.Load()
 		if e.searching.Load() != 0 { // a worker that looks for work holds a CPU, which counts as free
 			taken -= oneCPU
@@ -122,8 +122,8 @@ func (m *meter) take(x *exchange) {
 }
 
 // serve records whether the CPU of s serves this node from now on.
-func (x *exchange) serve(s *core.Slot, own bool) {
-	if s.Foreign.Load() == !own || s.Foreign.Swap(!own) == !own {
+func (x *exchange) serve(s *core.CPUSlot, own bool) {
+	if s.NotOwn.Load() == !own || s.NotOwn.Swap(!own) == !own {
 		return
 	}
 	if own {
@@ -134,7 +134,7 @@ func (x *exchange) serve(s *core.Slot, own bool) {
 }
 
 // tick is called when a task has returned on slot s. The time of a group in which a task waited says nothing of CPUs.
-func (m *meter) tick(x *exchange, s *core.Slot) {
+func (m *meter) tick(x *exchange, s *core.CPUSlot) {
 	if s.Waited.Load() {
 		s.Waited.Store(false)
 		m.began, m.ran, m.group = max(x.rt.Now(), 1), 0, 1

@@ -24,7 +24,7 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 		return refs
 	}
 	// What needs a look at each argument goes one by one.
-	if s.refs || !s.fixed || !s.common || s.opts.Deadline != 0 || t.Job().Inspect != nil || !e.hasRoom() {
+	if s.refs || !s.fixed || !s.plain || s.opts.Deadline != 0 || t.Job().Inspect != nil || !e.hasRoom() {
 		for i, x := range xs {
 			refs[i] = raysys.Ref[R](s.submit(ctx, x))
 		}
@@ -62,7 +62,7 @@ type bulkEntry[A, R any] struct {
 }
 
 // runAll implements batch. Workers take the records in strides: small enough that the last ones are shared.
-func (m *bulkEntry[A, R]) runAll(s *core.Slot, yield func() bool) bool {
+func (m *bulkEntry[A, R]) runAll(s *core.CPUSlot, yield func() bool) bool {
 	n := int64(len(m.bulk.records))
 	for {
 		i := m.bulk.next.Add(1) - 1
@@ -93,7 +93,7 @@ func (m *bulkEntry[A, R]) take() *core.Future {
 // entry implements batch.
 func (m *bulkEntry[A, R]) entry() *core.Entry { return m.bulk.records[0].spec.entry }
 
-func (m *bulkEntry[A, R]) run(*core.Slot)                        {}
+func (m *bulkEntry[A, R]) run(*core.CPUSlot)                     {}
 func (m *bulkEntry[A, R]) Name() string                          { return "map" }
 func (m *bulkEntry[A, R]) Help(*core.Turn) bool                  { return false }
 func (m *bulkEntry[A, R]) Expires() int64                        { return 0 }

@@ -25,22 +25,22 @@ type outboundTask interface {
 	head(rt core.Runtime) taskHead
 	// appendArg appends the argument.
 	appendArg(dst []byte, refs wire.References) ([]byte, error)
-	// back returns a claimed task that no node has begun to the tasks that wait here; false when it has settled.
-	back(e *Engine) bool
+	// unstart returns a claimed task that no node has begun to the tasks that wait here; false when it has settled.
+	unstart(e *Engine) bool
 	settleFailed(err error)
-	// common is true for a task that asks for one CPU and nothing else.
-	common() bool
-	// plain is true for one that does so, whatever it waits for now.
+	// plain reports whether the task asks for one CPU, on any node, and nothing else.
 	plain() bool
+	// mayQueue reports whether workers may find the task in a queue: it is plain, and not data-local.
+	mayQueue() bool
 	needs() need
 	request() PlaceRequest
 	// stay has a task that is data-local run on this node: once its values are here. False for one that is not
 	// data-local.
 	stay(e *Engine) bool
 
-	// landed takes the value that a peer computed; failedThere the error. An error of landed means that the frame is
-	// corrupt and the task has not settled.
-	landed(r *wire.Reader, refs wire.References, node raysys.NodeID) error
+	// resolveFrom takes the value that a peer computed; failedThere the error. An error of resolveFrom means that the
+	// frame is corrupt and the task has not settled.
+	resolveFrom(r *wire.Reader, refs wire.References, node raysys.NodeID) error
 	failedThere(err error)
 	// lost is called when the node on which the task was is gone.
 	lost(x *exchange, node raysys.NodeID, cause error)
@@ -53,9 +53,9 @@ type outboundTask interface {
 func (r *record[A, R]) entry() *core.Entry { return r.spec.entry }
 func (r *record[A, R]) needs() need        { return r.spec.need }
 
-// common implements outboundTask. A task that waits to go to where its values are must not be found by a worker.
-func (r *record[A, R]) common() bool {
-	if !r.spec.common {
+// mayQueue implements outboundTask. A task that waits to go to where its values are must not be found by a worker.
+func (r *record[A, R]) mayQueue() bool {
+	if !r.spec.plain {
 		return false
 	}
 	d := r.deps()
@@ -63,7 +63,7 @@ func (r *record[A, R]) common() bool {
 }
 
 // plain implements outboundTask.
-func (r *record[A, R]) plain() bool { return r.spec.common }
+func (r *record[A, R]) plain() bool { return r.spec.plain }
 
 func (r *record[A, R]) request() PlaceRequest {
 	q := PlaceRequest{Entry: r.spec.entry, Options: &r.spec.opts, ID: r.ID(), Attempt: r.attempt()}
@@ -88,7 +88,7 @@ func (r *record[A, R]) depart(e *Engine) {
 	}
 	e.started(bytes)
 	if d := r.deps(); d != nil {
-		d.releaseFetchSlot()
+		d.releaseFetchPermit()
 	}
 }
 
@@ -112,7 +112,7 @@ func (r *record[A, R]) head(rt core.Runtime) taskHead {
 			h.left = max(at-rt.Now(), 1)
 		}
 	}
-	if !r.spec.common && !r.spec.oneCPU() {
+	if !r.spec.plain && !r.spec.oneCPU() {
 		h.need = &r.spec.need
 	}
 	return h
@@ -130,25 +130,25 @@ func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, erro
 	if wire.Exceeds(r.spec.arg, v, wire.ValueLimit) {
 		return r.appendParams(dst, refs)
 	}
-	lends, _ := refs.(wire.PendingExports)
-	lent := 0
-	if lends != nil {
-		lent = lends.Mark()
+	exports, _ := refs.(wire.PendingExports)
+	mark := 0
+	if exports != nil {
+		mark = exports.Mark()
 	}
 	out, err := wire.AppendValue(dst, r.spec.arg, v, refs)
 	if errors.Is(err, raysys.ErrTooLarge) {
-		if lends != nil {
-			lends.TakeBack(lent, lends.Mark())
+		if exports != nil {
+			exports.TakeBack(mark, exports.Mark())
 		}
 		return r.appendParams(dst, refs)
 	}
 	return out, err
 }
 
-// back implements outboundTask.
-func (r *record[A, R]) back(e *Engine) bool {
+// unstart implements outboundTask.
+func (r *record[A, R]) unstart(e *Engine) bool {
 	bytes := r.count(e)
-	if r.Back() {
+	if r.Unstart() {
 		return true
 	}
 	e.started(bytes)
@@ -165,12 +165,12 @@ func (r *record[A, R]) Stopped() {
 	}
 }
 
-// landed implements outboundTask.
-func (r *record[A, R]) landed(rd *wire.Reader, refs wire.References, node raysys.NodeID) error {
+// resolveFrom implements outboundTask.
+func (r *record[A, R]) resolveFrom(rd *wire.Reader, refs wire.References, node raysys.NodeID) error {
 	if rd.Large() {
-		return r.landedElsewhere(rd, refs)
+		return r.forwardFrom(rd, refs)
 	}
-	v := r.Place()
+	v := r.Into()
 	if err := wire.ReadOf(rd, r.spec.res, v, refs); err != nil {
 		var zero R
 		*v = zero
@@ -228,7 +228,7 @@ func (r *record[A, R]) again(attempt int) {
 		return
 	}
 	e := engineOf(r.Up())
-	e.held.Add(1)
+	e.unqueued.Add(1)
 	// The next attempt starts the children of the failed one again, under the same ids. The turn is cancelled before
 	// it ends: work below an ended turn looks past it.
 	last.Cancel(errRetried)

@@ -29,28 +29,28 @@ type refParam[T any] struct {
 	has bool
 }
 
-func (s *refParam[T]) taken() bool { return s.has }
+func (p *refParam[T]) taken() bool { return p.has }
 
-func (s *refParam[T]) take(j *core.Job) (bool, error) {
-	if s.has {
+func (p *refParam[T]) take(j *core.Job) (bool, error) {
+	if p.has {
 		return true, nil
 	}
-	v, here, err := s.Peek()
+	v, here, err := p.Peek()
 	if err == nil && here {
-		*s.at, err = core.HandOver(j, "argument by reference", v)
-		s.has = err == nil
+		*p.at, err = core.HandOver(j, "argument by reference", v)
+		p.has = err == nil
 	}
 	return here, err
 }
 
-func (s *refParam[T]) pin() {
-	if err := s.RefFuture().Pin(); err != nil {
-		s.Ref = core.FailedRef[T](err)
-		_ = s.RefFuture().Pin()
+func (p *refParam[T]) pin() {
+	if err := p.RefFuture().Pin(); err != nil {
+		p.Ref = core.FailedRef[T](err)
+		_ = p.RefFuture().Pin()
 	}
 }
 
-func (s *refParam[T]) makeObject(c *core.Future, part int) { s.Ref = core.Hold(c, part, *s.at) }
+func (p *refParam[T]) makeObject(c *core.Future, part int) { p.Ref = core.Hold(c, part, *p.at) }
 
 // takeAll takes every parameter; false when one is elsewhere.
 func takeAll(params []param, j *core.Job) (here bool, err error) {
@@ -94,38 +94,38 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 }
 
 // readParams is the receiving side: the objects are fetched once the task is admitted.
-func (g *inboundTask[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.References) error {
+func (t *inboundTask[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.References) error {
 	d := &deps{}
-	params := g.spec.params(&g.arg)
+	params := t.spec.params(&t.arg)
 	for _, p := range params {
 		c, err := refs.ReadRef(r)
 		if err != nil {
 			return err
 		}
 		if err := p.SetRefFuture(c); err != nil {
-			return fmt.Errorf("parameter of %s: %w", g.Name(), err)
+			return fmt.Errorf("parameter of %s: %w", t.Name(), err)
 		}
 	}
 	if up == nil { // its turn is not known, and it goes back
 		return nil
 	}
 	d.params.Store(&params)
-	t := g.OwnTurn()
-	if t == nil {
-		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: g.Name(), ID: g.ID(), Up: up, Attempt: 1})
+	own := t.OwnTurn()
+	if own == nil {
+		own = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.ID(), Up: up, Attempt: 1})
 	}
-	t.Attach(d)
-	g.SetOwn(t)
+	own.Attach(d)
+	t.SetOwn(own)
 	return nil
 }
 
 // awaitParams returns what the inbound task waits for when its argument came as objects.
-func (g *inboundTask[A, R]) awaitParams() *deps {
-	t := g.OwnTurn()
-	if t == nil {
+func (t *inboundTask[A, R]) awaitParams() *deps {
+	own := t.OwnTurn()
+	if own == nil {
 		return nil
 	}
-	d, ok := t.Attached().(*deps)
+	d, ok := own.Attached().(*deps)
 	if !ok {
 		return nil
 	}
@@ -133,14 +133,14 @@ func (g *inboundTask[A, R]) awaitParams() *deps {
 		p.pin()
 		d.futures = append(d.futures, p.RefFuture())
 	}
-	g.hold(g.Up(), d)
-	d.task = g
-	g.inner(d, g)
+	t.hold(t.Up(), d)
+	d.task = t
+	t.inner(d, t)
 	return d
 }
 
-// landedElsewhere settles the task with a result that stays where it was computed until it is needed.
-func (r *record[A, R]) landedElsewhere(rd *wire.Reader, refs wire.References) error {
+// forwardFrom settles the task with a result that stays where it was computed until it is needed.
+func (r *record[A, R]) forwardFrom(rd *wire.Reader, refs wire.References) error {
 	src, size, err := wire.ReadLarge(rd, refs)
 	if err != nil {
 		return err

@@ -26,17 +26,17 @@ type exchange struct {
 	peers   atomic.Pointer[[]*peer] // copied on write, under admin
 	find    atomic.Pointer[map[wire.Peer]*peer]
 	inbound *queue.Queue[core.Future] // tasks of other nodes that wait to start
-	// here counts tasks of other nodes that are not answered. One is taken out before its answer is made, so that no load which
-	// leaves behind the answer has it. answering counts the answers that are being given by others than workers: it is raised
-	// before here is lowered, and a drain waits for it.
-	here, answering atomic.Int64
-	away            atomic.Int64 // tasks of this node that are elsewhere
-	notOwn          atomic.Int64 // CPUs that workers hold for tasks of other nodes, or while they look for work
-	mean            atomic.Int64 // nanoseconds a task holds a CPU
-	deferred        deferred
+	// unanswered counts tasks of other nodes. It is lowered before the answer of one is made: a load report that is
+	// sent after the answer must not count that task. answering counts the answers that goroutines other than workers
+	// are making: it is raised before unanswered is lowered, and a drain waits for it.
+	unanswered, answering atomic.Int64
+	away                  atomic.Int64 // tasks of this node that are elsewhere
+	notOwn                atomic.Int64 // CPUs that workers hold for tasks of other nodes, or while they look for work
+	mean                  atomic.Int64 // nanoseconds a task holds a CPU
+	deferred              deferred
 	forwarder
-	stops     stops
-	giveBacks giveBacks
+	stops        stops
+	inboundWatch inboundWatch
 
 	admin   sync.Mutex // guards coming and going of peers, and the rest
 	avoided map[raysys.NodeID]bool
@@ -58,7 +58,7 @@ type peer struct {
 	unsent   atomic.Bool         // something was sent since the last Flush
 	full     atomic.Bool         // it refused a task; until its next frame, or until retryPause has passed
 	skip     bool                // has nothing to do in this round; guarded by the right to send
-	lends    wire.PendingExports // references of the frame that is filled; guarded by the right to send
+	exports  wire.PendingExports // references of the frame that is filled; guarded by the right to send
 
 	mu    sync.Mutex // guards the next two
 	load  Load
@@ -97,7 +97,7 @@ func (e *Engine) PeerUp(wp wire.Peer, info PeerInfo) {
 		x.admin.Unlock()
 		return
 	}
-	p := &peer{Peer: wp, cpus: needOf(info.Resources).cpu / oneCPU, lends: wire.PendingExportsOf(wp)}
+	p := &peer{Peer: wp, cpus: needOf(info.Resources).cpu / oneCPU, exports: wire.PendingExportsOf(wp)}
 	p.avoid.Store(x.avoided[wp.Node()])
 	x.enter(append(slices.Clone(*x.peers.Load()), p))
 	if x.stop == nil {
@@ -142,7 +142,7 @@ func (e *Engine) PeerDown(wp wire.Peer, cause error) {
 	x.admin.Unlock()
 	p.drop(x)
 	for _, f := range p.flights.Drain() {
-		x.left(p, f)
+		x.flightEnded(p, f)
 		f.task.Work().(outboundTask).lost(x, p.Node(), cause)
 	}
 	x.recheck()
@@ -253,13 +253,13 @@ func (x *exchange) close() {
 	x.rt.ClearAlarm(&x.hint)
 	x.rt.ClearAlarm(&x.retry)
 	x.rt.ClearAlarm(&x.lastCall)
-	x.rt.ClearAlarm(&x.giveBacks.alarm)
+	x.rt.ClearAlarm(&x.inboundWatch.alarm)
 	for _, c := range x.deferred.drain(x.e) {
 		c.Cancel(raysys.ErrClosed)
 	}
 	for _, p := range list {
 		for _, f := range p.flights.Drain() {
-			x.left(p, f)
+			x.flightEnded(p, f)
 			f.task.Work().(outboundTask).closed()
 		}
 	}

@@ -25,25 +25,26 @@ type PlaceRequest struct {
 // temporary is an error of Config.Place that says that a node may come, or become free, that can take the task.
 type temporary interface{ Temporary() bool }
 
-// placing is a task that has no node yet.
-type placing struct {
+// unplacedTask is a task for which Config.Place has found no node yet.
+type unplacedTask struct {
 	future *core.Future
 	w      outboundTask
 }
 
-// place finds a node for a task that does not belong in the common queue.
+// place has Config.Place choose the node of a task that does not belong in the run queue, and sends it there or keeps
+// it here.
 func (x *exchange) place(c *core.Future, w outboundTask) {
 	e, r := x.e, w.request()
 	for {
-		seen := x.deferred.routes.Load()
+		seen := x.deferred.placements.Load()
 		to, err := e.cfg.Place(r)
 		switch t, _ := err.(temporary); {
 		case err != nil && t != nil && t.Temporary():
-			x.unplaced(c, w)
-			if x.deferred.routes.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
+			x.deferUnplaced(c, w)
+			if x.deferred.placements.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
 				x.recheck()
 			}
-		case err != nil && w.plain() && w.stay(e): // the common queue waits for nodes
+		case err != nil && w.plain() && w.stay(e): // the run queue waits for nodes
 		case err != nil:
 			c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
 		case to == nil:
@@ -63,19 +64,19 @@ func (x *exchange) place(c *core.Future, w outboundTask) {
 				r.Avoid = append(r.Avoid, to.Node())
 				continue
 			}
-			x.unplaced(c, w)
+			x.deferUnplaced(c, w)
 			x.retryLater()
 		}
 		return
 	}
 }
 
-// unplaced keeps a task until the view changes.
-func (x *exchange) unplaced(c *core.Future, w outboundTask) {
+// deferUnplaced keeps a task that has no node until the view changes.
+func (x *exchange) deferUnplaced(c *core.Future, w outboundTask) {
 	x.deferred.mu.Lock()
 	defer x.deferred.mu.Unlock()
-	x.e.held.Add(1)
-	x.deferred.placed = append(x.deferred.placed, placing{c, w})
+	x.e.unqueued.Add(1)
+	x.deferred.unplaced = append(x.deferred.unplaced, unplacedTask{c, w})
 }
 
 // sendTo sends one task to p; false when p does not take it.
@@ -93,14 +94,14 @@ func (x *exchange) sendTo(p *peer, c *core.Future, w outboundTask) bool {
 	return true
 }
 
-// route tries the tasks again that have no node. The caller does not hold the right to send.
-func (x *exchange) route() {
-	x.deferred.routes.Add(1)
+// retryUnplaced places the tasks again that have no node. The caller does not hold the right to send.
+func (x *exchange) retryUnplaced() {
+	x.deferred.placements.Add(1)
 	x.deferred.mu.Lock()
-	list := x.deferred.placed
-	x.deferred.placed = nil
+	list := x.deferred.unplaced
+	x.deferred.unplaced = nil
 	x.deferred.mu.Unlock()
-	x.e.held.Add(-int64(len(list)))
+	x.e.unqueued.Add(-int64(len(list)))
 	for _, w := range list {
 		if w.future.Pending() {
 			x.place(w.future, w.w)

@@ -33,8 +33,8 @@ func (e *Engine) Inbound(wp wire.Peer, number uint64) *core.Future {
 	if p == nil {
 		return nil
 	}
-	if g := p.inbound.find(number); g != nil {
-		return g.future()
+	if a := p.inbound.find(number); a != nil {
+		return a.future()
 	}
 	return nil
 }

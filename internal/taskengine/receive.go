@@ -38,7 +38,7 @@ func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
 		}
 	}
 	if bounced != nil {
-		x.bounceSlots(p, bounced)
+		x.giveBackSlots(p, bounced)
 	}
 	return nil
 }
@@ -57,18 +57,18 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	if entry == nil {
 		return 0, false, fmt.Errorf("%w: no function has the number %d", wire.ErrCorrupt, fn)
 	}
-	box, known := entry.Impl.(inbox)
+	box, known := entry.Impl.(inboundFunc)
 	if !known {
 		return 0, false, fmt.Errorf("%w: %s is no task", wire.ErrCorrupt, entry)
 	}
 	// Without its turn the task came before it, over the bulk connection: it may come again. So may all others for
 	// which there is no room.
-	refuse := up == nil || x.e.closed.Load() || x.e.draining.Load() || x.here.Load() >= int64(x.e.cfg.QueueInbound) || x.e.bytes.Load() > x.e.maxBytes
+	refuse := up == nil || x.e.closed.Load() || x.e.draining.Load() || x.unanswered.Load() >= int64(x.e.cfg.QueueInbound) || x.e.bytes.Load() > x.e.maxBytes
 	if refuse && box.skip(r) {
 		slot, err = slotOf(r)
 		return slot, false, err
 	}
-	g, bad := box.receive(x, p, up, seq, h, in)
+	a, bad := box.receive(x, p, up, seq, h, in)
 	if slot, err = slotOf(r); err != nil {
 		return 0, false, err
 	}
@@ -76,13 +76,13 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	case refuse:
 		return slot, false, nil
 	case bad != nil:
-		x.refuse(p, slot, &raysys.TaskError{
+		x.answerError(p, slot, &raysys.TaskError{
 			Task: up.ID().Child(seq), Function: entry.Name, Node: up.Job().Node, Attempt: h.attempt, Err: bad,
 		})
 	case h.need != nil && x.e.fits(h.resources()) != nil:
-		x.refuse(p, slot, fmt.Errorf("run %s on node %s: %w", entry, up.Job().Node, x.e.fits(h.resources())))
+		x.answerError(p, slot, fmt.Errorf("run %s on node %s: %w", entry, up.Job().Node, x.e.fits(h.resources())))
 	default:
-		g.admit(slot)
+		a.accept(slot)
 	}
 	return slot, true, nil
 }
@@ -110,8 +110,8 @@ func (e *Engine) HandleCancel(wp wire.Peer, frame []byte) error {
 		if err := r.Err(); err != nil {
 			return fmt.Errorf("cancellations from node %s: %w", p.Node(), err)
 		}
-		if g := p.inbound.cancel(slot); g != nil {
-			g.future().Cancel(raysys.ErrCancelled)
+		if a := p.inbound.cancel(slot); a != nil {
+			a.future().Cancel(raysys.ErrCancelled)
 		}
 	}
 	return nil

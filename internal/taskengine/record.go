@@ -13,11 +13,11 @@ import (
 // spec is what all submissions of one handle share.
 type spec[A, R any] struct {
 	*definition
-	fn     func(context.Context, A) (R, error)
-	opts   core.Options
-	need   need
-	common bool // asks for one CPU, anywhere: the common queue
-	gated  bool // results hold pointers
+	fn    func(context.Context, A) (R, error)
+	opts  core.Options
+	need  need
+	plain bool // asks for one CPU, on any node: its tasks go through the run queue
+	gated bool // results hold pointers
 }
 
 // record is one task: its future, its specification and its context in one allocation. For an int argument and an int
@@ -27,6 +27,17 @@ type record[A, R any] struct {
 	spec *spec[A, R]
 	arg  A
 }
+
+// What a record is beyond core.Work.
+var (
+	_ core.Droppable = (*record[none, none])(nil)
+	_ core.Limited   = (*record[none, none])(nil)
+	_ core.Stoppable = (*record[none, none])(nil)
+	_ outboundTask   = (*record[none, none])(nil)
+	_ arrival        = (*inboundTask[none, none])(nil)
+	_ inboundFunc    = (*spec[none, none])(nil)
+	_ batch          = (*bulkEntry[none, none])(nil)
+)
 
 // Name implements core.Work.
 func (r *record[A, R]) Name() string { return r.spec.entry.Name }
@@ -39,7 +50,7 @@ func (r *record[A, R]) Expires() int64 {
 	return 0
 }
 
-// Limit is how long the task may take.
+// Limit implements core.Limited.
 func (r *record[A, R]) Limit() time.Duration { return r.spec.opts.Deadline }
 
 // Waits implements core.Work: a queued task waits for no turn, a held task for its dependencies.
@@ -69,7 +80,7 @@ func (r *record[A, R]) Help(t *core.Turn) bool {
 func (r *record[A, R]) helpHere(e *Engine, t *core.Turn) bool {
 	// A task with a deadline is not run in place: the goroutine that waits must be able to leave when the deadline
 	// passes.
-	if !r.common() || !r.Pending() || r.Expires() != 0 {
+	if !r.mayQueue() || !r.Pending() || r.Expires() != 0 {
 		return false
 	}
 	slot, borrowed := t.Slot(), false
@@ -91,7 +102,7 @@ func (r *record[A, R]) helpHere(e *Engine, t *core.Turn) bool {
 }
 
 // runInPlace tidies up also when the task ends the goroutine by runtime.Goexit.
-func (r *record[A, R]) runInPlace(e *Engine, t *core.Turn, slot *core.Slot, borrowed bool) {
+func (r *record[A, R]) runInPlace(e *Engine, t *core.Turn, slot *core.CPUSlot, borrowed bool) {
 	if borrowed {
 		defer e.returnSlot(slot)
 	} else {
@@ -106,14 +117,14 @@ func (r *record[A, R]) runInPlace(e *Engine, t *core.Turn, slot *core.Slot, borr
 }
 
 // run executes the claimed task and settles it.
-func (r *record[A, R]) run(s *core.Slot) {
+func (r *record[A, R]) run(s *core.CPUSlot) {
 	if v, ok := r.compute(s); ok {
 		r.settle(v)
 	}
 }
 
 // compute calls the claimed task's function. False when the task has settled without a value.
-func (r *record[A, R]) compute(s *core.Slot) (v R, ok bool) {
+func (r *record[A, R]) compute(s *core.CPUSlot) (v R, ok bool) {
 	e := engineOf(r.Up())
 	var bytes int64
 	if !r.spec.fixed {
@@ -121,7 +132,7 @@ func (r *record[A, R]) compute(s *core.Slot) (v R, ok bool) {
 	}
 	e.started(bytes)
 	if d := r.deps(); d != nil {
-		d.releaseFetchSlot()
+		d.releaseFetchPermit()
 	}
 	if cause := r.cancelled(); cause != nil {
 		r.drop()
@@ -171,8 +182,8 @@ func (r *record[A, R]) drop() {
 	r.arg = zero
 	if t := r.OwnTurn(); t != nil {
 		if d := r.deps(); d != nil {
-			d.giveBack()
-			d.releaseFetchSlot()
+			d.returnParams()
+			d.releaseFetchPermit()
 		}
 		t.End()
 	}
@@ -256,12 +267,12 @@ func accepts(f func(error) bool, err error) (ok bool) {
 	return f(err)
 }
 
-// Dropped is called when the task has settled without having started; queued is false while it was held. Its place in
+// Dropped implements core.Droppable: the task has settled without having started. Its place in
 // the queue stays until a worker reaches it; its memory is released now.
 func (r *record[A, R]) Dropped(queued bool) {
 	e := engineOf(r.Up())
 	if !queued {
-		e.held.Add(-1)
+		e.unqueued.Add(-1)
 		e.started(0)
 		return
 	}
@@ -271,7 +282,7 @@ func (r *record[A, R]) Dropped(queued bool) {
 	}
 	e.started(bytes)
 	r.drop()
-	if !r.spec.common {
+	if !r.spec.plain {
 		e.droppedShaped()
 	}
 }
@@ -288,8 +299,8 @@ func (r *record[A, R]) ready() {
 		r.drop()
 		return
 	}
-	e.held.Add(-1)
-	r.place(e)
+	e.unqueued.Add(-1)
+	r.queueOrPlace(e)
 }
 
 // count adds the argument to the bytes that are queued.
@@ -301,8 +312,9 @@ func (r *record[A, R]) count(e *Engine) (bytes int64) {
 	return bytes
 }
 
-// place puts the task, which is counted and startable, where workers find it.
-func (r *record[A, R]) place(e *Engine) {
+// queueOrPlace sends the task, which is counted and may start, on its way: into the run queue or the list of its shape,
+// where workers find it, or to the node that placement chooses.
+func (r *record[A, R]) queueOrPlace(e *Engine) {
 	if e.closed.Load() {
 		r.Cancel(raysys.ErrClosed)
 		return
@@ -310,7 +322,7 @@ func (r *record[A, R]) place(e *Engine) {
 	switch d := r.deps(); {
 	case d != nil && d.dataLocal.Load():
 		e.exchange().place(&r.Future, r)
-	case r.spec.common:
+	case r.spec.plain:
 		e.push(&r.Future)
 	case e.cfg.Place != nil && (d == nil || !d.stays):
 		e.exchange().place(&r.Future, r)

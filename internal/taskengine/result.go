@@ -37,13 +37,13 @@ func (e *Engine) HandleResults(wp wire.Peer, list []byte) error {
 	if p == nil {
 		return nil
 	}
-	l := landings.Get().(*landing)
+	l := resultBatches.Get().(*resultBatch)
 	defer func() {
-		*l = landing{}
-		landings.Put(l)
+		*l = resultBatch{}
+		resultBatches.Put(l)
 	}()
 	for all := wire.NewReader(list); all.Len() > 0; {
-		if err := x.land(p, l, &all); err != nil {
+		if err := x.takeBatch(p, l, &all); err != nil {
 			return err
 		}
 	}
@@ -51,24 +51,23 @@ func (e *Engine) HandleResults(wp wire.Peer, list []byte) error {
 	return nil
 }
 
-// landing are results that are taken in at once: what they have to do with locks and counters costs as much for many as
-// for one.
-type landing struct {
+// resultBatch are results that are taken in together: locks and counters cost as much for many as for one.
+type resultBatch struct {
 	n       int
-	results [landingSize]wire.Reader
-	slots   [landingSize]uint64
-	flights [landingSize]flight
-	found   [landingSize]bool
+	results [resultBatchSize]wire.Reader
+	slots   [resultBatchSize]uint64
+	flights [resultBatchSize]flight
+	found   [resultBatchSize]bool
 }
 
-const landingSize = 32
+const resultBatchSize = 32
 
-var landings = sync.Pool{New: func() any { return new(landing) }}
+var resultBatches = sync.Pool{New: func() any { return new(resultBatch) }}
 
-// land takes in the first results of a list.
-func (x *exchange) land(p *peer, l *landing, all *wire.Reader) error {
+// takeBatch takes in the first results of a list.
+func (x *exchange) takeBatch(p *peer, l *resultBatch, all *wire.Reader) error {
 	l.n = 0
-	for l.n < landingSize && all.Len() > 0 {
+	for l.n < resultBatchSize && all.Len() > 0 {
 		r := &l.results[l.n]
 		*r = wire.NewReader(all.Bytes())
 		if err := all.Err(); err != nil {
@@ -88,10 +87,10 @@ func (x *exchange) land(p *peer, l *landing, all *wire.Reader) error {
 	}
 	p.flights.TakeAll(l.slots[:l.n], l.flights[:], l.found[:])
 	// Before any of them is settled: the program may submit again then, and wait for room.
-	x.leftAll(p, l)
+	x.flightsEnded(p, l)
 	var bad error
 	for i := range l.n {
-		err := x.landed(p, &l.results[i], l.flights[i], l.found[i])
+		err := x.takeResult(p, &l.results[i], l.flights[i], l.found[i])
 		if err == nil {
 			err = x.rest(p, &l.results[i])
 		}
@@ -102,8 +101,8 @@ func (x *exchange) land(p *peer, l *landing, all *wire.Reader) error {
 	return bad
 }
 
-// leftAll is left for all that were found.
-func (x *exchange) leftAll(p *peer, l *landing) {
+// flightsEnded is flightEnded for all that were found.
+func (x *exchange) flightsEnded(p *peer, l *resultBatch) {
 	var n, bytes, same int64
 	var of *group
 	for i := range l.n {
@@ -165,12 +164,12 @@ func (x *exchange) answered() {
 	switch x.state.Load() {
 	case awake:
 	case stalled:
-		if x.opened() {
+		if x.peerHasRoom() {
 			x.wakeNow()
 		}
 	default:
 		// No peer that had room could run the deferred tasks.
-		if x.deferred.wanted(x) {
+		if x.deferred.sendable(x) {
 			x.wakeNow()
 		}
 	}
@@ -186,13 +185,13 @@ func (x *exchange) result(p *peer, r *wire.Reader) error {
 	f, found := p.flights.Take(slot)
 	if found {
 		// The program may submit again before this returns, and wait for room.
-		x.left(p, f)
+		x.flightEnded(p, f)
 	}
-	return x.landed(p, r, f, found)
+	return x.takeResult(p, r, f, found)
 }
 
-// landed takes in what follows a slot; f was in flight under it if found is set.
-func (x *exchange) landed(p *peer, r *wire.Reader, f flight, found bool) error {
+// takeResult takes in what follows a slot; f was in flight under it if found is set.
+func (x *exchange) takeResult(p *peer, r *wire.Reader, f flight, found bool) error {
 	var w outboundTask
 	if found {
 		w = f.task.Work().(outboundTask)
@@ -210,7 +209,7 @@ func (x *exchange) landed(p *peer, r *wire.Reader, f flight, found bool) error {
 			r.Rest()
 			return nil
 		}
-		if err := w.landed(r, p, p.Node()); err != nil {
+		if err := w.resolveFrom(r, p, p.Node()); err != nil {
 			w.lost(x, p.Node(), err)
 			return err
 		}
@@ -223,10 +222,10 @@ func (x *exchange) landed(p *peer, r *wire.Reader, f flight, found bool) error {
 		default:
 			w.failedThere(err)
 		}
-	case resultBounced:
+	case resultGivenBack:
 		if found {
-			x.refused(p)
-			x.putBack(f.task, w)
+			x.markFull(p)
+			x.deferAgain(f.task, w)
 		}
 	case resultLost:
 		if found {

@@ -43,8 +43,8 @@ type outgoing struct {
 	corked *peer // with that frame; nil once there is another, which may be long in the making
 }
 
-// left updates the counters for a flight that is over.
-func (x *exchange) left(p *peer, f flight) (inflight int64) {
+// flightEnded updates the counters for a flight that has ended.
+func (x *exchange) flightEnded(p *peer, f flight) (inflight int64) {
 	x.away.Add(-1)
 	inflight = p.inflight.Add(-1)
 	p.bytes.Add(-int64(f.size))
@@ -73,7 +73,7 @@ func (x *exchange) account() {
 }
 
 // fill sends p up to n of the waiting tasks, and returns how many. What p cannot run moves from the queue to the
-// deferred ones, where it counts as held, so that submissions end when that has grown to a queue's size. The caller
+// deferred ones, where it counts as unqueued, so that submissions end when that has grown to a queue's size. The caller
 // holds the right to send.
 func (x *exchange) fill(p *peer, n int64) (sent int64) {
 	x.out.p, x.out.entry = p, nil
@@ -118,8 +118,8 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 	return sent
 }
 
-// refused is called when p does not take more for the moment.
-func (x *exchange) refused(p *peer) {
+// markFull notes that p takes no more tasks for the moment.
+func (x *exchange) markFull(p *peer) {
 	p.full.Store(true)
 	x.retryLater()
 }
@@ -158,29 +158,29 @@ func (x *exchange) add(p *peer, c *core.Future, w outboundTask) int64 {
 	if w.ended() {
 		return 0
 	}
-	start, lent := len(o.buf), p.lends.Mark()
+	start, mark := len(o.buf), p.exports.Mark()
 	buf := appendHead(o.buf, o.fn, c.Seq(), w.head(x.rt))
 	args := len(buf)
-	buf, err := w.appendArg(buf, p.lends)
+	buf, err := w.appendArg(buf, p.exports)
 	if err != nil {
-		p.lends.TakeBack(lent, p.lends.Mark())
+		p.exports.TakeBack(mark, p.exports.Mark())
 		x.unsendable(p, c, w, err)
 		return 0
 	}
 	f := flight{task: c, group: o.group, size: len(buf) - args}
 	slot, ok := x.takeOff(p, f)
 	if !ok { // it went down just now
-		p.lends.TakeBack(lent, p.lends.Mark())
-		x.putBack(c, w)
+		p.exports.TakeBack(mark, p.exports.Mark())
+		x.deferAgain(c, w)
 		return 0
 	}
 	buf = appendSlot(buf, slot)
 	switch {
 	case f.size > wire.InlineLimit:
-		return x.addLarge(p, slot, buf[start:], lent)
+		return x.addLarge(p, slot, buf[start:], mark)
 	case len(buf) > wire.InlineLimit && start > o.head:
 		o.buf = buf
-		x.split(start, lent)
+		x.split(start, mark)
 	default:
 		o.buf = buf
 	}
@@ -207,13 +207,13 @@ func (o *outgoing) begin() {
 	o.slots = o.slots[:0]
 }
 
-// split sends what is before start, where lent had been lent, and begins the next frame of the same group with what
-// follows.
-func (x *exchange) split(start, lent int) {
+// split sends the tasks before start, whose pending exports are those before mark, and begins the next frame of the
+// same group with those that follow.
+func (x *exchange) split(start, mark int) {
 	o := &x.out
 	last := append([]byte(nil), o.buf[start:]...)
 	o.buf = o.buf[:start]
-	x.send(o.buf, lent)
+	x.send(o.buf, mark)
 	o.begin()
 	o.buf = append(o.buf, last...)
 }
@@ -225,7 +225,7 @@ func (x *exchange) ship() {
 		return
 	}
 	if len(o.buf) > o.head {
-		x.send(o.buf, o.p.lends.Mark())
+		x.send(o.buf, o.p.exports.Mark())
 	}
 	x.account()
 	x.away.Add(-1)
@@ -239,8 +239,8 @@ func (x *exchange) ship() {
 	}
 }
 
-// send sends a frame that lends what is before lent.
-func (x *exchange) send(frame []byte, lent int) {
+// send sends a frame whose pending exports are those before mark.
+func (x *exchange) send(frame []byte, mark int) {
 	o := &x.out
 	x.account()
 	if o.first {
@@ -251,46 +251,46 @@ func (x *exchange) send(frame []byte, lent int) {
 		o.corked = nil
 	}
 	if err := o.p.Send(wire.Requests, wire.KindTasks, frame); err != nil {
-		o.p.lends.TakeBack(0, lent)
+		o.p.exports.TakeBack(0, mark)
 		x.notSent(o.p, o.slots)
 		return
 	}
-	o.p.lends.Sent(0, lent)
+	o.p.exports.Sent(0, mark)
 	x.sent(o.p)
 }
 
-// addLarge sends a task with a large argument, which lends what is behind lent, in a frame of its own.
-func (x *exchange) addLarge(p *peer, slot uint64, task []byte, lent int) int64 {
+// addLarge sends a task with a large argument, whose pending exports are those behind mark, in a frame of its own.
+func (x *exchange) addLarge(p *peer, slot uint64, task []byte, mark int) int64 {
 	frame := make([]byte, 0, len(task)+16)
 	frame = append(appendTasks(frame, x.out.group.scope), task...)
 	x.account()
 	if err := p.SendLarge(wire.KindTasks, frame); err != nil {
-		p.lends.TakeBack(lent, p.lends.Mark())
+		p.exports.TakeBack(mark, p.exports.Mark())
 		x.notSent(p, []uint64{slot})
 		return 0
 	}
-	p.lends.Sent(lent, p.lends.Mark())
+	p.exports.Sent(mark, p.exports.Mark())
 	return 1
 }
 
 // notSent takes tasks back whose frame the peer did not take. PeerDown has taken those that it found in flight.
 func (x *exchange) notSent(p *peer, slots []uint64) {
-	x.refused(p)
+	x.markFull(p)
 	for _, slot := range slots {
 		if f, ok := p.flights.Take(slot); ok {
-			x.left(p, f)
-			x.putBack(f.task, f.task.Work().(outboundTask))
+			x.flightEnded(p, f)
+			x.deferAgain(f.task, f.task.Work().(outboundTask))
 		}
 	}
 }
 
-// putBack lets a claimed task wait here again.
-func (x *exchange) putBack(c *core.Future, w outboundTask) {
-	if !w.back(x.e) {
+// deferAgain returns a claimed task that no node has begun to the deferred ones.
+func (x *exchange) deferAgain(c *core.Future, w outboundTask) {
+	if !w.unstart(x.e) {
 		return
 	}
-	if !w.common() {
-		x.unplaced(c, w)
+	if !w.mayQueue() {
+		x.deferUnplaced(c, w)
 		x.retryLater()
 		return
 	}
@@ -309,9 +309,9 @@ func (x *exchange) unopened(p *peer, c *core.Future, w outboundTask, err error) 
 			x.unsendable(p, c, w, err)
 		}
 	default:
-		x.refused(p)
-		if !w.common() {
-			x.unplaced(c, w)
+		x.markFull(p)
+		if !w.mayQueue() {
+			x.deferUnplaced(c, w)
 			return
 		}
 		x.deferred.put(x.e, w.entry(), c)
@@ -323,13 +323,13 @@ func (x *exchange) unopened(p *peer, c *core.Future, w outboundTask, err error) 
 func (x *exchange) unsendable(p *peer, c *core.Future, w outboundTask, err error) {
 	switch {
 	case errors.Is(err, raysys.ErrNotDelivered):
-		x.refused(p)
-		x.putBack(c, w)
+		x.markFull(p)
+		x.deferAgain(c, w)
 	case x.e.fits(w.needs().resources()) != nil:
 		w.settleFailed(fmt.Errorf("send %s %s to node %s, since this one cannot run it: %w", w.entry(), c.ID(), p.Node(), err))
-	case !w.back(x.e), w.stay(x.e):
-	case w.common():
-		x.deferred.keep(x.e, c)
+	case !w.unstart(x.e), w.stay(x.e):
+	case w.mayQueue():
+		x.deferred.putOwn(x.e, c)
 		x.e.wake()
 	default:
 		x.e.pushShaped(c, w.needs())

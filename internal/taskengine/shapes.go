@@ -232,7 +232,7 @@ func (e *Engine) endShaped(n need) {
 }
 
 // reserved reports whether free CPUs are being kept for a shaped task: one that lacks nothing but CPUs, and before
-// which every task of the common queue has started. Without this a steady stream of small tasks would starve it.
+// which every task of the run queue has started. Without this a steady stream of small tasks would starve it.
 func (e *Engine) reserved() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

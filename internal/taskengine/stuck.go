@@ -9,17 +9,17 @@ func (e *Engine) Stuck() string {
 	if x == nil {
 		return ""
 	}
-	a := &x.deferred
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, l := range a.order {
+	d := &x.deferred
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range d.order {
 		if l.since != 0 {
-			return fmt.Sprintf("a worker that has function %s (%d wait for it): start one with this program", l.entry.Name, len(l.futures))
+			return fmt.Sprintf("d worker that has function %s (%d wait for it): start one with this program", l.entry.Name, len(l.futures))
 		}
 	}
-	if len(a.placed) > 0 {
-		w := a.placed[0].w
-		return fmt.Sprintf("capacity: no node has what %s asks for free, nor for %d others", w.Name(), len(a.placed)-1)
+	if len(d.unplaced) > 0 {
+		w := d.unplaced[0].w
+		return fmt.Sprintf("capacity: no node has what %s asks for free, nor for %d others", w.Name(), len(d.unplaced)-1)
 	}
 	return ""
 }

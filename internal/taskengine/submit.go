@@ -9,10 +9,10 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// tasksRuntime is a runtime that runs tasks.
-type tasksRuntime interface{ Tasks() *Engine }
+// Runtime is what the core.Runtime of a node must have too, to run tasks.
+type Runtime interface{ Tasks() *Engine }
 
-func engineOf(t *core.Turn) *Engine { return t.Runtime().(tasksRuntime).Tasks() }
+func engineOf(t *core.Turn) *Engine { return t.Runtime().(Runtime).Tasks() }
 
 // Of returns the engine of the node that ctx is of, nil without one.
 func Of(ctx context.Context) *Engine {
@@ -37,7 +37,7 @@ func (s *spec[A, R]) admit(ctx context.Context) (*Engine, *core.Turn, error) {
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, s.opts.Err)
 	case e.closed.Load():
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, raysys.ErrClosed)
-	case !s.common && e.cfg.Place == nil:
+	case !s.plain && e.cfg.Place == nil:
 		if err := e.fits(raysys.Resources(s.opts.Resources)); err != nil {
 			return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
 		}
@@ -68,7 +68,7 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 		return core.FailedRef[R](err)
 	}
 	if j := t.Job(); j.Inspect != nil {
-		if arg, err = core.HandOver(j, "argument of "+s.entry.String()+core.CallerPlace(programsCaller), arg); err != nil {
+		if arg, err = core.HandOver(j, "argument of "+s.entry.String()+core.CallSite(programsCaller), arg); err != nil {
 			return core.FailedRef[R](err)
 		}
 	}
@@ -99,7 +99,7 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 		}
 	}
 	r.count(e)
-	r.place(e)
+	r.queueOrPlace(e)
 	return r.Ref()
 }
 

@@ -13,7 +13,7 @@ import (
 type worker struct {
 	engine  *Engine
 	pid     *actor.PID
-	slot    *core.Slot // of the current job and those before it that held as much
+	slot    *core.CPUSlot // of the current job and those before it that held as much
 	meter   meter
 	inbound bool  // the last task was one of another node's
 	corked  *peer // by the answer to that one; nil when there is none
@@ -21,7 +21,7 @@ type worker struct {
 
 // job is the one message a worker understands.
 type job struct {
-	pull   bool         // take from the common queue until it is empty
+	pull   bool         // take from the run queue until it is empty
 	future *core.Future // or run this one
 	need   need
 }
@@ -29,7 +29,7 @@ type job struct {
 // runner is a Work that the engine can run once Future.Start has claimed it.
 type runner interface {
 	core.Work
-	run(s *core.Slot)
+	run(s *core.CPUSlot)
 }
 
 // start hands j, whose CPUs are taken, to an idle worker or a new one.
@@ -71,7 +71,7 @@ func (w *worker) work(j *job) {
 	}
 	// A goroutine that an earlier task left behind in a Get keeps the slot it gave its CPU from.
 	if w.slot == nil || w.slot.CPU != cpu || w.slot.Blocked.Load() != 0 {
-		w.slot = &core.Slot{CPU: cpu}
+		w.slot = &core.CPUSlot{CPU: cpu}
 	}
 	if j.pull {
 		w.pull()
@@ -248,8 +248,8 @@ func (w *worker) rest(x *exchange) {
 // run runs a task. The answer to another node's is sent, at the latest, when the next begins.
 func (w *worker) run(work runner) {
 	work.run(w.slot)
-	if g, ok := work.(arrival); ok {
-		w.corked = g.handed()
+	if a, ok := work.(arrival); ok {
+		w.corked = a.handed()
 	}
 }
 
@@ -277,7 +277,7 @@ func (w *worker) owes() bool {
 // batch is the one queue entry of many tasks: Map puts one per CPU into the queue, and each worker that takes one
 // shares in the tasks until none is left (true), or until yield says that its CPU is due to others (false).
 type batch interface {
-	runAll(s *core.Slot, yield func() bool) bool
+	runAll(s *core.CPUSlot, yield func() bool) bool
 	left() bool // tasks that no worker has taken
 	// take gives the next of them to the caller, who must start it; nil when none is left.
 	take() *core.Future

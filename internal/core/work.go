@@ -1,0 +1,63 @@
+package core
+
+import "time"
+
+// Work is the producing side of a future: a task or a grain call. It may implement further interfaces, which a Future
+// looks for with type assertions when the moment comes:
+//
+//	Droppable   it has settled, and had not started   Future.Fail
+//	Limited     how long it may take, for messages    a deadline's alarm
+//	Describer   what its Turn is                      when its Turn is made
+//	Stoppable   it was cancelled                      Future.Cancel
+//	lazy        it starts for its first waiter        Subscribe
+//	sourced     its value comes from a Source         ID, SourceOf
+//	typed       the Result around its Future          wherever the value is concerned; a Work without it has none here
+//
+// Interfaces besides those of Work are found in the same way: an Objects may be Names, a Source may be Located or a
+// Viewer.
+type Work interface {
+	// Name is the function, or kind/key.method.
+	Name() string
+	// Help runs the work on the calling goroutine, which belongs to turn t and would otherwise park, when it has not
+	// started and may run there. It reports whether it ran.
+	Help(t *Turn) bool
+	// Expires is when the work is given up, on the runtime's clock; 0 for never.
+	Expires() int64
+	// Waits says what keeps work from starting: the turns that it waits behind, and the futures it needs.
+	Waits() (behind []*Turn, needs []*Future)
+	// Break is asked of work that is part of a cycle of waits. It fails or starts the work and returns true, or
+	// returns false when the work is not what can give way. chain is the cycle in words.
+	Break(chain []string) bool
+}
+
+// Droppable is a Work that learns that its future has settled before it started. queued is false while it was held.
+type Droppable interface{ Dropped(queued bool) }
+
+// Limited is a Work that knows how long it may take, for the message of its deadline; 0 where it does not know.
+type Limited interface{ Limit() time.Duration }
+
+// Describer is a Work whose Turn is not that of a task: Describe says what it is, before other goroutines see it.
+type Describer interface{ Describe(t *Turn) }
+
+// Stoppable is a Work that runs on another node: Stopped is called once after the future was cancelled here, on the
+// goroutine that cancelled it, and must not block.
+type Stoppable interface{ Stopped() }
+
+// lazy is a Work that starts for its first waiter.
+type lazy interface{ wanted() }
+
+// sourced is a Work whose value comes from a Source, which also knows its id.
+type sourced interface{ source() Source }
+
+// The futures of this package whose work is of another kind than a task or a grain call.
+var (
+	_ Work      = untyped{}
+	_ Work      = (*fetched[int])(nil)
+	_ typed     = (*fetched[int])(nil)
+	_ lazy      = (*fetched[int])(nil)
+	_ sourced   = (*fetched[int])(nil)
+	_ Stoppable = (*fetched[int])(nil)
+	_ lazy      = (*showing[int])(nil)
+	_ sourced   = (*showing[int])(nil)
+	_ Stoppable = (*showing[int])(nil)
+)
