@@ -5,17 +5,22 @@ import (
 	"fmt"
 )
 
-// A future may be ready and its value elsewhere: still at the node that computed it, or moved to disk. Such a future
-// is absent. It knows the Source that brings the value. A reader of the value waits for it by the ordinary ways; a
-// caller that only asks for the state does not wait.
+// A future may be ready and its value elsewhere: on the node that computed it, or in a file. Such a future is absent.
+// It knows the Source that brings the value. The first reader of the value makes a second future, a fetched, which asks
+// the Source; a caller that only asks for the state does not wait.
 //
-//	ready ── Evict ──► ready, absent ── first reader ──► fetched by a future of its own ──► ready
-//	pending ─ Forward ─► ready, absent
-// A second future, made for the first reader, brings the value. All readers that wait read the value from it, so that
-// the first future may lose the value again at any moment.
+//	the future       pending ── Forward ──► ready, absent ── brought ──► ready, value here
+//	                                              ▲                        │
+//	                                              └──────── Evict ─────────┘
+//	its fetched            first reader: pending ── Fetch ──► ready, value here    readers wait for this one
+//
+// Readers that wait read the value from the fetched, so that the future may lose the value again at any moment.
+//
+// Future.waiters is a union. Before the outcome it is the list of the waiters. After the outcome it is the absence of
+// the future, by the Waiter in that, or nil for a future that never was absent; absenceLocked tells them apart. So a
+// future that never is absent has no word for it.
 
-// absence is what an absent future knows of its value. A future that was absent keeps it. It lies in the list of
-// waiters, which a settled future does not need.
+// absence is what a future knows of its value's Source from the moment when it is absent first.
 type absence struct {
 	Waiter
 	src   Source

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Branch returns the context of a turn beside that of ctx, which numbers its submissions by itself; ctx where that has no
-// runtime.
+// Branch returns the context of a turn beside that of ctx, which numbers its submissions by itself; ctx where that has
+// no runtime.
 func Branch(ctx context.Context, i int) context.Context {
 	t, _, err := TurnOf(ctx)
 	if err != nil {

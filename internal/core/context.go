@@ -112,8 +112,8 @@ func (t *Turn) Until() (at int64) {
 	return at
 }
 
-// driverContext is the context of a driver's turn. It carries the values and the deadline of the caller's context, and ends
-// with that or with the node, whichever ends first.
+// driverContext is the context of a driver's turn. It carries the values and the deadline of the caller's context, and
+// ends with that or with the node, whichever ends first.
 type driverContext struct{ turn *Turn }
 
 // NewContext returns the context of a driver's turn.

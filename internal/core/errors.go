@@ -37,8 +37,8 @@ var (
 	ErrMoved          = newState("grain moved", nil)
 )
 
-// ErrOwnFailure is what an error matches, without those that it wraps, where the failure is the work's own. Such a future has
-// failed, also where the cause is that something else was cancelled or lost.
+// ErrOwnFailure is what an error matches, without those that it wraps, where the failure is the work's own. Such a
+// future has failed, also where the cause is that something else was cancelled or lost.
 var ErrOwnFailure = errors.New("the work's own failure")
 
 // stateError is a sentinel that may also match a well-known error of the standard library.

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// Source is where the outcome of a foreign future comes from: the node that owns it.
+// Source brings the outcome of a future that has it elsewhere: on the node that owns the future, or in a file of this
+// node.
 type Source interface {
 	// Name says what the future is, for messages.
 	Name() string
@@ -99,7 +100,7 @@ func adopt[T any](f *Foreign) (*Result[T], error) {
 	return &o.Result, nil
 }
 
-// fetched is the future of a value that another node owns.
+// fetched is the future of a value that a Source brings: of a reference from another node, or of an absent future.
 type fetched[T any] struct {
 	Result[T]
 	src  Source

@@ -47,8 +47,8 @@ type Future struct {
 	up   *Turn // the turn that submitted
 	own  atomic.Pointer[Turn]
 	mu   sync.Mutex // guards waiters, pins and reads of gated values
-	// waiters is a list through Waiter.next; the settler takes it whole. A settled future has its absence there, if
-	// any.
+	// waiters is a list through Waiter.next, which the settler takes whole; of a settled future, its absence
+	// (absent.go).
 	waiters *Waiter
 	slot    *CPUSlot // where the work runs, set by the engine that runs it
 }

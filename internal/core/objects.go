@@ -21,12 +21,13 @@ type Objects interface {
 	Drop(c *Future)
 }
 
-// Names keeps objects under names and on several nodes. An Objects that is one serves Named, Replicas, Lookup and Forget.
+// Names keeps objects under names and on several nodes. An Objects that is one serves Named, Replicas, Lookup and
+// Forget.
 type Names interface {
 	// Publish does what the program asked of Put for c, which is ready.
 	Publish(ctx context.Context, c *Future, spec PutSpec) error
-	// Lookup returns a future of the object, which may be untyped as yet (see Foreign). The error matches ErrNotFound when
-	// the name is free.
+	// Lookup returns a future of the object, which may be untyped as yet (see Foreign). The error matches ErrNotFound
+	// when the name is free.
 	Lookup(ctx context.Context, name string) (*Future, error)
 	// Forget frees the name, and with it what it holds.
 	Forget(ctx context.Context, name string) error
@@ -162,7 +163,8 @@ func (f *Result[T]) dropped(kept bool) {
 	}
 }
 
-// mayBeLarge is false where a look at the head of a value shows that it is no object. It takes no lock and looks nothing up.
+// mayBeLarge is false where a look at the head of a value shows that it is no object. It takes no lock and looks
+// nothing up.
 func mayBeLarge[T any](v *T) bool {
 	r := reflect.ValueOf(v).Elem()
 	switch r.Kind() {

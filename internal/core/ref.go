@@ -5,12 +5,12 @@ import (
 	"reflect"
 )
 
-// Link is what a reference consists of: one word. The codec's methods sit here, so that raysys.Ref, whose type is made of a
-// Link, has them without showing them.
+// Link is what a reference consists of: one word. The codec's methods sit here, so that raysys.Ref, whose type is made
+// of a Link, has them without showing them.
 type Link[T any] struct{ f *Result[T] }
 
-// Ref is the reference of this package. raysys.Ref is the same struct under a name of its own, so either converts to the
-// other for nothing. It has the methods that engines need; those of a program are the root's.
+// Ref is the reference of this package. raysys.Ref is the same struct under a name of its own, so either converts to
+// the other for nothing. It has the methods that engines need; those of a program are the root's.
 type Ref[T any] struct{ Link[T] }
 
 // HandleLink is the Link of a Handle.
@@ -19,8 +19,8 @@ type HandleLink[T any] struct{ link Link[T] }
 // Handle is a Ref that is passed on as a value.
 type Handle[T any] struct{ HandleLink[T] }
 
-// RefValue is implemented by pointers to Refs and Handles. The codec uses it to find and to place the references inside a
-// value without knowing T.
+// RefValue is implemented by pointers to Refs and Handles. The codec uses it to find and to place the references inside
+// a value without knowing T.
 type RefValue interface {
 	// RefFuture returns the record behind the reference, nil for the zero reference.
 	RefFuture() *Future
@@ -35,8 +35,8 @@ var (
 	corePath = reflect.TypeFor[Future]().PkgPath()
 )
 
-// IsRef reports whether t is a Ref or a Handle: a struct of nothing but a link. A program's struct that embeds a Ref has its
-// methods too, and is none.
+// IsRef reports whether t is a Ref or a Handle: a struct of nothing but a link. A program's struct that embeds a Ref
+// has its methods too, and is none.
 func IsRef(t reflect.Type) bool {
 	link, ok := only(t)
 	if !ok || link.PkgPath() != corePath || !reflect.PointerTo(link).Implements(refValue) {
@@ -127,8 +127,8 @@ func (r Ref[T]) Release() {
 	}
 }
 
-// Borrow keeps the value behind r readable until Return: a submission by reference borrows at once, so that the program may
-// release the reference right after. t is the turn that submits: one that holds a pin may lend a released value on.
+// Borrow keeps the value behind r readable until Return: a submission by reference borrows at once, so that the program
+// may release the reference right after. t is the turn that submits: one that holds a pin may lend a released value on.
 func (r Ref[T]) Borrow(t *Turn) error {
 	f := r.f
 	f.mu.Lock()
@@ -140,8 +140,8 @@ func (r Ref[T]) Borrow(t *Turn) error {
 	return nil
 }
 
-// Peek returns the outcome of a settled future that was borrowed; here is false when its value is elsewhere, even if it was
-// here a moment ago: see Future.Follow.
+// Peek returns the outcome of a settled future that was borrowed; here is false when its value is elsewhere, even if it
+// was here a moment ago: see Future.Follow.
 func (r Ref[T]) Peek() (v T, here bool, err error) {
 	f := r.f
 	if err := f.Failure(); err != nil {

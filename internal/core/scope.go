@@ -205,8 +205,9 @@ func (t *Turn) ownDone() <-chan struct{} {
 	return t.inner.Done()
 }
 
-// endless returns the turn above a driver's whose caller's context never ends: such a driver ends with the node alone, shares
-// the node's inner context, and so leaves nothing behind, however many of them there were. Nil for any other turn.
+// endless returns the turn above a driver's whose caller's context never ends: such a driver ends with the node alone,
+// shares the node's inner context, and so leaves nothing behind, however many of them there were. Nil for any other
+// turn.
 func (t *Turn) endless() *Turn {
 	if t.outer == nil || t.outer.Done() != nil {
 		return nil

@@ -9,21 +9,24 @@
 //	                       ▼ │        │
 //	                      deps        └─► forwarder ══ KindTasks ══► peer: inbound task,       forward.go, send.go
 //	                                                                 worker, function          receive.go, inbound.go
-//	                                      record ◄══ KindTaskResult ════════════╝              result.go
+//	                                      record ◄══ KindTaskResult ════════════╝              answer.go, result.go
 //
-//	asks for other than one CPU ──► shapes, or Config.Place ──► here or a peer                 shapes.go, place.go
+//	not plain, or data-local ──► Config.Place ──► shapes, or a peer                            place.go, shapes.go
 //
 // The nouns:
 //
 //   - A [Task] is a handle: a spec, which has the function, the plans of its types, and the options.
 //   - A record is one submission: future, spec and argument in one allocation, and the context of the function.
+//   - A plain task asks for one CPU, on any node; it is queued. Any other is placed: Config.Place chooses its node.
 //   - A worker is an actor that holds a CPU while it takes records from the queue, and has no goroutine while it is
 //     idle.
 //   - deps hold a record until the futures in its argument have settled, and their values are here or known to be
 //     elsewhere.
 //   - The exchange is the part of an engine that deals with peers; a peer is one incarnation of another node.
-//   - A flight is a record that is at a peer, found by its slot. An inbound task is the other end of it.
-//   - The deferred are records that left the queue for a peer that could not take them. Workers take them first.
+//   - A flight is a record that is at a peer, found by its slot: a number in frames. An inbound task is the other end
+//     of it. A CPU slot (core.CPUSlot) is another thing: what stands for a CPU that a goroutine holds.
+//   - The deferred are records that were popped for a peer that cannot run them, which workers take first, and records
+//     that no node can take yet (unplaced).
 //
 // Invariants:
 //
