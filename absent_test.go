@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -174,12 +175,12 @@ func TestAbsentValues(t *testing.T) {
 		"View": {func(r raysys.Ref[wide]) error {
 			return raysys.View(b.ctx, r, func(w wide) error { return ok(w.whole(), nil) })
 		}, 1},
-		"On": {func(r raysys.Ref[wide]) error { return ok(get(t, b.ctx, b.use.On(b.ctx, r))) }, 1},
+		"On": {func(r raysys.Ref[wide]) error { return ok(nodetest.Get(t, b.ctx, b.use.On(b.ctx, r))) }, 1},
 		"On of two": {func(r raysys.Ref[wide]) error {
-			return ok(get(t, b.ctx, b.both.On(b.ctx, raysys.Ready(newWide(1)), r)))
+			return ok(nodetest.Get(t, b.ctx, b.both.On(b.ctx, raysys.Ready(newWide(1)), r)))
 		}, 1},
-		"in an argument": {func(r raysys.Ref[wide]) error { return ok(get(t, b.ctx, b.read.Go(b.ctx, box{r}))) }, 1},
-		"On of a grain":  {func(r raysys.Ref[wide]) error { return ok(get(t, b.ctx, b.tell.On(b.ctx, b.desk, r))) }, 1},
+		"in an argument": {func(r raysys.Ref[wide]) error { return ok(nodetest.Get(t, b.ctx, b.read.Go(b.ctx, box{r}))) }, 1},
+		"On of a grain":  {func(r raysys.Ref[wide]) error { return ok(nodetest.Get(t, b.ctx, b.tell.On(b.ctx, b.desk, r))) }, 1},
 		"State": {func(r raysys.Ref[wide]) error {
 			return ok(raysys.PhaseOf(r) == raysys.PhaseReady, nil)
 		}, 0},
@@ -196,7 +197,7 @@ func TestAbsentValues(t *testing.T) {
 		}, 0},
 	} {
 		for from, r := range map[string]raysys.Ref[wide]{"put": raysys.Put(b.ctx, newWide(1)), "a task": b.made.Go(b.ctx, 2)} {
-			get(t, b.ctx, r)
+			nodetest.Get(t, b.ctx, r)
 			s := b.evict(futureOf(r))
 			if s == nil || !futureOf(r).Absent() {
 				t.Fatalf("%s of a value of %s: it could not be evicted", name, from)
@@ -226,10 +227,10 @@ func TestAbsentValuesThatFail(t *testing.T) {
 		for what, got := range map[string]error{
 			"Get":           func() error { _, err := r.Get(b.ctx); return err }(),
 			"View":          raysys.View(b.ctx, r, func(wide) error { return nil }),
-			"On":            func() error { _, err := get(t, b.ctx, b.use.On(b.ctx, r)); return err }(),
-			"On of a grain": func() error { _, err := get(t, b.ctx, b.tell.On(b.ctx, b.desk, r)); return err }(),
+			"On":            func() error { _, err := nodetest.Get(t, b.ctx, b.use.On(b.ctx, r)); return err }(),
+			"On of a grain": func() error { _, err := nodetest.Get(t, b.ctx, b.tell.On(b.ctx, b.desk, r)); return err }(),
 			"in an argument": func() error {
-				_, err := get(t, b.ctx, b.read.Go(b.ctx, box{r}))
+				_, err := nodetest.Get(t, b.ctx, b.read.Go(b.ctx, box{r}))
 				return err
 			}(),
 		} {
@@ -303,7 +304,7 @@ func TestAbsentGetGivesUp(t *testing.T) {
 		t.Error("a task runs without its argument")
 	}
 	close(s.gate)
-	if ok, err := get(t, b.ctx, call); !ok || err != nil || s.fetches.Load() != 1 {
+	if ok, err := nodetest.Get(t, b.ctx, call); !ok || err != nil || s.fetches.Load() != 1 {
 		t.Error(ok, err, s.fetches.Load())
 	}
 }
@@ -382,7 +383,7 @@ func TestFetchesAhead(t *testing.T) {
 	}
 	close(gate)
 	for i, c := range calls {
-		ok, err := get(t, b.ctx, c)
+		ok, err := nodetest.Get(t, b.ctx, c)
 		switch {
 		case i%3 == 1 && !errors.Is(err, raysys.ErrCancelled):
 			t.Errorf("cancelled task %d: %v", i, err)
@@ -393,7 +394,7 @@ func TestFetchesAhead(t *testing.T) {
 	if got := fetches(); got > n-n/3+limit {
 		t.Errorf("%d values were fetched", got)
 	}
-	eventually(t, "the store is empty", func() bool { return b.count() == 0 })
+	nodetest.Eventually(t, "the store is empty", func() bool { return b.count() == 0 })
 }
 
 // Readers, evictions, Release and cancellation at any moment: whoever gets a value gets the whole of it, who does not
@@ -438,10 +439,10 @@ func TestEvictionRaces(t *testing.T) {
 						v, err := r.Get(b.ctx)
 						check("Get", v.whole(), err)
 					case 1:
-						v, err := get(t, b.ctx, b.both.On(b.ctx, r, r))
+						v, err := nodetest.Get(t, b.ctx, b.both.On(b.ctx, r, r))
 						check("On", v, err)
 					case 2:
-						v, err := get(t, b.ctx, b.tell.On(b.ctx, b.desk, r))
+						v, err := nodetest.Get(t, b.ctx, b.tell.On(b.ctx, b.desk, r))
 						check("On of a grain", v, err)
 					case 3:
 						err := raysys.View(b.ctx, r, func(w wide) error {
@@ -454,7 +455,7 @@ func TestEvictionRaces(t *testing.T) {
 					case 4:
 						call := b.read.Go(b.ctx, box{r})
 						call.Cancel()
-						v, err := get(t, b.ctx, call)
+						v, err := nodetest.Get(t, b.ctx, call)
 						check("cancelled", v, err)
 					case 5:
 						settled := futureOf(r).Settled()
@@ -483,7 +484,7 @@ func TestEvictionRaces(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	eventually(t, "the store is empty", func() bool { return b.count() == 0 })
+	nodetest.Eventually(t, "the store is empty", func() bool { return b.count() == 0 })
 }
 
 // What cannot be kept fails, and is not counted.
@@ -493,7 +494,7 @@ func TestStoreFull(t *testing.T) {
 	if _, err := raysys.Put(b.ctx, newWide(1)).Get(b.ctx); !errors.Is(err, raysys.ErrStoreFull) {
 		t.Error("put:", err)
 	}
-	if _, err := get(t, b.ctx, b.made.Go(b.ctx, 1)); !errors.Is(err, raysys.ErrStoreFull) {
+	if _, err := nodetest.Get(t, b.ctx, b.made.Go(b.ctx, 1)); !errors.Is(err, raysys.ErrStoreFull) {
 		t.Error("result:", err)
 	}
 	if v, err := raysys.Put(b.ctx, "small").Get(b.ctx); v != "small" || err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -30,11 +31,11 @@ func TestBranchBelongsToItsTask(t *testing.T) {
 		}
 		return v, err
 	})
-	_, ctx := start(t, system.Config{Table: table, Resources: raysys.Resources{CPU: 1}})
+	_, ctx := nodetest.Start(t, system.Config{Table: table, Resources: raysys.Resources{CPU: 1}})
 	r := parent.Go(tenant.With(ctx, "acme"), 0)
 	<-began
 	r.Cancel()
-	if _, err := get(t, ctx, r); raysys.PhaseOf(r) != raysys.PhaseCancelled {
+	if _, err := nodetest.Get(t, ctx, r); raysys.PhaseOf(r) != raysys.PhaseCancelled {
 		t.Errorf("the parent: %v, %v", raysys.PhaseOf(r), err)
 	}
 }
@@ -52,7 +53,7 @@ func TestBranchWithoutRuntime(t *testing.T) {
 // Rand is one source per turn, and each branch has its own, the same in every run.
 func TestRandOfBranches(t *testing.T) {
 	draw := func() (all []uint64) {
-		_, ctx := start(t, system.Config{Table: raysys.NewTable(), Seed: 5})
+		_, ctx := nodetest.Start(t, system.Config{Table: raysys.NewTable(), Seed: 5})
 		if first, again := raysys.Rand(ctx), raysys.Rand(ctx); first != again {
 			t.Error("a turn has two sources")
 		}

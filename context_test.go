@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -132,7 +133,7 @@ func TestRequestContextsAreForgotten(t *testing.T) {
 		}
 		// More of those goroutines may live at the same time than ever before, so it is looked at again: what the requests
 		// leave behind comes each time.
-		eventually(t, name+": the requests' memory is free", func() bool {
+		nodetest.Eventually(t, name+": the requests' memory is free", func() bool {
 			before := liveHeap()
 			for i := range requests {
 				request(i)
@@ -201,7 +202,7 @@ func TestContextBeforeStart(t *testing.T) {
 	if _, err := one.Go(ctx, 1).Get(ctx); !errors.Is(err, raysys.ErrClosed) {
 		t.Errorf("got %v, want ErrClosed", err)
 	}
-	closeNode(t, n)
+	nodetest.Close(t, n)
 }
 
 // A driver's context ends with its node, and keeps the rules of context.Context whoever asks what first.

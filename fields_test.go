@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -44,8 +45,8 @@ func TestTurnFields(t *testing.T) {
 		}
 		return 1, nil
 	}).With(raysys.RetryIf(func(error) bool { return true }), raysys.Backoff(0, 0))
-	n, ctx := start(t, system.Config{Table: table, Name: "n1", Namespace: "shop", Seed: 9})
-	if _, err := get(t, ctx, task.Go(ctx)); err != nil {
+	n, ctx := nodetest.Start(t, system.Config{Table: table, Name: "n1", Namespace: "shop", Seed: 9})
+	if _, err := nodetest.Get(t, ctx, task.Go(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	job := core.SeededJob(9)
@@ -100,10 +101,10 @@ func TestValuesTravel(t *testing.T) {
 		"branch":   {nest.Go(raysys.Branch(tenant.With(ctx, "acme"), 1), 0), []seen{{"acme", 0, false}}},
 		"detached": {detached.Go(tenant.With(ctx, "acme"), 0), []seen{{"acme", 0, false}}},
 		"shape":    {nest.With(raysys.CPU(0)).Go(tenant.With(ctx, "acme"), 0), []seen{{"acme", 0, false}}},
-		"deadline": {nest.With(raysys.Deadline(patience)).Go(tenant.With(ctx, "acme"), 0), []seen{{"acme", 0, false}}},
+		"deadline": {nest.With(raysys.Deadline(nodetest.Patience)).Go(tenant.With(ctx, "acme"), 0), []seen{{"acme", 0, false}}},
 		"map":      {nest.Map(tenant.With(ctx, "acme"), []int{0})[0], []seen{{"acme", 0, false}}},
 	} {
-		got, err := get(t, ctx, c.ref)
+		got, err := nodetest.Get(t, ctx, c.ref)
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v\n%s", name, err, diff)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -32,10 +33,10 @@ func TestStates(t *testing.T) {
 	early.Release()
 	failed := fail.Go(ctx)
 	done := one.Go(ctx, 1)
-	get(t, ctx, failed)
-	get(t, ctx, done)
+	nodetest.Get(t, ctx, failed)
+	nodetest.Get(t, ctx, done)
 	through := lost.Go(ctx)
-	get(t, ctx, through)
+	nodetest.Get(t, ctx, through)
 	for name, c := range map[string]struct {
 		ref   raysys.Ref[int]
 		state raysys.Phase
@@ -68,10 +69,10 @@ func TestStates(t *testing.T) {
 		}
 	}
 	close(open)
-	if v, err := get(t, ctx, pending); v != 1 || err != nil {
+	if v, err := nodetest.Get(t, ctx, pending); v != 1 || err != nil {
 		t.Errorf("got %d, %v", v, err)
 	}
-	if _, err := get(t, ctx, early); !errors.Is(err, raysys.ErrReleased) {
+	if _, err := nodetest.Get(t, ctx, early); !errors.Is(err, raysys.ErrReleased) {
 		t.Errorf("released while pending, now settled: %v, want ErrReleased", err)
 	}
 	for s, text := range []string{"pending", "ready", "failed", "lost", "cancelled", "released", "Phase(6)"} {

@@ -17,6 +17,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -75,12 +76,12 @@ func journal(t *testing.T, seed uint64) (ids []string, draws []uint64) {
 		}
 		return raysys.Rand(ctx).Uint64(), nil
 	})
-	n, ctx := start(t, system.Config{Table: table, Seed: seed, Resources: raysys.Resources{CPU: 2}})
+	n, ctx := nodetest.Start(t, system.Config{Table: table, Seed: seed, Resources: raysys.Resources{CPU: 2}})
 	refs := []raysys.Ref[uint64]{parent.Go(ctx, "a"), parent.Go(ctx, "b")}
 	refs = append(refs, parent.Go(n.Context(context.Background()), "c"))
 	for i, r := range refs {
 		note("driver/"+string(rune('0'+i)), r.ID())
-		v, err := get(t, ctx, r)
+		v, err := nodetest.Get(t, ctx, r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -190,7 +191,7 @@ func TestConcurrentSubmittersAreMarked(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "two submitters are marked", func() bool { return !turn.Deterministic() })
+	nodetest.Eventually(t, "two submitters are marked", func() bool { return !turn.Deterministic() })
 }
 
 // Ids of different submissions differ: siblings for certain, and cousins and branches as far as 128 bits go.

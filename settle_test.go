@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 )
 
 // job is work that never runs by itself: a test settles its future.
@@ -47,7 +48,7 @@ func TestSecondFailKeepsTheFirstError(t *testing.T) {
 	if err := j.Failure(); err != first {
 		t.Errorf("after a second Fail the future's error is %v, not the first one", err)
 	}
-	if _, err := get(t, ctx, raysys.Ref[int](j.Ref())); !errors.Is(err, first) || errors.Is(err, second) {
+	if _, err := nodetest.Get(t, ctx, raysys.Ref[int](j.Ref())); !errors.Is(err, first) || errors.Is(err, second) {
 		t.Errorf("after a second Fail Get returns %v, not the first error", err)
 	}
 
@@ -56,7 +57,7 @@ func TestSecondFailKeepsTheFirstError(t *testing.T) {
 	if j.Fail(first) || j.Failure() != nil {
 		t.Errorf("Fail changed a future that has a value: %v", j.Failure())
 	}
-	if v, err := get(t, ctx, raysys.Ref[int](j.Ref())); v != 3 || err != nil {
+	if v, err := nodetest.Get(t, ctx, raysys.Ref[int](j.Ref())); v != 3 || err != nil {
 		t.Errorf("after Fail a future that has the value 3 gives %d, %v", v, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -29,7 +30,7 @@ func TestUnseenFailureIsLogged(t *testing.T) {
 	})
 	one := echo(table)
 	gate, _ := gated(table)
-	_, ctx := start(t, system.Config{Table: table, Logger: zap.New(core)})
+	_, ctx := nodetest.Start(t, system.Config{Table: table, Logger: zap.New(core)})
 	mentions := func(text string) (n int) {
 		for _, e := range logs.FilterMessage("failure nobody looked at").All() {
 			fields := e.ContextMap()
@@ -48,9 +49,9 @@ func TestUnseenFailureIsLogged(t *testing.T) {
 		fail.Map(ctx, []string{"unseen, mapped"})
 		fail.Go(ctx, "panic")
 		raysys.PhaseOf(fail.Go(ctx, "state only"))
-		get(t, ctx, fail.Go(ctx, "got"))
+		nodetest.Get(t, ctx, fail.Go(ctx, "got"))
 		raysys.GetAll(ctx, []raysys.Ref[int]{fail.Go(ctx, "got with others")})
-		get(t, ctx, one.On(ctx, fail.Go(ctx, "through a dependant")))
+		nodetest.Get(t, ctx, one.On(ctx, fail.Go(ctx, "through a dependant")))
 		one.On(ctx, fail.Go(ctx, "through a dependant nobody looked at"))
 		if !gate.Go(ctx, 1).Cancel() {
 			t.Error("Cancel came too late")
@@ -63,7 +64,7 @@ func TestUnseenFailureIsLogged(t *testing.T) {
 		"fail: unseen", "fail: unseen, shaped", "fail: unseen, mapped", "fail: panic: x", "fail: state only",
 		"fail: through a dependant nobody looked at",
 	} {
-		eventually(t, "logged: "+text, func() bool { runtime.GC(); return mentions(text) == 1 })
+		nodetest.Eventually(t, "logged: "+text, func() bool { runtime.GC(); return mentions(text) == 1 })
 	}
 	for range 5 {
 		runtime.GC()

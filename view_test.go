@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 )
 
 // gallery is a shelf that shows its value.
@@ -92,7 +93,7 @@ func TestViewGivenUp(t *testing.T) {
 		t.Error(err)
 	}
 	close(g.gate)
-	eventually(t, "it is put back", func() bool { return g.closed.Load() == 1 })
+	nodetest.Eventually(t, "it is put back", func() bool { return g.closed.Load() == 1 })
 	bad := fmt.Errorf("%w: no map", raysys.ErrObjectLost)
 	g.fail.Store(&bad)
 	if err := raysys.View(b.ctx, r, func(wide) error { return nil }); !errors.Is(err, raysys.ErrObjectLost) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
 
@@ -51,7 +52,7 @@ func TestPlaceOfAnArgument(t *testing.T) {
 	none := grains.Action0(k, "none", func(*cell, context.Context) error { return nil })
 	retried := both.Idempotent().With(raysys.RetryIf(func(error) bool { return true }), raysys.Backoff(0, time.Millisecond))
 	p := &places{}
-	_, ctx := start(t, system.Config{Table: tb, Inspect: p})
+	_, ctx := nodetest.Start(t, system.Config{Table: tb, Inspect: p})
 	g := k.Get("a")
 	gs := []grains.Grain[cell]{g}
 	var tells [4]error

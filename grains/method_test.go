@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
 
@@ -185,13 +186,13 @@ func TestGrainThatIsNone(t *testing.T) {
 }
 
 func TestCallsThatCannotBeMade(t *testing.T) {
-	n, ctx := start(t, system.Config{Table: notes.table})
+	n, ctx := nodetest.Start(t, system.Config{Table: notes.table})
 	strange := newNotes(raysys.NewTable())
 	a := notes.kind.Get("a")
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	stopped := n.Context(cancelled)
-	eventually(t, "the driver's turn learns of its context's end", func() bool {
+	nodetest.Eventually(t, "the driver's turn learns of its context's end", func() bool {
 		turn, _, _ := core.TurnOf(stopped)
 		return turn.Cancelled() != nil
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -23,7 +24,7 @@ func TestFormsOfTasks(t *testing.T) {
 	t3 := tasks.Define3In(table, "t3", func(_ context.Context, a int, b string, c []int) (string, error) {
 		return fmt.Sprint(a, b, c), nil
 	})
-	_, ctx := node(t, table, 2)
+	_, ctx := nodetest.Node(t, table, 2)
 	one, two, three := raysys.Put(ctx, 1), raysys.Ready("b"), raysys.Put(ctx, []int{7})
 	cpu0 := raysys.CPU(0)
 	for i, c := range []struct {
@@ -44,7 +45,7 @@ func TestFormsOfTasks(t *testing.T) {
 		{t3.On(ctx, one, two, three), "1b[7]"},
 		{t3.With(cpu0).Go(ctx, 1, "b", nil), "1b[]"},
 	} {
-		if got, err := get(t, ctx, c.ref); got != c.want || err != nil {
+		if got, err := nodetest.Get(t, ctx, c.ref); got != c.want || err != nil {
 			t.Errorf("case %d: got %q, %v; want %q", i, got, err, c.want)
 		}
 	}
@@ -78,7 +79,7 @@ func TestRefsInsideArguments(t *testing.T) {
 		}
 		return all, nil
 	})
-	_, ctx := node(t, table, 8)
+	_, ctx := nodetest.Node(t, table, 8)
 	hang := slow.With(raysys.CPU(0))
 	arg := func(r func() raysys.Ref[int]) (p place) {
 		p.Ref, p.Many = r(), []raysys.Ref[int]{r(), r()}
@@ -94,7 +95,7 @@ func TestRefsInsideArguments(t *testing.T) {
 		t.Fatalf("the task is %v before its arguments are there", s)
 	}
 	close(open)
-	got, err := get(t, ctx, r)
+	got, err := nodetest.Get(t, ctx, r)
 	want := []string{"ready", "ready", "ready", "ready", "pending", "ready", "ready"}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("states in the task: %v\n%s", err, diff)
@@ -111,13 +112,13 @@ func TestHandleIsNotAwaited(t *testing.T) {
 		began <- raysys.PhaseOf(h.Ref())
 		return h.Ref().Get(ctx)
 	})
-	_, ctx := node(t, table, 2)
+	_, ctx := nodetest.Node(t, table, 2)
 	r := use.Go(ctx, slow.Go(ctx, 5).Handle())
-	if s := arrive(t, began, "the task with a Handle runs"); s != raysys.PhasePending {
+	if s := nodetest.Arrive(t, began, "the task with a Handle runs"); s != raysys.PhasePending {
 		t.Errorf("the handle's work is %v, want pending", s)
 	}
 	close(open)
-	want(t, ctx, r, 5)
+	nodetest.Want(t, ctx, r, 5)
 }
 
 var errBoom = errors.New("boom")
@@ -129,7 +130,7 @@ func TestFailedDependency(t *testing.T) {
 	ran := make(chan struct{}, 10)
 	sum := tasks.Define2In(table, "sum", func(_ context.Context, a, b int) (int, error) { ran <- struct{}{}; return a + b, nil })
 	all := tasks.DefineIn(table, "all", func(_ context.Context, rs []raysys.Ref[int]) (int, error) { ran <- struct{}{}; return 1, nil })
-	_, ctx := node(t, table, 2)
+	_, ctx := nodetest.Node(t, table, 2)
 	bad, good := fail.Go(ctx, 0), raysys.Put(ctx, 1)
 	gone := raysys.Put(ctx, 1)
 	gone.Release()
@@ -138,7 +139,7 @@ func TestFailedDependency(t *testing.T) {
 		"in args": all.Go(ctx, []raysys.Ref[int]{good, bad}),
 		"chain":   sum.On(ctx, sum.On(ctx, bad, good), good),
 	} {
-		_, err := get(t, ctx, r)
+		_, err := nodetest.Get(t, ctx, r)
 		var te *raysys.TaskError
 		if !errors.Is(err, errBoom) || !errors.As(err, &te) || te.Function != "fail" || te.Task != bad.ID() {
 			t.Errorf("%s: %v; want the error of the task that failed", name, err)
@@ -148,11 +149,11 @@ func TestFailedDependency(t *testing.T) {
 		}
 	}
 	for name, r := range map[string]raysys.Ref[int]{"On": sum.On(ctx, good, gone), "in args": all.Go(ctx, []raysys.Ref[int]{gone})} {
-		if _, err := get(t, ctx, r); !errors.Is(err, raysys.ErrReleased) {
+		if _, err := nodetest.Get(t, ctx, r); !errors.Is(err, raysys.ErrReleased) {
 			t.Errorf("a released ref, %s: %v; want ErrReleased", name, err)
 		}
 	}
-	if _, err := get(t, ctx, sum.On(ctx, good, raysys.Ref[int]{})); !errors.Is(err, raysys.ErrInvalidRef) {
+	if _, err := nodetest.Get(t, ctx, sum.On(ctx, good, raysys.Ref[int]{})); !errors.Is(err, raysys.ErrInvalidRef) {
 		t.Errorf("the zero ref: %v; want ErrInvalidRef", err)
 	}
 	if n := len(ran); n != 0 {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -45,7 +46,7 @@ func TestCancelReachesNestedWork(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			table := raysys.NewTable()
 			grow, began, ended := tree(table)
-			n, ctx := node(t, table, 2)
+			n, ctx := nodetest.Node(t, table, 2)
 			sub, cancel := context.WithCancelCause(ctx)
 			if c.name == "driver's context" {
 				outer, stop := context.WithCancelCause(context.Background())
@@ -54,10 +55,10 @@ func TestCancelReachesNestedWork(t *testing.T) {
 			defer cancel(nil)
 			r := grow.Go(sub, 3)
 			for range 4 {
-				arrive(t, began, "the tasks run")
+				nodetest.Arrive(t, began, "the tasks run")
 			}
 			c.cancel(r, cancel)
-			_, err := get(t, ctx, r)
+			_, err := nodetest.Get(t, ctx, r)
 			if !errors.Is(err, raysys.ErrCancelled) || !errors.Is(err, context.Canceled) || !errors.Is(err, c.cause) {
 				t.Errorf("got %v; want ErrCancelled with %v", err, c.cause)
 			}
@@ -65,11 +66,11 @@ func TestCancelReachesNestedWork(t *testing.T) {
 				t.Errorf("the task is %v, want cancelled", s)
 			}
 			for range 4 {
-				if cause := arrive(t, ended, "every task ends"); !errors.Is(cause, raysys.ErrCancelled) || !errors.Is(cause, c.cause) {
+				if cause := nodetest.Arrive(t, ended, "every task ends"); !errors.Is(cause, raysys.ErrCancelled) || !errors.Is(cause, c.cause) {
 					t.Errorf("a task's context ended with cause %v; want %v", cause, c.cause)
 				}
 			}
-			eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == 2 })
+			nodetest.Eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == 2 })
 		})
 	}
 }
@@ -80,9 +81,9 @@ func TestCancelBeforeStart(t *testing.T) {
 	hold, began, open := blockers(table)
 	ran := make(chan int, 10)
 	work := tasks.DefineIn(table, "work", func(_ context.Context, x int) (int, error) { ran <- x; return x, nil })
-	_, ctx := node(t, table, 1)
+	_, ctx := nodetest.Node(t, table, 1)
 	first := hold.Go(ctx)
-	arrive(t, began, "the CPU is taken")
+	nodetest.Arrive(t, began, "the CPU is taken")
 	sub, cancel := context.WithCancel(ctx)
 	byRef, byCtx, held := work.Go(ctx, 1), work.Go(sub, 2), work.On(ctx, hold.Go(ctx))
 	mapped := work.Map(sub, []int{3, 4})
@@ -91,12 +92,12 @@ func TestCancelBeforeStart(t *testing.T) {
 		t.Error("Cancel of pending work says that it came too late")
 	}
 	cancel()
-	eventually(t, "State sees the end of the context", func() bool { return raysys.PhaseOf(byCtx) == raysys.PhaseCancelled })
+	nodetest.Eventually(t, "State sees the end of the context", func() bool { return raysys.PhaseOf(byCtx) == raysys.PhaseCancelled })
 	close(open)
-	want(t, ctx, first, 0)
-	want(t, ctx, last, 5)
+	nodetest.Want(t, ctx, first, 0)
+	nodetest.Want(t, ctx, last, 5)
 	for name, r := range map[string]raysys.Ref[int]{"ref": byRef, "ctx": byCtx, "held": held, "map": mapped[0], "map, ref": mapped[1]} {
-		if _, err := get(t, ctx, r); !errors.Is(err, raysys.ErrCancelled) {
+		if _, err := nodetest.Get(t, ctx, r); !errors.Is(err, raysys.ErrCancelled) {
 			t.Errorf("%s: %v, want ErrCancelled", name, err)
 		}
 	}
@@ -106,11 +107,11 @@ func TestCancelBeforeStart(t *testing.T) {
 	if last.Cancel() || byRef.Cancel() || (raysys.Ref[int]{}).Cancel() || raysys.Ready(1).Cancel() {
 		t.Error("Cancel of settled work says that it came in time")
 	}
-	if _, err := get(t, ctx, work.Go(sub, 6)); !errors.Is(err, raysys.ErrCancelled) {
+	if _, err := nodetest.Get(t, ctx, work.Go(sub, 6)); !errors.Is(err, raysys.ErrCancelled) {
 		t.Errorf("Go on a cancelled context: %v, want ErrCancelled", err)
 	}
 	for _, r := range work.Map(sub, []int{6, 7}) {
-		if _, err := get(t, ctx, r); !errors.Is(err, raysys.ErrCancelled) {
+		if _, err := nodetest.Get(t, ctx, r); !errors.Is(err, raysys.ErrCancelled) {
 			t.Errorf("Map on a cancelled context: %v, want ErrCancelled", err)
 		}
 	}
@@ -130,9 +131,9 @@ func TestCancelOfAChild(t *testing.T) {
 		}
 		return 0, err
 	})
-	_, ctx := node(t, table, 2)
+	_, ctx := nodetest.Node(t, table, 2)
 	r := parent.Go(ctx)
-	_, err := get(t, ctx, r)
+	_, err := nodetest.Get(t, ctx, r)
 	var te *raysys.TaskError
 	if !errors.As(err, &te) || te.Function != "parent" || !errors.Is(err, raysys.ErrCancelled) {
 		t.Errorf("got %v; want the parent's TaskError around ErrCancelled", err)
@@ -156,16 +157,16 @@ func TestTaskReturnsItsContextsError(t *testing.T) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	})
-	_, ctx := node(t, table, 2)
+	_, ctx := nodetest.Node(t, table, 2)
 	sub, cancel := context.WithCancelCause(ctx)
 	r := obeys.Go(sub, false)
-	arrive(t, began, "the task runs")
+	nodetest.Arrive(t, began, "the task runs")
 	cancel(errWhy)
 	var te *raysys.TaskError
-	if _, err := get(t, ctx, r); !errors.Is(err, errWhy) || errors.As(err, &te) {
+	if _, err := nodetest.Get(t, ctx, r); !errors.Is(err, errWhy) || errors.As(err, &te) {
 		t.Errorf("its own context: %v; want the cause alone", err)
 	}
-	if _, err := get(t, ctx, obeys.Go(ctx, true)); !errors.Is(err, context.Canceled) || !errors.As(err, &te) || errors.Is(err, raysys.ErrCancelled) {
+	if _, err := nodetest.Get(t, ctx, obeys.Go(ctx, true)); !errors.Is(err, context.Canceled) || !errors.As(err, &te) || errors.Is(err, raysys.ErrCancelled) {
 		t.Errorf("a context of its own: %v; want a TaskError", err)
 	}
 }
@@ -180,20 +181,20 @@ func TestDetached(t *testing.T) {
 		<-ctx.Done()
 		return 0, ctx.Err()
 	})
-	_, ctx := node(t, table, 4)
+	_, ctx := nodetest.Node(t, table, 4)
 	sub, cancel := context.WithCancel(ctx)
 	attached, detached := hold.Go(sub), hold.With(raysys.Detached()).Go(sub)
 	p := parent.Go(ctx)
 	child := <-refs
 	for range 3 {
-		arrive(t, began, "the tasks run")
+		nodetest.Arrive(t, began, "the tasks run")
 	}
 	cancel()
 	p.Cancel()
-	if _, err := get(t, ctx, attached); !errors.Is(err, raysys.ErrCancelled) {
+	if _, err := nodetest.Get(t, ctx, attached); !errors.Is(err, raysys.ErrCancelled) {
 		t.Errorf("attached: %v", err)
 	}
-	if _, err := get(t, ctx, p); !errors.Is(err, raysys.ErrCancelled) {
+	if _, err := nodetest.Get(t, ctx, p); !errors.Is(err, raysys.ErrCancelled) {
 		t.Errorf("parent: %v", err)
 	}
 	for _, r := range []raysys.Ref[int]{detached, child} {
@@ -206,12 +207,12 @@ func TestDetached(t *testing.T) {
 	}
 	third := hold.With(raysys.Detached()).Go(ctx)
 	third.Cancel()
-	if _, err := get(t, ctx, third); !errors.Is(err, raysys.ErrCancelled) {
+	if _, err := nodetest.Get(t, ctx, third); !errors.Is(err, raysys.ErrCancelled) {
 		t.Errorf("Cancel of detached work: %v", err)
 	}
 	close(open)
-	want(t, ctx, detached, 0)
-	want(t, ctx, child, 0)
+	nodetest.Want(t, ctx, detached, 0)
+	nodetest.Want(t, ctx, child, 0)
 }
 
 // One registration per context given to Go, none per task; and deriving from a task's context starts no goroutine.
@@ -236,7 +237,7 @@ func TestCancellationCostsNothingPerTask(t *testing.T) {
 			return 0, nil
 		})
 		one := tasks.DefineIn(table, "one", func(_ context.Context, x int) (int, error) { return x, nil })
-		_, ctx := node(t, table, 1)
+		_, ctx := nodetest.Node(t, table, 1)
 		if _, err := task.Go(ctx).Get(ctx); err != nil {
 			t.Fatal(err)
 		}

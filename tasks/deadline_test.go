@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -53,7 +54,7 @@ func TestDeadline(t *testing.T) {
 						<-open // deaf to its context
 						return x, nil
 					})
-					_, ctx := node(t, table, 1)
+					_, ctx := nodetest.Node(t, table, 1)
 					opts := []raysys.Option{raysys.Deadline(3 * time.Second)}
 					start, arg := time.Now(), raysys.Ready(1)
 					switch where {
@@ -92,7 +93,7 @@ func TestDeadlineThatNobodyWatched(t *testing.T) {
 			<-time.After(d)
 			return 1, nil
 		}).With(raysys.Deadline(time.Second))
-		_, ctx := node(t, table, 1)
+		_, ctx := nodetest.Node(t, table, 1)
 		late, early := slow.Go(ctx, 2*time.Second), slow.Go(ctx, 0)
 		<-time.After(10 * time.Second)
 		if _, err := late.Get(ctx); !errors.Is(err, raysys.ErrDeadline) {
@@ -136,7 +137,7 @@ func TestDeadlineIsInherited(t *testing.T) {
 			}
 			return r.Handle(), nil
 		})
-		_, ctx := node(t, table, 4)
+		_, ctx := nodetest.Node(t, table, 4)
 		check := func(name string, want time.Duration) {
 			t.Helper()
 			if s := <-ends; !near(s.in, want) || !errors.Is(s.err, context.DeadlineExceeded) {
@@ -170,7 +171,7 @@ func TestExpiredContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := raysys.NewTable()
 		hold, began, open := blockers(table)
-		_, ctx := node(t, table, 1)
+		_, ctx := nodetest.Node(t, table, 1)
 		r := hold.Go(ctx)
 		<-began
 		sub, cancel := context.WithTimeout(ctx, time.Second)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -127,9 +128,9 @@ func TestBadDefinitions(t *testing.T) {
 // A definition after New is bad: this system does not know it, and the next New says so.
 func TestDefinedAfterNew(t *testing.T) {
 	table := raysys.NewTable()
-	_, ctx := node(t, table, 1)
+	_, ctx := nodetest.Node(t, table, 1)
 	late := tasks.DefineIn(table, "late", func(ctx context.Context, x int) (int, error) { return x, nil })
-	if _, err := get(t, ctx, late.Go(ctx, 1)); !errors.Is(err, raysys.ErrUnknownFunc) {
+	if _, err := nodetest.Get(t, ctx, late.Go(ctx, 1)); !errors.Is(err, raysys.ErrUnknownFunc) {
 		t.Errorf("a task defined after New: %v; want ErrUnknownFunc", err)
 	}
 	_, err := system.New(system.Config{Table: table})
@@ -142,13 +143,13 @@ func TestHandleOfAnotherTable(t *testing.T) {
 	other := raysys.NewTable()
 	foreign := tasks.DefineIn(other, "foreign", func(ctx context.Context, x int) (int, error) { return x, nil })
 	foreign0 := tasks.Define0In(other, "foreign0", func(ctx context.Context) (int, error) { return 1, nil })
-	_, ctx := node(t, raysys.NewTable(), 1)
+	_, ctx := nodetest.Node(t, raysys.NewTable(), 1)
 	refs := []raysys.Ref[int]{
 		foreign.Go(ctx, 1), foreign.On(ctx, raysys.Ready(1)), foreign.Map(ctx, []int{1, 2})[1],
 		foreign.With(raysys.CPU(0)).Go(ctx, 1), foreign0.Go(ctx),
 	}
 	for i, r := range refs {
-		_, err := get(t, ctx, r)
+		_, err := nodetest.Get(t, ctx, r)
 		if !errors.Is(err, raysys.ErrUnknownFunc) || !strings.Contains(err.Error(), "define_test.go:") {
 			t.Errorf("submission %d: %v; want ErrUnknownFunc with the place of the definition", i, err)
 		}

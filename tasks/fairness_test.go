@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -28,19 +29,19 @@ func TestShortBesideLong(t *testing.T) {
 	table := raysys.NewTable()
 	hold, began, open := blockers(table)
 	short := tasks.DefineIn(table, "short", func(_ context.Context, x int) (int, error) { return x, nil })
-	_, ctx := node(t, table, 2)
+	_, ctx := nodetest.Node(t, table, 2)
 	long := hold.Go(ctx)
-	arrive(t, began, "the long task runs")
+	nodetest.Arrive(t, began, "the long task runs")
 	for i := range 1000 {
-		want(t, ctx, short.Go(ctx, i), i)
+		nodetest.Want(t, ctx, short.Go(ctx, i), i)
 	}
 	for i, r := range short.Map(ctx, make([]int, 1000)) {
-		if _, err := get(t, ctx, r); err != nil {
+		if _, err := nodetest.Get(t, ctx, r); err != nil {
 			t.Fatalf("task %d of the Map: %v", i, err)
 		}
 	}
 	close(open)
-	want(t, ctx, long, 0)
+	nodetest.Want(t, ctx, long, 0)
 }
 
 // The same for one Map of short and long tasks, wherever the long one stands.
@@ -54,17 +55,17 @@ func TestShortBesideLongInOneMap(t *testing.T) {
 			}
 			return 1, nil
 		})
-		_, ctx := node(t, table, 2)
+		_, ctx := nodetest.Node(t, table, 2)
 		xs := make([]bool, 100)
 		xs[at] = true
 		refs := mixed.Map(ctx, xs)
 		for i, r := range refs {
 			if i != at {
-				want(t, ctx, r, 1)
+				nodetest.Want(t, ctx, r, 1)
 			}
 		}
 		close(open)
-		want(t, ctx, refs[at], 1)
+		nodetest.Want(t, ctx, refs[at], 1)
 	}
 }
 
@@ -80,25 +81,25 @@ func TestBlockedTaskGivesItsCPUBack(t *testing.T) {
 				}
 				return h.Ref().Get(ctx)
 			})
-			n, ctx := node(t, table, cpus)
+			n, ctx := nodetest.Node(t, table, cpus)
 			gate := hold.With(raysys.CPU(0)).Go(ctx).Handle()
 			hs := []raysys.Handle[int]{gate, gate, gate, {}, gate, {}}
 			one := blocks.Go(ctx, gate)
 			many := blocks.Map(ctx, hs)
 			for i, h := range hs {
 				if h.Ref().IsZero() {
-					want(t, ctx, many[i], 1)
+					nodetest.Want(t, ctx, many[i], 1)
 				}
 			}
-			want(t, ctx, blocks.Go(ctx, raysys.Handle[int]{}), 1)
+			nodetest.Want(t, ctx, blocks.Go(ctx, raysys.Handle[int]{}), 1)
 			close(open)
-			want(t, ctx, one, 0)
+			nodetest.Want(t, ctx, one, 0)
 			for i, h := range hs {
 				if !h.Ref().IsZero() {
-					want(t, ctx, many[i], 0)
+					nodetest.Want(t, ctx, many[i], 0)
 				}
 			}
-			eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == cpus })
+			nodetest.Eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == cpus })
 		})
 	}
 }
@@ -107,15 +108,15 @@ func TestBlockedTaskGivesItsCPUBack(t *testing.T) {
 func TestGoexitInMap(t *testing.T) {
 	table := raysys.NewTable()
 	exit := exits(table)
-	n, ctx := node(t, table, 1)
+	n, ctx := nodetest.Node(t, table, 1)
 	refs := exit.Map(ctx, []bool{false, true, false, true, false})
 	for i, r := range refs {
-		_, err := get(t, ctx, r)
+		_, err := nodetest.Get(t, ctx, r)
 		if (err != nil) != (i%2 == 1) {
 			t.Errorf("task %d: %v", i, err)
 		}
 	}
-	eventually(t, "the CPU is free again", func() bool { return engineOf(n).FreeCPU() == 1 })
+	nodetest.Eventually(t, "the CPU is free again", func() bool { return engineOf(n).FreeCPU() == 1 })
 }
 
 // The wait of a driver for the first of several futures ends with the first, whatever the others do.
@@ -123,7 +124,7 @@ func TestWaitForTheShortOne(t *testing.T) {
 	table := raysys.NewTable()
 	hold, _, open := blockers(table)
 	short := tasks.Define0In(table, "short", func(_ context.Context) (int, error) { return 1, nil })
-	_, ctx := node(t, table, 3) // two of them for the long ones
+	_, ctx := nodetest.Node(t, table, 3) // two of them for the long ones
 	refs := []raysys.Ref[int]{hold.Go(ctx), short.Go(ctx)}
 	first, _, err := raysys.Wait(ctx, refs, 1)
 	if err != nil || len(first) != 1 || raysys.PhaseOf(first[0]) != raysys.PhaseReady {

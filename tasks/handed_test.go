@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -40,7 +41,7 @@ func TestPlaceOfAnArgument(t *testing.T) {
 	t2 := tasks.Define2In(table, "t2", func(_ context.Context, a, b int) (int, error) { return a + b, nil })
 	t3 := tasks.Define3In(table, "t3", func(_ context.Context, a, b, c int) (int, error) { return a + b + c, nil })
 	p := &places{}
-	_, ctx := nodeWith(t, system.Config{Table: table, Resources: raysys.Resources{CPU: 1}, Inspect: p})
+	_, ctx := nodetest.Start(t, system.Config{Table: table, Resources: raysys.Resources{CPU: 1}, Inspect: p})
 	// The submissions stand one per line, so that each line's number is known.
 	first := line()
 	t0.Go(ctx)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -26,15 +27,15 @@ func TestLeftBehindGoroutineSeesTheEnd(t *testing.T) {
 				}
 				return 1, result
 			})
-			_, ctx := node(t, table, 1)
-			if _, err := get(t, ctx, leaves.Go(ctx)); !errors.Is(err, result) {
+			_, ctx := nodetest.Node(t, table, 1)
+			if _, err := nodetest.Get(t, ctx, leaves.Go(ctx)); !errors.Is(err, result) {
 				t.Fatalf("%s: %v", how, err)
 			}
 			left := <-ctxs
-			eventually(t, "the context has an error", func() bool { return left.Err() != nil })
-			arrive(t, left.Done(), how+": the context is done")
+			nodetest.Eventually(t, "the context has an error", func() bool { return left.Err() != nil })
+			nodetest.Arrive(t, left.Done(), how+": the context is done")
 			sub, cancel := context.WithCancel(left)
-			arrive(t, sub.Done(), how+": a derived context is done")
+			nodetest.Arrive(t, sub.Done(), how+": a derived context is done")
 			cancel()
 			if !errors.Is(left.Err(), context.Canceled) || context.Cause(left) == nil {
 				t.Errorf("%s: Err %v, Cause %v; want Canceled and a cause", how, left.Err(), context.Cause(left))
@@ -59,18 +60,18 @@ func TestLeftBehindGet(t *testing.T) {
 		return 1, nil
 	})
 	one := tasks.Define0In(table, "one", func(context.Context) (int, error) { return 1, nil })
-	n, ctx := node(t, table, 2)
+	n, ctx := nodetest.Node(t, table, 2)
 	h := hold.With(raysys.CPU(0)).Go(ctx).Handle()
-	arrive(t, began, "the gate runs")
+	nodetest.Arrive(t, began, "the gate runs")
 	for range 10 {
-		want(t, ctx, leaves.Go(ctx, h), 1)
-		want(t, ctx, one.With(raysys.CPU(2)).Go(ctx), 1)
-		want(t, ctx, one.With(raysys.CPU(0.5)).Go(ctx), 1)
+		nodetest.Want(t, ctx, leaves.Go(ctx, h), 1)
+		nodetest.Want(t, ctx, one.With(raysys.CPU(2)).Go(ctx), 1)
+		nodetest.Want(t, ctx, one.With(raysys.CPU(0.5)).Go(ctx), 1)
 	}
 	close(open)
 	for range 10 {
-		arrive(t, done, "the goroutine comes back")
+		nodetest.Arrive(t, done, "the goroutine comes back")
 	}
-	eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == 2 })
-	want(t, ctx, one.With(raysys.CPU(2)).Go(ctx), 1)
+	nodetest.Eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == 2 })
+	nodetest.Want(t, ctx, one.With(raysys.CPU(2)).Go(ctx), 1)
 }

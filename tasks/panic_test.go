@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -42,11 +43,11 @@ func TestPanicIsATaskError(t *testing.T) {
 	parent := tasks.DefineIn(table, "parent", func(ctx context.Context, v string) (int, error) {
 		return explode.Go(ctx, v).Get(ctx)
 	})
-	n, ctx := node(t, table, 1)
+	n, ctx := nodetest.Node(t, table, 1)
 	for _, v := range []string{"text", "error", "nil map", "nil"} {
 		r := explode.Go(ctx, v)
 		for how, wait := range map[string]func() (int, error){
-			"on a worker": func() (int, error) { return get(t, ctx, r) },
+			"on a worker": func() (int, error) { return nodetest.Get(t, ctx, r) },
 			"in place":    func() (int, error) { return explode.Go(ctx, v).Get(ctx) },
 		} {
 			_, err := wait()
@@ -65,7 +66,7 @@ func TestPanicIsATaskError(t *testing.T) {
 				t.Errorf("%s, %s: errors.Is(err, errBoom) is wrong: %v", v, how, err)
 			}
 		}
-		_, err := get(t, ctx, parent.Go(ctx, v))
+		_, err := nodetest.Get(t, ctx, parent.Go(ctx, v))
 		var te *raysys.TaskError
 		if !errors.Is(err, raysys.ErrPanic) || !errors.As(err, &te) || te.Function != "parent" {
 			t.Errorf("through a parent: %v", err)
@@ -77,9 +78,9 @@ func TestPanicIsATaskError(t *testing.T) {
 func TestErrorIsATaskError(t *testing.T) {
 	table := raysys.NewTable()
 	fail := tasks.DefineIn(table, "fail", func(context.Context, int) (int, error) { return 7, errBoom })
-	n, ctx := node(t, table, 1)
+	n, ctx := nodetest.Node(t, table, 1)
 	r := fail.Go(ctx, 1)
-	v, err := get(t, ctx, r)
+	v, err := nodetest.Get(t, ctx, r)
 	var te *raysys.TaskError
 	if v != 0 || !errors.Is(err, errBoom) || !errors.As(err, &te) {
 		t.Fatalf("got %d, %v", v, err)
@@ -99,11 +100,11 @@ func TestGoexit(t *testing.T) {
 	parent := tasks.DefineIn(table, "parent", func(ctx context.Context, yes bool) (int, error) {
 		return exit.Go(ctx, yes).Get(ctx)
 	})
-	n, ctx := node(t, table, 1)
+	n, ctx := nodetest.Node(t, table, 1)
 	for name, r := range map[string]raysys.Ref[int]{
 		"plain": exit.Go(ctx, true), "shaped": exit.With(raysys.CPU(0.5)).Go(ctx, true), "nested": parent.Go(ctx, true),
 	} {
-		_, err := get(t, ctx, r)
+		_, err := nodetest.Get(t, ctx, r)
 		var te *raysys.TaskError
 		if !errors.As(err, &te) || !strings.Contains(err.Error(), "Goexit") {
 			t.Errorf("%s: %v; want a TaskError that names Goexit", name, err)
@@ -115,7 +116,7 @@ func TestGoexit(t *testing.T) {
 		defer close(ended)
 		exit.Go(ctx, true).Get(ctx)
 	}()
-	arrive(t, ended, "the driver's goroutine has ended")
-	eventually(t, "the CPU is free again", func() bool { return engineOf(n).FreeCPU() == 1 })
-	want(t, ctx, exit.Go(ctx, false), 1)
+	nodetest.Arrive(t, ended, "the driver's goroutine has ended")
+	nodetest.Eventually(t, "the CPU is free again", func() bool { return engineOf(n).FreeCPU() == 1 })
+	nodetest.Want(t, ctx, exit.Go(ctx, false), 1)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -79,12 +80,12 @@ func TestNestedTasksNeverDeadlock(t *testing.T) {
 					if each != 1 {
 						fib = fib.With(raysys.CPU(each))
 					}
-					n, ctx := node(t, table, cpus)
-					want(t, ctx, fib.Go(ctx, size), result)
+					n, ctx := nodetest.Node(t, table, cpus)
+					nodetest.Want(t, ctx, fib.Go(ctx, size), result)
 					if v, err := fib.Go(ctx, size).Get(ctx); v != result || err != nil {
 						t.Errorf("Get that may run tasks in place: %d, %v", v, err)
 					}
-					eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == cpus })
+					nodetest.Eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == cpus })
 				})
 			}
 		}
@@ -97,7 +98,7 @@ func TestDeepRecursion(t *testing.T) {
 		name  string
 		depth int
 		opts  []raysys.Option
-	}{{"plain", 10_000, nil}, {"no CPU", 10_100, []raysys.Option{raysys.CPU(0)}}, {"deadline", 2_000, []raysys.Option{raysys.Deadline(patience)}}} {
+	}{{"plain", 10_000, nil}, {"no CPU", 10_100, []raysys.Option{raysys.CPU(0)}}, {"deadline", 2_000, []raysys.Option{raysys.Deadline(nodetest.Patience)}}} {
 		t.Run(c.name, func(t *testing.T) {
 			table := raysys.NewTable()
 			var down tasks.Task[int, int]
@@ -111,12 +112,12 @@ func TestDeepRecursion(t *testing.T) {
 			if c.opts != nil {
 				down = down.With(c.opts...)
 			}
-			_, ctx := node(t, table, 1)
+			_, ctx := nodetest.Node(t, table, 1)
 			depth := c.depth
 			if raceDetector {
 				depth /= 8 // each level looks at all above it
 			}
-			want(t, ctx, down.Go(ctx, depth), depth)
+			nodetest.Want(t, ctx, down.Go(ctx, depth), depth)
 		})
 	}
 }
@@ -137,11 +138,11 @@ func TestWaitForDiamonds(t *testing.T) {
 		waits <- struct{}{}
 		return r.Get(ctx)
 	})
-	_, ctx := node(t, table, 2)
+	_, ctx := nodetest.Node(t, table, 2)
 	r := root.Go(ctx)
-	arrive(t, waits, "the root task has built its net")
+	nodetest.Arrive(t, waits, "the root task has built its net")
 	close(open)
-	want(t, ctx, r, 1)
+	nodetest.Want(t, ctx, r, 1)
 }
 
 // Neither does the outcome of a long chain, good or bad, run up a stack.
@@ -160,14 +161,14 @@ func TestLongChains(t *testing.T) {
 		return 1, nil
 	})
 	next := tasks.DefineIn(table, "next", func(_ context.Context, n int) (int, error) { return n + 1, nil })
-	_, ctx := node(t, table, 2)
+	_, ctx := nodetest.Node(t, table, 2)
 	good, bad := source.Go(ctx, false), source.Go(ctx, true)
 	for range length {
 		good, bad = next.On(ctx, good), next.On(ctx, bad)
 	}
 	close(open)
-	want(t, ctx, good, length+1)
-	if _, err := get(t, ctx, bad); err == nil {
+	nodetest.Want(t, ctx, good, length+1)
+	if _, err := nodetest.Get(t, ctx, bad); err == nil {
 		t.Error("the end of a chain that began with a failure is good")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"weak"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -50,7 +51,7 @@ func TestReleasedAfterSubmit(t *testing.T) {
 		return fetch.Go(ctx, c).Get(ctx)
 	})
 	slow := tasks.DefineIn(table, "slow", func(_ context.Context, n int) (*blob, error) { <-open; return &blob{make([]byte, n)}, nil })
-	_, ctx := node(t, table, 8)
+	_, ctx := nodetest.Node(t, table, 8)
 	put := func() raysys.Ref[*blob] { return raysys.Put(ctx, &blob{make([]byte, 3)}) }
 	pending := func() raysys.Ref[*blob] { return slow.Go(ctx, 3) }
 	type given struct {
@@ -77,10 +78,10 @@ func TestReleasedAfterSubmit(t *testing.T) {
 	}
 	close(open)
 	for _, g := range all {
-		if n, err := get(t, ctx, g.out); n != 3 || err != nil {
+		if n, err := nodetest.Get(t, ctx, g.out); n != 3 || err != nil {
 			t.Errorf("%s: got %d, %v; want 3", g.name, n, err)
 		}
-		if _, err := get(t, ctx, g.blob); !errors.Is(err, raysys.ErrReleased) {
+		if _, err := nodetest.Get(t, ctx, g.blob); !errors.Is(err, raysys.ErrReleased) {
 			t.Errorf("%s: the driver's own Get: %v; want ErrReleased", g.name, err)
 		}
 	}
@@ -98,9 +99,9 @@ func TestReleasedMemoryIsFreed(t *testing.T) {
 	})
 	by := tasks.DefineIn(table, "by", func(ctx context.Context, b *blob) (int, error) { return 1, nil })
 	panics := tasks.DefineIn(table, "panics", func(ctx context.Context, c carrier) (int, error) { panic("x") })
-	_, ctx := node(t, table, 1)
+	_, ctx := nodetest.Node(t, table, 1)
 	blocker := hold.Go(ctx, carrier{raysys.Put(ctx, &blob{})})
-	arrive(t, began, "the blocker runs")
+	nodetest.Arrive(t, began, "the blocker runs")
 	type kept struct {
 		name string
 		ref  raysys.Ref[*blob]
@@ -134,10 +135,10 @@ func TestReleasedMemoryIsFreed(t *testing.T) {
 	}
 	close(open)
 	for _, r := range append(outs, blocker) {
-		get(t, ctx, r)
+		nodetest.Get(t, ctx, r)
 	}
 	for _, k := range all {
-		eventually(t, "freed: "+k.name, func() bool { runtime.GC(); return k.mem.Value() == nil })
+		nodetest.Eventually(t, "freed: "+k.name, func() bool { runtime.GC(); return k.mem.Value() == nil })
 		if s := raysys.PhaseOf(k.ref); s != raysys.PhaseReleased {
 			t.Errorf("%s: %v, want released", k.name, s)
 		}

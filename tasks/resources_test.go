@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -74,18 +75,18 @@ func TestResourcesBoundConcurrency(t *testing.T) {
 			if c.ask != nil {
 				run = run.With(c.ask...)
 			}
-			n, ctx := nodeWith(t, system.Config{Table: table, Resources: rich})
+			n, ctx := nodetest.Start(t, system.Config{Table: table, Resources: rich})
 			refs := run.Map(ctx, make([]int, 10))
 			for range 10 {
 				refs = append(refs, run.Go(ctx, 0))
 			}
 			for _, r := range refs {
-				want(t, ctx, r, 0)
+				nodetest.Want(t, ctx, r, 0)
 			}
 			if in.most != c.most {
 				t.Errorf("%d ran at the same time, want %d", in.most, c.most)
 			}
-			eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == 4 })
+			nodetest.Eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == 4 })
 		})
 	}
 }
@@ -95,10 +96,10 @@ func TestNoCapacity(t *testing.T) {
 	table := raysys.NewTable()
 	hold, began, open := blockers(table)
 	defer close(open)
-	_, ctx := nodeWith(t, system.Config{Table: table, Resources: rich})
+	_, ctx := nodetest.Start(t, system.Config{Table: table, Resources: rich})
 	all := hold.With(raysys.CPU(4), raysys.GPU(2), raysys.Memory(1000), raysys.Resource("licence", 3))
 	all.Go(ctx)
-	arrive(t, began, "a task holds everything")
+	nodetest.Arrive(t, began, "a task holds everything")
 	for says, o := range map[string]raysys.Option{
 		"CPU 5 of 4": raysys.CPU(5), "GPU 2.5 of 2": raysys.GPU(2.5), "1001 of 1000": raysys.Memory(1001),
 		"licence 4 of 3": raysys.Resource("licence", 4), "unheard of 1 of 0": raysys.Resource("unheard of", 1),
@@ -121,7 +122,7 @@ func TestNoCapacity(t *testing.T) {
 func TestBadOptions(t *testing.T) {
 	table := raysys.NewTable()
 	one := tasks.Define0In(table, "one", func(context.Context) (int, error) { return 1, nil })
-	_, ctx := nodeWith(t, system.Config{Table: table, Resources: rich})
+	_, ctx := nodetest.Start(t, system.Config{Table: table, Resources: rich})
 	for name, o := range map[string]raysys.Option{
 		"negative CPU": raysys.CPU(-1), "NaN": raysys.CPU(math.NaN()), "infinite": raysys.GPU(math.Inf(1)),
 		"negative GPU": raysys.GPU(-0.5), "negative memory": raysys.Memory(-1), "negative custom": raysys.Resource("licence", -1),
@@ -130,12 +131,12 @@ func TestBadOptions(t *testing.T) {
 		"deadline": raysys.Deadline(0), "past deadline": raysys.Deadline(-1),
 	} {
 		for form, r := range map[string]raysys.Ref[int]{"Go": one.With(o).Go(ctx), "second": one.With(raysys.CPU(1), o).Go(ctx)} {
-			if _, err := get(t, ctx, r); !errors.Is(err, raysys.ErrBadOption) || !strings.Contains(err.Error(), "task one") {
+			if _, err := nodetest.Get(t, ctx, r); !errors.Is(err, raysys.ErrBadOption) || !strings.Contains(err.Error(), "task one") {
 				t.Errorf("%s, %s: %v; want ErrBadOption", name, form, err)
 			}
 		}
 	}
-	want(t, ctx, one.With().Go(ctx), 1)
+	nodetest.Want(t, ctx, one.With().Go(ctx), 1)
 	if _, err := system.New(system.Config{Table: raysys.NewTable(), Resources: raysys.Resources{CPU: -1}}); !errors.Is(err, raysys.ErrBadOption) {
 		t.Errorf("a node of -1 CPUs: %v; want ErrBadOption", err)
 	}

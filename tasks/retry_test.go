@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -61,7 +62,7 @@ func TestRetries(t *testing.T) {
 				if c.opts != nil {
 					task = task.With(c.opts...)
 				}
-				n, ctx := node(t, table, 1)
+				n, ctx := nodetest.Node(t, table, 1)
 				r := task.Go(ctx)
 				v, err := r.Get(ctx)
 				if !errors.Is(err, c.err) || ran() != c.attempts || err == nil && v != c.attempts {
@@ -92,7 +93,7 @@ func TestBackoff(t *testing.T) {
 			}
 			return 0, nil
 		}).With(raysys.RetryIf(isBoom), raysys.Retries(10), raysys.Backoff(100*time.Millisecond, time.Second))
-		n, ctx := node(t, table, 1)
+		n, ctx := nodetest.Node(t, table, 1)
 		r := flaky.Go(ctx)
 		synctest.Wait()
 		if free := engineOf(n).FreeCPU(); free != 1 || raysys.PhaseOf(r) != raysys.PhasePending {
@@ -148,7 +149,7 @@ func TestRetriedParentsChildren(t *testing.T) {
 			}
 			return 1, nil
 		}).With(raysys.RetryIf(isBoom))
-		n, ctx := node(t, table, 8)
+		n, ctx := nodetest.Node(t, table, 8)
 		if v, err := parent.Go(ctx).Get(ctx); v != 1 || err != nil {
 			t.Fatalf("got %d, %v", v, err)
 		}
@@ -186,7 +187,7 @@ func TestEndInThePause(t *testing.T) {
 				if name == "close" {
 					task = task.With(raysys.RetryIf(isBoom), raysys.Backoff(time.Minute, time.Minute))
 				}
-				n, ctx := node(t, table, 1)
+				n, ctx := nodetest.Node(t, table, 1)
 				r := task.Go(ctx)
 				waited := make(chan error, 1)
 				go func() {

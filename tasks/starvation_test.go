@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -41,7 +42,7 @@ func TestLargeRequestIsNotStarved(t *testing.T) {
 				step = step.With(c.small...)
 			}
 			done := tasks.Define0In(table, "large", func(context.Context) (int, error) { return 1, nil })
-			_, ctx := nodeWith(t, system.Config{Table: table, Resources: rich})
+			_, ctx := nodetest.Start(t, system.Config{Table: table, Resources: rich})
 			stream, stop := context.WithCancel(ctx)
 			ended := make(chan struct{})
 			for i := range 6 {
@@ -57,8 +58,8 @@ func TestLargeRequestIsNotStarved(t *testing.T) {
 					}
 				}()
 			}
-			arrive(t, ran, "the stream runs")
-			want(t, ctx, done.With(c.large...).Go(ctx), 1)
+			nodetest.Arrive(t, ran, "the stream runs")
+			nodetest.Want(t, ctx, done.With(c.large...).Go(ctx), 1)
 			stop()
 			if c.inPlace {
 				for range 6 {
@@ -75,9 +76,9 @@ func TestCancelledLargeRequest(t *testing.T) {
 		table := raysys.NewTable()
 		hold, began, open := blockers(table)
 		short := tasks.Define0In(table, "short", func(context.Context) (int, error) { return 1, nil })
-		_, ctx := node(t, table, 2)
+		_, ctx := nodetest.Node(t, table, 2)
 		long := hold.Go(ctx)
-		arrive(t, began, "the long task runs")
+		nodetest.Arrive(t, began, "the long task runs")
 		sub, cancel := context.WithCancel(ctx)
 		defer cancel()
 		large := short.With(raysys.CPU(2)).Go(sub)
@@ -86,12 +87,12 @@ func TestCancelledLargeRequest(t *testing.T) {
 			large.Cancel()
 		} else {
 			cancel()
-			eventually(t, "the large request is cancelled", func() bool { return raysys.PhaseOf(large) == raysys.PhaseCancelled })
+			nodetest.Eventually(t, "the large request is cancelled", func() bool { return raysys.PhaseOf(large) == raysys.PhaseCancelled })
 		}
 		for _, r := range behind {
-			want(t, ctx, r, 1)
+			nodetest.Want(t, ctx, r, 1)
 		}
 		close(open)
-		want(t, ctx, long, 0)
+		nodetest.Want(t, ctx, long, 0)
 	}
 }

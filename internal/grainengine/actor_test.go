@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
 
@@ -30,7 +31,7 @@ func TestEveryActivationHasAPID(t *testing.T) {
 	for name, opts := range map[string][]grains.Option{"grain": nil, "worker": {grains.StatelessWorker(2)}} {
 		t.Run(name, func(t *testing.T) {
 			h := newHooked(opts...)
-			n, ctx := start(t, system.Config{Table: h.table})
+			n, ctx := nodetest.Start(t, system.Config{Table: h.table})
 			for _, key := range []string{"a", "b", "c/d$e"} {
 				wants(t, ctx, h.add.Call(ctx, h.kind.Get(key), 1), 1)
 			}
@@ -62,7 +63,7 @@ type strange struct{ S string }
 // TestForeignMessages: what others send to the PID harms nothing, in any number.
 func TestForeignMessages(t *testing.T) {
 	h := newHooked()
-	n, ctx := start(t, system.Config{Table: h.table})
+	n, ctx := nodetest.Start(t, system.Config{Table: h.table})
 	a := h.kind.Get("a")
 	wants(t, ctx, h.add.Call(ctx, a, 1), 1)
 	pid := pids(n, "hooked")[0]
@@ -90,7 +91,7 @@ func TestStoppedThroughTheActorSystem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHooked()
-			n, ctx := start(t, system.Config{Table: h.table})
+			n, ctx := nodetest.Start(t, system.Config{Table: h.table})
 			a := h.kind.Get("a")
 			for range 4 {
 				wants(t, ctx, h.add.Call(ctx, a, 1), 1)
@@ -114,7 +115,7 @@ func TestStoppedThroughTheActorSystem(t *testing.T) {
 				if _, err := h.leave.Call(ctx, a).Get(ctx); err != nil {
 					t.Fatal(err)
 				}
-				eventually(t, "nothing in memory", func() bool { return len(pids(n, "hooked")) == 0 })
+				nodetest.Eventually(t, "nothing in memory", func() bool { return len(pids(n, "hooked")) == 0 })
 			}
 			in := 0
 			for i, line := range h.test.said() {
@@ -133,7 +134,7 @@ func TestStoppedThroughTheActorSystem(t *testing.T) {
 // TestWatch: an activation can be watched like any actor.
 func TestWatch(t *testing.T) {
 	h := newHooked()
-	n, ctx := start(t, system.Config{Table: h.table})
+	n, ctx := nodetest.Start(t, system.Config{Table: h.table})
 	a := h.kind.Get("a")
 	wants(t, ctx, h.add.Call(ctx, a, 1), 1)
 	pid, ended, ready := pids(n, "hooked")[0], make(chan string, 1), make(chan bool, 1)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
 
@@ -21,7 +22,7 @@ var (
 )
 
 func BenchmarkActorSync(b *testing.B) {
-	_, ctx := start(b, system.Config{})
+	_, ctx := nodetest.Start(b, system.Config{})
 	g := counters.Get("a")
 	for b.Loop() {
 		add.Call(ctx, g, 1).Get(ctx)
@@ -29,7 +30,7 @@ func BenchmarkActorSync(b *testing.B) {
 }
 
 func BenchmarkActorAsync(b *testing.B) {
-	_, ctx := start(b, system.Config{})
+	_, ctx := nodetest.Start(b, system.Config{})
 	g := counters.Get("a")
 	refs := make([]raysys.Ref[int], 1000)
 	for b.Loop() {
@@ -47,7 +48,7 @@ func BenchmarkActorAsync(b *testing.B) {
 
 func BenchmarkIdle(b *testing.B) {
 	for b.Loop() {
-		n, ctx := start(b, system.Config{})
+		n, ctx := nodetest.Start(b, system.Config{})
 		var m0, m1 runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&m0)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
 
@@ -20,7 +21,7 @@ func TestCloseRacesCalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for round := range 60 {
 				h := newHooked(opts...)
-				n, ctx := start(t, system.Config{Table: h.table})
+				n, ctx := nodetest.Start(t, system.Config{Table: h.table})
 				var wg sync.WaitGroup
 				for c := range 4 {
 					wg.Add(1)

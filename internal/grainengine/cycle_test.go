@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -75,7 +76,7 @@ func (k *knot) turn(f func(ctx context.Context) (int, error)) grains.Func0[cell,
 func (k *knot) run(t *testing.T, f func(ctx context.Context)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		_, ctx := start(t, system.Config{Table: k.table})
+		_, ctx := nodetest.Start(t, system.Config{Table: k.table})
 		begin := time.Now()
 		f(ctx)
 		if d := time.Since(begin); d != 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
 
@@ -43,7 +44,7 @@ func (s *sleeper) run(t *testing.T, f func(n *system.Node, ctx context.Context, 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s.ends = make(chan error, 10)
-		n, ctx := start(t, system.Config{Table: s.table})
+		n, ctx := nodetest.Start(t, system.Config{Table: s.table})
 		f(n, ctx, s.kind.Get("a"))
 	})
 }

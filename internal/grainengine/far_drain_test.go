@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/nodetest"
 )
 
 // TestDrainLosesNothing: under load from every node a drain moves all grains away, and every call is answered once,
@@ -158,7 +159,7 @@ func TestDrainRefusesPlacement(t *testing.T) {
 // TestDrainAlone: a single process has nowhere to drain to.
 func TestDrainAlone(t *testing.T) {
 	h := newSilent()
-	n, ctx := start(t, configOf(h.table))
+	n, ctx := nodetest.Start(t, configOf(h.table))
 	wants(t, ctx, h.add.Call(ctx, h.kind.Get("x")), 1)
 	if err := engineOf(n).Drain(ctx); err != nil {
 		t.Error(err)
@@ -191,14 +192,14 @@ func TestCloseEndsWhatIsOpen(t *testing.T) {
 	busy := r.gate.Call(ctx, r.kind.Get("x"))
 	<-r.entered
 	next := r.where.Call(ctx, r.kind.Get("x"))
-	eventually(t, "it waits on b", func() bool { return grainengine.Queued(b.engine, idOf(r.kind.Get("x"))) == 1 })
+	nodetest.Eventually(t, "it waits on b", func() bool { return grainengine.Queued(b.engine, idOf(r.kind.Get("x"))) == 1 })
 	r.on(a)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		b.close()
 	}()
-	eventually(t, "the grain on b is told to stop", func() bool { return grainengine.Told(b.engine, idOf(r.kind.Get("x"))) })
+	nodetest.Eventually(t, "the grain on b is told to stop", func() bool { return grainengine.Told(b.engine, idOf(r.kind.Get("x"))) })
 	close(r.leave)
 	if _, err := busy.Get(ctx); err != nil && !errors.Is(err, raysys.ErrOutcomeUnknown) && !errors.Is(err, raysys.ErrCancelled) {
 		t.Error(err)

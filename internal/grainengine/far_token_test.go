@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -56,7 +57,7 @@ func TestConfirmOnce(t *testing.T) {
 		r.note.Call(ctx, r.kind.Get("x"), i)
 		want = append(want, i)
 	}
-	eventually(t, "b asks", func() bool { return r.net.pending() == 1 })
+	nodetest.Eventually(t, "b asks", func() bool { return r.net.pending() == 1 })
 	if b.engine.Activations("rover") != 0 {
 		t.Error("it is active before the leader confirmed it")
 	}
@@ -87,7 +88,7 @@ func TestMovedIsFollowed(t *testing.T) {
 			if _, err := r.quit.Call(b.context(), g).Get(b.context()); err != nil {
 				t.Error(err)
 			}
-			eventually(t, "b lets it go", func() bool { return r.net.placeOf(idOf(g)).IsZero() })
+			nodetest.Eventually(t, "b lets it go", func() bool { return r.net.placeOf(idOf(g)).IsZero() })
 			var sent atomic.Int32
 			r.net.watch(func(from *fakeNode, kind wire.Kind) {
 				if from == a && kind == wire.KindCall {
@@ -179,7 +180,7 @@ func TestNewerToken(t *testing.T) {
 	if err != nil || v != 0 {
 		t.Fatalf("a call under a newer token got %d, %v: the stale activation, which has 7, must stop and a new one take the call", v, err)
 	}
-	if got := arrive(t, log, "OnDeactivate of the activation that a newer token proved stale"); got != "end 7" {
+	if got := nodetest.Arrive(t, log, "OnDeactivate of the activation that a newer token proved stale"); got != "end 7" {
 		t.Errorf("OnDeactivate of the stale activation says %q, want %q", got, "end 7")
 	}
 	wants(t, ctx, get.Call(ctx, g), 0)
@@ -215,7 +216,7 @@ func TestPassivationReleases(t *testing.T) {
 	if _, err := r.quit.Call(ctx, g).Get(ctx); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "the activation is gone", func() bool { return b.engine.Activations("rover") == 0 && r.net.pending() == 1 })
+	nodetest.Eventually(t, "the activation is gone", func() bool { return b.engine.Activations("rover") == 0 && r.net.pending() == 1 })
 	far, near := r.add.Call(ctx, g, 1), r.add.Call(here, g, 1)
 	if b.engine.Activations("rover") != 0 {
 		t.Error("it is back under a token that is being released")
@@ -254,7 +255,7 @@ func TestReleaseIsRepeated(t *testing.T) {
 		if _, err := r.quit.Call(ctx, g).Get(ctx); err != nil {
 			t.Error(err)
 		}
-		eventually(t, "the activation is gone", func() bool { return b.engine.Activations("rover") == 0 })
+		nodetest.Eventually(t, "the activation is gone", func() bool { return b.engine.Activations("rover") == 0 })
 		wants(t, ctx, r.add.Call(ctx, g, 1), 1)
 		if took := time.Since(begin); took < 200*time.Millisecond {
 			t.Error("the grain was back after", took)

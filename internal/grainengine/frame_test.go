@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -68,7 +69,7 @@ func TestFramesOfThisVersion(t *testing.T) {
 	if _, err := r.quit.Call(b.context(), g).Get(b.context()); err != nil {
 		t.Error(err)
 	}
-	eventually(t, "b lets it go", func() bool { return r.net.placeOf(idOf(g)).IsZero() })
+	nodetest.Eventually(t, "b lets it go", func() bool { return r.net.placeOf(idOf(g)).IsZero() })
 	r.net.put(idOf(g), a)
 	wants(t, ctx, r.add.With(free).Call(ctx, g, 1), 1)
 
@@ -111,7 +112,7 @@ func pair(t testing.TB) (r *rovers, atB *fakePeer, scope uint32) {
 	if scope, err = p.Open(turn); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "b knows the turn", func() bool { return p.twin.Turn(scope) != nil })
+	nodetest.Eventually(t, "b knows the turn", func() bool { return p.twin.Turn(scope) != nil })
 	return r, p.twin, scope
 }
 
@@ -140,7 +141,7 @@ func TestUnknownFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := p.local.context()
-	eventually(t, "it ran", func() bool {
+	nodetest.Eventually(t, "it ran", func() bool {
 		v, err := r.add.Call(ctx, r.kind.Get("x"), 0).Get(ctx)
 		return err == nil && v == 2
 	})

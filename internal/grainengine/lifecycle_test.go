@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -93,7 +94,7 @@ func (h *hookedKind) want(t *testing.T, log ...string) {
 
 func TestActivationAndDeactivation(t *testing.T) {
 	h := newHooked()
-	n, ctx := start(t, system.Config{Table: h.table})
+	n, ctx := nodetest.Start(t, system.Config{Table: h.table})
 	a := h.kind.Get("a")
 	if engineOf(n).Activations("hooked") != 0 {
 		t.Error("a grain nobody called is in memory")
@@ -195,7 +196,7 @@ func TestActivationThatFails(t *testing.T) {
 				<-release
 				return fail(ctx, g)
 			}
-			n, ctx := start(t, system.Config{Table: h.table})
+			n, ctx := nodetest.Start(t, system.Config{Table: h.table})
 			a := h.kind.Get("a")
 			for range 3 {
 				refs := []raysys.Ref[int]{h.add.Call(ctx, a, 1)}
@@ -211,12 +212,12 @@ func TestActivationThatFails(t *testing.T) {
 			}
 			bad.Store(false)
 			// The activation that failed may still be going; then it fails one more call.
-			eventually(t, "the next call tries again", func() bool {
+			nodetest.Eventually(t, "the next call tries again", func() bool {
 				v, err := h.add.Call(ctx, a, 1).Get(ctx)
 				return v == 1 && err == nil
 			})
 			// The one that failed is counted until it is gone.
-			eventually(t, "one activation", func() bool { return engineOf(n).Activations("hooked") == 1 })
+			nodetest.Eventually(t, "one activation", func() bool { return engineOf(n).Activations("hooked") == 1 })
 			for _, line := range h.test.said() {
 				if strings.HasPrefix(line, "deactivate") {
 					t.Error("a grain that was never active was deactivated")

@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/long"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
 
@@ -40,7 +41,7 @@ func newBlobs(opts ...grains.Option) *blobs {
 
 func (b *blobs) freed(t *testing.T, what string, p weak.Pointer[[1 << 16]byte]) {
 	t.Helper()
-	eventuallyGC(t, what, func() bool { return p.Value() == nil })
+	nodetest.EventuallyGC(t, what, func() bool { return p.Value() == nil })
 }
 
 // TestIdleHoldsNoCall: an activation in memory, or a worker, keeps neither the last argument nor the last result.
@@ -55,7 +56,7 @@ func TestIdleHoldsNoCall(t *testing.T) {
 				_, err := b.give.Call(ctx, me).Get(ctx)
 				return err
 			})
-			n, ctx := start(t, system.Config{Table: b.table})
+			n, ctx := nodetest.Start(t, system.Config{Table: b.table})
 			a := b.kind.Get("a")
 			for range 3 {
 				func() {
@@ -136,14 +137,14 @@ func TestPassivatedStateIsFreed(t *testing.T) {
 				made <- weak.Make(b.B)
 				return nil
 			})
-			n, ctx := start(t, system.Config{Table: tb})
+			n, ctx := nodetest.Start(t, system.Config{Table: tb})
 			r := fill.Call(ctx, k.Get("a"))
 			if _, err := r.Get(ctx); err != nil {
 				t.Error(err)
 			}
 			p := <-made
-			eventuallyGC(t, "the state is freed", func() bool { return p.Value() == nil })
-			eventually(t, "the activation is gone", func() bool { return engineOf(n).Activations("k") == 0 })
+			nodetest.EventuallyGC(t, "the state is freed", func() bool { return p.Value() == nil })
+			nodetest.Eventually(t, "the activation is gone", func() bool { return engineOf(n).Activations("k") == 0 })
 			runtime.KeepAlive(r)
 		})
 	}
@@ -153,7 +154,7 @@ func TestPassivatedStateIsFreed(t *testing.T) {
 func TestIdleGrainsAreSmall(t *testing.T) {
 	count, limit := long.Form(20_000, 100_000), int64(1024)
 	h := newSilent()
-	n, ctx := start(t, system.Config{Table: h.table})
+	n, ctx := nodetest.Start(t, system.Config{Table: h.table})
 	heap := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
 
@@ -36,7 +37,7 @@ func TestFullMailbox(t *testing.T) {
 			n := 0
 			for range 3 { // each time the mailbox is empty, so that it has room again
 				_ = hang.Tell(ctx, a)
-				arrive(t, entered, "the call before those that fill the mailbox has its turn")
+				nodetest.Arrive(t, entered, "the call before those that fill the mailbox has its turn")
 				var refs []raysys.Ref[int]
 				for i := range c.limit {
 					r := add.Call(ctx, a)
@@ -84,7 +85,7 @@ func TestClosedWhileFull(t *testing.T) {
 				<-ctx.Done()
 				return ctx.Err()
 			})
-			n, ctx := start(t, system.Config{Table: tb})
+			n, ctx := nodetest.Start(t, system.Config{Table: tb})
 			a := k.Get("a")
 			var refs []grains.Done
 			for range 2 {

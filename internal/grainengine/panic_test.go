@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
 
@@ -120,7 +121,7 @@ func TestGoexitInHook(t *testing.T) {
 	t.Run("OnDeactivate", func(t *testing.T) {
 		h := newHooked()
 		h.test.deactivate = exit
-		n, ctx := start(t, system.Config{Table: h.table})
+		n, ctx := nodetest.Start(t, system.Config{Table: h.table})
 		for range 3 {
 			wants(t, ctx, h.add.Call(ctx, h.kind.Get("a"), 1), 1)
 			if _, err := h.leave.Call(ctx, h.kind.Get("a")).Get(ctx); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
 
@@ -31,7 +32,7 @@ func TestPassivation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHooked(c.opts...)
-				n, ctx := start(t, system.Config{Table: h.table})
+				n, ctx := nodetest.Start(t, system.Config{Table: h.table})
 				a, b := h.kind.Get("a"), h.kind.Get("b")
 				wants(t, ctx, h.add.Call(ctx, a, 1), 1)
 				wants(t, ctx, h.add.Call(ctx, b, 1), 1)

@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/nodetest"
 )
 
 // purse is a grain with States. It does what its calls say, so that a test is a list of calls.
@@ -116,7 +117,7 @@ func TestStateOutlivesActivation(t *testing.T) {
 		t.Error(tag, err)
 	}
 	ends(t, ctx, p.quit.Call(ctx, g))
-	eventually(t, "it leaves b", func() bool { return p.net.placeOf(idOf(g)).IsZero() })
+	nodetest.Eventually(t, "it leaves b", func() bool { return p.net.placeOf(idOf(g)).IsZero() })
 	p.on(c)
 	p.net.store.mu.Lock()
 	loads := p.net.store.loads
@@ -146,7 +147,7 @@ func TestStateInOneProcess(t *testing.T) {
 	g := p.kind.Get("x")
 	wants(t, ctx, p.put.Call(ctx, g, 5), 5)
 	ends(t, ctx, p.quit.Call(ctx, g))
-	eventually(t, "it goes", func() bool { return n.engine.Activations("purse") == 0 })
+	nodetest.Eventually(t, "it goes", func() bool { return n.engine.Activations("purse") == 0 })
 	wants(t, ctx, p.put.Call(ctx, g, 1), 6)
 	p.faults(saveRefused)
 	fails(t, ctx, p.put.Call(ctx, g, 1), raysys.ErrOverloaded)
@@ -238,7 +239,7 @@ func TestStaleWrite(t *testing.T) {
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	p.net.put(idOf(g), c)
 	fails(t, old, p.try.Call(old, g, 10), raysys.ErrMoved)
-	eventually(t, "the stale one ends", func() bool { return b.engine.Activations("purse") == 0 })
+	nodetest.Eventually(t, "the stale one ends", func() bool { return b.engine.Activations("purse") == 0 })
 	wants(t, old, p.put.Call(old, g, 100), 101)
 	if c.engine.Activations("purse") != 1 {
 		t.Error("it is not on c")
@@ -257,7 +258,7 @@ func TestStaleCallsFollow(t *testing.T) {
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	let := p.net.slowly("save")
 	first := p.put.Call(old, g, 10)
-	eventually(t, "it saves", func() bool { return p.net.pending() == 1 })
+	nodetest.Eventually(t, "it saves", func() bool { return p.net.pending() == 1 })
 	near, far := p.put.Call(old, g, 100), p.put.Call(ctx, g, 1000)
 	p.net.put(idOf(g), c)
 	let()
@@ -314,7 +315,7 @@ func TestLoadFails(t *testing.T) {
 	g := p.kind.Get("x")
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	ends(t, ctx, p.quit.Call(ctx, g))
-	eventually(t, "it goes", func() bool { return p.net.placeOf(idOf(g)).IsZero() })
+	nodetest.Eventually(t, "it goes", func() bool { return p.net.placeOf(idOf(g)).IsZero() })
 	s := p.net.store
 	s.mu.Lock()
 	s.onLoad = func(grainengine.ID) error { return raysys.ErrNotDelivered }
@@ -352,7 +353,7 @@ func TestUnwritten(t *testing.T) {
 	wants(t, ctx, p.get.Call(ctx, g), 1)
 	ends(t, ctx, p.slip.Call(ctx, g, 10))
 	ends(t, ctx, p.quit.Call(ctx, g))
-	eventually(t, "it goes", func() bool { return p.net.placeOf(idOf(g)).IsZero() })
+	nodetest.Eventually(t, "it goes", func() bool { return p.net.placeOf(idOf(g)).IsZero() })
 	wants(t, ctx, p.get.Call(ctx, g), 1)
 }
 

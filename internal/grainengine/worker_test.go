@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
 
@@ -43,7 +44,7 @@ func newCrew(opts ...grains.Option) *crew {
 func (c *crew) run(t *testing.T, f func(n *system.Node, ctx context.Context, g grains.Grain[hooked])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		n, ctx := start(t, system.Config{Table: c.table})
+		n, ctx := nodetest.Start(t, system.Config{Table: c.table})
 		f(n, ctx, c.kind.Get("a"))
 	})
 }
@@ -165,7 +166,7 @@ func TestWorkerPanics(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHooked(grains.StatelessWorker(2), grains.OnPanic(choice))
 			boom := grains.Action0(h.kind, "boom", func(*hooked, context.Context) error { panic("boom") })
-			n, ctx := start(t, system.Config{Table: h.table})
+			n, ctx := nodetest.Start(t, system.Config{Table: h.table})
 			a := h.kind.Get("a")
 			for range 50 {
 				var bad []grains.Done
@@ -178,7 +179,7 @@ func TestWorkerPanics(t *testing.T) {
 					wants(t, ctx, good[i], 0)
 				}
 			}
-			eventually(t, "at most two workers", func() bool { return engineOf(n).Activations("hooked") <= 2 })
+			nodetest.Eventually(t, "at most two workers", func() bool { return engineOf(n).Activations("hooked") <= 2 })
 		})
 	}
 }
@@ -218,7 +219,7 @@ func TestWorkerActivationFails(t *testing.T) {
 		fails(t, ctx, h.add.Call(ctx, h.kind.Get("a"), 1), grains.ErrActivation)
 	}
 	bad.Store(false)
-	eventually(t, "a worker that is well", func() bool {
+	nodetest.Eventually(t, "a worker that is well", func() bool {
 		_, err := h.add.Call(ctx, h.kind.Get("a"), 1).Get(ctx)
 		return err == nil
 	})

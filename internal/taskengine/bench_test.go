@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
 func benchNode(b *testing.B) (tasks.Task[int, int], context.Context) {
 	table := raysys.NewTable()
 	square := tasks.DefineIn(table, "square", func(ctx context.Context, x int) (int, error) { return x * x, nil })
-	_, ctx := node(b, table, 0)
+	_, ctx := nodetest.Node(b, table, 0)
 	return square, ctx
 }
 

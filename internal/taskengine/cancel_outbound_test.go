@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
 )
@@ -41,17 +42,17 @@ func newFar(t testing.TB) *far {
 func TestCancelElsewhere(t *testing.T) {
 	f := newFar(t)
 	running := f.wait.Go(f.ctx)
-	arrive(t, f.began, "it runs")
+	nodetest.Arrive(t, f.began, "it runs")
 	if !running.Cancel() {
 		t.Error("it was settled")
 	}
 	if _, err := running.Get(f.ctx); !errors.Is(err, raysys.ErrCancelled) {
 		t.Errorf("got %v", err)
 	}
-	if err := arrive(t, f.ended, "its context ends"); !errors.Is(err, raysys.ErrCancelled) {
+	if err := nodetest.Arrive(t, f.ended, "its context ends"); !errors.Is(err, raysys.ErrCancelled) {
 		t.Errorf("the cause is %v", err)
 	}
-	eventually(t, "nothing is left", func() bool { return f.w.engine.Load().Inbound == 0 && f.w.engine.FreeCPU() == 1 })
+	nodetest.Eventually(t, "nothing is left", func() bool { return f.w.engine.Load().Inbound == 0 && f.w.engine.FreeCPU() == 1 })
 }
 
 // A cancellation that overtakes its task finds it all the same.
@@ -69,15 +70,15 @@ func TestCancelOvertakes(t *testing.T) {
 		return deliver
 	})
 	r := f.wait.Go(f.ctx)
-	arrive(t, sent, "it is on its way")
+	nodetest.Arrive(t, sent, "it is on its way")
 	r.Cancel()
-	arrive(t, cancelled, "the cancellation is sent")
-	eventually(t, "the cancellation is there", func() bool { return !f.link.ends[0].waiting(wire.Control) })
+	nodetest.Arrive(t, cancelled, "the cancellation is sent")
+	nodetest.Eventually(t, "the cancellation is there", func() bool { return !f.link.ends[0].waiting(wire.Control) })
 	f.link.release()
 	next := f.wait.Go(f.ctx)
-	arrive(t, f.began, "the next one runs")
+	nodetest.Arrive(t, f.began, "the next one runs")
 	next.Cancel()
-	arrive(t, f.ended, "the next one ends")
+	nodetest.Arrive(t, f.ended, "the next one ends")
 	select {
 	case <-f.began:
 		t.Error("the cancelled task ran")
@@ -90,15 +91,15 @@ func TestScopeElsewhere(t *testing.T) {
 	f := newFar(t)
 	sub, cancel := context.WithCancelCause(f.ctx)
 	kept := f.wait.With(raysys.Detached()).Go(sub)
-	arrive(t, f.began, "the detached one runs")
+	nodetest.Arrive(t, f.began, "the detached one runs")
 	refs := []raysys.Ref[int]{f.wait.Go(sub), f.wait.Go(sub)}
 	other := newHost(t, "other", f.d.table, 1)
 	join(t, f.d, other)
-	arrive(t, f.began, "another runs")
+	nodetest.Arrive(t, f.began, "another runs")
 	cancel(errors.New("enough"))
-	arrive(t, f.ended, "it ends")
+	nodetest.Arrive(t, f.ended, "it ends")
 	for _, r := range refs {
-		if _, err := get(t, f.ctx, r); !errors.Is(err, raysys.ErrCancelled) {
+		if _, err := nodetest.Get(t, f.ctx, r); !errors.Is(err, raysys.ErrCancelled) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -106,7 +107,7 @@ func TestScopeElsewhere(t *testing.T) {
 		t.Error("the detached one is gone")
 	}
 	kept.Cancel()
-	arrive(t, f.ended, "the detached one ends")
+	nodetest.Arrive(t, f.ended, "the detached one ends")
 }
 
 // A deadline ends the task where it runs, and the future at home, whoever is first.
@@ -147,19 +148,19 @@ func TestDeadlineElsewhere(t *testing.T) {
 func TestOwnerIsGone(t *testing.T) {
 	f := newFar(t)
 	f.wait.Go(f.ctx)
-	arrive(t, f.began, "it runs")
+	nodetest.Arrive(t, f.began, "it runs")
 	f.link.cut(errSevered)
-	if err := arrive(t, f.ended, "it ends"); !errors.Is(err, raysys.ErrCancelled) {
+	if err := nodetest.Arrive(t, f.ended, "it ends"); !errors.Is(err, raysys.ErrCancelled) {
 		t.Errorf("the cause is %v", err)
 	}
-	eventually(t, "nothing is left", func() bool { return f.w.engine.Load().Inbound == 0 })
+	nodetest.Eventually(t, "nothing is left", func() bool { return f.w.engine.Load().Inbound == 0 })
 }
 
 // A driver that closes settles what is in flight.
 func TestDriverCloses(t *testing.T) {
 	f := newFar(t)
 	refs := []raysys.Ref[int]{f.wait.Go(f.ctx), f.wait.Go(f.ctx)}
-	arrive(t, f.began, "it runs")
+	nodetest.Arrive(t, f.began, "it runs")
 	f.d.close()
 	for _, r := range refs {
 		if s := raysys.PhaseOf(r); s != raysys.PhaseCancelled {

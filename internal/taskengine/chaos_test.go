@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
 )
@@ -167,7 +168,7 @@ func TestRandomGraphsWithLoss(t *testing.T) {
 				}
 			}()
 			for i, r := range refs {
-				if v, err := get(t, ctx, r); v != graphs[i].value() || err != nil {
+				if v, err := nodetest.Get(t, ctx, r); v != graphs[i].value() || err != nil {
 					problems = append(problems, fmt.Sprintf("graph %d: got %d, %v; want %d", i, v, err, graphs[i].value()))
 				}
 			}

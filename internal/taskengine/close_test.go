@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -35,7 +36,7 @@ func TestCloseEndsEveryFuture(t *testing.T) {
 	running := hold.Go(ctx)
 	blocked := nest.Go(ctx)
 	for range 3 { // the third is the child
-		arrive(t, began, "both CPUs are taken")
+		nodetest.Arrive(t, began, "both CPUs are taken")
 	}
 	refs := map[string]raysys.Ref[int]{
 		"running": running, "detached": hold.With(raysys.Detached()).Go(ctx), "blocked in Get": blocked,
@@ -70,9 +71,9 @@ func TestCloseEndsEveryFuture(t *testing.T) {
 		}
 	}
 	// Some of the waiters run what is queued in place; the rest is what Close finds.
-	closeNode(t, n)
+	nodetest.Close(t, n)
 	for range 5 * len(refs) {
-		if r := arrive(t, results, "every waiter returns"); r.err != nil && !errors.Is(r.err, raysys.ErrClosed) {
+		if r := nodetest.Arrive(t, results, "every waiter returns"); r.err != nil && !errors.Is(r.err, raysys.ErrClosed) {
 			t.Errorf("%s: %v, want ErrClosed", r.name, r.err)
 		}
 	}
@@ -92,10 +93,10 @@ func TestCloseEndsEveryFuture(t *testing.T) {
 func TestSubmitAfterClose(t *testing.T) {
 	table := raysys.NewTable()
 	one := tasks.DefineIn(table, "one", func(_ context.Context, x int) (int, error) { return x, nil })
-	n, ctx := node(t, table, 1)
+	n, ctx := nodetest.Node(t, table, 1)
 	before := one.Go(ctx, 1)
-	want(t, ctx, before, 1)
-	closeNode(t, n)
+	nodetest.Want(t, ctx, before, 1)
+	nodetest.Close(t, n)
 	late := n.Context(context.Background())
 	for i, r := range []raysys.Ref[int]{
 		one.Go(ctx, 1), one.On(ctx, before), one.Map(ctx, []int{1, 2})[1], one.With(raysys.CPU(0)).Go(ctx, 1),
@@ -128,15 +129,15 @@ func TestCloseOfADeafTask(t *testing.T) {
 	}
 	ctx := n.Context(context.Background())
 	r := deaf.Go(ctx)
-	arrive(t, began, "the task runs")
+	nodetest.Arrive(t, began, "the task runs")
 	waited := async(func() error { _, err := r.Get(ctx); return err })
 	grace, cancel := context.WithCancelCause(context.Background())
 	closed := async(func() error { return n.Close(grace) })
-	if err := arrive(t, waited, "the driver's Get returns"); !errors.Is(err, raysys.ErrClosed) {
+	if err := nodetest.Arrive(t, waited, "the driver's Get returns"); !errors.Is(err, raysys.ErrClosed) {
 		t.Errorf("Get: %v, want ErrClosed", err)
 	}
 	cancel(errWhy)
-	if err := arrive(t, closed, "Close returns"); !errors.Is(err, errWhy) || !strings.Contains(err.Error(), "still run") {
+	if err := nodetest.Arrive(t, closed, "Close returns"); !errors.Is(err, errWhy) || !strings.Contains(err.Error(), "still run") {
 		t.Errorf("Close: %v; want its ctx's cause and what still runs", err)
 	}
 	close(open)
@@ -195,7 +196,7 @@ func TestCloseRacesSubmit(t *testing.T) {
 			}()
 		}
 		submitted.Wait()
-		closeNode(t, n)
+		nodetest.Close(t, n)
 		all.Wait()
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
@@ -47,7 +48,7 @@ func TestBounce(t *testing.T) {
 		refs = append(refs, attempt.Go(ctx, i))
 	}
 	for i, r := range refs {
-		want(t, ctx, r, 1000+i)
+		nodetest.Want(t, ctx, r, 1000+i)
 	}
 	if bounced.Load() == 0 {
 		t.Error("nothing came back: the test tests nothing")
@@ -68,18 +69,18 @@ func TestDrain(t *testing.T) {
 	join(t, d, a)
 	ctx := d.ctx()
 	running := hold.Go(ctx)
-	if n := arrive(t, began, "it runs"); n != "a" {
+	if n := nodetest.Arrive(t, began, "it runs"); n != "a" {
 		t.Fatalf("it runs on %s", n)
 	}
 	own := hold.Go(a.ctx())
 	waiting := hold.Go(ctx)
 	drained := async(func() error {
-		c, cancel := context.WithTimeout(context.Background(), patience)
+		c, cancel := context.WithTimeout(context.Background(), nodetest.Patience)
 		defer cancel()
 		return a.engine.Drain(c)
 	})
 	join(t, a, b)
-	if n := arrive(t, began, "a's own runs elsewhere"); n != "b" {
+	if n := nodetest.Arrive(t, began, "a's own runs elsewhere"); n != "b" {
 		t.Errorf("it runs on %s", n)
 	}
 	select {
@@ -87,15 +88,15 @@ func TestDrain(t *testing.T) {
 		t.Fatalf("drained with two tasks left: %v", err)
 	default:
 	}
-	eventually(t, "a says that it drains", func() bool { return a.engine.Load().Draining })
+	nodetest.Eventually(t, "a says that it drains", func() bool { return a.engine.Load().Draining })
 	close(open)
-	if err := arrive(t, drained, "it is drained"); err != nil {
+	if err := nodetest.Arrive(t, drained, "it is drained"); err != nil {
 		t.Error(err)
 	}
-	want(t, ctx, running, "a")
-	want(t, a.ctx(), own, "b")
+	nodetest.Want(t, ctx, running, "a")
+	nodetest.Want(t, a.ctx(), own, "b")
 	join(t, d, b)
-	want(t, ctx, waiting, "b")
+	nodetest.Want(t, ctx, waiting, "b")
 	late, cancel := context.WithCancel(context.Background())
 	cancel()
 	if err := a.engine.Drain(late); err != nil && !errors.Is(err, context.Canceled) {
@@ -107,7 +108,7 @@ func TestDrain(t *testing.T) {
 func TestDrainGivesUp(t *testing.T) {
 	f := newFar(t)
 	f.wait.Go(f.ctx)
-	arrive(t, f.began, "it runs")
+	nodetest.Arrive(t, f.began, "it runs")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errors.New("no time"))
 	if err := f.w.engine.Drain(ctx); err == nil || !strings.Contains(err.Error(), "1 of others") || !strings.Contains(err.Error(), "no time") {
@@ -124,14 +125,14 @@ func TestAvoid(t *testing.T) {
 	ctx := d.ctx()
 	r := f.where.Go(ctx)
 	join(t, d, b)
-	want(t, ctx, r, "b")
+	nodetest.Want(t, ctx, r, "b")
 	for range 10 {
-		want(t, ctx, f.where.Go(ctx), "b")
+		nodetest.Want(t, ctx, f.where.Go(ctx), "b")
 	}
 	d.engine.Avoid("a", false)
 	d.engine.Avoid("b", true)
 	for range 10 {
-		want(t, ctx, f.where.Go(ctx), "a")
+		nodetest.Want(t, ctx, f.where.Go(ctx), "a")
 	}
 }
 
@@ -168,20 +169,20 @@ func TestReferencesElsewhere(t *testing.T) {
 	r := use.Go(ctx, holder{In: dep, Has: f.square.Go(ctx, 3).Handle()})
 	on := f.square.On(ctx, dep)
 	failed := use.Go(ctx, holder{In: f.fail.Go(ctx, "the dependency failed")})
-	if _, err := get(t, ctx, failed); err == nil || !strings.Contains(err.Error(), "the dependency failed") {
+	if _, err := nodetest.Get(t, ctx, failed); err == nil || !strings.Contains(err.Error(), "the dependency failed") {
 		t.Errorf("got %v", err)
 	}
 	close(open)
-	want(t, ctx, r, 14)
-	want(t, ctx, on, 25)
-	given, err := get(t, ctx, give.Go(ctx, 7))
+	nodetest.Want(t, ctx, r, 14)
+	nodetest.Want(t, ctx, on, 25)
+	given, err := nodetest.Get(t, ctx, give.Go(ctx, 7))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want(t, ctx, given[0], 49)
-	want(t, ctx, given[1], 7)
-	want(t, ctx, f.square.On(ctx, given[0]), 49*49)
-	want(t, ctx, use.Go(ctx, holder{In: given[0], Has: given[1].Handle()}), 56)
+	nodetest.Want(t, ctx, given[0], 49)
+	nodetest.Want(t, ctx, given[1], 7)
+	nodetest.Want(t, ctx, f.square.On(ctx, given[0]), 49*49)
+	nodetest.Want(t, ctx, use.Go(ctx, holder{In: given[0], Has: given[1].Handle()}), 56)
 }
 
 var tenant = raysys.NewKey[string]("tasks-test.tenant")
@@ -198,9 +199,9 @@ func TestValuesElsewhere(t *testing.T) {
 	join(t, d, w)
 	ctx := d.ctx()
 	for _, name := range []string{"ada", "bob", "ada"} {
-		want(t, ctx, deep.Go(tenant.With(ctx, name)), name)
+		nodetest.Want(t, ctx, deep.Go(tenant.With(ctx, name)), name)
 	}
-	want(t, ctx, who.Go(ctx), "")
+	nodetest.Want(t, ctx, who.Go(ctx), "")
 }
 
 type soon struct{}
@@ -242,29 +243,29 @@ func TestPlace(t *testing.T) {
 	}
 	to.Store(l.ends[0])
 	d.engine.PeerLoad(l.ends[0], w.engine.Load())
-	want(t, ctx, early, "worker")
+	nodetest.Want(t, ctx, early, "worker")
 	var refs []raysys.Ref[string]
 	for range 20 {
 		refs = append(refs, gpu.Go(ctx), f.where.With(raysys.GPU(0.5), raysys.Resource("licence", 1)).Go(ctx))
 	}
 	for _, r := range refs {
-		want(t, ctx, r, "worker")
+		nodetest.Want(t, ctx, r, "worker")
 	}
-	want(t, ctx, f.where.With(raysys.CPU(0.5)).Go(ctx), "driver")
-	want(t, ctx, f.where.With(raysys.Label("zone", "far")).Go(ctx), "worker")
-	want(t, ctx, f.where.With(raysys.Placement(raysys.Spread)).Go(ctx), "driver")
-	if _, err := get(t, ctx, f.where.With(raysys.GPU(4)).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) {
+	nodetest.Want(t, ctx, f.where.With(raysys.CPU(0.5)).Go(ctx), "driver")
+	nodetest.Want(t, ctx, f.where.With(raysys.Label("zone", "far")).Go(ctx), "worker")
+	nodetest.Want(t, ctx, f.where.With(raysys.Placement(raysys.Spread)).Go(ctx), "driver")
+	if _, err := nodetest.Get(t, ctx, f.where.With(raysys.GPU(4)).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) {
 		t.Errorf("more than the node has: %v", err)
 	}
-	if _, err := get(t, ctx, f.where.With(raysys.CPU(4)).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) {
+	if _, err := nodetest.Get(t, ctx, f.where.With(raysys.CPU(4)).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) {
 		t.Errorf("more than this node has: %v", err)
 	}
 	say.Store(fmt.Errorf("%w: no such node", raysys.ErrNoCapacity))
-	if _, err := get(t, ctx, f.where.With(raysys.GPU(9)).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) || !strings.Contains(err.Error(), "no such node") {
+	if _, err := nodetest.Get(t, ctx, f.where.With(raysys.GPU(9)).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) || !strings.Contains(err.Error(), "no such node") {
 		t.Errorf("nowhere: %v", err)
 	}
 	if free := w.engine.FreeCPU(); free != 2 {
-		eventually(t, "all is given back", func() bool { return w.engine.FreeCPU() == 2 })
+		nodetest.Eventually(t, "all is given back", func() bool { return w.engine.FreeCPU() == 2 })
 	}
 	// The node goes: its shaped tasks are tried again.
 	slow := gpu.With(raysys.GPU(1), raysys.Backoff(0, time.Millisecond))
@@ -273,7 +274,7 @@ func TestPlace(t *testing.T) {
 	l.cut(errSevered)
 	to.Store(join(t, d, w).ends[0])
 	d.engine.Avoid("nobody", true)
-	want(t, ctx, again, "worker")
+	nodetest.Want(t, ctx, again, "worker")
 }
 
 // Neither the node's own tasks nor those of others wait for all of the other.
@@ -285,7 +286,7 @@ func TestInboundAndOwnShareTheWorkers(t *testing.T) {
 	note := tasks.DefineIn(table, "note", func(_ context.Context, s string) (int, error) { order = append(order, s); return 0, nil })
 	d, w := newHost(t, "driver", table, 0), newHost(t, "worker", table, 1)
 	hold.Go(w.ctx())
-	arrive(t, began, "the CPU is taken")
+	nodetest.Arrive(t, began, "the CPU is taken")
 	join(t, d, w)
 	ctx, own := d.ctx(), w.ctx()
 	var refs []raysys.Ref[int]
@@ -293,11 +294,11 @@ func TestInboundAndOwnShareTheWorkers(t *testing.T) {
 		refs = append(refs, note.Go(own, "own"))
 	}
 	inboundTask := note.Go(ctx, "inbound task")
-	eventually(t, "the inbound task is there", func() bool { return w.engine.Load().Inbound == 1 })
+	nodetest.Eventually(t, "the inbound task is there", func() bool { return w.engine.Load().Inbound == 1 })
 	close(open)
-	want(t, ctx, inboundTask, 0)
+	nodetest.Want(t, ctx, inboundTask, 0)
 	for _, r := range refs {
-		want(t, own, r, 0)
+		nodetest.Want(t, own, r, 0)
 	}
 	if order[0] != "inbound task" && order[1] != "inbound task" {
 		t.Errorf("the order was %v", order)
@@ -323,7 +324,7 @@ func TestLongTasksAreGivenBack(t *testing.T) {
 		ctx := d.ctx()
 		// In the bubble time stands still while tasks compute, so the first ones seem to take no time at all.
 		for _, r := range f.square.Map(ctx, make([]int, 100)) {
-			want(t, ctx, r, 0)
+			nodetest.Want(t, ctx, r, 0)
 		}
 		var refs []raysys.Ref[int]
 		for range 20 {
@@ -338,7 +339,7 @@ func TestLongTasksAreGivenBack(t *testing.T) {
 		}
 		start := time.Now()
 		for _, r := range refs {
-			want(t, ctx, r, 1)
+			nodetest.Want(t, ctx, r, 1)
 		}
 		if took := time.Since(start); took > 7*time.Second {
 			t.Errorf("20 tasks of a second on four nodes took %v: %v", took, ran)
@@ -405,11 +406,11 @@ func TestBusyPeersAreLeftAlone(t *testing.T) {
 	})
 	a, b := newHost(t, "a", table, 1), newHost(t, "b", table, 1)
 	first := hold.Go(b.ctx(), 1)
-	arrive(t, began, "b is busy")
+	nodetest.Arrive(t, began, "b is busy")
 	l := join(t, a, b)
 	a.engine.PeerLoad(l.ends[0], b.engine.Load())
 	slow := hold.Go(a.ctx(), 1)
-	arrive(t, began, "a is busy")
+	nodetest.Arrive(t, began, "a is busy")
 	var refs []raysys.Ref[string]
 	for range 10 {
 		refs = append(refs, hold.Go(a.ctx(), 1))
@@ -420,7 +421,7 @@ func TestBusyPeersAreLeftAlone(t *testing.T) {
 	}
 	close(open)
 	for _, r := range append(refs, first, slow) {
-		if _, err := get(t, a.ctx(), r); err != nil {
+		if _, err := nodetest.Get(t, a.ctx(), r); err != nil {
 			t.Error(err)
 		}
 	}
@@ -441,18 +442,18 @@ func TestIdleNodeIsUsed(t *testing.T) {
 	a, b := newHost(t, "a", table, 1), newHost(t, "b", table, 1)
 	l := join(t, a, b)
 	own := []raysys.Ref[string]{hold.Go(b.ctx())}
-	arrive(t, began, "b is busy")
+	nodetest.Arrive(t, began, "b is busy")
 	a.engine.PeerLoad(l.ends[0], b.engine.Load())
 	long := hold.Go(a.ctx())
-	arrive(t, began, "a is busy")
+	nodetest.Arrive(t, began, "a is busy")
 	waiting := hold.Go(a.ctx())
 	own = append(own, hold.With(raysys.Detached()).Go(b.ctx())) // b is crowded now, so it will tell
 	close(gates["b"])
-	want(t, a.ctx(), waiting, "b")
+	nodetest.Want(t, a.ctx(), waiting, "b")
 	close(gates["a"])
-	want(t, a.ctx(), long, "a")
+	nodetest.Want(t, a.ctx(), long, "a")
 	for _, r := range own {
-		if _, err := get(t, b.ctx(), r); err != nil {
+		if _, err := nodetest.Get(t, b.ctx(), r); err != nil {
 			t.Error(err)
 		}
 	}
@@ -475,13 +476,13 @@ func TestNothingIsLeft(t *testing.T) {
 			cancel()
 		}
 		for _, r := range refs {
-			if _, err := get(t, ctx, r); err != nil && !errors.Is(err, raysys.ErrCancelled) {
+			if _, err := nodetest.Get(t, ctx, r); err != nil && !errors.Is(err, raysys.ErrCancelled) {
 				t.Error(err)
 			}
 		}
 		cancel()
 	}
-	eventually(t, "all is done", func() bool {
+	nodetest.Eventually(t, "all is done", func() bool {
 		l.mu.Lock()
 		corks := l.ends[0].corks + l.ends[1].corks
 		l.mu.Unlock()
@@ -515,6 +516,6 @@ func TestViewChangesWhilePlacing(t *testing.T) {
 		if raysys.PhaseOf(r) == raysys.PhasePending {
 			t.Fatal("the task waits for a change that has been")
 		}
-		want(t, d.ctx(), r, "worker")
+		nodetest.Want(t, d.ctx(), r, "worker")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
@@ -27,7 +28,7 @@ func TestAnswerDoesNotWaitForTheNextTask(t *testing.T) {
 		l := join(t, d, w)
 		ctx := d.ctx()
 		for i := range 10 {
-			want(t, ctx, square.Go(ctx, i), i*i) // a node whose tasks are short is sent more than it has CPUs
+			nodetest.Want(t, ctx, square.Go(ctx, i), i*i) // a node whose tasks are short is sent more than it has CPUs
 		}
 		long, done := raysys.Ref[int]{}, make(chan error, 1)
 		l.rule(func(_ raysys.NodeID, _ wire.Class, k wire.Kind, _ []byte) fate {
@@ -46,7 +47,7 @@ func TestAnswerDoesNotWaitForTheNextTask(t *testing.T) {
 			}
 			return deliver
 		})
-		want(t, ctx, square.Go(ctx, 3), 9) // the bubble would find it hanging
+		nodetest.Want(t, ctx, square.Go(ctx, 3), 9) // the bubble would find it hanging
 		select {
 		case err := <-done:
 			t.Error("the long task has ended:", err)
@@ -86,7 +87,7 @@ func TestAnswersGoAtOnce(t *testing.T) {
 					}
 					return deliver
 				})
-				want(t, ctx, square.Go(ctx, i), i*i)
+				nodetest.Want(t, ctx, square.Go(ctx, i), i*i)
 				if n := l.ends[1].flushes.Load() - before; corks != 1 || n != 1 {
 					t.Errorf("shaped %v: sent under %d corks, flushed %d times", shaped, corks, n)
 				}

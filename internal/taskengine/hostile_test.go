@@ -10,6 +10,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -27,12 +28,12 @@ func recorded(t testing.TB) map[wire.Kind][][]byte {
 		return deliver
 	})
 	ctx := d.ctx()
-	want(t, ctx, f.square.With(raysys.Deadline(patience)).Go(ctx, 4), 16)
-	want(t, ctx, f.square.Map(ctx, []int{1, 2, 3})[2], 9)
-	if _, err := get(t, ctx, f.fail.Go(ctx, "no")); err == nil {
+	nodetest.Want(t, ctx, f.square.With(raysys.Deadline(nodetest.Patience)).Go(ctx, 4), 16)
+	nodetest.Want(t, ctx, f.square.Map(ctx, []int{1, 2, 3})[2], 9)
+	if _, err := nodetest.Get(t, ctx, f.fail.Go(ctx, "no")); err == nil {
 		t.Error("no error")
 	}
-	if _, err := get(t, ctx, f.blob.Go(ctx, []byte("abc"))); err != nil {
+	if _, err := nodetest.Get(t, ctx, f.blob.Go(ctx, []byte("abc"))); err != nil {
 		t.Error(err)
 	}
 	l.cut(errSevered)
@@ -56,7 +57,7 @@ func FuzzFrames(f *testing.F) {
 	fn := newFunctions()
 	a, b := newHost(f, "a", fn.table, 1), newHost(f, "b", fn.table, 1)
 	l := join(f, a, b)
-	want(f, a.ctx(), fn.square.Go(a.ctx(), 1), 1)
+	nodetest.Want(f, a.ctx(), fn.square.Go(a.ctx(), 1), 1)
 	f.Fuzz(func(t *testing.T, kind byte, frame []byte) {
 		e := l.ends[1]
 		var err error
@@ -127,7 +128,7 @@ func TestCorruptFrames(t *testing.T) {
 	if err := b.engine.HandleTasks(l.ends[0], []byte{1}); err != nil {
 		t.Errorf("a frame of a peer that is not up: %v", err)
 	}
-	want(t, a.ctx(), f.square.Go(a.ctx(), 3), 9)
+	nodetest.Want(t, a.ctx(), f.square.Go(a.ctx(), 3), 9)
 }
 
 // Results that come in a list are taken in many at a time: each once, in any order, and those beside a corrupt one too.
@@ -155,7 +156,7 @@ func TestListOfResults(t *testing.T) {
 	for i := range refs {
 		refs[i] = f.square.Go(ctx, i)
 	}
-	eventually(t, "all have run", func() bool {
+	nodetest.Eventually(t, "all have run", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(results) == n
@@ -195,7 +196,7 @@ func TestListOfResults(t *testing.T) {
 	}
 	failed := 0
 	for i, r := range refs {
-		v, err := get(t, ctx, r)
+		v, err := nodetest.Get(t, ctx, r)
 		switch {
 		case err != nil:
 			failed++

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
@@ -127,7 +128,7 @@ func TestDrainDoesNotWaitForALostPeer(t *testing.T) {
 		lost := f.wait.With(raysys.Retries(0)).Go(f.ctx)
 		<-f.began
 		f.link.cut(errSevered)
-		if _, err := get(t, f.ctx, lost); !errors.Is(err, raysys.ErrNodeDead) {
+		if _, err := nodetest.Get(t, f.ctx, lost); !errors.Is(err, raysys.ErrNodeDead) {
 			t.Fatalf("the task at the lost node ended with %v, want ErrNodeDead", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

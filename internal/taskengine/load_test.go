@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
@@ -57,7 +58,7 @@ func TestLoadSinceTold(t *testing.T) {
 			return r
 		}
 		for range 5 { // the first answers bring the load, and later ones do not: the tasks take as long as before
-			want(t, d.ctx(), begin(), 1)
+			nodetest.Want(t, d.ctx(), begin(), 1)
 		}
 		said := taskengine.Load{Inbound: 4, Mean: time.Second} // one of them is this node's
 		since := func(what string, want int) {
@@ -72,8 +73,8 @@ func TestLoadSinceTold(t *testing.T) {
 		since("one runs there", 0)
 		second := begin()
 		since("another was sent", 1)
-		want(t, d.ctx(), first, 1)
-		want(t, d.ctx(), second, 1)
+		nodetest.Want(t, d.ctx(), first, 1)
+		nodetest.Want(t, d.ctx(), second, 1)
 		since("both were answered", -1)
 	})
 }
@@ -96,9 +97,9 @@ func TestLoadBehindAnswer(t *testing.T) {
 			}
 			return deliver
 		})
-		want(t, d.ctx(), f.square.Go(d.ctx(), 3), 9)
+		nodetest.Want(t, d.ctx(), f.square.Go(d.ctx(), 3), 9)
 		synctest.Wait()
-		if _, err := get(t, d.ctx(), f.fail.Go(d.ctx(), "no")); err == nil {
+		if _, err := nodetest.Get(t, d.ctx(), f.fail.Go(d.ctx(), "no")); err == nil {
 			t.Error("a task that fails ended well")
 		}
 		synctest.Wait()
@@ -132,7 +133,7 @@ func TestDrainWaitsForAnswers(t *testing.T) {
 			}
 			return deliver
 		})
-		if _, err := get(t, d.ctx(), f.square.With(raysys.CPU(3)).Go(d.ctx(), 1)); !errors.Is(err, raysys.ErrNoCapacity) {
+		if _, err := nodetest.Get(t, d.ctx(), f.square.With(raysys.CPU(3)).Go(d.ctx(), 1)); !errors.Is(err, raysys.ErrNoCapacity) {
 			t.Errorf("a task that the worker cannot run: %v", err)
 		}
 		mustDrain(t, drained)

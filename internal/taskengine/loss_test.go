@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
@@ -59,7 +60,7 @@ func TestLostTasksAreRetried(t *testing.T) {
 				}
 				open.Store(true)
 				join(t, d, newHost(t, "last", table, 1))
-				v, err := get(t, ctx, r)
+				v, err := nodetest.Get(t, ctx, r)
 				if c.attempt > 0 {
 					if err != nil || v != (told{r.ID().String(), c.attempt}) {
 						t.Errorf("got %+v, %v; want attempt %d", v, err, c.attempt)
@@ -100,14 +101,14 @@ func TestWorkerCloses(t *testing.T) {
 	for range 10 {
 		refs = append(refs, wait.Go(ctx))
 	}
-	arrive(t, began, "it runs")
-	arrive(t, began, "it runs")
+	nodetest.Arrive(t, began, "it runs")
+	nodetest.Arrive(t, began, "it runs")
 	open.Store(true)
 	w.close()
 	join(t, d, newHost(t, "other", table, 2))
 	first := 0
 	for _, r := range refs {
-		switch v, err := get(t, ctx, r); {
+		switch v, err := nodetest.Get(t, ctx, r); {
 		case err != nil:
 			t.Error(err)
 		case v == 1:
@@ -135,12 +136,12 @@ func TestRepeatedAnswers(t *testing.T) {
 		refs := f.square.Map(ctx, []int{1, 2, 3, 4, 5, 6, 7, 8, 9})
 		fails := []raysys.Ref[int]{f.fail.Go(ctx, "x"), f.fail.Go(ctx, "y")}
 		for i, r := range refs {
-			if v, err := get(t, ctx, r); v != (i+1)*(i+1) || err != nil {
+			if v, err := nodetest.Get(t, ctx, r); v != (i+1)*(i+1) || err != nil {
 				t.Errorf("round %d: got %d, %v", round, v, err)
 			}
 		}
 		for _, r := range fails {
-			if _, err := get(t, ctx, r); err == nil {
+			if _, err := nodetest.Get(t, ctx, r); err == nil {
 				t.Error("no error")
 			}
 		}
@@ -169,10 +170,10 @@ func TestOverloadedLink(t *testing.T) {
 		}
 	}
 	for i, r := range refs {
-		want(t, ctx, r, i*i)
+		nodetest.Want(t, ctx, r, i*i)
 	}
 	for _, r := range blobs {
-		if b, err := get(t, ctx, r); len(b) != 100<<10 || err != nil {
+		if b, err := nodetest.Get(t, ctx, r); len(b) != 100<<10 || err != nil {
 			t.Errorf("%d bytes, %v", len(b), err)
 		}
 	}
@@ -233,7 +234,7 @@ func TestTenThousandTasksWithDeaths(t *testing.T) {
 		}
 	}
 	for _, r := range append(refs, nested...) {
-		if _, err := get(t, ctx, r); err != nil {
+		if _, err := nodetest.Get(t, ctx, r); err != nil {
 			t.Fatal(err)
 		}
 	}

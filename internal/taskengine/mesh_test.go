@@ -17,6 +17,7 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wheel"
 	"github.com/raysys/raysys/internal/wire"
@@ -107,7 +108,7 @@ func (h *tasksRuntime) close() {
 	h.once.Do(func() {
 		close(h.ending)
 		h.top.Cancel(raysys.ErrClosed)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), nodetest.Patience)
 		defer cancel()
 		if err := h.engine.Close(ctx); err != nil {
 			h.t.Errorf("close %s: %v", h.name, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
@@ -45,11 +46,11 @@ func TestDriverAndWorker(t *testing.T) {
 	ctx := d.ctx()
 	early := f.square.Go(ctx, 3)
 	join(t, d, w)
-	want(t, ctx, early, 9)
+	nodetest.Want(t, ctx, early, 9)
 	if v, err := f.square.Go(ctx, 4).Get(ctx); v != 16 || err != nil {
 		t.Errorf("got %d, %v", v, err)
 	}
-	want(t, ctx, f.where.Go(ctx), "worker")
+	nodetest.Want(t, ctx, f.where.Go(ctx), "worker")
 	var refs []raysys.Ref[int]
 	for i := range 1000 {
 		refs = append(refs, f.square.Go(ctx, i))
@@ -60,7 +61,7 @@ func TestDriverAndWorker(t *testing.T) {
 	}
 	refs = append(refs, f.square.Map(ctx, xs)...)
 	for i, r := range refs {
-		want(t, ctx, r, (i%1000)*(i%1000))
+		nodetest.Want(t, ctx, r, (i%1000)*(i%1000))
 	}
 }
 
@@ -85,11 +86,11 @@ func TestSameTaskElsewhere(t *testing.T) {
 	all := func(ctx, sub context.Context) []raysys.Ref[facts] {
 		return []raysys.Ref[facts]{
 			tell.Go(ctx), tell.Go(raysys.Branch(ctx, 3)), tell.Go(sub), tell.With(raysys.Detached()).Go(ctx),
-			tell.With(raysys.Deadline(patience)).Go(ctx),
+			tell.With(raysys.Deadline(nodetest.Patience)).Go(ctx),
 		}
 	}
 	for _, r := range all(ctx, sub) {
-		v, err := get(t, ctx, r)
+		v, err := nodetest.Get(t, ctx, r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +102,7 @@ func TestSameTaskElsewhere(t *testing.T) {
 	sub, cancel = context.WithCancel(ctx)
 	defer cancel()
 	for i, r := range all(ctx, sub) {
-		if v, err := get(t, ctx, r); v != local[i] || err != nil {
+		if v, err := nodetest.Get(t, ctx, r); v != local[i] || err != nil {
 			t.Errorf("task %d: got %+v, %v; want %+v", i, v, err, local[i])
 		}
 	}
@@ -121,22 +122,22 @@ func TestErrorsFromElsewhere(t *testing.T) {
 	d, w := newHost(t, "driver", table, 0), newHost(t, "worker", table, 1)
 	join(t, d, w)
 	ctx := d.ctx()
-	_, err := get(t, ctx, flaky.Go(ctx, 1))
+	_, err := nodetest.Get(t, ctx, flaky.Go(ctx, 1))
 	var te *raysys.TaskError
 	if !errors.As(err, &te) || !errors.Is(err, errWire) || te.Node != "worker" || te.Attempt != 1 || te.Function != "flaky" {
 		t.Errorf("got %+v", err)
 	}
 	n = 0
 	retried := flaky.With(raysys.RetryIf(func(err error) bool { return errors.Is(err, errWire) }), raysys.Backoff(0, 0))
-	if v, err := get(t, ctx, retried.Go(ctx, 2)); v != 3 || err != nil {
+	if v, err := nodetest.Get(t, ctx, retried.Go(ctx, 2)); v != 3 || err != nil {
 		t.Errorf("with RetryIf: got %d, %v; want 3", v, err)
 	}
 	n = 0
 	r := retried.With(raysys.RetryIf(func(err error) bool { return errors.Is(err, errWire) }), raysys.Backoff(0, 0), raysys.Retries(1)).Go(ctx, 5)
-	if _, err := get(t, ctx, r); !errors.As(err, &te) || te.Attempt != 2 || te.Task != r.ID() {
+	if _, err := nodetest.Get(t, ctx, r); !errors.As(err, &te) || te.Attempt != 2 || te.Task != r.ID() {
 		t.Errorf("after the last attempt: %+v", err)
 	}
-	if _, err := get(t, ctx, panics.Go(ctx)); !errors.Is(err, raysys.ErrPanic) || !errors.As(err, &te) || len(te.Stack) == 0 {
+	if _, err := nodetest.Get(t, ctx, panics.Go(ctx)); !errors.Is(err, raysys.ErrPanic) || !errors.As(err, &te) || len(te.Stack) == 0 {
 		t.Errorf("a panic: %v", err)
 	}
 }
@@ -163,14 +164,14 @@ func TestBottomUp(t *testing.T) {
 	var refs []raysys.Ref[string]
 	for range 2 {
 		refs = append(refs, hold.Go(ctx))
-		count[arrive(t, began, "a CPU of a is free")]++
+		count[nodetest.Arrive(t, began, "a CPU of a is free")]++
 	}
 	if count["a"] != 2 {
 		t.Errorf("%v: the first two belong to a", count)
 	}
 	for range 3 {
 		refs = append(refs, hold.Go(ctx))
-		count[arrive(t, began, "a CPU of b is free")]++
+		count[nodetest.Arrive(t, began, "a CPU of b is free")]++
 	}
 	if count["b"] != 3 {
 		t.Errorf("%v: the next three belong to b", count)
@@ -178,13 +179,13 @@ func TestBottomUp(t *testing.T) {
 	for range 5 {
 		refs = append(refs, hold.Go(ctx))
 	}
-	eventually(t, "what nobody can start waits at home", func() bool { return a.engine.Queued() == 5 })
+	nodetest.Eventually(t, "what nobody can start waits at home", func() bool { return a.engine.Queued() == 5 })
 	if l := b.engine.Load(); l.Inbound != 3 || l.Busy != 0 || l.Free != 0 || a.engine.Load().Busy != 2 {
 		t.Errorf("b has %+v, a has %+v", l, a.engine.Load())
 	}
 	close(open)
 	for _, r := range refs {
-		if _, err := get(t, ctx, r); err != nil {
+		if _, err := nodetest.Get(t, ctx, r); err != nil {
 			t.Error(err)
 		}
 	}
@@ -203,7 +204,7 @@ func TestSizes(t *testing.T) {
 		for i := range b {
 			b[i] = byte(i)
 		}
-		if v, err := get(t, ctx, f.blob.Go(ctx, b)); err != nil || !bytes.Equal(v, b) {
+		if v, err := nodetest.Get(t, ctx, f.blob.Go(ctx, b)); err != nil || !bytes.Equal(v, b) {
 			t.Errorf("%d bytes: got %d, %v", n, len(v), err)
 		}
 	}
@@ -212,14 +213,14 @@ func TestSizes(t *testing.T) {
 		refs = append(refs, f.blob.Go(ctx, make([]byte, 40<<10)))
 	}
 	for _, r := range refs {
-		if v, err := get(t, ctx, r); len(v) != 40<<10 || err != nil {
+		if v, err := nodetest.Get(t, ctx, r); len(v) != 40<<10 || err != nil {
 			t.Errorf("one of many: got %d, %v", len(v), err)
 		}
 	}
-	if _, err := get(t, ctx, awkward.Go(ctx, true)); !errors.Is(err, raysys.ErrEncode) {
+	if _, err := nodetest.Get(t, ctx, awkward.Go(ctx, true)); !errors.Is(err, raysys.ErrEncode) {
 		t.Errorf("an argument that refuses: %v", err)
 	}
-	if v, err := get(t, ctx, grow.Go(ctx, wire.ValueLimit+1)); len(v) != wire.ValueLimit+1 || err != nil {
+	if v, err := nodetest.Get(t, ctx, grow.Go(ctx, wire.ValueLimit+1)); len(v) != wire.ValueLimit+1 || err != nil {
 		t.Errorf("a large result: %d bytes, %v", len(v), err)
 	}
 	if d.engine.Load().Inbound+w.engine.Load().Inbound != 0 {
@@ -235,10 +236,10 @@ func TestSizes(t *testing.T) {
 		odd = append(odd, awkward.Go(ctx, true))
 	}
 	for i := range many {
-		if v, err := get(t, ctx, many[i]); len(v) != wire.ValueLimit+1 || err != nil {
+		if v, err := nodetest.Get(t, ctx, many[i]); len(v) != wire.ValueLimit+1 || err != nil {
 			t.Errorf("at home: %d bytes, %v", len(v), err)
 		}
-		if _, err := get(t, ctx, odd[i]); err != nil {
+		if _, err := nodetest.Get(t, ctx, odd[i]); err != nil {
 			t.Errorf("at home: %v", err)
 		}
 	}
@@ -268,7 +269,7 @@ func TestUnknownFunction(t *testing.T) {
 		start := time.Now()
 		early, other := f.square.Go(ctx, 2), f.where.Go(ctx)
 		mapped := f.square.Map(ctx, []int{1, 2, 3})
-		want(t, ctx, other, "worker")
+		nodetest.Want(t, ctx, other, "worker")
 		for _, r := range append(mapped, early) {
 			if _, err := r.Get(ctx); !errors.Is(err, raysys.ErrUnknownFunc) || !strings.Contains(err.Error(), "worker") {
 				t.Errorf("after %v: %v", time.Since(start), err)
@@ -281,10 +282,10 @@ func TestUnknownFunction(t *testing.T) {
 		more := f.square.Map(ctx, []int{1, 2, 3})
 		<-time.After(time.Second)
 		join(t, d, v)
-		want(t, ctx, late, 25)
-		want(t, ctx, more[2], 9)
+		nodetest.Want(t, ctx, late, 25)
+		nodetest.Want(t, ctx, more[2], 9)
 		l.ends[0].lacks.Store(&map[string]bool{})
-		want(t, ctx, f.square.Go(ctx, 6), 36)
+		nodetest.Want(t, ctx, f.square.Go(ctx, 6), 36)
 	})
 }
 
@@ -300,6 +301,6 @@ func TestFullOfDependants(t *testing.T) {
 	}
 	join(t, d, newHost(t, "worker", f.table, 1))
 	for _, r := range refs {
-		want(t, ctx, r, 81)
+		nodetest.Want(t, ctx, r, 81)
 	}
 }

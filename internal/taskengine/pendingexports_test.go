@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/tasks"
 )
@@ -94,7 +95,7 @@ func TestRefusedFramesLendNothing(t *testing.T) {
 		}
 	}
 	for _, r := range refs {
-		if _, err := get(t, ctx, r); err != nil {
+		if _, err := nodetest.Get(t, ctx, r); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -31,11 +32,11 @@ func smallNode(t *testing.T, queueTasks int, queueBytes int64) *small {
 	s := &small{hold: hold, open: open}
 	s.one = tasks.DefineIn(table, "one", func(_ context.Context, x int) (int, error) { return x, nil })
 	s.size = tasks.DefineIn(table, "size", func(_ context.Context, b []byte) (int, error) { return len(b), nil })
-	s.node, s.ctx = nodeWith(t, system.Config{
+	s.node, s.ctx = nodetest.Start(t, system.Config{
 		Table: table, Resources: raysys.Resources{CPU: 1}, QueueTasks: queueTasks, QueueBytes: queueBytes,
 	})
 	s.long = hold.Go(s.ctx)
-	arrive(t, began, "the CPU is taken")
+	nodetest.Arrive(t, began, "the CPU is taken")
 	return s
 }
 
@@ -63,13 +64,13 @@ func TestFullQueueBlocksADriver(t *testing.T) {
 					s := smallNode(t, 1, 0)
 					first := fill(s)
 					second := async(func() raysys.Ref[int] { return next(s) })
-					eventually(t, "the driver blocks", func() bool { return engineOf(s.node).Waiting() == 1 })
+					nodetest.Eventually(t, "the driver blocks", func() bool { return engineOf(s.node).Waiting() == 1 })
 					if relief == "cancel" {
 						first.Cancel()
 					}
 					close(s.open)
-					r := arrive(t, second, "Go returns when there is room")
-					if v, err := get(t, s.ctx, r); err != nil || v != 7 && form != "held" {
+					r := nodetest.Arrive(t, second, "Go returns when there is room")
+					if v, err := nodetest.Get(t, s.ctx, r); err != nil || v != 7 && form != "held" {
 						t.Errorf("got %d, %v", v, err)
 					}
 				})
@@ -86,9 +87,9 @@ func TestFullQueueError(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ctx = s.node.Context(ctx)
 	failed := async(func() error { _, err := s.one.Go(ctx, 1).Get(s.ctx); return err })
-	eventually(t, "the submitter blocks", func() bool { return engineOf(s.node).Waiting() == 1 })
+	nodetest.Eventually(t, "the submitter blocks", func() bool { return engineOf(s.node).Waiting() == 1 })
 	cancel(errWhy)
-	err := arrive(t, failed, "Go gives up")
+	err := nodetest.Arrive(t, failed, "Go gives up")
 	if !errors.Is(err, raysys.ErrOverloaded) || !errors.Is(err, errWhy) || !strings.Contains(err.Error(), "submit task one") {
 		t.Errorf("got %v; want ErrOverloaded with its cause", err)
 	}
@@ -117,7 +118,7 @@ func TestFullQueueInsideATask(t *testing.T) {
 		retried := again.Go(ctx, []byte("ab"))
 		for name, r := range map[string]raysys.Ref[int]{
 			"by reference": one.On(ctx, raysys.Ready([]byte("a"))), "shaped": one.With(raysys.CPU(0)).Go(ctx, nil),
-			"with a deadline": one.With(raysys.Deadline(patience)).Go(ctx, nil),
+			"with a deadline": one.With(raysys.Deadline(nodetest.Patience)).Go(ctx, nil),
 		} {
 			if _, err := r.Get(ctx); !errors.Is(err, raysys.ErrOverloaded) || !raysys.Retriable(err) {
 				t.Errorf("%s: %v, want ErrOverloaded", name, err)
@@ -128,9 +129,9 @@ func TestFullQueueInsideATask(t *testing.T) {
 		}
 		return retried.Get(ctx)
 	})
-	n, ctx := nodeWith(t, system.Config{Table: table, Resources: raysys.Resources{CPU: 1}, QueueTasks: 1})
-	want(t, ctx, parent.Go(ctx), 3)
-	eventually(t, "the accounts are even", func() bool { return engineOf(n).Queued() == 0 && engineOf(n).QueuedBytes() == 0 })
+	n, ctx := nodetest.Start(t, system.Config{Table: table, Resources: raysys.Resources{CPU: 1}, QueueTasks: 1})
+	nodetest.Want(t, ctx, parent.Go(ctx), 3)
+	nodetest.Eventually(t, "the accounts are even", func() bool { return engineOf(n).Queued() == 0 && engineOf(n).QueuedBytes() == 0 })
 }
 
 // The queue is bounded by the bytes of its arguments too, and each byte is counted once on and once off.
@@ -141,12 +142,12 @@ func TestByteBudget(t *testing.T) {
 		t.Errorf("%d bytes are counted, want 121 and their headers", n)
 	}
 	next := async(func() raysys.Ref[int] { return s.size.Go(s.ctx, make([]byte, 62)) })
-	eventually(t, "the driver blocks", func() bool { return engineOf(s.node).Waiting() == 1 })
+	nodetest.Eventually(t, "the driver blocks", func() bool { return engineOf(s.node).Waiting() == 1 })
 	refs[0].Cancel()
 	refs[1].Cancel()
-	r := arrive(t, next, "cancelled tasks give their bytes back at once")
+	r := nodetest.Arrive(t, next, "cancelled tasks give their bytes back at once")
 	close(s.open)
-	want(t, s.ctx, r, 62)
+	nodetest.Want(t, s.ctx, r, 62)
 	for i := range 50 {
 		refs := s.size.Map(s.ctx, [][]byte{make([]byte, i), make([]byte, 2*i)})
 		refs = append(refs, s.size.On(s.ctx, raysys.Put(s.ctx, make([]byte, i))), s.size.With(raysys.CPU(0)).Go(s.ctx, make([]byte, 90)))
@@ -155,5 +156,5 @@ func TestByteBudget(t *testing.T) {
 			r.Get(s.ctx)
 		}
 	}
-	eventually(t, "the accounts are even", func() bool { return engineOf(s.node).QueuedBytes() == 0 })
+	nodetest.Eventually(t, "the accounts are even", func() bool { return engineOf(s.node).QueuedBytes() == 0 })
 }

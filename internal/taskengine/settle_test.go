@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -104,13 +105,13 @@ func TestEveryFutureSettlesOnce(t *testing.T) {
 		closed := false
 		defer func() {
 			if !closed {
-				closeNode(t, n)
+				nodetest.Close(t, n)
 			}
 		}()
 		root := n.Context(context.Background())
 		sub, cancel := context.WithCancel(root)
 		defer cancel()
-		ctx, stop := context.WithTimeout(root, patience)
+		ctx, stop := context.WithTimeout(root, nodetest.Patience)
 		defer stop()
 
 		var refs []raysys.Ref[*sum]
@@ -182,8 +183,8 @@ func TestEveryFutureSettlesOnce(t *testing.T) {
 				rt.Errorf("step %d: Get after Release: %v", i, err)
 			}
 		}
-		eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == 2 && engineOf(n).QueuedBytes() == 0 })
+		nodetest.Eventually(t, "all CPUs are free again", func() bool { return engineOf(n).FreeCPU() == 2 && engineOf(n).QueuedBytes() == 0 })
 		closed = true
-		closeNode(t, n)
+		nodetest.Close(t, n)
 	})
 }
