@@ -36,7 +36,7 @@ var (
 	_ outboundTask   = (*record[none, none])(nil)
 	_ arrival        = (*inboundTask[none, none])(nil)
 	_ inboundFunc    = (*spec[none, none])(nil)
-	_ batch          = (*bulkEntry[none, none])(nil)
+	_ batch          = (*bulkPlace[none, none])(nil)
 )
 
 // Name implements core.Work.
