@@ -258,7 +258,7 @@ func TestForeignElsewhere(t *testing.T) {
 	value := &shelf{value: &w}
 	hops := &shelf{at: &shelf{at: value}}
 	var r raysys.Ref[wide]
-	if err := r.SetRefFuture(&core.NewForeign(turn.Job(), hops).Future); err != nil {
+	if err := r.SetRefFuture(&core.NewUntyped(turn.Job(), hops).Future); err != nil {
 		t.Fatal(err)
 	}
 	if ready, _, err := raysys.Wait(b.ctx, []raysys.Ref[wide]{r}, 1); len(ready) != 1 || err != nil {
@@ -279,7 +279,7 @@ func TestForeignElsewhere(t *testing.T) {
 	round := &shelf{}
 	round.at = round
 	r = raysys.Ref[wide]{}
-	if err := r.SetRefFuture(&core.NewForeign(turn.Job(), round).Future); err != nil {
+	if err := r.SetRefFuture(&core.NewUntyped(turn.Job(), round).Future); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Get(b.ctx); !errors.Is(err, raysys.ErrObjectLost) {

@@ -156,7 +156,7 @@ func (f *Result[T]) fetchLocked() *fetched[T] {
 			return o
 		}
 	}
-	o := &fetched[T]{src: a.src, home: f}
+	o := &fetched[T]{src: a.src, absent: f}
 	o.Init(o, f.up.job.Top, 0, false)
 	a.fetch = &o.Future
 	return o
@@ -213,18 +213,18 @@ func (o *fetched[T]) begin(src Source, hops int) {
 	src.Fetch(into, func(err error) {
 		var e *Elsewhere
 		switch {
-		case errors.As(err, &e) && o.home == nil:
+		case errors.As(err, &e) && o.absent == nil:
 			o.Forward(e.Source)
 		case e != nil && hops == maxHops:
 			o.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
 		case e != nil:
-			o.home.passedOn(o, e.Source)
+			o.absent.passedOn(o, e.Source)
 			o.begin(e.Source, hops+1)
 		case err != nil:
 			o.Fail(err)
 		default:
-			if o.home != nil {
-				o.home.brought(o, into)
+			if o.absent != nil {
+				o.absent.brought(o, into)
 			}
 			o.Start()
 			o.Resolve(*into)

@@ -26,7 +26,7 @@ type Objects interface {
 type Names interface {
 	// Publish does what the program asked of Put for c, which is ready.
 	Publish(ctx context.Context, c *Future, spec PutSpec) error
-	// Lookup returns a future of the object, which may be untyped as yet (see Foreign). The error matches ErrNotFound
+	// Lookup returns a future of the object, which may be untyped as yet (see Untyped). The error matches ErrNotFound
 	// when the name is free.
 	Lookup(ctx context.Context, name string) (*Future, error)
 	// Forget frees the name, and with it what it holds.

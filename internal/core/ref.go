@@ -68,7 +68,7 @@ func (l *Link[T]) SetRefFuture(c *Future) error {
 		l.f = nil
 		return nil
 	}
-	if u, ok := c.work.(untyped); ok {
+	if u, ok := c.work.(untypedWork); ok {
 		got, err := adopt[T](u.f)
 		if err == nil {
 			l.f = got

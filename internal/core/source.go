@@ -20,9 +20,9 @@ type Source interface {
 	Cancelled()
 }
 
-// Foreign stands for a reference that arrived from another node, before its type is known. The codec places it in a
+// Untyped stands for a reference that arrived from another node, before its type is known. The codec places it in a
 // Ref[T], which makes it a future of T.
-type Foreign struct {
+type Untyped struct {
 	Future
 	job   *Job
 	src   Source
@@ -30,16 +30,16 @@ type Foreign struct {
 	typed typed      // *Result[T], once T is known: it replaces this one
 }
 
-// NewForeign makes the stand-in. The outcome is fetched for the first waiter.
-func NewForeign(job *Job, src Source) *Foreign {
-	f := &Foreign{job: job, src: src}
-	f.Init(untyped{f}, job.Top, 0, false)
+// NewUntyped makes the stand-in. The outcome is fetched for the first waiter.
+func NewUntyped(job *Job, src Source) *Untyped {
+	f := &Untyped{job: job, src: src}
+	f.Init(untypedWork{f}, job.Top, 0, false)
 	return f
 }
 
 // Fresh reports whether the future may be handed out for a reference that arrives: it has neither been released here
 // nor failed.
-func (f *Foreign) Fresh() bool {
+func (f *Untyped) Fresh() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.typed == nil {
@@ -62,29 +62,29 @@ func SourceOf(c *Future) Source {
 	switch w := c.work.(type) {
 	case sourced:
 		return w.source()
-	case untyped:
+	case untypedWork:
 		return w.f.src
 	}
 	return nil
 }
 
-// untyped is the work of a Foreign; nothing waits for it.
-type untyped struct{ f *Foreign }
+// untypedWork is the work of an Untyped; nothing waits for it.
+type untypedWork struct{ f *Untyped }
 
-func (u untyped) Name() string                { return u.f.src.Name() }
-func (u untyped) Help(*Turn) bool             { return false }
-func (u untyped) Expires() int64              { return 0 }
-func (u untyped) Waits() ([]*Turn, []*Future) { return nil, nil }
-func (u untyped) Break([]string) bool         { return false }
+func (u untypedWork) Name() string                { return u.f.src.Name() }
+func (u untypedWork) Help(*Turn) bool             { return false }
+func (u untypedWork) Expires() int64              { return 0 }
+func (u untypedWork) Waits() ([]*Turn, []*Future) { return nil, nil }
+func (u untypedWork) Break([]string) bool         { return false }
 
-// Untyped reports whether c is the future of a Foreign: it never settles, and only its source knows anything.
+// Untyped reports whether c is the future of an Untyped: it never settles, and only its source knows anything.
 func (c *Future) Untyped() bool {
-	_, ok := c.work.(untyped)
+	_, ok := c.work.(untypedWork)
 	return ok
 }
 
 // adopt makes the future of T behind f, or returns the one made before.
-func adopt[T any](f *Foreign) (*Result[T], error) {
+func adopt[T any](f *Untyped) (*Result[T], error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.typed != nil {
@@ -103,9 +103,9 @@ func adopt[T any](f *Foreign) (*Result[T], error) {
 // fetched is the future of a value that a Source brings: of a reference from another node, or of an absent future.
 type fetched[T any] struct {
 	Result[T]
-	src  Source
-	home *Result[T] // the absent future whose value this brings; nil for a reference from another node
-	once sync.Once
+	src    Source
+	absent *Result[T] // the absent future whose value this brings; nil for a reference from another node
+	once   sync.Once
 }
 
 func (o *fetched[T]) Name() string                { return o.src.Name() }

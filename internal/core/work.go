@@ -51,7 +51,7 @@ type sourced interface{ source() Source }
 
 // The futures of this package whose work is of another kind than a task or a grain call.
 var (
-	_ Work      = untyped{}
+	_ Work      = untypedWork{}
 	_ Work      = (*fetched[int])(nil)
 	_ typed     = (*fetched[int])(nil)
 	_ lazy      = (*fetched[int])(nil)

@@ -244,7 +244,7 @@ func (p *fakePeer) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
 	if err := c.Pin(); err != nil {
 		return dst, err
 	}
-	return p.AppendRef(dst, &core.NewForeign(p.twin.local.job, &fakeObject{p.link, c}).Future)
+	return p.AppendRef(dst, &core.NewUntyped(p.twin.local.job, &fakeObject{p.link, c}).Future)
 }
 
 // fakeObject is where the value of a future of another node comes from.

@@ -109,5 +109,5 @@ func (a objectReply) future(o *Objects, at core.NodeKey, rec *registry.Record) *
 		return o.refs.Take(a.id, at, a.number)
 	}
 	s := o.refs.Uncounted(at, a.id) // nobody counts a reference to a copy
-	return &core.NewForeign(o.job, o.NewSource(s, refs.Description{OID: rec.ID, Owner: rec.Owner, Size: rec.Size})).Future
+	return &core.NewUntyped(o.job, o.NewSource(s, refs.Description{OID: rec.ID, Owner: rec.Owner, Size: rec.Size})).Future
 }

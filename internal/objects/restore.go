@@ -36,7 +36,7 @@ func (o *Objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &core.NewForeign(o.job, &writtenValue{b, refs}).Future, nil
+		return &core.NewUntyped(o.job, &writtenValue{b, refs}).Future, nil
 	case writtenObject:
 		d := refs.Description{OID: r.ID()}
 		id := r.ID()
@@ -51,10 +51,10 @@ func (o *Objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
 			}
 		}
 		if o.refs == nil {
-			return &core.NewForeign(o.job, lostSource{id, d.Owner}).Future, nil
+			return &core.NewUntyped(o.job, lostSource{id, d.Owner}).Future, nil
 		}
 		s := o.refs.Uncounted(d.Owner, id)
-		return &core.NewForeign(o.job, o.NewSource(s, d)).Future, nil
+		return &core.NewUntyped(o.job, o.NewSource(s, d)).Future, nil
 	}
 	return nil, errors.Join(wire.ErrCorrupt, r.Err())
 }

@@ -24,14 +24,14 @@ func (i *imports) take(id raysys.TaskID, owner, from exportKey) *core.Future {
 	s := i.list[owner].Value()
 	if s == nil {
 		s = &RemoteSource{refs: i.refs, Owner: owner.owner, Number: owner.number, id: id, borrow: &borrow{owner: owner}}
-		s.future = core.NewForeign(i.refs.job, s)
+		s.future = core.NewUntyped(i.refs.job, s)
 		if i.list == nil {
 			i.list = map[exportKey]weak.Pointer[RemoteSource]{}
 		}
 		i.list[owner] = weak.Make(s)
 		runtime.AddCleanup(s, i.refs.collected, s.borrow)
 	} else if !s.future.Fresh() {
-		s.future = core.NewForeign(i.refs.job, s)
+		s.future = core.NewUntyped(i.refs.job, s)
 	}
 	f := s.future
 	i.mu.Unlock()

@@ -14,7 +14,7 @@ type RemoteSource struct {
 	Number uint64 // in the owner's exports
 	id     raysys.TaskID
 	borrow *borrow
-	future *core.Foreign // what newcomers get; guarded by imports.mu
+	future *core.Untyped // what newcomers get; guarded by imports.mu
 }
 
 func (s *RemoteSource) Name() string      { return "value owned by " + string(s.Owner.Node) }

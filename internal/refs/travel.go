@@ -102,7 +102,7 @@ func (p *Session) ReadRef(r *wire.Reader) (*core.Future, error) {
 		if err := s.read(r, r.Byte()); err != nil {
 			return nil, err
 		}
-		return &core.NewForeign(p.refs.job, s).Future, nil
+		return &core.NewUntyped(p.refs.job, s).Future, nil
 	}
 	return nil, wire.ErrCorrupt
 }

@@ -443,7 +443,7 @@ func (e *end) ReadRef(r *wire.Reader) (*core.Future, error) {
 	if c == nil {
 		return nil, raysys.ErrInvalidRef
 	}
-	return &core.NewForeign(e.here.job, &origin{end: e, future: c}).Future, nil
+	return &core.NewUntyped(e.here.job, &origin{end: e, future: c}).Future, nil
 }
 
 // origin is the source of a reference that came over the link.
