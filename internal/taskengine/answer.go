@@ -31,7 +31,7 @@ func (x *exchange) giveBackSlots(p *peer, slots []uint64) {
 // frames are the buffers in which answers are made. Peers copy what they are given to Send.
 var frames = sync.Pool{New: func() any { return new([]byte) }}
 
-// repliesPerLoad is how many answers a peer gets at most without this node's load.
+// repliesPerLoad bounds the answers that a peer gets without this node's load.
 const repliesPerLoad = 32
 
 // answer sends the owner of a task its outcome. body appends status and value, or returns an error in their place.
@@ -98,9 +98,9 @@ func (x *exchange) reply(p *peer, frame []byte, h *handing) {
 	}
 }
 
-// handing is how the answer of an inbound task goes from the worker that ran it, which settles it, to the same worker,
-// which sends what it has when it finds no more to do: the peer's writer sleeps on in between. Others may settle an
-// inbound task at the same moment, and then answer by themselves.
+// handing passes the cork of an answer on to the worker that ran the inbound task. The worker settles the task, and
+// flushes its answers when it finds no more tasks: the peer's writer sleeps in between. Another goroutine may settle
+// the task at the same moment, and then answers by itself.
 //
 //	0 ──► handingOpen ──► handingKept ──► 0
 //	 the function         the peer is     the worker
@@ -134,7 +134,8 @@ func (x *exchange) trySend(p *peer, frame []byte) error {
 	return err
 }
 
-// lateReplies are answers that the peer's link was too full for. Their number is bounded by the tasks it may have here.
+// lateReplies are answers for which the peer's link had no room. The tasks that the peer may have here bound their
+// number.
 type lateReplies struct {
 	some atomic.Bool // there are frames
 
@@ -178,7 +179,7 @@ func (l *lateReplies) send(x *exchange, p *peer) {
 	l.some.Store(false)
 }
 
-// drop forgets what waits for a peer that is gone.
+// drop drops the answers that wait for a peer that is gone.
 func (p *peer) drop(x *exchange) {
 	p.gone.Store(true)
 	p.late.mu.Lock()

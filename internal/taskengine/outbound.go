@@ -17,11 +17,11 @@ type outboundTask interface {
 	core.Work
 	runner
 	entry() *core.Entry
-	// depart does the accounts of a task that leaves the queue.
+	// depart updates the counters for a task that leaves the queue.
 	depart(e *Engine)
 	// ended settles a claimed task that was cancelled before it left, and reports whether it was.
 	ended() bool
-	// head says what the peer must know beyond the argument.
+	// head returns what a frame has of the task beyond the argument: attempt, time left, resources.
 	head(rt core.Runtime) taskHead
 	// appendArg appends the argument.
 	appendArg(dst []byte, refs wire.References) ([]byte, error)

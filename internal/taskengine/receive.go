@@ -61,8 +61,8 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	if !known {
 		return 0, false, fmt.Errorf("%w: %s is no task", wire.ErrCorrupt, entry)
 	}
-	// Without its turn the task came before it, over the bulk connection: it may come again. So may all others for
-	// which there is no room.
+	// A task may arrive before its turn, over the bulk connection. It is given back, as are tasks for which there is
+	// no room: their node sends them again.
 	refuse := up == nil || x.e.closed.Load() || x.e.draining.Load() || x.unanswered.Load() >= int64(x.e.cfg.QueueInbound) || x.e.bytes.Load() > x.e.maxBytes
 	if refuse && box.skip(r) {
 		slot, err = slotOf(r)

@@ -72,8 +72,8 @@ func (x *exchange) account() {
 	o.count, o.bytes = 0, 0
 }
 
-// fill sends p up to n of the waiting tasks, and returns how many. What p cannot run moves from the queue to the
-// deferred ones, where it counts as unqueued, so that submissions end when that has grown to a queue's size. The caller
+// fill sends p up to n of the waiting tasks, and returns how many. Tasks that p cannot run move from the queue to the
+// deferred ones. Those count as held, so that submissions wait when they have grown to a queue's size. The caller
 // holds the right to send.
 func (x *exchange) fill(p *peer, n int64) (sent int64) {
 	x.out.p, x.out.entry = p, nil
@@ -298,7 +298,7 @@ func (x *exchange) deferAgain(c *core.Future, w outboundTask) {
 	x.e.wake()
 }
 
-// unopened handles a turn that the peer could not be told about.
+// unopened handles a turn that could not be opened at the peer.
 func (x *exchange) unopened(p *peer, c *core.Future, w outboundTask, err error) {
 	switch {
 	case c.Up().Cancelled() != nil:
