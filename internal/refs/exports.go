@@ -33,11 +33,10 @@ type tally struct {
 	since int // the last connection began
 }
 
-// add counts p as a holder of c once more, for a reference that is about to be sent to it, and returns the number of c.
-func (x *exports) add(c *core.Future, p *Session) (uint64, error) {
+// add counts holder once more for c, for a reference that is about to be sent over p, and returns the number of c.
+func (x *exports) add(c *core.Future, holder core.NodeKey, p *Session) (uint64, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	holder := p.Key()
 	switch {
 	case x.dead[holder]:
 		return 0, fmt.Errorf("%w: %s", raysys.ErrNodeDead, holder)
@@ -73,11 +72,11 @@ func (x *exports) get(n uint64) *core.Future {
 
 // takeBack is drop for what was counted for a frame to p that was not sent. After the end of that connection the next
 // one's declaration has seen to it.
-func (x *exports) takeBack(n uint64, p *Session) {
+func (x *exports) takeBack(n uint64, holder core.NodeKey, p *Session) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.now[p.Key()] == p {
-		x.dropLocked(n, p.Key())
+	if x.now[holder] == p {
+		x.subtract(n, holder, 1)
 	}
 }
 
@@ -85,17 +84,19 @@ func (x *exports) takeBack(n uint64, p *Session) {
 func (x *exports) drop(n uint64, holder core.NodeKey) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.dropLocked(n, holder)
+	x.subtract(n, holder, 0)
 }
 
-func (x *exports) dropLocked(n uint64, holder core.NodeKey) {
+// subtract takes back one reference at holder; since is 1 when that was certainly counted since the connection began, so that
+// the holder's Held does not name it. x.mu is held.
+func (x *exports) subtract(n uint64, holder core.NodeKey, since int) {
 	e := x.list[n]
 	if e == nil {
 		return
 	}
 	t := e.holders[holder]
 	t.all--
-	t.since = min(t.since, t.all)
+	t.since = max(min(t.since-since, t.all), 0)
 	e.set(holder, t)
 	x.sweep(n, e)
 }
@@ -113,14 +114,13 @@ func (e *export) set(holder core.NodeKey, t tally) {
 	}
 }
 
-// anew notes that a connection begins.
-func (x *exports) anew(p *Session) {
+// anew notes that a connection with holder begins.
+func (x *exports) anew(holder core.NodeKey, p *Session) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.now == nil {
 		x.now = map[core.NodeKey]*Session{}
 	}
-	holder := p.Key()
 	x.now[holder] = p
 	for _, e := range x.list {
 		if t, ok := e.holders[holder]; ok {

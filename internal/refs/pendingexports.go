@@ -43,7 +43,7 @@ func (x *pendingExports) Sent(from, to int) {
 // TakeBack implements wire.PendingExports.
 func (x *pendingExports) TakeBack(from, to int) {
 	for _, n := range x.numbers[from:to] {
-		x.refs.exports.takeBack(n, x.Session)
+		x.refs.exports.takeBack(n, x.Key(), x.Session)
 	}
 	x.Sent(from, to)
 }
@@ -52,4 +52,6 @@ func (x *pendingExports) TakeBack(from, to int) {
 const maxPending = 1024
 
 // Export counts the peer as a holder of a future of this node once more, and returns the number under which it may ask.
-func (p *Session) Export(c *core.Future) (number uint64, err error) { return p.refs.exports.add(c, p) }
+func (p *Session) Export(c *core.Future) (number uint64, err error) {
+	return p.refs.exports.add(c, p.Key(), p)
+}

@@ -59,7 +59,7 @@ type Session struct {
 func (r *References) Open(p *mesh.Peer) {
 	s := &Session{Peer: p, refs: r}
 	p.Session = s
-	r.exports.anew(s)
+	r.exports.anew(p.Key(), s)
 	r.table.declare(s)
 }
 

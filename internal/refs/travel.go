@@ -54,7 +54,7 @@ func (p *Session) appendExport(dst []byte, c *core.Future) (out []byte, n uint64
 		return binary.AppendUvarint(append(dst, refYours), s.Number), 0, nil
 	}
 	// The future is kept until the peer drops it, and with it what it stands for.
-	n, err = p.refs.exports.add(c, p)
+	n, err = p.refs.exports.add(c, p.Key(), p)
 	switch {
 	case err != nil:
 		return dst, 0, err
