@@ -3,8 +3,6 @@ package store
 import (
 	"cmp"
 	"fmt"
-	"strconv"
-	"strings"
 )
 
 // Version names one committed put, among all that a cluster ever commits: the shard's epoch, and the number of the
@@ -23,14 +21,3 @@ func (v Version) compare(w Version) int {
 }
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Epoch, v.Seq) }
-
-// ParseVersion reads what String wrote.
-func ParseVersion(s string) (Version, error) {
-	a, b, _ := strings.Cut(s, ".")
-	epoch, err1 := strconv.ParseUint(a, 10, 64)
-	seq, err2 := strconv.ParseUint(b, 10, 64)
-	if v := (Version{epoch, seq}); err1 == nil && err2 == nil && v.String() == s {
-		return v, nil
-	}
-	return Version{}, fmt.Errorf("%q is no version: it looks like 17.4", s)
-}

@@ -95,9 +95,6 @@ func (c *Future) Seq() uint64 { return c.seq }
 // Up returns the turn that submitted the work.
 func (c *Future) Up() *Turn { return c.up }
 
-// Slot returns the slot that runs the work.
-func (c *Future) Slot() *CPUSlot { return c.slot }
-
 // SetSlot records the slot; the caller has started the work.
 func (c *Future) SetSlot(s *CPUSlot) { c.slot = s }
 
