@@ -14,10 +14,9 @@ type changeKind byte
 
 const (
 	changeCopy   changeKind = 1 // the asker has the bytes; the record is made if there is none
-	changeGone   changeKind = 2 // the asker has them no more; a record without locations goes
+	changeGone   changeKind = 2 // the asker does not have the bytes any more; a record without locations is removed
 	changeName   changeKind = 3 // the name stands for this object from now on
-	changeForget changeKind = 4 // the record goes
-	changeAdopt  changeKind = 5 // the asker, which keeps the bytes, becomes the owner if the present one is dead
+	changeForget changeKind = 4 // the record is removed
 )
 
 // Change is one change of the directory, by the node that asks for it.
@@ -50,7 +49,7 @@ func SetName(key string, rec Record) Change {
 	return Change{kind: changeName, key: key, rec: rec}
 }
 
-// RemoveName has it stand for nothing.
+// RemoveName removes the record of a name.
 func RemoveName(key string) Change { return Change{kind: changeForget, key: key} }
 
 // Flags of a copy.
@@ -88,7 +87,7 @@ func (ch *Change) read(r *wire.Reader) (err error) {
 			flags := r.Byte()
 			ch.kept, ch.only = flags&copyKept != 0, flags&copyOnly != 0
 		}
-	case changeGone, changeForget, changeAdopt:
+	case changeGone, changeForget:
 	default:
 		return fmt.Errorf("%w: change %d of an object", wire.ErrCorrupt, ch.kind)
 	}
@@ -98,21 +97,21 @@ func (ch *Change) read(r *wire.Reader) (err error) {
 	return checkKey(ch.key, false)
 }
 
-// apply returns the record after the change; ok is false when it may not be made. exists tells whether there is a record before and
-// after.
+// apply returns the record after the change, which the node by asks for, and whether there is a record then. ok is false when the
+// change may not be made. exists says whether there is a record before it.
 func (ch *Change) apply(o Record, exists bool, by core.NodeKey, alive func(core.NodeKey) bool) (after Record, keeps, ok bool) {
 	o.At = slices.Clone(o.At)
 	switch ch.kind {
 	case changeCopy:
 		switch {
-		case !exists && ch.only, !alive(by): // the asker died since
+		case !exists && ch.only, !alive(by): // a node that died after it asked has no bytes
 			return o, exists, false
 		case !exists:
 			o = ch.rec
 			o.At = nil
 		}
 		if o.Attempt != ch.rec.Attempt || o.Sum != ch.rec.Sum || o.Size != ch.rec.Size || o.ID != ch.rec.ID {
-			return o, exists, false // of an attempt that did not win
+			return o, exists, false // the bytes are of an attempt that did not win
 		}
 		o.Enter(Location{by, ch.kept})
 		return o, true, true
@@ -123,12 +122,6 @@ func (ch *Change) apply(o Record, exists bool, by core.NodeKey, alive func(core.
 		return ch.rec, true, true
 	case changeForget:
 		return o, false, true
-	case changeAdopt:
-		if !exists || o.Owner != by && alive(o.Owner) || o.has(by) < 0 {
-			return o, exists, false
-		}
-		o.Owner = by
-		return o, true, true
 	}
 	return o, exists, false
 }

@@ -297,31 +297,3 @@ func TestReapWaitsForTheLast(t *testing.T) {
 		t.Errorf("%+v, %v: want the node that lives and %d new ones", a, err, behind)
 	}
 }
-
-// TestAdoption: an object is adopted from a dead owner only, and by one that has it.
-func TestAdoption(t *testing.T) {
-	owner, keeper, other := core.NodeKey{Node: "owner", Incarnation: 1}, core.NodeKey{Node: "keeper", Incarnation: 2}, core.NodeKey{Node: "other", Incarnation: 3}
-	rec := Record{Owner: owner, At: []Location{{owner, true}, {keeper, true}}}
-	for name, c := range map[string]struct {
-		by     core.NodeKey
-		exists bool
-		dead   core.NodeKey
-		ok     bool
-	}{
-		"of a dead owner":               {keeper, true, owner, true},
-		"of one that lives":             {keeper, true, other, false},
-		"by one that has it not":        {other, true, owner, false},
-		"of a record that is not there": {keeper, false, owner, false},
-		"by its owner again":            {owner, true, other, true},
-	} {
-		ch := Change{kind: changeAdopt, key: "o/x"}
-		after, exists, ok := ch.apply(rec, c.exists, c.by, func(k core.NodeKey) bool { return k != c.dead })
-		want := owner
-		if c.ok {
-			want = c.by
-		}
-		if ok != c.ok || exists != c.exists || after.Owner != want {
-			t.Errorf("adoption %s: %v, owner %s; want %v, owner %s", name, ok, after.Owner, c.ok, want)
-		}
-	}
-}

@@ -85,7 +85,6 @@ func TestFramesOfVersion1(t *testing.T) {
 	place := grainengine.Place{NodeKey: core.NodeKey{Node: "w1", Incarnation: 77}, Token: g.token}
 	etag := grainengine.ETag{Epoch: 299, Seq: 12}
 	now := store.Version{Epoch: 4, Seq: 6}
-	adopt := Change{kind: changeAdopt, key: "o/1"}
 	for _, x := range []golden{
 		example[grainengine.Place]{name: "locate", value: place, op: &locate{
 			grain: unplaced, strategy: raysys.PreferLocal, labels: map[string]string{"zone": "a"}, avoid: place,
@@ -101,9 +100,8 @@ func TestFramesOfVersion1(t *testing.T) {
 			{kind: changeGone, key: "o/1"},
 			SetName("n/prog\x00x", rec),
 			RemoveName("n/prog\x00x"),
-			adopt,
 		}}, value: []Entry{
-			{Exists: true, Record: rec, Version: now}, {Refused: true}, {Refused: true, Exists: true, Record: rec, Version: now}, {}, {}, {},
+			{Exists: true, Record: rec, Version: now}, {Refused: true}, {Refused: true, Exists: true, Record: rec, Version: now}, {}, {},
 		}},
 		example[Entry]{name: "find", op: &find{"o/1", store.Version{Epoch: 4, Seq: 5}, true}, value: Entry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}}},
 		example[grainengine.Place]{name: "refused", op: &confirm{grain: g}, err: fmt.Errorf("%w: busy", raysys.ErrOverloaded)},
