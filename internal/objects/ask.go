@@ -13,22 +13,22 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// objectOp is what one node asks another about an object. The numbers are on the wire.
+// objectOp is an operation on an object that one node asks of another. The numbers are on the wire.
 type objectOp byte
 
 const (
-	opCopy   objectOp = 1 // pull a copy and keep it
+	opCopy   objectOp = 1 // pull a copy of the asker's object and keep it
 	opFree   objectOp = 2 // the copy may go
-	opExport objectOp = 3 // a reference to an object that is kept
-	opRetain objectOp = 4 // keep the object of this node while a State's record lists it
-	// opCollect: give back the references to the asker's futures that are not needed. The answer comes behind them.
+	opExport objectOp = 3 // give the asker a reference to an object that is kept
+	opRetain objectOp = 4 // keep the object while a State's record lists it
+	// opCollect: give back the references to the asker's futures that are not needed. The answer comes after the drops.
 	opCollect objectOp = 5
 )
 
-// objectRequest is what an operation is about.
+// objectRequest says on which object an operation is done.
 type objectRequest struct {
 	oid raysys.TaskID
-	key string // copy: of the directory, where the name of the object is; empty for none. retain: of the State's record
+	key string // copy: of the record of the object's name, empty for none; retain: of the State's record
 }
 
 // objectReply is the answer to an operation.
@@ -67,7 +67,7 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	}
 	switch op {
 	case opCopy:
-		cp := o.kept.copyAsked(o.ctx, p.Key(), ask) // now: what comes behind it on the connection may be that it is not wanted
+		cp := o.kept.copyAsked(o.ctx, p.Key(), ask) // before Serve returns: the peer's next frame may be an opFree for it
 		o.runner.Background(func() { answer(to, objectReply{}, o.keepCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
 	case opFree:
 		o.dropCopy(ask.oid)
@@ -102,12 +102,12 @@ func (o *Objects) export(p *mesh.Peer, oid raysys.TaskID) (a objectReply, err er
 	return a, nil
 }
 
-// future returns a future for what the node at has answered to opExport: one of its exports, or the object itself,
-// whose copies the directory finds.
+// future returns a future for the answer of the node at to opExport: for the export that it names, or for the object
+// itself, whose copies the directory finds.
 func (a objectReply) future(o *Objects, at core.NodeKey, rec *registry.Record) *core.Future {
 	if a.number != 0 {
 		return o.refs.Take(a.id, at, a.number)
 	}
-	s := o.refs.Uncounted(at, a.id) // nobody counts a reference to a copy
+	s := o.refs.Uncounted(at, a.id) // a reference to a copy is counted on no node
 	return &core.NewUntyped(o.job, o.NewSource(s, refs.Description{OID: rec.ID, Owner: rec.Owner, Size: rec.Size})).Future
 }

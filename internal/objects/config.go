@@ -15,15 +15,15 @@ import (
 	"github.com/raysys/raysys/internal/runner"
 )
 
-// Config is what objects are made of.
+// Config says what Open makes Objects of.
 type Config struct {
 	Node      raysys.NodeID
 	Namespace string
 	Job       *core.Job
 	Clock     refs.Clock
 	Log       *zap.Logger
-	// Store says what the node's object store may use, and whose it is. An earlier process may have left files in a Dir
-	// of its own, which are removed.
+	// Store says what the node's object store may use, and which node it is of. Files that an earlier process of that
+	// node left in Dir are removed.
 	Store objectstore.Config
 	// Fetched is called with each object that came from another node.
 	Fetched func(size int64, took time.Duration)

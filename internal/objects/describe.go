@@ -12,7 +12,7 @@ import (
 	"github.com/raysys/raysys/internal/runner"
 )
 
-// Describe says which object c is. One whose value is here is in the store when it returns.
+// Describe says which object c is. An object of this node is in the store when Describe returns.
 func (o *Objects) Describe(c *core.Future) (d refs.Description, err error) {
 	for {
 		if s, ok := core.SourceOf(c).(*objectSource); ok {
@@ -27,7 +27,7 @@ func (o *Objects) Describe(c *core.Future) (d refs.Description, err error) {
 				return refs.Description{OID: s.object.ID(), Owner: o.self(), Size: s.size, Refs: s.refs}, nil
 			case *objectSource:
 				return s.Description, nil
-			case *refs.RemoteSource: // a result that nobody here has looked at
+			case *refs.RemoteSource: // a result that nothing here has read
 				_, err := runner.Wait(o.ctx, func(done func(struct{}, error)) {
 					s.Ask(func(err error) { done(struct{}{}, err) })
 				})

@@ -28,19 +28,37 @@
 //  2. The owner answers that it is an object: id, owner, size and the references inside (Describe puts the value into
 //     the store).
 //  3. The asker makes an objectSource (NewSource), which counts as a need; the future is ready and absent.
-//  4. core asks the source for the value (Fetch, or View for one that is mapped), on a goroutine of the runner.
+//  4. For the first reader core makes a second future, which asks the source for the value (Fetch, or View for one that
+//     is mapped), on a goroutine of the runner.
 //  5. transfer.Engine.Fetch finds it in this node's store, or asks whereabouts for nodes, one after the other: the
 //     owner; the lenders of the reference; then the nodes that the leader of the object's shard names
 //     (registry.Directory.Find).
 //  6. The engine pulls from some of them at once: Pull, Ask, Chunk (package transfer has that protocol). The link reads
 //     each chunk's body into the place in the store that Land has named.
 //  7. The copy is listed in the directory by an update, resent until the leader acknowledges it.
-//  8. The codec decodes the bytes into the value, the source calls done, and the future has its value.
+//  8. The codec decodes the bytes into the value, the source calls done, the second future gives its value to the
+//     first, and readers that wait for either have it.
 //  9. When the last objectSource of the object is collected, the copy leaves the store, and the directory at the next
 //     tick.
 //
-// When the owner cannot be asked in step 1, nor the lenders, refs calls FindCopies: the id follows from the submission
+// When neither the owner nor a lender can be asked in step 1, refs calls FindCopies: the id follows from the submission
 // and the owner, so the directory is asked for copies at once.
+//
+// The states of the value, with both futures:
+//
+//	pending ── 2, 3 ──▶ absent ── 4: the first reader ──▶ fetching ── 8 ──▶ here
+//	                      ▲                                   │              │
+//	                      ├──────── the fetch failed ─────────┘              │
+//	                      └──────── memory is short: evicted ────────────────┘
+//
+//	state      the reference's future    its source                    the second future
+//	pending    not settled               refs.RemoteSource             none
+//	absent     ready, without the value  objectSource, or storedSource none
+//	fetching   ready, without the value  the same                      pending; readers wait for it
+//	here       ready, with the value     the same                      settled, and no longer referred to
+//
+// A fetch that failed with raysys.ErrObjectLost stays: every later reader gets that error. After another error the next
+// reader begins a fetch anew.
 //
 // What keeps the bytes of an object on a node:
 //

@@ -16,10 +16,10 @@ import (
 	"github.com/raysys/raysys/internal/refs"
 )
 
-// A node that drains leaves its objects to others: those that nodes hold references to, that have a name, that a State
-// holds, and copies that this node keeps for others. Whoever holds a reference finds the copy by the directory once
-// this node has left. What nobody else knows goes with the node, and so does a value that holds references itself,
-// since their owner is this node too.
+// A node that drains has other nodes copy the objects that they need: objects that other nodes hold references to, that
+// have a name, or that a State lists, and copies that this node keeps for others. A holder of a reference finds the copy
+// by the directory once this node has left. An object that no other node knows ends with this node. So does a value that
+// holds references itself, since their owner is this node too.
 
 // atOnce is how many objects are copied at the same time.
 const atOnce = 8
@@ -30,21 +30,21 @@ type evacuation struct {
 	object  *objectstore.Object
 	names   []string       // keys of the directory
 	states  []string       // keys of States
-	holders []core.NodeKey // that have references
+	holders []core.NodeKey // nodes that hold references to it
 }
 
-// ErrEveryoneLeaves is the cause of the end of a drain that has nowhere to move anything: all workers of the cluster
+// ErrEveryoneLeaves is the cause of the end of a drain that has no node to move anything to: all workers of the cluster
 // drain, or have left.
 var ErrEveryoneLeaves = errors.New("every worker of the cluster leaves")
 
-// Drain copies what others need to other workers. It returns how many objects those have, how many end with this node,
-// and why the first of these does. When ctx ends with ErrEveryoneLeaves these are the objects that a node needs which
-// stays, or a State.
+// Drain copies the objects that others need to other workers. It returns how many were copied, how many end with this
+// node, and why the first of those does. When ctx ends with ErrEveryoneLeaves, lost counts only the objects that a node
+// which stays needs, or a State.
 func (o *Objects) Drain(ctx context.Context) (left, lost int, why error) {
 	if o.dir == nil {
 		return 0, 0, nil
 	}
-	// A sync.Pool, or the stack of a task that has just ended, may hold something over the first collection.
+	// Twice: a sync.Pool, or the stack of a task that has just ended, may keep a reference over the first collection.
 	for range 2 {
 		o.collect(ctx, o.evacuations())
 	}
@@ -86,7 +86,7 @@ func (o *Objects) Drain(ctx context.Context) (left, lost int, why error) {
 	return left, lost, first
 }
 
-// missed counts the objects that somebody still needs when every worker leaves: a node that stays, or a State.
+// missed counts the objects that a node which stays needs, or a State.
 func (o *Objects) missed() (n int) {
 	for _, l := range o.evacuations() {
 		if len(l.states) > 0 || slices.ContainsFunc(l.holders, o.stays) {
@@ -102,8 +102,9 @@ func (o *Objects) stays(k core.NodeKey) bool {
 	return ok && n.Incarnation == k.Incarnation && !n.Info.Draining
 }
 
-// collect has those that hold references to list give back what they do not need. A small heap is seldom collected, and
-// what tasks of a driver left behind that is gone would be copied, or counted as lost (rule C25).
+// collect has the nodes that hold references to list run a collection, and give back the references that they do not
+// need. A small heap is seldom collected; without this, objects that tasks of a departed driver left behind would be
+// copied, or counted as lost (rule C25).
 func (o *Objects) collect(ctx context.Context, list []*evacuation) {
 	ctx, cancel := context.WithTimeout(ctx, collectLimit)
 	defer cancel()
@@ -115,7 +116,7 @@ func (o *Objects) collect(ctx context.Context, list []*evacuation) {
 				continue
 			}
 			asked[k] = true
-			wg.Go(func() { // an older version does not know the question: its references count as they are
+			wg.Go(func() { // an older version refuses the operation: its references count as they are
 				_ = o.askWait(ctx, k, opCollect, objectRequest{})
 			})
 		}
@@ -127,7 +128,7 @@ func (o *Objects) collect(ctx context.Context, list []*evacuation) {
 // that is overloaded.
 const collectLimit = 10 * time.Second
 
-// TakeBack lets the copies go that other nodes have made for a drain which was taken back.
+// TakeBack frees the copies that other nodes have made for a drain which was taken back.
 func (o *Objects) TakeBack() {
 	o.mu.Lock()
 	list := o.evacuated
@@ -144,14 +145,14 @@ type evacuated struct {
 	oid raysys.TaskID
 }
 
-// evacuations lists what others need.
+// evacuations lists the objects that others need.
 func (o *Objects) evacuations() []*evacuation {
 	byFuture := map[*core.Future]*evacuation{}
 	var list []*evacuation
 	for future, at := range o.refs.Holders() {
 		holders := slices.DeleteFunc(slices.Collect(maps.Keys(at)), func(k core.NodeKey) bool { return k == o.self() || !o.mesh.Alive(k) })
 		if len(holders) == 0 || !future.Settled() || refs.RemoteOf(future) != nil {
-			continue // remoteOf: another node's, borrowed through this one; its owner is asked again without it
+			continue // RemoteOf: a future of another node, borrowed through this one; the holder asks its owner once this node has left
 		}
 		l := &evacuation{future: future, holders: holders}
 		byFuture[future] = l
@@ -179,14 +180,14 @@ func (o *Objects) evacuations() []*evacuation {
 	return list
 }
 
-// evacuate has another node take a copy, and keep it for as long as the names and States that want it.
+// evacuate has another node take a copy, and keep it for the names and States of the object.
 func (o *Objects) evacuate(ctx context.Context, l *evacuation) error {
 	oid, err := o.evacuatedID(ctx, l)
 	if err != nil || oid.IsZero() {
 		return err
 	}
 	targets := o.candidates(oid)
-	// Who holds a reference is likely to need the bytes, or has them.
+	// A node that holds a reference is likely to need the bytes, or has them.
 	slices.SortStableFunc(targets, func(a, b core.NodeKey) int {
 		return boolOrder(slices.Contains(l.holders, b), slices.Contains(l.holders, a))
 	})
@@ -224,7 +225,7 @@ func (o *Objects) evacuatedID(ctx context.Context, l *evacuation) (raysys.TaskID
 		switch {
 		case errors.As(err, &e):
 			if _, stored := e.Source.(*storedSource); !stored {
-				return raysys.TaskID{}, nil // its value never was here: where it is it stays
+				return raysys.TaskID{}, nil // the value was never here: the node that has it keeps it
 			}
 			if err := evicted(ctx, e); err != nil {
 				return oid, err
@@ -245,7 +246,7 @@ func (o *Objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskI
 	ask := func(op objectOp, key string) error {
 		return o.askWait(ctx, to, op, objectRequest{oid, key})
 	}
-	// One copy more under each name: asked again, a node that has it enters the name only.
+	// Once without a name, then for each name: a node that has the copy already enters the name only.
 	for _, key := range append([]string{""}, l.names...) {
 		if err := ask(opCopy, key); err != nil {
 			return err
@@ -256,7 +257,7 @@ func (o *Objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskI
 			return err
 		}
 	}
-	if len(l.states) > 0 && len(l.holders) == 0 { // they say from now on how long it stays
+	if len(l.states) > 0 && len(l.holders) == 0 { // from now on its States say how long the copy stays
 		return ask(opFree, "")
 	}
 	return nil

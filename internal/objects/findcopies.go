@@ -10,8 +10,8 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 )
 
-// FindCopies ends a wait for an owner that cannot be asked: with where copies of its object are, if it was one and
-// there are any, else with end. While the directory does not answer, nothing is lost.
+// FindCopies ends a wait for an owner that cannot be asked. When the value was an object and a node has a copy, done gets
+// a core.Elsewhere; else it gets end. While the directory does not answer, the value is unreachable and not lost.
 func (o *Objects) FindCopies(s *refs.RemoteSource, end error, done func(error)) {
 	if s.ID().IsZero() || o.ctx.Err() != nil {
 		done(end)
@@ -26,7 +26,7 @@ func (o *Objects) FindCopies(s *refs.RemoteSource, end error, done func(error)) 
 		o.dir.Find(registry.ObjectKey(oid), func(a registry.Entry, err error) {
 			switch {
 			case errors.Is(end, raysys.ErrUnreachable) && err != nil:
-				done(end) // which says more
+				done(end) // end says more than err
 			case err != nil:
 				done(s.Unreachable(fmt.Errorf("look for copies of it: %w", err)))
 			case !a.Exists || len(a.Record.At) == 0:

@@ -20,22 +20,24 @@ type keptObjects struct {
 	byName map[string]raysys.TaskID  // in a process without a cluster
 }
 
-// reasons is why an object is kept.
+// reasons says why an object is kept.
 type reasons struct {
-	object       *objectstore.Object
-	future       *core.Future // the future, where the object was put
-	owner        core.NodeKey
-	keys         map[string]uint64       // of the records that it is kept for: of a name, with 1; of a State, with the number of the last retention
-	pending      map[string]*pendingName // those of names that the directory is not known to have yet
-	forOwner     bool                    // the owner asked for it
-	replicas     []core.NodeKey          // at the owner: whom it asked
-	unreferenced bool                    // no reference here stands for it
+	object *objectstore.Object
+	future *core.Future // at the owner: the future that has the value
+	owner  core.NodeKey
+	// keys are those of the records that the object is kept for: of a name, with 1; of a State, with the number of the
+	// last retention.
+	keys         map[string]uint64
+	pending      map[string]*pendingName // of the names in keys: those that the directory is not known to have yet
+	forOwner     bool                    // the owner asked this node to keep a copy
+	replicas     []core.NodeKey          // at the owner: the nodes that keep copies
+	unreferenced bool                    // no reference here stands for the object
 }
 
 // wanted reports whether a reason is left. keptObjects.mu is held.
 func (k *reasons) wanted() bool { return k.forOwner || len(k.keys) > 0 }
 
-// keep enters a reason for an object; false when it is gone already.
+// keep enters a reason for an object; false when the object has left the store already.
 func (kept *keptObjects) keep(obj *objectstore.Object, change func(*reasons)) bool {
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
@@ -55,8 +57,8 @@ func (kept *keptObjects) keep(obj *objectstore.Object, change func(*reasons)) bo
 	return true
 }
 
-// unneeded notes that no reference here stands for an object any more. It returns what is to end, nil when there is a
-// reason left to keep it.
+// unneeded notes that no reference here stands for an object any more. It returns the reasons for Objects.end to end,
+// nil when there is a reason left to keep the object.
 func (kept *keptObjects) unneeded(obj *objectstore.Object) *reasons {
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
@@ -76,7 +78,8 @@ func (kept *keptObjects) unneededLocked(obj *objectstore.Object) *reasons {
 	return ending(k)
 }
 
-// drop takes a reason away, and returns what is to end when it was the last one and nothing else needs it.
+// drop takes a reason away. It returns the reasons for Objects.end to end when that was the last one and no reference
+// here stands for the object; else nil.
 func (kept *keptObjects) drop(oid raysys.TaskID, change func(*reasons)) *reasons {
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
@@ -96,7 +99,7 @@ func (kept *keptObjects) drop(oid raysys.TaskID, change func(*reasons)) *reasons
 	return ending(k)
 }
 
-// ending releases the object under the lock that the decision was made under, so that nobody enters a reason in
+// ending releases the object under the lock under which its end was decided, so that no reason can be entered in
 // between. The pin leaves files and memory to Objects.end.
 func ending(k *reasons) *reasons {
 	k.object.Pin()
@@ -104,7 +107,7 @@ func ending(k *reasons) *reasons {
 	return k
 }
 
-// find returns the future of an object that is kept where it was put.
+// find returns a kept object, and its future at the owner; nil what there is not.
 func (kept *keptObjects) find(oid raysys.TaskID) (future *core.Future, obj *objectstore.Object) {
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
@@ -114,12 +117,13 @@ func (kept *keptObjects) find(oid raysys.TaskID) (future *core.Future, obj *obje
 	return nil, nil
 }
 
-// unkeep ends a reason, and frees the object with the last.
+// unkeep takes a reason away, and frees the object with the last.
 func (o *Objects) unkeep(oid raysys.TaskID, change func(*reasons)) {
 	o.end(o.kept.drop(oid, change))
 }
 
-// end does what is left to do about an object that nothing here needs any more.
+// end frees an object that nothing here needs any more: in the store, in the directory, and its replicas. nil ends
+// nothing.
 func (o *Objects) end(k *reasons) {
 	if k == nil {
 		return
@@ -129,8 +133,8 @@ func (o *Objects) end(k *reasons) {
 	o.release(k)
 }
 
-// endCollected is end for the collector's goroutine, which must free memory at once, and must not wait or set alarms:
-// others are told at the next tick.
+// endCollected is end for the collector's goroutine, which must free memory at once, and must not wait or set alarms: the
+// directory and the nodes with replicas hear of it at the next tick.
 func (o *Objects) endCollected(k *reasons) {
 	if k == nil || o.refs == nil {
 		o.end(k)
@@ -169,8 +173,8 @@ func (o *Objects) free(at core.NodeKey, oid raysys.TaskID) {
 	})
 }
 
-// OwnerDied lets go of what was kept for a dead node, unless it has a name: not at once, since references to it may be
-// elsewhere, which find it by the directory.
+// OwnerDied ends, after orphanGrace, what this node kept for a dead node, unless a name or a State keeps it too. It does
+// not end at once: references on other nodes may still find the copy by the directory.
 func (o *Objects) OwnerDied(dead core.NodeKey) {
 	o.kept.mu.Lock()
 	var list []raysys.TaskID
@@ -195,7 +199,7 @@ func (o *Objects) orphan(oid raysys.TaskID) {
 	named := k != nil && len(k.keys) > 0
 	switch {
 	case named:
-		k.forOwner = false // its names say how long it stays
+		k.forOwner = false // from now on its names and States say how long it stays
 	case k != nil:
 		delete(o.kept.byID, oid)
 		k.object.SetPrimary(false)

@@ -69,8 +69,8 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	}
 	key := registry.NameKey(o.namespace, spec.Name)
 	o.kept.keep(obj, func(k *reasons) { k.future, k.keys[key] = c, 1 })
-	// The change may be made although nobody waits for it any more, or nobody can say: the name must not stand for
-	// nothing.
+	// The change may be made after ctx has ended, or with an unknown outcome. Until the directory's record says
+	// otherwise the object is kept: a name must not stand for an object that is gone.
 	_, err = runner.Wait(ctx, func(done func(registry.Entry, error)) {
 		o.dir.Change(registry.SetName(key, rec), func(a registry.Entry, err error) {
 			if err != nil {
@@ -104,7 +104,7 @@ func (o *Objects) publishLocal(c *core.Future, obj *objectstore.Object, name str
 	}
 }
 
-// watch lets an object go when its name stands for another, or for none.
+// watch keeps an object for its name until the name stands for another object, or for none.
 func (o *Objects) watch(key string, oid raysys.TaskID, seen store.Version) {
 	o.dir.Await(key, seen, func(a registry.Entry, err error) {
 		switch {
@@ -119,7 +119,7 @@ func (o *Objects) watch(key string, oid raysys.TaskID, seen store.Version) {
 	})
 }
 
-// watchPause is between two attempts to ask while the lease is out or no leader is to be had.
+// watchPause is the time between two attempts to ask while the lease is out or the shard has no leader.
 const watchPause = time.Second
 
 // Lookup implements core.Names.
@@ -143,9 +143,10 @@ func (o *Objects) Lookup(ctx context.Context, name string) (*core.Future, error)
 	return o.borrow(ctx, &a.Record)
 }
 
-// borrow returns a future for an object of the directory: of its owner, or of one that keeps a copy when that is dead.
+// borrow returns a future for an object of the directory. It asks the owner for a reference, then, when the owner is dead
+// or does not have the object, the nodes that keep copies.
 func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Future, error) {
-	var last, open error // open: of a node that lives and did not say that it has none
+	var last, open error // open: the first of a node that lives and did not answer that it has no copy
 	for _, at := range append([]registry.Location{{Node: rec.Owner, Kept: true}}, rec.At...) {
 		if at.Node == o.self() {
 			if future, _ := o.kept.find(rec.ID); future != nil {
@@ -156,7 +157,7 @@ func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Futur
 			continue
 		}
 		ans, err := runner.WaitOr(ctx, func(done func(objectReply, error)) { o.ask(at.Node, opExport, objectRequest{oid: rec.ID}, done) }, func(ans objectReply, err error) {
-			if err == nil && ans.number != 0 { // it counts this node, which has nothing to show for it
+			if err == nil && ans.number != 0 { // the node counts a reference that this node does not keep
 				o.refs.GiveBack(at.Node, ans.number)
 			}
 		})

@@ -19,7 +19,7 @@ func (o *Objects) Keep(c *core.Future, v any) (kept bool, err error) {
 	value := reflect.ValueOf(v).Elem()
 	plan, err := codec.PlanOf(value.Type())
 	if err != nil {
-		return false, nil // it can never travel, nor go to disk: it is the program's own
+		return false, nil // a value that cannot be encoded can neither travel nor go to disk: the program alone has it
 	}
 	size := plan.Size(value)
 	if size <= raysys.ObjectSize {
@@ -28,7 +28,7 @@ func (o *Objects) Keep(c *core.Future, v any) (kept bool, err error) {
 	f := &futureValue{o: o, future: weak.Make(c), plan: plan, size: int64(size)}
 	switch s := core.SourceOf(c).(type) {
 	case nil:
-	case *storedSource: // it came back from disk
+	case *storedSource: // the value came back from disk
 		f.object = s.object
 		s.object.Revive(f)
 		return true, nil
@@ -47,8 +47,8 @@ func (o *Objects) Keep(c *core.Future, v any) (kept bool, err error) {
 	id := o.id(c)
 	obj, err := o.store.Add(o.ctx, id, attemptOf(c), f)
 	if errors.Is(err, objectstore.ErrPresent) {
-		// An attempt before this one left it, whose outcome was lost on the way: this is the one that counts (rule
-		// C22).
+		// The object is of an earlier attempt whose outcome was lost on the way. This attempt is the one that counts
+		// (rule C22).
 		if old := o.store.Lookup(id); old != nil {
 			old.Release()
 		}
@@ -56,7 +56,7 @@ func (o *Objects) Keep(c *core.Future, v any) (kept bool, err error) {
 	}
 	if err != nil {
 		if o.ctx.Err() != nil {
-			return false, nil // the node closes, and its values with it
+			return false, nil // the node closes, and its values end with it
 		}
 		return false, err
 	}
@@ -110,7 +110,7 @@ func (o *Objects) freed(obj *objectstore.Object) {
 	o.dead(obj)
 }
 
-// collected is freed for an object whose future nobody reaches any more, on the collector's goroutine.
+// collected is freed for an object whose future was collected; the collector's goroutine calls it.
 func (o *Objects) collected(obj *objectstore.Object) {
 	o.endCollected(o.kept.unneeded(obj))
 	o.dead(obj)
@@ -119,7 +119,7 @@ func (o *Objects) collected(obj *objectstore.Object) {
 // dead forgets the future of an object.
 func (o *Objects) dead(obj *objectstore.Object) {
 	o.mu.Lock()
-	if o.live[obj.ID()].Value() == nil { // else another attempt has it now
+	if o.live[obj.ID()].Value() == nil { // else the object has the future of another attempt now
 		delete(o.live, obj.ID())
 	}
 	o.mu.Unlock()
@@ -147,7 +147,7 @@ func (o *Objects) ensure(c *core.Future) (raysys.TaskID, error) {
 		head.Elem().Set(value)
 		v = head.Interface()
 		f := &futureValue{o: o, future: weak.Make(c), plan: plan, size: int64(plan.Size(value))}
-		f.value.Store(&v) // it is not the store's to forget: it counts, and stays
+		f.value.Store(&v) // while it is set Evict refuses: the value counts against the budget and stays
 		obj, err := o.store.Add(o.ctx, id, attemptOf(c), f)
 		switch {
 		case err == nil:
@@ -160,8 +160,9 @@ func (o *Objects) ensure(c *core.Future) (raysys.TaskID, error) {
 	}
 }
 
-// evicted is for who found a value elsewhere while ensure looked: most likely it went to disk that moment, and another
-// try finds it in the store. Not so one that was lost there.
+// evicted says what to do after ensure found the value elsewhere. It returns nil when ensure shall be tried again: most
+// likely the value went to disk in that moment, and is in the store now. It returns an error when the store has lost the
+// value, or ctx has ended.
 func evicted(ctx context.Context, e *core.Elsewhere) error {
 	if s, ok := e.Source.(*storedSource); ok {
 		if err := s.object.Lost(); err != nil {

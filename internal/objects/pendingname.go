@@ -6,8 +6,9 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 )
 
-// pendingName is a name that an object is kept for before the directory is known to have it: the owner enters it once
-// all copies are there, or has asked for that and does not know what became of it.
+// pendingName is a name that an object is kept for while it is not known whether the directory has it. On a node with a
+// copy the name is pending until the owner has entered it, once all copies are made. On the owner it is pending when
+// the outcome of that change is unknown.
 type pendingName struct {
 	o     *Objects
 	key   string
@@ -15,7 +16,7 @@ type pendingName struct {
 	alarm core.Alarm // when it has taken too long
 }
 
-// follow watches a name that is about to be entered, or was perhaps.
+// follow watches a name that will be entered in the directory, or may have been.
 func (o *Objects) follow(key string, oid raysys.TaskID) {
 	p := &pendingName{o: o, key: key, oid: oid}
 	o.kept.mu.Lock()
@@ -37,7 +38,7 @@ func (o *Objects) follow(key string, oid raysys.TaskID) {
 	}
 }
 
-// wait gives it as long as a State has to be written.
+// wait sets the alarm: a name has as long to be entered as a State has to be written.
 func (p *pendingName) wait() {
 	p.alarm.At, p.alarm.Ring = p.o.clock.Now()+int64(retainGrace), p.late
 	p.o.clock.SetAlarm(&p.alarm)
@@ -56,7 +57,7 @@ func (p *pendingName) look() {
 	})
 }
 
-// seen is told of the name's record. It reports false when that is of another object, or there is none.
+// seen takes an answer about the name's record. It reports false when the record is of another object, or there is none.
 func (p *pendingName) seen(a registry.Entry, err error) bool {
 	o := p.o
 	switch {
@@ -77,7 +78,7 @@ func (p *pendingName) seen(a registry.Entry, err error) bool {
 	return true
 }
 
-// pending reports whether the object is still kept for the name, which is not known to be entered.
+// pending reports whether the name is still pending for the object.
 func (p *pendingName) pending() bool {
 	p.o.kept.mu.Lock()
 	defer p.o.kept.mu.Unlock()
@@ -85,7 +86,7 @@ func (p *pendingName) pending() bool {
 	return k != nil && k.pending[p.key] == p
 }
 
-// entered reports whether it is the first to notice.
+// entered ends the pending name, and reports whether it did: false when that has happened before.
 func (p *pendingName) entered() bool {
 	p.o.clock.ClearAlarm(&p.alarm)
 	p.o.kept.mu.Lock()
@@ -98,7 +99,8 @@ func (p *pendingName) entered() bool {
 	return true
 }
 
-// late is called when it has taken long: an owner that lives may still be making copies, anyone else had time enough.
+// late is called by the alarm. An owner that lives may still be making copies, so this node waits for it again; else the
+// name is not expected any more.
 func (p *pendingName) late() {
 	p.o.kept.mu.Lock()
 	k := p.o.kept.byID[p.oid]

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// pressure is called before a primary is spilled: what nobody reaches any more may be enough (rule C25). The runtime
-// runs the cleanups that a collection has queued on goroutines of its own; pressure waits until it has run as many as
-// were queued.
+// pressure is called before a primary is spilled. It runs a collection: the objects that become unreachable by it may
+// free enough memory (rule C25). The runtime runs the cleanups that a collection has queued on goroutines of its own;
+// pressure waits until as many have run as were queued.
 func (o *Objects) pressure() {
 	runtime.GC()
 	counts := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}

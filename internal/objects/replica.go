@@ -12,8 +12,8 @@ import (
 	"github.com/raysys/raysys/internal/transfer"
 )
 
-// pendingCopy is a copy that an owner asked this node to keep, until it has answered. An owner that waits no longer
-// says that the copy may go, which may be heard before there is one.
+// pendingCopy is a copy that an owner asked this node to keep, until this node has answered. An owner that does not wait
+// any more sends opFree, which may arrive before the copy is made.
 type pendingCopy struct {
 	ask   objectRequest
 	owner core.NodeKey
@@ -21,10 +21,10 @@ type pendingCopy struct {
 	stop  context.CancelCauseFunc // called with keptObjects.mu held
 }
 
-// errUnwanted: the owner gave up meanwhile.
+// errUnwanted: the owner sent opFree while the copy was being made.
 var errUnwanted = fmt.Errorf("%w: its owner does not want the copy any more", raysys.ErrCancelled)
 
-// copyAsked notes that a copy was asked for.
+// copyAsked enters a pending copy.
 func (kept *keptObjects) copyAsked(ctx context.Context, owner core.NodeKey, ask objectRequest) *pendingCopy {
 	c := &pendingCopy{ask: ask, owner: owner}
 	c.ctx, c.stop = context.WithCancelCause(ctx)
@@ -37,7 +37,7 @@ func (kept *keptObjects) copyAsked(ctx context.Context, owner core.NodeKey, ask 
 	return c
 }
 
-// copyAnswered ends that.
+// copyAnswered removes a pending copy.
 func (kept *keptObjects) copyAnswered(c *pendingCopy) {
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
@@ -45,14 +45,15 @@ func (kept *keptObjects) copyAnswered(c *pendingCopy) {
 	c.stop(nil)
 }
 
-// keepCopy pulls a copy of the owner's object and keeps it until the owner, or the name that it has, says otherwise.
+// keepCopy pulls a copy of the owner's object and keeps it, until the owner sends opFree and the name, where the request
+// has one, stands for another object.
 func (o *Objects) keepCopy(c *pendingCopy) error {
 	defer o.kept.copyAnswered(c)
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
 	oid := c.ask.oid
-	var had reasons // before
+	var had reasons // as they were before
 	enter := func(k *reasons) {
 		had.forOwner = k.forOwner
 		k.owner, k.forOwner = c.owner, c.ctx.Err() == nil
@@ -63,9 +64,9 @@ func (o *Objects) keepCopy(c *pendingCopy) error {
 		}
 	}
 	var obj *objectstore.Object
-	for kept := false; !kept; kept = o.kept.keep(obj, enter) { // not kept: it was here for a reference, and went with that
+	for kept := false; !kept; kept = o.kept.keep(obj, enter) { // not kept: a copy for a reference left the store with that reference
 		var err error
-		// It is not stopped half way: then it might be here a moment later, and nobody would let it go.
+		// o.ctx, not c.ctx: a fetch that was stopped half way might still enter the copy, with nothing to remove it.
 		obj, err = o.engine.Fetch(o.ctx, objectstore.Version{ID: oid}, transfer.From(c.owner), objectstore.Segment)
 		if err != nil {
 			return err
@@ -76,7 +77,7 @@ func (o *Objects) keepCopy(c *pendingCopy) error {
 	if err == nil {
 		return nil
 	}
-	// What an earlier ask brought about stays.
+	// The reasons that an earlier request entered stay.
 	o.unkeep(oid, func(k *reasons) {
 		k.forOwner = k.forOwner && had.forOwner
 		for key, n := range had.keys {
@@ -86,12 +87,12 @@ func (o *Objects) keepCopy(c *pendingCopy) error {
 		}
 	})
 	if o.store.Lookup(oid) == nil {
-		o.removeFromDirectory(oid) // the directory may have been told of it since it was withdrawn
+		o.removeFromDirectory(oid) // the change above may have entered it after withdraw had removed it
 	}
 	return err
 }
 
-// enterCopy tells the directory of a copy that is kept.
+// enterCopy enters a kept copy in the directory: in the object's record, and in that of its name.
 func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) error {
 	m, err := obj.Manifest(c.ctx)
 	if err != nil {
@@ -103,7 +104,7 @@ func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) error {
 	_, err = o.dir.ChangeWait(c.ctx, registry.AddCopy(rec, true))
 	var named registry.Entry
 	if err == nil && key != "" {
-		// The name may stand for it already; else the owner enters it together with this copy.
+		// Where the name stands for the object already, this copy is added; else the owner enters the name with this copy.
 		named, err = o.dir.ChangeWait(c.ctx, registry.AddNamedCopy(key, rec))
 	}
 	switch {
@@ -118,7 +119,7 @@ func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) error {
 	return nil
 }
 
-// dropCopy lets a copy go that the owner needs no more, also one that is being made.
+// dropCopy ends a copy that the owner does not need any more, also one that is being made.
 func (o *Objects) dropCopy(oid raysys.TaskID) {
 	kept := &o.kept
 	kept.mu.Lock()
@@ -130,7 +131,7 @@ func (o *Objects) dropCopy(oid raysys.TaskID) {
 	kept.mu.Unlock()
 	o.unkeep(oid, func(k *reasons) {
 		k.forOwner = false
-		for key, p := range k.pending { // nobody will enter it now
+		for key, p := range k.pending { // the owner will not enter the name now
 			o.clock.ClearAlarm(&p.alarm)
 			delete(k.pending, key)
 			delete(k.keys, key)

@@ -38,7 +38,7 @@ func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future
 			continue
 		}
 		if !mesh.Undelivered(err) {
-			o.free(k, obj.ID()) // it may be at it still, or its answer was lost
+			o.free(k, obj.ID()) // the node may still be making the copy, or its answer was lost
 		}
 		errs = append(errs, fmt.Errorf("node %s: %w", k.Node, err))
 		if ctx.Err() != nil {
@@ -53,7 +53,7 @@ func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future
 	return kept, nil
 }
 
-// candidates are the other workers, in an order that differs from object to object.
+// candidates lists the other workers that stay, in an order that differs from object to object.
 func (o *Objects) candidates(oid raysys.TaskID) []core.NodeKey {
 	rank := map[core.NodeKey]uint64{}
 	var keys []core.NodeKey

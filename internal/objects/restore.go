@@ -85,7 +85,7 @@ func (s *writtenValue) Fetch(into any, done func(error)) {
 	done(refs.Decode(s.value, into, s.refs))
 }
 
-// lostSource is an object that an earlier process had.
+// lostSource stands for an object that an earlier process without a cluster had: its bytes ended with that process.
 type lostSource struct {
 	id    raysys.TaskID
 	owner core.NodeKey

@@ -18,8 +18,8 @@ import (
 )
 
 // A reference in a State is written as what it refers to: a small value itself, an object by its id and owner. The
-// owner retains the object for the State's record, whose key it watches: a record that does not list the object ends
-// that. So the retention and the State are one record, and a Write that never came about retains nothing for long.
+// owner retains the object while the State's record lists it, and watches that record. So the retention and the State
+// are one record, and the retention of a Write that was never committed ends after retainGrace.
 
 // Kinds of a written reference.
 const (
@@ -30,9 +30,9 @@ const (
 // maxDepth bounds references inside what references refer to.
 const maxDepth = 16
 
-// Retain implements grainengine.Retainer.
+// Retain implements grainengine.Retainer: it encodes the references of a State, and has the owners retain the objects.
 func (o *Objects) Retain(id grainengine.ID, name string, refs []*core.Future, done func([]byte, []raysys.TaskID, error)) {
-	go func() { // it ends with the store's context
+	go func() { // the end of o.ctx ends it
 		r := &retaining{o: o, key: registry.StateKey(o.namespace, id, name)}
 		var out []byte
 		for _, c := range refs {
@@ -46,7 +46,7 @@ func (o *Objects) Retain(id grainengine.ID, name string, refs []*core.Future, do
 	}()
 }
 
-// retaining is one Retain.
+// retaining is one call of Retain.
 type retaining struct {
 	o   *Objects
 	key string // of the State's record
@@ -104,7 +104,7 @@ func (r *retaining) inner(dst []byte, refs []*core.Future, depth int) ([]byte, e
 	return dst, nil
 }
 
-// retain has the owner retain an object for the State, or when that is dead a node that has a copy.
+// retain has the owner of an object retain it for the State, or a node with a copy when the owner is dead.
 func (r *retaining) retain(d *refs.Description) error {
 	o := r.o
 	if d.Owner == o.self() {
@@ -120,22 +120,22 @@ func (r *retaining) retain(d *refs.Description) error {
 	return nil
 }
 
-// retainAt has another node retain it.
+// retainAt has another node retain an object.
 func (r *retaining) retainAt(at core.NodeKey, oid raysys.TaskID) error {
 	return r.o.askWait(r.o.ctx, at, opRetain, objectRequest{oid: oid, key: r.key})
 }
 
-// retainCopy keeps a copy of a dead node's object, which becomes one that stays: here if there is one, else where the
-// directory says, first at the nodes that keep one anyway.
+// retainCopy has a copy of a dead node's object retained: on this node if it has one, else on a node that the directory
+// names, first on those that keep a copy as a replica.
 func (r *retaining) retainCopy(d *refs.Description, cause error) error {
 	o, oid := r.o, d.OID
 	if obj := o.store.Lookup(oid); obj != nil {
-		if _, err := obj.Manifest(o.ctx); err == nil && o.retainHere(r.key, oid) == nil { // it is here as a whole
+		if _, err := obj.Manifest(o.ctx); err == nil && o.retainHere(r.key, oid) == nil { // the whole object is here
 			return nil
 		}
 	}
 	lost := []error{fmt.Errorf("%w: %w", raysys.ErrObjectLost, cause)}
-	var open error // of a node that lives and did not say that it has none
+	var open error // the first of a node that lives and did not answer that it has no copy
 	for again := true; ; {
 		a, err := o.dir.FindWait(o.ctx, registry.ObjectKey(oid))
 		if err != nil {

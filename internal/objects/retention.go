@@ -12,13 +12,13 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// retainHere retains an object of this node while the State with that key lists it.
+// retainHere retains an object in this node's store while the record of the State under key lists it.
 func (o *Objects) retainHere(key string, oid raysys.TaskID) error {
 	obj := o.store.Lookup(oid)
 	future := o.futureOf(oid)
 	r := &retention{o: o, key: key, oid: oid}
 	if obj == nil || obj.Lost() != nil || !o.kept.keep(obj, func(k *reasons) {
-		if k.owner == (core.NodeKey{}) { // else it is kept for another too, whose death ends that
+		if k.owner == (core.NodeKey{}) { // else it is kept for its owner too, whose death ends that
 			k.owner = o.self()
 		}
 		if future != nil {
@@ -38,19 +38,19 @@ func (o *Objects) retainHere(key string, oid raysys.TaskID) error {
 // retainGrace is how long a State may take to be written after its objects were retained.
 const retainGrace = 2 * time.Minute
 
-// retention keeps an object for a State. The next version of the State after it decides, since a State is written by
-// one activation at a time, which writes once the retention stands.
+// retention keeps an object for a State until a version of the State does not list it. The first version after the
+// retention decides: one activation at a time writes a State, and it writes after its retentions are made.
 type retention struct {
 	o       *Objects
 	key     string
 	oid     raysys.TaskID
-	number  uint64 // a later retention of the same object for the same State takes over
+	number  uint64 // of the retentions of this object for this State: the last one decides
 	looked  atomic.Bool
 	written atomic.Bool
 	alarm   core.Alarm
 }
 
-// seen is told of the State's record: as it is at first, and then whenever it has changed.
+// seen takes an answer about the State's record: the record as it is at first, then each change of it.
 func (r *retention) seen(a registry.Entry, err error) {
 	o := r.o
 	listed := slices.Contains(a.Held, r.oid)
@@ -85,7 +85,7 @@ func (r *retention) end() {
 	})
 }
 
-// record asks for a record of the directory or, in a process of its own, for a State's.
+// record asks for a State's record, with wait once it has another version than seen.
 func (o *Objects) record(key string, seen store.Version, wait bool, done func(registry.Entry, error)) {
 	reg, err := o.records()
 	if err != nil {

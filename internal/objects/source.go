@@ -13,24 +13,24 @@ import (
 	"github.com/raysys/raysys/internal/refs"
 )
 
-// Where the sources of this package find their values: what placement goes by.
+// Both sources of this package tell placement where the value is.
 var (
 	_ core.Located = (*storedSource)(nil)
 	_ core.Located = (*objectSource)(nil)
 )
 
-// objectSource is a value that is ready, too large to have come along, and at the node that at names, and perhaps at
-// others.
+// objectSource brings the value of another node's object, which was too large to be sent with the outcome. The owner of
+// the future that at names has the bytes, and other nodes may have them too.
 type objectSource struct {
 	refs.Description
 	at *refs.RemoteSource
 	o  *Objects
 }
 
-// NewSource notes that this node needs the object, until nobody here reaches what is returned.
+// NewSource returns a source of the object, and counts as a need of this node for it until the source is collected.
 func (o *Objects) NewSource(at *refs.RemoteSource, d refs.Description) core.Source {
 	s := &objectSource{Description: d, at: at, o: o}
-	o.kept.mu.Lock() // so that what keeps it here ends either before, or not with its last name
+	o.kept.mu.Lock() // keptObjects.drop ends the object before this need, or sees it
 	if k := o.kept.byID[d.OID]; k != nil {
 		k.unreferenced = false
 	}
@@ -42,10 +42,10 @@ func (o *Objects) NewSource(at *refs.RemoteSource, d refs.Description) core.Sour
 	return s
 }
 
-// unneeded lets a copy go that no reference here stands for any more.
+// unneeded is called by the collector when a source is gone. With the last one the copy goes, unless it is kept.
 func (o *Objects) unneeded(oid raysys.TaskID) {
 	var k *reasons
-	o.kept.mu.Lock() // before the count: who keeps the copy looks at it
+	o.kept.mu.Lock() // before the count: keepCopy reads the count under this lock
 	if o.oneLess(oid) {
 		if obj := o.store.Lookup(oid); obj != nil {
 			k = o.kept.unneededLocked(obj)
@@ -55,7 +55,7 @@ func (o *Objects) unneeded(oid raysys.TaskID) {
 	o.endCollected(k)
 }
 
-// oneLess reports whether that was the last reference.
+// oneLess ends one need of an object, and reports whether it was the last.
 func (o *Objects) oneLess(oid raysys.TaskID) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -79,10 +79,10 @@ func (s *objectSource) Name() string      { return s.at.Name() }
 func (s *objectSource) ID() raysys.TaskID { return s.at.ID() }
 func (s *objectSource) Cancelled()        {}
 
-// Remote implements refs.StandsFor.
+// Remote names the future of the owner; refs.RemoteOf asks for it.
 func (s *objectSource) Remote() *refs.RemoteSource { return s.at }
 
-// Where implements core.Located. The owner may have lost it, or others may have it too; whoever fetches finds out.
+// Where implements core.Located. The owner may have lost the object, or other nodes may have it too: a fetch finds out.
 func (s *objectSource) Where() (core.NodeKey, int64) {
 	return s.Owner, s.Size
 }

@@ -37,7 +37,7 @@ func (s *storedSource) Where() (core.NodeKey, int64) { return core.NodeKey{}, s.
 // Fetch implements core.Source.
 func (s *storedSource) Fetch(into any, done func(error)) {
 	go func() {
-		// The store's own end ends it.
+		// Without a deadline: the end of the store ends the read.
 		b, err := s.object.Bytes(context.Background())
 		if err == nil {
 			err = decodeShared(b, into, s.refs)
@@ -46,7 +46,8 @@ func (s *storedSource) Fetch(into any, done func(error)) {
 	}()
 }
 
-// elsewhere turns the loss of this node's bytes, such as a damaged file, into where a copy is, if there is any.
+// elsewhere looks for a copy when this node's bytes are lost, as by a damaged file: it returns a core.Elsewhere where the
+// directory names one, else err.
 func (s *storedSource) elsewhere(err error) error {
 	o := s.o
 	if o.dir == nil || !errors.Is(err, raysys.ErrObjectLost) {
@@ -95,7 +96,7 @@ func decodeShared(encoded []byte, into any, refs []*core.Future) error {
 	return plan.DecodeShared(encoded, v, refs)
 }
 
-// lostObject tells what the end of a store means to who wanted an object of it.
+// lostObject makes the error of a store that has ended match raysys.ErrObjectLost: its objects are lost with it.
 func lostObject(err error) error {
 	if errors.Is(err, raysys.ErrReleased) {
 		return fmt.Errorf("%w: %w", raysys.ErrObjectLost, err)

@@ -64,7 +64,7 @@ func (f *futureValue) now() (any, error) {
 func (f *futureValue) Evict() bool {
 	c := f.future.Value()
 	if c == nil {
-		return true // it is being collected
+		return true // the future is being collected
 	}
 	f.mu.Lock()
 	obj := f.object
@@ -73,7 +73,7 @@ func (f *futureValue) Evict() bool {
 		return false
 	}
 	if s, ok := core.SourceOf(c).(*objectSource); ok {
-		return c.Evict(s) // a copy: it comes again from where it came
+		return c.Evict(s) // a copy: the source that brought it brings it again
 	}
 	v, err := c.Outcome()
 	if err != nil {

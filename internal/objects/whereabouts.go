@@ -11,7 +11,7 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 )
 
-// whereabouts says whom to ask for an object: its owner, its lenders, and whoever the directory names.
+// whereabouts lists the nodes to ask for an object: its owner, its lenders, and the nodes that the directory names.
 type whereabouts struct {
 	o       *Objects
 	oid     raysys.TaskID
@@ -19,18 +19,17 @@ type whereabouts struct {
 	lenders func() []core.NodeKey
 	asked   map[core.NodeKey]bool
 	found   bool           // the directory was asked
-	last    bool           // and once more, when nobody else was left
-	list    []core.NodeKey // who is to be asked yet
+	last    bool           // it is asked once more, after every node of the first round
+	list    []core.NodeKey // nodes still to be asked
 }
 
-// again reports whether another round may find what the one before did not. A transfer from an owner that lives asks
-// the directory when it begins; copies that were made since then, or were about to be entered, serve when that owner
-// dies.
+// again begins another round, and reports whether it did: once, when the owner is dead. The first round asked the
+// directory while the owner may have lived; copies that were made since then, or were about to be entered, can serve now.
 func (w *whereabouts) again() bool {
 	if w.last || w.o.mesh.Alive(w.owner) {
 		return false
 	}
-	w.last, w.found, w.asked = true, false, nil // those who were not reached before count again
+	w.last, w.found, w.asked = true, false, nil // nodes that were not reached before are asked again
 	return true
 }
 
@@ -70,20 +69,20 @@ func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 	if !w.o.mesh.Alive(w.owner) {
 		return core.NodeKey{}, fmt.Errorf("%w: its owner %s is dead, and no other node is known to have it", raysys.ErrObjectLost, w.owner)
 	}
-	return core.NodeKey{}, errors.New("no other node is known to have it") // what its owner said decides
+	return core.NodeKey{}, errors.New("no other node is known to have it") // the owner's answer decides
 }
 
-// unknownCopies: nobody can say where copies of an object are, so that it cannot be called lost.
+// unknownCopies: the directory does not answer where copies of an object are, so the object cannot be called lost.
 func unknownCopies(err error) error {
 	return fmt.Errorf("%w: look for copies of it: %w", raysys.ErrUnreachable, err)
 }
 
-// settling is how long after the death of a node the directory may lack copies of its objects that others have: what
-// they had to say was gathered, or waited for a new leader of the shard because the old one was that node too.
+// settling is how long after the death of a node the directory may lack copies of its objects that other nodes have:
+// their updates were gathered, or waited for a new leader of the shard because the dead node led it too.
 const settling = 4 * registry.ResendPause
 
-// underWay waits until whoever had a copy of the dead node's objects has said so. It returns false at once when that is
-// so already.
+// underWay waits until the updates of nodes with copies of the dead node's objects have reached the directory: until
+// settling after the first call for that node. It returns false when that time is over already, or ctx ends.
 func (o *Objects) underWay(ctx context.Context, dead core.NodeKey) bool {
 	now := time.Now()
 	o.mu.Lock()
