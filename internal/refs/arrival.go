@@ -26,7 +26,7 @@ func whenHere(c *core.Future, tell func(v any, err error)) {
 // Resolved implements core.Resolved.
 func (a *arrival) Resolved(w *core.Waiter) { a.look(w.Future()) }
 
-// look is called when at has settled: the future, or what brings its value.
+// look is called when at has settled: the future itself, or the one that fetches its value.
 func (a *arrival) look(at *core.Future) {
 	for !at.Follow(&a.Waiter, a) {
 		v, err := a.future.Outcome()
@@ -38,11 +38,11 @@ func (a *arrival) look(at *core.Future) {
 			a.tell(v, err)
 			return
 		}
-		at = a.future // it was evicted this moment
+		at = a.future // the value was evicted in this moment
 	}
 }
 
-// localSource is a value of this node that another one answered with.
+// localSource brings a value of this node: another node has answered that the value is here.
 type localSource struct{ future *core.Future }
 
 func (s *localSource) Name() string      { return s.future.Work().Name() }

@@ -12,15 +12,15 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// await is one outcome that was asked for: of the owner, then of each lender, then of the objects, which look for
+// await is one question for an outcome: to the owner, then to each lender in turn, then to the objects, which look for
 // copies.
 type await struct {
 	source *RemoteSource
-	at     exportKey // who is asked
+	at     exportKey // the node that is asked, and the number there
 	into   any
 	done   func(error)
-	failed error // of those that were asked before, the first
-	open   error // the first of one that lives, and did not say that it does not know the future
+	failed error // the first error
+	open   error // the first error of a node that lives, and did not answer that it does not know the future
 	tried  []exportKey
 }
 
@@ -34,7 +34,7 @@ func (a *await) begin() {
 	})
 }
 
-// next asks somebody else, when the one that was asked cannot answer.
+// next asks the next lender, when the node that was asked cannot answer; after the last one it asks for copies.
 func (a *await) next(err error) {
 	if a.failed == nil {
 		a.failed = err
@@ -78,7 +78,7 @@ func (a *await) ask(p *mesh.Peer) {
 	})
 }
 
-// lost is called when the connection to the one that was asked broke: it may live, and then is asked again.
+// lost is called when the connection to the node that was asked broke. The node may live: then it is asked again.
 func (a *await) lost(p *mesh.Peer, cause error) {
 	a.source.refs.mesh.Connect(a.at.owner, func(next *mesh.Peer, err error) {
 		switch {
@@ -92,7 +92,7 @@ func (a *await) lost(p *mesh.Peer, cause error) {
 	})
 }
 
-// answered takes the outcome.
+// answered handles an answer.
 func (a *await) answered(p *Session, r *wire.Reader) error {
 	switch shape := r.Byte(); shape {
 	case outcomeObject:
@@ -112,7 +112,7 @@ func (a *await) answered(p *Session, r *wire.Reader) error {
 		switch {
 		case src == nil:
 			src = &localSource{c}
-		case RemoteOf(c) == a.source: // it is sent back to an owner that does not answer
+		case RemoteOf(c) == a.source: // the answer names the owner again, which does not answer
 			a.next(raysys.ErrNodeDead)
 			return nil
 		}
@@ -170,7 +170,7 @@ func (p *Session) onAwait(r *wire.Reader, to mesh.Reply) error {
 	return nil
 }
 
-// awaited is a future of this node that a peer waits for.
+// awaited waits for a future of this node on behalf of a peer.
 type awaited struct {
 	core.Waiter
 	peer   *Session
@@ -196,7 +196,7 @@ func (a *awaited) Resolved(*core.Waiter) {
 	a.peer.refs.runner.Background(func() { a.answer(a.peer.appendObject(a.to.Head(), a.future)) }, func(err error) { a.answer(nil, err) })
 }
 
-// answer sends the outcome, or why there is none.
+// answer sends the outcome, or the error.
 func (a *awaited) answer(out []byte, err error) {
 	defer a.future.Unpin()
 	if err != nil {

@@ -12,26 +12,26 @@ type exportKey struct {
 	number uint64
 }
 
-// borrow is what this node, the borrower, holds of one future of another node. The owner counts each borrower. Where
-// the reference came from a third node, that one, the lender, keeps the future alive until the owner has said that it
-// counts the borrower:
+// borrow is the claim of this node, the borrower, on one future of another node, its owner. The owner counts each borrower.
+// Where the reference came from a third node, the lender, the lender keeps the future alive until the owner has answered
+// that it counts the borrower:
 //
 //	owner ── counts ──▶ lender           owner ── counts ──▶ lender, until the drop
 //	                       │ passes on     ▲ counts             ▲
 //	                       ▼               └ Borrow ─ borrower ─┘ Drop, once the owner has answered
 //	                    borrower
 //
-// When the lender dies first, the owner goes on counting it for a while (borrowGrace), so that a Borrow which is on its
-// way arrives in time. The lock of the reference table guards all of it.
+// When the lender dies first, the owner counts it for borrowGrace more, so that a Borrow which is on its way arrives in
+// time. The lock of the reference table guards the fields.
 type borrow struct {
 	owner   exportKey
 	counted bool        // the owner counts this node, once
-	asking  bool        // it has been asked to
-	lenders []exportKey // they keep the future alive meanwhile
+	asking  bool        // the owner has been asked to count this node, and has not answered
+	lenders []exportKey // nodes that keep the future alive until the owner counts this node
 	over    bool        // nothing here refers to it any more
 }
 
-// register asks the owner to count this node: again, as long as it may not have heard.
+// register asks the owner to count this node, and asks again as long as the request may have been lost.
 func (r *References) register(b *borrow) {
 	r.mesh.Call(b.owner.owner, func(calls *mesh.Calls) {
 		mesh.Ask(calls, wire.Requests, wire.KindBorrow, func(dst []byte) []byte {

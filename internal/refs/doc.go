@@ -1,5 +1,5 @@
-// Package refs is the references between this node and others: which futures of this node others hold, and which of
-// theirs are held here.
+// Package refs keeps the references between nodes: which futures of this node other nodes hold, and which of theirs this
+// node holds.
 //
 //	owner ◀── Await: the outcome? ─────────────── borrower
 //	exports[n] ── pins ──▶ future                 imports[owner, n] ──▶ one future for all references that arrive
@@ -14,9 +14,10 @@
 // Its nouns:
 //
 //   - [References] is all of one node. Its exports are the futures that other nodes hold; its imports are the futures of other
-//     nodes, each under (owner, number); its reference table has the borrows, and what is about to be given back.
-//   - [Session] is the references over one connection. It encodes and decodes them (travel.go), and serves what the peer asks.
-//   - A borrow is what this node, the borrower, holds of one import. A lender is a third node that passed the reference on.
+//     nodes, each under (owner, number); its reference table has the borrows, and the drops that wait.
+//   - [Session] is a connection with the references over it. It encodes and decodes them (travel.go), and serves the peer's
+//     requests about them. [Of] finds the session of a mesh.Peer, whose Session it is from Open on.
+//   - A borrow is this node's claim, as the borrower, on one import. A lender is a third node that passed the reference on.
 //   - Pending exports count the references in a frame that is not sent yet, so that they can be taken back.
 //   - [RemoteSource] brings the outcome: it asks the owner, then the lenders, then [Objects] for copies.
 //

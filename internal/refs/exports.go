@@ -8,18 +8,18 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// exports are the futures of this node that other nodes hold references to. A node that knows a reference keeps the
-// future alive until it drops it or its incarnation is dead.
+// exports are the futures of this node that other nodes hold references to. A holder keeps the future alive until it drops
+// its references, or its incarnation is dead.
 //
 // A lender, which passes on a reference that it got from another node, exports it too, but only until the owner counts
-// the receiver (rule C25; see borrow). Then the lender may go, and no chain of holders is left.
+// the receiver (rule C25; see borrow). So references need no chain of lenders.
 type exports struct {
 	mu       sync.Mutex // guards the rest
 	next     uint64
 	byFuture map[*core.Future]uint64
 	list     map[uint64]*export
-	dead     map[core.NodeKey]bool     // holders known to be dead: they are counted no more, whatever is under way to them
-	now      map[core.NodeKey]*Session // the last connection with each holder: nothing is counted for one that is over
+	dead     map[core.NodeKey]bool     // holders known to be dead: they are not counted any more
+	now      map[core.NodeKey]*Session // the last connection with each holder: a frame on an earlier one counts nothing
 }
 
 type export struct {
@@ -27,10 +27,10 @@ type export struct {
 	holders map[core.NodeKey]tally
 }
 
-// tally counts the references that a node holds: those sent, or asked for, and not dropped.
+// tally counts the references that a node holds: those sent to it, or borrowed by it, and not dropped.
 type tally struct {
 	all   int
-	since int // the last connection began
+	since int // of all: those counted since the last connection began
 }
 
 // add counts holder once more for c, for a reference that is about to be sent over p, and returns the number of c.
@@ -40,7 +40,7 @@ func (x *exports) add(c *core.Future, holder core.NodeKey, p *Session) (uint64, 
 	switch {
 	case x.dead[holder]:
 		return 0, fmt.Errorf("%w: %s", raysys.ErrNodeDead, holder)
-	case x.now[holder] != p: // an answer that took longer than its connection: it would count on the next one, and never arrive
+	case x.now[holder] != p: // the frame belongs to a connection that is over, and will not arrive
 		return 0, fmt.Errorf("%w: the connection with %s is over", raysys.ErrNotDelivered, holder)
 	}
 	n, ok := x.byFuture[c]
@@ -70,8 +70,8 @@ func (x *exports) get(n uint64) *core.Future {
 	return nil
 }
 
-// takeBack is drop for what was counted for a frame to p that was not sent. After the end of that connection the next
-// one's declaration has seen to it.
+// takeBack takes back a reference that was counted for a frame to p which was not sent. After the end of that connection
+// there is nothing to take back: the declaration of the next one has corrected the count.
 func (x *exports) takeBack(n uint64, holder core.NodeKey, p *Session) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -80,7 +80,7 @@ func (x *exports) takeBack(n uint64, holder core.NodeKey, p *Session) {
 	}
 }
 
-// drop takes back one reference at holder.
+// drop takes one reference off the count of holder.
 func (x *exports) drop(n uint64, holder core.NodeKey) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -129,8 +129,8 @@ func (x *exports) anew(holder core.NodeKey, p *Session) {
 	}
 }
 
-// declared takes what holder held when the connection began: what it was sent before, and what it gave back, counts no
-// more.
+// declared takes the references that holder held when the connection began. They replace what was counted before: frames
+// with references or drops may have been lost with the last connection.
 func (x *exports) declared(holder core.NodeKey, held []uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -147,7 +147,7 @@ func (x *exports) declared(holder core.NodeKey, held []uint64) {
 	}
 }
 
-// died takes back all references at a dead incarnation, which gets no more.
+// died ends all counts of a dead incarnation, and refuses to count it again.
 func (x *exports) died(holder core.NodeKey) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -164,7 +164,7 @@ func (x *exports) died(holder core.NodeKey) {
 	}
 }
 
-// maxDead bounds the dead that are remembered. What is under way to one of them is so for a moment.
+// maxDead bounds the dead that are remembered. A request that could still count one of them is on its way for a moment.
 const maxDead = 1024
 
 func (x *exports) sweep(n uint64, e *export) {

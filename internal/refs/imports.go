@@ -9,8 +9,8 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// imports are the futures of other nodes that this node holds, so that a reference which arrives many times is one
-// future here, with one value.
+// imports are the futures of other nodes that this node holds. A reference that arrives many times is one future here,
+// with one value.
 type imports struct {
 	refs *References
 
@@ -18,7 +18,7 @@ type imports struct {
 	list map[exportKey]weak.Pointer[RemoteSource]
 }
 
-// take returns the future that owner names, after a reference to it came that from counts as this node's.
+// take returns the future that owner names, after a reference to it has arrived for which from counts this node.
 func (i *imports) take(id raysys.TaskID, owner, from exportKey) *core.Future {
 	i.mu.Lock()
 	s := i.list[owner].Value()
@@ -53,12 +53,12 @@ func (i *imports) size() int {
 func (i *imports) forget(owner exportKey) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.list[owner].Value() == nil { // else it has come anew
+	if i.list[owner].Value() == nil { // else a reference has arrived since
 		delete(i.list, owner)
 	}
 }
 
-// collected is called, on the collector's goroutine, when nothing here refers to a future of another node any more.
+// collected is called by the collector's goroutine when nothing here refers to a future of another node any more.
 func (r *References) collected(b *borrow) {
 	r.imports.forget(b.owner)
 	r.table.atTick(func() { r.table.end(b) })

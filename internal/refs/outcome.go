@@ -16,11 +16,11 @@ import (
 const (
 	outcomeError   byte = iota // the error follows
 	outcomeValue               // the value follows, and what it refers to
-	outcomeObject              // the value is ready and large: its size, as far as that is known, and what it refers to follow
-	outcomeForward             // the value is ready and large, and at a node to which a reference follows
+	outcomeObject              // the value is an object; its size as far as it is known, its id, its owner and its references follow
+	outcomeForward             // another node has the value; a reference to its future there follows
 )
 
-// appendInline appends what a settled future came to when that is small; fits is false when it is not.
+// appendInline appends the outcome of a settled future; fits is false when that is too large to be sent inline.
 func (p *Session) appendInline(dst []byte, c *core.Future, refs wire.References) (out []byte, fits bool, err error) {
 	if err := c.Pin(); err != nil {
 		return wire.AppendErrorTo(append(dst, outcomeError), p, err), true, nil
@@ -48,12 +48,12 @@ func (p *Session) appendInline(dst []byte, c *core.Future, refs wire.References)
 	case err != nil:
 		return dst, false, err
 	case !plan.HasRefs():
-		out = append(out, 0) // who reads it does not know the type yet, and looks for a count
+		out = append(out, 0) // the reader does not know the type yet, and reads a count of references
 	}
 	return out, true, nil
 }
 
-// appendObject appends that a settled future is an object which can be pulled. It may wait for room in the store.
+// appendObject appends the description of the object that a settled future's value is. It may wait for room in the store.
 func (p *Session) appendObject(dst []byte, c *core.Future) ([]byte, error) {
 	d, err := p.refs.objects.Describe(c)
 	if err != nil {
@@ -70,20 +70,20 @@ func (p *Session) appendObject(dst []byte, c *core.Future) ([]byte, error) {
 	return out, nil
 }
 
-// Description is what there is to know of an object before one has it.
+// Description is what a node knows of an object before it has the bytes.
 type Description struct {
 	OID   raysys.TaskID
 	Owner core.NodeKey   // whose store has the primary
-	Size  int64          // about, and not to be trusted
-	Refs  []*core.Future // that the value holds, in the order of its encoding
+	Size  int64          // approximate: the owner's word, which nothing may rely on
+	Refs  []*core.Future // references in the value, in the order of its encoding
 }
 
-// inlineSource is an outcome that came along with the reference.
+// inlineSource brings an outcome that was sent with the reference to it.
 type inlineSource struct {
 	peer  *Session
 	id    raysys.TaskID
 	value []byte         // encoded
-	refs  []*core.Future // that the value holds
+	refs  []*core.Future // references in the value
 	err   error
 }
 
@@ -106,7 +106,7 @@ func (s *inlineSource) read(r *wire.Reader, shape byte) error {
 	return fmt.Errorf("%w: an outcome of shape %d", wire.ErrCorrupt, shape)
 }
 
-// appendRelayed passes on an outcome that nobody here has looked at.
+// appendRelayed passes on an outcome that nothing here has decoded.
 func (p *Session) appendRelayed(dst []byte, s *inlineSource, refs wire.References) ([]byte, error) {
 	dst = wire.AppendID(append(dst, refInline), s.id)
 	if s.err != nil {
@@ -135,7 +135,7 @@ func (p *Session) readRefs(r *wire.Reader) (refs []*core.Future, err error) {
 	return refs, r.Err()
 }
 
-// undecoded is what is fetched into by those who want to know where a value is, and not the value.
+// undecoded is the destination of a Fetch that only asks where the value is.
 type undecoded struct{}
 
 // Fetch implements core.Source.

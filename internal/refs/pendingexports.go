@@ -5,8 +5,8 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// pendingExports implements wire.PendingExports: the peer counts as a holder of what it appends at once, and not any
-// more when the frame was refused, or given up for another form.
+// pendingExports implements wire.PendingExports. The peer is counted as a holder of each future when the reference is
+// appended; the count is taken back when the frame is not sent, or is encoded in another form.
 type pendingExports struct {
 	*Session
 	numbers []uint64 // in the exports
@@ -51,7 +51,7 @@ func (x *pendingExports) TakeBack(from, to int) {
 // maxPending bounds what is kept for the next frame.
 const maxPending = 1024
 
-// Export counts the peer as a holder of a future of this node once more, and returns the number under which it may ask.
+// Export counts the peer as a holder of a future of this node once more, and returns the number of the export.
 func (p *Session) Export(c *core.Future) (number uint64, err error) {
 	return p.refs.exports.add(c, p.Key(), p)
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// References are those between this node and others: what others hold of it, and what it holds of others. They know the
-// connections and, of the objects, what a value that stays where it is needs.
+// References are the references between this node and others: those that other nodes hold to its futures, and those that
+// it holds to theirs. They send over the mesh. A value that is too large to be sent with its outcome stays where it is,
+// as an object, which the node's Objects describe and find.
 type References struct {
 	mesh    *mesh.Mesh
 	runner  *runner.Runner
 	clock   Clock
 	job     *core.Job
-	objects Objects // from Serve on
+	objects Objects // from SetObjects on
 	exports exports
 	imports imports
 	table   table
@@ -28,7 +29,7 @@ func New(m *mesh.Mesh, r *runner.Runner, clock Clock, job *core.Job) *References
 	return refs
 }
 
-// SetObjects says who knows the objects. It is called before the first connection.
+// SetObjects gives the references the node's objects, which are made after them. It is called before the first connection.
 func (r *References) SetObjects(o Objects) { r.objects = o }
 
 // Clock is the node's, with alarms that can be taken back.
@@ -39,11 +40,11 @@ type Clock interface {
 
 // Objects is what references need of the objects.
 type Objects interface {
-	// Describe says which object a settled future is; it may wait for room in the store.
+	// Describe says which object the value of a settled future is; it may wait for room in the store.
 	Describe(*core.Future) (Description, error)
-	// NewSource makes what brings the value of an object which a reference turned out to be.
+	// NewSource makes a source for a reference whose value turned out to be an object.
 	NewSource(*RemoteSource, Description) core.Source
-	// FindCopies ends a wait for an owner that cannot be asked: with where copies of its object are, else with end.
+	// FindCopies ends a wait for an owner that cannot be asked: done gets a core.Elsewhere for a copy of its object, else end.
 	FindCopies(s *RemoteSource, end error, done func(error))
 }
 
@@ -51,11 +52,11 @@ type Objects interface {
 type Session struct {
 	*mesh.Peer
 	refs     *References
-	declared []uint64 // by KindHeld, so far; used by the goroutine that reads
+	declared []uint64 // what KindHeld has declared so far; used by the goroutine that reads
 }
 
-// Open begins the session of a new connection, and is called before anything else is sent on it: the first frame says what is
-// held here.
+// Open begins the session of a new connection. It is called before anything else is sent on the connection: the first frame
+// declares the references that are held here.
 func (r *References) Open(p *mesh.Peer) {
 	s := &Session{Peer: p, refs: r}
 	p.Session = s
@@ -82,7 +83,7 @@ func Calls() map[wire.Kind]func(*mesh.Peer, *wire.Reader, mesh.Reply) error {
 	}
 }
 
-// Future returns the future that this node exports under a number, nil when nobody holds it any more.
+// Future returns the future that this node exports under a number, nil when no other node holds it any more.
 func (r *References) Future(number uint64) *core.Future { return r.exports.get(number) }
 
 // Exported returns how many futures of this node others hold, Imported how many of others this node holds.
@@ -94,40 +95,40 @@ func (r *References) Imported() int { return r.imports.size() }
 // Holders lists the futures that other nodes hold, with how many references each of them has.
 func (r *References) Holders() map[*core.Future]map[core.NodeKey]int { return r.exports.holders() }
 
-// Take returns the future that owner exports under number. The owner counts this node for it already.
+// Take returns the future that owner exports under number. The owner has counted this node as a holder already.
 func (r *References) Take(id raysys.TaskID, owner core.NodeKey, number uint64) *core.Future {
 	from := exportKey{owner, number}
 	return r.imports.take(id, from, from)
 }
 
-// GiveBack is for a reference that the owner counts as this node's, and that came to nothing here.
+// GiveBack gives back a reference that the owner has counted for this node, and that nothing here will use.
 func (r *References) GiveBack(owner core.NodeKey, number uint64) {
 	r.table.drop(exportKey{owner, number})
 }
 
-// Uncounted names a future of another node for which that does not count this one: what stands for it is a copy of its
-// value.
+// Uncounted names a future of another node that does not count this node as its holder. Such a reference stands for a copy
+// of the future's value.
 func (r *References) Uncounted(owner core.NodeKey, id raysys.TaskID) *RemoteSource {
 	return &RemoteSource{refs: r, Owner: owner, id: id, borrow: &borrow{}}
 }
 
-// Gone says that an incarnation is no more. What it holds counts on for a while; see borrow.
+// Gone says that an incarnation has left the cluster. The references that it holds count for borrowGrace more; see borrow.
 func (r *References) Gone(holder core.NodeKey) {
 	r.runner.After(borrowGrace, func() { r.exports.died(holder) })
 }
 
-// Tick does what the collector's goroutine must not do itself; see AtTick. It is called a few times a second.
+// Tick calls the functions that AtTick was given since the last one. The node calls it a few times a second.
 func (r *References) Tick() { r.table.tick() }
 
-// AtTick has f called by the next Tick. It is for the collector's goroutine: that is in nobody's virtual time, so it
-// must set no alarm and wake nobody.
+// AtTick has f called by the next Tick. It is for the collector's goroutine, which runs outside the virtual time of a test
+// and so must neither set an alarm nor wake a goroutine.
 func (r *References) AtTick(f func()) { r.table.atTick(f) }
 
-// AfterDrops calls f, which must not block, when the holders of what waits to be given back have been told.
+// AfterDrops calls f, which must not block, when the drops that wait have been sent; at once when none does.
 func (r *References) AfterDrops(f func()) { r.table.afterDrops(f) }
 
 // Owed returns how many references are about to be given back.
 func (r *References) Owed() int { return r.table.owed() }
 
-// Close ends what is given back later; a new connection would tell it.
+// Close sends no more drops. A new connection would declare what is held then.
 func (r *References) Close() { r.table.close() }

@@ -9,33 +9,33 @@ import (
 )
 
 const (
-	// DropPause is how long a reference that nobody needs is kept before it is given back: one that was sent home a
-	// moment ago, over a class that is slower, arrives before it.
+	// DropPause is the time between the last use of a reference and its drop. A reference that was sent home a moment ago,
+	// over a slower class, arrives before the drop.
 	DropPause = 200 * time.Millisecond
-	// borrowGrace is how long the references of a dead node count on; see borrow.
+	// borrowGrace is how long the references of a dead node still count; see borrow.
 	borrowGrace = 2 * time.Second
 	// heldBatch is how many references one KindHeld names at most.
 	heldBatch = 4 << 10
 )
 
-// table is the reference table: what other nodes count as held by this one, by borrows, and what is about to be given
-// back. When a connection breaks, frames that carried references or gave some back may be lost. So the first frame on a
-// new one says what is held; the other side then counts that, and what it has sent since.
+// table is the reference table: the borrows of this node, and the drops that wait to be sent. When a connection breaks,
+// frames with references or drops in them may be lost. So the first frame on a new connection declares what is held; the
+// other side then counts that, and what it has sent since.
 type table struct {
 	refs *References
 
 	mu      sync.Mutex // guards the rest, and all borrows
 	borrows map[*borrow]struct{}
-	later   []func()   // for the next tick
-	ticks   sync.Mutex // held while that is called
+	later   []func()   // to be called by the next tick
+	ticks   sync.Mutex // held while a tick calls them
 	drops   map[core.NodeKey][]uint64
 	armed   bool
 	alarm   core.Alarm
-	after   []func() // called behind the drops that wait
+	after   []func() // called once the drops that wait were sent
 }
 
-// arrived notes one more reference that from, the owner or a lender, counts as this node's. It reports whether the
-// owner is to be asked to count this node.
+// arrived notes that one more reference has arrived, for which from, the owner or a lender, counts this node. It reports
+// whether the owner is to be asked to count this node.
 func (t *table) arrived(b *borrow, from exportKey) (ask bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +58,7 @@ func (t *table) arrived(b *borrow, from exportKey) (ask bool) {
 	return ask
 }
 
-// answered is told whether the owner counts this node now.
+// answered takes the owner's answer: whether it counts this node now.
 func (t *table) answered(b *borrow, counted bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,9 +82,9 @@ func (t *table) atTick(f func()) {
 	t.later = append(t.later, f)
 }
 
-// tick calls what atTick was given.
+// tick calls the functions that atTick was given.
 func (t *table) tick() {
-	t.ticks.Lock() // a tick returns when what an earlier one calls has returned too
+	t.ticks.Lock() // a tick returns after the functions of an earlier one, too
 	defer t.ticks.Unlock()
 	t.mu.Lock()
 	later := t.later
@@ -95,7 +95,7 @@ func (t *table) tick() {
 	}
 }
 
-// end gives back what a borrow holds.
+// end gives back the references of a borrow.
 func (t *table) end(b *borrow) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,14 +107,14 @@ func (t *table) end(b *borrow) {
 	b.over, b.counted, b.lenders = true, false, nil
 }
 
-// lenders returns a borrow's.
+// lenders returns the lenders of a borrow.
 func (t *table) lenders(b *borrow) []exportKey {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return append([]exportKey(nil), b.lenders...)
 }
 
-// drop gives references back, soon.
+// drop has references given back after DropPause.
 func (t *table) drop(keys ...exportKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,8 +138,8 @@ func (t *table) dropLocked(keys ...exportKey) {
 	}
 }
 
-// send gives back what waits for that. A peer that takes no frame now is told later; one that is not connected learns
-// from the next KindHeld what is held.
+// send sends the drops that wait. Drops that a peer's connection does not take now wait again. A node that is not connected
+// needs none: the next KindHeld declares what is held.
 func (t *table) send() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -176,7 +176,7 @@ func (t *table) owed() (count int) {
 	return count
 }
 
-// afterDrops calls f, which must not block, when the holders of what waits to be given back have been told.
+// afterDrops calls f, which must not block, when the drops that wait have been sent; at once when none does.
 func (t *table) afterDrops(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -187,16 +187,16 @@ func (t *table) afterDrops(f func()) {
 	f()
 }
 
-// close ends it.
+// close sends no more drops.
 func (t *table) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.armed = true // so that it is not armed again
+	t.armed = true // so that the alarm is not set again
 	t.refs.clock.ClearAlarm(&t.alarm)
 }
 
-// declare tells a node, as the first thing on a new connection, which of its references are held here. What was about
-// to be given back is not among them, and need not be any more.
+// declare sends KindHeld, the first frame on a new connection: which of the peer's references are held here. References
+// whose drops wait are not among them, so those drops are forgotten.
 func (t *table) declare(p *Session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

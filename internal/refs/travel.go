@@ -9,11 +9,11 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// Forms of a reference on the wire. The outcome goes along when it is settled and small. Any other is named by its
-// owner and its number there; the owner is asked when something waits for it.
+// Forms of a reference on the wire. A settled, small outcome is sent with the reference. Any other future is named by its
+// owner and its number there; the receiver asks the owner when something waits for the value.
 const (
 	refMine     byte = iota // a future of the sender: its number in the sender's exports
-	refYours                // a future of the receiver that comes home: its number in the receiver's exports
+	refYours                // a future of the receiver: its number in the receiver's exports
 	refInline               // the outcome itself
 	refBorrowed             // a future of a third node: its number in the sender's exports, its owner and the number there
 )
@@ -29,7 +29,8 @@ func (p *Session) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
 	return dst, err
 }
 
-// appendRef is AppendRef by way of refs, which are the session's own or note what is counted for the frame.
+// appendRef is AppendRef. It appends references by refs: the session itself, or a pendingExports, which notes what was
+// counted for the frame.
 func (p *Session) appendRef(dst []byte, c *core.Future, refs wire.References) ([]byte, error) {
 	if s := RemoteOf(c); s != nil && s.Owner == p.Key() && s.Number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.Number), nil
@@ -46,19 +47,19 @@ func (p *Session) appendRef(dst []byte, c *core.Future, refs wire.References) ([
 	return refs.AppendObject(dst, c)
 }
 
-// appendExport appends a reference whose value the peer is to ask for. It returns the number of the export, which
-// counts the peer now; 0 for a future of the peer's own, which needs no count.
+// appendExport appends a reference without its outcome. It returns the number of the export, which counts the peer now; 0
+// for a future of the peer itself, which needs no count.
 func (p *Session) appendExport(dst []byte, c *core.Future) (out []byte, n uint64, err error) {
 	s := RemoteOf(c)
 	if s != nil && s.Owner == p.Key() && s.Number != 0 {
 		return binary.AppendUvarint(append(dst, refYours), s.Number), 0, nil
 	}
-	// The future is kept until the peer drops it, and with it what it stands for.
+	// The export pins the future, and so its value, until the peer drops the reference.
 	n, err = p.refs.exports.add(c, p.Key(), p)
 	switch {
 	case err != nil:
 		return dst, 0, err
-	case s == nil, s.Number == 0: // for a copy, see Uncounted, the peer asks this node and no other
+	case s == nil, s.Number == 0: // an Uncounted reference stands for a copy: the peer asks this node
 		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), n, nil
 	}
 	dst = wire.AppendID(binary.AppendUvarint(append(dst, refBorrowed), n), c.ID())
@@ -89,7 +90,7 @@ func (p *Session) ReadRef(r *wire.Reader) (*core.Future, error) {
 		if err := r.Err(); err != nil {
 			return nil, err
 		}
-		if owner.owner == p.refs.mesh.Self() { // it has come home, by way of a lender
+		if owner.owner == p.refs.mesh.Self() { // a future of this node, which a lender passed on
 			if c := p.refs.exports.get(owner.number); c != nil {
 				p.refs.table.drop(lender)
 				return c, nil
