@@ -9,6 +9,9 @@ import (
 // MaxState is the most that one State holds, encoded: 128 KiB.
 const MaxState = 128 << 10
 
+// The engine enforces that number. It is written here too because programs read it here; they differ in no build.
+var _ [MaxState]struct{} = [grainengine.MaxState]struct{}{}
+
 // State is a value that outlives its grain's activation, its node and its process. Make it a field of the grain's struct,
 // exported or not; its name is the field's, or the tag's:
 //

@@ -20,8 +20,9 @@
 //  3. A grain goes to workers only. A task goes to workers, and to a driver only when that driver asks:
 //     what others sent to it would be lost when its program ends.
 //
-//  4. A joining or draining node takes nothing, but a joining one its own tasks. A node in Avoid or a suspect one is taken when no other is left: the first may
-//     still refuse, the second may be alive behind a broken link, and either is better than no answer.
+//  4. A draining node takes nothing, a joining one nothing but its own tasks. A node in Avoid, or a suspect one, is taken
+//     where there is no other: the first may still refuse, the second may be alive behind a broken link, and either is
+//     better than no answer.
 //
 // One request:
 //

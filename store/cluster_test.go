@@ -91,7 +91,7 @@ func TestShardOf(t *testing.T) {
 		}
 	}
 	for _, shards := range []int{-1, store.MaxShards + 1} {
-		if _, err := store.NewLayout(shards); !errors.Is(err, store.ErrBadConfig) {
+		if _, err := store.NewLayout(shards); !errors.Is(err, store.ErrBadLayout) {
 			t.Errorf("%d shards: %v", shards, err)
 		}
 	}
@@ -148,13 +148,13 @@ func TestConfigIsChecked(t *testing.T) {
 	}{
 		"format":        {func(c *store.Layout) { c.Format++ }, store.ErrTooNew},
 		"slot function": {func(c *store.Layout) { c.SlotFunction = "other/2" }, store.ErrTooNew},
-		"id":            {func(c *store.Layout) { c.ID = "" }, store.ErrBadConfig},
-		"shards":        {func(c *store.Layout) { c.Shards = 0 }, store.ErrBadConfig},
-		"no slots":      {func(c *store.Layout) { c.Slots = nil }, store.ErrBadConfig},
-		"gap":           {func(c *store.Layout) { c.Slots[0].From = 1 }, store.ErrBadConfig},
-		"order":         {func(c *store.Layout) { c.Slots[1].From = 0 }, store.ErrBadConfig},
-		"range":         {func(c *store.Layout) { c.Slots[1].From = store.Slots }, store.ErrBadConfig},
-		"shard":         {func(c *store.Layout) { c.Slots[1].Shard = 2 }, store.ErrBadConfig},
+		"id":            {func(c *store.Layout) { c.ID = "" }, store.ErrBadLayout},
+		"shards":        {func(c *store.Layout) { c.Shards = 0 }, store.ErrBadLayout},
+		"no slots":      {func(c *store.Layout) { c.Slots = nil }, store.ErrBadLayout},
+		"gap":           {func(c *store.Layout) { c.Slots[0].From = 1 }, store.ErrBadLayout},
+		"order":         {func(c *store.Layout) { c.Slots[1].From = 0 }, store.ErrBadLayout},
+		"range":         {func(c *store.Layout) { c.Slots[1].From = store.Slots }, store.ErrBadLayout},
+		"shard":         {func(c *store.Layout) { c.Slots[1].Shard = 2 }, store.ErrBadLayout},
 	} {
 		bad := good
 		bad.Slots = append([]store.SlotRange(nil), good.Slots...)
@@ -164,7 +164,7 @@ func TestConfigIsChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		kv := memory(t)
-		if _, err := kv.Txn(within(t), []store.Op{store.Set(store.ConfigKey, value)}); err != nil {
+		if _, err := kv.Txn(within(t), []store.Op{store.Set(store.LayoutKey, value)}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := store.OpenLayout(within(t), kv, "", 0); !errors.Is(err, c.want) {
@@ -172,10 +172,10 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 	kv := memory(t)
-	if _, err := kv.Txn(within(t), []store.Op{store.Set(store.ConfigKey, []byte("{"))}); err != nil {
+	if _, err := kv.Txn(within(t), []store.Op{store.Set(store.LayoutKey, []byte("{"))}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.OpenLayout(within(t), kv, "", 0); !errors.Is(err, store.ErrBadConfig) {
+	if _, err := store.OpenLayout(within(t), kv, "", 0); !errors.Is(err, store.ErrBadLayout) {
 		t.Errorf("no JSON: %v", err)
 	}
 }

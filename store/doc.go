@@ -6,7 +6,7 @@
 //	          KV:  leaders/07   log/07/000000000000002a   snap/07/manifest   snap/07/<snapshot>/00000
 //
 // [KV] is the store: package store/consul is one on Consul, store/embedded one in the process. [Shard] is a table that
-// this process leads. [Cluster] maps keys to shards. What keeps shards right:
+// this process leads. [Layout] maps keys to shards. What keeps shards right:
 //
 //  1. The leader's key is made anew by each leader and held by its session. Its CreateIndex is the epoch, which only
 //     grows.
@@ -28,7 +28,9 @@
 //
 // A record with its conditions:
 //
-//	s, err := store.Lead(ctx, store.LeadConfig{KV: kv, Shard: c.ShardOf(key), Session: session, Node: "node-1"})
+//	layout, err := store.OpenLayout(ctx, kv, "lab", 0)
+//	...
+//	s, err := store.Lead(ctx, store.LeadConfig{KV: kv, Shard: layout.ShardOf(key), Session: session, Node: "node-1"})
 //	...
 //	r, err := s.Commit(ctx, store.Batch{
 //		Checks: []store.Check{{Key: "g/counter/alice", Version: token}},
@@ -36,5 +38,6 @@
 //	})
 //	var etag = r.Version(0)
 //
-// The package elects no leader by itself, renews no session and knows no grains: package system does.
+// The package elects no leader by itself and knows no grains: internal/registry leads the shards that it is given, and what
+// the records say is its own. It renews no session: internal/member does.
 package store

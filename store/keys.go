@@ -11,7 +11,7 @@ import (
 // The keys of a cluster. Leaders and nodes are prefixes of their own, because they are watched; logs and snapshots are
 // never watched (C13).
 const (
-	ConfigKey     = "config"
+	LayoutKey     = "config"
 	NodesPrefix   = "nodes/"
 	EvictPrefix   = "evict/"
 	LeadersPrefix = "leaders/"

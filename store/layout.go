@@ -16,8 +16,8 @@ var ErrStoreReplaced = errors.New("store replaced")
 // ErrOtherCluster: the keys belong to a cluster of another name.
 var ErrOtherCluster = errors.New("keys of another cluster")
 
-// ErrBadConfig: the cluster's config record cannot be used.
-var ErrBadConfig = errors.New("bad cluster config")
+// ErrBadLayout: the record of the cluster's layout cannot be used.
+var ErrBadLayout = errors.New("bad cluster layout")
 
 const (
 	// DefaultShards is how many shards a new cluster has.
@@ -47,13 +47,13 @@ type SlotRange struct {
 	Shard int `json:"shard"`
 }
 
-// NewLayout returns the config of a new cluster. shards 0 means DefaultShards.
+// NewLayout returns the layout of a new cluster. shards 0 means DefaultShards.
 func NewLayout(shards int) (Layout, error) {
 	if shards == 0 {
 		shards = DefaultShards
 	}
 	if shards < 1 || shards > MaxShards {
-		return Layout{}, fmt.Errorf("%w: %d shards, there may be 1 to %d", ErrBadConfig, shards, MaxShards)
+		return Layout{}, fmt.Errorf("%w: %d shards, there may be 1 to %d", ErrBadLayout, shards, MaxShards)
 	}
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails
@@ -93,18 +93,18 @@ func (c *Layout) check() error {
 	case c.SlotFunction != SlotFunction:
 		return fmt.Errorf("%w: slot function %q, this program knows %q: run a newer one", ErrTooNew, c.SlotFunction, SlotFunction)
 	case c.ID == "" || c.Format < 1 || c.Shards < 1 || c.Shards > MaxShards || len(c.Slots) == 0 || c.Slots[0].From != 0:
-		return fmt.Errorf("%w: %+v", ErrBadConfig, *c)
+		return fmt.Errorf("%w: %+v", ErrBadLayout, *c)
 	}
 	for i, r := range c.Slots {
 		if r.Shard < 0 || r.Shard >= c.Shards || r.From >= Slots || i > 0 && r.From <= c.Slots[i-1].From {
-			return fmt.Errorf("%w: slots from %d belong to shard %d of %d", ErrBadConfig, r.From, r.Shard, c.Shards)
+			return fmt.Errorf("%w: slots from %d belong to shard %d of %d", ErrBadLayout, r.From, r.Shard, c.Shards)
 		}
 	}
 	return nil
 }
 
-// OpenLayout reads the cluster's config and makes it where there is none: of several nodes that do so at once, one wins
-// and all get its config. shards counts only for a new cluster. ErrOtherCluster when the keys were made for a cluster
+// OpenLayout reads the cluster's layout and makes it where there is none: of several nodes that do so at once, one wins
+// and all get its layout. shards counts only for a new cluster. ErrOtherCluster when the keys were made for a cluster
 // of another name, as they may be where RAYSYS_CONSUL_PREFIX says where keys lie; an empty name is not compared.
 func OpenLayout(ctx context.Context, kv KV, name string, shards int) (Layout, error) {
 	fresh, err := NewLayout(shards)
@@ -124,23 +124,23 @@ func OpenLayout(ctx context.Context, kv KV, name string, shards int) (Layout, er
 		if !errors.Is(err, ErrNotFound) {
 			return c, err
 		}
-		_, err = kv.Txn(ctx, []Op{CheckNotExists(ConfigKey), Set(ConfigKey, value)})
+		_, err = kv.Txn(ctx, []Op{CheckNotExists(LayoutKey), Set(LayoutKey, value)})
 		if err != nil && !errors.Is(err, ErrRefused) && (!errors.Is(err, ErrUnknownOutcome) || ctx.Err() != nil) {
-			return Layout{}, fmt.Errorf("make the cluster's config: %w", err)
+			return Layout{}, fmt.Errorf("make the cluster's layout: %w", err)
 		}
 	}
 }
 
 func readLayout(ctx context.Context, kv KV) (c Layout, err error) {
-	p, err := kv.Get(ctx, ConfigKey)
+	p, err := kv.Get(ctx, LayoutKey)
 	if err != nil {
-		return c, fmt.Errorf("read the cluster's config: %w", err)
+		return c, fmt.Errorf("read the cluster's layout: %w", err)
 	}
 	if err := json.Unmarshal(p.Value, &c); err != nil {
-		return c, fmt.Errorf("read the cluster's config: %w: %w", ErrBadConfig, err)
+		return c, fmt.Errorf("read the cluster's layout: %w: %w", ErrBadLayout, err)
 	}
 	if err := c.check(); err != nil {
-		return c, fmt.Errorf("read the cluster's config: %w", err)
+		return c, fmt.Errorf("read the cluster's layout: %w", err)
 	}
 	return c, nil
 }

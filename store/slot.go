@@ -1,10 +1,10 @@
 package store
 
-// Slots is how many slots keys hash to. It is fixed for ever: config maps slots to shards, so that the number of shards
+// Slots is how many slots keys hash to. It is fixed for ever: a [Layout] maps slots to shards, so that the number of shards
 // can change while a key keeps its slot (C12).
 const Slots = 4096
 
-// SlotFunction names the function below in a cluster's config. Another function would get another name.
+// SlotFunction names the function below in a cluster's [Layout]. Another function would get another name.
 const SlotFunction = "fnv1a-fmix64/1"
 
 // Slot returns the slot of a key, <kind>/<key> for a grain. The seed is the cluster's.

@@ -73,7 +73,7 @@ func observe(ctx context.Context, at operate.Where) (_ *observer, err error) {
 			err = errors.Join(err, kv.Close())
 		}
 	}()
-	switch _, err := kv.Get(ctx, store.ConfigKey); {
+	switch _, err := kv.Get(ctx, store.LayoutKey); {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, fmt.Errorf("%w: consul at %s knows no cluster %s, a first node makes it", operate.ErrNotFound, kv.Address(), at.Cluster)
 	case err != nil:

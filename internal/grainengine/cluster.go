@@ -36,9 +36,10 @@ type Wanted struct {
 	Avoid     []raysys.NodeID   // of a stateless kind: nodes to take only where there is no other
 }
 
-// Cluster is what the engine needs of the nodes together: the registry of placements and the peers. It is implemented
-// by system. Methods that take done call it once, on any goroutine, perhaps before they return, and within bounded
-// time; done does not block. No method calls back into the engine but for done.
+// Cluster is what the engine needs of the nodes together: the records of placements, which package registry keeps,
+// and the peers, which are refs.Sessions; package system joins them. Methods that take done call it once, on any goroutine,
+// perhaps before they return, and within bounded time; done does not block. No method calls back into the engine but for
+// done.
 type Cluster interface {
 	// Locate finds or makes the placement of a grain. avoid, when not zero, is a placement that the caller found wrong
 	// or could not reach. One whose node is alive and has its lease is moved only by Release.
@@ -70,8 +71,7 @@ type Record struct {
 	Exists bool
 }
 
-// States keeps the States of grains. It is implemented by system over the shards; on a node without a cluster tokens
-// are zero. Methods call done once, on any goroutine, perhaps before they return, and within bounded time.
+// States keeps the States of grains. Package registry does so, in the shards; on a node without a cluster tokens are zero. Methods call done once, on any goroutine, perhaps before they return, and within bounded time.
 type States interface {
 	// Load reads the named States of a grain, in that order. It fails with raysys.ErrMoved when token is not current.
 	Load(id ID, names []string, token Token, done func([]Record, error))

@@ -23,8 +23,8 @@ const (
 	recordHead    = 1 + 8
 )
 
-// Retainer lets references outlive their node inside a State: the grain retains what they refer to (rule C25). It is
-// implemented by system. Methods call done once, on any goroutine, and within bounded time.
+// Retainer lets references outlive their node inside a State: the grain retains what they refer to (rule C25). Package
+// objects implements it. Methods call done once, on any goroutine, and within bounded time.
 type Retainer interface {
 	// Retain keeps what refs refer to for a State of a grain, from now on until what is stored does not list it any
 	// more. It waits for those that are not ready, and fails with the failure of one that failed. refs are what Restore

@@ -10,7 +10,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// MaxState is grains.MaxState.
+// MaxState is the most that one State holds, encoded: grains.MaxState, as the compiler sees to in package grains.
 const MaxState = 128 << 10
 
 // StateLink is what grains.State has beside its Value: a struct of these two fields, of which this one is embedded, is

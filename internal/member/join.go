@@ -90,7 +90,7 @@ func (j *joining) enter(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, j.cfg.TTL/2)
 	defer cancel()
 	kv, self := j.cfg.KV, j.cfg.Self.ID
-	config, err := kv.Get(ctx, store.ConfigKey)
+	config, err := kv.Get(ctx, store.LayoutKey)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}

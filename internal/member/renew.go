@@ -54,7 +54,7 @@ func (m *Member) renewOnce(ctx context.Context) error {
 		return fmt.Errorf("renew the lease of node %s: %w", m.cfg.Self.ID, gone)
 	}
 	pairs, err := m.cfg.KV.Txn(ctx, []store.Op{
-		store.Read(store.ConfigKey), store.Read(evictKey(m.incarnation)), store.Read(nodeKey(m.cfg.Self.ID)), store.Read(ledgerKey),
+		store.Read(store.LayoutKey), store.Read(evictKey(m.incarnation)), store.Read(nodeKey(m.cfg.Self.ID)), store.Read(ledgerKey),
 	})
 	if err != nil {
 		if gone != nil { // most likely it is over; nothing may rest on the lease until it is known
@@ -87,7 +87,7 @@ func (m *Member) renewOnce(ctx context.Context) error {
 	return nil
 }
 
-// sameStore compares the store's config with what the process began with.
+// sameStore compares the id in the store's layout with the one that the process began with.
 func (m *Member) sameStore(config store.Pair) error {
 	if config.Create == 0 {
 		return fmt.Errorf("%w: it holds no config of cluster %s, whose id was %s", raysys.ErrStoreReplaced, m.cfg.Cluster, m.cfg.ClusterID)
@@ -96,7 +96,7 @@ func (m *Member) sameStore(config store.Pair) error {
 		ID string `json:"id"`
 	}
 	if err := json.Unmarshal(config.Value, &v); err != nil {
-		return fmt.Errorf("read the id of cluster %s: %w: %w", m.cfg.Cluster, store.ErrBadConfig, err)
+		return fmt.Errorf("read the id of cluster %s: %w: %w", m.cfg.Cluster, store.ErrBadLayout, err)
 	}
 	if v.ID != m.cfg.ClusterID {
 		return fmt.Errorf("%w: it holds cluster %s with id %s, not %s", raysys.ErrStoreReplaced, m.cfg.Cluster, v.ID, m.cfg.ClusterID)

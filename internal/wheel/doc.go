@@ -1,6 +1,6 @@
 // Package wheel is the timing wheel behind every deadline, backoff and idle clock of a node.
 //
-// A [Wheel] holds [raysys.Alarm] values, which their records embed: setting one allocates nothing, and costs no timer
+// A [Wheel] holds [core.Alarm] values, which their records embed: setting one allocates nothing, and costs no timer
 // and no goroutine of its own.
 //
 //	level 0   64 slots of 1 ms      each slot one tick: what is in it rings
@@ -22,7 +22,7 @@
 //
 //	w := wheel.New()
 //	defer w.Stop()
-//	a := &raysys.Alarm{At: w.Now() + int64(30*time.Second), Ring: expire}
+//	a := &core.Alarm{At: w.Now() + int64(30*time.Second), Ring: expire}
 //	w.Set(a)
 //	...
 //	if w.Clear(a) {

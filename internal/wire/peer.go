@@ -69,7 +69,7 @@ const (
 	KindPullEnd     Kind = 92  // control: the receiver wants no more
 	KindBorrow      Kind = 96  // requests: this node holds a reference that another passed on
 	KindHeld        Kind = 98  // control: the receiver's references that the sender holds, when a connection begins
-	KindKeep        Kind = 104 // requests: keep a copy of an object, let it go, or lend it
+	KindKeep        Kind = 104 // requests: of an object: keep a copy, free it, export it, retain it; or collect references (package objects)
 	KindProbe       Kind = 112 // requests: what a call, a task or a reference waits for; or have a call give way to it
 )
 
@@ -98,7 +98,8 @@ const (
 	ValueLimit  = 4 << 20
 )
 
-// Peer is one incarnation of another node, as tasks and grains see it. Implemented by system over the link.
+// Peer is one incarnation of another node, as the engines see it: a mesh.Peer, which has the functions, turns and calls over a
+// link.Peer, in a refs.Session, which adds the references.
 type Peer interface {
 	References
 	// Node is the peer's name and Incarnation which life of it this is.
