@@ -11,11 +11,12 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// A question is the number of the shard, the operation's code, and the operation. What an answer is comes first in it.
+// A question on the wire is the number of the shard, the operation's code, and what the operation asks. An answer
+// begins with one of these.
 const (
 	answerOK    byte = iota // the operation's answer follows
-	answerError             // a place that says nothing, and the error follow
-	answerRetry             // errNotLeader
+	answerError             // the zero Place, which the format keeps and readers ignore, and the error follow
+	answerRetry             // errNotLeader: the next leader is to be asked
 )
 
 func appendRequest(dst []byte, q request) []byte {
@@ -43,7 +44,7 @@ func appendAnswer[A any](dst []byte, op operation[A], a A, err error) []byte {
 	return op.appendAnswer(append(dst, answerOK), a)
 }
 
-// answer is what a leader answers.
+// answer is a leader's answer: a value, or the error of the operation.
 type answer[A any] struct {
 	value A
 	err   error
@@ -84,7 +85,8 @@ func (q *asked[A]) send(to *mesh.Calls) {
 	})
 }
 
-// replyTo implements request. A node that ends has done nothing yet, and another will lead the shard.
+// replyTo implements request. A node that ends has not done the operation, and another node will lead the shard: the
+// asker gets errNotLeader.
 func (q *asked[A]) replyTo(to mesh.Reply) {
 	q.done = func(a A, err error) {
 		if errors.Is(err, raysys.ErrClosed) || errors.Is(err, raysys.ErrFenced) {
@@ -94,8 +96,8 @@ func (q *asked[A]) replyTo(to mesh.Reply) {
 	}
 }
 
-// Serve handles a frame of wire.KindRegistry: the peer takes this node for the leader of a shard. It does not block, and an error
-// says that the question cannot be.
+// Serve handles a question of wire.KindRegistry: the peer takes this node for the leader of a shard. It does not block.
+// An error means that the frame breaks the protocol.
 func (r *Registry) Serve(from core.NodeKey, in *wire.Reader, to mesh.Reply) error {
 	shard := in.Uint32()
 	q, err := readRequest(in)

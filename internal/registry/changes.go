@@ -8,8 +8,8 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// changes changes records of objects that lie in one shard: all changes are committed or none, and each may be refused. A node may
-// change its own part of a record; who sent the request says which node that is.
+// changes changes records of objects that lie in one shard: all changes are committed or none, and each may be refused.
+// A node may change its own part of a record: the sender of the request.
 type changes struct{ list []Change }
 
 func (*changes) code() code { return codeChanges }
@@ -70,12 +70,12 @@ func readEntries(r *wire.Reader, want int) ([]Entry, error) {
 	return entries, nil
 }
 
-// objectTable is what a leader keeps of requests about objects; the records lie in the shard's table. The next leader is asked
-// again for all of it.
+// objectTable has a leader's open requests about objects; the records lie in the shard's table. When the leader ends,
+// the askers ask the next one.
 type objectTable struct {
-	changing map[string][]request     // keys with a change that is being committed: what waits behind it
-	watching map[string][]request     // keys: who waits for a change
-	open     map[*asked[[]Entry]]bool // whose changes are being committed
+	changing map[string][]request     // by keys whose change is being committed: the requests that wait for its outcome
+	watching map[string][]request     // by key: the requests that wait for a change
+	open     map[*asked[[]Entry]]bool // the requests whose changes are being committed
 }
 
 func newObjectTable() objectTable {
@@ -133,7 +133,7 @@ func (o *changes) serve(l *leader, q *asked[[]Entry]) {
 	l.commitRecords(q, now, before, entries)
 }
 
-// commitRecords commits what the records are now. q is nil for a reaping.
+// commitRecords commits the records in now, on condition that each has the version in before. q is nil for a reaping.
 func (l *leader) commitRecords(q *asked[[]Entry], now map[string]*Entry, before map[string]store.Version, entries []Entry) {
 	if len(now) == 0 {
 		if q != nil {
@@ -176,7 +176,8 @@ func (l *leader) commitRecords(q *asked[[]Entry], now map[string]*Entry, before 
 	})
 }
 
-// changed answers the request whose changes were committed, serves those behind it, and wakes those that wait for a change.
+// changed answers the request whose changes were committed, serves the requests that waited for that, and wakes those
+// that wait for a change.
 func (l *leader) changed(m *changed) {
 	delete(l.objects.open, m.q)
 	var next []request
@@ -206,8 +207,8 @@ func (l *leader) changed(m *changed) {
 	}
 }
 
-// stopObjects sends those who wait to the next leader, and those whose changes may have been committed: a change that is made again
-// has the outcome that it would have had later.
+// stopObjects sends all open requests to the next leader, also those whose changes may have been committed: a change
+// that is made again comes to the same.
 func (l *leader) stopObjects() {
 	for q := range l.objects.open {
 		q.fail(errNotLeader)

@@ -2,9 +2,9 @@ package registry
 
 import "github.com/raysys/raysys/internal/grainengine"
 
-// confirm asks where a grain is, without placing it. A node that is called as the grain's place asks whether the token of the call
-// is the current one, and compares. Every node may ask: the answer confirms a token to the node in it alone, and tells others where
-// the grain is.
+// confirm asks where a grain is, without placing it. A node that gets a call for the grain asks, and compares the
+// call's token with the answer. Every node may ask: the answer confirms the token to the node that it names, and tells
+// other nodes where the grain is.
 type confirm struct {
 	grain
 	placeAnswer

@@ -9,8 +9,8 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// Directory is this node's side of the object directory, whose records lie on the shards. It sends changes of one shard together,
-// and resends updates.
+// Directory is this node's side of the object directory, whose records lie in the shards. It sends changes of one shard
+// together, and resends updates.
 type Directory struct {
 	reg *Registry
 
@@ -26,7 +26,7 @@ type batch struct {
 	done []func(Entry, error)
 }
 
-// NewDirectory returns the directory of the node whose registry it is.
+// NewDirectory returns the directory of the node with registry r.
 func NewDirectory(r *Registry) *Directory {
 	return &Directory{reg: r, waiting: map[int]*batch{}, updates: map[string]*update{}}
 }
@@ -42,7 +42,7 @@ func (d *Directory) Change(ch Change, done func(Entry, error)) {
 	d.add(ch, done)
 }
 
-// add puts a change to those that wait for the same shard.
+// add puts a change into the batch of its shard.
 func (d *Directory) add(ch Change, done func(Entry, error)) {
 	n := d.reg.cfg.Layout.ShardOf(ch.key)
 	d.mu.Lock()
@@ -55,7 +55,7 @@ func (d *Directory) add(ch Change, done func(Entry, error)) {
 	b.list, b.done = append(b.list, ch), append(b.done, done)
 	full := len(b.list) == maxChanges
 	if full {
-		delete(d.waiting, n) // at once: a leader takes no more than these in one request
+		delete(d.waiting, n) // a leader takes no more changes in one request: the batch is sent now
 	}
 	d.mu.Unlock()
 	if full {
@@ -63,7 +63,7 @@ func (d *Directory) add(ch Change, done func(Entry, error)) {
 	}
 }
 
-// flush sends a batch, unless it was full before.
+// flush sends a batch, unless it was sent when it was full.
 func (d *Directory) flush(shard int, b *batch) {
 	d.mu.Lock()
 	due := d.waiting[shard] == b

@@ -1,4 +1,4 @@
-// Package registry is where a cluster keeps what is to outlive a node: where each grain is, its State, and which nodes have an
+// Package registry keeps what outlives a node of the cluster: where each grain is, its State, and which nodes have an
 // object. The records lie in shards; each shard has one leader, which every node asks.
 //
 //	Registry at the asker                              Registry at the leader of the shard
@@ -12,16 +12,18 @@
 //
 // Its nouns:
 //
-//   - A [Registry] is one node's side: it asks the leaders of shards, and leads the shards that it is given (Lead, StepDown).
-//   - An operation is one thing that a leader can be asked to do. Each is a type with a file of its own: its question, its answer,
-//     and what the leader does. A request is an operation with who asks for it.
-//   - A leader is the actor around one shard. It decides by the shard's table and proposes batches; what is committed comes back to
-//     it as a message.
-//   - A placement says on which node a grain is; its version is the grain's token. A [Record] says who owns an object and at which
-//     nodes, its locations, the bytes are. Placements are under "g/", States under "s/", objects under "o/", names under "n/".
-//   - The [Directory] is a node's side of the records of objects. It sends the changes of one shard together, and resends updates,
-//     which are changes that nobody waits for, until a leader acknowledges them.
-//   - Reaping removes from the records what nodes had that are dead: by the leader when a node dies, and by each new leader.
+//   - A [Registry] is one node's side: it asks the leaders of shards, and leads the shards that it is given (Lead,
+//     StepDown).
+//   - An operation is one thing that a leader can be asked to do. Each is a type with a file of its own: its question,
+//     its answer, and what the leader does. A request is an operation with its asker.
+//   - A leader is the actor around one shard. It decides by the shard's table and proposes batches; what is committed
+//     comes back to it as a message.
+//   - A placement says on which node a grain is; its version is the grain's token. A [Record] says who owns an object
+//     and at which nodes, its locations, the bytes are. Placements are under "g/", States under "s/", objects under
+//     "o/", names under "n/".
+//   - The [Directory] is a node's side of the records of objects. It sends the changes of one shard together, and
+//     resends updates, which are changes without a waiter, until a leader acknowledges them.
+//   - Reaping removes dead nodes from the records. A leader reaps when a node dies, and each new leader reaps once.
 //   - [Members] is what the registry needs to know of the cluster.
 //
 // The operations:
@@ -31,7 +33,7 @@
 //	confirm    which grain               place, or none      every node                        asked again
 //	release    token                     -                   the node of the placement         asked again
 //	load       token, names              data and ETags      the node of the placement         asked again
-//	save       token, name, ETag, data   ETag                the node of the placement         the asker's to find out
+//	save       token, name, ETag, data   ETag                the node of the placement         the asker reads the State
 //	changes    changes of one shard      entries             every node: own copies, any name  asked again
 //	find       key, version seen         entry               every node                        asked again
 //

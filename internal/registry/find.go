@@ -8,8 +8,8 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// find asks for a record of an object or a name, or for which objects a State keeps. With wait it is answered once the record is
-// another than the asker has seen. Every node may ask.
+// find asks for the record of an object or a name, or for the objects that a State lists. With wait it is answered once
+// the record has another version than the asker has seen. Every node may ask.
 type find struct {
 	key  string
 	seen store.Version // with wait
@@ -21,7 +21,7 @@ func (r *Registry) Find(key string, done func(Entry, error)) {
 	ask(r, &find{key: key}, done)
 }
 
-// Await returns the record once it has another version than seen; that it is gone is one.
+// Await returns the record once it has another version than seen. A record that is gone has the zero version.
 func (r *Registry) Await(key string, seen store.Version, done func(Entry, error)) {
 	ask(r, &find{key: key, seen: seen, wait: true}, done)
 }
@@ -89,7 +89,7 @@ func (o *find) serve(l *leader, q *asked[Entry]) {
 	q.answer(e, nil)
 }
 
-// wake serves again those that wait for a change of key.
+// wake serves the requests again that wait for a change of key.
 func (l *leader) wake(key string) {
 	waiting := l.objects.watching[key]
 	delete(l.objects.watching, key)

@@ -10,8 +10,8 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// grain is what an operation says first: which grain, and which activation of it asks. Operations on objects leave it empty, and
-// Locate has no token.
+// grain is the first part of every operation: which grain, and which activation of it asks. Operations on objects leave
+// it empty, and Locate has no token.
 type grain struct {
 	ns    string // namespace
 	id    grainengine.ID
@@ -46,8 +46,8 @@ func (g *grain) read(r *wire.Reader) error {
 	return r.Err()
 }
 
-// stale is the error for an activation that is not the current one; p is the current place, zero if there is none or if it is not
-// known.
+// stale is the error for an activation that is not the current one; p is the current place, zero if there is none or if
+// it is not known.
 func (g *grain) stale(p grainengine.Place) error {
 	err := fmt.Errorf("%w: activation %d.%d is not the current one of %s", raysys.ErrMoved, g.token.Epoch, g.token.Seq, g.id)
 	if !p.IsZero() {
@@ -56,13 +56,13 @@ func (g *grain) stale(p grainengine.Place) error {
 	return err
 }
 
-// elsewhere refuses what the node that the grain is placed on alone may ask for.
+// elsewhere is the error for an operation that only the node of the placement may ask for.
 func (g *grain) elsewhere(p grainengine.Place, from core.NodeKey) error {
 	return fmt.Errorf("%w: %s is placed on node %s, and %s asks for it", raysys.ErrMoved, g.id, p.NodeKey, from)
 }
 
-// authorize refuses an activation that is not the current one, and a node that the grain is not placed on. The zero token stands
-// for the one process that owns an embedded store.
+// authorize refuses an activation that is not the current one, and a node that the grain is not placed on. In the one
+// process that owns an embedded store every activation has the zero token.
 func (l *leader) authorize(g *grain, from core.NodeKey) error {
 	if g.token == (grainengine.Token{}) && l.reg.cfg.Alone {
 		return nil

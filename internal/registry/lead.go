@@ -12,14 +12,15 @@ func (r *Registry) Lead(n int, s *store.Shard) {
 	pid := r.cfg.Actors.Root.SpawnPrefix(props, "shard")
 	r.mu.Lock()
 	r.led[n] = &ledShard{s, pid}
-	// Registry.Reap is called for nodes that die from now on. The leader before this one may have died before it reaped an earlier one.
+	// Registry.Reap is called for nodes that die from now on. The leader before this one may have died before it reaped
+	// an earlier one.
 	r.cfg.Actors.Root.Send(pid, &reap{})
 	r.mu.Unlock()
 	r.retry(n)
 }
 
-// StepDown ends that: the shard was released, or another node deposed this one. What the leader was asked before is answered, from
-// the shard's error if need be.
+// StepDown ends serving a shard that was released, or of which another node deposed this one. It returns once the
+// requests that the leader had are answered or wait for the next leader.
 func (r *Registry) StepDown(n int, s *store.Shard) {
 	r.mu.Lock()
 	l := r.led[n]
@@ -44,7 +45,7 @@ func (r *Registry) Led() map[int]*store.Shard {
 	return m
 }
 
-// Reap has the leaders of this node remove what incarnations have in their shards that are not alive any more.
+// Reap has the leaders of this node remove from their shards what belongs to incarnations that are dead.
 func (r *Registry) Reap() {
 	r.mu.Lock()
 	pids := make([]*actor.PID, 0, len(r.led))

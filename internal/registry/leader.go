@@ -13,13 +13,13 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// leader is the actor around one shard that this node leads: one message at a time, so that what it keeps needs no lock. The
-// shard's own goroutine commits; what comes of it returns as messages.
+// leader is the actor around one shard that this node leads. It handles one message at a time, so its fields need no
+// lock. The shard's own goroutine commits; the outcomes return as messages.
 type leader struct {
 	reg      *Registry
 	shard    *store.Shard
 	self     *actor.PID                             // from the first message on
-	placing  map[string][]*asked[grainengine.Place] // by placement key: who asked while a placement is being committed
+	placing  map[string][]*asked[grainengine.Place] // by placement key: the requests that wait for a placement that is being committed
 	counts   map[core.NodeKey]int                   // grains placed, for the balance
 	view     *placement.View                        // the nodes with these counts
 	gen      uint64                                 // of the cluster's nodes, when view was made
@@ -28,7 +28,7 @@ type leader struct {
 	unreaped unreaped
 }
 
-// newLeader counts what the table holds already.
+// newLeader makes a leader, and counts the placements in the shard's table.
 func newLeader(r *Registry, s *store.Shard) *leader {
 	l := &leader{reg: r, shard: s, placing: map[string][]*asked[grainengine.Place]{}, counts: map[core.NodeKey]int{}, objects: newObjectTable()}
 	s.Scan("g/", func(_ string, rec store.Record) bool {
@@ -40,8 +40,8 @@ func newLeader(r *Registry, s *store.Shard) *leader {
 	return l
 }
 
-// Messages of a leader to itself, once a batch was committed or refused. The others are *placed, *changed, *reap, *reapRefused
-// and *reapAgain.
+// Messages of a leader to itself after a batch was committed or refused. Others are *placed, *changed, *reap,
+// *reapRefused and *reapAgain.
 type (
 	released   struct{ node core.NodeKey } // a placement record is gone
 	stateSaved string                      // the State with this key was stored or removed
@@ -73,11 +73,11 @@ func (l *leader) Receive(ctx actor.Context) {
 		l.wake(string(m))
 	case *changed:
 		l.changed(m)
-		if m.q != nil || m.err == nil { // what was refused to a reaping waits for the pause
+		if m.q != nil || m.err == nil { // else a reaping was refused: its keys wait for the pause
 			l.reapRest(m.keys...)
 		}
 	case *actor.Stopping:
-		// The shard ended before. What it says now of these would be too late for the mailbox.
+		// The shard has ended. The outcomes of these placements would come too late for the mailbox.
 		for _, waiting := range l.placing {
 			for _, q := range waiting {
 				q.fail(errNotLeader)
@@ -94,7 +94,7 @@ func (l *leader) post(m any) { l.reg.cfg.Actors.Root.Send(l.self, m) }
 // alive reports whether an incarnation is in the cluster.
 func (l *leader) alive(k core.NodeKey) bool { return l.reg.cfg.Members.Alive(k) }
 
-// propose is Propose with one way for errors.
+// propose proposes a batch; done gets every error.
 func (l *leader) propose(b store.Batch, done func(store.Result, error)) {
 	if err := l.shard.Propose(b, done); err != nil {
 		done(store.Result{}, err)
@@ -108,13 +108,13 @@ func (l *leader) uncount(k core.NodeKey) {
 	}
 }
 
-// outcome is what an error of the shard means to who asked.
+// outcome turns an error of the shard into the asker's.
 func outcome(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrDeposed), errors.Is(err, store.ErrClosed):
-		return errNotLeader // it was not committed here and will not be
+		return errNotLeader // the batch was not committed, and will not be
 	case errors.Is(err, store.ErrTooLarge):
 		return fmt.Errorf("%w: %w", raysys.ErrTooLarge, err)
 	case errors.Is(err, store.ErrUnknownOutcome):

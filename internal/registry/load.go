@@ -83,7 +83,8 @@ func (o *load) serve(l *leader, q *asked[[]grainengine.Record]) {
 			records[i] = grainengine.Record{Data: rec.Value, ETag: grainengine.ETag(rec.Version), Exists: true}
 		}
 	}
-	// What was read is the truth if this node led the shard at some moment after it.
+	// The records are current if this node leads the shard after they were read: an empty batch that commits proves
+	// that.
 	l.propose(store.Batch{}, func(_ store.Result, err error) {
 		if err != nil {
 			q.fail(outcome(err))

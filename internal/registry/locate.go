@@ -12,7 +12,7 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// locate asks where a grain is. A grain that is nowhere, or on a node that is dead, is placed. Every node may ask.
+// locate asks where a grain is. A grain that has no placement, or one on a dead node, is placed. Every node may ask.
 type locate struct {
 	grain
 	placeAnswer
@@ -21,8 +21,8 @@ type locate struct {
 	avoid    grainengine.Place // a placement that the asker could not use
 }
 
-// Locate returns where a grain is, and places it if it is nowhere. avoid, when not zero, is a placement that the caller could not
-// use.
+// Locate returns where a grain is, and places it if it has no placement. avoid, when not zero, is a placement that the
+// caller could not use.
 func (r *Registry) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Place, error)) {
 	ask(r, &locate{grain: grain{ns: r.cfg.Namespace, id: id}, strategy: want.Strategy, labels: want.Labels, avoid: avoid}, done)
 }
@@ -85,7 +85,7 @@ func (o *locate) serve(l *leader, q *asked[grainengine.Place]) {
 		return
 	}
 	next := grainengine.Place{NodeKey: to}
-	if !rec.Version.IsZero() { // it lies on a node that is dead
+	if !rec.Version.IsZero() { // the record places the grain on a dead node
 		if p, err := readPlacement(rec); err == nil {
 			l.uncount(p.NodeKey)
 		}
@@ -101,14 +101,14 @@ func (o *locate) serve(l *leader, q *asked[grainengine.Place]) {
 	})
 }
 
-// placed answers all who asked for a placement.
+// placed answers all requests that waited for a placement.
 func (l *leader) placed(m *placed) {
 	waiting := l.placing[m.key]
 	delete(l.placing, m.key)
 	if m.err != nil {
 		l.uncount(m.place.NodeKey)
 	}
-	if errors.Is(m.err, store.ErrConflict) { // a release or a reaping came first, and its outcome is in the table by now
+	if errors.Is(m.err, store.ErrConflict) { // a release or a reaping was committed before, and the table has its outcome now
 		for _, q := range waiting {
 			q.serveAt(l)
 		}
@@ -140,7 +140,7 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	if o.avoid.Node != "" {
 		r.Avoid = []raysys.NodeID{o.avoid.Node}
 	}
-	// A strategy that prefers a place near the asker means the node that calls, not the leader of the shard.
+	// PreferLocal means the node that asks, not the leader of the shard.
 	if o.strategy == raysys.PreferLocal {
 		if n := l.view.Find(from.Node); n != nil && n.Incarnation == from.Incarnation && n.Worker && !n.Joining && !n.Draining && !n.Suspect &&
 			n.Namespace == o.ns {
@@ -149,7 +149,7 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	}
 	d, err := placement.Place(l.view, r)
 	if own := l.view.Find(self); errors.Is(err, raysys.ErrBadOption) && own != nil && own.Namespace != o.ns {
-		r.Strategy = "" // one of the asker's program, which this one does not have
+		r.Strategy = "" // the strategy is of the asker's program, which this node does not run
 		d, err = placement.Place(l.view, r)
 	}
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// operation is one thing that the leader of a shard is asked to do, with an answer of type A. Each operation has a file of its
-// own: what is asked, what is answered, both on the wire, and what the leader does.
+// operation is one thing that the leader of a shard can be asked to do, with an answer of type A. Each operation has a
+// file of its own: its question and its answer, with their encodings, and what the leader does.
 type operation[A any] interface {
 	code() code
 	// shardKey is what is hashed to find the shard.
@@ -24,7 +24,7 @@ type operation[A any] interface {
 	serve(l *leader, q *asked[A])
 }
 
-// request is an asked operation of any kind: what waits for a leader, is sent to one, and is served by one.
+// request is an asked operation with an answer of any type. It waits for a leader, is sent to one, or is served by one.
 type request interface {
 	code() code
 	shardKey() string
@@ -37,22 +37,22 @@ type request interface {
 	fail(err error)
 	// send asks the leader of the shard over a connection.
 	send(to *mesh.Calls)
-	// replyTo makes the request one of another node, which gets the answer.
+	// replyTo has the answer sent to the node that asks.
 	replyTo(to mesh.Reply)
 }
 
-// asker is who asks, and what became of it so far.
+// asker says which node asks, and how long the request has waited.
 type asker struct {
 	reg     *Registry
 	shard   int
 	from    core.NodeKey
-	inbound bool  // another node asks, which asks the next leader itself
-	since   int64 // when it began to wait for a leader; 0 if it never did
+	inbound bool  // another node asks: after errNotLeader it asks the next leader itself
+	since   int64 // when the request began to wait for a leader; 0 if it never did
 }
 
 func (a *asker) who() *asker { return a }
 
-// asked is an operation with who asks for it.
+// asked is an operation, its asker, and the callback for the answer.
 type asked[A any] struct {
 	operation[A]
 	asker
@@ -66,12 +66,13 @@ func ask[A any](r *Registry, op operation[A], done func(A, error)) {
 	r.ask(q)
 }
 
-// errNotLeader is the answer of a node that does not lead the shard, or does so no more: the next leader is asked. Nothing was done;
-// a placement or changes that were being committed may be durable, and come to the same when they are asked for again.
+// errNotLeader is the answer of a node that does not lead the shard, or does so no more: the next leader is asked.
+// Nothing was done; but a placement or changes that were being committed may be durable, and come to the same when they
+// are asked for again.
 var errNotLeader = errors.New("the node does not lead the shard")
 
-// answer ends the request. After errNotLeader a request of this node waits for the next leader instead; another node gets that answer
-// and does the same.
+// answer ends the request. After errNotLeader a request of this node waits for the next leader instead; another node
+// gets that error, and its request waits there.
 func (q *asked[A]) answer(a A, err error) {
 	if err == errNotLeader && !q.inbound {
 		q.reg.park(q)
@@ -100,7 +101,7 @@ const (
 	codeFind    code = 7
 )
 
-// newRequest makes an empty request, whose operation is then read off the wire. A new operation has a line here.
+// newRequest makes an empty request, whose operation is then read from the frame. Every operation has a line here.
 func newRequest(c code) (request, error) {
 	switch c {
 	case codeLocate:
@@ -123,9 +124,10 @@ func newRequest(c code) (request, error) {
 
 func requestFor[A any](op operation[A]) request { return &asked[A]{operation: op} }
 
-// repeatable reports whether the operation may be done twice, and so is asked again when the connection ended before the answer. A
-// save may have been committed; its asker reads the State to find out.
+// repeatable reports whether the operation may be done twice, and so is asked again when the connection ends before the
+// answer. A save is not: it may have been committed, and its asker reads the State to find out.
 func (c code) repeatable() bool { return c != codeSave }
 
-// needsLease reports whether a node whose lease is out may not ask. A release gives up what such a node must not use anyway.
+// needsLease reports whether a node whose lease is out must not ask. A release gives up a placement, which such a node
+// must not use anyway.
 func (c code) needsLease() bool { return c != codeRelease }

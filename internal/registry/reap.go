@@ -13,9 +13,9 @@ import (
 
 // Messages about reaping.
 type (
-	reap        struct{}                // remove what incarnations have here that are not alive
-	reapRefused struct{ keys []string } // what was proposed for these keys was refused
-	reapAgain   struct{}                // the pause after that is over
+	reap        struct{}                // remove what belongs to dead incarnations
+	reapRefused struct{ keys []string } // the batch with the removals of these keys was refused
+	reapAgain   struct{}                // the pause after a refusal is over
 )
 
 // unreaped are the records that a reaping could not look at or change. Each is looked at again.
@@ -24,7 +24,7 @@ type unreaped struct {
 	due  bool // a reapAgain will come
 }
 
-// reaper is one reaping: it gathers what is to be removed, and proposes it in batches.
+// reaper is one reaping: it gathers removals, and proposes them in batches.
 type reaper struct {
 	l      *leader
 	known  map[core.NodeKey]bool
@@ -37,8 +37,8 @@ func (l *leader) reaper() *reaper {
 	return &reaper{l: l, known: map[core.NodeKey]bool{}, now: map[string]*Entry{}, before: map[string]store.Version{}}
 }
 
-// reap takes the dead out of all records and off the counts, and forgets their questions. Nodes that joined a moment ago are alive,
-// and an incarnation does not come back: to look twice does no harm.
+// reap removes dead nodes from all records and counts, and forgets their requests. To reap twice does no harm: an
+// incarnation that is dead stays dead.
 func (l *leader) reap() {
 	r := l.reaper()
 	for key, waiting := range l.objects.watching {
@@ -49,7 +49,7 @@ func (l *leader) reap() {
 			l.objects.watching[key] = waiting
 		}
 	}
-	for key := range l.objects.changing { // some of them are not there yet
+	for key := range l.objects.changing { // the table may not have the record of such a key yet
 		l.leave(key)
 	}
 	for key := range l.placing {
@@ -69,14 +69,14 @@ func (l *leader) reap() {
 	}
 }
 
-// reapRest looks again at those of the keys that were busy when a reaping came to them.
+// reapRest looks again at those of the keys that a reaping found busy.
 func (l *leader) reapRest(keys ...string) {
 	if len(l.unreaped.left) == 0 {
 		return
 	}
 	r := l.reaper()
 	for _, key := range keys {
-		if !l.unreaped.left[key] || l.busy(key) { // a busy one may have no record yet: it stays among those that are left
+		if !l.unreaped.left[key] || l.busy(key) { // a busy key may have no record yet: it stays in left
 			continue
 		}
 		delete(l.unreaped.left, key)
@@ -87,7 +87,8 @@ func (l *leader) reapRest(keys ...string) {
 	r.flush()
 }
 
-// refusedForNow tells whether a removal may succeed later. A shard that is led from here no more is another's to clear up.
+// refusedForNow reports whether a removal that failed with err may succeed later. After other errors this node does not
+// lead the shard any more, and the next leader reaps it.
 func refusedForNow(err error) bool {
 	return errors.Is(err, store.ErrConflict) || errors.Is(err, raysys.ErrOverloaded)
 }
@@ -119,7 +120,7 @@ func (l *leader) leave(key string) {
 	l.unreaped.left[key] = true
 }
 
-// reapAgain looks at all that is left.
+// reapAgain looks at all keys in left.
 func (l *leader) reapAgain() {
 	l.unreaped.due = false
 	l.reapRest(slices.Collect(maps.Keys(l.unreaped.left))...)
@@ -135,7 +136,7 @@ func (r *reaper) alive(k core.NodeKey) bool {
 	return alive
 }
 
-// look takes the dead out of one record.
+// look removes dead nodes from one record.
 func (r *reaper) look(key string, rec store.Record) {
 	if r.l.busy(key) {
 		r.l.leave(key)
@@ -143,12 +144,12 @@ func (r *reaper) look(key string, rec store.Record) {
 	}
 	if strings.HasPrefix(key, "g/") {
 		if p, err := readPlacement(rec); err == nil && !r.alive(p.NodeKey) {
-			// On condition: a grain that was placed anew meanwhile stays.
+			// On condition of the version: a grain that was placed anew since stays.
 			r.places.Checks = append(r.places.Checks, store.Check{Key: key, Version: rec.Version})
 			r.places.Deletes = append(r.places.Deletes, key)
 		}
 	} else if o, err := recordOf(rec); err == nil && (o.reap(r.alive) || len(o.At) == 0 && key[0] == 'o' && !r.alive(o.Owner)) {
-		// A name whose object no node has any more says what was lost, to those who ask for it.
+		// The record of a name stays when no node has the object any more: a lookup says then what was lost.
 		r.now[key] = &Entry{Exists: len(o.At) > 0 || key[0] == 'n', Record: o}
 		r.before[key] = rec.Version
 	}
@@ -157,7 +158,7 @@ func (r *reaper) look(key string, rec store.Record) {
 	}
 }
 
-// flush proposes what was gathered.
+// flush proposes the removals that were gathered.
 func (r *reaper) flush() {
 	if keys := r.places.Deletes; len(keys) > 0 {
 		r.l.propose(r.places, func(_ store.Result, err error) {

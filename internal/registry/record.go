@@ -11,8 +11,8 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// Record is what the directory knows of an object: who owns it and which nodes have its bytes. It is a hint on where to look;
-// the owner is the authority on what the object is (rule C22).
+// Record is what the directory knows of an object: its owner, and the nodes that have its bytes. It is a hint on where
+// to look; the owner decides what the object is (rule C22).
 type Record struct {
 	ID       raysys.TaskID
 	Owner    core.NodeKey
@@ -26,7 +26,7 @@ type Record struct {
 // Location is a node that has the bytes.
 type Location struct {
 	Node core.NodeKey
-	Kept bool // it keeps them as the owner does; another copy may go at any time
+	Kept bool // the node keeps them, as the owner does; other copies may be dropped at any time
 }
 
 // ObjectKey is the key of an object's record.
@@ -35,8 +35,8 @@ func ObjectKey(id raysys.TaskID) string { return "o/" + string(wire.AppendID(nil
 // NameKey is the key of the record of a named object.
 func NameKey(namespace, name string) string { return "n/" + namespace + "\x00" + name }
 
-// checkKey says what is wrong with a key of the object directory. These are all that another node may ask for by key: records of
-// objects and of names, and those of a State where it asks what they hold.
+// checkKey refuses a key that is none of the object directory. Another node may ask by key for the records of objects
+// and of names and, with states, for the objects that a State lists.
 func checkKey(key string, states bool) error {
 	switch {
 	case strings.HasPrefix(key, "o/"), strings.HasPrefix(key, "n/"):
@@ -66,7 +66,7 @@ func (o *Record) append(dst []byte) []byte {
 	return dst
 }
 
-// maxLocations bounds what one record lists: beyond it a copy is not entered, and only its node knows of it.
+// maxLocations bounds the locations of one record. A copy beyond it is not entered, and only its node knows of it.
 const maxLocations = 64
 
 func readRecord(r *wire.Reader) (o Record, err error) {
@@ -103,19 +103,19 @@ func (o *Record) Enter(l Location) {
 		o.At[i].Kept = o.At[i].Kept || l.Kept
 	case len(o.At) < maxLocations:
 		o.At = append(o.At, l)
-	case l.Kept: // a kept copy is worth more than one that may go
+	case l.Kept: // a kept copy takes the place of one that may be dropped
 		if i := slices.IndexFunc(o.At, func(l Location) bool { return !l.Kept }); i >= 0 {
 			o.At[i] = l
 		}
 	}
 }
 
-// leave notes that a node has them no more.
+// leave removes a node's location.
 func (o *Record) leave(k core.NodeKey) {
 	o.At = slices.DeleteFunc(o.At, func(l Location) bool { return l.Node == k })
 }
 
-// reap takes out the nodes that are not alive; changed is false when all are.
+// reap removes the locations of nodes that are not alive; changed is false when all are.
 func (o *Record) reap(alive func(core.NodeKey) bool) (changed bool) {
 	n := len(o.At)
 	o.At = slices.DeleteFunc(o.At, func(l Location) bool { return !alive(l.Node) })
@@ -128,7 +128,7 @@ type Entry struct {
 	Exists  bool
 	Record  Record
 	Version store.Version
-	Held    []raysys.TaskID // of the record of a State: the objects that it holds
+	Held    []raysys.TaskID // of the record of a State: the objects that it lists
 }
 
 // Bits of an Entry.

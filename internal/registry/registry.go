@@ -25,17 +25,18 @@ type Members interface {
 	Alive(core.NodeKey) bool
 	// Suspended is the error for calls to named grains while this node's lease is out, else nil.
 	Suspended() error
-	// Nodes lists the nodes for placement, with a number that grows when something about them changes. The list is the caller's.
+	// Nodes lists the nodes for placement, with a number that grows when something about them changes. The list is the
+	// caller's.
 	Nodes() ([]placement.Node, uint64)
 	// Connect finds or makes a connection to another node. done is called once, on any goroutine.
 	Connect(to core.NodeKey, done func(*mesh.Calls, error))
 }
 
-// Config is what a registry is made of.
+// Config says what New makes a Registry of.
 type Config struct {
 	Members    Members
 	Actors     *actor.ActorSystem
-	Runner     *runner.Runner // its clock; a Directory resends no more once it has ended
+	Runner     *runner.Runner // has the clock; once it has ended a Directory resends nothing
 	Layout     store.Layout   // maps keys to shards
 	Namespace  string         // of the grains that this node asks for
 	Strategies map[raysys.Strategy]placement.Strategy
@@ -43,13 +44,13 @@ type Config struct {
 	Alone bool
 }
 
-// Registry asks the leaders of shards, and leads those that it is given.
+// Registry asks the leaders of shards, and leads the shards that it is given.
 type Registry struct {
 	cfg Config
 
 	mu     sync.Mutex // guards the rest
 	led    map[int]*ledShard
-	parked map[int][]request // by shard: they wait for a leader
+	parked map[int][]request // by shard: requests that wait for a leader
 	closed error
 }
 
@@ -67,7 +68,7 @@ func New(cfg Config) *Registry {
 // Layout maps keys to shards.
 func (r *Registry) Layout() *store.Layout { return &r.cfg.Layout }
 
-// ask sends q to the leader of its shard, now or as soon as there is one.
+// ask sends q to the leader of its shard: now, or as soon as there is one.
 func (r *Registry) ask(q request) {
 	w := q.who()
 	if err := r.cfg.Members.Suspended(); err != nil && q.code().needsLease() {
@@ -89,7 +90,7 @@ func (r *Registry) ask(q request) {
 	switch {
 	case !ok || leader == r.cfg.Members.Self(): // this node is taking over, or was deposed this moment
 		r.park(q)
-	case w.inbound: // it waited for this node to lead; sent on from here it would count as this node's
+	case w.inbound: // q waited for this node to lead; forwarded from here it would count as this node's request
 		q.fail(errNotLeader)
 	default:
 		r.cfg.Members.Connect(leader, func(to *mesh.Calls, err error) {
@@ -102,8 +103,8 @@ func (r *Registry) ask(q request) {
 	}
 }
 
-// serveHere hands q to this node's leader of the shard, if there is one. r.mu is held, since StepDown stops the leader behind
-// what was handed to it.
+// serveHere hands q to this node's leader of the shard, if there is one. r.mu is held: StepDown takes the lock before
+// it stops the leader, so that the leader gets every request that was handed to it.
 func (r *Registry) serveHere(q request) bool {
 	l := r.led[q.who().shard]
 	if l != nil {
@@ -123,7 +124,7 @@ func (r *Registry) received(q request) {
 	}
 	r.mu.Unlock()
 	if to, ok := r.cfg.Members.Leader(w.shard); ok && right && to == r.cfg.Members.Self() {
-		r.park(q) // it is taking over
+		r.park(q) // this node is taking over
 		return
 	}
 	q.fail(errNotLeader)
@@ -132,8 +133,8 @@ func (r *Registry) received(q request) {
 // patience is how long a request waits for a leader of its shard: longer than a silent leader takes to be replaced.
 const patience = 60 * time.Second
 
-// park keeps a request until the leader of its shard changes, or for a moment: the asked node may have answered before it saw the
-// change that this one knows already.
+// park keeps a request until leaders or connections change, and at most for a moment: the asked node may have answered
+// before it knew of a change that this node knows already.
 func (r *Registry) park(q request) {
 	w, now := q.who(), r.cfg.Runner.Now()
 	if w.since == 0 {
@@ -142,7 +143,7 @@ func (r *Registry) park(q request) {
 	r.mu.Lock()
 	err := r.closed
 	if err == nil && now-w.since > int64(patience) {
-		err = fmt.Errorf("%w: nobody has led shard %d for %v: raysys status shows the leaders", raysys.ErrUnreachable, w.shard, patience)
+		err = fmt.Errorf("%w: no node has led shard %d for %v: raysys status shows the leaders", raysys.ErrUnreachable, w.shard, patience)
 	}
 	first := len(r.parked[w.shard]) == 0
 	if err == nil {
@@ -157,7 +158,7 @@ func (r *Registry) park(q request) {
 	}
 }
 
-// take takes out what waits for a leader of the shard.
+// take takes the requests out of parked that wait for a leader of the shard.
 func (r *Registry) take(shard int) []request {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +167,7 @@ func (r *Registry) take(shard int) []request {
 	return list
 }
 
-// takeAll takes out what waits for a leader.
+// takeAll takes all requests out of parked.
 func (r *Registry) takeAll() (all []request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +184,7 @@ func (r *Registry) retry(shard int) {
 	}
 }
 
-// Retry asks again whatever waits for a leader; called when leaders or connections may have changed.
+// Retry sends all requests that wait for a leader. It is called when leaders or connections may have changed.
 func (r *Registry) Retry() {
 	for _, q := range r.takeAll() {
 		r.ask(q)
@@ -200,14 +201,14 @@ func (r *Registry) Waiting() (n int) {
 	return n
 }
 
-// Fail fails what waits for a shard that cannot be led.
+// Fail fails the requests that wait for a shard which cannot be led.
 func (r *Registry) Fail(shard int, err error) {
 	for _, q := range r.take(shard) {
 		q.fail(err)
 	}
 }
 
-// Close fails what waits for a leader, and what is asked from now on.
+// Close fails the requests that wait for a leader, and all later ones.
 func (r *Registry) Close(err error) {
 	r.mu.Lock()
 	r.closed = err

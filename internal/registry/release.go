@@ -11,7 +11,7 @@ import (
 // release removes the placement of a grain if the token is current. The node that the grain is placed on may ask.
 type release struct{ grain }
 
-// Release removes the placement of a grain if token is current; when it is not, that is no error.
+// Release removes the placement of a grain if token is current. A token that is not current is no error.
 func (r *Registry) Release(id grainengine.ID, token grainengine.Token, done func(error)) {
 	ask(r, &release{grain{r.cfg.Namespace, id, token}}, func(_ struct{}, err error) { done(err) })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// save stores or removes one record of a grain's State, on two conditions: the token is that of the placement, the ETag that of the
-// record. The current activation may ask. A save whose outcome is unknown is not repeated.
+// save stores or removes one record of a grain's State, on two conditions: the token is that of the placement, the ETag
+// that of the record. The current activation may ask. A save whose outcome is unknown is not repeated.
 type save struct {
 	grain
 	name string
@@ -18,8 +18,8 @@ type save struct {
 	data []byte           // nil removes the record
 }
 
-// Save stores data under name if token is current and etag is that of the stored version; nil data removes it. See grainengine.States
-// for its errors.
+// Save stores data under name if token is current and etag is that of the stored version; nil data removes it. See
+// grainengine.States for its errors.
 func (r *Registry) Save(id grainengine.ID, name string, token grainengine.Token, etag grainengine.ETag, data []byte, done func(grainengine.ETag, error)) {
 	ask(r, &save{grain{r.cfg.Namespace, id, token}, name, etag, data}, done)
 }
@@ -74,7 +74,7 @@ func (o *save) serve(l *leader, q *asked[grainengine.ETag]) {
 		var conflict *store.ConflictError
 		switch {
 		case err == nil:
-			l.post(stateSaved(key)) // nodes that keep objects for it look whether they still must
+			l.post(stateSaved(key)) // nodes that retain objects for the State read its record again
 			var etag grainengine.ETag
 			if o.data != nil {
 				etag = grainengine.ETag(res.Version(0))

@@ -7,17 +7,17 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// update is a change of the directory that nobody waits for: this node has a copy, or has it no more. It is resent until the leader
-// acknowledges it, or a newer update of its key takes its place. There is one request at a time for each key, so that the leader
-// hears the newest last.
+// update is a change of the directory without a waiter: this node has a copy of an object, or does not have it any
+// more. It is resent until the leader acknowledges it, or a newer update of its key takes its place. There is one
+// request at a time for each key, so that the newest reaches the leader last.
 type update struct {
 	change Change
 	newer  bool // change is newer than what was sent
 }
 
 const (
-	// ResendPause is before an update that was not acknowledged is resent. A node that misses copies of a dead owner's object in the
-	// directory waits a few of these before it calls the object lost.
+	// ResendPause is the time before an update that was not acknowledged is resent. A node that finds no copy of a dead
+	// owner's object in the directory waits a few of these before it calls the object lost.
 	ResendPause = 250 * time.Millisecond
 	// maxUpdates bounds the keys with an update. Beyond it an update is sent once.
 	maxUpdates = 1 << 16
@@ -25,12 +25,12 @@ const (
 	updatesAtOnce = 16 * maxChanges
 )
 
-// Update makes a change that nobody waits for, at the latest once the store and the leader are back.
+// Update makes a change without a waiter, at the latest once the store and the leader can be reached again.
 func (d *Directory) Update(ch Change) {
 	d.mu.Lock()
 	u := d.updates[ch.key]
 	switch {
-	case u != nil: // goes after the one on its way
+	case u != nil: // ch is sent after the update that is on its way
 		u.change, u.newer = ch, true
 		d.mu.Unlock()
 		return
@@ -72,10 +72,10 @@ func (d *Directory) postpone(u *update, pause time.Duration) {
 	}
 }
 
-// resend sends what was postponed.
+// resend sends the updates that were postponed.
 func (d *Directory) resend() {
 	d.mu.Lock()
-	if d.reg.cfg.Runner.Err() != nil { // the node's copies go with it
+	if d.reg.cfg.Runner.Err() != nil { // the node has ended, and its copies with it
 		clear(d.updates)
 		d.late = nil
 		d.mu.Unlock()
@@ -84,7 +84,7 @@ func (d *Directory) resend() {
 	var due []*update
 	var changes []Change
 	pause := gather
-	if d.reg.cfg.Members.Suspended() != nil { // it would be refused here
+	if d.reg.cfg.Members.Suspended() != nil { // this node's lease is out: the requests would be refused here
 		pause = ResendPause
 	} else {
 		count := min(len(d.late), updatesAtOnce)
@@ -105,7 +105,7 @@ func (d *Directory) resend() {
 	}
 }
 
-// overtake drops an update that says that this node has no copy, when ch says that it keeps one now. d.mu is held.
+// overtake drops the update that this node has no copy of an object, when ch says that it has one now. d.mu is held.
 func (d *Directory) overtake(ch *Change) {
 	if u := d.updates[ch.key]; u != nil && ch.kind == changeCopy && u.change.kind == changeGone {
 		delete(d.updates, ch.key)
