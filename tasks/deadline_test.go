@@ -3,6 +3,7 @@ package tasks_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +102,42 @@ func TestDeadlineThatNobodyWatched(t *testing.T) {
 		}
 		if _, err := early.Get(ctx); !errors.Is(err, raysys.ErrDeadline) {
 			t.Errorf("a task that could not start in time: %v; want ErrDeadline", err)
+		}
+	})
+}
+
+// The error says after how long, whoever notices first: the task's own context in its function, what begins or ends too late,
+// and a second attempt.
+func TestDeadlineSaysHowLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := raysys.NewTable()
+		const limit = 1500 * time.Microsecond // between two ticks of the wheel, which rings after the context has ended
+		slow := tasks.DefineIn(table, "slow", func(ctx context.Context, d time.Duration) (int, error) {
+			<-time.After(d)
+			return 1, context.Cause(ctx)
+		}).With(raysys.Deadline(limit))
+		again := tasks.DefineIn(table, "again", func(ctx context.Context, d time.Duration) (int, error) {
+			<-time.After(d)
+			if context.Cause(ctx) == nil {
+				return 0, errors.New("once more")
+			}
+			return 1, context.Cause(ctx)
+		}).With(raysys.Deadline(limit), raysys.Retries(3), raysys.RetryIf(func(err error) bool { return !errors.Is(err, raysys.ErrDeadline) }))
+		_, ctx := nodetest.Node(t, table, 1)
+		for what, submit := range map[string]func() raysys.Ref[int]{
+			"its context":      func() raysys.Ref[int] { return slow.Go(ctx, limit+100*time.Microsecond) },
+			"a second attempt": func() raysys.Ref[int] { return again.Go(ctx, limit/2+100*time.Microsecond) },
+			"nobody": func() raysys.Ref[int] {
+				slow.Go(ctx, 2*limit)
+				r := slow.Go(ctx, 0)
+				<-time.After(10 * limit)
+				return r
+			},
+		} {
+			_, err := submit().Get(ctx)
+			if !errors.Is(err, raysys.ErrDeadline) || !strings.Contains(err.Error(), "deadline exceeded after 1.5ms (raysys.Deadline sets another)") {
+				t.Errorf("%s notices the deadline: %v; want the task's name and after how long", what, err)
+			}
 		}
 	})
 }

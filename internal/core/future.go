@@ -189,7 +189,7 @@ func (c *Future) Again(attempt int) (last *Turn, ok bool) {
 	}
 	last = c.turn()
 	next := NewTurn(TurnSpec{
-		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Attempt: attempt, Attached: last.Attached(),
+		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Limit: last.limit, Attempt: attempt, Attached: last.Attached(),
 	})
 	next.values = last.values
 	last.mu.Lock()
@@ -405,12 +405,16 @@ func (w *Waiter) Future() *Future { return w.future }
 // between, so the future decides.
 func (c *Future) expire() {
 	if at := c.work.Expires(); at != 0 && c.up.job.Runtime.Now() >= at {
-		late := &deadlineError{what: c.work.Name()}
-		if l, ok := c.work.(Limited); ok {
-			late.after = l.Limit()
-		}
-		c.Cancel(late)
+		c.Cancel(&deadlineError{c.work.Name(), limitOf(c.work)})
 	}
+}
+
+// limitOf is how long the work may take, 0 where that is not known.
+func limitOf(w Work) time.Duration {
+	if l, ok := w.(Limited); ok {
+		return l.Limit()
+	}
+	return 0
 }
 
 // Cancel ends the work: the future settles as cancelled (or failed by its deadline) at once; a running turn sees it

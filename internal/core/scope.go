@@ -127,7 +127,7 @@ func (t *Turn) cancel(err error) {
 
 func (t *Turn) expire() {
 	if t.job.Runtime.Now() >= t.deadline {
-		t.cancel(&deadlineError{what: t.name})
+		t.cancel(&deadlineError{t.name, t.limit})
 	}
 }
 
@@ -148,7 +148,7 @@ func (t *Turn) Cancelled() error {
 				now = t.job.Runtime.Now()
 			}
 			if now >= t.deadline {
-				return &deadlineError{what: t.name}
+				return &deadlineError{t.name, t.limit}
 			}
 		}
 	}

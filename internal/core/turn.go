@@ -35,6 +35,7 @@ type Turn struct {
 	up            atomic.Pointer[Turn] // cancelled with it; shortened past turns that ended (scope.go)
 	outer         context.Context      // of a root turn: the caller's context
 	deadline      int64                // on the runtime's clock, 0 for none
+	limit         time.Duration        // how long before the deadline the work was submitted, 0 where that is not known
 	values        *Values
 	attempt       int
 	slot          atomic.Pointer[CPUSlot] // of base: the CPU it runs on
@@ -77,6 +78,7 @@ type TurnSpec struct {
 	ID       TaskID
 	Up       *Turn
 	Deadline int64
+	Limit    time.Duration // what Deadline came from, for the error; 0 where that is not known
 	Attempt  int
 	Attached any
 }
@@ -84,7 +86,7 @@ type TurnSpec struct {
 // NewTurn makes the turn of work submitted by s.Up.
 func NewTurn(s TurnSpec) *Turn {
 	t := &Turn{
-		job: s.Up.job, kind: s.Kind, name: s.Name, id: s.ID, deadline: s.Deadline, values: s.Up.values,
+		job: s.Up.job, kind: s.Kind, name: s.Name, id: s.ID, deadline: s.Deadline, limit: s.Limit, values: s.Up.values,
 		attempt: s.Attempt, attached: s.Attached,
 	}
 	t.base = t
@@ -142,9 +144,11 @@ func (c *Future) turn() *Turn {
 	if t := c.own.Load(); t != nil {
 		return t
 	}
-	t := NewTurn(TurnSpec{
-		Kind: TurnTask, Name: c.work.Name(), ID: c.ID(), Up: c.up, Deadline: c.work.Expires(), Attempt: 1,
-	})
+	spec := TurnSpec{Kind: TurnTask, Name: c.work.Name(), ID: c.ID(), Up: c.up, Deadline: c.work.Expires(), Attempt: 1}
+	if spec.Deadline != 0 {
+		spec.Limit = limitOf(c.work)
+	}
+	t := NewTurn(spec)
 	if d, ok := c.work.(Describer); ok {
 		d.Describe(t)
 	}

@@ -107,7 +107,7 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 func (s *spec[A, R]) limit(r *record[A, R], t *core.Turn) {
 	r.SetOwn(core.NewTurn(core.TurnSpec{
 		Kind: core.TurnTask, Name: r.Name(), ID: r.ID(), Up: t, Attempt: 1,
-		Deadline: t.Runtime().Now() + int64(s.opts.Deadline),
+		Deadline: t.Runtime().Now() + int64(s.opts.Deadline), Limit: s.opts.Deadline,
 	}))
 }
 
