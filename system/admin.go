@@ -111,8 +111,8 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, q adminRequ
 
 // admin sends an operator's request to a node.
 func (c *cluster) admin(k core.NodeKey, q adminRequest, done func(adminAnswer, error)) {
-	c.mesh.Call(k, func(calls *mesh.Calls) {
-		mesh.Ask(calls, wire.Requests, wire.KindAdmin, q.append, func(r *wire.Reader) (a adminAnswer, err error) {
+	c.mesh.Reach(k, func(to *mesh.Questions) {
+		mesh.Ask(to, wire.Requests, wire.KindAdmin, q.append, func(r *wire.Reader) (a adminAnswer, err error) {
 			return a, json.Unmarshal(r.Rest(), &a)
 		}, done)
 	}, func(err error) { done(adminAnswer{}, err) })

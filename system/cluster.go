@@ -199,7 +199,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 			wire.KindLoad:        func(p *mesh.Peer, b []byte) error { return c.onLoad(refs.Of(p), b) },
 			wire.KindActor:       c.onActor,
 		},
-		Calls: refs.Calls(),
+		Questions: refs.Questions(),
 		Sinks: map[wire.Kind]func(*mesh.Peer, []byte, int) link.Landing{
 			wire.KindChunk: func(p *mesh.Peer, head []byte, size int) link.Landing { return c.objects.Land(p, head, size) },
 		},
@@ -207,10 +207,10 @@ func (c *cluster) newMesh() *mesh.Mesh {
 		Opened: func(p *mesh.Peer) { c.refs.Open(p) },
 		Up:     c.up, Down: c.down,
 	}
-	m.Calls[wire.KindRegistry] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.reg.Serve(p.Key(), r, to) }
-	m.Calls[wire.KindKeep] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p, r, to) }
-	m.Calls[wire.KindProbe] = c.onProbe
-	m.Calls[wire.KindAdmin] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.onAdmin(r, to) }
+	m.Questions[wire.KindRegistry] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.reg.Serve(p.Key(), r, to) }
+	m.Questions[wire.KindKeep] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p, r, to) }
+	m.Questions[wire.KindProbe] = c.onProbe
+	m.Questions[wire.KindAdmin] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.onAdmin(r, to) }
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCalls, wire.KindCallResults} {
 		m.Frames[k] = func(p *mesh.Peer, b []byte) error { return n.grains.Receive(refs.Of(p), k, b) }
 	}

@@ -17,12 +17,12 @@ func (m clusterMembers) Suspended() error                      { return m.c.susp
 func (m clusterMembers) Nodes() ([]placement.Node, uint64)     { return m.c.nodes() }
 
 // Connect implements registry.Members.
-func (m clusterMembers) Connect(to core.NodeKey, done func(*mesh.Calls, error)) {
+func (m clusterMembers) Connect(to core.NodeKey, done func(*mesh.Questions, error)) {
 	m.c.connect(to, func(p *refs.Session, err error) {
 		if err != nil {
 			done(nil, err)
 			return
 		}
-		done(&p.Calls, nil)
+		done(&p.Questions, nil)
 	})
 }

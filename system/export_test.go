@@ -59,7 +59,7 @@ func KeyOf(n *Node) (raysys.NodeID, uint64) {
 // Awaiting returns how many futures of other nodes n has asked for and has no answer.
 func Awaiting(n *Node) (count int) {
 	for _, p := range n.cluster.mesh.Connected() {
-		count += p.Calls.Pending(wire.KindAwait)
+		count += p.Questions.Pending(wire.KindAwait)
 	}
 	return count
 }
@@ -139,8 +139,8 @@ func LendNamed(ctx context.Context, n *Node, to raysys.NodeID, name string, c *c
 	m, _ := n.cluster.member.View().Node(to)
 	const copied = 1 // the operation
 	_, err = runner.Wait(ctx, func(done func(struct{}, error)) {
-		n.cluster.mesh.Call(mesh.KeyOf(m), func(calls *mesh.Calls) {
-			mesh.Ask(calls, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
+		n.cluster.mesh.Reach(mesh.KeyOf(m), func(to *mesh.Questions) {
+			mesh.Ask(to, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
 				return wire.AppendBytes(wire.AppendID(append(dst, copied), d.OID), registry.NameKey(n.cfg.Namespace, name))
 			}, func(r *wire.Reader) (struct{}, error) {
 				r.Uvarint()

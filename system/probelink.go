@@ -62,7 +62,7 @@ func (c *cluster) probeAt(f far, more []byte) (a probeAnswer) {
 	ctx, cancel := context.WithTimeout(c.ctx, probeLimit)
 	defer cancel()
 	a, _ = runner.Wait(ctx, func(done func(probeAnswer, error)) { // without an answer it goes on
-		mesh.Ask(&p.Calls, wire.Requests, wire.KindProbe, func(dst []byte) []byte {
+		mesh.Ask(&p.Questions, wire.Requests, wire.KindProbe, func(dst []byte) []byte {
 			return append(wire.AppendUvarint(wire.AppendNode(append(dst, byte(f.kind)), f.from), f.number), more...)
 		}, readProbeAnswer, done)
 	})

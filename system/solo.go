@@ -122,6 +122,6 @@ func (s soloMembers) Suspended() error                  { return nil }
 func (s soloMembers) Nodes() ([]placement.Node, uint64) { return nil, 0 }
 
 // Connect is not called: there is no other node.
-func (s soloMembers) Connect(_ core.NodeKey, done func(*mesh.Calls, error)) {
+func (s soloMembers) Connect(_ core.NodeKey, done func(*mesh.Questions, error)) {
 	done(nil, raysys.ErrUnreachable)
 }

@@ -228,13 +228,13 @@ func (m *Mesh) Gone(k core.NodeKey, left bool) {
 	m.arrived(k, nil, fmt.Errorf("%w: %s", raysys.ErrNodeDead, k))
 }
 
-// Call connects to a node and has it asked with start; failed hears why it cannot be connected to.
-func (m *Mesh) Call(k core.NodeKey, start func(*Calls), failed func(error)) {
+// Reach connects to a node and has start ask it; failed hears why it cannot be connected to.
+func (m *Mesh) Reach(k core.NodeKey, start func(*Questions), failed func(error)) {
 	m.Connect(k, func(p *Peer, err error) {
 		if err != nil {
 			failed(err)
 			return
 		}
-		start(&p.Calls)
+		start(&p.Questions)
 	})
 }

@@ -27,18 +27,18 @@ func (m *Mesh) handlers() map[wire.Kind]link.Handler {
 	add(wire.KindOpen, func(p *Peer, _ wire.Class, b []byte) error { return p.turns.Opened(b) })
 	add(wire.KindShut, func(p *Peer, _ wire.Class, b []byte) error { return p.turns.Shut(b) })
 	add(wire.KindCancelTurn, func(p *Peer, _ wire.Class, b []byte) error { return p.turns.Cancelled(b) })
-	add(wire.KindAnswer, func(p *Peer, _ wire.Class, b []byte) error { return p.Calls.Answered(b) })
+	add(wire.KindAnswer, func(p *Peer, _ wire.Class, b []byte) error { return p.Questions.Answered(b) })
 	for k, f := range m.cfg.Frames {
 		add(k, func(p *Peer, _ wire.Class, b []byte) error { return f(p, b) })
 	}
-	call := func(k wire.Kind, f func(p *Peer, r *wire.Reader, to Reply) error) {
+	question := func(k wire.Kind, f func(p *Peer, r *wire.Reader, to Reply) error) {
 		add(k, func(p *Peer, class wire.Class, b []byte) error {
-			return p.Calls.Serve(class, b, func(r *wire.Reader, to Reply) error { return f(p, r, to) })
+			return p.Questions.Serve(class, b, func(r *wire.Reader, to Reply) error { return f(p, r, to) })
 		})
 	}
-	call(wire.KindBallot, m.serveBallot)
-	for k, f := range m.cfg.Calls {
-		call(k, f)
+	question(wire.KindBallot, m.serveBallot)
+	for k, f := range m.cfg.Questions {
+		question(k, f)
 	}
 	return out
 }

@@ -32,15 +32,15 @@ type Config struct {
 	// Allow says whether a certificate is good for a member.
 	Allow func(cert *x509.Certificate, info member.Info) error
 
-	// Frames are the handlers of frames that have no answer, Calls those of calls, Sinks say where bodies go. They run on
+	// Frames are the handlers of frames that have no answer, Questions those of questions, Sinks say where bodies go. They run on
 	// the connection's reader. An error says that the frame cannot be, and closes the connection.
-	Frames map[wire.Kind]func(p *Peer, frame []byte) error
-	Calls  map[wire.Kind]func(p *Peer, r *wire.Reader, to Reply) error
-	Sinks  map[wire.Kind]func(p *Peer, head []byte, size int) link.Landing
+	Frames    map[wire.Kind]func(p *Peer, frame []byte) error
+	Questions map[wire.Kind]func(p *Peer, r *wire.Reader, to Reply) error
+	Sinks     map[wire.Kind]func(p *Peer, head []byte, size int) link.Landing
 
 	// Opened is called with a new connection before anything else is sent on it or comes, and sets Peer.Session.
 	Opened func(*Peer)
-	// Up is called when the peer can be used, before any frame of it; Down after its last frame, when its calls have ended.
+	// Up is called when the peer can be used, before any frame of it; Down after its last frame, when the questions to it have ended.
 	Up   func(*Peer)
 	Down func(p *Peer, cause error)
 }

@@ -16,13 +16,20 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// Peer is one incarnation of another node while the connection to it holds. It is a wire.Peer but for the references, which
-// its user adds.
+// Session is what the Mesh's user adds to a Peer: the references over the connection, with which it is a wire.Peer. It
+// is a refs.Session, which refs.Of finds again; the mesh keeps it for the connection and calls none of its methods.
+type Session interface {
+	wire.Peer
+	wire.Exporter
+}
+
+// Peer is one incarnation of another node while the connection to it holds. It is a wire.Peer but for the references,
+// which its user adds.
 type Peer struct {
-	// Calls are the calls over the connection.
-	Calls Calls
-	// Session is what the Mesh's user keeps for the connection; set in Config.Opened and not changed.
-	Session any
+	// Questions are those that the peer is asked over the connection.
+	Questions Questions
+	// Session is set in Config.Opened and not changed.
+	Session Session
 
 	mesh      *Mesh
 	link      *link.Peer
@@ -43,7 +50,7 @@ func newPeer(m *Mesh, l *link.Peer) *Peer {
 		numbers: map[*core.Entry]uint32{}, kinds: map[string]bool{}, namespace: id.Namespace,
 	}
 	p.scopes.Send = p.Send
-	p.Calls.Start(p, m.cfg.Runner.Later)
+	p.Questions.Start(p, m.cfg.Runner.Later)
 	p.turns.Job = m.cfg.Job
 	for i, f := range id.Functions {
 		p.kinds[f.Kind+" "+f.Name] = true
@@ -64,14 +71,15 @@ func (p *Peer) Key() core.NodeKey { return p.key }
 // Namespace is that of the peer's program.
 func (p *Peer) Namespace() string { return p.namespace }
 
-// Foreign reports whether the peer runs another program (rule C2). It leads shards for this one's grains and knows where they
-// are, but neither calls the other's functions.
+// Foreign reports whether the peer runs another program (rule C2). It leads shards for this one's grains and knows
+// where they are, but neither calls the other's functions.
 func (p *Peer) Foreign() bool { return p.namespace != p.mesh.cfg.Namespace }
 
 // Can reports whether the peer's program has a function: "task x", "grain y".
 func (p *Peer) Can(function string) bool { return p.kinds[function] }
 
-// Up reports whether the connection holds. Nothing can be sent any more on one that is over, of which Config.Down tells later.
+// Up reports whether the connection holds. Nothing can be sent any more on one that is over, of which Config.Down tells
+// later.
 func (p *Peer) Up() bool { return p.link.Err() == nil }
 
 // Relayed reports whether the connection runs through a third node.
@@ -166,5 +174,5 @@ func (p *Peer) Turn(scope uint32) *core.Turn { return p.turns.Turn(scope) }
 func (p *Peer) down(cause error) {
 	p.scopes.Close(fmt.Errorf("%w: node %s: %w", raysys.ErrNotDelivered, p.key, cause))
 	p.turns.Close(fmt.Errorf("%w: the node %s that submitted it is gone: %w", raysys.ErrCancelled, p.key, cause))
-	p.Calls.Close(fmt.Errorf("node %s went away: %w", p.key, cause))
+	p.Questions.Close(fmt.Errorf("node %s went away: %w", p.key, cause))
 }

@@ -14,19 +14,19 @@ const (
 	answerFailed             // an error follows: there is none
 )
 
-// Reply is the way back of a call. It is used once: for Send, or for Fail. A peer that is gone needs no answer: it knows
+// Reply is the way back of one question. It is used once: for Send, or for Fail. A peer that is gone needs no answer: it knows
 // that the outcome is unknown.
 type Reply struct {
-	calls *Calls
-	slot  uint64
-	class wire.Class
+	questions *Questions
+	slot      uint64
+	class     wire.Class
 }
 
 // Serve takes a frame that asks a question: it hands the question to handler, which must not block or keep the reader, and
 // uses the Reply then or later. The error says that the question cannot be.
-func (c *Calls) Serve(class wire.Class, frame []byte, handler func(r *wire.Reader, to Reply) error) error {
+func (q *Questions) Serve(class wire.Class, frame []byte, handler func(r *wire.Reader, to Reply) error) error {
 	r := wire.NewReader(frame)
-	to := Reply{calls: c, slot: r.Uvarint(), class: wire.Replies}
+	to := Reply{questions: q, slot: r.Uvarint(), class: wire.Replies}
 	if class == wire.Control {
 		to.class = wire.Control
 	}
@@ -51,7 +51,7 @@ func (to Reply) Fail(err error) {
 	_ = to.deliver(wire.AppendError(append(wire.AppendUvarint(nil, to.slot), answerFailed), err))
 }
 
-// Done sends an answer that says nothing but that the call was done, or fails.
+// Done sends an answer that says nothing but that what was asked is done, or fails.
 func (to Reply) Done(err error) {
 	if err != nil {
 		to.Fail(err)
@@ -68,11 +68,11 @@ func (to Reply) Behind() Reply {
 
 // deliver sends an answer of any size. Where too much is under way to the peer it is sent later.
 func (to Reply) deliver(frame []byte) error {
-	err := to.calls.send(to.class, wire.KindAnswer, frame)
+	err := to.questions.send(to.class, wire.KindAnswer, frame)
 	if errors.Is(err, raysys.ErrOverloaded) {
-		to.calls.later(func() { _ = to.deliver(frame) })
+		to.questions.later(func() { _ = to.deliver(frame) })
 		return nil
 	}
-	to.calls.conn.Flush()
+	to.questions.conn.Flush()
 	return err
 }

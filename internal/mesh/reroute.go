@@ -76,7 +76,7 @@ const (
 // question asks another node about a third.
 func (m *Mesh) question(ctx context.Context, p *Peer, what byte, about core.NodeKey) (bool, error) {
 	return runner.Wait(ctx, func(done func(bool, error)) {
-		Ask(&p.Calls, wire.Control, wire.KindBallot, func(dst []byte) []byte {
+		Ask(&p.Questions, wire.Control, wire.KindBallot, func(dst []byte) []byte {
 			return wire.AppendNode(append(dst, what), about)
 		}, func(r *wire.Reader) (bool, error) { return r.Byte() == 1, nil }, done)
 	})

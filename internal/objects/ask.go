@@ -39,8 +39,8 @@ type objectReply struct {
 
 // ask asks a node about an object.
 func (o *Objects) ask(at core.NodeKey, op objectOp, ask objectRequest, done func(objectReply, error)) {
-	o.mesh.Call(at, func(calls *mesh.Calls) {
-		mesh.Ask(calls, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
+	o.mesh.Reach(at, func(to *mesh.Questions) {
+		mesh.Ask(to, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
 			return wire.AppendBytes(wire.AppendID(append(dst, byte(op)), ask.oid), ask.key)
 		}, func(r *wire.Reader) (objectReply, error) { return objectReply{r.Uvarint(), r.ID()}, nil }, done)
 	}, func(err error) { done(objectReply{}, fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)) })

@@ -59,7 +59,7 @@ func (a *await) next(err error) {
 }
 
 func (a *await) ask(p *mesh.Peer) {
-	p.Calls.Call(wire.Requests, wire.KindAwait, func(dst []byte) []byte {
+	p.Questions.Ask(wire.Requests, wire.KindAwait, func(dst []byte) []byte {
 		return wire.AppendUvarint(dst, a.at.number)
 	}, func(r *wire.Reader, err error) error {
 		switch {

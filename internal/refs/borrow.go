@@ -33,8 +33,8 @@ type borrow struct {
 
 // register asks the owner to count this node, and asks again as long as the request may have been lost.
 func (r *References) register(b *borrow) {
-	r.mesh.Call(b.owner.owner, func(calls *mesh.Calls) {
-		mesh.Ask(calls, wire.Requests, wire.KindBorrow, func(dst []byte) []byte {
+	r.mesh.Reach(b.owner.owner, func(to *mesh.Questions) {
+		mesh.Ask(to, wire.Requests, wire.KindBorrow, func(dst []byte) []byte {
 			return wire.AppendUvarint(dst, b.owner.number)
 		}, func(in *wire.Reader) (byte, error) { return in.Byte(), nil }, func(counted byte, err error) {
 			if mesh.Undelivered(err) || mesh.Unknown(err) { // counting twice is counting once: see exports.declared

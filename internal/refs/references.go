@@ -75,8 +75,8 @@ func Frames() map[wire.Kind]func(*mesh.Peer, []byte) error {
 	}
 }
 
-// Calls are the handlers of calls about references.
-func Calls() map[wire.Kind]func(*mesh.Peer, *wire.Reader, mesh.Reply) error {
+// Questions are the handlers of questions about references.
+func Questions() map[wire.Kind]func(*mesh.Peer, *wire.Reader, mesh.Reply) error {
 	return map[wire.Kind]func(*mesh.Peer, *wire.Reader, mesh.Reply) error{
 		wire.KindAwait:  func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return Of(p).onAwait(r, to) },
 		wire.KindBorrow: func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return Of(p).onBorrow(r, to) },

@@ -68,7 +68,7 @@ func readAnswer[A any](r *wire.Reader, op operation[A]) (a answer[A], bad error)
 }
 
 // send implements request.
-func (q *asked[A]) send(to *mesh.Calls) {
+func (q *asked[A]) send(to *mesh.Questions) {
 	mesh.Ask(to, wire.Requests, wire.KindRegistry, func(dst []byte) []byte {
 		return appendRequest(wire.AppendUvarint(dst, uint64(q.shard)), q)
 	}, func(r *wire.Reader) (answer[A], error) {

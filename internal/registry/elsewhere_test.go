@@ -30,7 +30,7 @@ type elsewhere struct {
 	dead  sync.Map      // incarnations
 	hosts atomic.Pointer[[]placement.Node]
 	looks atomic.Uint64
-	calls atomic.Pointer[mesh.Calls] // to that node
+	calls atomic.Pointer[mesh.Questions] // to that node
 
 	pauses     atomic.Int64 // that are over
 	aliveAsked atomic.Int64 // questions for who is alive
@@ -65,7 +65,9 @@ func (e *elsewhere) Alive(k core.NodeKey) bool {
 	return !dead
 }
 
-func (e *elsewhere) Connect(_ core.NodeKey, done func(*mesh.Calls, error)) { done(e.calls.Load(), nil) }
+func (e *elsewhere) Connect(_ core.NodeKey, done func(*mesh.Questions, error)) {
+	done(e.calls.Load(), nil)
+}
 
 // wheelClock is a clock for a Runner. It counts the pauses that are over.
 type wheelClock struct {
@@ -90,8 +92,8 @@ func (l loop) SendLarge(_ wire.Kind, frame []byte) error          { l(frame); re
 func (l loop) Flush()                                             {}
 
 // connect makes a connection to that node, and returns the one before.
-func (e *elsewhere) connect(t *testing.T, later func(func())) (before *mesh.Calls) {
-	var here, leader mesh.Calls
+func (e *elsewhere) connect(t *testing.T, later func(func())) (before *mesh.Questions) {
+	var here, leader mesh.Questions
 	here.Start(loop(func(frame []byte) {
 		if err := leader.Serve(wire.Requests, frame, func(in *wire.Reader, to mesh.Reply) error {
 			shard := in.Uint32()

@@ -36,7 +36,7 @@ type request interface {
 	// fail answers with an error.
 	fail(err error)
 	// send asks the leader of the shard over a connection.
-	send(to *mesh.Calls)
+	send(to *mesh.Questions)
 	// replyTo has the answer sent to the node that asks.
 	replyTo(to mesh.Reply)
 }

@@ -29,7 +29,7 @@ type Members interface {
 	// caller's.
 	Nodes() ([]placement.Node, uint64)
 	// Connect finds or makes a connection to another node. done is called once, on any goroutine.
-	Connect(to core.NodeKey, done func(*mesh.Calls, error))
+	Connect(to core.NodeKey, done func(*mesh.Questions, error))
 }
 
 // Config says what New makes a Registry of.
@@ -93,7 +93,7 @@ func (r *Registry) ask(q request) {
 	case w.inbound: // q waited for this node to lead; forwarded from here it would count as this node's request
 		q.fail(errNotLeader)
 	default:
-		r.cfg.Members.Connect(leader, func(to *mesh.Calls, err error) {
+		r.cfg.Members.Connect(leader, func(to *mesh.Questions, err error) {
 			if err != nil {
 				r.park(q)
 				return

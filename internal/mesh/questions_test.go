@@ -75,7 +75,7 @@ func (c *conn) take(t *testing.T) sent {
 // end is one end of a connection; what it was told to do later waits in late.
 type end struct {
 	conn
-	calls mesh.Calls
+	calls mesh.Questions
 	late  []func()
 }
 
