@@ -9,12 +9,12 @@ import (
 
 // addToDirectory enters a copy in the directory, so that others find it when the owner is gone or busy.
 func (o *Objects) addToDirectory(obj *objectstore.Object, owner core.NodeKey) {
-	m, err := obj.Manifest(o.ctx)
+	v, err := obj.Version(o.ctx)
 	if err != nil {
 		return
 	}
-	o.markListed(m.ID)
-	o.dir.Update(registry.AddCopy(registry.Record{ID: m.ID, Owner: owner, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum}, false))
+	o.markListed(v.ID)
+	o.dir.Update(registry.AddCopy(registry.Record{ID: v.ID, Owner: owner, Size: v.Size, Attempt: v.Attempt, Nonce: v.Nonce}, false))
 }
 
 // markListed notes that the directory names this node for an object.

@@ -42,12 +42,12 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 		o.publishLocal(c, obj, spec.Name)
 		return nil
 	}
-	m, err := obj.Manifest(ctx)
+	v, err := obj.Version(ctx)
 	if err != nil {
 		return err
 	}
 	self := o.self()
-	rec := registry.Record{ID: oid, Owner: self, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum, Replicas: spec.Replicas}
+	rec := registry.Record{ID: oid, Owner: self, Size: v.Size, Attempt: v.Attempt, Nonce: v.Nonce, Replicas: spec.Replicas}
 	rec.Enter(registry.Location{Node: self, Kept: true})
 	others, err := o.replicate(ctx, obj, c, spec)
 	if err != nil {

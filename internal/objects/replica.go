@@ -94,13 +94,13 @@ func (o *Objects) keepCopy(c *pendingCopy) error {
 
 // enterCopy enters a kept copy in the directory: in the object's record, and in that of its name.
 func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) error {
-	m, err := obj.Manifest(c.ctx)
+	v, err := obj.Version(c.ctx)
 	if err != nil {
 		return err
 	}
 	oid, key := c.ask.oid, c.ask.key
 	o.markListed(oid)
-	rec := registry.Record{ID: m.ID, Owner: c.owner, Size: m.Size, Attempt: m.Attempt, Sum: m.Sum}
+	rec := registry.Record{ID: v.ID, Owner: c.owner, Size: v.Size, Attempt: v.Attempt, Nonce: v.Nonce}
 	_, err = o.dir.ChangeWait(c.ctx, registry.AddCopy(rec, true))
 	var named registry.Entry
 	if err == nil && key != "" {

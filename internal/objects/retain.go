@@ -130,7 +130,7 @@ func (r *retaining) retainAt(at core.NodeKey, oid raysys.TaskID) error {
 func (r *retaining) retainCopy(d *refs.Description, cause error) error {
 	o, oid := r.o, d.OID
 	if obj := o.store.Lookup(oid); obj != nil {
-		if _, err := obj.Manifest(o.ctx); err == nil && o.retainHere(r.key, oid) == nil { // the whole object is here
+		if obj.Whole(o.ctx) == nil && o.retainHere(r.key, oid) == nil {
 			return nil
 		}
 	}

@@ -50,12 +50,6 @@ func BenchmarkChecksum(b *testing.B) {
 			objectstore.Checksum(data)
 		}
 	})
-	b.Run("manifest", func(b *testing.B) {
-		b.SetBytes(benchSize)
-		for b.Loop() {
-			objectstore.NewManifest(id(1), 1, data)
-		}
-	})
 	b.Run("limit_memcpy_warm", func(b *testing.B) {
 		b.SetBytes(benchSize)
 		to := make([]byte, benchSize)
@@ -122,13 +116,13 @@ func BenchmarkDisk(b *testing.B) {
 // BenchmarkReceive copies and verifies 64 MiB chunk by chunk, as a connection would, into memory of each kind.
 func BenchmarkReceive(b *testing.B) {
 	data := content(1, benchSize)
-	m := objectstore.NewManifest(id(1), 1, data)
+	v := version(1, data)
 	run := func(name string, form objectstore.Form, warm int64) {
 		b.Run(name, func(b *testing.B) {
 			s := benchStore(b, objectstore.Config{Budget: gib, Warm: warm})
 			b.SetBytes(benchSize)
 			for b.Loop() {
-				in, err := s.Receive(context.Background(), m, form)
+				in, err := s.Receive(context.Background(), v, form)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -147,21 +141,18 @@ func BenchmarkReceive(b *testing.B) {
 func BenchmarkView1GiB(b *testing.B) {
 	owner := benchStore(b, objectstore.Config{Budget: 3 * gib})
 	seed := content(1, mib)
-	in, err := owner.Receive(context.Background(), repeated(seed, gib/mib), objectstore.Segment)
+	in, err := owner.Receive(context.Background(), repeated(gib/mib), objectstore.Segment)
 	if err != nil {
 		b.Fatal(err)
 	}
+	sum := objectstore.Checksum(seed)
 	for _, i := range in.Missing() {
 		copy(in.Buffer(i), seed)
-		if err := in.Filled(i); err != nil {
+		if err := in.Filled(i, sum); err != nil {
 			b.Fatal(err)
 		}
 	}
 	o := in.Object()
-	m, err := o.Manifest(context.Background())
-	if err != nil {
-		b.Fatal(err)
-	}
 	viewer := benchStore(b, objectstore.Config{Budget: gib})
 	var before, touch, again time.Duration
 	for b.Loop() {
@@ -170,7 +161,7 @@ func BenchmarkView1GiB(b *testing.B) {
 		if err != nil {
 			b.Skip(err)
 		}
-		a, err := viewer.Attach(context.Background(), shared, m)
+		a, err := viewer.Attach(context.Background(), shared, versionOf(b, o))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -194,13 +185,9 @@ func BenchmarkView1GiB(b *testing.B) {
 	o.Release()
 }
 
-// repeated is the manifest of n chunks that are all the same.
-func repeated(chunk []byte, n int) objectstore.Manifest {
-	pieces := make([][]byte, n)
-	for i := range pieces {
-		pieces[i] = chunk
-	}
-	return objectstore.NewManifest(id(1), 1, pieces...)
+// repeated is the version of n chunks.
+func repeated(n int) objectstore.Version {
+	return objectstore.Version{ID: id(1), Attempt: 1, Size: int64(n) * mib, Nonce: 1}
 }
 
 // pages reads a byte of every page.
@@ -221,10 +208,10 @@ func BenchmarkLargerThanBudget(b *testing.B) {
 	size := int64(5 * budget * gib / mib)
 	s := benchStore(b, objectstore.Config{Budget: int64(budget * gib)})
 	seed := content(1, mib)
-	m := repeated(seed, int(size))
-	b.SetBytes(m.Size)
+	v, sum := repeated(int(size)), objectstore.Checksum(seed)
+	b.SetBytes(v.Size)
 	for b.Loop() {
-		in, err := s.Receive(context.Background(), m, objectstore.Segment)
+		in, err := s.Receive(context.Background(), v, objectstore.Segment)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -232,7 +219,7 @@ func BenchmarkLargerThanBudget(b *testing.B) {
 		for _, i := range in.Missing() {
 			copy(in.Buffer(i), seed)
 			peak = max(peak, s.Stats().Used)
-			if err := in.Filled(i); err != nil {
+			if err := in.Filled(i, sum); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -240,8 +227,10 @@ func BenchmarkLargerThanBudget(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if got := objectstore.NewManifest(id(1), 1, p.Bytes()); got.Sum != m.Sum {
-			b.Fatal("wrong bytes")
+		for _, got := range objectstore.SumsOf(p.Bytes()) {
+			if got != sum {
+				b.Fatal("wrong bytes")
+			}
 		}
 		p.Close()
 		in.Object().Release()

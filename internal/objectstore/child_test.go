@@ -15,8 +15,8 @@ const childJob = "RAYSYS_OBJECT_TEST_CHILD"
 
 // offer is what an owner tells another process.
 type offer struct {
-	Shared   objectstore.Shared
-	Manifest objectstore.Manifest
+	Shared  objectstore.Shared
+	Version objectstore.Version
 }
 
 // runChild shares one object with the parent, and ends when its input does.
@@ -41,12 +41,12 @@ func runChild(job string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	m, err := o.Manifest(ctx)
+	v, err := o.Version(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(offer{shared, m}); err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(offer{shared, v}); err != nil {
 		return 1
 	}
 	lines := bufio.NewScanner(os.Stdin)

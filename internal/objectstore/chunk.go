@@ -16,7 +16,6 @@ type Chunk struct {
 	File   *os.File
 	Offset int64
 	Size   int
-	Mark   uint64 // Outline.Mark of the object when the chunk was lent
 
 	sum  uint32
 	of   *Object // unless nil, its sum is not known yet
@@ -46,15 +45,15 @@ func (c *Chunk) Sum() (uint32, error) {
 	s := o.store
 	s.mu.Lock()
 	defer s.unlock()
-	if !o.has(c.i) {
+	if !o.sums.known[c.i] {
 		s.unlock()
 		sum := sumOf(c.Pieces)
 		s.mu.Lock()
-		if !o.note(c.i, sum) {
+		if !o.sums.note(c.i, sum) {
 			return 0, changed(o.id)
 		}
 	}
-	c.sum, c.of = o.man.Chunks[c.i], nil
+	c.sum, c.of = o.sums.crc[c.i], nil
 	return c.sum, nil
 }
 
@@ -71,8 +70,8 @@ func (o *Object) Chunk(ctx context.Context, i int) (Chunk, error) {
 		if err := o.gone(); err != nil {
 			return Chunk{}, err
 		}
-		if (o.known || o.tally != nil) && (i < 0 || i >= len(o.man.Chunks)) {
-			return Chunk{}, fmt.Errorf("object %s has %d chunks: there is no chunk %d", o.id, len(o.man.Chunks), i)
+		if o.sums != nil && (i < 0 || i >= len(o.sums.crc)) {
+			return Chunk{}, fmt.Errorf("object %s has %d chunks: there is no chunk %d", o.id, len(o.sums.crc), i)
 		}
 		switch {
 		case o.in != nil:
@@ -81,9 +80,9 @@ func (o *Object) Chunk(ctx context.Context, i int) (Chunk, error) {
 				return c, err
 			}
 		case o.parts() != nil:
-			at, n := o.man.Section(i)
-			c := Chunk{Pieces: section(o.parts(), at, n), Size: n, sum: o.man.Chunks[i]}
-			if !o.has(i) {
+			at, n := o.version.Section(i)
+			c := Chunk{Pieces: section(o.parts(), at, n), Size: n, sum: o.sums.crc[i]}
+			if !o.sums.known[i] {
 				c.of, c.i = o, i
 			}
 			return o.lend(c), nil
@@ -92,7 +91,7 @@ func (o *Object) Chunk(ctx context.Context, i int) (Chunk, error) {
 				return c, err
 			}
 		default:
-			if err := o.encoded(ctx, true); err != nil {
+			if err := o.encoded(ctx); err != nil {
 				return Chunk{}, err
 			}
 		}
@@ -103,7 +102,6 @@ func (o *Object) Chunk(ctx context.Context, i int) (Chunk, error) {
 func (o *Object) lend(c Chunk) Chunk {
 	o.touch()
 	o.use()
-	c.Mark = o.mark
 	c.back = &lent{give: o.unuse}
 	return c
 }
@@ -119,9 +117,8 @@ func (o *Object) fileChunk(ctx context.Context, f *spillFile, body int64, i int)
 		return Chunk{}, o.broken(ctx, f, err)
 	}
 	o.touch()
-	at, n := o.man.Section(i)
-	c := Chunk{File: h.file.OS(), Offset: body + at, Size: n, sum: o.man.Chunks[i], Mark: o.mark}
-	version := o.man.Version
+	at, n := o.version.Section(i)
+	c := Chunk{File: h.file.OS(), Offset: body + at, Size: n, sum: o.sums.crc[i]}
 	c.back = &lent{give: func() {
 		s.mu.Lock()
 		s.closeFile(f, h)
@@ -135,7 +132,7 @@ func (o *Object) fileChunk(ctx context.Context, f *spillFile, body int64, i int)
 	s.unlock()
 	buf := make([]byte, n)
 	if err = readFull(h.file, buf, body+at); err == nil {
-		err = verify(version, i, c.sum, buf)
+		err = o.version.verify(i, c.sum, buf)
 	}
 	if err != nil {
 		c.Release()

@@ -38,14 +38,13 @@ func TestDiskFull(t *testing.T) {
 			if len(told) == 0 {
 				t.Error("nobody was told")
 			}
-			if in, err := s.Receive(context.Background(), objectstore.NewManifest(id(4), 1, content(4, mib)), objectstore.Segment); err == nil {
+			if in, err := s.Receive(context.Background(), version(4, content(4, mib)), objectstore.Segment); err == nil {
 				// The room for it is made sure of in the beginning, where the file system can.
 				if what != "writes" && what != "none" && what != "rename" {
 					t.Error("it is received, to where?")
 				}
 				for _, i := range in.Missing() {
-					copy(in.Buffer(i), content(4, mib))
-					err = in.Filled(i)
+					err = come(in, i, content(4, mib))
 				}
 				if !errors.Is(err, raysys.ErrStoreFull) || !errors.Is(in.Done(context.Background()), raysys.ErrStoreFull) {
 					t.Errorf("receive: %v", err)
@@ -92,7 +91,7 @@ func TestDiskBudget(t *testing.T) {
 	if _, err := s.Add(context.Background(), id(9), 1, newValue(content(9, 2*mib))); !errors.Is(err, raysys.ErrStoreFull) {
 		t.Errorf("%v", err)
 	}
-	if _, err := s.Receive(context.Background(), objectstore.NewManifest(id(9), 1, content(9, 6*mib)), objectstore.Disk); !errors.Is(err, raysys.ErrStoreFull) {
+	if _, err := s.Receive(context.Background(), version(9, content(9, 6*mib)), objectstore.Disk); !errors.Is(err, raysys.ErrStoreFull) {
 		t.Errorf("%v", err)
 	}
 	for n, o := range objects {
@@ -164,7 +163,7 @@ func TestGarbageMakesRoomInAFullStore(t *testing.T) {
 				held = append(held, add(t, s, n, newValue(content(n, mib))))
 			}
 			receive := func() error {
-				in, err := s.Receive(context.Background(), objectstore.NewManifest(id(9), 1, content(9, mib)), c.form)
+				in, err := s.Receive(context.Background(), version(9, content(9, mib)), c.form)
 				if err == nil {
 					in.Abort(nil)
 				}

@@ -50,21 +50,25 @@ func Thin(o *Object) {
 }
 
 // FileHeader returns a header with its padding.
-func FileHeader(cluster string, m Manifest) []byte {
-	b := appendHeader(nil, cluster, m)
-	return append(b, make([]byte, int(bodyOffset(cluster, m.Size))-len(b))...)
+func FileHeader(cluster string, v Version, sums []uint32) []byte {
+	b := appendHeader(nil, cluster, v, sums)
+	return append(b, make([]byte, int(bodyOffset(cluster, v.Size))-len(b))...)
 }
 
 // ReadFileHeader is readHeader for tests.
 var ReadFileHeader = readHeader
 
-// SumsAside computes the sums of chunks by that many goroutines.
-func SumsAside(workers int, pieces [][]byte) []uint32 {
-	return sumAside(workers, total(pieces), pieces)
+// SumsAsTheyCome computes the sums of chunks whose bytes come in pieces.
+func SumsAsTheyCome(pieces [][]byte) []uint32 {
+	var r running
+	for _, p := range pieces {
+		r.add(p)
+	}
+	return r.all()
 }
 
-// SumsSerial computes them one chunk after the other.
-func SumsSerial(b []byte) (out []uint32) {
+// SumsOf computes them chunk by chunk.
+func SumsOf(b []byte) (out []uint32) {
 	for at := 0; at < len(b); at += ChunkSize {
 		out = append(out, Checksum(b[at:min(len(b), at+ChunkSize)]))
 	}

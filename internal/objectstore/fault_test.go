@@ -193,7 +193,7 @@ func TestFilesThatCannotBeMapped(t *testing.T) {
 	want := content(1, 9*mib)
 	o := spilled(t, s, 1, want)
 	same(t, o, want)
-	in, err := s.Receive(context.Background(), objectstore.NewManifest(id(2), 1, want), objectstore.Disk)
+	in, err := s.Receive(context.Background(), version(2, want), objectstore.Disk)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestVanishedDirectory(t *testing.T) {
 	if err := os.WriteFile(dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Receive(context.Background(), objectstore.NewManifest(id(3), 1, content(3, mib)), objectstore.Disk); !errors.Is(err, raysys.ErrStoreFull) {
+	if _, err := s.Receive(context.Background(), version(3, content(3, mib)), objectstore.Disk); !errors.Is(err, raysys.ErrStoreFull) {
 		t.Errorf("%v", err)
 	}
 	o := receive(t, s, 3, content(3, mib), objectstore.Heap)

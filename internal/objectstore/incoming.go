@@ -14,16 +14,8 @@ const maxSpare = 8
 // Object returns the object, which can be read as far as it came.
 func (in *Incoming) Object() *Object { return in.object }
 
-// Manifest returns the manifest of the object being received; its sums are there when all are known.
-func (in *Incoming) Manifest() Manifest { return in.Outline().Manifest }
-
-// summed wakes the goroutines that wait for the sums. The mutex is held.
-func (in *Incoming) summed() {
-	if in.sums != nil {
-		close(in.sums)
-		in.sums = nil
-	}
-}
+// Version returns what is being received.
+func (in *Incoming) Version() Version { return in.version }
 
 // Form returns where the bytes go.
 func (in *Incoming) Form() Form { return in.form }
@@ -39,7 +31,7 @@ func (in *Incoming) Buffer(i int) []byte {
 	}
 	in.state[i] = lentChunk
 	in.object.use()
-	at, n := in.man.Section(i)
+	at, n := in.version.Section(i)
 	if in.form != Disk {
 		return in.mem[at : at+int64(n) : at+int64(n)]
 	}
@@ -47,53 +39,37 @@ func (in *Incoming) Buffer(i int) []byte {
 	if last := len(in.spare) - 1; last >= 0 {
 		b, in.spare = in.spare[last][:n], in.spare[:last]
 	} else {
-		b = make([]byte, n, min(ChunkSize, in.man.Size))
+		b = make([]byte, n, min(ChunkSize, in.version.Size))
 	}
 	in.buffers[i] = b
 	in.object.settle()
 	return b
 }
 
-// Filled says that the buffer of chunk i holds it. Its checksum decides: with wrong bytes the chunk is open again and a
-// ChunkError is returned. An error of the disk ends the whole transfer.
-func (in *Incoming) Filled(i int) error { return in.filled(i, 0, false) }
-
-// FilledWith is Filled of a chunk that came with its sum. The first sum of a chunk whose bytes agree with it stays.
-func (in *Incoming) FilledWith(i int, sum uint32) error { return in.filled(i, sum, true) }
-
-func (in *Incoming) filled(i int, want uint32, given bool) error {
+// Filled says that the buffer of chunk i holds it, and with which sum it came. The sum decides, and is kept for those
+// to whom the chunk is given: with wrong bytes the chunk is open again and a ChunkError is returned. An error of the
+// disk ends the whole transfer.
+func (in *Incoming) Filled(i int, sum uint32) error {
 	s := in.object.store
 	s.mu.Lock()
 	if i < 0 || i >= len(in.state) || in.state[i] != lentChunk {
 		s.unlock()
-		return fmt.Errorf("chunk %d of object %s was not lent: take its Buffer first", i, in.man.ID)
+		return fmt.Errorf("chunk %d of object %s was not lent: take its Buffer first", i, in.version.ID)
 	}
-	at, n := in.man.Section(i)
+	at, n := in.version.Section(i)
 	b := in.buffers[i]
 	if in.form != Disk {
 		b = in.mem[at : at+int64(n)]
 	}
-	o := in.object
-	var err error
-	if o.has(i) {
-		if given && want != o.man.Chunks[i] {
-			err = &ChunkError{Version: in.man.Version, Chunk: i, Want: o.man.Chunks[i], Got: want}
-		}
-		want = o.man.Chunks[i]
-	} else if !given {
-		err = fmt.Errorf("chunk %d of object %s came without its sum, which is not known", i, in.man.ID)
-	}
 	s.unlock()
 
-	if err == nil {
-		err = verify(in.man.Version, i, want, b)
-	}
+	err := in.version.verify(i, sum, b)
 	var broken error
 	if err == nil && in.form == Disk {
 		broken = in.writer.write(b, at)
 	}
 	if broken != nil {
-		err = fmt.Errorf("%w: receive object %s: %w", raysys.ErrStoreFull, in.man.ID, broken)
+		err = fmt.Errorf("%w: receive object %s: %w", raysys.ErrStoreFull, in.version.ID, broken)
 		in.Abort(err)
 	}
 
@@ -103,8 +79,8 @@ func (in *Incoming) filled(i int, want uint32, given bool) error {
 	if in.ended { // by this call, or by another that knew better
 		err = in.err
 	}
-	if err == nil && !o.note(i, want) { // all sums became known meanwhile
-		err = &ChunkError{Version: in.man.Version, Chunk: i, Want: o.man.Chunks[i], Got: want}
+	if o := in.object; err == nil && !o.sums.note(i, sum) { // the chunk was here before, and was lost
+		err = &ChunkError{Version: in.version, Chunk: i, Want: o.sums.crc[i], Got: sum}
 	}
 	if err != nil {
 		in.state[i] = open
@@ -154,12 +130,12 @@ func (in *Incoming) Done(ctx context.Context) error {
 	case <-in.done:
 		return in.err
 	case <-ctx.Done():
-		return fmt.Errorf("receive object %s: %w", in.man.ID, context.Cause(ctx))
+		return fmt.Errorf("receive object %s: %w", in.version.ID, context.Cause(ctx))
 	}
 }
 
-// finish makes the object complete: every chunk was verified, and the sums are those of the version. The mutex is held; it
-// is given up while the header of a file is written.
+// finish makes the object complete: every chunk was verified. The mutex is held; it is given up while the header of a
+// file is written.
 func (in *Incoming) finish() {
 	in.ended = true
 	o, s := in.object, in.object.store
@@ -173,20 +149,19 @@ func (in *Incoming) finish() {
 		o.heap = &heap{in.mem}
 	case Disk:
 		var f *spillFile
-		m := o.man
 		s.unlock()
-		f, err = in.writer.publish(in.writer.seal(m))
+		f, err = in.writer.publish(in.writer.seal(in.version, o.sums.crc))
 		s.mu.Lock()
 		s.closeFile(in.part, in.part.open)
 		if err == nil {
 			o.file = f
 		} else {
 			s.diskUsed -= in.writer.length
-			err = fmt.Errorf("%w: receive object %s: %w", raysys.ErrStoreFull, in.man.ID, err)
+			err = fmt.Errorf("%w: receive object %s: %w", raysys.ErrStoreFull, in.version.ID, err)
 		}
 	}
 	s.count.received++
-	s.count.receivedBytes += in.man.Size
+	s.count.receivedBytes += in.version.Size
 	in.end(err)
 }
 
@@ -226,7 +201,6 @@ func (in *Incoming) end(err error) {
 		close(ch)
 	}
 	in.waits = nil
-	in.summed()
 	close(in.done)
 	o.settle()
 }
@@ -254,6 +228,6 @@ func (in *Incoming) lend(ctx context.Context, i int) (c Chunk, ok bool, err erro
 		c, err = o.fileChunk(ctx, in.part, in.part.body, i)
 		return c, true, err
 	}
-	at, n := in.man.Section(i)
-	return o.lend(Chunk{Pieces: [][]byte{in.mem[at : at+int64(n) : at+int64(n)]}, Size: n, sum: o.man.Chunks[i]}), true, nil
+	at, n := in.version.Section(i)
+	return o.lend(Chunk{Pieces: [][]byte{in.mem[at : at+int64(n) : at+int64(n)]}, Size: n, sum: o.sums.crc[i]}), true, nil
 }

@@ -58,7 +58,7 @@ func (o *Object) Map(ctx context.Context) (*Mapping, error) {
 		case o.seg != nil:
 			o.touch()
 			o.use()
-			return newMapping(o.seg.mem[:o.man.Size:o.man.Size], o.unuse), nil
+			return newMapping(o.seg.mem[:o.version.Size:o.version.Size], o.unuse), nil
 		case o.heap != nil:
 			o.touch()
 			o.use()
@@ -107,8 +107,8 @@ func (o *Object) mapFile(ctx context.Context) error {
 	}
 	s.unlock()
 	var m *fileMapping
-	if err = o.man.verifyAll(ctx, h.file, file.body); err == nil {
-		m, err = mapBody(h.file, file.body, o.man.Size)
+	if err = o.verifyAll(ctx, h.file, file.body); err == nil {
+		m, err = mapBody(h.file, file.body, o.version.Size)
 	}
 	s.mu.Lock()
 	s.closeFile(file, h)

@@ -107,15 +107,13 @@ func (m *model) actions() map[string]func(t *rapid.T) {
 		"give up": func(t *rapid.T) {
 			m.next++
 			b := content(m.next, m.size(t))
-			in, err := m.s.Receive(ctx, objectstore.NewManifest(id(m.next), 1, b), rapid.SampledFrom(allForms).Draw(t, "form"))
+			in, err := m.s.Receive(ctx, version(m.next, b), rapid.SampledFrom(allForms).Draw(t, "form"))
 			if err != nil {
 				t.Fatalf("receive: %v", err)
 			}
 			for _, i := range in.Missing() {
 				if i%2 == 0 {
-					at, n := in.Manifest().Section(i)
-					copy(in.Buffer(i), b[at:at+int64(n)])
-					if err := in.Filled(i); err != nil {
+					if err := come(in, i, b); err != nil {
 						t.Fatalf("filled: %v", err)
 					}
 				}
@@ -155,11 +153,11 @@ func (m *model) actions() map[string]func(t *rapid.T) {
 		},
 		"chunk": func(t *rapid.T) {
 			x := m.pick(t)
-			man, err := x.object.Manifest(ctx)
-			if m.gone(t, x, err) || man.Size == 0 {
+			v, err := x.object.Version(ctx)
+			if m.gone(t, x, err) || v.Size == 0 {
 				return
 			}
-			i := rapid.IntRange(0, len(man.Chunks)-1).Draw(t, "chunk")
+			i := rapid.IntRange(0, objectstore.Chunks(v.Size)-1).Draw(t, "chunk")
 			c, err := x.object.Chunk(ctx, i)
 			if m.gone(t, x, err) {
 				return

@@ -30,17 +30,14 @@ type Reason interface {
 
 // Object is one object in a node's store. Its methods may be called from any goroutine.
 type Object struct {
-	store   *Store
-	id      raysys.TaskID
-	attempt uint32
-	since   time.Time
+	store *Store
+	id    raysys.TaskID
+	since time.Time
 
 	// What follows is guarded by the store's mutex.
 
-	man      Manifest // once known; while there is a tally, without its sum and with some of the chunks'
-	known    bool
-	tally    *tally // of sums that are computed, or come, chunk by chunk; nil before and after
-	mark     uint64 // of the tally that there is or was
+	version  Version // its Size counts once there are sums, and then stays
+	sums     *sums   // nil until the length of the encoding is known
 	value    Value
 	live     int64 // bytes of value
 	encoding *encoding

@@ -8,39 +8,46 @@ import (
 	"time"
 )
 
-// Manifest returns the version and the checksums. The first time they are computed, which encodes a live value.
-func (o *Object) Manifest(ctx context.Context) (Manifest, error) {
+// Version returns the version. The first time, a live value is encoded for its length; no sums are computed. The
+// version of an object that is still being received is known from the start.
+func (o *Object) Version(ctx context.Context) (Version, error) {
 	s := o.store
 	s.mu.Lock()
 	defer s.unlock()
 	if err := s.enter(ctx); err != nil {
-		return Manifest{}, fmt.Errorf("manifest of object %s: %w", o.id, err)
+		return Version{}, fmt.Errorf("version of object %s: %w", o.id, err)
 	}
 	defer s.busy.Done()
-	for !o.known {
+	for o.sums == nil {
 		if err := o.gone(); err != nil {
-			return Manifest{}, err
+			return Version{}, err
 		}
-		if o.in != nil { // its sums come with its chunks
-			if err := s.await(ctx, o.in.sums); err != nil {
-				return Manifest{}, fmt.Errorf("wait for the sums of object %s: %w", o.id, err)
-			}
-			continue
-		}
-		if err := o.encoded(ctx, true); err != nil {
-			return Manifest{}, err
+		if err := o.encoded(ctx); err != nil {
+			return Version{}, err
 		}
 	}
 	if o.lost != nil {
-		return Manifest{}, o.lost
+		return Version{}, o.lost
 	}
-	return o.man, nil
+	return o.version, nil
 }
 
-// encoded makes the encoding of the live value and, where it is not known, the manifest, or if not whole is asked for
-// a tally of it. A repeated encoding is compared with the known sums, and the missing sums are computed from it. The
-// mutex is given up meanwhile: afterwards another goroutine may have made the encoding, or the value may be gone.
-func (o *Object) encoded(ctx context.Context, whole bool) error {
+// Whole waits until all of the object's bytes are here, and returns why they will not be.
+func (o *Object) Whole(ctx context.Context) error {
+	s := o.store
+	s.mu.Lock()
+	defer s.unlock()
+	for o.in != nil {
+		if err := s.await(ctx, o.in.done); err != nil {
+			return fmt.Errorf("wait for object %s: %w", o.id, err)
+		}
+	}
+	return o.gone()
+}
+
+// encoded makes the encoding of the live value. A repeated encoding is compared with the known sums. The mutex is given
+// up meanwhile: afterwards another goroutine may have made the encoding, or the value may be gone.
+func (o *Object) encoded(ctx context.Context) error {
 	s := o.store
 	if o.op != nil {
 		if err := s.await(ctx, o.op); err != nil {
@@ -52,25 +59,18 @@ func (o *Object) encoded(ctx context.Context, whole bool) error {
 		return err
 	}
 	defer o.end()
-	if o.encoding != nil && o.tally != nil {
-		return o.sumRest(o.encoding.pieces)
-	}
 	value := o.value
-	whole = whole || o.known || o.tally != nil
 	s.unlock()
 	pieces, err := encode(o.id, value)
-	var m Manifest
-	if err == nil && whole {
-		m = NewManifest(o.id, o.attempt, pieces...)
-	}
 	s.mu.Lock()
-	switch {
-	case err != nil:
+	if err == nil && !o.measure(total(pieces)) {
+		err = changed(o.id)
+	}
+	if err == nil {
+		err = o.compare(pieces)
+	}
+	if err != nil {
 		return err
-	case !whole:
-		o.count(Version{ID: o.id, Attempt: o.attempt, Size: total(pieces)}, newMark())
-	case !o.noteAll(m):
-		return changed(o.id)
 	}
 	own := int64(0)
 	for i := 0; i < len(pieces); i += 2 {
@@ -116,8 +116,8 @@ func (o *Object) bytes(ctx context.Context) ([]byte, error) {
 				return nil, fmt.Errorf("wait for object %s: %w", o.id, err)
 			}
 			continue
-		case o.file == nil && o.seg == nil && (o.encoding == nil || !o.known):
-			if err := o.encoded(ctx, true); err != nil {
+		case o.file == nil && o.seg == nil && o.encoding == nil:
+			if err := o.encoded(ctx); err != nil {
 				return nil, err
 			}
 			continue
@@ -136,7 +136,7 @@ func (o *Object) bytes(ctx context.Context) ([]byte, error) {
 // gather makes the one buffer of the form that costs least. o is in its slot; the mutex is given up while bytes move.
 func (o *Object) gather(ctx context.Context) ([]byte, error) {
 	s := o.store
-	size := o.man.Size
+	size := o.version.Size
 	err := s.makeRoom(ctx, size)
 	kept := err == nil
 	if err != nil && !errors.Is(err, errNoRoom) {
@@ -178,9 +178,9 @@ func (o *Object) restore(ctx context.Context, file *spillFile, buf []byte) error
 	h, err := s.openFile(file)
 	s.unlock()
 	if err == nil {
-		for i := range o.man.Chunks {
-			at, n := o.man.Section(i)
-			if err = o.man.readChunk(ctx, h.file, file.body, i, buf[at:at+int64(n)]); err != nil {
+		for i := range o.sums.crc {
+			at, n := o.version.Section(i)
+			if err = o.readChunk(ctx, h.file, file.body, i, buf[at:at+int64(n)]); err != nil {
 				break
 			}
 		}
@@ -195,32 +195,33 @@ func (o *Object) restore(ctx context.Context, file *spillFile, buf []byte) error
 	}
 	s.count.restored++
 	if f := s.config.Hooks.Restored; f != nil {
-		version := o.man.Version
+		version := o.version
 		s.later(func() { f(version, time.Since(began)) })
 	}
 	return nil
 }
 
 // verifyAll reads the object's bytes from r, where they begin at body, and compares them with the sums.
-func (m Manifest) verifyAll(ctx context.Context, r io.ReaderAt, body int64) error {
-	buf := make([]byte, min(ChunkSize, m.Size))
-	for i := range m.Chunks {
-		_, n := m.Section(i)
-		if err := m.readChunk(ctx, r, body, i, buf[:n]); err != nil {
+func (o *Object) verifyAll(ctx context.Context, r io.ReaderAt, body int64) error {
+	buf := make([]byte, min(ChunkSize, o.version.Size))
+	for i := range o.sums.crc {
+		_, n := o.version.Section(i)
+		if err := o.readChunk(ctx, r, body, i, buf[:n]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// readChunk reads chunk i into b and verifies it while it is in the processor's cache.
-func (m Manifest) readChunk(ctx context.Context, r io.ReaderAt, body int64, i int, b []byte) error {
+// readChunk reads chunk i of a file into b and verifies it while it is in the processor's cache. The sums of what is in
+// a file are all known, and stay: they are read without the mutex.
+func (o *Object) readChunk(ctx context.Context, r io.ReaderAt, body int64, i int, b []byte) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	at, _ := m.Section(i)
+	at, _ := o.version.Section(i)
 	if err := readFull(r, b, body+at); err != nil {
 		return err
 	}
-	return m.verify(i, b)
+	return o.version.verify(i, o.sums.crc[i], b)
 }

@@ -27,12 +27,12 @@ func (f Form) String() string {
 
 // Incoming is an object that is being received: chunks come in any order, from any number of goroutines.
 type Incoming struct {
-	object *Object
-	man    Manifest // the part of it that was known from the start
-	form   Form
-	mem    []byte      // of Heap and Segment
-	writer *fileWriter // of Disk
-	part   *spillFile  // the file while it is written, for receivers that are served from it
+	object  *Object
+	version Version
+	form    Form
+	mem     []byte      // of Heap and Segment
+	writer  *fileWriter // of Disk
+	part    *spillFile  // the file while it is written, for receivers that are served from it
 
 	// What follows is guarded by the store's mutex.
 
@@ -44,7 +44,6 @@ type Incoming struct {
 	ended   bool
 	err     error
 	done    chan struct{} // closed when the object is complete or given up
-	sums    chan struct{} // closed when all sums are known, or no more come; nil then
 }
 
 type chunkState uint8
@@ -57,50 +56,36 @@ const (
 
 // Receive begins to receive an object, as a copy. It makes room, and takes a file where there is none. It returns
 // ErrPresent when the object is here or coming already; one whose bytes were lost is received anew.
-func (s *Store) Receive(ctx context.Context, m Manifest, form Form) (*Incoming, error) {
-	return s.ReceiveOutline(ctx, Outline{Manifest: m, Whole: true}, form)
-}
-
-// ReceiveOutline is Receive of an object whose sums come with its chunks, unless the outline is whole: see FilledWith.
-func (s *Store) ReceiveOutline(ctx context.Context, m Outline, form Form) (*Incoming, error) {
-	if err := m.Check(); err != nil {
+func (s *Store) Receive(ctx context.Context, v Version, form Form) (*Incoming, error) {
+	if err := v.Check(); err != nil {
 		return nil, fmt.Errorf("receive object: %w", err)
 	}
 	s.mu.Lock()
 	defer s.unlock()
 	if err := s.enter(ctx); err != nil {
-		return nil, fmt.Errorf("receive object %s: %w", m.ID, err)
+		return nil, fmt.Errorf("receive object %s: %w", v.ID, err)
 	}
 	defer s.busy.Done()
-	if err := s.receivable(m); err != nil {
-		return nil, fmt.Errorf("receive object %s: %w", m.ID, err)
+	if err := s.receivable(v); err != nil {
+		return nil, fmt.Errorf("receive object %s: %w", v.ID, err)
 	}
-	in := &Incoming{man: m.Manifest, waits: map[int]chan struct{}{}, done: make(chan struct{})}
+	in := &Incoming{version: v, waits: map[int]chan struct{}{}, done: make(chan struct{})}
 	seg, err := s.memoryFor(ctx, in, form)
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.usable(ctx), s.receivable(m)); err != nil { // another goroutine was faster, or Close
+	if err := errors.Join(s.usable(ctx), s.receivable(v)); err != nil { // another goroutine was faster, or Close
 		s.abandon(in, seg)
-		return nil, fmt.Errorf("receive object %s: %w", m.ID, err)
+		return nil, fmt.Errorf("receive object %s: %w", v.ID, err)
 	}
-	o := s.table[m.ID]
+	o := s.table[v.ID]
 	if o == nil {
-		o = s.enlist(m.ID, m.Attempt, "received")
+		o = s.enlist(v, "received")
 	}
 	in.object = o
-	in.left = Chunks(m.Size) // only now: a size that a peer invented finds no room
+	in.left = Chunks(v.Size) // only now: a size that a peer invented finds no room
 	in.state = make([]chunkState, in.left)
-	switch {
-	case m.Whole:
-		in.man.Chunks = append([]uint32(nil), m.Chunks...)
-		o.man, o.known, o.tally, o.mark = in.man, true, nil, m.Mark
-	case o.known: // and lost: it is still that version, and chunks must match its sums
-		in.man, o.mark = o.man, 0
-	default:
-		in.sums = make(chan struct{})
-		o.count(m.Version, m.Mark)
-	}
+	o.measure(v.Size) // one that was lost keeps its sums, and chunks must match them
 	o.lost, o.in = nil, in
 	o.dropSegment() // a pin may have kept one that was not filled
 	o.seg = seg
@@ -112,22 +97,22 @@ func (s *Store) ReceiveOutline(ctx context.Context, m Outline, form Form) (*Inco
 }
 
 // receivable reports what keeps a version from being received.
-func (s *Store) receivable(m Outline) error {
-	o := s.table[m.ID]
+func (s *Store) receivable(v Version) error {
+	o := s.table[v.ID]
 	switch {
 	case o == nil:
 		return nil
 	case o.lost == nil || o.users > 0 || o.op != nil:
 		return ErrPresent
-	case o.attempt != m.Attempt || o.known && (o.man.Size != m.Size || m.Whole && o.man.Sum != m.Sum):
-		return fmt.Errorf("%s is not the version that this node had, %s", m.Version, o.man.Version)
+	case o.version != v:
+		return fmt.Errorf("%s is not the version that this node had, %s", v, o.version)
 	}
 	return nil
 }
 
 // memoryFor finds a place for the bytes. The mutex is given up while it does.
 func (s *Store) memoryFor(ctx context.Context, in *Incoming, form Form) (seg *segment, err error) {
-	size := in.man.Size
+	size := in.version.Size
 	if form == Segment && size < minSegment {
 		form = Heap
 	}
@@ -140,7 +125,7 @@ func (s *Store) memoryFor(ctx context.Context, in *Incoming, form Form) (seg *se
 		case errors.Is(err, errNoSegments):
 			form = Heap
 		case !errors.Is(err, errNoRoom):
-			return nil, fmt.Errorf("receive object %s: %w", in.man.ID, err)
+			return nil, fmt.Errorf("receive object %s: %w", in.version.ID, err)
 		}
 	}
 	if form == Heap {
@@ -152,12 +137,12 @@ func (s *Store) memoryFor(ctx context.Context, in *Incoming, form Form) (seg *se
 			return nil, nil
 		}
 		if !errors.Is(err, errNoRoom) {
-			return nil, fmt.Errorf("receive object %s: %w", in.man.ID, err)
+			return nil, fmt.Errorf("receive object %s: %w", in.version.ID, err)
 		}
 	}
-	w, werr := s.newFile(in.man.ID, in.man.Attempt, size)
+	w, werr := s.newFile(in.version.ID, in.version.Attempt, size)
 	if werr != nil {
-		return nil, fmt.Errorf("%w: receive object %s of %d bytes: %w: "+makeMore, raysys.ErrStoreFull, in.man.ID, size, unless(err, werr))
+		return nil, fmt.Errorf("%w: receive object %s of %d bytes: %w: "+makeMore, raysys.ErrStoreFull, in.version.ID, size, unless(err, werr))
 	}
 	in.form, in.writer, in.buffers = Disk, w, map[int][]byte{}
 	in.part = &spillFile{name: w.tmp, body: w.body, length: w.length, open: &handle{file: w.file, users: 1}}

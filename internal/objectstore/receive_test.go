@@ -22,14 +22,14 @@ func TestReceiveInAnyOrder(t *testing.T) {
 		t.Run(form.String(), func(t *testing.T) {
 			s := open(t, objectstore.Config{Budget: 64 * mib})
 			want := content(1, 9*mib+5)
-			in, err := s.Receive(context.Background(), objectstore.NewManifest(id(1), 1, want), form)
+			in, err := s.Receive(context.Background(), version(1, want), form)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if in.Form() != form {
 				t.Errorf("the form is %v", in.Form())
 			}
-			todo := make(chan int, len(in.Manifest().Chunks))
+			todo := make(chan int, objectstore.Chunks(in.Version().Size))
 			for _, i := range rand.Perm(cap(todo)) {
 				todo <- i
 			}
@@ -38,13 +38,13 @@ func TestReceiveInAnyOrder(t *testing.T) {
 			for range 4 {
 				work.Go(func() {
 					for i := range todo {
-						at, n := in.Manifest().Section(i)
+						at, n := in.Version().Section(i)
 						b := in.Buffer(i)
 						if in.Buffer(i) != nil {
 							t.Error("a buffer was lent twice")
 						}
 						copy(b, want[at:at+int64(n)])
-						if err := in.Filled(i); err != nil {
+						if err := in.Filled(i, objectstore.Checksum(want[at:at+int64(n)])); err != nil {
 							t.Error(err)
 						}
 						if in.Buffer(i) != nil {
@@ -55,7 +55,7 @@ func TestReceiveInAnyOrder(t *testing.T) {
 			}
 			// A reader takes the chunks meanwhile, in order.
 			for i := range cap(todo) {
-				at, n := in.Manifest().Section(i)
+				at, n := in.Version().Section(i)
 				c, err := in.Object().Chunk(context.Background(), i)
 				if err != nil {
 					t.Fatal(err)
@@ -81,7 +81,7 @@ func TestReceiveRefusesWrongBytes(t *testing.T) {
 	for _, form := range allForms {
 		s := open(t, objectstore.Config{Budget: 16 * mib})
 		want := content(1, 2*mib+5)
-		in, err := s.Receive(context.Background(), objectstore.NewManifest(id(1), 1, want), form)
+		in, err := s.Receive(context.Background(), version(1, want), form)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,10 +89,10 @@ func TestReceiveRefusesWrongBytes(t *testing.T) {
 		copy(b, want[2*mib:])
 		b[3] ^= 1
 		var wrong *objectstore.ChunkError
-		if err := in.Filled(2); !errors.As(err, &wrong) || wrong.Chunk != 2 {
+		if err := in.Filled(2, objectstore.Checksum(want[2*mib:])); !errors.As(err, &wrong) || wrong.Chunk != 2 {
 			t.Errorf("%v: wrong bytes: %v", form, err)
 		}
-		if err := in.Filled(2); err == nil {
+		if err := in.Filled(2, objectstore.Checksum(want[2*mib:])); err == nil {
 			t.Error("a chunk that is not lent was filled")
 		}
 		in.Buffer(1)
@@ -107,24 +107,19 @@ func TestReceiveRefusesWrongBytes(t *testing.T) {
 	}
 }
 
-func TestReceiveChecksTheManifest(t *testing.T) {
+func TestReceiveChecksTheVersion(t *testing.T) {
 	s := open(t, objectstore.Config{Budget: mib})
-	good := objectstore.NewManifest(id(1), 1, content(1, 100))
-	for what, spoil := range map[string]func(m *objectstore.Manifest){
-		"no id":         func(m *objectstore.Manifest) { m.ID = raysys.TaskID{} },
-		"negative size": func(m *objectstore.Manifest) { m.Size = -1 },
-		"huge size":     func(m *objectstore.Manifest) { m.Size = objectstore.MaxSize + 1 },
-		"other size":    func(m *objectstore.Manifest) { m.Size++ },
-		"too few sums":  func(m *objectstore.Manifest) { m.Chunks = nil },
-		"too many sums": func(m *objectstore.Manifest) { m.Chunks = append(m.Chunks, 1) },
-		"other sum":     func(m *objectstore.Manifest) { m.Sum++ },
+	for what, spoil := range map[string]func(v *objectstore.Version){
+		"no id":         func(v *objectstore.Version) { v.ID = raysys.TaskID{} },
+		"no nonce":      func(v *objectstore.Version) { v.Nonce = 0 },
+		"negative size": func(v *objectstore.Version) { v.Size = -1 },
+		"huge size":     func(v *objectstore.Version) { v.Size = objectstore.MaxSize + 1 },
 	} {
-		m := good
-		m.Chunks = slices.Clone(good.Chunks)
-		spoil(&m)
-		if in, err := s.Receive(context.Background(), m, objectstore.Heap); err == nil {
+		v := version(1, content(1, 100))
+		spoil(&v)
+		if in, err := s.Receive(context.Background(), v, objectstore.Heap); err == nil {
 			in.Abort(nil)
-			t.Errorf("%s was received", what)
+			t.Errorf("an object with %s was received", what)
 		}
 	}
 	empty(t, s)
@@ -132,7 +127,7 @@ func TestReceiveChecksTheManifest(t *testing.T) {
 
 func TestReceiveOnce(t *testing.T) {
 	s := open(t, objectstore.Config{Budget: mib})
-	m := objectstore.NewManifest(id(1), 1, content(1, 100))
+	m := version(1, content(1, 100))
 	in, err := s.Receive(context.Background(), m, objectstore.Heap)
 	if err != nil {
 		t.Fatal(err)
@@ -152,14 +147,14 @@ func TestAbortTellsWhoWaits(t *testing.T) {
 	for _, form := range allForms {
 		s := open(t, objectstore.Config{Budget: 16 * mib, Warm: -1})
 		want := content(1, 3*mib)
-		in, err := s.Receive(context.Background(), objectstore.NewManifest(id(1), 1, want), form)
+		in, err := s.Receive(context.Background(), version(1, want), form)
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := in.Object()
 		b := in.Buffer(0)
 		copy(b, want)
-		if err := in.Filled(0); err != nil {
+		if err := in.Filled(0, objectstore.Checksum(b)); err != nil {
 			t.Fatal(err)
 		}
 		held, err := o.Chunk(context.Background(), 0)
@@ -190,7 +185,7 @@ func TestAbortTellsWhoWaits(t *testing.T) {
 		} else if form == objectstore.Disk && !bytes.Equal(join(t, held), want[:mib]) {
 			t.Error("what is being sent changed")
 		}
-		if err := in.Filled(1); !errors.Is(err, why) {
+		if err := in.Filled(1, objectstore.Checksum(want[mib:2*mib])); !errors.Is(err, why) {
 			t.Errorf("filled after the end: %v", err)
 		}
 		held.Release()
@@ -208,7 +203,7 @@ func TestWaitForAChunkEndsWithItsContext(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := content(1, 2*mib)
-		in, err := s.Receive(context.Background(), objectstore.NewManifest(id(1), 1, want), objectstore.Heap)
+		in, err := s.Receive(context.Background(), version(1, want), objectstore.Heap)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -244,7 +239,7 @@ func TestReceiveLargerThanTheBudget(t *testing.T) {
 	s := open(t, objectstore.Config{Budget: 4 * mib})
 	want := content(1, 20*mib+1)
 	for _, form := range allForms {
-		in, err := s.Receive(context.Background(), objectstore.NewManifest(id(1), 1, want), form)
+		in, err := s.Receive(context.Background(), version(1, want), form)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,12 +247,12 @@ func TestReceiveLargerThanTheBudget(t *testing.T) {
 			t.Errorf("%v: it goes to %v", form, in.Form())
 		}
 		for _, i := range in.Missing() {
-			at, n := in.Manifest().Section(i)
+			at, n := in.Version().Section(i)
 			copy(in.Buffer(i), want[at:at+int64(n)])
 			if st := s.Stats(); st.Used > st.Budget {
 				t.Fatalf("%d bytes used", st.Used)
 			}
-			if err := in.Filled(i); err != nil {
+			if err := in.Filled(i, objectstore.Checksum(want[at:at+int64(n)])); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -392,7 +387,7 @@ func TestReceiveAgainAfterLoss(t *testing.T) {
 	if o.Lost() == nil || s.Lookup(id(1)) != o {
 		t.Fatal("the lost primary is not known as such")
 	}
-	other := objectstore.NewManifest(id(1), 1, content(2, 2*mib))
+	other := version(1, content(2, 2*mib))
 	if _, err := s.Receive(context.Background(), other, objectstore.Heap); err == nil {
 		t.Error("another version was received under the id")
 	}

@@ -21,11 +21,12 @@ type oldDir struct {
 
 type oldFile struct {
 	spillFile
-	man Manifest
+	version Version
+	sums    []uint32
 }
 
-// recover looks at the directories of earlier incarnations. One whose lock is held belongs to a process that lives, and is
-// left alone. What cannot be read is as good as not there.
+// recover looks at the directories of earlier incarnations. One whose lock is held belongs to a process that lives, and
+// is left alone. What cannot be read is as good as not there.
 func (s *Store) recover() {
 	names, err := s.fs.List(s.config.Dir)
 	if err != nil {
@@ -61,11 +62,11 @@ func (s *Store) read(d *oldDir) {
 			continue
 		}
 		f, err := s.readOld(name)
-		if _, twice := d.files[f.man.ID]; err != nil || twice {
+		if _, twice := d.files[f.version.ID]; err != nil || twice {
 			_ = s.fs.Remove(name)
 			continue
 		}
-		d.files[f.man.ID] = f
+		d.files[f.version.ID] = f
 		s.diskUsed += f.length
 	}
 }
@@ -83,8 +84,8 @@ func (s *Store) readOld(name string) (o oldFile, err error) {
 	if err != nil {
 		return o, err
 	}
-	m, body, err := readHeader(f, length, s.config.Cluster)
-	return oldFile{spillFile{name: name, body: body, length: length}, m}, err
+	v, sums, body, err := readHeader(f, length, s.config.Cluster)
+	return oldFile{spillFile{name: name, body: body, length: length}, v, sums}, err
 }
 
 func (s *Store) trouble(what string, err error) {
@@ -93,14 +94,14 @@ func (s *Store) trouble(what string, err error) {
 	}
 }
 
-// Recovered returns the objects in files of earlier incarnations: Adopt those that the cluster still wants, then Sweep the
-// rest.
-func (s *Store) Recovered() (list []Manifest) {
+// Recovered returns the objects in files of earlier incarnations: Adopt those that the cluster still wants, then Sweep
+// the rest.
+func (s *Store) Recovered() (list []Version) {
 	s.mu.Lock()
 	defer s.unlock()
 	for _, d := range s.old {
 		for _, f := range d.files {
-			list = append(list, f.man)
+			list = append(list, f.version)
 		}
 	}
 	return list
@@ -119,7 +120,7 @@ func (s *Store) Adopt(ctx context.Context, v Version, primary bool) (*Object, er
 	}
 	for _, d := range s.old {
 		f, ok := d.files[v.ID]
-		if !ok || f.man.Version != v {
+		if !ok || f.version != v {
 			continue
 		}
 		delete(d.files, v.ID)
@@ -138,8 +139,10 @@ func (s *Store) Adopt(ctx context.Context, v Version, primary bool) (*Object, er
 			s.later(func() { _, _ = s.fs.Remove(f.name), s.fs.Remove(name) })
 			return nil, fmt.Errorf("adopt object %s: %w", v.ID, err)
 		}
-		o := s.enlist(v.ID, v.Attempt, "recovered")
-		o.man, o.known, o.primary = f.man, true, primary
+		o := s.enlist(v, "recovered")
+		o.measure(v.Size)
+		o.sums.noteAll(f.sums)
+		o.primary = primary
 		o.file = &spillFile{name: name, body: f.body, length: f.length}
 		o.settle()
 		return o, nil

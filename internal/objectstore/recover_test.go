@@ -48,8 +48,8 @@ func TestRecoversEarlierIncarnation(t *testing.T) {
 
 	second := incarnation(t, dir, 2)
 	found := map[raysys.TaskID]objectstore.Version{}
-	for _, m := range second.Recovered() {
-		found[m.ID] = m.Version
+	for _, v := range second.Recovered() {
+		found[v.ID] = v
 	}
 	if len(found) != 3 {
 		t.Fatalf("recovered %v", found)
@@ -65,6 +65,11 @@ func TestRecoversEarlierIncarnation(t *testing.T) {
 	wrong.Attempt++
 	if _, err := second.Adopt(context.Background(), wrong, true); !errors.Is(err, raysys.ErrObjectLost) {
 		t.Errorf("another attempt was adopted: %v", err)
+	}
+	wrong = found[id(2)]
+	wrong.Nonce++
+	if _, err := second.Adopt(context.Background(), wrong, true); !errors.Is(err, raysys.ErrObjectLost) {
+		t.Errorf("another run of the attempt was adopted: %v", err)
 	}
 	if _, err := second.Adopt(context.Background(), found[id(1)], true); !errors.Is(err, objectstore.ErrPresent) {
 		t.Errorf("adopted twice: %v", err)
@@ -103,7 +108,7 @@ func TestRecoveredFileThatRotted(t *testing.T) {
 	f.Close()
 	second := incarnation(t, dir, 2)
 	defer closeStore(t, second)
-	o, err := second.Adopt(context.Background(), second.Recovered()[0].Version, true)
+	o, err := second.Adopt(context.Background(), second.Recovered()[0], true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +252,7 @@ func TestTemporaryDirectoryOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeStore(t, s)
-	if _, err := s.Receive(context.Background(), objectstore.NewManifest(id(1), 1, content(1, mib)), objectstore.Disk); !errors.Is(err, raysys.ErrStoreFull) {
+	if _, err := s.Receive(context.Background(), version(1, content(1, mib)), objectstore.Disk); !errors.Is(err, raysys.ErrStoreFull) {
 		t.Errorf("%v", err)
 	}
 }

@@ -244,7 +244,7 @@ func (s *Store) drop(o *Object) bool {
 		o.end()
 		return o.charged < before
 	}
-	version, known := o.man.Version, o.known
+	version, known := o.version, o.sums != nil
 	s.count.dropped++
 	o.unlist()
 	o.strip()

@@ -6,22 +6,24 @@ import (
 	"fmt"
 )
 
-// Shared tells another process of this host where an object's bytes are: descriptor FD of process PID. Device, Inode and
-// Capacity tell whether that is still the same memory.
+// Shared tells another process of this host where an object's bytes are: descriptor FD of process PID. Device, Inode
+// and Capacity tell whether that is still the same memory.
 type Shared struct {
 	PID      int
 	FD       int
 	Device   uint64
 	Inode    uint64
 	Capacity int64 // bytes of the segment, of which the object has the first
+	// Sums are those of the object's chunks: the other process passes them on with the chunks.
+	Sums []uint32
 }
 
 // ErrNotShareable says that an object's bytes cannot be mapped by another process: pull them.
 var ErrNotShareable = errors.New("object cannot be shared with another process")
 
 // Share makes the object's bytes mappable by other processes of this user on this host. Where they are in no segment
-// yet they are copied into one, once for all receivers; a segment that was shared never changes any more. Without
-// memory files, or without room for the segment, it returns ErrNotShareable.
+// yet they are copied into one and summed, once for all receivers; a segment that was shared never changes any more.
+// Without memory files, or without room for the segment, it returns ErrNotShareable.
 func (o *Object) Share(ctx context.Context) (Shared, error) {
 	s := o.store
 	s.mu.Lock()
@@ -45,8 +47,10 @@ func (o *Object) Share(ctx context.Context) (Shared, error) {
 			}
 			o.seg.shared = true
 			o.touch()
-			return o.seg.address(int64(len(o.seg.mem))), nil
-		case o.known && o.man.Size == 0:
+			at := o.seg.address(int64(len(o.seg.mem)))
+			at.Sums = o.sums.crc // all are known, and stay
+			return at, nil
+		case o.sums != nil && o.version.Size == 0:
 			return Shared{}, fmt.Errorf("%w: object %s has no bytes", ErrNotShareable, o.id)
 		case s.noSegments:
 			return Shared{}, fmt.Errorf("%w: %w", ErrNotShareable, errNoSegments)
@@ -54,8 +58,8 @@ func (o *Object) Share(ctx context.Context) (Shared, error) {
 			if err := s.await(ctx, o.op); err != nil {
 				return Shared{}, fmt.Errorf("wait for object %s: %w", o.id, err)
 			}
-		case o.parts() == nil && o.file == nil || !o.known:
-			if err := o.encoded(ctx, true); err != nil {
+		case o.parts() == nil && o.file == nil:
+			if err := o.encoded(ctx); err != nil {
 				return Shared{}, err
 			}
 		default:
@@ -66,14 +70,15 @@ func (o *Object) Share(ctx context.Context) (Shared, error) {
 	}
 }
 
-// segmented copies the object's bytes into a segment. The mutex is given up while bytes move.
+// segmented copies the object's bytes into a segment, and sums them: a segment may be shared. The mutex is given up
+// while bytes move.
 func (o *Object) segmented(ctx context.Context) error {
 	s := o.store
 	if err := o.begin(ctx); err != nil {
 		return err
 	}
 	defer o.end()
-	size := o.man.Size
+	size := o.version.Size
 	seg, err := s.segmentFor(ctx, size)
 	if err != nil {
 		if errors.Is(err, errNoRoom) || errors.Is(err, errNoSegments) {
@@ -84,16 +89,24 @@ func (o *Object) segmented(ctx context.Context) error {
 	s.reserved += int64(len(seg.mem)) // until it is the object's
 	pieces, file := o.parts(), o.file
 	s.unlock()
+	var sums running
 	if pieces != nil {
-		at := 0
+		to := seg.mem[:size]
 		for _, p := range pieces {
-			at += copy(seg.mem[at:size], p)
+			for len(p) > 0 {
+				n := copy(to[:min(len(to), ChunkSize)], p)
+				sums.add(to[:n]) // from the processor's cache
+				to, p = to[n:], p[n:]
+			}
 		}
 	} else {
 		err = o.restore(ctx, file, seg.mem[:size])
 	}
 	s.mu.Lock()
 	s.reserved -= int64(len(seg.mem))
+	if err == nil && pieces != nil && !o.sums.noteAll(sums.all()) {
+		err = changed(o.id)
+	}
 	if err != nil {
 		s.destroy(seg)
 		s.wake()
@@ -106,40 +119,43 @@ func (o *Object) segmented(ctx context.Context) error {
 	return nil
 }
 
-// Attach maps the bytes that another process of this host shares, read-only, as a copy. It checks that the memory is the
-// one that was announced, that it can never shrink, and that its last chunk has the announced checksum. Any doubt is an
-// error that matches ErrNotShareable: pull the object instead.
-func (s *Store) Attach(ctx context.Context, at Shared, m Manifest) (*Object, error) {
-	if err := m.Check(); err != nil {
+// Attach maps the bytes that another process of this host shares, read-only, as a copy. It checks that the memory is
+// the one that was announced, that it can never shrink, and that its last chunk has the announced checksum. Any doubt
+// is an error that matches ErrNotShareable: pull the object instead.
+func (s *Store) Attach(ctx context.Context, at Shared, v Version) (*Object, error) {
+	if err := v.Check(); err != nil {
 		return nil, fmt.Errorf("attach object: %w", err)
 	}
 	s.mu.Lock()
 	defer s.unlock()
 	if err := s.enter(ctx); err != nil {
-		return nil, fmt.Errorf("attach object %s: %w", m.ID, err)
+		return nil, fmt.Errorf("attach object %s: %w", v.ID, err)
 	}
 	defer s.busy.Done()
-	l := Outline{Manifest: m, Whole: true}
-	if err := s.receivable(l); err != nil {
-		return nil, fmt.Errorf("attach object %s: %w", m.ID, err)
+	if err := s.receivable(v); err != nil {
+		return nil, fmt.Errorf("attach object %s: %w", v.ID, err)
 	}
 	s.unlock()
-	seg, err := attachSegment(at, m)
+	seg, err := attachSegment(at, v)
 	s.mu.Lock()
 	if err != nil {
-		return nil, fmt.Errorf("%w: attach object %s: %w", ErrNotShareable, m.ID, err)
+		return nil, fmt.Errorf("%w: attach object %s: %w", ErrNotShareable, v.ID, err)
 	}
-	if err := errors.Join(s.usable(ctx), s.receivable(l)); err != nil {
+	if err := errors.Join(s.usable(ctx), s.receivable(v)); err != nil {
 		s.destroy(seg)
-		return nil, fmt.Errorf("attach object %s: %w", m.ID, err)
+		return nil, fmt.Errorf("attach object %s: %w", v.ID, err)
 	}
-	o := s.table[m.ID]
+	o := s.table[v.ID]
 	if o == nil {
-		o = s.enlist(m.ID, m.Attempt, "attached")
+		o = s.enlist(v, "attached")
 	}
-	m.Chunks = append([]uint32(nil), m.Chunks...)
+	o.measure(v.Size)
+	if !o.sums.noteAll(at.Sums) {
+		s.destroy(seg)
+		return nil, fmt.Errorf("%w: attach object %s: its sums are others than those that it had here", ErrNotShareable, v.ID)
+	}
 	o.dropSegment()
-	o.man, o.known, o.tally, o.mark, o.lost, o.seg = m, true, nil, 0, nil, seg
+	o.lost, o.seg = nil, seg
 	o.settle()
 	return o, nil
 }

@@ -15,9 +15,12 @@ func (s *segment) address(size int64) Shared {
 
 // attachSegment maps another process's segment. The descriptor may have been closed or used for something else since
 // it was announced; the file that is opened here stays the same, so that all checks are on it.
-func attachSegment(at Shared, m Manifest) (*segment, error) {
-	if at.PID <= 0 || at.FD < 0 || m.Size == 0 || at.Capacity < m.Size || at.Capacity != int64(int(at.Capacity)) {
-		return nil, doubt("descriptor %d of process %d with %d bytes cannot hold %d", at.FD, at.PID, at.Capacity, m.Size)
+func attachSegment(at Shared, v Version) (*segment, error) {
+	if at.PID <= 0 || at.FD < 0 || v.Size == 0 || at.Capacity < v.Size || at.Capacity != int64(int(at.Capacity)) {
+		return nil, doubt("descriptor %d of process %d with %d bytes cannot hold %d", at.FD, at.PID, at.Capacity, v.Size)
+	}
+	if len(at.Sums) != Chunks(v.Size) {
+		return nil, doubt("%d sums came with %d bytes, which are %d chunks", len(at.Sums), v.Size, Chunks(v.Size))
 	}
 	name := "/proc/" + strconv.Itoa(at.PID) + "/fd/" + strconv.Itoa(at.FD)
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -44,9 +47,9 @@ func attachSegment(at Shared, m Manifest) (*segment, error) {
 		return nil, fmt.Errorf("map %s: %w", name, err)
 	}
 	s := &segment{mem: mem, fd: -1, node: inode{st.Dev, st.Ino}, foreign: true}
-	last := len(m.Chunks) - 1
-	from, n := m.Section(last)
-	if err := m.verify(last, mem[from:from+int64(n)]); err != nil {
+	last := len(at.Sums) - 1
+	from, n := v.Section(last)
+	if err := v.verify(last, at.Sums[last], mem[from:from+int64(n)]); err != nil {
 		s.destroy()
 		return nil, err
 	}

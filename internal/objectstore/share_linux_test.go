@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -75,7 +76,7 @@ func TestAttachToASecondProcess(t *testing.T) {
 	n := startNeighbour(t)
 	s := open(t, objectstore.Config{Budget: 64 * mib})
 	want := content(1, 3*mib+17)
-	o, err := s.Attach(context.Background(), n.Shared, n.Manifest)
+	o, err := s.Attach(context.Background(), n.Shared, n.Version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestAttachToASecondProcess(t *testing.T) {
 	o.Release()
 	empty(t, s)
 	// And cannot be mapped anew.
-	if _, err := s.Attach(context.Background(), n.Shared, n.Manifest); !errors.Is(err, objectstore.ErrNotShareable) {
+	if _, err := s.Attach(context.Background(), n.Shared, n.Version); !errors.Is(err, objectstore.ErrNotShareable) {
 		t.Errorf("attach to what was given up: %v", err)
 	}
 	empty(t, s)
@@ -119,10 +120,7 @@ func TestAttachDoubts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := o.Manifest(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := versionOf(t, o)
 	plain, err := os.Create(t.TempDir() + "/plain")
 	if err != nil {
 		t.Fatal(err)
@@ -142,43 +140,44 @@ func TestAttachDoubts(t *testing.T) {
 	}
 	at := func(f *os.File) objectstore.Shared {
 		device, inode := objectstore.Identity(t, f)
-		return objectstore.Shared{PID: os.Getpid(), FD: int(f.Fd()), Device: device, Inode: inode, Capacity: int64(len(want))}
+		return objectstore.Shared{PID: os.Getpid(), FD: int(f.Fd()), Device: device, Inode: inode, Capacity: int64(len(want)), Sums: good.Sums}
 	}
 	s := open(t, objectstore.Config{Budget: 64 * mib})
-	cases := map[string]func(at *objectstore.Shared, m *objectstore.Manifest){
-		"no process":     func(at *objectstore.Shared, m *objectstore.Manifest) { at.PID = 0 },
-		"other process":  func(at *objectstore.Shared, m *objectstore.Manifest) { at.PID = 1 << 30 },
-		"no descriptor":  func(at *objectstore.Shared, m *objectstore.Manifest) { at.FD = -1 },
-		"closed":         func(at *objectstore.Shared, m *objectstore.Manifest) { at.FD = 1 << 20 },
-		"another file":   func(at *objectstore.Shared, m *objectstore.Manifest) { at.FD = int(plain.Fd()) },
-		"other inode":    func(at *objectstore.Shared, m *objectstore.Manifest) { at.Inode++ },
-		"other device":   func(at *objectstore.Shared, m *objectstore.Manifest) { at.Device++ },
-		"other capacity": func(at *objectstore.Shared, m *objectstore.Manifest) { at.Capacity += 4096 },
-		"too small":      func(at *objectstore.Shared, m *objectstore.Manifest) { at.Capacity = 5 },
-		"no memory":      func(s *objectstore.Shared, m *objectstore.Manifest) { *s = at(plain) },
-		"not sealed":     func(s *objectstore.Shared, m *objectstore.Manifest) { *s = at(unsealed) },
-		"other object": func(at *objectstore.Shared, m *objectstore.Manifest) {
-			*m = objectstore.NewManifest(id(1), 1, content(2, 2*mib))
-		},
+	cases := map[string]func(at *objectstore.Shared, v *objectstore.Version){
+		"no process":     func(at *objectstore.Shared, v *objectstore.Version) { at.PID = 0 },
+		"other process":  func(at *objectstore.Shared, v *objectstore.Version) { at.PID = 1 << 30 },
+		"no descriptor":  func(at *objectstore.Shared, v *objectstore.Version) { at.FD = -1 },
+		"closed":         func(at *objectstore.Shared, v *objectstore.Version) { at.FD = 1 << 20 },
+		"another file":   func(at *objectstore.Shared, v *objectstore.Version) { at.FD = int(plain.Fd()) },
+		"other inode":    func(at *objectstore.Shared, v *objectstore.Version) { at.Inode++ },
+		"other device":   func(at *objectstore.Shared, v *objectstore.Version) { at.Device++ },
+		"other capacity": func(at *objectstore.Shared, v *objectstore.Version) { at.Capacity += 4096 },
+		"too small":      func(at *objectstore.Shared, v *objectstore.Version) { at.Capacity = 5 },
+		"no memory":      func(s *objectstore.Shared, v *objectstore.Version) { *s = at(plain) },
+		"not sealed":     func(s *objectstore.Shared, v *objectstore.Version) { *s = at(unsealed) },
+		"other bytes":    func(at *objectstore.Shared, v *objectstore.Version) { at.Sums = objectstore.SumsOf(content(2, 2*mib)) },
+		"too few sums":   func(at *objectstore.Shared, v *objectstore.Version) { at.Sums = at.Sums[:1] },
+		"too many sums":  func(at *objectstore.Shared, v *objectstore.Version) { at.Sums = append(slices.Clone(at.Sums), 1) },
+		"other size":     func(at *objectstore.Shared, v *objectstore.Version) { v.Size-- },
 	}
 	for what, spoil := range cases {
-		at, man := good, m
-		spoil(&at, &man)
-		_, err := s.Attach(context.Background(), at, man)
+		at, bad := good, v
+		spoil(&at, &bad)
+		_, err := s.Attach(context.Background(), at, bad)
 		if !errors.Is(err, objectstore.ErrNotShareable) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	bad := m
-	bad.Sum++
+	bad := v
+	bad.Nonce = 0
 	if _, err := s.Attach(context.Background(), good, bad); err == nil {
-		t.Error("a manifest that does not agree with itself")
+		t.Error("a version that its owner has no nonce for")
 	}
-	a, err := s.Attach(context.Background(), good, m)
+	a, err := s.Attach(context.Background(), good, v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Attach(context.Background(), good, m); !errors.Is(err, objectstore.ErrPresent) {
+	if _, err := s.Attach(context.Background(), good, v); !errors.Is(err, objectstore.ErrPresent) {
 		t.Errorf("twice: %v", err)
 	}
 	same(t, a, want)
@@ -215,14 +214,13 @@ func TestShareEveryForm(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if again, err := o.Share(context.Background()); err != nil || again != at {
+		if again, err := o.Share(context.Background()); err != nil || !reflect.DeepEqual(again, at) {
 			t.Errorf("%s: shared twice as %+v and %+v, %v", what, at, again, err)
 		}
-		m, err := o.Manifest(context.Background())
-		if err != nil {
-			t.Fatal(err)
+		if !slices.Equal(at.Sums, objectstore.SumsOf(want)) {
+			t.Errorf("%s: the sums that go with it are %x", what, at.Sums)
 		}
-		a, err := other.Attach(context.Background(), at, m)
+		a, err := other.Attach(context.Background(), at, versionOf(t, o))
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}

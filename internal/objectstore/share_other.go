@@ -4,6 +4,6 @@ package objectstore
 
 func (s *segment) address(int64) Shared { return Shared{FD: -1} }
 
-func attachSegment(Shared, Manifest) (*segment, error) { return nil, errNoSegments }
+func attachSegment(Shared, Version) (*segment, error) { return nil, errNoSegments }
 
 func permanent(error) bool { return true }

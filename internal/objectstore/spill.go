@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -33,8 +34,8 @@ func (s *Store) spill(ctx context.Context, o *Object) error {
 		return err
 	}
 	s.count.spilled++
-	s.count.spilledBytes += o.man.Size
-	if h, version := s.config.Hooks.Spilled, o.man.Version; h != nil {
+	s.count.spilledBytes += o.version.Size
+	if h, version := s.config.Hooks.Spilled, o.version; h != nil {
 		s.later(func() { h(version, time.Since(began)) })
 	}
 	before := o.charged
@@ -51,36 +52,32 @@ func (s *Store) spill(ctx context.Context, o *Object) error {
 
 // writeFile gives o, which is in its slot, a file.
 func (s *Store) writeFile(ctx context.Context, o *Object) error {
-	pieces, value, live := o.parts(), o.value, o.live
-	known, man := o.known, Manifest{}
-	if known {
-		man = o.man
-	}
+	pieces, value, live, known := o.parts(), o.value, o.live, o.sums.complete()
 	s.unlock()
-	size, source, err := s.sourceOf(o, pieces, value, live, known, &man)
+	size, first, source, err := s.sourceOf(o, pieces, value, live, known)
 	s.mu.Lock()
-	if err != nil {
-		return err
-	}
-	w, err := s.newFile(o.id, o.attempt, size)
-	if err != nil {
-		return err
-	}
-	s.unlock()
-	m, err := w.fill(ctx, o.id, o.attempt, source)
-	if err == nil && !man.ID.IsZero() && m.Sum != man.Sum {
+	if err == nil && !o.measure(size) {
 		err = changed(o.id)
 	}
+	if err != nil {
+		return err
+	}
+	w, err := s.newFile(o.id, o.version.Attempt, size)
+	if err != nil {
+		return err
+	}
+	s.unlock()
+	sums, err := w.fill(ctx, o.id, source)
 	if err == nil {
 		s.mu.Lock()
-		if !o.noteAll(m) {
+		if first != nil && !slices.Equal(first, sums) || !o.sums.noteAll(sums) {
 			err = changed(o.id)
 		}
 		s.unlock()
 	}
 	var f *spillFile
 	if err == nil {
-		f, err = w.commit(m)
+		f, err = w.commit(o.version, sums)
 	} else {
 		w.discard()
 	}
@@ -99,7 +96,7 @@ func (o *Object) parts() [][]byte {
 	case o.heap != nil:
 		return [][]byte{o.heap.bytes}
 	case o.seg != nil:
-		return [][]byte{o.seg.mem[:o.man.Size]}
+		return [][]byte{o.seg.mem[:o.version.Size]}
 	case o.encoding != nil:
 		return o.encoding.pieces
 	}
@@ -146,8 +143,8 @@ func (s *Store) newFile(id raysys.TaskID, attempt uint32, size int64) (*fileWrit
 	return w, nil
 }
 
-// makeDisk reserves n bytes of disk: copies go first, then files beside memory that holds the same, then what a collection
-// frees. The mutex is given up during a collection.
+// makeDisk reserves n bytes of disk: copies go first, then files beside memory that holds the same, then what a
+// collection frees. The mutex is given up during a collection.
 func (s *Store) makeDisk(n int64) error {
 	limit := s.config.Disk
 	if limit == 0 {

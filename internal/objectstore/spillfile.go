@@ -77,9 +77,10 @@ func (w *fileWriter) write(b []byte, at int64) error {
 	return nil
 }
 
-// fill writes the whole object as source emits it, and returns its manifest. Small blocks go through one buffer.
-func (w *fileWriter) fill(ctx context.Context, id raysys.TaskID, attempt uint32, source source) (Manifest, error) {
-	var done sums
+// fill writes the whole object as source emits it, and returns the sums of its chunks. Small blocks go through one
+// buffer.
+func (w *fileWriter) fill(ctx context.Context, id raysys.TaskID, source source) ([]uint32, error) {
+	var done running
 	var buf []byte
 	flush := func(b []byte) error {
 		for len(b) > 0 {
@@ -115,13 +116,13 @@ func (w *fileWriter) fill(ctx context.Context, id raysys.TaskID, attempt uint32,
 	if err == nil && done.size != w.length-w.body {
 		err = changed(id)
 	}
-	return done.manifest(id, attempt), err
+	return done.all(), err
 }
 
-// commit writes the header, closes the file and gives it its name. There is no fsync: a spill file outlives its process, and
-// what a crash of the host tears is found by its checksums.
-func (w *fileWriter) commit(m Manifest) (*spillFile, error) {
-	err := w.seal(m)
+// commit writes the header, closes the file and gives it its name. There is no fsync: a spill file outlives its
+// process, and what a crash of the host tears is found by its checksums.
+func (w *fileWriter) commit(v Version, sums []uint32) (*spillFile, error) {
+	err := w.seal(v, sums)
 	if cerr := w.file.Close(); err == nil {
 		err = cerr
 	}
@@ -129,8 +130,8 @@ func (w *fileWriter) commit(m Manifest) (*spillFile, error) {
 }
 
 // seal writes the header.
-func (w *fileWriter) seal(m Manifest) error {
-	head := appendHeader(nil, w.cluster, m)
+func (w *fileWriter) seal(v Version, sums []uint32) error {
+	head := appendHeader(nil, w.cluster, v, sums)
 	n, err := w.file.WriteAt(head, 0)
 	if err == nil && n < len(head) {
 		err = fmt.Errorf("%d of %d bytes of the header written", n, len(head))

@@ -86,11 +86,11 @@ func (o *Object) Info() Info {
 
 func (o *Object) info() Info {
 	i := Info{
-		ID: o.id, Attempt: o.attempt, Size: o.live, Memory: o.charged, Primary: o.primary, Pins: o.pins, Users: o.users,
+		ID: o.id, Attempt: o.version.Attempt, Size: o.live, Memory: o.charged, Primary: o.primary, Pins: o.pins, Users: o.users,
 		Since: o.since, Why: o.why, Lost: o.lost,
 	}
-	if o.known || o.tally != nil {
-		i.Size = o.man.Size
+	if o.sums != nil {
+		i.Size = o.version.Size
 	}
 	form := func(has bool, name string) {
 		if has {

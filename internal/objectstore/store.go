@@ -167,7 +167,7 @@ func (s *Store) Add(ctx context.Context, id raysys.TaskID, attempt uint32, v Val
 	if r, ok := v.(Reason); ok {
 		why = r.Why()
 	}
-	o := s.enlist(id, attempt, why)
+	o := s.enlist(Version{ID: id, Attempt: attempt, Nonce: newNonce()}, why)
 	o.primary, o.value, o.live = true, v, size
 	o.settle()
 	if err == nil {
@@ -199,10 +199,10 @@ func (s *Store) vacant(id raysys.TaskID) error {
 	return nil
 }
 
-func (s *Store) enlist(id raysys.TaskID, attempt uint32, why string) *Object {
-	o := &Object{store: s, id: id, attempt: attempt, since: s.config.Now(), why: why, listed: true}
+func (s *Store) enlist(v Version, why string) *Object {
+	o := &Object{store: s, id: v.ID, version: v, since: s.config.Now(), why: why, listed: true}
 	o.room.object, o.disk.object = o, o
-	s.table[id] = o
+	s.table[v.ID] = o
 	return o
 }
 

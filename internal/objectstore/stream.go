@@ -22,26 +22,26 @@ type source func(emit func([]byte) error) error
 const streamShare = 8
 
 // sourceOf returns what to write of an object, and how many bytes that is. A value that is streamed is read twice: its
-// length and sums come before the first byte is written. It is called without the mutex.
-func (s *Store) sourceOf(o *Object, pieces [][]byte, v Value, live int64, known bool, man *Manifest) (int64, source, error) {
+// length comes before the first byte is written, and with it the sums that the second reading must have too, unless
+// they are known. It is called without the mutex.
+func (s *Store) sourceOf(o *Object, pieces [][]byte, v Value, live int64, known bool) (size int64, first []uint32, src source, err error) {
 	if stream, ok := v.(Streamer); ok && pieces == nil && live > s.config.Budget/streamShare {
 		src := guarded(o.id, stream)
-		if !known {
-			var all sums
-			if err := src(func(b []byte) error { all.add(b); return nil }); err != nil {
-				return 0, nil, err
-			}
-			*man = all.manifest(o.id, o.attempt)
+		if known {
+			return o.version.Size, nil, src, nil
 		}
-		return man.Size, src, nil
+		var all running
+		if err := src(func(b []byte) error { all.add(b); return nil }); err != nil {
+			return 0, nil, nil, err
+		}
+		return all.size, all.all(), src, nil
 	}
 	if pieces == nil {
-		var err error
 		if pieces, err = encode(o.id, v); err != nil {
-			return 0, nil, err
+			return 0, nil, nil, err
 		}
 	}
-	return total(pieces), func(emit func([]byte) error) error {
+	return total(pieces), nil, func(emit func([]byte) error) error {
 		for _, p := range pieces {
 			if err := emit(p); err != nil {
 				return err

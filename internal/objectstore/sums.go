@@ -1,95 +1,77 @@
 package objectstore
 
 import (
-	"runtime"
-	"sync"
+	"slices"
 
-	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/crc32c"
 )
 
-// sumsAside is from how many bytes on sums are computed by several goroutines, and sumsEach what each of them gets at
-// least: bytes that no cache holds are summed at less than half of what a processor can do, and the other half is there.
-const (
-	sumsAside = 16 << 20
-	sumsEach  = 4 << 20
-)
-
-// NewManifest computes the manifest of pieces that, joined, are the object's bytes.
-func NewManifest(id raysys.TaskID, attempt uint32, pieces ...[]byte) Manifest {
-	s := sums{size: total(pieces)}
-	if workers := s.workers(); workers > 1 {
-		s.chunks = sumAside(workers, s.size, pieces)
-		return s.manifest(id, attempt)
-	}
-	s.chunks, s.size = make([]uint32, 0, Chunks(s.size)), 0
-	for _, p := range pieces {
-		s.add(p)
-	}
-	return s.manifest(id, attempt)
-}
-
-// sums computes a manifest of bytes as they come.
+// sums is the CRC-32C of each chunk of an object, as far as they are known. A known sum never changes: another node may
+// have verified its bytes against it. The store's mutex guards it.
 type sums struct {
-	chunks []uint32
-	size   int64
-	chunk  uint32 // of the bytes since the last whole chunk
+	crc   []uint32
+	known []bool
 }
 
-func (s *sums) add(p []byte) {
-	for len(p) > 0 {
-		n := min(len(p), ChunkSize-int(s.size%ChunkSize))
-		s.chunk = crc32c.Update(s.chunk, p[:n])
-		p = p[n:]
-		if s.size += int64(n); s.size%ChunkSize == 0 {
-			s.flush()
+// newSums is of an object of size bytes, none of whose sums is known.
+func newSums(size int64) *sums {
+	n := Chunks(size)
+	return &sums{crc: make([]uint32, n), known: make([]bool, n)}
+}
+
+// complete reports whether all sums are known; those of nil are not.
+func (s *sums) complete() bool { return s != nil && !slices.Contains(s.known, false) }
+
+// note takes the sum of chunk i. False: another one is known.
+func (s *sums) note(i int, sum uint32) bool {
+	if s.known[i] {
+		return s.crc[i] == sum
+	}
+	s.crc[i], s.known[i] = sum, true
+	return true
+}
+
+// noteAll takes the sums of all chunks. False, and nothing changes: another one is known for some chunk, or the number
+// is wrong.
+func (s *sums) noteAll(crc []uint32) bool {
+	if len(crc) != len(s.crc) {
+		return false
+	}
+	for i, sum := range crc {
+		if s.known[i] && s.crc[i] != sum {
+			return false
 		}
 	}
-}
-
-// flush ends a chunk.
-func (s *sums) flush() {
-	s.chunks = append(s.chunks, s.chunk)
-	s.chunk = 0
-}
-
-func (s *sums) manifest(id raysys.TaskID, attempt uint32) Manifest {
-	m := Manifest{Version: Version{ID: id, Attempt: attempt, Size: s.size}, Chunks: s.chunks}
-	if len(m.Chunks) < Chunks(s.size) {
-		m.Chunks = append(m.Chunks, s.chunk)
+	for i, sum := range crc {
+		s.note(i, sum)
 	}
-	m.Sum = m.sum()
-	return m
+	return true
 }
 
-// workers is how many goroutines are to compute the sums of s.size bytes.
-func (s *sums) workers() int {
-	if s.size < sumsAside {
-		return 1
+// measure takes the length of the object's encoding. False: another one is known. The mutex is held.
+func (o *Object) measure(size int64) bool {
+	if o.sums == nil {
+		o.version.Size, o.sums = size, newSums(size)
 	}
-	return int(min(int64(runtime.GOMAXPROCS(0)), s.size/sumsEach))
+	return o.version.Size == size
 }
 
-// sumAside computes the sums of size bytes: each goroutine has a stretch of whole chunks.
-func sumAside(workers int, size int64, pieces [][]byte) []uint32 {
-	n := Chunks(size)
-	out := make([]uint32, n)
-	var all sync.WaitGroup
-	for w := range workers {
-		all.Go(func() {
-			first, end := n*w/workers, n*(w+1)/workers
-			from, to := int64(first)*ChunkSize, min(int64(end)*ChunkSize, size)
-			mine := sums{chunks: out[first:first:end]}
-			for _, p := range section(pieces, from, int(to-from)) {
-				mine.add(p)
-			}
-			if mine.size%ChunkSize != 0 {
-				mine.flush()
-			}
-		})
+// compare computes the sums of a repeated encoding if one is known: the value must still give the chunks that other
+// nodes may have. o is in its slot; the mutex is given up meanwhile.
+func (o *Object) compare(pieces [][]byte) error {
+	if !slices.Contains(o.sums.known, true) {
+		return nil
 	}
-	all.Wait()
-	return out
+	o.store.unlock()
+	var all running
+	for _, p := range pieces {
+		all.add(p)
+	}
+	o.store.mu.Lock()
+	if !o.sums.noteAll(all.all()) {
+		return changed(o.id)
+	}
+	return nil
 }
 
 // sumOf is the CRC-32C of the joint of pieces.
@@ -100,20 +82,28 @@ func sumOf(pieces [][]byte) (sum uint32) {
 	return sum
 }
 
-// sumSome computes the sums of some chunks of m, side by side where they are many.
-func sumSome(m Manifest, chunks []int, pieces [][]byte) []uint32 {
-	out := make([]uint32, len(chunks))
-	some := sums{size: int64(len(chunks)) * ChunkSize}
-	workers := some.workers()
-	var all sync.WaitGroup
-	for w := range workers {
-		all.Go(func() {
-			for k := w; k < len(chunks); k += workers {
-				at, n := m.Section(chunks[k])
-				out[k] = sumOf(section(pieces, at, n))
-			}
-		})
+// running computes the sums of bytes as they come.
+type running struct {
+	size   int64
+	chunks []uint32
+	chunk  uint32 // of the bytes since the last whole chunk
+}
+
+func (r *running) add(p []byte) {
+	for len(p) > 0 {
+		n := min(len(p), ChunkSize-int(r.size%ChunkSize))
+		r.chunk = crc32c.Update(r.chunk, p[:n])
+		p = p[n:]
+		if r.size += int64(n); r.size%ChunkSize == 0 {
+			r.chunks, r.chunk = append(r.chunks, r.chunk), 0
+		}
 	}
-	all.Wait()
-	return out
+}
+
+// all returns the sums, after the last byte.
+func (r *running) all() []uint32 {
+	if len(r.chunks) < Chunks(r.size) {
+		r.chunks = append(r.chunks, r.chunk)
+	}
+	return r.chunks
 }

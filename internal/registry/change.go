@@ -110,7 +110,7 @@ func (ch *Change) apply(o Record, exists bool, by core.NodeKey, alive func(core.
 			o = ch.rec
 			o.At = nil
 		}
-		if o.Attempt != ch.rec.Attempt || o.Sum != ch.rec.Sum || o.Size != ch.rec.Size || o.ID != ch.rec.ID {
+		if o.Attempt != ch.rec.Attempt || o.Nonce != ch.rec.Nonce || o.Size != ch.rec.Size || o.ID != ch.rec.ID {
 			return o, exists, false // the bytes are of an attempt that did not win
 		}
 		o.Enter(Location{by, ch.kept})

@@ -77,7 +77,7 @@ func frame(t *testing.T, name string) []byte {
 func TestFramesOfVersion1(t *testing.T) {
 	id := wire.NewReader([]byte("0123456789abcdef"))
 	rec := Record{
-		ID: id.ID(), Owner: core.NodeKey{Node: "o", Incarnation: 5}, Size: 1 << 20, Attempt: 2, Sum: 1 << 60, Replicas: 2,
+		ID: id.ID(), Owner: core.NodeKey{Node: "o", Incarnation: 5}, Size: 1 << 20, Attempt: 2, Nonce: 1 << 60, Replicas: 2,
 		At: []Location{{core.NodeKey{Node: "o", Incarnation: 5}, true}, {core.NodeKey{Node: "p", Incarnation: 600}, false}},
 	}
 	g := grain{"prog", grainengine.ID{Kind: "account", Key: "alice"}, grainengine.Token{Epoch: 300, Seq: 7}}

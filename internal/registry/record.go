@@ -18,7 +18,7 @@ type Record struct {
 	Owner    core.NodeKey
 	Size     int64
 	Attempt  uint32
-	Sum      uint64
+	Nonce    uint64
 	Replicas int // how many nodes shall keep it, the owner among them; 0 and 1: the owner alone
 	At       []Location
 }
@@ -53,7 +53,7 @@ const objectVersion = 1
 func (o *Record) append(dst []byte) []byte {
 	dst = wire.AppendID(append(dst, objectVersion), o.ID)
 	dst = wire.AppendNode(dst, o.Owner)
-	for _, v := range []uint64{uint64(o.Size), uint64(o.Attempt), o.Sum, uint64(o.Replicas), uint64(len(o.At))} {
+	for _, v := range []uint64{uint64(o.Size), uint64(o.Attempt), o.Nonce, uint64(o.Replicas), uint64(len(o.At))} {
 		dst = wire.AppendUvarint(dst, v)
 	}
 	for _, l := range o.At {
@@ -74,7 +74,7 @@ func readRecord(r *wire.Reader) (o Record, err error) {
 		return o, fmt.Errorf("object record: version %d is unknown here: upgrade this node", v)
 	}
 	o = Record{
-		ID: r.ID(), Owner: wire.ReadNode(r), Size: int64(r.Uvarint()), Attempt: r.Uint32(), Sum: r.Uvarint(), Replicas: int(r.Uint32()),
+		ID: r.ID(), Owner: wire.ReadNode(r), Size: int64(r.Uvarint()), Attempt: r.Uint32(), Nonce: r.Uvarint(), Replicas: int(r.Uint32()),
 	}
 	n := r.Count(2)
 	if n > maxLocations || o.Size < 0 {

@@ -35,24 +35,13 @@ func (d *feed) answered(peer Peer, a *pulled) error {
 	case statusShared:
 		return d.attach(peer, a)
 	case statusRefused:
-		if a.code == codeAnew {
-			return errMoved
-		}
 		why := &sourceError{key: d.key, code: a.code}
 		if a.text != "" {
 			why.err = errors.New(a.text)
 		}
 		return why
 	}
-	err := f.begin(a)
-	if errors.Is(err, errUnproven) {
-		if d.without++; d.without > maxWithout { // what came late answers an earlier question, but not for ever
-			return &sourceError{d.key, codeCorrupt, errUnproven}
-		}
-		d.noSums = true
-		return d.pull(peer)
-	}
-	if err != nil {
+	if err := f.begin(a.version); err != nil {
 		c := codeVersion
 		if !errors.Is(err, errVersion) {
 			c = codeCorrupt
@@ -63,7 +52,6 @@ func (d *feed) answered(peer Peer, a *pulled) error {
 	f.mu.Lock()
 	first := !d.ready
 	d.ready = true
-	d.sums = d.sums || a.later // the chunks asked for before the sums were whole still come with them
 	f.mu.Unlock()
 	if first {
 		f.pump(d)
@@ -125,19 +113,19 @@ func (d *feed) attach(peer Peer, a *pulled) error {
 	f.mu.Lock()
 	want, begun := f.want, f.in != nil
 	f.mu.Unlock()
-	err := compare(want, a.man.Version)
+	err := compare(want, a.version)
 	if err != nil {
 		return &sourceError{d.key, codeVersion, err}
 	}
 	if !begun {
 		var at shared
 		if at, err = readShared(a.shared); err == nil {
-			o, aerr := f.e.cfg.Store.Attach(f.ctx, at, a.man)
+			o, aerr := f.e.cfg.Store.Attach(f.ctx, at, a.version)
 			if aerr == nil {
 				o.Pin() // memory of another process is not dropped for room
 				f.hold(o)
 				f.e.counts.mapped.Add(1)
-				f.arrived(o, a.man.Version)
+				f.arrived(o, a.version)
 				return errOver
 			}
 			err = aerr

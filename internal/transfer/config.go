@@ -31,7 +31,8 @@ type Peer interface {
 
 func keyOf(p Peer) core.NodeKey { return core.NodeKey{Node: p.Node(), Incarnation: p.Incarnation()} }
 
-// Body is what SendBody sends behind the head: pieces of memory, or a section of a file. Neither changes before Release.
+// Body is what SendBody sends behind the head: pieces of memory, or a section of a file. Neither changes before
+// Release.
 type Body struct {
 	Pieces  [][]byte
 	File    *os.File
@@ -49,17 +50,17 @@ type Landing interface {
 
 // Link reaches other nodes.
 type Link interface {
-	// Connect returns the link to that incarnation, and makes one if there is none. It fails with raysys.ErrNodeDead when
-	// the incarnation is over.
+	// Connect returns the link to that incarnation, and makes one if there is none. It fails with raysys.ErrNodeDead
+	// when the incarnation is over.
 	Connect(ctx context.Context, to core.NodeKey) (Peer, error)
 }
 
 // Sources names the nodes that may have an object, the likeliest first.
 type Sources interface {
 	// Next returns another node to ask, which may be one that was asked before if it is worth asking again. It blocks
-	// until there is one, and returns an error when there will be none, which says why, or when ctx ends. The error matches
-	// raysys.ErrUnreachable when a node may have the object that cannot be named now. Next is called by one goroutine at a
-	// time, and only when one more source is wanted.
+	// until there is one, and returns an error when there will be none, which says why, or when ctx ends. The error
+	// matches raysys.ErrUnreachable when a node may have the object that cannot be named now. Next is called by one
+	// goroutine at a time, and only when one more source is wanted.
 	Next(ctx context.Context) (core.NodeKey, error)
 }
 
@@ -102,9 +103,6 @@ type Config struct {
 	// TreeFrom is given to every receiver.
 	Fanout   int
 	TreeFrom int64 // bytes: 8 MiB
-	// SumsFrom is from which size on an object whose sums are not known yet is given with the sum of each chunk beside it,
-	// instead of all of them before: 8 MiB. Below it, they take less time than a message.
-	SumsFrom int64
 	// Outstanding is how many chunks are summed and written to one peer at a time: 1. With more, the second chunk is
 	// summed while the first is written: that is no faster, since the writer then finds it in no cache, and it takes
 	// a processor from calls (docs/adr/0016-crc32c-by-folding.md).
@@ -161,7 +159,6 @@ func (c *Config) complete() error {
 	size("SeveralFrom", &c.SeveralFrom, 16<<20)
 	size("TreeFrom", &c.TreeFrom, 8<<20)
 	size("ShareFrom", &c.ShareFrom, 1<<20)
-	size("SumsFrom", &c.SumsFrom, 8<<20)
 	if c.Stall == 0 {
 		c.Stall = 2 * time.Second
 	}

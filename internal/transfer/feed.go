@@ -18,7 +18,8 @@ type feed struct {
 	wakes  chan struct{} // of capacity 1: look at the inbox
 	heard  atomic.Int64  // when something came last, as the engine's now
 
-	// The feed's own goroutine alone writes these: the key with the engine's mu and the flight's, the slot with the engine's.
+	// The feed's own goroutine alone writes these: the key with the engine's mu and the flight's, the slot with the
+	// engine's.
 	key  core.NodeKey
 	slot uint64
 
@@ -27,16 +28,13 @@ type feed struct {
 	sent    bool         // key was named by root, and serves while it still receives
 	failed  []failure    // nodes that root must not name again
 	noShare bool         // mapping did not work
-	noSums  bool         // the manifest is wanted whole, in this conversation
-	without int          // answers that had none nevertheless
 
 	// Guarded by the flight's mu.
 	peer    Peer // of the conversation; nil between two
-	ready   bool // it answered with a manifest: it may be asked
+	ready   bool // it has the version: it may be asked
 	slow    bool // it stands still
 	stalls  int  // in a row
 	got     int  // chunks
-	sums    bool // its chunks come with their sums
 	pending []int
 	landing *landed
 
@@ -85,8 +83,6 @@ var (
 const (
 	maxHops  = 64 // from source to source, and back
 	maxDowns = 3  // links that broke in a row without a chunk over them
-
-	maxWithout = 8 // answers without sums to a feed that needs them
 )
 
 // sourceError is why a source gives nothing.
@@ -206,14 +202,13 @@ func (d *feed) converse() error {
 func (d *feed) begin(peer Peer) {
 	f := d.flight
 	d.read() // a late frame of another conversation
-	d.noSums, d.without = false, 0
 	d.heardNow()
 	f.e.mu.Lock()
 	f.mu.Lock()
 	f.e.slots++
 	d.slot = f.e.slots
 	f.e.feeds[d.slot] = d
-	d.peer, d.ready, d.slow, d.stalls, d.sums = peer, false, false, 0, false
+	d.peer, d.ready, d.slow, d.stalls = peer, false, false, 0
 	f.mu.Unlock()
 	f.e.mu.Unlock()
 }
@@ -242,7 +237,7 @@ func (d *feed) hangUp(peer Peer) {
 // pull opens the conversation, or repeats that when no answer came.
 func (d *feed) pull(peer Peer) error {
 	f := d.flight
-	p := pull{slot: d.slot, failed: d.failed}
+	p := pull{slot: d.slot, sent: d.sent, failed: d.failed}
 	f.mu.Lock()
 	p.want = f.want
 	if f.in != nil {
@@ -250,16 +245,7 @@ func (d *feed) pull(peer Peer) error {
 	} else if !d.noShare {
 		p.host = f.e.cfg.Host
 	}
-	if f.whole {
-		p.flags |= pullKnown
-	}
-	if !d.noSums && (f.in != nil || f.want.Sum == 0) { // a version that is wanted by its sum has to be seen by it
-		p.flags |= pullSums
-	}
 	f.mu.Unlock()
-	if d.sent {
-		p.flags |= pullSent
-	}
 	if err := peer.Send(wire.Control, wire.KindPull, p.append(nil)); err != nil {
 		return errors.Join(errLinkDown, err)
 	}

@@ -12,11 +12,12 @@ import (
 // caller calls Unpin. Callers that want the same object at the same time share one transfer, to which the sources of
 // each are added; it ends with the ctx of the last one.
 //
-// want names the object; a Sum of 0 takes whichever version the first source has, else it is that version or an error.
+// want names the object; a Nonce of 0 takes whichever version the first source has, else it is that version or an
+// error.
 //
 // It fails with raysys.ErrObjectLost when no source has the object, and says what each of them answered; with
-// raysys.ErrUnreachable when one that may have it lives, but does not give it; with raysys.ErrStoreFull when this node has
-// no room; and with the cause of ctx.
+// raysys.ErrUnreachable when one that may have it lives, but does not give it; with raysys.ErrStoreFull when this node
+// has no room; and with the cause of ctx.
 func (e *Engine) Fetch(ctx context.Context, want objectstore.Version, sources Sources, form objectstore.Form) (*objectstore.Object, error) {
 	o, err := e.fetch(ctx, want, sources, form)
 	if err != nil {
@@ -47,7 +48,8 @@ func (e *Engine) fetch(ctx context.Context, want objectstore.Version, sources So
 	return f.leave(ctx, want)
 }
 
-// board returns the flight of an object, which it begins if need be, with one more waiter; or the object that is here, pinned.
+// board returns the flight of an object, which it begins if need be, with one more waiter; or the object that is here,
+// pinned.
 func (e *Engine) board(ctx context.Context, want objectstore.Version, form objectstore.Form) (*flight, *objectstore.Object, error) {
 	for {
 		e.mu.Lock()
@@ -87,12 +89,12 @@ func (e *Engine) board(ctx context.Context, want objectstore.Version, form objec
 
 // checked returns an object that was here already, or unpins it when it is not the one that is wanted.
 func checked(ctx context.Context, o *objectstore.Object, want objectstore.Version) (*objectstore.Object, error) {
-	if want.Sum == 0 {
+	if want.Nonce == 0 {
 		return o, nil
 	}
-	m, err := o.Manifest(ctx)
+	v, err := o.Version(ctx)
 	if err == nil {
-		err = compare(want, m.Version)
+		err = compare(want, v)
 	}
 	if err != nil {
 		o.Unpin()
@@ -106,7 +108,7 @@ var errVersion = fmt.Errorf("%w: another version of it is there", raysys.ErrObje
 
 // compare reports that a version is not the one that is wanted.
 func compare(want, got objectstore.Version) error {
-	if want.ID == got.ID && (want.Sum == 0 || want == got) {
+	if want.ID == got.ID && (want.Nonce == 0 || want == got) {
 		return nil
 	}
 	return other(want, got)

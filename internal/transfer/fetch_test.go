@@ -213,11 +213,11 @@ func TestVersions(t *testing.T) {
 		if err != nil || !bytes.Equal(got, two) {
 			t.Error(err)
 		}
-		if _, err := d.getAs(t.Context(), objectstore.Version{ID: id(1), Attempt: 1, Size: 30 * mib, Sum: 7}, objectstore.Heap, transfer.From(key("a"))); !errors.Is(err, raysys.ErrObjectLost) {
+		if _, err := d.getAs(t.Context(), objectstore.Version{ID: id(1), Attempt: 1, Size: 30 * mib, Nonce: 7}, objectstore.Heap, transfer.From(key("a"))); !errors.Is(err, raysys.ErrObjectLost) {
 			t.Error("another version than is here:", err)
 		}
 		e := n.node("e")
-		_, err = e.getAs(t.Context(), objectstore.Version{ID: id(1), Attempt: 1, Size: 30 * mib, Sum: 7}, objectstore.Heap, transfer.From(key("a"), key("b")))
+		_, err = e.getAs(t.Context(), objectstore.Version{ID: id(1), Attempt: 1, Size: 30 * mib, Nonce: 7}, objectstore.Heap, transfer.From(key("a"), key("b")))
 		if !errors.Is(err, raysys.ErrObjectLost) || !strings.Contains(err.Error(), "another version") {
 			t.Error(err)
 		}

@@ -20,11 +20,11 @@ func appendVersion(dst []byte, v objectstore.Version) []byte {
 	dst = wire.AppendID(dst, v.ID)
 	dst = binary.AppendUvarint(dst, uint64(v.Attempt))
 	dst = binary.AppendUvarint(dst, uint64(v.Size))
-	return binary.LittleEndian.AppendUint64(dst, v.Sum)
+	return binary.LittleEndian.AppendUint64(dst, v.Nonce)
 }
 
 func readVersion(r *wire.Reader) objectstore.Version {
-	return objectstore.Version{ID: r.ID(), Attempt: r.Uint32(), Size: int64(r.Uvarint()), Sum: r.Uint64()}
+	return objectstore.Version{ID: r.ID(), Attempt: r.Uint32(), Size: int64(r.Uvarint()), Nonce: r.Uint64()}
 }
 
 func readSum(r *wire.Reader) uint32 {

@@ -31,10 +31,7 @@ type flight struct {
 
 	mu       sync.Mutex // guards the rest
 	want     objectstore.Version
-	version  objectstore.Version // of the manifest; its Sum only counts when whole
-	whole    bool                // the manifest is known, and not only the version
-	mark     uint64              // what its sums are known by
-	man      objectstore.Manifest
+	version  objectstore.Version // of what is received; all sources have it
 	in       *objectstore.Incoming
 	making   chan struct{} // closed when the feed that asks the store for room has an answer; nil when none does
 	cargo    cargo
@@ -57,8 +54,8 @@ func newFlight(e *Engine, want objectstore.Version, form objectstore.Form) *flig
 	return f
 }
 
-// join adds what one more caller knows. Whether what comes is the version that this one wants is seen when it leaves: others
-// may have wanted any.
+// join adds what one more caller knows. Whether what comes is the version that this one wants is seen when it leaves:
+// others may have wanted any.
 func (f *flight) join(sources Sources) {
 	f.mu.Lock()
 	f.sources = append(f.sources, sources)
@@ -175,7 +172,7 @@ func (f *flight) next() (Sources, context.Context) {
 // wants reports whether one more source would help. mu is held.
 func (f *flight) wants() bool {
 	most := 1
-	if f.in != nil && f.man.Size >= f.e.cfg.SeveralFrom {
+	if f.in != nil && f.version.Size >= f.e.cfg.SeveralFrom {
 		most = f.e.cfg.Sources
 	}
 	healthy := 0

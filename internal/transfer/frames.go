@@ -16,7 +16,7 @@ const (
 	maxAsked  = 1 << 10 // chunks that one stream keeps asked for
 	maxNodes  = 1 << 8  // in one list
 	maxText   = 1 << 10
-	headBytes = 24 // of a chunk: two varints, of which the slot is small, and a sum
+	headBytes = 24 // of a chunk at most: two varints and a sum
 )
 
 // code says why something is not given. The numbers are on the wire.
@@ -32,13 +32,12 @@ const (
 	codeClosed  code = 6 // the node ends
 	codeGone    code = 7 // the node cannot be reached, or stood still
 	codeCorrupt code = 8 // its bytes were wrong
-	codeAnew    code = 9 // its sums are others now than those it began with: pull again
 )
 
 func (c code) String() string {
 	texts := [...]string{
 		"refused", "it does not have it", "it has another version", "it is still receiving it itself", "its store failed", "it is busy", "it ends",
-		"it does not answer", "it sent wrong bytes", "it learned the sums from elsewhere",
+		"it does not answer", "it sent wrong bytes",
 	}
 	if int(c) < len(texts) {
 		return texts[c]
@@ -52,27 +51,19 @@ type failure struct {
 	code code
 }
 
-// Flags of a pull.
-const (
-	pullKnown = 1 << iota // the receiver has the manifest of that version
-	pullSent              // a source of the whole object sent the receiver here
-	pullSums              // the receiver takes sums with the chunks, where the source does not know them yet
-)
-
 // pull opens a conversation, or repeats it.
 type pull struct {
 	slot   uint64
-	want   objectstore.Version // Sum 0: whichever there is
-	flags  byte
-	host   string    // where the receiver can map memory; empty for nowhere
-	failed []failure // the nodes that the receiver does not want to be sent to
+	want   objectstore.Version // Nonce 0: whichever there is
+	sent   bool                // a source of the whole object sent the receiver here
+	host   string              // where the receiver can map memory; empty for nowhere
+	failed []failure           // the nodes that the receiver does not want to be sent to
 }
 
 func (p *pull) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, p.slot)
 	dst = appendVersion(dst, p.want)
-	dst = append(dst, p.flags)
-	dst = wire.AppendBytes(dst, p.host)
+	dst = wire.AppendBytes(appendBool(dst, p.sent), p.host)
 	dst = binary.AppendUvarint(dst, uint64(len(p.failed)))
 	for _, f := range p.failed {
 		dst = append(appendKey(dst, f.key), byte(f.code))
@@ -82,7 +73,7 @@ func (p *pull) append(dst []byte) []byte {
 
 func (p *pull) read(b []byte) error {
 	r := wire.NewReader(b)
-	p.slot, p.want, p.flags, p.host = r.Uvarint(), readVersion(&r), r.Byte(), readText(&r)
+	p.slot, p.want, p.sent, p.host = r.Uvarint(), readVersion(&r), r.Byte() == 1, readText(&r)
 	for range readCount(&r) {
 		p.failed = append(p.failed, failure{readKey(&r), code(r.Byte())})
 	}
@@ -120,20 +111,20 @@ func readAsk(b []byte) (slot uint64, spans []span, err error) {
 	return slot, spans, r.Err()
 }
 
-func appendHead(dst []byte, slot uint64, chunk int) []byte {
-	return binary.AppendUvarint(binary.AppendUvarint(dst, slot), uint64(chunk))
+// appendHead is what goes before a chunk: its sum comes with it.
+func appendHead(dst []byte, slot uint64, chunk int, sum uint32) []byte {
+	return binary.LittleEndian.AppendUint32(binary.AppendUvarint(binary.AppendUvarint(dst, slot), uint64(chunk)), sum)
 }
 
-// readHead also returns the rest: the sum, of a source that answered sumsLater, and else nothing that this version
-// knows.
-func readHead(b []byte) (slot uint64, chunk int, rest wire.Reader, err error) {
+func readHead(b []byte) (slot uint64, chunk int, sum uint32, err error) {
 	r := wire.NewReader(b)
 	slot = r.Uvarint()
 	n := r.Uvarint()
+	sum = readSum(&r)
 	if n > 1<<31 {
-		return 0, 0, r, wire.ErrCorrupt
+		return 0, 0, 0, wire.ErrCorrupt
 	}
-	return slot, int(n), r, r.Err()
+	return slot, int(n), sum, r.Err()
 }
 
 // appendEnd tells that a conversation is over, and whether the receiver has the whole object now.

@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -22,10 +21,6 @@ func (v *upload) give(i int) error {
 	if err != nil {
 		return v.failed(err)
 	}
-	if v.sums && c.Mark != v.mark {
-		c.Release()
-		return &refused{code: codeAnew}
-	}
 	room := s.e.room(s)
 	select {
 	case room <- struct{}{}:
@@ -42,11 +37,8 @@ func (v *upload) give(i int) error {
 		return v.failed(err)
 	}
 	o := newOutgoing(c, room)
-	var buf [headBytes + 4]byte
-	head := appendHead(buf[:0], s.id.slot, i)
-	if v.sums {
-		head = binary.LittleEndian.AppendUint32(head, sum)
-	}
+	var buf [headBytes]byte
+	head := appendHead(buf[:0], s.id.slot, i, sum)
 	err = s.peer.SendBody(wire.KindChunk, head, Body{
 		Pieces: c.Pieces, File: c.File, Offset: c.Offset, Length: c.Size, Release: o.release,
 	})

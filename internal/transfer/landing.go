@@ -5,12 +5,11 @@ import (
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
-	"github.com/raysys/raysys/internal/wire"
 )
 
 // Land returns the place for the body of a chunk; nil when the chunk is not wanted any more. It does not block.
 func (e *Engine) Land(from core.NodeKey, head []byte, size int) Landing {
-	slot, i, rest, err := readHead(head)
+	slot, i, sum, err := readHead(head)
 	if err != nil {
 		return nil // it is skipped, and asked for again
 	}
@@ -18,7 +17,7 @@ func (e *Engine) Land(from core.NodeKey, head []byte, size int) Landing {
 	if d == nil {
 		return nil
 	}
-	return d.flight.landOne(d, slot, i, size, &rest)
+	return d.flight.landOne(d, slot, i, size, sum)
 }
 
 // landed is one chunk on its way into the store.
@@ -28,26 +27,18 @@ type landed struct {
 	slot   uint64 // of the conversation
 	i      int
 	memory []byte
-	sums   bool // it came with
-	sum    uint32
+	sum    uint32 // that it came with
 }
 
 // landOne returns nil as a Landing, not as a pointer, when the chunk is not wanted: because it came already, or is
 // coming from elsewhere, or the conversation has ended since.
-func (f *flight) landOne(d *feed, slot uint64, i, size int, rest *wire.Reader) Landing {
+func (f *flight) landOne(d *feed, slot uint64, i, size int, sum uint32) Landing {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if d.peer == nil || d.slot != slot || f.decided || f.in == nil || i >= len(f.cargo.chunks) || f.cargo.chunks[i].place > asked {
 		return nil
 	}
-	if _, n := f.man.Section(i); n != size {
-		return nil
-	}
-	var sum uint32
-	if d.sums {
-		sum = readSum(rest)
-	}
-	if rest.Err() != nil || !d.sums && !f.whole {
+	if _, n := f.version.Section(i); n != size {
 		return nil
 	}
 	memory := f.in.Buffer(i)
@@ -55,7 +46,7 @@ func (f *flight) landOne(d *feed, slot uint64, i, size int, rest *wire.Reader) L
 		return nil
 	}
 	f.cargo.chunks[i].place = landing
-	l := &landed{f, d, slot, i, memory, d.sums, sum}
+	l := &landed{f, d, slot, i, memory, sum}
 	d.landing = l
 	f.crew.Add(1) // the flight ends after all its landings
 	d.heardNow()
@@ -90,7 +81,7 @@ func (l *landed) settle(err error) {
 	defer f.crew.Done()
 	came := err == nil
 	if came {
-		err = l.fill()
+		err = f.in.Filled(i, l.sum) // f.in is set, and stays
 	} else {
 		f.in.Return(i)
 	}
@@ -115,7 +106,7 @@ func (l *landed) settle(err error) {
 	switch {
 	case err == nil && whole:
 		f.e.counts.received(len(l.memory))
-		f.arrived(f.in.Object(), f.in.Manifest().Version)
+		f.arrived(f.in.Object(), f.in.Version())
 	case err == nil:
 		f.e.counts.received(len(l.memory))
 		f.pump(d)
@@ -135,21 +126,13 @@ func (l *landed) settle(err error) {
 	}
 }
 
-func (l *landed) fill() error {
-	in := l.f.in // which is set, and stays
-	if l.sums {
-		return in.FilledWith(l.i, l.sum)
-	}
-	return in.Filled(l.i)
-}
-
 const (
 	verifiers = 2
 	maxCame   = 32 // chunks that wait for them
 )
 
-// verify settles what has come and goes to a disk, until Close: other frames do not wait for the disk. What goes to memory
-// is verified by the reader that brought it, which has it in its cache.
+// verify settles what has come and goes to a disk, until Close: other frames do not wait for the disk. What goes to
+// memory is verified by the reader that brought it, which has it in its cache.
 func (e *Engine) verify() {
 	for l := range e.came {
 		l.settle(nil)

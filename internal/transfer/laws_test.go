@@ -19,8 +19,8 @@ type deaf struct{ Peer }
 func (deaf) Send(wire.Class, wire.Kind, []byte) error { return nil }
 func (deaf) Flush()                                   {}
 
-// TestWrongChunkIsItsSourcesFault: a chunk whose bytes are wrong is blamed on the source that it came from, and not on the one
-// that the feed has turned to before that was seen.
+// TestWrongChunkIsItsSourcesFault: a chunk whose bytes are wrong is blamed on the source that it came from, and not on
+// the one that the feed has turned to before that was seen.
 func TestWrongChunkIsItsSourcesFault(t *testing.T) {
 	store, err := objectstore.Open(objectstore.Config{Budget: 1 << 30})
 	if err != nil {
@@ -37,17 +37,16 @@ func TestWrongChunkIsItsSourcesFault(t *testing.T) {
 		if turned {
 			id.Lo = 2
 		}
-		man := objectstore.NewManifest(id, 1, make([]byte, 3*objectstore.ChunkSize))
-		f := newFlight(e, man.Version, objectstore.Heap)
-		if f.in, err = store.Receive(t.Context(), man, objectstore.Heap); err != nil {
+		v := objectstore.Version{ID: id, Attempt: 1, Size: 3 * objectstore.ChunkSize, Nonce: 7}
+		f := newFlight(e, v, objectstore.Heap)
+		if f.in, err = store.Receive(t.Context(), v, objectstore.Heap); err != nil {
 			t.Fatal(err)
 		}
-		f.man, f.whole, f.version = man, true, man.Version
-		f.cargo.load(len(man.Chunks))
+		f.version = v
+		f.cargo.load(3)
 		d := newFeed(f, core.NodeKey{Node: "a", Incarnation: 1})
 		d.slot, d.peer, d.ready = 7, deaf{}, true
-		rest := wire.NewReader(nil)
-		l := f.landOne(d, 7, 0, objectstore.ChunkSize, &rest)
+		l := f.landOne(d, 7, 0, objectstore.ChunkSize, objectstore.Checksum(make([]byte, objectstore.ChunkSize)))
 		if l == nil {
 			t.Fatal("the chunk was not wanted")
 		}

@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -28,7 +29,14 @@ type net struct {
 	addrs   map[raysys.NodeID]string
 	adapt   func(*transfer.Config)
 	chaos   func(to raysys.NodeID, class wire.Class, kind wire.Kind) link.Action
+	owned   []owned // what put was told, by the test's own goroutine
 	objects objectstore.Config
+}
+
+// owned is an object that a node owns.
+type owned struct {
+	version objectstore.Version
+	bytes   []byte
 }
 
 func newNet(t testing.TB, seed uint64) *net {
@@ -207,18 +215,40 @@ func (v *value) Pieces() ([][]byte, error) { return v.pieces, nil }
 
 func (v *value) Evict() bool { return false }
 
-// put makes a node the owner of an object.
+// put gives a node an object. The first node that is given some bytes under a name owns them; the next ones have copies
+// of that version, which stay.
 func (x *node) put(n uint64, attempt uint32, b []byte) objectstore.Version {
 	x.net.t.Helper()
-	m, err := x.hold(n, attempt, b).Manifest(context.Background())
+	ctx := context.Background()
+	for _, o := range x.net.owned {
+		if o.version.ID != id(n) || o.version.Attempt != attempt || !bytes.Equal(o.bytes, b) {
+			continue
+		}
+		in, err := x.store.Receive(ctx, o.version, objectstore.Heap)
+		if err != nil {
+			x.net.t.Fatal(err)
+		}
+		in.Object().SetPrimary(true)
+		for i := range objectstore.Chunks(o.version.Size) {
+			at, n := o.version.Section(i)
+			chunk := b[at : at+int64(n)]
+			copy(in.Buffer(i), chunk)
+			if err := in.Filled(i, objectstore.Checksum(chunk)); err != nil {
+				x.net.t.Fatal(err)
+			}
+		}
+		return o.version
+	}
+	v, err := x.own(n, attempt, b).Version(ctx)
 	if err != nil {
 		x.net.t.Fatal(err)
 	}
-	return m.Version
+	x.net.owned = append(x.net.owned, owned{v, b})
+	return v
 }
 
-// hold is put of a live value that nobody has summed.
-func (x *node) hold(n uint64, attempt uint32, b []byte) *objectstore.Object {
+// own makes a node the owner of a live value, whose version no other node has.
+func (x *node) own(n uint64, attempt uint32, b []byte) *objectstore.Object {
 	x.net.t.Helper()
 	half := len(b) / 3
 	o, err := x.store.Add(context.Background(), id(n), attempt, &value{[][]byte{b[:half], b[half:]}})

@@ -30,12 +30,20 @@ func appendShared(dst []byte, s shared) []byte {
 	for _, n := range []uint64{uint64(s.PID), uint64(s.FD), s.Device, s.Inode, uint64(s.Capacity)} {
 		dst = binary.AppendUvarint(dst, n)
 	}
+	dst = binary.AppendUvarint(dst, uint64(len(s.Sums)))
+	for _, sum := range s.Sums {
+		dst = binary.LittleEndian.AppendUint32(dst, sum)
+	}
 	return dst
 }
 
 func readShared(b []byte) (shared, error) {
 	r := wire.NewReader(b)
 	s := shared{PID: int(r.Uint32()), FD: int(r.Uint32()), Device: r.Uvarint(), Inode: r.Uvarint(), Capacity: int64(r.Uvarint())}
+	s.Sums = make([]uint32, r.Count(4))
+	for i := range s.Sums {
+		s.Sums[i] = readSum(&r)
+	}
 	if s.Capacity < 0 || s.PID < 0 || s.FD < 0 {
 		return s, wire.ErrCorrupt
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/objectstore"
 )
 
 // serve answers and sends until the stream ends; a *refused tells the receiver why.
@@ -38,76 +37,38 @@ func (v *upload) greet() error {
 	if err != nil {
 		return err
 	}
-	m, err := v.outline(&p, p.flags&pullSums != 0)
+	version, err := v.o.Version(s.ctx)
 	if err != nil {
-		return err
+		return v.failed(err)
 	}
-	if !receiving && p.host != "" && p.host == s.e.cfg.Host && m.Size >= s.e.cfg.ShareFrom {
+	if err := compare(p.want, version); err != nil {
+		return &refused{codeVersion, err}
+	}
+	if !receiving && p.host != "" && p.host == s.e.cfg.Host && version.Size >= s.e.cfg.ShareFrom {
 		// Where it does not work the object is sent: that needs nothing.
 		if at, err := v.o.Share(s.ctx); err == nil {
-			if m, err = v.outline(&p, false); err != nil {
-				return err
-			}
 			s.e.counts.shared.Add(1)
-			s.answer(&pulled{slot: s.id.slot, status: statusShared, man: m.Manifest, shared: appendShared(nil, at)})
+			s.answer(&pulled{slot: s.id.slot, status: statusShared, version: version, shared: appendShared(nil, at)})
 			return nil
 		}
 	}
-	if v.receiver == nil && m.Size >= s.e.cfg.TreeFrom {
+	if v.receiver == nil && version.Size >= s.e.cfg.TreeFrom {
 		r, nodes := s.e.place(v.o, s.id.peer, p.failed)
 		if r == nil {
 			s.e.counts.sentOn.Add(1)
 			if h := s.e.cfg.Hooks.Redirected; h != nil {
-				h(s.id.peer, m.ID, nodes)
+				h(s.id.peer, version.ID, nodes)
 			}
 			s.answer(&pulled{slot: s.id.slot, status: statusElsewhere, nodes: nodes, sent: true})
 			return errSentOn
 		}
 		v.receiver = r
 	}
-	a := pulled{slot: s.id.slot, man: m.Manifest, later: !m.Whole}
-	a.known = m.Whole && p.flags&pullKnown != 0
-	if p.flags&pullSums != 0 && !a.known {
-		a.mark = m.Mark
-	}
-	if a.later {
-		if v.sums && v.mark != m.Mark { // chunks asked for since would be taken for those of the former version
-			return &refused{code: codeAnew}
-		}
-		if !v.sums {
-			s.e.counts.unsummed.Add(1)
-		}
-		v.sums, v.mark = true, m.Mark
-	}
-	s.answer(&a)
+	s.answer(&pulled{slot: s.id.slot, version: version})
 	return nil
 }
 
-// outline returns the description of the object for the receiver, if it is the version that is wanted. Unless sums
-// may come with the chunks, all of them are computed, or waited for.
-func (v *upload) outline(p *pull, later bool) (m objectstore.Outline, err error) {
-	if later {
-		m, err = v.o.Outline(v.s.ctx)
-	}
-	if err == nil && !m.Whole && (!later || m.Size < v.s.e.cfg.SumsFrom) {
-		m.Mark = 0
-		m.Manifest, err = v.o.Manifest(v.s.ctx)
-		m.Whole = true
-	}
-	if err != nil {
-		return m, v.failed(err)
-	}
-	want := p.want
-	if !m.Whole {
-		want.Sum = 0 // the receiver compares marks
-	}
-	if err := compare(want, m.Version); err != nil {
-		return m, &refused{codeVersion, err}
-	}
-	return m, nil
-}
-
-// find pins the object, once. Of one that is still being received it waits until its manifest is known; receiving
+// find pins the object, once. Of one that is still being received it waits until its version is known; receiving
 // reports that case.
 func (v *upload) find(p *pull) (receiving bool, err error) {
 	e := v.s.e
@@ -115,7 +76,7 @@ func (v *upload) find(p *pull) (receiving bool, err error) {
 	f := e.flights[p.want.ID]
 	e.mu.Unlock()
 	if f != nil {
-		if p.flags&pullSent == 0 || f.feedsFrom(v.s.id.peer) {
+		if !p.sent || f.feedsFrom(v.s.id.peer) {
 			// Two nodes that wait for each other would wait for ever. The sources of this node have room for one more
 			// receiver, or can name a node that has.
 			hints := f.upstream(v.s.id.peer)

@@ -20,14 +20,13 @@ type Stats struct {
 	Redirects uint64 // times that this node went where a source sent it
 	Returned  uint64 // and came back from there
 	SentOn    uint64 // receivers that this node sent to others
-	Unsummed  uint64 // receivers that get the sum of each chunk with it
 	Shared    uint64 // receivers of the same machine that map the segment
 }
 
 type counters struct {
-	flights, failed, mapped                                                 atomic.Uint64
-	chunksIn, bytesIn, chunksOut, bytesOut, corrupt                         atomic.Uint64
-	struck, resumed, stalled, redirects, returned, sentOn, unsummed, shared atomic.Uint64
+	flights, failed, mapped                                       atomic.Uint64
+	chunksIn, bytesIn, chunksOut, bytesOut, corrupt               atomic.Uint64
+	struck, resumed, stalled, redirects, returned, sentOn, shared atomic.Uint64
 }
 
 func (c *counters) received(n int) {
@@ -50,6 +49,5 @@ func (e *Engine) Stats() Stats {
 	s.ChunksIn, s.BytesIn, s.ChunksOut, s.BytesOut = c.chunksIn.Load(), c.bytesIn.Load(), c.chunksOut.Load(), c.bytesOut.Load()
 	s.Corrupt, s.Struck, s.Resumed, s.Stalled = c.corrupt.Load(), c.struck.Load(), c.resumed.Load(), c.stalled.Load()
 	s.Redirects, s.Returned, s.SentOn, s.Shared = c.redirects.Load(), c.returned.Load(), c.sentOn.Load(), c.shared.Load()
-	s.Unsummed = c.unsummed.Load()
 	return s
 }

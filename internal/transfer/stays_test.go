@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -69,21 +70,20 @@ func TestAnotherAttempt(t *testing.T) {
 	})
 }
 
-// TestNeverTellsItsSums: a source that does not say which version it has is given up.
-func TestNeverTellsItsSums(t *testing.T) {
+// TestNeverTellsItsVersion: a source that does not say which version it has is given up.
+func TestNeverTellsItsVersion(t *testing.T) {
 	bubble(t, func(t *testing.T, n *net) {
-		a, b := n.node("a"), n.nodeWith("b", func(x *node) {
+		a, b := n.nodeWith("a", func(x *node) {
 			x.onFrame = func(_ raysys.NodeID, kind wire.Kind, payload []byte) []byte {
-				if kind == wire.KindPull {
-					return transfer.WithSums(payload)
+				if kind == wire.KindPulled {
+					payload = bytes.Clone(payload)
+					clear(payload[len(payload)-8:]) // the nonce
 				}
 				return payload
 			}
-		})
-		want := noise(1, 9*mib)
-		a.hold(1, 1, want)
-		v := objectstore.NewManifest(id(1), 1, want).Version
-		if _, err := b.getAs(t.Context(), v, objectstore.Heap, transfer.From(key("a"))); !errors.Is(err, raysys.ErrObjectLost) {
+		}), n.node("b")
+		a.put(1, 1, noise(1, 9*mib))
+		if _, err := b.get(t.Context(), 1, key("a")); !errors.Is(err, raysys.ErrObjectLost) || !strings.Contains(err.Error(), "nonce") {
 			t.Error(err)
 		}
 	})
@@ -95,7 +95,7 @@ func TestWantOfAnother(t *testing.T) {
 		a, b := n.node("a"), n.node("b")
 		want := noise(1, 9*mib)
 		wrong := a.put(1, 1, want)
-		wrong.Sum++
+		wrong.Nonce++
 		ask := make(chan core.NodeKey)
 		done := make(chan error, 2)
 		go func() {

@@ -206,6 +206,4 @@ type upload struct {
 	s        *stream
 	o        *objectstore.Object
 	receiver *receiver // nil when the object is given to every receiver
-	sums     bool      // each chunk goes with its sum, as the answer to the receiver announced
-	mark     uint64    // of those sums
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -23,107 +22,96 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// older makes a node ask as a version did that knew no sums beside chunks.
-func older(x *node) {
-	x.onFrame = func(_ raysys.NodeID, kind wire.Kind, payload []byte) []byte {
-		if kind == wire.KindPull {
-			return transfer.Older(payload)
-		}
-		return payload
-	}
-}
+// inParts makes much of little.
+func inParts(c *transfer.Config) { c.Window, c.SeveralFrom, c.TreeFrom = 2, 2*mib, 2*mib }
 
-// neverBeside makes a node answer as one did.
-func neverBeside(c *transfer.Config) { c.SumsFrom = math.MaxInt64 }
-
-// besideAlways has the sums of every object beside its chunks, and makes much of little.
-func besideAlways(c *transfer.Config) {
-	c.SumsFrom, c.Window, c.SeveralFrom, c.TreeFrom = 1, 2, 2*mib, 2*mib
-}
-
-// sameSums compares what a node knows of an object with what its bytes say.
-func (x *node) sameSums(n uint64, attempt uint32, b []byte) {
+// sameSums compares the sum of each chunk that a node gives with that of the bytes.
+func (x *node) sameSums(n uint64, b []byte) {
 	x.net.t.Helper()
 	o := x.store.Lookup(id(n))
 	if o == nil {
 		x.net.t.Errorf("%s does not have the object", x.name)
 		return
 	}
-	got, err := o.Manifest(context.Background())
-	want := objectstore.NewManifest(id(n), attempt, b)
-	if err != nil || got.Version != want.Version || !slices.Equal(got.Chunks, want.Chunks) {
-		x.net.t.Errorf("%s: %s where the bytes are %s: %v", x.name, got.Version, want.Version, err)
+	for i := range objectstore.Chunks(int64(len(b))) {
+		c, err := o.Chunk(context.Background(), i)
+		if err != nil {
+			x.net.t.Errorf("%s: %v", x.name, err)
+			return
+		}
+		if sum, err := c.Sum(); err != nil || sum != objectstore.Checksum(b[i*mib:min(len(b), (i+1)*mib)]) {
+			x.net.t.Errorf("%s: chunk %d has the sum %08x: %v", x.name, i, sum, err)
+		}
+		c.Release()
 	}
 }
 
-// TestSumsBeside: whoever asks and whoever answers, of this version or an earlier one, what arrives is the same, and both
-// sides know the same sums of it. Sums come beside the chunks where both know how and the object is large.
-func TestSumsBeside(t *testing.T) {
+// TestSums: whatever the size and wherever it goes, an object arrives as it is, both sides have the same version and
+// sums of it, and the next receiver can have it from the first.
+func TestSums(t *testing.T) {
 	for _, size := range []int{0, 1, 8*mib - 1, 8 * mib, long.Form(9, 20)*mib + 5} {
-		for _, asks := range []bool{true, false} {
-			for _, gives := range []bool{true, false} {
-				for _, form := range []objectstore.Form{objectstore.Heap, objectstore.Segment, objectstore.Disk} {
-					t.Run(fmt.Sprint(size, " asks ", asks, " gives ", gives, " ", form), func(t *testing.T) {
-						bubble(t, func(t *testing.T, n *net) { besideOne(t, n, size, asks, gives, form) })
-					})
-				}
-			}
+		for _, form := range []objectstore.Form{objectstore.Heap, objectstore.Segment, objectstore.Disk} {
+			t.Run(fmt.Sprint(size, " ", form), func(t *testing.T) {
+				bubble(t, func(t *testing.T, n *net) {
+					a, b, c := n.node("a"), n.node("b"), n.node("c")
+					want := noise(1, size)
+					v := a.put(1, 3, want)
+					for _, x := range []*node{b, c} {
+						from := map[*node]core.NodeKey{b: key("a"), c: key("b")}[x]
+						got, err := x.getAs(t.Context(), objectstore.Version{ID: id(1)}, form, transfer.From(from))
+						if err != nil || !bytes.Equal(got, want) {
+							t.Fatal(x.name, len(got), err)
+						}
+						if have, err := x.store.Lookup(id(1)).Version(t.Context()); err != nil || have != v {
+							t.Errorf("%s has %s where its source had %s: %v", x.name, have, v, err)
+						}
+						if s := x.Stats(); s.BytesIn != uint64(size) || s.Struck+s.Corrupt+s.Resumed != 0 {
+							t.Errorf("%s: %+v", x.name, s)
+						}
+						a.sameSums(1, want)
+						x.sameSums(1, want)
+					}
+				})
+			})
 		}
 	}
 }
 
-func besideOne(t *testing.T, n *net, size int, asks, gives bool, form objectstore.Form) {
-	a, b := n.node("a"), n.node("b")
-	if !gives {
-		a = n.node("old", neverBeside)
-	}
-	if !asks {
-		older(b)
-	}
-	want := noise(1, size)
-	a.hold(1, 3, want)
-	got, err := b.getAs(t.Context(), objectstore.Version{ID: id(1)}, form, transfer.From(key(a.name)))
-	if err != nil || !bytes.Equal(got, want) {
-		t.Fatal(len(got), err)
-	}
-	a.sameSums(1, 3, want)
-	b.sameSums(1, 3, want)
-	unsummed := uint64(0)
-	if asks && gives && size >= 8*mib {
-		unsummed = 1
-	}
-	if s := b.Stats(); s.BytesIn != uint64(size) || s.Struck+s.Corrupt+s.Resumed != 0 {
-		t.Errorf("%+v", s)
-	}
-	synctest.Wait()
-	if s := a.Stats(); s.BytesOut != uint64(size) || s.Unsummed != unsummed {
-		t.Errorf("%+v", s)
-	}
-	// Whoever comes next is told them all.
-	c := n.node("c")
-	if got, err := c.get(t.Context(), 1, key(a.name)); err != nil || !bytes.Equal(got, want) || a.Stats().Unsummed != unsummed {
-		t.Error(err)
-	}
-	c.sameSums(1, 3, want)
+// TestRotInTheMiddle: bytes that rot in the memory of a copy are no chunk to the next receiver, which has the sum that
+// the owner computed; the copy is struck off, and the chunk comes from elsewhere.
+func TestRotInTheMiddle(t *testing.T) {
+	bubble(t, func(t *testing.T, n *net) {
+		a, b, c := n.node("a"), n.node("b"), n.node("c")
+		want := noise(1, 12*mib)
+		a.put(1, 1, bytes.Clone(want))
+		copied, err := b.get(t.Context(), 1, key("a"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		copied[5*mib+7] ^= 1 // the copy's own memory
+		got, err := c.get(t.Context(), 1, key("b"), key("a"))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatal(err)
+		}
+		if s := c.Stats(); s.Corrupt != 1 || s.Struck != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
 }
 
-// TestBesideWanted: one who wants a version by its sum sees all of it before the first chunk; who comes to a transfer
-// that did not gets that version or an error.
-func TestBesideWanted(t *testing.T) {
+// TestWanted: one who wants a version gets that or an error, also from a transfer that was begun for one who takes any.
+func TestWanted(t *testing.T) {
 	bubble(t, func(t *testing.T, n *net) {
 		a, b := n.node("a"), n.node("b")
 		want := noise(1, 20*mib)
-		a.hold(1, 1, want)
-		v := objectstore.NewManifest(id(1), 1, want).Version
-		if got, err := b.getAs(t.Context(), v, objectstore.Heap, transfer.From(key("a"))); err != nil || !bytes.Equal(got, want) || a.Stats().Unsummed != 0 {
+		v := a.put(1, 1, want)
+		if got, err := b.getAs(t.Context(), v, objectstore.Heap, transfer.From(key("a"))); err != nil || !bytes.Equal(got, want) {
 			t.Error(err)
 		}
-		a.hold(2, 1, want)
+		v = a.put(2, 1, want)
 		n.memory.Delay("a", "b", 10*time.Millisecond, 0)
-		v.ID = id(2)
-		v = objectstore.NewManifest(id(2), 1, want).Version
 		wrong := v
-		wrong.Sum++
+		wrong.Nonce++
 		var wg sync.WaitGroup
 		for _, w := range []objectstore.Version{{ID: id(2)}, v, wrong} {
 			wg.Go(func() {
@@ -135,40 +123,11 @@ func TestBesideWanted(t *testing.T) {
 			<-time.After(25 * time.Millisecond)
 		}
 		wg.Wait()
-		if a.Stats().Unsummed != 1 {
-			t.Errorf("%+v", a.Stats())
-		}
 	})
 }
 
-// TestBesideWrongBytes: a chunk that is not what its own sum says strikes its source off, as one that is not what the
-// manifest says.
-func TestBesideWrongBytes(t *testing.T) {
-	bubble(t, func(t *testing.T, n *net) {
-		a, b, c := n.nodeWith("a", spoil(7)), n.node("b"), n.node("c")
-		want := noise(1, 12*mib) // so small that one source is asked at a time
-		a.hold(1, 1, want)
-		b.put(1, 1, want)
-		got, err := c.get(t.Context(), 1, key("a"), key("b"))
-		if err != nil || !bytes.Equal(got, want) {
-			t.Fatal(err)
-		}
-		if s := c.Stats(); s.Corrupt != 1 || a.Stats().Unsummed != 1 || s.BytesIn != uint64(len(want)) {
-			t.Errorf("%+v", s)
-		}
-		c.sameSums(1, 1, want)
-		d, e := n.nodeWith("d", spoil(2)), n.node("e")
-		d.hold(1, 1, want)
-		_, err = e.get(t.Context(), 1, key("d"))
-		var wrong *objectstore.ChunkError
-		if !errors.Is(err, raysys.ErrObjectLost) || !errors.As(err, &wrong) || e.store.Lookup(id(1)) != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// TestBadLinks: whatever becomes of links and frames, what arrives is right, with sums that are known and such that come
-// with the chunks.
+// TestBadLinks: whatever becomes of links and frames, what arrives is right, from two nodes with one version and from
+// two with two.
 func TestBadLinks(t *testing.T) {
 	for seed := range long.Form[uint64](8, 40) {
 		bubbleSeed(t, seed, func(t *testing.T, n *net) {
@@ -187,15 +146,14 @@ func TestBadLinks(t *testing.T) {
 				}
 				return link.Pass
 			}
-			n.adapt = besideAlways
+			n.adapt = inParts
 			a, b := n.node("a"), n.node("b")
 			want := noise(seed, 6*mib+int(seed))
+			a.put(1, 1, want)
 			if seed%2 == 0 {
-				a.put(1, 1, want)
 				b.put(1, 1, want)
 			} else {
-				a.hold(1, 1, want)
-				b.hold(1, 1, want) // the same, but nobody can know
+				b.own(1, 1, want) // of another run: no receiver can know that the bytes are the same
 			}
 			var sent atomic.Int32
 			a.onBody = func(raysys.NodeID, *transfer.Body) {
@@ -211,7 +169,7 @@ func TestBadLinks(t *testing.T) {
 					t.Error(x.name, err)
 					continue
 				}
-				x.sameSums(1, 1, want)
+				x.sameSums(1, want)
 			}
 		})
 	}
@@ -226,29 +184,25 @@ func twin(b []byte, same int) []byte {
 	return other
 }
 
-// TestNeverMixed: two versions of one id, attempt and length, which share their first chunks, are on two nodes; sums are
-// known, or come beside the chunks, and one of the nodes may die. Nobody has bytes of both (rule C22), and while the
+// TestNeverMixed: two versions of one id, attempt and length, which share their first chunks, are on two nodes, or one
+// version on both; one of the nodes may die. Nobody has bytes of both (rule C22), and while the
 // nodes live everybody has one of them.
 func TestNeverMixed(t *testing.T) {
 	seeds := long.Form[uint64](8, 50)
-	var first, second, lost, beside atomic.Int64
+	var first, second, lost atomic.Int64
 	for _, percent := range []int{0, 10, 50, 90} { // 0: nobody dies
 		for seed := range seeds {
 			bubbleSeed(t, seed, func(t *testing.T, n *net) {
 				r := rand.New(rand.NewPCG(seed, uint64(percent)))
-				n.adapt = besideAlways
+				n.adapt = inParts
 				one := noise(seed, 3*mib+r.IntN(5*mib))
 				two := twin(one, r.IntN(len(one)/mib)*mib)
 				if r.IntN(4) == 0 {
 					two = one
 				}
 				a, b := n.node("a"), n.node("b")
-				a.hold(1, 1, one)
-				if o := b.hold(1, 1, two); r.IntN(3) > 0 {
-					if _, err := o.Manifest(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-				}
+				a.put(1, 1, one)
+				b.put(1, 1, two)
 				receivers := make([]*node, 1+r.IntN(4))
 				for i := range receivers {
 					receivers[i] = n.node(raysys.NodeID(fmt.Sprint("r", i)), func(c *transfer.Config) { c.Fanout = 1 })
@@ -286,10 +240,10 @@ func TestNeverMixed(t *testing.T) {
 						switch {
 						case err == nil && bytes.Equal(got, one):
 							first.Add(1)
-							x.sameSums(1, 1, one)
+							x.sameSums(1, one)
 						case err == nil && bytes.Equal(got, two):
 							second.Add(1)
-							x.sameSums(1, 1, two)
+							x.sameSums(1, two)
 						case err == nil:
 							t.Errorf("%s has bytes of neither version", x.name)
 						case errors.Is(err, raysys.ErrObjectLost) && percent > 0 && !bytes.Equal(one, two):
@@ -306,12 +260,11 @@ func TestNeverMixed(t *testing.T) {
 						t.Errorf("%s: %+v", x.name, s)
 					}
 				}
-				beside.Add(int64(a.Stats().Unsummed))
 			})
 		}
 	}
-	t.Logf("%d have the first, %d the second, %d lost it; %d received sums beside chunks", first.Load(), second.Load(), lost.Load(), beside.Load())
-	if first.Load() == 0 || second.Load() == 0 || beside.Load() == 0 {
+	t.Logf("%d have the first, %d the second, %d lost it", first.Load(), second.Load(), lost.Load())
+	if first.Load() == 0 || second.Load() == 0 {
 		t.Error("not everything was tried")
 	}
 }

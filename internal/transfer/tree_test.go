@@ -30,42 +30,31 @@ func broadcast(t *testing.T, receivers []*node, want []byte, from core.NodeKey) 
 }
 
 // TestTree: of one object to many nodes the source sends at most two copies, however many want it, and no node sends
-// more; they overlap, and each byte arrives once. Its sums are known, or come with the chunks, also from nodes that still
-// receive it; a node of an earlier version waits for the manifest.
+// more; they overlap, and each byte arrives once, with the owner's sums, also from nodes that still receive it.
 func TestTree(t *testing.T) {
-	for _, way := range []string{"known", "beside", "beside, some older"} {
-		var one time.Duration
-		for _, count := range []int{1, 2, 4, 12} {
-			t.Run(fmt.Sprint(way, " ", count), func(t *testing.T) {
-				bubble(t, func(t *testing.T, n *net) {
-					took := tree(t, n, way, count)
-					if count == 1 {
-						one = took
-					}
-					if way != "beside, some older" && took > 2*one {
-						t.Errorf("%d copies took %s where one took %s", count, took, one)
-					}
-				})
+	var one time.Duration
+	for _, count := range []int{1, 2, 4, 12} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			bubble(t, func(t *testing.T, n *net) {
+				took := tree(t, n, count)
+				if count == 1 {
+					one = took
+				}
+				if took > 2*one {
+					t.Errorf("%d copies took %s where one took %s", count, took, one)
+				}
 			})
-		}
+		})
 	}
 }
 
-func tree(t *testing.T, n *net, way string, count int) time.Duration {
+func tree(t *testing.T, n *net, count int) time.Duration {
 	a := n.node("a")
 	want := noise(1, 12*mib)
-	if way == "known" {
-		a.put(1, 1, want)
-	} else {
-		a.hold(1, 1, want)
-	}
-	mixed := way == "beside, some older"
+	a.put(1, 1, want)
 	all := []*node{a}
 	for i := range count {
 		x := n.node(raysys.NodeID(fmt.Sprint("r", i)))
-		if mixed && i%3 == 2 {
-			older(x)
-		}
 		for _, y := range all {
 			n.memory.Delay(x.name, y.name, 2*time.Millisecond, 0)
 		}
@@ -75,25 +64,21 @@ func tree(t *testing.T, n *net, way string, count int) time.Duration {
 	broadcast(t, all[1:], want, key("a"))
 	took := time.Since(begin)
 	synctest.Wait()
-	beside := uint64(0)
 	for i, x := range all {
-		x.sameSums(1, 1, want)
+		x.sameSums(1, want)
 		s := x.Stats()
-		beside += s.Unsummed
 		if s.BytesOut > uint64(2*len(want)) || s.Corrupt != 0 {
 			t.Errorf("%s: %+v", x.name, s)
 		}
-		if i > 0 && (s.BytesIn != uint64(len(want)) || !mixed && s.Returned != 0) {
+		if i > 0 && (s.BytesIn != uint64(len(want)) || s.Returned != 0) {
 			t.Errorf("%s: %+v", x.name, s)
 		}
-	}
-	if wanted := map[string]int{"known": 0, "beside": count}; !mixed && beside != uint64(wanted[way]) {
-		t.Errorf("%d of %d received the sums beside the chunks", beside, count)
 	}
 	return took
 }
 
-// TestTreeLater: who comes when the copies are made is sent to them, and back to the source when they have dropped them.
+// TestTreeLater: who comes when the copies are made is sent to them, and back to the source when they have dropped
+// them.
 func TestTreeLater(t *testing.T) {
 	bubble(t, func(t *testing.T, n *net) {
 		a := n.node("a")

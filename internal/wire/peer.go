@@ -63,7 +63,7 @@ const (
 	KindWatch       Kind = 73  // control: protoactor's watch, unwatch and terminated
 	KindAdmin       Kind = 80  // requests: status and drain
 	KindPull        Kind = 88  // control: a receiver wants an object; not a request, because requests may wait for arguments
-	KindPulled      Kind = 89  // replies: its manifest, the nodes to ask instead, or an error
+	KindPulled      Kind = 89  // replies: its version, the nodes to ask instead, or an error
 	KindAsk         Kind = 90  // control: the chunks that the receiver has room for
 	KindChunk       Kind = 91  // a body on the bulk connection: one of them
 	KindPullEnd     Kind = 92  // control: the receiver wants no more
