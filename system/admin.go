@@ -13,7 +13,7 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// adminOp is what an operator asks a node. The numbers are on the wire.
+// adminOp is an operation that an operator asks of a node. The numbers are on the wire.
 type adminOp byte
 
 const (
@@ -21,11 +21,11 @@ const (
 	adminDrain  adminOp = 2
 	adminWays   adminOp = 3
 	adminMemory adminOp = 4
-	adminAwait  adminOp = 5 // answered when the drain that goes on is over
-	adminStay   adminOp = 6 // take the drain back
+	adminAwait  adminOp = 5 // answered when the drain in progress is over
+	adminStay   adminOp = 6 // cancel the drain
 )
 
-// adminRequest is an operation and what belongs to it.
+// adminRequest is an operation with its parameters.
 type adminRequest struct {
 	op    adminOp
 	limit int // memory: how many objects to list
@@ -55,7 +55,7 @@ func (op adminOp) patience() time.Duration {
 	return statusPatience
 }
 
-// adminAnswer goes over the wire as JSON: it is read by people, and by versions that know more fields or fewer.
+// adminAnswer is sent as JSON: people read it, and versions that know more fields or fewer.
 type adminAnswer struct {
 	Status NodeStatus  `json:"status"`
 	Ways   []Way       `json:"ways,omitempty"`
@@ -64,13 +64,14 @@ type adminAnswer struct {
 	Error  string      `json:"error,omitempty"`
 }
 
-// adminResult is what came of a question to one node.
+// adminResult is the outcome of a request to one node.
 type adminResult struct {
 	answer adminAnswer
 	err    error
 }
 
-// askAll asks every node but this one, all at once.
+// askAll asks all of members at once, and performs the operation where this node is among them. A node that does not answer in
+// time has an error.
 func (c *cluster) askAll(ctx context.Context, members []member.Node, q adminRequest) map[core.NodeKey]adminResult {
 	ctx, cancel := context.WithTimeoutCause(ctx, q.op.patience(), fmt.Errorf("no answer within %v", q.op.patience()))
 	defer cancel()
@@ -78,7 +79,7 @@ func (c *cluster) askAll(ctx context.Context, members []member.Node, q adminRequ
 		core.NodeKey
 		adminResult
 	}
-	answers := make(chan from, len(members)) // late ones need no reader
+	answers := make(chan from, len(members)) // late answers need no reader
 	all := map[core.NodeKey]adminResult{}
 	for _, m := range members {
 		k := mesh.KeyOf(m)
@@ -137,7 +138,7 @@ func (c *cluster) onAdmin(r *wire.Reader, to mesh.Reply) error {
 	}
 	switch q.op {
 	case adminWays, adminMemory:
-		c.runner.Run(func() { reply(c.perform(q)) }) // it waits for others, or looks at much
+		c.runner.Run(func() { reply(c.perform(q)) }) // it waits for other nodes, or lists many objects
 	case adminAwait:
 		if err := c.node.awaitDrain(func(d Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
 			reply(adminAnswer{}, err)
@@ -148,7 +149,7 @@ func (c *cluster) onAdmin(r *wire.Reader, to mesh.Reply) error {
 	return nil
 }
 
-// perform does what an operator asked this node for.
+// perform does an operation on this node.
 func (c *cluster) perform(q adminRequest) (a adminAnswer, err error) {
 	switch q.op {
 	case adminMemory:

@@ -31,8 +31,9 @@ func (c *ClusterConfig) transport() (transport, error) {
 	return transport{Transport: link.TCP(link.TCPConfig{Insecure: c.Insecure})}, nil
 }
 
-// certified checks that the node's certificate lets it be who it is, since others would refuse it one by one. One
-// without a name gets the certificate's; those that come and go take one aside of it, so that several can.
+// certified checks that the node's certificate allows its name, cluster and role: otherwise each other node would refuse it. A
+// node without a name gets the certificate's name. A driver gets that name with a random suffix, so that several drivers can
+// use one certificate.
 func (c *ClusterConfig) certified(node raysys.NodeID) (raysys.NodeID, error) {
 	t, err := link.LoadTLS(c.TLS.Cert, c.TLS.Key, c.TLS.CA)
 	if err != nil {
@@ -55,7 +56,7 @@ func (c *ClusterConfig) certified(node raysys.NodeID) (raysys.NodeID, error) {
 	return node, allowed(t.Certificate(), c.Role)
 }
 
-// allowed: a certificate that names roles is good for those alone.
+// allowed refuses a certificate that names roles, and not this one.
 func allowed(cert *x509.Certificate, role Role) error {
 	name, err := link.NameOf(cert)
 	if err != nil {

@@ -13,21 +13,21 @@ import (
 	"github.com/raysys/raysys/store/consul"
 )
 
-// catalog is Consul's list of services, in which its own UI and DNS show the nodes. Nothing here rests on it: a node that
-// cannot enter itself says so once, and works all the same.
+// catalog is Consul's list of services. Consul's UI and DNS show the nodes by it. No node depends on it: a node that cannot
+// register itself logs that once, and works without.
 type catalog interface {
 	Register(ctx context.Context, s consul.Service) error
 	Pass(ctx context.Context, id, note string) error
 	Deregister(ctx context.Context, id string) error
 }
 
-// catalogLimit bounds each word to the catalog.
+// catalogLimit bounds each request to the catalog.
 const catalogLimit = 2 * time.Second
 
-// serviceName is what the nodes of a cluster have in common in the catalog.
+// serviceName is the name of the service that the nodes of a cluster are in the catalog.
 func serviceName(cluster string) string { return "raysys-" + cluster }
 
-// service is this node's entry. A later life of the node replaces it, so that a restart does not show twice.
+// service is this node's entry. A later incarnation of the node replaces it, so that a restarted node has one entry.
 func (c *cluster) service() consul.Service {
 	host, port, _ := net.SplitHostPort(c.info.Address) // Join has checked it
 	number, _ := strconv.Atoi(port)
@@ -60,14 +60,14 @@ func (c *cluster) enlist(in catalog) {
 		case err == nil:
 			listed, said = true, false
 		case c.ctx.Err() == nil && !said:
-			c.log.Warn("cannot keep the node in Consul's catalog; it works all the same", zap.String("service", s.Name), zap.Error(err))
+			c.log.Warn("cannot register the node in Consul's catalog; the node works without", zap.String("service", s.Name), zap.Error(err))
 			said = true
 		}
 		select {
 		case <-tick.C:
 		case <-c.ctx.Done():
 			if listed && c.killed.Load() == nil {
-				// What stays behind turns critical and goes by itself.
+				// An entry that stays turns critical, and Consul removes it.
 				_ = c.inCatalog(context.Background(), func(ctx context.Context) error { return in.Deregister(ctx, s.ID) })
 			}
 			return

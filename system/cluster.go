@@ -26,19 +26,19 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// cluster is a node's life among others: its membership, its links and the shards it leads. It is made by Start and
-// ended by Close, or by being fenced.
+// cluster is a node's part in its cluster: its membership, its connections, and the shards it leads. Start joins; Close leaves,
+// and a node that is fenced ends it.
 type cluster struct {
 	node      *Node
 	cfg       *ClusterConfig
 	log       *zap.Logger
 	kv        store.KV
-	ownKV     bool // it was opened here
+	ownKV     bool // join opened kv, and leave closes it
 	runner    *runner.Runner
 	mesh      *mesh.Mesh
 	network   link.Transport
 	member    *member.Member
-	info      member.Info // what the node tells of itself
+	info      member.Info // the node's own record
 	attempts  attempts    // to reach the store
 	reg       *registry.Registry
 	directory *registry.Directory
@@ -48,21 +48,21 @@ type cluster struct {
 	watches   watches
 	homeless  atomic.Int64          // stateless calls that wait for a worker
 	draws     atomic.Uint64         // random choices made here
-	killed    atomic.Pointer[error] // why, see Node.Kill; nil of a node that lives
-	wake      chan struct{}         // capacity 1: duties shall look again
-	tell      chan struct{}         // capacity 1: the load changed
+	killed    atomic.Pointer[error] // the cause that Node.Kill was given; else nil
+	wake      chan struct{}         // capacity 1: wakes duties
+	tell      chan struct{}         // capacity 1: wakes tellLoad
 
 	ctx      context.Context // the runner's
 	moves    sync.WaitGroup  // shards being taken or given up
 	duty     sync.Mutex      // held while duties decides about shards
-	retiring atomic.Bool     // it takes no shard any more
+	retiring atomic.Bool     // the node takes no shard any more
 	trying   atomic.Bool     // see ways
-	departed atomic.Int64    // when a worker that had drained left last; 0 none
+	departed atomic.Int64    // when a worker that had drained left last; 0: none has
 
 	mu      sync.Mutex // guards the rest
 	jobs    map[jobKey]*core.Job
 	loads   map[core.NodeKey]taskengine.Load
-	gen     uint64       // grows with every change that placement may care for
+	gen     uint64       // grows with every change that placement depends on
 	working map[int]bool // shards that are being taken or given up
 }
 
@@ -71,7 +71,7 @@ type jobKey struct {
 	namespace string
 }
 
-// job returns what work of another node's job belongs to here.
+// job returns this node's Job for work of a job of another node.
 func (c *cluster) job(id raysys.JobID, namespace string) *core.Job {
 	own := c.node.job
 	if id == own.ID && namespace == own.Namespace {
@@ -82,7 +82,7 @@ func (c *cluster) job(id raysys.JobID, namespace string) *core.Job {
 	k := jobKey{id, namespace}
 	j := c.jobs[k]
 	if j == nil {
-		// Jobs come and go with drivers; what is running keeps its own.
+		// Jobs come and go with drivers. Work that runs keeps its Job after this.
 		if len(c.jobs) >= maxJobs {
 			clear(c.jobs)
 		}
@@ -99,7 +99,7 @@ func (c *cluster) job(id raysys.JobID, namespace string) *core.Job {
 // maxJobs bounds the jobs of other nodes that are remembered.
 const maxJobs = 1024
 
-// self is which incarnation of which node this is.
+// self names this node and its incarnation.
 func (c *cluster) self() core.NodeKey { return c.mesh.Self() }
 
 // suspended is the error for calls to named grains while the lease is out, else nil.
@@ -178,7 +178,7 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 			pn.Namespace = p.Namespace()
 			pn.Runs = p.Can
 		} else {
-			continue // whoever is not connected could not be asked either
+			continue // a node that is not connected cannot be sent work
 		}
 		list = append(list, pn)
 	}
@@ -234,7 +234,7 @@ func (c *cluster) up(mp *mesh.Peer) {
 // down is called when a connection is over.
 func (c *cluster) down(mp *mesh.Peer, cause error) {
 	if killed := c.killed.Load(); killed != nil {
-		c.node.stop(*killed) // before anything runs here again because a connection is gone
+		c.node.stop(*killed) // before work runs here again because its node seems gone
 	}
 	p := refs.Of(mp)
 	c.changed()
@@ -243,7 +243,7 @@ func (c *cluster) down(mp *mesh.Peer, cause error) {
 	c.objects.PeerDown(p.Key(), cause)
 }
 
-// changed notes that placement may choose otherwise now.
+// changed notes that placement may choose another node from now on.
 func (c *cluster) changed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

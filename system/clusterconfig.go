@@ -36,19 +36,20 @@ type ClusterConfig struct {
 	Advertise string
 	// TLS has the files of the node's identity (rule C18).
 	TLS TLSFiles
-	// Insecure allows plain TCP beyond loopback: anybody who reaches the port can call every function.
+	// Insecure allows plain TCP beyond loopback: every process that reaches the port can call every function.
 	Insecure bool
 	// Labels describe the node to placement.
 	Labels map[string]string
-	// Observer joins to look and to ask, for a moment: Status and Consul's catalog leave it out.
+	// Observer: the node joins for a moment, to read the cluster's state and send requests. Status and Consul's catalog leave
+	// it out.
 	Observer bool
-	// Launch names the start of this process, so that whoever started it can prove its death (raysys node sets
-	// RAYSYS_LAUNCH). Empty: nobody will.
+	// Launch names the start of this process, so that its supervisor can prove its death (raysys node sets RAYSYS_LAUNCH).
+	// Empty: no process will.
 	Launch string
-	// Supervisor is told, a line each, what whoever supervises this process must know of its exit: "draining" when
-	// somebody asked the node to drain, "staying" when that was taken back, "misconfigured" by Run when New refused the
-	// Config, or the members of the cluster go by other settings. FromEnv takes the pipe that raysys node gives
-	// (RAYSYS_SUPERVISOR). Nil: nobody is told.
+	// Supervisor gets a line for each thing that the supervisor of this process must know before its exit: "draining" when
+	// the node was asked to drain, "staying" when that was cancelled, "misconfigured" by Run when New refused the Config, or
+	// the members of the cluster have other settings. FromEnv takes the pipe that raysys node gives (RAYSYS_SUPERVISOR).
+	// Nil: there is no supervisor.
 	Supervisor io.Writer
 	// Strategies are placement strategies of the program's own, by the name that raysys.Placement gives.
 	Strategies map[raysys.Strategy]placement.Strategy
@@ -96,8 +97,7 @@ func clusterFrom(e *environment) *ClusterConfig {
 	return c
 }
 
-// consul is how to reach the store. What Cluster does not say comes from the environment, as Consul's own tools have
-// it.
+// consul says how to reach Consul. Settings that the ClusterConfig lacks come from Consul's own environment variables.
 func (c *ClusterConfig) consul() (consul.Config, error) {
 	return consul.FromEnv(func(name string) string {
 		switch name {

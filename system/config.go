@@ -40,13 +40,13 @@ type Config struct {
 	// touched, so it costs address space; the heap may grow by about twice of it before a collection. 0: none, and
 	// FromEnv sets 16 MiB.
 	HeapFloor int64
-	// Logger for state changes and for failures nobody looked at. Nil: none.
+	// Logger for state changes, and for failures of tasks and calls whose result was never read. Nil: none.
 	Logger *zap.Logger
 	// Data is the directory of the store of a node without a cluster, in which what grains.State holds survives the
 	// process. One process at a time may use it. Empty: the store is in memory.
 	Data string
-	// Grace is how long Main and Run let a worker that was asked to leave take for it, from the signal to the end of
-	// the process: 5 minutes unless set.
+	// Grace bounds the time that a worker takes to leave under Main and Run, from the signal to the end of the process: 5
+	// minutes unless set.
 	Grace time.Duration
 	// Objects says what the object store may use.
 	Objects ObjectConfig

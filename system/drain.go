@@ -16,19 +16,19 @@ import (
 	"github.com/raysys/raysys/internal/objects"
 )
 
-// ErrDrainCancelled: an operator took the drain back (raysys drain --cancel). The node takes work again.
+// ErrDrainCancelled: an operator cancelled the drain (raysys drain --cancel). The node takes work again.
 var ErrDrainCancelled = errors.New("the drain was taken back")
 
-// lastCall is how long a node goes on with what runs when every worker leaves: enough for the work that is about to end, and
-// for OnDeactivate. What is cut short runs again elsewhere once there are workers (raysys.Retries), or fails with ErrNodeDead.
+// lastCall is how long a node goes on with its work when every worker leaves: enough for work that is about to end, and for
+// OnDeactivate. Work that is cut short runs again elsewhere once there are workers (raysys.Retries), or fails with ErrNodeDead.
 const lastCall = 2 * time.Second
 
-// Drained says what came of a drain.
+// Drained is the outcome of a drain.
 type Drained struct {
 	Took  time.Duration `json:"took_ns"`
-	Left  int           `json:"left"`            // objects that other nodes keep now
-	Lost  int           `json:"lost"`            // objects that others need, and that end with the node
-	Why   string        `json:"why,omitempty"`   // the first of them is lost
+	Left  int           `json:"left"`            // how many objects other nodes keep now
+	Lost  int           `json:"lost"`            // how many objects that others need end with the node
+	Why   string        `json:"why,omitempty"`   // why the first of them is lost
 	Error string        `json:"error,omitempty"` // what was not done in time
 }
 
@@ -36,16 +36,16 @@ type Drained struct {
 type drain struct {
 	mu      sync.Mutex // guards the rest
 	wanted  chan struct{}
-	asked   bool                    // an operator asked, and did not take it back
+	asked   bool                    // an operator asked for a drain, and did not cancel it
 	stop    context.CancelCauseFunc // ends the drain in progress; nil when there is none
-	back    bool                    // it was taken back
-	over    bool                    // it is over: the node leaves
-	came    Drained                 // what came of it
-	waiting []func(Drained)         // operators who want to know
+	back    bool                    // the drain in progress was cancelled
+	over    bool                    // the drain is over: the node leaves
+	came    Drained                 // the outcome of the last drain
+	waiting []func(Drained)         // operators that wait for the outcome
 }
 
 // DrainRequested returns a channel that is closed when an operator asks this node to drain (raysys drain NODE). Main
-// follows it; a program that owns its main decides itself. After a drain that was taken back the next request closes another
+// follows it; a program that owns its main decides itself. After a drain that was cancelled the next request closes another
 // channel.
 func (n *Node) DrainRequested() <-chan struct{} {
 	d := &n.drain
@@ -63,19 +63,19 @@ func (n *Node) DrainRequested() <-chan struct{} {
 // node stays. Objects that no other node could take are not an error: see Drained.
 func (n *Node) Drain(ctx context.Context) error {
 	if n.cluster == nil {
-		return nil // there is nowhere to go
+		return nil // there is no other node
 	}
 	return n.cluster.drain(ctx, false)
 }
 
-// Drained says what came of the last Drain.
+// Drained returns the outcome of the last Drain.
 func (n *Node) Drained() Drained {
 	n.drain.mu.Lock()
 	defer n.drain.mu.Unlock()
 	return n.drain.came
 }
 
-// drain moves everything off this node. requested says that it follows DrainRequested.
+// drain moves all work and objects off this node. requested says that an operator asked for it: see DrainRequested.
 func (c *cluster) drain(ctx context.Context, requested bool) error {
 	d := &c.node.drain
 	moving, stop := context.WithCancelCause(ctx)
@@ -85,7 +85,7 @@ func (c *cluster) drain(ctx context.Context, requested bool) error {
 	case d.stop != nil:
 		d.mu.Unlock()
 		return errors.New("drain: the node drains already")
-	case requested && !d.asked: // it was taken back before it began
+	case requested && !d.asked: // the request was cancelled before the drain began
 		d.mu.Unlock()
 		return ErrDrainCancelled
 	}
@@ -118,7 +118,7 @@ func (c *cluster) drain(ctx context.Context, requested bool) error {
 	return err
 }
 
-// move does the work of drain. moving ends before ctx does when there is nowhere to go, or the drain is taken back.
+// move does the work of drain. moving ends before ctx does when no other node can take anything, or the drain is cancelled.
 func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc) (came Drained, err error) {
 	info := c.info
 	info.Draining = true
@@ -140,7 +140,7 @@ func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc
 	return came, errors.Join(err, c.handOverAll(ctx))
 }
 
-// moveObjects has others keep the objects that they need.
+// moveObjects has other nodes keep the objects that they need.
 func (c *cluster) moveObjects(ctx context.Context, came *Drained) {
 	var why error
 	came.Left, came.Lost, why = c.objects.Drain(ctx)
@@ -157,17 +157,17 @@ func (c *cluster) moveObjects(ctx context.Context, came *Drained) {
 	}
 }
 
-// cutShort is no error when every worker leaves: what has no node to move to ends here.
+// cutShort returns nil for an error that every worker leaves: work that has no node to move to ends here, as it must.
 func (c *cluster) cutShort(err error) error {
 	if errors.Is(err, objects.ErrEveryoneLeaves) {
-		c.log.Info("cut short", zap.Error(err))
+		c.log.Info("work is cut short", zap.Error(err))
 		return nil
 	}
 	return err
 }
 
 // watchOthersLeave ends a drain when for lastCall no other worker could have taken anything, because all of them drain or have
-// left. A worker that is the only one is not meant: its tasks are waited for.
+// left. A worker that was the only one all the time waits for its tasks.
 func (c *cluster) watchOthersLeave(ctx context.Context, stop context.CancelCauseFunc) {
 	left := c.departed.Load() != 0 && time.Duration(c.now()-c.departed.Load()) < departedLately
 	var out <-chan time.Time
@@ -195,20 +195,20 @@ func (c *cluster) watchOthersLeave(ctx context.Context, stop context.CancelCause
 			return
 		case <-ctx.Done():
 			return
-		case <-c.ctx.Done(): // it was fenced
+		case <-c.ctx.Done(): // the node was fenced
 			stop(c.node.Err())
 			return
 		}
 	}
 }
 
-// departedLately is how long a worker that drained and left counts as one that leaves with this one: services of many hosts are
-// stopped within some seconds.
+// departedLately is how long a worker that drained and left counts as one that leaves together with this node: the services of
+// many hosts are stopped within seconds.
 const departedLately = 30 * time.Second
 
-// stay takes a drain back: the node takes grains, tasks and shards again, and says so.
+// stay ends a cancelled drain: the node takes grains, tasks and shards again, and announces that.
 func (c *cluster) stay() error {
-	c.log.Info("the drain was taken back")
+	c.log.Info("the drain was cancelled")
 	c.node.grains.CancelDrain()
 	c.node.tasks.CancelDrain()
 	c.objects.TakeBack()
@@ -221,20 +221,20 @@ func (c *cluster) stay() error {
 			c.poke()
 			return err
 		}
-		c.log.Warn("cannot say that the node stays; trying again", zap.Error(err))
+		c.log.Warn("cannot announce that the node stays; trying again", zap.Error(err))
 	}
 }
 
 // handOverAll gives up every shard, and takes none any more.
 func (c *cluster) handOverAll(ctx context.Context) error {
-	c.duty.Lock() // a look that is under way may still take some
+	c.duty.Lock() // duties may still take shards while it holds the lock
 	c.retiring.Store(true)
 	c.duty.Unlock()
 	c.moves.Wait()
 	var errs []error
 	for n, s := range c.reg.Led() {
 		if c.member.State() != member.Active {
-			_ = s.Close() // there is nobody to hand it to
+			_ = s.Close() // without a lease this node cannot release the shard
 		} else if err := s.Release(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("hand over shard %d: %w", n, err))
 		}
@@ -243,7 +243,7 @@ func (c *cluster) handOverAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// askDrain tells who asked for DrainRequested; false when nobody did.
+// askDrain closes the channel of DrainRequested; false when the program never called that.
 func (n *Node) askDrain() bool {
 	d := &n.drain
 	d.mu.Lock()
@@ -259,7 +259,7 @@ func (n *Node) askDrain() bool {
 	return true
 }
 
-// cancelDrain takes back what askDrain asked for.
+// cancelDrain cancels the drain that askDrain asked for.
 func (n *Node) cancelDrain() error {
 	d := &n.drain
 	d.mu.Lock()
@@ -281,7 +281,7 @@ func (n *Node) cancelDrain() error {
 	return nil
 }
 
-// awaitDrain calls tell once the drain that was asked for, or is in progress, is over.
+// awaitDrain calls tell with the outcome once the drain that was asked for, or is in progress, is over.
 func (n *Node) awaitDrain(tell func(Drained)) error {
 	d := &n.drain
 	d.mu.Lock()
@@ -300,7 +300,7 @@ func (n *Node) awaitDrain(tell func(Drained)) error {
 	return nil
 }
 
-// holding names what keeps a node that drains: tasks and grains, some of them.
+// holding names some of the tasks and grains that keep a node which drains.
 func (c *cluster) holding() []string {
 	d := &c.node.drain
 	d.mu.Lock()
@@ -312,11 +312,11 @@ func (c *cluster) holding() []string {
 	return append(c.node.grains.Busy(maxHolding), c.node.tasks.Busy(maxHolding)...)
 }
 
-// maxHolding bounds what holding names of each sort.
+// maxHolding bounds the grains, and the tasks, that holding names.
 const maxHolding = 10
 
-// fence ends the node: its session is gone, so others have or will have what it held. The links are closed by Close, and
-// by the others as soon as they see it.
+// fence ends the node. Its session is gone, so other nodes have taken over its shards and grains, or will. Close closes its
+// connections, and so do the other nodes as soon as they see that it is gone.
 func (n *Node) fence(cause error) {
 	n.log.Warn("fenced", zap.String("node", string(n.cfg.Name)), zap.Error(cause))
 	if cause == nil {
@@ -329,18 +329,18 @@ func (n *Node) fence(cause error) {
 // ErrNoSuchNode: no node of that name is in the cluster.
 var ErrNoSuchNode = errors.New("no such node")
 
-// What a node tells whoever supervises its process; raysys node has the same words.
+// What a node tells the supervisor of its process; raysys node has the same words.
 const (
 	toldDraining      = "draining"
 	toldStaying       = "staying"
 	toldMisconfigured = "misconfigured"
 )
 
-// tellSupervisor says that the exit to come was asked for, or that none is to come.
+// tellSupervisor tells the supervisor that the coming exit was asked for, or that the process will not exit.
 func (c *cluster) tellSupervisor(what string) {
 	if w := c.cfg.Supervisor; w != nil {
 		if _, err := w.Write([]byte(what + "\n")); err != nil {
-			c.log.Warn("telling the supervisor", zap.String("what", strings.TrimSpace(what)), zap.Error(err))
+			c.log.Warn("cannot tell the supervisor", zap.String("what", strings.TrimSpace(what)), zap.Error(err))
 		}
 	}
 }

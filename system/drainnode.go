@@ -11,15 +11,15 @@ import (
 	"github.com/raysys/raysys/internal/mesh"
 )
 
-// DrainNode asks a node to drain and leave, and returns when it has begun: with its incarnation, for AwaitDrained. The error
-// matches ErrNoSuchNode when there is none of that name.
+// DrainNode asks a node to drain and leave. It returns when the drain has begun, with the node's incarnation, for AwaitDrained.
+// The error matches ErrNoSuchNode when the cluster has no node of that name.
 func (n *Node) DrainNode(ctx context.Context, name raysys.NodeID) (incarnation uint64, err error) {
 	m, err := n.operate(ctx, "drain", name, adminDrain)
 	return m.Incarnation, err
 }
 
-// CancelDrain takes back what DrainNode asked for, and returns when the node is active again. The error says why a node cannot
-// stay; it matches ErrNoSuchNode when it has left.
+// CancelDrain cancels a drain that DrainNode asked for, and returns when the node is active again. The error says why the node
+// cannot stay; it matches ErrNoSuchNode when the node has left.
 func (n *Node) CancelDrain(ctx context.Context, name raysys.NodeID) error {
 	m, err := n.operate(ctx, "cancel the drain of", name, adminStay)
 	if err != nil {
@@ -31,7 +31,7 @@ func (n *Node) CancelDrain(ctx context.Context, name raysys.NodeID) error {
 	})
 }
 
-// operate asks one node.
+// operate asks one node for an operation.
 func (n *Node) operate(ctx context.Context, verb string, name raysys.NodeID, op adminOp) (member.Node, error) {
 	c := n.cluster
 	if c == nil {
@@ -47,9 +47,8 @@ func (n *Node) operate(ctx context.Context, verb string, name raysys.NodeID, op 
 	return m, nil
 }
 
-// AwaitDrained waits until that incarnation of a node is in the cluster no more, and returns what it said of its drain: nil when
-// it left without a word, because it died, or runs a version that says nothing. The error matches ErrDrainCancelled when the node
-// stays.
+// AwaitDrained waits until that incarnation of a node has left the cluster, and returns the outcome of its drain: nil when the node
+// did not report it, because it died, or runs a version without reports. The error matches ErrDrainCancelled when the node stays.
 func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation uint64) (*Drained, error) {
 	c := n.cluster
 	if c == nil {
@@ -63,7 +62,7 @@ func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation
 		}
 		close(came)
 	})
-	began := false // it is known to drain
+	began := false // the view has shown that the node drains
 	stays := false
 	err := n.await(ctx, "wait for "+string(name)+" to leave", func(v *member.View) bool {
 		m, ok := v.Node(name)
@@ -80,7 +79,7 @@ func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation
 	case stays:
 		return nil, fmt.Errorf("drain %s: %w", name, ErrDrainCancelled)
 	}
-	t := time.NewTimer(mesh.LastWords) // the store may tell of its end before its last words come
+	t := time.NewTimer(mesh.LastWords) // the view may change before the node's report arrives
 	defer t.Stop()
 	select {
 	case d := <-came:
@@ -92,7 +91,7 @@ func (n *Node) AwaitDrained(ctx context.Context, name raysys.NodeID, incarnation
 	}
 }
 
-// Holding names tasks and grains that keep a node that drains, as it says itself.
+// Holding asks a node that drains for the names of tasks and grains that keep it.
 func (n *Node) Holding(ctx context.Context, name raysys.NodeID) ([]string, error) {
 	c := n.cluster
 	if c == nil {
@@ -106,7 +105,7 @@ func (n *Node) Holding(ctx context.Context, name raysys.NodeID) ([]string, error
 	return a.answer.Status.Holding, a.err
 }
 
-// await waits until the view is as done wants it.
+// await waits until done returns true for the view.
 func (n *Node) await(ctx context.Context, what string, done func(*member.View) bool) error {
 	c := n.cluster
 	for {

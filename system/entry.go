@@ -48,8 +48,8 @@ func (c *cluster) attempted(err error) {
 	c.log.Warn("cannot reach the store; trying again", zap.String("consul", c.cfg.Consul), zap.String("error", shortly(err)))
 }
 
-// shortly is what the operating system said of a connection, without the attempts and addresses around it; of another error
-// the first line.
+// shortly shortens an error for a log line: to the operating system's error about a connection, without the attempts around it;
+// of another error to the first line.
 func shortly(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -59,8 +59,8 @@ func shortly(err error) string {
 	return text
 }
 
-// sameWire refuses to join a cluster whose nodes speak TLS with a node that does not, and the reverse: it would become a
-// member that nobody can talk to. A record has the fingerprint of its node's key exactly if the node speaks TLS.
+// sameWire refuses to join a cluster whose nodes speak TLS with a node that does not, and the reverse: no other member could
+// connect to it. A record has the fingerprint of its node's key exactly if the node speaks TLS.
 func (c *cluster) sameWire(ctx context.Context, print string) error {
 	if c.cfg.Network != nil {
 		return nil
@@ -101,7 +101,7 @@ func (n *Node) whereabouts() string {
 	return fmt.Sprintf("raysys: joined %s: %s, %s", n.cluster.cfg.Name, count(float64(workers), "worker"), count(cpus, "CPU"))
 }
 
-// capacity is how many nodes run work, and how many CPUs they offer.
+// capacity returns how many nodes run work, and how many CPUs they offer.
 func (c *cluster) capacity() (workers int, cpus float64) {
 	for _, m := range c.member.View().Nodes() {
 		if m.Eligible() {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// environment reads variables, and keeps what cannot be meant so that all of it is reported together. A variable that is
-// empty is not set.
+// environment reads variables, and gathers the errors, so that all of them are reported together. A variable that is empty is
+// not set.
 type environment struct {
 	get  func(name string) string
 	errs []error
@@ -35,7 +35,7 @@ func (e *environment) number(name string, unset float64) float64 {
 	return f
 }
 
-// amount is a number of something there can be.
+// amount reads a finite number of 0 or more.
 func amount(v string) (float64, bool) {
 	f, err := strconv.ParseFloat(v, 64)
 	return f, err == nil && f >= 0 && !math.IsInf(f, 1) // NaN is not 0 or more
@@ -77,7 +77,7 @@ func (e *environment) duration(name string) time.Duration {
 	return d
 }
 
-// pairs reads name=value,name=value and gives each to set, which says whether it can be meant.
+// pairs reads name=value,name=value and gives each pair to set, which reports whether the pair is valid.
 func (e *environment) pairs(name, form string, set func(name, value string) bool) {
 	v := e.get(name)
 	if v == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/raysys/raysys/internal/mesh"
 )
 
-// seekSessions dials the hosts whose sessions this node needs to become one, until it is (member/host.go), and says in the log
-// what keeps it from that.
+// seekSessions dials the hosts whose sessions this node needs to become a host, until it is one (member/host.go), and logs what it
+// lacks.
 func (c *cluster) seekSessions() {
 	pause := c.times.Dial
 	for {
@@ -30,19 +30,19 @@ func (c *cluster) seekSessions() {
 			return
 		}
 		if why := c.whyNoHost(); why != "" {
-			c.log.Warn("no host yet: it leads no shard and has no grains", zap.String("why", why))
+			c.log.Warn("no host yet: the node leads no shard and has no grains", zap.String("why", why))
 		}
 		pause = min(2*pause, 3*c.cfg.TTL)
 	}
 }
 
-// isHost reports whether this node's own record says so.
+// isHost reports whether this node is a host by its own record.
 func (c *cluster) isHost() bool {
 	n, ok := c.member.View().Node(c.self().Node)
 	return ok && !n.Joining
 }
 
-// hosted reports whether the node ever was a host, in this life.
+// hosted reports whether this incarnation of the node ever was a host.
 func (c *cluster) hosted() bool { return c.member != nil && c.isHost() }
 
 // whyNoHost says what keeps an eligible node from being a host; "" when nothing does.
@@ -70,13 +70,14 @@ func (c *cluster) whyNoHost() string {
 // maxReasons bounds the nodes that whyNoHost names.
 const maxReasons = 4
 
-// dialBack dials a node that came later than this one and did not dial, as it may be unable to: one way between two is enough.
+// dialBack dials a node that joined later than this one, unless it has dialled by then: it may be unable to. One connection between
+// two nodes is enough.
 func (c *cluster) dialBack(k core.NodeKey) {
 	c.runner.After(c.times.Dial, func() { c.mesh.Connect(k, func(*mesh.Peer, error) {}) })
 }
 
-// reaches reports whether there is a session with the node of that name: a shard is handed only to such a one, or calls to what
-// lies on it would fail here and elsewhere.
+// reaches reports whether this node has a session with the node of that name. A shard is handed only to such a node: else calls to
+// the grains of the shard would fail here.
 func (c *cluster) reaches(v *member.View, id raysys.NodeID) bool {
 	n, ok := v.Node(id)
 	return ok && c.mesh.Peer(mesh.KeyOf(n)) != nil
