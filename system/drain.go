@@ -17,10 +17,11 @@ import (
 )
 
 // ErrDrainCancelled: an operator cancelled the drain (raysys drain --cancel). The node takes work again.
-var ErrDrainCancelled = errors.New("the drain was taken back")
+var ErrDrainCancelled = errors.New("the drain was cancelled")
 
-// lastCall is how long a node goes on with its work when every worker leaves: enough for work that is about to end, and for
-// OnDeactivate. Work that is cut short runs again elsewhere once there are workers (raysys.Retries), or fails with ErrNodeDead.
+// lastCall is how long a node goes on with its work when every worker leaves: enough for work that is about to end, and
+// for OnDeactivate. Work that is cut short runs again elsewhere once there are workers (raysys.Retries), or fails with
+// ErrNodeDead.
 const lastCall = 2 * time.Second
 
 // Drained is the outcome of a drain.
@@ -45,8 +46,8 @@ type drain struct {
 }
 
 // DrainRequested returns a channel that is closed when an operator asks this node to drain (raysys drain NODE). Main
-// follows it; a program that owns its main decides itself. After a drain that was cancelled the next request closes another
-// channel.
+// follows it; a program that owns its main decides itself. After a drain that was cancelled the next request closes
+// another channel.
 func (n *Node) DrainRequested() <-chan struct{} {
 	d := &n.drain
 	d.mu.Lock()
@@ -59,8 +60,8 @@ func (n *Node) DrainRequested() <-chan struct{} {
 
 // Drain makes the node ready to leave its cluster: it takes nothing new, hands over its shards, moves its grains and
 // returns tasks that have not started to their owners, and waits for the running ones. Calls are not lost: they follow
-// their grains. Close comes after it. An error says what was not done before ctx ended; it matches ErrDrainCancelled when the
-// node stays. Objects that no other node could take are not an error: see Drained.
+// their grains. Close comes after it. An error says what was not done before ctx ended; it matches ErrDrainCancelled
+// when the node stays. Objects that no other node could take are not an error: see Drained.
 func (n *Node) Drain(ctx context.Context) error {
 	if n.cluster == nil {
 		return nil // there is no other node
@@ -118,7 +119,8 @@ func (c *cluster) drain(ctx context.Context, requested bool) error {
 	return err
 }
 
-// move does the work of drain. moving ends before ctx does when no other node can take anything, or the drain is cancelled.
+// move does the work of drain. moving ends before ctx does when no other node can take anything, or the drain is
+// cancelled.
 func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc) (came Drained, err error) {
 	info := c.info
 	info.Draining = true
@@ -130,8 +132,8 @@ func (c *cluster) move(ctx, moving context.Context, stop context.CancelCauseFunc
 	defer watching.Wait()
 	defer stop(nil)
 	watching.Go(func() { c.watchOthersLeave(moving, stop) })
-	// Grains before tasks: a task that runs may wait for one of them. Objects after tasks, whose results they are, and before
-	// the shards, which list them.
+	// Grains before tasks: a task that runs may wait for one of them. Objects after tasks, whose results they are, and
+	// before the shards, which list them.
 	err = errors.Join(c.cutShort(c.node.grains.Drain(moving)), c.cutShort(c.node.tasks.Drain(moving)))
 	c.moveObjects(moving, &came)
 	if errors.Is(context.Cause(moving), ErrDrainCancelled) {
@@ -166,8 +168,8 @@ func (c *cluster) cutShort(err error) error {
 	return err
 }
 
-// watchOthersLeave ends a drain when for lastCall no other worker could have taken anything, because all of them drain or have
-// left. A worker that was the only one all the time waits for its tasks.
+// watchOthersLeave ends a drain when for lastCall no other worker could have taken anything, because all of them drain
+// or have left. A worker that was the only one all the time waits for its tasks.
 func (c *cluster) watchOthersLeave(ctx context.Context, stop context.CancelCauseFunc) {
 	left := c.departed.Load() != 0 && time.Duration(c.now()-c.departed.Load()) < departedLately
 	var out <-chan time.Time
@@ -202,8 +204,8 @@ func (c *cluster) watchOthersLeave(ctx context.Context, stop context.CancelCause
 	}
 }
 
-// departedLately is how long a worker that drained and left counts as one that leaves together with this node: the services of
-// many hosts are stopped within seconds.
+// departedLately is how long a worker that drained and left counts as one that leaves together with this node: the
+// services of many hosts are stopped within seconds.
 const departedLately = 30 * time.Second
 
 // stay ends a cancelled drain: the node takes grains, tasks and shards again, and announces that.
@@ -315,8 +317,8 @@ func (c *cluster) holding() []string {
 // maxHolding bounds the grains, and the tasks, that holding names.
 const maxHolding = 10
 
-// fence ends the node. Its session is gone, so other nodes have taken over its shards and grains, or will. Close closes its
-// connections, and so do the other nodes as soon as they see that it is gone.
+// fence ends the node. Its session is gone, so other nodes have taken over its shards and grains, or will. Close closes
+// its connections, and so do the other nodes as soon as they see that it is gone.
 func (n *Node) fence(cause error) {
 	n.log.Warn("fenced", zap.String("node", string(n.cfg.Name)), zap.Error(cause))
 	if cause == nil {

@@ -35,8 +35,8 @@ func newCluster(n *Node) *cluster {
 	return c
 }
 
-// join makes the node a member of its cluster. It goes on trying while the store cannot be reached, and says so, until
-// ctx ends, or Cluster.JoinTimeout.
+// join makes the node a member of its cluster. While the store cannot be reached it tries again and logs that, until
+// ctx ends or Cluster.JoinTimeout is over.
 func (c *cluster) join(ctx context.Context) (err error) {
 	n, cfg := c.node, c.cfg
 	ctx, cancel := c.joinLimit(ctx)
@@ -93,7 +93,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		return err
 	}
 	c.mesh.Joined(c.member)
-	n.actors.ProcessRegistry.Address = actorAddress(c.self()) // nothing has been spawned yet
+	n.actors.ProcessRegistry.Address = actorAddress(c.self()) // no actor has been spawned yet
 	n.actors.ProcessRegistry.RegisterAddressResolver(c.resolveAddress)
 	c.runner.Run(c.tellLoad)
 	c.runner.Run(c.duties)
@@ -109,7 +109,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	return nil
 }
 
-// readConfig reads the cluster's record, or makes it.
+// readConfig reads the layout of the cluster's store, or makes it.
 func (c *cluster) readConfig(ctx context.Context) (store.Layout, error) {
 	pause := 100 * time.Millisecond
 	for {
@@ -129,7 +129,7 @@ func (c *cluster) readConfig(ctx context.Context) (store.Layout, error) {
 	}
 }
 
-// identity is what the link tells others. Before the node has joined its incarnation is 0, which nobody admits.
+// identity is what the link tells other nodes. Before the node has joined its incarnation is 0, which no node admits.
 func (c *cluster) identity() link.Identity {
 	k := c.self()
 	id := link.Identity{
@@ -142,7 +142,7 @@ func (c *cluster) identity() link.Identity {
 	return id
 }
 
-// digest is one number for the whole function table, for people who compare versions.
+// digest is one number for the whole function table, by which people compare versions.
 func (c *cluster) digest() string {
 	h := fnv.New64a()
 	for _, e := range c.mesh.Entries() {
@@ -160,11 +160,11 @@ func has(t *raysys.Table, f string) bool {
 	return false
 }
 
-// duties keeps this node's part of the cluster in order, one look at a time: connections to the others, the shards that
-// are its to lead, what the dead left.
+// duties follows the view of the cluster, one change at a time. It connects to other nodes, takes and gives up shards,
+// and cleans up after nodes that are gone.
 func (c *cluster) duties() {
-	known := map[core.NodeKey]bool{} // whether it drained when it was seen last
-	over := false                    // the member has ended: it says that its last view changed, and always will
+	known := map[core.NodeKey]bool{} // the nodes of the last view, and whether each of them drained
+	over := false                    // the member has ended: the Changed channel of its last view stays closed
 	for {
 		view := c.member.View()
 		c.changed()
@@ -177,7 +177,7 @@ func (c *cluster) duties() {
 			}
 			c.node.tasks.Avoid(n.ID, n.Suspect || n.Draining)
 			if _, old := known[k]; !old && k.Incarnation < c.self().Incarnation {
-				c.mesh.Connect(k, func(*mesh.Peer, error) {}) // of two, the one that came later dials
+				c.mesh.Connect(k, func(*mesh.Peer, error) {}) // of two nodes the one that joined later dials
 			} else if !old && roleOf(n.Info).hosts() {
 				c.dialBack(k)
 			}
@@ -206,7 +206,7 @@ func (c *cluster) duties() {
 	}
 }
 
-// gone tells everybody that an incarnation is no more; left says that it had drained and went by itself.
+// gone tells all parts of the node that an incarnation has left the cluster; left says that it had drained.
 func (c *cluster) gone(k core.NodeKey, left bool) {
 	c.log.Info("node gone", zap.Stringer("peer", k))
 	c.mu.Lock()
@@ -233,10 +233,11 @@ func (c *cluster) lead(view *member.View) {
 		mine := ok && preferred == c.self().Node
 		s := led[n]
 		leader, taken := c.leader(n)
-		// The store was away while the shard was taken or given up, so that the key stayed and nobody serves it.
+		// The store was away while this node took the shard or gave it up. The key names this node, which does not
+		// serve the shard.
 		left := s == nil && taken && leader == c.self()
-		// Somebody deleted the key, or wrote to it: nothing can be committed any more, and no other node may lead
-		// meanwhile.
+		// An operator or another program deleted the key, or wrote to it: this node can commit nothing, and no other
+		// node may lead meanwhile.
 		ended := s != nil && view.Ended(n, s.Epoch())
 		give := s != nil && ok && !mine && c.reaches(view, preferred)
 		if (mine && s == nil && !taken) || give || left || ended {
@@ -272,17 +273,17 @@ func (c *cluster) lead(view *member.View) {
 // takeOver makes this node the leader of a shard.
 func (c *cluster) takeOver(n int) {
 	if c.reg.Led()[n] != nil {
-		return // since duties looked
+		return // it has begun to lead since
 	}
 	s, err := store.Lead(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session(), Node: string(c.self().Node)})
 	if err != nil {
-		pause := 100 * time.Millisecond // or the next look would follow at once
+		pause := 100 * time.Millisecond // else duties would look again at once
 		var other *store.NotLeaderError
 		switch {
-		case errors.As(err, &other): // the view is about to say so too, unless the watch behind it broke
+		case errors.As(err, &other): // the view will show that leader in a moment, unless its watch broke
 			pause = 20 * time.Millisecond
 		case c.ctx.Err() == nil:
-			c.log.Warn("leading a shard", zap.Int("shard", n), zap.Error(err))
+			c.log.Warn("cannot lead a shard", zap.Int("shard", n), zap.Error(err))
 		}
 		c.runner.Pause(pause)
 		return
@@ -310,30 +311,31 @@ func (c *cluster) handOver(n int, s *store.Shard) {
 	ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
 	defer cancel()
 	if err := s.Release(ctx); err != nil {
-		c.log.Warn("handing over a shard", zap.Int("shard", n), zap.Error(err))
+		c.log.Warn("cannot hand over a shard", zap.Int("shard", n), zap.Error(err))
 	}
 	c.reg.StepDown(n, s)
 }
 
-// stepDown ends a leadership whose key is not in the store any more. What the view says is asked of the store first.
+// stepDown ends a leadership whose key is not in the store any more, by the view. It asks the store first whether that
+// is so.
 func (c *cluster) stepDown(n int, s *store.Shard) {
 	ctx, cancel := context.WithTimeout(c.ctx, 5*time.Second)
 	defer cancel()
 	if err := s.Fence(ctx); !errors.Is(err, store.ErrDeposed) {
-		c.runner.Pause(100 * time.Millisecond) // or the next look would follow at once
+		c.runner.Pause(100 * time.Millisecond) // else duties would look again at once
 		return
 	}
 	c.reg.StepDown(n, s)
 }
 
-// giveUp lets another take a shard whose key this node holds without serving it.
+// giveUp lets another node take a shard whose key names this node, which does not serve it.
 func (c *cluster) giveUp(n int) {
 	if c.reg.Led()[n] != nil {
-		return // since duties looked
+		return // it has begun to lead since
 	}
-	pause := 20 * time.Millisecond // the view is about to say so too
+	pause := 20 * time.Millisecond // the view will show that in a moment
 	if err := store.GiveUp(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session()}); err != nil && c.ctx.Err() == nil {
-		c.log.Warn("giving up a shard", zap.Int("shard", n), zap.Error(err))
+		c.log.Warn("cannot give up a shard", zap.Int("shard", n), zap.Error(err))
 		pause = 100 * time.Millisecond
 	}
 	c.runner.Pause(pause)
@@ -366,11 +368,11 @@ func (c *cluster) event(e member.Event) {
 	}
 }
 
-// leave ends the membership in good order: shards first, so that others lead them when the node is gone.
+// leave ends the membership in order: shards first, so that other nodes lead them when this one is gone.
 func (c *cluster) leave(ctx context.Context) error {
 	if c.member == nil {
 		c.end(raysys.ErrClosed)
-		return nil // it never joined
+		return nil // the node never joined
 	}
 	if c.killed.Load() != nil {
 		return c.die()
@@ -386,20 +388,20 @@ func (c *cluster) leave(ctx context.Context) error {
 	return err
 }
 
-// end stops what the cluster runs.
+// end stops all that the cluster runs.
 func (c *cluster) end(cause error) {
 	c.runner.End(cause)
 	c.refs.Close()
 	if c.objects != nil {
-		c.objects.Stop() // whoever waits in it counts as running
+		c.objects.Stop() // ends the waits in it, for which the runner would wait
 	}
 	c.mesh.End(cause)
-	if c.reg != nil { // it came as far as that
+	if c.reg != nil { // join came as far as making it
 		c.reg.Close(cause)
 	}
 }
 
-// abandon undoes a join that failed half way.
+// abandon undoes a join that failed.
 func (c *cluster) abandon() {
 	c.runner.End(raysys.ErrClosed)
 	if c.objects != nil {

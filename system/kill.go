@@ -5,9 +5,10 @@ import (
 	"errors"
 )
 
-// Kill ends the node as the end of its process would: it hands over nothing, leaves no cluster, and tells nobody; its
-// session ends with its TTL, or when others find that its address refuses them. What runs here is cancelled with cause,
-// once nothing goes out any more, and Kill waits for it as Close does. It is for tests.
+// Kill ends the node as the end of its process would: the node hands over nothing, does not leave its cluster, and
+// tells no other node. Its session ends with its TTL, or when other nodes find that its address refuses them. Once
+// nothing is sent any more, the work on the node is cancelled with cause, and Kill waits for it as Close does. It is
+// for tests.
 func (n *Node) Kill(ctx context.Context, cause error) error {
 	c := n.cluster
 	joined := c != nil && c.mesh.HasJoined()
@@ -15,7 +16,7 @@ func (n *Node) Kill(ctx context.Context, cause error) error {
 		c.killed.Store(&cause)
 	}
 	if joined {
-		c.mesh.Break() // first: what is cancelled here must answer nobody
+		c.mesh.Break() // first: work that is cancelled here must send no answer
 	}
 	n.stop(cause)
 	if joined {
@@ -24,7 +25,7 @@ func (n *Node) Kill(ctx context.Context, cause error) error {
 	return n.Close(ctx)
 }
 
-// die is leave without a word.
+// die is leave for a node that was killed: it sends nothing.
 func (c *cluster) die() error {
 	c.member.Abandon()
 	for n, s := range c.reg.Led() {

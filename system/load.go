@@ -10,12 +10,12 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// loadEvery is how often a node tells the others how busy it is, when that changed. Results of tasks carry the same, so
-// this serves those that have sent nothing lately.
+// loadEvery is how often a node sends its load to the others, when it has changed. Results of tasks carry the load too,
+// so this is for nodes that have sent it no tasks lately.
 const loadEvery = 100 * time.Millisecond
 
-// tellLoad sends the load to all peers: when it changed since the last look, or at once when the task engine says that
-// others should know.
+// tellLoad sends the load to all peers when it has changed: at each tick, and at once when the task engine calls
+// loadChanged.
 func (c *cluster) tellLoad() {
 	tick := time.NewTicker(loadEvery)
 	defer tick.Stop()
@@ -35,7 +35,7 @@ func (c *cluster) tellLoad() {
 		last = now
 		frame := taskengine.AppendLoad(nil, now)
 		for _, p := range c.mesh.Connected() {
-			if p.Send(wire.Control, wire.KindLoad, frame) == nil { // one that is gone does not care
+			if p.Send(wire.Control, wire.KindLoad, frame) == nil { // a peer that is gone needs no load
 				p.Flush()
 			}
 		}
@@ -43,7 +43,7 @@ func (c *cluster) tellLoad() {
 	}
 }
 
-// loadChanged makes tellLoad look now.
+// loadChanged wakes tellLoad.
 func (c *cluster) loadChanged() {
 	select {
 	case c.tell <- struct{}{}:
@@ -70,7 +70,7 @@ func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load) {
 	c.gen++
 }
 
-// taskInfo is what the task engine must know of a peer: what it offers, which for a driver is nothing.
+// taskInfo tells the task engine what a peer offers: a driver offers nothing.
 func (c *cluster) taskInfo(p *refs.Session) taskengine.PeerInfo {
 	info := c.mesh.Info(p.Key())
 	if info.Role == member.Driver && !info.Serves {

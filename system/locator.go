@@ -9,7 +9,7 @@ import (
 	"github.com/raysys/raysys/placement"
 )
 
-// locator implements grainengine.Cluster.
+// locator implements grainengine.Cluster by the registry; a call of a stateless kind goes to any worker.
 type locator struct{ c *cluster }
 
 // Locate implements grainengine.Cluster.
@@ -59,7 +59,7 @@ func (l locator) Self() (raysys.NodeID, uint64) {
 // Suspended implements grainengine.Cluster.
 func (l locator) Suspended() error { return l.c.suspended() }
 
-// anywhere chooses a node for a call that any node can serve.
+// anywhere chooses a node for a call that any worker can serve.
 func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (grainengine.Place, error) {
 	nodes, _ := c.nodes()
 	d, err := placement.Place(placement.NewView(c.self().Node, nodes), placement.Request{

@@ -17,7 +17,7 @@ const (
 	logJSON     = "json"     // an object a line, for machines
 )
 
-// logForm is that of the variable, else the one for who reads: a terminal is read by people.
+// logForm returns the form that the variable names; without one, the terminal form where standard error is a terminal.
 func (e *environment) logForm() string {
 	switch form := e.get("RAYSYS_LOG_FORMAT"); form {
 	case logTerminal, logJSON:
@@ -32,7 +32,7 @@ func (e *environment) logForm() string {
 	return logJSON
 }
 
-// Terminal reports whether a person reads what is written to f.
+// Terminal reports whether f is a terminal.
 func Terminal(f *os.File) bool {
 	i, err := f.Stat()
 	return err == nil && i.Mode()&os.ModeCharDevice != 0
@@ -51,10 +51,10 @@ func newLogger(w zapcore.WriteSyncer, form string, level zapcore.LevelEnabler) *
 	return zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(conf), zapcore.Lock(w), level))
 }
 
-// deadLetterPause is how long the goroutine lives that the first dead letter starts, which a closed system leaves behind.
+// deadLetterPause is how long the goroutine lives that the first dead letter starts. It may outlive the node by that.
 const deadLetterPause = 50 * time.Millisecond
 
-// newActors makes the actor system, whose slog goes to the node's logger. protoactor says Info where we say Debug.
+// newActors makes the actor system, which logs to the node's logger. The Info level of protoactor is raysys's Debug.
 func newActors(log *zap.Logger) *actor.ActorSystem {
 	core := &quiet{log.Core()}
 	return actor.NewActorSystem(actor.WithDeadLetterThrottleInterval(deadLetterPause), actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {

@@ -17,21 +17,21 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// closeGrace is how long a program waits for what still runs when it ends.
+// closeGrace is how long a program waits at its end for work that still runs.
 const closeGrace = 10 * time.Second
 
-// defaultGrace is Config's.
+// defaultGrace is Config.Grace unless set.
 const defaultGrace = 5 * time.Minute
 
 // Main makes the program a node and runs f as its driver, then exits: with 0, or with 1 and the error on standard
-// error when f failed, or with 2 when the environment cannot be meant (see ExitCode). It takes everything from RAYSYS_* variables
+// error when f failed, or with 2 when a variable is invalid (see ExitCode). It takes everything from RAYSYS_* variables
 // (see FromEnv) and touches neither os.Args nor the flag package.
 //
 // Without RAYSYS_CONSUL everything runs in this process. With it the node joins a cluster, as a driver unless
 // RAYSYS_ROLE says otherwise. A worker does not run f: it serves until it is asked to leave, by SIGTERM or by `raysys
 // drain`, and then drains and exits with 0. A worker whose lease was lost joins again as a new incarnation.
 //
-// A driver says on standard error in one line where its work runs, unless RAYSYS_LOG is error.
+// A driver prints one line to standard error that says where its work runs, unless RAYSYS_LOG is error.
 //
 // SIGINT and SIGTERM cancel f's context, with a cause that names the signal; a second one exits at once.
 func Main(f func(ctx context.Context) error) {
@@ -61,8 +61,8 @@ func run(f func(ctx context.Context) error, stderr io.Writer) int {
 	return ExitCode(err)
 }
 
-// ExitStoreReplaced is the exit code of a program that found another store than the one it began on. Whoever supervises it
-// (raysys node does) must not start it again by itself: it would begin anew on the empty one.
+// ExitStoreReplaced is the exit code of a program that found another store than the one it began on. Its supervisor,
+// such as raysys node, must not start it again by itself: it would begin anew on the empty store.
 const ExitStoreReplaced = 78
 
 // ExitCode is what Main exits with for an error of Run: 0 for none, 2 for ErrConfig, 3 for ErrNotJoined,
@@ -81,25 +81,25 @@ func ExitCode(err error) int {
 	return 1
 }
 
-// ErrConfig: the node was not made, because its Config cannot be meant.
+// ErrConfig: the node was not made, because its Config is invalid.
 var ErrConfig = errors.New("bad configuration")
 
-// configError matches ErrConfig and reads as what is wrong alone.
+// configError matches ErrConfig; its text is that of the error alone.
 type configError struct{ error }
 
 func (e configError) Is(target error) bool { return target == ErrConfig }
 func (e configError) Unwrap() error        { return e.error }
 
-// refused tells the supervisor, so that the program is not started again as it is, and makes the error match ErrConfig. Its exit
-// code could not say so: a panic ends with the same.
+// refused tells the supervisor not to start the program again as it is, and makes the error match ErrConfig. The exit
+// code does not suffice: a panic ends a program with the same code.
 func refused(to io.Writer, err error) error {
 	if to != nil {
-		_, _ = fmt.Fprintln(to, toldMisconfigured) // who is gone does not start it again
+		_, _ = fmt.Fprintln(to, toldMisconfigured) // a supervisor that is gone starts nothing again
 	}
 	return configError{err}
 }
 
-// supervisor is nil where nobody is told.
+// supervisor is nil where there is none.
 func (cfg *Config) supervisor() io.Writer {
 	if cfg.Cluster == nil {
 		return nil
@@ -107,9 +107,10 @@ func (cfg *Config) supervisor() io.Writer {
 	return cfg.Cluster.Supervisor
 }
 
-// Run is Main for programs with flags, signals and exit codes of their own: it makes a node, runs f as its driver, closes
-// the node and returns f's error. f's context ends when the node does (it was fenced, say), and context.Cause says why. A worker does not run f: it serves until ctx ends or an operator asks it to leave, and
-// drains. The error matches ErrConfig when New refused cfg, or the members of the cluster go by other settings.
+// Run is Main for programs with flags, signals and exit codes of their own: it makes a node, runs f as its driver,
+// closes the node and returns f's error. f's context ends when the node does (it was fenced, say), and context.Cause
+// says why. A worker does not run f: it serves until ctx ends or an operator asks it to leave, and drains. The error
+// matches ErrConfig when New refused cfg, or the members of the cluster go by other settings.
 func Run(ctx context.Context, cfg Config, f func(ctx context.Context) error) error {
 	var back rejoin
 	for {
@@ -122,19 +123,20 @@ func Run(ctx context.Context, cfg Config, f func(ctx context.Context) error) err
 			return err
 		}
 		wait := back.next(n)
-		n.log.Warn("it joins again after a pause", zap.Duration("pause", wait), zap.Error(n.Err()))
+		n.log.Warn("the node joins again after a pause", zap.Duration("pause", wait), zap.Error(n.Err()))
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
-		case <-ctx.Done(): // it was asked to leave, and is out already
+		case <-ctx.Done(): // the node was asked to leave, and has left already
 			t.Stop()
 			return nil
 		}
 	}
 }
 
-// rejoin is the pause before an evicted node joins again: a tenth of the lease after a life as a host, and twice as long each
-// time after one in which too few others could talk to it, up to six leases. A random part of it is left out.
+// rejoin is the pause before an evicted node joins again: a tenth of the lease after an incarnation that was a host.
+// After each incarnation that was none, because too few hosts could reach it, the pause doubles, up to six leases. A
+// random part of it is left out.
 type rejoin struct{ last time.Duration }
 
 func (r *rejoin) next(n *Node) time.Duration {
@@ -150,10 +152,10 @@ func (r *rejoin) next(n *Node) time.Duration {
 func (n *Node) live(ctx context.Context, f func(context.Context) error) (again bool, err error) {
 	drives := n.cfg.Cluster == nil || n.cfg.Cluster.Role.drives()
 	if !drives {
-		n.DrainRequested() // before anybody can ask
+		n.DrainRequested() // before an operator can ask
 	}
 	err, grace := n.Start(ctx), closeGrace
-	if errors.Is(err, store.ErrOtherCluster) || errors.Is(err, ErrConfig) { // no start of the same program finds it otherwise
+	if errors.Is(err, store.ErrOtherCluster) || errors.Is(err, ErrConfig) { // the same program would be refused again
 		err = refused(n.cfg.supervisor(), err)
 	}
 	switch {
@@ -161,7 +163,7 @@ func (n *Node) live(ctx context.Context, f func(context.Context) error) (again b
 	case drives:
 		err = f(n.Context(ctx))
 		if ended := n.Err(); ended != nil && errors.Is(err, context.Canceled) && !errors.Is(err, ended) {
-			err = fmt.Errorf("%w: %w", ended, err) // f returned what its context said, which is not why
+			err = fmt.Errorf("%w: %w", ended, err) // f returned the error of its context, which does not say why
 		}
 	default:
 		again, err = n.serve(ctx)
@@ -175,7 +177,7 @@ func (n *Node) live(ctx context.Context, f func(context.Context) error) (again b
 	return again, err
 }
 
-// serve is a worker's life: until ctx or an operator ends it, or the cluster does.
+// serve runs a worker until ctx ends, an operator asks it to leave, or the cluster fences it.
 func (n *Node) serve(ctx context.Context) (again bool, err error) {
 	for {
 		requested := false
@@ -198,8 +200,8 @@ func (n *Node) serve(ctx context.Context) (again bool, err error) {
 	}
 }
 
-// closeShare is what of Grace is left for Close: a node that used up all of it for the drain would be killed by who
-// waits for it before it has left the cluster.
+// closeShare is the part of Grace that is left for Close. A node that used up all of it for the drain would be killed
+// by its supervisor before it has left the cluster.
 func (n *Node) closeShare() time.Duration { return min(n.cfg.Grace/10, closeGrace) }
 
 func within(d time.Duration, verb string) (context.Context, context.CancelFunc) {

@@ -15,7 +15,7 @@ import (
 	"github.com/raysys/raysys/internal/transfer"
 )
 
-// Memory is what the object stores of a cluster hold.
+// Memory is the contents of a cluster's object stores.
 type Memory struct {
 	Cluster string       `json:"cluster"`
 	Nodes   []NodeMemory `json:"nodes"`
@@ -34,7 +34,7 @@ type NodeMemory struct {
 	Error       string            `json:"error,omitempty"`
 }
 
-// HeldObject is one object on one node: who holds it there, and why.
+// HeldObject is one object on one node: its holders, and why it is there.
 type HeldObject struct {
 	ID      string                `json:"id"`
 	Size    int64                 `json:"size"`
@@ -57,9 +57,9 @@ type HeldObject struct {
 // maxHeld bounds how many objects one answer lists.
 const maxHeld = 10_000
 
-// Memory asks every node what its object store holds, or one of that name, for up to 3 s or as long as ctx lasts. Each lists
-// up to so many of its objects, the largest. The error matches ErrNoSuchNode when there is none of that name. A node without
-// a cluster answers for itself.
+// Memory asks every node, or the one called name, for the contents of its object store, for up to 3 s or as long as ctx
+// lasts. Each node lists its largest objects, at most limit. The error matches ErrNoSuchNode when the cluster has no
+// node of that name. A node without a cluster answers for itself.
 func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memory, error) {
 	c := n.cluster
 	if c == nil {
@@ -83,7 +83,7 @@ func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memor
 		case a.err != nil:
 			one.Error = a.err.Error()
 		case a.answer.Memory == nil:
-			one.Error = "it does not say: a version before there were objects"
+			one.Error = "its version has no object store"
 		default:
 			one = *a.answer.Memory
 		}
@@ -96,7 +96,7 @@ func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memor
 	return all, nil
 }
 
-// memory is this node's own part.
+// memory lists this node's own store.
 func (n *Node) memory(limit int) NodeMemory {
 	m := NodeMemory{Name: n.cfg.Name, Store: n.objects.Stats(), Objects: []HeldObject{}}
 	if c := n.cluster; c != nil {

@@ -37,7 +37,7 @@ type Node struct {
 	pace    pace
 	drain   drain
 
-	mu     sync.Mutex // guards the rest, but for end
+	mu     sync.Mutex // guards the rest, except end
 	state  nodeState
 	cause  error         // why the node ended
 	floor  []byte        // see Config.HeapFloor
@@ -104,8 +104,9 @@ func New(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// Start brings the node up. With a cluster it joins, and returns once the node is a member; while the store cannot be
-// reached it goes on trying, with a line in the log now and then, until ctx or Cluster.JoinTimeout ends: ErrNotJoined.
+// Start brings the node up. With a cluster the node joins it, and Start returns once it is a member. While the store
+// cannot be reached Start tries again and logs that now and then, until ctx ends or Cluster.JoinTimeout is over:
+// ErrNotJoined.
 func (n *Node) Start(ctx context.Context) error {
 	if err := n.begin(ctx); err != nil {
 		return err
@@ -135,7 +136,7 @@ func (n *Node) Start(ctx context.Context) error {
 	return nil
 }
 
-// begin claims the start.
+// begin moves the node from new to starting, or says why it cannot.
 func (n *Node) begin(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -166,7 +167,8 @@ func (n *Node) Context(ctx context.Context) context.Context {
 	return core.NewContext(core.NewRoot(n.job, ctx, n.top, raysys.TaskID(n.job.ID).Child(n.roots.Add(1))))
 }
 
-// NodeOf returns the node that ctx is of: the driver's, or that on which a task or a grain's turn runs. Nil without one.
+// NodeOf returns the node of a context: the driver's node, or the one on which a task or a grain's turn runs. Nil
+// without one.
 func NodeOf(ctx context.Context) *Node {
 	t, _, err := core.TurnOf(ctx)
 	if err != nil {
@@ -176,9 +178,9 @@ func NodeOf(ctx context.Context) *Node {
 	return (*Node)(n)
 }
 
-// Close cancels what runs, refuses what comes, deactivates the grains (OnDeactivate runs), and waits until all of that
-// is done or ctx ends; then the error says what still runs. Futures still open fail with ErrClosed. Further calls
-// wait for the first.
+// Close cancels running work, refuses new work, deactivates the grains (OnDeactivate runs), and waits until all of that
+// is done or ctx ends; in the latter case the error says what still runs. Futures that are still open fail with
+// ErrClosed. Further calls wait for the first.
 func (n *Node) Close(ctx context.Context) error {
 	n.mu.Lock()
 	if n.state == stateClosing {
@@ -211,7 +213,7 @@ func (n *Node) Close(ctx context.Context) error {
 	return err
 }
 
-// stop cancels what runs. Close still has to be called.
+// stop cancels running work. Close still has to be called.
 func (n *Node) stop(cause error) {
 	n.end.Do(func() {
 		n.mu.Lock()
@@ -222,11 +224,11 @@ func (n *Node) stop(cause error) {
 	})
 }
 
-// Done returns a channel that is closed when the node ends: Close was called, or the cluster went on without it.
+// Done returns a channel that is closed when the node ends: Close was called, or the node was fenced.
 func (n *Node) Done() <-chan struct{} { return n.ending }
 
-// Err says why the node ended: raysys.ErrClosed, raysys.ErrFenced (it was silent for longer than its lease; make a new
-// one with New, which joins as a new incarnation), raysys.ErrStoreReplaced. Nil while it runs.
+// Err says why the node ended: raysys.ErrClosed, raysys.ErrFenced (the node was silent for longer than its lease; make
+// another with New, which joins as a new incarnation), raysys.ErrStoreReplaced. Nil while it runs.
 func (n *Node) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -32,7 +32,7 @@ func (n *Node) openObjects() (*objects.Objects, error) {
 		Store: objectstore.Config{Budget: cfg.Memory, Dir: cfg.Spill, Disk: cfg.Disk, Cluster: "local"},
 	}
 	if c := n.cluster; c != nil {
-		oc.Store.Cluster, oc.Store.Incarnation = c.cfg.Name, uint64(time.Now().UnixNano()) // the cluster's own is not known yet
+		oc.Store.Cluster, oc.Store.Incarnation = c.cfg.Name, uint64(time.Now().UnixNano()) // the node has no incarnation in the cluster yet
 		oc.Cluster = &objects.Cluster{
 			Mesh: c.mesh, Refs: c.refs, Runner: c.runner, Directory: c.directory, View: func() *member.View { return c.member.View() },
 		}
@@ -44,11 +44,11 @@ func (n *Node) openObjects() (*objects.Objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.objects, n.job.Objects = o, o // nothing has been submitted yet
+	n.objects, n.job.Objects = o, o // no work has been submitted yet
 	return o, nil
 }
 
-// Objects says what the node's object store holds.
+// Objects returns the counters of the node's object store.
 func (n *Node) Objects() objectstore.Stats {
 	if n.objects == nil {
 		return objectstore.Stats{}
@@ -56,7 +56,7 @@ func (n *Node) Objects() objectstore.Stats {
 	return n.objects.Stats()
 }
 
-// retainer implements grainengine.Retainer: the objects are there from Start on.
+// retainer implements grainengine.Retainer by the node's objects, which Start makes after the grain engine.
 type retainer struct{ n *Node }
 
 // Retain implements grainengine.Retainer.

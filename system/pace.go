@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// pace is how fast objects come to this node, as seen in those that came: what placement goes by when it weighs the time to
-// move a value. Other nodes learn it with this node's load.
+// pace measures how fast objects are fetched to this node. Placement estimates the time to move a value by it. Other
+// nodes learn it with this node's load.
 type pace struct {
 	mu   sync.Mutex // guards the rest
-	rate float64    // bytes per second, of the last few objects
-	told int64      // what others know
+	rate float64    // bytes per second, over the last few objects
+	told int64      // the rate that other nodes are told
 }
 
-// paceSize is what an object must have to tell something: a smaller one is mostly questions and answers.
+// paceSize is the least size of an object that is measured: the fetch of a smaller one is mostly questions and answers.
 const paceSize = 1 << 20
 
-// saw is told of an object that was fetched.
+// saw takes a fetch of an object into account.
 func (p *pace) saw(bytes int64, took time.Duration) {
 	if bytes < paceSize || took <= 0 {
 		return
@@ -28,13 +28,13 @@ func (p *pace) saw(bytes int64, took time.Duration) {
 		p.rate = now
 	}
 	p.rate += (now - p.rate) / 4 // the last four count for two thirds
-	// A load is sent when it has changed, so small changes are kept to oneself.
+	// A load is sent whenever it has changed, so small changes of the rate are not told.
 	if t := float64(p.told); p.rate > t*5/4 || p.rate < t*3/4 {
 		p.told = int64(p.rate)
 	}
 }
 
-// bandwidth is what is told, in bytes per second; 0 while nothing is known.
+// bandwidth returns the rate that other nodes are told, in bytes per second; 0 while it is unknown.
 func (p *pace) bandwidth() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,12 +10,12 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// panicLines is how many panics a second are logged with their stack: a function that panics on every item of a large job
-// would fill the log with copies of one stack.
+// panicLines is how many panics a second are logged with their stack: a function that panics on every item of a large
+// job would fill the log with copies of one stack.
 const panicLines = 5
 
-// panics logs the panics of user code on the node where they happen. The node that submitted the work gets the error; the
-// log here is for who looks at the worker.
+// panics logs the panics of user code on the node where they happen. The node that submitted the work gets the error;
+// this log is for the operator of the worker.
 type panics struct {
 	log *zap.Logger
 
@@ -25,7 +25,7 @@ type panics struct {
 	omitted int        // since the last line
 }
 
-// happened is the Panicked of jobs.
+// happened logs a panic; it is core.Job.Panicked.
 func (p *panics) happened(work string, err error) {
 	now := time.Now().Unix()
 	p.mu.Lock()
@@ -48,8 +48,8 @@ func (p *panics) happened(work string, err error) {
 	logStack(p.log, zap.ErrorLevel, "user code panicked", err, fields...)
 }
 
-// logStack logs with the stack of the panic that err came from, where there is one, in the entry's own place for a stack:
-// there it is readable.
+// logStack logs with the stack of the panic that err came from, where there is one, in the entry's own place for a
+// stack: there it is readable.
 func logStack(log *zap.Logger, level zapcore.Level, event string, err error, fields ...zap.Field) {
 	if ce := log.Check(level, event); ce != nil {
 		ce.Stack = string(raysys.Stack(err))
@@ -57,7 +57,8 @@ func logStack(log *zap.Logger, level zapcore.Level, event string, err error, fie
 	}
 }
 
-// plainError is the error's text alone: zap.Error would print a TaskError with %+v too, and so its stack as one long line.
+// plainError is the error's text alone: zap.Error would print a TaskError with %+v too, and so its stack as one long
+// line.
 func plainError(err error) zap.Field { return zap.Error(textOnly{err}) }
 
 // textOnly hides Format.

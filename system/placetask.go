@@ -40,9 +40,10 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	return nil, lostMeanwhile{k}
 }
 
-// expect corrects what a node said of its load by what it cannot have known: the tasks that this node has sent it since,
-// and those that it has answered since. Many are placed between two reports: all of them would go to the node that was
-// idle in the last, and what follows from a long task would leave the node that has just ended it.
+// expect corrects the load that a node reported by the tasks that this node has sent it since, and those that it has
+// answered since. Many tasks are placed between two reports. Without the correction all of them would go to the node
+// that was idle in the last report, and the tasks that follow from a long task would avoid the node that has just ended
+// it.
 func (c *cluster) expect(n *placement.Node) {
 	var l taskengine.Load
 	since := 0
@@ -59,7 +60,7 @@ func (c *cluster) expect(n *placement.Node) {
 	there := l.Busy + float64(l.Inbound+since)
 	n.Running = int(min(there, math.Ceil(n.Total.CPU)))
 	free := l.Free - float64(since)
-	if since < 0 { // as far as nothing that waited there took the CPUs of what it has answered
+	if since < 0 { // tasks that waited there may have taken the CPUs of the answered ones
 		free = min(free, n.Total.CPU-there)
 	}
 	n.Free.CPU = max(free, 0)
@@ -69,7 +70,7 @@ func (c *cluster) expect(n *placement.Node) {
 	}
 }
 
-// inputs says what of a task's values each of nodes has.
+// inputs says how many bytes of a task's values each of nodes has.
 func (c *cluster) inputs(list []core.Whereabouts, nodes []placement.Node) (in placement.Inputs) {
 	if len(list) == 0 {
 		return in
@@ -82,7 +83,7 @@ func (c *cluster) inputs(list []core.Whereabouts, nodes []placement.Node) (in pl
 		if w.Here || k == self {
 			in.At[self.Node] += w.Size
 		}
-		for i := range nodes { // another incarnation of the node does not have it
+		for i := range nodes { // another incarnation of the node does not have the value
 			if n := &nodes[i]; k != self && n.ID == w.Node && n.Incarnation == w.Incarnation {
 				in.At[w.Node] += w.Size
 			}
@@ -91,8 +92,7 @@ func (c *cluster) inputs(list []core.Whereabouts, nodes []placement.Node) (in pl
 	return in
 }
 
-// joining reports whether a worker of the cluster is not among nodes because this node is not connected to it, or not
-// yet.
+// joining reports whether a worker of the cluster is not among nodes: this node is not connected to it, or not yet.
 func (c *cluster) joining(nodes []placement.Node) bool {
 	for _, m := range c.member.View().Nodes() {
 		is := func(n placement.Node) bool { return n.ID == m.ID && n.Incarnation == m.Incarnation }
@@ -103,13 +103,13 @@ func (c *cluster) joining(nodes []placement.Node) bool {
 	return false
 }
 
-// notYet: no node could take the task, but not all have been looked at.
+// notYet: no connected node can take the task, but a worker that is not connected may.
 type notYet struct{ error }
 
 func (e notYet) Unwrap() error { return e.error }
 func (notYet) Temporary() bool { return true }
 
-// lostMeanwhile: the node that was chosen is not connected any more; the next look chooses another.
+// lostMeanwhile: the node that was chosen is not connected any more. The next attempt chooses another.
 type lostMeanwhile struct{ k core.NodeKey }
 
 func (e lostMeanwhile) Error() string   { return "node " + e.k.String() + " was chosen and left" }

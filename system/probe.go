@@ -10,15 +10,16 @@ import (
 
 // The search for cycles of waits over nodes (rule C5; ADR 0018).
 //
-//  1. A turn has waited for a while, or a call came back to its grain: probe. What the turn waits for is listed as far
-//     as this node knows. Of what other nodes compute they are asked what it waits for there, and so on.
-//  2. When the first could go on by any of it, the search ends. Else all of it is asked again. A wait has an id of its
-//     own, so what is there both times has waited between, all at the same moment: the cycle is real, and stays.
-//  3. The node where a call of the cycle is queued is asked to refuse it, or to let it in where it is reentrant. All
-//     who look at one cycle choose the same call. Then the search begins anew, since a turn may wait for several.
+//  1. A turn has waited for a while, or a call came back to its grain: this node lists what the turn waits for, as far
+//     as it knows. For work that another node computes it asks that node what the work waits for there, and so on.
+//  2. When the turn could go on by any of these waits, the search ends. Else all of them are listed again. A wait has
+//     an id of its own, so a wait in both lists was there all the time between: the cycle is real, and stays.
+//  3. The node where a call of the cycle is queued is asked to refuse the call, or to let it in where it is reentrant.
+//     All nodes that search one cycle choose the same call. Then the search begins anew, since a turn may be in several
+//     cycles.
 
 const (
-	maxProbed = 4096 // waits of one search: a turn that depends on more is taken to go on
+	maxProbed = 4096 // waits of one search: a turn that depends on more counts as one that can go on
 	maxBroken = 64   // calls that give way in one search
 )
 
@@ -29,11 +30,11 @@ type prober struct {
 	open map[*core.Turn]bool
 }
 
-// far names what another node computes: a call, a task or a reference, by the number that it has between two nodes.
+// far names work that another node computes: a call, a task or a reference, by its number between two nodes.
 type far struct {
-	at     core.NodeKey // who computes it
+	at     core.NodeKey // the node that computes it
 	kind   farKind
-	from   core.NodeKey // whose number it is: that of who sent it there; of a reference, who exports it
+	from   core.NodeKey // the node that gave it the number: the sender of the call or task; the exporter of the reference
 	number uint64
 }
 
@@ -53,7 +54,7 @@ func (pr *prober) Away(c *core.Future) bool {
 	return pr.c.node.grains.Leaves(c)
 }
 
-// where finds who computes c.
+// where finds the node that computes a future; false when this node does.
 func (c *cluster) where(future *core.Future) (f far, ok bool) {
 	if s := refs.RemoteOf(future); s != nil {
 		return far{s.Owner, farRef, s.Owner, s.Number}, true
@@ -70,7 +71,7 @@ func (c *cluster) where(future *core.Future) (f far, ok bool) {
 	return f, true
 }
 
-// here finds what f names on this node, nil when it is over.
+// here finds the future that f names on this node, nil when it is over.
 func (c *cluster) here(f far) *core.Future {
 	if f.kind == farRef {
 		return c.refs.Future(f.number)
@@ -128,7 +129,7 @@ func (c *cluster) probe(t *core.Turn) {
 		}
 		chain, queued := core.WayBack(again.waits)
 		if len(queued) == 0 {
-			return // t depends on a cycle of others, who look themselves
+			return // t depends on a cycle of other turns, whose own probes break it
 		}
 		victim := queued[0]
 		for _, i := range queued {
@@ -151,15 +152,15 @@ type probed struct {
 	id raysys.TaskID
 }
 
-// waitGraph is what one look finds.
+// waitGraph is the result of one look.
 type waitGraph struct {
 	c     *cluster
 	waits []core.Waiting
-	keys  []probed // of waits; zero for one that only stands for another
-	found []far    // how waits were found; zero for those that this node listed for the turn itself
+	keys  []probed // of waits; zero for a wait that is Far, which stands for the waits at its node
+	found []far    // of waits: the question by which they were found; zero for those that this node listed for the turn itself
 	index map[probed]int
-	roots map[far]int // what was asked about, in waits
-	fars  []far       // of waits that are Far
+	roots map[far]int // by question: the index in waits of the first wait of the answer
+	fars  []far       // of waits that are Far: the work at the other node
 }
 
 // look lists what t waits for over all nodes. gave are calls that gave way already.
@@ -190,7 +191,7 @@ func (c *cluster) look(t *core.Turn, gave map[probed]bool) *waitGraph {
 	return g
 }
 
-// merge adds a list and returns the place of its first, -1 when it is empty.
+// merge adds a list of waits, and returns the index of its first in g.waits; -1 when the list is empty.
 func (g *waitGraph) merge(found far, at core.NodeKey, list []core.Waiting, fars []far, gave map[probed]bool) int {
 	if len(list) == 0 {
 		return -1
@@ -229,7 +230,7 @@ func (g *waitGraph) merge(found far, at core.NodeKey, list []core.Waiting, fars 
 
 func (g *waitGraph) stuck() bool { return core.Stuck(g.waits) }
 
-// within reports whether all that the turn is stuck with was waiting already in the look before.
+// within reports whether all waits that the turn is stuck with were there in the look before, too.
 func (g *waitGraph) within(before *waitGraph) bool {
 	for _, i := range core.StuckWith(g.waits) {
 		if g.waits[i].Far {
@@ -242,7 +243,7 @@ func (g *waitGraph) within(before *waitGraph) bool {
 	return true
 }
 
-// giveWay has the call at place i give way.
+// giveWay has the call of wait i give way.
 func (g *waitGraph) giveWay(i int, chain []string) bool {
 	if future := g.waits[i].Future(); future != nil {
 		return future.Work().Break(chain)
@@ -250,7 +251,7 @@ func (g *waitGraph) giveWay(i int, chain []string) bool {
 	return g.c.askBreak(g.found[i], g.keys[i].id, chain)
 }
 
-// describe lists waits of this node, with where those are that other nodes compute.
+// describe lists waits of this node. For those on other nodes' work it names that work.
 func (c *cluster) describe(list func(away func(*core.Future) bool) []core.Waiting) ([]core.Waiting, []far) {
 	named := map[*core.Future]far{}
 	waits := list(func(future *core.Future) bool {
@@ -269,7 +270,7 @@ func (c *cluster) describe(list func(away func(*core.Future) bool) []core.Waitin
 	return waits, fars
 }
 
-// waitsOf lists what f waits for, which is on this node.
+// waitsOf lists what f, which this node computes, waits for.
 func (c *cluster) waitsOf(f far) ([]core.Waiting, []far) {
 	future := c.here(f)
 	if future == nil {

@@ -18,7 +18,7 @@ import (
 //	  wait      flags, then where a far one is: node incarnation kind node incarnation number
 //	                   or id name need free count places
 
-// probeLimit is how long a node may take to answer: then what it was asked about is taken to go on.
+// probeLimit is how long a node may take to answer. Work of a node that does not answer counts as work that can go on.
 const probeLimit = 2 * time.Second
 
 const (
@@ -33,7 +33,8 @@ type probeAnswer struct {
 	fars  []far
 }
 
-// ask returns what f waits for, by the word of the node that computes it; nothing when it can go on, or nobody knows.
+// ask asks the node that computes f what f waits for. It returns no waits when f can go on, or the node does not
+// answer.
 func (c *cluster) ask(f far) ([]core.Waiting, []far) {
 	if f.at == c.self() {
 		return c.waitsOf(f)
@@ -42,7 +43,7 @@ func (c *cluster) ask(f far) ([]core.Waiting, []far) {
 	return a.waits, a.fars
 }
 
-// askBreak has a call give way that was found by way of f.
+// askBreak asks the node that computes f to have a call give way, on which f depends.
 func (c *cluster) askBreak(f far, id raysys.TaskID, chain []string) bool {
 	if f.at == c.self() {
 		return c.breakHere(f, id, chain)
@@ -61,7 +62,7 @@ func (c *cluster) probeAt(f far, more []byte) (a probeAnswer) {
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, probeLimit)
 	defer cancel()
-	a, _ = runner.Wait(ctx, func(done func(probeAnswer, error)) { // without an answer it goes on
+	a, _ = runner.Wait(ctx, func(done func(probeAnswer, error)) { // without an answer f counts as work that can go on
 		mesh.Ask(&p.Questions, wire.Requests, wire.KindProbe, func(dst []byte) []byte {
 			return append(wire.AppendUvarint(wire.AppendNode(append(dst, byte(f.kind)), f.from), f.number), more...)
 		}, readProbeAnswer, done)
@@ -112,7 +113,7 @@ func readProbeAnswer(r *wire.Reader) (probeAnswer, error) {
 	return a, nil
 }
 
-// appendWaits appends nothing when there are too many: then the first is taken to go on.
+// appendWaits appends nothing when there are too many waits: the asker then takes the work as one that can go on.
 func appendWaits(dst []byte, waits []core.Waiting, fars []far) []byte {
 	if len(waits) > maxProbed {
 		return dst

@@ -21,8 +21,9 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// A PID of another node works like one of this node: messages to it cross the link, watching it is told of its end, and
-// of the end of its node. Messages are protobuf messages, or values of types registered with raysys.Register.
+// A PID of another node works like one of this node: messages to it are sent over the link, and an actor that watches
+// it is told of its end, and of the end of its node. Messages are protobuf messages, or values of types registered with
+// raysys.Register.
 
 // actorAddress is the Address of the PIDs of an incarnation.
 func actorAddress(k core.NodeKey) string {
@@ -35,7 +36,7 @@ func parseActorAddress(s string) (core.NodeKey, bool) {
 	return core.NodeKey{Node: raysys.NodeID(node), Incarnation: n}, ok && err == nil && node != ""
 }
 
-// resolveAddress is protoactor's way to the process behind a PID of another node.
+// resolveAddress returns the process for a PID of another node; protoactor calls it.
 func (c *cluster) resolveAddress(pid *actor.PID) (actor.Process, bool) {
 	k, ok := parseActorAddress(pid.Address)
 	if !ok {
@@ -44,7 +45,7 @@ func (c *cluster) resolveAddress(pid *actor.PID) (actor.Process, bool) {
 	return remoteProcess{c, k}, true
 }
 
-// remoteProcess stands for every actor of another node: the PID says which.
+// remoteProcess stands for all actors of another node: each call names one by its PID.
 type remoteProcess struct {
 	c  *cluster
 	to core.NodeKey
@@ -70,7 +71,7 @@ func (p remoteProcess) SendSystemMessage(pid *actor.PID, message any) {
 // Stop implements actor.Process.
 func (p remoteProcess) Stop(pid *actor.PID) { p.SendSystemMessage(pid, &actor.Stop{}) }
 
-// send sends in the order of the callers where the connection is there, which it nearly always is.
+// send sends a message. Messages are sent in the order of the calls while the connection is up.
 func (p remoteProcess) send(pid, sender *actor.PID, msg any, system bool) {
 	frame, err := appendActorMessage(nil, pid, sender, msg, system)
 	if err != nil {
@@ -168,7 +169,7 @@ func (c *cluster) onActor(p *mesh.Peer, frame []byte) error {
 	}
 	msg, err := readActorMessage(form, name, body)
 	if err != nil {
-		c.log.Warn("message from another node dropped", zap.Stringer("peer", p.Key()), zap.String("type", name), zap.Error(err))
+		c.log.Warn("actor message from another node dropped", zap.Stringer("peer", p.Key()), zap.String("type", name), zap.Error(err))
 		return nil
 	}
 	if sender.Id == "" {
@@ -224,7 +225,7 @@ func readActorMessage(form byte, name string, body []byte) (any, error) {
 	return nil, fmt.Errorf("form %d is unknown here", form)
 }
 
-// watches are the actors of other nodes that actors here watch, so that they learn when a whole node goes.
+// watches are the actors of other nodes that actors here watch. Their watchers are told when the whole node is gone.
 type watches struct {
 	mu sync.Mutex // guards m
 	m  map[core.NodeKey]map[watchPair]bool
@@ -253,7 +254,7 @@ func (w *watches) remove(k core.NodeKey, watched, watcher *actor.PID) {
 	}
 }
 
-// gone tells the watchers of everything on a dead incarnation.
+// unwatch tells the watchers of all actors of a dead incarnation that these have ended.
 func (c *cluster) unwatch(k core.NodeKey) {
 	c.watches.mu.Lock()
 	pairs := c.watches.m[k]

@@ -34,7 +34,7 @@ func (r Role) hosts() bool { return r == Worker || r == Both }
 // drives reports whether the node runs the program's function.
 func (r Role) drives() bool { return r != Worker }
 
-// member is the role as the membership keeps it, which knows Both as a driver that serves.
+// member returns the role in the node's record, where Both is a driver that serves.
 func (r Role) member() member.Role {
 	if r == Worker {
 		return member.Worker

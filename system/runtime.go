@@ -6,8 +6,8 @@ import (
 	"github.com/raysys/raysys/internal/taskengine"
 )
 
-// nodeRuntime is a Node as core and the engines see it, by the turns of its contexts. What they need is no method of
-// Node, which is what programs see.
+// nodeRuntime implements core.Runtime, and what the engines need of a turn's runtime, for a Node. These are no methods
+// of Node itself, whose methods are for programs.
 type nodeRuntime Node
 
 var (

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// units of sizes. Both families are taken, because both are written.
+// units of sizes: the binary and the decimal ones, since people write both.
 var units = map[string]float64{
 	"": 1, "B": 1,
 	"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,

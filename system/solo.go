@@ -17,9 +17,9 @@ import (
 	"github.com/raysys/raysys/store/embedded"
 )
 
-// solo is the cluster of one: a node without a cluster keeps what grains.State holds in shards of its own, on the
-// embedded store. Nothing of it is opened before a grain with State is activated, but for a data directory, which is
-// opened by Start so that a bad one is told at once.
+// solo stands in for a cluster: a node without one keeps what grains.State holds in shards of its own, on the embedded
+// store. The store is opened when the first grain with State is activated. With a data directory Start opens it, so
+// that Start fails when the directory cannot be used.
 type solo struct {
 	node   *Node
 	runner *runner.Runner
@@ -28,7 +28,7 @@ type solo struct {
 	kv      *embedded.Store
 	reg     *registry.Registry
 	session string
-	opening map[int]bool // shards that are led, or about to be
+	opening map[int]bool // shards that are led, or will be in a moment
 	ended   bool
 }
 
@@ -39,7 +39,7 @@ func newSolo(n *Node) *solo {
 	return &solo{node: n, runner: runner.New((*nodeRuntime)(n)), opening: map[int]bool{}}
 }
 
-// open opens the store if it is not.
+// open opens the store, unless it is open, and returns its registry.
 func (s *solo) open() (*registry.Registry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *solo) open() (*registry.Registry, error) {
 	}
 	conf, err := store.OpenLayout(s.runner.Context(), kv, "", 0)
 	if err == nil {
-		// The process is the lease: nobody else can open the store while it lives.
+		// The process is the lease: no other process can open the store while it lives.
 		s.session, err = kv.NewSession(s.runner.Context(), string(s.node.cfg.Name), soloTTL)
 	}
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *solo) open() (*registry.Registry, error) {
 func (s *solo) lead(n int) {
 	sh, err := store.Lead(s.runner.Context(), store.LeadConfig{KV: s.kv, Shard: n, Session: s.session, Node: string(s.node.cfg.Name)})
 	if err != nil {
-		s.node.log.Error("opening a shard of the state", zap.Int("shard", n), zap.Error(err))
+		s.node.log.Error("cannot open a shard of the state", zap.Int("shard", n), zap.Error(err))
 		s.reg.Fail(n, err)
 		s.mu.Lock()
 		delete(s.opening, n)

@@ -5,7 +5,7 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 )
 
-// registry returns what asks the leaders of shards. A node alone opens its store with it.
+// registry returns the node's registry. A node without a cluster opens its store for it.
 func (n *Node) registry() (*registry.Registry, error) {
 	if n.cluster != nil {
 		return n.cluster.reg, nil
@@ -36,7 +36,8 @@ func (s states) Save(id grainengine.ID, name string, token grainengine.Token, et
 	r.Save(id, name, token, etag, data, done)
 }
 
-// Lease implements grainengine.States. Reads on a node in a cluster rest on its lease (rule C20); alone, the process is the lease.
+// Lease implements grainengine.States. In a cluster, reads are valid under the node's lease (rule C20); without one,
+// the process is the lease.
 func (s states) Lease() error {
 	if s.n.cluster == nil {
 		return nil

@@ -18,13 +18,14 @@ import (
 // Status is a cluster as one of its nodes sees it. Observers are not in it.
 type Status struct {
 	Cluster string        `json:"cluster"`
-	ID      string        `json:"id"`     // drawn when the cluster was made
-	Format  int           `json:"format"` // of the records; a program that knows only older ones cannot join
+	ID      string        `json:"id"`     // random; drawn when the cluster was made
+	Format  int           `json:"format"` // of the records; a program that knows only older formats cannot join
 	Nodes   []NodeStatus  `json:"nodes"`
 	Shards  []ShardStatus `json:"shards"`
 }
 
-// NodeStatus is one node. What only the node itself knows is there when it answered in time; else Error says why not.
+// NodeStatus is one node. Fields that only the node itself knows are set when it answered in time; else Error says why
+// not.
 type NodeStatus struct {
 	Name        raysys.NodeID     `json:"name"`
 	Incarnation uint64            `json:"incarnation"`
@@ -44,7 +45,7 @@ type NodeStatus struct {
 	MeanTask    time.Duration     `json:"mean_task"`         // running time of recent tasks, in nanoseconds
 	Grains      map[string]int    `json:"grains"`            // activations by kind
 	Peers       int               `json:"peers"`             // nodes it is connected to
-	Connected   []PeerStatus      `json:"connected"`         // which
+	Connected   []PeerStatus      `json:"connected"`         // those nodes
 	Held        int               `json:"held"`              // its futures that other nodes hold
 	LeaseLeft   time.Duration     `json:"lease_left"`        // in nanoseconds
 	Holding     []string          `json:"holding,omitempty"` // of a node that drains: tasks and grains that keep it, some of them
@@ -74,14 +75,15 @@ type ShardStatus struct {
 	Epoch uint64        `json:"epoch"`
 }
 
-// errInNoCluster is what an operator's question meets in a node that runs everything in one process.
+// errInNoCluster is the error of an operator's request to a node that runs everything in one process.
 var errInNoCluster = errors.New("the node is in no cluster: set RAYSYS_CONSUL")
 
-// statusPatience is how long a node may take to answer: it reads counters, so a second says that something is wrong.
+// statusPatience is how long a node may take to answer. It only reads counters, so a second already shows that
+// something is wrong.
 const statusPatience = 3 * time.Second
 
-// Status asks every node of the cluster, for up to 3 s or as long as ctx lasts. Those that do not answer are in it with
-// what is known of them.
+// Status asks every node of the cluster for its status, for up to 3 s or as long as ctx lasts. A node that does not
+// answer is listed with what its record says.
 func (n *Node) Status(ctx context.Context) (Status, error) {
 	c := n.cluster
 	if c == nil {
@@ -118,7 +120,7 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 	return st, nil
 }
 
-// known is what everybody knows of a node.
+// known is the status of a node by its record, which every node has.
 func known(m member.Node) NodeStatus {
 	s := NodeStatus{
 		Name: m.ID, Incarnation: m.Incarnation, Address: m.Info.Address, Role: roleOf(m.Info), Version: m.Info.Version,
@@ -135,7 +137,7 @@ func known(m member.Node) NodeStatus {
 	return s
 }
 
-// report is this node's own part of the status.
+// report is this node's status by itself.
 func (c *cluster) report() NodeStatus {
 	k := c.self()
 	l := c.node.tasks.Load()
@@ -159,7 +161,7 @@ func (c *cluster) report() NodeStatus {
 	return s
 }
 
-// with takes over what the node itself reported.
+// with adds the fields that the node itself reported.
 func (s NodeStatus) with(own NodeStatus) NodeStatus {
 	s.PID = own.PID
 	s.Free, s.Up, s.Queued, s.Inbound, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Inbound, own.BusyCPU, own.FreeCPU, own.MeanTask

@@ -4,5 +4,5 @@ package system
 
 import "io"
 
-// supervisorOf finds nobody: only on Unix does a child get further files.
+// supervisorOf returns nil: only on Unix does a child process inherit the pipe to its supervisor.
 func supervisorOf(string) io.Writer { return nil }

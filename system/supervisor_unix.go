@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// pipe is the descriptor of a pipe to whoever supervises this process. It is no os.File: the collector would close the descriptor
-// with the first Config that is dropped.
+// pipe is the descriptor of a pipe to the supervisor of this process. It is no os.File: the collector would close the
+// descriptor with the first Config that is dropped.
 type pipe int
 
 // Write implements io.Writer.
@@ -23,8 +23,8 @@ func (p pipe) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// supervisorOf opens what RAYSYS_SUPERVISOR names, a descriptor and the inode of the pipe that it must be: a process that
-// inherited the variable but not the pipe has something else there. Nil when nobody listens.
+// supervisorOf opens what RAYSYS_SUPERVISOR names, a descriptor and the inode of the pipe that it must be: a process
+// that inherited the variable but not the pipe has something else there. Nil when there is no supervisor.
 func supervisorOf(variable string) io.Writer {
 	number, inode, _ := strings.Cut(variable, ":")
 	fd, err := strconv.Atoi(number)

@@ -5,8 +5,8 @@ import "runtime/debug"
 // module is this module's path, under which a program's build information has its version.
 const module = "github.com/raysys/raysys"
 
-// Version is that of raysys in this program, "(devel)" for one that was built from a changed tree. Nodes tell it each
-// other.
+// Version is the version of raysys in this program, "(devel)" for a program that was built from a changed tree. Nodes
+// tell it to each other.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -13,14 +13,14 @@ import (
 	"github.com/raysys/raysys/placement"
 )
 
-// What a driver waits for is said after waitingFirst, and again with pauses that double up to waitingMost.
+// What a driver waits for is logged after waitingFirst, and again with pauses that double up to waitingMost.
 const (
 	waitingLook  = time.Second
 	waitingFirst = 5 * time.Second
 	waitingMost  = 5 * time.Minute
 )
 
-// sayWaiting tells who looks at a driver why its work does not begin.
+// sayWaiting logs why the work of this driver does not begin.
 func (c *cluster) sayWaiting() {
 	tick := time.NewTicker(waitingLook)
 	defer tick.Stop()
@@ -46,7 +46,7 @@ func (c *cluster) sayWaiting() {
 	}
 }
 
-// waitsFor says what the work of this node cannot begin without; "" when there is no such thing.
+// waitsFor names what the work of this node waits for before it can begin; "" when it waits for nothing.
 func (c *cluster) waitsFor() string {
 	workers, _ := c.capacity()
 	if workers > 0 {
@@ -62,8 +62,8 @@ func (c *cluster) waitsFor() string {
 // homelessPause is how often a stateless call that found no worker looks for one.
 const homelessPause = 100 * time.Millisecond
 
-// locateAnywhere finds a worker for a call of a stateless kind. While this node is connected to none the call waits, as tasks
-// and calls of other grains do; its own deadline ends it.
+// locateAnywhere finds a worker for a call of a stateless kind. While this node is connected to none the call waits, as
+// tasks and calls of other grains do; its own deadline ends it.
 func (c *cluster) locateAnywhere(id grainengine.ID, want grainengine.Wanted, done func(grainengine.Place, error)) {
 	place, err := c.anywhere(id, want)
 	var none *placement.NoNodeError

@@ -14,8 +14,8 @@ import (
 	"github.com/raysys/raysys/internal/mesh"
 )
 
-// Way is whether one node can open a connection to another: two nodes need one of the two ways between them, and what a
-// firewall closes the other way is found when that one is needed.
+// Way says whether one node can open a connection to another. Two nodes need one of the two ways between them. A
+// firewall that closes the other way stays unnoticed until that way is needed.
 type Way struct {
 	From  raysys.NodeID `json:"from"`
 	To    raysys.NodeID `json:"to"`
@@ -25,12 +25,13 @@ type Way struct {
 const (
 	// dialedAtOnce bounds the connections that a node tries at the same time for Ways.
 	dialedAtOnce = 16
-	// wayPatience is for one connection: a host that swallows packets must not use up the time of the others.
+	// wayPatience bounds the attempt to open one connection: a host that drops packets must not use up the time of the
+	// others.
 	wayPatience = 2 * time.Second
 )
 
-// Ways has every node try to connect to every other that is no driver, and returns what came of it. A node that does not
-// answer is left out; Status tells of those.
+// Ways has every node try to connect to every other node that is no driver, and returns the outcomes. A node that does
+// not answer is left out; Status lists it.
 func (n *Node) Ways(ctx context.Context) ([]Way, error) {
 	c := n.cluster
 	if c == nil {
@@ -49,10 +50,11 @@ func (n *Node) Ways(ctx context.Context) ([]Way, error) {
 	return ways, nil
 }
 
-// ways is this node's own part. Drivers may be where nobody can dial them, and dial themselves.
+// ways tries the ways from this node. It leaves out drivers, which other nodes may be unable to dial: drivers dial
+// themselves.
 func (c *cluster) ways() ([]Way, error) {
 	if !c.trying.CompareAndSwap(false, true) { // one question at a time bounds the connections
-		return nil, errors.New("it is trying its ways for somebody else: ask again")
+		return nil, errors.New("it is trying its ways for another request: ask again")
 	}
 	defer c.trying.Store(false)
 	var to []member.Node
@@ -78,7 +80,7 @@ func (c *cluster) ways() ([]Way, error) {
 	return ways, nil
 }
 
-// canDial opens a connection to the node and closes it, without a word: the one that is in use stays.
+// canDial opens a connection to the node and closes it, without sending anything: the connection in use stays.
 func (c *cluster) canDial(m member.Node) error {
 	ctx, cancel := context.WithTimeoutCause(c.ctx, wayPatience, fmt.Errorf("no answer within %v", wayPatience))
 	defer cancel()

@@ -133,8 +133,8 @@ func (o *Objects) end(k *reasons) {
 	o.release(k)
 }
 
-// endCollected is end for the collector's goroutine, which must free memory at once, and must not wait or set alarms: the
-// directory and the nodes with replicas hear of it at the next tick.
+// endCollected is end for the collector's goroutine, which must free memory at once, and must not wait or set alarms:
+// the directory and the nodes with replicas hear of it at the next tick.
 func (o *Objects) endCollected(k *reasons) {
 	if k == nil || o.refs == nil {
 		o.end(k)
@@ -173,8 +173,8 @@ func (o *Objects) free(at core.NodeKey, oid raysys.TaskID) {
 	})
 }
 
-// OwnerDied ends, after orphanGrace, what this node kept for a dead node, unless a name or a State keeps it too. It does
-// not end at once: references on other nodes may still find the copy by the directory.
+// OwnerDied ends, after orphanGrace, what this node kept for a dead node, unless a name or a State keeps it too. It
+// does not end at once: references on other nodes may still find the copy by the directory.
 func (o *Objects) OwnerDied(dead core.NodeKey) {
 	o.kept.mu.Lock()
 	var list []raysys.TaskID
@@ -206,6 +206,6 @@ func (o *Objects) orphan(oid raysys.TaskID) {
 	}
 	o.kept.mu.Unlock()
 	if k != nil && !named {
-		o.log.Debug("a copy of a dead node's object may go now", zap.Stringer("object", oid))
+		o.log.Debug("a copy of a dead node's object may be evicted from now on", zap.Stringer("object", oid))
 	}
 }

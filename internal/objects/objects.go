@@ -101,7 +101,7 @@ func (o *Objects) newEngine(host string) (*transfer.Engine, error) {
 		Store: o.store, Link: connector{o.mesh}, Host: host,
 		Hooks: transfer.Hooks{
 			Struck: func(from core.NodeKey, id raysys.TaskID, why error) {
-				o.log.Debug("no more of an object from a node", zap.Stringer("peer", from), zap.Stringer("object", id), zap.Error(why))
+				o.log.Debug("object is not pulled from a node any more", zap.Stringer("peer", from), zap.Stringer("object", id), zap.Error(why))
 			},
 			NotShared: func(from core.NodeKey, id raysys.TaskID, why error) {
 				o.log.Debug("object is pulled, not shared", zap.Stringer("peer", from), zap.Stringer("object", id), zap.Error(why))
