@@ -2,6 +2,7 @@ package system_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/linktest"
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
@@ -151,6 +153,44 @@ func TestOneWayIsEnough(t *testing.T) {
 					t.Errorf("as %s sees it, %s is %s (%s) with connections %v", name, other, s.State, s.Error, s.Connected)
 				}
 			}
+		}
+	})
+}
+
+// TestHostsAreDialledAgain: a worker that only some of the hosts could talk to at first becomes a host, in the same life, when the
+// others can be reached, though nobody can dial it.
+func TestHostsAreDialledAgain(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		var opens []func()
+		for _, name := range []raysys.NodeID{"a", "b", "c"} {
+			_, end := b.start(b.config(name, ""))
+			defer end()
+		}
+		<-time.After(30 * time.Second)
+		for _, name := range []string{"a", "b"} {
+			p, err := b.kv.Get(t.Context(), store.NodesPrefix+name)
+			var info member.Info
+			if err != nil || json.Unmarshal(p.Value, &info) != nil {
+				t.Fatal(err)
+			}
+			opens = append(opens, b.net.Shut(info.Address))
+		}
+		x, endX := b.start(b.config("x", "nowhere:1"))
+		defer endX()
+		<-time.After(4 * time.Second) // longer than one dialling of an address that refuses
+		if state := b.stateOf(x, "x"); state != system.NodeJoining {
+			t.Fatalf("x is %s with a session with one of three hosts", state)
+		}
+		for _, open := range opens {
+			open()
+		}
+		<-time.After(time.Minute)
+		if err := x.Err(); err != nil {
+			t.Fatalf("x did not live: %v", err)
+		}
+		if state := b.stateOf(x, "x"); state != system.NodeActive {
+			t.Errorf("x is %s when all hosts can be dialled: it was to dial them again", state)
 		}
 	})
 }

@@ -64,11 +64,17 @@ func (n *Network) Kill(node raysys.NodeID) {
 	n.reset(func(c *memConn) bool { return c.dialer == node || c.listener == node })
 }
 
-// Shut makes an address refuse new connections, as one that a firewall closed; those that exist go on.
-func (n *Network) Shut(addr string) {
+// Shut makes an address refuse new connections, as one that a firewall closed, until open is called; those that exist go on.
+func (n *Network) Shut(addr string) (open func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	ln := n.listeners[addr]
 	delete(n.listeners, addr)
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.listeners[addr] = ln
+	}
 }
 
 // Reset breaks the connections between two nodes.
