@@ -13,8 +13,8 @@ import (
 // gave them back, or they cannot travel at all. Workers of this node take from it before they take from the queue,
 // since these tasks are older. It also holds the tasks for which placement has found no node yet.
 type deferred struct {
-	count      atomic.Int64
-	placements atomic.Uint64 // how often the unplaced were tried again
+	count   atomic.Int64
+	retries atomic.Uint64 // how often the unplaced were tried again
 
 	mu       sync.Mutex     // guards the rest
 	own      []*core.Future // only this node can run them

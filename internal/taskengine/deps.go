@@ -17,7 +17,7 @@ import (
 type deps struct {
 	task        heldTask
 	job         *core.Job
-	left        atomic.Int32 // futures that have not settled, and one for the submitter
+	unsettled   atomic.Int32 // futures that have not settled, and one for the submitter
 	waiters     []core.Waiter
 	futures     []*core.Future
 	params      atomic.Pointer[[]param] // the parameters, of a task that got them by reference; nil once they are given back
@@ -70,10 +70,10 @@ func (d *deps) wait() {
 		futures = d.missing()
 	}
 	d.waiters = make([]core.Waiter, len(futures))
-	d.left.Store(int32(len(futures)) + 1)
+	d.unsettled.Store(int32(len(futures)) + 1)
 	for i, c := range futures {
 		if !c.Subscribe(&d.waiters[i], d) && !(d.fetch && c.Follow(&d.waiters[i], d)) {
-			d.left.Add(-1)
+			d.unsettled.Add(-1)
 		}
 	}
 	d.arrived()
@@ -87,7 +87,7 @@ func (d *deps) Resolved(w *core.Waiter) {
 }
 
 func (d *deps) arrived() {
-	if d.left.Add(-1) > 0 {
+	if d.unsettled.Add(-1) > 0 {
 		return
 	}
 	// A failed dependency fails the task with that error, and the task does not run: the first in parameter order, so

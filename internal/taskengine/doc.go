@@ -30,9 +30,9 @@
 //
 // Invariants:
 //
-//  1. CPUs: the sum of what workers and borrowed slots hold, plus free, is the node's total. Free may be below zero,
-//     since a task that resumes after a wait takes its CPU at once; while it is, workers stop after the task that they
-//     run.
+//  1. CPUs: the sum of what workers, and goroutines that took a CPU slot, hold, plus free, is the node's total. Free
+//     may be below zero, since a task that resumes after a wait takes its CPU at once; while it is, workers stop after
+//     the task that they run.
 //  2. A record that can start is in one place: the queue, its shape's list, the deferred, a peer, or a goroutine that
 //     runs it. Start, a compare-and-swap, decides between goroutines that find it there.
 //  3. searching is 1 while some worker looks for work. A push wakes no worker then, so the worker looks once more after

@@ -249,13 +249,14 @@ func (e *Engine) Unblock(t *core.Turn) {
 
 // passOn queues the rest of the Map that the goroutine of s was working through, so that other workers find it.
 func (e *Engine) passOn(s *core.CPUSlot) {
-	if c := s.Batch.Load(); c != nil && c.Work().(batch).left() {
+	if c := s.Batch.Load(); c != nil && c.Work().(batch).hasMore() {
 		e.queue.Push(c)
 	}
 }
 
-// borrowSlot gives a goroutine other than a worker's (a driver's, or a grain's turn) a slot to run a task in place.
-func (e *Engine) borrowSlot() *core.CPUSlot {
+// takeSlot takes a CPU, and gives a goroutine other than a worker's (a driver's, or a grain's turn) a slot to run a
+// task in place; nil where no CPU is free.
+func (e *Engine) takeSlot() *core.CPUSlot {
 	if e.shaped.Load() != 0 && e.reserved() || !e.takeCPU(oneCPU) {
 		return nil
 	}
@@ -265,7 +266,7 @@ func (e *Engine) borrowSlot() *core.CPUSlot {
 	return &core.CPUSlot{CPU: oneCPU}
 }
 
-func (e *Engine) returnSlot(s *core.CPUSlot) {
+func (e *Engine) giveSlot(s *core.CPUSlot) {
 	if s.Blocked.Load() == 0 {
 		e.spare.Store(s)
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // A worker whose queue is full gives tasks back, and none of them counts an attempt.
-func TestBounce(t *testing.T) {
+func TestGiveBack(t *testing.T) {
 	table := raysys.NewTable()
 	attempt := tasks.DefineIn(table, "attempt", func(ctx context.Context, x int) (int, error) {
 		tu, _, _ := core.TurnOf(ctx)
@@ -33,11 +33,11 @@ func TestBounce(t *testing.T) {
 		w := newHost(t, fmt.Sprintf("worker%d", i), table, 1, func(c *taskengine.Config) { c.QueueInbound = 3 })
 		links = append(links, join(t, d, w))
 	}
-	var bounced atomic.Int64
+	var givenBack atomic.Int64
 	for _, l := range links {
 		l.rule(func(_ raysys.NodeID, _ wire.Class, k wire.Kind, p []byte) fate {
-			if k == wire.KindTaskResult && len(p) > 0 && p[len(p)-1] == 2 { // ends in the status of a bounce, or in the number 2
-				bounced.Add(1)
+			if k == wire.KindTaskResult && len(p) > 0 && p[len(p)-1] == 2 { // ends in the status of a task given back, or in the number 2
+				givenBack.Add(1)
 			}
 			return deliver
 		})
@@ -50,7 +50,7 @@ func TestBounce(t *testing.T) {
 	for i, r := range refs {
 		nodetest.Want(t, ctx, r, 1000+i)
 	}
-	if bounced.Load() == 0 {
+	if givenBack.Load() == 0 {
 		t.Error("nothing came back: the test tests nothing")
 	}
 }

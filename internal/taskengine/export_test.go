@@ -6,8 +6,8 @@ func (e *Engine) Waiting() int { return int(e.waiting.Load()) }
 // QueuedBytes returns the bytes counted for arguments that are queued.
 func (e *Engine) QueuedBytes() int { return int(e.bytes.Load()) }
 
-// StopForwarder runs a forwarder that is told to stop while somebody wakes it. It reports whether one that sleeps beside it
-// would never be woken again.
+// StopForwarder runs a forwarder that is told to stop while somebody wakes it. It reports whether one that sleeps
+// beside it would never be woken again.
 func (e *Engine) StopForwarder() (lost bool) {
 	x := e.exchange()
 	stop := make(chan struct{})

@@ -7,8 +7,8 @@ import (
 	"github.com/raysys/raysys/internal/nodetest"
 )
 
-// TestForwarderEnds: the forwarder of peers that are all gone takes no wake along that is for the one of those that have come
-// since: tasks would wait for ever.
+// TestForwarderEnds: the forwarder of peers that are all gone takes no wake along that is for the one of those that
+// have come since: tasks would wait for ever.
 func TestForwarderEnds(t *testing.T) {
 	n, _ := nodetest.Node(t, raysys.NewTable(), 1)
 	for range 100 {

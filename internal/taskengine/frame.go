@@ -43,9 +43,9 @@ const (
 
 // taskHead is what travels with a task beyond function, sequence and argument.
 type taskHead struct {
-	attempt int
-	left    int64 // nanoseconds, 0 for no deadline of its own
-	need    *need // nil for one CPU
+	attempt  int
+	timeLeft int64 // nanoseconds, 0 for no deadline of its own
+	need     *need // nil for one CPU
 }
 
 func appendTasks(dst []byte, scope uint32) []byte {
@@ -62,7 +62,7 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 	if h.attempt > 1 {
 		flags |= taskAttempt
 	}
-	if h.left > 0 {
+	if h.timeLeft > 0 {
 		flags |= taskDeadline
 	}
 	if h.need != nil {
@@ -72,8 +72,8 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 	if h.attempt > 1 {
 		dst = binary.AppendUvarint(dst, uint64(h.attempt))
 	}
-	if h.left > 0 {
-		dst = binary.AppendUvarint(dst, uint64(h.left))
+	if h.timeLeft > 0 {
+		dst = binary.AppendUvarint(dst, uint64(h.timeLeft))
 	}
 	if h.need != nil {
 		dst = appendNeed(dst, *h.need)
@@ -114,7 +114,7 @@ func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
 		h.attempt = int(r.Uint32())
 	}
 	if flags&taskDeadline != 0 {
-		h.left = int64(min(r.Uvarint(), maxCount*1024))
+		h.timeLeft = int64(min(r.Uvarint(), maxCount*1024))
 	}
 	if flags&taskResources != 0 {
 		n := readNeed(r)

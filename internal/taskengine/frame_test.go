@@ -21,7 +21,7 @@ func TestFramesOfVersion1(t *testing.T) {
 	for name, got := range map[string][]byte{
 		"tasks-head": appendTasks(nil, 300),
 		"task-plain": appendSlot(appendHead(nil, 7, 1000, taskHead{attempt: 1}), 5),
-		"task-full":  appendSlot(appendHead(nil, 7, math.MaxUint64, taskHead{attempt: 3, left: int64(time.Second), need: &n}), 9<<32|65535),
+		"task-full":  appendSlot(appendHead(nil, 7, math.MaxUint64, taskHead{attempt: 3, timeLeft: int64(time.Second), need: &n}), 9<<32|65535),
 		"load":       AppendLoad(nil, Load{Queued: 1000, Inbound: 3, Busy: 1.5, Free: 0.5, Mean: time.Millisecond, Draining: true}),
 	} {
 		file := filepath.Join("testdata", "frames", "v1-"+name+".hex")
@@ -39,8 +39,8 @@ func TestTaskHeadRoundTrip(t *testing.T) {
 	for _, h := range []taskHead{
 		{attempt: 1},
 		{attempt: 2},
-		{attempt: 1, left: 1},
-		{attempt: 9, left: math.MaxInt32, need: &need{cpu: 1, gpu: 2, memory: 3, custom: map[string]int64{"a": 1, "b": 2}}},
+		{attempt: 1, timeLeft: 1},
+		{attempt: 9, timeLeft: math.MaxInt32, need: &need{cpu: 1, gpu: 2, memory: 3, custom: map[string]int64{"a": 1, "b": 2}}},
 		{attempt: 1, need: &need{}},
 	} {
 		r := wire.NewReader(appendSlot(appendHead(nil, 3, 4, h), 5<<32|6))
@@ -96,7 +96,7 @@ func TestLoadRoundTrip(t *testing.T) {
 }
 
 func FuzzReadTask(f *testing.F) {
-	f.Add(appendSlot(appendHead(nil, 3, 4, taskHead{attempt: 2, left: 5, need: &need{cpu: 1, custom: map[string]int64{"a": 1}}}), 7))
+	f.Add(appendSlot(appendHead(nil, 3, 4, taskHead{attempt: 2, timeLeft: 5, need: &need{cpu: 1, custom: map[string]int64{"a": 1}}}), 7))
 	f.Add([]byte{3, 4, taskMore, 200})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := wire.NewReader(b)
@@ -104,11 +104,11 @@ func FuzzReadTask(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if h.left < 0 || h.need != nil && (h.need.cpu < 0 || h.need.gpu < 0 || h.need.memory < 0) {
+		if h.timeLeft < 0 || h.need != nil && (h.need.cpu < 0 || h.need.gpu < 0 || h.need.memory < 0) {
 			t.Errorf("negative: %+v", h)
 		}
 		again := wire.NewReader(appendHead(nil, fn, seq, h))
-		if fn2, seq2, h2, err := readTask(&again); err != nil || fn2 != fn || seq2 != seq || h2.left != h.left {
+		if fn2, seq2, h2, err := readTask(&again); err != nil || fn2 != fn || seq2 != seq || h2.timeLeft != h.timeLeft {
 			t.Errorf("%+v came back as %+v, %v", h, h2, err)
 		}
 	})

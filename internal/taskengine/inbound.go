@@ -113,10 +113,10 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h 
 		}
 	}
 	t.Init(t, up, seq, s.gated)
-	if h.attempt > 1 || h.left > 0 {
+	if h.attempt > 1 || h.timeLeft > 0 {
 		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.ID(), Up: up, Attempt: h.attempt}
-		if h.left > 0 {
-			spec.Deadline = x.rt.Now() + h.left
+		if h.timeLeft > 0 {
+			spec.Deadline = x.rt.Now() + h.timeLeft
 		}
 		t.SetOwn(core.NewTurn(spec))
 	}

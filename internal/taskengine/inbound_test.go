@@ -92,7 +92,7 @@ func TestLateCancellationIsOfItsGeneration(t *testing.T) {
 }
 
 // A task that is given back to its owner is answered once and leaves the count of inbound tasks once.
-func TestBouncedTaskIsAnsweredOnce(t *testing.T) {
+func TestTaskGivenBackIsAnsweredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFar(t)
 		running := f.wait.Go(f.ctx)
@@ -140,7 +140,7 @@ func TestDrainDoesNotWaitForALostPeer(t *testing.T) {
 }
 
 // Tasks that ask for other than one CPU leave the count of those that wait when they are given back.
-func TestBouncedShapedTasksAreNotCounted(t *testing.T) {
+func TestShapedTasksGivenBackAreNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table := raysys.NewTable()
 		began := make(chan struct{}, 10)

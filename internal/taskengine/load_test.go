@@ -79,8 +79,8 @@ func TestLoadSinceTold(t *testing.T) {
 	})
 }
 
-// TestLoadBehindAnswer: a load that leaves behind the answer of a task has that task no more: whoever sees the answer would take
-// the node for busy, and send what follows from the result elsewhere.
+// TestLoadBehindAnswer: a load that leaves behind the answer of a task has that task no more: whoever sees the answer
+// would take the node for busy, and send what follows from the result elsewhere.
 func TestLoadBehindAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFunctions()

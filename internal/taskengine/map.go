@@ -41,7 +41,7 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 	// One place in the queue per CPU: a worker that comes late finds its share, and a worker with a long task does
 	// not keep others from the rest. On a node without CPUs one place serves the forwarder.
 	for range min(len(xs), max(int(e.total.cpu/oneCPU), 1)) {
-		p := &bulkPlace[A, R]{bulk: m}
+		p := &bulkItem[A, R]{bulk: m}
 		p.Init(p, t, 0, false)
 		e.push(&p.Future)
 	}
@@ -55,14 +55,14 @@ type bulk[A, R any] struct {
 	records []record[A, R]
 }
 
-// bulkPlace is one place in the queue for a bulk.
-type bulkPlace[A, R any] struct {
+// bulkItem is one item of the run queue, which stands for what is left of a bulk.
+type bulkItem[A, R any] struct {
 	core.Future
 	bulk *bulk[A, R]
 }
 
 // runAll implements batch. Workers take the records in strides: small enough that the last ones are shared.
-func (m *bulkPlace[A, R]) runAll(s *core.CPUSlot, yield func() bool) bool {
+func (m *bulkItem[A, R]) runAll(s *core.CPUSlot, yield func() bool) bool {
 	n := int64(len(m.bulk.records))
 	for {
 		i := m.bulk.next.Add(1) - 1
@@ -78,11 +78,11 @@ func (m *bulkPlace[A, R]) runAll(s *core.CPUSlot, yield func() bool) bool {
 	}
 }
 
-// left implements batch.
-func (m *bulkPlace[A, R]) left() bool { return m.bulk.next.Load() < int64(len(m.bulk.records)) }
+// hasMore implements batch.
+func (m *bulkItem[A, R]) hasMore() bool { return m.bulk.next.Load() < int64(len(m.bulk.records)) }
 
 // take implements batch.
-func (m *bulkPlace[A, R]) take() *core.Future {
+func (m *bulkItem[A, R]) take() *core.Future {
 	i := m.bulk.next.Add(1) - 1
 	if i >= int64(len(m.bulk.records)) {
 		return nil
@@ -91,11 +91,11 @@ func (m *bulkPlace[A, R]) take() *core.Future {
 }
 
 // entry implements batch.
-func (m *bulkPlace[A, R]) entry() *core.Entry { return m.bulk.records[0].spec.entry }
+func (m *bulkItem[A, R]) entry() *core.Entry { return m.bulk.records[0].spec.entry }
 
-func (m *bulkPlace[A, R]) run(*core.CPUSlot)                     {}
-func (m *bulkPlace[A, R]) Name() string                          { return "map" }
-func (m *bulkPlace[A, R]) Help(*core.Turn) bool                  { return false }
-func (m *bulkPlace[A, R]) Expires() int64                        { return 0 }
-func (m *bulkPlace[A, R]) Waits() ([]*core.Turn, []*core.Future) { return nil, nil }
-func (m *bulkPlace[A, R]) Break([]string) bool                   { return false }
+func (m *bulkItem[A, R]) run(*core.CPUSlot)                     {}
+func (m *bulkItem[A, R]) Name() string                          { return "map" }
+func (m *bulkItem[A, R]) Help(*core.Turn) bool                  { return false }
+func (m *bulkItem[A, R]) Expires() int64                        { return 0 }
+func (m *bulkItem[A, R]) Waits() ([]*core.Turn, []*core.Future) { return nil, nil }
+func (m *bulkItem[A, R]) Break([]string) bool                   { return false }

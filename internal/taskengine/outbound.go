@@ -109,7 +109,7 @@ func (r *record[A, R]) head(rt core.Runtime) taskHead {
 	if t := r.OwnTurn(); t != nil {
 		h.attempt = t.Attempt()
 		if at := t.Deadline(); at != 0 {
-			h.left = max(at-rt.Now(), 1)
+			h.timeLeft = max(at-rt.Now(), 1)
 		}
 	}
 	if !r.spec.plain && !r.spec.oneCPU() {

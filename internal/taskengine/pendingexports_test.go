@@ -41,8 +41,8 @@ func (l *pendingExports) TakeBack(from, to int) {
 	l.taken.Add(int64(to - from))
 }
 
-// TestRefusedFramesLendNothing: what a frame lent that the link did not take is taken back, and lent once with the frame
-// that it takes.
+// TestRefusedFramesLendNothing: what a frame lent that the link did not take is taken back, and lent once with the
+// frame that it takes.
 func TestRefusedFramesLendNothing(t *testing.T) {
 	table := raysys.NewTable()
 	length := tasks.DefineIn(table, "length", func(ctx context.Context, in []raysys.Handle[[]byte]) (int, error) {

@@ -28,7 +28,7 @@ type temporary interface{ Temporary() bool }
 // unplacedTask is a task for which Config.Place has found no node yet.
 type unplacedTask struct {
 	future *core.Future
-	w      outboundTask
+	task   outboundTask
 }
 
 // place has Config.Place choose the node of a task that does not belong in the run queue, and sends it there or keeps
@@ -36,12 +36,12 @@ type unplacedTask struct {
 func (x *exchange) place(c *core.Future, w outboundTask) {
 	e, r := x.e, w.request()
 	for {
-		seen := x.deferred.placements.Load()
+		seen := x.deferred.retries.Load()
 		to, err := e.cfg.Place(r)
 		switch t, _ := err.(temporary); {
 		case err != nil && t != nil && t.Temporary():
 			x.deferUnplaced(c, w)
-			if x.deferred.placements.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
+			if x.deferred.retries.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
 				x.recheck()
 			}
 		case err != nil && w.plain() && w.stay(e): // the run queue waits for nodes
@@ -96,7 +96,7 @@ func (x *exchange) sendTo(p *peer, c *core.Future, w outboundTask) bool {
 
 // retryUnplaced places the tasks again that have no node. The caller does not hold the right to send.
 func (x *exchange) retryUnplaced() {
-	x.deferred.placements.Add(1)
+	x.deferred.retries.Add(1)
 	x.deferred.mu.Lock()
 	list := x.deferred.unplaced
 	x.deferred.unplaced = nil
@@ -104,7 +104,7 @@ func (x *exchange) retryUnplaced() {
 	x.e.unqueued.Add(-int64(len(list)))
 	for _, w := range list {
 		if w.future.Pending() {
-			x.place(w.future, w.w)
+			x.place(w.future, w.task)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
 	if err := r.Err(); err != nil {
 		return fmt.Errorf("tasks from node %s: %w", p.Node(), err)
 	}
-	var bounced []uint64
+	var givenBack []uint64
 	defer x.startInbound()
 	for r.Len() > 0 {
 		slot, ok, err := x.receive(p, up, r)
@@ -34,11 +34,11 @@ func (e *Engine) HandleTasks(wp wire.Peer, frame []byte) error {
 			return fmt.Errorf("tasks from node %s: %w", p.Node(), err)
 		}
 		if !ok {
-			bounced = append(bounced, slot)
+			givenBack = append(givenBack, slot)
 		}
 	}
-	if bounced != nil {
-		x.giveBackSlots(p, bounced)
+	if givenBack != nil {
+		x.giveBackSlots(p, givenBack)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ var (
 	_ outboundTask   = (*record[none, none])(nil)
 	_ arrival        = (*inboundTask[none, none])(nil)
 	_ inboundFunc    = (*spec[none, none])(nil)
-	_ batch          = (*bulkPlace[none, none])(nil)
+	_ batch          = (*bulkItem[none, none])(nil)
 )
 
 // Name implements core.Work.
@@ -83,28 +83,28 @@ func (r *record[A, R]) helpHere(e *Engine, t *core.Turn) bool {
 	if !r.mayQueue() || !r.Pending() || r.Expires() != 0 {
 		return false
 	}
-	slot, borrowed := t.Slot(), false
+	slot, taken := t.Slot(), false
 	if slot == nil || slot.CPU != oneCPU {
-		if slot = e.borrowSlot(); slot == nil {
+		if slot = e.takeSlot(); slot == nil {
 			return false
 		}
-		borrowed = true
+		taken = true
 	}
-	// A borrowed slot is this goroutine's alone and starts at depth zero each time.
-	if !borrowed && slot.Depth.Load() >= maxDepth || !r.Start() {
-		if borrowed {
-			e.returnSlot(slot)
+	// A slot that was taken for it is this goroutine's alone and starts at depth zero each time.
+	if !taken && slot.Depth.Load() >= maxDepth || !r.Start() {
+		if taken {
+			e.giveSlot(slot)
 		}
 		return false
 	}
-	r.runInPlace(e, t, slot, borrowed)
+	r.runInPlace(e, t, slot, taken)
 	return true
 }
 
 // runInPlace tidies up also when the task ends the goroutine by runtime.Goexit.
-func (r *record[A, R]) runInPlace(e *Engine, t *core.Turn, slot *core.CPUSlot, borrowed bool) {
-	if borrowed {
-		defer e.returnSlot(slot)
+func (r *record[A, R]) runInPlace(e *Engine, t *core.Turn, slot *core.CPUSlot, taken bool) {
+	if taken {
+		defer e.giveSlot(slot)
 	} else {
 		slot.Depth.Add(1)
 		defer slot.Depth.Add(-1)

@@ -16,7 +16,7 @@ func (e *Engine) HandleResult(wp wire.Peer, frame []byte) error {
 	r := readers.Get().(*wire.Reader)
 	defer putReader(r)
 	*r = wire.NewReader(frame)
-	if err := x.results(p, r); err != nil {
+	if err := x.takeFrame(p, r); err != nil {
 		return err
 	}
 	x.answered()
@@ -90,9 +90,9 @@ func (x *exchange) takeBatch(p *peer, l *resultBatch, all *wire.Reader) error {
 	x.flightsEnded(p, l)
 	var bad error
 	for i := range l.n {
-		err := x.takeResult(p, &l.results[i], l.flights[i], l.found[i])
+		err := x.settleFlight(p, &l.results[i], l.flights[i], l.found[i])
 		if err == nil {
-			err = x.rest(p, &l.results[i])
+			err = x.takeRest(p, &l.results[i])
 		}
 		if err != nil && bad == nil { // the link will be closed; the flights that were taken out are settled nevertheless
 			bad = fmt.Errorf("result from node %s: %w", p.Node(), err)
@@ -124,11 +124,11 @@ func (x *exchange) flightsEnded(p *peer, l *resultBatch) {
 	p.bytes.Add(-bytes)
 }
 
-func (x *exchange) results(p *peer, r *wire.Reader) error {
+func (x *exchange) takeFrame(p *peer, r *wire.Reader) error {
 	if err := x.resultHead(p, r); err != nil {
 		return err
 	}
-	if err := x.rest(p, r); err != nil {
+	if err := x.takeRest(p, r); err != nil {
 		return fmt.Errorf("result from node %s: %w", p.Node(), err)
 	}
 	return nil
@@ -149,10 +149,10 @@ func (x *exchange) resultHead(p *peer, r *wire.Reader) error {
 	return nil
 }
 
-// rest takes the results that follow.
-func (x *exchange) rest(p *peer, r *wire.Reader) error {
+// takeRest takes the results that follow.
+func (x *exchange) takeRest(p *peer, r *wire.Reader) error {
 	for r.Len() > 0 {
-		if err := x.result(p, r); err != nil {
+		if err := x.takeNext(p, r); err != nil {
 			return err
 		}
 	}
@@ -176,8 +176,8 @@ func (x *exchange) answered() {
 	x.e.checkDrained()
 }
 
-// result takes one result. That of a slot that was answered before, or never used, changes nothing.
-func (x *exchange) result(p *peer, r *wire.Reader) error {
+// takeNext takes one result. That of a slot that was answered before, or never used, changes nothing.
+func (x *exchange) takeNext(p *peer, r *wire.Reader) error {
 	slot := readSlot(r)
 	if err := r.Err(); err != nil {
 		return err
@@ -187,11 +187,11 @@ func (x *exchange) result(p *peer, r *wire.Reader) error {
 		// The program may submit again before this returns, and wait for room.
 		x.flightEnded(p, f)
 	}
-	return x.takeResult(p, r, f, found)
+	return x.settleFlight(p, r, f, found)
 }
 
-// takeResult takes in what follows a slot; f was in flight under it if found is set.
-func (x *exchange) takeResult(p *peer, r *wire.Reader, f flight, found bool) error {
+// settleFlight takes in what follows a slot; f was in flight under it if found is set.
+func (x *exchange) settleFlight(p *peer, r *wire.Reader, f flight, found bool) error {
 	var w outboundTask
 	if found {
 		w = f.task.Work().(outboundTask)

@@ -20,7 +20,7 @@ type flight struct {
 // group are the tasks of one frame, which have the submitting turn in common.
 type group struct {
 	scope uint32
-	left  atomic.Int64 // tasks in flight, and filling until the frame is sent
+	open  atomic.Int64 // tasks in flight, and filling until the frame is sent
 }
 
 // filling keeps the turn of a group open that is not counted yet.
@@ -53,7 +53,7 @@ func (x *exchange) flightEnded(p *peer, f flight) (inflight int64) {
 }
 
 func (x *exchange) release(p *peer, g *group, n int64) {
-	if n > 0 && g.left.Add(-n) == 0 {
+	if n > 0 && g.open.Add(-n) == 0 {
 		p.Shut(g.scope)
 	}
 }
@@ -68,7 +68,7 @@ func (x *exchange) account() {
 	x.away.Add(o.count)
 	o.p.inflight.Add(o.count)
 	o.p.bytes.Add(o.bytes)
-	o.group.left.Add(o.count)
+	o.group.open.Add(o.count)
 	o.count, o.bytes = 0, 0
 }
 
@@ -105,7 +105,7 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 				}
 				sent += x.add(p, r, r.Work().(outboundTask))
 			}
-			if w.left() {
+			if w.hasMore() {
 				e.queue.Push(c)
 			}
 		case outboundTask:
@@ -147,7 +147,7 @@ func (x *exchange) add(p *peer, c *core.Future, w outboundTask) int64 {
 		}
 		x.sent(p)
 		o.turn, o.group = up, &group{scope: scope}
-		o.group.left.Store(filling)
+		o.group.open.Store(filling)
 		x.away.Add(1)
 		o.begin()
 	}
@@ -229,7 +229,7 @@ func (x *exchange) ship() {
 	}
 	x.account()
 	x.away.Add(-1)
-	if o.group.left.Add(-filling) == 0 {
+	if o.group.open.Add(-filling) == 0 {
 		o.p.Shut(o.group.scope)
 	}
 	o.group, o.turn = nil, nil

@@ -60,7 +60,8 @@ func (x *exchange) sendStops() {
 			for _, slot := range part {
 				frame = appendSlot(frame, slot)
 			}
-			// A peer that takes no control frame is gone, or goes on until it is done; the future has settled either way.
+			// A peer that takes no control frame is gone, or goes on until it is done; the future has settled either
+			// way.
 			_ = p.Send(wire.Control, wire.KindTaskCancel, frame)
 			x.sent(p)
 		}

@@ -18,7 +18,7 @@ func (e *Engine) Stuck() string {
 		}
 	}
 	if len(d.unplaced) > 0 {
-		w := d.unplaced[0].w
+		w := d.unplaced[0].task
 		return fmt.Sprintf("capacity: no node has what %s asks for free, nor for %d others", w.Name(), len(d.unplaced)-1)
 	}
 	return ""

@@ -278,7 +278,7 @@ func (w *worker) owes() bool {
 // shares in the tasks until none is left (true), or until yield says that its CPU is due to others (false).
 type batch interface {
 	runAll(s *core.CPUSlot, yield func() bool) bool
-	left() bool // tasks that no worker has taken
+	hasMore() bool // there are tasks that no worker has taken
 	// take gives the next of them to the caller, who must start it; nil when none is left.
 	take() *core.Future
 	entry() *core.Entry
