@@ -21,7 +21,7 @@ var retired = map[string]string{
 	"heir": "target", "heirs": "targets", "legacy": "target", "legacies": "targets", "bequeath": "evacuate", "bequest": "copy left",
 	"inmate": "child", "inmates": "children", "household": "local cluster",
 	"guest": "inbound task", "guests": "inbound tasks", "traveller": "outbound task", "travellers": "outbound tasks",
-	"afar":  "data-local",
+	"afar": "data-local", "bounce": "give back", "bounced": "given back",
 	"rider": "zero-CPU task", "riders": "zero-CPU tasks", "ebb": "drained", "ebbed": "drained", "shed": "give back",
 	"seat": "participant", "seats": "participants", "roster": "coordinator", "door": "rendezvous", "doors": "rendezvous",
 	"knock": "join", "knocks": "joins", "rumour": "event", "rumours": "events",

@@ -7,7 +7,7 @@ import (
 )
 
 // Source brings the outcome of a future that has it elsewhere: on the node that owns the future, or in a file of this
-// node.
+// node. One may also be Located, or a Viewer.
 type Source interface {
 	// Name says what the future is, for messages.
 	Name() string

@@ -17,6 +17,10 @@ import (
 var (
 	_ core.Located = (*storedSource)(nil)
 	_ core.Located = (*objectSource)(nil)
+	_ core.Viewer  = (*storedSource)(nil)
+	_ core.Viewer  = (*objectSource)(nil)
+	_ core.Objects = (*Objects)(nil)
+	_ core.Names   = (*Objects)(nil)
 )
 
 // objectSource brings the value of another node's object, which was too large to be sent with the outcome. The owner of
