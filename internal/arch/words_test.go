@@ -90,7 +90,7 @@ func TestRetiredWordsAreFound(t *testing.T) {
 		t.Fatalf("want heirs.go, vigilTable and maxSeats, got %q, %v", bad, err)
 	}
 	list := words(`loan loans vias lending burial bury buried gravedigger vigil condemned heir heirs legacy legacies bequeath bequest inmate inmates
-		household guest guests traveller travellers afar rider riders ebb ebbed shed seat seats roster door doors knock knocks
+		household guest guests traveller travellers afar bounce bounced rider riders ebb ebbed shed seat seats roster door doors knock knocks
 		rumour rumours`)
 	for _, w := range list {
 		upper := strings.ToUpper(w[:1]) + w[1:]

@@ -151,21 +151,21 @@ const bulk = wire.Requests + 1
 // end is one node's side: the other node as its engine sees it.
 type end struct {
 	*link
-	here, there *tasksRuntime
-	other       *end
-	scopes      wire.Scopes
-	turns       wire.Turns
-	life        uint64
-	queues      [bulk + 1][]frame // to other, guarded by link.mu
-	conds       [bulk + 1]sync.Cond
-	busy        [bulk + 1]bool // being delivered
-	flushes     atomic.Int64
-	corks       int          // nothing but bulk is delivered while there are any; guarded by link.mu
-	open        atomic.Int64 // turns opened and not shut
-	numbers     map[string]uint32
-	entries     []*core.Entry
-	lent, taken atomic.Int64                    // references: see lending
-	lacks       atomic.Pointer[map[string]bool] // functions the other side has not
+	here, there        *tasksRuntime
+	other              *end
+	scopes             wire.Scopes
+	turns              wire.Turns
+	life               uint64
+	queues             [bulk + 1][]frame // to other, guarded by link.mu
+	conds              [bulk + 1]sync.Cond
+	busy               [bulk + 1]bool // being delivered
+	flushes            atomic.Int64
+	corks              int          // nothing but bulk is delivered while there are any; guarded by link.mu
+	open               atomic.Int64 // turns opened and not shut
+	numbers            map[string]uint32
+	entries            []*core.Entry
+	sentExports, taken atomic.Int64                    // references: see pendingExports
+	lacks              atomic.Pointer[map[string]bool] // functions the other side has not
 
 	refs     sync.Mutex // guards the next
 	exported map[uint64]*core.Future

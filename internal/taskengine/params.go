@@ -93,7 +93,7 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 	return wire.AppendParams(dst, refs, futures...)
 }
 
-// readParams is the receiving side: the objects are fetched once the task is admitted.
+// readParams is the receiving side: the objects are fetched once the task is accepted.
 func (t *inboundTask[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.References) error {
 	d := &deps{}
 	params := t.spec.params(&t.arg)

@@ -11,7 +11,7 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-// pendingExports counts what an end lends, and what becomes of it.
+// pendingExports counts the pending exports of an end, and what becomes of them.
 type pendingExports struct {
 	*end
 	open int
@@ -33,7 +33,7 @@ func (l *pendingExports) Mark() int { return l.open }
 
 func (l *pendingExports) Sent(from, to int) {
 	l.open -= to - from
-	l.lent.Add(int64(to - from))
+	l.sentExports.Add(int64(to - from))
 }
 
 func (l *pendingExports) TakeBack(from, to int) {
@@ -41,9 +41,9 @@ func (l *pendingExports) TakeBack(from, to int) {
 	l.taken.Add(int64(to - from))
 }
 
-// TestRefusedFramesLendNothing: what a frame lent that the link did not take is taken back, and lent once with the
-// frame that it takes.
-func TestRefusedFramesLendNothing(t *testing.T) {
+// TestRefusedFramesExportNothing: the pending exports of a frame that the link did not take are taken back, and sent
+// once with the frame that it takes.
+func TestRefusedFramesExportNothing(t *testing.T) {
 	table := raysys.NewTable()
 	length := tasks.DefineIn(table, "length", func(ctx context.Context, in []raysys.Handle[[]byte]) (int, error) {
 		n := 0
@@ -76,17 +76,17 @@ func TestRefusedFramesLendNothing(t *testing.T) {
 	})
 	ctx := d.ctx()
 	var refs []raysys.Ref[int]
-	lent := 0
+	exported := 0
 	for i := range 200 {
 		var in []raysys.Handle[[]byte]
 		for range i % 4 {
 			in = append(in, raysys.Put(ctx, make([]byte, 100)).Handle())
 		}
-		lent += len(in)
+		exported += len(in)
 		refs = append(refs, length.Go(ctx, in))
 		if i%20 == 0 { // as large as a frame of their own, and as what ends a frame that others are in
 			for _, size := range []int{100 << 10, 60 << 10} {
-				lent++
+				exported++
 				refs = append(refs, padded.Go(ctx, struct {
 					Pad    []byte
 					Handle raysys.Handle[int]
@@ -100,7 +100,7 @@ func TestRefusedFramesLendNothing(t *testing.T) {
 		}
 	}
 	e := l.ends[0]
-	if got := e.lent.Load(); got != int64(lent) || e.taken.Load() == 0 {
-		t.Errorf("%d references were lent, of %d, and %d taken back", got, lent, e.taken.Load())
+	if got := e.sentExports.Load(); got != int64(exported) || e.taken.Load() == 0 {
+		t.Errorf("%d references were exported, of %d, and %d taken back", got, exported, e.taken.Load())
 	}
 }

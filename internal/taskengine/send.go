@@ -73,7 +73,7 @@ func (x *exchange) account() {
 }
 
 // fill sends p up to n of the waiting tasks, and returns how many. Tasks that p cannot run move from the queue to the
-// deferred ones. Those count as held, so that submissions wait when they have grown to a queue's size. The caller
+// deferred ones. Those count as unqueued, so that submissions wait when they have grown to a queue's size. The caller
 // holds the right to send.
 func (x *exchange) fill(p *peer, n int64) (sent int64) {
 	x.out.p, x.out.entry = p, nil

@@ -220,7 +220,7 @@ func (e *Engine) droppedShaped() {
 	}
 }
 
-// endShaped gives back what a shaped task held.
+// endShaped frees the resources of a shaped task.
 func (e *Engine) endShaped(n need) {
 	e.mu.Lock()
 	e.shapes.add(n, +1)
