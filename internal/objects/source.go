@@ -13,7 +13,8 @@ import (
 	"github.com/raysys/raysys/internal/refs"
 )
 
-// Both sources of this package tell placement where the value is.
+// What core looks for beyond Source and in Job.Objects: both sources tell placement where the value is, and show it in
+// place.
 var (
 	_ core.Located = (*storedSource)(nil)
 	_ core.Located = (*objectSource)(nil)
