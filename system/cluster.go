@@ -139,7 +139,7 @@ func (c *cluster) peer(k core.NodeKey) *refs.Session {
 	return nil
 }
 
-// connect is mesh.Connect.
+// connect is Connect of the mesh, for the session.
 func (c *cluster) connect(k core.NodeKey, done func(*refs.Session, error)) {
 	if p := c.peer(k); p != nil && p.Up() {
 		done(p, nil)

@@ -37,7 +37,7 @@ type Wanted struct {
 }
 
 // Cluster is what the engine needs of the nodes together: the records of placements, which package registry keeps,
-// and the peers, which are refs.Sessions; package system joins them. Methods that take done call it once, on any goroutine,
+// and the peers, each a refs.Session; package system joins them. Methods that take done call it once, on any goroutine,
 // perhaps before they return, and within bounded time; done does not block. No method calls back into the engine but for
 // done.
 type Cluster interface {
