@@ -64,18 +64,18 @@ func Awaiting(n *Node) (count int) {
 	return count
 }
 
-// LentAndTakenBack lends c to another node in a frame that is not sent, and returns how many futures of n others hold
-// before and after it is taken back.
-func LentAndTakenBack(n *Node, to raysys.NodeID, c *core.Future) (lent, left int, err error) {
+// ExportedAndTakenBack exports c to another node for a frame that is not sent, and returns how many futures of n others
+// hold before and after it is taken back.
+func ExportedAndTakenBack(n *Node, to raysys.NodeID, c *core.Future) (exported, left int, err error) {
 	for _, p := range n.cluster.mesh.Connected() {
 		if p.Node() == to {
 			l := refs.Of(p).PendingExports()
 			if _, err = l.AppendRef(nil, c); err == nil {
 				_, err = l.AppendObject(nil, c)
 			}
-			lent = n.cluster.refs.Exported()
+			exported = n.cluster.refs.Exported()
 			l.TakeBack(0, l.Mark())
-			return lent, n.cluster.refs.Exported(), err
+			return exported, n.cluster.refs.Exported(), err
 		}
 	}
 	return 0, 0, errors.New("not connected")

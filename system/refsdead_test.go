@@ -62,8 +62,8 @@ func TestRefusedFrameLendsNothing(t *testing.T) {
 	big := raysys.Put(ctx, newParcel(1, large))
 	small := raysys.Put(ctx, parcel{Data: []uint32{1}, Inner: []raysys.Handle[parcel]{big.Handle()}})
 	for what, c := range map[string]*core.Future{"large": big.RefFuture(), "inside": small.RefFuture()} {
-		if lent, left, err := system.LentAndTakenBack(d, "w1", c); lent == 0 || left != 0 || err != nil {
-			t.Errorf("%s: %d futures were lent, and %d are still: %v", what, lent, left, err)
+		if exported, left, err := system.ExportedAndTakenBack(d, "w1", c); exported == 0 || left != 0 || err != nil {
+			t.Errorf("%s: %d futures were exported, and %d are still: %v", what, exported, left, err)
 		}
 	}
 	runtime.KeepAlive(big)

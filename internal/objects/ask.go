@@ -38,23 +38,23 @@ type objectReply struct {
 }
 
 // ask asks a node about an object.
-func (o *Objects) ask(at core.NodeKey, op objectOp, ask objectRequest, done func(objectReply, error)) {
+func (o *Objects) ask(at core.NodeKey, op objectOp, request objectRequest, done func(objectReply, error)) {
 	o.mesh.Reach(at, func(to *mesh.Questions) {
 		mesh.Ask(to, wire.Requests, wire.KindKeep, func(dst []byte) []byte {
-			return wire.AppendBytes(wire.AppendID(append(dst, byte(op)), ask.oid), ask.key)
+			return wire.AppendBytes(wire.AppendID(append(dst, byte(op)), request.oid), request.key)
 		}, func(r *wire.Reader) (objectReply, error) { return objectReply{r.Uvarint(), r.ID()}, nil }, done)
 	}, func(err error) { done(objectReply{}, fmt.Errorf("%w: %w", raysys.ErrNotDelivered, err)) })
 }
 
 // askWait is ask for a caller that waits.
-func (o *Objects) askWait(ctx context.Context, at core.NodeKey, op objectOp, ask objectRequest) error {
-	_, err := runner.Wait(ctx, func(done func(objectReply, error)) { o.ask(at, op, ask, done) })
+func (o *Objects) askWait(ctx context.Context, at core.NodeKey, op objectOp, request objectRequest) error {
+	_, err := runner.Wait(ctx, func(done func(objectReply, error)) { o.ask(at, op, request, done) })
 	return err
 }
 
 // Serve serves KindKeep.
 func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
-	op, ask := objectOp(r.Byte()), objectRequest{oid: r.ID(), key: r.String()}
+	op, request := objectOp(r.Byte()), objectRequest{oid: r.ID(), key: r.String()}
 	if err := r.Err(); err != nil {
 		return err
 	}
@@ -67,16 +67,16 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	}
 	switch op {
 	case opCopy:
-		cp := o.kept.copyAsked(o.ctx, p.Key(), ask) // before Serve returns: the peer's next frame may be an opFree for it
+		cp := o.kept.copyAsked(o.ctx, p.Key(), request) // before Serve returns: the peer's next frame may be an opFree for it
 		o.runner.Background(func() { answer(to, objectReply{}, o.keepCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
 	case opFree:
-		o.dropCopy(ask.oid)
+		o.dropCopy(request.oid)
 		answer(to, objectReply{}, nil)
 	case opExport:
-		a, err := o.export(p, ask.oid)
+		a, err := o.export(p, request.oid)
 		answer(to, a, err)
 	case opRetain:
-		answer(to, objectReply{}, o.retainHere(ask.key, ask.oid))
+		answer(to, objectReply{}, o.retainHere(request.key, request.oid))
 	case opCollect:
 		last := func() { answer(to.Behind(), objectReply{}, nil) } // Requests is the class of the drops
 		o.runner.Background(func() { o.pressure(); o.refs.Tick(); o.refs.AfterDrops(last) }, to.Fail)

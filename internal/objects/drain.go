@@ -61,8 +61,8 @@ func (o *Objects) Drain(ctx context.Context) (left, lost int, why error) {
 	var wg sync.WaitGroup
 	for range min(atOnce, len(list)) {
 		wg.Go(func() {
-			for l := range work {
-				if err := o.evacuate(ctx, l); err != nil {
+			for e := range work {
+				if err := o.evacuate(ctx, e); err != nil {
 					mu.Lock()
 					if lost++; first == nil {
 						first = err
@@ -72,8 +72,8 @@ func (o *Objects) Drain(ctx context.Context) (left, lost int, why error) {
 			}
 		})
 	}
-	for _, l := range list {
-		work <- l
+	for _, e := range list {
+		work <- e
 	}
 	close(work)
 	wg.Wait()
@@ -88,8 +88,8 @@ func (o *Objects) Drain(ctx context.Context) (left, lost int, why error) {
 
 // missed counts the objects that a node which stays needs, or a State.
 func (o *Objects) missed() (n int) {
-	for _, l := range o.evacuations() {
-		if len(l.states) > 0 || slices.ContainsFunc(l.holders, o.stays) {
+	for _, e := range o.evacuations() {
+		if len(e.states) > 0 || slices.ContainsFunc(e.holders, o.stays) {
 			n++
 		}
 	}
@@ -110,8 +110,8 @@ func (o *Objects) collect(ctx context.Context, list []*evacuation) {
 	defer cancel()
 	asked := map[core.NodeKey]bool{}
 	var wg sync.WaitGroup
-	for _, l := range list {
-		for _, k := range l.holders {
+	for _, e := range list {
+		for _, k := range e.holders {
 			if asked[k] {
 				continue
 			}
@@ -154,9 +154,9 @@ func (o *Objects) evacuations() []*evacuation {
 		if len(holders) == 0 || !future.Settled() || refs.RemoteOf(future) != nil {
 			continue // RemoteOf: a future of another node, borrowed through this one; the holder asks its owner once this node has left
 		}
-		l := &evacuation{future: future, holders: holders}
-		byFuture[future] = l
-		list = append(list, l)
+		e := &evacuation{future: future, holders: holders}
+		byFuture[future] = e
+		list = append(list, e)
 	}
 	o.kept.mu.Lock()
 	defer o.kept.mu.Unlock()
@@ -164,16 +164,16 @@ func (o *Objects) evacuations() []*evacuation {
 		if !k.wanted() {
 			continue
 		}
-		l := byFuture[k.future]
-		if l == nil || k.future == nil {
-			l = &evacuation{future: k.future, object: k.object}
-			list = append(list, l)
+		e := byFuture[k.future]
+		if e == nil || k.future == nil {
+			e = &evacuation{future: k.future, object: k.object}
+			list = append(list, e)
 		}
 		for key := range k.keys {
 			if strings.HasPrefix(key, "n/") {
-				l.names = append(l.names, key)
+				e.names = append(e.names, key)
 			} else {
-				l.states = append(l.states, key)
+				e.states = append(e.states, key)
 			}
 		}
 	}
@@ -181,19 +181,19 @@ func (o *Objects) evacuations() []*evacuation {
 }
 
 // evacuate has another node take a copy, and keep it for the names and States of the object.
-func (o *Objects) evacuate(ctx context.Context, l *evacuation) error {
-	oid, err := o.evacuatedID(ctx, l)
+func (o *Objects) evacuate(ctx context.Context, e *evacuation) error {
+	oid, err := o.evacuatedID(ctx, e)
 	if err != nil || oid.IsZero() {
 		return err
 	}
 	targets := o.candidates(oid)
 	// A node that holds a reference is likely to need the bytes, or has them.
 	slices.SortStableFunc(targets, func(a, b core.NodeKey) int {
-		return boolOrder(slices.Contains(l.holders, b), slices.Contains(l.holders, a))
+		return boolOrder(slices.Contains(e.holders, b), slices.Contains(e.holders, a))
 	})
 	var errs []error
 	for _, k := range targets {
-		err := o.leaveTo(ctx, k, oid, l)
+		err := o.leaveTo(ctx, k, oid, e)
 		if err == nil {
 			o.mu.Lock()
 			o.evacuated = append(o.evacuated, evacuated{k, oid})
@@ -212,29 +212,29 @@ func (o *Objects) evacuate(ctx context.Context, l *evacuation) error {
 }
 
 // evacuatedID returns the id of the object in this node's store, zero for a future that has no value to leave.
-func (o *Objects) evacuatedID(ctx context.Context, l *evacuation) (raysys.TaskID, error) {
-	if l.future == nil {
-		return l.object.ID(), nil
+func (o *Objects) evacuatedID(ctx context.Context, e *evacuation) (raysys.TaskID, error) {
+	if e.future == nil {
+		return e.object.ID(), nil
 	}
-	if l.future.Failure() != nil {
+	if e.future.Failure() != nil {
 		return raysys.TaskID{}, nil
 	}
 	for {
-		oid, err := o.ensure(l.future)
-		var e *core.Elsewhere
+		oid, err := o.ensure(e.future)
+		var elsewhere *core.Elsewhere
 		switch {
-		case errors.As(err, &e):
-			if _, stored := e.Source.(*storedSource); !stored {
+		case errors.As(err, &elsewhere):
+			if _, stored := elsewhere.Source.(*storedSource); !stored {
 				return raysys.TaskID{}, nil // the value was never here: the node that has it keeps it
 			}
-			if err := evicted(ctx, e); err != nil {
+			if err := evicted(ctx, elsewhere); err != nil {
 				return oid, err
 			}
 			continue
 		case err != nil:
 			return oid, err
 		}
-		d, err := o.Describe(l.future)
+		d, err := o.Describe(e.future)
 		if err == nil && len(d.Refs) > 0 {
 			err = fmt.Errorf("%w: object %s holds references, which end with this node", raysys.ErrObjectLost, oid)
 		}
@@ -242,22 +242,22 @@ func (o *Objects) evacuatedID(ctx context.Context, l *evacuation) (raysys.TaskID
 	}
 }
 
-func (o *Objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, l *evacuation) error {
+func (o *Objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, e *evacuation) error {
 	ask := func(op objectOp, key string) error {
 		return o.askWait(ctx, to, op, objectRequest{oid, key})
 	}
 	// Once without a name, then for each name: a node that has the copy already enters the name only.
-	for _, key := range append([]string{""}, l.names...) {
+	for _, key := range append([]string{""}, e.names...) {
 		if err := ask(opCopy, key); err != nil {
 			return err
 		}
 	}
-	for _, key := range l.states {
+	for _, key := range e.states {
 		if err := ask(opRetain, key); err != nil {
 			return err
 		}
 	}
-	if len(l.states) > 0 && len(l.holders) == 0 { // from now on its States say how long the copy stays
+	if len(e.states) > 0 && len(e.holders) == 0 { // from now on its States say how long the copy stays
 		return ask(opFree, "")
 	}
 	return nil

@@ -12,21 +12,21 @@ import (
 	"github.com/raysys/raysys/internal/transfer"
 )
 
-// pendingCopy is a copy that an owner asked this node to keep, until this node has answered. An owner that does not wait
-// any more sends opFree, which may arrive before the copy is made.
+// pendingCopy is a copy that an owner asked this node to keep, until this node has answered. An owner that does not
+// wait any more sends opFree, which may arrive before the copy is made.
 type pendingCopy struct {
-	ask   objectRequest
-	owner core.NodeKey
-	ctx   context.Context
-	stop  context.CancelCauseFunc // called with keptObjects.mu held
+	request objectRequest
+	owner   core.NodeKey
+	ctx     context.Context
+	stop    context.CancelCauseFunc // called with keptObjects.mu held
 }
 
 // errUnwanted: the owner sent opFree while the copy was being made.
 var errUnwanted = fmt.Errorf("%w: its owner does not want the copy any more", raysys.ErrCancelled)
 
 // copyAsked enters a pending copy.
-func (kept *keptObjects) copyAsked(ctx context.Context, owner core.NodeKey, ask objectRequest) *pendingCopy {
-	c := &pendingCopy{ask: ask, owner: owner}
+func (kept *keptObjects) copyAsked(ctx context.Context, owner core.NodeKey, request objectRequest) *pendingCopy {
+	c := &pendingCopy{request: request, owner: owner}
 	c.ctx, c.stop = context.WithCancelCause(ctx)
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
@@ -45,22 +45,22 @@ func (kept *keptObjects) copyAnswered(c *pendingCopy) {
 	c.stop(nil)
 }
 
-// keepCopy pulls a copy of the owner's object and keeps it, until the owner sends opFree and the name, where the request
-// has one, stands for another object.
+// keepCopy pulls a copy of the owner's object and keeps it, until the owner sends opFree and the name, where the
+// request has one, stands for another object.
 func (o *Objects) keepCopy(c *pendingCopy) error {
 	defer o.kept.copyAnswered(c)
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
-	oid := c.ask.oid
+	oid := c.request.oid
 	var had reasons // as they were before
 	enter := func(k *reasons) {
 		had.forOwner = k.forOwner
 		k.owner, k.forOwner = c.owner, c.ctx.Err() == nil
 		k.unreferenced = o.needed(oid) == 0
-		if c.ask.key != "" {
-			had.keys = map[string]uint64{c.ask.key: k.keys[c.ask.key]}
-			k.keys[c.ask.key] = 1
+		if c.request.key != "" {
+			had.keys = map[string]uint64{c.request.key: k.keys[c.request.key]}
+			k.keys[c.request.key] = 1
 		}
 	}
 	var obj *objectstore.Object
@@ -98,13 +98,14 @@ func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) error {
 	if err != nil {
 		return err
 	}
-	oid, key := c.ask.oid, c.ask.key
+	oid, key := c.request.oid, c.request.key
 	o.markListed(oid)
 	rec := registry.Record{ID: v.ID, Owner: c.owner, Size: v.Size, Attempt: v.Attempt, Nonce: v.Nonce}
 	_, err = o.dir.ChangeWait(c.ctx, registry.AddCopy(rec, true))
 	var named registry.Entry
 	if err == nil && key != "" {
-		// Where the name stands for the object already, this copy is added; else the owner enters the name with this copy.
+		// Where the name stands for the object already, this copy is added; else the owner enters the name with this
+		// copy.
 		named, err = o.dir.ChangeWait(c.ctx, registry.AddNamedCopy(key, rec))
 	}
 	switch {
@@ -124,7 +125,7 @@ func (o *Objects) dropCopy(oid raysys.TaskID) {
 	kept := &o.kept
 	kept.mu.Lock()
 	for c := range kept.copies {
-		if c.ask.oid == oid {
+		if c.request.oid == oid {
 			c.stop(errUnwanted)
 		}
 	}
