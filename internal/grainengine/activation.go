@@ -15,18 +15,18 @@ import (
 // activation is one grain in memory: its mailbox, its G and its PID.
 type activation struct {
 	mailbox
-	kind      *boundKind
-	key       string
-	id        string // of the PID: kind/key$n
-	state     any    // *G; nil before OnActivate and after OnDeactivate
-	failed    error  // OnActivate's, for the calls that wait
-	pool      *pool  // of a stateless worker
-	used      atomic.Uint32
-	inner     atomic.Int32                // interleaved turns that have not ended
-	current   atomic.Pointer[core.Future] // the call whose turn it is
-	hook      atomic.Pointer[core.Turn]   // of OnActivate or OnDeactivate while it runs
-	gate      atomic.Pointer[gate]        // made by the first turn that waits
-	placement *placement                  // nil for a plain grain of a single process
+	kind    *boundKind
+	key     string
+	id      string // of the PID: kind/key$n
+	state   any    // *G; nil before OnActivate and after OnDeactivate
+	failed  error  // OnActivate's, for the calls that wait
+	pool    *pool  // of a stateless worker
+	used    atomic.Uint32
+	inner   atomic.Int32                // interleaved turns that have not ended
+	current atomic.Pointer[core.Future] // the call whose turn it is
+	hook    atomic.Pointer[core.Turn]   // of OnActivate or OnDeactivate while it runs
+	gate    atomic.Pointer[gate]        // made by the first turn that waits
+	tenure  *tenure                     // nil for a plain grain of a single process
 }
 
 // passivate asks an idle activation to go.
@@ -39,7 +39,7 @@ type passivate struct {
 func newActivation(k *boundKind, key string) *activation {
 	a := &activation{kind: k, key: key}
 	if k.engine.cfg.Cluster != nil && !k.def.Stateless || len(k.def.states) > 0 {
-		a.placement = &placement{}
+		a.tenure = &tenure{}
 	}
 	a.id = k.def.name + "/" + key + "$" + strconv.FormatUint(k.engine.serial.Add(1), 36)
 	a.mailbox.init(a)
@@ -103,8 +103,8 @@ func (a *activation) deactivate() {
 		_ = a.runHook("OnDeactivate", d.OnDeactivate)
 	}
 	a.state = nil
-	if a.placement != nil {
-		a.placement.cells = nil // a turn that is still referred to keeps the activation, and need not keep its States
+	if a.tenure != nil {
+		a.tenure.cells = nil // a turn that is still referred to keeps the activation, and need not keep its States
 	}
 }
 
@@ -160,8 +160,8 @@ func (a *activation) close() {
 	s.Lock()
 	a.pushed.Or(closedBit)
 	calls := a.drain()
-	if a.placement != nil && len(a.placement.unserved) > 0 {
-		calls = append(a.placement.unserved, calls...)
+	if a.tenure != nil && len(a.tenure.unserved) > 0 {
+		calls = append(a.tenure.unserved, calls...)
 	}
 	var next *activation
 	var r *route
@@ -171,8 +171,8 @@ func (a *activation) close() {
 	case s.activations[a.key] != a:
 	case len(calls) > 0 && a.stays() && !k.engine.closed.Load():
 		next = newActivation(k, a.key)
-		if a.placement != nil {
-			next.placement.token = a.placement.token
+		if a.tenure != nil {
+			next.tenure.token = a.tenure.token
 		}
 		for _, c := range calls {
 			c.queueAt(next)
@@ -184,7 +184,7 @@ func (a *activation) close() {
 	default:
 		delete(s.activations, a.key)
 		left = true
-		if a.placement != nil && k.engine.cfg.Cluster != nil && !k.engine.closed.Load() {
+		if a.tenure != nil && k.engine.cfg.Cluster != nil && !k.engine.closed.Load() {
 			r = a.routeLocked(s, calls)
 		}
 	}
@@ -232,7 +232,7 @@ func (a *activation) perform(c anyCall) (panicked any) {
 	if a.inner.Load() > 0 {
 		a.waitInner()
 	}
-	if a.placement != nil && !a.ready(c, false) {
+	if a.tenure != nil && !a.ready(c, false) {
 		return nil
 	}
 	if a.state == nil {

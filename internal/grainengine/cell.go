@@ -47,11 +47,11 @@ func (a *activation) loadStates(g any) error {
 		cells[i] = &cell{act: a, def: d}
 		d.bindIn(g, cells[i])
 	}
-	a.placement.cells, a.placement.fenced = nil, nil
+	a.tenure.cells, a.tenure.fenced = nil, nil
 	if err := a.load(cells); err != nil {
 		return err
 	}
-	a.placement.cells = cells
+	a.tenure.cells = cells
 	return nil
 }
 
@@ -65,7 +65,7 @@ func (a *activation) load(cells []*cell) error {
 	for i, c := range cells {
 		names[i] = c.def.name
 	}
-	records, err := wait(func(done func([]Record, error)) { s.Load(ID{a.kind.def.name, a.key}, names, a.placement.token, done) })
+	records, err := wait(func(done func([]Record, error)) { s.Load(ID{a.kind.def.name, a.key}, names, a.tenure.token, done) })
 	if err == nil && len(records) != len(cells) {
 		err = fmt.Errorf("the store answers with %d records for %d", len(records), len(cells))
 	}
@@ -100,7 +100,7 @@ func (c *cell) take(r Record) error {
 // reload reads what a failed Write left unsure, before another turn sees it.
 func (a *activation) reload() error {
 	var cells []*cell
-	for _, c := range a.placement.cells {
+	for _, c := range a.tenure.cells {
 		if c.unsure {
 			cells = append(cells, c)
 		}
@@ -112,15 +112,15 @@ func (a *activation) reload() error {
 }
 
 // markUnsure is called when a turn ended by a panic, which may leave Values half changed.
-func (m *placement) markUnsure() {
+func (m *tenure) markUnsure() {
 	for _, c := range m.cells {
 		c.unsure = true
 	}
 }
 
 func (c *cell) read() error {
-	c.act.placement.fenced = nil
-	if c.act.placement.stale.Load() {
+	c.act.tenure.fenced = nil
+	if c.act.tenure.stale.Load() {
 		return c.moved("read")
 	}
 	return c.act.load([]*cell{c})
@@ -147,7 +147,7 @@ func (c *cell) write(t *core.Turn) error {
 // reads the record back before it returns: while the stored version is the old one it repeats the Save. All of them
 // name the old version, so at most one of them counts.
 func (c *cell) save(t *core.Turn, data []byte) error {
-	m := c.act.placement
+	m := c.act.tenure
 	m.fenced = nil
 	c.unsure = true
 	if m.stale.Load() {
@@ -188,7 +188,7 @@ func (c *cell) save(t *core.Turn, data []byte) error {
 // movedAway ends the activation after a commit that was refused since the grain is elsewhere. open says that an earlier
 // attempt may have been stored before that.
 func (c *cell) movedAway(err error, open bool) error {
-	c.act.placement.open = c.act.placement.open || open
+	c.act.tenure.open = c.act.tenure.open || open
 	c.act.goStale()
 	if open {
 		return fmt.Errorf("write state %s: %w: then %w", c.name(), raysys.ErrOutcomeUnknown, err)
@@ -199,7 +199,7 @@ func (c *cell) movedAway(err error, open bool) error {
 // stored reads the record back without touching Value.
 func (c *cell) stored() (Record, error) {
 	s := c.act.kind.engine.cfg.States
-	rs, err := wait(func(done func([]Record, error)) { s.Load(c.id(), []string{c.def.name}, c.act.placement.token, done) })
+	rs, err := wait(func(done func([]Record, error)) { s.Load(c.id(), []string{c.def.name}, c.act.tenure.token, done) })
 	if err == nil && len(rs) != 1 {
 		err = fmt.Errorf("the store answers with %d records for 1", len(rs))
 	}
@@ -211,5 +211,5 @@ func (c *cell) stored() (Record, error) {
 
 func (c *cell) committed(t *core.Turn, tag ETag, data []byte) {
 	c.etag, c.exists, c.unsure = tag, data != nil, false
-	c.act.placement.fenced = t
+	c.act.tenure.fenced = t
 }

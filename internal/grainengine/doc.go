@@ -28,7 +28,7 @@
 //     behind one whose argument is on its way wait in a line. A peer is one incarnation of another node.
 //   - A rotation is the nodes that share the calls to one key of a stateless kind.
 //   - A [Token] names one placement of a grain: of two activations the one with the newer token is the grain. An
-//     activation has its token in its placement.
+//     activation has its token in its tenure.
 //   - A cell joins a State to its activation. An [ETag] names one stored version of it.
 //
 // Invariants:

@@ -104,8 +104,8 @@ func (e *Engine) pokeDrain() {
 func (a *activation) routeLocked(s *stripe, calls []anyCall) *route {
 	k := a.kind
 	node, incarnation := k.engine.cfg.Cluster.Self()
-	r := &route{kind: k, key: a.key, state: routeReleasing, avoid: Place{core.NodeKey{Node: node, Incarnation: incarnation}, a.placement.token}}
-	if a.placement.stale.Load() {
+	r := &route{kind: k, key: a.key, state: routeReleasing, avoid: Place{core.NodeKey{Node: node, Incarnation: incarnation}, a.tenure.token}}
+	if a.tenure.stale.Load() {
 		r.state = routeAsking
 	}
 	for _, c := range calls {
@@ -126,7 +126,7 @@ func (a *activation) routeLocked(s *stripe, calls []anyCall) *route {
 // leave follows routeLocked, without a lock: it removes the placement. A stale activation has none.
 func (r *route) leave(a *activation) {
 	e := r.kind.engine
-	if !a.placement.stale.Load() {
+	if !a.tenure.stale.Load() {
 		r.release()
 		return
 	}

@@ -47,8 +47,8 @@ func TokenOf(ctx context.Context) Token {
 		return Token{}
 	}
 	a, ok := t.Attached().(*activation)
-	if !ok || a.placement == nil {
+	if !ok || a.tenure == nil {
 		return Token{}
 	}
-	return a.placement.token
+	return a.tenure.token
 }

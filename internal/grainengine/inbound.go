@@ -161,7 +161,7 @@ func (p *peer) called(r *wire.Reader) error {
 		}
 		v.call.expireAt(now() + int64(min(h.left, uint64(maxLeft))))
 	}
-	return p.admit(v, object)
+	return p.enter(v, object)
 }
 
 // maxLeft bounds a deadline that another node names, so that no sum overflows.
@@ -226,7 +226,7 @@ func (v *inboundCall) deliver() {
 			}
 			continue
 		}
-		if r.admit(v) {
+		if r.arrive(v) {
 			return
 		}
 	}
@@ -234,7 +234,7 @@ func (v *inboundCall) deliver() {
 
 // enter gives the call to an activation; false when that has closed.
 func (v *inboundCall) enter(a *activation) bool {
-	switch token := a.placement.token; {
+	switch token := a.tenure.token; {
 	case token.Newer(v.token):
 		node, incarnation := a.kind.engine.cfg.Cluster.Self()
 		v.refuse(Place{core.NodeKey{Node: node, Incarnation: incarnation}, token})
@@ -253,8 +253,8 @@ func (v *inboundCall) enter(a *activation) bool {
 	return ok
 }
 
-// admit takes a call from another node, which believes that the grain is here; false when the route is gone.
-func (r *route) admit(v *inboundCall) bool {
+// arrive takes a call from another node, which believes that the grain is here; false when the route is gone.
+func (r *route) arrive(v *inboundCall) bool {
 	r.mu.Lock()
 	switch r.state {
 	case routeGone:

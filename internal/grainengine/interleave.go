@@ -156,7 +156,7 @@ func (a *activation) interleaved(g *gate, c anyCall) {
 		g.mu.Unlock()
 		<-g.lock
 	}()
-	if a.placement != nil && !a.ready(c, true) {
+	if a.tenure != nil && !a.ready(c, true) {
 		return
 	}
 	if a.state == nil {

@@ -24,7 +24,7 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 		return nil
 	}
 	v, panicked, err := c.invoke(a)
-	if a.placement != nil {
+	if a.tenure != nil {
 		err = a.fence(c, err)
 	}
 	if t := c.OwnTurn(); t != nil {
@@ -68,8 +68,8 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 		if normal {
 			return
 		}
-		if a.placement != nil {
-			a.placement.markUnsure()
+		if a.tenure != nil {
+			a.tenure.markUnsure()
 		}
 		if panicked = recover(); panicked != nil {
 			err = c.taskError(&raysys.PanicError{Value: panicked}, debug.Stack())

@@ -24,9 +24,9 @@ type line struct {
 	running bool // a goroutine delivers from the front
 }
 
-// admit enters a call that arrived, unless it was cancelled before, and delivers it or puts it in the line. object is
+// enter records a call that arrived, unless it was cancelled before, and delivers it or puts it in the line. object is
 // its argument where that is an object, else nil.
-func (p *peer) admit(v *inboundCall, object *core.Future) error {
+func (p *peer) enter(v *inboundCall, object *core.Future) error {
 	i := v.slot & (1<<32 - 1)
 	if i >= maxInFlight {
 		return fmt.Errorf("%w: call number %d, and at most %d may be open", wire.ErrCorrupt, i, maxInFlight)

@@ -224,7 +224,7 @@ func (r *route) here(p Place) {
 	}
 	r.mu.Lock()
 	a := newActivation(k, r.key)
-	a.placement.token = p.Token
+	a.tenure.token = p.Token
 	queue := r.removeLocked(s)
 	r.mu.Unlock()
 	for _, q := range queue {

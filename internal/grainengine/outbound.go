@@ -170,17 +170,17 @@ func (o *outboundCall) enter(p *peer) (uint64, error) {
 // write encodes the call and sends it, or only its head when the argument is large: that follows when the target has
 // given the call its place in the order.
 func (o *outboundCall) write(p *peer, head *callHead) error {
-	if !o.call.lends() {
+	if !o.call.exports() {
 		return o.writeWith(p, head, p.Peer)
 	}
-	lends := p.lends()
-	err := o.writeWith(p, head, lends)
+	pending := p.pendingExports()
+	err := o.writeWith(p, head, pending)
 	if err != nil {
-		lends.TakeBack(0, lends.Mark())
+		pending.TakeBack(0, pending.Mark())
 	} else {
-		lends.Sent(0, lends.Mark())
+		pending.Sent(0, pending.Mark())
 	}
-	p.exports.Put(lends)
+	p.exports.Put(pending)
 	return err
 }
 

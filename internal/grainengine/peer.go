@@ -31,8 +31,8 @@ type peer struct {
 	exports sync.Pool // of wire.PendingExports
 }
 
-// lends returns a list for the references in one call.
-func (p *peer) lends() wire.PendingExports {
+// pendingExports returns a list for the references in one call.
+func (p *peer) pendingExports() wire.PendingExports {
 	if l, ok := p.exports.Get().(wire.PendingExports); ok {
 		return l
 	}

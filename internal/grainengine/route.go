@@ -152,10 +152,10 @@ func (a *activation) accept(c anyCall, m *mail) (ok bool, err error) {
 	ok, closed := a.reserve(a.kind.def.Mailbox)
 	switch {
 	case ok:
-		c.queueAt(a) // not sooner: upTo relies on it that a call that says so has reserved room
+		c.queueAt(a) // after reserve: upTo counts a call with a queue as one that has room in the mailbox
 		a.put(m)
 		a.admitReader(c)
-		if a.placement != nil {
+		if a.tenure != nil {
 			a.cameBack(c)
 		}
 		return true, nil

@@ -13,8 +13,8 @@ import (
 // MaxState is the most that one State holds, encoded: grains.MaxState, as the compiler sees to in package grains.
 const MaxState = 128 << 10
 
-// StateLink is what grains.State has beside its Value: a struct of these two fields, of which this one is embedded, is
-// a State to the engine. The methods that the engine calls are promoted, out of sight of go doc.
+// StateLink ties a grains.State to the engine. A State is a struct of two fields, its Value and an embedded StateLink:
+// by the promoted methods the engine finds and fills it, out of sight of go doc.
 type StateLink[T any] struct{ cell *cell }
 
 // Read is grains.State.Read.

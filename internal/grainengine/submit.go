@@ -27,8 +27,8 @@ func Of(ctx context.Context) *Engine {
 	return engineOf(t)
 }
 
-// admit makes the checks of every call and returns the turn to submit under.
-func (m *method[G, A, R]) admit(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
+// check makes the checks of every call and returns the turn to submit under.
+func (m *method[G, A, R]) check(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
 	t, own, err := core.TurnOf(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, err)
@@ -70,7 +70,7 @@ func (c *call[G, A, R]) prepare(w anyCall, m *method[G, A, R], e *Engine, t *cor
 }
 
 func (m *method[G, A, R]) submit(ctx context.Context, id ID, arg A) core.Ref[R] {
-	e, t, err := m.admit(ctx, id)
+	e, t, err := m.check(ctx, id)
 	if err != nil {
 		return core.FailedRef[R](err)
 	}
@@ -124,7 +124,7 @@ func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg core.Ref[A]) 
 	if arg.IsZero() {
 		return core.FailedRef[R](fmt.Errorf("call %s: %w: the argument is the zero Ref", m.entry.Name, raysys.ErrInvalidRef))
 	}
-	e, t, err := m.admit(ctx, id)
+	e, t, err := m.check(ctx, id)
 	if err != nil {
 		return core.FailedRef[R](err)
 	}

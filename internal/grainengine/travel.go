@@ -19,8 +19,8 @@ type remote interface {
 	facts() facts
 	// encode appends the argument, take reads it; pull fetches one that came by reference, and then lets v go on.
 	encode(dst []byte, refs wire.References) ([]byte, error)
-	// lends reports whether encode may append references.
-	lends() bool
+	// exports reports whether encode may append references.
+	exports() bool
 	take(r wire.Reader, refs wire.References) error
 	pull(v *inboundCall, object *core.Future)
 	// answer appends the result if that is in the record; else here is false.
@@ -65,7 +65,7 @@ func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error)
 	return wire.AppendLarge(dst, refs, object.RefFuture())
 }
 
-func (c *call[G, A, R]) lends() bool { return !c.method.arg.Fixed() }
+func (c *call[G, A, R]) exports() bool { return !c.method.arg.Fixed() }
 
 func (c *call[G, A, R]) take(r wire.Reader, refs wire.References) error {
 	return readValue(r, c.method.arg, &c.arg, refs)

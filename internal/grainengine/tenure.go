@@ -8,9 +8,9 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// placement is what an activation has that is one placement of its grain among others: its token on a node of a
-// cluster, and its States. A grain without States in a single process has none.
-type placement struct {
+// tenure is what an activation knows of its right to be the grain: its token on a node of a cluster, and its States,
+// which are stored under that token. The activation of a grain without States in a single process has none.
+type tenure struct {
 	token Token
 	stale atomic.Bool // the grain has a newer placement: the activation stops, and runs no further call
 
@@ -23,7 +23,7 @@ type placement struct {
 
 // goStale ends an activation whose token is not current.
 func (a *activation) goStale() {
-	if a.placement.stale.CompareAndSwap(false, true) {
+	if a.tenure.stale.CompareAndSwap(false, true) {
 		a.post(&mail{msg: passivate{force: true}})
 	}
 }
@@ -31,7 +31,7 @@ func (a *activation) goStale() {
 // ready reports whether c may run now; else it has settled c or put it aside. inner says that c would run between the
 // waits of another turn.
 func (a *activation) ready(c anyCall, inner bool) bool {
-	m, e := a.placement, a.kind.engine
+	m, e := a.tenure, a.kind.engine
 	switch {
 	case inner && m.stale.Load():
 		return false // it is still in the mailbox
@@ -61,13 +61,13 @@ func (a *activation) ready(c anyCall, inner bool) bool {
 
 // stays reports whether calls that came while the activation stopped may get another one on this node at once.
 func (a *activation) stays() bool {
-	return a.placement == nil || a.kind.engine.cfg.Cluster == nil || !a.placement.stale.Load() && !a.kind.engine.draining.Load()
+	return a.tenure == nil || a.kind.engine.cfg.Cluster == nil || !a.tenure.stale.Load() && !a.kind.engine.draining.Load()
 }
 
 // fence is called before a reply leaves. It returns err when the turn's last operation on a State was a commit, or no
 // other node can have been given the grain meanwhile (rule C20); else an error that the reply becomes.
 func (a *activation) fence(c anyCall, err error) error {
-	m := a.placement
+	m := a.tenure
 	if len(m.cells) == 0 {
 		return err
 	}
