@@ -13,10 +13,11 @@
 //
 // The nouns:
 //
-//   - A Future is settled once: ready, failed, cancelled or lost. Result adds the value; Work is what produces it.
+//   - A Future is settled once: ready, failed, cancelled or lost. Result adds the value; Work is what produces it,
+//     with further interfaces that it may implement (work.go).
 //   - A Turn is what submissions come from: a driver, a running task, or one call on a grain. It numbers them.
 //   - A Job is what all turns of one driver share: ids, table, runtime, inspector.
-//   - A Source brings the value of a Future that is ready and whose value is elsewhere: on another node, or on disk.
+//   - A Source brings the outcome of a Future that has it elsewhere: on another node, or in a file of this one.
 //   - A Link is the word that a reference consists of. raysys.Ref and Ref are the same struct, so that one converts to
 //     the other for nothing; a list of either passes uncopied to functions over R ~struct{ Link[T] }.
 //

@@ -13,14 +13,14 @@ import (
 //	settle ──┬── all values are here ──────────────────────────────► ready
 //	         ├── fetch the values elsewhere ───────────────────────► ready
 //	         └── data-local: the task is placed, and its values stay ──┬─► sent with references to them
-//	                                                             └─► it runs here: fetch
+//	                                                                   └─► it stays here: fetch
 type deps struct {
 	task        heldTask
 	job         *core.Job
 	unsettled   atomic.Int32 // futures that have not settled, and one for the submitter
 	waiters     []core.Waiter
 	futures     []*core.Future
-	params      atomic.Pointer[[]param] // the parameters, of a task that got them by reference; nil once they are given back
+	params      atomic.Pointer[[]param] // the parameters, of a task that got them by reference; nil once they are returned
 	onTaken     func()                  // the parameters are in the argument; may be nil
 	fetch       bool                    // the task waits for values that are elsewhere; changed only while it waits for nothing
 	stays       bool                    // the task was given to this node, with its values; changed only while the task is held

@@ -47,7 +47,7 @@ type inboundFunc interface {
 	skip(r *wire.Reader) bool
 	// receive reads an argument and makes the task. The error is the task's own. A corrupt frame shows
 	// as the error of in, which the caller checks.
-	receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (g arrival, err error)
+	receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (a arrival, err error)
 }
 
 // incoming is a frame of tasks while it is read.
