@@ -229,7 +229,7 @@ func (c *cluster) stay() error {
 
 // handOverAll gives up every shard, and takes none any more.
 func (c *cluster) handOverAll(ctx context.Context) error {
-	c.duty.Lock() // duties may still take shards while it holds the lock
+	c.duty.Lock() // waits for duties, which may be taking shards
 	c.retiring.Store(true)
 	c.duty.Unlock()
 	c.moves.Wait()

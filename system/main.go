@@ -110,7 +110,7 @@ func (cfg *Config) supervisor() io.Writer {
 // Run is Main for programs with flags, signals and exit codes of their own: it makes a node, runs f as its driver,
 // closes the node and returns f's error. f's context ends when the node does (it was fenced, say), and context.Cause
 // says why. A worker does not run f: it serves until ctx ends or an operator asks it to leave, and drains. The error
-// matches ErrConfig when New refused cfg, or the members of the cluster go by other settings.
+// matches ErrConfig when New refused cfg, or the members of the cluster have other settings.
 func Run(ctx context.Context, cfg Config, f func(ctx context.Context) error) error {
 	var back rejoin
 	for {
