@@ -278,7 +278,7 @@ func TestDrainCancelledLate(t *testing.T) {
 	}
 }
 
-// TestDrainTellsWhatIsLost: objects that no other node can take are no error of the drain, and whoever asked hears of
+// TestDrainTellsWhatIsLost: objects that no other node can take are no error of the drain, and the operator hears of
 // them.
 func TestDrainTellsWhatIsLost(t *testing.T) {
 	f := newFleet(t)

@@ -80,7 +80,7 @@ func (b *bubble) status(n *system.Node) map[raysys.NodeID]system.NodeStatus {
 	return all
 }
 
-// TestEvictedWorkerWaits: a worker that nobody can talk to comes back ever more seldom, leads nothing, and says why.
+// TestEvictedWorkerWaits: a worker that no other node can reach comes back ever more seldom, leads nothing, and says why.
 func TestEvictedWorkerWaits(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		t := b.t

@@ -151,7 +151,7 @@ func TestSpill(t *testing.T) {
 	eventually(t, "the store is empty", func() bool { return n.Objects().Objects == 0 })
 }
 
-// TestObjectsFreed: when nobody refers to an object any more, no node holds it.
+// TestObjectsFreed: when no reference to an object is left, no node holds it.
 func TestObjectsFreed(t *testing.T) {
 	f := newFleet(t)
 	w1, _ := f.join("w1", system.Worker)

@@ -352,7 +352,7 @@ func TestReferencesOverABreak(t *testing.T) {
 	}
 }
 
-// TestLateBorrow: until the owner has counted a receiver, whoever passed the reference on keeps it.
+// TestLateBorrow: until the owner has counted a receiver, the lender of the reference keeps it.
 func TestLateBorrow(t *testing.T) {
 	f := newFleet(t)
 	var hold atomic.Bool

@@ -269,7 +269,7 @@ func TestRequestsForOtherKeys(t *testing.T) {
 // looked at again after the last of them.
 func TestReapWaitsForTheLast(t *testing.T) {
 	e, d := newElsewhere(t, nil)
-	kv, s := graveyard(t, e, func(*store.LeadConfig) {})
+	kv, s := shardWithDead(t, e, func(*store.LeadConfig) {})
 	e.reg.Lead(0, s)
 	key := fmt.Sprint("o/both ", aliveNode, " 0")
 	hold := make(chan struct{})
@@ -292,7 +292,7 @@ func TestReapWaitsForTheLast(t *testing.T) {
 			t.Fatalf("%+v", a)
 		}
 	}
-	soon(t, "an object record that was busy when dead nodes were removed is looked at again", func() bool { by, _ := haunted(t, s); return by == 0 })
+	soon(t, "an object record that was busy when dead nodes were removed is looked at again", func() bool { by, _ := namingDead(t, s); return by == 0 })
 	if a, err := d.FindWait(t.Context(), key); err != nil || len(a.Record.At) != 1+behind {
 		t.Errorf("%+v, %v: want the node that lives and %d new ones", a, err, behind)
 	}

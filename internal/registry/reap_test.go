@@ -15,8 +15,8 @@ import (
 
 var deadNode, aliveNode = core.NodeKey{Node: "dead", Incarnation: 3}, core.NodeKey{Node: "alive", Incarnation: 4}
 
-// graveyard is a shard with records of both nodes.
-func graveyard(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*flaky.KV, *store.Shard) {
+// shardWithDead is a shard with records of both nodes.
+func shardWithDead(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (*flaky.KV, *store.Shard) {
 	kv := flaky.Wrap(e.kv)
 	session, err := kv.NewSession(t.Context(), "test", 1<<40)
 	if err != nil {
@@ -59,8 +59,8 @@ func holdWrites(kv *flaky.KV, hold chan struct{}) {
 	})
 }
 
-// haunted counts the records that name the dead node, and all.
-func haunted(t *testing.T, s *store.Shard) (by, all int) {
+// namingDead counts the records that name the dead node, and all.
+func namingDead(t *testing.T, s *store.Shard) (by, all int) {
 	t.Helper()
 	s.Scan("", func(key string, rec store.Record) bool {
 		all++
@@ -78,15 +78,15 @@ func haunted(t *testing.T, s *store.Shard) (by, all int) {
 	return by, all
 }
 
-// TestNewLeaderReaps: who died before the shard was led is struck off all the same, and nobody else is.
+// TestNewLeaderReaps: a node that died before the shard was led is removed from the records all the same, and no other node is.
 func TestNewLeaderReaps(t *testing.T) {
 	e, d := newElsewhere(t, nil)
 	e.dead.Store(deadNode, true)
-	_, s := graveyard(t, e, func(*store.LeadConfig) {})
+	_, s := shardWithDead(t, e, func(*store.LeadConfig) {})
 	e.reg.Lead(0, s)
-	soon(t, "nobody dead is named", func() bool { by, _ := haunted(t, s); return by == 0 })
+	soon(t, "no record names the dead node", func() bool { by, _ := namingDead(t, s); return by == 0 })
 	// Gone are the dead node's own objects and placements. Its names say what was lost.
-	if _, all := haunted(t, s); all != 8*150-2*150 {
+	if _, all := namingDead(t, s); all != 8*150-2*150 {
 		t.Errorf("%d records are left", all)
 	}
 	if a, err := d.FindWait(t.Context(), fmt.Sprint("n/ ", deadNode, " ", 7)); err != nil || !a.Exists || a.Record.Owner != deadNode {
@@ -105,7 +105,7 @@ func TestReapComesBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, d := newElsewhere(t, nil)
-			kv, s := graveyard(t, e, alter)
+			kv, s := shardWithDead(t, e, alter)
 			e.reg.Lead(0, s)
 			look := func() { // whoever is answered comes behind what was sent before
 				if _, err := d.FindWait(context.Background(), "o/none"); err != nil {
@@ -138,7 +138,7 @@ func TestReapComesBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			soon(t, "nobody dead is named", func() bool { by, _ := haunted(t, s); return by == 0 })
+			soon(t, "no record names the dead node", func() bool { by, _ := namingDead(t, s); return by == 0 })
 			if a, err := d.FindWait(t.Context(), fmt.Sprint("o/both ", aliveNode, " 0")); err != nil || a.Record.has(e.Self()) < 0 || len(a.Record.At) != 2 {
 				t.Error(a, err)
 			}
@@ -150,7 +150,7 @@ func TestReapComesBack(t *testing.T) {
 func TestTheDeadHaveNoCopies(t *testing.T) {
 	e, _ := newElsewhere(t, nil)
 	e.dead.Store(deadNode, true)
-	_, s := graveyard(t, e, func(*store.LeadConfig) {})
+	_, s := shardWithDead(t, e, func(*store.LeadConfig) {})
 	e.reg.Lead(0, s)
 	for _, k := range []core.NodeKey{deadNode, aliveNode} {
 		a := says(e, k, &changes{[]Change{{kind: changeCopy, key: "o/new"}}})
@@ -164,7 +164,7 @@ func TestTheDeadHaveNoCopies(t *testing.T) {
 // commit is known, is cleared up behind the second.
 func TestReapedThoughChangedAgain(t *testing.T) {
 	e, d := newElsewhere(t, nil)
-	kv, s := graveyard(t, e, func(*store.LeadConfig) {})
+	kv, s := shardWithDead(t, e, func(*store.LeadConfig) {})
 	e.reg.Lead(0, s)
 	look := func() { // whoever is answered comes behind what was sent before
 		if _, err := d.FindWait(context.Background(), "o/none"); err != nil {
@@ -190,5 +190,5 @@ func TestReapedThoughChangedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	soon(t, "nobody dead is named in the record that was busy twice", func() bool { by, _ := haunted(t, s); return by == 0 })
+	soon(t, "the record that was busy twice does not name the dead node", func() bool { by, _ := namingDead(t, s); return by == 0 })
 }
