@@ -1,7 +1,6 @@
 package system
 
 import (
-	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/refs"
@@ -32,16 +31,16 @@ func (l locator) Release(id grainengine.ID, token grainengine.Token, done func(e
 }
 
 // Peer implements grainengine.Cluster.
-func (l locator) Peer(node raysys.NodeID, incarnation uint64) wire.Peer {
-	if p := l.c.peer(core.NodeKey{Node: node, Incarnation: incarnation}); p != nil {
+func (l locator) Peer(k core.NodeKey) wire.Peer {
+	if p := l.c.peer(k); p != nil {
 		return p
 	}
 	return nil
 }
 
 // Connect implements grainengine.Cluster.
-func (l locator) Connect(node raysys.NodeID, incarnation uint64, done func(wire.Peer, error)) {
-	l.c.connect(core.NodeKey{Node: node, Incarnation: incarnation}, func(p *refs.Session, err error) {
+func (l locator) Connect(k core.NodeKey, done func(wire.Peer, error)) {
+	l.c.connect(k, func(p *refs.Session, err error) {
 		if err != nil {
 			done(nil, err)
 			return
@@ -51,10 +50,7 @@ func (l locator) Connect(node raysys.NodeID, incarnation uint64, done func(wire.
 }
 
 // Self implements grainengine.Cluster.
-func (l locator) Self() (raysys.NodeID, uint64) {
-	k := l.c.self()
-	return k.Node, k.Incarnation
-}
+func (l locator) Self() core.NodeKey { return l.c.self() }
 
 // Suspended implements grainengine.Cluster.
 func (l locator) Suspended() error { return l.c.suspended() }

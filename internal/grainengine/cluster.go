@@ -51,11 +51,11 @@ type Cluster interface {
 	Release(id ID, token Token, done func(error))
 	// Peer returns a connected node, nil when that incarnation of it is not connected now. Engine.PeerUp has been
 	// called for every Peer that this returns or Connect answers with.
-	Peer(node raysys.NodeID, incarnation uint64) wire.Peer
+	Peer(k core.NodeKey) wire.Peer
 	// Connect is Peer that dials if need be.
-	Connect(node raysys.NodeID, incarnation uint64, done func(wire.Peer, error))
+	Connect(k core.NodeKey, done func(wire.Peer, error))
 	// Self is this node.
-	Self() (raysys.NodeID, uint64)
+	Self() core.NodeKey
 	// Suspended returns raysys.ErrSuspended, wrapped, while the node's lease is out. It is asked on every turn of a
 	// named grain, so it costs next to nothing.
 	Suspended() error

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/core"
 )
 
 // releasePause is how long after a failed Release the next one comes.
@@ -103,8 +102,7 @@ func (e *Engine) pokeDrain() {
 // routeLocked replaces a by a route, in which its calls wait. The caller has locked the stripe.
 func (a *activation) routeLocked(s *stripe, calls []anyCall) *route {
 	k := a.kind
-	node, incarnation := k.engine.cfg.Cluster.Self()
-	r := &route{kind: k, key: a.key, state: routeReleasing, avoid: Place{core.NodeKey{Node: node, Incarnation: incarnation}, a.tenure.token}}
+	r := &route{kind: k, key: a.key, state: routeReleasing, avoid: Place{k.engine.cfg.Cluster.Self(), a.tenure.token}}
 	if a.tenure.stale.Load() {
 		r.state = routeAsking
 	}

@@ -27,7 +27,7 @@ func (n *fakeNode) Unblock(t *core.Turn)          { n.engine.Unblock(t) }
 
 // grainengine.Cluster.
 
-func (n *fakeNode) Self() (raysys.NodeID, uint64) { return n.name, n.incarnation }
+func (n *fakeNode) Self() core.NodeKey { return core.NodeKey{Node: n.name, Incarnation: n.incarnation} }
 
 func (n *fakeNode) Suspended() error {
 	n.net.mu.Lock()
@@ -185,10 +185,10 @@ func (n *fakeNode) Release(id grainengine.ID, token grainengine.Token, done func
 	})
 }
 
-func (n *fakeNode) Peer(node raysys.NodeID, incarnation uint64) wire.Peer {
+func (n *fakeNode) Peer(k core.NodeKey) wire.Peer {
 	n.net.mu.Lock()
 	defer n.net.mu.Unlock()
-	if p := n.peers[peerKey(node, incarnation)]; p != nil {
+	if p := n.peers[peerKey(k.Node, k.Incarnation)]; p != nil {
 		return p
 	}
 	return nil
@@ -198,22 +198,22 @@ func peerKey(node raysys.NodeID, incarnation uint64) string {
 	return fmt.Sprint(node, "/", incarnation)
 }
 
-func (n *fakeNode) Connect(node raysys.NodeID, incarnation uint64, done func(wire.Peer, error)) {
+func (n *fakeNode) Connect(k core.NodeKey, done func(wire.Peer, error)) {
 	net := n.net
 	net.answer("connect", func() {
 		if err := net.begin("connect", n, grainengine.ID{}); err != nil {
 			done(nil, err)
 			return
 		}
-		if p := n.Peer(node, incarnation); p != nil {
+		if p := n.Peer(k); p != nil {
 			done(p, nil)
 			return
 		}
 		net.mu.Lock()
-		to := net.nodeOf(grainengine.Place{NodeKey: core.NodeKey{Node: node, Incarnation: incarnation}})
+		to := net.nodeOf(grainengine.Place{NodeKey: k})
 		if to == nil || to.dead || n.dead {
 			net.mu.Unlock()
-			done(nil, fmt.Errorf("dial %s: %w", node, raysys.ErrNotDelivered))
+			done(nil, fmt.Errorf("dial %s: %w", k.Node, raysys.ErrNotDelivered))
 			return
 		}
 		p := net.linkLocked(n, to)

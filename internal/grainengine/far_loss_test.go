@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -86,7 +87,7 @@ func TestNotSentIsFollowed(t *testing.T) {
 		ctx := a.context()
 		wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 1), 1)
 		// The link is down, and this engine was not told yet.
-		p := a.Peer("b", 1).(*fakePeer)
+		p := a.Peer(core.NodeKey{Node: "b", Incarnation: 1}).(*fakePeer)
 		p.twin.mu.Lock()
 		p.twin.closed = true
 		p.twin.mu.Unlock()
@@ -183,7 +184,7 @@ func TestFullLink(t *testing.T) {
 	ctx := a.context()
 	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
 	fill := func(n, to *fakeNode, full bool) {
-		p := n.Peer(to.name, 1).(*fakePeer)
+		p := n.Peer(core.NodeKey{Node: to.name, Incarnation: 1}).(*fakePeer)
 		p.mu.Lock()
 		p.full = full
 		p.mu.Unlock()
@@ -210,7 +211,7 @@ func TestLargeIsNotSent(t *testing.T) {
 	r.on(b)
 	ctx := a.context()
 	wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 1), 1)
-	p := a.Peer("b", 1).(*fakePeer)
+	p := a.Peer(core.NodeKey{Node: "b", Incarnation: 1}).(*fakePeer)
 	p.mu.Lock()
 	p.noBulk = true
 	p.mu.Unlock()
@@ -297,7 +298,7 @@ func TestEarlyCancel(t *testing.T) {
 	r.on(b)
 	ctx := a.context()
 	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
-	p := a.Peer("b", 1).(*fakePeer).twin
+	p := a.Peer(core.NodeKey{Node: "b", Incarnation: 1}).(*fakePeer).twin
 	p.pause(true)
 	f := r.add.Call(ctx, r.kind.Get("x"), 10)
 	f.Cancel()

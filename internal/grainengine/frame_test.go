@@ -104,7 +104,7 @@ func pair(t testing.TB) (r *rovers, atB *fakePeer, scope uint32) {
 	r.on(b)
 	ctx := a.context()
 	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
-	p := a.Peer("b", 1).(*fakePeer)
+	p := a.Peer(core.NodeKey{Node: "b", Incarnation: 1}).(*fakePeer)
 	turn, _, err := core.TurnOf(ctx)
 	if err != nil {
 		t.Fatal(err)

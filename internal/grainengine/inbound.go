@@ -236,8 +236,7 @@ func (v *inboundCall) deliver() {
 func (v *inboundCall) enter(a *activation) bool {
 	switch token := a.tenure.token; {
 	case token.Newer(v.token):
-		node, incarnation := a.kind.engine.cfg.Cluster.Self()
-		v.refuse(Place{core.NodeKey{Node: node, Incarnation: incarnation}, token})
+		v.refuse(Place{a.kind.engine.cfg.Cluster.Self(), token})
 		return true
 	case v.token.Newer(token):
 		// Only the registry makes tokens, so this activation is no longer the grain. The call waits behind its end.

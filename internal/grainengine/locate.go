@@ -122,8 +122,7 @@ func (r *route) found(p Place, err error) {
 }
 
 func (e *Engine) isSelf(p Place) bool {
-	node, incarnation := e.cfg.Cluster.Self()
-	return p.Node == node && p.Incarnation == incarnation
+	return p.NodeKey == e.cfg.Cluster.Self()
 }
 
 // retry asks again after a failure that may pass, a bounded number of times.
@@ -256,11 +255,11 @@ func (r *route) elsewhere(p Place) {
 		return
 	}
 	c := r.kind.engine.cfg.Cluster
-	if wp := c.Peer(p.Node, p.Incarnation); wp != nil {
+	if wp := c.Peer(p.NodeKey); wp != nil {
 		r.connected(p, wp, nil)
 		return
 	}
-	c.Connect(p.Node, p.Incarnation, func(wp wire.Peer, err error) { r.connected(p, wp, err) })
+	c.Connect(p.NodeKey, func(wp wire.Peer, err error) { r.connected(p, wp, err) })
 }
 
 // connected opens the route and sends what waits.
