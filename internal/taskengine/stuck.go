@@ -14,7 +14,7 @@ func (e *Engine) Stuck() string {
 	defer d.mu.Unlock()
 	for _, l := range d.order {
 		if l.since != 0 {
-			return fmt.Sprintf("d worker that has function %s (%d wait for it): start one with this program", l.entry.Name, len(l.futures))
+			return fmt.Sprintf("a worker that has function %s (%d wait for it): start one with this program", l.entry.Name, len(l.futures))
 		}
 	}
 	if len(d.unplaced) > 0 {
