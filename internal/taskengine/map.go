@@ -15,7 +15,7 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 	if len(xs) == 0 {
 		return refs
 	}
-	e, t, err := s.admit(ctx)
+	e, t, err := s.check(ctx)
 	if err != nil {
 		failed := raysys.Ref[R](core.FailedRef[R](err))
 		for i := range refs {

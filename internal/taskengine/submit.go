@@ -23,8 +23,8 @@ func Of(ctx context.Context) *Engine {
 	return engineOf(t)
 }
 
-// admit makes the checks of every submission and returns the engine and the turn to submit under.
-func (s *spec[A, R]) admit(ctx context.Context) (*Engine, *core.Turn, error) {
+// check makes the checks of every submission and returns the engine and the turn to submit under.
+func (s *spec[A, R]) check(ctx context.Context) (*Engine, *core.Turn, error) {
 	t, own, err := core.TurnOf(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
@@ -63,7 +63,7 @@ func ended(ctx context.Context, t *core.Turn, own bool) error {
 
 // submit is Go without the dependencies.
 func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
-	e, t, err := s.admit(ctx)
+	e, t, err := s.check(ctx)
 	if err != nil {
 		return core.FailedRef[R](err)
 	}
@@ -175,7 +175,7 @@ func (k Task[A, R]) On(ctx context.Context, arg raysys.Ref[A]) raysys.Ref[R] {
 // on submits a task whose parameters are the values behind refs. Each is borrowed now, so that the program may
 // release it right after.
 func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) core.Ref[R] {
-	e, t, err := s.admit(ctx)
+	e, t, err := s.check(ctx)
 	if err != nil {
 		return core.FailedRef[R](err)
 	}
