@@ -75,8 +75,8 @@ func TestPlaceOfAnArgument(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	wants(t, ctx, refs[0], 1)
-	wants(t, ctx, again, 1)
+	nodetest.Want(t, ctx, refs[0], 1)
+	nodetest.Want(t, ctx, again, 1)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	counts := map[string]int{}

@@ -75,10 +75,10 @@ func newNotes(tb *raysys.Table) noteHandles {
 }
 
 func TestEveryFormOfHandle(t *testing.T) {
-	ctx := driver(t, notes.table)
+	ctx := nodetest.Driver(t, notes.table)
 	a := notes.kind.Get("a")
-	wants(t, ctx, notes.push.Call(ctx, a, "call"), 1)
-	wants(t, ctx, notes.push.On(ctx, a, raysys.Ready("on")), 2)
+	nodetest.Want(t, ctx, notes.push.Call(ctx, a, "call"), 1)
+	nodetest.Want(t, ctx, notes.push.On(ctx, a, raysys.Ready("on")), 2)
 	for _, err := range []error{
 		notes.push.Tell(ctx, a, "tell"), notes.add.Tell(ctx, a, "action told"),
 		raysys.GetAll(ctx, []grains.Done{notes.add.Call(ctx, a, "action"), notes.add.On(ctx, a, raysys.Ready("action on"))})[1].Err,
@@ -97,10 +97,10 @@ func TestEveryFormOfHandle(t *testing.T) {
 	if err := errors.Join(notes.clear.Tell(ctx, a), notes.lines.Tell(ctx, a)); err != nil {
 		t.Error(err)
 	}
-	wants(t, ctx, notes.push.Call(ctx, a, "after clear"), 1)
+	nodetest.Want(t, ctx, notes.push.Call(ctx, a, "after clear"), 1)
 
 	var te *raysys.TaskError
-	if err := fails(t, ctx, notes.bad.Call(ctx, a), errNote); !errors.As(err, &te) {
+	if err := nodetest.Fails(t, ctx, notes.bad.Call(ctx, a), errNote); !errors.As(err, &te) {
 		t.Fatalf("%v is no TaskError", err)
 	}
 	if te.Function != "note/a.bad" || te.Attempt != 1 || te.Node == "" || te.Task.IsZero() || te.Stack != nil {
@@ -109,7 +109,7 @@ func TestEveryFormOfHandle(t *testing.T) {
 }
 
 func TestEach(t *testing.T) {
-	ctx := driver(t, notes.table)
+	ctx := nodetest.Driver(t, notes.table)
 	var gs []ref
 	for i := range 20 {
 		gs = append(gs, notes.kind.Get(fmt.Sprint(i)))
@@ -131,7 +131,7 @@ func TestEach(t *testing.T) {
 		if i < 5 {
 			want = 1
 		}
-		wants(t, ctx, r, want)
+		nodetest.Want(t, ctx, r, want)
 	}
 	for i, r := range notes.lines.Each(ctx, gs) {
 		if l, err := r.Get(ctx); err != nil || l[len(l)-1] != "y" {
@@ -141,9 +141,9 @@ func TestEach(t *testing.T) {
 }
 
 func TestGrainsAsValues(t *testing.T) {
-	ctx := driver(t, notes.table)
+	ctx := nodetest.Driver(t, notes.table)
 	a := notes.kind.Get("a")
-	wants(t, ctx, notes.twin.Call(ctx, a, notes.kind.Get("x")), notes.kind.Get("x2"))
+	nodetest.Want(t, ctx, notes.twin.Call(ctx, a, notes.kind.Get("x")), notes.kind.Get("x2"))
 	got, err := notes.count.Call(ctx, a, []ref{a, notes.kind.Get("a")}).Get(ctx)
 	if d := cmp.Diff([]string{"note/a 2"}, got); d != "" || err != nil {
 		t.Error(d, err)
@@ -168,21 +168,21 @@ func TestGrainsAsValues(t *testing.T) {
 	}
 	// Keys that look like parts of an address are keys.
 	for _, key := range []string{"", "$", "a$1", "a/b", "/", "\x00"} {
-		wants(t, ctx, notes.push.Call(ctx, notes.kind.Get(key), "x"), 1)
+		nodetest.Want(t, ctx, notes.push.Call(ctx, notes.kind.Get(key), "x"), 1)
 	}
 }
 
 func TestGrainThatIsNone(t *testing.T) {
-	ctx := driver(t, notes.table)
+	ctx := nodetest.Driver(t, notes.table)
 	other := grains.DefineIn[Note](raysys.NewTable(), "other")
 	for name, g := range map[string]ref{"zero": {}, "of another kind": other.Get("a")} {
-		err := fails(t, ctx, notes.push.Call(ctx, g, "x"), raysys.ErrInvalidRef)
+		err := nodetest.Fails(t, ctx, notes.push.Call(ctx, g, "x"), raysys.ErrInvalidRef)
 		t.Log(name, err)
 		if err := notes.push.Tell(ctx, g, "x"); !errors.Is(err, raysys.ErrInvalidRef) {
 			t.Error(name, err)
 		}
 	}
-	fails(t, ctx, notes.push.On(ctx, notes.kind.Get("a"), raysys.Ref[string]{}), raysys.ErrInvalidRef)
+	nodetest.Fails(t, ctx, notes.push.On(ctx, notes.kind.Get("a"), raysys.Ref[string]{}), raysys.ErrInvalidRef)
 }
 
 func TestCallsThatCannotBeMade(t *testing.T) {
@@ -211,7 +211,7 @@ func TestCallsThatCannotBeMade(t *testing.T) {
 		"released argument": {notes.push.On(ctx, a, released()), raysys.ErrReleased},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fails(t, ctx, c.r, c.want)
+			nodetest.Fails(t, ctx, c.r, c.want)
 		})
 	}
 	if grainengine.Of(ctx).Activations("note") != 0 {
@@ -228,7 +228,7 @@ func released() raysys.Ref[string] {
 // TestTellReportsNoFailure: Tell's error says that the call was not queued. It must not depend on how fast the method
 // fails.
 func TestTellReportsNoFailure(t *testing.T) {
-	ctx := driver(t, notes.table)
+	ctx := nodetest.Driver(t, notes.table)
 	a := notes.kind.Get("a")
 	for range 20_000 {
 		if err := notes.bad.Tell(ctx, a); errors.Is(err, errNote) {
@@ -252,8 +252,8 @@ func TestSelf(t *testing.T) {
 		}
 		return g.String(), nil
 	})
-	ctx := driver(t, tb)
-	wants(t, ctx, key.Call(ctx, k.Get("me")), "self/me")
+	ctx := nodetest.Driver(t, tb)
+	nodetest.Want(t, ctx, key.Call(ctx, k.Get("me")), "self/me")
 	if id, ok := grains.Self(ctx); ok {
 		t.Error("a driver is grain", id)
 	}
@@ -279,7 +279,7 @@ func TestValuesOfContext(t *testing.T) {
 	hop := grains.Method0(k, "hop", func(_ *Note, ctx context.Context) (string, error) {
 		return see.Call(ctx, k.Get("next")).Get(ctx)
 	})
-	ctx := context.WithValue(driver(t, tb), ctxKey{}, "secret")
-	wants(t, ctx, see.Call(ctx, k.Get("a")), "<nil>")
-	wants(t, ctx, hop.Call(tenant.With(ctx, "acme"), k.Get("a")), "acme<nil>")
+	ctx := context.WithValue(nodetest.Driver(t, tb), ctxKey{}, "secret")
+	nodetest.Want(t, ctx, see.Call(ctx, k.Get("a")), "<nil>")
+	nodetest.Want(t, ctx, hop.Call(tenant.With(ctx, "acme"), k.Get("a")), "acme<nil>")
 }

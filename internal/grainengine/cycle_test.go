@@ -143,8 +143,8 @@ func TestCycleThroughTask(t *testing.T) {
 	far := tasks.DefineIn(k.table, "far", func(ctx context.Context, key string) (int, error) { return k.call.Go(ctx, key).Get(ctx) })
 	twice := k.turn(func(ctx context.Context) (int, error) { return far.Go(ctx, "a").Get(ctx) })
 	k.run(t, func(ctx context.Context) {
-		isCycle(t, fails(t, ctx, k.by.Call(ctx, k.kind.Get("a"), "a"), raysys.ErrCycle), "k/a.by", "call")
-		isCycle(t, fails(t, ctx, twice.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "far", "call")
+		isCycle(t, nodetest.Fails(t, ctx, k.by.Call(ctx, k.kind.Get("a"), "a"), raysys.ErrCycle), "k/a.by", "call")
+		isCycle(t, nodetest.Fails(t, ctx, twice.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "far", "call")
 		wants(t, ctx, k.get(ctx, "a"), 1)
 	})
 }
@@ -169,7 +169,7 @@ func TestTaskStartedWithoutWaiting(t *testing.T) {
 	k.run(t, func(ctx context.Context) {
 		wants(t, ctx, free.Call(ctx, k.kind.Get("a")), 2)
 		wants(t, ctx, left, 1)
-		isCycle(t, fails(t, ctx, tied.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "call")
+		isCycle(t, nodetest.Fails(t, ctx, tied.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "call")
 	})
 }
 
@@ -205,7 +205,7 @@ func TestWaitForSome(t *testing.T) {
 		if n, err := enough.Call(ctx, k.kind.Get("a")).Get(ctx); n < 2 || err != nil {
 			t.Error(n, err)
 		}
-		isCycle(t, fails(t, ctx, short.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
+		isCycle(t, nodetest.Fails(t, ctx, short.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
 	})
 }
 
@@ -266,8 +266,8 @@ func TestWaitForMany(t *testing.T) {
 		return n, err
 	})
 	k.run(t, func(ctx context.Context) {
-		isCycle(t, fails(t, ctx, all.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
-		isCycle(t, fails(t, ctx, completed.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
+		isCycle(t, nodetest.Fails(t, ctx, all.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
+		isCycle(t, nodetest.Fails(t, ctx, completed.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
 	})
 }
 
@@ -281,8 +281,8 @@ func TestCycleThroughArgument(t *testing.T) {
 	})
 	task := k.turn(func(ctx context.Context) (int, error) { return same.On(ctx, k.call.Go(ctx, "a")).Get(ctx) })
 	k.run(t, func(ctx context.Context) {
-		isCycle(t, fails(t, ctx, grain.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "call")
-		isCycle(t, fails(t, ctx, task.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "call")
+		isCycle(t, nodetest.Fails(t, ctx, grain.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "call")
+		isCycle(t, nodetest.Fails(t, ctx, task.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "call")
 		wants(t, ctx, id.On(ctx, k.kind.Get("b"), k.call.Go(ctx, "a")), 1)
 	})
 }
@@ -293,7 +293,7 @@ func TestTwoSidesAtOnce(t *testing.T) {
 	cross := grains.Method(k.kind, "cross", func(_ *cell, ctx context.Context, key string) (int, error) {
 		return k.get(ctx, key).Get(ctx)
 	})
-	ctx := driver(t, k.table)
+	ctx := nodetest.Driver(t, k.table)
 	refused := 0
 	for i := range 500 {
 		a, b := fmt.Sprint("a", i%7), fmt.Sprint("b", i%7)

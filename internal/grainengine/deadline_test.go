@@ -66,7 +66,7 @@ func TestDefaultDeadline(t *testing.T) {
 		took(t, 30*time.Second, func() {
 			running, queued := s.hang.Call(ctx, g), s.add.Call(ctx, g)
 			for _, r := range []raysys.Ref[int]{running, queued} {
-				err := fails(t, ctx, r, raysys.ErrDeadline)
+				err := nodetest.Fails(t, ctx, r, raysys.ErrDeadline)
 				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "sleeper/a.") {
 					t.Errorf("%q does not say what", err)
 				}
@@ -92,8 +92,8 @@ func TestDeadlineWithoutWaiter(t *testing.T) {
 			t.Error("the method's context ended with", err)
 		}
 		// The method returned its context's error: that is the deadline, not a failure of its own.
-		fails(t, ctx, running, raysys.ErrDeadline)
-		fails(t, ctx, queued, raysys.ErrDeadline)
+		nodetest.Fails(t, ctx, running, raysys.ErrDeadline)
+		nodetest.Fails(t, ctx, queued, raysys.ErrDeadline)
 		wants(t, ctx, s.add.Call(ctx, g), 1)
 	})
 }
@@ -102,7 +102,7 @@ func TestOwnDeadline(t *testing.T) {
 	s := newSleeper()
 	s.run(t, func(_ *system.Node, ctx context.Context, g grains.Grain[cell]) {
 		took(t, 5*time.Second, func() {
-			fails(t, ctx, s.hang.With(raysys.Deadline(5*time.Second)).Call(ctx, g), raysys.ErrDeadline)
+			nodetest.Fails(t, ctx, s.hang.With(raysys.Deadline(5*time.Second)).Call(ctx, g), raysys.ErrDeadline)
 		})
 		took(t, 2*time.Minute, func() {
 			r := s.deaf.With(raysys.NoDeadline()).Call(ctx, g, 2*time.Minute)
@@ -143,7 +143,7 @@ func TestDeadlineOfContext(t *testing.T) {
 			wants(t, ctx, seen.With(raysys.NoDeadline(), raysys.Detached()).Call(short, g), -1)
 		})
 		took(t, 3*time.Second, func() {
-			fails(t, ctx, s.hang.Call(short, g), context.DeadlineExceeded)
+			nodetest.Fails(t, ctx, s.hang.Call(short, g), context.DeadlineExceeded)
 		})
 	})
 }
@@ -167,7 +167,7 @@ func TestCancelCaller(t *testing.T) {
 				synctest.Wait()
 				cancel(stop)
 				for _, r := range []raysys.Ref[int]{running, queued} {
-					if err := fails(t, ctx, r, raysys.ErrCancelled); !errors.Is(err, stop) {
+					if err := nodetest.Fails(t, ctx, r, raysys.ErrCancelled); !errors.Is(err, stop) {
 						t.Errorf("%s: %v hides the cause", name, err)
 					}
 				}
@@ -193,8 +193,8 @@ func TestCancelRef(t *testing.T) {
 			if !queued.Cancel() || !running.Cancel() || running.Cancel() {
 				t.Error("Cancel reports the wrong thing")
 			}
-			fails(t, ctx, running, raysys.ErrCancelled)
-			fails(t, ctx, queued, raysys.ErrCancelled)
+			nodetest.Fails(t, ctx, running, raysys.ErrCancelled)
+			nodetest.Fails(t, ctx, queued, raysys.ErrCancelled)
 			<-s.ends
 			wants(t, ctx, s.add.Call(ctx, g), 1)
 		})
@@ -214,7 +214,7 @@ func TestCancelNested(t *testing.T) {
 			r := outer.Call(ctx, g)
 			synctest.Wait()
 			r.Cancel()
-			fails(t, ctx, r, raysys.ErrCancelled)
+			nodetest.Fails(t, ctx, r, raysys.ErrCancelled)
 			if err := <-s.ends; !errors.Is(err, raysys.ErrCancelled) {
 				t.Error("the inner method's context ended with", err)
 			}

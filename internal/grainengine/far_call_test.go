@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/system"
 )
 
@@ -79,7 +80,7 @@ func TestFarRefs(t *testing.T) {
 		<-r.entered
 		late := r.add.On(ctx, r.kind.Get("x"), raysys.Put(ctx, 1))
 		late.Cancel()
-		fails(t, ctx, late, raysys.ErrCancelled)
+		nodetest.Fails(t, ctx, late, raysys.ErrCancelled)
 		synctest.Wait() // the cancellation has reached the call where it waits
 		close(r.leave)
 		if _, err := on.Get(ctx); err != nil {
@@ -115,7 +116,7 @@ func TestFarCycle(t *testing.T) {
 	if !errors.Is(err, raysys.ErrCycle) || !errors.As(err, &cycle) || len(cycle.Chain) < 2 {
 		t.Error(err)
 	}
-	fails(t, ctx, there.With(raysys.Deadline(50_000_000)).Call(ctx, r.kind.Get("x")), raysys.ErrDeadline)
+	nodetest.Fails(t, ctx, there.With(raysys.Deadline(50_000_000)).Call(ctx, r.kind.Get("x")), raysys.ErrDeadline)
 	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
 }
 
@@ -239,12 +240,12 @@ func TestOverloadedRoute(t *testing.T) {
 	for range 3 {
 		refs = append(refs, r.add.Call(ctx, r.kind.Get("x"), 1))
 	}
-	fails(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), raysys.ErrOverloaded)
+	nodetest.Fails(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), raysys.ErrOverloaded)
 	refs[1].Cancel()
 	refs = append(refs, r.add.Call(ctx, r.kind.Get("x"), 1))
 	let()
 	wants(t, ctx, refs[0], 1)
-	fails(t, ctx, refs[1], raysys.ErrCancelled)
+	nodetest.Fails(t, ctx, refs[1], raysys.ErrCancelled)
 	wants(t, ctx, refs[2], 2)
 	wants(t, ctx, refs[3], 3)
 }

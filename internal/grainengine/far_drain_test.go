@@ -152,7 +152,7 @@ func TestDrainRefusesPlacement(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.on(b)
-		fails(t, b.context(), r.where.Call(b.context(), r.kind.Get("z")), raysys.ErrNotDelivered)
+		nodetest.Fails(t, b.context(), r.where.Call(b.context(), r.kind.Get("z")), raysys.ErrNotDelivered)
 	})
 }
 
@@ -179,9 +179,9 @@ func TestCloseEndsWhatIsOpen(t *testing.T) {
 	let := r.net.slowly("locate")
 	g := r.add.Call(ctx, r.kind.Get("y"), 1)
 	a.close()
-	fails(t, ctx, f, raysys.ErrClosed)
-	fails(t, ctx, g, raysys.ErrClosed)
-	fails(t, ctx, r.add.Call(ctx, r.kind.Get("y"), 1), raysys.ErrClosed)
+	nodetest.Fails(t, ctx, f, raysys.ErrClosed)
+	nodetest.Fails(t, ctx, g, raysys.ErrClosed)
+	nodetest.Fails(t, ctx, r.add.Call(ctx, r.kind.Get("y"), 1), raysys.ErrClosed)
 	let()
 	close(r.leave)
 

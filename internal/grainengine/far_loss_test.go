@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -23,7 +24,7 @@ func TestLostPeer(t *testing.T) {
 	f := r.gate.Call(ctx, r.kind.Get("x"))
 	<-r.entered
 	r.net.linkBetween(a, b).cut(errors.New("cable"))
-	err := fails(t, ctx, f, raysys.ErrOutcomeUnknown)
+	err := nodetest.Fails(t, ctx, f, raysys.ErrOutcomeUnknown)
 	for _, word := range []string{"rover/x.gate", "node b", "cable"} {
 		if !strings.Contains(err.Error(), word) {
 			t.Errorf("%q does not say %q", err, word)
@@ -132,7 +133,7 @@ func TestUnreachable(t *testing.T) {
 		}
 		ctx := a.context()
 		begin := time.Now()
-		err := fails(t, ctx, r.add.With(raysys.NoDeadline()).Call(ctx, r.kind.Get("x"), 1), raysys.ErrNotDelivered)
+		err := nodetest.Fails(t, ctx, r.add.With(raysys.NoDeadline()).Call(ctx, r.kind.Get("x"), 1), raysys.ErrNotDelivered)
 		if !strings.Contains(err.Error(), "no route to host") || !strings.Contains(err.Error(), "node b") {
 			t.Error(err)
 		}
@@ -141,7 +142,7 @@ func TestUnreachable(t *testing.T) {
 		}
 		// The deadline ends it before.
 		begin = time.Now()
-		fails(t, ctx, r.add.With(raysys.Deadline(time.Second)).Call(ctx, r.kind.Get("x"), 1), raysys.ErrDeadline)
+		nodetest.Fails(t, ctx, r.add.With(raysys.Deadline(time.Second)).Call(ctx, r.kind.Get("x"), 1), raysys.ErrDeadline)
 		if took := time.Since(begin); took < time.Second || took > 1010*time.Millisecond {
 			t.Error("the deadline of 1 s came after", took)
 		}
@@ -169,7 +170,7 @@ func TestRegistryErrors(t *testing.T) {
 		}
 		return nil
 	}
-	err := fails(t, ctx, r.add.Call(ctx, r.kind.Get("never"), 1), raysys.ErrNoCapacity)
+	err := nodetest.Fails(t, ctx, r.add.Call(ctx, r.kind.Get("never"), 1), raysys.ErrNoCapacity)
 	if !strings.Contains(err.Error(), "rover/never") {
 		t.Error(err)
 	}
@@ -190,13 +191,13 @@ func TestFullLink(t *testing.T) {
 		p.mu.Unlock()
 	}
 	fill(a, b, true)
-	fails(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), raysys.ErrOverloaded)
+	nodetest.Fails(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), raysys.ErrOverloaded)
 	fill(a, b, false)
 	f := r.gate.Call(ctx, r.kind.Get("x"))
 	<-r.entered
 	fill(b, a, true)
 	close(r.leave)
-	err := fails(t, ctx, f, raysys.ErrOutcomeUnknown)
+	err := nodetest.Fails(t, ctx, f, raysys.ErrOutcomeUnknown)
 	if !errors.Is(err, raysys.ErrOverloaded) {
 		t.Error(err)
 	}
@@ -217,7 +218,7 @@ func TestLargeIsNotSent(t *testing.T) {
 	p.mu.Unlock()
 	f := r.big.Call(ctx, r.kind.Get("x"), make([]byte, 100_000))
 	g := r.note.Call(ctx, r.kind.Get("x"), 2)
-	fails(t, ctx, f, raysys.ErrOverloaded)
+	nodetest.Fails(t, ctx, f, raysys.ErrOverloaded)
 	wants(t, ctx, g, 2)
 }
 
@@ -283,7 +284,7 @@ func TestFarCancel(t *testing.T) {
 			}
 			<-there.Done()
 			if how != "context" {
-				fails(t, ctx, f, want)
+				nodetest.Fails(t, ctx, f, want)
 			}
 			free := a.context()
 			wants(t, free, r.add.Call(free, r.kind.Get("x"), 1), 1)

@@ -61,7 +61,7 @@ func TestFramesOfThisVersion(t *testing.T) {
 	free := raysys.NoDeadline()
 	wants(t, ctx, r.add.With(free).Call(ctx, g, 5), 5)
 	wants(t, ctx, r.add.With(free).ReadOnly().Reentrant().Call(ctx, g, 6), 11)
-	fails(t, ctx, r.fail.With(free).Call(ctx, g), errTooFar)
+	nodetest.Fails(t, ctx, r.fail.With(free).Call(ctx, g), errTooFar)
 	wants(t, ctx, r.big.With(free).Call(ctx, g, make([]byte, 70_000)), 70_000)
 	if v, err := r.make.With(free).Call(ctx, g, 70_000).Get(ctx); err != nil || len(v) != 70_000 {
 		t.Error(len(v), err)
@@ -156,7 +156,7 @@ func TestUnknownFields(t *testing.T) {
 	if err := a.engine.Receive(p.twin, wire.KindCallResult, append(wire.AppendUvarint(nil, slot), 99)); err != nil {
 		t.Error(err)
 	}
-	fails(t, a.context(), f, raysys.ErrOutcomeUnknown)
+	nodetest.Fails(t, a.context(), f, raysys.ErrOutcomeUnknown)
 	close(r.leave)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -139,7 +140,7 @@ func TestRandomCallGraphs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPrograms(c.opts...)
-				ctx := driver(t, p.table)
+				ctx := nodetest.Driver(t, p.table)
 				refused := 0
 				rapid.Check(bubble{t}, func(rt *rapid.T) {
 					p.prefix = fmt.Sprint(serial.Add(1))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -56,7 +57,7 @@ func TestSeveralCallsToOneself(t *testing.T) {
 			k := newKnot()
 			turn := k.turn(func(ctx context.Context) (int, error) { return f(k, ctx) })
 			k.run(t, func(ctx context.Context) {
-				isCycle(t, fails(t, ctx, turn.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
+				isCycle(t, nodetest.Fails(t, ctx, turn.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
 			})
 		})
 	}
@@ -76,9 +77,9 @@ func TestLateArgument(t *testing.T) {
 		return id.On(ctx, self, slow.Go(ctx, time.Second)).Get(ctx)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		ctx := driver(t, k.table)
+		ctx := nodetest.Driver(t, k.table)
 		begin := time.Now()
-		isCycle(t, fails(t, ctx, turn.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
+		isCycle(t, nodetest.Fails(t, ctx, turn.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
 		if d := time.Since(begin); d != time.Second {
 			t.Errorf("it took %v of virtual time, want 1s", d)
 		}
@@ -161,7 +162,7 @@ func TestManyWaysToOne(t *testing.T) {
 	bad := wide(func(ctx context.Context) raysys.Ref[int] { return k.call.Go(ctx, "a") })
 	k.run(t, func(ctx context.Context) {
 		wants(t, ctx, fine.Call(ctx, k.kind.Get("a")), 1<<40)
-		isCycle(t, fails(t, ctx, bad.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "call")
+		isCycle(t, nodetest.Fails(t, ctx, bad.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "call")
 	})
 }
 
@@ -181,7 +182,7 @@ func TestEitherOfTwoBehindOne(t *testing.T) {
 		return ready[0].Get(ctx)
 	})
 	k.run(t, func(ctx context.Context) {
-		isCycle(t, fails(t, ctx, turn.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "k/b.back")
+		isCycle(t, nodetest.Fails(t, ctx, turn.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn", "k/b.back")
 	})
 }
 
@@ -213,9 +214,9 @@ func TestTaskInPlaceCallsBack(t *testing.T) {
 		return 0, err
 	})
 	synctest.Test(t, func(t *testing.T) {
-		ctx := driver(t, k.table)
+		ctx := nodetest.Driver(t, k.table)
 		begin := time.Now()
-		fails(t, ctx, turn.Call(ctx, k.kind.Get("a")), context.DeadlineExceeded)
+		nodetest.Fails(t, ctx, turn.Call(ctx, k.kind.Get("a")), context.DeadlineExceeded)
 		if overlap.Load() {
 			t.Error("two turns at a time")
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/nodetest"
 )
 
 // TestAnswerLater: a call that its method keeps is answered after its turn, on this node or another, once, and not when
@@ -58,14 +59,14 @@ func TestAnswerLater(t *testing.T) {
 
 		late := keep.With(raysys.Deadline(20*time.Millisecond)).Call(ctx, x, 0)
 		l = <-kept
-		fails(t, ctx, late, raysys.ErrDeadline)
+		nodetest.Fails(t, ctx, late, raysys.ErrDeadline)
 		l.Answer(1)
-		fails(t, ctx, late, raysys.ErrDeadline)
+		nodetest.Fails(t, ctx, late, raysys.ErrDeadline)
 
 		f = keep.Call(ctx, x, 0)
 		l = <-kept
 		f.Cancel()
-		fails(t, ctx, f, raysys.ErrCancelled)
+		nodetest.Fails(t, ctx, f, raysys.ErrCancelled)
 		l.Answer(1)
 		if _, err := other.Call(ctx, x).Get(ctx); err == nil {
 			t.Error("a method took its call for one with another result")

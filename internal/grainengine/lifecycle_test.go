@@ -117,7 +117,7 @@ func TestActivationAndDeactivation(t *testing.T) {
 // TestDeactivateKeepsCalls: calls behind the one that deactivates go to the next activation, in order.
 func TestDeactivateKeepsCalls(t *testing.T) {
 	h := newHooked()
-	ctx := driver(t, h.table)
+	ctx := nodetest.Driver(t, h.table)
 	a := h.kind.Get("a")
 	last := 0
 	for round := range 200 {
@@ -167,7 +167,7 @@ func TestHooksMayUseTasksAndGrains(t *testing.T) {
 		return use(ctx, h)
 	}
 	h.test.deactivate = use
-	ctx := driver(t, h.table)
+	ctx := nodetest.Driver(t, h.table)
 	wants(t, ctx, h.add.Call(ctx, h.kind.Get("a"), 0), 42)
 	if c := *ended.Load(); c.Err() == nil {
 		t.Error("the context of a hook outlives it")
@@ -204,7 +204,7 @@ func TestActivationThatFails(t *testing.T) {
 				refs = append(refs, h.add.Call(ctx, a, 1), h.add.Call(ctx, a, 1))
 				release <- true
 				for _, r := range refs {
-					err := fails(t, ctx, r, grains.ErrActivation)
+					err := nodetest.Fails(t, ctx, r, grains.ErrActivation)
 					if !errors.Is(err, boom) || !strings.Contains(err.Error(), "hooked/a") {
 						t.Errorf("%v hides the cause or the grain", err)
 					}
@@ -236,7 +236,7 @@ func TestDeactivationThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHooked()
 			h.test.deactivate = fail
-			ctx := driver(t, h.table)
+			ctx := nodetest.Driver(t, h.table)
 			for range 5 {
 				wants(t, ctx, h.add.Call(ctx, h.kind.Get("a"), 1), 1)
 				if _, err := h.leave.Call(ctx, h.kind.Get("a")).Get(ctx); err != nil {

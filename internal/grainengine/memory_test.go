@@ -91,7 +91,7 @@ func TestKeptFutureHoldsNoOthers(t *testing.T) {
 	b := newBlobs()
 	gate := make(chan bool)
 	hold := grains.Action0(b.kind, "hold", func(*cell, context.Context) error { <-gate; return nil })
-	ctx := driver(t, b.table)
+	ctx := nodetest.Driver(t, b.table)
 	a := b.kind.Get("a")
 	first := hold.Call(ctx, a)
 	for range 50 {
@@ -112,7 +112,7 @@ func TestKeptFutureHoldsNoOthers(t *testing.T) {
 // TestResultHoldsNoArgument: the future of a call by reference does not keep the reference's value.
 func TestResultHoldsNoArgument(t *testing.T) {
 	b := newBlobs()
-	ctx := driver(t, b.table)
+	ctx := nodetest.Driver(t, b.table)
 	x := new([1 << 16]byte)
 	p := weak.Make(x)
 	var r raysys.Ref[int]

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -45,7 +46,7 @@ func newJournals(opts ...grains.Option) *journals {
 // whose value is there takes its place at once, and one that comes late holds nobody up.
 func TestOrderOfOneCaller(t *testing.T) {
 	j := newJournals()
-	ctx := driver(t, j.table)
+	ctx := nodetest.Driver(t, j.table)
 	rapid.Check(t, func(rt *rapid.T) {
 		g := j.kind.Get(rapid.StringN(1, 8, -1).Draw(rt, "key") + string(rune('0'+serial.Add(1))))
 		forms := rapid.SliceOfN(rapid.IntRange(0, 4), 1, 60).Draw(rt, "forms")
@@ -98,7 +99,7 @@ func TestOrderOfOneCaller(t *testing.T) {
 // TestOrderOfManyCallers: each caller's calls keep their order while others call the same grain.
 func TestOrderOfManyCallers(t *testing.T) {
 	j := newJournals(grains.Mailbox(100_000))
-	ctx := driver(t, j.table)
+	ctx := nodetest.Driver(t, j.table)
 	const callers, calls = 8, 2000
 	g := j.kind.Get("a")
 	var wg sync.WaitGroup
@@ -137,7 +138,7 @@ func TestLateReference(t *testing.T) {
 		<-gate
 		return entry{Number: n}, nil
 	})
-	ctx := driver(t, j.table)
+	ctx := nodetest.Driver(t, j.table)
 	g := j.kind.Get("a")
 	first := hold.Go(ctx, 1)
 	on := j.write.On(ctx, g, first)
@@ -147,6 +148,6 @@ func TestLateReference(t *testing.T) {
 	wants(t, ctx, on, 2)
 	// A reference that fails fails the call, and the method does not run.
 	bad := tasks.Define0In(raysys.NewTable(), "bad", func(context.Context) (entry, error) { return entry{}, errNote })
-	fails(t, ctx, j.write.On(ctx, g, bad.Go(ctx)), raysys.ErrUnknownFunc)
+	nodetest.Fails(t, ctx, j.write.On(ctx, g, bad.Go(ctx)), raysys.ErrUnknownFunc)
 	wants(t, ctx, j.write.Call(ctx, g, entry{Number: 3}), 3)
 }

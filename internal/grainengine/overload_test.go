@@ -32,7 +32,7 @@ func TestFullMailbox(t *testing.T) {
 			defer close(release)
 			hang := grains.Action0(k, "hang", func(*cell, context.Context) error { entered <- true; <-release; return nil })
 			add := grains.Method0(k, "add", func(c *cell, _ context.Context) (int, error) { c.n++; return c.n, nil })
-			ctx := driver(t, tb)
+			ctx := nodetest.Driver(t, tb)
 			a := k.Get("a")
 			n := 0
 			for range 3 { // each time the mailbox is empty, so that it has room again
@@ -52,7 +52,7 @@ func TestFullMailbox(t *testing.T) {
 					if raysys.PhaseOf(r) == raysys.PhasePending {
 						t.Fatalf("a mailbox for %d calls admits one more", c.limit)
 					}
-					err := fails(t, ctx, r, raysys.ErrOverloaded)
+					err := nodetest.Fails(t, ctx, r, raysys.ErrOverloaded)
 					if !raysys.Retriable(err) || !strings.Contains(err.Error(), fmt.Sprint(c.limit)) {
 						t.Fatalf("the refusal of a full mailbox is retriable and names its limit of %d, and not: %v", c.limit, err)
 					}
@@ -102,9 +102,9 @@ func TestClosedWhileFull(t *testing.T) {
 				t.Error(err)
 			}
 			for _, r := range refs {
-				fails(t, ctx, r, raysys.ErrClosed)
+				nodetest.Fails(t, ctx, r, raysys.ErrClosed)
 			}
-			fails(t, ctx, hang.Call(ctx, k.Get("new")), raysys.ErrClosed)
+			nodetest.Fails(t, ctx, hang.Call(ctx, k.Get("new")), raysys.ErrClosed)
 			if c := engineOf(n).Activations("k"); c != 0 {
 				t.Error(c, "activations in a closed node")
 			}

@@ -33,7 +33,7 @@ func TestPanic(t *testing.T) {
 				<-release
 				panic(errNote)
 			})
-			ctx := driver(t, h.table)
+			ctx := nodetest.Driver(t, h.table)
 			a := h.kind.Get("a")
 			wants(t, ctx, h.add.Call(ctx, a, 1), 1)
 			r := boom.Call(ctx, a)
@@ -43,7 +43,7 @@ func TestPanic(t *testing.T) {
 				queued = append(queued, h.add.Call(ctx, a, 1))
 			}
 			release <- true
-			err := fails(t, ctx, r, raysys.ErrPanic)
+			err := nodetest.Fails(t, ctx, r, raysys.ErrPanic)
 			var te *raysys.TaskError
 			if !errors.As(err, &te) || !errors.Is(err, errNote) || te.Function != "hooked/a.boom" || !strings.Contains(string(te.Stack), "panic_test.go") {
 				t.Errorf("%v: %+v", err, te)
@@ -61,11 +61,11 @@ func TestManyPanics(t *testing.T) {
 	for _, choice := range []grains.PanicChoice{grains.KeepOnPanic, grains.DeactivateOnPanic, grains.RestartOnPanic} {
 		h := newHooked(grains.OnPanic(choice))
 		boom := grains.Action0(h.kind, "boom", func(*hooked, context.Context) error { panic("boom") })
-		ctx := driver(t, h.table)
+		ctx := nodetest.Driver(t, h.table)
 		for i := range 50 {
 			a := h.kind.Get("a")
 			b, r := boom.Call(ctx, a), h.add.Call(ctx, a, 1)
-			fails(t, ctx, b, raysys.ErrPanic)
+			nodetest.Fails(t, ctx, b, raysys.ErrPanic)
 			want := 1
 			if choice == grains.KeepOnPanic {
 				want = i + 1
@@ -88,7 +88,7 @@ func TestGoexit(t *testing.T) {
 				_, err := exit.Call(ctx, self).Get(ctx)
 				return err
 			})
-			ctx := driver(t, h.table)
+			ctx := nodetest.Driver(t, h.table)
 			a := h.kind.Get("a")
 			for i := range 5 {
 				x, r := exit.Call(ctx, a), h.add.Call(ctx, a, 1)
@@ -113,9 +113,9 @@ func TestGoexitInHook(t *testing.T) {
 	t.Run("OnActivate", func(t *testing.T) {
 		h := newHooked()
 		h.test.activate = exit
-		ctx := driver(t, h.table)
+		ctx := nodetest.Driver(t, h.table)
 		for range 3 {
-			fails(t, ctx, h.add.Call(ctx, h.kind.Get("a"), 1), grains.ErrActivation)
+			nodetest.Fails(t, ctx, h.add.Call(ctx, h.kind.Get("a"), 1), grains.ErrActivation)
 		}
 	})
 	t.Run("OnDeactivate", func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestContextEndsWithTurn(t *testing.T) {
 				}()
 				return end()
 			})
-			ctx := driver(t, k.table)
+			ctx := nodetest.Driver(t, k.table)
 			if err := turn.Tell(ctx, k.kind.Get("a")); err != nil {
 				t.Error(err)
 			}

@@ -65,7 +65,7 @@ func TestLongTurnIsNotIdle(t *testing.T) {
 			h.n = 7
 			return nil
 		}).With(raysys.NoDeadline())
-		ctx := driver(t, h.table)
+		ctx := nodetest.Driver(t, h.table)
 		a := h.kind.Get("a")
 		if _, err := wait.Call(ctx, a, time.Hour).Get(ctx); err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ func TestLongTurnIsNotIdle(t *testing.T) {
 func TestNoClockWithoutGrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHooked(grains.IdleAfter(time.Second))
-		ctx := driver(t, h.table)
+		ctx := nodetest.Driver(t, h.table)
 		for range 3 {
 			wants(t, ctx, h.add.Call(ctx, h.kind.Get("a"), 1), 1)
 			pass(10 * time.Second)
@@ -106,7 +106,7 @@ func TestCallWhilePassivating(t *testing.T) {
 			}
 			return nil
 		}
-		ctx := driver(t, h.table)
+		ctx := nodetest.Driver(t, h.table)
 		a := h.kind.Get("a")
 		wants(t, ctx, h.add.Call(ctx, a, 5), 5)
 		pass(2 * time.Second)
@@ -147,7 +147,7 @@ func TestHookInACycle(t *testing.T) {
 					h.test.deactivate = hooking
 				}
 				begin := time.Now()
-				ctx := driver(t, h.table)
+				ctx := nodetest.Driver(t, h.table)
 				wants(t, ctx, h.add.Call(ctx, h.kind.Get("a"), 1), 1)
 				if _, err := h.leave.Call(ctx, h.kind.Get("a")).Get(ctx); err != nil {
 					t.Error(err)

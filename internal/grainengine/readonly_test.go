@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 )
 
 // library is a kind with read-only and other methods that wait in the middle of their turn.
@@ -66,7 +67,7 @@ func newLibrary() *library {
 
 func (l *library) run(t *testing.T, f func(ctx context.Context, g grains.Grain[cell])) {
 	synctest.Test(t, func(t *testing.T) {
-		f(driver(t, l.table), l.kind.Get("a"))
+		f(nodetest.Driver(t, l.table), l.kind.Get("a"))
 		if n := l.errors.Load(); n != 0 {
 			t.Errorf("%d turns interleaved that must not", n)
 		}
@@ -158,6 +159,6 @@ func TestReaderChain(t *testing.T) {
 	reads, writes := turn(look), turn(k.value)
 	k.run(t, func(ctx context.Context) {
 		wants(t, ctx, reads.Call(ctx, k.kind.Get("a")), 1)
-		isCycle(t, fails(t, ctx, writes.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
+		isCycle(t, nodetest.Fails(t, ctx, writes.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/nodetest"
 )
 
 // TestReentrantKind: with every call admitted, chains of any shape end, and plain fields need no lock.
@@ -59,7 +60,7 @@ func TestReentrantMethod(t *testing.T) {
 	admitted, refused := turn(open), turn(k.value)
 	k.run(t, func(ctx context.Context) {
 		wants(t, ctx, admitted.Call(ctx, k.kind.Get("a")), 1)
-		isCycle(t, fails(t, ctx, refused.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
+		isCycle(t, nodetest.Fails(t, ctx, refused.Call(ctx, k.kind.Get("a")), raysys.ErrCycle), "k/a.turn")
 	})
 }
 
@@ -87,7 +88,7 @@ func TestReentrantOrder(t *testing.T) {
 		}
 		return lines.Call(ctx, self).Get(ctx)
 	})
-	ctx := driver(t, tb)
+	ctx := nodetest.Driver(t, tb)
 	for range 50 {
 		g := k.Get(fmt.Sprint(serial.Add(1)))
 		r := turn.Call(ctx, g)
@@ -145,7 +146,7 @@ func TestReentrantTurnsNeverOverlap(t *testing.T) {
 		section(c)
 		return c.n, nil
 	})
-	ctx := driver(t, k.table)
+	ctx := nodetest.Driver(t, k.table)
 	for range 10 {
 		for _, o := range raysys.GetAll(ctx, []raysys.Ref[int]{
 			work.Call(ctx, k.kind.Get("hub"), 4), work.Call(ctx, k.kind.Get("hub"), 2), work.Call(ctx, k.kind.Get("hub"), 0),
@@ -176,8 +177,8 @@ func TestAdmittedCallOutlivesTheWait(t *testing.T) {
 		return 0, err
 	})
 	synctest.Test(t, func(t *testing.T) {
-		ctx := driver(t, k.table)
-		fails(t, ctx, turn.Call(ctx, k.kind.Get("a")), context.DeadlineExceeded)
+		ctx := nodetest.Driver(t, k.table)
+		nodetest.Fails(t, ctx, turn.Call(ctx, k.kind.Get("a")), context.DeadlineExceeded)
 		if overlap.Load() {
 			t.Error("two turns at a time")
 		}
@@ -204,10 +205,10 @@ func TestPanicOfAdmittedCall(t *testing.T) {
 				c.n++
 				return c.n, err
 			})
-			ctx := driver(t, tb)
+			ctx := nodetest.Driver(t, tb)
 			for i := range 20 {
 				g := k.Get(fmt.Sprint(i))
-				fails(t, ctx, turn.Call(ctx, g), raysys.ErrPanic)
+				nodetest.Fails(t, ctx, turn.Call(ctx, g), raysys.ErrPanic)
 				wants(t, ctx, add.Call(ctx, g), c.want)
 			}
 		})

@@ -150,7 +150,7 @@ func TestStateInOneProcess(t *testing.T) {
 	nodetest.Eventually(t, "it goes", func() bool { return n.engine.Activations("purse") == 0 })
 	wants(t, ctx, p.put.Call(ctx, g, 1), 6)
 	p.faults(saveRefused)
-	fails(t, ctx, p.put.Call(ctx, g, 1), raysys.ErrOverloaded)
+	nodetest.Fails(t, ctx, p.put.Call(ctx, g, 1), raysys.ErrOverloaded)
 	wants(t, ctx, p.get.Call(ctx, g), 6)
 }
 
@@ -160,7 +160,7 @@ func TestStateWithoutStore(t *testing.T) {
 	k := grains.DefineIn[purse](tb, "purse")
 	get := grains.Method0(k, "get", func(g *purse, _ context.Context) (int, error) { return g.balance.Value, nil })
 	n := newNet(t, tb).addBare("bare")
-	err := fails(t, n.context(), get.Call(n.context(), k.Get("x")), grains.ErrActivation)
+	err := nodetest.Fails(t, n.context(), get.Call(n.context(), k.Get("x")), grains.ErrActivation)
 	if !strings.Contains(err.Error(), "no store") {
 		t.Error(err)
 	}
@@ -221,7 +221,7 @@ func TestETagConflict(t *testing.T) {
 		s.records[k] = r
 	}
 	other()
-	fails(t, ctx, p.put.Call(ctx, g, 10), grains.ErrETag)
+	nodetest.Fails(t, ctx, p.put.Call(ctx, g, 10), grains.ErrETag)
 	wants(t, ctx, p.put.Call(ctx, g, 10), 11) // the turn after it began with what is stored
 	other()
 	wants(t, ctx, p.read.Call(ctx, g), 11)
@@ -238,7 +238,7 @@ func TestStaleWrite(t *testing.T) {
 	g := p.kind.Get("x")
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	p.net.put(idOf(g), c)
-	fails(t, old, p.try.Call(old, g, 10), raysys.ErrMoved)
+	nodetest.Fails(t, old, p.try.Call(old, g, 10), raysys.ErrMoved)
 	nodetest.Eventually(t, "the stale one ends", func() bool { return b.engine.Activations("purse") == 0 })
 	wants(t, old, p.put.Call(old, g, 100), 101)
 	if c.engine.Activations("purse") != 1 {
@@ -262,7 +262,7 @@ func TestStaleCallsFollow(t *testing.T) {
 	near, far := p.put.Call(old, g, 100), p.put.Call(ctx, g, 1000)
 	p.net.put(idOf(g), c)
 	let()
-	fails(t, old, first, raysys.ErrMoved)
+	nodetest.Fails(t, old, first, raysys.ErrMoved)
 	x, err1 := near.Get(old)
 	y, err2 := far.Get(ctx)
 	if err1 != nil || err2 != nil || max(x, y) != 1101 {
@@ -279,10 +279,10 @@ func TestLeaseFence(t *testing.T) {
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	wants(t, ctx, p.get.Call(ctx, g), 1)
 	a.suspend(true)
-	fails(t, ctx, p.get.Call(ctx, g), errSuspended)
-	fails(t, ctx, p.read.Call(ctx, g), errSuspended)
+	nodetest.Fails(t, ctx, p.get.Call(ctx, g), errSuspended)
+	nodetest.Fails(t, ctx, p.read.Call(ctx, g), errSuspended)
 	wants(t, ctx, p.put.Call(ctx, g, 1), 2) // the commit was the last act
-	fails(t, ctx, p.get.Call(ctx, g), errSuspended)
+	nodetest.Fails(t, ctx, p.get.Call(ctx, g), errSuspended)
 	a.suspend(false)
 	wants(t, ctx, p.get.Call(ctx, g), 2)
 }
@@ -300,7 +300,7 @@ func TestFenceAfterRead(t *testing.T) {
 	a := p.net.addAlone("a")
 	ctx := a.context()
 	a.suspend(true)
-	fails(t, ctx, both.Call(ctx, p.kind.Get("x")), errSuspended)
+	nodetest.Fails(t, ctx, both.Call(ctx, p.kind.Get("x")), errSuspended)
 	a.suspend(false)
 	wants(t, ctx, both.Call(ctx, p.kind.Get("x")), 0)
 }
@@ -320,7 +320,7 @@ func TestLoadFails(t *testing.T) {
 	s.mu.Lock()
 	s.onLoad = func(grainengine.ID) error { return raysys.ErrNotDelivered }
 	s.mu.Unlock()
-	err := fails(t, ctx, p.get.Call(ctx, g), grains.ErrActivation)
+	err := nodetest.Fails(t, ctx, p.get.Call(ctx, g), grains.ErrActivation)
 	if !errors.Is(err, raysys.ErrNotDelivered) {
 		t.Error(err)
 	}
@@ -349,7 +349,7 @@ func TestUnwritten(t *testing.T) {
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	ends(t, ctx, p.slip.Call(ctx, g, 10))
 	wants(t, ctx, p.get.Call(ctx, g), 11)
-	fails(t, ctx, p.fall.Call(ctx, g, 100), raysys.ErrPanic)
+	nodetest.Fails(t, ctx, p.fall.Call(ctx, g, 100), raysys.ErrPanic)
 	wants(t, ctx, p.get.Call(ctx, g), 1)
 	ends(t, ctx, p.slip.Call(ctx, g, 10))
 	ends(t, ctx, p.quit.Call(ctx, g))
@@ -372,7 +372,7 @@ func TestClear(t *testing.T) {
 	}
 	wants(t, ctx, p.put.Call(ctx, g, 2), 2)
 	p.faults(saveRefused)
-	fails(t, ctx, p.clear.Call(ctx, g), raysys.ErrOverloaded)
+	nodetest.Fails(t, ctx, p.clear.Call(ctx, g), raysys.ErrOverloaded)
 	wants(t, ctx, p.get.Call(ctx, g), 2)
 }
 
@@ -383,7 +383,7 @@ func TestTooLarge(t *testing.T) {
 	ctx := a.context()
 	g := p.kind.Get("x")
 	ends(t, ctx, p.note.Call(ctx, g, strings.Repeat("x", grains.MaxState-100)))
-	err := fails(t, ctx, p.note.Call(ctx, g, strings.Repeat("y", 200)), raysys.ErrTooLarge)
+	err := nodetest.Fails(t, ctx, p.note.Call(ctx, g, strings.Repeat("y", 200)), raysys.ErrTooLarge)
 	if !strings.Contains(err.Error(), "purse/x.notes") || !strings.Contains(err.Error(), fmt.Sprint(grains.MaxState)) {
 		t.Error(err)
 	}
@@ -418,7 +418,7 @@ func TestStateOutside(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	fails(t, ctx, use.Call(ctx, p.kind.Get("y")), raysys.ErrNoRuntime)
+	nodetest.Fails(t, ctx, use.Call(ctx, p.kind.Get("y")), raysys.ErrNoRuntime)
 }
 
 // TestMovedWhileOpen: when an attempt's outcome was lost and the next is refused since the grain moved, nobody can say
@@ -440,7 +440,7 @@ func TestMovedWhileOpen(t *testing.T) {
 		return nil
 	}
 	s.mu.Unlock()
-	fails(t, ctx, p.try.Call(ctx, g, 10), raysys.ErrOutcomeUnknown)
+	nodetest.Fails(t, ctx, p.try.Call(ctx, g, 10), raysys.ErrOutcomeUnknown)
 	s.heal()
 	wants(t, ctx, p.get.Call(ctx, g), 11)
 }
@@ -455,7 +455,7 @@ func TestLateSaveIsNotThisOne(t *testing.T) {
 	g := p.kind.Get("x")
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	p.faults(saveDelayed, saveDelayed, saveDelayed, saveDelayed, saveDelayed)
-	fails(t, ctx, p.put.Call(ctx, g, 10), raysys.ErrOutcomeUnknown)
+	nodetest.Fails(t, ctx, p.put.Call(ctx, g, 10), raysys.ErrOutcomeUnknown)
 	s := p.net.store
 	s.mu.Lock()
 	s.onSave = func(grainengine.ID, string) fault { // the store's lock is held

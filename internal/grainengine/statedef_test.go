@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/nodetest"
 )
 
 var update = flag.Bool("update", false, "write what testdata lacks; what is there is never changed")
@@ -161,7 +162,7 @@ func TestStateRecord(t *testing.T) {
 	if v, err := get2.Call(ctx, k2.Get("old")).Get(ctx); err != nil || v != (accountV2{1234, 0, "ann"}) {
 		t.Error(v, err)
 	}
-	err := fails(t, ctx, get3.Call(ctx, k3.Get("old")), grains.ErrActivation)
+	err := nodetest.Fails(t, ctx, get3.Call(ctx, k3.Get("old")), grains.ErrActivation)
 	if !strings.Contains(err.Error(), "another version") || !strings.Contains(err.Error(), "ledger3/old.Account") {
 		t.Error(err)
 	}
@@ -170,6 +171,6 @@ func TestStateRecord(t *testing.T) {
 		net.store.mu.Lock()
 		net.store.records[storeKey{idOf(k1.Get(key)), "Account"}] = grainengine.Record{Data: bad, Exists: true}
 		net.store.mu.Unlock()
-		fails(t, ctx, get1.Call(ctx, k1.Get(key)), grains.ErrActivation)
+		nodetest.Fails(t, ctx, get1.Call(ctx, k1.Get(key)), grains.ErrActivation)
 	}
 }

@@ -148,8 +148,8 @@ func TestWorkersPassivate(t *testing.T) {
 func TestWorkerCallsItself(t *testing.T) {
 	k := newKnot(grains.StatelessWorker(1))
 	k.run(t, func(ctx context.Context) {
-		isCycle(t, fails(t, ctx, k.pass.Call(ctx, k.kind.Get("a"), []string{"a"}), raysys.ErrCycle), "k/a.pass")
-		isCycle(t, fails(t, ctx, k.by.Call(ctx, k.kind.Get("a"), "a"), raysys.ErrCycle), "k/a.by")
+		isCycle(t, nodetest.Fails(t, ctx, k.pass.Call(ctx, k.kind.Get("a"), []string{"a"}), raysys.ErrCycle), "k/a.pass")
+		isCycle(t, nodetest.Fails(t, ctx, k.by.Call(ctx, k.kind.Get("a"), "a"), raysys.ErrCycle), "k/a.by")
 		wants(t, ctx, k.get(ctx, "a"), 1)
 	})
 	k = newKnot(grains.StatelessWorker(2))
@@ -175,7 +175,7 @@ func TestWorkerPanics(t *testing.T) {
 					bad, good = append(bad, boom.Call(ctx, a)), append(good, h.add.Call(ctx, a, 0))
 				}
 				for i := range bad {
-					fails(t, ctx, bad[i], raysys.ErrPanic)
+					nodetest.Fails(t, ctx, bad[i], raysys.ErrPanic)
 					wants(t, ctx, good[i], 0)
 				}
 			}
@@ -214,9 +214,9 @@ func TestWorkerActivationFails(t *testing.T) {
 		}
 		return nil
 	}
-	ctx := driver(t, h.table)
+	ctx := nodetest.Driver(t, h.table)
 	for range 20 {
-		fails(t, ctx, h.add.Call(ctx, h.kind.Get("a"), 1), grains.ErrActivation)
+		nodetest.Fails(t, ctx, h.add.Call(ctx, h.kind.Get("a"), 1), grains.ErrActivation)
 	}
 	bad.Store(false)
 	nodetest.Eventually(t, "a worker that is well", func() bool {

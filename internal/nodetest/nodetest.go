@@ -2,6 +2,7 @@ package nodetest
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"testing"
 	"time"
@@ -34,6 +35,13 @@ func Node(t testing.TB, table *raysys.Table, cpus float64) (*system.Node, contex
 	return Start(t, system.Config{Table: table, Resources: raysys.Resources{CPU: cpus}})
 }
 
+// Driver is Start with a table of the test's own, for its context alone.
+func Driver(t testing.TB, table *raysys.Table) context.Context {
+	t.Helper()
+	_, ctx := Start(t, system.Config{Table: table})
+	return ctx
+}
+
 // Close closes a node within Patience. A node may be closed twice.
 func Close(t testing.TB, n *system.Node) {
 	t.Helper()
@@ -62,6 +70,16 @@ func Want[T comparable](t testing.TB, ctx context.Context, r raysys.Ref[T], v T)
 	if got, err := Get(t, ctx, r); got != v || err != nil {
 		t.Fatalf("got %v, %v; want %v", got, err, v)
 	}
+}
+
+// Fails fails the test unless r ends with an error that is target, and returns that error.
+func Fails[T any](t testing.TB, ctx context.Context, r raysys.Ref[T], target error) error {
+	t.Helper()
+	v, err := r.Get(ctx)
+	if !errors.Is(err, target) {
+		t.Errorf("got %v, %v; want an error that is %q", v, err, target)
+	}
+	return err
 }
 
 // Eventually polls cond until it holds.
