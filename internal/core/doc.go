@@ -30,6 +30,7 @@
 //  4. A value can be read while pins > 0 or it is not released. It is forgotten (Evict) only where a Source brings it
 //     back.
 //  5. Work registers nowhere when it is submitted. Only what waits is registered, with the turns above it.
-//  6. A turn publishes what it waits for before it looks for a cycle. So the last turn that closes one sees all of it.
+//  6. A turn publishes what it waits for before it looks for a cycle. So of the turns of a cycle the last one to look sees
+//     the whole cycle.
 //  7. Locks are taken from a turn to the one above it; callbacks run without any.
 package core

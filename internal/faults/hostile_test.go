@@ -29,7 +29,7 @@ var kinds = map[wire.Kind]wire.Class{
 	wire.KindCall: wire.Requests, wire.KindCallResult: wire.Replies, wire.KindCallCancel: wire.Control,
 	wire.KindAwait: wire.Requests, wire.KindAnswer: wire.Replies, wire.KindDrop: wire.Control,
 	wire.KindRegistry: wire.Requests, wire.KindLoad: wire.Control,
-	wire.KindBallot: wire.Control, wire.KindActor: wire.Requests, wire.KindWatch: wire.Control,
+	wire.KindBallot: wire.Control, wire.KindActor: wire.Requests,
 	wire.KindProbe: wire.Requests, wire.KindBorrow: wire.Requests, wire.KindKeep: wire.Requests, wire.KindHeld: wire.Control,
 }
 

@@ -12,7 +12,7 @@
 //	                       └──► outbound ══ KindCall ══► peer: inbound call, activation        outbound.go, inbound.go
 //	                               ◄══ KindCallResult ═════════════╝                           reply.go, answered.go
 //
-//	State.Write ──► cell ──► States.Save, under the activation's token                         state.go, cell.go, record.go
+//	State.Write ──► cell ──► States.Save, under the activation's token                         state.go, cell.go, stored.go
 //
 // The nouns:
 //

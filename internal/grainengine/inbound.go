@@ -152,7 +152,7 @@ func (p *peer) called(r *wire.Reader) error {
 		}
 		return refuse(fmt.Errorf("%s: argument: %w", v.name(), err))
 	}
-	// The outcome is subscribed to before the deadline is set: an alarm for it would be the caller's twice.
+	// Subscribed to before the deadline is set, so that no alarm is set for it here: the caller's node has one.
 	v.call.future().Expect(&v.waiter, v)
 	if h.left != 0 {
 		now := e.cfg.Rough

@@ -119,8 +119,8 @@ func (o *outboundCall) send(p *peer, place Place) error {
 	}
 	head.scope = scope
 	slot, err := o.enter(p)
-	// A peer that goes between these two finds o not to be its own; then writing fails, and so does taking the slot
-	// back.
+	// PeerDown may take o out of p.sent before o.peer is set. It then leaves o alone: write fails below, and
+	// so does p.sent.Take.
 	o.mu.Lock()
 	o.peer, o.place, o.scope, o.slot, o.busy, o.lost, o.body = p, place, scope, slot, true, nil, nil
 	o.mu.Unlock()

@@ -64,8 +64,9 @@ func (a *activation) stays() bool {
 	return a.tenure == nil || a.kind.engine.cfg.Cluster == nil || !a.tenure.stale.Load() && !a.kind.engine.draining.Load()
 }
 
-// fence is called before a reply leaves. It returns err when the turn's last operation on a State was a commit, or no
-// other node can have been given the grain meanwhile (rule C20); else an error that the reply becomes.
+// fence is called before a reply leaves (rule C20); err is what the method returned. The reply may leave when the turn's
+// last operation on a State was a commit, or while this node's lease holds: then no other node can have been given the
+// grain. Then fence returns err. Otherwise it returns the error that the caller gets in place of the reply.
 func (a *activation) fence(c anyCall, err error) error {
 	m := a.tenure
 	if len(m.cells) == 0 {

@@ -72,7 +72,7 @@
 // Invariants:
 //
 //	kept.byID[id] exists with a reason left  ⇒  the object is a primary: it is spilled, and not evicted
-//	a reason ends                            ⇒  under the lock that enters one: an object is released with its last reason, or kept
+//	a reason ends, or one is entered         ⇒  under kept.mu, as is the release: no reason is entered between the last and the release
 //	the directory names this node for id     ⇐  listed[id]; a copy that goes is removed from the record, late rather than never
 //	the owner is dead                        ⇒  its copies stay for 10 min, and the directory finds them
 //	a node is alive and did not deny         ⇒  a fetch ends with raysys.ErrUnreachable and never with raysys.ErrObjectLost

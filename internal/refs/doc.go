@@ -35,7 +35,7 @@
 //
 //	count(n, h) > 0 for some h      ⇔  exports[n] exists  ⇔  its future is pinned for them
 //	a borrow is in the table        ⇒  counted, or lenders ≠ ∅: each of them, while it lives, exports the future and counts this node
-//	a borrow is counted             ⇒  lenders = ∅, and exactly one of the owner's counts is this node's for good
+//	a borrow is counted             ⇒  lenders = ∅, and of the owner's counts for this node one stays until the borrow ends
 //	nothing here refers to a future ⇒  its borrow ends at the next Tick: the collector's goroutine sets no alarm, sends nothing
 //	a connection is over            ⇒  nothing is counted for a frame on it: the peer would never see that frame
 //

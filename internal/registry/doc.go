@@ -48,7 +48,7 @@
 //	save                           one batch with two conditions: the token of the placement, the ETag of the State
 //	load                           answered after an empty batch was committed: this node led the shard after it read
 //	grain and State                one shard; a batch lies in one shard
-//	errNotLeader                   the next leader is asked; nothing was done, or (locate, changes) doing it again comes to the same
+//	errNotLeader                   the next leader is asked; nothing was done, or it was a locate or changes, which may be done twice
 //	a request                      is answered once; in one place at a time: parked, on a connection, or with a leader
 //	one update per key             on its way at a time, so that the leader hears the newest last
 //	a dead node                    is entered in no record by what it asked before it died

@@ -90,7 +90,7 @@ func (r *Registry) ask(q request) {
 	switch {
 	case !ok || leader == r.cfg.Members.Self(): // this node is taking over, or was deposed this moment
 		r.park(q)
-	case w.inbound: // q waited for this node to lead; forwarded from here it would count as this node's request
+	case w.inbound: // another node leads by now. If this node passed q on, the leader would take this node for the asker.
 		q.fail(errNotLeader)
 	default:
 		r.cfg.Members.Connect(leader, func(to *mesh.Questions, err error) {

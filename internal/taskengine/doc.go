@@ -25,8 +25,8 @@
 //   - The exchange is the part of an engine that deals with peers; a peer is one incarnation of another node.
 //   - A flight is a record that is at a peer, found by its slot: a number in frames. An inbound task is the other end
 //     of it. A CPU slot (core.CPUSlot) is another thing: what stands for a CPU that a goroutine holds.
-//   - The deferred are records that were popped for a peer that cannot run them, which workers take first, and records
-//     that no node can take yet (unplaced).
+//   - A deferred record was popped for a peer that cannot run it; workers take the deferred first. An unplaced record is
+//     one for which Config.Place has found no node yet.
 //
 // Invariants:
 //

@@ -12,12 +12,14 @@ import (
 // and a peer has room. It is one goroutine, which exists while there are peers. A goroutine that waits for a task may
 // do the forwarder's work.
 //
-//	asleep ──► hinting ──► awake ──► asleep     tasks wait here and may go
-//	  a task came   another, or                 stalled: tasks wait, and no peer has room: only an answer,
-//	               a hintPause later            a report or a new peer changes that
+//	state     what the forwarder knows                        leaves it when
+//	asleep    no task waits that may leave                    a task waits: hinting; more than one: awake
+//	hinting   one task waits, whose submitter may send it     it was sent: asleep; another waits, or hintPause is over: awake
+//	awake     it sends tasks, round by round                  no task waits: asleep; no peer has room: stalled
+//	stalled   tasks wait, and no peer has room                an answer, a report of load or a new peer comes: awake
 //
-// The state hinting is for a program that submits and then waits: its goroutine sends the task, and the forwarder is
-// not woken, which would cost more than everything else.
+// The state hinting is for a program that submits a task and then waits for it. Its goroutine sends the task, and the
+// forwarder is not woken: the wake-up would cost more than everything else.
 type forwarder struct {
 	state atomic.Int32
 	wake  chan struct{} // capacity 1, never closed

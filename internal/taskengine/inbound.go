@@ -84,7 +84,7 @@ func (s *spec[A, R]) newInbound(in *incoming) *inboundTask[A, R] {
 	return t
 }
 
-// skip implements inbox.
+// skip implements inboundFunc.
 func (s *spec[A, R]) skip(r *wire.Reader) bool {
 	if s.refs {
 		return false
@@ -97,7 +97,7 @@ func (s *spec[A, R]) skip(r *wire.Reader) bool {
 	return true
 }
 
-// receive implements inbox.
+// receive implements inboundFunc.
 func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (arrival, error) {
 	if h.need != nil {
 		shaped := *s

@@ -57,18 +57,18 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	if entry == nil {
 		return 0, false, fmt.Errorf("%w: no function has the number %d", wire.ErrCorrupt, fn)
 	}
-	box, known := entry.Impl.(inboundFunc)
+	task, known := entry.Impl.(inboundFunc)
 	if !known {
 		return 0, false, fmt.Errorf("%w: %s is no task", wire.ErrCorrupt, entry)
 	}
 	// A task may arrive before its turn, over the bulk connection. It is given back, as are tasks for which there is
 	// no room: their node sends them again.
 	refuse := up == nil || x.e.closed.Load() || x.e.draining.Load() || x.unanswered.Load() >= int64(x.e.cfg.QueueInbound) || x.e.bytes.Load() > x.e.maxBytes
-	if refuse && box.skip(r) {
+	if refuse && task.skip(r) {
 		slot, err = slotOf(r)
 		return slot, false, err
 	}
-	a, bad := box.receive(x, p, up, seq, h, in)
+	a, bad := task.receive(x, p, up, seq, h, in)
 	if slot, err = slotOf(r); err != nil {
 		return 0, false, err
 	}

@@ -10,7 +10,7 @@
 //	internal/registry      operations on records        Registry
 //	internal/transfer      chunks of objects            Pull, Pulled, Ask, Chunk, PullEnd
 //	internal/objects       operations on objects        Keep
-//	system                 the rest of a node           Load, Probe, Admin, Actor, Watch
+//	system                 the rest of a node           Load, Probe, Admin, Actor
 //
 // What a peer is, each layer within the next:
 //

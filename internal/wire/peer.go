@@ -39,7 +39,8 @@ type Kind uint8
 // FirstKind is the first number of a frame above the link.
 const FirstKind Kind = 32
 
-// The kinds above the link. The numbers 57, 65, 68, 81, 97, 105 and 113 were answers of single kinds: they stay unused.
+// The kinds above the link. Some numbers stay unused: 57, 65, 68, 81, 97, 105 and 113 were answers of single kinds, and
+// 73 was for protoactor's watches, which travel as KindActor.
 const (
 	KindOpen        Kind = 32  // requests: the turn that later requests belong to
 	KindShut        Kind = 33  // requests: no more of that turn
@@ -55,12 +56,11 @@ const (
 	KindCallResults Kind = 52  // replies: a list of KindCallResult
 	KindAwait       Kind = 56  // requests: tell the outcome of a reference
 	KindDrop        Kind = 58  // control: the reference is not held any more
-	KindAnswer      Kind = 60  // replies, or control: the answer to a call (package mesh), of whatever kind it is
+	KindAnswer      Kind = 60  // replies, or control: the answer to a question (package mesh) of any kind
 	KindRegistry    Kind = 64  // requests to the leader of a shard
 	KindLoad        Kind = 66  // control: how busy a node is
 	KindBallot      Kind = 67  // control: votes on a silent node
-	KindActor       Kind = 72  // requests: a message to a PID
-	KindWatch       Kind = 73  // control: protoactor's watch, unwatch and terminated
+	KindActor       Kind = 72  // requests: a message to a PID, or protoactor's watch, unwatch and terminated
 	KindAdmin       Kind = 80  // requests: status and drain
 	KindPull        Kind = 88  // control: a receiver wants an object; not a request, because requests may wait for arguments
 	KindPulled      Kind = 89  // replies: its version, the nodes to ask instead, or an error
@@ -98,8 +98,8 @@ const (
 	ValueLimit  = 4 << 20
 )
 
-// Peer is one incarnation of another node, as the engines see it: a mesh.Peer, which has the functions, turns and calls over a
-// link.Peer, in a refs.Session, which adds the references.
+// Peer is one incarnation of another node, as the engines see it: a mesh.Peer, which has the functions, turns and questions
+// over a link.Peer, in a refs.Session, which adds the references.
 type Peer interface {
 	References
 	// Node is the peer's name and Incarnation which life of it this is.
