@@ -65,6 +65,27 @@ func (a *activation) post(e *mail) {
 	a.put(e)
 }
 
+// accept queues c as m; false when the activation has closed this moment.
+func (a *activation) accept(c anyCall, m *mail) (ok bool, err error) {
+	ok, closed := a.reserve(a.kind.def.Mailbox)
+	switch {
+	case ok:
+		c.queueAt(a) // after reserve: upTo counts a call with a queue as one that has room in the mailbox
+		a.put(m)
+		a.admitReader(c)
+		if a.tenure != nil {
+			a.cameBack(c)
+		}
+		return true, nil
+	case closed:
+		if a.kind.engine.closed.Load() {
+			return true, raysys.ErrClosed
+		}
+		return false, nil
+	}
+	return true, overloaded(a.kind.def.Mailbox)
+}
+
 // context returns the context of a hook, which is a turn of its own on this activation.
 func (a *activation) context(what string) (context.Context, *core.Turn) {
 	e := a.kind.engine

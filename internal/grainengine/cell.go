@@ -2,6 +2,7 @@ package grainengine
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 
@@ -27,6 +28,24 @@ func (c *cell) name() string {
 }
 
 func (c *cell) id() ID { return ID{c.act.kind.def.name, c.act.key} }
+
+// enter checks that ctx is that of a turn of the State's own grain.
+func (c *cell) enter(ctx context.Context, verb string) (*core.Turn, error) {
+	if c == nil {
+		return nil, fmt.Errorf("%s state: %w: the State is no field of an active grain", verb, raysys.ErrNoRuntime)
+	}
+	t, _, err := core.TurnOf(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s state %s: %w", verb, c.name(), err)
+	}
+	if t.Attached() != any(c.act) || t.Kind() != core.TurnGrain || t.Base().Ended() {
+		return nil, fmt.Errorf("%s state %s: %w: the context is not that of a turn of this grain", verb, c.name(), raysys.ErrNoRuntime)
+	}
+	if err := t.Cancelled(); err != nil {
+		return nil, fmt.Errorf("%s state %s: %w", verb, c.name(), err)
+	}
+	return t.Base(), nil
+}
 
 // wait returns what start passes to done.
 func wait[T any](start func(done func(T, error))) (T, error) {

@@ -1,11 +1,14 @@
 package grainengine
 
 import (
+	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/raysys/raysys"
 )
 
 // mail is one message in a mailbox. A call embeds its own, so that queueing it allocates nothing.
@@ -63,6 +66,11 @@ func (m *mailbox) reserve(limit int) (ok, closed bool) {
 		m.room.Store(room)
 	}
 	return true, false
+}
+
+func overloaded(limit int) error {
+	return fmt.Errorf("%w: the mailbox holds %d calls: call less often, wait for results, or raise grains.Mailbox",
+		raysys.ErrOverloaded, limit)
 }
 
 // put links a message that has room reserved, and starts a reader if there is none.

@@ -2,7 +2,6 @@ package grainengine
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/raysys/raysys"
@@ -145,32 +144,6 @@ func (k *boundKind) send(key string, c anyCall, o *outboundCall) error {
 			return err
 		}
 	}
-}
-
-// accept queues c as m; false when the activation has closed this moment.
-func (a *activation) accept(c anyCall, m *mail) (ok bool, err error) {
-	ok, closed := a.reserve(a.kind.def.Mailbox)
-	switch {
-	case ok:
-		c.queueAt(a) // after reserve: upTo counts a call with a queue as one that has room in the mailbox
-		a.put(m)
-		a.admitReader(c)
-		if a.tenure != nil {
-			a.cameBack(c)
-		}
-		return true, nil
-	case closed:
-		if a.kind.engine.closed.Load() {
-			return true, raysys.ErrClosed
-		}
-		return false, nil
-	}
-	return true, overloaded(a.kind.def.Mailbox)
-}
-
-func overloaded(limit int) error {
-	return fmt.Errorf("%w: the mailbox holds %d calls: call less often, wait for results, or raise grains.Mailbox",
-		raysys.ErrOverloaded, limit)
 }
 
 // accept takes a call of this node; false when the route is gone.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 )
@@ -89,22 +88,4 @@ func (v stateValue[T]) decode(data []byte, refs []*core.Future) error {
 func (v stateValue[T]) reset() {
 	var zero T
 	*v.at = zero
-}
-
-// enter checks that ctx is that of a turn of the State's own grain.
-func (c *cell) enter(ctx context.Context, verb string) (*core.Turn, error) {
-	if c == nil {
-		return nil, fmt.Errorf("%s state: %w: the State is no field of an active grain", verb, raysys.ErrNoRuntime)
-	}
-	t, _, err := core.TurnOf(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%s state %s: %w", verb, c.name(), err)
-	}
-	if t.Attached() != any(c.act) || t.Kind() != core.TurnGrain || t.Base().Ended() {
-		return nil, fmt.Errorf("%s state %s: %w: the context is not that of a turn of this grain", verb, c.name(), raysys.ErrNoRuntime)
-	}
-	if err := t.Cancelled(); err != nil {
-		return nil, fmt.Errorf("%s state %s: %w", verb, c.name(), err)
-	}
-	return t.Base(), nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/raysys/raysys"
@@ -69,31 +68,6 @@ func (s *storedSource) View(into any, done func(func(), error)) {
 	go func() {
 		viewObject(context.Background(), s.object, into, s.refs, func(end func(), err error) { done(end, s.elsewhere(err)) })
 	}()
-}
-
-// viewObject lets a value look into an object's bytes where they are.
-func viewObject(ctx context.Context, obj *objectstore.Object, into any, refs []*core.Future, done func(func(), error)) {
-	m, err := obj.Map(ctx)
-	if err != nil {
-		done(nil, lostObject(err))
-		return
-	}
-	if err := decodeShared(m.Bytes(), into, refs); err != nil {
-		m.Close()
-		done(nil, err)
-		return
-	}
-	done(func() { m.Close() }, nil)
-}
-
-// decodeShared fills in *into, which looks into encoded where that spares a copy.
-func decodeShared(encoded []byte, into any, refs []*core.Future) error {
-	v := reflect.ValueOf(into).Elem()
-	plan, err := codec.PlanOf(v.Type())
-	if err != nil {
-		return err
-	}
-	return plan.DecodeShared(encoded, v, refs)
 }
 
 // lostObject makes the error of a store that has ended match raysys.ErrObjectLost: its objects are lost with it.

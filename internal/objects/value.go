@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"sync"
@@ -93,4 +94,29 @@ func refsOf(plan *codec.Plan, v any) (refs []*core.Future) {
 		}
 	})
 	return refs
+}
+
+// viewObject lets a value look into an object's bytes where they are.
+func viewObject(ctx context.Context, obj *objectstore.Object, into any, refs []*core.Future, done func(func(), error)) {
+	m, err := obj.Map(ctx)
+	if err != nil {
+		done(nil, lostObject(err))
+		return
+	}
+	if err := decodeShared(m.Bytes(), into, refs); err != nil {
+		m.Close()
+		done(nil, err)
+		return
+	}
+	done(func() { m.Close() }, nil)
+}
+
+// decodeShared fills in *into, which looks into encoded where that spares a copy.
+func decodeShared(encoded []byte, into any, refs []*core.Future) error {
+	v := reflect.ValueOf(into).Elem()
+	plan, err := codec.PlanOf(v.Type())
+	if err != nil {
+		return err
+	}
+	return plan.DecodeShared(encoded, v, refs)
 }
