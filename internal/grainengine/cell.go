@@ -66,7 +66,7 @@ func (a *activation) loadStates(g any) error {
 		cells[i] = &cell{act: a, def: d}
 		d.bindIn(g, cells[i])
 	}
-	a.tenure.cells, a.tenure.fenced = nil, nil
+	a.tenure.cells, a.tenure.committedBy = nil, nil
 	if err := a.load(cells); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (m *tenure) markUnsure() {
 }
 
 func (c *cell) read() error {
-	c.act.tenure.fenced = nil
+	c.act.tenure.committedBy = nil
 	if c.act.tenure.stale.Load() {
 		return c.moved("read")
 	}
@@ -167,7 +167,7 @@ func (c *cell) write(t *core.Turn) error {
 // name the old version, so at most one of them counts.
 func (c *cell) save(t *core.Turn, data []byte) error {
 	m := c.act.tenure
-	m.fenced = nil
+	m.committedBy = nil
 	c.unsure = true
 	if m.stale.Load() {
 		return c.moved("write")
@@ -230,5 +230,5 @@ func (c *cell) stored() (Record, error) {
 
 func (c *cell) committed(t *core.Turn, tag ETag, data []byte) {
 	c.etag, c.exists, c.unsure = tag, data != nil, false
-	c.act.tenure.fenced = t
+	c.act.tenure.committedBy = t
 }

@@ -25,7 +25,7 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 	}
 	v, panicked, err := c.invoke(a)
 	if a.tenure != nil {
-		err = a.fence(c, err)
+		err = a.mayAnswer(c, err)
 	}
 	if t := c.OwnTurn(); t != nil {
 		t.End()

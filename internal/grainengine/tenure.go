@@ -15,10 +15,10 @@ type tenure struct {
 	stale atomic.Bool // the grain has a newer placement: the activation stops, and runs no further call
 
 	// The rest is used by the turn only.
-	unserved []anyCall  // calls whose turn came after it went stale, or the node began to drain
-	cells    []*cell    // its States, in the order of the kind
-	fenced   *core.Turn // whose last operation on a State was a commit
-	open     bool       // it went stale while the outcome of a commit was unknown
+	unserved    []anyCall  // calls whose turn came after it went stale, or the node began to drain
+	cells       []*cell    // its States, in the order of the kind
+	committedBy *core.Turn // the turn whose last operation on a State was a commit
+	open        bool       // it went stale while the outcome of a commit was unknown
 }
 
 // goStale ends an activation whose token is not current.
@@ -64,10 +64,10 @@ func (a *activation) stays() bool {
 	return a.tenure == nil || a.kind.engine.cfg.Cluster == nil || !a.tenure.stale.Load() && !a.kind.engine.draining.Load()
 }
 
-// fence is called before a reply leaves (rule C20); err is what the method returned. The reply may leave when the turn's
+// mayAnswer is called before a reply leaves (rule C20); err is what the method returned. The reply may leave when the turn's
 // last operation on a State was a commit, or while this node's lease holds: then no other node can have been given the
-// grain. Then fence returns err. Otherwise it returns the error that the caller gets in place of the reply.
-func (a *activation) fence(c anyCall, err error) error {
+// grain. Then mayAnswer returns err. Otherwise it returns the error that the caller gets in place of the reply.
+func (a *activation) mayAnswer(c anyCall, err error) error {
 	m := a.tenure
 	if len(m.cells) == 0 {
 		return err
@@ -78,8 +78,8 @@ func (a *activation) fence(c anyCall, err error) error {
 	case m.stale.Load():
 		return fmt.Errorf("%s: %w: it is active elsewhere by now, and what this turn answers counts for nothing", c.Name(), raysys.ErrMoved)
 	}
-	if t := c.future().OwnTurn(); t != nil && m.fenced == t {
-		m.fenced = nil
+	if t := c.future().OwnTurn(); t != nil && m.committedBy == t {
+		m.committedBy = nil
 		return err
 	}
 	if lease := a.kind.engine.cfg.States.Lease(); lease != nil {
