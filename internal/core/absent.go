@@ -13,6 +13,8 @@ import (
 //	                                              ▲                        │
 //	                                              └──────── Evict ─────────┘
 //	its fetched            first reader: pending ── Fetch ──► ready, value here    readers wait for this one
+//	                                            ▲        │
+//	                                            └────────┴── the Source has lost it: Rebuild (rebuild.go)
 //
 // Readers that wait read the value from the fetched, so that the future may lose the value again at any moment.
 //
@@ -23,9 +25,10 @@ import (
 // absence is what a future knows of its value's Source from the moment when it is absent first.
 type absence struct {
 	Waiter
-	src   Source
-	size  int64   // about, 0 where src alone may know
-	fetch *Future // the future that brings the value; nil until it is needed, and again when the value is here
+	src     Source
+	size    int64    // about, 0 where src alone may know
+	fetch   *Future  // the future that brings the value; nil until it is needed, and again when the value is here
+	rebuild *rebuild // under way, or failed; nil else (rebuild.go)
 }
 
 // Resolved implements Resolved, and is never called.
@@ -136,12 +139,13 @@ func (c *Future) Follow(w *Waiter, to Resolved) bool {
 func (c *Future) lostFetch() error {
 	c.mu.Lock()
 	var f *Future
+	var lost error
 	if a := c.absenceLocked(); a != nil && c.word.Load()&flagAbsent != 0 {
-		f = a.fetch
+		f, lost = a.fetch, a.rebuild.failure(a.src)
 	}
 	c.mu.Unlock()
 	if f == nil {
-		return nil
+		return lost
 	}
 	return f.Failure()
 }
@@ -179,9 +183,12 @@ func (f *Result[T]) forget() {
 }
 
 // brought puts the value that o has brought back into f, unless f has been released or there is no room for it: then
-// only the waiting readers have it, from o.
-func (f *Result[T]) brought(o *fetched[T], v *T) {
-	full := f.keep(v)
+// only the waiting readers have it, from o. Nor is it put there when another future of this node has it.
+func (f *Result[T]) brought(o *fetched[T], v *T, src Source) {
+	full := errElsewhere
+	if _, ok := src.(*local); !ok {
+		full = f.keep(v)
+	}
 	f.mu.Lock()
 	a := f.absenceLocked()
 	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent || a.fetch != &o.Future {
@@ -198,11 +205,11 @@ func (f *Result[T]) brought(o *fetched[T], v *T) {
 	f.mu.Unlock()
 }
 
-// passedOn notes that the value of f has been found at src.
-func (f *Result[T]) passedOn(o *fetched[T], src Source) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if a := f.absenceLocked(); a != nil && a.fetch == &o.Future {
+// passedOn notes that the value of c, which was thought to be at from, has been found at src.
+func (c *Future) passedOn(from, src Source) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a := c.absenceLocked(); a != nil && a.src == from {
 		a.src = src
 	}
 }
@@ -218,13 +225,15 @@ func (o *fetched[T]) begin(src Source, hops int) {
 		case e != nil && hops == maxHops:
 			o.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
 		case e != nil:
-			o.absent.passedOn(o, e.Source)
+			o.absent.passedOn(src, e.Source)
 			o.begin(e.Source, hops+1)
+		case errors.Is(err, ErrObjectLost) && hops < maxHops:
+			o.rebuild(src, err, hops)
 		case err != nil:
 			o.Fail(err)
 		default:
 			if o.absent != nil {
-				o.absent.brought(o, into)
+				o.absent.brought(o, into, src)
 			}
 			o.Start()
 			o.Resolve(*into)

@@ -7,7 +7,7 @@ import (
 )
 
 // Source brings the outcome of a future that has it elsewhere: on the node that owns the future, or in a file of this
-// node. One may also be Located, or a Viewer.
+// node. One may also be Located, a Viewer, or a Remaker.
 type Source interface {
 	// Name says what the future is, for messages.
 	Name() string

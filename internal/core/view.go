@@ -57,7 +57,7 @@ func call[T any](t *Turn, v T, f func(T) error) error {
 
 // show opens the value at its source.
 func show[T any](ctx context.Context, t *Turn, own bool, from *fetched[T], f func(T) error) error {
-	o := &showing[T]{fetched: fetched[T]{src: from.src}}
+	o := &showing[T]{fetched: fetched[T]{src: from.src, absent: from.absent}}
 	o.Init(o, t.job.Top, 0, false)
 	if err := await(ctx, t, own, &o.Future); err != nil {
 		if !o.Cancel(err) {
@@ -95,9 +95,18 @@ func (o *showing[T]) open(src Source, hops int) {
 		var e *Elsewhere
 		switch {
 		case errors.As(err, &e) && hops < maxHops:
+			o.absent.passedOn(src, e.Source)
 			o.open(e.Source, hops+1)
 		case e != nil:
 			o.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
+		case errors.Is(err, ErrObjectLost) && hops < maxHops:
+			o.absent.Rebuild(src, err, func(err error) {
+				if err != nil {
+					o.Fail(err)
+				} else if src := o.again(); src != nil {
+					o.open(src, hops+1)
+				}
+			})
 		case err != nil:
 			o.Fail(err)
 		default:

@@ -9,12 +9,13 @@ import "time"
 //	Limited     how long it may take, for messages    a deadline's alarm
 //	Describer   what its Turn is                      when its Turn is made
 //	Stoppable   it was cancelled                      Future.Cancel
+//	Remaker     its value is lost                     Future.Rebuild
 //	lazy        it starts for its first waiter        Subscribe
 //	sourced     its value comes from a Source         ID, SourceOf
 //	typed       the Result around its Future          wherever the value is concerned; a Work without it has none here
 //
-// Interfaces besides those of Work are found in the same way: an Objects may be Names, a Source may be Located or a
-// Viewer.
+// Interfaces besides those of Work are found in the same way: an Objects may be Names, a Source may be Located, a
+// Viewer or a Remaker.
 type Work interface {
 	// Name is the function, or kind/key.method.
 	Name() string
