@@ -12,8 +12,8 @@ import (
 	"github.com/raysys/raysys/internal/mesh"
 )
 
-// seekSessions dials the hosts whose sessions this node needs to become a host, until it is one (member/host.go), and logs what it
-// lacks.
+// seekSessions dials the hosts whose sessions this node needs to become a host, until it is one
+// (internal/member/host.go), and logs what it lacks.
 func (c *cluster) seekSessions() {
 	pause := c.times.Dial
 	for {
@@ -70,14 +70,14 @@ func (c *cluster) whyNoHost() string {
 // maxReasons bounds the nodes that whyNoHost names.
 const maxReasons = 4
 
-// dialBack dials a node that joined later than this one, unless it has dialled by then: it may be unable to. One connection between
-// two nodes is enough.
+// dialBack dials a node that joined later than this one, unless it has dialled by then: it may be unable to. One
+// connection between two nodes is enough.
 func (c *cluster) dialBack(k core.NodeKey) {
 	c.runner.After(c.times.Dial, func() { c.mesh.Connect(k, func(*mesh.Peer, error) {}) })
 }
 
-// reaches reports whether this node has a session with the node of that name. A shard is handed only to such a node: else calls to
-// the grains of the shard would fail here.
+// reaches reports whether this node has a session with the node of that name. A shard is handed only to such a node:
+// else calls to the grains of the shard would fail here.
 func (c *cluster) reaches(v *member.View, id raysys.NodeID) bool {
 	n, ok := v.Node(id)
 	return ok && c.mesh.Peer(mesh.KeyOf(n)) != nil

@@ -36,7 +36,7 @@ func undocumented(fsys fs.FS) (bad []string, packages int, err error) {
 		if err != nil {
 			return err
 		}
-		if f.Name.Name == "main" { // a command says what it does in its main.go
+		if f.Name.Name == "main" { // a command says what it does where its main is
 			return nil
 		}
 		if _, seen := docs[dir]; !seen {
@@ -181,7 +181,7 @@ func TestHouseRulesFindOffences(t *testing.T) {
 	undoc, _, err1 := undocumented(fsys)
 	over, _, err2 := tooLong(fsys)
 	slept, _, err3 := sleeps(fsys)
-	if err1 == nil { // half.go has no such fault: its package clause is whole
+	if err1 == nil { // the half file has no such fault: its package clause is whole
 		err1 = err2
 	}
 	if err1 != nil || err3 != nil {

@@ -54,7 +54,7 @@ func newPeer(m *Mesh, l *link.Peer) *Peer {
 	p.turns.Job = m.cfg.Job
 	for i, f := range id.Functions {
 		p.kinds[f.Kind+" "+f.Name] = true
-		if p.Foreign() {
+		if p.OtherProgram() {
 			continue // it has functions of the same names, and none of them are these
 		}
 		// Differing types are as good as a missing function (rule C4).
@@ -71,9 +71,9 @@ func (p *Peer) Key() core.NodeKey { return p.key }
 // Namespace is that of the peer's program.
 func (p *Peer) Namespace() string { return p.namespace }
 
-// Foreign reports whether the peer runs another program (rule C2). It leads shards for this one's grains and knows
-// where they are, but neither calls the other's functions.
-func (p *Peer) Foreign() bool { return p.namespace != p.mesh.cfg.Namespace }
+// OtherProgram reports whether the peer runs another program, which has another namespace (rule C2). Each leads shards for
+// the other's grains and says where they are; neither calls the other's functions.
+func (p *Peer) OtherProgram() bool { return p.namespace != p.mesh.cfg.Namespace }
 
 // Can reports whether the peer's program has a function: "task x", "grain y".
 func (p *Peer) Can(function string) bool { return p.kinds[function] }
@@ -105,7 +105,7 @@ func (p *Peer) Runs(e *core.Entry) (uint32, bool) {
 
 // Entry implements wire.Peer.
 func (p *Peer) Entry(number uint32) *core.Entry {
-	if p.Foreign() || int(number) >= len(p.mesh.entries) {
+	if p.OtherProgram() || int(number) >= len(p.mesh.entries) {
 		return nil
 	}
 	return p.mesh.entries[number]

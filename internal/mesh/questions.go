@@ -29,7 +29,7 @@ type pending struct {
 	done func(r *wire.Reader, err error) error
 }
 
-// Start makes c ready for use over conn.
+// Start makes q ready for use over conn.
 func (q *Questions) Start(conn Conn, later func(func())) { q.conn, q.later = conn, later }
 
 // Ask asks the peer a question of a kind, which question appends to a frame, and calls done once: on the connection's
@@ -67,7 +67,7 @@ func (q *Questions) send(class wire.Class, kind wire.Kind, frame []byte) error {
 	return q.conn.Send(class, kind, frame)
 }
 
-// Ask is Call for an answer that read makes a value of.
+// Ask is Questions.Ask for an answer that read makes a value of.
 func Ask[A any](q *Questions, class wire.Class, kind wire.Kind, question func(dst []byte) []byte, read func(*wire.Reader) (A, error), done func(A, error)) {
 	q.Ask(class, kind, question, func(r *wire.Reader, err error) error {
 		var none A
