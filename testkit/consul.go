@@ -9,17 +9,19 @@ import (
 )
 
 // ConsulOption changes a Consul server for a test.
-type ConsulOption func(*consulserver.Options)
+type ConsulOption func(*consulOptions)
+
+type consulOptions struct{ server consulserver.Options }
 
 // OnDisk keeps the server's data over restarts, and writes it through before it answers. Without it the server comes
 // back empty.
-func OnDisk() ConsulOption { return func(o *consulserver.Options) { o.Disk = true } }
+func OnDisk() ConsulOption { return func(o *consulOptions) { o.server.Disk = true } }
 
 // ACL makes the server deny everything to clients without a token.
-func ACL() ConsulOption { return func(o *consulserver.Options) { o.ACL = true } }
+func ACL() ConsulOption { return func(o *consulOptions) { o.server.ACL = true } }
 
 // MinTTL lets sessions be as short as d, for tests that wait for their end. Consul's own least is 10 s.
-func MinTTL(d time.Duration) ConsulOption { return func(o *consulserver.Options) { o.MinTTL = d } }
+func MinTTL(d time.Duration) ConsulOption { return func(o *consulOptions) { o.server.MinTTL = d } }
 
 // ConsulServer is a real Consul server on ports of its own.
 type ConsulServer struct {
@@ -32,11 +34,11 @@ type ConsulServer struct {
 // run github.com/raysys/raysys/testkit/consul -o bin/consul. With -short the test is skipped.
 func Consul(t testing.TB, opts ...ConsulOption) *ConsulServer {
 	t.Helper()
-	var o consulserver.Options
+	var o consulOptions
 	for _, f := range opts {
 		f(&o)
 	}
-	return &ConsulServer{t, consultest.Start(t, o)}
+	return &ConsulServer{t, consultest.Start(t, o.server)}
 }
 
 // Address is host:port of the server's HTTP interface, which stays the same over restarts: for RAYSYS_CONSUL and

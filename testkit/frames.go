@@ -4,14 +4,13 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
-	"github.com/raysys/raysys/internal/wire"
 )
 
 // Frame is one that a node is about to send.
 type Frame struct {
 	From, To raysys.NodeID
-	Class    wire.Class
-	Kind     wire.Kind // see internal/wire; a rule need not look at it
+	Class    string // control, replies, requests or bulk
+	Kind     uint8  // the number of the frame's kind on the wire; a rule need not look at it
 }
 
 // Drop loses frames for which rule holds, each with probability p, until Heal. A nil rule holds for all. A stream loses
@@ -31,5 +30,5 @@ func (c *Cluster) rule(a link.Action, p float64, rule func(Frame) bool) {
 		c.chaos.Set(a, p, nil)
 		return
 	}
-	c.chaos.Set(a, p, func(f linktest.Frame) bool { return rule(Frame(f)) })
+	c.chaos.Set(a, p, func(f linktest.Frame) bool { return rule(Frame{f.From, f.To, f.Class.String(), uint8(f.Kind)}) })
 }

@@ -12,6 +12,4 @@ var exceptions = []exception{
 	{"system ClusterConfig.*", "for testkit: network, clock and faults become one field of an internal type"},
 	{"system NodeMemory.*", "figures of the object store and its transfers, which need types of system"},
 	{"testkit Cluster.Network", "a user of testkit asks the network for faults, which need methods of testkit"},
-	{"testkit Frame.*", "class and kind of a frame, which need types of testkit"},
-	{"testkit ConsulOption", "an option sets fields of an internal struct"},
 }

@@ -40,7 +40,7 @@ func TestSourceKilled(t *testing.T) {
 		}
 		sent, reached := atomic.Int64{}, make(chan struct{})
 		c.Drop(1, func(f testkit.Frame) bool { // what is behind the last chunk that shall arrive does not
-			if f.Kind != wire.KindChunk || f.From != "n1" {
+			if f.Kind != uint8(wire.KindChunk) || f.From != "n1" {
 				return false
 			}
 			n := sent.Add(1)
@@ -115,7 +115,7 @@ func TestCopyMadeMeanwhile(t *testing.T) {
 	reached := make(chan struct{})
 	sent := 0
 	c.Drop(1, func(f testkit.Frame) bool {
-		if f.Kind != wire.KindChunk || f.From != "n1" || f.To != "n3" {
+		if f.Kind != uint8(wire.KindChunk) || f.From != "n1" || f.To != "n3" {
 			return false
 		}
 		if sent++; sent == 4 {
