@@ -16,7 +16,7 @@ type machine struct {
 	keys    ordered.Set
 	kept    map[Version]kept // segments' records of unknown types
 	foreign []kept           // snapshots' records of unknown types
-	bytes   int              // what a snapshot of it takes, before packing
+	bytes   int              // of a snapshot of the machine, before packing
 
 	epoch uint64 // of the last segment applied
 	next  uint64 // number of the segment after it
@@ -26,7 +26,7 @@ func newMachine() *machine {
 	return &machine{records: map[string]Record{}, kept: map[Version]kept{}, next: 1}
 }
 
-// entryBytes is about what a record takes in a snapshot beside key and value.
+// entryBytes is about how many bytes a record takes in a snapshot beside its key and value.
 const entryBytes = 24
 
 func (m *machine) put(key string, r Record) {

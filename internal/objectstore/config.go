@@ -7,18 +7,20 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// Config says what a store may use. The zero value is a store for one process with a temporary spill directory.
+// Config has the limits and places of a store. The zero value is a store for one process with a temporary spill
+// directory.
 type Config struct {
-	// Budget is the memory that objects may take, in bytes; 0 is 30 % of what this process may have (its cgroup's limit or
-	// the machine's memory). The rest is for what the program itself holds while it works on objects.
+	// Budget is the memory that objects may take, in bytes; 0 is 30 % of AvailableMemory. The rest is for the values
+	// that the program itself holds while it works on objects.
 	Budget int64
-	// Warm bounds the memory of segments kept mapped for the next object, in bytes, within Budget; 0 is a quarter of it,
-	// less than 0 keeps none. First touch of cold memory is slower than a fast network.
+	// Warm bounds the memory of segments kept mapped for the next object, in bytes, within Budget; 0 is a quarter of
+	// it, less than 0 keeps none. First touch of cold memory is slower than a fast network.
 	Warm int64
 	// Dir is where spill files go, below it one directory per incarnation of the node. "" is a directory below
 	// os.TempDir, made when something is spilled first and removed by Close.
 	Dir string
-	// Disk bounds the spill files, in bytes; 0 is what the file system has, less a reserve of 1 GiB or a twentieth of it.
+	// Disk bounds the spill files, in bytes; 0 is all free space of the file system, less a reserve of 1 GiB or a
+	// twentieth of it.
 	Disk int64
 	// Cluster, Node and Incarnation are the node's; spill files of another cluster or node are never read.
 	Cluster     string
@@ -51,7 +53,7 @@ type Hooks struct {
 	Trouble func(what string, err error)
 }
 
-// AvailableMemory is what this process may have, in bytes: the least limit of its cgroups, or the machine's memory.
+// AvailableMemory is the memory that this process may have, in bytes: the least limit of its cgroups, or the machine's.
 func AvailableMemory() int64 { return memory() }
 
 func (c *Config) fill() error {

@@ -24,13 +24,12 @@
 //  1. The owner draws a nonce for each value that it adds: the [Version]. Bytes are cut into chunks of 1 MiB with a
 //     CRC-32C each. The owner computes the sum of a chunk once, before the chunk first leaves memory: when it is sent
 //     ([Chunk.Sum]), when its segment is shared, or when it is written to a file. From then on the sum stays with the
-//     chunk ([Incoming.Filled], Shared.Sums, spill files), and what comes from a file, another process or another node
-//     is verified against it before it is handed out as bytes. A value that is encoded again must have the sums that
-//     are known.
+//     chunk ([Incoming.Filled], Shared.Sums, spill files). Bytes from a file, another process or another node are
+//     verified against it before they are handed out. A value that is encoded again must have the sums that are known.
 //  2. Each use ends with one call: [Object.Release] ends the node's need, [Chunk.Release], [Mapping.Close] and Unpin
 //     end one use. Bytes are freed when the need and all uses are over.
-//  3. What [Object.Bytes] returned belongs to the collector and may be kept for ever; what a [Mapping] or a [Chunk]
-//     shows ends with it. Neither may be written to.
+//  3. Bytes that [Object.Bytes] returned belong to the collector and may be kept for ever; the bytes of a [Mapping] or
+//     a [Chunk] end with it. Neither may be written to.
 //  4. Every verb that may wait for memory, a disk or another's work takes a context.
 //  5. Faults are errors: [raysys.ErrStoreFull] when neither memory nor disk has room, [raysys.ErrObjectLost] with the
 //     reason when the last form of an object is gone, such as a spill file that was damaged or deleted.

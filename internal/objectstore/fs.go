@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// FS is what the store needs of a file system. Names are paths as package os takes them. A test hands in one that fails
-// on demand.
+// FS has the functions of a file system that the store needs. Names are paths as package os takes them. A test hands in
+// one that fails on demand.
 type FS interface {
 	MkdirAll(dir string) error
 	// Create makes a file that did not exist.
@@ -21,7 +21,8 @@ type FS interface {
 	List(dir string) ([]string, error)
 	// Space returns the bytes that are free and those there are, where dir is.
 	Space(dir string) (free, all int64, err error)
-	// Lock holds the lock file name, made if need be, until it is closed or the process ends. It does not wait: ErrLocked.
+	// Lock holds the lock file name, made if need be, until it is closed or the process ends. It does not wait:
+	// ErrLocked.
 	Lock(name string) (io.Closer, error)
 }
 
@@ -37,7 +38,7 @@ type File interface {
 	OS() *os.File
 }
 
-// ErrLocked is what FS.Lock returns while another holds the lock.
+// ErrLocked is returned by FS.Lock while another process holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
 // disk is the real file system.

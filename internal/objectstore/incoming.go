@@ -14,7 +14,7 @@ const maxSpare = 8
 // Object returns the object, which can be read as far as it came.
 func (in *Incoming) Object() *Object { return in.object }
 
-// Version returns what is being received.
+// Version returns the version that is being received.
 func (in *Incoming) Version() Version { return in.version }
 
 // Form returns where the bytes go.

@@ -22,7 +22,7 @@ type Value interface {
 	Evict() bool
 }
 
-// Reason is a Value that says what made it, for Info.Why.
+// Reason is a Value that names its origin, for Info.Why.
 type Reason interface {
 	// Why is called once, with the store's lock held.
 	Why() string
@@ -34,7 +34,7 @@ type Object struct {
 	id    raysys.TaskID
 	since time.Time
 
-	// What follows is guarded by the store's mutex.
+	// The fields below are guarded by the store's mutex.
 
 	version  Version // its Size counts once there are sums, and then stays
 	sums     *sums   // nil until the length of the encoding is known
@@ -53,10 +53,10 @@ type Object struct {
 	pins     int
 	users    int           // mappings, chunks and lent buffers: forms stay as they are
 	op       chan struct{} // closed when the work on it that moves bytes is over; nil when there is none
-	charged  int64         // what the budget was charged
-	why      string        // what brought it here
+	charged  int64         // bytes that the budget was charged
+	why      string        // how the object came here
 
-	room link // in the chain of what can make room
+	room link // in the chain of the objects that can make room
 	disk link // in the chain of those with a file
 }
 
@@ -138,8 +138,8 @@ func (o *Object) Lost() error {
 	return o.lost
 }
 
-// settle brings the books up to date after any change of o: its charge, its place among what can make room, and its end.
-// The store's mutex is held.
+// settle brings the books up to date after any change of o: its charge, its place among the objects that can make room,
+// and its end. The store's mutex is held.
 func (o *Object) settle() {
 	s := o.store
 	if o.users == 0 && o.op == nil && o.pins == 0 && (o.released || o.lost != nil) {
@@ -154,8 +154,8 @@ func (o *Object) settle() {
 	o.place()
 }
 
-// memory is what o's forms take. A foreign segment is charged to the process it belongs to, and the mapping of a file
-// is not charged: the kernel takes those pages back as it likes.
+// memory returns the bytes that o's forms take. A foreign segment is charged to the process it belongs to, and the
+// mapping of a file is not charged: the kernel takes those pages back as it likes.
 func (o *Object) memory() (n int64) {
 	if o.value != nil {
 		n += o.live
@@ -205,8 +205,8 @@ func (o *Object) unlist() {
 	}
 }
 
-// begin takes the one slot for work on o that moves bytes; it waits for its turn. The store's mutex is held, but for the
-// wait.
+// begin takes the one slot for work on o that moves bytes; it waits for its turn. The store's mutex is held, but for
+// the wait.
 func (o *Object) begin(ctx context.Context) error {
 	for o.op != nil {
 		if err := o.store.await(ctx, o.op); err != nil {
@@ -257,8 +257,8 @@ func (o *Object) gone() error {
 // errOtherForm says that a file was given up, and that o has its bytes in another form: look again.
 var errOtherForm = errors.New("another form serves")
 
-// lose notes that a file is gone, and with it the object where it was the last form. The store's mutex is held; the hook
-// runs after it.
+// lose notes that a file is gone, and with it the object where it was the last form. The store's mutex is held; the
+// hook runs after it.
 func (o *Object) lose(cause error) error {
 	if o.value != nil || o.heap != nil || o.seg != nil {
 		return errOtherForm

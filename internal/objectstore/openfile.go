@@ -50,8 +50,8 @@ func (s *Store) closeFile(f *spillFile, h *handle) {
 	s.later(func() { h.file.Close() })
 }
 
-// broken decides what an error with a spill file means: a file that is gone or damaged is given up, and with it the
-// object where it was the last form. The mutex is held.
+// broken handles an error with a spill file. A file that is gone or damaged is given up, and with it the object where
+// the file was its last form. The mutex is held.
 func (o *Object) broken(ctx context.Context, f *spillFile, cause error) error {
 	if context.Cause(ctx) != nil {
 		return fmt.Errorf("read object %s: %w", o.id, cause)

@@ -213,8 +213,8 @@ func (o *Object) verifyAll(ctx context.Context, r io.ReaderAt, body int64) error
 	return nil
 }
 
-// readChunk reads chunk i of a file into b and verifies it while it is in the processor's cache. The sums of what is in
-// a file are all known, and stay: they are read without the mutex.
+// readChunk reads chunk i of a file into b and verifies it while it is in the processor's cache. The sums of a
+// file's chunks are all known, and stay: they are read without the mutex.
 func (o *Object) readChunk(ctx context.Context, r io.ReaderAt, body int64, i int, b []byte) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

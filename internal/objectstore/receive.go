@@ -17,7 +17,7 @@ const (
 	// Segment is mapped memory, which is used again while warm, for an object that is viewed. It is Heap where the
 	// platform has no such memory.
 	Segment
-	// Disk is a spill file, for what shall not take memory. Receive takes it by itself when there is no room.
+	// Disk is a spill file, for an object that shall not take memory. Receive takes it by itself when there is no room.
 	Disk
 )
 
@@ -34,7 +34,7 @@ type Incoming struct {
 	writer  *fileWriter // of Disk
 	part    *spillFile  // the file while it is written, for receivers that are served from it
 
-	// What follows is guarded by the store's mutex.
+	// The fields below are guarded by the store's mutex.
 
 	state   []chunkState
 	buffers map[int][]byte        // lent, of Disk
@@ -96,7 +96,7 @@ func (s *Store) Receive(ctx context.Context, v Version, form Form) (*Incoming, e
 	return in, nil
 }
 
-// receivable reports what keeps a version from being received.
+// receivable returns the reason why a version cannot be received, nil when it can.
 func (s *Store) receivable(v Version) error {
 	o := s.table[v.ID]
 	switch {
@@ -194,7 +194,7 @@ func (s *Store) segmentFor(ctx context.Context, size int64) (*segment, error) {
 	return seg, nil
 }
 
-// abandon gives back what memoryFor found.
+// abandon gives back the memory that memoryFor found.
 func (s *Store) abandon(in *Incoming, seg *segment) {
 	if seg != nil {
 		s.destroy(seg)
@@ -206,7 +206,7 @@ func (s *Store) abandon(in *Incoming, seg *segment) {
 	s.wake()
 }
 
-// memory is what o's charge does not hold through a form of its own.
+// memory returns the bytes that are charged to the object, which has no form of them yet.
 func (in *Incoming) memory() int64 {
 	n := int64(0)
 	if in.form == Heap {

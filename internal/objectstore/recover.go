@@ -12,7 +12,7 @@ import (
 	"github.com/raysys/raysys"
 )
 
-// oldDir is what an earlier incarnation of this node left.
+// oldDir is the spill directory that an earlier incarnation of this node left.
 type oldDir struct {
 	path  string
 	lock  io.Closer
@@ -26,7 +26,7 @@ type oldFile struct {
 }
 
 // recover looks at the directories of earlier incarnations. One whose lock is held belongs to a process that lives, and
-// is left alone. What cannot be read is as good as not there.
+// is left alone. Files that cannot be read are treated as missing.
 func (s *Store) recover() {
 	names, err := s.fs.List(s.config.Dir)
 	if err != nil {

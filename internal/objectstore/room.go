@@ -153,12 +153,12 @@ func (s *Store) press() bool {
 	return true
 }
 
-// lastEvery is the least time between two collections that pressLast asks for: a store that stays full fails many calls,
-// and a collection of a large heap takes much of the processor.
+// lastEvery is the least time between two collections that pressLast asks for: a store that stays full fails many
+// calls, and a collection of a large heap takes much of the processor.
 const lastEvery = time.Second
 
-// pressLast asks for a collection before a call fails because the disk does not help either. Nothing can be added to a full
-// store, so press alone would never ask again, and garbage would keep the store full.
+// pressLast asks for a collection before a call fails because the disk does not help either. Nothing can be added to a
+// full store, so press alone would never ask again, and garbage would keep the store full.
 func (s *Store) pressLast() bool {
 	if s.config.Pressure == nil || s.config.Now().Sub(s.collected) < lastEvery {
 		return false
@@ -203,7 +203,7 @@ func (s *Store) retire(seg *segment) {
 		s.destroy(seg)
 		return
 	}
-	s.used += int64(len(seg.mem)) // what the object is about to give back
+	s.used += int64(len(seg.mem)) // the bytes that the object is about to give back
 }
 
 // destroy gives a segment back at the next unlock.
@@ -237,7 +237,7 @@ func (s *Store) drop(o *Object) bool {
 	o.room.remove()
 	before := o.charged
 	if !s.forget(o) || o.users > 0 || o.pins > 0 || o.primary {
-		if o.users == 0 && o.pins == 0 && o.value != nil { // what stands beside a value that stays can go
+		if o.users == 0 && o.pins == 0 && o.value != nil { // the value stays; its other forms can go
 			o.encoding, o.heap = nil, nil
 			o.dropSegment()
 		}

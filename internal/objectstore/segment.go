@@ -2,8 +2,8 @@ package objectstore
 
 import "errors"
 
-// segment is memory outside the collector's, which other processes of the host can map: a memory file of fixed size. Its
-// pages are there before it is used, so that touching it can neither fail nor wait for the kernel.
+// segment is memory outside the collector's, which other processes of the host can map: a memory file of fixed size.
+// Its pages are there before it is used, so that touching it can neither fail nor wait for the kernel.
 type segment struct {
 	mem  []byte // the whole mapping
 	fd   int    // of the memory file; -1 for a foreign one
@@ -20,12 +20,12 @@ type inode struct{ device, number uint64 }
 // errNoSegments says that this platform has no memory files.
 var errNoSegments = errors.New("this platform has no memory files that processes can share")
 
-// segmentGrain is what capacities are rounded up to, in bytes, so that a warm segment fits the next object of about the
-// same size.
+// segmentGrain rounds capacities: they are multiples of it, in bytes, so that a warm segment fits the next object of
+// about the same size.
 const segmentGrain = 64 << 10
 
-// minSegment is the size from which received bytes go to a segment, in bytes: below it a buffer of the collector's is as
-// good, and costs no descriptor.
+// minSegment is the size from which received bytes go to a segment, in bytes: below it a buffer of the collector's is
+// as good, and costs no descriptor.
 const minSegment = 256 << 10
 
 func capacity(size int64) int64 { return (size + segmentGrain - 1) / segmentGrain * segmentGrain }

@@ -103,7 +103,7 @@ func (o *Object) parts() [][]byte {
 	return nil
 }
 
-// encode makes the bytes of a value; what its own methods panic with is an error here.
+// encode makes the bytes of a value. A panic of the value's own methods becomes an error.
 func encode(id raysys.TaskID, v Value) (pieces [][]byte, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -143,8 +143,8 @@ func (s *Store) newFile(id raysys.TaskID, attempt uint32, size int64) (*fileWrit
 	return w, nil
 }
 
-// makeDisk reserves n bytes of disk: copies go first, then files beside memory that holds the same, then what a
-// collection frees. The mutex is given up during a collection.
+// makeDisk reserves n bytes of disk: copies go first, then files beside memory that holds the same, then the
+// objects that a collection frees. The mutex is given up during a collection.
 func (s *Store) makeDisk(n int64) error {
 	limit := s.config.Disk
 	if limit == 0 {

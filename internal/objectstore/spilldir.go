@@ -27,7 +27,7 @@ type spillDir struct {
 	temp bool   // nothing in base outlives its process
 	name string // of this incarnation in base
 
-	mu   sync.Mutex // guards what follows, and is held while the directory is made
+	mu   sync.Mutex // guards dir and lock, and is held while the directory is made
 	dir  string
 	lock io.Closer
 }
@@ -44,8 +44,7 @@ func newSpillDir(c *Config) *spillDir {
 	return d
 }
 
-// dirPrefix begins the names of a node's directories; what follows is the incarnation, and a number where that is
-// taken.
+// dirPrefix begins the names of a node's directories. The incarnation follows, and a number where that name is taken.
 func dirPrefix(c *Config) string {
 	return url.PathEscape(c.Cluster) + "@" + url.PathEscape(string(c.Node)) + "-"
 }

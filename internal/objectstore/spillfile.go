@@ -120,7 +120,7 @@ func (w *fileWriter) fill(ctx context.Context, id raysys.TaskID, source source) 
 }
 
 // commit writes the header, closes the file and gives it its name. There is no fsync: a spill file outlives its
-// process, and what a crash of the host tears is found by its checksums.
+// process, and the checksums show a file that a crash of the host tore.
 func (w *fileWriter) commit(v Version, sums []uint32) (*spillFile, error) {
 	err := w.seal(v, sums)
 	if cerr := w.file.Close(); err == nil {

@@ -59,7 +59,7 @@ type Info struct {
 	Pins    int
 	Users   int // mappings, chunks being sent and buffers being filled
 	Since   time.Time
-	Why     string // what brought it here: put, or as the value says (Reason), received, attached, recovered
+	Why     string // how the object came here: put, or as the value says (Reason), received, attached, recovered
 	Lost    error
 }
 

@@ -23,7 +23,7 @@ type Store struct {
 	cancel context.CancelCauseFunc
 	serial atomic.Uint64 // of temporary files
 
-	mu    sync.Mutex // guards what follows and every object's state; never held while bytes move or the disk works
+	mu    sync.Mutex // guards the rest and every object's state; never held while bytes move or the disk works
 	table map[raysys.TaskID]*Object
 	// used is the memory of all forms and of warm segments; reserved is promised to callers who are about to use it.
 	used, reserved int64
@@ -38,7 +38,7 @@ type Store struct {
 	spilling                      int
 	waiting                       int           // callers that wait for changed
 	changed                       chan struct{} // closed and replaced by wake
-	trash                         []func()      // what the next unlock does after it
+	trash                         []func()      // called by the next unlock, after it
 	closed                        bool
 	old                           []*oldDir    // of earlier incarnations, until Sweep
 	idle                          []*spillFile // files that stay mapped without use; longest ago first
@@ -54,8 +54,8 @@ type counters struct {
 	spilledBytes, receivedBytes                int64
 }
 
-// Open makes a store. Where Config.Dir is given it looks there for what earlier incarnations of the node left; see
-// Recovered. A directory that cannot be read or made is no error here: the store holds what fits in memory.
+// Open makes a store. Where Config.Dir is given it looks there for files of earlier incarnations of the node; see
+// Recovered. A directory that cannot be read or made is no error here: the store then holds as much as fits in memory.
 func Open(c Config) (*Store, error) {
 	if len(c.Cluster) > maxCluster {
 		return nil, fmt.Errorf("open object store: the cluster's id has %d bytes; give at most %d", len(c.Cluster), maxCluster)
@@ -74,7 +74,7 @@ func Open(c Config) (*Store, error) {
 	return s, nil
 }
 
-// unlock gives the mutex up, and does what had to wait for that.
+// unlock gives the mutex up, and then calls the functions that had to wait for that.
 func (s *Store) unlock() {
 	trash := s.trash
 	s.trash = nil
@@ -125,8 +125,8 @@ func (s *Store) Lookup(id raysys.TaskID) *Object {
 	return s.table[id]
 }
 
-// Take is Lookup of an object that has its bytes, or is receiving them. It is pinned: the caller calls Unpin. Between Lookup and
-// Pin a copy can be dropped for room.
+// Take is Lookup of an object that has its bytes, or is receiving them. It is pinned: the caller calls Unpin. Between
+// Lookup and Pin a copy can be dropped for room.
 func (s *Store) Take(id raysys.TaskID) *Object {
 	s.mu.Lock()
 	defer s.unlock()
@@ -139,8 +139,8 @@ func (s *Store) Take(id raysys.TaskID) *Object {
 	return o
 }
 
-// Add puts a live value into the store, as a primary. It waits while others are moved out to make room, and when there is none
-// the value itself goes to disk. It returns raysys.ErrStoreFull when there is no room for it there either.
+// Add puts a live value into the store, as a primary. It waits while others are moved out to make room, and when there
+// is none the value itself goes to disk. It returns raysys.ErrStoreFull when there is no room for it there either.
 func (s *Store) Add(ctx context.Context, id raysys.TaskID, attempt uint32, v Value) (*Object, error) {
 	size := v.Size()
 	s.mu.Lock()
@@ -185,7 +185,7 @@ func (s *Store) Add(ctx context.Context, id raysys.TaskID, attempt uint32, v Val
 	return o, nil
 }
 
-// makeMore is what to do about a store that is full.
+// makeMore is the advice in the error of a full store.
 const makeMore = "release references, or give the store more memory, more disk or another spill directory"
 
 // vacant reports an object that has the id already.

@@ -21,9 +21,9 @@ type source func(emit func([]byte) error) error
 // hold a quarter of it beyond the memory that is charged.
 const streamShare = 8
 
-// sourceOf returns what to write of an object, and how many bytes that is. A value that is streamed is read twice: its
-// length comes before the first byte is written, and with it the sums that the second reading must have too, unless
-// they are known. It is called without the mutex.
+// sourceOf returns a source of the bytes to write for an object, and their number. A value that is streamed is read
+// twice: its length comes before the first byte is written, and with it the sums that the second reading must have too,
+// unless they are known. It is called without the mutex.
 func (s *Store) sourceOf(o *Object, pieces [][]byte, v Value, live int64, known bool) (size int64, first []uint32, src source, err error) {
 	if stream, ok := v.(Streamer); ok && pieces == nil && live > s.config.Budget/streamShare {
 		src := guarded(o.id, stream)
@@ -51,7 +51,7 @@ func (s *Store) sourceOf(o *Object, pieces [][]byte, v Value, live int64, known 
 	}, nil
 }
 
-// guarded is the source of a value. Errors of the value's own are marked as such; those of emit stay what they are.
+// guarded is the source of a value. An error of the value itself is marked as such; one of emit is returned as it is.
 func guarded(id raysys.TaskID, v Streamer) source {
 	return func(emit func([]byte) error) (err error) {
 		var theirs error
