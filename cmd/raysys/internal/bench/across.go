@@ -134,7 +134,7 @@ func waitAcross(ctx context.Context, p Plan) (measured, error) {
 	return m, err
 }
 
-// What is measured is work between processes: elsewhere and tasksElsewhere make sure that it is.
+// These rows measure work between processes: elsewhere and tasksElsewhere make sure that the work is done there.
 
 // elsewhere refuses a grain that is in no worker's process.
 func (c *cluster) elsewhere(ctx context.Context, g grains.Grain[counter]) error {

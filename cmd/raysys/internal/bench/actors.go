@@ -13,8 +13,8 @@ import (
 
 const mailboxName = "buffered channel to one goroutine that holds the state"
 
-// rawActor is the raw limit of the actor rows with many calls in flight: what a Go program without raysys would write
-// for one piece of state with many callers.
+// rawActor is the raw limit of the actor rows with many calls in flight: a Go program without raysys would guard one
+// piece of state with many callers like this.
 type rawActor struct {
 	inbox chan rawCall // closed by close
 	done  sync.WaitGroup

@@ -21,7 +21,7 @@ const (
 	vectors = 8 << 10 / 4
 )
 
-// part is what one rank is to do.
+// part is the work of one rank.
 type part struct {
 	Group  string
 	Rank   int
@@ -96,7 +96,7 @@ var (
 	whereHeld    = grains.Method0(shareholders, "where", (*shareholder).where)
 )
 
-// naivePart is what the root of the naive way is to do.
+// naivePart is the work of the root in the naive way.
 type naivePart struct {
 	Keys   []string // of the shareholders
 	Rounds int

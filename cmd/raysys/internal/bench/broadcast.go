@@ -100,7 +100,7 @@ func (c *cluster) spread(driver context.Context, workers []string, data []byte) 
 	return took, after - before, c.empty(driver)
 }
 
-// rawStreams measures what this machine can do of it: as many bytes over one raw connection, and over four at once.
+// rawStreams measures the raw limit of a broadcast: the same bytes over one raw connection, and over four at once.
 func rawStreams(ctx context.Context, p Plan, data []byte) (one, all time.Duration, err error) {
 	s, err := newSpring(ctx, "", data)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// What the rows of large objects move, unless Plan.Size says otherwise.
+// The sizes that the rows of large objects move, unless Plan.Size gives another.
 const (
 	gigabyte  = 1 << 30
 	putBytes  = 800_000_000 // Ray's row puts as much

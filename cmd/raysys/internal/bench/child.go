@@ -13,7 +13,7 @@ import (
 // ChildCommand is the hidden command under which a binary that measures child processes must call Child.
 const ChildCommand = "bench-child"
 
-// What a child does. Each waits for the end of its input when it has done so, or does what its input says.
+// The commands of a child. It obeys lines of its input where its command says so, and waits for the end of its input.
 const (
 	childNothing   = "nothing"    // say so
 	childFirstTask = "first-task" // start a node, run one task, say so
@@ -60,8 +60,8 @@ func children() map[string]child {
 	}
 }
 
-// Child is the process that a row started: args say what it does, its input ends when it should. Each begins with the
-// same start of a binary, so that childNothing is the raw limit of the others.
+// Child is the process that a row started. args are its command, and it ends with its input. All begin with the same
+// start of a binary, so that childNothing is the raw limit of the others.
 func Child(ctx context.Context, p Plan, args []string, in io.Reader, out io.Writer) error {
 	if len(args) > 0 {
 		if c, ok := children()[args[0]]; ok && len(args)-1 == c.args {

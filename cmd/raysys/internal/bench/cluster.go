@@ -17,8 +17,8 @@ import (
 	"github.com/raysys/raysys/system"
 )
 
-// cluster is what a row of the cross-process tier measures: worker processes, and this process as their driver, which
-// has no CPU of its own and hosts no grain.
+// cluster has the nodes that a row of the cross-process tier measures: worker processes, and this process as their
+// driver, which has no CPU of its own and hosts no grain.
 type cluster struct {
 	name    string
 	plan    Plan
@@ -148,7 +148,7 @@ func (c *cluster) settled(ctx context.Context) error {
 	}
 }
 
-// unsettled says what a settled cluster would not show.
+// unsettled returns the first sign in s that the cluster has not settled, empty when there is none.
 func (c *cluster) unsettled(s system.Status) string {
 	if want := len(c.workers) + 1; len(s.Nodes) != want {
 		return fmt.Sprintf("%d nodes, not %d", len(s.Nodes), want)
@@ -184,7 +184,7 @@ func openStore(address, prefix string) (store.KV, error) {
 	return kv, nil
 }
 
-// sweep removes what the cluster left in the server, which may be one that stays.
+// sweep removes the cluster's keys from the server, which may be one that stays.
 func (c *cluster) sweep(ctx context.Context) error {
 	kv, err := c.store("raysys/")
 	if err != nil {

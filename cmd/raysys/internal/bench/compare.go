@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// measured is what a row found, before it is rounded and named.
+// measured has the figures of a row before they are rounded and named.
 type measured struct {
 	value      float64
 	latency    *hist  // nil when the row has no durations
-	latencyOf  string // what one duration in latency is
+	latencyOf  string // the operation that one duration in latency is of
 	limit      string // name of the raw limit
 	limitValue float64
 	rounds     []float64
@@ -55,7 +55,7 @@ func (s side) loop(slice time.Duration, h *hist) (rate float64, err error) {
 	}
 }
 
-// rounds measures both sides in turn. Each round's figure is what take makes of its rate and durations.
+// rounds measures both sides in turn. take makes the figure of a round from its rate and durations.
 func rounds(ctx context.Context, p Plan, value, limit side, take func(rate float64, h *hist) float64) (measured, error) {
 	m := measured{latency: &hist{}}
 	var scratch hist
@@ -67,7 +67,7 @@ func rounds(ctx context.Context, p Plan, value, limit side, take func(rate float
 		rate, err := s.loop(slice, &scratch)
 		return take(rate, &scratch), err
 	}
-	// Warm both: caches, stacks and the heap's size are not what a row measures. And start without another row's garbage.
+	// Warm both, since no row measures cold caches, stacks and heaps. Start without another row's garbage.
 	runtime.GC()
 	for _, s := range []side{value, limit} {
 		if _, err := once(s, p.Slice/4); err != nil {
@@ -114,7 +114,7 @@ func compareLatency(ctx context.Context, p Plan, value, limit side) (measured, e
 	return m, err
 }
 
-// clockCost is what one reading of the clock adds to every duration, in nanoseconds.
+// clockCost returns how many nanoseconds one reading of the clock adds to every duration.
 func clockCost() float64 {
 	const readings = 10_000
 	start := time.Now()

@@ -1,5 +1,5 @@
-// Package bench measures raysys in rows, each beside its raw limit: the same work done with nothing but the language, in
-// the same run, round by round in turn.
+// Package bench measures raysys in rows, each beside its raw limit: the same work done with nothing but the language,
+// in the same run, round by round in turn.
 //
 // A Row is one operation. Run gives its Result, which the table and the JSON form show.
 //
@@ -9,8 +9,8 @@
 //	           └─ ...                          (medians of the rounds)
 //
 // A tier says where the two ends of an operation are. In the in-process tier a node and its driver are this process. In
-// the cross-process tier this process is the driver of a cluster, without CPUs of its own, the workers are children, and
-// they find each other through a Consul server:
+// the cross-process tier this process is the driver of a cluster, without CPUs of its own, the workers are children,
+// and they find each other through a Consul server:
 //
 //	driver (this process) ── link over loopback TCP ── worker (child) ...      measured in turn with
 //	caller (this process) ──── framed loopback TCP ──── echo (child)
@@ -18,8 +18,8 @@
 // Rows that wait for each result have a child for both ends, each pinned to a CPU from its start, in two layouts.
 //
 // Rules: a figure stands beside a limit of the same run or it is not shown; a row that cannot be measured yet is
-// listed, never made up; what must not disturb others (memory of a node, start of a process) runs in a process of its own,
-// the same binary again (Child); a row of the cross-process tier looks where its work was done.
+// listed, never made up; a measurement that others would disturb (memory of a node, start of a process) runs in a
+// process of its own, the same binary again (Child); a row of the cross-process tier checks where its work was done.
 //
 //	c, err := consulserver.Run(ctx, consulserver.Options{Disk: true})
 //	rows, err := bench.Select([]string{"tasks_sync"}, bench.CrossProcess)

@@ -16,7 +16,7 @@ import (
 	"github.com/raysys/raysys/internal/link"
 )
 
-// The raw limit of what moves an object between processes: one connection, on which so many bytes are written at once and
+// The raw limit of moving an object between processes: one connection, on which as many bytes are written at once and
 // read into memory of the same kind as the object's. Nothing is checked.
 
 // Memory that a drain reads into.
@@ -93,7 +93,7 @@ func (s *spring) accept() {
 					return
 				}
 				if _, err := conn.Write(s.data); err != nil {
-					return // the reading end says what it misses
+					return // the reading end reports the missing bytes
 				}
 			}
 		})
@@ -111,8 +111,8 @@ func (s *spring) close() {
 	s.all.Wait()
 }
 
-// beDrain is the child that reads: ADDRESS BYTES CERTS NODE. Its parent writes the kind of memory, a line each, and gets the
-// nanoseconds that it took.
+// beDrain is the child that reads: ADDRESS BYTES CERTS NODE. Its parent writes the kind of memory, a line each, and
+// gets the nanoseconds that it took.
 func beDrain(ctx context.Context, _ Plan, args []string, in io.Reader, out io.Writer) error {
 	n, err := positive("bytes of a stream", args[1])
 	if err != nil {
@@ -178,7 +178,7 @@ func (c *process) drain(into string) (time.Duration, error) {
 	return time.Duration(ns), err
 }
 
-// tempDir is for what children read; it is removed by the function that is returned.
+// tempDir makes a directory for files that children read, and returns a function that removes it.
 func tempDir() (string, func() error, error) {
 	dir, err := os.MkdirTemp("", "raysys-bench-")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/raysys/raysys/grains"
 )
 
-// What a fault is, and how often.
+// The number of the faults, and their bounds.
 const (
 	killsPerRound = 6 // so that the five rounds of the default make 30
 	watchedGrains = 8 // of the node that goes; they lie in different shards
@@ -37,7 +37,7 @@ func failoverSilence(ctx context.Context, p Plan) (measured, error) {
 	return m, err
 }
 
-// fault is what happens to a node.
+// fault is one way to end a node.
 type fault struct {
 	name   string
 	strike func(*process) error

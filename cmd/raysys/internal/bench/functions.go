@@ -10,7 +10,8 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-// functions is the table of what the rows call. It is the benchmark's own, apart from what else the binary defines.
+// functions is the table of the functions that the rows call. It is the benchmark's own, apart from others of the
+// binary.
 var functions = raysys.NewTable()
 
 // raw is the work of one task, and of one operation of the raw limits: as little as there can be.

@@ -12,9 +12,9 @@ import (
 	"github.com/raysys/raysys/system"
 )
 
-// putGigabytes puts what Ray copies into its store. Here nothing is copied, which the row makes sure of: what Get returns is
-// the memory that was put, and Put allocates next to nothing. So its ratio is 1 by definition, and what memcpy reaches
-// stands beside it.
+// putGigabytes puts as many bytes as Ray's row, which copies them into its store. Here nothing is copied, and the row
+// makes sure of that: Get returns the memory that was put, and Put allocates next to nothing. So its ratio is 1 by
+// definition, and the figure of memcpy stands beside it.
 func putGigabytes(ctx context.Context, p Plan) (m measured, err error) {
 	n := p.size(putBytes)
 	if n <= raysys.ObjectSize {
@@ -55,7 +55,7 @@ func putGigabytes(ctx context.Context, p Plan) (m measured, err error) {
 	return m, err
 }
 
-// putAllocates bounds what a Put may allocate: records of the future and of the object.
+// putAllocates bounds the bytes that a Put may allocate: for the records of the future and of the object.
 const putAllocates = 64 << 10
 
 // putWhole puts a value, and says how long that took. It refuses a copy.

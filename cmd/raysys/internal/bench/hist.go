@@ -52,7 +52,7 @@ func (h *hist) merge(o *hist) {
 	h.max = max(h.max, o.max)
 }
 
-// quantile returns the duration that a share q of what was counted does not exceed; 0 when nothing was.
+// quantile returns the duration that a share q of the durations does not exceed; 0 when there are none.
 func (h *hist) quantile(q float64) time.Duration {
 	rank := uint64(q * float64(h.n))
 	var seen uint64

@@ -18,7 +18,7 @@ import (
 // The rows of large objects put them in this process, the driver, and look at them in tasks that are kept to one worker
 // each, which measure how long that takes them.
 
-// options are what workers of a cluster have beyond the defaults.
+// options are the settings of a cluster's workers that differ from the defaults.
 type options struct {
 	NoSharing bool   `json:"no_sharing"`
 	Certs     string `json:"certs"` // directory of makeCertificates; empty for plain TCP
@@ -60,7 +60,7 @@ type glance struct {
 	Touch  bool // and read a byte of every page
 }
 
-// seen is what it saw.
+// seen is the answer of that task.
 type seen struct {
 	PID   int
 	Len   int
@@ -93,9 +93,9 @@ var look = tasks.DefineIn(functions, "look", func(ctx context.Context, g glance)
 	return s, at(b)
 })
 
-// tidy frees what nobody in the process refers to, so that memory is there for the next round.
+// tidy frees garbage of the process, so that memory is there for the next round.
 var tidy = tasks.DefineIn(functions, "tidy", func(context.Context, int) (int, error) {
-	runtime.GC() // cleanups of the first may free what the second finds
+	runtime.GC() // cleanups of the first may free memory that the second finds
 	runtime.GC()
 	return os.Getpid(), nil
 })

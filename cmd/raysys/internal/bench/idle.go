@@ -13,17 +13,18 @@ import (
 	"github.com/raysys/raysys/system"
 )
 
-// sketchBytes is the raw limit of an idle grain: what a stock protoactor actor, its PID and its id took in the sketch this
-// project began with, 1M of them on the same kind of machine. It is a constant because actors may not be made here.
+// sketchBytes is the raw limit of an idle grain: the memory of a stock protoactor actor, its PID and its id, of which
+// the first sketch of this project made 1M on the same kind of machine. It is a constant because actors may not be made
+// here.
 const sketchBytes = 624
 
-// idleReport is what the child that holds the grains found.
+// idleReport has the figures of the child that holds the grains.
 type idleReport struct {
 	Grains   int     `json:"grains"`
 	PerGrain float64 `json:"bytes_per_grain"`    // live heap, without the user's struct
 	Struct   int     `json:"user_struct_bytes"`  // of the grains measured
 	Heap     uint64  `json:"live_heap_bytes"`    // with all grains idle
-	Before   uint64  `json:"heap_before_bytes"`  // with one grain, which has made what all share
+	Before   uint64  `json:"heap_before_bytes"`  // with one grain, which has made the memory that all share
 	Resident uint64  `json:"rss_bytes"`          // 0 where it cannot be read
 	Seconds  float64 `json:"activation_seconds"` // first call to last answer
 	P50      float64 `json:"batch_p50_us"`       // of 1000 activations
@@ -92,7 +93,7 @@ func idleInChild(ctx context.Context, p Plan, n int) (measured, error) {
 		}
 		return m, fmt.Errorf("read child's report: %w", err)
 	}
-	// A million grains take seconds to leave one by one, which is not what the row is about.
+	// A million grains take seconds to leave one by one. The row does not measure that.
 	if err := c.kill(); err != nil {
 		return m, err
 	}

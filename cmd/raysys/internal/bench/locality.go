@@ -108,7 +108,7 @@ type localitySize struct {
 	sides          [2]localitySide
 }
 
-// localitySide is what became of the tasks that were placed in one of the two ways.
+// localitySide has the figures of the tasks that were placed in one of the two ways.
 type localitySide struct {
 	tasks int
 	took  time.Duration // of the batches

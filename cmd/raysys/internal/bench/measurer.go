@@ -15,7 +15,7 @@ import (
 // process are still measured in turn. Its parent writes nanoseconds, one line for each slice, and gets a slice's
 // durations back, one line each.
 
-// slice is what a measurer found in one slice: how many durations fell into each bucket of a hist.
+// slice has a measurer's figures of one slice: how many durations fell into each bucket of a hist.
 type slice struct {
 	Counts map[int]uint64 `json:"counts"`
 	Max    time.Duration  `json:"max_ns"`

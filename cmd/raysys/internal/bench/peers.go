@@ -42,8 +42,8 @@ func nodePeers(ctx context.Context, p Plan) (measured, error) {
 	return m, err
 }
 
-// idle is the largest resident memory of a worker over as long as ten slices: it has led shards and lost some to the
-// last one that came, and sends what is sent when there is nothing to do.
+// idle returns the largest resident memory of a worker over ten slices. The worker has led shards and lost some to the
+// last worker that came; without work it sends only pings, renewals and reports.
 func (c *cluster) idle(ctx context.Context, w *process, slice time.Duration) (float64, error) {
 	most := 0.0
 	for range 10 {

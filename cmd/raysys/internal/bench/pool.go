@@ -9,7 +9,7 @@ const poolName = "goroutine pool behind a buffered channel"
 
 // pool is the raw limit of the task rows: as many goroutines as CPUs, one buffered channel that feeds them, each
 // result stored where its batch has a place for it, and a WaitGroup per batch. It has no ids, no cancellation, no
-// futures of their own and no bound on what a result waits for.
+// futures of their own and no bound on how long a result waits.
 type pool struct {
 	jobs    chan poolJob // closed by close
 	workers sync.WaitGroup

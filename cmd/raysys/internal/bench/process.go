@@ -30,7 +30,7 @@ type process struct {
 // anywhere is the CPU of a process that may run on all.
 const anywhere = -1
 
-// launch starts this binary again to do what args say.
+// launch starts this binary again with the command args.
 func launch(ctx context.Context, p Plan, args ...string) (*process, error) {
 	return launchOn(ctx, p, anywhere, args...)
 }
@@ -107,7 +107,7 @@ func (c *process) end() error {
 	return nil
 }
 
-// line reads one line of what the child says; its own words are the error when it says none.
+// line reads one line of the child's output. When there is none, the child's error output is the error.
 func (c *process) line() (string, error) {
 	line, err := c.out.ReadString('\n')
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *process) strike() error {
 	return nil
 }
 
-// kill ends a child whose own end would take longer than what it was started for, or that has met its end already.
+// kill ends a child whose own end would take longer than its measurement, or that has been ended already.
 func (c *process) kill() error {
 	if c.ended {
 		return nil

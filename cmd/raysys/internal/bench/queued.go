@@ -64,7 +64,7 @@ func queued(ctx context.Context, p Plan, n int) (m measured, err error) {
 	return m, err
 }
 
-// backlog is one run's tasks and what it needs to hold them back.
+// backlog has the tasks of one run, and the means to hold them back.
 type backlog struct {
 	table *raysys.Table
 	hold  tasks.Task0[int]
@@ -124,8 +124,8 @@ func closures(results []int) time.Duration {
 	return time.Since(start)
 }
 
-// liveHeap is what the garbage collector finds alive, in bytes. The second collection frees what the first one's
-// finalizers and cleanups let go.
+// liveHeap returns the bytes that the garbage collector finds alive. The second collection frees the memory that
+// finalizers and cleanups of the first let go.
 func liveHeap() uint64 {
 	runtime.GC()
 	runtime.GC()

@@ -13,11 +13,11 @@ type Result struct {
 	Tier  Tier    `json:"tier"`
 	Value float64 `json:"value"` // a rate per second, or the p50 in microseconds, or bytes, as Unit says
 	Unit  Unit    `json:"unit"`
-	// Durations in microseconds, of what detail's latency_of says. Nil where nothing is timed.
+	// Durations in microseconds, of the operation that latency_of in the details names. Nil where nothing is timed.
 	P50 *float64 `json:"p50_us"`
 	P99 *float64 `json:"p99_us"`
 	Max *float64 `json:"max_us"`
-	// Limit is what the raw limit is, LimitValue its figure in Unit.
+	// Limit names the raw limit, and LimitValue is its figure in Unit.
 	Limit      string  `json:"limit"`
 	LimitValue float64 `json:"limit_value"`
 	// Ratio is Value over LimitValue: above 1 is better than raw for a rate, worse than raw for latency and bytes. It is 1, and

@@ -17,7 +17,7 @@ const (
 	CrossProcess Tier = "cross-process"
 )
 
-// Unit is what a row's value counts. Latency, Tail and Bytes are better when small; every other unit is a rate.
+// Unit is the unit of a row's value. Latency, Tail and Bytes are better when small; every other unit is a rate.
 type Unit string
 
 // The units that are no rates.
@@ -33,7 +33,7 @@ type Row struct {
 	Name      string
 	Tier      Tier
 	Unit      Unit
-	Operation string // what one operation is, in words
+	Operation string // one operation in words
 	Named     bool   // measured only when it is asked for by name: it takes minutes
 	measure   func(ctx context.Context, p Plan) (measured, error)
 }
@@ -47,7 +47,7 @@ type Plan struct {
 	Slice time.Duration
 	// Node describes the nodes that are measured, but for the table of functions, which is the benchmark's own.
 	Node system.Config
-	// Size of what the rows of large objects move, in bytes. 0: as much as each of them says.
+	// Size of the objects that the rows of large objects move, in bytes. 0: each row has a size of its own.
 	Size int64
 	// Consul is host:port of the server through which the nodes of the cross-process rows find each other.
 	Consul string

@@ -9,13 +9,13 @@ const batch = 1000
 // figures of different machines count the same work.
 const clients = 4
 
-// Rows lists what can be measured here in a tier, in the order of the table.
+// Rows lists the rows of a tier that can be measured here, in the order of the table.
 func Rows(tier Tier) []Row {
 	rows, _ := split(tier)
 	return rows
 }
 
-// Later lists what cannot be measured in a tier, with the reason.
+// Later lists the rows of a tier that cannot be measured, with the reason.
 func Later(tier Tier) []Pending {
 	_, off := split(tier)
 	return off
@@ -24,7 +24,7 @@ func Later(tier Tier) []Pending {
 // Tiers lists the tiers.
 func Tiers() []Tier { return []Tier{InProcess, CrossProcess} }
 
-// split tells what can be measured on this system from what cannot.
+// split tells the rows that can be measured on this system from those that cannot.
 func split(tier Tier) (rows []Row, off []Pending) {
 	list := catalogue()
 	if tier == CrossProcess {

@@ -10,12 +10,12 @@ import (
 type Pending struct {
 	Name string
 	Tier Tier
-	Why  string // what it waits for, to follow "it"
+	Why  string // the feature that it needs, to follow "it"
 }
 
 func (p Pending) String() string { return p.Name + " (" + p.Why + ")" }
 
-// pending lists the rows that need what is not there yet.
+// pending lists the rows that need features which raysys does not have yet.
 func pending() []Pending {
 	return []Pending{
 		{"returns_3k", InProcess, "comes with tasks of several results"},
@@ -24,7 +24,7 @@ func pending() []Pending {
 	}
 }
 
-// SelectionError says that what was asked for does not exist, and what does.
+// SelectionError says that a row, tier or child that was asked for does not exist, and names those that do.
 type SelectionError struct{ text string }
 
 func (e *SelectionError) Error() string { return e.text }
@@ -41,7 +41,7 @@ func Select(names []string, tier Tier) ([]Row, error) {
 	}
 	names = slices.Clone(names)
 	for i := range names {
-		names[i] = strings.TrimSpace(names[i]) // "a, b" is what people write
+		names[i] = strings.TrimSpace(names[i]) // people write "a, b"
 		if err := find(names[i], tier); err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func Select(names []string, tier Tier) ([]Row, error) {
 	return slices.DeleteFunc(all, func(r Row) bool { return !slices.Contains(names, r.Name) }), nil
 }
 
-// find says what is wrong with the name of a row, and where it can be had.
+// find returns why a name is of no row in the tier, and says where the row is.
 func find(name string, tier Tier) error {
 	if has(name, tier) {
 		return nil

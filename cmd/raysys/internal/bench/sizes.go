@@ -74,7 +74,7 @@ func sizeUp(ctx context.Context, p Plan, args []string, in io.Reader, out io.Wri
 	})
 }
 
-// counted is what went over a node's connections.
+// counted has the bytes that went over a node's connections.
 type counted struct{ in, out atomic.Int64 }
 
 // countingTransport is a transport that counts.

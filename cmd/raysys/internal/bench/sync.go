@@ -36,7 +36,7 @@ type layout struct {
 	other int // of the other end
 }
 
-// layouts lists the ways there are on this machine, and says what is missing.
+// layouts lists the layouts that are possible on this machine, and says why others are not.
 func layouts() ([]layout, string, error) {
 	list, err := cpus()
 	switch {
@@ -110,7 +110,7 @@ func newPair(ctx context.Context, p Plan, l layout, operation string, sizes size
 	pr = &pair{cluster: &cluster{name: clusterName(), plan: p}}
 	defer func() {
 		if err != nil {
-			_ = pr.end(ctx) // what went wrong first says more
+			_ = pr.end(ctx) // the first error says more
 			pr = nil
 		}
 	}()
@@ -198,7 +198,7 @@ func withOperation(ctx context.Context, p Plan, operation string, f func(driver 
 	})
 }
 
-// otherProcess makes sure that what is measured has its other end in another process.
+// otherProcess makes sure that the other end of the operation is in another process.
 func otherProcess(driver context.Context, operation string) error {
 	done := processOf.Go(driver, 0)
 	if operation == syncCall {

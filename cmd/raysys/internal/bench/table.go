@@ -98,7 +98,7 @@ func duration(us *float64) string {
 	return short(*us) + " us"
 }
 
-// short keeps three figures of what is below a thousand.
+// short keeps three figures of numbers below a thousand.
 func short(v float64) string {
 	if v >= 100 {
 		return fmt.Sprintf("%.0f", v)

@@ -11,7 +11,7 @@ import (
 
 const takeOverName = "Consul session destroyed to its key locked by another"
 
-// leaderKey is what the raw limit of failover is about.
+// leaderKey is the key that is taken over in the raw limit of failover.
 const leaderKey = "leader"
 
 // raceTTL is longer than one race for the key takes.

@@ -19,7 +19,7 @@ const (
 	getCopy      = "get"      // Get, which hands out memory that is never used again
 )
 
-// ways says what the raw stream reads into.
+// ways has, for each way to read an object, the memory that the raw stream reads into.
 var ways = []struct{ name, into string }{{viewFirst, intoFresh}, {viewRepeated, intoWarm}, {getCopy, intoHeap}}
 
 // transfer measures how long an object takes from this process into another, until it can be read there.

@@ -8,7 +8,7 @@ type variant struct {
 	rate bool // its value is one, and no p50
 }
 
-// figures returns what the details say of a variant.
+// figures returns the details of a variant.
 func (v *variant) figures() map[string]any {
 	// As in a Result, the p50 is the median of the rounds.
 	d := map[string]any{"p50_us": figures(v.value), "limit_value": figures(v.limitValue)}

@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// The raw limit of what goes between processes: frames of a length and a number over TCP, each answered with raw of the
+// The raw limit of messages between processes: frames of a length and a number over TCP, each answered with raw of the
 // number. There are no ids, no classes, no credits, no futures.
 const (
-	frameHead = 4 // the length of what follows
+	frameHead = 4 // the length of the rest
 	frameMin  = frameHead + 8
 	frameMax  = 64 << 10
 )
@@ -62,7 +62,7 @@ func (e *echo) accept() {
 		e.mu.Unlock()
 		e.all.Go(func() {
 			defer conn.Close()
-			_ = e.serve(conn) // the asking end sees the connection close, and says what it waited for
+			_ = e.serve(conn) // the asking end sees the connection close, and names the answer that is missing
 		})
 	}
 }
