@@ -29,8 +29,8 @@ func (c *cell) name() string {
 
 func (c *cell) id() ID { return ID{c.act.kind.def.name, c.act.key} }
 
-// enter checks that ctx is that of a turn of the State's own grain.
-func (c *cell) enter(ctx context.Context, verb string) (*core.Turn, error) {
+// checkTurn returns the turn of ctx, which must be one of the State's own grain.
+func (c *cell) checkTurn(ctx context.Context, verb string) (*core.Turn, error) {
 	if c == nil {
 		return nil, fmt.Errorf("%s state: %w: the State is no field of an active grain", verb, raysys.ErrNoRuntime)
 	}

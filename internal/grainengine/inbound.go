@@ -212,7 +212,7 @@ func (v *inboundCall) deliver() {
 			v.refuse(Place{})
 			return
 		}
-		if target != nil && v.enter(target) {
+		if target != nil && v.handTo(target) {
 			return
 		}
 		target = nil
@@ -221,7 +221,7 @@ func (v *inboundCall) deliver() {
 			a, r = k.routeFor(v.key)
 		}
 		if a != nil {
-			if v.enter(a) {
+			if v.handTo(a) {
 				return
 			}
 			continue
@@ -232,8 +232,8 @@ func (v *inboundCall) deliver() {
 	}
 }
 
-// enter gives the call to an activation; false when that has closed.
-func (v *inboundCall) enter(a *activation) bool {
+// handTo gives the call to an activation; false when that has closed.
+func (v *inboundCall) handTo(a *activation) bool {
 	switch token := a.tenure.token; {
 	case token.Newer(v.token):
 		v.refuse(Place{a.kind.engine.cfg.Cluster.Self(), token})

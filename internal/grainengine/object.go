@@ -5,9 +5,9 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// fetched returns the value of a reference that was borrowed and has settled. When that is elsewhere it is fetched,
+// valueOrWait returns the value of a reference that was borrowed and has settled. When that is elsewhere it is fetched,
 // here is false, and to.Resolved(next) follows. resolved is what Resolved was called with, nil at first.
-func fetched[A any](r core.Ref[A], resolved, next *core.Waiter, to core.Resolved) (v A, here bool, err error) {
+func valueOrWait[A any](r core.Ref[A], resolved, next *core.Waiter, to core.Resolved) (v A, here bool, err error) {
 	c := r.RefFuture()
 	if resolved != nil {
 		c = resolved.Future() // one whose fetch has failed just now is not fetched again
@@ -47,7 +47,7 @@ func (c *call[G, A, R]) pull(v *inboundCall, object *core.Future) {
 
 // Resolved implements core.Resolved: the argument is here, and the call goes on.
 func (p *pulled[G, A, R]) Resolved(w *core.Waiter) {
-	v, here, err := fetched(p.ref, w, &p.waiter, p)
+	v, here, err := valueOrWait(p.ref, w, &p.waiter, p)
 	if !here {
 		return
 	}

@@ -108,7 +108,7 @@ func (r *retried[G, A, R]) Resolved(w *core.Waiter) {
 }
 
 func (r *retried[G, A, R]) attemptEnded(w *core.Waiter) {
-	v, here, err := fetched(r.made, w, &r.waiter, r)
+	v, here, err := valueOrWait(r.made, w, &r.waiter, r)
 	if !here {
 		return
 	}

@@ -18,7 +18,7 @@ type StateLink[T any] struct{ cell *cell }
 
 // Read is grains.State.Read.
 func (l *StateLink[T]) Read(ctx context.Context) error {
-	if _, err := l.cell.enter(ctx, "read"); err != nil {
+	if _, err := l.cell.checkTurn(ctx, "read"); err != nil {
 		return err
 	}
 	return l.cell.read()
@@ -26,7 +26,7 @@ func (l *StateLink[T]) Read(ctx context.Context) error {
 
 // Write is grains.State.Write.
 func (l *StateLink[T]) Write(ctx context.Context) error {
-	t, err := l.cell.enter(ctx, "write")
+	t, err := l.cell.checkTurn(ctx, "write")
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (l *StateLink[T]) Write(ctx context.Context) error {
 
 // Clear is grains.State.Clear.
 func (l *StateLink[T]) Clear(ctx context.Context) error {
-	t, err := l.cell.enter(ctx, "clear")
+	t, err := l.cell.checkTurn(ctx, "clear")
 	if err != nil {
 		return err
 	}

@@ -146,7 +146,7 @@ func (m *method[G, A, R]) submitOn(ctx context.Context, id ID, arg core.Ref[A]) 
 
 // Resolved implements core.Resolved: the argument is there, so the call takes its place.
 func (o *onCall[G, A, R]) Resolved(w *core.Waiter) {
-	v, here, err := fetched(o.ref, w, &o.waiter, o)
+	v, here, err := valueOrWait(o.ref, w, &o.waiter, o)
 	if !here {
 		return
 	}

@@ -28,7 +28,7 @@ type Objects struct {
 	job       *core.Job
 	clock     refs.Clock
 	log       *zap.Logger
-	fetched   func(size int64, took time.Duration)
+	onFetched func(size int64, took time.Duration)
 	records   func() (*registry.Registry, error)
 	store     *objectstore.Store
 	ctx       context.Context // ends with the node
@@ -62,7 +62,7 @@ type need struct {
 // Open opens the node's store. It writes nothing before there is something to spill.
 func Open(cfg Config) (*Objects, error) {
 	o := &Objects{
-		name: cfg.Node, namespace: cfg.Namespace, job: cfg.Job, clock: cfg.Clock, log: cfg.Log, fetched: cfg.Fetched, records: cfg.Records,
+		name: cfg.Node, namespace: cfg.Namespace, job: cfg.Job, clock: cfg.Clock, log: cfg.Log, onFetched: cfg.Fetched, records: cfg.Records,
 		needs: map[raysys.TaskID]need{},
 	}
 	o.ctx, o.cancel = context.WithCancel(context.Background())

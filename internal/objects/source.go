@@ -131,7 +131,7 @@ func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objec
 		switch {
 		case err == nil:
 			if !had {
-				o.fetched(obj.Info().Size, time.Since(start))
+				o.onFetched(obj.Info().Size, time.Since(start))
 				o.addToDirectory(obj, s.Owner)
 			}
 			return obj, nil
