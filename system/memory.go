@@ -11,8 +11,6 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
-	"github.com/raysys/raysys/internal/objectstore"
-	"github.com/raysys/raysys/internal/transfer"
 )
 
 // Memory is the contents of a cluster's object stores.
@@ -23,15 +21,15 @@ type Memory struct {
 
 // NodeMemory is the object store of one node. Sizes are in bytes.
 type NodeMemory struct {
-	Name        raysys.NodeID     `json:"name"`
-	Incarnation uint64            `json:"incarnation"`
-	Store       objectstore.Stats `json:"store"`
-	Transfer    transfer.Stats    `json:"transfer"`
-	Count       int               `json:"count"`    // of objects, also those that were left out
-	Bytes       int64             `json:"bytes"`    // of all of them
-	Exported    int               `json:"exported"` // futures of this node that others hold, small ones too
-	Objects     []HeldObject      `json:"objects"`  // the largest first
-	Error       string            `json:"error,omitempty"`
+	Name        raysys.NodeID `json:"name"`
+	Incarnation uint64        `json:"incarnation"`
+	Store       ObjectStats   `json:"store"`
+	Transfer    TransferStats `json:"transfer"`
+	Count       int           `json:"count"`    // of objects, also those that were left out
+	Bytes       int64         `json:"bytes"`    // of all of them
+	Exported    int           `json:"exported"` // futures of this node that others hold, small ones too
+	Objects     []HeldObject  `json:"objects"`  // the largest first
+	Error       string        `json:"error,omitempty"`
 }
 
 // HeldObject is one object on one node: its holders, and why it is there.
@@ -98,9 +96,9 @@ func (n *Node) Memory(ctx context.Context, name raysys.NodeID, limit int) (Memor
 
 // memory lists this node's own store.
 func (n *Node) memory(limit int) NodeMemory {
-	m := NodeMemory{Name: n.cfg.Name, Store: n.objects.Stats(), Objects: []HeldObject{}}
+	m := NodeMemory{Name: n.cfg.Name, Store: ObjectStats(n.objects.Stats()), Objects: []HeldObject{}}
 	if c := n.cluster; c != nil {
-		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, n.objects.Transfers(), c.refs.Exported()
+		m.Incarnation, m.Transfer, m.Exported = c.self().Incarnation, TransferStats(n.objects.Transfers()), c.refs.Exported()
 	}
 	for _, i := range n.objects.List() {
 		m.Count++

@@ -48,12 +48,12 @@ func (n *Node) openObjects() (*objects.Objects, error) {
 	return o, nil
 }
 
-// Objects returns the counters of the node's object store.
-func (n *Node) Objects() objectstore.Stats {
+// Objects returns the figures of the node's object store.
+func (n *Node) Objects() ObjectStats {
 	if n.objects == nil {
-		return objectstore.Stats{}
+		return ObjectStats{}
 	}
-	return n.objects.Stats()
+	return ObjectStats(n.objects.Stats())
 }
 
 // retainer implements grainengine.Retainer by the node's objects, which Start makes after the grain engine.

@@ -8,8 +8,6 @@ var exceptions = []exception{
 	{". Table", "opaque to programs, which hand it on"},
 	{". ObjectSize", "a number"},
 	{"system Config.Inspect", "for testkit: strict mode"},
-	{"system Node.Objects", "figures of the object store, which need a type of system"},
 	{"system ClusterConfig.*", "for testkit: network, clock and faults become one field of an internal type"},
-	{"system NodeMemory.*", "figures of the object store and its transfers, which need types of system"},
 	{"testkit Cluster.Network", "a user of testkit asks the network for faults, which need methods of testkit"},
 }
