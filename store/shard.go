@@ -13,8 +13,8 @@ import (
 )
 
 var (
-	// ErrDeposed: the shard is led by another, or soon will be; nothing that was proposed here and not acknowledged will
-	// ever be committed. Ask the new leader.
+	// ErrDeposed: the shard is led by another, or soon will be; nothing that was proposed here and not acknowledged
+	// will ever be committed. Ask the new leader.
 	ErrDeposed = errors.New("shard leader deposed")
 	// ErrReleased: the shard was handed over by Release. It matches ErrDeposed too.
 	ErrReleased = fmt.Errorf("shard released: %w", ErrDeposed)
@@ -34,8 +34,8 @@ type LeadConfig struct {
 	// snapshot. 0 means 4 MiB (C11).
 	CompactAt int
 	// CompactSegments is how many segments the log has at least before it is compacted, whatever their bytes, since the
-	// next leader reads them one by one: it is when they also exceed one for each 4 KiB of the snapshot, or when the shard
-	// is at rest. 0 means 256.
+	// next leader reads them one by one: it is when they also exceed one for each 4 KiB of the snapshot, or when the
+	// shard is at rest. 0 means 256.
 	CompactSegments int
 	// Timeout bounds each attempt to write or read; attempts are repeated. 0 means 5 s.
 	Timeout time.Duration
@@ -68,8 +68,8 @@ func (c LeadConfig) withDefaults() LeadConfig {
 
 // Shard is a table that this process leads. Make it with Lead.
 //
-// What Get and Scan return is committed, but whether this process still leads only a fence can tell: a commit, or
-// Fence. Once Done is closed nothing here is to be believed any more.
+// Records that Get and Scan return are committed, but only a fence can tell whether this process still leads: a commit,
+// or Fence. Once Done is closed the records may be out of date.
 type Shard struct {
 	cfg   LeadConfig
 	epoch uint64
@@ -93,8 +93,8 @@ type Shard struct {
 	sizes sizes
 }
 
-// Epoch returns the leader's term: it is larger than that of all leaders before, of this shard and, as all come from one
-// store, different from that of any other shard.
+// Epoch returns the leader's term: it is larger than that of all leaders before, of this shard and, as all come from
+// one store, different from that of any other shard.
 func (s *Shard) Epoch() uint64 { return s.epoch }
 
 // Get returns the committed record of a key.

@@ -13,7 +13,7 @@ import (
 	"github.com/raysys/raysys/placement"
 )
 
-// What a driver waits for is logged after waitingFirst, and again with pauses that double up to waitingMost.
+// A driver's waits are logged after waitingFirst, and again with pauses that double up to waitingMost.
 const (
 	waitingLook  = time.Second
 	waitingFirst = 5 * time.Second

@@ -94,7 +94,7 @@ func (g Group[T]) enter(ctx context.Context, root promise.Root, key string, wish
 		return nil, err
 	}
 	if a.Fail != nil {
-		e := *a.Fail // all who were refused share it
+		e := *a.Fail // all ranks that were refused share it
 		e.Group = m.group
 		return nil, &e
 	}

@@ -57,7 +57,7 @@ func Stuck(waits []Waiting) bool {
 	for i := range waits {
 		waits[i].live = false
 	}
-	// What a node waits for mostly comes after it, so going backwards few rounds are needed.
+	// The vertices that a vertex waits for mostly come after it, so few rounds are needed when they go backwards.
 	for changed := true; changed; {
 		changed = false
 		for i := len(waits) - 1; i >= 0; i-- {

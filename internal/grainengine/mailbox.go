@@ -21,8 +21,8 @@ type mail struct {
 // count that bounds it, and no memory beyond this struct while it is empty. protoactor's own mailboxes hold 200 to
 // 400 bytes each when idle.
 //
-// What senders write and what the reader writes lie at the two ends, on different cache lines: side by side, every call
-// would take the line from the other's core.
+// The fields that senders write and those that the reader writes lie at the two ends, on different cache lines. Side by
+// side, every call would take the line from the other's core.
 type mailbox struct {
 	pushed atomic.Uint64        // messages that senders reserved room for; closedBit once nothing more is accepted
 	room   atomic.Uint64        // pushed may grow to this without a look at popped

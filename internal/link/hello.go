@@ -53,7 +53,7 @@ type hello struct {
 	features                 uint64 // bits of what this side understands beyond protocol version 1
 }
 
-// What features says.
+// The bits of features.
 const (
 	featureBodies = 1 << 0 // frames with flagBody
 	featureCounts = 1 << 1 // kindCounts

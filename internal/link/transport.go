@@ -37,7 +37,7 @@ func (t *tcp) Listen(ctx context.Context, addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What the name resolved to decides, not the name.
+	// The address that the name resolved to decides, not the name.
 	if err := t.allow("listen at", ln.Addr()); err != nil {
 		ln.Close()
 		return nil, err

@@ -9,7 +9,7 @@ import (
 )
 
 // CutOneWay stops everything from one node to another: bytes, ends and resets wait, without an error on either side.
-// What waits arrives after Heal. New connections, which need both ways, wait too.
+// It arrives after Heal. New connections, which need both ways, wait too.
 func (n *Network) CutOneWay(from, to raysys.NodeID) {
 	n.fault(func() { n.cut[way{from, to}] = true })
 }

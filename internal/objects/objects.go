@@ -87,7 +87,7 @@ func Open(cfg Config) (*Objects, error) {
 		}
 	}
 	if sc.Dir != "" {
-		// What an earlier incarnation left is of no use without the futures that stood for it.
+		// Objects of earlier incarnations are of no use without the futures that stood for them.
 		if err := o.store.Sweep(); err != nil {
 			trouble("files of an earlier incarnation stay", err)
 		}

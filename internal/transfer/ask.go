@@ -37,7 +37,7 @@ func (f *flight) ask(peer Peer, slot uint64, spans []span) {
 	if len(spans) == 0 {
 		return
 	}
-	// What does not arrive is asked for again when the link is down, or nothing came for a while.
+	// Chunks that do not arrive are asked for again when the link is down, or when nothing came for a while.
 	_ = peer.Send(wire.Control, wire.KindAsk, appendAsk(make([]byte, 0, 32), slot, spans))
 	peer.Flush()
 }

@@ -244,7 +244,7 @@ func (d *disk) write(changes []change, index uint64) error {
 	if err == nil {
 		return nil
 	}
-	// What the file says now decides: bbolt goes on from there.
+	// The file decides now: bbolt goes on from its contents.
 	_, seen := guard(func() (struct{}, error) {
 		return struct{}{}, d.db.View(func(tx *bbolt.Tx) error {
 			if binary.BigEndian.Uint64(tx.Bucket(metaBucket).Get(indexKey)) >= index {

@@ -115,7 +115,7 @@ func (s *suite) verbs() {
 		s.Fatalf("read %+v", read)
 	}
 	s.same(read[0], s.get("t"))
-	// What an operation wrote, the next one sees.
+	// An operation sees the writes of those before it.
 	both := s.txn(store.Set("v", []byte("new")), store.Read("v"), store.Delete("v"), store.CheckNotExists("v"))
 	if string(both[1].Value) != "new" {
 		s.Fatalf("read within the transaction: %+v", both[1])

@@ -5,7 +5,8 @@ import (
 	"github.com/raysys/raysys/examples/cartpole/ppo"
 )
 
-// What package ppo says of bad input and bad weights: errors.Is finds it in a failure that comes from another node too.
+// The errors of package ppo for bad input and bad weights: errors.Is finds them in a failure that comes from another
+// node too.
 var (
 	_ = raysys.RegisterError("cartpole.no-steps", ppo.ErrNoSteps)
 	_ = raysys.RegisterError("cartpole.diverged", ppo.ErrDiverged)

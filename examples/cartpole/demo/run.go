@@ -33,7 +33,7 @@ func Run(ctx context.Context, o Options, stdout, stderr io.Writer) error {
 		defer p.end()
 		r, err := play(ctx, o, p)
 		if err != nil && ctx.Err() != nil {
-			// What a call met of the end is the node's business, not the user's.
+			// The error of a call that the end of the node caused tells the user nothing.
 			return fmt.Errorf("stopped: %w", context.Cause(ctx))
 		}
 		report = &r

@@ -35,7 +35,7 @@ func withCluster(ctx context.Context, p Plan, workers int, f func(driver context
 	return errors.Join(c.run(ctx, workers, f), c.sweep(ctx))
 }
 
-// run ends the workers after the driver, so that nobody waits for them.
+// run ends the workers after the driver, so that the driver does not wait for them.
 func (c *cluster) run(ctx context.Context, workers int, f func(driver context.Context, c *cluster) error) (err error) {
 	defer func() { err = errors.Join(err, c.end()) }()
 	for range workers {

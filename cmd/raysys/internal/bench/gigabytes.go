@@ -79,7 +79,7 @@ func putWhole[T any](driver context.Context, v []T) (time.Duration, error) {
 	return took, nil
 }
 
-// copyFresh copies data into memory that the kernel has given to nobody yet.
+// copyFresh copies data into memory that the kernel has not given out yet.
 func copyFresh(data []byte) (time.Duration, error) {
 	to, err := fresh(len(data))
 	if err != nil {

@@ -54,7 +54,7 @@ const dialsAtOnce = 16
 
 // portsOut: this host reaches every node.
 func (d *Doctor) portsOut(ctx context.Context, g *ground) Finding {
-	// Drivers may be where nobody can dial them, and dial themselves.
+	// Drivers may be where no node can dial them: they dial.
 	nodes := slices.DeleteFunc(slices.Clone(g.status.Nodes), func(n operate.Node) bool { return n.Role == "driver" })
 	errs := make([]error, len(nodes))
 	slots := make(chan struct{}, dialsAtOnce)

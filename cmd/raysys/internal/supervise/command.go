@@ -13,12 +13,12 @@ import (
 	"github.com/raysys/raysys/internal/subprocess"
 )
 
-// drained is how long the streams of a process may stay open after it: somebody it started, who left its process group,
+// drained is how long the streams of a process may stay open after its end: a child of it that left its process group
 // may still hold them.
 const drained = time.Second
 
-// LaunchVariable names one start of the program. A node that keeps it in its record lets the report of its death be told
-// from its successor, or from another node that was given the same name.
+// LaunchVariable names one start of the program. A node that keeps it in its record lets the report of its death be
+// told from its successor, or from another node that was given the same name.
 const LaunchVariable = "RAYSYS_LAUNCH"
 
 // Command starts a program as a child that does not outlive this process (on Linux), in a process group of its own, so
@@ -108,7 +108,7 @@ func (p *child) Terminate() error { return terminate(p.cmd.Process) }
 func (p *child) Kill() error { return killGroup(p.cmd.Process) }
 
 func (p *child) Close() []string {
-	killGroup(p.cmd.Process) // an error says that nobody is left
+	killGroup(p.cmd.Process) // an error says that no process is left
 	t := time.NewTimer(drained)
 	defer t.Stop()
 	select {

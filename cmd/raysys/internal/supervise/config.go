@@ -17,7 +17,7 @@ type Config struct {
 	Name raysys.NodeID
 	// Launch starts the program once more.
 	Launch func() (Process, error)
-	// Reporter gets a report of every exit. Nil: nobody is.
+	// Reporter gets a report of every exit. Nil: none is made.
 	Reporter Reporter
 	// Final says of an exit, with an error, that the program must not be started again. Nil: none is.
 	Final func(e Exit) error
