@@ -44,5 +44,6 @@
 //
 // The store does not know other nodes: it neither fetches objects nor announces its own. It does not count
 // references. It does not keep spill files safe from a crash of the host: the checksums show that a torn file is
-// damaged, and the object is lost.
+// damaged, and the object is lost. [Object.Persist] makes a file that outlives process and host, with a label that says
+// what it is kept for: Recovered, Adopt and Discard are for the next incarnation.
 package objectstore

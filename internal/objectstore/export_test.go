@@ -50,9 +50,9 @@ func Thin(o *Object) {
 }
 
 // FileHeader returns a header with its padding.
-func FileHeader(cluster string, v Version, sums []uint32) []byte {
-	b := appendHeader(nil, cluster, v, sums)
-	return append(b, make([]byte, int(bodyOffset(cluster, v.Size))-len(b))...)
+func FileHeader(cluster, label string, v Version, sums []uint32) []byte {
+	b := appendHeader(nil, cluster, label, v, sums)
+	return append(b, make([]byte, int(bodyOffset(cluster, label, v.Size))-len(b))...)
 }
 
 // ReadFileHeader is readHeader for tests.

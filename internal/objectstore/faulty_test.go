@@ -72,6 +72,13 @@ func (f *faultyFS) Rename(from, to string) error {
 	return f.FS.Rename(from, to)
 }
 
+func (f *faultyFS) SyncDir(dir string) error {
+	if err := f.check("syncdir", dir); err != nil {
+		return err
+	}
+	return f.FS.SyncDir(dir)
+}
+
 func (f *faultyFS) Lock(name string) (io.Closer, error) {
 	if err := f.check("lock", name); err != nil {
 		return nil, err
@@ -126,6 +133,13 @@ func (f *faultyFile) Reserve(n int64) error {
 		return err
 	}
 	return f.File.Reserve(n)
+}
+
+func (f *faultyFile) Sync() error {
+	if err := f.fs.check("sync", f.name); err != nil {
+		return err
+	}
+	return f.File.Sync()
 }
 
 func (f *faultyFile) OS() *os.File {

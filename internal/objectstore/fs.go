@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // FS has the functions of a file system that the store needs. Names are paths as package os takes them. A test hands in
@@ -19,6 +20,8 @@ type FS interface {
 	// RemoveAll removes a directory with its files.
 	RemoveAll(dir string) error
 	List(dir string) ([]string, error)
+	// SyncDir makes the names in a directory outlive a crash of the host.
+	SyncDir(dir string) error
 	// Space returns the bytes that are free and those there are, where dir is.
 	Space(dir string) (free, all int64, err error)
 	// Lock holds the lock file name, made if need be, until it is closed or the process ends. It does not wait:
@@ -34,6 +37,8 @@ type File interface {
 	Size() (int64, error)
 	// Reserve makes sure that the first size bytes can be written, where the file system can tell.
 	Reserve(size int64) error
+	// Sync makes the bytes outlive a crash of the host.
+	Sync() error
 	// OS returns the file for mapping and sendfile, nil where there is none.
 	OS() *os.File
 }
@@ -86,6 +91,11 @@ func (f diskFile) Size() (int64, error) {
 		return 0, err
 	}
 	return st.Size(), nil
+}
+
+// syncDir syncs the directory of an incarnation, and its name in the directory above.
+func syncDir(f FS, dir string) error {
+	return errors.Join(f.SyncDir(dir), f.SyncDir(filepath.Dir(dir)))
 }
 
 func (f diskFile) OS() *os.File { return f.File }

@@ -11,37 +11,40 @@ import (
 
 // A spill file is its header, padding, and the object's bytes. All numbers are little-endian.
 //
-//	magic 8 | format 4 | body offset 4 | cluster length 2 | cluster | id 16 | attempt 4 | size 8 | nonce 8 | the chunks' sums | CRC-32C of all before
+//	magic 8 | format 4 | body offset 4 | cluster length 2 | label length 2 | cluster | label | id 16 | attempt 4 | size 8 | nonce 8 | the chunks' sums | CRC-32C of all before
 //
-// The header is written last, so that a file which was not finished has none. Its format number changes with its
+// The label says what the file is kept for ([Object.Persist]); that of a spill file, which ends with its process, is
+// empty. The header is written last, so that a file which was not finished has none. Its format number changes with its
 // layout; files of another format are of no use, which costs a copy and never a wrong byte.
 const (
 	fileMagic   = "raysysOB"
-	fileFormat  = 2
+	fileFormat  = 3
 	fileAlign   = 4096 // of the body, so that it can be mapped and the numbers in it read in place
-	filePrefix  = 18
+	filePrefix  = 20
 	fileFixed   = filePrefix + 16 + 4 + 8 + 8 + 4
 	maxCluster  = 1 << 10
-	maxFileHead = fileFixed + maxCluster + 4*(MaxSize/ChunkSize) + fileAlign
+	maxLabel    = 1 << 12
+	maxFileHead = fileFixed + maxCluster + maxLabel + 4*(MaxSize/ChunkSize) + fileAlign
 )
 
 // errDamaged is in every error about a file whose bytes are not those that were written.
 var errDamaged = errors.New("spill file damaged")
 
 // bodyOffset is where the body of an object of size bytes begins.
-func bodyOffset(cluster string, size int64) int64 {
-	n := int64(fileFixed+len(cluster)) + 4*int64(Chunks(size))
+func bodyOffset(cluster, label string, size int64) int64 {
+	n := int64(fileFixed+len(cluster)+len(label)) + 4*int64(Chunks(size))
 	return (n + fileAlign - 1) / fileAlign * fileAlign
 }
 
 // appendHeader appends the header without its padding.
-func appendHeader(dst []byte, cluster string, v Version, sums []uint32) []byte {
+func appendHeader(dst []byte, cluster, label string, v Version, sums []uint32) []byte {
 	le := binary.LittleEndian
 	start := len(dst)
 	dst = append(dst, fileMagic...)
 	dst = le.AppendUint32(dst, fileFormat)
-	dst = le.AppendUint32(dst, uint32(bodyOffset(cluster, v.Size)))
-	dst = append(le.AppendUint16(dst, uint16(len(cluster))), cluster...)
+	dst = le.AppendUint32(dst, uint32(bodyOffset(cluster, label, v.Size)))
+	dst = le.AppendUint16(le.AppendUint16(dst, uint16(len(cluster))), uint16(len(label)))
+	dst = append(append(dst, cluster...), label...)
 	dst = le.AppendUint64(le.AppendUint64(dst, v.ID.Hi), v.ID.Lo)
 	dst = le.AppendUint32(dst, v.Attempt)
 	dst = le.AppendUint64(dst, uint64(v.Size))
@@ -53,39 +56,40 @@ func appendHeader(dst []byte, cluster string, v Version, sums []uint32) []byte {
 }
 
 // readHeader reads the header of a file of the given length, and checks all of it but the body.
-func readHeader(r io.ReaderAt, length int64, cluster string) (v Version, sums []uint32, body int64, err error) {
+func readHeader(r io.ReaderAt, length int64, cluster string) (v Version, label string, sums []uint32, body int64, err error) {
 	le := binary.LittleEndian
 	var prefix [filePrefix]byte
 	if err := readFull(r, prefix[:], 0); err != nil {
-		return v, nil, 0, err
+		return v, "", nil, 0, err
 	}
 	body = int64(le.Uint32(prefix[12:]))
-	names := int64(le.Uint16(prefix[16:]))
+	names, labels := int64(le.Uint16(prefix[16:])), int64(le.Uint16(prefix[18:]))
 	switch {
 	case string(prefix[:8]) != fileMagic:
-		return v, nil, 0, fmt.Errorf("%w: it does not begin as one", errDamaged)
+		return v, "", nil, 0, fmt.Errorf("%w: it does not begin as one", errDamaged)
 	case le.Uint32(prefix[8:]) != fileFormat:
-		return v, nil, 0, fmt.Errorf("%w: format %d is not read here, where it is %d", errDamaged, le.Uint32(prefix[8:]), fileFormat)
-	case body > length || body > maxFileHead || body < fileFixed+names:
-		return v, nil, 0, fmt.Errorf("%w: a body at %d in a file of %d bytes", errDamaged, body, length)
+		return v, "", nil, 0, fmt.Errorf("%w: format %d is not read here, where it is %d", errDamaged, le.Uint32(prefix[8:]), fileFormat)
+	case body > length || body > maxFileHead || body < fileFixed+names+labels:
+		return v, "", nil, 0, fmt.Errorf("%w: a body at %d in a file of %d bytes", errDamaged, body, length)
 	}
 	head := make([]byte, body)
 	if err := readFull(r, head, 0); err != nil {
-		return v, nil, 0, err
+		return v, "", nil, 0, err
 	}
 	at := head[filePrefix:]
 	found := string(at[:names])
-	at = at[names:]
+	label = string(at[names : names+labels])
+	at = at[names+labels:]
 	v.ID = raysys.TaskID{Hi: le.Uint64(at), Lo: le.Uint64(at[8:])}
 	v.Attempt = le.Uint32(at[16:])
 	v.Size = int64(le.Uint64(at[20:]))
 	v.Nonce = le.Uint64(at[28:])
 	at = at[36:]
 	if err := v.Check(); err != nil {
-		return v, nil, 0, fmt.Errorf("%w: %w", errDamaged, err)
+		return v, "", nil, 0, fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	if 4*Chunks(v.Size)+4 > len(at) {
-		return v, nil, 0, fmt.Errorf("%w: the sums of %d bytes do not fit its header", errDamaged, v.Size)
+		return v, "", nil, 0, fmt.Errorf("%w: the sums of %d bytes do not fit its header", errDamaged, v.Size)
 	}
 	sums = make([]uint32, 0, Chunks(v.Size))
 	for range cap(sums) {
@@ -94,15 +98,15 @@ func readHeader(r io.ReaderAt, length int64, cluster string) (v Version, sums []
 	}
 	end := len(head) - len(at)
 	if got, want := Checksum(head[:end]), le.Uint32(at); got != want {
-		return v, nil, 0, fmt.Errorf("%w: the header has checksum %08x, not %08x", errDamaged, got, want)
+		return v, "", nil, 0, fmt.Errorf("%w: the header has checksum %08x, not %08x", errDamaged, got, want)
 	}
 	switch {
 	case found != cluster:
-		return v, nil, 0, fmt.Errorf("%w: it belongs to cluster %q, not %q", errDamaged, found, cluster)
+		return v, "", nil, 0, fmt.Errorf("%w: it belongs to cluster %q, not %q", errDamaged, found, cluster)
 	case length != body+v.Size:
-		return v, nil, 0, fmt.Errorf("%w: %d bytes long, not %d", errDamaged, length, body+v.Size)
+		return v, "", nil, 0, fmt.Errorf("%w: %d bytes long, not %d", errDamaged, length, body+v.Size)
 	}
-	return v, sums, body, nil
+	return v, label, sums, body, nil
 }
 
 // readFull reads all of b; a file that ends before is damaged.

@@ -140,7 +140,7 @@ func (s *Store) memoryFor(ctx context.Context, in *Incoming, form Form) (seg *se
 			return nil, fmt.Errorf("receive object %s: %w", in.version.ID, err)
 		}
 	}
-	w, werr := s.newFile(in.version.ID, in.version.Attempt, size)
+	w, werr := s.newFile(in.version.ID, in.version.Attempt, "", size)
 	if werr != nil {
 		return nil, fmt.Errorf("%w: receive object %s of %d bytes: %w: "+makeMore, raysys.ErrStoreFull, in.version.ID, size, unless(err, werr))
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/raysys/raysys"
@@ -17,6 +18,13 @@ type oldDir struct {
 	path  string
 	lock  io.Closer
 	files map[raysys.TaskID]oldFile
+	stays bool // it has files that could not be looked at
+}
+
+// Found is a file of an earlier incarnation.
+type Found struct {
+	Version
+	Label string // what Persist was given; empty for a spill file
 }
 
 type oldFile struct {
@@ -62,12 +70,27 @@ func (s *Store) read(d *oldDir) {
 			continue
 		}
 		f, err := s.readOld(name)
-		if _, twice := d.files[f.version.ID]; err != nil || twice {
-			_ = s.fs.Remove(name)
+		switch {
+		case err == nil:
+			// The same object twice: its spill file was about to be removed when it was persisted.
+			if first, twice := d.files[f.version.ID]; twice && (first.label != "" || f.label == "") {
+				_ = s.fs.Remove(name)
+				continue
+			} else if twice {
+				s.diskUsed -= first.length
+				_ = s.fs.Remove(first.name)
+			}
+			d.files[f.version.ID] = f
+			s.diskUsed += f.length
+			continue
+		case errors.Is(err, errDamaged):
+			s.noteDamaged(n, fmt.Errorf("spill file %s: %w", name, err))
+		case !errors.Is(err, fs.ErrInvalid): // the next incarnation may be able to read it
+			s.trouble("read what an earlier incarnation left", fmt.Errorf("spill file %s: %w", name, err))
+			d.stays = true
 			continue
 		}
-		d.files[f.version.ID] = f
-		s.diskUsed += f.length
+		_ = s.fs.Remove(name)
 	}
 }
 
@@ -84,8 +107,30 @@ func (s *Store) readOld(name string) (o oldFile, err error) {
 	if err != nil {
 		return o, err
 	}
-	v, sums, body, err := readHeader(f, length, s.config.Cluster)
-	return oldFile{spillFile{name: name, body: body, length: length}, v, sums}, err
+	v, label, sums, body, err := readHeader(f, length, s.config.Cluster)
+	return oldFile{spillFile{name: name, label: label, body: body, length: length}, v, sums}, err
+}
+
+// noteDamaged remembers why a file is of no use, by the object's id, with which its name begins.
+func (s *Store) noteDamaged(file string, err error) {
+	s.trouble("read what an earlier incarnation left", err)
+	id, _, _ := strings.Cut(file, "-")
+	if s.damaged == nil {
+		s.damaged = map[string]error{}
+	}
+	if len(s.damaged) < maxDamaged {
+		s.damaged[id] = err
+	}
+}
+
+// maxDamaged bounds the damaged files that are remembered.
+const maxDamaged = 1 << 10
+
+// Damaged returns why the file that an earlier incarnation had of an object is of no use; nil when none was found.
+func (s *Store) Damaged(id raysys.TaskID) error {
+	s.mu.Lock()
+	defer s.unlock()
+	return s.damaged[id.String()]
 }
 
 func (s *Store) trouble(what string, err error) {
@@ -94,14 +139,14 @@ func (s *Store) trouble(what string, err error) {
 	}
 }
 
-// Recovered returns the objects in files of earlier incarnations: Adopt those that the cluster still wants, then Sweep
-// the rest.
-func (s *Store) Recovered() (list []Version) {
+// Recovered returns the objects in files of earlier incarnations: Adopt those that the cluster still wants, Discard
+// those that it does not, and Sweep when that is over.
+func (s *Store) Recovered() (list []Found) {
 	s.mu.Lock()
 	defer s.unlock()
 	for _, d := range s.old {
 		for _, f := range d.files {
-			list = append(list, f.version)
+			list = append(list, Found{f.version, f.label})
 		}
 	}
 	return list
@@ -130,9 +175,16 @@ func (s *Store) Adopt(ctx context.Context, v Version, primary bool) (*Object, er
 		if err == nil {
 			err = s.fs.Rename(f.name, name)
 		}
+		if err == nil && f.label != "" {
+			err = syncDir(s.fs, dir) // before Sweep removes the directory that it came from
+		}
 		s.mu.Lock()
 		if err == nil {
 			err = errors.Join(s.usable(ctx), s.vacant(v.ID))
+		}
+		if err != nil && f.label != "" {
+			d.files[v.ID], d.stays = f, true // one of the two names has the bytes, and the next incarnation finds it
+			return nil, fmt.Errorf("adopt object %s: %w", v.ID, err)
 		}
 		if err != nil {
 			s.diskUsed -= f.length
@@ -143,28 +195,57 @@ func (s *Store) Adopt(ctx context.Context, v Version, primary bool) (*Object, er
 		o.measure(v.Size)
 		o.sums.noteAll(f.sums)
 		o.primary = primary
-		o.file = &spillFile{name: name, body: f.body, length: f.length}
+		o.file = &spillFile{name: name, label: f.label, body: f.body, length: f.length}
 		o.settle()
 		return o, nil
 	}
 	return nil, fmt.Errorf("%w: no spill file of an earlier incarnation holds %s", raysys.ErrObjectLost, v)
 }
 
-// Sweep deletes the files of earlier incarnations that were not adopted.
-func (s *Store) Sweep() error {
+// Discard deletes the file of an earlier incarnation.
+func (s *Store) Discard(v Version) {
 	s.mu.Lock()
-	old := s.old
-	s.old = nil
-	for _, d := range old {
-		for _, f := range d.files {
+	defer s.unlock()
+	for _, d := range s.old {
+		if f, ok := d.files[v.ID]; ok && f.version == v {
+			delete(d.files, v.ID)
 			s.diskUsed -= f.length
+			s.later(func() { _ = s.fs.Remove(f.name) })
+			return
 		}
 	}
+}
+
+// Sweep deletes the spill files of earlier incarnations that were not adopted, and the directories without other files.
+// Files with a label stay until Discard.
+func (s *Store) Sweep() error {
+	var gone []*oldDir
+	var names []string
+	s.mu.Lock()
+	s.old = slices.DeleteFunc(s.old, func(d *oldDir) bool {
+		for id, f := range d.files {
+			if f.label == "" {
+				s.diskUsed -= f.length
+				names = append(names, f.name)
+				delete(d.files, id)
+			}
+		}
+		empty := len(d.files) == 0 && !d.stays
+		if empty {
+			gone = append(gone, d)
+		}
+		return empty
+	})
 	s.unlock()
 	var errs []error
-	for _, d := range old {
+	for _, d := range gone {
 		errs = append(errs, s.fs.RemoveAll(d.path))
 		d.lock.Close()
+	}
+	for _, name := range names {
+		if err := s.fs.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("sweep spill files of earlier incarnations: %w", err)

@@ -49,7 +49,7 @@ func TestRecoversEarlierIncarnation(t *testing.T) {
 	second := incarnation(t, dir, 2)
 	found := map[raysys.TaskID]objectstore.Version{}
 	for _, v := range second.Recovered() {
-		found[v.ID] = v
+		found[v.ID] = v.Version
 	}
 	if len(found) != 3 {
 		t.Fatalf("recovered %v", found)
@@ -108,7 +108,7 @@ func TestRecoveredFileThatRotted(t *testing.T) {
 	f.Close()
 	second := incarnation(t, dir, 2)
 	defer closeStore(t, second)
-	o, err := second.Adopt(context.Background(), second.Recovered()[0], true)
+	o, err := second.Adopt(context.Background(), second.Recovered()[0].Version, true)
 	if err != nil {
 		t.Fatal(err)
 	}

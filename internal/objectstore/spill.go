@@ -23,7 +23,7 @@ func (s *Store) spill(ctx context.Context, o *Object) error {
 	s.spilling++
 	s.freeing++
 	began := time.Now()
-	err := s.writeFile(ctx, o)
+	err := s.writeFile(ctx, o, "")
 	s.spilling--
 	s.freed()
 	if err != nil {
@@ -50,11 +50,20 @@ func (s *Store) spill(ctx context.Context, o *Object) error {
 	return nil
 }
 
-// writeFile gives o, which is in its slot, a file.
-func (s *Store) writeFile(ctx context.Context, o *Object) error {
-	pieces, value, live, known := o.parts(), o.value, o.live, o.sums.complete()
+// writeFile gives o, which is in its slot, a file with the label. Where o has a file already, the new one is a copy of
+// it and takes its place.
+func (s *Store) writeFile(ctx context.Context, o *Object, label string) error {
+	pieces, value, live, known, before := o.parts(), o.value, o.live, o.sums.complete(), o.file
 	s.unlock()
-	size, first, source, err := s.sourceOf(o, pieces, value, live, known)
+	var size int64
+	var first []uint32
+	var source source
+	var err error
+	if pieces == nil && value == nil && before != nil {
+		size, source = o.version.Size, o.copyOf(ctx, before)
+	} else {
+		size, first, source, err = s.sourceOf(o, pieces, value, live, known)
+	}
 	s.mu.Lock()
 	if err == nil && !o.measure(size) {
 		err = changed(o.id)
@@ -62,7 +71,7 @@ func (s *Store) writeFile(ctx context.Context, o *Object) error {
 	if err != nil {
 		return err
 	}
-	w, err := s.newFile(o.id, o.version.Attempt, size)
+	w, err := s.newFile(o.id, o.version.Attempt, label, size)
 	if err != nil {
 		return err
 	}
@@ -87,6 +96,9 @@ func (s *Store) writeFile(ctx context.Context, o *Object) error {
 		return err
 	}
 	o.file = f
+	if before != nil {
+		s.discarded(before)
+	}
 	return nil
 }
 
@@ -128,13 +140,13 @@ func changed(id raysys.TaskID) error {
 }
 
 // newFile reserves disk for an object and begins its file. The mutex is given up while the disk works.
-func (s *Store) newFile(id raysys.TaskID, attempt uint32, size int64) (*fileWriter, error) {
-	n := bodyOffset(s.config.Cluster, size) + size
+func (s *Store) newFile(id raysys.TaskID, attempt uint32, label string, size int64) (*fileWriter, error) {
+	n := bodyOffset(s.config.Cluster, label, size) + size
 	if err := s.makeDisk(n); err != nil {
 		return nil, err
 	}
 	s.unlock()
-	w, err := s.create(id, attempt, size)
+	w, err := s.create(id, attempt, label, size)
 	s.mu.Lock()
 	if err != nil {
 		s.diskUsed -= n
@@ -159,7 +171,7 @@ func (s *Store) makeDisk(n int64) error {
 	for s.diskUsed+n > limit {
 		o := s.filed.first(func(o *Object) bool { return !o.primary && o.idle() })
 		if o == nil {
-			o = s.filed.first(func(o *Object) bool { return o.idle() && o.charged > 0 })
+			o = s.filed.first(func(o *Object) bool { return o.idle() && o.charged > 0 && o.file.label == "" })
 		}
 		if o == nil && s.pressLast() {
 			continue

@@ -13,8 +13,9 @@ import (
 // spillFile is a finished file. Its fields past length are guarded by the store's mutex.
 type spillFile struct {
 	name   string
-	body   int64 // where the object's bytes begin
-	length int64 // of the whole file
+	label  string // what it is kept for; empty: for this process
+	body   int64  // where the object's bytes begin
+	length int64  // of the whole file
 
 	open    *handle
 	mapping *fileMapping // of bytes that were verified; stays for a while after its last use
@@ -33,14 +34,15 @@ type fileWriter struct {
 	tmp, final string
 	file       File
 	cluster    string
+	label      string
 	body       int64
 	length     int64
 }
 
 // create begins a file for an object of size bytes, with the disk for it reserved. A directory that vanished is made
 // again.
-func (s *Store) create(id raysys.TaskID, attempt uint32, size int64) (*fileWriter, error) {
-	w := &fileWriter{fs: s.fs, cluster: s.config.Cluster, body: bodyOffset(s.config.Cluster, size)}
+func (s *Store) create(id raysys.TaskID, attempt uint32, label string, size int64) (*fileWriter, error) {
+	w := &fileWriter{fs: s.fs, cluster: s.config.Cluster, label: label, body: bodyOffset(s.config.Cluster, label, size)}
 	w.length = w.body + size
 	for again := false; ; again = true {
 		dir, err := s.dir.path(again)
@@ -119,10 +121,13 @@ func (w *fileWriter) fill(ctx context.Context, id raysys.TaskID, source source) 
 	return done.all(), err
 }
 
-// commit writes the header, closes the file and gives it its name. There is no fsync: a spill file outlives its
-// process, and the checksums show a file that a crash of the host tore.
+// commit writes the header, closes the file and gives it its name. A spill file is not synced: the checksums show a file
+// that a crash of the host tore. A file with a label is synced, and its directory with it.
 func (w *fileWriter) commit(v Version, sums []uint32) (*spillFile, error) {
 	err := w.seal(v, sums)
+	if err == nil && w.label != "" {
+		err = w.file.Sync()
+	}
 	if cerr := w.file.Close(); err == nil {
 		err = cerr
 	}
@@ -131,7 +136,7 @@ func (w *fileWriter) commit(v Version, sums []uint32) (*spillFile, error) {
 
 // seal writes the header.
 func (w *fileWriter) seal(v Version, sums []uint32) error {
-	head := appendHeader(nil, w.cluster, v, sums)
+	head := appendHeader(nil, w.cluster, w.label, v, sums)
 	n, err := w.file.WriteAt(head, 0)
 	if err == nil && n < len(head) {
 		err = fmt.Errorf("%d of %d bytes of the header written", n, len(head))
@@ -144,11 +149,16 @@ func (w *fileWriter) publish(err error) (*spillFile, error) {
 	if err == nil {
 		err = w.fs.Rename(w.tmp, w.final)
 	}
+	if err == nil && w.label != "" {
+		if err = syncDir(w.fs, filepath.Dir(w.final)); err != nil {
+			_ = w.fs.Remove(w.final)
+		}
+	}
 	if err != nil {
 		_ = w.fs.Remove(w.tmp)
 		return nil, fmt.Errorf("finish spill file: %w", err)
 	}
-	return &spillFile{name: w.final, body: w.body, length: w.length}, nil
+	return &spillFile{name: w.final, label: w.label, body: w.body, length: w.length}, nil
 }
 
 // discard removes the file.

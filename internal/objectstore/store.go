@@ -40,10 +40,11 @@ type Store struct {
 	changed                       chan struct{} // closed and replaced by wake
 	trash                         []func()      // called by the next unlock, after it
 	closed                        bool
-	old                           []*oldDir    // of earlier incarnations, until Sweep
-	idle                          []*spillFile // files that stay mapped without use; longest ago first
-	segments, maxSegments         int          // each takes a descriptor and a mapping
-	noSegments                    bool         // memory files were tried, and there are none
+	old                           []*oldDir        // of earlier incarnations, until Sweep
+	damaged                       map[string]error // files of earlier incarnations that are of no use, by object id
+	idle                          []*spillFile     // files that stay mapped without use; longest ago first
+	segments, maxSegments         int              // each takes a descriptor and a mapping
+	noSegments                    bool             // memory files were tried, and there are none
 	count                         counters
 
 	busy sync.WaitGroup // calls that Close waits for
