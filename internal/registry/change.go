@@ -26,6 +26,7 @@ type Change struct {
 	rec  Record // copy, name: what the asker has
 	kept bool   // copy
 	only bool   // copy: where there is a record already
+	file bool   // copy: in a file that outlives the node
 }
 
 // AddCopy says that this node has the bytes of rec, and makes the record if there is none. It is refused when the object's record
@@ -37,6 +38,11 @@ func AddCopy(rec Record, kept bool) Change {
 // AddNamedCopy says under a name that this node keeps the bytes of rec. It is refused unless the name stands for that object.
 func AddNamedCopy(key string, rec Record) Change {
 	return Change{kind: changeCopy, key: key, rec: rec, kept: true, only: true}
+}
+
+// AddNamedFile is AddNamedCopy of bytes that lie in a file which outlives the node.
+func AddNamedFile(key string, rec Record) Change {
+	return Change{kind: changeCopy, key: key, rec: rec, kept: true, only: true, file: true}
 }
 
 // RemoveCopy says that this node does not have the bytes any more.
@@ -56,6 +62,7 @@ func RemoveName(key string) Change { return Change{kind: changeForget, key: key}
 const (
 	copyKept = 1 << iota
 	copyOnly
+	copyFile
 )
 
 func (ch *Change) append(dst []byte) []byte {
@@ -71,6 +78,9 @@ func (ch *Change) append(dst []byte) []byte {
 		if ch.only {
 			flags |= copyOnly
 		}
+		if ch.file {
+			flags |= copyFile
+		}
 		dst = append(dst, flags)
 	}
 	return dst
@@ -85,7 +95,7 @@ func (ch *Change) read(r *wire.Reader) (err error) {
 		}
 		if ch.kind == changeCopy {
 			flags := r.Byte()
-			ch.kept, ch.only = flags&copyKept != 0, flags&copyOnly != 0
+			ch.kept, ch.only, ch.file = flags&copyKept != 0, flags&copyOnly != 0, flags&copyFile != 0
 		}
 	case changeGone, changeForget:
 	default:
@@ -100,7 +110,7 @@ func (ch *Change) read(r *wire.Reader) (err error) {
 // apply returns the record after the change, which the node by asks for, and whether there is a record then. ok is false when the
 // change may not be made. exists says whether there is a record before it.
 func (ch *Change) apply(o Record, exists bool, by core.NodeKey, alive func(core.NodeKey) bool) (after Record, keeps, ok bool) {
-	o.At = slices.Clone(o.At)
+	o.At, o.Files = slices.Clone(o.At), slices.Clone(o.Files)
 	switch ch.kind {
 	case changeCopy:
 		switch {
@@ -110,10 +120,13 @@ func (ch *Change) apply(o Record, exists bool, by core.NodeKey, alive func(core.
 			o = ch.rec
 			o.At = nil
 		}
-		if o.Attempt != ch.rec.Attempt || o.Nonce != ch.rec.Nonce || o.Size != ch.rec.Size || o.ID != ch.rec.ID {
+		if !o.Same(&ch.rec) {
 			return o, exists, false // the bytes are of an attempt that did not win
 		}
 		o.Enter(Location{by, ch.kept})
+		if ch.file {
+			o.EnterFile(by.Node)
+		}
 		return o, true, true
 	case changeGone:
 		o.leave(by)

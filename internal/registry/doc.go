@@ -23,7 +23,8 @@
 //     "o/", names under "n/".
 //   - The [Directory] is a node's side of the records of objects. It sends the changes of one shard together, and
 //     resends updates, which are changes without a waiter, until a leader acknowledges them.
-//   - Reaping removes dead nodes from the records. A leader reaps when a node dies, and each new leader reaps once.
+//   - Reaping removes dead nodes from the records. A leader reaps when a node dies, and each new leader reaps once. The
+//     files of a record stay: they are entered by the names of nodes, which may come back.
 //   - [Members] is what the registry needs to know of the cluster.
 //
 // The operations:

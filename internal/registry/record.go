@@ -21,6 +21,9 @@ type Record struct {
 	Nonce    uint64
 	Replicas int // how many nodes shall keep it, the owner among them; 0 and 1: the owner alone
 	At       []Location
+	// Files are the names of the nodes that have the bytes in a file which outlives them. A later incarnation of such a
+	// node offers its file again, so reaping leaves them alone.
+	Files []raysys.NodeID
 }
 
 // Location is a node that has the bytes.
@@ -47,11 +50,18 @@ func checkKey(key string, states bool) error {
 	return fmt.Errorf("%w: %.64q is no key of the object directory", wire.ErrCorrupt, key)
 }
 
-// objectVersion is the first byte of an object's record.
-const objectVersion = 1
+// The first byte of an object's record.
+const (
+	objectVersion  = 1
+	objectWithFile = 2 // Files follow
+)
 
 func (o *Record) append(dst []byte) []byte {
-	dst = wire.AppendID(append(dst, objectVersion), o.ID)
+	version := byte(objectVersion)
+	if len(o.Files) > 0 {
+		version = objectWithFile
+	}
+	dst = wire.AppendID(append(dst, version), o.ID)
 	dst = wire.AppendNode(dst, o.Owner)
 	for _, v := range []uint64{uint64(o.Size), uint64(o.Attempt), o.Nonce, uint64(o.Replicas), uint64(len(o.At))} {
 		dst = wire.AppendUvarint(dst, v)
@@ -63,6 +73,12 @@ func (o *Record) append(dst []byte) []byte {
 		}
 		dst = append(wire.AppendNode(dst, l.Node), kept)
 	}
+	if version == objectWithFile {
+		dst = wire.AppendUvarint(dst, uint64(len(o.Files)))
+		for _, n := range o.Files {
+			dst = wire.AppendBytes(dst, n)
+		}
+	}
 	return dst
 }
 
@@ -70,8 +86,9 @@ func (o *Record) append(dst []byte) []byte {
 const maxLocations = 64
 
 func readRecord(r *wire.Reader) (o Record, err error) {
-	if v := r.Byte(); v != objectVersion && r.Err() == nil {
-		return o, fmt.Errorf("object record: version %d is unknown here: upgrade this node", v)
+	version := r.Byte()
+	if version != objectVersion && version != objectWithFile && r.Err() == nil {
+		return o, fmt.Errorf("object record: version %d is unknown here: upgrade this node", version)
 	}
 	o = Record{
 		ID: r.ID(), Owner: wire.ReadNode(r), Size: int64(r.Uvarint()), Attempt: r.Uint32(), Nonce: r.Uvarint(), Replicas: int(r.Uint32()),
@@ -82,6 +99,14 @@ func readRecord(r *wire.Reader) (o Record, err error) {
 	}
 	for range n {
 		o.At = append(o.At, Location{wire.ReadNode(r), r.Byte() == 1})
+	}
+	if version == objectWithFile {
+		if n = r.Count(1); n > maxLocations {
+			return o, fmt.Errorf("%w: object record with %d files", wire.ErrCorrupt, n)
+		}
+		for range n {
+			o.Files = append(o.Files, raysys.NodeID(r.String()))
+		}
 	}
 	return o, r.Err()
 }
@@ -108,6 +133,18 @@ func (o *Record) Enter(l Location) {
 			o.At[i] = l
 		}
 	}
+}
+
+// EnterFile notes that a node has the bytes in a file.
+func (o *Record) EnterFile(n raysys.NodeID) {
+	if !slices.Contains(o.Files, n) && len(o.Files) < maxLocations {
+		o.Files = append(o.Files, n)
+	}
+}
+
+// Same reports whether two records are of the same bytes.
+func (o *Record) Same(p *Record) bool {
+	return o.ID == p.ID && o.Attempt == p.Attempt && o.Nonce == p.Nonce && o.Size == p.Size
 }
 
 // leave removes a node's location.
