@@ -36,9 +36,18 @@ func Named(name string) PutOption {
 	}
 }
 
+// OnDisk keeps the object of a Named in a file, on each node that Replicas asks for: a restart of the nodes brings it
+// back, until Forget or until the name is taken over. Put returns when the bytes are in the files and these are synced.
+// The nodes need a name and a directory of their own that stay the same (system.Config.Name, and ObjectConfig.Spill or,
+// without a cluster, Config.Data): ErrNoStore where the node that puts has none, ErrStoreFull where its disk is full,
+// and ErrNoCapacity when fewer nodes than Replicas took a copy. A value that holds references is ErrBadOption: what they
+// stand for would not come back.
+func OnDisk() PutOption { return func(s *core.PutSpec) { s.OnDisk = true } }
+
 // Lookup returns a reference to the object that has the name, as it is now: when the name goes to another object later, the
 // reference stays with this one. It asks the cluster, and waits for the answer. The reference fails with ErrNotFound when no
-// object has the name, with ErrInvalidRef when it is of another type than T, and with ErrNoStore in a system without names.
+// object has the name, with ErrInvalidRef when it is of another type than T, and with ErrNoStore in a system without names. It
+// fails with ErrUnreachable while all nodes that have the object, in memory or OnDisk, are down or do not answer.
 func Lookup[T any](ctx context.Context, name string) Ref[T] { return Ref[T](core.Lookup[T](ctx, name)) }
 
 // Forget takes the name from the object that has it; without other references the object is freed. A name that no object

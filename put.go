@@ -12,7 +12,7 @@ import (
 // when the object must travel. A value above 64 KiB counts against the node's object store: Put waits while that makes
 // room, and the reference fails with ErrStoreFull when there is none to make.
 //
-// The options ask for more than that: Replicas and Named. Then Put returns when the object has both.
+// The options ask for more than that: Replicas, Named and OnDisk. Then Put returns when the object has all of it.
 func Put[T any](ctx context.Context, v T, opts ...PutOption) Ref[T] {
 	return Ref[T](core.Put(ctx, v, opts))
 }

@@ -43,7 +43,8 @@ type Config struct {
 	// Logger for state changes, and for failures of tasks and calls whose result was never read. Nil: none.
 	Logger *zap.Logger
 	// Data is the directory of the store of a node without a cluster, in which what grains.State holds survives the
-	// process. One process at a time may use it. Empty: the store is in memory.
+	// process, and objects that were put with raysys.OnDisk. One process at a time may use it. Empty: the store is in
+	// memory.
 	Data string
 	// Grace bounds the time that a worker takes to leave under Main and Run, from the signal to the end of the process: 5
 	// minutes unless set.
@@ -113,7 +114,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 	return cfg, e.err()
 }
 
-// complete validates cfg and fills what was left out.
+// complete validates cfg and fills what was left out, but for the name.
 func (cfg *Config) complete() error {
 	var errs []error
 	if err := cfg.Resources.Validate(); err != nil {
@@ -162,9 +163,6 @@ func (cfg *Config) complete() error {
 		errs = append(errs, err)
 		cfg.Name = name
 	}
-	if cfg.Name == "" {
-		cfg.Name = raysys.NodeID("node-" + hex.EncodeToString(random(4)))
-	}
 	if cfg.Namespace == "" {
 		cfg.Namespace = mainPackage()
 	}
@@ -172,6 +170,16 @@ func (cfg *Config) complete() error {
 		cfg.Logger = zap.NewNop()
 	}
 	return errors.Join(errs...)
+}
+
+// name draws a name for a node that was given none, and reports whether it did: the node has another one after each
+// start.
+func (cfg *Config) name() (drawn bool) {
+	if cfg.Name != "" {
+		return false
+	}
+	cfg.Name = raysys.NodeID("node-" + hex.EncodeToString(random(4)))
+	return true
 }
 
 func (cfg *Config) job() raysys.JobID {

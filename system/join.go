@@ -95,6 +95,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	c.mesh.Joined(c.member)
 	n.actors.ProcessRegistry.Address = actorAddress(c.self()) // no actor has been spawned yet
 	n.actors.ProcessRegistry.RegisterAddressResolver(c.resolveAddress)
+	c.runner.Run(c.objects.Recover)
 	c.runner.Run(c.tellLoad)
 	c.runner.Run(c.duties)
 	if cfg.Role == Driver && !cfg.Observer {
@@ -176,6 +177,9 @@ func (c *cluster) duties() {
 				continue
 			}
 			c.node.tasks.Avoid(n.ID, n.Suspect || n.Draining)
+			if _, old := known[k]; !old {
+				c.objects.NodeJoined(k)
+			}
 			if _, old := known[k]; !old && k.Incarnation < c.self().Incarnation {
 				c.mesh.Connect(k, func(*mesh.Peer, error) {}) // of two nodes the one that joined later dials
 			} else if !old && roleOf(n.Info).hosts() {

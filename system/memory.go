@@ -50,6 +50,7 @@ type HeldObject struct {
 	KeptFor raysys.NodeID         `json:"kept_for,omitempty"` // the node that asked for this replica
 	Kept    []raysys.NodeID       `json:"kept,omitempty"`     // nodes that keep replicas for this one
 	Lost    string                `json:"lost,omitempty"`
+	Files   []raysys.NodeID       `json:"files,omitempty"` // nodes that have it in a file that outlives them
 }
 
 // maxHeld bounds how many objects one answer lists.

@@ -33,6 +33,7 @@ type Node struct {
 	roots   atomic.Uint64
 	cluster *cluster         // nil without a cluster
 	objects *objects.Objects // from Start on
+	drawn   bool             // its name was left out
 	solo    *solo            // nil with one
 	pace    pace
 	drain   drain
@@ -65,7 +66,8 @@ func New(cfg Config) (*Node, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, fmt.Errorf("new system: %w", err)
 	}
-	n := &Node{cfg: cfg, log: cfg.Logger, ending: make(chan struct{}), closed: make(chan struct{})}
+	drawn := cfg.name()
+	n := &Node{cfg: cfg, drawn: drawn, log: cfg.Logger, ending: make(chan struct{}), closed: make(chan struct{})}
 	n.wheel = wheel.New()
 	n.pool = goroutines.New(keptGoroutines)
 	n.actors = newActors(cfg.Logger)
@@ -116,8 +118,9 @@ func (n *Node) Start(ctx context.Context) error {
 	case n.cluster != nil:
 		err = n.cluster.join(ctx)
 	default:
-		if _, err = n.openObjects(); err == nil && n.cfg.Data != "" {
-			_, err = n.solo.open()
+		var o *objects.Objects
+		if o, err = n.openObjects(); err == nil {
+			o.Recover()
 		}
 	}
 	n.mu.Lock()

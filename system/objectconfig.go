@@ -1,6 +1,7 @@
 package system
 
 import (
+	"path/filepath"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -9,6 +10,7 @@ import (
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/transfer"
 )
 
@@ -16,7 +18,8 @@ import (
 type ObjectConfig struct {
 	// Memory that values above 64 KiB may take, in bytes. 0: 30 % of what the process may have.
 	Memory int64
-	// Spill is the directory that values go to when memory is short. Empty: one below os.TempDir, removed by Close.
+	// Spill is the directory that values go to when memory is short, and that has the files of raysys.OnDisk. Empty: the
+	// folder objects in Config.Data; without that one below os.TempDir, removed by Close, and no raysys.OnDisk.
 	Spill string
 	// Disk bounds the files there, in bytes. 0: what the file system has, less a reserve.
 	Disk int64
@@ -24,12 +27,16 @@ type ObjectConfig struct {
 	NoSharing bool
 }
 
-// openObjects opens the node's objects.
+// openObjects opens the node's objects. With a cluster the layout of its store is known, and the directory is made.
 func (n *Node) openObjects() (*objects.Objects, error) {
 	cfg := n.cfg.Objects
 	oc := objects.Config{
 		Node: n.cfg.Name, Namespace: n.cfg.Namespace, Job: n.job, Clock: (*nodeRuntime)(n), Log: n.log, Fetched: n.pace.saw, Records: n.registry,
 		Store: objectstore.Config{Budget: cfg.Memory, Dir: cfg.Spill, Disk: cfg.Disk, Cluster: "local"},
+	}
+	var err error
+	if oc.Files, err = n.objectFiles(&oc.Store); err != nil {
+		return nil, err
 	}
 	if c := n.cluster; c != nil {
 		oc.Store.Cluster, oc.Store.Incarnation = c.cfg.Name, uint64(time.Now().UnixNano()) // the node has no incarnation in the cluster yet
@@ -46,6 +53,33 @@ func (n *Node) openObjects() (*objects.Objects, error) {
 	}
 	n.objects, n.job.Objects = o, o // no work has been submitted yet
 	return o, nil
+}
+
+// objectFiles says what this node has for raysys.OnDisk. Its files are found again by the name of the node in a cluster,
+// and by the id of its store without one.
+func (n *Node) objectFiles(store *objectstore.Config) (objects.Files, error) {
+	if c := n.cluster; c != nil {
+		f := objects.Files{StoreID: c.reg.Layout().ID, Directory: c.directory}
+		switch {
+		case store.Dir == "":
+			f.Missing = "it has no directory that stays: give Config.Objects.Spill, or RAYSYS_SPILL"
+		case n.drawn:
+			f.Missing = "it has another name after each start: give Config.Name, or RAYSYS_NAME"
+		}
+		return f, nil
+	}
+	if n.cfg.Data == "" {
+		return objects.Files{Missing: "names are kept in memory: give Config.Data, or RAYSYS_DATA"}, nil
+	}
+	reg, err := n.solo.open()
+	if err != nil {
+		return objects.Files{}, err
+	}
+	if store.Dir == "" {
+		store.Dir = filepath.Join(n.cfg.Data, "objects")
+	}
+	store.Node = raysys.NodeID(reg.Layout().ID)
+	return objects.Files{StoreID: reg.Layout().ID, Directory: registry.NewDirectory(reg)}, nil
 }
 
 // Objects returns the figures of the node's object store.

@@ -80,7 +80,7 @@ times before it was ever up for --settled ends the command, as does one whose se
 	flags.StringVar(&f.resources, "resources", "", "further resources to offer, NAME=N[,NAME=N...]")
 	flags.StringVar(&f.labels, "labels", "", "labels of the node, KEY=VALUE[,KEY=VALUE...]")
 	flags.StringVar(&f.objectMemory, "object-memory", "", "memory for values above 64 KiB, such as 8GiB or 50% (default 30% of the host's or the container's)")
-	flags.StringVar(&f.spill, "spill", "", "folder for values that memory has no room for (default: one in the folder for temporary files, gone with the process)")
+	flags.StringVar(&f.spill, "spill", "", "folder for values that memory has no room for, and for objects on disk (default: one in the folder for temporary files, gone with the process)")
 	flags.StringVar(&f.spillMax, "spill-max", "", "most that may lie there, such as 100GiB (default: what the disk has, less a reserve)")
 	flags.BoolVar(&f.noSharing, "no-sharing", false, "send values to other processes of this host instead of sharing memory with them")
 	flags.StringVar(&f.log, "log", "", "how much the program logs: debug, info, warn or error (default warn)")

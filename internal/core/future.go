@@ -150,6 +150,11 @@ func (c *Future) Unstart() bool {
 	}
 }
 
+// Released reports whether the program released the reference. The value goes with the last pin.
+func (c *Future) Released() bool {
+	return c.word.Load()&flagReleased != 0 || c.word.Load()&phaseMask == phaseReleased
+}
+
 // Hold keeps pending work from starting; the submitter calls it before it publishes the future.
 func (c *Future) Hold() { c.word.Or(flagHeld) }
 

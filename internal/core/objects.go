@@ -37,6 +37,7 @@ type Names interface {
 type PutSpec struct {
 	Name     string // empty for none
 	Replicas int    // copies, the first included
+	OnDisk   bool   // each of them in a file that outlives its node
 	Err      error  // the last option that cannot be meant
 }
 
@@ -59,6 +60,9 @@ func publish[O ~func(*PutSpec)](ctx context.Context, t *Turn, c *Future, opts []
 		if spec.Err != nil {
 			return fmt.Errorf("put: %w", spec.Err)
 		}
+	}
+	if spec.OnDisk && spec.Name == "" {
+		return fmt.Errorf("put: %w: OnDisk without Named: give a name, by which the object is found after a restart", ErrBadOption)
 	}
 	n, err := namesOf(t, "put with options")
 	if err != nil {

@@ -23,12 +23,17 @@ const (
 	opRetain objectOp = 4 // keep the object while a State's record lists it
 	// opCollect: give back the references to the asker's futures that are not needed. The answer comes after the drops.
 	opCollect objectOp = 5
+	// opCopyFile is opCopy of an object that the node shall have in a file, for the name whose key is given.
+	opCopyFile objectOp = 6
+	// opRestore: by the record of a name this node has a file of the object. If it has lost that, it makes another.
+	opRestore objectOp = 7
 )
 
 // objectRequest says on which object an operation is done.
 type objectRequest struct {
-	oid raysys.TaskID
-	key string // copy: of the record of the object's name, empty for none; retain: of the State's record
+	oid  raysys.TaskID
+	key  string // copy: of the record of the object's name, empty for none; retain: of the State's record; restore: of the name
+	file bool   // copy: in a file too; it is another operation on the wire
 }
 
 // objectReply is the answer to an operation.
@@ -66,15 +71,30 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 		to.Send(wire.AppendID(wire.AppendUvarint(to.Head(), a.number), a.id))
 	}
 	switch op {
-	case opCopy:
+	case opCopy, opCopyFile:
+		request.file = op == opCopyFile
 		cp := o.kept.copyAsked(o.ctx, p.Key(), request) // before Serve returns: the peer's next frame may be an opFree for it
 		o.runner.Background(func() { answer(to, objectReply{}, o.keepCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
 	case opFree:
 		o.dropCopy(request.oid)
 		answer(to, objectReply{}, nil)
 	case opExport:
-		a, err := o.export(p, request.oid)
-		answer(to, a, err)
+		select {
+		case <-o.recovered:
+			a, err := o.export(p, request.oid)
+			answer(to, a, err)
+		default: // this node does not know yet what files it has
+			o.runner.Background(func() {
+				var a objectReply
+				err := o.awaitRecovered(o.ctx)
+				if err == nil {
+					a, err = o.export(p, request.oid)
+				}
+				answer(to, a, err)
+			}, to.Fail)
+		}
+	case opRestore:
+		o.runner.Background(func() { answer(to, objectReply{}, o.restoreFile(request.key, request.oid)) }, to.Fail)
 	case opRetain:
 		answer(to, objectReply{}, o.retainHere(request.key, request.oid))
 	case opCollect:
@@ -90,8 +110,8 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 func (o *Objects) export(p *mesh.Peer, oid raysys.TaskID) (a objectReply, err error) {
 	future, obj := o.kept.find(oid)
 	switch {
-	case obj == nil:
-		return a, fmt.Errorf("%w: node %s does not keep it", raysys.ErrObjectLost, o.self())
+	case obj == nil, future == nil && obj.Lost() != nil:
+		return a, o.denied(oid, obj)
 	case future == nil:
 		return a, nil
 	}
@@ -109,5 +129,7 @@ func (a objectReply) future(o *Objects, at core.NodeKey, rec *registry.Record) *
 		return o.refs.Take(a.id, at, a.number)
 	}
 	s := o.refs.Uncounted(at, a.id) // a reference to a copy is counted on no node
-	return &core.NewUntyped(o.job, o.NewSource(s, refs.Description{OID: rec.ID, Owner: rec.Owner, Size: rec.Size})).Future
+	source := o.newSource(s, refs.Description{OID: rec.ID, Owner: rec.Owner, Size: rec.Size})
+	source.files = rec.Files
+	return &core.NewUntyped(o.job, source).Future
 }

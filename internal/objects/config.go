@@ -22,13 +22,15 @@ type Config struct {
 	Job       *core.Job
 	Clock     refs.Clock
 	Log       *zap.Logger
-	// Store says what the node's object store may use, and which node it is of. Files that an earlier process of that
-	// node left in Dir are removed.
+	// Store says what the node's object store may use, and which node it is of. Spill files that an earlier process of
+	// that node left in Dir are removed.
 	Store objectstore.Config
 	// Fetched is called with each object that came from another node.
 	Fetched func(size int64, took time.Duration)
 	// Records returns the records of States. In a process without a cluster they are opened when first asked for.
 	Records func() (*registry.Registry, error)
+	// Files is what raysys.OnDisk needs.
+	Files Files
 	// Cluster is nil without one.
 	Cluster *Cluster
 }

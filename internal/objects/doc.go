@@ -19,6 +19,8 @@
 //   - An object is kept, as the store's primary, while there are reasons: names, retentions, an owner that asked for a
 //     replica.
 //   - A retention keeps an object while a State's record lists it.
+//   - An object that was put with raysys.OnDisk has a file on each node that keeps it for its name. Its next incarnation
+//     offers the file again (Recover), and a node that lost one makes another (restoreFile).
 //   - An evacuation copies an object that others need to a node that stays, when its own drains.
 //
 // An object is fetched in these steps:

@@ -170,7 +170,7 @@ func (o *Objects) evacuations() []*evacuation {
 			list = append(list, e)
 		}
 		for key := range k.keys {
-			if strings.HasPrefix(key, "n/") {
+			if isName(key) {
 				e.names = append(e.names, key)
 			} else {
 				e.states = append(e.states, key)
@@ -179,6 +179,9 @@ func (o *Objects) evacuations() []*evacuation {
 	}
 	return list
 }
+
+// isName reports whether a key of the directory is that of a name.
+func isName(key string) bool { return strings.HasPrefix(key, "n/") }
 
 // evacuate has another node take a copy, and keep it for the names and States of the object.
 func (o *Objects) evacuate(ctx context.Context, e *evacuation) error {
@@ -244,7 +247,7 @@ func (o *Objects) evacuatedID(ctx context.Context, e *evacuation) (raysys.TaskID
 
 func (o *Objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskID, e *evacuation) error {
 	ask := func(op objectOp, key string) error {
-		return o.askWait(ctx, to, op, objectRequest{oid, key})
+		return o.askWait(ctx, to, op, objectRequest{oid: oid, key: key})
 	}
 	// Once without a name, then for each name: a node that has the copy already enters the name only.
 	for _, key := range append([]string{""}, e.names...) {

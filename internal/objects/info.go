@@ -30,6 +30,7 @@ type Info struct {
 	KeptFor raysys.NodeID   // the node that asked for this replica
 	Kept    []raysys.NodeID // nodes that keep replicas for this one
 	Lost    string
+	Files   []raysys.NodeID // nodes that have it in a file that outlives them
 }
 
 // List returns the objects that are here or referred to, the largest first.
@@ -123,6 +124,7 @@ func (kept *keptObjects) explain(list []Info) {
 			list[i].Names = append(list[i].Names, name)
 		}
 		slices.Sort(list[i].Names)
+		list[i].Files = slices.Clone(k.files)
 		if k.forOwner {
 			list[i].KeptFor = k.owner.Node
 		}

@@ -31,6 +31,7 @@ type reasons struct {
 	pending      map[string]*pendingName // of the names in keys: those that the directory is not known to have yet
 	forOwner     bool                    // the owner asked this node to keep a copy
 	replicas     []core.NodeKey          // at the owner: the nodes that keep copies
+	files        []raysys.NodeID         // with OnDisk: the nodes that have a file
 	unreferenced bool                    // no reference here stands for the object
 }
 
@@ -107,11 +108,15 @@ func ending(k *reasons) *reasons {
 	return k
 }
 
-// find returns a kept object, and its future at the owner; nil what there is not.
+// find returns a kept object, and its future at the owner; nil what there is not. The bytes of an object on disk outlive
+// the future whose reference the program released.
 func (kept *keptObjects) find(oid raysys.TaskID) (future *core.Future, obj *objectstore.Object) {
 	kept.mu.Lock()
 	defer kept.mu.Unlock()
 	if k := kept.byID[oid]; k != nil {
+		if k.future != nil && k.future.Released() && k.object.Persisted() {
+			k.future = nil
+		}
 		return k.future, k.object
 	}
 	return nil, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -35,12 +36,20 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	if obj == nil {
 		return raysys.ErrReleased
 	}
-	if o.dir == nil {
-		if spec.Replicas > 1 {
-			return fmt.Errorf("%w: Replicas(%d) in a process without a cluster", raysys.ErrNoCapacity, spec.Replicas)
+	key := registry.NameKey(o.namespace, spec.Name)
+	if o.dir == nil && spec.Replicas > 1 {
+		return fmt.Errorf("%w: Replicas(%d) in a process without a cluster", raysys.ErrNoCapacity, spec.Replicas)
+	}
+	if spec.OnDisk {
+		if err := o.putOnDisk(ctx, c, obj, key); err != nil {
+			return err
 		}
-		o.publishLocal(c, obj, spec.Name)
-		return nil
+	}
+	if o.dir == nil {
+		if spec.Name == "" {
+			return nil
+		}
+		return o.publishLocal(ctx, c, obj, key, spec.OnDisk)
 	}
 	v, err := obj.Version(ctx)
 	if err != nil {
@@ -56,7 +65,10 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	for _, k := range others {
 		rec.Enter(registry.Location{Node: k, Kept: true})
 	}
-	if !o.kept.keep(obj, func(k *reasons) { k.owner, k.replicas = self, others }) {
+	if spec.OnDisk {
+		rec.Files = onDisk(self, others)
+	}
+	if !o.kept.keep(obj, func(k *reasons) { k.owner, k.replicas, k.files = self, others, rec.Files }) {
 		o.release(&reasons{object: obj, replicas: others})
 		return raysys.ErrReleased
 	}
@@ -67,7 +79,6 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	if spec.Name == "" {
 		return nil
 	}
-	key := registry.NameKey(o.namespace, spec.Name)
 	o.kept.keep(obj, func(k *reasons) { k.future, k.keys[key] = c, 1 })
 	// The change may be made after ctx has ended, or with an unknown outcome. Until the directory's record says
 	// otherwise the object is kept: a name must not stand for an object that is gone.
@@ -87,21 +98,63 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	return nil
 }
 
-func (o *Objects) publishLocal(c *core.Future, obj *objectstore.Object, name string) {
-	if name == "" {
-		return
+// publishLocal names an object in a process without a cluster.
+func (o *Objects) publishLocal(ctx context.Context, c *core.Future, obj *objectstore.Object, key string, onDisk bool) error {
+	if err := o.recordLocal(ctx, obj, key, onDisk); err != nil {
+		return fmt.Errorf("enter the name: %w", err)
 	}
 	o.kept.mu.Lock()
 	if o.kept.byName == nil {
 		o.kept.byName = map[string]raysys.TaskID{}
 	}
-	before, had := o.kept.byName[name]
-	o.kept.byName[name] = obj.ID()
+	before, had := o.kept.byName[key]
+	o.kept.byName[key] = obj.ID()
 	o.kept.mu.Unlock()
-	o.kept.keep(obj, func(k *reasons) { k.future, k.keys[name] = c, 1 })
+	o.kept.keep(obj, func(k *reasons) {
+		k.future, k.keys[key] = c, 1
+		if onDisk {
+			k.files = []raysys.NodeID{o.name}
+		}
+	})
 	if had && before != obj.ID() {
-		o.unkeep(before, func(k *reasons) { delete(k.keys, name) })
+		o.unkeep(before, func(k *reasons) { delete(k.keys, key) })
 	}
+	return nil
+}
+
+// recordLocal enters the name of an object on disk in the process's own store. An object that is not on disk ends the
+// record that an earlier one may have there.
+func (o *Objects) recordLocal(ctx context.Context, obj *objectstore.Object, key string, onDisk bool) error {
+	if !onDisk {
+		if a, err := o.localRecord(ctx, key); err != nil || !a.Exists {
+			return err
+		}
+		return o.forgetLocal(ctx, key)
+	}
+	v, err := obj.Version(ctx)
+	if err != nil {
+		return err
+	}
+	rec := registry.Record{ID: v.ID, Owner: o.self(), Size: v.Size, Attempt: v.Attempt, Nonce: v.Nonce, Replicas: 1, Files: []raysys.NodeID{o.name}}
+	_, err = o.files.Directory.ChangeWait(ctx, registry.SetName(key, rec))
+	return err
+}
+
+// localRecord returns the record of a name in the process's own store.
+func (o *Objects) localRecord(ctx context.Context, key string) (a registry.Entry, err error) {
+	if o.files.Missing != "" {
+		return a, nil
+	}
+	return o.files.Directory.FindWait(ctx, key)
+}
+
+// forgetLocal removes the record of a name from the process's own store.
+func (o *Objects) forgetLocal(ctx context.Context, key string) error {
+	if o.files.Missing != "" {
+		return nil
+	}
+	_, err := o.files.Directory.ChangeWait(ctx, registry.RemoveName(key))
+	return err
 }
 
 // watch keeps an object for its name until the name stands for another object, or for none.
@@ -112,6 +165,7 @@ func (o *Objects) watch(key string, oid raysys.TaskID, seen store.Version) {
 		case err != nil:
 			o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.watch(key, oid, seen) }})
 		case a.Exists && a.Record.ID == oid:
+			o.kept.noteFiles(oid, &a.Record)
 			o.watch(key, oid, a.Version)
 		default:
 			o.unkeep(oid, func(k *reasons) { delete(k.keys, key) })
@@ -126,10 +180,20 @@ const watchPause = time.Second
 func (o *Objects) Lookup(ctx context.Context, name string) (*core.Future, error) {
 	if o.dir == nil {
 		o.kept.mu.Lock()
-		oid, ok := o.kept.byName[name]
+		oid, ok := o.kept.byName[registry.NameKey(o.namespace, name)]
 		o.kept.mu.Unlock()
-		if future, _ := o.kept.find(oid); ok && future != nil {
+		switch future, obj := o.kept.find(oid); {
+		case !ok:
+		case future != nil:
 			return future, nil
+		case obj != nil && obj.Persisted():
+			return o.fileFuture(obj), nil
+		}
+		switch a, err := o.localRecord(ctx, registry.NameKey(o.namespace, name)); {
+		case err != nil:
+			return nil, err
+		case a.Exists: // the file was lost
+			return nil, o.denied(a.Record.ID, nil)
 		}
 		return nil, fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
 	}
@@ -146,8 +210,14 @@ func (o *Objects) Lookup(ctx context.Context, name string) (*core.Future, error)
 // borrow returns a future for an object of the directory. It asks the owner for a reference, then, when the owner is dead
 // or does not have the object, the nodes that keep copies.
 func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Future, error) {
-	var last, open error // open: the first of a node that lives and did not answer that it has no copy
-	for _, at := range append([]registry.Location{{Node: rec.Owner, Kept: true}}, rec.At...) {
+	if slices.Contains(rec.Files, o.name) {
+		if err := o.awaitRecovered(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var open error // of the first node that lives and did not answer that it has no copy
+	var lost []error
+	for _, at := range o.withFiles(rec) {
 		if at.Node == o.self() {
 			if future, _ := o.kept.find(rec.ID); future != nil {
 				return future, nil
@@ -167,13 +237,20 @@ func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Futur
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		last = err
+		lost = append(lost, err)
 		if open == nil && !errors.Is(err, raysys.ErrObjectLost) && o.mesh.Alive(at.Node) {
 			open = fmt.Errorf("node %s: %w", at.Node, err)
 		}
 	}
-	if future, obj := o.kept.find(rec.ID); future == nil && obj != nil { // this node has a copy, and the owner is dead
+	switch future, obj := o.kept.find(rec.ID); {
+	case future != nil:
+	case obj != nil && obj.Lost() == nil: // this node has a copy, and the owner is dead
 		return objectReply{}.future(o, o.self(), rec), nil
+	case slices.Contains(rec.Files, o.name):
+		lost = append(lost, o.denied(rec.ID, obj))
+	}
+	if open == nil {
+		open = o.away(rec.Files)
 	}
 	if open != nil {
 		return nil, fmt.Errorf("%w: it may be had later: %w", raysys.ErrUnreachable, open)
@@ -182,23 +259,30 @@ func (o *Objects) borrow(ctx context.Context, rec *registry.Record) (*core.Futur
 	if o.mesh.Alive(rec.Owner) {
 		owner = "does not have it any more"
 	}
-	return nil, errors.Join(fmt.Errorf("%w: its owner %s %s, and of %d copies none is left", raysys.ErrObjectLost, rec.Owner, owner, rec.Replicas), last)
+	return nil, errors.Join(fmt.Errorf("%w: its owner %s %s, and of %d copies none is left", raysys.ErrObjectLost, rec.Owner, owner, rec.Replicas), errors.Join(lost...))
 }
 
 // Forget implements core.Names.
 func (o *Objects) Forget(ctx context.Context, name string) error {
+	key := registry.NameKey(o.namespace, name)
 	if o.dir == nil {
+		a, err := o.localRecord(ctx, key)
+		if err == nil {
+			err = o.forgetLocal(ctx, key)
+		}
+		if err != nil {
+			return err
+		}
 		o.kept.mu.Lock()
-		oid, ok := o.kept.byName[name]
-		delete(o.kept.byName, name)
+		oid, ok := o.kept.byName[key]
+		delete(o.kept.byName, key)
 		o.kept.mu.Unlock()
-		if !ok {
+		if !ok && !a.Exists {
 			return fmt.Errorf("%w: no object has it", raysys.ErrNotFound)
 		}
-		o.unkeep(oid, func(k *reasons) { delete(k.keys, name) })
+		o.unkeep(oid, func(k *reasons) { delete(k.keys, key) })
 		return nil
 	}
-	key := registry.NameKey(o.namespace, name)
 	a, err := o.dir.FindWait(ctx, key)
 	switch {
 	case err != nil:

@@ -49,6 +49,9 @@ type Objects struct {
 	deaths map[core.NodeKey]time.Time                  // when an object of a dead node was first missed
 	kept   keptObjects
 
+	files     Files
+	recovered chan struct{} // closed when the files of earlier incarnations have been looked at
+
 	evacuated []evacuated // of the drain in progress
 }
 
@@ -63,17 +66,18 @@ type need struct {
 func Open(cfg Config) (*Objects, error) {
 	o := &Objects{
 		name: cfg.Node, namespace: cfg.Namespace, job: cfg.Job, clock: cfg.Clock, log: cfg.Log, onFetched: cfg.Fetched, records: cfg.Records,
-		needs: map[raysys.TaskID]need{},
+		needs: map[raysys.TaskID]need{}, files: cfg.Files, recovered: make(chan struct{}),
 	}
 	o.ctx, o.cancel = context.WithCancel(context.Background())
 	trouble := func(what string, err error) { o.log.Warn("object store: "+what, zap.Error(err)) }
 	sc := cfg.Store
-	sc.Node, sc.Pressure = cfg.Node, o.pressure
+	sc.Pressure = o.pressure
+	if sc.Node == "" {
+		sc.Node = cfg.Node
+	}
 	sc.Hooks = objectstore.Hooks{
 		Dropped: func(v objectstore.Version) { o.withdraw(v.ID) },
-		Lost: func(id raysys.TaskID, err error) {
-			o.log.Warn("object lost", zap.Stringer("object", id), zap.Error(err))
-		},
+		Lost:    o.lostHere,
 		Trouble: trouble,
 	}
 	var err error
@@ -87,10 +91,9 @@ func Open(cfg Config) (*Objects, error) {
 		}
 	}
 	if sc.Dir != "" {
-		// Objects of earlier incarnations are of no use without the futures that stood for them.
-		if err := o.store.Sweep(); err != nil {
-			trouble("files of an earlier incarnation stay", err)
-		}
+		// Spill files of an earlier incarnation are of no use without the futures that stood for them. Files of named
+		// objects stay until Recover.
+		o.sweep()
 	}
 	return o, nil
 }

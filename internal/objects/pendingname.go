@@ -72,6 +72,7 @@ func (p *pendingName) seen(a registry.Entry, err error) bool {
 		return false
 	default:
 		if p.entered() {
+			o.kept.noteFiles(p.oid, &a.Record)
 			o.watch(p.key, p.oid, a.Version)
 		}
 	}

@@ -73,7 +73,13 @@ func (o *Objects) keepCopy(c *pendingCopy) error {
 		}
 		defer obj.Unpin()
 	}
-	err := o.enterCopy(c, obj)
+	var err error
+	if c.request.file {
+		err = o.persist(c.ctx, obj, c.request.key)
+	}
+	if err == nil {
+		err = o.enterCopy(c, obj)
+	}
 	if err == nil {
 		return nil
 	}
@@ -106,7 +112,11 @@ func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) error {
 	if err == nil && key != "" {
 		// Where the name stands for the object already, this copy is added; else the owner enters the name with this
 		// copy.
-		named, err = o.dir.ChangeWait(c.ctx, registry.AddNamedCopy(key, rec))
+		add := registry.AddNamedCopy
+		if c.request.file {
+			add = registry.AddNamedFile
+		}
+		named, err = o.dir.ChangeWait(c.ctx, add(key, rec))
 	}
 	switch {
 	case err != nil || c.ctx.Err() != nil:
@@ -115,6 +125,7 @@ func (o *Objects) enterCopy(c *pendingCopy, obj *objectstore.Object) error {
 	case named.Refused:
 		o.follow(key, oid)
 	default:
+		o.kept.noteFiles(oid, &named.Record)
 		o.watch(key, oid, named.Version)
 	}
 	return nil

@@ -26,13 +26,17 @@ func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future
 	if spec.Name != "" {
 		key = registry.NameKey(o.namespace, spec.Name)
 	}
+	op := opCopy
+	if spec.OnDisk {
+		op = opCopyFile
+	}
 	var kept []core.NodeKey
 	var errs []error
 	for _, k := range o.candidates(obj.ID()) {
 		if len(kept) == spec.Replicas-1 {
 			break
 		}
-		err := o.askWait(ctx, k, opCopy, objectRequest{obj.ID(), key})
+		err := o.askWait(ctx, k, op, objectRequest{oid: obj.ID(), key: key})
 		if err == nil {
 			kept = append(kept, k)
 			continue

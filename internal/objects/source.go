@@ -28,12 +28,17 @@ var (
 // the future that at names has the bytes, and other nodes may have them too.
 type objectSource struct {
 	refs.Description
-	at *refs.RemoteSource
-	o  *Objects
+	at    *refs.RemoteSource
+	o     *Objects
+	files []raysys.NodeID // that have it in a file, where a record of its name said so
 }
 
 // NewSource returns a source of the object, and counts as a need of this node for it until the source is collected.
 func (o *Objects) NewSource(at *refs.RemoteSource, d refs.Description) core.Source {
+	return o.newSource(at, d)
+}
+
+func (o *Objects) newSource(at *refs.RemoteSource, d refs.Description) *objectSource {
 	s := &objectSource{Description: d, at: at, o: o}
 	o.kept.mu.Lock() // keptObjects.drop ends the object before this need, or sees it
 	if k := o.kept.byID[d.OID]; k != nil {
@@ -95,36 +100,49 @@ func (s *objectSource) Where() (core.NodeKey, int64) {
 // Fetch implements core.Source.
 func (s *objectSource) Fetch(into any, done func(error)) {
 	s.o.runner.Background(func() {
-		obj, err := s.fetch(s.o.ctx, objectstore.Heap)
-		if err == nil {
-			defer obj.Unpin()
-			var b []byte
-			if b, err = obj.Bytes(s.o.ctx); err == nil {
-				err = decodeShared(b, into, s.Refs)
+		done(lostObject(s.read(objectstore.Heap, func(obj *objectstore.Object) error {
+			b, err := obj.Bytes(s.o.ctx)
+			if err != nil {
+				return err
 			}
-		}
-		done(lostObject(err))
+			return decodeShared(b, into, s.Refs)
+		})))
 	}, func(err error) { done(err) })
 }
 
 // View implements core.Viewer.
 func (s *objectSource) View(into any, done func(func(), error)) {
 	s.o.runner.Background(func() {
-		obj, err := s.fetch(s.o.ctx, objectstore.Segment)
-		if err != nil {
-			done(nil, err)
-			return
-		}
-		defer obj.Unpin()
-		viewObject(s.o.ctx, obj, into, s.Refs, done)
+		var end func()
+		err := s.read(objectstore.Segment, func(obj *objectstore.Object) (err error) {
+			viewObject(s.o.ctx, obj, into, s.Refs, func(e func(), bad error) { end, err = e, bad })
+			return err
+		})
+		done(end, err)
 	}, func(err error) { done(nil, err) })
+}
+
+// read fetches the object, and again when the file that this node had of it turns out to be damaged.
+func (s *objectSource) read(form objectstore.Form, use func(*objectstore.Object) error) error {
+	for again := true; ; again = false {
+		obj, err := s.fetch(s.o.ctx, form)
+		if err != nil {
+			return err
+		}
+		err = use(obj)
+		lost := obj.Lost() != nil
+		obj.Unpin()
+		if err == nil || !lost || !again {
+			return err
+		}
+	}
 }
 
 // fetch pulls the object if it is not here, and pins it.
 func (s *objectSource) fetch(ctx context.Context, form objectstore.Form) (*objectstore.Object, error) {
 	o := s.o
 	had := o.store.Lookup(s.OID) != nil
-	w := &whereabouts{o: o, oid: s.OID, owner: s.Owner, lenders: s.at.Lenders}
+	w := &whereabouts{o: o, oid: s.OID, owner: s.Owner, lenders: s.at.Lenders, files: s.files}
 	start := time.Now()
 	for {
 		obj, err := o.engine.Fetch(ctx, objectstore.Version{ID: s.OID}, w, form)

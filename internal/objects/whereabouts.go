@@ -17,6 +17,7 @@ type whereabouts struct {
 	oid     raysys.TaskID
 	owner   core.NodeKey
 	lenders func() []core.NodeKey
+	files   []raysys.NodeID // that have it in a file, as far as that is known
 	asked   map[core.NodeKey]bool
 	found   bool           // the directory was asked
 	last    bool           // it is asked once more, after every node of the first round
@@ -65,6 +66,9 @@ func (w *whereabouts) Next(ctx context.Context) (core.NodeKey, error) {
 			break
 		}
 		w.found = false
+	}
+	if err := w.o.away(w.files); err != nil {
+		return core.NodeKey{}, err
 	}
 	if !w.o.mesh.Alive(w.owner) {
 		return core.NodeKey{}, fmt.Errorf("%w: its owner %s is dead, and no other node is known to have it", raysys.ErrObjectLost, w.owner)

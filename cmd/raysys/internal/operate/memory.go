@@ -70,6 +70,7 @@ type Object struct {
 	KeptFor raysys.NodeID         `json:"kept_for,omitempty"` // the node that asked for this replica
 	Kept    []raysys.NodeID       `json:"kept,omitempty"`     // nodes that keep replicas of it
 	Lost    string                `json:"lost,omitempty"`
+	Files   []raysys.NodeID       `json:"files,omitempty"` // nodes that have it in a file that outlives them
 }
 
 // Bound sorts everything into the order in which it is shown, keeps the limit largest objects and counts all of them.
@@ -162,12 +163,18 @@ func (o *Object) heldBy() string {
 	for _, k := range slices.Sorted(maps.Keys(o.Holders)) {
 		by = append(by, fmt.Sprintf("%s (%d)", k, o.Holders[k]))
 	}
-	if len(o.Kept) > 0 {
-		at := make([]string, len(o.Kept))
-		for i, k := range o.Kept {
+	for _, l := range []struct {
+		what string
+		at   []raysys.NodeID
+	}{{"replicas on", o.Kept}, {"files on", o.Files}} {
+		if len(l.at) == 0 {
+			continue
+		}
+		at := make([]string, len(l.at))
+		for i, k := range l.at {
 			at[i] = string(k)
 		}
-		by = append(by, "replicas on "+strings.Join(at, ","))
+		by = append(by, l.what+" "+strings.Join(at, ","))
 	}
 	for _, n := range []struct {
 		n    int

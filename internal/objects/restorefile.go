@@ -1,0 +1,96 @@
+package objects
+
+import (
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/objectstore"
+)
+
+// NodeJoined tells that a node has joined. When files of objects that this node keeps lie there too, the node is told
+// of them: it may have lost them with its disk. Objects whose own file was lost here can be fetched from it.
+func (o *Objects) NodeJoined(k core.NodeKey) {
+	for oid, key := range o.kept.filesOf(k.Node) {
+		o.restoreAt(k, key, oid, restoreTries)
+		if _, obj := o.kept.find(oid); obj != nil && obj.Lost() != nil {
+			o.repair(oid)
+		}
+	}
+}
+
+// restoreElsewhere tells the other members that have a file of an object by its record, in case they have lost it.
+func (o *Objects) restoreElsewhere(key string, oid raysys.TaskID, files []raysys.NodeID) {
+	for _, name := range files {
+		if k, ok := o.current(name); ok && k != o.self() {
+			o.restoreAt(k, key, oid, restoreTries)
+		}
+	}
+}
+
+// restoreTries bounds how often a node is told of a file that it should have.
+const restoreTries = 5
+
+// restoreAt tells a node of a file that it should have.
+func (o *Objects) restoreAt(k core.NodeKey, key string, oid raysys.TaskID, tries int) {
+	o.ask(k, opRestore, objectRequest{oid: oid, key: key}, func(_ objectReply, err error) {
+		if err != nil && tries > 1 && o.ctx.Err() == nil && o.mesh.Alive(k) {
+			o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.restoreAt(k, key, oid, tries-1) }})
+		}
+	})
+}
+
+// restoreFile gives this node the file of a named object that it should have by the record, if it has none: it fetches
+// the bytes from another node.
+func (o *Objects) restoreFile(key string, oid raysys.TaskID) error {
+	if err := o.awaitRecovered(o.ctx); err != nil {
+		return err
+	}
+	if _, obj := o.kept.find(oid); obj != nil && obj.Lost() == nil && obj.Persisted() {
+		return nil
+	}
+	a, ok := o.findNamed(key)
+	rec := &a.Record
+	if !ok || !a.Exists || rec.ID != oid || !slices.Contains(rec.Files, o.self().Node) {
+		return nil
+	}
+	w := &whereabouts{o: o, oid: oid, files: rec.Files, lenders: func() (list []core.NodeKey) {
+		for _, l := range o.withFiles(rec) {
+			list = append(list, l.Node)
+		}
+		return list // with the owner; this node is left out
+	}}
+	v := objectstore.Version{ID: oid, Attempt: rec.Attempt, Size: rec.Size, Nonce: rec.Nonce}
+	obj, err := o.engine.Fetch(o.ctx, v, w, objectstore.Segment)
+	if err != nil {
+		return err
+	}
+	defer obj.Unpin()
+	o.log.Info("the file of an object is made anew", zap.Stringer("object", oid))
+	return o.keepFile(key, obj, rec)
+}
+
+// lostHere is called when the last form of an object in this node's store is gone.
+func (o *Objects) lostHere(oid raysys.TaskID, err error) {
+	o.log.Warn("object lost", zap.Stringer("object", oid), zap.Error(err))
+	o.repair(oid)
+}
+
+// repair fetches an object whose file was damaged from another node that has one. When there is none it is tried again
+// when such a node joins.
+func (o *Objects) repair(oid raysys.TaskID) {
+	if o.dir == nil {
+		return
+	}
+	key, ok := o.kept.filesOf(o.self().Node)[oid]
+	if !ok {
+		return
+	}
+	o.runner.Run(func() {
+		if err := o.restoreFile(key, oid); err != nil && o.ctx.Err() == nil {
+			o.log.Warn("the file of an object cannot be made anew", zap.Stringer("object", oid), zap.Error(err))
+		}
+	})
+}
