@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -68,7 +69,11 @@ func total(size, n int) []float64 {
 	return v
 }
 
+// equal looks for differences only where there are some: cmp.Diff of 20,000 numbers takes a second under the race detector.
 func equal(got, want []float64) error {
+	if len(want) > 0 && slices.Equal(got, want) {
+		return nil
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		if len(diff) > 2000 {
 			diff = diff[:2000] + "..."
