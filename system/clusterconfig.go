@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
@@ -63,6 +64,8 @@ type ClusterConfig struct {
 	Clock member.Clock
 	// Chaos decides about each frame that leaves, in tests.
 	Chaos func(to raysys.NodeID, class wire.Class, kind wire.Kind) link.Action
+	// Files stands in for the file system of ObjectConfig.Spill. Nil: the real one; the testkit gives one that is slow.
+	Files objectstore.FS
 }
 
 // TLSFiles are PEM files: the node's certificate with the URI raysys://<cluster>/<node> in it, its key, and the

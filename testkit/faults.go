@@ -60,12 +60,13 @@ func (c *Cluster) Delay(i, j int, latency, jitter time.Duration) {
 	c.net.Delay(c.host(i).name, c.host(j).name, latency, jitter)
 }
 
-// Heal ends every fault that lasts: cuts, delays, pauses, rules about frames, and the store's. Killed nodes stay dead, and
+// Heal ends every fault that lasts: cuts, delays, pauses, slow disks, rules about frames, and the store's. Killed nodes stay dead, and
 // clocks stay where they are.
 func (c *Cluster) Heal() {
 	c.chaos.Clear()
 	for _, h := range c.hosts {
 		h.pause(false)
+		h.disk.by.Store(0)
 	}
 	c.net.HealAll()
 	c.StoreUp()

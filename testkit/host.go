@@ -23,6 +23,7 @@ type host struct {
 	index int
 	name  raysys.NodeID
 	owned sync.WaitGroup // of follow and of killed lives
+	disk  *slowDisk
 
 	turn sync.Mutex // held while a life begins
 
@@ -65,6 +66,7 @@ func (h *host) start(ctx context.Context, killed int) (*life, error) {
 	l.kv.Slow(slow)
 	cfg := c.config(h.index)
 	cfg.Name = h.name
+	cfg.Cluster.Files = h.disk
 	cfg.Cluster.Store = l.kv
 	cfg.Cluster.Network = &gatedTransport{Transport: c.net.Transport(h.name), gate: l.gate}
 	cfg.Cluster.Clock = l.clock

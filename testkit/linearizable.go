@@ -1,10 +1,14 @@
 package testkit
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -132,10 +136,53 @@ func explain(test string, m Model, key string, ops []porcupine.Operation) string
 	if err == nil {
 		path := filepath.Join(dir, fileName(key)+".html")
 		if err = porcupine.VisualizePath(m.checker(), info, path); err == nil {
-			return what + ": see " + path
+			what += ": see " + path
 		}
 	}
-	return fmt.Sprintf("%s (and the picture could not be written: %v)", what, err)
+	if err != nil {
+		what = fmt.Sprintf("%s (and the picture could not be written: %v)", what, err)
+	}
+	if result == porcupine.Illegal {
+		what += "\n" + firstMisfit(m, ops)
+	}
+	return what
+}
+
+// shownCalls is how many calls firstMisfit lists.
+const shownCalls = 12
+
+// firstMisfit lists the calls up to the first whose answer does not fit those before it.
+func firstMisfit(m Model, ops []porcupine.Operation) string {
+	ops = slices.Clone(ops)
+	slices.SortFunc(ops, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
+	// until are the calls that began before the i-th was answered, as far as their answers were known then.
+	until := func(i int) (list []porcupine.Operation) {
+		for j, op := range ops {
+			switch {
+			case op.Call > ops[i].Return, j > i && m.Reads != nil && m.Reads(op.Input.(Input).Do):
+				continue
+			case j > i:
+				op.Output, op.Return = unknown{}, math.MaxInt64
+			}
+			list = append(list, op)
+		}
+		return list
+	}
+	n := sort.Search(len(ops)-1, func(i int) bool {
+		return porcupine.CheckOperationsTimeout(m.checker(), until(i), checkLimit) == porcupine.Illegal
+	})
+	var b strings.Builder
+	b.WriteString("the last of these calls does not fit (when it began and ended):\n")
+	at := func(t int64) string {
+		if t == math.MaxInt64 {
+			return "open"
+		}
+		return time.Duration(t).Round(time.Millisecond).String()
+	}
+	for _, op := range ops[max(0, n+1-shownCalls) : n+1] {
+		fmt.Fprintf(&b, "  %s to %s  client %d  %s\n", at(op.Call), at(op.Return), op.ClientId, m.checker().DescribeOperation(op.Input, op.Output))
+	}
+	return b.String()
 }
 
 // keep makes a directory that is still there after the test.

@@ -77,7 +77,7 @@ func TestLinearizable(t *testing.T) {
 				t.Errorf("linearizable: %v, want %v: %q", got, c.ok, f.errors)
 			}
 			for _, e := range f.errors {
-				path := regexp.MustCompile(`see (.*)$`).FindStringSubmatch(e)
+				path := regexp.MustCompile(`see (\S+)`).FindStringSubmatch(e)
 				if path == nil {
 					t.Fatalf("no path in %q", e)
 				}
@@ -88,6 +88,18 @@ func TestLinearizable(t *testing.T) {
 				os.RemoveAll(path[1][:strings.LastIndex(path[1], "/")])
 			}
 		})
+	}
+}
+
+// TestLinearizableShowsTheCall: the calls up to the first that does not fit are in the failure, later ones are not.
+func TestLinearizableShowsTheCall(t *testing.T) {
+	f := &fake{name: "T"}
+	f.run(func() {
+		testkit.Linearizable(f, story(t, "a+1 a=1 o+4 o? b+1 b=2 c:r c=1 d+1 d=3 e:r e=9"), testkit.Register())
+	})
+	f.want(t, "client 6  Read  -> 1\n")
+	if all := strings.Join(f.errors, ""); !strings.Contains(all, "Add 1 -> 2") || strings.Contains(all, "-> 3") || strings.Contains(all, "-> 9") {
+		t.Errorf("not the calls up to the stale read: %s", all)
 	}
 }
 

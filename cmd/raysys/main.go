@@ -7,6 +7,7 @@
 //	raysys doctor    look for what keeps a cluster from working
 //	raysys local     run a cluster on this host, to try things
 //	raysys bench     every row beside its raw limit
+//	raysys chaos     look for lost work under seeded faults
 //	raysys demo      learn CartPole, then serve the policy
 //	raysys version   module version, revision, Go version
 //	raysys completion SHELL   what bash, zsh, fish and PowerShell need to complete commands, flags and node names
@@ -26,12 +27,14 @@ import (
 	"syscall"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/chaos"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 	"github.com/raysys/raysys/system"
 )
 
 func main() {
+	chaos.Worker()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// The first signal cancels ctx; after it the default is back, so that a second one ends the process at once.

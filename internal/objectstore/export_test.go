@@ -1,7 +1,7 @@
 package objectstore
 
 // RealFS is the file system that a nil Config.FS stands for.
-var RealFS FS = disk{}
+var RealFS = RealFiles()
 
 // WithoutSegments makes s behave as on a platform without memory files.
 func WithoutSegments(s *Store) {

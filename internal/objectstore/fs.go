@@ -46,7 +46,9 @@ type File interface {
 // ErrLocked is returned by FS.Lock while another process holds the lock.
 var ErrLocked = errors.New("locked by another process")
 
-// disk is the real file system.
+// RealFiles is the real file system.
+func RealFiles() FS { return disk{} }
+
 type disk struct{}
 
 type diskFile struct{ *os.File }
