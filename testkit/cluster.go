@@ -71,7 +71,7 @@ func newCluster(k *Kit, o options) *Cluster {
 		if i == 0 {
 			name = "test"
 		}
-		c.hosts = append(c.hosts, &host{c: c, index: i, name: name, disk: newSlowDisk()})
+		c.hosts = append(c.hosts, &host{c: c, index: i, name: name, turn: make(chan struct{}, 1), disk: newSlowDisk()})
 	}
 	k.t.Cleanup(c.end)
 	ctx, cancel := context.WithTimeout(context.Background(), joinLimit)
