@@ -32,6 +32,7 @@ type chaosFlags struct {
 	minimize bool
 	// processes makes one round of --duration, with processes on a real Consul.
 	processes bool
+	realTime  bool
 }
 
 // The bounds of chaosFlags.
@@ -69,6 +70,7 @@ func (f *chaosFlags) define(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.faults, "faults", nil, "which faults, NAME[,NAME...] (default all)")
 	flags.IntSliceVar(&f.only, "only", nil, "which events of the plan happen, NUMBER[,NUMBER...] (default all)")
 	flags.BoolVar(&f.minimize, "minimize", false, "when a round fails, look for a smaller plan that fails")
+	flags.BoolVar(&f.realTime, "real-time", false, "rounds in real time, in which stores are short of memory and disks can be slow")
 	flags.BoolVar(&f.processes, "processes", false, "one round of --duration in real time: a process for each node, a real Consul, SIGKILL and SIGSTOP")
 }
 
@@ -83,6 +85,8 @@ plan of the faults and the command that repeats it. The seed repeats the plan an
 which the scheduler runs what is ready: a round that failed may pass the next time.
 
 Faults: ` + strings.Join(names, ", ") + `
+
+slow-disk needs --real-time: in virtual time the object stores have room, and write nothing to a disk.
 
 With --processes the nodes are processes, on a real Consul, and the faults are kill, pause, expire and outage. What the
 processes need (goroutines, files, memory, keys) is said each minute, and must not grow.
@@ -102,20 +106,19 @@ func (f *chaosFlags) check(only bool) error {
 	case only && f.seed == 0:
 		return usagef("--only without --seed: each seed has another plan")
 	}
-	known := testkit.Faults()
 	if f.processes {
-		known = chaos.ProcessFaults()
 		switch {
 		case f.duration < minLength:
 			return usagef("--processes needs --duration of %v or more", minLength)
-		case f.rounds > 1 || f.minimize:
-			return usagef("--processes is one round, which repeats in its faults only: leave --rounds and --minimize out")
+		case f.rounds > 1 || f.minimize || f.realTime:
+			return usagef("--processes is one round in real time: leave --rounds, --minimize and --real-time out")
 		}
 		f.rounds, f.length, f.duration = 1, f.duration, 0
 	}
+	known := chaos.Round{RealTime: f.realTime, Processes: f.processes}.FaultsOf()
 	for _, name := range f.faults {
 		if !slices.Contains(known, testkit.Fault(name)) {
-			return usagef("--faults: there is no fault %q: run raysys chaos --help", name)
+			return usagef("--faults: such rounds have no fault %q: run raysys chaos --help", name)
 		}
 	}
 	if f.rounds == 0 && f.duration == 0 {
@@ -135,7 +138,7 @@ func (f *chaosFlags) check(only bool) error {
 
 // round is round number i.
 func (f *chaosFlags) round(i int) chaos.Round {
-	o := chaos.Round{Seed: f.seed + uint64(i), Nodes: f.nodes, Length: f.length, Only: f.only, Processes: f.processes}
+	o := chaos.Round{Seed: f.seed + uint64(i), Nodes: f.nodes, Length: f.length, Only: f.only, RealTime: f.realTime, Processes: f.processes}
 	for _, name := range f.faults {
 		o.Faults = append(o.Faults, testkit.Fault(name))
 	}
@@ -205,6 +208,9 @@ func replay(o chaos.Round) string {
 	b := fmt.Sprintf("raysys chaos --seed %d --nodes %d --rounds 1 --length %v", o.Seed, o.Nodes, o.Length)
 	if o.Processes {
 		b = fmt.Sprintf("raysys chaos --seed %d --nodes %d --processes --duration %v", o.Seed, o.Nodes, o.Length)
+	}
+	if o.RealTime {
+		b += " --real-time"
 	}
 	var names, numbers []string
 	for _, f := range o.Faults {

@@ -32,6 +32,7 @@ func TestChaosReplay(t *testing.T) {
 	for _, o := range []chaos.Round{
 		{Seed: 5, Nodes: 3, Length: 3 * time.Minute},
 		{Seed: 1 << 62, Nodes: 4, Length: 90 * time.Second, Faults: []testkit.Fault{"kill", "lose"}, Only: []int{2, 11}},
+		{Seed: 8, Nodes: 3, Length: time.Minute, Faults: []testkit.Fault{"slow-disk"}, RealTime: true},
 		{Seed: 6, Nodes: 2, Length: time.Hour, Processes: true},
 	} {
 		var again chaosFlags

@@ -108,7 +108,7 @@ func TestExitCodes(t *testing.T) {
 		{args: []string{"bench", "--rounds", "0"}, code: 2, talk: "--rounds is 0: give 1 or more"},
 		{args: []string{"bench"}, variables: []string{"RAYSYS_ROUNDS=many"}, code: 2, talk: `RAYSYS_ROUNDS="many" cannot be meant for --rounds`},
 		{args: []string{"bench"}, variables: []string{"RAYSYS_ROW=nothing"}, code: 2, talk: `row "nothing" does not exist`},
-		{args: []string{"chaos", "--faults", "kill,flood"}, code: 2, talk: `there is no fault "flood": run raysys chaos --help`},
+		{args: []string{"chaos", "--faults", "kill,flood"}, code: 2, talk: `such rounds have no fault "flood": run raysys chaos --help`},
 		{args: []string{"chaos", "--nodes", "1"}, code: 2, talk: "--nodes 1: give 2 to 9"},
 		{args: []string{"chaos", "--rounds", "-1"}, code: 2, talk: "--rounds -1: give 1 or more"},
 		{args: []string{"chaos", "--duration", "-1s"}, code: 2, talk: "--duration -1s: give a positive duration"},

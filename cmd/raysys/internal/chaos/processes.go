@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,31 +34,6 @@ func Worker() {
 	testkit.Child()
 }
 
-// define defines the whole program.
-func define(tb *raysys.Table) (parts []workload, vitals tasks.Task0[Vitals]) {
-	for _, f := range workloads {
-		parts = append(parts, f(tb))
-	}
-	return parts, tasks.Define0In(tb, "chaos.vitals", func(context.Context) (Vitals, error) { return own(), nil })
-}
-
-// Vitals are what a process needs that shall not grow.
-type Vitals struct {
-	Node       string `json:"node"`
-	Goroutines int    `json:"goroutines"`
-	Files      int    `json:"files"`
-	Heap       uint64 `json:"heap"`
-}
-
-// own are those of this process, after a collection.
-func own() Vitals {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	files, _ := filepath.Glob("/proc/self/fd/*")
-	return Vitals{Goroutines: runtime.NumGoroutine(), Files: len(files), Heap: m.HeapAlloc}
-}
-
 // procCluster is processes as a round sees them.
 type procCluster struct {
 	*testkit.Procs
@@ -86,13 +59,13 @@ func RunProcesses(t *testing.T, o Round, rep *Report, told func(string)) {
 	rep.setPlan(plan)
 	began := time.Now()
 	parts, vitals := define(core.DefaultTable)
-	p := testkit.Processes(t, o.Nodes, testkit.Seed(o.Seed), testkit.CPU(4), testkit.TTL(processTTL), testkit.Loose(),
+	p := testkit.Processes(t, o.Nodes, testkit.Seed(o.Seed), testkit.CPU(4), testkit.TTL(realTTL), testkit.Loose(),
 		testkit.Env(workerVariable+"=1", "RAYSYS_LOG=warn", "RAYSYS_OBJECT_MEMORY=16MiB"),
 		testkit.EnvOf(func(i int) []string { return []string{"RAYSYS_LABELS=node=p" + strconv.Itoa(i)} }),
 		testkit.Config(system.Config{Cluster: &system.ClusterConfig{Name: "chaos"}}))
 	c := &procCluster{Procs: p}
-	r := newRound(t, c, o.Seed)
-	r.doubt = 10 * processTTL
+	r := newRound(t, c, o)
+	r.doubt = 10 * realTTL
 	defer r.finish()
 	defer func() { rep.Counts, rep.Violations, rep.Took = r.counts, r.violations, time.Since(began) }()
 	kv, err := consul.Open(consul.Config{Addresses: []string{p.Consul().Address()}, Prefix: "raysys/chaos/", Token: p.Consul().Token()})
@@ -111,14 +84,14 @@ func RunProcesses(t *testing.T, o Round, rep *Report, told func(string)) {
 		}
 		told(fmt.Sprintf("%v  %v", time.Since(began).Round(time.Second), s))
 	}
-	<-time.After(processTTL)
+	<-time.After(realTTL)
 	look()
 	r.stormy()
 	c.play(plan, look)
-	<-time.After(8 * processTTL)
+	<-time.After(8 * realTTL)
 	p.Ready()
 	r.quiet()
-	<-time.After(2 * processTTL)
+	<-time.After(2 * realTTL)
 	r.stop()
 	for _, w := range parts {
 		if w.end != nil {

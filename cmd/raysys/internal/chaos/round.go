@@ -23,7 +23,7 @@ type Violation struct {
 }
 
 // thinkTime is the unit of the pauses of clients.
-const thinkTime = 300 * time.Millisecond
+const thinkTime = 500 * time.Millisecond
 
 // maxViolations bounds what one round reports: more of a kind say nothing new.
 const maxViolations = 10
@@ -49,7 +49,7 @@ type round struct {
 	last sync.Once     // of finish
 	wg   sync.WaitGroup
 	busy atomic.Int64 // clients in an operation
-	// doubt is how long a node may be dead for others before it and the test know: two leases in virtual time.
+	// doubt is how long a node may be dead for others before it and the test know: two leases.
 	doubt time.Duration
 
 	mu         sync.Mutex // guards the rest
@@ -64,8 +64,8 @@ type count struct {
 	Errors  int `json:"errors"`
 }
 
-func newRound(t testing.TB, on cluster, seed uint64) *round {
-	return &round{t: t, on: on, seed: seed, over: make(chan struct{}), counts: map[string]*count{}, calm: time.Now(), doubt: 2 * ttl}
+func newRound(t testing.TB, on cluster, o Round) *round {
+	return &round{t: t, on: on, seed: o.Seed, over: make(chan struct{}), counts: map[string]*count{}, calm: time.Now(), doubt: 2 * o.ttl()}
 }
 
 // workload is one part of the program, with a model of what it may be told.

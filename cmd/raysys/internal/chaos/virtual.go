@@ -19,10 +19,11 @@ var workloads = []func(*raysys.Table) workload{registers, trees, blobs, shelves}
 type Round struct {
 	Seed   uint64          `json:"seed"`
 	Nodes  int             `json:"nodes"`
-	Length time.Duration   `json:"length_ns"` // of the plan, in virtual time where there is one
+	Length time.Duration   `json:"length_ns"` // of the plan
 	Faults []testkit.Fault `json:"faults,omitempty"`
 	Only   []int           `json:"only,omitempty"` // events of the plan that happen; nil: all
-	// Processes are the nodes, on a real Consul.
+	// RealTime has stores that are short of room, and disks; Processes, a process for each node and a real Consul.
+	RealTime  bool `json:"real_time,omitempty"`
 	Processes bool `json:"processes,omitempty"`
 }
 
@@ -55,26 +56,38 @@ func (rep *Report) setPlan(p testkit.Plan) {
 	}
 }
 
-// The leases of the nodes, in virtual time and as processes.
+// The leases of the nodes, in virtual time and in real time.
 const (
-	ttl        = 10 * time.Second
-	processTTL = 3 * time.Second
+	virtualTTL = 10 * time.Second
+	realTTL    = 3 * time.Second
 )
 
-// ProcessFaults are the faults of rounds with processes.
-func ProcessFaults() []testkit.Fault {
-	return []testkit.Fault{testkit.FaultKill, testkit.FaultPause, testkit.FaultExpire, testkit.FaultOutage}
+func (o Round) ttl() time.Duration {
+	if o.RealTime || o.Processes {
+		return realTTL
+	}
+	return virtualTTL
+}
+
+// FaultsOf are the faults of such rounds. In virtual time the stores have room: one that is short of it is told of free room
+// by the collector's goroutine, which belongs to no test in virtual time. So nothing is written to a disk there.
+func (o Round) FaultsOf() []testkit.Fault {
+	switch {
+	case o.Processes:
+		return []testkit.Fault{testkit.FaultKill, testkit.FaultPause, testkit.FaultExpire, testkit.FaultOutage}
+	case o.RealTime:
+		return testkit.Faults()
+	}
+	return slices.DeleteFunc(testkit.Faults(), func(f testkit.Fault) bool { return f == testkit.FaultSlowDisk })
 }
 
 // plan is the faults of the round.
 func (o Round) plan() testkit.Plan {
-	lease, faults := ttl, o.Faults
-	if o.Processes {
-		if lease = processTTL; faults == nil {
-			faults = ProcessFaults()
-		}
+	faults := o.Faults
+	if len(faults) == 0 {
+		faults = o.FaultsOf()
 	}
-	p := testkit.DrawPlan(o.Seed, o.Nodes, lease, o.Length, faults...)
+	p := testkit.DrawPlan(o.Seed, o.Nodes, o.ttl(), o.Length, faults...)
 	if o.Only != nil {
 		p = p.Only(o.Only...)
 	}
@@ -95,7 +108,7 @@ func (c kitCluster) Lives() []any {
 	return lives
 }
 
-// Run is one round in virtual time, reported in rep also when the testkit ends the test.
+// Run is one round in one process, reported in rep also when the testkit ends the test.
 func Run(t *testing.T, o Round, rep *Report) {
 	rep.Round = o
 	plan := o.plan()
@@ -103,25 +116,30 @@ func Run(t *testing.T, o Round, rep *Report) {
 	began := time.Now()
 	defer func() { rep.Took = time.Since(began) }()
 	tb := raysys.NewTable()
-	var parts []workload
-	for _, define := range workloads {
-		parts = append(parts, define(tb))
+	parts, _ := define(tb)
+	objects := system.ObjectConfig{Memory: 256 << 20}
+	if o.RealTime {
+		objects.Memory = 4 << 20
 	}
-	testkit.Virtual(t, func(k *testkit.Kit) {
+	under := []testkit.Option{
+		testkit.Seed(o.Seed), testkit.Nodes(o.Nodes), testkit.Table(tb), testkit.TTL(o.ttl()), testkit.CPU(4), testkit.Loose(),
+		testkit.Each(func(_ int, cfg *system.Config) { cfg.Objects = objects }),
+	}
+	perform := func(k *testkit.Kit) {
 		began := time.Now()
-		r := newRound(k.T(), kitCluster{k.Cluster()}, o.Seed)
+		r := newRound(k.T(), kitCluster{k.Cluster()}, o)
 		defer r.finish() // also when the testkit ends the test: else no clock would stand still
 		defer func() { rep.Counts, rep.Violations, rep.Virtual = r.counts, r.violations, time.Since(began) }()
 		for _, w := range parts {
 			w.start(r)
 		}
-		k.Advance(ttl / 2) // without faults nothing fails
+		<-time.After(o.ttl() / 2) // without faults nothing fails
 		r.stormy()
 		k.Cluster().Play(plan)
-		k.Advance(4 * ttl)
+		<-time.After(4 * o.ttl())
 		k.Cluster().Ready()
 		r.quiet()
-		k.Advance(2 * ttl)
+		<-time.After(2 * o.ttl())
 		r.stop()
 		for _, w := range parts {
 			if w.end != nil {
@@ -129,6 +147,10 @@ func Run(t *testing.T, o Round, rep *Report) {
 			}
 		}
 		r.atRest(k.Cluster())
-	}, testkit.Seed(o.Seed), testkit.Nodes(o.Nodes), testkit.Table(tb), testkit.TTL(ttl), testkit.CPU(4), testkit.Loose(),
-		testkit.Each(func(_ int, cfg *system.Config) { cfg.Objects = system.ObjectConfig{Memory: 4 << 20} }))
+	}
+	if o.RealTime {
+		perform(testkit.New(t, under...))
+	} else {
+		testkit.Virtual(t, perform, under...)
+	}
 }
