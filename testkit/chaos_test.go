@@ -98,3 +98,17 @@ func TestChaos(t *testing.T) {
 		}
 	})
 }
+
+// TestStoreComesBackForANodeThatJoins: StoreUp is also for a node that waits for the store to join.
+func TestStoreComesBackForANodeThatJoins(t *testing.T) {
+	inVirtual(t, func(t testing.TB, k *testkit.Kit, c *testkit.Cluster) {
+		c.Play(testkit.Plan{
+			{At: time.Second, For: 5 * time.Second, Fault: testkit.FaultOutage},
+			{At: 2 * time.Second, For: time.Second, Fault: testkit.FaultKill, Nodes: []int{1}},
+		})
+		if c.Node(1) == nil {
+			t.Error("n1, which was started while the store was away, has not joined")
+		}
+		c.Ready()
+	})
+}

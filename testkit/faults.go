@@ -109,7 +109,7 @@ func (c *Cluster) setDown(nodes []int, down bool) {
 		c.mu.Lock()
 		c.down[i] = down
 		c.mu.Unlock()
-		if l := h.current(); l != nil {
+		for _, l := range h.lives() {
 			l.kv.Down(down)
 		}
 	}
@@ -121,7 +121,7 @@ func (c *Cluster) StoreSlow(d time.Duration) {
 	c.slow = d
 	c.mu.Unlock()
 	for _, h := range c.hosts {
-		if l := h.current(); l != nil {
+		for _, l := range h.lives() {
 			l.kv.Slow(d)
 		}
 	}

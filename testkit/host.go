@@ -29,6 +29,7 @@ type host struct {
 
 	mu     sync.Mutex // guards the rest
 	life   *life      // nil while the node is down
+	begins *life      // one that has not joined yet: the store's faults are its own too
 	killed int        // how often; a start that began before the last does not count
 	abort  context.CancelFunc
 }
@@ -61,9 +62,17 @@ func (h *host) start(ctx context.Context, killed int) (*life, error) {
 	h.mu.Unlock()
 	l := &life{killed: killed, gate: newGate(), clock: newNodeClock(), over: make(chan struct{})}
 	l.kv = flaky.Wrap(&gatedKV{gate: l.gate, inner: c.store})
+	h.mu.Lock()
+	h.begins = l
 	down, slow := c.storeOf(h.index)
 	l.kv.Down(down)
 	l.kv.Slow(slow)
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		h.begins = nil
+		h.mu.Unlock()
+	}()
 	cfg := c.config(h.index)
 	cfg.Name = h.name
 	cfg.Cluster.Files = h.disk
@@ -197,18 +206,29 @@ func (h *host) current() *life {
 	return h.life
 }
 
+// lives are the current life, and one that begins.
+func (h *host) lives() (list []*life) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, l := range []*life{h.life, h.begins} {
+		if l != nil {
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
 // pause and resume are SIGSTOP and SIGCONT as others see them.
 func (h *host) pause(on bool) {
-	l := h.current()
 	if on {
-		if l != nil {
+		for _, l := range h.lives() {
 			l.gate.hold()
 		}
 		h.c.net.Pause(h.name)
 		return
 	}
 	h.c.net.Resume(h.name)
-	if l != nil {
+	for _, l := range h.lives() {
 		l.gate.release()
 	}
 }

@@ -56,16 +56,20 @@ func (c *procCluster) Lives() []any { return []any{c.changes.Load()} }
 func RunProcesses(t *testing.T, o Round, rep *Report, told func(string)) {
 	rep.Round = o
 	plan := o.plan()
+	for i, e := range plan {
+		if e.Fault == testkit.FaultOutage { // a Consul that stands still for a lease ends all sessions, the driver's too
+			plan[i].For = min(e.For, o.ttl()/3)
+		}
+	}
 	rep.setPlan(plan)
 	began := time.Now()
 	parts, vitals := define(core.DefaultTable)
-	p := testkit.Processes(t, o.Nodes, testkit.Seed(o.Seed), testkit.CPU(4), testkit.TTL(realTTL), testkit.Loose(),
+	p := testkit.Processes(t, o.Nodes, testkit.Seed(o.Seed), testkit.CPU(4), testkit.TTL(o.ttl()), testkit.Loose(),
 		testkit.Env(workerVariable+"=1", "RAYSYS_LOG=warn", "RAYSYS_OBJECT_MEMORY=16MiB"),
 		testkit.EnvOf(func(i int) []string { return []string{"RAYSYS_LABELS=node=p" + strconv.Itoa(i)} }),
 		testkit.Config(system.Config{Cluster: &system.ClusterConfig{Name: "chaos"}}))
 	c := &procCluster{Procs: p}
 	r := newRound(t, c, o)
-	r.doubt = 10 * realTTL
 	defer r.finish()
 	defer func() { rep.Counts, rep.Violations, rep.Took = r.counts, r.violations, time.Since(began) }()
 	kv, err := consul.Open(consul.Config{Addresses: []string{p.Consul().Address()}, Prefix: "raysys/chaos/", Token: p.Consul().Token()})
@@ -84,14 +88,14 @@ func RunProcesses(t *testing.T, o Round, rep *Report, told func(string)) {
 		}
 		told(fmt.Sprintf("%v  %v", time.Since(began).Round(time.Second), s))
 	}
-	<-time.After(realTTL)
+	<-time.After(o.ttl() / 2)
 	look()
 	r.stormy()
 	c.play(plan, look)
-	<-time.After(8 * realTTL)
+	<-time.After(4 * o.ttl())
 	p.Ready()
 	r.quiet()
-	<-time.After(2 * realTTL)
+	<-time.After(2 * o.ttl())
 	r.stop()
 	for _, w := range parts {
 		if w.end != nil {

@@ -56,17 +56,17 @@ func (rep *Report) setPlan(p testkit.Plan) {
 	}
 }
 
-// The leases of the nodes, in virtual time and in real time.
+// The leases of the nodes, the short one in real time.
 const (
-	virtualTTL = 10 * time.Second
-	realTTL    = 3 * time.Second
+	usualTTL = 10 * time.Second
+	shortTTL = 3 * time.Second
 )
 
 func (o Round) ttl() time.Duration {
-	if o.RealTime || o.Processes {
-		return realTTL
+	if o.RealTime {
+		return shortTTL
 	}
-	return virtualTTL
+	return usualTTL
 }
 
 // FaultsOf are the faults of such rounds. In virtual time the stores have room: one that is short of it is told of free room
