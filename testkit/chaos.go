@@ -93,7 +93,7 @@ func (c *Cluster) steps(e Event, joining *sync.WaitGroup) (begin, end func()) {
 	frames := func(a link.Action, which func(Frame) bool) (begin, end func()) {
 		return func() { c.rule(a, e.Odds, which) }, func() { c.rule(a, 0, nil) }
 	}
-	answers := func(f Frame) bool { return f.Class == wire.Replies }
+	answers := func(f Frame) bool { return f.Class == wire.Replies.String() }
 	switch e.Fault {
 	case FaultKill:
 		return func() { c.Kill(node) }, func() { joining.Go(func() { c.rejoin(node) }) }

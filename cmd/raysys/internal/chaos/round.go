@@ -71,7 +71,7 @@ func newRound(t testing.TB, on cluster, o Round) *round {
 // workload is one part of the program, with a model of what it may be told.
 type workload struct {
 	name string
-	// start begins its clients by client.go. end is called when they have all ended and no fault acts: it checks what they were
+	// start begins its clients, by round.clients. end is called when they have all ended and no fault acts: it checks what they were
 	// told and gives back what is still held.
 	start func(r *round)
 	end   func(r *round)
