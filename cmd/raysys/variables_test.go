@@ -17,7 +17,7 @@ import (
 )
 
 // ofTests are the packages whose variables are for tests, not for operators.
-var ofTests = []string{"internal/consultest", "testkit", "cmd/raysys/internal/bench"}
+var ofTests = []string{"internal/consultest", "testkit", "cmd/raysys/internal/bench", "cmd/raysys/internal/chaos"}
 
 // unlisted are flags that are not of clusters: their commands' help is enough.
 var unlisted = map[string]bool{"bench": true, "bench-child": true, "chaos": true, "chaos-round": true, "demo": true, "version": true}
