@@ -124,7 +124,7 @@ func (c *Future) Absent() bool { return c.word.Load()&(phaseMask|flagAbsent) == 
 // nothing, when the value is here, or will not come, which Failure then tells. What waits for values calls it
 // after c has settled.
 func (c *Future) Follow(w *Waiter, to Resolved) bool {
-	if !c.Absent() {
+	if c = c.at(); !c.Absent() {
 		return false
 	}
 	h, ok := c.holder()

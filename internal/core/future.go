@@ -197,6 +197,8 @@ func (c *Future) Again(attempt int) (last *Turn, ok bool) {
 		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Limit: last.limit, Attempt: attempt, Attached: last.Attached(),
 	})
 	next.values = last.values
+	next.effects.Store(last.effects.Load())
+	next.recipe.Store(last.recipe.Load())
 	last.mu.Lock()
 	next.pins, last.pins = last.pins, nil // the next attempt reads the same arguments
 	last.mu.Unlock()

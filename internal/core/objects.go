@@ -128,7 +128,7 @@ func Forget(ctx context.Context, name string) error {
 // keep tells Objects of a value that may be large. Where it is not yet in f, no other goroutine may see v.
 func (f *Result[T]) keep(v *T) error {
 	o := f.up.job.Objects
-	if o == nil || f.word.Load()&flagGated == 0 || !mayBeLarge(v) {
+	if o == nil || f.word.Load()&flagGated == 0 || !MayBeLarge(v) {
 		return nil
 	}
 	f.word.Or(flagKept)
@@ -167,9 +167,9 @@ func (f *Result[T]) dropped(kept bool) {
 	}
 }
 
-// mayBeLarge is false where a look at the head of a value shows that it is no object. It takes no lock and looks
+// MayBeLarge is false where a look at the head of a value shows that it is no object. It takes no lock and looks
 // nothing up.
-func mayBeLarge[T any](v *T) bool {
+func MayBeLarge[T any](v *T) bool {
 	r := reflect.ValueOf(v).Elem()
 	switch r.Kind() {
 	case reflect.String:

@@ -19,6 +19,58 @@ type Remaker interface {
 	Remake(c *Future, lost error, done func(Source, error))
 }
 
+// Recipe is how the engine that computed c can make its value again: what it gave to SetRecipe. Nil for work without one,
+// and once the value is released.
+func (c *Future) Recipe() any {
+	if t := c.own.Load(); t != nil {
+		return t.Recipe()
+	}
+	return nil
+}
+
+// Recipe is the recipe of the value that t computes.
+func (t *Turn) Recipe() any {
+	if r := t.recipe.Load(); r != nil {
+		return *r
+	}
+	return nil
+}
+
+// SetRecipe keeps r for as long as the value that t computes can be asked for.
+func (t *Turn) SetRecipe(r any) { t.recipe.Store(&r) }
+
+// SetEffects notes that t, or what it submitted, has done what must not be done twice. Its value is not made again.
+func (t *Turn) SetEffects() {
+	for t = t.base; !t.effects.Load(); t = t.trunk.base {
+		t.effects.Store(true)
+		if t.trunk == nil {
+			return
+		}
+	}
+}
+
+// Effects reports whether SetEffects was called.
+func (t *Turn) Effects() bool { return t.base.effects.Load() }
+
+// Object reports whether the value of c, which is ready, is or was elsewhere, or is kept by Objects: whether it may be
+// lost. A small value is with its future.
+func (c *Future) Object() bool {
+	w := c.word.Load()
+	return w&phaseMask == phaseReady && w&(flagAbsent|flagKept) != 0
+}
+
+// Failed reports whether c has settled without a value. One whose value is lost has not.
+func (c *Future) Failed() bool {
+	p := c.word.Load() & phaseMask
+	return p == phaseFailed || p == phaseCancelled || p == phaseLost
+}
+
+// Borrowed reports whether c stands for a future of another node.
+func (c *Future) Borrowed() bool {
+	_, ok := c.work.(sourced)
+	return ok || c.Untyped()
+}
+
 // rebuild is one attempt to replace a source that has lost the value.
 type rebuild struct {
 	lost    Source
@@ -56,6 +108,9 @@ func (c *Future) Rebuild(lost Source, cause error, done func(error)) {
 		return
 	}
 	by, ok := c.work.(Remaker)
+	if HeldBy(lost) != nil { // that future has tried
+		ok = false
+	}
 	if !ok {
 		if by, ok = lost.(Remaker); !ok {
 			c.mu.Unlock()
@@ -152,6 +207,26 @@ func Local(c *Future) Source {
 		return SourceOf(c)
 	}
 	return &local{c}
+}
+
+// HeldBy returns the future that has the value which src brings, where that is another one of this node; else nil.
+func HeldBy(src Source) *Future {
+	if l, ok := src.(*local); ok {
+		return l.future
+	}
+	return nil
+}
+
+// at is the future that has the value of c, or brings it: c itself, unless c's was made again in another one.
+func (c *Future) at() *Future {
+	for c.Absent() {
+		h := HeldBy(SourceOf(c))
+		if h == nil {
+			break
+		}
+		c = h
+	}
+	return c
 }
 
 func (s *local) Name() string { return s.future.work.Name() }

@@ -144,6 +144,9 @@ func (r Ref[T]) Borrow(t *Turn) error {
 // was here a moment ago: see Future.Follow.
 func (r Ref[T]) Peek() (v T, here bool, err error) {
 	f := r.f
+	if at := f.at(); at != &f.Future {
+		return Ref[T]{Link[T]{at.work.(typed).self().(*Result[T])}}.Peek()
+	}
 	if err := f.Failure(); err != nil {
 		return v, true, err
 	}

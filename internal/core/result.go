@@ -91,6 +91,9 @@ func (f *Result[T]) dropLocked() (kept bool) {
 	if f.absenceLocked() != nil {
 		f.waiters = nil // and with it the source, which releases the object
 	}
+	if t := f.own.Load(); t != nil {
+		t.recipe.Store(nil)
+	}
 	if w&flagGated != 0 { // readers of an ungated value take no lock, and there is nothing to free
 		var zero T
 		f.val = zero

@@ -151,6 +151,7 @@ func (c *Future) Unpin() {
 // Outcome returns a *T to the value of a settled, pinned future, which must only be read, or its failure. An *Elsewhere
 // says that the value is not here.
 func (c *Future) Outcome() (value any, err error) {
+	c = c.at()
 	if err := c.Failure(); err != nil {
 		return nil, err
 	}

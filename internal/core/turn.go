@@ -41,6 +41,8 @@ type Turn struct {
 	slot          atomic.Pointer[CPUSlot] // of base: the CPU it runs on
 	attached      any                     // of base: what the engine gave with the turn: the activation of a grain turn
 	attachedLater atomic.Pointer[any]     // of base: what Attach stored, which replaces attached
+	recipe        atomic.Pointer[any]     // of a task's turn: how its value can be made again (rebuild.go)
+	effects       atomic.Bool             // of base: SetEffects
 
 	seq    atomic.Uint64 // of base: submissions so far
 	racy   atomic.Bool   // of base: goroutines submitted at the same time, so the order is not the program's
@@ -167,6 +169,11 @@ func (t *Turn) SetKind(k TurnKind, activation any) { t.kind, t.attached = k, act
 
 // Attach makes x what Attached returns, of a task's turn. Other goroutines may call Attached meanwhile.
 func (t *Turn) Attach(x any) { t.base.attachedLater.Store(&x) }
+
+// Detach ends Attach: the turn keeps nothing of what the engine gave.
+func (t *Turn) Detach() { t.base.attachedLater.Store(&nothing) }
+
+var nothing any
 
 // OwnTurn returns the work's turn if there is one.
 func (c *Future) OwnTurn() *Turn { return c.own.Load() }

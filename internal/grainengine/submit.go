@@ -50,6 +50,9 @@ func (m *method[G, A, R]) check(ctx context.Context, id ID) (*Engine, *core.Turn
 	if !own && ctx.Err() != nil {
 		return nil, nil, fmt.Errorf("call %s: %w: %w", m.entry.Name, raysys.ErrCancelled, context.Cause(ctx))
 	}
+	if !m.readOnly && !m.idempotent && t.Kind() == core.TurnTask {
+		t.SetEffects()
+	}
 	if m.opts.Detached {
 		t = t.Detached()
 	}

@@ -24,6 +24,8 @@ type deps struct {
 	onTaken     func()                  // the parameters are in the argument; may be nil
 	fetch       bool                    // the task waits for values that are elsewhere; changed only while it waits for nothing
 	stays       bool                    // the task was given to this node, with its values; changed only while the task is held
+	remakes     bool                    // the task makes a lost value again, and takes no permit
+	byRef       []*core.Future          // what the program gave as parameters by reference
 	fetchPermit fetchPermit             // taken while the values of this task are fetched
 	dataLocal   atomic.Bool             // the argument is not complete, and the task goes to where its values are
 }
@@ -160,15 +162,21 @@ func (d *deps) open() (futures []*core.Future) {
 
 // hold makes r wait for d.
 func (r *record[A, R]) hold(up *core.Turn, d *deps) {
-	d.task, d.job = r, up.Job()
 	r.Hold()
-	engineOf(up).unqueued.Add(1)
 	t := r.OwnTurn()
 	if t == nil {
 		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.ID(), Up: up, Attempt: 1})
 	}
-	t.Attach(d)
+	r.attach(t, d)
 	r.SetOwn(t)
+}
+
+// attach gives d to r, which is held.
+func (r *record[A, R]) attach(t *core.Turn, d *deps) {
+	up := r.Up()
+	d.task, d.job = r, up.Job()
+	engineOf(up).unqueued.Add(1)
+	t.Attach(d)
 }
 
 // inner makes the task wait, after d, for the references inside its parameters, which are dependencies too.
@@ -179,7 +187,7 @@ func (r *record[A, R]) inner(d *deps, next heldTask) {
 	d.onTaken = func() {
 		if more := r.spec.dependencies(&r.arg); len(more) > 0 {
 			r.OwnTurn().Pin(more)
-			d2 := &deps{task: next, job: d.job, futures: more}
+			d2 := &deps{task: next, job: d.job, futures: more, remakes: d.remakes, byRef: d.byRef}
 			d2.fetchPermit.taken.Store(d.fetchPermit.taken.Swap(false))
 			r.OwnTurn().Attach(d2)
 			d.task = d2

@@ -1,6 +1,7 @@
 package taskengine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -33,6 +34,11 @@ type Config struct {
 	Actors *actor.ActorSystem
 	// Pool runs the workers' mailboxes.
 	Pool *goroutines.Pool
+
+	// Lineage has the node keep the recipes of its tasks' objects, to make again what is lost, in up to LineageMemory
+	// bytes (default 256 MiB).
+	Lineage       bool
+	LineageMemory int64
 
 	// The rest is for nodes that have peers.
 
@@ -70,6 +76,7 @@ type Engine struct {
 	linger    int // looks of a worker at the empty queue before it goes idle
 	draining  atomic.Bool
 	net       atomic.Pointer[exchange] // nil while there never was a peer
+	lineage   *lineage                 // nil where no recipes are kept
 
 	_         [40]byte
 	free      atomic.Int64 // CPU in thousandths; below zero while resumed tasks overlap (see Unblock)
@@ -113,6 +120,9 @@ func NewEngine(cfg Config) *Engine {
 		cfg.QueueInbound = maxFlights
 	}
 	e := &Engine{cfg: cfg, queue: queue.New[core.Future](), linger: lingering(), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
+	if cfg.Lineage {
+		e.lineage = &lineage{max: cmp.Or(cfg.LineageMemory, 256<<20)}
+	}
 	e.free.Store(e.total.cpu)
 	e.shapes.free = e.total
 	e.shapes.free.custom = maps.Clone(e.total.custom)

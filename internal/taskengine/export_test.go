@@ -23,3 +23,6 @@ func (e *Engine) StopForwarder() (lost bool) {
 	x.state.Store(asleep)
 	return lost
 }
+
+// RecipeBytes returns what the recipes of the node count for.
+func (e *Engine) RecipeBytes() int64 { return e.lineage.used.Load() }

@@ -13,7 +13,8 @@ import (
 // so a permit never waits for a task.
 //
 // Tasks that are not plain take no permit: they may wait for long after their values have arrived,
-// and the tasks that hold the resources may wait for tasks behind them.
+// and the tasks that hold the resources may wait for tasks behind them. Nor do tasks that make a lost value again: tasks
+// that have permits may wait for them.
 type fetches struct {
 	mu    sync.Mutex // guards the rest
 	used  int
@@ -30,7 +31,7 @@ type fetchPermit struct{ taken atomic.Bool }
 
 // fetchAbsent fetches the values of d now, or when a permit is free.
 func (d *deps) fetchAbsent() {
-	if !d.task.plain() || d.fetchPermit.taken.Load() {
+	if d.remakes || !d.task.plain() || d.fetchPermit.taken.Load() {
 		d.wait()
 		return
 	}

@@ -16,6 +16,7 @@ import (
 //	  task          function, sequence, flags, [attempt], [time left], [resources], [length, more], argument, slot
 //	KindTaskResult  flags, [load], then results until the end; one that has a body is the last
 //	  result        slot, status, body
+//	  more          flags
 //	KindTaskCancel  slots until the end
 //	  slot          index, generation
 // A later version may put fields that it adds to a task into more, which this version skips. Any other unknown
@@ -39,6 +40,9 @@ const (
 	resultError            // the error follows: of the task, or why it was not run
 	resultGivenBack        // the task was not begun and is given back
 	resultLost             // the node closes, and the task may have begun
+	// The same as the first two for a task with effects: its value is not made again.
+	resultValueEffects
+	resultErrorEffects
 )
 
 // taskHead is what travels with a task beyond function, sequence and argument.
@@ -46,7 +50,11 @@ type taskHead struct {
 	attempt  int
 	timeLeft int64 // nanoseconds, 0 for no deadline of its own
 	need     *need // nil for one CPU
+	remakes  bool  // it makes a lost value again
 }
+
+// moreRemakes is the one flag in more: the task makes a lost value again.
+const moreRemakes = 1
 
 func appendTasks(dst []byte, scope uint32) []byte {
 	return binary.AppendUvarint(append(dst, 0), uint64(scope))
@@ -68,6 +76,9 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 	if h.need != nil {
 		flags |= taskResources
 	}
+	if h.remakes {
+		flags |= taskMore
+	}
 	dst = append(dst, flags)
 	if h.attempt > 1 {
 		dst = binary.AppendUvarint(dst, uint64(h.attempt))
@@ -77,6 +88,9 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 	}
 	if h.need != nil {
 		dst = appendNeed(dst, *h.need)
+	}
+	if h.remakes {
+		dst = wire.AppendBytes(dst, []byte{moreRemakes})
 	}
 	return dst
 }
@@ -121,7 +135,8 @@ func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
 		h.need = &n
 	}
 	if flags&taskMore != 0 {
-		r.Bytes()
+		more := r.Bytes()
+		h.remakes = len(more) > 0 && more[0]&moreRemakes != 0
 	}
 	return fn, seq, h, r.Err()
 }

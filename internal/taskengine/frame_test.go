@@ -42,6 +42,7 @@ func TestTaskHeadRoundTrip(t *testing.T) {
 		{attempt: 1, timeLeft: 1},
 		{attempt: 9, timeLeft: math.MaxInt32, need: &need{cpu: 1, gpu: 2, memory: 3, custom: map[string]int64{"a": 1, "b": 2}}},
 		{attempt: 1, need: &need{}},
+		{attempt: 4, remakes: true},
 	} {
 		r := wire.NewReader(appendSlot(appendHead(nil, 3, 4, h), 5<<32|6))
 		fn, seq, got, err := readTask(&r)

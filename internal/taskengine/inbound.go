@@ -99,10 +99,12 @@ func (s *spec[A, R]) skip(r *wire.Reader) bool {
 
 // receive implements inboundFunc.
 func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (arrival, error) {
-	if h.need != nil {
-		shaped := *s
-		shaped.need, shaped.plain = *h.need, false
-		s = &shaped
+	if h.need != nil || h.remakes {
+		special := *s
+		if special.remakes = h.remakes; h.need != nil {
+			special.need, special.plain = *h.need, false
+		}
+		s = &special
 	}
 	t, r := s.newInbound(in), &in.Reader
 	t.from, t.spec = p, s
@@ -136,7 +138,7 @@ func (t *inboundTask[A, R]) accept(slot uint64) {
 	d := t.awaitParams()
 	if d == nil && t.spec.refs {
 		if futures := t.spec.dependencies(&t.arg); len(futures) > 0 {
-			d = &deps{futures: futures}
+			d = &deps{futures: futures, remakes: t.spec.remakes}
 			t.hold(t.Up(), d)
 			d.task = t
 			t.OwnTurn().Pin(futures)
@@ -255,11 +257,22 @@ func (t *inboundTask[A, R]) Resolved(*core.Waiter) {
 
 func (t *inboundTask[A, R]) answerValue(x *exchange, v *R) {
 	buf := x.beginAnswer(t.from, t.slot)
-	out, err := wire.AppendResultOf(append(*buf, resultValue), t.spec.res, v, &t.Future, t.from)
+	out, err := wire.AppendResultOf(append(*buf, t.status(resultValue)), t.spec.res, v, &t.Future, t.from)
 	if err != nil {
-		out = wire.AppendError(append(*buf, resultError), t.unsent(err))
+		out = wire.AppendError(append(*buf, t.status(resultError)), t.unsent(err))
 	}
 	x.endAnswer(t.from, buf, out, &t.handing)
+}
+
+// status is what the owner is told of an outcome.
+func (t *inboundTask[A, R]) status(of byte) byte {
+	if own := t.OwnTurn(); own == nil || !own.Effects() {
+		return of
+	}
+	if of == resultError {
+		return resultErrorEffects
+	}
+	return resultValueEffects
 }
 
 func (t *inboundTask[A, R]) unsent(err error) error {
@@ -275,19 +288,19 @@ func (t *inboundTask[A, R]) answer(x *exchange) {
 	x.answer(t.from, t.slot, func(dst []byte) ([]byte, error) {
 		switch {
 		case err == nil:
-			out, bad := wire.AppendResult(append(dst, resultValue), t.spec.res, v, &t.Future, t.from)
-			if bad != nil {
-				bad = t.unsent(bad)
+			out, bad := wire.AppendResult(append(dst, t.status(resultValue)), t.spec.res, v, &t.Future, t.from)
+			if bad == nil {
+				return out, nil
 			}
-			return out, bad
+			err = t.unsent(bad)
 		case t.Up().Job().Top.Cancelled() == nil:
-			return nil, err
 		case t.begun.Load():
 			// This node closes, which may have failed the task: that is no outcome of the task.
 			return append(dst, resultLost), nil
 		default:
 			return append(dst, resultGivenBack), nil
 		}
+		return wire.AppendErrorTo(append(dst, t.status(resultError)), t.from.Peer, err), nil
 	})
 }
 

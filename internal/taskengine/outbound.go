@@ -40,6 +40,8 @@ type outboundTask interface {
 
 	// resolveFrom takes the value that a peer computed; failedThere the error. An error of resolveFrom means that the
 	// frame is corrupt and the task has not settled.
+	// hadEffects notes what the peer says of the task: see Turn.SetEffects. It is called before the next three.
+	hadEffects()
 	resolveFrom(r *wire.Reader, refs wire.References, node raysys.NodeID) error
 	failedThere(err error)
 	// lost is called when the node on which the task was is gone.
@@ -115,6 +117,7 @@ func (r *record[A, R]) head(rt core.Runtime) taskHead {
 	if !r.spec.plain && !r.spec.oneCPU() {
 		h.need = &r.spec.need
 	}
+	h.remakes = r.spec.remakes
 	return h
 }
 
@@ -165,6 +168,9 @@ func (r *record[A, R]) Stopped() {
 	}
 }
 
+// hadEffects implements outboundTask.
+func (r *record[A, R]) hadEffects() { r.Future.Turn().SetEffects() }
+
 // resolveFrom implements outboundTask.
 func (r *record[A, R]) resolveFrom(rd *wire.Reader, refs wire.References, node raysys.NodeID) error {
 	if rd.Large() {
@@ -210,7 +216,7 @@ func (r *record[A, R]) lost(x *exchange, node raysys.NodeID, cause error) {
 		return
 	}
 	attempt := r.attempt()
-	if retries := r.spec.opts.Retries; attempt > retries {
+	if attempt-r.spec.before > r.spec.opts.Retries {
 		r.settleFailed(&raysys.TaskError{
 			Task: r.ID(), Function: r.Name(), Node: node, Attempt: attempt,
 			Err: &lostError{node: node, attempts: attempt, cause: cause},
@@ -234,8 +240,11 @@ func (r *record[A, R]) again(attempt int) {
 	last.Cancel(errRetried)
 	last.End()
 	// A draw of its own, so that the task's Rand stays the same in every attempt.
+	if rec := recipeOf(&r.Future); rec != nil {
+		rec.began(attempt + 1)
+	}
 	id := r.ID()
-	pause := r.spec.opts.Pause(attempt, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
+	pause := r.spec.opts.Pause(attempt-r.spec.before, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
 	rt := r.Up().Runtime()
 	rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(pause), Ring: r.ready})
 }

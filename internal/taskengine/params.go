@@ -2,8 +2,10 @@ package taskengine
 
 import (
 	"fmt"
+	"reflect"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -95,7 +97,7 @@ func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, e
 
 // readParams is the receiving side: the objects are fetched once the task is accepted.
 func (t *inboundTask[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.References) error {
-	d := &deps{}
+	d := &deps{remakes: t.spec.remakes}
 	params := t.spec.params(&t.arg)
 	for _, p := range params {
 		c, err := refs.ReadRef(r)
@@ -148,8 +150,19 @@ func (r *record[A, R]) forwardFrom(rd *wire.Reader, refs wire.References) error 
 	if r.Expires() != 0 && r.ended() {
 		return nil
 	}
-	r.drop()
-	r.ForwardSized(src, size)
-	r.endLate()
+	settle := func() {
+		if r.keepsRecipes() {
+			r.keepRecipe()
+		}
+		r.drop()
+		r.ForwardSized(src, size)
+		r.endLate()
+	}
+	// The goroutine that reads what the peer sends does not encode a large argument for the recipe.
+	if d := r.deps(); (d == nil || d.byRef == nil) && wire.Exceeds(r.spec.arg, reflect.ValueOf(&r.arg).Elem(), wire.InlineLimit) {
+		engineOf(r.Up()).cfg.Pool.Go(goroutines.Func(settle))
+		return nil
+	}
+	settle()
 	return nil
 }

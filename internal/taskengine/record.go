@@ -18,6 +18,9 @@ type spec[A, R any] struct {
 	need  need
 	plain bool // asks for one CPU, on any node: its tasks go through the run queue
 	gated bool // results hold pointers
+
+	before  int  // attempts that came before the first of these tasks, which Retries does not count
+	remakes bool // these tasks make a lost value again
 }
 
 // record is one task: its future, its specification and its context in one allocation. For an int argument and an int
@@ -34,6 +37,7 @@ var (
 	_ core.Limited   = (*record[none, none])(nil)
 	_ core.Stoppable = (*record[none, none])(nil)
 	_ outboundTask   = (*record[none, none])(nil)
+	_ core.Remaker   = (*record[none, none])(nil)
 	_ arrival        = (*inboundTask[none, none])(nil)
 	_ inboundFunc    = (*spec[none, none])(nil)
 	_ batch          = (*bulkItem[none, none])(nil)
@@ -118,9 +122,17 @@ func (r *record[A, R]) runInPlace(e *Engine, t *core.Turn, slot *core.CPUSlot, t
 
 // run executes the claimed task and settles it.
 func (r *record[A, R]) run(s *core.CPUSlot) {
-	if v, ok := r.compute(s); ok {
-		r.settle(v)
+	v, ok := r.compute(s)
+	if !ok {
+		return
 	}
+	if r.spec.gated && r.keepsRecipes() {
+		at := r.Into()
+		if *at = v; r.spec.large(at) {
+			r.keepRecipe()
+		}
+	}
+	r.settle(v)
 }
 
 // compute calls the claimed task's function. False when the task has settled without a value.
@@ -140,7 +152,13 @@ func (r *record[A, R]) compute(s *core.CPUSlot) (v R, ok bool) {
 		return v, false
 	}
 	r.SetSlot(s)
-	v, err := r.call()
+	back, err := r.lend()
+	if err == nil {
+		v, err = r.call()
+	}
+	if back != nil {
+		back()
+	}
 	if err != nil {
 		r.failed(core.HandOverError(r.Up().Job(), err))
 		return v, false
@@ -160,6 +178,23 @@ func (r *record[A, R]) compute(s *core.CPUSlot) (v R, ok bool) {
 		}
 	}
 	return v, true
+}
+
+// lend gives the function a copy of its argument in strict mode, which back, if it is not nil, checks: another attempt
+// needs the argument, and so does a rebuild.
+func (r *record[A, R]) lend() (back func(), err error) {
+	j := r.Up().Job()
+	if j.Inspect == nil || r.spec.fixed {
+		return nil, nil
+	}
+	c, back, err := j.Inspect.Lend("argument of task "+r.Name()+", while it ran,", r.arg)
+	if err != nil {
+		return nil, r.taskError(err, nil)
+	}
+	if c != nil {
+		r.arg = c.(A)
+	}
+	return back, nil
 }
 
 // settle resolves the task with what its function returned.
@@ -184,6 +219,10 @@ func (r *record[A, R]) drop() {
 		if d := r.deps(); d != nil {
 			d.returnParams()
 			d.releaseFetchPermit()
+			t.Detach()
+		}
+		if t.Effects() {
+			passEffects(r.Up())
 		}
 		t.End()
 	}
@@ -244,7 +283,7 @@ func (r *record[A, R]) failed(err error) {
 	}
 	o := &r.spec.opts
 	attempt := r.attempt()
-	if o.RetryIf == nil || attempt > o.Retries || !accepts(o.RetryIf, err) {
+	if o.RetryIf == nil || attempt-r.spec.before > o.Retries || !accepts(o.RetryIf, err) {
 		r.settleFailed(err)
 		return
 	}

@@ -204,6 +204,18 @@ func (x *exchange) settleFlight(p *peer, r *wire.Reader, f flight, found bool) e
 		return err
 	}
 	switch status {
+	case resultValueEffects:
+		if found {
+			w.hadEffects()
+		}
+		status = resultValue
+	case resultErrorEffects:
+		if found {
+			w.hadEffects()
+		}
+		status = resultError
+	}
+	switch status {
 	case resultValue:
 		if !found {
 			r.Rest()

@@ -209,7 +209,7 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) cor
 		}
 		return core.FailedRef[R](err)
 	}
-	d := &deps{futures: futures}
+	d := &deps{futures: futures, byRef: futures}
 	d.params.Store(&params)
 	r.hold(t, d)
 	r.inner(d, r)

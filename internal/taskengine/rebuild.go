@@ -1,0 +1,252 @@
+package taskengine
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"weak"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
+)
+
+// A lost value is made again by a new record, with the id and the function of the one that is lost and the next attempt.
+// It is submitted under a turn of its own, which ends with the node alone.
+//
+//	Remake ──► record, held ──► its inputs ──► deps ──► queued, placed, run as any task ──► the source of its value
+//	                             │
+//	                             ├─ the future lives: it is waited for; where its value is lost too, it is rebuilt itself
+//	                             └─ it was collected: a record is made for it as well, and has its own inputs
+//
+// So an ancestor is made again once, however many wait, and only if its value is missing. All records are made by one
+// loop, and each waits for its inputs without a goroutine: a chain may be long.
+
+// blank is a record that has no argument yet.
+type blank interface {
+	future() *core.Future
+	// fill gives it its argument, made of the inputs, and submits it.
+	fill(arg []byte, byRef bool, inputs []*core.Future) error
+	settleFailed(err error)
+}
+
+// remaking is a record and the recipe that it is made by.
+type remaking struct {
+	rec    *recipe
+	record blank
+}
+
+// Remake implements core.Remaker.
+func (r *record[A, R]) Remake(c *core.Future, lost error, done func(core.Source, error)) {
+	e := engineOf(r.Up())
+	rec := recipeOf(c)
+	if rec == nil {
+		why := errOff
+		if e.lineage != nil {
+			why = errNone
+		}
+		done(nil, unmade(r.Name(), fmt.Errorf("%w; %w", lost, why)))
+		return
+	}
+	// Not on this goroutine: it may be one that fetches the values of another record, and so on.
+	e.cfg.Pool.Go(goroutines.Func(func() { rec.remake(lost, done) }))
+}
+
+// Remake implements core.Remaker: the node that submitted the task makes its value again.
+func (t *inboundTask[A, R]) Remake(_ *core.Future, lost error, done func(core.Source, error)) {
+	done(nil, lost)
+}
+
+// remake makes the value again for a future that has the recipe.
+func (rec *recipe) remake(lost error, done func(core.Source, error)) {
+	rec.mu.Lock()
+	if rec.why != nil {
+		err := fmt.Errorf("%w; %w", lost, rec.why)
+		rec.mu.Unlock()
+		done(nil, unmade(rec.spec.function(), err))
+		return
+	}
+	root := rec.blankLocked()
+	rec.mu.Unlock()
+	w := &remade{future: root.record.future(), function: rec.spec.function(), done: done}
+	w.future.Subscribe(&w.waiter, w) // it is held, and settles later
+	for list := []remaking{root}; len(list) > 0; {
+		next := list[len(list)-1]
+		more, err := next.submit()
+		if err != nil {
+			next.record.settleFailed(err)
+		}
+		list = append(list[:len(list)-1], more...)
+	}
+}
+
+// blankLocked makes a record; the caller holds mu.
+func (rec *recipe) blankLocked() remaking {
+	rec.attempt++
+	return remaking{rec, rec.spec.blank(rec, core.NewRemote(rec.up), rec.attempt)}
+}
+
+// submit gives the record its inputs, and lets it wait for them. It returns the records that it had to make for some.
+func (m remaking) submit() (more []remaking, err error) {
+	rec := m.rec
+	rec.mu.Lock()
+	arg, list, why := rec.arg, rec.inputs, rec.why
+	rec.mu.Unlock()
+	if why != nil {
+		return nil, why
+	}
+	inputs := make([]*core.Future, len(list))
+	for i, in := range list {
+		c, made, err := in.now()
+		if err != nil {
+			return more, err
+		}
+		defer c.Unpin()
+		if inputs[i] = c; made.rec != nil {
+			more = append(more, made)
+		}
+	}
+	return more, m.record.fill(arg, rec.byRef, inputs)
+}
+
+// now returns the future of the input, pinned, and the record that was made for it where it had none.
+func (in input) now() (c *core.Future, made remaking, err error) {
+	switch {
+	case in.held != nil:
+		return in.held, made, in.held.Pin()
+	case in.recipe != nil:
+		return in.recipe.now()
+	}
+	if c = in.loose.Value(); c == nil || c.Pin() != nil {
+		return nil, made, fmt.Errorf("%s, which it needs, was released, and is not made again: it is no task's value", in.name)
+	}
+	return c, made, nil
+}
+
+// now returns the future that has the value, or will have it, pinned.
+func (rec *recipe) now() (c *core.Future, made remaking, err error) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if c = rec.future.Value(); c != nil && c.Pin() == nil {
+		if !c.Failed() {
+			return c, made, nil
+		}
+		c.Unpin()
+	}
+	if rec.why != nil {
+		return nil, made, unmade(rec.spec.function(), rec.why)
+	}
+	made = rec.blankLocked()
+	c = made.record.future()
+	rec.future = weak.Make(c)
+	return c, made, c.Pin()
+}
+
+// remade waits for a record that makes a value again.
+type remade struct {
+	waiter   core.Waiter
+	future   *core.Future
+	function string
+	done     func(core.Source, error)
+}
+
+// Resolved implements core.Resolved.
+func (w *remade) Resolved(*core.Waiter) {
+	if !w.future.Failed() {
+		w.done(core.Local(w.future), nil)
+		return
+	}
+	w.done(nil, unmade(w.function, w.future.Failure()))
+}
+
+// blank implements maker.
+func (s *spec[A, R]) blank(rec *recipe, up *core.Turn, attempt int) blank {
+	again := *s
+	again.before = attempt - 1
+	again.remakes = true
+	r := &record[A, R]{spec: &again}
+	r.Init(r, up, rec.seq, s.gated)
+	t := core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.ID(), Up: up, Attempt: attempt, Limit: s.opts.Deadline}
+	if t.Limit != 0 {
+		t.Deadline = up.Runtime().Now() + int64(t.Limit)
+	}
+	r.SetOwn(core.NewTurn(t))
+	r.OwnTurn().SetRecipe(rec)
+	r.Hold()
+	return r
+}
+
+func (r *record[A, R]) future() *core.Future { return &r.Future }
+
+// fill implements blank.
+func (r *record[A, R]) fill(arg []byte, byRef bool, inputs []*core.Future) error {
+	t := r.OwnTurn()
+	t.Pin(inputs) // which lets it read what the program has released
+	d := &deps{remakes: true}
+	if byRef {
+		params := r.spec.params(&r.arg)
+		for i, p := range params {
+			err := p.SetRefFuture(inputs[i])
+			if err == nil {
+				err = p.Borrow(t)
+			}
+			if err != nil {
+				for _, b := range params[:i] {
+					b.Return()
+				}
+				return err
+			}
+		}
+		d.futures, d.byRef = inputs, inputs
+		d.params.Store(&params)
+		r.inner(d, r)
+	} else {
+		if err := r.spec.arg.Decode(arg, reflect.ValueOf(&r.arg).Elem(), inputs); err != nil {
+			return err
+		}
+		if r.spec.refs {
+			d.futures = r.spec.dependencies(&r.arg)
+		}
+	}
+	r.attach(t, d)
+	d.wait()
+	return nil
+}
+
+// unmadeError says that a value cannot be made again. It matches raysys.ErrObjectLost.
+type unmadeError struct {
+	functions []string // the first is that of the value, each needs the next
+	more      int
+	cause     error
+}
+
+// maxChain bounds the functions that an unmadeError names.
+const maxChain = 8
+
+// unmade says why the value of the function cannot be made again.
+func unmade(function string, cause error) error {
+	e := &unmadeError{functions: []string{function}, cause: cause}
+	var inner *unmadeError
+	if errors.As(cause, &inner) {
+		e.functions, e.more, e.cause = append(e.functions, inner.functions...), inner.more, inner.cause
+		if n := len(e.functions); n > maxChain {
+			e.more += n - maxChain
+			e.functions = e.functions[:maxChain]
+		}
+	}
+	return e
+}
+
+func (e *unmadeError) Error() string {
+	s := "object lost: the result of " + strings.Join(e.functions, ", which needs that of ")
+	if e.more > 0 {
+		s += fmt.Sprintf(" and of %d more", e.more)
+	}
+	if len(e.functions) > 1 {
+		s += ","
+	}
+	return s + " cannot be made again: " + e.cause.Error()
+}
+
+func (e *unmadeError) Unwrap() []error { return []error{raysys.ErrObjectLost, e.cause} }

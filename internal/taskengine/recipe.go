@@ -1,0 +1,168 @@
+package taskengine
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"unsafe"
+	"weak"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// A recipe is what it takes to make the value of a task again: its function and options, its argument, encoded, and the
+// recipes of what the argument refers to. The node that submitted the task makes one when the task settles with an
+// object; a smaller value is with its future, and cannot be lost alone. The future has the recipe, and so have the
+// recipes of the tasks that used its value: what neither needs any more the collector finds.
+//
+//	future T3 ──► recipe T3 ──► recipe T2 ──► recipe T1      for objects that tasks of this node computed
+//	                   │             └ ─ ─ ► future T2       weakly: while it lives, its value is used
+//	                   └──► future                           what is small, or borrowed from another node
+//
+// A recipe that cannot be used says why.
+type recipe struct {
+	spec   maker
+	up     core.RemoteSpec // the turn that submitted
+	seq    uint64
+	byRef  bool    // the parameters are the inputs
+	weight *weight // what it counts for in the budget
+
+	mu      sync.Mutex // guards the rest
+	attempt int        // the last
+	arg     []byte
+	inputs  []input
+	future  weak.Pointer[core.Future] // that has the value, or shall have it
+	why     error                     // it cannot be used; nil while it can
+}
+
+// input is one reference of an argument.
+type input struct {
+	held   *core.Future              // a small value, or one of another node
+	recipe *recipe                   // of a task's object
+	loose  weak.Pointer[core.Future] // another object, which the program alone keeps
+	name   string                    // of loose
+}
+
+// maker makes records from recipes: the spec of a task.
+type maker interface {
+	// blank makes a held record without argument.
+	blank(rec *recipe, up *core.Turn, attempt int) blank
+	function() string
+}
+
+// Why there is no recipe, or none any more.
+var (
+	errOff     = errors.New("this node keeps no recipes (system.Config.Lineage is off)")
+	errNone    = errors.New("there is no recipe for it")
+	errEffects = errors.New("it, or a task of it, called a grain's method that is neither ReadOnly nor Idempotent")
+	errBudget  = errors.New("its recipe was dropped to make room for newer ones (system.Config.LineageMemory)")
+)
+
+// recipeSize is about what a recipe takes beside argument and inputs.
+const recipeSize = 512
+
+// large reports whether v, which the task has computed, is an object.
+func (s *spec[A, R]) large(v *R) bool {
+	return s.gated && core.MayBeLarge(v) && wire.Exceeds(s.res, reflect.ValueOf(v).Elem(), core.ObjectSize)
+}
+
+// keepRecipe is called before a task of this node settles with an object, while it has its argument. One that makes a
+// value again has the recipe already.
+func (r *record[A, R]) keepRecipe() {
+	t := r.Future.Turn()
+	rec := recipeOf(&r.Future)
+	if rec == nil {
+		var size int64
+		rec, size = r.newRecipe(t)
+		t.SetRecipe(rec)
+		rec.weight.of.enter(rec, size)
+	}
+	if t.Effects() { // asked after the recipe was set: see passEffects
+		rec.cut(errEffects)
+	}
+}
+
+// keepsRecipes reports whether the node keeps recipes. Where it has no store for objects none is lost.
+func (r *record[A, R]) keepsRecipes() bool {
+	up := r.Up()
+	return up.Job().Objects != nil && engineOf(up).lineage != nil
+}
+
+// newRecipe returns the recipe, and how many bytes it keeps.
+func (r *record[A, R]) newRecipe(t *core.Turn) (rec *recipe, size int64) {
+	up := r.Up()
+	rec = &recipe{
+		spec: r.spec, seq: r.Seq(), attempt: t.Attempt(), future: weak.Make(&r.Future), weight: &weight{of: engineOf(up).lineage},
+		up: core.RemoteSpec{Job: up.Job(), Name: up.Name(), ID: up.ID(), Attempt: up.Attempt(), Values: up.Values()},
+	}
+	var futures []*core.Future
+	if d := r.deps(); d != nil && d.byRef != nil {
+		rec.byRef, futures = true, d.byRef
+	} else {
+		var err error
+		if rec.arg, err = r.spec.arg.Append(nil, reflect.ValueOf(&r.arg).Elem(), &futures); err != nil {
+			rec.why = fmt.Errorf("its argument cannot be encoded: %w", err)
+			return rec, recipeSize
+		}
+	}
+	size = recipeSize + int64(cap(rec.arg)) + int64(len(futures))*int64(unsafe.Sizeof(input{}))
+	rec.inputs = make([]input, len(futures))
+	for i, c := range futures {
+		var held int64
+		rec.inputs[i], held = inputOf(c)
+		size += held
+	}
+	return rec, size
+}
+
+// inputOf says how a recipe refers to c, and how many bytes it keeps by that.
+func inputOf(c *core.Future) (in input, size int64) {
+	_, inbound := c.Work().(arrival)
+	switch rec := recipeOf(c); {
+	case rec != nil:
+		return input{recipe: rec}, 0
+	case c.Object() && !c.Borrowed() && !inbound: // what another node submitted is made again there
+		return input{loose: weak.Make(c), name: c.Work().Name()}, 0
+	}
+	if w, ok := core.WhereaboutsOf(c); ok {
+		return input{held: c}, w.Size
+	}
+	return input{held: c}, sizeHere(c)
+}
+
+func recipeOf(c *core.Future) *recipe {
+	rec, _ := c.Recipe().(*recipe)
+	return rec
+}
+
+// began notes that an attempt has begun which a task had left.
+func (rec *recipe) began(attempt int) {
+	rec.mu.Lock()
+	rec.attempt = max(rec.attempt, attempt)
+	rec.mu.Unlock()
+}
+
+// cut drops what the recipe has.
+func (rec *recipe) cut(why error) {
+	rec.mu.Lock()
+	if rec.why == nil {
+		rec.why = why
+	}
+	rec.arg, rec.inputs = nil, nil
+	rec.mu.Unlock()
+	rec.weight.give()
+}
+
+// passEffects tells the turn that submitted the task that the task has done what must not be done twice. A value that
+// the turn has computed already is not made again either: keepRecipe looks for effects after it has set the recipe.
+func passEffects(up *core.Turn) {
+	up.SetEffects()
+	if rec, ok := up.Base().Recipe().(*recipe); ok {
+		rec.cut(errEffects)
+	}
+}
+
+// function implements maker.
+func (s *spec[A, R]) function() string { return s.entry.Name }
