@@ -51,6 +51,10 @@ type Config struct {
 	Grace time.Duration
 	// Objects says what the object store may use.
 	Objects ObjectConfig
+	// Lineage says what the node keeps to make a lost value again: LineageInMemory unless set.
+	Lineage Lineage
+	// LineageMemory bounds what that takes, in bytes: 256 MiB unless set. Beyond it the oldest recipes go.
+	LineageMemory int64
 	// Cluster says which cluster the node joins, and how. Nil: none, everything runs in this process.
 	Cluster *ClusterConfig
 	// Inspect sees every value that changes hands; the testkit's strict mode sets it. Nil: values are handed over.
@@ -97,6 +101,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 		Memory: e.size("RAYSYS_OBJECT_MEMORY", objectstore.AvailableMemory()), Spill: getenv("RAYSYS_SPILL"),
 		Disk: e.size("RAYSYS_SPILL_MAX", 0), NoSharing: e.boolean("RAYSYS_NO_SHARING"),
 	}
+	cfg.Lineage, cfg.LineageMemory = e.lineage(), e.size("RAYSYS_LINEAGE_MEMORY", objectstore.AvailableMemory())
 	if getenv("RAYSYS_CONSUL") != "" {
 		cfg.Cluster = clusterFrom(e)
 	}
@@ -132,6 +137,7 @@ func (cfg *Config) complete() error {
 	if cfg.Objects.Memory < 0 || cfg.Objects.Disk < 0 {
 		errs = append(errs, fmt.Errorf("Config.Objects has %d bytes of Memory and %d of Disk: give 0 (the default) or more", cfg.Objects.Memory, cfg.Objects.Disk))
 	}
+	errs = append(errs, cfg.completeLineage())
 	if cfg.Grace < 0 {
 		errs = append(errs, fmt.Errorf("Config.Grace is %v: give 0 (the default) or more", cfg.Grace))
 	}

@@ -56,7 +56,7 @@ type inside struct {
 func only(node string) raysys.Option { return raysys.Label("name", node) }
 
 // labelled are two workers of two CPUs with their name as a label, and a driver.
-func labelled(t *testing.T) (w1, w2, d *system.Node, ctx context.Context) {
+func labelled(t *testing.T, change ...func(*system.Config)) (w1, w2, d *system.Node, ctx context.Context) {
 	f := newFleet(t)
 	label := func(name string) func(*system.Config) {
 		return func(c *system.Config) {
@@ -69,9 +69,12 @@ func labelled(t *testing.T) (w1, w2, d *system.Node, ctx context.Context) {
 	}
 	w1, _ = f.join("w1", system.Worker, label("w1"))
 	w2, _ = f.join("w2", system.Worker, label("w2"))
-	d, ctx = f.join("d", system.Driver, label("d"))
+	d, ctx = f.join("d", system.Driver, append(change, label("d"))...)
 	return w1, w2, d, ctx
 }
+
+// withoutLineage is a driver whose lost objects stay lost.
+func withoutLineage(c *system.Config) { c.Lineage = system.LineageOff }
 
 // received fails the test when a node has received objects.
 func received(t *testing.T, nodes map[string]*system.Node) {
@@ -190,7 +193,7 @@ func TestBusyNodeIsLeft(t *testing.T) {
 // TestNodeOfInputDies: a task that has gone to its value is tried elsewhere when that node dies: with a copy it
 // succeeds, without one it ends with the loss.
 func TestNodeOfInputDies(t *testing.T) {
-	w1, w2, d, ctx := labelled(t)
+	w1, w2, d, ctx := labelled(t, withoutLineage)
 	copied, alone := makeBytes.With(only("w1")).Go(ctx, 3<<20), makeBytes.With(only("w1")).Go(ctx, 4<<20)
 	// A second node has a copy of one.
 	if got, err := sumAt.With(only("w2")).On(ctx, copied).Get(ctx); err != nil || got.Node != "w2" {

@@ -147,8 +147,8 @@ var (
 func on(name raysys.NodeID) raysys.Option { return raysys.Label("node", string(name)) }
 
 // place joins a node that work can be sent to by its name.
-func (f *fleet) place(name raysys.NodeID, role system.Role) (*system.Node, context.Context) {
-	return f.join(name, role, func(c *system.Config) { c.Cluster.Labels = map[string]string{"node": string(name)} })
+func (f *fleet) place(name raysys.NodeID, role system.Role, change ...func(*system.Config)) (*system.Node, context.Context) {
+	return f.join(name, role, append(change, func(c *system.Config) { c.Cluster.Labels = map[string]string{"node": string(name)} })...)
 }
 
 // meet waits until each of nodes is connected to all others.
@@ -269,7 +269,7 @@ func TestOwnerOfReferencesDies(t *testing.T) {
 	f := newFleet(t)
 	w1, _ := f.place("w1", system.Worker)
 	w2, _ := f.place("w2", system.Worker)
-	d, ctx := f.place("d", system.Driver)
+	d, ctx := f.place("d", system.Driver, withoutLineage)
 	meet(t, d, w1, w2)
 	got := pack.With(on("w1")).Go(ctx, order{3, large, 0})
 	left := pack.With(on("w1")).Go(ctx, order{4, large, 0})
