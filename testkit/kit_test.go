@@ -151,6 +151,28 @@ func TestStrictReportsAChangeInView(t *testing.T) {
 	f.want(t, "value of View was changed", "was [1 2]", "is  [1 3]")
 }
 
+// TestStrictReportsATaskThatChanges: a task that changes its argument is reported, since another attempt, or a rebuild of
+// its value, would get what it left.
+func TestStrictReportsATaskThatChanges(t *testing.T) {
+	table := raysys.NewTable()
+	spoil := tasks.DefineIn(table, "spoil", func(_ context.Context, v []int) (int, error) {
+		v[1] = 3
+		return v[1], nil
+	})
+	f := &fake{}
+	f.run(func() {
+		k := testkit.New(f, testkit.Seed(1), testkit.Table(table))
+		v := []int{1, 2}
+		if n, err := spoil.Go(k.Context(), v).Get(k.Context()); n != 3 || err != nil {
+			t.Error(n, err)
+		}
+		if v[1] != 2 {
+			t.Error("the submitter sees the change")
+		}
+	})
+	f.want(t, "argument of task spoil, while it ran, was changed", "was [1 2]", "is  [1 3]")
+}
+
 // TestStrictLeavesMappings: what a View showed may be gone when it is over, and is not looked at again.
 func TestStrictLeavesMappings(t *testing.T) {
 	f := &fake{}
