@@ -23,6 +23,18 @@ func References(n *Node) (exports, imports int) {
 	return c.refs.Exported(), c.refs.Imported()
 }
 
+// Held returns how many references to futures of n another node is counted for, "" standing for all other nodes.
+func Held(n *Node, by raysys.NodeID) (count int) {
+	for _, holders := range n.cluster.refs.Holders() {
+		for k, refs := range holders {
+			if by == "" || k.Node == by {
+				count += refs
+			}
+		}
+	}
+	return count
+}
+
 // Members returns how many nodes n believes to be in its cluster.
 func Members(n *Node) int { return len(n.cluster.member.View().Nodes()) }
 

@@ -186,7 +186,7 @@ func (f *Result[T]) forget() {
 // only the waiting readers have it, from o. Nor is it put there when another future of this node has it.
 func (f *Result[T]) brought(o *fetched[T], v *T, src Source) {
 	full := errElsewhere
-	if _, ok := src.(*local); !ok {
+	if HeldBy(src) == nil {
 		full = f.keep(v)
 	}
 	f.mu.Lock()

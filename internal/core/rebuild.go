@@ -129,8 +129,10 @@ func (c *Future) rebuilt(a *absence, r *rebuild, src Source, err error) {
 	c.mu.Lock()
 	current := a.rebuild == r
 	switch {
-	case err != nil && current:
+	case current && errors.Is(err, ErrObjectLost):
 		r.err = err
+	case current && err != nil: // it may be made later
+		a.rebuild = nil
 	case current:
 		a.rebuild = nil
 		if a.src == r.lost && c.word.Load()&flagAbsent != 0 {
@@ -209,13 +211,23 @@ func Local(c *Future) Source {
 	return &local{c}
 }
 
+// Alias is a Source whose value another future of this node has, or brings.
+type Alias interface {
+	Source
+	Behind() *Future
+}
+
 // HeldBy returns the future that has the value which src brings, where that is another one of this node; else nil.
 func HeldBy(src Source) *Future {
-	if l, ok := src.(*local); ok {
-		return l.future
+	if a, ok := src.(Alias); ok {
+		return a.Behind()
 	}
 	return nil
 }
+
+// Behind returns the future of this node that has the value of c, or knows where it is: c itself unless its Source is an
+// Alias.
+func Behind(c *Future) *Future { return c.at() }
 
 // at is the future that has the value of c, or brings it: c itself, unless c's was made again in another one.
 func (c *Future) at() *Future {
@@ -232,6 +244,9 @@ func (c *Future) at() *Future {
 func (s *local) Name() string { return s.future.work.Name() }
 func (s *local) ID() TaskID   { return s.future.ID() }
 func (s *local) Cancelled()   {}
+
+// Behind implements Alias.
+func (s *local) Behind() *Future { return s.future }
 
 // Where implements Located.
 func (s *local) Where() (NodeKey, int64) {

@@ -145,7 +145,12 @@ func (r Ref[T]) Borrow(t *Turn) error {
 func (r Ref[T]) Peek() (v T, here bool, err error) {
 	f := r.f
 	if at := f.at(); at != &f.Future {
-		return Ref[T]{Link[T]{at.work.(typed).self().(*Result[T])}}.Peek()
+		if h, ok := at.holder(); ok {
+			if g, ok := h.self().(*Result[T]); ok {
+				return Ref[T]{Link[T]{g}}.Peek()
+			}
+		}
+		return v, true, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, reflect.TypeFor[T]())
 	}
 	if err := f.Failure(); err != nil {
 		return v, true, err

@@ -55,3 +55,17 @@ func (o *Objects) Describe(c *core.Future) (d refs.Description, err error) {
 		return refs.Description{OID: oid, Owner: o.self(), Size: int64(plan.Size(value)), Refs: refsOf(plan, v)}, err
 	}
 }
+
+// DescribeHere implements refs.Objects: the owner of the object has lost it, and this node has the value. Its copy is the
+// object from now on, or the value itself where the copy is gone.
+func (o *Objects) DescribeHere(c *core.Future) (refs.Description, error) {
+	d, err := o.Describe(c)
+	if err != nil || d.Owner == o.self() {
+		return d, err
+	}
+	d.Owner = o.self()
+	if obj := o.store.Lookup(d.OID); obj == nil || obj.Lost() != nil {
+		d.OID, err = o.ensure(c)
+	}
+	return d, err
+}

@@ -20,6 +20,8 @@ var (
 	_ core.Located = (*objectSource)(nil)
 	_ core.Viewer  = (*storedSource)(nil)
 	_ core.Viewer  = (*objectSource)(nil)
+	_ core.Remaker = (*storedSource)(nil)
+	_ core.Remaker = (*objectSource)(nil)
 	_ core.Objects = (*Objects)(nil)
 	_ core.Names   = (*Objects)(nil)
 )
@@ -88,6 +90,11 @@ func (o *Objects) needed(oid raysys.TaskID) int {
 func (s *objectSource) Name() string      { return s.at.Name() }
 func (s *objectSource) ID() raysys.TaskID { return s.at.ID() }
 func (s *objectSource) Cancelled()        {}
+
+// Remake implements core.Remaker: the submitter has the value made again.
+func (s *objectSource) Remake(_ *core.Future, lost error, done func(core.Source, error)) {
+	s.at.Recover(s.Owner, lost, done)
+}
 
 // Remote names the future of the owner; refs.RemoteOf asks for it.
 func (s *objectSource) Remote() *refs.RemoteSource { return s.at }

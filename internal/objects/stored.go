@@ -30,6 +30,18 @@ func (s *storedSource) Name() string {
 func (s *storedSource) ID() raysys.TaskID { return s.id }
 func (s *storedSource) Cancelled()        {}
 
+// Remake implements core.Remaker.
+func (s *storedSource) Remake(c *core.Future, lost error, done func(core.Source, error)) {
+	if s.o.refs == nil {
+		done(nil, lost)
+		return
+	}
+	s.o.refs.RemakeOwn(c, lost, done)
+}
+
+// Lost returns why the bytes are lost, nil while they are not.
+func (s *storedSource) Lost() error { return s.object.Lost() }
+
 // Where implements core.Located.
 func (s *storedSource) Where() (core.NodeKey, int64) { return core.NodeKey{}, s.size }
 

@@ -2,9 +2,7 @@ package refs
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -94,41 +92,47 @@ func (a *await) lost(p *mesh.Peer, cause error) {
 
 // answered handles an answer.
 func (a *await) answered(p *Session, r *wire.Reader) error {
+	src, err := p.readAnswer(r, a.source)
+	if err != nil {
+		return err
+	}
+	in, inline := src.(*inlineSource)
+	s, remote := src.(standsFor)
+	switch {
+	case inline && errors.Is(in.err, errUnknownRef):
+		a.next(in.err)
+	case inline:
+		in.Fetch(a.into, a.done)
+	case remote && s == standsFor(a.source): // the answer names the owner again, which does not answer
+		a.next(raysys.ErrNodeDead)
+	default:
+		a.done(&core.Elsewhere{Source: src})
+	}
+	return nil
+}
+
+// readAnswer reads where the outcome of at is: an inlineSource has the outcome itself.
+func (p *Session) readAnswer(r *wire.Reader, at *RemoteSource) (core.Source, error) {
 	switch shape := r.Byte(); shape {
 	case outcomeObject:
 		d := Description{Size: int64(r.Uvarint()), OID: r.ID(), Owner: wire.ReadNode(r)}
 		var err error
 		if d.Refs, err = p.readRefs(r); err != nil {
-			return err
+			return nil, err
 		}
-		a.done(&core.Elsewhere{Source: p.refs.objects.NewSource(a.source, d)})
-		return nil
+		return p.refs.objects.NewSource(at, d), nil
 	case outcomeForward:
 		c, err := p.ReadRef(r)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		src := core.SourceOf(c)
-		switch {
-		case src == nil:
-			src = &localSource{c}
-		case RemoteOf(c) == a.source: // the answer names the owner again, which does not answer
-			a.next(raysys.ErrNodeDead)
-			return nil
+		if src := core.SourceOf(c); src != nil {
+			return src, nil
 		}
-		a.done(&core.Elsewhere{Source: src})
-		return nil
+		return &localSource{future: c}, nil
 	default:
 		in := &inlineSource{peer: p}
-		if err := in.read(r, shape); err != nil {
-			return err
-		}
-		if errors.Is(in.err, errUnknownRef) {
-			a.next(in.err)
-			return nil
-		}
-		in.Fetch(a.into, a.done)
-		return nil
+		return in, in.read(r, shape)
 	}
 }
 
@@ -137,81 +141,3 @@ var (
 	errUnknownRef = errors.New("the reference is not held any more")
 	_             = raysys.RegisterError("raysys.unknown-ref", errUnknownRef)
 )
-
-// onAwait serves KindAwait: the peer waits for a future of this node.
-func (p *Session) onAwait(r *wire.Reader, to mesh.Reply) error {
-	number := r.Uvarint()
-	if err := r.Err(); err != nil {
-		return err
-	}
-	failed := func(err error) { to.Send(wire.AppendError(append(to.Head(), outcomeError), err)) }
-	c := p.refs.exports.get(number)
-	if c == nil {
-		failed(fmt.Errorf("%w: %w by %s", raysys.ErrObjectLost, errUnknownRef, p.refs.mesh.Self()))
-		return nil
-	}
-	if c.Untyped() {
-		out, err := p.AppendObject(append(to.Head(), outcomeForward), c)
-		if err != nil {
-			failed(err)
-			return nil
-		}
-		to.Send(out)
-		return nil
-	}
-	if err := c.Pin(); err != nil {
-		failed(err)
-		return nil
-	}
-	a := &awaited{peer: p, to: to, future: c}
-	if !c.Subscribe(&a.Waiter, a) {
-		a.Resolved(nil)
-	}
-	return nil
-}
-
-// awaited waits for a future of this node on behalf of a peer.
-type awaited struct {
-	core.Waiter
-	peer   *Session
-	to     mesh.Reply
-	future *core.Future
-	told   atomic.Bool
-}
-
-// Resolved implements core.Resolved.
-func (a *awaited) Resolved(*core.Waiter) {
-	if a.told.Swap(true) {
-		return
-	}
-	out, fits, err := a.peer.appendInline(a.to.Head(), a.future, a.peer)
-	if fits || err != nil {
-		a.answer(out, err)
-		return
-	}
-	if a.future.Absent() && RemoteOf(a.future) != nil {
-		a.answer(a.peer.AppendObject(append(a.to.Head(), outcomeForward), a.future))
-		return
-	}
-	a.peer.refs.runner.Background(func() { a.answer(a.peer.appendObject(a.to.Head(), a.future)) }, func(err error) { a.answer(nil, err) })
-}
-
-// answer sends the outcome, or the error.
-func (a *awaited) answer(out []byte, err error) {
-	defer a.future.Unpin()
-	if err != nil {
-		out = wire.AppendError(append(a.to.Head(), outcomeError), err)
-	}
-	a.to.Send(out)
-}
-
-// onDrop handles KindDrop.
-func (p *Session) onDrop(frame []byte) error {
-	r := wire.NewReader(frame)
-	number := r.Uvarint()
-	if err := r.Err(); err != nil {
-		return err
-	}
-	p.refs.exports.drop(number, p.Key())
-	return nil
-}

@@ -20,6 +20,10 @@
 //   - A borrow is this node's claim, as the borrower, on one import. A lender is a third node that passed the reference on.
 //   - Pending exports count the references in a frame that is not sent yet, so that they can be taken back.
 //   - [RemoteSource] brings the outcome: it asks the owner, then the lenders, then [Objects] for copies.
+//   - A pair is a reference to the result of a task that is not on the node of its submitter: it names the owner's future,
+//     which has the bytes, and the submitter's, which has the recipe (pair.go). What is said here of a reference holds for
+//     each half of a pair.
+//   - A recovery is a question to the submitter of a lost value, which has it made again (recovery.go).
 //
 // What counts a reference to export n of an owner (rule C25):
 //
@@ -34,7 +38,10 @@
 // Invariants:
 //
 //	count(n, h) > 0 for some h      ⇔  exports[n] exists  ⇔  its future is pinned for them
-//	a borrow is in the table        ⇒  counted, or lenders ≠ ∅: each of them, while it lives, exports the future and counts this node
+//	a borrow is in the table        ⇒  counted, or lenders ≠ ∅: each of them, while it lives, exports the future and counts this node,
+//	                                   or the submitter's future is borrowed, which keeps this one
+//	the source of a future here     ⇒  has the submitter's future for as long as the owner's, where a reference brought both
+//	no connection breaks for a while ⇒  the counts of all owners add up to the imports of all nodes
 //	a borrow is counted             ⇒  lenders = ∅, and of the owner's counts for this node one stays until the borrow ends
 //	nothing here refers to a future ⇒  its borrow ends at the next Tick: the collector's goroutine sets no alarm, sends nothing
 //	a connection is over            ⇒  nothing is counted for a frame on it: the peer would never see that frame

@@ -70,6 +70,14 @@ func (x *exports) get(n uint64) *core.Future {
 	return nil
 }
 
+// numberOf finds the number of an exported future.
+func (x *exports) numberOf(c *core.Future) (n uint64, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n, ok = x.byFuture[c]
+	return n, ok
+}
+
 // takeBack takes back a reference that was counted for a frame to p which was not sent. After the end of that connection
 // there is nothing to take back: the declaration of the next one has corrected the count.
 func (x *exports) takeBack(n uint64, holder core.NodeKey, p *Session) {

@@ -14,11 +14,15 @@ import (
 type imports struct {
 	refs *References
 
-	mu   sync.Mutex // guards list
+	mu   sync.Mutex // guards the rest
 	list map[exportKey]weak.Pointer[RemoteSource]
+	// submitters has the submitters' futures for futures of this node that have the value. It keeps neither: references
+	// here keep both; see ownedHere.
+	submitters map[weak.Pointer[core.Future]]weak.Pointer[RemoteSource]
 }
 
-// take returns the future that owner names, after a reference to it has arrived for which from counts this node.
+// take returns the future that owner names, after a reference to it has arrived for which from counts this node; zero
+// where the other half of a pair does.
 func (i *imports) take(id raysys.TaskID, owner, from exportKey) *core.Future {
 	i.mu.Lock()
 	s := i.list[owner].Value()
@@ -40,6 +44,44 @@ func (i *imports) take(id raysys.TaskID, owner, from exportKey) *core.Future {
 	}
 	runtime.KeepAlive(s)
 	return &f.Future
+}
+
+// owns notes the submitter's future of c, which is a future of this node.
+func (i *imports) owns(c *core.Future, submitter *RemoteSource) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	k := weak.Make(c)
+	if i.submitters[k].Value() == submitter {
+		return
+	}
+	if i.submitters == nil {
+		i.submitters = map[weak.Pointer[core.Future]]weak.Pointer[RemoteSource]{}
+	}
+	i.submitters[k] = weak.Make(submitter)
+	runtime.AddCleanup(submitter, i.disowns, k)
+}
+
+// disowns is called by the collector's goroutine when a submitter's future is not referred to any more.
+func (i *imports) disowns(k weak.Pointer[core.Future]) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.submitters[k].Value() == nil {
+		delete(i.submitters, k)
+	}
+}
+
+// submitterOf finds the submitter's future of c, a future of this node; nil when nothing here refers to it.
+func (i *imports) submitterOf(c *core.Future) *RemoteSource {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.submitters[weak.Make(c)].Value()
+}
+
+// again returns a future for a reference to s that is passed on.
+func (i *imports) again(s *RemoteSource) *core.Future {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return &s.future.Future
 }
 
 // size returns how many futures of other nodes are held.

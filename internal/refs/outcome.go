@@ -54,8 +54,8 @@ func (p *Session) appendInline(dst []byte, c *core.Future, refs wire.References)
 }
 
 // appendObject appends the description of the object that a settled future's value is. It may wait for room in the store.
-func (p *Session) appendObject(dst []byte, c *core.Future) ([]byte, error) {
-	d, err := p.refs.objects.Describe(c)
+func (p *Session) appendObject(dst []byte, c *core.Future, describe func(*core.Future) (Description, error)) ([]byte, error) {
+	d, err := describe(c)
 	if err != nil {
 		return dst, err
 	}

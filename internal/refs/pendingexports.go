@@ -22,11 +22,7 @@ func (x *pendingExports) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
 
 // AppendObject implements wire.References.
 func (x *pendingExports) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
-	dst, n, err := x.Session.appendExport(dst, c)
-	if n != 0 {
-		x.numbers = append(x.numbers, n)
-	}
-	return dst, err
+	return x.Session.appendExport(dst, c, x)
 }
 
 // Mark implements wire.PendingExports.

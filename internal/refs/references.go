@@ -41,6 +41,8 @@ type Clock interface {
 type Objects interface {
 	// Describe says which object the value of a settled future is; it may wait for room in the store.
 	Describe(*core.Future) (Description, error)
+	// DescribeHere is Describe for a value that is here, when its owner has lost it: this node's bytes are the object.
+	DescribeHere(*core.Future) (Description, error)
 	// NewSource makes a source for a reference whose value turned out to be an object.
 	NewSource(*RemoteSource, Description) core.Source
 	// FindCopies ends a wait for an owner that cannot be asked: done gets a core.Elsewhere for a copy of its object, else end.

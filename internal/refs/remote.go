@@ -2,6 +2,7 @@ package refs
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -16,6 +17,8 @@ type RemoteSource struct {
 	id     raysys.TaskID
 	borrow *borrow
 	future *core.Untyped // for the next reference that arrives; guarded by imports.mu
+	// submitter is the submitter's future, which has the recipe of the value; nil where the owner submitted it, or this node.
+	submitter atomic.Pointer[RemoteSource]
 }
 
 func (s *RemoteSource) Name() string      { return "value owned by " + string(s.Owner.Node) }

@@ -34,8 +34,8 @@ type table struct {
 	after   []func() // called once the drops that wait were sent
 }
 
-// arrived notes that one more reference has arrived, for which from, the owner or a lender, counts this node. It reports
-// whether the owner is to be asked to count this node.
+// arrived notes that one more reference has arrived, for which from, the owner or a lender, counts this node; from is zero
+// where the submitter's reference lends it. It reports whether the owner is to be asked to count this node.
 func (t *table) arrived(b *borrow, from exportKey) (ask bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +51,9 @@ func (t *table) arrived(b *borrow, from exportKey) (ask bool) {
 		t.dropLocked(b.lenders...)
 		b.lenders = nil
 	default:
-		b.lenders = append(b.lenders, from)
+		if from.number != 0 {
+			b.lenders = append(b.lenders, from)
+		}
 		ask = !b.asking
 		b.asking = true
 	}
@@ -122,16 +124,16 @@ func (t *table) drop(keys ...exportKey) {
 }
 
 func (t *table) dropLocked(keys ...exportKey) {
-	if len(keys) == 0 {
-		return
-	}
-	if t.drops == nil {
-		t.drops = map[core.NodeKey][]uint64{}
-	}
 	for _, k := range keys {
+		if k.number == 0 { // nothing was counted
+			continue
+		}
+		if t.drops == nil {
+			t.drops = map[core.NodeKey][]uint64{}
+		}
 		t.drops[k.owner] = append(t.drops[k.owner], k.number)
 	}
-	if !t.armed {
+	if !t.armed && len(t.drops) > 0 {
 		t.armed = true
 		t.alarm.At, t.alarm.Ring = t.refs.runner.Now()+int64(DropPause), func() { t.send() }
 		t.refs.clock.SetAlarm(&t.alarm)
@@ -243,5 +245,16 @@ func (p *Session) onHeld(frame []byte) error {
 		p.refs.exports.declared(p.Key(), p.declared)
 		p.declared = nil
 	}
+	return nil
+}
+
+// onDrop handles KindDrop.
+func (p *Session) onDrop(frame []byte) error {
+	r := wire.NewReader(frame)
+	number := r.Uvarint()
+	if err := r.Err(); err != nil {
+		return err
+	}
+	p.refs.exports.drop(number, p.Key())
 	return nil
 }

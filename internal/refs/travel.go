@@ -16,6 +16,7 @@ const (
 	refYours                // a future of the receiver: its number in the receiver's exports
 	refInline               // the outcome itself
 	refBorrowed             // a future of a third node: its number in the sender's exports, its owner and the number there
+	refPair                 // the owner's future, and then the submitter's: two of the other forms, but not refInline (pair.go)
 )
 
 // AppendRef implements wire.References.
@@ -25,15 +26,14 @@ func (p *Session) AppendRef(dst []byte, c *core.Future) ([]byte, error) {
 
 // AppendObject implements wire.References.
 func (p *Session) AppendObject(dst []byte, c *core.Future) ([]byte, error) {
-	dst, _, err := p.appendExport(dst, c)
-	return dst, err
+	return p.appendExport(dst, c, nil)
 }
 
 // appendRef is AppendRef. It appends references by refs: the session itself, or a pendingExports, which notes what was
 // counted for the frame.
 func (p *Session) appendRef(dst []byte, c *core.Future, refs wire.References) ([]byte, error) {
-	if s := RemoteOf(c); s != nil && s.Owner == p.Key() && s.Number != 0 {
-		return binary.AppendUvarint(append(dst, refYours), s.Number), nil
+	if n := namedBy(c).numberAt(p.Key()); n != 0 {
+		return binary.AppendUvarint(append(dst, refYours), n), nil
 	}
 	if s, ok := core.SourceOf(c).(*inlineSource); ok && !c.Settled() {
 		return p.appendRelayed(dst, s, refs)
@@ -47,29 +47,78 @@ func (p *Session) appendRef(dst []byte, c *core.Future, refs wire.References) ([
 	return refs.AppendObject(dst, c)
 }
 
-// appendExport appends a reference without its outcome. It returns the number of the export, which counts the peer now; 0
-// for a future of the peer itself, which needs no count.
-func (p *Session) appendExport(dst []byte, c *core.Future) (out []byte, n uint64, err error) {
-	s := RemoteOf(c)
-	if s != nil && s.Owner == p.Key() && s.Number != 0 {
+// appendExport appends a reference without its outcome; pending, which may be nil, notes what it counts for the peer.
+func (p *Session) appendExport(dst []byte, c *core.Future, pending *pendingExports) ([]byte, error) {
+	n := namedBy(c)
+	if number := n.numberAt(p.Key()); number != 0 { // it needs no count
+		return binary.AppendUvarint(append(dst, refYours), number), nil
+	}
+	if n.submitter == nil && !n.submitted {
+		out, _, err := p.appendHalf(dst, n, pending)
+		return out, err
+	}
+	out, counted, err := p.appendHalf(append(dst, refPair), n, pending)
+	if err == nil {
+		out, _, err = p.appendHalf(out, p.refs.submitterOf(n), pending)
+		if err != nil && counted != 0 && pending == nil {
+			p.refs.exports.takeBack(counted, p.Key(), p)
+		}
+	}
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// appendHalf appends the owner's future of n. It returns the number of the export that counts the peer now, 0 for none.
+func (p *Session) appendHalf(dst []byte, n named, pending *pendingExports) (out []byte, number uint64, err error) {
+	s := n.owner
+	if s != nil && s.Owner == p.Key() {
 		return binary.AppendUvarint(append(dst, refYours), s.Number), 0, nil
 	}
-	// The export pins the future, and so its value, until the peer drops the reference.
-	n, err = p.refs.exports.add(c, p.Key(), p)
-	switch {
-	case err != nil:
-		return dst, 0, err
-	case s == nil, s.Number == 0: // an Uncounted reference stands for a copy: the peer asks this node
-		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), n), c.ID()), n, nil
+	if !n.submitted { // else the submitter's half counts the peer for the same export
+		// The export pins the future, and so its value, until the peer drops the reference.
+		if number, err = p.refs.exports.add(n.future, p.Key(), p); err != nil {
+			return dst, 0, err
+		}
+		if pending != nil {
+			pending.numbers = append(pending.numbers, number)
+		}
 	}
-	dst = wire.AppendID(binary.AppendUvarint(append(dst, refBorrowed), n), c.ID())
-	dst = binary.AppendUvarint(wire.AppendBytes(dst, s.Owner.Node), s.Owner.Incarnation)
-	return binary.AppendUvarint(dst, s.Number), n, nil
+	if s == nil {
+		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), number), n.future.ID()), number, nil
+	}
+	dst = wire.AppendID(binary.AppendUvarint(append(dst, refBorrowed), number), s.id) // of n.future it may not be known: see core.Untyped
+	return binary.AppendUvarint(wire.AppendNode(dst, s.Owner), s.Number), number, nil
 }
 
 // ReadRef implements wire.References.
 func (p *Session) ReadRef(r *wire.Reader) (*core.Future, error) {
-	switch r.Byte() {
+	switch form := r.Byte(); form {
+	case refInline:
+		s := &inlineSource{peer: p, id: r.ID()}
+		if err := s.read(r, r.Byte()); err != nil {
+			return nil, err
+		}
+		return &core.NewUntyped(p.refs.job, s).Future, nil
+	case refPair:
+		owner, err := p.readHalf(r, r.Byte())
+		if err != nil {
+			return nil, err
+		}
+		submitter, err := p.readHalf(r, r.Byte())
+		if err != nil {
+			return nil, err
+		}
+		return p.refs.pair(owner, submitter), nil
+	default:
+		return p.readHalf(r, form)
+	}
+}
+
+// readHalf reads a reference to one future of some node.
+func (p *Session) readHalf(r *wire.Reader, form byte) (*core.Future, error) {
+	switch form {
 	case refYours:
 		c := p.refs.exports.get(r.Uvarint())
 		if c == nil && r.Err() == nil {
@@ -86,9 +135,12 @@ func (p *Session) ReadRef(r *wire.Reader) (*core.Future, error) {
 	case refBorrowed:
 		lender := exportKey{p.Key(), r.Uvarint()}
 		id := r.ID()
-		owner := exportKey{core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, r.Uvarint()}
+		owner := exportKey{wire.ReadNode(r), r.Uvarint()}
 		if err := r.Err(); err != nil {
 			return nil, err
+		}
+		if lender.number == 0 {
+			lender = exportKey{}
 		}
 		if owner.owner == p.refs.mesh.Self() { // a future of this node, which a lender passed on
 			if c := p.refs.exports.get(owner.number); c != nil {
@@ -98,12 +150,6 @@ func (p *Session) ReadRef(r *wire.Reader) (*core.Future, error) {
 			owner = lender
 		}
 		return p.refs.imports.take(id, owner, lender), nil
-	case refInline:
-		s := &inlineSource{peer: p, id: r.ID()}
-		if err := s.read(r, r.Byte()); err != nil {
-			return nil, err
-		}
-		return &core.NewUntyped(p.refs.job, s).Future, nil
 	}
 	return nil, wire.ErrCorrupt
 }

@@ -1,11 +1,6 @@
 package refs
 
-import (
-	"reflect"
-
-	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/core"
-)
+import "github.com/raysys/raysys/internal/core"
 
 // valueWait waits until the value of a future is here.
 type valueWait struct {
@@ -40,31 +35,4 @@ func (a *valueWait) look(at *core.Future) {
 		}
 		at = a.future // the value was evicted in this moment
 	}
-}
-
-// localSource brings a value of this node: another node has answered that the value is here.
-type localSource struct{ future *core.Future }
-
-func (s *localSource) Name() string      { return s.future.Work().Name() }
-func (s *localSource) ID() raysys.TaskID { return s.future.ID() }
-func (s *localSource) Cancelled()        {}
-
-// Fetch implements core.Source.
-func (s *localSource) Fetch(into any, done func(error)) {
-	if err := s.future.Pin(); err != nil {
-		done(err)
-		return
-	}
-	whenHere(s.future, func(v any, err error) {
-		defer s.future.Unpin()
-		if err == nil {
-			to, from := reflect.ValueOf(into), reflect.ValueOf(v)
-			if to.Type() != from.Type() {
-				err = raysys.ErrInvalidRef
-			} else {
-				to.Elem().Set(from.Elem())
-			}
-		}
-		done(err)
-	})
 }

@@ -53,8 +53,13 @@ func (r *record[A, R]) Remake(c *core.Future, lost error, done func(core.Source,
 	e.cfg.Pool.Go(goroutines.Func(func() { rec.remake(lost, done) }))
 }
 
-// Remake implements core.Remaker: the node that submitted the task makes its value again.
-func (t *inboundTask[A, R]) Remake(_ *core.Future, lost error, done func(core.Source, error)) {
+// Remake implements core.Remaker: the node that submitted the task makes its value again. The source that has lost it may
+// know that node.
+func (t *inboundTask[A, R]) Remake(c *core.Future, lost error, done func(core.Source, error)) {
+	if by, ok := core.SourceOf(c).(core.Remaker); ok {
+		by.Remake(c, lost, done)
+		return
+	}
 	done(nil, lost)
 }
 

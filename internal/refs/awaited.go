@@ -1,0 +1,131 @@
+package refs
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// onAwait serves KindAwait: the peer waits for a future of this node. Where it says what it has found lost, the value is
+// made again if it is not elsewhere by now.
+func (p *Session) onAwait(r *wire.Reader, to mesh.Reply) error {
+	number := r.Uvarint()
+	var lost exportKey
+	if r.Len() > 0 {
+		lost = exportKey{wire.ReadNode(r), r.Uvarint()}
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	failed := func(err error) { to.Send(wire.AppendError(append(to.Head(), outcomeError), err)) }
+	c := p.refs.exports.get(number)
+	if c == nil {
+		failed(fmt.Errorf("%w: %w by %s", raysys.ErrObjectLost, errUnknownRef, p.refs.mesh.Self()))
+		return nil
+	}
+	if c.Untyped() {
+		out, err := p.AppendObject(append(to.Head(), outcomeForward), c)
+		if err != nil {
+			failed(err)
+			return nil
+		}
+		to.Send(out)
+		return nil
+	}
+	if err := c.Pin(); err != nil {
+		failed(err)
+		return nil
+	}
+	a := &awaited{peer: p, to: to, future: c, lost: lost}
+	if !c.Subscribe(&a.Waiter, a) {
+		a.Resolved(nil)
+	}
+	return nil
+}
+
+// awaited waits for a future of this node on behalf of a peer.
+type awaited struct {
+	core.Waiter
+	peer   *Session
+	to     mesh.Reply
+	future *core.Future
+	lost   exportKey // what the peer has found lost: the future at the owner; zero for nothing
+	told   atomic.Bool
+}
+
+// Resolved implements core.Resolved.
+func (a *awaited) Resolved(*core.Waiter) {
+	if a.told.Swap(true) {
+		return
+	}
+	src := a.peer.refs.lostAt(a.future, a.lost)
+	if src == nil {
+		a.tell()
+		return
+	}
+	cause := fmt.Errorf("%w: node %s has found it lost", raysys.ErrObjectLost, a.peer.Key())
+	a.future.Rebuild(src, cause, func(err error) {
+		if err != nil {
+			a.answer(nil, err)
+			return
+		}
+		a.lost = exportKey{}
+		a.tell()
+	})
+}
+
+// lostAt returns the Source of c when that is what lost names, nil when the value is elsewhere or here.
+func (r *References) lostAt(c *core.Future, lost exportKey) core.Source {
+	if lost == (exportKey{}) || !c.Absent() {
+		return nil
+	}
+	src := core.SourceOf(c)
+	switch s := core.SourceOf(core.Behind(c)).(type) {
+	case standsFor:
+		at := s.Remote()
+		owner := at.Owner
+		if l, ok := s.(core.Located); ok {
+			owner, _ = l.Where()
+		}
+		if owner == lost.owner && (lost.number == 0 || lost.number == at.Number) {
+			return src
+		}
+	case interface{ Lost() error }: // in this node's store
+		if lost.owner == r.mesh.Self() && s.Lost() != nil {
+			return src
+		}
+	}
+	return nil
+}
+
+// tell sends the outcome, or says where it is.
+func (a *awaited) tell() {
+	c := core.Behind(a.future)
+	out, fits, err := a.peer.appendInline(a.to.Head(), c, a.peer)
+	if fits || err != nil {
+		a.answer(out, err)
+		return
+	}
+	if c.Absent() && RemoteOf(c) != nil {
+		a.answer(a.peer.AppendObject(append(a.to.Head(), outcomeForward), c))
+		return
+	}
+	describe := a.peer.refs.objects.Describe
+	if a.lost != (exportKey{}) {
+		describe = a.peer.refs.objects.DescribeHere
+	}
+	a.peer.refs.runner.Background(func() { a.answer(a.peer.appendObject(a.to.Head(), c, describe)) }, func(err error) { a.answer(nil, err) })
+}
+
+// answer sends the outcome, or the error.
+func (a *awaited) answer(out []byte, err error) {
+	defer a.future.Unpin()
+	if err != nil {
+		out = wire.AppendError(append(a.to.Head(), outcomeError), err)
+	}
+	a.to.Send(out)
+}
