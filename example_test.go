@@ -226,3 +226,13 @@ func ExampleRefSet() {
 	// 81 <nil>
 	// 6561 <nil>
 }
+
+func ExampleWhy() {
+	ctx, stop := serve()
+	defer stop()
+	r := square.Go(ctx, 3)
+	r.Get(ctx)
+	e, err := raysys.Why(ctx, r)
+	fmt.Println(e.Name, e.State, err)
+	// Output: square ready <nil>
+}

@@ -23,18 +23,23 @@ const (
 	adminMemory adminOp = 4
 	adminAwait  adminOp = 5 // answered when the drain in progress is over
 	adminStay   adminOp = 6 // cancel the drain
+	adminWhy    adminOp = 7 // explain the values with an id
 )
 
 // adminRequest is an operation with its parameters.
 type adminRequest struct {
 	op    adminOp
-	limit int // memory: how many objects to list
+	limit int    // memory: how many objects to list
+	id    string // why: how the ids begin
 }
 
 func (q adminRequest) append(dst []byte) []byte {
 	dst = append(dst, byte(q.op))
 	if q.op == adminMemory {
 		dst = wire.AppendUvarint(dst, uint64(max(q.limit, 0)))
+	}
+	if q.op == adminWhy {
+		dst = wire.AppendBytes(dst, q.id)
 	}
 	return dst
 }
@@ -43,6 +48,9 @@ func readAdminRequest(r *wire.Reader) adminRequest {
 	q := adminRequest{op: adminOp(r.Byte())}
 	if q.op == adminMemory {
 		q.limit = int(min(r.Uvarint(), maxHeld))
+	}
+	if q.op == adminWhy {
+		q.id = r.String()
 	}
 	return q
 }
@@ -61,7 +69,9 @@ type adminAnswer struct {
 	Ways   []Way       `json:"ways,omitempty"`
 	Memory *NodeMemory `json:"memory,omitempty"`
 	Drain  *Drained    `json:"drain,omitempty"`
-	Error  string      `json:"error,omitempty"`
+
+	Why   []core.Explanation `json:"why,omitempty"`
+	Error string             `json:"error,omitempty"`
 }
 
 // adminResult is the outcome of a request to one node.
@@ -137,7 +147,7 @@ func (c *cluster) onAdmin(r *wire.Reader, to mesh.Reply) error {
 		to.Send(append(to.Head(), body...))
 	}
 	switch q.op {
-	case adminWays, adminMemory:
+	case adminWays, adminMemory, adminWhy:
 		c.runner.Run(func() { reply(c.perform(q)) }) // it waits for other nodes, or lists many objects
 	case adminAwait:
 		if err := c.node.awaitDrain(func(d Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
@@ -155,6 +165,8 @@ func (c *cluster) perform(q adminRequest) (a adminAnswer, err error) {
 	case adminMemory:
 		m := c.node.memory(q.limit)
 		a.Memory = &m
+	case adminWhy:
+		a.Why = c.node.explain(c.ctx, q.id)
 	case adminStatus:
 		a.Status = c.report()
 	case adminWays:

@@ -52,6 +52,15 @@ func (c *fakeCluster) Status(context.Context) (operate.Status, error) {
 	return operate.Status{Cluster: c.at.Cluster, Nodes: nodes}, c.err
 }
 
+func (c *fakeCluster) Why(_ context.Context, ref string) (raysys.Explanation, error) {
+	if ref != "ab" {
+		return raysys.Explanation{}, fmt.Errorf("%w: no node knows %s", operate.ErrNotFound, ref)
+	}
+	e := raysys.Explanation{ID: "abcd", Name: "fill", State: "ready", Size: 1 << 20, Owner: "a", Copies: []raysys.NodeID{"b"}, Submitter: "c", Attempt: 2, Recipe: true}
+	e.Inputs = []raysys.Explanation{{ID: "ef", Name: "object", State: "released", NoRecipe: "it is no task's value"}}
+	return e, c.err
+}
+
 func (c *fakeCluster) Memory(_ context.Context, node raysys.NodeID, limit int) (operate.Memory, error) {
 	if node != "" && node != "a" && node != "b" {
 		return operate.Memory{}, fmt.Errorf("%w: there are a and b", operate.ErrNotFound)
@@ -135,6 +144,10 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"memory", "a", "b"}, code: 2, talk: "takes the name of one node, or none for all"},
 		{args: []string{"memory", "a/b"}, code: 2, talk: `NODE "a/b"`},
 		{args: []string{"memory", "--limit", "-1"}, code: 2, talk: "--limit -1: give 0 or more"},
+		{args: []string{"why", "ab"}, code: 0, out: "fill abcd: ready, 1048576 bytes, owned by a, copies on b\n  submitted by c, attempt 2\n  made again when it is lost\n  object ef: released\n    not made again: it is no task's value\n"},
+		{args: []string{"why", "ab", "-o", "json"}, code: 0, out: `{"id":"abcd","name":"fill","state":"ready","size":1048576,"owner":"a","copies":["b"],"submitter":"c","attempt":2,"recipe":true,"inputs":[{`},
+		{args: []string{"why", "x"}, code: 5, talk: "error: why x: not found: no node knows x: run raysys memory\n"},
+		{args: []string{"why"}, code: 2, talk: "takes the id of one value"},
 		{args: []string{"memory"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
 		{args: []string{"memory"}, err: errors.New("odd"), code: 1, talk: "read memory: odd"},
 		{args: []string{"drain"}, code: 2, talk: "takes the name of one node: run raysys status"},

@@ -84,3 +84,14 @@ func (r *References) pair(owner, submitter *core.Future) *core.Future {
 	}
 	return owner
 }
+
+// SubmitterOf names the node that submitted the task of c, where that is another; zero where it is this one, or not known.
+func SubmitterOf(c *core.Future) core.NodeKey {
+	switch n := namedBy(c); {
+	case n.submitter != nil:
+		return n.submitter.Owner
+	case n.owner != nil && !n.submitted:
+		return n.owner.Owner
+	}
+	return core.NodeKey{}
+}

@@ -348,3 +348,44 @@ func TestFileDamaged(t *testing.T) {
 		}
 	}
 }
+
+// TestWhy: what is known of a value, on whichever node, is told on any: who owns it, who submitted its task, of what it was
+// made, and why it is lost.
+func TestWhy(t *testing.T) {
+	c, ctx := cluster(t, nil)
+	first := fill.With(at(1)).Go(ctx, 1)
+	second := next.With(at(1)).On(ctx, first)
+	ready(ctx, t, []raysys.Ref[box]{first, second})
+	e, err := raysys.Why(ctx, second)
+	if err != nil || e.Name != "next" || e.State != "ready" || e.Owner != "n1" || e.Submitter != "test" || !e.Recipe || len(e.Inputs) != 1 {
+		t.Fatalf("of a task of this node: %v\n%v", err, e)
+	}
+	if in := e.Inputs[0]; in.Name != "fill" || in.ID != first.ID().String() || in.Owner != "n1" || !in.Recipe {
+		t.Errorf("its input: %v", in)
+	}
+	h, err := nested.With(at(1)).Go(ctx, 5).Get(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkNested := func(what string, e raysys.Explanation, err error) {
+		t.Helper()
+		if err != nil || e.ID != h.Ref().ID().String() || e.Name != "fill" || e.Owner != "n2" || e.Submitter != "n1" || !e.Recipe {
+			t.Errorf("%s: %v\n%v", what, err, e)
+		}
+	}
+	e, err = raysys.Why(ctx, h.Ref())
+	checkNested("of a task of another node", e, err)
+	e, err = c.Node(3).Why(ctx, h.Ref().ID().String()[:16])
+	checkNested("by its id, on a node that has nothing of it", e, err)
+	if _, err := c.Node(3).Why(ctx, "none"); !errors.Is(err, raysys.ErrNotFound) {
+		t.Errorf("of no value: %v", err)
+	}
+	c.Kill(1)
+	c.Kill(2)
+	if _, err := h.Ref().Get(ctx); !errors.Is(err, raysys.ErrObjectLost) {
+		t.Error(err)
+	}
+	if e, err = raysys.Why(ctx, h.Ref()); err != nil || e.State != "lost" || !strings.Contains(e.NoRecipe, "n1 is dead") || e.Error == "" {
+		t.Errorf("when owner and submitter are dead: %v\n%v", err, e)
+	}
+}

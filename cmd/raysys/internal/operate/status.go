@@ -40,6 +40,8 @@ type Cluster interface {
 	// Memory asks every node, or one, for its object store and up to limit of its objects. A node that does not answer is in it
 	// with the reason. ErrNotFound when there is none of that name.
 	Memory(ctx context.Context, node raysys.NodeID, limit int) (Memory, error)
+	// Why asks every node for the value whose id begins with ref. ErrNotFound when no node knows one.
+	Why(ctx context.Context, ref string) (raysys.Explanation, error)
 	// Drain empties the node. With wait it returns when the node has left, else when it has begun. ErrNotFound when there
 	// is none of that name. When ctx ends first the error says what keeps the node.
 	Drain(ctx context.Context, node raysys.NodeID, wait bool) (Drain, error)

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+)
+
+func whyCommand(on cluster) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "why REF",
+		Short: "Say where a value is, how it was made, and why it is lost",
+		Long: `Ask all nodes what they know of an object: where it is, how it was made, of what, and why it is lost or cannot be made again.
+REF is its id, of the task that made it or of the object as raysys memory shows it, or the first digits of one.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] == "" {
+				return usagef("%s takes the id of one value, or how it begins: raysys memory lists objects", cmd.CommandPath())
+			}
+			return nil
+		},
+	}
+	at := whereFlags(cmd.Flags())
+	form := outputFlag(cmd.Flags())
+	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
+			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
+				e, err := c.Why(ctx, args[0])
+				if err != nil {
+					return fmt.Errorf("why %s: %w: run raysys memory", args[0], err)
+				}
+				if *form == outputJSON {
+					return json.NewEncoder(cmd.OutOrStdout()).Encode(e)
+				}
+				_, err = fmt.Fprint(cmd.OutOrStdout(), e)
+				return err
+			})
+		})
+	}
+	return cmd
+}
+
+// Why implements operate.Cluster.
+func (o *observer) Why(ctx context.Context, ref string) (raysys.Explanation, error) {
+	e, err := o.node.Why(ctx, ref)
+	if errors.Is(err, raysys.ErrNotFound) {
+		return e, fmt.Errorf("%w: %w", operate.ErrNotFound, err)
+	}
+	return e, err
+}

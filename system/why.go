@@ -1,0 +1,134 @@
+package system
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/refs"
+)
+
+// maxExplained bounds what one node says to one id.
+const maxExplained = 32
+
+var _ core.WhyRuntime = (*nodeRuntime)(nil)
+
+// Why implements core.WhyRuntime: this node says what it knows, and the node that submitted the task how the value is made.
+func (r *nodeRuntime) Why(ctx context.Context, c *core.Future) (core.Explanation, error) {
+	n := (*Node)(r)
+	e := core.Explain(c, core.ExplainDepth)
+	if n.objects != nil {
+		n.objects.Explain(ctx, c, &e)
+	}
+	at := refs.SubmitterOf(c)
+	if n.cluster == nil || at == (core.NodeKey{}) {
+		return e, nil
+	}
+	e.Submitter = at.Node
+	if !n.cluster.mesh.Alive(at) {
+		if e.NoRecipe = fmt.Sprintf("its submitter %s is dead", at.Node); e.State != "lost" {
+			e.NoRecipe += ", so it cannot be made again once its copies are gone"
+		}
+		return e, nil
+	}
+	members := slices.DeleteFunc(slices.Clone(n.cluster.member.View().Nodes()), func(m member.Node) bool { return mesh.KeyOf(m) != at })
+	for _, a := range n.cluster.askAll(ctx, members, adminRequest{op: adminWhy, id: e.ID}) {
+		if a.err != nil {
+			return e, fmt.Errorf("ask node %s, which submitted the task: %w", at.Node, a.err)
+		}
+		for _, of := range a.answer.Why {
+			if of.ID == e.ID {
+				e = merged(e, of)
+			}
+		}
+	}
+	return e, nil
+}
+
+// merged adds what the submitter knows of a value to what another node knows.
+func merged(e, submitter core.Explanation) core.Explanation {
+	if !submitter.Recipe && submitter.NoRecipe == "" {
+		return e
+	}
+	e.Name, e.Submitter, e.Attempt = submitter.Name, submitter.Submitter, submitter.Attempt
+	e.Recipe, e.NoRecipe, e.Inputs, e.More = submitter.Recipe, submitter.NoRecipe, submitter.Inputs, submitter.More
+	e.Error = cmp.Or(e.Error, submitter.Error)
+	return e
+}
+
+// Why asks all nodes what they know of the value whose id begins with prefix: the id of a task, or of an object as raysys
+// memory shows it. The error matches raysys.ErrNotFound when no node knows one, and names some when they know several.
+func (n *Node) Why(ctx context.Context, prefix string) (raysys.Explanation, error) {
+	var list []core.Explanation
+	var silent []string
+	if c := n.cluster; c != nil {
+		members := slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool { return m.Info.Observer })
+		for k, a := range c.askAll(ctx, members, adminRequest{op: adminWhy, id: prefix}) {
+			if a.err != nil {
+				silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
+			}
+			list = append(list, a.answer.Why...)
+		}
+	} else {
+		list = n.explain(ctx, prefix)
+	}
+	byID := map[string]core.Explanation{}
+	for _, e := range list {
+		one, known := byID[e.ID]
+		switch {
+		case !known:
+			one = e
+		case e.Recipe || e.NoRecipe != "":
+			one = merged(one, e)
+		case one.Recipe || one.NoRecipe != "":
+			one = merged(e, one)
+		}
+		byID[e.ID] = one
+	}
+	slices.Sort(silent)
+	switch len(byID) {
+	case 0:
+		if len(silent) > 0 {
+			return raysys.Explanation{}, fmt.Errorf("%w: no node that answers knows %s (no answer: %s)", raysys.ErrNotFound, prefix, strings.Join(silent, "; "))
+		}
+		return raysys.Explanation{}, fmt.Errorf("%w: no node knows a value whose id begins with %s: it may be small, or released", raysys.ErrNotFound, prefix)
+	case 1:
+		for _, e := range byID {
+			return explanation(e), nil
+		}
+	}
+	var ids []string
+	for id := range byID {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return raysys.Explanation{}, fmt.Errorf("%d values have ids that begin with %s: give more of one of %s", len(ids), prefix, strings.Join(ids[:min(len(ids), 8)], ", "))
+}
+
+// explain says what this node knows of the values whose ids begin with prefix.
+func (n *Node) explain(ctx context.Context, prefix string) []core.Explanation {
+	wanted := func(id raysys.TaskID) bool { return strings.HasPrefix(id.String(), prefix) }
+	list := n.tasks.Explain(wanted, maxExplained)
+	if n.objects != nil {
+		list = append(list, n.objects.ExplainAll(ctx, wanted, maxExplained)...)
+	}
+	return list
+}
+
+// explanation is e as the program sees it.
+func explanation(e core.Explanation) raysys.Explanation {
+	out := raysys.Explanation{
+		ID: e.ID, Name: e.Name, State: e.State, Error: e.Error, Size: e.Size, Owner: e.Owner, Copies: e.Copies, Submitter: e.Submitter,
+		Attempt: e.Attempt, Recipe: e.Recipe, NoRecipe: e.NoRecipe, More: e.More,
+	}
+	for _, in := range e.Inputs {
+		out.Inputs = append(out.Inputs, explanation(in))
+	}
+	return out
+}
