@@ -69,6 +69,9 @@ var (
 	ErrNotDelivered = core.ErrNotDelivered
 	// ErrMoved: the grain lives elsewhere, or this activation is not its current one any more. The runtime follows it.
 	ErrMoved = core.ErrMoved
+	// ErrNondeterministic: work that ran again did something else under an id that its first run recorded, such as a call
+	// with another argument. What was recorded stays.
+	ErrNondeterministic = core.ErrNondeterministic
 )
 
 // Retriable reports whether the state err names is one that a later attempt may not meet. It is a property of the

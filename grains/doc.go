@@ -26,7 +26,8 @@
 //
 //  5. A call runs at most once. When the way to the grain's node breaks before the answer, it fails with
 //     raysys.ErrOutcomeUnknown, or is repeated where the method is Idempotent; raysys.Retries, RetryIf and Backoff say how
-//     then. A call that surely did not run follows its grain.
+//     then. A call that surely did not run follows its grain. A call of a kind that is Durable counts once or not at all, however
+//     often it is repeated.
 //
 //  6. A plain grain may exist twice for a while when its node is silent and is given up. A grain with a State answers
 //     only while it is the one.

@@ -7,3 +7,11 @@ var ErrActivation = grainengine.ErrActivation
 
 // ErrETag: a State was not written because what is stored is not the version that was read. Read it, and try again.
 var ErrETag = grainengine.ErrETag
+
+// ErrUnreadable: what is stored of a grain was written by a newer program, or as types that this one cannot read. Nothing is
+// overwritten: run a program that knows it, or clear it with one.
+var ErrUnreadable = grainengine.ErrUnreadable
+
+// ErrDurableTurn: a turn of a Durable grain called a method that is neither read-only nor idempotent. The turn may run
+// again, and the call would then count twice.
+var ErrDurableTurn = grainengine.ErrDurableTurn

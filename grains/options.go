@@ -54,6 +54,40 @@ func Mailbox(n int) Option {
 	}
 }
 
+// Durable makes each call of a method that is not ReadOnly a transaction over the grain's States: what the turn left in
+// their Values, and its reply or error, are stored together, and the reply leaves when they are. The runtime repeats a
+// call whose outcome it does not know, and the call then gets its first outcome: it counts once, or not at all.
+//
+//   - Write need not be called: it only says whether Value can be stored. Clear removes what is stored with the turn,
+//     and Read gives Value back what it held when the turn began. ETag is empty.
+//   - An error or a panic gives all Values back what they held when the turn began. Other fields of the struct stay as
+//     they are: keep in them only what can be computed anew. OnActivate and OnDeactivate are transactions too.
+//   - Later turns begin before a turn is stored, and see what it changed; their replies, those of ReadOnly methods
+//     among them, leave after it. When it cannot be stored, because the grain was placed anew, none of them counts:
+//     the activation ends, and all of them run again.
+//   - So a turn may run more than once before it counts. It may submit tasks, but calls only methods that are ReadOnly, or
+//     Idempotent and not of a Durable kind: others fail with ErrDurableTurn. A Tell leaves once the turn is stored, at most
+//     once. Work over several Durable grains is a task that calls one after the other.
+//   - A result has at most MaxReply, and holds no references. The States that one turn changes have 128 KiB together.
+//
+// A reply is kept while the call may be made again: for a driver until it has it, or is gone; for a task or a grain until
+// KeepReplies is over. A grain keeps 4,096 of them, and fails further calls with raysys.ErrOverloaded.
+func Durable() Option {
+	return func(o *grainengine.KindOptions) error { o.Durable = true; return nil }
+}
+
+// KeepReplies is how long a Durable grain keeps its replies to calls of tasks and grains, which may run again: 1 h unless
+// set. It must be longer than such a task takes with all its attempts.
+func KeepReplies(d time.Duration) Option {
+	return func(o *grainengine.KindOptions) error {
+		if d <= 0 {
+			return fmt.Errorf("KeepReplies(%v): give a positive duration", d)
+		}
+		o.Replies = d
+		return nil
+	}
+}
+
 // PanicChoice says what happens to an activation whose method panicked. The call fails with a *raysys.TaskError in
 // every case, and the process lives.
 type PanicChoice uint8

@@ -12,6 +12,11 @@ const MaxState = 128 << 10
 // The engine enforces that number. It is written here too because programs read it here; they differ in no build.
 var _ [MaxState]struct{} = [grainengine.MaxState]struct{}{}
 
+// MaxReply is the most that a result of a Durable grain holds, encoded: 64 KiB.
+const MaxReply = 64 << 10
+
+var _ [MaxReply]struct{} = [grainengine.MaxReply]struct{}{}
+
 // State is a value that outlives its grain's activation, its node and its process. Make it a field of the grain's struct,
 // exported or not; its name is the field's, or the tag's:
 //
@@ -26,7 +31,7 @@ var _ [MaxState]struct{} = [grainengine.MaxState]struct{}{}
 // until that is ready. What is lost with its node is lost here too, and Get says so: raysys.Replicas keeps it.
 //
 // A grain with States is linearizable: no reply leaves before it is sure that no other activation has answered or
-// committed since. The methods belong to the grain's own turns and hooks.
+// committed since. The grains of a Durable kind commit whole turns instead. The methods belong to the grain's own turns and hooks.
 type State[T any] struct {
 	Value T
 	link[T]

@@ -36,6 +36,26 @@ func (s states) Save(id grainengine.ID, name string, token grainengine.Token, et
 	r.Save(id, name, token, etag, data, done)
 }
 
+// Restore implements grainengine.States.
+func (s states) Restore(id grainengine.ID, names []string, token grainengine.Token, done func(grainengine.Restored, error)) {
+	r, err := s.n.registry()
+	if err != nil {
+		done(grainengine.Restored{}, err)
+		return
+	}
+	r.Restore(id, names, token, done)
+}
+
+// Commit implements grainengine.States.
+func (s states) Commit(id grainengine.ID, token grainengine.Token, c grainengine.Commit, done func(grainengine.ETag, error)) {
+	r, err := s.n.registry()
+	if err != nil {
+		done(grainengine.ETag{}, err)
+		return
+	}
+	r.Commit(id, token, c, done)
+}
+
 // Lease implements grainengine.States. In a cluster, reads are valid under the node's lease (rule C20); without one,
 // the process is the lease.
 func (s states) Lease() error {

@@ -35,6 +35,8 @@ var (
 	ErrOutcomeUnknown = newState("outcome unknown", nil)
 	ErrNotDelivered   = newState("not delivered", nil)
 	ErrMoved          = newState("grain moved", nil)
+
+	ErrNondeterministic = newState("another call or task under an id that was recorded", nil)
 )
 
 // ErrOwnFailure is what an error matches, without those that it wraps, where the failure is the work's own. Such a

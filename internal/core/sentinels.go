@@ -35,6 +35,7 @@ func init() {
 		{"outcome-unknown", ErrOutcomeUnknown},
 		{"not-delivered", ErrNotDelivered},
 		{"moved", ErrMoved},
+		{"nondeterministic", ErrNondeterministic},
 		{"suspended", ErrSuspended},
 		{"fenced", ErrFenced},
 		{"store-replaced", ErrStoreReplaced},

@@ -324,6 +324,9 @@ func (t *Turn) Attempt() int { return t.base.attempt }
 // submitted at the same time on one context without Branch.
 func (t *Turn) Deterministic() bool { return !t.base.racy.Load() }
 
+// Failed reports whether the work of the turn has failed, or was given up.
+func (t *Turn) Failed() bool { return t.base.failed.Load() != nil }
+
 // Ended reports whether the turn has returned.
 func (t *Turn) Ended() bool { return t.ended.Load() }
 

@@ -22,7 +22,7 @@ func TestShardLeaderKilled(t *testing.T) {
 				c.Delay(i, j, time.Millisecond, time.Millisecond)
 			}
 		}
-		g := startCounting(k, prefix, keys, 12, 40*time.Millisecond)
+		g := startCounting(k, written, prefix, keys, 12, 40*time.Millisecond)
 		kills := long.Form(5, 50)
 		for i := range kills {
 			pause(time.Duration(k.Rand().Int64N(int64(2 * time.Second))))

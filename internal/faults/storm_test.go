@@ -124,8 +124,34 @@ func (s *storm) pauseBeyondLease() {
 	s.calm(s.ttl)
 }
 
+// register is a kind of counter.
+type register struct {
+	add, read func(ctx context.Context, key string) (int, error)
+}
+
+// written is the counters that write their State, durable those whose turns are transactions.
+var (
+	written = register{
+		func(ctx context.Context, key string) (int, error) {
+			return add.With(raysys.Deadline(5*time.Second)).Call(ctx, counters.Get(key), 1).Get(ctx)
+		},
+		func(ctx context.Context, key string) (int, error) {
+			return read.With(raysys.Deadline(5*time.Second)).Call(ctx, counters.Get(key)).Get(ctx)
+		},
+	}
+	durable = register{
+		func(ctx context.Context, key string) (int, error) {
+			return vaultAdd.With(raysys.Deadline(5*time.Second)).Call(ctx, vaults.Get(key), step{N: 1}).Get(ctx)
+		},
+		func(ctx context.Context, key string) (int, error) {
+			return vaultRead.With(raysys.Deadline(5*time.Second)).Call(ctx, vaults.Get(key)).Get(ctx)
+		},
+	}
+)
+
 // counting is clients that add to counters and read them, at random, and record what they were told.
 type counting struct {
+	of   register
 	h    *testkit.History
 	wg   sync.WaitGroup
 	stop chan struct{}
@@ -157,12 +183,11 @@ func (g *counting) ask(client int, key string, do any, call func() (int, error))
 
 // startCounting begins with clients on every node and on the test's own: one beside a grain goes on calling it when its
 // node is cut off, and must not be told what is no longer so.
-func startCounting(k *testkit.Kit, prefix string, keys, clients int, think time.Duration) *counting {
-	g := &counting{h: testkit.NewHistory(), stop: make(chan struct{}), open: map[string]int{}}
+func startCounting(k *testkit.Kit, of register, prefix string, keys, clients int, think time.Duration) *counting {
+	g := &counting{of: of, h: testkit.NewHistory(), stop: make(chan struct{}), open: map[string]int{}}
 	cluster, seed := k.Cluster(), k.Seed()
 	for c := range clients {
 		rng := rand.New(rand.NewPCG(seed, uint64(c)))
-		add, read := add.With(raysys.Deadline(5*time.Second)), read.With(raysys.Deadline(5*time.Second))
 		g.wg.Go(func() {
 			for {
 				select {
@@ -177,9 +202,9 @@ func startCounting(k *testkit.Kit, prefix string, keys, clients int, think time.
 				ctx := node.Context(context.Background())
 				key := fmt.Sprint(prefix, rng.IntN(keys))
 				if rng.IntN(4) == 0 {
-					g.ask(c, key, testkit.Read{}, func() (int, error) { return read.Call(ctx, counters.Get(key)).Get(ctx) })
+					g.ask(c, key, testkit.Read{}, func() (int, error) { return of.read(ctx, key) })
 				} else {
-					g.ask(c, key, testkit.Add(1), func() (int, error) { return add.Call(ctx, counters.Get(key), 1).Get(ctx) })
+					g.ask(c, key, testkit.Add(1), func() (int, error) { return of.add(ctx, key) })
 				}
 			}
 		})
@@ -199,7 +224,7 @@ func (g *counting) readAll(t testing.TB, k *testkit.Kit, prefix string, keys int
 		key := fmt.Sprint(prefix, i)
 		for try := 0; ; try++ {
 			op := g.h.Begin(1<<20, key, testkit.Read{})
-			n, err := read.Call(k.Context(), counters.Get(key)).Get(k.Context())
+			n, err := g.of.read(k.Context(), key)
 			op.End(n, err)
 			if err == nil {
 				break
@@ -221,7 +246,7 @@ func TestCountersInAStorm(t *testing.T) {
 		prefix := fmt.Sprintf("storm%d-", runs.Add(1))
 		keys := long.Form(100, 1000)
 		lives0, commits0 := counterLives.Count()
-		g := startCounting(k, prefix, keys, long.Form(12, 36), long.Form(400*time.Millisecond, time.Second))
+		g := startCounting(k, written, prefix, keys, long.Form(12, 36), long.Form(400*time.Millisecond, time.Second))
 		s := storm{
 			c: c, rng: k.Rand(), ttl: ttl,
 			partitions: long.Form(8, 100), outages: long.Form(3, 50), pauses: long.Form(3, 50), expiries: long.Form(5, 50), kills: long.Form(3, 20),

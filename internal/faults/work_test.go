@@ -56,6 +56,27 @@ var readBeside = tasks.Define("faults.readBeside", func(ctx context.Context, key
 	return read.Call(ctx, counters.Get(key)).Get(ctx)
 })
 
+// vault is a counter whose turns are transactions.
+type vault struct{ n grains.State[int] }
+
+// step is what a vault adds, and how long its turn takes.
+type step struct {
+	N    int
+	Wait time.Duration
+}
+
+func (v *vault) Add(ctx context.Context, s step) (int, error) {
+	if s.Wait > 0 {
+		pause(s.Wait)
+	}
+	v.n.Value += s.N
+	return v.n.Value, nil
+}
+
+func (v *vault) Read(ctx context.Context) (int, error) { return v.n.Value, nil }
+
+func (v *vault) Host(ctx context.Context) (host, error) { return hostOf(ctx), nil }
+
 // plain keeps its number in memory alone.
 type plain struct {
 	n    int
@@ -107,6 +128,11 @@ var (
 	add         = grains.Method(counters, "add", (*counter).Add)
 	read        = grains.Method0(counters, "read", (*counter).Read).ReadOnly()
 	counterHost = grains.Method0(counters, "host", (*counter).Host).Idempotent()
+
+	vaults    = grains.Define[vault]("faults.vault", grains.Durable())
+	vaultAdd  = grains.Method(vaults, "add", (*vault).Add)
+	vaultRead = grains.Method0(vaults, "read", (*vault).Read).ReadOnly()
+	vaultHost = grains.Method0(vaults, "host", (*vault).Host).ReadOnly()
 
 	plains    = grains.Define[plain]("faults.plain")
 	plainAdd  = grains.Method(plains, "add", (*plain).Add)

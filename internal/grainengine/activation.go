@@ -41,6 +41,9 @@ func newActivation(k *boundKind, key string) *activation {
 	if k.engine.cfg.Cluster != nil && !k.def.Stateless || len(k.def.states) > 0 {
 		a.tenure = &tenure{}
 	}
+	if k.def.Durable {
+		a.tenure.durable = &durable{}
+	}
 	a.id = k.def.name + "/" + key + "$" + strconv.FormatUint(k.engine.serial.Add(1), 36)
 	a.mailbox.init(a)
 	a.used.Store(k.ticks.Load())
@@ -123,6 +126,9 @@ func (a *activation) deactivate() {
 	if d, ok := g.(deactivator); ok {
 		_ = a.runHook("OnDeactivate", d.OnDeactivate)
 	}
+	if a.tenure != nil && a.tenure.durable != nil {
+		a.tenure.durable.settled()
+	}
 	a.state = nil
 	if a.tenure != nil {
 		a.tenure.cells = nil // a turn that is still referred to keeps the activation, and need not keep its States
@@ -154,7 +160,9 @@ func (a *activation) runHook(name string, f func(context.Context) error) (err er
 			a.hookFailed(name, err)
 		}
 	}()
-	err = f(ctx)
+	if err = f(ctx); a.tenure != nil && a.tenure.durable != nil {
+		err = a.hookEnded(err)
+	}
 	normal = true
 	return err
 }

@@ -99,9 +99,11 @@ func (p *peer) answer(o *outboundCall, status byte, r *wire.Reader) error {
 			return corrupt(err)
 		}
 		o.done()
+		o.kind.replied(o.call, o.key, p)
 	case statusError:
 		err := wire.ReadError(r)
 		o.fail(err)
+		o.kind.replied(o.call, o.key, p)
 		return corrupt(err)
 	case statusMoved:
 		to := readPlace(r)

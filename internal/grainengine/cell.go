@@ -21,7 +21,14 @@ type cell struct {
 	etag   ETag
 	exists bool
 	unsure bool // Value may not be what is stored: the next turn reads it again
+
+	// Of a durable grain:
+	last []byte // what the State was when the turn began, sealed
+	zero []byte // the zero value, sealed, once the turn has cleared the State
 }
+
+// durable reports whether turns of the grain are transactions.
+func (c *cell) durable() bool { return c.act.tenure.durable != nil }
 
 func (c *cell) name() string {
 	return fmt.Sprintf("%s/%s.%s", c.act.kind.def.name, c.act.key, c.def.name)
@@ -67,7 +74,11 @@ func (a *activation) loadStates(g any) error {
 		d.bindIn(g, cells[i])
 	}
 	a.tenure.cells, a.tenure.committedBy = nil, nil
-	if err := a.load(cells); err != nil {
+	load := a.load
+	if a.tenure.durable != nil {
+		load = a.restore
+	}
+	if err := load(cells); err != nil {
 		return err
 	}
 	a.tenure.cells = cells
@@ -132,6 +143,9 @@ func (a *activation) reload() error {
 
 // markUnsure is called when a turn ended by a panic, which may leave Values half changed.
 func (m *tenure) markUnsure() {
+	if m.durable != nil {
+		return // the turn is rolled back
+	}
 	for _, c := range m.cells {
 		c.unsure = true
 	}

@@ -79,6 +79,11 @@ type States interface {
 	// fails with raysys.ErrMoved or ErrETag accordingly, with raysys.ErrOutcomeUnknown when it may have been stored or
 	// not; after any other error it was not stored. data is not changed afterwards.
 	Save(id ID, name string, token Token, etag ETag, data []byte, done func(ETag, error))
+	// Restore reads what is stored of a durable grain, with the named States in that order. It fails like Load.
+	Restore(id ID, names []string, token Token, done func(Restored, error))
+	// Commit stores c if token is current and c.After is the version of the grain's counter. It fails like Save. What c
+	// refers to is not changed afterwards.
+	Commit(id ID, token Token, c Commit, done func(ETag, error))
 	// Lease returns nil while no other node can have been given what this one holds, so that what it remembers of a
 	// State is what is stored (rule C20).
 	Lease() error

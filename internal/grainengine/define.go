@@ -26,6 +26,8 @@ type KindOptions struct {
 	OnPanic   PanicChoice
 	Strategy  raysys.Strategy   // "" for the default
 	Labels    map[string]string // a node must have them all
+	Durable   bool
+	Replies   time.Duration // for how long a durable kind keeps the replies to calls of tasks and grains
 }
 
 // Option is grains.Option: it changes a kind. The error says what is wrong with it.
@@ -64,7 +66,7 @@ const programsCaller = 3
 // Define is grains.DefineIn. It and its siblings are called by package grains alone, in one line: reports of a bad
 // definition name the line that calls grains.
 func Define[G any, O ~func(*KindOptions) error](t *raysys.Table, name string, opts []O) Kind[G] {
-	k := &kind{name: name, make: func() any { return new(G) }, KindOptions: KindOptions{Idle: 15 * time.Minute, Mailbox: 10_000}}
+	k := &kind{name: name, make: func() any { return new(G) }, KindOptions: KindOptions{Idle: 15 * time.Minute, Mailbox: 10_000, Replies: time.Hour}}
 	var bad error
 	for _, o := range opts {
 		if o == nil {
@@ -80,8 +82,24 @@ func Define[G any, O ~func(*KindOptions) error](t *raysys.Table, name string, op
 func (k *kind) define(t *raysys.Table, g reflect.Type, bad error) {
 	states, err := statesOf(g)
 	k.states = states
+	if k.Durable {
+		bad = errors.Join(bad, k.checkDurable())
+	}
 	k.entry = t.Add("grain", k.name, 0, errors.Join(bad, err), programsCaller)
 	k.entry.Impl = k
+}
+
+// checkDurable says why a kind cannot be durable.
+func (k *kind) checkDurable() error {
+	switch {
+	case k.Stateless:
+		return errors.New("Durable and StatelessWorker: a stateless worker has nothing to commit")
+	case k.Reentrant:
+		return errors.New("Durable and Reentrant: a call that comes back would change what another turn has not committed")
+	case len(k.states) == 0:
+		return errors.New("Durable: the struct has no grains.State field, so there is nothing to commit")
+	}
+	return nil
 }
 
 // Name returns the kind's name.
@@ -134,6 +152,9 @@ func defineMethod[G, A, R any](k Kind[G], name string, isNil bool, fn func(*G, c
 	}
 	m := &method[G, A, R]{kind: k.k, fn: fn, arg: arg, res: res, gated: core.HasPointers[R](), opts: core.NewOptions[core.Option](nil)}
 	m.reentrant = k.k.Reentrant
+	if bad == nil {
+		m.bad = m.usable()
+	}
 	m.entry = k.k.entry.Table.Add("method", k.k.name+"."+name, print, bad, programsCaller)
 	m.entry.Impl = newVariants(m)
 	return Func[G, A, R]{m}

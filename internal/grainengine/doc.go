@@ -13,6 +13,7 @@
 //	                               ◄══ KindCallResult ═════════════╝                           reply.go, answered.go
 //
 //	State.Write ──► cell ──► States.Save, under the activation's token                         state.go, cell.go, stored.go
+//	a durable turn ──► durable ──► States.Commit, then its reply                               durablecall.go, durable.go, committed.go, forget.go
 //
 // The nouns:
 //
@@ -42,6 +43,8 @@
 //     (rule C8).
 //  5. A named grain answers on a cluster only under a token that was confirmed, and not while the node's lease is out
 //     (rule C19).
-//  6. No reply of a grain with States leaves unless its turn ended in a commit, or no other node can have the grain
+//  6. A turn of a durable grain and its reply are one commit; what is not stored is seen by later turns, and by nobody else
+//     (rule C21, durable.go).
+//  7. No reply of another grain with States leaves unless its turn ended in a commit, or no other node can have the grain
 //     (rule C20).
 package grainengine

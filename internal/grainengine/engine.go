@@ -50,6 +50,7 @@ type Engine struct {
 	draining  atomic.Bool
 	drained   chan struct{} // capacity 1: an activation or placement went while draining
 	releasing atomic.Int64  // placements that are being removed
+	forgets   forgets
 
 	spawnMu  sync.Mutex // guards spawning, by which protoactor gets the mailbox of the one activation that is being spawned
 	spawning *activation

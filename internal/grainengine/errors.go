@@ -12,8 +12,16 @@ var ErrActivation = errors.New("activation failed")
 // ErrETag is grains.ErrETag.
 var ErrETag = errors.New("the stored state is another version: Read it before the next Write")
 
+// ErrUnreadable is grains.ErrUnreadable.
+var ErrUnreadable = errors.New("what is stored cannot be read by this program")
+
+// ErrDurableTurn is grains.ErrDurableTurn.
+var ErrDurableTurn = errors.New("a turn of a durable grain may run again, and this call may not")
+
 // The names are on the wire: they never change.
 var (
 	_ = raysys.RegisterError("grains.activation", ErrActivation)
 	_ = raysys.RegisterError("grains.etag", ErrETag)
+	_ = raysys.RegisterError("grains.unreadable", ErrUnreadable)
+	_ = raysys.RegisterError("grains.durable-turn", ErrDurableTurn)
 )

@@ -55,7 +55,10 @@ func newNet(t testing.TB, table *raysys.Table) *fakeNet {
 
 func emptyNet(table *raysys.Table) *fakeNet {
 	net := &fakeNet{table: table, places: map[grainengine.ID]grainengine.Place{}, counts: map[string]int{}, job: raysys.JobID{Hi: 1, Lo: 2}}
-	net.store = &fakeStore{net: net, records: map[storeKey]grainengine.Record{}}
+	net.store = &fakeStore{
+		net: net, records: map[storeKey]grainengine.Record{}, counters: map[grainengine.ID]fakeCounter{},
+		replies: map[grainengine.ID]map[raysys.TaskID][]byte{},
+	}
 	return net
 }
 

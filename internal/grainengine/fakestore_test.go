@@ -21,11 +21,16 @@ type fakeStore struct {
 	mu      sync.Mutex // guards the rest; taken before net.mu
 	records map[storeKey]grainengine.Record
 	seq     uint64
-	loads   int
-	saves   int
-	onSave  func(id grainengine.ID, name string) fault
-	onLoad  func(id grainengine.ID) error
-	late    []func() // Saves that take effect later
+
+	counters  map[grainengine.ID]fakeCounter
+	replies   map[grainengine.ID]map[raysys.TaskID][]byte
+	committed int // replies, of all grains
+
+	loads  int
+	saves  int
+	onSave func(id grainengine.ID, name string) fault
+	onLoad func(id grainengine.ID) error
+	late   []func() // Saves that take effect later
 }
 
 // fault says what becomes of one Save.
@@ -123,6 +128,91 @@ func (s *fakeStore) put(id grainengine.ID, name string, token grainengine.Token,
 	r := grainengine.Record{Data: data, ETag: grainengine.ETag{Epoch: 1, Seq: s.seq}, Exists: data != nil}
 	s.records[k] = r
 	return r.ETag, nil
+}
+
+func (f fakeStates) Restore(id grainengine.ID, names []string, token grainengine.Token, done func(grainengine.Restored, error)) {
+	s := f.node.net.store
+	f.node.net.answer("restore", func() { done(s.restore(f.node, id, names, token)) })
+}
+
+func (s *fakeStore) restore(n *fakeNode, id grainengine.ID, names []string, token grainengine.Token) (r grainengine.Restored, err error) {
+	if r.States, err = s.load(n, id, names, token); err != nil {
+		return r, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.counters[id]
+	r.Version, r.Counter = c.version, c.counter
+	for call, data := range s.replies[id] {
+		r.Replies = append(r.Replies, grainengine.StoredReply{Call: call, Data: data})
+	}
+	return r, nil
+}
+
+func (f fakeStates) Commit(id grainengine.ID, token grainengine.Token, c grainengine.Commit, done func(grainengine.ETag, error)) {
+	s := f.node.net.store
+	f.node.net.answer("commit", func() { done(s.commit(id, token, c)) })
+}
+
+func (s *fakeStore) commit(id grainengine.ID, token grainengine.Token, c grainengine.Commit) (grainengine.ETag, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saves++
+	how := saveWell
+	if s.onSave != nil {
+		how = s.onSave(id, "")
+	}
+	unknown := fmt.Errorf("%w: by test", raysys.ErrOutcomeUnknown)
+	switch how {
+	case saveLost:
+		return grainengine.ETag{}, unknown
+	case saveRefused:
+		return grainengine.ETag{}, fmt.Errorf("%w: by test", raysys.ErrUnreachable)
+	case saveDelayed:
+		s.late = append(s.late, func() { _, _ = s.make(id, token, c) })
+		return grainengine.ETag{}, unknown
+	}
+	tag, err := s.make(id, token, c)
+	if how == saveStored {
+		return grainengine.ETag{}, unknown
+	}
+	return tag, err
+}
+
+// make makes a commit.
+func (s *fakeStore) make(id grainengine.ID, token grainengine.Token, c grainengine.Commit) (grainengine.ETag, error) {
+	if err := s.current(id, token); err != nil {
+		return grainengine.ETag{}, err
+	}
+	if now := s.counters[id].version; now != c.After {
+		return grainengine.ETag{}, fmt.Errorf("%w: it is %v", grains.ErrETag, now)
+	}
+	s.seq++
+	tag := grainengine.ETag{Epoch: 1, Seq: s.seq}
+	s.counters[id] = fakeCounter{tag, c.Counter}
+	for _, st := range c.States {
+		s.records[storeKey{id, st.Name}] = grainengine.Record{Data: st.Data, ETag: tag, Exists: st.Data != nil}
+	}
+	if s.replies[id] == nil {
+		s.replies[id] = map[raysys.TaskID][]byte{}
+	}
+	for _, call := range c.Forget {
+		delete(s.replies[id], call)
+	}
+	for _, p := range c.Replies {
+		if _, twice := s.replies[id][p.Call]; twice {
+			s.net.t.Errorf("call %s of %s has a second reply", p.Call, id)
+		}
+		s.replies[id][p.Call] = p.Data
+		s.committed++
+	}
+	return tag, nil
+}
+
+// fakeCounter is the counter of a durable grain.
+type fakeCounter struct {
+	version grainengine.ETag
+	counter grainengine.Counter
 }
 
 // arrive lets the delayed Saves take effect.

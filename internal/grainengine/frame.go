@@ -13,14 +13,16 @@ import (
 //	                flags slot | argument                        when flagBody is set
 //	KindCallResult  slot status | value, error or place
 //	KindCallCancel  slot
+//	KindCallForget  method key id, of each call
 
 // Flags of a call.
 const (
 	flagReadOnly uint32 = 1 << iota
 	flagReentrant
-	flagExact // the deadline was chosen by the program, so it is kept to the microsecond
-	flagLarge // the argument comes in a frame of its own when it is asked for
-	flagBody  // this is that frame
+	flagExact  // the deadline was chosen by the program, so it is kept to the microsecond
+	flagLarge  // the argument comes in a frame of its own when it is asked for
+	flagBody   // this is that frame
+	flagOfTurn // of a durable kind: a task or a grain made the call, and may make it again on another node
 )
 
 // Outcomes of a call.

@@ -24,6 +24,7 @@ type inboundCall struct {
 	result   *codec.Plan
 	waiter   core.Waiter
 	answered atomic.Bool
+	ofTurn   bool // a task or a grain made the call
 
 	// argument is the state of a large argument; guarded by peer.mu.
 	argument argumentState
@@ -61,6 +62,8 @@ func (a *inboundRecord[G, A, R]) Stopped() {}
 type inboundMethod interface {
 	// newInbound makes the record of a call.
 	newInbound(head *callHead, up *core.Turn) (*inboundCall, *kind)
+	// of returns the method's kind.
+	of() *kind
 }
 
 // calledAll handles KindCalls.
@@ -108,6 +111,8 @@ func (r *methodVariants[G, A, R]) newInbound(head *callHead, up *core.Turn) (*in
 	return &a.inboundCall, m.kind
 }
 
+func (r *methodVariants[G, A, R]) of() *kind { return r.variants[0].kind }
+
 // called handles KindCall.
 func (p *peer) called(r *wire.Reader) error {
 	var h callHead
@@ -135,7 +140,7 @@ func (p *peer) called(r *wire.Reader) error {
 		return refuse(fmt.Errorf("call %s: %w: the caller's turn is not known here", entry.Name, raysys.ErrNotDelivered))
 	}
 	v, def := c.newInbound(&h, up)
-	v.kind, v.peer, v.slot, v.token = e.bind(def), p, h.slot, h.token
+	v.kind, v.peer, v.slot, v.token, v.ofTurn = e.bind(def), p, h.slot, h.token, h.flags&flagOfTurn != 0
 	v.key, v.target = v.kind.keyOf(h.key)
 	var object *core.Future
 	if h.flags&flagLarge != 0 {

@@ -11,6 +11,9 @@ import (
 )
 
 func (c *call[G, A, R]) do(a *activation) (panicked any) {
+	if a.tenure != nil && a.tenure.durable != nil {
+		return c.doDurable(a)
+	}
 	if !c.Start() {
 		return nil
 	}
@@ -80,6 +83,9 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 		}
 		if t := c.OwnTurn(); t != nil {
 			t.End()
+		}
+		if a.tenure != nil && a.tenure.durable != nil {
+			a.rollBack()
 		}
 		c.Fail(c.taskError(errGoexit, debug.Stack()))
 	}()

@@ -72,6 +72,9 @@ func (f Func[G, A, R]) On(ctx context.Context, id ID, arg raysys.Ref[A]) raysys.
 
 // Tell is grains.Func.Tell.
 func (f Func[G, A, R]) Tell(ctx context.Context, id ID, arg A) error {
+	if told, err := f.tellLater(ctx, id, arg); told {
+		return err
+	}
 	r := f.m.submit(ctx, id, arg)
 	if !r.ID().IsZero() {
 		return nil // it was queued, and may even have failed since

@@ -22,6 +22,9 @@ type outboundCall struct {
 	tries int
 	// side says that this is no part of the call's record: it is in Engine.forwarded.
 	side bool
+	// open says that a durable call was made before: the way to its node broke, or what became of its commit was not
+	// known when the grain moved. It may have counted then.
+	open bool
 
 	mu    sync.Mutex // guards the rest
 	peer  *peer      // it is, or is being, sent to; nil while it is here
@@ -40,7 +43,7 @@ const noSlot = math.MaxUint64
 type facts struct {
 	entry      *core.Entry
 	flags      uint32
-	idempotent bool
+	idempotent bool  // it may be sent again when the outcome is unknown
 	until      int64 // on the runtime's clock, 0 for none
 	strategy   raysys.Strategy
 	labels     map[string]string
@@ -84,7 +87,19 @@ func (o *outboundCall) done() {
 // fail settles the call. The caller has nothing locked: what waits for the call runs at once.
 func (o *outboundCall) fail(err error) {
 	o.done()
+	if _, own := err.(*raysys.TaskError); o.open && !own && !errors.Is(err, raysys.ErrOutcomeUnknown) {
+		err = maybeDone(err)
+	}
 	o.call.future().Fail(err)
+}
+
+// maybeDone is the failure of a durable call that may have counted before. It does not match the sentinels that say that a
+// call did not run.
+func maybeDone(err error) error {
+	if errors.Is(err, raysys.ErrSuspended) {
+		return fmt.Errorf("%w: it was made before, and may have counted: %w", raysys.ErrOutcomeUnknown, err)
+	}
+	return fmt.Errorf("%w: it was made before, and may have counted: %v", raysys.ErrOutcomeUnknown, err)
 }
 
 // send sends the call to p; the route's lock keeps the order. It fails with raysys.ErrNotDelivered when the peer is
@@ -285,14 +300,18 @@ func (o *outboundCall) peerLost(p *peer, cause error) {
 // lossError says what the loss of the peer means for a call that was sent.
 func (o *outboundCall) lossError(p *peer, cause error) error {
 	if o.call.facts().idempotent {
+		o.open = o.open || o.transacts()
 		return fmt.Errorf("%s on node %s: %w: %w", o.name(), p.Node(), raysys.ErrNotDelivered, cause)
 	}
 	return fmt.Errorf("%s on node %s: %w: the node or the link to it went down before it answered: %w", o.name(), p.Node(), raysys.ErrOutcomeUnknown, cause)
 }
 
+// transacts reports whether the call is a transaction.
+func (o *outboundCall) transacts() bool { return o.kind.def.Durable && !o.call.isReadOnly() }
+
 // resend sends the call to where its grain is now.
 func (o *outboundCall) resend() {
-	if o.tries++; o.tries > maxTries {
+	if o.tries++; o.tries > maxTries && !o.kind.def.Durable {
 		o.fail(fmt.Errorf("%s: %w: it was sent %d times in vain", o.name(), raysys.ErrNotDelivered, o.tries))
 		return
 	}
@@ -304,7 +323,8 @@ func (o *outboundCall) resend() {
 // moved resends the call, which the node of from refused since the grain is not there. to is where the grain is, if
 // that node knows.
 func (o *outboundCall) moved(from, to Place) {
-	if o.tries++; o.tries > maxTries {
+	o.open = o.open || o.transacts()
+	if o.tries++; o.tries > maxTries && !o.kind.def.Durable {
 		o.fail(fmt.Errorf("%s: %w %d times while it was being called", o.name(), raysys.ErrMoved, o.tries))
 		return
 	}

@@ -76,7 +76,7 @@ func (e *Engine) peer(p wire.Peer) *peer {
 	return nil
 }
 
-// Receive handles a frame of kind wire.KindCall, KindCallResult or KindCallCancel, or a list of calls or results.
+// Receive handles a frame of kind wire.KindCall, KindCallResult, KindCallCancel or KindCallForget, or a list of calls or results.
 // Frames of one class come in the order they were sent. It does not block and keeps nothing of frame. An error means
 // that the peer breaks the rules: the link is to be closed.
 func (e *Engine) Receive(wp wire.Peer, kind wire.Kind, frame []byte) error {
@@ -99,6 +99,8 @@ func (e *Engine) Receive(wp wire.Peer, kind wire.Kind, frame []byte) error {
 			err = p.answered(&r)
 		case wire.KindCallCancel:
 			err = p.cancelled(&r)
+		case wire.KindCallForget:
+			err = p.forgotten(&r)
 		default:
 			err = fmt.Errorf("%w: kind %d is not of grains", wire.ErrCorrupt, kind)
 		}

@@ -21,6 +21,12 @@ func (m *method[G, A, R]) usable() error {
 		return m.opts.Err
 	case m.opts.Sized:
 		return fmt.Errorf("%w: CPU, GPU, Memory and Resource are for tasks: a grain's turn holds none of them; call a task from the method", raysys.ErrBadOption)
+	case m.transacts() && m.reentrant:
+		return fmt.Errorf("%w: Reentrant: a call that comes back would change what the turn of a durable grain has not committed", raysys.ErrBadOption)
+	case m.transacts() && m.res.HasRefs():
+		return fmt.Errorf("%w: the result may hold references, and the reply of a durable grain is stored: return the value, or declare the method ReadOnly()", raysys.ErrBadOption)
+	case m.transacts() && m.opts.Retried:
+		return fmt.Errorf("%w: Retries, RetryIf and Backoff: a call of a durable grain has one outcome, and is repeated by the runtime until that is known", raysys.ErrBadOption)
 	case m.opts.Retried && !m.idempotent:
 		return fmt.Errorf("%w: Retries, RetryIf and Backoff repeat a call, which may then run twice: declare the method Idempotent()", raysys.ErrBadOption)
 	}

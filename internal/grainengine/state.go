@@ -21,6 +21,9 @@ func (l *StateLink[T]) Read(ctx context.Context) error {
 	if _, err := l.cell.checkTurn(ctx, "read"); err != nil {
 		return err
 	}
+	if l.cell.durable() {
+		return l.cell.rollBack()
+	}
 	return l.cell.read()
 }
 
@@ -28,6 +31,10 @@ func (l *StateLink[T]) Read(ctx context.Context) error {
 func (l *StateLink[T]) Write(ctx context.Context) error {
 	t, err := l.cell.checkTurn(ctx, "write")
 	if err != nil {
+		return err
+	}
+	if l.cell.durable() {
+		_, err = l.cell.sealed()
 		return err
 	}
 	return l.cell.write(t)
@@ -39,6 +46,11 @@ func (l *StateLink[T]) Clear(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if l.cell.durable() {
+		l.cell.value.reset()
+		l.cell.zero, err = l.cell.sealed()
+		return err
+	}
 	if err := l.cell.save(t, nil); err != nil {
 		return err
 	}
@@ -48,7 +60,7 @@ func (l *StateLink[T]) Clear(ctx context.Context) error {
 
 // ETag is grains.State.ETag.
 func (l *StateLink[T]) ETag() string {
-	if l.cell == nil || l.cell.etag == (ETag{}) {
+	if l.cell == nil || l.cell.durable() || l.cell.etag == (ETag{}) {
 		return ""
 	}
 	return fmt.Sprintf("%x-%x", l.cell.etag.Epoch, l.cell.etag.Seq)

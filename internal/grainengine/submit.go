@@ -27,8 +27,19 @@ func Of(ctx context.Context) *Engine {
 	return engineOf(t)
 }
 
-// check makes the checks of every call and returns the turn to submit under.
+// check makes the checks of every call but a Tell and returns the turn to submit under.
 func (m *method[G, A, R]) check(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
+	e, t, err := m.checked(ctx, id)
+	if err == nil && t.Kind() == core.TurnGrain {
+		if err := m.callable(t); err != nil {
+			return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, err)
+		}
+	}
+	return e, t, err
+}
+
+// checked is check without what only the turns of durable grains must not do.
+func (m *method[G, A, R]) checked(ctx context.Context, id ID) (*Engine, *core.Turn, error) {
 	t, own, err := core.TurnOf(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("call %s: %w", m.entry.Name, err)

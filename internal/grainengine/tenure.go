@@ -11,8 +11,9 @@ import (
 // tenure is what an activation knows of its right to be the grain: its token on a node of a cluster, and its States,
 // which are stored under that token. The activation of a grain without States in a single process has none.
 type tenure struct {
-	token Token
-	stale atomic.Bool // the grain has a newer placement: the activation stops, and runs no further call
+	token   Token
+	stale   atomic.Bool // the grain has a newer placement: the activation stops, and runs no further call
+	durable *durable    // of a durable kind
 
 	// The rest is used by the turn only.
 	unserved    []anyCall  // calls whose turn came after it went stale, or the node began to drain
@@ -33,7 +34,7 @@ func (a *activation) goStale() {
 func (a *activation) ready(c anyCall, inner bool) bool {
 	m, e := a.tenure, a.kind.engine
 	switch {
-	case inner && m.stale.Load():
+	case inner && (m.stale.Load() || m.durable != nil && m.durable.again.Load()):
 		return false // it is still in the mailbox
 	case m.stale.Load(), e.draining.Load() && !inner: // one that is let in may be what the turn in progress waits for
 		m.unserved = append(m.unserved, c)
@@ -48,6 +49,13 @@ func (a *activation) ready(c anyCall, inner bool) bool {
 			c.future().Fail(fmt.Errorf("%s: %w", c.Name(), err))
 			return false
 		}
+	}
+	if m.durable != nil {
+		if m.durable.again.Load() {
+			a.renew()
+			return a.state == nil || a.ready(c, inner) // without a state the call fails with the reason
+		}
+		return true
 	}
 	if err := a.reload(); err != nil {
 		if m.stale.Load() {

@@ -37,7 +37,7 @@ func (c *call[G, A, R]) expireAt(until int64)    { c.until = until }
 
 func (c *call[G, A, R]) facts() facts {
 	m := c.method
-	f := facts{entry: m.entry, idempotent: m.idempotent, until: c.until, strategy: raysys.Strategy(m.opts.Strategy), labels: m.opts.Labels}
+	f := facts{entry: m.entry, idempotent: m.idempotent || m.kind.Durable, until: c.until, strategy: raysys.Strategy(m.opts.Strategy), labels: m.opts.Labels}
 	if m.readOnly {
 		f.flags |= flagReadOnly
 	}
@@ -46,6 +46,9 @@ func (c *call[G, A, R]) facts() facts {
 	}
 	if m.opts.Deadline != 0 {
 		f.flags |= flagExact
+	}
+	if m.kind.Durable && c.Up().Kind() != core.TurnRoot {
+		f.flags |= flagOfTurn
 	}
 	return f
 }

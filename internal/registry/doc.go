@@ -20,7 +20,7 @@
 //     comes back to it as a message.
 //   - A placement says on which node a grain is; its version is the grain's token. A [Record] says who owns an object
 //     and at which nodes, its locations, the bytes are. Placements are under "g/", States under "s/", objects under
-//     "o/", names under "n/".
+//     "o/", names under "n/"; of durable grains, counters under "d/" and replies under "c/".
 //   - The [Directory] is a node's side of the records of objects. It sends the changes of one shard together, and
 //     resends updates, which are changes without a waiter, until a leader acknowledges them.
 //   - Reaping removes dead nodes from the records. A leader reaps when a node dies, and each new leader reaps once. The
@@ -35,6 +35,8 @@
 //	release    token                     -                   the node of the placement         asked again
 //	load       token, names              data and ETags      the node of the placement         asked again
 //	save       token, name, ETag, data   ETag                the node of the placement         the asker reads the State
+//	restore    token, names              States, replies     the node of the placement         asked again
+//	commit     token, version, turns     version             the node of the placement         the asker restores the counter
 //	changes    changes of one shard      entries             every node: own copies, any name  asked again
 //	find       key, version seen         entry               every node                        asked again
 //
@@ -44,10 +46,12 @@
 //
 //	Token, ETag, store.Version     three types; a token is the version of a placement, an ETag that of a State, neither stands for the other
 //	a placement on a living node   is moved by release alone; locate returns it
-//	load, save                     only under the current token, from the node that has it: else raysys.ErrMoved, and nothing was done
+//	load, save, restore, commit    only under the current token, from the node that has it: else raysys.ErrMoved, and nothing was done
 //	release                        the same, but that a token which is not current releases nothing, without an error
 //	save                           one batch with two conditions: the token of the placement, the ETag of the State
+//	commit                         one batch with two conditions: the token of the placement, the version of the grain's counter
 //	load                           answered after an empty batch was committed: this node led the shard after it read
+//	restore                        reads behind an empty batch that was committed
 //	grain and State                one shard; a batch lies in one shard
 //	errNotLeader                   the next leader is asked; nothing was done, or it was a locate or changes, which may be done twice
 //	a request                      is answered once; in one place at a time: parked, on a connection, or with a leader

@@ -143,6 +143,9 @@ func TestLoadIsFenced(t *testing.T) {
 	if a := says(e, aliveNode, read); a.err != errNotLeader {
 		t.Errorf("a leader that was deposed answers a load: %+v, want that the next one is asked", a)
 	}
+	if a := says(e, aliveNode, restoreAlice(p.Token)); a.err != errNotLeader {
+		t.Errorf("a leader that was deposed answers a restore: %+v, want that the next one is asked", a)
+	}
 }
 
 // TestSuspendedLeader: a leader whose lease is out answers no other node.
@@ -156,6 +159,8 @@ func TestSuspendedLeader(t *testing.T) {
 		"release": says(e, aliveNode, releaseAlice(p.Token)).err,
 		"load":    says(e, aliveNode, loadAlice(p.Token)).err,
 		"save":    says(e, aliveNode, saveAlice(p.Token)).err,
+		"commit":  says(e, aliveNode, commitAlice(p.Token, grainengine.ETag{}, 1)).err,
+		"restore": says(e, aliveNode, restoreAlice(p.Token)).err,
 		"change":  says(e, aliveNode, &changes{[]Change{RemoveName("n/x")}}).err,
 		"find":    says(e, aliveNode, &find{key: "o/x"}).err,
 	} {

@@ -77,12 +77,7 @@ func (o *load) serve(l *leader, q *asked[[]grainengine.Record]) {
 		q.fail(err)
 		return
 	}
-	records := make([]grainengine.Record, len(o.names))
-	for i, n := range o.names {
-		if rec, ok := l.shard.Get(o.stateKey(n)); ok {
-			records[i] = grainengine.Record{Data: rec.Value, ETag: grainengine.ETag(rec.Version), Exists: true}
-		}
-	}
+	records := o.records(l)
 	// The records are current if this node leads the shard after they were read: an empty batch that commits proves
 	// that.
 	l.propose(store.Batch{}, func(_ store.Result, err error) {
@@ -92,4 +87,15 @@ func (o *load) serve(l *leader, q *asked[[]grainengine.Record]) {
 		}
 		q.answer(records, nil)
 	})
+}
+
+// records reads the States from the shard's table.
+func (o *load) records(l *leader) []grainengine.Record {
+	records := make([]grainengine.Record, len(o.names))
+	for i, n := range o.names {
+		if rec, ok := l.shard.Get(o.stateKey(n)); ok {
+			records[i] = grainengine.Record{Data: rec.Value, ETag: grainengine.ETag(rec.Version), Exists: true}
+		}
+	}
+	return records
 }

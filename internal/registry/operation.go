@@ -99,6 +99,8 @@ const (
 	codeSave    code = 5
 	codeChanges code = 6
 	codeFind    code = 7
+	codeCommit  code = 8
+	codeRestore code = 9
 )
 
 // newRequest makes an empty request, whose operation is then read from the frame. Every operation has a line here.
@@ -118,6 +120,10 @@ func newRequest(c code) (request, error) {
 		return requestFor(&changes{}), nil
 	case codeFind:
 		return requestFor(&find{}), nil
+	case codeCommit:
+		return requestFor(&commit{}), nil
+	case codeRestore:
+		return requestFor(&restore{}), nil
 	}
 	return nil, fmt.Errorf("%w: operation %d", wire.ErrCorrupt, c)
 }
@@ -125,8 +131,8 @@ func newRequest(c code) (request, error) {
 func requestFor[A any](op operation[A]) request { return &asked[A]{operation: op} }
 
 // repeatable reports whether the operation may be done twice, and so is asked again when the connection ends before the
-// answer. A save is not: it may have been committed, and its asker reads the State to find out.
-func (c code) repeatable() bool { return c != codeSave }
+// answer. A save and a commit are not: they may have been committed, and their asker reads what is stored to find out.
+func (c code) repeatable() bool { return c != codeSave && c != codeCommit }
 
 // needsLease reports whether a node whose lease is out must not ask. A release gives up a placement, which such a node
 // must not use anyway.

@@ -85,6 +85,7 @@ func TestFramesOfVersion1(t *testing.T) {
 	place := grainengine.Place{NodeKey: core.NodeKey{Node: "w1", Incarnation: 77}, Token: g.token}
 	etag := grainengine.ETag{Epoch: 299, Seq: 12}
 	now := store.Version{Epoch: 4, Seq: 6}
+	counter := grainengine.Counter{Turn: 300, Nonce: 1 << 60}
 	for _, x := range []golden{
 		example[grainengine.Place]{name: "locate", value: place, op: &locate{
 			grain: unplaced, strategy: raysys.PreferLocal, labels: map[string]string{"zone": "a"}, avoid: place,
@@ -104,11 +105,19 @@ func TestFramesOfVersion1(t *testing.T) {
 			{Exists: true, Record: rec, Version: now}, {Refused: true}, {Refused: true, Exists: true, Record: rec, Version: now}, {}, {},
 		}},
 		example[Entry]{name: "find", op: &find{"o/1", store.Version{Epoch: 4, Seq: 5}, true}, value: Entry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}}},
+		example[grainengine.ETag]{name: "commit", value: grainengine.ETag{Epoch: 300, Seq: 14}, op: &commit{g, grainengine.Commit{
+			After: etag, Counter: counter, States: []grainengine.StateChange{{Name: "balance", Data: []byte("money")}, {Name: "log"}},
+			Replies: []grainengine.StoredReply{{Call: rec.ID, Data: []byte("reply")}}, Forget: []raysys.TaskID{rec.ID},
+		}}},
+		example[grainengine.Restored]{name: "restore", op: &restore{load{g, []string{"balance", "log"}}}, value: grainengine.Restored{
+			States:  []grainengine.Record{{Exists: true, ETag: etag, Data: []byte("money")}, {}},
+			Version: etag, Counter: counter, Replies: []grainengine.StoredReply{{Call: rec.ID, Data: []byte("reply")}},
+		}},
 		example[grainengine.Place]{name: "refused", op: &confirm{grain: g}, err: fmt.Errorf("%w: busy", raysys.ErrOverloaded)},
 	} {
 		x.check(t)
 	}
-	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place)} {
+	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place), "counter": appendCounter(counter)} {
 		if want := frame(t, name); !bytes.Equal(got, want) {
 			t.Errorf("a %s is written as %x, want %x", name, got, want)
 		}

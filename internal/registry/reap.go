@@ -55,7 +55,7 @@ func (l *leader) reap() {
 	for key := range l.placing {
 		l.leave(key)
 	}
-	for _, prefix := range []string{"g/", "o/", "n/"} {
+	for _, prefix := range []string{"g/", "o/", "n/", replyPrefix} {
 		l.shard.Scan(prefix, func(key string, rec store.Record) bool {
 			r.look(key, rec)
 			return true
@@ -146,6 +146,10 @@ func (r *reaper) look(key string, rec store.Record) {
 		if p, err := readPlacement(rec); err == nil && !r.alive(p.NodeKey) {
 			// On condition of the version: a grain that was placed anew since stays.
 			r.places.Checks = append(r.places.Checks, store.Check{Key: key, Version: rec.Version})
+			r.places.Deletes = append(r.places.Deletes, key)
+		}
+	} else if strings.HasPrefix(key, replyPrefix) {
+		if deadReply(key, rec, r.alive) {
 			r.places.Deletes = append(r.places.Deletes, key)
 		}
 	} else if o, err := recordOf(rec); err == nil && (o.reap(r.alive) || len(o.At) == 0 && key[0] == 'o' && !r.alive(o.Owner)) {

@@ -1,0 +1,122 @@
+package grainengine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// What is stored of a durable grain beside its States, which are stored as those of any grain: a Counter, and a reply
+// for each call that may be made again.
+
+// Counter names the last commit of a durable grain: how many turns had been committed by then, and a number drawn for
+// that commit, by which its activation recognises it.
+type Counter struct{ Turn, Nonce uint64 }
+
+// Append appends the counter to a record or a frame; ReadCounter reads it.
+func (c Counter) Append(dst []byte) []byte {
+	return binary.LittleEndian.AppendUint64(wire.AppendUvarint(dst, c.Turn), c.Nonce)
+}
+
+// ReadCounter reads what Append wrote.
+func ReadCounter(r *wire.Reader) Counter { return Counter{r.Uvarint(), r.Uint64()} }
+
+// Commit is what turns of a durable grain changed, with their replies.
+type Commit struct {
+	After   ETag // the version of the counter that these turns follow
+	Counter Counter
+	States  []StateChange
+	Replies []StoredReply
+	Forget  []raysys.TaskID // calls whose replies nobody can ask for any more
+}
+
+// StateChange is a State as a turn left it; nil Data removes what is stored.
+type StateChange struct {
+	Name string
+	Data []byte
+}
+
+// StoredReply is the record of the outcome of one call.
+type StoredReply struct {
+	Call raysys.TaskID
+	Data []byte
+}
+
+// Restored is what is stored of a durable grain.
+type Restored struct {
+	States  []Record
+	Version ETag // of the counter
+	Counter Counter
+	Replies []StoredReply
+}
+
+// MaxReply is the most that the result of a durable call holds, encoded: grains.MaxReply.
+const MaxReply = 64 << 10
+
+// Bounds of the replies that one grain keeps.
+const (
+	maxReplies    = 4096
+	maxReplyBytes = 512 << 10
+)
+
+// A stored reply is
+//
+//	format 1 | owner: node, incarnation | until | digest, 8 bytes | status | the result by the codec, or the error
+//
+// The owner is the node whose driver made the call, which alone can make it again; none, and then until says when the
+// reply may go, where a task or a grain made it.
+const replyFormat = 1
+
+// reply is the outcome of one durable call.
+type reply struct {
+	call    raysys.TaskID
+	owner   core.NodeKey
+	until   int64  // in milliseconds since 1970; 0: for as long as the owner lives
+	digest  uint64 // of the method and the argument
+	status  byte   // statusValue or statusError
+	body    []byte
+	pending bool // not committed yet
+	gone    bool // nobody can ask for it: it goes with the next commit
+}
+
+// replyOverhead is about what a reply takes beside its body.
+const replyOverhead = 64
+
+func (p *reply) size() int { return len(p.body) + replyOverhead }
+
+func (p *reply) append(dst []byte) []byte {
+	dst = wire.AppendNode(append(dst, replyFormat), p.owner)
+	dst = wire.AppendUvarint(dst, uint64(p.until))
+	dst = binary.LittleEndian.AppendUint64(dst, p.digest)
+	return append(append(dst, p.status), p.body...)
+}
+
+func readReply(s StoredReply) (*reply, error) {
+	r := wire.NewReader(s.Data)
+	if f := r.Byte(); f != replyFormat && r.Err() == nil {
+		return nil, fmt.Errorf("%w: the reply to call %s is stored in format %d, and this program knows %d: it was written by a newer version", ErrUnreadable, s.Call, f, replyFormat)
+	}
+	p := &reply{call: s.Call, owner: wire.ReadNode(&r), until: int64(r.Uvarint()), digest: r.Uint64(), status: r.Byte()}
+	p.body = r.Rest()
+	if err := r.Err(); err != nil || p.status > statusError {
+		return nil, fmt.Errorf("%w: the reply to call %s is damaged: status %d: %w", ErrUnreadable, s.Call, p.status, wire.ErrCorrupt)
+	}
+	return p, nil
+}
+
+// ReplyOwner returns the node whose driver alone can make the call of a stored reply again; owned is false where a task
+// or a grain made it, and where the record cannot be read.
+func ReplyOwner(record []byte) (owner core.NodeKey, owned bool) {
+	p, err := readReply(StoredReply{Data: record})
+	if err != nil || p.owner == (core.NodeKey{}) {
+		return core.NodeKey{}, false
+	}
+	return p.owner, true
+}
+
+// over reports whether the time for which the reply is kept has passed.
+func (p *reply) over(now time.Time) bool { return p.until != 0 && now.UnixMilli() > p.until }

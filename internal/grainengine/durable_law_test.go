@@ -1,0 +1,137 @@
+package grainengine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/nodetest"
+)
+
+// diary is a durable grain that remembers which calls have counted.
+type diary struct{ calls grains.State[[]int] }
+
+// TestDurableCallsCountOnce: with nodes that are killed and live on as zombies, links that break, grains that leave, and a
+// store whose answers get lost, a call that was answered counted once, one that failed at most once, and one that surely did
+// not run did not count. Every reply is that of the turn that counted: the number of calls before it.
+func TestDurableCallsCountOnce(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	durableStorm(t, seed, 1500)
+}
+
+func durableStorm(t *testing.T, seed uint64, ops int) {
+	const keys = 6
+	tb := raysys.NewTable()
+	net := newNet(t, tb)
+	kind := grains.DefineIn[diary](tb, "diary", grains.Durable())
+	note := grains.Method(kind, "note", func(j *diary, _ context.Context, n int) (int, error) {
+		j.calls.Value = append(j.calls.Value, n)
+		if n%7 == 0 {
+			return 0, fmt.Errorf("%w: %d", errTorn, n)
+		}
+		return len(j.calls.Value) - 1, nil
+	}).With(raysys.Deadline(5 * time.Second))
+	list := grains.Method0(kind, "list", func(j *diary, _ context.Context) ([]int, error) { return j.calls.Value, nil }).ReadOnly()
+	quit := grains.Action0(kind, "quit", func(_ *diary, ctx context.Context) error { return grains.Deactivate(ctx) }).ReadOnly()
+
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	var mu sync.Mutex // guards rnd, nodes and answers
+	nodes := []*fakeNode{net.add("n0"), net.add("n1"), net.add("n2")}
+	net.store.onSave = func(grainengine.ID, string) fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if f := rnd.IntN(40); f < int(saveDelayed)+1 {
+			return fault(f)
+		}
+		return saveWell
+	}
+	type outcome struct {
+		at  int
+		err error
+	}
+	answers := map[int]outcome{}
+	var done atomic.Int64
+	var clients sync.WaitGroup
+	for range 6 {
+		clients.Go(func() {
+			for n := int(done.Add(1)); n <= ops; n = int(done.Add(1)) {
+				mu.Lock()
+				from, key, leave := nodes[rnd.IntN(len(nodes))], fmt.Sprint(n%keys), rnd.IntN(20) == 0
+				mu.Unlock()
+				ctx := from.context()
+				if leave {
+					_, _ = quit.Call(ctx, kind.Get(key)).Get(ctx)
+				}
+				at, err := note.Call(ctx, kind.Get(key), n).Get(ctx)
+				mu.Lock()
+				answers[n] = outcome{at, err}
+				mu.Unlock()
+			}
+		})
+	}
+	for killed := 0; int(done.Load()) < ops; {
+		before := done.Load()
+		nodetest.Eventually(t, "calls end", func() bool {
+			net.store.arrive()
+			return done.Load() >= min(before+int64(ops/20), int64(ops))
+		})
+		mu.Lock()
+		i := rnd.IntN(len(nodes))
+		old, cut := nodes[i], rnd.IntN(2) == 0
+		mu.Unlock()
+		if cut {
+			old.cut(errors.New("reset by test"))
+			continue
+		}
+		killed++
+		next := net.add(fmt.Sprint("m", killed))
+		mu.Lock()
+		nodes[i] = next
+		mu.Unlock()
+		old.kill()
+	}
+	clients.Wait()
+	net.store.heal()
+	net.store.arrive()
+	ctx := net.add("last").context()
+	count, good := map[int]int{}, 0
+	for k := range keys {
+		calls, err := list.Call(ctx, kind.Get(fmt.Sprint(k))).Get(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range calls {
+			count[n]++
+			if a := answers[n]; a.err == nil && a.at != i {
+				t.Errorf("call %d is number %d, and its reply says %d", n, i, a.at)
+			}
+		}
+	}
+	for n := 1; n <= ops; n++ {
+		a := answers[n]
+		unknown := errors.Is(a.err, raysys.ErrOutcomeUnknown) || errors.Is(a.err, raysys.ErrDeadline) || errors.Is(a.err, raysys.ErrCancelled)
+		switch {
+		case a.err == nil && count[n] != 1:
+			t.Errorf("call %d was answered, and counted %d times", n, count[n])
+		case count[n] > 1:
+			t.Errorf("call %d counted %d times", n, count[n])
+		case a.err != nil && !unknown && count[n] != 0:
+			t.Errorf("call %d failed, and counted: %v", n, a.err)
+		case a.err == nil:
+			good++
+		}
+	}
+	t.Logf("%d of %d calls answered", good, ops)
+	if good < ops/2 {
+		t.Errorf("only %d of %d calls were answered", good, ops)
+	}
+}

@@ -1,0 +1,263 @@
+package grainengine
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// transacts reports whether each call is a transaction: it is one of a durable kind and no read.
+func (m *method[G, A, R]) transacts() bool { return m.kind.Durable && !m.readOnly }
+
+// doDurable is do for a durable grain. A call that was made before gets its reply and does not run.
+func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
+	d := a.tenure.durable
+	if !c.Start() {
+		return nil
+	}
+	up := c.Up()
+	if err := up.Cancelled(); err != nil {
+		c.Cancel(err)
+		return nil
+	}
+	if c.until != 0 && c.method.clock(&a.kind.engine.cfg)() >= c.until {
+		c.Cancel(fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline))
+		return nil
+	}
+	if t := c.OwnTurn(); t != nil && t.Attached() != any(a) {
+		t.Attach(a) // it ran on an activation before that was not the grain any more
+	}
+	p := &reply{call: c.ID(), pending: true}
+	if c.method.transacts() {
+		if err := c.digest(&p.digest); err != nil {
+			c.Fail(fmt.Errorf("%s: argument: %w", c.Name(), err))
+			return nil
+		}
+		if known, err := d.known(p); known != nil {
+			c.answerAgain(a, known)
+			return nil
+		} else if err != nil {
+			c.Fail(fmt.Errorf("%s: %w", c.Name(), err))
+			return nil
+		}
+		p.owner, p.until = c.owner(a)
+	}
+	d.mu.Lock()
+	era := d.era
+	d.tells = nil
+	d.mu.Unlock()
+	v, panicked, err := c.invoke(a)
+	if err == ErrLater {
+		err = c.taskError(fmt.Errorf("%w: a durable grain answers in the turn", raysys.ErrBadOption), nil)
+	}
+	cause := c.cancelled()
+	if t := c.OwnTurn(); t != nil {
+		t.End()
+	}
+	if j := up.Job(); j.Inspect != nil {
+		if err == nil {
+			v, err = core.HandOver(j, "result of "+c.method.entry.Name, v)
+		} else {
+			err = j.Inspect.Fail(err)
+		}
+	}
+	if !c.method.transacts() {
+		c.conclude(a, &endedTurn{call: c.msg.(anyCall)}, era, v, err)
+		return panicked
+	}
+	// An error that only reports the call's own end is that end, and no outcome: the call may be made again.
+	if cause != nil && err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		a.rollBack()
+		c.Cancel(cause)
+		return panicked
+	}
+	e := &endedTurn{call: c.msg.(anyCall), reply: p}
+	if err == nil {
+		if e.states, err = a.changes(); err == nil {
+			p.body, err = c.encodeResult(&v)
+		}
+		if err != nil {
+			err = c.taskError(err, nil)
+		}
+	}
+	if err != nil {
+		a.rollBack()
+		e.states, p.status, p.body = nil, statusError, wire.AppendError(nil, err)
+		if len(p.body) > MaxReply {
+			p.body = wire.AppendError(nil, c.taskError(fmt.Errorf("%w: its error has %d bytes encoded", raysys.ErrTooLarge, len(p.body)), nil))
+		}
+	} else {
+		a.acceptChanges(e.states)
+		p.status = statusValue
+	}
+	d.mu.Lock()
+	e.tells, d.tells = d.tells, nil
+	d.mu.Unlock()
+	c.conclude(a, e, era, v, err)
+	return panicked
+}
+
+// conclude hands on the ended turn with its outcome.
+func (c *call[G, A, R]) conclude(a *activation, e *endedTurn, era uint64, v R, err error) {
+	e.answer = func() { c.finish(v, err) }
+	a.conclude(e, era)
+}
+
+// finish settles the call.
+func (c *call[G, A, R]) finish(v R, err error) {
+	var zero A
+	if err != nil {
+		if c.Fail(err) {
+			c.arg = zero
+		}
+		return
+	}
+	if c.Resolve(v) {
+		c.arg = zero
+	}
+}
+
+// answerAgain gives the call the reply to the same call before, once that is stored.
+func (c *call[G, A, R]) answerAgain(a *activation, p *reply) {
+	d := a.tenure.durable
+	e := &endedTurn{call: c.msg.(anyCall), answer: func() {
+		var v R
+		var err error
+		r := wire.NewReader(p.body)
+		switch p.status {
+		case statusValue:
+			err = codec.DecodeOf(p.body, c.method.res, &v, nil)
+		default:
+			err = wire.ReadError(&r)
+		}
+		c.finish(v, err)
+	}}
+	d.mu.Lock()
+	era, pending := d.era, p.pending
+	d.mu.Unlock()
+	if !pending {
+		e.answer()
+		return
+	}
+	a.conclude(e, era)
+}
+
+// known returns the reply to an earlier call with the id of p, and fails where that was another call, or no further
+// reply can be kept.
+func (d *durable) known(p *reply) (*reply, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	old := d.replies[p.call]
+	switch {
+	case old != nil && old.digest != p.digest:
+		return nil, fmt.Errorf("%w: call %s was made before, with another argument or of another method", raysys.ErrNondeterministic, p.call)
+	case old != nil:
+		return old, nil
+	case len(d.replies)-len(d.forget) >= maxReplies, d.size >= maxReplyBytes:
+		return nil, fmt.Errorf("%w: the grain keeps %d replies of %d bytes whose callers may ask for them again: wait for results, or call from fewer tasks at a time", raysys.ErrOverloaded, len(d.replies), d.size)
+	}
+	return nil, nil
+}
+
+// owner says who may make the call again: a driver of one node, or whoever runs the task or grain that made it, until a
+// time.
+func (c *call[G, A, R]) owner(a *activation) (core.NodeKey, int64) {
+	e := a.kind.engine
+	v := c.msg.(anyCall).inbound() // the whole record's
+	switch {
+	case e.cfg.Cluster == nil && c.Up().Kind() == core.TurnRoot:
+		return core.NodeKey{}, 0
+	case v == nil && c.Up().Kind() == core.TurnRoot:
+		return e.cfg.Cluster.Self(), 0
+	case v != nil && !v.ofTurn:
+		return core.NodeKey{Node: v.peer.Node(), Incarnation: v.peer.Incarnation()}, 0
+	}
+	return core.NodeKey{}, time.Now().Add(a.kind.def.Replies).UnixMilli()
+}
+
+// digest tells calls of another method or with another argument apart.
+func (c *call[G, A, R]) digest(sum *uint64) error {
+	var refs []*core.Future
+	data, err := codec.AppendOf(append([]byte(c.method.entry.Name), 0), c.method.arg, &c.arg, &refs)
+	if err != nil {
+		return err
+	}
+	for _, r := range refs {
+		data = wire.AppendID(data, r.ID())
+	}
+	s := sha256.Sum256(data)
+	*sum = binary.LittleEndian.Uint64(s[:])
+	return nil
+}
+
+func (c *call[G, A, R]) encodeResult(v *R) ([]byte, error) {
+	data, err := codec.AppendOf(nil, c.method.res, v, nil)
+	if err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	if len(data) > MaxReply {
+		return nil, fmt.Errorf("result: %w: %d bytes encoded, and the reply of a durable grain has at most %d", raysys.ErrTooLarge, len(data), MaxReply)
+	}
+	return data, nil
+}
+
+// transaction returns the durable activation whose turn t is, nil where t is none, or is a read.
+func transaction(t *core.Turn) *activation {
+	if t.Kind() != core.TurnGrain || t.Base().Ended() {
+		return nil
+	}
+	a, ok := t.Attached().(*activation)
+	if !ok || a.tenure == nil || a.tenure.durable == nil {
+		return nil
+	}
+	if c := a.current.Load(); c == nil || c.OwnTurn() != t.Base() || readOnly(c) {
+		return nil
+	}
+	return a
+}
+
+// callable says why the turn t must not make a call of the method.
+func (m *method[G, A, R]) callable(t *core.Turn) error {
+	if m.readOnly || m.idempotent && !m.kind.Durable || transaction(t) == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: declare the method ReadOnly() or Idempotent(), use Tell, or make both calls from a task", ErrDurableTurn)
+}
+
+// tellLater keeps a Tell of a turn that is a transaction until that is stored. told is false in any other turn.
+func (f Func[G, A, R]) tellLater(ctx context.Context, id ID, arg A) (told bool, err error) {
+	t, _, err := core.TurnOf(ctx)
+	if err != nil {
+		return false, nil
+	}
+	a := transaction(t)
+	if a == nil {
+		return false, nil
+	}
+	if _, _, err := f.m.checked(ctx, id); err != nil {
+		return true, err
+	}
+	if arg, err = core.HandOver(t.Job(), "argument of "+f.m.entry.Name, arg); err != nil {
+		return true, err
+	}
+	from := core.HookContext(t.Base().Detached())
+	d := a.tenure.durable
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.tells) >= maxTells {
+		return true, fmt.Errorf("tell %s: %w: the turn has made %d Tells, which leave when it is stored", f.m.entry.Name, raysys.ErrOverloaded, maxTells)
+	}
+	d.tells = append(d.tells, func() { _ = f.m.submit(from, id, arg) })
+	return true, nil
+}
+
+// maxTells bounds the Tells of one turn.
+const maxTells = 1024

@@ -1,0 +1,132 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
+)
+
+// commit stores what turns of a durable grain changed, with their replies, as one batch on two conditions: the token is
+// that of the placement, and the version that of the grain's counter, which every commit writes. The current activation
+// may ask. A commit whose outcome is unknown is not repeated: its asker restores the counter.
+type commit struct {
+	grain
+	grainengine.Commit
+}
+
+// Commit stores c if token is current and c.After is the version of the grain's counter. See grainengine.States for its
+// errors.
+func (r *Registry) Commit(id grainengine.ID, token grainengine.Token, c grainengine.Commit, done func(grainengine.ETag, error)) {
+	ask(r, &commit{grain{r.cfg.Namespace, id, token}, c}, done)
+}
+
+func (*commit) code() code { return codeCommit }
+
+func (o *commit) append(dst []byte) []byte {
+	dst = o.Counter.Append(wire.AppendStamp(o.grain.append(dst), o.After))
+	dst = wire.AppendUvarint(dst, uint64(len(o.States)))
+	for _, s := range o.States {
+		dst = wire.AppendBytes(dst, s.Name)
+		if s.Data == nil {
+			dst = append(dst, 0)
+			continue
+		}
+		dst = wire.AppendBytes(append(dst, 1), s.Data)
+	}
+	dst = appendReplies(dst, o.Replies)
+	dst = wire.AppendUvarint(dst, uint64(len(o.Forget)))
+	for _, id := range o.Forget {
+		dst = wire.AppendID(dst, id)
+	}
+	return dst
+}
+
+func (o *commit) read(r *wire.Reader) error {
+	if err := o.grain.read(r); err != nil {
+		return err
+	}
+	o.After, o.Counter = wire.ReadStamp[grainengine.ETag](r), grainengine.ReadCounter(r)
+	for range r.Count(2) {
+		s := grainengine.StateChange{Name: r.String()}
+		if r.Byte() != 0 {
+			s.Data = append([]byte{}, r.Bytes()...)
+		}
+		o.States = append(o.States, s)
+	}
+	o.Replies = readReplies(r)
+	for range r.Count(16) {
+		o.Forget = append(o.Forget, r.ID())
+	}
+	return r.Err()
+}
+
+func appendReplies(dst []byte, list []grainengine.StoredReply) []byte {
+	dst = wire.AppendUvarint(dst, uint64(len(list)))
+	for _, p := range list {
+		dst = wire.AppendBytes(wire.AppendID(dst, p.Call), p.Data)
+	}
+	return dst
+}
+
+func readReplies(r *wire.Reader) (list []grainengine.StoredReply) {
+	for range r.Count(17) {
+		list = append(list, grainengine.StoredReply{Call: r.ID(), Data: append([]byte{}, r.Bytes()...)})
+	}
+	return list
+}
+
+func (*commit) appendAnswer(dst []byte, v grainengine.ETag) []byte { return wire.AppendStamp(dst, v) }
+
+func (*commit) readAnswer(r *wire.Reader) (grainengine.ETag, error) {
+	return wire.ReadStamp[grainengine.ETag](r), nil
+}
+
+// batch is the commit as the shard has it; the counter is its first put.
+func (o *commit) batch() store.Batch {
+	b := store.Batch{Puts: []store.Put{{Key: o.counterKey(), Value: appendCounter(o.Counter)}}}
+	if o.token != (grainengine.Token{}) {
+		// The first condition that does not hold is reported: an activation that is not current hears raysys.ErrMoved.
+		b.Checks = append(b.Checks, store.Check{Key: o.placementKey(), Version: store.Version(o.token)})
+	}
+	b.Checks = append(b.Checks, store.Check{Key: o.counterKey(), Version: store.Version(o.After)})
+	for _, s := range o.States {
+		if s.Data == nil {
+			b.Deletes = append(b.Deletes, o.stateKey(s.Name))
+		} else {
+			b.Puts = append(b.Puts, store.Put{Key: o.stateKey(s.Name), Value: s.Data})
+		}
+	}
+	for _, id := range o.Forget {
+		b.Deletes = append(b.Deletes, o.replyKey(id))
+	}
+	for _, p := range o.Replies {
+		b.Puts = append(b.Puts, store.Put{Key: o.replyKey(p.Call), Value: p.Data})
+	}
+	return b
+}
+
+func (o *commit) serve(l *leader, q *asked[grainengine.ETag]) {
+	if err := l.authorize(&o.grain, q.from); err != nil {
+		q.fail(err)
+		return
+	}
+	l.propose(o.batch(), func(res store.Result, err error) {
+		var conflict *store.ConflictError
+		switch {
+		case err == nil:
+			for _, s := range o.States {
+				l.post(stateSaved(o.stateKey(s.Name))) // nodes that retain objects for the State read its record again
+			}
+			q.answer(grainengine.ETag(res.Version(0)), nil)
+		case !errors.As(err, &conflict):
+			q.fail(outcome(err))
+		case conflict.Check.Key == o.counterKey():
+			q.fail(fmt.Errorf("%w: turn %d of %s is not the one after the last that was committed", grainengine.ErrETag, o.Counter.Turn, o.id))
+		default:
+			q.fail(o.stale(grainengine.Place{}))
+		}
+	})
+}

@@ -1,0 +1,124 @@
+package registry
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
+)
+
+// replyOf is a stored reply that waits for a node's driver, or for nobody in particular.
+func replyOf(owner core.NodeKey) []byte {
+	b := wire.AppendNode([]byte{1}, owner)
+	b = wire.AppendUvarint(b, 0)
+	return append(b, 1, 2, 3, 4, 5, 6, 7, 8, 0, 'r')
+}
+
+func commitAlice(token grainengine.Token, after grainengine.ETag, turn uint64, calls ...uint64) *commit {
+	o := &commit{alice(token), grainengine.Commit{
+		After: after, Counter: grainengine.Counter{Turn: turn, Nonce: turn}, States: []grainengine.StateChange{{Name: "n", Data: []byte{byte(turn)}}},
+	}}
+	for _, c := range calls {
+		o.Replies = append(o.Replies, grainengine.StoredReply{Call: raysys.TaskID{Lo: c}, Data: replyOf(aliveNode)})
+	}
+	return o
+}
+
+func restoreAlice(token grainengine.Token) *restore { return &restore{*loadAlice(token)} }
+
+// TestCommit: the States, the counter and the replies of a turn are stored together or not at all, under the current token
+// and behind the turn that they name.
+func TestCommit(t *testing.T) {
+	e := served(t)
+	old := place(t, e, deadNode)
+	e.dead.Store(deadNode, true)
+	now := place(t, e, aliveNode)
+	none := grainengine.ETag{}
+	first := says(e, aliveNode, commitAlice(now.Token, none, 1, 1, 2))
+	if first.err != nil {
+		t.Fatal(first.err)
+	}
+	for name, c := range map[string]struct {
+		from core.NodeKey
+		op   *commit
+		want error
+	}{
+		"by an earlier activation":      {deadNode, commitAlice(old.Token, first.value, 2, 3), raysys.ErrMoved},
+		"by another node":               {core.NodeKey{Node: "x", Incarnation: 1}, commitAlice(now.Token, first.value, 2, 3), raysys.ErrMoved},
+		"behind no turn":                {aliveNode, commitAlice(now.Token, none, 2, 3), grainengine.ErrETag},
+		"behind a turn that is not the": {aliveNode, commitAlice(now.Token, grainengine.ETag{Epoch: first.value.Epoch, Seq: first.value.Seq + 9}, 2, 3), grainengine.ErrETag},
+	} {
+		if a := says(e, c.from, c.op); !errors.Is(a.err, c.want) {
+			t.Errorf("a commit %s: %+v, want %v", name, a, c.want)
+		}
+	}
+	got := says(e, aliveNode, restoreAlice(now.Token))
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	r := got.value
+	if r.Version != first.value || r.Counter.Turn != 1 || string(r.States[0].Data) != "\x01" || len(r.Replies) != 2 {
+		t.Errorf("after commits that were refused there is %+v, want what the first one stored", r)
+	}
+	next := commitAlice(now.Token, first.value, 2, 3)
+	next.Forget = []raysys.TaskID{{Lo: 1}}
+	if a := says(e, aliveNode, next); a.err != nil {
+		t.Fatal(a.err)
+	}
+	got = says(e, aliveNode, restoreAlice(now.Token))
+	var calls []uint64
+	for _, p := range got.value.Replies {
+		calls = append(calls, p.Call.Lo)
+	}
+	slices.Sort(calls)
+	if !slices.Equal(calls, []uint64{2, 3}) || got.value.Counter.Turn != 2 {
+		t.Errorf("%+v, want the replies of calls 2 and 3: %v", got, calls)
+	}
+	if a := says(e, aliveNode, loadAlice(now.Token)); a.err != nil || string(a.value[0].Data) != "\x02" {
+		t.Errorf("a durable grain's State is stored as any: %+v", a)
+	}
+	if a := says(e, deadNode, restoreAlice(old.Token)); !errors.Is(a.err, raysys.ErrMoved) {
+		t.Errorf("an earlier activation restores: %+v", a)
+	}
+}
+
+// TestRepliesOfTheDead: the replies that a dead driver alone could ask for are reaped, others stay.
+func TestRepliesOfTheDead(t *testing.T) {
+	e := served(t)
+	now := place(t, e, aliveNode)
+	c := commitAlice(now.Token, grainengine.ETag{}, 1, 1)
+	c.Replies = append(c.Replies,
+		grainengine.StoredReply{Call: raysys.TaskID{Lo: 2}, Data: replyOf(deadNode)},
+		grainengine.StoredReply{Call: raysys.TaskID{Lo: 3}, Data: replyOf(core.NodeKey{})},
+		grainengine.StoredReply{Call: raysys.TaskID{Lo: 4}, Data: []byte("of a newer version")})
+	if a := says(e, aliveNode, c); a.err != nil {
+		t.Fatal(a.err)
+	}
+	e.dead.Store(deadNode, true)
+	e.reg.Reap()
+	soon(t, "the reply goes", func() bool { return len(says(e, aliveNode, restoreAlice(now.Token)).value.Replies) == 3 })
+	for _, p := range says(e, aliveNode, restoreAlice(now.Token)).value.Replies {
+		if p.Call.Lo == 2 {
+			t.Error("another reply was reaped")
+		}
+	}
+}
+
+// TestUnreadableCounter: of a newer program. Nothing is answered, and so nothing overwritten.
+func TestUnreadableCounter(t *testing.T) {
+	e := served(t)
+	now := place(t, e, aliveNode)
+	g := alice(now.Token)
+	batch := store.Batch{Puts: []store.Put{{Key: g.counterKey(), Value: []byte{99, 1}}}}
+	if _, err := e.reg.led[0].shard.Commit(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	if a := says(e, aliveNode, restoreAlice(now.Token)); !errors.Is(a.err, grainengine.ErrUnreadable) {
+		t.Errorf("%+v, want ErrUnreadable", a)
+	}
+}

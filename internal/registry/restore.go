@@ -1,0 +1,111 @@
+package registry
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
+)
+
+// restore reads what is stored of a durable grain: States, the counter of its turns, and the replies that are kept. The
+// current activation may ask.
+type restore struct{ load }
+
+// Restore reads the named States of a durable grain, in that order, its counter and its replies. It fails with
+// raysys.ErrMoved when token is not current.
+func (r *Registry) Restore(id grainengine.ID, names []string, token grainengine.Token, done func(grainengine.Restored, error)) {
+	ask(r, &restore{load{grain{r.cfg.Namespace, id, token}, names}}, done)
+}
+
+func (*restore) code() code { return codeRestore }
+
+func (o *restore) appendAnswer(dst []byte, s grainengine.Restored) []byte {
+	dst = s.Counter.Append(wire.AppendStamp(o.load.appendAnswer(dst, s.States), s.Version))
+	return appendReplies(dst, s.Replies)
+}
+
+func (o *restore) readAnswer(r *wire.Reader) (s grainengine.Restored, err error) {
+	if s.States, err = o.load.readAnswer(r); err != nil {
+		return s, err
+	}
+	s.Version, s.Counter = wire.ReadStamp[grainengine.ETag](r), grainengine.ReadCounter(r)
+	s.Replies = readReplies(r)
+	return s, nil
+}
+
+func (o *restore) serve(l *leader, q *asked[grainengine.Restored]) {
+	if err := l.authorize(&o.grain, q.from); err != nil {
+		q.fail(err)
+		return
+	}
+	// What is being committed now was proposed before the fence below, by an activation that is none any more or by the
+	// asker, and is judged before it: so the table is read behind the fence.
+	l.propose(store.Batch{}, func(_ store.Result, err error) {
+		if err != nil {
+			q.fail(outcome(err))
+			return
+		}
+		s, err := o.stored(l)
+		if err != nil {
+			q.fail(err)
+			return
+		}
+		q.answer(s, nil)
+	})
+}
+
+// stored reads the records from the shard's table.
+func (o *restore) stored(l *leader) (s grainengine.Restored, err error) {
+	s.States = o.records(l)
+	if rec, ok := l.shard.Get(o.counterKey()); ok {
+		s.Version = grainengine.ETag(rec.Version)
+		if s.Counter, err = readCounter(rec.Value); err != nil {
+			return s, fmt.Errorf("%s: %w", o.id, err)
+		}
+	}
+	prefix := o.replyKey(raysys.TaskID{})
+	prefix = prefix[:len(prefix)-16]
+	l.shard.Scan(prefix, func(key string, rec store.Record) bool {
+		if id := wire.NewReader([]byte(key[len(prefix):])); len(key) == len(prefix)+16 {
+			s.Replies = append(s.Replies, grainengine.StoredReply{Call: id.ID(), Data: rec.Value})
+		}
+		return true
+	})
+	return s, nil
+}
+
+// The keys of a durable grain's records beside those of its States: the counter, and a reply for each call.
+func (g *grain) counterKey() string { return "d/" + g.name() }
+
+func (g *grain) replyKey(call raysys.TaskID) string {
+	return replyPrefix + g.name() + "\x00" + string(wire.AppendID(nil, call))
+}
+
+const replyPrefix = "c/"
+
+// counterVersion is the first byte of a counter's record.
+const counterVersion = 1
+
+func appendCounter(c grainengine.Counter) []byte { return c.Append([]byte{counterVersion}) }
+
+func readCounter(value []byte) (grainengine.Counter, error) {
+	r := wire.NewReader(value)
+	if v := r.Byte(); v != counterVersion && r.Err() == nil {
+		return grainengine.Counter{}, fmt.Errorf("%w: the counter of its turns has version %d: upgrade this node", grainengine.ErrUnreadable, v)
+	}
+	c := grainengine.ReadCounter(&r)
+	return c, r.Err()
+}
+
+// deadReply reports whether a reply waits for a node that is no more: nobody can ask for it again.
+func deadReply(key string, rec store.Record, alive func(core.NodeKey) bool) bool {
+	if !strings.HasPrefix(key, replyPrefix) {
+		return false
+	}
+	owner, owned := grainengine.ReplyOwner(rec.Value)
+	return owned && !alive(owner)
+}
