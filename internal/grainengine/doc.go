@@ -13,7 +13,7 @@
 //	                               ◄══ KindCallResult ═════════════╝                           reply.go, answered.go
 //
 //	State.Write ──► cell ──► States.Save, under the activation's token                         state.go, cell.go, stored.go
-//	a durable turn ──► durable ──► States.Commit, then its reply                               durablecall.go, durable.go, committed.go, forget.go
+//	a durable turn ──► durable ──► States.Commit, then its reply                               durablecall.go, durable.go, durablecommit.go, forget.go
 //
 // The nouns:
 //

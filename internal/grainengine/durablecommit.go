@@ -1,0 +1,358 @@
+package grainengine
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
+
+// conclude hands on a turn that has ended; era is that of its beginning. A turn that changed nothing, with no commit on
+// its way, is answered at once.
+func (a *activation) conclude(t *endedTurn, era uint64) {
+	d := a.tenure.durable
+	d.mu.Lock()
+	if d.era != era {
+		d.mu.Unlock()
+		a.repeat(t.call)
+		return
+	}
+	writes := t.reply != nil && t.reply.pending || len(t.states) > 0
+	switch {
+	case writes || len(d.ended) > 0:
+		d.ended = append(d.ended, t)
+	case len(d.flight) > 0:
+		d.flight = append(d.flight, t)
+	default:
+		d.mu.Unlock()
+		a.answerRead(t)
+		return
+	}
+	if t.reply != nil && t.reply.pending {
+		d.replies[t.reply.call] = t.reply
+		d.size += t.reply.size()
+	}
+	begin := !d.working
+	d.working = true
+	d.mu.Unlock()
+	if begin {
+		a.kind.engine.cfg.Pool.Go((*committer)(a))
+	}
+}
+
+// answerRead answers a read that saw nothing but what is stored, unless another node may have been given the grain.
+func (a *activation) answerRead(t *endedTurn) {
+	switch err := a.mayAnswer(t.call, nil); {
+	case errors.Is(err, raysys.ErrMoved):
+		a.repeat(t.call)
+	case err != nil:
+		t.call.future().Fail(err)
+	default:
+		t.answer()
+	}
+}
+
+// committer is an activation whose turns are being committed.
+type committer activation
+
+// Run implements goroutines.Work: it commits until no turn is left.
+func (w *committer) Run() {
+	a := (*activation)(w)
+	d := a.tenure.durable
+	for {
+		d.mu.Lock()
+		if len(d.ended) == 0 {
+			d.working = false
+			if d.idle != nil {
+				close(d.idle)
+				d.idle = nil
+			}
+			d.mu.Unlock()
+			return
+		}
+		c := d.takeLocked(time.Now())
+		d.mu.Unlock()
+		version, err := a.store(&c)
+		if err != nil {
+			a.discard(err)
+			continue
+		}
+		d.mu.Lock()
+		done := d.flight
+		d.flight, d.version, d.counter = nil, version, c.Counter
+		for _, t := range done {
+			if t.reply != nil {
+				t.reply.pending = false
+			}
+		}
+		d.mu.Unlock()
+		for _, t := range done {
+			t.committed(a)
+		}
+	}
+}
+
+// takeLocked makes a commit of the turns that have ended, as many as fit.
+func (d *durable) takeLocked(now time.Time) Commit {
+	c := Commit{After: d.version, Counter: Counter{d.counter.Turn, rand.Uint64()}}
+	n, size := 0, 0
+	for _, t := range d.ended {
+		if size += t.size(); n > 0 && size > maxCommit {
+			break
+		}
+		n++
+		if t.reply != nil && t.reply.pending || len(t.states) > 0 {
+			c.Counter.Turn++
+		}
+		if t.reply != nil && t.reply.pending {
+			c.Replies = append(c.Replies, StoredReply{t.reply.call, t.reply.append(nil)})
+		}
+		for _, s := range t.states {
+			c.change(s)
+		}
+	}
+	d.flight = append(d.flight, d.ended[:n]...)
+	d.ended = append([]*endedTurn(nil), d.ended[n:]...)
+	c.Forget = d.forgotten(now)
+	return c
+}
+
+// change adds the change of a later turn.
+func (c *Commit) change(s StateChange) {
+	for i := range c.States {
+		if c.States[i].Name == s.Name {
+			c.States[i] = s
+			return
+		}
+	}
+	c.States = append(c.States, s)
+}
+
+// maxForget bounds how many replies one commit removes.
+const maxForget = 256
+
+// forgotten takes replies that nobody can ask for any more out of the table.
+func (d *durable) forgotten(now time.Time) (list []raysys.TaskID) {
+	if len(d.forget) == 0 && len(d.replies) > maxReplies/2 {
+		for id, p := range d.replies {
+			if !p.pending && p.over(now) {
+				d.forget = append(d.forget, id)
+			}
+		}
+	}
+	kept := d.forget[:0]
+	for _, id := range d.forget {
+		p := d.replies[id]
+		switch {
+		case p == nil:
+		case p.pending || len(list) == maxForget:
+			kept = append(kept, id)
+		default:
+			delete(d.replies, id)
+			d.size -= p.size()
+			list = append(list, id)
+		}
+	}
+	d.forget = kept
+	return list
+}
+
+// release notes that nobody can ask for the reply to a call any more.
+func (d *durable) release(call raysys.TaskID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p := d.replies[call]; p != nil && !p.gone {
+		p.gone = true
+		d.forget = append(d.forget, call)
+	}
+}
+
+// committed answers the call of a turn that is stored.
+func (t *endedTurn) committed(a *activation) {
+	wanted := t.call != nil && !t.call.future().Settled()
+	if t.answer != nil {
+		t.answer()
+	}
+	for _, tell := range t.tells {
+		tell()
+	}
+	if t.reply == nil {
+		return
+	}
+	switch v := t.call.inbound(); {
+	case v == nil:
+		a.kind.replied(t.call, a.key, nil)
+	case !wanted && t.reply.until == 0 && !v.peer.gone.Load():
+		a.tenure.durable.release(t.reply.call) // the driver wants no answer any more; when the way to it breaks, it asks again
+	}
+}
+
+// discard gives up the turns that are not stored: the commit was refused, or cannot be made now.
+func (a *activation) discard(err error) {
+	d := a.tenure.durable
+	d.mu.Lock()
+	all := append(d.flight, d.ended...)
+	d.flight, d.ended = nil, nil
+	d.era++
+	d.again.Store(true)
+	for _, t := range all {
+		if t.reply != nil && t.reply.pending {
+			delete(d.replies, t.reply.call)
+			d.size -= t.reply.size()
+		}
+	}
+	d.mu.Unlock()
+	moved := errors.Is(err, raysys.ErrMoved)
+	if moved {
+		a.goStale()
+	}
+	for _, t := range all {
+		switch {
+		case t.call == nil:
+		case moved || errors.Is(err, ErrETag):
+			a.repeat(t.call)
+		default:
+			t.call.future().Fail(fmt.Errorf("%s: %w", t.call.Name(), err))
+		}
+	}
+}
+
+// repeat has the caller make the call again: it did not count.
+func (a *activation) repeat(c anyCall) {
+	if c == nil {
+		return
+	}
+	if v := c.inbound(); v != nil {
+		v.refuse(Place{})
+		return
+	}
+	f := c.future()
+	if a.kind.engine.cfg.Cluster == nil {
+		f.Fail(fmt.Errorf("%s: %w: its State was changed from outside", c.Name(), raysys.ErrMoved))
+		return
+	}
+	last, ok := f.Again(1)
+	if !ok {
+		return
+	}
+	last.Cancel(errRepeated)
+	last.End()
+	if !f.Unhold() {
+		return
+	}
+	o := a.kind.outboundOf(a.key, c)
+	o.open = o.transacts()
+	if err := a.kind.send(a.key, c, o); err != nil {
+		o.fail(fmt.Errorf("call %s: %w", c.Name(), err))
+	}
+}
+
+// maxCommits bounds how often one commit is tried.
+const maxCommits = 100
+
+// store has c committed. An error other than raysys.ErrMoved and ErrETag that matches raysys.ErrOutcomeUnknown says that
+// it may have been; after any other error it was not.
+func (a *activation) store(c *Commit) (ETag, error) {
+	s, id, token := a.kind.engine.cfg.States, ID{a.kind.def.name, a.key}, a.tenure.token
+	open := false
+	for try := 1; ; try++ {
+		v, err := awaited(a, func(done func(ETag, error)) { s.Commit(id, token, *c, done) })
+		switch {
+		case err == nil:
+			return v, nil
+		case errors.Is(err, raysys.ErrMoved):
+			return ETag{}, err
+		case errors.Is(err, raysys.ErrOutcomeUnknown):
+			open = true
+		case errors.Is(err, raysys.ErrOverloaded) && try < maxCommits:
+			if err := a.pause(commitPause); err == nil || open {
+				continue
+			}
+			return ETag{}, err
+		case !open && !errors.Is(err, ErrETag):
+			return ETag{}, fmt.Errorf("commit: %w", err)
+		}
+		r, back := awaited(a, func(done func(Restored, error)) { s.Restore(id, nil, token, done) })
+		switch {
+		case errors.Is(back, raysys.ErrMoved):
+			return ETag{}, back
+		case back != nil:
+			return ETag{}, fmt.Errorf("commit: %w: reading it back: %w", raysys.ErrOutcomeUnknown, back)
+		case r.Counter == c.Counter:
+			return r.Version, nil
+		case r.Version != c.After:
+			return ETag{}, fmt.Errorf("commit: %w", ErrETag)
+		case try >= maxCommits:
+			return ETag{}, fmt.Errorf("commit: %w: tried %d times: %w", raysys.ErrOutcomeUnknown, try, err)
+		}
+		if err := a.pause(commitPause); err != nil {
+			return ETag{}, fmt.Errorf("commit: %w: %w", raysys.ErrOutcomeUnknown, err)
+		}
+	}
+}
+
+// commitPause is how long after a commit that the store did not take the next attempt comes.
+const commitPause = 20 * time.Millisecond
+
+// pause returns after d on the runtime's clock, or when the node closes.
+func (a *activation) pause(d time.Duration) error {
+	hooks := a.kind.engine.cfg.Hooks
+	over := make(chan struct{})
+	alarm := core.Alarm{At: hooks.Runtime().Now() + int64(d), Ring: func() { close(over) }}
+	hooks.Runtime().SetAlarm(&alarm)
+	select {
+	case <-over:
+		return nil
+	case <-core.HookContext(hooks).Done():
+		hooks.Runtime().ClearAlarm(&alarm)
+		return hooks.Cancelled()
+	}
+}
+
+// leaseLook is how often a commit that waits for the store looks at the node's lease.
+const leaseLook = time.Second
+
+// awaited is wait for a commit: once the node's lease is out, the callers hear so.
+func awaited[T any](a *activation, start func(done func(T, error))) (T, error) {
+	type outcome struct {
+		v   T
+		err error
+	}
+	ch := make(chan outcome, 1)
+	start(func(v T, err error) { ch <- outcome{v, err} })
+	if a.kind.engine.cfg.Cluster == nil {
+		o := <-ch
+		return o.v, o.err
+	}
+	rt := a.kind.engine.cfg.Hooks.Runtime()
+	for {
+		look := make(chan struct{})
+		alarm := core.Alarm{At: rt.Now() + int64(leaseLook), Ring: func() { close(look) }}
+		rt.SetAlarm(&alarm)
+		select {
+		case o := <-ch:
+			rt.ClearAlarm(&alarm)
+			return o.v, o.err
+		case <-look:
+			if err := a.kind.engine.cfg.Cluster.Suspended(); err != nil {
+				a.giveUp(err)
+			}
+		}
+	}
+}
+
+// giveUp fails the calls whose commit waits for a store that is away. It may still be made: the replies are kept then.
+func (a *activation) giveUp(err error) {
+	d := a.tenure.durable
+	d.mu.Lock()
+	all := append(append([]*endedTurn(nil), d.flight...), d.ended...)
+	d.mu.Unlock()
+	for _, t := range all {
+		if t.call != nil {
+			t.call.future().Fail(fmt.Errorf("%s: %w: its commit waits for the store: %w", t.call.Name(), raysys.ErrOutcomeUnknown, err))
+		}
+	}
+}
