@@ -265,7 +265,7 @@ func (a *activation) perform(c anyCall) (panicked any) {
 		return nil
 	}
 	if a.state == nil {
-		c.future().Fail(a.failed)
+		a.failCall(c, a.failed)
 		return nil
 	}
 	a.used.Store(a.kind.ticks.Load())

@@ -220,6 +220,20 @@ func (a *activation) discard(err error) {
 	}
 }
 
+// repeated reports whether repeat has been called for a call of this node that is a transaction: it may have counted.
+func repeated(c anyCall) bool {
+	t := c.future().OwnTurn()
+	return t != nil && t.Attempt() > 1 && !c.isReadOnly()
+}
+
+// failCall fails a call that has no turn.
+func (a *activation) failCall(c anyCall, err error) {
+	if a.kind.def.Durable && repeated(c) {
+		err = maybeDone(err)
+	}
+	c.future().Fail(err)
+}
+
 // repeat has the caller make the call again: it did not count.
 func (a *activation) repeat(c anyCall) {
 	if c == nil {
@@ -234,7 +248,7 @@ func (a *activation) repeat(c anyCall) {
 		f.Fail(fmt.Errorf("%s: %w: its State was changed from outside", c.Name(), raysys.ErrMoved))
 		return
 	}
-	last, ok := f.Again(1)
+	last, ok := f.Again(2)
 	if !ok {
 		return
 	}
@@ -244,7 +258,7 @@ func (a *activation) repeat(c anyCall) {
 		return
 	}
 	o := a.kind.outboundOf(a.key, c)
-	o.open = o.transacts()
+	o.open = repeated(c)
 	if err := a.kind.send(a.key, c, o); err != nil {
 		o.fail(fmt.Errorf("call %s: %w", c.Name(), err))
 	}

@@ -160,7 +160,7 @@ func (a *activation) interleaved(g *gate, c anyCall) {
 		return
 	}
 	if a.state == nil {
-		c.future().Fail(a.failed)
+		a.failCall(c, a.failed)
 		return
 	}
 	if panicked := c.do(a); panicked != nil && a.kind.def.OnPanic != KeepOnPanic {

@@ -54,7 +54,7 @@ func (k *boundKind) outboundOf(key string, c anyCall) *outboundCall {
 	if o := c.outbound(); o != nil {
 		return o
 	}
-	o := &outboundCall{call: c, kind: k, key: key, side: true}
+	o := &outboundCall{call: c, kind: k, key: key, side: true, open: k.def.Durable && repeated(c)}
 	k.engine.forwarded.Store(c.future(), o)
 	return o
 }

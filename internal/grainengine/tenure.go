@@ -46,7 +46,7 @@ func (a *activation) ready(c anyCall, inner bool) bool {
 	}
 	if !m.token.IsZero() {
 		if err := e.cfg.Cluster.Suspended(); err != nil {
-			c.future().Fail(fmt.Errorf("%s: %w", c.Name(), err))
+			a.failCall(c, fmt.Errorf("%s: %w", c.Name(), err))
 			return false
 		}
 	}
@@ -61,7 +61,7 @@ func (a *activation) ready(c anyCall, inner bool) bool {
 		if m.stale.Load() {
 			return a.ready(c, inner)
 		}
-		c.future().Fail(fmt.Errorf("%s: %w", c.Name(), err))
+		a.failCall(c, fmt.Errorf("%s: %w", c.Name(), err))
 		return false
 	}
 	return true
