@@ -127,6 +127,7 @@ func (a *activation) deactivate() {
 		_ = a.runHook("OnDeactivate", d.OnDeactivate)
 	}
 	if a.tenure != nil && a.tenure.durable != nil {
+		a.flush()
 		a.tenure.durable.settled()
 	}
 	a.state = nil
@@ -160,8 +161,10 @@ func (a *activation) runHook(name string, f func(context.Context) error) (err er
 			a.hookFailed(name, err)
 		}
 	}()
-	if err = f(ctx); a.tenure != nil && a.tenure.durable != nil {
-		err = a.hookEnded(err)
+	if a.tenure == nil || a.tenure.durable == nil {
+		err = f(ctx)
+	} else if era, ok := a.tenure.durable.begin(); ok {
+		err = a.hookEnded(era, f(ctx))
 	}
 	normal = true
 	return err

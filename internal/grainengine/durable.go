@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/raysys/raysys"
 )
@@ -26,7 +27,7 @@ import (
 //	a call id               has one reply, which is what every repetition gets
 //	a commit that is refused takes every turn after it along, and the activation begins anew
 type durable struct {
-	again atomic.Bool // what is in memory counts for nothing: the next turn begins with what is stored
+	again atomic.Bool // it changes under mu: what is in memory counts for nothing: the next turn begins with what is stored
 
 	mu      sync.Mutex // guards the rest
 	replies map[raysys.TaskID]*reply
@@ -97,7 +98,8 @@ func (a *activation) restore(cells []*cell) error {
 		}
 	}
 	replies := make(map[raysys.TaskID]*reply, len(r.Replies))
-	size := 0
+	var forget []raysys.TaskID
+	size, now := 0, time.Now()
 	for _, stored := range r.Replies {
 		p, err := readReply(stored)
 		if err != nil {
@@ -105,12 +107,15 @@ func (a *activation) restore(cells []*cell) error {
 		}
 		replies[p.call] = p
 		size += p.size()
+		if p.gone = p.over(now); p.gone {
+			forget = append(forget, p.call)
+		}
 	}
 	d.mu.Lock()
-	d.replies, d.size, d.forget = replies, size, nil
+	d.replies, d.size, d.forget = replies, size, forget
 	d.version, d.counter = r.Version, r.Counter
-	d.mu.Unlock()
 	d.again.Store(false)
+	d.mu.Unlock()
 	return nil
 }
 
@@ -181,15 +186,17 @@ func (a *activation) acceptChanges(list []StateChange) {
 
 // rollBack sets the States to what they were when the turn began.
 func (a *activation) rollBack() {
+	bad := false
 	for _, c := range a.tenure.cells {
-		if c.rollBack() != nil {
-			a.tenure.durable.again.Store(true)
-		}
+		bad = bad || c.rollBack() != nil
 	}
 	d := a.tenure.durable
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.tells = nil
-	d.mu.Unlock()
+	if bad {
+		d.again.Store(true)
+	}
 }
 
 // rollBack sets the State to what it was when the turn began.
@@ -212,24 +219,29 @@ func (c *cell) sealed() ([]byte, error) {
 	return data, nil
 }
 
-// hookEnded commits what a hook changed; err is the hook's.
-func (a *activation) hookEnded(err error) error {
+// hookEnded commits what a hook changed, which began in that era; err is the hook's.
+func (a *activation) hookEnded(era uint64, err error) error {
+	if err == nil {
+		var list []StateChange
+		if list, err = a.changes(); err == nil {
+			a.acceptChanges(list)
+			if len(list) > 0 {
+				a.conclude(&endedTurn{states: list}, era)
+			}
+			return nil
+		}
+	}
+	a.rollBack()
+	return err
+}
+
+// flush has the replies removed that nobody can ask for any more, before the activation ends.
+func (a *activation) flush() {
 	d := a.tenure.durable
-	if err != nil {
-		a.rollBack()
-		return err
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.forget) > 0 && !d.again.Load() && !a.tenure.stale.Load() {
+		d.ended = append(d.ended, &endedTurn{})
+		a.commitLocked()
 	}
-	list, err := a.changes()
-	if err != nil {
-		a.rollBack()
-		return err
-	}
-	a.acceptChanges(list)
-	if len(list) > 0 {
-		d.mu.Lock()
-		era := d.era
-		d.mu.Unlock()
-		a.conclude(&endedTurn{states: list}, era)
-	}
-	return nil
 }

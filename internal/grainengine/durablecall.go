@@ -50,10 +50,11 @@ func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 		}
 		p.owner, p.until = c.owner(a)
 	}
-	d.mu.Lock()
-	era := d.era
-	d.tells = nil
-	d.mu.Unlock()
+	era, ok := d.begin()
+	if !ok {
+		a.repeat(c.msg.(anyCall)) // what it would see was discarded this moment
+		return nil
+	}
 	v, panicked, err := c.invoke(a)
 	if err == ErrLater {
 		err = c.taskError(fmt.Errorf("%w: a durable grain answers in the turn", raysys.ErrBadOption), nil)
@@ -148,6 +149,14 @@ func (c *call[G, A, R]) answerAgain(a *activation, p *reply) {
 		return
 	}
 	a.conclude(e, era)
+}
+
+// begin returns the era of a turn that begins, and false when what is in memory counts for nothing.
+func (d *durable) begin() (era uint64, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tells = nil
+	return d.era, !d.again.Load() // discard changes both under mu
 }
 
 // known returns the reply to an earlier call with the id of p, and fails where that was another call, or no further

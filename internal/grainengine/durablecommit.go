@@ -15,7 +15,7 @@ import (
 func (a *activation) conclude(t *endedTurn, era uint64) {
 	d := a.tenure.durable
 	d.mu.Lock()
-	if d.era != era {
+	if d.era != era || d.again.Load() {
 		d.mu.Unlock()
 		a.repeat(t.call)
 		return
@@ -35,10 +35,14 @@ func (a *activation) conclude(t *endedTurn, era uint64) {
 		d.replies[t.reply.call] = t.reply
 		d.size += t.reply.size()
 	}
-	begin := !d.working
-	d.working = true
+	a.commitLocked()
 	d.mu.Unlock()
-	if begin {
+}
+
+// commitLocked has the turns that have ended committed. The caller has d.mu locked.
+func (a *activation) commitLocked() {
+	if d := a.tenure.durable; !d.working {
+		d.working = true
 		a.kind.engine.cfg.Pool.Go((*committer)(a))
 	}
 }
@@ -244,10 +248,6 @@ func (a *activation) repeat(c anyCall) {
 		return
 	}
 	f := c.future()
-	if a.kind.engine.cfg.Cluster == nil {
-		f.Fail(fmt.Errorf("%s: %w: its State was changed from outside", c.Name(), raysys.ErrMoved))
-		return
-	}
 	last, ok := f.Again(2)
 	if !ok {
 		return
@@ -255,6 +255,12 @@ func (a *activation) repeat(c anyCall) {
 	last.Cancel(errRepeated)
 	last.End()
 	if !f.Unhold() {
+		return
+	}
+	if a.kind.engine.cfg.Cluster == nil {
+		if err := a.kind.deliverHere(a.key, c, &mail{msg: c}); err != nil {
+			f.Fail(fmt.Errorf("call %s: %w", c.Name(), err))
+		}
 		return
 	}
 	o := a.kind.outboundOf(a.key, c)

@@ -120,12 +120,17 @@ func (e *Engine) deliver(def *kind, key string, c anyCall) error {
 	case def.Stateless:
 		return k.pooled(key, c)
 	}
+	return k.deliverHere(key, c, c.ownMail())
+}
+
+// deliverHere queues c as m at the grain of a node without a cluster.
+func (k *boundKind) deliverHere(key string, c anyCall, m *mail) error {
 	for {
 		a := k.activation(key)
 		if a == nil {
 			return raysys.ErrClosed
 		}
-		if ok, err := a.accept(c, c.ownMail()); ok {
+		if ok, err := a.accept(c, m); ok {
 			return err
 		}
 		// It stopped this moment. Once close is done, the table has its successor or nothing.

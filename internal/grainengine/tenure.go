@@ -53,7 +53,10 @@ func (a *activation) ready(c anyCall, inner bool) bool {
 	if m.durable != nil {
 		if m.durable.again.Load() {
 			a.renew()
-			return a.state == nil || a.ready(c, inner) // without a state the call fails with the reason
+			if a.state == nil && !m.stale.Load() {
+				return true // the call fails with the reason
+			}
+			return a.ready(c, inner)
 		}
 		return true
 	}
