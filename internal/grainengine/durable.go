@@ -52,18 +52,26 @@ type endedTurn struct {
 	tells  []func()
 }
 
-// maxCommit bounds the states and replies of one commit, so that it fits a batch of the store.
-const maxCommit = 192 << 10
+// maxCommit bounds the States and replies of one commit with their keys, and maxForget the keys of the replies that it
+// removes, so that it fits a batch of the store.
+const (
+	maxCommit = 192 << 10
+	maxForget = 32 << 10
+)
 
-func (t *endedTurn) size() (n int) {
+// size is about what the turn takes in a commit; key is that of the grain's records.
+func (t *endedTurn) size(key int) (n int) {
 	for _, s := range t.states {
-		n += len(s.Data)
+		n += len(s.Data) + len(s.Name) + key
 	}
 	if t.reply != nil {
-		n += t.reply.size()
+		n += t.reply.size() + key
 	}
 	return n
 }
+
+// recordKey is about the length of a record's key in the shard.
+func (a *activation) recordKey() int { return len(a.kind.def.name) + len(a.key) + 64 }
 
 // restore reads what is stored into the States of a new G.
 func (a *activation) restore(cells []*cell) error {

@@ -77,7 +77,7 @@ func (w *committer) Run() {
 			d.mu.Unlock()
 			return
 		}
-		c := d.takeLocked(time.Now())
+		c := d.takeLocked(time.Now(), a.recordKey())
 		d.mu.Unlock()
 		version, err := a.store(&c)
 		if err != nil {
@@ -100,11 +100,11 @@ func (w *committer) Run() {
 }
 
 // takeLocked makes a commit of the turns that have ended, as many as fit.
-func (d *durable) takeLocked(now time.Time) Commit {
+func (d *durable) takeLocked(now time.Time, key int) Commit {
 	c := Commit{After: d.version, Counter: Counter{d.counter.Turn, rand.Uint64()}}
 	n, size := 0, 0
 	for _, t := range d.ended {
-		if size += t.size(); n > 0 && size > maxCommit {
+		if size += t.size(key); n > 0 && size > maxCommit {
 			break
 		}
 		n++
@@ -120,7 +120,7 @@ func (d *durable) takeLocked(now time.Time) Commit {
 	}
 	d.flight = append(d.flight, d.ended[:n]...)
 	d.ended = append([]*endedTurn(nil), d.ended[n:]...)
-	c.Forget = d.forgotten(now)
+	c.Forget = d.forgotten(now, max(1, maxForget/key))
 	return c
 }
 
@@ -135,11 +135,8 @@ func (c *Commit) change(s StateChange) {
 	c.States = append(c.States, s)
 }
 
-// maxForget bounds how many replies one commit removes.
-const maxForget = 256
-
-// forgotten takes replies that nobody can ask for any more out of the table.
-func (d *durable) forgotten(now time.Time) (list []raysys.TaskID) {
+// forgotten takes up to limit replies that nobody can ask for any more out of the table.
+func (d *durable) forgotten(now time.Time, limit int) (list []raysys.TaskID) {
 	if len(d.forget) == 0 && len(d.replies) > maxReplies/2 {
 		for id, p := range d.replies {
 			if !p.pending && p.over(now) {
@@ -152,7 +149,7 @@ func (d *durable) forgotten(now time.Time) (list []raysys.TaskID) {
 		p := d.replies[id]
 		switch {
 		case p == nil:
-		case p.pending || len(list) == maxForget:
+		case p.pending || len(list) == limit:
 			kept = append(kept, id)
 		default:
 			delete(d.replies, id)
