@@ -17,7 +17,6 @@ var acrossLighter = map[string]func(context.Context, Plan) (measured, error){
 	"locality": func(ctx context.Context, p Plan) (measured, error) {
 		return locality(ctx, p, sizesOfLocality{sizes: []int{100 << 10, 1 << 20}, tasks: 12, most: 64 << 20, once: 6 << 20})
 	},
-	"durable_calls": func(ctx context.Context, p Plan) (measured, error) { return durableOver(ctx, p, 300) },
 	"failover": func(ctx context.Context, p Plan) (measured, error) {
 		return failovers(ctx, p, []int{2}, 2, fault{name: "SIGKILL", strike: (*process).strike, deadline: 5 * time.Second})
 	},

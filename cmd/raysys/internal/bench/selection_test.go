@@ -57,12 +57,12 @@ func TestEveryRowIsThereOnce(t *testing.T) {
 		},
 		bench.CrossProcess: {
 			"tasks_async", "tasks_map", "tasks_sync", "tasks_multi_client_async", "actor_sync", "actor_async", "actor_n_n_async",
-			"wait_1k", "put_small", "transfer", "share", "broadcast", "bulk_p99", "allreduce_small", "grain_activate", "durable_calls", "node_join", "node_rss_3_peers", "failover", "failover_silence", "locality",
+			"wait_1k", "put_small", "transfer", "share", "broadcast", "bulk_p99", "allreduce_small", "grain_activate", "node_join", "node_rss_3_peers", "failover", "failover_silence", "locality",
 		},
 	} {
 		got := bench.Names(bench.Rows(tier))
 		for _, r := range bench.Rows(tier) {
-			if r.Operation == "" || r.Unit == "" || r.Tier != tier || r.Named != (r.Name == "failover_silence" || r.Name == "locality" || r.Name == "durable_calls") {
+			if r.Operation == "" || r.Unit == "" || r.Tier != tier || r.Named != (r.Name == "failover_silence" || r.Name == "locality") {
 				t.Errorf("row %s is not described: %+v", r.Name, r)
 			}
 		}
