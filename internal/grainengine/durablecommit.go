@@ -206,14 +206,16 @@ func (a *activation) discard(err error) {
 		}
 	}
 	d.mu.Unlock()
-	moved := errors.Is(err, raysys.ErrMoved)
-	if moved {
+	if errors.Is(err, raysys.ErrMoved) {
 		a.goStale()
 	}
+	// A caller on another node makes its call again also when this node is over: the grain goes to another one.
+	again := errors.Is(err, raysys.ErrMoved) || errors.Is(err, ErrETag)
+	fenced := errors.Is(err, raysys.ErrFenced)
 	for _, t := range all {
 		switch {
 		case t.call == nil:
-		case moved || errors.Is(err, ErrETag):
+		case again, fenced && t.call.inbound() != nil:
 			a.repeat(t.call)
 		default:
 			t.call.future().Fail(fmt.Errorf("%s: %w", t.call.Name(), err))
@@ -354,7 +356,7 @@ func awaited[T any](a *activation, start func(done func(T, error))) (T, error) {
 			rt.ClearAlarm(&alarm)
 			return o.v, o.err
 		case <-look:
-			if err := a.kind.engine.cfg.Cluster.Suspended(); err != nil {
+			if err := a.kind.engine.cfg.Cluster.Suspended(); errors.Is(err, raysys.ErrSuspended) {
 				a.giveUp(err)
 			}
 		}
