@@ -75,12 +75,6 @@ func TestDurableWithoutStore(t *testing.T) {
 		if _, err := long.Get(ctx); !errors.Is(err, raysys.ErrSuspended) || !errors.Is(err, raysys.ErrOutcomeUnknown) {
 			t.Errorf("at the end of the lease: %v, want ErrSuspended and ErrOutcomeUnknown", err)
 		}
-		c.StoreUp(all...)
-		c.Ready()
-		testkit.Eventually(t, time.Minute, "it answers again", func() bool {
-			n, err := vaultRead.Call(ctx, g).Get(ctx)
-			return err == nil && (n == 11 || n == 111)
-		})
 	}, testkit.Nodes(3), testkit.TTL(ttl))
 }
 
