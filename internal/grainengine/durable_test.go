@@ -130,6 +130,8 @@ func TestOutputGate(t *testing.T) {
 	second, third := v.add.Call(far, g, 100), v.add.Call(near, g, 1000)
 	last := v.get.Call(near, g)
 	nodetest.Eventually(t, "all turns run", func() bool { return v.runs.Load() == 6 })
+	v.get.Call(near, g)
+	nodetest.Eventually(t, "all turns are over", func() bool { return v.runs.Load() == 7 })
 	for name, done := range map[string]bool{
 		"a reply": settled(first) || settled(second) || settled(third), "a read of what is not stored": settled(read) || settled(last),
 	} {
