@@ -45,7 +45,7 @@
 //
 // When neither the owner nor a lender can be asked in step 1, refs calls FindCopies: the id follows from the submission
 // and the owner, so the directory is asked for copies at once. When there is none the value is lost, and the future has it
-// made again (core.Future.Rebuild): by its own recipe, or by asking the node that submitted the task (refs, recovery.go).
+// made again (core.Future.Rebuild): by its own recipe, or by asking the node that submitted the task (internal/refs/recovery.go).
 //
 // The states of the value, with both futures:
 //
