@@ -160,7 +160,7 @@ func (c *Cluster) rejoin(i int) {
 	switch l, err := h.start(ctx, h.kills()); {
 	case err == nil:
 		h.follow(l)
-	case !errors.Is(err, errKilled):
+	case !errors.Is(err, errKilled) && !errors.Is(err, errRuns):
 		c.report(h.name, fmt.Errorf("it did not join within %v: %w", restartLimit, err))
 	}
 }

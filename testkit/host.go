@@ -54,9 +54,13 @@ func (h *host) start(ctx context.Context, killed int) (*life, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h.mu.Lock()
-	if h.killed != killed {
+	switch {
+	case h.killed != killed:
 		h.mu.Unlock()
 		return nil, errKilled
+	case h.life != nil: // a start that had the turn before this one
+		h.mu.Unlock()
+		return nil, errRuns
 	}
 	h.abort = cancel
 	h.mu.Unlock()
@@ -137,7 +141,7 @@ func (h *host) follow(l *life) {
 		defer context.AfterFunc(h.c.closing, cancel)()
 		if next, err := h.start(ctx, l.killed); err == nil {
 			h.follow(next)
-		} else if h.c.closing.Err() == nil && !errors.Is(err, errKilled) {
+		} else if h.c.closing.Err() == nil && !errors.Is(err, errKilled) && !errors.Is(err, errRuns) {
 			h.c.report(h.name, fmt.Errorf("join again after it was fenced: %w", err))
 		}
 	})
@@ -193,6 +197,9 @@ func (h *host) kill() {
 
 // errKilled is why the work of a killed node is cancelled, for what of it still looks.
 var errKilled = fmt.Errorf("%w: the test killed its node", raysys.ErrClosed)
+
+// errRuns is why a start begins no life.
+var errRuns = errors.New("the node runs already")
 
 func (h *host) kills() int {
 	h.mu.Lock()
