@@ -59,7 +59,7 @@ func clusterParams(dir string, server *consulserver.Server, set ...string) tests
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "term": term, "until": until, "code": code, "crash": crash, "certs": certs, "consul": consulCommand, "listed": listed,
+			"await": await, "term": term, "until": until, "code": code, "crash": crash, "certs": makeCerts, "consul": consulCommand, "listed": listed,
 		},
 	}
 }

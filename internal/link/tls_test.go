@@ -2,91 +2,43 @@ package link_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/raysys/raysys/internal/certs"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/wire"
 )
 
 // authority signs certificates for a test.
 type authority struct {
-	t    testing.TB
-	dir  string
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-
+	*certs.Authority
+	t     testing.TB
 	valid [2]time.Duration // of what it issues, from now
 }
 
 func newAuthority(t testing.TB) *authority {
 	t.Helper()
-	a := &authority{t: t, dir: t.TempDir(), key: newKey(t), valid: [2]time.Duration{-time.Hour, time.Hour}}
-	a.cert = &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test CA"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, &a.key.PublicKey, a.key)
+	a, err := certs.New(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.write("ca.pem", "CERTIFICATE", der)
-	return a
-}
-
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func (a *authority) write(name, kind string, der []byte) string {
-	path := filepath.Join(a.dir, name)
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		a.t.Fatal(err)
-	}
-	return path
+	return &authority{a, t, [2]time.Duration{-time.Hour, time.Hour}}
 }
 
 // issue returns the files of a certificate with these URIs.
 func (a *authority) issue(name string, uris ...string) (cert, key string) {
 	a.t.Helper()
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(a.valid[0]), NotAfter: time.Now().Add(a.valid[1]),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	for _, s := range uris {
-		u, err := url.Parse(s)
-		if err != nil {
-			a.t.Fatal(err)
-		}
-		c.URIs = append(c.URIs, u)
-	}
-	k := newKey(a.t)
-	der, err := x509.CreateCertificate(rand.Reader, c, a.cert, &k.PublicKey, a.key)
+	cert, key, err := a.Issue(name, time.Now().Add(a.valid[0]), time.Now().Add(a.valid[1]), uris...)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	secret, err := x509.MarshalECPrivateKey(k)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	return a.write(name+".pem", "CERTIFICATE", der), a.write(name+".key", "EC PRIVATE KEY", secret)
+	return cert, key
 }
 
 func (a *authority) transport(name string, uris ...string) link.Transport {
@@ -98,7 +50,7 @@ func (a *authority) transport(name string, uris ...string) link.Transport {
 func (a *authority) trusting(other *authority, name string, uris ...string) link.Transport {
 	a.t.Helper()
 	cert, key := a.issue(name, uris...)
-	t, err := link.LoadUnverified(cert, key, filepath.Join(other.dir, "ca.pem"))
+	t, err := link.LoadUnverified(cert, key, other.CA)
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -203,13 +155,13 @@ func TestOwnCertificate(t *testing.T) {
 	valid := ca.valid
 	load := func(ca, trusted *authority) error {
 		cert, key := ca.issue("a", "raysys://test/a")
-		_, err := link.LoadTLS(cert, key, filepath.Join(trusted.dir, "ca.pem"))
+		_, err := link.LoadTLS(cert, key, trusted.CA)
 		return err
 	}
 	if err := load(ca, ca); err != nil {
 		t.Errorf("a good one: %v", err)
 	}
-	if err := load(foreign, ca); err == nil || !strings.Contains(err.Error(), "unknown authority") || !strings.Contains(err.Error(), "a.pem") {
+	if err := load(foreign, ca); err == nil || !strings.Contains(err.Error(), "unknown authority") || !strings.Contains(err.Error(), "a.crt") {
 		t.Errorf("one of another CA is accepted, or refused without a reason: %v", err)
 	}
 	ca.valid = [2]time.Duration{-2 * time.Hour, -time.Minute}
@@ -229,7 +181,7 @@ func TestLoadTLSErrors(t *testing.T) {
 	_, otherKey := ca.issue("b", "raysys://test/b")
 	nameless, namelessKey := ca.issue("n", "https://test/a")
 	twice, twiceKey := ca.issue("t", "raysys://test/a", "raysys://test/b")
-	root, none := filepath.Join(ca.dir, "ca.pem"), filepath.Join(ca.dir, "none.pem")
+	root, none := ca.CA, filepath.Join(t.TempDir(), "none.pem")
 	for _, c := range []struct{ cert, key, ca, text string }{
 		{none, key, root, "none.pem"},
 		{cert, otherKey, root, "b.key"},
