@@ -34,12 +34,11 @@ type batch struct {
 
 // read hands frames to their handlers until it is over. It returns why; nil when the session was ended otherwise.
 func (p *Peer) read() error {
-	in := readerOf(p.conn)
 	buf := make([]byte, readSize)
 	from, to := 0, 0 // bytes that are read and not handled
 	limit := p.link.cfg.MaxFrame
 	for !p.over.Load() {
-		n, err := in.Read(buf[to:])
+		n, err := p.conn.Read(buf[to:])
 		if n > 0 {
 			p.heard.Store(p.link.now())
 			to += n
