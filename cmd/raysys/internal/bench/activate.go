@@ -48,16 +48,7 @@ func (c *cluster) activate(ctx context.Context, first int, refs []raysys.Ref[int
 	for i := range refs {
 		refs[i] = where.Call(ctx, counters.Get("cold-"+strconv.Itoa(first+i)))
 	}
-	for _, r := range refs {
-		pid, err := r.Get(ctx)
-		if err != nil {
-			return err
-		}
-		if err := c.isWorker(pid); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.areWorkers(ctx, refs)
 }
 
 // transactions counts the keys that the raw limit has written.

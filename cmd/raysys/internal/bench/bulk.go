@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/grains"
 )
 
 // bulkTail measures small calls while large objects go the same way, beside the same calls while nothing does.
@@ -37,7 +36,7 @@ func bulkTail(ctx context.Context, p Plan) (m measured, err error) {
 			if _, err := call.loop(p.Slice, idle); err != nil {
 				return err
 			}
-			n, err := during(func() error { _, err := call.loop(p.Slice, busy); return err }, func() error { return c.carry(driver, g, data) })
+			n, err := during(func() error { _, err := call.loop(p.Slice, busy); return err }, func() error { return c.carry(driver, data) })
 			if err != nil {
 				return err
 			}
@@ -99,7 +98,7 @@ func during(do, other func() error) (n int, err error) {
 }
 
 // carry moves data to the worker once.
-func (c *cluster) carry(driver context.Context, _ grains.Grain[counter], data []byte) error {
+func (c *cluster) carry(driver context.Context, data []byte) error {
 	ref := raysys.Put(driver, data)
 	defer ref.Release()
 	_, err := c.look(driver, c.names[0], data, glance{Object: ref.Handle()})

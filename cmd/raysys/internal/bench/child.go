@@ -19,12 +19,11 @@ const (
 	childFirstTask = "first-task" // start a node, run one task, say so
 	childIdleNode  = "idle-node"  // start a node, say so
 	childGrains    = "grains"     // N: activate grains, write an idleReport
-	childWorker    = "worker"     // CLUSTER CONSUL NAME: join as a worker, say so
+	childWorker    = "worker"     // CLUSTER CONSUL NAME OPTIONS: join as a worker, say so
 	childEcho      = "echo"       // BYTES: be the raw end of connections, say where
 	childPing      = "ping"       // ADDRESS BYTES: measure a raw ping-pong
 	childCaller    = "caller"     // CLUSTER CONSUL OPERATION: join as a driver, measure the operation
 	childDrain     = "drain"      // ADDRESS BYTES CERTS NODE: read raw streams when the input says so, write how long it took
-	childHolder    = "holder"     // CLUSTER CONSUL NAME OPTIONS: join as a worker that holds large objects, say so
 	childMap       = "map"        // map files when the input says so, write how long it took
 	childSizes     = "sizes"      // CLUSTER CONSUL OPERATION: join as a driver, write a sizesReport of the operation
 )
@@ -45,18 +44,13 @@ func children() map[string]child {
 			return withNode(ctx, p, func(context.Context, *system.Node) error { return sayAndWait(in, out) })
 		}},
 		childGrains: {1, holdGrains},
-		childWorker: {3, func(ctx context.Context, p Plan, args []string, in io.Reader, out io.Writer) error {
-			p.Node = member(p.Node, args[0], args[1], args[2], system.Worker)
-			return withNode(ctx, p, func(context.Context, *system.Node) error { return sayAndWait(in, out) })
-		}},
+		childWorker: {4, work},
 		childEcho:   {1, beEcho},
 		childPing:   {2, pingEcho},
 		childCaller: {3, callAcross},
 		childDrain:  {4, beDrain},
-		childHolder: {4, holdObjects},
 		childMap:    {0, beMapper},
 		childSizes:  {3, sizeUp},
-		childNearby: localityChild(),
 	}
 }
 

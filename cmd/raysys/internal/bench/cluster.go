@@ -50,9 +50,7 @@ func (c *cluster) run(ctx context.Context, workers int, f func(driver context.Co
 	}
 	p := c.plan
 	p.Node = member(p.Node, c.name, p.Consul, "driver", system.Driver)
-	if c.options != nil {
-		c.options.apply(&p.Node, "driver")
-	}
+	c.options.apply(&p.Node, "driver")
 	return withNode(ctx, p, func(driver context.Context, n *system.Node) error {
 		c.driver = n
 		if err := c.settled(ctx); err != nil {
@@ -85,15 +83,11 @@ func (c *cluster) launch(ctx context.Context) (*process, error) { return c.launc
 func (c *cluster) launchOn(ctx context.Context, cpu int) (*process, error) {
 	c.started++
 	name := "worker-" + strconv.Itoa(c.started)
-	args := []string{childWorker, c.name, c.plan.Consul, name}
-	if c.options != nil {
-		o, err := json.Marshal(c.options)
-		if err != nil {
-			return nil, err
-		}
-		args = append([]string{childHolder}, append(args[1:], string(o))...)
+	o, err := json.Marshal(c.options)
+	if err != nil {
+		return nil, err
 	}
-	w, err := launchOn(ctx, c.plan, cpu, args...)
+	w, err := launchOn(ctx, c.plan, cpu, childWorker, c.name, c.plan.Consul, name, string(o))
 	if err == nil {
 		c.workers, c.names = append(c.workers, w), append(c.names, name)
 	}

@@ -24,8 +24,11 @@ type options struct {
 	Certs     string `json:"certs"` // directory of makeCertificates; empty for plain TCP
 }
 
-// apply makes a node one of the cluster's.
+// apply makes a node one of the cluster's. Nil options change nothing.
 func (o *options) apply(cfg *system.Config, node string) {
+	if o == nil {
+		return
+	}
 	cfg.Objects.NoSharing = o.NoSharing
 	cfg.Cluster.Labels = map[string]string{workerLabel: node}
 	if o.Certs != "" {
@@ -36,9 +39,9 @@ func (o *options) apply(cfg *system.Config, node string) {
 // workerLabel is the label by which a task is kept to one worker.
 const workerLabel = "bench-worker"
 
-// holdObjects is the child that is a worker with options.
-func holdObjects(ctx context.Context, p Plan, args []string, in io.Reader, out io.Writer) error {
-	var o options
+// work is the child that is a worker. Its options may be null.
+func work(ctx context.Context, p Plan, args []string, in io.Reader, out io.Writer) error {
+	var o *options
 	if err := json.Unmarshal([]byte(args[3]), &o); err != nil {
 		return &SelectionError{fmt.Sprintf("options %q: %v", args[3], err)}
 	}

@@ -2,15 +2,12 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -57,36 +54,11 @@ var (
 	})
 )
 
-// childNearby is a worker that fetches objects from other processes of the host as from other hosts: CLUSTER CONSUL
-// NAME.
-const childNearby = "locality"
-
-func localityChild() child {
-	return child{3, func(ctx context.Context, p Plan, args []string, in io.Reader, out io.Writer) error {
-		p.Node = member(p.Node, args[0], args[1], args[2], system.Worker)
-		p.Node.Objects.NoSharing = true
-		p.Node.Cluster.Labels = map[string]string{"node": args[2]}
-		return withNode(ctx, p, func(context.Context, *system.Node) error { return sayAndWait(in, out) })
-	}}
-}
-
-// localityNodes are the names of the two nodes.
-var localityNodes = [2]string{"locality-1", "locality-2"}
-
 func locality(ctx context.Context, p Plan, sizes sizesOfLocality) (m measured, err error) {
-	p.Node.Objects.NoSharing = true
-	c := &cluster{name: clusterName(), plan: p}
-	for _, name := range localityNodes {
-		w, err := launchOn(ctx, p, anywhere, childNearby, c.name, p.Consul, name)
-		if err != nil {
-			return m, errors.Join(err, c.end())
-		}
-		c.workers = append(c.workers, w)
-	}
 	all := map[string]any{}
-	err = c.run(ctx, 0, func(driver context.Context, _ *cluster) error {
+	err = withObjects(ctx, p, 2, options{NoSharing: true}, func(driver context.Context, c *cluster) error {
 		for _, size := range sizes.sizes {
-			s := localitySize{size: size, n: max(min(sizes.tasks, sizes.most/size), 2), batch: max(min(sizes.once/size, 1000), 2)}
+			s := localitySize{size: size, n: max(min(sizes.tasks, sizes.most/size), 2), batch: max(min(sizes.once/size, 1000), 2), workers: c.names}
 			if err := s.measure(driver); err != nil {
 				return fmt.Errorf("objects of %d bytes: %w", size, err)
 			}
@@ -99,12 +71,13 @@ func locality(ctx context.Context, p Plan, sizes sizesOfLocality) (m measured, e
 	m.limit, m.latencyOf = "the same tasks, placed by raysys.Spread", "one task at a time, submitted where its object is not"
 	m.note("sizes", all)
 	m.note("nodes", "the driver without CPUs of its own, two worker processes, the bytes through TCP")
-	return m, errors.Join(err, c.sweep(ctx))
+	return m, err
 }
 
 // localitySize measures one size.
 type localitySize struct {
 	size, n, batch int
+	workers        []string // two
 	sides          [2]localitySide
 }
 
@@ -153,7 +126,7 @@ func (s *localitySize) measure(ctx context.Context) error {
 func (s *localitySize) objects(ctx context.Context, n int, draw *rand.Rand) ([]raysys.Ref[[]byte], error) {
 	refs := make([]raysys.Ref[[]byte], n)
 	for i := range refs {
-		refs[i] = makeObject.With(raysys.Label("node", localityNodes[draw.IntN(2)])).Go(ctx, s.size)
+		refs[i] = makeObject.With(raysys.Label(workerLabel, s.workers[draw.IntN(2)])).Go(ctx, s.size)
 	}
 	ready, rest, err := raysys.Wait(ctx, refs, n)
 	if err == nil && len(rest) > 0 {

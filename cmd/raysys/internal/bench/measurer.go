@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -45,43 +44,58 @@ func sliceOf(h *hist) slice {
 
 // measureOnDemand is the child's end: it says that it is ready, and measures until its input ends.
 func measureOnDemand(ctx context.Context, s side, in io.Reader, out io.Writer) error {
-	if _, err := io.WriteString(out, readyLine); err != nil {
-		return fmt.Errorf("tell parent: %w", err)
-	}
-	enc := json.NewEncoder(out)
-	for lines := bufio.NewScanner(in); ; {
-		if !lines.Scan() {
-			return lines.Err()
-		}
+	return answerLines(in, out, func(line string) (string, error) {
 		if err := context.Cause(ctx); err != nil {
-			return err
+			return "", err
 		}
-		ns, err := strconv.ParseInt(lines.Text(), 10, 64)
+		ns, err := strconv.ParseInt(line, 10, 64)
 		if err != nil {
-			return fmt.Errorf("parent wrote %q, not nanoseconds", lines.Text())
+			return "", fmt.Errorf("parent wrote %q, not nanoseconds", line)
 		}
 		var h hist
 		if _, err := s.loop(time.Duration(ns), &h); err != nil {
-			return err
+			return "", err
 		}
-		if err := enc.Encode(sliceOf(&h)); err != nil {
-			return fmt.Errorf("tell parent: %w", err)
-		}
-	}
+		found, err := json.Marshal(sliceOf(&h))
+		return string(found), err
+	})
 }
 
 // measure is the parent's end.
 func (c *process) measure(d time.Duration) (*hist, error) {
-	if _, err := fmt.Fprintln(c.in, int64(d)); err != nil {
-		return nil, fmt.Errorf("tell child to measure: %w", err)
-	}
-	line, err := c.line()
+	line, err := c.ask(strconv.FormatInt(int64(d), 10))
 	if err != nil {
 		return nil, err
 	}
 	var s slice
-	if err := json.NewDecoder(strings.NewReader(line)).Decode(&s); err != nil {
+	if err := json.Unmarshal([]byte(line), &s); err != nil {
 		return nil, fmt.Errorf("read what child measured: %w", err)
 	}
 	return s.hist()
+}
+
+// answerLines is a child that says it is ready, and then answers each line of its input with one.
+func answerLines(in io.Reader, out io.Writer, answer func(line string) (string, error)) error {
+	if _, err := io.WriteString(out, readyLine); err != nil {
+		return fmt.Errorf("tell parent: %w", err)
+	}
+	lines := bufio.NewScanner(in)
+	for lines.Scan() {
+		s, err := answer(lines.Text())
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(out, s); err != nil {
+			return fmt.Errorf("tell parent: %w", err)
+		}
+	}
+	return lines.Err()
+}
+
+// ask writes a line to such a child, and returns its answer.
+func (c *process) ask(line string) (string, error) {
+	if _, err := fmt.Fprintln(c.in, line); err != nil {
+		return "", fmt.Errorf("tell child: %w", err)
+	}
+	return c.line()
 }

@@ -64,7 +64,7 @@ func (c *cluster) idle(ctx context.Context, w *process, slice time.Duration) (fl
 func nodeJoin(ctx context.Context, p Plan) (measured, error) {
 	var m measured
 	err := withCluster(ctx, p, 1, func(driver context.Context, c *cluster) (err error) {
-		m, err = compareStarts(driver, p, childWorker, c.name, p.Consul, "joins")
+		m, err = compareStarts(driver, p, childWorker, c.name, p.Consul, "joins", "null")
 		return err
 	})
 	m.latencyOf = "start of the process to a node that has joined, seen by the parent"

@@ -34,6 +34,8 @@ func newPool() *pool {
 	return p
 }
 
+func onPool() bare { return newPool() }
+
 func (p *pool) close() {
 	close(p.jobs)
 	p.workers.Wait()

@@ -19,28 +19,26 @@ func table1k(n int) map[int]int {
 	return m
 }
 
-func getSmall(ctx context.Context, p Plan) (m measured, err error) {
-	err = withNode(ctx, p, func(driver context.Context, _ *system.Node) error {
+func getSmall(ctx context.Context, p Plan) (measured, error) {
+	m, err := onNode(ctx, p, compareRates, func(driver context.Context) (value, limit side) {
 		refs, bare := make([]raysys.Ref[int], batch), table1k(batch)
 		for i := range refs {
 			refs[i] = raysys.Put(driver, i)
 		}
-		m, err = compareRates(ctx, p, side{batch, func() error { return getAll(driver, refs) }},
-			side{batch, func() error { return lookAll(bare) }})
-		m.limit, m.latencyOf = mapName, "1000 gets"
-		return err
+		return side{batch, func() error { return getAll(driver, refs, 0) }}, side{batch, func() error { return lookAll(bare) }}
 	})
+	m.limit, m.latencyOf = mapName, "1000 gets"
 	return m, err
 }
 
-// getAll gets objects that hold 0, 1, 2...
-func getAll(ctx context.Context, refs []raysys.Ref[int]) error {
+// getAll gets values that are first, first+1...
+func getAll(ctx context.Context, refs []raysys.Ref[int], first int) error {
 	for i, r := range refs {
 		v, err := r.Get(ctx)
 		if err != nil {
 			return err
 		}
-		if err := expect(v, i); err != nil {
+		if err := expect(v, first+i); err != nil {
 			return err
 		}
 	}
@@ -57,25 +55,26 @@ func lookAll(m map[int]int) error {
 	return nil
 }
 
-func putSmall(ctx context.Context, p Plan) (m measured, err error) {
-	err = withNode(ctx, p, func(driver context.Context, _ *system.Node) error {
+func putSmall(ctx context.Context, p Plan) (measured, error) {
+	m, err := onNode(ctx, p, compareRates, func(driver context.Context) (value, limit side) {
 		refs, bare := make([]raysys.Ref[int], batch), table1k(batch)
-		m, err = compareRates(ctx, p, side{batch, func() error {
+		value = side{batch, func() error {
 			for i := range refs {
 				refs[i] = raysys.Put(driver, i)
 			}
 			v, err := refs[batch-1].Get(driver)
 			return errors.Join(err, expect(v, batch-1))
-		}}, side{batch, func() error {
+		}}
+		limit = side{batch, func() error {
 			for i := range batch {
 				bare[i] = i
 			}
 			return nil
-		}})
-		m.limit, m.latencyOf = "store into a map[int]int", "1000 puts"
-		m.note("note", "a thousand objects are alive at a time; the garbage collector frees the others while the row runs. The map allocates nothing")
-		return err
+		}}
+		return value, limit
 	})
+	m.limit, m.latencyOf = "store into a map[int]int", "1000 puts"
+	m.note("note", "a thousand objects are alive at a time; the garbage collector frees the others while the row runs. The map allocates nothing")
 	return m, err
 }
 
@@ -92,7 +91,7 @@ func getList(ctx context.Context, p Plan) (m measured, err error) {
 			if err != nil {
 				return err
 			}
-			return getAll(driver, refs)
+			return getAll(driver, refs, 0)
 		}), one(func() error { return lookAll(bare) }))
 		if err != nil {
 			return err
@@ -102,18 +101,6 @@ func getList(ctx context.Context, p Plan) (m measured, err error) {
 		var h hist
 		alone, err := one(func() error { _, err := list.Get(driver); return err }).loop(p.Slice/4, &h)
 		m.note("list_alone_per_s", figures(alone))
-		return err
-	})
-	return m, err
-}
-
-func waitThousand(ctx context.Context, p Plan) (m measured, err error) {
-	err = withNode(ctx, p, func(driver context.Context, _ *system.Node) error {
-		pool := newReporters()
-		defer pool.close()
-		refs := make([]raysys.Ref[int], batch)
-		m, err = compareRates(ctx, p, one(func() error { return submitAndWait(driver, refs) }), one(pool.run))
-		m.limit, m.latencyOf = "goroutine pool that reports each end on a channel, 1000 tasks", "1000 tasks and 1000 waits"
 		return err
 	})
 	return m, err
@@ -137,17 +124,18 @@ func submitAndWait(ctx context.Context, refs []raysys.Ref[int]) error {
 	return nil
 }
 
-func manyArgs(ctx context.Context, p Plan) (m measured, err error) {
-	err = withNode(ctx, p, func(driver context.Context, _ *system.Node) error {
+func manyArgs(ctx context.Context, p Plan) (measured, error) {
+	m, err := onNode(ctx, p, compareLatency, func(driver context.Context) (value, limit side) {
 		bare := make(map[int]int, listLength)
-		m, err = compareLatency(ctx, p, one(func() error {
+		value = one(func() error {
 			refs := make([]raysys.Ref[int], listLength)
 			for i := range refs {
 				refs[i] = raysys.Put(driver, i)
 			}
 			v, err := sum.Go(driver, addends{refs}).Get(driver)
 			return errors.Join(err, expect(v, listLength*(listLength-1)/2))
-		}), one(func() error {
+		})
+		limit = one(func() error {
 			clear(bare)
 			for i := range listLength {
 				bare[i] = i
@@ -157,9 +145,9 @@ func manyArgs(ctx context.Context, p Plan) (m measured, err error) {
 				total += bare[i]
 			}
 			return expect(total, listLength*(listLength-1)/2)
-		}))
-		m.limit, m.latencyOf = "10,000 stores into a map[int]int and 10,000 accesses", "10,000 puts, one task, its result"
-		return err
+		})
+		return value, limit
 	})
+	m.limit, m.latencyOf = "10,000 stores into a map[int]int and 10,000 accesses", "10,000 puts, one task, its result"
 	return m, err
 }

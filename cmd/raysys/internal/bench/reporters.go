@@ -5,6 +5,8 @@ import (
 	"sync"
 )
 
+const reportersName = "goroutine pool that reports each end on a channel, 1000 tasks"
+
 // reporters is the raw limit of wait_1k: a pool whose workers say on a channel which task has ended, so that a caller
 // takes one end after the other.
 type reporters struct {
@@ -25,7 +27,7 @@ func newReporters() *reporters {
 	return r
 }
 
-func (r *reporters) run() error {
+func (r *reporters) run([]int) error {
 	for i := range batch {
 		r.jobs <- i
 	}

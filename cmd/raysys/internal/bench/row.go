@@ -97,5 +97,17 @@ func withNode(ctx context.Context, p Plan, f func(ctx context.Context, n *system
 	return f(n.Context(ctx), n)
 }
 
+// onNode compares two sides on a node of its own.
+func onNode(ctx context.Context, p Plan, compare func(ctx context.Context, p Plan, value, limit side) (measured, error),
+	prepare func(driver context.Context) (value, limit side),
+) (m measured, err error) {
+	err = withNode(ctx, p, func(driver context.Context, _ *system.Node) error {
+		value, limit := prepare(driver)
+		m, err = compare(ctx, p, value, limit)
+		return err
+	})
+	return m, err
+}
+
 // closeGrace bounds the wait for a node to close: nothing runs any more when a row closes its node, so it is for faults.
 const closeGrace = 10 * time.Second

@@ -63,11 +63,11 @@ func unavailable(r Row) string {
 func catalogue() []Row {
 	return []Row{
 		{
-			Name: "tasks_async", Unit: "tasks/s", measure: tasksAsync,
+			Name: "tasks_async", Unit: "tasks/s", measure: taskBatches.beside(poolName, onPool),
 			Operation: "submit 1000 tasks with one Go each, then get 1000 results",
 		},
 		{
-			Name: "tasks_map", Unit: "tasks/s", measure: tasksMap,
+			Name: "tasks_map", Unit: "tasks/s", measure: taskMaps.beside(poolName, onPool),
 			Operation: "one Map over 1000 arguments, then get 1000 results",
 		},
 		{
@@ -75,7 +75,7 @@ func catalogue() []Row {
 			Operation: "submit one task and get its result",
 		},
 		{
-			Name: "tasks_multi_client_async", Unit: "tasks/s", measure: tasksClients,
+			Name: "tasks_multi_client_async", Unit: "tasks/s", measure: clientBatches.beside(poolName+", 4 submitters", onPool),
 			Operation: "tasks_async from 4 drivers at the same time",
 		},
 		{
@@ -83,11 +83,11 @@ func catalogue() []Row {
 			Operation: "call one grain and get the result",
 		},
 		{
-			Name: "actor_async", Unit: "calls/s", measure: actorAsync,
+			Name: "actor_async", Unit: "calls/s", measure: callBatches.besideActors(mailboxName, 1),
 			Operation: "1000 calls to one grain in flight, then get 1000 results",
 		},
 		{
-			Name: "actor_n_n_async", Unit: "calls/s", measure: actorClients,
+			Name: "actor_n_n_async", Unit: "calls/s", measure: clientCalls.besideActors(mailboxName+", 4 callers and 4 of them", clients),
 			Operation: "4 drivers, each with 1000 calls in flight, spread over 4 grains",
 		},
 		{
@@ -107,7 +107,7 @@ func catalogue() []Row {
 			Operation: "get a task's result that holds 10,000 refs, then get the value of each",
 		},
 		{
-			Name: "wait_1k", Unit: "runs/s", measure: waitThousand,
+			Name: "wait_1k", Unit: "runs/s", measure: waits.beside(reportersName, func() bare { return newReporters() }),
 			Operation: "submit 1000 tasks, then 1000 times wait for one of those left",
 		},
 		{
@@ -136,11 +136,11 @@ func catalogue() []Row {
 func crossCatalogue() []Row {
 	return []Row{
 		{
-			Name: "tasks_async", Unit: "tasks/s", measure: tasksAsyncAcross,
+			Name: "tasks_async", Unit: "tasks/s", measure: taskBatches.besideEcho,
 			Operation: "submit 1000 tasks with one Go each, run in another process, then get 1000 results",
 		},
 		{
-			Name: "tasks_map", Unit: "tasks/s", measure: tasksMapAcross,
+			Name: "tasks_map", Unit: "tasks/s", measure: taskMaps.besideEcho,
 			Operation: "one Map over 1000 arguments, run in another process, then get 1000 results",
 		},
 		{
@@ -148,7 +148,7 @@ func crossCatalogue() []Row {
 			Operation: "submit one task, run in another process, and get its result",
 		},
 		{
-			Name: "tasks_multi_client_async", Unit: "tasks/s", measure: tasksClientsAcross,
+			Name: "tasks_multi_client_async", Unit: "tasks/s", measure: clientBatches.besideEcho,
 			Operation: "tasks_async from 4 drivers of one process at the same time",
 		},
 		{
@@ -156,19 +156,19 @@ func crossCatalogue() []Row {
 			Operation: "call one grain in another process and get the result",
 		},
 		{
-			Name: "actor_async", Unit: "calls/s", measure: actorAsyncAcross,
+			Name: "actor_async", Unit: "calls/s", measure: callBatches.besideEcho,
 			Operation: "1000 calls to one grain in another process in flight, then get 1000 results",
 		},
 		{
-			Name: "actor_n_n_async", Unit: "calls/s", measure: actorClientsAcross,
+			Name: "actor_n_n_async", Unit: "calls/s", measure: clientCalls.besideEcho,
 			Operation: "4 drivers of one process, each with 1000 calls in flight, spread over 4 grains in another",
 		},
 		{
-			Name: "wait_1k", Unit: "runs/s", measure: waitAcross,
+			Name: "wait_1k", Unit: "runs/s", measure: waits.besideEcho,
 			Operation: "submit 1000 tasks, run in another process, then 1000 times wait for one of those left",
 		},
 		{
-			Name: "put_small", Unit: "puts/s", measure: putAcross,
+			Name: "put_small", Unit: "puts/s", measure: seenPuts.besideEcho,
 			Operation: "put of one int, seen by another process: 1000 of them are the argument of a task there",
 		},
 		{

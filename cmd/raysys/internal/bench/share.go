@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -106,48 +105,35 @@ func newMapped(ctx context.Context, p Plan, data []byte) (*mapped, error) {
 
 // open has the child map it, read a byte of every page, and put it back.
 func (m *mapped) open() (open, touch time.Duration, err error) {
-	if _, err := fmt.Fprintln(m.child.in, m.path, m.n); err != nil {
-		return 0, 0, fmt.Errorf("tell child to map: %w", err)
-	}
-	line, err := m.child.line()
+	line, err := m.child.ask(fmt.Sprint(m.path, " ", m.n))
 	if err != nil {
 		return 0, 0, err
 	}
-	var a, b int64
-	if _, err := fmt.Sscan(line, &a, &b); err != nil {
+	if _, err := fmt.Sscan(line, (*int64)(&open), (*int64)(&touch)); err != nil {
 		return 0, 0, fmt.Errorf("read what child measured, %q: %w", line, err)
 	}
-	return time.Duration(a), time.Duration(b), nil
+	return open, touch, nil
 }
 
 func (m *mapped) close() error { return errors.Join(m.child.end(), m.done()) }
 
 // beMapper is the child: a path and a length on each line of its input.
 func beMapper(_ context.Context, _ Plan, _ []string, in io.Reader, out io.Writer) error {
-	if _, err := io.WriteString(out, readyLine); err != nil {
-		return fmt.Errorf("tell parent: %w", err)
-	}
-	for lines := bufio.NewScanner(in); lines.Scan(); {
-		path, length, _ := strings.Cut(lines.Text(), " ")
+	return answerLines(in, out, func(line string) (string, error) {
+		path, length, _ := strings.Cut(line, " ")
 		n, err := strconv.Atoi(length)
 		if err != nil {
-			return fmt.Errorf("parent wrote %q, which is no path and length", lines.Text())
+			return "", fmt.Errorf("parent wrote %q, which is no path and length", line)
 		}
 		begin := time.Now()
 		b, done, err := mapFile(path, n)
 		if err != nil {
-			return err
+			return "", err
 		}
 		open := time.Since(begin)
 		begin = time.Now()
 		touched.Store(touch(b))
 		took := time.Since(begin)
-		if err := done(); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(out, int64(open), int64(took)); err != nil {
-			return fmt.Errorf("tell parent: %w", err)
-		}
-	}
-	return nil
+		return fmt.Sprint(int64(open), " ", int64(took)), done()
+	})
 }

@@ -17,16 +17,15 @@ const (
 	syncCall = "call"
 )
 
+// syncOperations says what is timed.
+var syncOperations = map[string]string{syncTask: "Go and Get of one task", syncCall: "Call and Get of one grain call"}
+
 func tasksSyncAcross(ctx context.Context, p Plan) (measured, error) {
-	m, err := syncAcross(ctx, p, syncTask)
-	m.latencyOf = "Go and Get of one task"
-	return m, err
+	return syncAcross(ctx, p, syncTask)
 }
 
 func actorSyncAcross(ctx context.Context, p Plan) (measured, error) {
-	m, err := syncAcross(ctx, p, syncCall)
-	m.latencyOf = "Call and Get of one grain call"
-	return m, err
+	return syncAcross(ctx, p, syncCall)
 }
 
 // layout is one way to spread the two ends over the CPUs.
@@ -88,6 +87,7 @@ func syncAcross(ctx context.Context, p Plan, operation string) (m measured, err 
 		}
 	}
 	m = worst(variants, func(v *variant) float64 { return v.value / v.limitValue })
+	m.latencyOf = syncOperations[operation]
 	m.note("request_bytes", sizes.Request)
 	m.note("reply_bytes", sizes.Reply)
 	if missing != "" {
@@ -176,26 +176,31 @@ func callAcross(ctx context.Context, p Plan, args []string, in io.Reader, out io
 
 // withOperation runs f with an operation that waits for its result.
 func withOperation(ctx context.Context, p Plan, operation string, f func(driver context.Context, do func() error) error) error {
-	if operation != syncTask && operation != syncCall {
+	if syncOperations[operation] == "" {
 		return &SelectionError{fmt.Sprintf("operation %q: give %s or %s", operation, syncTask, syncCall)}
 	}
 	return withNode(ctx, p, func(driver context.Context, _ *system.Node) error {
 		if err := otherProcess(driver, operation); err != nil {
 			return err
 		}
-		if operation == syncTask {
-			return f(driver, func() error {
-				v, err := increment.Go(driver, 1).Get(driver)
-				return errors.Join(err, expect(v, raw(1)))
-			})
-		}
-		g, last := counters.Get("sync"), 0
-		return f(driver, func() error {
-			last++
-			v, err := add.Call(driver, g, 1).Get(driver)
-			return errors.Join(err, expect(v, last))
-		})
+		return f(driver, waiting(driver, operation))
 	})
+}
+
+// waiting returns the operation, which waits for its result.
+func waiting(driver context.Context, operation string) func() error {
+	if operation == syncTask {
+		return func() error {
+			v, err := increment.Go(driver, 1).Get(driver)
+			return errors.Join(err, expect(v, raw(1)))
+		}
+	}
+	g, last := counters.Get("sync"), 0
+	return func() error {
+		last++
+		v, err := add.Call(driver, g, 1).Get(driver)
+		return errors.Join(err, expect(v, last))
+	}
 }
 
 // otherProcess makes sure that the other end of the operation is in another process.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"time"
 
@@ -34,11 +35,11 @@ func transfer(ctx context.Context, p Plan) (m measured, err error) {
 	all := m.detail["variants"].(map[string]any)
 	all[getCopy] = plain[2].figures()
 
-	dir, remove, err := tempDir()
+	dir, err := os.MkdirTemp("", "raysys-bench-")
 	if err != nil {
-		return m, err
+		return m, fmt.Errorf("make a directory: %w", err)
 	}
-	defer func() { err = errors.Join(err, remove()) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	tls, err := transferBy(ctx, p, data, dir)
 	if err != nil {
 		return m, fmt.Errorf("with TLS: %w", err)

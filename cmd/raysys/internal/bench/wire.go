@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
 )
 
 // The raw limit of messages between processes: frames of a length and a number over TCP, each answered with raw of the
@@ -21,13 +20,8 @@ const (
 // echo is the other end of the raw connections, in a process of its own. It answers each frame with one of answer
 // bytes, or of the same length when answer is 0, and writes when there is nothing more to read.
 type echo struct {
+	*rawServer
 	answer int
-	ln     net.Listener
-	all    sync.WaitGroup
-
-	mu    sync.Mutex // guards the rest
-	conns []net.Conn
-	shut  bool
 }
 
 // listenEcho begins to answer, on a free port of loopback.
@@ -39,32 +33,9 @@ func listenEcho(answer int) (*echo, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &echo{answer: answer, ln: ln}
-	e.all.Go(e.accept)
+	e := &echo{answer: answer}
+	e.rawServer = newRawServer(ln, e.serve)
 	return e, nil
-}
-
-func (e *echo) address() string { return e.ln.Addr().String() }
-
-func (e *echo) accept() {
-	for {
-		conn, err := e.ln.Accept()
-		if err != nil {
-			return // closed
-		}
-		e.mu.Lock()
-		if e.shut {
-			e.mu.Unlock()
-			conn.Close()
-			return
-		}
-		e.conns = append(e.conns, conn)
-		e.mu.Unlock()
-		e.all.Go(func() {
-			defer conn.Close()
-			_ = e.serve(conn) // the asking end sees the connection close, and names the answer that is missing
-		})
-	}
 }
 
 // serve answers one connection.
@@ -89,17 +60,6 @@ func (e *echo) serve(conn net.Conn) error {
 		}
 		out = out[:0]
 	}
-}
-
-func (e *echo) close() {
-	e.ln.Close()
-	e.mu.Lock()
-	e.shut = true
-	for _, c := range e.conns {
-		c.Close()
-	}
-	e.mu.Unlock()
-	e.all.Wait()
 }
 
 func frameSize(n int) bool { return n >= frameMin && n <= frameMax }
