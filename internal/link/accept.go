@@ -144,13 +144,8 @@ func (l *Link) answerElder(ctx context.Context, conn net.Conn, s *slot, own, h *
 // confirm ends a handshake.
 type confirm struct{ order uint64 }
 
-func (c *confirm) append(dst []byte) []byte { return appendNumber(dst, tagOrder, c.order) }
+func (c *confirm) fields() []field { return []field{{tagOrder, &c.order}} }
 
-func (c *confirm) read(b []byte) error {
-	return readFields(b, func(tag uint64, value []byte) error {
-		if tag == tagOrder {
-			return readNumber(tag, value, &c.order)
-		}
-		return nil
-	})
-}
+func (c *confirm) append(dst []byte) []byte { return appendFields(dst, c.fields()) }
+
+func (c *confirm) read(b []byte) error { return readFields(b, c.fields()) }

@@ -73,60 +73,33 @@ const (
 	tagWindow      = 30 // to 32, one per class
 )
 
-func (h *hello) append(dst []byte) []byte {
-	dst = appendNumber(dst, tagProtocolMin, h.protocolMin)
-	dst = appendNumber(dst, tagProtocolMax, h.protocolMax)
-	dst = h.id.append(dst)
-	dst = appendText(dst, tagTo, h.to)
-	dst = appendNumber(dst, tagSession, h.session)
-	dst = appendNumber(dst, tagGone, h.gone)
-	dst = appendNumber(dst, tagOrder, h.order)
-	dst = appendNumber(dst, tagMaxFrame, h.maxFrame)
-	dst = appendNumber(dst, tagMaxBulk, h.maxBulk)
-	dst = appendNumber(dst, tagFeatures, h.features)
-	for c, w := range h.window {
-		dst = appendNumber(dst, tagWindow+uint64(c), w)
+func (h *hello) fields() []field {
+	list := []field{{tagProtocolMin, &h.protocolMin}, {tagProtocolMax, &h.protocolMax}}
+	list = append(list, h.id.fields()...)
+	list = append(list, []field{
+		{tagTo, (*string)(&h.to)},
+		{tagSession, &h.session},
+		{tagGone, &h.gone},
+		{tagOrder, &h.order},
+		{tagMaxFrame, &h.maxFrame},
+		{tagMaxBulk, &h.maxBulk},
+		{tagFeatures, &h.features},
+	}...)
+	for c := range h.window {
+		list = append(list, field{tagWindow + uint64(c), &h.window[c]})
 	}
-	return dst
+	return list
 }
 
-func (h *hello) read(b []byte) error {
-	return readFields(b, func(tag uint64, value []byte) error {
-		switch tag {
-		case tagProtocolMin:
-			return readNumber(tag, value, &h.protocolMin)
-		case tagProtocolMax:
-			return readNumber(tag, value, &h.protocolMax)
-		case tagTo:
-			return readText(tag, value, &h.to)
-		case tagSession:
-			return readNumber(tag, value, &h.session)
-		case tagGone:
-			return readNumber(tag, value, &h.gone)
-		case tagOrder:
-			return readNumber(tag, value, &h.order)
-		case tagMaxFrame:
-			return readNumber(tag, value, &h.maxFrame)
-		case tagMaxBulk:
-			return readNumber(tag, value, &h.maxBulk)
-		case tagFeatures:
-			return readNumber(tag, value, &h.features)
-		case tagWindow, tagWindow + 1, tagWindow + 2:
-			return readNumber(tag, value, &h.window[tag-tagWindow])
-		}
-		_, err := h.id.read(tag, value)
-		return err
-	})
-}
+func (h *hello) append(dst []byte) []byte { return appendFields(dst, h.fields()) }
+
+func (h *hello) read(b []byte) error { return readFields(b, h.fields()) }
 
 // protocol returns the highest version that both sides speak.
-func protocol(ownMin, ownMax, min, max uint64) (uint64, error) {
-	v := ownMax
-	if max < v {
-		v = max
-	}
-	if v < ownMin || v < min || v == 0 {
-		return 0, reject(CodeProtocol, "one side speaks versions %d to %d, the other %d to %d: upgrade the older program", ownMin, ownMax, min, max)
+func protocol(ownMin, ownMax, peerMin, peerMax uint64) (uint64, error) {
+	v := min(ownMax, peerMax)
+	if v < ownMin || v < peerMin || v == 0 {
+		return 0, reject(CodeProtocol, "one side speaks versions %d to %d, the other %d to %d: upgrade the older program", ownMin, ownMax, peerMin, peerMax)
 	}
 	return v, nil
 }
@@ -137,29 +110,18 @@ const (
 	tagRejectionSession = 3
 )
 
+func (r *Rejection) fields(code *uint64, text *string) []field {
+	return []field{{tagCode, code}, {tagReason, text}, {tagRejectionSession, &r.session}}
+}
+
 func (r *Rejection) append(dst []byte) []byte {
-	dst = appendNumber(dst, tagCode, uint64(r.Code))
-	text := r.Text
-	if len(text) > maxText {
-		text = text[:maxText]
-	}
-	dst = appendText(dst, tagReason, text)
-	return appendNumber(dst, tagRejectionSession, r.session)
+	code, text := uint64(r.Code), r.Text[:min(len(r.Text), maxText)]
+	return appendFields(dst, r.fields(&code, &text))
 }
 
 func (r *Rejection) read(b []byte) error {
 	var code uint64
-	err := readFields(b, func(tag uint64, value []byte) error {
-		switch tag {
-		case tagCode:
-			return readNumber(tag, value, &code)
-		case tagReason:
-			return readText(tag, value, &r.Text)
-		case tagRejectionSession:
-			return readNumber(tag, value, &r.session)
-		}
-		return nil
-	})
+	err := readFields(b, r.fields(&code, &r.Text))
 	r.Remote = true
 	if code <= 255 { // else a code of a later version
 		r.Code = Code(code)

@@ -1,7 +1,6 @@
 package link
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -70,67 +69,23 @@ const (
 	tagFunctionFingerprint = 3
 )
 
-func (id *Identity) append(dst []byte) []byte {
-	dst = appendText(dst, tagCluster, id.Cluster)
-	dst = appendText(dst, tagNode, id.Node)
-	dst = appendNumber(dst, tagIncarnation, id.Incarnation)
-	dst = appendText(dst, tagAddress, id.Address)
-	dst = appendText(dst, tagRole, id.Role)
-	dst = appendText(dst, tagVersion, id.Version)
-	dst = appendText(dst, tagNamespace, id.Namespace)
-	var entry []byte
-	for _, f := range id.Functions {
-		entry = appendText(entry[:0], tagFunctionKind, f.Kind)
-		entry = appendText(entry, tagFunctionName, f.Name)
-		// Eight bytes and not a varint: fingerprints are hashes.
-		entry = appendField(entry, tagFunctionFingerprint, binary.LittleEndian.AppendUint64(nil, f.Fingerprint))
-		dst = appendField(dst, tagFunction, entry)
+func (id *Identity) fields() []field {
+	return []field{
+		{tagCluster, &id.Cluster},
+		{tagNode, (*string)(&id.Node)},
+		{tagIncarnation, &id.Incarnation},
+		{tagAddress, &id.Address},
+		{tagRole, &id.Role},
+		{tagVersion, &id.Version},
+		{tagNamespace, &id.Namespace},
+		{tagFunction, &id.Functions},
 	}
-	return dst
 }
 
-// read takes one field and reports whether it is an identity's.
-func (id *Identity) read(tag uint64, value []byte) (bool, error) {
-	switch tag {
-	case tagCluster:
-		return true, readText(tag, value, &id.Cluster)
-	case tagNode:
-		return true, readText(tag, value, &id.Node)
-	case tagIncarnation:
-		return true, readNumber(tag, value, &id.Incarnation)
-	case tagAddress:
-		return true, readText(tag, value, &id.Address)
-	case tagRole:
-		return true, readText(tag, value, &id.Role)
-	case tagVersion:
-		return true, readText(tag, value, &id.Version)
-	case tagNamespace:
-		return true, readText(tag, value, &id.Namespace)
-	case tagFunction:
-		if len(id.Functions) == maxFunctions {
-			return true, fmt.Errorf("%w: more than %d functions", ErrCorrupt, maxFunctions)
-		}
-		var f Function
-		err := f.read(value)
-		id.Functions = append(id.Functions, f)
-		return true, err
+func (f *Function) fields() []field {
+	return []field{
+		{tagFunctionKind, &f.Kind},
+		{tagFunctionName, &f.Name},
+		{tagFunctionFingerprint, (*fixed64)(&f.Fingerprint)},
 	}
-	return false, nil
-}
-
-func (f *Function) read(b []byte) error {
-	return readFields(b, func(tag uint64, value []byte) error {
-		switch tag {
-		case tagFunctionKind:
-			return readText(tag, value, &f.Kind)
-		case tagFunctionName:
-			return readText(tag, value, &f.Name)
-		case tagFunctionFingerprint:
-			if len(value) != 8 {
-				return fmt.Errorf("%w: a fingerprint of %d bytes", ErrCorrupt, len(value))
-			}
-			f.Fingerprint = binary.LittleEndian.Uint64(value)
-		}
-		return nil
-	})
 }

@@ -28,24 +28,14 @@ type opening struct {
 	from, to raysys.NodeID
 }
 
-func (o *opening) append(dst []byte) []byte {
-	dst = appendNumber(dst, tagStream, o.id)
-	dst = appendText(dst, tagRelayFrom, o.from)
-	return appendText(dst, tagRelayTo, o.to)
+func (o *opening) fields() []field {
+	return []field{{tagStream, &o.id}, {tagRelayFrom, (*string)(&o.from)}, {tagRelayTo, (*string)(&o.to)}}
 }
 
+func (o *opening) append(dst []byte) []byte { return appendFields(dst, o.fields()) }
+
 func (o *opening) read(b []byte) error {
-	err := readFields(b, func(tag uint64, value []byte) error {
-		switch tag {
-		case tagStream:
-			return readNumber(tag, value, &o.id)
-		case tagRelayFrom:
-			return readText(tag, value, &o.from)
-		case tagRelayTo:
-			return readText(tag, value, &o.to)
-		}
-		return nil
-	})
+	err := readFields(b, o.fields())
 	if err == nil && (o.id == 0 || o.from == "" || o.to == "") {
 		err = fmt.Errorf("%w: a stream without number or ends", ErrCorrupt)
 	}
