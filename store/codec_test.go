@@ -3,18 +3,14 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-)
 
-var update = flag.Bool("update", false, "write testdata anew")
+	"github.com/raysys/raysys/internal/golden"
+)
 
 // examples are one of each block, as this version writes them. Names say the format's version: files of older ones
 // stay in testdata for ever.
@@ -45,30 +41,11 @@ func exampleManifest() *manifest {
 	return &manifest{epoch: 17, next: 900, id: nonce{0: 9}, size: 123456, sums: []uint32{1, 0xffffffff, 7}}
 }
 
-func golden(t *testing.T, name string, encoded []byte) []byte {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(hex.EncodeToString(encoded)+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // What an earlier build wrote is read as it was meant. The packed one may be encoded differently by another version of
 // the compressor; what it holds is the same.
 func TestEncodingsOfThisVersion(t *testing.T) {
 	for name, want := range examples() {
-		got, err := decodeBlock(want.kind, golden(t, name, want.encode()))
+		got, err := decodeBlock(want.kind, golden.Hex(t, name, want.encode()))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -76,12 +53,12 @@ func TestEncodingsOfThisVersion(t *testing.T) {
 		if d := cmp.Diff(want, got, cmp.AllowUnexported(block{}), cmp.Transformer("bytes", func(b []byte) string { return string(b) })); d != "" {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
-		if again := want.encode(); !strings.Contains(name, "packed") && !bytes.Equal(again, golden(t, name, again)) {
+		if again := want.encode(); !strings.Contains(name, "packed") && !bytes.Equal(again, golden.Hex(t, name, again)) {
 			t.Errorf("%s: this build writes it differently", name)
 		}
 	}
 	want := exampleManifest()
-	got, err := decodeManifest(golden(t, "v1-manifest.hex", want.encode()))
+	got, err := decodeManifest(golden.Hex(t, "v1-manifest.hex", want.encode()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,10 @@
 package codec_test
 
 import (
-	"encoding/hex"
-	"flag"
+	"bytes"
 	"fmt"
 	"math/big"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,54 +16,18 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/golden"
 )
-
-// With the flag, golden files that are missing are written. Those that exist are never: they are what older versions
-// wrote, and must stay readable.
-var writeMissing = flag.Bool("golden", false, "write golden files that are missing")
-
-// golden returns the text of a file in testdata, or keeps got as it.
-func golden(t *testing.T, name, got string) string {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	want, err := os.ReadFile(file)
-	if os.IsNotExist(err) && *writeMissing {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return got
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(want)
-}
-
-// breakLines keeps golden files readable.
-func breakLines(hexed string) string {
-	var b strings.Builder
-	for len(hexed) > 64 {
-		b.WriteString(hexed[:64] + "\n")
-		hexed = hexed[64:]
-	}
-	return b.String() + hexed + "\n"
-}
 
 func goldenBytes[T any](t *testing.T, name string, v T) {
 	t.Run(name, func(t *testing.T) {
 		data := encode(t, v)
-		want, err := hex.DecodeString(strings.ReplaceAll(golden(t, "v1/"+name+".hex", breakLines(hex.EncodeToString(data))), "\n", ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := golden.Hex(t, "v1/"+name+".hex", data)
 		if diff := cmp.Diff(v, decode[T](t, want), same); diff != "" {
 			t.Errorf("version 1 is read differently (-want +got):\n%s", diff)
 		}
 		// This build writes version 1: its bytes are the golden ones.
-		if hex.EncodeToString(data) != hex.EncodeToString(want) {
+		if !bytes.Equal(data, want) {
 			t.Errorf("version 1 is written differently:\ngot  %x\nwant %x", data, want)
 		}
 	})
@@ -104,10 +65,7 @@ func TestGoldenRefs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := hex.DecodeString(strings.ReplaceAll(golden(t, "v1/refs.hex", breakLines(hex.EncodeToString(data))), "\n", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := golden.Hex(t, "v1/refs.hex", data)
 	var got pipeline
 	if err := codec.Decode(want, &got, refs); err != nil {
 		t.Fatal(err)
@@ -129,7 +87,7 @@ func TestGoldenFingerprints(t *testing.T) {
 	} {
 		fmt.Fprintf(&got, "%016x %s\n", p.Fingerprint(), p.Schema())
 	}
-	if diff := cmp.Diff(golden(t, "fingerprints.txt", got.String()), got.String()); diff != "" {
+	if diff := cmp.Diff(string(golden.Bytes(t, "fingerprints.txt", []byte(got.String()))), got.String()); diff != "" {
 		t.Error("fingerprints changed, so that no node of this build would work with one of the last (-want +got):", diff)
 	}
 }

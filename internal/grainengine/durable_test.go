@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
@@ -451,10 +452,10 @@ func TestDurableFormats(t *testing.T) {
 	stored := v.net.store.replies[idOf(g)][r.ID()]
 	v.net.store.mu.Unlock()
 	frame := nodetest.Arrive(t, forget, "the frame")
-	if want := golden(t, "v1/reply.hex", stored); !slices.Equal(stored, want) {
+	if want := golden.Hex(t, "v1/reply.hex", stored); !slices.Equal(stored, want) {
 		t.Errorf("a reply is stored as %x, want %x", stored, want)
 	}
-	if want := golden(t, "v1/forget.hex", frame); !slices.Equal(frame, want) {
+	if want := golden.Hex(t, "v1/forget.hex", frame); !slices.Equal(frame, want) {
 		t.Errorf("a reply may go, in a frame: %x, want %x", frame, want)
 	}
 	if owner, owned := grainengine.ReplyOwner(stored); !owned || owner != a.Self() {

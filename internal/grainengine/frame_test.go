@@ -3,14 +3,13 @@ package grainengine_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
@@ -82,18 +81,8 @@ func TestFramesOfThisVersion(t *testing.T) {
 	tp.mu.Lock()
 	got := strings.Join(tp.lines, "\n") + "\n"
 	tp.mu.Unlock()
-	path := filepath.Join("testdata", "v1", "frames.txt")
-	if _, err := os.Stat(path); *update && errors.Is(err, os.ErrNotExist) {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("frames changed: a node of this version could not talk to one of the version that wrote %s\ngot\n%s\nwant\n%s", path, got, want)
+	if want := string(golden.Bytes(t, "v1/frames.txt", []byte(got))); got != want {
+		t.Errorf("frames changed: a node of this version could not talk to one of the version that wrote the golden file\ngot\n%s\nwant\n%s", got, want)
 	}
 }
 

@@ -4,19 +4,15 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/nodetest"
 )
-
-var update = flag.Bool("update", false, "write what testdata lacks; what is there is never changed")
 
 type (
 	twoNames struct {
@@ -103,29 +99,6 @@ type (
 	ledgerBad struct{ Account grains.State[accountBad] }
 )
 
-// golden reads a file of testdata as hex; with -update it writes it where there is none.
-func golden(t *testing.T, name string, got []byte) []byte {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if _, err := os.Stat(path); *update && errors.Is(err, os.ErrNotExist) {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(hex.EncodeToString(got)+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // TestStateRecord: what this version stores is what testdata says, and every later version reads it; a type that has
 // gained and lost fields too, and one that has changed a field's type says what is wrong (rule C4).
 func TestStateRecord(t *testing.T) {
@@ -144,7 +117,7 @@ func TestStateRecord(t *testing.T) {
 	ctx := net.add("a").context()
 	ends(t, ctx, set.Call(ctx, k1.Get("x"), accountV1{"ann", 1234, []string{"a", "b"}}))
 	stored := net.store.record(idOf(k1.Get("x")), "Account").Data
-	want := golden(t, "v1/state-account.hex", stored)
+	want := golden.Hex(t, "v1/state-account.hex", stored)
 	if hex.EncodeToString(stored) != hex.EncodeToString(want) {
 		t.Errorf("stored %x, and this version of the format is %x", stored, want)
 	}

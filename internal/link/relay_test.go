@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/linktest"
 	"github.com/raysys/raysys/internal/wire"
@@ -286,7 +287,7 @@ func TestRelayFormatStays(t *testing.T) {
 	for _, f := range frames {
 		now = f.Append(now)
 	}
-	then := golden(t, "relay", now)
+	then := golden.Bytes(t, "v1/relay", now)
 	if !bytes.Equal(then, now) {
 		t.Errorf("written differently now:\n%q\n%q", then, now)
 	}

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"errors"
-	"flag"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,11 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/wire"
 )
-
-var update = flag.Bool("update", false, "write testdata/v1, for kinds that are new: what is there must not change")
 
 // What this version says, field by field.
 var (
@@ -50,24 +46,6 @@ func laterHello() link.Hello {
 	return h
 }
 
-// golden returns a file that holds what this version wrote when it was new.
-func golden(t *testing.T, name string, now []byte) []byte {
-	t.Helper()
-	path := filepath.Join("testdata", "v1", name)
-	if *update {
-		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-			if err := os.WriteFile(path, now, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // TestFormatStays: what earlier versions wrote still reads, and this one still writes what they can read (rule C4).
 func TestFormatStays(t *testing.T) {
 	message := func(kind uint8, body []byte) []byte {
@@ -90,12 +68,12 @@ func TestFormatStays(t *testing.T) {
 		"bodies":    append(link.BodyFrame(91, "a head", "and a body"), link.BodyFrame(91, "", "")...),
 	}
 	for name, now := range files {
-		if then := golden(t, name, now); !bytes.Equal(then, now) {
+		if then := golden.Bytes(t, "v1/"+name, now); !bytes.Equal(then, now) {
 			t.Errorf("%s is written differently now:\n%q\n%q", name, then, now)
 		}
 	}
 	body := func(name string, kind uint8) []byte {
-		k, b, err := link.ReadMessage(bytes.NewReader(golden(t, name, nil)))
+		k, b, err := link.ReadMessage(bytes.NewReader(golden.Bytes(t, "v1/"+name, nil)))
 		if err != nil || k != kind {
 			t.Fatal(name, k, err)
 		}
@@ -118,13 +96,13 @@ func TestFormatStays(t *testing.T) {
 	check(order, uint64(12), err)
 	bulk, err := link.ReadBulkHello(body("bulk", 4))
 	check(bulk, someBulk, err)
-	got, taken, err := link.Split(golden(t, "frames", nil), 1<<20)
+	got, taken, err := link.Split(golden.Bytes(t, "v1/frames", nil), 1<<20)
 	check(got, someFrames, err)
 	check(taken, len(frames), nil)
 	if _, err := link.Feed(frames[:8+8+8+8+8+5]); err != nil {
 		t.Error("the link's own frames are not understood:", err)
 	}
-	if _, err := link.Feed(golden(t, "counts", nil)[:8+24]); err != nil {
+	if _, err := link.Feed(golden.Bytes(t, "v1/counts", nil)[:8+24]); err != nil {
 		t.Error("counts are not understood:", err)
 	}
 }

@@ -45,31 +45,25 @@ func ring(ids []raysys.NodeID) []raysys.NodeID {
 }
 
 // successors returns the up to three that follow id on the ring, nil when id is not on it.
-func successors(ring []raysys.NodeID, id raysys.NodeID) []raysys.NodeID {
-	at := slices.Index(ring, id)
-	if at < 0 {
-		return nil
-	}
-	n := min(monitorsPerNode, len(ring)-1)
-	next := make([]raysys.NodeID, 0, n)
-	for i := 1; i <= n; i++ {
-		next = append(next, ring[(at+i)%len(ring)])
-	}
-	return next
-}
+func successors(ring []raysys.NodeID, id raysys.NodeID) []raysys.NodeID { return beside(ring, id, 1) }
 
 // predecessors returns the members that have id among their successors.
 func predecessors(ring []raysys.NodeID, id raysys.NodeID) []raysys.NodeID {
+	return beside(ring, id, -1)
+}
+
+// beside goes around the ring from id in steps of 1 or -1.
+func beside(ring []raysys.NodeID, id raysys.NodeID, step int) []raysys.NodeID {
 	at := slices.Index(ring, id)
 	if at < 0 {
 		return nil
 	}
 	n := min(monitorsPerNode, len(ring)-1)
-	before := make([]raysys.NodeID, 0, n)
-	for i := 1; i <= n; i++ {
-		before = append(before, ring[(at+len(ring)-i)%len(ring)])
+	list := make([]raysys.NodeID, n)
+	for i := range list {
+		list[i] = ring[(at+len(ring)+step*(i+1))%len(ring)]
 	}
-	return before
+	return list
 }
 
 // quorum is how many of n monitors have to agree, the accuser included: a majority of three, all when they are fewer.

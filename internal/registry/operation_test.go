@@ -2,10 +2,7 @@ package registry
 
 import (
 	"bytes"
-	"encoding/hex"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"testing"
 
@@ -13,13 +10,14 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
 
-// golden is one operation with an answer, as they were in version 1.
-type golden interface{ check(t *testing.T) }
+// asFirst is one operation with an answer, as they were in version 1.
+type asFirst interface{ check(t *testing.T) }
 
 type example[A any] struct {
 	name  string
@@ -61,15 +59,7 @@ var exported = cmp.Exporter(func(reflect.Type) bool { return true })
 
 func frame(t *testing.T, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "frames", "v1-"+name+".hex"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := hex.DecodeString(string(bytes.TrimSpace(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return golden.Hex(t, "frames/v1-"+name+".hex", nil)
 }
 
 // TestFramesOfVersion1: the bytes of questions, answers and records never change, since nodes of the next version send and read
@@ -86,7 +76,7 @@ func TestFramesOfVersion1(t *testing.T) {
 	etag := grainengine.ETag{Epoch: 299, Seq: 12}
 	now := store.Version{Epoch: 4, Seq: 6}
 	counter := grainengine.Counter{Turn: 300, Nonce: 1 << 60}
-	for _, x := range []golden{
+	for _, x := range []asFirst{
 		example[grainengine.Place]{name: "locate", value: place, op: &locate{
 			grain: unplaced, strategy: raysys.PreferLocal, labels: map[string]string{"zone": "a"}, avoid: place,
 		}},

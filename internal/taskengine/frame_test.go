@@ -2,16 +2,14 @@ package taskengine
 
 import (
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -24,13 +22,8 @@ func TestFramesOfVersion1(t *testing.T) {
 		"task-full":  appendSlot(appendHead(nil, 7, math.MaxUint64, taskHead{attempt: 3, timeLeft: int64(time.Second), need: &n}), 9<<32|65535),
 		"load":       AppendLoad(nil, Load{Queued: 1000, Inbound: 3, Busy: 1.5, Free: 0.5, Mean: time.Millisecond, Draining: true}),
 	} {
-		file := filepath.Join("testdata", "frames", "v1-"+name+".hex")
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if have := hex.EncodeToString(got); have != string(bytes.TrimSpace(want)) {
-			t.Errorf("%s: %s\nwant  %s", file, have, want)
+		if want := golden.Hex(t, "frames/v1-"+name+".hex", got); !bytes.Equal(got, want) {
+			t.Errorf("%s: %x\nwant  %x", name, got, want)
 		}
 	}
 }

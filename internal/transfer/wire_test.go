@@ -3,34 +3,18 @@ package transfer_test
 import (
 	"bytes"
 	"errors"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 
+	"github.com/raysys/raysys/internal/golden"
 	"github.com/raysys/raysys/internal/transfer"
 	"github.com/raysys/raysys/internal/wire"
 )
-
-var update = flag.Bool("update", false, "write testdata/v1, for frames that are new: what is there must not change")
 
 // TestFormatStays: what earlier versions wrote still reads, and this one still writes what they can read (rule C4); what
 // a later one appends is not in the way.
 func TestFormatStays(t *testing.T) {
 	for name, now := range transfer.Frames() {
-		path := filepath.Join("testdata", "v1", name)
-		if _, err := os.Stat(path); *update && errors.Is(err, os.ErrNotExist) {
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, now, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		then, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		then := golden.Bytes(t, "v1/"+name, now)
 		if !bytes.Equal(then, now) {
 			t.Errorf("%s is written differently now:\n%q\n%q", name, then, now)
 		}

@@ -2,12 +2,12 @@ package bench_test
 
 import (
 	"bytes"
-	"os"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/bench"
+	"github.com/raysys/raysys/internal/golden"
 )
 
 func at(v float64) *float64 { return &v }
@@ -37,21 +37,11 @@ var fixed = []bench.Result{
 	},
 }
 
-// golden compares with a file of testdata; RAYSYS_UPDATE_GOLDEN=1 writes it.
-func golden(t *testing.T, name string, got []byte) {
+// same compares with a golden file.
+func same(t *testing.T, name string, got []byte) {
 	t.Helper()
-	file := "testdata/" + name
-	if os.Getenv("RAYSYS_UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), string(got)); d != "" {
-		t.Errorf("%s (-want +got):\n%s", file, d)
+	if d := cmp.Diff(string(golden.Bytes(t, name, got)), string(got)); d != "" {
+		t.Errorf("%s (-want +got):\n%s", name, d)
 	}
 }
 
@@ -60,7 +50,7 @@ func TestTableForm(t *testing.T) {
 	if err := bench.Table(&b, fixed); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "table.txt", b.Bytes())
+	same(t, "table.txt", b.Bytes())
 }
 
 func TestJSONForm(t *testing.T) {
@@ -68,7 +58,7 @@ func TestJSONForm(t *testing.T) {
 	if err := bench.JSON(&b, fixed); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "results.json", b.Bytes())
+	same(t, "results.json", b.Bytes())
 	b.Reset()
 	if err := bench.JSON(&b, nil); err != nil || b.String() != "[]\n" {
 		t.Errorf("no results are %q, %v: want an empty list", b.String(), err)
