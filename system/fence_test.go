@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/linktest"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
 )
 
@@ -18,16 +15,12 @@ import (
 // at Err and for waiters on Done, in Run and in Node.Context; and Run says why, whatever the driver's function makes of
 // it.
 func TestFencedDriverHearsOfIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		kv, err := embedded.Open(embedded.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer kv.Close()
+	inBubble(t, func(b *bubble) {
+		t, kv := b.t, b.kv
 		cfg := system.Config{Name: "d", Table: table, Namespace: "test", Cluster: &system.ClusterConfig{
-			Store: kv, Role: system.Driver, Network: linktest.NewNetwork(1).Transport("d"),
+			Store: kv, Role: system.Driver, Network: b.net.Transport("d"),
 		}}
-		err = system.Run(t.Context(), cfg, func(ctx context.Context) error {
+		err := system.Run(t.Context(), cfg, func(ctx context.Context) error {
 			own := system.NodeOf(ctx).Context(context.Background())
 			request, cancel := context.WithTimeout(own, time.Hour)
 			defer cancel()

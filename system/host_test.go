@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.uber.org/zap"
@@ -13,53 +12,15 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/linktest"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
 )
-
-// bubble is a cluster in virtual time, on a network and a store in memory.
-type bubble struct {
-	t   *testing.T
-	kv  *embedded.Store
-	net *linktest.Network
-}
-
-func inBubble(t *testing.T, f func(b *bubble)) {
-	synctest.Test(t, func(t *testing.T) {
-		kv, err := embedded.Open(embedded.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer kv.Close()
-		defer func() { <-time.After(time.Minute) }() // the count of dead letters ends by a timer of its own
-		f(&bubble{t, kv, linktest.NewNetwork(1)})
-	})
-}
 
 func (b *bubble) config(name raysys.NodeID, advertise string) system.Config {
 	return system.Config{Name: name, Table: table, Namespace: "test", Resources: raysys.Resources{CPU: 1}, Cluster: &system.ClusterConfig{
 		Store: b.kv, Role: system.Worker, Network: b.net.Transport(name), Advertise: advertise,
 	}}
-}
-
-// start runs a worker until the returned function is called.
-func (b *bubble) start(cfg system.Config) (*system.Node, func()) {
-	b.t.Helper()
-	n, err := system.New(cfg)
-	if err == nil {
-		err = n.Start(b.t.Context())
-	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return n, func() {
-		if err := n.Close(context.Background()); err != nil {
-			b.t.Error(err)
-		}
-	}
 }
 
 func (b *bubble) status(n *system.Node) map[raysys.NodeID]system.NodeStatus {

@@ -477,9 +477,10 @@ func TestReplicasFreed(t *testing.T) {
 // TestNameNeverEntered: a node that keeps a copy for a name waits for the owner to enter it, and no longer when that is
 // gone.
 func TestNameNeverEntered(t *testing.T) {
-	virtual(t, func(join func(raysys.NodeID, system.Role) (*system.Node, context.Context)) {
-		w, wctx := join("w", system.Worker)
-		d, ctx := join("d", system.Driver)
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		w, wctx := b.join("w", system.Worker)
+		d, ctx := b.join("d", system.Driver)
 		r := raysys.Put(ctx, fill(200_000, 1), raysys.Replicas(1)) // with an option it is in the store
 		if err := system.LendNamed(ctx, d, "w", "weights", r.RefFuture()); err != nil {
 			t.Fatal(err)

@@ -3,14 +3,10 @@ package system_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
-	"github.com/raysys/raysys/internal/linktest"
-	"github.com/raysys/raysys/store"
-	"github.com/raysys/raysys/store/embedded"
 	"github.com/raysys/raysys/system"
 )
 
@@ -29,49 +25,14 @@ var (
 	lenderGive = grains.Method0(lenders, "give", (*lender).Give)
 )
 
-// virtual joins nodes of one cluster in virtual time. They are closed at the end of f.
-func virtual(t *testing.T, f func(join func(raysys.NodeID, system.Role) (*system.Node, context.Context))) {
-	t.Helper()
-	store.Warm()
-	synctest.Test(t, func(t *testing.T) {
-		kv, err := embedded.Open(embedded.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer kv.Close()
-		net := linktest.NewNetwork(1)
-		var nodes []*system.Node
-		defer func() {
-			for _, n := range nodes {
-				if err := n.Close(context.Background()); err != nil {
-					t.Error(err)
-				}
-			}
-			<-time.After(time.Minute)
-		}()
-		f(func(name raysys.NodeID, role system.Role) (*system.Node, context.Context) {
-			n, err := system.New(system.Config{
-				Name: name, Table: table, Namespace: "test", Cluster: &system.ClusterConfig{Store: kv, Role: role, Network: net.Transport(name)},
-			})
-			if err == nil {
-				err = n.Start(t.Context())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			nodes = append(nodes, n)
-			return n, n.Context(context.Background())
-		})
-	})
-}
-
 // TestPendingDropsEndWithTheirConnection: a reference comes twice, and before the second is given back the connection
 // breaks. The new one begins with what is held, in which the second does not count: giving it back too would free what
 // is held.
 func TestPendingDropsEndWithTheirConnection(t *testing.T) {
-	virtual(t, func(join func(raysys.NodeID, system.Role) (*system.Node, context.Context)) {
-		w, _ := join("w", system.Worker)
-		d, ctx := join("d", system.Driver)
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		w, _ := b.join("w", system.Worker)
+		d, ctx := b.join("d", system.Driver)
 		g := lenders.Get("x")
 		first, err := lenderGive.Call(ctx, g).Get(ctx)
 		if err != nil {

@@ -151,6 +151,17 @@ func (f *fleet) place(name raysys.NodeID, role system.Role, change ...func(*syst
 	return f.join(name, role, append(change, func(c *system.Config) { c.Cluster.Labels = map[string]string{"node": string(name)} })...)
 }
 
+// newTrio is two workers and a driver, which are connected.
+func newTrio(t testing.TB) (w1, w2, d *system.Node, ctx context.Context) {
+	t.Helper()
+	f := newFleet(t)
+	w1, _ = f.place("w1", system.Worker)
+	w2, _ = f.place("w2", system.Worker)
+	d, ctx = f.place("d", system.Driver)
+	meet(t, d, w1, w2)
+	return w1, w2, d, ctx
+}
+
 // meet waits until each of nodes is connected to all others.
 func meet(t testing.TB, nodes ...*system.Node) {
 	t.Helper()
@@ -192,11 +203,7 @@ func free(t testing.TB, nodes ...*system.Node) {
 
 // TestLargeEverywhere: large values as arguments and results of tasks and grain calls, and inside each other.
 func TestLargeEverywhere(t *testing.T) {
-	f := newFleet(t)
-	w1, _ := f.place("w1", system.Worker)
-	w2, _ := f.place("w2", system.Worker)
-	d, ctx := f.place("d", system.Driver)
-	meet(t, d, w1, w2)
+	w1, w2, d, ctx := newTrio(t)
 	want := func(what string, r raysys.Ref[int], n int) {
 		t.Helper()
 		if v, err := r.Get(ctx); v != n || err != nil {
@@ -296,11 +303,7 @@ func TestOwnerOfReferencesDies(t *testing.T) {
 
 // TestReceiverDies: what a dead node held is given back.
 func TestReceiverDies(t *testing.T) {
-	f := newFleet(t)
-	w1, _ := f.place("w1", system.Worker)
-	w2, _ := f.place("w2", system.Worker)
-	d, ctx := f.place("d", system.Driver)
-	meet(t, d, w1, w2)
+	w1, w2, d, ctx := newTrio(t)
 	func() {
 		refs := []raysys.Handle[parcel]{pack.With(on("w1")).Go(ctx, order{3, large, 1}).Handle(), raysys.Put(ctx, newParcel(1, large)).Handle()}
 		if n, err := depotNote.With(on("w2")).Call(ctx, depots.Get("z"), refs).Get(ctx); n != 2 || err != nil {
@@ -404,11 +407,7 @@ func TestLateBorrow(t *testing.T) {
 
 // TestReferencesSoak: thousands of objects pass through three nodes, and none stays.
 func TestReferencesSoak(t *testing.T) {
-	f := newFleet(t)
-	w1, _ := f.place("w1", system.Worker)
-	w2, _ := f.place("w2", system.Worker)
-	d, ctx := f.place("d", system.Driver)
-	meet(t, d, w1, w2)
+	w1, w2, d, ctx := newTrio(t)
 	rounds := long.Form(5, 20)
 	var before, after runtime.MemStats
 	for round := range rounds {

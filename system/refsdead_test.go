@@ -28,11 +28,7 @@ var (
 // TestResultForTheDead: a future that settles long after the node died that waited for it lends nothing to that node.
 func TestResultForTheDead(t *testing.T) {
 	lateGate = make(chan struct{})
-	f := newFleet(t)
-	w1, _ := f.place("w1", system.Worker)
-	w2, _ := f.place("w2", system.Worker)
-	d, ctx := f.place("d", system.Driver)
-	meet(t, d, w1, w2)
+	w1, w2, d, ctx := newTrio(t)
 	func() {
 		late := packLate.With(on("w1")).Go(ctx, order{3, large, 1})
 		waiting := awaitLate.With(on("w2")).Go(ctx, late.Handle())

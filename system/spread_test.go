@@ -31,13 +31,14 @@ var (
 // TestOneStatelessKeyOnAllWorkers: a driver's calls to one key of a stateless kind use the workers of all nodes, and those of
 // the nodes that are left when one has died.
 func TestOneStatelessKeyOnAllWorkers(t *testing.T) {
-	virtual(t, func(join func(raysys.NodeID, system.Role) (*system.Node, context.Context)) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
 		var workers []*system.Node
 		for i := range 3 {
-			w, _ := join(raysys.NodeID(fmt.Sprint("w", i)), system.Worker)
+			w, _ := b.join(raysys.NodeID(fmt.Sprint("w", i)), system.Worker)
 			workers = append(workers, w)
 		}
-		d, ctx := join("d", system.Driver)
+		d, ctx := b.join("d", system.Driver)
 		for system.Connected(d) < 3 {
 			<-time.After(100 * time.Millisecond)
 		}

@@ -170,10 +170,7 @@ func TestDrainAlone(t *testing.T) {
 // TestCloseEndsWhatIsOpen: calls on their way end with ErrClosed when their own node closes, and follow the grain when
 // it is the target that closes.
 func TestCloseEndsWhatIsOpen(t *testing.T) {
-	r := newRovers(t)
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	ctx := a.context()
+	r, a, b, ctx := apart(t)
 	f := r.gate.Call(ctx, r.kind.Get("x"))
 	<-r.entered
 	let := r.net.slowly("locate")

@@ -17,10 +17,7 @@ import (
 
 // TestLostPeer: a call that was sent and not answered fails at once, with its name, its node and ErrOutcomeUnknown.
 func TestLostPeer(t *testing.T) {
-	r := newRovers(t)
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	ctx := a.context()
+	r, a, b, ctx := apart(t)
 	f := r.gate.Call(ctx, r.kind.Get("x"))
 	<-r.entered
 	r.net.linkBetween(a, b).cut(errors.New("cable"))
@@ -102,10 +99,7 @@ func TestNotSentIsFollowed(t *testing.T) {
 
 // TestAvoid: who could not reach a place says so when it asks again.
 func TestAvoid(t *testing.T) {
-	r := newRovers(t)
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	ctx := a.context()
+	r, _, b, ctx := apart(t)
 	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
 	old := r.net.placeOf(idOf(r.kind.Get("x")))
 	b.cut(errors.New("cable"))
@@ -179,10 +173,7 @@ func TestRegistryErrors(t *testing.T) {
 
 // TestFullLink: a link that takes no more refuses calls, and tells callers of answers that it could not carry.
 func TestFullLink(t *testing.T) {
-	r := newRovers(t)
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	ctx := a.context()
+	r, a, b, ctx := apart(t)
 	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
 	fill := func(n, to *fakeNode, full bool) {
 		p := n.Peer(core.NodeKey{Node: to.name, Incarnation: 1}).(*fakePeer)
@@ -207,10 +198,7 @@ func TestFullLink(t *testing.T) {
 
 // TestLargeIsNotSent: the bulk connection refuses the argument, so the call fails and holds up nobody.
 func TestLargeIsNotSent(t *testing.T) {
-	r := newRovers(t)
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	ctx := a.context()
+	r, a, _, ctx := apart(t)
 	wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 1), 1)
 	p := a.Peer(core.NodeKey{Node: "b", Incarnation: 1}).(*fakePeer)
 	p.mu.Lock()
@@ -226,10 +214,7 @@ func TestLargeIsNotSent(t *testing.T) {
 func TestLargeWaiterGoes(t *testing.T) {
 	for _, how := range []string{"cancel", "peer down"} {
 		t.Run(how, func(t *testing.T) {
-			r := newRovers(t)
-			a, b := r.net.add("a"), r.net.add("b")
-			r.on(b)
-			ctx := a.context()
+			r, a, b, ctx := apart(t)
 			wants(t, ctx, r.note.Call(ctx, r.kind.Get("x"), 1), 1)
 			stop, asked := make(chan struct{}), make(chan struct{}, 1)
 			r.net.mu.Lock()
@@ -294,10 +279,7 @@ func TestFarCancel(t *testing.T) {
 
 // TestEarlyCancel: a cancellation that overtakes its call keeps it from running.
 func TestEarlyCancel(t *testing.T) {
-	r := newRovers(t)
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	ctx := a.context()
+	r, a, _, ctx := apart(t)
 	wants(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), 1)
 	p := a.Peer(core.NodeKey{Node: "b", Incarnation: 1}).(*fakePeer).twin
 	p.pause(true)

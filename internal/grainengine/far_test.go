@@ -82,6 +82,14 @@ func newRovers(t testing.TB, opts ...grains.Option) *rovers {
 	return r
 }
 
+// apart puts all rovers on b; the context is of a, which calls them.
+func apart(t testing.TB) (r *rovers, a, b *fakeNode, ctx context.Context) {
+	r = newRovers(t)
+	a, b = r.net.add("a"), r.net.add("b")
+	r.on(b)
+	return r, a, b, a.context()
+}
+
 // on places every grain on n from now on.
 func (r *rovers) on(n *fakeNode) {
 	r.net.mu.Lock()
@@ -91,10 +99,7 @@ func (r *rovers) on(n *fakeNode) {
 
 // TestFarCall: what a call brings back from another node is what it brings back here.
 func TestFarCall(t *testing.T) {
-	r := newRovers(t)
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	ctx := a.context()
+	r, a, b, ctx := apart(t)
 	g := r.kind.Get("x")
 	wants(t, ctx, r.add.Call(ctx, g, 5), 5)
 	wants(t, ctx, r.add.Call(ctx, g, 2), 7)
@@ -121,10 +126,7 @@ func TestFarCall(t *testing.T) {
 
 // TestFarLarge: arguments above the inline limit arrive by the bulk connection; larger ones, and results, stay objects.
 func TestFarLarge(t *testing.T) {
-	r := newRovers(t)
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	ctx := a.context()
+	r, _, _, ctx := apart(t)
 	g := r.kind.Get("x")
 	arg := bytes.Repeat([]byte{3}, 1<<20)
 	wants(t, ctx, r.big.Call(ctx, g, arg), 1<<20+3)
@@ -143,10 +145,7 @@ func TestFarLarge(t *testing.T) {
 
 // TestFarOrder: one goroutine's calls keep their order, whatever their size, from the first one on.
 func TestFarOrder(t *testing.T) {
-	r := newRovers(t)
-	a, b := r.net.add("a"), r.net.add("b")
-	r.on(b)
-	ctx := a.context()
+	r, _, _, ctx := apart(t)
 	g := r.kind.Get("x")
 	var want []int
 	for i := range 60 {

@@ -235,10 +235,7 @@ func TestPassivationReleases(t *testing.T) {
 // TestReleaseIsRepeated: a registry that cannot be reached is asked again; until it answered the token is not used.
 func TestReleaseIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRovers(t)
-		a, b := r.net.add("a"), r.net.add("b")
-		r.on(b)
-		ctx := a.context()
+		r, _, b, ctx := apart(t)
 		g := r.kind.Get("x")
 		wants(t, ctx, r.add.Call(ctx, g, 1), 1)
 		left := 5

@@ -73,6 +73,12 @@ func newPurses(t testing.TB) *purses {
 	return p
 }
 
+// onePurse is purse x on the one node of a net.
+func onePurse(t testing.TB) (p *purses, ctx context.Context, g grains.Grain[purse]) {
+	p = newPurses(t)
+	return p, p.net.add("a").context(), p.kind.Get("x")
+}
+
 func (p *purses) on(n *fakeNode) {
 	p.net.mu.Lock()
 	defer p.net.mu.Unlock()
@@ -185,10 +191,7 @@ func TestWriteFaults(t *testing.T) {
 		{"unknown, then refused", []fault{saveLost, saveRefused, saveLost, saveLost, saveLost}, raysys.ErrOutcomeUnknown, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newPurses(t)
-			a := p.net.add("a")
-			ctx := a.context()
-			g := p.kind.Get("x")
+			p, ctx, g := onePurse(t)
 			wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 			p.faults(c.faults...)
 			v, err := p.put.Call(ctx, g, 10).Get(ctx)
@@ -205,10 +208,7 @@ func TestWriteFaults(t *testing.T) {
 
 // TestETagConflict: a Write over a version that was not read is refused, and Read mends it.
 func TestETagConflict(t *testing.T) {
-	p := newPurses(t)
-	a := p.net.add("a")
-	ctx := a.context()
-	g := p.kind.Get("x")
+	p, ctx, g := onePurse(t)
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	other := func() {
 		s := p.net.store
@@ -342,10 +342,7 @@ func TestLoadFails(t *testing.T) {
 
 // TestUnwritten: a change that is not written is memory; a panic takes it back.
 func TestUnwritten(t *testing.T) {
-	p := newPurses(t)
-	a := p.net.add("a")
-	ctx := a.context()
-	g := p.kind.Get("x")
+	p, ctx, g := onePurse(t)
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	ends(t, ctx, p.slip.Call(ctx, g, 10))
 	wants(t, ctx, p.get.Call(ctx, g), 11)
@@ -359,10 +356,7 @@ func TestUnwritten(t *testing.T) {
 
 // TestClear removes what is stored.
 func TestClear(t *testing.T) {
-	p := newPurses(t)
-	a := p.net.add("a")
-	ctx := a.context()
-	g := p.kind.Get("x")
+	p, ctx, g := onePurse(t)
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	p.faults(saveStored)
 	ends(t, ctx, p.clear.Call(ctx, g))
@@ -378,10 +372,7 @@ func TestClear(t *testing.T) {
 
 // TestTooLarge: a State is bounded, and the error says by what.
 func TestTooLarge(t *testing.T) {
-	p := newPurses(t)
-	a := p.net.add("a")
-	ctx := a.context()
-	g := p.kind.Get("x")
+	p, ctx, g := onePurse(t)
 	ends(t, ctx, p.note.Call(ctx, g, strings.Repeat("x", grains.MaxState-100)))
 	err := nodetest.Fails(t, ctx, p.note.Call(ctx, g, strings.Repeat("y", 200)), raysys.ErrTooLarge)
 	if !strings.Contains(err.Error(), "purse/x.notes") || !strings.Contains(err.Error(), fmt.Sprint(grains.MaxState)) {
@@ -449,10 +440,7 @@ func TestMovedWhileOpen(t *testing.T) {
 // back differs from the version that was known, but it is not what was written: the Write answers ErrETag, and no
 // success.
 func TestLateSaveIsNotThisOne(t *testing.T) {
-	p := newPurses(t)
-	a := p.net.add("a")
-	ctx := a.context()
-	g := p.kind.Get("x")
+	p, ctx, g := onePurse(t)
 	wants(t, ctx, p.put.Call(ctx, g, 1), 1)
 	p.faults(saveDelayed, saveDelayed, saveDelayed, saveDelayed, saveDelayed)
 	nodetest.Fails(t, ctx, p.put.Call(ctx, g, 10), raysys.ErrOutcomeUnknown)
