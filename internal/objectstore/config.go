@@ -43,10 +43,6 @@ type Config struct {
 type Hooks struct {
 	// Dropped: a copy went to make room, so that this node is no location of it any more.
 	Dropped func(Version)
-	// Spilled: a primary's bytes were written to a file.
-	Spilled func(Version, time.Duration)
-	// Restored: bytes were read back from a file.
-	Restored func(Version, time.Duration)
 	// Lost: the last form of an object is gone.
 	Lost func(raysys.TaskID, error)
 	// Trouble: something failed that the store works around, such as a spill directory that cannot be written.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 )
 
 // Version returns the version. The first time, a live value is encoded for its length; no sums are computed. The
@@ -173,7 +172,6 @@ func (o *Object) gather(ctx context.Context) ([]byte, error) {
 // restore reads the file into buf and verifies it. Without the mutex; o is in its slot.
 func (o *Object) restore(ctx context.Context, file *spillFile, buf []byte) error {
 	s := o.store
-	began := time.Now()
 	s.mu.Lock()
 	h, err := s.openFile(file)
 	s.unlock()
@@ -194,10 +192,6 @@ func (o *Object) restore(ctx context.Context, file *spillFile, buf []byte) error
 		return o.broken(ctx, file, err)
 	}
 	s.count.restored++
-	if f := s.config.Hooks.Restored; f != nil {
-		version := o.version
-		s.later(func() { f(version, time.Since(began)) })
-	}
 	return nil
 }
 

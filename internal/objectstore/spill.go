@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/raysys/raysys"
 )
@@ -22,7 +21,6 @@ func (s *Store) spill(ctx context.Context, o *Object) error {
 	o.room.remove()
 	s.spilling++
 	s.freeing++
-	began := time.Now()
 	err := s.writeFile(ctx, o, "")
 	s.spilling--
 	s.freed()
@@ -35,9 +33,6 @@ func (s *Store) spill(ctx context.Context, o *Object) error {
 	}
 	s.count.spilled++
 	s.count.spilledBytes += o.version.Size
-	if h, version := s.config.Hooks.Spilled, o.version; h != nil {
-		s.later(func() { h(version, time.Since(began)) })
-	}
 	before := o.charged
 	if o.users == 0 && o.pins == 0 && s.forget(o) && o.users == 0 && o.pins == 0 {
 		o.encoding, o.heap = nil, nil

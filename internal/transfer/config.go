@@ -82,6 +82,18 @@ func (f *fixed) Next(context.Context) (core.NodeKey, error) {
 	return k, nil
 }
 
+const (
+	// shareFrom is the size from which an object is shared between nodes of one host. Below it, copying costs less than
+	// mapping.
+	shareFrom = 1 << 20
+	// sourcesAtOnce is from how many nodes one large object comes at a time.
+	sourcesAtOnce = 3
+	// outstanding is how many chunks are summed and written to one peer at a time. With more, the second chunk is summed
+	// while the first is written: that is no faster, since the writer then finds it in no cache, and it takes a processor
+	// from calls (docs/adr/0016-crc32c-by-folding.md).
+	outstanding = 1
+)
+
 // Config is what an Engine needs. Store and Link must be given; everything else has a default.
 type Config struct {
 	Self  func() core.NodeKey // asked when it is needed: a node learns its incarnation only when it joins
@@ -91,22 +103,15 @@ type Config struct {
 	// Host identifies this host to processes that may map each other's memory, as HostID does. Objects are then shared
 	// rather than sent between nodes of the same Host. Empty: never.
 	Host string
-	// ShareFrom is the size from which that is done: 1 MiB. Below it, copying costs less than mapping.
-	ShareFrom int64
 
 	// Window is how many chunks are on the way from one source: 8, which is 8 MiB, or 10 Gbit/s and 6 ms.
 	Window int
-	// Sources is from how many nodes one object comes at a time: 3. Smaller than SeveralFrom, it comes from one.
-	Sources     int
-	SeveralFrom int64 // bytes: 16 MiB
+	// SeveralFrom is the size from which an object comes from several nodes at a time: 16 MiB.
+	SeveralFrom int64
 	// Fanout is to how many nodes an object is given before others are sent to those: 2. An object smaller than
 	// TreeFrom is given to every receiver.
 	Fanout   int
 	TreeFrom int64 // bytes: 8 MiB
-	// Outstanding is how many chunks are summed and written to one peer at a time: 1. With more, the second chunk is
-	// summed while the first is written: that is no faster, since the writer then finds it in no cache, and it takes
-	// a processor from calls (docs/adr/0016-crc32c-by-folding.md).
-	Outstanding int
 	// Stall is how long a source may send none of the chunks that it was asked for: 2 s. Then others are asked too;
 	// one that stalls five times in a row, each twice as long, is struck off.
 	Stall time.Duration
@@ -118,8 +123,6 @@ type Config struct {
 type Hooks struct {
 	// Struck: a source gives no more of an object, and why.
 	Struck func(from core.NodeKey, id raysys.TaskID, why error)
-	// Redirected: a receiver was sent elsewhere.
-	Redirected func(receiver core.NodeKey, id raysys.TaskID, to []core.NodeKey)
 	// NotShared: an object of the same host could not be mapped and is pulled instead.
 	NotShared func(from core.NodeKey, id raysys.TaskID, why error)
 }
@@ -145,9 +148,7 @@ func (c *Config) complete() error {
 		}
 	}
 	number("Window", &c.Window, 8, maxAsked)
-	number("Sources", &c.Sources, 3, 64)
 	number("Fanout", &c.Fanout, 2, 1<<20)
-	number("Outstanding", &c.Outstanding, 1, 1<<10)
 	size := func(name string, n *int64, otherwise int64) {
 		if *n == 0 {
 			*n = otherwise
@@ -158,7 +159,6 @@ func (c *Config) complete() error {
 	}
 	size("SeveralFrom", &c.SeveralFrom, 16<<20)
 	size("TreeFrom", &c.TreeFrom, 8<<20)
-	size("ShareFrom", &c.ShareFrom, 1<<20)
 	if c.Stall == 0 {
 		c.Stall = 2 * time.Second
 	}

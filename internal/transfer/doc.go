@@ -27,8 +27,8 @@
 //     to the source and says so.
 //  4. Nodes do not wait in a circle: a node that still receives serves only receivers that were sent to it, and names
 //     other nodes to the rest; a receiver leaves a parent that stands still for the source.
-//  5. Everything is bounded: chunks on the way to this node by the window of each feed, those on the way from it by
-//     [Config.Outstanding] per peer, which a source counts by its sessions.
+//  5. Everything is bounded: chunks on the way to this node by the window of each feed; to a peer one at a
+//     time is on its way, which a source counts by its sessions.
 //  6. Nothing polls. Timers say only that something has not happened for too long.
 //
 // A flight whose sources have all gone ends as lost even if another version exists: the next Fetch gets that. A value

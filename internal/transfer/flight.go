@@ -173,7 +173,7 @@ func (f *flight) next() (Sources, context.Context) {
 func (f *flight) wants() bool {
 	most := 1
 	if f.in != nil && f.version.Size >= f.e.cfg.SeveralFrom {
-		most = f.e.cfg.Sources
+		most = sourcesAtOnce
 	}
 	healthy := 0
 	for d := range f.feeds {

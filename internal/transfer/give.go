@@ -93,7 +93,7 @@ func (e *Engine) room(s *stream) chan struct{} {
 	}
 	r := e.sending[s.id.peer]
 	if r == nil {
-		r = make(chan struct{}, e.cfg.Outstanding)
+		r = make(chan struct{}, outstanding)
 		e.sending[s.id.peer] = r
 	}
 	return r

@@ -44,7 +44,7 @@ func (v *upload) greet() error {
 	if err := compare(p.want, version); err != nil {
 		return &refused{codeVersion, err}
 	}
-	if !receiving && p.host != "" && p.host == s.e.cfg.Host && version.Size >= s.e.cfg.ShareFrom {
+	if !receiving && p.host != "" && p.host == s.e.cfg.Host && version.Size >= shareFrom {
 		// Where it does not work the object is sent: that needs nothing.
 		if at, err := v.o.Share(s.ctx); err == nil {
 			s.e.counts.shared.Add(1)
@@ -56,9 +56,6 @@ func (v *upload) greet() error {
 		r, nodes := s.e.place(v.o, s.id.peer, p.failed)
 		if r == nil {
 			s.e.counts.sentOn.Add(1)
-			if h := s.e.cfg.Hooks.Redirected; h != nil {
-				h(s.id.peer, version.ID, nodes)
-			}
 			s.answer(&pulled{slot: s.id.slot, status: statusElsewhere, nodes: nodes, sent: true})
 			return errSentOn
 		}
