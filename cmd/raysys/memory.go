@@ -79,11 +79,7 @@ func (o *observer) Memory(ctx context.Context, node raysys.NodeID, limit int) (o
 	for _, n := range m.Nodes {
 		out.Stores = append(out.Stores, shownStore(n))
 		for _, h := range n.Objects {
-			out.Objects = append(out.Objects, operate.Object{
-				Node: n.Name, ID: h.ID, Size: h.Size, Memory: h.Memory, Forms: h.Forms, Primary: h.Primary, Pins: h.Pins, Users: h.Users,
-				Since: h.Since, Why: h.Why, Owner: h.Owner, Refs: h.Refs, Holders: h.Holders, Names: h.Names, KeptFor: h.KeptFor,
-				Kept: h.Kept, Lost: h.Lost, Files: h.Files,
-			})
+			out.Objects = append(out.Objects, operate.Object{Node: n.Name, HeldObject: h})
 		}
 	}
 	return out, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/doctor"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/system"
 )
 
 // fakeCluster has the nodes a and b; draining b takes for ever.
@@ -69,7 +70,7 @@ func (c *fakeCluster) Memory(_ context.Context, node raysys.NodeID, limit int) (
 	if node != "b" {
 		m.Stores = append(m.Stores, operate.Store{Node: "a", Objects: 3, Bytes: 3 << 20, Budget: 1 << 30})
 		for i := range min(limit, 3) {
-			m.Objects = append(m.Objects, operate.Object{Node: "a", ID: fmt.Sprint("object-", i), Size: 1 << 20, Forms: []string{"value"}, Primary: true, Why: "put"})
+			m.Objects = append(m.Objects, operate.Object{Node: "a", HeldObject: system.HeldObject{ID: fmt.Sprint("object-", i), Size: 1 << 20, Forms: []string{"value"}, Primary: true, Why: "put"}})
 		}
 	}
 	if node != "a" {

@@ -106,6 +106,26 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// dieAt kills the node once it has sent so many percent of size bytes.
+func (x *node) dieAt(t testing.TB, size, percent int) {
+	var sent atomic.Int64
+	die := make(chan struct{})
+	at := int64(size) * int64(percent) / 100
+	x.onBody = func(_ raysys.NodeID, b *transfer.Body) {
+		n := int64(transferLength(b))
+		if total := sent.Add(n); total >= at && total-n < at {
+			close(die)
+		}
+	}
+	go func() {
+		select {
+		case <-die:
+			x.kill()
+		case <-t.Context().Done():
+		}
+	}()
+}
+
 func bubbleSeed(t *testing.T, seed uint64, f func(t *testing.T, n *net)) {
 	t.Helper()
 	t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -141,22 +161,7 @@ func killOne(t *testing.T, n *net, seed uint64, percent int) {
 		receivers[i] = n.node(raysys.NodeID(fmt.Sprint("r", i)))
 		n.memory.Delay("a", receivers[i].name, time.Millisecond, time.Millisecond)
 	}
-	var sent atomic.Int64
-	die := make(chan struct{})
-	at := int64(size) * int64(percent) / 100
-	a.onBody = func(_ raysys.NodeID, b *transfer.Body) {
-		n := int64(transferLength(b))
-		if total := sent.Add(n); total >= at && total-n < at {
-			close(die)
-		}
-	}
-	go func() {
-		select {
-		case <-die:
-			a.kill()
-		case <-t.Context().Done():
-		}
-	}()
+	a.dieAt(t, size, percent)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup

@@ -209,21 +209,7 @@ func TestNeverMixed(t *testing.T) {
 					n.memory.Delay("a", receivers[i].name, time.Duration(1+r.IntN(3))*time.Millisecond, time.Millisecond)
 					n.memory.Delay("b", receivers[i].name, time.Duration(1+r.IntN(9))*time.Millisecond, time.Millisecond)
 				}
-				die := make(chan struct{})
-				at, sent := int64(len(one))*int64(percent)/100, atomic.Int64{}
-				a.onBody = func(_ raysys.NodeID, body *transfer.Body) {
-					n := int64(transferLength(body))
-					if total := sent.Add(n); total >= at && total-n < at {
-						close(die)
-					}
-				}
-				go func() {
-					select {
-					case <-die:
-						a.kill()
-					case <-t.Context().Done():
-					}
-				}()
+				a.dieAt(t, len(one), percent)
 				var wg sync.WaitGroup
 				for i, x := range receivers {
 					from := []core.NodeKey{key("a"), key("b")}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
 )
 
 // Memory is what the object stores of a cluster hold at one moment. Sizes are in bytes.
@@ -53,24 +54,8 @@ type Store struct {
 
 // Object is one object on one node.
 type Object struct {
-	Node    raysys.NodeID         `json:"node"`
-	ID      string                `json:"id"`
-	Size    int64                 `json:"size"`
-	Memory  int64                 `json:"memory"` // counted against the node's budget
-	Forms   []string              `json:"forms"`  // none: it is referred to, and not there
-	Primary bool                  `json:"primary"`
-	Pins    int                   `json:"pins"`
-	Users   int                   `json:"users"` // views, and transfers that read or write it
-	Since   time.Time             `json:"since"`
-	Why     string                `json:"why"`               // what brought it there
-	Owner   raysys.NodeID         `json:"owner,omitempty"`   // of a copy or reference: whose object it is
-	Refs    int                   `json:"refs,omitempty"`    // references there to an object of another node
-	Holders map[raysys.NodeID]int `json:"holders,omitempty"` // nodes that hold references to it, and how many
-	Names   []string              `json:"names,omitempty"`
-	KeptFor raysys.NodeID         `json:"kept_for,omitempty"` // the node that asked for this replica
-	Kept    []raysys.NodeID       `json:"kept,omitempty"`     // nodes that keep replicas of it
-	Lost    string                `json:"lost,omitempty"`
-	Files   []raysys.NodeID       `json:"files,omitempty"` // nodes that have it in a file that outlives them
+	Node raysys.NodeID `json:"node"`
+	system.HeldObject
 }
 
 // Bound sorts everything into the order in which it is shown, keeps the limit largest objects and counts all of them.
