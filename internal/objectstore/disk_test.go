@@ -60,10 +60,7 @@ func TestDiskFull(t *testing.T) {
 			f.set(func(f *faultyFS) { f.room, f.fault = -1, nil })
 			q := add(t, s, 3, newValue(content(3, mib)))
 			same(t, q, content(3, mib))
-			for _, o := range []*objectstore.Object{o, p, q} {
-				o.Release()
-			}
-			empty(t, s)
+			empty(t, s, o, p, q)
 			if left := spillFiles(t, objectstore.DirOf(s)); len(left) != 0 {
 				t.Errorf("files stayed: %v", left)
 			}
@@ -110,10 +107,7 @@ func TestDiskBudgetDropsCopies(t *testing.T) {
 	if s.Lookup(id(1)) != nil || s.Lookup(id(2)) != b {
 		t.Error("the wrong one went")
 	}
-	for _, o := range []*objectstore.Object{a, b, c} {
-		o.Release()
-	}
-	empty(t, s)
+	empty(t, s, a, b, c)
 }
 
 // TestVanishedDirectoryIsAskedForItsSpace: where the disk says how much there is, the directory is made again too.
@@ -183,10 +177,7 @@ func TestGarbageMakesRoomInAFullStore(t *testing.T) {
 			if err := receive(); err != nil {
 				t.Errorf("receive 1 MiB, with 1 MiB of garbage in the store: %v", err)
 			}
-			for _, o := range held {
-				o.Release()
-			}
-			empty(t, s)
+			empty(t, s, held...)
 		})
 	}
 }

@@ -123,8 +123,7 @@ func TestDamagedSpillFile(t *testing.T) {
 				if again := read(o); !errors.Is(again, raysys.ErrObjectLost) {
 					t.Errorf("the second time: %v", again)
 				}
-				o.Release()
-				empty(t, s)
+				empty(t, s, o)
 			})
 		}
 	}
@@ -140,8 +139,7 @@ func TestDamagedFileBesideALiveValue(t *testing.T) {
 	if o.Lost() != nil {
 		t.Error("an object with a live value is lost")
 	}
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 }
 
 func TestReadErrorsThatPass(t *testing.T) {
@@ -164,8 +162,7 @@ func TestReadErrorsThatPass(t *testing.T) {
 	}
 	f.set(func(f *faultyFS) { f.fault = nil })
 	same(t, o, want)
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 }
 
 func TestFlippedBitsOnTheWay(t *testing.T) {
@@ -200,8 +197,7 @@ func TestFilesThatCannotBeMapped(t *testing.T) {
 	fill(t, in, want[:])
 	same(t, in.Object(), want)
 	in.Object().Release()
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 }
 
 func TestVanishedDirectory(t *testing.T) {
@@ -239,10 +235,7 @@ func TestVanishedDirectory(t *testing.T) {
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, o := range []*objectstore.Object{old, fresh, o} {
-		o.Release()
-	}
-	empty(t, s)
+	empty(t, s, old, fresh, o)
 }
 
 func TestCancelledSpillLeavesNothing(t *testing.T) {
@@ -267,8 +260,7 @@ func TestCancelledSpillLeavesNothing(t *testing.T) {
 		t.Errorf("after a cancelled spill: %+v", s.Stats())
 	}
 	same(t, o, v.bytes)
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 }
 
 func TestOneRestoreForAll(t *testing.T) {
@@ -288,8 +280,7 @@ func TestOneRestoreForAll(t *testing.T) {
 	if f.opens != 1 || s.Stats().Restored != 1 {
 		t.Errorf("%d opens, %d restores", f.opens, s.Stats().Restored)
 	}
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 }
 
 func TestRoomThatIsPromisedIsNotGivenTwice(t *testing.T) {
@@ -308,9 +299,7 @@ func TestRoomThatIsPromisedIsNotGivenTwice(t *testing.T) {
 	if err := <-read; err != nil {
 		t.Error(err)
 	}
-	a.Release()
-	b.Release()
-	empty(t, s)
+	empty(t, s, a, b)
 }
 
 func TestMapDuringASpill(t *testing.T) {
@@ -339,8 +328,7 @@ func TestMapDuringASpill(t *testing.T) {
 			t.Errorf("forms %v", f)
 		}
 		m.Close()
-		o.Release()
-		empty(t, s)
+		empty(t, s, o)
 	}
 }
 
@@ -363,8 +351,7 @@ func TestMappingOfAFileThatWasGivenUp(t *testing.T) {
 	if n := objectstore.Idle(s); n != 0 {
 		t.Errorf("%d mappings stay", n)
 	}
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 }
 
 func TestMappedFilesStayMappedForAWhile(t *testing.T) {
@@ -396,10 +383,7 @@ func TestMappedFilesStayMappedForAWhile(t *testing.T) {
 	if f.opens != 10 {
 		t.Errorf("%d opens", f.opens)
 	}
-	for _, o := range objects {
-		o.Release()
-	}
-	empty(t, s)
+	empty(t, s, objects...)
 	if n := objectstore.Idle(s); n != 0 {
 		t.Errorf("%d mappings stay", n)
 	}

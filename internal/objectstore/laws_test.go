@@ -39,8 +39,5 @@ func TestCopyTakenDuringEvict(t *testing.T) {
 		t.Errorf("a copy that was pinned while room was made is gone: %d bytes, %v", len(got), err)
 	}
 	a.Unpin()
-	for _, o := range []*objectstore.Object{a, b, c} {
-		o.Release()
-	}
-	empty(t, s)
+	empty(t, s, a, b, c)
 }

@@ -219,9 +219,12 @@ func same(t tester, o *objectstore.Object, want []byte) {
 	}
 }
 
-// empty checks that nothing is charged any more, but for what is warm.
-func empty(t tester, s *objectstore.Store) {
+// empty releases the last objects, and checks that nothing is charged any more, but for what is warm.
+func empty(t tester, s *objectstore.Store, last ...*objectstore.Object) {
 	t.Helper()
+	for _, o := range last {
+		o.Release()
+	}
 	if st := s.Stats(); st.Used != st.Warm || st.Reserved != 0 || st.Disk != 0 || st.Objects != 0 || st.Incoming != 0 {
 		t.Errorf("at the end there is still %+v", st)
 	}

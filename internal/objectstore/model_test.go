@@ -316,8 +316,5 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	work.Wait()
-	for _, o := range shared {
-		o.Release()
-	}
-	empty(t, s)
+	empty(t, s, shared...)
 }

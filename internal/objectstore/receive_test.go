@@ -261,8 +261,7 @@ func TestReceiveLargerThanTheBudget(t *testing.T) {
 		if st := s.Stats(); st.Used > st.Budget {
 			t.Errorf("%d bytes used", st.Used)
 		}
-		o.Release()
-		empty(t, s)
+		empty(t, s, o)
 	}
 }
 
@@ -276,9 +275,7 @@ func TestNoRoomBecauseOfPinsGoesToDisk(t *testing.T) {
 	}
 	same(t, p, content(2, 3*mib))
 	o.Unpin()
-	o.Release()
-	p.Release()
-	empty(t, s)
+	empty(t, s, o, p)
 }
 
 func TestWarmSegmentsAreUsedAgain(t *testing.T) {
@@ -321,9 +318,7 @@ func TestWarmSegmentsAreUsedAgain(t *testing.T) {
 	if s.Lookup(id(5)) != keep || s.Stats().Warm != 0 {
 		t.Errorf("%+v", s.Stats())
 	}
-	keep.Release()
-	full.Release()
-	empty(t, s)
+	empty(t, s, keep, full)
 }
 
 func TestSegmentsAreBounded(t *testing.T) {
@@ -356,8 +351,7 @@ func TestSegmentsAreBounded(t *testing.T) {
 	if f := forms(large); !slices.Equal(f, []string{"segment"}) && runtime.GOOS == "linux" {
 		t.Errorf("beside idle segments there is none for it: %v", f)
 	}
-	large.Release()
-	empty(t, s)
+	empty(t, s, large)
 }
 
 func TestWithoutSegments(t *testing.T) {
@@ -371,8 +365,7 @@ func TestWithoutSegments(t *testing.T) {
 	if _, err := o.Share(context.Background()); !errors.Is(err, objectstore.ErrNotShareable) {
 		t.Errorf("share: %v", err)
 	}
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 }
 
 func TestReceiveAgainAfterLoss(t *testing.T) {
@@ -396,6 +389,5 @@ func TestReceiveAgainAfterLoss(t *testing.T) {
 		t.Error("it is another object now")
 	}
 	same(t, o, want)
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 }

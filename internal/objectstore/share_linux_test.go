@@ -103,8 +103,7 @@ func TestAttachToASecondProcess(t *testing.T) {
 	}
 	same(t, o, want)
 	m.Close()
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 	// And cannot be mapped anew.
 	if _, err := s.Attach(context.Background(), n.Shared, n.Version); !errors.Is(err, objectstore.ErrNotShareable) {
 		t.Errorf("attach to what was given up: %v", err)
@@ -181,9 +180,7 @@ func TestAttachDoubts(t *testing.T) {
 		t.Errorf("twice: %v", err)
 	}
 	same(t, a, want)
-	a.Release()
-	o.Release()
-	empty(t, s)
+	empty(t, s, a, o)
 	empty(t, owner)
 }
 
@@ -226,9 +223,7 @@ func TestShareEveryForm(t *testing.T) {
 		}
 		same(t, a, want)
 		same(t, o, want)
-		a.Release()
-		o.Release()
-		empty(t, s)
+		empty(t, s, a, o)
 		empty(t, other)
 	}
 }
@@ -243,7 +238,5 @@ func TestShareWithoutRoom(t *testing.T) {
 	if _, err := none.Share(context.Background()); !errors.Is(err, objectstore.ErrNotShareable) {
 		t.Errorf("no bytes: %v", err)
 	}
-	o.Release()
-	none.Release()
-	empty(t, s)
+	empty(t, s, o, none)
 }

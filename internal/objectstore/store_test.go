@@ -68,10 +68,7 @@ func TestMillionTiny(t *testing.T) {
 		t.Fatalf("%+v", st)
 	}
 	same(t, list[count/2], b)
-	for _, o := range list {
-		o.Release()
-	}
-	empty(t, s)
+	empty(t, s, list...)
 }
 
 func TestSpillsLeastRecentlyUsedFirst(t *testing.T) {
@@ -106,10 +103,7 @@ func TestSpillsLeastRecentlyUsedFirst(t *testing.T) {
 			t.Errorf("%d bytes used of %d", st.Used, st.Budget)
 		}
 	}
-	for _, o := range objects {
-		o.Release()
-	}
-	empty(t, s)
+	empty(t, s, objects...)
 }
 
 func TestEvictRefusedTakesTheNext(t *testing.T) {
@@ -126,10 +120,7 @@ func TestEvictRefusedTakesTheNext(t *testing.T) {
 	if st := s.Stats(); st.Used != 4*mib {
 		t.Errorf("%d bytes used", st.Used)
 	}
-	for _, o := range []*objectstore.Object{a, b, c} {
-		o.Release()
-	}
-	empty(t, s)
+	empty(t, s, a, b, c)
 }
 
 func TestTouchedStays(t *testing.T) {
@@ -141,10 +132,7 @@ func TestTouchedStays(t *testing.T) {
 	if v.gone.Load() || !w.gone.Load() {
 		t.Error("the touched one was evicted")
 	}
-	for _, o := range []*objectstore.Object{a, b, c} {
-		o.Release()
-	}
-	empty(t, s)
+	empty(t, s, a, b, c)
 }
 
 func TestCopyWhoseValueStays(t *testing.T) {
@@ -162,9 +150,7 @@ func TestCopyWhoseValueStays(t *testing.T) {
 		t.Errorf("the copy has the forms %v; %+v", f, s.Stats())
 	}
 	same(t, o, b)
-	o.Release()
-	p.Release()
-	empty(t, s)
+	empty(t, s, o, p)
 }
 
 func TestPinnedStays(t *testing.T) {
@@ -189,8 +175,7 @@ func TestPinnedStays(t *testing.T) {
 		t.Error("a pinned object lost its file")
 	}
 	a.Unpin()
-	b.Release()
-	empty(t, s)
+	empty(t, s, b)
 }
 
 func TestCopiesGoFirst(t *testing.T) {
@@ -209,10 +194,7 @@ func TestCopiesGoFirst(t *testing.T) {
 		t.Errorf("bytes of a dropped copy: %v", err)
 	}
 	same(t, c, content(3, 2*mib))
-	for _, o := range []*objectstore.Object{a, b, c, d} {
-		o.Release()
-	}
-	empty(t, s)
+	empty(t, s, a, b, c, d)
 }
 
 func TestRevive(t *testing.T) {
@@ -237,10 +219,7 @@ func TestRevive(t *testing.T) {
 	if !again.gone.Load() || s.Stats().Spilled != 2 {
 		t.Errorf("evicted %v after %d spills", again.gone.Load(), s.Stats().Spilled)
 	}
-	for _, o := range []*objectstore.Object{a, b, c} {
-		o.Release()
-	}
-	empty(t, s)
+	empty(t, s, a, b, c)
 }
 
 func TestReviveOfADroppedCopy(t *testing.T) {
@@ -251,8 +230,7 @@ func TestReviveOfADroppedCopy(t *testing.T) {
 	if st := s.Stats(); st.Used != mib {
 		t.Errorf("a copy that was dropped is charged: %+v", st)
 	}
-	p.Release()
-	empty(t, s)
+	empty(t, s, p)
 }
 
 func TestBytesAreSharedAndOutlive(t *testing.T) {
@@ -275,8 +253,7 @@ func TestBytesAreSharedAndOutlive(t *testing.T) {
 			t.Error("two callers got two buffers")
 		}
 	}
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 	if string(first) != string(want) {
 		t.Error("the bytes changed after the end of the object")
 	}
@@ -356,10 +333,7 @@ func TestEncodingFails(t *testing.T) {
 	if v.gone.Load() || !other.gone.Load() {
 		t.Error("the wrong one was evicted")
 	}
-	for _, o := range []*objectstore.Object{o, b, c} {
-		o.Release()
-	}
-	empty(t, s)
+	empty(t, s, o, b, c)
 }
 
 func TestChangedValueIsNoticed(t *testing.T) {
@@ -383,8 +357,7 @@ func TestChangedValueIsNoticed(t *testing.T) {
 		t.Errorf("spill: %v", err)
 	}
 	same(t, o, v.bytes)
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 }
 
 // streamed is a value that comes in blocks, and must not be asked for all of them at once.
@@ -433,8 +406,7 @@ func TestLargeValuesAreStreamedToDisk(t *testing.T) {
 		if err := objectstore.Spill(p); !errors.Is(err, raysys.ErrEncode) || !errors.Is(err, bad.fail) {
 			t.Errorf("%v", err)
 		}
-		p.Release()
-		empty(t, s)
+		empty(t, s, p)
 	}
 }
 
@@ -464,6 +436,5 @@ func TestStreamedValueThatChanges(t *testing.T) {
 	}
 	f.fault = nil
 	same(t, o, v.bytes)
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 }

@@ -63,8 +63,7 @@ func TestVersionOfALiveValue(t *testing.T) {
 	if err := objectstore.Spill(o); err != nil || versionOf(t, o) != version {
 		t.Errorf("it was %s and is %s: %v", version, versionOf(t, o), err)
 	}
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 	nothing := versionOf(t, add(t, s, 2, newValue(nil)))
 	if err := nothing.Check(); err != nil || nothing.Size != 0 {
 		t.Errorf("nothing at all is %s: %v", nothing, err)
@@ -267,8 +266,7 @@ func TestKeptSums(t *testing.T) {
 		t.Error(err)
 	}
 	sums(t, o, want)
-	o.Release()
-	empty(t, s)
+	empty(t, s, o)
 }
 
 // TestReceiveWrongSums: a chunk that is not what its sum says does not count.
