@@ -2,12 +2,15 @@ package system_test
 
 import (
 	"context"
+	"flag"
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/system"
 )
 
@@ -140,6 +143,13 @@ func TestPairsLaw(t *testing.T) {
 		if _, err := rackPut.With(on(raysys.NodeID(w))).Call(ctx, racks.Get("law/"+w), nil).Get(ctx); err != nil {
 			t.Fatal(err)
 		}
+	}
+	// A check waits until all is given back. The flag has its default unless the run sets it.
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		if err := checks.Value.Set(fmt.Sprint(long.Form(8, 100))); err != nil {
+			t.Fatal(err)
+		}
+		defer checks.Value.Set(checks.DefValue)
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		var own []raysys.Handle[parcel]

@@ -219,8 +219,8 @@ func (o *Objects) evacuatedID(ctx context.Context, e *evacuation) (raysys.TaskID
 	if e.future == nil {
 		return e.object.ID(), nil
 	}
-	if e.future.Failure() != nil {
-		return raysys.TaskID{}, nil
+	if err := e.future.Failure(); err != nil && (e.future.Failed() || errors.Is(err, raysys.ErrReleased)) {
+		return raysys.TaskID{}, nil // one whose value is lost has none to leave, and others need it: ensure says so
 	}
 	for {
 		oid, err := o.ensure(e.future)
