@@ -170,7 +170,7 @@ func TestRebuild(t *testing.T) {
 				case 1:
 					errs[i] = core.View(ctx, m.Ref(), func(v []byte) error { got[i] = v[0]; return nil })
 				default: // as for another node that asks
-					done := make(chan error)
+					done := make(chan error, 1) // it may be called at once
 					m.Rebuild(first, core.ErrObjectLost, func(err error) { done <- err })
 					errs[i] = <-done
 				}
