@@ -27,8 +27,8 @@ func running(t *testing.T, ctx context.Context) *job {
 		t.Fatal(err)
 	}
 	j := &job{}
-	j.Init(j, up, up.Next(), false)
-	if !j.Start() {
+	j.Future.Init(j, up, up.Next(), false)
+	if !j.Future.Start() {
 		t.Fatal("new work could not be started")
 	}
 	return j
@@ -39,13 +39,13 @@ func TestSecondFailKeepsTheFirstError(t *testing.T) {
 	_, ctx := node(t, raysys.NewTable())
 	first, second := errors.New("first"), errors.New("second")
 	j := running(t, ctx)
-	if !j.Fail(first) {
+	if !j.Future.Fail(first) {
 		t.Fatal("the first Fail of running work did not settle its future")
 	}
-	if j.Fail(second) {
+	if j.Future.Fail(second) {
 		t.Error("a second Fail says that it settled the future")
 	}
-	if err := j.Failure(); err != first {
+	if err := j.Future.Failure(); err != first {
 		t.Errorf("after a second Fail the future's error is %v, not the first one", err)
 	}
 	if _, err := nodetest.Get(t, ctx, raysys.Ref[int](j.Ref())); !errors.Is(err, first) || errors.Is(err, second) {
@@ -54,8 +54,8 @@ func TestSecondFailKeepsTheFirstError(t *testing.T) {
 
 	j = running(t, ctx)
 	j.Resolve(3)
-	if j.Fail(first) || j.Failure() != nil {
-		t.Errorf("Fail changed a future that has a value: %v", j.Failure())
+	if j.Future.Fail(first) || j.Future.Failure() != nil {
+		t.Errorf("Fail changed a future that has a value: %v", j.Future.Failure())
 	}
 	if v, err := nodetest.Get(t, ctx, raysys.Ref[int](j.Ref())); v != 3 || err != nil {
 		t.Errorf("after Fail a future that has the value 3 gives %d, %v", v, err)
@@ -67,27 +67,27 @@ func TestPinsPassToTheNextAttempt(t *testing.T) {
 	_, ctx := node(t, raysys.NewTable())
 	arg := raysys.Put(ctx, newWide(1))
 	j := running(t, ctx)
-	j.Turn().Pin([]*core.Future{futureOf(arg)})
+	j.Future.Turn().Pin([]*core.Future{futureOf(arg)})
 	arg.Release()
 	for attempt := 2; attempt <= 4; attempt++ {
-		last, ok := j.Again(attempt)
+		last, ok := j.Future.Again(attempt)
 		if !ok {
 			t.Fatal("running work could not be tried again")
 		}
 		last.Cancel(errors.New("the attempt has failed"))
 		last.End()
-		if v, err := arg.Get(core.NewContext(j.OwnTurn())); err != nil || !v.whole() {
+		if v, err := arg.Get(core.NewContext(j.Future.OwnTurn())); err != nil || !v.whole() {
 			t.Fatalf("attempt %d cannot read the argument that the one before it kept: %v", attempt, err)
 		}
 		if _, err := arg.Get(core.NewContext(last)); err == nil {
 			t.Errorf("attempt %d, which has ended, still reads the argument", attempt-1)
 		}
-		if !j.Unhold() || !j.Start() {
+		if !j.Future.Unhold() || !j.Future.Start() {
 			t.Fatal("the next attempt could not be started")
 		}
 	}
 	j.Resolve(1)
-	j.OwnTurn().End()
+	j.Future.OwnTurn().End()
 	if _, err := arg.Get(ctx); !errors.Is(err, raysys.ErrReleased) {
 		t.Errorf("the argument was released and the work is done, but Get says %v", err)
 	}

@@ -153,24 +153,24 @@ func (c *Future) lostFetch() error {
 // fetchLocked returns the future that brings the value of f, which is absent; the caller holds mu. One that failed
 // stays when the value is lost, and else is tried again.
 func (f *Result[T]) fetchLocked() *fetched[T] {
-	a := f.absenceLocked()
+	a := f.Future.absenceLocked()
 	if a.fetch != nil {
 		o := a.fetch.work.(*fetched[T])
-		if err := o.Failure(); err == nil || errors.Is(err, ErrObjectLost) || errors.Is(err, ErrClosed) {
+		if err := o.Future.Failure(); err == nil || errors.Is(err, ErrObjectLost) || errors.Is(err, ErrClosed) {
 			return o
 		}
 	}
 	o := &fetched[T]{src: a.src, absent: f}
-	o.Init(o, f.up.job.Top, 0, false)
+	o.Future.Init(o, f.Future.up.job.Top, 0, false)
 	a.fetch = &o.Future
 	return o
 }
 
 // fetching returns the future that brings the value, nil when that is here.
 func (f *Result[T]) fetching() *Future {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent {
+	f.Future.mu.Lock()
+	defer f.Future.mu.Unlock()
+	if f.Future.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent {
 		return nil
 	}
 	return &f.fetchLocked().Future
@@ -189,20 +189,20 @@ func (f *Result[T]) brought(o *fetched[T], v *T, src Source) {
 	if HeldBy(src) == nil {
 		full = f.keep(v)
 	}
-	f.mu.Lock()
-	a := f.absenceLocked()
-	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent || a.fetch != &o.Future {
-		kept := f.word.Load()&flagKept != 0
-		f.mu.Unlock()
+	f.Future.mu.Lock()
+	a := f.Future.absenceLocked()
+	if f.Future.word.Load()&(phaseMask|flagAbsent) != phaseReady|flagAbsent || a.fetch != &o.Future {
+		kept := f.Future.word.Load()&flagKept != 0
+		f.Future.mu.Unlock()
 		f.dropped(kept)
 		return
 	}
 	a.fetch = nil
 	if full == nil {
 		f.val = *v
-		f.word.And(^flagAbsent) // after val: readers of an ungated value take no lock
+		f.Future.word.And(^flagAbsent) // after val: readers of an ungated value take no lock
 	}
-	f.mu.Unlock()
+	f.Future.mu.Unlock()
 }
 
 // passedOn notes that the value of c, which was thought to be at from, has been found at src.
@@ -221,21 +221,21 @@ func (o *fetched[T]) begin(src Source, hops int) {
 		var e *Elsewhere
 		switch {
 		case errors.As(err, &e) && o.absent == nil:
-			o.Forward(e.Source)
+			o.Future.Forward(e.Source)
 		case e != nil && hops == maxHops:
-			o.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
+			o.Future.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
 		case e != nil:
-			o.absent.passedOn(src, e.Source)
+			o.absent.Future.passedOn(src, e.Source)
 			o.begin(e.Source, hops+1)
 		case errors.Is(err, ErrObjectLost) && hops < maxHops:
 			o.rebuild(src, err, hops)
 		case err != nil:
-			o.Fail(err)
+			o.Future.Fail(err)
 		default:
 			if o.absent != nil {
 				o.absent.brought(o, into, src)
 			}
-			o.Start()
+			o.Future.Start()
 			o.Resolve(*into)
 		}
 	})

@@ -27,15 +27,15 @@ func (r Ref[T]) Get(ctx context.Context) (T, error) {
 		v, _, err = from.read(t)
 	}
 	if err == nil && t.job.Inspect != nil {
-		return HandOver(t.job, "result of "+r.f.work.Name()+", handed to Get", v)
+		return HandOver(t.job, "result of "+r.f.Future.work.Name()+", handed to Get", v)
 	}
 	return v, err
 }
 
 // outcome waits until r has settled, and returns how, or the future that brings its value when that is elsewhere.
 func (r Ref[T]) outcome(ctx context.Context, t *Turn, own bool) (v T, from *fetched[T], err error) {
-	if !r.f.Settled() {
-		if r.f.word.Load()&flagReleased != 0 && !t.pinned(&r.f.Future) {
+	if !r.f.Future.Settled() {
+		if r.f.Future.word.Load()&flagReleased != 0 && !t.pinned(&r.f.Future) {
 			return v, nil, ErrReleased
 		}
 		if err := await(ctx, t, own, &r.f.Future); err != nil {

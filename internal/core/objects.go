@@ -127,14 +127,14 @@ func Forget(ctx context.Context, name string) error {
 
 // keep tells Objects of a value that may be large. Where it is not yet in f, no other goroutine may see v.
 func (f *Result[T]) keep(v *T) error {
-	o := f.up.job.Objects
-	if o == nil || f.word.Load()&flagGated == 0 || !MayBeLarge(v) {
+	o := f.Future.up.job.Objects
+	if o == nil || f.Future.word.Load()&flagGated == 0 || !MayBeLarge(v) {
 		return nil
 	}
-	f.word.Or(flagKept)
+	f.Future.word.Or(flagKept)
 	kept, err := o.Keep(&f.Future, v)
 	if !kept || err != nil {
-		f.word.And(^flagKept)
+		f.Future.word.And(^flagKept)
 	}
 	return err
 }
@@ -142,13 +142,13 @@ func (f *Result[T]) keep(v *T) error {
 // resolveKept is Resolve where there is a store.
 func (f *Result[T]) resolveKept() bool {
 	err := f.keep(&f.val)
-	if err == nil && f.settle(phaseReady) {
-		f.settleReleased()
+	if err == nil && f.Future.settle(phaseReady) {
+		f.Future.settleReleased()
 		return true
 	}
 	f.forget()
-	f.dropped(f.word.Load()&flagKept != 0)
-	return err != nil && f.Fail(fmt.Errorf("keep the value of %s: %w", f.work.Name(), err))
+	f.dropped(f.Future.word.Load()&flagKept != 0)
+	return err != nil && f.Future.Fail(fmt.Errorf("keep the value of %s: %w", f.Future.work.Name(), err))
 }
 
 // settleReleased frees a value that was released before it came.
@@ -163,7 +163,7 @@ func (c *Future) settleReleased() {
 // dropped tells Objects of a value that it kept. No lock may be held.
 func (f *Result[T]) dropped(kept bool) {
 	if kept {
-		f.up.job.Objects.Drop(&f.Future)
+		f.Future.up.job.Objects.Drop(&f.Future)
 	}
 }
 

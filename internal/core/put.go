@@ -26,7 +26,7 @@ func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
 		}
 	}
 	o := &object[T]{}
-	o.Init(o, t, t.Next(), HasPointers[T]())
+	o.Future.Init(o, t, t.Next(), HasPointers[T]())
 	o.Resolve(v)
 	if len(opts) > 0 {
 		if err := publish(ctx, t, &o.Future, opts); err != nil {
@@ -39,7 +39,7 @@ func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {
 // Hold makes an object of a part of c's argument that is too large to travel along.
 func Hold[T any](c *Future, part int, v T) Ref[T] {
 	o := &object[T]{}
-	o.Init(o, c.up, firstHeld+c.seq<<2+uint64(part), HasPointers[T]())
+	o.Future.Init(o, c.up, firstHeld+c.seq<<2+uint64(part), HasPointers[T]())
 	o.Resolve(v)
 	return o.Ref()
 }
@@ -50,7 +50,7 @@ const firstHeld = 1 << 62
 // Ready is raysys.Ready.
 func Ready[T any](v T) Ref[T] {
 	o := &object[T]{}
-	o.work = o
+	o.Future.work = o
 	o.Resolve(v)
 	return o.Ref()
 }
@@ -59,13 +59,13 @@ func Ready[T any](v T) Ref[T] {
 // reference.
 func FailedRef[T any](err error) Ref[T] {
 	o := &object[T]{}
-	o.work = o
+	o.Future.work = o
 	t := &Turn{}
 	t.base = t
 	to := failurePhase(err)
 	t.failed.Store(&failure{err: err, phase: to})
-	o.own.Store(t)
-	o.word.Store(to)
+	o.Future.own.Store(t)
+	o.Future.word.Store(to)
 	return o.Ref()
 }
 
@@ -87,13 +87,13 @@ func PhaseOf[T any](r Ref[T]) Phase {
 	if r.f == nil {
 		return PhasePending
 	}
-	w := r.f.word.Load()
+	w := r.f.Future.word.Load()
 	if w&flagReleased != 0 {
 		return PhaseReleased
 	}
 	switch w & phaseMask {
 	case phaseReady:
-		if w&flagAbsent != 0 && errors.Is(r.f.lostFetch(), ErrObjectLost) {
+		if w&flagAbsent != 0 && errors.Is(r.f.Future.lostFetch(), ErrObjectLost) {
 			return PhaseLost
 		}
 		return PhaseReady
@@ -106,17 +106,17 @@ func PhaseOf[T any](r Ref[T]) Phase {
 	case phaseReleased:
 		return PhaseReleased
 	}
-	if f, ok := r.f.work.(lazy); ok {
+	if f, ok := r.f.Future.work.(lazy); ok {
 		f.wanted()
 	}
 	// Cancellation is pulled, so an open future in a cancelled scope settles when it is looked at.
-	if at := r.f.work.Expires(); at != 0 {
-		r.f.expire()
+	if at := r.f.Future.work.Expires(); at != 0 {
+		r.f.Future.expire()
 	}
-	if err := r.f.up.Cancelled(); err != nil {
-		r.f.Cancel(err)
+	if err := r.f.Future.up.Cancelled(); err != nil {
+		r.f.Future.Cancel(err)
 	}
-	if r.f.Settled() {
+	if r.f.Future.Settled() {
 		return PhaseOf(r)
 	}
 	return PhasePending

@@ -153,9 +153,9 @@ func (c *Future) rebuilt(a *absence, r *rebuild, src Source, err error) {
 // rebuild has the value made again that src has lost, and fetches it from where it is then.
 func (o *fetched[T]) rebuild(src Source, lost error, hops int) {
 	if o.absent != nil {
-		o.absent.Rebuild(src, lost, func(err error) {
+		o.absent.Future.Rebuild(src, lost, func(err error) {
 			if err != nil {
-				o.Fail(err)
+				o.Future.Fail(err)
 			} else if src := o.again(); src != nil {
 				o.begin(src, hops+1)
 			}
@@ -164,12 +164,12 @@ func (o *fetched[T]) rebuild(src Source, lost error, hops int) {
 	}
 	by, ok := src.(Remaker)
 	if !ok {
-		o.Fail(lost)
+		o.Future.Fail(lost)
 		return
 	}
 	by.Remake(&o.Future, lost, func(src Source, err error) {
 		if err != nil {
-			o.Fail(err)
+			o.Future.Fail(err)
 			return
 		}
 		o.begin(src, hops+1)
@@ -180,17 +180,17 @@ func (o *fetched[T]) rebuild(src Source, lost error, hops int) {
 // is here by now, or was released.
 func (o *fetched[T]) again() Source {
 	f := o.absent
-	f.mu.Lock()
-	w, v := f.word.Load(), f.val
-	a := f.absenceLocked()
-	f.mu.Unlock()
+	f.Future.mu.Lock()
+	w, v := f.Future.word.Load(), f.val
+	a := f.Future.absenceLocked()
+	f.Future.mu.Unlock()
 	switch {
 	case w&phaseMask != phaseReady || a == nil:
-		o.Fail(ErrReleased)
+		o.Future.Fail(ErrReleased)
 	case w&flagAbsent != 0:
 		return SourceOf(&f.Future)
 	default:
-		o.Start()
+		o.Future.Start()
 		o.Resolve(v)
 	}
 	return nil

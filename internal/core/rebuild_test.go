@@ -134,8 +134,8 @@ func newMade(src core.Source, s *shared) (*made, context.Context) {
 	j := &core.Job{Runtime: still{}, Closed: make(chan struct{}), Objects: keeps{}}
 	j.Top = core.NewRoot(j, context.Background(), nil, core.TaskID{})
 	m := &made{shared: s}
-	m.Init(m, j.Top, 1, true)
-	m.Forward(src)
+	m.Future.Init(m, j.Top, 1, true)
+	m.Future.Forward(src)
 	return m, core.NewContext(core.NewRoot(j, context.Background(), j.Top, core.TaskID{Hi: 1}))
 }
 
@@ -171,7 +171,7 @@ func TestRebuild(t *testing.T) {
 					errs[i] = core.View(ctx, m.Ref(), func(v []byte) error { got[i] = v[0]; return nil })
 				default: // as for another node that asks
 					done := make(chan error, 1) // it may be called at once
-					m.Rebuild(first, core.ErrObjectLost, func(err error) { done <- err })
+					m.Future.Rebuild(first, core.ErrObjectLost, func(err error) { done <- err })
 					errs[i] = <-done
 				}
 			})
@@ -215,7 +215,7 @@ func TestRebuildAgain(t *testing.T) {
 			t.Fatalf("value %v, %v after %d rebuilds: loss %d is followed by one rebuild", v, err, s.rebuilds, i)
 		}
 		core.SourceOf(&m.Future).(*brittle).lose()
-		if !m.Evict(nil) {
+		if !m.Future.Evict(nil) {
 			t.Fatal("a value that its source brings back can be evicted")
 		}
 	}
@@ -229,20 +229,20 @@ func TestLocal(t *testing.T) {
 	if core.Local(&again.Future) != core.Source(at) {
 		t.Fatal("the source of a value that is elsewhere is where it is")
 	}
-	j := again.Up().Job()
+	j := again.Future.Up().Job()
 	has := &made{shared: s}
-	has.Init(has, j.Top, 2, true)
-	has.Start()
+	has.Future.Init(has, j.Top, 2, true)
+	has.Future.Start()
 	has.Resolve(large(9))
 	lost := &made{shared: s}
-	lost.Init(lost, j.Top, 2, true)
-	lost.Forward(core.Local(&has.Future))
+	lost.Future.Init(lost, j.Top, 2, true)
+	lost.Future.Forward(core.Local(&has.Future))
 	for range 2 {
 		v, err := lost.Ref().Get(ctx)
 		if err != nil || v[0] != 9 {
 			t.Fatalf("got %v, %v: the value of the other future is given", v, err)
 		}
-		if !lost.Absent() {
+		if !lost.Future.Absent() {
 			t.Fatal("the value is stored in both futures")
 		}
 	}

@@ -108,17 +108,17 @@ func (r Ref[T]) ID() TaskID {
 	if r.f == nil {
 		return TaskID{}
 	}
-	return r.f.ID()
+	return r.f.Future.ID()
 }
 
 // IsZero reports whether r refers to nothing.
 func (r Ref[T]) IsZero() bool { return r.f == nil }
 
 // Settled reports whether the future has its outcome.
-func (r Ref[T]) Settled() bool { return r.f.Settled() }
+func (r Ref[T]) Settled() bool { return r.f.Future.Settled() }
 
 // Cancel ends the work behind r, and reports whether the future was still open.
-func (r Ref[T]) Cancel() bool { return r.f != nil && r.f.Cancel(ErrCancelled) }
+func (r Ref[T]) Cancel() bool { return r.f != nil && r.f.Future.Cancel(ErrCancelled) }
 
 // Release says that the program needs the value no longer.
 func (r Ref[T]) Release() {
@@ -131,12 +131,12 @@ func (r Ref[T]) Release() {
 // may release the reference right after. t is the turn that submits: one that holds a pin may lend a released value on.
 func (r Ref[T]) Borrow(t *Turn) error {
 	f := r.f
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if w := f.word.Load(); w&flagReleased != 0 && (w&phaseMask == phaseReleased || !t.pinned(&f.Future)) {
+	f.Future.mu.Lock()
+	defer f.Future.mu.Unlock()
+	if w := f.Future.word.Load(); w&flagReleased != 0 && (w&phaseMask == phaseReleased || !t.pinned(&f.Future)) {
 		return ErrReleased
 	}
-	f.pins++
+	f.Future.pins++
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (r Ref[T]) Borrow(t *Turn) error {
 // was here a moment ago: see Future.Follow.
 func (r Ref[T]) Peek() (v T, here bool, err error) {
 	f := r.f
-	if at := f.at(); at != &f.Future {
+	if at := f.Future.at(); at != &f.Future {
 		if h, ok := at.holder(); ok {
 			if g, ok := h.self().(*Result[T]); ok {
 				return Ref[T]{Link[T]{g}}.Peek()
@@ -152,12 +152,12 @@ func (r Ref[T]) Peek() (v T, here bool, err error) {
 		}
 		return v, true, fmt.Errorf("%w: not a reference to %s", ErrInvalidRef, reflect.TypeFor[T]())
 	}
-	if err := f.Failure(); err != nil {
+	if err := f.Future.Failure(); err != nil {
 		return v, true, err
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady {
+	f.Future.mu.Lock()
+	defer f.Future.mu.Unlock()
+	if f.Future.word.Load()&(phaseMask|flagAbsent) != phaseReady {
 		return v, false, nil
 	}
 	return f.val, true, nil

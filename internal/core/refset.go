@@ -128,7 +128,7 @@ func (s *RefSet[T, R]) unsettled() (futures []*Future, left int) {
 	defer s.mu.Unlock()
 	s.compact()
 	for _, m := range s.open {
-		if f := futureOf(m.ref); f != nil && !f.Settled() {
+		if f := futureOf(m.ref); f != nil && !f.Future.Settled() {
 			futures = append(futures, &f.Future)
 		}
 	}
@@ -146,7 +146,7 @@ type arrivals[T any, R ~struct{ Link[T] }] struct {
 // follow has m arrive once it has settled.
 func (q *arrivals[T, R]) follow(m *member[T, R]) {
 	m.loop = q
-	if f := futureOf(m.ref); f == nil || !f.Subscribe(&m.waiter, m) {
+	if f := futureOf(m.ref); f == nil || !f.Future.Subscribe(&m.waiter, m) {
 		q.put(m)
 	}
 }

@@ -6,20 +6,22 @@ import (
 	"sync/atomic"
 )
 
-// Result is a Future with its value, the record behind a Ref: tasks and grains embed it at the start of theirs.
+// Result is a Future with its value, the record behind a Ref: tasks and grains embed it at the start of theirs. The Future
+// is a plain field: were it embedded, the compiler would write a wrapper of each of its 56 methods for each record and each
+// argument and result type, nearly half of all functions of a program like examples/sgd.
 type Result[T any] struct {
-	Future
-	val T
+	Future Future
+	val    T
 }
 
 // Resolve settles the future with v, and reports whether it was first. Only the goroutine that started the work may
 // call it.
 func (f *Result[T]) Resolve(v T) bool {
 	f.val = v
-	if f.word.Load()&flagGated != 0 && f.up != nil && f.up.job.Objects != nil {
+	if f.Future.word.Load()&flagGated != 0 && f.Future.up != nil && f.Future.up.job.Objects != nil {
 		return f.resolveKept()
 	}
-	if f.settle(phaseReady) {
+	if f.Future.settle(phaseReady) {
 		return true
 	}
 	var zero T
@@ -34,7 +36,7 @@ func (f *Result[T]) Into() *T { return &f.val }
 // Here returns the memory of the value of a ready future, for work that no other goroutine can release or evict; false
 // when it is not here, or not so simple: Outcome tells.
 func (f *Result[T]) Here() (*T, bool) {
-	return &f.val, f.word.Load()&(phaseMask|flagReleased|flagAbsent|flagKept) == phaseReady
+	return &f.val, f.Future.word.Load()&(phaseMask|flagReleased|flagAbsent|flagKept) == phaseReady
 }
 
 // Ref returns the reference to hand out.
@@ -43,16 +45,16 @@ func (f *Result[T]) Ref() Ref[T] { return Ref[T]{Link[T]{f}} }
 // read returns the outcome of a settled future, or the future that brings its value when that is elsewhere. t is the
 // turn that reads, which may hold a pin.
 func (f *Result[T]) read(t *Turn) (v T, from *fetched[T], err error) {
-	w := f.word.Load()
+	w := f.Future.word.Load()
 	if w&(phaseMask|flagGated|flagReleased|flagAbsent) == phaseReady {
 		return f.val, nil, nil
 	}
 	if w&phaseMask != phaseReady {
-		return v, nil, f.Failure()
+		return v, nil, f.Future.Failure()
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	w = f.word.Load()
+	f.Future.mu.Lock()
+	defer f.Future.mu.Unlock()
+	w = f.Future.word.Load()
 	switch {
 	case w&phaseMask == phaseReleased:
 		return v, nil, ErrReleased
@@ -66,32 +68,32 @@ func (f *Result[T]) read(t *Turn) (v T, from *fetched[T], err error) {
 
 // pin keeps the value readable for a dependant although the program releases it; unpin ends that.
 func (f *Result[T]) pin() {
-	f.mu.Lock()
-	f.pins++
-	f.mu.Unlock()
+	f.Future.mu.Lock()
+	f.Future.pins++
+	f.Future.mu.Unlock()
 }
 
 func (f *Result[T]) unpin() {
-	f.mu.Lock()
-	f.pins--
+	f.Future.mu.Lock()
+	f.Future.pins--
 	freed := f.dropLocked()
-	f.mu.Unlock()
+	f.Future.mu.Unlock()
 	f.dropped(freed)
 }
 
 // dropLocked frees the value once it is released and has no pin, and reports whether Objects.Drop is to be called.
 func (f *Result[T]) dropLocked() (kept bool) {
-	w := f.word.Load()
-	if f.pins > 0 || w&flagReleased == 0 || w&phaseMask != phaseReady {
+	w := f.Future.word.Load()
+	if f.Future.pins > 0 || w&flagReleased == 0 || w&phaseMask != phaseReady {
 		return false
 	}
-	if !f.move(phaseReady, phaseReleased) {
+	if !f.Future.move(phaseReady, phaseReleased) {
 		return false
 	}
-	if f.absenceLocked() != nil {
-		f.waiters = nil // and with it the source, which releases the object
+	if f.Future.absenceLocked() != nil {
+		f.Future.waiters = nil // and with it the source, which releases the object
 	}
-	if t := f.own.Load(); t != nil {
+	if t := f.Future.own.Load(); t != nil {
 		t.recipe.Store(nil)
 	}
 	if w&flagGated != 0 { // readers of an ungated value take no lock, and there is nothing to free
@@ -102,10 +104,10 @@ func (f *Result[T]) dropLocked() (kept bool) {
 }
 
 func (f *Result[T]) release() {
-	f.mu.Lock()
-	f.word.Or(flagReleased)
+	f.Future.mu.Lock()
+	f.Future.word.Or(flagReleased)
 	freed := f.dropLocked()
-	f.mu.Unlock()
+	f.Future.mu.Unlock()
 	f.dropped(freed)
 }
 
@@ -128,9 +130,9 @@ func (f *Result[T]) futureOf() *Future { return &f.Future }
 
 // copyPtr returns a copy of the value, which may be forgotten at any moment; nil when it was.
 func (f *Result[T]) copyPtr() any {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.word.Load()&(phaseMask|flagAbsent) != phaseReady {
+	f.Future.mu.Lock()
+	defer f.Future.mu.Unlock()
+	if f.Future.word.Load()&(phaseMask|flagAbsent) != phaseReady {
 		return nil
 	}
 	v := f.val

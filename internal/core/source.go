@@ -95,7 +95,7 @@ func adopt[T any](f *Untyped) (*Result[T], error) {
 		return known, nil
 	}
 	o := &fetched[T]{src: f.src}
-	o.Init(o, f.job.Top, 0, HasPointers[T]())
+	o.Future.Init(o, f.job.Top, 0, HasPointers[T]())
 	f.typed = o
 	return &o.Result, nil
 }

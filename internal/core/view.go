@@ -58,9 +58,9 @@ func call[T any](t *Turn, v T, f func(T) error) error {
 // show opens the value at its source.
 func show[T any](ctx context.Context, t *Turn, own bool, from *fetched[T], f func(T) error) error {
 	o := &showing[T]{fetched: fetched[T]{src: from.src, absent: from.absent}}
-	o.Init(o, t.job.Top, 0, false)
+	o.Future.Init(o, t.job.Top, 0, false)
 	if err := await(ctx, t, own, &o.Future); err != nil {
-		if !o.Cancel(err) {
+		if !o.Future.Cancel(err) {
 			o.end()
 		}
 		return err
@@ -81,7 +81,7 @@ type showing[T any] struct {
 
 // end puts the value back.
 func (o *showing[T]) end() {
-	if o.word.Load()&phaseMask == phaseReady && o.close != nil {
+	if o.Future.word.Load()&phaseMask == phaseReady && o.close != nil {
 		o.close()
 	}
 }
@@ -95,23 +95,23 @@ func (o *showing[T]) open(src Source, hops int) {
 		var e *Elsewhere
 		switch {
 		case errors.As(err, &e) && hops < maxHops:
-			o.absent.passedOn(src, e.Source)
+			o.absent.Future.passedOn(src, e.Source)
 			o.open(e.Source, hops+1)
 		case e != nil:
-			o.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
+			o.Future.Fail(fmt.Errorf("%w: %s was passed on %d times", ErrObjectLost, o.src.Name(), hops))
 		case errors.Is(err, ErrObjectLost) && hops < maxHops:
-			o.absent.Rebuild(src, err, func(err error) {
+			o.absent.Future.Rebuild(src, err, func(err error) {
 				if err != nil {
-					o.Fail(err)
+					o.Future.Fail(err)
 				} else if src := o.again(); src != nil {
 					o.open(src, hops+1)
 				}
 			})
 		case err != nil:
-			o.Fail(err)
+			o.Future.Fail(err)
 		default:
 			o.close = close
-			o.Start()
+			o.Future.Start()
 			if !o.Resolve(*into) && close != nil {
 				close() // the View has given up meanwhile
 			}

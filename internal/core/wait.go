@@ -10,7 +10,7 @@ import (
 // GetAll waits for all refs and tells each one's outcome.
 func GetAll[T any, R ~struct{ Link[T] }](ctx context.Context, refs []R, tell func(i int, v T, err error)) {
 	for i, r := range refs {
-		if f := futureOf(r); f != nil && f.Absent() {
+		if f := futureOf(r); f != nil && f.Future.Absent() {
 			for _, next := range refs[i:min(i+fetchAhead, len(refs))] {
 				prefetch(futureOf(next))
 			}
@@ -29,7 +29,7 @@ const fetchAhead = 8
 
 // prefetch has the value come if it is elsewhere: a Get follows.
 func prefetch[T any](f *Result[T]) {
-	if f == nil || !f.Absent() {
+	if f == nil || !f.Future.Absent() {
 		return
 	}
 	if c := f.fetching(); c != nil {
@@ -75,7 +75,7 @@ func Wait[T any, R ~struct{ Link[T] }](ctx context.Context, refs []R, n int) (re
 	return s.ready, rest, err
 }
 
-func settled[T any](f *Result[T]) bool { return f != nil && f.Settled() }
+func settled[T any](f *Result[T]) bool { return f != nil && f.Future.Settled() }
 
 // selection is what one Wait has found so far.
 type selection[T any, R ~struct{ Link[T] }] struct {
@@ -95,7 +95,7 @@ func (s *selection[T, R]) sweep() error {
 		switch f := futureOf(s.refs[i]); {
 		case f == nil:
 			return fmt.Errorf("%w: refs[%d] is the zero Ref", ErrInvalidRef, i)
-		case !s.got[i] && f.Settled():
+		case !s.got[i] && f.Future.Settled():
 			s.got[i] = true
 			s.ready = append(s.ready, s.refs[i])
 		}
@@ -112,7 +112,7 @@ func (s *selection[T, R]) wait(ctx context.Context, t *Turn, own bool) error {
 			s.first++
 		}
 		// Work run in place keeps this goroutine until it is done, so only when all of it is waited for anyway.
-		if !own || s.n < len(s.refs) || !futureOf(s.refs[s.first]).work.Help(t) {
+		if !own || s.n < len(s.refs) || !futureOf(s.refs[s.first]).Future.work.Help(t) {
 			break
 		}
 	}

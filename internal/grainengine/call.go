@@ -78,8 +78,8 @@ func (c *call[G, A, R]) Break(chain []string) bool {
 		}
 	}
 	// Claimed first: a call that has started or was refused meanwhile closes no cycle any more.
-	if c.Start() {
-		c.Fail(&raysys.CycleError{Chain: chain})
+	if c.Future.Start() {
+		c.Future.Fail(&raysys.CycleError{Chain: chain})
 	}
 	return true
 }

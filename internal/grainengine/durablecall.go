@@ -20,32 +20,32 @@ func (m *method[G, A, R]) transacts() bool { return m.kind.Durable && !m.readOnl
 // doDurable is do for a durable grain. A call that was made before gets its reply and does not run.
 func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 	d := a.tenure.durable
-	if !c.Start() {
+	if !c.Future.Start() {
 		return nil
 	}
-	up := c.Up()
+	up := c.Future.Up()
 	if err := up.Cancelled(); err != nil {
-		c.Cancel(err)
+		c.Future.Cancel(err)
 		return nil
 	}
 	if c.until != 0 && c.method.clock(&a.kind.engine.cfg)() >= c.until {
-		c.Cancel(fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline))
+		c.Future.Cancel(fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline))
 		return nil
 	}
-	if t := c.OwnTurn(); t != nil && t.Attached() != any(a) {
+	if t := c.Future.OwnTurn(); t != nil && t.Attached() != any(a) {
 		t.Attach(a) // it ran on an activation before that was not the grain any more
 	}
-	p := &reply{call: c.ID(), pending: true}
+	p := &reply{call: c.Future.ID(), pending: true}
 	if c.method.transacts() {
 		if err := c.digest(&p.digest); err != nil {
-			c.Fail(fmt.Errorf("%s: argument: %w", c.Name(), err))
+			c.Future.Fail(fmt.Errorf("%s: argument: %w", c.Name(), err))
 			return nil
 		}
 		if known, err := d.known(p); known != nil {
 			c.answerAgain(a, known)
 			return nil
 		} else if err != nil {
-			c.Fail(fmt.Errorf("%s: %w", c.Name(), err))
+			c.Future.Fail(fmt.Errorf("%s: %w", c.Name(), err))
 			return nil
 		}
 		p.owner, p.until = c.owner(a)
@@ -60,7 +60,7 @@ func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 		err = c.taskError(fmt.Errorf("%w: a durable grain answers in the turn", raysys.ErrBadOption), nil)
 	}
 	cause := c.cancelled()
-	if t := c.OwnTurn(); t != nil {
+	if t := c.Future.OwnTurn(); t != nil {
 		t.End()
 	}
 	if j := up.Job(); j.Inspect != nil {
@@ -77,7 +77,7 @@ func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 	// An error that only reports the call's own end is that end, and no outcome: the call may be made again.
 	if cause != nil && err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		a.rollBack()
-		c.Cancel(cause)
+		c.Future.Cancel(cause)
 		return panicked
 	}
 	e := &endedTurn{call: c.msg.(anyCall), reply: p}
@@ -116,7 +116,7 @@ func (c *call[G, A, R]) conclude(a *activation, e *endedTurn, era uint64, v R, e
 func (c *call[G, A, R]) finish(v R, err error) {
 	var zero A
 	if err != nil {
-		if c.Fail(err) {
+		if c.Future.Fail(err) {
 			c.arg = zero
 		}
 		return
@@ -182,9 +182,9 @@ func (c *call[G, A, R]) owner(a *activation) (core.NodeKey, int64) {
 	e := a.kind.engine
 	v := c.msg.(anyCall).inbound() // the whole record's
 	switch {
-	case e.cfg.Cluster == nil && c.Up().Kind() == core.TurnRoot:
+	case e.cfg.Cluster == nil && c.Future.Up().Kind() == core.TurnRoot:
 		return core.NodeKey{}, 0
-	case v == nil && c.Up().Kind() == core.TurnRoot:
+	case v == nil && c.Future.Up().Kind() == core.TurnRoot:
 		return e.cfg.Cluster.Self(), 0
 	case v != nil && !v.ofTurn:
 		return core.NodeKey{Node: v.peer.Node(), Incarnation: v.peer.Incarnation()}, 0

@@ -106,7 +106,7 @@ func (r *methodVariants[G, A, R]) newInbound(head *callHead, up *core.Turn) (*in
 	m := r.variants[head.flags&variantFlags]
 	a := &inboundRecord[G, A, R]{}
 	a.method, a.mail.msg = m, a
-	a.Init(a, up, head.seq, m.gated)
+	a.Future.Init(a, up, head.seq, m.gated)
 	a.inboundCall.call, a.result = a, m.res
 	return &a.inboundCall, m.kind
 }

@@ -14,23 +14,23 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 	if a.tenure != nil && a.tenure.durable != nil {
 		return c.doDurable(a)
 	}
-	if !c.Start() {
+	if !c.Future.Start() {
 		return nil
 	}
-	up := c.Up()
+	up := c.Future.Up()
 	if err := up.Cancelled(); err != nil {
-		c.Cancel(err)
+		c.Future.Cancel(err)
 		return nil
 	}
 	if c.until != 0 && c.method.clock(&a.kind.engine.cfg)() >= c.until {
-		c.Cancel(fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline))
+		c.Future.Cancel(fmt.Errorf("%s waited in the mailbox: %w", c.Name(), raysys.ErrDeadline))
 		return nil
 	}
 	v, panicked, err := c.invoke(a)
 	if a.tenure != nil {
 		err = a.mayAnswer(c, err)
 	}
-	if t := c.OwnTurn(); t != nil {
+	if t := c.Future.OwnTurn(); t != nil {
 		t.End()
 	}
 	var zero A
@@ -51,18 +51,18 @@ func (c *call[G, A, R]) do(a *activation) (panicked any) {
 	}
 	// An error that only reports the call's own end is that end.
 	if cause := c.cancelled(); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
-		c.Cancel(cause)
+		c.Future.Cancel(cause)
 		return panicked
 	}
-	c.Fail(err)
+	c.Future.Fail(err)
 	return panicked
 }
 
 func (c *call[G, A, R]) cancelled() error {
-	if t := c.OwnTurn(); t != nil {
+	if t := c.Future.OwnTurn(); t != nil {
 		return t.Cancelled()
 	}
-	return c.Up().Cancelled()
+	return c.Future.Up().Cancelled()
 }
 
 func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
@@ -76,20 +76,20 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 		}
 		if panicked = recover(); panicked != nil {
 			err = c.taskError(&raysys.PanicError{Value: panicked}, debug.Stack())
-			if tell := c.Up().Job().Panicked; tell != nil {
+			if tell := c.Future.Up().Job().Panicked; tell != nil {
 				tell(c.Name(), err)
 			}
 			return
 		}
-		if t := c.OwnTurn(); t != nil {
+		if t := c.Future.OwnTurn(); t != nil {
 			t.End()
 		}
 		if a.tenure != nil && a.tenure.durable != nil {
 			a.rollBack()
 		}
-		c.Fail(c.taskError(errGoexit, debug.Stack()))
+		c.Future.Fail(c.taskError(errGoexit, debug.Stack()))
 	}()
-	v, err = c.method.fn(a.state.(*G), c, c.arg)
+	v, err = c.method.fn(a.state.(*G), &c.Future, c.arg)
 	normal = true
 	if err != nil && err != ErrLater {
 		err = c.taskError(err, nil)
@@ -99,10 +99,10 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 
 // AnswerLater implements Call.
 func (c *call[G, A, R]) AnswerLater(v R) {
-	if j := c.Up().Job(); j.Inspect != nil {
+	if j := c.Future.Up().Job(); j.Inspect != nil {
 		var err error
 		if v, err = core.HandOver(j, "result of "+c.method.entry.Name, v); err != nil {
-			c.Fail(err)
+			c.Future.Fail(err)
 			return
 		}
 	}
@@ -132,6 +132,6 @@ func (c *call[G, A, R]) taskError(err error, stack []byte) error {
 		stack = raysys.Stack(err)
 	}
 	return &raysys.TaskError{
-		Task: c.ID(), Function: c.Name(), Node: c.Up().Job().Node, Attempt: 1, Err: err, Stack: stack,
+		Task: c.Future.ID(), Function: c.Name(), Node: c.Future.Up().Job().Node, Attempt: 1, Err: err, Stack: stack,
 	}
 }

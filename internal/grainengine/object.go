@@ -71,9 +71,9 @@ func (c *call[G, A, R]) settleElsewhere(r wire.Reader, refs wire.References) err
 		return err
 	}
 	var zero A
-	if c.Start() {
+	if c.Future.Start() {
 		c.arg = zero
-		c.ForwardSized(src, size)
+		c.Future.ForwardSized(src, size)
 	}
 	return nil
 }

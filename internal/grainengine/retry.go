@@ -62,7 +62,7 @@ func (m *method[G, A, R]) submitRetried(e *Engine, t *core.Turn, id ID, arg A, b
 		once.place = core.CallSite(programsCaller + 1)
 	}
 	r := &retried[G, A, R]{engine: e, method: m, once: &once, id: id, arg: arg, by: by}
-	r.Init(r, t, t.Next(), m.gated)
+	r.Future.Init(r, t, t.Next(), m.gated)
 	switch {
 	case m.opts.NoLimit:
 	case m.opts.Deadline != 0:
@@ -76,7 +76,7 @@ func (m *method[G, A, R]) submitRetried(e *Engine, t *core.Turn, id ID, arg A, b
 
 // attempt makes a call; the one before has failed.
 func (r *retried[G, A, R]) attempt() {
-	if !r.Start() {
+	if !r.Future.Start() {
 		r.end()
 		return
 	}
@@ -93,7 +93,7 @@ func (r *retried[G, A, R]) attempt() {
 		r.Future.Turn().SetBlocked(&core.Blocked{}, c)
 	}
 	r.waiter = core.Waiter{}
-	if r.Settled() { // cancelled while it was made
+	if r.Future.Settled() { // cancelled while it was made
 		c.Cancel(raysys.ErrCancelled)
 	}
 	if !c.Subscribe(&r.waiter, r) {
@@ -129,7 +129,7 @@ func (r *retried[G, A, R]) attemptEnded(w *core.Waiter) {
 	cause := t.Cancelled()
 	if cause != nil || !r.arrangeNext(err, t.Attempt()) {
 		r.end()
-		r.Fail(err)
+		r.Future.Fail(err)
 	}
 }
 
@@ -150,19 +150,19 @@ func (r *retried[G, A, R]) arrangeNext(err error, attempt int) bool {
 	if attempt > o.Retries || !r.worth(err) {
 		return false
 	}
-	last, ok := r.Again(attempt + 1)
+	last, ok := r.Future.Again(attempt + 1)
 	if !ok {
 		return false
 	}
 	last.Cancel(errRepeated)
 	last.End()
 	r.needs.Store(nil)
-	id := r.ID()
+	id := r.Future.ID()
 	pause := o.Pause(attempt, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
-	rt := r.Up().Runtime()
+	rt := r.Future.Up().Runtime()
 	rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(pause), Ring: func() {
 		r.engine.cfg.Pool.Go(goroutines.Func(func() {
-			if r.Unhold() {
+			if r.Future.Unhold() {
 				r.attempt()
 			} else {
 				r.end()
@@ -194,7 +194,7 @@ func accepts(f func(error) bool, err error) (ok bool) {
 
 // end drops the argument and ends the last attempt's turn.
 func (r *retried[G, A, R]) end() {
-	if t := r.OwnTurn(); t != nil {
+	if t := r.Future.OwnTurn(); t != nil {
 		t.End()
 	}
 	if by := r.by; !by.IsZero() {

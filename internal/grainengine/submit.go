@@ -73,7 +73,7 @@ func (m *method[G, A, R]) checked(ctx context.Context, id ID) (*Engine, *core.Tu
 // prepare fills the record. w is the call itself, or the larger record that it is part of.
 func (c *call[G, A, R]) prepare(w anyCall, m *method[G, A, R], e *Engine, t *core.Turn) {
 	c.method, c.mail.msg = m, w
-	c.Init(w, t, t.Next(), m.gated)
+	c.Future.Init(w, t, t.Next(), m.gated)
 	switch {
 	case m.opts.NoLimit:
 	case m.opts.Deadline != 0:
@@ -166,7 +166,7 @@ func (o *onCall[G, A, R]) Resolved(w *core.Waiter) {
 	}
 	o.ref.Return()
 	if err == nil {
-		v, err = core.HandOver(o.Up().Job(), "argument by reference of "+o.method.entry.Name, v)
+		v, err = core.HandOver(o.Future.Up().Job(), "argument by reference of "+o.method.entry.Name, v)
 	}
 	// The result must not keep the argument.
 	o.ref, o.waiter = core.Ref[A]{}, core.Waiter{}
@@ -176,7 +176,7 @@ func (o *onCall[G, A, R]) Resolved(w *core.Waiter) {
 		err = o.engine.deliver(o.method.kind, o.key, o)
 	}
 	if err != nil {
-		o.Fail(err)
+		o.Future.Fail(err)
 		return
 	}
 	core.Recheck(&o.Future)

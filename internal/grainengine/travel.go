@@ -47,7 +47,7 @@ func (c *call[G, A, R]) facts() facts {
 	if m.opts.Deadline != 0 {
 		f.flags |= flagExact
 	}
-	if m.kind.Durable && c.Up().Kind() != core.TurnRoot {
+	if m.kind.Durable && c.Future.Up().Kind() != core.TurnRoot {
 		f.flags |= flagOfTurn
 	}
 	return f
@@ -106,7 +106,7 @@ func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
 		return err
 	}
 	var zero A
-	if c.Start() { // nothing else reads the argument now
+	if c.Future.Start() { // nothing else reads the argument now
 		c.arg = zero
 		c.Resolve(v)
 	}
@@ -115,7 +115,7 @@ func (c *call[G, A, R]) settle(r wire.Reader, refs wire.References) error {
 
 // Stopped implements core.Stoppable: a call that runs on another node learns that it was cancelled.
 func (c *call[G, A, R]) Stopped() {
-	if e := engineOf(c.Up()); e.cfg.Cluster != nil {
+	if e := engineOf(c.Future.Up()); e.cfg.Cluster != nil {
 		if o, ok := e.forwarded.Load(&c.Future); ok {
 			o.(*outboundCall).stopped()
 		}

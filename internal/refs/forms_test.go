@@ -41,9 +41,9 @@ func TestForms(t *testing.T) {
 		"borrowed": func(r *References) *core.Future { return r.Take(id, owner, 9) },
 		"pair-of-submitter": func(r *References) *core.Future {
 			c := &computed{}
-			c.Init(c, top, 0, true)
-			c.Turn().SetRecipe("recipe")
-			c.Forward(core.SourceOf(r.Take(id, owner, 9)))
+			c.Future.Init(c, top, 0, true)
+			c.Future.Turn().SetRecipe("recipe")
+			c.Future.Forward(core.SourceOf(r.Take(id, owner, 9)))
 			return &c.Future
 		},
 		"pair-of-owner": func(r *References) *core.Future { return r.pair(large.RefFuture(), r.Take(id, other, 10)) },

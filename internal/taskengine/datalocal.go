@@ -16,7 +16,7 @@ import (
 
 // deps returns what holds, or held, the task back; nil for one that had nothing to wait for.
 func (r *record[A, R]) deps() *deps {
-	if t := r.OwnTurn(); t != nil {
+	if t := r.Future.OwnTurn(); t != nil {
 		d, _ := t.Attached().(*deps)
 		return d
 	}
@@ -25,7 +25,7 @@ func (r *record[A, R]) deps() *deps {
 
 // goesToValues implements heldTask.
 func (r *record[A, R]) goesToValues(d *deps) bool {
-	e := engineOf(r.Up())
+	e := engineOf(r.Future.Up())
 	if e.cfg.Place == nil || d.stays {
 		return false
 	}
@@ -43,7 +43,7 @@ func (r *record[A, R]) goesToValues(d *deps) bool {
 // keepsParams implements heldTask. An argument that is too large for a frame travels as references: better to the
 // values that the program gave, which the other node may have already, than to new objects.
 func (r *record[A, R]) keepsParams(*deps) bool {
-	return engineOf(r.Up()).cfg.Place != nil && !r.spec.refs && wire.Exceeds(r.spec.arg, reflect.ValueOf(&r.arg).Elem(), wire.ValueLimit)
+	return engineOf(r.Future.Up()).cfg.Place != nil && !r.spec.refs && wire.Exceeds(r.spec.arg, reflect.ValueOf(&r.arg).Elem(), wire.ValueLimit)
 }
 
 // inputs says where the values are that the task needs, as far as they are large.
@@ -86,7 +86,7 @@ func (r *record[A, R]) stay(e *Engine) bool {
 	if !r.spec.fixed {
 		bytes = r.spec.size(&r.arg)
 	}
-	if !r.Rehold() {
+	if !r.Future.Rehold() {
 		return true // it was cancelled, which did its accounts
 	}
 	e.unqueued.Add(1)

@@ -162,18 +162,18 @@ func (d *deps) open() (futures []*core.Future) {
 
 // hold makes r wait for d.
 func (r *record[A, R]) hold(up *core.Turn, d *deps) {
-	r.Hold()
-	t := r.OwnTurn()
+	r.Future.Hold()
+	t := r.Future.OwnTurn()
 	if t == nil {
-		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.ID(), Up: up, Attempt: 1})
+		t = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: up, Attempt: 1})
 	}
 	r.attach(t, d)
-	r.SetOwn(t)
+	r.Future.SetOwn(t)
 }
 
 // attach gives d to r, which is held.
 func (r *record[A, R]) attach(t *core.Turn, d *deps) {
-	up := r.Up()
+	up := r.Future.Up()
 	d.task, d.job = r, up.Job()
 	engineOf(up).unqueued.Add(1)
 	t.Attach(d)
@@ -186,10 +186,10 @@ func (r *record[A, R]) inner(d *deps, next heldTask) {
 	}
 	d.onTaken = func() {
 		if more := r.spec.dependencies(&r.arg); len(more) > 0 {
-			r.OwnTurn().Pin(more)
+			r.Future.OwnTurn().Pin(more)
 			d2 := &deps{task: next, job: d.job, futures: more, remakes: d.remakes, byRef: d.byRef}
 			d2.fetchPermit.taken.Store(d.fetchPermit.taken.Swap(false))
-			r.OwnTurn().Attach(d2)
+			r.Future.OwnTurn().Attach(d2)
 			d.task = d2
 		}
 	}

@@ -114,13 +114,13 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h 
 			return nil, fmt.Errorf("read the argument: %w", err)
 		}
 	}
-	t.Init(t, up, seq, s.gated)
+	t.Future.Init(t, up, seq, s.gated)
 	if h.attempt > 1 || h.timeLeft > 0 {
-		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.ID(), Up: up, Attempt: h.attempt}
+		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.Future.ID(), Up: up, Attempt: h.attempt}
 		if h.timeLeft > 0 {
 			spec.Deadline = x.rt.Now() + h.timeLeft
 		}
-		t.SetOwn(core.NewTurn(spec))
+		t.Future.SetOwn(core.NewTurn(spec))
 	}
 	if large {
 		if err := t.readParams(r, up, p); err != nil {
@@ -133,24 +133,24 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h 
 // accept lets the inbound task wait: for the values it refers to, which are fetched, then for a CPU.
 func (t *inboundTask[A, R]) accept(slot uint64) {
 	t.slot = slot
-	x := engineOf(t.Up()).net.Load()
+	x := engineOf(t.Future.Up()).net.Load()
 	x.unanswered.Add(1)
 	d := t.awaitParams()
 	if d == nil && t.spec.refs {
 		if futures := t.spec.dependencies(&t.arg); len(futures) > 0 {
 			d = &deps{futures: futures, remakes: t.spec.remakes}
-			t.hold(t.Up(), d)
+			t.hold(t.Future.Up(), d)
 			d.task = t
-			t.OwnTurn().Pin(futures)
+			t.Future.OwnTurn().Pin(futures)
 		}
 	}
 	if d == nil {
 		t.count(x.e)
 	}
-	t.Expect(&t.waiter, t)
+	t.Future.Expect(&t.waiter, t)
 	switch {
 	case t.from.inbound.put(t, &t.tabled):
-		t.Cancel(raysys.ErrCancelled)
+		t.Future.Cancel(raysys.ErrCancelled)
 	case d != nil:
 		d.wait()
 	default:
@@ -160,9 +160,9 @@ func (t *inboundTask[A, R]) accept(slot uint64) {
 
 // ready implements heldTask.
 func (t *inboundTask[A, R]) ready() {
-	x := engineOf(t.Up()).net.Load()
+	x := engineOf(t.Future.Up()).net.Load()
 	bytes := t.count(x.e)
-	if !t.Unhold() {
+	if !t.Future.Unhold() {
 		x.e.started(bytes)
 		t.drop()
 		return
@@ -203,7 +203,7 @@ func (t *inboundTask[A, R]) run(s *core.CPUSlot) {
 	if !ok {
 		return
 	}
-	if !engineOf(t.Up()).waits() {
+	if !engineOf(t.Future.Up()).waits() {
 		t.handing.open()
 	}
 	t.settle(v)
@@ -232,7 +232,7 @@ func (t *inboundTask[A, R]) departed(e *Engine)      { t.depart(e); t.drop() }
 
 // Resolved implements core.Resolved: the inbound task has settled, and its owner gets the outcome.
 func (t *inboundTask[A, R]) Resolved(*core.Waiter) {
-	x := engineOf(t.Up()).net.Load()
+	x := engineOf(t.Future.Up()).net.Load()
 	if !t.claimAnswer() {
 		return
 	}
@@ -266,7 +266,7 @@ func (t *inboundTask[A, R]) answerValue(x *exchange, v *R) {
 
 // status is what the owner is told of an outcome.
 func (t *inboundTask[A, R]) status(of byte) byte {
-	if own := t.OwnTurn(); own == nil || !own.Effects() {
+	if own := t.Future.OwnTurn(); own == nil || !own.Effects() {
 		return of
 	}
 	if of == resultError {
@@ -281,8 +281,8 @@ func (t *inboundTask[A, R]) unsent(err error) error {
 
 // answer sends the owner the outcome of an inbound task that has no value here.
 func (t *inboundTask[A, R]) answer(x *exchange) {
-	v, err := t.Outcome()
-	if err != nil && t.Absent() {
+	v, err := t.Future.Outcome()
+	if err != nil && t.Future.Absent() {
 		v, err = nil, nil // it answers by reference
 	}
 	x.answer(t.from, t.slot, func(dst []byte) ([]byte, error) {
@@ -293,7 +293,7 @@ func (t *inboundTask[A, R]) answer(x *exchange) {
 				return out, nil
 			}
 			err = t.unsent(bad)
-		case t.Up().Job().Top.Cancelled() == nil:
+		case t.Future.Up().Job().Top.Cancelled() == nil:
 		case t.begun.Load():
 			// This node closes, which may have failed the task: that is no outcome of the task.
 			return append(dst, resultLost), nil

@@ -35,7 +35,7 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 	for i := range m.records {
 		r := &m.records[i]
 		r.spec, r.arg = s, xs[i]
-		r.Init(r, t, seq+uint64(i), s.gated)
+		r.Future.Init(r, t, seq+uint64(i), s.gated)
 		refs[i] = raysys.Ref[R](r.Ref())
 	}
 	// One place in the queue per CPU: a worker that comes late finds its share, and a worker with a long task does
@@ -69,7 +69,7 @@ func (m *bulkItem[A, R]) runAll(s *core.CPUSlot, yield func() bool) bool {
 		if i >= n {
 			return true
 		}
-		if r := &m.bulk.records[i]; r.Start() {
+		if r := &m.bulk.records[i]; r.Future.Start() {
 			r.run(s)
 		}
 		if yield() {

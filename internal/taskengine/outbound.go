@@ -68,7 +68,7 @@ func (r *record[A, R]) mayQueue() bool {
 func (r *record[A, R]) plain() bool { return r.spec.plain }
 
 func (r *record[A, R]) request() PlaceRequest {
-	q := PlaceRequest{Entry: r.spec.entry, Options: &r.spec.opts, ID: r.ID(), Attempt: r.attempt()}
+	q := PlaceRequest{Entry: r.spec.entry, Options: &r.spec.opts, ID: r.Future.ID(), Attempt: r.attempt()}
 	if d := r.deps(); d != nil && d.dataLocal.Load() {
 		q.Inputs = d.inputs()
 	}
@@ -76,7 +76,7 @@ func (r *record[A, R]) request() PlaceRequest {
 }
 
 func (r *record[A, R]) attempt() int {
-	if t := r.OwnTurn(); t != nil {
+	if t := r.Future.OwnTurn(); t != nil {
 		return t.Attempt()
 	}
 	return 1
@@ -98,17 +98,17 @@ func (r *record[A, R]) depart(e *Engine) {
 func (r *record[A, R]) ended() bool {
 	cause := r.cancelled()
 	if cause == nil {
-		return r.Settled()
+		return r.Future.Settled()
 	}
 	r.drop()
-	r.Cancel(cause)
+	r.Future.Cancel(cause)
 	return true
 }
 
 // head implements outboundTask.
 func (r *record[A, R]) head(rt core.Runtime) taskHead {
 	h := taskHead{attempt: 1}
-	if t := r.OwnTurn(); t != nil {
+	if t := r.Future.OwnTurn(); t != nil {
 		h.attempt = t.Attempt()
 		if at := t.Deadline(); at != 0 {
 			h.timeLeft = max(at-rt.Now(), 1)
@@ -151,7 +151,7 @@ func (r *record[A, R]) appendArg(dst []byte, refs wire.References) ([]byte, erro
 // unstart implements outboundTask.
 func (r *record[A, R]) unstart(e *Engine) bool {
 	bytes := r.count(e)
-	if r.Unstart() {
+	if r.Future.Unstart() {
 		return true
 	}
 	e.started(bytes)
@@ -161,8 +161,8 @@ func (r *record[A, R]) unstart(e *Engine) bool {
 
 // Stopped implements core.Stoppable.
 func (r *record[A, R]) Stopped() {
-	if r.Away() {
-		if x := engineOf(r.Up()).net.Load(); x != nil {
+	if r.Future.Away() {
+		if x := engineOf(r.Future.Up()).net.Load(); x != nil {
 			x.stopped(&r.Future)
 		}
 	}
@@ -184,7 +184,7 @@ func (r *record[A, R]) resolveFrom(rd *wire.Reader, refs wire.References, node r
 			return err
 		}
 		r.settleFailed(&raysys.TaskError{
-			Task: r.ID(), Function: r.Name(), Node: node, Attempt: r.attempt(), Err: fmt.Errorf("read the result: %w", err),
+			Task: r.Future.ID(), Function: r.Name(), Node: node, Attempt: r.attempt(), Err: fmt.Errorf("read the result: %w", err),
 		})
 		return nil
 	}
@@ -206,7 +206,7 @@ func (r *record[A, R]) failedThere(err error) {
 		r.failed(err)
 		return
 	}
-	engineOf(r.Up()).cfg.Pool.Go(goroutines.Func(func() { r.failed(err) }))
+	engineOf(r.Future.Up()).cfg.Pool.Go(goroutines.Func(func() { r.failed(err) }))
 }
 
 // lost implements outboundTask.
@@ -218,7 +218,7 @@ func (r *record[A, R]) lost(x *exchange, node raysys.NodeID, cause error) {
 	attempt := r.attempt()
 	if attempt-r.spec.before > r.spec.opts.Retries {
 		r.settleFailed(&raysys.TaskError{
-			Task: r.ID(), Function: r.Name(), Node: node, Attempt: attempt,
+			Task: r.Future.ID(), Function: r.Name(), Node: node, Attempt: attempt,
 			Err: &lostError{node: node, attempts: attempt, cause: cause},
 		})
 		return
@@ -228,12 +228,12 @@ func (r *record[A, R]) lost(x *exchange, node raysys.NodeID, cause error) {
 
 // again arranges the attempt that follows one that has failed.
 func (r *record[A, R]) again(attempt int) {
-	last, ok := r.Again(attempt + 1)
+	last, ok := r.Future.Again(attempt + 1)
 	if !ok {
 		r.drop()
 		return
 	}
-	e := engineOf(r.Up())
+	e := engineOf(r.Future.Up())
 	e.unqueued.Add(1)
 	// The next attempt starts the children of the failed one again, under the same ids. The turn is cancelled before
 	// it ends: work below an ended turn looks past it.
@@ -243,16 +243,16 @@ func (r *record[A, R]) again(attempt int) {
 	if rec := recipeOf(&r.Future); rec != nil {
 		rec.began(attempt + 1)
 	}
-	id := r.ID()
+	id := r.Future.ID()
 	pause := r.spec.opts.Pause(attempt-r.spec.before, rand.New(rand.NewPCG(id.Hi, id.Lo+uint64(attempt))).Float64())
-	rt := r.Up().Runtime()
+	rt := r.Future.Up().Runtime()
 	rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(pause), Ring: r.ready})
 }
 
 // closed implements outboundTask.
 func (r *record[A, R]) closed() {
 	r.drop()
-	r.Cancel(raysys.ErrClosed)
+	r.Future.Cancel(raysys.ErrClosed)
 }
 
 // lostError says that a task has been lost with its node as often as it may be.

@@ -70,7 +70,7 @@ func takeAll(params []param, j *core.Job) (here bool, err error) {
 // appendParams sends the argument as objects of this node, which the peer fetches: it is too large for a frame. They
 // are kept while the task is away, for another attempt.
 func (r *record[A, R]) appendParams(dst []byte, refs wire.References) ([]byte, error) {
-	t := r.Turn()
+	t := r.Future.Turn()
 	d, ok := t.Attached().(*deps)
 	if !ok {
 		d = &deps{}
@@ -112,18 +112,18 @@ func (t *inboundTask[A, R]) readParams(r *wire.Reader, up *core.Turn, refs wire.
 		return nil
 	}
 	d.params.Store(&params)
-	own := t.OwnTurn()
+	own := t.Future.OwnTurn()
 	if own == nil {
-		own = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.ID(), Up: up, Attempt: 1})
+		own = core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.Future.ID(), Up: up, Attempt: 1})
 	}
 	own.Attach(d)
-	t.SetOwn(own)
+	t.Future.SetOwn(own)
 	return nil
 }
 
 // awaitParams returns what the inbound task waits for when its argument came as objects.
 func (t *inboundTask[A, R]) awaitParams() *deps {
-	own := t.OwnTurn()
+	own := t.Future.OwnTurn()
 	if own == nil {
 		return nil
 	}
@@ -135,7 +135,7 @@ func (t *inboundTask[A, R]) awaitParams() *deps {
 		p.pin()
 		d.futures = append(d.futures, p.RefFuture())
 	}
-	t.hold(t.Up(), d)
+	t.hold(t.Future.Up(), d)
 	d.task = t
 	t.inner(d, t)
 	return d
@@ -155,12 +155,12 @@ func (r *record[A, R]) forwardFrom(rd *wire.Reader, refs wire.References) error 
 			r.keepRecipe()
 		}
 		r.drop()
-		r.ForwardSized(src, size)
+		r.Future.ForwardSized(src, size)
 		r.endLate()
 	}
 	// The goroutine that reads what the peer sends does not encode a large argument for the recipe.
 	if d := r.deps(); (d == nil || d.byRef == nil) && wire.Exceeds(r.spec.arg, reflect.ValueOf(&r.arg).Elem(), wire.InlineLimit) {
-		engineOf(r.Up()).cfg.Pool.Go(goroutines.Func(settle))
+		engineOf(r.Future.Up()).cfg.Pool.Go(goroutines.Func(settle))
 		return nil
 	}
 	settle()

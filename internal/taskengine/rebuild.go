@@ -39,7 +39,7 @@ type remaking struct {
 
 // Remake implements core.Remaker.
 func (r *record[A, R]) Remake(c *core.Future, lost error, done func(core.Source, error)) {
-	e := engineOf(r.Up())
+	e := engineOf(r.Future.Up())
 	rec := recipeOf(c)
 	if rec == nil {
 		why := errOff
@@ -171,14 +171,14 @@ func (s *spec[A, R]) blank(rec *recipe, up *core.Turn, attempt int) blank {
 	again.before = attempt - 1
 	again.remakes = true
 	r := &record[A, R]{spec: &again}
-	r.Init(r, up, rec.seq, s.gated)
-	t := core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.ID(), Up: up, Attempt: attempt, Limit: s.opts.Deadline}
+	r.Future.Init(r, up, rec.seq, s.gated)
+	t := core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: up, Attempt: attempt, Limit: s.opts.Deadline}
 	if t.Limit != 0 {
 		t.Deadline = up.Runtime().Now() + int64(t.Limit)
 	}
-	r.SetOwn(core.NewTurn(t))
-	r.OwnTurn().SetRecipe(rec)
-	r.Hold()
+	r.Future.SetOwn(core.NewTurn(t))
+	r.Future.OwnTurn().SetRecipe(rec)
+	r.Future.Hold()
 	return r
 }
 
@@ -186,7 +186,7 @@ func (r *record[A, R]) future() *core.Future { return &r.Future }
 
 // fill implements blank.
 func (r *record[A, R]) fill(arg []byte, byRef bool, inputs []*core.Future) error {
-	t := r.OwnTurn()
+	t := r.Future.OwnTurn()
 	t.Pin(inputs) // which lets it read what the program has released
 	d := &deps{remakes: true}
 	if byRef {

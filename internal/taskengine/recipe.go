@@ -86,15 +86,15 @@ func (r *record[A, R]) keepRecipe() {
 
 // keepsRecipes reports whether the node keeps recipes. Where it has no store for objects none is lost.
 func (r *record[A, R]) keepsRecipes() bool {
-	up := r.Up()
+	up := r.Future.Up()
 	return up.Job().Objects != nil && engineOf(up).lineage != nil
 }
 
 // newRecipe returns the recipe, and how many bytes it keeps.
 func (r *record[A, R]) newRecipe(t *core.Turn) (rec *recipe, size int64) {
-	up := r.Up()
+	up := r.Future.Up()
 	rec = &recipe{
-		spec: r.spec, seq: r.Seq(), attempt: t.Attempt(), future: weak.Make(&r.Future), weight: &weight{of: engineOf(up).lineage},
+		spec: r.spec, seq: r.Future.Seq(), attempt: t.Attempt(), future: weak.Make(&r.Future), weight: &weight{of: engineOf(up).lineage},
 		up: core.RemoteSpec{Job: up.Job(), Name: up.Name(), ID: up.ID(), Attempt: up.Attempt(), Values: up.Values()},
 	}
 	var futures []*core.Future

@@ -48,7 +48,7 @@ func (r *record[A, R]) Name() string { return r.spec.entry.Name }
 
 // Expires implements core.Work.
 func (r *record[A, R]) Expires() int64 {
-	if t := r.OwnTurn(); t != nil {
+	if t := r.Future.OwnTurn(); t != nil {
 		return t.Deadline()
 	}
 	return 0
@@ -84,7 +84,7 @@ func (r *record[A, R]) Help(t *core.Turn) bool {
 func (r *record[A, R]) helpHere(e *Engine, t *core.Turn) bool {
 	// A task with a deadline is not run in place: the goroutine that waits must be able to leave when the deadline
 	// passes.
-	if !r.mayQueue() || !r.Pending() || r.Expires() != 0 {
+	if !r.mayQueue() || !r.Future.Pending() || r.Expires() != 0 {
 		return false
 	}
 	slot, taken := t.Slot(), false
@@ -95,7 +95,7 @@ func (r *record[A, R]) helpHere(e *Engine, t *core.Turn) bool {
 		taken = true
 	}
 	// A slot that was taken for it is this goroutine's alone and starts at depth zero each time.
-	if !taken && slot.Depth.Load() >= maxDepth || !r.Start() {
+	if !taken && slot.Depth.Load() >= maxDepth || !r.Future.Start() {
 		if taken {
 			e.giveSlot(slot)
 		}
@@ -137,7 +137,7 @@ func (r *record[A, R]) run(s *core.CPUSlot) {
 
 // compute calls the claimed task's function. False when the task has settled without a value.
 func (r *record[A, R]) compute(s *core.CPUSlot) (v R, ok bool) {
-	e := engineOf(r.Up())
+	e := engineOf(r.Future.Up())
 	var bytes int64
 	if !r.spec.fixed {
 		bytes = r.spec.size(&r.arg)
@@ -148,10 +148,10 @@ func (r *record[A, R]) compute(s *core.CPUSlot) (v R, ok bool) {
 	}
 	if cause := r.cancelled(); cause != nil {
 		r.drop()
-		r.Cancel(cause)
+		r.Future.Cancel(cause)
 		return v, false
 	}
-	r.SetSlot(s)
+	r.Future.SetSlot(s)
 	back, err := r.lend()
 	if err == nil {
 		v, err = r.call()
@@ -160,10 +160,10 @@ func (r *record[A, R]) compute(s *core.CPUSlot) (v R, ok bool) {
 		back()
 	}
 	if err != nil {
-		r.failed(core.HandOverError(r.Up().Job(), err))
+		r.failed(core.HandOverError(r.Future.Up().Job(), err))
 		return v, false
 	}
-	if j := r.Up().Job(); j.Inspect != nil {
+	if j := r.Future.Up().Job(); j.Inspect != nil {
 		if v, err = core.HandOver(j, "result of task "+r.Name(), v); err != nil {
 			r.failed(err)
 			return v, false
@@ -173,7 +173,7 @@ func (r *record[A, R]) compute(s *core.CPUSlot) (v R, ok bool) {
 	if r.Expires() != 0 {
 		if cause := r.cancelled(); cause != nil {
 			r.drop()
-			r.Cancel(cause)
+			r.Future.Cancel(cause)
 			return v, false
 		}
 	}
@@ -183,7 +183,7 @@ func (r *record[A, R]) compute(s *core.CPUSlot) (v R, ok bool) {
 // lend gives the function a copy of its argument in strict mode, which back, if it is not nil, checks: another attempt
 // needs the argument, and so does a rebuild.
 func (r *record[A, R]) lend() (back func(), err error) {
-	j := r.Up().Job()
+	j := r.Future.Up().Job()
 	if j.Inspect == nil || r.spec.fixed {
 		return nil, nil
 	}
@@ -205,24 +205,24 @@ func (r *record[A, R]) settle(v R) {
 }
 
 func (r *record[A, R]) cancelled() error {
-	if t := r.OwnTurn(); t != nil {
+	if t := r.Future.OwnTurn(); t != nil {
 		return t.Cancelled()
 	}
-	return r.Up().Cancelled()
+	return r.Future.Up().Cancelled()
 }
 
 // drop releases the argument and the dependencies, which the future may outlive by long.
 func (r *record[A, R]) drop() {
 	var zero A
 	r.arg = zero
-	if t := r.OwnTurn(); t != nil {
+	if t := r.Future.OwnTurn(); t != nil {
 		if d := r.deps(); d != nil {
 			d.returnParams()
 			d.releaseFetchPermit()
 			t.Detach()
 		}
 		if t.Effects() {
-			passEffects(r.Up())
+			passEffects(r.Future.Up())
 		}
 		t.End()
 	}
@@ -230,7 +230,7 @@ func (r *record[A, R]) drop() {
 
 // endLate ends a turn that was made after drop: by settling, or by a goroutine that the task left behind.
 func (r *record[A, R]) endLate() {
-	if t := r.OwnTurn(); t != nil && !t.Ended() {
+	if t := r.Future.OwnTurn(); t != nil && !t.Ended() {
 		t.End()
 	}
 }
@@ -244,7 +244,7 @@ func (r *record[A, R]) call() (v R, err error) {
 		}
 		if p := recover(); p != nil {
 			err = r.taskError(&raysys.PanicError{Value: p}, debug.Stack())
-			if tell := r.Up().Job().Panicked; tell != nil {
+			if tell := r.Future.Up().Job().Panicked; tell != nil {
 				tell(r.Name(), err)
 			}
 			return
@@ -252,7 +252,7 @@ func (r *record[A, R]) call() (v R, err error) {
 		// runtime.Goexit, as testing's FailNow calls: the goroutine ends, and no caller above will settle the future.
 		r.settleFailed(r.taskError(errGoexit, debug.Stack()))
 	}()
-	v, err = r.spec.fn(r, r.arg)
+	v, err = r.spec.fn(&r.Future, r.arg)
 	normal = true
 	if err != nil {
 		err = r.taskError(err, nil)
@@ -269,7 +269,7 @@ func (r *record[A, R]) taskError(err error, stack []byte) error {
 		stack = raysys.Stack(err)
 	}
 	return &raysys.TaskError{
-		Task: r.ID(), Function: r.Name(), Node: r.Up().Job().Node, Attempt: r.attempt(), Err: err, Stack: stack,
+		Task: r.Future.ID(), Function: r.Name(), Node: r.Future.Up().Job().Node, Attempt: r.attempt(), Err: err, Stack: stack,
 	}
 }
 
@@ -278,7 +278,7 @@ func (r *record[A, R]) failed(err error) {
 	// An error that only reports the task's own end is that end.
 	if cause := r.cancelled(); cause != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		r.drop()
-		r.Cancel(cause)
+		r.Future.Cancel(cause)
 		return
 	}
 	o := &r.spec.opts
@@ -292,7 +292,7 @@ func (r *record[A, R]) failed(err error) {
 
 func (r *record[A, R]) settleFailed(err error) {
 	r.drop()
-	r.Fail(err)
+	r.Future.Fail(err)
 	r.endLate()
 }
 
@@ -309,7 +309,7 @@ func accepts(f func(error) bool, err error) (ok bool) {
 // Dropped implements core.Droppable: the task has settled without having started. Its place in
 // the queue stays until a worker reaches it; its memory is released now.
 func (r *record[A, R]) Dropped(queued bool) {
-	e := engineOf(r.Up())
+	e := engineOf(r.Future.Up())
 	if !queued {
 		e.unqueued.Add(-1)
 		e.started(0)
@@ -330,10 +330,10 @@ var errRetried = errors.New("the attempt that submitted this failed, and its nex
 
 // ready queues a task that was held: its arguments are there, or its pause is over.
 func (r *record[A, R]) ready() {
-	e := engineOf(r.Up())
+	e := engineOf(r.Future.Up())
 	// Counted before another goroutine can start or drop the task, which subtracts the same count.
 	bytes := r.count(e)
-	if !r.Unhold() {
+	if !r.Future.Unhold() {
 		e.started(bytes)
 		r.drop()
 		return
@@ -355,7 +355,7 @@ func (r *record[A, R]) count(e *Engine) (bytes int64) {
 // where workers find it, or to the node that placement chooses.
 func (r *record[A, R]) queueOrPlace(e *Engine) {
 	if e.closed.Load() {
-		r.Cancel(raysys.ErrClosed)
+		r.Future.Cancel(raysys.ErrClosed)
 		return
 	}
 	switch d := r.deps(); {

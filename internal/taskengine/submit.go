@@ -73,7 +73,7 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 		}
 	}
 	r := &record[A, R]{spec: s, arg: arg}
-	r.Init(r, t, t.Next(), s.gated)
+	r.Future.Init(r, t, t.Next(), s.gated)
 	if s.opts.Deadline != 0 {
 		s.limit(r, t)
 	}
@@ -84,7 +84,7 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 			}
 			d := &deps{futures: futures}
 			r.hold(t, d)
-			r.OwnTurn().Pin(futures)
+			r.Future.OwnTurn().Pin(futures)
 			d.wait()
 			return r.Ref()
 		}
@@ -105,8 +105,8 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 
 // limit gives the task a turn with its deadline.
 func (s *spec[A, R]) limit(r *record[A, R], t *core.Turn) {
-	r.SetOwn(core.NewTurn(core.TurnSpec{
-		Kind: core.TurnTask, Name: r.Name(), ID: r.ID(), Up: t, Attempt: 1,
+	r.Future.SetOwn(core.NewTurn(core.TurnSpec{
+		Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: t, Attempt: 1,
 		Deadline: t.Runtime().Now() + int64(s.opts.Deadline), Limit: s.opts.Deadline,
 	}))
 }
@@ -199,7 +199,7 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) cor
 			return core.FailedRef[R](fmt.Errorf("submit %s: parameter %d: %w", s.entry, i+1, err))
 		}
 	}
-	r.Init(r, t, t.Next(), s.gated)
+	r.Future.Init(r, t, t.Next(), s.gated)
 	if s.opts.Deadline != 0 {
 		s.limit(r, t)
 	}

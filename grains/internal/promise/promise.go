@@ -16,13 +16,13 @@ type Promise[T any] struct {
 // New makes a promise of the node that root belongs to. name is for messages.
 func New[T any](root Root, name string) *Promise[T] {
 	p := &Promise[T]{name: name}
-	p.Init(p, root.turn, root.turn.Next(), core.HasPointers[T]())
+	p.Future.Init(p, root.turn, root.turn.Next(), core.HasPointers[T]())
 	return p
 }
 
 // Settle counts the first time only.
 func (p *Promise[T]) Settle(v T) {
-	if p.Start() {
+	if p.Future.Start() {
 		p.Resolve(v)
 	}
 }
