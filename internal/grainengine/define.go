@@ -93,11 +93,11 @@ func (k *kind) define(t *raysys.Table, g reflect.Type, bad error) {
 func (k *kind) checkDurable() error {
 	switch {
 	case k.Stateless:
-		return errors.New("Durable and StatelessWorker: a stateless worker has nothing to commit")
+		return errors.New("options Durable and StatelessWorker: a stateless worker has nothing to commit")
 	case k.Reentrant:
-		return errors.New("Durable and Reentrant: a call that comes back would change what another turn has not committed")
+		return errors.New("options Durable and Reentrant: a call that comes back would change what another turn has not committed")
 	case len(k.states) == 0:
-		return errors.New("Durable: the struct has no grains.State field, so there is nothing to commit")
+		return errors.New("option Durable: the struct has no grains.State field, so there is nothing to commit")
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ type vaults struct {
 }
 
 // listener is a plain grain.
-type listener struct{ n int }
+type listener struct{ _ int }
 
 func newVaults(t testing.TB, opts ...grains.Option) *vaults {
 	tb := raysys.NewTable()

@@ -170,7 +170,7 @@ func TestDrainAlone(t *testing.T) {
 // TestCloseEndsWhatIsOpen: calls on their way end with ErrClosed when their own node closes, and follow the grain when
 // it is the target that closes.
 func TestCloseEndsWhatIsOpen(t *testing.T) {
-	r, a, b, ctx := apart(t)
+	r, a, _, ctx := apart(t)
 	f := r.gate.Call(ctx, r.kind.Get("x"))
 	<-r.entered
 	let := r.net.slowly("locate")
@@ -183,7 +183,7 @@ func TestCloseEndsWhatIsOpen(t *testing.T) {
 	close(r.leave)
 
 	r = newRovers(t)
-	a, b = r.net.add("a"), r.net.add("b")
+	a, b := r.net.add("a"), r.net.add("b")
 	r.on(b)
 	ctx = a.context()
 	busy := r.gate.Call(ctx, r.kind.Get("x"))
