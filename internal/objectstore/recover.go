@@ -175,6 +175,9 @@ func (s *Store) Adopt(ctx context.Context, v Version, primary bool) (*Object, er
 		if err == nil {
 			err = s.fs.Rename(f.name, name)
 		}
+		if err == nil {
+			f.name = name // also where a reader has fetched the object meanwhile: Discard looks for the file there
+		}
 		if err == nil && f.label != "" {
 			err = syncDir(s.fs, dir) // before Sweep removes the directory that it came from
 		}
@@ -183,7 +186,7 @@ func (s *Store) Adopt(ctx context.Context, v Version, primary bool) (*Object, er
 			err = errors.Join(s.usable(ctx), s.vacant(v.ID))
 		}
 		if err != nil && f.label != "" {
-			d.files[v.ID], d.stays = f, true // one of the two names has the bytes, and the next incarnation finds it
+			d.files[v.ID], d.stays = f, true // the next incarnation finds it
 			return nil, fmt.Errorf("adopt object %s: %w", v.ID, err)
 		}
 		if err != nil {
