@@ -76,15 +76,23 @@ func (o *Objects) recoverFile(v objectstore.Version, key string) {
 		return
 	}
 	obj, err := o.store.Adopt(o.ctx, v, true)
-	if errors.Is(err, objectstore.ErrPresent) { // a reader here was faster, with the bytes of another node
+	for errors.Is(err, objectstore.ErrPresent) { // a reader here was faster, with the bytes of another node
 		if obj = o.store.Take(v.ID); obj != nil {
-			defer obj.Unpin()
-			if err = o.keepFile(key, obj, &a.Record); err == nil {
-				o.store.Discard(v) // not before there is another file
-			}
+			break
 		}
-	} else if err == nil {
+		if !o.pause() { // they are still on their way, or went again
+			return
+		}
+		obj, err = o.store.Adopt(o.ctx, v, true)
+	}
+	switch {
+	case err == nil:
 		err = o.keepFile(key, obj, &a.Record)
+	case obj != nil:
+		defer obj.Unpin()
+		if err = o.keepFile(key, obj, &a.Record); err == nil {
+			o.store.Discard(v) // not before there is another file
+		}
 	}
 	if err != nil && o.ctx.Err() == nil {
 		o.log.Warn("the file of an object is not offered again", zap.Stringer("object", v.ID), zap.Error(err))
