@@ -308,3 +308,37 @@ func TestAdoptFails(t *testing.T) {
 		closeStore(t, third)
 	}
 }
+
+// TestAdoptMeetsAReader: a reader stores the object while its file is moved. The file is not adopted, and Discard
+// deletes it where it is.
+func TestAdoptMeetsAReader(t *testing.T) {
+	dir := t.TempDir()
+	first := incarnation(t, dir, 1)
+	if err := add(t, first, 1, newValue(content(1, mib))).Persist(t.Context(), "label"); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, first)
+	fs := newFaulty()
+	second, err := objectstore.Open(objectstore.Config{Budget: 4 * mib, Disk: 1 << 40, Dir: dir, Cluster: "c", Node: "n/1", Incarnation: 2, FS: fs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := persisted(t, second, "label")
+	fs.set(func(fs *faultyFS) {
+		fs.fault = func(op, _ string) error {
+			if op == "rename" {
+				add(t, second, 1, newValue(content(1, mib)))
+			}
+			return nil
+		}
+	})
+	if _, err := second.Adopt(t.Context(), v, true); !errors.Is(err, objectstore.ErrPresent) {
+		t.Errorf("a file of an object that a reader has stored was adopted: %v", err)
+	}
+	second.Discard(v)
+	second.Lookup(v.ID).Release()
+	closeStore(t, second)
+	if left, err := filepath.Glob(filepath.Join(dir, "*", "*.obj")); err != nil || len(left) > 0 {
+		t.Errorf("files are left after Discard: %q, %v", left, err)
+	}
+}
