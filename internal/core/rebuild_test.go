@@ -251,3 +251,30 @@ func TestLocal(t *testing.T) {
 		t.Fatal("a value that was released in the other future is given")
 	}
 }
+
+// TestRebuildIsShared: those who ask while a rebuild is under way share it and its failure, and so do those who ask
+// later: a value that cannot be made is not tried again.
+func TestRebuildIsShared(t *testing.T) {
+	s := &shared{gate: make(chan struct{})}
+	src := &brittle{s: s, lost: true}
+	m, _ := newMade(src, s)
+	done := make(chan error, 3)
+	ask := func() { m.Future.Rebuild(src, core.ErrObjectLost, func(err error) { done <- err }) }
+	ask()
+	ask()
+	close(s.gate)
+	for range 2 {
+		if err := <-done; !errors.Is(err, errNoMore) {
+			t.Errorf("a rebuild that failed gave %v", err)
+		}
+	}
+	ask()
+	if err := <-done; !errors.Is(err, errNoMore) {
+		t.Errorf("a rebuild after one that failed gave %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rebuilds != 1 {
+		t.Errorf("three who asked made %d rebuilds, not 1", s.rebuilds)
+	}
+}
