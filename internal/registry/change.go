@@ -65,6 +65,11 @@ const (
 	copyFile
 )
 
+func (ch Change) shardKey() string { return ch.key }
+
+// size counts a change as small: their number alone bounds a request.
+func (Change) size() int { return 0 }
+
 func (ch *Change) append(dst []byte) []byte {
 	dst = wire.AppendBytes(append(dst, byte(ch.kind)), ch.key)
 	if ch.kind == changeCopy || ch.kind == changeName {

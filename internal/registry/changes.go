@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/raysys/raysys/internal/wire"
@@ -15,9 +14,6 @@ type changes struct{ list []Change }
 func (*changes) code() code { return codeChanges }
 
 func (o *changes) shardKey() string { return o.list[0].key }
-
-// maxChanges bounds the changes of one request: they are one batch of the shard.
-const maxChanges = 64
 
 func (o *changes) append(dst []byte) []byte {
 	dst = wire.AppendUvarint((&grain{}).append(dst), uint64(len(o.list)))
@@ -70,37 +66,9 @@ func readEntries(r *wire.Reader, want int) ([]Entry, error) {
 	return entries, nil
 }
 
-// objectTable has a leader's open requests about objects; the records lie in the shard's table. When the leader ends,
-// the askers ask the next one.
-type objectTable struct {
-	changing map[string][]request     // by keys whose change is being committed: the requests that wait for its outcome
-	watching map[string][]request     // by key: the requests that wait for a change
-	open     map[*asked[[]Entry]]bool // the requests whose changes are being committed
-}
-
-func newObjectTable() objectTable {
-	return objectTable{map[string][]request{}, map[string][]request{}, map[*asked[[]Entry]]bool{}}
-}
-
-// changed is the outcome of committing changes.
-type changed struct {
-	q       *asked[[]Entry] // nil for a reaping
-	entries []Entry
-	keys    []string
-	err     error
-}
-
 func (o *changes) serve(l *leader, q *asked[[]Entry]) {
-	for i := range o.list {
-		key := o.list[i].key
-		if l.reg.cfg.Layout.ShardOf(key) != q.shard {
-			q.fail(fmt.Errorf("%w: changes of objects in several shards", wire.ErrCorrupt))
-			return
-		}
-		if _, busy := l.objects.changing[key]; busy {
-			l.objects.changing[key] = append(l.objects.changing[key], q)
-			return
-		}
+	if !l.free(q, len(o.list), func(i int) string { return o.list[i].key }) {
+		return
 	}
 	now := map[string]*Entry{}
 	before := map[string]store.Version{}
@@ -130,26 +98,27 @@ func (o *changes) serve(l *leader, q *asked[[]Entry]) {
 		now[ch.key] = e
 		entries[i] = *e
 	}
-	l.commitRecords(q, now, before, entries)
-}
-
-// commitRecords commits the records in now, on condition that each has the version in before. q is nil for a reaping.
-func (l *leader) commitRecords(q *asked[[]Entry], now map[string]*Entry, before map[string]store.Version, entries []Entry) {
 	if len(now) == 0 {
-		if q != nil {
-			q.answer(entries, nil)
-		}
+		q.answer(entries, nil)
 		return
 	}
-	if q != nil {
-		l.objects.open[q] = true
+	b, puts := objectBatch(now, before)
+	b.committed = func(res store.Result) {
+		for i := range entries {
+			if n, ok := puts[o.list[i].key]; ok && !entries[i].Refused {
+				entries[i].Version = res.Version(n)
+			}
+		}
 	}
-	var b store.Batch
-	keys := make([]string, 0, len(now))
-	puts := map[string]int{}
+	l.commitRecords(q, []recordBatch{b}, func() { q.answer(entries, nil) })
+}
+
+// objectBatch changes the records to those in now, on condition that each has the version in before. puts has the
+// indices of its puts, by key.
+func objectBatch(now map[string]*Entry, before map[string]store.Version) (b recordBatch, puts map[string]int) {
+	puts = map[string]int{}
 	for key, e := range now {
-		keys = append(keys, key)
-		l.objects.changing[key] = nil
+		b.keys = append(b.keys, key)
 		if e.Exists || before[key] != (store.Version{}) {
 			b.Checks = append(b.Checks, store.Check{Key: key, Version: before[key]})
 		}
@@ -160,65 +129,5 @@ func (l *leader) commitRecords(q *asked[[]Entry], now map[string]*Entry, before 
 			b.Deletes = append(b.Deletes, key)
 		}
 	}
-	var list []Change
-	if q != nil {
-		list = q.operation.(*changes).list
-	}
-	l.propose(b, func(res store.Result, err error) {
-		if err == nil {
-			for i := range entries {
-				if n, ok := puts[list[i].key]; ok && !entries[i].Refused {
-					entries[i].Version = res.Version(n)
-				}
-			}
-		}
-		l.post(&changed{q, entries, keys, err})
-	})
-}
-
-// changed answers the request whose changes were committed, serves the requests that waited for that, and wakes those
-// that wait for a change.
-func (l *leader) changed(m *changed) {
-	delete(l.objects.open, m.q)
-	var next []request
-	for _, key := range m.keys {
-		next = append(next, l.objects.changing[key]...)
-		delete(l.objects.changing, key)
-	}
-	switch {
-	case m.q == nil:
-		if refusedForNow(m.err) {
-			l.postpone(m.keys)
-		}
-	case errors.Is(m.err, store.ErrConflict):
-		next = append([]request{m.q}, next...)
-	case m.err != nil:
-		m.q.fail(outcome(m.err))
-	default:
-		m.q.answer(m.entries, nil)
-	}
-	if m.err == nil {
-		for _, key := range m.keys {
-			l.wake(key)
-		}
-	}
-	for _, q := range next {
-		q.serveAt(l)
-	}
-}
-
-// stopObjects sends all open requests to the next leader, also those whose changes may have been committed: a change
-// that is made again comes to the same.
-func (l *leader) stopObjects() {
-	for q := range l.objects.open {
-		q.fail(errNotLeader)
-	}
-	for _, table := range []map[string][]request{l.objects.changing, l.objects.watching} {
-		for _, waiting := range table {
-			for _, q := range waiting {
-				q.fail(errNotLeader)
-			}
-		}
-	}
-	l.objects = objectTable{}
+	return b, puts
 }

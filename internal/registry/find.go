@@ -83,7 +83,7 @@ func (o *find) serve(l *leader, q *asked[Entry]) {
 		e = Entry{Exists: true, Record: r, Version: rec.Version}
 	}
 	if o.wait && e.Version == o.seen {
-		l.objects.watching[o.key] = append(l.objects.watching[o.key], q)
+		l.records.watching[o.key] = append(l.records.watching[o.key], q)
 		return
 	}
 	q.answer(e, nil)
@@ -91,8 +91,8 @@ func (o *find) serve(l *leader, q *asked[Entry]) {
 
 // wake serves the requests again that wait for a change of key.
 func (l *leader) wake(key string) {
-	waiting := l.objects.watching[key]
-	delete(l.objects.watching, key)
+	waiting := l.records.watching[key]
+	delete(l.records.watching, key)
 	for _, q := range waiting {
 		q.serveAt(l)
 	}

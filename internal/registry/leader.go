@@ -24,13 +24,13 @@ type leader struct {
 	view     *placement.View                        // the nodes with these counts
 	gen      uint64                                 // of the cluster's nodes, when view was made
 	draws    uint64                                 // placements so far, which seeds the next choice
-	objects  objectTable
+	records  recordTable
 	unreaped unreaped
 }
 
 // newLeader makes a leader, and counts the placements in the shard's table.
 func newLeader(r *Registry, s *store.Shard) *leader {
-	l := &leader{reg: r, shard: s, placing: map[string][]*asked[grainengine.Place]{}, counts: map[core.NodeKey]int{}, objects: newObjectTable()}
+	l := &leader{reg: r, shard: s, placing: map[string][]*asked[grainengine.Place]{}, counts: map[core.NodeKey]int{}, records: newRecordTable()}
 	s.Scan("g/", func(_ string, rec store.Record) bool {
 		if p, err := readPlacement(rec); err == nil {
 			l.counts[p.NodeKey]++
@@ -84,7 +84,7 @@ func (l *leader) Receive(ctx actor.Context) {
 			}
 		}
 		l.placing = nil
-		l.stopObjects()
+		l.stopRecords()
 	}
 }
 

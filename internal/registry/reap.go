@@ -41,25 +41,22 @@ func (l *leader) reaper() *reaper {
 // incarnation that is dead stays dead.
 func (l *leader) reap() {
 	r := l.reaper()
-	for key, waiting := range l.objects.watching {
+	for key, waiting := range l.records.watching {
 		waiting = slices.DeleteFunc(waiting, func(q request) bool { return !r.alive(q.who().from) })
 		if len(waiting) == 0 {
-			delete(l.objects.watching, key)
+			delete(l.records.watching, key)
 		} else {
-			l.objects.watching[key] = waiting
+			l.records.watching[key] = waiting
 		}
 	}
-	for key := range l.objects.changing { // the table may not have the record of such a key yet
+	for key := range l.records.changing { // the table may not have the record of such a key yet
 		l.leave(key)
 	}
 	for key := range l.placing {
 		l.leave(key)
 	}
 	for _, prefix := range []string{"g/", "o/", "n/", replyPrefix} {
-		l.shard.Scan(prefix, func(key string, rec store.Record) bool {
-			r.look(key, rec)
-			return true
-		})
+		r.scan(prefix)
 	}
 	r.flush()
 	for k := range l.counts {
@@ -108,7 +105,7 @@ func (l *leader) postpone(keys []string) {
 // busy reports whether a change of the key is being committed. Its end calls reapRest.
 func (l *leader) busy(key string) bool {
 	_, placing := l.placing[key]
-	_, changing := l.objects.changing[key]
+	_, changing := l.records.changing[key]
 	return placing || changing
 }
 
@@ -134,6 +131,14 @@ func (r *reaper) alive(k core.NodeKey) bool {
 		r.known[k] = alive
 	}
 	return alive
+}
+
+// scan looks at all records of a kind.
+func (r *reaper) scan(prefix string) {
+	r.l.shard.Scan(prefix, func(key string, rec store.Record) bool {
+		r.look(key, rec)
+		return true
+	})
 }
 
 // look removes dead nodes from one record.
@@ -172,6 +177,9 @@ func (r *reaper) flush() {
 		})
 		r.places = store.Batch{}
 	}
-	r.l.commitRecords(nil, r.now, r.before, nil)
+	if len(r.now) > 0 {
+		b, _ := objectBatch(r.now, r.before)
+		r.l.commitRecords(nil, []recordBatch{b}, nil)
+	}
 	r.now, r.before = map[string]*Entry{}, map[string]store.Version{}
 }

@@ -119,7 +119,7 @@ func TestReapComesBack(t *testing.T) {
 			d.Change(Change{kind: changeCopy, key: fmt.Sprint("o/both ", aliveNode, " 0"), rec: Record{Owner: aliveNode}},
 				func(_ Entry, err error) { made <- err })
 			askFrom(e, deadNode, &changes{[]Change{{kind: changeCopy, key: "o/late"}}}, func(_ []Entry, err error) { made <- err })
-			soon(t, "the change is on its way", func() bool { d.mu.Lock(); defer d.mu.Unlock(); return len(d.waiting) == 0 })
+			soon(t, "the change is on its way", func() bool { return d.changes.gathering() == 0 })
 			look()
 			e.dead.Store(deadNode, true)
 			asked, before := e.aliveAsked.Load(), e.pauses.Load()

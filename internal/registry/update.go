@@ -36,7 +36,7 @@ func (d *Directory) Update(ch Change) {
 		return
 	case len(d.updates) >= maxUpdates:
 		d.mu.Unlock()
-		d.add(ch, func(Entry, error) {})
+		d.changes.add(ch, func(Entry, error) {})
 		return
 	}
 	u = &update{change: ch}
@@ -46,7 +46,7 @@ func (d *Directory) Update(ch Change) {
 }
 
 func (d *Directory) sendUpdate(u *update, ch Change) {
-	d.add(ch, func(_ Entry, err error) { d.acknowledged(u, ch.key, err) })
+	d.changes.add(ch, func(_ Entry, err error) { d.acknowledged(u, ch.key, err) })
 }
 
 // acknowledged is called with the outcome of an update.
@@ -58,7 +58,7 @@ func (d *Directory) acknowledged(u *update, key string, err error) {
 	case err != nil && d.reg.cfg.Runner.Err() == nil && (raysys.Retriable(err) || errors.Is(err, raysys.ErrOutcomeUnknown)):
 		d.postpone(u, ResendPause)
 	case u.newer:
-		d.postpone(u, gather)
+		d.postpone(u, gatherFor)
 	default:
 		delete(d.updates, key)
 	}
@@ -83,7 +83,7 @@ func (d *Directory) resend() {
 	}
 	var due []*update
 	var changes []Change
-	pause := gather
+	pause := gatherFor
 	if d.reg.cfg.Members.Suspended() != nil { // this node's lease is out: the requests would be refused here
 		pause = ResendPause
 	} else {
