@@ -26,6 +26,7 @@ type leader struct {
 	draws    uint64                                 // placements so far, which seeds the next choice
 	records  recordTable
 	unreaped unreaped
+	claiming claiming
 }
 
 // newLeader makes a leader, and counts the placements in the shard's table.
@@ -41,7 +42,7 @@ func newLeader(r *Registry, s *store.Shard) *leader {
 }
 
 // Messages of a leader to itself after a batch was committed or refused. Others are *placed, *changed, *reap,
-// *reapRefused and *reapAgain.
+// *reapRefused, *reapAgain and *reapUnclaimed.
 type (
 	released   struct{ node core.NodeKey } // a placement record is gone
 	stateSaved string                      // the State with this key was stored or removed
@@ -69,6 +70,8 @@ func (l *leader) Receive(ctx actor.Context) {
 		l.postpone(m.keys)
 	case *reapAgain:
 		l.reapAgain()
+	case *reapUnclaimed:
+		l.reapUnclaimed()
 	case stateSaved:
 		l.wake(string(m))
 	case *changed:

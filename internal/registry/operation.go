@@ -101,6 +101,7 @@ const (
 	codeFind    code = 7
 	codeCommit  code = 8
 	codeRestore code = 9
+	codeTasks   code = 10
 )
 
 // newRequest makes an empty request, whose operation is then read from the frame. Every operation has a line here.
@@ -124,6 +125,8 @@ func newRequest(c code) (request, error) {
 		return requestFor(&commit{}), nil
 	case codeRestore:
 		return requestFor(&restore{}), nil
+	case codeTasks:
+		return requestFor(&taskChanges{}), nil
 	}
 	return nil, fmt.Errorf("%w: operation %d", wire.ErrCorrupt, c)
 }

@@ -55,10 +55,11 @@ func (l *leader) reap() {
 	for key := range l.placing {
 		l.leave(key)
 	}
-	for _, prefix := range []string{"g/", "o/", "n/", replyPrefix} {
+	for _, prefix := range []string{"g/", "o/", "n/", replyPrefix, taskPrefix} {
 		r.scan(prefix)
 	}
 	r.flush()
+	r.forgetClaiming()
 	for k := range l.counts {
 		if !r.alive(k) {
 			delete(l.counts, k)
@@ -153,6 +154,8 @@ func (r *reaper) look(key string, rec store.Record) {
 			r.places.Checks = append(r.places.Checks, store.Check{Key: key, Version: rec.Version})
 			r.places.Deletes = append(r.places.Deletes, key)
 		}
+	} else if strings.HasPrefix(key, taskPrefix) {
+		r.lookTask(key, rec)
 	} else if strings.HasPrefix(key, replyPrefix) {
 		if deadReply(key, rec, r.alive) {
 			r.places.Deletes = append(r.places.Deletes, key)

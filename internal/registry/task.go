@@ -1,0 +1,87 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// TaskKey names the record of a task: by its id, and by the run that it belongs to. Ids repeat with a fixed seed, runs
+// do not.
+type TaskKey struct {
+	Run uint64 // the incarnation of the node whose driver the work comes from
+	ID  raysys.TaskID
+}
+
+// taskPrefix begins the keys of the records of tasks.
+const taskPrefix = "t/"
+
+func (k TaskKey) key() string {
+	b := append(make([]byte, 0, len(taskPrefix)+8+16), taskPrefix...)
+	return string(wire.AppendID(binary.BigEndian.AppendUint64(b, k.Run), k.ID))
+}
+
+// TaskRecord is what the cluster knows of a task to which other nodes than its submitter's refer.
+type TaskRecord struct {
+	Submitter core.NodeKey // has the future of the task
+	Attempt   uint32       // counts the submitters: an outcome of an earlier one is refused
+	Digest    uint64       // of what the task is: another one under the same key is refused
+	Recipe    []byte       // how to run it; opaque here
+	Outcome   []byte       // opaque here; empty while it has none
+	Detached  bool         // stays when its submitter dies
+	Name      string       // of a detached task; "" without
+}
+
+// taskRecordVersion is the first byte of a task's record.
+const taskRecordVersion = 1
+
+// taskDetached is a flag of a task's record.
+const taskDetached = 1
+
+func (t *TaskRecord) append(dst []byte) []byte {
+	flags := byte(0)
+	if t.Detached {
+		flags |= taskDetached
+	}
+	dst = wire.AppendNode(append(dst, taskRecordVersion, flags), t.Submitter)
+	dst = binary.LittleEndian.AppendUint64(wire.AppendUvarint(dst, uint64(t.Attempt)), t.Digest)
+	dst = wire.AppendBytes(wire.AppendBytes(dst, t.Recipe), t.Outcome)
+	return wire.AppendBytes(dst, t.Name)
+}
+
+// readTaskRecord reads a record as it is stored. Its Recipe and Outcome lie in b.
+func readTaskRecord(b []byte) (t TaskRecord, err error) {
+	r := wire.NewReader(b)
+	if v := r.Byte(); v != taskRecordVersion && r.Err() == nil {
+		return t, fmt.Errorf("%w: the record of a task has version %d: upgrade this node", grainengine.ErrUnreadable, v)
+	}
+	flags := r.Byte()
+	t = TaskRecord{
+		Submitter: wire.ReadNode(&r), Attempt: r.Uint32(), Digest: r.Uint64(), Recipe: r.Bytes(), Outcome: r.Bytes(), Name: r.String(),
+		Detached: flags&taskDetached != 0,
+	}
+	if err = r.Err(); err == nil && (r.Len() > 0 || flags&^taskDetached != 0) {
+		err = fmt.Errorf("%w: the record of a task has flags %x and %d bytes too many", wire.ErrCorrupt, flags, r.Len())
+	}
+	return t, err
+}
+
+// ownTaskRecord reads a record out of a frame, whose bytes do not stay.
+func ownTaskRecord(b []byte) (TaskRecord, error) {
+	t, err := readTaskRecord(b)
+	t.Recipe, t.Outcome = bytes.Clone(t.Recipe), bytes.Clone(t.Outcome)
+	return t, err
+}
+
+// TaskEntry answers a change: the record as it is now. Recipe and Outcome must not be changed. After SettleTask and
+// ForgetTask there is no Recipe: the asker does not need it.
+type TaskEntry struct {
+	Refused bool
+	Exists  bool
+	Record  TaskRecord
+}

@@ -1,0 +1,168 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
+)
+
+// taskKind is what happens to the record of a task. The numbers are on the wire.
+type taskKind byte
+
+const (
+	taskEnter  taskKind = 1 // the asker submitted the task, or submits it again
+	taskClaim  taskKind = 2 // the asker becomes the submitter in the place of a dead one
+	taskSettle taskKind = 3 // the task has an outcome
+	taskForget taskKind = 4 // the record is removed
+)
+
+// TaskChange is one change of the record of a task, by the node that asks for it. Each may be asked for twice: the
+// second time comes to the same.
+type TaskChange struct {
+	kind taskKind
+	key  TaskKey
+	rec  TaskRecord // enter: what the asker has; settle: Attempt and Outcome
+	bad  error      // why it cannot be made
+}
+
+// EnterTask says that this node has submitted the task rec; the leader sets its Submitter and Attempt. A record of that
+// task with a living submitter stays, and the change is refused: the asker joins that submitter. In the place of a dead
+// submitter comes the asker, with the next Attempt and the Outcome that there is. A record with another Digest is of
+// another task: the change is refused, and the asker sees that from the Digest.
+func EnterTask(k TaskKey, rec TaskRecord) TaskChange {
+	return TaskChange{kind: taskEnter, key: k, rec: rec}
+}
+
+// ClaimTask makes this node the submitter of a task whose submitter is dead, with the next Attempt. While it lives the
+// change is refused.
+func ClaimTask(k TaskKey) TaskChange { return TaskChange{kind: taskClaim, key: k} }
+
+// SettleTask stores the outcome of a task, which is not empty. It is refused unless this node is the submitter, attempt
+// is the current one, and there is no other outcome.
+func SettleTask(k TaskKey, attempt uint32, outcome []byte) TaskChange {
+	return TaskChange{kind: taskSettle, key: k, rec: TaskRecord{Attempt: attempt, Outcome: outcome}}
+}
+
+// ForgetTask removes the record of a task. It is refused unless this node is the submitter.
+func ForgetTask(k TaskKey) TaskChange { return TaskChange{kind: taskForget, key: k} }
+
+// maxTask bounds Recipe and Outcome of a task together: the rest of a value of the store is for what else the record
+// has. maxTaskName bounds the name of a detached task.
+const (
+	maxTask     = store.MaxValueBytes - 2<<10
+	maxTaskName = 512
+)
+
+// check says what no leader takes.
+func (ch *TaskChange) check() error {
+	if ch.kind == taskSettle && len(ch.rec.Outcome) == 0 {
+		return errors.New("settle a task: the outcome is empty")
+	}
+	if n := len(ch.rec.Name); n > maxTaskName {
+		return fmt.Errorf("%w: the name of a detached task has %d bytes, at most %d may be", raysys.ErrTooLarge, n, maxTaskName)
+	}
+	return checkTaskSize(ch.rec.Recipe, ch.rec.Outcome)
+}
+
+func checkTaskSize(recipe, outcome []byte) error {
+	if len(recipe)+len(outcome) > maxTask {
+		return fmt.Errorf("%w: the recipe of a task has %d bytes and its outcome %d, at most %d together may be: keep large values as objects",
+			raysys.ErrTooLarge, len(recipe), len(outcome), maxTask)
+	}
+	return nil
+}
+
+func (ch TaskChange) shardKey() string { return ch.key.key() }
+
+// size is about how many bytes the change takes in a request.
+func (ch TaskChange) size() int {
+	return 64 + len(ch.rec.Recipe) + len(ch.rec.Outcome) + len(ch.rec.Name)
+}
+
+func (ch *TaskChange) append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(append(dst, byte(ch.kind)), ch.key.Run)
+	dst = wire.AppendID(dst, ch.key.ID)
+	switch ch.kind {
+	case taskEnter:
+		dst = wire.AppendBytes(dst, ch.rec.append(nil))
+	case taskSettle:
+		dst = wire.AppendBytes(wire.AppendUvarint(dst, uint64(ch.rec.Attempt)), ch.rec.Outcome)
+	}
+	return dst
+}
+
+// read reads a change. A record that a newer node made, or one that is too large, fails this change alone.
+func (ch *TaskChange) read(r *wire.Reader) (err error) {
+	ch.kind = taskKind(r.Byte())
+	ch.key = TaskKey{Run: r.Uint64(), ID: r.ID()}
+	switch ch.kind {
+	case taskEnter:
+		if ch.rec, err = ownTaskRecord(r.Bytes()); errors.Is(err, wire.ErrCorrupt) {
+			return err
+		}
+	case taskSettle:
+		ch.rec.Attempt, ch.rec.Outcome = r.Uint32(), bytes.Clone(r.Bytes())
+	case taskClaim, taskForget:
+	default:
+		return fmt.Errorf("%w: change %d of a task", wire.ErrCorrupt, ch.kind)
+	}
+	if ch.bad = err; err == nil {
+		ch.bad = ch.check()
+	}
+	return r.Err()
+}
+
+// apply makes the change to e for the node by. changed is false when e stays as it is: because the change is refused,
+// or was made before. After an error e stays too.
+func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeKey) bool) (changed bool, err error) {
+	if ch.bad != nil {
+		return false, ch.bad
+	}
+	t := &e.Record
+	mine := e.Exists && t.Submitter == by
+	switch {
+	case !alive(by): // a node that died after it asked submits nothing
+		e.Refused = true
+	case !e.Exists && ch.kind == taskEnter:
+		*e = TaskEntry{Exists: true, Record: ch.rec}
+		t.Submitter, t.Attempt = by, 1
+		return true, nil
+	case !e.Exists: // what is forgotten already may be forgotten again
+		e.Refused = ch.kind == taskSettle
+	case ch.kind == taskEnter && t.Digest != ch.rec.Digest:
+		e.Refused = true
+	case ch.kind == taskEnter, ch.kind == taskClaim:
+		if mine {
+			return false, nil
+		}
+		if alive(t.Submitter) {
+			e.Refused = true
+			return false, nil
+		}
+		t.Submitter = by
+		t.Attempt++
+		return true, nil
+	case !mine:
+		e.Refused = true
+	case ch.kind == taskForget:
+		*e = TaskEntry{}
+		return true, nil
+	case t.Attempt != ch.rec.Attempt:
+		e.Refused = true
+	case len(t.Outcome) > 0:
+		e.Refused = !bytes.Equal(t.Outcome, ch.rec.Outcome)
+	default:
+		if err := checkTaskSize(t.Recipe, ch.rec.Outcome); err != nil {
+			return false, err
+		}
+		t.Outcome = ch.rec.Outcome
+		return true, nil
+	}
+	return false, nil
+}

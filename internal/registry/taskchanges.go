@@ -1,0 +1,212 @@
+package registry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store"
+)
+
+// taskChanges changes records of tasks that lie in one shard. Each change may be refused, or fail, without the others.
+type taskChanges struct{ list []TaskChange }
+
+// taskAnswer answers a change.
+type taskAnswer struct {
+	TaskEntry
+	again bool  // the change was made or refused, but the answer had no room for it: it is asked for again
+	err   error // the change cannot be made
+}
+
+func (*taskChanges) code() code { return codeTasks }
+
+func (o *taskChanges) shardKey() string { return o.list[0].shardKey() }
+
+func (o *taskChanges) append(dst []byte) []byte {
+	dst = wire.AppendUvarint(dst, uint64(len(o.list)))
+	for i := range o.list {
+		dst = o.list[i].append(dst)
+	}
+	return dst
+}
+
+func (o *taskChanges) read(r *wire.Reader) error {
+	n := r.Count(1 + 8 + 16)
+	if n == 0 || n > maxChanges {
+		return fmt.Errorf("%w: %d changes of tasks", wire.ErrCorrupt, n)
+	}
+	o.list = make([]TaskChange, n)
+	for i := range o.list {
+		if err := o.list[i].read(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bits of an answer to a change. What the question has is left out.
+const (
+	taskRefused = 1 << iota
+	taskExists
+	taskFailed
+	taskAgain
+	taskSameRecipe
+	taskSameOutcome
+)
+
+// maxTaskAnswers bounds the answers to one request, together with one more record: a frame has 1 MiB.
+const maxTaskAnswers = 512 << 10
+
+func (o *taskChanges) appendAnswer(dst []byte, answers []taskAnswer) []byte {
+	dst = wire.AppendUvarint(dst, uint64(len(answers)))
+	start := len(dst)
+	for i := range answers {
+		if len(dst)-start > maxTaskAnswers {
+			dst = append(dst, taskAgain)
+			continue
+		}
+		dst = answers[i].append(dst, &o.list[i])
+	}
+	return dst
+}
+
+func (a *taskAnswer) append(dst []byte, ch *TaskChange) []byte {
+	if a.err != nil {
+		return wire.AppendError(append(dst, taskFailed), a.err)
+	}
+	bits := byte(0)
+	if a.Refused {
+		bits |= taskRefused
+	}
+	if !a.Exists {
+		return append(dst, bits)
+	}
+	bits |= taskExists
+	t := a.Record
+	if len(t.Recipe) > 0 && bytes.Equal(t.Recipe, ch.rec.Recipe) {
+		t.Recipe, bits = nil, bits|taskSameRecipe
+	}
+	if len(t.Outcome) > 0 && bytes.Equal(t.Outcome, ch.rec.Outcome) {
+		t.Outcome, bits = nil, bits|taskSameOutcome
+	}
+	return wire.AppendBytes(append(dst, bits), t.append(nil))
+}
+
+func (o *taskChanges) readAnswer(r *wire.Reader) ([]taskAnswer, error) {
+	if n := r.Count(1); n != len(o.list) {
+		return nil, fmt.Errorf("%w: %d answers to %d changes of tasks", wire.ErrCorrupt, n, len(o.list))
+	}
+	answers := make([]taskAnswer, len(o.list))
+	for i := range answers {
+		if err := answers[i].read(r, &o.list[i]); err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+// read reads the answer to ch. A record that a newer node made fails this change alone.
+func (a *taskAnswer) read(r *wire.Reader, ch *TaskChange) error {
+	bits := r.Byte()
+	a.Refused, a.Exists, a.again = bits&taskRefused != 0, bits&taskExists != 0, bits&taskAgain != 0
+	if bits&taskFailed != 0 {
+		if a.err = wire.ReadError(r); errors.Is(a.err, wire.ErrCorrupt) {
+			return a.err
+		}
+	}
+	if !a.Exists {
+		return nil
+	}
+	if a.Record, a.err = ownTaskRecord(r.Bytes()); errors.Is(a.err, wire.ErrCorrupt) {
+		return a.err
+	}
+	if bits&taskSameRecipe != 0 {
+		a.Record.Recipe = ch.rec.Recipe
+	}
+	if bits&taskSameOutcome != 0 {
+		a.Record.Outcome = ch.rec.Outcome
+	}
+	return nil
+}
+
+// serve makes the changes, in batches of the shard that take the records in their order. What nothing changes is
+// answered behind a batch too, so that this node led the shard after it read.
+func (o *taskChanges) serve(l *leader, q *asked[[]taskAnswer]) {
+	if !l.free(q, len(o.list), func(i int) string { return o.list[i].shardKey() }) {
+		return
+	}
+	now := map[string]*taskNow{}
+	answers := make([]taskAnswer, len(o.list))
+	var changed []*taskNow // in their order
+	for i := range o.list {
+		ch, a := &o.list[i], &answers[i]
+		n := now[ch.shardKey()]
+		if n == nil {
+			n = readTaskNow(l.shard, ch.shardKey())
+			now[n.key] = n
+		}
+		if a.err = n.err; a.err != nil {
+			continue
+		}
+		a.TaskEntry = n.TaskEntry
+		made, err := ch.apply(&a.TaskEntry, q.from, l.alive)
+		if a.err = err; err != nil {
+			a.TaskEntry = TaskEntry{}
+			continue
+		}
+		if made {
+			n.TaskEntry = a.TaskEntry
+			if !n.changed {
+				n.changed, changed = true, append(changed, n)
+			}
+		}
+		if ch.kind == taskSettle || ch.kind == taskForget {
+			a.Record.Recipe = nil
+		}
+	}
+	l.commitRecords(q, taskBatches(changed), func() { q.answer(answers, nil) })
+}
+
+// taskNow is the record of a task, with the changes of a request that were made to it.
+type taskNow struct {
+	TaskEntry
+	key     string
+	before  store.Version
+	changed bool
+	err     error // it cannot be read
+}
+
+func readTaskNow(s *store.Shard, key string) *taskNow {
+	n := &taskNow{key: key}
+	if rec, ok := s.Get(key); ok {
+		n.before, n.Exists = rec.Version, true
+		n.Record, n.err = readTaskRecord(rec.Value)
+	}
+	return n
+}
+
+// taskBatches puts records into as few batches as take them; there is one at least.
+func taskBatches(records []*taskNow) []recordBatch {
+	batches := []recordBatch{{}}
+	size := 0
+	for _, n := range records {
+		var value []byte
+		if n.Exists {
+			value = n.Record.append(nil)
+		}
+		took := 64 + len(n.key) + len(value) // 64 is more than what the shard adds
+		if size += took; size > store.MaxBatchBytes {
+			batches, size = append(batches, recordBatch{}), took
+		}
+		b := &batches[len(batches)-1]
+		b.keys = append(b.keys, n.key)
+		b.Checks = append(b.Checks, store.Check{Key: n.key, Version: n.before})
+		if n.Exists {
+			b.Puts = append(b.Puts, store.Put{Key: n.key, Value: value})
+		} else {
+			b.Deletes = append(b.Deletes, n.key)
+		}
+	}
+	return batches
+}
