@@ -19,6 +19,7 @@ func kinds(token grainengine.Token) map[string]func(e *elsewhere, done func(erro
 		"save":    asking[grainengine.ETag](saveAlice(token)),
 		"changes": asking[[]Entry](&changes{[]Change{RemoveName("n/x")}}),
 		"find":    asking[Entry](&find{key: "n/x"}),
+		"tasks":   asking[[]taskAnswer](&taskChanges{[]TaskChange{ClaimTask(taskOne)}}),
 	}
 }
 

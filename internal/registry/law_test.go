@@ -27,6 +27,13 @@ func served(t *testing.T, hosts ...placement.Node) *elsewhere {
 	t.Helper()
 	e, _ := newElsewhere(t, nil)
 	e.hosts.Store(&hosts)
+	lead(t, e)
+	return e
+}
+
+// lead has this node lead the shard.
+func lead(t *testing.T, e *elsewhere) *store.Shard {
+	t.Helper()
 	s, err := store.Lead(t.Context(), store.LeadConfig{KV: e.kv, Session: sessionOf(t, e.kv), Node: "self"})
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +43,15 @@ func served(t *testing.T, hosts ...placement.Node) *elsewhere {
 		_ = s.Close()
 	})
 	e.reg.Lead(0, s)
-	return e
+	return s
+}
+
+// depose has the shard led by nobody, which its leader does not know.
+func depose(t *testing.T, e *elsewhere) {
+	t.Helper()
+	if _, err := e.kv.Txn(t.Context(), []store.Op{store.Delete(store.LeaderKey(0))}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func sessionOf(t *testing.T, kv store.KV) string {
@@ -137,9 +152,7 @@ func TestLoadIsFenced(t *testing.T) {
 	if a := says(e, aliveNode, read); a.err != nil || string(a.value[0].Data) != "x" {
 		t.Fatalf("load: %+v", a)
 	}
-	if _, err := e.kv.Txn(t.Context(), []store.Op{store.Delete(store.LeaderKey(0))}); err != nil {
-		t.Fatal(err)
-	}
+	depose(t, e)
 	if a := says(e, aliveNode, read); a.err != errNotLeader {
 		t.Errorf("a leader that was deposed answers a load: %+v, want that the next one is asked", a)
 	}
@@ -163,6 +176,7 @@ func TestSuspendedLeader(t *testing.T) {
 		"restore": says(e, aliveNode, restoreAlice(p.Token)).err,
 		"change":  says(e, aliveNode, &changes{[]Change{RemoveName("n/x")}}).err,
 		"find":    says(e, aliveNode, &find{key: "o/x"}).err,
+		"tasks":   says(e, aliveNode, &taskChanges{[]TaskChange{ClaimTask(taskOne)}}).err,
 	} {
 		if !errors.Is(err, raysys.ErrSuspended) {
 			t.Errorf("%s at a leader whose lease is out: %v, want ErrSuspended", name, err)

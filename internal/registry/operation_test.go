@@ -29,8 +29,9 @@ type example[A any] struct {
 // check compares both frames with those of version 1, and reads them.
 func (x example[A]) check(t *testing.T) {
 	q := &asked[A]{operation: x.op}
-	want := frame(t, "ask-"+x.name)
-	if got := appendRequest(nil, q); !bytes.Equal(got, want) {
+	got := appendRequest(nil, q)
+	want := frame(t, "ask-"+x.name, got)
+	if !bytes.Equal(got, want) {
 		t.Errorf("%s is asked as %x, want %x", x.name, got, want)
 	}
 	r := wire.NewReader(want)
@@ -41,8 +42,9 @@ func (x example[A]) check(t *testing.T) {
 	if d := cmp.Diff(x.op, read.(*asked[A]).operation, exported); d != "" {
 		t.Errorf("%s is read as another: %s", x.name, d)
 	}
-	want = frame(t, "answer-"+x.name)
-	if got := appendAnswer(nil, x.op, x.value, x.err); !bytes.Equal(got, want) {
+	got = appendAnswer(nil, x.op, x.value, x.err)
+	want = frame(t, "answer-"+x.name, got)
+	if !bytes.Equal(got, want) {
 		t.Errorf("%s is answered with %x, want %x", x.name, got, want)
 	}
 	r = wire.NewReader(want)
@@ -57,9 +59,9 @@ func (x example[A]) check(t *testing.T) {
 
 var exported = cmp.Exporter(func(reflect.Type) bool { return true })
 
-func frame(t *testing.T, name string) []byte {
+func frame(t *testing.T, name string, now []byte) []byte {
 	t.Helper()
-	return golden.Hex(t, "frames/v1-"+name+".hex", nil)
+	return golden.Hex(t, "frames/v1-"+name+".hex", now)
 }
 
 // TestFramesOfVersion1: the bytes of questions, answers and records never change, since nodes of the next version send and read
@@ -76,6 +78,10 @@ func TestFramesOfVersion1(t *testing.T) {
 	etag := grainengine.ETag{Epoch: 299, Seq: 12}
 	now := store.Version{Epoch: 4, Seq: 6}
 	counter := grainengine.Counter{Turn: 300, Nonce: 1 << 60}
+	task := TaskRecord{
+		Submitter: core.NodeKey{Node: "o", Incarnation: 5}, Attempt: 2, Digest: 1 << 60, Recipe: []byte("recipe"), Outcome: []byte("outcome"),
+		Detached: true, Name: "nightly",
+	}
 	for _, x := range []asFirst{
 		example[grainengine.Place]{name: "locate", value: place, op: &locate{
 			grain: unplaced, strategy: raysys.PreferLocal, labels: map[string]string{"zone": "a"}, avoid: place,
@@ -103,12 +109,21 @@ func TestFramesOfVersion1(t *testing.T) {
 			States:  []grainengine.Record{{Exists: true, ETag: etag, Data: []byte("money")}, {}},
 			Version: etag, Counter: counter, Replies: []grainengine.StoredReply{{Call: rec.ID, Data: []byte("reply")}},
 		}},
+		example[[]taskAnswer]{name: "tasks", op: &taskChanges{[]TaskChange{
+			EnterTask(taskOne, task), EnterTask(taskOne, TaskRecord{Digest: 9}), ClaimTask(taskOne), SettleTask(taskOne, 2, []byte("outcome")), ForgetTask(taskOne),
+		}}, value: []taskAnswer{
+			{TaskEntry: TaskEntry{Exists: true, Record: task}},
+			{TaskEntry: TaskEntry{Refused: true, Exists: true, Record: task}},
+			{TaskEntry: TaskEntry{Exists: true, Record: task}},
+			{TaskEntry: TaskEntry{Refused: true}},
+			{again: true},
+		}},
 		example[grainengine.Place]{name: "refused", op: &confirm{grain: g}, err: fmt.Errorf("%w: busy", raysys.ErrOverloaded)},
 	} {
 		x.check(t)
 	}
-	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place), "counter": appendCounter(counter)} {
-		if want := frame(t, name); !bytes.Equal(got, want) {
+	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place), "counter": appendCounter(counter), "task": task.append(nil)} {
+		if want := frame(t, name, got); !bytes.Equal(got, want) {
 			t.Errorf("a %s is written as %x, want %x", name, got, want)
 		}
 	}

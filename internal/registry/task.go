@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 
@@ -74,7 +73,7 @@ func readTaskRecord(b []byte) (t TaskRecord, err error) {
 // ownTaskRecord reads a record out of a frame, whose bytes do not stay.
 func ownTaskRecord(b []byte) (TaskRecord, error) {
 	t, err := readTaskRecord(b)
-	t.Recipe, t.Outcome = bytes.Clone(t.Recipe), bytes.Clone(t.Outcome)
+	t.Recipe, t.Outcome = append([]byte(nil), t.Recipe...), append([]byte(nil), t.Outcome...)
 	return t, err
 }
 

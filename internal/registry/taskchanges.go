@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
@@ -62,17 +63,18 @@ func (o *taskChanges) appendAnswer(dst []byte, answers []taskAnswer) []byte {
 	dst = wire.AppendUvarint(dst, uint64(len(answers)))
 	start := len(dst)
 	for i := range answers {
-		if len(dst)-start > maxTaskAnswers {
-			dst = append(dst, taskAgain)
-			continue
-		}
-		dst = answers[i].append(dst, &o.list[i])
+		a := answers[i]
+		a.again = a.again || len(dst)-start > maxTaskAnswers
+		dst = a.append(dst, &o.list[i])
 	}
 	return dst
 }
 
 func (a *taskAnswer) append(dst []byte, ch *TaskChange) []byte {
-	if a.err != nil {
+	switch {
+	case a.again:
+		return append(dst, taskAgain)
+	case a.err != nil:
 		return wire.AppendError(append(dst, taskFailed), a.err)
 	}
 	bits := byte(0)
@@ -114,6 +116,7 @@ func (a *taskAnswer) read(r *wire.Reader, ch *TaskChange) error {
 		if a.err = wire.ReadError(r); errors.Is(a.err, wire.ErrCorrupt) {
 			return a.err
 		}
+		return nil
 	}
 	if !a.Exists {
 		return nil
@@ -182,6 +185,9 @@ func readTaskNow(s *store.Shard, key string) *taskNow {
 	if rec, ok := s.Get(key); ok {
 		n.before, n.Exists = rec.Version, true
 		n.Record, n.err = readTaskRecord(rec.Value)
+		if errors.Is(n.err, wire.ErrCorrupt) { // which the asker would take for a damaged answer
+			n.err = fmt.Errorf("%w: the record of a task is damaged: %v", grainengine.ErrUnreadable, n.err)
+		}
 	}
 	return n
 }

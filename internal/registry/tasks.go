@@ -33,8 +33,20 @@ func (t *Tasks) add(ch TaskChange, done func(TaskEntry, error)) {
 			done(TaskEntry{}, a.err)
 		case a.again:
 			t.add(ch, done)
+		case a.Refused && t.outlived(&ch, &a.Record):
+			t.changes.reg.cfg.Runner.Later(func() { t.add(ch, done) })
 		default:
 			done(a.TaskEntry, nil)
 		}
 	})
+}
+
+// outlived reports whether ch was refused for the sake of a submitter which this node knows to be dead: the leader has
+// not heard of it yet, and will.
+func (t *Tasks) outlived(ch *TaskChange, rec *TaskRecord) bool {
+	if ch.kind != taskClaim && (ch.kind != taskEnter || ch.rec.Digest != rec.Digest) {
+		return false
+	}
+	cfg := &t.changes.reg.cfg
+	return !cfg.Members.Alive(rec.Submitter) && cfg.Runner.Err() == nil
 }

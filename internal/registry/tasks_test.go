@@ -1,0 +1,190 @@
+package registry
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/runner"
+)
+
+// askingFrom is a node whose requests go over a connection to the leader of e.
+func askingFrom(t *testing.T, e *elsewhere) (*elsewhere, *Tasks) {
+	t.Helper()
+	asker, _ := newElsewhere(t, nil)
+	asker.asked = func(q request) {
+		q.who().reg = e.reg
+		e.reg.received(q)
+	}
+	return asker, NewTasks(asker.reg)
+}
+
+// change makes one change and waits.
+func change(t *testing.T, tasks *Tasks, ch TaskChange) (TaskEntry, error) {
+	t.Helper()
+	return runner.Wait(t.Context(), func(done func(TaskEntry, error)) { tasks.Change(ch, done) })
+}
+
+// taskNumber is the key of one of many tasks.
+func taskNumber(n int) TaskKey { return TaskKey{Run: 9, ID: raysys.TaskID{Lo: uint64(n)}} }
+
+// TestTaskSizes: what does not fit is refused at the asker, or by the leader that has the rest of the record, with
+// ErrTooLarge; nothing else is.
+func TestTaskSizes(t *testing.T) {
+	e := served(t)
+	_, tasks := askingFrom(t, e)
+	large := bytes.Repeat([]byte{1}, maxTask+1)
+	for name, ch := range map[string]TaskChange{
+		"recipe":             EnterTask(taskOne, TaskRecord{Recipe: large}),
+		"recipe and outcome": EnterTask(taskOne, TaskRecord{Recipe: large[:maxTask], Outcome: []byte("v")}),
+		"name":               EnterTask(taskOne, TaskRecord{Detached: true, Name: strings.Repeat("n", maxTaskName+1)}),
+		"outcome":            SettleTask(taskOne, 1, large),
+	} {
+		if a, err := change(t, tasks, ch); !errors.Is(err, raysys.ErrTooLarge) {
+			t.Errorf("a large %s: %+v, %v; want ErrTooLarge", name, a, err)
+		}
+	}
+	if a, err := change(t, tasks, SettleTask(taskOne, 1, nil)); err == nil {
+		t.Errorf("no outcome: %+v; want an error", a)
+	}
+	if a, err := change(t, tasks, EnterTask(taskOne, TaskRecord{Recipe: large[:maxTask-10], Name: strings.Repeat("n", maxTaskName)})); err != nil || a.Refused {
+		t.Fatalf("the largest recipe: refused %v, %v", a.Refused, err)
+	}
+	if _, err := change(t, tasks, SettleTask(taskOne, 1, large[:11])); !errors.Is(err, raysys.ErrTooLarge) {
+		t.Errorf("an outcome for which the recipe has left no room: %v, want ErrTooLarge", err)
+	}
+	if a, err := change(t, tasks, SettleTask(taskOne, 1, large[:10])); err != nil || a.Refused || len(a.Record.Outcome) != 10 {
+		t.Errorf("an outcome for which there is room: %+v, %v", a, err)
+	}
+}
+
+// TestManyLargeTasks: records of any size are entered and claimed in any number at once, though a request, a batch of
+// the shard and an answer have only so much room.
+func TestManyLargeTasks(t *testing.T) {
+	e := served(t)
+	asker, tasks := askingFrom(t, e)
+	const many = 40
+	recipe := func(n int) []byte { return bytes.Repeat([]byte{byte(n)}, 1+n*3000) }
+	all := func(from *Tasks, of func(n int) TaskChange) []TaskEntry {
+		t.Helper()
+		entries := make([]TaskEntry, many)
+		var wait sync.WaitGroup
+		for n := range many {
+			wait.Add(1)
+			from.Change(of(n), func(a TaskEntry, err error) {
+				if err != nil || a.Refused || a.Exists && a.Record.Submitter != asker.Self() {
+					t.Errorf("task %d: refused %v, of %s, %v", n, a.Refused, a.Record.Submitter, err)
+				}
+				entries[n] = a
+				wait.Done()
+			})
+		}
+		wait.Wait()
+		return entries
+	}
+	for i := range many {
+		made(t, e, deadNode, EnterTask(taskNumber(i), TaskRecord{Recipe: recipe(i)}))
+	}
+	e.dead.Store(deadNode, true)
+	for round := range 2 { // the second claim finds them claimed
+		for n, a := range all(tasks, func(n int) TaskChange { return ClaimTask(taskNumber(n)) }) {
+			if !bytes.Equal(a.Record.Recipe, recipe(n)) || a.Record.Attempt != 2 {
+				t.Errorf("round %d: the recipe of task %d came as %d bytes, attempt %d", round, n, len(a.Record.Recipe), a.Record.Attempt)
+			}
+		}
+	}
+	all(tasks, func(n int) TaskChange { return SettleTask(taskNumber(n), 2, []byte("v")) })
+	for n, a := range all(tasks, func(n int) TaskChange { return EnterTask(taskNumber(n), TaskRecord{Recipe: recipe(n)}) }) {
+		if !bytes.Equal(a.Record.Recipe, recipe(n)) || string(a.Record.Outcome) != "v" {
+			t.Errorf("task %d, entered again: %d bytes and outcome %q", n, len(a.Record.Recipe), a.Record.Outcome)
+		}
+	}
+	all(tasks, func(n int) TaskChange { return ForgetTask(taskNumber(n)) })
+	if n := e.reg.Led()[0].Len(); n > 0 {
+		t.Errorf("%d records are left", n)
+	}
+}
+
+// TestRequestsAreBounded: a request has at most so many changes, and bytes.
+func TestRequestsAreBounded(t *testing.T) {
+	var mu sync.Mutex // guards the rest
+	var most, largest int
+	e, _ := newElsewhere(t, nil)
+	e.asked = func(q request) {
+		frame := appendRequest(nil, q)
+		list := q.(*asked[[]taskAnswer]).operation.(*taskChanges).list
+		mu.Lock()
+		most, largest = max(most, len(list)), max(largest, len(frame))
+		mu.Unlock()
+		q.(*asked[[]taskAnswer]).answer(make([]taskAnswer, len(list)), nil)
+	}
+	tasks := NewTasks(e.reg)
+	const many = 1000
+	var wait sync.WaitGroup
+	for i := range many {
+		wait.Add(1)
+		recipe := make([]byte, 10)
+		if i%2 == 0 && i < 200 || i == 500 {
+			recipe = make([]byte, 1000*(i/2))
+		}
+		if i == 500 {
+			recipe = make([]byte, maxTask)
+		}
+		tasks.Change(EnterTask(taskNumber(i), TaskRecord{Recipe: recipe}), func(_ TaskEntry, err error) {
+			if err != nil {
+				t.Errorf("change %d: %v", i, err)
+			}
+			wait.Done()
+		})
+	}
+	wait.Wait()
+	if most != maxChanges || largest > maxRequestBytes || largest < maxTask {
+		t.Errorf("the requests had up to %d changes and %d bytes, want up to %d and %d", most, largest, maxChanges, maxRequestBytes)
+	}
+}
+
+// TestLeaderHearsOfADeathLater: a node that knows of the submitter's death before the leader does becomes the submitter
+// all the same.
+func TestLeaderHearsOfADeathLater(t *testing.T) {
+	for name, ch := range map[string]TaskChange{"claim": ClaimTask(taskOne), "enter": EnterTask(taskOne, TaskRecord{Digest: 1})} {
+		t.Run(name, func(t *testing.T) {
+			e := served(t)
+			asker, tasks := askingFrom(t, e)
+			made(t, e, deadNode, EnterTask(taskOne, TaskRecord{Digest: 1}))
+			asker.dead.Store(deadNode, true)
+			got := make(chan answer[TaskEntry], 1)
+			before := asker.pauses.Load()
+			tasks.Change(ch, func(a TaskEntry, err error) { got <- answer[TaskEntry]{a, err} })
+			soon(t, "the leader has refused twice", func() bool { return asker.pauses.Load() > before+3 })
+			e.dead.Store(deadNode, true)
+			if a := <-got; a.err != nil || a.value.Refused || a.value.Record.Submitter != asker.Self() {
+				t.Errorf("%s after the leader has heard of the death: %+v", name, a)
+			}
+			if a, err := change(t, tasks, EnterTask(taskOne, TaskRecord{Digest: 2})); err != nil || !a.Refused {
+				t.Errorf("other content: %+v, %v, want it refused", a, err)
+			}
+		})
+	}
+}
+
+// TestDeposedLeaderSaysNothingOfTasks: what a leader read is answered only if it still led then, also where nothing
+// changes: a claim that finds no record would lose the task.
+func TestDeposedLeaderSaysNothingOfTasks(t *testing.T) {
+	for name, ch := range map[string]TaskChange{
+		"claim without record": ClaimTask(taskNumber(1)), "claim": ClaimTask(taskOne), "enter again": EnterTask(taskOne, TaskRecord{}),
+		"settle otherwise": SettleTask(taskOne, 3, []byte("w")),
+	} {
+		e := served(t)
+		made(t, e, aliveNode, EnterTask(taskOne, TaskRecord{}))
+		depose(t, e)
+		for _, from := range []core.NodeKey{aliveNode, other} {
+			if a := says(e, from, &taskChanges{[]TaskChange{ch}}); a.err != errNotLeader {
+				t.Errorf("%s at a leader that was deposed: %+v, want that the next one is asked", name, a)
+			}
+		}
+	}
+}
