@@ -44,7 +44,11 @@ func (l *leader) unclaimed(dead core.NodeKey) bool {
 	left := time.Duration(since-now) + unclaimedAfter
 	if left > 0 && !c.due {
 		c.due = true
-		l.reg.cfg.Runner.After(left, func() { l.post(&reapUnclaimed{}) })
+		l.reg.cfg.Runner.After(left, func() {
+			if l.shard.Err() == nil { // else this leader has ended, and the next one counts anew
+				l.post(&reapUnclaimed{})
+			}
+		})
 	}
 	return left <= 0
 }
