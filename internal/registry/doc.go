@@ -1,5 +1,5 @@
-// Package registry keeps what outlives a node of the cluster: where each grain is, its State, and which nodes have an
-// object. The records lie in shards; each shard has one leader, which every node asks.
+// Package registry keeps what outlives a node of the cluster: where each grain is, its State, which nodes have an
+// object, and how to run a task whose submitter is dead. The records lie in shards; each shard has one leader, which every node asks.
 //
 //	Registry at the asker                              Registry at the leader of the shard
 //
@@ -20,11 +20,17 @@
 //     comes back to it as a message.
 //   - A placement says on which node a grain is; its version is the grain's token. A [Record] says who owns an object
 //     and at which nodes, its locations, the bytes are. Placements are under "g/", States under "s/", objects under
-//     "o/", names under "n/"; of durable grains, counters under "d/" and replies under "c/".
+//     "o/", names under "n/"; of durable grains, counters under "d/" and replies under "c/"; tasks under "t/", by run
+//     and id.
+//   - A [TaskRecord] has the recipe of a task to which other nodes than its submitter's refer, its submitter, and its
+//     outcome. Its attempt counts the submitters. When the submitter dies another node claims the task: of all that
+//     wait for it, the first.
+//   - [Tasks] is a node's side of the records of tasks. It sends the changes of one shard together.
 //   - The [Directory] is a node's side of the records of objects. It sends the changes of one shard together, and
 //     resends updates, which are changes without a waiter, until a leader acknowledges them.
 //   - Reaping removes dead nodes from the records. A leader reaps when a node dies, and each new leader reaps once. The
-//     files of a record stay: they are entered by the names of nodes, which may come back.
+//     files of a record stay: they are entered by the names of nodes, which may come back. The record of a task goes
+//     when nobody has claimed it 30 s after the death, or after the next leader began; a detached one stays.
 //   - [Members] is what the registry needs to know of the cluster.
 //
 // The operations:
@@ -38,6 +44,7 @@
 //	restore    token, names              States, replies     the node of the placement         asked again
 //	commit     token, version, turns     version             the node of the placement         the asker restores the counter
 //	changes    changes of one shard      entries             every node: own copies, any name  asked again
+//	tasks      changes of one shard  entries             every node                        asked again
 //	find       key, version seen         entry               every node                        asked again
 //
 // A node whose lease is out asks for nothing but release, and leads nothing: its leaders refuse.
@@ -53,7 +60,10 @@
 //	load                           answered after an empty batch was committed: this node led the shard after it read
 //	restore                        reads behind an empty batch that was committed
 //	grain and State                one shard; a batch lies in one shard
-//	errNotLeader                   the next leader is asked; nothing was done, or it was a locate or changes, which may be done twice
+//	errNotLeader                   the next leader is asked; nothing was done, or it was a locate, changes or tasks, which may be done twice
+//	tasks                          each change in one batch on condition of the version of its record; without a change, answered after an empty batch
+//	an attempt of a task           has one submitter; the next begins when that one is dead
+//	an outcome of a task           is stored once, by the submitter of the current attempt; a claim keeps it
 //	a request                      is answered once; in one place at a time: parked, on a connection, or with a leader
 //	one update per key             on its way at a time, so that the leader hears the newest last
 //	a dead node                    is entered in no record by what it asked before it died

@@ -154,7 +154,7 @@ func (p *twoLeaders) change(t testing.TB, first int, from core.NodeKey, list ...
 
 // drawChange is a change of one of few tasks, with few contents, attempts and outcomes.
 func drawChange(n func(label string, limit int) int, run uint64) TaskChange {
-	k := TaskKey{Run: run, ID: raysys.TaskID{Lo: uint64(n("task", 3))}}
+	k := TaskKey{Run: run, ID: raysys.TaskID{Lo: uint64(n("task", 2))}}
 	switch n("kind", 8) {
 	case 0, 1:
 		rec := TaskRecord{Digest: uint64(n("digest", 5) / 4), Detached: n("detached", 2) == 0}
@@ -163,7 +163,7 @@ func drawChange(n func(label string, limit int) int, run uint64) TaskChange {
 	case 2, 3, 4:
 		return ClaimTask(k)
 	case 5, 6:
-		return SettleTask(k, uint32(1+n("attempt", 4)), []byte{byte(n("outcome", 2))})
+		return SettleTask(k, uint32(1+n("attempt", 6)*n("attempt", 6)/10), []byte{byte(n("outcome", 2))})
 	}
 	return ForgetTask(k)
 }
@@ -178,7 +178,7 @@ func TestTaskModel(t *testing.T) {
 		n := func(label string, limit int) int { return rapid.IntRange(0, limit-1).Draw(rt, label) }
 		now := map[TaskKey]*TaskRecord{}
 		outcomes := map[TaskKey][]byte{} // of the record that there is
-		nodes := make([]core.NodeKey, 4) // the living
+		nodes := make([]core.NodeKey, 3) // the living
 		for i := range nodes {
 			nodes[i] = core.NodeKey{Node: raysys.NodeID(fmt.Sprint("n", i)), Incarnation: run << 16}
 		}

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/store/flaky"
 )
 
 // askingFrom is a node whose requests go over a connection to the leader of e.
@@ -106,6 +109,62 @@ func TestManyLargeTasks(t *testing.T) {
 	all(tasks, func(n int) TaskChange { return ForgetTask(taskNumber(n)) })
 	if n := e.reg.Led()[0].Len(); n > 0 {
 		t.Errorf("%d records are left", n)
+	}
+}
+
+// TestAnswersFitAFrame: the answers to a request that has many large records leave some out, which are asked for again.
+func TestAnswersFitAFrame(t *testing.T) {
+	var asked taskChanges
+	var answers []taskAnswer
+	for n := range maxChanges {
+		asked.list = append(asked.list, ClaimTask(taskNumber(n)))
+		answers = append(answers, taskAnswer{TaskEntry: TaskEntry{Exists: true, Record: TaskRecord{Recipe: make([]byte, maxTask)}}})
+	}
+	frame := asked.appendAnswer(nil, answers)
+	if len(frame) > 1<<20-1<<10 {
+		t.Errorf("an answer has %d bytes", len(frame))
+	}
+	r := wire.NewReader(frame)
+	read, err := asked.readAnswer(&r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range read {
+		if whole := len(a.Record.Recipe) == maxTask; whole == a.again || i < 2 && !whole || i == maxChanges-1 && whole {
+			t.Errorf("answer %d: %d bytes, again %v; want the first ones whole, and the others to be asked for again", i, len(a.Record.Recipe), a.again)
+		}
+	}
+}
+
+// TestAnswerBehindAllBatches: a request whose changes take several batches is answered when all are committed.
+func TestAnswerBehindAllBatches(t *testing.T) {
+	g := newGraves(t)
+	const many = 6
+	var list []TaskChange
+	for n := range many {
+		list = append(list, EnterTask(taskNumber(n), TaskRecord{Recipe: make([]byte, 100<<10)}))
+	}
+	var writes atomic.Int64
+	hold := make(chan struct{})
+	g.store.Hook(func(c flaky.Call) flaky.Fault {
+		if c.Writes() && writes.Add(1) > 1 {
+			<-hold
+		}
+		return flaky.None
+	})
+	got := make(chan answer[[]taskAnswer], 1)
+	askFrom(g.elsewhere, aliveNode, &taskChanges{list}, func(a []taskAnswer, err error) { got <- answer[[]taskAnswer]{a, err} })
+	soon(t, "the first batch is committed", func() bool { return g.shard.Len() > 0 })
+	says(g.elsewhere, bystander, &find{key: "o/none"}) // is answered behind what was sent before
+	if n := g.shard.Len(); len(got) > 0 || n == many {
+		t.Errorf("%d answers while %d of %d records are committed", len(got), n, many)
+	}
+	close(hold)
+	if a := <-got; a.err != nil || len(a.value) != many {
+		t.Error(a.err)
+	}
+	if n := g.shard.Len(); n != many {
+		t.Errorf("the changes are answered when %d of %d records are committed", n, many)
 	}
 }
 
