@@ -67,7 +67,11 @@ func readEntries(r *wire.Reader, want int) ([]Entry, error) {
 }
 
 func (o *changes) serve(l *leader, q *asked[[]Entry]) {
-	if !l.free(q, len(o.list), func(i int) string { return o.list[i].key }) {
+	keys := make([]string, len(o.list))
+	for i := range keys {
+		keys[i] = o.list[i].key
+	}
+	if !l.free(q, keys) {
 		return
 	}
 	now := map[string]*Entry{}

@@ -41,11 +41,10 @@ type changed struct {
 	err  error
 }
 
-// free reports whether the n records that q would change can be changed now. Else q waits for one of them, or is
-// refused because they lie in several shards.
-func (l *leader) free(q request, n int, key func(int) string) bool {
-	for i := range n {
-		key := key(i)
+// free reports whether the records that q would change can be changed now. Else q waits for one of them, or is refused
+// because they lie in several shards.
+func (l *leader) free(q request, keys []string) bool {
+	for _, key := range keys {
 		if l.reg.cfg.Layout.ShardOf(key) != q.who().shard {
 			q.fail(fmt.Errorf("%w: changes of records in several shards", wire.ErrCorrupt))
 			return false

@@ -78,7 +78,8 @@ func ownTaskRecord(b []byte) (TaskRecord, error) {
 }
 
 // TaskEntry answers a change: the record as it is now. Recipe and Outcome must not be changed. After SettleTask and
-// ForgetTask there is no Recipe: the asker does not need it.
+// ForgetTask there is no Recipe: the asker does not need it. What a node asks that the cluster holds for dead is refused,
+// whether there is a record or not.
 type TaskEntry struct {
 	Refused bool
 	Exists  bool

@@ -136,7 +136,11 @@ func (a *taskAnswer) read(r *wire.Reader, ch *TaskChange) error {
 // serve makes the changes, in batches of the shard that take the records in their order. What nothing changes is
 // answered behind a batch too, so that this node led the shard after it read.
 func (o *taskChanges) serve(l *leader, q *asked[[]taskAnswer]) {
-	if !l.free(q, len(o.list), func(i int) string { return o.list[i].shardKey() }) {
+	keys := make([]string, len(o.list))
+	for i := range keys {
+		keys[i] = o.list[i].shardKey()
+	}
+	if !l.free(q, keys) {
 		return
 	}
 	now := map[string]*taskNow{}
@@ -144,9 +148,9 @@ func (o *taskChanges) serve(l *leader, q *asked[[]taskAnswer]) {
 	var changed []*taskNow // in their order
 	for i := range o.list {
 		ch, a := &o.list[i], &answers[i]
-		n := now[ch.shardKey()]
+		n := now[keys[i]]
 		if n == nil {
-			n = readTaskNow(l.shard, ch.shardKey())
+			n = readTaskNow(l.shard, keys[i])
 			now[n.key] = n
 		}
 		if a.err = n.err; a.err != nil {
