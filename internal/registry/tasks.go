@@ -33,7 +33,7 @@ func (t *Tasks) add(ch TaskChange, done func(TaskEntry, error)) {
 			done(TaskEntry{}, a.err)
 		case a.again:
 			t.add(ch, done)
-		case a.Refused && t.outlived(&ch, &a.Record):
+		case a.Refused && a.Exists && t.outlived(&ch, &a.Record):
 			t.changes.reg.cfg.Runner.Later(func() { t.add(ch, done) })
 		default:
 			done(a.TaskEntry, nil)

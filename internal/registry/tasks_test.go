@@ -230,6 +230,27 @@ func TestLeaderHearsOfADeathLater(t *testing.T) {
 	}
 }
 
+// TestTheDeadSubmitNothing: a node that the cluster holds for dead, and that does not know it, is refused and not kept
+// waiting.
+func TestTheDeadSubmitNothing(t *testing.T) {
+	e := served(t)
+	asker, tasks := askingFrom(t, e)
+	e.dead.Store(asker.Self(), true)
+	asker.dead.Store(core.NodeKey{}, true) // which no member is
+	for name, ch := range map[string]TaskChange{"claim": ClaimTask(taskOne), "enter": EnterTask(taskOne, TaskRecord{})} {
+		got := make(chan answer[TaskEntry], 1)
+		before := asker.pauses.Load()
+		tasks.Change(ch, func(a TaskEntry, err error) { got <- answer[TaskEntry]{a, err} })
+		soon(t, "the change is answered, or asked for again and again", func() bool { return len(got) > 0 || asker.pauses.Load() > before+5 })
+		if len(got) == 0 {
+			t.Fatalf("%s by a dead node is asked for again and again", name)
+		}
+		if a := <-got; a.err != nil || !a.value.Refused || a.value.Exists {
+			t.Errorf("%s by a dead node: %+v; want it refused, and no record", name, a)
+		}
+	}
+}
+
 // TestDeposedLeaderSaysNothingOfTasks: what a leader read is answered only if it still led then, also where nothing
 // changes: a claim that finds no record would lose the task.
 func TestDeposedLeaderSaysNothingOfTasks(t *testing.T) {
