@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"weak"
+
+	"github.com/raysys/raysys/internal/core"
 )
 
 // lineage bounds what the recipes of a node take: beyond the budget the oldest are cut. It keeps none of them alive. A
@@ -22,10 +24,18 @@ type lineage struct {
 type weight struct {
 	of    *lineage
 	bytes atomic.Int64
+	pins  atomic.Pointer[[]*core.Future] // inputs that the recipe keeps by value, also where the program releases them
 }
 
-// give gives the bytes back, once.
-func (w *weight) give() { w.of.used.Add(-w.bytes.Swap(0)) }
+// give gives back, once, what the recipe has taken.
+func (w *weight) give() {
+	w.of.used.Add(-w.bytes.Swap(0))
+	if pins := w.pins.Swap(nil); pins != nil {
+		for _, c := range *pins {
+			c.Unpin()
+		}
+	}
+}
 
 // enter counts a recipe of size bytes, and cuts the oldest while there are too many.
 func (l *lineage) enter(rec *recipe, size int64) {

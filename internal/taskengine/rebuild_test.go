@@ -310,6 +310,40 @@ func TestRebuildCollected(t *testing.T) {
 	}
 }
 
+// TestRebuildReleasedSmall: a small input that the program has released serves a rebuild all the same, and goes with the
+// recipe.
+func TestRebuildReleasedSmall(t *testing.T) {
+	s := newShop(t)
+	for name, refer := range map[string]func(small raysys.Ref[bulky]) raysys.Ref[bulky]{
+		"in the argument": func(small raysys.Ref[bulky]) raysys.Ref[bulky] { return s.next.Go(s.ctx, chained{1, small}) },
+		"by reference":    func(small raysys.Ref[bulky]) raysys.Ref[bulky] { return s.after.On(s.ctx, raysys.Ready(1), small) },
+	} {
+		small := raysys.Put(s.ctx, newBulky(0)[:2])
+		refs := []raysys.Ref[bulky]{refer(small)}
+		s.want(t, refs[0], 1)
+		small.Release()
+		loseObject(t, refs[0])
+		s.want(t, refs[0], 1)
+		if _, err := small.Get(s.ctx); !errors.Is(err, raysys.ErrReleased) {
+			t.Errorf("%s: the released reference gives %v", name, err)
+		}
+		kept := small.RefFuture()
+		if err := kept.Pin(); err != nil {
+			t.Errorf("%s: %v, while the recipe needs the value", name, err)
+		} else {
+			kept.Unpin()
+		}
+		collect(t, refs)
+		nodetest.EventuallyGC(t, "the released value goes with the recipe", func() bool {
+			err := kept.Pin()
+			if err == nil {
+				kept.Unpin()
+			}
+			return err != nil
+		})
+	}
+}
+
 // TestRebuildReleased: an input that the program has released is made again for the value that needs it, and for it
 // alone.
 func TestRebuildReleased(t *testing.T) {

@@ -109,10 +109,16 @@ func (r *record[A, R]) newRecipe(t *core.Turn) (rec *recipe, size int64) {
 	}
 	size = recipeSize + int64(cap(rec.arg)) + int64(len(futures))*int64(unsafe.Sizeof(input{}))
 	rec.inputs = make([]input, len(futures))
+	var pins []*core.Future
 	for i, c := range futures {
 		var held int64
 		rec.inputs[i], held = inputOf(c)
-		size += held
+		if size += held; rec.inputs[i].held != nil && c.Pin() == nil {
+			pins = append(pins, c)
+		}
+	}
+	if pins != nil {
+		rec.weight.pins.Store(&pins)
 	}
 	return rec, size
 }
