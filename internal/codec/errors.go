@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -59,6 +60,9 @@ func (e *DecodeError) Error() string {
 
 // Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
+
+// ErrNoReference is the cause of a DecodeError: the value refers to more than the decoder was given.
+var ErrNoReference = errors.New("what the value refers to is not known")
 
 func describe(verb string, t reflect.Type, path, place, reason string, err error) string {
 	var b strings.Builder

@@ -80,7 +80,8 @@ func (r *reference) decode(d *decoder, p unsafe.Pointer) error {
 	case at&1 == 1 != r.dep:
 		err = d.fail("a Ref and a Handle are not the same: the sender has another type here")
 	case at>>1 >= uint64(len(d.refs)) || d.refs[at>>1] == nil:
-		err = d.fail("reference %d is not among the %d that came along", at>>1, len(d.refs))
+		fail := d.fail("reference %d is not among the %d that came along", at>>1, len(d.refs))
+		fail.Err, err = ErrNoReference, fail
 	default:
 		if cause := r.value(p).SetRefFuture(d.refs[at>>1]); cause != nil {
 			fail := d.fail("reference %d holds another type", at>>1)

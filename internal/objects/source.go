@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/refs"
@@ -139,6 +140,10 @@ func (s *objectSource) read(form objectstore.Form, use func(*objectstore.Object)
 		err = use(obj)
 		lost := obj.Lost() != nil
 		obj.Unpin()
+		if errors.Is(err, codec.ErrNoReference) && len(s.Refs) == 0 {
+			// The directory told of a copy, and the owner, which is dead, was never asked for more than the bytes.
+			return fmt.Errorf("%w: of %s there is a copy, which is of no use: %w", raysys.ErrObjectLost, s.Name(), err)
+		}
 		if err == nil || !lost || !again {
 			return err
 		}
