@@ -24,6 +24,7 @@ type benchFlags struct {
 	tier   string
 	rounds int
 	size   string
+	tasks  int
 	consul string
 }
 
@@ -40,6 +41,7 @@ func benchCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.tier, "tier", string(bench.InProcess), "where the two ends of an operation are: in-process or cross-process")
 	cmd.Flags().IntVar(&f.rounds, "rounds", 5, "rounds per row, each with one measurement of the row and one of its raw limit")
 	cmd.Flags().StringVar(&f.size, "size", "", "how much the rows of large objects move, such as 64MiB (default: what each of them says)")
+	cmd.Flags().IntVar(&f.tasks, "tasks", 0, "how many tasks the row tasks_50m runs (default 50000000)")
 	cmd.Flags().StringVar(&f.consul, "consul", "", "a Consul server that runs, HOST:PORT, for the tier cross-process (default: one of its own, on disk)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return runBench(cmd.Context(), f, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -125,6 +127,9 @@ func runBench(ctx context.Context, f benchFlags, stdout, stderr io.Writer) error
 		if p.Size, err = system.ParseSize(f.size, 0); err != nil || p.Size <= raysys.ObjectSize {
 			return usagef("--size %q: give bytes or a size such as 64MiB, above %d KiB", f.size, raysys.ObjectSize>>10)
 		}
+	}
+	if p.Tasks = f.tasks; p.Tasks < 0 {
+		return usagef("--tasks is %d: give 1 or more", p.Tasks)
 	}
 	return withConsul(ctx, f, stderr, func(address string) error {
 		p.Consul = address

@@ -49,6 +49,8 @@ type Plan struct {
 	Node system.Config
 	// Size of the objects that the rows of large objects move, in bytes. 0: each row has a size of its own.
 	Size int64
+	// Tasks is how many the row of very many tasks runs. 0: 50,000,000.
+	Tasks int
 	// Consul is host:port of the server through which the nodes of the cross-process rows find each other.
 	Consul string
 	// Self is the binary that child processes run, with Child behind its hidden command. Empty: this one.

@@ -212,5 +212,7 @@ func crossCatalogue() []Row {
 			Operation: "failover of 3 workers where one falls silent (SIGSTOP) instead; about 20 s each",
 		},
 		localityRow(),
+		lineageRow(),
+		manyTasksRow(),
 	}
 }

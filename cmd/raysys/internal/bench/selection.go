@@ -20,7 +20,6 @@ func pending() []Pending {
 	return []Pending{
 		{"returns_3k", InProcess, "comes with tasks of several results"},
 		{"placement_group", InProcess, "comes with bundles"},
-		{"lineage", InProcess, "comes with durable lineage"},
 	}
 }
 
