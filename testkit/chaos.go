@@ -51,7 +51,12 @@ func (c *Cluster) Play(p Plan) {
 			c.host(n)
 		}
 		begin, end := c.steps(e, &joining)
-		steps = append(steps, step{e.At, begin})
+		steps = append(steps, step{e.At, func() {
+			if c.acts(e) {
+				c.play(e.Fault)
+			}
+			begin()
+		}})
 		if end != nil {
 			steps = append(steps, step{e.At + e.For, end})
 			if e.Fault == FaultPartition && e.For > c.ttl()/2 {
@@ -182,7 +187,7 @@ func (c *Cluster) leave(i int) {
 func (c *Cluster) expire(i int) {
 	ctx, cancel := context.WithTimeout(context.Background(), joinLimit)
 	defer cancel()
-	if session, err := c.host(i).session(ctx); err == nil && session != "" {
-		_ = c.store().Destroy(ctx, session)
+	if session, err := c.host(i).session(ctx); err == nil && session != "" && c.store().Destroy(ctx, session) == nil {
+		c.play(FaultExpire)
 	}
 }

@@ -93,6 +93,9 @@ func TestChaos(t *testing.T) {
 				t.Errorf("n%d is down after the plan:\n%v", i+1, p)
 			}
 		}
+		if played := c.Played(); played[testkit.FaultKill] == 0 || played[testkit.FaultDelay] == 0 || played[testkit.FaultLose] > 0 {
+			t.Errorf("faults took effect so often: %v, under the plan\n%v", played, p)
+		}
 		if answered, _, _ := h.Counts(); answered == 0 || !slices.ContainsFunc(p, func(e testkit.Event) bool { return e.Fault == testkit.FaultKill }) {
 			t.Errorf("%d calls were answered under\n%v", answered, p)
 		}

@@ -47,6 +47,7 @@ type Cluster struct {
 	mu      sync.Mutex // guards the rest
 	down    map[int]bool
 	slow    time.Duration
+	played  map[Fault]int // see Played
 	watches []watched
 }
 

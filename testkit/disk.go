@@ -10,7 +10,8 @@ import (
 // slowDisk is the file system of a node's spill directory, on which each write may take longer.
 type slowDisk struct {
 	objectstore.FS
-	by atomic.Int64 // nanoseconds
+	by     atomic.Int64 // nanoseconds
+	slowed atomic.Int64 // writes that took longer
 }
 
 func newSlowDisk() *slowDisk { return &slowDisk{FS: objectstore.RealFiles()} }
@@ -32,6 +33,7 @@ type slowFile struct {
 // WriteAt implements objectstore.File. The store holds no lock around it, for which no virtual time could pass.
 func (f slowFile) WriteAt(b []byte, at int64) (int, error) {
 	if by := f.disk.by.Load(); by > 0 {
+		f.disk.slowed.Add(1)
 		<-time.After(time.Duration(by))
 	}
 	return f.File.WriteAt(b, at)

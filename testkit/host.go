@@ -66,6 +66,7 @@ func (h *host) start(ctx context.Context, killed int) (*life, error) {
 	h.mu.Unlock()
 	l := &life{killed: killed, gate: newGate(), clock: newNodeClock(), over: make(chan struct{})}
 	l.kv = flaky.Wrap(&gatedKV{gate: l.gate, inner: c.store})
+	l.kv.Hook(c.meetsStore)
 	h.mu.Lock()
 	h.begins = l
 	down, slow := c.storeOf(h.index)

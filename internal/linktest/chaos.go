@@ -22,11 +22,12 @@ type Chaos struct {
 	rng  *rand.Rand
 	list map[link.Action]func(Frame) bool
 	odds map[link.Action]float64
+	done map[link.Action]int
 }
 
 // NewChaos makes one without rules, whose draws repeat under one seed.
 func NewChaos(seed uint64) *Chaos {
-	return &Chaos{rng: rand.New(rand.NewPCG(seed, 0x6672616d)), list: map[link.Action]func(Frame) bool{}, odds: map[link.Action]float64{}}
+	return &Chaos{rng: rand.New(rand.NewPCG(seed, 0x6672616d)), list: map[link.Action]func(Frame) bool{}, odds: map[link.Action]float64{}, done: map[link.Action]int{}}
 }
 
 // Set has a done to frames for which rule holds, each with probability p, in place of the former rule about a. A nil rule
@@ -53,8 +54,16 @@ func (c *Chaos) Decide(f Frame) link.Action {
 	defer c.mu.Unlock()
 	for _, a := range [...]link.Action{link.Drop, link.Duplicate, link.Reorder} {
 		if rule := c.list[a]; rule != nil && rule(f) && c.rng.Float64() < c.odds[a] {
+			c.done[a]++
 			return a
 		}
 	}
 	return link.Pass
+}
+
+// Count is how many frames a was done to.
+func (c *Chaos) Count(a link.Action) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.done[a]
 }
