@@ -30,7 +30,7 @@ type chaosFlags struct {
 	faults   []string
 	only     []int
 	minimize bool
-	// processes makes one round of --duration, with processes on a real Consul.
+	// processes makes one round of --for, with processes on a real Consul.
 	processes bool
 	realTime  bool
 }
@@ -63,15 +63,15 @@ func chaosCommand() *cobra.Command {
 func (f *chaosFlags) define(flags *pflag.FlagSet) {
 	f.form = outputFlag(flags)
 	flags.Uint64Var(&f.seed, "seed", 0, "of the first round; each next one has the next (default: a random one)")
-	flags.IntVar(&f.rounds, "rounds", 0, fmt.Sprintf("how many rounds (default %d, or as many as --duration has room for)", chaosRounds))
-	flags.DurationVar(&f.duration, "duration", 0, "begin rounds for so long")
+	flags.IntVar(&f.rounds, "rounds", 0, fmt.Sprintf("how many rounds (default %d, or as many as --for has room for)", chaosRounds))
+	flags.DurationVar(&f.duration, "for", 0, "begin rounds for so long")
 	flags.DurationVar(&f.length, "length", 3*time.Minute, "for how long faults happen in a round, in virtual time")
 	flags.IntVar(&f.nodes, "nodes", 3, "how many nodes")
 	flags.StringSliceVar(&f.faults, "faults", nil, "which faults, NAME[,NAME...] (default all)")
 	flags.IntSliceVar(&f.only, "only", nil, "which events of the plan happen, NUMBER[,NUMBER...] (default all)")
 	flags.BoolVar(&f.minimize, "minimize", false, "when a round fails, look for a smaller plan that fails")
 	flags.BoolVar(&f.realTime, "real-time", false, "rounds in real time, in which stores are short of memory and disks can be slow")
-	flags.BoolVar(&f.processes, "processes", false, "one round of --duration in real time: a process for each node, a real Consul, SIGKILL and SIGSTOP")
+	flags.BoolVar(&f.processes, "processes", false, "one round of --for in real time: a process for each node, a real Consul, SIGKILL and SIGSTOP")
 }
 
 func chaosHelp() string {
@@ -98,7 +98,7 @@ func (f *chaosFlags) check(only bool) error {
 	case f.rounds < 0:
 		return usagef("--rounds %d: give 1 or more", f.rounds)
 	case f.duration < 0:
-		return usagef("--duration %v: give a positive duration", f.duration)
+		return usagef("--for %v: give a positive duration", f.duration)
 	case f.length < minLength:
 		return usagef("--length %v: give %v or more", f.length, minLength)
 	case f.nodes < 2 || f.nodes > maxChaosNodes:
@@ -109,7 +109,7 @@ func (f *chaosFlags) check(only bool) error {
 	if f.processes {
 		switch {
 		case f.duration < minLength:
-			return usagef("--processes needs --duration of %v or more", minLength)
+			return usagef("--processes needs --for of %v or more", minLength)
 		case f.rounds > 1 || f.minimize || f.realTime:
 			return usagef("--processes is one round in real time: leave --rounds, --minimize and --real-time out")
 		}
@@ -151,6 +151,10 @@ func (f *chaosFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return fmt.Errorf("find this program: %w", err)
 	}
 	fmt.Fprintf(stderr, "seed %d, %d nodes\n", f.seed, f.nodes)
+	all := chaos.Report{Played: map[testkit.Fault]int{}}
+	if *f.form == outputTable {
+		defer func() { fmt.Fprintf(stdout, "took effect: %s\n", all.Faults()) }()
+	}
 	began := time.Now()
 	for i := 0; f.rounds == 0 || i < f.rounds; i++ {
 		if f.duration > 0 && time.Since(began) >= f.duration {
@@ -159,6 +163,9 @@ func (f *chaosFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		rep, err := chaos.Start(ctx, self, f.round(i), stderr)
 		if err != nil {
 			return err
+		}
+		for fault, n := range rep.Played {
+			all.Played[fault] += n
 		}
 		if err := f.show(stdout, i, rep); err != nil {
 			return err
@@ -191,6 +198,9 @@ func (f *chaosFlags) show(w io.Writer, i int, rep chaos.Report) error {
 	if len(rep.Violations) > 0 {
 		state = "FAILED"
 	}
+	if rep.Last != nil {
+		fmt.Fprintf(w, "after the warm-up  %v\nat last            %v\n", *rep.First, *rep.Last)
+	}
 	_, err := fmt.Fprintf(w, "round %d  seed %d  %s  %d faults in %v, %.1f s  %s\n", i+1, rep.Seed, state, rep.Events(), rep.Virtual.Round(time.Second), rep.Took.Seconds(), rep.Summary())
 	if len(rep.Violations) == 0 || err != nil {
 		return err
@@ -207,7 +217,7 @@ func (f *chaosFlags) show(w io.Writer, i int, rep chaos.Report) error {
 func replay(o chaos.Round) string {
 	b := fmt.Sprintf("raysys chaos --seed %d --nodes %d --rounds 1 --length %v", o.Seed, o.Nodes, o.Length)
 	if o.Processes {
-		b = fmt.Sprintf("raysys chaos --seed %d --nodes %d --processes --duration %v", o.Seed, o.Nodes, o.Length)
+		b = fmt.Sprintf("raysys chaos --seed %d --nodes %d --processes --for %v", o.Seed, o.Nodes, o.Length)
 	}
 	if o.RealTime {
 		b += " --real-time"

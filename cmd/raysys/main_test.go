@@ -111,7 +111,7 @@ func TestExitCodes(t *testing.T) {
 		{args: []string{"chaos", "--faults", "kill,flood"}, code: 2, talk: `such rounds have no fault "flood": run raysys chaos --help`},
 		{args: []string{"chaos", "--nodes", "1"}, code: 2, talk: "--nodes 1: give 2 to 9"},
 		{args: []string{"chaos", "--rounds", "-1"}, code: 2, talk: "--rounds -1: give 1 or more"},
-		{args: []string{"chaos", "--duration", "-1s"}, code: 2, talk: "--duration -1s: give a positive duration"},
+		{args: []string{"chaos", "--for", "-1s"}, code: 2, talk: "--for -1s: give a positive duration"},
 		{args: []string{"chaos", "--length", "1s"}, code: 2, talk: "--length 1s: give 10s or more"},
 		{args: []string{"chaos", "--only", "3"}, code: 2, talk: "--only without --seed"},
 		{args: []string{"chaos", "now"}, code: 2, talk: "run raysys chaos --help"},

@@ -7,10 +7,12 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/long"
+	"github.com/raysys/raysys/testkit"
 )
 
 // TestRounds: the program keeps its laws under every fault. A failure names the law, and what repeats the round.
 func TestRounds(t *testing.T) {
+	played := map[testkit.Fault]int{}
 	for seed := range uint64(long.Form(2, 200)) {
 		t.Run(fmt.Sprint(seed+1), func(t *testing.T) {
 			var rep Report
@@ -23,8 +25,31 @@ func TestRounds(t *testing.T) {
 					t.Log(e)
 				}
 			}
-			t.Logf("%s in %v (%v of virtual time)", rep.Summary(), rep.Took, rep.Virtual)
+			t.Logf("%s in %v (%v of virtual time), under %s", rep.Summary(), rep.Took, rep.Virtual, rep.Faults())
+			for f, n := range rep.Played {
+				played[f] += n
+			}
 		})
+	}
+	for _, f := range (Round{}).FaultsOf() {
+		if played[f] == 0 && long.Form(false, true) {
+			t.Errorf("the fault %q took effect in no round", f)
+		}
+	}
+}
+
+// TestRealTime: the laws hold where stores are short of memory and disks are slow.
+func TestRealTime(t *testing.T) {
+	if !long.Form(false, true) {
+		return // minutes of real time
+	}
+	var rep Report
+	Run(t, Round{Seed: 1, Nodes: 3, Length: 2 * time.Minute, Faults: []testkit.Fault{testkit.FaultKill, testkit.FaultSlowDisk}, RealTime: true}, &rep)
+	for _, v := range rep.Violations {
+		t.Errorf("%s: %s\n%s", v.Law, v.Workload, v.Detail)
+	}
+	if rep.Played[testkit.FaultSlowDisk] == 0 || rep.Played[testkit.FaultKill] == 0 {
+		t.Errorf("took effect: %s", rep.Faults())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/testkit"
 )
 
 // Violation is a law that a round broke.
@@ -38,6 +39,8 @@ type cluster interface {
 	Node(i int) *system.Node
 	// Lives tells the present life of each node from others by ==. What a node has in memory ends with its life.
 	Lives() []any
+	// Activations are what grains reported to the recorder of this name: local, or one of each process.
+	Activations(name string, local *testkit.Activations) *testkit.Activations
 }
 
 // round is one run of the program.
@@ -145,7 +148,7 @@ type client struct {
 // 0 being the round's own. op's context ends after patience.
 func (r *round) clients(workload string, n int, think time.Duration, op func(c *client, ctx context.Context)) {
 	for i := range n {
-		c := &client{r, workload, i, rand.New(rand.NewPCG(r.seed, hash(workload)+uint64(i)))}
+		c := &client{r, workload, i, rngOf(r.seed, workload, i)}
 		r.wg.Go(func() {
 			for {
 				select {
@@ -165,6 +168,11 @@ func (r *round) clients(workload string, n int, think time.Duration, op func(c *
 			}
 		})
 	}
+}
+
+// rngOf makes the draws of one client.
+func rngOf(seed uint64, workload string, number int) *rand.Rand {
+	return rand.New(rand.NewPCG(seed, hash(workload)+uint64(number)))
 }
 
 // hash tells the draws of one workload from those of another.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"runtime"
 	"sync"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
@@ -121,10 +123,10 @@ func shelves(tb *raysys.Table) workload {
 	last := 0
 	blobs := map[int]blob{}
 	// inMemory takes a new object over some shelves.
-	inMemory := func(c *client, ctx context.Context, e entry, b blob) {
+	inMemory := func(c *client, ctx context.Context, e *entry, b blob) {
 		at := key(c)
 		a := c.begin(ctx, "reference %d to %+v on shelf %s", e.Number, b, at)
-		_, err := keep.Call(ctx, kind.Get(at), e).Get(ctx)
+		_, err := keep.Call(ctx, kind.Get(at), *e).Get(ctx)
 		if err != nil {
 			c.judge(a, err, false)
 			return
@@ -138,17 +140,24 @@ func shelves(tb *raysys.Table) workload {
 				at = to
 			}
 		}
+		// The grain alone holds it from here on, and its owner is told to free what nobody else counts.
+		number := e.Number
+		*e = entry{}
+		if c.rng.IntN(4) == 0 {
+			runtime.GC()
+		}
+		_ = nap(ctx, time.Duration(c.rng.IntN(3000))*time.Millisecond)
 		var got uint32
 		if err == nil {
-			got, err = sum.Call(ctx, kind.Get(at), e.Number).Get(ctx)
+			got, err = sum.Call(ctx, kind.Get(at), number).Get(ctx)
 		}
 		c.judge(a, err, false, errGone)
 		if err == nil && got != b.sum() {
 			c.violate(name, "an object's bytes are its own", "%s has checksum %x, want %x", a.what, got, b.sum())
 		}
 		if c.rng.IntN(3) > 0 {
-			a := c.begin(ctx, "drop reference %d from shelf %s", e.Number, at)
-			_, err := drop.Call(ctx, kind.Get(at), e.Number).Get(ctx)
+			a := c.begin(ctx, "drop reference %d from shelf %s", number, at)
+			_, err := drop.Call(ctx, kind.Get(at), number).Get(ctx)
 			c.judge(a, err, false)
 		}
 	}
@@ -164,7 +173,7 @@ func shelves(tb *raysys.Table) workload {
 				mu.Unlock()
 				e := entry{number, raysys.Put(ctx, b.make(), raysys.Replicas(1+c.rng.IntN(2))).Handle()}
 				if c.rng.IntN(3) > 0 {
-					inMemory(c, ctx, e, b)
+					inMemory(c, ctx, &e, b)
 					return
 				}
 				at := key(c)

@@ -13,7 +13,7 @@ import (
 )
 
 // workloads make the parts of the program, each of which defines what it runs in the table.
-var workloads = []func(*raysys.Table) workload{registers, trees, blobs, shelves}
+var workloads = []func(*raysys.Table) workload{registers, durables, trees, lineages, blobs, shelves}
 
 // Round says what a round is made of. The same Round gives the same plan and the same draws of the clients.
 type Round struct {
@@ -35,6 +35,11 @@ type Report struct {
 	Virtual    time.Duration     `json:"virtual_ns,omitempty"`
 	Counts     map[string]*count `json:"counts"`
 	Violations []Violation       `json:"violations,omitempty"`
+	// Played is how often each fault took effect: see testkit.Cluster.Played.
+	Played map[testkit.Fault]int `json:"played"`
+	// First and Last are what processes needed at most after the warm-up and in the end.
+	First *Needs `json:"first,omitempty"`
+	Last  *Needs `json:"last,omitempty"`
 }
 
 // Summary is what the workloads were told: answers/errors.
@@ -44,6 +49,17 @@ func (rep Report) Summary() string {
 		words = append(words, fmt.Sprintf("%s %d/%d", name, c.Answers, c.Errors))
 	}
 	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
+
+// Faults is how often each fault took effect.
+func (rep Report) Faults() string {
+	var words []string
+	for _, f := range testkit.Faults() {
+		if n := rep.Played[f]; n > 0 {
+			words = append(words, fmt.Sprintf("%s %d", f, n))
+		}
+	}
 	return strings.Join(words, ", ")
 }
 
@@ -74,7 +90,7 @@ func (o Round) ttl() time.Duration {
 func (o Round) FaultsOf() []testkit.Fault {
 	switch {
 	case o.Processes:
-		return []testkit.Fault{testkit.FaultKill, testkit.FaultPause, testkit.FaultExpire, testkit.FaultOutage}
+		return []testkit.Fault{testkit.FaultKill, testkit.FaultPause, testkit.FaultExpire, testkit.FaultOutage, testkit.FaultDrain, testkit.FaultSlowStore}
 	case o.RealTime:
 		return testkit.Faults()
 	}
@@ -108,6 +124,11 @@ func (c kitCluster) Lives() []any {
 	return lives
 }
 
+// Activations implements cluster.
+func (kitCluster) Activations(_ string, local *testkit.Activations) *testkit.Activations {
+	return local
+}
+
 // Run is one round in one process, reported in rep also when the testkit ends the test.
 func Run(t *testing.T, o Round, rep *Report) {
 	rep.Round = o
@@ -129,7 +150,9 @@ func Run(t *testing.T, o Round, rep *Report) {
 		began := time.Now()
 		r := newRound(k.T(), kitCluster{k.Cluster()}, o)
 		defer r.finish() // also when the testkit ends the test: else no clock would stand still
-		defer func() { rep.Counts, rep.Violations, rep.Virtual = r.counts, r.violations, time.Since(began) }()
+		defer func() {
+			rep.Counts, rep.Violations, rep.Virtual, rep.Played = r.counts, r.violations, time.Since(began), k.Cluster().Played()
+		}()
 		for _, w := range parts {
 			w.start(r)
 		}
