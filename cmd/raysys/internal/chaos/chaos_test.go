@@ -16,7 +16,7 @@ func TestRounds(t *testing.T) {
 	for seed := range uint64(long.Form(2, 200)) {
 		t.Run(fmt.Sprint(seed+1), func(t *testing.T) {
 			var rep Report
-			Run(t, Round{Seed: seed + 1, Nodes: 3, Length: long.Form(40*time.Second, 4*time.Minute)}, &rep)
+			Run(t, Round{Seed: seed + 1, Nodes: 3, Length: long.Form(30*time.Second, 4*time.Minute)}, &rep)
 			for _, v := range rep.Violations {
 				t.Errorf("%s: %s\n%s", v.Law, v.Workload, v.Detail)
 			}
