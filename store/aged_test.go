@@ -78,6 +78,42 @@ func TestRestingShardIsCompacted(t *testing.T) {
 	})
 }
 
+// TestNextLeaderDeletesTheRest: a leader that ends after it wrote a snapshot and before it deleted what that replaces leaves
+// segments behind that count in no figure of the next one, which deletes them.
+func TestNextLeaderDeletesTheRest(t *testing.T) {
+	store.Warm()
+	synctest.Test(t, func(t *testing.T) {
+		kv := memory(t)
+		defer kv.Close()
+		sick := flaky.Wrap(kv)
+		sick.Hook(func(c flaky.Call) flaky.Fault {
+			for _, op := range c.Ops {
+				if op.Verb == store.VerbDelete {
+					return flaky.Refuse
+				}
+			}
+			return flaky.None
+		})
+		one, session := lead(t, sick, "one")
+		for i := range 300 {
+			commit(t, one, put("a", fmt.Sprint(i)))
+			synctest.Wait()
+		}
+		if all, live := segments(t, kv), one.Stats().LogSegments; all < 300 || live > 256 {
+			t.Fatalf("of %d segments the snapshot lacks %d: want one that replaces some, which stay", all, live)
+		}
+		destroy(t, kv, session)
+		one.Close()
+		two, _ := lead(t, kv, "two")
+		defer two.Close()
+		<-time.After(time.Minute)
+		synctest.Wait()
+		if all, live := segments(t, kv), two.Stats().LogSegments; all != live {
+			t.Errorf("a minute after the next leader began there are %d segments, and the snapshot lacks %d of them", all, live)
+		}
+	})
+}
+
 // TestLoadReadsAhead: the reads of a long log of small segments go out together; those of one of large segments do not, so
 // that a log which was not compacted for long is loaded in the memory of a few. The next leader compacts it.
 func TestLoadReadsAhead(t *testing.T) {

@@ -61,9 +61,11 @@ func (s *Shard) length() (due, long bool) {
 }
 
 // compactions is the goroutine that compacts: a log that is due at once, one that is long when the shard comes to rest.
+// It deletes what a leader left that ended between a snapshot's manifest and the deletion of what that replaces.
 func (s *Shard) compactions() {
 	rest := time.NewTimer(restAfter)
 	defer rest.Stop()
+	swept := s.base.folder == ""
 	for {
 		rested := false
 		select {
@@ -79,8 +81,20 @@ func (s *Shard) compactions() {
 			if !s.compacted() {
 				return
 			}
+			swept = true
 		case long:
 			rest.Reset(restAfter) // each commit comes by here
+		case rested && !swept:
+			err := s.sweep(s.base.next, s.base.folder)
+			switch {
+			case err == nil:
+				swept = true
+			case errors.Is(err, ErrRefused), errors.Is(err, ErrClosed), s.ctx.Err() != nil:
+				return // as in compacted
+			default:
+				s.cfg.OnTrouble(fmt.Errorf("compact shard %d: delete what a leader before left: %w", s.cfg.Shard, err))
+				rest.Reset(restAfter)
+			}
 		}
 	}
 }
@@ -105,8 +119,8 @@ func (s *Shard) compacted() bool {
 }
 
 // compact writes a snapshot, then its manifest, which makes it count, then deletes the log and the snapshot that it
-// replaces. A crash between two steps leaves the older snapshot in force or waste behind, which the next compaction
-// clears; every step carries the fence (C11).
+// replaces. A crash between two steps leaves the older snapshot in force or waste behind, which the next leader or
+// compaction clears; every step carries the fence (C11).
 func (s *Shard) compact() error {
 	s.sizes.lock.Lock()
 	covered, segments := s.sizes.log, s.sizes.segments // they are in the machine already: see settle

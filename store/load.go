@@ -94,6 +94,7 @@ func (s *Shard) loadParts(m *machine, man *manifest) error {
 		}
 	}
 	m.epoch, m.next = man.epoch, man.next
+	s.base.next, s.base.folder = man.next, folder
 	s.sizes.snapshot = int(man.size)
 	return nil
 }

@@ -91,6 +91,10 @@ type Shard struct {
 	table sync.RWMutex // guards core.machine for readers; written with mu held too
 
 	sizes sizes
+	base  struct { // the snapshot that was loaded, for the goroutine that compacts
+		next   uint64 // the first segment that it lacks
+		folder string // "" without a snapshot
+	}
 }
 
 // Epoch returns the leader's term: it is larger than that of all leaders before, of this shard and, as all come from
