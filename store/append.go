@@ -8,27 +8,22 @@ import (
 )
 
 // commits is the goroutine that appends: one segment at a time, holding all that was proposed while the one before was
-// on its way.
+// on its way, and while other shards wrote theirs.
 func (s *Shard) commits() {
 	for {
 		s.mu.Lock()
-		d, releasing := s.core.take(), s.releasing
+		idle := len(s.core.drafts) == 0 && !s.releasing
 		s.mu.Unlock()
+		var d *draft
 		var err error
-		switch {
-		case d != nil:
-			err = s.settle(d)
-		case releasing:
-			if err = s.handover(); err == nil {
-				err = ErrReleased
-			}
-		default:
+		if idle {
 			select {
 			case <-s.wake:
-				continue
 			case <-s.ctx.Done():
 				err = ErrClosed
 			}
+		} else {
+			d, err = s.write()
 		}
 		if err != nil {
 			s.end(d, err)
@@ -37,8 +32,22 @@ func (s *Shard) commits() {
 	}
 }
 
-// settle has a draft committed and answers its items.
-func (s *Shard) settle(d *draft) error {
+// write commits the oldest draft, or hands the shard over when none is left. With an error it returns the draft that was
+// on its way.
+func (s *Shard) write() (*draft, error) {
+	if !s.cfg.Writers.enter(s.ctx) {
+		return nil, ErrClosed
+	}
+	s.mu.Lock()
+	d := s.core.take()
+	s.mu.Unlock()
+	if d == nil {
+		defer s.cfg.Writers.leave()
+		if err := s.handover(); err != nil {
+			return nil, err
+		}
+		return nil, ErrReleased
+	}
 	var size int
 	var err error
 	if len(d.raw) == 0 {
@@ -46,9 +55,15 @@ func (s *Shard) settle(d *draft) error {
 	} else {
 		size, err = s.append(s.core.block(d, newNonce()), nil) // only this goroutine changes what block reads
 	}
-	if err != nil {
-		return err
+	s.cfg.Writers.leave()
+	if err == nil {
+		s.settle(d, size)
 	}
+	return d, err
+}
+
+// settle makes a draft that was committed part of the table, and answers its items. size is that of the segment.
+func (s *Shard) settle(d *draft, size int) {
 	s.mu.Lock()
 	s.table.Lock()
 	s.core.commit(d)
@@ -58,7 +73,6 @@ func (s *Shard) settle(d *draft) error {
 	for _, it := range d.items {
 		it.done(it.result, it.err)
 	}
-	return nil
 }
 
 // end answers everything that will not be committed from here. d is the draft that was on its way, if any.

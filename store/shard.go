@@ -37,6 +37,8 @@ type LeadConfig struct {
 	// next leader reads them one by one: it is when they also exceed one for each 4 KiB of the snapshot, or when the
 	// shard is at rest. 0 means 256.
 	CompactSegments int
+	// Writers bounds how many shards write at a time; nil bounds nothing.
+	Writers Writers
 	// Timeout bounds each attempt to write or read; attempts are repeated. 0 means 5 s.
 	Timeout time.Duration
 	// OnTrouble is called when the KV does not take a write for now, before it is tried again: from several goroutines,

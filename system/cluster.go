@@ -34,6 +34,7 @@ type cluster struct {
 	log       *zap.Logger
 	kv        store.KV
 	ownKV     bool // join opened kv, and leave closes it
+	writers   store.Writers
 	runner    *runner.Runner
 	mesh      *mesh.Mesh
 	network   link.Transport

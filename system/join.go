@@ -22,10 +22,14 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
+// shardWriters is how many shards of a node write to the store at a time: its connections for data (C13), but for one that
+// reads have.
+const shardWriters = 8
+
 // newCluster prepares the membership; it does no I/O.
 func newCluster(n *Node) *cluster {
 	c := &cluster{
-		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store,
+		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store, writers: store.NewWriters(shardWriters),
 		runner: runner.New((*nodeRuntime)(n)), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
 		jobs: map[jobKey]*core.Job{}, loads: map[core.NodeKey]taskengine.Load{}, working: map[int]bool{},
 	}
@@ -279,7 +283,7 @@ func (c *cluster) takeOver(n int) {
 	if c.reg.Led()[n] != nil {
 		return // it has begun to lead since
 	}
-	s, err := store.Lead(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session(), Node: string(c.self().Node)})
+	s, err := store.Lead(c.ctx, store.LeadConfig{KV: c.kv, Shard: n, Session: c.member.Session(), Node: string(c.self().Node), Writers: c.writers})
 	if err != nil {
 		pause := 100 * time.Millisecond // else duties would look again at once
 		var other *store.NotLeaderError
