@@ -72,6 +72,9 @@ var (
 	// ErrNondeterministic: work that ran again did something else under an id that its first run recorded, such as a call
 	// with another argument. What was recorded stays.
 	ErrNondeterministic = core.ErrNondeterministic
+	// ErrKeyReused: the grain remembers a call with the same Key, of another method or with another argument. What that
+	// call did stays.
+	ErrKeyReused = core.ErrKeyReused
 )
 
 // Retriable reports whether the state err names is one that a later attempt may not meet. It is a property of the

@@ -46,7 +46,7 @@ func ExampleRand() {
 	// Output: true
 }
 
-var user = raysys.NewKey[string]("user")
+var user = raysys.NewContextKey[string]("user")
 
 var greet = tasks.Define0("greet", func(ctx context.Context) (string, error) {
 	name, ok := user.From(ctx)

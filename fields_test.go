@@ -13,9 +13,9 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-var tenant = raysys.NewKey[string]("tenant")
+var tenant = raysys.NewContextKey[string]("tenant")
 
-var depth = raysys.NewKey[int]("depth")
+var depth = raysys.NewContextKey[int]("depth")
 
 // C2: job, namespace, node and attempt are known to every turn.
 func TestTurnFields(t *testing.T) {
@@ -112,7 +112,7 @@ func TestValuesTravel(t *testing.T) {
 	if v, ok := tenant.From(outer); v != "outer" || !ok {
 		t.Errorf("the driver's own context carries %q", v)
 	}
-	if v, ok := raysys.NewKey[int]("tenant").From(tenant.With(ctx, "acme")); ok {
+	if v, ok := raysys.NewContextKey[int]("tenant").From(tenant.With(ctx, "acme")); ok {
 		t.Errorf("a key of another type reads %v", v)
 	}
 	if _, ok := tenant.From(context.Background()); ok {

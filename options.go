@@ -89,6 +89,28 @@ func Deadline(d time.Duration) Option {
 // NoDeadline takes away the Deadline of the handle, and the 30 s of a grain call. For tasks and calls.
 func NoDeadline() Option { return func(o *core.Options) { o.Deadline, o.NoLimit = 0, true } }
 
+// MaxKey is the most bytes that a Key has.
+const MaxKey = 512
+
+// Key names a call of a durable grain, such as "order-17", so that it is recognised when it is made again, by another run
+// of the program too: the method does not run again, and the call gets the outcome of the first one with that key. Two
+// that are made at the same time get one outcome. The grain remembers a key for the time of grains.KeepReplies after
+// the call, 1 h unless set; later the same key is a new call. An error of the method is an outcome like a result: give
+// another key to try again. A call with the key of another one, of another method or with an argument that is encoded to
+// other bytes, fails with ErrKeyReused and does not run.
+//
+// Each grain has keys of its own. For calls (Call, On, Tell, Each) of methods of grains.Durable kinds that are not
+// ReadOnly, where the argument's type holds no references; elsewhere they fail with ErrBadOption.
+func Key(key string) Option {
+	return func(o *core.Options) {
+		if key == "" || len(key) > MaxKey {
+			o.Fail(fmt.Errorf("%w: Key of %d bytes: give 1 to %d", ErrBadOption, len(key), MaxKey))
+			return
+		}
+		o.Key = key
+	}
+}
+
 // Detached work is not cancelled with the context it was submitted under; it ends with the node, by Cancel or by its
 // own deadline. For tasks and calls.
 func Detached() Option { return func(o *core.Options) { o.Detached = true } }

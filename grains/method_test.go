@@ -269,7 +269,7 @@ type ctxKey struct{}
 
 // TestValuesOfContext: plain context values stay behind, declared ones travel.
 func TestValuesOfContext(t *testing.T) {
-	tenant := raysys.NewKey[string]("tenant")
+	tenant := raysys.NewContextKey[string]("tenant")
 	tb := raysys.NewTable()
 	k := grains.DefineIn[Note](tb, "k")
 	see := grains.Method0(k, "see", func(_ *Note, ctx context.Context) (string, error) {

@@ -70,14 +70,16 @@ func Mailbox(n int) Option {
 //     once. Work over several Durable grains is a task that calls one after the other.
 //   - A result has at most MaxReply, and holds no references. The States that one turn changes have 128 KiB together.
 //
-// A reply is kept while the call may be made again: for a driver until it has it, or is gone; for a task or a grain until
-// KeepReplies is over. A grain keeps 4,096 of them, and fails further calls with raysys.ErrOverloaded.
+// A reply is kept while the call may be made again: for a driver until it has it, or is gone; for a task, a grain, or a call
+// with a raysys.Key until KeepReplies is over. A grain keeps 4,096 of them, and 512 KiB, and fails further calls with
+// raysys.ErrOverloaded.
 func Durable() Option {
 	return func(o *grainengine.KindOptions) error { o.Durable = true; return nil }
 }
 
-// KeepReplies is how long a Durable grain keeps its replies to calls of tasks and grains, which may run again: 1 h unless
-// set. It must be longer than such a task takes with all its attempts.
+// KeepReplies is how long a Durable grain keeps its replies to calls of tasks and grains, which may run again, and to calls
+// with a raysys.Key: 1 h unless set. It must be longer than such a task takes with all its attempts, and than a program
+// that was cut off takes to make its keyed calls again.
 func KeepReplies(d time.Duration) Option {
 	return func(o *grainengine.KindOptions) error {
 		if d <= 0 {

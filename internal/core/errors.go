@@ -37,6 +37,7 @@ var (
 	ErrMoved          = newState("grain moved", nil)
 
 	ErrNondeterministic = newState("another call or task under an id that was recorded", nil)
+	ErrKeyReused        = newState("another call under a key that was used", nil)
 )
 
 // ErrOwnFailure is what an error matches, without those that it wraps, where the failure is the work's own. Such a

@@ -36,6 +36,7 @@ func init() {
 		{"not-delivered", ErrNotDelivered},
 		{"moved", ErrMoved},
 		{"nondeterministic", ErrNondeterministic},
+		{"key-reused", ErrKeyReused},
 		{"suspended", ErrSuspended},
 		{"fenced", ErrFenced},
 		{"store-replaced", ErrStoreReplaced},

@@ -31,7 +31,7 @@ type Commit struct {
 	Counter Counter
 	States  []StateChange
 	Replies []StoredReply
-	Forget  []raysys.TaskID // calls whose replies nobody can ask for any more
+	Forget  []raysys.TaskID // calls whose replies nobody can ask for any more; removed before Replies are put
 }
 
 // StateChange is a State as a turn left it; nil Data removes what is stored.
@@ -68,7 +68,7 @@ const (
 //	format 1 | owner: node, incarnation | until | digest, 8 bytes | status | the result by the codec, or the error
 //
 // The owner is the node whose driver made the call, which alone can make it again; none, and then until says when the
-// reply may go, where a task or a grain made it.
+// reply may go, where a task or a grain made it, or the call has a key.
 const replyFormat = 1
 
 // reply is the outcome of one durable call.
@@ -81,6 +81,8 @@ type reply struct {
 	body    []byte
 	pending bool // not committed yet
 	gone    bool // nobody can ask for it: it goes with the next commit
+	// replaces says that the record of an earlier call with the same key is there.
+	replaces bool
 }
 
 // replyOverhead is about what a reply takes beside its body.

@@ -37,18 +37,22 @@ func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 	}
 	p := &reply{call: c.Future.ID(), pending: true}
 	if c.method.transacts() {
+		named := c.named()
+		if named != "" {
+			p.call = keyedID(a, named)
+		}
 		if err := c.digest(&p.digest); err != nil {
 			c.Future.Fail(fmt.Errorf("%s: argument: %w", c.Name(), err))
 			return nil
 		}
-		if known, err := d.known(p); known != nil {
+		if known, err := d.known(p, named, time.Now()); known != nil {
 			c.answerAgain(a, known)
 			return nil
 		} else if err != nil {
 			c.Future.Fail(fmt.Errorf("%s: %w", c.Name(), err))
 			return nil
 		}
-		p.owner, p.until = c.owner(a)
+		p.owner, p.until = c.owner(a, named)
 	}
 	era, ok := d.begin()
 	if !ok {
@@ -159,13 +163,23 @@ func (d *durable) begin() (era uint64, ok bool) {
 	return d.era, !d.again.Load() // discard changes both under mu
 }
 
+// keyedID is what the reply to a call with a key of the program's is kept under, in place of the call's own id.
+func keyedID(a *activation, named string) raysys.TaskID {
+	b := wire.AppendBytes(wire.AppendBytes(wire.AppendBytes(nil, a.kind.def.name), a.key), named)
+	sum := sha256.Sum256(b)
+	return raysys.TaskID{Hi: binary.BigEndian.Uint64(sum[:]), Lo: binary.BigEndian.Uint64(sum[8:])}
+}
+
 // known returns the reply to an earlier call with the id of p, and fails where that was another call, or no further
-// reply can be kept.
-func (d *durable) known(p *reply) (*reply, error) {
+// reply can be kept. A call with a key is a new one when the time is over for which the earlier one is remembered.
+func (d *durable) known(p *reply, named string, now time.Time) (*reply, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	old := d.replies[p.call]
 	switch {
+	case old != nil && named != "" && !old.pending && old.over(now):
+	case old != nil && old.digest != p.digest && named != "":
+		return nil, fmt.Errorf("%w: key %q was given before, with another argument or for another method", raysys.ErrKeyReused, named)
 	case old != nil && old.digest != p.digest:
 		return nil, fmt.Errorf("%w: call %s was made before, with another argument or of another method", raysys.ErrNondeterministic, p.call)
 	case old != nil:
@@ -177,11 +191,12 @@ func (d *durable) known(p *reply) (*reply, error) {
 }
 
 // owner says who may make the call again: a driver of one node, or whoever runs the task or grain that made it, until a
-// time.
-func (c *call[G, A, R]) owner(a *activation) (core.NodeKey, int64) {
+// time. Whoever knows its key may make a call again.
+func (c *call[G, A, R]) owner(a *activation, named string) (core.NodeKey, int64) {
 	e := a.kind.engine
 	v := c.msg.(anyCall).inbound() // the whole record's
 	switch {
+	case named != "":
 	case e.cfg.Cluster == nil && c.Future.Up().Kind() == core.TurnRoot:
 		return core.NodeKey{}, 0
 	case v == nil && c.Future.Up().Kind() == core.TurnRoot:

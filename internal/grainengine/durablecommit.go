@@ -31,9 +31,13 @@ func (a *activation) conclude(t *endedTurn, era uint64) {
 		a.answerRead(t)
 		return
 	}
-	if t.reply != nil && t.reply.pending {
-		d.replies[t.reply.call] = t.reply
-		d.size += t.reply.size()
+	if p := t.reply; p != nil && p.pending {
+		if old := d.replies[p.call]; old != nil { // to a call with the same key, which is too old to count
+			d.size -= old.size()
+			p.replaces = true
+		}
+		d.replies[p.call] = p
+		d.size += p.size()
 	}
 	a.commitLocked()
 	d.mu.Unlock()
@@ -103,6 +107,7 @@ func (w *committer) Run() {
 func (d *durable) takeLocked(now time.Time, key int) Commit {
 	c := Commit{After: d.version, Counter: Counter{d.counter.Turn, rand.Uint64()}}
 	n, size := 0, 0
+	var replaced []raysys.TaskID
 	for _, t := range d.ended {
 		if size += t.size(key); n > 0 && size > maxCommit {
 			break
@@ -113,6 +118,9 @@ func (d *durable) takeLocked(now time.Time, key int) Commit {
 		}
 		if t.reply != nil && t.reply.pending {
 			c.Replies = append(c.Replies, StoredReply{t.reply.call, t.reply.append(nil)})
+			if t.reply.replaces {
+				replaced = append(replaced, t.reply.call)
+			}
 		}
 		for _, s := range t.states {
 			c.change(s)
@@ -120,7 +128,7 @@ func (d *durable) takeLocked(now time.Time, key int) Commit {
 	}
 	d.flight = append(d.flight, d.ended[:n]...)
 	d.ended = append([]*endedTurn(nil), d.ended[n:]...)
-	c.Forget = d.forgotten(now, max(1, maxForget/key))
+	c.Forget = append(replaced, d.forgotten(now, max(1, maxForget/key))...)
 	return c
 }
 
@@ -140,6 +148,7 @@ func (d *durable) forgotten(now time.Time, limit int) (list []raysys.TaskID) {
 	if len(d.forget) == 0 && len(d.replies) > maxReplies/2 {
 		for id, p := range d.replies {
 			if !p.pending && p.over(now) {
+				p.gone = true
 				d.forget = append(d.forget, id)
 			}
 		}
@@ -148,7 +157,7 @@ func (d *durable) forgotten(now time.Time, limit int) (list []raysys.TaskID) {
 	for _, id := range d.forget {
 		p := d.replies[id]
 		switch {
-		case p == nil:
+		case p == nil, !p.gone: // another call took its key
 		case p.pending || len(list) == limit:
 			kept = append(kept, id)
 		default:

@@ -18,7 +18,7 @@ import (
 
 func configOf(tb *raysys.Table) system.Config { return system.Config{Table: tb} }
 
-var tenant = raysys.NewKey[string]("grains_test.tenant")
+var tenant = raysys.NewContextKey[string]("grains_test.tenant")
 
 // TestFarContext: what a method sees of its caller is the same on another node: values, deadline, names and ids.
 func TestFarContext(t *testing.T) {

@@ -49,7 +49,7 @@ type forgets struct {
 
 // replied notes that a call of this node to a durable grain has its reply.
 func (k *boundKind) replied(c anyCall, key string, at *peer) {
-	if !k.def.Durable || c.isReadOnly() {
+	if !k.def.Durable || c.isReadOnly() || c.named() != "" {
 		return
 	}
 	f := forgetting{at: at, kind: k, by: c.facts().entry, key: key, call: c.future().ID()}

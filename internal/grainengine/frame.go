@@ -10,6 +10,7 @@ import (
 // to the end (rule C4); the frames of this version are in testdata.
 //
 //	KindCall        flags slot scope method key token left seq | argument
+//	                flags slot scope method key token left seq callkey | argument    when flagKeyed is set
 //	                flags slot | argument                        when flagBody is set
 //	KindCallResult  slot status | value, error or place
 //	KindCallCancel  slot
@@ -23,6 +24,7 @@ const (
 	flagLarge  // the argument comes in a frame of its own when it is asked for
 	flagBody   // this is that frame
 	flagOfTurn // of a durable kind: a task or a grain made the call, and may make it again on another node
+	flagKeyed  // the program gave the call a key
 )
 
 // Outcomes of a call.
@@ -44,6 +46,7 @@ type callHead struct {
 	token  Token
 	left   uint64 // nanoseconds until the deadline, 0 for none
 	seq    uint64 // of the submission in its turn: the call's id
+	named  string // the program's key for the call, with flagKeyed
 }
 
 func (h *callHead) append(dst []byte) []byte {
@@ -57,7 +60,11 @@ func (h *callHead) append(dst []byte) []byte {
 	dst = wire.AppendBytes(dst, h.to)
 	dst = wire.AppendStamp(dst, h.token)
 	dst = wire.AppendUvarint(dst, h.left)
-	return wire.AppendUvarint(dst, h.seq)
+	dst = wire.AppendUvarint(dst, h.seq)
+	if h.flags&flagKeyed != 0 {
+		dst = wire.AppendBytes(dst, h.named)
+	}
+	return dst
 }
 
 func (h *callHead) read(r *wire.Reader) error {
@@ -68,6 +75,9 @@ func (h *callHead) read(r *wire.Reader) error {
 	h.scope, h.method, h.key = r.Uint32(), r.Uint32(), r.Bytes()
 	h.token = wire.ReadStamp[Token](r)
 	h.left, h.seq = r.Uvarint(), r.Uvarint()
+	if h.flags&flagKeyed != 0 {
+		h.named = r.String()
+	}
 	return r.Err()
 }
 

@@ -24,7 +24,8 @@ type inboundCall struct {
 	result   *codec.Plan
 	waiter   core.Waiter
 	answered atomic.Bool
-	ofTurn   bool // a task or a grain made the call
+	ofTurn   bool   // a task or a grain made the call
+	callKey  string // the program's; empty for most
 
 	// argument is the state of a large argument; guarded by peer.mu.
 	argument argumentState
@@ -141,6 +142,7 @@ func (p *peer) called(r *wire.Reader) error {
 	}
 	v, def := c.newInbound(&h, up)
 	v.kind, v.peer, v.slot, v.token, v.ofTurn = e.bind(def), p, h.slot, h.token, h.flags&flagOfTurn != 0
+	v.callKey = h.named
 	v.key, v.target = v.kind.keyOf(h.key)
 	var object *core.Future
 	if h.flags&flagLarge != 0 {

@@ -113,6 +113,9 @@ func (o *outboundCall) send(p *peer, place Place) error {
 	f := c.facts()
 	e := o.kind.engine
 	head := callHead{flags: f.flags, to: o.key, token: place.Token, seq: c.future().Seq()}
+	if f.flags&flagKeyed != 0 {
+		head.named = c.named()
+	}
 	if f.until != 0 {
 		now := e.cfg.Rough
 		if f.flags&flagExact != 0 {

@@ -21,6 +21,10 @@ func (m *method[G, A, R]) usable() error {
 		return m.opts.Err
 	case m.opts.Sized:
 		return fmt.Errorf("%w: CPU, GPU, Memory and Resource are for tasks: a grain's turn holds none of them; call a task from the method", raysys.ErrBadOption)
+	case m.opts.Key != "" && !m.transacts():
+		return fmt.Errorf("%w: Key(%q): only a grains.Durable kind remembers calls, and none of a ReadOnly method", raysys.ErrBadOption, m.opts.Key)
+	case m.opts.Key != "" && m.arg.HasRefs():
+		return fmt.Errorf("%w: Key(%q): the argument may hold references, and another run of the program makes others: give values", raysys.ErrBadOption, m.opts.Key)
 	case m.transacts() && m.reentrant:
 		return fmt.Errorf("%w: Reentrant: a call that comes back would change what the turn of a durable grain has not committed", raysys.ErrBadOption)
 	case m.transacts() && m.res.HasRefs():

@@ -17,6 +17,8 @@ type remote interface {
 	// inbound returns the inbound part of a call from another node, nil for one of this node.
 	inbound() *inboundCall
 	facts() facts
+	// named returns the program's key for the call, empty for most.
+	named() string
 	// encode appends the argument, take reads it; pull fetches one that came by reference, and then lets v go on.
 	encode(dst []byte, refs wire.References) ([]byte, error)
 	// exports reports whether encode may append references.
@@ -35,6 +37,13 @@ func (c *call[G, A, R]) outbound() *outboundCall { return nil }
 func (c *call[G, A, R]) inbound() *inboundCall   { return nil }
 func (c *call[G, A, R]) expireAt(until int64)    { c.until = until }
 
+func (c *call[G, A, R]) named() string {
+	if v := c.mail.msg.(anyCall).inbound(); v != nil {
+		return v.callKey
+	}
+	return c.method.opts.Key
+}
+
 func (c *call[G, A, R]) facts() facts {
 	m := c.method
 	f := facts{entry: m.entry, idempotent: m.idempotent || m.kind.Durable, until: c.until, strategy: raysys.Strategy(m.opts.Strategy), labels: m.opts.Labels}
@@ -49,6 +58,9 @@ func (c *call[G, A, R]) facts() facts {
 	}
 	if m.kind.Durable && c.Future.Up().Kind() != core.TurnRoot {
 		f.flags |= flagOfTurn
+	}
+	if m.opts.Key != "" {
+		f.flags |= flagKeyed
 	}
 	return f
 }

@@ -3,6 +3,7 @@ package taskengine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 
 	"github.com/raysys/raysys"
@@ -118,6 +119,9 @@ func (e *definitionError) Unwrap() error { return e.err }
 func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
 	n := *s
 	n.opts = core.With(s.opts, opts)
+	if n.opts.Key != "" {
+		n.opts.Fail(fmt.Errorf("%w: Key(%q) is for calls of durable grains", raysys.ErrBadOption, n.opts.Key))
+	}
 	n.need = needOf(raysys.Resources(n.opts.Resources))
 	n.plain = n.oneCPU() && n.opts.Strategy == "" && len(n.opts.Labels) == 0
 	n.gated = core.HasPointers[R]()

@@ -185,7 +185,7 @@ func TestReferencesElsewhere(t *testing.T) {
 	nodetest.Want(t, ctx, use.Go(ctx, holder{In: given[0], Has: given[1].Handle()}), 56)
 }
 
-var tenant = raysys.NewKey[string]("tasks-test.tenant")
+var tenant = raysys.NewContextKey[string]("tasks-test.tenant")
 
 // Declared values travel with a task and with what it submits.
 func TestValuesElsewhere(t *testing.T) {

@@ -22,7 +22,7 @@ func (c clock) ClearAlarm(a *core.Alarm) bool { return c.w.Clear(a) }
 func (c clock) Block(*core.Turn)              {}
 func (c clock) Unblock(*core.Turn)            {}
 
-var tenant = raysys.NewKey[string]("wire_test.tenant")
+var tenant = raysys.NewContextKey[string]("wire_test.tenant")
 
 // pair is two nodes: what one opens, the other knows.
 type pair struct {

@@ -1,0 +1,166 @@
+package grainengine_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/golden"
+	"github.com/raysys/raysys/internal/nodetest"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// TestKey: a driver that was started anew gets the outcome of the call that its predecessor made with that key, on whatever
+// node the grain is by then, and the method does not run again.
+func TestKey(t *testing.T) {
+	v := newVaults(t)
+	a, b, c := v.net.add("a"), v.net.add("b"), v.net.add("c")
+	g := v.kind.Get("x")
+	v.net.put(idOf(g), b)
+	order, bad := v.add.With(raysys.Key("order-17")), v.fail.With(raysys.Key("order-18"))
+	ctx := a.context()
+	wants(t, ctx, order.Call(ctx, g, 5), 5)
+	err := nodetest.Fails(t, ctx, bad.Call(ctx, g, 5), errTorn)
+	wants(t, ctx, v.add.Call(ctx, g, 1), 6)
+	runs := v.runs.Load()
+	a.kill()
+	next := c.context()
+	wants(t, next, order.Call(next, g, 5), 5)
+	wants(t, next, order.On(next, g, raysys.Ready(5)), 5)
+	v.net.put(idOf(g), c) // it has to read its replies
+	wants(t, next, order.Call(next, g, 5), 5)
+	if again := nodetest.Fails(t, next, bad.Call(next, g, 5), errTorn); !strings.Contains(again.Error(), "run 2") {
+		t.Errorf("the outcome was %v, and the same key gets %v", err, again)
+	}
+	if n := v.runs.Load() - runs; n != 0 {
+		t.Errorf("the methods ran %d times again for keys that were used", n)
+	}
+	wants(t, next, order.Call(next, v.kind.Get("y"), 5), 5)
+	task := c.task(7)
+	wants(t, task, order.Call(task, g, 5), 5)
+	wants(t, next, v.get.Call(next, g), 6)
+}
+
+// TestKeyReused: a key stands for one method and one argument.
+func TestKeyReused(t *testing.T) {
+	v := newVaults(t)
+	a, b := v.net.add("a"), v.net.add("b")
+	g := v.kind.Get("x")
+	v.net.put(idOf(g), b)
+	ctx, key := a.context(), raysys.Key("order-17")
+	wants(t, ctx, v.add.With(key).Call(ctx, g, 5), 5)
+	nodetest.Fails(t, ctx, v.add.With(key).Call(ctx, g, 6), raysys.ErrKeyReused)
+	nodetest.Fails(t, ctx, v.fail.With(key).Call(ctx, g, 5), raysys.ErrKeyReused)
+	wants(t, ctx, v.add.With(key).Call(ctx, g, 5), 5)
+	wants(t, ctx, v.get.Call(ctx, g), 5)
+}
+
+// TestKeyIsForgotten: a key is a new one once its time is over, and its record is not kept beside the new one's.
+func TestKeyIsForgotten(t *testing.T) {
+	v := newVaults(t, grains.KeepReplies(time.Millisecond))
+	a, b := v.net.add("a"), v.net.add("b")
+	g := v.kind.Get("x")
+	v.net.put(idOf(g), b)
+	ctx, order := a.context(), v.add.With(raysys.Key("order-17"))
+	wants(t, ctx, order.Call(ctx, g, 5), 5)
+	nodetest.Eventually(t, "the key is forgotten", func() bool {
+		n, err := order.Call(ctx, g, 5).Get(ctx)
+		return err == nil && n == 10
+	})
+	if n := v.kept("x"); n != 1 {
+		t.Errorf("%d replies are stored for one key", n)
+	}
+	v.net.put(idOf(g), a) // the old reply must not be read
+	nodetest.Eventually(t, "the key is forgotten by another node", func() bool {
+		n, err := order.Call(ctx, g, 5).Get(ctx)
+		return err == nil && n == 15
+	})
+}
+
+// TestKeyTwiceAtOnce: of two calls with a key, from two nodes, one runs, and both get its outcome when it is stored.
+func TestKeyTwiceAtOnce(t *testing.T) {
+	v := newVaults(t)
+	a, b, c := v.net.add("a"), v.net.add("b"), v.net.add("c")
+	g := v.kind.Get("x")
+	v.net.put(idOf(g), b)
+	order := v.add.With(raysys.Key("order-17"))
+	wants(t, a.context(), v.add.Call(a.context(), g, 1), 1)
+	let := v.net.slowly("commit")
+	first := order.Call(a.context(), g, 5)
+	nodetest.Eventually(t, "it commits", func() bool { return v.net.pending() == 1 })
+	second := order.Call(c.context(), g, 5)
+	seen := v.get.Call(c.context(), g) // comes behind it
+	nodetest.Eventually(t, "the read ran", func() bool { return v.runs.Load() == 3 })
+	if settled(second) {
+		t.Error("the reply left before it was stored")
+	}
+	let()
+	wants(t, a.context(), first, 6)
+	wants(t, c.context(), second, 6)
+	wants(t, c.context(), seen, 6)
+}
+
+// TestKeyOptions: where no call would be recognised a key is a bad option.
+func TestKeyOptions(t *testing.T) {
+	tb := raysys.NewTable()
+	net := newNet(t, tb)
+	plain := grains.DefineIn[listener](tb, "listener")
+	note := grains.Method(plain, "note", func(_ *listener, _ context.Context, n int) (int, error) { return n, nil })
+	kind := grains.DefineIn[vault](tb, "vault", grains.Durable())
+	get := grains.Method0(kind, "get", func(g *vault, _ context.Context) (int, error) { return g.balance.Value, nil })
+	take := grains.Method(kind, "take", func(_ *vault, _ context.Context, r raysys.Ref[int]) (int, error) { return 0, nil })
+	ctx := net.addAlone("a").context()
+	key := raysys.Key("order-17")
+	for name, r := range map[string]raysys.Ref[int]{
+		"of a plain kind":         note.With(key).Call(ctx, plain.Get("x"), 1),
+		"of a read":               get.ReadOnly().With(key).Call(ctx, kind.Get("x")),
+		"with a reference":        take.With(key).Call(ctx, kind.Get("x"), raysys.Ready(1)),
+		"with an empty key":       get.With(raysys.Key("")).Call(ctx, kind.Get("x")),
+		"with a key of 513 bytes": get.With(raysys.Key(strings.Repeat("k", raysys.MaxKey+1))).Call(ctx, kind.Get("x")),
+	} {
+		if _, err := r.Get(ctx); !errors.Is(err, raysys.ErrBadOption) {
+			t.Errorf("a call %s: %v; want ErrBadOption", name, err)
+		}
+	}
+	wants(t, ctx, get.With(key).Call(ctx, kind.Get("x")), 0)
+	if err := get.With(key).Tell(ctx, kind.Get("x")); err != nil {
+		t.Error(err)
+	}
+}
+
+// keyedOrder17 is where the reply of vault/x to the key "order-17" is stored.
+const keyedOrder17 = "a0a899925375849d7e38f10a86618cd8"
+
+// TestKeyFormats: the frame of a call with a key, and the record of its reply, are what testdata says this version writes.
+func TestKeyFormats(t *testing.T) {
+	v := newVaults(t)
+	a, b := v.net.add("a"), v.net.add("b")
+	ctx := a.context()
+	g := v.kind.Get("x")
+	v.net.put(idOf(g), b)
+	calls := make(chan []byte, 10)
+	v.net.mu.Lock()
+	v.net.onWire = func(_ *fakeLink, _ *fakeNode, kind wire.Kind, frame []byte) {
+		if kind == wire.KindCall {
+			calls <- slices.Clone(frame)
+		}
+	}
+	v.net.mu.Unlock()
+	wants(t, ctx, v.add.With(raysys.Key("order-17"), raysys.NoDeadline()).Call(ctx, g, 5), 5)
+	frame := nodetest.Arrive(t, calls, "the frame")
+	if want := golden.Hex(t, "v1/keyed.hex", frame); !slices.Equal(frame, want) {
+		t.Errorf("a call with a key is %x, want %x", frame, want)
+	}
+	v.net.store.mu.Lock()
+	defer v.net.store.mu.Unlock()
+	for id := range v.net.store.replies[idOf(g)] {
+		if got := id.String(); got != keyedOrder17 {
+			t.Errorf("the reply is stored under %s, want %s", got, keyedOrder17)
+		}
+	}
+}
