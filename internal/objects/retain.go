@@ -53,44 +53,75 @@ type retaining struct {
 	ids []raysys.TaskID
 }
 
+// append writes one reference. An object that is lost is made again, where something knows how.
 func (r *retaining) append(dst []byte, c *core.Future, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return dst, fmt.Errorf("%w: references within references, %d deep", raysys.ErrEncode, depth)
 	}
+	for rebuilds := 0; ; rebuilds++ {
+		out, src, err := r.once(dst, c, depth)
+		if src == nil || !errors.Is(err, raysys.ErrObjectLost) || rebuilds == maxRebuilds {
+			return out, err
+		}
+		if bad := r.rebuild(c, src, err); bad != nil {
+			return dst, bad
+		}
+		if core.SourceOf(c) == src { // it has the value, and no copy that can be kept
+			return dst, err
+		}
+	}
+}
+
+// maxRebuilds bounds how often one object is made again for one reference, when each new owner dies too.
+const maxRebuilds = 8
+
+// rebuild has the object that src has lost made again.
+func (r *retaining) rebuild(c *core.Future, src core.Source, lost error) error {
+	_, err := runner.Wait(r.o.ctx, func(done func(struct{}, error)) {
+		c.Rebuild(src, lost, func(err error) { done(struct{}{}, err) })
+	})
+	return err
+}
+
+// once is append without a rebuild. When the object of c itself cannot be retained it returns the source that c has.
+func (r *retaining) once(dst []byte, c *core.Future, depth int) ([]byte, core.Source, error) {
 	if err := settled(r.o.ctx, c); err != nil {
-		return dst, err
+		return dst, nil, err
 	}
 	if err := c.Failure(); err != nil {
-		return dst, err
+		return dst, nil, err
 	}
 	if v, err := c.Outcome(); err == nil {
 		value := reflect.ValueOf(v).Elem()
 		plan, err := codec.PlanOf(value.Type())
 		if err != nil {
-			return dst, err
+			return dst, nil, err
 		}
 		if !wire.Exceeds(plan, value, wire.InlineLimit) {
 			var inner []*core.Future
 			b, err := plan.Append(nil, value, &inner)
 			if err != nil {
-				return dst, err
+				return dst, nil, err
 			}
 			if len(b) <= wire.InlineLimit {
-				return r.inner(wire.AppendBytes(append(dst, writtenSmall), b), inner, depth)
+				dst, err = r.inner(wire.AppendBytes(append(dst, writtenSmall), b), inner, depth)
+				return dst, nil, err
 			}
 		}
 	}
+	src := core.SourceOf(c)
 	d, err := r.o.Describe(c)
-	if err != nil {
-		return dst, err
+	if err == nil {
+		err = r.retain(&d)
 	}
-	if err := r.retain(&d); err != nil {
-		return dst, err
+	if err != nil {
+		return dst, src, err
 	}
 	r.ids = append(r.ids, d.OID)
 	dst = wire.AppendID(wire.AppendID(append(dst, writtenObject), d.OID), c.ID())
 	dst = wire.AppendUvarint(wire.AppendNode(dst, d.Owner), uint64(d.Size))
-	return r.inner(dst, d.Refs, depth)
+	dst, err = r.inner(dst, d.Refs, depth)
+	return dst, nil, err
 }
 
 func (r *retaining) inner(dst []byte, refs []*core.Future, depth int) ([]byte, error) {
