@@ -118,7 +118,7 @@ func lineages(tb *raysys.Table) workload {
 				} else {
 					ch = grow(c, ctx)
 				}
-				if ch.born.node.Err() != nil { // its submitter is gone, and the chain with it
+				if ch.born.node != system.NodeOf(ctx) { // its submitter is down, or in another life, and the chain gone with it
 					mu.Lock()
 					delete(kept, c.number)
 					mu.Unlock()
