@@ -162,7 +162,12 @@ func (w *remade) Resolved(*core.Waiter) {
 		w.done(core.Local(w.future), nil)
 		return
 	}
-	w.done(nil, unmade(w.function, w.future.Failure()))
+	err := w.future.Failure()
+	if raysys.Retriable(err) && !errors.Is(err, raysys.ErrObjectLost) { // the node that ran it was suspended, say: a later rebuild may not meet that
+		w.done(nil, fmt.Errorf("make the result of %s again: %w", w.function, err))
+		return
+	}
+	w.done(nil, unmade(w.function, err))
 }
 
 // blank implements maker.

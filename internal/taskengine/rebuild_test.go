@@ -489,6 +489,30 @@ func TestRebuildFails(t *testing.T) {
 	s.want(t, refs[0], 0)
 }
 
+// TestRebuildLater: a rebuild that failed for a reason that passes is made again by the next reader: the value is not lost.
+func TestRebuildLater(t *testing.T) {
+	s := newShop(t)
+	refs := s.chain(t, 2, never)
+	away := true
+	s.failWith(func(_ context.Context, n int) error {
+		if n == 1 && away {
+			return fmt.Errorf("read what it needs: %w", raysys.ErrUnreachable)
+		}
+		return nil
+	})
+	for _, r := range refs {
+		loseObject(t, r)
+	}
+	for range 2 {
+		_, err := nodetest.Get(t, s.ctx, refs[2])
+		if !errors.Is(err, raysys.ErrUnreachable) || errors.Is(err, raysys.ErrObjectLost) {
+			t.Fatalf("while a node cannot be reached: %v, want ErrUnreachable alone: its submitter lives, and nothing is lost", err)
+		}
+	}
+	away = false
+	s.want(t, refs[2], 2)
+}
+
 // TestRebuildSmall: a function that gives a small value the second time gives that.
 func TestRebuildSmall(t *testing.T) {
 	table := raysys.NewTable()
