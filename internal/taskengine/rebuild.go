@@ -163,7 +163,8 @@ func (w *remade) Resolved(*core.Waiter) {
 		return
 	}
 	err := w.future.Failure()
-	if raysys.Retriable(err) && !errors.Is(err, raysys.ErrObjectLost) { // the node that ran it was suspended, say: a later rebuild may not meet that
+	if raysys.Retriable(err) && !errors.Is(err, raysys.ErrObjectLost) {
+		// The node that ran it was suspended, say: a later rebuild may not meet that.
 		w.done(nil, fmt.Errorf("make the result of %s again: %w", w.function, err))
 		return
 	}

@@ -77,10 +77,10 @@ func Start(ctx context.Context, program string, o Round, talk io.Writer) (rep Re
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
+	var out, talked bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &talked
 	if o.Processes {
-		cmd.Stderr = io.MultiWriter(&out, talk)
+		cmd.Stderr = io.MultiWriter(&talked, talk)
 	}
 	err = cmd.Run()
 	if ctx.Err() != nil {
@@ -90,16 +90,18 @@ func Start(ctx context.Context, program string, o Round, talk io.Writer) (rep Re
 	if err != nil && !errors.As(err, &exit) {
 		return rep, fmt.Errorf("start a round: %w", err)
 	}
-	var lines []string
+	lines := slices.Collect(strings.Lines(talked.String()))
+	reported := false
 	for line := range strings.Lines(out.String()) {
 		text, ok := strings.CutPrefix(line, reportMark)
+		reported = reported || ok
 		if !ok {
 			lines = append(lines, line)
 		} else if err := json.Unmarshal([]byte(text), &rep); err != nil {
 			return rep, fmt.Errorf("read the report of a round: %w", err)
 		}
 	}
-	if err != nil && len(rep.Violations) == 0 {
+	if (err != nil || !reported) && len(rep.Violations) == 0 {
 		if len(lines) > maxTalk {
 			lines = slices.Concat(lines[:maxTalk/2], []string{"...\n"}, lines[len(lines)-maxTalk/2:])
 		}
