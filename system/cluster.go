@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/lineage"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
@@ -45,6 +46,7 @@ type cluster struct {
 	directory *registry.Directory
 	times     mesh.Times
 	refs      *refs.References
+	lineage   *lineage.Lineage // nil where that is not durable
 	objects   *objects.Objects
 	watches   watches
 	homeless  atomic.Int64          // stateless calls that wait for a worker
@@ -61,26 +63,20 @@ type cluster struct {
 	departed atomic.Int64    // when a worker that had drained left last; 0: none has
 
 	mu      sync.Mutex // guards the rest
-	jobs    map[jobKey]*core.Job
+	jobs    map[wire.JobKey]*core.Job
 	loads   map[core.NodeKey]taskengine.Load
 	gen     uint64       // grows with every change that placement depends on
 	working map[int]bool // shards that are being taken or given up
 }
 
-type jobKey struct {
-	id        raysys.JobID
-	namespace string
-}
-
 // job returns this node's Job for work of a job of another node.
-func (c *cluster) job(id raysys.JobID, namespace string) *core.Job {
+func (c *cluster) job(k wire.JobKey) *core.Job {
 	own := c.node.job
-	if id == own.ID && namespace == own.Namespace {
+	if k == (wire.JobKey{ID: own.ID, Run: own.Run, Namespace: own.Namespace}) {
 		return own
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	k := jobKey{id, namespace}
 	j := c.jobs[k]
 	if j == nil {
 		// Jobs come and go with drivers. Work that runs keeps its Job after this.
@@ -88,9 +84,9 @@ func (c *cluster) job(id raysys.JobID, namespace string) *core.Job {
 			clear(c.jobs)
 		}
 		j = &core.Job{
-			ID: id, Namespace: namespace, Node: own.Node, Runtime: own.Runtime, Table: own.Table, Top: own.Top, Inspect: own.Inspect,
+			ID: k.ID, Run: k.Run, Namespace: k.Namespace, Node: own.Node, Runtime: own.Runtime, Table: own.Table, Top: own.Top, Inspect: own.Inspect,
 			Unseen: own.Unseen, Panicked: own.Panicked, Closed: own.Closed, Objects: own.Objects,
-			Prober: own.Prober,
+			Prober: own.Prober, Gate: own.Gate,
 		}
 		c.jobs[k] = j
 	}

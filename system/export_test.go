@@ -195,3 +195,6 @@ func Moved(n *Node) { n.cluster.moves.Wait() }
 
 // DropPause is how long a reference that is not needed is kept back.
 const DropPause = refs.DropPause
+
+// Recorded returns how many tasks are recorded whose submitter n is.
+func Recorded(n *Node) int { return n.cluster.lineage.Recorded() }

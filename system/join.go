@@ -12,6 +12,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/lineage"
 	"github.com/raysys/raysys/internal/link"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
@@ -19,6 +20,7 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
 
@@ -31,7 +33,7 @@ func newCluster(n *Node) *cluster {
 	c := &cluster{
 		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store, writers: store.NewWriters(shardWriters),
 		runner: runner.New((*nodeRuntime)(n)), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
-		jobs: map[jobKey]*core.Job{}, loads: map[core.NodeKey]taskengine.Load{}, working: map[int]bool{},
+		jobs: map[wire.JobKey]*core.Job{}, loads: map[core.NodeKey]taskengine.Load{}, working: map[int]bool{},
 	}
 	c.ctx = c.runner.Context()
 	c.mesh = c.newMesh()
@@ -76,6 +78,14 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		return err
 	}
 	c.refs.SetObjects(c.objects)
+	if n.cfg.Lineage == LineageDurable {
+		l := lineage.New(lineage.Config{
+			Tasks: registry.NewTasks(c.reg), Refs: c.refs, Engine: n.tasks, Runner: c.runner, Job: n.job, JobOf: c.job, Self: c.self, Alive: c.mesh.Alive,
+			Log: n.log.Sugar().Warnw,
+		})
+		c.refs.SetLineage(l)
+		n.job.Gate, c.lineage = l, l
+	}
 	c.network = transport
 	if err = c.mesh.Listen(link.Config{Self: c.identity, Transport: transport, Listen: cfg.Listen, Chaos: cfg.Chaos}); err != nil {
 		return err
@@ -96,6 +106,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	n.job.Run = c.member.Incarnation()
 	c.mesh.Joined(c.member)
 	n.actors.ProcessRegistry.Address = actorAddress(c.self()) // no actor has been spawned yet
 	n.actors.ProcessRegistry.RegisterAddressResolver(c.resolveAddress)

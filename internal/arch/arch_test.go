@@ -229,6 +229,8 @@ func TestOffence(t *testing.T) {
 		{"internal/refs", "<internal/objectstore", false},
 		{"internal/refs", "<placement", false},
 		{"internal/refs", "go.uber.org/zap", false},
+		{"internal/lineage", "<internal/registry", true},
+		{"internal/lineage", "<internal/objects", false},
 		{"internal/registry", "<store", true},
 		{"internal/registry", "<internal/mesh", true},
 		{"internal/registry", "github.com/asynkron/protoactor-go/actor", true},

@@ -34,6 +34,8 @@ const (
 	flagAbsent uint32 = 256
 	// flagKept: Objects keeps the value, which may be evicted from then on.
 	flagKept uint32 = 512
+	// flagEmptied: the engine has dropped what the work was made of; it is about to settle, or has.
+	flagEmptied uint32 = 1024
 )
 
 // Future is the part of a future that needs no type: one record is at once the future, the specification of the work
@@ -106,6 +108,12 @@ func (c *Future) Pending() bool { return c.word.Load()&phaseMask == phasePending
 
 // Work returns what produces the value.
 func (c *Future) Work() Work { return c.work }
+
+// SetEmptied notes that the engine has dropped what the work was made of, and Emptied reports that.
+func (c *Future) SetEmptied() { c.word.Or(flagEmptied) }
+
+// Emptied is the counterpart of SetEmptied.
+func (c *Future) Emptied() bool { return c.word.Load()&flagEmptied != 0 }
 
 // Start claims the work: of all that try, one gets true, and only while the future is pending and not held.
 func (c *Future) Start() bool {

@@ -46,6 +46,8 @@ type Job struct {
 	Closed    <-chan struct{}              // closed when the node closes, for drivers that wait
 	Objects   Objects                      // the node's store of large values; nil where there is none
 	Prober    Prober                       // looks for cycles over nodes; nil where there are no others
+	Gate      Gate                         // of what leaves the node; nil where all leaves at once
+	Run       uint64                       // the incarnation of the node whose driver the work comes from; 0 where it has none
 
 	parkers sync.Pool // of *parker
 }

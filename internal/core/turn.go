@@ -141,7 +141,9 @@ func (c *Future) Turn() *Turn {
 	return t
 }
 
-// turn is Turn for any goroutine.
+// TurnFor is Turn for any goroutine.
+func (c *Future) TurnFor() *Turn { return c.turn() }
+
 func (c *Future) turn() *Turn {
 	if t := c.own.Load(); t != nil {
 		return t

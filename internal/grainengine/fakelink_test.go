@@ -53,9 +53,9 @@ func (net *fakeNet) linkLocked(a, b *fakeNode) *fakePeer {
 		p := &fakePeer{link: l, local: n}
 		p.cond = sync.NewCond(&p.mu)
 		p.scopes.Send = p.Send
-		p.turns.Job = func(id raysys.JobID, namespace string) *core.Job {
+		p.turns.Job = func(k wire.JobKey) *core.Job {
 			return &core.Job{
-				ID: id, Namespace: namespace, Node: n.name, Runtime: n, Table: net.table, Top: n.top, Closed: n.ending, Unseen: n.job.Unseen,
+				ID: k.ID, Namespace: k.Namespace, Node: n.name, Runtime: n, Table: net.table, Top: n.top, Closed: n.ending, Unseen: n.job.Unseen,
 			}
 		}
 		l.ends[i] = p

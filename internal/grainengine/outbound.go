@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -25,6 +26,7 @@ type outboundCall struct {
 	// open says that a durable call was made before: the way to its node broke, or what became of its commit was not
 	// known when the grain moved. It may have counted then.
 	open bool
+	left atomic.Bool // what its argument refers to may leave this node
 
 	mu    sync.Mutex // guards the rest
 	peer  *peer      // it is, or is being, sent to; nil while it is here
@@ -76,6 +78,35 @@ func shown(key string) string {
 }
 
 const maxShown = 128
+
+// hold keeps a call here whose argument refers to what must not leave this node yet. It is sent when that may; its order
+// among the calls of its caller is that of those which wait for their arguments.
+func (o *outboundCall) hold() bool {
+	gate := o.call.future().Up().Job().Gate
+	if gate == nil || o.left.Load() {
+		return false
+	}
+	futures := o.call.references()
+	if len(futures) == 0 {
+		o.left.Store(true)
+		return false
+	}
+	const held, leaves = 1, 2
+	var state atomic.Int32
+	gate.Leave(futures, func(err error) {
+		o.left.Store(true)
+		if err != nil {
+			o.fail(fmt.Errorf("%s: argument: %w", o.name(), err))
+		}
+		if state.CompareAndSwap(0, leaves) || err != nil { // the caller goes on, or finds that it has failed
+			return
+		}
+		if err := o.kind.send(o.key, o.call, o); err != nil {
+			o.fail(fmt.Errorf("%s: %w", o.name(), err))
+		}
+	})
+	return state.CompareAndSwap(0, held)
+}
 
 // done forgets the outbound part: the call has settled, or is in a mailbox of this node.
 func (o *outboundCall) done() {

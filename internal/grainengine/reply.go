@@ -9,12 +9,30 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// Resolved implements core.Resolved: the outcome goes back.
+// Resolved implements core.Resolved: the outcome goes back, once what it refers to may leave this node.
 func (v *inboundCall) Resolved(*core.Waiter) {
 	p := v.peer
 	if p.leave(v) {
 		p.release(v)
 	}
+	c := v.call.future()
+	gate := c.Up().Job().Gate
+	if gate == nil || !v.result.HasRefs() || c.Failed() {
+		v.tell()
+		return
+	}
+	gate.Leave([]*core.Future{c}, func(err error) {
+		if err != nil && v.answered.CompareAndSwap(false, true) {
+			p.answerError(v.slot, fmt.Errorf("%s: result: %w", v.name(), err))
+			return
+		}
+		v.tell()
+	})
+}
+
+// tell sends the outcome.
+func (v *inboundCall) tell() {
+	p := v.peer
 	if p.answerHere(v) {
 		return
 	}

@@ -140,6 +140,9 @@ func (k *boundKind) send(key string, c anyCall, o *outboundCall) error {
 		if o == nil {
 			o = k.outboundOf(key, c)
 		}
+		if o.hold() {
+			return nil
+		}
 		if ok, err := r.accept(o); ok {
 			return err
 		}

@@ -21,8 +21,9 @@ type remote interface {
 	named() string
 	// encode appends the argument, take reads it; pull fetches one that came by reference, and then lets v go on.
 	encode(dst []byte, refs wire.References) ([]byte, error)
-	// exports reports whether encode may append references.
+	// exports reports whether encode may append references, and references lists what the argument refers to.
 	exports() bool
+	references() []*core.Future
 	take(r wire.Reader, refs wire.References) error
 	pull(v *inboundCall, object *core.Future)
 	// answer appends the result if that is in the record; else here is false.
@@ -81,6 +82,21 @@ func (c *call[G, A, R]) encode(dst []byte, refs wire.References) ([]byte, error)
 }
 
 func (c *call[G, A, R]) exports() bool { return !c.method.arg.Fixed() }
+
+func (c *call[G, A, R]) references() []*core.Future { return referred(c.method.arg, &c.arg) }
+
+// referred lists what a value refers to.
+func referred[T any](p *codec.Plan, v *T) (futures []*core.Future) {
+	if !p.HasRefs() {
+		return nil
+	}
+	p.Refs(reflect.ValueOf(v).Elem(), func(r core.RefValue) {
+		if c := r.RefFuture(); c != nil {
+			futures = append(futures, c)
+		}
+	})
+	return futures
+}
 
 func (c *call[G, A, R]) take(r wire.Reader, refs wire.References) error {
 	return readValue(r, c.method.arg, &c.arg, refs)

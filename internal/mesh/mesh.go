@@ -28,7 +28,7 @@ type Config struct {
 	Times     Times
 
 	// Job returns what work of another node's job belongs to here.
-	Job func(id raysys.JobID, namespace string) *core.Job
+	Job func(wire.JobKey) *core.Job
 	// Allow says whether a certificate is good for a member.
 	Allow func(cert *x509.Certificate, info member.Info) error
 

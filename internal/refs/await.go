@@ -53,7 +53,19 @@ func (a *await) next(err error) {
 	if a.open != nil {
 		end = a.source.Unreachable(a.open)
 	}
-	a.source.refs.objects.FindCopies(a.source, end, a.done)
+	a.source.refs.objects.FindCopies(a.source, end, func(err error) {
+		if e := (*core.Elsewhere)(nil); errors.As(err, &e) || a.open != nil {
+			a.done(err)
+			return
+		}
+		a.source.succeed(err, func(next core.Source, err error) {
+			if err != nil {
+				a.done(err)
+				return
+			}
+			next.Fetch(a.into, a.done)
+		})
+	})
 }
 
 func (a *await) ask(p *mesh.Peer) {

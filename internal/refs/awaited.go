@@ -40,6 +40,7 @@ func (p *Session) onAwait(r *wire.Reader, to mesh.Reply) error {
 		failed(err)
 		return nil
 	}
+	begin(c)
 	a := &awaited{peer: p, to: to, future: c, lost: lost}
 	if !c.Subscribe(&a.Waiter, a) {
 		a.Resolved(nil)
@@ -102,8 +103,23 @@ func (r *References) lostAt(c *core.Future, lost exportKey) core.Source {
 	return nil
 }
 
-// tell sends the outcome, or says where it is.
+// tell sends the outcome, or says where it is, once it may leave.
 func (a *awaited) tell() {
+	gate := a.peer.refs.job.Gate
+	if gate == nil {
+		a.send()
+		return
+	}
+	gate.Leave([]*core.Future{a.future}, func(err error) {
+		if err != nil {
+			a.answer(nil, err)
+			return
+		}
+		a.send()
+	})
+}
+
+func (a *awaited) send() {
 	c := core.Behind(a.future)
 	out, fits, err := a.peer.appendInline(a.to.Head(), c, a.peer)
 	if fits || err != nil {

@@ -84,6 +84,18 @@ func (i *imports) again(s *RemoteSource) *core.Future {
 	return &s.future.Future
 }
 
+// of returns the futures of a node that are held and whose tasks are recorded.
+func (i *imports) of(owner core.NodeKey) (list []*RemoteSource) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for k, w := range i.list {
+		if s := w.Value(); k.owner == owner && s != nil && s.run.Load() != 0 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
 // size returns how many futures of other nodes are held.
 func (i *imports) size() int {
 	i.mu.Lock()

@@ -100,7 +100,7 @@ func (r *recovery) unanswered(err error) {
 		r.done(nil, fmt.Errorf("%w: its submitter %s may have it made again later: %w (%v)", raysys.ErrUnreachable, r.at.Owner, err, r.cause))
 		return
 	}
-	r.done(nil, fmt.Errorf("%w; its submitter %s, which could have it made again, is dead", r.cause, r.at.Owner))
+	r.at.succeed(fmt.Errorf("%w; its submitter %s, which could have it made again, is dead", r.cause, r.at.Owner), r.done)
 }
 
 func (r *recovery) answered(p *Session, in *wire.Reader) error {

@@ -16,6 +16,7 @@ type References struct {
 	clock   Clock
 	job     *core.Job
 	objects Objects // from SetObjects on
+	lineage Lineage // nil where that is not durable
 	exports exports
 	imports imports
 	table   table
@@ -81,6 +82,7 @@ func (r *References) Uncounted(owner core.NodeKey, id raysys.TaskID) *RemoteSour
 // Gone says that an incarnation has left the cluster. The references that it holds count for borrowGrace more; see borrow.
 func (r *References) Gone(holder core.NodeKey) {
 	r.runner.After(borrowGrace, func() { r.exports.died(holder) })
+	r.claim(holder)
 }
 
 // Tick calls the functions that AtTick was given since the last one. The node calls it a few times a second.

@@ -19,6 +19,8 @@ type RemoteSource struct {
 	future *core.Untyped // for the next reference that arrives; guarded by imports.mu
 	// submitter is the submitter's future, which has the recipe of the value; nil where the owner submitted it, or this node.
 	submitter atomic.Pointer[RemoteSource]
+	run       atomic.Uint64               // of the record of the task, where this is the submitter's future; 0 where none is known
+	successor atomic.Pointer[core.Source] // the outcome at the next submitter, once the owner is dead
 }
 
 func (s *RemoteSource) Name() string      { return "value owned by " + string(s.Owner.Node) }
@@ -29,6 +31,10 @@ func (s *RemoteSource) Cancelled() {}
 
 // Fetch implements core.Source: it asks the owner, and then the lenders when the owner is gone or does not know the future.
 func (s *RemoteSource) Fetch(into any, done func(error)) {
+	if next := s.successor.Load(); next != nil {
+		(*next).Fetch(into, done)
+		return
+	}
 	(&await{source: s, at: exportKey{s.Owner, s.Number}, into: into, done: done}).begin()
 }
 

@@ -37,5 +37,6 @@ func Questions() map[wire.Kind]func(*mesh.Peer, *wire.Reader, mesh.Reply) error 
 	return map[wire.Kind]func(*mesh.Peer, *wire.Reader, mesh.Reply) error{
 		wire.KindAwait:  func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return Of(p).onAwait(r, to) },
 		wire.KindBorrow: func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return Of(p).onBorrow(r, to) },
+		wire.KindRecord: func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return Of(p).onRecord(r, to) },
 	}
 }

@@ -17,6 +17,7 @@ const (
 	refInline               // the outcome itself
 	refBorrowed             // a future of a third node: its number in the sender's exports, its owner and the number there
 	refPair                 // the owner's future, and then the submitter's: two of the other forms, but not refInline (pair.go)
+	refRecorded             // the run of the task's record, and then one of the other forms, but not refInline (recorded.go)
 )
 
 // AppendRef implements wire.References.
@@ -53,11 +54,18 @@ func (p *Session) appendExport(dst []byte, c *core.Future, pending *pendingExpor
 	if number := n.numberAt(p.Key()); number != 0 { // it needs no count
 		return binary.AppendUvarint(append(dst, refYours), number), nil
 	}
-	if n.submitter == nil && !n.submitted {
-		out, _, err := p.appendHalf(dst, n, pending)
-		return out, err
+	head := dst
+	if run := n.run(); run != 0 {
+		head = binary.AppendUvarint(append(head, refRecorded), run)
 	}
-	out, counted, err := p.appendHalf(append(dst, refPair), n, pending)
+	if n.submitter == nil && !n.submitted {
+		out, _, err := p.appendHalf(head, n, pending)
+		if err != nil {
+			return dst, err
+		}
+		return out, nil
+	}
+	out, counted, err := p.appendHalf(append(head, refPair), n, pending)
 	if err == nil {
 		out, _, err = p.appendHalf(out, p.refs.submitterOf(n), pending)
 		if err != nil && counted != 0 && pending == nil {
@@ -95,12 +103,22 @@ func (p *Session) appendHalf(dst []byte, n named, pending *pendingExports) (out 
 // ReadRef implements wire.References.
 func (p *Session) ReadRef(r *wire.Reader) (*core.Future, error) {
 	switch form := r.Byte(); form {
+	case refRecorded:
+		return p.readRecorded(r)
 	case refInline:
 		s := &inlineSource{peer: p, id: r.ID()}
 		if err := s.read(r, r.Byte()); err != nil {
 			return nil, err
 		}
 		return &core.NewUntyped(p.refs.job, s).Future, nil
+	default:
+		return p.readForm(r, form)
+	}
+}
+
+// readForm reads a reference that is no outcome.
+func (p *Session) readForm(r *wire.Reader, form byte) (*core.Future, error) {
+	switch form {
 	case refPair:
 		owner, err := p.readHalf(r, r.Byte())
 		if err != nil {

@@ -240,10 +240,29 @@ func (t *inboundTask[A, R]) Resolved(*core.Waiter) {
 	// A drain waits for the worker of a task that has begun. One that is settled by another goroutine at the moment
 	// when its function returns was cancelled, or is late, and its owner knows that.
 	waits := !t.begun.Load()
-	if waits {
+	gate := t.Future.Up().Job().Gate
+	gated := gate != nil && t.spec.res != nil && t.spec.res.HasRefs() && !t.Future.Failed()
+	if waits = waits || gated; waits {
 		x.answering.Add(1)
 	}
 	x.unanswered.Add(-1)
+	if !gated {
+		t.tell(x, waits)
+		return
+	}
+	gate.Leave([]*core.Future{&t.Future}, func(err error) { // what the result refers to may leave this node
+		if err != nil {
+			x.answerError(t.from, t.slot, t.unsent(err))
+			x.answering.Add(-1)
+			x.e.checkDrained()
+			return
+		}
+		t.tell(x, waits)
+	})
+}
+
+// tell sends the outcome; waits says that a drain waits for that.
+func (t *inboundTask[A, R]) tell(x *exchange, waits bool) {
 	if v, here := t.Here(); here {
 		t.answerValue(x, v)
 	} else {

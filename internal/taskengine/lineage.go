@@ -22,18 +22,22 @@ type lineage struct {
 
 // weight is what one recipe counts for. It outlives the recipe by a moment.
 type weight struct {
-	of    *lineage
-	bytes atomic.Int64
-	pins  atomic.Pointer[[]*core.Future] // inputs that the recipe keeps by value, also where the program releases them
+	of     *lineage
+	bytes  atomic.Int64
+	pins   atomic.Pointer[[]*core.Future] // inputs that the recipe keeps by value, also where the program releases them
+	forget atomic.Pointer[func()]         // of one that is recorded
 }
 
-// give gives back, once, what the recipe has taken.
+// give gives back, once, what the recipe has taken, and has the record of the task go.
 func (w *weight) give() {
 	w.of.used.Add(-w.bytes.Swap(0))
 	if pins := w.pins.Swap(nil); pins != nil {
 		for _, c := range *pins {
 			c.Unpin()
 		}
+	}
+	if f := w.forget.Swap(nil); f != nil {
+		(*f)()
 	}
 }
 

@@ -61,7 +61,7 @@ func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, chang
 		t: t, name: raysys.NodeID(name), table: table, wheel: wheel.New(), pool: goroutines.New(64), cpus: cpus,
 		actors: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) })), ending: make(chan struct{}), jobs: map[raysys.JobID]*core.Job{},
 	}
-	h.job = h.jobOf(core.SeededJob(uint64(len(name))*1000+uint64(name[0])), "test")
+	h.job = h.jobOf(wire.JobKey{ID: core.SeededJob(uint64(len(name))*1000 + uint64(name[0])), Namespace: "test"})
 	cfg := taskengine.Config{
 		Resources: raysys.Resources{CPU: cpus}, NoCPU: cpus == 0, Table: table, Actors: h.actors, Pool: h.pool, Runtime: h, Changed: h.tell,
 	}
@@ -74,17 +74,17 @@ func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, chang
 }
 
 // jobOf returns this node's view of a job.
-func (h *tasksRuntime) jobOf(id raysys.JobID, namespace string) *core.Job {
+func (h *tasksRuntime) jobOf(k wire.JobKey) *core.Job {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	j := h.jobs[id]
+	j := h.jobs[k.ID]
 	if j == nil {
-		j = &core.Job{ID: id, Namespace: namespace, Node: h.name, Runtime: h, Table: h.table, Closed: h.ending}
+		j = &core.Job{ID: k.ID, Namespace: k.Namespace, Node: h.name, Runtime: h, Table: h.table, Closed: h.ending}
 		if h.top == nil {
-			h.top = core.NewRoot(j, context.Background(), nil, raysys.TaskID(id))
+			h.top = core.NewRoot(j, context.Background(), nil, raysys.TaskID(k.ID))
 		}
 		j.Top = h.top
-		h.jobs[id] = j
+		h.jobs[k.ID] = j
 	}
 	return j
 }

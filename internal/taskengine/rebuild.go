@@ -202,6 +202,7 @@ func (r *record[A, R]) fill(arg []byte, byRef bool, inputs []*core.Future) error
 			if err == nil {
 				err = p.Borrow(t)
 			}
+			inputs[i] = p.RefFuture() // its type may not have been known before
 			if err != nil {
 				for _, b := range params[:i] {
 					b.Return()

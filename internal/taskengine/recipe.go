@@ -28,6 +28,7 @@ type recipe struct {
 	seq    uint64
 	byRef  bool    // the parameters are the inputs
 	weight *weight // what it counts for in the budget
+	dormancy
 
 	mu      sync.Mutex // guards the rest
 	attempt int        // the last
@@ -50,6 +51,7 @@ type maker interface {
 	// blank makes a held record without argument.
 	blank(rec *recipe, up *core.Turn, attempt int) blank
 	function() string
+	recordedOptions() recordedOptions
 }
 
 // Why there is no recipe, or none any more.
@@ -126,7 +128,11 @@ func (r *record[A, R]) newRecipe(t *core.Turn) (rec *recipe, size int64) {
 // inputOf says how a recipe refers to c, and how many bytes it keeps by that.
 func inputOf(c *core.Future) (in input, size int64) {
 	_, inbound := c.Work().(arrival)
-	switch rec := recipeOf(c); {
+	rec := recipeOf(c)
+	if rec == nil && c.Up() != nil && c.Up().Job().Gate != nil { // a task that runs may be recorded
+		rec, _ = RecipeOf(c)
+	}
+	switch {
 	case rec != nil:
 		return input{recipe: rec}, 0
 	case c.Object() && !c.Borrowed() && !inbound: // what another node submitted is made again there

@@ -213,8 +213,7 @@ func (r *record[A, R]) cancelled() error {
 
 // drop releases the argument and the dependencies, which the future may outlive by long.
 func (r *record[A, R]) drop() {
-	var zero A
-	r.arg = zero
+	r.empty()
 	if t := r.Future.OwnTurn(); t != nil {
 		if d := r.deps(); d != nil {
 			d.returnParams()

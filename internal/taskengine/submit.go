@@ -85,9 +85,19 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 			d := &deps{futures: futures}
 			r.hold(t, d)
 			r.Future.OwnTurn().Pin(futures)
-			d.wait()
+			if j := joinerOf(t); j != nil {
+				r.join(j, d)
+			} else {
+				d.wait()
+			}
 			return r.Ref()
 		}
+	}
+	if j := joinerOf(t); j != nil {
+		d := &deps{}
+		r.hold(t, d)
+		r.join(j, d)
+		return r.Ref()
 	}
 	if !e.hasRoom() {
 		ran, err := s.overflow(ctx, e, t, r)
@@ -213,6 +223,10 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) cor
 	d.params.Store(&params)
 	r.hold(t, d)
 	r.inner(d, r)
-	d.wait()
+	if j := joinerOf(t); j != nil {
+		r.join(j, d)
+	} else {
+		d.wait()
+	}
 	return r.Ref()
 }

@@ -70,6 +70,7 @@ const (
 	KindPullEnd     Kind = 92  // control: the receiver wants no more
 	KindBorrow      Kind = 96  // requests: this node holds a reference that another passed on
 	KindHeld        Kind = 98  // control: the receiver's references that the sender holds, when a connection begins
+	KindRecord      Kind = 99  // requests: which future a recorded task has there, or under which run a task is recorded
 	KindKeep        Kind = 104 // requests: of an object: keep a copy, free it, export it, retain it; or collect references (package objects)
 	KindProbe       Kind = 112 // requests: what a call, a task or a reference waits for; or have a call give way to it
 )

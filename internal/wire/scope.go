@@ -56,7 +56,7 @@ func (s *Scopes) Open(t *core.Turn) (uint32, error) {
 	}
 	s.next++
 	sc := &scope{id: s.next, turn: t, users: 1}
-	frame, err := appendTurn(nil, sc.id, t)
+	frame, err := AppendTurn(binary.AppendUvarint(nil, uint64(sc.id)), t)
 	if err != nil {
 		return 0, err
 	}
@@ -150,10 +150,9 @@ func (s *Scopes) Close(err error) {
 	s.idle.Init()
 }
 
-// appendTurn appends what a peer must know of a turn (rule C2).
-func appendTurn(dst []byte, id uint32, t *core.Turn) ([]byte, error) {
+// AppendTurn appends what a peer must know of a turn (rule C2).
+func AppendTurn(dst []byte, t *core.Turn) ([]byte, error) {
 	j := t.Job()
-	dst = binary.AppendUvarint(dst, uint64(id))
 	dst = AppendID(dst, raysys.TaskID(j.ID))
 	dst = AppendBytes(dst, j.Namespace)
 	dst = AppendBytes(dst, t.Name())
@@ -193,13 +192,20 @@ func appendTurn(dst []byte, id uint32, t *core.Turn) ([]byte, error) {
 	for _, id := range callers {
 		dst = AppendID(dst, id)
 	}
-	return dst, bad
+	return binary.AppendUvarint(dst, j.Run), bad
+}
+
+// JobKey names a job on all nodes.
+type JobKey struct {
+	ID        raysys.JobID
+	Run       uint64 // core.Job.Run
+	Namespace string
 }
 
 // Turns is the receiving side: the turns of one peer that this node knows.
 type Turns struct {
 	// Job returns the job that work of the peer's job belongs to here.
-	Job func(id raysys.JobID, namespace string) *core.Job
+	Job func(JobKey) *core.Job
 
 	mu    sync.Mutex // guards the rest
 	turns map[uint32]*core.Turn
@@ -225,50 +231,9 @@ func (s *Turns) Turn(id uint32) *core.Turn {
 func (s *Turns) Opened(frame []byte) error {
 	r := NewReader(frame)
 	id := r.Uint32()
-	job := raysys.JobID(r.ID())
-	namespace := r.String()
-	spec := core.RemoteSpec{Name: r.String(), ID: r.ID(), Attempt: int(r.Uint32())}
-	r.Uvarint() // priority
-	left := r.Uvarint()
-	for range traceSize {
-		r.Byte()
-	}
-	type value struct {
-		name string
-		v    any
-	}
-	var values []value
-	for range r.Count(1) {
-		name := r.String()
-		body := r.Sized()
-		typ := core.KeyType(name)
-		if typ == nil {
-			continue // a key that this program does not declare
-		}
-		p, err := codec.PlanOf(typ)
-		if err != nil {
-			continue
-		}
-		v := reflect.New(typ).Elem()
-		if err := p.Decode(body, v, nil); err != nil {
-			return fmt.Errorf("request value %q: %w", name, err)
-		}
-		values = append(values, value{name, v.Interface()})
-	}
-	if r.Len() > 0 { // a node of an earlier version says nothing of callers
-		for range r.Count(16) {
-			spec.Callers = append(spec.Callers, r.ID())
-		}
-	}
-	if err := r.Err(); err != nil {
+	spec, err := ReadTurn(&r, s.Job)
+	if err != nil {
 		return err
-	}
-	for i := len(values) - 1; i >= 0; i-- { // the newest came first
-		spec.Values = spec.Values.Add(values[i].name, values[i].v)
-	}
-	spec.Job = s.Job(job, namespace)
-	if left != 0 {
-		spec.Deadline = spec.Job.Runtime.Now() + int64(min(left, uint64(10*365*24*time.Hour)))
 	}
 	t := core.NewRemote(spec)
 	s.mu.Lock()
@@ -332,4 +297,56 @@ func (s *Turns) Close(cause error) {
 	for _, t := range turns {
 		t.Cancel(cause)
 	}
+}
+
+// ReadTurn reads what AppendTurn has appended.
+func ReadTurn(r *Reader, jobOf func(JobKey) *core.Job) (spec core.RemoteSpec, err error) {
+	job := JobKey{ID: raysys.JobID(r.ID()), Namespace: r.String()}
+	spec = core.RemoteSpec{Name: r.String(), ID: r.ID(), Attempt: int(r.Uint32())}
+	r.Uvarint() // priority
+	left := r.Uvarint()
+	for range traceSize {
+		r.Byte()
+	}
+	type value struct {
+		name string
+		v    any
+	}
+	var values []value
+	for range r.Count(1) {
+		name := r.String()
+		body := r.Sized()
+		typ := core.KeyType(name)
+		if typ == nil {
+			continue // a key that this program does not declare
+		}
+		p, err := codec.PlanOf(typ)
+		if err != nil {
+			continue
+		}
+		v := reflect.New(typ).Elem()
+		if err := p.Decode(body, v, nil); err != nil {
+			return spec, fmt.Errorf("request value %q: %w", name, err)
+		}
+		values = append(values, value{name, v.Interface()})
+	}
+	if r.Len() > 0 { // a node of an earlier version says nothing of callers
+		for range r.Count(16) {
+			spec.Callers = append(spec.Callers, r.ID())
+		}
+	}
+	if r.Len() > 0 {
+		job.Run = r.Uvarint()
+	}
+	if err := r.Err(); err != nil {
+		return spec, err
+	}
+	for i := len(values) - 1; i >= 0; i-- { // the newest came first
+		spec.Values = spec.Values.Add(values[i].name, values[i].v)
+	}
+	spec.Job = jobOf(job)
+	if left != 0 {
+		spec.Deadline = spec.Job.Runtime.Now() + int64(min(left, uint64(10*365*24*time.Hour)))
+	}
+	return spec, nil
 }

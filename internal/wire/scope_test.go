@@ -47,9 +47,9 @@ func newPair(t *testing.T) *pair {
 	}
 	p.job = side("a")
 	remote := side("b")
-	p.turns.Job = func(id raysys.JobID, namespace string) *core.Job {
-		if id != p.job.ID || namespace != "test" {
-			t.Errorf("job %v, namespace %q", id, namespace)
+	p.turns.Job = func(k wire.JobKey) *core.Job {
+		if k != (wire.JobKey{ID: p.job.ID, Run: p.job.Run, Namespace: "test"}) {
+			t.Errorf("job %v", k)
 		}
 		return remote
 	}
@@ -262,7 +262,7 @@ func FuzzTurn(f *testing.F) {
 		w := wheel.New()
 		defer w.Stop()
 		j := &core.Job{Runtime: clock{w}}
-		s := wire.Turns{Job: func(raysys.JobID, string) *core.Job { return j }}
+		s := wire.Turns{Job: func(wire.JobKey) *core.Job { return j }}
 		_ = s.Opened(b)
 		_ = s.Cancelled(b)
 		_ = s.Shut(b)

@@ -1,0 +1,245 @@
+package lineage
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// adoption is the search for the submitter that a task has after the death of one.
+type adoption struct {
+	lineage *Lineage
+	key     registry.TaskKey
+	tries   int
+	// Guarded by Lineage.mu:
+	waiting []func(core.Source, error)
+	src     core.Source  // the outcome, there
+	at      core.NodeKey // the submitter
+}
+
+const (
+	// keptFor is how long an adopted task is kept for the nodes that will ask for it: they all learn of the death.
+	keptFor = 30 * time.Second
+	// maxTries bounds the questions to a submitter that does not know yet that it is.
+	maxTries = 250
+)
+
+// Succeed implements refs.Lineage.
+func (l *Lineage) Succeed(run uint64, id raysys.TaskID, cause error, done func(core.Source, error)) {
+	tell := func(src core.Source, err error) {
+		if err != nil && cause != nil {
+			err = fmt.Errorf("%w; %w", cause, err)
+		}
+		done(src, err)
+	}
+	k := registry.TaskKey{Run: run, ID: id}
+	l.mu.Lock()
+	if c := l.findLocked(k); c != nil {
+		l.mu.Unlock()
+		tell(refs.Here(c), nil)
+		return
+	}
+	a := l.adoptions[k]
+	if a != nil && a.src != nil && !l.cfg.Alive(a.at) {
+		a = nil // that one has died too
+	}
+	if a != nil && a.src != nil {
+		l.mu.Unlock()
+		tell(a.src, nil)
+		return
+	}
+	first := a == nil
+	if first {
+		a = &adoption{lineage: l, key: k}
+		l.adoptions[k] = a
+	}
+	a.waiting = append(a.waiting, tell)
+	l.mu.Unlock()
+	if first {
+		a.claim()
+	}
+}
+
+// end tells who waits. An error is not kept: the next who asks may be luckier.
+func (a *adoption) end(at core.NodeKey, src core.Source, err error) {
+	l := a.lineage
+	l.mu.Lock()
+	waiting := a.waiting
+	a.waiting, a.src, a.at = nil, src, at
+	if err != nil && l.adoptions[a.key] == a {
+		delete(l.adoptions, a.key)
+	}
+	l.mu.Unlock()
+	if err == nil {
+		l.cfg.Runner.After(keptFor, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.adoptions[a.key] == a {
+				delete(l.adoptions, a.key)
+			}
+		})
+	}
+	for _, tell := range waiting {
+		tell(src, err)
+	}
+}
+
+// claim asks the leader to make this node the submitter.
+func (a *adoption) claim() {
+	l := a.lineage
+	l.cfg.Tasks.Change(registry.ClaimTask(a.key), func(e registry.TaskEntry, err error) {
+		switch {
+		case err != nil:
+			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: who has its task now is not known: %w", raysys.ErrUnreachable, err))
+		case !e.Exists:
+			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: its task is not recorded", raysys.ErrObjectLost))
+		case !e.Refused:
+			a.adopt(e.Record)
+		case e.Record.Submitter != l.cfg.Self() && l.cfg.Alive(e.Record.Submitter):
+			a.ask(e.Record.Submitter)
+		default: // the leader does not know of the death yet
+			a.again(raysys.ErrNodeDead, a.claim)
+		}
+	})
+}
+
+// again tries once more after a pause.
+func (a *adoption) again(err error, try func()) {
+	if a.tries++; a.tries > maxTries {
+		a.end(core.NodeKey{}, nil, fmt.Errorf("%w: who has its task now is not known: %w", raysys.ErrUnreachable, err))
+		return
+	}
+	a.lineage.cfg.Runner.Later(try)
+}
+
+// ask asks the node that has become the submitter for the outcome.
+func (a *adoption) ask(k core.NodeKey) {
+	a.lineage.cfg.Refs.FindAt(k, a.key.Run, a.key.ID, func(src core.Source, err error) {
+		if err != nil { // it does not know yet that it is, or is dead too
+			a.again(err, a.claim)
+			return
+		}
+		a.end(k, src, nil)
+	})
+}
+
+// adopt makes the task of a record whose submitter this node has become.
+func (a *adoption) adopt(rec registry.TaskRecord) {
+	l := a.lineage
+	if c := l.Find(a.key.Run, a.key.ID); c != nil {
+		a.end(l.cfg.Self(), refs.Here(c), nil)
+		return
+	}
+	r := wire.NewReader(rec.Recipe)
+	inputs, body, err := l.readRecipe(&r)
+	if err != nil {
+		a.end(core.NodeKey{}, nil, fmt.Errorf("%w: %w", raysys.ErrObjectLost, err))
+		return
+	}
+	t, err := l.cfg.Engine.Adopt(body, rec.Attempt, inputs, l.cfg.JobOf)
+	if err != nil {
+		a.end(core.NodeKey{}, nil, fmt.Errorf("%w: %w", raysys.ErrObjectLost, err))
+		return
+	}
+	if len(rec.Outcome) > 0 {
+		out := wire.NewReader(rec.Outcome)
+		switch in, err := l.readInput(&out); {
+		case err != nil:
+			t.Fail(err)
+		case in.err != nil:
+			t.Fail(in.err)
+		default:
+			if err := t.Settle(in.value, in.inner); err != nil {
+				t.Fail(err)
+			}
+		}
+	}
+	l.owns(a.key, t.Recipe, rec.Attempt, t.Future)
+	a.end(l.cfg.Self(), refs.Here(t.Future), nil)
+}
+
+var errVersion = errors.New("a newer node has recorded it: upgrade this node")
+
+// readRecipe reads what enter has recorded.
+func (l *Lineage) readRecipe(r *wire.Reader) (inputs []*core.Future, body []byte, err error) {
+	if v := r.Byte(); v != recordVersion && r.Err() == nil {
+		return nil, nil, errVersion
+	}
+	for range r.Count(1) {
+		in, err := l.readInput(r)
+		if err != nil {
+			return nil, nil, err
+		}
+		inputs = append(inputs, in.future(l))
+	}
+	return inputs, r.Bytes(), r.Err()
+}
+
+// recorded is an input, or an outcome, as it was recorded.
+type recorded struct {
+	form  byte
+	name  string // of what is gone
+	run   uint64
+	id    raysys.TaskID
+	owner core.NodeKey
+	value []byte
+	inner []*core.Future
+	err   error
+}
+
+func (l *Lineage) readInput(r *wire.Reader) (in recorded, err error) {
+	switch in.form = r.Byte(); in.form {
+	case inputGone:
+		in.name = r.String()
+	case inputTask:
+		in.run, in.id = r.Uvarint(), r.ID()
+	case inputOther:
+		in.id, in.owner = r.ID(), wire.ReadNode(r)
+	case inputError:
+		in.id = r.ID()
+		in.err = wire.ReadError(r)
+	case inputValue:
+		in.id = r.ID()
+		in.value = append([]byte(nil), r.Bytes()...)
+		for range r.Count(1) {
+			inner, err := l.readInput(r)
+			if err != nil {
+				return in, err
+			}
+			in.inner = append(in.inner, inner.future(l))
+		}
+	default:
+		return in, errors.Join(r.Err(), errVersion)
+	}
+	return in, r.Err()
+}
+
+// future returns a future of the input.
+func (in *recorded) future(l *Lineage) *core.Future {
+	var src core.Source
+	switch in.form {
+	case inputTask:
+		s := &successor{lineage: l, run: in.run, id: in.id}
+		l.Succeed(in.run, in.id, nil, func(src core.Source, err error) { // now: its record goes with those who can ask for it
+			if err == nil {
+				s.hold(src)
+			}
+		})
+		src = s
+	case inputOther:
+		src = l.cfg.Refs.Uncounted(in.owner, in.id)
+	case inputGone:
+		src = &failed{id: in.id, err: fmt.Errorf("%w: %s, which it needs, was released, and is not made again", raysys.ErrObjectLost, in.name)}
+	case inputError:
+		src = &failed{id: in.id, err: in.err}
+	case inputValue:
+		src = &stored{recorded: in}
+	}
+	return &core.NewUntyped(l.cfg.Job, src).Future
+}

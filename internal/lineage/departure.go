@@ -1,0 +1,163 @@
+package lineage
+
+import (
+	"errors"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/taskengine"
+)
+
+// departure is what waits until some futures may be named to another node.
+type departure struct {
+	lineage *Lineage
+	left    atomic.Int32 // futures that are not recorded, and one for the caller
+	over    sync.Once
+	then    func(error)
+	at      int64 // it leaves unrecorded then
+
+	mu  sync.Mutex // guards err
+	err error
+}
+
+// patience is how long a reference waits for the store. Then it leaves unrecorded.
+const patience = time.Second
+
+// Leave implements core.Gate.
+func (l *Lineage) Leave(futures []*core.Future, then func(error)) {
+	d := &departure{lineage: l, then: then}
+	d.left.Store(1)
+	for _, c := range futures {
+		d.look(c)
+	}
+	if d.left.Load() > 1 {
+		l.wait(d)
+	}
+	d.done(nil)
+}
+
+// wait ends the wait of d after the patience.
+func (l *Lineage) wait(d *departure) {
+	d.at = l.cfg.Runner.Now() + int64(patience)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.late = append(l.late, d); len(l.late) == 1 {
+		l.cfg.Runner.After(patience, l.expire)
+	}
+}
+
+// expire has those leave that have waited for long enough.
+func (l *Lineage) expire() {
+	now := l.cfg.Runner.Now()
+	l.mu.Lock()
+	n := 0
+	for n < len(l.late) && l.late[n].at <= now {
+		n++
+	}
+	due := l.late[:n:n]
+	if l.late = l.late[n:]; len(l.late) > 0 {
+		l.cfg.Runner.After(time.Duration(l.late[0].at-now), l.expire)
+	}
+	l.mu.Unlock()
+	for _, d := range due {
+		d.leave()
+	}
+}
+
+// done is called when one thing that d waits for is done.
+func (d *departure) done(err error) {
+	known := (*elsewhere)(nil)
+	if err != nil && !errors.As(err, &known) {
+		d.mu.Lock()
+		if d.err == nil {
+			d.err = err
+		}
+		d.mu.Unlock()
+	}
+	if d.left.Add(-1) == 0 {
+		d.leave()
+	}
+}
+
+func (d *departure) leave() {
+	d.over.Do(func() {
+		d.mu.Lock()
+		err, then := d.err, d.then
+		d.then = nil
+		d.mu.Unlock()
+		then(err)
+	})
+}
+
+// look has d wait for what must be recorded before another node may know c.
+func (d *departure) look(c *core.Future) {
+	rec, settling := taskengine.RecipeOf(c)
+	switch {
+	case settling:
+		d.left.Add(1)
+		s := &settled{departure: d, future: c}
+		if !c.Subscribe(&s.Waiter, s) {
+			s.Resolved(nil)
+		}
+		return
+	case rec != nil && c.Settled() && !c.Object(): // its outcome travels along
+		d.inner(c)
+		if rec.Run() != 0 {
+			d.left.Add(1)
+			d.lineage.tell(rec, c, d.done)
+		}
+		return
+	case rec != nil:
+		if rec.Run() == 0 {
+			d.left.Add(1)
+			d.lineage.record(rec, d.done)
+		}
+	default:
+		if s := refs.Unrecorded(c); s != nil {
+			d.left.Add(1)
+			s.Record(func() { d.done(nil) })
+			return
+		}
+	}
+	d.inner(c)
+}
+
+// settled looks at a future again that has settled.
+type settled struct {
+	core.Waiter
+	departure *departure
+	future    *core.Future
+}
+
+// Resolved implements core.Resolved.
+func (s *settled) Resolved(*core.Waiter) {
+	s.departure.look(s.future)
+	s.departure.done(nil)
+}
+
+// inner has d wait for the references inside the value of c, where that is here.
+func (d *departure) inner(c *core.Future) {
+	if !c.Settled() || c.Pin() != nil {
+		return
+	}
+	defer c.Unpin()
+	v, err := c.Outcome()
+	if err != nil {
+		return
+	}
+	value := reflect.ValueOf(v).Elem()
+	plan, err := codec.PlanOf(value.Type())
+	if err != nil || !plan.HasRefs() {
+		return
+	}
+	plan.Refs(value, func(r core.RefValue) {
+		if f := r.RefFuture(); f != nil {
+			d.look(f)
+		}
+	})
+}

@@ -1,0 +1,40 @@
+// Package lineage has tasks outlive the node that submitted them: their recipes are recorded in the cluster's store, and a
+// node that holds a reference takes over.
+//
+//	submitter                                       the shard of the task           a node that holds a reference
+//
+//	Leave ── recipe, after those of its inputs ──▶ enter
+//	  │ then the reference leaves ═══════════════════════════════════════════════▶ names the run of the record
+//	outcome ── before a node is told it ─────────▶ settle
+//	  ✝                                               │
+//	                                                claim ◀── Succeed, at once ──── learns of the death
+//	                                                  │ the first becomes the submitter: adopts the task
+//	                                                  └── the others ask that one ▶ Find
+//
+// Its nouns:
+//
+//   - A [Lineage] is one node's side. It is the core.Gate of the node, the refs.Lineage and the taskengine.Joiner.
+//   - A departure is some futures that another node shall know. It waits until their tasks are recorded, at most for 1 s.
+//   - A recorded task has a record (registry.TaskRecord), which names its submitter. Its key is the task's id and its run,
+//     the incarnation of the node whose driver the work comes from: a fixed seed repeats ids, and not runs.
+//   - An adoption is the search for the next submitter. This node may become it: then the task is held here until
+//     its outcome is wanted (taskengine.Engine.Adopt).
+//   - An outcome is told when a node that is not the submitter learns it.
+//
+// What leaves, and when:
+//
+//	an argument of a task                    at once: the task passes it on later, and asks the submitter to record it then
+//	an argument of a grain's method          when recorded; a grain of this node is given it at once
+//	a result of a task or a grain's method   when recorded, with what the value refers to
+//	the answer to a node that waits          the same; the outcome of a recorded task is in the record before that
+//	a value that travels along               with no record, but what it refers to
+//
+// Invariants:
+//
+//	a reference at another node, with a run  ⇒  the recipes of its task and of all that it needs are recorded, or were
+//	an outcome was told                      ⇒  it is in the record: the next submitter has the same
+//	one submitter at a time                  the leader changes it when the last one is dead, and counts them; outcomes of earlier ones are refused
+//	a recipe is of no use at the submitter   ⇒  its record goes
+//	nobody claims a task after a death       ⇒  its record goes, 30 s later
+//	the store does not answer for 1 s        ⇒  the reference leaves unrecorded: it ends with its submitter, as in memory
+package lineage

@@ -1,0 +1,98 @@
+package lineage
+
+import (
+	"sync"
+	"weak"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// Config says what New makes a Lineage of.
+type Config struct {
+	Tasks  *registry.Tasks
+	Refs   *refs.References
+	Engine *taskengine.Engine
+	Runner *runner.Runner
+	Job    *core.Job                   // the node's
+	JobOf  func(wire.JobKey) *core.Job // of another node's work
+	Self   func() core.NodeKey         // this node
+	Alive  func(core.NodeKey) bool     // reports whether an incarnation is in the cluster
+	Log    func(message string, args ...any)
+}
+
+// Lineage is one node's side of the durable lineage of tasks: a core.Gate, and a refs.Lineage.
+type Lineage struct {
+	cfg Config
+
+	mu        sync.Mutex                           // guards the rest
+	entering  map[*taskengine.Recipe][]func(error) // recipes that are being recorded, and who waits for that
+	own       map[registry.TaskKey]*task           // the recorded tasks whose submitter this node is
+	adoptions map[registry.TaskKey]*adoption       // for a while after a death
+	late      []*departure                         // departures that wait, the oldest first
+}
+
+// task is a recorded task.
+type task struct {
+	future  weak.Pointer[core.Future]
+	told    bool          // its outcome is in the record, or cannot be
+	err     error         // why it must not be told
+	waiting []func(error) // for the outcome to be in the record; nil while it is not on its way
+}
+
+var (
+	_ core.Gate    = (*Lineage)(nil)
+	_ refs.Lineage = (*Lineage)(nil)
+)
+
+// New makes the Lineage of a node; it does no I/O.
+func New(cfg Config) *Lineage {
+	return &Lineage{
+		cfg: cfg, entering: map[*taskengine.Recipe][]func(error){}, own: map[registry.TaskKey]*task{},
+		adoptions: map[registry.TaskKey]*adoption{},
+	}
+}
+
+// Find implements refs.Lineage.
+func (l *Lineage) Find(run uint64, id raysys.TaskID) *core.Future {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.findLocked(registry.TaskKey{Run: run, ID: id})
+}
+
+func (l *Lineage) findLocked(k registry.TaskKey) *core.Future {
+	if t := l.own[k]; t != nil {
+		return t.future.Value()
+	}
+	return nil
+}
+
+// owns notes that this node is the submitter of a recorded task, until the recipe is of no use here.
+func (l *Lineage) owns(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, c *core.Future) {
+	l.mu.Lock()
+	l.own[k] = &task{future: weak.Make(c)}
+	l.mu.Unlock()
+	rec.SetRecorded(k.Run, attempt, func() {
+		l.cfg.Refs.AtTick(func() { l.forget(k) }) // the collector's goroutine may call
+	})
+}
+
+// forget has the record of a task go.
+func (l *Lineage) forget(k registry.TaskKey) {
+	l.mu.Lock()
+	delete(l.own, k)
+	l.mu.Unlock()
+	l.cfg.Tasks.Change(registry.ForgetTask(k), func(registry.TaskEntry, error) {})
+}
+
+// Recorded is how many tasks are recorded whose submitter this node is.
+func (l *Lineage) Recorded() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.own)
+}

@@ -1,0 +1,248 @@
+package lineage
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// record has a recipe recorded, after those of its inputs. done is called once, on any goroutine: with nil when it is, or
+// cannot be.
+func (l *Lineage) record(rec *taskengine.Recipe, done func(error)) {
+	l.mu.Lock()
+	if waiting, busy := l.entering[rec]; busy {
+		l.entering[rec] = append(waiting, done)
+		l.mu.Unlock()
+		return
+	}
+	if rec.Run() != 0 {
+		l.mu.Unlock()
+		done(nil)
+		return
+	}
+	l.entering[rec] = []func(error){done}
+	l.mu.Unlock()
+	r, err := rec.Recording()
+	if err != nil || r.Run == 0 { // it cannot be made again
+		l.recorded(rec, nil)
+		return
+	}
+	inputs := &departure{lineage: l, then: func(err error) {
+		if err != nil {
+			l.recorded(rec, err)
+			return
+		}
+		l.enter(rec, &r)
+	}}
+	inputs.left.Store(1)
+	for _, in := range r.Inputs {
+		switch {
+		case in.Recipe != nil && in.Recipe.Run() == 0:
+			inputs.left.Add(1)
+			l.record(in.Recipe, inputs.done)
+		case in.Recipe == nil && in.Future != nil:
+			inputs.look(in.Future)
+		}
+	}
+	inputs.done(nil)
+}
+
+// enter enters the record of a task whose inputs are recorded.
+func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
+	k := registry.TaskKey{Run: r.Run, ID: r.ID}
+	body := []byte{recordVersion}
+	body = binary.AppendUvarint(body, uint64(len(r.Inputs)))
+	for _, in := range r.Inputs {
+		body = appendInput(body, in, l.cfg.Self())
+	}
+	l.cfg.Tasks.Change(registry.EnterTask(k, registry.TaskRecord{Digest: r.Digest, Recipe: wire.AppendBytes(body, r.Body)}), func(e registry.TaskEntry, err error) {
+		switch {
+		case err != nil:
+			l.cfg.Log("a reference leaves before its task is recorded", "task", rec.Name(), "error", err)
+			l.recorded(rec, nil)
+		case e.Refused && e.Record.Digest != r.Digest:
+			l.recorded(rec, fmt.Errorf("%w: task %s (%s) was recorded with another function or other arguments", core.ErrNondeterministic, rec.Name(), r.ID))
+		case e.Refused: // another node is its submitter by now
+			l.recorded(rec, &elsewhere{e.Record})
+		default:
+			if c := rec.Future(); c != nil {
+				l.owns(k, rec, e.Record.Attempt, c)
+			}
+			if len(e.Record.Outcome) > 0 {
+				l.recorded(rec, &elsewhere{e.Record})
+				return
+			}
+			l.recorded(rec, nil)
+		}
+	})
+}
+
+// elsewhere says of a recipe that was to be recorded that its task has another submitter, or an outcome, in its record.
+type elsewhere struct{ record registry.TaskRecord }
+
+func (e *elsewhere) Error() string { return "the task is recorded already" }
+
+// Join implements taskengine.Joiner.
+func (l *Lineage) Join(rec *taskengine.Recipe, done func(core.Source, error)) {
+	l.record(rec, func(err error) {
+		known := (*elsewhere)(nil)
+		switch {
+		case !errors.As(err, &known):
+			done(nil, err)
+		case len(known.record.Outcome) > 0:
+			r := wire.NewReader(known.record.Outcome)
+			in, err := l.readInput(&r)
+			if err == nil {
+				err = in.err
+			}
+			done(&stored{&in}, err)
+		default:
+			r, err := rec.Recording()
+			if err != nil {
+				done(nil, nil)
+				return
+			}
+			l.Succeed(r.Run, r.ID, nil, done)
+		}
+	})
+}
+
+// recorded ends the recording of a recipe.
+func (l *Lineage) recorded(rec *taskengine.Recipe, err error) {
+	l.mu.Lock()
+	waiting := l.entering[rec]
+	delete(l.entering, rec)
+	l.mu.Unlock()
+	for _, done := range waiting {
+		done(err)
+	}
+}
+
+// tell has the outcome of c, a recorded task that has settled with what travels along, recorded: no node learns of an
+// outcome that the next submitter would not know.
+func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error)) {
+	k := registry.TaskKey{Run: rec.Run(), ID: c.ID()}
+	l.mu.Lock()
+	t := l.own[k]
+	switch {
+	case t == nil || t.told:
+		var err error
+		if t != nil {
+			err = t.err
+		}
+		l.mu.Unlock()
+		done(err)
+		return
+	case t.waiting != nil:
+		t.waiting = append(t.waiting, done)
+		l.mu.Unlock()
+		return
+	}
+	t.waiting = []func(error){done}
+	l.mu.Unlock()
+	out, err := appendOutcome(nil, c, l.cfg.Self())
+	if err != nil { // it cannot travel either
+		l.told(t, nil)
+		return
+	}
+	l.cfg.Tasks.Change(registry.SettleTask(k, rec.Submission(), out), func(e registry.TaskEntry, err error) {
+		switch {
+		case err != nil:
+			l.cfg.Log("an outcome is told before it is recorded", "task", rec.Name(), "error", err)
+			l.told(t, nil)
+		case e.Refused && e.Exists:
+			l.told(t, fmt.Errorf("%w: task %s has another submitter by now, %s", core.ErrObjectLost, rec.Name(), e.Record.Submitter))
+		default:
+			l.told(t, nil)
+		}
+	})
+}
+
+// told ends tell.
+func (l *Lineage) told(t *task, err error) {
+	l.mu.Lock()
+	waiting := t.waiting
+	t.waiting, t.told, t.err = nil, true, err
+	l.mu.Unlock()
+	for _, done := range waiting {
+		done(err)
+	}
+}
+
+// recordVersion is the first byte of what this package puts into the record of a task.
+const recordVersion = 1
+
+// Forms of an input, and of an outcome.
+const (
+	inputGone  byte = iota // why
+	inputTask              // the run and the id of a recorded task
+	inputOther             // id and owner of a value that is not made again
+	inputValue             // id, the value, and what it refers to
+	inputError             // id and the failure
+)
+
+// appendInput appends what another node needs to find the input of a recorded task.
+func appendInput(dst []byte, in taskengine.Input, self core.NodeKey) []byte {
+	if in.Recipe != nil && in.Recipe.Run() != 0 {
+		return wire.AppendID(binary.AppendUvarint(append(dst, inputTask), in.Recipe.Run()), in.Recipe.ID())
+	}
+	if in.Future == nil {
+		return wire.AppendBytes(append(dst, inputGone), in.Name)
+	}
+	return appendFuture(dst, in.Future, self)
+}
+
+func appendFuture(dst []byte, c *core.Future, self core.NodeKey) []byte {
+	if !c.Settled() || c.Object() || c.Absent() {
+		run, id := refs.RecordedAs(c)
+		if run != 0 {
+			return wire.AppendID(binary.AppendUvarint(append(dst, inputTask), run), id)
+		}
+		owner := self
+		if s := refs.RemoteOf(c); s != nil {
+			owner = s.Owner
+		}
+		return wire.AppendNode(wire.AppendID(append(dst, inputOther), id), owner)
+	}
+	out, err := appendOutcome(dst, c, self)
+	if err != nil {
+		return wire.AppendBytes(append(dst, inputGone), err.Error())
+	}
+	return out
+}
+
+// appendOutcome appends the outcome of a settled future whose value is here.
+func appendOutcome(dst []byte, c *core.Future, self core.NodeKey) ([]byte, error) {
+	if err := c.Pin(); err != nil {
+		return dst, err
+	}
+	defer c.Unpin()
+	v, err := c.Outcome()
+	if err != nil {
+		return wire.AppendError(wire.AppendID(append(dst, inputError), c.ID()), err), nil
+	}
+	value := reflect.ValueOf(v).Elem()
+	plan, err := codec.PlanOf(value.Type())
+	if err != nil {
+		return dst, err
+	}
+	var inner []*core.Future
+	body, err := plan.Append(nil, value, &inner)
+	if err != nil {
+		return dst, err
+	}
+	dst = wire.AppendBytes(wire.AppendID(append(dst, inputValue), c.ID()), body)
+	dst = binary.AppendUvarint(dst, uint64(len(inner)))
+	for _, f := range inner {
+		dst = appendFuture(dst, f, self)
+	}
+	return dst, nil
+}

@@ -1,0 +1,213 @@
+package refs
+
+import (
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// Where the lineage of tasks is durable, a reference to a recorded task names the run of its record too. When its submitter
+// dies, who holds the reference finds the next submitter by that.
+
+// Lineage is what references need of the records of tasks.
+type Lineage interface {
+	// Find returns the future of a recorded task whose submitter this node is, nil when it is not.
+	Find(run uint64, id raysys.TaskID) *core.Future
+	// Succeed finds the submitter of a task after the death of one, which may become this node. done is called once, on any
+	// goroutine, with the Source of the outcome there, or with an error that matches cause where there is none.
+	Succeed(run uint64, id raysys.TaskID, cause error, done func(core.Source, error))
+}
+
+// SetLineage gives the references the records of tasks. It is called before the first connection.
+func (r *References) SetLineage(l Lineage) { r.lineage = l }
+
+// Dormant is the Work of a task that begins when its outcome is wanted.
+type Dormant interface{ Begin() }
+
+// begin has c begin where it waits for that.
+func begin(c *core.Future) {
+	if d, ok := c.Work().(Dormant); ok {
+		d.Begin()
+	}
+}
+
+// run is the run under which the task of the future is recorded, 0 where it is not.
+func (n named) run() uint64 {
+	if s := n.source(); s != nil {
+		return s.run.Load()
+	}
+	return core.RecordedUnder(n.future)
+}
+
+// source is the future of the submitter at another node, nil where it is of this one.
+func (n named) source() *RemoteSource {
+	if n.submitter != nil || n.submitted {
+		return n.submitter
+	}
+	return n.owner
+}
+
+// readRecorded reads a reference to a recorded task.
+func (p *Session) readRecorded(r *wire.Reader) (*core.Future, error) {
+	run := r.Uvarint()
+	form := r.Byte()
+	if r.Err() != nil || form == refInline || form == refRecorded {
+		return nil, wire.ErrCorrupt
+	}
+	c, err := p.readForm(r, form)
+	if err == nil && c != nil {
+		if s := namedBy(c).source(); s != nil {
+			s.run.Store(run)
+		}
+	}
+	return c, err
+}
+
+// succeed ends a wait for the submitter of a recorded task, which is dead.
+func (s *RemoteSource) succeed(end error, done func(core.Source, error)) {
+	l, run := s.refs.lineage, s.run.Load()
+	if l == nil || run == 0 || s.refs.mesh.Alive(s.Owner) {
+		done(nil, end)
+		return
+	}
+	if next := s.successor.Load(); next != nil {
+		done(*next, nil)
+		return
+	}
+	l.Succeed(run, s.id, end, func(next core.Source, err error) {
+		if err == nil {
+			s.successor.Store(&next) // which counts this node at the next submitter
+		}
+		done(next, err)
+	})
+}
+
+// claim has the tasks claimed whose submitter is dead and to which this node refers: what no node claims goes.
+func (r *References) claim(dead core.NodeKey) {
+	if r.lineage == nil {
+		return
+	}
+	for _, s := range r.imports.of(dead) {
+		s.succeed(nil, func(core.Source, error) {})
+	}
+}
+
+// adopted is the Source of a task that this node has submitted in the place of another.
+type adopted struct{ *localSource }
+
+// Here returns the Source of the outcome of c, a future of this node.
+func Here(c *core.Future) core.Source { return adopted{&localSource{future: c}} }
+
+// Fetch implements core.Source.
+func (s adopted) Fetch(into any, done func(error)) {
+	if _, ok := into.(*undecoded); ok {
+		done(&core.Elsewhere{Source: s.localSource})
+		return
+	}
+	begin(s.future)
+	s.localSource.Fetch(into, done)
+}
+
+// The questions of KindRecord.
+const (
+	recordFind byte = iota // run and id: the future of a task whose submitter is asked
+	recordNow              // the number of a future: record its task, and tell the run
+)
+
+// onRecord serves KindRecord.
+func (p *Session) onRecord(r *wire.Reader, to mesh.Reply) error {
+	op := r.Byte()
+	switch op {
+	case recordFind:
+		run, id := r.Uvarint(), r.ID()
+		if err := r.Err(); err != nil {
+			return err
+		}
+		var c *core.Future
+		if p.refs.lineage != nil {
+			c = p.refs.lineage.Find(run, id)
+		}
+		if c == nil {
+			to.Send(wire.AppendError(append(to.Head(), outcomeError), fmt.Errorf("%w by %s", errUnknownRef, p.refs.mesh.Self())))
+			return nil
+		}
+		out, err := p.AppendObject(append(to.Head(), outcomeForward), c)
+		if err != nil {
+			out = wire.AppendError(append(to.Head(), outcomeError), err)
+		}
+		to.Send(out)
+		return nil
+	case recordNow:
+		number := r.Uvarint()
+		if err := r.Err(); err != nil {
+			return err
+		}
+		c, gate := p.refs.exports.get(number), p.refs.job.Gate
+		if c == nil || gate == nil {
+			to.Send(wire.AppendUvarint(to.Head(), 0))
+			return nil
+		}
+		gate.Leave([]*core.Future{c}, func(error) { to.Send(wire.AppendUvarint(to.Head(), core.RecordedUnder(c))) })
+		return nil
+	}
+	return fmt.Errorf("%w: question %d about a recorded task", wire.ErrCorrupt, op)
+}
+
+// FindAt asks a node for the outcome of a task whose submitter it is.
+func (r *References) FindAt(k core.NodeKey, run uint64, id raysys.TaskID, done func(core.Source, error)) {
+	r.mesh.Connect(k, func(p *mesh.Peer, err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		p.Questions.Ask(wire.Requests, wire.KindRecord, func(dst []byte) []byte {
+			return wire.AppendID(wire.AppendUvarint(append(dst, recordFind), run), id)
+		}, func(in *wire.Reader, err error) error {
+			if err != nil {
+				done(nil, err)
+				return nil
+			}
+			src, err := Of(p).readAnswer(in, &RemoteSource{refs: r, Owner: k, id: id, borrow: &borrow{}})
+			if in, ok := src.(*inlineSource); ok && err == nil && in.err != nil {
+				done(nil, in.err)
+				return nil
+			}
+			done(src, err)
+			return err
+		})
+	})
+}
+
+// Unrecorded returns the submitter's future of c where that is of another node and its task is not known to be recorded.
+func Unrecorded(c *core.Future) *RemoteSource {
+	if s := namedBy(c).source(); s != nil && s.Number != 0 && s.run.Load() == 0 {
+		return s
+	}
+	return nil
+}
+
+// Record has the submitter record the task of s. done is called once, on any goroutine; the reference may be passed on then.
+func (s *RemoteSource) Record(done func()) {
+	s.refs.mesh.Reach(s.Owner, func(to *mesh.Questions) {
+		mesh.Ask(to, wire.Requests, wire.KindRecord, func(dst []byte) []byte {
+			return wire.AppendUvarint(append(dst, recordNow), s.Number)
+		}, func(in *wire.Reader) (uint64, error) { return in.Uvarint(), nil }, func(run uint64, err error) {
+			if err == nil && run != 0 {
+				s.run.Store(run)
+			}
+			done()
+		})
+	}, func(error) { done() })
+}
+
+// RecordedAs returns what names the task of c in its record: by the submitter's future where that is of another node.
+func RecordedAs(c *core.Future) (run uint64, id raysys.TaskID) {
+	n := namedBy(c)
+	if s := n.source(); s != nil {
+		return s.run.Load(), s.id
+	}
+	return core.RecordedUnder(n.future), n.future.ID()
+}

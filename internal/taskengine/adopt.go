@@ -1,0 +1,94 @@
+package taskengine
+
+import (
+	"fmt"
+	"reflect"
+	"weak"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// Adopted is a task that this node has taken over from a submitter that is dead. It is held: see Recipe.Begin.
+type Adopted struct {
+	Future *core.Future
+	Recipe *Recipe
+	settle func(value []byte, inputs []*core.Future) error
+}
+
+// adopter is the Impl of a task's entry.
+type adopter interface {
+	adopt(e *Engine, t *recordedTask, up core.RemoteSpec, attempt int, inputs []*core.Future) Adopted
+}
+
+// Adopt makes the task of a recording. inputs are futures for its inputs, and job is as in wire.Turns.
+func (e *Engine) Adopt(body []byte, submission uint32, inputs []*core.Future, job func(wire.JobKey) *core.Job) (a Adopted, err error) {
+	plan, err := recordedPlan()
+	if err != nil {
+		return a, err
+	}
+	var t recordedTask
+	if err := plan.Decode(body, reflect.ValueOf(&t).Elem(), nil); err != nil {
+		return a, fmt.Errorf("the record of a task: %w", err)
+	}
+	entry := e.cfg.Table.Lookup("task", t.Function)
+	var impl adopter
+	if entry != nil {
+		impl, _ = entry.Impl.(adopter)
+	}
+	if impl == nil {
+		return a, fmt.Errorf("%w: task %s, which a recording asks for, is not in this program", raysys.ErrUnknownFunc, t.Function)
+	}
+	r := wire.NewReader(t.Turn)
+	up, err := wire.ReadTurn(&r, job)
+	if err != nil {
+		return a, fmt.Errorf("the record of task %s: %w", t.Function, err)
+	}
+	up.Deadline = 0 // of a submitter that is dead
+	return impl.adopt(e, &t, up, t.Attempt+int(submission), inputs), nil
+}
+
+// adopt implements adopter.
+func (s *spec[A, R]) adopt(e *Engine, t *recordedTask, up core.RemoteSpec, attempt int, inputs []*core.Future) Adopted {
+	again := *s
+	t.Options.set(&again.opts)
+	n := newSpec(&again, nil)
+	rec := &recipe{spec: n, up: up, seq: t.Seq, byRef: t.ByRef, attempt: attempt, arg: t.Arg, weight: &weight{of: e.lineage}}
+	size := recipeSize + int64(len(t.Arg))
+	for _, c := range inputs {
+		rec.inputs = append(rec.inputs, input{held: c})
+	}
+	m := rec.blankLocked()
+	r := m.record.(*record[A, R])
+	rec.future = weak.Make(&r.Future)
+	rec.weight.of.enter(rec, size)
+	begin := func() {
+		if _, err := m.submit(); err != nil {
+			m.record.settleFailed(err)
+		}
+	}
+	rec.dormancy.begin.Store(&begin)
+	return Adopted{Future: &r.Future, Recipe: rec, settle: r.settleRecorded}
+}
+
+// Settle settles the task with a value that was recorded.
+func (a *Adopted) Settle(value []byte, inputs []*core.Future) error {
+	a.Recipe.dormancy.begin.Store(nil)
+	return a.settle(value, inputs)
+}
+
+// Fail settles the task with a failure that was recorded.
+func (a *Adopted) Fail(err error) {
+	a.Recipe.dormancy.begin.Store(nil)
+	a.Future.Fail(err)
+}
+
+func (r *record[A, R]) settleRecorded(value []byte, inputs []*core.Future) error {
+	v := r.Into()
+	if err := r.spec.res.Decode(value, reflect.ValueOf(v).Elem(), inputs); err != nil {
+		return fmt.Errorf("the recorded result of task %s: %w", r.Name(), err)
+	}
+	r.Resolve(*v)
+	return nil
+}

@@ -1,0 +1,238 @@
+package taskengine
+
+import (
+	"fmt"
+	"hash/fnv"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/codec"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// Where the lineage of tasks is durable, a recipe is recorded before a reference to its task leaves the node (package
+// lineage). So a recipe can be asked for while its task runs, and is more than a value's: it is the task's.
+//
+//	RecipeOf(c) ──► recipe ──► Recording: the bytes, and the inputs ──► the record of the task, in its shard
+//	                                                                          │ the submitter is dead
+//	the record, adopted ◄── Adopt ◄── the bytes, and futures of the inputs ◄──┘
+
+// Recipe is what it takes to run a task again: see recipe.
+type Recipe = recipe
+
+// recordable is the Work of a future whose recipe can be asked for at any time.
+type recordable interface {
+	// recipeNow returns the recipe, made now where the task has not settled; nil for a value that travels along. settling
+	// says that the task is about to settle.
+	recipeNow() (rec *recipe, settling bool)
+}
+
+// RecipeOf returns the recipe of a task of this node; nil for other work, and for a task that has settled with a value that
+// travels along. settling says that the task is about to settle: the recipe is asked for again then.
+func RecipeOf(c *core.Future) (rec *Recipe, settling bool) {
+	if w, ok := c.Work().(recordable); ok {
+		return w.recipeNow()
+	}
+	return nil, false
+}
+
+// argLocks guard the arguments of tasks whose recipes may be asked for: one goroutine encodes an argument while another
+// settles the task and drops it.
+var argLocks [256]sync.Mutex
+
+func argLock(c *core.Future) *sync.Mutex {
+	return &argLocks[uintptr(unsafe.Pointer(c))/64%uintptr(len(argLocks))]
+}
+
+// empty drops the argument.
+func (r *record[A, R]) empty() {
+	var zero A
+	if r.Future.Up().Job().Gate == nil {
+		r.arg = zero
+		return
+	}
+	mu := argLock(&r.Future)
+	mu.Lock()
+	r.arg = zero
+	r.Future.SetEmptied()
+	mu.Unlock()
+}
+
+// recipeNow implements recordable.
+func (r *record[A, R]) recipeNow() (*recipe, bool) {
+	if rec := recipeOf(&r.Future); rec != nil || r.Future.Settled() || !r.keepsRecipes() {
+		return rec, false
+	}
+	t := r.Future.TurnFor()
+	mu := argLock(&r.Future)
+	mu.Lock()
+	if r.Future.Emptied() {
+		mu.Unlock()
+		return recipeOf(&r.Future), !r.Future.Settled()
+	}
+	rec, _ := t.Recipe().(*recipe)
+	if rec != nil {
+		mu.Unlock()
+		return rec, false
+	}
+	rec, size := r.newRecipe(t)
+	t.SetRecipe(rec)
+	mu.Unlock()
+	rec.weight.of.enter(rec, size)
+	return rec, false
+}
+
+// recipeNow implements recordable: the node that submitted the task has its recipe.
+func (t *inboundTask[A, R]) recipeNow() (*recipe, bool) { return nil, false }
+
+// recordedTask is how a recipe is encoded.
+type recordedTask struct {
+	Function string
+	Turn     []byte // that submitted it: see wire.AppendTurn
+	Seq      uint64
+	Attempt  int
+	ByRef    bool
+	Arg      []byte
+	Options  recordedOptions
+}
+
+// recordedOptions are the options of a task without RetryIf, which is a function of the program.
+type recordedOptions struct {
+	CPU, GPU             float64
+	Memory               int64
+	Custom               map[string]float64
+	Retries              int
+	BackoffLo, BackoffHi int64 // nanoseconds
+	Deadline             int64
+	Detached             bool
+	Strategy             string
+	Labels               map[string]string
+}
+
+var recordedPlan = sync.OnceValues(func() (*codec.Plan, error) { return codec.PlanOf(reflect.TypeFor[recordedTask]()) })
+
+// Recording is a recipe, encoded.
+type Recording struct {
+	ID     raysys.TaskID
+	Run    uint64
+	Body   []byte
+	Digest uint64  // of function and argument
+	Inputs []Input // in the order of the recipe
+}
+
+// Input is one reference of a recorded argument.
+type Input struct {
+	Future *core.Future // nil where only the recipe is left, or nothing is
+	Recipe *Recipe      // of a task of this node
+	Name   string       // of what is gone
+}
+
+// Recording encodes the recipe.
+func (rec *Recipe) Recording() (r Recording, err error) {
+	rec.mu.Lock()
+	t := recordedTask{Function: rec.spec.function(), Seq: rec.seq, Attempt: rec.attempt, ByRef: rec.byRef, Arg: rec.arg, Options: rec.spec.recordedOptions()}
+	list, why := rec.inputs, rec.why
+	rec.mu.Unlock()
+	r.ID, r.Run = rec.id(), rec.up.Job.Run
+	if why != nil {
+		return r, unmade(t.Function, why)
+	}
+	if t.Turn, err = wire.AppendTurn(nil, core.NewRemote(rec.up)); err != nil {
+		return r, err
+	}
+	plan, err := recordedPlan()
+	if err != nil {
+		return r, err
+	}
+	if r.Body, err = plan.Append(nil, reflect.ValueOf(&t).Elem(), nil); err != nil {
+		return r, fmt.Errorf("record task %s: %w", t.Function, err)
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(t.Function + "\x00"))
+	_, _ = h.Write(t.Arg)
+	r.Digest = h.Sum64()
+	r.Inputs = make([]Input, len(list))
+	for i, in := range list {
+		r.Inputs[i] = Input{Future: in.held, Recipe: in.recipe, Name: in.name}
+		if in.held == nil && in.recipe == nil {
+			r.Inputs[i].Future = in.loose.Value()
+		}
+	}
+	return r, nil
+}
+
+// ID is that of the submission.
+func (rec *recipe) ID() raysys.TaskID { return rec.id() }
+
+// Future has the value, or shall have it; nil when nothing refers to it any more.
+func (rec *recipe) Future() *core.Future {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return rec.future.Value()
+}
+
+// Name is the task's function.
+func (rec *recipe) Name() string { return rec.spec.function() }
+
+// Run implements core.Recorded.
+func (rec *recipe) Run() uint64 { return rec.recorded.Load() }
+
+// SetRecorded notes that the recipe is recorded. forget is called, on the collector's goroutine or any other, when nothing
+// here can use the recipe any more.
+func (rec *recipe) SetRecorded(run uint64, attempt uint32, forget func()) {
+	rec.weight.forget.Store(&forget)
+	rec.submission.Store(attempt)
+	rec.recorded.Store(run)
+	rec.mu.Lock()
+	cut := rec.why != nil
+	rec.mu.Unlock()
+	if cut {
+		rec.weight.give()
+	}
+}
+
+// Submission is the number of this node among the submitters of the task, in its record.
+func (rec *recipe) Submission() uint32 { return rec.submission.Load() }
+
+// Begin has a task that was adopted begin: its outcome is wanted.
+func (rec *recipe) Begin() {
+	if begin := rec.begin.Swap(nil); begin != nil {
+		(*begin)()
+	}
+}
+
+// dormancy is what a recipe has from the record of its task.
+type dormancy struct {
+	recorded   atomic.Uint64          // the run under which it is recorded, 0 while it is not
+	submission atomic.Uint32          // of this node, in the record
+	begin      atomic.Pointer[func()] // of a task that was adopted and that nothing has waited for
+}
+
+// Begin implements refs.Dormant.
+func (r *record[A, R]) Begin() {
+	if rec := recipeOf(&r.Future); rec != nil {
+		rec.Begin()
+	}
+}
+
+// recordedOptions implements maker.
+func (s *spec[A, R]) recordedOptions() recordedOptions {
+	o := &s.opts
+	return recordedOptions{
+		CPU: o.Resources.CPU, GPU: o.Resources.GPU, Memory: o.Resources.Memory, Custom: o.Resources.Custom,
+		Retries: o.Retries, BackoffLo: int64(o.BackoffLo), BackoffHi: int64(o.BackoffHi), Deadline: int64(o.Deadline),
+		Detached: o.Detached, Strategy: o.Strategy, Labels: o.Labels,
+	}
+}
+
+// set changes options to those that were recorded.
+func (r *recordedOptions) set(o *core.Options) {
+	o.Resources = core.Resources{CPU: r.CPU, GPU: r.GPU, Memory: r.Memory, Custom: r.Custom}
+	o.Retries, o.BackoffLo, o.BackoffHi = r.Retries, time.Duration(r.BackoffLo), time.Duration(r.BackoffHi)
+	o.Deadline, o.Detached, o.Strategy, o.Labels = time.Duration(r.Deadline), r.Detached, r.Strategy, r.Labels
+}
