@@ -78,8 +78,11 @@ func (r *record[A, R]) keepRecipe() {
 	if rec == nil {
 		var size int64
 		rec, size = r.newRecipe(t)
-		t.SetRecipe(rec)
-		rec.weight.of.enter(rec, size)
+		if known := r.setRecipe(t, rec); known == rec {
+			rec.weight.of.enter(rec, size)
+		} else {
+			rec = known
+		}
 	}
 	if t.Effects() { // asked after the recipe was set: see passEffects
 		rec.cut(errEffects)
@@ -94,21 +97,31 @@ func (r *record[A, R]) keepsRecipes() bool {
 
 // newRecipe returns the recipe, and how many bytes it keeps.
 func (r *record[A, R]) newRecipe(t *core.Turn) (rec *recipe, size int64) {
+	rec, futures := r.recipeOfArgument(t)
+	return rec, rec.refersTo(futures)
+}
+
+// recipeOfArgument returns the recipe without its inputs, which are made of futures.
+func (r *record[A, R]) recipeOfArgument(t *core.Turn) (rec *recipe, futures []*core.Future) {
 	up := r.Future.Up()
 	rec = &recipe{
 		spec: r.spec, seq: r.Future.Seq(), attempt: t.Attempt(), future: weak.Make(&r.Future), weight: &weight{of: engineOf(up).lineage},
 		up: core.RemoteSpec{Job: up.Job(), Name: up.Name(), ID: up.ID(), Attempt: up.Attempt(), Values: up.Values()},
 	}
-	var futures []*core.Future
 	if d := r.deps(); d != nil && d.byRef != nil {
 		rec.byRef, futures = true, d.byRef
 	} else {
 		var err error
 		if rec.arg, err = r.spec.arg.Append(nil, reflect.ValueOf(&r.arg).Elem(), &futures); err != nil {
 			rec.why = fmt.Errorf("its argument cannot be encoded: %w", err)
-			return rec, recipeSize
+			return rec, nil
 		}
 	}
+	return rec, futures
+}
+
+// refersTo makes the inputs, and returns how many bytes the recipe keeps.
+func (rec *recipe) refersTo(futures []*core.Future) (size int64) {
 	size = recipeSize + int64(cap(rec.arg)) + int64(len(futures))*int64(unsafe.Sizeof(input{}))
 	rec.inputs = make([]input, len(futures))
 	var pins []*core.Future
@@ -122,7 +135,7 @@ func (r *record[A, R]) newRecipe(t *core.Turn) (rec *recipe, size int64) {
 	if pins != nil {
 		rec.weight.pins.Store(&pins)
 	}
-	return rec, size
+	return size
 }
 
 // inputOf says how a recipe refers to c, and how many bytes it keeps by that.

@@ -75,16 +75,27 @@ func (r *record[A, R]) recipeNow() (*recipe, bool) {
 		mu.Unlock()
 		return recipeOf(&r.Future), !r.Future.Settled()
 	}
-	rec, _ := t.Recipe().(*recipe)
-	if rec != nil {
-		mu.Unlock()
-		return rec, false
+	rec, futures := r.recipeOfArgument(t)
+	mu.Unlock() // before the recipes of the inputs are asked for, which takes the locks of others
+	size := rec.refersTo(futures)
+	known := r.setRecipe(t, rec)
+	if known == rec {
+		rec.weight.of.enter(rec, size)
 	}
-	rec, size := r.newRecipe(t)
+	return known, false
+}
+
+// setRecipe gives the task its recipe, unless it has one, and returns the one that it has.
+func (r *record[A, R]) setRecipe(t *core.Turn, rec *recipe) *recipe {
+	mu := argLock(&r.Future)
+	mu.Lock()
+	defer mu.Unlock()
+	if known, ok := t.Recipe().(*recipe); ok {
+		rec.weight.give()
+		return known
+	}
 	t.SetRecipe(rec)
-	mu.Unlock()
-	rec.weight.of.enter(rec, size)
-	return rec, false
+	return rec
 }
 
 // recipeNow implements recordable: the node that submitted the task has its recipe.
