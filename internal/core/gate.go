@@ -12,6 +12,8 @@ type Gate interface {
 type Recorded interface {
 	// Run is the run under which the recipe is recorded; 0 while it is not.
 	Run() uint64
+	// Told reports whether the outcome is in the record.
+	Told() bool
 }
 
 // RecordedUnder returns the run under which the recipe of c is recorded; 0 for work without one.
@@ -20,4 +22,10 @@ func RecordedUnder(c *Future) uint64 {
 		return r.Run()
 	}
 	return 0
+}
+
+// Untold reports whether c is the future of a recorded task whose outcome is not in the record: no other node may learn it.
+func Untold(c *Future) bool {
+	r, ok := c.Recipe().(Recorded)
+	return ok && r.Run() != 0 && !r.Told()
 }

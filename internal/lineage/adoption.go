@@ -159,6 +159,7 @@ func (a *adoption) adopt(rec registry.TaskRecord) {
 				t.Fail(err)
 			}
 		}
+		t.Recipe.SetTold()
 	}
 	l.owns(a.key, t.Recipe, rec.Attempt, t.Future)
 	a.end(l.cfg.Self(), refs.Here(t.Future), nil)

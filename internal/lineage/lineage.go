@@ -40,9 +40,7 @@ type Lineage struct {
 // task is a recorded task.
 type task struct {
 	future  weak.Pointer[core.Future]
-	told    bool          // its outcome is in the record, or cannot be
-	err     error         // why it must not be told
-	waiting []func(error) // for the outcome to be in the record; nil while it is not on its way
+	waiting []func(error) // for the outcome to be in the record; none while it is not on its way
 }
 
 var (

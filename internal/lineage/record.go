@@ -129,24 +129,22 @@ func (l *Lineage) recorded(rec *taskengine.Recipe, err error) {
 // tell has the outcome of c, a recorded task that has settled with what travels along, recorded: no node learns of an
 // outcome that the next submitter would not know.
 func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error)) {
+	if rec.Told() {
+		done(nil)
+		return
+	}
 	k := registry.TaskKey{Run: rec.Run(), ID: c.ID()}
 	l.mu.Lock()
 	t := l.own[k]
-	switch {
-	case t == nil || t.told:
-		var err error
-		if t != nil {
-			err = t.err
-		}
+	if t == nil { // another node is its submitter
 		l.mu.Unlock()
-		done(err)
+		done(nil)
 		return
-	case t.waiting != nil:
-		t.waiting = append(t.waiting, done)
+	}
+	if t.waiting = append(t.waiting, done); len(t.waiting) > 1 {
 		l.mu.Unlock()
 		return
 	}
-	t.waiting = []func(error){done}
 	l.mu.Unlock()
 	out, err := appendOutcome(nil, c, l.cfg.Self())
 	if err != nil { // it cannot travel either
@@ -157,12 +155,13 @@ func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error))
 		switch {
 		case err != nil:
 			l.cfg.Log("an outcome is told before it is recorded", "task", rec.Name(), "error", err)
-			l.told(t, nil)
 		case e.Refused && e.Exists:
-			l.told(t, fmt.Errorf("%w: task %s has another submitter by now, %s", core.ErrObjectLost, rec.Name(), e.Record.Submitter))
-		default:
-			l.told(t, nil)
+			err = fmt.Errorf("%w: task %s has another submitter by now, %s", core.ErrObjectLost, rec.Name(), e.Record.Submitter)
+			l.told(t, err)
+			return
 		}
+		rec.SetTold()
+		l.told(t, nil)
 	})
 }
 
@@ -170,7 +169,7 @@ func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error))
 func (l *Lineage) told(t *task, err error) {
 	l.mu.Lock()
 	waiting := t.waiting
-	t.waiting, t.told, t.err = nil, true, err
+	t.waiting = nil
 	l.mu.Unlock()
 	for _, done := range waiting {
 		done(err)

@@ -39,7 +39,7 @@ func (p *Session) appendRef(dst []byte, c *core.Future, refs wire.References) ([
 	if s, ok := core.SourceOf(c).(*inlineSource); ok && !c.Settled() {
 		return p.appendRelayed(dst, s, refs)
 	}
-	if c.Settled() && len(dst) < wire.InlineLimit {
+	if c.Settled() && len(dst) < wire.InlineLimit && !core.Untold(c) {
 		out, fits, err := p.appendInline(wire.AppendID(append(dst, refInline), c.ID()), c, refs)
 		if fits || err != nil {
 			return out, err

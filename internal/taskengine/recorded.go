@@ -193,6 +193,12 @@ func (rec *recipe) Name() string { return rec.spec.function() }
 // Run implements core.Recorded.
 func (rec *recipe) Run() uint64 { return rec.recorded.Load() }
 
+// Told implements core.Recorded, and SetTold notes it.
+func (rec *recipe) Told() bool { return rec.told.Load() }
+
+// SetTold notes that the outcome of the task is in its record.
+func (rec *recipe) SetTold() { rec.told.Store(true) }
+
 // SetRecorded notes that the recipe is recorded. forget is called, on the collector's goroutine or any other, when nothing
 // here can use the recipe any more.
 func (rec *recipe) SetRecorded(run uint64, attempt uint32, forget func()) {
@@ -221,6 +227,7 @@ func (rec *recipe) Begin() {
 type dormancy struct {
 	recorded   atomic.Uint64          // the run under which it is recorded, 0 while it is not
 	submission atomic.Uint32          // of this node, in the record
+	told       atomic.Bool            // the outcome is in the record
 	begin      atomic.Pointer[func()] // of a task that was adopted and that nothing has waited for
 }
 
