@@ -68,7 +68,7 @@ var (
 	})
 	// submits has its child known to a grain, and returns what comes of the child once its gate is open.
 	submits = tasks.DefineIn(table, "submits", func(ctx context.Context, gate string) (int, error) {
-		h := draw.With(on("w3")).Go(ctx, "open").Handle()
+		h := draw.With(on("w3")).Go(ctx, gate+" of the child").Handle()
 		if _, err := holderHold.With(on("w2")).Call(ctx, holders.Get("w2"), []raysys.Handle[int]{h}).Get(ctx); err != nil {
 			return 0, err
 		}
@@ -262,6 +262,7 @@ func TestJoined(t *testing.T) {
 	meet(t, f.nodes...)
 	r := submits.With(on("w1")).Go(sctx, gate)
 	settles(t, "the child is recorded", func() bool { return system.Recorded(f.node("w1"))+system.Recorded(spare) == 1 })
+	openGate(gate + " of the child")
 	told := summed(ctx, t, "w2")
 	if system.Recorded(spare) == 1 {
 		f.kill("spare")
