@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -338,7 +337,6 @@ func TestLineageFewest(t *testing.T) {
 				states[i], refs[i] = dropped, raysys.Ref[piece]{}
 			}
 		}
-		runtime.GC()
 		k.Advance(time.Second) // the tasks that no other waits for have ended
 		dead := map[raysys.NodeID]bool{}
 		killed := rapid.SliceOfNDistinct(rapid.IntRange(2, 4), 1, 3, rapid.ID).Draw(rt, "killed")

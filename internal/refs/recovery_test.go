@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
@@ -150,7 +151,7 @@ func at(i int) raysys.Option { return raysys.Label("at", fmt.Sprint(i)) }
 func cluster(t *testing.T, change func(i int, cfg *system.Config)) (*testkit.Cluster, context.Context) {
 	t.Helper()
 	made.take()
-	k := testkit.New(t, testkit.Table(table), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
+	k := testkit.New(t, testkit.Table(table), testkit.Nodes(3), testkit.TTL(10*time.Second), testkit.Each(func(i int, cfg *system.Config) {
 		cfg.Cluster.Labels = map[string]string{"at": fmt.Sprint(i)}
 		if change != nil {
 			change(i, cfg)
