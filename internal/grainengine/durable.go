@@ -243,12 +243,16 @@ func (a *activation) hookEnded(era uint64, err error) error {
 	return err
 }
 
-// flush has the replies removed that nobody can ask for any more, before the activation ends.
+// fewReplies is how many replies a grain may leave behind when its activation ends. They take less than the commit that
+// would remove them, of which a node that drains would make one for each of its grains.
+const fewReplies = 8
+
+// flush has the replies removed that nobody can ask for any more, before the activation ends, unless they are few.
 func (a *activation) flush() {
 	d := a.tenure.durable
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.forget) > 0 && !d.again.Load() && !a.tenure.stale.Load() {
+	if len(d.forget) > 0 && len(d.replies) > fewReplies && !d.again.Load() && !a.tenure.stale.Load() {
 		d.ended = append(d.ended, &endedTurn{})
 		a.commitLocked()
 	}

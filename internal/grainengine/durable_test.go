@@ -462,3 +462,20 @@ func TestDurableFormats(t *testing.T) {
 		t.Errorf("the reply to a driver of %v is kept for %v", a.Self(), owner)
 	}
 }
+
+// TestDurableTooLarge: a turn that leaves a State too large to be stored fails with its size and gives everything back.
+func TestDurableTooLarge(t *testing.T) {
+	v := newVaults(t)
+	a, b := v.net.add("a"), v.net.add("b")
+	ctx := a.context()
+	g := v.kind.Get("x")
+	v.net.put(idOf(g), b)
+	ends(t, ctx, v.both.Call(ctx, g, "rent"))
+	err := nodetest.Fails(t, ctx, v.both.Call(ctx, g, strings.Repeat("x", grains.MaxState)), raysys.ErrTooLarge)
+	if !strings.Contains(err.Error(), "notes") {
+		t.Errorf("the error does not name the State: %v", err)
+	}
+	wants(t, ctx, v.get.Call(ctx, g), 1)
+	ends(t, ctx, v.both.Call(ctx, g, "food"))
+	wants(t, ctx, v.get.Call(ctx, g), 2)
+}

@@ -52,3 +52,19 @@ func TokenOf(ctx context.Context) Token {
 	}
 	return a.tenure.token
 }
+
+// Forgotten returns how many replies of a durable grain's activation here may go, and are stored.
+func Forgotten(e *Engine, id ID) (n int) {
+	e.kinds.Range(func(_, v any) bool {
+		if k := v.(*boundKind); k.def.name == id.Kind {
+			if a, _ := k.lookup(id.Key); a != nil {
+				d := a.tenure.durable
+				d.mu.Lock()
+				n = len(d.forget)
+				d.mu.Unlock()
+			}
+		}
+		return true
+	})
+	return n
+}
