@@ -80,6 +80,16 @@ func TestKeyIsForgotten(t *testing.T) {
 		n, err := order.Call(ctx, g, 5).Get(ctx)
 		return err == nil && n == 15
 	})
+	wants(t, ctx, v.add.Call(ctx, g, 1), 16) // its commit removes what may go
+	v.net.store.mu.Lock()
+	defer v.net.store.mu.Unlock()
+	there := false
+	for id := range v.net.store.replies[idOf(g)] {
+		there = there || id.String() == keyedOrder17
+	}
+	if !there {
+		t.Error("the new reply went with the note that the old one may go")
+	}
 }
 
 // TestKeyTwiceAtOnce: of two calls with a key, from two nodes, one runs, and both get its outcome when it is stored.
