@@ -71,6 +71,17 @@ func (x *exchange) place(c *core.Future, w outboundTask) {
 	}
 }
 
+// sendAhead sends a task that makes a lost value again to a node that is full, or not: what fills it may be tasks which wait
+// for that value. It returns false when no node takes it now: then it waits as any task does.
+func (x *exchange) sendAhead(c *core.Future, w outboundTask) bool {
+	to, err := x.e.cfg.Place(w.request())
+	if err != nil || to == nil {
+		return false
+	}
+	_, p := x.e.peer(to)
+	return p != nil && x.sendTo(p, c, w)
+}
+
 // deferUnplaced keeps a task that has no node until the view changes.
 func (x *exchange) deferUnplaced(c *core.Future, w outboundTask) {
 	x.deferred.mu.Lock()

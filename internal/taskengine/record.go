@@ -360,6 +360,7 @@ func (r *record[A, R]) queueOrPlace(e *Engine) {
 	switch d := r.deps(); {
 	case d != nil && d.dataLocal.Load():
 		e.exchange().place(&r.Future, r)
+	case r.spec.remakes && r.spec.plain && e.cfg.Place != nil && e.exchange().sendAhead(&r.Future, r):
 	case r.spec.plain:
 		e.push(&r.Future)
 	case e.cfg.Place != nil && (d == nil || !d.stays):
