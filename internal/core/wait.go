@@ -116,13 +116,13 @@ func (s *selection[T, R]) wait(ctx context.Context, t *Turn, own bool) error {
 			break
 		}
 	}
-	open := make([]R, 0, len(s.refs)-len(s.ready))
+	open := make([]*Future, 0, len(s.refs)-len(s.ready))
 	for i, r := range s.refs {
 		if !s.got[i] {
-			open = append(open, r)
+			open = append(open, &futureOf(r).Future)
 		}
 	}
-	err := awaitMany[T](ctx, t, own, open, s.n-len(s.ready))
+	err := awaitMany(ctx, t, own, open, s.n-len(s.ready))
 	if bad := s.sweep(); bad != nil || len(s.ready) >= s.n && !errors.Is(err, ErrInvalidRef) {
 		return bad
 	}
@@ -166,13 +166,9 @@ func (k *counter) Resolved(*Waiter) {
 	}
 }
 
-func awaitMany[T any, R ~struct{ Link[T] }](ctx context.Context, t *Turn, own bool, refs []R, need int) error {
-	k := &counter{parker: &parker{poke: make(chan struct{}, 1)}, waiters: make([]Waiter, len(refs))}
+func awaitMany(ctx context.Context, t *Turn, own bool, futures []*Future, need int) error {
+	k := &counter{parker: &parker{poke: make(chan struct{}, 1)}, waiters: make([]Waiter, len(futures))}
 	k.left.Store(int32(need))
-	futures := make([]*Future, len(refs))
-	for i, r := range refs {
-		futures[i] = &futureOf(r).Future
-	}
 	defer func() {
 		for i := range k.waiters {
 			if c := k.waiters[i].future; c != nil {
