@@ -20,6 +20,11 @@ var acrossLighter = map[string]func(context.Context, Plan) (measured, error){
 	"lineage": func(ctx context.Context, p Plan) (measured, error) {
 		return lineage(ctx, p, chainsOfLineage{workers: 2, depth: 4, hold: time.Millisecond, tick: 300 * time.Millisecond, before: 2, dead: 1, after: 2})
 	},
+	"durable_grains": func(ctx context.Context, p Plan) (measured, error) {
+		return durableGrains(ctx, p, killedGrains{
+			workers: 3, killed: 2, grains: 40, pause: 20 * time.Millisecond, tick: 300 * time.Millisecond, before: 2, dead: 2, after: 2,
+		})
+	},
 	"tasks_50m": func(ctx context.Context, p Plan) (measured, error) {
 		p.Tasks = 20_000
 		return tasksInTenths(ctx, p)

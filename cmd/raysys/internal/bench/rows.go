@@ -217,6 +217,7 @@ func crossCatalogue() []Row {
 		},
 		localityRow(),
 		lineageRow(),
+		durableGrainsRow(),
 		manyTasksRow(),
 	}
 }
