@@ -98,7 +98,7 @@ func (a *adoption) claim() {
 		case err != nil:
 			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: who has its task now is not known: %w", raysys.ErrUnreachable, err))
 		case !e.Exists:
-			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: its task is not recorded", raysys.ErrObjectLost))
+			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: %w", raysys.ErrObjectLost, errUnrecorded))
 		case !e.Refused:
 			a.adopt(e.Record)
 		case e.Record.Submitter != l.cfg.Self() && l.cfg.Alive(e.Record.Submitter):
@@ -164,6 +164,8 @@ func (a *adoption) adopt(rec registry.TaskRecord) {
 	l.owns(a.key, t.Recipe, rec.Attempt, t.Future)
 	a.end(l.cfg.Self(), refs.Here(t.Future), nil)
 }
+
+var errUnrecorded = errors.New("its task is not recorded")
 
 var errVersion = errors.New("a newer node has recorded it: upgrade this node")
 

@@ -110,7 +110,13 @@ func (l *Lineage) Join(rec *taskengine.Recipe, done func(core.Source, error)) {
 				done(nil, nil)
 				return
 			}
-			l.Succeed(r.Run, r.ID, nil, done)
+			l.Succeed(r.Run, r.ID, nil, func(src core.Source, err error) {
+				if errors.Is(err, errUnrecorded) { // that submitter let go of it meanwhile: the task is this node's
+					l.Join(rec, done)
+					return
+				}
+				done(src, err)
+			})
 		}
 	})
 }

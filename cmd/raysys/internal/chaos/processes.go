@@ -107,9 +107,9 @@ func RunProcesses(t *testing.T, o Round, rep *Report, told func(string)) {
 	began := time.Now()
 	parts, vitals := define(core.DefaultTable)
 	p := testkit.Processes(t, o.Nodes, testkit.Seed(o.Seed), testkit.CPU(4), testkit.TTL(o.ttl()), testkit.Loose(),
-		testkit.Env(workerVariable+"=1", "RAYSYS_LOG=warn", "RAYSYS_OBJECT_MEMORY=16MiB"),
+		testkit.Env(workerVariable+"=1", "RAYSYS_LOG=warn", "RAYSYS_OBJECT_MEMORY=16MiB", "RAYSYS_LINEAGE=durable"),
 		testkit.EnvOf(func(i int) []string { return []string{"RAYSYS_LABELS=node=p" + strconv.Itoa(i)} }),
-		testkit.Config(system.Config{Cluster: &system.ClusterConfig{Name: "chaos"}}))
+		testkit.Config(system.Config{Cluster: &system.ClusterConfig{Name: "chaos"}, Lineage: system.LineageDurable}))
 	kv, err := consul.Open(consul.Config{Addresses: []string{p.Consul().Address()}, Prefix: "raysys/chaos/", Token: p.Consul().Token()})
 	if err != nil {
 		t.Fatal(err)

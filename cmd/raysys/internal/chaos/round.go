@@ -26,6 +26,9 @@ type Violation struct {
 // thinkTime is the unit of the pauses of clients.
 const thinkTime = 500 * time.Millisecond
 
+// drainLimit is how long the drain of a plan may take.
+const drainLimit = time.Minute
+
 // maxViolations bounds what one round reports: more of a kind say nothing new.
 const maxViolations = 10
 
@@ -52,7 +55,8 @@ type round struct {
 	last sync.Once     // of finish
 	wg   sync.WaitGroup
 	busy atomic.Int64 // clients in an operation
-	// doubt is how long a node may be dead for others before it and the test know: two leases.
+	// doubt is how long a node may have let go of what it had before the test knows: two leases after its death, or the drain
+	// that ends it.
 	doubt time.Duration
 
 	mu         sync.Mutex // guards the rest
@@ -68,7 +72,7 @@ type count struct {
 }
 
 func newRound(t testing.TB, on cluster, o Round) *round {
-	return &round{t: t, on: on, seed: o.Seed, over: make(chan struct{}), counts: map[string]*count{}, calm: time.Now(), doubt: 2 * o.ttl()}
+	return &round{t: t, on: on, seed: o.Seed, over: make(chan struct{}), counts: map[string]*count{}, calm: time.Now(), doubt: 2*o.ttl() + drainLimit}
 }
 
 // workload is one part of the program, with a model of what it may be told.

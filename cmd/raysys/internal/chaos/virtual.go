@@ -13,7 +13,7 @@ import (
 )
 
 // workloads make the parts of the program, each of which defines what it runs in the table.
-var workloads = []func(*raysys.Table) workload{registers, durables, trees, lineages, blobs, shelves}
+var workloads = []func(*raysys.Table) workload{registers, durables, trees, lineages, adoptions, blobs, shelves}
 
 // Round says what a round is made of. The same Round gives the same plan and the same draws of the clients.
 type Round struct {
@@ -144,7 +144,7 @@ func Run(t *testing.T, o Round, rep *Report) {
 	}
 	under := []testkit.Option{
 		testkit.Seed(o.Seed), testkit.Nodes(o.Nodes), testkit.Table(tb), testkit.TTL(o.ttl()), testkit.CPU(4), testkit.Loose(),
-		testkit.Each(func(_ int, cfg *system.Config) { cfg.Objects = objects }),
+		testkit.Each(func(_ int, cfg *system.Config) { cfg.Objects, cfg.Lineage = objects, system.LineageDurable }),
 	}
 	perform := func(k *testkit.Kit) {
 		began := time.Now()
