@@ -47,6 +47,7 @@ type Engine struct {
 	// On a node of a cluster:
 	peers     sync.Map // wire.Peer -> *peer
 	forwarded sync.Map // *core.Future -> *outboundCall, of calls whose record has none
+	held      heldCalls
 	draining  atomic.Bool
 	drained   chan struct{} // capacity 1: an activation or placement went while draining
 	releasing atomic.Int64  // placements that are being removed

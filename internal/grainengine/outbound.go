@@ -79,35 +79,6 @@ func shown(key string) string {
 
 const maxShown = 128
 
-// hold keeps a call here whose argument refers to what must not leave this node yet. It is sent when that may; its order
-// among the calls of its caller is that of those which wait for their arguments.
-func (o *outboundCall) hold() bool {
-	gate := o.call.future().Up().Job().Gate
-	if gate == nil || o.left.Load() {
-		return false
-	}
-	futures := o.call.references()
-	if len(futures) == 0 {
-		o.left.Store(true)
-		return false
-	}
-	const held, leaves = 1, 2
-	var state atomic.Int32
-	gate.Leave(futures, func(err error) {
-		o.left.Store(true)
-		if err != nil {
-			o.fail(fmt.Errorf("%s: argument: %w", o.name(), err))
-		}
-		if state.CompareAndSwap(0, leaves) || err != nil { // the caller goes on, or finds that it has failed
-			return
-		}
-		if err := o.kind.send(o.key, o.call, o); err != nil {
-			o.fail(fmt.Errorf("%s: %w", o.name(), err))
-		}
-	})
-	return state.CompareAndSwap(0, held)
-}
-
 // done forgets the outbound part: the call has settled, or is in a mailbox of this node.
 func (o *outboundCall) done() {
 	if o.side {

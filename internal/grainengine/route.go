@@ -140,8 +140,8 @@ func (k *boundKind) send(key string, c anyCall, o *outboundCall) error {
 		if o == nil {
 			o = k.outboundOf(key, c)
 		}
-		if o.hold() {
-			return nil
+		if held, err := o.hold(); held || err != nil {
+			return err
 		}
 		if ok, err := r.accept(o); ok {
 			return err
