@@ -14,8 +14,6 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-func durably(c *system.Config) { c.Lineage = system.LineageDurable }
-
 // holder is a grain that holds references to numbers and parcels.
 type holder struct {
 	numbers []raysys.Handle[int]
@@ -107,11 +105,11 @@ func openGate(name string) { close(gateOf(name)) }
 func newWill(t *testing.T) (f *fleet, sctx, ctx context.Context) {
 	t.Helper()
 	f = newFleet(t)
-	w1, _ := f.place("w1", system.Worker, durably)
-	w2, _ := f.place("w2", system.Worker, durably)
-	w3, _ := f.place("w3", system.Worker, durably)
-	s, sctx := f.place("s", system.Driver, durably)
-	d, ctx := f.place("d", system.Driver, durably)
+	w1, _ := f.place("w1", system.Worker)
+	w2, _ := f.place("w2", system.Worker)
+	w3, _ := f.place("w3", system.Worker)
+	s, sctx := f.place("s", system.Driver)
+	d, ctx := f.place("d", system.Driver)
 	meet(t, s, d, w1, w2, w3)
 	return f, sctx, ctx
 }
@@ -226,7 +224,7 @@ func TestAdoptedObject(t *testing.T) {
 	}
 	f.kill("s")
 	f.kill("w1")
-	f.place("w1", system.Worker, durably)
+	f.place("w1", system.Worker)
 	for _, at := range []raysys.NodeID{"w2", "w3"} {
 		if n := summed(ctx, t, at); n != 4 {
 			t.Errorf("%s has %d, want 4", at, n)
@@ -258,7 +256,7 @@ func TestRecordsGo(t *testing.T) {
 func TestJoined(t *testing.T) {
 	f, sctx, ctx := newWill(t)
 	gate := newGate()
-	spare, _ := f.join("spare", system.Worker, durably, func(c *system.Config) { c.Cluster.Labels = map[string]string{"node": "w1"} })
+	spare, _ := f.join("spare", system.Worker, func(c *system.Config) { c.Cluster.Labels = map[string]string{"node": "w1"} })
 	meet(t, f.nodes...)
 	r := submits.With(on("w1")).Go(sctx, gate)
 	settles(t, "the child is recorded", func() bool { return system.Recorded(f.node("w1"))+system.Recorded(spare) == 1 })

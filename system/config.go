@@ -51,7 +51,8 @@ type Config struct {
 	Grace time.Duration
 	// Objects says what the object store may use.
 	Objects ObjectConfig
-	// Lineage says what the node keeps to make a lost value again: LineageInMemory unless set.
+	// Lineage says what the node keeps to make a lost value again. Unless set it is LineageDurable in a cluster, and
+	// LineageInMemory alone.
 	Lineage Lineage
 	// LineageMemory bounds what that takes, in bytes: 256 MiB unless set. Beyond it the oldest recipes go.
 	LineageMemory int64

@@ -45,7 +45,11 @@ func (cfg *Config) completeLineage() error {
 	if cfg.LineageMemory < 0 {
 		errs = append(errs, fmt.Errorf("Config.LineageMemory is %d: give 0 (the default) or more", cfg.LineageMemory))
 	}
-	if cfg.Lineage == "" {
+	switch {
+	case cfg.Lineage != "":
+	case cfg.Cluster != nil:
+		cfg.Lineage = LineageDurable
+	default:
 		cfg.Lineage = LineageInMemory
 	}
 	if cfg.LineageMemory == 0 {

@@ -86,7 +86,7 @@ times before it was ever up for --settled ends the command, as does one whose se
 	flags.StringVar(&f.spill, "spill", "", "folder for values that memory has no room for, and for objects on disk (default: one in the folder for temporary files, gone with the process)")
 	flags.StringVar(&f.spillMax, "spill-max", "", "most that may lie there, such as 100GiB (default: what the disk has, less a reserve)")
 	flags.BoolVar(&f.noSharing, "no-sharing", false, "send values to other processes of this host instead of sharing memory with them")
-	flags.StringVar(&f.lineage, "lineage", "", "what the program keeps to make a lost value again: off, memory or durable (default memory)")
+	flags.StringVar(&f.lineage, "lineage", "", "what the program keeps to make a lost value again: off, memory or durable (default durable)")
 	flags.StringVar(&f.lineageMemory, "lineage-memory", "", "most that this may take, such as 1GiB or 2% (default 256MiB)")
 	flags.StringVar(&f.log, "log", "", "how much the program logs: debug, info, warn or error (default warn)")
 	flags.StringVar(&f.logFormat, "log-format", "", "form of its log: terminal (short, coloured) or json (default: terminal where this command writes to one)")
