@@ -75,20 +75,17 @@ func (o *Objects) recoverFile(v objectstore.Version, key string) {
 		o.store.Discard(v)
 		return
 	}
-	obj, err := o.store.Adopt(o.ctx, v, true)
-	for errors.Is(err, objectstore.ErrPresent) { // a reader here was faster, with the bytes of another node
-		if obj = o.store.Take(v.ID); obj != nil {
-			break
-		}
-		if !o.pause() { // they are still on their way, or went again
-			return
-		}
-		obj, err = o.store.Adopt(o.ctx, v, true)
-	}
+	adopted := false
+	obj, err := o.unlessPresent(v.ID, func() (*objectstore.Object, error) {
+		obj, err := o.store.Adopt(o.ctx, v, true)
+		adopted = err == nil
+		return obj, err
+	})
 	switch {
-	case err == nil:
+	case err != nil:
+	case adopted:
 		err = o.keepFile(key, obj, &a.Record)
-	case obj != nil:
+	default:
 		defer obj.Unpin()
 		if err = o.keepFile(key, obj, &a.Record); err == nil {
 			o.store.Discard(v) // not before there is another file
@@ -96,6 +93,23 @@ func (o *Objects) recoverFile(v objectstore.Version, key string) {
 	}
 	if err != nil && o.ctx.Err() == nil {
 		o.log.Warn("the file of an object is not offered again", zap.Stringer("object", v.ID), zap.Error(err))
+	}
+}
+
+// unlessPresent makes an object, or takes the one that a reader here has fetched meanwhile, from another node. What it takes
+// is pinned.
+func (o *Objects) unlessPresent(oid raysys.TaskID, make func() (*objectstore.Object, error)) (*objectstore.Object, error) {
+	for {
+		obj, err := make()
+		if !errors.Is(err, objectstore.ErrPresent) {
+			return obj, err
+		}
+		if obj = o.store.Take(oid); obj != nil {
+			return obj, nil
+		}
+		if !o.pause() { // the bytes are still on their way, or went again
+			return nil, raysys.ErrClosed
+		}
 	}
 }
 

@@ -63,7 +63,7 @@ func (o *Objects) restoreFile(key string, oid raysys.TaskID) error {
 		return list // with the owner; this node is left out
 	}}
 	v := objectstore.Version{ID: oid, Attempt: rec.Attempt, Size: rec.Size, Nonce: rec.Nonce}
-	obj, err := o.engine.Fetch(o.ctx, v, w, objectstore.Segment)
+	obj, err := o.unlessPresent(oid, func() (*objectstore.Object, error) { return o.engine.Fetch(o.ctx, v, w, objectstore.Segment) })
 	if err != nil {
 		return err
 	}
