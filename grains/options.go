@@ -68,7 +68,8 @@ func Mailbox(n int) Option {
 //   - So a turn may run more than once before it counts. It may submit tasks, but calls only methods that are ReadOnly, or
 //     Idempotent and not of a Durable kind: others fail with ErrDurableTurn. A Tell leaves once the turn is stored, at most
 //     once. Work over several Durable grains is a task that calls one after the other.
-//   - A result has at most MaxReply, and holds no references. The States that one turn changes have 128 KiB together.
+//   - A result has at most MaxReply, and holds no references. A disk that does not take a State which is an object fails
+//     all turns that share the commit.
 //
 // A reply is kept while the call may be made again: for a driver until it has it, or is gone; for a task, a grain, or a call
 // with a raysys.Key until KeepReplies is over. A grain keeps 4,096 of them, and 512 KiB, and fails further calls with

@@ -103,3 +103,18 @@ func (r retainer) Retain(id grainengine.ID, name string, refs []*core.Future, do
 func (r retainer) Restore(written []byte) ([]*core.Future, error) {
 	return r.n.objects.Restore(written)
 }
+
+// KeepState implements grainengine.Retainer.
+func (r retainer) KeepState(id grainengine.ID, name string, record []byte, done func([]byte, raysys.TaskID, error)) {
+	r.n.objects.KeepState(id, name, record, done)
+}
+
+// KeptState implements grainengine.Retainer.
+func (r retainer) KeptState(id grainengine.ID, name string, object raysys.TaskID, err error) {
+	r.n.objects.KeptState(id, name, object, err)
+}
+
+// FetchState implements grainengine.Retainer.
+func (r retainer) FetchState(id grainengine.ID, name string, written []byte, done func([]byte, error)) {
+	r.n.objects.FetchState(id, name, written, done)
+}

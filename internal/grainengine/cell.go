@@ -102,6 +102,9 @@ func (a *activation) load(cells []*cell) error {
 	if errors.Is(err, raysys.ErrMoved) {
 		a.goStale()
 	}
+	if err == nil {
+		err = a.fetch(cells, records)
+	}
 	if err != nil {
 		return fmt.Errorf("load state of %s/%s: %w", a.kind.def.name, a.key, err)
 	}
@@ -166,8 +169,16 @@ func (c *cell) moved(verb string) error {
 // write stores Value.
 func (c *cell) write(t *core.Turn) error {
 	data, err := c.seal()
-	if err == nil && len(data) > MaxState {
-		err = fmt.Errorf("%w: %d bytes encoded, and a State has at most %d", raysys.ErrTooLarge, len(data), MaxState)
+	if err == nil {
+		err = bounded(data)
+	}
+	if err == nil && len(data) > maxRecord {
+		var k keptState
+		if data, k, err = c.act.keep(c.def.name, data); err == nil {
+			err = c.save(t, data)
+			c.act.kept([]keptState{k}, err)
+			return err
+		}
 	}
 	if err != nil {
 		c.unsure = true

@@ -62,7 +62,7 @@ const (
 // size is about what the turn takes in a commit; key is that of the grain's records.
 func (t *endedTurn) size(key int) (n int) {
 	for _, s := range t.states {
-		n += len(s.Data) + len(s.Name) + key
+		n += recordSize(s.Data) + len(s.Name) + key
 	}
 	if t.reply != nil {
 		n += t.reply.size() + key
@@ -91,6 +91,9 @@ func (a *activation) restore(cells []*cell) error {
 	}
 	if errors.Is(err, raysys.ErrMoved) {
 		a.goStale()
+	}
+	if err == nil {
+		err = a.fetch(cells, r.States)
 	}
 	if err != nil {
 		return fmt.Errorf("restore %s: %w", id, err)
@@ -164,11 +167,11 @@ func (a *activation) changes() (list []StateChange, err error) {
 			}
 		case !bytes.Equal(data, c.last):
 			list = append(list, StateChange{c.def.name, data})
-			size += len(data)
+			size += min(len(data), asObject(data))
 		}
 	}
 	if size > maxCommit-MaxReply {
-		return nil, fmt.Errorf("%w: the turn changed States of %d bytes together, and a turn changes at most %d", raysys.ErrTooLarge, size, maxCommit-MaxReply)
+		return nil, fmt.Errorf("%w: the turn changed %d States, which refer to so many objects that one commit has no room for it", raysys.ErrTooLarge, len(list))
 	}
 	return list, nil
 }
@@ -218,8 +221,8 @@ func (c *cell) rollBack() error {
 // sealed is seal with its bound.
 func (c *cell) sealed() ([]byte, error) {
 	data, err := c.seal()
-	if err == nil && len(data) > MaxState {
-		err = fmt.Errorf("%w: %d bytes encoded, and a State has at most %d", raysys.ErrTooLarge, len(data), MaxState)
+	if err == nil {
+		err = bounded(data)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("write state %s: %w", c.name(), err)

@@ -16,8 +16,22 @@ import (
 	"github.com/raysys/raysys/internal/nodetest"
 )
 
-// diary is a durable grain that remembers which calls have counted.
-type diary struct{ calls grains.State[[]int] }
+// diary is a durable grain that remembers which calls have counted. Some of them leave a State that is an object.
+type diary struct {
+	calls grains.State[[]int]
+	photo grains.State[[]byte]
+}
+
+// photoOf is the size of the State that a call leaves; false where it leaves it as it is.
+func photoOf(n int) (size int, changes bool) {
+	switch n % 10 {
+	case 0:
+		return 150_000 + n, true
+	case 5:
+		return n, true
+	}
+	return 0, false
+}
 
 // TestDurableCallsCountOnce: with nodes that are killed and live on as zombies, links that break, grains that leave, and a
 // store whose answers get lost, a call that was answered counted once, one that failed at most once, and one that surely did
@@ -35,12 +49,16 @@ func durableStorm(t *testing.T, seed uint64, ops int) {
 	kind := grains.DefineIn[diary](tb, "diary", grains.Durable())
 	note := grains.Method(kind, "note", func(j *diary, _ context.Context, n int) (int, error) {
 		j.calls.Value = append(j.calls.Value, n)
+		if size, changes := photoOf(n); changes {
+			j.photo.Value = make([]byte, size)
+		}
 		if n%7 == 0 {
 			return 0, fmt.Errorf("%w: %d", errTorn, n)
 		}
 		return len(j.calls.Value) - 1, nil
 	}).With(raysys.Deadline(5 * time.Second))
 	list := grains.Method0(kind, "list", func(j *diary, _ context.Context) ([]int, error) { return j.calls.Value, nil }).ReadOnly()
+	photo := grains.Method0(kind, "photo", func(j *diary, _ context.Context) (int, error) { return len(j.photo.Value), nil }).ReadOnly()
 	quit := grains.Action0(kind, "quit", func(_ *diary, ctx context.Context) error { return grains.Deactivate(ctx) }).ReadOnly()
 
 	rnd := rand.New(rand.NewPCG(seed, 1))
@@ -109,11 +127,18 @@ func durableStorm(t *testing.T, seed uint64, ops int) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		want := 0
 		for i, n := range calls {
+			if size, changes := photoOf(n); changes {
+				want = size
+			}
 			count[n]++
 			if a := answers[n]; a.err == nil && a.at != i {
 				t.Errorf("call %d is number %d, and its reply says %d", n, i, a.at)
 			}
+		}
+		if size, err := photo.Call(ctx, kind.Get(fmt.Sprint(k))).Get(ctx); err != nil || size != want {
+			t.Errorf("the photo of diary %d has %d bytes, %v; the last call that counted left %d", k, size, err, want)
 		}
 	}
 	for n := 1; n <= ops; n++ {

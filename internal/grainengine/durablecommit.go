@@ -41,6 +41,9 @@ func (a *activation) conclude(t *endedTurn, era uint64) {
 	}
 	a.commitLocked()
 	d.mu.Unlock()
+	if t.large() { // the turns that follow would fill the memory with versions of the State
+		d.settled()
+	}
 }
 
 // commitLocked has the turns that have ended committed. The caller has d.mu locked.
@@ -83,7 +86,7 @@ func (w *committer) Run() {
 		}
 		c := d.takeLocked(time.Now(), a.recordKey())
 		d.mu.Unlock()
-		version, err := a.store(&c)
+		version, err := a.commit(&c)
 		if err != nil {
 			a.discard(err)
 			continue

@@ -26,6 +26,7 @@ type fakeNet struct {
 	t     testing.TB
 	table *raysys.Table
 	store *fakeStore
+	keeps *fakeKeeper
 	job   raysys.JobID
 
 	mu      sync.Mutex // guards the rest
@@ -55,6 +56,7 @@ func newNet(t testing.TB, table *raysys.Table) *fakeNet {
 
 func emptyNet(table *raysys.Table) *fakeNet {
 	net := &fakeNet{table: table, places: map[grainengine.ID]grainengine.Place{}, counts: map[string]int{}, job: raysys.JobID{Hi: 1, Lo: 2}}
+	net.keeps = &fakeKeeper{net: net, objects: map[raysys.TaskID][]byte{}, open: map[raysys.TaskID]bool{}}
 	net.store = &fakeStore{
 		net: net, records: map[storeKey]grainengine.Record{}, counters: map[grainengine.ID]fakeCounter{},
 		replies: map[grainengine.ID]map[raysys.TaskID][]byte{},
@@ -140,7 +142,7 @@ func (net *fakeNet) make(name string, driver bool, change func(*grainengine.Conf
 	cfg := grainengine.Config{
 		Actors: n.actors, Pool: n.pool, Table: net.table, CPUs: 2, Now: n.wheel.Now, Rough: n.wheel.Now, Unseen: n.job.Unseen,
 		Hooks:   core.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
-		Cluster: n, States: fakeStates{n}, Hosts: !driver,
+		Cluster: n, States: fakeStates{n}, Retainer: net.keeps, Hosts: !driver,
 	}
 	change(&cfg)
 	n.engine = grainengine.NewEngine(cfg)

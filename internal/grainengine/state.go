@@ -10,7 +10,7 @@ import (
 )
 
 // MaxState is the most that one State holds, encoded: grains.MaxState, as the compiler sees to in package grains.
-const MaxState = 128 << 10
+const MaxState = 64 << 20
 
 // StateLink ties a grains.State to the engine. A State is a struct of two fields, its Value and an embedded StateLink:
 // by the promoted methods the engine finds and fills it, out of sight of go doc.

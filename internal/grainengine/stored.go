@@ -13,13 +13,16 @@ import (
 //
 //	format 1 | fingerprint of T, 8 bytes little-endian | T by the codec, which has a version of its own
 //	format 2 | fingerprint | objects retained: count, ids | references: length, as the Retainer wrote them | T
+//	format 3 | fingerprint | objects retained: count, ids | the object, as the Retainer wrote it
 //
-// the second where T can hold references. The fingerprint says which version of the type wrote it. It decides nothing:
+// the second where T can hold references; the third where the record would be too large: its object has a record of
+// format 1 or 2, and is the first of those retained (large.go). The fingerprint says which version of the type wrote it. It decides nothing:
 // fields may be added and taken away, and what was stored under another fingerprint is read by field names (rule C4).
 // It is for the message when that fails.
 const (
 	recordFormat  = 1
 	recordRetains = 2
+	recordLarge   = 3
 	recordHead    = 1 + 8
 )
 
@@ -32,6 +35,17 @@ type Retainer interface {
 	Retain(id ID, name string, refs []*core.Future, done func(written []byte, ids []raysys.TaskID, err error))
 	// Restore reads what Retain wrote.
 	Restore(written []byte) ([]*core.Future, error)
+	// KeepState makes an object of the record of a State that is too large for the store, and returns when it is in files of
+	// two nodes, or of one where there is no other. written is what FetchState needs to find it on any node, object its id.
+	// The object stays until a version of the State is stored that does not list it.
+	KeepState(id ID, name string, record []byte, done func(written []byte, object raysys.TaskID, err error))
+	// KeptState tells what became of the first version of the State that lists the object: it was stored, where err is nil;
+	// where err matches raysys.ErrOutcomeUnknown, raysys.ErrMoved or ErrETag it may have been; else it was not, and the object
+	// goes. Each KeepState that succeeded is followed by KeptState.
+	KeptState(id ID, name string, object raysys.TaskID, err error)
+	// FetchState reads what KeepState wrote. It fails with raysys.ErrObjectLost where no node has it any more, and with
+	// raysys.ErrUnreachable while one that may have it is away.
+	FetchState(id ID, name string, written []byte, done func(record []byte, err error))
 }
 
 // sealRecord encodes v. written and ids are the Retainer's, for the references in v.
@@ -46,26 +60,35 @@ func sealRecord(v anyValue, data, written []byte, ids []raysys.TaskID) ([]byte, 
 	}
 	out := binary.LittleEndian.AppendUint64([]byte{format}, p.Fingerprint())
 	if p.HasRefs() {
-		out = binary.AppendUvarint(out, uint64(len(ids)))
-		for _, id := range ids {
-			out = wire.AppendID(out, id)
-		}
-		out = wire.AppendBytes(out, written)
+		out = wire.AppendBytes(appendRetained(out, ids), written)
 	}
 	return append(out, data...), nil
 }
 
 // Retained lists the objects that a stored State retains.
-func Retained(record []byte) (ids []raysys.TaskID) {
-	if len(record) < recordHead || record[0] != recordRetains {
+func Retained(record []byte) []raysys.TaskID {
+	if len(record) < recordHead || record[0] != recordRetains && record[0] != recordLarge {
 		return nil
 	}
 	r := wire.NewReader(record[recordHead:])
-	for range r.Count(16) {
-		ids = append(ids, r.ID())
-	}
+	ids := readRetained(&r)
 	if r.Err() != nil {
 		return nil
+	}
+	return ids
+}
+
+func appendRetained(dst []byte, ids []raysys.TaskID) []byte {
+	dst = wire.AppendUvarint(dst, uint64(len(ids)))
+	for _, id := range ids {
+		dst = wire.AppendID(dst, id)
+	}
+	return dst
+}
+
+func readRetained(r *wire.Reader) (ids []raysys.TaskID) {
+	for range r.Count(16) {
+		ids = append(ids, r.ID())
 	}
 	return ids
 }
@@ -81,9 +104,7 @@ func openRecord(data []byte, v anyValue, h Retainer) error {
 	case recordFormat:
 	case recordRetains:
 		r := wire.NewReader(body)
-		for range r.Count(16) {
-			r.ID()
-		}
+		readRetained(&r)
 		written := r.Bytes()
 		body = r.Rest()
 		if err := r.Err(); err != nil {
@@ -97,7 +118,7 @@ func openRecord(data []byte, v anyValue, h Retainer) error {
 			return fmt.Errorf("stored references: %w", err)
 		}
 	default:
-		return fmt.Errorf("stored in format %d, and this program knows %d and %d: it was written by a newer version", data[0], recordFormat, recordRetains)
+		return fmt.Errorf("stored in format %d, and this program knows %d to %d: it was written by a newer version", data[0], recordFormat, recordLarge)
 	}
 	p, err := v.plan()
 	if err != nil {

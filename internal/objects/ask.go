@@ -27,12 +27,14 @@ const (
 	opCopyFile objectOp = 6
 	// opRestore: by the record of a name this node has a file of the object. If it has lost that, it makes another.
 	opRestore objectOp = 7
+	// opCopyState: keep a copy of the asker's object in a file for the State whose key is given.
+	opCopyState objectOp = 8
 )
 
 // objectRequest says on which object an operation is done.
 type objectRequest struct {
 	oid  raysys.TaskID
-	key  string // copy: of the record of the object's name, empty for none; retain: of the State's record; restore: of the name
+	key  string // copy: of the record of the object's name, empty for none; retain, copy for a State: of the State's record; restore: of either
 	file bool   // copy: in a file too; it is another operation on the wire
 }
 
@@ -75,6 +77,9 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 		request.file = op == opCopyFile
 		cp := o.kept.copyAsked(o.ctx, p.Key(), request) // before Serve returns: the peer's next frame may be an opFree for it
 		o.runner.Background(func() { answer(to, objectReply{}, o.keepCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
+	case opCopyState:
+		cp := o.kept.copyAsked(o.ctx, p.Key(), request)
+		o.runner.Background(func() { answer(to, objectReply{}, o.keepStateCopy(cp)) }, func(err error) { o.kept.copyAnswered(cp); to.Fail(err) })
 	case opFree:
 		o.dropCopy(request.oid)
 		answer(to, objectReply{}, nil)

@@ -28,8 +28,10 @@ const atOnce = 8
 type evacuation struct {
 	future  *core.Future // nil for a copy
 	object  *objectstore.Object
-	names   []string       // keys of the directory
-	states  []string       // keys of States
+	names   []string // keys of the directory
+	states  []string // keys of States that refer to it
+	state   string   // key of the State that it is
+	files   []raysys.NodeID
 	holders []core.NodeKey // nodes that hold references to it
 }
 
@@ -170,9 +172,12 @@ func (o *Objects) evacuations() []*evacuation {
 			list = append(list, e)
 		}
 		for key := range k.keys {
-			if isName(key) {
+			switch {
+			case isName(key):
 				e.names = append(e.names, key)
-			} else {
+			case k.state != nil:
+				e.state, e.files = key, k.files
+			default:
 				e.states = append(e.states, key)
 			}
 		}
@@ -194,6 +199,14 @@ func (o *Objects) evacuate(ctx context.Context, e *evacuation) error {
 	slices.SortStableFunc(targets, func(a, b core.NodeKey) int {
 		return boolOrder(slices.Contains(e.holders, b), slices.Contains(e.holders, a))
 	})
+	stays := false // another node has a file of the State
+	if e.state != "" {
+		targets = slices.DeleteFunc(targets, func(k core.NodeKey) bool {
+			has := slices.Contains(e.files, k.Node)
+			stays = stays || has
+			return has
+		})
+	}
 	var errs []error
 	for _, k := range targets {
 		err := o.leaveTo(ctx, k, oid, e)
@@ -207,6 +220,9 @@ func (o *Objects) evacuate(ctx context.Context, e *evacuation) error {
 		if ctx.Err() != nil {
 			break
 		}
+	}
+	if stays {
+		return nil
 	}
 	if errs == nil {
 		return fmt.Errorf("%w: no other node keeps objects", raysys.ErrNoCapacity)
@@ -260,7 +276,12 @@ func (o *Objects) leaveTo(ctx context.Context, to core.NodeKey, oid raysys.TaskI
 			return err
 		}
 	}
-	if len(e.states) > 0 && len(e.holders) == 0 { // from now on its States say how long the copy stays
+	if e.state != "" {
+		if err := ask(opCopyState, e.state); err != nil {
+			return err
+		}
+	}
+	if (len(e.states) > 0 || e.state != "") && len(e.holders) == 0 { // from now on its States say how long the copy stays
 		return ask(opFree, "")
 	}
 	return nil

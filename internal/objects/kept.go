@@ -31,7 +31,9 @@ type reasons struct {
 	pending      map[string]*pendingName // of the names in keys: those that the directory is not known to have yet
 	forOwner     bool                    // the owner asked this node to keep a copy
 	replicas     []core.NodeKey          // at the owner: the nodes that keep copies
-	files        []raysys.NodeID         // with OnDisk: the nodes that have a file
+	files        []raysys.NodeID         // with OnDisk, and of a State: the nodes that have a file
+	state        *retention              // the object is a State: why it is kept
+	writing      bool                    // at the node that writes the State: it is open whether a record will list the object
 	unreferenced bool                    // no reference here stands for the object
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/runner"
 )
 
 // Recover looks at the files that earlier incarnations of this node left, and asks the directory about each: it offers
@@ -71,7 +72,7 @@ func (o *Objects) recoverFile(v objectstore.Version, key string) {
 		return
 	}
 	if !a.Exists || !a.Record.Same(&registry.Record{ID: v.ID, Attempt: v.Attempt, Nonce: v.Nonce, Size: v.Size}) {
-		o.log.Info("the file of an object is deleted: its name was forgotten, or stands for another object", zap.Stringer("object", v.ID))
+		o.log.Info("the file of an object is deleted: its name was forgotten, or its name or State stands for another object", zap.Stringer("object", v.ID))
 		o.store.Discard(v)
 		return
 	}
@@ -113,10 +114,16 @@ func (o *Objects) unlessPresent(oid raysys.TaskID, make func() (*objectstore.Obj
 	}
 }
 
-// findNamed returns the record of a name, as soon as the directory answers; false when the node ends before.
+// findNamed returns the record of a name or of a State, as soon as the directory answers; false when the node ends before.
 func (o *Objects) findNamed(key string) (registry.Entry, bool) {
 	for {
-		a, err := o.files.Directory.FindWait(o.ctx, key)
+		a, err := runner.Wait(o.ctx, func(done func(registry.Entry, error)) {
+			if isState(key) {
+				o.lastRecord(key, done) // behind the commits that an earlier incarnation of this node has asked for
+				return
+			}
+			o.files.Directory.Find(key, done)
+		})
 		switch {
 		case o.ctx.Err() != nil:
 			return a, false
@@ -147,6 +154,9 @@ func (o *Objects) pause() bool {
 // answer it tries again. When the name stands for another object by now the file is deleted.
 func (o *Objects) keepFile(key string, obj *objectstore.Object, rec *registry.Record) error {
 	oid := obj.ID()
+	if isState(key) {
+		return o.keepStateFile(key, obj, rec)
+	}
 	if o.dir == nil {
 		o.keepLocalFile(key, obj, rec)
 		return nil
@@ -227,7 +237,7 @@ func (kept *keptObjects) filesOf(node raysys.NodeID) map[raysys.TaskID]string {
 		if !slices.Contains(k.files, node) {
 			continue
 		}
-		if key := k.nameKey(); key != "" {
+		if key := k.fileKey(); key != "" {
 			list[oid] = key
 		}
 	}
@@ -243,8 +253,11 @@ func (kept *keptObjects) noteFiles(oid raysys.TaskID, rec *registry.Record) {
 	}
 }
 
-// nameKey returns the key of an object's name; empty when it has none. keptObjects.mu is held.
-func (k *reasons) nameKey() string {
+// fileKey returns the key of an object's name, or of the State that it is; empty when it has none. keptObjects.mu is held.
+func (k *reasons) fileKey() string {
+	if k.state != nil {
+		return k.state.key
+	}
 	for key := range k.keys {
 		if isName(key) {
 			return key

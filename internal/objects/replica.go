@@ -143,6 +143,10 @@ func (o *Objects) dropCopy(oid raysys.TaskID) {
 	kept.mu.Unlock()
 	o.unkeep(oid, func(k *reasons) {
 		k.forOwner = false
+		if r := k.state; r != nil && !r.written.Load() { // its owner knows that no record will list it
+			r.over.Store(true)
+			delete(k.keys, r.key)
+		}
 		for key, p := range k.pending { // the owner will not enter the name now
 			o.clock.ClearAlarm(&p.alarm)
 			delete(k.pending, key)

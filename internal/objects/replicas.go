@@ -57,13 +57,26 @@ func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future
 	return kept, nil
 }
 
+// others counts the other workers that stay, those that do not answer included.
+func (o *Objects) others() (n int) {
+	for _, m := range o.view().Nodes() {
+		if keepsObjects(m) && !m.Info.Draining && mesh.KeyOf(m) != o.self() {
+			n++
+		}
+	}
+	return n
+}
+
+// keepsObjects reports whether a node keeps copies for others.
+func keepsObjects(n member.Node) bool { return n.Info.Role != member.Driver || n.Info.Serves }
+
 // candidates lists the other workers that stay, in an order that differs from object to object.
 func (o *Objects) candidates(oid raysys.TaskID) []core.NodeKey {
 	rank := map[core.NodeKey]uint64{}
 	var keys []core.NodeKey
 	for _, n := range o.view().Nodes() {
 		k := mesh.KeyOf(n)
-		if (n.Info.Role != member.Driver || n.Info.Serves) && !n.Info.Draining && !n.Suspect && k != o.self() {
+		if keepsObjects(n) && !n.Info.Draining && !n.Suspect && k != o.self() {
 			rank[k] = (fnv1a(string(k.Node)) ^ oid.Hi ^ oid.Lo) * 0x9e3779b97f4a7c15
 			keys = append(keys, k)
 		}

@@ -48,6 +48,11 @@ type retention struct {
 	looked  atomic.Bool
 	written atomic.Bool
 	alarm   core.Alarm
+
+	// Of an object that is the State itself (stateretention.go):
+	writer core.NodeKey // the node of KeepState; zero for other objects
+	late   bool
+	over   atomic.Bool
 }
 
 // seen takes an answer about the State's record: the record as it is at first, then each change of it.
@@ -55,9 +60,11 @@ func (r *retention) seen(a registry.Entry, err error) {
 	o := r.o
 	listed := slices.Contains(a.Held, r.oid)
 	switch {
-	case o.ctx.Err() != nil:
+	case o.ctx.Err() != nil || r.over.Load():
 	case err != nil:
 		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.record(r.key, store.Version{}, false, r.seen) }})
+	case r.writer != core.NodeKey{}:
+		r.seenOwn(a, listed)
 	case listed || !r.looked.Swap(true):
 		if listed && !r.written.Swap(true) {
 			o.clock.ClearAlarm(&r.alarm)
@@ -83,6 +90,16 @@ func (r *retention) end() {
 			delete(k.keys, r.key)
 		}
 	})
+}
+
+// lastRecord asks for a State's record behind all commits that its leader was asked for before.
+func (o *Objects) lastRecord(key string, done func(registry.Entry, error)) {
+	reg, err := o.records()
+	if err != nil {
+		done(registry.Entry{}, err)
+		return
+	}
+	reg.FindLast(key, done)
 }
 
 // record asks for a State's record, with wait once it has another version than seen.

@@ -43,19 +43,24 @@ func (o *Objects) NewSource(at *refs.RemoteSource, d refs.Description) core.Sour
 
 func (o *Objects) newSource(at *refs.RemoteSource, d refs.Description) *objectSource {
 	s := &objectSource{Description: d, at: at, o: o}
-	o.kept.mu.Lock() // keptObjects.drop ends the object before this need, or sees it
-	if k := o.kept.byID[d.OID]; k != nil {
-		k.unreferenced = false
-	}
-	o.mu.Lock()
-	o.needs[d.OID] = need{o.needs[d.OID].count + 1, d.Owner, max(d.Size, o.needs[d.OID].size)}
-	o.mu.Unlock()
-	o.kept.mu.Unlock()
+	o.need(d.OID, d.Owner, d.Size)
 	runtime.AddCleanup(s, o.unneeded, d.OID)
 	return s
 }
 
-// unneeded is called by the collector when a source is gone. With the last one the copy goes, unless it is kept.
+// need counts a need of this node for an object of another, until unneeded.
+func (o *Objects) need(oid raysys.TaskID, owner core.NodeKey, size int64) {
+	o.kept.mu.Lock() // keptObjects.drop ends the object before this need, or sees it
+	defer o.kept.mu.Unlock()
+	if k := o.kept.byID[oid]; k != nil {
+		k.unreferenced = false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.needs[oid] = need{o.needs[oid].count + 1, owner, max(size, o.needs[oid].size)}
+}
+
+// unneeded ends a need: the collector calls it when a source is gone. With the last one the copy goes, unless it is kept.
 func (o *Objects) unneeded(oid raysys.TaskID) {
 	var k *reasons
 	o.kept.mu.Lock() // before the count: keepCopy reads the count under this lock

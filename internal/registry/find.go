@@ -8,17 +8,24 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// find asks for the record of an object or a name, or for the objects that a State lists. With wait it is answered once
+// find asks for the record of an object or a name, or for the objects that a State lists and, of a State that is an object,
+// for the record of that. With wait it is answered once
 // the record has another version than the asker has seen. Every node may ask.
 type find struct {
 	key  string
 	seen store.Version // with wait
 	wait bool
+	last bool // the record is read behind all that was proposed before
 }
 
 // Find returns the record of an object, of a name, or of a State.
 func (r *Registry) Find(key string, done func(Entry, error)) {
 	ask(r, &find{key: key}, done)
+}
+
+// FindLast is Find behind all changes that the leader was asked for before.
+func (r *Registry) FindLast(key string, done func(Entry, error)) {
+	ask(r, &find{key: key, last: true}, done)
 }
 
 // Await returns the record once it has another version than seen. A record that is gone has the zero version.
@@ -38,17 +45,28 @@ func (o *find) shardKey() string {
 
 func (o *find) append(dst []byte) []byte {
 	dst = wire.AppendStamp(wire.AppendBytes((&grain{}).append(dst), o.key), o.seen)
-	if o.wait {
-		return append(dst, 1)
+	switch {
+	case o.wait:
+		return append(dst, findWait)
+	case o.last:
+		return append(dst, findLast)
 	}
 	return append(dst, 0)
 }
+
+// How a record is found; a leader of an older version takes findLast as neither.
+const (
+	findWait = 1
+	findLast = 2
+)
 
 func (o *find) read(r *wire.Reader) error {
 	if err := new(grain).read(r); err != nil {
 		return err
 	}
-	o.key, o.seen, o.wait = r.String(), wire.ReadStamp[store.Version](r), r.Byte() == 1
+	o.key, o.seen = r.String(), wire.ReadStamp[store.Version](r)
+	how := r.Byte()
+	o.wait, o.last = how == findWait, how == findLast
 	if err := r.Err(); err != nil {
 		return err
 	}
@@ -68,25 +86,49 @@ func (*find) readAnswer(r *wire.Reader) (Entry, error) {
 }
 
 func (o *find) serve(l *leader, q *asked[Entry]) {
-	var e Entry
-	rec, ok := l.shard.Get(o.key)
-	switch {
-	case !ok:
-	case strings.HasPrefix(o.key, "s/"):
-		e = Entry{Exists: true, Version: rec.Version, Held: grainengine.Retained(rec.Value)}
-	default:
-		r, err := recordOf(rec)
-		if err != nil {
-			q.fail(err)
-			return
-		}
-		e = Entry{Exists: true, Record: r, Version: rec.Version}
+	if o.last {
+		l.propose(store.Batch{}, func(_ store.Result, err error) {
+			var e Entry
+			if err = outcome(err); err == nil {
+				e, err = o.entry(l)
+			}
+			if err != nil {
+				q.fail(err)
+				return
+			}
+			q.answer(e, nil)
+		})
+		return
+	}
+	e, err := o.entry(l)
+	if err != nil {
+		q.fail(err)
+		return
 	}
 	if o.wait && e.Version == o.seen {
 		l.records.watching[o.key] = append(l.records.watching[o.key], q)
 		return
 	}
 	q.answer(e, nil)
+}
+
+// entry reads the record from the shard's table.
+func (o *find) entry(l *leader) (Entry, error) {
+	rec, ok := l.shard.Get(o.key)
+	if !ok {
+		return Entry{}, nil
+	}
+	e := Entry{Exists: true, Version: rec.Version}
+	var err error
+	if !strings.HasPrefix(o.key, "s/") {
+		e.Record, err = recordOf(rec)
+		return e, err
+	}
+	e.Held = grainengine.Retained(rec.Value)
+	if written, large := grainengine.Large(rec.Value); large {
+		e.Record, err = ReadRecord(written)
+	}
+	return e, err
 }
 
 // wake serves the requests again that wait for a change of key.

@@ -100,7 +100,8 @@ func TestFramesOfVersion1(t *testing.T) {
 		}}, value: []Entry{
 			{Exists: true, Record: rec, Version: now}, {Refused: true}, {Refused: true, Exists: true, Record: rec, Version: now}, {}, {},
 		}},
-		example[Entry]{name: "find", op: &find{"o/1", store.Version{Epoch: 4, Seq: 5}, true}, value: Entry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}}},
+		example[Entry]{name: "find", op: &find{key: "o/1", seen: store.Version{Epoch: 4, Seq: 5}, wait: true}, value: Entry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}}},
+		example[Entry]{name: "last", op: &find{key: "s/prog\x00purse\x00x\x00n", last: true}, value: Entry{Exists: true, Version: now, Held: []raysys.TaskID{rec.ID}, Record: rec}},
 		example[grainengine.ETag]{name: "commit", value: grainengine.ETag{Epoch: 300, Seq: 14}, op: &commit{g, grainengine.Commit{
 			After: etag, Counter: counter, States: []grainengine.StateChange{{Name: "balance", Data: []byte("money")}, {Name: "log"}},
 			Replies: []grainengine.StoredReply{{Call: rec.ID, Data: []byte("reply")}}, Forget: []raysys.TaskID{rec.ID},

@@ -111,6 +111,15 @@ func readRecord(r *wire.Reader) (o Record, err error) {
 	return o, r.Err()
 }
 
+// Append appends the record to what a State's record says of its object; ReadRecord reads it.
+func (o *Record) Append(dst []byte) []byte { return o.append(dst) }
+
+// ReadRecord reads what Append wrote.
+func ReadRecord(b []byte) (Record, error) {
+	r := wire.NewReader(b)
+	return readRecord(&r)
+}
+
 func recordOf(rec store.Record) (Record, error) {
 	r := wire.NewReader(rec.Value)
 	return readRecord(&r)
@@ -165,7 +174,7 @@ type Entry struct {
 	Exists  bool
 	Record  Record
 	Version store.Version
-	Held    []raysys.TaskID // of the record of a State: the objects that it lists
+	Held    []raysys.TaskID // of the record of a State: the objects that it lists; Record is that of the State's own, if it is one
 }
 
 // Bits of an Entry.

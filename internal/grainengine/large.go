@@ -1,0 +1,182 @@
+package grainengine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// A State whose record is larger than maxRecord is an object in files of two nodes, which is written before the record.
+// The record names it. Which object is the State's is decided by the commit of the record alone, under the conditions of
+// any other: so an object whose commit is refused, or never made, is one that no version of the State lists. The
+// Retainer lets go of such an object, and of one that later versions do not list.
+//
+//	sealed ──► KeepState: two files ──► Save or Commit ──► KeptState ──► the reply leaves
+//
+// maxRecord is the most that the record of a State takes itself.
+const maxRecord = 128 << 10
+
+// largeRecord is about what the record of a State takes that is an object, beside the ids of the objects it retains.
+const largeRecord = 512
+
+// bounded returns an error for a sealed State that cannot be stored.
+func bounded(data []byte) error {
+	if len(data) > MaxState {
+		return fmt.Errorf("%w: %d bytes encoded, and a State has at most %d", raysys.ErrTooLarge, len(data), MaxState)
+	}
+	if n := recordSize(data); n > maxRecord {
+		return fmt.Errorf("%w: it refers to %d objects, and a State refers to at most %d", raysys.ErrTooLarge, len(Retained(data)), (maxRecord-largeRecord)/16)
+	}
+	return nil
+}
+
+// recordSize is about what the record of a sealed State takes in a commit.
+func recordSize(data []byte) int {
+	if len(data) <= maxRecord {
+		return len(data)
+	}
+	return asObject(data)
+}
+
+// asObject is about what the record of a sealed State takes when that is an object.
+func asObject(data []byte) int { return largeRecord + 16*len(Retained(data)) }
+
+// sealLarge makes the record of a State that is an object.
+func sealLarge(data, written []byte, object raysys.TaskID) []byte {
+	out := append([]byte{recordLarge}, data[1:recordHead]...)
+	return append(appendRetained(out, append([]raysys.TaskID{object}, Retained(data)...)), written...)
+}
+
+// Large returns what the Retainer wrote of the object that a stored State is; false where it is none.
+func Large(record []byte) (written []byte, ok bool) {
+	if len(record) < recordHead || record[0] != recordLarge {
+		return nil, false
+	}
+	r := wire.NewReader(record[recordHead:])
+	readRetained(&r)
+	written = r.Rest()
+	return written, r.Err() == nil
+}
+
+// keptState is a State that was made an object for a commit.
+type keptState struct {
+	name   string
+	object raysys.TaskID
+}
+
+// keep makes an object of a State that is too large for its record, and returns that record.
+func (a *activation) keep(name string, data []byte) (record []byte, k keptState, err error) {
+	type kept struct {
+		written []byte
+		object  raysys.TaskID
+	}
+	keeper := a.kind.engine.cfg.Retainer
+	if keeper == nil {
+		return nil, k, fmt.Errorf("%d bytes encoded are an object: %w", len(data), raysys.ErrNoStore)
+	}
+	start := func(done func(kept, error)) {
+		keeper.KeepState(ID{a.kind.def.name, a.key}, name, data, func(written []byte, object raysys.TaskID, err error) {
+			done(kept{written, object}, err)
+		})
+	}
+	var o kept
+	if a.tenure.durable != nil {
+		o, err = awaited(a, start)
+	} else {
+		o, err = wait(start)
+	}
+	if err != nil {
+		return nil, k, fmt.Errorf("keep its %d bytes as an object: %w", len(data), err)
+	}
+	return sealLarge(data, o.written, o.object), keptState{name, o.object}, nil
+}
+
+// objects returns which States will be objects: those that no record takes, and then the largest, until the rest fits.
+func (c *Commit) objects(key int) (list []int) {
+	size := 0
+	for _, p := range c.Replies {
+		size += len(p.Data) + key
+	}
+	for i, s := range c.States {
+		size += recordSize(s.Data) + len(s.Name) + key
+		if len(s.Data) > maxRecord {
+			list = append(list, i)
+		}
+	}
+	for size > maxCommit {
+		largest := -1
+		for i, s := range c.States {
+			if len(s.Data) <= maxRecord && !slices.Contains(list, i) && (largest < 0 || len(s.Data) > len(c.States[largest].Data)) {
+				largest = i
+			}
+		}
+		if largest < 0 {
+			return list
+		}
+		list = append(list, largest)
+		size -= len(c.States[largest].Data) - asObject(c.States[largest].Data)
+	}
+	return list
+}
+
+// large reports whether the turn changed States that will be objects.
+func (t *endedTurn) large() bool {
+	size := 0
+	for _, s := range t.states {
+		size += len(s.Data)
+	}
+	return size > maxRecord
+}
+
+// kept tells what became of the commit of objects.
+func (a *activation) kept(list []keptState, err error) {
+	for _, k := range list {
+		a.kind.engine.cfg.Retainer.KeptState(ID{a.kind.def.name, a.key}, k.name, k.object, err)
+	}
+}
+
+// commit is store, after it has made objects of the States in c that are too large for their records, or together for one
+// commit.
+func (a *activation) commit(c *Commit) (version ETag, err error) {
+	var list []keptState
+	for _, i := range c.objects(a.recordKey()) {
+		s := c.States[i]
+		var k keptState
+		if c.States[i].Data, k, err = a.keep(s.Name, s.Data); err != nil {
+			a.kept(list, err)
+			return ETag{}, fmt.Errorf("write state %s/%s.%s: %w", a.kind.def.name, a.key, s.Name, err)
+		}
+		list = append(list, k)
+	}
+	version, err = a.store(c)
+	a.kept(list, err)
+	return version, err
+}
+
+// fetch replaces the records of States that are objects by what these have.
+func (a *activation) fetch(cells []*cell, records []Record) error {
+	for i := range records {
+		written, large := Large(records[i].Data)
+		if !large {
+			continue
+		}
+		keeper := a.kind.engine.cfg.Retainer
+		if keeper == nil {
+			return fmt.Errorf("read state %s: it is an object: %w", cells[i].name(), raysys.ErrNoStore)
+		}
+		data, err := wait(func(done func([]byte, error)) {
+			keeper.FetchState(ID{a.kind.def.name, a.key}, cells[i].def.name, written, done)
+		})
+		if errors.Is(err, raysys.ErrObjectLost) {
+			err = fmt.Errorf("%w: %w", ErrUnreadable, err)
+		}
+		if err != nil {
+			return fmt.Errorf("read state %s: %w", cells[i].name(), err)
+		}
+		records[i].Data = data
+	}
+	return nil
+}

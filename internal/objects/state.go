@@ -1,0 +1,342 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/transfer"
+	"github.com/raysys/raysys/store"
+)
+
+// A State that is too large for the store is an object in files of two nodes: of the node that hosts the grain, and of
+// another one. Its id is drawn for each version. The files have the key of the State's record as their label, and that
+// record names object and nodes: it is to these files what the record of a name is to those of raysys.OnDisk.
+//
+//	KeepState ──► file here ──► opCopyState: file there ──► the record is committed ──► KeptState
+//
+// Each of the two nodes keeps its file while the record lists the object (retention). While it is open whether a record
+// will list it, the node that writes it decides, for as long as it lives.
+
+// KeepState implements grainengine.Retainer.
+func (o *Objects) KeepState(id grainengine.ID, name string, record []byte, done func([]byte, raysys.TaskID, error)) {
+	go func() { // the end of o.ctx ends it
+		done(o.keepState(registry.StateKey(o.namespace, id, name), record))
+	}()
+}
+
+func (o *Objects) keepState(key string, data []byte) ([]byte, raysys.TaskID, error) {
+	oid := raysys.TaskID{Hi: rand.Uint64(), Lo: rand.Uint64()}
+	if o.dir != nil && o.files.Missing != "" {
+		return nil, oid, o.noDisk()
+	}
+	obj, err := o.store.Add(o.ctx, oid, 1, &stateValue{data})
+	if err != nil {
+		return nil, oid, err
+	}
+	r, err := o.retainState(key, obj, o.self(), func(k *reasons) { k.writing = true })
+	if err != nil {
+		return nil, oid, err
+	}
+	rec, err := o.writeState(key, obj)
+	if err != nil {
+		r.endOwn()
+		return nil, oid, err
+	}
+	r.wait()
+	o.record(key, store.Version{}, false, r.seen)
+	return rec.Append(nil), oid, nil
+}
+
+// noDisk is the error of a node that cannot have files of States.
+func (o *Objects) noDisk() error {
+	return fmt.Errorf("%w: a State that is too large for the store lies on disks, and node %s has none: %s", raysys.ErrNoStore, o.name, o.files.Missing)
+}
+
+// writeState gives the object its files, and returns what the record of the State shall say. Without a cluster there is
+// one file, and none where the records end with the process.
+func (o *Objects) writeState(key string, obj *objectstore.Object) (rec registry.Record, err error) {
+	if o.files.Missing == "" {
+		if err := o.persist(o.ctx, obj, key); err != nil {
+			return rec, err
+		}
+	}
+	v, err := obj.Version(o.ctx)
+	if err != nil {
+		return rec, err
+	}
+	var others []core.NodeKey
+	if o.dir != nil {
+		if others, err = o.replicateState(key, v.ID); err != nil {
+			return rec, err
+		}
+	}
+	rec = registry.Record{ID: v.ID, Owner: o.self(), Size: v.Size, Attempt: v.Attempt, Nonce: v.Nonce, Replicas: 1 + len(others)}
+	if o.files.Missing == "" {
+		rec.Files = onDisk(o.self(), others)
+	}
+	o.kept.keep(obj, func(k *reasons) { k.replicas, k.files = others, rec.Files })
+	return rec, nil
+}
+
+// stateTries bounds how often the other nodes are asked for a file, with a pause of watchPause, while some of them do not
+// answer: by then such a node is a member no more.
+const stateTries = 30
+
+// replicateState has another node make a file of the object. There is none where no other worker stays in the cluster.
+func (o *Objects) replicateState(key string, oid raysys.TaskID) ([]core.NodeKey, error) {
+	asked := map[core.NodeKey]bool{} // nodes that may have a copy, or still be making one
+	defer func() {
+		for k, may := range asked {
+			if may {
+				o.free(k, oid)
+			}
+		}
+	}()
+	for try := 1; ; try++ {
+		var errs []error
+		later := false
+		for _, k := range o.candidates(oid) {
+			var err error
+			if asked[k] { // an opFree on its way would end the new copy
+				err = o.askWait(o.ctx, k, opFree, objectRequest{oid: oid})
+			}
+			if err == nil {
+				err = o.askWait(o.ctx, k, opCopyState, objectRequest{oid: oid, key: key})
+				asked[k] = err != nil && !mesh.Undelivered(err)
+			}
+			if err == nil {
+				delete(asked, k)
+				return []core.NodeKey{k}, nil
+			}
+			errs = append(errs, fmt.Errorf("node %s: %w", k.Node, err))
+			later = later || !errors.Is(err, raysys.ErrNoStore) && !errors.Is(err, raysys.ErrStoreFull)
+		}
+		switch others := o.others(); {
+		case others == 0:
+			return nil, nil
+		case others > len(errs): // it is suspected, and no candidate
+			later = true
+			errs = append(errs, fmt.Errorf("%w: %d of %d other nodes do not answer", raysys.ErrUnreachable, others-len(errs), others))
+		}
+		if !later || try == stateTries || !o.pause() {
+			return nil, fmt.Errorf("%w: a State of this size lies on the disks of two nodes: %w", raysys.ErrNoCapacity, errors.Join(errs...))
+		}
+	}
+}
+
+// keepStateCopy makes a file of the owner's object for a State. The owner sends opFree when no record lists it, and none
+// will.
+func (o *Objects) keepStateCopy(c *pendingCopy) error {
+	defer o.kept.copyAnswered(c)
+	oid, key := c.request.oid, c.request.key
+	if o.files.Missing != "" {
+		return o.noDisk()
+	}
+	if !isState(key) {
+		return fmt.Errorf("%w: %.64q is no key of a State", raysys.ErrInvalidRef, key)
+	}
+	obj, err := o.engine.Fetch(o.ctx, objectstore.Version{ID: oid}, transfer.From(c.owner), objectstore.Segment)
+	if err != nil {
+		return err
+	}
+	defer obj.Unpin()
+	r, err := o.retainState(key, obj, c.owner, func(*reasons) {})
+	if err != nil {
+		return err
+	}
+	if err = o.persist(c.ctx, obj, key); err == nil {
+		var a registry.Entry
+		if a, err = runner.Wait(c.ctx, func(done func(registry.Entry, error)) { o.record(key, store.Version{}, false, done) }); err == nil {
+			r.wait()
+			r.seen(a, nil)
+		}
+	}
+	if err == nil && c.ctx.Err() != nil {
+		err = context.Cause(c.ctx)
+	}
+	if err != nil {
+		r.endOwn()
+	}
+	return err
+}
+
+// KeptState implements grainengine.Retainer.
+func (o *Objects) KeptState(_ grainengine.ID, _ string, object raysys.TaskID, err error) {
+	o.kept.mu.Lock()
+	k := o.kept.byID[object]
+	if k == nil || k.state == nil {
+		o.kept.mu.Unlock()
+		return
+	}
+	k.writing = false
+	r, replicas := k.state, slices.Clone(k.replicas)
+	o.kept.mu.Unlock()
+	switch {
+	case err == nil:
+		for _, at := range replicas { // one that began anew meanwhile may have deleted its file: no record listed the object
+			if now, ok := o.current(at.Node); ok && now != at {
+				o.restoreAt(now, r.key, object, restoreTries)
+			}
+		}
+	case errors.Is(err, raysys.ErrOutcomeUnknown), errors.Is(err, raysys.ErrMoved), errors.Is(err, grainengine.ErrETag):
+		// The record decides.
+	default:
+		r.endOwn()
+	}
+}
+
+// FetchState implements grainengine.Retainer.
+func (o *Objects) FetchState(_ grainengine.ID, _ string, written []byte, done func([]byte, error)) {
+	go func() { // the end of o.ctx ends it
+		rec, err := registry.ReadRecord(written)
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		done(o.fetchState(&rec))
+	}()
+}
+
+func (o *Objects) fetchState(rec *registry.Record) (b []byte, err error) {
+	if slices.Contains(rec.Files, o.name) {
+		if err := o.awaitRecovered(o.ctx); err != nil {
+			return nil, err
+		}
+	}
+	o.need(rec.ID, rec.Owner, rec.Size)
+	defer o.unneeded(rec.ID)
+	for again := true; ; again = false {
+		obj, err := o.pinState(rec)
+		if err != nil {
+			return nil, err
+		}
+		b, err = obj.Bytes(o.ctx)
+		lost := obj.Lost() != nil
+		obj.Unpin()
+		if err == nil || !lost || !again { // else the file that this node had is damaged
+			return b, lostObject(err)
+		}
+	}
+}
+
+// pinState returns the object of a State, from this node's store or from another node.
+func (o *Objects) pinState(rec *registry.Record) (*objectstore.Object, error) {
+	if obj := o.store.Take(rec.ID); obj != nil {
+		if v, err := obj.Version(o.ctx); err == nil && rec.Same(&registry.Record{ID: v.ID, Attempt: v.Attempt, Nonce: v.Nonce, Size: v.Size}) {
+			return obj, nil
+		}
+		obj.Unpin()
+	}
+	if o.dir == nil {
+		return nil, o.denied(rec.ID, o.store.Lookup(rec.ID))
+	}
+	nodes, err := o.nodesWithState(rec)
+	if err != nil {
+		return nil, err
+	}
+	v := objectstore.Version{ID: rec.ID, Attempt: rec.Attempt, Size: rec.Size, Nonce: rec.Nonce}
+	w := &whereabouts{o: o, oid: rec.ID, files: rec.Files, lenders: func() []core.NodeKey { return nodes }}
+	return o.unlessPresent(rec.ID, func() (*objectstore.Object, error) { return o.engine.Fetch(o.ctx, v, w, objectstore.Heap) })
+}
+
+// nodesWithState asks which nodes have the object of a State: those that the State's record names, and where none of
+// these has it those that the directory knows of, to which a node that left has copied it.
+func (o *Objects) nodesWithState(rec *registry.Record) (nodes []core.NodeKey, err error) {
+	var errs []error
+	open := o.away(rec.Files)
+	if slices.Contains(rec.Files, o.name) {
+		errs = append(errs, o.denied(rec.ID, o.store.Lookup(rec.ID)))
+	}
+	ask := func(list []registry.Location) {
+		for _, at := range list {
+			if at.Node == o.self() || !o.mesh.Alive(at.Node) {
+				continue
+			}
+			err := o.askWait(o.ctx, at.Node, opExport, objectRequest{oid: rec.ID})
+			if err == nil {
+				nodes = append(nodes, at.Node)
+				continue
+			}
+			err = fmt.Errorf("node %s: %w", at.Node, err)
+			if errs = append(errs, err); open == nil && !errors.Is(err, raysys.ErrObjectLost) {
+				open = err
+			}
+		}
+	}
+	if ask(o.withFiles(rec)); len(nodes) == 0 {
+		a, err := o.dir.FindWait(o.ctx, registry.ObjectKey(rec.ID))
+		if err != nil {
+			return nil, unknownCopies(err)
+		}
+		ask(a.Record.At)
+	}
+	switch {
+	case len(nodes) > 0:
+		return nodes, nil
+	case open != nil:
+		return nil, fmt.Errorf("%w: it may be had later: %w", raysys.ErrUnreachable, open)
+	}
+	return nil, errors.Join(fmt.Errorf("%w: the object of a State, of which %d nodes had a file", raysys.ErrObjectLost, len(rec.Files)), errors.Join(errs...))
+}
+
+// keepStateFile keeps an object that the record of a State lists, with a file: one of an earlier incarnation, or one that was
+// made anew.
+func (o *Objects) keepStateFile(key string, obj *objectstore.Object, rec *registry.Record) error {
+	r, err := o.retainState(key, obj, rec.Owner, func(k *reasons) { k.files = rec.Files })
+	if err != nil {
+		return err
+	}
+	r.written.Store(true)
+	if o.files.Missing == "" {
+		if err := o.persist(o.ctx, obj, key); err != nil {
+			r.endOwn()
+			return err
+		}
+	}
+	for o.dir != nil && !slices.Contains(rec.Files, o.name) { // else the State's record says where to look
+		o.markListed(rec.ID)
+		own := *rec
+		own.At = nil
+		a, err := o.dir.ChangeWait(o.ctx, registry.AddCopy(own, true))
+		if err == nil && !a.Refused {
+			break
+		}
+		if !o.pause() {
+			return raysys.ErrClosed
+		}
+	}
+	o.record(key, store.Version{}, false, r.seen)
+	if o.dir != nil {
+		o.restoreElsewhere(key, rec.ID, rec.Files)
+	}
+	return nil
+}
+
+// isState reports whether a key is that of a State's record: of namespace, kind, key and name.
+func isState(key string) bool { return strings.HasPrefix(key, "s/") && strings.Count(key, "\x00") >= 3 }
+
+// stateValue is the record of a State as the object store sees it, until it is in a file.
+type stateValue struct{ record []byte }
+
+// Size implements objectstore.Value.
+func (v *stateValue) Size() int64 { return int64(len(v.record)) }
+
+// Pieces implements objectstore.Value.
+func (v *stateValue) Pieces() ([][]byte, error) { return [][]byte{nil, v.record}, nil }
+
+// Evict implements objectstore.Value.
+func (v *stateValue) Evict() bool { return true }
+
+// Why implements objectstore.Reason.
+func (v *stateValue) Why() string { return "state" }
