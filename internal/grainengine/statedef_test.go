@@ -24,7 +24,7 @@ type (
 	}
 
 	withChan struct{ A grains.State[chan int] }
-	huge     struct{ A grains.State[[1 << 20]byte] }
+	huge     struct{ A grains.State[[65 << 20]byte] }
 	behind   struct{ A *grains.State[int] }
 	several  struct{ A []grains.State[int] }
 	inside   struct{ A struct{ S grains.State[int] } }
@@ -45,7 +45,7 @@ func TestStateDefinitions(t *testing.T) {
 		{`two States have the name "x"`, func(tb *raysys.Table) { grains.DefineIn[twoNames](tb, "k") }},
 		{`needs a name`, func(tb *raysys.Table) { grains.DefineIn[noName](tb, "k") }},
 		{`a channel cannot travel`, func(tb *raysys.Table) { grains.DefineIn[withChan](tb, "k") }},
-		{`has 1048576 bytes`, func(tb *raysys.Table) { grains.DefineIn[huge](tb, "k") }},
+		{`has 68157440 bytes`, func(tb *raysys.Table) { grains.DefineIn[huge](tb, "k") }},
 		{field, func(tb *raysys.Table) { grains.DefineIn[behind](tb, "k") }},
 		{field, func(tb *raysys.Table) { grains.DefineIn[several](tb, "k") }},
 		{field, func(tb *raysys.Table) { grains.DefineIn[inside](tb, "k") }},
