@@ -27,6 +27,7 @@ type leader struct {
 	records  recordTable
 	unreaped unreaped
 	claiming claiming
+	handing  map[string]bool // by key: the tasks with a name that wait for a worker; nil when none does
 }
 
 // newLeader makes a leader, and counts the placements in the shard's table.
@@ -42,7 +43,7 @@ func newLeader(r *Registry, s *store.Shard) *leader {
 }
 
 // Messages of a leader to itself after a batch was committed or refused. Others are *placed, *changed, *reap,
-// *reapRefused, *reapAgain and *reapUnclaimed.
+// *reapRefused, *reapAgain, *reapUnclaimed and *handOverAgain.
 type (
 	released   struct{ node core.NodeKey } // a placement record is gone
 	stateSaved string                      // the State with this key was stored or removed
@@ -72,6 +73,8 @@ func (l *leader) Receive(ctx actor.Context) {
 		l.reapAgain()
 	case *reapUnclaimed:
 		l.reapUnclaimed()
+	case *handOverAgain:
+		l.handOverAgain()
 	case stateSaved:
 		l.wake(string(m))
 	case *changed:

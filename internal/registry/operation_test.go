@@ -119,11 +119,17 @@ func TestFramesOfVersion1(t *testing.T) {
 			{TaskEntry: TaskEntry{Refused: true}},
 			{again: true},
 		}},
+		example[[]taskAnswer]{name: "names", op: &taskChanges{[]TaskChange{
+			EnterTask(nightly(1), named(1)), FindTask(nightly(0)), RemoveTask(nightly(1)),
+		}}, value: []taskAnswer{
+			{TaskEntry: TaskEntry{Exists: true, Record: named(1)}}, {TaskEntry: TaskEntry{Exists: true, Record: named(1)}}, {},
+		}},
 		example[grainengine.Place]{name: "refused", op: &confirm{grain: g}, err: fmt.Errorf("%w: busy", raysys.ErrOverloaded)},
 	} {
 		x.check(t)
 	}
-	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place), "counter": appendCounter(counter), "task": task.append(nil)} {
+	start := named(1)
+	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place), "counter": appendCounter(counter), "task": task.append(nil), "task-named": start.append(nil)} {
 		if want := frame(t, name, got); !bytes.Equal(got, want) {
 			t.Errorf("a %s is written as %x, want %x", name, got, want)
 		}

@@ -53,9 +53,15 @@ func (l *leader) unclaimed(dead core.NodeKey) bool {
 	return left <= 0
 }
 
-// lookTask removes the record of a task that nobody has claimed.
+// lookTask removes the record of a task that nobody has claimed, and has a worker claim one that has a name.
 func (r *reaper) lookTask(key string, rec store.Record) {
 	t, err := readTaskRecord(rec.Value)
+	if err == nil && t.Start != (TaskKey{}) {
+		if len(t.Outcome) == 0 && !r.alive(t.Submitter) {
+			r.l.handOver(key, &t)
+		}
+		return
+	}
 	if err == nil && !t.Detached && !r.alive(t.Submitter) && r.l.unclaimed(t.Submitter) {
 		// On condition of the version: a task that was claimed since stays.
 		r.places.Checks = append(r.places.Checks, store.Check{Key: key, Version: rec.Version})

@@ -22,7 +22,11 @@ const taskPrefix = "t/"
 
 func (k TaskKey) key() string {
 	b := append(make([]byte, 0, len(taskPrefix)+8+16), taskPrefix...)
-	return string(wire.AppendID(binary.BigEndian.AppendUint64(b, k.Run), k.ID))
+	b = binary.BigEndian.AppendUint64(b, k.Run)
+	if k.Named() {
+		return string(b)
+	}
+	return string(wire.AppendID(b, k.ID))
 }
 
 // TaskRecord is what the cluster knows of a task to which other nodes than its submitter's refer.
@@ -34,10 +38,14 @@ type TaskRecord struct {
 	Outcome   []byte       // opaque here; empty while it has none
 	Detached  bool         // stays when its submitter dies
 	Name      string       // of a detached task; "" without
+	// Of a task with a name (see NamedTask):
+	Start     TaskKey // that it would have without one
+	Namespace string  // of the function
+	Function  string  // that a worker needs, as the placement knows it
 }
 
-// taskRecordVersion is the first byte of a task's record.
-const taskRecordVersion = 1
+// taskRecordVersion is the first byte of a task's record. Version 2 has what is of a task with a name; others are version 1.
+const taskRecordVersion = 2
 
 // taskDetached is a flag of a task's record.
 const taskDetached = 1
@@ -47,16 +55,25 @@ func (t *TaskRecord) append(dst []byte) []byte {
 	if t.Detached {
 		flags |= taskDetached
 	}
-	dst = wire.AppendNode(append(dst, taskRecordVersion, flags), t.Submitter)
+	version := byte(1)
+	if t.Start != (TaskKey{}) {
+		version = taskRecordVersion
+	}
+	dst = wire.AppendNode(append(dst, version, flags), t.Submitter)
 	dst = binary.LittleEndian.AppendUint64(wire.AppendUvarint(dst, uint64(t.Attempt)), t.Digest)
 	dst = wire.AppendBytes(wire.AppendBytes(dst, t.Recipe), t.Outcome)
-	return wire.AppendBytes(dst, t.Name)
+	if dst = wire.AppendBytes(dst, t.Name); version > 1 {
+		dst = wire.AppendID(binary.LittleEndian.AppendUint64(dst, t.Start.Run), t.Start.ID)
+		dst = wire.AppendBytes(wire.AppendBytes(dst, t.Namespace), t.Function)
+	}
+	return dst
 }
 
 // readTaskRecord reads a record as it is stored. Its Recipe and Outcome lie in b.
 func readTaskRecord(b []byte) (t TaskRecord, err error) {
 	r := wire.NewReader(b)
-	if v := r.Byte(); v != taskRecordVersion && r.Err() == nil {
+	v := r.Byte()
+	if (v == 0 || v > taskRecordVersion) && r.Err() == nil {
 		return t, fmt.Errorf("%w: the record of a task has version %d: upgrade this node", grainengine.ErrUnreadable, v)
 	}
 	flags := r.Byte()
@@ -64,7 +81,11 @@ func readTaskRecord(b []byte) (t TaskRecord, err error) {
 		Submitter: wire.ReadNode(&r), Attempt: r.Uint32(), Digest: r.Uint64(), Recipe: r.Bytes(), Outcome: r.Bytes(), Name: r.String(),
 		Detached: flags&taskDetached != 0,
 	}
-	if err = r.Err(); err == nil && (r.Len() > 0 || flags&^taskDetached != 0) {
+	if v > 1 {
+		t.Start = TaskKey{Run: r.Uint64(), ID: r.ID()}
+		t.Namespace, t.Function = r.String(), r.String()
+	}
+	if err = r.Err(); err == nil && (r.Len() > 0 || flags&^taskDetached != 0 || v > 1 && t.Start == (TaskKey{})) {
 		err = fmt.Errorf("%w: the record of a task has flags %x and %d bytes too many", wire.ErrCorrupt, flags, r.Len())
 	}
 	return t, err
@@ -77,8 +98,8 @@ func ownTaskRecord(b []byte) (TaskRecord, error) {
 	return t, err
 }
 
-// TaskEntry answers a change: the record as it is now. Recipe and Outcome must not be changed. After SettleTask and
-// ForgetTask there is no Recipe: the asker does not need it. What a node asks that the cluster holds for dead is refused,
+// TaskEntry answers a change: the record as it is now. Recipe and Outcome must not be changed. After SettleTask,
+// ForgetTask and RemoveTask there is no Recipe: the asker does not need it. What a node asks that the cluster holds for dead is refused,
 // whether there is a record or not.
 type TaskEntry struct {
 	Refused bool

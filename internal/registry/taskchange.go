@@ -20,6 +20,8 @@ const (
 	taskClaim  taskKind = 2 // the asker becomes the submitter in the place of a dead one
 	taskSettle taskKind = 3 // the task has an outcome
 	taskForget taskKind = 4 // the record is removed
+	taskFind   taskKind = 5 // the record is read
+	taskRemove taskKind = 6 // the record of a name is removed, whoever asks
 )
 
 // TaskChange is one change of the record of a task, by the node that asks for it. Each may be asked for twice: the
@@ -64,16 +66,19 @@ func (ch *TaskChange) check() error {
 	if ch.kind == taskSettle && len(ch.rec.Outcome) == 0 {
 		return errors.New("settle a task: the outcome is empty")
 	}
+	if named := ch.rec.Name != "" && ch.rec.Start != (TaskKey{}); ch.kind == taskEnter && ch.key.Named() != named {
+		return errors.New("enter a task: a name needs a key of names, and a start")
+	}
 	if n := len(ch.rec.Name); n > maxTaskName {
 		return fmt.Errorf("%w: the name of a detached task has %d bytes, at most %d may be", raysys.ErrTooLarge, n, maxTaskName)
 	}
-	return checkTaskSize(ch.rec.Recipe, ch.rec.Outcome)
+	return checkTaskSize(&ch.rec, ch.rec.Outcome)
 }
 
-func checkTaskSize(recipe, outcome []byte) error {
-	if len(recipe)+len(outcome) > maxTask {
+func checkTaskSize(t *TaskRecord, outcome []byte) error {
+	if n := len(t.Recipe) + len(t.Namespace) + len(t.Function); n+len(outcome) > maxTask {
 		return fmt.Errorf("%w: the recipe of a task has %d bytes and its outcome %d, at most %d together may be: keep large values as objects",
-			raysys.ErrTooLarge, len(recipe), len(outcome), maxTask)
+			raysys.ErrTooLarge, n, len(outcome), maxTask)
 	}
 	return nil
 }
@@ -108,7 +113,7 @@ func (ch *TaskChange) read(r *wire.Reader) (err error) {
 		}
 	case taskSettle:
 		ch.rec.Attempt, ch.rec.Outcome = r.Uint32(), bytes.Clone(r.Bytes())
-	case taskClaim, taskForget:
+	case taskClaim, taskForget, taskFind, taskRemove:
 	default:
 		return fmt.Errorf("%w: change %d of a task", wire.ErrCorrupt, ch.kind)
 	}
@@ -124,17 +129,27 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 	if ch.bad != nil {
 		return false, ch.bad
 	}
+	if ch.key.Named() {
+		ch.replaced(e)
+	}
 	t := &e.Record
 	mine := e.Exists && t.Submitter == by
 	switch {
 	case !alive(by): // a node that died after it asked submits nothing
 		e.Refused = true
+	case ch.kind == taskFind:
+	case ch.kind == taskRemove:
+		changed = e.Exists
+		*e = TaskEntry{}
+		return changed, nil
 	case !e.Exists && ch.kind == taskEnter:
 		*e = TaskEntry{Exists: true, Record: ch.rec}
 		t.Submitter, t.Attempt = by, 1
 		return true, nil
 	case !e.Exists: // what is forgotten already may be forgotten again
 		e.Refused = ch.kind == taskSettle
+	case ch.key.Named() && (ch.kind == taskEnter && !ch.entered(t, mine) || ch.kind == taskClaim && len(t.Outcome) > 0):
+		e.Refused = true
 	case ch.kind == taskEnter && t.Digest != ch.rec.Digest:
 		e.Refused = true
 	case ch.kind == taskEnter, ch.kind == taskClaim:
@@ -158,7 +173,10 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 	case len(t.Outcome) > 0:
 		e.Refused = !bytes.Equal(t.Outcome, ch.rec.Outcome)
 	default:
-		if err := checkTaskSize(t.Recipe, ch.rec.Outcome); err != nil {
+		if ch.key.Named() { // it does not run again
+			t.Recipe = nil
+		}
+		if err := checkTaskSize(t, ch.rec.Outcome); err != nil {
 			return false, err
 		}
 		t.Outcome = ch.rec.Outcome

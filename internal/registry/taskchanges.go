@@ -168,7 +168,7 @@ func (o *taskChanges) serve(l *leader, q *asked[[]taskAnswer]) {
 				n.changed, changed = true, append(changed, n)
 			}
 		}
-		if ch.kind == taskSettle || ch.kind == taskForget {
+		if ch.answersWithoutRecipe() {
 			a.Record.Recipe = nil
 		}
 	}

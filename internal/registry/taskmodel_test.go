@@ -16,6 +16,9 @@ import (
 // spec is what the leader shall do with a change by a node: the record of the task before it, nil when there is none,
 // gives the one after it.
 func spec(before *TaskRecord, ch TaskChange, by core.NodeKey, alive func(core.NodeKey) bool) (after *TaskRecord, refused bool) {
+	if ch.key.Named() {
+		return specNamed(before, ch, by, alive)
+	}
 	free := before != nil && !alive(before.Submitter) // for the next submitter
 	mine := before != nil && before.Submitter == by
 	next := func() *TaskRecord {
@@ -59,8 +62,66 @@ func spec(before *TaskRecord, ch TaskChange, by core.NodeKey, alive func(core.No
 	return before, before != nil
 }
 
+// specNamed is spec for the record of a name.
+func specNamed(before *TaskRecord, ch TaskChange, by core.NodeKey, alive func(core.NodeKey) bool) (after *TaskRecord, refused bool) {
+	if !alive(by) {
+		return before, true
+	}
+	if ch.kind == taskEnter {
+		if before == nil || len(before.Outcome) > 0 && before.Name == ch.rec.Name && before.Start != ch.rec.Start {
+			t := ch.rec
+			t.Submitter, t.Attempt = by, 1
+			return &t, false
+		}
+		again := before.Submitter == by && before.Attempt == 1 && before.Start == ch.rec.Start && before.Name == ch.rec.Name && before.Digest == ch.rec.Digest
+		return before, !again
+	}
+	if before == nil || anotherStart(ch, before) {
+		return before, ch.kind == taskSettle
+	}
+	mine, t := before.Submitter == by, *before
+	switch ch.kind {
+	case taskRemove:
+		return nil, false
+	case taskForget:
+		if mine {
+			return nil, false
+		}
+		return before, true
+	case taskClaim:
+		if len(before.Outcome) == 0 && !alive(before.Submitter) {
+			t.Submitter, t.Attempt = by, before.Attempt+1
+			return &t, false
+		}
+		return before, len(before.Outcome) > 0 || !mine
+	case taskSettle:
+		if !mine || before.Attempt != ch.rec.Attempt || len(before.Outcome) > 0 {
+			return before, !mine || before.Attempt != ch.rec.Attempt || !bytes.Equal(before.Outcome, ch.rec.Outcome)
+		}
+		t.Outcome, t.Recipe = ch.rec.Outcome, nil
+		return &t, false
+	}
+	return before, false
+}
+
+// anotherStart reports whether ch is about another task than the one that has the name.
+func anotherStart(ch TaskChange, now *TaskRecord) bool {
+	return ch.key.Named() && ch.kind != taskEnter && ch.key.ID != (raysys.TaskID{}) && ch.key.ID != now.Start.ID
+}
+
+// of is the key of the record that the change is about.
+func (ch TaskChange) of() TaskKey {
+	if ch.key.Named() {
+		return TaskKey{Run: ch.key.Run}
+	}
+	return ch.key
+}
+
 // answers reports whether a is the answer to ch when the record is now.
 func answers(a TaskEntry, ch TaskChange, now *TaskRecord, refused bool) bool {
+	if now != nil && anotherStart(ch, now) {
+		now = nil
+	}
 	if a.Refused != refused || a.Exists != (now != nil) {
 		return false
 	}
@@ -68,7 +129,7 @@ func answers(a TaskEntry, ch TaskChange, now *TaskRecord, refused bool) bool {
 		return true
 	}
 	want := *now
-	if ch.kind == taskSettle || ch.kind == taskForget {
+	if ch.answersWithoutRecipe() {
 		want.Recipe = nil
 	}
 	return same(&a.Record, &want)
@@ -168,6 +229,31 @@ func drawChange(n func(label string, limit int) int, run uint64) TaskChange {
 	return ForgetTask(k)
 }
 
+// drawNamed is a change of the task that has a name, of few starts.
+func drawNamed(n func(label string, limit int) int, run uint64) TaskChange {
+	k := TaskKey{Run: namedRun | run, ID: raysys.TaskID{Lo: uint64(n("start", 3))}} // 0 is whichever
+	switch n("kind of named", 10) {
+	case 0, 1, 2:
+		rec := TaskRecord{Digest: uint64(n("digest", 5) / 4), Detached: true, Name: "nightly", Namespace: "test", Function: "task work"}
+		rec.Start = TaskKey{Run: run, ID: raysys.TaskID{Lo: 1 + k.ID.Lo%2}}
+		rec.Recipe = []byte{byte(rec.Digest)}
+		if n("collision", 8) == 0 {
+			rec.Name = "another name of the same key"
+		}
+		return EnterTask(k, rec)
+	case 3, 4:
+		return ClaimTask(k)
+	case 5, 6, 7:
+		return SettleTask(k, uint32(1+n("attempt", 6)*n("attempt", 6)/10), []byte{byte(n("outcome", 2))})
+	case 8:
+		return FindTask(k)
+	}
+	if n("remove", 3) == 0 {
+		return ForgetTask(k)
+	}
+	return RemoveTask(k)
+}
+
 // TestTaskModel: whatever nodes ask, die, and repeat, and whoever leads, each change does what the rules say: so a task
 // has one submitter for each attempt, one outcome at most, and none of an attempt that has ended.
 func TestTaskModel(t *testing.T) {
@@ -188,19 +274,21 @@ func TestTaskModel(t *testing.T) {
 		ask := func(by core.NodeKey, list []TaskChange) {
 			got := p.change(t, n("leader", 2), by, list...)
 			for i, ch := range list {
-				after, refused := spec(now[ch.key], ch, by, p.Alive)
+				k := ch.of()
+				before := now[k]
+				after, refused := spec(before, ch, by, p.Alive)
 				if !answers(got[i], ch, after, refused) {
-					rt.Fatalf("%+v by %s of %+v is answered with %+v, want %+v, refused %v", ch, by, now[ch.key], got[i], after, refused)
+					rt.Fatalf("%+v by %s of %+v is answered with %+v, want %+v, refused %v", ch, by, before, got[i], after, refused)
 				}
-				if now[ch.key] = after; after == nil {
-					delete(outcomes, ch.key)
+				if now[k] = after; after == nil || before != nil && before.Start != after.Start {
+					delete(outcomes, k)
 					continue
 				}
-				if had := outcomes[ch.key]; had != nil && !bytes.Equal(had, after.Outcome) {
+				if had := outcomes[k]; had != nil && !bytes.Equal(had, after.Outcome) {
 					rt.Fatalf("%+v by %s: the outcome was %x and is %x", ch, by, had, after.Outcome)
 				}
 				if len(after.Outcome) > 0 {
-					outcomes[ch.key] = after.Outcome
+					outcomes[k] = after.Outcome
 				}
 			}
 		}
@@ -211,6 +299,11 @@ func TestTaskModel(t *testing.T) {
 				for range 1 + n("changes", 4) {
 					last = append(last, drawChange(n, run))
 				}
+				ask(lastBy, last)
+			},
+			"change of a name": func(*rapid.T) {
+				lastBy = nodes[n("node", len(nodes))]
+				last = []TaskChange{drawNamed(n, run)}
 				ask(lastBy, last)
 			},
 			"late change": func(*rapid.T) { // of a node that has died

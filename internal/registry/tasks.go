@@ -44,7 +44,7 @@ func (t *Tasks) add(ch TaskChange, done func(TaskEntry, error)) {
 // outlived reports whether ch was refused for the sake of a submitter which this node knows to be dead: the leader has
 // not heard of it yet, and will.
 func (t *Tasks) outlived(ch *TaskChange, rec *TaskRecord) bool {
-	if ch.kind != taskClaim && (ch.kind != taskEnter || ch.rec.Digest != rec.Digest) {
+	if ch.key.Named() || ch.kind != taskClaim && (ch.kind != taskEnter || ch.rec.Digest != rec.Digest) {
 		return false
 	}
 	cfg := &t.changes.reg.cfg
