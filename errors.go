@@ -60,7 +60,7 @@ var (
 	ErrTooLarge = core.ErrTooLarge
 	// ErrNoStore: the verb or option needs an object store, or names that the cluster keeps, and this system has none.
 	ErrNoStore = core.ErrNoStore
-	// ErrNotFound: no object has that name.
+	// ErrNotFound: no object and no task has that name.
 	ErrNotFound = core.ErrNotFound
 	// ErrOutcomeUnknown: the link broke after the call was sent, so it may have run or not. The runtime repeats only
 	// calls of methods that are Idempotent.
@@ -75,6 +75,9 @@ var (
 	// ErrKeyReused: the grain remembers a call with the same Key, of another method or with another argument. What that
 	// call did stays.
 	ErrKeyReused = core.ErrKeyReused
+	// ErrNameTaken: a task runs under that name which was submitted with another function or another argument, or an object
+	// has the name.
+	ErrNameTaken = core.ErrNameTaken
 )
 
 // Retriable reports whether the state err names is one that a later attempt may not meet. It is a property of the

@@ -44,12 +44,13 @@ func Named(name string) PutOption {
 // stand for would not come back.
 func OnDisk() PutOption { return func(s *core.PutSpec) { s.OnDisk = true } }
 
-// Lookup returns a reference to the object that has the name, as it is now: when the name goes to another object later, the
-// reference stays with this one. It asks the cluster, and waits for the answer. The reference fails with ErrNotFound when no
-// object has the name, with ErrInvalidRef when it is of another type than T, and with ErrNoStore in a system without names. It
+// Lookup returns a reference to the object that has the name, or to the task that was submitted under it with Detached(name),
+// as it is now: when the name goes to another one later, the reference stays with this one. An object comes before a task. It
+// asks the cluster, and waits for the answer. The reference fails with ErrNotFound when neither has the name, with ErrInvalidRef when it is of another type than T, and with ErrNoStore in a system without names. It
 // fails with ErrUnreachable while all nodes that have the object, in memory or OnDisk, are down or do not answer.
 func Lookup[T any](ctx context.Context, name string) Ref[T] { return Ref[T](core.Lookup[T](ctx, name)) }
 
-// Forget takes the name from the object that has it; without other references the object is freed. A name that no object
+// Forget takes the name from the object that has it; without other references the object is freed. If no object has it,
+// Forget takes it from the task: its outcome goes, and one that runs ends with its node from now on. A name that neither
 // has gives ErrNotFound.
 func Forget(ctx context.Context, name string) error { return core.Forget(ctx, name) }

@@ -111,6 +111,32 @@ func Key(key string) Option {
 	}
 }
 
+// MaxTaskName is the most bytes that the name of a detached task has.
+const MaxTaskName = 512
+
 // Detached work is not cancelled with the context it was submitted under; it ends with the node, by Cancel or by its
 // own deadline. For tasks and calls.
-func Detached() Option { return func(o *core.Options) { o.Detached = true } }
+//
+// With a name, such as Detached("nightly"), a task outlives its driver and its node as well: it is recorded in the cluster's
+// store before it runs, and after the death of the node that submitted it a worker runs it again, in its next attempt. For Go
+// and On of tasks, which wait until it is recorded; in a cluster whose lineage is durable (system.Config.Lineage), elsewhere
+// ErrBadOption. Every node finds the task with Lookup, while it runs and after. Once it has settled its outcome, also a
+// failure, stays under the name until Forget, or until the next task is submitted under the name.
+//
+// A name is of one task while that runs. The same function submitted with the same argument joins it: that reference gets the
+// outcome of the task that runs. So a driver may submit it each time it starts. Other content fails with ErrNameTaken, as
+// does a name that an object has. While the store is away a submission waits until its context ends, and then fails with
+// ErrOutcomeUnknown: the task runs if it was recorded. RetryIf counts as long as the node lives that submitted the task.
+func Detached(name ...string) Option {
+	return func(o *core.Options) {
+		o.Detached, o.Name = true, ""
+		if len(name) == 0 {
+			return
+		}
+		if len(name) > 1 || name[0] == "" || len(name[0]) > MaxTaskName {
+			o.Fail(fmt.Errorf("%w: Detached(%.100q): give one name of 1 to %d bytes, or none", ErrBadOption, name, MaxTaskName))
+			return
+		}
+		o.Name = name[0]
+	}
+}

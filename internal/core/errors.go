@@ -38,11 +38,19 @@ var (
 
 	ErrNondeterministic = newState("another call or task under an id that was recorded", nil)
 	ErrKeyReused        = newState("another call under a key that was used", nil)
+	ErrNameTaken        = newState("name taken", nil)
 )
 
 // ErrOwnFailure is what an error matches, without those that it wraps, where the failure is the work's own. Such a
 // future has failed, also where the cause is that something else was cancelled or lost.
 var ErrOwnFailure = errors.New("the work's own failure")
+
+// Orphaned is a cancellation that another node has caused: it has ended, or has cancelled what it submitted here. Work below
+// may be submitted again, by the next attempt of what was cancelled.
+type Orphaned struct{ Err error }
+
+func (e *Orphaned) Error() string { return e.Err.Error() }
+func (e *Orphaned) Unwrap() error { return e.Err }
 
 // stateError is a sentinel that may also match a well-known error of the standard library.
 type stateError struct {

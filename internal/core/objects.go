@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 )
@@ -52,6 +53,31 @@ func namesOf(t *Turn, verb string) (Names, error) {
 	return n, nil
 }
 
+// TaskNames is a Gate that knows detached tasks by their names.
+type TaskNames interface {
+	// LookupTask returns a future of the task. The error matches ErrNotFound when no task has the name.
+	LookupTask(ctx context.Context, name string) (*Future, error)
+	// ForgetTask frees the name. The error matches ErrNotFound when no task has it.
+	ForgetTask(ctx context.Context, name string) error
+}
+
+// ObjectHasName reports whether an object has the name. After an error it is not known.
+func ObjectHasName(ctx context.Context, t *Turn, name string) (bool, error) {
+	n, err := namesOf(t, "look up "+name)
+	if err != nil {
+		return false, nil
+	}
+	defer blocked(t)()
+	_, err = n.Lookup(ctx, name)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return false, nil
+	case err == nil, errors.Is(err, ErrObjectLost):
+		return true, nil
+	}
+	return false, err
+}
+
 // publish does what opts ask for. The CPU of the turn is given back meanwhile.
 func publish[O ~func(*PutSpec)](ctx context.Context, t *Turn, c *Future, opts []O) error {
 	spec := PutSpec{Replicas: 1}
@@ -97,6 +123,9 @@ func Lookup[T any](ctx context.Context, name string) Ref[T] {
 	}
 	again := blocked(t)
 	c, err := n.Lookup(ctx, name)
+	if tasks, ok := t.job.Gate.(TaskNames); ok && errors.Is(err, ErrNotFound) {
+		c, err = tasks.LookupTask(ctx, name)
+	}
 	again()
 	var r Ref[T]
 	if err == nil {
@@ -119,7 +148,11 @@ func Forget(ctx context.Context, name string) error {
 		return err
 	}
 	defer blocked(t)()
-	if err := n.Forget(ctx, name); err != nil {
+	err = n.Forget(ctx, name)
+	if tasks, ok := t.job.Gate.(TaskNames); ok && errors.Is(err, ErrNotFound) {
+		err = tasks.ForgetTask(ctx, name)
+	}
+	if err != nil {
 		return fmt.Errorf("forget %q: %w", name, err)
 	}
 	return nil

@@ -18,6 +18,7 @@ type Options struct {
 	Deadline  time.Duration // from submission; 0 leaves the default (tasks none, grain calls 30 s)
 	NoLimit   bool          // no deadline at all
 	Detached  bool
+	Name      string            // of a detached task; "" without
 	Key       string            // of a call of a durable grain
 	Strategy  string            // "" leaves the default, Balanced
 	Labels    map[string]string // a node must have them all

@@ -37,6 +37,7 @@ func init() {
 		{"moved", ErrMoved},
 		{"nondeterministic", ErrNondeterministic},
 		{"key-reused", ErrKeyReused},
+		{"name-taken", ErrNameTaken},
 		{"suspended", ErrSuspended},
 		{"fenced", ErrFenced},
 		{"store-replaced", ErrStoreReplaced},

@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -93,6 +94,10 @@ func (a *adoption) end(at core.NodeKey, src core.Source, err error) {
 // claim asks the leader to make this node the submitter.
 func (a *adoption) claim() {
 	l := a.lineage
+	if a.key.Named() {
+		a.find()
+		return
+	}
 	l.cfg.Tasks.Change(registry.ClaimTask(a.key), func(e registry.TaskEntry, err error) {
 		switch {
 		case err != nil:
@@ -111,6 +116,10 @@ func (a *adoption) claim() {
 
 // again tries once more after a pause.
 func (a *adoption) again(err error, try func()) {
+	if a.key.Named() { // its record says when it ends
+		a.lineage.pause(&a.tries, try)
+		return
+	}
 	if a.tries++; a.tries > maxTries {
 		a.end(core.NodeKey{}, nil, fmt.Errorf("%w: who has its task now is not known: %w", raysys.ErrUnreachable, err))
 		return
@@ -136,13 +145,7 @@ func (a *adoption) adopt(rec registry.TaskRecord) {
 		a.end(l.cfg.Self(), refs.Here(c), nil)
 		return
 	}
-	r := wire.NewReader(rec.Recipe)
-	inputs, body, err := l.readRecipe(&r)
-	if err != nil {
-		a.end(core.NodeKey{}, nil, fmt.Errorf("%w: %w", raysys.ErrObjectLost, err))
-		return
-	}
-	t, err := l.cfg.Engine.Adopt(body, rec.Attempt, inputs, l.cfg.JobOf)
+	t, err := l.remade(&rec)
 	if err != nil {
 		a.end(core.NodeKey{}, nil, fmt.Errorf("%w: %w", raysys.ErrObjectLost, err))
 		return
@@ -167,6 +170,16 @@ func (a *adoption) adopt(rec registry.TaskRecord) {
 
 var errUnrecorded = errors.New("its task is not recorded")
 
+// remade makes the task of a record.
+func (l *Lineage) remade(rec *registry.TaskRecord) (taskengine.Adopted, error) {
+	r := wire.NewReader(rec.Recipe)
+	inputs, body, err := l.readRecipe(&r)
+	if err != nil {
+		return taskengine.Adopted{}, err
+	}
+	return l.cfg.Engine.Adopt(body, rec.Attempt, inputs, l.cfg.JobOf)
+}
+
 var errVersion = errors.New("a newer node has recorded it: upgrade this node")
 
 // readRecipe reads what enter has recorded.
@@ -187,7 +200,7 @@ func (l *Lineage) readRecipe(r *wire.Reader) (inputs []*core.Future, body []byte
 // recorded is an input, or an outcome, as it was recorded.
 type recorded struct {
 	form  byte
-	name  string // of what is gone
+	name  string // of what is gone, or of an object
 	run   uint64
 	id    raysys.TaskID
 	owner core.NodeKey
@@ -204,6 +217,8 @@ func (l *Lineage) readInput(r *wire.Reader) (in recorded, err error) {
 		in.run, in.id = r.Uvarint(), r.ID()
 	case inputOther:
 		in.id, in.owner = r.ID(), wire.ReadNode(r)
+	case inputNamed:
+		in.id, in.name = r.ID(), r.String()
 	case inputError:
 		in.id = r.ID()
 		in.err = wire.ReadError(r)
@@ -225,7 +240,11 @@ func (l *Lineage) readInput(r *wire.Reader) (in recorded, err error) {
 
 // future returns a future of the input.
 func (in *recorded) future(l *Lineage) *core.Future {
-	var src core.Source
+	return &core.NewUntyped(l.cfg.Job, in.source(l)).Future
+}
+
+// source returns what brings the input.
+func (in *recorded) source(l *Lineage) (src core.Source) {
 	switch in.form {
 	case inputTask:
 		s := &successor{lineage: l, run: in.run, id: in.id}
@@ -243,6 +262,8 @@ func (in *recorded) future(l *Lineage) *core.Future {
 		src = &failed{id: in.id, err: in.err}
 	case inputValue:
 		src = &stored{recorded: in}
+	case inputNamed:
+		src = &namedObject{recorded: in, lineage: l}
 	}
-	return &core.NewUntyped(l.cfg.Job, src).Future
+	return src
 }

@@ -35,6 +35,6 @@
 //	an outcome was told                      ⇒  it is in the record: the next submitter has the same
 //	one submitter at a time                  the leader changes it when the last one is dead, and counts them; outcomes of earlier ones are refused
 //	a recipe is of no use at the submitter   ⇒  its record goes
-//	nobody claims a task after a death       ⇒  its record goes, 30 s later
+//	nobody claims a task after a death       ⇒  its record goes, 30 s later; a task with a name is handed to a worker (start.go)
 //	the store does not answer for 1 s        ⇒  the reference leaves unrecorded: it ends with its submitter, as in memory
 package lineage

@@ -1,6 +1,7 @@
 package lineage
 
 import (
+	"errors"
 	"sync"
 	"weak"
 
@@ -34,6 +35,8 @@ type Lineage struct {
 	entering  map[*taskengine.Recipe][]func(error) // recipes that are being recorded, and who waits for that
 	own       map[registry.TaskKey]*task           // the recorded tasks whose submitter this node is
 	adoptions map[registry.TaskKey]*adoption       // for a while after a death
+	held      map[registry.TaskKey]*holding        // the tasks with a name whose submitter this node is, until they have settled
+	taking    map[registry.TaskKey]bool            // the tasks with a name that this node claims
 	late      []*departure                         // departures that wait, the oldest first
 }
 
@@ -46,13 +49,16 @@ type task struct {
 var (
 	_ core.Gate    = (*Lineage)(nil)
 	_ refs.Lineage = (*Lineage)(nil)
+
+	_ taskengine.Starter = (*Lineage)(nil)
+	_ core.TaskNames     = (*Lineage)(nil)
 )
 
 // New makes the Lineage of a node; it does no I/O.
 func New(cfg Config) *Lineage {
 	return &Lineage{
 		cfg: cfg, entering: map[*taskengine.Recipe][]func(error){}, own: map[registry.TaskKey]*task{},
-		adoptions: map[registry.TaskKey]*adoption{},
+		adoptions: map[registry.TaskKey]*adoption{}, held: map[registry.TaskKey]*holding{}, taking: map[registry.TaskKey]bool{},
 	}
 }
 
@@ -64,10 +70,30 @@ func (l *Lineage) Find(run uint64, id raysys.TaskID) *core.Future {
 }
 
 func (l *Lineage) findLocked(k registry.TaskKey) *core.Future {
-	if t := l.own[k]; t != nil {
-		return t.future.Value()
+	t := l.own[k]
+	if t == nil {
+		return nil
 	}
-	return nil
+	c := t.future.Value()
+	if c == nil || !orphaned(c) {
+		return c
+	}
+	rec, _ := taskengine.RecipeOf(c)
+	if rec == nil {
+		return nil
+	}
+	if next := rec.Revive(); next != nil { // who asks is the next attempt of what submitted it, or another that needs it
+		t.future = weak.Make(next)
+		return next
+	}
+	return c
+}
+
+// orphaned reports whether c has failed below a turn whose submitter is gone, or has given it up. That is no outcome: the
+// turn's next attempt submits the task again.
+func orphaned(c *core.Future) bool {
+	gone := (*core.Orphaned)(nil)
+	return c.Failed() && errors.As(c.Up().Cancelled(), &gone)
 }
 
 // owns notes that this node is the submitter of a recorded task, until the recipe is of no use here.
@@ -76,7 +102,9 @@ func (l *Lineage) owns(k registry.TaskKey, rec *taskengine.Recipe, attempt uint3
 	l.own[k] = &task{future: weak.Make(c)}
 	l.mu.Unlock()
 	rec.SetRecorded(k.Run, attempt, func() {
-		l.cfg.Refs.AtTick(func() { l.forget(k) }) // the collector's goroutine may call
+		if !k.Named() { // the record of a name stays
+			l.cfg.Refs.AtTick(func() { l.forget(k) }) // the collector's goroutine may call
+		}
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/refs"
@@ -35,13 +36,18 @@ func (l *Lineage) record(rec *taskengine.Recipe, done func(error)) {
 		l.recorded(rec, nil)
 		return
 	}
-	inputs := &departure{lineage: l, then: func(err error) {
+	l.recordInputs(&r, func(err error) {
 		if err != nil {
 			l.recorded(rec, err)
 			return
 		}
 		l.enter(rec, &r)
-	}}
+	})
+}
+
+// recordInputs has the inputs of a recipe recorded. then is called once, on any goroutine.
+func (l *Lineage) recordInputs(r *taskengine.Recording, then func(error)) {
+	inputs := &departure{lineage: l, then: then}
 	inputs.left.Store(1)
 	for _, in := range r.Inputs {
 		switch {
@@ -58,12 +64,7 @@ func (l *Lineage) record(rec *taskengine.Recipe, done func(error)) {
 // enter enters the record of a task whose inputs are recorded.
 func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
 	k := registry.TaskKey{Run: r.Run, ID: r.ID}
-	body := []byte{recordVersion}
-	body = binary.AppendUvarint(body, uint64(len(r.Inputs)))
-	for _, in := range r.Inputs {
-		body = appendInput(body, in, l.cfg.Self())
-	}
-	l.cfg.Tasks.Change(registry.EnterTask(k, registry.TaskRecord{Digest: r.Digest, Recipe: wire.AppendBytes(body, r.Body)}), func(e registry.TaskEntry, err error) {
+	l.cfg.Tasks.Change(registry.EnterTask(k, registry.TaskRecord{Digest: r.Digest, Recipe: l.appendRecipe(nil, r)}), func(e registry.TaskEntry, err error) {
 		switch {
 		case err != nil:
 			l.cfg.Log("a reference leaves before its task is recorded", "task", rec.Name(), "error", err)
@@ -83,6 +84,15 @@ func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
 			l.recorded(rec, nil)
 		}
 	})
+}
+
+// appendRecipe appends what readRecipe reads. The inputs are recorded.
+func (l *Lineage) appendRecipe(dst []byte, r *taskengine.Recording) []byte {
+	dst = binary.AppendUvarint(append(dst, recordVersion), uint64(len(r.Inputs)))
+	for _, in := range r.Inputs {
+		dst = appendInput(dst, in, l.cfg.Self())
+	}
+	return wire.AppendBytes(dst, r.Body)
 }
 
 // elsewhere says of a recipe that was to be recorded that its task has another submitter, or an outcome, in its record.
@@ -140,6 +150,13 @@ func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error))
 		return
 	}
 	k := registry.TaskKey{Run: rec.Run(), ID: c.ID()}
+	if k.Named() && l.ends() {
+		return // who waits learns of this node's end
+	}
+	if orphaned(c) {
+		done(c.Failure())
+		return
+	}
 	l.mu.Lock()
 	t := l.own[k]
 	if t == nil { // another node is its submitter
@@ -153,12 +170,27 @@ func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error))
 	}
 	l.mu.Unlock()
 	out, err := appendOutcome(nil, c, l.cfg.Self())
-	if err != nil { // it cannot travel either
+	switch {
+	case err == nil:
+	case k.Named():
+		out = appendFailure(nil, c.ID(), err)
+	default: // it cannot travel either
 		l.told(t, nil)
 		return
 	}
+	l.settle(t, k, rec, out)
+}
+
+// settle has an outcome recorded, and ends tell.
+func (l *Lineage) settle(t *task, k registry.TaskKey, rec *taskengine.Recipe, out []byte) {
 	l.cfg.Tasks.Change(registry.SettleTask(k, rec.Submission(), out), func(e registry.TaskEntry, err error) {
 		switch {
+		case err != nil && k.Named():
+			if errors.Is(err, raysys.ErrTooLarge) {
+				out = appendFailure(nil, k.ID, err)
+			}
+			l.cfg.Runner.After(untilAgain, func() { l.settle(t, k, rec, out) })
+			return
 		case err != nil:
 			l.cfg.Log("an outcome is told before it is recorded", "task", rec.Name(), "error", err)
 		case e.Refused && e.Exists:
@@ -192,6 +224,7 @@ const (
 	inputOther             // id and owner of a value that is not made again
 	inputValue             // id, the value, and what it refers to
 	inputError             // id and the failure
+	inputNamed             // id of an object, and the name that it has in the cluster
 )
 
 // appendInput appends what another node needs to find the input of a recorded task.
@@ -224,6 +257,10 @@ func appendFuture(dst []byte, c *core.Future, self core.NodeKey) []byte {
 	return out
 }
 
+func appendFailure(dst []byte, id raysys.TaskID, err error) []byte {
+	return wire.AppendError(wire.AppendID(append(dst, inputError), id), err)
+}
+
 // appendOutcome appends the outcome of a settled future whose value is here.
 func appendOutcome(dst []byte, c *core.Future, self core.NodeKey) ([]byte, error) {
 	if err := c.Pin(); err != nil {
@@ -232,7 +269,7 @@ func appendOutcome(dst []byte, c *core.Future, self core.NodeKey) ([]byte, error
 	defer c.Unpin()
 	v, err := c.Outcome()
 	if err != nil {
-		return wire.AppendError(wire.AppendID(append(dst, inputError), c.ID()), err), nil
+		return appendFailure(dst, c.ID(), err), nil
 	}
 	value := reflect.ValueOf(v).Elem()
 	plan, err := codec.PlanOf(value.Type())

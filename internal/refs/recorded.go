@@ -19,6 +19,8 @@ type Lineage interface {
 	// Succeed finds the submitter of a task after the death of one, which may become this node. done is called once, on any
 	// goroutine, with the Source of the outcome there, or with an error that matches cause where there is none.
 	Succeed(run uint64, id raysys.TaskID, cause error, done func(core.Source, error))
+	// Take has this node, which is a worker, claim a detached task whose submitter is dead, and run it.
+	Take(run uint64, id raysys.TaskID)
 }
 
 // SetLineage gives the references the records of tasks. It is called before the first connection.
@@ -115,6 +117,7 @@ func (s adopted) Fetch(into any, done func(error)) {
 const (
 	recordFind byte = iota // run and id: the future of a task whose submitter is asked
 	recordNow              // the number of a future: record its task, and tell the run
+	recordTake             // run and id: claim the detached task
 )
 
 // onRecord serves KindRecord.
@@ -152,8 +155,31 @@ func (p *Session) onRecord(r *wire.Reader, to mesh.Reply) error {
 		}
 		gate.Leave([]*core.Future{c}, func(error) { to.Send(wire.AppendUvarint(to.Head(), core.RecordedUnder(c))) })
 		return nil
+	case recordTake:
+		run, id := r.Uvarint(), r.ID()
+		if err := r.Err(); err != nil {
+			return err
+		}
+		if p.refs.lineage != nil {
+			p.refs.lineage.Take(run, id)
+		}
+		to.Send(to.Head())
+		return nil
 	}
 	return fmt.Errorf("%w: question %d about a recorded task", wire.ErrCorrupt, op)
+}
+
+// TakeAt asks a worker to claim a detached task. It does so once: who asks looks at the record of the task for the answer.
+func (r *References) TakeAt(k core.NodeKey, run uint64, id raysys.TaskID) {
+	if r.lineage != nil && k == r.mesh.Self() {
+		r.lineage.Take(run, id)
+		return
+	}
+	r.mesh.Reach(k, func(to *mesh.Questions) {
+		mesh.Ask(to, wire.Requests, wire.KindRecord, func(dst []byte) []byte {
+			return wire.AppendID(wire.AppendUvarint(append(dst, recordTake), run), id)
+		}, func(*wire.Reader) (bool, error) { return true, nil }, func(bool, error) {})
+	}, func(error) {})
 }
 
 // FindAt asks a node for the outcome of a task whose submitter it is.

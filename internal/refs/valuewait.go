@@ -9,6 +9,9 @@ type valueWait struct {
 	tell   func(v any, err error)
 }
 
+// WhenHere is whenHere for a caller that keeps the value as an object.
+func WhenHere(c *core.Future, tell func(v any, err error)) { whenHere(c, tell) }
+
 // whenHere calls tell with a pointer to the value of c, which must only be read, once c has settled and its value is
 // here, or with its failure. The caller has pinned c, and unpins it when it does not read the value any more.
 func whenHere(c *core.Future, tell func(v any, err error)) {

@@ -22,6 +22,9 @@ type adopter interface {
 	adopt(e *Engine, t *recordedTask, up core.RemoteSpec, attempt int, inputs []*core.Future) Adopted
 }
 
+// Has reports whether the program has the task.
+func (e *Engine) Has(function string) bool { return e.cfg.Table.Lookup("task", function) != nil }
+
 // Adopt makes the task of a recording. inputs are futures for its inputs, and job is as in wire.Turns.
 func (e *Engine) Adopt(body []byte, submission uint32, inputs []*core.Future, job func(wire.JobKey) *core.Job) (a Adopted, err error) {
 	plan, err := recordedPlan()
@@ -63,12 +66,7 @@ func (s *spec[A, R]) adopt(e *Engine, t *recordedTask, up core.RemoteSpec, attem
 	r := m.record.(*record[A, R])
 	rec.future = weak.Make(&r.Future)
 	rec.weight.of.enter(rec, size)
-	begin := func() {
-		if _, err := m.submit(); err != nil {
-			m.record.settleFailed(err)
-		}
-	}
-	rec.dormancy.begin.Store(&begin)
+	rec.dormancy.begin.Store(m.later())
 	return Adopted{Future: &r.Future, Recipe: rec, settle: r.settleRecorded}
 }
 

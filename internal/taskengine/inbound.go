@@ -150,7 +150,7 @@ func (t *inboundTask[A, R]) accept(slot uint64) {
 	t.Future.Expect(&t.waiter, t)
 	switch {
 	case t.from.inbound.put(t, &t.tabled):
-		t.Future.Cancel(raysys.ErrCancelled)
+		t.Future.Cancel(&core.Orphaned{Err: raysys.ErrCancelled})
 	case d != nil:
 		d.wait()
 	default:

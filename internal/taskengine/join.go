@@ -39,8 +39,7 @@ func (r *record[A, R]) join(j Joiner, d *deps) {
 	j.Join(rec, func(src core.Source, err error) {
 		switch {
 		case err != nil:
-			d.returnParams()
-			r.settleFailed(err)
+			r.refuse(d, err)
 		case src == nil:
 			d.wait()
 		default:

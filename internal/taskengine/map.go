@@ -2,6 +2,7 @@ package taskengine
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/raysys/raysys"
@@ -15,7 +16,7 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 	if len(xs) == 0 {
 		return refs
 	}
-	e, t, err := s.check(ctx)
+	e, t, err := s.checkMap(ctx)
 	if err != nil {
 		failed := raysys.Ref[R](core.FailedRef[R](err))
 		for i := range refs {
@@ -99,3 +100,11 @@ func (m *bulkItem[A, R]) Help(*core.Turn) bool                  { return false }
 func (m *bulkItem[A, R]) Expires() int64                        { return 0 }
 func (m *bulkItem[A, R]) Waits() ([]*core.Turn, []*core.Future) { return nil, nil }
 func (m *bulkItem[A, R]) Break([]string) bool                   { return false }
+
+// checkMap is check for many tasks.
+func (s *spec[A, R]) checkMap(ctx context.Context) (*Engine, *core.Turn, error) {
+	if s.opts.Name != "" {
+		return nil, nil, fmt.Errorf("submit %s: %w: Detached(%q) with Map: a name is of one task, submit it with Go", s.entry, raysys.ErrBadOption, s.opts.Name)
+	}
+	return s.check(ctx)
+}

@@ -111,7 +111,7 @@ func (e *Engine) HandleCancel(wp wire.Peer, frame []byte) error {
 			return fmt.Errorf("cancellations from node %s: %w", p.Node(), err)
 		}
 		if a := p.inbound.cancel(slot); a != nil {
-			a.future().Cancel(raysys.ErrCancelled)
+			a.future().Cancel(&core.Orphaned{Err: raysys.ErrCancelled})
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
+	"weak"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
@@ -187,6 +188,9 @@ func (rec *recipe) Future() *core.Future {
 	return rec.future.Value()
 }
 
+// Namespace is that of the function.
+func (rec *recipe) Namespace() string { return rec.up.Job.Namespace }
+
 // Name is the task's function.
 func (rec *recipe) Name() string { return rec.spec.function() }
 
@@ -215,6 +219,31 @@ func (rec *recipe) SetRecorded(run uint64, attempt uint32, forget func()) {
 
 // Submission is the number of this node among the submitters of the task, in its record.
 func (rec *recipe) Submission() uint32 { return rec.submission.Load() }
+
+// Revive returns a future for a recorded task that has failed, in its next attempt, which begins when its outcome is wanted;
+// nil where the task must not run again.
+func (rec *Recipe) Revive() *core.Future {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	if rec.why != nil {
+		return nil
+	}
+	m := rec.blankLocked()
+	c := m.record.future()
+	rec.future = weak.Make(c)
+	rec.dormancy.begin.Store(m.later())
+	return c
+}
+
+// later returns what has the task begin.
+func (m remaking) later() *func() {
+	begin := func() {
+		if _, err := m.submit(); err != nil {
+			m.record.settleFailed(err)
+		}
+	}
+	return &begin
+}
 
 // Begin has a task that was adopted begin: its outcome is wanted.
 func (rec *recipe) Begin() {

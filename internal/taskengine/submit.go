@@ -45,6 +45,11 @@ func (s *spec[A, R]) check(ctx context.Context) (*Engine, *core.Turn, error) {
 	if err := ended(ctx, t, own); err != nil {
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
 	}
+	if s.opts.Name != "" {
+		if err := s.startable(ctx, t); err != nil {
+			return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
+		}
+	}
 	if s.opts.Detached {
 		t = t.Detached()
 	}
@@ -85,13 +90,13 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 			d := &deps{futures: futures}
 			r.hold(t, d)
 			r.Future.OwnTurn().Pin(futures)
-			if j := joinerOf(t); j != nil {
-				r.join(j, d)
-			} else {
-				d.wait()
-			}
-			return r.Ref()
+			return s.release(ctx, t, r, d)
 		}
+	}
+	if s.opts.Name != "" {
+		d := &deps{}
+		r.hold(t, d)
+		return s.start(ctx, t, r, d)
 	}
 	if j := joinerOf(t); j != nil {
 		d := &deps{}
@@ -223,6 +228,14 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) cor
 	d.params.Store(&params)
 	r.hold(t, d)
 	r.inner(d, r)
+	return s.release(ctx, t, r, d)
+}
+
+// release lets a task that is held by d go on: at once, or when what is recorded of it is known.
+func (s *spec[A, R]) release(ctx context.Context, t *core.Turn, r *record[A, R], d *deps) core.Ref[R] {
+	if s.opts.Name != "" {
+		return s.start(ctx, t, r, d)
+	}
 	if j := joinerOf(t); j != nil {
 		r.join(j, d)
 	} else {

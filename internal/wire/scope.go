@@ -245,7 +245,7 @@ func (s *Turns) Opened(frame []byte) error {
 	delete(s.early, id)
 	s.mu.Unlock()
 	if early != nil {
-		t.Cancel(early)
+		t.Cancel(&core.Orphaned{Err: early})
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func (s *Turns) Cancelled(frame []byte) error {
 	}
 	s.mu.Unlock()
 	if t != nil {
-		t.Cancel(cause)
+		t.Cancel(&core.Orphaned{Err: cause})
 	}
 	return nil
 }
@@ -295,7 +295,7 @@ func (s *Turns) Close(cause error) {
 	s.turns, s.early, s.last = nil, nil, nil
 	s.mu.Unlock()
 	for _, t := range turns {
-		t.Cancel(cause)
+		t.Cancel(&core.Orphaned{Err: cause})
 	}
 }
 

@@ -1,0 +1,109 @@
+package lineage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// The names of detached tasks.
+
+// named reads the record of a name, and returns the key of the task that has it.
+func (l *Lineage) named(ctx context.Context, name string) (registry.TaskKey, *registry.TaskRecord, error) {
+	k := registry.NamedTask(l.cfg.Job.Namespace, name)
+	e, err := runner.Wait(ctx, func(done func(registry.TaskEntry, error)) { l.cfg.Tasks.Change(registry.FindTask(k), done) })
+	switch {
+	case err != nil:
+		return k, nil, err
+	case !e.Exists || e.Record.Name != name:
+		return k, nil, fmt.Errorf("%w: no object and no task of the cluster has it", raysys.ErrNotFound)
+	}
+	k.ID = e.Record.Start.ID
+	return k, &e.Record, nil
+}
+
+// LookupTask implements core.TaskNames.
+func (l *Lineage) LookupTask(ctx context.Context, name string) (*core.Future, error) {
+	k, rec, err := l.named(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	in := recorded{form: inputTask, run: k.Run, id: k.ID}
+	if len(rec.Outcome) > 0 {
+		if in, err = l.readOutcome(rec); err != nil {
+			return nil, err
+		}
+	}
+	return in.future(l), nil
+}
+
+// ForgetTask implements core.TaskNames.
+func (l *Lineage) ForgetTask(ctx context.Context, name string) error {
+	k, rec, err := l.named(ctx, name)
+	if err != nil {
+		return err
+	}
+	if _, err = runner.Wait(ctx, func(done func(registry.TaskEntry, error)) { l.cfg.Tasks.Change(registry.RemoveTask(k), done) }); err == nil {
+		l.dropObject(rec)
+	}
+	return err
+}
+
+// dropObject frees the object that the outcome of a record may be.
+func (l *Lineage) dropObject(rec *registry.TaskRecord) {
+	if in, err := l.readOutcome(rec); err == nil && in.form == inputNamed {
+		l.cfg.Runner.Run(func() { _ = l.cfg.Job.Objects.(core.Names).Forget(l.cfg.Runner.Context(), in.name) })
+	}
+}
+
+// readOutcome reads the outcome of a record.
+func (l *Lineage) readOutcome(rec *registry.TaskRecord) (recorded, error) {
+	r := wire.NewReader(rec.Outcome)
+	return l.readInput(&r)
+}
+
+// outcome returns what brings the outcome of a record.
+func (l *Lineage) outcome(rec *registry.TaskRecord) (core.Source, error) {
+	in, err := l.readOutcome(rec)
+	if err != nil {
+		return nil, fmt.Errorf("%w: its outcome: %w", raysys.ErrObjectLost, err)
+	}
+	return in.source(l), nil
+}
+
+// appendNamed appends what readInput reads.
+func (in *recorded) appendNamed(dst []byte) []byte {
+	return wire.AppendBytes(wire.AppendID(append(dst, inputNamed), in.id), in.name)
+}
+
+// namedObject brings an object that has a name: the outcome of a detached task.
+type namedObject struct {
+	*recorded
+	lineage *Lineage
+}
+
+func (o *namedObject) Name() string      { return "result of a detached task" }
+func (o *namedObject) ID() raysys.TaskID { return o.id }
+func (o *namedObject) Cancelled()        {}
+
+// Fetch implements core.Source.
+func (o *namedObject) Fetch(into any, done func(error)) {
+	cfg := &o.lineage.cfg
+	cfg.Runner.Background(func() {
+		c, err := cfg.Job.Objects.(core.Names).Lookup(cfg.Runner.Context(), o.name)
+		switch {
+		case err != nil:
+			done(fmt.Errorf("%w: submit the task again: %w", raysys.ErrObjectLost, err))
+		case core.SourceOf(c) != nil:
+			core.SourceOf(c).Fetch(into, done)
+		default:
+			refs.Here(c).Fetch(into, done)
+		}
+	}, done)
+}

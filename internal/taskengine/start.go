@@ -1,0 +1,91 @@
+package taskengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
+
+// A detached task with a name is recorded under the name before it runs. The submission waits for that.
+//
+//	submit ──► held ──► Start ──┬── the name is free, or its task has settled ──► its dependencies, and so on, as any task
+//	                            ├── the same content runs under the name ──────► it settles when that one has
+//	                            └── other content does ────────────────────────► it fails
+
+// Starter is a core.Gate that starts detached tasks under names.
+type Starter interface {
+	// Start has the task of rec recorded under the name. done is called once, on any goroutine: with nil when the task is to
+	// run here, with the Source of the outcome of the task that has the name, or with why it must not run. While the store is
+	// away Start waits until ctx ends.
+	Start(ctx context.Context, rec *Recipe, name string, done func(core.Source, error))
+}
+
+// startable returns why a task of t cannot have a name.
+func (s *spec[A, R]) startable(ctx context.Context, t *core.Turn) error {
+	name := s.opts.Name
+	if _, ok := t.Job().Gate.(Starter); !ok {
+		return fmt.Errorf("%w: Detached(%q): a task with a name is recorded in the cluster's store, and this node records none: it needs a cluster, and system.Config.Lineage durable; or give Detached() without a name", raysys.ErrBadOption, name)
+	}
+	taken, err := core.ObjectHasName(ctx, t, name)
+	switch {
+	case taken:
+		return fmt.Errorf("%w: an object has the name %q: Forget it, or give another name", raysys.ErrNameTaken, name)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w: whether the name %q is free was not answered: %w", raysys.ErrUnreachable, name, errors.Join(context.Cause(ctx), err))
+	}
+	return nil
+}
+
+// start waits until r, which is held by d, is recorded under its name.
+func (s *spec[A, R]) start(ctx context.Context, t *core.Turn, r *record[A, R], d *deps) core.Ref[R] {
+	rec, _ := r.recipeNow()
+	if rec == nil {
+		err := fmt.Errorf("submit %s: Detached(%q): %w", s.entry, s.opts.Name, errOff)
+		r.refuse(d, err)
+		return core.FailedRef[R](err)
+	}
+	told := make(chan error, 1)
+	t.Job().Gate.(Starter).Start(ctx, rec, s.opts.Name, func(src core.Source, err error) {
+		switch {
+		case err != nil:
+			err = fmt.Errorf("submit %s: %w", s.entry, err)
+			r.refuse(d, err)
+		case src == nil:
+			d.wait()
+		default:
+			rec.cut(errJoined)
+			into := new(R)
+			src.Fetch(into, func(err error) { r.joined(src, err) })
+		}
+		told <- err
+	})
+	t.Runtime().Block(t.Base())
+	defer t.Runtime().Unblock(t.Base())
+	var closed <-chan struct{}
+	if t.Kind() == core.TurnRoot {
+		closed = t.Job().Closed
+	}
+	select {
+	case err := <-told:
+		if err != nil {
+			return core.FailedRef[R](err)
+		}
+		return r.Ref()
+	case <-ctx.Done():
+		return core.FailedRef[R](fmt.Errorf("submit %s: %w: the store has not answered, and the task %q runs if it is recorded yet: %w",
+			s.entry, raysys.ErrOutcomeUnknown, s.opts.Name, context.Cause(ctx)))
+	case <-closed:
+		return core.FailedRef[R](fmt.Errorf("submit %s: %w", s.entry, raysys.ErrClosed))
+	}
+}
+
+// refuse settles a task that was held, and does not run.
+func (r *record[A, R]) refuse(d *deps, err error) {
+	d.returnParams()
+	r.settleFailed(err)
+}
+
+var errJoined = errors.New("its task runs under a name, which another submission has: look it up")
