@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/store/embedded"
+	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
 
@@ -135,6 +138,27 @@ func ExampleDetached() {
 	cancel()
 	fmt.Println(raysys.PhaseOf(r))
 	// Output: pending
+}
+
+// A detached task with a name outlives its driver, and every node of the cluster finds it.
+func ExampleDetached_name() {
+	kv, err := embedded.Open(embedded.Config{}) // in the place of Consul
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer kv.Close()
+	n, err := system.New(system.Config{Name: "n1", Cluster: &system.ClusterConfig{Store: kv, Role: system.Both}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := n.Start(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	defer n.Close(context.Background())
+	ctx := n.Context(context.Background())
+	square.With(raysys.Detached("nightly")).Go(ctx, 12) // returns when the task is recorded
+	fmt.Println(raysys.Lookup[int](ctx, "nightly").Get(ctx))
+	// Output: 144 <nil>
 }
 
 // Work may ask for a kind of node, and for a rule to choose among them.
