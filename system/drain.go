@@ -229,10 +229,7 @@ func (c *cluster) stay() error {
 
 // handOverAll gives up every shard, and takes none any more.
 func (c *cluster) handOverAll(ctx context.Context) error {
-	c.duty.Lock() // waits for duties, which may be taking shards
-	c.retiring.Store(true)
-	c.duty.Unlock()
-	c.moves.Wait()
+	c.noMoves()
 	var errs []error
 	for n, s := range c.reg.Led() {
 		if c.member.State() != member.Active {
@@ -243,6 +240,14 @@ func (c *cluster) handOverAll(ctx context.Context) error {
 		c.reg.StepDown(n, s)
 	}
 	return errors.Join(errs...)
+}
+
+// noMoves ends the taking and giving up of shards, and waits for what has begun.
+func (c *cluster) noMoves() {
+	c.duty.Lock() // waits for duties, which may be taking shards
+	c.retiring.Store(true)
+	c.duty.Unlock()
+	c.moves.Wait()
 }
 
 // askDrain closes the channel of DrainRequested; false when the program never called that.

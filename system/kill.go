@@ -28,6 +28,7 @@ func (n *Node) Kill(ctx context.Context, cause error) error {
 // die is leave for a node that was killed: it sends nothing.
 func (c *cluster) die() error {
 	c.member.Abandon()
+	c.noMoves() // a shard that is being taken would be served by nobody, and never closed
 	for n, s := range c.reg.Led() {
 		_ = s.Close()
 		c.reg.StepDown(n, s)
