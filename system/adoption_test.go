@@ -64,6 +64,15 @@ var (
 		n, err := p.seed()
 		return newParcel(n+1, large), err
 	})
+	// packLater makes a small parcel once its gate is open.
+	packLater = tasks.DefineIn(table, "packLater", func(ctx context.Context, gate string) (parcel, error) {
+		select {
+		case <-gateOf(gate):
+			return newParcel(int(drawn.Add(1)), 3), nil
+		case <-ctx.Done():
+			return parcel{}, ctx.Err()
+		}
+	})
 	// submits has its child known to a grain, and returns what comes of the child once its gate is open.
 	submits = tasks.DefineIn(table, "submits", func(ctx context.Context, gate string) (int, error) {
 		h := draw.With(on("w3")).Go(ctx, gate+" of the child").Handle()
@@ -102,13 +111,13 @@ func newGate() string { return fmt.Sprint("gate ", drawn.Add(1)) }
 func openGate(name string) { close(gateOf(name)) }
 
 // newWill is a cluster with three workers, a driver s whose work others shall take over, and a driver d that stays.
-func newWill(t *testing.T) (f *fleet, sctx, ctx context.Context) {
+func newWill(t *testing.T, more ...func(*system.Config)) (f *fleet, sctx, ctx context.Context) {
 	t.Helper()
 	f = newFleet(t)
 	w1, _ := f.place("w1", system.Worker)
 	w2, _ := f.place("w2", system.Worker)
 	w3, _ := f.place("w3", system.Worker)
-	s, sctx := f.place("s", system.Driver)
+	s, sctx := f.place("s", system.Driver, more...)
 	d, ctx := f.place("d", system.Driver)
 	meet(t, s, d, w1, w2, w3)
 	return f, sctx, ctx
@@ -271,4 +280,63 @@ func TestJoined(t *testing.T) {
 	if n, err := r.Get(sctx); n != told || err != nil {
 		t.Errorf("the next attempt has %d of its child, %v; another node was told %d", n, err, told)
 	}
+}
+
+// inner reads what the parcel with the name refers to.
+func inner(ctx context.Context, t *testing.T, name string) raysys.Ref[parcel] {
+	t.Helper()
+	p, err := raysys.Lookup[parcel](ctx, name).Get(ctx)
+	if err != nil || len(p.Inner) != 1 {
+		t.Fatal(len(p.Inner), err)
+	}
+	return p.Inner[0].Ref()
+}
+
+// TestAdoptedFromName: a task to which an object with a name refers is known to whoever looks the object up, and outlives its
+// submitter with them.
+func TestAdoptedFromName(t *testing.T) {
+	f, sctx, ctx := newWill(t)
+	gate := newGate()
+	p := newParcel(1, large)
+	p.Inner = []raysys.Handle[parcel]{packLater.With(on("w1")).Go(sctx, gate).Handle()}
+	if _, err := raysys.Put(sctx, p, raysys.Named(gate)).Get(sctx); err != nil {
+		t.Fatal(err)
+	}
+	in := inner(ctx, t, gate)
+	f.kill("s")
+	openGate(gate)
+	got, err := in.Get(ctx)
+	if err == nil {
+		_, err = got.seed()
+	}
+	if err != nil {
+		t.Errorf("the task that a named object refers to: %v", err)
+	}
+}
+
+// TestAdoptedFromDisk: the same of an object whose value was not in memory when a reference to it left.
+func TestAdoptedFromDisk(t *testing.T) {
+	f, sctx, ctx := newWill(t, func(c *system.Config) {
+		c.Objects = system.ObjectConfig{Memory: 3 << 20, Disk: 1 << 30, NoSharing: true}
+	})
+	gate := newGate()
+	p := newParcel(1, large)
+	p.Inner = []raysys.Handle[parcel]{packLater.With(on("w1")).Go(sctx, gate).Handle()}
+	put := raysys.Put(sctx, p)
+	var others []raysys.Ref[parcel]
+	settles(t, "the value is on disk alone", func() bool {
+		others = append(others, raysys.Put(sctx, newParcel(2, large)))
+		return put.RefFuture().Absent()
+	})
+	if n, err := holderStore.With(on("w2")).Call(sctx, holders.Get("w2"), []raysys.Handle[parcel]{put.Handle()}).Get(sctx); err != nil {
+		t.Fatal(n, err)
+	}
+	if n := system.Recorded(f.node("s")); n != 1 {
+		t.Errorf("%d tasks are recorded, want the one that the object refers to", n)
+	}
+	openGate(gate)
+	if n := summed(ctx, t, "w2"); n <= 1 {
+		t.Errorf("w2 has %d", n)
+	}
+	runtime.KeepAlive(others)
 }

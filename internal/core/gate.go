@@ -8,6 +8,12 @@ type Gate interface {
 	Leave(futures []*Future, then func(error))
 }
 
+// Referring is the Source of a value that refers to others, which are known while the value is not here.
+type Referring interface {
+	Source
+	Refers() []*Future
+}
+
 // Recorded is a recipe that may be recorded.
 type Recorded interface {
 	// Run is the run under which the recipe is recorded; 0 while it is not.

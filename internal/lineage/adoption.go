@@ -238,6 +238,29 @@ func (l *Lineage) readInput(r *wire.Reader) (in recorded, err error) {
 	return in, r.Err()
 }
 
+// skipInput reads over what readInput reads.
+func skipInput(r *wire.Reader) {
+	switch r.Byte() {
+	case inputGone:
+		r.Bytes()
+	case inputTask:
+		r.Uvarint()
+		r.ID()
+	case inputOther:
+		r.ID()
+		wire.ReadNode(r)
+	case inputError:
+		r.ID()
+		_ = wire.ReadError(r)
+	case inputValue:
+		r.ID()
+		r.Bytes()
+		for range r.Count(1) {
+			skipInput(r)
+		}
+	}
+}
+
 // future returns a future of the input.
 func (in *recorded) future(l *Lineage) *core.Future {
 	return &core.NewUntyped(l.cfg.Job, in.source(l)).Future

@@ -32,11 +32,14 @@ const patience = time.Second
 func (l *Lineage) Leave(futures []*core.Future, then func(error)) {
 	d := &departure{lineage: l, then: then}
 	d.left.Store(1)
-	for _, c := range futures {
-		d.look(c)
-	}
+	d.lookAll(futures)
+	d.begin()
+}
+
+// begin has d wait, for the patience, unless all is done.
+func (d *departure) begin() {
 	if d.left.Load() > 1 {
-		l.wait(d)
+		d.lineage.wait(d)
 	}
 	d.done(nil)
 }
@@ -127,6 +130,12 @@ func (d *departure) look(c *core.Future) {
 	d.inner(c)
 }
 
+func (d *departure) lookAll(futures []*core.Future) {
+	for _, c := range futures {
+		d.look(c)
+	}
+}
+
 // settled looks at a future again that has settled.
 type settled struct {
 	core.Waiter
@@ -140,14 +149,20 @@ func (s *settled) Resolved(*core.Waiter) {
 	s.departure.done(nil)
 }
 
-// inner has d wait for the references inside the value of c, where that is here.
+// inner has d wait for the references inside the value of c. Those in a value that nothing here has read leave the node
+// that has it.
 func (d *departure) inner(c *core.Future) {
 	if !c.Settled() || c.Pin() != nil {
 		return
 	}
 	defer c.Unpin()
 	v, err := c.Outcome()
-	if err != nil {
+	if err != nil { // a failure, or the value is not in memory
+		if e := (*core.Elsewhere)(nil); errors.As(err, &e) {
+			if s, ok := e.Source.(core.Referring); ok {
+				d.lookAll(s.Refers())
+			}
+		}
 		return
 	}
 	value := reflect.ValueOf(v).Elem()

@@ -28,6 +28,7 @@
 //	a result of a task or a grain's method   when recorded, with what the value refers to
 //	the answer to a node that waits          the same; the outcome of a recorded task is in the record before that
 //	a value that travels along               with no record, but what it refers to
+//	an object                                what it refers to is recorded first, also where the value is not in memory
 //
 // Invariants:
 //
@@ -36,5 +37,6 @@
 //	one submitter at a time                  the leader changes it when the last one is dead, and counts them; outcomes of earlier ones are refused
 //	a recipe is of no use at the submitter   ⇒  its record goes
 //	nobody claims a task after a death       ⇒  its record goes, 30 s later; a task with a name is handed to a worker (start.go)
-//	the store does not answer for 1 s        ⇒  the reference leaves unrecorded: it ends with its submitter, as in memory
+//	the store does not answer for 1 s        ⇒  the reference leaves unrecorded: it ends with its submitter, as in memory; a task
+//	                                            that a further attempt submits runs unrecorded
 package lineage

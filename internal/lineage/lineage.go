@@ -14,10 +14,22 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
+// Records are the records of tasks in the store. Package registry implements it.
+type Records interface {
+	Change(ch registry.TaskChange, done func(registry.TaskEntry, error))
+}
+
+// References are this node's references to other nodes. Package refs implements it.
+type References interface {
+	Uncounted(owner core.NodeKey, id raysys.TaskID) *refs.RemoteSource
+	FindAt(k core.NodeKey, run uint64, id raysys.TaskID, done func(core.Source, error))
+	AtTick(f func())
+}
+
 // Config says what New makes a Lineage of.
 type Config struct {
-	Tasks  *registry.Tasks
-	Refs   *refs.References
+	Tasks  Records
+	Refs   References
 	Engine *taskengine.Engine
 	Runner *runner.Runner
 	Job    *core.Job                   // the node's

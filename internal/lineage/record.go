@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"sync/atomic"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
@@ -70,7 +71,8 @@ func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
 			l.cfg.Log("a reference leaves before its task is recorded", "task", rec.Name(), "error", err)
 			l.recorded(rec, nil)
 		case e.Refused && e.Record.Digest != r.Digest:
-			l.recorded(rec, fmt.Errorf("%w: task %s (%s) was recorded with another function or other arguments", core.ErrNondeterministic, rec.Name(), r.ID))
+			l.recorded(rec, fmt.Errorf("%w: task %s (%s) was recorded with other content: %s; its parent does something else in this attempt, or uses one number of Branch twice",
+				core.ErrNondeterministic, rec.Name(), r.ID, difference(e.Record.Recipe, r.Body)))
 		case e.Refused: // another node is its submitter by now
 			l.recorded(rec, &elsewhere{e.Record})
 		default:
@@ -95,40 +97,67 @@ func (l *Lineage) appendRecipe(dst []byte, r *taskengine.Recording) []byte {
 	return wire.AppendBytes(dst, r.Body)
 }
 
+// difference says in what a task differs from the recorded one.
+func difference(recorded, body []byte) string {
+	r := wire.NewReader(recorded)
+	if v := r.Byte(); v != recordVersion {
+		return errVersion.Error()
+	}
+	for range r.Count(1) {
+		skipInput(&r)
+	}
+	recorded = r.Bytes()
+	if err := r.Err(); err != nil {
+		return err.Error()
+	}
+	return taskengine.Difference(recorded, body)
+}
+
 // elsewhere says of a recipe that was to be recorded that its task has another submitter, or an outcome, in its record.
 type elsewhere struct{ record registry.TaskRecord }
 
 func (e *elsewhere) Error() string { return "the task is recorded already" }
 
-// Join implements taskengine.Joiner.
+// Join implements taskengine.Joiner. Where the store does not answer for the patience, the task runs here.
 func (l *Lineage) Join(rec *taskengine.Recipe, done func(core.Source, error)) {
+	var known atomic.Pointer[elsewhere]
+	d := &departure{lineage: l, then: func(err error) { l.join(rec, known.Load(), err, done) }}
+	d.left.Store(2)
 	l.record(rec, func(err error) {
-		known := (*elsewhere)(nil)
-		switch {
-		case !errors.As(err, &known):
-			done(nil, err)
-		case len(known.record.Outcome) > 0:
-			r := wire.NewReader(known.record.Outcome)
-			in, err := l.readInput(&r)
-			if err == nil {
-				err = in.err
-			}
-			done(&stored{&in}, err)
-		default:
-			r, err := rec.Recording()
-			if err != nil {
-				done(nil, nil)
+		if e := (*elsewhere)(nil); errors.As(err, &e) {
+			known.Store(e)
+		}
+		d.done(err)
+	})
+	d.begin()
+}
+
+// join is Join when the record of the task is there, which may have another submitter, or an outcome: known.
+func (l *Lineage) join(rec *taskengine.Recipe, known *elsewhere, err error, done func(core.Source, error)) {
+	switch {
+	case known == nil:
+		done(nil, err)
+	case len(known.record.Outcome) > 0:
+		r := wire.NewReader(known.record.Outcome)
+		in, err := l.readInput(&r)
+		if err == nil {
+			err = in.err
+		}
+		done(&stored{&in}, err)
+	default:
+		r, err := rec.Recording()
+		if err != nil {
+			done(nil, nil)
+			return
+		}
+		l.Succeed(r.Run, r.ID, nil, func(src core.Source, err error) {
+			if errors.Is(err, errUnrecorded) { // that submitter let go of it meanwhile: the task is this node's
+				l.Join(rec, done)
 				return
 			}
-			l.Succeed(r.Run, r.ID, nil, func(src core.Source, err error) {
-				if errors.Is(err, errUnrecorded) { // that submitter let go of it meanwhile: the task is this node's
-					l.Join(rec, done)
-					return
-				}
-				done(src, err)
-			})
-		}
-	})
+			done(src, err)
+		})
+	}
 }
 
 // recorded ends the recording of a recipe.

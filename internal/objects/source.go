@@ -97,6 +97,9 @@ func (s *objectSource) Name() string      { return s.at.Name() }
 func (s *objectSource) ID() raysys.TaskID { return s.at.ID() }
 func (s *objectSource) Cancelled()        {}
 
+// Refers implements core.Referring.
+func (s *objectSource) Refers() []*core.Future { return s.Refs }
+
 // Remake implements core.Remaker: the submitter has the value made again.
 func (s *objectSource) Remake(_ *core.Future, lost error, done func(core.Source, error)) {
 	s.at.Recover(s.Owner, lost, done)

@@ -30,6 +30,9 @@ func (s *storedSource) Name() string {
 func (s *storedSource) ID() raysys.TaskID { return s.id }
 func (s *storedSource) Cancelled()        {}
 
+// Refers implements core.Referring.
+func (s *storedSource) Refers() []*core.Future { return s.refs }
+
 // Remake implements core.Remaker.
 func (s *storedSource) Remake(c *core.Future, lost error, done func(core.Source, error)) {
 	if s.o.refs == nil {

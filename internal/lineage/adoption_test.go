@@ -1,0 +1,93 @@
+package lineage_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/nodetest"
+	"github.com/raysys/raysys/internal/registry"
+)
+
+// succeed looks for the next submitter.
+func (b *bed) succeed(id raysys.TaskID) (src *core.Source, got *calls) {
+	src, got = new(core.Source), &calls{}
+	b.Succeed(run, id, raysys.ErrNodeDead, func(s core.Source, err error) {
+		*src = s
+		got.called(err)
+	})
+	return src, got
+}
+
+// TestAnotherAdopts: of two nodes that claim a task one becomes the submitter, and the other asks that one, again while it
+// does not know yet that it is; all who wait here share the question.
+func TestAnotherAdopts(t *testing.T) {
+	b := newBed(t)
+	defer close(b.open)
+	r := b.held.Go(b.ctx, "a")
+	c := r.RefFuture()
+	rec := b.submitted(c, other)
+	src, got := b.succeed(c.ID())
+	src2, got2 := b.succeed(c.ID())
+	b.answer(registry.TaskEntry{Exists: true, Refused: true, Record: rec}, nil)
+	b.reply(nil, raysys.ErrObjectLost)
+	got.wants(t, "the next submitter does not know that it is")
+	b.pass(int64(20 * time.Millisecond))
+	b.answer(registry.TaskEntry{Exists: true, Refused: true, Record: rec}, nil)
+	at := core.Local(c)
+	b.reply(at, nil)
+	got.wants(t, "the next submitter answers", nil)
+	if got2.wants(t, "the next submitter answers", nil); *src != at || *src2 != at {
+		t.Errorf("one has %v, the other %v", *src, *src2)
+	}
+	src, got = b.succeed(c.ID())
+	if got.wants(t, "the submitter is known", nil); *src != at || b.questions() != 0 {
+		t.Error("who asks later does not get the same")
+	}
+}
+
+// TestAdopts: the node whose claim is granted has the task from then on, and runs it when its outcome is wanted.
+func TestAdopts(t *testing.T) {
+	b := newBed(t)
+	r := b.held.Go(b.ctx, "a")
+	rec, id := b.submitted(r.RefFuture(), fallen), r.RefFuture().ID()
+	_, got := b.succeed(id)
+	b.answer(registry.TaskEntry{Exists: true, Refused: true, Record: rec}, nil) // the leader does not know of the death yet
+	b.pass(int64(20 * time.Millisecond))
+	rec.Submitter, rec.Attempt = self, 2
+	b.answer(registry.TaskEntry{Exists: true, Record: rec}, nil)
+	got.wants(t, "this node has become the submitter", nil)
+	c := b.Find(run, id)
+	if c == nil || c.Settled() {
+		t.Fatal("the adopted task is not known, or ran before its outcome was wanted")
+	}
+	close(b.open)
+	var v string
+	into, done := &v, make(chan error, 1)
+	src, _ := b.succeed(id)
+	(*src).Fetch(into, func(err error) { done <- err })
+	if err := nodetest.Arrive(t, done, "the outcome of the adopted task"); err != nil || v != "a!" {
+		t.Errorf("the adopted task gave %q, %v", v, err)
+	}
+}
+
+// TestAdoptsNewer: a task that a newer node has recorded is not run here, and stays as it is; the error says so. An error is
+// not kept.
+func TestAdoptsNewer(t *testing.T) {
+	b := newBed(t)
+	defer close(b.open)
+	r := b.held.Go(b.ctx, "a")
+	rec, id := b.submitted(r.RefFuture(), self), r.RefFuture().ID()
+	rec.Recipe[0]++
+	_, got := b.succeed(id)
+	b.answer(registry.TaskEntry{Exists: true, Record: rec}, nil)
+	got.wants(t, "a newer node's record", raysys.ErrObjectLost)
+	if err := got.list()[0]; !strings.Contains(err.Error(), "upgrade this node") {
+		t.Errorf("%v; it does not say what to do", err)
+	}
+	_, got = b.succeed(id)
+	b.answer(registry.TaskEntry{}, nil)
+	got.wants(t, "no record", raysys.ErrObjectLost)
+}
