@@ -70,20 +70,23 @@ var (
 // onAtlases runs f with grains of both kinds on a virtual cluster whose nodes have disks.
 func onAtlases(t *testing.T, nodes int, f func(d *atlasDisks), more ...func(i int, cfg *system.Config)) {
 	for name, kind := range map[string]atlases{"written": writtenAtlases, "durable": durableAtlases} {
-		t.Run(name, func(t *testing.T) {
-			base := t.TempDir()
-			each := labelled(system.ObjectConfig{Disk: 1 << 30}, append([]func(int, *system.Config){func(i int, cfg *system.Config) {
-				cfg.Name = raysys.NodeID(fmt.Sprint("n", i))
-				if i > 0 {
-					cfg.Objects.Spill = filepath.Join(base, fmt.Sprint("n", i))
-				}
-			}}, more...)...)
-			testkit.Virtual(t, func(k *testkit.Kit) {
-				d := &disks{t: t, ctx: k.Context(), base: base, Cluster: k.Cluster()}
-				f(&atlasDisks{disks: d, atlases: kind, k: k, g: kind.kind.Get("x"), nodes: nodes})
-			}, testkit.Nodes(nodes), each)
-		})
+		t.Run(name, func(t *testing.T) { onAtlas(t, kind, nodes, f, more...) })
 	}
+}
+
+// onAtlas is onAtlases for one kind.
+func onAtlas(t *testing.T, kind atlases, nodes int, f func(d *atlasDisks), more ...func(i int, cfg *system.Config)) {
+	base := t.TempDir()
+	each := labelled(system.ObjectConfig{Disk: 1 << 30}, append([]func(int, *system.Config){func(i int, cfg *system.Config) {
+		cfg.Name = raysys.NodeID(fmt.Sprint("n", i))
+		if i > 0 {
+			cfg.Objects.Spill = filepath.Join(base, fmt.Sprint("n", i))
+		}
+	}}, more...)...)
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		d := &disks{t: t, ctx: k.Context(), base: base, Cluster: k.Cluster()}
+		f(&atlasDisks{disks: d, atlases: kind, k: k, g: kind.kind.Get("x"), nodes: nodes})
+	}, testkit.Nodes(nodes), each)
 }
 
 // atlasDisks is a cluster with one such grain.
@@ -360,5 +363,40 @@ func TestLargeStateDrain(t *testing.T) {
 			return err == nil
 		})
 		d.reads("the nodes that wrote it have left, the others began anew", pages(1, 1<<20))
+	})
+}
+
+// TestLargeStateUnwritten: the node of a grain is killed after the other node has begun its file, and before the commit. The
+// State is the one before, and both files go.
+func TestLargeStateUnwritten(t *testing.T) {
+	onAtlas(t, writtenAtlases, 3, func(d *atlasDisks) { // a durable call is made again
+		d.write(pages(1, 200_000))
+		host := d.host()
+		slow := func(by time.Duration) {
+			for i := 1; i <= d.nodes; i++ {
+				if i != host {
+					d.DiskSlow(i, by)
+				}
+			}
+		}
+		slow(time.Second)
+		done := make(chan struct{})
+		go func() {
+			_, _ = d.set.Call(d.ctx, d.g, pages(2, 300_000)).Get(d.ctx)
+			close(done)
+		}()
+		d.k.Advance(500 * time.Millisecond)
+		d.Kill(host)
+		<-done
+		d.k.Advance(10 * time.Second)
+		slow(0)
+		if n := len(d.holders()); n < 3 { // the store of the host, which is no process of its own, may have ended in good order
+			d.k.T().Fatalf("%d files, not those of two versions: the test shows nothing", n)
+		}
+		d.reads("its node was killed before the commit", pages(1, 200_000))
+		d.kill(host)
+		d.Restart(host)
+		d.hasFiles("the writer is dead", 2)
+		d.reads("the files of the unwritten version are gone", pages(1, 200_000))
 	})
 }
