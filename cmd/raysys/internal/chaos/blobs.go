@@ -58,8 +58,9 @@ func blobs(tb *raysys.Table) workload {
 		})
 		return sum, err
 	})
-	// read reads r by a task, which runs anywhere, or here. safe says that a node lives that has the value.
-	read := func(c *client, ctx context.Context, b blob, r raysys.Ref[[]byte], a attempt, safe bool) {
+	// read reads r by a task, which runs anywhere, or here, and reports whether it could. safe says that a node lives that has
+	// the value.
+	read := func(c *client, ctx context.Context, b blob, r raysys.Ref[[]byte], a attempt, safe bool) bool {
 		var got uint32
 		var err error
 		switch c.rng.IntN(4) {
@@ -77,6 +78,7 @@ func blobs(tb *raysys.Table) workload {
 		if err == nil && got != b.sum() {
 			c.violate(name, "an object's bytes are its own", "%s has checksum %x, want %x", a.what, got, b.sum())
 		}
+		return err == nil
 	}
 	var mu sync.Mutex // guards named
 	named := map[string][]blob{}
@@ -123,8 +125,8 @@ func blobs(tb *raysys.Table) workload {
 					})
 					return
 				}
-				for range 1 + c.rng.IntN(3) {
-					read(c, ctx, b, ref, a, safe)
+				for left := 1 + c.rng.IntN(3); left > 0 && read(c, ctx, b, ref, a, safe); {
+					left-- // judging a failure may take longer than is left for another call
 				}
 				if c.rng.IntN(2) == 0 {
 					ref.Release()
