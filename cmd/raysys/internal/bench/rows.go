@@ -218,6 +218,7 @@ func crossCatalogue() []Row {
 		localityRow(),
 		lineageRow(),
 		durableGrainsRow(),
+		recordedRow(),
 		manyTasksRow(),
 	}
 }
