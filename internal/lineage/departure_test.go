@@ -119,6 +119,30 @@ func TestUntold(t *testing.T) {
 	}
 }
 
+// TestUntoldWithoutStore: while the store is away an outcome stays untold, and is asked to be recorded again.
+func TestUntoldWithoutStore(t *testing.T) {
+	b := newBed(t)
+	r := b.held.Go(b.ctx, "a")
+	c := r.RefFuture()
+	b.leave(c)
+	b.answer(registry.TaskEntry{Exists: true, Record: registry.TaskRecord{Submitter: self, Attempt: 1}}, nil)
+	close(b.open)
+	nodetest.Want(t, b.ctx, r, "a!")
+	d := b.leave(c)
+	for _, err := range []error{raysys.ErrUnreachable, raysys.ErrOutcomeUnknown} {
+		b.answer(registry.TaskEntry{}, err)
+		b.pass(int64(time.Second))
+		if !core.Untold(c) {
+			t.Fatalf("after %v an outcome may be told that is not known to be in the record", err)
+		}
+	}
+	d.wants(t, "a reference leaves after 1 s", nil)
+	b.answer(registry.TaskEntry{Exists: true, Record: registry.TaskRecord{Submitter: self, Attempt: 1}}, nil)
+	if core.Untold(c) {
+		t.Error("the outcome is in the record, and untold")
+	}
+}
+
 // join asks whether a task is to run.
 func (b *bed) join(c *core.Future) (src *core.Source, got *calls) {
 	src, got = new(core.Source), &calls{}

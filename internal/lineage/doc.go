@@ -33,7 +33,7 @@
 // Invariants:
 //
 //	a reference at another node, with a run  ⇒  the recipes of its task and of all that it needs are recorded, or were
-//	an outcome was told                      ⇒  it is in the record: the next submitter has the same
+//	an outcome was told                      ⇒  it is in the record: the next submitter has the same; it waits for the store
 //	one submitter at a time                  the leader changes it when the last one is dead, and counts them; outcomes of earlier ones are refused
 //	a recipe is of no use at the submitter   ⇒  its record goes
 //	nobody claims a task after a death       ⇒  its record goes, 30 s later; a task with a name is handed to a worker (start.go)

@@ -190,6 +190,7 @@ func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error))
 	t := l.own[k]
 	if t == nil { // another node is its submitter
 		l.mu.Unlock()
+		rec.SetTold()
 		done(nil)
 		return
 	}
@@ -204,6 +205,7 @@ func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error))
 	case k.Named():
 		out = appendFailure(nil, c.ID(), err)
 	default: // it cannot travel either
+		rec.SetTold()
 		l.told(t, nil)
 		return
 	}
@@ -214,8 +216,8 @@ func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error))
 func (l *Lineage) settle(t *task, k registry.TaskKey, rec *taskengine.Recipe, out []byte) {
 	l.cfg.Tasks.Change(registry.SettleTask(k, rec.Submission(), out), func(e registry.TaskEntry, err error) {
 		switch {
-		case err != nil && k.Named():
-			if errors.Is(err, raysys.ErrTooLarge) {
+		case err != nil && (k.Named() || away(err)): // no other node learns of it before
+			if k.Named() && errors.Is(err, raysys.ErrTooLarge) {
 				out = appendFailure(nil, k.ID, err)
 			}
 			l.cfg.Runner.After(untilAgain, func() { l.settle(t, k, rec, out) })

@@ -105,17 +105,28 @@ func (r *References) lostAt(c *core.Future, lost exportKey) core.Source {
 
 // tell sends the outcome, or says where it is, once it may leave.
 func (a *awaited) tell() {
-	gate := a.peer.refs.job.Gate
-	if gate == nil {
-		a.send()
-		return
-	}
-	gate.Leave([]*core.Future{a.future}, func(err error) {
+	whenTold(a.peer.refs.job.Gate, a.future, func(err error) {
 		if err != nil {
 			a.answer(nil, err)
 			return
 		}
 		a.send()
+	})
+}
+
+// whenTold calls then when the outcome of c may be told, however long the store is away: the next submitter of a recorded
+// task must know of it.
+func whenTold(gate core.Gate, c *core.Future, then func(error)) {
+	if gate == nil {
+		then(nil)
+		return
+	}
+	gate.Leave([]*core.Future{c}, func(err error) {
+		if err == nil && core.Untold(c) && !c.Object() {
+			whenTold(gate, c, then)
+			return
+		}
+		then(err)
 	})
 }
 

@@ -110,7 +110,14 @@ func (s adopted) Fetch(into any, done func(error)) {
 		return
 	}
 	begin(s.future)
-	s.localSource.Fetch(into, done)
+	s.localSource.Fetch(into, func(err error) {
+		whenTold(s.future.Up().Job().Gate, s.future, func(bad error) {
+			if bad != nil {
+				err = bad
+			}
+			done(err)
+		})
+	})
 }
 
 // The questions of KindRecord.

@@ -26,7 +26,7 @@ type lot struct {
 // holder has references in memory until it is told to drop them.
 type holder struct{ held map[int]raysys.Ref[uint64] }
 
-// Keep holds a reference, and says whether its task is recorded.
+// Keep holds a reference, and says whether its task is recorded, by another node.
 func (h *holder) Keep(_ context.Context, l lot) (bool, error) {
 	if h.held == nil {
 		h.held = map[int]raysys.Ref[uint64]{}
@@ -35,7 +35,7 @@ func (h *holder) Keep(_ context.Context, l lot) (bool, error) {
 	h.held[l.Number] = ref
 	link := core.Ref[uint64](ref)
 	run, _ := refs.RecordedAs(link.RefFuture())
-	return run != 0, nil
+	return run != 0 && refs.RemoteOf(link.RefFuture()) != nil, nil
 }
 
 // Outcome waits for the number.
@@ -99,7 +99,7 @@ func adoptions(tb *raysys.Table) workload {
 				from := ""
 				hear := func(v uint64, who string) {
 					if from != "" && v != told {
-						c.violate(name, "a task has one outcome", "number %d is %x for %s, and %x for %s", number, told, from, v, who)
+						c.violate(name, "a task has one outcome", "number %d of %s is %x for %s, and %x for %s", number, node.Name(), told, from, v, who)
 					}
 					told, from = v, who
 				}
@@ -112,7 +112,9 @@ func adoptions(tb *raysys.Table) workload {
 					v, err := outcome.Call(on, kind.Get(at), number).Get(on)
 					switch {
 					case err == nil:
-						hear(v, "holder "+at)
+						if known { // what the submitter tells its own program ends with it
+							hear(v, "holder "+at)
+						}
 						c.count(name, nil)
 					case known && errors.Is(err, raysys.ErrObjectLost):
 						c.violate(name, "a recorded task is not lost while a grain holds a reference to it", "%s: %v", a.what, err)
