@@ -48,7 +48,8 @@ func TestAnotherAdopts(t *testing.T) {
 	}
 }
 
-// TestAdopts: the node whose claim is granted has the task from then on, and runs it when its outcome is wanted.
+// TestAdopts: the node whose claim is granted has the task from then on, and runs it when its outcome is wanted. Its program
+// has the outcome when the record has it.
 func TestAdopts(t *testing.T) {
 	b := newBed(t)
 	r := b.held.Go(b.ctx, "a")
@@ -68,6 +69,11 @@ func TestAdopts(t *testing.T) {
 	into, done := &v, make(chan error, 1)
 	src, _ := b.succeed(id)
 	(*src).Fetch(into, func(err error) { done <- err })
+	nodetest.Eventually(t, "the outcome is recorded", func() bool { return b.questions() == 1 })
+	if len(done) > 0 {
+		t.Error("this node's program has the outcome before the record has: the next submitter would not know it")
+	}
+	b.answer(registry.TaskEntry{Exists: true, Record: rec}, nil)
 	if err := nodetest.Arrive(t, done, "the outcome of the adopted task"); err != nil || v != "a!" {
 		t.Errorf("the adopted task gave %q, %v", v, err)
 	}
