@@ -165,6 +165,9 @@ func cluster(t *testing.T, change func(i int, cfg *system.Config)) (*testkit.Clu
 	return k.Cluster(), k.Context()
 }
 
+// inMemory has no node take over what a dead submitter had.
+func inMemory(_ int, cfg *system.Config) { cfg.Lineage = system.LineageInMemory }
+
 // ready waits until all boxes are made, and brings none here.
 func ready(ctx context.Context, t *testing.T, refs []raysys.Ref[box]) {
 	t.Helper()
@@ -277,7 +280,7 @@ func TestOwnerOfChainKilled(t *testing.T) {
 // TestReferenceInResult: a reference inside a result names the node that submitted the task, which is no driver; when that
 // is dead too, the error says so.
 func TestReferenceInResult(t *testing.T) {
-	c, ctx := cluster(t, nil)
+	c, ctx := cluster(t, inMemory)
 	h, err := nested.With(at(1)).Go(ctx, 5).Get(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -353,7 +356,7 @@ func TestFileDamaged(t *testing.T) {
 // TestWhy: what is known of a value, on whichever node, is told on any: who owns it, who submitted its task, of what it was
 // made, and why it is lost.
 func TestWhy(t *testing.T) {
-	c, ctx := cluster(t, nil)
+	c, ctx := cluster(t, inMemory)
 	first := fill.With(at(1)).Go(ctx, 1)
 	second := next.With(at(1)).On(ctx, first)
 	ready(ctx, t, []raysys.Ref[box]{first, second})
