@@ -94,17 +94,24 @@ func TestLeaveRefused(t *testing.T) {
 	}
 }
 
+// untold is a recorded task that has settled, and whose outcome is not in its record.
+func untold(t *testing.T) (*bed, *core.Future) {
+	t.Helper()
+	b := newBed(t)
+	r := b.held.Go(b.ctx, "a")
+	c := r.RefFuture()
+	b.leave(c)
+	b.answer(registry.TaskEntry{Exists: true, Record: registry.TaskRecord{Submitter: self, Attempt: 1}}, nil)
+	close(b.open)
+	nodetest.Want(t, b.ctx, r, "a!")
+	return b, c
+}
+
 // TestUntold: the outcome of a recorded task is told when it is in the record, and not before; with that of an earlier
 // submitter it is refused.
 func TestUntold(t *testing.T) {
 	for law, refused := range map[string]error{"it is in the record": nil, "another node is the submitter": raysys.ErrObjectLost} {
-		b := newBed(t)
-		r := b.held.Go(b.ctx, "a")
-		c := r.RefFuture()
-		b.leave(c)
-		b.answer(registry.TaskEntry{Exists: true, Record: registry.TaskRecord{Submitter: self, Attempt: 1}}, nil)
-		close(b.open)
-		nodetest.Want(t, b.ctx, r, "a!")
+		b, c := untold(t)
 		if !core.Untold(c) {
 			t.Error("an outcome that is not in the record may be told: the next submitter would not know it")
 		}
@@ -121,13 +128,7 @@ func TestUntold(t *testing.T) {
 
 // TestUntoldWithoutStore: while the store is away an outcome stays untold, and is asked to be recorded again.
 func TestUntoldWithoutStore(t *testing.T) {
-	b := newBed(t)
-	r := b.held.Go(b.ctx, "a")
-	c := r.RefFuture()
-	b.leave(c)
-	b.answer(registry.TaskEntry{Exists: true, Record: registry.TaskRecord{Submitter: self, Attempt: 1}}, nil)
-	close(b.open)
-	nodetest.Want(t, b.ctx, r, "a!")
+	b, c := untold(t)
 	d := b.leave(c)
 	for _, err := range []error{raysys.ErrUnreachable, raysys.ErrOutcomeUnknown} {
 		b.answer(registry.TaskEntry{}, err)
