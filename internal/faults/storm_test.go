@@ -212,6 +212,18 @@ func startCounting(k *testkit.Kit, of register, prefix string, keys, clients int
 	return g
 }
 
+// wait returns once n calls more were answered.
+func (g *counting) wait(ctx context.Context, t testing.TB, n int) {
+	t.Helper()
+	before, _, _ := g.h.Counts()
+	for now := before; now < before+n; now, _, _ = g.h.Counts() {
+		if ctx.Err() != nil {
+			t.Fatalf("%d of %d calls were answered: %v", now-before, n, context.Cause(ctx))
+		}
+		pause(10 * time.Millisecond)
+	}
+}
+
 func (g *counting) end() {
 	close(g.stop)
 	g.wg.Wait()
