@@ -123,7 +123,7 @@ func TestHashMovesLittle(t *testing.T) {
 	all := equalNodes(5)
 	for name, nodes := range map[string][]placement.Node{"equal": all, "uneven": append([]placement.Node{worker("big", 16)}, all...)} {
 		before, after := placement.NewView("", nodes), placement.NewView("", nodes)
-		after.Find("node-2").Draining = true
+		after.Update("node-2", func(n *placement.Node) { n.Draining = true })
 		moved := 0
 		for k := range 10_000 {
 			r := placement.Request{Key: fmt.Sprint(k), Strategy: raysys.ByHash}

@@ -30,19 +30,12 @@ func (v *View) sample(r *Request, d *draw) (p pair, ok bool) {
 	return p, false
 }
 
-// two draws two of list, or its only one.
-func (v *View) two(list []int, d *draw) pair {
-	p := pair{v.of(d, list), -1}
-	if len(list) == 1 {
-		return p
+// two draws two of c, or its only one.
+func (v *View) two(c *candidates, d *draw) pair {
+	p := pair{v.of(d, c, -1), -1}
+	if c.len() > 1 {
+		p.b = v.of(d, c, p.a)
 	}
-	rest := make([]int, 0, len(list)-1)
-	for _, i := range list {
-		if i != p.a {
-			rest = append(rest, i)
-		}
-	}
-	p.b = v.of(d, rest)
 	return p
 }
 

@@ -8,20 +8,57 @@ import (
 	"github.com/raysys/raysys/placement"
 )
 
+// BenchmarkPlace is one decision, entered in the view, and one report of a node. In the view are four shapes of requests.
 func BenchmarkPlace(b *testing.B) {
-	for _, n := range []int{16, 1000} {
-		for _, s := range []raysys.Strategy{raysys.Balanced, raysys.PreferLocal, raysys.ByHash, raysys.Spread} {
-			b.Run(fmt.Sprintf("%s/nodes=%d", s, n), func(b *testing.B) {
-				v := placement.NewView("node-1", equalNodes(n))
-				r := placement.Request{Function: "counter", Key: "alice", Strategy: s}
+	inputs := func(k int) placement.Inputs {
+		at := map[raysys.NodeID]int64{}
+		for i := range 3 {
+			at[raysys.NodeID(fmt.Sprintf("node-%d", (k*7+i)%100))] = 10 * mib
+		}
+		return placement.Inputs{Bytes: 30 * mib, At: at}
+	}
+	task := placement.Request{Kind: placement.Task, Function: "square", Needs: raysys.Resources{CPU: 1}}
+	cases := map[string]placement.Request{
+		"grain":          {Function: "counter", Key: "alice"},
+		"grain/local":    {Function: "counter", Key: "alice", Strategy: raysys.PreferLocal},
+		"grain/hash":     {Function: "counter", Key: "alice", Strategy: raysys.ByHash},
+		"grain/spread":   {Function: "counter", Key: "alice", Strategy: raysys.Spread},
+		"task":           task,
+		"task/inputs":    task,
+		"task/1-in-100":  {Kind: placement.Task, Function: "train", Needs: raysys.Resources{CPU: 1, GPU: 1}},
+		"grain/1-in-100": {Function: "trainer", Needs: raysys.Resources{GPU: 0.001}},
+		"task/none-now":  {Kind: placement.Task, Function: "train", Needs: raysys.Resources{GPU: 2}, Now: true},
+		"grain/none":     {Function: "counter", Needs: raysys.Resources{GPU: 3}},
+	}
+	for _, n := range []int{100, 10_000} {
+		nodes := equalNodes(n)
+		for i := range nodes {
+			if i%100 == 7 {
+				nodes[i].Total.GPU, nodes[i].Free.GPU = 2, 1
+			}
+		}
+		for name, r := range cases {
+			b.Run(fmt.Sprintf("%s/nodes=%d", name, n), func(b *testing.B) {
+				v := placement.NewView("node-1", nodes)
+				for _, other := range cases {
+					_, _ = placement.Place(v, other)
+				}
+				var in [16]placement.Inputs
+				for k := range in {
+					in[k] = inputs(k)
+				}
 				b.ReportAllocs()
 				for k := 0; b.Loop(); k++ {
 					r.Seed = seed(k)
-					d, err := placement.Place(v, r)
-					if err != nil {
-						b.Fatal(err)
+					if name == "task/inputs" {
+						r.Inputs = in[k%len(in)]
 					}
-					v.Placed(r, d)
+					d, err := placement.Place(v, r)
+					if err == nil {
+						v.Placed(r, d)
+						v.Gone(d.Node, r.Needs)
+					}
+					v.Update(nodes[k%n].ID, func(n *placement.Node) { n.Queued, n.Free.CPU = k%3, float64(k%2) })
 				}
 			})
 		}

@@ -35,24 +35,37 @@ func (v *View) node(d *draw) int {
 	return i
 }
 
-// of draws from list with odds by size.
-func (v *View) of(d *draw, list []int) int {
+// of draws from c, but for node but, with odds by size.
+func (v *View) of(d *draw, c *candidates, but int) int {
 	if v.upTo == nil {
-		return list[d.below(uint64(len(list)))]
+		n := c.len()
+		if but >= 0 {
+			n--
+		}
+		return c.pick(int(d.below(uint64(n))), but)
 	}
 	sum := uint64(0)
-	for _, i := range list {
-		sum += v.nodes[i].milli()
-	}
-	at := d.below(sum)
-	for _, i := range list {
-		w := v.nodes[i].milli()
-		if at < w {
-			return i
+	c.all(func(i int) {
+		if i != but {
+			sum += v.nodes[i].milli()
 		}
-		at -= w
+	})
+	at, found, last := d.below(sum), -1, -1
+	c.all(func(i int) {
+		if found >= 0 || i == but {
+			return
+		}
+		last = i
+		if w := v.nodes[i].milli(); at < w {
+			found = i
+		} else {
+			at -= w
+		}
+	})
+	if found < 0 {
+		return last
 	}
-	return list[len(list)-1]
+	return found
 }
 
 // mix64 is the finaliser of MurmurHash3 in Stafford's variant 13: a bijection in which each input bit reaches each

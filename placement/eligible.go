@@ -66,25 +66,14 @@ func (v *View) reserve(i int, avoid []raysys.NodeID) int {
 	return rank
 }
 
-// eligible appends the nodes to choose from to list: those that fit, of the best rank there is.
-func (v *View) eligible(r *Request, list []int) ([]int, tally) {
-	best := 0
-	var t tally
-	for i := range v.nodes {
-		c := v.exclude(i, r)
-		t[c]++
-		if c != fit {
-			continue
-		}
-		rank := v.reserve(i, r.Avoid)
-		if len(list) == 0 || rank < best {
-			list, best = list[:0], rank
-		}
-		if rank == best {
-			list = append(list, i)
-		}
+// eligible returns the nodes to choose from, or the error that there is none.
+func (v *View) eligible(r *Request) (candidates, error) {
+	s := v.shapeOf(r)
+	c, ok := v.candidates(r, s)
+	if !ok {
+		return c, v.noNode(r, s.tally)
 	}
-	return list, t
+	return c, nil
 }
 
 // tally counts the nodes by cause.

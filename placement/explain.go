@@ -12,10 +12,10 @@ import (
 
 // explain says how the decision came about: a line of the strategy, then one for each node. It runs the filters a
 // second time instead of recording their results, so that a decision without Explain costs nothing.
-func (v *View) explain(r *Request, s raysys.Strategy, drawn pair, chosen int) []string {
+func (v *View) explain(r *Request, s raysys.Strategy, drawn pair, looked, chosen int) []string {
 	var out []string
 	if chosen >= 0 {
-		out = append(out, v.account(r, s, drawn, chosen))
+		out = append(out, v.account(r, s, drawn, looked, chosen))
 	}
 	for i := range v.nodes {
 		n := &v.nodes[i]
@@ -34,11 +34,13 @@ func (v *View) explain(r *Request, s raysys.Strategy, drawn pair, chosen int) []
 }
 
 // account is what the strategy has to say.
-func (v *View) account(r *Request, s raysys.Strategy, drawn pair, chosen int) string {
+func (v *View) account(r *Request, s raysys.Strategy, drawn pair, looked, chosen int) string {
 	name := func(i int) raysys.NodeID { return v.nodes[i].ID }
 	switch {
 	case s == raysys.ByHash:
 		return fmt.Sprintf("hash: key %q", r.Key)
+	case looked == maxLooked:
+		return fmt.Sprintf("%s: looked at %d of those that fit", s, looked)
 	case drawn.a < 0:
 		return string(s) + ": looked at all that fit"
 	case s == raysys.PreferLocal && chosen == v.local:

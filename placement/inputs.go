@@ -1,6 +1,9 @@
 package placement
 
 import (
+	"cmp"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -48,32 +51,79 @@ func (v *View) start(i int, r *Request) time.Duration {
 	return min(n.Wait(r.Needs), longest) + n.Move(r.Inputs)
 }
 
+// maxLooked is how many nodes are compared for a task with inputs. Where more fit it is those that have the most of the inputs,
+// the one that asks, and for the rest draws.
+const maxLooked = 16
+
+// look appends the nodes among which soonest chooses.
+func (v *View) look(r *Request, c *candidates, d *draw, list []int) []int {
+	if c.len() <= maxLooked {
+		return c.list(list)
+	}
+	add := func(i int) {
+		if !slices.Contains(list, i) {
+			list = append(list, i)
+		}
+	}
+	has := func(i int) bool { return c.has(i) && !slices.Contains(c.but, i) }
+	if v.local >= 0 && has(v.local) {
+		add(v.local)
+	}
+	var at []int
+	for id, bytes := range r.Inputs.At {
+		if i, ok := v.index[id]; ok && bytes > 0 && has(i) {
+			at = append(at, i)
+		}
+	}
+	slices.SortFunc(at, func(a, b int) int {
+		return cmp.Or(cmp.Compare(r.Inputs.missing(&v.nodes[a]), r.Inputs.missing(&v.nodes[b])), cmp.Compare(a, b))
+	})
+	for _, i := range at[:min(len(at), maxLooked/2)] {
+		add(i)
+	}
+	for len(list) < maxLooked {
+		add(c.pick(int(d.below(uint64(c.len()))), -1))
+	}
+	return list
+}
+
 // soonest is the node of list where r begins first. Where that is about the same, the one to which the least is moved, so
 // that no node is taken that waits longer and moves more than another; then the one that asks, then the less loaded one,
 // and the seed decides the rest.
 //
-// All nodes are looked at, since few of them have the inputs. Nodes that ask with different inputs choose differently, and
+// Nodes that ask with different inputs choose differently, and
 // what one has sent it counts itself, so that they do not all go to the same node as those would that have none.
 func (v *View) soonest(r *Request, list []int) int {
-	first := v.start(list[0], r)
-	for _, i := range list[1:] {
-		first = min(first, v.start(i, r))
+	var buf [maxLooked]option
+	options := buf[:0]
+	first := time.Duration(math.MaxInt64)
+	for _, i := range list {
+		o := option{i, v.start(i, r), r.Inputs.missing(&v.nodes[i])}
+		options = append(options, o)
+		first = min(first, o.start)
 	}
 	limit := first + first/8 + taskSlack
 	best := -1
-	for _, i := range list {
-		if v.start(i, r) <= limit && (best < 0 || v.fitter(i, best, r)) {
-			best = i
+	for k := range options {
+		if options[k].start <= limit && (best < 0 || v.fitter(&options[k], &options[best], r)) {
+			best = k
 		}
 	}
-	return best
+	return options[best].node
+}
+
+// option is a node on which a task could begin.
+type option struct {
+	node    int
+	start   time.Duration // from now
+	missing int64         // bytes
 }
 
 // fitter decides between two nodes where r begins at about the same time.
-func (v *View) fitter(a, b int, r *Request) bool {
-	m, n := &v.nodes[a], &v.nodes[b]
-	if x, y := r.Inputs.missing(m), r.Inputs.missing(n); x != y {
-		return x < y
+func (v *View) fitter(x, y *option, r *Request) bool {
+	a, b := x.node, y.node
+	if x.missing != y.missing {
+		return x.missing < y.missing
 	}
 	if v.busier(a, b, r) != v.busier(b, a, r) {
 		return v.busier(b, a, r)

@@ -17,48 +17,48 @@ func Place(v *View, r Request) (Decision, error) {
 	}
 	d := draw(r.Seed)
 	drawn := pair{-1, -1}
-	var chosen int
+	var chosen, looked int
 	switch strategy {
 	case raysys.Balanced, raysys.PreferLocal:
 		if strategy == raysys.Balanced && r.moves() {
-			var buf [64]int
-			list, t := v.eligible(&r, buf[:0])
-			if len(list) == 0 {
-				return Decision{}, v.noNode(&r, t)
+			c, err := v.eligible(&r)
+			if err != nil {
+				return Decision{}, err
 			}
-			chosen = v.soonest(&r, list)
+			var buf [maxLooked]int
+			list := v.look(&r, &c, &d, buf[:0])
+			chosen, looked = v.soonest(&r, list), len(list)
 			break
 		}
 		var ok bool
 		if drawn, ok = v.sample(&r, &d); !ok {
-			var buf [64]int
-			list, t := v.eligible(&r, buf[:0])
-			if len(list) == 0 {
-				return Decision{}, v.noNode(&r, t)
+			c, err := v.eligible(&r)
+			if err != nil {
+				return Decision{}, err
 			}
-			drawn = v.two(list, &d)
+			drawn = v.two(&c, &d)
 		}
 		chosen = v.better(drawn, &r)
 		if strategy == raysys.PreferLocal {
-			chosen = v.near(&r, chosen)
+			chosen = v.stay(&r, chosen)
 		}
 	default:
 		own := r.Custom[strategy]
 		if own == nil && !slices.Contains(builtin[:], strategy) {
 			return Decision{}, unknown(&r)
 		}
-		var buf [64]int
-		list, t := v.eligible(&r, buf[:0])
-		if len(list) == 0 {
-			return Decision{}, v.noNode(&r, t)
+		c, err := v.eligible(&r)
+		if err != nil {
+			return Decision{}, err
 		}
+		var buf [maxLooked]int
+		list := c.list(buf[:0])
 		switch {
 		case strategy == raysys.ByHash:
 			chosen = v.hashed(r.Key, list)
 		case strategy == raysys.Spread:
 			chosen = v.spread(&r, list)
 		default:
-			var err error
 			if chosen, err = v.ask(own, r, list); err != nil {
 				return Decision{}, err
 			}
@@ -67,7 +67,7 @@ func Place(v *View, r Request) (Decision, error) {
 	n := &v.nodes[chosen]
 	out := Decision{Node: n.ID, Incarnation: n.Incarnation, Wait: n.Wait(r.Needs), Move: n.Move(r.Inputs)}
 	if r.Explain {
-		out.Reasons = v.explain(&r, strategy, drawn, chosen)
+		out.Reasons = v.explain(&r, strategy, drawn, looked, chosen)
 	}
 	return out, nil
 }
@@ -94,7 +94,7 @@ func (v *View) ask(own Strategy, r Request, list []int) (chosen int, err error) 
 func (v *View) noNode(r *Request, t tally) error {
 	err := &NoNodeError{Request: *r, nodes: t}
 	if r.Explain {
-		err.Reasons = v.explain(r, "", pair{-1, -1}, -1)
+		err.Reasons = v.explain(r, "", pair{-1, -1}, 0, -1)
 	}
 	return err
 }

@@ -50,9 +50,9 @@ func (v *View) spread(r *Request, list []int) int {
 	return best
 }
 
-// near is the local node where it may be taken and is not busier than the better of two others: the way to another
+// stay is the local node where it may be taken and is not busier than the better of two others: the way to another
 // node costs time too, so in doubt work stays.
-func (v *View) near(r *Request, other int) int {
+func (v *View) stay(r *Request, other int) int {
 	if v.local < 0 || v.exclude(v.local, r) != fit || v.reserve(v.local, r.Avoid) > v.reserve(other, r.Avoid) {
 		return other
 	}

@@ -9,14 +9,15 @@ import (
 )
 
 // View is the nodes as its owner knows them, in a form that Place can use many thousand times per second. Make a new
-// one when a node comes or goes; correct the counts of one in place. Place only reads it, so any number of calls may run
-// at the same time, but the owner must not change it meanwhile. The zero View has no nodes.
+// one when a node comes or goes; correct what is known of one with Update. Place keeps in it what it finds, so one goroutine
+// uses a View at a time. The zero View has no nodes.
 type View struct {
 	local  int // index of the node that asks, -1 when it is not among them
 	nodes  []Node
 	hashes []uint64 // of the IDs
 	index  map[raysys.NodeID]int
 	upTo   []uint64 // sum of the sizes up to and with node i; nil where all are equal
+	shapes map[shapeKey]*shape
 }
 
 // NewView returns the view of local, which need not be among the nodes. The order of the nodes does not matter. Of two
@@ -52,10 +53,10 @@ func NewView(local raysys.NodeID, nodes []Node) *View {
 // Len returns the number of nodes.
 func (v *View) Len() int { return len(v.nodes) }
 
-// At returns node i in the order of their IDs, to read or to correct.
+// At returns node i in the order of their IDs, to read.
 func (v *View) At(i int) *Node { return &v.nodes[i] }
 
-// Find returns the node named id, to read or to correct, or nil.
+// Find returns the node named id, to read, or nil.
 func (v *View) Find(id raysys.NodeID) *Node {
 	if i, ok := v.index[id]; ok {
 		return &v.nodes[i]
@@ -71,10 +72,11 @@ func (v *View) Placed(r Request, d Decision) {
 	}
 	if r.Kind == Task {
 		n.Queued++
-		return
+	} else {
+		n.Grains++
+		n.release(&r.Needs, -1)
 	}
-	n.Grains++
-	n.release(&r.Needs, -1)
+	v.changed(v.index[d.Node])
 }
 
 // Gone enters that a grain with these needs left the node.
@@ -85,6 +87,7 @@ func (v *View) Gone(id raysys.NodeID, needs raysys.Resources) {
 	}
 	n.Grains--
 	n.release(&needs, 1)
+	v.changed(v.index[id])
 }
 
 // release adds sign times needs to the free resources.

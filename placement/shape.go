@@ -1,0 +1,251 @@
+package placement
+
+import (
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+
+	"github.com/raysys/raysys"
+)
+
+// A view keeps, for each shape of request that it was asked for lately, which nodes fit. So a request finds the few that
+// fit, or that none does, without a look at all nodes, and a change of a node is entered in each shape.
+//
+//	shape        what filters the nodes: kind, function, namespace, needs, labels, now
+//	fits[rank]   the nodes that fit, by rank: sound, suspect
+//	tally        of all nodes, by cause
+
+// maxShapes bounds how many a view keeps: all go when there are more.
+const maxShapes = 64
+
+// shapeKey is what is equal in requests of one shape.
+type shapeKey struct {
+	kind                Kind
+	now                 bool
+	function, namespace string
+	cpu, gpu            float64
+	memory              int64
+	custom, labels      string
+}
+
+func (r *Request) shape() shapeKey {
+	k := shapeKey{
+		kind: r.Kind, now: r.Now, function: r.Function, namespace: r.Namespace,
+		cpu: r.Needs.CPU, gpu: r.Needs.GPU, memory: r.Needs.Memory,
+	}
+	if len(r.Needs.Custom) > 0 {
+		var b []byte
+		for _, name := range slices.Sorted(maps.Keys(r.Needs.Custom)) {
+			b = fmt.Appendf(b, "%q %x ", name, r.Needs.Custom[name])
+		}
+		k.custom = string(b)
+	}
+	if len(r.Labels) > 0 {
+		var b []byte
+		for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
+			b = fmt.Appendf(b, "%q %q ", name, r.Labels[name])
+		}
+		k.labels = string(b)
+	}
+	return k
+}
+
+// shape is the nodes of a view as requests of one shape see them.
+type shape struct {
+	request Request // what filters, without a Seed, a Key or Inputs
+	causes  []cause
+	suspect []bool
+	fits    [2]set
+	tally   tally
+}
+
+// shapeOf returns the shape of r, made when it is asked for the first time.
+func (v *View) shapeOf(r *Request) *shape {
+	k := r.shape()
+	if s := v.shapes[k]; s != nil {
+		return s
+	}
+	if v.shapes == nil || len(v.shapes) >= maxShapes {
+		v.shapes = map[shapeKey]*shape{}
+	}
+	n := len(v.nodes)
+	s := &shape{
+		request: Request{Kind: r.Kind, Now: r.Now, Function: r.Function, Namespace: r.Namespace, Needs: r.Needs, Labels: maps.Clone(r.Labels)},
+		causes:  make([]cause, n), suspect: make([]bool, n), fits: [2]set{newSet(n), newSet(n)},
+	}
+	s.request.Needs.Custom = maps.Clone(r.Needs.Custom)
+	for i := range v.nodes {
+		s.enter(v, i)
+	}
+	v.shapes[k] = s
+	return s
+}
+
+// enter enters node i, which has not been entered or was taken out.
+func (s *shape) enter(v *View, i int) {
+	c := v.exclude(i, &s.request)
+	s.causes[i], s.suspect[i] = c, v.nodes[i].Suspect
+	s.tally[c]++
+	if c == fit {
+		s.fits[rank(s.suspect[i])].add(i)
+	}
+}
+
+// correct enters node i anew after it has changed.
+func (s *shape) correct(v *View, i int) {
+	if s.causes[i] != fit && s.causes[i] < joining {
+		return // that does not pass
+	}
+	if s.causes[i] == fit {
+		s.fits[rank(s.suspect[i])].remove(i)
+	}
+	s.tally[s.causes[i]]--
+	s.enter(v, i)
+}
+
+func rank(suspect bool) int {
+	if suspect {
+		return 1
+	}
+	return 0
+}
+
+// candidates are the nodes to choose from: those that fit, of the best rank there is.
+type candidates struct {
+	*set
+	but []int // of these, in order, which are to be avoided
+}
+
+func (c *candidates) len() int { return c.n - len(c.but) }
+
+// all calls f with each of them, in order.
+func (c *candidates) all(f func(i int)) {
+	but := c.but
+	for w, word := range c.words {
+		for ; word != 0; word &= word - 1 {
+			i := w<<6 + bits.TrailingZeros64(word)
+			if len(but) > 0 && but[0] == i {
+				but = but[1:]
+				continue
+			}
+			f(i)
+		}
+	}
+}
+
+// pick returns the k-th of them, but for node also.
+func (c *candidates) pick(k, also int) int {
+	left := c.but
+	for len(left) > 0 || also >= 0 {
+		out := also // the least that is left out
+		if out < 0 || len(left) > 0 && left[0] < out {
+			out, left = left[0], left[1:]
+		} else {
+			also = -1
+		}
+		if c.below(out) <= k {
+			k++
+		}
+	}
+	return c.at(k)
+}
+
+// candidates returns those of r, and false where there are none.
+func (v *View) candidates(r *Request, s *shape) (candidates, bool) {
+	avoided := make([]int, 0, 8)
+	for _, id := range r.Avoid {
+		if i, ok := v.index[id]; ok && !slices.Contains(avoided, i) {
+			avoided = append(avoided, i)
+		}
+	}
+	slices.Sort(avoided)
+	for k := range s.fits {
+		f := &s.fits[k]
+		but := make([]int, 0, len(avoided))
+		for _, i := range avoided {
+			if f.has(i) {
+				but = append(but, i)
+			}
+		}
+		switch {
+		case f.n > len(but):
+			return candidates{f, but}, true
+		case f.n > 0: // they are to be avoided, and better than a suspect node
+			return candidates{f, nil}, true
+		}
+	}
+	return candidates{}, false
+}
+
+// list returns them in order, in buf where they have room there.
+func (c *candidates) list(buf []int) []int {
+	if c.len() > cap(buf) {
+		buf = make([]int, 0, c.len())
+	}
+	c.all(func(i int) { buf = append(buf, i) })
+	return buf
+}
+
+// set is a set of small numbers.
+type set struct {
+	words []uint64
+	n     int
+}
+
+func newSet(size int) set { return set{words: make([]uint64, (size+63)/64)} }
+
+func (s *set) has(i int) bool { return s.words[i>>6]&(1<<(i&63)) != 0 }
+
+func (s *set) add(i int) {
+	s.words[i>>6] |= 1 << (i & 63)
+	s.n++
+}
+
+func (s *set) remove(i int) {
+	s.words[i>>6] &^= 1 << (i & 63)
+	s.n--
+}
+
+// below returns how many numbers are below i.
+func (s *set) below(i int) int {
+	n := bits.OnesCount64(s.words[i>>6] & (1<<(i&63) - 1))
+	for _, word := range s.words[:i>>6] {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// at returns the k-th number, from 0.
+func (s *set) at(k int) int {
+	for w, word := range s.words {
+		n := bits.OnesCount64(word)
+		if k >= n {
+			k -= n
+			continue
+		}
+		for ; k > 0; k-- {
+			word &= word - 1
+		}
+		return w<<6 + bits.TrailingZeros64(word)
+	}
+	return -1
+}
+
+// Update has change correct node id, and reports whether there is one. ID, Incarnation, Namespace, Total, Labels, Worker and
+// Runs stay.
+func (v *View) Update(id raysys.NodeID, change func(*Node)) bool {
+	i, ok := v.index[id]
+	if ok {
+		change(&v.nodes[i])
+		v.changed(i)
+	}
+	return ok
+}
+
+// changed is called when node i has changed.
+func (v *View) changed(i int) {
+	for _, s := range v.shapes {
+		s.correct(v, i)
+	}
+}
