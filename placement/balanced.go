@@ -42,7 +42,11 @@ func (v *View) two(c *candidates, d *draw) pair {
 // better is the power of two choices (Mitzenmacher 2001): of two random nodes the less busy one. Taking the least
 // busy of all would make all nodes that read the same stale report choose the same node.
 func (v *View) better(p pair, r *Request) int {
-	if p.b < 0 || !v.busier(p.a, p.b, r) {
+	if p.b < 0 {
+		return p.a
+	}
+	v.refresh(p.a, p.b)
+	if !v.busier(p.a, p.b, r) {
 		return p.a
 	}
 	return p.b

@@ -97,6 +97,7 @@ func (v *View) soonest(r *Request, list []int) int {
 	var buf [maxLooked]option
 	options := buf[:0]
 	first := time.Duration(math.MaxInt64)
+	v.refresh(list...)
 	for _, i := range list {
 		o := option{i, v.start(i, r), r.Inputs.missing(&v.nodes[i])}
 		options = append(options, o)

@@ -64,6 +64,7 @@ func Place(v *View, r Request) (Decision, error) {
 			}
 		}
 	}
+	v.refresh(chosen)
 	n := &v.nodes[chosen]
 	out := Decision{Node: n.ID, Incarnation: n.Incarnation, Wait: n.Wait(r.Needs), Move: n.Move(r.Inputs)}
 	if r.Explain {
@@ -74,6 +75,7 @@ func Place(v *View, r Request) (Decision, error) {
 
 // ask calls a strategy of the program. It runs inside a shard's leader, which must outlive its mistakes.
 func (v *View) ask(own Strategy, r Request, list []int) (chosen int, err error) {
+	v.refresh(list...)
 	nodes := make([]*Node, len(list))
 	for k, i := range list {
 		n := v.nodes[i] // a copy, so that the view stays as it is

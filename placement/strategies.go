@@ -40,6 +40,7 @@ func (v *View) spread(r *Request, list []int) int {
 		}
 		return v.nodes[i].Grains
 	}
+	v.refresh(list...)
 	best, least, top := list[0], math.MaxInt, uint64(0)
 	for _, i := range list {
 		n, s := count(i), mix64(r.Seed^v.hashes[i])
@@ -56,6 +57,7 @@ func (v *View) stay(r *Request, other int) int {
 	if v.local < 0 || v.exclude(v.local, r) != fit || v.reserve(v.local, r.Avoid) > v.reserve(other, r.Avoid) {
 		return other
 	}
+	v.refresh(v.local, other)
 	slack := grainSlack
 	if r.Kind == Task {
 		slack = taskSlack

@@ -18,6 +18,10 @@ type View struct {
 	index  map[raysys.NodeID]int
 	upTo   []uint64 // sum of the sizes up to and with node i; nil where all are equal
 	shapes map[shapeKey]*shape
+
+	// Refresh, where set, corrects the counts of a node before a decision compares them with another's: what changes too often
+	// for Update. Which nodes have room, for a grain or a task with Now, is known from Update alone.
+	Refresh func(*Node)
 }
 
 // NewView returns the view of local, which need not be among the nodes. The order of the nodes does not matter. Of two
@@ -62,6 +66,16 @@ func (v *View) Find(id raysys.NodeID) *Node {
 		return &v.nodes[i]
 	}
 	return nil
+}
+
+// refresh brings the counts of nodes up to date.
+func (v *View) refresh(nodes ...int) {
+	if v.Refresh == nil {
+		return
+	}
+	for _, i := range nodes {
+		v.Refresh(&v.nodes[i])
+	}
 }
 
 // Placed enters what a decision will do to its node: one grain more and its needs taken, or one task more in the queue.

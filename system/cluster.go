@@ -49,6 +49,7 @@ type cluster struct {
 	lineage   *lineage.Lineage // nil where that is not durable
 	objects   *objects.Objects
 	watches   watches
+	view      nodeView
 	homeless  atomic.Int64          // stateless calls that wait for a worker
 	draws     atomic.Uint64         // random choices made here
 	killed    atomic.Pointer[error] // the cause that Node.Kill was given; else nil
@@ -66,6 +67,7 @@ type cluster struct {
 	jobs    map[wire.JobKey]*core.Job
 	loads   map[core.NodeKey]taskengine.Load
 	gen     uint64       // grows with every change that placement depends on
+	members uint64       // grows with those of them that are no load
 	working map[int]bool // shards that are being taken or given up
 }
 
@@ -245,4 +247,5 @@ func (c *cluster) changed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gen++
+	c.members++
 }

@@ -57,10 +57,11 @@ func (l locator) Suspended() error { return l.c.suspended() }
 
 // anywhere chooses a node for a call that any worker can serve.
 func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (grainengine.Place, error) {
-	nodes, _ := c.nodes()
-	d, err := placement.Place(placement.NewView(c.self().Node, nodes), placement.Request{
-		Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Strategy: want.Strategy,
-		Custom: c.cfg.Strategies, Seed: c.draws.Add(1), Avoid: want.Avoid,
+	d, err := c.place(func(*placement.View) placement.Request {
+		return placement.Request{
+			Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Strategy: want.Strategy,
+			Custom: c.cfg.Strategies, Seed: c.draws.Add(1), Avoid: want.Avoid,
+		}
 	})
 	return grainengine.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}, err
 }

@@ -2,7 +2,6 @@ package system
 
 import (
 	"math"
-	"slices"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -15,17 +14,16 @@ import (
 // placeTask chooses the node for a task that not every node can take, or whose values are on other nodes. A nil peer
 // stands for this node.
 func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
-	nodes, _ := c.nodes()
-	for i := range nodes {
-		c.expect(&nodes[i])
-	}
-	view := placement.NewView(c.self().Node, nodes)
-	d, err := placement.Place(view, placement.Request{
-		Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Strategy: raysys.Strategy(r.Options.Strategy),
-		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, nodes),
+	var view *placement.View
+	d, err := c.place(func(v *placement.View) placement.Request {
+		view = v
+		return placement.Request{
+			Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Strategy: raysys.Strategy(r.Options.Strategy),
+			Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, v),
+		}
 	})
 	if err != nil {
-		if c.joining(nodes) {
+		if c.joining(view) { // which nodes there are stays in a view
 			err = notYet{err}
 		}
 		return nil, err
@@ -71,7 +69,7 @@ func (c *cluster) expect(n *placement.Node) {
 }
 
 // inputs says how many bytes of a task's values each of nodes has.
-func (c *cluster) inputs(list []core.Whereabouts, nodes []placement.Node) (in placement.Inputs) {
+func (c *cluster) inputs(list []core.Whereabouts, v *placement.View) (in placement.Inputs) {
 	if len(list) == 0 {
 		return in
 	}
@@ -83,20 +81,17 @@ func (c *cluster) inputs(list []core.Whereabouts, nodes []placement.Node) (in pl
 		if w.Here || k == self {
 			in.At[self.Node] += w.Size
 		}
-		for i := range nodes { // another incarnation of the node does not have the value
-			if n := &nodes[i]; k != self && n.ID == w.Node && n.Incarnation == w.Incarnation {
-				in.At[w.Node] += w.Size
-			}
+		if k != self && connected(v, k) { // another incarnation of the node does not have the value
+			in.At[w.Node] += w.Size
 		}
 	}
 	return in
 }
 
-// joining reports whether a worker of the cluster is not among nodes: this node is not connected to it, or not yet.
-func (c *cluster) joining(nodes []placement.Node) bool {
+// joining reports whether a worker of the cluster is not in the view: this node is not connected to it, or not yet.
+func (c *cluster) joining(v *placement.View) bool {
 	for _, m := range c.member.View().Nodes() {
-		is := func(n placement.Node) bool { return n.ID == m.ID && n.Incarnation == m.Incarnation }
-		if (m.Info.Role != member.Driver || m.Info.Serves) && !slices.ContainsFunc(nodes, is) {
+		if (m.Info.Role != member.Driver || m.Info.Serves) && !connected(v, core.NodeKey{Node: m.ID, Incarnation: m.Incarnation}) {
 			return true
 		}
 	}
