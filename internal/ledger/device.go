@@ -1,0 +1,62 @@
+package ledger
+
+// Device is one accelerator of a node.
+type Device struct {
+	UUID   string
+	Model  string
+	Memory int64 // bytes; 0 where that is not known
+}
+
+// device is a Device with what is free of it.
+type device struct {
+	Device
+	total  int64 // thousandths; below 1000 for a share of a device that the node was given
+	free   int64
+	memory int64 // free bytes
+	sick   bool
+}
+
+// could reports whether the device, when nothing holds it, has one device's part of n.
+func (d *device) could(n *Need) bool {
+	return (n.GPUModel == "" || n.GPUModel == d.Model) && n.GPUMemory <= d.Memory && min(n.GPU, Unit) <= d.total
+}
+
+// can reports whether it has that now.
+func (d *device) can(n *Need) bool {
+	return !d.sick && d.could(n) && min(n.GPU, Unit) <= d.free && n.GPUMemory <= d.memory
+}
+
+// count is how many devices n asks for.
+func (n *Need) count() int {
+	if n.GPU == 0 {
+		return 0
+	}
+	return max(int(n.GPU/Unit), 1)
+}
+
+// pick returns the devices for n, or false. A share goes to the device of which the least is left, so that whole devices
+// stay whole.
+func (l *Ledger) pick(n *Need) (list []int, ok bool) {
+	k := n.count()
+	if k == 0 {
+		return nil, true
+	}
+	best := -1
+	for i := range l.devices {
+		d := &l.devices[i]
+		if !d.can(n) {
+			continue
+		}
+		if n.GPU >= Unit {
+			if list = append(list, i); len(list) == k {
+				return list, true
+			}
+		} else if best < 0 || d.free < l.devices[best].free {
+			best = i
+		}
+	}
+	if best >= 0 {
+		return []int{best}, true
+	}
+	return nil, false
+}

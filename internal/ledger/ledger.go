@@ -1,0 +1,157 @@
+package ledger
+
+import (
+	"maps"
+	"slices"
+	"sync/atomic"
+)
+
+// Ledger is the resources of one node. Its methods are not safe for use by several goroutines, but for those on CPU.
+type Ledger struct {
+	CPU atomic.Int64 // free, in thousandths
+
+	total   Need // without GPU
+	free    Need // without GPU and CPU
+	devices []device
+}
+
+// New makes the ledger of a node that has total, of which GPU is not read, and devices.
+func New(total Need, devices []Device) *Ledger {
+	total.GPU, total.GPUMemory, total.GPUModel = 0, 0, ""
+	l := &Ledger{total: total, free: total}
+	l.free.Custom = maps.Clone(total.Custom)
+	l.CPU.Store(total.CPU)
+	for _, d := range devices {
+		l.devices = append(l.devices, device{Device: d, total: Unit, free: Unit, memory: d.Memory})
+	}
+	return l
+}
+
+// Hold is what one piece of work has.
+type Hold struct {
+	need    Need
+	devices []int
+}
+
+// Take holds what n asks for, all of it or nothing. What is short is in the Shortage, without words.
+func (l *Ledger) Take(n Need) (Hold, Shortage) {
+	var s Shortage
+	s.Memory = n.Memory > l.free.Memory
+	for k, v := range n.Custom {
+		if v > l.free.Custom[k] {
+			s.Custom = append(s.Custom, k)
+		}
+	}
+	list, ok := l.pick(&n)
+	s.GPU = !ok
+	if !s.Empty() {
+		return Hold{}, s
+	}
+	if !l.TakeCPU(n.CPU) {
+		s.CPU = true
+		return Hold{}, s
+	}
+	l.enter(&n, list, -1)
+	return Hold{n, list}, s
+}
+
+// Return gives back what h has, once. CPU that a waiting holder has given back must have been taken again.
+func (l *Ledger) Return(h Hold) {
+	l.enter(&h.need, h.devices, +1)
+	l.CPU.Add(h.need.CPU)
+}
+
+// TakeCPU takes free CPU, in thousandths.
+func (l *Ledger) TakeCPU(n int64) bool {
+	for {
+		free := l.CPU.Load()
+		if n > 0 && free < n {
+			return false
+		}
+		if l.CPU.CompareAndSwap(free, free-n) {
+			return true
+		}
+	}
+}
+
+func (l *Ledger) enter(n *Need, devices []int, sign int64) {
+	l.free.Memory += sign * n.Memory
+	for k, v := range n.Custom {
+		l.free.Custom[k] += sign * v
+	}
+	for _, i := range devices {
+		d := &l.devices[i]
+		d.free += sign * min(n.GPU, Unit)
+		d.memory += sign * n.GPUMemory
+	}
+}
+
+// Devices are the UUIDs of what h has.
+func (l *Ledger) Devices(h Hold) (list []string) {
+	for _, i := range h.devices {
+		list = append(list, l.devices[i].UUID)
+	}
+	return list
+}
+
+// SetSick says whether new work may hold a device; false when there is none with that UUID.
+func (l *Ledger) SetSick(uuid string, sick bool) bool {
+	i := slices.IndexFunc(l.devices, func(d device) bool { return d.UUID == uuid })
+	if i >= 0 {
+		l.devices[i].sick = sick
+	}
+	return i >= 0
+}
+
+// Ever returns what the node has too little of for n however idle it is. Sick devices count: they may recover.
+func (l *Ledger) Ever(n Need) (s Shortage) {
+	over := func(name string, want, have int64) bool {
+		if want > have {
+			s.add("%s %g of %g", name, float64(want)/Unit, float64(have)/Unit)
+		}
+		return want > have
+	}
+	s.CPU = over("CPU", n.CPU, l.total.CPU)
+	if s.Memory = n.Memory > l.total.Memory; s.Memory {
+		s.add("memory %d of %d bytes", n.Memory, l.total.Memory)
+	}
+	for _, k := range slices.Sorted(maps.Keys(n.Custom)) {
+		if over(k, n.Custom[k], l.total.Custom[k]) {
+			s.Custom = append(s.Custom, k)
+		}
+	}
+	could := 0
+	for i := range l.devices {
+		if l.devices[i].could(&n) {
+			could++
+		}
+	}
+	if s.GPU = n.count() > could; s.GPU {
+		s.add("GPU %g, where %d of %d devices would do (%s)", float64(n.GPU)/Unit, could, len(l.devices), Need{GPUModel: n.GPUModel, GPUMemory: n.GPUMemory})
+	}
+	return s
+}
+
+// Free is what is free of all but devices.
+func (l *Ledger) Free() Need {
+	f := l.free
+	f.Custom = maps.Clone(f.Custom)
+	f.CPU = max(l.CPU.Load(), 0)
+	return f
+}
+
+// Spare is what is free of one device.
+type Spare struct {
+	Device
+	Share int64 // thousandths
+	Bytes int64
+	Sick  bool
+}
+
+// Spares are the devices with what is free of each.
+func (l *Ledger) Spares() (list []Spare) {
+	for _, d := range l.devices {
+		list = append(list, Spare{d.Device, d.free, d.memory, d.sick})
+	}
+	return list
+}

@@ -1,0 +1,103 @@
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/raysys/raysys/internal/core"
+)
+
+// Unit is one of a resource that is counted in thousandths.
+const Unit = 1000
+
+// Need is what one task or activation asks for.
+type Need struct {
+	CPU       int64            // thousandths
+	Memory    int64            // bytes
+	Custom    map[string]int64 // thousandths, by name
+	GPU       int64            // thousandths: below 1000 a share of one device, else whole devices
+	GPUMemory int64            // bytes of each device
+	GPUModel  string           // of each device; "" is any
+}
+
+// Of returns the need for resources that are valid.
+func Of(r core.Resources) Need {
+	n := Need{CPU: Thousandths(r.CPU), GPU: Thousandths(r.GPU), Memory: r.Memory}
+	for k, v := range r.Custom {
+		if v != 0 {
+			if n.Custom == nil {
+				n.Custom = make(map[string]int64, len(r.Custom))
+			}
+			n.Custom[k] = Thousandths(v)
+		}
+	}
+	return n
+}
+
+// Thousandths rounds v to the finest share there is.
+func Thousandths(v float64) int64 { return int64(math.Round(v * Unit)) }
+
+// String lists what is not zero, in units.
+func (n Need) String() string {
+	var s []string
+	add := func(name string, v int64) {
+		if v != 0 {
+			s = append(s, fmt.Sprintf("%s %g", name, float64(v)/Unit))
+		}
+	}
+	add("CPU", n.CPU)
+	add("GPU", n.GPU)
+	if n.GPUModel != "" {
+		s = append(s, fmt.Sprintf("GPUModel %q", n.GPUModel))
+	}
+	if n.GPUMemory != 0 {
+		s = append(s, fmt.Sprintf("GPUMemory %d", n.GPUMemory))
+	}
+	if n.Memory != 0 {
+		s = append(s, fmt.Sprintf("Memory %d", n.Memory))
+	}
+	for _, k := range slices.Sorted(maps.Keys(n.Custom)) {
+		add(k, n.Custom[k])
+	}
+	if s == nil {
+		return "nothing"
+	}
+	return strings.Join(s, ", ")
+}
+
+// Shortage is the resources of which there is too little for a need.
+type Shortage struct {
+	CPU, Memory, GPU bool
+	Custom           []string // by name, sorted
+	errs             []error
+}
+
+// Empty reports whether there is enough of all.
+func (s *Shortage) Empty() bool { return !s.CPU && !s.Memory && !s.GPU && len(s.Custom) == 0 }
+
+// Err says what is short, with what there is; nil for an empty one. It matches no sentinel.
+func (s *Shortage) Err() error { return errors.Join(s.errs...) }
+
+func (s *Shortage) add(format string, args ...any) {
+	s.errs = append(s.errs, fmt.Errorf(format, args...))
+}
+
+// Add adds what other is short of, without its words.
+func (s *Shortage) Add(other *Shortage) {
+	s.CPU, s.Memory, s.GPU = s.CPU || other.CPU, s.Memory || other.Memory, s.GPU || other.GPU
+	for _, k := range other.Custom {
+		if !slices.Contains(s.Custom, k) {
+			s.Custom = append(s.Custom, k)
+		}
+	}
+}
+
+// Touches reports whether n asks for something that is short.
+func (s *Shortage) Touches(n *Need) bool {
+	return s.CPU && n.CPU > 0 || s.Memory && n.Memory > 0 || s.GPU && n.GPU > 0 ||
+		slices.ContainsFunc(s.Custom, func(k string) bool { return n.Custom[k] > 0 })
+}
