@@ -165,6 +165,7 @@ func TestOffence(t *testing.T) {
 		{"internal/queue", "<grains", false},
 		{"internal/goroutines", "<grains", false},
 		{"internal/crc32c", "<.", false},
+		{"internal/forwarding", "<internal/core", false},
 		{"internal/wire", "<grains", false},
 		{"grains", "<.", true},
 		{"grains", "<internal/grainengine", true},

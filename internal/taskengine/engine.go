@@ -13,6 +13,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/queue"
 	"github.com/raysys/raysys/internal/wire"
@@ -117,7 +118,7 @@ func NewEngine(cfg Config) *Engine {
 		cfg.QueueBytes = 256 << 20
 	}
 	if cfg.QueueInbound == 0 {
-		cfg.QueueInbound = maxFlights
+		cfg.QueueInbound = forwarding.MaxFlights
 	}
 	e := &Engine{cfg: cfg, queue: queue.New[core.Future](), linger: lingering(), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
 	if cfg.Lineage {

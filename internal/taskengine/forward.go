@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/forwarding"
 )
 
 // A forwarder takes tasks from the queue for other nodes, as a worker does for this one, when the CPUs here are taken
@@ -49,8 +50,6 @@ const (
 	hintPause = int64(500 * time.Microsecond)
 	// retryPause is how long no task is sent to a peer that refused one.
 	retryPause = int64(5 * time.Millisecond)
-	// maxBatch bounds the tasks of one frame.
-	maxBatch = 256
 )
 
 func (f *forwarder) init(x *exchange) {
@@ -208,7 +207,7 @@ func (x *exchange) due(end int32) bool {
 		return false
 	}
 	for _, p := range *x.peers.Load() {
-		if _, n := x.room(p); n > 0 {
+		if _, _, n := x.room(p); n > 0 {
 			return true
 		}
 	}
@@ -228,7 +227,7 @@ func (x *exchange) cpusTaken() bool {
 // peerHasRoom reports whether a peer has room enough again to go on after a stall.
 func (x *exchange) peerHasRoom() bool {
 	for _, p := range *x.peers.Load() {
-		if _, n := x.room(p); n > 0 && p.inflight.Load() <= p.low.Load() {
+		if _, _, n := x.room(p); n > 0 && p.inflight.Load() <= p.low.Load() {
 			return true
 		}
 	}
@@ -278,49 +277,30 @@ func (x *exchange) round() int32 {
 	}
 }
 
-// pick chooses the peer to send to and how many tasks: first CPUs that have nothing to do get one each, then queues are
-// filled, by turns of about a millisecond's work, where there is the most room for its size.
+// pick chooses the peer to send to and how many tasks, by turns of about a millisecond's work.
 func (x *exchange) pick() (best *peer, n int64, skipped bool) {
-	var most int64
-	for _, p := range *x.peers.Load() {
-		idle, all := x.room(p)
+	var choice forwarding.Choice
+	peers := *x.peers.Load()
+	for i, p := range peers {
+		known, idle, all := x.room(p)
 		switch {
 		case all == 0:
-			continue
 		case p.skip:
 			skipped = true
-			continue
-		}
-		score := all * 1000 / (all + p.inflight.Load())
-		if idle > 0 {
-			score += 1000 + idle
-		}
-		if best == nil || score > most {
-			best, most, n = p, score, idle
-			if idle == 0 {
-				n = min(all, p.turn())
-			}
+		default:
+			choice.Show(i, &known, idle, all)
 		}
 	}
-	return best, n, skipped
-}
-
-// turn is how many tasks p gets at a time.
-func (p *peer) turn() int64 {
-	p.mu.Lock()
-	mean := int64(p.load.Mean)
-	p.mu.Unlock()
-	if mean <= 0 {
-		return 1
+	if choice.Tasks == 0 {
+		return nil, 0, skipped
 	}
-	return min(max(p.cpus*ahead/10/mean, 1), maxBatch)
+	return peers[choice.Peer], choice.Tasks, skipped
 }
 
 // stall prepares for a wait until a peer has answered enough tasks for another round to pay, or reports that it has
 // room.
 func (x *exchange) stall() {
 	for _, p := range *x.peers.Load() {
-		n := p.inflight.Load()
-		p.low.Store(n - max(n/4, 1))
+		p.low.Store(forwarding.Low(p.inflight.Load()))
 	}
 }

@@ -2,27 +2,18 @@ package taskengine
 
 import (
 	"sync/atomic"
-	"time"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/forwarding"
 )
 
 // inboundWatch gives back inbound tasks that would not begin soon. The number of tasks that a peer sends ahead rests on
-// the mean duration of earlier tasks; when tasks take longer than that, those that wait here would leave other nodes
-// idle.
+// the mean duration of earlier tasks (see forwarding.Excess).
 type inboundWatch struct {
 	alarm  core.Alarm
 	armed  atomic.Bool
 	popped uint64 // inbound tasks begun until the last look
 }
-
-const (
-	// giveBackPause is how often the inbound tasks that wait are looked at, while some do.
-	giveBackPause = int64(20 * time.Millisecond)
-	// giveBackSoon is how many such pauses an inbound task may have to wait, going by the last one: ten times what a
-	// node is sent ahead, so that only a wrong estimate is corrected and not every fluctuation.
-	giveBackSoon = 5
-)
 
 // watchInbound is called when an inbound task waits.
 func (x *exchange) watchInbound() {
@@ -32,7 +23,7 @@ func (x *exchange) watchInbound() {
 	}
 	w.popped = x.inbound.Popped()
 	w.alarm.Ring = x.lookAtInbound
-	w.alarm.At = x.rt.Now() + giveBackPause
+	w.alarm.At = x.rt.Now() + int64(forwarding.LookPause)
 	x.rt.SetAlarm(&w.alarm)
 }
 
@@ -50,11 +41,11 @@ func (x *exchange) lookAtInbound() {
 	}
 	w.popped = popped
 	cpus := x.e.total.cpu / oneCPU
-	if excess := waits - max(begun*giveBackSoon, cpus); excess > 0 {
-		x.mean.Store(max(x.mean.Load(), giveBackPause*cpus/max(begun, 1)))
+	if excess := forwarding.Excess(waits, begun, cpus); excess > 0 {
+		x.mean.Store(max(x.mean.Load(), int64(forwarding.SlowMean(begun, cpus))))
 		x.e.cfg.Pool.Go(giveBackWork{x, excess})
 	}
-	w.alarm.At = x.rt.Now() + giveBackPause
+	w.alarm.At = x.rt.Now() + int64(forwarding.LookPause)
 	x.rt.SetAlarm(&w.alarm)
 }
 

@@ -37,7 +37,7 @@ func (t *inboundTable) at(slot uint64) *atomic.Pointer[tableEntry] {
 	return nil
 }
 
-// grow makes the pages up to that of a slot, which is below maxFlights, see HandleTasks.
+// grow makes the pages up to that of a slot, which is below forwarding.MaxFlights, see HandleTasks.
 func (t *inboundTable) grow(slot uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -150,12 +151,7 @@ func (m *meter) tick(x *exchange, s *core.CPUSlot) {
 	m.group = min(max(groupTime/mean, 1), maxGroup)
 }
 
-// learn mixes a measurement into the mean: a quarter, so that a few of them carry it.
+// learn mixes a measurement into the mean.
 func (x *exchange) learn(mean int64) {
-	old := x.mean.Load()
-	if old == 0 {
-		x.mean.Store(mean)
-		return
-	}
-	x.mean.Store(max(old+(mean-old)/4, 1))
+	x.mean.Store(int64(forwarding.Learn(time.Duration(x.mean.Load()), time.Duration(mean))))
 }

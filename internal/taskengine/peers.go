@@ -5,10 +5,10 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/queue"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -265,40 +265,26 @@ func (x *exchange) close() {
 	}
 }
 
-// ahead is how much work a peer is sent beyond the tasks that its CPUs run: enough to cover many round trips, and
-// little enough that tasks which it cannot start soon stay here, where any idle node can get them.
-const ahead = int64(10 * time.Millisecond)
+// maxFlightBytes bounds what the arguments of the tasks in flight at one peer may take.
+const maxFlightBytes = 32 << 20
 
-const (
-	maxFlights     = 1 << 16  // tasks in flight at one peer
-	maxFlightBytes = 32 << 20 // and what their arguments may take
-)
-
-// room returns how many tasks p may be sent now: idle for its CPUs without work, all in total.
-func (x *exchange) room(p *peer) (idle, all int64) {
-	if p.cpus == 0 || p.avoid.Load() || p.gone.Load() || p.bytes.Load() > maxFlightBytes {
-		return 0, 0
+// room returns how many tasks p may be sent now, and what that rests on.
+func (x *exchange) room(p *peer) (known forwarding.Peer, idle, all int64) {
+	if p.cpus == 0 || p.avoid.Load() || p.gone.Load() || p.full.Load() || p.bytes.Load() > maxFlightBytes {
+		return known, 0, 0
 	}
 	p.mu.Lock()
 	l := p.load
 	p.mu.Unlock()
-	if p.full.Load() || l.Draining {
-		return 0, 0
+	if l.Draining {
+		return known, 0, 0
 	}
-	inflight := p.inflight.Load()
-	mine := p.cpus // what fits without looking at others
-	if l.Mean > 0 {
-		mine += min(p.cpus*ahead/int64(l.Mean), maxFlights)
+	known = forwarding.Peer{
+		CPUs: p.cpus, Inflight: p.inflight.Load(),
+		Queued: int64(l.Queued), Inbound: int64(l.Inbound), Busy: int64(l.Busy), Mean: l.Mean,
 	}
-	others := int64(l.Queued) + max(int64(l.Inbound)-inflight, 0) + int64(l.Busy)
-	idle = max(p.cpus-others-inflight, 0)
-	all = mine - others - inflight
-	if x.e.total.cpu == 0 {
-		// Without a CPU here the peers must take turns, busy as they are.
-		all = max(all, p.cpus-inflight)
-	}
-	all = max(min(all, maxFlights-inflight), 0)
-	return min(idle, all), all
+	idle, all = known.Room(x.e.total.cpu == 0)
+	return known, idle, all
 }
 
 func (x *exchange) each(f func(*peer)) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/forwarding"
 )
 
 // PlaceRequest asks for the node of a task that wants something else than one CPU, or whose values are on other nodes.
@@ -92,7 +93,7 @@ func (x *exchange) deferUnplaced(c *core.Future, w outboundTask) {
 
 // sendTo sends one task to p; false when p does not take it.
 func (x *exchange) sendTo(p *peer, c *core.Future, w outboundTask) bool {
-	if _, ok := p.Runs(w.entry()); !ok || p.full.Load() || p.inflight.Load() >= maxFlights {
+	if _, ok := p.Runs(w.entry()); !ok || p.full.Load() || p.inflight.Load() >= forwarding.MaxFlights {
 		return false
 	}
 	x.mu.Lock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -92,7 +93,7 @@ func slotOf(r *wire.Reader) (uint64, error) {
 	if err := r.Err(); err != nil {
 		return 0, err
 	}
-	if i := slot & (1<<32 - 1); i >= 2*maxFlights {
+	if i := slot & (1<<32 - 1); i >= 2*forwarding.MaxFlights {
 		return 0, fmt.Errorf("%w: slot %d is beyond what a node may have in flight", wire.ErrCorrupt, i)
 	}
 	return slot, nil

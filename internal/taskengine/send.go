@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -185,7 +186,7 @@ func (x *exchange) add(p *peer, c *core.Future, w outboundTask) int64 {
 		o.buf = buf
 	}
 	o.slots = append(o.slots, slot)
-	if len(o.slots) >= maxBatch || len(o.buf) > wire.InlineLimit/2 {
+	if len(o.slots) >= forwarding.MaxFrame || len(o.buf) > wire.InlineLimit/2 {
 		x.ship()
 	}
 	return 1

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -55,7 +56,7 @@ func (x *exchange) sendStops() {
 				slots = append(slots, slot)
 			}
 		})
-		for part := range slices.Chunk(slots, maxBatch) {
+		for part := range slices.Chunk(slots, forwarding.MaxFrame) {
 			var frame []byte
 			for _, slot := range part {
 				frame = appendSlot(frame, slot)

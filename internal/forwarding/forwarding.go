@@ -1,0 +1,103 @@
+package forwarding
+
+import "time"
+
+// ahead is how much work a peer is sent beyond the tasks that its CPUs run: enough to cover many round trips, and little enough
+// that tasks which it cannot start soon stay here, where any idle node can get them.
+const ahead = 10 * time.Millisecond
+
+const (
+	// MaxFlights bounds the tasks of one node that are at one peer.
+	MaxFlights = 1 << 16
+	// MaxFrame bounds the tasks of one frame.
+	MaxFrame = 256
+)
+
+// Peer is what a node knows of another that takes tasks.
+type Peer struct {
+	CPUs     int64
+	Inflight int64 // tasks of this node that it has, or that are on the way
+
+	// What it last reported.
+	Queued  int64         // its own tasks that wait
+	Inbound int64         // tasks of other nodes that it has not answered
+	Busy    int64         // CPUs that run its own tasks
+	Mean    time.Duration // of a task on a CPU; 0 is unknown
+}
+
+// Room returns how many tasks the peer may be sent now: idle for its CPUs without work, all in total. noCPU says that the node
+// that asks has no CPU.
+func (p *Peer) Room(noCPU bool) (idle, all int64) {
+	mine := p.CPUs // what fits without looking at others
+	if p.Mean > 0 {
+		mine += min(p.CPUs*int64(ahead)/int64(p.Mean), MaxFlights)
+	}
+	others := p.Queued + max(p.Inbound-p.Inflight, 0) + p.Busy
+	idle = max(p.CPUs-others-p.Inflight, 0)
+	all = mine - others - p.Inflight
+	if noCPU {
+		// The peers must take turns, busy as they are.
+		all = max(all, p.CPUs-p.Inflight)
+	}
+	all = max(min(all, MaxFlights-p.Inflight), 0)
+	return min(idle, all), all
+}
+
+// turn is how many tasks a peer gets at a time: about a millisecond's work.
+func (p *Peer) turn() int64 {
+	if p.Mean <= 0 {
+		return 1
+	}
+	return min(max(p.CPUs*int64(ahead)/10/int64(p.Mean), 1), MaxFrame)
+}
+
+// Choice is the best of the peers that it was shown. The zero value was shown none.
+type Choice struct {
+	Peer  int   // the index that Show was given; meaningful where Tasks is not 0
+	Tasks int64 // how many it is sent
+	score int64
+}
+
+// Show compares peer i, which has room, with the best so far: first CPUs that have nothing to do get one task each, then queues
+// are filled where there is the most room for its size.
+func (c *Choice) Show(i int, p *Peer, idle, all int64) {
+	score := all * 1000 / (all + p.Inflight)
+	if idle > 0 {
+		score += 1000 + idle
+	}
+	if c.Tasks > 0 && score <= c.score {
+		return
+	}
+	c.Peer, c.score, c.Tasks = i, score, idle
+	if idle == 0 {
+		c.Tasks = min(all, p.turn())
+	}
+}
+
+// Low is how many tasks in flight are few enough for another round to pay, after one in which no peer had room.
+func Low(inflight int64) int64 { return inflight - max(inflight/4, 1) }
+
+// LookPause is how often a node looks at the tasks of others that wait there, while some do.
+const LookPause = 20 * time.Millisecond
+
+// soon is how many such pauses a task of another node may have to wait, going by the last one: ten times what a node is sent
+// ahead, so that only a wrong estimate is corrected and not every fluctuation.
+const soon = 5
+
+// Excess returns how many tasks of others a node gives back, since they would not begin soon: of waits, where begun began in the
+// last LookPause. What it was sent rests on the mean of earlier tasks; when tasks take longer, those that wait there would leave
+// other nodes idle.
+func Excess(waits, begun, cpus int64) int64 { return waits - max(begun*soon, cpus) }
+
+// SlowMean is the mean of a node's tasks where there is an excess.
+func SlowMean(begun, cpus int64) time.Duration {
+	return LookPause * time.Duration(cpus) / time.Duration(max(begun, 1))
+}
+
+// Learn mixes a measurement into a mean: a quarter, so that a few of them carry it.
+func Learn(mean, measured time.Duration) time.Duration {
+	if mean == 0 {
+		return measured
+	}
+	return max(mean+(measured-mean)/4, 1)
+}

@@ -1,0 +1,87 @@
+package forwarding_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/raysys/raysys/internal/forwarding"
+)
+
+func anyPeer(t *rapid.T, name string) forwarding.Peer {
+	p := forwarding.Peer{
+		CPUs: rapid.Int64Range(1, 256).Draw(t, name+" CPUs"), Inflight: rapid.Int64Range(0, forwarding.MaxFlights).Draw(t, name+" in flight"),
+		Queued: rapid.Int64Range(0, 1000).Draw(t, name+" queued"), Inbound: rapid.Int64Range(0, 1000).Draw(t, name+" inbound"),
+		Mean: time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, name+" mean")),
+	}
+	p.Busy = rapid.Int64Range(0, p.CPUs).Draw(t, name+" busy")
+	return p
+}
+
+// TestRoom: 0 <= idle <= all <= MaxFlights - Inflight, no CPU is counted twice, and a full peer has room only for a node that has
+// no CPU of its own.
+func TestRoom(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := anyPeer(t, "peer")
+		noCPU := rapid.Bool().Draw(t, "no CPU")
+		idle, all := p.Room(noCPU)
+		if idle < 0 || idle > all || all > forwarding.MaxFlights-p.Inflight {
+			t.Fatalf("idle %d, all %d", idle, all)
+		}
+		if taken := p.Queued + p.Busy + max(p.Inbound, p.Inflight); idle > max(p.CPUs-taken, 0) {
+			t.Fatalf("%d idle of %d CPUs with %d tasks", idle, p.CPUs, taken)
+		}
+		if p.Inflight >= p.CPUs && noCPU { // taking turns gives it nothing
+			if _, own := p.Room(false); all != own {
+				t.Fatalf("without a CPU %d, else %d, where the node's tasks have all CPUs", all, own)
+			}
+		}
+		if p.Mean == 0 && !noCPU && all != idle {
+			t.Fatalf("%d tasks wait where nobody knows how long one takes", all-idle)
+		}
+	})
+}
+
+// TestChoice: a peer with a CPU that has nothing to do goes before one that has none, and nobody is sent more than there is room for.
+func TestChoice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c forwarding.Choice
+		peers := make([]forwarding.Peer, rapid.IntRange(0, 5).Draw(t, "peers"))
+		anyIdle := false
+		for i := range peers {
+			peers[i] = anyPeer(t, "peer")
+			if idle, all := peers[i].Room(false); all > 0 {
+				c.Show(i, &peers[i], idle, all)
+				anyIdle = anyIdle || idle > 0
+			}
+		}
+		if c.Tasks == 0 {
+			if anyIdle {
+				t.Fatal("an idle peer was not chosen")
+			}
+			return
+		}
+		idle, all := peers[c.Peer].Room(false)
+		if anyIdle && c.Tasks != idle || c.Tasks > all {
+			t.Fatalf("%d tasks for a peer with %d idle CPUs and room for %d; one is idle: %v", c.Tasks, idle, all, anyIdle)
+		}
+	})
+}
+
+// TestExcess: what is given back leaves each CPU a task, and nothing is given back while what waits begins soon.
+func TestExcess(t *testing.T) {
+	for _, c := range []struct{ waits, begun, cpus, want int64 }{
+		{4, 0, 4, 0}, {5, 0, 4, 1}, {100, 20, 4, 0}, {101, 20, 4, 1}, {3, 0, 1, 2},
+	} {
+		if got := max(forwarding.Excess(c.waits, c.begun, c.cpus), 0); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+	if m := forwarding.SlowMean(0, 4); m != 4*forwarding.LookPause {
+		t.Error("nothing began on 4 CPUs in a pause: ", m)
+	}
+	if m := forwarding.Learn(forwarding.Learn(0, time.Second), 0); m != 750*time.Millisecond {
+		t.Error("a quarter of the new: ", m)
+	}
+}
