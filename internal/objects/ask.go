@@ -44,6 +44,26 @@ type objectReply struct {
 	id     raysys.TaskID // export: the submission's
 }
 
+// checkKey refuses a request whose key is not that of a record which the operation is about: another node's word decides
+// which record is read and changed here.
+func (r *objectRequest) checkKey(op objectOp) error {
+	ok := true
+	switch op {
+	case opCopy:
+		ok = r.key == "" || registry.IsNameKey(r.key)
+	case opCopyFile:
+		ok = registry.IsNameKey(r.key)
+	case opRetain, opCopyState:
+		ok = registry.IsStateKey(r.key)
+	case opRestore:
+		ok = registry.IsNameKey(r.key) || registry.IsStateKey(r.key)
+	}
+	if !ok {
+		return fmt.Errorf("%w: operation %d on object %s: %.64q is no key of a record that it is about", raysys.ErrInvalidRef, op, r.oid, r.key)
+	}
+	return nil
+}
+
 // ask asks a node about an object.
 func (o *Objects) ask(at core.NodeKey, op objectOp, request objectRequest, done func(objectReply, error)) {
 	o.mesh.Reach(at, func(to *mesh.Questions) {
@@ -64,6 +84,10 @@ func (o *Objects) Serve(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error {
 	op, request := objectOp(r.Byte()), objectRequest{oid: r.ID(), key: r.String()}
 	if err := r.Err(); err != nil {
 		return err
+	}
+	if err := request.checkKey(op); err != nil {
+		to.Fail(err)
+		return nil
 	}
 	answer := func(to mesh.Reply, a objectReply, err error) {
 		if err != nil {

@@ -118,7 +118,7 @@ func (o *Objects) unlessPresent(oid raysys.TaskID, make func() (*objectstore.Obj
 func (o *Objects) findNamed(key string) (registry.Entry, bool) {
 	for {
 		a, err := runner.Wait(o.ctx, func(done func(registry.Entry, error)) {
-			if isState(key) {
+			if registry.IsStateKey(key) {
 				o.lastRecord(key, done) // behind the commits that an earlier incarnation of this node has asked for
 				return
 			}
@@ -154,7 +154,7 @@ func (o *Objects) pause() bool {
 // answer it tries again. When the name stands for another object by now the file is deleted.
 func (o *Objects) keepFile(key string, obj *objectstore.Object, rec *registry.Record) error {
 	oid := obj.ID()
-	if isState(key) {
+	if registry.IsStateKey(key) {
 		return o.keepStateFile(key, obj, rec)
 	}
 	if o.dir == nil {

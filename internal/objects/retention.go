@@ -48,11 +48,10 @@ type retention struct {
 	looked  atomic.Bool
 	written atomic.Bool
 	alarm   core.Alarm
+	late    bool // retainGrace is over; the alarm alone uses it
+	over    atomic.Bool
 
-	// Of an object that is the State itself (stateretention.go):
-	writer core.NodeKey // the node of KeepState; zero for other objects
-	late   bool
-	over   atomic.Bool
+	writer core.NodeKey // the node of KeepState, of an object that is the State itself (stateretention.go); zero for others
 }
 
 // seen takes an answer about the State's record: the record as it is at first, then each change of it.
@@ -73,15 +72,38 @@ func (r *retention) seen(a registry.Entry, err error) {
 		o.record(r.key, a.Version, true, r.seen)
 	default:
 		o.clock.ClearAlarm(&r.alarm)
-		r.end()
+		r.finish()
 	}
 }
 
-// unwritten ends a retention whose State was never written.
+// unwritten ends a retention whose State was never written: two reads behind all that the leader was asked for before do not
+// list the object, retainGrace apart. The commit of a State waits as long as the store is away, and so do these reads; the
+// writer's request may reach the leader after the first.
 func (r *retention) unwritten() {
-	if !r.written.Load() {
-		r.end()
-	}
+	r.o.lastRecord(r.key, func(a registry.Entry, err error) {
+		pause := retainGrace
+		switch {
+		case r.o.ctx.Err() != nil || r.over.Load() || r.written.Load():
+			return
+		case err != nil:
+			pause = watchPause
+		case slices.Contains(a.Held, r.oid): // which seen will see too
+			r.written.Store(true)
+			return
+		case r.late:
+			r.finish()
+			return
+		default:
+			r.late = true
+		}
+		r.o.clock.SetAlarm(&core.Alarm{At: r.o.clock.Now() + int64(pause), Ring: r.unwritten})
+	})
+}
+
+// finish ends the retention for good.
+func (r *retention) finish() {
+	r.over.Store(true)
+	r.end()
 }
 
 func (r *retention) end() {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -50,7 +49,7 @@ func (o *Objects) keepState(key string, data []byte) ([]byte, raysys.TaskID, err
 	}
 	rec, err := o.writeState(key, obj)
 	if err != nil {
-		r.endOwn()
+		r.finish()
 		return nil, oid, err
 	}
 	r.wait()
@@ -143,9 +142,6 @@ func (o *Objects) keepStateCopy(c *pendingCopy) error {
 	if o.files.Missing != "" {
 		return o.noDisk()
 	}
-	if !isState(key) {
-		return fmt.Errorf("%w: %.64q is no key of a State", raysys.ErrInvalidRef, key)
-	}
 	obj, err := o.engine.Fetch(o.ctx, objectstore.Version{ID: oid}, transfer.From(c.owner), objectstore.Segment)
 	if err != nil {
 		return err
@@ -166,7 +162,7 @@ func (o *Objects) keepStateCopy(c *pendingCopy) error {
 		err = context.Cause(c.ctx)
 	}
 	if err != nil {
-		r.endOwn()
+		r.finish()
 	}
 	return err
 }
@@ -192,7 +188,7 @@ func (o *Objects) KeptState(_ grainengine.ID, _ string, object raysys.TaskID, er
 	case errors.Is(err, raysys.ErrOutcomeUnknown), errors.Is(err, raysys.ErrMoved), errors.Is(err, grainengine.ErrETag):
 		// The record decides.
 	default:
-		r.endOwn()
+		r.finish()
 	}
 }
 
@@ -300,7 +296,7 @@ func (o *Objects) keepStateFile(key string, obj *objectstore.Object, rec *regist
 	r.written.Store(true)
 	if o.files.Missing == "" {
 		if err := o.persist(o.ctx, obj, key); err != nil {
-			r.endOwn()
+			r.finish()
 			return err
 		}
 	}
@@ -322,9 +318,6 @@ func (o *Objects) keepStateFile(key string, obj *objectstore.Object, rec *regist
 	}
 	return nil
 }
-
-// isState reports whether a key is that of a State's record: of namespace, kind, key and name.
-func isState(key string) bool { return strings.HasPrefix(key, "s/") && strings.Count(key, "\x00") >= 3 }
 
 // stateValue is the record of a State as the object store sees it, until it is in a file.
 type stateValue struct{ record []byte }

@@ -90,13 +90,7 @@ func (r *retention) decide(listed func(registry.Entry)) {
 		case slices.Contains(a.Held, r.oid):
 			listed(a)
 		default:
-			r.endOwn()
+			r.finish()
 		}
 	})
-}
-
-// endOwn ends the retention of the State's own object.
-func (r *retention) endOwn() {
-	r.over.Store(true)
-	r.end()
 }

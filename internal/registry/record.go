@@ -38,13 +38,21 @@ func ObjectKey(id raysys.TaskID) string { return "o/" + string(wire.AppendID(nil
 // NameKey is the key of the record of a named object.
 func NameKey(namespace, name string) string { return "n/" + namespace + "\x00" + name }
 
+// IsNameKey reports whether a key is that of a name's record: see NameKey.
+func IsNameKey(key string) bool { return strings.HasPrefix(key, "n/") && strings.Contains(key, "\x00") }
+
+// IsStateKey reports whether a key is that of a State's record, of namespace, kind, key and name: see StateKey.
+func IsStateKey(key string) bool {
+	return strings.HasPrefix(key, "s/") && strings.Count(key, "\x00") >= 3
+}
+
 // checkKey refuses a key that is none of the object directory. Another node may ask by key for the records of objects
 // and of names and, with states, for the objects that a State lists.
 func checkKey(key string, states bool) error {
 	switch {
 	case strings.HasPrefix(key, "o/"), strings.HasPrefix(key, "n/"):
 		return nil
-	case states && strings.HasPrefix(key, "s/") && strings.Count(key, "\x00") >= 3: // namespace, kind, key, name
+	case states && IsStateKey(key):
 		return nil
 	}
 	return fmt.Errorf("%w: %.64q is no key of the object directory", wire.ErrCorrupt, key)
