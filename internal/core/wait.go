@@ -9,6 +9,13 @@ import (
 
 // GetAll waits for all refs and tells each one's outcome.
 func GetAll[T any, R ~struct{ Link[T] }](ctx context.Context, refs []R, tell func(i int, v T, err error)) {
+	for _, r := range refs { // of other nodes: their answers have what is small, and say where the rest is
+		if f := futureOf(r); f != nil && !f.Future.Settled() {
+			if w, ok := f.Future.work.(lazy); ok {
+				w.wanted()
+			}
+		}
+	}
 	for i, r := range refs {
 		if f := futureOf(r); f != nil && f.Future.Absent() {
 			for _, next := range refs[i:min(i+fetchAhead, len(refs))] {

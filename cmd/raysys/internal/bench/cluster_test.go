@@ -30,6 +30,7 @@ var acrossLighter = map[string]func(context.Context, Plan) (measured, error){
 		return tasksInTenths(ctx, p)
 	},
 	"recorded_refs": func(ctx context.Context, p Plan) (measured, error) { return recordRefs(ctx, p, refsOfOneCall) },
+	"adopt_10k":     func(ctx context.Context, p Plan) (measured, error) { return adopt(ctx, p, 30) },
 	"durable_calls": func(ctx context.Context, p Plan) (measured, error) { return durableOver(ctx, p, 300) },
 	"failover": func(ctx context.Context, p Plan) (measured, error) {
 		return failovers(ctx, p, []int{2}, 2, fault{name: "SIGKILL", strike: (*process).strike, deadline: 5 * time.Second})

@@ -219,6 +219,7 @@ func crossCatalogue() []Row {
 		lineageRow(),
 		durableGrainsRow(),
 		recordedRow(),
+		adoptRow(),
 		manyTasksRow(),
 	}
 }
