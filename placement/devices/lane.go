@@ -1,0 +1,36 @@
+package devices
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// lane bounds calls to one thing that may hang, one call at a time.
+type lane struct{ busy atomic.Bool }
+
+// call runs f and returns ErrSilent when it takes longer than limit. Its goroutine is left to f then, and until f returns
+// every further call of the lane ends with ErrSilent at once, without a goroutine.
+func call[T any](l *lane, limit time.Duration, f func() (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	var none T
+	if l.busy.Swap(true) {
+		return none, ErrSilent
+	}
+	done := make(chan result, 1) // has room for the result of a call that nobody waits for any more
+	go func() {
+		v, err := f()
+		l.busy.Store(false)
+		done <- result{v, err}
+	}()
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-t.C:
+		return none, ErrSilent
+	}
+}

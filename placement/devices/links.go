@@ -1,0 +1,158 @@
+package devices
+
+import (
+	"math"
+	"slices"
+)
+
+// Link is one NVLink of a GPU, seen from there.
+type Link struct {
+	Remote string // PCI address of what is at its other end
+	Switch bool   // that is a switch, not a GPU
+}
+
+// matrix counts the links between devices whose GPUs have these links. Two GPUs at one switch are linked through it as often
+// as the one with fewer links to it; what a link leads to may be outside the inventory.
+func matrix(list []Device, links [][]Link) [][]int {
+	m := make([][]int, len(list))
+	for i := range list {
+		m[i] = make([]int, len(list))
+		for j := range list {
+			if i != j && !list[i].MIG() && !list[j].MIG() {
+				m[i][j] = between(links[i], links[j], list[j].PCI)
+			}
+		}
+	}
+	return m
+}
+
+// between counts the links of a GPU to another, which is at that address and has links of its own.
+func between(from, to []Link, address string) (n int) {
+	switches := map[string]int{}
+	for _, l := range from {
+		if l.Switch {
+			switches[l.Remote]++
+		} else if l.Remote == address {
+			n++
+		}
+	}
+	for _, l := range to {
+		if l.Switch && switches[l.Remote] > 0 {
+			switches[l.Remote]--
+			n++
+		}
+	}
+	return n
+}
+
+// exhaustive is how many sets Best compares at most: all of any size among 16 devices. Each costs some 50 ns.
+const exhaustive = 12870
+
+// Best chooses n of the free devices, by their numbers: those with the most links among them; of several such sets the one
+// that leaves the most links among the rest, so that the next set is good too; of these the first. It returns nil when there
+// are fewer than n, and sorts the rest of its answers.
+//
+// Up to 16 free devices every set is looked at. Among more, such as MIG instances, which have no links, a set grows from
+// each device by the one with the most links into it, and the best of those is taken.
+func Best(links [][]int, free []int, n int) []int {
+	if n <= 0 || n > len(free) {
+		return nil
+	}
+	free = slices.Sorted(slices.Values(free))
+	c := chooser{links: links, free: free, set: make([]int, 0, n), score: -1}
+	if binomial(len(free), n) <= exhaustive {
+		c.all(0, n, 0)
+	} else {
+		c.grow(n)
+	}
+	return c.best
+}
+
+// chooser looks for the best set.
+type chooser struct {
+	links [][]int
+	free  []int
+	set   []int // the set that is built
+	best  []int
+	score int // links within best
+	left  int // links among the rest of free
+}
+
+// all tries every set that has the ones in c.set, whose links are score, and further ones from free[from:].
+func (c *chooser) all(from, n, score int) {
+	if len(c.set) == n {
+		c.offer(score)
+		return
+	}
+	for i := from; i <= len(c.free)-(n-len(c.set)); i++ {
+		d := c.free[i]
+		more := c.into(d)
+		c.set = append(c.set, d)
+		c.all(i+1, n, score+more)
+		c.set = c.set[:len(c.set)-1]
+	}
+}
+
+// grow tries one set from each device.
+func (c *chooser) grow(n int) {
+	for _, first := range c.free {
+		c.set = append(c.set[:0], first)
+		score := 0
+		for len(c.set) < n {
+			next, most := -1, -1
+			for _, d := range c.free {
+				if m := c.into(d); m > most && !slices.Contains(c.set, d) {
+					next, most = d, m
+				}
+			}
+			c.set = append(c.set, next)
+			score += most
+		}
+		c.offer(score)
+	}
+}
+
+// into counts the links of d with the set.
+func (c *chooser) into(d int) (n int) {
+	for _, s := range c.set {
+		n += c.links[d][s]
+	}
+	return n
+}
+
+// offer takes the set when it is better than the best.
+func (c *chooser) offer(score int) {
+	if score < c.score {
+		return
+	}
+	left := c.rest()
+	if score > c.score || left > c.left {
+		c.best, c.score, c.left = slices.Sorted(slices.Values(c.set)), score, left
+	}
+}
+
+// rest counts the links among the free devices outside the set.
+func (c *chooser) rest() (n int) {
+	for i, a := range c.free {
+		if slices.Contains(c.set, a) {
+			continue
+		}
+		for _, b := range c.free[i+1:] {
+			if !slices.Contains(c.set, b) {
+				n += c.links[a][b]
+			}
+		}
+	}
+	return n
+}
+
+// binomial is how many sets of k there are of n; at most about 2^31.
+func binomial(n, k int) int {
+	r := 1
+	for i := range min(k, n-k) {
+		if r = r * (n - i) / (i + 1); r > math.MaxInt32 {
+			return r
+		}
+	}
+	return r
+}
