@@ -11,7 +11,7 @@ type Resources struct {
 	Custom map[string]float64 `json:"custom,omitempty"`
 }
 
-// Validate reports the first amount that cannot be meant: negative, NaN, infinite, or finer than 1/1000.
+// Validate reports the first amount that cannot be meant: negative, NaN, infinite, beyond a billion, or finer than 1/1000.
 func (r Resources) Validate() error { return core.Resources(r).Validate() }
 
 // String lists what is not zero.

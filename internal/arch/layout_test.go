@@ -19,7 +19,7 @@ type fence struct {
 }
 
 // leaves are shared by the siblings, which import no other internal package. They know none of each other, but for wire, which is made of the codec.
-var leaves = []string{"internal/forwarding/...", "internal/core/...", "internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/..."}
+var leaves = []string{"internal/forwarding/...", "internal/core/...", "internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/...", "internal/ledger/..."}
 
 var layers = []layer{
 	{"internal/core/...", words("std"), "futures and turns: everything is made of them, so they know nothing else"},
@@ -31,6 +31,7 @@ var layers = []layer{
 	{"internal/goroutines/...", words("std third . internal/core/... internal/goroutines/..."), "a leaf: all siblings share it, so it may know none of them"},
 	{"internal/forwarding/...", words("std internal/forwarding/..."), "a leaf: the task engine and the simulator decide by it, each with what it knows"},
 	{"internal/crc32c/...", words("std third internal/crc32c/..."), "a leaf: all siblings share it, so it may know none of them"},
+	{"internal/ledger/...", words("std third . internal/core/... internal/ledger/..."), "a leaf: all siblings share it, so it may know none of them"},
 
 	{"internal/wire/...", words("std third . internal/core/... internal/codec/... internal/wire/..."), "a leaf above the codec: tasks and grains share it, so it may know neither"},
 

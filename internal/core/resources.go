@@ -16,7 +16,10 @@ type Resources struct {
 	Custom map[string]float64
 }
 
-// Validate reports the first amount that cannot be meant: negative, NaN, infinite, or finer than 1/1000.
+// maxAmount bounds what is counted, so that sums of thousandths cannot overflow.
+const maxAmount = 1e9
+
+// Validate reports the first amount that cannot be meant: negative, NaN, infinite, beyond a billion, or finer than 1/1000.
 func (r Resources) Validate() error {
 	check := func(name string, v float64) error {
 		switch {
@@ -24,6 +27,8 @@ func (r Resources) Validate() error {
 			return fmt.Errorf("%w: %s is %v: give a finite number", ErrBadOption, name, v)
 		case v < 0:
 			return fmt.Errorf("%w: %s is %v: resources cannot be negative", ErrBadOption, name, v)
+		case v > maxAmount:
+			return fmt.Errorf("%w: %s is %v: no node has more than %v", ErrBadOption, name, v, float64(maxAmount))
 		case v > 0 && v < 0.001:
 			return fmt.Errorf("%w: %s is %v: the smallest share is 0.001", ErrBadOption, name, v)
 		}

@@ -1,10 +1,21 @@
 package ledger
 
+import "strconv"
+
 // Device is one accelerator of a node.
 type Device struct {
 	UUID   string
 	Model  string
 	Memory int64 // bytes; 0 where that is not known
+	Share  int64 // thousandths of it that the node was given; 0 is all of it
+}
+
+// Unnamed returns devices of which no more is known than their number, in thousandths; a rest is a share of one.
+func Unnamed(n int64) (list []Device) {
+	for ; n > 0; n -= Unit {
+		list = append(list, Device{UUID: strconv.Itoa(len(list)), Share: min(n, Unit)})
+	}
+	return list
 }
 
 // device is a Device with what is free of it.

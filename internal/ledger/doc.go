@@ -2,7 +2,7 @@
 //
 //	Need ── Ever ──► Shortage: no state of the node has it
 //	     ── Take ──► Hold, with devices ── Return ──► free
-//	              └► Shortage: not now
+//	              └► Shortage: not now: the Line grants it later, oldest first
 //
 // Its nouns:
 //

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -17,14 +18,20 @@ type Ledger struct {
 
 // New makes the ledger of a node that has total, of which GPU is not read, and devices.
 func New(total Need, devices []Device) *Ledger {
+	l := &Ledger{}
+	l.init(total, devices)
+	return l
+}
+
+func (l *Ledger) init(total Need, devices []Device) {
 	total.GPU, total.GPUMemory, total.GPUModel = 0, 0, ""
-	l := &Ledger{total: total, free: total}
+	l.total, l.free = total, total
 	l.free.Custom = maps.Clone(total.Custom)
 	l.CPU.Store(total.CPU)
 	for _, d := range devices {
-		l.devices = append(l.devices, device{Device: d, total: Unit, free: Unit, memory: d.Memory})
+		share := cmp.Or(d.Share, Unit)
+		l.devices = append(l.devices, device{Device: d, total: share, free: share, memory: d.Memory})
 	}
-	return l
 }
 
 // Hold is what one piece of work has.
@@ -33,17 +40,19 @@ type Hold struct {
 	devices []int
 }
 
+// Need is what it was taken for.
+func (h *Hold) Need() Need { return h.need }
+
+// withoutCPU is the need less its CPU, which a Line gives back by itself.
+func (h *Hold) withoutCPU() Need {
+	n := h.need
+	n.CPU = 0
+	return n
+}
+
 // Take holds what n asks for, all of it or nothing. What is short is in the Shortage, without words.
 func (l *Ledger) Take(n Need) (Hold, Shortage) {
-	var s Shortage
-	s.Memory = n.Memory > l.free.Memory
-	for k, v := range n.Custom {
-		if v > l.free.Custom[k] {
-			s.Custom = append(s.Custom, k)
-		}
-	}
-	list, ok := l.pick(&n)
-	s.GPU = !ok
+	list, s := l.look(&n)
 	if !s.Empty() {
 		return Hold{}, s
 	}
@@ -53,6 +62,25 @@ func (l *Ledger) Take(n Need) (Hold, Shortage) {
 	}
 	l.enter(&n, list, -1)
 	return Hold{n, list}, s
+}
+
+// look returns the devices that n would get, and what is short of all but CPU.
+func (l *Ledger) look(n *Need) (list []int, s Shortage) {
+	s.Memory = n.Memory > l.free.Memory
+	for k, v := range n.Custom {
+		if v > l.free.Custom[k] {
+			s.Custom = append(s.Custom, k)
+		}
+	}
+	list, ok := l.pick(n)
+	s.GPU = !ok
+	return list, s
+}
+
+// lacksOnlyCPU reports whether CPU alone may be short of what n asks for.
+func (l *Ledger) lacksOnlyCPU(n *Need) bool {
+	_, s := l.look(n)
+	return s.Empty()
 }
 
 // Return gives back what h has, once. CPU that a waiting holder has given back must have been taken again.

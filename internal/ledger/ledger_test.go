@@ -13,7 +13,7 @@ import (
 
 func eight(model string) (list []Device) {
 	for i := range 8 {
-		list = append(list, Device{fmt.Sprintf("GPU-%d", i), model, 80 << 30})
+		list = append(list, Device{UUID: fmt.Sprintf("GPU-%d", i), Model: model, Memory: 80 << 30})
 	}
 	return list
 }

@@ -101,3 +101,20 @@ func (s *Shortage) Touches(n *Need) bool {
 	return s.CPU && n.CPU > 0 || s.Memory && n.Memory > 0 || s.GPU && n.GPU > 0 ||
 		slices.ContainsFunc(s.Custom, func(k string) bool { return n.Custom[k] > 0 })
 }
+
+// IsCPU reports whether n asks for that much CPU, in thousandths, and for nothing else.
+func (n *Need) IsCPU(v int64) bool {
+	return n.CPU == v && n.GPU == 0 && n.Memory == 0 && len(n.Custom) == 0 && n.GPUMemory == 0 && n.GPUModel == ""
+}
+
+// Resources are n in units.
+func (n Need) Resources() core.Resources {
+	r := core.Resources{CPU: float64(n.CPU) / Unit, GPU: float64(n.GPU) / Unit, Memory: n.Memory}
+	if len(n.Custom) > 0 {
+		r.Custom = make(map[string]float64, len(n.Custom))
+		for k, v := range n.Custom {
+			r.Custom[k] = float64(v) / Unit
+		}
+	}
+	return r
+}

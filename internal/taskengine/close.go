@@ -20,12 +20,8 @@ func (e *Engine) Close(ctx context.Context) error {
 	for c := e.queue.Pop(); c != nil; c = e.queue.Pop() {
 		c.Cancel(raysys.ErrClosed)
 	}
-	e.mu.Lock()
-	waiting := e.shapes.drain()
-	e.shaped.Add(-int32(len(waiting)))
-	e.mu.Unlock()
-	for _, w := range waiting {
-		w.future.Cancel(raysys.ErrClosed)
+	for _, w := range e.line.Remove(isTask) {
+		w.(shaped).Cancel(raysys.ErrClosed)
 	}
 	e.mu.Lock()
 	for _, w := range e.idle {
@@ -137,7 +133,7 @@ func (e *Engine) checkDrained() {
 		return
 	}
 	x := e.net.Load()
-	if e.waits() || e.unqueued.Load() != 0 || e.shaped.Load() != 0 || x != nil && (x.unanswered.Load() != 0 || x.answering.Load() != 0 || x.away.Load() != 0) {
+	if e.waits() || e.unqueued.Load() != 0 || e.line.Waits.Load() != 0 || x != nil && (x.unanswered.Load() != 0 || x.answering.Load() != 0 || x.away.Load() != 0) {
 		return
 	}
 	e.mu.Lock()

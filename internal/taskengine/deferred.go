@@ -155,7 +155,7 @@ const patience = int64(10 * time.Second)
 func (d *deferred) hopeless(x *exchange, now int64) (gone []*core.Future, again int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.order) == 0 || x.e.total.cpu >= oneCPU || !x.hasWorkers() {
+	if len(d.order) == 0 || x.e.line.Total() >= oneCPU || !x.hasWorkers() {
 		for _, l := range d.order {
 			l.since = 0
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
 )
 
 // Task is the handle of a function of one parameter: what tasks.Task is made of.
@@ -122,7 +123,7 @@ func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
 	if n.opts.Key != "" {
 		n.opts.Fail(fmt.Errorf("%w: Key(%q) is for calls of durable grains", raysys.ErrBadOption, n.opts.Key))
 	}
-	n.need = needOf(raysys.Resources(n.opts.Resources))
+	n.need = ledger.Of(n.opts.Resources)
 	n.plain = n.oneCPU() && n.opts.Strategy == "" && len(n.opts.Labels) == 0
 	n.gated = core.HasPointers[R]()
 	return &n
@@ -130,7 +131,7 @@ func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
 
 // oneCPU reports whether the task asks for no more and no less than one CPU.
 func (s *spec[A, R]) oneCPU() bool {
-	return s.need.cpu == oneCPU && s.need.gpu == 0 && s.need.memory == 0 && len(s.need.custom) == 0
+	return s.need.IsCPU(oneCPU)
 }
 
 // size returns the bytes an argument holds beyond the record.

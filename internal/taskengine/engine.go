@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/queue"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -69,7 +69,6 @@ type Engine struct {
 	queue     *queue.Queue[core.Future]
 	props     *actor.Props
 	maxBytes  int64
-	total     need
 	roomUntil atomic.Uint64 // submissions may go on up to this count of Queue.Pushed; raised as tasks start
 	bytes     atomic.Int64  // of queued arguments
 	unqueued  atomic.Int64  // tasks that wait in no queue: held, or deferred
@@ -80,9 +79,8 @@ type Engine struct {
 	lineage   *lineage                 // nil where no recipes are kept
 
 	_         [40]byte
-	free      atomic.Int64 // CPU in thousandths; below zero while resumed tasks overlap (see Unblock)
 	searching atomic.Int32 // 1 while some worker looks for work, which then need not be woken
-	shaped    atomic.Int32 // waiting tasks that ask for other than one CPU
+	line      ledger.Line  // what the node has, what is held of it, and the tasks that wait for other than one CPU
 
 	waiting atomic.Int32 // root submitters that wait for room
 	zeroCPU atomic.Int32 // tasks that run and ask for no CPU
@@ -91,8 +89,7 @@ type Engine struct {
 
 	mu      sync.Mutex // guards the rest
 	idle    []*worker
-	live    int // workers that are not stopped
-	shapes  shapes
+	live    int             // workers that are not stopped
 	room    []chan struct{} // one per waiting submitter, closed when there may be room
 	busy    int             // workers at work
 	allIdle chan struct{}   // made by Close, and closed once busy is 0
@@ -120,13 +117,14 @@ func NewEngine(cfg Config) *Engine {
 	if cfg.QueueInbound == 0 {
 		cfg.QueueInbound = forwarding.MaxFlights
 	}
-	e := &Engine{cfg: cfg, queue: queue.New[core.Future](), linger: lingering(), maxBytes: cfg.QueueBytes, total: needOf(cfg.Resources)}
+	e := &Engine{cfg: cfg, queue: queue.New[core.Future](), linger: lingering(), maxBytes: cfg.QueueBytes}
 	if cfg.Lineage {
 		e.lineage = &lineage{max: cmp.Or(cfg.LineageMemory, 256<<20)}
 	}
-	e.free.Store(e.total.cpu)
-	e.shapes.free = e.total
-	e.shapes.free.custom = maps.Clone(e.total.custom)
+	total := ledger.Of(core.Resources(cfg.Resources))
+	e.line.Init(total, ledger.Unnamed(total.GPU), ledger.Hooks{
+		Queue: func() (pushed, popped uint64) { return e.queue.Pushed(), e.queue.Popped() }, Freed: e.freed,
+	})
 	e.roomUntil.Store(uint64(cfg.QueueTasks))
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &worker{engine: e} }, actor.WithDispatcher(dispatcher{cfg.Pool}))
 	return e
@@ -152,7 +150,7 @@ func (e *Engine) Queued() int {
 }
 
 // FreeCPU returns the CPUs no task holds, below zero while tasks that resumed after a wait overlap others.
-func (e *Engine) FreeCPU() float64 { return float64(e.free.Load()) / oneCPU }
+func (e *Engine) FreeCPU() float64 { return float64(e.line.CPU().Load()) / oneCPU }
 
 // push queues a task that asks for one CPU and sees that a worker comes.
 func (e *Engine) push(c *core.Future) {
@@ -165,19 +163,19 @@ func (e *Engine) wake() {
 	if e.searching.Load() != 0 {
 		return
 	}
-	if e.free.Load() < oneCPU || e.shaped.Load() != 0 && e.reserved() {
+	if e.line.CPU().Load() < oneCPU || e.line.Waits.Load() != 0 && e.line.Reserves() {
 		e.spill()
 		return
 	}
 	if !e.searching.CompareAndSwap(0, 1) {
 		return
 	}
-	if !e.takeCPU(oneCPU) {
+	if !e.line.TakeCPU(oneCPU) {
 		e.searching.Store(0)
 		// Another goroutine took the CPU after the check above. A goroutine that gives a CPU back looks at the queue
 		// afterwards.
 		switch {
-		case e.free.Load() < oneCPU:
+		case e.line.CPU().Load() < oneCPU:
 			e.spill()
 		case e.waits():
 			e.wake()
@@ -203,26 +201,9 @@ func (e *Engine) waits() bool {
 	return x != nil && (!x.inbound.Empty() || x.deferred.count.Load() > 0)
 }
 
-// takeCPU takes n thousandths if they are free.
-func (e *Engine) takeCPU(n int64) bool {
-	for n > 0 {
-		f := e.free.Load()
-		if f < n {
-			return false
-		}
-		if e.free.CompareAndSwap(f, f-n) {
-			return true
-		}
-	}
-	return true
-}
-
 // giveCPU returns n thousandths and lets waiting work use them.
 func (e *Engine) giveCPU(n int64) {
-	e.free.Add(n)
-	if e.shaped.Load() != 0 {
-		e.startShaped()
-	}
+	e.line.GiveCPU(n)
 	if e.waits() {
 		e.wake()
 	}
@@ -254,7 +235,7 @@ func (e *Engine) Unblock(t *core.Turn) {
 		if s.CPU == 0 {
 			e.zeroCPU.Add(1)
 		}
-		e.free.Add(-s.CPU)
+		e.line.CPU().Add(-s.CPU)
 	}
 }
 
@@ -268,7 +249,7 @@ func (e *Engine) passOn(s *core.CPUSlot) {
 // takeSlot takes a CPU, and gives a goroutine other than a worker's (a driver's, or a grain's turn) a slot to run a
 // task in place; nil where no CPU is free.
 func (e *Engine) takeSlot() *core.CPUSlot {
-	if e.shaped.Load() != 0 && e.reserved() || !e.takeCPU(oneCPU) {
+	if e.line.Waits.Load() != 0 && e.line.Reserves() || !e.line.TakeCPU(oneCPU) {
 		return nil
 	}
 	if s := e.spare.Swap(nil); s != nil {
@@ -286,7 +267,7 @@ func (e *Engine) giveSlot(s *core.CPUSlot) {
 
 // hasRoom reports whether the queue takes another task.
 func (e *Engine) hasRoom() bool {
-	if e.bytes.Load() > e.maxBytes || e.unqueued.Load()+int64(e.shaped.Load()) >= int64(e.cfg.QueueTasks) {
+	if e.bytes.Load() > e.maxBytes || e.unqueued.Load()+int64(e.line.Waits.Load()) >= int64(e.cfg.QueueTasks) {
 		return false
 	}
 	pushed := e.queue.Pushed()

@@ -24,7 +24,7 @@ type fetches struct {
 // aheadPerCPU is how many tasks per CPU have their values fetched before they run, beside two of the node.
 const aheadPerCPU = 2
 
-func (e *Engine) maxAhead() int { return aheadPerCPU*int((e.total.cpu+oneCPU-1)/oneCPU) + 2 }
+func (e *Engine) maxAhead() int { return aheadPerCPU*int((e.line.Total()+oneCPU-1)/oneCPU) + 2 }
 
 // fetchPermit says whether a task has one of the permits.
 type fetchPermit struct{ taken atomic.Bool }

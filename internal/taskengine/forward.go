@@ -221,7 +221,7 @@ func (x *exchange) cpusTaken() bool {
 	if e.draining.Load() {
 		return true
 	}
-	return e.searching.Load() == 0 && (e.free.Load() < oneCPU || e.shaped.Load() != 0 && e.reserved())
+	return e.searching.Load() == 0 && (e.line.CPU().Load() < oneCPU || e.line.Waits.Load() != 0 && e.line.Reserves())
 }
 
 // peerHasRoom reports whether a peer has room enough again to go on after a stall.

@@ -6,7 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -48,9 +48,9 @@ const (
 // taskHead is what travels with a task beyond function, sequence and argument.
 type taskHead struct {
 	attempt  int
-	timeLeft int64 // nanoseconds, 0 for no deadline of its own
-	need     *need // nil for one CPU
-	remakes  bool  // it makes a lost value again
+	timeLeft int64        // nanoseconds, 0 for no deadline of its own
+	need     *ledger.Need // nil for one CPU
+	remakes  bool         // it makes a lost value again
 }
 
 // moreRemakes is the one flag in more: the task makes a lost value again.
@@ -95,13 +95,13 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 	return dst
 }
 
-func appendNeed(dst []byte, n need) []byte {
-	for _, v := range []int64{n.cpu, n.gpu, n.memory} {
+func appendNeed(dst []byte, n ledger.Need) []byte {
+	for _, v := range []int64{n.CPU, n.GPU, n.Memory} {
 		dst = binary.AppendUvarint(dst, uint64(v))
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(n.custom)))
-	for _, k := range slices.Sorted(maps.Keys(n.custom)) {
-		dst = binary.AppendUvarint(wire.AppendBytes(dst, k), uint64(n.custom[k]))
+	dst = binary.AppendUvarint(dst, uint64(len(n.Custom)))
+	for _, k := range slices.Sorted(maps.Keys(n.Custom)) {
+		dst = binary.AppendUvarint(wire.AppendBytes(dst, k), uint64(n.Custom[k]))
 	}
 	return dst
 }
@@ -141,23 +141,15 @@ func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
 	return fn, seq, h, r.Err()
 }
 
-func readNeed(r *wire.Reader) need {
+func readNeed(r *wire.Reader) ledger.Need {
 	amount := func() int64 { return int64(min(r.Uvarint(), maxCount*1024)) }
-	n := need{cpu: amount(), gpu: amount(), memory: amount()}
+	n := ledger.Need{CPU: amount(), GPU: amount(), Memory: amount()}
 	for range r.Count(2) {
 		k := r.String()
-		if n.custom == nil {
-			n.custom = map[string]int64{}
+		if n.Custom == nil {
+			n.Custom = map[string]int64{}
 		}
-		n.custom[k] = amount()
+		n.Custom[k] = amount()
 	}
 	return n
-}
-
-// resources are what h asks for, for messages.
-func (h taskHead) resources() raysys.Resources {
-	if h.need == nil {
-		return raysys.Resources{CPU: 1}
-	}
-	return h.need.resources()
 }

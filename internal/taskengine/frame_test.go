@@ -10,12 +10,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/raysys/raysys/internal/golden"
+	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/wire"
 )
 
 // The frames of version 1: their bytes never change, since nodes of the next version send and read them.
 func TestFramesOfVersion1(t *testing.T) {
-	n := need{cpu: 500, gpu: 1000, memory: 1 << 30, custom: map[string]int64{"licence": 2000, "disk": 500}}
+	n := ledger.Need{CPU: 500, GPU: 1000, Memory: 1 << 30, Custom: map[string]int64{"licence": 2000, "disk": 500}}
 	for name, got := range map[string][]byte{
 		"tasks-head": appendTasks(nil, 300),
 		"task-plain": appendSlot(appendHead(nil, 7, 1000, taskHead{attempt: 1}), 5),
@@ -33,8 +34,8 @@ func TestTaskHeadRoundTrip(t *testing.T) {
 		{attempt: 1},
 		{attempt: 2},
 		{attempt: 1, timeLeft: 1},
-		{attempt: 9, timeLeft: math.MaxInt32, need: &need{cpu: 1, gpu: 2, memory: 3, custom: map[string]int64{"a": 1, "b": 2}}},
-		{attempt: 1, need: &need{}},
+		{attempt: 9, timeLeft: math.MaxInt32, need: &ledger.Need{CPU: 1, GPU: 2, Memory: 3, Custom: map[string]int64{"a": 1, "b": 2}}},
+		{attempt: 1, need: &ledger.Need{}},
 		{attempt: 4, remakes: true},
 	} {
 		r := wire.NewReader(appendSlot(appendHead(nil, 3, 4, h), 5<<32|6))
@@ -43,7 +44,7 @@ func TestTaskHeadRoundTrip(t *testing.T) {
 		if err != nil || fn != 3 || seq != 4 || slot != 5<<32|6 || r.Len() != 0 || r.Err() != nil {
 			t.Errorf("%+v: function %d, sequence %d, slot %x, %v", h, fn, seq, slot, err)
 		}
-		if d := cmp.Diff(h, got, cmp.AllowUnexported(taskHead{}, need{})); d != "" {
+		if d := cmp.Diff(h, got, cmp.AllowUnexported(taskHead{})); d != "" {
 			t.Error(d)
 		}
 	}
@@ -90,7 +91,7 @@ func TestLoadRoundTrip(t *testing.T) {
 }
 
 func FuzzReadTask(f *testing.F) {
-	f.Add(appendSlot(appendHead(nil, 3, 4, taskHead{attempt: 2, timeLeft: 5, need: &need{cpu: 1, custom: map[string]int64{"a": 1}}}), 7))
+	f.Add(appendSlot(appendHead(nil, 3, 4, taskHead{attempt: 2, timeLeft: 5, need: &ledger.Need{CPU: 1, Custom: map[string]int64{"a": 1}}}), 7))
 	f.Add([]byte{3, 4, taskMore, 200})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := wire.NewReader(b)
@@ -98,7 +99,7 @@ func FuzzReadTask(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if h.timeLeft < 0 || h.need != nil && (h.need.cpu < 0 || h.need.gpu < 0 || h.need.memory < 0) {
+		if h.timeLeft < 0 || h.need != nil && (h.need.CPU < 0 || h.need.GPU < 0 || h.need.Memory < 0) {
 			t.Errorf("negative: %+v", h)
 		}
 		again := wire.NewReader(appendHead(nil, fn, seq, h))

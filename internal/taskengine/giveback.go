@@ -40,7 +40,7 @@ func (x *exchange) lookAtInbound() {
 		return
 	}
 	w.popped = popped
-	cpus := x.e.total.cpu / oneCPU
+	cpus := x.e.line.Total() / oneCPU
 	if excess := forwarding.Excess(waits, begun, cpus); excess > 0 {
 		x.mean.Store(max(x.mean.Load(), int64(forwarding.SlowMean(begun, cpus))))
 		x.e.cfg.Pool.Go(giveBackWork{x, excess})

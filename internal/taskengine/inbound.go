@@ -348,12 +348,8 @@ func (x *exchange) giveBackQueued() {
 			x.giveBack(c.Work().(arrival))
 		}
 	}
-	x.e.mu.Lock()
-	shaped := x.e.shapes.takeIf(func(c *core.Future) bool { _, ok := c.Work().(arrival); return ok })
-	x.e.mu.Unlock()
-	x.e.shaped.Add(-int32(len(shaped)))
-	for _, w := range shaped {
-		x.giveBack(w.future.Work().(arrival))
+	for _, w := range x.e.line.Remove(isInbound) {
+		x.giveBack(w.(shaped).Work().(arrival))
 	}
 	x.flush()
 }

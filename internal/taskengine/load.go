@@ -1,7 +1,6 @@
 package taskengine
 
 import (
-	"maps"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -24,21 +23,21 @@ type Load struct {
 
 // Load returns how busy this node is.
 func (e *Engine) Load() Load {
-	l := Load{Queued: e.Queued() + int(e.shaped.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
+	l := Load{Queued: e.Queued() + int(e.line.Waits.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
 	if e.cfg.Bandwidth != nil {
 		l.Bandwidth = e.cfg.Bandwidth()
 	}
 	if x := e.net.Load(); x != nil {
 		l.Queued += int(x.deferred.count.Load())
 		l.Inbound = int(x.unanswered.Load())
-		taken := e.total.cpu - e.free.Load()
+		taken := e.line.Total() - e.line.CPU().Load()
 		if e.searching.Load() != 0 { // a worker that looks for work holds a CPU, which counts as free
 			taken -= oneCPU
-			l.Free = min(l.Free+1, float64(e.total.cpu)/oneCPU)
+			l.Free = min(l.Free+1, float64(e.line.Total())/oneCPU)
 		}
 		l.Busy = float64(max(taken-x.notOwn.Load()*oneCPU, 0)) / oneCPU
 		if l.Inbound == 0 { // and so does one that answers the last
-			l.Free = max(l.Free, float64(e.total.cpu)/oneCPU-l.Busy)
+			l.Free = max(l.Free, float64(e.line.Total())/oneCPU-l.Busy)
 		}
 		l.Mean = time.Duration(x.mean.Load())
 	}
@@ -47,12 +46,11 @@ func (e *Engine) Load() Load {
 
 // Free returns the resources of this node that no task holds.
 func (e *Engine) Free() raysys.Resources {
-	e.mu.Lock()
-	free := e.shapes.free
-	free.custom = maps.Clone(free.custom)
-	e.mu.Unlock()
-	free.cpu = max(e.free.Load(), 0) // below zero while resumed tasks overlap
-	return free.resources()
+	free := e.line.Free()
+	for _, d := range e.line.Spares() {
+		free.GPU += d.Share
+	}
+	return raysys.Resources(free.Resources())
 }
 
 // loadDraining is the one flag of a load.

@@ -41,7 +41,7 @@ func (k Task[A, R]) Map(ctx context.Context, xs []A) []raysys.Ref[R] {
 	}
 	// One place in the queue per CPU: a worker that comes late finds its share, and a worker with a long task does
 	// not keep others from the rest. On a node without CPUs one place serves the forwarder.
-	for range min(len(xs), max(int(e.total.cpu/oneCPU), 1)) {
+	for range min(len(xs), max(int(e.line.Total()/oneCPU), 1)) {
 		p := &bulkItem[A, R]{bulk: m}
 		p.Init(p, t, 0, false)
 		e.push(&p.Future)

@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -32,7 +33,7 @@ type outboundTask interface {
 	plain() bool
 	// mayQueue reports whether workers may find the task in a queue: it is plain, and not data-local.
 	mayQueue() bool
-	needs() need
+	needs() ledger.Need
 	request() PlaceRequest
 	// stay has a task that is data-local run on this node: once its values are here. False for one that is not
 	// data-local.
@@ -53,7 +54,7 @@ type outboundTask interface {
 // argument for a further attempt.
 
 func (r *record[A, R]) entry() *core.Entry { return r.spec.entry }
-func (r *record[A, R]) needs() need        { return r.spec.need }
+func (r *record[A, R]) needs() ledger.Need { return r.spec.need }
 
 // mayQueue implements outboundTask. A task that waits to go to where its values are must not be found by a worker.
 func (r *record[A, R]) mayQueue() bool {

@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/forwarding"
+	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/queue"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -97,7 +98,7 @@ func (e *Engine) PeerUp(wp wire.Peer, info PeerInfo) {
 		x.admin.Unlock()
 		return
 	}
-	p := &peer{Peer: wp, cpus: needOf(info.Resources).cpu / oneCPU, exports: wire.PendingExportsOf(wp)}
+	p := &peer{Peer: wp, cpus: ledger.Thousandths(info.Resources.CPU) / oneCPU, exports: wire.PendingExportsOf(wp)}
 	p.avoid.Store(x.avoided[wp.Node()])
 	x.enter(append(slices.Clone(*x.peers.Load()), p))
 	if x.stop == nil {
@@ -283,7 +284,7 @@ func (x *exchange) room(p *peer) (known forwarding.Peer, idle, all int64) {
 		CPUs: p.cpus, Inflight: p.inflight.Load(),
 		Queued: int64(l.Queued), Inbound: int64(l.Inbound), Busy: int64(l.Busy), Mean: l.Mean,
 	}
-	idle, all = known.Room(x.e.total.cpu == 0)
+	idle, all = known.Room(x.e.line.Total() == 0)
 	return known, idle, all
 }
 

@@ -49,7 +49,7 @@ func (x *exchange) place(c *core.Future, w outboundTask) {
 		case err != nil:
 			c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
 		case to == nil:
-			if err := e.fits(w.needs().resources()); err != nil {
+			if err := e.fits(w.needs()); err != nil {
 				c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
 				return
 			}

@@ -80,8 +80,8 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 		x.answerError(p, slot, &raysys.TaskError{
 			Task: up.ID().Child(seq), Function: entry.Name, Node: up.Job().Node, Attempt: h.attempt, Err: bad,
 		})
-	case h.need != nil && x.e.fits(h.resources()) != nil:
-		x.answerError(p, slot, fmt.Errorf("run %s on node %s: %w", entry, up.Job().Node, x.e.fits(h.resources())))
+	case h.need != nil && x.e.fits(*h.need) != nil:
+		x.answerError(p, slot, fmt.Errorf("run %s on node %s: %w", entry, up.Job().Node, x.e.fits(*h.need)))
 	default:
 		a.accept(slot)
 	}

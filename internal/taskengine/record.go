@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
 )
 
 // spec is what all submissions of one handle share.
@@ -15,7 +16,7 @@ type spec[A, R any] struct {
 	*definition
 	fn    func(context.Context, A) (R, error)
 	opts  core.Options
-	need  need
+	need  ledger.Need
 	plain bool // asks for one CPU, on any node: its tasks go through the run queue
 	gated bool // results hold pointers
 

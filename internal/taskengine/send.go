@@ -326,7 +326,7 @@ func (x *exchange) unsendable(p *peer, c *core.Future, w outboundTask, err error
 	case errors.Is(err, raysys.ErrNotDelivered):
 		x.markFull(p)
 		x.deferAgain(c, w)
-	case x.e.fits(w.needs().resources()) != nil:
+	case x.e.fits(w.needs()) != nil:
 		w.settleFailed(fmt.Errorf("send %s %s to node %s, since this one cannot run it: %w", w.entry(), c.ID(), p.Node(), err))
 	case !w.unstart(x.e), w.stay(x.e):
 	case w.mayQueue():

@@ -38,7 +38,7 @@ func (s *spec[A, R]) check(ctx context.Context) (*Engine, *core.Turn, error) {
 	case e.closed.Load():
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, raysys.ErrClosed)
 	case !s.plain && e.cfg.Place == nil:
-		if err := e.fits(raysys.Resources(s.opts.Resources)); err != nil {
+		if err := e.fits(s.need); err != nil {
 			return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
 )
 
 // worker is one actor that runs tasks. It holds CPUs from the message that starts it until it finds no more tasks,
@@ -23,7 +24,7 @@ type worker struct {
 type job struct {
 	pull   bool         // take from the run queue until it is empty
 	future *core.Future // or run this one
-	need   need
+	hold   *ledger.Hold // of future; nil for one that does not run any more
 }
 
 // runner is a Work that the engine can run once Future.Start has claimed it.
@@ -65,9 +66,11 @@ func (w *worker) Receive(ctx actor.Context) {
 func (w *worker) work(j *job) {
 	returned := false
 	defer func() { w.ended(j, returned) }()
-	cpu := j.need.cpu
+	var cpu int64
 	if j.pull {
 		cpu = oneCPU
+	} else if j.hold != nil {
+		cpu = j.hold.Need().CPU
 	}
 	// A goroutine that an earlier task left behind in a Get keeps the slot it gave its CPU from.
 	if w.slot == nil || w.slot.CPU != cpu || w.slot.Blocked.Load() != 0 {
@@ -88,7 +91,7 @@ func (w *worker) ended(j *job, returned bool) {
 	e := w.engine
 	e.mu.Lock()
 	// Keep as many idle as there are CPUs; those made while tasks were blocked go at once.
-	keep := returned && !e.closed.Load() && len(e.idle) < int(e.total.cpu/oneCPU)+1
+	keep := returned && !e.closed.Load() && len(e.idle) < int(e.line.Total()/oneCPU)+1
 	if keep {
 		e.idle = append(e.idle, w)
 	} else {
@@ -105,7 +108,7 @@ func (w *worker) ended(j *job, returned bool) {
 	if j.pull {
 		e.giveCPU(oneCPU)
 	} else {
-		e.endShaped(j.need)
+		e.endShaped(j.hold)
 	}
 	e.mu.Lock()
 	e.busy--
@@ -271,7 +274,7 @@ func (w *worker) done() bool {
 // gathers several CPUs.
 func (w *worker) owes() bool {
 	e := w.engine
-	return e.free.Load() < 0 || (e.shaped.Load() != 0 && e.reserved())
+	return e.line.CPU().Load() < 0 || (e.line.Waits.Load() != 0 && e.line.Reserves())
 }
 
 // batch is the one queue entry of many tasks: Map puts one per CPU into the queue, and each worker that takes one

@@ -1,0 +1,221 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Line is the ledger of one node with the work that waits for its resources, for several goroutines. It has a list for each
+// shape of need, so that work whose devices are taken holds up none of another shape.
+type Line struct {
+	// Waits is how much work waits. While it is 0 the CPU of the ledger is all that a one-CPU task touches.
+	Waits  atomic.Int32
+	ledger Ledger
+	hooks  Hooks
+
+	mu     sync.Mutex // guards the rest, and the ledger but for its CPU
+	shapes []*shape          // that wait, by the age of their oldest claim
+	byNeed map[string]*shape // the same, by Need.String
+	pushed uint64            // claims so far
+}
+
+// Hooks are what a Line asks of the run queue of one-CPU tasks, which take their CPU past it.
+type Hooks struct {
+	// Queue counts the tasks that have been queued and that have left the queue.
+	Queue func() (pushed, popped uint64)
+	// Freed is called when resources have become free.
+	Freed func()
+}
+
+// Work is what waits in a Line. All but Grant is called under its lock.
+type Work interface {
+	// Over reports whether the work has ended without having begun, or will end at its next check.
+	Over() bool
+	// Begins is called when all that it asks for is free, and reports whether nothing else is in the way: then Grant follows.
+	Begins(n *Need) bool
+	// Grant has the work begin with h, which it gives back by Return once its code has returned. Work that is over gets nil.
+	Grant(h *Hold)
+}
+
+// shape is the claims with one need, oldest first; never empty.
+type shape struct {
+	need   Need
+	name   string
+	claims []claim
+}
+
+// claim is Work that waits.
+type claim struct {
+	work   Work
+	queued uint64 // tasks queued before it: they go first
+	order  uint64
+}
+
+// Init makes l the line of a node that has total, of which GPU is not read, and devices.
+func (l *Line) Init(total Need, devices []Device, h Hooks) {
+	l.ledger.init(total, devices)
+	l.hooks = h
+}
+
+// CPU is the free CPU, in thousandths; below zero while work that went on after a wait overlaps with other work.
+func (l *Line) CPU() *atomic.Int64 { return &l.ledger.CPU }
+
+// TakeCPU takes n thousandths if they are free.
+func (l *Line) TakeCPU(n int64) bool { return l.ledger.TakeCPU(n) }
+
+// GiveCPU returns n thousandths and starts what waited for them.
+func (l *Line) GiveCPU(n int64) {
+	l.ledger.CPU.Add(n)
+	if l.Waits.Load() != 0 {
+		l.Serve()
+	}
+}
+
+// Push grants w what n asks for, now or after older work.
+func (l *Line) Push(n Need, w Work) {
+	queued, _ := l.hooks.Queue()
+	name := n.String()
+	l.mu.Lock()
+	s := l.byNeed[name]
+	if s == nil {
+		s = &shape{need: n, name: name}
+		if l.byNeed == nil {
+			l.byNeed = map[string]*shape{}
+		}
+		l.byNeed[name] = s
+		l.shapes = append(l.shapes, s)
+	}
+	l.pushed++
+	s.claims = append(s.claims, claim{work: w, queued: queued, order: l.pushed})
+	l.mu.Unlock()
+	l.Waits.Add(1)
+	l.Serve()
+}
+
+// Serve grants all work what is free for it, oldest first.
+func (l *Line) Serve() {
+	for {
+		w, h := l.next()
+		if w == nil {
+			return
+		}
+		w.Grant(h)
+	}
+}
+
+// next takes the oldest work whose need is free. What older work lacks is kept from younger of other shapes, or a stream of
+// small needs would starve a large one.
+func (l *Line) next() (w Work, h *Hold) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var owed Shortage
+	for i, s := range l.shapes {
+		w = s.claims[0].work
+		if !w.Over() {
+			if owed.Touches(&s.need) {
+				continue
+			}
+			taken, short := l.ledger.Take(s.need)
+			if !short.Empty() {
+				owed.Add(&short)
+				continue
+			}
+			if !w.Begins(&s.need) {
+				l.ledger.Return(taken)
+				continue
+			}
+			h = &taken
+		}
+		l.pop(i)
+		l.Waits.Add(-1)
+		return w, h
+	}
+	return nil, nil
+}
+
+// pop takes the oldest claim of shape i out.
+func (l *Line) pop(i int) {
+	s := l.shapes[i]
+	s.claims[0] = claim{}
+	s.claims = s.claims[1:]
+	l.shapes = slices.Delete(l.shapes, i, i+1)
+	if len(s.claims) == 0 {
+		delete(l.byNeed, s.name)
+		return
+	}
+	at, _ := slices.BinarySearchFunc(l.shapes, s, byAge)
+	l.shapes = slices.Insert(l.shapes, at, s)
+}
+
+func byAge(a, b *shape) int { return cmp.Compare(a.claims[0].order, b.claims[0].order) }
+
+// Return gives h back, once, and starts what waited for it.
+func (l *Line) Return(h *Hold) {
+	l.mu.Lock()
+	l.ledger.Return(Hold{need: h.withoutCPU(), devices: h.devices})
+	l.mu.Unlock()
+	l.GiveCPU(h.need.CPU)
+	l.hooks.Freed()
+}
+
+// Remove takes the waiting work out for which which is true.
+func (l *Line) Remove(which func(Work) bool) (removed []Work) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shapes = slices.DeleteFunc(l.shapes, func(s *shape) bool {
+		s.claims = slices.DeleteFunc(s.claims, func(c claim) bool {
+			out := which(c.work)
+			if out {
+				removed = append(removed, c.work)
+			}
+			return out
+		})
+		if len(s.claims) > 0 {
+			return false
+		}
+		delete(l.byNeed, s.name)
+		return true
+	})
+	slices.SortFunc(l.shapes, byAge)
+	l.Waits.Add(-int32(len(removed)))
+	return removed
+}
+
+// Reserves reports whether free CPU is kept for work that waits: for some that lacks nothing but CPU, and before which every
+// task of the run queue has started. Without this a steady stream of one-CPU tasks would starve it.
+func (l *Line) Reserves() bool {
+	_, popped := l.hooks.Queue()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.shapes {
+		if c := &s.claims[0]; c.queued <= popped && s.need.CPU > 0 && !c.work.Over() && l.ledger.lacksOnlyCPU(&s.need) {
+			return true
+		}
+	}
+	return false
+}
+
+// Ever is Ledger.Ever.
+func (l *Line) Ever(n Need) Shortage { return l.ledger.Ever(n) }
+
+// Total is the CPU of the node, in thousandths.
+func (l *Line) Total() int64 { return l.ledger.total.CPU }
+
+// Free is Ledger.Free.
+func (l *Line) Free() Need {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ledger.Free()
+}
+
+// Spares is Ledger.Spares.
+func (l *Line) Spares() []Spare {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ledger.Spares()
+}
+
+// Devices are the UUIDs of what h has.
+func (l *Line) Devices(h *Hold) []string { return l.ledger.Devices(*h) }

@@ -1,0 +1,176 @@
+package ledger
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func newLine(total Need, devices []Device) *Line {
+	l := &Line{}
+	l.Init(total, devices, Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Freed: func() {}})
+	return l
+}
+
+// piece is work that a test pushes.
+type piece struct {
+	name    string
+	over    atomic.Bool
+	granted func(*piece, *Hold)
+}
+
+func (p *piece) Over() bool        { return p.over.Load() }
+func (p *piece) Begins(*Need) bool { return true }
+func (p *piece) Grant(h *Hold)     { p.granted(p, h) }
+
+// TestNothingOverNothingLeaked: whatever eight goroutines ask for, wait for, cancel while it waits and give back, no resource
+// is held beyond what there is, and in the end all of it is free and nothing waits.
+func TestNothingOverNothingLeaked(t *testing.T) {
+	total := Need{CPU: 8000, Memory: 1 << 32, Custom: map[string]int64{"licence": 4000}}
+	l := newLine(total, eight("H100"))
+	fresh := l.Free()
+	var memory, licences atomic.Int64
+	var shares [8]atomic.Int64
+	enter := func(h *Hold, sign int64) {
+		n := h.Need()
+		if v := memory.Add(sign * n.Memory); v > total.Memory || v < 0 {
+			t.Errorf("%d bytes of memory are held, of %d", v, total.Memory)
+		}
+		if v := licences.Add(sign * n.Custom["licence"]); v > 4000 || v < 0 {
+			t.Errorf("%d licences are held, of 4000", v)
+		}
+		for _, i := range h.devices {
+			if v := shares[i].Add(sign * min(n.GPU, Unit)); v > Unit || v < 0 {
+				t.Errorf("%d thousandths of device %d are held", v, i)
+			}
+		}
+	}
+	each := 12_500
+	if testing.Short() {
+		each = 2_500
+	}
+	var all sync.WaitGroup
+	for g := range 8 {
+		all.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 1))
+			grants := make(chan *Hold, each)
+			waiting := make([]*piece, 0, each)
+			got := 0
+			give := func(h *Hold) {
+				got++
+				if h != nil {
+					enter(h, -1)
+					l.Return(h)
+				}
+			}
+			for range each {
+				p := &piece{granted: func(_ *piece, h *Hold) {
+					if h != nil {
+						enter(h, +1)
+					}
+					grants <- h
+				}}
+				waiting = append(waiting, p)
+				l.Push(Need{
+					CPU: []int64{0, 500, 4000}[r.IntN(3)], GPU: []int64{0, 333, 1000, 8000}[r.IntN(4)],
+					Memory: []int64{0, 1, 1 << 30}[r.IntN(3)], Custom: map[string]int64{"licence": []int64{0, 1, 3000}[r.IntN(3)]},
+				}, p)
+				if r.IntN(10) == 0 {
+					waiting[r.IntN(len(waiting))].over.Store(true)
+				}
+				for len(grants) > 0 && r.IntN(4) != 0 {
+					give(<-grants)
+				}
+			}
+			for got < each {
+				give(<-grants)
+			}
+		})
+	}
+	all.Wait()
+	if diff := cmp.Diff(fresh, l.Free()); diff != "" || l.Waits.Load() != 0 {
+		t.Fatalf("something leaked, and %d wait:\n%s", l.Waits.Load(), diff)
+	}
+	for _, s := range l.Spares() {
+		if s.Share != Unit || s.Bytes != s.Memory {
+			t.Fatalf("something of a device leaked: %+v", s)
+		}
+	}
+}
+
+// TestOldestFirst: work of one shape begins in the order in which it came; a large need is not starved by a stream of small
+// ones of another shape; and work whose resources are free goes past older work that lacks others.
+func TestOldestFirst(t *testing.T) {
+	l := newLine(Need{CPU: 4000, Custom: map[string]int64{"licence": 2000}}, eight("H100")[:2])
+	var order []string
+	held := map[string]*Hold{}
+	push := func(name string, n Need) *piece {
+		p := &piece{name: name, granted: func(p *piece, h *Hold) {
+			order = append(order, p.name)
+			held[p.name] = h
+		}}
+		l.Push(n, p)
+		return p
+	}
+	whole := Need{GPU: 2000}
+	push("both", whole)
+	push("both again", whole)
+	cancelled := push("both, cancelled", whole)
+	push("both, last", whole)
+	push("share", Need{GPU: 100})
+	push("licence", Need{Custom: map[string]int64{"licence": 1000}})
+	cancelled.over.Store(true)
+	for _, name := range []string{"both", "both again", "both, last"} {
+		l.Return(held[name])
+	}
+	want := []string{"both", "licence", "both again", "both, cancelled", "both, last", "share"}
+	if diff := cmp.Diff(want, order); diff != "" {
+		t.Errorf("work began in another order:\n%s", diff)
+	}
+	if held["both, cancelled"] != nil {
+		t.Error("work that was cancelled while it waited was given devices")
+	}
+	if n := len(l.Remove(func(Work) bool { return true })); n != 0 || l.Waits.Load() != 0 {
+		t.Errorf("%d are left", n)
+	}
+}
+
+// TestReserves: free CPU is kept for work that lacks nothing but CPU once the tasks that were queued before it have begun.
+func TestReserves(t *testing.T) {
+	l := &Line{}
+	var pushed, popped uint64 = 7, 6
+	l.Init(Need{CPU: 2000, Memory: 10}, nil, Hooks{Queue: func() (uint64, uint64) { return pushed, popped }, Freed: func() {}})
+	l.TakeCPU(1000)
+	var h *Hold
+	l.Push(Need{CPU: 2000, Memory: 10}, &piece{granted: func(_ *piece, got *Hold) { h = got }})
+	if l.Reserves() {
+		t.Error("CPU is kept from a task that was queued before")
+	}
+	if popped = 7; !l.Reserves() {
+		t.Error("no CPU is kept")
+	}
+	if l.GiveCPU(1000); h == nil || l.Reserves() || l.CPU().Load() != 0 {
+		t.Errorf("the work was given %v, and %d of CPU are free", h, l.CPU().Load())
+	}
+	l.Push(Need{CPU: 1000, Memory: 1}, &piece{granted: func(*piece, *Hold) {}})
+	if l.Reserves() {
+		t.Error("CPU is kept for work that lacks memory")
+	}
+}
+
+func TestUnnamed(t *testing.T) {
+	if got := fmt.Sprint(Unnamed(2500)); got != "[{0  0 1000} {1  0 1000} {2  0 500}]" {
+		t.Error(got)
+	}
+	l := newLine(Need{}, Unnamed(1500))
+	if s := l.Ever(Need{GPU: 600}); !s.Empty() {
+		t.Error(s.Err())
+	}
+	if s := l.Ever(Need{GPU: 2000}); s.Empty() {
+		t.Error("one device and a half count as two")
+	}
+}

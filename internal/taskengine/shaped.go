@@ -1,0 +1,96 @@
+package taskengine
+
+import (
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
+)
+
+// Most tasks ask for one CPU and go through the lock-free queue. The others wait in the node's ledger.Line.
+
+// maxZeroCPU bounds the tasks that run without asking for a CPU, which the count of CPUs does not bound. Tasks that
+// wait in Get do not count, or a deep chain of them would stop for ever.
+const maxZeroCPU = 10_000
+
+// shaped is a task that asks for other than one CPU, as ledger.Work.
+type shaped struct{ *core.Future }
+
+func (w shaped) engine() *Engine { return engineOf(w.Up()) }
+
+// Over implements ledger.Work.
+func (w shaped) Over() bool {
+	if t := w.OwnTurn(); t != nil {
+		return w.Settled() || t.Cancelled() != nil
+	}
+	return w.Settled() || w.Up().Cancelled() != nil
+}
+
+// Begins implements ledger.Work.
+func (w shaped) Begins(n *ledger.Need) bool {
+	if n.CPU != 0 {
+		return true
+	}
+	e := w.engine()
+	if e.zeroCPU.Load() >= maxZeroCPU {
+		return false
+	}
+	e.zeroCPU.Add(1)
+	return true
+}
+
+// Grant implements ledger.Work. The worker drops a task that is over.
+func (w shaped) Grant(h *ledger.Hold) {
+	w.engine().start(job{future: w.Future, hold: h})
+}
+
+// fits reports whether the node as a whole could ever run a task.
+func (e *Engine) fits(n ledger.Need) error {
+	s := e.line.Ever(n)
+	if s.Empty() {
+		return nil
+	}
+	return fmt.Errorf("%w: the task asks for more than any node has (%w): ask for less, or raise system.Config.Resources",
+		raysys.ErrNoCapacity, s.Err())
+}
+
+// pushShaped queues a task that asks for other than one CPU.
+func (e *Engine) pushShaped(c *core.Future, n ledger.Need) { e.line.Push(n, shaped{c}) }
+
+// droppedShaped is called when a waiting shaped task was cancelled: CPUs may have been reserved for it.
+func (e *Engine) droppedShaped() {
+	e.line.Serve()
+	e.freed()
+}
+
+// freed is called when resources have become free.
+func (e *Engine) freed() {
+	if e.waits() {
+		e.wake()
+	}
+}
+
+// endShaped frees what a shaped task held.
+func (e *Engine) endShaped(h *ledger.Hold) {
+	if h == nil {
+		return
+	}
+	if h.Need().CPU == 0 {
+		e.zeroCPU.Add(-1)
+	}
+	e.line.Return(h)
+}
+
+func isTask(w ledger.Work) bool {
+	_, ok := w.(shaped)
+	return ok
+}
+
+func isInbound(w ledger.Work) bool {
+	t, ok := w.(shaped)
+	if ok {
+		_, ok = t.Work().(arrival)
+	}
+	return ok
+}
