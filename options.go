@@ -16,7 +16,8 @@ type Option core.Option
 // CPU asks for n CPUs, 1 by default; 0 for work that only waits. For tasks: a grain's turn holds none.
 func CPU(n float64) Option { return func(o *core.Options) { o.Sized = true; o.Resources.CPU = n } }
 
-// GPU asks for n accelerators, whole or a share of one. For tasks.
+// GPU asks for n devices: below 1 a share of one device, which others may share, else whole devices. Two halves of two devices
+// are no whole, and 1.5 is ErrBadOption. For tasks.
 func GPU(n float64) Option { return func(o *core.Options) { o.Sized = true; o.Resources.GPU = n } }
 
 // Memory asks for bytes of memory. For tasks.

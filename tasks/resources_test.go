@@ -101,7 +101,7 @@ func TestNoCapacity(t *testing.T) {
 	all.Go(ctx)
 	nodetest.Arrive(t, began, "a task holds everything")
 	for says, o := range map[string]raysys.Option{
-		"CPU 5 of 4": raysys.CPU(5), "GPU 2.5 of 2": raysys.GPU(2.5), "1001 of 1000": raysys.Memory(1001),
+		"CPU 5 of 4": raysys.CPU(5), "GPU 3, where 2 of 2 devices would do": raysys.GPU(3), "1001 of 1000": raysys.Memory(1001),
 		"licence 4 of 3": raysys.Resource("licence", 4), "unheard of 1 of 0": raysys.Resource("unheard of", 1),
 	} {
 		r := hold.With(o).Go(ctx)
@@ -126,7 +126,7 @@ func TestBadOptions(t *testing.T) {
 	for name, o := range map[string]raysys.Option{
 		"negative CPU": raysys.CPU(-1), "NaN": raysys.CPU(math.NaN()), "infinite": raysys.GPU(math.Inf(1)),
 		"negative GPU": raysys.GPU(-0.5), "negative memory": raysys.Memory(-1), "negative custom": raysys.Resource("licence", -1),
-		"too fine": raysys.CPU(0.0001), "nameless": raysys.Resource("", 1), "nil": nil, "retries": raysys.Retries(-1),
+		"too fine": raysys.CPU(0.0001), "absurd": raysys.CPU(1e300), "absurd GPU": raysys.GPU(1e300), "one device and a half": raysys.GPU(1.5), "nameless": raysys.Resource("", 1), "nil": nil, "retries": raysys.Retries(-1),
 		"RetryIf(nil)": raysys.RetryIf(nil), "backoff": raysys.Backoff(2, 1), "negative backoff": raysys.Backoff(-1, 1),
 		"deadline": raysys.Deadline(0), "past deadline": raysys.Deadline(-1),
 	} {

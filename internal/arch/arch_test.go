@@ -166,6 +166,7 @@ func TestOffence(t *testing.T) {
 		{"internal/goroutines", "<grains", false},
 		{"internal/crc32c", "<.", false},
 		{"internal/forwarding", "<internal/core", false},
+		{"internal/ledger", "<internal/taskengine", false},
 		{"internal/wire", "<grains", false},
 		{"grains", "<.", true},
 		{"grains", "<internal/grainengine", true},

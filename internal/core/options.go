@@ -45,7 +45,7 @@ func With[O ~func(*Options)](o Options, opts []O) Options {
 		}
 		f(&o)
 	}
-	if err := o.Resources.Validate(); err != nil {
+	if err := o.Resources.validateWanted(); err != nil {
 		o.Fail(err)
 	}
 	return o

@@ -54,6 +54,17 @@ func (r Resources) Validate() error {
 	return nil
 }
 
+// validateWanted is Validate for what work asks for: devices are whole, or a share of one.
+func (r Resources) validateWanted() error {
+	if err := r.Validate(); err != nil {
+		return err
+	}
+	if r.GPU > 1 && r.GPU != math.Trunc(r.GPU) {
+		return fmt.Errorf("%w: GPU is %v: give a share of one device, below 1, or a number of whole devices", ErrBadOption, r.GPU)
+	}
+	return nil
+}
+
 // String lists what is not zero.
 func (r Resources) String() string {
 	var s []string

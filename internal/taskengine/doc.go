@@ -11,7 +11,7 @@
 //	                                                                 worker, function          receive.go, inbound.go
 //	                                      record ◄══ KindTaskResult ════════════╝              answer.go, result.go
 //
-//	not plain, or data-local ──► Config.Place ──► shapes, or a peer                            place.go, shapes.go
+//	not plain, or data-local ──► Config.Place ──► ledger, or a peer                            place.go, shaped.go
 //
 // The nouns:
 //
