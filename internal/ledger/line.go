@@ -15,7 +15,7 @@ type Line struct {
 	ledger Ledger
 	hooks  Hooks
 
-	mu     sync.Mutex // guards the rest, and the ledger but for its CPU
+	mu     sync.Mutex        // guards the rest, and the ledger but for its CPU
 	shapes []*shape          // that wait, by the age of their oldest claim
 	byNeed map[string]*shape // the same, by Need.String
 	pushed uint64            // claims so far
