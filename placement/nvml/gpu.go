@@ -159,16 +159,13 @@ func (g *gpu) Sample() (s devices.Sample, err error) {
 	return s, nil
 }
 
-// address is that of a device on the PCI bus as the kernel writes it: "0000:06:00.0". NVML writes a longer domain.
+// address is that of a device on the PCI bus as the kernel writes it: "0000:06:00.0". NVML's text has a longer domain, and early
+// drivers leave it out, but not the numbers.
 func address(pci nvml.PciInfo) string {
-	text := cString(pci.BusId[:])
-	if text == "" {
-		text = cString(pci.BusIdLegacy[:])
-	}
-	domain, rest, ok := strings.Cut(strings.ToLower(text), ":")
+	domain, rest, ok := strings.Cut(strings.ToLower(cString(pci.BusId[:])), ":")
 	n, err := strconv.ParseUint(domain, 16, 32)
 	if !ok || err != nil {
-		return text
+		return fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)
 	}
 	return fmt.Sprintf("%04x:%s", n, rest)
 }

@@ -30,7 +30,7 @@ var texts = map[nvml.Return]string{
 	nvml.ERROR_UNKNOWN:                 "unknown error of the driver",
 }
 
-// failure is the error of a call that did not succeed. A nvml.Return is not printed: its Error calls the library.
+// failure is the error of a call that did not succeed. The result itself is not printed: its Error calls the library.
 func failure(what string, r nvml.Return) error {
 	switch r {
 	case nvml.SUCCESS:
