@@ -17,10 +17,20 @@ type Option core.Option
 func CPU(n float64) Option { return func(o *core.Options) { o.Sized = true; o.Resources.CPU = n } }
 
 // GPU asks for n devices: below 1 a share of one device, which others may share, else whole devices. Two halves of two devices
-// are no whole, and 1.5 is ErrBadOption. For tasks.
+// are no whole, and 1.5 is ErrBadOption. For tasks. Devices says which they are.
 func GPU(n float64) Option { return func(o *core.Options) { o.Sized = true; o.Resources.GPU = n } }
 
-// Memory asks for bytes of memory. For tasks.
+// GPUMemory asks for bytes of the memory of each device that GPU asks for. Nothing enforces it. For what takes GPU.
+func GPUMemory(bytes int64) Option {
+	return func(o *core.Options) { o.Sized = true; o.Resources.GPUMemory = bytes }
+}
+
+// GPUModel asks for devices of exactly this model, such as "H100", where GPU asks for devices. For what takes GPU.
+func GPUModel(model string) Option {
+	return func(o *core.Options) { o.Sized = true; o.Resources.GPUModel = model }
+}
+
+// Memory asks for bytes of memory. It is counted, and nothing enforces it. For tasks.
 func Memory(bytes int64) Option {
 	return func(o *core.Options) { o.Sized = true; o.Resources.Memory = bytes }
 }

@@ -25,7 +25,11 @@ type Config struct {
 	// Namespace separates the task and grain names of different programs. Empty: the path of the main package.
 	Namespace string
 	// Resources the node offers. CPU 0: GOMAXPROCS, so that as many tasks run as the Go scheduler has processors.
+	// Memory 0: what the container may have, less the memory of Objects.
 	Resources raysys.Resources
+	// Devices are its accelerators; Resources.GPU is their number. Where only that is given they are known by their index, 0 and
+	// up, and Resources.GPUModel and GPUMemory say what each of them is.
+	Devices []raysys.Device
 	// Seed fixes the job's id, and with it all task ids and raysys.Rand, so that a run repeats. 0: a random job.
 	Seed uint64
 	// Table of functions. Nil: the process-wide one that Define fills.
@@ -84,6 +88,8 @@ func fromEnv(getenv func(string) string) (Config, error) {
 	}
 	cfg.Resources.CPU = e.number("RAYSYS_CPU", 0)
 	cfg.Resources.GPU = e.number("RAYSYS_GPU", 0)
+	cfg.Resources.GPUModel = getenv("RAYSYS_GPU_MODEL")
+	cfg.Resources.GPUMemory = int64(e.whole("RAYSYS_GPU_MEMORY", "bytes, ", 63))
 	cfg.Resources.Memory = int64(e.whole("RAYSYS_MEMORY", "bytes, ", 63))
 	e.pairs("RAYSYS_RESOURCES", "name=number,name=number", func(name, value string) bool {
 		n, ok := amount(value)
@@ -126,6 +132,7 @@ func (cfg *Config) complete() error {
 	if err := cfg.Resources.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("Config.Resources: %w", err))
 	}
+	errs = append(errs, cfg.completeDevices())
 	if cfg.QueueTasks < 0 {
 		errs = append(errs, fmt.Errorf("Config.QueueTasks is %d: give 0 (the default) or more", cfg.QueueTasks))
 	}
@@ -155,6 +162,9 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.Resources.CPU == 0 && !drivesOnly {
 		cfg.Resources.CPU = float64(runtime.GOMAXPROCS(0))
+	}
+	if !drivesOnly {
+		cfg.completeMemory()
 	}
 	if cfg.Resources.CPU < 1 && !drivesOnly {
 		errs = append(errs, fmt.Errorf("Config.Resources.CPU is %v: a node that runs tasks needs at least 1", cfg.Resources.CPU))

@@ -96,7 +96,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 		addr = c.mesh.Addr()
 	}
 	c.info = member.Info{
-		ID: n.cfg.Name, Address: addr, Role: cfg.Role.member(), Serves: cfg.Role == Both, Resources: n.cfg.Resources, Labels: cfg.Labels,
+		ID: n.cfg.Name, Address: addr, Role: cfg.Role.member(), Serves: cfg.Role == Both, Resources: n.cfg.Resources, Devices: n.cfg.Devices, Labels: cfg.Labels,
 		Version: Version(), Functions: c.digest(), KeyPrint: transport.print, Started: time.Now(),
 		Launch: cfg.Launch, Observer: cfg.Observer,
 	}

@@ -3,6 +3,7 @@ package tasks_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"sync"
@@ -119,6 +120,70 @@ func TestNoCapacity(t *testing.T) {
 	}
 }
 
+// A task sees the devices that it holds, and no other; a share shares one device, and the model chooses. What a task that ran
+// in its place held is not seen by the next.
+func TestDevices(t *testing.T) {
+	table := raysys.NewTable()
+	began, open := make(chan []string, 10), make(chan struct{})
+	plain := tasks.Define0In(table, "plain", func(ctx context.Context) ([]string, error) { return raysys.Devices(ctx), nil })
+	hold := tasks.Define0In(table, "hold", func(ctx context.Context) ([]string, error) {
+		mine := append(raysys.Devices(ctx), raysys.DeviceEnv(ctx)...)
+		child, err := plain.Go(ctx).Get(ctx) // in place, on the same CPU
+		if err != nil || len(child) > 0 {
+			return nil, fmt.Errorf("the child sees %v, %w", child, err)
+		}
+		began <- mine
+		select {
+		case <-open:
+			return mine, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+	cfg := system.Config{Table: table, Resources: raysys.Resources{CPU: 8}, Devices: []raysys.Device{
+		{UUID: "GPU-a", Model: "A100", Memory: 40 << 30}, {UUID: "GPU-b", Model: "H100", Memory: 80 << 30}, {UUID: "GPU-c", Model: "H100", Memory: 80 << 30},
+	}}
+	node, ctx := nodetest.Start(t, cfg)
+	if got := node.Resources().GPU; got != 3 {
+		t.Errorf("the node offers %v devices, and has 3", got)
+	}
+	var refs []raysys.Ref[[]string]
+	for _, c := range []struct {
+		opts []raysys.Option
+		want string
+	}{
+		{[]raysys.Option{raysys.GPU(0.5), raysys.GPUMemory(41 << 30)}, "[GPU-b CUDA_VISIBLE_DEVICES=GPU-b]"},
+		{[]raysys.Option{raysys.GPU(0.5)}, "[GPU-b CUDA_VISIBLE_DEVICES=GPU-b]"},
+		{[]raysys.Option{raysys.GPU(2)}, "[GPU-a GPU-c CUDA_VISIBLE_DEVICES=GPU-a,GPU-c]"},
+		{nil, "[CUDA_VISIBLE_DEVICES=]"},
+	} {
+		refs = append(refs, hold.With(c.opts...).Go(ctx))
+		if got := fmt.Sprint(<-began); got != c.want {
+			t.Errorf("a task holds %v, want %v", got, c.want)
+		}
+	}
+	// All H100 are held in part or as a whole: this one waits until both tasks that share one have returned.
+	wait := hold.With(raysys.GPU(1), raysys.GPUModel("H100"))
+	refs = append(refs, wait.Go(ctx))
+	close(open)
+	for _, r := range refs {
+		if _, err := nodetest.Get(t, ctx, r); err != nil {
+			t.Error(err)
+		}
+	}
+	for says, o := range map[string][]raysys.Option{
+		`GPU 3, where 2 of 3 devices would do (GPUModel "H100")`:           {raysys.GPU(3), raysys.GPUModel("H100")},
+		"GPU 0.5, where 0 of 3 devices would do (GPUMemory 1099511627776)": {raysys.GPU(0.5), raysys.GPUMemory(1 << 40)},
+	} {
+		if _, err := nodetest.Get(t, ctx, hold.With(o...).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v; want ErrNoCapacity that says %q", err, says)
+		}
+	}
+	if raysys.Devices(context.Background()) != nil {
+		t.Error("devices without a runtime")
+	}
+}
+
 func TestBadOptions(t *testing.T) {
 	table := raysys.NewTable()
 	one := tasks.Define0In(table, "one", func(context.Context) (int, error) { return 1, nil })
@@ -126,7 +191,7 @@ func TestBadOptions(t *testing.T) {
 	for name, o := range map[string]raysys.Option{
 		"negative CPU": raysys.CPU(-1), "NaN": raysys.CPU(math.NaN()), "infinite": raysys.GPU(math.Inf(1)),
 		"negative GPU": raysys.GPU(-0.5), "negative memory": raysys.Memory(-1), "negative custom": raysys.Resource("licence", -1),
-		"too fine": raysys.CPU(0.0001), "absurd": raysys.CPU(1e300), "absurd GPU": raysys.GPU(1e300), "one device and a half": raysys.GPU(1.5), "nameless": raysys.Resource("", 1), "nil": nil, "retries": raysys.Retries(-1),
+		"too fine": raysys.CPU(0.0001), "absurd": raysys.CPU(1e300), "absurd GPU": raysys.GPU(1e300), "one device and a half": raysys.GPU(1.5), "model alone": raysys.GPUModel("H100"), "memory alone": raysys.GPUMemory(1), "negative GPU memory": raysys.GPUMemory(-1), "nameless": raysys.Resource("", 1), "nil": nil, "retries": raysys.Retries(-1),
 		"RetryIf(nil)": raysys.RetryIf(nil), "backoff": raysys.Backoff(2, 1), "negative backoff": raysys.Backoff(-1, 1),
 		"deadline": raysys.Deadline(0), "past deadline": raysys.Deadline(-1),
 	} {

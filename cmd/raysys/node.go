@@ -25,6 +25,8 @@ type nodeFlags struct {
 	advertise string
 	cpu       string
 	gpu       string
+	gpuModel  string
+	gpuMemory string
 	memory    string
 	resources string
 	labels    string
@@ -79,7 +81,9 @@ times before it was ever up for --settled ends the command, as does one whose se
 	flags.StringVar(&f.advertise, "advertise", "", "address that other nodes dial, where it is not that of --listen")
 	flags.StringVar(&f.cpu, "cpu", "", "CPUs to offer (default: those of the host)")
 	flags.StringVar(&f.gpu, "gpu", "", "accelerators to offer (default 0)")
-	flags.StringVar(&f.memory, "memory", "", "bytes of memory to offer (default 0)")
+	flags.StringVar(&f.gpuModel, "gpu-model", "", "model of these accelerators, such as H100")
+	flags.StringVar(&f.gpuMemory, "gpu-memory", "", "bytes of memory of each accelerator")
+	flags.StringVar(&f.memory, "memory", "", "bytes of memory to offer (default: the host's or the container's, less that for values)")
 	flags.StringVar(&f.resources, "resources", "", "further resources to offer, NAME=N[,NAME=N...]")
 	flags.StringVar(&f.labels, "labels", "", "labels of the node, KEY=VALUE[,KEY=VALUE...]")
 	flags.StringVar(&f.objectMemory, "object-memory", "", "memory for values above 64 KiB, such as 8GiB or 50% (default 30% of the host's or the container's)")
@@ -140,8 +144,10 @@ func (f *nodeFlags) check() error {
 			return usagef("%s %q: give a number of 0 or more", flag, v)
 		}
 	}
-	if n, err := strconv.ParseInt(f.memory, 10, 64); f.memory != "" && (err != nil || n < 0) {
-		return usagef("--memory %q: give bytes, a whole number of 0 or more", f.memory)
+	for flag, v := range map[string]string{"--memory": f.memory, "--gpu-memory": f.gpuMemory} {
+		if n, err := strconv.ParseInt(v, 10, 64); v != "" && (err != nil || n < 0) {
+			return usagef("%s %q: give bytes, a whole number of 0 or more", flag, v)
+		}
 	}
 	for _, size := range []struct {
 		flag, value string

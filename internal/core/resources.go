@@ -10,10 +10,12 @@ import (
 
 // Resources are raysys.Resources, which documents them.
 type Resources struct {
-	CPU    float64
-	GPU    float64
-	Memory int64
-	Custom map[string]float64
+	CPU       float64
+	GPU       float64
+	GPUMemory int64
+	GPUModel  string
+	Memory    int64
+	Custom    map[string]float64
 }
 
 // maxAmount bounds what is counted, so that sums of thousandths cannot overflow.
@@ -43,6 +45,9 @@ func (r Resources) Validate() error {
 	if r.Memory < 0 {
 		return fmt.Errorf("%w: Memory is %d: resources cannot be negative", ErrBadOption, r.Memory)
 	}
+	if r.GPUMemory < 0 {
+		return fmt.Errorf("%w: GPUMemory is %d: resources cannot be negative", ErrBadOption, r.GPUMemory)
+	}
 	for _, k := range slices.Sorted(maps.Keys(r.Custom)) {
 		if k == "" {
 			return fmt.Errorf("%w: a custom resource needs a name", ErrBadOption)
@@ -62,6 +67,9 @@ func (r Resources) validateWanted() error {
 	if r.GPU > 1 && r.GPU != math.Trunc(r.GPU) {
 		return fmt.Errorf("%w: GPU is %v: give a share of one device, below 1, or a number of whole devices", ErrBadOption, r.GPU)
 	}
+	if r.GPU == 0 && (r.GPUMemory != 0 || r.GPUModel != "") {
+		return fmt.Errorf("%w: GPUMemory %d and GPUModel %q say which devices, and GPU how many: give GPU too", ErrBadOption, r.GPUMemory, r.GPUModel)
+	}
 	return nil
 }
 
@@ -75,6 +83,10 @@ func (r Resources) String() string {
 	}
 	add("CPU", r.CPU)
 	add("GPU", r.GPU)
+	if r.GPUModel != "" {
+		s = append(s, fmt.Sprintf("GPUModel %q", r.GPUModel))
+	}
+	add("GPUMemory", float64(r.GPUMemory))
 	add("Memory", float64(r.Memory))
 	for _, k := range slices.Sorted(maps.Keys(r.Custom)) {
 		add(k, r.Custom[k])

@@ -38,11 +38,12 @@ type Turn struct {
 	limit         time.Duration        // how long before the deadline the work was submitted, 0 where that is not known
 	values        *Values
 	attempt       int
-	slot          atomic.Pointer[CPUSlot] // of base: the CPU it runs on
-	attached      any                     // of base: what the engine gave with the turn: the activation of a grain turn
-	attachedLater atomic.Pointer[any]     // of base: what Attach stored, which replaces attached
-	recipe        atomic.Pointer[any]     // of a task's turn: how its value can be made again (rebuild.go)
-	effects       atomic.Bool             // of base: SetEffects
+	slot          atomic.Pointer[CPUSlot]  // of base: the CPU it runs on
+	attached      any                      // of base: what the engine gave with the turn: the activation of a grain turn
+	attachedLater atomic.Pointer[any]      // of base: what Attach stored, which replaces attached
+	recipe        atomic.Pointer[any]      // of a task's turn: how its value can be made again (rebuild.go)
+	effects       atomic.Bool              // of base: SetEffects
+	devices       atomic.Pointer[[]string] // of base: SetDevices
 
 	seq    atomic.Uint64 // of base: submissions so far
 	racy   atomic.Bool   // of base: goroutines submitted at the same time, so the order is not the program's

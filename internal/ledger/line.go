@@ -217,5 +217,10 @@ func (l *Line) Spares() []Spare {
 	return l.ledger.Spares()
 }
 
-// Devices are the UUIDs of what h has.
-func (l *Line) Devices(h *Hold) []string { return l.ledger.Devices(*h) }
+// Devices are the UUIDs of what h has, which may be nil.
+func (l *Line) Devices(h *Hold) []string {
+	if h == nil {
+		return nil
+	}
+	return l.ledger.Devices(*h)
+}

@@ -26,7 +26,7 @@ type Need struct {
 
 // Of returns the need for resources that are valid.
 func Of(r core.Resources) Need {
-	n := Need{CPU: Thousandths(r.CPU), GPU: Thousandths(r.GPU), Memory: r.Memory}
+	n := Need{CPU: Thousandths(r.CPU), GPU: Thousandths(r.GPU), GPUMemory: r.GPUMemory, GPUModel: r.GPUModel, Memory: r.Memory}
 	for k, v := range r.Custom {
 		if v != 0 {
 			if n.Custom == nil {
@@ -109,7 +109,7 @@ func (n *Need) IsCPU(v int64) bool {
 
 // Resources are n in units.
 func (n Need) Resources() core.Resources {
-	r := core.Resources{CPU: float64(n.CPU) / Unit, GPU: float64(n.GPU) / Unit, Memory: n.Memory}
+	r := core.Resources{CPU: float64(n.CPU) / Unit, GPU: float64(n.GPU) / Unit, GPUMemory: n.GPUMemory, GPUModel: n.GPUModel, Memory: n.Memory}
 	if len(n.Custom) > 0 {
 		r.Custom = make(map[string]float64, len(n.Custom))
 		for k, v := range n.Custom {

@@ -38,6 +38,7 @@ type Info struct {
 	Serves    bool              `json:"serves,omitempty"`
 	Draining  bool              `json:"draining,omitempty"`
 	Resources raysys.Resources  `json:"resources"`
+	Devices   []raysys.Device   `json:"devices,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Version   string            `json:"version,omitempty"`
 	Functions string            `json:"functions,omitempty"` // digest of the function table

@@ -52,12 +52,15 @@ type Hooks struct {
 // AvailableMemory is the memory that this process may have, in bytes: the least limit of its cgroups, or the machine's.
 func AvailableMemory() int64 { return memory() }
 
+// DefaultBudget is the Budget where none is given.
+func DefaultBudget() int64 { return memory() / 10 * 3 }
+
 func (c *Config) fill() error {
 	if c.Budget < 0 || c.Disk < 0 {
 		return fmt.Errorf("open object store: a budget of %d bytes of memory and %d of disk: give sizes above 0, or 0 for the default", c.Budget, c.Disk)
 	}
 	if c.Budget == 0 {
-		c.Budget = memory() / 10 * 3
+		c.Budget = DefaultBudget()
 	}
 	switch {
 	case c.Warm < 0:

@@ -23,6 +23,8 @@ import (
 type Config struct {
 	// Resources of this node. CPU 0 means runtime.GOMAXPROCS(0), unless NoCPU is set.
 	Resources raysys.Resources
+	// Devices are the accelerators. Nil: as many as Resources.GPU says, of which no more is known.
+	Devices []ledger.Device
 	// NoCPU makes CPU 0 mean none: a driver, whose tasks run on other nodes and wait while there is none.
 	NoCPU bool
 	// QueueTasks bounds the tasks that wait to start (default 1,000,000), QueueBytes the memory of their arguments
@@ -117,12 +119,15 @@ func NewEngine(cfg Config) *Engine {
 	if cfg.QueueInbound == 0 {
 		cfg.QueueInbound = forwarding.MaxFlights
 	}
+	total := ledger.Of(core.Resources(cfg.Resources))
+	if cfg.Devices == nil {
+		cfg.Devices = ledger.Unnamed(total.GPU)
+	}
 	e := &Engine{cfg: cfg, queue: queue.New[core.Future](), linger: lingering(), maxBytes: cfg.QueueBytes}
 	if cfg.Lineage {
 		e.lineage = &lineage{max: cmp.Or(cfg.LineageMemory, 256<<20)}
 	}
-	total := ledger.Of(core.Resources(cfg.Resources))
-	e.line.Init(total, ledger.Unnamed(total.GPU), ledger.Hooks{
+	e.line.Init(total, cfg.Devices, ledger.Hooks{
 		Queue: func() (pushed, popped uint64) { return e.queue.Pushed(), e.queue.Popped() }, Freed: e.freed,
 	})
 	e.roomUntil.Store(uint64(cfg.QueueTasks))
@@ -138,6 +143,9 @@ func (d dispatcher) Schedule(f func()) { d.pool.Go(goroutines.Func(f)) }
 
 // Throughput implements actor.Dispatcher.
 func (d dispatcher) Throughput() int { return 300 }
+
+// Line is the node's ledger, from which the other engine draws too.
+func (e *Engine) Line() *ledger.Line { return &e.line }
 
 // Resources returns what the node offers.
 func (e *Engine) Resources() raysys.Resources { return e.cfg.Resources }

@@ -53,8 +53,11 @@ type taskHead struct {
 	remakes  bool         // it makes a lost value again
 }
 
-// moreRemakes is the one flag in more: the task makes a lost value again.
-const moreRemakes = 1
+// The flags in more, its first byte.
+const (
+	moreRemakes = 1 << iota // the task makes a lost value again
+	moreDevices             // the memory and the model of the devices in resources follow
+)
 
 func appendTasks(dst []byte, scope uint32) []byte {
 	return binary.AppendUvarint(append(dst, 0), uint64(scope))
@@ -76,7 +79,8 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 	if h.need != nil {
 		flags |= taskResources
 	}
-	if h.remakes {
+	model := h.need != nil && (h.need.GPUMemory != 0 || h.need.GPUModel != "")
+	if h.remakes || model {
 		flags |= taskMore
 	}
 	dst = append(dst, flags)
@@ -89,8 +93,16 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 	if h.need != nil {
 		dst = appendNeed(dst, *h.need)
 	}
-	if h.remakes {
-		dst = wire.AppendBytes(dst, []byte{moreRemakes})
+	if flags&taskMore != 0 {
+		more := []byte{0}
+		if h.remakes {
+			more[0] = moreRemakes
+		}
+		if model {
+			more[0] |= moreDevices
+			more = wire.AppendBytes(binary.AppendUvarint(more, uint64(h.need.GPUMemory)), h.need.GPUModel)
+		}
+		dst = wire.AppendBytes(dst, more)
 	}
 	return dst
 }
@@ -137,6 +149,13 @@ func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
 	if flags&taskMore != 0 {
 		more := r.Bytes()
 		h.remakes = len(more) > 0 && more[0]&moreRemakes != 0
+		if len(more) > 0 && more[0]&moreDevices != 0 && h.need != nil {
+			d := wire.NewReader(more[1:])
+			h.need.GPUMemory, h.need.GPUModel = int64(min(d.Uvarint(), maxCount*1024)), d.String()
+			if err := d.Err(); err != nil {
+				return 0, 0, h, err
+			}
+		}
 	}
 	return fn, seq, h, r.Err()
 }

@@ -36,6 +36,8 @@ func TestTaskHeadRoundTrip(t *testing.T) {
 		{attempt: 1, timeLeft: 1},
 		{attempt: 9, timeLeft: math.MaxInt32, need: &ledger.Need{CPU: 1, GPU: 2, Memory: 3, Custom: map[string]int64{"a": 1, "b": 2}}},
 		{attempt: 1, need: &ledger.Need{}},
+		{attempt: 1, need: &ledger.Need{GPU: 2000, GPUMemory: 80 << 30, GPUModel: "H100"}},
+		{attempt: 1, need: &ledger.Need{GPU: 500, GPUModel: "H100"}, remakes: true},
 		{attempt: 4, remakes: true},
 	} {
 		r := wire.NewReader(appendSlot(appendHead(nil, 3, 4, h), 5<<32|6))

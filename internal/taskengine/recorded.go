@@ -116,6 +116,8 @@ type recordedTask struct {
 // recordedOptions are the options of a task without RetryIf, which is a function of the program.
 type recordedOptions struct {
 	CPU, GPU             float64
+	GPUMemory            int64
+	GPUModel             string
 	Memory               int64
 	Custom               map[string]float64
 	Retries              int
@@ -271,7 +273,7 @@ func (r *record[A, R]) Begin() {
 func (s *spec[A, R]) recordedOptions() recordedOptions {
 	o := &s.opts
 	return recordedOptions{
-		CPU: o.Resources.CPU, GPU: o.Resources.GPU, Memory: o.Resources.Memory, Custom: o.Resources.Custom,
+		CPU: o.Resources.CPU, GPU: o.Resources.GPU, GPUMemory: o.Resources.GPUMemory, GPUModel: o.Resources.GPUModel, Memory: o.Resources.Memory, Custom: o.Resources.Custom,
 		Retries: o.Retries, BackoffLo: int64(o.BackoffLo), BackoffHi: int64(o.BackoffHi), Deadline: int64(o.Deadline),
 		Detached: o.Detached, Strategy: o.Strategy, Labels: o.Labels,
 	}
@@ -279,7 +281,7 @@ func (s *spec[A, R]) recordedOptions() recordedOptions {
 
 // set changes options to those that were recorded.
 func (r *recordedOptions) set(o *core.Options) {
-	o.Resources = core.Resources{CPU: r.CPU, GPU: r.GPU, Memory: r.Memory, Custom: r.Custom}
+	o.Resources = core.Resources{CPU: r.CPU, GPU: r.GPU, GPUMemory: r.GPUMemory, GPUModel: r.GPUModel, Memory: r.Memory, Custom: r.Custom}
 	o.Retries, o.BackoffLo, o.BackoffHi = r.Retries, time.Duration(r.BackoffLo), time.Duration(r.BackoffHi)
 	o.Deadline, o.Detached, o.Strategy, o.Labels = time.Duration(r.Deadline), r.Detached, r.Strategy, r.Labels
 }

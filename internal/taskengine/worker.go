@@ -79,6 +79,9 @@ func (w *worker) work(j *job) {
 	if j.pull {
 		w.pull()
 	} else if j.future.Start() {
+		if devices := w.engine.line.Devices(j.hold); len(devices) > 0 {
+			j.future.TurnFor().SetDevices(devices)
+		}
 		w.run(j.future.Work().(runner))
 		w.uncork(true)
 	} else {

@@ -1,0 +1,34 @@
+package raysys
+
+import (
+	"context"
+	"strings"
+
+	"github.com/raysys/raysys/internal/core"
+)
+
+// Device is one accelerator of a node, as system.Config.Devices lists them.
+type Device struct {
+	UUID   string  `json:"uuid"` // or its index on the host: what CUDA_VISIBLE_DEVICES takes
+	Model  string  `json:"model,omitempty"`
+	Memory int64   `json:"memory,omitempty"` // bytes; 0 where that is not known
+	Share  float64 `json:"share,omitempty"`  // of it that the node may use, below 1; 0 is all of it
+}
+
+// Devices are the UUIDs of the devices that the running task, or the activation whose turn it is, holds by GPU. A share
+// names its device too. It is empty where the work asked for none.
+func Devices(ctx context.Context) []string {
+	t, _, err := core.TurnOf(ctx)
+	if err != nil {
+		return nil
+	}
+	return t.Devices()
+}
+
+// DeviceEnv is the environment that keeps a child process to the devices of the running work: append it to exec.Cmd.Env. Work
+// that holds no device gets one that shows none.
+//
+//	cmd.Env = append(os.Environ(), raysys.DeviceEnv(ctx)...)
+func DeviceEnv(ctx context.Context) []string {
+	return []string{"CUDA_VISIBLE_DEVICES=" + strings.Join(Devices(ctx), ",")}
+}

@@ -1,0 +1,84 @@
+package system
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/objectstore"
+)
+
+// completeDevices makes Devices and Resources.GPU agree: where only the number is given, the devices are known by their index.
+func (cfg *Config) completeDevices() error {
+	r := &cfg.Resources
+	if len(cfg.Devices) == 0 {
+		if r.GPU == 0 && (r.GPUMemory != 0 || r.GPUModel != "") {
+			return fmt.Errorf("Config.Resources has GPUMemory %d and GPUModel %q, and no GPU: say how many there are", r.GPUMemory, r.GPUModel)
+		}
+		if r.Validate() != nil || r.GPU > maxDevices {
+			return fmt.Errorf("Config.Resources.GPU is %v: give 0 to %d", r.GPU, maxDevices)
+		}
+		for _, d := range ledger.Unnamed(ledger.Thousandths(r.GPU)) {
+			own := raysys.Device{UUID: d.UUID, Model: r.GPUModel, Memory: r.GPUMemory}
+			if d.Share < ledger.Unit {
+				own.Share = float64(d.Share) / ledger.Unit
+			}
+			cfg.Devices = append(cfg.Devices, own)
+		}
+		return nil
+	}
+	var errs []error
+	sum, seen := int64(0), map[string]bool{}
+	for i, d := range cfg.Devices {
+		if d.UUID == "" || seen[d.UUID] {
+			errs = append(errs, fmt.Errorf("Config.Devices[%d] has UUID %q: each device needs one of its own", i, d.UUID))
+		}
+		seen[d.UUID] = true
+		if d.Memory < 0 || !(d.Share == 0 || d.Share >= 0.001 && d.Share <= 1) {
+			errs = append(errs, fmt.Errorf("Config.Devices[%d] has %d bytes and a share of %v: give 0 or more bytes, and 0 (all) or 0.001 to 1", i, d.Memory, d.Share))
+		}
+		sum += share(d)
+	}
+	if len(cfg.Devices) > maxDevices {
+		errs = append(errs, fmt.Errorf("Config.Devices has %d devices: give at most %d", len(cfg.Devices), maxDevices))
+	}
+	if n := float64(sum) / ledger.Unit; r.GPU == 0 {
+		r.GPU = n
+	} else if math.Abs(r.GPU-n) > 0.0005 {
+		errs = append(errs, fmt.Errorf("Config.Resources.GPU is %v, and Config.Devices has %v: leave GPU out", r.GPU, n))
+	}
+	return errors.Join(errs...)
+}
+
+// maxDevices bounds the devices of a node, which are in its record and its reports.
+const maxDevices = 256
+
+// share is what the node has of d, in thousandths.
+func share(d raysys.Device) int64 {
+	if d.Share == 0 {
+		return ledger.Unit
+	}
+	return ledger.Thousandths(d.Share)
+}
+
+// completeMemory has a node offer what its container may have, less what its object store may take.
+func (cfg *Config) completeMemory() {
+	if cfg.Resources.Memory != 0 {
+		return
+	}
+	all := objectstore.AvailableMemory()
+	store := cfg.Objects.Memory
+	if store == 0 {
+		store = objectstore.DefaultBudget()
+	}
+	cfg.Resources.Memory = max(all-store, 0)
+}
+
+func (cfg *Config) ledgerDevices() (list []ledger.Device) {
+	for _, d := range cfg.Devices {
+		list = append(list, ledger.Device{UUID: d.UUID, Model: d.Model, Memory: d.Memory, Share: share(d)})
+	}
+	return list
+}

@@ -1,0 +1,47 @@
+package system_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
+)
+
+// TestDevicesOfANode: devices are listed, or made of their number; what cannot be meant is said with its place.
+func TestDevicesOfANode(t *testing.T) {
+	two := []raysys.Device{{UUID: "a"}, {UUID: "b", Share: 0.5}}
+	for _, c := range []struct {
+		resources raysys.Resources
+		devices   []raysys.Device
+		gpu       float64
+		says      string
+	}{
+		{gpu: 0},
+		{resources: raysys.Resources{GPU: 2.5, GPUModel: "H100", GPUMemory: 80 << 30}, gpu: 2.5},
+		{devices: two, gpu: 1.5},
+		{resources: raysys.Resources{GPU: 1.5}, devices: two, gpu: 1.5},
+		{resources: raysys.Resources{GPU: 2}, devices: two, says: "Config.Resources.GPU is 2, and Config.Devices has 1.5"},
+		{resources: raysys.Resources{GPUModel: "H100"}, says: "no GPU: say how many"},
+		{resources: raysys.Resources{GPU: 1e6}, says: "Config.Resources.GPU is 1e+06: give 0 to 256"},
+		{devices: []raysys.Device{{UUID: "a"}, {UUID: "a"}}, says: `Config.Devices[1] has UUID "a"`},
+		{devices: []raysys.Device{{}}, says: `Config.Devices[0] has UUID ""`},
+		{devices: []raysys.Device{{UUID: "a", Memory: -1}}, says: "-1 bytes"},
+		{devices: []raysys.Device{{UUID: "a", Share: 2}}, says: "a share of 2"},
+	} {
+		c.resources.CPU = 1
+		n, err := system.New(system.Config{Table: raysys.NewTable(), Resources: c.resources, Devices: c.devices})
+		switch {
+		case c.says != "":
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v and %v: %v; want %q", c.resources, c.devices, err, c.says)
+			}
+		case err != nil:
+			t.Errorf("%v and %v: %v", c.resources, c.devices, err)
+		case n.Resources().GPU != c.gpu:
+			t.Errorf("%v and %v: the node offers %v", c.resources, c.devices, n.Resources())
+		case n.Resources().Memory <= 0:
+			t.Errorf("the node offers %d bytes of memory", n.Resources().Memory)
+		}
+	}
+}
