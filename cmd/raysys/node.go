@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/placement/devices"
 	"github.com/raysys/raysys/system"
 )
 
@@ -25,6 +26,7 @@ type nodeFlags struct {
 	advertise string
 	cpu       string
 	gpu       string
+	gpus      string
 	gpuModel  string
 	gpuMemory string
 	memory    string
@@ -46,7 +48,7 @@ type nodeFlags struct {
 }
 
 // ownFlags are what only the supervisor goes by; the rest is the program's.
-var ownFlags = []string{"app", "output", "settled", "restart-min", "restart-max"}
+var ownFlags = []string{"app", "output", "settled", "restart-min", "restart-max", "gpus"}
 
 func nodeCommand(on cluster) *cobra.Command {
 	cmd := &cobra.Command{
@@ -80,7 +82,8 @@ times before it was ever up for --settled ends the command, as does one whose se
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:0", "address for other nodes; port 0 takes a free one")
 	flags.StringVar(&f.advertise, "advertise", "", "address that other nodes dial, where it is not that of --listen")
 	flags.StringVar(&f.cpu, "cpu", "", "CPUs to offer (default: those of the host)")
-	flags.StringVar(&f.gpu, "gpu", "", "accelerators to offer (default 0)")
+	flags.StringVar(&f.gpu, "gpu", "", "accelerators to offer, as a mere number (default: those of --gpus)")
+	flags.StringVar(&f.gpus, "gpus", "auto", "GPUs to find and watch: auto, none, or made-up ones: fake:h100x8, fake:dgx1")
 	flags.StringVar(&f.gpuModel, "gpu-model", "", "model of these accelerators, such as H100")
 	flags.StringVar(&f.gpuMemory, "gpu-memory", "", "bytes of memory of each accelerator")
 	flags.StringVar(&f.memory, "memory", "", "bytes of memory to offer (default: the host's or the container's, less that for values)")
@@ -143,6 +146,12 @@ func (f *nodeFlags) check() error {
 		if n, err := strconv.ParseFloat(v, 64); v != "" && (err != nil || !(n >= 0)) {
 			return usagef("%s %q: give a number of 0 or more", flag, v)
 		}
+	}
+	if err := devices.CheckSpec(f.gpus); err != nil {
+		return usagef("--gpus: %w", err)
+	}
+	if f.gpu != "" && strings.HasPrefix(f.gpus, "fake:") {
+		return usagef("--gpu %s and --gpus %s: give one of them", f.gpu, f.gpus)
 	}
 	for flag, v := range map[string]string{"--memory": f.memory, "--gpu-memory": f.gpuMemory} {
 		if n, err := strconv.ParseInt(v, 10, 64); v != "" && (err != nil || n < 0) {
@@ -213,9 +222,16 @@ func runNode(cmd *cobra.Command, on cluster, f *nodeFlags, path string, args []s
 	}
 	lines := supervise.NewLines(f.name + " | ")
 	own := supervise.NewLines("raysys " + f.name + ": ")
+	gpus := watchGPUs(cmd.Context(), f, own.Writer(cmd.ErrOrStderr()))
+	defer gpus.stop()
+	if gpus.count > 0 {
+		if err := cmd.Flags().Set("gpu", strconv.Itoa(gpus.count)); err != nil {
+			return err
+		}
+	}
 	program := &supervise.Command{
 		Path: path, Args: args, Env: environment(cmd.Flags(), os.Environ()),
-		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lines: lines,
+		Stdout: cmd.OutOrStdout(), Stderr: cmd.ErrOrStderr(), Lines: lines, Feed: gpus.feed,
 	}
 	cfg := supervise.Config{
 		Name: node, Launch: program.Launch, Talk: own.Writer(cmd.ErrOrStderr()),

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/signal"
@@ -18,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
+	"github.com/raysys/raysys/placement/devices"
 )
 
 // TestScripts runs testdata/script/*.txt, stories of raysys on the command line. Beside testscript's own commands they
@@ -118,6 +120,9 @@ func app() {
 		}
 		fmt.Println("arguments:", strings.Join(os.Args[2:], " "))
 		tell(supervise.Draining) // so that this was the only start
+	case "devices": // writes to the file of the third argument what it hears of its devices
+		devicesTo(os.Args[3])
+		<-signals
 	case "refuse": // as a node does that cannot be made
 		fmt.Fprintln(os.Stderr, "error: RAYSYS_CPU=\"many\": give a number of 0 or more")
 		tell(supervise.Misconfigured)
@@ -127,6 +132,23 @@ func app() {
 		fmt.Fprintln(os.Stderr, "no such part")
 		os.Exit(9)
 	}
+}
+
+// devicesTo opens the program's devices and writes to the file, at each change, what they are sick of.
+func devicesTo(file string) {
+	out, err := os.Create(file)
+	feed, err2 := devices.OpenFeed(os.Getenv(devices.FeedVariable))
+	if err != nil || err2 != nil || feed == nil {
+		fmt.Fprintln(os.Stderr, "no devices:", err, err2)
+		os.Exit(9)
+	}
+	say := func(i devices.Inventory) {
+		for n, d := range i.Devices {
+			fmt.Fprintf(out, "%d %s: %s.\n", n, d.Model, d.Sick)
+		}
+	}
+	say(feed.Inventory())
+	go feed.Run(context.Background(), say)
 }
 
 // tell writes to the supervisor's pipe.

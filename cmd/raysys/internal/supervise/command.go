@@ -30,6 +30,7 @@ type Command struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Lines  *Lines
+	Feed   *Feed // nil: the program hears nothing
 }
 
 // Launch starts it.
@@ -51,20 +52,29 @@ func (c *Command) Launch() (Process, error) {
 	if p.ear, err = listen(p.cmd); err != nil {
 		return nil, errors.Join(err, outR.Close(), outW.Close(), errR.Close(), errW.Close())
 	}
+	mouth, err := speak(c.Feed, p.cmd)
+	if err != nil {
+		p.ear.close()
+		return nil, errors.Join(err, outR.Close(), outW.Close(), errR.Close(), errW.Close())
+	}
 
 	begin := time.Now()
 	ended, err := subprocess.Start(p.cmd)
 	outW.Close() // the child has its own
 	errW.Close()
 	p.ear.started()
+	mouth.started()
 	if err != nil {
 		outR.Close()
 		errR.Close()
 		p.ear.close()
+		mouth.close()
 		return nil, fmt.Errorf("start %s: %w", c.Path, err)
 	}
+	go mouth.run(ended)
 	go func() { // ends with the process
 		<-ended
+		mouth.close()
 		e := ExitOf(p.cmd.ProcessState, time.Since(begin))
 		e.Launch, e.Told = p.launch, p.ear.heard(e)
 		p.ear.close()
