@@ -81,7 +81,7 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	c.refs.SetObjects(c.objects)
 	if n.cfg.Lineage == LineageDurable {
 		l := lineage.New(lineage.Config{
-			Tasks: registry.NewTasks(c.reg), Refs: c.refs, Engine: n.tasks, Runner: c.runner, Job: n.job, JobOf: c.job, Self: c.self, Alive: c.mesh.Alive,
+			Tasks: registry.NewTasks(c.reg), States: c.reg, Refs: c.refs, Engine: n.tasks, Runner: c.runner, Job: n.job, JobOf: c.job, Self: c.self, Alive: c.mesh.Alive,
 			Log: n.log.Sugar().Warnw,
 		})
 		c.refs.SetLineage(l)

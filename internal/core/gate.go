@@ -8,6 +8,20 @@ type Gate interface {
 	Leave(futures []*Future, then func(error))
 }
 
+// StateGate is a Gate that has the tasks stay to which the States of grains refer.
+type StateGate interface {
+	// RetainTask has the task of c, which has settled with an object, recorded, and its record stay while the record of the
+	// State with the key lists the task. done is called once, on any goroutine, with an error where the reference must not leave.
+	RetainTask(c *Future, state string, done func(RetainedTask, error))
+}
+
+// RetainedTask names a recorded task to which a State refers.
+type RetainedTask struct {
+	Run      uint64 // 0 where the task is not recorded
+	ID       TaskID
+	Retained bool // the State shall list it
+}
+
 // Referring is the Source of a value that refers to others, which are known while the value is not here.
 type Referring interface {
 	Source

@@ -165,6 +165,7 @@ func (a *adoption) adopt(rec registry.TaskRecord) {
 		t.Recipe.SetTold()
 	}
 	l.owns(a.key, t.Recipe, rec.Attempt, t.Future)
+	l.retainAll(a.key, rec.States)
 	a.end(l.cfg.Self(), refs.Here(t.Future), nil)
 }
 

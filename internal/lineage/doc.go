@@ -19,6 +19,7 @@
 //     the incarnation of the node whose driver the work comes from: a fixed seed repeats ids, and not runs.
 //   - An adoption is the search for the next submitter. This node may become it: then the task is held here until
 //     its outcome is wanted (taskengine.Engine.Adopt).
+//   - A task is retained for a State that refers to it (states.go): its submitter keeps it, and its record names the State.
 //   - An outcome is told when a node that is not the submitter learns it.
 //
 // What leaves, and when:
@@ -27,6 +28,7 @@
 //	an argument of a grain's method          when recorded; a grain of this node is given it at once
 //	a result of a task or a grain's method   when recorded, with what the value refers to
 //	the answer to a node that waits          the same; the outcome of a recorded task is in the record before that
+//	a reference in a State                   when the object is there, and its task recorded and retained for the State
 //	a value that travels along               with no record, but what it refers to
 //	an object                                what it refers to is recorded first, also where the value is not in memory
 //
@@ -36,7 +38,7 @@
 //	an outcome was told                      ⇒  it is in the record: the next submitter has the same; it waits for the store
 //	one submitter at a time                  the leader changes it when the last one is dead, and counts them; outcomes of earlier ones are refused
 //	a recipe is of no use at the submitter   ⇒  its record goes
-//	nobody claims a task after a death       ⇒  its record goes, 30 s later; a task with a name is handed to a worker (start.go)
+//	nobody claims a task after a death       ⇒  its record goes, 30 s later; a task with a name, or in a State, is handed to a worker
 //	the store does not answer for 1 s        ⇒  the reference leaves unrecorded: it ends with its submitter, as in memory; a task
 //	                                            that a further attempt submits runs unrecorded
 package lineage

@@ -24,11 +24,13 @@ type References interface {
 	Uncounted(owner core.NodeKey, id raysys.TaskID) *refs.RemoteSource
 	FindAt(k core.NodeKey, run uint64, id raysys.TaskID, done func(core.Source, error))
 	AtTick(f func())
+	RetainAt(k core.NodeKey, run uint64, id raysys.TaskID, state string, done func(error))
 }
 
 // Config says what New makes a Lineage of.
 type Config struct {
 	Tasks  Records
+	States StateRecords
 	Refs   References
 	Engine *taskengine.Engine
 	Runner *runner.Runner
@@ -48,7 +50,8 @@ type Lineage struct {
 	own       map[registry.TaskKey]*task           // the recorded tasks whose submitter this node is
 	adoptions map[registry.TaskKey]*adoption       // for a while after a death
 	held      map[registry.TaskKey]*holding        // the tasks with a name whose submitter this node is, until they have settled
-	taking    map[registry.TaskKey]bool            // the tasks with a name that this node claims
+	taking    map[registry.TaskKey]bool            // the tasks that this node was asked to claim, and claims
+	retained  map[registry.TaskKey]*retained       // the tasks to which States refer
 	late      []*departure                         // departures that wait, the oldest first
 }
 
@@ -64,6 +67,7 @@ var (
 
 	_ taskengine.Starter = (*Lineage)(nil)
 	_ core.TaskNames     = (*Lineage)(nil)
+	_ core.StateGate     = (*Lineage)(nil)
 )
 
 // New makes the Lineage of a node; it does no I/O.
@@ -71,6 +75,7 @@ func New(cfg Config) *Lineage {
 	return &Lineage{
 		cfg: cfg, entering: map[*taskengine.Recipe][]func(error){}, own: map[registry.TaskKey]*task{},
 		adoptions: map[registry.TaskKey]*adoption{}, held: map[registry.TaskKey]*holding{}, taking: map[registry.TaskKey]bool{},
+		retained: map[registry.TaskKey]*retained{},
 	}
 }
 

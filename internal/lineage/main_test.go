@@ -136,6 +136,10 @@ func (b *bed) answer(e registry.TaskEntry, err error) {
 
 func (b *bed) AtTick(f func()) { go f() }
 
+func (b *bed) RetainAt(_ core.NodeKey, _ uint64, _ raysys.TaskID, _ string, done func(error)) {
+	done(raysys.ErrNodeDead)
+}
+
 func (b *bed) Uncounted(core.NodeKey, raysys.TaskID) *refs.RemoteSource { return nil }
 
 func (b *bed) FindAt(k core.NodeKey, _ uint64, _ raysys.TaskID, done func(core.Source, error)) {

@@ -78,6 +78,7 @@ func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
 		default:
 			if c := rec.Future(); c != nil {
 				l.owns(k, rec, e.Record.Attempt, c)
+				l.retainAll(k, e.Record.States)
 			}
 			if len(e.Record.Outcome) > 0 {
 				l.recorded(rec, &elsewhere{e.Record})

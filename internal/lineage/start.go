@@ -243,6 +243,10 @@ func (l *Lineage) Take(run uint64, id raysys.TaskID) {
 			over()
 			return
 		}
+		if !k.Named() {
+			l.Succeed(run, id, nil, func(core.Source, error) { over() })
+			return
+		}
 		l.take(k, over)
 	})
 }
@@ -260,7 +264,7 @@ func (l *Lineage) readable(t *registry.TaskRecord) bool {
 	default:
 		return true
 	}
-	l.cfg.Log("a detached task waits for another worker", "task", t.Name, "error", err)
+	l.cfg.Log("a task waits for another worker", "task", t.Name, "function", t.Function, "error", err)
 	return false
 }
 

@@ -37,7 +37,12 @@ func (o *Objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
 			return nil, err
 		}
 		return &core.NewUntyped(o.job, &writtenValue{b, refs}).Future, nil
-	case writtenObject:
+	case writtenObject, writtenTask:
+		var run uint64
+		var task raysys.TaskID
+		if kind == writtenTask {
+			run, task = r.Uvarint(), r.ID()
+		}
 		d := refs.Description{OID: r.ID()}
 		id := r.ID()
 		d.Owner, d.Size = wire.ReadNode(r), int64(r.Uvarint())
@@ -47,6 +52,9 @@ func (o *Objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
 		}
 		if d.Owner == o.self() {
 			if future, _ := o.kept.find(d.OID); future != nil {
+				if run != 0 && o.refs != nil {
+					future = o.refs.StoredHere(future, run, task)
+				}
 				return future, nil
 			}
 		}
@@ -54,6 +62,9 @@ func (o *Objects) restore(r *wire.Reader, depth int) (*core.Future, error) {
 			return &core.NewUntyped(o.job, lostSource{id, d.Owner}).Future, nil
 		}
 		s := o.refs.Uncounted(d.Owner, id)
+		if run != 0 {
+			s = o.refs.Stored(d.Owner, run, task)
+		}
 		return &core.NewUntyped(o.job, o.NewSource(s, d)).Future, nil
 	}
 	return nil, errors.Join(wire.ErrCorrupt, r.Err())

@@ -17,14 +17,16 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// A reference in a State is written as what it refers to: a small value itself, an object by its id and owner. The
-// owner retains the object while the State's record lists it, and watches that record. So the retention and the State
-// are one record, and the retention of a Write that was never committed ends after retainGrace.
+// A reference in a State is written as what it refers to: a small value itself, an object by its id and owner, and by the
+// recorded task that computed it. The owner retains the object while the State's record lists it, and watches that record;
+// so does the task's submitter with the task. So the retention and the State are one record, and the retention of a Write
+// that was never committed ends after retainGrace.
 
 // Kinds of a written reference.
 const (
 	writtenSmall  byte = 1 + iota // encoded value, and what it refers to
 	writtenObject                 // object id, submission id, owner, size, and what it refers to
+	writtenTask                   // run and id of the recorded task that computed the object, and then as writtenObject
 )
 
 // maxDepth bounds references inside what references refer to.
@@ -117,11 +119,32 @@ func (r *retaining) once(dst []byte, c *core.Future, depth int) ([]byte, core.So
 	if err != nil {
 		return dst, src, err
 	}
+	task, err := r.task(c)
+	if err != nil {
+		return dst, nil, err
+	}
 	r.ids = append(r.ids, d.OID)
-	dst = wire.AppendID(wire.AppendID(append(dst, writtenObject), d.OID), c.ID())
+	if task.Retained {
+		r.ids = append(r.ids, task.ID)
+	}
+	if task.Run != 0 {
+		dst = wire.AppendID(wire.AppendUvarint(append(dst, writtenTask), task.Run), task.ID)
+	} else {
+		dst = append(dst, writtenObject)
+	}
+	dst = wire.AppendID(wire.AppendID(dst, d.OID), c.ID())
 	dst = wire.AppendUvarint(wire.AppendNode(dst, d.Owner), uint64(d.Size))
 	dst, err = r.inner(dst, d.Refs, depth)
 	return dst, nil, err
+}
+
+// task has the task that computed the object of c recorded, and its record stay for the State.
+func (r *retaining) task(c *core.Future) (core.RetainedTask, error) {
+	gate, ok := r.o.job.Gate.(core.StateGate)
+	if !ok {
+		return core.RetainedTask{}, nil
+	}
+	return runner.Wait(r.o.ctx, func(done func(core.RetainedTask, error)) { gate.RetainTask(c, r.key, done) })
 }
 
 func (r *retaining) inner(dst []byte, refs []*core.Future, depth int) ([]byte, error) {

@@ -28,6 +28,7 @@ type named struct {
 	owner     *RemoteSource // the owner's future, nil for one of this node
 	submitter *RemoteSource // the submitter's future, nil where submitted is set or owner is all
 	submitted bool          // this node is the submitter, and another the owner
+	recorded  *RemoteSource // names the task, whose submitter the record of the task alone knows: see References.Stored; else nil
 }
 
 // namedBy returns what a reference to c names.
@@ -35,10 +36,16 @@ func namedBy(c *core.Future) named {
 	switch s := core.SourceOf(c).(type) {
 	case standIn:
 		at := s.local()
+		if by := at.submitter; by != nil && by.Number == 0 {
+			return named{future: at.future, recorded: by}
+		}
 		return named{future: at.future, submitter: at.submitter}
 	case standsFor:
 		n := named{future: c, owner: s.Remote()}
 		if n.owner.Number == 0 { // it stands for a copy: the peer asks this node
+			if n.owner.run.Load() != 0 {
+				return named{future: c, recorded: n.owner}
+			}
 			return named{future: c}
 		}
 		if n.submitted = c.Recipe() != nil; !n.submitted {

@@ -19,8 +19,12 @@ type Lineage interface {
 	// Succeed finds the submitter of a task after the death of one, which may become this node. done is called once, on any
 	// goroutine, with the Source of the outcome there, or with an error that matches cause where there is none.
 	Succeed(run uint64, id raysys.TaskID, cause error, done func(core.Source, error))
-	// Take has this node, which is a worker, claim a detached task whose submitter is dead, and run it.
+	// Take has this node, which is a worker, claim a task whose submitter is dead: a detached one, which it runs, or one to
+	// which a State refers.
 	Take(run uint64, id raysys.TaskID)
+	// RetainHere keeps a recorded task, whose submitter this node is, while the State whose record has the key refers to it.
+	// done is called once, on any goroutine.
+	RetainHere(run uint64, id raysys.TaskID, state string, done func(error))
 }
 
 // SetLineage gives the references the records of tasks. It is called before the first connection.
@@ -38,6 +42,9 @@ func begin(c *core.Future) {
 
 // run is the run under which the task of the future is recorded, 0 where it is not.
 func (n named) run() uint64 {
+	if n.recorded != nil {
+		return n.recorded.run.Load()
+	}
 	if s := n.source(); s != nil {
 		return s.run.Load()
 	}
@@ -71,7 +78,7 @@ func (p *Session) readRecorded(r *wire.Reader) (*core.Future, error) {
 // succeed ends a wait for the submitter of a recorded task, which is dead.
 func (s *RemoteSource) succeed(end error, done func(core.Source, error)) {
 	l, run := s.refs.lineage, s.run.Load()
-	if l == nil || run == 0 || s.refs.mesh.Alive(s.Owner) {
+	if l == nil || run == 0 || s.Number != 0 && s.refs.mesh.Alive(s.Owner) {
 		done(nil, end)
 		return
 	}
@@ -122,9 +129,10 @@ func (s adopted) Fetch(into any, done func(error)) {
 
 // The questions of KindRecord.
 const (
-	recordFind byte = iota // run and id: the future of a task whose submitter is asked
-	recordNow              // the number of a future: record its task, and tell the run
-	recordTake             // run and id: claim the detached task
+	recordFind   byte = iota // run and id: the future of a task whose submitter is asked
+	recordNow                // the number of a future: record its task, and tell the run
+	recordTake               // run and id: claim the task
+	recordRetain             // run, id and the key of a State's record: keep the task while that State refers to it
 )
 
 // onRecord serves KindRecord.
@@ -172,6 +180,17 @@ func (p *Session) onRecord(r *wire.Reader, to mesh.Reply) error {
 		}
 		to.Send(to.Head())
 		return nil
+	case recordRetain:
+		run, id, state := r.Uvarint(), r.ID(), r.String()
+		if err := r.Err(); err != nil {
+			return err
+		}
+		if p.refs.lineage == nil {
+			to.Fail(fmt.Errorf("%w: node %s records no tasks", raysys.ErrObjectLost, p.refs.mesh.Self()))
+			return nil
+		}
+		p.refs.lineage.RetainHere(run, id, state, to.Done)
+		return nil
 	}
 	return fmt.Errorf("%w: question %d about a recorded task", wire.ErrCorrupt, op)
 }
@@ -187,6 +206,34 @@ func (r *References) TakeAt(k core.NodeKey, run uint64, id raysys.TaskID) {
 			return wire.AppendID(wire.AppendUvarint(append(dst, recordTake), run), id)
 		}, func(*wire.Reader) (bool, error) { return true, nil }, func(bool, error) {})
 	}, func(error) {})
+}
+
+// RetainAt asks the submitter of a recorded task to keep it while a State refers to it.
+func (r *References) RetainAt(k core.NodeKey, run uint64, id raysys.TaskID, state string, done func(error)) {
+	r.mesh.Reach(k, func(to *mesh.Questions) {
+		mesh.Ask(to, wire.Requests, wire.KindRecord, func(dst []byte) []byte {
+			return wire.AppendBytes(wire.AppendID(wire.AppendUvarint(append(dst, recordRetain), run), id), state)
+		}, func(*wire.Reader) (bool, error) { return true, nil }, func(_ bool, err error) { done(err) })
+	}, done)
+}
+
+// Stored names the value of a recorded task by what a State says of it: the node that had the value, and the task. It is
+// counted on no node; the submitter is found by the task's record.
+func (r *References) Stored(owner core.NodeKey, run uint64, id raysys.TaskID) *RemoteSource {
+	s := r.Uncounted(owner, id)
+	s.run.Store(run)
+	return s
+}
+
+// StoredHere returns the future for a reference in a State to the value of c, a future of this node, which a recorded task
+// computed here.
+func (r *References) StoredHere(c *core.Future, run uint64, id raysys.TaskID) *core.Future {
+	if c.Recipe() != nil { // this node is the submitter too
+		return c
+	}
+	by := r.Stored(r.mesh.Self(), run, id)
+	r.imports.owns(c, by)
+	return &core.NewUntyped(r.job, ownedHere{&localSource{future: c, submitter: by}}).Future
 }
 
 // FindAt asks a node for the outcome of a task whose submitter it is.
@@ -239,6 +286,9 @@ func (s *RemoteSource) Record(done func()) {
 // RecordedAs returns what names the task of c in its record: by the submitter's future where that is of another node.
 func RecordedAs(c *core.Future) (run uint64, id raysys.TaskID) {
 	n := namedBy(c)
+	if n.recorded != nil {
+		return n.recorded.run.Load(), n.recorded.id
+	}
 	if s := n.source(); s != nil {
 		return s.run.Load(), s.id
 	}

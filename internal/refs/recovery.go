@@ -38,6 +38,10 @@ func (s *RemoteSource) Recover(owner core.NodeKey, lost error, done func(core.So
 	if owner == s.Owner {
 		r.lost.number = s.Number
 	}
+	if r.at == nil && s.Number == 0 && s.run.Load() != 0 { // the task's record knows the submitter
+		s.succeed(lost, done)
+		return
+	}
 	if r.at == nil { // the node that exports it is the submitter
 		if r.at = s; s.Number == 0 || owner == s.Owner && !s.refs.mesh.Alive(owner) {
 			done(nil, lost)
@@ -51,8 +55,12 @@ func (s *RemoteSource) Recover(owner core.NodeKey, lost error, done func(core.So
 // the owner.
 func (r *References) RemakeOwn(c *core.Future, lost error, done func(core.Source, error)) {
 	at := r.imports.submitterOf(c)
-	if at == nil {
+	switch {
+	case at == nil:
 		done(nil, lost)
+		return
+	case at.Number == 0: // the task's record knows the submitter
+		at.succeed(lost, done)
 		return
 	}
 	number, ok := r.exports.numberOf(c)

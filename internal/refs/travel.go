@@ -94,7 +94,11 @@ func (p *Session) appendHalf(dst []byte, n named, pending *pendingExports) (out 
 		}
 	}
 	if s == nil {
-		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), number), n.future.ID()), number, nil
+		id := n.future.ID()
+		if n.recorded != nil {
+			id = n.recorded.id
+		}
+		return wire.AppendID(binary.AppendUvarint(append(dst, refMine), number), id), number, nil
 	}
 	dst = wire.AppendID(binary.AppendUvarint(append(dst, refBorrowed), number), s.id) // of n.future it may not be known: see core.Untyped
 	return binary.AppendUvarint(wire.AppendNode(dst, s.Owner), s.Number), number, nil

@@ -33,6 +33,11 @@ func (r *Registry) Await(key string, seen store.Version, done func(Entry, error)
 	ask(r, &find{key: key, seen: seen, wait: true}, done)
 }
 
+// Next is Await for whoever has the record as it was before.
+func (r *Registry) Next(key string, before Entry, done func(Entry, error)) {
+	r.Await(key, before.Version, done)
+}
+
 func (*find) code() code { return codeFind }
 
 // shardKey puts a State's record where its grain is.

@@ -27,7 +27,7 @@ type leader struct {
 	records  recordTable
 	unreaped unreaped
 	claiming claiming
-	handing  map[string]bool // by key: the tasks with a name that wait for a worker; nil when none does
+	handing  map[string]bool // by key: the tasks that wait for a worker (handOver); nil when none does
 }
 
 // newLeader makes a leader, and counts the placements in the shard's table.

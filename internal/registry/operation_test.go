@@ -128,8 +128,8 @@ func TestFramesOfVersion1(t *testing.T) {
 	} {
 		x.check(t)
 	}
-	start := named(1)
-	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place), "counter": appendCounter(counter), "task": task.append(nil), "task-named": start.append(nil)} {
+	start, ofStates := named(1), retained(1, 2)
+	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place), "counter": appendCounter(counter), "task": task.append(nil), "task-named": start.append(nil), "task-states": ofStates.append(nil)} {
 		if want := frame(t, name, got); !bytes.Equal(got, want) {
 			t.Errorf("a %s is written as %x, want %x", name, got, want)
 		}

@@ -53,11 +53,12 @@ func (l *leader) unclaimed(dead core.NodeKey) bool {
 	return left <= 0
 }
 
-// lookTask removes the record of a task that nobody has claimed, and has a worker claim one that has a name.
+// lookTask removes the record of a task that nobody has claimed, and has a worker claim one that has a name, or to which a
+// State refers: that one knows by the State's record how long.
 func (r *reaper) lookTask(key string, rec store.Record) {
 	t, err := readTaskRecord(rec.Value)
-	if err == nil && t.Start != (TaskKey{}) {
-		if len(t.Outcome) == 0 && !r.alive(t.Submitter) {
+	if err == nil && (t.Start != (TaskKey{}) || len(t.States) > 0) {
+		if (len(t.Outcome) == 0 || len(t.States) > 0) && !r.alive(t.Submitter) {
 			r.l.handOver(key, &t)
 		}
 		return

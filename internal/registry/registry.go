@@ -40,7 +40,7 @@ type Config struct {
 	Layout     store.Layout   // maps keys to shards
 	Namespace  string         // of the grains that this node asks for
 	Strategies map[raysys.Strategy]placement.Strategy
-	// HandOver asks a worker to claim a task that has a name; nil where no task has one.
+	// HandOver asks a worker to claim a task that has a name, or to which a State refers; nil where there is none.
 	HandOver func(worker core.NodeKey, task TaskKey)
 	// Alone says that this process owns the store and that there is no other node: its grains have no tokens.
 	Alone bool

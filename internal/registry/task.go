@@ -42,10 +42,14 @@ type TaskRecord struct {
 	Start     TaskKey // that it would have without one
 	Namespace string  // of the function
 	Function  string  // that a worker needs, as the placement knows it
+	// States are the keys of the States that refer to the task: the record stays for them, and the leader hands it to a worker
+	// after the death of its submitter, as one with a name. That needs Namespace and Function too.
+	States []string
 }
 
-// taskRecordVersion is the first byte of a task's record. Version 2 has what is of a task with a name; others are version 1.
-const taskRecordVersion = 2
+// taskRecordVersion is the first byte of a task's record. Version 3 has States. Version 2 has what is of a task with a name;
+// others are version 1.
+const taskRecordVersion = 3
 
 // taskDetached is a flag of a task's record.
 const taskDetached = 1
@@ -56,8 +60,11 @@ func (t *TaskRecord) append(dst []byte) []byte {
 		flags |= taskDetached
 	}
 	version := byte(1)
-	if t.Start != (TaskKey{}) {
+	switch {
+	case len(t.States) > 0:
 		version = taskRecordVersion
+	case t.Start != (TaskKey{}):
+		version = 2
 	}
 	dst = wire.AppendNode(append(dst, version, flags), t.Submitter)
 	dst = binary.LittleEndian.AppendUint64(wire.AppendUvarint(dst, uint64(t.Attempt)), t.Digest)
@@ -65,6 +72,12 @@ func (t *TaskRecord) append(dst []byte) []byte {
 	if dst = wire.AppendBytes(dst, t.Name); version > 1 {
 		dst = wire.AppendID(binary.LittleEndian.AppendUint64(dst, t.Start.Run), t.Start.ID)
 		dst = wire.AppendBytes(wire.AppendBytes(dst, t.Namespace), t.Function)
+	}
+	if version > 2 {
+		dst = wire.AppendUvarint(dst, uint64(len(t.States)))
+		for _, s := range t.States {
+			dst = wire.AppendBytes(dst, s)
+		}
 	}
 	return dst
 }
@@ -85,7 +98,12 @@ func readTaskRecord(b []byte) (t TaskRecord, err error) {
 		t.Start = TaskKey{Run: r.Uint64(), ID: r.ID()}
 		t.Namespace, t.Function = r.String(), r.String()
 	}
-	if err = r.Err(); err == nil && (r.Len() > 0 || flags&^taskDetached != 0 || v > 1 && t.Start == (TaskKey{})) {
+	if v > 2 {
+		for range r.Count(1) {
+			t.States = append(t.States, r.String())
+		}
+	}
+	if err = r.Err(); err == nil && (r.Len() > 0 || flags&^taskDetached != 0 || v == 2 && t.Start == (TaskKey{}) || v > 2 && len(t.States) == 0) {
 		err = fmt.Errorf("%w: the record of a task has flags %x and %d bytes too many", wire.ErrCorrupt, flags, r.Len())
 	}
 	return t, err

@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/raysys/raysys"
@@ -198,7 +199,7 @@ func (ch TaskChange) encoded() []byte { return ch.append(nil) }
 
 // FuzzTaskRecord reads any bytes as the record of a task: what is accepted says the same when it is written again.
 func FuzzTaskRecord(f *testing.F) {
-	for _, task := range []TaskRecord{{}, {Submitter: other, Attempt: 1 << 31, Digest: 1 << 63, Recipe: []byte("r"), Outcome: []byte("o"), Detached: true, Name: "n"}, named(1)} {
+	for _, task := range []TaskRecord{{}, {Submitter: other, Attempt: 1 << 31, Digest: 1 << 63, Recipe: []byte("r"), Outcome: []byte("o"), Detached: true, Name: "n"}, named(1), retained(1, 2)} {
 		f.Add(task.append(nil))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -215,7 +216,7 @@ func FuzzTaskRecord(f *testing.F) {
 // same compares records, where no bytes and nil are one.
 func same(a, b *TaskRecord) bool {
 	return a.Submitter == b.Submitter && a.Attempt == b.Attempt && a.Digest == b.Digest && a.Detached == b.Detached && a.Name == b.Name &&
-		a.Start == b.Start && a.Namespace == b.Namespace && a.Function == b.Function &&
+		a.Start == b.Start && a.Namespace == b.Namespace && a.Function == b.Function && slices.Equal(a.States, b.States) &&
 		bytes.Equal(a.Recipe, b.Recipe) && bytes.Equal(a.Outcome, b.Outcome)
 }
 

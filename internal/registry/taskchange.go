@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -22,6 +23,9 @@ const (
 	taskForget taskKind = 4 // the record is removed
 	taskFind   taskKind = 5 // the record is read
 	taskRemove taskKind = 6 // the record of a name is removed, whoever asks
+
+	taskRetain    taskKind = 7 // the record stays for a State
+	taskRetainEnd taskKind = 8 // that State does not refer to the task any more
 )
 
 // TaskChange is one change of the record of a task, by the node that asks for it. Each may be asked for twice: the
@@ -29,7 +33,7 @@ const (
 type TaskChange struct {
 	kind taskKind
 	key  TaskKey
-	rec  TaskRecord // enter: what the asker has; settle: Attempt and Outcome
+	rec  TaskRecord // enter: what the asker has; settle: Attempt and Outcome; retain: Namespace, Function, one State
 	bad  error      // why it cannot be made
 }
 
@@ -54,6 +58,20 @@ func SettleTask(k TaskKey, attempt uint32, outcome []byte) TaskChange {
 // ForgetTask removes the record of a task. It is refused unless this node is the submitter.
 func ForgetTask(k TaskKey) TaskChange { return TaskChange{kind: taskForget, key: k} }
 
+// RetainTask has the record of a task stay while a State refers to the task: namespace and function are what a worker needs
+// to run it. It is refused unless this node is the submitter.
+func RetainTask(k TaskKey, namespace, function, state string) TaskChange {
+	return TaskChange{kind: taskRetain, key: k, rec: TaskRecord{Namespace: namespace, Function: function, States: []string{state}}}
+}
+
+// RetainTaskEnd ends RetainTask for one State.
+func RetainTaskEnd(k TaskKey, state string) TaskChange {
+	return TaskChange{kind: taskRetainEnd, key: k, rec: TaskRecord{States: []string{state}}}
+}
+
+// maxTaskStates bounds the States that refer to one task by its record.
+const maxTaskStates = 64
+
 // maxTask bounds Recipe and Outcome of a task together: the rest of a value of the store is for what else the record
 // has. maxTaskName bounds the name of a detached task.
 const (
@@ -69,6 +87,11 @@ func (ch *TaskChange) check() error {
 	if named := ch.rec.Name != "" && ch.rec.Start != (TaskKey{}); ch.kind == taskEnter && ch.key.Named() != named {
 		return errors.New("enter a task: a name needs a key of names, and a start")
 	}
+	if ch.kind == taskRetain || ch.kind == taskRetainEnd {
+		if s := ch.rec.States; ch.key.Named() || len(s) != 1 || !IsStateKey(s[0]) {
+			return fmt.Errorf("%w: retain a task for a State: %.64q is no key of one, or the task has a name", raysys.ErrInvalidRef, s)
+		}
+	}
 	if n := len(ch.rec.Name); n > maxTaskName {
 		return fmt.Errorf("%w: the name of a detached task has %d bytes, at most %d may be", raysys.ErrTooLarge, n, maxTaskName)
 	}
@@ -76,7 +99,11 @@ func (ch *TaskChange) check() error {
 }
 
 func checkTaskSize(t *TaskRecord, outcome []byte) error {
-	if n := len(t.Recipe) + len(t.Namespace) + len(t.Function); n+len(outcome) > maxTask {
+	n := len(t.Recipe) + len(t.Namespace) + len(t.Function)
+	for _, s := range t.States {
+		n += len(s) + 4
+	}
+	if n+len(outcome) > maxTask {
 		return fmt.Errorf("%w: the recipe of a task has %d bytes and its outcome %d, at most %d together may be: keep large values as objects",
 			raysys.ErrTooLarge, n, len(outcome), maxTask)
 	}
@@ -87,14 +114,18 @@ func (ch TaskChange) shardKey() string { return ch.key.key() }
 
 // size is about how many bytes the change takes in a request.
 func (ch TaskChange) size() int {
-	return 64 + len(ch.rec.Recipe) + len(ch.rec.Outcome) + len(ch.rec.Name)
+	n := 64 + len(ch.rec.Recipe) + len(ch.rec.Outcome) + len(ch.rec.Name) + len(ch.rec.Namespace) + len(ch.rec.Function)
+	for _, s := range ch.rec.States {
+		n += len(s)
+	}
+	return n
 }
 
 func (ch *TaskChange) append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint64(append(dst, byte(ch.kind)), ch.key.Run)
 	dst = wire.AppendID(dst, ch.key.ID)
 	switch ch.kind {
-	case taskEnter:
+	case taskEnter, taskRetain, taskRetainEnd:
 		dst = wire.AppendBytes(dst, ch.rec.append(nil))
 	case taskSettle:
 		dst = wire.AppendBytes(wire.AppendUvarint(dst, uint64(ch.rec.Attempt)), ch.rec.Outcome)
@@ -107,7 +138,7 @@ func (ch *TaskChange) read(r *wire.Reader) (err error) {
 	ch.kind = taskKind(r.Byte())
 	ch.key = TaskKey{Run: r.Uint64(), ID: r.ID()}
 	switch ch.kind {
-	case taskEnter:
+	case taskEnter, taskRetain, taskRetainEnd:
 		if ch.rec, err = ownTaskRecord(r.Bytes()); errors.Is(err, wire.ErrCorrupt) {
 			return err
 		}
@@ -147,7 +178,7 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 		t.Submitter, t.Attempt = by, 1
 		return true, nil
 	case !e.Exists: // what is forgotten already may be forgotten again
-		e.Refused = ch.kind == taskSettle
+		e.Refused = ch.kind == taskSettle || ch.kind == taskRetain
 	case ch.key.Named() && (ch.kind == taskEnter && !ch.entered(t, mine) || ch.kind == taskClaim && len(t.Outcome) > 0):
 		e.Refused = true
 	case ch.kind == taskEnter && t.Digest != ch.rec.Digest:
@@ -168,6 +199,15 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 	case ch.kind == taskForget:
 		*e = TaskEntry{}
 		return true, nil
+	case ch.kind == taskRetain:
+		return ch.retain(t)
+	case ch.kind == taskRetainEnd:
+		i := slices.Index(t.States, ch.rec.States[0])
+		if i < 0 {
+			return false, nil
+		}
+		t.States = slices.Delete(slices.Clone(t.States), i, i+1)
+		return true, nil
 	case t.Attempt != ch.rec.Attempt:
 		e.Refused = true
 	case len(t.Outcome) > 0:
@@ -183,4 +223,23 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 		return true, nil
 	}
 	return false, nil
+}
+
+// retain enters a State in the record of a task.
+func (ch *TaskChange) retain(t *TaskRecord) (changed bool, err error) {
+	state := ch.rec.States[0]
+	if slices.Contains(t.States, state) {
+		return false, nil
+	}
+	after := *t
+	after.States = append(slices.Clone(t.States), state)
+	after.Namespace, after.Function = ch.rec.Namespace, ch.rec.Function
+	if n := len(after.States); n > maxTaskStates {
+		return false, fmt.Errorf("%w: %d States refer to one task, at most %d may by its record", raysys.ErrTooLarge, n, maxTaskStates)
+	}
+	if err := checkTaskSize(&after, t.Outcome); err != nil {
+		return false, err
+	}
+	*t = after
+	return true, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -42,7 +43,7 @@ func RemoveTask(k TaskKey) TaskChange { return TaskChange{kind: taskRemove, key:
 
 // answersWithoutRecipe reports whether the asker has the recipe, or needs none.
 func (ch *TaskChange) answersWithoutRecipe() bool {
-	return ch.kind == taskSettle || ch.kind == taskForget || ch.kind == taskRemove
+	return ch.kind == taskSettle || ch.kind == taskForget || ch.kind == taskRemove || ch.kind == taskRetain || ch.kind == taskRetainEnd
 }
 
 // replaced has the change of a name see no record when it is about another task than the one that has the name, or enters
@@ -71,7 +72,7 @@ const handOverEvery = time.Second
 // handOverAgain is the message that this time is over.
 type handOverAgain struct{}
 
-// handOver asks a worker to claim the task of a name, whose submitter is dead. The leader asks again until one has: the
+// handOver asks a worker to claim a task that has a name, or to which a State refers, and whose submitter is dead. The leader asks again until one has: the
 // worker may die too, and there may be none yet that has the function.
 func (l *leader) handOver(key string, t *TaskRecord) {
 	if l.reg.cfg.HandOver == nil {
@@ -95,8 +96,17 @@ func (l *leader) handOver(key string, t *TaskRecord) {
 	if err != nil {
 		return
 	}
-	run := binary.BigEndian.Uint64([]byte(key[len(taskPrefix):]))
-	l.reg.cfg.HandOver(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, TaskKey{Run: run, ID: t.Start.ID})
+	l.reg.cfg.HandOver(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, taskKeyOf(key, t))
+}
+
+// taskKeyOf is the key of the record of t, which lies under key.
+func taskKeyOf(key string, t *TaskRecord) TaskKey {
+	k := TaskKey{Run: binary.BigEndian.Uint64([]byte(key[len(taskPrefix):])), ID: t.Start.ID}
+	if !k.Named() {
+		r := wire.NewReader([]byte(key[len(taskPrefix)+8:]))
+		k.ID = r.ID()
+	}
+	return k
 }
 
 // handOverAgain looks again at the tasks that were handed over.
