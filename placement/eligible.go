@@ -39,7 +39,7 @@ func (v *View) exclude(i int, r *Request) cause {
 			return noLabel
 		}
 	}
-	if !covers(&n.Total, &r.Needs) {
+	if !covers(&n.Total, &r.Needs) || !n.hasDevices(&r.Needs, false) {
 		return tooSmall
 	}
 	if n.Joining && (r.Kind == Grain || i != v.local) {
@@ -48,7 +48,7 @@ func (v *View) exclude(i int, r *Request) cause {
 	if n.Draining {
 		return draining
 	}
-	if r.Kind == Grain && !covers(&n.Free, &r.Needs) || r.Now && n.Wait(r.Needs) > 0 {
+	if r.Kind == Grain && !n.hasNow(&r.Needs) || r.Now && n.Wait(r.Needs) > 0 {
 		return noRoom
 	}
 	return fit

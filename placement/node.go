@@ -15,6 +15,7 @@ type Node struct {
 	Namespace   string           // of its functions: nodes of several programs may be in one cluster (rule C2)
 	Total       raysys.Resources // the resources of the node
 	Free        raysys.Resources // the resources that are free now
+	Devices     []Device         // its accelerators; nil where only their number is known
 	Queued      int              // tasks that wait to start
 	Running     int              // tasks that run
 	MeanTask    time.Duration    // running time of its recent tasks; 0 is unknown
@@ -35,7 +36,7 @@ const unknownTask = time.Millisecond
 // Wait estimates how long a task with these needs would wait before it starts: nothing where it fits now and no task
 // is ahead, else the work ahead of it divided by the CPUs that do it.
 func (n *Node) Wait(needs raysys.Resources) time.Duration {
-	fits := covers(&n.Free, &needs)
+	fits := n.hasNow(&needs)
 	if n.Queued <= 0 && fits {
 		return 0
 	}
@@ -62,11 +63,14 @@ func (n *Node) size() float64 {
 // milli is size in thousandths, the finest share there is.
 func (n *Node) milli() uint64 { return uint64(min(n.size(), 1e6) * 1000) }
 
-// covers reports whether have is enough for want.
+// hasNow reports whether what is free on the node is enough for needs.
+func (n *Node) hasNow(needs *raysys.Resources) bool {
+	return covers(&n.Free, needs) && n.hasDevices(needs, true)
+}
+
+// covers reports whether have is enough for want, but for devices.
 func covers(have, want *raysys.Resources) bool {
-	// A sum of fractions taken and given back may miss a whole number by some bits; the finest share is 1/1000.
-	const slack = 1e-6
-	if want.CPU > have.CPU+slack || want.GPU > have.GPU+slack || want.Memory > have.Memory {
+	if want.CPU > have.CPU+slack || want.Memory > have.Memory {
 		return false
 	}
 	for name, n := range want.Custom {

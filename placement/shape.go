@@ -25,14 +25,15 @@ type shapeKey struct {
 	now                 bool
 	function, namespace string
 	cpu, gpu            float64
-	memory              int64
+	memory, gpuMemory   int64
+	gpuModel            string
 	custom, labels      string
 }
 
 func (r *Request) shape() shapeKey {
 	k := shapeKey{
 		kind: r.Kind, now: r.Now, function: r.Function, namespace: r.Namespace,
-		cpu: r.Needs.CPU, gpu: r.Needs.GPU, memory: r.Needs.Memory,
+		cpu: r.Needs.CPU, gpu: r.Needs.GPU, memory: r.Needs.Memory, gpuMemory: r.Needs.GPUMemory, gpuModel: r.Needs.GPUModel,
 	}
 	if len(r.Needs.Custom) > 0 {
 		var b []byte

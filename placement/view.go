@@ -37,6 +37,7 @@ func NewView(local raysys.NodeID, nodes []Node) *View {
 	for i := range v.nodes {
 		n := &v.nodes[i]
 		n.Free.Custom = maps.Clone(n.Free.Custom) // Placed and Gone change it
+		n.Devices = slices.Clone(n.Devices)
 		v.index[n.ID] = i
 		v.hashes = append(v.hashes, hashString(string(n.ID)))
 		even = even && n.milli() == v.nodes[0].milli()
@@ -108,6 +109,7 @@ func (v *View) Gone(id raysys.NodeID, needs raysys.Resources) {
 func (n *Node) release(needs *raysys.Resources, sign float64) {
 	n.Free.CPU += sign * needs.CPU
 	n.Free.GPU += sign * needs.GPU
+	n.enterDevices(needs, sign)
 	n.Free.Memory += int64(sign) * needs.Memory
 	for name, amount := range needs.Custom {
 		if n.Free.Custom == nil {

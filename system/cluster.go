@@ -163,11 +163,12 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 		k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
 		pn := placement.Node{
 			ID: n.ID, Incarnation: n.Incarnation, Total: n.Info.Resources, Free: n.Info.Resources, Labels: n.Info.Labels,
-			Worker: roleOf(n.Info).hosts(), Suspect: n.Suspect, Joining: n.Joining, Draining: n.Info.Draining,
+			Devices: placementDevices(n.Info.Devices), Worker: roleOf(n.Info).hosts(), Suspect: n.Suspect, Joining: n.Joining, Draining: n.Info.Draining,
 		}
 		if l, ok := c.loads[k]; ok {
 			pn.Queued, pn.MeanTask, pn.Running = l.Queued+l.Inbound, l.Mean, int(l.Busy)
 			pn.Free.CPU = max(l.Free, 0)
+			setFree(&pn, l.Rest)
 		}
 		if k == c.self() {
 			table := c.node.cfg.Table

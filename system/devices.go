@@ -3,11 +3,14 @@ package system
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/placement"
 )
 
 // completeDevices makes Devices and Resources.GPU agree: where only the number is given, the devices are known by their index.
@@ -81,4 +84,41 @@ func (cfg *Config) ledgerDevices() (list []ledger.Device) {
 		list = append(list, ledger.Device{UUID: d.UUID, Model: d.Model, Memory: d.Memory, Share: share(d)})
 	}
 	return list
+}
+
+// placementDevices are the devices of a node's record, all of them free.
+func placementDevices(list []raysys.Device) (all []placement.Device) {
+	for _, d := range list {
+		all = append(all, placement.Device{Device: d, FreeShare: float64(share(d)) / ledger.Unit, FreeMemory: d.Memory})
+	}
+	return all
+}
+
+// setFree enters what a node reports to be free of all but CPU. It believes no more than what the node's record says.
+func setFree(n *placement.Node, rest string) {
+	r, err := taskengine.ReadRest(rest)
+	if err != nil || r == nil {
+		n.Free.Memory, n.Free.GPU = n.Total.Memory, n.Total.GPU
+		n.Free.Custom = maps.Clone(n.Total.Custom)
+		for i := range n.Devices {
+			d := &n.Devices[i]
+			d.FreeShare, d.FreeMemory, d.Sick = float64(share(d.Device))/ledger.Unit, d.Memory, false
+		}
+		return
+	}
+	n.Free.Memory = min(r.Memory, n.Total.Memory)
+	n.Free.Custom = make(map[string]float64, len(n.Total.Custom))
+	for k, total := range n.Total.Custom {
+		n.Free.Custom[k] = min(float64(r.Custom[k])/ledger.Unit, total)
+	}
+	n.Free.GPU = 0
+	for i := range n.Devices {
+		d := &n.Devices[i]
+		d.FreeShare, d.FreeMemory, d.Sick = 0, 0, true // that the report has no such device is no reason to choose it
+		if i < len(r.Devices) {
+			f := r.Devices[i]
+			d.FreeShare, d.FreeMemory, d.Sick = float64(min(f.Share, share(d.Device)))/ledger.Unit, min(f.Memory, d.Memory), f.Sick
+			n.Free.GPU += d.FreeShare
+		}
+	}
 }

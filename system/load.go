@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
 )
 
 // loadEvery is how often a node sends its load to the others, when it has changed. Results of tasks carry the load too,
@@ -65,9 +66,13 @@ func (c *cluster) onLoad(p *refs.Session, frame []byte) error {
 
 func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	changed := c.loads[k].Rest != l.Rest
 	c.loads[k] = l
 	c.gen++
+	c.mu.Unlock()
+	if changed {
+		c.view.update(k, func(n *placement.Node) { setFree(n, l.Rest) })
+	}
 }
 
 // taskInfo tells the task engine what a peer offers: a driver offers nothing.

@@ -31,6 +31,15 @@ func (c *cluster) place(request func(*placement.View) placement.Request) (d plac
 	return placement.Place(v.view, request(v.view))
 }
 
+// update corrects what is known of an incarnation of a node.
+func (v *nodeView) update(k core.NodeKey, change func(*placement.Node)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.view != nil && connected(v.view, k) {
+		v.view.Update(k.Node, change)
+	}
+}
+
 // connected reports whether placement may choose an incarnation of a node.
 func connected(v *placement.View, k core.NodeKey) bool {
 	n := v.Find(k.Node)

@@ -14,6 +14,7 @@ type Line struct {
 	Waits  atomic.Int32
 	ledger Ledger
 	hooks  Hooks
+	report atomic.Pointer[string] // Report's; nil after a change
 
 	mu     sync.Mutex        // guards the rest, and the ledger but for its CPU
 	shapes []*shape          // that wait, by the age of their oldest claim
@@ -127,6 +128,7 @@ func (l *Line) next() (w Work, h *Hold) {
 				continue
 			}
 			h = &taken
+			l.changed(&s.need)
 		}
 		l.pop(i)
 		l.Waits.Add(-1)
@@ -155,6 +157,7 @@ func byAge(a, b *shape) int { return cmp.Compare(a.claims[0].order, b.claims[0].
 func (l *Line) Return(h *Hold) {
 	l.mu.Lock()
 	l.ledger.Return(Hold{need: h.withoutCPU(), devices: h.devices})
+	l.changed(&h.need)
 	l.mu.Unlock()
 	l.GiveCPU(h.need.CPU)
 	l.hooks.Freed()
@@ -202,6 +205,38 @@ func (l *Line) Ever(n Need) Shortage { return l.ledger.Ever(n) }
 
 // Total is the CPU of the node, in thousandths.
 func (l *Line) Total() int64 { return l.ledger.total.CPU }
+
+// changed is called when n was taken or given back.
+func (l *Line) changed(n *Need) {
+	if !n.IsCPU(n.CPU) {
+		l.report.Store(nil)
+	}
+}
+
+// Report is Ledger.Report in the form that encode gives it, "" when all is free. It is made again only after a change.
+func (l *Line) Report(encode func(*Report) string) string {
+	if s := l.report.Load(); s != nil {
+		return *s
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := ""
+	if r := l.ledger.Report(); r != nil {
+		s = encode(r)
+	}
+	l.report.Store(&s)
+	return s
+}
+
+// SetSick is Ledger.SetSick.
+func (l *Line) SetSick(uuid string, sick bool) bool {
+	l.mu.Lock()
+	known := l.ledger.SetSick(uuid, sick)
+	l.report.Store(nil)
+	l.mu.Unlock()
+	l.Serve()
+	return known
+}
 
 // Free is Ledger.Free.
 func (l *Line) Free() Need {

@@ -19,11 +19,14 @@ type Load struct {
 	Draining bool          // it takes no more tasks of others
 	// Bandwidth is how fast large values have come to it lately, in bytes per second; 0 while that is not known.
 	Bandwidth int64
+	// Rest is what is free of all but CPU, for ReadRest; "" when all of it is, or an earlier version does not say.
+	Rest string
 }
 
 // Load returns how busy this node is.
 func (e *Engine) Load() Load {
 	l := Load{Queued: e.Queued() + int(e.line.Waits.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
+	l.Rest = e.line.Report(encodeRest)
 	if e.cfg.Bandwidth != nil {
 		l.Bandwidth = e.cfg.Bandwidth()
 	}
@@ -69,8 +72,11 @@ func AppendLoad(dst []byte, l Load) []byte {
 		flags = loadDraining
 	}
 	body = append(body, flags)
-	if l.Bandwidth > 0 {
+	if l.Bandwidth > 0 || l.Rest != "" {
 		body = wire.AppendUvarint(body, uint64(l.Bandwidth))
+	}
+	if l.Rest != "" {
+		body = wire.AppendBytes(body, l.Rest)
 	}
 	return wire.AppendBytes(dst, body)
 }
@@ -91,6 +97,12 @@ func ReadLoad(r *wire.Reader) (Load, error) {
 	l.Draining = body.Byte()&loadDraining != 0
 	if body.Len() > 0 { // an earlier version does not say
 		l.Bandwidth = int64(min(body.Uvarint(), maxCount))
+	}
+	if body.Len() > 0 {
+		l.Rest = body.String()
+		if _, err := ReadRest(l.Rest); err != nil {
+			return Load{}, err
+		}
 	}
 	if err := r.Err(); err != nil {
 		return Load{}, err
