@@ -16,6 +16,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/placement/devices"
 )
 
 // Config describes a node. The zero value is a sane single-process node.
@@ -30,6 +31,9 @@ type Config struct {
 	// Devices are its accelerators; Resources.GPU is their number. Where only that is given they are known by their index, 0 and
 	// up, and Resources.GPUModel and GPUMemory say what each of them is.
 	Devices []raysys.Device
+	// DeviceSource has the devices, in place of Devices, and says which of them are sick: those get no new work. FromEnv sets it
+	// to what raysys node found, or RAYSYS_GPUS asks for. See package placement/devices.
+	DeviceSource devices.Source
 	// Seed fixes the job's id, and with it all task ids and raysys.Rand, so that a run repeats. 0: a random job.
 	Seed uint64
 	// Table of functions. Nil: the process-wide one that Define fills.
@@ -123,6 +127,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 	} else {
 		cfg.Logger = newLogger(os.Stderr, form, lv)
 	}
+	cfg.DeviceSource = e.devices(&cfg)
 	return cfg, e.err()
 }
 
@@ -132,7 +137,7 @@ func (cfg *Config) complete() error {
 	if err := cfg.Resources.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("Config.Resources: %w", err))
 	}
-	errs = append(errs, cfg.completeDevices())
+	errs = append(errs, cfg.takeDevices(), cfg.completeDevices())
 	if cfg.QueueTasks < 0 {
 		errs = append(errs, fmt.Errorf("Config.QueueTasks is %d: give 0 (the default) or more", cfg.QueueTasks))
 	}

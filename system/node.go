@@ -37,6 +37,7 @@ type Node struct {
 	solo    *solo            // nil with one
 	pace    pace
 	drain   drain
+	watch   sync.WaitGroup // of the goroutine that watches devices
 
 	mu     sync.Mutex // guards the rest, except end
 	state  nodeState
@@ -133,6 +134,9 @@ func (n *Node) Start(ctx context.Context) error {
 		return fmt.Errorf("start node: %w", err)
 	}
 	n.state = stateStarted
+	if n.cfg.DeviceSource != nil {
+		n.watch.Go(n.watchDevices)
+	}
 	n.floor = make([]byte, n.cfg.HeapFloor)
 	n.log.Info("node started", zap.String("node", string(n.cfg.Name)), zap.Stringer("job", n.job.ID),
 		zap.String("namespace", n.cfg.Namespace), zap.Stringer("resources", n.cfg.Resources))
@@ -209,6 +213,7 @@ func (n *Node) Close(ctx context.Context) error {
 			err = errors.Join(err, n.objects.Close())
 		}
 	}
+	n.watch.Wait()
 	n.wheel.Stop()
 	n.pool.Close()
 	n.actors.Shutdown()

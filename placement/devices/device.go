@@ -45,6 +45,7 @@ func (i Inventory) Equal(o Inventory) bool {
 type Source interface {
 	// Inventory is the latest. Which devices there are never changes, nor their order.
 	Inventory() Inventory
-	// Run calls changed with each later inventory, one at a time, until ctx ends. It is called once.
+	// Run calls changed with each later inventory, one at a time, until ctx ends. One runs at a time; a node that
+	// joins its cluster again runs it again.
 	Run(ctx context.Context, changed func(Inventory)) error
 }

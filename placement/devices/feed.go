@@ -1,7 +1,6 @@
 package devices
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -9,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -67,13 +68,25 @@ func parseLine(b []byte) (Inventory, error) {
 // Feed is the inventory of a Watcher in another process. It is a Source.
 type Feed struct {
 	from   *os.File
-	lines  *bufio.Scanner
+	rest   []byte // what was read beyond the last line
 	latest atomic.Pointer[Inventory]
 }
 
+// opened is the feed of this process, which has one pipe: a second reader would take lines from the first.
+var opened struct {
+	mu       sync.Mutex // guards the rest
+	variable string
+	feed     *Feed
+}
+
 // OpenFeed opens the pipe that FeedVariable names and reads the first inventory. It returns nil where the value names no
-// pipe of this process.
+// pipe of this process, and the same feed for the same value: it stays open for the life of the process.
 func OpenFeed(variable string) (*Feed, error) {
+	opened.mu.Lock()
+	defer opened.mu.Unlock()
+	if opened.feed != nil && opened.variable == variable {
+		return opened.feed, nil
+	}
 	from := pipeOf(variable)
 	if from == nil {
 		return nil, nil
@@ -83,12 +96,12 @@ func OpenFeed(variable string) (*Feed, error) {
 		from.Close()
 		return nil, err
 	}
+	opened.variable, opened.feed = variable, f
 	return f, nil
 }
 
 func newFeed(from *os.File) (*Feed, error) {
-	f := &Feed{from: from, lines: bufio.NewScanner(from)}
-	f.lines.Buffer(nil, maxLine)
+	f := &Feed{from: from}
 	if err := from.SetReadDeadline(time.Now().Add(feedLimit)); err != nil {
 		return nil, fmt.Errorf("bound the wait for devices: %w", err)
 	}
@@ -100,32 +113,47 @@ func newFeed(from *os.File) (*Feed, error) {
 	return f, from.SetReadDeadline(time.Time{})
 }
 
+// next reads a line. What came of a line when the deadline ended the wait is kept for the next call.
 func (f *Feed) next() (Inventory, error) {
-	for f.lines.Scan() {
-		if b := bytes.TrimSpace(f.lines.Bytes()); len(b) > 0 {
+	chunk := make([]byte, 4<<10)
+	for {
+		if b, rest, ok := bytes.Cut(f.rest, []byte{'\n'}); ok {
+			f.rest = rest
 			return parseLine(b)
 		}
+		if len(f.rest) > maxLine {
+			return Inventory{}, fmt.Errorf("read inventory: a line of more than %d bytes", maxLine)
+		}
+		n, err := f.from.Read(chunk)
+		f.rest = append(f.rest, chunk[:n]...)
+		if n == 0 && err == io.EOF {
+			return Inventory{}, io.ErrUnexpectedEOF
+		} else if n == 0 && err != nil {
+			return Inventory{}, err
+		}
 	}
-	if err := f.lines.Err(); err != nil {
-		return Inventory{}, err
-	}
-	return Inventory{}, io.ErrUnexpectedEOF
 }
 
 // Inventory is the latest.
 func (f *Feed) Inventory() Inventory { return *f.latest.Load() }
 
-// Run implements Source. It ends with an error when the pipe does, since nobody watches the devices any more, or when a line
+// Run implements Source. It ends with an error when the pipe does, since the devices are not watched any more, or when a line
 // cannot be meant or speaks of other devices.
 func (f *Feed) Run(ctx context.Context, changed func(Inventory)) error {
-	stop := context.AfterFunc(ctx, func() { f.from.SetReadDeadline(time.Unix(1, 0)) })
-	defer f.from.Close()
-	defer stop()
+	defer context.AfterFunc(ctx, func() { f.from.SetReadDeadline(time.Unix(1, 0)) })()
 	for {
 		next, err := f.next()
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case errors.Is(err, os.ErrDeadlineExceeded): // it was for the Run before this
+			if err := f.from.SetReadDeadline(time.Time{}); err != nil {
+				return fmt.Errorf("devices of the supervisor: %w", err)
+			}
+			if ctx.Err() != nil { // its deadline may just have been taken away
+				return context.Cause(ctx)
+			}
+			continue
 		case err != nil:
 			return fmt.Errorf("devices of the supervisor: %w", err)
 		case !sameDevices(next, f.Inventory()):
@@ -137,13 +165,5 @@ func (f *Feed) Run(ctx context.Context, changed func(Inventory)) error {
 }
 
 func sameDevices(a, b Inventory) bool {
-	if len(a.Devices) != len(b.Devices) {
-		return false
-	}
-	for i := range a.Devices {
-		if a.Devices[i].UUID != b.Devices[i].UUID {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a.Devices, b.Devices, func(a, b Device) bool { return a.UUID == b.UUID })
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -55,6 +56,23 @@ func TestFeed(t *testing.T) {
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the feed of a context that ended: %v", err)
+	}
+
+	// A node that joins again runs it again, and has what was written meanwhile, in pieces.
+	again := first.Line()
+	if _, err := w.Write(again[:100]); err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- f.Run(t.Context(), func(i devices.Inventory) { changes <- i }) }()
+	if _, err := w.Write(again[100:]); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, <-changes); diff != "" {
+		t.Errorf("after it ran again (-want +got):\n%s", diff)
+	}
+	w.Close()
+	if err := <-ended; !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the feed of a pipe that ended: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -8,9 +9,9 @@ import (
 // lane bounds calls to one thing that may hang, one call at a time.
 type lane struct{ busy atomic.Bool }
 
-// call runs f and returns ErrSilent when it takes longer than limit. Its goroutine is left to f then, and until f returns
-// every further call of the lane ends with ErrSilent at once, without a goroutine.
-func call[T any](l *lane, limit time.Duration, f func() (T, error)) (T, error) {
+// call runs f and returns ErrSilent when it takes longer than limit, or the cause of ctx's end. Its goroutine is left to f then,
+// and until f returns every further call of the lane ends with ErrSilent at once, without a goroutine.
+func call[T any](ctx context.Context, l *lane, limit time.Duration, f func() (T, error)) (T, error) {
 	type result struct {
 		v   T
 		err error
@@ -32,5 +33,7 @@ func call[T any](l *lane, limit time.Duration, f func() (T, error)) (T, error) {
 		return r.v, r.err
 	case <-t.C:
 		return none, ErrSilent
+	case <-ctx.Done():
+		return none, context.Cause(ctx)
 	}
 }

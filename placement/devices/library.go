@@ -1,6 +1,7 @@
 package devices
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -114,7 +115,7 @@ func Open(spec string, cfg Config) (*Watcher, error) {
 			return nil, ErrNotLinked
 		}
 		cfg.complete()
-		lib, err := call(new(lane), cfg.Limit, open)
+		lib, err := call(context.Background(), new(lane), cfg.Limit, open)
 		if errors.Is(err, ErrSilent) {
 			return nil, fmt.Errorf("%w: the driver's library %w within %v of its start", ErrNoLibrary, err, cfg.Limit)
 		} else if err != nil {

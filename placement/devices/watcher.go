@@ -66,7 +66,7 @@ type watched struct {
 func NewWatcher(lib Library, cfg Config) (*Watcher, error) {
 	cfg.complete()
 	w := &Watcher{lib: lib, cfg: cfg}
-	gpus, err := call(new(lane), cfg.Limit, lib.GPUs)
+	gpus, err := call(context.Background(), new(lane), cfg.Limit, lib.GPUs)
 	if err != nil {
 		return nil, fmt.Errorf("list GPUs: %w", err)
 	}
@@ -75,7 +75,7 @@ func NewWatcher(lib Library, cfg Config) (*Watcher, error) {
 		w.gpus = append(w.gpus, &watched{gpu: g, place: i})
 	}
 	w.each(func(i int, g *watched) {
-		d, err := call(&g.lane, cfg.Limit, g.gpu.Describe)
+		d, err := call(context.Background(), &g.lane, cfg.Limit, g.gpu.Describe)
 		if err != nil {
 			cfg.Say(fmt.Sprintf("GPU %d is left out: %v", i, err))
 			return
@@ -83,7 +83,7 @@ func NewWatcher(lib Library, cfg Config) (*Watcher, error) {
 		descriptions[i] = d
 	})
 	w.take(descriptions)
-	w.sample()
+	w.sample(context.Background())
 	return w, nil
 }
 
@@ -125,21 +125,15 @@ func (w *Watcher) take(descriptions []Description) {
 // Inventory is the latest.
 func (w *Watcher) Inventory() Inventory { return *w.latest.Load() }
 
-// Run watches until ctx ends. A call that the library has not returned from is left to it.
+// Run watches until ctx ends. A call that the library has not returned from is left to it: one that waits for an event ends
+// within Every.
 func (w *Watcher) Run(ctx context.Context, changed func(Inventory)) error {
 	for w.listen(ctx) {
-		if w.sample() {
+		if w.sample(ctx) {
 			changed(w.Inventory())
 		}
 	}
 	return context.Cause(ctx)
-}
-
-// heard is what came of waiting for an event.
-type heard struct {
-	e   Event
-	ok  bool
-	err error
 }
 
 // listen waits for Every or an event, and hears all that there are. It reports whether ctx goes on.
@@ -150,37 +144,26 @@ func (w *Watcher) listen(ctx context.Context) bool {
 		<-ctx.Done()
 	}
 	for limit, n := w.cfg.Every, 0; n < maxEvents && ctx.Err() == nil; limit, n = 0, n+1 {
-		next := make(chan heard, 1)
-		go func() { next <- w.event(limit) }() // ends with its bound, also when ctx has ended
-		select {
-		case h := <-next:
-			switch {
-			case h.err != nil: // there are no events to be had, or none any more
-				select {
-				case <-pause.C:
-				case <-ctx.Done():
-				}
-				return ctx.Err() == nil
-			case !h.ok:
-				return ctx.Err() == nil
+		e, err := call(ctx, &w.events, limit+w.cfg.Limit, func() (*Event, error) {
+			e, ok, err := w.lib.Wait(limit)
+			if !ok || err != nil {
+				return nil, err
 			}
-			w.hear(h.e)
-		case <-ctx.Done():
+			return &e, nil
+		})
+		if err != nil { // there are no events to be had, or none any more
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+			}
+			break
 		}
+		if e == nil {
+			break
+		}
+		w.hear(*e)
 	}
 	return ctx.Err() == nil
-}
-
-// event waits for the next one.
-func (w *Watcher) event(limit time.Duration) heard {
-	h, err := call(&w.events, limit+w.cfg.Limit, func() (heard, error) {
-		e, ok, err := w.lib.Wait(limit)
-		return heard{e, ok, err}, nil
-	})
-	if err != nil {
-		return heard{err: err}
-	}
-	return h
 }
 
 // hear notes an Xid.
@@ -200,10 +183,13 @@ func (w *Watcher) hear(e Event) {
 	w.cfg.Say(fmt.Sprintf("Xid %d of a GPU that is not in the inventory", e.Xid))
 }
 
-// sample asks every GPU and reports whether anything changed.
-func (w *Watcher) sample() bool {
+// sample asks every GPU and reports whether anything changed. What is known when ctx ends is no news.
+func (w *Watcher) sample(ctx context.Context) bool {
 	samples, errs := make([]Sample, len(w.gpus)), make([]error, len(w.gpus))
-	w.each(func(i int, g *watched) { samples[i], errs[i] = call(&g.lane, w.cfg.Limit, g.gpu.Sample) })
+	w.each(func(i int, g *watched) { samples[i], errs[i] = call(ctx, &g.lane, w.cfg.Limit, g.gpu.Sample) })
+	if ctx.Err() != nil {
+		return false
+	}
 	last := w.Inventory()
 	next := Inventory{Devices: append([]Device(nil), last.Devices...), Links: last.Links}
 	for i, g := range w.gpus {
