@@ -155,3 +155,16 @@ func TestMatrix(t *testing.T) {
 		t.Errorf("links (-want +got):\n%s", diff)
 	}
 }
+
+// BenchmarkBest is the dearest choice among all sets: half of 16 devices at one switch, where every set is as good.
+func BenchmarkBest(b *testing.B) {
+	links, free := make([][]int, 16), []int{}
+	for i := range links {
+		links[i] = slices.Repeat([]int{18}, len(links))
+		links[i][i] = 0
+		free = append(free, i)
+	}
+	for b.Loop() {
+		devices.Best(links, free, 8)
+	}
+}

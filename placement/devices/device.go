@@ -18,7 +18,7 @@ type Device struct {
 	PCI    string `json:"pci,omitempty"`    // address of the GPU: "0000:06:00.0"
 	NUMA   int    `json:"numa"`             // node that the GPU is nearest to, or Unknown
 
-	Used int64 `json:"used,omitempty"` // bytes of Memory in use, by whomever
+	Used int64 `json:"used,omitempty"` // bytes of Memory in use, by all processes
 	Busy int   `json:"busy"`           // percent of the last while in which it computed, or Unknown
 
 	// Sick says why the device gets no new work. Empty: it is well.

@@ -85,8 +85,8 @@ func (f *Fake) Wait(limit time.Duration) (Event, bool, error) {
 	}
 }
 
-// reread takes the faults of the file when it changed. What cannot be meant there is said as a fault of all GPUs: nobody reads
-// an error.
+// reread takes the faults of the file when it changed. A line that cannot be meant becomes the fault of all GPUs, so that it is
+// seen.
 func (f *Fake) reread() (changed bool) {
 	b, err := os.ReadFile(f.file)
 	if err != nil {
@@ -157,7 +157,7 @@ func (f *Fake) set(gpu int, fault string) {
 		n, _ := strconv.ParseUint(xid, 10, 64)
 		select {
 		case f.events <- Event{GPU: gpu, Xid: n}:
-		default: // so many that nobody hears them
+		default: // there are more than a watcher hears at once
 		}
 	}
 }
