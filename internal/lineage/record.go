@@ -65,7 +65,7 @@ func (l *Lineage) recordInputs(r *taskengine.Recording, then func(error)) {
 // enter enters the record of a task whose inputs are recorded.
 func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
 	k := registry.TaskKey{Run: r.Run, ID: r.ID}
-	l.cfg.Tasks.Change(registry.EnterTask(k, registry.TaskRecord{Digest: r.Digest, Recipe: l.appendRecipe(nil, r)}), func(e registry.TaskEntry, err error) {
+	l.cfg.Tasks.Change(registry.EnterTask(k, registry.TaskRecord{Digest: r.Digest, Recipe: l.recipe(r)}), func(e registry.TaskEntry, err error) {
 		switch {
 		case err != nil:
 			l.cfg.Log("a reference leaves before its task is recorded", "task", rec.Name(), "error", err)
@@ -89,9 +89,11 @@ func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
 	})
 }
 
-// appendRecipe appends what readRecipe reads. The inputs are recorded.
-func (l *Lineage) appendRecipe(dst []byte, r *taskengine.Recording) []byte {
-	dst = binary.AppendUvarint(append(dst, recordVersion), uint64(len(r.Inputs)))
+// recipe returns what readRecipe reads. The inputs are recorded.
+func (l *Lineage) recipe(r *taskengine.Recording) []byte {
+	const aboutHead, aboutInput = 8, 32
+	dst := append(make([]byte, 0, aboutHead+aboutInput*len(r.Inputs)+len(r.Body)), recordVersion)
+	dst = binary.AppendUvarint(dst, uint64(len(r.Inputs)))
 	for _, in := range r.Inputs {
 		dst = appendInput(dst, in, l.cfg.Self())
 	}

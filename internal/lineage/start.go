@@ -49,7 +49,7 @@ func (l *Lineage) Start(ctx context.Context, rec *taskengine.Recipe, name string
 			return
 		}
 		s.entry = registry.TaskRecord{
-			Digest: r.Digest, Recipe: l.appendRecipe(nil, &r), Detached: true, Name: name,
+			Digest: r.Digest, Recipe: l.recipe(&r), Detached: true, Name: name,
 			Start: registry.TaskKey{Run: r.Run, ID: r.ID}, Namespace: rec.Namespace(), Function: "task " + rec.Name(),
 		}
 		s.look()

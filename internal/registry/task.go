@@ -54,6 +54,17 @@ const taskRecordVersion = 3
 // taskDetached is a flag of a task's record.
 const taskDetached = 1
 
+// size is about how many bytes the record takes.
+func (t *TaskRecord) size() int {
+	n := 64 + len(t.Recipe) + len(t.Outcome) + len(t.Name) + len(t.Namespace) + len(t.Function)
+	for _, s := range t.States {
+		n += len(s) + 4
+	}
+	return n
+}
+
+func (t *TaskRecord) encode() []byte { return t.append(make([]byte, 0, t.size())) }
+
 func (t *TaskRecord) append(dst []byte) []byte {
 	flags := byte(0)
 	if t.Detached {

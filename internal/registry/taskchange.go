@@ -114,11 +114,7 @@ func (ch TaskChange) shardKey() string { return ch.key.key() }
 
 // size is about how many bytes the change takes in a request.
 func (ch TaskChange) size() int {
-	n := 64 + len(ch.rec.Recipe) + len(ch.rec.Outcome) + len(ch.rec.Name) + len(ch.rec.Namespace) + len(ch.rec.Function)
-	for _, s := range ch.rec.States {
-		n += len(s)
-	}
-	return n
+	return 32 + ch.rec.size()
 }
 
 func (ch *TaskChange) append(dst []byte) []byte {
@@ -126,7 +122,7 @@ func (ch *TaskChange) append(dst []byte) []byte {
 	dst = wire.AppendID(dst, ch.key.ID)
 	switch ch.kind {
 	case taskEnter, taskRetain, taskRetainEnd:
-		dst = wire.AppendBytes(dst, ch.rec.append(nil))
+		dst = wire.AppendBytes(dst, ch.rec.encode())
 	case taskSettle:
 		dst = wire.AppendBytes(wire.AppendUvarint(dst, uint64(ch.rec.Attempt)), ch.rec.Outcome)
 	}

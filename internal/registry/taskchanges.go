@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/wire"
@@ -25,7 +26,11 @@ func (*taskChanges) code() code { return codeTasks }
 func (o *taskChanges) shardKey() string { return o.list[0].shardKey() }
 
 func (o *taskChanges) append(dst []byte) []byte {
-	dst = wire.AppendUvarint(dst, uint64(len(o.list)))
+	size := 0
+	for i := range o.list {
+		size += o.list[i].size()
+	}
+	dst = wire.AppendUvarint(slices.Grow(dst, size), uint64(len(o.list)))
 	for i := range o.list {
 		dst = o.list[i].append(dst)
 	}
@@ -92,7 +97,7 @@ func (a *taskAnswer) append(dst []byte, ch *TaskChange) []byte {
 	if len(t.Outcome) > 0 && bytes.Equal(t.Outcome, ch.rec.Outcome) {
 		t.Outcome, bits = nil, bits|taskSameOutcome
 	}
-	return wire.AppendBytes(append(dst, bits), t.append(nil))
+	return wire.AppendBytes(append(dst, bits), t.encode())
 }
 
 func (o *taskChanges) readAnswer(r *wire.Reader) ([]taskAnswer, error) {
@@ -203,7 +208,7 @@ func taskBatches(records []*taskNow) []recordBatch {
 	for _, n := range records {
 		var value []byte
 		if n.Exists {
-			value = n.Record.append(nil)
+			value = n.Record.encode()
 		}
 		took := 64 + len(n.key) + len(value) // 64 is more than what the shard adds
 		if size += took; size > store.MaxBatchBytes {

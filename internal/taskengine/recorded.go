@@ -146,6 +146,9 @@ type Input struct {
 	Name   string       // of what is gone
 }
 
+// What the encodings take beside names, values and arguments.
+const aboutTurn, aboutTask = 128, 256
+
 // Recording encodes the recipe.
 func (rec *Recipe) Recording() (r Recording, err error) {
 	rec.mu.Lock()
@@ -156,14 +159,14 @@ func (rec *Recipe) Recording() (r Recording, err error) {
 	if why != nil {
 		return r, unmade(t.Function, why)
 	}
-	if t.Turn, err = wire.AppendTurn(nil, core.NewRemote(rec.up)); err != nil {
+	if t.Turn, err = wire.AppendTurn(make([]byte, 0, aboutTurn), core.NewRemote(rec.up)); err != nil {
 		return r, err
 	}
 	plan, err := recordedPlan()
 	if err != nil {
 		return r, err
 	}
-	if r.Body, err = plan.Append(nil, reflect.ValueOf(&t).Elem(), nil); err != nil {
+	if r.Body, err = plan.Append(make([]byte, 0, aboutTask+len(t.Turn)+len(t.Arg)), reflect.ValueOf(&t).Elem(), nil); err != nil {
 		return r, fmt.Errorf("record task %s: %w", t.Function, err)
 	}
 	h := fnv.New64a()

@@ -60,10 +60,8 @@ func recordRefs(ctx context.Context, p Plan, n int) (m measured, err error) {
 			return err
 		}
 		defer kv.Close()
-		first := endless.Go(driver)
-		defer first.Cancel()
 		var raw rawLog
-		m, err = compareRates(ctx, p, side{n, func() error { return giveAndCancel(driver, first, n) }}, side{rawSegments, func() error { return raw.commit(ctx, kv) }})
+		m, err = compareRates(ctx, p, side{n, func() error { return giveAndCancel(driver, n) }}, side{rawSegments, func() error { return raw.commit(ctx, kv) }})
 		return err
 	})
 	m.limit, m.latencyOf = rawLogName, fmt.Sprintf("%d references", n)
@@ -71,8 +69,10 @@ func recordRefs(ctx context.Context, p Plan, n int) (m measured, err error) {
 	return m, err
 }
 
-// giveAndCancel gives the references to one grain, and cancels the tasks.
-func giveAndCancel(ctx context.Context, first raysys.Ref[int], n int) error {
+// giveAndCancel gives the references to one grain, and cancels the tasks and what they wait for.
+func giveAndCancel(ctx context.Context, n int) error {
+	first := endless.Go(ctx)
+	defer first.Cancel()
 	pending, err := giveAway(ctx, afterEndless, first, n, func(int) grains.Grain[keeper] { return keepers.Get("keeper") })
 	for _, r := range pending {
 		r.Cancel()
