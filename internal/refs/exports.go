@@ -2,6 +2,7 @@ package refs
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/raysys/raysys"
@@ -24,7 +25,37 @@ type exports struct {
 
 type export struct {
 	future  *core.Future
-	holders map[core.NodeKey]tally
+	holders holders
+}
+
+// holders are the nodes that hold a future, mostly one: a map would take more than all else of an export.
+type holders []holding
+
+type holding struct {
+	node core.NodeKey
+	tally
+}
+
+func (h holders) of(node core.NodeKey) (t tally, ok bool) {
+	for i := range h {
+		if h[i].node == node {
+			return h[i].tally, true
+		}
+	}
+	return t, false
+}
+
+// set notes what a node holds; a node that holds nothing is no holder.
+func (h *holders) set(node core.NodeKey, t tally) {
+	i := slices.IndexFunc(*h, func(o holding) bool { return o.node == node })
+	switch {
+	case i >= 0 && t.all > 0:
+		(*h)[i].tally = t
+	case i >= 0:
+		*h = slices.Delete(*h, i, i+1)
+	case t.all > 0:
+		*h = append(*h, holding{node, t})
+	}
 }
 
 // tally counts the references that a node holds: those sent to it, or borrowed by it, and not dropped.
@@ -54,7 +85,7 @@ func (x *exports) add(c *core.Future, holder core.NodeKey, p *Session) (uint64, 
 		x.next++
 		n = x.next
 		x.byFuture[c] = n
-		x.list[n] = &export{future: c, holders: map[core.NodeKey]tally{}}
+		x.list[n] = &export{future: c}
 	}
 	x.list[n].add(holder)
 	return n, nil
@@ -102,24 +133,16 @@ func (x *exports) subtract(n uint64, holder core.NodeKey, since int) {
 	if e == nil {
 		return
 	}
-	t := e.holders[holder]
+	t, _ := e.holders.of(holder)
 	t.all--
 	t.since = max(min(t.since-since, t.all), 0)
-	e.set(holder, t)
+	e.holders.set(holder, t)
 	x.sweep(n, e)
 }
 
 func (e *export) add(holder core.NodeKey) {
-	t := e.holders[holder]
-	e.holders[holder] = tally{t.all + 1, t.since + 1}
-}
-
-func (e *export) set(holder core.NodeKey, t tally) {
-	if t.all <= 0 {
-		delete(e.holders, holder)
-	} else {
-		e.holders[holder] = t
-	}
+	t, _ := e.holders.of(holder)
+	e.holders.set(holder, tally{t.all + 1, t.since + 1})
 }
 
 // anew notes that a connection with holder begins.
@@ -131,8 +154,8 @@ func (x *exports) anew(holder core.NodeKey, p *Session) {
 	}
 	x.now[holder] = p
 	for _, e := range x.list {
-		if t, ok := e.holders[holder]; ok {
-			e.holders[holder] = tally{all: t.all}
+		if t, ok := e.holders.of(holder); ok {
+			e.holders.set(holder, tally{all: t.all})
 		}
 	}
 }
@@ -147,9 +170,9 @@ func (x *exports) declared(holder core.NodeKey, held []uint64) {
 		had[n]++
 	}
 	for n, e := range x.list {
-		t, ok := e.holders[holder]
+		t, ok := e.holders.of(holder)
 		if k := had[n]; ok || k > 0 {
-			e.set(holder, tally{k + t.since, t.since})
+			e.holders.set(holder, tally{k + t.since, t.since})
 			x.sweep(n, e)
 		}
 	}
@@ -165,8 +188,8 @@ func (x *exports) died(holder core.NodeKey) {
 	x.dead[holder] = true
 	delete(x.now, holder)
 	for n, e := range x.list {
-		if _, ok := e.holders[holder]; ok {
-			delete(e.holders, holder)
+		if _, ok := e.holders.of(holder); ok {
+			e.holders.set(holder, tally{})
 			x.sweep(n, e)
 		}
 	}
@@ -198,8 +221,8 @@ func (x *exports) holders() map[*core.Future]map[core.NodeKey]int {
 	all := make(map[*core.Future]map[core.NodeKey]int, len(x.list))
 	for _, e := range x.list {
 		holders := make(map[core.NodeKey]int, len(e.holders))
-		for k, t := range e.holders {
-			holders[k] = t.all
+		for _, h := range e.holders {
+			holders[h.node] = h.all
 		}
 		all[e.future] = holders
 	}

@@ -179,7 +179,7 @@ func TestExportsCount(t *testing.T) {
 						if x.list[n] == nil {
 							t.Fatalf("export %d is gone, and %s has %d references to it", n, h.key, k)
 						}
-						if got := x.list[n].holders[h.key].all; got < k || got > k && !h.declaring() {
+						if got := held(x.list[n], h.key); got < k || got > k && !h.declaring() {
 							t.Fatalf("export %d counts %d references at %s, which has %d", n, got, h.key, k)
 						}
 					}
@@ -193,4 +193,10 @@ func TestExportsCount(t *testing.T) {
 			},
 		})
 	})
+}
+
+// held is how many references of e the holder has.
+func held(e *export, holder core.NodeKey) int {
+	t, _ := e.holders.of(holder)
+	return t.all
 }

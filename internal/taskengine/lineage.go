@@ -41,14 +41,17 @@ func (w *weight) give() {
 	}
 }
 
+// collected is called when the collector has found the recipe.
+func (w *weight) collected() {
+	w.give()
+	w.of.live.Add(-1)
+}
+
 // enter counts a recipe of size bytes, and cuts the oldest while there are too many.
 func (l *lineage) enter(rec *recipe, size int64) {
 	w := rec.weight
 	w.bytes.Store(size)
-	runtime.AddCleanup(rec, func(w *weight) {
-		w.give()
-		l.live.Add(-1)
-	}, w)
+	runtime.AddCleanup(rec, (*weight).collected, w)
 	live := l.live.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -159,7 +159,7 @@ func (rec *Recipe) Recording() (r Recording, err error) {
 	if why != nil {
 		return r, unmade(t.Function, why)
 	}
-	if t.Turn, err = wire.AppendTurn(make([]byte, 0, aboutTurn), core.NewRemote(rec.up)); err != nil {
+	if t.Turn, err = wire.AppendRemote(make([]byte, 0, aboutTurn), &rec.up); err != nil {
 		return r, err
 	}
 	plan, err := recordedPlan()

@@ -152,24 +152,34 @@ func (s *Scopes) Close(err error) {
 
 // AppendTurn appends what a peer must know of a turn (rule C2).
 func AppendTurn(dst []byte, t *core.Turn) ([]byte, error) {
-	j := t.Job()
-	dst = AppendID(dst, raysys.TaskID(j.ID))
-	dst = AppendBytes(dst, j.Namespace)
-	dst = AppendBytes(dst, t.Name())
-	dst = AppendID(dst, t.ID())
-	dst = binary.AppendUvarint(dst, uint64(max(t.Attempt(), 0)))
-	dst = binary.AppendUvarint(dst, 0) // priority
 	left := uint64(0)
 	if at := t.Until(); at != 0 {
 		left = uint64(max(at-t.Runtime().Now(), 1))
 	}
+	return appendTurn(dst, &core.RemoteSpec{
+		Job: t.Job(), Name: t.Name(), ID: t.ID(), Attempt: t.Attempt(), Values: t.Values(), Callers: t.Callers(),
+	}, left)
+}
+
+// AppendRemote appends what AppendTurn does of a turn without a deadline.
+func AppendRemote(dst []byte, t *core.RemoteSpec) ([]byte, error) { return appendTurn(dst, t, 0) }
+
+// appendTurn appends a turn for which so many nanoseconds are left; 0 for one without a deadline.
+func appendTurn(dst []byte, t *core.RemoteSpec, left uint64) ([]byte, error) {
+	j := t.Job
+	dst = AppendID(dst, raysys.TaskID(j.ID))
+	dst = AppendBytes(dst, j.Namespace)
+	dst = AppendBytes(dst, t.Name)
+	dst = AppendID(dst, t.ID)
+	dst = binary.AppendUvarint(dst, uint64(max(t.Attempt, 0)))
+	dst = binary.AppendUvarint(dst, 0) // priority
 	dst = binary.AppendUvarint(dst, left)
 	dst = append(dst, make([]byte, traceSize)...)
 	n := 0
-	t.Values().All(func(string, any) bool { n++; return true })
+	t.Values.All(func(string, any) bool { n++; return true })
 	dst = binary.AppendUvarint(dst, uint64(n))
 	var bad error
-	t.Values().All(func(name string, v any) bool {
+	t.Values.All(func(name string, v any) bool {
 		typ := core.KeyType(name)
 		p, err := codec.PlanOf(typ)
 		if err == nil && p.HasRefs() {
@@ -187,9 +197,8 @@ func AppendTurn(dst []byte, t *core.Turn) ([]byte, error) {
 		}
 		return bad == nil
 	})
-	callers := t.Callers()
-	dst = binary.AppendUvarint(dst, uint64(len(callers)))
-	for _, id := range callers {
+	dst = binary.AppendUvarint(dst, uint64(len(t.Callers)))
+	for _, id := range t.Callers {
 		dst = AppendID(dst, id)
 	}
 	return binary.AppendUvarint(dst, j.Run), bad
