@@ -1,15 +1,15 @@
 // Package forwarding decides where the tasks go that wait while the CPUs of their node are taken. It is pure: the task engine
 // and the simulator use it, each with what it knows of its peers.
 //
-//	Peer ── Room ──► idle, all ──┐
-//	                             ├── Choice ──► the peer, and how many tasks it is sent
-//	Peer ── Room ──► idle, all ──┘
+//	Peer ── Room ──► idle, all ──► Offer ──┐
+//	                                       ├── the highest Score ──► the peer, and how many tasks it is sent
+//	Peer ── Room ──► idle, all ──► Offer ──┘
 //
 // Its nouns:
 //
 //   - A Peer is what a node knows of another: the load that it last reported, and what this node has there.
 //   - Room is how many tasks a peer may be sent: idle of them begin at once, all of them soon.
-//   - A Choice finds the peer with the most room among those that it looks at.
+//   - An Offer is how many of them it is sent next, and whether it goes before other peers.
 //
 // Invariants:
 //

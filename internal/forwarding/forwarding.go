@@ -43,35 +43,29 @@ func (p *Peer) Room(noCPU bool) (idle, all int64) {
 	return min(idle, all), all
 }
 
-// turn is how many tasks a peer gets at a time: about a millisecond's work.
-func (p *Peer) turn() int64 {
-	if p.Mean <= 0 {
-		return 1
-	}
-	return min(max(p.CPUs*int64(ahead)/10/int64(p.Mean), 1), MaxFrame)
+// Offer is what a peer has for the tasks that wait. Of several peers the one with the highest Score gets tasks first.
+type Offer struct {
+	Tasks int64 // how many it is sent next; 0: it has no room
+	Score int64
 }
 
-// Choice is the best of the peers that it was shown. The zero value was shown none.
-type Choice struct {
-	Peer  int   // the index that Show was given; meaningful where Tasks is not 0
-	Tasks int64 // how many it is sent
-	score int64
-}
-
-// Show compares peer i, which has room, with the best so far: first CPUs that have nothing to do get one task each, then queues
-// are filled where there is the most room for its size.
-func (c *Choice) Show(i int, p *Peer, idle, all int64) {
-	score := all * 1000 / (all + p.Inflight)
-	if idle > 0 {
-		score += 1000 + idle
+// Offer returns the peer's: first CPUs that have nothing to do get one task each, then queues are filled where there is the most
+// room for their size, by about a millisecond's work at a time.
+func (p *Peer) Offer(noCPU bool) Offer {
+	idle, all := p.Room(noCPU)
+	if all == 0 {
+		return Offer{}
 	}
-	if c.Tasks > 0 && score <= c.score {
-		return
+	o := Offer{Tasks: idle, Score: all * 1000 / (all + p.Inflight)}
+	switch {
+	case idle > 0:
+		o.Score += 1000 + idle
+	case p.Mean > 0:
+		o.Tasks = min(all, max(p.CPUs*int64(ahead)/10/int64(p.Mean), 1), MaxFrame)
+	default:
+		o.Tasks = 1
 	}
-	c.Peer, c.score, c.Tasks = i, score, idle
-	if idle == 0 {
-		c.Tasks = min(all, p.turn())
-	}
+	return o
 }
 
 // Low is how many tasks in flight are few enough for another round to pay, after one in which no peer had room.

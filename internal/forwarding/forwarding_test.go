@@ -43,28 +43,18 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-// TestChoice: a peer with a CPU that has nothing to do goes before one that has none, and nobody is sent more than there is room for.
-func TestChoice(t *testing.T) {
+// TestOffer: a peer with a CPU that has nothing to do goes before one that has none, and nobody is sent more than there is room for.
+func TestOffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var c forwarding.Choice
-		peers := make([]forwarding.Peer, rapid.IntRange(0, 5).Draw(t, "peers"))
-		anyIdle := false
-		for i := range peers {
-			peers[i] = anyPeer(t, "peer")
-			if idle, all := peers[i].Room(false); all > 0 {
-				c.Show(i, &peers[i], idle, all)
-				anyIdle = anyIdle || idle > 0
-			}
+		noCPU := rapid.Bool().Draw(t, "no CPU")
+		a, b := anyPeer(t, "a"), anyPeer(t, "b")
+		idle, all := a.Room(noCPU)
+		o := a.Offer(noCPU)
+		if (o.Tasks > 0) != (all > 0) || o.Tasks > all || idle > 0 && o.Tasks != idle {
+			t.Fatalf("%d tasks for a peer with %d idle CPUs and room for %d", o.Tasks, idle, all)
 		}
-		if c.Tasks == 0 {
-			if anyIdle {
-				t.Fatal("an idle peer was not chosen")
-			}
-			return
-		}
-		idle, all := peers[c.Peer].Room(false)
-		if anyIdle && c.Tasks != idle || c.Tasks > all {
-			t.Fatalf("%d tasks for a peer with %d idle CPUs and room for %d; one is idle: %v", c.Tasks, idle, all, anyIdle)
+		if other, _ := b.Room(noCPU); idle > 0 && other == 0 && o.Score <= b.Offer(noCPU).Score {
+			t.Fatalf("idle %+v, busy %+v", o, b.Offer(noCPU))
 		}
 	})
 }

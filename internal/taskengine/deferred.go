@@ -117,7 +117,7 @@ func (d *deferred) sendable(x *exchange) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range *x.peers.Load() {
-		if _, _, n := x.room(p); n == 0 {
+		if x.room(p).Tasks == 0 {
 			continue
 		}
 		for _, l := range d.order {

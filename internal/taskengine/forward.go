@@ -207,7 +207,7 @@ func (x *exchange) due(end int32) bool {
 		return false
 	}
 	for _, p := range *x.peers.Load() {
-		if _, _, n := x.room(p); n > 0 {
+		if x.room(p).Tasks > 0 {
 			return true
 		}
 	}
@@ -227,7 +227,7 @@ func (x *exchange) cpusTaken() bool {
 // peerHasRoom reports whether a peer has room enough again to go on after a stall.
 func (x *exchange) peerHasRoom() bool {
 	for _, p := range *x.peers.Load() {
-		if _, _, n := x.room(p); n > 0 && p.inflight.Load() <= p.low.Load() {
+		if x.room(p).Tasks > 0 && p.inflight.Load() <= p.low.Load() {
 			return true
 		}
 	}
@@ -277,24 +277,20 @@ func (x *exchange) round() int32 {
 	}
 }
 
-// pick chooses the peer to send to and how many tasks, by turns of about a millisecond's work.
+// pick chooses the peer to send to and how many tasks.
 func (x *exchange) pick() (best *peer, n int64, skipped bool) {
-	var choice forwarding.Choice
-	peers := *x.peers.Load()
-	for i, p := range peers {
-		known, idle, all := x.room(p)
+	var most int64
+	for _, p := range *x.peers.Load() {
+		o := x.room(p)
 		switch {
-		case all == 0:
+		case o.Tasks == 0:
 		case p.skip:
 			skipped = true
-		default:
-			choice.Show(i, &known, idle, all)
+		case best == nil || o.Score > most:
+			best, most, n = p, o.Score, o.Tasks
 		}
 	}
-	if choice.Tasks == 0 {
-		return nil, 0, skipped
-	}
-	return peers[choice.Peer], choice.Tasks, skipped
+	return best, n, skipped
 }
 
 // stall prepares for a wait until a peer has answered enough tasks for another round to pay, or reports that it has

@@ -269,23 +269,22 @@ func (x *exchange) close() {
 // maxFlightBytes bounds what the arguments of the tasks in flight at one peer may take.
 const maxFlightBytes = 32 << 20
 
-// room returns how many tasks p may be sent now, and what that rests on.
-func (x *exchange) room(p *peer) (known forwarding.Peer, idle, all int64) {
+// room returns what p has for the tasks that wait here.
+func (x *exchange) room(p *peer) forwarding.Offer {
 	if p.cpus == 0 || p.avoid.Load() || p.gone.Load() || p.full.Load() || p.bytes.Load() > maxFlightBytes {
-		return known, 0, 0
+		return forwarding.Offer{}
 	}
 	p.mu.Lock()
 	l := p.load
 	p.mu.Unlock()
 	if l.Draining {
-		return known, 0, 0
+		return forwarding.Offer{}
 	}
-	known = forwarding.Peer{
+	known := forwarding.Peer{
 		CPUs: p.cpus, Inflight: p.inflight.Load(),
 		Queued: int64(l.Queued), Inbound: int64(l.Inbound), Busy: int64(l.Busy), Mean: l.Mean,
 	}
-	idle, all = known.Room(x.e.line.Total() == 0)
-	return known, idle, all
+	return known.Offer(x.e.line.Total() == 0)
 }
 
 func (x *exchange) each(f func(*peer)) {
