@@ -1,0 +1,210 @@
+package simulate
+
+import (
+	"time"
+
+	"github.com/raysys/raysys/internal/forwarding"
+	"github.com/raysys/raysys/placement"
+)
+
+// retryPause is taskengine's: for how long a peer that refused gets no task.
+const retryPause = 5 * time.Millisecond
+
+// submitter has tasks of its own. Those that nobody has begun are not kept: they follow from their numbers.
+type submitter struct {
+	node  int32
+	index int
+	next  int // of its tasks, the first that has not left the queue
+	due   int // of its tasks, those that were submitted
+	plain int // of those in the queue, the ones that ask for a CPU
+	again fifo
+
+	peers    []peer  // by node
+	offers   []offer // by node
+	open     int     // peers that have room
+	stale    bool    // reports came while no task waited, whose offers were not entered
+	stalled  bool
+	retrying bool
+
+	view *placement.View // made for the first task that asks for a GPU
+}
+
+// peer is what a submitter knows of another node.
+type peer struct {
+	load
+	inflight, low, among int32
+	full                 bool
+	gone                 bool
+
+	// The other node's: of what it has told this submitter.
+	answers  uint32
+	meanTold time.Duration
+}
+
+// offer is a forwarding.Offer, kept until something about its peer changes.
+type offer struct{ tasks, score int32 }
+
+func (b *submitter) waits() int { return b.plain + b.again.len() }
+
+// take takes the oldest task, those that came back first.
+func (b *submitter) take(cfg *Config) int32 {
+	if b.again.len() > 0 {
+		return b.again.pop()
+	}
+	for {
+		task := b.index + b.next*cfg.submitters()
+		b.next++
+		if !cfg.WantsGPU(task) { // that one has been placed
+			b.plain--
+			return int32(task)
+		}
+	}
+}
+
+// look enters what peer i has for the tasks of b, after something about it has changed.
+func (s *sim) look(b *submitter, i int32) {
+	p, was := &b.peers[i], b.offers[i].tasks
+	b.offers[i] = offer{}
+	if !p.full && !p.gone && i != b.node {
+		known := forwarding.Peer{
+			CPUs: int64(s.cfg.CPUs), Inflight: int64(p.inflight),
+			Queued: int64(p.queued), Inbound: int64(p.inbound), Busy: int64(p.busy), Mean: p.mean,
+		}
+		o := known.Offer(s.nodes[b.node].cpus == 0)
+		b.offers[i] = offer{int32(o.Tasks), int32(o.Score)}
+	}
+	switch has := b.offers[i].tasks > 0; {
+	case has && was == 0:
+		b.open++
+	case !has && was > 0:
+		b.open--
+	}
+}
+
+// forward sends tasks until none waits or no peer has room. The CPUs of the node are taken.
+func (s *sim) forward(b *submitter) {
+	if b.stale {
+		b.stale = false
+		for i := range b.peers {
+			s.look(b, int32(i))
+		}
+	}
+	for b.waits() > 0 {
+		if b.open == 0 {
+			for i := range b.peers {
+				b.peers[i].low = int32(forwarding.Low(int64(b.peers[i].inflight)))
+			}
+			b.stalled = true
+			return
+		}
+		best := -1
+		for i, o := range b.offers {
+			if o.tasks > 0 && (best < 0 || o.score > b.offers[best].score) {
+				best = i
+			}
+		}
+		var frame []int32
+		for range min(int(b.offers[best].tasks), forwarding.MaxFrame, b.waits()) {
+			frame = append(frame, b.take(&s.cfg))
+		}
+		s.send(b, int32(best), frame)
+	}
+	b.stalled = false
+}
+
+// send sends a frame of tasks to node i.
+func (s *sim) send(b *submitter, i int32, frame []int32) {
+	b.peers[i].inflight += int32(len(frame))
+	s.look(b, i)
+	s.Forwarded += int64(len(frame))
+	s.Messages++
+	s.at(int64(s.cfg.Latency), event{kind: arrives, node: i, from: b.node, with: s.frames.put(frame)})
+}
+
+// arrive takes in a frame.
+func (s *sim) arrive(i int32, frame []int32) {
+	n := &s.nodes[i]
+	for _, task := range frame {
+		switch {
+		case n.gone:
+			s.lost(i, task)
+		case !n.dead && n.inbound.len() >= maxInbound:
+			s.answer(i, task, true)
+		case s.cfg.WantsGPU(int(task)):
+			n.accepted++
+			n.gpu.push(task)
+		default:
+			n.accepted++
+			n.inbound.push(task)
+		}
+	}
+	if !n.dead {
+		s.startGPU(i)
+		s.watch(i)
+		s.work(i)
+	}
+}
+
+// answered takes in an answer.
+func (s *sim) answered(e event) {
+	b := s.nodes[e.node].own
+	p := &b.peers[e.from]
+	p.inflight--
+	if e.with >= 0 {
+		b.learn(e.from, s.loads.take(e.with))
+	}
+	if e.given {
+		p.full = true
+		s.GivenBack++
+		b.again.push(e.task)
+		if !b.retrying {
+			b.retrying = true
+			s.at(int64(retryPause), event{kind: retries, node: b.node})
+		}
+	} else {
+		s.finish()
+	}
+	s.look(b, e.from)
+	switch {
+	case b.waits() == 0 || s.nodes[e.node].free > 0:
+		s.work(e.node)
+	case !b.stalled || b.offers[e.from].tasks > 0 && p.inflight <= p.low:
+		s.forward(b)
+	}
+}
+
+// learn enters the load of node i.
+func (b *submitter) learn(i int32, l load) {
+	p := &b.peers[i]
+	p.load, p.among, p.full = l, min(p.inflight, l.inbound), false
+}
+
+// report takes a load in at all submitters.
+func (s *sim) report(i int32, l load) {
+	for k := range s.submitters {
+		b := &s.submitters[k]
+		if b.node == i {
+			continue
+		}
+		b.learn(i, l)
+		if b.waits() == 0 {
+			b.stale = true
+			continue
+		}
+		s.look(b, i)
+		if b.open > 0 && s.nodes[b.node].free == 0 {
+			s.forward(b)
+		}
+	}
+}
+
+// retry is called when peers that refused may be asked again.
+func (s *sim) retry(i int32) {
+	b := s.nodes[i].own
+	b.retrying = false
+	for k := range b.peers {
+		b.peers[k].full = false
+		s.look(b, int32(k))
+	}
+	s.work(i)
+}

@@ -1,0 +1,199 @@
+package simulate
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// sim is one run.
+type sim struct {
+	Result
+	cfg        Config
+	now        int64
+	events     events
+	nodes      []node
+	submitters []submitter
+	frames     slab[[]int32]
+	loads      slab[load]
+	done       int
+	waits      histogram
+}
+
+// slab keeps what events carry. A slot is used again once it was taken.
+type slab[T any] struct {
+	list []T
+	free []int32
+}
+
+func (b *slab[T]) put(v T) int32 {
+	if n := len(b.free); n > 0 {
+		i := b.free[n-1]
+		b.free = b.free[:n-1]
+		b.list[i] = v
+		return i
+	}
+	b.list = append(b.list, v)
+	return int32(len(b.list) - 1)
+}
+
+func (b *slab[T]) take(i int32) T {
+	b.free = append(b.free, i)
+	return b.list[i]
+}
+
+// Run plays c to its end.
+func Run(ctx context.Context, c Config) (Result, error) {
+	if err := c.Check(); err != nil {
+		return Result{}, err
+	}
+	s := newSim(c)
+	for turn := 0; s.done < c.Tasks; turn++ {
+		if turn%4096 == 0 && ctx.Err() != nil {
+			return s.result(), fmt.Errorf("after %d of %d tasks: %w", s.done, c.Tasks, context.Cause(ctx))
+		}
+		e, ok := s.events.next()
+		if !ok {
+			return s.result(), fmt.Errorf("nothing happens any more after %d of %d tasks, at %v: a defect of the simulator", s.done, c.Tasks, time.Duration(s.now))
+		}
+		s.now = e.at
+		s.Events++
+		if err := s.happens(e); err != nil {
+			return s.result(), err
+		}
+	}
+	return s.result(), nil
+}
+
+func newSim(c Config) *sim {
+	s := &sim{cfg: c, nodes: make([]node, c.Nodes), submitters: make([]submitter, c.submitters())}
+	for i := range s.nodes {
+		s.nodes[i] = node{cpus: c.CPUs, free: c.CPUs, running: make([]int32, c.CPUs)}
+		for k := range s.nodes[i].running {
+			s.nodes[i].running[k] = -1
+		}
+		s.equip(i)
+		// Nodes start at their own times.
+		s.at(int64(mix(c.Seed+uint64(i))%uint64(c.Report)), event{kind: ticks, node: int32(i)})
+	}
+	if c.Submitters == 0 {
+		s.nodes = append(s.nodes, node{})
+	}
+	for k := range s.submitters {
+		b := &s.submitters[k]
+		*b = submitter{node: int32(k), index: k, peers: make([]peer, len(s.nodes)), offers: make([]offer, len(s.nodes))}
+		if c.Submitters == 0 {
+			b.node = int32(c.Nodes)
+			b.peers[b.node].gone = true
+		}
+		s.nodes[b.node].own = b
+		for i := range c.Nodes {
+			s.look(b, int32(i))
+		}
+		s.at(0, event{kind: submits, node: b.node})
+	}
+	rng := rand.New(rand.NewPCG(c.Seed, 1))
+	victims := rng.Perm(c.Nodes - c.Submitters)[:c.Deaths]
+	for k, v := range victims {
+		s.at(int64(c.ideal())*int64(k+1)/int64(c.Deaths+1), event{kind: dies, node: int32(v + c.Submitters)})
+	}
+	return s
+}
+
+// at adds an event that happens after so many nanoseconds.
+func (s *sim) at(after int64, e event) {
+	e.at = s.now + after
+	s.events.add(e)
+}
+
+func (s *sim) submitterOf(task int32) *submitter { return &s.submitters[s.cfg.submitter(int(task))] }
+
+func (s *sim) happens(e event) error {
+	switch e.kind {
+	case submits:
+		return s.submit(s.nodes[e.node].own)
+	case arrives:
+		frame := s.frames.take(e.with)
+		s.arrive(e.node, frame)
+	case ends:
+		s.end(e.node, e.task, e.from)
+	case answers:
+		s.answered(e)
+	case ticks:
+		s.tell(e.node)
+		if !s.nodes[e.node].dead {
+			s.at(int64(s.cfg.Report), event{kind: ticks, node: e.node})
+		}
+	case reports:
+		s.report(e.node, s.loads.take(e.with))
+	case looks:
+		s.giveBack(e.node)
+	case retries:
+		s.retry(e.node)
+	case dies:
+		s.nodes[e.node].dead = true
+		s.at(int64(s.cfg.Detect), event{kind: noticed, node: e.node})
+	case noticed:
+		s.notice(e.node)
+	}
+	return nil
+}
+
+// submit takes in the tasks of b that are due, and sets the time of the next.
+func (s *sim) submit(b *submitter) error {
+	n := s.cfg.submitters()
+	for {
+		task := b.index + b.due*n
+		if task >= s.cfg.Tasks {
+			break
+		}
+		if at := int64(s.cfg.Submitted(task)); at > s.now {
+			s.at(at-s.now, event{kind: submits, node: b.node})
+			break
+		}
+		b.due++
+		if !s.cfg.WantsGPU(task) {
+			b.plain++
+		} else if err := s.place(b, int32(task)); err != nil {
+			return fmt.Errorf("task %d: %w", task, err)
+		}
+	}
+	s.work(b.node)
+	return nil
+}
+
+// notice has the submitters of a dead node's tasks send them elsewhere.
+func (s *sim) notice(i int32) {
+	n := &s.nodes[i]
+	n.gone = true
+	for k := range s.submitters {
+		s.submitters[k].peers[i].gone = true
+		s.look(&s.submitters[k], i)
+	}
+	for _, task := range n.running {
+		if task >= 0 {
+			s.lost(i, task)
+		}
+	}
+	for n.inbound.len() > 0 {
+		s.lost(i, n.inbound.pop())
+	}
+	for k := range s.submitters {
+		s.work(s.submitters[k].node)
+	}
+}
+
+// lost returns a task to its submitter.
+func (s *sim) lost(i, task int32) {
+	b := s.submitterOf(task)
+	b.peers[i].inflight--
+	b.again.push(task)
+	s.Rerun++
+}
+
+func (s *sim) began(task int32) {
+	s.waits.add(s.now - int64(s.cfg.Submitted(int(task))))
+}
+
+func (s *sim) finish() { s.done++ }
