@@ -45,8 +45,8 @@ var (
 // future has failed, also where the cause is that something else was cancelled or lost.
 var ErrOwnFailure = errors.New("the work's own failure")
 
-// Orphaned is a cancellation that another node has caused: it has ended, or has cancelled what it submitted here. Work below
-// may be submitted again, by the next attempt of what was cancelled.
+// Orphaned is a cancellation that is no outcome of the work below: another node has caused it, which has ended, or has
+// cancelled what it submitted here; or an attempt has failed that is followed by another one. Work below may be submitted again, by the next attempt of what was cancelled.
 type Orphaned struct{ Err error }
 
 func (e *Orphaned) Error() string { return e.Err.Error() }

@@ -74,14 +74,18 @@ func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
 			l.recorded(rec, fmt.Errorf("%w: task %s (%s) was recorded with other content: %s; its parent does something else in this attempt, or uses one number of Branch twice",
 				core.ErrNondeterministic, rec.Name(), r.ID, difference(e.Record.Recipe, r.Body)))
 		case e.Refused: // another node is its submitter by now
-			l.recorded(rec, &elsewhere{e.Record})
+			l.recorded(rec, &elsewhere{record: e.Record})
 		default:
+			if prior := l.priorOf(k, rec); prior != nil { // the last attempt submitted it on this node too
+				l.recorded(rec, &elsewhere{here: prior})
+				return
+			}
 			if c := rec.Future(); c != nil {
 				l.owns(k, rec, e.Record.Attempt, c)
 				l.retainAll(k, e.Record.States)
 			}
 			if len(e.Record.Outcome) > 0 {
-				l.recorded(rec, &elsewhere{e.Record})
+				l.recorded(rec, &elsewhere{record: e.Record})
 				return
 			}
 			l.recorded(rec, nil)
@@ -117,7 +121,20 @@ func difference(recorded, body []byte) string {
 }
 
 // elsewhere says of a recipe that was to be recorded that its task has another submitter, or an outcome, in its record.
-type elsewhere struct{ record registry.TaskRecord }
+type elsewhere struct {
+	record registry.TaskRecord
+	here   *core.Future // of an earlier attempt of what submitted the task, on this node
+}
+
+// priorOf returns the future of a recorded task which an earlier attempt has submitted on this node, nil where there is none
+// that is of use. Other nodes may know it.
+func (l *Lineage) priorOf(k registry.TaskKey, rec *taskengine.Recipe) *core.Future {
+	c := l.Find(k.Run, k.ID)
+	if c == nil || c == rec.Future() || c.Failed() && (core.Untold(c) || orphaned(c)) {
+		return nil
+	}
+	return c
+}
 
 func (e *elsewhere) Error() string { return "the task is recorded already" }
 
@@ -140,6 +157,8 @@ func (l *Lineage) join(rec *taskengine.Recipe, known *elsewhere, err error, done
 	switch {
 	case known == nil:
 		done(nil, err)
+	case known.here != nil:
+		done(refs.Here(known.here), nil)
 	case len(known.record.Outcome) > 0:
 		r := wire.NewReader(known.record.Outcome)
 		in, err := l.readInput(&r)
@@ -177,16 +196,15 @@ func (l *Lineage) recorded(rec *taskengine.Recipe, err error) {
 // tell has the outcome of c, a recorded task that has settled with what travels along, recorded: no node learns of an
 // outcome that the next submitter would not know.
 func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error)) {
-	if rec.Told() {
-		done(nil)
-		return
-	}
 	k := registry.TaskKey{Run: rec.Run(), ID: c.ID()}
-	if k.Named() && l.ends() {
+	switch {
+	case k.Named() && !rec.Told() && l.ends():
 		return // who waits learns of this node's end
-	}
-	if orphaned(c) {
+	case orphaned(c): // what is told, if anything is, is the outcome of its next attempt
 		done(c.Failure())
+		return
+	case rec.Told():
+		done(nil)
 		return
 	}
 	l.mu.Lock()

@@ -107,10 +107,34 @@ func (r *References) lostAt(c *core.Future, lost exportKey) core.Source {
 func (a *awaited) tell() {
 	whenTold(a.peer.refs.job.Gate, a.future, func(err error) {
 		if err != nil {
-			a.answer(nil, err)
+			a.peer.refs.nextAttempt(a.future, err, func(next *core.Future, err error) {
+				if err != nil {
+					a.answer(nil, err)
+					return
+				}
+				a.answer(a.peer.AppendObject(append(a.to.Head(), outcomeForward), next))
+			})
 			return
 		}
 		a.send()
+	})
+}
+
+// nextAttempt finds the future that a recorded task has by now in the place of c, which has failed with no outcome: what
+// submitted the task has another attempt. Where there is none done gets cause.
+func (r *References) nextAttempt(c *core.Future, cause error, done func(*core.Future, error)) {
+	run := core.RecordedUnder(c)
+	if r.lineage == nil || run == 0 || !c.Failed() {
+		done(nil, cause)
+		return
+	}
+	r.lineage.Succeed(run, c.ID(), nil, func(_ core.Source, err error) {
+		next := r.lineage.Find(run, c.ID())
+		if err != nil || next == nil || next == c {
+			done(nil, cause)
+			return
+		}
+		done(next, nil)
 	})
 }
 

@@ -238,7 +238,7 @@ func (r *record[A, R]) again(attempt int) {
 	e.unqueued.Add(1)
 	// The next attempt starts the children of the failed one again, under the same ids. The turn is cancelled before
 	// it ends: work below an ended turn looks past it.
-	last.Cancel(errRetried)
+	last.Cancel(&core.Orphaned{Err: errRetried})
 	last.End()
 	// A draw of its own, so that the task's Rand stays the same in every attempt.
 	if rec := recipeOf(&r.Future); rec != nil {
