@@ -13,11 +13,12 @@ import (
 // take it; where it has no meaning the submission fails with ErrBadOption.
 type Option core.Option
 
-// CPU asks for n CPUs, 1 by default; 0 for work that only waits. For tasks: a grain's turn holds none.
+// CPU asks for n CPUs, 1 by default; 0 for work that only waits. For tasks, and grains.Holds: a grain's turn holds none by
+// itself.
 func CPU(n float64) Option { return func(o *core.Options) { o.Sized = true; o.Resources.CPU = n } }
 
 // GPU asks for n devices: below 1 a share of one device, which others may share, else whole devices. Two halves of two devices
-// are no whole, and 1.5 is ErrBadOption. For tasks. Devices says which they are.
+// are no whole, and 1.5 is ErrBadOption. For tasks; grains.Holds takes it for a kind. Devices says which they are.
 func GPU(n float64) Option { return func(o *core.Options) { o.Sized = true; o.Resources.GPU = n } }
 
 // GPUMemory asks for bytes of the memory of each device that GPU asks for. Nothing enforces it. For what takes GPU.
@@ -30,12 +31,12 @@ func GPUModel(model string) Option {
 	return func(o *core.Options) { o.Sized = true; o.Resources.GPUModel = model }
 }
 
-// Memory asks for bytes of memory. It is counted, and nothing enforces it. For tasks.
+// Memory asks for bytes of memory. It is counted, and nothing enforces it. For tasks, and grains.Holds.
 func Memory(bytes int64) Option {
 	return func(o *core.Options) { o.Sized = true; o.Resources.Memory = bytes }
 }
 
-// Resource asks for n of the resource name, which some node must offer (system.Config.Resources). For tasks.
+// Resource asks for n of the resource name, which some node must offer (system.Config.Resources). For tasks, and grains.Holds.
 func Resource(name string, n float64) Option {
 	return func(o *core.Options) {
 		o.Sized = true

@@ -91,6 +91,23 @@ func KeepReplies(d time.Duration) Option {
 	}
 }
 
+// Holds has each activation of the kind hold what the options ask for, from before OnActivate to the end of OnDeactivate:
+// raysys.GPU, GPUMemory, GPUModel, CPU, Memory and Resource, in the words of tasks. An activation of a StatelessWorker holds its
+// own. A kind without it asks for nothing. raysys.Devices says which devices a turn, OnActivate and OnDeactivate have.
+//
+// A grain is placed where that is free. Where no node has it free the grain waits on one, and its calls with it until their
+// deadlines; the oldest is first. An idle activation whose node has work that waits for what it holds goes at once, unless its
+// kind says Keep. A call fails with raysys.ErrNoCapacity when it is more than any node has. The CPU of a kind is held also
+// while its turns wait.
+func Holds(opts ...raysys.Option) Option {
+	return func(o *grainengine.KindOptions) error { return o.Hold(opts) }
+}
+
+// Keep keeps activations that are idle: none goes because it had no call for long, or because others wait for what it holds.
+func Keep() Option {
+	return func(o *grainengine.KindOptions) error { o.Keep = true; return nil }
+}
+
 // PanicChoice says what happens to an activation whose method panicked. The call fails with a *raysys.TaskError in
 // every case, and the process lives.
 type PanicChoice uint8

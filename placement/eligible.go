@@ -48,7 +48,7 @@ func (v *View) exclude(i int, r *Request) cause {
 	if n.Draining {
 		return draining
 	}
-	if r.Kind == Grain && !n.hasNow(&r.Needs) || r.Now && n.Wait(r.Needs) > 0 {
+	if r.Kind == Grain && !r.Queue && !n.hasNow(&r.Needs) || r.Now && n.Wait(r.Needs) > 0 {
 		return noRoom
 	}
 	return fit

@@ -32,6 +32,7 @@ type Request struct {
 	Key       string           // of the grain; hash places by it alone, so that equal keys of all kinds meet
 	Needs     raysys.Resources // zero for a grain that holds none
 	Now       bool             // of a task: only where it can start now
+	Queue     bool             // of a grain: also where it must wait for room
 	Labels    map[string]string
 	Strategy  raysys.Strategy // "" is raysys.Balanced
 	// Custom are strategies of the program by name, for a Strategy that is none of the built-in ones.

@@ -22,7 +22,7 @@ const maxShapes = 64
 // shapeKey is what is equal in requests of one shape.
 type shapeKey struct {
 	kind                Kind
-	now                 bool
+	now, queue          bool
 	function, namespace string
 	cpu, gpu            float64
 	memory, gpuMemory   int64
@@ -32,7 +32,7 @@ type shapeKey struct {
 
 func (r *Request) shape() shapeKey {
 	k := shapeKey{
-		kind: r.Kind, now: r.Now, function: r.Function, namespace: r.Namespace,
+		kind: r.Kind, now: r.Now, queue: r.Queue, function: r.Function, namespace: r.Namespace,
 		cpu: r.Needs.CPU, gpu: r.Needs.GPU, memory: r.Needs.Memory, gpuMemory: r.Needs.GPUMemory, gpuModel: r.Needs.GPUModel,
 	}
 	if len(r.Needs.Custom) > 0 {
@@ -72,7 +72,7 @@ func (v *View) shapeOf(r *Request) *shape {
 	}
 	n := len(v.nodes)
 	s := &shape{
-		request: Request{Kind: r.Kind, Now: r.Now, Function: r.Function, Namespace: r.Namespace, Needs: r.Needs, Labels: maps.Clone(r.Labels)},
+		request: Request{Kind: r.Kind, Now: r.Now, Queue: r.Queue, Function: r.Function, Namespace: r.Namespace, Needs: r.Needs, Labels: maps.Clone(r.Labels)},
 		causes:  make([]cause, n), suspect: make([]bool, n), fits: [2]set{newSet(n), newSet(n)},
 	}
 	s.request.Needs.Custom = maps.Clone(r.Needs.Custom)

@@ -106,9 +106,9 @@ func ExampleNode_Job() {
 }
 
 func ExampleNode_Resources() {
-	n, _ := system.New(system.Config{Resources: raysys.Resources{CPU: 4, GPU: 0.5}, Table: table})
+	n, _ := system.New(system.Config{Resources: raysys.Resources{CPU: 4, GPU: 0.5, Memory: 64}, Table: table})
 	fmt.Println(n.Resources())
-	// Output: CPU 4, GPU 0.5
+	// Output: CPU 4, GPU 0.5, Memory 64
 }
 
 func ExampleNode_Actors() {

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/refs"
@@ -18,6 +19,14 @@ func (l locator) Locate(id grainengine.ID, want grainengine.Wanted, avoid graine
 		return
 	}
 	l.c.reg.Locate(id, want, avoid, done)
+}
+
+// Elsewhere implements grainengine.Cluster.
+func (l locator) Elsewhere(id grainengine.ID, want grainengine.Wanted) bool {
+	self := l.c.self().Node
+	want.Stateless, want.Avoid = false, []raysys.NodeID{self}
+	p, err := l.c.anywhere(id, want)
+	return err == nil && p.Node != self
 }
 
 // Confirm implements grainengine.Cluster.
@@ -59,7 +68,7 @@ func (l locator) Suspended() error { return l.c.suspended() }
 func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (grainengine.Place, error) {
 	d, err := c.place(func(*placement.View) placement.Request {
 		return placement.Request{
-			Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Strategy: want.Strategy,
+			Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Needs: raysys.Resources(want.Needs), Queue: want.Stateless, Strategy: want.Strategy,
 			Custom: c.cfg.Strategies, Seed: c.draws.Add(1), Avoid: want.Avoid,
 		}
 	})

@@ -103,7 +103,10 @@ func New(cfg Config) (*Node, error) {
 		gc.States = states{n}
 	}
 	gc.Retainer = retainer{n}
-	n.tasks, n.grains = taskengine.NewEngine(tc), grainengine.NewEngine(gc)
+	n.tasks = taskengine.NewEngine(tc)
+	gc.Line = n.tasks.Line()
+	n.grains = grainengine.NewEngine(gc)
+	gc.Line.OnShort(n.grains.Short)
 	return n, nil
 }
 

@@ -27,6 +27,7 @@ type activation struct {
 	hook    atomic.Pointer[core.Turn]   // of OnActivate or OnDeactivate while it runs
 	gate    atomic.Pointer[gate]        // made by the first turn that waits
 	tenure  *tenure                     // nil for a plain grain of a single process
+	holding *holding                    // nil for a kind that asks for no resources
 }
 
 // passivate asks an idle activation to go.
@@ -50,8 +51,19 @@ func newActivation(k *boundKind, key string) *activation {
 	return a
 }
 
-// spawn gives the activation its actor. The mailbox may hold calls already; they run after OnActivate.
+// spawn gives the activation what its kind asks for, now or later, and then its actor.
 func (a *activation) spawn() {
+	if a.kind.def.holds() {
+		a.holding = &holding{}
+		a.kind.engine.cfg.Line.Push(a.kind.def.Need, a)
+		a.kind.engine.dropWaiting() // Close and Drain look at the line after they set what Over reads
+		return
+	}
+	a.start()
+}
+
+// start gives the activation its actor. The mailbox may hold calls already; they run after OnActivate.
+func (a *activation) start() {
 	e := a.kind.engine
 	e.spawnMu.Lock()
 	defer e.spawnMu.Unlock()
@@ -101,6 +113,9 @@ func (a *activation) context(what string) (context.Context, *core.Turn) {
 
 // activate makes the G and prepares it.
 func (a *activation) activate() {
+	if a.denied() {
+		return
+	}
 	g := a.kind.def.make()
 	if len(a.kind.def.states) > 0 {
 		if err := a.loadStates(g); err != nil {

@@ -48,6 +48,10 @@ func (h *kindActor) Receive(ctx actor.Context) {
 		if a := h.find(ctx.Self()); a != nil && (m.force || m.ticks == a.used.Load()) {
 			ctx.Stop(ctx.Self())
 		}
+	case early:
+		if a := h.find(ctx.Self()); a != nil && a.goesEarly() {
+			ctx.Stop(ctx.Self())
+		}
 	case *actor.Started:
 		if a := h.find(ctx.Self()); a != nil {
 			a.activate()
@@ -71,6 +75,7 @@ func (h *kindActor) stopping(ctx actor.Context, a *activation) {
 		if !normal {
 			ctx.ActorSystem().ProcessRegistry.Remove(ctx.Self())
 		}
+		a.giveBack()
 		a.leave()
 	}()
 	a.deactivate()

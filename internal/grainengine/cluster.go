@@ -32,6 +32,7 @@ type Wanted struct {
 	Entry     *core.Entry       // of the kind: the node must have it
 	Strategy  raysys.Strategy   // "" for the default
 	Labels    map[string]string // the node must have them all
+	Needs     core.Resources    // the node must have them
 	Stateless bool              // any node will do, nothing is recorded, and the Place has no Token
 	Avoid     []raysys.NodeID   // of a stateless kind: nodes to take only where there is no other
 }
@@ -44,6 +45,8 @@ type Cluster interface {
 	// Locate finds or makes the placement of a grain. avoid, when not zero, is a placement that the caller found wrong
 	// or could not reach. One whose node is alive and has its lease is moved only by Release.
 	Locate(id ID, want Wanted, avoid Place, done func(Place, error))
+	// Elsewhere reports whether another node than this one could have the grain at once, as far as this one knows.
+	Elsewhere(id ID, want Wanted) bool
 	// Confirm asks the leader whether token is current for the grain (rule C19). The answer is the current place, zero
 	// when there is none.
 	Confirm(id ID, token Token, done func(Place, error))

@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
 )
 
 // Kind is the handle of a grain kind: what grains.Kind is made of.
@@ -26,6 +27,9 @@ type KindOptions struct {
 	OnPanic   PanicChoice
 	Strategy  raysys.Strategy   // "" for the default
 	Labels    map[string]string // a node must have them all
+	Needs     core.Resources    // of each activation
+	Need      ledger.Need       // the same, in integers
+	Keep      bool              // idle activations stay
 	Durable   bool
 	Replies   time.Duration // for how long a durable kind keeps the replies to calls of tasks and grains
 }

@@ -30,6 +30,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 		}
 		return true
 	})
+	e.dropWaiting()
 	for {
 		left := e.releasing.Load()
 		e.kinds.Range(func(_, v any) bool {

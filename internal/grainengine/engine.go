@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/ledger"
 )
 
 // Config is what an Engine is given.
@@ -27,9 +28,10 @@ type Config struct {
 	Rough  func() int64                 // the same, up to a millisecond late
 	Unseen func(work string, err error) // called with a hook's error; nil to ignore
 
-	Cluster  Cluster  // nil in a single process
-	States   States   // keeps grains.State; nil where no kind has one
-	Retainer Retainer // retains what references in a State refer to; nil where there is no object store
+	Cluster  Cluster      // nil in a single process
+	States   States       // keeps grains.State; nil where no kind has one
+	Line     *ledger.Line // what the node has for kinds that ask for resources; nil where none does
+	Retainer Retainer     // retains what references in a State refer to; nil where there is no object store
 	// Hosts lets a node of a cluster run stateless workers. Which nodes named grains live on is the Cluster's choice.
 	Hosts bool
 }
@@ -50,6 +52,7 @@ type Engine struct {
 	held      heldCalls
 	draining  atomic.Bool
 	drained   chan struct{} // capacity 1: an activation or placement went while draining
+	holders   sync.Map      // *activation that holds resources -> nil
 	releasing atomic.Int64  // placements that are being removed
 	forgets   forgets
 
@@ -72,6 +75,7 @@ type boundKind struct {
 	root    *actor.RootContext
 	ticks   atomic.Uint32 // advances with each tick of the idle clock
 	workers int           // activations per key of a stateless kind
+	unfit   error         // why no state of this node has what the kind asks for
 	live    atomic.Int64  // activations
 	timer   sync.Mutex    // guards armed
 	armed   *time.Timer
@@ -104,6 +108,7 @@ func (e *Engine) bind(def *kind) *boundKind {
 		return k.(*boundKind)
 	}
 	k := &boundKind{engine: e, def: def, workers: cmp.Or(def.Workers, e.cfg.CPUs)}
+	k.unfit = k.never()
 	host := &kindActor{k}
 	k.props = actor.PropsFromProducer(func() actor.Actor { return host },
 		actor.WithMailbox(func() actor.Mailbox { return &e.spawning.mailbox }))
@@ -116,8 +121,10 @@ func (e *Engine) bind(def *kind) *boundKind {
 func (e *Engine) deliver(def *kind, key string, c anyCall) error {
 	k := e.bind(def)
 	switch {
-	case e.cfg.Cluster != nil && !(def.Stateless && e.cfg.Hosts):
+	case e.cfg.Cluster != nil && !(def.Stateless && e.cfg.Hosts && k.unfit == nil):
 		return k.send(key, c, c.outbound())
+	case k.unfit != nil:
+		return k.unfit
 	case def.Stateless:
 		return k.pooled(key, c)
 	}
@@ -223,6 +230,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		v.(*boundKind).stop()
 		return true
 	})
+	e.dropWaiting()
 	for {
 		left := int64(0)
 		e.kinds.Range(func(_, v any) bool {

@@ -98,6 +98,8 @@ func (net *fakeNet) nodeOf(p grainengine.Place) *fakeNode {
 	return nil
 }
 
+func (n *fakeNode) Elsewhere(grainengine.ID, grainengine.Wanted) bool { return false }
+
 func (n *fakeNode) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Place, error)) {
 	net := n.net
 	net.answer("locate", func() {

@@ -10,7 +10,7 @@ const ticksPerIdle = 16
 func (k *boundKind) arm() {
 	k.timer.Lock()
 	defer k.timer.Unlock()
-	if k.armed == nil && !k.engine.closed.Load() {
+	if k.armed == nil && !k.engine.closed.Load() && !k.def.Keep {
 		k.armed = time.AfterFunc(k.def.Idle/ticksPerIdle, k.tick)
 	}
 }

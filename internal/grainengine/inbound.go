@@ -203,7 +203,7 @@ func (v *inboundCall) deliver() {
 	}
 	k := v.kind
 	if k.def.Stateless {
-		if !k.engine.cfg.Hosts || k.engine.draining.Load() || k.engine.closed.Load() {
+		if !k.engine.cfg.Hosts || k.unfit != nil || k.engine.draining.Load() || k.engine.closed.Load() {
 			v.refuse(Place{})
 			return
 		}

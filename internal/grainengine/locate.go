@@ -88,7 +88,7 @@ func (r *route) inquire() {
 // wantedLocked is what the kind asks of a node, with the options of the first call that waits.
 func (r *route) wantedLocked() Wanted {
 	d := r.kind.def
-	w := Wanted{Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Stateless: d.Stateless}
+	w := Wanted{Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Needs: d.Needs, Stateless: d.Stateless}
 	for _, p := range r.queue {
 		if o, ok := p.(*outboundCall); ok {
 			f := o.call.facts()
@@ -205,7 +205,7 @@ func (r *route) here(p Place) {
 			}
 		}
 		return
-	case e.draining.Load():
+	case e.draining.Load(), k.def.holds() && r.refused():
 		r.mu.Lock()
 		r.state, r.avoid = routeReleasing, p
 		r.tries++
@@ -246,6 +246,14 @@ func (r *route) here(p Place) {
 		k.arm()
 	}
 	a.spawn()
+}
+
+// refused reports whether the node refuses the grain, for want of resources: it is placed anew.
+func (r *route) refused() bool {
+	r.mu.Lock()
+	w := r.wantedLocked()
+	r.mu.Unlock()
+	return r.kind.goesElsewhere(r.id(), w)
 }
 
 // elsewhere: the grain is on another node.

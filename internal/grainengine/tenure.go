@@ -26,6 +26,7 @@ type tenure struct {
 func (a *activation) goStale() {
 	if a.tenure.stale.CompareAndSwap(false, true) {
 		a.post(&mail{msg: passivate{force: true}})
+		a.kind.engine.dropWaiting()
 	}
 }
 

@@ -14,12 +14,14 @@ type Line struct {
 	Waits  atomic.Int32
 	ledger Ledger
 	hooks  Hooks
+	short  func()
 	report atomic.Pointer[string] // Report's; nil after a change
 
 	mu     sync.Mutex        // guards the rest, and the ledger but for its CPU
 	shapes []*shape          // that wait, by the age of their oldest claim
 	byNeed map[string]*shape // the same, by Need.String
 	pushed uint64            // claims so far
+	owed   Shortage          // what is short for those that wait
 }
 
 // Hooks are what a Line asks of the run queue of one-CPU tasks, which take their CPU past it.
@@ -29,6 +31,9 @@ type Hooks struct {
 	// Freed is called when resources have become free.
 	Freed func()
 }
+
+// OnShort has f called, without a lock, when work waits that nothing free will do for. It is called before the line is used.
+func (l *Line) OnShort(f func()) { l.short = f }
 
 // Work is what waits in a Line. All but Grant is called under its lock.
 type Work interface {
@@ -100,6 +105,9 @@ func (l *Line) Serve() {
 	for {
 		w, h := l.next()
 		if w == nil {
+			if l.short != nil && l.Waits.Load() != 0 {
+				l.short()
+			}
 			return
 		}
 		w.Grant(h)
@@ -134,7 +142,25 @@ func (l *Line) next() (w Work, h *Hold) {
 		l.Waits.Add(-1)
 		return w, h
 	}
+	l.owed = owed
 	return nil, nil
+}
+
+// Owes reports whether n asks for something that is short for work that waits.
+func (l *Line) Owes(n Need) bool {
+	if l.Waits.Load() == 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.shapes) > 0 && l.owed.Touches(&n)
+}
+
+// HasNow reports whether n is free, and nothing that waits is short of it.
+func (l *Line) HasNow(n Need) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return (len(l.shapes) == 0 || !l.owed.Touches(&n)) && l.ledger.lacksOnlyCPU(&n) && n.CPU <= max(l.ledger.CPU.Load(), 0)
 }
 
 // pop takes the oldest claim of shape i out.

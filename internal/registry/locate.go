@@ -1,8 +1,10 @@
 package registry
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -18,13 +20,14 @@ type locate struct {
 	placeAnswer
 	strategy raysys.Strategy
 	labels   map[string]string // the node must have them all
+	needs    raysys.Resources  // what the grain holds
 	avoid    grainengine.Place // a placement that the asker could not use
 }
 
 // Locate returns where a grain is, and places it if it has no placement. avoid, when not zero, is a placement that the
 // caller could not use.
 func (r *Registry) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Place, error)) {
-	ask(r, &locate{grain: grain{ns: r.cfg.Namespace, id: id}, strategy: want.Strategy, labels: want.Labels, avoid: avoid}, done)
+	ask(r, &locate{grain: grain{ns: r.cfg.Namespace, id: id}, strategy: want.Strategy, labels: want.Labels, needs: raysys.Resources(want.Needs), avoid: avoid}, done)
 }
 
 func (*locate) code() code { return codeLocate }
@@ -38,8 +41,18 @@ func (o *locate) append(dst []byte) []byte {
 	for k, v := range o.labels {
 		dst = wire.AppendBytes(wire.AppendBytes(dst, k), v)
 	}
-	return appendPlace(dst, o.avoid)
+	dst = appendPlace(dst, o.avoid)
+	if !o.holds() { // an earlier version knows nothing of it
+		return dst
+	}
+	needs, err := json.Marshal(o.needs)
+	if err != nil {
+		panic(err) // its amounts are valid, or the kind is not defined
+	}
+	return wire.AppendBytes(dst, needs)
 }
+
+func (o *locate) holds() bool { return !reflect.DeepEqual(o.needs, raysys.Resources{}) }
 
 func (o *locate) read(r *wire.Reader) error {
 	if err := o.grain.read(r); err != nil {
@@ -58,6 +71,12 @@ func (o *locate) read(r *wire.Reader) error {
 		o.labels[k] = r.String()
 	}
 	o.avoid = readPlace(r)
+	if r.Len() == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(r.Bytes(), &o.needs); err != nil || o.needs.Validate() != nil {
+		return fmt.Errorf("%w: the resources of a grain: %w", wire.ErrCorrupt, errors.Join(err, o.needs.Validate()))
+	}
 	return nil
 }
 
@@ -134,7 +153,7 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	}
 	l.draws++
 	r := placement.Request{
-		Kind: placement.Grain, Function: "grain " + o.id.Kind, Namespace: o.ns, Key: o.id.Key, Labels: o.labels,
+		Kind: placement.Grain, Function: "grain " + o.id.Kind, Namespace: o.ns, Key: o.id.Key, Labels: o.labels, Needs: o.needs,
 		Strategy: o.strategy, Custom: l.reg.cfg.Strategies, Seed: l.draws ^ l.shard.Epoch()<<32,
 	}
 	if o.avoid.Node != "" {
@@ -142,7 +161,7 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	}
 	// PreferLocal means the node that asks, not the leader of the shard.
 	if o.strategy == raysys.PreferLocal {
-		if n := l.view.Find(from.Node); n != nil && n.Incarnation == from.Incarnation && n.Worker && !n.Joining && !n.Draining && !n.Suspect &&
+		if n := l.view.Find(from.Node); n != nil && !o.holds() && n.Incarnation == from.Incarnation && n.Worker && !n.Joining && !n.Draining && !n.Suspect &&
 			n.Namespace == o.ns {
 			return from, nil
 		}
@@ -150,6 +169,10 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	d, err := placement.Place(l.view, r)
 	if own := l.view.Find(self); errors.Is(err, raysys.ErrBadOption) && own != nil && own.Namespace != o.ns {
 		r.Strategy = "" // the strategy is of the asker's program, which this node does not run
+		d, err = placement.Place(l.view, r)
+	}
+	if errors.Is(err, placement.ErrNoNode) && o.holds() {
+		r.Queue = true // it waits where it is placed
 		d, err = placement.Place(l.view, r)
 	}
 	if err != nil {

@@ -21,6 +21,7 @@ func (e *Engine) Close(ctx context.Context) error {
 		c.Cancel(raysys.ErrClosed)
 	}
 	for _, w := range e.line.Remove(isTask) {
+		e.shaped.Add(-1)
 		w.(shaped).Cancel(raysys.ErrClosed)
 	}
 	e.mu.Lock()
@@ -133,7 +134,7 @@ func (e *Engine) checkDrained() {
 		return
 	}
 	x := e.net.Load()
-	if e.waits() || e.unqueued.Load() != 0 || e.line.Waits.Load() != 0 || x != nil && (x.unanswered.Load() != 0 || x.answering.Load() != 0 || x.away.Load() != 0) {
+	if e.waits() || e.unqueued.Load() != 0 || e.shaped.Load() != 0 || x != nil && (x.unanswered.Load() != 0 || x.answering.Load() != 0 || x.away.Load() != 0) {
 		return
 	}
 	e.mu.Lock()

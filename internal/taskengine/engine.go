@@ -85,6 +85,7 @@ type Engine struct {
 	line      ledger.Line  // what the node has, what is held of it, and the tasks that wait for other than one CPU
 
 	waiting atomic.Int32 // root submitters that wait for room
+	shaped  atomic.Int32 // tasks that wait in the line
 	zeroCPU atomic.Int32 // tasks that run and ask for no CPU
 	spare   atomic.Pointer[core.CPUSlot]
 	fetches fetches
@@ -275,7 +276,7 @@ func (e *Engine) giveSlot(s *core.CPUSlot) {
 
 // hasRoom reports whether the queue takes another task.
 func (e *Engine) hasRoom() bool {
-	if e.bytes.Load() > e.maxBytes || e.unqueued.Load()+int64(e.line.Waits.Load()) >= int64(e.cfg.QueueTasks) {
+	if e.bytes.Load() > e.maxBytes || e.unqueued.Load()+int64(e.shaped.Load()) >= int64(e.cfg.QueueTasks) {
 		return false
 	}
 	pushed := e.queue.Pushed()

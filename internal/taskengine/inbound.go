@@ -349,6 +349,7 @@ func (x *exchange) giveBackQueued() {
 		}
 	}
 	for _, w := range x.e.line.Remove(isInbound) {
+		x.e.shaped.Add(-1)
 		x.giveBack(w.(shaped).Work().(arrival))
 	}
 	x.flush()

@@ -25,7 +25,7 @@ type Load struct {
 
 // Load returns how busy this node is.
 func (e *Engine) Load() Load {
-	l := Load{Queued: e.Queued() + int(e.line.Waits.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
+	l := Load{Queued: e.Queued() + int(e.shaped.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
 	l.Rest = e.line.Report(encodeRest)
 	if e.cfg.Bandwidth != nil {
 		l.Bandwidth = e.cfg.Bandwidth()

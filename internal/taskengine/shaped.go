@@ -42,6 +42,7 @@ func (w shaped) Begins(n *ledger.Need) bool {
 
 // Grant implements ledger.Work. The worker drops a task that is over.
 func (w shaped) Grant(h *ledger.Hold) {
+	w.engine().shaped.Add(-1)
 	w.engine().start(job{future: w.Future, hold: h})
 }
 
@@ -56,7 +57,10 @@ func (e *Engine) fits(n ledger.Need) error {
 }
 
 // pushShaped queues a task that asks for other than one CPU.
-func (e *Engine) pushShaped(c *core.Future, n ledger.Need) { e.line.Push(n, shaped{c}) }
+func (e *Engine) pushShaped(c *core.Future, n ledger.Need) {
+	e.shaped.Add(1)
+	e.line.Push(n, shaped{c})
+}
 
 // droppedShaped is called when a waiting shaped task was cancelled: CPUs may have been reserved for it.
 func (e *Engine) droppedShaped() {

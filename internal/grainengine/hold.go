@@ -1,0 +1,151 @@
+package grainengine
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
+)
+
+// A kind that asks for resources has each of its activations hold them, from before OnActivate to the end of OnDeactivate.
+//
+//	spawn ──► ledger.Line ──► Grant ──► actor: OnActivate, turns, OnDeactivate ──► Return
+//	                            └─► nil: the node closes or drains, or the grain is elsewhere: the calls go on without it
+
+// holding is what an activation of such a kind has.
+type holding struct {
+	hold  *ledger.Hold // nil while it waits, and where it was not to be
+	asked atomic.Bool  // to go early, since others wait for what it holds
+}
+
+// early asks an activation that holds what others wait for to go once it is idle.
+type early struct{}
+
+// Over implements ledger.Work.
+func (a *activation) Over() bool {
+	e := a.kind.engine
+	return e.closed.Load() || a.tenure != nil && a.tenure.stale.Load() || e.draining.Load() && !a.kind.def.Stateless
+}
+
+// Begins implements ledger.Work.
+func (a *activation) Begins(*ledger.Need) bool { return true }
+
+// Grant implements ledger.Work.
+func (a *activation) Grant(h *ledger.Hold) {
+	if h != nil {
+		a.holding.hold = h
+		a.kind.engine.holders.Store(a, nil)
+	}
+	a.start()
+}
+
+// giveBack is called when no code of the activation runs any more.
+func (a *activation) giveBack() {
+	if a.holding == nil || a.holding.hold == nil {
+		return
+	}
+	e := a.kind.engine
+	e.holders.Delete(a)
+	h := a.holding.hold
+	a.holding.hold = nil
+	e.cfg.Line.Return(h)
+}
+
+// denied reports whether the activation has not got what its kind asks for, which its calls are told.
+func (a *activation) denied() bool {
+	if a.holding == nil || a.holding.hold != nil {
+		return false
+	}
+	err := error(raysys.ErrNotDelivered)
+	if a.kind.engine.closed.Load() {
+		err = raysys.ErrClosed
+	}
+	a.failed = fmt.Errorf("%s/%s: %w: it waited for %v", a.kind.def.name, shown(a.key), err, a.kind.def.Need)
+	a.post(&mail{msg: passivate{force: true}})
+	return true
+}
+
+// Devices implements core.Holder.
+func (a *activation) Devices() []string {
+	if a.holding == nil {
+		return nil
+	}
+	return a.kind.engine.cfg.Line.Devices(a.holding.hold)
+}
+
+// dropWaiting has the activations that wait, and need not any more, go on without.
+func (e *Engine) dropWaiting() {
+	if e.cfg.Line == nil || e.cfg.Line.Waits.Load() == 0 {
+		return
+	}
+	for _, w := range e.cfg.Line.Remove(func(w ledger.Work) bool {
+		a, ok := w.(*activation)
+		return ok && a.kind.engine == e && a.Over()
+	}) {
+		w.Grant(nil)
+	}
+}
+
+// Short is called when work waits for resources: those that hold them go once they are idle.
+func (e *Engine) Short() {
+	e.holders.Range(func(k, _ any) bool {
+		a := k.(*activation)
+		if !a.kind.def.Keep && e.cfg.Line.Owes(a.kind.def.Need) && a.holding.asked.CompareAndSwap(false, true) {
+			a.post(&mail{msg: early{}})
+		}
+		return true
+	})
+}
+
+// goesEarly reports whether the activation is to go now. It goes when it has done the calls that wait in its mailbox.
+func (a *activation) goesEarly() bool {
+	switch {
+	case !a.kind.engine.cfg.Line.Owes(a.kind.def.Need):
+		a.holding.asked.Store(false)
+		return false
+	case a.pool == nil && a.pushed.Load()&^closedBit > a.popped.Load():
+		a.post(&mail{msg: early{}})
+		return false
+	}
+	return true
+}
+
+// never says why no state of this node has what the kind asks for.
+func (k *boundKind) never() error {
+	if !k.def.holds() {
+		return nil
+	}
+	if s := k.engine.cfg.Line.Ever(k.def.Need); !s.Empty() {
+		return fmt.Errorf("%w: grain %s asks for more than the node has (%w): ask for less by grains.Holds, or raise system.Config.Resources",
+			raysys.ErrNoCapacity, k.def.name, s.Err())
+	}
+	return nil
+}
+
+// goesElsewhere reports whether the node refuses a grain that was placed here: it can never have it, or would have it wait
+// while another node need not.
+func (k *boundKind) goesElsewhere(id ID, w Wanted) bool {
+	if !k.def.holds() {
+		return false
+	}
+	return k.unfit != nil || !k.engine.cfg.Line.HasNow(k.def.Need) && k.engine.cfg.Cluster.Elsewhere(id, w)
+}
+
+// Hold is grains.Holds.
+func (o *KindOptions) Hold(opts []raysys.Option) error {
+	got := core.With(core.Options{}, opts)
+	if got.Err != nil {
+		return fmt.Errorf("Holds: %w", got.Err)
+	}
+	o.Needs, o.Need = got.Resources, ledger.Of(got.Resources)
+	if got.Resources, got.Sized = (core.Resources{}), false; !reflect.DeepEqual(got, core.Options{}) {
+		return errors.New("Holds: give GPU, GPUMemory, GPUModel, CPU, Memory and Resource; other options are for tasks and calls")
+	}
+	return nil
+}
+
+func (o *KindOptions) holds() bool { return !o.Need.IsCPU(0) }

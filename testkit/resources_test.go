@@ -1,0 +1,184 @@
+package testkit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+	"github.com/raysys/raysys/testkit"
+)
+
+// shares is what the code that runs has of each device, in thousandths.
+type shares struct {
+	mu   sync.Mutex
+	held map[string]int
+	over string
+}
+
+func (s *shares) enter(devices []string, thousandths int) (leave func()) {
+	add := func(sign int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, d := range devices {
+			if s.held[d] += sign * thousandths; s.held[d] > 1000 {
+				s.over = fmt.Sprintf("%d thousandths of %s are held", s.held[d], d)
+			}
+		}
+	}
+	add(+1)
+	return func() { add(-1) }
+}
+
+var sharesNow shares
+
+type halfGPU struct{ leave func() }
+
+func (g *halfGPU) OnActivate(ctx context.Context) error {
+	g.leave = sharesNow.enter(raysys.Devices(ctx), 500)
+	return nil
+}
+
+func (g *halfGPU) OnDeactivate(context.Context) error { g.leave(); return nil }
+
+func (g *halfGPU) Where(ctx context.Context) (raysys.NodeID, error) {
+	if n := len(raysys.Devices(ctx)); n != 1 {
+		return "", fmt.Errorf("it has %d devices", n)
+	}
+	return raysys.NodeID(at(ctx)), nil
+}
+
+// TestResourcesNeverOver: tasks and grains of three nodes ask for shares and whole devices while nodes drain and come back. No
+// device is ever held beyond what there is of it, and when all is over all of it is free.
+func TestResourcesNeverOver(t *testing.T) {
+	table := raysys.NewTable()
+	use := tasks.DefineIn(table, "use", func(ctx context.Context, thousandths int) (int, error) {
+		list := raysys.Devices(ctx)
+		leave := sharesNow.enter(list, min(thousandths, 1000))
+		defer leave()
+		<-time.After(time.Duration(thousandths) * time.Microsecond) // virtual
+		return len(list), nil
+	})
+	kind := grains.DefineIn[halfGPU](table, "half", grains.Holds(raysys.GPU(0.5)))
+	where := grains.Method0(kind, "where", (*halfGPU).Where)
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		sharesNow = shares{held: map[string]int{}}
+		c, ctx := k.Cluster(), k.Context()
+		c.Ready()
+		r := k.Rand()
+		rounds := 3
+		if testing.Short() {
+			rounds = 1
+		}
+		for range rounds {
+			var used []raysys.Ref[int]
+			var placed []raysys.Ref[raysys.NodeID]
+			for range 200 {
+				amount := []int{100, 300, 500, 1000, 2000}[r.IntN(5)]
+				used = append(used, use.With(raysys.GPU(float64(amount)/1000)).Go(ctx, amount))
+				placed = append(placed, where.With(raysys.Deadline(10*time.Minute)).Call(ctx, kind.Get(fmt.Sprint(r.IntN(12)))))
+			}
+			i := 1 + r.IntN(3)
+			c.Drain(i)
+			c.Restart(i)
+			c.Ready()
+			for _, ref := range used {
+				if _, err := ref.Get(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, ref := range placed {
+				if _, err := ref.Get(ctx); err != nil && !errors.Is(err, raysys.ErrOutcomeUnknown) {
+					t.Fatal(err)
+				}
+			}
+		}
+		<-time.After(time.Hour) // of virtual time: idle grains go
+		synctest.Wait()
+		sharesNow.mu.Lock()
+		defer sharesNow.mu.Unlock()
+		if sharesNow.over != "" {
+			t.Error(sharesNow.over)
+		}
+		for d, held := range sharesNow.held {
+			if held != 0 {
+				t.Errorf("%d thousandths of %s are held in the end", held, d)
+			}
+		}
+		st, err := c.Status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range st.Nodes {
+			if n.Free.GPU != n.Resources.GPU {
+				t.Errorf("node %s has %v of %v GPUs free in the end", n.Name, n.Free.GPU, n.Resources.GPU)
+			}
+		}
+	}, testkit.Table(table), testkit.Nodes(3), testkit.Each(withDevices))
+}
+
+func withDevices(i int, cfg *system.Config) {
+	if i == 0 {
+		return
+	}
+	cfg.Resources.CPU = 8
+	for d := range 2 {
+		cfg.Devices = append(cfg.Devices, raysys.Device{UUID: fmt.Sprintf("GPU-%d-%d", i, d), Model: "H100", Memory: 80 << 30})
+	}
+}
+
+// TestHoldsMoves: a grain that holds devices of a node that dies lives on with those of another; what no node has fails at
+// once, and says what there is.
+func TestHoldsMoves(t *testing.T) {
+	table := raysys.NewTable()
+	kind := grains.DefineIn[wholeGPU](table, "whole", grains.Holds(raysys.GPU(2), raysys.GPUModel("H100")))
+	where := grains.Method0(kind, "where", (*wholeGPU).Where).Idempotent()
+	never := grains.DefineIn[wholeGPU](table, "never", grains.Holds(raysys.GPU(3)))
+	whereNever := grains.Method0(never, "where", (*wholeGPU).Where)
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		c, ctx := k.Cluster(), k.Context()
+		c.Ready()
+		seen := map[raysys.NodeID]bool{}
+		var first raysys.NodeID
+		for _, key := range []string{"a", "b"} {
+			n, err := where.Call(ctx, kind.Get(key)).Get(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[n] {
+				t.Errorf("two grains have all devices of node %s", n)
+			}
+			if seen[n] = true; first == "" {
+				first = n
+			}
+		}
+		for i := 1; i <= c.Size(); i++ {
+			if c.Name(i) == first {
+				c.Kill(i)
+			}
+		}
+		n, err := where.With(raysys.Deadline(5*time.Minute)).Call(ctx, kind.Get("a")).Get(ctx)
+		if err != nil || n == first || len(seen) == 2 && seen[n] {
+			t.Errorf("after the death of node %s the grain is on %s (%v), others are on %v", first, n, err, seen)
+		}
+		if _, err := whereNever.Call(ctx, never.Get("x")).Get(ctx); !errors.Is(err, raysys.ErrNoCapacity) {
+			t.Errorf("a grain that no node has room for: %v", err)
+		}
+	}, testkit.Table(table), testkit.Nodes(3), testkit.Each(withDevices))
+}
+
+type wholeGPU struct{}
+
+func (g *wholeGPU) Where(ctx context.Context) (raysys.NodeID, error) {
+	if n := len(raysys.Devices(ctx)); n != 2 {
+		return "", fmt.Errorf("it has %d devices", n)
+	}
+	return raysys.NodeID(at(ctx)), nil
+}
