@@ -139,11 +139,11 @@ func (k *boundKind) goesElsewhere(id ID, w Wanted) bool {
 func (o *KindOptions) Hold(opts []raysys.Option) error {
 	got := core.With(core.Options{}, opts)
 	if got.Err != nil {
-		return fmt.Errorf("Holds: %w", got.Err)
+		return fmt.Errorf("option Holds: %w", got.Err)
 	}
 	o.Needs, o.Need = got.Resources, ledger.Of(got.Resources)
 	if got.Resources, got.Sized = (core.Resources{}), false; !reflect.DeepEqual(got, core.Options{}) {
-		return errors.New("Holds: give GPU, GPUMemory, GPUModel, CPU, Memory and Resource; other options are for tasks and calls")
+		return errors.New("option Holds: give GPU, GPUMemory, GPUModel, CPU, Memory and Resource; other options are for tasks and calls")
 	}
 	return nil
 }
