@@ -18,8 +18,8 @@ import (
 
 // holding is what an activation of such a kind has.
 type holding struct {
-	hold  *ledger.Hold // nil while it waits, and where it was not to be
-	asked atomic.Bool  // to go early, since others wait for what it holds
+	hold  atomic.Pointer[ledger.Hold] // nil while it waits, and where it was not to be
+	asked atomic.Bool                 // to go early, since others wait for what it holds
 }
 
 // early asks an activation that holds what others wait for to go once it is idle.
@@ -37,7 +37,7 @@ func (a *activation) Begins(*ledger.Need) bool { return true }
 // Grant implements ledger.Work.
 func (a *activation) Grant(h *ledger.Hold) {
 	if h != nil {
-		a.holding.hold = h
+		a.holding.hold.Store(h)
 		a.kind.engine.holders.Store(a, nil)
 	}
 	a.start()
@@ -45,19 +45,19 @@ func (a *activation) Grant(h *ledger.Hold) {
 
 // giveBack is called when no code of the activation runs any more.
 func (a *activation) giveBack() {
-	if a.holding == nil || a.holding.hold == nil {
+	if a.holding == nil {
 		return
 	}
-	e := a.kind.engine
-	e.holders.Delete(a)
-	h := a.holding.hold
-	a.holding.hold = nil
-	e.cfg.Line.Return(h)
+	if h := a.holding.hold.Swap(nil); h != nil {
+		e := a.kind.engine
+		e.holders.Delete(a)
+		e.cfg.Line.Return(h)
+	}
 }
 
 // denied reports whether the activation has not got what its kind asks for, which its calls are told.
 func (a *activation) denied() bool {
-	if a.holding == nil || a.holding.hold != nil {
+	if a.holding == nil || a.holding.hold.Load() != nil {
 		return false
 	}
 	err := error(raysys.ErrNotDelivered)
@@ -74,7 +74,7 @@ func (a *activation) Devices() []string {
 	if a.holding == nil {
 		return nil
 	}
-	return a.kind.engine.cfg.Line.Devices(a.holding.hold)
+	return a.kind.engine.cfg.Line.Devices(a.holding.hold.Load())
 }
 
 // dropWaiting has the activations that wait, and need not any more, go on without.
