@@ -68,8 +68,8 @@ func (p *Peer) Offer(noCPU bool) Offer {
 	return o
 }
 
-// Low is how many tasks in flight are few enough for another round to pay, after one in which no peer had room.
-func Low(inflight int64) int64 { return inflight - max(inflight/4, 1) }
+// Low is how many tasks in flight are few enough for another round to pay, after one in which no peer had room: none always are.
+func Low(inflight int64) int64 { return max(inflight-max(inflight/4, 1), 0) }
 
 // LookPause is how often a node looks at the tasks of others that wait there, while some do.
 const LookPause = 20 * time.Millisecond

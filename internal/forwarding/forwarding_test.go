@@ -59,6 +59,15 @@ func TestOffer(t *testing.T) {
 	})
 }
 
+// TestLow: a peer whose tasks have all been answered is asked again, also where the last answer came while the node looked.
+func TestLow(t *testing.T) {
+	for inflight, want := range map[int64]int64{0: 0, 1: 0, 2: 1, 8: 6, 100: 75} {
+		if got := forwarding.Low(inflight); got != want {
+			t.Errorf("%d in flight: %d, want %d", inflight, got, want)
+		}
+	}
+}
+
 // TestExcess: what is given back leaves each CPU a task, and nothing is given back while what waits begins soon.
 func TestExcess(t *testing.T) {
 	for _, c := range []struct{ waits, begun, cpus, want int64 }{
