@@ -26,7 +26,8 @@ func GPUMemory(bytes int64) Option {
 	return func(o *core.Options) { o.Sized = true; o.Resources.GPUMemory = bytes }
 }
 
-// GPUModel asks for devices of exactly this model, such as "H100", where GPU asks for devices. For what takes GPU.
+// GPUModel asks for devices of a model, where GPU asks for devices: each word of it is one of the device's model, so that "H100"
+// means an "NVIDIA H100 80GB HBM3". The instances of a divided device (MIG) are meant where "MIG" is a word too. For what takes GPU.
 func GPUModel(model string) Option {
 	return func(o *core.Options) { o.Sized = true; o.Resources.GPUModel = model }
 }

@@ -1,6 +1,9 @@
 package placement
 
-import "github.com/raysys/raysys"
+import (
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
 
 // Device is one accelerator of a node with what is free of it.
 type Device struct {
@@ -27,7 +30,7 @@ func (d *Device) has(needs *raysys.Resources, now bool) bool {
 	if now {
 		share, memory = min(share, d.FreeShare), min(memory, d.FreeMemory)
 	}
-	return (needs.GPUModel == "" || needs.GPUModel == d.Model) && needs.GPUMemory <= memory && min(needs.GPU, 1) <= share+slack && !(now && d.Sick)
+	return core.OfModel(d.Model, needs.GPUModel) && needs.GPUMemory <= memory && min(needs.GPU, 1) <= share+slack && !(now && d.Sick)
 }
 
 // hasDevices reports whether the node has the devices of needs: a share of one device, or whole ones. Of a node that does not

@@ -1,6 +1,10 @@
 package ledger
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/raysys/raysys/internal/core"
+)
 
 // Device is one accelerator of a node.
 type Device struct {
@@ -29,7 +33,7 @@ type device struct {
 
 // could reports whether the device, when nothing holds it, has one device's part of n.
 func (d *device) could(n *Need) bool {
-	return (n.GPUModel == "" || n.GPUModel == d.Model) && n.GPUMemory <= d.Memory && min(n.GPU, Unit) <= d.total
+	return core.OfModel(d.Model, n.GPUModel) && n.GPUMemory <= d.Memory && min(n.GPU, Unit) <= d.total
 }
 
 // can reports whether it has that now.
