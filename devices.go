@@ -26,9 +26,14 @@ func Devices(ctx context.Context) []string {
 }
 
 // DeviceEnv is the environment that keeps a child process to the devices of the running work: append it to exec.Cmd.Env. Work
-// that holds no device gets one that shows none.
+// that holds no device gets one that shows none. A process sees one instance of a divided device (MIG), so that of several the
+// environment names the first: a child for each takes its own from Devices.
 //
 //	cmd.Env = append(os.Environ(), raysys.DeviceEnv(ctx)...)
 func DeviceEnv(ctx context.Context) []string {
-	return []string{"CUDA_VISIBLE_DEVICES=" + strings.Join(Devices(ctx), ",")}
+	list := Devices(ctx)
+	if len(list) > 1 && strings.HasPrefix(list[0], "MIG-") {
+		list = list[:1]
+	}
+	return []string{"CUDA_VISIBLE_DEVICES=" + strings.Join(list, ",")}
 }

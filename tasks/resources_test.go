@@ -120,6 +120,23 @@ func TestNoCapacity(t *testing.T) {
 	}
 }
 
+// A process sees one instance of a divided device, whose name matters only to who asks for instances.
+func TestDeviceEnvOfInstances(t *testing.T) {
+	table := raysys.NewTable()
+	held := tasks.Define0In(table, "held", func(ctx context.Context) (string, error) {
+		return fmt.Sprint(raysys.Devices(ctx), raysys.DeviceEnv(ctx)), nil
+	})
+	const model = "NVIDIA A100-SXM4-40GB MIG 3g.20gb"
+	_, ctx := nodetest.Start(t, system.Config{Table: table, Resources: raysys.Resources{CPU: 1}, Devices: []raysys.Device{
+		{UUID: "MIG-a", Model: model}, {UUID: "MIG-b", Model: model}, {UUID: "GPU-c", Model: "NVIDIA H100 80GB HBM3"},
+	}})
+	nodetest.Want(t, ctx, held.With(raysys.GPU(2), raysys.GPUModel("A100 MIG")).Go(ctx), "[MIG-a MIG-b] [CUDA_VISIBLE_DEVICES=MIG-a]")
+	nodetest.Want(t, ctx, held.With(raysys.GPU(1), raysys.GPUModel("H100")).Go(ctx), "[GPU-c] [CUDA_VISIBLE_DEVICES=GPU-c]")
+	if _, err := held.With(raysys.GPU(1), raysys.GPUModel("A100")).Go(ctx).Get(ctx); !errors.Is(err, raysys.ErrNoCapacity) {
+		t.Errorf("a whole A100, of which there are instances only: %v, want ErrNoCapacity", err)
+	}
+}
+
 // A task sees the devices that it holds, and no other; a share shares one device, and the model chooses. What a task that ran
 // in its place held is not seen by the next.
 func TestDevices(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 var ofTests = []string{"internal/consultest", "testkit", "cmd/raysys/internal/bench", "cmd/raysys/internal/chaos"}
 
 // unlisted are flags that are not of clusters: their commands' help is enough.
-var unlisted = map[string]bool{"bench": true, "bench-child": true, "chaos": true, "chaos-round": true, "demo": true, "version": true}
+var unlisted = map[string]bool{"bench": true, "bench-child": true, "chaos": true, "chaos-round": true, "demo": true, "simulate": true, "version": true}
 
 // TestVariablesAreDocumented: docs/operating.md has every variable that the code reads and every flag of the commands for
 // clusters, and none that is not there.
