@@ -71,7 +71,7 @@ func (v *View) eligible(r *Request) (candidates, error) {
 	s := v.shapeOf(r)
 	c, ok := v.candidates(r, s)
 	if !ok {
-		return c, v.noNode(r, s.tally)
+		return c, v.noNode(r, s)
 	}
 	return c, nil
 }

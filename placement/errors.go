@@ -17,7 +17,10 @@ var ErrNoNode = errors.New("no node can take it now")
 type NoNodeError struct {
 	Request Request
 	Reasons []string // one line for each node, where Request.Explain was set
-	nodes   tally
+	// Most is, of each resource asked for, the most that one node has of those that have too little of something; of GPU, the
+	// devices that would do.
+	Most  raysys.Resources
+	nodes tally
 }
 
 // Temporary reports whether waiting may help.
@@ -62,6 +65,9 @@ func (e *NoNodeError) Error() string {
 				nodes = "node"
 			}
 			fmt.Fprintf(&b, "%s%d %s: %s", sep, n, nodes, c.why(r))
+			if c == tooSmall {
+				fmt.Fprintf(&b, " (the most that one has: %v)", e.Most)
+			}
 			sep = "; "
 		}
 	}

@@ -93,8 +93,8 @@ func (v *View) ask(own Strategy, r Request, list []int) (chosen int, err error) 
 	return list[k], nil
 }
 
-func (v *View) noNode(r *Request, t tally) error {
-	err := &NoNodeError{Request: *r, nodes: t}
+func (v *View) noNode(r *Request, s *shape) error {
+	err := &NoNodeError{Request: *r, Most: s.most, nodes: s.tally}
 	if r.Explain {
 		err.Reasons = v.explain(r, "", pair{-1, -1}, 0, -1)
 	}
