@@ -19,6 +19,8 @@ type sim struct {
 	loads      slab[load]
 	done       int
 	waits      histogram
+	others     int   // events to come that are no ticks
+	last       int64 // when the last of those happened
 }
 
 // slab keeps what events carry. A slot is used again once it was taken.
@@ -53,8 +55,11 @@ func Run(ctx context.Context, c Config) (Result, error) {
 		if turn%4096 == 0 && ctx.Err() != nil {
 			return s.result(), fmt.Errorf("after %d of %d tasks: %w", s.done, c.Tasks, context.Cause(ctx))
 		}
-		e, ok := s.events.next()
-		if !ok {
+		e, _ := s.events.next() // nodes tick for ever
+		if e.kind != ticks {
+			s.others--
+			s.last = e.at
+		} else if s.others == 0 && e.at-s.last > 2*int64(c.Report) { // every node has ticked since, and told nothing
 			return s.result(), fmt.Errorf("nothing happens any more after %d of %d tasks, at %v: a defect of the simulator", s.done, c.Tasks, time.Duration(s.now))
 		}
 		s.now = e.at
@@ -105,6 +110,9 @@ func newSim(c Config) *sim {
 func (s *sim) at(after int64, e event) {
 	e.at = s.now + after
 	s.events.add(e)
+	if e.kind != ticks {
+		s.others++
+	}
 }
 
 func (s *sim) submitterOf(task int32) *submitter { return &s.submitters[s.cfg.submitter(int(task))] }
