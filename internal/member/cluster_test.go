@@ -29,7 +29,8 @@ const (
 type cluster struct {
 	t     testing.TB
 	kv    store.KV
-	real  bool // time is real, and the store may be
+	open  func() store.KV // of one more node: a Consul client has watches for one
+	real  bool            // time is real, and the store may be
 	ttl   time.Duration
 	begun time.Time
 	// lenience is how many TTLs a session lives.
@@ -100,7 +101,7 @@ func newCluster(t testing.TB) *cluster {
 }
 
 func newClusterOn(t testing.TB, kv store.KV) *cluster {
-	c := &cluster{t: t, kv: kv, ttl: ttl, begun: time.Now(), lenience: 2, nodes: map[string]*node{}, lost: map[way]time.Time{}}
+	c := &cluster{t: t, kv: kv, open: func() store.KV { return kv }, ttl: ttl, begun: time.Now(), lenience: 2, nodes: map[string]*node{}, lost: map[way]time.Time{}}
 	c.set("config", fmt.Sprintf(`{"id":%q}`, clusterID))
 	return c
 }
@@ -134,7 +135,7 @@ func (c *cluster) keys(prefix string) []string {
 // prepare makes a node that has not joined, with the Config to join with.
 func (c *cluster) prepare(name string) (*node, member.Config) {
 	n := &node{c: c, name: name, clock: &testClock{}}
-	n.kv = flaky.Wrap(lenient{c.kv, n})
+	n.kv = flaky.Wrap(lenient{c.open(), n})
 	n.gate = &gate{KV: n.kv}
 	n.clock.gate = n.gate
 	return n, member.Config{

@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys/internal/consultest"
 	"github.com/raysys/raysys/internal/long"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/store"
 	"github.com/raysys/raysys/store/consul"
 )
 
@@ -25,11 +26,23 @@ func onConsul(t *testing.T, o consulserver.Options, f func(*consulserver.Server,
 	t.Parallel()
 	o.MinTTL = time.Second
 	server := consultest.Start(t, o)
-	kv, err := consul.Open(consul.Config{Addresses: []string{server.Address()}, Prefix: "raysys/test/"})
-	if err != nil {
-		t.Fatal(err)
+	open := func() store.KV {
+		kv, err := consul.Open(consul.Config{Addresses: []string{server.Address()}, Prefix: "raysys/test/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kv
 	}
-	c := newClusterOn(t, kv)
+	c := newClusterOn(t, open())
+	c.open = func() store.KV {
+		kv := open()
+		t.Cleanup(func() {
+			if err := kv.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return kv
+	}
 	c.real, c.ttl, c.lenience = true, realTTL, 1
 	defer c.close()
 	f(server, c)
