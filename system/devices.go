@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/placement/devices"
 )
 
 // completeDevices makes Devices and Resources.GPU agree: where only the number is given, the devices are known by their index.
@@ -84,6 +85,15 @@ func (cfg *Config) ledgerDevices() (list []ledger.Device) {
 		list = append(list, ledger.Device{UUID: d.UUID, Model: d.Model, Memory: d.Memory, Share: share(d)})
 	}
 	return list
+}
+
+// bestConnected chooses devices by their links, where those are known.
+func (cfg *Config) bestConnected() ledger.Choose {
+	source := cfg.DeviceSource
+	if source == nil {
+		return nil
+	}
+	return func(free []int, n int) []int { return devices.Best(source.Inventory().Links, free, n) }
 }
 
 // placementDevices are the devices of a node's record, all of them free.

@@ -2,6 +2,7 @@ package system_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -76,6 +77,38 @@ func TestDeviceSource(t *testing.T) {
 		t.Errorf("a task began on a sick device: %v, %v", ok, err)
 	}
 	said("device is well again")
+}
+
+// TestBestConnected: work that asks for several devices gets those with the most links among them, not the first.
+func TestBestConnected(t *testing.T) {
+	_, w := fakeSource(t, "dgx1")
+	inventory := w.Inventory()
+	if inventory.Links[0][1] != 1 {
+		t.Fatalf("the first two devices of a DGX-1 have %d links", inventory.Links[0][1])
+	}
+	tb := raysys.NewTable()
+	held := tasks.DefineIn(tb, "held", func(ctx context.Context, _ int) ([]string, error) {
+		return raysys.Devices(ctx), nil
+	}).With(raysys.GPU(2))
+	n, err := system.New(system.Config{Table: tb, DeviceSource: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close(context.Background())
+	ctx := n.Context(t.Context())
+	got, err := held.Go(ctx, 0).Get(ctx)
+	if err != nil || len(got) != 2 {
+		t.Fatalf("the task holds %q, %v", got, err)
+	}
+	at := func(uuid string) int {
+		return slices.IndexFunc(inventory.Devices, func(d devices.Device) bool { return d.UUID == uuid })
+	}
+	if links := inventory.Links[at(got[0])][at(got[1])]; links != 2 {
+		t.Errorf("two devices with %d links are held, where others have 2: %q", links, got)
+	}
 }
 
 // TestGPUsVariable: a program on its own takes RAYSYS_GPUS; that it cannot be meant, or no library is linked in, is an error.

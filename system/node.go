@@ -83,7 +83,7 @@ func New(cfg Config) (*Node, error) {
 	n.top = core.NewRoot(n.job, context.Background(), nil, id)
 	n.job.Top = n.top
 	tc := taskengine.Config{
-		Resources: cfg.Resources, Devices: cfg.ledgerDevices(), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
+		Resources: cfg.Resources, Devices: cfg.ledgerDevices(), Choose: cfg.bestConnected(), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
 		Runtime: (*nodeRuntime)(n), Lineage: cfg.Lineage != LineageOff, LineageMemory: cfg.LineageMemory,
 	}
 	gc := grainengine.Config{

@@ -49,8 +49,8 @@ func (n *Need) count() int {
 	return max(int(n.GPU/Unit), 1)
 }
 
-// pick returns the devices for n, or false. A share goes to the device of which the least is left, so that whole devices
-// stay whole.
+// pick returns the devices of which n gets those that choose takes, or false. A share goes to the device of which the least is
+// left, so that whole devices stay whole.
 func (l *Ledger) pick(n *Need) (list []int, ok bool) {
 	k := n.count()
 	if k == 0 {
@@ -63,9 +63,7 @@ func (l *Ledger) pick(n *Need) (list []int, ok bool) {
 			continue
 		}
 		if n.GPU >= Unit {
-			if list = append(list, i); len(list) == k {
-				return list, true
-			}
+			list = append(list, i)
 		} else if best < 0 || d.free < l.devices[best].free {
 			best = i
 		}
@@ -73,5 +71,17 @@ func (l *Ledger) pick(n *Need) (list []int, ok bool) {
 	if best >= 0 {
 		return []int{best}, true
 	}
-	return nil, false
+	return list, len(list) >= k
+}
+
+// take chooses the devices that n gets among those that pick has returned: the first, unless a Choose knows better.
+func (l *Ledger) take(n *Need, list []int) []int {
+	k := n.count()
+	if len(list) <= k {
+		return list
+	}
+	if l.choose != nil {
+		return l.choose(list, k)
+	}
+	return list[:k:k]
 }

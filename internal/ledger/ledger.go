@@ -14,7 +14,11 @@ type Ledger struct {
 	total   Need // without GPU
 	free    Need // without GPU and CPU
 	devices []device
+	choose  Choose
 }
+
+// Choose takes n of the free whole devices, which are named by their numbers in order: those that are connected best.
+type Choose func(free []int, n int) []int
 
 // New makes the ledger of a node that has total, of which GPU is not read, and devices.
 func New(total Need, devices []Device) *Ledger {
@@ -60,11 +64,12 @@ func (l *Ledger) Take(n Need) (Hold, Shortage) {
 		s.CPU = true
 		return Hold{}, s
 	}
+	list = l.take(&n, list)
 	l.enter(&n, list, -1)
 	return Hold{n, list}, s
 }
 
-// look returns the devices that n would get, and what is short of all but CPU.
+// look returns the devices among which n would get its own, and what is short of all but CPU.
 func (l *Ledger) look(n *Need) (list []int, s Shortage) {
 	s.Memory = n.Memory > l.free.Memory
 	for k, v := range n.Custom {

@@ -189,3 +189,28 @@ func TestOf(t *testing.T) {
 		t.Error(s)
 	}
 }
+
+// TestChoose: whole devices are chosen among those that would do, and only where there is a choice.
+func TestChoose(t *testing.T) {
+	devices := eight("H100")
+	devices[0].Model = "A100"
+	var asked [][]int
+	l := &Line{}
+	l.Init(Need{}, devices, Hooks{Choose: func(free []int, n int) []int {
+		asked = append(asked, free)
+		return free[len(free)-n:]
+	}})
+	h, _ := l.ledger.Take(Need{GPU: 2000, GPUModel: "H100"})
+	if diff := cmp.Diff([]string{"GPU-6", "GPU-7"}, l.Devices(&h)); diff != "" {
+		t.Errorf("other devices are held than were chosen:\n%s", diff)
+	}
+	if h, short := l.ledger.Take(Need{GPU: 5000, GPUModel: "H100"}); !short.Empty() || len(h.devices) != 5 {
+		t.Errorf("five of five devices: %v", h.devices)
+	}
+	if h, short := l.ledger.Take(Need{GPU: 500}); !short.Empty() || h.devices[0] != 0 {
+		t.Errorf("a share is of device %v", h.devices)
+	}
+	if diff := cmp.Diff([][]int{{1, 2, 3, 4, 5, 6, 7}}, asked); diff != "" {
+		t.Errorf("a choice was made among others:\n%s", diff)
+	}
+}

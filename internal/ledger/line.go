@@ -30,6 +30,8 @@ type Hooks struct {
 	Queue func() (pushed, popped uint64)
 	// Freed is called when resources have become free.
 	Freed func()
+	// Choose takes whole devices; nil takes the first. It is called under the lock.
+	Choose Choose
 }
 
 // OnShort has f called, without a lock, when work waits that nothing free will do for. It is called before the line is used.
@@ -62,6 +64,7 @@ type claim struct {
 // Init makes l the line of a node that has total, of which GPU is not read, and devices.
 func (l *Line) Init(total Need, devices []Device, h Hooks) {
 	l.ledger.init(total, devices)
+	l.ledger.choose = h.Choose
 	l.hooks = h
 }
 

@@ -25,6 +25,8 @@ type Config struct {
 	Resources raysys.Resources
 	// Devices are the accelerators. Nil: as many as Resources.GPU says, of which no more is known.
 	Devices []ledger.Device
+	// Choose takes the whole devices of a task among those that are free; nil takes the first.
+	Choose ledger.Choose
 	// NoCPU makes CPU 0 mean none: a driver, whose tasks run on other nodes and wait while there is none.
 	NoCPU bool
 	// QueueTasks bounds the tasks that wait to start (default 1,000,000), QueueBytes the memory of their arguments
@@ -129,7 +131,7 @@ func NewEngine(cfg Config) *Engine {
 		e.lineage = &lineage{max: cmp.Or(cfg.LineageMemory, 256<<20)}
 	}
 	e.line.Init(total, cfg.Devices, ledger.Hooks{
-		Queue: func() (pushed, popped uint64) { return e.queue.Pushed(), e.queue.Popped() }, Freed: e.freed,
+		Queue: func() (pushed, popped uint64) { return e.queue.Pushed(), e.queue.Popped() }, Freed: e.freed, Choose: cfg.Choose,
 	})
 	e.roomUntil.Store(uint64(cfg.QueueTasks))
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &worker{engine: e} }, actor.WithDispatcher(dispatcher{cfg.Pool}))
