@@ -36,6 +36,9 @@ type Config struct {
 	DeviceSource devices.Source
 	// Seed fixes the job's id, and with it all task ids and raysys.Rand, so that a run repeats. 0: a random job.
 	Seed uint64
+	// WaitForResources has all tasks and calls of this node wait that ask for more than any node has, until one joins that has it,
+	// as raysys.WaitForResources does for one handle. Else they fail with raysys.ErrNoCapacity.
+	WaitForResources bool
 	// Table of functions. Nil: the process-wide one that Define fills.
 	Table *raysys.Table
 	// QueueTasks bounds the tasks that wait to start: 1,000,000 unless set. When it is reached a driver's Go blocks,
@@ -89,6 +92,8 @@ func fromEnv(getenv func(string) string) (Config, error) {
 		Seed:      e.whole("RAYSYS_SEED", "", 64),
 		Data:      getenv("RAYSYS_DATA"),
 		Grace:     e.duration("RAYSYS_GRACE"),
+
+		WaitForResources: e.boolean("RAYSYS_WAIT_FOR_RESOURCES"),
 	}
 	cfg.Resources.CPU = e.number("RAYSYS_CPU", 0)
 	cfg.Resources.GPU = e.number("RAYSYS_GPU", 0)

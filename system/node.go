@@ -84,11 +84,11 @@ func New(cfg Config) (*Node, error) {
 	n.job.Top = n.top
 	tc := taskengine.Config{
 		Resources: cfg.Resources, Devices: cfg.ledgerDevices(), Choose: cfg.bestConnected(), QueueTasks: cfg.QueueTasks, QueueBytes: cfg.QueueBytes, Table: cfg.Table, Actors: n.actors, Pool: n.pool,
-		Runtime: (*nodeRuntime)(n), Lineage: cfg.Lineage != LineageOff, LineageMemory: cfg.LineageMemory,
+		Runtime: (*nodeRuntime)(n), Lineage: cfg.Lineage != LineageOff, LineageMemory: cfg.LineageMemory, WaitForResources: cfg.WaitForResources,
 	}
 	gc := grainengine.Config{
 		Actors: n.actors, Pool: n.pool, Table: cfg.Table, CPUs: max(int(cfg.Resources.CPU), 1), Now: n.wheel.Now, Rough: n.wheel.Rough,
-		Unseen: n.unseen,
+		Unseen: n.unseen, WaitForResources: cfg.WaitForResources,
 		// Hooks still run while the node closes, so they are not below top.
 		Hooks: core.NewRoot(n.job, context.Background(), nil, id.Child(1<<62)),
 	}

@@ -22,6 +22,7 @@ type Options struct {
 	Key       string            // of a call of a durable grain
 	Strategy  string            // "" leaves the default, Balanced
 	Labels    map[string]string // a node must have them all
+	Waits     bool              // for a node that has what no node has yet
 	Err       error             // the first option that cannot be meant
 }
 

@@ -29,6 +29,7 @@ type KindOptions struct {
 	Labels    map[string]string // a node must have them all
 	Needs     core.Resources    // of each activation
 	Need      ledger.Need       // the same, in integers
+	Waits     bool              // for a node that has what no node has yet
 	Keep      bool              // idle activations stay
 	Durable   bool
 	Replies   time.Duration // for how long a durable kind keeps the replies to calls of tasks and grains

@@ -32,6 +32,8 @@ type Config struct {
 	States   States       // keeps grains.State; nil where no kind has one
 	Line     *ledger.Line // what the node has for kinds that ask for resources; nil where none does
 	Retainer Retainer     // retains what references in a State refer to; nil where there is no object store
+	// WaitForResources has all calls wait for a node with what no node has, as raysys.WaitForResources.
+	WaitForResources bool
 	// Hosts lets a node of a cluster run stateless workers. Which nodes named grains live on is the Cluster's choice.
 	Hosts bool
 }

@@ -141,9 +141,9 @@ func (o *KindOptions) Hold(opts []raysys.Option) error {
 	if got.Err != nil {
 		return fmt.Errorf("option Holds: %w", got.Err)
 	}
-	o.Needs, o.Need = got.Resources, ledger.Of(got.Resources)
-	if got.Resources, got.Sized = (core.Resources{}), false; !reflect.DeepEqual(got, core.Options{}) {
-		return errors.New("option Holds: give GPU, GPUMemory, GPUModel, CPU, Memory and Resource; other options are for tasks and calls")
+	o.Needs, o.Need, o.Waits = got.Resources, ledger.Of(got.Resources), got.Waits
+	if got.Resources, got.Sized, got.Waits = (core.Resources{}), false, false; !reflect.DeepEqual(got, core.Options{}) {
+		return errors.New("option Holds: give GPU, GPUMemory, GPUModel, CPU, Memory, Resource and WaitForResources; other options are for tasks and calls")
 	}
 	return nil
 }

@@ -128,6 +128,9 @@ func (e *Engine) isSelf(p Place) bool {
 // retry asks again after a failure that may pass, a bounded number of times.
 func (r *route) retry(err error) {
 	e := r.kind.engine
+	if errors.Is(err, raysys.ErrNoCapacity) && r.awaitNode(err) {
+		return
+	}
 	if !raysys.Retriable(err) || e.closed.Load() || e.cfg.Cluster.Suspended() != nil && !r.kind.def.Stateless {
 		r.end(err)
 		return
@@ -140,6 +143,39 @@ func (r *route) retry(err error) {
 		return
 	}
 	r.askLocked()
+}
+
+// nodePause is how often a grain that no node can have is looked up again for the calls that wait for one: the leader of its
+// shard, which knows the nodes, places it, and may learn of a newcomer later than this node.
+const nodePause = 250 * time.Millisecond
+
+// awaitNode has the calls ask again later that wait for a node with what no node has, and fails the others; false when none
+// waits.
+func (r *route) awaitNode(err error) bool {
+	e := r.kind.engine
+	all := r.kind.def.Waits || e.cfg.WaitForResources
+	r.mu.Lock()
+	r.sweepLocked()
+	var kept, failed []pendingCall
+	for _, p := range r.queue {
+		o, own := p.(*outboundCall)
+		if own && (all || o.call.facts().waits) && !o.late(e.cfg.Now()) {
+			kept = append(kept, p)
+		} else {
+			failed = append(failed, p)
+		}
+	}
+	if kept == nil || r.state != routeAsking || e.closed.Load() {
+		r.mu.Unlock()
+		return false
+	}
+	r.queue, r.tries = kept, 0
+	r.mu.Unlock()
+	for _, p := range failed {
+		p.fail(fmt.Errorf("find grain %s: %w", shown(r.id().String()), err))
+	}
+	r.after(nodePause, r.inquire)
+	return true
 }
 
 // end takes the route out of the table and fails the calls in it.

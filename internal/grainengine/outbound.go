@@ -49,6 +49,7 @@ type facts struct {
 	until      int64 // on the runtime's clock, 0 for none
 	strategy   raysys.Strategy
 	labels     map[string]string
+	waits      bool // for a node that has what no node has yet
 }
 
 // outboundOf returns the outbound part of a call that must leave, made now where its record has none.
@@ -67,6 +68,12 @@ func (o *outboundCall) name() string    { return o.kind.nameOf(o.key, o.call.fac
 // nameOf is kind/key.method.
 func (k *boundKind) nameOf(key string, method *core.Entry) string {
 	return k.def.name + "/" + shown(key) + method.Name[len(k.def.name):]
+}
+
+// late reports whether the call's deadline has passed: an alarm says so only to those who wait for the call.
+func (o *outboundCall) late(now int64) bool {
+	until := o.call.facts().until
+	return until != 0 && now >= until
 }
 
 // shown is a key as messages have it: a longer one is cut.

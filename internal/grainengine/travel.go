@@ -47,7 +47,7 @@ func (c *call[G, A, R]) named() string {
 
 func (c *call[G, A, R]) facts() facts {
 	m := c.method
-	f := facts{entry: m.entry, idempotent: m.idempotent || m.kind.Durable, until: c.until, strategy: raysys.Strategy(m.opts.Strategy), labels: m.opts.Labels}
+	f := facts{entry: m.entry, idempotent: m.idempotent || m.kind.Durable, until: c.until, strategy: raysys.Strategy(m.opts.Strategy), labels: m.opts.Labels, waits: m.opts.Waits}
 	if m.readOnly {
 		f.flags |= flagReadOnly
 	}

@@ -55,6 +55,8 @@ type Config struct {
 	// method Temporary that returns true lets the task wait until the view changes; any other fails it. Nil: such
 	// tasks stay here.
 	Place func(PlaceRequest) (wire.Peer, error)
+	// WaitForResources has all tasks wait that ask for more than any node has, as raysys.WaitForResources.
+	WaitForResources bool
 	// Changed is called when CPUs have become free here after tasks of this node waited: other nodes should soon get
 	// the new Load. It must not block. Nil: they learn it only from results.
 	Changed func()

@@ -1,6 +1,7 @@
 package taskengine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -33,32 +34,33 @@ type unplacedTask struct {
 }
 
 // place has Config.Place choose the node of a task that does not belong in the run queue, and sends it there or keeps
-// it here.
-func (x *exchange) place(c *core.Future, w outboundTask) {
+// it here. nowhere says that no node has what the task asks for, however idle.
+func (x *exchange) place(c *core.Future, w outboundTask) (nowhere bool) {
 	e, r := x.e, w.request()
 	for {
 		seen := x.deferred.retries.Load()
 		to, err := e.cfg.Place(r)
-		switch t, _ := err.(temporary); {
-		case err != nil && t != nil && t.Temporary():
+		switch {
+		case err != nil && e.mayPass(err, r.Options):
 			x.deferUnplaced(c, w)
 			if x.deferred.retries.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
 				x.recheck()
 			}
+			return errors.Is(err, raysys.ErrNoCapacity)
 		case err != nil && w.plain() && w.stay(e): // the run queue waits for nodes
 		case err != nil:
 			c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
 		case to == nil:
 			if err := e.fits(w.needs()); err != nil {
 				c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
-				return
+				return false
 			}
 			if !w.stay(e) {
 				e.pushShaped(c, w.needs())
 			}
 		default:
 			if _, p := e.peer(to); p != nil && x.sendTo(p, c, w) {
-				return
+				return false
 			}
 			// The values need not wait for one node when another can have them brought.
 			if len(r.Inputs) > 0 && !slices.Contains(r.Avoid, to.Node()) {
@@ -68,8 +70,14 @@ func (x *exchange) place(c *core.Future, w outboundTask) {
 			x.deferUnplaced(c, w)
 			x.retryLater()
 		}
-		return
+		return false
 	}
+}
+
+// mayPass reports whether a task that got err waits for the nodes to change.
+func (e *Engine) mayPass(err error, o *core.Options) bool {
+	t, _ := err.(temporary)
+	return t != nil && t.Temporary() || (o.Waits || e.cfg.WaitForResources) && errors.Is(err, raysys.ErrNoCapacity)
 }
 
 // sendAhead sends a task that makes a lost value again to a node that is full, or not: what fills it may be tasks which wait
@@ -114,9 +122,14 @@ func (x *exchange) retryUnplaced() {
 	x.deferred.unplaced = nil
 	x.deferred.mu.Unlock()
 	x.e.unqueued.Add(-int64(len(list)))
+	nowhere := map[*core.Options]bool{} // of tasks of one handle all go somewhere, or none does
 	for _, w := range list {
-		if w.future.Pending() {
-			x.place(w.future, w.task)
+		switch o := w.task.request().Options; {
+		case !w.future.Pending():
+		case nowhere[o]:
+			x.deferUnplaced(w.future, w.task)
+		case x.place(w.future, w.task):
+			nowhere[o] = true
 		}
 	}
 }

@@ -126,6 +126,7 @@ type recordedOptions struct {
 	Detached             bool
 	Strategy             string
 	Labels               map[string]string
+	Waits                bool
 }
 
 var recordedPlan = sync.OnceValues(func() (*codec.Plan, error) { return codec.PlanOf(reflect.TypeFor[recordedTask]()) })
@@ -278,7 +279,7 @@ func (s *spec[A, R]) recordedOptions() recordedOptions {
 	return recordedOptions{
 		CPU: o.Resources.CPU, GPU: o.Resources.GPU, GPUMemory: o.Resources.GPUMemory, GPUModel: o.Resources.GPUModel, Memory: o.Resources.Memory, Custom: o.Resources.Custom,
 		Retries: o.Retries, BackoffLo: int64(o.BackoffLo), BackoffHi: int64(o.BackoffHi), Deadline: int64(o.Deadline),
-		Detached: o.Detached, Strategy: o.Strategy, Labels: o.Labels,
+		Detached: o.Detached, Strategy: o.Strategy, Labels: o.Labels, Waits: o.Waits,
 	}
 }
 
@@ -286,5 +287,5 @@ func (s *spec[A, R]) recordedOptions() recordedOptions {
 func (r *recordedOptions) set(o *core.Options) {
 	o.Resources = core.Resources{CPU: r.CPU, GPU: r.GPU, GPUMemory: r.GPUMemory, GPUModel: r.GPUModel, Memory: r.Memory, Custom: r.Custom}
 	o.Retries, o.BackoffLo, o.BackoffHi = r.Retries, time.Duration(r.BackoffLo), time.Duration(r.BackoffHi)
-	o.Deadline, o.Detached, o.Strategy, o.Labels = time.Duration(r.Deadline), r.Detached, r.Strategy, r.Labels
+	o.Deadline, o.Detached, o.Strategy, o.Labels, o.Waits = time.Duration(r.Deadline), r.Detached, r.Strategy, r.Labels, r.Waits
 }
