@@ -140,7 +140,7 @@ func Run(t *testing.T, o Round, rep *Report) {
 	parts, _ := define(tb)
 	objects := system.ObjectConfig{Memory: 256 << 20}
 	if o.RealTime {
-		objects.Memory = 4 << 20
+		objects.Memory = 1 << 20 // less than what has a name at one time, however slow the machine
 	}
 	under := []testkit.Option{
 		testkit.Seed(o.Seed), testkit.Nodes(o.Nodes), testkit.Table(tb), testkit.TTL(o.ttl()), testkit.CPU(4), testkit.Loose(),
