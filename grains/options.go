@@ -98,7 +98,8 @@ func KeepReplies(d time.Duration) Option {
 // A grain is placed where that is free. Where no node has it free the grain waits on one, and its calls with it until their
 // deadlines; the oldest is first. An idle activation whose node has work that waits for what it holds goes at once, unless its
 // kind says Keep. A call fails with raysys.ErrNoCapacity when it is more than any node has, but with raysys.WaitForResources, also
-// in opts, it waits until a node joins that has it. The CPU of a kind is held also while its turns wait.
+// in opts, it waits until a node joins that has it. A turn that waits for references gives
+// back the CPU, and nothing else, until its wait is over.
 func Holds(opts ...raysys.Option) Option {
 	return func(o *grainengine.KindOptions) error { return o.Hold(opts) }
 }

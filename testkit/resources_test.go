@@ -124,6 +124,58 @@ func TestResourcesNeverOver(t *testing.T) {
 	}, testkit.Table(table), testkit.Nodes(3), testkit.Each(withDevices))
 }
 
+// TestHoldsCPU: a turn gives the CPU of its kind back while it waits, the turn that interleaves has it, and when all is over the
+// activation holds it as before.
+func TestHoldsCPU(t *testing.T) {
+	table := raysys.NewTable()
+	var n *system.Node
+	free := func(ctx context.Context) float64 {
+		st, err := n.Status(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		return st.Nodes[0].Free.CPU
+	}
+	look := tasks.Define0In(table, "look", func(ctx context.Context) (float64, error) { return free(ctx), nil })
+	inner := grains.DefineIn[halfGPU](table, "inner", grains.Holds(raysys.CPU(2)))
+	step := grains.Method0(inner, "free", func(_ *halfGPU, ctx context.Context) (float64, error) { return free(ctx), nil })
+	outer := grains.DefineIn[halfGPU](table, "outer", grains.Holds(raysys.CPU(2)))
+	again := grains.Method0(outer, "again", func(_ *halfGPU, ctx context.Context) (float64, error) { return free(ctx), nil }).Reentrant()
+	back := tasks.DefineIn(table, "back", func(ctx context.Context, key string) (float64, error) {
+		return again.Call(ctx, outer.Get(key)).Get(ctx)
+	}).With(raysys.CPU(0))
+	ask := grains.Method(outer, "ask", func(_ *halfGPU, ctx context.Context, what string) (float64, error) {
+		switch what {
+		case "inner":
+			_, err := step.Call(ctx, inner.Get("i")).Get(ctx)
+			return free(ctx), err
+		case "again":
+			return back.Go(ctx, "o").Get(ctx)
+		default:
+			return look.With(raysys.Deadline(time.Minute)).Go(ctx).Get(ctx) // a task with a deadline does not run in place
+		}
+	})
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		n = k.Cluster().Node(0)
+		ctx := k.Context()
+		for _, c := range []struct {
+			what string
+			want float64
+		}{
+			{"task", 1},  // the task has one of the two
+			{"again", 0}, // the turn that interleaves has both
+			{"inner", 0}, // the other grain is activated with them: both have two
+		} {
+			if got, err := ask.Call(ctx, outer.Get("o"), c.what).Get(ctx); err != nil || got != c.want {
+				t.Errorf("%s: %v CPUs are free (%v), want %v", c.what, got, err, c.want)
+			}
+		}
+		if got := free(ctx); got != 0 {
+			t.Errorf("%v CPUs are free beside activations that hold all", got)
+		}
+	}, testkit.Table(table), testkit.Nodes(1), testkit.Each(func(_ int, cfg *system.Config) { cfg.Resources.CPU = 2 }))
+}
+
 func withDevices(i int, cfg *system.Config) {
 	if i == 0 {
 		return

@@ -84,6 +84,7 @@ type TurnSpec struct {
 	Limit    time.Duration // what Deadline came from, for the error; 0 where that is not known
 	Attempt  int
 	Attached any
+	Slot     *CPUSlot // the CPU that it gives back while it waits, or nil
 }
 
 // NewTurn makes the turn of work submitted by s.Up.
@@ -94,6 +95,7 @@ func NewTurn(s TurnSpec) *Turn {
 	}
 	t.base = t
 	t.up.Store(s.Up)
+	t.slot.Store(s.Slot)
 	return t
 }
 

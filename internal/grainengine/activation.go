@@ -106,7 +106,7 @@ func (a *activation) context(what string) (context.Context, *core.Turn) {
 	e := a.kind.engine
 	t := core.NewTurn(core.TurnSpec{
 		Kind: core.TurnGrain, Name: a.kind.def.name + "/" + shown(a.key) + "." + what,
-		ID: e.cfg.Hooks.ID().Child(e.hooks.Add(1)), Up: e.cfg.Hooks, Attempt: 1, Attached: a,
+		ID: e.cfg.Hooks.ID().Child(e.hooks.Add(1)), Up: e.cfg.Hooks, Attempt: 1, Attached: a, Slot: a.slot(),
 	})
 	return core.HookContext(t), t
 }

@@ -22,6 +22,14 @@ type holding struct {
 	asked atomic.Bool                 // to go early, since others wait for what it holds
 }
 
+// slot returns what one turn gives back while it waits, nil for none: the CPU that its activation holds.
+func (a *activation) slot() *core.CPUSlot {
+	if a.holding == nil || a.kind.def.Need.CPU == 0 || a.holding.hold.Load() == nil {
+		return nil
+	}
+	return &core.CPUSlot{CPU: a.kind.def.Need.CPU}
+}
+
 // early asks an activation that holds what others wait for to go once it is idle.
 type early struct{}
 

@@ -163,6 +163,11 @@ func (a *activation) interleaved(g *gate, c anyCall) {
 		a.failCall(c, a.failed)
 		return
 	}
+	// The turn that waits has given the CPU of the kind back.
+	if s := a.slot(); s != nil {
+		a.kind.engine.cfg.Line.CPU().Add(-s.CPU)
+		defer a.kind.engine.cfg.Line.GiveCPU(s.CPU)
+	}
 	if panicked := c.do(a); panicked != nil && a.kind.def.OnPanic != KeepOnPanic {
 		a.PostSystemMessage(supervised{panicked}) // seen before any further call
 	}

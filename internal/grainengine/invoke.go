@@ -89,6 +89,9 @@ func (c *call[G, A, R]) invoke(a *activation) (v R, panicked any, err error) {
 		}
 		c.Future.Fail(c.taskError(errGoexit, debug.Stack()))
 	}()
+	if s := a.slot(); s != nil {
+		c.Future.SetSlot(s)
+	}
 	v, err = c.method.fn(a.state.(*G), &c.Future, c.arg)
 	normal = true
 	if err != nil && err != ErrLater {

@@ -74,12 +74,13 @@ func (l *Line) CPU() *atomic.Int64 { return &l.ledger.CPU }
 // TakeCPU takes n thousandths if they are free.
 func (l *Line) TakeCPU(n int64) bool { return l.ledger.TakeCPU(n) }
 
-// GiveCPU returns n thousandths and starts what waited for them.
+// GiveCPU returns n thousandths and starts what waited for them, here or in the run queue.
 func (l *Line) GiveCPU(n int64) {
 	l.ledger.CPU.Add(n)
 	if l.Waits.Load() != 0 {
 		l.Serve()
 	}
+	l.hooks.Freed()
 }
 
 // Push grants w what n asks for, now or after older work.
@@ -189,7 +190,6 @@ func (l *Line) Return(h *Hold) {
 	l.changed(&h.need)
 	l.mu.Unlock()
 	l.GiveCPU(h.need.CPU)
-	l.hooks.Freed()
 }
 
 // Remove takes the waiting work out for which which is true.

@@ -214,14 +214,6 @@ func (e *Engine) waits() bool {
 	return x != nil && (!x.inbound.Empty() || x.deferred.count.Load() > 0)
 }
 
-// giveCPU returns n thousandths and lets waiting work use them.
-func (e *Engine) giveCPU(n int64) {
-	e.line.GiveCPU(n)
-	if e.waits() {
-		e.wake()
-	}
-}
-
 // Block gives back the CPU of the task on the calling goroutine, which is about to park.
 func (e *Engine) Block(t *core.Turn) {
 	if s := t.Slot(); s != nil && s.Blocked.Add(1) == 1 {
@@ -233,7 +225,7 @@ func (e *Engine) Block(t *core.Turn) {
 		if s.NotOwn.Load() {
 			e.net.Load().serve(s, true) // until its worker takes the next task it counts as this node's
 		}
-		e.giveCPU(s.CPU)
+		e.line.GiveCPU(s.CPU)
 	}
 	if x := e.net.Load(); x != nil {
 		x.wakeIfHinted()
@@ -275,7 +267,7 @@ func (e *Engine) giveSlot(s *core.CPUSlot) {
 	if s.Blocked.Load() == 0 {
 		e.spare.Store(s)
 	}
-	e.giveCPU(oneCPU)
+	e.line.GiveCPU(oneCPU)
 }
 
 // hasRoom reports whether the queue takes another task.

@@ -109,7 +109,7 @@ func (w *worker) ended(j *job, returned bool) {
 		e.cfg.Actors.Root.Stop(w.pid)
 	}
 	if j.pull {
-		e.giveCPU(oneCPU)
+		e.line.GiveCPU(oneCPU)
 	} else {
 		e.endShaped(j.hold)
 	}
