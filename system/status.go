@@ -22,6 +22,7 @@ type Status struct {
 	Format  int           `json:"format"` // of the records; a program that knows only older formats cannot join
 	Nodes   []NodeStatus  `json:"nodes"`
 	Shards  []ShardStatus `json:"shards"`
+	Demand  []Demand      `json:"demand,omitempty"` // of all nodes, the longest wait first
 }
 
 // NodeStatus is one node. Fields that only the node itself knows are set when it answered in time; else Error says why
@@ -43,6 +44,8 @@ type NodeStatus struct {
 	BusyCPU     float64           `json:"busy_cpu"`          // CPUs that run its own tasks
 	FreeCPU     float64           `json:"free_cpu"`          // CPUs that nothing holds
 	MeanTask    time.Duration     `json:"mean_task"`         // running time of recent tasks, in nanoseconds
+	Devices     []DeviceStatus    `json:"devices,omitempty"` // its accelerators
+	Demand      []Demand          `json:"demand,omitempty"`  // what waits for resources
 	Grains      map[string]int    `json:"grains"`            // activations by kind
 	Peers       int               `json:"peers"`             // nodes it is connected to
 	Connected   []PeerStatus      `json:"connected"`         // those nodes
@@ -113,7 +116,9 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 			s = s.with(answers[k].answer.Status)
 		}
 		st.Nodes = append(st.Nodes, s)
+		st.Demand = append(st.Demand, s.Demand...)
 	}
+	st.Demand = summed(st.Demand)
 	slices.SortFunc(st.Nodes, func(a, b NodeStatus) int {
 		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
@@ -145,7 +150,7 @@ func (c *cluster) report() NodeStatus {
 		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
 		Queued: l.Queued, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
 		Grains: c.node.grains.Kinds(), Held: c.refs.Exported(), LeaseLeft: c.member.Lease(),
-		Holding: c.holding(),
+		Holding: c.holding(), Devices: c.node.devices(), Demand: c.node.demand(),
 	}
 	if c.member.State() == member.Suspended {
 		s.State = NodeSuspended
@@ -166,7 +171,7 @@ func (s NodeStatus) with(own NodeStatus) NodeStatus {
 	s.PID = own.PID
 	s.Free, s.Up, s.Queued, s.Inbound, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Inbound, own.BusyCPU, own.FreeCPU, own.MeanTask
 	s.Grains, s.Peers, s.Connected, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Connected, own.Held, own.LeaseLeft
-	s.Holding = own.Holding
+	s.Holding, s.Devices, s.Demand = own.Holding, own.Devices, own.Demand
 	if own.State != "" {
 		s.State, s.Error = own.State, own.Error
 	}

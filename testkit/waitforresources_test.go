@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/system"
@@ -63,12 +65,28 @@ func TestWaitForResources(t *testing.T) {
 		if raysys.PhaseOf(task) != raysys.PhasePending || raysys.PhaseOf(call) != raysys.PhasePending {
 			t.Fatal("the work that waits for resources has ended before there are any")
 		}
+		st, err := c.Status()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int{}
+		for _, d := range st.Demand {
+			if got[d.Resources.String()] = d.Count; !d.Unplaced || d.Oldest < 10*time.Minute || d.Oldest > 11*time.Minute {
+				t.Errorf("status says of what waits since 10m for a node: %+v", d)
+			}
+		}
+		if diff := cmp.Diff(map[string]int{"CPU 1, licence 1": 1, "licence 1": 2}, got); diff != "" {
+			t.Errorf("status says another demand:\n%s", diff)
+		}
 		c.Restart(2)
 		c.Ready()
 		for what, ref := range map[string]raysys.Ref[raysys.NodeID]{"task": task, "call of a kind that waits": call, "call that waits": other} {
 			if n, err := ref.Get(ctx); err != nil || n != c.Name(2) {
 				t.Errorf("the %s ran on node %q, want %s, which has the licence (%v)", what, n, c.Name(2), err)
 			}
+		}
+		if st, err := c.Status(); err != nil || st.Demand != nil {
+			t.Errorf("nothing waits, and status says %+v (%v)", st.Demand, err)
 		}
 	}, testkit.Table(table), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
 		if i == 2 {

@@ -56,6 +56,7 @@ type Engine struct {
 	drained   chan struct{} // capacity 1: an activation or placement went while draining
 	holders   sync.Map      // *activation that holds resources -> nil
 	releasing atomic.Int64  // placements that are being removed
+	nodeless  sync.Map      // *route -> Nodeless
 	forgets   forgets
 
 	spawnMu  sync.Mutex // guards spawning, by which protoactor gets the mailbox of the one activation that is being spawned

@@ -109,6 +109,9 @@ func (r *route) wantedLocked() Wanted {
 // found is the registry's answer.
 func (r *route) found(p Place, err error) {
 	e := r.kind.engine
+	if err == nil {
+		r.awaitsNoMore()
+	}
 	switch {
 	case err != nil:
 		r.retry(err)
@@ -131,6 +134,7 @@ func (r *route) retry(err error) {
 	if errors.Is(err, raysys.ErrNoCapacity) && r.awaitNode(err) {
 		return
 	}
+	r.awaitsNoMore()
 	if !raysys.Retriable(err) || e.closed.Load() || e.cfg.Cluster.Suspended() != nil && !r.kind.def.Stateless {
 		r.end(err)
 		return
@@ -174,12 +178,14 @@ func (r *route) awaitNode(err error) bool {
 	for _, p := range failed {
 		p.fail(fmt.Errorf("find grain %s: %w", shown(r.id().String()), err))
 	}
+	r.awaits()
 	r.after(nodePause, r.inquire)
 	return true
 }
 
 // end takes the route out of the table and fails the calls in it.
 func (r *route) end(err error) {
+	r.awaitsNoMore()
 	for _, p := range r.remove() {
 		if v, ok := p.(*inboundCall); ok && errors.Is(err, raysys.ErrClosed) {
 			v.refuse(Place{}) // this node ends; the caller does not

@@ -53,6 +53,7 @@ type route struct {
 	ask      Token     // asking: to be confirmed; zero to locate
 	tries    int       // in vain, since the last call went out
 	rotation *rotation // of a stateless kind only
+	nodeless bool      // its calls wait for a node with what no node has
 }
 
 // lookup finds the activation or the route of a key.

@@ -181,6 +181,9 @@ type Spare struct {
 	Sick  bool
 }
 
+// Total is what the node has of the device, in thousandths.
+func (s *Spare) Total() int64 { return cmp.Or(s.Device.Share, Unit) }
+
 // Spares are the devices with what is free of each.
 func (l *Ledger) Spares() (list []Spare) {
 	for _, d := range l.devices {

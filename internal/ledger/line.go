@@ -28,6 +28,8 @@ type Line struct {
 type Hooks struct {
 	// Queue counts the tasks that have been queued and that have left the queue.
 	Queue func() (pushed, popped uint64)
+	// Now is the clock, for Demand.
+	Now func() int64
 	// Freed is called when resources have become free.
 	Freed func()
 	// Choose takes whole devices; nil takes the first. It is called under the lock.
@@ -59,6 +61,7 @@ type claim struct {
 	work   Work
 	queued uint64 // tasks queued before it: they go first
 	order  uint64
+	since  int64 // when it was pushed, by Hooks.Now
 }
 
 // Init makes l the line of a node that has total, of which GPU is not read, and devices.
@@ -86,6 +89,7 @@ func (l *Line) GiveCPU(n int64) {
 // Push grants w what n asks for, now or after older work.
 func (l *Line) Push(n Need, w Work) {
 	queued, _ := l.hooks.Queue()
+	since := l.hooks.Now()
 	name := n.String()
 	l.mu.Lock()
 	s := l.byNeed[name]
@@ -98,7 +102,7 @@ func (l *Line) Push(n Need, w Work) {
 		l.shapes = append(l.shapes, s)
 	}
 	l.pushed++
-	s.claims = append(s.claims, claim{work: w, queued: queued, order: l.pushed})
+	s.claims = append(s.claims, claim{work: w, queued: queued, order: l.pushed, since: since})
 	l.mu.Unlock()
 	l.Waits.Add(1)
 	l.Serve()

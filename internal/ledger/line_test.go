@@ -12,7 +12,7 @@ import (
 
 func newLine(total Need, devices []Device) *Line {
 	l := &Line{}
-	l.Init(total, devices, Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Freed: func() {}})
+	l.Init(total, devices, Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Freed: func() {}, Now: func() int64 { return 0 }})
 	return l
 }
 
@@ -139,11 +139,39 @@ func TestOldestFirst(t *testing.T) {
 	}
 }
 
+// TestDemand: what waits is listed by shape, with the age of the oldest that is not over.
+func TestDemand(t *testing.T) {
+	l := newLine(Need{CPU: 1000}, eight("H100")[:1])
+	now := int64(0)
+	l.hooks.Now = func() int64 { now++; return now }
+	var held *Hold
+	push := func(n Need) *piece {
+		p := &piece{granted: func(_ *piece, h *Hold) { held = h }}
+		l.Push(n, p)
+		return p
+	}
+	push(Need{GPU: 1000})
+	if got := l.Demand(); got != nil {
+		t.Errorf("nothing waits, and the demand is %v", got)
+	}
+	first := push(Need{GPU: 1000})
+	push(Need{GPU: 500})
+	push(Need{GPU: 1000})
+	first.over.Store(true)
+	if diff := cmp.Diff([]Demand{{Need{GPU: 1000}, 1, 4}, {Need{GPU: 500}, 1, 3}}, l.Demand()); diff != "" {
+		t.Error(diff)
+	}
+	l.Return(held)
+	if diff := cmp.Diff([]Demand{{Need{GPU: 1000}, 1, 4}}, l.Demand()); diff != "" {
+		t.Errorf("after the half has begun:\n%s", diff)
+	}
+}
+
 // TestReserves: free CPU is kept for work that lacks nothing but CPU once the tasks that were queued before it have begun.
 func TestReserves(t *testing.T) {
 	l := &Line{}
 	var pushed, popped uint64 = 7, 6
-	l.Init(Need{CPU: 2000, Memory: 10}, nil, Hooks{Queue: func() (uint64, uint64) { return pushed, popped }, Freed: func() {}})
+	l.Init(Need{CPU: 2000, Memory: 10}, nil, Hooks{Queue: func() (uint64, uint64) { return pushed, popped }, Freed: func() {}, Now: func() int64 { return 0 }})
 	l.TakeCPU(1000)
 	var h *Hold
 	l.Push(Need{CPU: 2000, Memory: 10}, &piece{granted: func(_ *piece, got *Hold) { h = got }})

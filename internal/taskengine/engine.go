@@ -133,11 +133,19 @@ func NewEngine(cfg Config) *Engine {
 		e.lineage = &lineage{max: cmp.Or(cfg.LineageMemory, 256<<20)}
 	}
 	e.line.Init(total, cfg.Devices, ledger.Hooks{
-		Queue: func() (pushed, popped uint64) { return e.queue.Pushed(), e.queue.Popped() }, Freed: e.freed, Choose: cfg.Choose,
+		Queue: func() (pushed, popped uint64) { return e.queue.Pushed(), e.queue.Popped() }, Freed: e.freed, Now: e.now, Choose: cfg.Choose,
 	})
 	e.roomUntil.Store(uint64(cfg.QueueTasks))
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &worker{engine: e} }, actor.WithDispatcher(dispatcher{cfg.Pool}))
 	return e
+}
+
+// now is the runtime's clock; 0 for an engine without a runtime.
+func (e *Engine) now() int64 {
+	if e.cfg.Runtime == nil {
+		return 0
+	}
+	return e.cfg.Runtime.Now()
 }
 
 // dispatcher runs the workers' mailboxes on kept goroutines.

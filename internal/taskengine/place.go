@@ -31,18 +31,22 @@ type temporary interface{ Temporary() bool }
 type unplacedTask struct {
 	future *core.Future
 	task   outboundTask
+	since  int64 // on the runtime's clock
 }
 
 // place has Config.Place choose the node of a task that does not belong in the run queue, and sends it there or keeps
-// it here. nowhere says that no node has what the task asks for, however idle.
-func (x *exchange) place(c *core.Future, w outboundTask) (nowhere bool) {
+// it here.
+func (x *exchange) place(c *core.Future, w outboundTask) { x.placeAgain(c, w, 0) }
+
+// placeAgain is place for a task that has waited for a node since then. nowhere says that no node has what it asks for, however idle.
+func (x *exchange) placeAgain(c *core.Future, w outboundTask, since int64) (nowhere bool) {
 	e, r := x.e, w.request()
 	for {
 		seen := x.deferred.retries.Load()
 		to, err := e.cfg.Place(r)
 		switch {
 		case err != nil && e.mayPass(err, r.Options):
-			x.deferUnplaced(c, w)
+			x.deferUnplaced(c, w, since)
 			if x.deferred.retries.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
 				x.recheck()
 			}
@@ -67,7 +71,7 @@ func (x *exchange) place(c *core.Future, w outboundTask) (nowhere bool) {
 				r.Avoid = append(r.Avoid, to.Node())
 				continue
 			}
-			x.deferUnplaced(c, w)
+			x.deferUnplaced(c, w, since)
 			x.retryLater()
 		}
 		return false
@@ -91,12 +95,15 @@ func (x *exchange) sendAhead(c *core.Future, w outboundTask) bool {
 	return p != nil && x.sendTo(p, c, w)
 }
 
-// deferUnplaced keeps a task that has no node until the view changes.
-func (x *exchange) deferUnplaced(c *core.Future, w outboundTask) {
+// deferUnplaced keeps a task that has no node until the view changes. since is when it was kept first, 0 for now.
+func (x *exchange) deferUnplaced(c *core.Future, w outboundTask, since int64) {
+	if since == 0 {
+		since = x.rt.Now()
+	}
 	x.deferred.mu.Lock()
 	defer x.deferred.mu.Unlock()
 	x.e.unqueued.Add(1)
-	x.deferred.unplaced = append(x.deferred.unplaced, unplacedTask{c, w})
+	x.deferred.unplaced = append(x.deferred.unplaced, unplacedTask{c, w, since})
 }
 
 // sendTo sends one task to p; false when p does not take it.
@@ -127,8 +134,8 @@ func (x *exchange) retryUnplaced() {
 		switch o := w.task.request().Options; {
 		case !w.future.Pending():
 		case nowhere[o]:
-			x.deferUnplaced(w.future, w.task)
-		case x.place(w.future, w.task):
+			x.deferUnplaced(w.future, w.task, w.since)
+		case x.placeAgain(w.future, w.task, w.since):
 			nowhere[o] = true
 		}
 	}

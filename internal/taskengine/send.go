@@ -291,7 +291,7 @@ func (x *exchange) deferAgain(c *core.Future, w outboundTask) {
 		return
 	}
 	if !w.mayQueue() {
-		x.deferUnplaced(c, w)
+		x.deferUnplaced(c, w, 0)
 		x.retryLater()
 		return
 	}
@@ -312,7 +312,7 @@ func (x *exchange) unopened(p *peer, c *core.Future, w outboundTask, err error) 
 	default:
 		x.markFull(p)
 		if !w.mayQueue() {
-			x.deferUnplaced(c, w)
+			x.deferUnplaced(c, w, 0)
 			return
 		}
 		x.deferred.put(x.e, w.entry(), c)

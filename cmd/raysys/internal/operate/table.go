@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -61,6 +62,9 @@ func Table(w io.Writer, s Status) error {
 			fmt.Fprintf(w, "%s does not answer: %s\n", n.Name, n.Error)
 		}
 	}
+	if err := errors.Join(devices(w, s.Nodes), demand(w, s.Demand)); err != nil {
+		return err
+	}
 	if len(s.Shards) > 0 {
 		fmt.Fprintln(w)
 		t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -85,6 +89,47 @@ func Table(w io.Writer, s Status) error {
 	fmt.Fprintln(t, "GRAIN\tACTIVE")
 	for _, kind := range slices.Sorted(maps.Keys(active)) {
 		fmt.Fprintf(t, "%s\t%d\n", kind, active[kind])
+	}
+	return t.Flush()
+}
+
+// devices shows the accelerators, where there are any.
+func devices(w io.Writer, nodes []Node) error {
+	var t *tabwriter.Writer
+	for _, n := range nodes {
+		for _, d := range n.Devices {
+			if t == nil {
+				fmt.Fprintln(w)
+				t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+				fmt.Fprintln(t, "NODE\tDEVICE\tMODEL\tUSED\tMEMORY\tSTATE")
+			}
+			state := "well"
+			if d.Sick {
+				state = "sick"
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, d.UUID, orDash(d.Model), used(d.Free, d.Total), memory(d.FreeMemory, d.Memory), state)
+		}
+	}
+	if t == nil {
+		return nil
+	}
+	return t.Flush()
+}
+
+// demand shows what waits for resources, where something does.
+func demand(w io.Writer, list []system.Demand) error {
+	if len(list) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "WAITS FOR\tLABELS\tCOUNT\tOLDEST\tWHERE")
+	for _, d := range list {
+		where := "on a node that has it"
+		if d.Unplaced {
+			where = "no node can take it yet"
+		}
+		fmt.Fprintf(t, "%v\t%s\t%d\t%s\t%s\n", d.Resources, labels(d.Labels), d.Count, age(max(d.Oldest, time.Millisecond)), where)
 	}
 	return t.Flush()
 }

@@ -30,12 +30,20 @@ func example() operate.Status {
 			{
 				Name: "b", Incarnation: 12, Role: system.Worker, State: system.NodeDraining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
 				Resources: raysys.Resources{CPU: 8, GPU: 2, Memory: 64 << 30}, Free: raysys.Resources{CPU: 0.5, GPU: 1.75, Memory: 48 << 30},
+				Devices: []system.DeviceStatus{
+					{UUID: "GPU-b0", Model: "NVIDIA H100 80GB HBM3", Memory: 80 << 30, Total: 1, Free: 0.75, FreeMemory: 60 << 30},
+					{UUID: "1", Total: 1, Free: 1, Sick: true},
+				},
 				Queued: 120, Inbound: 8, Grains: map[string]int{"policy": 2, "counter": 2998}, Labels: map[string]string{"zone": "west", "disk": "ssd"},
 			},
 			{Name: "a", Incarnation: 7, Role: system.Worker, State: system.NodeActive, Address: "10.0.0.1:7400", Version: "v0.2.0", Up: 59 * time.Second, Resources: raysys.Resources{CPU: 4}, Free: raysys.Resources{CPU: 4}},
 			{Name: "laptop", Role: system.Driver, State: system.NodeUnknown, Error: "no answer within 3s"},
 		},
 		Shards: shards,
+		Demand: []system.Demand{
+			{Resources: raysys.Resources{CPU: 1, GPU: 4}, Labels: map[string]string{"zone": "west"}, Count: 3, Oldest: 2 * time.Minute, Unplaced: true},
+			{Resources: raysys.Resources{GPU: 2}, Count: 1, Oldest: 4 * time.Second},
+		},
 	}
 }
 
@@ -51,6 +59,14 @@ a       worker  up        10.0.0.1:7400  v0.2.0   59s   0/4    -       -        
 b       worker  draining  10.0.0.2:7400  v0.2.0   1d2h  7.5/8  0.25/2  16.0/64.0 GiB  120     8       3000    disk=ssd,zone=west
 laptop  driver  unknown   -              -        -     -      -       -              0       0       0       -
 laptop does not answer: no answer within 3s
+
+NODE  DEVICE  MODEL                  USED    MEMORY         STATE
+b     GPU-b0  NVIDIA H100 80GB HBM3  0.25/1  20.0/80.0 GiB  well
+b     1       -                      0/1     -              sick
+
+WAITS FOR     LABELS     COUNT  OLDEST  WHERE
+CPU 1, GPU 4  zone=west  3      2m0s    no node can take it yet
+GPU 2         -          1      4s      on a node that has it
 
 LEADER  SHARDS  NUMBERS
 none    1       7
