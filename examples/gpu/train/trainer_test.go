@@ -1,0 +1,175 @@
+package train
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log"
+	"math"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/examples/gpu/cudatest"
+	"github.com/raysys/raysys/examples/gpu/mlp"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/testkit"
+)
+
+var job = Job{Spec: mlp.Spec{Sizes: []int{6, 9, 3}, Batch: 12, Batches: 3, Rate: 0.01, Seed: 1}, Every: 10}
+
+// lossOf is the loss before the last of so many steps, of a model that nothing happens to.
+func lossOf(t *testing.T, steps int) (loss float64) {
+	t.Helper()
+	m, err := mlp.OnCPU(job.Spec, job.Spec.Start())
+	for i := 0; i < steps && err == nil; i++ {
+		loss, err = m.Step()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return loss
+}
+
+// must is the progress of a call.
+func must(t *testing.T) func(p Progress, err error) Progress {
+	return func(p Progress, err error) Progress {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+}
+
+// reach calls until a step has been made, and returns the progress of the last call: on a slow machine one call is not enough.
+func reach(t *testing.T, ctx context.Context, h handles, to int) (p Progress) {
+	t.Helper()
+	for p.Step < to {
+		p = must(t)(h.step.Call(ctx, h.kind.Get("a"), to).Get(ctx))
+	}
+	return p
+}
+
+// captured is what the log has while f runs.
+func captured(f func()) string {
+	var b bytes.Buffer
+	log.SetOutput(&b)
+	defer log.SetOutput(os.Stderr)
+	f()
+	return b.String()
+}
+
+// TestNoDevice: where no node has a GPU the CPU trains, one line says so, and a job that cannot be done is refused.
+func TestNoDevice(t *testing.T) {
+	k := testkit.New(t)
+	var p Progress
+	said := captured(func() {
+		var err error
+		if p, err = Run(k.Context(), "a", job, 25, func(Progress) {}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if p.Step != 25 || p.Saved != 20 || p.Where != "CPU" || math.Abs(p.Loss-lossOf(t, 25)) > 1e-6 {
+		t.Errorf("got %+v, want 25 steps, of which 20 are saved, on the CPU, with the loss %g", p, lossOf(t, 25))
+	}
+	if n := strings.Count(said, "no GPU is used, the CPU trains"); n != 1 {
+		t.Errorf("%d lines say that the CPU trains:\n%s", n, said)
+	}
+	ctx := k.Context()
+	other := job
+	other.Every = 11
+	if _, err := Run(ctx, "a", other, 30, nil); err == nil || !strings.Contains(err.Error(), "this trainer has another job") {
+		t.Errorf("another job of the same name: %v", err)
+	}
+	if _, err := Run(ctx, "b", Job{}, 30, nil); err == nil || !strings.Contains(err.Error(), "Every is 0") {
+		t.Errorf("a job of nothing: %v", err)
+	}
+	if _, err := onCPU.step.Call(ctx, onCPU.kind.Get("c"), 3).Get(ctx); err == nil || !strings.Contains(err.Error(), "call Begin first") {
+		t.Errorf("a step without a job: %v", err)
+	}
+}
+
+// TestTurnsEnd: a call that would train for hours returns, with what it has made.
+func TestTurnsEnd(t *testing.T) {
+	k := testkit.New(t)
+	ctx, g := k.Context(), onCPU.kind.Get("a")
+	endless := job
+	endless.Every = math.MaxInt
+	must(t)(onCPU.begin.Call(ctx, g, endless).Get(ctx))
+	if p := must(t)(onCPU.step.Call(ctx, g, math.MaxInt).Get(ctx)); p.Step < 1 || p.Saved != 0 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+// onTestGPU has each worker offer the test library's first device.
+func onTestGPU() testkit.Option {
+	return testkit.Each(func(i int, cfg *system.Config) {
+		if i > 0 {
+			cfg.Devices = []raysys.Device{{UUID: cudatest.UUID, Model: "Test GPU"}}
+		}
+	})
+}
+
+// TestDevice: a trainer computes on the device that it holds.
+func TestDevice(t *testing.T) {
+	fake := cudatest.Open(t)
+	if fake == nil {
+		return
+	}
+	k := testkit.New(t, testkit.Nodes(1), onTestGPU())
+	withBLAS := job
+	withBLAS.BLAS = true
+	for name, j := range map[string]Job{"our kernel": job, "cuBLAS": withBLAS} {
+		p, err := Run(k.Context(), name, j, 25, func(Progress) {})
+		if err != nil || !strings.Contains(p.Where, cudatest.UUID) || !strings.HasSuffix(p.Where, name) || math.Abs(p.Loss-lossOf(t, 25)) > 1e-3 {
+			t.Errorf("got %+v, %v, want the loss %g by %s", p, err, lossOf(t, 25), name)
+		}
+	}
+}
+
+// TestDeviceFails: after an error of the device the trainer begins again with its last snapshot.
+func TestDeviceFails(t *testing.T) {
+	fake := cudatest.Open(t)
+	if fake == nil {
+		return
+	}
+	k := testkit.New(t, testkit.Nodes(1), onTestGPU())
+	ctx, g := k.Context(), onDevice.kind.Get("a")
+	must(t)(onDevice.begin.Call(ctx, g, job).Get(ctx))
+	reach(t, ctx, onDevice, 27)
+	fake.Fail(1, 700)
+	if p, err := onDevice.step.Call(ctx, g, 40).Get(ctx); !errors.Is(err, ErrDevice) {
+		t.Errorf("a step on a device that fails: %+v, %v", p, err)
+	}
+	fake.Fail(100, 700) // in its turn, which Run repeats
+	p := must(t)(Run(ctx, "a", job, 40, func(Progress) {}))
+	if p.From < 20 || p.Step != 40 || math.Abs(p.Loss-lossOf(t, 40)) > 1e-3 {
+		t.Errorf("after failures of the device: %+v, want to go on from step 20 or later, to the loss %g", p, lossOf(t, 40))
+	}
+}
+
+// TestDrained: a node that leaves keeps all steps.
+func TestDrained(t *testing.T) {
+	k := testkit.New(t, testkit.Nodes(3))
+	ctx, g := k.Context(), onCPU.kind.Get("a")
+	must(t)(onCPU.begin.Call(ctx, g, job).Get(ctx))
+	reach(t, ctx, onCPU, 27)
+	st, err := k.Cluster().Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i <= 3; i++ {
+		for _, n := range st.Nodes {
+			if n.Name == k.Cluster().Node(i).Name() && n.Grains["gpu.trainer-cpu"] > 0 {
+				if err := k.Cluster().Node(i).Drain(context.Background()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if p := reach(t, ctx, onCPU, 30); p.From != 27 || p.Step != 30 {
+		t.Errorf("after its node has left: %+v, want it to go on from step 27", p)
+	}
+}
