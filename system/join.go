@@ -82,7 +82,8 @@ func (c *cluster) join(ctx context.Context) (err error) {
 	if n.cfg.Lineage == LineageDurable {
 		l := lineage.New(lineage.Config{
 			Tasks: registry.NewTasks(c.reg), States: c.reg, Refs: c.refs, Engine: n.tasks, Runner: c.runner, Job: n.job, JobOf: c.job, Self: c.self, Alive: c.mesh.Alive,
-			Log: n.log.Sugar().Warnw,
+			Driver: cfg.Role == Driver,
+			Log:    n.log.Sugar().Warnw,
 		})
 		c.refs.SetLineage(l)
 		n.job.Gate, c.lineage = l, l

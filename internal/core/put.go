@@ -44,6 +44,17 @@ func Hold[T any](c *Future, part int, v T) Ref[T] {
 	return o.Ref()
 }
 
+// Own makes an object of a value that the node keeps for itself: its n-th.
+func Own[T any](job *Job, n uint64, v T) *Future {
+	o := &object[T]{}
+	o.Future.Init(o, job.Top, firstOwn+n, HasPointers[T]())
+	o.Resolve(v)
+	return &o.Future
+}
+
+// firstOwn is where the numbers of Own begin among the submissions of a job's top.
+const firstOwn = 1 << 61
+
 // firstHeld is where the numbers of Hold begin among the submissions of a turn; no program counts that far.
 const firstHeld = 1 << 62
 

@@ -20,8 +20,11 @@ type adoption struct {
 	tries   int
 	// Guarded by Lineage.mu:
 	waiting []func(core.Source, error)
+	claimed bool         // this node is the submitter
 	src     core.Source  // the outcome, there
 	at      core.NodeKey // the submitter
+	lost    error        // why this node, the submitter, cannot have the task run
+	gone    bool         // no node can
 }
 
 const (
@@ -47,8 +50,8 @@ func (l *Lineage) Succeed(run uint64, id raysys.TaskID, cause error, done func(c
 		return
 	}
 	a := l.adoptions[k]
-	if a != nil && a.src != nil && !l.cfg.Alive(a.at) {
-		a = nil // that one has died too
+	if a != nil && (a.src != nil && !l.cfg.Alive(a.at) || a.lost != nil) {
+		a = nil // that one has died too, or there was none: this node may be luckier now
 	}
 	if a != nil && a.src != nil {
 		l.mu.Unlock()
@@ -67,27 +70,70 @@ func (l *Lineage) Succeed(run uint64, id raysys.TaskID, cause error, done func(c
 	}
 }
 
-// end tells who waits. An error is not kept: the next who asks may be luckier.
+// Found implements refs.Lineage.
+func (l *Lineage) Found(run uint64, id raysys.TaskID, done func(*core.Future, error)) {
+	k := registry.TaskKey{Run: run, ID: id}
+	l.mu.Lock()
+	c, a, lost := l.findLocked(k), l.adoptions[k], error(nil)
+	switch {
+	case c != nil || a == nil:
+	case a.claimed && a.waiting != nil:
+		a.waiting = append(a.waiting, func(_ core.Source, err error) {
+			c := l.Find(run, id)
+			if c != nil {
+				err = nil
+			}
+			done(c, err)
+		})
+		l.mu.Unlock()
+		return
+	default:
+		lost = a.lost
+	}
+	l.mu.Unlock()
+	done(c, lost)
+}
+
+// errNotMade: the node that is asked is the submitter, and cannot make the task.
+var (
+	errNotMade = errors.New("its next submitter cannot make the task")
+	_          = raysys.RegisterError("raysys.task-not-made", errNotMade)
+)
+
+// end tells who waits. Why this node, as the submitter, cannot have the task run it tells other nodes that ask; the record stays,
+// unless no node can. No error is kept for this node: the next who asks may be luckier.
 func (a *adoption) end(at core.NodeKey, src core.Source, err error) {
 	l := a.lineage
 	l.mu.Lock()
 	waiting := a.waiting
 	a.waiting, a.src, a.at = nil, src, at
-	if err != nil && l.adoptions[a.key] == a {
+	if a.claimed && errors.Is(err, raysys.ErrObjectLost) {
+		a.lost = fmt.Errorf("%w: %w", errNotMade, err)
+	}
+	if err != nil && a.lost == nil && l.adoptions[a.key] == a {
 		delete(l.adoptions, a.key)
 	}
+	passes := err == nil || a.gone
 	l.mu.Unlock()
-	if err == nil {
-		l.cfg.Runner.After(keptFor, func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			if l.adoptions[a.key] == a {
-				delete(l.adoptions, a.key)
-			}
-		})
+	if passes { // after a while: all nodes learn of the death, and ask
+		l.cfg.Runner.After(keptFor, a.pass)
 	}
 	for _, tell := range waiting {
 		tell(src, err)
+	}
+}
+
+// pass forgets the adoption, and what has no use at any node.
+func (a *adoption) pass() {
+	l := a.lineage
+	l.mu.Lock()
+	if l.adoptions[a.key] == a {
+		delete(l.adoptions, a.key)
+	}
+	gone := a.gone && l.own[a.key] == nil
+	l.mu.Unlock()
+	if gone {
+		l.forget(a.key)
 	}
 }
 
@@ -106,6 +152,9 @@ func (a *adoption) claim() {
 			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: %w", raysys.ErrObjectLost, errUnrecorded))
 		case !e.Refused:
 			a.adopt(e.Record)
+		case len(e.Record.Outcome) > 0 && e.Record.Recipe[0] == largeVersion: // its submitter may have found the recipe lost
+			src, err := l.outcome(&e.Record)
+			a.end(e.Record.Submitter, src, err)
 		case e.Record.Submitter != l.cfg.Self() && l.cfg.Alive(e.Record.Submitter):
 			a.ask(e.Record.Submitter)
 		default: // the leader does not know of the death yet
@@ -130,11 +179,11 @@ func (a *adoption) again(err error, try func()) {
 // ask asks the node that has become the submitter for the outcome.
 func (a *adoption) ask(k core.NodeKey) {
 	a.lineage.cfg.Refs.FindAt(k, a.key.Run, a.key.ID, func(src core.Source, err error) {
-		if err != nil { // it does not know yet that it is, or is dead too
+		if err != nil && !errors.Is(err, errNotMade) { // it does not know yet that it is, or is dead too
 			a.again(err, a.claim)
 			return
 		}
-		a.end(k, src, nil)
+		a.end(k, src, err)
 	})
 }
 
@@ -145,9 +194,39 @@ func (a *adoption) adopt(rec registry.TaskRecord) {
 		a.end(l.cfg.Self(), refs.Here(c), nil)
 		return
 	}
-	t, err := l.remade(&rec)
+	l.mu.Lock()
+	a.claimed = true
+	l.mu.Unlock()
+	l.open(a.key, rec.Recipe, func(recipe []byte, large *largeRecipe, err error) {
+		if err != nil {
+			a.unopened(&rec, err)
+			return
+		}
+		rec.Recipe = recipe
+		a.made(&rec, large)
+	})
+}
+
+// unopened ends an adoption whose recipe does not come. Where that is lost the outcome may still be in the record.
+func (a *adoption) unopened(rec *registry.TaskRecord, err error) {
+	l, src := a.lineage, core.Source(nil)
+	if errors.Is(err, raysys.ErrObjectLost) {
+		l.mu.Lock()
+		a.gone = true
+		l.mu.Unlock()
+		if len(rec.Outcome) > 0 {
+			src, err = l.outcome(rec)
+		}
+	}
+	a.end(l.cfg.Self(), src, err)
+}
+
+// made has the task of a record whose submitter this node has become.
+func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
+	l := a.lineage
+	t, err := l.remade(rec)
 	if err != nil {
-		a.end(core.NodeKey{}, nil, fmt.Errorf("%w: %w", raysys.ErrObjectLost, err))
+		a.end(l.cfg.Self(), nil, fmt.Errorf("%w: %w", raysys.ErrObjectLost, err))
 		return
 	}
 	if len(rec.Outcome) > 0 {
@@ -164,7 +243,7 @@ func (a *adoption) adopt(rec registry.TaskRecord) {
 		}
 		t.Recipe.SetTold()
 	}
-	l.owns(a.key, t.Recipe, rec.Attempt, t.Future)
+	l.owns(a.key, t.Recipe, rec.Attempt, t.Future, large)
 	l.retainAll(a.key, rec.States)
 	a.end(l.cfg.Self(), refs.Here(t.Future), nil)
 }
@@ -287,7 +366,7 @@ func (in *recorded) source(l *Lineage) (src core.Source) {
 	case inputValue:
 		src = &stored{recorded: in}
 	case inputNamed:
-		src = &namedObject{recorded: in, lineage: l}
+		src = &namedObject{recorded: in, lineage: l, what: "result of a detached task"}
 	}
 	return src
 }

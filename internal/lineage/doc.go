@@ -19,6 +19,7 @@
 //     the incarnation of the node whose driver the work comes from: a fixed seed repeats ids, and not runs.
 //   - An adoption is the search for the next submitter. This node may become it: then the task is held here until
 //     its outcome is wanted (taskengine.Engine.Adopt).
+//   - A large recipe is an object of its submitter and other nodes, and the record says where (large.go).
 //   - A task is retained for a State that refers to it (states.go): its submitter keeps it, and its record names the State.
 //   - An outcome is told when a node that is not the submitter learns it.
 //

@@ -3,6 +3,7 @@ package lineage
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"weak"
 
 	"github.com/raysys/raysys"
@@ -38,12 +39,14 @@ type Config struct {
 	JobOf  func(wire.JobKey) *core.Job // of another node's work
 	Self   func() core.NodeKey         // this node
 	Alive  func(core.NodeKey) bool     // reports whether an incarnation is in the cluster
+	Driver bool                        // this node keeps nothing for others
 	Log    func(message string, args ...any)
 }
 
 // Lineage is one node's side of the durable lineage of tasks: a core.Gate, and a refs.Lineage.
 type Lineage struct {
-	cfg Config
+	cfg   Config
+	large atomic.Uint64 // counts the recipes that became objects
 
 	mu        sync.Mutex                           // guards the rest
 	entering  map[*taskengine.Recipe][]func(error) // recipes that are being recorded, and who waits for that
@@ -58,6 +61,9 @@ type Lineage struct {
 // task is a recorded task.
 type task struct {
 	future  weak.Pointer[core.Future]
+	large   *largeRecipe  // its recipe, where that is an object
+	stays   bool          // that outlives all nodes, as do those of what the task is made of
+	gone    bool          // it is this node's no more
 	waiting []func(error) // for the outcome to be in the record; none while it is not on its way
 }
 
@@ -114,9 +120,9 @@ func orphaned(c *core.Future) bool {
 }
 
 // owns notes that this node is the submitter of a recorded task, until the recipe is of no use here.
-func (l *Lineage) owns(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, c *core.Future) {
+func (l *Lineage) owns(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, c *core.Future, large *largeRecipe) {
 	l.mu.Lock()
-	l.own[k] = &task{future: weak.Make(c)}
+	l.own[k] = &task{future: weak.Make(c), large: large}
 	l.mu.Unlock()
 	rec.SetRecorded(k.Run, attempt, func() {
 		if !k.Named() { // the record of a name stays
@@ -127,10 +133,21 @@ func (l *Lineage) owns(k registry.TaskKey, rec *taskengine.Recipe, attempt uint3
 
 // forget has the record of a task go.
 func (l *Lineage) forget(k registry.TaskKey) {
-	l.mu.Lock()
-	delete(l.own, k)
-	l.mu.Unlock()
+	l.disown(k)
 	l.cfg.Tasks.Change(registry.ForgetTask(k), func(registry.TaskEntry, error) {})
+}
+
+// disown forgets a task whose record goes, or has its outcome, and frees the object that its recipe may be.
+func (l *Lineage) disown(k registry.TaskKey) {
+	l.mu.Lock()
+	t := l.own[k]
+	if delete(l.own, k); t != nil {
+		t.gone = true
+	}
+	l.mu.Unlock()
+	if t != nil {
+		t.large.drop()
+	}
 }
 
 // Recorded is how many tasks are recorded whose submitter this node is.

@@ -50,13 +50,16 @@ func (l *Lineage) ForgetTask(ctx context.Context, name string) error {
 		return err
 	}
 	if _, err = runner.Wait(ctx, func(done func(registry.TaskEntry, error)) { l.cfg.Tasks.Change(registry.RemoveTask(k), done) }); err == nil {
-		l.dropObject(rec)
+		l.dropObjects(rec)
 	}
 	return err
 }
 
-// dropObject frees the object that the outcome of a record may be.
-func (l *Lineage) dropObject(rec *registry.TaskRecord) {
+// dropObjects frees the objects that the outcome of a record and its recipe may be.
+func (l *Lineage) dropObjects(rec *registry.TaskRecord) {
+	if at, _, err := readLarge(rec.Recipe); at != nil && err == nil {
+		l.largeOf(at).drop()
+	}
 	if in, err := l.readOutcome(rec); err == nil && in.form == inputNamed {
 		l.cfg.Runner.Run(func() { _ = l.cfg.Job.Objects.(core.Names).Forget(l.cfg.Runner.Context(), in.name) })
 	}
@@ -82,13 +85,14 @@ func (in *recorded) appendNamed(dst []byte) []byte {
 	return wire.AppendBytes(wire.AppendID(append(dst, inputNamed), in.id), in.name)
 }
 
-// namedObject brings an object that has a name: the outcome of a detached task.
+// namedObject brings an object that has a name: the outcome of a detached task, or its recipe.
 type namedObject struct {
 	*recorded
 	lineage *Lineage
+	what    string
 }
 
-func (o *namedObject) Name() string      { return "result of a detached task" }
+func (o *namedObject) Name() string      { return o.what }
 func (o *namedObject) ID() raysys.TaskID { return o.id }
 func (o *namedObject) Cancelled()        {}
 
@@ -99,7 +103,7 @@ func (o *namedObject) Fetch(into any, done func(error)) {
 		c, err := cfg.Job.Objects.(core.Names).Lookup(cfg.Runner.Context(), o.name)
 		switch {
 		case err != nil:
-			done(fmt.Errorf("%w: submit the task again: %w", raysys.ErrObjectLost, err))
+			done(fmt.Errorf("%w: %s: submit the task again: %w", raysys.ErrObjectLost, o.what, err))
 		case core.SourceOf(c) != nil:
 			core.SourceOf(c).Fetch(into, done)
 		default:

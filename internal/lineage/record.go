@@ -1,6 +1,7 @@
 package lineage
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -64,15 +65,39 @@ func (l *Lineage) recordInputs(r *taskengine.Recording, then func(error)) {
 
 // enter enters the record of a task whose inputs are recorded.
 func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
+	l.fit(rec.Name(), l.recipe(r), false, func(recipe []byte, large *largeRecipe, err error) {
+		if err != nil {
+			l.unrecorded(rec, err)
+			return
+		}
+		l.enterFit(rec, r, recipe, large)
+	})
+}
+
+// unrecorded ends the recording of a recipe that failed.
+func (l *Lineage) unrecorded(rec *taskengine.Recipe, err error) {
+	l.cfg.Log("a reference leaves before its task is recorded", "task", rec.Name(), "error", err)
+	l.recorded(rec, nil)
+}
+
+// enterFit is enter with what the record shall have of the recipe.
+func (l *Lineage) enterFit(rec *taskengine.Recipe, r *taskengine.Recording, recipe []byte, large *largeRecipe) {
 	k := registry.TaskKey{Run: r.Run, ID: r.ID}
-	l.cfg.Tasks.Change(registry.EnterTask(k, registry.TaskRecord{Digest: r.Digest, Recipe: l.recipe(r)}), func(e registry.TaskEntry, err error) {
+	l.cfg.Tasks.Change(registry.EnterTask(k, registry.TaskRecord{Digest: r.Digest, Recipe: recipe}), func(e registry.TaskEntry, err error) {
 		switch {
 		case err != nil:
-			l.cfg.Log("a reference leaves before its task is recorded", "task", rec.Name(), "error", err)
-			l.recorded(rec, nil)
+			l.unrecorded(rec, err)
 		case e.Refused && e.Record.Digest != r.Digest:
-			l.recorded(rec, fmt.Errorf("%w: task %s (%s) was recorded with other content: %s; its parent does something else in this attempt, or uses one number of Branch twice",
-				core.ErrNondeterministic, rec.Name(), r.ID, difference(e.Record.Recipe, r.Body)))
+			l.open(k, e.Record.Recipe, func(recipe []byte, _ *largeRecipe, err error) {
+				diff := ""
+				if err != nil {
+					diff = err.Error()
+				} else {
+					diff = difference(recipe, r.Body)
+				}
+				l.recorded(rec, fmt.Errorf("%w: task %s (%s) was recorded with other content: %s; its parent does something else in this attempt, or uses one number of Branch twice",
+					core.ErrNondeterministic, rec.Name(), r.ID, diff))
+			})
 		case e.Refused: // another node is its submitter by now
 			l.recorded(rec, &elsewhere{record: e.Record})
 		default:
@@ -81,7 +106,10 @@ func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
 				return
 			}
 			if c := rec.Future(); c != nil {
-				l.owns(k, rec, e.Record.Attempt, c)
+				if !bytes.Equal(e.Record.Recipe, recipe) { // this node had entered the task before
+					large = l.largeRecipeOf(k)
+				}
+				l.owns(k, rec, e.Record.Attempt, c, large)
 				l.retainAll(k, e.Record.States)
 			}
 			if len(e.Record.Outcome) > 0 {
@@ -91,6 +119,16 @@ func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
 			l.recorded(rec, nil)
 		}
 	})
+}
+
+// largeRecipeOf returns the recipe of a task of this node where that is an object; else nil.
+func (l *Lineage) largeRecipeOf(k registry.TaskKey) *largeRecipe {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t := l.own[k]; t != nil {
+		return t.large
+	}
+	return nil
 }
 
 // recipe returns what readRecipe reads. The inputs are recorded.

@@ -30,6 +30,8 @@ type start struct {
 	key     registry.TaskKey
 	entry   registry.TaskRecord
 	before  registry.TaskRecord // what the name has had
+	recipe  []byte
+	large   *largeRecipe // the recipe, where that is an object
 	tries   int
 	done    func(core.Source, error)
 }
@@ -49,9 +51,10 @@ func (l *Lineage) Start(ctx context.Context, rec *taskengine.Recipe, name string
 			return
 		}
 		s.entry = registry.TaskRecord{
-			Digest: r.Digest, Recipe: l.recipe(&r), Detached: true, Name: name,
+			Digest: r.Digest, Detached: true, Name: name,
 			Start: registry.TaskKey{Run: r.Run, ID: r.ID}, Namespace: rec.Namespace(), Function: "task " + rec.Name(),
 		}
+		s.recipe = l.recipe(&r)
 		s.look()
 	})
 }
@@ -66,6 +69,22 @@ func (s *start) look() {
 			return
 		}
 		s.before = e.Record
+		s.fit()
+	})
+}
+
+// fit makes an object of a recipe that is too large for the record.
+func (s *start) fit() {
+	if s.entry.Recipe != nil {
+		s.enter()
+		return
+	}
+	s.lineage.fit(s.rec.Name(), s.recipe, true, func(recipe []byte, large *largeRecipe, err error) {
+		if err != nil {
+			s.again(err, s.fit)
+			return
+		}
+		s.entry.Recipe, s.large = recipe, large
 		s.enter()
 	})
 }
@@ -81,6 +100,7 @@ func (s *start) enter() {
 		case !e.Exists:
 			s.done(nil, fmt.Errorf("%w: the cluster holds this node for dead", raysys.ErrFenced))
 		case t.Name != s.entry.Name || t.Digest != s.entry.Digest:
+			s.large.drop()
 			s.done(nil, fmt.Errorf("%w: %q is the name of a task of function %q, which was submitted with another function or argument and has not settled: Lookup finds it, Forget frees the name",
 				raysys.ErrNameTaken, s.entry.Name, t.Function))
 		case e.Refused || len(t.Outcome) > 0 || !l.start(s, t.Attempt):
@@ -89,11 +109,12 @@ func (s *start) enter() {
 					s.look()
 					return
 				}
+				s.large.drop()
 				s.done(src, err)
 			})
 		default:
 			s.done(nil, nil)
-			l.dropObject(&s.before)
+			l.dropObjects(&s.before)
 		}
 	})
 }
@@ -129,7 +150,7 @@ func (l *Lineage) start(s *start, attempt uint32) bool {
 	if c == nil || l.Find(s.key.Run, s.key.ID) != nil {
 		return false
 	}
-	l.hold(s.key, s.rec, attempt, c)
+	l.hold(s.key, s.rec, attempt, c, s.large)
 	return true
 }
 
@@ -143,10 +164,10 @@ type holding struct {
 }
 
 // hold makes this node the submitter of a task with a name.
-func (l *Lineage) hold(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, c *core.Future) {
+func (l *Lineage) hold(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, c *core.Future, large *largeRecipe) {
 	_ = c.Pin() // the program may release it
 	h := &holding{lineage: l, key: k, rec: rec, future: c}
-	l.owns(k, rec, attempt, c)
+	l.owns(k, rec, attempt, c, large)
 	l.mu.Lock()
 	l.held[k] = h
 	l.mu.Unlock()
@@ -171,12 +192,15 @@ func (h *holding) Resolved(*core.Waiter) {
 func (l *Lineage) ends() bool { return l.cfg.Job.Top.Cancelled() != nil || l.cfg.Runner.Err() != nil }
 
 // settled is called when the outcome is in the record, or when the record is another submitter's.
-func (h *holding) settled(error) {
+func (h *holding) settled(err error) {
 	l := h.lineage
 	l.mu.Lock()
 	delete(l.held, h.key)
-	delete(l.own, h.key) // who asks from now on reads the record
+	if err != nil {
+		delete(l.own, h.key) // and the next submitter needs what the recipe lies in
+	}
 	l.mu.Unlock()
+	l.disown(h.key) // who asks from now on reads the record
 	h.future.Unpin()
 }
 
@@ -187,7 +211,7 @@ func (h *holding) publish(err error) {
 	names, ctx := l.cfg.Job.Objects.(core.Names), l.cfg.Runner.Context()
 	out := recorded{form: inputNamed, id: c.ID(), name: fmt.Sprintf("\x00task %s %d", c.ID(), h.rec.Submission())}
 	if err == nil {
-		err = publish(ctx, names, c, out.name)
+		err = publish(ctx, names, c, out.name, 2)
 	}
 	switch {
 	case l.ends():
@@ -212,12 +236,14 @@ func (h *holding) publish(err error) {
 	l.settle(t, h.key, h.rec, out.appendNamed(nil))
 }
 
-// publish gives an object a name: in files if nodes have directories for that, and on two nodes if there are two.
-func publish(ctx context.Context, names core.Names, c *core.Future, name string) (err error) {
-	for _, spec := range []core.PutSpec{{Replicas: 2, OnDisk: true}, {Replicas: 2}, {Replicas: 1, OnDisk: true}, {Replicas: 1}} {
-		spec.Name = name
-		if err = names.Publish(ctx, c, spec); err == nil || ctx.Err() != nil || away(err) {
-			return err
+// publish gives an object a name: in files if nodes have directories for that, and on as many nodes if there are as many.
+func publish(ctx context.Context, names core.Names, c *core.Future, name string, replicas int) (err error) {
+	for ; replicas > 0; replicas-- {
+		for _, onDisk := range []bool{true, false} {
+			err = names.Publish(ctx, c, core.PutSpec{Name: name, Replicas: replicas, OnDisk: onDisk})
+			if err == nil || ctx.Err() != nil || away(err) {
+				return err
+			}
 		}
 	}
 	return err
@@ -257,7 +283,7 @@ func (l *Lineage) readable(t *registry.TaskRecord) bool {
 	switch {
 	case len(t.Recipe) == 0: // it has settled
 		return false
-	case t.Recipe[0] != recordVersion:
+	case t.Recipe[0] > largeVersion:
 		err = errVersion
 	case !l.cfg.Engine.Has(functionOf(t)):
 		err = fmt.Errorf("%w: %s", raysys.ErrUnknownFunc, t.Function)
@@ -280,22 +306,41 @@ func (l *Lineage) take(k registry.TaskKey, over func()) {
 			l.cfg.Runner.After(untilAgain, func() { l.take(k, over) })
 			return
 		case err == nil && e.Exists && !e.Refused && l.Find(k.Run, k.ID) == nil:
-			l.run(k, &e.Record)
+			l.run(k, &e.Record, over)
+			return
 		}
 		over()
 	})
 }
 
 // run runs a task that this node has claimed.
-func (l *Lineage) run(k registry.TaskKey, rec *registry.TaskRecord) {
-	t, err := l.remade(rec)
+func (l *Lineage) run(k registry.TaskKey, rec *registry.TaskRecord, over func()) {
+	l.open(k, rec.Recipe, func(recipe []byte, large *largeRecipe, err error) {
+		if err != nil && !errors.Is(err, raysys.ErrObjectLost) && l.cfg.Runner.Err() == nil { // a node that has the recipe is away
+			l.cfg.Runner.After(untilAgain, func() { l.run(k, rec, over) })
+			return
+		}
+		made := *rec
+		made.Recipe = recipe
+		l.begin(k, &made, large, err)
+		over()
+	})
+}
+
+// begin runs a task whose recipe has come.
+func (l *Lineage) begin(k registry.TaskKey, rec *registry.TaskRecord, large *largeRecipe, err error) {
+	var t taskengine.Adopted
+	if err == nil {
+		t, err = l.remade(rec)
+	}
 	if err != nil { // its record is damaged: no node can
 		err = fmt.Errorf("%w: %w", raysys.ErrObjectLost, err)
+		large.drop()
 		l.cfg.Log("a detached task cannot be run", "task", rec.Name, "error", err)
 		l.cfg.Tasks.Change(registry.SettleTask(k, rec.Attempt, appendFailure(nil, k.ID, err)), func(registry.TaskEntry, error) {})
 		return
 	}
-	l.hold(k, t.Recipe, rec.Attempt, t.Future)
+	l.hold(k, t.Recipe, rec.Attempt, t.Future, large)
 	t.Recipe.Begin()
 }
 

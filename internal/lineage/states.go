@@ -161,21 +161,26 @@ func (l *Lineage) RetainHere(run uint64, id raysys.TaskID, state string, done fu
 			done(nil)
 			return
 		}
-		l.cfg.Tasks.Change(registry.RetainTask(k, r.rec.Namespace(), "task "+r.rec.Name(), state), func(e registry.TaskEntry, err error) {
-			if err == nil && (e.Refused || !e.Exists) {
-				err = errNotSubmitter
-			}
-			l.mu.Lock()
-			r.listed[state] = err == nil || r.listed[state]
-			l.mu.Unlock()
-			over()
-			if err != nil {
-				w.end()
-			} else {
-				w.begin()
-			}
-			done(err)
-		})
+		l.stay(r.rec, func() { l.enterState(k, r, w, over, done) })
+	})
+}
+
+// enterState enters a State in the record of a task that this node retains.
+func (l *Lineage) enterState(k registry.TaskKey, r *retained, w *stateWatch, over func(), done func(error)) {
+	l.cfg.Tasks.Change(registry.RetainTask(k, r.rec.Namespace(), "task "+r.rec.Name(), w.state), func(e registry.TaskEntry, err error) {
+		if err == nil && (e.Refused || !e.Exists) {
+			err = errNotSubmitter
+		}
+		l.mu.Lock()
+		r.listed[w.state] = err == nil || r.listed[w.state]
+		l.mu.Unlock()
+		over()
+		if err != nil {
+			w.end()
+		} else {
+			w.begin()
+		}
+		done(err)
 	})
 }
 
@@ -209,8 +214,9 @@ func (l *Lineage) retain(k registry.TaskKey, state string, listed bool) (*stateW
 // retainAll has a task of which this node has become the submitter stay for the States in its record.
 func (l *Lineage) retainAll(k registry.TaskKey, states []string) {
 	for _, s := range states {
-		if w, _ := l.retain(k, s, true); w != nil {
+		if w, r := l.retain(k, s, true); w != nil {
 			w.begin()
+			l.stay(r.rec, func() {})
 		}
 	}
 }

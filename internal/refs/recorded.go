@@ -16,6 +16,9 @@ import (
 type Lineage interface {
 	// Find returns the future of a recorded task whose submitter this node is, nil when it is not.
 	Find(run uint64, id raysys.TaskID) *core.Future
+	// Found is Find that waits while this node, having become the submitter, makes the task, and says why it cannot. done is called
+	// once, on any goroutine.
+	Found(run uint64, id raysys.TaskID, done func(*core.Future, error))
 	// Succeed finds the submitter of a task after the death of one, which may become this node. done is called once, on any
 	// goroutine, with the Source of the outcome there, or with an error that matches cause where there is none.
 	Succeed(run uint64, id raysys.TaskID, cause error, done func(core.Source, error))
@@ -144,19 +147,11 @@ func (p *Session) onRecord(r *wire.Reader, to mesh.Reply) error {
 		if err := r.Err(); err != nil {
 			return err
 		}
-		var c *core.Future
-		if p.refs.lineage != nil {
-			c = p.refs.lineage.Find(run, id)
-		}
-		if c == nil {
-			to.Send(wire.AppendError(append(to.Head(), outcomeError), fmt.Errorf("%w by %s", errUnknownRef, p.refs.mesh.Self())))
+		if p.refs.lineage == nil {
+			p.sendFound(to, nil, nil)
 			return nil
 		}
-		out, err := p.AppendObject(append(to.Head(), outcomeForward), c)
-		if err != nil {
-			out = wire.AppendError(append(to.Head(), outcomeError), err)
-		}
-		to.Send(out)
+		p.refs.lineage.Found(run, id, func(c *core.Future, err error) { p.sendFound(to, c, err) })
 		return nil
 	case recordNow:
 		number := r.Uvarint()
@@ -193,6 +188,22 @@ func (p *Session) onRecord(r *wire.Reader, to mesh.Reply) error {
 		return nil
 	}
 	return fmt.Errorf("%w: question %d about a recorded task", wire.ErrCorrupt, op)
+}
+
+// sendFound answers recordFind.
+func (p *Session) sendFound(to mesh.Reply, c *core.Future, err error) {
+	switch {
+	case err != nil:
+	case c == nil:
+		err = fmt.Errorf("%w by %s", errUnknownRef, p.refs.mesh.Self())
+	default:
+		var out []byte
+		if out, err = p.AppendObject(append(to.Head(), outcomeForward), c); err == nil {
+			to.Send(out)
+			return
+		}
+	}
+	to.Send(wire.AppendError(append(to.Head(), outcomeError), err))
 }
 
 // TakeAt asks a worker to claim a detached task. It does so once: who asks looks at the record of the task for the answer.

@@ -81,6 +81,8 @@ func TestTaskRules(t *testing.T) {
 		"enter what a living node has":                      {entered, other, enter, true, is(aliveNode, 1, "")},
 		"enter what a living node has settled":              {settled, other, enter, true, is(aliveNode, 1, "v")},
 		"enter what a dead node had":                        {byDead, other, enter, false, is(other, 2, "")},
+		"enter with another recipe what a dead node had":    {byDead, other, EnterTask(taskOne, TaskRecord{Digest: 1, Recipe: []byte("x")}), false, TaskRecord{Submitter: other, Attempt: 2, Digest: 1, Recipe: []byte("x")}},
+		"claim with another recipe what a dead node had":    {byDead, other, TaskChange{kind: taskClaim, key: taskOne, rec: TaskRecord{Recipe: []byte("x")}}, false, is(other, 2, "")},
 		"enter what a dead node had settled":                {byDeadSettled, other, enter, false, is(other, 2, "v")},
 		"enter other content":                               {entered, aliveNode, EnterTask(taskOne, TaskRecord{Digest: 2}), true, is(aliveNode, 1, "")},
 		"enter other content than a dead node":              {byDead, other, EnterTask(taskOne, TaskRecord{Digest: 2}), true, is(deadNode, 1, "")},

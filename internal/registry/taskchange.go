@@ -39,7 +39,7 @@ type TaskChange struct {
 
 // EnterTask says that this node has submitted the task rec; the leader sets its Submitter and Attempt. A record of that
 // task with a living submitter stays, and the change is refused: the asker joins that submitter. In the place of a dead
-// submitter comes the asker, with the next Attempt and the Outcome that there is. A record with another Digest is of
+// submitter comes the asker, with the next Attempt, its own Recipe, and the Outcome that there is. A record with another Digest is of
 // another task: the change is refused, and the asker sees that from the Digest.
 func EnterTask(k TaskKey, rec TaskRecord) TaskChange {
 	return TaskChange{kind: taskEnter, key: k, rec: rec}
@@ -72,10 +72,10 @@ func RetainTaskEnd(k TaskKey, state string) TaskChange {
 // maxTaskStates bounds the States that refer to one task by its record.
 const maxTaskStates = 64
 
-// maxTask bounds Recipe and Outcome of a task together: the rest of a value of the store is for what else the record
+// MaxTask bounds Recipe and Outcome of a task together: the rest of a value of the store is for what else the record
 // has. maxTaskName bounds the name of a detached task.
 const (
-	maxTask     = store.MaxValueBytes - 2<<10
+	MaxTask     = store.MaxValueBytes - 2<<10
 	maxTaskName = 512
 )
 
@@ -103,9 +103,9 @@ func checkTaskSize(t *TaskRecord, outcome []byte) error {
 	for _, s := range t.States {
 		n += len(s) + 4
 	}
-	if n+len(outcome) > maxTask {
+	if n+len(outcome) > MaxTask {
 		return fmt.Errorf("%w: the recipe of a task has %d bytes and its outcome %d, at most %d together may be: keep large values as objects",
-			raysys.ErrTooLarge, n, len(outcome), maxTask)
+			raysys.ErrTooLarge, n, len(outcome), MaxTask)
 	}
 	return nil
 }
@@ -189,6 +189,7 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 		}
 		t.Submitter = by
 		t.Attempt++
+		ch.renew(t)
 		return true, nil
 	case !mine:
 		e.Refused = true
@@ -219,6 +220,15 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 		return true, nil
 	}
 	return false, nil
+}
+
+// renew gives a task whose submitter has died the recipe of the node that has entered it now: what it refers to is of that node.
+func (ch *TaskChange) renew(t *TaskRecord) {
+	after := *t
+	after.Recipe = ch.rec.Recipe
+	if ch.kind == taskEnter && checkTaskSize(&after, t.Outcome) == nil {
+		*t = after
+	}
 }
 
 // retain enters a State in the record of a task.

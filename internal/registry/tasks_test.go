@@ -40,10 +40,10 @@ func taskNumber(n int) TaskKey { return TaskKey{Run: 9, ID: raysys.TaskID{Lo: ui
 func TestTaskSizes(t *testing.T) {
 	e := served(t)
 	_, tasks := askingFrom(t, e)
-	large := bytes.Repeat([]byte{1}, maxTask+1)
+	large := bytes.Repeat([]byte{1}, MaxTask+1)
 	for name, ch := range map[string]TaskChange{
 		"recipe":             EnterTask(taskOne, TaskRecord{Recipe: large}),
-		"recipe and outcome": EnterTask(taskOne, TaskRecord{Recipe: large[:maxTask], Outcome: []byte("v")}),
+		"recipe and outcome": EnterTask(taskOne, TaskRecord{Recipe: large[:MaxTask], Outcome: []byte("v")}),
 		"name":               EnterTask(taskOne, TaskRecord{Detached: true, Name: strings.Repeat("n", maxTaskName+1)}),
 		"outcome":            SettleTask(taskOne, 1, large),
 	} {
@@ -54,7 +54,7 @@ func TestTaskSizes(t *testing.T) {
 	if a, err := change(t, tasks, SettleTask(taskOne, 1, nil)); err == nil {
 		t.Errorf("no outcome: %+v; want an error", a)
 	}
-	if a, err := change(t, tasks, EnterTask(taskOne, TaskRecord{Recipe: large[:maxTask-10], Name: strings.Repeat("n", maxTaskName)})); err != nil || a.Refused {
+	if a, err := change(t, tasks, EnterTask(taskOne, TaskRecord{Recipe: large[:MaxTask-10], Name: strings.Repeat("n", maxTaskName)})); err != nil || a.Refused {
 		t.Fatalf("the largest recipe: refused %v, %v", a.Refused, err)
 	}
 	if _, err := change(t, tasks, SettleTask(taskOne, 1, large[:11])); !errors.Is(err, raysys.ErrTooLarge) {
@@ -118,7 +118,7 @@ func TestAnswersFitAFrame(t *testing.T) {
 	var answers []taskAnswer
 	for n := range maxChanges {
 		asked.list = append(asked.list, ClaimTask(taskNumber(n)))
-		answers = append(answers, taskAnswer{TaskEntry: TaskEntry{Exists: true, Record: TaskRecord{Recipe: make([]byte, maxTask)}}})
+		answers = append(answers, taskAnswer{TaskEntry: TaskEntry{Exists: true, Record: TaskRecord{Recipe: make([]byte, MaxTask)}}})
 	}
 	frame := asked.appendAnswer(nil, answers)
 	if len(frame) > 1<<20-1<<10 {
@@ -130,7 +130,7 @@ func TestAnswersFitAFrame(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, a := range read {
-		if whole := len(a.Record.Recipe) == maxTask; whole == a.again || i < 2 && !whole || i == maxChanges-1 && whole {
+		if whole := len(a.Record.Recipe) == MaxTask; whole == a.again || i < 2 && !whole || i == maxChanges-1 && whole {
 			t.Errorf("answer %d: %d bytes, again %v; want the first ones whole, and the others to be asked for again", i, len(a.Record.Recipe), a.again)
 		}
 	}
@@ -191,7 +191,7 @@ func TestRequestsAreBounded(t *testing.T) {
 			recipe = make([]byte, 1000*(i/2))
 		}
 		if i == 500 {
-			recipe = make([]byte, maxTask)
+			recipe = make([]byte, MaxTask)
 		}
 		tasks.Change(EnterTask(taskNumber(i), TaskRecord{Recipe: recipe}), func(_ TaskEntry, err error) {
 			if err != nil {
@@ -201,7 +201,7 @@ func TestRequestsAreBounded(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if most != maxChanges || largest > maxRequestBytes || largest < maxTask {
+	if most != maxChanges || largest > maxRequestBytes || largest < MaxTask {
 		t.Errorf("the requests had up to %d changes and %d bytes, want up to %d and %d", most, largest, maxChanges, maxRequestBytes)
 	}
 }

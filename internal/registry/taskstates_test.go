@@ -65,7 +65,7 @@ func TestTaskOfStates(t *testing.T) {
 			t.Errorf("a bad key: %+v, want ErrInvalidRef", a)
 		}
 	}
-	long := RetainTask(taskOne, "test", "task f", "s/"+strings.Repeat("\x00", 3)+strings.Repeat("x", maxTask))
+	long := RetainTask(taskOne, "test", "task f", "s/"+strings.Repeat("\x00", 3)+strings.Repeat("x", MaxTask))
 	if a := made(t, e, other, RetainTaskEnd(taskOne, ofState(2)), long)[1]; !errors.Is(a.err, raysys.ErrTooLarge) {
 		t.Errorf("a key for which there is no room: %+v, want ErrTooLarge", a)
 	}

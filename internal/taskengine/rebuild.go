@@ -236,6 +236,9 @@ type unmadeError struct {
 // maxChain bounds the functions that an unmadeError names.
 const maxChain = 8
 
+// Unmade says why the value of a task cannot be made again: the error matches raysys.ErrObjectLost.
+func Unmade(function string, cause error) error { return unmade(function, cause) }
+
 // unmade says why the value of the function cannot be made again.
 func unmade(function string, cause error) error {
 	e := &unmadeError{functions: []string{function}, cause: cause}

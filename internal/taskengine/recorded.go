@@ -209,6 +209,18 @@ func (rec *recipe) Told() bool { return rec.told.Load() }
 // SetTold notes that the outcome of the task is in its record.
 func (rec *recipe) SetTold() { rec.told.Store(true) }
 
+// Needs are the recipes of what the argument refers to, where this node has them.
+func (rec *recipe) Needs() (list []*Recipe) {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	for _, in := range rec.inputs {
+		if in.recipe != nil {
+			list = append(list, in.recipe)
+		}
+	}
+	return list
+}
+
 // SetRecorded notes that the recipe is recorded. forget is called, on the collector's goroutine or any other, when nothing
 // here can use the recipe any more.
 func (rec *recipe) SetRecorded(run uint64, attempt uint32, forget func()) {

@@ -1,0 +1,269 @@
+package system_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+)
+
+// load is an argument of any size.
+type load struct {
+	Gate string
+	Data []byte
+}
+
+// measure returns the sum of its argument once the gate is open.
+var measure = tasks.DefineIn(table, "measure", func(ctx context.Context, l load) (sum int, err error) {
+	nights.Store(l.Gate+" "+newGate(), l.Gate)
+	select {
+	case <-gateOf(l.Gate):
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	for _, b := range l.Data {
+		sum += int(b)
+	}
+	return sum, nil
+})
+
+// measured is a large object made of the same argument.
+var measured = tasks.DefineIn(table, "measured", func(ctx context.Context, l load) (parcel, error) {
+	n := 0
+	for _, b := range l.Data {
+		n += int(b)
+	}
+	return newParcel(n%1000, large), nil
+})
+
+// loaded is an argument of so many bytes, with the outcome of measure.
+func loaded(gate string, size int) (l load, sum int) {
+	l = load{Gate: gate, Data: make([]byte, size)}
+	for i := range l.Data {
+		l.Data[i] = byte(i)
+		sum += i % 256
+	}
+	return l, sum
+}
+
+// mostInRecord is the most that the record of a task may have of its recipe.
+const mostInRecord = 5 << 10
+
+// small wants the record of a task to be small.
+func small(t *testing.T, n *system.Node, r raysys.Ref[int]) {
+	t.Helper()
+	if size, err := system.RecipeSize(n, r.RefFuture()); size == 0 || size > mostInRecord || err != nil {
+		t.Errorf("the record has %d bytes of the recipe, %v; want 1 to %d: large arguments are objects", size, err, mostInRecord)
+	}
+}
+
+// stored is how many objects the nodes have, together.
+func (f *fleet) stored(names ...raysys.NodeID) (n int64) {
+	for _, name := range names {
+		n += int64(f.node(name).Objects().Objects)
+	}
+	return n
+}
+
+// TestAdoptedLargeArgument: a recorded task with an argument of any size outlives its submitter, and the argument is not in the
+// record.
+func TestAdoptedLargeArgument(t *testing.T) {
+	for name, size := range map[string]int{"4 KiB": 4 << 10, "5 KiB": 5 << 10, "200 KiB": 200 << 10, "1 MiB": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			f, sctx, ctx := newWill(t)
+			gate := newGate()
+			arg, want := loaded(gate, size)
+			r := measure.With(on("w1")).Go(sctx, arg)
+			hold(sctx, t, "w2", r.Handle())
+			hold(sctx, t, "w3", r.Handle())
+			small(t, f.node("s"), r)
+			f.kill("s")
+			openGate(gate)
+			if a, b := summed(ctx, t, "w2"), summed(ctx, t, "w3"); a != want || b != want {
+				t.Errorf("w2 has %d, w3 has %d, want %d", a, b, want)
+			}
+		})
+	}
+}
+
+// TestLargeArgumentGoes: the object that an argument has become goes with the record of its task, at the submitter and where its
+// copy was.
+func TestLargeArgumentGoes(t *testing.T) {
+	f, sctx, ctx := newWill(t)
+	func() {
+		gate := newGate()
+		arg, want := loaded(gate, 1<<20)
+		r := measure.With(on("w1")).Go(sctx, arg)
+		hold(sctx, t, "w2", r.Handle())
+		if n := f.stored("s"); n != 1 {
+			t.Errorf("the submitter has %d objects, want the recipe", n)
+		}
+		if n := f.stored("w1", "w2", "w3"); n != 1 {
+			t.Errorf("the workers have %d objects, want one copy of the recipe", n)
+		}
+		openGate(gate)
+		if n := summed(ctx, t, "w2"); n != want {
+			t.Errorf("w2 has %d, want %d", n, want)
+		}
+	}()
+	hold(ctx, t, "w2")
+	f.nothingLeft(t)
+	arg, _ := loaded("open", 1<<20)
+	if _, err := measure.With(raysys.Detached("heavy")).Go(sctx, arg).Get(sctx); err != nil {
+		t.Error(err)
+	}
+	f.nothingLeft(t)
+}
+
+// nothingLeft waits until the submitter s has no recorded task and no node an object.
+func (f *fleet) nothingLeft(t *testing.T) {
+	t.Helper()
+	settles(t, "neither the task is recorded nor an object left", func() bool {
+		runtime.GC()
+		return system.Recorded(f.node("s")) == 0 && f.stored("s", "w1", "w2", "w3", "d") == 0
+	})
+}
+
+// disks are the directories of nodes, by name.
+type disks map[raysys.NodeID]string
+
+// place places a node with its directory.
+func (d disks) place(f *fleet, name raysys.NodeID, role system.Role) context.Context {
+	if d[name] == "" {
+		d[name] = f.t.TempDir()
+	}
+	_, ctx := f.place(name, role, func(c *system.Config) { c.Objects.Spill, c.Objects.Disk = d[name], 1<<30 })
+	return ctx
+}
+
+// TestLargeArgumentAfterRestart: where nodes have disks, a restart of all brings back a task with a large argument that has a name, or to
+// which a State refers.
+func TestLargeArgumentAfterRestart(t *testing.T) {
+	f, on := newFleet(t), disks{}
+	on.place(f, "w1", system.Worker)
+	on.place(f, "w2", system.Worker)
+	sctx := on.place(f, "s", system.Driver)
+	_, _ = f.place("d", system.Driver)
+	meet(t, f.nodes...)
+	gate := newGate()
+	arg, want := loaded(gate, 20<<10)
+	r := measure.With(raysys.Detached("heavy")).Go(sctx, arg)
+	settles(t, "the task runs", func() bool { return runs(gate) == 1 })
+	small(t, f.node("s"), r)
+	g := writtenDrawers.kind.Get(gate)
+	arg.Gate = "open"
+	if _, err := writtenDrawers.put.Call(sctx, g, nextParcel.On(sctx, measured.Go(sctx, arg)).Handle()).Get(sctx); err != nil {
+		t.Fatal(err)
+	}
+	f.kill("s")
+	f.kill("w1")
+	for _, n := range f.nodes { // the others know of these deaths: no lease has to end
+		if err := n.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	f.nodes = nil
+	before := runs(gate)
+	ctx := on.place(f, "w1", system.Worker)
+	on.place(f, "w2", system.Worker)
+	settles(t, "the task runs again", func() bool { return runs(gate) > before })
+	openGate(gate)
+	if n := f.oneOutcome(t, "heavy"); n != want {
+		t.Errorf("the outcome is %d, want %d", n, want)
+	}
+	if n, err := writtenDrawers.seed.Call(ctx, g).Get(ctx); n != want%1000+1 || err != nil {
+		t.Errorf("the object to which a State refers has %d, %v; want %d", n, err, want%1000+1)
+	}
+}
+
+// TestLargeArgumentLost: a recorded task whose argument has no copy ends with its submitter, and who waits hears which task lacks it.
+func TestLargeArgumentLost(t *testing.T) {
+	f, sctx, ctx := newWill(t)
+	gate := newGate()
+	arg, _ := loaded(gate, 1<<20)
+	h := measure.With(on("w1")).Go(sctx, arg).Handle()
+	hold(sctx, t, "w2", h)
+	hold(sctx, t, "w3", h)
+	asked := raysys.NodeID("w2")
+	for _, w := range []raysys.NodeID{"w1", "w2", "w3"} {
+		if f.stored(w) > 0 {
+			if f.kill(w); w == asked {
+				asked = "w3"
+			}
+			break
+		}
+	}
+	f.kill("s")
+	openGate(gate)
+	n, err := holderSum.Call(ctx, holders.Get(string(asked))).Get(ctx)
+	if !errors.Is(err, raysys.ErrObjectLost) || !strings.Contains(err.Error(), "the result of measure cannot be made again: its recipe") {
+		t.Errorf("a task whose argument is lost: %d, %v; want ErrObjectLost, and what is lost", n, err)
+	}
+}
+
+// TestAdoptedUnknownFunction: a node that becomes the submitter of a task which its program does not have says that to all who wait.
+func TestAdoptedUnknownFunction(t *testing.T) {
+	f, _, ctx := newWill(t)
+	program := raysys.NewTable()
+	rare := tasks.DefineIn(program, "rare", func(ctx context.Context, gate string) (int, error) {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	})
+	has := func(c *system.Config) { c.Table = program }
+	_, octx := f.place("o", system.Both, has)
+	meet(t, f.nodes...)
+	h := rare.Go(octx, "").Handle()
+	if _, err := raysys.Put(octx, []raysys.Handle[int]{h}, raysys.Named("rare")).Get(octx); err != nil {
+		t.Fatal(err)
+	}
+	hold(ctx, t, "w2", onlyOf(ctx, t, "rare"))
+	hold(ctx, t, "w3", onlyOf(ctx, t, "rare"))
+	f.kill("o")
+	for _, at := range []string{"w2", "w3"} {
+		if n, err := holderSum.Call(ctx, holders.Get(at)).Get(ctx); !errors.Is(err, raysys.ErrUnknownFunc) {
+			t.Errorf("%s waits for a task that no program has: %d, %v; want ErrUnknownFunc", at, n, err)
+		}
+	}
+}
+
+// onlyOf reads what the list with the name refers to.
+func onlyOf(ctx context.Context, t *testing.T, name string) raysys.Handle[int] {
+	t.Helper()
+	list, err := raysys.Lookup[[]raysys.Handle[int]](ctx, name).Get(ctx)
+	if err != nil || len(list) != 1 {
+		t.Fatal(len(list), err)
+	}
+	return list[0]
+}
+
+// TestDetachedLargeArgument: a task with a name and a large argument outlives its driver and one of the nodes that have the
+// argument, which goes with its outcome.
+func TestDetachedLargeArgument(t *testing.T) {
+	for name, size := range map[string]int{"200 KiB": 200 << 10, "1 MiB": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			f, sctx, _ := newWill(t)
+			gate := newGate()
+			arg, want := loaded(gate, size)
+			r := measure.With(raysys.Detached("heavy")).Go(sctx, arg)
+			settles(t, "the task runs", func() bool { return runs(gate) == 1 })
+			small(t, f.node("s"), r)
+			f.kill("s")
+			for _, w := range []raysys.NodeID{"w1", "w2", "w3"} {
+				if f.stored(w) > 0 {
+					f.kill(w)
+					break
+				}
+			}
+			settles(t, "the task runs again", func() bool { return runs(gate) > 1 })
+			openGate(gate)
+			if n := f.oneOutcome(t, "heavy"); n != want {
+				t.Errorf("the outcome is %d, want %d", n, want)
+			}
+		})
+	}
+}
