@@ -314,8 +314,8 @@ func (a *activation) turns() (ts []*core.Turn) {
 	}
 	if g := a.gate.Load(); g != nil {
 		g.mu.Lock()
-		for _, c := range g.inner {
-			if t := c.OwnTurn(); t != nil {
+		for _, p := range g.inner {
+			if t := p.call.OwnTurn(); t != nil {
 				ts = append(ts, t)
 			}
 		}

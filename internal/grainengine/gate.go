@@ -13,11 +13,20 @@ import (
 type gate struct {
 	lock  chan struct{} // capacity 1: full while locked
 	mu    sync.Mutex    // guards the rest
-	waits int           // goroutines of the mailbox's turn that wait
-	main  bool          // the mailbox's turn has the lock, or is taking it
+	main  *passage      // of the mailbox's turn, once it has waited
+	inner []*passage    // of interleaved turns
 	idle  chan struct{} // closed when the last interleaved turn ends; made by waitInner
-	inner []*core.Future
-	back  []*comeback // queued calls that came back over other nodes
+	back  []*comeback   // queued calls that came back over other nodes
+}
+
+// passage is what a turn in progress has to do with the gate. The first of its goroutines that waits opens the gate, the last whose
+// wait is over locks it again.
+type passage struct {
+	call   *core.Future
+	waits  int           // goroutines of the turn that wait
+	locked bool          // the turn has the lock
+	taking chan struct{} // closed when the goroutine that takes the lock has done so; else nil
+	over   bool
 }
 
 func (a *activation) gated() *gate {
@@ -34,12 +43,11 @@ func (a *activation) gated() *gate {
 // open is called by the turn t before it waits.
 func (a *activation) open(t *core.Turn) {
 	g := a.gated()
-	c := a.current.Load()
+	release := false
 	g.mu.Lock()
-	release := g.isInner(t)
-	if c != nil && c.OwnTurn() == t.Base() {
-		g.waits++
-		release, g.main = g.main, false
+	if p := a.passage(g, t); p != nil {
+		p.waits++
+		release, p.locked = p.locked, false
 	}
 	back := slices.Clone(g.back)
 	g.mu.Unlock()
@@ -57,36 +65,69 @@ func (a *activation) open(t *core.Turn) {
 // shut is called by the turn t when its wait is over.
 func (a *activation) shut(t *core.Turn) {
 	g := a.gated()
-	c := a.current.Load()
 	g.mu.Lock()
-	take := g.isInner(t)
-	if c != nil && c.OwnTurn() == t.Base() {
-		g.waits--
-		if g.waits == 0 && !g.main {
-			take, g.main = true, true
-		}
+	p := a.passage(g, t)
+	if p == nil {
+		g.mu.Unlock()
+		return
 	}
+	p.waits--
+	if p.waits > 0 || p.locked {
+		g.mu.Unlock()
+		return
+	}
+	taking := p.taking
+	if taking != nil {
+		g.mu.Unlock()
+		<-taking
+		return
+	}
+	p.taking = make(chan struct{})
 	g.mu.Unlock()
-	if take {
-		g.lock <- struct{}{}
+	g.lock <- struct{}{}
+	g.mu.Lock()
+	close(p.taking)
+	p.taking = nil
+	p.locked = p.waits == 0 && !p.over // else another of its goroutines waits by now
+	keep := p.locked
+	g.mu.Unlock()
+	if !keep {
+		<-g.lock
 	}
 }
 
-func (g *gate) isInner(t *core.Turn) bool {
-	for _, c := range g.inner {
-		if c.OwnTurn() == t.Base() {
-			return true
+// passage returns that of a turn in progress, nil once it is over. With g.mu held.
+func (a *activation) passage(g *gate, t *core.Turn) *passage {
+	if c := a.current.Load(); c != nil && c.OwnTurn() == t.Base() {
+		if g.main == nil {
+			g.main = &passage{call: c}
+		}
+		return g.main
+	}
+	for _, p := range g.inner {
+		if p.call.OwnTurn() == t.Base() {
+			return p
 		}
 	}
-	return false
+	return nil
 }
 
-func (g *gate) endMain() {
-	g.mu.Lock()
-	locked := g.main
-	g.main, g.waits = false, 0
+// leave ends p, nil for none, with its turn. The caller has g.mu, which leave unlocks.
+func (g *gate) leave(p *passage) {
+	locked := p != nil && p.locked
+	if p != nil {
+		p.over, p.locked = true, false
+	}
 	g.mu.Unlock()
 	if locked {
 		<-g.lock
 	}
+}
+
+// endMain ends the passage of the mailbox's turn.
+func (g *gate) endMain() {
+	g.mu.Lock()
+	p := g.main
+	g.main = nil
+	g.leave(p)
 }

@@ -124,7 +124,7 @@ func (a *activation) onlyReaders() bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !slices.ContainsFunc(g.inner, func(c *core.Future) bool { return !readOnly(c) })
+	return !slices.ContainsFunc(g.inner, func(p *passage) bool { return !readOnly(p.call) })
 }
 
 func readOnly(c *core.Future) bool {
@@ -137,24 +137,20 @@ func (a *activation) interleave(list []anyCall) {
 	defer a.innerEnded()
 	for _, c := range list {
 		g.lock <- struct{}{}
+		p := &passage{call: c.future(), locked: true}
 		g.mu.Lock()
-		g.inner = append(g.inner, c.future())
+		g.inner = append(g.inner, p)
 		g.mu.Unlock()
-		a.interleaved(g, c)
+		a.interleaved(g, p, c)
 	}
 }
 
-func (a *activation) interleaved(g *gate, c anyCall) {
+func (a *activation) interleaved(g *gate, p *passage, c anyCall) {
 	defer func() {
 		g.mu.Lock()
-		for i, x := range g.inner {
-			if x == c.future() {
-				g.inner = slices.Delete(g.inner, i, i+1)
-				break
-			}
-		}
-		g.mu.Unlock()
-		<-g.lock
+		i := slices.Index(g.inner, p)
+		g.inner = slices.Delete(g.inner, i, i+1)
+		g.leave(p)
 	}()
 	if a.tenure != nil && !a.ready(c, true) {
 		return
@@ -214,7 +210,7 @@ func (a *activation) admitReader(c anyCall) {
 	}
 	g := a.gated()
 	g.mu.Lock()
-	waiting := g.waits > 0
+	waiting := g.main != nil && g.main.waits > 0
 	g.mu.Unlock()
 	if waiting {
 		a.admitReaders()

@@ -3,6 +3,7 @@ package grainengine_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -213,4 +214,54 @@ func TestPanicOfAdmittedCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAdmittedCallWaitsTwice: several goroutines of a turn that was let in wait at a time, and the other turns still come in one
+// after the other.
+func TestAdmittedCallWaitsTwice(t *testing.T) {
+	k := newKnot(grains.Reentrant())
+	var inside atomic.Bool
+	slow := k.turn(func(context.Context) (int, error) {
+		<-time.After(25 * time.Second)
+		return 1, nil
+	})
+	waits := k.turn(func(ctx context.Context) (int, error) {
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				if _, err := slow.Call(ctx, k.kind.Get(fmt.Sprint("s", i))).Get(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		return 0, nil
+	})
+	runs := k.turn(func(ctx context.Context) (int, error) {
+		inside.Store(true)
+		<-time.After(20 * time.Second)
+		inside.Store(false)
+		return 0, nil
+	})
+	back := k.turn(func(ctx context.Context) (int, error) {
+		<-time.After(time.Second) // the call that waits is in
+		return runs.Call(ctx, k.kind.Get("a")).Get(ctx)
+	})
+	turn := k.turn(func(ctx context.Context) (int, error) {
+		short, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		both := []raysys.Ref[int]{waits.Call(ctx, k.kind.Get("a")), back.Call(ctx, k.kind.Get("b"))}
+		_, _, err := raysys.Wait(short, both, 2)
+		if err == nil || inside.Load() {
+			t.Errorf("two turns at a time (%v)", err)
+		}
+		for _, o := range raysys.GetAll(ctx, both) {
+			err = o.Err
+		}
+		return 0, err
+	})
+	synctest.Test(t, func(t *testing.T) {
+		ctx := nodetest.Driver(t, k.table)
+		wants(t, ctx, turn.With(raysys.Deadline(time.Hour)).Call(ctx, k.kind.Get("a")), 0)
+	})
 }
