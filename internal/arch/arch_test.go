@@ -222,6 +222,8 @@ func TestOffence(t *testing.T) {
 		{"system", "go.uber.org/zap", true},
 		{"system", "github.com/nats-io/nats.go", true},
 		{"system", "github.com/spf13/cobra", false},
+		{"internal/inherited", "<.", false},
+		{"placement/devices", "<internal/inherited", true},
 		{"internal/pipe", "<.", false},
 		{"internal/link", "<internal/wire", true},
 		{"internal/wire", "<internal/link", false},

@@ -19,7 +19,7 @@ type fence struct {
 }
 
 // leaves are shared by the siblings, which import no other internal package. They know none of each other, but for wire, which is made of the codec.
-var leaves = []string{"internal/forwarding/...", "internal/core/...", "internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/...", "internal/ledger/..."}
+var leaves = []string{"internal/forwarding/...", "internal/core/...", "internal/codec/...", "internal/wheel/...", "internal/queue/...", "internal/goroutines/...", "internal/crc32c/...", "internal/wire/...", "internal/ledger/...", "internal/inherited/..."}
 
 var layers = []layer{
 	{"internal/core/...", words("std"), "futures and turns: everything is made of them, so they know nothing else"},
@@ -42,6 +42,7 @@ var layers = []layer{
 	{"store/...", sibling("store"), "siblings are blind to each other: the store returns ErrObjectLost, system re-runs the task"},
 	{"placement/...", sibling("placement"), "siblings are blind to each other: system hands placement a plain View"},
 
+	{"internal/inherited/...", words("std internal/inherited/..."), "a leaf: pipes of the process, and nothing of what is said there"},
 	{"internal/pipe/...", words("std internal/pipe/..."), "a leaf: bytes from one goroutine to another"},
 	{"internal/link/...", words("std third . internal/pipe/... internal/wire/... internal/link/..."), "it carries frames: it knows their classes and kinds, and neither members nor what a frame says"},
 	{"internal/linktest/...", words("std third . internal/pipe/... internal/wire/... internal/link/... internal/linktest/..."), "a transport for tests: what it carries is nothing to it"},
