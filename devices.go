@@ -2,6 +2,7 @@ package raysys
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/raysys/raysys/internal/core"
@@ -23,6 +24,31 @@ func Devices(ctx context.Context) []string {
 		return nil
 	}
 	return t.Devices()
+}
+
+// WithDevices returns a context that ends when a device of the running work is sick, with a cause (context.Cause) that matches
+// ErrDeviceSick and says which device, and of what. A sick device gets no new work; what has it keeps it, and decides by
+// this context: it may finish, or return the cause, and RetryIf has it run again elsewhere. For work that holds no device it ends with
+// ctx. Call cancel when the work with the devices is done.
+//
+//	ctx, cancel := raysys.WithDevices(ctx)
+//	defer cancel()
+//	for ctx.Err() == nil { ... }
+func WithDevices(ctx context.Context) (context.Context, context.CancelFunc) {
+	with, cancel := context.WithCancelCause(ctx)
+	end := func() { cancel(nil) }
+	t, _, err := core.TurnOf(ctx)
+	if err != nil {
+		return with, end
+	}
+	held := t.Devices()
+	w, ok := t.Runtime().(core.DeviceWatcher)
+	if !ok || len(held) == 0 {
+		return with, end
+	}
+	stop := w.WatchDevices(held, func(uuid, cause string) { cancel(fmt.Errorf("%w: %s: %s", ErrDeviceSick, uuid, cause)) })
+	context.AfterFunc(with, stop)
+	return with, end
 }
 
 // DeviceEnv is the environment that keeps a child process to the devices of the running work: append it to exec.Cmd.Env. Work

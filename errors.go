@@ -78,6 +78,8 @@ var (
 	// ErrNameTaken: a task runs under that name which was submitted with another function or another argument, or an object
 	// has the name.
 	ErrNameTaken = core.ErrNameTaken
+	// ErrDeviceSick: a device that the work held has failed; see WithDevices.
+	ErrDeviceSick = core.ErrDeviceSick
 )
 
 // Retriable reports whether the state err names is one that a later attempt may not meet. It is a property of the

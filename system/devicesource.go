@@ -52,7 +52,7 @@ func (cfg *Config) takeDevices() error {
 	return nil
 }
 
-// watchDevices keeps devices that are sick from new work until the node ends.
+// watchDevices keeps devices that are sick from new work, and tells those that hold them, until the node ends.
 func (n *Node) watchDevices() {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { // ends with the node
@@ -60,15 +60,16 @@ func (n *Node) watchDevices() {
 		cancel()
 	}()
 	source := n.cfg.DeviceSource
-	sick := map[string]string{}
 	enter := func(now devices.Inventory) {
 		for _, d := range now.Devices {
-			if d.Sick == sick[d.UUID] {
+			tell, news := n.health.set(d.UUID, d.Sick)
+			if !news {
 				continue
 			}
-			sick[d.UUID] = d.Sick
-			n.tasks.Line().SetSick(d.UUID, d.Sick != "")
+			n.tasks.Line().SetSick(d.UUID, d.Sick != "") // first: a holder that gives the device back does not get it again
+			tell()
 			if d.Sick != "" {
+				n.grains.Short() // idle activations that hold it go
 				n.log.Warn("device is sick and gets no new work", zap.String("device", d.UUID), zap.String("cause", d.Sick))
 			} else {
 				n.log.Info("device is well again", zap.String("device", d.UUID))

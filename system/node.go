@@ -38,6 +38,7 @@ type Node struct {
 	pace    pace
 	drain   drain
 	watch   sync.WaitGroup // of the goroutine that watches devices
+	health  deviceHealth
 
 	mu     sync.Mutex // guards the rest, except end
 	state  nodeState

@@ -12,6 +12,7 @@ type nodeRuntime Node
 
 var (
 	_ core.Runtime        = (*nodeRuntime)(nil)
+	_ core.DeviceWatcher  = (*nodeRuntime)(nil)
 	_ taskengine.Runtime  = (*nodeRuntime)(nil)
 	_ grainengine.Runtime = (*nodeRuntime)(nil)
 )
@@ -39,6 +40,11 @@ func (n *nodeRuntime) Unblock(t *core.Turn) {
 		n.grains.Unblock(t)
 	}
 	n.tasks.Unblock(t)
+}
+
+// WatchDevices implements core.DeviceWatcher.
+func (n *nodeRuntime) WatchDevices(uuids []string, sick func(uuid, cause string)) (stop func()) {
+	return n.health.watch(uuids, sick)
 }
 
 // Tasks implements taskengine.Runtime.

@@ -1,5 +1,11 @@
 package core
 
+// DeviceWatcher is a Runtime whose node hears of devices that fail.
+type DeviceWatcher interface {
+	// WatchDevices calls sick once, with the first of these devices that is sick or falls sick, and why. stop ends the watch.
+	WatchDevices(uuids []string, sick func(uuid, cause string)) (stop func())
+}
+
 // Holder is what NewTurn's Attached has to be for its turns to hold devices: the activation of a grain.
 type Holder interface{ Devices() []string }
 

@@ -39,6 +39,7 @@ var (
 	ErrNondeterministic = newState("another call or task under an id that was recorded", nil)
 	ErrKeyReused        = newState("another call under a key that was used", nil)
 	ErrNameTaken        = newState("name taken", nil)
+	ErrDeviceSick       = newState("device sick", nil)
 )
 
 // ErrOwnFailure is what an error matches, without those that it wraps, where the failure is the work's own. Such a

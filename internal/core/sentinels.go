@@ -46,6 +46,7 @@ func init() {
 		{"store-full", ErrStoreFull},
 		{"no-store", ErrNoStore},
 		{"not-found", ErrNotFound},
+		{"device-sick", ErrDeviceSick},
 	} {
 		RegisterError("raysys."+s.name, s.err)
 	}

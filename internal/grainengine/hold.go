@@ -49,6 +49,9 @@ func (a *activation) Grant(h *ledger.Hold) {
 		a.kind.engine.holders.Store(a, nil)
 	}
 	a.start()
+	if h != nil && a.kind.engine.cfg.Line.Sick(h) { // since it was granted
+		a.kind.engine.Short()
+	}
 }
 
 // giveBack is called when no code of the activation runs any more.
@@ -98,21 +101,27 @@ func (e *Engine) dropWaiting() {
 	}
 }
 
-// Short is called when work waits for resources: those that hold them go once they are idle.
+// Short is called when work waits for resources, or a device is sick: activations that hold those go once they are idle.
 func (e *Engine) Short() {
 	e.holders.Range(func(k, _ any) bool {
 		a := k.(*activation)
-		if !a.kind.def.Keep && e.cfg.Line.Owes(a.kind.def.Need) && a.holding.asked.CompareAndSwap(false, true) {
+		if !a.kind.def.Keep && a.ought() && a.holding.asked.CompareAndSwap(false, true) {
 			a.post(&mail{msg: early{}})
 		}
 		return true
 	})
 }
 
+// ought reports whether what the activation holds would better be given back.
+func (a *activation) ought() bool {
+	line := a.kind.engine.cfg.Line
+	return line.Owes(a.kind.def.Need) || line.Sick(a.holding.hold.Load())
+}
+
 // goesEarly reports whether the activation is to go now. It goes when it has done the calls that wait in its mailbox.
 func (a *activation) goesEarly() bool {
 	switch {
-	case !a.kind.engine.cfg.Line.Owes(a.kind.def.Need):
+	case !a.ought():
 		a.holding.asked.Store(false)
 		return false
 	case a.pool == nil && a.pushed.Load()&^closedBit > a.popped.Load():

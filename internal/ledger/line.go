@@ -271,6 +271,16 @@ func (l *Line) SetSick(uuid string, sick bool) bool {
 	return known
 }
 
+// Sick reports whether h, which may be nil, has a sick device.
+func (l *Line) Sick(h *Hold) bool {
+	if h == nil || len(h.devices) == 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(h.devices, func(i int) bool { return l.ledger.devices[i].sick })
+}
+
 // Free is Ledger.Free.
 func (l *Line) Free() Need {
 	l.mu.Lock()

@@ -12,7 +12,8 @@
 //  2. A node that is killed costs at most Every steps: the next call has the trainer on another node, where it begins with the
 //     snapshot that its State holds. Drained, or idle, it makes a snapshot first.
 //
-//  3. After an error of the device the activation goes. The next one begins with the last snapshot, on a device that is well.
+//  3. After an error of the device, or when raysys says that it is sick, the activation goes. The next one begins with the last
+//     snapshot, on a device that is well.
 //
 //  4. Where no node has a GPU, or the driver's library is missing, the CPU trains, and one line of the log says so. The steps
 //     are the same.

@@ -157,8 +157,10 @@ func (t *Trainer) Step(ctx context.Context, to int) (Progress, error) {
 	if t.model == nil {
 		return Progress{}, errors.New("this trainer has no job: call Begin first")
 	}
+	with, cancel := raysys.WithDevices(ctx)
+	defer cancel()
 	var busy time.Duration
-	for begin, made := time.Now(), 1; t.progress.Step < to && ctx.Err() == nil && time.Since(begin) < turn; made++ {
+	for begin, made := time.Now(), 1; t.progress.Step < to && with.Err() == nil && time.Since(begin) < turn; made++ {
 		from := time.Now()
 		loss, err := t.model.Step()
 		if err != nil {
@@ -173,7 +175,20 @@ func (t *Trainer) Step(ctx context.Context, to int) (Progress, error) {
 			}
 		}
 	}
+	if sick := context.Cause(with); errors.Is(sick, raysys.ErrDeviceSick) {
+		return t.progress, t.leave(ctx, sick)
+	}
 	return t.progress, nil
+}
+
+// leave has the activation go from a device that is sick, with what the device can still say.
+func (t *Trainer) leave(ctx context.Context, sick error) error {
+	if t.progress.Step > t.saved.Value.Step {
+		if err := t.save(ctx); t.model == nil {
+			return err
+		}
+	}
+	return t.broken(ctx, sick)
 }
 
 // save makes a snapshot, which two nodes have before the State says so.
