@@ -18,6 +18,7 @@ type Explanation struct {
 	Owner     NodeID        `json:"owner,omitempty"`     // the node that has the bytes, empty where that is this one or not known
 	Copies    []NodeID      `json:"copies,omitempty"`    // nodes that have them too
 	Submitter NodeID        `json:"submitter,omitempty"` // the node that submitted the task, and has its recipe
+	Adopter   NodeID        `json:"adopter,omitempty"`   // the node that has the recipe, where it has taken the task over after the submitter's death
 	Attempt   int           `json:"attempt,omitempty"`   // the last
 	Recipe    bool          `json:"recipe"`              // it is made again when it is lost
 	NoRecipe  string        `json:"no_recipe,omitempty"` // why it is not
@@ -37,7 +38,7 @@ func Why[T any](ctx context.Context, r Ref[T]) (Explanation, error) {
 func explanation(e core.Explanation) Explanation {
 	out := Explanation{
 		ID: e.ID, Name: e.Name, State: e.State, Error: e.Error, Size: e.Size, Owner: e.Owner, Copies: e.Copies, Submitter: e.Submitter,
-		Attempt: e.Attempt, Recipe: e.Recipe, NoRecipe: e.NoRecipe, More: e.More,
+		Adopter: e.Adopter, Attempt: e.Attempt, Recipe: e.Recipe, NoRecipe: e.NoRecipe, More: e.More,
 	}
 	for _, in := range e.Inputs {
 		out.Inputs = append(out.Inputs, explanation(in))
@@ -69,6 +70,9 @@ func (e Explanation) show(b *strings.Builder, indent string) {
 	b.WriteByte('\n')
 	if e.Submitter != "" {
 		fmt.Fprintf(b, "%s  submitted by %s, attempt %d\n", indent, e.Submitter, max(e.Attempt, 1))
+	}
+	if e.Adopter != "" {
+		fmt.Fprintf(b, "%s  taken over by %s\n", indent, e.Adopter)
 	}
 	switch {
 	case e.Recipe:

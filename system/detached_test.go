@@ -154,13 +154,37 @@ func TestDetachedJoins(t *testing.T) {
 	}
 }
 
-// TestDetachedDriverCloses: a driver that ends does not take the task along, or settle it.
+// stubborn ends when its gate is open, and not when it is cancelled.
+var stubborn = tasks.DefineIn(table, "stubborn", func(_ context.Context, gate string) (int, error) {
+	nights.Store(gate, gate)
+	<-gateOf(gate)
+	return 1, nil
+})
+
+// TestDetachedDriverCloses: a driver that ends does not take the task along, or settle it: that the end has cancelled it there is no
+// outcome, however long the end takes.
 func TestDetachedDriverCloses(t *testing.T) {
-	f, sctx, ctx := newWill(t)
-	gate := newGate()
-	begun(sctx, t, "nightly", gate)
+	f := newFleet(t)
+	w1, _ := f.place("w1", system.Worker)
+	w2, _ := f.place("w2", system.Worker)
+	s, sctx := f.place("s", system.Both)
+	d, ctx := f.place("d", system.Driver)
+	meet(t, s, d, w1, w2)
+	gate, end := newGate(), newGate()
+	r := begun(sctx, t, "nightly", gate)
 	waits := raysys.Lookup[int](ctx, "nightly")
-	if err := f.node("s").Close(context.Background()); err != nil {
+	stubborn.With(on("s")).Go(sctx, end)
+	settles(t, "a task runs on the driver", func() bool { return runs(end) == 1 })
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close(context.Background()) }()
+	settles(t, "the end has cancelled the task on the driver", r.RefFuture().Settled)
+	for i := range 5 { // meanwhile the driver could have the cancellation recorded
+		if n, err := draw.With(raysys.Detached(fmt.Sprint("other ", i))).Go(ctx, "open").Get(ctx); n == 0 || err != nil {
+			t.Errorf("another task has %d, %v", n, err)
+		}
+	}
+	openGate(end)
+	if err := <-closed; err != nil {
 		t.Fatal(err)
 	}
 	openGate(gate)

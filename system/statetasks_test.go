@@ -119,9 +119,23 @@ func TestStateKeepsTask(t *testing.T) {
 	onDrawers(t, func(t *testing.T, k *drawers, g grains.Grain[drawer]) {
 		f, sctx, ctx := newWill(t)
 		k.filled(sctx, t, g)
-		for range 5 {
+		settles(t, "no node holds a reference of the submitter", func() bool {
 			runtime.GC()
+			return system.Held(f.node("s"), "") == 0
+		})
+		gate := newGate()
+		func() {
+			hold(sctx, t, "w3", draw.With(on("w3")).Go(sctx, gate).Handle())
+		}()
+		if n := f.recordedAt("s"); n != 3 {
+			t.Fatalf("the submitter has %d recorded tasks, want the two that stay and one that a grain holds", n)
 		}
+		openGate(gate)
+		hold(sctx, t, "w3")
+		settles(t, "the task that no State refers to is recorded no more", func() bool {
+			runtime.GC()
+			return f.recordedAt("s") < 3
+		})
 		f.kill("w1")
 		f.instead(t, "w4", "w1")
 		k.has(ctx, t, "the owner is dead", g, 2, 2)

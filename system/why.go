@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
 )
 
 // maxExplained bounds what one node says to one id.
@@ -26,26 +27,44 @@ func (r *nodeRuntime) Why(ctx context.Context, c *core.Future) (core.Explanation
 	if n.objects != nil {
 		n.objects.Explain(ctx, c, &e)
 	}
-	at := refs.SubmitterOf(c)
-	if n.cluster == nil || at == (core.NodeKey{}) {
+	if n.cluster == nil {
 		return e, nil
 	}
-	e.Submitter = at.Node
-	if !n.cluster.mesh.Alive(at) {
+	at := refs.SubmitterOf(c)
+	e.Submitter = cmp.Or(at.Node, e.Submitter)
+	run, id := refs.RecordedAs(c)
+	switch lost := at == (core.NodeKey{}) || !n.cluster.mesh.Alive(at); {
+	case lost && run != 0 && n.cluster.lineage != nil && c.Recipe() == nil:
+		if at = n.cluster.lineage.ExplainRecorded(ctx, registry.TaskKey{Run: run, ID: id}, &e); at == (core.NodeKey{}) {
+			return e, nil
+		}
+		return n.askSubmitter(ctx, e, at, id.String())
+	case at == (core.NodeKey{}):
+		return e, nil
+	case lost:
 		if e.NoRecipe = fmt.Sprintf("its submitter %s is dead", at.Node); e.State != "lost" {
 			e.NoRecipe += ", so it cannot be made again once its copies are gone"
 		}
 		return e, nil
 	}
+	return n.askSubmitter(ctx, e, at, e.ID)
+}
+
+// askSubmitter adds what the node that has the task of a value knows of it.
+func (n *Node) askSubmitter(ctx context.Context, e core.Explanation, at core.NodeKey, id string) (core.Explanation, error) {
 	members := slices.DeleteFunc(slices.Clone(n.cluster.member.View().Nodes()), func(m member.Node) bool { return mesh.KeyOf(m) != at })
-	for _, a := range n.cluster.askAll(ctx, members, adminRequest{op: adminWhy, id: e.ID}) {
+	for _, a := range n.cluster.askAll(ctx, members, adminRequest{op: adminWhy, id: id}) {
 		if a.err != nil {
-			return e, fmt.Errorf("ask node %s, which submitted the task: %w", at.Node, a.err)
+			return e, fmt.Errorf("ask node %s, which has the task: %w", at.Node, a.err)
 		}
 		for _, of := range a.answer.Why {
-			if of.ID == e.ID {
-				e = merged(e, of)
+			if of.ID != id {
+				continue
 			}
+			if by := e.Submitter; e.Adopter != "" {
+				of.Submitter = cmp.Or(by, of.Submitter)
+			}
+			e = merged(e, of)
 		}
 	}
 	return e, nil
@@ -63,7 +82,7 @@ func merged(e, submitter core.Explanation) core.Explanation {
 }
 
 // Why asks all nodes what they know of the value whose id begins with prefix: the id of a task, or of an object as raysys
-// memory shows it. The error matches raysys.ErrNotFound when no node knows one, and names some when they know several.
+// memory shows it. Where no node knows one, prefix is taken for the name of a detached task. The error matches raysys.ErrNotFound when no node knows one, and names some when they know several.
 func (n *Node) Why(ctx context.Context, prefix string) (raysys.Explanation, error) {
 	var list []core.Explanation
 	var silent []string
@@ -94,6 +113,9 @@ func (n *Node) Why(ctx context.Context, prefix string) (raysys.Explanation, erro
 	slices.Sort(silent)
 	switch len(byID) {
 	case 0:
+		if e, ok, err := n.whyNamed(ctx, prefix); ok || err != nil {
+			return explanation(e), err
+		}
 		if len(silent) > 0 {
 			return raysys.Explanation{}, fmt.Errorf("%w: no node that answers knows %s (no answer: %s)", raysys.ErrNotFound, prefix, strings.Join(silent, "; "))
 		}
@@ -111,6 +133,38 @@ func (n *Node) Why(ctx context.Context, prefix string) (raysys.Explanation, erro
 	return raysys.Explanation{}, fmt.Errorf("%d values have ids that begin with %s: give more of one of %s", len(ids), prefix, strings.Join(ids[:min(len(ids), 8)], ", "))
 }
 
+// whyNamed says what is known of the detached task that has a name, in any namespace of the cluster.
+func (n *Node) whyNamed(ctx context.Context, name string) (e core.Explanation, ok bool, err error) {
+	c := n.cluster
+	if c == nil || c.lineage == nil {
+		return e, false, nil
+	}
+	nodes, _ := clusterMembers{c}.Nodes()
+	spaces := []string{n.cfg.Namespace}
+	for _, m := range nodes {
+		if !slices.Contains(spaces, m.Namespace) {
+			spaces = append(spaces, m.Namespace)
+		}
+	}
+	for _, space := range spaces {
+		e, at, ok, err := c.lineage.ExplainNamed(ctx, space, name)
+		switch {
+		case err != nil:
+			return e, false, fmt.Errorf("the record of the name %q: %w", name, err)
+		case ok && at != (core.NodeKey{}):
+			attempt := e.Attempt
+			if more, err := n.askSubmitter(ctx, e, at, e.ID); err == nil {
+				e = more
+			}
+			e.Attempt = max(e.Attempt, attempt)
+			return e, true, nil
+		case ok:
+			return e, true, nil
+		}
+	}
+	return e, false, nil
+}
+
 // explain says what this node knows of the values whose ids begin with prefix.
 func (n *Node) explain(ctx context.Context, prefix string) []core.Explanation {
 	wanted := func(id raysys.TaskID) bool { return strings.HasPrefix(id.String(), prefix) }
@@ -125,7 +179,7 @@ func (n *Node) explain(ctx context.Context, prefix string) []core.Explanation {
 func explanation(e core.Explanation) raysys.Explanation {
 	out := raysys.Explanation{
 		ID: e.ID, Name: e.Name, State: e.State, Error: e.Error, Size: e.Size, Owner: e.Owner, Copies: e.Copies, Submitter: e.Submitter,
-		Attempt: e.Attempt, Recipe: e.Recipe, NoRecipe: e.NoRecipe, More: e.More,
+		Adopter: e.Adopter, Attempt: e.Attempt, Recipe: e.Recipe, NoRecipe: e.NoRecipe, More: e.More,
 	}
 	for _, in := range e.Inputs {
 		out.Inputs = append(out.Inputs, explanation(in))

@@ -18,7 +18,8 @@ func whyCommand(on cluster) *cobra.Command {
 		Use:   "why REF",
 		Short: "Say where a value is, how it was made, and why it is lost",
 		Long: `Ask all nodes what they know of an object: where it is, how it was made, of what, and why it is lost or cannot be made again.
-REF is its id, of the task that made it or of the object as raysys memory shows it, or the first digits of one.`,
+REF is its id, of the task that made it or of the object as raysys memory shows it, or the first digits of one; or the name of
+a detached task.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
 				return usagef("%s takes the id of one value, or how it begins: raysys memory lists objects", cmd.CommandPath())

@@ -16,6 +16,7 @@ type Explanation struct {
 	Owner     NodeID        `json:"owner,omitempty"`     // the node that has the bytes
 	Copies    []NodeID      `json:"copies,omitempty"`    // the nodes that have them too
 	Submitter NodeID        `json:"submitter,omitempty"` // the node that submitted the task
+	Adopter   NodeID        `json:"adopter,omitempty"`   // the node that has taken the task over
 	Attempt   int           `json:"attempt,omitempty"`   // the last
 	Recipe    bool          `json:"recipe"`              // it can be made again
 	NoRecipe  string        `json:"no_recipe,omitempty"` // why it cannot

@@ -15,18 +15,28 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// silent is a clock whose alarms never ring.
-type silent struct{}
+// silent is a clock whose alarms never ring by themselves.
+type silent struct{ set []*core.Alarm }
 
-func (silent) Now() int64                  { return 0 }
-func (silent) SetAlarm(*core.Alarm)        {}
-func (silent) ClearAlarm(*core.Alarm) bool { return true }
+func (*silent) Now() int64                  { return 0 }
+func (s *silent) SetAlarm(a *core.Alarm)    { s.set = append(s.set, a) }
+func (*silent) ClearAlarm(*core.Alarm) bool { return true }
+
+// ring rings all alarms that are set, and returns how many are set by that.
+func (s *silent) ring() int {
+	all := s.set
+	s.set = nil
+	for _, a := range all {
+		a.Ring()
+	}
+	return len(s.set)
+}
 
 // alone opens objects in a process without a cluster, whose States cannot be read.
 func alone(t *testing.T) *Objects {
 	t.Helper()
 	o, err := Open(Config{
-		Node: "n", Namespace: "test", Job: &core.Job{}, Clock: silent{}, Log: zap.NewNop(), Store: objectstore.Config{Cluster: "test"},
+		Node: "n", Namespace: "test", Job: &core.Job{}, Clock: &silent{}, Log: zap.NewNop(), Store: objectstore.Config{Cluster: "test"},
 		Records: func() (*registry.Registry, error) { return nil, raysys.ErrClosed },
 	})
 	if err != nil {
@@ -64,4 +74,26 @@ func TestLaterRetentionStays(t *testing.T) {
 	if o.store.Lookup(oid) != nil {
 		t.Error("the object stays after its last retention")
 	}
+}
+
+// TestOneWatch: however often a State that lists an object is written, one retention watches its record.
+func TestOneWatch(t *testing.T) {
+	o := alone(t)
+	r := raysys.Ready(make([]byte, 1<<20))
+	c := r.RefFuture()
+	oid, err := o.ensure(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := registry.StateKey("test", grainengine.ID{Kind: "kind", Key: "key"}, "n")
+	for range 10 {
+		if err := o.retainHere(key, oid); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const each = 2 // its next question, and the end of its grace
+	if n := o.clock.(*silent).ring(); n != each {
+		t.Errorf("after 10 writes %d alarms are set, want the %d of the last retention: each further write costs a watch", n, each)
+	}
+	o.Drop(c)
 }

@@ -59,7 +59,7 @@ func (r *retention) seen(a registry.Entry, err error) {
 	o := r.o
 	listed := slices.Contains(a.Held, r.oid)
 	switch {
-	case o.ctx.Err() != nil || r.over.Load():
+	case o.ctx.Err() != nil || r.over.Load() || r.superseded():
 	case err != nil:
 		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.record(r.key, store.Version{}, false, r.seen) }})
 	case r.writer != core.NodeKey{}:
@@ -83,7 +83,7 @@ func (r *retention) unwritten() {
 	r.o.lastRecord(r.key, func(a registry.Entry, err error) {
 		pause := retainGrace
 		switch {
-		case r.o.ctx.Err() != nil || r.over.Load() || r.written.Load():
+		case r.o.ctx.Err() != nil || r.over.Load() || r.written.Load() || r.superseded():
 			return
 		case err != nil:
 			pause = watchPause
@@ -98,6 +98,15 @@ func (r *retention) unwritten() {
 		}
 		r.o.clock.SetAlarm(&core.Alarm{At: r.o.clock.Now() + int64(pause), Ring: r.unwritten})
 	})
+}
+
+// superseded reports whether a later retention of the object for the State has taken the place of this one, and watches in its stead.
+func (r *retention) superseded() bool {
+	kept := &r.o.kept
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	k := kept.byID[r.oid]
+	return k != nil && k.keys[r.key] > r.number
 }
 
 // finish ends the retention for good.
