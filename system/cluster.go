@@ -74,7 +74,7 @@ type cluster struct {
 // job returns this node's Job for work of a job of another node.
 func (c *cluster) job(k wire.JobKey) *core.Job {
 	own := c.node.job
-	if k == (wire.JobKey{ID: own.ID, Run: own.Run, Namespace: own.Namespace}) {
+	if k == (wire.JobKey{ID: own.ID, Run: own.Run, Namespace: own.Namespace, Weight: own.Weight}) {
 		return own
 	}
 	c.mu.Lock()
@@ -86,7 +86,7 @@ func (c *cluster) job(k wire.JobKey) *core.Job {
 			clear(c.jobs)
 		}
 		j = &core.Job{
-			ID: k.ID, Run: k.Run, Namespace: k.Namespace, Node: own.Node, Runtime: own.Runtime, Table: own.Table, Top: own.Top, Inspect: own.Inspect,
+			ID: k.ID, Run: k.Run, Namespace: k.Namespace, Weight: k.Weight, Node: own.Node, Runtime: own.Runtime, Table: own.Table, Top: own.Top, Inspect: own.Inspect,
 			Unseen: own.Unseen, Panicked: own.Panicked, Closed: own.Closed, Objects: own.Objects,
 			Prober: own.Prober, Gate: own.Gate,
 		}

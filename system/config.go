@@ -16,6 +16,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement/devices"
 )
 
@@ -39,6 +40,9 @@ type Config struct {
 	// WaitForResources has all tasks and calls of this node wait that ask for more than any node has, until one joins that has it,
 	// as raysys.WaitForResources does for one handle. Else they fail with raysys.ErrNoCapacity.
 	WaitForResources bool
+	// Weight is this program's share of each node among the programs whose work waits there: one of weight 3 gets three times the
+	// CPUs that one of weight 1 gets. 1 unless set, at most 1000.
+	Weight int
 	// Table of functions. Nil: the process-wide one that Define fills.
 	Table *raysys.Table
 	// QueueTasks bounds the tasks that wait to start: 1,000,000 unless set. When it is reached a driver's Go blocks,
@@ -93,6 +97,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 		Data:      getenv("RAYSYS_DATA"),
 		Grace:     e.duration("RAYSYS_GRACE"),
 
+		Weight:           int(e.whole("RAYSYS_WEIGHT", "1 to 1000, ", 16)),
 		WaitForResources: e.boolean("RAYSYS_WAIT_FOR_RESOURCES"),
 	}
 	cfg.Resources.CPU = e.number("RAYSYS_CPU", 0)
@@ -148,6 +153,12 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.QueueBytes < 0 {
 		errs = append(errs, fmt.Errorf("Config.QueueBytes is %d: give 0 (the default) or more", cfg.QueueBytes))
+	}
+	if cfg.Weight < 0 || cfg.Weight > wire.MaxWeight {
+		errs = append(errs, fmt.Errorf("Config.Weight is %d: give 1 to %d", cfg.Weight, wire.MaxWeight))
+	}
+	if cfg.Weight == 1 {
+		cfg.Weight = 0 // as core.Job has it
 	}
 	if cfg.HeapFloor < 0 || cfg.HeapFloor > maxHeapFloor<<20 {
 		errs = append(errs, fmt.Errorf("Config.HeapFloor is %d: give bytes, 0 to %d MiB", cfg.HeapFloor, maxHeapFloor))

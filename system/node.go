@@ -74,7 +74,7 @@ func New(cfg Config) (*Node, error) {
 	n.pool = goroutines.New(keptGoroutines)
 	n.actors = newActors(cfg.Logger)
 	n.job = &core.Job{
-		ID: cfg.job(), Namespace: cfg.Namespace, Node: cfg.Name, Runtime: (*nodeRuntime)(n), Table: cfg.Table, Inspect: cfg.Inspect, Unseen: n.unseen,
+		ID: cfg.job(), Namespace: cfg.Namespace, Weight: cfg.Weight, Node: cfg.Name, Runtime: (*nodeRuntime)(n), Table: cfg.Table, Inspect: cfg.Inspect, Unseen: n.unseen,
 		Closed: n.ending,
 	}
 	if cfg.Cluster != nil && cfg.Cluster.Role.hosts() {

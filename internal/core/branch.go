@@ -15,7 +15,7 @@ func Branch(ctx context.Context, i int) context.Context {
 	}
 	b := &Turn{
 		job: t.job, kind: t.kind, name: t.name, id: t.id.derive(branchKey, uint64(i)), values: t.values,
-		attempt: t.attempt, attached: t.Attached(), deadline: t.deadline, outer: ctx,
+		attempt: t.attempt, class: t.class, attached: t.Attached(), deadline: t.deadline, outer: ctx,
 	}
 	b.base, b.trunk = b, t
 	b.slot.Store(t.base.slot.Load())

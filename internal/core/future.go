@@ -204,7 +204,7 @@ func (c *Future) Again(attempt int) (last *Turn, ok bool) {
 	next := NewTurn(TurnSpec{
 		Kind: last.kind, Name: last.name, ID: last.id, Up: c.up, Deadline: last.deadline, Limit: last.limit, Attempt: attempt, Attached: last.Attached(),
 	})
-	next.values = last.values
+	next.values, next.class = last.values, last.class
 	next.effects.Store(last.effects.Load())
 	next.recipe.Store(last.recipe.Load())
 	last.mu.Lock()

@@ -23,6 +23,8 @@ type Options struct {
 	Strategy  string            // "" leaves the default, Balanced
 	Labels    map[string]string // a node must have them all
 	Waits     bool              // for a node that has what no node has yet
+	Class     Class             // of a task; counts where Classed
+	Classed   bool              // Class was given; else it is that of the turn that submits
 	Err       error             // the first option that cannot be meant
 }
 

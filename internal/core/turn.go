@@ -27,6 +27,7 @@ const (
 type Turn struct {
 	job           *Job
 	kind          TurnKind
+	class         Class
 	name          string
 	id            TaskID
 	base          *Turn                // the turn itself, or the one this is derived from
@@ -85,13 +86,17 @@ type TurnSpec struct {
 	Attempt  int
 	Attached any
 	Slot     *CPUSlot // the CPU that it gives back while it waits, or nil
+	Class    *Class   // nil: that of Up
 }
 
 // NewTurn makes the turn of work submitted by s.Up.
 func NewTurn(s TurnSpec) *Turn {
 	t := &Turn{
 		job: s.Up.job, kind: s.Kind, name: s.Name, id: s.ID, deadline: s.Deadline, limit: s.Limit, values: s.Up.values,
-		attempt: s.Attempt, attached: s.Attached,
+		attempt: s.Attempt, attached: s.Attached, class: s.Up.class,
+	}
+	if s.Class != nil {
+		t.class = *s.Class
 	}
 	t.base = t
 	t.up.Store(s.Up)
@@ -120,6 +125,7 @@ type RemoteSpec struct {
 	Deadline int64 // on this node's clock, 0 for none
 	Values   *Values
 	Callers  []TaskID
+	Class    Class
 }
 
 // NewRemote makes the turn that stands for one of another node, above the work which that sent here. It ends by
@@ -127,7 +133,7 @@ type RemoteSpec struct {
 func NewRemote(s RemoteSpec) *Turn {
 	t := &Turn{
 		job: s.Job, kind: TurnRoot, name: s.Name, id: s.ID, deadline: s.Deadline, values: s.Values, attempt: s.Attempt,
-		callers: s.Callers,
+		callers: s.Callers, class: s.Class,
 	}
 	t.base = t
 	t.up.Store(s.Job.Top)
@@ -229,7 +235,7 @@ func (t *Turn) derive(ctx context.Context) *Turn {
 	if values != t.values {
 		// It is in no table: values end with their context, and a table of them would only grow.
 		d = &Turn{
-			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: values, attempt: t.attempt, done: done,
+			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: values, attempt: t.attempt, class: t.class, done: done,
 		}
 		d.up.Store(up)
 		d.ended.Store(true) // it has no end of its own, so what looks up from below passes it
@@ -246,7 +252,7 @@ func (t *Turn) deriveEnd(ctx context.Context, done <-chan struct{}) *Turn {
 	d := t.derived[key]
 	if d == nil {
 		d = &Turn{
-			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: t.values, attempt: t.attempt, done: done,
+			job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: t.values, attempt: t.attempt, class: t.class, done: done,
 		}
 		if at, ok := ctx.Deadline(); ok {
 			d.deadline = t.job.Runtime.Now() + int64(time.Until(at))
@@ -373,7 +379,7 @@ func (t *Turn) Detached() *Turn {
 	defer t.mu.Unlock()
 	d := t.derived[detachedKey]
 	if d == nil {
-		d = &Turn{job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: t.values, attempt: t.attempt}
+		d = &Turn{job: t.job, kind: t.kind, name: t.name, id: t.id, base: t.base, values: t.values, attempt: t.attempt, class: t.class}
 		d.up.Store(t.job.Top)
 		if t.derived == nil {
 			t.derived = map[derivedKey]*Turn{}

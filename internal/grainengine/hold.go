@@ -42,6 +42,9 @@ func (a *activation) Over() bool {
 // Begins implements ledger.Work.
 func (a *activation) Begins(*ledger.Need) bool { return true }
 
+// Class implements ledger.Work.
+func (*activation) Class() core.Class { return core.Normal }
+
 // Grant implements ledger.Work.
 func (a *activation) Grant(h *ledger.Hold) {
 	if h != nil {

@@ -21,6 +21,8 @@ func (m *method[G, A, R]) usable() error {
 		return m.opts.Err
 	case m.opts.Sized:
 		return fmt.Errorf("%w: CPU, GPU, Memory and Resource are for tasks: a grain's turn holds none of them; call a task from the method", raysys.ErrBadOption)
+	case m.opts.Classed:
+		return fmt.Errorf("%w: Priority is for tasks: a grain does its calls in their order", raysys.ErrBadOption)
 	case m.opts.Name != "":
 		return fmt.Errorf("%w: Detached(%q): a name is for tasks: submit one that makes the call", raysys.ErrBadOption, m.opts.Name)
 	case m.opts.Key != "" && !m.transacts():

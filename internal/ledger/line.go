@@ -3,8 +3,12 @@ package ledger
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Line is the ledger of one node with the work that waits for its resources, for several goroutines. It has a list for each
@@ -19,8 +23,9 @@ type Line struct {
 
 	mu     sync.Mutex        // guards the rest, and the ledger but for its CPU
 	shapes []*shape          // that wait, by the age of their oldest claim
-	byNeed map[string]*shape // the same, by Need.String
+	byName map[string]*shape // the same, by Need.String and class
 	pushed uint64            // claims so far
+	classy int               // shapes of another class than Normal
 	owed   Shortage          // what is short for those that wait
 }
 
@@ -30,6 +35,8 @@ type Hooks struct {
 	Queue func() (pushed, popped uint64)
 	// Now is the clock, for Demand.
 	Now func() int64
+	// Above reports whether a task of the run queue waits that is of a higher class.
+	Above func(core.Class) bool
 	// Freed is called when resources have become free.
 	Freed func()
 	// Choose takes whole devices; nil takes the first. It is called under the lock.
@@ -41,6 +48,8 @@ func (l *Line) OnShort(f func()) { l.short = f }
 
 // Work is what waits in a Line. All but Grant is called under its lock.
 type Work interface {
+	// Class is that of the work, which does not change.
+	Class() core.Class
 	// Over reports whether the work has ended without having begun, or will end at its next check.
 	Over() bool
 	// Begins is called when all that it asks for is free, and reports whether nothing else is in the way: then Grant follows.
@@ -49,9 +58,10 @@ type Work interface {
 	Grant(h *Hold)
 }
 
-// shape is the claims with one need, oldest first; never empty.
+// shape is the claims with one need and of one class, oldest first; never empty.
 type shape struct {
 	need   Need
+	class  core.Class
 	name   string
 	claims []claim
 }
@@ -90,16 +100,20 @@ func (l *Line) GiveCPU(n int64) {
 func (l *Line) Push(n Need, w Work) {
 	queued, _ := l.hooks.Queue()
 	since := l.hooks.Now()
-	name := n.String()
+	name, class := n.String(), w.Class()
+	if class != core.Normal {
+		name += ", class " + strconv.Itoa(int(class))
+	}
 	l.mu.Lock()
-	s := l.byNeed[name]
+	s := l.byName[name]
 	if s == nil {
-		s = &shape{need: n, name: name}
-		if l.byNeed == nil {
-			l.byNeed = map[string]*shape{}
+		s = &shape{need: n, class: class, name: name}
+		if l.byName == nil {
+			l.byName = map[string]*shape{}
 		}
-		l.byNeed[name] = s
+		l.byName[name] = s
 		l.shapes = append(l.shapes, s)
+		l.classes(s, +1)
 	}
 	l.pushed++
 	s.claims = append(s.claims, claim{work: w, queued: queued, order: l.pushed, since: since})
@@ -122,16 +136,20 @@ func (l *Line) Serve() {
 	}
 }
 
-// next takes the oldest work whose need is free. What older work lacks is kept from younger of other shapes, or a stream of
-// small needs would starve a large one.
+// next takes the oldest work of the highest class whose need is free. What work before it lacks is kept from it where it is of
+// another shape, or a stream of small needs would starve a large one.
 func (l *Line) next() (w Work, h *Hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var owed Shortage
-	for i, s := range l.shapes {
+	for _, s := range l.ordered() {
 		w = s.claims[0].work
 		if !w.Over() {
 			if owed.Touches(&s.need) {
+				continue
+			}
+			if s.need.CPU > 0 && l.hooks.Above(s.risen(l.hooks.Now())) {
+				owed.CPU = true
 				continue
 			}
 			taken, short := l.ledger.Take(s.need)
@@ -146,7 +164,7 @@ func (l *Line) next() (w Work, h *Hold) {
 			h = &taken
 			l.changed(&s.need)
 		}
-		l.pop(i)
+		l.pop(s)
 		l.Waits.Add(-1)
 		return w, h
 	}
@@ -171,18 +189,42 @@ func (l *Line) HasNow(n Need) bool {
 	return (len(l.shapes) == 0 || !l.owed.Touches(&n)) && l.ledger.lacksOnlyCPU(&n) && n.CPU <= max(l.ledger.CPU.Load(), 0)
 }
 
-// pop takes the oldest claim of shape i out.
-func (l *Line) pop(i int) {
-	s := l.shapes[i]
+// pop takes the oldest claim of s out.
+func (l *Line) pop(s *shape) {
 	s.claims[0] = claim{}
 	s.claims = s.claims[1:]
+	i := slices.Index(l.shapes, s)
 	l.shapes = slices.Delete(l.shapes, i, i+1)
 	if len(s.claims) == 0 {
-		delete(l.byNeed, s.name)
+		delete(l.byName, s.name)
+		l.classes(s, -1)
 		return
 	}
 	at, _ := slices.BinarySearchFunc(l.shapes, s, byAge)
 	l.shapes = slices.Insert(l.shapes, at, s)
+}
+
+// classes counts the shapes of other classes than Normal.
+func (l *Line) classes(s *shape, n int) {
+	if s.class != core.Normal {
+		l.classy += n
+	}
+}
+
+// ordered is the shapes that wait: those first whose oldest claim is of the highest class, risen by how long it waits, then by age.
+func (l *Line) ordered() []*shape {
+	if l.classy == 0 {
+		return l.shapes
+	}
+	now := l.hooks.Now()
+	list := slices.Clone(l.shapes)
+	slices.SortStableFunc(list, func(a, b *shape) int { return cmp.Compare(b.risen(now), a.risen(now)) })
+	return list
+}
+
+// risen is the class of the oldest claim.
+func (s *shape) risen(now int64) core.Class {
+	return s.class.Risen(time.Duration(now - s.claims[0].since))
 }
 
 func byAge(a, b *shape) int { return cmp.Compare(a.claims[0].order, b.claims[0].order) }
@@ -211,7 +253,8 @@ func (l *Line) Remove(which func(Work) bool) (removed []Work) {
 		if len(s.claims) > 0 {
 			return false
 		}
-		delete(l.byNeed, s.name)
+		delete(l.byName, s.name)
+		l.classes(s, -1)
 		return true
 	})
 	slices.SortFunc(l.shapes, byAge)
@@ -220,13 +263,23 @@ func (l *Line) Remove(which func(Work) bool) (removed []Work) {
 }
 
 // Reserves reports whether free CPU is kept for work that waits: for some that lacks nothing but CPU, and before which every
-// task of the run queue has started. Without this a steady stream of one-CPU tasks would starve it.
+// task of the run queue has started; work of class High waits for none of them, and of class Low for all there are. Without this a steady stream of one-CPU tasks would starve it.
 func (l *Line) Reserves() bool {
-	_, popped := l.hooks.Queue()
+	pushed, popped := l.hooks.Queue()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.shapes {
-		if c := &s.claims[0]; c.queued <= popped && s.need.CPU > 0 && !c.work.Over() && l.ledger.lacksOnlyCPU(&s.need) {
+		c := &s.claims[0]
+		before := c.queued // tasks that start before it
+		if l.classy > 0 {
+			switch s.risen(l.hooks.Now()) {
+			case core.High:
+				before = 0
+			case core.Low:
+				before = pushed
+			}
+		}
+		if before <= popped && s.need.CPU > 0 && !c.work.Over() && !l.hooks.Above(s.risen(l.hooks.Now())) && l.ledger.lacksOnlyCPU(&s.need) {
 			return true
 		}
 	}

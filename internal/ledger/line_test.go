@@ -8,21 +8,25 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/raysys/raysys/internal/core"
 )
 
 func newLine(total Need, devices []Device) *Line {
 	l := &Line{}
-	l.Init(total, devices, Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Freed: func() {}, Now: func() int64 { return 0 }})
+	l.Init(total, devices, Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Freed: func() {}, Now: func() int64 { return 0 }, Above: func(core.Class) bool { return false }})
 	return l
 }
 
 // piece is work that a test pushes.
 type piece struct {
 	name    string
+	class   core.Class
 	over    atomic.Bool
 	granted func(*piece, *Hold)
 }
 
+func (p *piece) Class() core.Class { return p.class }
 func (p *piece) Over() bool        { return p.over.Load() }
 func (p *piece) Begins(*Need) bool { return true }
 func (p *piece) Grant(h *Hold)     { p.granted(p, h) }
@@ -139,6 +143,44 @@ func TestOldestFirst(t *testing.T) {
 	}
 }
 
+// TestClasses: of work that waits for the same resource that of the highest class begins first, whatever it asks for, and work
+// that has waited rises: Low work is not starved by High work that keeps coming.
+func TestClasses(t *testing.T) {
+	l := newLine(Need{CPU: 4000}, eight("H100")[:2])
+	now := int64(0)
+	l.hooks.Now = func() int64 { return now }
+	var order []string
+	var held *Hold
+	push := func(name string, class core.Class, n Need) {
+		l.Push(n, &piece{name: name, class: class, granted: func(p *piece, h *Hold) {
+			order = append(order, p.name)
+			held = h
+		}})
+	}
+	both := Need{GPU: 2000}
+	push("first", core.Normal, both)
+	push("low", core.Low, both)
+	push("normal", core.Normal, both)
+	push("high", core.High, both)
+	push("high, one device", core.High, Need{GPU: 2000, CPU: 1000})
+	for range 4 {
+		l.Return(held)
+	}
+	if diff := cmp.Diff([]string{"first", "high", "high, one device", "normal", "low"}, order); diff != "" {
+		t.Errorf("work began in another order:\n%s", diff)
+	}
+	order = nil
+	push("low", core.Low, both)
+	for i := range 6 {
+		now += int64(core.AgeStep) / 2
+		push(fmt.Sprint("high ", i), core.High, both)
+		l.Return(held)
+	}
+	if diff := cmp.Diff([]string{"high 0", "high 1", "high 2", "low", "high 3", "high 4"}, order); diff != "" {
+		t.Errorf("Low work that has waited for two steps is not as High work of its age:\n%s", diff)
+	}
+}
+
 // TestDemand: what waits is listed by shape, with the age of the oldest that is not over.
 func TestDemand(t *testing.T) {
 	l := newLine(Need{CPU: 1000}, eight("H100")[:1])
@@ -171,7 +213,7 @@ func TestDemand(t *testing.T) {
 func TestReserves(t *testing.T) {
 	l := &Line{}
 	var pushed, popped uint64 = 7, 6
-	l.Init(Need{CPU: 2000, Memory: 10}, nil, Hooks{Queue: func() (uint64, uint64) { return pushed, popped }, Freed: func() {}, Now: func() int64 { return 0 }})
+	l.Init(Need{CPU: 2000, Memory: 10}, nil, Hooks{Queue: func() (uint64, uint64) { return pushed, popped }, Freed: func() {}, Now: func() int64 { return 0 }, Above: func(core.Class) bool { return false }})
 	l.TakeCPU(1000)
 	var h *Hold
 	l.Push(Need{CPU: 2000, Memory: 10}, &piece{granted: func(_ *piece, got *Hold) { h = got }})

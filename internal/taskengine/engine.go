@@ -15,7 +15,6 @@ import (
 	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/ledger"
-	"github.com/raysys/raysys/internal/queue"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -72,12 +71,13 @@ type Config struct {
 // not wait behind a long one while a CPU is free.
 type Engine struct {
 	cfg       Config
-	queue     *queue.Queue[core.Future]
+	queue     *runQueue
+	order     order
 	props     *actor.Props
 	maxBytes  int64
 	roomUntil atomic.Uint64 // submissions may go on up to this count of Queue.Pushed; raised as tasks start
 	bytes     atomic.Int64  // of queued arguments
-	unqueued  atomic.Int64  // tasks that wait in no queue: held, or deferred
+	unqueued  atomic.Int64  // tasks that wait elsewhere than in the fifo of the queue: held, deferred, or in a lane
 	closed    atomic.Bool
 	linger    int // looks of a worker at the empty queue before it goes idle
 	draining  atomic.Bool
@@ -128,12 +128,15 @@ func NewEngine(cfg Config) *Engine {
 	if cfg.Devices == nil {
 		cfg.Devices = ledger.Unnamed(total.GPU)
 	}
-	e := &Engine{cfg: cfg, queue: queue.New[core.Future](), linger: lingering(), maxBytes: cfg.QueueBytes}
+	e := &Engine{cfg: cfg, linger: lingering(), maxBytes: cfg.QueueBytes}
+	e.order.now = e.now
+	e.queue = newRunQueue(&e.order, &e.unqueued)
+	e.order.all = []*runQueue{e.queue}
 	if cfg.Lineage {
 		e.lineage = &lineage{max: cmp.Or(cfg.LineageMemory, 256<<20)}
 	}
 	e.line.Init(total, cfg.Devices, ledger.Hooks{
-		Queue: func() (pushed, popped uint64) { return e.queue.Pushed(), e.queue.Popped() }, Freed: e.freed, Now: e.now, Choose: cfg.Choose,
+		Queue: func() (pushed, popped uint64) { return e.queue.fifo.Pushed(), e.queue.fifo.Popped() }, Freed: e.freed, Now: e.now, Above: e.above, Choose: cfg.Choose,
 	})
 	e.roomUntil.Store(uint64(cfg.QueueTasks))
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &worker{engine: e} }, actor.WithDispatcher(dispatcher{cfg.Pool}))
@@ -147,6 +150,9 @@ func (e *Engine) now() int64 {
 	}
 	return e.cfg.Runtime.Now()
 }
+
+// above reports whether a task of one CPU waits that is of a higher class.
+func (e *Engine) above(class core.Class) bool { return e.order.mixed.Load() && e.order.above(class) }
 
 // dispatcher runs the workers' mailboxes on kept goroutines.
 type dispatcher struct{ pool *goroutines.Pool }
@@ -166,8 +172,7 @@ func (e *Engine) Resources() raysys.Resources { return e.cfg.Resources }
 // Queued returns the number of queue places taken by tasks that have not started; it may count some that were
 // started in place.
 func (e *Engine) Queued() int {
-	// Two that pop at once may take one place more than was pushed.
-	return max(int(e.queue.Pushed()-e.queue.Popped()), 0)
+	return e.queue.Len()
 }
 
 // FreeCPU returns the CPUs no task holds, below zero while tasks that resumed after a wait overlap others.
@@ -283,11 +288,11 @@ func (e *Engine) hasRoom() bool {
 	if e.bytes.Load() > e.maxBytes || e.unqueued.Load()+int64(e.shaped.Load()) >= int64(e.cfg.QueueTasks) {
 		return false
 	}
-	pushed := e.queue.Pushed()
+	pushed := e.queue.fifo.Pushed()
 	if pushed < e.roomUntil.Load() {
 		return true
 	}
-	until := e.queue.Popped() + uint64(e.cfg.QueueTasks)
+	until := e.queue.fifo.Popped() + uint64(e.cfg.QueueTasks)
 	e.roomUntil.Store(until)
 	return pushed < until
 }

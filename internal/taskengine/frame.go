@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -51,13 +52,21 @@ type taskHead struct {
 	timeLeft int64        // nanoseconds, 0 for no deadline of its own
 	need     *ledger.Need // nil for one CPU
 	remakes  bool         // it makes a lost value again
+	classed  bool         // its class is not that of the turn that submitted it
+	class    core.Class
 }
 
 // The flags in more, its first byte.
 const (
 	moreRemakes = 1 << iota // the task makes a lost value again
 	moreDevices             // the memory and the model of the devices in resources follow
+	moreHigh                // the task's class, where it is not that of its turn
+	moreNormal
+	moreLow
 )
+
+// classFlags are those of the classes, from core.Low.
+var classFlags = [...]byte{moreLow, moreNormal, moreHigh}
 
 func appendTasks(dst []byte, scope uint32) []byte {
 	return binary.AppendUvarint(append(dst, 0), uint64(scope))
@@ -80,7 +89,7 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 		flags |= taskResources
 	}
 	model := h.need != nil && (h.need.GPUMemory != 0 || h.need.GPUModel != "")
-	if h.remakes || model {
+	if h.remakes || h.classed || model {
 		flags |= taskMore
 	}
 	dst = append(dst, flags)
@@ -97,6 +106,9 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 		more := []byte{0}
 		if h.remakes {
 			more[0] = moreRemakes
+		}
+		if h.classed {
+			more[0] |= classFlags[h.class+1]
 		}
 		if model {
 			more[0] |= moreDevices
@@ -149,6 +161,11 @@ func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
 	if flags&taskMore != 0 {
 		more := r.Bytes()
 		h.remakes = len(more) > 0 && more[0]&moreRemakes != 0
+		for i, flag := range classFlags {
+			if len(more) > 0 && more[0]&flag != 0 {
+				h.classed, h.class = true, core.Class(i-1)
+			}
+		}
 		if len(more) > 0 && more[0]&moreDevices != 0 && h.need != nil {
 			d := wire.NewReader(more[1:])
 			h.need.GPUMemory, h.need.GPUModel = int64(min(d.Uvarint(), maxCount*1024)), d.String()

@@ -21,7 +21,7 @@ func (x *exchange) watchInbound() {
 	if w.armed.Load() || !w.armed.CompareAndSwap(false, true) {
 		return
 	}
-	w.popped = x.inbound.Popped()
+	w.popped = x.inbound.Begun()
 	w.alarm.Ring = x.lookAtInbound
 	w.alarm.At = x.rt.Now() + int64(forwarding.LookPause)
 	x.rt.SetAlarm(&w.alarm)
@@ -30,8 +30,8 @@ func (x *exchange) watchInbound() {
 // lookAtInbound runs on the clock's goroutine.
 func (x *exchange) lookAtInbound() {
 	w := &x.inboundWatch
-	popped := x.inbound.Popped()
-	waits, begun := int64(x.inbound.Pushed()-popped), int64(popped-w.popped)
+	popped := x.inbound.Begun()
+	waits, begun := int64(x.inbound.Len()), int64(popped-w.popped)
 	if waits <= 0 || x.e.closed.Load() {
 		w.armed.Store(false)
 		if !x.inbound.Empty() && !x.e.closed.Load() {

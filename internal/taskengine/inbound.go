@@ -115,8 +115,11 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h 
 		}
 	}
 	t.Future.Init(t, up, seq, s.gated)
-	if h.attempt > 1 || h.timeLeft > 0 {
+	if h.attempt > 1 || h.timeLeft > 0 || h.classed {
 		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.Future.ID(), Up: up, Attempt: h.attempt}
+		if h.classed {
+			spec.Class = &h.class
+		}
 		if h.timeLeft > 0 {
 			spec.Deadline = x.rt.Now() + h.timeLeft
 		}

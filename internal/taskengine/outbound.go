@@ -114,6 +114,9 @@ func (r *record[A, R]) head(rt core.Runtime) taskHead {
 		if at := t.Deadline(); at != 0 {
 			h.timeLeft = max(at-rt.Now(), 1)
 		}
+		if h.classed = t.Class() != r.Future.Up().Class(); h.classed {
+			h.class = t.Class()
+		}
 	}
 	if !r.spec.plain && !r.spec.oneCPU() {
 		h.need = &r.spec.need

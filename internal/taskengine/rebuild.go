@@ -178,7 +178,7 @@ func (s *spec[A, R]) blank(rec *recipe, up *core.Turn, attempt int) blank {
 	again.remakes = true
 	r := &record[A, R]{spec: &again}
 	r.Future.Init(r, up, rec.seq, s.gated)
-	t := core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: up, Attempt: attempt, Limit: s.opts.Deadline}
+	t := core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: up, Attempt: attempt, Limit: s.opts.Deadline, Class: s.class()}
 	if t.Limit != 0 {
 		t.Deadline = up.Runtime().Now() + int64(t.Limit)
 	}

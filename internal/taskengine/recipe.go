@@ -106,7 +106,7 @@ func (r *record[A, R]) recipeOfArgument(t *core.Turn) (rec *recipe, futures []*c
 	up := r.Future.Up()
 	rec = &recipe{
 		spec: r.spec, seq: r.Future.Seq(), attempt: t.Attempt(), future: weak.Make(&r.Future), weight: &weight{of: engineOf(up).lineage},
-		up: core.RemoteSpec{Job: up.Job(), Name: up.Name(), ID: up.ID(), Attempt: up.Attempt(), Values: up.Values()},
+		up: core.RemoteSpec{Job: up.Job(), Name: up.Name(), ID: up.ID(), Attempt: up.Attempt(), Values: up.Values(), Class: up.Class()},
 	}
 	if d := r.deps(); d != nil && d.byRef != nil {
 		rec.byRef, futures = true, d.byRef

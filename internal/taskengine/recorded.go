@@ -126,7 +126,8 @@ type recordedOptions struct {
 	Detached             bool
 	Strategy             string
 	Labels               map[string]string
-	Waits                bool
+	Waits, Classed       bool
+	Class                int8
 }
 
 var recordedPlan = sync.OnceValues(func() (*codec.Plan, error) { return codec.PlanOf(reflect.TypeFor[recordedTask]()) })
@@ -291,7 +292,7 @@ func (s *spec[A, R]) recordedOptions() recordedOptions {
 	return recordedOptions{
 		CPU: o.Resources.CPU, GPU: o.Resources.GPU, GPUMemory: o.Resources.GPUMemory, GPUModel: o.Resources.GPUModel, Memory: o.Resources.Memory, Custom: o.Resources.Custom,
 		Retries: o.Retries, BackoffLo: int64(o.BackoffLo), BackoffHi: int64(o.BackoffHi), Deadline: int64(o.Deadline),
-		Detached: o.Detached, Strategy: o.Strategy, Labels: o.Labels, Waits: o.Waits,
+		Detached: o.Detached, Strategy: o.Strategy, Labels: o.Labels, Waits: o.Waits, Classed: o.Classed, Class: int8(o.Class),
 	}
 }
 
@@ -300,4 +301,5 @@ func (r *recordedOptions) set(o *core.Options) {
 	o.Resources = core.Resources{CPU: r.CPU, GPU: r.GPU, GPUMemory: r.GPUMemory, GPUModel: r.GPUModel, Memory: r.Memory, Custom: r.Custom}
 	o.Retries, o.BackoffLo, o.BackoffHi = r.Retries, time.Duration(r.BackoffLo), time.Duration(r.BackoffHi)
 	o.Deadline, o.Detached, o.Strategy, o.Labels, o.Waits = time.Duration(r.Deadline), r.Detached, r.Strategy, r.Labels, r.Waits
+	o.Classed, o.Class = r.Classed, core.Class(r.Class)
 }

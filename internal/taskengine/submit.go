@@ -79,8 +79,8 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 	}
 	r := &record[A, R]{spec: s, arg: arg}
 	r.Future.Init(r, t, t.Next(), s.gated)
-	if s.opts.Deadline != 0 {
-		s.limit(r, t)
+	if s.opts.Deadline != 0 || s.opts.Classed {
+		s.ownTurn(r, t)
 	}
 	if s.refs {
 		if futures := s.dependencies(&r.arg); len(futures) > 0 {
@@ -118,12 +118,21 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 	return r.Ref()
 }
 
-// limit gives the task a turn with its deadline.
-func (s *spec[A, R]) limit(r *record[A, R], t *core.Turn) {
-	r.Future.SetOwn(core.NewTurn(core.TurnSpec{
-		Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: t, Attempt: 1,
-		Deadline: t.Runtime().Now() + int64(s.opts.Deadline), Limit: s.opts.Deadline,
-	}))
+// ownTurn gives the task a turn, with its deadline and its class.
+func (s *spec[A, R]) ownTurn(r *record[A, R], t *core.Turn) {
+	spec := core.TurnSpec{Kind: core.TurnTask, Name: r.Name(), ID: r.Future.ID(), Up: t, Attempt: 1, Class: s.class()}
+	if s.opts.Deadline != 0 {
+		spec.Deadline, spec.Limit = t.Runtime().Now()+int64(s.opts.Deadline), s.opts.Deadline
+	}
+	r.Future.SetOwn(core.NewTurn(spec))
+}
+
+// class is that which the handle gives; nil: that of the turn that submits.
+func (s *spec[A, R]) class() *core.Class {
+	if !s.opts.Classed {
+		return nil
+	}
+	return &s.opts.Class
 }
 
 // overflow is what happens when the queue is full (rule C6). A driver waits for room. A task or a grain's turn must
@@ -215,8 +224,8 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) cor
 		}
 	}
 	r.Future.Init(r, t, t.Next(), s.gated)
-	if s.opts.Deadline != 0 {
-		s.limit(r, t)
+	if s.opts.Deadline != 0 || s.opts.Classed {
+		s.ownTurn(r, t)
 	}
 	if err := s.roomForHeld(ctx, e, t); err != nil {
 		for _, p := range params {

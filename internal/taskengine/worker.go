@@ -16,8 +16,9 @@ type worker struct {
 	pid     *actor.PID
 	slot    *core.CPUSlot // of the current job and those before it that held as much
 	meter   meter
-	inbound bool  // the last task was one of another node's
-	corked  *peer // by the answer to that one; nil when there is none
+	inbound bool    // the last task was one of another node's
+	corked  *peer   // by the answer to that one; nil when there is none
+	charge  *charge // for the last task; nil where no other job waited
 }
 
 // job is the one message a worker understands.
@@ -194,14 +195,17 @@ func (w *worker) pull() {
 		}
 		if b, ok := c.Work().(batch); ok {
 			w.slot.Batch.Store(c)
-			yield := w.owes
+			yield := w.yields
 			if x != nil {
 				yield = w.done
 			}
 			all := b.runAll(w.slot, yield)
 			w.slot.Batch.Store(nil)
+			w.charged()
 			if !all {
 				e.push(c)
+			}
+			if w.owes() {
 				return
 			}
 			continue
@@ -209,6 +213,7 @@ func (w *worker) pull() {
 		if c.Start() {
 			w.run(c.Work().(runner))
 		}
+		w.charged()
 		if x != nil {
 			w.meter.tick(x, w.slot)
 		}
@@ -221,6 +226,9 @@ func (w *worker) pull() {
 // next takes a task from the queues: the node's own and those of others by turns, so that neither waits for all of the
 // other.
 func (w *worker) next(x *exchange) (c *core.Future) {
+	if w.engine.order.mixed.Load() {
+		return w.nextOfMixed(x)
+	}
 	if x == nil {
 		return w.engine.queue.Pop()
 	}
@@ -240,6 +248,37 @@ func (w *worker) next(x *exchange) (c *core.Future) {
 		x.serve(w.slot, !w.inbound)
 	}
 	return c
+}
+
+// nextOfMixed is next where tasks of several jobs or classes wait.
+func (w *worker) nextOfMixed(x *exchange) (c *core.Future) {
+	o, own := &w.engine.order, w.engine.queue
+	if x == nil {
+		c, _, w.charge = o.pop(own, nil)
+		return c
+	}
+	w.inbound = false
+	if x.deferred.count.Load() > 0 {
+		c = x.deferred.pop(x.e)
+	}
+	if c == nil {
+		var from *runQueue
+		c, from, w.charge = o.pop(own, x.inbound)
+		w.inbound = from == x.inbound
+	}
+	if c != nil {
+		w.meter.take(x)
+		x.serve(w.slot, !w.inbound)
+	}
+	return c
+}
+
+// charged says that the last task has returned.
+func (w *worker) charged() {
+	if w.charge != nil {
+		w.engine.order.ran(w.charge)
+		w.charge = nil
+	}
 }
 
 // rest is called when there is no task: what is to be sent goes now.
@@ -267,11 +306,14 @@ func (w *worker) uncork(now bool) {
 	}
 }
 
-// done is owes for a node with peers: it is called after each task of a batch.
+// done is yields for a node with peers: it is called after each task of a batch.
 func (w *worker) done() bool {
 	w.meter.tick(w.engine.net.Load(), w.slot)
-	return w.owes()
+	return w.yields()
 }
+
+// yields reports whether the worker leaves the rest of a batch: its CPU is due to others, or order says which task is next.
+func (w *worker) yields() bool { return w.engine.order.mixed.Load() || w.owes() }
 
 // owes reports whether the worker's CPU is due to others: to tasks that resumed after a wait, or to a task that
 // gathers several CPUs.

@@ -157,7 +157,7 @@ func AppendTurn(dst []byte, t *core.Turn) ([]byte, error) {
 		left = uint64(max(at-t.Runtime().Now(), 1))
 	}
 	return appendTurn(dst, &core.RemoteSpec{
-		Job: t.Job(), Name: t.Name(), ID: t.ID(), Attempt: t.Attempt(), Values: t.Values(), Callers: t.Callers(),
+		Job: t.Job(), Name: t.Name(), ID: t.ID(), Attempt: t.Attempt(), Values: t.Values(), Callers: t.Callers(), Class: t.Class(),
 	}, left)
 }
 
@@ -172,7 +172,7 @@ func appendTurn(dst []byte, t *core.RemoteSpec, left uint64) ([]byte, error) {
 	dst = AppendBytes(dst, t.Name)
 	dst = AppendID(dst, t.ID)
 	dst = binary.AppendUvarint(dst, uint64(max(t.Attempt, 0)))
-	dst = binary.AppendUvarint(dst, 0) // priority
+	dst = binary.AppendUvarint(dst, t.Class.Code()|uint64(max(j.Weight, 1)-1)<<2)
 	dst = binary.AppendUvarint(dst, left)
 	dst = append(dst, make([]byte, traceSize)...)
 	n := 0
@@ -209,7 +209,11 @@ type JobKey struct {
 	ID        raysys.JobID
 	Run       uint64 // core.Job.Run
 	Namespace string
+	Weight    int // core.Job.Weight; 0 where it is 1
 }
+
+// MaxWeight is the most that a job may weigh.
+const MaxWeight = 1000
 
 // Turns is the receiving side: the turns of one peer that this node knows.
 type Turns struct {
@@ -312,7 +316,11 @@ func (s *Turns) Close(cause error) {
 func ReadTurn(r *Reader, jobOf func(JobKey) *core.Job) (spec core.RemoteSpec, err error) {
 	job := JobKey{ID: raysys.JobID(r.ID()), Namespace: r.String()}
 	spec = core.RemoteSpec{Name: r.String(), ID: r.ID(), Attempt: int(r.Uint32())}
-	r.Uvarint() // priority
+	priority := r.Uvarint() // an earlier version sends 0
+	spec.Class = core.ClassOf(priority & 3)
+	if more := priority >> 2; more > 0 {
+		job.Weight = int(min(more, MaxWeight-1)) + 1
+	}
 	left := r.Uvarint()
 	for range traceSize {
 		r.Byte()

@@ -46,9 +46,10 @@ func newPair(t *testing.T) *pair {
 		return j
 	}
 	p.job = side("a")
+	p.job.Weight = 3
 	remote := side("b")
 	p.turns.Job = func(k wire.JobKey) *core.Job {
-		if k != (wire.JobKey{ID: p.job.ID, Run: p.job.Run, Namespace: "test"}) {
+		if k != (wire.JobKey{ID: p.job.ID, Run: p.job.Run, Namespace: "test", Weight: 3}) {
 			t.Errorf("job %v", k)
 		}
 		return remote

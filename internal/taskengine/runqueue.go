@@ -1,0 +1,127 @@
+package taskengine
+
+import (
+	"sync/atomic"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/queue"
+)
+
+// runQueue is tasks of one CPU that wait. They begin in the order in which they came while all are of class Normal and of one job:
+// then they are in fifo, which takes no lock. Any other waits in a lane, and order decides.
+type runQueue struct {
+	fifo     *queue.Queue[core.Future]
+	order    *order
+	resident atomic.Pointer[core.Job] // whose Normal tasks go to fifo; a few of another job may be there
+	inLanes  atomic.Int64
+	unqueued *atomic.Int64 // counts what is in lanes, too; nil for tasks of other nodes
+
+	// Guarded by order.mu.
+	lanes []*lane // that have tasks
+	taken uint64  // out of lanes, so far
+	marks []mark
+}
+
+// lane is the tasks of one job and one class, oldest first.
+type lane struct {
+	job   *core.Job
+	class core.Class
+	tasks []waitingTask
+}
+
+type waitingTask struct {
+	future *core.Future
+	since  int64
+}
+
+// mark says how many tasks had been pushed to fifo at some time.
+type mark struct {
+	pushed uint64
+	at     int64
+}
+
+func newRunQueue(o *order, unqueued *atomic.Int64) *runQueue {
+	return &runQueue{fifo: queue.New[core.Future](), order: o, unqueued: unqueued}
+}
+
+// Push appends a task.
+func (q *runQueue) Push(c *core.Future) {
+	if c.Class() == core.Normal && c.Up().Job() == q.resident.Load() {
+		q.fifo.Push(c)
+		return
+	}
+	q.order.push(q, c)
+}
+
+// Pop removes the task that is next in this queue, nil when there is none.
+func (q *runQueue) Pop() *core.Future {
+	if !q.order.mixed.Load() {
+		return q.fifo.Pop()
+	}
+	c, _, _ := q.order.pop(q, nil)
+	return c
+}
+
+// Empty reports whether Pop would have found nothing just now.
+func (q *runQueue) Empty() bool { return q.fifo.Empty() && q.inLanes.Load() == 0 }
+
+// Len is how many tasks wait; it may count some that were started in place.
+func (q *runQueue) Len() int {
+	// Two that pop at once may take one place more than was pushed.
+	return max(int(q.fifo.Pushed()-q.fifo.Popped()), 0) + int(q.inLanes.Load())
+}
+
+// Begun is how many tasks have been popped.
+func (q *runQueue) Begun() uint64 {
+	q.order.mu.Lock()
+	defer q.order.mu.Unlock()
+	return q.fifo.Popped() + q.taken
+}
+
+// laneOf returns the lane of a job and a class, made where there is none.
+func (q *runQueue) laneOf(j *core.Job, class core.Class) *lane {
+	for _, l := range q.lanes {
+		if l.job == j && l.class == class {
+			return l
+		}
+	}
+	l := &lane{job: j, class: class}
+	q.lanes = append(q.lanes, l)
+	return l
+}
+
+// popLane takes the oldest task of lane i.
+func (q *runQueue) popLane(i int) *core.Future {
+	l := q.lanes[i]
+	c := l.tasks[0].future
+	l.tasks[0] = waitingTask{}
+	if l.tasks = l.tasks[1:]; len(l.tasks) == 0 {
+		last := len(q.lanes) - 1
+		q.lanes[i], q.lanes[last] = q.lanes[last], nil
+		q.lanes = q.lanes[:last]
+	}
+	q.taken++
+	q.inLanes.Add(-1)
+	if q.unqueued != nil {
+		q.unqueued.Add(-1)
+	}
+	return c
+}
+
+// maxMarks bounds the marks: they are core.AgeStep / 8 apart, so that those of three steps are kept.
+const maxMarks = 24
+
+// since is about when the first task of fifo was pushed, and never before that: what is in fifo has no time of its own.
+func (q *runQueue) since(now int64) int64 {
+	popped := q.fifo.Popped()
+	for len(q.marks) > 0 && q.marks[0].pushed <= popped {
+		q.marks = q.marks[1:]
+	}
+	if n := len(q.marks); n == 0 || now-q.marks[n-1].at >= int64(core.AgeStep)/8 {
+		if n == maxMarks { // the first is older than all steps
+			q.marks = append(q.marks[:1], q.marks[2:]...)
+		}
+		q.marks = append(q.marks, mark{q.fifo.Pushed(), now})
+	}
+	return q.marks[0].at
+}
