@@ -44,14 +44,15 @@ func lineages(tb *raysys.Table) workload {
 	const name = "lineages"
 	// Each submitter holds some chains from the begin of the round, and reads them again in its end.
 	const held = 3
-	first := tasks.DefineIn(tb, "chaos.lineage-first", func(ctx context.Context, l layer) ([]byte, error) { return l.over(nil), nap(ctx, l.Rest) })
+	often := raysys.Retries(100) // on a slow machine the node of each of four attempts may be killed
+	first := tasks.DefineIn(tb, "chaos.lineage-first", func(ctx context.Context, l layer) ([]byte, error) { return l.over(nil), nap(ctx, l.Rest) }).With(often)
 	next := tasks.DefineIn(tb, "chaos.lineage-next", func(ctx context.Context, l layer) ([]byte, error) {
 		before, err := l.From.Ref().Get(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return l.over(before), nap(ctx, l.Rest)
-	})
+	}).With(often)
 	sum := tasks.DefineIn(tb, "chaos.lineage-sum", func(ctx context.Context, h raysys.Handle[[]byte]) (uint32, error) {
 		b, err := h.Ref().Get(ctx)
 		return crc32.ChecksumIEEE(b), err
