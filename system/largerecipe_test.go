@@ -70,6 +70,16 @@ func (f *fleet) stored(names ...raysys.NodeID) (n int64) {
 	return n
 }
 
+// holdRecorded has grains on w2 and w3 hold a task once it is recorded. It is given to one before, which may get it after 1 s and
+// before it is recorded: copies of a large recipe take a while on a slow machine.
+func (f *fleet) holdRecorded(ctx context.Context, t *testing.T, h raysys.Handle[int]) {
+	t.Helper()
+	hold(ctx, t, "w2", h)
+	settles(t, "the task is recorded", func() bool { return f.recordedAt("s") == 1 })
+	hold(ctx, t, "w2", h)
+	hold(ctx, t, "w3", h)
+}
+
 // TestAdoptedLargeArgument: a recorded task with an argument of any size outlives its submitter, and the argument is not in the
 // record.
 func TestAdoptedLargeArgument(t *testing.T) {
@@ -79,8 +89,7 @@ func TestAdoptedLargeArgument(t *testing.T) {
 			gate := newGate()
 			arg, want := loaded(gate, size)
 			r := measure.With(on("w1")).Go(sctx, arg)
-			hold(sctx, t, "w2", r.Handle())
-			hold(sctx, t, "w3", r.Handle())
+			f.holdRecorded(sctx, t, r.Handle())
 			small(t, f.node("s"), r)
 			f.kill("s")
 			openGate(gate)
@@ -99,7 +108,7 @@ func TestLargeArgumentGoes(t *testing.T) {
 		gate := newGate()
 		arg, want := loaded(gate, 1<<20)
 		r := measure.With(on("w1")).Go(sctx, arg)
-		hold(sctx, t, "w2", r.Handle())
+		f.holdRecorded(sctx, t, r.Handle())
 		if n := f.stored("s"); n != 1 {
 			t.Errorf("the submitter has %d objects, want the recipe", n)
 		}
@@ -112,6 +121,7 @@ func TestLargeArgumentGoes(t *testing.T) {
 		}
 	}()
 	hold(ctx, t, "w2")
+	hold(ctx, t, "w3")
 	f.nothingLeft(t)
 	arg, _ := loaded("open", 1<<20)
 	if _, err := measure.With(raysys.Detached("heavy")).Go(sctx, arg).Get(sctx); err != nil {
@@ -157,9 +167,15 @@ func TestLargeArgumentAfterRestart(t *testing.T) {
 	small(t, f.node("s"), r)
 	g := writtenDrawers.kind.Get(gate)
 	arg.Gate = "open"
-	if _, err := writtenDrawers.put.Call(sctx, g, nextParcel.On(sctx, measured.Go(sctx, arg)).Handle()).Get(sctx); err != nil {
-		t.Fatal(err)
-	}
+	func() {
+		h := nextParcel.On(sctx, measured.Go(sctx, arg)).Handle()
+		for range 2 { // the first may leave after 1 s, before it is recorded
+			if _, err := writtenDrawers.put.Call(sctx, g, h).Get(sctx); err != nil {
+				t.Fatal(err)
+			}
+			settles(t, "all three tasks are recorded", func() bool { return f.recordedAt("s") == 3 })
+		}
+	}()
 	f.kill("s")
 	f.kill("w1")
 	for _, n := range f.nodes { // the others know of these deaths: no lease has to end
@@ -187,8 +203,7 @@ func TestLargeArgumentLost(t *testing.T) {
 	gate := newGate()
 	arg, _ := loaded(gate, 1<<20)
 	h := measure.With(on("w1")).Go(sctx, arg).Handle()
-	hold(sctx, t, "w2", h)
-	hold(sctx, t, "w3", h)
+	f.holdRecorded(sctx, t, h)
 	asked := raysys.NodeID("w2")
 	for _, w := range []raysys.NodeID{"w1", "w2", "w3"} {
 		if f.stored(w) > 0 {
