@@ -33,5 +33,7 @@
 //		v.Placed(r, d) // so that the next decision knows of this one
 //	}
 //
-// It does not reserve anything, does not weigh for grains where objects lie, and does not place bundles.
+// Assign chooses the nodes of the bundles of a placement group, which want nodes together: see package groups.
+//
+// It does not reserve anything, and does not weigh for grains where objects lie.
 package placement

@@ -1,0 +1,144 @@
+package placement_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/placement"
+)
+
+func cpus(list ...float64) (all []raysys.Resources) {
+	for _, n := range list {
+		all = append(all, raysys.Resources{CPU: n})
+	}
+	return all
+}
+
+func workersWith(free ...float64) (nodes []placement.Node) {
+	for i, n := range free {
+		nodes = append(nodes, placement.Node{
+			ID: raysys.NodeID(fmt.Sprintf("n%d", i)), Incarnation: uint64(i + 1), Total: raysys.Resources{CPU: 8}, Free: raysys.Resources{CPU: n}, Worker: true,
+		})
+	}
+	return nodes
+}
+
+func TestAssign(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		strategy placement.GroupStrategy
+		free     []float64
+		bundles  []raysys.Resources
+		at       []raysys.NodeID
+		avoid    []raysys.NodeID
+		want     string
+		err      error
+		says     string
+	}{
+		{name: "one node has room for all", strategy: placement.Pack, free: []float64{2, 8, 4}, bundles: cpus(1, 1, 1, 1), want: "n2 n2 n2 n2"},
+		{name: "the smallest nodes that will do", strategy: placement.Pack, free: []float64{2, 3, 4}, bundles: cpus(2, 2, 3), want: "n0 n2 n1"},
+		{name: "beside those that are placed", strategy: placement.Pack, free: []float64{2, 8}, bundles: cpus(1, 1, 1), at: []raysys.NodeID{"n0", "", ""}, want: "n0 n0 n0"},
+		{name: "each elsewhere", strategy: placement.Spread, free: []float64{2, 8, 4}, bundles: cpus(1, 1, 1), want: "n1 n2 n0"},
+		{name: "two on one where there must", strategy: placement.Spread, free: []float64{2, 8}, bundles: cpus(1, 1, 1), want: "n1 n0 n1"},
+		{name: "all on one", strategy: placement.StrictPack, free: []float64{2, 8, 4}, bundles: cpus(2, 2), want: "n1 n1"},
+		{name: "not all on one", strategy: placement.StrictPack, free: []float64{2, 3}, bundles: cpus(2, 2), err: placement.ErrNoNode},
+		{name: "never all on one", strategy: placement.StrictPack, free: []float64{8, 8}, bundles: cpus(6, 6), err: raysys.ErrNoCapacity, says: "CPU 12"},
+		{name: "with the one that is placed", strategy: placement.StrictPack, free: []float64{1, 8}, bundles: cpus(2, 2), at: []raysys.NodeID{"n0", ""}, err: placement.ErrNoNode},
+		{name: "each of its own, by the one way there is", strategy: placement.StrictSpread, free: []float64{2, 3}, bundles: cpus(2, 3), want: "n0 n1"},
+		{name: "not each of its own", strategy: placement.StrictSpread, free: []float64{8, 0}, bundles: cpus(1, 1), err: placement.ErrNoNode},
+		{name: "never each of its own", strategy: placement.StrictSpread, free: []float64{8, 8}, bundles: cpus(1, 1, 1), err: raysys.ErrNoCapacity, says: "of 2 workers 2"},
+		{name: "one that died is replaced apart", strategy: placement.StrictSpread, free: []float64{8, 8, 8}, bundles: cpus(1, 1), at: []raysys.NodeID{"n1", ""}, avoid: []raysys.NodeID{"n0"}, want: "n1 n2"},
+		{name: "more than any node has", strategy: placement.Pack, free: []float64{8, 8}, bundles: cpus(1, 9), err: raysys.ErrNoCapacity, says: "bundle 1 asks for CPU 9, and the most that one node has is CPU 8"},
+		{name: "more than all nodes have", strategy: placement.Pack, free: []float64{8, 8}, bundles: cpus(6, 6, 6), err: raysys.ErrNoCapacity, says: "CPU 18"},
+		{name: "no room now", strategy: placement.Spread, free: []float64{1, 1}, bundles: cpus(2), err: placement.ErrNoNode},
+		{name: "no node", strategy: placement.Pack, bundles: cpus(1), err: placement.ErrNoNode, says: "raysys node"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := placement.NewView("", workersWith(c.free...))
+			at, err := placement.Assign(v, placement.GroupRequest{Strategy: c.strategy, Bundles: c.bundles, At: c.at, Avoid: c.avoid})
+			var got []string
+			for _, id := range at {
+				got = append(got, string(id))
+			}
+			if diff := cmp.Diff(c.want, strings.Join(got, " ")); diff != "" || !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
+				t.Fatalf("error %v, want %v, and another assignment:\n%s", err, c.err, diff)
+			}
+			if err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("the error does not say %q: %v", c.says, err)
+			}
+		})
+	}
+}
+
+// TestAssignLaws: whatever the nodes and the bundles, what an assignment gives a node is free there, draining and suspect nodes
+// get none, the strict strategies hold, bundles that have a node stay, and the view is as before.
+func TestAssignLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nodes := anyNodes(t)
+		v := placement.NewView("", nodes)
+		g := placement.GroupRequest{Strategy: rapid.SampledFrom(placement.GroupStrategies).Draw(t, "strategy")}
+		for range rapid.IntRange(1, 8).Draw(t, "bundles") {
+			g.Bundles = append(g.Bundles, anyResources(t, "bundle"))
+		}
+		before := map[raysys.NodeID]raysys.Resources{}
+		for i := range v.Len() {
+			free := v.At(i).Free
+			free.Custom = maps.Clone(free.Custom)
+			before[v.At(i).ID] = free
+		}
+		at, err := placement.Assign(v, g)
+		for i := range v.Len() {
+			if diff := cmp.Diff(before[v.At(i).ID], v.At(i).Free); diff != "" {
+				t.Fatalf("an assignment changed the view:\n%s", diff)
+			}
+		}
+		if err != nil {
+			if !errors.Is(err, raysys.ErrNoCapacity) && !errors.Is(err, placement.ErrNoNode) {
+				t.Fatal(err)
+			}
+			return
+		}
+		used := map[raysys.NodeID]raysys.Resources{}
+		count := map[raysys.NodeID]int{}
+		for i, id := range at {
+			n := v.Find(id)
+			if n == nil || !n.Worker || n.Draining || n.Joining || n.Suspect {
+				t.Fatalf("bundle %d goes to %q, which takes none", i, id)
+			}
+			u, b := used[id], g.Bundles[i]
+			u.CPU, u.GPU, u.Memory = u.CPU+b.CPU, u.GPU+b.GPU, u.Memory+b.Memory
+			if b.Custom != nil {
+				u.Custom = map[string]float64{"licence": u.Custom["licence"] + b.Custom["licence"]}
+			}
+			used[id] = u
+			if f := n.Free; u.CPU > f.CPU || u.GPU > f.GPU || u.Memory > f.Memory || u.Custom["licence"] > f.Custom["licence"] {
+				t.Fatalf("node %s has %v free and is given %v", id, f, u)
+			}
+			if count[id]++; g.Strategy == placement.StrictSpread && count[id] > 1 {
+				t.Fatalf("two bundles on node %s with %s", id, g.Strategy)
+			}
+		}
+		if g.Strategy == placement.StrictPack && len(count) > 1 {
+			t.Fatalf("%d nodes with %s", len(count), g.Strategy)
+		}
+		kept := rapid.IntRange(0, len(at)-1).Draw(t, "kept")
+		g.At = make([]raysys.NodeID, len(at))
+		g.At[kept] = at[kept]
+		again, err := placement.Assign(v, g)
+		if err == nil && again[kept] != at[kept] {
+			t.Fatalf("bundle %d was on %s and is moved to %s", kept, at[kept], again[kept])
+		}
+		g.At = slices.Clone(at)
+		if all, err := placement.Assign(v, g); err != nil || !slices.Equal(all, at) {
+			t.Fatalf("a group that is placed is placed anew: %v, %v", all, err)
+		}
+	})
+}
