@@ -40,6 +40,7 @@ var (
 	ErrKeyReused        = newState("another call under a key that was used", nil)
 	ErrNameTaken        = newState("name taken", nil)
 	ErrDeviceSick       = newState("device sick", nil)
+	ErrGroupRemoved     = newState("placement group removed", nil)
 )
 
 // ErrOwnFailure is what an error matches, without those that it wraps, where the failure is the work's own. Such a

@@ -69,6 +69,8 @@ type CPUSlot struct {
 	NotOwn  atomic.Bool            // the CPU does not serve this node's tasks: it runs another node's, or none just now
 	Depth   atomic.Int32           // how many tasks run in place on the goroutine
 	CPU     int64                  // what it holds, in thousandths
+	Pool    CPUPool                // what that is of; nil for the node
+	Within  *Bundle                // what the task that runs submits is in this group; nil for none
 	Batch   atomic.Pointer[Future] // the queue entry of many tasks that it is working off
 }
 

@@ -25,6 +25,7 @@ type Options struct {
 	Waits     bool              // for a node that has what no node has yet
 	Class     Class             // of a task; counts where Classed
 	Classed   bool              // Class was given; else it is that of the turn that submits
+	Bundle    Bundle            // what the resources are taken from; zero for the node
 	Err       error             // the first option that cannot be meant
 }
 
@@ -48,7 +49,7 @@ func With[O ~func(*Options)](o Options, opts []O) Options {
 		}
 		f(&o)
 	}
-	if err := o.Resources.validateWanted(); err != nil {
+	if err := o.Resources.ValidateWanted(); err != nil {
 		o.Fail(err)
 	}
 	return o

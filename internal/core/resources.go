@@ -59,8 +59,8 @@ func (r Resources) Validate() error {
 	return nil
 }
 
-// validateWanted is Validate for what work asks for: devices are whole, or a share of one.
-func (r Resources) validateWanted() error {
+// ValidateWanted is Validate for what work asks for: devices are whole, or a share of one.
+func (r Resources) ValidateWanted() error {
 	if err := r.Validate(); err != nil {
 		return err
 	}

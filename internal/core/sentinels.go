@@ -38,6 +38,7 @@ func init() {
 		{"nondeterministic", ErrNondeterministic},
 		{"key-reused", ErrKeyReused},
 		{"name-taken", ErrNameTaken},
+		{"group-removed", ErrGroupRemoved},
 		{"suspended", ErrSuspended},
 		{"fenced", ErrFenced},
 		{"store-replaced", ErrStoreReplaced},

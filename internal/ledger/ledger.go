@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"sync/atomic"
+
+	"github.com/raysys/raysys/internal/core"
 )
 
 // Ledger is the resources of one node. Its methods are not safe for use by several goroutines, but for those on CPU.
@@ -42,6 +44,15 @@ func (l *Ledger) init(total Need, devices []Device) {
 type Hold struct {
 	need    Need
 	devices []int
+	line    *Line // of the bundle that it is of; nil for a node's
+}
+
+// Pool is the bundle that its CPU is of; nil for the node.
+func (h *Hold) Pool() core.CPUPool {
+	if h.line == nil {
+		return nil
+	}
+	return h.line
 }
 
 // Need is what it was taken for.
@@ -66,7 +77,7 @@ func (l *Ledger) Take(n Need) (Hold, Shortage) {
 	}
 	list = l.take(&n, list)
 	l.enter(&n, list, -1)
-	return Hold{n, list}, s
+	return Hold{need: n, devices: list}, s
 }
 
 // look returns the devices among which n would get its own, and what is short of all but CPU.

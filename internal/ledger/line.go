@@ -27,6 +27,10 @@ type Line struct {
 	pushed uint64            // claims so far
 	classy int               // shapes of another class than Normal
 	owed   Shortage          // what is short for those that wait
+
+	bundles map[core.Bundle]*Bundle // carved out of it
+	running map[*Hold]Work          // of a bundle: what it was granted; nil in a node's
+	closed  bool                    // of a bundle: it grants nothing
 }
 
 // Hooks are what a Line asks of the run queue of one-CPU tasks, which take their CPU past it.
@@ -96,6 +100,9 @@ func (l *Line) GiveCPU(n int64) {
 	l.hooks.Freed()
 }
 
+// RetakeCPU takes n thousandths, also where that leaves less than none.
+func (l *Line) RetakeCPU(n int64) { l.ledger.CPU.Add(-n) }
+
 // Push grants w what n asks for, now or after older work.
 func (l *Line) Push(n Need, w Work) {
 	queued, _ := l.hooks.Queue()
@@ -141,6 +148,9 @@ func (l *Line) Serve() {
 func (l *Line) next() (w Work, h *Hold) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return nil, nil
+	}
 	var owed Shortage
 	for _, s := range l.ordered() {
 		w = s.claims[0].work
@@ -162,6 +172,9 @@ func (l *Line) next() (w Work, h *Hold) {
 				continue
 			}
 			h = &taken
+			if l.running != nil {
+				h.line, l.running[h] = l, w
+			}
 			l.changed(&s.need)
 		}
 		l.pop(s)
@@ -231,15 +244,26 @@ func byAge(a, b *shape) int { return cmp.Compare(a.claims[0].order, b.claims[0].
 
 // Return gives h back, once, and starts what waited for it.
 func (l *Line) Return(h *Hold) {
+	if h.line != nil {
+		l = h.line
+	}
 	l.mu.Lock()
+	delete(l.running, h)
 	l.ledger.Return(Hold{need: h.withoutCPU(), devices: h.devices})
 	l.changed(&h.need)
 	l.mu.Unlock()
 	l.GiveCPU(h.need.CPU)
 }
 
-// Remove takes the waiting work out for which which is true.
+// Remove takes the waiting work out for which which is true, also of its bundles.
 func (l *Line) Remove(which func(Work) bool) (removed []Work) {
+	for _, b := range l.all() {
+		removed = append(removed, b.Remove(which)...)
+	}
+	return append(removed, l.remove(which)...)
+}
+
+func (l *Line) remove(which func(Work) bool) (removed []Work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shapes = slices.DeleteFunc(l.shapes, func(s *shape) bool {
@@ -320,6 +344,9 @@ func (l *Line) SetSick(uuid string, sick bool) bool {
 	known := l.ledger.SetSick(uuid, sick)
 	l.report.Store(nil)
 	l.mu.Unlock()
+	for _, b := range l.all() {
+		b.SetSick(uuid, sick)
+	}
 	l.Serve()
 	return known
 }
@@ -328,6 +355,9 @@ func (l *Line) SetSick(uuid string, sick bool) bool {
 func (l *Line) Sick(h *Hold) bool {
 	if h == nil || len(h.devices) == 0 {
 		return false
+	}
+	if h.line != nil {
+		l = h.line
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -352,6 +382,9 @@ func (l *Line) Spares() []Spare {
 func (l *Line) Devices(h *Hold) []string {
 	if h == nil {
 		return nil
+	}
+	if h.line != nil {
+		l = h.line
 	}
 	return l.ledger.Devices(*h)
 }

@@ -22,6 +22,7 @@ type Need struct {
 	GPU       int64            // thousandths: below 1000 a share of one device, else whole devices
 	GPUMemory int64            // bytes of each device
 	GPUModel  string           // of each device; "" is any
+	Bundle    core.Bundle      // what it is taken from; zero for the node
 }
 
 // Of returns the need for resources that are valid.
@@ -104,7 +105,7 @@ func (s *Shortage) Touches(n *Need) bool {
 
 // IsCPU reports whether n asks for that much CPU, in thousandths, and for nothing else.
 func (n *Need) IsCPU(v int64) bool {
-	return n.CPU == v && n.GPU == 0 && n.Memory == 0 && len(n.Custom) == 0 && n.GPUMemory == 0 && n.GPUModel == ""
+	return n.CPU == v && n.GPU == 0 && n.Memory == 0 && len(n.Custom) == 0 && n.GPUMemory == 0 && n.GPUModel == "" && n.Bundle.Group == ""
 }
 
 // Resources are n in units.

@@ -1,0 +1,194 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/raysys/raysys/internal/core"
+)
+
+// Bundle is a part of a node's resources that a placement group holds, with devices of its own, as a Line from which the work
+// of the group draws. What it has is out of the node's ledger until it is closed and the last of that work has returned.
+type Bundle struct {
+	Line
+	name core.Bundle
+	from *Line
+	hold Hold
+	then func() // after Close: called once nothing runs; guarded by the mutex of Line
+}
+
+// Evictable is Work that hears of the end of its bundle. It is called without a lock.
+type Evictable interface {
+	Work
+	// Evict is called with why the bundle is gone. begun says whether the work has been granted what it asked for: then it
+	// returns that as ever. A nil cause is called for waiting work alone: the bundle is on another node.
+	Evict(cause error, begun bool)
+}
+
+// Carve takes what n asks for out of what is free, as the bundle of that name, or says what is short. Nothing waits for it. A
+// bundle that had the name before keeps what it has until it is closed, and gets no new work.
+func (l *Line) Carve(name core.Bundle, n Need) (*Bundle, Shortage) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	h, short := l.ledger.Take(n)
+	if !short.Empty() {
+		return nil, short
+	}
+	l.changed(&n)
+	b := &Bundle{name: name, from: l, hold: h}
+	var list []Device
+	for _, i := range h.devices {
+		d := l.ledger.devices[i].Device
+		d.Share = min(n.GPU, Unit)
+		if n.GPU < Unit || n.GPUMemory != 0 {
+			d.Memory = n.GPUMemory
+		}
+		list = append(list, d)
+	}
+	b.Init(n, list, Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: l.hooks.Now, Freed: b.freed, Above: func(core.Class) bool { return false }})
+	for k, i := range h.devices {
+		b.ledger.devices[k].sick = l.ledger.devices[i].sick
+	}
+	b.running = map[*Hold]Work{}
+	if l.bundles == nil {
+		l.bundles = map[core.Bundle]*Bundle{}
+	}
+	l.bundles[name] = b
+	return b, short
+}
+
+// Close has the bundle take no more work, and what waits in it leave. Once what runs in it has returned, its resources are the
+// node's again and then is called. With a cause that work is evicted, else it goes on to its end. It is called once.
+func (b *Bundle) Close(cause error, then func()) {
+	b.from.mu.Lock()
+	if b.from.bundles[b.name] == b {
+		delete(b.from.bundles, b.name)
+	}
+	b.from.mu.Unlock()
+	b.mu.Lock()
+	b.closed, b.then = true, then
+	var begun []Work
+	for _, w := range b.running {
+		begun = append(begun, w)
+	}
+	b.mu.Unlock()
+	for _, w := range b.Remove(func(Work) bool { return true }) {
+		evict(w, cause, false)
+	}
+	if cause != nil {
+		for _, w := range begun {
+			evict(w, cause, true)
+		}
+	}
+	b.freed()
+}
+
+func evict(w Work, cause error, begun bool) {
+	if e, ok := w.(Evictable); ok {
+		e.Evict(cause, begun)
+	}
+}
+
+// freed is called when something of the bundle has become free.
+func (b *Bundle) freed() {
+	b.mu.Lock()
+	then := b.then
+	if !b.closed || len(b.running) > 0 {
+		then = nil
+	}
+	if then != nil {
+		b.then = nil
+	}
+	b.mu.Unlock()
+	if then != nil {
+		b.from.Return(&b.hold)
+		then()
+	}
+}
+
+// Has reports whether a bundle is here.
+func (l *Line) Has(name core.Bundle) bool { return len(l.named(name)) > 0 }
+
+// named returns the bundles that name may mean.
+func (l *Line) named(name core.Bundle) (list []*Bundle) {
+	if name.Group == "" {
+		return nil
+	}
+	name.Captures = false
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if name.Index != core.AnyBundle {
+		if b := l.bundles[name]; b != nil {
+			list = append(list, b)
+		}
+		return list
+	}
+	for k, b := range l.bundles {
+		if k.Group == name.Group {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// PushIn is Push for work that draws from a bundle, if n names one: of several from one where it is free, else where the least
+// waits. It is false when no such bundle is here; never says what those that are here have too little of.
+func (l *Line) PushIn(n Need, w Work) (pushed bool, never Shortage) {
+	if n.Bundle.Group == "" {
+		l.Push(n, w)
+		return true, never
+	}
+	best, least := (*Bundle)(nil), int32(0)
+	for _, b := range l.named(n.Bundle) {
+		if ever := b.Ever(n); !ever.Empty() {
+			never = ever
+			continue
+		}
+		waits := b.Waits.Load()
+		if b.HasNow(n) {
+			waits = -1
+		}
+		if best == nil || cmp.Or(cmp.Compare(waits, least), cmp.Compare(b.name.Index, best.name.Index)) < 0 {
+			best, least = b, waits
+		}
+	}
+	if best == nil {
+		return false, never
+	}
+	best.Push(n, w)
+	best.mu.Lock()
+	closed := best.closed
+	best.mu.Unlock()
+	// A closed bundle grants nothing: the work is still there, unless Close has evicted it.
+	return !closed || len(best.Remove(func(x Work) bool { return x == w })) == 0, Shortage{}
+}
+
+// Dropped is called when waiting work is over: what was kept for it goes to others.
+func (l *Line) Dropped(n Need) {
+	if n.Bundle.Group == "" {
+		l.Serve()
+		return
+	}
+	for _, b := range l.named(n.Bundle) {
+		b.Serve()
+	}
+}
+
+// All lists the names of the bundles.
+func (l *Line) All() (names []core.Bundle) {
+	for _, b := range l.all() {
+		names = append(names, b.name)
+	}
+	slices.SortFunc(names, func(a, b core.Bundle) int { return cmp.Or(cmp.Compare(a.Group, b.Group), a.Index-b.Index) })
+	return names
+}
+
+// all lists the bundles.
+func (l *Line) all() (list []*Bundle) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.bundles {
+		list = append(list, b)
+	}
+	return list
+}
