@@ -80,6 +80,8 @@ var (
 	ErrNameTaken = core.ErrNameTaken
 	// ErrDeviceSick: a device that the work held has failed; see WithDevices.
 	ErrDeviceSick = core.ErrDeviceSick
+	// ErrGroupRemoved: the placement group of the work was removed, or went with the node that made it. What ran in it was cancelled.
+	ErrGroupRemoved = core.ErrGroupRemoved
 )
 
 // Retriable reports whether the state err names is one that a later attempt may not meet. It is a property of the

@@ -72,6 +72,7 @@ const (
 	KindHeld        Kind = 98  // control: the receiver's references that the sender holds, when a connection begins
 	KindRecord      Kind = 99  // requests: which future a recorded task has there, or under which run a task is recorded
 	KindKeep        Kind = 104 // requests: of an object: keep a copy, free it, export it, retain it; or collect references (package objects)
+	KindBundles     Kind = 106 // requests: a leader has the node prepare, hold or release bundles of a placement group
 	KindProbe       Kind = 112 // requests: what a call, a task or a reference waits for; or have a call give way to it
 )
 

@@ -1,0 +1,68 @@
+package groupengine
+
+import (
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// Verb is what a leader has a node do. The numbers are on the wire.
+type Verb byte
+
+const (
+	// Prepare takes the room of the bundles, of all or of none.
+	Prepare Verb = 1
+	// Hold says that the log has them as held.
+	Hold Verb = 2
+	// Drop gives the room of an attempt back that was not to be.
+	Drop Verb = 3
+	// Release cancels what runs in the group. It is answered when the room of all its bundles is free.
+	Release Verb = 4
+)
+
+// Ask is what a leader has a node do with bundles of one group.
+type Ask struct {
+	Verb    Verb
+	Group   string // key of the record
+	ID      core.TaskID
+	Attempt uint64
+	Bundles []Asked // Prepare
+}
+
+// Asked is one bundle of an Ask.
+type Asked struct {
+	Index int
+	Needs raysys.Resources
+}
+
+// Append appends the question to a frame.
+func (a *Ask) Append(dst []byte) []byte {
+	dst = wire.AppendID(wire.AppendBytes(append(dst, byte(a.Verb)), a.Group), a.ID)
+	dst = wire.AppendUvarint(wire.AppendUvarint(dst, a.Attempt), uint64(len(a.Bundles)))
+	for _, b := range a.Bundles {
+		dst = appendNeeds(wire.AppendUvarint(dst, uint64(b.Index)), b.Needs)
+	}
+	return dst
+}
+
+// ReadAsk reads a question. An error means that the frame breaks the protocol.
+func ReadAsk(r *wire.Reader) (a Ask, err error) {
+	a = Ask{Verb: Verb(r.Byte()), Group: r.String(), ID: r.ID(), Attempt: r.Uvarint()}
+	n := r.Count(2)
+	if r.Err() == nil && (a.Verb < Prepare || a.Verb > Release || n > MaxBundles || !IsKey(a.Group)) {
+		return a, fmt.Errorf("%w: a leader asks %d of %d bundles of %.64q", wire.ErrCorrupt, a.Verb, n, a.Group)
+	}
+	for range n {
+		b := Asked{Index: int(r.Uint32())}
+		if b.Needs, err = readNeeds(r); err != nil {
+			return a, err
+		}
+		if b.Index >= MaxBundles {
+			return a, fmt.Errorf("%w: bundle %d", wire.ErrCorrupt, b.Index)
+		}
+		a.Bundles = append(a.Bundles, b)
+	}
+	return a, r.Err()
+}

@@ -1,0 +1,38 @@
+package groupengine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// KeyPrefix begins the key of every group's record.
+const KeyPrefix = "p/"
+
+// MaxName is the most bytes that the name of a group has.
+const MaxName = 512
+
+// NameKey is the key of a group with a name.
+func NameKey(namespace, name string) string { return KeyPrefix + namespace + "\x00" + name }
+
+// idKey is the key of a group without a name. No name begins with a zero byte.
+func idKey(namespace string, id core.TaskID) string {
+	return NameKey(namespace, "\x00"+string(wire.AppendID(nil, id)))
+}
+
+// IsKey reports whether key is that of a group's record.
+func IsKey(key string) bool {
+	return strings.HasPrefix(key, KeyPrefix) && strings.Contains(key, "\x00") && len(key) <= 4*MaxName
+}
+
+// Shown is a key in words.
+func Shown(key string) string {
+	_, name, _ := strings.Cut(strings.TrimPrefix(key, KeyPrefix), "\x00")
+	if id, ok := strings.CutPrefix(name, "\x00"); ok {
+		r := wire.NewReader([]byte(id))
+		return fmt.Sprintf("group %s", r.ID())
+	}
+	return fmt.Sprintf("group %q", name)
+}

@@ -1,0 +1,260 @@
+package groupengine
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
+)
+
+// Patience is how long a bundle may be prepared without news before the node asks the leader about it.
+const Patience = 2 * time.Second
+
+// heldPatience is the same for a bundle that is held. It may have been moved, since the node was to drain when its leader last
+// looked.
+const heldPatience = 30 * time.Second
+
+// Node is what one node has of groups. It takes their bundles out of the node's ledger.
+type Node struct {
+	self func() core.NodeKey
+	line *ledger.Line
+	now  func() int64
+
+	mu       sync.Mutex // guards the rest
+	groups   map[string]*local
+	leaving  error                // why it takes no bundle any more; nil while it does
+	releases map[release][]func() // of groups whose work has not returned: who waits for that
+	left     map[release]int      // the bundles of these that are not free yet
+}
+
+// local is the bundles of one group that are here.
+type local struct {
+	id      core.TaskID
+	bundles map[int]*here
+}
+
+// here is a bundle that is here.
+type here struct {
+	*ledger.Bundle
+	attempt uint64
+	held    bool
+	since   int64 // when it was prepared, or compared with the record
+}
+
+// release names a group whose work is to return.
+type release struct {
+	group string
+	id    core.TaskID
+}
+
+// NewNode makes a Node without bundles.
+func NewNode(self func() core.NodeKey, line *ledger.Line, now func() int64) *Node {
+	return &Node{self: self, line: line, now: now, groups: map[string]*local{}, releases: map[release][]func(){}, left: map[release]int{}}
+}
+
+// Do does what a leader asks for. done is called once, on any goroutine: for Release when the room is free.
+func (n *Node) Do(a Ask, done func(error)) {
+	switch a.Verb {
+	case Prepare:
+		err := n.prepare(a)
+		done(err)
+	case Hold:
+		n.hold(a)
+		done(nil)
+	case Drop:
+		n.drop(a, nil, func(b *here) bool { return !b.held && b.attempt == a.Attempt }, nil)
+		done(nil)
+	case Release:
+		n.drop(a, ErrRemoved(a.Group), func(b *here) bool { return b.attempt <= a.Attempt }, func() { done(nil) })
+	}
+}
+
+// prepare takes the room of all bundles of a, or of none.
+func (n *Node) prepare(a Ask) (err error) {
+	n.mu.Lock()
+	g := n.groups[a.Group]
+	switch {
+	case n.leaving != nil:
+		n.mu.Unlock()
+		return n.leaving
+	case g != nil && g.id != a.ID: // either of them is an earlier one: the leader is asked which
+		for _, b := range g.bundles {
+			b.since = n.now() - int64(heldPatience)
+		}
+		n.mu.Unlock()
+		return fmt.Errorf("%w: node %s has bundles of another %s", raysys.ErrOverloaded, n.self(), Shown(a.Group))
+	case g == nil:
+		g = &local{id: a.ID, bundles: map[int]*here{}}
+		n.groups[a.Group] = g
+	}
+	var old, made []*here
+	for _, want := range a.Bundles {
+		was := g.bundles[want.Index]
+		switch {
+		case was != nil && was.attempt == a.Attempt:
+			continue
+		case was != nil && was.attempt > a.Attempt:
+			err = fmt.Errorf("%w: attempt %d of %s is over", raysys.ErrMoved, a.Attempt, Shown(a.Group))
+		case was != nil:
+			delete(g.bundles, want.Index)
+			old = append(old, was)
+		}
+	}
+	n.mu.Unlock()
+	for _, b := range old {
+		b.Close(nil, func() {})
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, want := range a.Bundles {
+		if err != nil || g.bundles[want.Index] != nil {
+			continue
+		}
+		b, short := n.line.Carve(core.Bundle{Group: a.Group, Index: want.Index}, ledger.Of(core.Resources(want.Needs)))
+		if !short.Empty() {
+			err = fmt.Errorf("%w: %v is not free on node %s", raysys.ErrOverloaded, want.Needs, n.self())
+			continue
+		}
+		h := &here{Bundle: b, attempt: a.Attempt, since: n.now()}
+		g.bundles[want.Index] = h
+		made = append(made, h)
+	}
+	if err == nil {
+		return nil
+	}
+	for i, b := range g.bundles {
+		if slices.Contains(made, b) {
+			delete(g.bundles, i)
+			b.Close(nil, func() {})
+		}
+	}
+	n.forget(a.Group, g)
+	return err
+}
+
+// forget forgets a group without bundles. n.mu is held.
+func (n *Node) forget(group string, g *local) {
+	if len(g.bundles) == 0 && n.groups[group] == g {
+		delete(n.groups, group)
+	}
+}
+
+func (n *Node) hold(a Ask) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if g := n.groups[a.Group]; g != nil && g.id == a.ID {
+		for _, b := range g.bundles {
+			b.held = b.held || b.attempt <= a.Attempt
+		}
+	}
+}
+
+// drop closes the bundles of the group of a for which which is true. With a cause it evicts what runs in them. done, if it is
+// given, is called once the room of all that was dropped of the group is free.
+func (n *Node) drop(a Ask, cause error, which func(*here) bool, done func()) {
+	r := release{a.Group, a.ID}
+	var list []*here
+	n.mu.Lock()
+	if g := n.groups[a.Group]; g != nil && g.id == a.ID {
+		for i, b := range g.bundles {
+			if which(b) {
+				delete(g.bundles, i)
+				list = append(list, b)
+			}
+		}
+		n.forget(a.Group, g)
+	}
+	n.left[r] += len(list) + 1
+	if done != nil {
+		n.releases[r] = append(n.releases[r], done)
+	}
+	n.mu.Unlock()
+	for _, b := range list {
+		b.Close(cause, func() { n.freed(r) })
+	}
+	n.freed(r)
+}
+
+// freed is called for each bundle whose room is free.
+func (n *Node) freed(r release) {
+	n.mu.Lock()
+	var tell []func()
+	if n.left[r]--; n.left[r] == 0 {
+		tell = n.releases[r]
+		delete(n.left, r)
+		delete(n.releases, r)
+	}
+	n.mu.Unlock()
+	for _, f := range tell {
+		f()
+	}
+}
+
+// Compare drops the bundles of a group that its record does not have at this node, under the attempt that they are of; of a group
+// that is gone, nil, all. What runs in a bundle that was moved goes on, what runs in a group that is gone is cancelled.
+func (n *Node) Compare(group string, r *Record) {
+	n.mu.Lock()
+	g := n.groups[group]
+	if g == nil {
+		n.mu.Unlock()
+		return
+	}
+	a := Ask{Group: group, ID: g.id}
+	if r == nil || r.ID != g.id {
+		n.mu.Unlock()
+		n.drop(a, ErrRemoved(group), func(*here) bool { return true }, nil)
+		return
+	}
+	self := n.self()
+	listed := map[*here]bool{}
+	for i, b := range g.bundles {
+		if i < len(r.Bundles) && r.Bundles[i].At == self && r.Bundles[i].Attempt == b.attempt {
+			listed[b] = true
+			b.held, b.since = b.held || r.Bundles[i].Held, n.now()
+		}
+	}
+	n.mu.Unlock()
+	n.drop(a, nil, func(b *here) bool { return !listed[b] }, nil)
+}
+
+// Silent lists the groups with bundles that the leader is to be asked about: those of which the node has heard nothing for long,
+// and of a node that leaves all.
+func (n *Node) Silent() (groups []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key, g := range n.groups {
+		for _, b := range g.bundles {
+			limit := heldPatience
+			if !b.held {
+				limit = Patience
+			}
+			if n.leaving != nil || n.now()-b.since >= int64(limit) {
+				groups = append(groups, key)
+				break
+			}
+		}
+	}
+	slices.Sort(groups)
+	return groups
+}
+
+// Leave has the node take no bundle any more, or again: nil.
+func (n *Node) Leave(why error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.leaving = why
+}
+
+// Len is how many bundles are here.
+func (n *Node) Len() (count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, g := range n.groups {
+		count += len(g.bundles)
+	}
+	return count
+}

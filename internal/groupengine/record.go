@@ -1,0 +1,147 @@
+package groupengine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
+)
+
+// MaxBundles bounds the bundles of one group.
+const MaxBundles = 256
+
+// Record is one group.
+type Record struct {
+	ID        core.TaskID // tells it from a group that had the name before
+	Namespace string      // of the work in it
+	Strategy  placement.GroupStrategy
+	Owner     core.NodeKey // the group goes with it; zero for a detached one
+	Attempt   uint64       // of the last assignment
+	Removing  bool
+	Bundles   []Bundle
+}
+
+// Bundle is one bundle of a group.
+type Bundle struct {
+	Needs   raysys.Resources
+	At      core.NodeKey // zero while it has no node
+	Attempt uint64       // under which it was assigned
+	Held    bool         // the node has prepared it, and the log says so
+}
+
+// Ready reports whether every bundle is held by a node.
+func (r *Record) Ready() bool {
+	return !r.Removing && !slices.ContainsFunc(r.Bundles, func(b Bundle) bool { return !b.Held })
+}
+
+// clone is a copy whose bundles may be changed.
+func (r *Record) clone() *Record {
+	c := *r
+	c.Bundles = slices.Clone(r.Bundles)
+	return &c
+}
+
+// recordVersion is the first byte of a record.
+const recordVersion = 1
+
+// Bits of a record, and of a bundle.
+const (
+	recordRemoving = 1
+	bundleHeld     = 1
+)
+
+// Append appends the stored form.
+func (r *Record) Append(dst []byte) []byte {
+	bits := byte(0)
+	if r.Removing {
+		bits = recordRemoving
+	}
+	dst = wire.AppendID(append(dst, recordVersion, bits), r.ID)
+	dst = wire.AppendBytes(wire.AppendBytes(dst, r.Namespace), r.Strategy)
+	dst = wire.AppendUvarint(wire.AppendNode(dst, r.Owner), r.Attempt)
+	dst = wire.AppendUvarint(dst, uint64(len(r.Bundles)))
+	for i := range r.Bundles {
+		b := &r.Bundles[i]
+		bits := byte(0)
+		if b.Held {
+			bits = bundleHeld
+		}
+		dst = appendNeeds(append(dst, bits), b.Needs)
+		dst = wire.AppendUvarint(wire.AppendNode(dst, b.At), b.Attempt)
+	}
+	return dst
+}
+
+// Read reads the stored form.
+func Read(r *wire.Reader) (rec Record, err error) {
+	if v := r.Byte(); v != recordVersion && r.Err() == nil {
+		return rec, fmt.Errorf("%w: group record: version %d is unknown here: upgrade this node", wire.ErrCorrupt, v)
+	}
+	rec.Removing = r.Byte()&recordRemoving != 0
+	rec.ID, rec.Namespace, rec.Strategy = r.ID(), r.String(), placement.GroupStrategy(r.String())
+	rec.Owner, rec.Attempt = wire.ReadNode(r), r.Uvarint()
+	n := r.Count(4)
+	if err := r.Err(); err != nil {
+		return rec, err
+	}
+	if n == 0 || n > MaxBundles || !validStrategy(rec.Strategy) {
+		return rec, fmt.Errorf("%w: group record with %d bundles and the strategy %.32q", wire.ErrCorrupt, n, rec.Strategy)
+	}
+	rec.Bundles = make([]Bundle, n)
+	for i := range rec.Bundles {
+		b := &rec.Bundles[i]
+		b.Held = r.Byte()&bundleHeld != 0
+		if b.Needs, err = readNeeds(r); err != nil {
+			return rec, err
+		}
+		b.At, b.Attempt = wire.ReadNode(r), r.Uvarint()
+	}
+	return rec, r.Err()
+}
+
+func appendNeeds(dst []byte, n raysys.Resources) []byte {
+	b, err := json.Marshal(n)
+	if err != nil {
+		panic(err) // Client.Create and readNeeds take valid amounts only
+	}
+	return wire.AppendBytes(dst, b)
+}
+
+func readNeeds(r *wire.Reader) (n raysys.Resources, err error) {
+	b := r.Bytes()
+	if r.Err() != nil {
+		return n, r.Err()
+	}
+	if err = json.Unmarshal(b, &n); err == nil {
+		err = core.Resources(n).ValidateWanted()
+	}
+	if err != nil {
+		return n, fmt.Errorf("%w: the resources of a bundle: %w", wire.ErrCorrupt, err)
+	}
+	return n, nil
+}
+
+// ErrRemoved is raysys.ErrGroupRemoved with the group.
+func ErrRemoved(group string) error {
+	return fmt.Errorf("%w: %s: it was removed, or the node that made it has ended (give groups.Detached)", raysys.ErrGroupRemoved, Shown(group))
+}
+
+func validStrategy(s placement.GroupStrategy) bool {
+	return slices.Contains(placement.GroupStrategies, s)
+}
+
+// Has reports whether the bundle as a whole has what work asks for, as far as that can be told without its devices.
+func (b *Bundle) Has(n core.Resources) bool {
+	h := &b.Needs
+	const slack = 1e-6
+	for k, v := range n.Custom {
+		if v > h.Custom[k]+slack {
+			return false
+		}
+	}
+	return n.CPU <= h.CPU+slack && n.GPU <= h.GPU+slack && n.Memory <= h.Memory
+}

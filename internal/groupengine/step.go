@@ -1,0 +1,259 @@
+package groupengine
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/placement"
+)
+
+// World is what a step sees of the cluster.
+type World interface {
+	// Alive reports whether an incarnation is in the cluster.
+	Alive(core.NodeKey) bool
+	// Draining reports whether a node is about to leave.
+	Draining(core.NodeKey) bool
+	// Assign is placement.Assign, by the nodes of now, with their incarnations.
+	Assign(placement.GroupRequest) ([]core.NodeKey, error)
+}
+
+// Progress is what a leader knows of a group beside its record. The zero Progress is that of a new leader.
+type Progress struct {
+	verb    Verb // the answers below are to this
+	attempt uint64
+	nodes   map[core.NodeKey]answered // that were asked
+	avoid   []raysys.NodeID           // nodes that have refused since the last assignment which found none
+	aborted []core.NodeKey            // nodes that may have bundles of an attempt which is over
+	told    uint64                    // the attempt of which the nodes were told that it is held
+
+	refusals int // attempts in a row that ended because a node had no room, against its report
+}
+
+// pause is how long a group without room waits before its nodes are looked at again. It doubles with each attempt that a node
+// refuses, since such an attempt is two commits.
+const pause = 100 * time.Millisecond
+
+type answered byte
+
+const (
+	asked answered = iota + 1
+	agreed
+	refused
+)
+
+// Step is what a leader does next. Where it changes the record, the next step follows once that is committed.
+type Step struct {
+	Record *Record // the record from now on; nil where it stays
+	Delete bool    // the record goes
+	Asks   []To
+	Wait   time.Duration // there is no room: the next step follows after this pause; 0 where there is nothing to wait for
+}
+
+// To is an Ask with its node. The answer to an answered one is given to Progress.Answer; of the others there is none.
+type To struct {
+	Ask
+	Node     core.NodeKey
+	Answered bool
+}
+
+// Answer enters the answer of a node, and reports whether a step follows from it. Answers to what the leader asks no more are left
+// out: a group that waits for room must not try again because of one.
+func (p *Progress) Answer(t To, err error) bool {
+	if t.Verb != p.verb || t.Attempt != p.attempt || p.nodes[t.Node] != asked {
+		return false
+	}
+	p.nodes[t.Node] = agreed
+	if err != nil {
+		p.nodes[t.Node] = refused
+	}
+	return true
+}
+
+// Step returns what to do next with the group of that key, of which no change is being committed.
+func (p *Progress) Step(key string, r *Record, w World) Step {
+	switch {
+	case r.Removing:
+		return p.remove(key, r, w)
+	case r.Owner != core.NodeKey{} && !w.Alive(r.Owner):
+		return Step{Record: Remove(r)}
+	}
+	if slices.ContainsFunc(r.Bundles, func(b Bundle) bool { return b.At != core.NodeKey{} && !b.Held }) {
+		return p.prepare(key, r, w)
+	}
+	s := Step{}
+	for _, n := range p.aborted {
+		if w.Alive(n) {
+			s.Asks = append(s.Asks, To{Ask: Ask{Verb: Drop, Group: key, ID: r.ID, Attempt: r.Attempt}, Node: n})
+		}
+	}
+	p.aborted = nil
+	next, must := p.assign(r, w)
+	switch {
+	case next != nil:
+		s.Record = next
+	case must:
+		s.Wait, p.avoid = pause<<min(p.refusals, 6), nil
+	case p.told != r.Attempt:
+		p.told = r.Attempt
+		for _, n := range nodesOf(r, w, func(Bundle) bool { return true }) {
+			s.Asks = append(s.Asks, To{Ask: Ask{Verb: Hold, Group: key, ID: r.ID, Attempt: r.Attempt}, Node: n})
+		}
+	}
+	return s
+}
+
+// Remove is r once its removal has begun.
+func Remove(r *Record) *Record {
+	next := r.clone()
+	next.Removing = true
+	return next
+}
+
+// ask returns the asks for the nodes that have not been asked.
+func (p *Progress) ask(v Verb, key string, r *Record, nodes []core.NodeKey) (list []To) {
+	if p.verb != v || p.attempt != r.Attempt {
+		p.verb, p.attempt, p.nodes = v, r.Attempt, map[core.NodeKey]answered{}
+	}
+	for _, n := range nodes {
+		if p.nodes[n] != 0 {
+			continue
+		}
+		p.nodes[n] = asked
+		t := To{Ask: Ask{Verb: v, Group: key, ID: r.ID, Attempt: r.Attempt}, Node: n, Answered: true}
+		for i, b := range r.Bundles {
+			if v == Prepare && b.At == n && !b.Held {
+				t.Bundles = append(t.Bundles, Asked{i, b.Needs})
+			}
+		}
+		list = append(list, t)
+	}
+	return list
+}
+
+// remove has the nodes release what they have. One that could not be asked is asked again after a pause, while it lives.
+func (p *Progress) remove(key string, r *Record, w World) (s Step) {
+	nodes := nodesOf(r, w, func(Bundle) bool { return true })
+	for n, a := range p.nodes {
+		if p.verb == Release && a == refused {
+			delete(p.nodes, n)
+		}
+	}
+	s.Asks = p.ask(Release, key, r, nodes)
+	s.Delete = !slices.ContainsFunc(nodes, func(n core.NodeKey) bool { return p.nodes[n] != agreed })
+	return s
+}
+
+// prepare has the nodes of an assignment take the room, and ends the attempt: all of them have it, or it is over.
+func (p *Progress) prepare(key string, r *Record, w World) (s Step) {
+	open := func(b Bundle) bool { return !b.Held }
+	nodes := nodesOf(r, w, open)
+	s.Asks = p.ask(Prepare, key, r, nodes)
+	dies := slices.ContainsFunc(r.Bundles, func(b Bundle) bool { return !b.Held && b.At != core.NodeKey{} && !w.Alive(b.At) })
+	missing := false
+	for _, n := range nodes {
+		if p.nodes[n] == refused {
+			p.avoid = append(p.avoid, n.Node)
+			p.refusals++
+			dies = true
+		}
+		missing = missing || p.nodes[n] != agreed
+	}
+	if missing && !dies {
+		return s
+	}
+	p.verb, p.nodes = 0, nil // the attempt is over: what nodes answer now says nothing
+	s = Step{Record: r.clone()}
+	for i := range s.Record.Bundles {
+		b := &s.Record.Bundles[i]
+		switch {
+		case b.Held:
+		case dies:
+			b.At, b.Attempt = core.NodeKey{}, 0
+		case b.At != core.NodeKey{}:
+			b.Held = true
+		}
+	}
+	if dies {
+		p.aborted = append(p.aborted, nodes...)
+	} else {
+		p.avoid, p.refusals = nil, 0
+	}
+	return s
+}
+
+// assign gives the bundles a node that have none, or a dead or a draining one. must is false where all have one that lives: a
+// bundle on a draining node stays while no other has room.
+func (p *Progress) assign(r *Record, w World) (next *Record, must bool) {
+	g := placement.GroupRequest{Strategy: r.Strategy, Namespace: r.Namespace, Avoid: p.avoid}
+	moves := false
+	for i := range r.Bundles {
+		b := &r.Bundles[i]
+		g.Bundles = append(g.Bundles, b.Needs)
+		at := b.At.Node
+		switch {
+		case b.At == core.NodeKey{}, !w.Alive(b.At):
+			at, must = "", true
+		case w.Draining(b.At):
+			at, moves = "", true
+		}
+		g.At = append(g.At, at)
+	}
+	if !must && !moves {
+		return nil, false
+	}
+	to, err := w.Assign(g)
+	if err != nil && must && moves {
+		for i := range r.Bundles {
+			if b := &r.Bundles[i]; w.Alive(b.At) {
+				g.At[i] = b.At.Node
+			}
+		}
+		to, err = w.Assign(g)
+	}
+	if err != nil {
+		return nil, must
+	}
+	next = r.clone()
+	next.Attempt++
+	for i := range next.Bundles {
+		if b := &next.Bundles[i]; g.At[i] == "" {
+			b.At, b.Attempt, b.Held = to[i], next.Attempt, false
+		}
+	}
+	return next, must
+}
+
+// New is the record of a group that is made, with an assignment where there is room now. The error is that of an assignment that
+// can never be, unless expecting says that the cluster has workers which w does not know yet.
+func New(r Record, w World, expecting bool) (*Record, error) {
+	g := placement.GroupRequest{Strategy: r.Strategy, Namespace: r.Namespace}
+	for i := range r.Bundles {
+		g.Bundles = append(g.Bundles, r.Bundles[i].Needs)
+	}
+	to, err := w.Assign(g)
+	next := r.clone()
+	for i := range next.Bundles {
+		b := &next.Bundles[i]
+		*b = Bundle{Needs: b.Needs}
+		if err == nil {
+			b.At, b.Attempt, next.Attempt = to[i], 1, 1
+		}
+	}
+	if errors.Is(err, raysys.ErrNoCapacity) && !expecting {
+		return nil, err
+	}
+	return next, nil
+}
+
+// nodesOf lists the living nodes of those bundles, in the order of the bundles.
+func nodesOf(r *Record, w World, which func(Bundle) bool) (list []core.NodeKey) {
+	for _, b := range r.Bundles {
+		if b.At != (core.NodeKey{}) && which(b) && !slices.Contains(list, b.At) && w.Alive(b.At) {
+			list = append(list, b.At)
+		}
+	}
+	return list
+}
