@@ -209,6 +209,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 	}
 	m.Questions[wire.KindRegistry] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.reg.Serve(p.Key(), r, to) }
 	m.Questions[wire.KindKeep] = func(p *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.objects.Serve(p, r, to) }
+	m.Questions[wire.KindBundles] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return n.groups.serve(r, to) }
 	m.Questions[wire.KindProbe] = c.onProbe
 	m.Questions[wire.KindAdmin] = func(_ *mesh.Peer, r *wire.Reader, to mesh.Reply) error { return c.onAdmin(r, to) }
 	for _, k := range []wire.Kind{wire.KindCall, wire.KindCallResult, wire.KindCallCancel, wire.KindCallForget, wire.KindCalls, wire.KindCallResults} {

@@ -14,6 +14,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wheel"
@@ -35,6 +36,7 @@ type Node struct {
 	objects *objects.Objects // from Start on
 	drawn   bool             // its name was left out
 	solo    *solo            // nil with one
+	groups  *groups
 	pace    pace
 	drain   drain
 	watch   sync.WaitGroup // of the goroutine that watches devices
@@ -104,8 +106,11 @@ func New(cfg Config) (*Node, error) {
 		gc.States = states{n}
 	}
 	gc.Retainer = retainer{n}
+	n.groups = newGroups(n)
+	tc.PlaceInBundle = n.groups.place
 	n.tasks = taskengine.NewEngine(tc)
 	gc.Line = n.tasks.Line()
+	n.groups.bundles = groupengine.NewNode(n.groups.self, gc.Line, n.wheel.Now)
 	n.grains = grainengine.NewEngine(gc)
 	gc.Line.OnShort(n.grains.Short)
 	return n, nil

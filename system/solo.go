@@ -2,7 +2,9 @@ package system
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,6 +25,8 @@ import (
 type solo struct {
 	node   *Node
 	runner *runner.Runner
+	looks  atomic.Uint64 // at the node, for the placement of bundles
+	run    uint64        // the incarnation under which the node has bundles: those of an earlier process are gone
 
 	mu      sync.Mutex // guards the rest
 	kv      *embedded.Store
@@ -36,7 +40,7 @@ type solo struct {
 const soloTTL = 100 * 365 * 24 * time.Hour
 
 func newSolo(n *Node) *solo {
-	return &solo{node: n, runner: runner.New((*nodeRuntime)(n)), opening: map[int]bool{}}
+	return &solo{node: n, runner: runner.New((*nodeRuntime)(n)), run: 1 + rand.Uint64()>>1, opening: map[int]bool{}}
 }
 
 // open opens the store, unless it is open, and returns its registry.
@@ -65,6 +69,7 @@ func (s *solo) open() (*registry.Registry, error) {
 	s.kv = kv
 	s.reg = registry.New(registry.Config{
 		Members: soloMembers{s}, Actors: s.node.actors, Runner: s.runner, Layout: conf, Namespace: s.node.cfg.Namespace, Alone: true,
+		AskBundles: s.node.groups.ask,
 	})
 	return s.reg, nil
 }
@@ -116,10 +121,22 @@ func (s soloMembers) Leader(n int) (core.NodeKey, bool) {
 	return s.Self(), true
 }
 
-func (s soloMembers) Self() core.NodeKey                { return core.NodeKey{Node: s.node.cfg.Name} }
-func (s soloMembers) Alive(core.NodeKey) bool           { return true }
-func (s soloMembers) Suspended() error                  { return nil }
-func (s soloMembers) Nodes() ([]placement.Node, uint64) { return nil, 0 }
+func (s soloMembers) Self() core.NodeKey { return core.NodeKey{Node: s.node.cfg.Name} }
+
+func (s soloMembers) Alive(k core.NodeKey) bool { return k.Incarnation == 0 || k.Incarnation == s.run }
+func (s soloMembers) Suspended() error          { return nil }
+
+// Nodes is this node as it is now, which every look takes for a change.
+func (s soloMembers) Nodes() ([]placement.Node, uint64) {
+	cfg := &s.node.cfg
+	n := placement.Node{
+		ID: cfg.Name, Incarnation: s.run, Namespace: cfg.Namespace, Total: cfg.Resources, Devices: placementDevices(cfg.Devices), Worker: true,
+	}
+	l := s.node.tasks.Load()
+	setFree(&n, l.Rest)
+	n.Free.CPU = l.Free
+	return []placement.Node{n}, s.looks.Add(1)
+}
 
 // Connect is not called: there is no other node.
 func (s soloMembers) Connect(_ core.NodeKey, done func(*mesh.Questions, error)) {

@@ -39,6 +39,8 @@ var layers = []layer{
 	{"internal/taskengine/...", sibling("internal/taskengine"), "siblings are blind to each other: system joins them"},
 	{"grains/...", words("std . internal/core internal/grainengine grains/..."), "what a program reads of grains: the work is its engine's"},
 	{"tasks/...", words("std . internal/core internal/taskengine tasks/..."), "what a program reads of tasks: the work is its engine's"},
+	{"groups/...", words("std . internal/core internal/groupengine placement groups/..."), "what a program reads of placement groups: the work is their engine's"},
+	{"internal/groupengine/...", words("std . internal/core internal/wire/... internal/ledger/... internal/runner/... store placement internal/groupengine/..."), "a record, what its leader does with it, and what a node does: registry and system join them to shards and links"},
 	{"store/...", sibling("store"), "siblings are blind to each other: the store returns ErrObjectLost, system re-runs the task"},
 	{"placement/...", sibling("placement"), "siblings are blind to each other: system hands placement a plain View"},
 
@@ -53,7 +55,7 @@ var layers = []layer{
 	{"internal/runner/...", words("std . internal/core internal/runner/..."), "a leaf: what runs in it is nothing to it"},
 	{"internal/mesh/...", words("std third . internal/core internal/wire/... internal/link/... internal/member/... internal/runner/... internal/mesh/..."), "nodes ask each other: what about is nothing to it"},
 	{"internal/refs/...", words("std . internal/core internal/codec internal/wire/... internal/mesh/... internal/runner/... internal/refs/..."), "references know nodes and futures; of objects they know three methods, and of the directory nothing"},
-	{"internal/registry/...", words("std third . internal/core internal/wire/... internal/mesh/... internal/runner/... internal/grainengine store placement internal/registry/..."), "records lie in shards and are placed; of grains it knows how they are named, of nodes the connections, and of objects their records"},
+	{"internal/registry/...", words("std third . internal/core internal/wire/... internal/mesh/... internal/runner/... internal/grainengine internal/groupengine store placement internal/registry/..."), "records lie in shards and are placed; of grains it knows how they are named, of nodes the connections, and of objects their records"},
 	{"internal/objects/...", words("std third . internal/core internal/codec internal/wire internal/link internal/member internal/runner internal/mesh internal/objectstore internal/transfer internal/refs internal/registry internal/grainengine store internal/objects/..."), "objects know references, records and nodes, and of grains the names of their States; how a node is assembled is nothing to them"},
 	{"internal/lineage/...", words("std . internal/core internal/codec internal/wire internal/runner internal/refs internal/registry internal/taskengine internal/lineage/..."), "it joins recipes, references and records, which know nothing of each other"},
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
@@ -113,6 +114,13 @@ func (l *leader) changed(m *changed) {
 	}
 	for _, q := range next {
 		q.serveAt(l)
+	}
+	if m.err == nil {
+		for _, key := range m.keys {
+			if groupengine.IsKey(key) {
+				l.drive(key)
+			}
+		}
 	}
 }
 

@@ -28,6 +28,7 @@ type leader struct {
 	unreaped unreaped
 	claiming claiming
 	handing  map[string]bool // by key: the tasks that wait for a worker (handOver); nil when none does
+	groups   grouping
 }
 
 // newLeader makes a leader, and counts the placements in the shard's table.
@@ -43,7 +44,8 @@ func newLeader(r *Registry, s *store.Shard) *leader {
 }
 
 // Messages of a leader to itself after a batch was committed or refused. Others are *placed, *changed, *reap,
-// *reapRefused, *reapAgain, *reapUnclaimed and *handOverAgain.
+// *reapRefused, *reapAgain, *reapUnclaimed, *handOverAgain,
+// *groupAnswered and groupAgain.
 type (
 	released   struct{ node core.NodeKey } // a placement record is gone
 	stateSaved string                      // the State with this key was stored or removed
@@ -75,6 +77,11 @@ func (l *leader) Receive(ctx actor.Context) {
 		l.reapUnclaimed()
 	case *handOverAgain:
 		l.handOverAgain()
+	case *groupAnswered:
+		l.groupAnswered(m)
+	case groupAgain:
+		delete(l.groups.pause, string(m))
+		l.drive(string(m))
 	case stateSaved:
 		l.wake(string(m))
 	case *changed:

@@ -145,12 +145,7 @@ func (l *leader) placed(m *placed) {
 // choose finds the node for a grain. A placement that the asker could not use is avoided.
 func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	self := l.reg.cfg.Members.Self().Node
-	if nodes, gen := l.reg.cfg.Members.Nodes(); l.view == nil || gen != l.gen {
-		for i := range nodes {
-			nodes[i].Grains = l.counts[core.NodeKey{Node: nodes[i].ID, Incarnation: nodes[i].Incarnation}]
-		}
-		l.view, l.gen = placement.NewView(self, nodes), gen
-	}
+	l.nodes()
 	l.draws++
 	r := placement.Request{
 		Kind: placement.Grain, Function: "grain " + o.id.Kind, Namespace: o.ns, Key: o.id.Key, Labels: o.labels, Needs: o.needs,
@@ -180,4 +175,15 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	}
 	l.view.Placed(r, d)
 	return core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, nil
+}
+
+// nodes returns the view of the nodes as they are now.
+func (l *leader) nodes() *placement.View {
+	if nodes, gen := l.reg.cfg.Members.Nodes(); l.view == nil || gen != l.gen {
+		for i := range nodes {
+			nodes[i].Grains = l.counts[core.NodeKey{Node: nodes[i].ID, Incarnation: nodes[i].Incarnation}]
+		}
+		l.view, l.gen = placement.NewView(l.reg.cfg.Members.Self().Node, nodes), gen
+	}
+	return l.view
 }

@@ -102,6 +102,7 @@ const (
 	codeCommit  code = 8
 	codeRestore code = 9
 	codeTasks   code = 10
+	codeGroup   code = 11
 )
 
 // newRequest makes an empty request, whose operation is then read from the frame. Every operation has a line here.
@@ -127,6 +128,8 @@ func newRequest(c code) (request, error) {
 		return requestFor(&restore{}), nil
 	case codeTasks:
 		return requestFor(&taskChanges{}), nil
+	case codeGroup:
+		return requestFor(&group{}), nil
 	}
 	return nil, fmt.Errorf("%w: operation %d", wire.ErrCorrupt, c)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/store"
 )
 
@@ -55,7 +56,7 @@ func (l *leader) reap() {
 	for key := range l.placing {
 		l.leave(key)
 	}
-	for _, prefix := range []string{"g/", "o/", "n/", replyPrefix, taskPrefix} {
+	for _, prefix := range []string{"g/", "o/", "n/", replyPrefix, taskPrefix, groupengine.KeyPrefix} {
 		r.scan(prefix)
 	}
 	r.flush()
@@ -154,6 +155,8 @@ func (r *reaper) look(key string, rec store.Record) {
 			r.places.Checks = append(r.places.Checks, store.Check{Key: key, Version: rec.Version})
 			r.places.Deletes = append(r.places.Deletes, key)
 		}
+	} else if strings.HasPrefix(key, groupengine.KeyPrefix) {
+		r.l.drive(key)
 	} else if strings.HasPrefix(key, taskPrefix) {
 		r.lookTask(key, rec)
 	} else if strings.HasPrefix(key, replyPrefix) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/placement"
@@ -42,6 +43,10 @@ type Config struct {
 	Strategies map[raysys.Strategy]placement.Strategy
 	// HandOver asks a worker to claim a task that has a name, or to which a State refers; nil where there is none.
 	HandOver func(worker core.NodeKey, task TaskKey)
+	// AskBundles has a node do something with its bundles of placement groups. done is called once, on any goroutine.
+	AskBundles func(at core.NodeKey, a groupengine.Ask, done func(error))
+	// Expecting reports whether a worker of the cluster is not among Nodes yet, so that what no node has may come; nil: there is none.
+	Expecting func() bool
 	// Alone says that this process owns the store and that there is no other node: its grains have no tokens.
 	Alone bool
 }

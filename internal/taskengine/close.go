@@ -17,6 +17,9 @@ func (e *Engine) Close(ctx context.Context) error {
 		x.close()
 		x.giveBackQueued()
 	}
+	for _, w := range e.takeDeferredBundles() {
+		w.future.Cancel(raysys.ErrClosed)
+	}
 	for c := e.queue.Pop(); c != nil; c = e.queue.Pop() {
 		c.Cancel(raysys.ErrClosed)
 	}

@@ -124,6 +124,7 @@ func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
 		n.opts.Fail(fmt.Errorf("%w: Key(%q) is for calls of durable grains", raysys.ErrBadOption, n.opts.Key))
 	}
 	n.need = ledger.Of(n.opts.Resources)
+	n.need.Bundle = n.opts.Bundle
 	n.plain = n.oneCPU() && n.opts.Strategy == "" && len(n.opts.Labels) == 0
 	n.gated = core.HasPointers[R]()
 	return &n

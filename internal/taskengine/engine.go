@@ -56,6 +56,8 @@ type Config struct {
 	Place func(PlaceRequest) (wire.Peer, error)
 	// WaitForResources has all tasks wait that ask for more than any node has, as raysys.WaitForResources.
 	WaitForResources bool
+	// PlaceInBundle is Place for a task that is in a placement group.
+	PlaceInBundle func(PlaceRequest) (wire.Peer, error)
 	// Changed is called when CPUs have become free here after tasks of this node waited: other nodes should soon get
 	// the new Load. It must not block. Nil: they learn it only from results.
 	Changed func()
@@ -93,6 +95,7 @@ type Engine struct {
 	zeroCPU atomic.Int32 // tasks that run and ask for no CPU
 	spare   atomic.Pointer[core.CPUSlot]
 	fetches fetches
+	bundles bundles
 
 	mu      sync.Mutex // guards the rest
 	idle    []*worker
@@ -238,7 +241,11 @@ func (e *Engine) Block(t *core.Turn) {
 		if s.NotOwn.Load() {
 			e.net.Load().serve(s, true) // until its worker takes the next task it counts as this node's
 		}
-		e.line.GiveCPU(s.CPU)
+		if s.Pool != nil {
+			s.Pool.GiveCPU(s.CPU)
+		} else {
+			e.line.GiveCPU(s.CPU)
+		}
 	}
 	if x := e.net.Load(); x != nil {
 		x.wakeIfHinted()
@@ -253,7 +260,11 @@ func (e *Engine) Unblock(t *core.Turn) {
 		if s.CPU == 0 {
 			e.zeroCPU.Add(1)
 		}
-		e.line.CPU().Add(-s.CPU)
+		if s.Pool != nil {
+			s.Pool.RetakeCPU(s.CPU)
+		} else {
+			e.line.RetakeCPU(s.CPU)
+		}
 	}
 }
 

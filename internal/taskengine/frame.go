@@ -63,6 +63,8 @@ const (
 	moreHigh                // the task's class, where it is not that of its turn
 	moreNormal
 	moreLow
+	moreBundle   // then the placement group and the bundle that resources are taken from follow, the latter counted from 1; 0 for any
+	moreCaptures // what the task submits is in the group too
 )
 
 // classFlags are those of the classes, from core.Low.
@@ -89,7 +91,8 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 		flags |= taskResources
 	}
 	model := h.need != nil && (h.need.GPUMemory != 0 || h.need.GPUModel != "")
-	if h.remakes || h.classed || model {
+	bundle := h.need != nil && h.need.Bundle.Group != ""
+	if h.remakes || h.classed || model || bundle {
 		flags |= taskMore
 	}
 	dst = append(dst, flags)
@@ -113,6 +116,13 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 		if model {
 			more[0] |= moreDevices
 			more = wire.AppendBytes(binary.AppendUvarint(more, uint64(h.need.GPUMemory)), h.need.GPUModel)
+		}
+		if bundle {
+			more[0] |= moreBundle
+			if h.need.Bundle.Captures {
+				more[0] |= moreCaptures
+			}
+			more = binary.AppendUvarint(wire.AppendBytes(more, h.need.Bundle.Group), uint64(h.need.Bundle.Index+1))
 		}
 		dst = wire.AppendBytes(dst, more)
 	}
@@ -166,9 +176,14 @@ func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
 				h.classed, h.class = true, core.Class(i-1)
 			}
 		}
-		if len(more) > 0 && more[0]&moreDevices != 0 && h.need != nil {
+		if len(more) > 0 && h.need != nil {
 			d := wire.NewReader(more[1:])
-			h.need.GPUMemory, h.need.GPUModel = int64(min(d.Uvarint(), maxCount*1024)), d.String()
+			if more[0]&moreDevices != 0 {
+				h.need.GPUMemory, h.need.GPUModel = int64(min(d.Uvarint(), maxCount*1024)), d.String()
+			}
+			if more[0]&moreBundle != 0 {
+				h.need.Bundle = core.Bundle{Group: d.String(), Index: int(d.Uint32()) - 1, Captures: more[0]&moreCaptures != 0}
+			}
 			if err := d.Err(); err != nil {
 				return 0, 0, h, err
 			}

@@ -178,8 +178,11 @@ func (t *inboundTask[A, R]) ready() {
 func (t *inboundTask[A, R]) enqueue(x *exchange) {
 	if t.spec.plain {
 		x.inbound.Push(&t.Future)
-	} else {
-		x.e.pushShaped(&t.Future, t.spec.need)
+	} else if pushed, err := x.e.pushIn(&t.Future, t.spec.need); err != nil {
+		t.settleFailed(t.taskError(err, nil))
+	} else if !pushed { // its bundle is on another node by now
+		x.giveBack(t)
+		x.flush()
 	}
 	// Checked after the task was queued, so that either this goroutine or the one that empties the queue finds it
 	// there.

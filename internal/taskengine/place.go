@@ -41,6 +41,10 @@ func (x *exchange) place(c *core.Future, w outboundTask) { x.placeAgain(c, w, 0)
 // placeAgain is place for a task that has waited for a node since then. nowhere says that no node has what it asks for, however idle.
 func (x *exchange) placeAgain(c *core.Future, w outboundTask, since int64) (nowhere bool) {
 	e, r := x.e, w.request()
+	if w.needs().Bundle.Group != "" {
+		e.placeInBundle(c, w)
+		return false
+	}
 	for {
 		seen := x.deferred.retries.Load()
 		to, err := e.cfg.Place(r)

@@ -322,7 +322,7 @@ func (r *record[A, R]) Dropped(queued bool) {
 	e.started(bytes)
 	r.drop()
 	if !r.spec.plain {
-		e.droppedShaped()
+		e.droppedShaped(r.spec.need)
 	}
 }
 
@@ -359,11 +359,13 @@ func (r *record[A, R]) queueOrPlace(e *Engine) {
 		return
 	}
 	switch d := r.deps(); {
-	case d != nil && d.dataLocal.Load():
+	case d != nil && d.dataLocal.Load() && r.spec.need.Bundle.Group == "":
 		e.exchange().place(&r.Future, r)
 	case r.spec.remakes && r.spec.plain && e.cfg.Place != nil && e.exchange().sendAhead(&r.Future, r):
 	case r.spec.plain:
 		e.push(&r.Future)
+	case r.spec.need.Bundle.Group != "":
+		e.placeInBundle(&r.Future, r)
 	case e.cfg.Place != nil && (d == nil || !d.stays):
 		e.exchange().place(&r.Future, r)
 	default:

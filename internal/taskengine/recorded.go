@@ -128,6 +128,9 @@ type recordedOptions struct {
 	Labels               map[string]string
 	Waits, Classed       bool
 	Class                int8
+	Group                string
+	Bundle               int
+	Captures             bool
 }
 
 var recordedPlan = sync.OnceValues(func() (*codec.Plan, error) { return codec.PlanOf(reflect.TypeFor[recordedTask]()) })
@@ -293,6 +296,7 @@ func (s *spec[A, R]) recordedOptions() recordedOptions {
 		CPU: o.Resources.CPU, GPU: o.Resources.GPU, GPUMemory: o.Resources.GPUMemory, GPUModel: o.Resources.GPUModel, Memory: o.Resources.Memory, Custom: o.Resources.Custom,
 		Retries: o.Retries, BackoffLo: int64(o.BackoffLo), BackoffHi: int64(o.BackoffHi), Deadline: int64(o.Deadline),
 		Detached: o.Detached, Strategy: o.Strategy, Labels: o.Labels, Waits: o.Waits, Classed: o.Classed, Class: int8(o.Class),
+		Group: o.Bundle.Group, Bundle: o.Bundle.Index, Captures: o.Bundle.Captures,
 	}
 }
 
@@ -302,4 +306,5 @@ func (r *recordedOptions) set(o *core.Options) {
 	o.Retries, o.BackoffLo, o.BackoffHi = r.Retries, time.Duration(r.BackoffLo), time.Duration(r.BackoffHi)
 	o.Deadline, o.Detached, o.Strategy, o.Labels, o.Waits = time.Duration(r.Deadline), r.Detached, r.Strategy, r.Labels, r.Waits
 	o.Classed, o.Class = r.Classed, core.Class(r.Class)
+	o.Bundle = core.Bundle{Group: r.Group, Index: r.Bundle, Captures: r.Captures}
 }

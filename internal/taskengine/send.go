@@ -326,6 +326,8 @@ func (x *exchange) unsendable(p *peer, c *core.Future, w outboundTask, err error
 	case errors.Is(err, raysys.ErrNotDelivered):
 		x.markFull(p)
 		x.deferAgain(c, w)
+	case w.needs().Bundle.Group != "":
+		w.settleFailed(fmt.Errorf("send %s %s to node %s, which has its bundle: %w", w.entry(), c.ID(), p.Node(), err))
 	case x.e.fits(w.needs()) != nil:
 		w.settleFailed(fmt.Errorf("send %s %s to node %s, since this one cannot run it: %w", w.entry(), c.ID(), p.Node(), err))
 	case !w.unstart(x.e), w.stay(x.e):

@@ -48,6 +48,9 @@ func (w shaped) Grant(h *ledger.Hold) {
 
 // fits reports whether the node as a whole could ever run a task.
 func (e *Engine) fits(n ledger.Need) error {
+	if n.Bundle.Group != "" {
+		return nil // that is for the bundle to say
+	}
 	s := e.line.Ever(n)
 	if s.Empty() {
 		return nil
@@ -62,9 +65,23 @@ func (e *Engine) pushShaped(c *core.Future, n ledger.Need) {
 	e.line.Push(n, shaped{c})
 }
 
+// pushIn is pushShaped for a task that draws from a bundle, if n names one; false when no such bundle is here.
+func (e *Engine) pushIn(c *core.Future, n ledger.Need) (bool, error) {
+	e.shaped.Add(1)
+	pushed, never := e.line.PushIn(n, shaped{c})
+	if pushed {
+		return true, nil
+	}
+	e.shaped.Add(-1)
+	if never.Empty() {
+		return false, nil
+	}
+	return false, fmt.Errorf("%w: the task asks for more than its bundle has (%w)", raysys.ErrNoCapacity, never.Err())
+}
+
 // droppedShaped is called when a waiting shaped task was cancelled: CPUs may have been reserved for it.
-func (e *Engine) droppedShaped() {
-	e.line.Serve()
+func (e *Engine) droppedShaped(n ledger.Need) {
+	e.line.Dropped(n)
 	e.freed()
 }
 

@@ -72,6 +72,9 @@ func (s *spec[A, R]) submit(ctx context.Context, arg A) core.Ref[R] {
 	if err != nil {
 		return core.FailedRef[R](err)
 	}
+	if b := capturedBy(t); b != nil {
+		s = s.within(b)
+	}
 	if j := t.Job(); j.Inspect != nil {
 		if arg, err = core.HandOver(j, "argument of "+s.entry.String()+core.CallSite(programsCaller), arg); err != nil {
 			return core.FailedRef[R](err)
@@ -202,6 +205,9 @@ func on[A, R any](ctx context.Context, s *spec[A, R], refs ...core.RefValue) cor
 	e, t, err := s.check(ctx)
 	if err != nil {
 		return core.FailedRef[R](err)
+	}
+	if b := capturedBy(t); b != nil {
+		s = s.within(b)
 	}
 	futures := make([]*core.Future, len(refs))
 	for i, v := range refs {

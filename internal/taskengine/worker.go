@@ -68,14 +68,18 @@ func (w *worker) work(j *job) {
 	returned := false
 	defer func() { w.ended(j, returned) }()
 	var cpu int64
+	var pool core.CPUPool
 	if j.pull {
 		cpu = oneCPU
 	} else if j.hold != nil {
-		cpu = j.hold.Need().CPU
+		cpu, pool = j.hold.Need().CPU, j.hold.Pool()
 	}
 	// A goroutine that an earlier task left behind in a Get keeps the slot it gave its CPU from.
-	if w.slot == nil || w.slot.CPU != cpu || w.slot.Blocked.Load() != 0 {
-		w.slot = &core.CPUSlot{CPU: cpu}
+	if w.slot == nil || w.slot.CPU != cpu || w.slot.Pool != nil || pool != nil || w.slot.Blocked.Load() != 0 {
+		w.slot = &core.CPUSlot{CPU: cpu, Pool: pool}
+		if pool != nil {
+			w.slot.Within = children(j.hold.Need().Bundle)
+		}
 	}
 	if j.pull {
 		w.pull()

@@ -1,0 +1,35 @@
+// Package groups makes placement groups: bundles of resources that the cluster reserves together, on nodes that a strategy
+// chooses, for tasks and grains that run in them.
+//
+//	Create ──► waits for room ──► every bundle is reserved: Wait returns ──► work .With(g.Bundle(0)) ──► Remove
+//	               ▲                        │
+//	               └── a node dies or drains: its bundles, and these alone, are placed anew
+//
+// A Group is the group, a bundle is one of its reservations: resources of one node that only the work of the group draws from.
+//
+// Rules:
+//
+//  1. A group gets all of its bundles or none. One that the cluster could never hold fails with raysys.ErrNoCapacity, at once and
+//     with what there is; one that has no room now waits for it. Wait says when it has it; so does work in the group, which waits
+//     too.
+//
+//  2. Work in a bundle asks for part of the bundle, as it would ask for part of a node, and waits in it, oldest first.
+//
+//  3. A group goes with the node that has made it, unless it is Detached. A further attempt of a task makes another group.
+//
+//  4. Remove cancels what runs in the group, with raysys.ErrGroupRemoved, and returns when the room is free.
+//
+//  5. When a node dies, its work in the group runs again as other work does, once its bundles have another node. A node that
+//     drains gives its bundles to others while they have room; what runs in them goes on to its end.
+//
+// A pipeline of two stages, each of them on a node of its own:
+//
+//	g, err := groups.Create(ctx, placement.StrictSpread, []raysys.Resources{{CPU: 1, GPU: 4}, {CPU: 8}}, groups.Named("training"))
+//	if err == nil {
+//		err = g.Wait(ctx)
+//	}
+//	loss := learn.With(raysys.GPU(4), g.Bundle(0)).Go(ctx, epoch)
+//	won := play.With(g.Bundle(1), groups.CaptureChildren()).Go(ctx, epoch)
+//
+// It does not move bundles of nodes that stay, and does not let a group grow.
+package groups

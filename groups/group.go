@@ -1,0 +1,141 @@
+package groups
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/groupengine"
+	"github.com/raysys/raysys/placement"
+)
+
+// Group is a placement group. The zero Group is none.
+type Group struct{ key string }
+
+// Option changes a group that is made.
+type Option func(*creation) error
+
+type creation struct{ spec groupengine.Spec }
+
+// Named gives the group a name of up to 512 bytes in the namespace of the program, by which Lookup finds it. While another group has the
+// name, Create fails with raysys.ErrNameTaken.
+func Named(name string) Option {
+	return func(c *creation) error {
+		if name == "" || len(name) > groupengine.MaxName || name[0] == 0 {
+			return fmt.Errorf("%w: Named(%.64q): give 1 to %d bytes, the first of which is not zero", raysys.ErrBadOption, name, groupengine.MaxName)
+		}
+		c.spec.Name = name
+		return nil
+	}
+}
+
+// Detached has the group stay when the node that makes it ends, until it is removed.
+func Detached() Option {
+	return func(c *creation) error {
+		c.spec.Detached = true
+		return nil
+	}
+}
+
+// Create makes a group of up to 256 bundles. It returns before the bundles have room: see Wait. Its errors match raysys.ErrNoCapacity for a group that no
+// state of the nodes has room for, raysys.ErrNameTaken, and raysys.ErrBadOption.
+func Create(ctx context.Context, strategy placement.GroupStrategy, bundles []raysys.Resources, opts ...Option) (Group, error) {
+	t, c, err := of(ctx)
+	if err != nil {
+		return Group{}, err
+	}
+	made := creation{groupengine.Spec{Strategy: strategy, Bundles: bundles}}
+	for _, o := range opts {
+		if o == nil {
+			return Group{}, fmt.Errorf("make a group: %w: nil Option", raysys.ErrBadOption)
+		}
+		if err := o(&made); err != nil {
+			return Group{}, fmt.Errorf("make a group: %w", err)
+		}
+	}
+	key, err := c.Create(ctx, t, made.spec)
+	return Group{key}, err
+}
+
+// Lookup finds the group of a name; raysys.ErrNotFound when there is none.
+func Lookup(ctx context.Context, name string) (Group, error) {
+	t, c, err := of(ctx)
+	if err != nil {
+		return Group{}, err
+	}
+	key, err := c.Lookup(ctx, t, name)
+	return Group{key}, err
+}
+
+// Wait returns when every bundle is reserved; raysys.ErrGroupRemoved when the group goes before.
+func (g Group) Wait(ctx context.Context) error {
+	_, err := g.Nodes(ctx)
+	return err
+}
+
+// Nodes is Wait, and the node of each bundle.
+func (g Group) Nodes(ctx context.Context) ([]raysys.NodeID, error) {
+	t, c, err := g.of(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.Wait(ctx, t, g.key)
+	nodes := make([]raysys.NodeID, len(r.Bundles))
+	for i, b := range r.Bundles {
+		nodes[i] = b.At.Node
+	}
+	return nodes, err
+}
+
+// Remove removes the group: what waits or runs in it is cancelled, and once that has returned the room is free and Remove returns.
+// To remove a group that is gone is no error.
+func (g Group) Remove(ctx context.Context) error {
+	t, c, err := g.of(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Remove(ctx, t, g.key)
+}
+
+// Bundle puts work into a bundle of the group, counted from 0. For tasks.
+func (g Group) Bundle(index int) raysys.Option { return in(g.key, index) }
+
+// AnyBundle puts work into a bundle of the group that has what it asks for. For tasks.
+func (g Group) AnyBundle() raysys.Option { return in(g.key, core.AnyBundle) }
+
+func in(key string, index int) raysys.Option {
+	return func(o *core.Options) {
+		switch {
+		case key == "":
+			o.Fail(errNone)
+		case index < core.AnyBundle, index >= groupengine.MaxBundles:
+			o.Fail(fmt.Errorf("%w: bundle %d: bundles count from 0", raysys.ErrBadOption, index))
+		default:
+			o.Bundle = core.Bundle{Group: key, Index: index, Captures: o.Bundle.Captures}
+		}
+	}
+}
+
+// CaptureChildren puts what a task in a group submits into the group too, in any bundle, and what that submits, unless it is given
+// a group. It stands beside Group.Bundle and Group.AnyBundle. For tasks.
+func CaptureChildren() raysys.Option {
+	return func(o *core.Options) { o.Bundle.Captures = true }
+}
+
+var errNone = fmt.Errorf("%w: the zero Group: make one with groups.Create", raysys.ErrBadOption)
+
+func of(ctx context.Context) (*core.Turn, *groupengine.Client, error) {
+	t, _, err := core.TurnOf(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, t.Runtime().(groupengine.Runtime).Groups(), nil
+}
+
+func (g Group) of(ctx context.Context) (*core.Turn, *groupengine.Client, error) {
+	if g.key == "" {
+		return nil, nil, errNone
+	}
+	return of(ctx)
+}

@@ -1,0 +1,223 @@
+package registry
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/groupengine"
+	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/store"
+)
+
+// group asks about a placement group. Every node may ask; a group goes with the node that has made it, unless it is detached.
+type group struct{ groupengine.Question }
+
+// Group asks the leader of a group's shard. done is called once, on any goroutine, and must not block.
+func (r *Registry) Group(q groupengine.Question, done func(groupengine.Entry, error)) {
+	ask(r, &group{q}, done)
+}
+
+func (*group) code() code { return codeGroup }
+
+func (o *group) shardKey() string { return o.Key }
+
+func (o *group) append(dst []byte) []byte { return o.Question.Append(dst) }
+
+func (o *group) read(r *wire.Reader) error { return o.Question.Read(r) }
+
+func (*group) appendAnswer(dst []byte, e groupengine.Entry) []byte { return e.Append(dst) }
+
+func (*group) readAnswer(r *wire.Reader) (groupengine.Entry, error) { return groupengine.ReadEntry(r) }
+
+func (o *group) serve(l *leader, q *asked[groupengine.Entry]) {
+	if (o.Op == groupengine.Create || o.Op == groupengine.Delete) && !l.free(q, []string{o.Key}) {
+		return
+	}
+	e, err := l.groupEntry(o.Key)
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	switch {
+	case o.Op == groupengine.Create && !e.Exists:
+		o.create(l, q)
+	case o.Op == groupengine.Create && e.Record.ID != o.Record.ID:
+		q.fail(fmt.Errorf("%w: %s: look it up, remove it, or give another name", raysys.ErrNameTaken, groupengine.Shown(o.Key)))
+	case o.Op == groupengine.Delete && e.Exists && !e.Record.Removing:
+		l.commitGroup(q, o.Key, groupengine.Remove(&e.Record), e.Version, func() { q.answer(e, nil) })
+	case o.Op == groupengine.Await && e.Version == o.Seen:
+		l.records.watching[o.Key] = append(l.records.watching[o.Key], q)
+	case o.Op == groupengine.Check:
+		q.answer(e, nil)
+		l.drive(o.Key)
+	default:
+		q.answer(e, nil)
+	}
+}
+
+// create makes the record, with an assignment where there is room.
+func (o *group) create(l *leader, q *asked[groupengine.Entry]) {
+	if o.Record.Owner != (core.NodeKey{}) && !l.reg.cfg.Alone {
+		o.Record.Owner = q.from
+	}
+	expecting := l.reg.cfg.Expecting != nil && l.reg.cfg.Expecting()
+	next, err := groupengine.New(o.Record, groupWorld{l}, expecting)
+	if err != nil {
+		q.fail(fmt.Errorf("%s: %w", groupengine.Shown(o.Key), err))
+		return
+	}
+	l.commitGroup(q, o.Key, next, store.Version{}, func() {
+		e, err := l.groupEntry(o.Key)
+		q.answer(e, err)
+	})
+}
+
+// groupEntry reads the record from the shard's table.
+func (l *leader) groupEntry(key string) (e groupengine.Entry, err error) {
+	rec, ok := l.shard.Get(key)
+	if !ok {
+		return e, nil
+	}
+	r := wire.NewReader(rec.Value)
+	e = groupengine.Entry{Exists: true, Version: rec.Version}
+	e.Record, err = groupengine.Read(&r)
+	return e, err
+}
+
+// commitGroup changes the record of a group from version was to next; nil removes it. What follows from that is done when it is
+// committed: see changed.
+func (l *leader) commitGroup(q request, key string, next *groupengine.Record, was store.Version, answer func()) {
+	b := recordBatch{keys: []string{key}}
+	b.Checks = []store.Check{{Key: key, Version: was}}
+	if next == nil {
+		b.Deletes = []string{key}
+	} else {
+		b.Puts = []store.Put{{Key: key, Value: next.Append(nil)}}
+	}
+	l.commitRecords(q, []recordBatch{b}, answer)
+}
+
+// grouping is what a leader knows of its groups beside their records.
+type grouping struct {
+	by    map[string]*groupProgress
+	pause map[string]bool // groups that wait to be driven again
+}
+
+// groupProgress is that of one group.
+type groupProgress struct {
+	groupengine.Progress
+	id core.TaskID
+}
+
+// Messages of a leader to itself about groups.
+type (
+	groupAnswered struct { // a node has answered
+		id core.TaskID
+		to groupengine.To
+		error
+	}
+	groupAgain string // the pause of the group with this key is over
+)
+
+// drive does what is to be done with a group next. A change that is being committed calls it when it is.
+func (l *leader) drive(key string) {
+	if l.busy(key) {
+		return
+	}
+	e, err := l.groupEntry(key)
+	if !e.Exists || err != nil { // a version that this node does not know waits for a leader that does
+		delete(l.groups.by, key)
+		return
+	}
+	p := l.groups.by[key]
+	if p == nil || p.id != e.Record.ID {
+		p = &groupProgress{id: e.Record.ID}
+		if l.groups.by == nil {
+			l.groups = grouping{map[string]*groupProgress{}, map[string]bool{}}
+		}
+		l.groups.by[key] = p
+	}
+	s := p.Step(key, &e.Record, groupWorld{l})
+	if s.Delete || s.Record != nil {
+		l.commitGroup(nil, key, s.Record, e.Version, nil)
+	}
+	for _, t := range s.Asks {
+		id := e.Record.ID
+		l.reg.cfg.AskBundles(t.Node, t.Ask, func(err error) {
+			if t.Answered {
+				l.post(&groupAnswered{id, t, err})
+			}
+		})
+	}
+	if s.Wait > 0 {
+		l.driveAfter(key, s.Wait)
+	}
+}
+
+// driveAfter drives the group after a pause.
+func (l *leader) driveAfter(key string, pause time.Duration) {
+	if l.groups.pause[key] {
+		return
+	}
+	l.groups.pause[key] = true
+	l.reg.cfg.Runner.After(pause, func() {
+		if l.shard.Err() == nil { // else the next leader drives it
+			l.post(groupAgain(key))
+		}
+	})
+}
+
+// groupAnswered enters the answer of a node. One that cannot be asked to release what it has is asked again after a pause.
+func (l *leader) groupAnswered(m *groupAnswered) {
+	key := m.to.Group
+	p := l.groups.by[key]
+	if p == nil || p.id != m.id {
+		return
+	}
+	if !p.Answer(m.to, m.error) {
+		return
+	}
+	if m.error != nil && m.to.Verb == groupengine.Release {
+		l.driveAfter(key, releasePause)
+		return
+	}
+	l.drive(key)
+}
+
+const releasePause = 100 * time.Millisecond
+
+// groupWorld implements groupengine.World.
+type groupWorld struct{ l *leader }
+
+// Alive implements groupengine.World.
+func (w groupWorld) Alive(k core.NodeKey) bool { return w.l.alive(k) }
+
+// Draining implements groupengine.World.
+func (w groupWorld) Draining(k core.NodeKey) bool {
+	n := w.l.nodes().Find(k.Node)
+	return n != nil && n.Incarnation == k.Incarnation && n.Draining
+}
+
+// Assign implements groupengine.World. What it gives a node is taken in the leader's view until the node's next report.
+func (w groupWorld) Assign(g placement.GroupRequest) ([]core.NodeKey, error) {
+	v := w.l.nodes()
+	at, err := placement.Assign(v, g)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]core.NodeKey, len(at))
+	for i, id := range at {
+		n := v.Find(id)
+		if n == nil {
+			return nil, fmt.Errorf("%w: node %s has left", placement.ErrNoNode, id)
+		}
+		list[i] = core.NodeKey{Node: id, Incarnation: n.Incarnation}
+		if len(g.At) <= i || g.At[i] == "" {
+			v.Placed(placement.Request{Kind: placement.Grain, Needs: g.Bundles[i]}, placement.Decision{Node: id, Incarnation: n.Incarnation})
+		}
+	}
+	return list, nil
+}

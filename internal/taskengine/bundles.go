@@ -1,0 +1,172 @@
+package taskengine
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// bundles holds the tasks in placement groups whose bundle has no node yet, or none that can be reached.
+//
+//	queueOrPlace ──► Config.PlaceInBundle ──┬── a peer ────► sent
+//	       ▲                                ├── this node ─► the line of the bundle, or back: it has moved
+//	       │                                ├── not yet ───► deferred
+//	       └── RetryBundles ◄───────────────┴── never ─────► failed
+type bundles struct {
+	retrying atomic.Bool // an alarm will ring
+
+	mu       sync.Mutex // guards the rest
+	deferred []unplacedTask
+	retries  uint64 // how often they were tried again
+}
+
+// bundlePause is how long a task waits whose bundle was not where it was to be: the node hears of the place it has now.
+const bundlePause = 20 * time.Millisecond
+
+// placeInBundle sends a task to the node of its bundle.
+func (e *Engine) placeInBundle(c *core.Future, w outboundTask) {
+	for {
+		e.bundles.mu.Lock()
+		seen := e.bundles.retries
+		e.bundles.mu.Unlock()
+		to, err := e.cfg.PlaceInBundle(w.request())
+		t, _ := err.(temporary)
+		gone := false
+		switch {
+		case err != nil && (t == nil || !t.Temporary()):
+			c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
+			return
+		case err == nil:
+			if e.goesToBundle(to, c, w) {
+				return
+			}
+			gone = true
+		}
+		if e.deferBundle(c, w, seen) {
+			if gone {
+				e.retryBundlesLater()
+			}
+			return
+		}
+	}
+}
+
+// goesToBundle sends a task to a peer, or queues it in its bundle here: nil. It returns false when the bundle is not there, or
+// the peer does not take it.
+func (e *Engine) goesToBundle(to wire.Peer, c *core.Future, w outboundTask) bool {
+	if to != nil {
+		x, p := e.peer(to)
+		return p != nil && x.sendTo(p, c, w)
+	}
+	if w.stay(e) {
+		return true
+	}
+	pushed, err := e.pushIn(c, w.needs())
+	if err != nil {
+		c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
+	}
+	return pushed || err != nil
+}
+
+// deferBundle keeps a task until more is known of where bundles are; false when that has come since seen.
+func (e *Engine) deferBundle(c *core.Future, w outboundTask, seen uint64) bool {
+	e.bundles.mu.Lock()
+	defer e.bundles.mu.Unlock()
+	if e.bundles.retries != seen {
+		return false
+	}
+	e.unqueued.Add(1)
+	e.bundles.deferred = append(e.bundles.deferred, unplacedTask{future: c, task: w})
+	return true
+}
+
+func (e *Engine) retryBundlesLater() {
+	if e.bundles.retrying.CompareAndSwap(false, true) {
+		e.cfg.Runtime.SetAlarm(&core.Alarm{At: e.cfg.Runtime.Now() + int64(bundlePause), Ring: func() {
+			e.bundles.retrying.Store(false)
+			e.RetryBundles()
+		}})
+	}
+}
+
+// RetryBundles is called when more is known of where bundles are. It does not block.
+func (e *Engine) RetryBundles() {
+	e.bundles.mu.Lock()
+	e.bundles.retries++
+	waits := len(e.bundles.deferred) > 0
+	e.bundles.mu.Unlock()
+	if waits {
+		e.cfg.Pool.Go(goroutines.Func(e.retryBundles))
+	}
+}
+
+func (e *Engine) retryBundles() {
+	for _, w := range e.takeDeferredBundles() {
+		if w.future.Pending() {
+			e.placeInBundle(w.future, w.task)
+		}
+	}
+	e.checkDrained()
+}
+
+// takeDeferredBundles takes the tasks that wait for a bundle.
+func (e *Engine) takeDeferredBundles() []unplacedTask {
+	e.bundles.mu.Lock()
+	defer e.bundles.mu.Unlock()
+	list := e.bundles.deferred
+	e.bundles.deferred = nil
+	e.unqueued.Add(-int64(len(list)))
+	return list
+}
+
+// children is the bundle of what a task in b submits; nil where that is its own affair.
+func children(b core.Bundle) *core.Bundle {
+	if !b.Captures {
+		return nil
+	}
+	b.Index = core.AnyBundle
+	return &b
+}
+
+// capturedBy is the bundle of what the turn submits without a group of its own; nil for none.
+func capturedBy(t *core.Turn) *core.Bundle {
+	if s := t.Slot(); s != nil {
+		return s.Within
+	}
+	return nil
+}
+
+// within is s in a bundle, unless s is in one.
+func (s *spec[A, R]) within(b *core.Bundle) *spec[A, R] {
+	if s.need.Bundle.Group != "" {
+		return s
+	}
+	in := *s
+	in.opts.Bundle, in.need.Bundle, in.plain = *b, *b, false
+	return &in
+}
+
+// Evict implements ledger.Evictable. A task that waits in a bundle which was moved goes there.
+func (w shaped) Evict(cause error, begun bool) {
+	e := w.engine()
+	if !begun {
+		e.shaped.Add(-1)
+	}
+	if cause != nil {
+		w.Cancel(cause)
+		return
+	}
+	switch t := w.Work().(type) {
+	case arrival:
+		x := e.exchange()
+		x.giveBack(t)
+		x.flush()
+	case outboundTask:
+		e.placeInBundle(w.Future, t)
+	}
+}

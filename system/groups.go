@@ -1,0 +1,209 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/groupengine"
+	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/mesh"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/taskengine"
+	"github.com/raysys/raysys/internal/wire"
+)
+
+// groups joins placement groups to the rest of a node: programs ask by the client, leaders of shards ask the bundles.
+type groups struct {
+	node    *Node
+	runner  *runner.Runner
+	self    func() core.NodeKey
+	alive   func(core.NodeKey) bool
+	open    func() (*registry.Registry, error)
+	client  *groupengine.Client
+	bundles *groupengine.Node
+	looking atomic.Bool // an alarm will call lookAtSilent
+}
+
+func newGroups(n *Node) *groups {
+	g := &groups{node: n}
+	if c := n.cluster; c != nil {
+		g.runner, g.self, g.alive = c.runner, c.self, c.alive
+		g.open = func() (*registry.Registry, error) { return c.reg, nil }
+	} else {
+		m := soloMembers{n.solo}
+		self := core.NodeKey{Node: n.cfg.Name, Incarnation: n.solo.run}
+		g.runner, g.self, g.alive, g.open = n.solo.runner, func() core.NodeKey { return self }, m.Alive, n.solo.open
+	}
+	g.client = &groupengine.Client{
+		Shards: func() (groupengine.Shards, error) { return g.open() },
+		Self:   g.self, Runner: g.runner, Changed: func() { n.tasks.RetryBundles() },
+	}
+	return g
+}
+
+// Groups implements groupengine.Runtime.
+func (n *nodeRuntime) Groups() *groupengine.Client { return n.groups.client }
+
+// ask has a node do something with its bundles.
+func (g *groups) ask(at core.NodeKey, a groupengine.Ask, done func(error)) {
+	if at == g.self() {
+		g.do(a, done)
+		return
+	}
+	clusterMembers{g.node.cluster}.Connect(at, func(q *mesh.Questions, err error) {
+		if err != nil {
+			done(err)
+			return
+		}
+		mesh.Ask(q, wire.Requests, wire.KindBundles, a.Append, func(*wire.Reader) (struct{}, error) { return struct{}{}, nil }, func(_ struct{}, err error) { done(err) })
+	})
+}
+
+// serve takes the question of a leader.
+func (g *groups) serve(r *wire.Reader, to mesh.Reply) error {
+	a, err := groupengine.ReadAsk(r)
+	if err == nil {
+		g.do(a, to.Done)
+	}
+	return err
+}
+
+// do does what a leader asks for on a goroutine of its own: it may have tasks begin, or wait for room that tasks have.
+func (g *groups) do(a groupengine.Ask, done func(error)) {
+	g.node.pool.Go(goroutines.Func(func() {
+		g.bundles.Do(a, done)
+		if c := g.node.cluster; c != nil {
+			c.loadChanged()
+		}
+		if a.Verb == groupengine.Prepare && g.looking.CompareAndSwap(false, true) {
+			g.runner.After(groupengine.Patience, g.lookAtSilent)
+		}
+	}))
+}
+
+// lookAtSilent asks the leaders about the bundles of which this node has heard nothing.
+func (g *groups) lookAtSilent() {
+	g.looking.Store(false)
+	if g.runner.Err() != nil {
+		return
+	}
+	for _, key := range g.bundles.Silent() {
+		g.check(key, func() {})
+	}
+	if g.bundles.Len() > 0 && g.looking.CompareAndSwap(false, true) {
+		g.runner.After(groupengine.Patience, g.lookAtSilent)
+	}
+}
+
+// check compares the bundles of a group with its record.
+func (g *groups) check(key string, done func()) {
+	reg, err := g.open()
+	if err != nil {
+		done()
+		return
+	}
+	reg.Group(groupengine.Question{Op: groupengine.Check, Key: key}, func(e groupengine.Entry, err error) {
+		defer done()
+		switch {
+		case err != nil: // the next look asks again
+		case e.Exists:
+			g.bundles.Compare(key, &e.Record)
+		default:
+			g.bundles.Compare(key, nil)
+		}
+	})
+}
+
+// drainLook is how often a node that drains asks where its bundles are to be.
+const drainLook = 50 * time.Millisecond
+
+// drain has the bundles placed anew on other nodes. It returns when none is left, when for lastCall none could go, or when ctx
+// ends: bundles that stay lose their node when it leaves, and then wait for room.
+func (g *groups) drain(ctx context.Context) (left int) {
+	g.bundles.Leave(fmt.Errorf("%w: node %s drains", raysys.ErrOverloaded, g.node.cfg.Name))
+	tick := time.NewTicker(drainLook)
+	defer tick.Stop()
+	left = g.bundles.Len()
+	for moved := time.Now(); left > 0 && time.Since(moved) < lastCall; {
+		for _, key := range g.bundles.Silent() {
+			_, err := runner.Wait(ctx, func(done func(struct{}, error)) { g.check(key, func() { done(struct{}{}, nil) }) })
+			if err != nil {
+				return g.bundles.Len()
+			}
+		}
+		if now := g.bundles.Len(); now < left {
+			left, moved = now, time.Now()
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return g.bundles.Len()
+		}
+	}
+	return left
+}
+
+// place finds the node of a task that is in a group. A nil peer stands for this node.
+func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
+	k, err := g.where(r.Options, r.ID.Lo+uint64(r.Attempt))
+	switch c := g.node.cluster; {
+	case err != nil:
+		return nil, err
+	case k == g.self():
+		return nil, nil
+	default:
+		if p := c.peer(k); p != nil {
+			return p, nil
+		}
+		g.runner.Later(g.node.tasks.RetryBundles)
+		return nil, lostMeanwhile{k}
+	}
+}
+
+// where finds the node of the bundle that the options name; draw chooses where it may be any.
+func (g *groups) where(o *core.Options, draw uint64) (k core.NodeKey, err error) {
+	e, known, err := g.client.Look(o.Bundle.Group)
+	list := e.Record.Bundles
+	switch index := o.Bundle.Index; {
+	case err != nil:
+		return k, err
+	case !known:
+		return k, noBundle{fmt.Errorf("%s is looked up", groupengine.Shown(o.Bundle.Group))}
+	case !e.Exists || e.Record.Removing:
+		return k, groupengine.ErrRemoved(o.Bundle.Group)
+	case index >= len(list):
+		return k, fmt.Errorf("%w: bundle %d of %s, which has %d: they count from 0", raysys.ErrBadOption, index, groupengine.Shown(o.Bundle.Group), len(list))
+	case index != core.AnyBundle:
+		list = list[index : index+1]
+	}
+	fits := slices.DeleteFunc(slices.Clone(list), func(b groupengine.Bundle) bool { return !b.Has(o.Resources) })
+	if len(fits) == 0 {
+		return k, fmt.Errorf("%w: the task asks for %v, and its bundle has %v", raysys.ErrNoCapacity, o.Resources, core.Resources(list[0].Needs))
+	}
+	fits = slices.DeleteFunc(fits, func(b groupengine.Bundle) bool { return !b.Held || !g.alive(b.At) })
+	if len(fits) == 0 {
+		return k, noBundle{fmt.Errorf("%s has no room yet", groupengine.Shown(o.Bundle.Group))}
+	}
+	return fits[draw%uint64(len(fits))].At, nil
+}
+
+// expecting reports whether a worker of the cluster is not connected to this node, or not yet.
+func (c *cluster) expecting() bool {
+	return slices.ContainsFunc(c.member.View().Nodes(), func(n member.Node) bool {
+		k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
+		return roleOf(n.Info).hosts() && k != c.self() && c.mesh.Peer(k) == nil
+	})
+}
+
+// noBundle: the bundle has no node yet.
+type noBundle struct{ error }
+
+func (e noBundle) Unwrap() error { return e.error }
+func (noBundle) Temporary() bool { return true }

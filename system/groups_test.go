@@ -1,0 +1,162 @@
+package system_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/groups"
+	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+)
+
+var (
+	groupWhere = tasks.DefineIn(table, "group where", func(ctx context.Context, _ int) (raysys.NodeID, error) { return system.NodeOf(ctx).Name(), nil })
+	groupWaits = tasks.DefineIn(table, "group waits", func(ctx context.Context, _ int) (int, error) {
+		<-ctx.Done()
+		return 0, context.Cause(ctx)
+	})
+)
+
+func twoCPUs(c *system.Config) { c.Resources.CPU = 2 }
+
+func oneCPUEach(n int) []raysys.Resources {
+	return slices.Repeat([]raysys.Resources{{CPU: 1}}, n)
+}
+
+// TestGroupsInCluster: bundles are spread over the nodes, and tasks run at the node of their bundle; when that dies only its
+// bundles get another node, and work that waited for them goes there; a removal frees the room of all; and a group goes with the
+// node that has made it, unless it is detached.
+func TestGroupsInCluster(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		workers := map[raysys.NodeID]*system.Node{}
+		for _, name := range []raysys.NodeID{"a", "b", "c", "d"} {
+			workers[name], _ = b.join(name, system.Worker, twoCPUs)
+		}
+		cfg := system.Config{Name: "driver", Table: table, Namespace: "test", Cluster: &system.ClusterConfig{Store: b.kv, Role: system.Driver, Network: b.net.Transport("driver")}}
+		driver, end := b.start(cfg)
+		b.end = append(b.end, end)
+		ctx := driver.Context(context.Background())
+		<-time.After(time.Second) // of the bubble: the nodes have told their loads
+		g, err := groups.Create(ctx, placement.StrictSpread, oneCPUEach(3), groups.Named("training"), groups.Detached())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, err := g.Nodes(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runsAt := func(g groups.Group, at []raysys.NodeID) {
+			t.Helper()
+			for i, want := range at {
+				if got, err := groupWhere.With(g.Bundle(i)).Go(ctx, 0).Get(ctx); got != want || err != nil {
+					t.Errorf("the task in bundle %d, which is at %s, ran at %q, %v", i, want, got, err)
+				}
+			}
+		}
+		runsAt(g, at)
+		if got, err := groupWhere.With(g.AnyBundle()).Go(ctx, 0).Get(ctx); !slices.Contains(at, got) || err != nil {
+			t.Errorf("a task in any bundle ran at %q, %v, and they are at %v", got, err, at)
+		}
+		if _, err := groups.Create(ctx, placement.StrictSpread, oneCPUEach(5)); !errors.Is(err, raysys.ErrNoCapacity) {
+			t.Errorf("five nodes of four: %v", err)
+		}
+
+		if err := workers[at[1]].Kill(context.Background(), errors.New("killed")); err != nil {
+			t.Fatal(err)
+		}
+		later := groupWhere.With(g.Bundle(1)).Go(ctx, 0)
+		got, err := later.Get(ctx)
+		if err != nil || slices.Contains(at, got) {
+			t.Errorf("the task in the bundle of a dead node ran at %q, %v", got, err)
+		}
+		moved, err := g.Nodes(ctx)
+		if err != nil || moved[0] != at[0] || moved[2] != at[2] || moved[1] != got {
+			t.Errorf("bundles at %v are at %v after the death of %s, %v", at, moved, at[1], err)
+		}
+
+		own, err := groups.Create(ctx, placement.Spread, oneCPUEach(2))
+		if err == nil {
+			err = own.Wait(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := groupWaits.With(g.Bundle(0)).Go(ctx, 0)
+		<-time.After(time.Second)
+		if err := g.Remove(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := waits.Get(ctx); !errors.Is(err, raysys.ErrGroupRemoved) {
+			t.Errorf("a task that ran in a group that was removed: %v", err)
+		}
+		last, err := groups.Create(ctx, placement.StrictSpread, oneCPUEach(3), groups.Named("training"), groups.Detached())
+		if err == nil {
+			err = last.Wait(ctx)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		end() // the driver leaves, and what it has made goes with it
+		_, ctx = b.join("next", system.Driver)
+		found, err := groups.Lookup(ctx, "training")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if at, err := found.Nodes(ctx); err != nil || len(at) != 3 {
+			t.Errorf("a detached group after the end of its driver: %v, %v", at, err)
+		}
+		all, err := groups.Create(ctx, placement.Spread, oneCPUEach(3)) // all that is free, if the room of the other group is
+		if err == nil {
+			err = all.Wait(ctx)
+		}
+		if err != nil {
+			t.Errorf("the room of a group whose driver has ended: %v", err)
+		}
+		runsAt(found, must(t)(found.Nodes(ctx)))
+	})
+}
+
+func must(t *testing.T) func([]raysys.NodeID, error) []raysys.NodeID {
+	return func(at []raysys.NodeID, err error) []raysys.NodeID {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+}
+
+// TestDrainMovesBundles: a node that drains gives its bundles to others, and what runs in them there goes on to its end.
+func TestDrainMovesBundles(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		workers := map[raysys.NodeID]*system.Node{}
+		for _, name := range []raysys.NodeID{"a", "b", "c"} {
+			workers[name], _ = b.join(name, system.Worker, twoCPUs)
+		}
+		_, ctx := b.join("driver", system.Driver)
+		<-time.After(time.Second)
+		g, err := groups.Create(ctx, placement.StrictPack, oneCPUEach(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := must(t)(g.Nodes(ctx))
+		if err := workers[at[0]].Drain(ctx); err != nil {
+			t.Fatal(err)
+		}
+		moved := must(t)(g.Nodes(ctx))
+		if moved[0] == at[0] || moved[1] != moved[0] {
+			t.Errorf("bundles at %v are at %v after %s has drained", at, moved, at[0])
+		}
+		for i, want := range moved {
+			if got, err := groupWhere.With(g.Bundle(i)).Go(ctx, 0).Get(ctx); got != want || err != nil {
+				t.Errorf("the task in bundle %d, which is at %s, ran at %q, %v", i, want, got, err)
+			}
+		}
+	})
+}
