@@ -27,6 +27,7 @@ func TestFramesOfVersion1(t *testing.T) {
 			Memory: 1 << 30, Custom: map[string]int64{"licence": 500}, Devices: []ledger.FreeDevice{{Share: 500, Memory: 40 << 30}, {Sick: true}},
 		})}),
 		"task-device": appendSlot(appendHead(nil, 7, 1, taskHead{attempt: 1, need: &ledger.Need{CPU: 1000, GPU: 500, GPUMemory: 1 << 30, GPUModel: "H100"}}), 5),
+		"task-bundle": appendSlot(appendHead(nil, 7, 1, taskHead{attempt: 1, need: &ledger.Need{CPU: 1000, Bundle: core.Bundle{Group: "p/ns\x00g", Index: 1, Captures: true}}}), 5),
 		"task-class":  appendSlot(appendHead(nil, 7, 1, taskHead{attempt: 1, classed: true, class: core.High}), 5),
 	} {
 		if want := golden.Hex(t, "frames/v1-"+name+".hex", got); !bytes.Equal(got, want) {
@@ -47,6 +48,7 @@ func TestTaskHeadRoundTrip(t *testing.T) {
 		{attempt: 4, remakes: true},
 		{attempt: 1, classed: true, class: core.High},
 		{attempt: 1, classed: true},
+		{attempt: 1, need: &ledger.Need{CPU: 1000, GPU: 1000, GPUMemory: 1, Bundle: core.Bundle{Group: "p/ns\x00g", Index: core.AnyBundle}}},
 		{attempt: 2, classed: true, class: core.Low, remakes: true, need: &ledger.Need{GPU: 500, GPUModel: "H100"}},
 	} {
 		r := wire.NewReader(appendSlot(appendHead(nil, 3, 4, h), 5<<32|6))
