@@ -104,6 +104,9 @@ func (t *Trainer) OnDeactivate(ctx context.Context) error {
 	if t.progress.Step > t.saved.Value.Step {
 		err = t.save(ctx)
 	}
+	if t.model == nil { // the device has failed, and what it had is given back
+		return err
+	}
 	return errors.Join(err, t.model.Close())
 }
 
@@ -113,7 +116,7 @@ func (t *Trainer) Begin(ctx context.Context, job Job) (Progress, error) {
 		if !reflect.DeepEqual(t.saved.Value.Job, job) {
 			return Progress{}, fmt.Errorf("this trainer has another job, %+v: give a new one another name", t.saved.Value.Job)
 		}
-		return t.progress, nil
+		return t.progress, t.gone(ctx)
 	}
 	if err := job.Validate(); err != nil {
 		return Progress{}, err
@@ -154,8 +157,11 @@ func (t *Trainer) load(ctx context.Context, from mlp.Snapshot) error {
 
 // Step trains until that step has been made, or half a second is over, and at least one step.
 func (t *Trainer) Step(ctx context.Context, to int) (Progress, error) {
-	if t.model == nil {
+	if !t.saved.Exists() {
 		return Progress{}, errors.New("this trainer has no job: call Begin first")
+	}
+	if err := t.gone(ctx); err != nil {
+		return Progress{}, err
 	}
 	with, cancel := raysys.WithDevices(ctx)
 	defer cancel()
@@ -213,6 +219,14 @@ func (t *Trainer) save(ctx context.Context) error {
 	}
 	t.progress.Saved = s.Step
 	return nil
+}
+
+// gone refuses a call that came before the activation went which broken has asked to go.
+func (t *Trainer) gone(ctx context.Context) error {
+	if t.model != nil {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("%w: the next activation begins with the last snapshot", ErrDevice), grains.Deactivate(ctx))
 }
 
 // broken has the activation go, with what it has made since the last snapshot.
