@@ -8,7 +8,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// order chooses the task of one CPU that is next, where tasks of several jobs, or of several classes, wait (ADR 0036).
+// order chooses the task of one CPU that is next, where tasks of several jobs, or of several classes, wait (ADR 0039).
 //
 //	of the jobs that have tasks waiting     that with the least use of CPUs for its weight
 //	of its tasks                            those of the highest class; one that has waited rises by a class for each core.AgeStep
