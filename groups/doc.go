@@ -1,5 +1,5 @@
 // Package groups makes placement groups: bundles of resources that the cluster reserves together, on nodes that a strategy
-// chooses, for tasks and grains that run in them.
+// chooses, for tasks that run in them.
 //
 //	Create ──► waits for room ──► every bundle is reserved: Wait returns ──► work .With(g.Bundle(0)) ──► Remove
 //	               ▲                        │
@@ -31,5 +31,5 @@
 //	loss := learn.With(raysys.GPU(4), g.Bundle(0)).Go(ctx, epoch)
 //	won := play.With(g.Bundle(1), groups.CaptureChildren()).Go(ctx, epoch)
 //
-// It does not move bundles of nodes that stay, and does not let a group grow.
+// Grains do not run in groups yet. No bundle of a node that stays is moved, and no group grows.
 package groups
