@@ -115,7 +115,7 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h 
 		}
 	}
 	t.Future.Init(t, up, seq, s.gated)
-	if h.attempt > 1 || h.timeLeft > 0 || h.classed {
+	if up != nil && (h.attempt > 1 || h.timeLeft > 0 || h.classed) { // without its turn it goes back
 		spec := core.TurnSpec{Kind: core.TurnTask, Name: t.Name(), ID: t.Future.ID(), Up: up, Attempt: h.attempt}
 		if h.classed {
 			spec.Class = &h.class
