@@ -236,8 +236,8 @@ func (l *Lineage) recorded(rec *taskengine.Recipe, err error) {
 func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error)) {
 	k := registry.TaskKey{Run: rec.Run(), ID: c.ID()}
 	switch {
-	case k.Named() && !rec.Told() && l.ends():
-		return // who waits learns of this node's end
+	case (k.Named() || c.Failed()) && !rec.Told() && l.ends():
+		return // who waits learns of this node's end: it may be what the task failed by
 	case orphaned(c): // what is told, if anything is, is the outcome of its next attempt
 		done(c.Failure())
 		return
