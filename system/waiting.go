@@ -65,20 +65,30 @@ const homelessPause = 100 * time.Millisecond
 // locateAnywhere finds a worker for a call of a stateless kind. While this node is connected to none the call waits, as
 // tasks and calls of other grains do; its own deadline ends it.
 func (c *cluster) locateAnywhere(id grainengine.ID, want grainengine.Wanted, done func(grainengine.Place, error)) {
+	c.lookAnywhere(id, want, false, done)
+}
+
+// lookAnywhere is one look; waits says that the call is among the homeless already.
+func (c *cluster) lookAnywhere(id grainengine.ID, want grainengine.Wanted, waits bool, done func(grainengine.Place, error)) {
 	place, err := c.anywhere(id, want)
 	var none *placement.NoNodeError
 	if err == nil || !errors.As(err, &none) || c.reachesWorker() {
+		if waits {
+			c.homeless.Add(-1)
+		}
 		done(place, err)
 		return
 	}
-	c.homeless.Add(1)
+	if !waits {
+		c.homeless.Add(1)
+	}
 	c.node.wheel.Set(&core.Alarm{At: c.now() + int64(homelessPause), Ring: func() {
-		c.homeless.Add(-1)
 		if c.ctx.Err() != nil {
+			c.homeless.Add(-1)
 			done(grainengine.Place{}, raysys.ErrClosed)
 			return
 		}
-		c.locateAnywhere(id, want, done)
+		c.lookAnywhere(id, want, true, done)
 	}})
 }
 
