@@ -50,21 +50,28 @@ func alone(t *testing.T) *Objects {
 	return o
 }
 
-// TestLaterRetentionStays: the end of a State's earlier retention of an object leaves a later one.
-func TestLaterRetentionStays(t *testing.T) {
-	o := alone(t)
+// retained is a new object to which a State's first n versions refer, and the key of that State.
+func retained(t *testing.T, o *Objects, n int) (c *core.Future, key string, oid raysys.TaskID) {
+	t.Helper()
 	r := raysys.Ready(make([]byte, 1<<20))
-	c := r.RefFuture()
+	c = r.RefFuture()
 	oid, err := o.ensure(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := registry.StateKey("test", grainengine.ID{Kind: "kind", Key: "key"}, "n")
-	for range 2 {
+	key = registry.StateKey("test", grainengine.ID{Kind: "kind", Key: "key"}, "n")
+	for range n {
 		if err := o.retainHere(key, oid); err != nil {
 			t.Fatal(err)
 		}
 	}
+	return c, key, oid
+}
+
+// TestLaterRetentionStays: the end of a State's earlier retention of an object leaves a later one.
+func TestLaterRetentionStays(t *testing.T) {
+	o := alone(t)
+	c, key, oid := retained(t, o, 2)
 	o.Drop(c)
 	(&retention{o: o, key: key, oid: oid, number: 1}).end()
 	if o.store.Lookup(oid) == nil {
@@ -79,18 +86,7 @@ func TestLaterRetentionStays(t *testing.T) {
 // TestOneWatch: however often a State that lists an object is written, one retention watches its record.
 func TestOneWatch(t *testing.T) {
 	o := alone(t)
-	r := raysys.Ready(make([]byte, 1<<20))
-	c := r.RefFuture()
-	oid, err := o.ensure(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key := registry.StateKey("test", grainengine.ID{Kind: "kind", Key: "key"}, "n")
-	for range 10 {
-		if err := o.retainHere(key, oid); err != nil {
-			t.Fatal(err)
-		}
-	}
+	c, _, _ := retained(t, o, 10)
 	const each = 2 // its next question, and the end of its grace
 	if n := o.clock.(*silent).ring(); n != each {
 		t.Errorf("after 10 writes %d alarms are set, want the %d of the last retention: each further write costs a watch", n, each)
