@@ -12,6 +12,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/nodetest"
 	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/tasks"
 )
 
 // recorded are the frames of each kind that a short run sends.
@@ -207,4 +208,38 @@ func TestListOfResults(t *testing.T) {
 	if failed > 1 {
 		t.Errorf("%d tasks failed", failed)
 	}
+}
+
+// TestTaskBeforeItsTurn: a task with references that comes before its turn, over the bulk connection, goes back, also one with a
+// deadline, whose turn would be made as it is read.
+func TestTaskBeforeItsTurn(t *testing.T) {
+	table := raysys.NewTable()
+	look := tasks.DefineIn(table, "look", func(_ context.Context, hs []raysys.Handle[int]) (int, error) { return len(hs), nil })
+	d, w := newHost(t, "driver", table, 0), newHost(t, "worker", table, 1)
+	var mu sync.Mutex
+	var frames [][]byte
+	join(t, d, w).rule(func(_ raysys.NodeID, _ wire.Class, k wire.Kind, p []byte) fate {
+		mu.Lock()
+		defer mu.Unlock()
+		if k == wire.KindTasks {
+			frames = append(frames, bytes.Clone(p))
+		}
+		return deliver
+	})
+	nodetest.Want(t, d.ctx(), look.With(raysys.Deadline(nodetest.Patience)).Go(d.ctx(), nil), 0)
+	a, b := newHost(t, "a", table, 0), newHost(t, "b", table, 1)
+	l := join(t, a, b)
+	given := make(chan []byte, 16)
+	l.rule(func(_ raysys.NodeID, _ wire.Class, k wire.Kind, p []byte) fate {
+		if k == wire.KindTaskResult {
+			given <- bytes.Clone(p)
+		}
+		return deliver
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if err := b.engine.HandleTasks(l.ends[1], frames[0]); err != nil { // b knows no turn of a's
+		t.Fatal(err)
+	}
+	nodetest.Arrive(t, given, "the task goes back")
 }
