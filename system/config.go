@@ -43,6 +43,9 @@ type Config struct {
 	// Weight is this program's share of each node among the programs whose work waits there: one of weight 3 gets three times the
 	// CPUs that one of weight 1 gets. 1 unless set, at most 1000.
 	Weight int
+	// SchedulingDelay is added before the node of each task is chosen that this node submits, to see in an experiment what a slow
+	// scheduler costs a program. 0, and nothing else in production: none.
+	SchedulingDelay time.Duration
 	// Table of functions. Nil: the process-wide one that Define fills.
 	Table *raysys.Table
 	// QueueTasks bounds the tasks that wait to start: 1,000,000 unless set. When it is reached a driver's Go blocks,
@@ -99,6 +102,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 
 		Weight:           int(e.whole("RAYSYS_WEIGHT", "1 to 1000, ", 16)),
 		WaitForResources: e.boolean("RAYSYS_WAIT_FOR_RESOURCES"),
+		SchedulingDelay:  e.duration("RAYSYS_SCHEDULING_DELAY"),
 	}
 	cfg.Resources.CPU = e.number("RAYSYS_CPU", 0)
 	cfg.Resources.GPU = e.number("RAYSYS_GPU", 0)
@@ -156,6 +160,9 @@ func (cfg *Config) complete() error {
 	}
 	if cfg.Weight < 0 || cfg.Weight > wire.MaxWeight {
 		errs = append(errs, fmt.Errorf("Config.Weight is %d: give 1 to %d", cfg.Weight, wire.MaxWeight))
+	}
+	if cfg.SchedulingDelay < 0 {
+		errs = append(errs, fmt.Errorf("Config.SchedulingDelay is %v: give 0 (none) or more", cfg.SchedulingDelay))
 	}
 	if cfg.Weight == 1 {
 		cfg.Weight = 0 // as core.Job has it

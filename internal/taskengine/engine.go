@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -58,6 +59,8 @@ type Config struct {
 	WaitForResources bool
 	// PlaceInBundle is Place for a task that is in a placement group.
 	PlaceInBundle func(PlaceRequest) (wire.Peer, error)
+	// Delay is added before the node of each task is chosen, for experiments; 0 for none.
+	Delay time.Duration
 	// Changed is called when CPUs have become free here after tasks of this node waited: other nodes should soon get
 	// the new Load. It must not block. Nil: they learn it only from results.
 	Changed func()
