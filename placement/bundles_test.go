@@ -45,7 +45,7 @@ func TestAssign(t *testing.T) {
 	}{
 		{name: "one node has room for all", strategy: placement.Pack, free: []float64{2, 8, 4}, bundles: cpus(1, 1, 1, 1), want: "n2 n2 n2 n2"},
 		{name: "the smallest nodes that will do", strategy: placement.Pack, free: []float64{2, 3, 4}, bundles: cpus(2, 2, 3), want: "n0 n2 n1"},
-		{name: "beside those that are placed", strategy: placement.Pack, free: []float64{2, 8}, bundles: cpus(1, 1, 1), at: []raysys.NodeID{"n0", "", ""}, want: "n0 n0 n0"},
+		{name: "beside those that are placed", strategy: placement.Pack, free: []float64{8, 2}, bundles: cpus(1, 1, 1), at: []raysys.NodeID{"n0", "", ""}, want: "n0 n0 n0"},
 		{name: "each elsewhere", strategy: placement.Spread, free: []float64{2, 8, 4}, bundles: cpus(1, 1, 1), want: "n1 n2 n0"},
 		{name: "two on one where there must", strategy: placement.Spread, free: []float64{2, 8}, bundles: cpus(1, 1, 1), want: "n1 n0 n1"},
 		{name: "all on one", strategy: placement.StrictPack, free: []float64{2, 8, 4}, bundles: cpus(2, 2), want: "n1 n1"},
@@ -75,6 +75,36 @@ func TestAssign(t *testing.T) {
 				t.Errorf("the error does not say %q: %v", c.says, err)
 			}
 		})
+	}
+}
+
+// TestAssignOfKinds: bundles that ask for different things get the nodes that have them, where others would do with any node, and
+// nodes of other programs and suspect ones get none.
+func TestAssignOfKinds(t *testing.T) {
+	nodes := workersWith(4, 4, 4, 4)
+	for i := range nodes {
+		nodes[i].Namespace = "program"
+	}
+	nodes[0].Total.GPU, nodes[0].Free.GPU = 1, 1
+	nodes[0].Total.Memory, nodes[0].Free.Memory = 10, 10
+	nodes[2].Namespace = "other"
+	nodes[3].Suspect = true
+	large, device, memory := raysys.Resources{CPU: 4}, raysys.Resources{CPU: 1, GPU: 1}, raysys.Resources{CPU: 1, Memory: 10}
+	for _, c := range []struct {
+		strategy placement.GroupStrategy
+		bundles  []raysys.Resources
+		want     []raysys.NodeID // nil: no room
+	}{
+		{placement.Spread, []raysys.Resources{large, device}, []raysys.NodeID{"n1", "n0"}},
+		{placement.StrictSpread, []raysys.Resources{large, memory}, []raysys.NodeID{"n1", "n0"}},
+		{placement.Spread, []raysys.Resources{large, large}, []raysys.NodeID{"n0", "n1"}},
+		{placement.Spread, []raysys.Resources{large, large, large}, nil},
+	} {
+		v := placement.NewView("", slices.Clone(nodes))
+		at, err := placement.Assign(v, placement.GroupRequest{Strategy: c.strategy, Namespace: "program", Bundles: c.bundles})
+		if !slices.Equal(at, c.want) || (c.want == nil) != errors.Is(err, placement.ErrNoNode) {
+			t.Errorf("%s of %v: %v, %v, want %v", c.strategy, c.bundles, at, err, c.want)
+		}
 	}
 }
 

@@ -97,3 +97,23 @@ func TestPlacedDevices(t *testing.T) {
 		t.Fatalf("what is gone was not given back: %v", err)
 	}
 }
+
+// TestPlacedShares: a share that is given back goes to a device that had it, where devices differ in what the node has of them.
+func TestPlacedShares(t *testing.T) {
+	half := aDevice("H100", 0.5, 80)
+	half.Share = 0.5
+	v := placement.NewView("", []placement.Node{deviceNode("n", half, aDevice("H100", 1, 80))})
+	place := func(gpu float64) {
+		t.Helper()
+		r := placement.Request{Kind: placement.Grain, Needs: raysys.Resources{GPU: gpu}}
+		d, err := placement.Place(v, r)
+		if err != nil {
+			t.Fatalf("a share of %g: %v", gpu, err)
+		}
+		v.Placed(r, d)
+	}
+	place(0.25) // of the half
+	place(0.5)  // of the other
+	v.Gone("n", raysys.Resources{GPU: 0.5})
+	place(1)
+}

@@ -23,12 +23,13 @@ type piece struct {
 	name    string
 	class   core.Class
 	over    atomic.Bool
+	waits   atomic.Bool // for something that is no resource
 	granted func(*piece, *Hold)
 }
 
 func (p *piece) Class() core.Class { return p.class }
 func (p *piece) Over() bool        { return p.over.Load() }
-func (p *piece) Begins(*Need) bool { return true }
+func (p *piece) Begins(*Need) bool { return !p.waits.Load() }
 func (p *piece) Grant(h *Hold)     { p.granted(p, h) }
 
 // TestNothingOverNothingLeaked: whatever eight goroutines ask for, wait for, cancel while it waits and give back, no resource
@@ -143,6 +144,47 @@ func TestOldestFirst(t *testing.T) {
 	}
 }
 
+// TestLargeNeedGathers: what is free is kept for the oldest work that is short of it: small needs that come later, and would fit, do
+// not starve it.
+func TestLargeNeedGathers(t *testing.T) {
+	l := newLine(Need{CPU: 4000}, eight("H100")[:2])
+	var order []string
+	held := map[string]*Hold{}
+	push := func(name string, n Need) {
+		l.Push(n, &piece{name: name, granted: func(p *piece, h *Hold) {
+			order = append(order, p.name)
+			held[p.name] = h
+		}})
+	}
+	push("one", Need{GPU: 1000})
+	push("both", Need{GPU: 2000})
+	push("small", Need{GPU: 100})
+	push("CPU", Need{CPU: 4000}) // which is another resource
+	l.Return(held["one"])
+	l.Return(held["both"])
+	if diff := cmp.Diff([]string{"one", "CPU", "both", "small"}, order); diff != "" {
+		t.Errorf("work began in another order:\n%s", diff)
+	}
+}
+
+// TestNotBegun: work that something else is in the way of holds nothing, and begins once that is gone.
+func TestNotBegun(t *testing.T) {
+	l := newLine(Need{CPU: 1000, Memory: 10}, eight("H100")[:1])
+	fresh := l.Free()
+	granted := 0
+	p := &piece{granted: func(*piece, *Hold) { granted++ }}
+	p.waits.Store(true)
+	l.Push(Need{Memory: 4, GPU: 500}, p)
+	l.Serve()
+	if diff := cmp.Diff(fresh, l.Free()); diff != "" || l.Spares()[0].Share != Unit || granted != 0 {
+		t.Fatalf("work that has not begun holds something of the device, %v, or of the rest:\n%s", l.Spares(), diff)
+	}
+	p.waits.Store(false)
+	if l.Serve(); granted != 1 {
+		t.Errorf("granted %d times", granted)
+	}
+}
+
 // TestClasses: of work that waits for the same resource that of the highest class begins first, whatever it asks for, and work
 // that has waited rises: Low work is not starved by High work that keeps coming.
 func TestClasses(t *testing.T) {
@@ -229,6 +271,24 @@ func TestReserves(t *testing.T) {
 	l.Push(Need{CPU: 1000, Memory: 1}, &piece{granted: func(*piece, *Hold) {}})
 	if l.Reserves() {
 		t.Error("CPU is kept for work that lacks memory")
+	}
+}
+
+// TestReservesByClass: work of class High gets the next CPU whatever tasks were queued before it, work of class Low waits for those
+// that were queued after it, too.
+func TestReservesByClass(t *testing.T) {
+	for class, want := range map[core.Class][]bool{core.High: {true, true, true}, core.Normal: {false, true, true}, core.Low: {false, false, true}} {
+		l := &Line{}
+		var pushed, popped uint64 = 5, 3
+		l.Init(Need{CPU: 1000, Memory: 10}, nil, Hooks{Queue: func() (uint64, uint64) { return pushed, popped }, Freed: func() {}, Now: func() int64 { return 0 }, Above: func(core.Class) bool { return false }})
+		l.TakeCPU(1000)
+		l.Push(Need{CPU: 1000, Memory: 1}, &piece{class: class, granted: func(*piece, *Hold) {}})
+		pushed = 8
+		for i, at := range []uint64{4, 5, 8} {
+			if popped = at; l.Reserves() != want[i] {
+				t.Errorf("work of class %d that came after 5 of 8 tasks: once %d have begun a CPU is kept for it: %t", class, at, !want[i])
+			}
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/examples/gpu/cudatest"
 	"github.com/raysys/raysys/examples/gpu/mlp"
+	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
@@ -147,6 +148,56 @@ func TestDeviceFails(t *testing.T) {
 	p := must(t)(Run(ctx, "a", job, 40, func(Progress) {}))
 	if p.From < 20 || p.Step != 40 || math.Abs(p.Loss-lossOf(t, 40)) > 1e-3 {
 		t.Errorf("after failures of the device: %+v, want to go on from step 20 or later, to the loss %g", p, lossOf(t, 40))
+	}
+}
+
+// afterFailure calls a method of a trainer whose device has failed in the same turn: a call that comes before the activation has gone.
+func afterFailure[A any](name string, method func(*Trainer, context.Context, A) (Progress, error)) grains.Func[Trainer, A, Progress] {
+	return grains.Method(onCPU.kind, name, func(t *Trainer, ctx context.Context, arg A) (Progress, error) {
+		_ = t.broken(ctx, errors.New("a device fails"))
+		return method(t, ctx, arg)
+	})
+}
+
+var (
+	lateStep  = afterFailure("step-after-failure", (*Trainer).Step)
+	lateBegin = afterFailure("begin-after-failure", (*Trainer).Begin)
+)
+
+// TestCallAfterFailure: a call that finds an activation whose device has failed is told so, and may be repeated: the next activation
+// goes on from the last snapshot.
+func TestCallAfterFailure(t *testing.T) {
+	ctx, g := testkit.New(t).Context(), onCPU.kind.Get("a")
+	must(t)(onCPU.begin.Call(ctx, g, job).Get(ctx))
+	reach(t, ctx, onCPU, 27)
+	if p, err := lateStep.Call(ctx, g, 30).Get(ctx); !errors.Is(err, ErrDevice) {
+		t.Errorf("a step: %+v, %v", p, err)
+	}
+	if p := reach(t, ctx, onCPU, 30); p.From != 20 {
+		t.Errorf("after a failure in step 27 the trainer goes on from step %d, and had a snapshot of step 20", p.From)
+	}
+	if p, err := lateBegin.Call(ctx, g, job).Get(ctx); !errors.Is(err, ErrDevice) {
+		t.Errorf("a further Begin: %+v, %v", p, err)
+	}
+}
+
+// TestDeviceFailsAtTheEnd: an activation whose device fails while it makes its last snapshot ends, and says so.
+func TestDeviceFailsAtTheEnd(t *testing.T) {
+	fake := cudatest.Open(t)
+	if fake == nil {
+		return
+	}
+	m, err := mlp.OnDevice(job.Spec, job.Spec.Start(), cudatest.UUID, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer := &Trainer{model: m, progress: Progress{Step: 1}}
+	fake.Fail(1, 700) // and all that follows on that device
+	if _, err := m.Step(); err == nil {
+		t.Fatal("the device does not fail")
+	}
+	if err := trainer.OnDeactivate(t.Context()); !errors.Is(err, ErrDevice) || trainer.model != nil {
+		t.Errorf("the end of an activation whose device fails: %v, with a model: %t", err, trainer.model != nil)
 	}
 }
 
