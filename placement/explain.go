@@ -8,24 +8,19 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // explain says how the decision came about: a line of the strategy, then one for each node. It runs the filters a
 // second time instead of recording their results, so that a decision without Explain costs nothing.
-func (v *View) explain(r *Request, s raysys.Strategy, drawn pair, looked, chosen int) []string {
+func (v *View) explain(r *Request, chosen *Decision) []string {
 	var out []string
-	if chosen >= 0 {
-		out = append(out, v.account(r, s, drawn, looked, chosen))
+	if chosen != nil {
+		out = append(out, chosen.account(r.Key))
 	}
-	for i := range v.nodes {
-		n := &v.nodes[i]
-		line := string(n.ID) + ": "
-		if c := v.exclude(i, r); c != fit {
-			line += c.why(r)
-		} else {
-			line += v.state(i, r)
-		}
-		if i == chosen {
+	for _, f := range v.Fits(*r) {
+		line := string(f.Node) + ": " + f.Why
+		if chosen != nil && f.Node == chosen.Node {
 			line += ", chosen"
 		}
 		out = append(out, line)
@@ -33,22 +28,105 @@ func (v *View) explain(r *Request, s raysys.Strategy, drawn pair, looked, chosen
 	return out
 }
 
-// account is what the strategy has to say.
-func (v *View) account(r *Request, s raysys.Strategy, drawn pair, looked, chosen int) string {
-	name := func(i int) raysys.NodeID { return v.nodes[i].ID }
-	switch {
-	case s == raysys.ByHash:
-		return fmt.Sprintf("hash: key %q", r.Key)
-	case looked == maxLooked:
-		return fmt.Sprintf("%s: looked at %d of those that fit", s, looked)
-	case drawn.a < 0:
-		return string(s) + ": looked at all that fit"
-	case s == raysys.PreferLocal && chosen == v.local:
-		return fmt.Sprintf("prefer-local: %s asks", name(chosen))
-	case drawn.b < 0:
-		return fmt.Sprintf("%s: only %s is left", s, name(drawn.a))
+// Fits says of each node, in the order of their IDs, whether it may take r, and what it asks for that is not free there.
+func (v *View) Fits(r Request) (list []raysys.NodeFit) {
+	for i := range v.nodes {
+		v.refresh(i)
+		n := &v.nodes[i]
+		f := raysys.NodeFit{Node: n.ID}
+		c := v.exclude(i, &r)
+		switch {
+		case c == fit:
+			f.Why = v.state(i, &r)
+			f.Short = n.Short(r.Needs)
+		case c == noRoom:
+			f.Why, f.Short = c.why(&r), n.Short(r.Needs)
+		default:
+			f.Why, f.Never = c.why(&r), c < joining
+		}
+		list = append(list, f)
 	}
-	return fmt.Sprintf("%s: drew %s and %s", s, name(drawn.a), name(drawn.b))
+	return list
+}
+
+// Short says, a line each, of which resources less than needs asks for is free on the node.
+func (n *Node) Short(needs raysys.Resources) []string {
+	now, ever := 0, 0
+	for i := range n.Devices {
+		if n.Devices[i].has(&needs, false) {
+			ever++
+		}
+		if n.Devices[i].has(&needs, true) {
+			now++
+		}
+	}
+	if n.Devices == nil && n.hasDevices(&needs, true) {
+		now = int(max(needs.GPU, 1))
+	}
+	if n.Devices == nil {
+		ever = int(n.Total.GPU)
+	}
+	return core.Short(core.Resources(needs), core.Resources(n.Free), core.Resources(n.Total), now, ever)
+}
+
+// Account says how a strategy chose, and between which nodes.
+type Account struct {
+	Strategy raysys.Strategy
+	Drawn    [2]Drawn // at random; the second without a name where one was left, both where all were compared
+	Looked   int      // nodes that were compared of those that fit; 0 where all were, or two
+	Stayed   bool     // on the node that asks, which was not drawn
+}
+
+// Drawn is a node that was drawn at random.
+type Drawn struct {
+	Node raysys.NodeID
+	Wait time.Duration // estimated, of a task there
+}
+
+func (v *View) account(r *Request, s raysys.Strategy, drawn pair, looked, chosen int) Account {
+	a := Account{Strategy: s, Stayed: s == raysys.PreferLocal && chosen == v.local}
+	if looked == maxLooked {
+		a.Looked = looked
+	}
+	for k, i := range []int{drawn.a, drawn.b} {
+		if i >= 0 {
+			a.Drawn[k] = Drawn{v.nodes[i].ID, v.nodes[i].Wait(r.Needs)}
+		}
+	}
+	return a
+}
+
+// account is what the strategy has to say of a decision for key.
+func (d *Decision) account(key string) string {
+	a := &d.Account
+	switch {
+	case a.Strategy == raysys.ByHash:
+		return fmt.Sprintf("hash: key %q", key)
+	case a.Looked > 0:
+		return fmt.Sprintf("%s: looked at %d of those that fit", a.Strategy, a.Looked)
+	case a.Drawn[0].Node == "":
+		return string(a.Strategy) + ": looked at all that fit"
+	case a.Stayed:
+		return fmt.Sprintf("prefer-local: %s asks", d.Node)
+	case a.Drawn[1].Node == "":
+		return fmt.Sprintf("%s: only %s is left", a.Strategy, d.Node)
+	}
+	return fmt.Sprintf("%s: drew %s and %s", a.Strategy, a.Drawn[0].Node, a.Drawn[1].Node)
+}
+
+// Scores are the account of a decision for key in lines: of the strategy, then of the nodes that it compared.
+func (d *Decision) Scores(key string) []string {
+	out := []string{d.account(key)}
+	for _, n := range d.Account.Drawn {
+		if n.Node != "" && n.Node != d.Node {
+			out = append(out, fmt.Sprintf("%s: wait %v", n.Node, n.Wait.Round(time.Microsecond)))
+		}
+	}
+	line := fmt.Sprintf("%s: wait %v", d.Node, d.Wait.Round(time.Microsecond))
+	if d.Move > 0 {
+		line += fmt.Sprintf(", inputs in %v", d.Move.Round(time.Microsecond))
+	}
+	return append(out, line+", chosen")
 }
 
 // state is what decides between nodes that fit.

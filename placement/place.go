@@ -66,9 +66,11 @@ func Place(v *View, r Request) (Decision, error) {
 	}
 	v.refresh(chosen)
 	n := &v.nodes[chosen]
-	out := Decision{Node: n.ID, Incarnation: n.Incarnation, Wait: n.Wait(r.Needs), Move: n.Move(r.Inputs)}
+	out := Decision{
+		Node: n.ID, Incarnation: n.Incarnation, Wait: n.Wait(r.Needs), Move: n.Move(r.Inputs), Account: v.account(&r, strategy, drawn, looked, chosen),
+	}
 	if r.Explain {
-		out.Reasons = v.explain(&r, strategy, drawn, looked, chosen)
+		out.Reasons = v.explain(&r, &out)
 	}
 	return out, nil
 }
@@ -96,7 +98,7 @@ func (v *View) ask(own Strategy, r Request, list []int) (chosen int, err error) 
 func (v *View) noNode(r *Request, s *shape) error {
 	err := &NoNodeError{Request: *r, Most: s.most, nodes: s.tally}
 	if r.Explain {
-		err.Reasons = v.explain(r, "", pair{-1, -1}, 0, -1)
+		err.Reasons = v.explain(r, nil)
 	}
 	return err
 }

@@ -54,6 +54,7 @@ type Decision struct {
 	Incarnation uint64
 	Wait        time.Duration // estimated, of a task there
 	Move        time.Duration // estimated, until the inputs of a task are there
+	Account     Account       // how it was chosen
 	Reasons     []string      // the strategy's, then one line for each node, where Explain was set
 }
 

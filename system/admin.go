@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
@@ -24,13 +25,15 @@ const (
 	adminAwait  adminOp = 5 // answered when the drain in progress is over
 	adminStay   adminOp = 6 // cancel the drain
 	adminWhy    adminOp = 7 // explain the values with an id
+	// adminExplain asks where the work with an id waits.
+	adminExplain adminOp = 8
 )
 
 // adminRequest is an operation with its parameters.
 type adminRequest struct {
 	op    adminOp
 	limit int    // memory: how many objects to list
-	id    string // why: how the ids begin
+	id    string // why, explain: how the ids begin, or the kind/key of a grain
 }
 
 func (q adminRequest) append(dst []byte) []byte {
@@ -38,7 +41,7 @@ func (q adminRequest) append(dst []byte) []byte {
 	if q.op == adminMemory {
 		dst = wire.AppendUvarint(dst, uint64(max(q.limit, 0)))
 	}
-	if q.op == adminWhy {
+	if q.op == adminWhy || q.op == adminExplain {
 		dst = wire.AppendBytes(dst, q.id)
 	}
 	return dst
@@ -49,7 +52,7 @@ func readAdminRequest(r *wire.Reader) adminRequest {
 	if q.op == adminMemory {
 		q.limit = int(min(r.Uvarint(), maxHeld))
 	}
-	if q.op == adminWhy {
+	if q.op == adminWhy || q.op == adminExplain {
 		q.id = r.String()
 	}
 	return q
@@ -70,8 +73,9 @@ type adminAnswer struct {
 	Memory *NodeMemory `json:"memory,omitempty"`
 	Drain  *Drained    `json:"drain,omitempty"`
 
-	Why   []core.Explanation `json:"why,omitempty"`
-	Error string             `json:"error,omitempty"`
+	Why     []core.Explanation  `json:"why,omitempty"`
+	Explain []raysys.Scheduling `json:"explain,omitempty"`
+	Error   string              `json:"error,omitempty"`
 }
 
 // adminResult is the outcome of a request to one node.
@@ -147,7 +151,7 @@ func (c *cluster) onAdmin(r *wire.Reader, to mesh.Reply) error {
 		to.Send(append(to.Head(), body...))
 	}
 	switch q.op {
-	case adminWays, adminMemory, adminWhy:
+	case adminWays, adminMemory, adminWhy, adminExplain:
 		c.runner.Run(func() { reply(c.perform(q)) }) // it waits for other nodes, or lists many objects
 	case adminAwait:
 		if err := c.node.awaitDrain(func(d Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
@@ -167,6 +171,8 @@ func (c *cluster) perform(q adminRequest) (a adminAnswer, err error) {
 		a.Memory = &m
 	case adminWhy:
 		a.Why = c.node.explain(c.ctx, q.id)
+	case adminExplain:
+		a.Explain = c.node.scheduling(q.id)
 	case adminStatus:
 		a.Status = c.report()
 	case adminWays:

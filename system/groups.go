@@ -17,6 +17,7 @@ import (
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
 )
 
 // groups joins placement groups to the rest of a node: programs ask by the client, leaders of shards ask the bundles.
@@ -192,6 +193,26 @@ func (g *groups) where(o *core.Options, draw uint64) (k core.NodeKey, err error)
 		return k, noBundle{fmt.Errorf("%s has no room yet", groupengine.Shown(o.Bundle.Group))}
 	}
 	return fits[draw%uint64(len(fits))].At, nil
+}
+
+// explain says what the bundle that the options name waits for.
+func (g *groups) explain(o *core.Options, w *raysys.Waiting) {
+	if _, err := g.where(o, 0); err != nil {
+		w.For = "its placement group: " + err.Error()
+	}
+	e, known, err := g.client.Look(o.Bundle.Group)
+	if !known || err != nil || g.node.cluster == nil {
+		return
+	}
+	for i, b := range e.Record.Bundles {
+		if (o.Bundle.Index == core.AnyBundle || o.Bundle.Index == i) && !b.Held {
+			w.Nodes = g.node.cluster.fits(func(*placement.View) placement.Request {
+				return placement.Request{Kind: placement.Grain, Needs: b.Needs}
+			})
+			w.For += fmt.Sprintf(": bundle %d asks for %v", i, b.Needs)
+			return
+		}
+	}
 }
 
 // expecting reports whether a worker of the cluster is not connected to this node, or not yet.

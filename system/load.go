@@ -25,6 +25,7 @@ func (c *cluster) tellLoad() {
 		select {
 		case <-tick.C:
 			c.refs.Tick()
+			c.node.tasks.Tick()
 		case <-c.tell:
 		case <-c.ctx.Done():
 			return

@@ -66,11 +66,14 @@ func (l locator) Suspended() error { return l.c.suspended() }
 
 // anywhere chooses a node for a call that any worker can serve.
 func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (grainengine.Place, error) {
-	d, err := c.place(func(*placement.View) placement.Request {
-		return placement.Request{
-			Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Needs: raysys.Resources(want.Needs), Queue: want.Stateless, Strategy: want.Strategy,
-			Custom: c.cfg.Strategies, Seed: c.draws.Add(1), Avoid: want.Avoid,
-		}
-	})
+	d, err := c.place(func(*placement.View) placement.Request { return c.grainRequest(id, want) })
 	return grainengine.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}, err
+}
+
+// grainRequest is what a grain asks of placement.
+func (c *cluster) grainRequest(id grainengine.ID, want grainengine.Wanted) placement.Request {
+	return placement.Request{
+		Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Needs: raysys.Resources(want.Needs), Queue: want.Stateless, Strategy: want.Strategy,
+		Custom: c.cfg.Strategies, Seed: c.draws.Add(1), Avoid: want.Avoid,
+	}
 }

@@ -37,10 +37,12 @@ type Node struct {
 	drawn   bool             // its name was left out
 	solo    *solo            // nil with one
 	groups  *groups
-	pace    pace
-	drain   drain
-	watch   sync.WaitGroup // of the goroutine that watches devices
-	health  deviceHealth
+	// decisions of placement that are remembered.
+	decisions decisions
+	pace      pace
+	drain     drain
+	watch     sync.WaitGroup // of the goroutine that watches devices
+	health    deviceHealth
 
 	mu     sync.Mutex // guards the rest, except end
 	state  nodeState

@@ -17,6 +17,12 @@ type nodeView struct {
 
 // place decides by the nodes of now.
 func (c *cluster) place(request func(*placement.View) placement.Request) (d placement.Decision, err error) {
+	c.viewed(func(v *placement.View) { d, err = placement.Place(v, request(v)) })
+	return d, err
+}
+
+// viewed calls f with the nodes of now.
+func (c *cluster) viewed(f func(*placement.View)) {
 	v := &c.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -28,7 +34,7 @@ func (c *cluster) place(request func(*placement.View) placement.Request) (d plac
 		v.view, v.members = placement.NewView(c.self().Node, nodes), members
 		v.view.Refresh = c.expect
 	}
-	return placement.Place(v.view, request(v.view))
+	f(v.view)
 }
 
 // update corrects what is known of an incarnation of a node.

@@ -17,10 +17,7 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	var view *placement.View
 	d, err := c.place(func(v *placement.View) placement.Request {
 		view = v
-		return placement.Request{
-			Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Strategy: raysys.Strategy(r.Options.Strategy),
-			Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, v),
-		}
+		return c.taskRequest(r, v)
 	})
 	if err != nil {
 		if c.joining(view) { // which nodes there are stays in a view
@@ -28,6 +25,7 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 		}
 		return nil, err
 	}
+	c.node.decisions.task(r.ID, r.Entry.Name, d)
 	k := core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}
 	if k == c.self() {
 		return nil, nil
@@ -36,6 +34,14 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 		return p, nil
 	}
 	return nil, lostMeanwhile{k}
+}
+
+// taskRequest is what a task asks of placement.
+func (c *cluster) taskRequest(r taskengine.PlaceRequest, v *placement.View) placement.Request {
+	return placement.Request{
+		Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Strategy: raysys.Strategy(r.Options.Strategy),
+		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, v),
+	}
 }
 
 // expect corrects the load that a node reported by the tasks that this node has sent it since, and those that it has

@@ -44,6 +44,7 @@ import (
 //	certs CLUSTER NAME...     write ca.crt, and NAME.crt and NAME.key of raysys://CLUSTER/NAME
 //	listed NODE [ABSENT...]   the nodes of the cluster in Consul's catalog, passing: NODE is, ABSENT are not
 //	consul stop|start         the script's own server
+//	explained FILE PATTERN    wait until raysys explain says so of the id in the file, of which it gets 12 digits
 func clusterParams(dir string, server *consulserver.Server, set ...string) testscript.Params {
 	return testscript.Params{
 		Dir:                 filepath.Join("testdata", dir),
@@ -59,7 +60,7 @@ func clusterParams(dir string, server *consulserver.Server, set ...string) tests
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "term": term, "until": until, "code": code, "crash": crash, "certs": makeCerts, "consul": consulCommand, "listed": listed,
+			"await": await, "term": term, "until": until, "code": code, "crash": crash, "certs": makeCerts, "consul": consulCommand, "listed": listed, "explained": explained,
 		},
 	}
 }
@@ -135,6 +136,14 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("%q never said %v: %s", args[1:], pattern, ts.ReadFile("stdout")+ts.ReadFile("stderr"))
 		}
 	}
+}
+
+func explained(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: explained FILE PATTERN")
+	}
+	await(ts, false, []string{args[0], "[0-9a-f]{32}"})
+	until(ts, false, []string{args[1], "raysys", "explain", ts.ReadFile(args[0])[:12]})
 }
 
 func code(ts *testscript.TestScript, neg bool, args []string) {
@@ -297,7 +306,7 @@ var length = tasks.Define("script-length", func(ctx context.Context, h raysys.Ha
 })
 
 // worker is a user's program. As a driver it squares 7, or lets a task linger by the file that it is given; meanwhile it
-// holds a megabyte under the name that comes after that.
+// holds a megabyte under the name that comes after that. The id of the task is in a file with .id behind the name.
 func worker() {
 	system.Main(func(ctx context.Context) error {
 		if len(os.Args) > 2 {
@@ -310,6 +319,9 @@ func worker() {
 		r := square.Go(ctx, 7)
 		if len(os.Args) > 1 {
 			r = linger.Go(ctx, os.Args[1])
+			if err := os.WriteFile(os.Args[1]+".id", []byte(r.ID().String()), 0o600); err != nil {
+				return err
+			}
 		}
 		said, err := r.Get(ctx)
 		if err == nil {

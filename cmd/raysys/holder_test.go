@@ -35,10 +35,10 @@ func (h *gpuHolder) Hold(ctx context.Context, file string) (string, error) {
 	return fmt.Sprintf("its own device: %v: %v", own, told), nil
 }
 
-// holder is a user's program. As a driver it has a grain write to the file that it is given, and prints what that was told.
+// holder is a user's program. As a driver it has the grain of a key write to a file, and prints what that was told.
 func holder() {
 	system.Main(func(ctx context.Context) error {
-		said, err := holdGPU.Call(ctx, gpuHolders.Get("a"), os.Args[1]).Get(ctx)
+		said, err := holdGPU.Call(ctx, gpuHolders.Get(os.Args[1]), os.Args[2]).Get(ctx)
 		if err == nil {
 			fmt.Println(said)
 		}

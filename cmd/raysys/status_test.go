@@ -62,6 +62,17 @@ func (c *fakeCluster) Why(_ context.Context, ref string) (raysys.Explanation, er
 	return e, c.err
 }
 
+func (c *fakeCluster) Explain(_ context.Context, id string) (raysys.Scheduling, error) {
+	if id != "ab" {
+		return raysys.Scheduling{}, fmt.Errorf("%w: %s waits nowhere", operate.ErrNotFound, id)
+	}
+	return raysys.Scheduling{ID: "abcd", Name: "train", Waits: []raysys.Waiting{{
+		Node: "a", Stage: raysys.StageLine, For: "what others hold of this node", Waited: 2 * time.Second, Asks: raysys.Resources{GPU: 2}, Labels: map[string]string{"zone": "west"},
+		Short: []string{"GPU 2: 2 asked for, 1 of 8 such devices free"}, Before: 3, First: []string{"fill ef"},
+		Nodes: []raysys.NodeFit{{Node: "b", Never: true, Why: "without the labels zone=west"}},
+	}}, Placed: []raysys.Placed{{Time: time.Unix(0, 0), By: "c", Node: "a", Reasons: []string{"balanced: only a is left"}}}}, c.err
+}
+
 func (c *fakeCluster) Memory(_ context.Context, node raysys.NodeID, limit int) (operate.Memory, error) {
 	if node != "" && node != "a" && node != "b" {
 		return operate.Memory{}, fmt.Errorf("%w: there are a and b", operate.ErrNotFound)
@@ -148,6 +159,10 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"why", "ab"}, code: 0, out: "fill abcd: ready, 1048576 bytes, owned by a, copies on b\n  submitted by c, attempt 2\n  made again when it is lost\n  object ef: released\n    not made again: it is no task's value\n"},
 		{args: []string{"why", "ab", "-o", "json"}, code: 0, out: `{"id":"abcd","name":"fill","state":"ready","size":1048576,"owner":"a","copies":["b"],"submitter":"c","attempt":2,"recipe":true,"inputs":[{`},
 		{args: []string{"why", "x"}, code: 5, talk: "error: why x: not found: no node knows x: run raysys memory\n"},
+		{args: []string{"explain", "ab"}, code: 0, out: "train abcd\n  on a: what others hold of this node, for 2s\n    asks for GPU 2, label zone=west\n    short: GPU 2: 2 asked for, 1 of 8 such devices free\n    3 before it\n      fill ef\n    b: never, without the labels zone=west\n  placed on a by c at 1970-01-01 00:00:00.000\n    balanced: only a is left\n"},
+		{args: []string{"explain", "ab", "-o", "json"}, code: 0, out: `{"id":"abcd","name":"train","waits":[{"node":"a","stage":"line","for":"what others hold of this node","waited":2000000000,"asks":{"cpu":0,"gpu":2,"memory":0},`},
+		{args: []string{"explain", "kind/key"}, code: 5, talk: "error: explain kind/key: not found: kind/key waits nowhere: run raysys status\n"},
+		{args: []string{"explain", "a", "b"}, code: 2, talk: "takes the id of one task"},
 		{args: []string{"why"}, code: 2, talk: "takes the id of one value"},
 		{args: []string{"memory"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
 		{args: []string{"memory"}, err: errors.New("odd"), code: 1, talk: "read memory: odd"},

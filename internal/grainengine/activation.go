@@ -39,6 +39,9 @@ type passivate struct {
 // newActivation makes an activation for the kind's table; spawn gives it its actor.
 func newActivation(k *boundKind, key string) *activation {
 	a := &activation{kind: k, key: key}
+	if k.def.holds() {
+		a.holding = &holding{}
+	}
 	if k.engine.cfg.Cluster != nil && !k.def.Stateless || len(k.def.states) > 0 {
 		a.tenure = &tenure{}
 	}
@@ -53,8 +56,7 @@ func newActivation(k *boundKind, key string) *activation {
 
 // spawn gives the activation what its kind asks for, now or later, and then its actor.
 func (a *activation) spawn() {
-	if a.kind.def.holds() {
-		a.holding = &holding{}
+	if a.holding != nil {
 		a.kind.engine.cfg.Line.Push(a.kind.def.Need, a)
 		a.kind.engine.dropWaiting() // Close and Drain look at the line after they set what Over reads
 		return

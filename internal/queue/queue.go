@@ -100,3 +100,15 @@ func (q *Queue[T]) Popped() uint64 {
 	s := q.head.Load()
 	return s.base + min(s.dequeue.Load(), segmentSize)
 }
+
+// Each calls f with the elements, oldest first, and the count of those pushed before each, until f returns false. What is taken
+// or pushed meanwhile may be among them or not.
+func (q *Queue[T]) Each(f func(before uint64, x *T) bool) {
+	for s := q.head.Load(); s != nil; s = s.next.Load() {
+		for i := min(s.dequeue.Load(), segmentSize); i < min(s.enqueue.Load(), segmentSize); i++ {
+			if x := s.slots[i].Load(); x != nil && x != q.gone && !f(s.base+i, x) {
+				return
+			}
+		}
+	}
+}

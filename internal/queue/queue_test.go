@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
@@ -34,6 +35,17 @@ func TestModel(t *testing.T) {
 					t.Fatalf("Pop = %v, want %d", got, model[0])
 				}
 				model = model[1:]
+			}
+			var listed []int
+			q.Each(func(before uint64, x *int) bool {
+				if before != uint64(*x) {
+					t.Fatalf("Each has %d pushed before %d", before, *x)
+				}
+				listed = append(listed, *x)
+				return true
+			})
+			if !slices.Equal(listed, model) {
+				t.Fatalf("Each has %d elements from %v, want %d", len(listed), listed[:min(len(listed), 1)], len(model))
 			}
 			if n := q.Pushed() - q.Popped(); n != uint64(len(model)) {
 				t.Fatalf("length %d, want %d", n, len(model))

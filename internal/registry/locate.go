@@ -174,6 +174,9 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 		return core.NodeKey{}, err
 	}
 	l.view.Placed(r, d)
+	if placed := l.reg.cfg.Placed; placed != nil {
+		placed(o.id, d)
+	}
 	return core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
@@ -45,6 +46,8 @@ type Config struct {
 	HandOver func(worker core.NodeKey, task TaskKey)
 	// AskBundles has a node do something with its bundles of placement groups. done is called once, on any goroutine.
 	AskBundles func(at core.NodeKey, a groupengine.Ask, done func(error))
+	// Placed is called with each decision where a grain goes, and must not block; it may be nil.
+	Placed func(grainengine.ID, placement.Decision)
 	// Expecting reports whether a worker of the cluster is not among Nodes yet, so that what no node has may come; nil: there is none.
 	Expecting func() bool
 	// Alone says that this process owns the store and that there is no other node: its grains have no tokens.

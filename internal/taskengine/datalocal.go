@@ -86,10 +86,12 @@ func (r *record[A, R]) stay(e *Engine) bool {
 	if !r.spec.fixed {
 		bytes = r.spec.size(&r.arg)
 	}
+	e.hold(&r.Future) // before a goroutine that cancels the task finds it held
 	if !r.Future.Rehold() {
+		e.unhold(&r.Future)
+		e.checkDrained()
 		return true // it was cancelled, which did its accounts
 	}
-	e.unqueued.Add(1)
 	e.started(bytes) // it is counted again when it is ready
 	d.stays, d.fetch = true, true
 	d.dataLocal.Store(false)

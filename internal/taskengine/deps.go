@@ -175,7 +175,7 @@ func (r *record[A, R]) hold(up *core.Turn, d *deps) {
 func (r *record[A, R]) attach(t *core.Turn, d *deps) {
 	up := r.Future.Up()
 	d.task, d.job = r, up.Job()
-	engineOf(up).unqueued.Add(1)
+	engineOf(up).hold(&r.Future)
 	t.Attach(d)
 }
 

@@ -98,6 +98,7 @@ type Engine struct {
 	zeroCPU atomic.Int32 // tasks that run and ask for no CPU
 	spare   atomic.Pointer[core.CPUSlot]
 	fetches fetches
+	held    heldTasks
 	bundles bundles
 
 	mu      sync.Mutex // guards the rest

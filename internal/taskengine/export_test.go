@@ -1,5 +1,7 @@
 package taskengine
 
+import "github.com/raysys/raysys/internal/core"
+
 // Waiting returns the number of drivers that wait for room in the queue.
 func (e *Engine) Waiting() int { return int(e.waiting.Load()) }
 
@@ -26,3 +28,9 @@ func (e *Engine) StopForwarder() (lost bool) {
 
 // RecipeBytes returns what the recipes of the node count for.
 func (e *Engine) RecipeBytes() int64 { return e.lineage.used.Load() }
+
+// Held returns the number of tasks that are entered as held.
+func (e *Engine) Held() (n int) {
+	e.held.each(func(*core.Future, int64) { n++ })
+	return n
+}

@@ -170,7 +170,7 @@ func (t *inboundTask[A, R]) ready() {
 		t.drop()
 		return
 	}
-	x.e.unqueued.Add(-1)
+	x.e.unhold(&t.Future)
 	t.enqueue(x)
 	x.startInbound()
 }

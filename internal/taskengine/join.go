@@ -61,7 +61,7 @@ func (r *record[A, R]) joined(src core.Source, err error) {
 		return
 	}
 	if r.Future.Forward(src) {
-		e.unqueued.Add(-1)
+		e.unhold(&r.Future)
 		e.started(0)
 	}
 	r.drop()

@@ -91,6 +91,15 @@ func (m *bulkItem[A, R]) take() *core.Future {
 	return &m.bulk.records[i].Future
 }
 
+// rest implements batch.
+func (m *bulkItem[A, R]) rest() (list []*core.Future) {
+	records := m.bulk.records[min(m.bulk.next.Load(), int64(len(m.bulk.records))):]
+	for i := range records {
+		list = append(list, &records[i].Future)
+	}
+	return list
+}
+
 // entry implements batch.
 func (m *bulkItem[A, R]) entry() *core.Entry { return m.bulk.records[0].spec.entry }
 

@@ -232,13 +232,15 @@ func (r *record[A, R]) lost(x *exchange, node raysys.NodeID, cause error) {
 
 // again arranges the attempt that follows one that has failed.
 func (r *record[A, R]) again(attempt int) {
+	e := engineOf(r.Future.Up())
+	e.hold(&r.Future) // before a goroutine that cancels the task finds it held
 	last, ok := r.Future.Again(attempt + 1)
 	if !ok {
+		e.unhold(&r.Future)
 		r.drop()
+		e.checkDrained()
 		return
 	}
-	e := engineOf(r.Future.Up())
-	e.unqueued.Add(1)
 	// The next attempt starts the children of the failed one again, under the same ids. The turn is cancelled before
 	// it ends: work below an ended turn looks past it.
 	last.Cancel(&core.Orphaned{Err: errRetried})

@@ -311,7 +311,7 @@ func accepts(f func(error) bool, err error) (ok bool) {
 func (r *record[A, R]) Dropped(queued bool) {
 	e := engineOf(r.Future.Up())
 	if !queued {
-		e.unqueued.Add(-1)
+		e.unhold(&r.Future)
 		e.started(0)
 		return
 	}
@@ -348,7 +348,7 @@ func (r *record[A, R]) queueHeld(e *Engine) {
 		r.drop()
 		return
 	}
-	e.unqueued.Add(-1)
+	e.unhold(&r.Future)
 	r.queueOrPlace(e)
 }
 

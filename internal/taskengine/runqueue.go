@@ -113,6 +113,23 @@ const maxMarks = 24
 
 // since is about when the first task of fifo was pushed, and never before that: what is in fifo has no time of its own.
 func (q *runQueue) since(now int64) int64 {
+	q.mark(now)
+	return q.marks[0].at
+}
+
+// pushedBy is about when the task of fifo was pushed before which there were so many, and never before that; 0 where that is not
+// known.
+func (q *runQueue) pushedBy(before uint64) int64 {
+	for _, m := range q.marks {
+		if m.pushed > before {
+			return m.at
+		}
+	}
+	return 0
+}
+
+// mark notes how many tasks have been pushed by now, unless that was noted a moment ago.
+func (q *runQueue) mark(now int64) {
 	popped := q.fifo.Popped()
 	for len(q.marks) > 0 && q.marks[0].pushed <= popped {
 		q.marks = q.marks[1:]
@@ -123,5 +140,4 @@ func (q *runQueue) since(now int64) int64 {
 		}
 		q.marks = append(q.marks, mark{q.fifo.Pushed(), now})
 	}
-	return q.marks[0].at
 }

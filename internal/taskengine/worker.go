@@ -333,5 +333,7 @@ type batch interface {
 	hasMore() bool // there are tasks that no worker has taken
 	// take gives the next of them to the caller, who must start it; nil when none is left.
 	take() *core.Future
+	// rest lists those that none has taken, to be looked at only.
+	rest() []*core.Future
 	entry() *core.Entry
 }

@@ -42,6 +42,8 @@ type Cluster interface {
 	Memory(ctx context.Context, node raysys.NodeID, limit int) (Memory, error)
 	// Why asks every node for the value whose id begins with ref. ErrNotFound when no node knows one.
 	Why(ctx context.Context, ref string) (raysys.Explanation, error)
+	// Explain asks every node where the work with an id waits, or where it was placed. ErrNotFound when no node knows.
+	Explain(ctx context.Context, id string) (raysys.Scheduling, error)
 	// Drain empties the node. With wait it returns when the node has left, else when it has begun. ErrNotFound when there
 	// is none of that name. When ctx ends first the error says what keeps the node.
 	Drain(ctx context.Context, node raysys.NodeID, wait bool) (Drain, error)

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+)
+
+func explainCommand(on cluster) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "explain ID",
+		Short: "Say where a task or a grain waits and for what, or why it was placed where it is",
+		Long: `Ask all nodes where a task or a grain is: in which queue it waits, for how long, behind what and for which resources, and what
+keeps each node from taking it. Of what was placed it says when, by which node, and between which nodes the strategy chose, as far
+as that is remembered: each node keeps its last decisions.
+ID is that of a task, or its first digits; or KIND/KEY of a grain.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 || args[0] == "" {
+				return usagef("%s takes the id of one task, or how it begins, or KIND/KEY of a grain", cmd.CommandPath())
+			}
+			return nil
+		},
+	}
+	at := whereFlags(cmd.Flags())
+	form := outputFlag(cmd.Flags())
+	timeout := timeoutFlag(cmd.Flags(), 10*time.Second)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return limited(cmd.Context(), *timeout, func(ctx context.Context) error {
+			return withCluster(ctx, on, *at, func(c operate.Cluster) error {
+				s, err := c.Explain(ctx, args[0])
+				if err != nil {
+					return fmt.Errorf("explain %s: %w: run raysys status", args[0], err)
+				}
+				if *form == outputJSON {
+					return json.NewEncoder(cmd.OutOrStdout()).Encode(s)
+				}
+				_, err = fmt.Fprint(cmd.OutOrStdout(), s)
+				return err
+			})
+		})
+	}
+	return cmd
+}
+
+// Explain implements operate.Cluster.
+func (o *observer) Explain(ctx context.Context, id string) (raysys.Scheduling, error) {
+	s, err := o.node.Explain(ctx, id)
+	if errors.Is(err, raysys.ErrNotFound) {
+		return s, fmt.Errorf("%w: %w", operate.ErrNotFound, err)
+	}
+	return s, err
+}

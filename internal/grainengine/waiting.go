@@ -1,0 +1,144 @@
+package grainengine
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
+)
+
+// Waiting is a grain and where it, or its calls, wait on this node, but for the name of the node.
+type Waiting struct {
+	ID ID
+	raysys.Waiting
+	Want Wanted // what it asks of placement
+}
+
+// ExplainWaiting says where the grain of a kind/key, or its calls, are on this node.
+func (e *Engine) ExplainWaiting(name string) (list []Waiting) {
+	e.kinds.Range(func(_, v any) bool {
+		k := v.(*boundKind)
+		if key, ok := strings.CutPrefix(name, k.def.name+"/"); ok {
+			list = append(list, k.explain(key)...)
+		}
+		return true
+	})
+	return list
+}
+
+// GrainOf returns the grain that a call of this node is to; false for other work.
+func GrainOf(c *core.Future) (ID, bool) {
+	call, ok := c.Work().(anyCall)
+	if !ok {
+		return ID{}, false
+	}
+	if a := call.queuedAt(); a != nil {
+		return ID{a.kind.def.name, a.key}, true
+	}
+	o := call.outbound()
+	if o == nil {
+		v, ok := engineOf(c.Up()).forwarded.Load(c)
+		if !ok {
+			return ID{}, false
+		}
+		o = v.(*outboundCall)
+	}
+	return ID{o.kind.def.name, o.key}, true
+}
+
+// String names the grain, for what waits behind it.
+func (a *activation) String() string { return "grain " + a.kind.def.name + "/" + shown(a.key) }
+
+func (k *boundKind) explain(key string) (list []Waiting) {
+	e := k.engine
+	want := Wanted{Entry: k.def.entry, Strategy: k.def.Strategy, Labels: k.def.Labels, Needs: k.def.Needs, Stateless: k.def.Stateless}
+	add := func(w raysys.Waiting) {
+		w.Asks, w.Labels = raysys.Resources(want.Needs), want.Labels
+		list = append(list, Waiting{ID: ID{k.def.name, key}, Waiting: w, Want: want})
+	}
+	a, r := k.lookup(key)
+	active := []*activation{}
+	if a != nil {
+		active = append(active, a)
+	}
+	calls := 0
+	if p, ok := k.pools.Load(key); ok {
+		active, calls = p.(*pool).members()
+	}
+	for _, a := range active {
+		if a.holding != nil && a.holding.hold.Load() == nil {
+			for _, w := range e.cfg.Line.Waiting(func(w ledger.Work) bool { return w == a }) {
+				add(w.Explain(e.cfg.Now()))
+			}
+			continue
+		}
+		add(raysys.Waiting{Stage: raysys.StageRunning, For: fmt.Sprintf("nothing: it is active, and %d messages are in its mailbox", calls+a.waits())})
+	}
+	if n := e.held.count(k, key); n > 0 {
+		add(raysys.Waiting{Stage: raysys.StageStore, For: fmt.Sprintf("the store: %d calls refer to what must be recorded before another node may know it", n)})
+	}
+	if r != nil {
+		w, named := r.explain()
+		if want = named; w.Stage != "" {
+			add(w)
+		}
+	}
+	return list
+}
+
+// waits is how many messages are in the mailbox.
+func (a *activation) waits() int {
+	return int(max(int64(a.pushed.Load()&^closedBit)-int64(a.popped.Load()), 0))
+}
+
+// members lists the activations of a stateless kind's key, and how many calls wait for them.
+func (p *pool) members() (list []*activation, calls int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range p.all {
+		list = append(list, a)
+	}
+	return list, len(p.queue) - p.first
+}
+
+// count is how many calls to a grain are held.
+func (h *heldCalls) count(k *boundKind, key string) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for of, l := range h.line {
+		if of.kind == k && of.key == key || of.call != nil && of.call.kind == k && of.call.key == key {
+			n += len(l.queue)
+		}
+	}
+	return n
+}
+
+// explain says what the calls in the route wait for.
+func (r *route) explain() (w raysys.Waiting, want Wanted) {
+	e := r.kind.engine
+	var since int64
+	if n, ok := e.nodeless.Load(r); ok {
+		since = n.(Nodeless).Since
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	want = r.wantedLocked()
+	switch n := len(r.queue); {
+	case r.state == routeOpen:
+		w.Stage, w.For = raysys.StageSent, fmt.Sprintf("node %s, to which its calls go", r.place.Node)
+	case n == 0:
+	case r.nodeless:
+		w.Stage, w.For = raysys.StageNode, fmt.Sprintf("a node: none has what it asks for, and %d calls wait", n)
+	case r.state == routeReleasing:
+		w.Stage, w.For = raysys.StageLookup, fmt.Sprintf("the leader of its shard, which ends its placement here: %d calls wait", n)
+	default:
+		w.Stage, w.For = raysys.StageLookup, fmt.Sprintf("the leader of its shard, which is asked where it is: %d calls wait", n)
+	}
+	if since != 0 {
+		w.Waited = time.Duration(max(e.cfg.Now()-since, 0))
+	}
+	return w, want
+}

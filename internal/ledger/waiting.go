@@ -1,0 +1,121 @@
+package ledger
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+)
+
+// maxNamed bounds the work that an explanation names.
+const maxNamed = 4
+
+// Explain says where the work waits, but for the name of the node. Work before it is named that has a method String.
+func (w *Waiting) Explain(now int64) raysys.Waiting {
+	out := raysys.Waiting{
+		Stage: raysys.StageLine, For: "what others hold of this node", Waited: max(time.Duration(now-w.Since), 0),
+		Asks: raysys.Resources(w.Need.Resources()), Short: w.Short, Before: len(w.Before),
+	}
+	switch {
+	case len(w.Short) > 0 && w.Bundle.Group != "":
+		out.For = fmt.Sprintf("what others hold of bundle %d of its placement group", w.Bundle.Index)
+	case len(w.Short) > 0:
+	case w.Queue:
+		out.For = "tasks of one CPU that go before it"
+	default:
+		out.For = "work before it, for which what it asks for is kept"
+	}
+	for _, b := range w.Before[:min(len(w.Before), maxNamed)] {
+		if name, ok := b.(fmt.Stringer); ok {
+			out.First = append(out.First, name.String())
+		}
+	}
+	return out
+}
+
+// Waiting is one piece of work that waits in a line.
+type Waiting struct {
+	Work   Work
+	Need   Need
+	Bundle core.Bundle // whose line it is; zero for the node's
+	Since  int64       // by Hooks.Now
+	Before []Work      // that goes before it: of a higher class, or older
+	Short  []string    // of what too little is free, a line each
+	Queue  bool        // tasks of the run queue that are older, or of a higher class, take the CPU first
+}
+
+// Waiting lists the work for which which is true, in the line and in those of the bundles.
+func (l *Line) Waiting(which func(Work) bool) (list []Waiting) {
+	for _, b := range l.all() {
+		for _, w := range b.Line.waiting(which) {
+			w.Bundle = b.name
+			list = append(list, w)
+		}
+	}
+	return append(list, l.waiting(which)...)
+}
+
+func (l *Line) waiting(which func(Work) bool) (list []Waiting) {
+	if l.Waits.Load() == 0 {
+		return nil
+	}
+	_, popped := l.hooks.Queue()
+	now := l.hooks.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.shapes {
+		for i := range s.claims {
+			c := &s.claims[i]
+			if c.work.Over() || !which(c.work) {
+				continue
+			}
+			class := s.class.Risen(time.Duration(now - c.since))
+			w := Waiting{Work: c.work, Need: s.need, Since: c.since, Before: l.before(c, class, now), Short: l.ledger.Short(s.need)}
+			w.Queue = s.need.CPU > 0 && (c.queued > popped || l.hooks.Above(class))
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// before lists what goes before a claim, the first of it first.
+func (l *Line) before(c *claim, class core.Class, now int64) (list []Work) {
+	type earlier struct {
+		claim *claim
+		class core.Class
+	}
+	var all []earlier
+	for _, s := range l.shapes {
+		for i := range s.claims {
+			o := &s.claims[i]
+			risen := s.class.Risen(time.Duration(now - o.since))
+			if o != c && !o.work.Over() && (risen > class || risen == class && o.order < c.order) {
+				all = append(all, earlier{o, risen})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b earlier) int {
+		return cmp.Or(cmp.Compare(b.class, a.class), cmp.Compare(a.claim.order, b.claim.order))
+	})
+	for _, o := range all {
+		list = append(list, o.claim.work)
+	}
+	return list
+}
+
+// Short says, a line each, of what n asks for too little is free.
+func (l *Ledger) Short(n Need) []string {
+	now, ever := 0, 0
+	for i := range l.devices {
+		if l.devices[i].could(&n) {
+			ever++
+		}
+		if l.devices[i].can(&n) {
+			now++
+		}
+	}
+	return core.Short(n.Resources(), l.Free().Resources(), l.total.Resources(), now, ever)
+}

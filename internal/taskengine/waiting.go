@@ -1,0 +1,215 @@
+package taskengine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
+)
+
+// Waiting is a task and where it waits on this node, but for the name of the node.
+type Waiting struct {
+	ID   core.TaskID
+	Name string
+	raysys.Waiting
+	// Request is what a task of this node asks of placement; without an Entry where that is not asked yet.
+	Request PlaceRequest
+}
+
+// maxFirst bounds the tasks that an answer names.
+const maxFirst = 4
+
+// ExplainWaiting lists the tasks that wait on this node, its own and those of others, and where: up to limit of those whose ids begin
+// so. It looks at all that wait, and costs them nothing before. A task of this node that runs here is not among them.
+func (e *Engine) ExplainWaiting(ids core.Prefix, limit int) []Waiting {
+	s := &search{e: e, ids: ids, limit: limit, seen: map[*core.Future]bool{}, now: e.now()}
+	e.held.each(func(c *core.Future, since int64) {
+		if s.wants(c) {
+			s.add(c, s.held(c, since))
+		}
+	})
+	s.queue(e.queue, "a CPU: it is in the queue of this node, and of all nodes that have room")
+	x := e.net.Load()
+	if x != nil {
+		s.queue(x.inbound, "a CPU: it is in the queue of tasks of other nodes")
+		s.deferred(&x.deferred)
+	}
+	e.bundles.mu.Lock()
+	for _, w := range e.bundles.deferred {
+		if s.wants(w.future) {
+			s.add(w.future, raysys.Waiting{Stage: raysys.StageBundle, For: "its placement group: the bundle has no node yet", Waited: s.since(w.since)})
+		}
+	}
+	e.bundles.mu.Unlock()
+	for _, w := range e.line.Waiting(func(w ledger.Work) bool { t, ok := w.(shaped); return ok && s.wants(t.Future) }) {
+		s.add(w.Work.(shaped).Future, w.Explain(s.now))
+	}
+	if x != nil {
+		s.elsewhere(x)
+	}
+	return s.list
+}
+
+// search is one question of ExplainWaiting.
+type search struct {
+	e     *Engine
+	ids   core.Prefix
+	limit int
+	now   int64
+	seen  map[*core.Future]bool
+	list  []Waiting
+}
+
+func (s *search) wants(c *core.Future) bool {
+	return len(s.list) < s.limit && !c.Settled() && s.ids.Of(c.ID()) && !s.seen[c]
+}
+
+func (s *search) since(at int64) time.Duration {
+	if at == 0 {
+		return 0
+	}
+	return time.Duration(max(s.now-at, 0))
+}
+
+func (s *search) add(c *core.Future, w raysys.Waiting) {
+	s.seen[c] = true
+	out := Waiting{ID: c.ID(), Name: c.Work().Name(), Waiting: w}
+	if t, ok := c.Work().(outboundTask); ok {
+		r := t.request()
+		out.Asks, out.Labels = raysys.Resources(t.needs().Resources()), r.Options.Labels
+		_, inbound := t.(arrival)
+		if held := w.Stage == raysys.StageInputs || w.Stage == raysys.StagePause || w.Stage == raysys.StageStore; !inbound && !held {
+			out.Request = r
+		}
+	}
+	s.list = append(s.list, out)
+}
+
+// held is where a task waits that is in no queue.
+func (s *search) held(c *core.Future, since int64) raysys.Waiting {
+	w := raysys.Waiting{Stage: raysys.StageStore, For: "the store, in which it is recorded first", Waited: s.since(since)}
+	t, ok := c.Work().(interface{ deps() *deps })
+	var d *deps
+	if ok {
+		d = t.deps()
+	}
+	if d == nil || len(d.futures) == 0 && !d.remakes {
+		if own := c.OwnTurn(); d == nil && own != nil {
+			w.Stage, w.For = raysys.StagePause, fmt.Sprintf("the pause before attempt %d", own.Attempt())
+		}
+		return w
+	}
+	open := d.open()
+	for _, in := range open[:min(len(open), core.ExplainInputs)] {
+		w.Inputs = append(w.Inputs, shaped{in}.String())
+	}
+	w.Stage, w.For = raysys.StageInputs, "inputs that are on other nodes to arrive here"
+	if len(open) > 0 {
+		w.For = fmt.Sprintf("%d of its inputs, which are not computed yet", len(open))
+	}
+	return w
+}
+
+// queue looks at the tasks of one CPU.
+func (s *search) queue(q *runQueue, what string) {
+	var first []string
+	before := 0
+	look := func(c *core.Future, since func() int64) {
+		if c.Settled() || !c.Pending() {
+			return
+		}
+		if s.wants(c) {
+			w := raysys.Waiting{Stage: raysys.StageQueue, For: what, Waited: s.since(since()), Before: before, First: first[:len(first):len(first)]}
+			if class := c.Class(); class != core.Normal {
+				w.For += fmt.Sprintf(" (class %d)", class)
+			}
+			s.add(c, w)
+		}
+		if before++; len(first) < maxFirst {
+			first = append(first, shaped{c}.String())
+		}
+	}
+	s.e.order.mu.Lock()
+	defer s.e.order.mu.Unlock()
+	bulks := map[*core.Future]bool{}
+	q.fifo.Each(func(at uint64, c *core.Future) bool {
+		since := func() int64 { return q.pushedBy(at) }
+		b, ok := c.Work().(batch)
+		if !ok {
+			look(c, since)
+			return true
+		}
+		for _, c := range b.rest() {
+			if !bulks[c] {
+				bulks[c] = true
+				look(c, since)
+			}
+		}
+		return true
+	})
+	for _, l := range q.lanes {
+		first, before = nil, 0
+		for _, t := range l.tasks {
+			look(t.future, func() int64 { return t.since })
+		}
+	}
+}
+
+// deferred looks at the tasks that no peer could run, and at those for which there is no node.
+func (s *search) deferred(d *deferred) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.own {
+		if s.wants(c) {
+			s.add(c, raysys.Waiting{Stage: raysys.StageQueue, For: "a CPU of this node: it cannot travel"})
+		}
+	}
+	for _, l := range d.order {
+		for i, c := range l.futures {
+			if s.wants(c) {
+				s.add(c, raysys.Waiting{Stage: raysys.StageQueue, For: "a CPU of this node, or a node that has its function", Waited: s.since(l.since), Before: i})
+			}
+		}
+	}
+	for i, w := range d.unplaced {
+		if s.wants(w.future) {
+			s.add(w.future, raysys.Waiting{Stage: raysys.StageNode, For: "a node: none can take it now", Waited: s.since(w.since), Before: i})
+		}
+	}
+}
+
+// elsewhere looks at the tasks at peers, and at those of peers that are in no queue here.
+func (s *search) elsewhere(x *exchange) {
+	x.each(func(p *peer) {
+		var there []*core.Future
+		p.flights.Each(func(_ uint64, f flight) {
+			if s.wants(f.task) {
+				there = append(there, f.task)
+			}
+		})
+		for _, c := range there {
+			s.add(c, raysys.Waiting{Stage: raysys.StageSent, For: fmt.Sprintf("node %s, to which it was sent", p.Node())})
+		}
+		p.inbound.each(func(a arrival) {
+			if c := a.future(); s.wants(c) && !c.Pending() {
+				s.add(c, raysys.Waiting{Stage: raysys.StageRunning, For: fmt.Sprintf("nothing: it runs here, for node %s", p.Node())})
+			}
+		})
+	})
+}
+
+// String names the task, for those that wait behind it.
+func (w shaped) String() string { return w.Work().Name() + " " + w.ID().String() }
+
+// Tick is called some times a second: what waits in the queue has no time of its own, and is known to be older than a tick.
+func (e *Engine) Tick() {
+	e.order.mu.Lock()
+	defer e.order.mu.Unlock()
+	for _, q := range e.order.all {
+		if !q.fifo.Empty() {
+			q.mark(e.now())
+		}
+	}
+}

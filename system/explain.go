@@ -1,0 +1,144 @@
+package system
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/placement"
+)
+
+// ExplainWork is raysys.Explain.
+func (r *nodeRuntime) ExplainWork(ctx context.Context, c *core.Future) (raysys.Scheduling, error) {
+	id, name := c.ID().String(), c.Work().Name()
+	if g, ok := grainengine.GrainOf(c); ok {
+		id = g.String()
+	}
+	s, err := (*Node)(r).Explain(ctx, id)
+	if err != nil && !c.Pending() && !c.Settled() && !c.Away() {
+		return raysys.Scheduling{ID: id, Name: name, Waits: []raysys.Waiting{{Node: r.cfg.Name, Stage: raysys.StageRunning, For: "nothing: it runs here"}}}, nil
+	}
+	return s, err
+}
+
+// Explain asks all nodes where a piece of work waits and why, or where it was placed: a task by its id, or how that begins, or a
+// grain by its kind/key. The error matches raysys.ErrNotFound when it waits nowhere and no decision about it is remembered, and
+// names some ids when several begin so.
+func (n *Node) Explain(ctx context.Context, id string) (raysys.Scheduling, error) {
+	var list []raysys.Scheduling
+	var silent []string
+	if c := n.cluster; c != nil {
+		members := slices.DeleteFunc(slices.Clone(c.member.View().Nodes()), func(m member.Node) bool { return m.Info.Observer })
+		for k, a := range c.askAll(ctx, members, adminRequest{op: adminExplain, id: id}) {
+			if a.err != nil {
+				silent = append(silent, fmt.Sprintf("%s: %v", k.Node, a.err))
+			}
+			list = append(list, a.answer.Explain...)
+		}
+	} else {
+		list = n.scheduling(id)
+	}
+	all := map[string]*raysys.Scheduling{}
+	for _, s := range list {
+		one := all[s.ID]
+		if one == nil {
+			one = &raysys.Scheduling{ID: s.ID, Name: s.Name}
+			all[s.ID] = one
+		}
+		one.Name = cmp.Or(one.Name, s.Name)
+		one.Waits, one.Placed = append(one.Waits, s.Waits...), append(one.Placed, s.Placed...)
+	}
+	slices.Sort(silent)
+	switch len(all) {
+	case 0:
+		err := fmt.Errorf("%w: %s waits nowhere, and is not in the last %d decisions that each node remembers: it runs where it was submitted, has ended, or never was",
+			raysys.ErrNotFound, id, keptDecisions)
+		if len(silent) > 0 {
+			err = fmt.Errorf("%w (no answer: %s)", err, strings.Join(silent, "; "))
+		}
+		return raysys.Scheduling{}, err
+	case 1:
+		for _, s := range all {
+			n.order(s)
+			return *s, nil
+		}
+	}
+	var ids []string
+	for id := range all {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return raysys.Scheduling{}, fmt.Errorf("%d tasks have ids that begin with %s: give more of one of %s", len(ids), id, strings.Join(ids[:min(len(ids), 8)], ", "))
+}
+
+// order puts an answer into the order in which it is read: the nodes to which work was sent after those that have sent it.
+func (n *Node) order(s *raysys.Scheduling) {
+	rank := func(w *raysys.Waiting) int {
+		if w.Stage == raysys.StageSent {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(s.Waits, func(a, b raysys.Waiting) int {
+		return cmp.Or(rank(&a)-rank(&b), strings.Compare(string(a.Node), string(b.Node)))
+	})
+	slices.SortStableFunc(s.Placed, func(a, b raysys.Placed) int { return a.Time.Compare(b.Time) })
+	c := n.cluster
+	if c == nil {
+		return
+	}
+	for i := range s.Placed {
+		p := &s.Placed[i]
+		if !slices.ContainsFunc(c.member.View().Nodes(), func(m member.Node) bool { return m.ID == p.Node }) {
+			p.Reasons = append(p.Reasons, fmt.Sprintf("%s: is no member any more: dead, or it has left", p.Node))
+		}
+	}
+}
+
+// scheduling is what this node knows of the work.
+func (n *Node) scheduling(id string) (list []raysys.Scheduling) {
+	add := func(id, name string, w raysys.Waiting) {
+		w.Node = n.cfg.Name
+		list = append(list, raysys.Scheduling{ID: id, Name: name, Waits: []raysys.Waiting{w}})
+	}
+	if ids, ok := core.PrefixOf(id); ok {
+		for _, w := range n.tasks.ExplainWaiting(ids, maxExplained) {
+			switch c := n.cluster; {
+			case w.Request.Entry == nil:
+			case w.Stage == raysys.StageBundle:
+				n.groups.explain(w.Request.Options, &w.Waiting)
+			case c != nil:
+				w.Nodes = c.fits(func(v *placement.View) placement.Request { return c.taskRequest(w.Request, v) })
+			}
+			add(w.ID.String(), w.Name, w.Waiting)
+		}
+	}
+	for _, w := range n.grains.ExplainWaiting(id) {
+		if c := n.cluster; c != nil && (w.Stage == raysys.StageNode || w.Stage == raysys.StageLine) {
+			w.Nodes = c.fits(func(*placement.View) placement.Request { return c.grainRequest(w.ID, w.Want) })
+		}
+		add(w.ID.String(), "grain", w.Waiting)
+	}
+	return append(list, n.decisions.of(id, n.cfg.Name)...)
+}
+
+// fits says of each node whether it may take the work: of members that this node cannot reach, that.
+func (c *cluster) fits(request func(*placement.View) placement.Request) (list []raysys.NodeFit) {
+	observers := map[raysys.NodeID]bool{}
+	c.viewed(func(v *placement.View) {
+		list = v.Fits(request(v))
+		for _, m := range c.member.View().Nodes() {
+			k := core.NodeKey{Node: m.ID, Incarnation: m.Incarnation}
+			if observers[m.ID] = m.Info.Observer; !connected(v, k) {
+				list = append(list, raysys.NodeFit{Node: m.ID, Why: "not connected to " + string(c.self().Node)})
+			}
+		}
+	})
+	return slices.DeleteFunc(list, func(f raysys.NodeFit) bool { return observers[f.Node] })
+}
