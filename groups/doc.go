@@ -1,5 +1,5 @@
 // Package groups makes placement groups: bundles of resources that the cluster reserves together, on nodes that a strategy
-// chooses, for tasks that run in them.
+// chooses, for tasks and grains that run in them.
 //
 //	Create ──► waits for room ──► every bundle is reserved: Wait returns ──► work .With(g.Bundle(0)) ──► Remove
 //	               ▲                        │
@@ -19,8 +19,12 @@
 //
 //  4. Remove cancels what runs in the group, with raysys.ErrGroupRemoved, and returns when the room is free.
 //
-//  5. When a node dies, its work in the group runs again as other work does, once its bundles have another node. A node that
-//     drains gives its bundles to others while they have room; what runs in them goes on to its end.
+//  5. A grain is put into a bundle by the call that has it activated: the first decides, and other calls reach the grain where it is.
+//     It holds there what grains.Holds says, and takes no Placement and no Label into account. It goes with the group, and calls that
+//     name a group which was removed fail with raysys.ErrGroupRemoved. So let each call name the bundle that may be the first.
+//
+//  6. When a node dies, its work in the group runs again as other work does, once its bundles have another node. A node that
+//     drains gives its bundles to others while they have room: grains go with them, tasks that run go on to their ends.
 //
 // A pipeline of two stages, each of them on a node of its own:
 //
@@ -30,6 +34,7 @@
 //	}
 //	loss := learn.With(raysys.GPU(4), g.Bundle(0)).Go(ctx, epoch)
 //	won := play.With(g.Bundle(1), groups.CaptureChildren()).Go(ctx, epoch)
+//	saved := save.With(g.Bundle(0)).Call(ctx, learners.Get("policy"), loss)
 //
-// Grains do not run in groups yet. No bundle of a node that stays is moved, and no group grows.
+// A grains.StatelessWorker kind is in no group. No bundle of a node that stays is moved, and no group grows.
 package groups

@@ -98,10 +98,11 @@ func (g Group) Remove(ctx context.Context) error {
 	return c.Remove(ctx, t, g.key)
 }
 
-// Bundle puts work into a bundle of the group, counted from 0. For tasks.
+// Bundle puts work into a bundle of the group, counted from 0. For tasks and for calls of grains: a call puts the grain there if it
+// is the one that has it activated.
 func (g Group) Bundle(index int) raysys.Option { return in(g.key, index) }
 
-// AnyBundle puts work into a bundle of the group that has what it asks for. For tasks.
+// AnyBundle puts work into a bundle of the group that has what it asks for. For tasks and for calls of grains, as Bundle.
 func (g Group) AnyBundle() raysys.Option { return in(g.key, core.AnyBundle) }
 
 func in(key string, index int) raysys.Option {
@@ -117,8 +118,9 @@ func in(key string, index int) raysys.Option {
 	}
 }
 
-// CaptureChildren puts what a task in a group submits into the group too, in any bundle, and what that submits, unless it is given
-// a group. It stands beside Group.Bundle and Group.AnyBundle. For tasks.
+// CaptureChildren puts the tasks that a task or a grain in a group submits into the group too, in any bundle, and those that these
+// submit, unless they are given a group. It stands beside Group.Bundle and Group.AnyBundle. For tasks and for calls of grains, where
+// it counts with the bundle.
 func CaptureChildren() raysys.Option {
 	return func(o *core.Options) { o.Bundle.Captures = true }
 }

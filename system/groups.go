@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -153,7 +154,7 @@ func (g *groups) drain(ctx context.Context) (left int) {
 
 // place finds the node of a task that is in a group. A nil peer stands for this node.
 func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
-	k, err := g.where(r.Options, r.ID.Lo+uint64(r.Attempt))
+	k, err := g.where(r.Options.Bundle, r.Options.Resources, r.ID.Lo+uint64(r.Attempt))
 	switch c := g.node.cluster; {
 	case err != nil:
 		return nil, err
@@ -168,36 +169,41 @@ func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
 	}
 }
 
-// where finds the node of the bundle that the options name; draw chooses where it may be any.
-func (g *groups) where(o *core.Options, draw uint64) (k core.NodeKey, err error) {
-	e, known, err := g.client.Look(o.Bundle.Group)
+// whereGrain is where for a grain.
+func (g *groups) whereGrain(b core.Bundle, needs core.Resources) (core.NodeKey, error) {
+	return g.where(b, needs, rand.Uint64())
+}
+
+// where finds the node of a bundle that has what work asks for; draw chooses where it may be any.
+func (g *groups) where(in core.Bundle, needs core.Resources, draw uint64) (k core.NodeKey, err error) {
+	e, known, err := g.client.Look(in.Group)
 	list := e.Record.Bundles
-	switch index := o.Bundle.Index; {
+	switch index := in.Index; {
 	case err != nil:
 		return k, err
 	case !known:
-		return k, noBundle{fmt.Errorf("%s is looked up", groupengine.Shown(o.Bundle.Group))}
+		return k, noBundle{fmt.Errorf("%s is looked up", groupengine.Shown(in.Group))}
 	case !e.Exists || e.Record.Removing:
-		return k, groupengine.ErrRemoved(o.Bundle.Group)
+		return k, groupengine.ErrRemoved(in.Group)
 	case index >= len(list):
-		return k, fmt.Errorf("%w: bundle %d of %s, which has %d: they count from 0", raysys.ErrBadOption, index, groupengine.Shown(o.Bundle.Group), len(list))
+		return k, fmt.Errorf("%w: bundle %d of %s, which has %d: they count from 0", raysys.ErrBadOption, index, groupengine.Shown(in.Group), len(list))
 	case index != core.AnyBundle:
 		list = list[index : index+1]
 	}
-	fits := slices.DeleteFunc(slices.Clone(list), func(b groupengine.Bundle) bool { return !b.Has(o.Resources) })
+	fits := slices.DeleteFunc(slices.Clone(list), func(b groupengine.Bundle) bool { return !b.Has(needs) })
 	if len(fits) == 0 {
-		return k, fmt.Errorf("%w: the task asks for %v, and its bundle has %v", raysys.ErrNoCapacity, o.Resources, core.Resources(list[0].Needs))
+		return k, fmt.Errorf("%w: it asks for %v, and its bundle has %v", raysys.ErrNoCapacity, needs, core.Resources(list[0].Needs))
 	}
 	fits = slices.DeleteFunc(fits, func(b groupengine.Bundle) bool { return !b.Held || !g.alive(b.At) })
 	if len(fits) == 0 {
-		return k, noBundle{fmt.Errorf("%s has no room yet", groupengine.Shown(o.Bundle.Group))}
+		return k, noBundle{fmt.Errorf("%s has no room yet", groupengine.Shown(in.Group))}
 	}
 	return fits[draw%uint64(len(fits))].At, nil
 }
 
 // explain says what the bundle that the options name waits for.
 func (g *groups) explain(o *core.Options, w *raysys.Waiting) {
-	if _, err := g.where(o, 0); err != nil {
+	if _, err := g.where(o.Bundle, o.Resources, 0); err != nil {
 		w.For = "its placement group: " + err.Error()
 	}
 	e, known, err := g.client.Look(o.Bundle.Group)
@@ -223,8 +229,9 @@ func (c *cluster) expecting() bool {
 	})
 }
 
-// noBundle: the bundle has no node yet.
+// noBundle: the bundle has no node yet. It matches raysys.ErrOverloaded.
 type noBundle struct{ error }
 
-func (e noBundle) Unwrap() error { return e.error }
-func (noBundle) Temporary() bool { return true }
+func (e noBundle) Unwrap() error      { return e.error }
+func (noBundle) Is(target error) bool { return target == error(raysys.ErrOverloaded) }
+func (noBundle) Temporary() bool      { return true }

@@ -3,11 +3,13 @@ package system_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/groups"
 	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/system"
@@ -157,6 +159,77 @@ func TestDrainMovesBundles(t *testing.T) {
 			if got, err := groupWhere.With(g.Bundle(i)).Go(ctx, 0).Get(ctx); got != want || err != nil {
 				t.Errorf("the task in bundle %d, which is at %s, ran at %q, %v", i, want, got, err)
 			}
+		}
+	})
+}
+
+type groupGrain struct{ n int }
+
+var (
+	groupKind = grains.DefineIn[groupGrain](table, "group grain", grains.Holds(raysys.CPU(1)))
+	groupAt   = grains.Method0(groupKind, "at", func(g *groupGrain, ctx context.Context) ([]string, error) {
+		g.n++
+		child, err := groupWhere.With(raysys.CPU(0)).Go(ctx, 0).Get(ctx)
+		return []string{string(system.NodeOf(ctx).Name()), string(child), fmt.Sprint(g.n)}, err
+	})
+	groupHangs = grains.Action0(groupKind, "hangs", func(_ *groupGrain, ctx context.Context) error {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+)
+
+// TestGrainsFollowBundles: a grain is where its bundle is, follows it when its node dies or drains, also for calls that name no
+// bundle from a node that has called it there, and ends with its group.
+func TestGrainsFollowBundles(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		workers := map[raysys.NodeID]*system.Node{}
+		for _, name := range []raysys.NodeID{"a", "b", "c", "d"} {
+			workers[name], _ = b.join(name, system.Worker, twoCPUs)
+		}
+		_, ctx := b.join("driver", system.Driver)
+		<-time.After(time.Second) // of the bubble: the nodes have told their loads
+		g, err := groups.Create(ctx, placement.StrictSpread, oneCPUEach(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		grain := groupKind.Get("x")
+		// calls checks that the grain is at the bundle's node with so many calls, and that what it submits is in the group.
+		calls := func(m grains.Func0[groupGrain, []string], want string) {
+			t.Helper()
+			got, err := m.Call(ctx, grain).Get(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := must(t)(g.Nodes(ctx))
+			if got[0] != string(at[1]) || !slices.Contains(at, raysys.NodeID(got[1])) || got[2] != want {
+				t.Errorf("a grain whose bundle is at %s of %v, with its child and its calls: %v, want %s calls", at[1], at, got, want)
+			}
+		}
+		named := groupAt.With(g.Bundle(1), groups.CaptureChildren())
+		calls(named, "1")
+		calls(groupAt.With(g.Bundle(0)), "2") // the first decides
+		if err := workers[must(t)(g.Nodes(ctx))[1]].Kill(context.Background(), errors.New("killed")); err != nil {
+			t.Fatal(err)
+		}
+		calls(groupAt, "1")
+		if err := workers[must(t)(g.Nodes(ctx))[1]].Drain(ctx); err != nil {
+			t.Fatal(err)
+		}
+		calls(groupAt, "1")
+
+		hangs := groupHangs.Call(ctx, grain)
+		<-time.After(time.Second)
+		if err := g.Remove(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := hangs.Get(ctx); !errors.Is(err, raysys.ErrGroupRemoved) {
+			t.Errorf("a turn in a group that was removed: %v", err)
+		}
+		if _, err := named.Call(ctx, grain).Get(ctx); !errors.Is(err, raysys.ErrGroupRemoved) {
+			t.Errorf("a call that names a group which was removed: %v", err)
+		}
+		if _, err := groupAt.Call(ctx, grain).Get(ctx); err != nil {
+			t.Errorf("a call that names no group: %v", err)
 		}
 	})
 }

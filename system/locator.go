@@ -13,7 +13,7 @@ import (
 type locator struct{ c *cluster }
 
 // Locate implements grainengine.Cluster.
-func (l locator) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Place, error)) {
+func (l locator) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Placed, error)) {
 	if want.Stateless {
 		l.c.locateAnywhere(id, want, done)
 		return
@@ -30,7 +30,7 @@ func (l locator) Elsewhere(id grainengine.ID, want grainengine.Wanted) bool {
 }
 
 // Confirm implements grainengine.Cluster.
-func (l locator) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Place, error)) {
+func (l locator) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Placed, error)) {
 	l.c.reg.Confirm(id, token, done)
 }
 
@@ -65,9 +65,9 @@ func (l locator) Self() core.NodeKey { return l.c.self() }
 func (l locator) Suspended() error { return l.c.suspended() }
 
 // anywhere chooses a node for a call that any worker can serve.
-func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (grainengine.Place, error) {
+func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (grainengine.Placed, error) {
 	d, err := c.place(func(*placement.View) placement.Request { return c.grainRequest(id, want) })
-	return grainengine.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}, err
+	return grainengine.Placed{Place: grainengine.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}}, err
 }
 
 // grainRequest is what a grain asks of placement.

@@ -109,7 +109,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	gc.Retainer = retainer{n}
 	n.groups = newGroups(n)
-	tc.PlaceInBundle = n.groups.place
+	tc.PlaceInBundle, gc.Bundle = n.groups.place, n.groups.whereGrain
 	n.tasks = taskengine.NewEngine(tc)
 	gc.Line = n.tasks.Line()
 	n.groups.bundles = groupengine.NewNode(n.groups.self, gc.Line, n.wheel.Now)

@@ -64,12 +64,12 @@ const homelessPause = 100 * time.Millisecond
 
 // locateAnywhere finds a worker for a call of a stateless kind. While this node is connected to none the call waits, as
 // tasks and calls of other grains do; its own deadline ends it.
-func (c *cluster) locateAnywhere(id grainengine.ID, want grainengine.Wanted, done func(grainengine.Place, error)) {
+func (c *cluster) locateAnywhere(id grainengine.ID, want grainengine.Wanted, done func(grainengine.Placed, error)) {
 	c.lookAnywhere(id, want, false, done)
 }
 
 // lookAnywhere is one look; waits says that the call is among the homeless already.
-func (c *cluster) lookAnywhere(id grainengine.ID, want grainengine.Wanted, waits bool, done func(grainengine.Place, error)) {
+func (c *cluster) lookAnywhere(id grainengine.ID, want grainengine.Wanted, waits bool, done func(grainengine.Placed, error)) {
 	place, err := c.anywhere(id, want)
 	var none *placement.NoNodeError
 	if err == nil || !errors.As(err, &none) || c.reachesWorker() {
@@ -85,7 +85,7 @@ func (c *cluster) lookAnywhere(id grainengine.ID, want grainengine.Wanted, waits
 	c.node.wheel.Set(&core.Alarm{At: c.now() + int64(homelessPause), Ring: func() {
 		if c.ctx.Err() != nil {
 			c.homeless.Add(-1)
-			done(grainengine.Place{}, raysys.ErrClosed)
+			done(grainengine.Placed{}, raysys.ErrClosed)
 			return
 		}
 		c.lookAnywhere(id, want, true, done)

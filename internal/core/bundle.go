@@ -10,7 +10,16 @@ type Bundle struct {
 // AnyBundle is the Index for work that may be in each bundle of its group.
 const AnyBundle = -1
 
-// CPUPool is what a task in a bundle has its CPU from.
+// Children is the bundle of what work in b submits; nil where that is its own affair.
+func (b Bundle) Children() *Bundle {
+	if !b.Captures {
+		return nil
+	}
+	b.Index = AnyBundle
+	return &b
+}
+
+// CPUPool is what work in a bundle has its CPU from.
 type CPUPool interface {
 	// GiveCPU returns n thousandths; RetakeCPU takes them again, also where that leaves less than none.
 	GiveCPU(n int64)

@@ -37,10 +37,10 @@ type passivate struct {
 }
 
 // newActivation makes an activation for the kind's table; spawn gives it its actor.
-func newActivation(k *boundKind, key string) *activation {
+func newActivation(k *boundKind, key string, in core.Bundle) *activation {
 	a := &activation{kind: k, key: key}
-	if k.def.holds() {
-		a.holding = &holding{}
+	if k.def.holds() || in.Group != "" {
+		a.holding = &holding{bundle: in}
 	}
 	if k.engine.cfg.Cluster != nil && !k.def.Stateless || len(k.def.states) > 0 {
 		a.tenure = &tenure{}
@@ -56,12 +56,15 @@ func newActivation(k *boundKind, key string) *activation {
 
 // spawn gives the activation what its kind asks for, now or later, and then its actor.
 func (a *activation) spawn() {
-	if a.holding != nil {
+	switch h := a.holding; {
+	case h == nil:
+		a.start()
+	case h.bundle.Group != "":
+		a.enter()
+	default:
 		a.kind.engine.cfg.Line.Push(a.kind.def.Need, a)
 		a.kind.engine.dropWaiting() // Close and Drain look at the line after they set what Over reads
-		return
 	}
-	a.start()
 }
 
 // start gives the activation its actor. The mailbox may hold calls already; they run after OnActivate.
@@ -212,6 +215,14 @@ func (a *activation) close() {
 	if a.tenure != nil && len(a.tenure.unserved) > 0 {
 		calls = append(a.tenure.unserved, calls...)
 	}
+	if a.holding != nil && len(a.holding.unserved) > 0 {
+		calls = append(a.holding.unserved, calls...)
+	}
+	in := a.bundle()
+	ended, calls := a.orphans(calls)
+	if a.evicted() != nil && len(calls) > 0 {
+		in = calls[0].bundle()
+	}
 	var next *activation
 	var r *route
 	left := false
@@ -219,7 +230,7 @@ func (a *activation) close() {
 	case a.pool != nil:
 	case s.activations[a.key] != a:
 	case len(calls) > 0 && a.stays() && !k.engine.closed.Load():
-		next = newActivation(k, a.key)
+		next = newActivation(k, a.key, in)
 		if a.tenure != nil {
 			next.tenure.token = a.tenure.token
 		}
@@ -238,6 +249,9 @@ func (a *activation) close() {
 		}
 	}
 	s.Unlock()
+	for _, c := range ended {
+		c.future().Fail(fmt.Errorf("%s/%s: %w", k.def.name, shown(a.key), a.evicted()))
+	}
 	switch {
 	case next != nil:
 		next.spawn()
@@ -284,13 +298,16 @@ func (a *activation) perform(c anyCall) (panicked any) {
 	if a.tenure != nil && !a.ready(c, false) {
 		return nil
 	}
-	if a.state == nil {
+	if a.state == nil && a.evicted() == nil {
 		a.failCall(c, a.failed)
 		return nil
 	}
 	a.used.Store(a.kind.ticks.Load())
 	a.current.Store(c.future())
 	defer a.endTurn()
+	if a.holding != nil && a.refusesEvicted(c, false) {
+		return nil
+	}
 	return c.do(a)
 }
 

@@ -27,6 +27,12 @@ type Place struct {
 // IsZero reports whether p is nowhere.
 func (p Place) IsZero() bool { return p == Place{} }
 
+// Placed is a grain's record: where it is, and the bundle of a placement group that it is in there; zero for none.
+type Placed struct {
+	Place
+	Bundle core.Bundle
+}
+
 // Wanted is what a grain asks of the node it is placed on.
 type Wanted struct {
 	Entry     *core.Entry       // of the kind: the node must have it
@@ -35,6 +41,8 @@ type Wanted struct {
 	Needs     core.Resources    // the node must have them
 	Stateless bool              // any node will do, nothing is recorded, and the Place has no Token
 	Avoid     []raysys.NodeID   // of a stateless kind: nodes to take only where there is no other
+	Bundle    core.Bundle       // what it takes its needs from; zero for the node
+	At        core.NodeKey      // of a grain in a bundle: the node that has that
 }
 
 // Cluster is what the engine needs of the nodes together: the records of placements, which package registry keeps,
@@ -44,12 +52,12 @@ type Wanted struct {
 type Cluster interface {
 	// Locate finds or makes the placement of a grain. avoid, when not zero, is a placement that the caller found wrong
 	// or could not reach. One whose node is alive and has its lease is moved only by Release.
-	Locate(id ID, want Wanted, avoid Place, done func(Place, error))
+	Locate(id ID, want Wanted, avoid Place, done func(Placed, error))
 	// Elsewhere reports whether another node than this one could have the grain at once, as far as this one knows.
 	Elsewhere(id ID, want Wanted) bool
 	// Confirm asks the leader whether token is current for the grain (rule C19). The answer is the current place, zero
 	// when there is none.
-	Confirm(id ID, token Token, done func(Place, error))
+	Confirm(id ID, token Token, done func(Placed, error))
 	// Release removes the placement if token is still current; when it is not, that is no error.
 	Release(id ID, token Token, done func(error))
 	// Peer returns a connected node, nil when that incarnation of it is not connected now. Engine.PeerUp has been

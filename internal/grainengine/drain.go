@@ -103,7 +103,7 @@ func (e *Engine) pokeDrain() {
 // routeLocked replaces a by a route, in which its calls wait. The caller has locked the stripe.
 func (a *activation) routeLocked(s *stripe, calls []anyCall) *route {
 	k := a.kind
-	r := &route{kind: k, key: a.key, state: routeReleasing, avoid: Place{k.engine.cfg.Cluster.Self(), a.tenure.token}}
+	r := &route{kind: k, key: a.key, bundle: a.bundle(), state: routeReleasing, avoid: Place{k.engine.cfg.Cluster.Self(), a.tenure.token}}
 	if a.tenure.stale.Load() {
 		r.state = routeAsking
 	}

@@ -28,10 +28,13 @@ type Config struct {
 	Rough  func() int64                 // the same, up to a millisecond late
 	Unseen func(work string, err error) // called with a hook's error; nil to ignore
 
-	Cluster  Cluster      // nil in a single process
-	States   States       // keeps grains.State; nil where no kind has one
-	Line     *ledger.Line // what the node has for kinds that ask for resources; nil where none does
-	Retainer Retainer     // retains what references in a State refer to; nil where there is no object store
+	Cluster Cluster      // nil in a single process
+	States  States       // keeps grains.State; nil where no kind has one
+	Line    *ledger.Line // what the node has for kinds that ask for resources; nil where none does
+	// Bundle returns the node that has a bundle with these resources; of several any. An error that matches raysys.ErrOverloaded
+	// says that there is none yet.
+	Bundle   func(core.Bundle, core.Resources) (core.NodeKey, error)
+	Retainer Retainer // retains what references in a State refer to; nil where there is no object store
 	// WaitForResources has all calls wait for a node with what no node has, as raysys.WaitForResources.
 	WaitForResources bool
 	// Hosts lets a node of a cluster run stateless workers. Which nodes named grains live on is the Cluster's choice.
@@ -57,6 +60,7 @@ type Engine struct {
 	holders   sync.Map      // *activation that holds resources -> nil
 	releasing atomic.Int64  // placements that are being removed
 	nodeless  sync.Map      // *route -> Nodeless
+	entering  sync.Map      // *activation that waits for its bundle -> nil
 	forgets   forgets
 
 	spawnMu  sync.Mutex // guards spawning, by which protoactor gets the mailbox of the one activation that is being spawned
@@ -137,7 +141,7 @@ func (e *Engine) deliver(def *kind, key string, c anyCall) error {
 // deliverHere queues c as m at the grain of a node without a cluster.
 func (k *boundKind) deliverHere(key string, c anyCall, m *mail) error {
 	for {
-		a := k.activation(key)
+		a := k.activation(key, c)
 		if a == nil {
 			return raysys.ErrClosed
 		}
@@ -148,8 +152,8 @@ func (k *boundKind) deliverHere(key string, c anyCall, m *mail) error {
 	}
 }
 
-// activation finds the grain's activation or makes it; nil once the engine is closed and there is none.
-func (k *boundKind) activation(key string) *activation {
+// activation finds the grain's activation or makes it for c; nil once the engine is closed and there is none.
+func (k *boundKind) activation(key string, c anyCall) *activation {
 	s := k.stripeOf(key)
 	s.RLock()
 	a := s.activations[key]
@@ -170,7 +174,7 @@ func (k *boundKind) activation(key string) *activation {
 		s.Unlock()
 		return nil
 	}
-	a = newActivation(k, key)
+	a = newActivation(k, key, c.bundle())
 	s.activations[key] = a
 	first := k.live.Add(1) == 1
 	s.Unlock()

@@ -100,17 +100,18 @@ func (net *fakeNet) nodeOf(p grainengine.Place) *fakeNode {
 
 func (n *fakeNode) Elsewhere(grainengine.ID, grainengine.Wanted) bool { return false }
 
-func (n *fakeNode) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Place, error)) {
+func (n *fakeNode) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Placed, error)) {
 	net := n.net
 	net.answer("locate", func() {
 		if err := net.begin("locate", n, id); err != nil && !want.Stateless {
-			done(grainengine.Place{}, err)
+			done(grainengine.Placed{}, err)
 			return
 		}
 		net.mu.Lock()
 		net.avoids = append(net.avoids, avoid)
 		net.mu.Unlock()
-		done(net.place(n, id, want))
+		p, err := net.place(n, id, want)
+		done(grainengine.Placed{Place: p}, err)
 	})
 }
 
@@ -154,14 +155,14 @@ func (net *fakeNet) place(asks *fakeNode, id grainengine.ID, want grainengine.Wa
 	return p, nil
 }
 
-func (n *fakeNode) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Place, error)) {
+func (n *fakeNode) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Placed, error)) {
 	net := n.net
 	net.answer("confirm", func() {
 		if err := net.begin("confirm", n, id); err != nil {
-			done(grainengine.Place{}, err)
+			done(grainengine.Placed{}, err)
 			return
 		}
-		done(net.placeOf(id), nil)
+		done(grainengine.Placed{Place: net.placeOf(id)}, nil)
 	})
 }
 

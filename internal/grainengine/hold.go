@@ -20,14 +20,26 @@ import (
 type holding struct {
 	hold  atomic.Pointer[ledger.Hold] // nil while it waits, and where it was not to be
 	asked atomic.Bool                 // to go early, since others wait for what it holds
+
+	bundle  core.Bundle           // what it is taken from; zero for the node
+	evicted atomic.Pointer[error] // why the grain goes and its calls fail: the group was removed, or never has what the kind asks for
+	moved   atomic.Bool           // the bundle is on another node: the grain follows it, and its calls
+	alarm   core.Alarm            // to enter the bundle
+
+	unserved []anyCall // whose turn came after it was evicted; used by the turn only
 }
 
-// slot returns what one turn gives back while it waits, nil for none: the CPU that its activation holds.
+// slot returns what one turn gives back while it waits, the CPU that its activation holds, with the group of what it submits; nil
+// for neither.
 func (a *activation) slot() *core.CPUSlot {
-	if a.holding == nil || a.kind.def.Need.CPU == 0 || a.holding.hold.Load() == nil {
+	if a.holding == nil {
 		return nil
 	}
-	return &core.CPUSlot{CPU: a.kind.def.Need.CPU}
+	h, within := a.holding.hold.Load(), a.holding.bundle.Children()
+	if h == nil || h.Need().CPU == 0 && within == nil {
+		return nil
+	}
+	return &core.CPUSlot{CPU: h.Need().CPU, Pool: h.Pool(), Within: within}
 }
 
 // early asks an activation that holds what others wait for to go once it is idle.
@@ -93,7 +105,8 @@ func (a *activation) Devices() []string {
 
 // dropWaiting has the activations that wait, and need not any more, go on without.
 func (e *Engine) dropWaiting() {
-	if e.cfg.Line == nil || e.cfg.Line.Waits.Load() == 0 {
+	e.dropEntering()
+	if e.cfg.Line == nil || e.cfg.Line.Idle() {
 		return
 	}
 	for _, w := range e.cfg.Line.Remove(func(w ledger.Work) bool {
@@ -117,8 +130,9 @@ func (e *Engine) Short() {
 
 // ought reports whether what the activation holds would better be given back.
 func (a *activation) ought() bool {
-	line := a.kind.engine.cfg.Line
-	return line.Owes(a.kind.def.Need) || line.Sick(a.holding.hold.Load())
+	h := a.holding.hold.Load()
+	line := a.kind.engine.cfg.Line.Of(h)
+	return line.Owes(a.kind.def.Need) || line.Sick(h)
 }
 
 // goesEarly reports whether the activation is to go now. It goes when it has done the calls that wait in its mailbox.

@@ -159,10 +159,14 @@ func (a *activation) interleaved(g *gate, p *passage, c anyCall) {
 		a.failCall(c, a.failed)
 		return
 	}
+	if a.holding != nil && a.refusesEvicted(c, true) {
+		return
+	}
 	// The turn that waits has given the CPU of the kind back.
 	if s := a.slot(); s != nil {
-		a.kind.engine.cfg.Line.CPU().Add(-s.CPU)
-		defer a.kind.engine.cfg.Line.GiveCPU(s.CPU)
+		line := a.kind.engine.cfg.Line.Of(a.holding.hold.Load())
+		line.RetakeCPU(s.CPU)
+		defer line.GiveCPU(s.CPU)
 	}
 	if panicked := c.do(a); panicked != nil && a.kind.def.OnPanic != KeepOnPanic {
 		a.PostSystemMessage(supervised{panicked}) // seen before any further call

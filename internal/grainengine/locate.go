@@ -59,6 +59,10 @@ func (r *route) inquire() {
 	}
 	avoid, ask := r.avoid, r.ask
 	want := r.wantedLocked()
+	known := r.bundle
+	if hint.IsZero() && ask.IsZero() {
+		r.bundle = want.Bundle
+	}
 	if r.rotation != nil {
 		if r.rotation.one = !spreads(want.Strategy); !r.rotation.one {
 			want.Avoid = r.rotation.avoid(avoid)
@@ -79,8 +83,15 @@ func (r *route) inquire() {
 	case !ask.IsZero():
 		e.cfg.Cluster.Confirm(r.id(), ask, r.found)
 	case !hint.IsZero():
-		r.found(hint, nil)
+		r.found(Placed{hint, known}, nil)
 	default:
+		if want.Bundle.Group != "" {
+			var err error
+			if want.At, err = e.cfg.Bundle(want.Bundle, want.Needs); err != nil {
+				r.found(Placed{}, err)
+				return
+			}
+		}
 		e.cfg.Cluster.Locate(r.id(), want, avoid, r.found)
 	}
 }
@@ -88,7 +99,7 @@ func (r *route) inquire() {
 // wantedLocked is what the kind asks of a node, with the options of the first call that waits.
 func (r *route) wantedLocked() Wanted {
 	d := r.kind.def
-	w := Wanted{Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Needs: d.Needs, Stateless: d.Stateless}
+	w := Wanted{Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Needs: d.Needs, Stateless: d.Stateless, Bundle: r.bundle}
 	for _, p := range r.queue {
 		if o, ok := p.(*outboundCall); ok {
 			f := o.call.facts()
@@ -100,6 +111,9 @@ func (r *route) wantedLocked() Wanted {
 				maps.Copy(merged, w.Labels) // the kind's own are not the call's to change
 				w.Labels = merged
 			}
+			if b := o.call.bundle(); b.Group != "" {
+				w.Bundle = b
+			}
 			break
 		}
 	}
@@ -107,20 +121,26 @@ func (r *route) wantedLocked() Wanted {
 }
 
 // found is the registry's answer.
-func (r *route) found(p Place, err error) {
+func (r *route) found(p Placed, err error) {
 	e := r.kind.engine
 	if err == nil {
 		r.awaitsNoMore()
+		if p.Node != "" {
+			r.mu.Lock()
+			r.bundle = p.Bundle
+			r.mu.Unlock()
+		}
 	}
 	switch {
+	case err != nil && r.withoutBundle(err):
 	case err != nil:
 		r.retry(err)
 	case p.Node == "":
 		r.nowhere()
-	case e.isSelf(p):
+	case e.isSelf(p.Place):
 		r.here(p)
 	default:
-		r.elsewhere(p)
+		r.elsewhere(p.Place)
 	}
 }
 
@@ -233,7 +253,7 @@ func (r *route) nowhere() {
 }
 
 // here: the grain is this node's, which activates it under that very token.
-func (r *route) here(p Place) {
+func (r *route) here(p Placed) {
 	k := r.kind
 	e := k.engine
 	switch {
@@ -247,9 +267,9 @@ func (r *route) here(p Place) {
 			}
 		}
 		return
-	case e.draining.Load(), k.def.holds() && r.refused():
+	case e.draining.Load(), k.def.holds() && p.Bundle.Group == "" && r.refused():
 		r.mu.Lock()
-		r.state, r.avoid = routeReleasing, p
+		r.state, r.avoid = routeReleasing, p.Place
 		r.tries++
 		r.mu.Unlock()
 		e.releasing.Add(1)
@@ -264,7 +284,7 @@ func (r *route) here(p Place) {
 		return
 	}
 	r.mu.Lock()
-	a := newActivation(k, r.key)
+	a := newActivation(k, r.key, p.Bundle)
 	a.tenure.token = p.Token
 	queue := r.removeLocked(s)
 	r.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // pool is one key of a stateless worker kind: one queue, and up to n activations that pull from it. A call is bound
@@ -91,7 +92,7 @@ func (p *pool) deliver(c anyCall) error {
 }
 
 func (p *pool) growLocked() *activation {
-	a := newActivation(p.kind, p.key)
+	a := newActivation(p.kind, p.key, core.Bundle{})
 	a.pool = p
 	p.all[a.id] = a
 	return a

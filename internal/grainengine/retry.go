@@ -23,8 +23,10 @@ func (m *method[G, A, R]) usable() error {
 		return fmt.Errorf("%w: CPU, GPU, Memory and Resource are for tasks: a grain's turn holds none of them; call a task from the method", raysys.ErrBadOption)
 	case m.opts.Classed:
 		return fmt.Errorf("%w: Priority is for tasks: a grain does its calls in their order", raysys.ErrBadOption)
-	case m.opts.Bundle != (core.Bundle{}):
-		return fmt.Errorf("%w: a bundle of a placement group is for tasks: call one from the method", raysys.ErrBadOption)
+	case m.opts.Bundle.Captures && m.opts.Bundle.Group == "":
+		return fmt.Errorf("%w: CaptureChildren stands beside Group.Bundle or Group.AnyBundle: what a grain outside a group submits is its own affair", raysys.ErrBadOption)
+	case m.opts.Bundle.Group != "" && m.kind.Stateless:
+		return fmt.Errorf("%w: a bundle of a placement group for a StatelessWorker, whose activations are on many nodes: give Holds to its kind", raysys.ErrBadOption)
 	case m.opts.Name != "":
 		return fmt.Errorf("%w: Detached(%q): a name is for tasks: submit one that makes the call", raysys.ErrBadOption, m.opts.Name)
 	case m.opts.Key != "" && !m.transacts():

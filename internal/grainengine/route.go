@@ -54,6 +54,8 @@ type route struct {
 	tries    int       // in vain, since the last call went out
 	rotation *rotation // of a stateless kind only
 	nodeless bool      // its calls wait for a node with what no node has
+	// bundle is the one that the grain was in when this node heard of it last, or is to be put into; zero for none.
+	bundle core.Bundle
 }
 
 // lookup finds the activation or the route of a key.

@@ -17,6 +17,8 @@ type remote interface {
 	// inbound returns the inbound part of a call from another node, nil for one of this node.
 	inbound() *inboundCall
 	facts() facts
+	// bundle is the one that the call puts its grain into where it activates it; zero for none.
+	bundle() core.Bundle
 	// named returns the program's key for the call, empty for most.
 	named() string
 	// encode appends the argument, take reads it; pull fetches one that came by reference, and then lets v go on.
@@ -44,6 +46,8 @@ func (c *call[G, A, R]) named() string {
 	}
 	return c.method.opts.Key
 }
+
+func (c *call[G, A, R]) bundle() core.Bundle { return c.method.opts.Bundle }
 
 func (c *call[G, A, R]) facts() facts {
 	m := c.method

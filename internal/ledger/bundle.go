@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/raysys/raysys/internal/core"
@@ -20,8 +21,8 @@ type Bundle struct {
 // Evictable is Work that hears of the end of its bundle. It is called without a lock.
 type Evictable interface {
 	Work
-	// Evict is called with why the bundle is gone. begun says whether the work has been granted what it asked for: then it
-	// returns that as ever. A nil cause is called for waiting work alone: the bundle is on another node.
+	// Evict is called with why the bundle is gone; nil says that it is on another node. begun says whether the work has been
+	// granted what it asked for: then it returns that as ever.
 	Evict(cause error, begun bool)
 }
 
@@ -49,7 +50,7 @@ func (l *Line) Carve(name core.Bundle, n Need) (*Bundle, Shortage) {
 	for k, i := range h.devices {
 		b.ledger.devices[k].sick = l.ledger.devices[i].sick
 	}
-	b.running = map[*Hold]Work{}
+	b.running, b.short = map[*Hold]Work{}, l.short
 	if l.bundles == nil {
 		l.bundles = map[core.Bundle]*Bundle{}
 	}
@@ -57,8 +58,8 @@ func (l *Line) Carve(name core.Bundle, n Need) (*Bundle, Shortage) {
 	return b, short
 }
 
-// Close has the bundle take no more work, and what waits in it leave. Once what runs in it has returned, its resources are the
-// node's again and then is called. With a cause that work is evicted, else it goes on to its end. It is called once.
+// Close has the bundle take no more work, and evicts what waits or runs in it. Once what runs has returned, its resources are
+// the node's again and then is called. It is called once.
 func (b *Bundle) Close(cause error, then func()) {
 	b.from.mu.Lock()
 	if b.from.bundles[b.name] == b {
@@ -67,20 +68,22 @@ func (b *Bundle) Close(cause error, then func()) {
 	b.from.mu.Unlock()
 	b.mu.Lock()
 	b.closed, b.then = true, then
-	var begun []Work
-	for _, w := range b.running {
-		begun = append(begun, w)
-	}
 	b.mu.Unlock()
 	for _, w := range b.Remove(func(Work) bool { return true }) {
 		evict(w, cause, false)
 	}
-	if cause != nil {
-		for _, w := range begun {
-			evict(w, cause, true)
-		}
-	}
+	b.Evict(cause)
 	b.freed()
+}
+
+// Evict evicts what runs in the bundle, which is closed.
+func (b *Bundle) Evict(cause error) {
+	b.mu.Lock()
+	begun := slices.Collect(maps.Values(b.running))
+	b.mu.Unlock()
+	for _, w := range begun {
+		evict(w, cause, true)
+	}
 }
 
 func evict(w Work, cause error, begun bool) {
@@ -161,6 +164,19 @@ func (l *Line) PushIn(n Need, w Work) (pushed bool, never Shortage) {
 	best.mu.Unlock()
 	// A closed bundle grants nothing: the work is still there, unless Close has evicted it.
 	return !closed || len(best.Remove(func(x Work) bool { return x == w })) == 0, Shortage{}
+}
+
+// Idle reports whether nothing waits, here or in a bundle.
+func (l *Line) Idle() bool {
+	return l.Waits.Load() == 0 && !slices.ContainsFunc(l.all(), func(b *Bundle) bool { return b.Waits.Load() != 0 })
+}
+
+// Of is the line that h is of, which may be nil: this one, or that of a bundle.
+func (l *Line) Of(h *Hold) *Line {
+	if h != nil && h.line != nil {
+		return h.line
+	}
+	return l
 }
 
 // Dropped is called when waiting work is over: what was kept for it goes to others.

@@ -244,9 +244,7 @@ func byAge(a, b *shape) int { return cmp.Compare(a.claims[0].order, b.claims[0].
 
 // Return gives h back, once, and starts what waited for it.
 func (l *Line) Return(h *Hold) {
-	if h.line != nil {
-		l = h.line
-	}
+	l = l.Of(h)
 	l.mu.Lock()
 	delete(l.running, h)
 	l.ledger.Return(Hold{need: h.withoutCPU(), devices: h.devices})
@@ -356,9 +354,7 @@ func (l *Line) Sick(h *Hold) bool {
 	if h == nil || len(h.devices) == 0 {
 		return false
 	}
-	if h.line != nil {
-		l = h.line
-	}
+	l = l.Of(h)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.ContainsFunc(h.devices, func(i int) bool { return l.ledger.devices[i].sick })
@@ -383,8 +379,5 @@ func (l *Line) Devices(h *Hold) []string {
 	if h == nil {
 		return nil
 	}
-	if h.line != nil {
-		l = h.line
-	}
-	return l.ledger.Devices(*h)
+	return l.Of(h).ledger.Devices(*h)
 }

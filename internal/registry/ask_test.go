@@ -12,8 +12,8 @@ import (
 // kinds are an operation of each kind, asked by this node: done gets its error.
 func kinds(token grainengine.Token) map[string]func(e *elsewhere, done func(error)) {
 	return map[string]func(e *elsewhere, done func(error)){
-		"locate":  asking[grainengine.Place](locateAlice()),
-		"confirm": asking[grainengine.Place](confirmAlice(token)),
+		"locate":  asking[grainengine.Placed](locateAlice()),
+		"confirm": asking[grainengine.Placed](confirmAlice(token)),
 		"release": asking[struct{}](releaseAlice(token)),
 		"load":    asking[[]grainengine.Record](loadAlice(token)),
 		"save":    asking[grainengine.ETag](saveAlice(token)),
@@ -111,7 +111,7 @@ func TestNotPassedOn(t *testing.T) {
 	}
 	e.leads.Store(true)
 	end := make(chan error, 1)
-	askFrom(e, driver, locateAlice(), func(_ grainengine.Place, err error) { end <- err })
+	askFrom(e, driver, locateAlice(), func(_ grainengine.Placed, err error) { end <- err })
 	soon(t, "the request of another node waits for this one to lead", func() bool { return e.reg.Waiting() == 1 })
 	e.leads.Store(false)
 	e.reg.Retry()

@@ -11,16 +11,16 @@ type confirm struct {
 }
 
 // Confirm returns where a grain is now, the zero place when it is nowhere.
-func (r *Registry) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Place, error)) {
+func (r *Registry) Confirm(id grainengine.ID, token grainengine.Token, done func(grainengine.Placed, error)) {
 	ask(r, &confirm{grain: grain{r.cfg.Namespace, id, token}}, done)
 }
 
 func (*confirm) code() code { return codeConfirm }
 
-func (o *confirm) serve(l *leader, q *asked[grainengine.Place]) {
+func (o *confirm) serve(l *leader, q *asked[grainengine.Placed]) {
 	p, _, ok := l.current(o.placementKey())
 	if !ok {
-		p = grainengine.Place{}
+		p = grainengine.Placed{}
 	}
 	q.answer(p, nil)
 }

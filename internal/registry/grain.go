@@ -72,15 +72,15 @@ func (l *leader) authorize(g *grain, from core.NodeKey) error {
 	case !ok:
 		return g.stale(grainengine.Place{})
 	case p.Token != g.token:
-		return g.stale(p)
+		return g.stale(p.Place)
 	case p.NodeKey != from:
-		return g.elsewhere(p, from)
+		return g.elsewhere(p.Place, from)
 	}
 	return nil
 }
 
 // current returns the grain's placement if it is on a node that lives.
-func (l *leader) current(key string) (p grainengine.Place, rec store.Record, ok bool) {
+func (l *leader) current(key string) (p grainengine.Placed, rec store.Record, ok bool) {
 	rec, ok = l.shard.Get(key)
 	if !ok {
 		return p, rec, false
@@ -92,18 +92,37 @@ func (l *leader) current(key string) (p grainengine.Place, rec store.Record, ok 
 // placementVersion is the first byte of a placement record.
 const placementVersion = 1
 
-func appendPlacement(p grainengine.Place) []byte {
-	return wire.AppendUvarint(wire.AppendBytes([]byte{placementVersion}, p.Node), p.Incarnation)
+func appendPlacement(p grainengine.Placed) []byte {
+	return appendBundle(wire.AppendUvarint(wire.AppendBytes([]byte{placementVersion}, p.Node), p.Incarnation), p.Bundle)
 }
 
 // readPlacement reads a placement record, whose version is the grain's token.
-func readPlacement(rec store.Record) (grainengine.Place, error) {
+func readPlacement(rec store.Record) (grainengine.Placed, error) {
 	r := wire.NewReader(rec.Value)
 	if v := r.Byte(); v != placementVersion {
-		return grainengine.Place{}, fmt.Errorf("placement record: version %d is unknown here: upgrade this node", v)
+		return grainengine.Placed{}, fmt.Errorf("placement record: version %d is unknown here: upgrade this node", v)
 	}
 	p := grainengine.Place{NodeKey: core.NodeKey{Node: raysys.NodeID(r.String()), Incarnation: r.Uvarint()}, Token: grainengine.Token(rec.Version)}
-	return p, r.Err()
+	return grainengine.Placed{Place: p, Bundle: readBundle(&r)}, r.Err()
+}
+
+// appendBundle appends the bundle of a grain at the end of a frame or a record: nothing where it is in none.
+func appendBundle(dst []byte, b core.Bundle) []byte {
+	if b.Group == "" {
+		return dst
+	}
+	captures := byte(0)
+	if b.Captures {
+		captures = 1
+	}
+	return append(wire.AppendUvarint(wire.AppendBytes(dst, b.Group), uint64(b.Index+1)), captures)
+}
+
+func readBundle(r *wire.Reader) (b core.Bundle) {
+	if r.Len() == 0 {
+		return b
+	}
+	return core.Bundle{Group: r.String(), Index: int(r.Uint32()) - 1, Captures: r.Byte() == 1}
 }
 
 func appendPlace(dst []byte, p grainengine.Place) []byte {
@@ -118,8 +137,11 @@ func readPlace(r *wire.Reader) grainengine.Place {
 // placeAnswer is the answer of the operations that say where a grain is.
 type placeAnswer struct{}
 
-func (placeAnswer) appendAnswer(dst []byte, p grainengine.Place) []byte { return appendPlace(dst, p) }
+func (placeAnswer) appendAnswer(dst []byte, p grainengine.Placed) []byte {
+	return appendBundle(appendPlace(dst, p.Place), p.Bundle)
+}
 
-func (placeAnswer) readAnswer(r *wire.Reader) (p grainengine.Place, err error) {
-	return readPlace(r), nil
+func (placeAnswer) readAnswer(r *wire.Reader) (p grainengine.Placed, err error) {
+	at := readPlace(r)
+	return grainengine.Placed{Place: at, Bundle: readBundle(r)}, nil
 }

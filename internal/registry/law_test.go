@@ -104,7 +104,7 @@ func place(t *testing.T, e *elsewhere, k core.NodeKey) grainengine.Place {
 	if a.err != nil || a.value.NodeKey != k {
 		t.Fatalf("locate: %+v, want a place on %s", a, k)
 	}
-	return a.value
+	return a.value.Place
 }
 
 // TestLateRelease: an activation that ends after its grain was placed anew releases nothing, and the new placement
@@ -117,7 +117,7 @@ func TestLateRelease(t *testing.T) {
 	if a := says(e, deadNode, releaseAlice(old.Token)); a.err != nil {
 		t.Errorf("a late release is no error: %+v", a)
 	}
-	if a := says(e, aliveNode, confirmAlice(now.Token)); a.value != now {
+	if a := says(e, aliveNode, confirmAlice(now.Token)); a.value.Place != now {
 		t.Errorf("a late release with token %v removed the placement %+v that followed: now it is %+v", old.Token, now, a.value)
 	}
 }

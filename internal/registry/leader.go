@@ -18,12 +18,12 @@ import (
 type leader struct {
 	reg      *Registry
 	shard    *store.Shard
-	self     *actor.PID                             // from the first message on
-	placing  map[string][]*asked[grainengine.Place] // by placement key: the requests that wait for a placement that is being committed
-	counts   map[core.NodeKey]int                   // grains placed, for the balance
-	view     *placement.View                        // the nodes with these counts
-	gen      uint64                                 // of the cluster's nodes, when view was made
-	draws    uint64                                 // placements so far, which seeds the next choice
+	self     *actor.PID                              // from the first message on
+	placing  map[string][]*asked[grainengine.Placed] // by placement key: the requests that wait for a placement that is being committed
+	counts   map[core.NodeKey]int                    // grains placed, for the balance
+	view     *placement.View                         // the nodes with these counts
+	gen      uint64                                  // of the cluster's nodes, when view was made
+	draws    uint64                                  // placements so far, which seeds the next choice
 	records  recordTable
 	unreaped unreaped
 	claiming claiming
@@ -33,7 +33,7 @@ type leader struct {
 
 // newLeader makes a leader, and counts the placements in the shard's table.
 func newLeader(r *Registry, s *store.Shard) *leader {
-	l := &leader{reg: r, shard: s, placing: map[string][]*asked[grainengine.Place]{}, counts: map[core.NodeKey]int{}, records: newRecordTable()}
+	l := &leader{reg: r, shard: s, placing: map[string][]*asked[grainengine.Placed]{}, counts: map[core.NodeKey]int{}, records: newRecordTable()}
 	s.Scan("g/", func(_ string, rec store.Record) bool {
 		if p, err := readPlacement(rec); err == nil {
 			l.counts[p.NodeKey]++

@@ -22,12 +22,17 @@ type locate struct {
 	labels   map[string]string // the node must have them all
 	needs    raysys.Resources  // what the grain holds
 	avoid    grainengine.Place // a placement that the asker could not use
+	bundle   core.Bundle       // what it holds that of; zero for the node
+	at       core.NodeKey      // the node that has the bundle, as far as the asker knows
 }
 
 // Locate returns where a grain is, and places it if it has no placement. avoid, when not zero, is a placement that the
 // caller could not use.
-func (r *Registry) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Place, error)) {
-	ask(r, &locate{grain: grain{ns: r.cfg.Namespace, id: id}, strategy: want.Strategy, labels: want.Labels, needs: raysys.Resources(want.Needs), avoid: avoid}, done)
+func (r *Registry) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Placed, error)) {
+	ask(r, &locate{
+		grain: grain{ns: r.cfg.Namespace, id: id}, strategy: want.Strategy, labels: want.Labels, needs: raysys.Resources(want.Needs), avoid: avoid,
+		bundle: want.Bundle, at: want.At,
+	}, done)
 }
 
 func (*locate) code() code { return codeLocate }
@@ -42,14 +47,17 @@ func (o *locate) append(dst []byte) []byte {
 		dst = wire.AppendBytes(wire.AppendBytes(dst, k), v)
 	}
 	dst = appendPlace(dst, o.avoid)
-	if !o.holds() { // an earlier version knows nothing of it
+	if !o.holds() && o.bundle.Group == "" { // an earlier version knows nothing of it
 		return dst
 	}
 	needs, err := json.Marshal(o.needs)
 	if err != nil {
 		panic(err) // its amounts are valid, or the kind is not defined
 	}
-	return wire.AppendBytes(dst, needs)
+	if dst = wire.AppendBytes(dst, needs); o.bundle.Group == "" {
+		return dst
+	}
+	return appendBundle(wire.AppendNode(dst, o.at), o.bundle)
 }
 
 func (o *locate) holds() bool { return !reflect.DeepEqual(o.needs, raysys.Resources{}) }
@@ -77,17 +85,20 @@ func (o *locate) read(r *wire.Reader) error {
 	if err := json.Unmarshal(r.Bytes(), &o.needs); err != nil || o.needs.Validate() != nil {
 		return fmt.Errorf("%w: the resources of a grain: %w", wire.ErrCorrupt, errors.Join(err, o.needs.Validate()))
 	}
+	if r.Len() > 0 {
+		o.at, o.bundle = wire.ReadNode(r), readBundle(r)
+	}
 	return nil
 }
 
 // placed is the outcome of committing a placement.
 type placed struct {
 	key   string
-	place grainengine.Place
+	place grainengine.Placed
 	err   error
 }
 
-func (o *locate) serve(l *leader, q *asked[grainengine.Place]) {
+func (o *locate) serve(l *leader, q *asked[grainengine.Placed]) {
 	key := o.placementKey()
 	if _, busy := l.placing[key]; busy {
 		l.placing[key] = append(l.placing[key], q)
@@ -103,13 +114,13 @@ func (o *locate) serve(l *leader, q *asked[grainengine.Place]) {
 		q.fail(err)
 		return
 	}
-	next := grainengine.Place{NodeKey: to}
+	next := grainengine.Placed{Place: grainengine.Place{NodeKey: to}, Bundle: o.bundle}
 	if !rec.Version.IsZero() { // the record places the grain on a dead node
 		if p, err := readPlacement(rec); err == nil {
 			l.uncount(p.NodeKey)
 		}
 	}
-	l.placing[key] = []*asked[grainengine.Place]{q}
+	l.placing[key] = []*asked[grainengine.Placed]{q}
 	l.counts[to]++
 	b := store.Batch{Checks: []store.Check{{Key: key, Version: rec.Version}}, Puts: []store.Put{{Key: key, Value: appendPlacement(next)}}}
 	l.propose(b, func(res store.Result, err error) {
@@ -135,7 +146,7 @@ func (l *leader) placed(m *placed) {
 	}
 	place, err := m.place, outcome(m.err)
 	if err != nil {
-		place = grainengine.Place{}
+		place = grainengine.Placed{}
 	}
 	for _, q := range waiting {
 		q.answer(place, err)
@@ -146,6 +157,9 @@ func (l *leader) placed(m *placed) {
 func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	self := l.reg.cfg.Members.Self().Node
 	l.nodes()
+	if o.bundle.Group != "" {
+		return o.inBundle(l)
+	}
 	l.draws++
 	r := placement.Request{
 		Kind: placement.Grain, Function: "grain " + o.id.Kind, Namespace: o.ns, Key: o.id.Key, Labels: o.labels, Needs: o.needs,
@@ -178,6 +192,17 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 		placed(o.id, d)
 	}
 	return core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, nil
+}
+
+// inBundle is choose for a grain in a bundle: its node is where the asker says that this is. That node refuses the grain if it is
+// not there.
+func (o *locate) inBundle(l *leader) (core.NodeKey, error) {
+	n := l.view.Find(o.at.Node)
+	if n == nil || n.Incarnation != o.at.Incarnation || !n.Worker || n.Joining || n.Draining {
+		return core.NodeKey{}, fmt.Errorf("%w: node %s, which has the bundle of %s, takes no grain", raysys.ErrOverloaded, o.at, o.id)
+	}
+	l.view.Placed(placement.Request{Kind: placement.Grain}, placement.Decision{Node: n.ID, Incarnation: n.Incarnation}) // its needs are taken
+	return o.at, nil
 }
 
 // nodes returns the view of the nodes as they are now.

@@ -74,7 +74,8 @@ func TestFramesOfVersion1(t *testing.T) {
 	}
 	g := grain{"prog", grainengine.ID{Kind: "account", Key: "alice"}, grainengine.Token{Epoch: 300, Seq: 7}}
 	unplaced := grain{ns: g.ns, id: g.id}
-	place := grainengine.Place{NodeKey: core.NodeKey{Node: "w1", Incarnation: 77}, Token: g.token}
+	place := grainengine.Placed{Place: grainengine.Place{NodeKey: core.NodeKey{Node: "w1", Incarnation: 77}, Token: g.token}}
+	inBundle := grainengine.Placed{Place: place.Place, Bundle: core.Bundle{Group: "p/prog\x00training", Index: 3, Captures: true}}
 	etag := grainengine.ETag{Epoch: 299, Seq: 12}
 	now := store.Version{Epoch: 4, Seq: 6}
 	counter := grainengine.Counter{Turn: 300, Nonce: 1 << 60}
@@ -83,10 +84,11 @@ func TestFramesOfVersion1(t *testing.T) {
 		Detached: true, Name: "nightly",
 	}
 	for _, x := range []asFirst{
-		example[grainengine.Place]{name: "locate", value: place, op: &locate{
-			grain: unplaced, strategy: raysys.PreferLocal, labels: map[string]string{"zone": "a"}, avoid: place,
+		example[grainengine.Placed]{name: "locate", value: place, op: &locate{
+			grain: unplaced, strategy: raysys.PreferLocal, labels: map[string]string{"zone": "a"}, avoid: place.Place,
 		}},
-		example[grainengine.Place]{name: "confirm", op: &confirm{grain: g}, value: place},
+		example[grainengine.Placed]{name: "locate-bundle", value: inBundle, op: &locate{grain: unplaced, bundle: inBundle.Bundle, at: place.NodeKey}},
+		example[grainengine.Placed]{name: "confirm", op: &confirm{grain: g}, value: place},
 		example[struct{}]{name: "release", op: &release{g}},
 		example[[]grainengine.Record]{name: "load", op: &load{g, []string{"balance", "log"}}, value: []grainengine.Record{{Exists: true, ETag: etag, Data: []byte("money")}, {}}},
 		example[grainengine.ETag]{name: "save", op: &save{g, "balance", etag, []byte("money")}, value: grainengine.ETag{Epoch: 300, Seq: 13}},
@@ -124,12 +126,12 @@ func TestFramesOfVersion1(t *testing.T) {
 		}}, value: []taskAnswer{
 			{TaskEntry: TaskEntry{Exists: true, Record: named(1)}}, {TaskEntry: TaskEntry{Exists: true, Record: named(1)}}, {},
 		}},
-		example[grainengine.Place]{name: "refused", op: &confirm{grain: g}, err: fmt.Errorf("%w: busy", raysys.ErrOverloaded)},
+		example[grainengine.Placed]{name: "refused", op: &confirm{grain: g}, err: fmt.Errorf("%w: busy", raysys.ErrOverloaded)},
 	} {
 		x.check(t)
 	}
 	start, ofStates := named(1), retained(1, 2)
-	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place), "counter": appendCounter(counter), "task": task.append(nil), "task-named": start.append(nil), "task-states": ofStates.append(nil)} {
+	for name, got := range map[string][]byte{"record": rec.append(nil), "placement": appendPlacement(place), "placement-bundle": appendPlacement(inBundle), "counter": appendCounter(counter), "task": task.append(nil), "task-named": start.append(nil), "task-states": ofStates.append(nil)} {
 		if want := frame(t, name, got); !bytes.Equal(got, want) {
 			t.Errorf("a %s is written as %x, want %x", name, got, want)
 		}

@@ -37,7 +37,7 @@ func shardWithDead(t *testing.T, e *elsewhere, change func(*store.LeadConfig)) (
 		for _, k := range []core.NodeKey{deadNode, aliveNode} {
 			both := Record{Owner: k, At: []Location{{deadNode, true}, {aliveNode, false}}}
 			alone := Record{Owner: k, At: []Location{{k, true}}}
-			place := appendPlacement(grainengine.Place{NodeKey: k})
+			place := appendPlacement(grainengine.Placed{Place: grainengine.Place{NodeKey: k}})
 			for key, value := range map[string][]byte{"o/both": both.append(nil), "o/": alone.append(nil), "n/": alone.append(nil), "g/": place} {
 				b.Puts = append(b.Puts, store.Put{Key: fmt.Sprint(key, " ", k, " ", i), Value: value})
 			}

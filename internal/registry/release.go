@@ -24,7 +24,7 @@ func (o *release) serve(l *leader, q *asked[struct{}]) {
 	key := o.placementKey()
 	if rec, ok := l.shard.Get(key); ok && grainengine.Token(rec.Version) == o.token {
 		if p, err := readPlacement(rec); err == nil && p.NodeKey != q.from {
-			q.fail(o.elsewhere(p, q.from))
+			q.fail(o.elsewhere(p.Place, q.from))
 			return
 		}
 	}

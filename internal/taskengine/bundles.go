@@ -124,15 +124,6 @@ func (e *Engine) takeDeferredBundles() []unplacedTask {
 	return list
 }
 
-// children is the bundle of what a task in b submits; nil where that is its own affair.
-func children(b core.Bundle) *core.Bundle {
-	if !b.Captures {
-		return nil
-	}
-	b.Index = core.AnyBundle
-	return &b
-}
-
 // capturedBy is the bundle of what the turn submits without a group of its own; nil for none.
 func capturedBy(t *core.Turn) *core.Bundle {
 	if s := t.Slot(); s != nil {
@@ -151,14 +142,17 @@ func (s *spec[A, R]) within(b *core.Bundle) *spec[A, R] {
 	return &in
 }
 
-// Evict implements ledger.Evictable. A task that waits in a bundle which was moved goes there.
+// Evict implements ledger.Evictable. A task that waits in a bundle which was moved goes there; one that runs goes on to its end.
 func (w shaped) Evict(cause error, begun bool) {
 	e := w.engine()
 	if !begun {
 		e.shaped.Add(-1)
 	}
-	if cause != nil {
+	switch {
+	case cause != nil:
 		w.Cancel(cause)
+		return
+	case begun:
 		return
 	}
 	switch t := w.Work().(type) {

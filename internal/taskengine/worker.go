@@ -78,7 +78,7 @@ func (w *worker) work(j *job) {
 	if w.slot == nil || w.slot.CPU != cpu || w.slot.Pool != nil || pool != nil || w.slot.Blocked.Load() != 0 {
 		w.slot = &core.CPUSlot{CPU: cpu, Pool: pool}
 		if pool != nil {
-			w.slot.Within = children(j.hold.Need().Bundle)
+			w.slot.Within = j.hold.Need().Bundle.Children()
 		}
 	}
 	if j.pull {

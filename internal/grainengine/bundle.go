@@ -1,0 +1,208 @@
+package grainengine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
+)
+
+// A grain in a placement group holds what its kind asks for out of a bundle. The call that has it activated names the bundle; the
+// grain's record has it from then on, until the grain is deactivated.
+//
+//	call ──► route: Config.Bundle says where ──► Locate ──► activation: enter ──► ledger.Line.PushIn ──► Grant
+//	              ▲          └─► not yet: again                     │ the bundle is on another node, now or later
+//	              └──────────────────────── Release ◄───────────────┘
+//
+// When the group is removed its activations go: turns are cancelled, calls that wait and name the group fail with
+// raysys.ErrGroupRemoved, and others go on to an activation outside.
+
+// bundlePause is how long calls wait whose bundle has no node yet, before that is looked up again. To look asks no other node.
+const bundlePause = 20 * time.Millisecond
+
+// withoutBundle sees to a route that was to put its grain into a bundle, and could not; false where that has another reason. While
+// the bundle has no node the calls wait. Where it never has one those fail that name it, and the rest goes on without it.
+func (r *route) withoutBundle(err error) bool {
+	e := r.kind.engine
+	waits, never := errors.Is(err, raysys.ErrOverloaded), errors.Is(err, raysys.ErrGroupRemoved) || errors.Is(err, raysys.ErrBadOption) || errors.Is(err, raysys.ErrNoCapacity)
+	r.mu.Lock()
+	in := r.bundle
+	if in.Group == "" || r.state != routeAsking || e.closed.Load() || !waits && !never {
+		r.mu.Unlock()
+		return false
+	}
+	r.sweepLocked()
+	var kept, failed []pendingCall
+	for _, p := range r.queue {
+		o, own := p.(*outboundCall)
+		if own && (never && o.call.bundle() == in || waits && o.late(e.cfg.Now())) {
+			failed = append(failed, p)
+		} else {
+			kept = append(kept, p)
+		}
+	}
+	r.queue, r.tries = kept, 0
+	if never {
+		r.bundle = core.Bundle{}
+	}
+	r.mu.Unlock()
+	if waits {
+		err = fmt.Errorf("%w: %w", raysys.ErrDeadline, err)
+	}
+	for _, p := range failed {
+		p.fail(fmt.Errorf("find grain %s: %w", shown(r.id().String()), err))
+	}
+	switch {
+	case r.removeIdle():
+	case waits:
+		r.after(bundlePause, r.inquire)
+	default:
+		r.inquire()
+	}
+	return true
+}
+
+// bundle is the one that the activation is in; zero for none.
+func (a *activation) bundle() core.Bundle {
+	if a.holding == nil {
+		return core.Bundle{}
+	}
+	return a.holding.bundle
+}
+
+// enter has the activation take what its kind asks for from its bundle, or wait there. While this node has the bundle by its record,
+// and not yet by its ledger, the activation waits for that; without a cluster also while the bundle has no node. Then it stays, as
+// work in a line does, when all its calls have passed their deadlines.
+func (a *activation) enter() {
+	e, h := a.kind.engine, a.holding
+	need := a.kind.def.Need
+	need.Bundle = h.bundle
+	if a.Over() {
+		a.Grant(nil)
+		return
+	}
+	pushed, never := e.cfg.Line.PushIn(need, a)
+	if pushed {
+		e.dropWaiting() // Close and Drain look at the line after they set what Over reads
+		return
+	}
+	at, err := e.cfg.Bundle(h.bundle, a.kind.def.Needs)
+	own := e.cfg.Cluster == nil || err == nil && at == e.cfg.Cluster.Self()
+	if err == nil && own && !never.Empty() {
+		err = fmt.Errorf("%w: it asks for more than its bundle has (%w)", raysys.ErrNoCapacity, never.Err())
+	}
+	switch {
+	case err != nil && !errors.Is(err, raysys.ErrOverloaded):
+		h.evicted.Store(&err)
+	case own:
+		e.entering.Store(a, nil)
+		rt := e.cfg.Hooks.Runtime()
+		h.alarm.At, h.alarm.Ring = rt.Now()+int64(bundlePause), a.enterAgain
+		rt.SetAlarm(&h.alarm)
+		return
+	default:
+		h.moved.Store(true)
+	}
+	a.Grant(nil)
+}
+
+func (a *activation) enterAgain() {
+	if _, waits := a.kind.engine.entering.LoadAndDelete(a); waits {
+		a.kind.engine.cfg.Pool.Go(goroutines.Func(a.enter))
+	}
+}
+
+// dropEntering has the activations that wait for their bundle, and need not any more, go on without.
+func (e *Engine) dropEntering() {
+	e.entering.Range(func(k, _ any) bool {
+		if a := k.(*activation); a.Over() {
+			if _, waits := e.entering.LoadAndDelete(a); waits {
+				a.Grant(nil)
+			}
+		}
+		return true
+	})
+}
+
+// Evict implements ledger.Evictable: the group was removed, or the bundle was moved.
+func (a *activation) Evict(cause error, begun bool) {
+	h := a.holding
+	if cause != nil {
+		h.evicted.Store(&cause)
+	} else {
+		h.moved.Store(true)
+	}
+	if !begun {
+		a.Grant(nil)
+		return
+	}
+	if cause != nil {
+		if t := a.hook.Load(); t != nil {
+			t.Cancel(cause)
+		}
+		for _, c := range a.calls() {
+			c.Cancel(cause)
+		}
+	}
+	a.post(&mail{msg: passivate{force: true}})
+}
+
+// evicted is why the activation goes and its calls fail, nil while they do not.
+func (a *activation) evicted() error {
+	if a.holding == nil {
+		return nil
+	}
+	if cause := a.holding.evicted.Load(); cause != nil {
+		return *cause
+	}
+	return nil
+}
+
+// refusesEvicted reports whether a call does not run since the activation was evicted, and puts it aside; inner says that it is in the
+// mailbox still. Evict cancels what it finds in its turn; so a call is entered there before this looks.
+func (a *activation) refusesEvicted(c anyCall, inner bool) bool {
+	if a.evicted() == nil {
+		return false
+	}
+	if !inner {
+		a.holding.unserved = append(a.holding.unserved, c)
+	}
+	return true
+}
+
+// orphans splits the calls that an activation leaves which was evicted: those that name its group end with it. On a node of a cluster
+// the routes find that out, also for calls of other nodes.
+func (a *activation) orphans(calls []anyCall) (ended, others []anyCall) {
+	if a.evicted() == nil || a.kind.engine.cfg.Cluster != nil {
+		return nil, calls
+	}
+	for _, c := range calls {
+		if c.bundle().Group == a.holding.bundle.Group {
+			ended = append(ended, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	return ended, others
+}
+
+// moved reports whether the grain is to follow its bundle to another node.
+func (a *activation) moved() bool { return a.holding != nil && a.holding.moved.Load() }
+
+// calls are those in their turn.
+func (a *activation) calls() (list []*core.Future) {
+	if c := a.current.Load(); c != nil {
+		list = append(list, c)
+	}
+	if g := a.gate.Load(); g != nil {
+		g.mu.Lock()
+		for _, p := range g.inner {
+			list = append(list, p.call)
+		}
+		g.mu.Unlock()
+	}
+	return list
+}
