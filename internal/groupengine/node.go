@@ -35,6 +35,8 @@ type Node struct {
 type local struct {
 	id      core.TaskID
 	bundles map[int]*here
+	used    int     // by calls of prepare, which have unlocked mu
+	moved   []*here // placed anew, at other nodes or here; work in them goes on to its end
 }
 
 // here is a bundle that is here.
@@ -104,11 +106,12 @@ func (n *Node) prepare(a Ask) (err error) {
 			old = append(old, was)
 		}
 	}
+	n.move(a.Group, g, old)
+	g.used++
 	n.mu.Unlock()
-	for _, b := range old {
-		b.Close(nil, func() {})
-	}
+	n.close(a.Group, g, old, nil)
 	n.mu.Lock()
+	g.used--
 	defer n.mu.Unlock()
 	for _, want := range a.Bundles {
 		if err != nil || g.bundles[want.Index] != nil {
@@ -138,7 +141,7 @@ func (n *Node) prepare(a Ask) (err error) {
 
 // forget forgets a group without bundles. n.mu is held.
 func (n *Node) forget(group string, g *local) {
-	if len(g.bundles) == 0 && n.groups[group] == g {
+	if len(g.bundles)+len(g.moved)+g.used == 0 && n.groups[group] == g {
 		delete(n.groups, group)
 	}
 }
@@ -153,28 +156,53 @@ func (n *Node) hold(a Ask) {
 	}
 }
 
-// drop closes the bundles of the group of a for which which is true. With a cause it evicts what runs in them. done, if it is
-// given, is called once the room of all that was dropped of the group is free.
+// move has bundles of a group be such that were placed anew, until they are free. n.mu is held.
+func (n *Node) move(group string, g *local, list []*here) {
+	g.moved = append(g.moved, list...)
+	n.left[release{group, g.id}] += len(list)
+}
+
+// close closes bundles that are among those that were moved, and evicts what runs in them where there is a cause.
+func (n *Node) close(group string, g *local, list []*here, cause error) {
+	for _, b := range list {
+		b.Close(cause, func() {
+			n.mu.Lock()
+			g.moved = slices.DeleteFunc(g.moved, func(m *here) bool { return m == b })
+			n.forget(group, g)
+			n.mu.Unlock()
+			n.freed(release{group, g.id})
+		})
+	}
+}
+
+// drop closes the bundles of the group of a for which which is true. With a cause it evicts what runs in them, and in those that were
+// moved before. done, if it is given, is called once the room of all that was dropped of the group is free.
 func (n *Node) drop(a Ask, cause error, which func(*here) bool, done func()) {
 	r := release{a.Group, a.ID}
-	var list []*here
+	var list, before []*here
 	n.mu.Lock()
-	if g := n.groups[a.Group]; g != nil && g.id == a.ID {
+	g := n.groups[a.Group]
+	if g != nil && g.id == a.ID {
+		if cause != nil {
+			before = slices.Clone(g.moved)
+		}
 		for i, b := range g.bundles {
 			if which(b) {
 				delete(g.bundles, i)
 				list = append(list, b)
 			}
 		}
+		n.move(a.Group, g, list)
 		n.forget(a.Group, g)
 	}
-	n.left[r] += len(list) + 1
+	n.left[r]++
 	if done != nil {
 		n.releases[r] = append(n.releases[r], done)
 	}
 	n.mu.Unlock()
-	for _, b := range list {
-		b.Close(cause, func() { n.freed(r) })
+	n.close(a.Group, g, list, cause)
+	for _, b := range before {
+		b.Evict(cause)
 	}
 	n.freed(r)
 }

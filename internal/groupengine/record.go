@@ -23,6 +23,8 @@ type Record struct {
 	Attempt   uint64       // of the last assignment
 	Removing  bool
 	Bundles   []Bundle
+	// Left are the nodes that had bundles which were placed anew: work in them goes on to its end there, until the group is removed.
+	Left []core.NodeKey
 }
 
 // Bundle is one bundle of a group.
@@ -41,7 +43,7 @@ func (r *Record) Ready() bool {
 // clone is a copy whose bundles may be changed.
 func (r *Record) clone() *Record {
 	c := *r
-	c.Bundles = slices.Clone(r.Bundles)
+	c.Bundles, c.Left = slices.Clone(r.Bundles), slices.Clone(r.Left)
 	return &c
 }
 
@@ -73,6 +75,12 @@ func (r *Record) Append(dst []byte) []byte {
 		dst = appendNeeds(append(dst, bits), b.Needs)
 		dst = wire.AppendUvarint(wire.AppendNode(dst, b.At), b.Attempt)
 	}
+	if len(r.Left) > 0 { // an earlier version knows nothing of them
+		dst = wire.AppendUvarint(dst, uint64(len(r.Left)))
+		for _, k := range r.Left {
+			dst = wire.AppendNode(dst, k)
+		}
+	}
 	return dst
 }
 
@@ -99,6 +107,11 @@ func Read(r *wire.Reader) (rec Record, err error) {
 			return rec, err
 		}
 		b.At, b.Attempt = wire.ReadNode(r), r.Uvarint()
+	}
+	if r.Len() > 0 {
+		for range r.Count(2) {
+			rec.Left = append(rec.Left, wire.ReadNode(r))
+		}
 	}
 	return rec, r.Err()
 }

@@ -136,6 +136,11 @@ func (p *Progress) ask(v Verb, key string, r *Record, nodes []core.NodeKey) (lis
 // remove has the nodes release what they have. One that could not be asked is asked again after a pause, while it lives.
 func (p *Progress) remove(key string, r *Record, w World) (s Step) {
 	nodes := nodesOf(r, w, func(Bundle) bool { return true })
+	for _, n := range r.Left {
+		if w.Alive(n) && !slices.Contains(nodes, n) {
+			nodes = append(nodes, n)
+		}
+	}
 	for n, a := range p.nodes {
 		if p.verb == Release && a == refused {
 			delete(p.nodes, n)
@@ -218,8 +223,12 @@ func (p *Progress) assign(r *Record, w World) (next *Record, must bool) {
 	}
 	next = r.clone()
 	next.Attempt++
+	next.Left = slices.DeleteFunc(next.Left, func(n core.NodeKey) bool { return !w.Alive(n) })
 	for i := range next.Bundles {
 		if b := &next.Bundles[i]; g.At[i] == "" {
+			if b.Held && w.Alive(b.At) && !slices.Contains(next.Left, b.At) {
+				next.Left = append(next.Left, b.At)
+			}
 			b.At, b.Attempt, b.Held = to[i], next.Attempt, false
 		}
 	}
