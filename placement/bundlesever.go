@@ -20,7 +20,7 @@ func (v *View) everAssigns(g *GroupRequest) error {
 	if len(workers) == 0 {
 		return fmt.Errorf("%w: a group of %d bundles, and no worker is known yet: start one with raysys node, and try again", ErrNoNode, len(g.Bundles))
 	}
-	everHas := func(n *Node, want *raysys.Resources) bool { return covers(&n.Total, want) && n.hasDevices(want, false) }
+	everHas := func(n *Node, want *raysys.Resources) bool { return covers(&n.Total, want) && n.hasDevices(want, idle) }
 	var sum raysys.Resources
 	every := make([]int, len(g.Bundles))
 	for i := range g.Bundles {

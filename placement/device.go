@@ -24,31 +24,40 @@ func (d *Device) total() float64 {
 	return d.Share
 }
 
-// has reports whether the device has one device's part of needs: now, or else when nothing holds it.
-func (d *Device) has(needs *raysys.Resources, now bool) bool {
+// when is the state of devices that a question is about.
+type when uint8
+
+const (
+	idle when = iota // once nothing holds them, and all are well
+	well             // once nothing holds them
+	free             // now
+)
+
+// has reports whether the device has one device's part of needs.
+func (d *Device) has(needs *raysys.Resources, w when) bool {
 	share, memory := d.total(), d.Memory
-	if now {
+	if w == free {
 		share, memory = min(share, d.FreeShare), min(memory, d.FreeMemory)
 	}
-	return core.OfModel(d.Model, needs.GPUModel) && needs.GPUMemory <= memory && min(needs.GPU, 1) <= share+slack && !(now && d.Sick)
+	return core.OfModel(d.Model, needs.GPUModel) && needs.GPUMemory <= memory && min(needs.GPU, 1) <= share+slack && !(w != idle && d.Sick)
 }
 
 // hasDevices reports whether the node has the devices of needs: a share of one device, or whole ones. Of a node that does not
 // list its devices only their number is known.
-func (n *Node) hasDevices(needs *raysys.Resources, now bool) bool {
+func (n *Node) hasDevices(needs *raysys.Resources, w when) bool {
 	if needs.GPU <= 0 {
 		return true
 	}
 	if n.Devices == nil {
 		have := n.Total.GPU
-		if now {
+		if w == free {
 			have = n.Free.GPU
 		}
 		return needs.GPU <= have+slack && needs.GPUModel == "" && needs.GPUMemory == 0
 	}
 	left := max(needs.GPU, 1)
 	for i := range n.Devices {
-		if n.Devices[i].has(needs, now) {
+		if n.Devices[i].has(needs, w) {
 			if left--; left < slack {
 				return true
 			}
@@ -68,7 +77,7 @@ func (n *Node) atMost(needs, most *raysys.Resources) {
 	if needs.GPU > 0 {
 		devices := 0.0
 		for i := range n.Devices {
-			if n.Devices[i].has(needs, false) {
+			if n.Devices[i].has(needs, idle) {
 				devices++
 			}
 		}
@@ -97,9 +106,9 @@ func (n *Node) enterDevices(needs *raysys.Resources, sign float64) {
 		var best *Device
 		for i := range n.Devices {
 			d := &n.Devices[i]
-			fits := d.has(needs, true)
+			fits := d.has(needs, free)
 			if sign > 0 {
-				fits = d.has(needs, false) && d.FreeShare+min(needs.GPU, 1) <= d.total()+slack
+				fits = d.has(needs, idle) && d.FreeShare+min(needs.GPU, 1) <= d.total()+slack
 			}
 			if fits && (best == nil || d.FreeShare < best.FreeShare) {
 				best = d

@@ -41,7 +41,7 @@ func TestDevices(t *testing.T) {
 		{"a whole one", raysys.Resources{GPU: 1, GPUModel: "H100"}, map[raysys.NodeID]bool{"whole": true}, false},
 		{"two", raysys.Resources{GPU: 2}, map[raysys.NodeID]bool{"unlisted": true}, false},
 		{"memory", raysys.Resources{GPU: 0.1, GPUMemory: 41}, map[raysys.NodeID]bool{"whole": true}, false},
-		{"a sick one", raysys.Resources{GPU: 1, GPUModel: "A100"}, nil, false},
+		{"a sick one", raysys.Resources{GPU: 1, GPUModel: "A100"}, nil, true},
 		{"a model nobody has", raysys.Resources{GPU: 1, GPUModel: "B200"}, nil, true},
 		{"memory nobody has", raysys.Resources{GPU: 1, GPUMemory: 81}, nil, true},
 		{"more than any has", raysys.Resources{GPU: 3}, nil, true},

@@ -18,6 +18,7 @@ const (
 	tooSmall
 	joining
 	draining
+	sick
 	noRoom
 	causes // their number
 )
@@ -39,7 +40,7 @@ func (v *View) exclude(i int, r *Request) cause {
 			return noLabel
 		}
 	}
-	if !covers(&n.Total, &r.Needs) || !n.hasDevices(&r.Needs, false) {
+	if !covers(&n.Total, &r.Needs) || !n.hasDevices(&r.Needs, idle) {
 		return tooSmall
 	}
 	if n.Joining && (r.Kind == Grain || i != v.local) {
@@ -48,10 +49,18 @@ func (v *View) exclude(i int, r *Request) cause {
 	if n.Draining {
 		return draining
 	}
-	if r.Kind == Grain && !r.Queue && !n.hasNow(&r.Needs) || r.Now && n.Wait(r.Needs) > 0 {
+	if !n.hasDevices(&r.Needs, well) {
+		return sick
+	}
+	if n.isFull(r) {
 		return noRoom
 	}
 	return fit
+}
+
+// isFull reports whether the node has no room for what must not wait there.
+func (n *Node) isFull(r *Request) bool {
+	return r.Kind == Grain && !r.Queue && !n.hasNow(&r.Needs) || r.Now && n.Wait(r.Needs) > 0
 }
 
 // reserve says in which order nodes that fit are taken: 0 sound, 1 to avoid, 2 suspect, 3 both.
@@ -79,5 +88,5 @@ func (v *View) eligible(r *Request) (candidates, error) {
 // tally counts the nodes by cause.
 type tally [causes]int
 
-// ever reports whether some node would do if it had room.
+// ever reports whether some node would do if it had room. One whose devices are sick would not: nothing says that they recover.
 func (t *tally) ever() bool { return t[fit]+t[joining]+t[draining]+t[noRoom] > 0 }

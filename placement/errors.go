@@ -96,6 +96,8 @@ func (c cause) why(r *Request) string {
 		return "joining"
 	case draining:
 		return "draining"
+	case sick:
+		return fmt.Sprintf("less than %v on devices that are not sick", r.Needs)
 	case noRoom:
 		return fmt.Sprintf("less than %v free", r.Needs)
 	}

@@ -53,14 +53,14 @@ func (v *View) Fits(r Request) (list []raysys.NodeFit) {
 func (n *Node) Short(needs raysys.Resources) []string {
 	now, ever := 0, 0
 	for i := range n.Devices {
-		if n.Devices[i].has(&needs, false) {
+		if n.Devices[i].has(&needs, idle) {
 			ever++
 		}
-		if n.Devices[i].has(&needs, true) {
+		if n.Devices[i].has(&needs, free) {
 			now++
 		}
 	}
-	if n.Devices == nil && n.hasDevices(&needs, true) {
+	if n.Devices == nil && n.hasDevices(&needs, free) {
 		now = int(max(needs.GPU, 1))
 	}
 	if n.Devices == nil {

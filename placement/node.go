@@ -65,7 +65,7 @@ func (n *Node) milli() uint64 { return uint64(min(n.size(), 1e6) * 1000) }
 
 // hasNow reports whether what is free on the node is enough for needs.
 func (n *Node) hasNow(needs *raysys.Resources) bool {
-	return covers(&n.Free, needs) && n.hasDevices(needs, true)
+	return covers(&n.Free, needs) && n.hasDevices(needs, free)
 }
 
 // covers reports whether have is enough for want, but for devices.

@@ -11,6 +11,17 @@ import (
 // Place chooses the node for r. The error is a *NoNodeError, or matches raysys.ErrBadOption when the strategy is unknown
 // or chose nothing.
 func Place(v *View, r Request) (Decision, error) {
+	for {
+		d, i, err := v.place(&r)
+		if err != nil || !v.nodes[i].isFull(&r) {
+			return d, err
+		}
+		v.changed(i) // what Refresh has entered: the node has no room after all
+	}
+}
+
+// place chooses node i.
+func (v *View) place(r *Request) (out Decision, i int, err error) {
 	strategy := r.Strategy
 	if strategy == "" {
 		strategy = raysys.Balanced
@@ -21,35 +32,35 @@ func Place(v *View, r Request) (Decision, error) {
 	switch strategy {
 	case raysys.Balanced, raysys.PreferLocal:
 		if strategy == raysys.Balanced && r.moves() {
-			c, err := v.eligible(&r)
+			c, err := v.eligible(r)
 			if err != nil {
-				return Decision{}, err
+				return out, 0, err
 			}
 			var buf [maxLooked]int
-			list := v.look(&r, &c, &d, buf[:0])
-			chosen, looked = v.soonest(&r, list), len(list)
+			list := v.look(r, &c, &d, buf[:0])
+			chosen, looked = v.soonest(r, list), len(list)
 			break
 		}
 		var ok bool
-		if drawn, ok = v.sample(&r, &d); !ok {
-			c, err := v.eligible(&r)
+		if drawn, ok = v.sample(r, &d); !ok {
+			c, err := v.eligible(r)
 			if err != nil {
-				return Decision{}, err
+				return out, 0, err
 			}
 			drawn = v.two(&c, &d)
 		}
-		chosen = v.better(drawn, &r)
+		chosen = v.better(drawn, r)
 		if strategy == raysys.PreferLocal {
-			chosen = v.stay(&r, chosen)
+			chosen = v.stay(r, chosen)
 		}
 	default:
 		own := r.Custom[strategy]
 		if own == nil && !slices.Contains(builtin[:], strategy) {
-			return Decision{}, unknown(&r)
+			return out, 0, unknown(r)
 		}
-		c, err := v.eligible(&r)
+		c, err := v.eligible(r)
 		if err != nil {
-			return Decision{}, err
+			return out, 0, err
 		}
 		var buf [maxLooked]int
 		list := c.list(buf[:0])
@@ -57,22 +68,22 @@ func Place(v *View, r Request) (Decision, error) {
 		case strategy == raysys.ByHash:
 			chosen = v.hashed(r.Key, list)
 		case strategy == raysys.Spread:
-			chosen = v.spread(&r, list)
+			chosen = v.spread(r, list)
 		default:
-			if chosen, err = v.ask(own, r, list); err != nil {
-				return Decision{}, err
+			if chosen, err = v.ask(own, *r, list); err != nil {
+				return out, 0, err
 			}
 		}
 	}
 	v.refresh(chosen)
 	n := &v.nodes[chosen]
-	out := Decision{
-		Node: n.ID, Incarnation: n.Incarnation, Wait: n.Wait(r.Needs), Move: n.Move(r.Inputs), Account: v.account(&r, strategy, drawn, looked, chosen),
+	out = Decision{
+		Node: n.ID, Incarnation: n.Incarnation, Wait: n.Wait(r.Needs), Move: n.Move(r.Inputs), Account: v.account(r, strategy, drawn, looked, chosen),
 	}
 	if r.Explain {
-		out.Reasons = v.explain(&r, &out)
+		out.Reasons = v.explain(r, &out)
 	}
-	return out, nil
+	return out, chosen, nil
 }
 
 // ask calls a strategy of the program. It runs inside a shard's leader, which must outlive its mistakes.

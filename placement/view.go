@@ -105,6 +105,9 @@ func (v *View) Gone(id raysys.NodeID, needs raysys.Resources) {
 	v.changed(v.index[id])
 }
 
+// Take takes needs from what is free on the node.
+func (n *Node) Take(needs raysys.Resources) { n.release(&needs, -1) }
+
 // release adds sign times needs to the free resources.
 func (n *Node) release(needs *raysys.Resources, sign float64) {
 	n.Free.CPU += sign * needs.CPU

@@ -55,6 +55,7 @@ type cluster struct {
 	killed    atomic.Pointer[error] // the cause that Node.Kill was given; else nil
 	wake      chan struct{}         // capacity 1: wakes duties
 	tell      chan struct{}         // capacity 1: wakes tellLoad
+	freed     chan struct{}         // capacity 1: the same, soon
 
 	ctx      context.Context // the runner's
 	moves    sync.WaitGroup  // shards being taken or given up

@@ -8,25 +8,36 @@ import (
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
-	"github.com/raysys/raysys/placement"
 )
 
 // loadEvery is how often a node sends its load to the others, when it has changed. Results of tasks carry the load too,
 // so this is for nodes that have sent it no tasks lately.
 const loadEvery = 100 * time.Millisecond
 
+// freedEvery is how often it is sent before the tick, at most, since something else than CPU has become free, for which work may
+// wait at another node.
+const freedEvery = 20 * time.Millisecond
+
 // tellLoad sends the load to all peers when it has changed: at each tick, and at once when the task engine calls
-// loadChanged.
+// loadChanged, and soon after it calls loadFreed.
 func (c *cluster) tellLoad() {
 	tick := time.NewTicker(loadEvery)
 	defer tick.Stop()
 	var last taskengine.Load
+	freed, pause := c.freed, (<-chan time.Time)(nil)
 	for {
 		select {
 		case <-tick.C:
 			c.refs.Tick()
 			c.node.tasks.Tick()
+			c.forgetSent()
+			c.moveWaiting()
 		case <-c.tell:
+		case <-freed:
+			freed, pause = nil, time.After(freedEvery)
+		case <-pause:
+			freed, pause = c.freed, nil
+			continue
 		case <-c.ctx.Done():
 			return
 		}
@@ -53,6 +64,14 @@ func (c *cluster) loadChanged() {
 	}
 }
 
+// loadFreed has tellLoad send the load soon.
+func (c *cluster) loadFreed() {
+	select {
+	case c.freed <- struct{}{}:
+	default:
+	}
+}
+
 // onLoad handles KindLoad.
 func (c *cluster) onLoad(p *refs.Session, frame []byte) error {
 	r := wire.NewReader(frame)
@@ -67,12 +86,15 @@ func (c *cluster) onLoad(p *refs.Session, frame []byte) error {
 
 func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load) {
 	c.mu.Lock()
-	changed := c.loads[k].Rest != l.Rest
+	news := c.loads[k].Rest != l.Rest
 	c.loads[k] = l
 	c.gen++
 	c.mu.Unlock()
-	if changed {
-		c.view.update(k, func(n *placement.Node) { setFree(n, l.Rest) })
+	if news || c.node.tasks.Line().Waits.Load() != 0 {
+		c.view.reported(k, &l, news)
+	}
+	if k != c.self() {
+		c.moveWaiting()
 	}
 }
 

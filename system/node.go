@@ -100,7 +100,7 @@ func New(cfg Config) (*Node, error) {
 	if cfg.Cluster != nil {
 		n.cluster = newCluster(n)
 		n.job.Prober = &prober{c: n.cluster}
-		tc.NoCPU, tc.Place, tc.Changed = !cfg.Cluster.Role.hosts(), n.cluster.placeTask, n.cluster.loadChanged
+		tc.NoCPU, tc.Place, tc.Changed, tc.Freed = !cfg.Cluster.Role.hosts(), n.cluster.placeTask, n.cluster.loadChanged, n.cluster.loadFreed
 		tc.Bandwidth = n.pace.bandwidth
 		gc.Cluster, gc.States, gc.Hosts = locator{n.cluster}, states{n}, cfg.Cluster.Role.hosts()
 	} else {

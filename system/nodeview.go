@@ -3,7 +3,10 @@ package system
 import (
 	"sync"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -13,11 +16,27 @@ type nodeView struct {
 	mu      sync.Mutex
 	view    *placement.View
 	members uint64 // cluster.members when view was made
+	sent    map[core.NodeKey]*sentWork
 }
+
+// sentWork is what this node has sent to another, or has seen off to it, that holds more than CPU. Until a report of that node
+// counts it, what it holds is taken from what the last report says is free: many decisions are made between two reports.
+type sentWork struct {
+	needs []raysys.Resources
+	ticks int
+}
+
+// sentTicks is for how many ticks of tellLoad it counts: the node reports what has changed at each of its own.
+const sentTicks = 2
 
 // place decides by the nodes of now.
 func (c *cluster) place(request func(*placement.View) placement.Request) (d placement.Decision, err error) {
-	c.viewed(func(v *placement.View) { d, err = placement.Place(v, request(v)) })
+	c.viewed(func(v *placement.View) {
+		r := request(v)
+		if d, err = placement.Place(v, r); err == nil && d.Node != c.self().Node && !r.Queue && holdsMore(&r.Needs) {
+			c.view.entered(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, r.Needs)
+		}
+	})
 	return d, err
 }
 
@@ -37,12 +56,78 @@ func (c *cluster) viewed(f func(*placement.View)) {
 	f(v.view)
 }
 
-// update corrects what is known of an incarnation of a node.
-func (v *nodeView) update(k core.NodeKey, change func(*placement.Node)) {
+// holdsMore reports whether needs are more than CPU, of which expect knows how many tasks have been sent.
+func holdsMore(needs *raysys.Resources) bool {
+	return needs.GPU > 0 || needs.Memory > 0 || len(needs.Custom) > 0
+}
+
+// entered enters what a decision takes of its node. The caller holds mu.
+func (v *nodeView) entered(k core.NodeKey, needs raysys.Resources) {
+	if v.sent == nil {
+		v.sent = map[core.NodeKey]*sentWork{}
+	}
+	w := v.sent[k]
+	if w == nil {
+		w = &sentWork{}
+		v.sent[k] = w
+	}
+	w.needs, w.ticks = append(w.needs, needs), 0
+	v.view.Update(k.Node, func(n *placement.Node) { n.Take(needs) })
+}
+
+// enterFree enters what a node reports to be free, less what was sent to it since.
+func (v *nodeView) enterFree(n *placement.Node, l *taskengine.Load) {
+	setFree(n, l.Rest)
+	if w := v.sent[core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}]; w != nil {
+		for _, needs := range w.needs {
+			n.Take(needs)
+		}
+	}
+}
+
+// reported enters a report; news says that it differs from the last in more than CPU, so that it counts what was sent.
+func (v *nodeView) reported(k core.NodeKey, l *taskengine.Load, news bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if news {
+		delete(v.sent, k)
+	}
+	v.enterReport(k, l)
+}
+
+// enterReport corrects what is known of an incarnation of a node. The caller holds mu.
+func (v *nodeView) enterReport(k core.NodeKey, l *taskengine.Load) {
 	if v.view != nil && connected(v.view, k) {
-		v.view.Update(k.Node, change)
+		v.view.Update(k.Node, func(n *placement.Node) {
+			v.enterFree(n, l)
+			n.Free.CPU, n.Queued = min(l.Free, n.Total.CPU), l.Queued // Refresh corrects these before nodes are compared
+		})
+	}
+}
+
+// forgetSent forgets what was sent so long ago that reports count it, if it has come.
+func (c *cluster) forgetSent() {
+	v := &c.view
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for k, w := range v.sent {
+		if w.ticks++; w.ticks > sentTicks {
+			delete(v.sent, k)
+			c.mu.Lock()
+			l, known := c.loads[k]
+			c.mu.Unlock()
+			if known {
+				v.enterReport(k, &l)
+			}
+		}
+	}
+}
+
+// moveWaiting has work that waits here for resources go to a node that has them free. It is called when what is known of the nodes
+// has changed, and at each tick.
+func (c *cluster) moveWaiting() {
+	if line := c.node.tasks.Line(); line.Waits.Load() != 0 {
+		c.node.pool.Go(goroutines.Func(line.Move))
 	}
 }
 

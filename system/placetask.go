@@ -68,7 +68,7 @@ func (c *cluster) expect(n *placement.Node) {
 		free = min(free, n.Total.CPU-there)
 	}
 	n.Free.CPU = max(free, 0)
-	setFree(n, l.Rest)
+	c.view.enterFree(n, &l)
 	n.Queued = 0
 	if n.Free.CPU < 1 {
 		n.Queued = l.Queued + max(int(there-n.Total.CPU), 0)

@@ -232,7 +232,7 @@ func (a *activation) close() {
 	case len(calls) > 0 && a.stays() && !k.engine.closed.Load():
 		next = newActivation(k, a.key, in)
 		if a.tenure != nil {
-			next.tenure.token = a.tenure.token
+			next.tenure.token, next.tenure.wanted = a.tenure.token, a.tenure.wanted
 		}
 		for _, c := range calls {
 			c.queueAt(next)

@@ -14,7 +14,8 @@ import (
 // A kind that asks for resources has each of its activations hold them, from before OnActivate to the end of OnDeactivate.
 //
 //	spawn ──► ledger.Line ──► Grant ──► actor: OnActivate, turns, OnDeactivate ──► Return
-//	                            └─► nil: the node closes or drains, or the grain is elsewhere: the calls go on without it
+//	                ├──► Grant(nil): the node closes or drains, or the grain is elsewhere: the calls go on without it
+//	                └──► Evict: another node has room: the placement is removed, and the calls follow the grain as in a drain
 
 // holding is what an activation of such a kind has.
 type holding struct {
@@ -23,7 +24,7 @@ type holding struct {
 
 	bundle  core.Bundle           // what it is taken from; zero for the node
 	evicted atomic.Pointer[error] // why the grain goes and its calls fail: the group was removed, or never has what the kind asks for
-	moved   atomic.Bool           // the bundle is on another node: the grain follows it, and its calls
+	moved   atomic.Bool           // the bundle is on another node, or another has room: the grain goes there, and its calls
 	alarm   core.Alarm            // to enter the bundle
 
 	unserved []anyCall // whose turn came after it was evicted; used by the turn only
@@ -67,6 +68,22 @@ func (a *activation) Grant(h *ledger.Hold) {
 	if h != nil && a.kind.engine.cfg.Line.Sick(h) { // since it was granted
 		a.kind.engine.Short()
 	}
+}
+
+// Leaves implements ledger.Mover.
+func (a *activation) Leaves() bool {
+	if a.tenure == nil || a.tenure.wanted == nil {
+		return false // of a stateless kind, or nowhere to go
+	}
+	return a.kind.goesElsewhere(ID{a.kind.def.name, a.key}, *a.tenure.wanted)
+}
+
+// Alike implements ledger.Mover.
+func (a *activation) Alike() any {
+	if a.tenure != nil && a.tenure.wanted != nil && len(a.tenure.wanted.Labels) > len(a.kind.def.Labels) {
+		return a // the labels are a call's
+	}
+	return a.kind
 }
 
 // giveBack is called when no code of the activation runs any more.
@@ -160,13 +177,14 @@ func (k *boundKind) never() error {
 	return nil
 }
 
-// goesElsewhere reports whether the node refuses a grain that was placed here: it can never have it, or would have it wait
-// while another node need not.
+// goesElsewhere reports whether the node refuses a grain that was placed here: it can never have it, or not while its devices are
+// sick, or would have it wait while another node need not.
 func (k *boundKind) goesElsewhere(id ID, w Wanted) bool {
 	if !k.def.holds() {
 		return false
 	}
-	return k.unfit != nil || !k.engine.cfg.Line.HasNow(k.def.Need) && k.engine.cfg.Cluster.Elsewhere(id, w)
+	line := k.engine.cfg.Line
+	return k.unfit != nil || !line.Could(k.def.Need) || !line.HasNow(k.def.Need) && k.engine.cfg.Cluster.Elsewhere(id, w)
 }
 
 // Hold is grains.Holds.

@@ -286,6 +286,9 @@ func (r *route) here(p Placed) {
 	r.mu.Lock()
 	a := newActivation(k, r.key, p.Bundle)
 	a.tenure.token = p.Token
+	if k.def.holds() {
+		a.tenure.wanted = new(r.wantedLocked())
+	}
 	queue := r.removeLocked(s)
 	r.mu.Unlock()
 	for _, q := range queue {

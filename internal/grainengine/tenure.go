@@ -14,6 +14,7 @@ type tenure struct {
 	token   Token
 	stale   atomic.Bool // the grain has a newer placement: the activation stops, and runs no further call
 	durable *durable    // of a durable kind
+	wanted  *Wanted     // of a kind that asks for resources: what the place was asked for
 
 	// The rest is used by the turn only.
 	unserved    []anyCall  // calls whose turn came after it went stale, or the node began to drain

@@ -43,6 +43,8 @@ type Hooks struct {
 	Above func(core.Class) bool
 	// Freed is called when resources have become free.
 	Freed func()
+	// Returned is called when other than CPU has become free, or a device sick or well; nil for none.
+	Returned func()
 	// Choose takes whole devices; nil takes the first. It is called under the lock.
 	Choose Choose
 }
@@ -251,6 +253,9 @@ func (l *Line) Return(h *Hold) {
 	l.changed(&h.need)
 	l.mu.Unlock()
 	l.GiveCPU(h.need.CPU)
+	if l.hooks.Returned != nil && !h.need.IsCPU(h.need.CPU) {
+		l.hooks.Returned()
+	}
 }
 
 // Remove takes the waiting work out for which which is true, also of its bundles.
@@ -346,6 +351,9 @@ func (l *Line) SetSick(uuid string, sick bool) bool {
 		b.SetSick(uuid, sick)
 	}
 	l.Serve()
+	if l.hooks.Returned != nil {
+		l.hooks.Returned()
+	}
 	return known
 }
 

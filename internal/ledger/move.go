@@ -1,0 +1,62 @@
+package ledger
+
+// Mover is Work that can as well wait, or begin, on another node.
+type Mover interface {
+	Evictable
+	// Leaves reports whether it would better go: another node has room for it now, or this node has none for it as its devices are.
+	// It is called without a lock.
+	Leaves() bool
+	// Alike is equal for work that goes to the same nodes: where one stays, all of that stays.
+	Alike() any
+}
+
+// Move has the work that would better go to another node leave the line, the oldest of each shape first. It is told by Evict,
+// without a cause. What waits in bundles stays: its group decides where that is.
+func (l *Line) Move() {
+	if l.Waits.Load() == 0 {
+		return
+	}
+	moved := false
+	stay := map[any]bool{}
+	for _, w := range l.movers() {
+		if alike := w.Alike(); stay[alike] {
+			continue
+		} else if !w.Leaves() {
+			stay[alike] = true
+			continue
+		}
+		if len(l.remove(func(o Work) bool { return o == Work(w) })) > 0 { // else it was granted meanwhile
+			moved = true
+			w.Evict(nil, false)
+		}
+	}
+	if moved {
+		l.Serve() // what it lacked was kept from others
+	}
+}
+
+func (l *Line) movers() (list []Mover) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.shapes {
+		for i := range s.claims {
+			if w, ok := s.claims[i].work.(Mover); ok && !w.Over() {
+				list = append(list, w)
+			}
+		}
+	}
+	return list
+}
+
+// Could reports whether the node has what n asks for once all that holds it is given back, of the devices that are not sick.
+func (l *Line) Could(n Need) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	well := 0
+	for i := range l.ledger.devices {
+		if d := &l.ledger.devices[i]; !d.sick && d.could(&n) {
+			well++
+		}
+	}
+	return n.count() <= well
+}
