@@ -157,18 +157,25 @@ func TestNothingStarves(t *testing.T) {
 }
 
 // TestJobsShareByWeight: two programs whose tasks wait for the same nodes get their CPUs by weight, with tasks of the same length
-// and with tasks of another.
+// with tasks of another, and where all CPUs of a node end their tasks at one moment.
 func TestJobsShareByWeight(t *testing.T) {
-	for name, long := range map[string]time.Duration{"same length": 20 * time.Millisecond, "ten times as long": 200 * time.Millisecond} {
+	for name, c := range map[string]struct {
+		lengths [2]time.Duration
+		exactly bool // all CPUs end their tasks at one moment
+	}{
+		"same length":         {lengths: [2]time.Duration{20 * time.Millisecond, 20 * time.Millisecond}},
+		"ten times as long":   {lengths: [2]time.Duration{20 * time.Millisecond, 200 * time.Millisecond}},
+		"exactly 100 ms":      {lengths: [2]time.Duration{100 * time.Millisecond, 100 * time.Millisecond}, exactly: true},
+		"exactly 5 and 50 ms": {lengths: [2]time.Duration{5 * time.Millisecond, 50 * time.Millisecond}, exactly: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			table := raysys.NewTable()
 			var used [2]atomic.Int64
 			task := tasks.DefineIn(table, "task", func(ctx context.Context, job int) (int, error) {
-				d := 20 * time.Millisecond
-				if job == 1 {
-					d = long
+				d := c.lengths[job]
+				if !c.exactly {
+					d = d/2 + time.Duration(raysys.Rand(ctx).Int64N(int64(d)))
 				}
-				d = d/2 + time.Duration(raysys.Rand(ctx).Int64N(int64(d))) // or all CPUs would end their tasks at one moment
 				<-time.After(d)
 				used[job].Add(int64(d))
 				return 0, nil

@@ -21,6 +21,7 @@ type Peer struct {
 	// What it last reported.
 	Queued  int64         // its own tasks that wait
 	Inbound int64         // tasks of other nodes that it has not answered
+	Own     int64         // of these, the ones of the node that asks
 	Busy    int64         // CPUs that run its own tasks
 	Mean    time.Duration // of a task on a CPU; 0 is unknown
 }
@@ -36,8 +37,13 @@ func (p *Peer) Room(noCPU bool) (idle, all int64) {
 	idle = max(p.CPUs-others-p.Inflight, 0)
 	all = mine - others - p.Inflight
 	if noCPU {
-		// The peers must take turns, busy as they are.
-		all = max(all, p.CPUs-p.Inflight)
+		// The peers must take turns, busy as they are. Where tasks of another node are there too, as many as the CPUs may begin when
+		// those return, all at one moment, and as many must wait for that, or the other node gets more than its share.
+		turn := p.CPUs
+		if p.Inbound > p.Own {
+			turn *= 2
+		}
+		all = max(all, turn-p.Inflight)
 	}
 	all = max(min(all, MaxFlights-p.Inflight), 0)
 	return min(idle, all), all

@@ -15,12 +15,13 @@ func anyPeer(t *rapid.T, name string) forwarding.Peer {
 		Queued: rapid.Int64Range(0, 1000).Draw(t, name+" queued"), Inbound: rapid.Int64Range(0, 1000).Draw(t, name+" inbound"),
 		Mean: time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, name+" mean")),
 	}
+	p.Own = rapid.Int64Range(0, p.Inbound).Draw(t, name+" own")
 	p.Busy = rapid.Int64Range(0, p.CPUs).Draw(t, name+" busy")
 	return p
 }
 
 // TestRoom: 0 <= idle <= all <= MaxFlights - Inflight, no CPU is counted twice, and a full peer has room only for a node that has
-// no CPU of its own.
+// no CPU of its own: until that has a task for each CPU there, or two where tasks of other nodes are there too.
 func TestRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPeer(t, "peer")
@@ -32,7 +33,14 @@ func TestRoom(t *testing.T) {
 		if taken := p.Queued + p.Busy + max(p.Inbound, p.Inflight); idle > max(p.CPUs-taken, 0) {
 			t.Fatalf("%d idle of %d CPUs with %d tasks", idle, p.CPUs, taken)
 		}
-		if p.Inflight >= p.CPUs && noCPU { // taking turns gives it nothing
+		turn := p.CPUs
+		if p.Inbound > p.Own {
+			turn *= 2
+		}
+		if noCPU && all < min(turn, forwarding.MaxFlights)-p.Inflight {
+			t.Fatalf("room for %d where %d of %d are there", all, p.Inflight, turn)
+		}
+		if p.Inflight >= turn && noCPU { // taking turns gives it nothing
 			if _, own := p.Room(false); all != own {
 				t.Fatalf("without a CPU %d, else %d, where the node's tasks have all CPUs", all, own)
 			}

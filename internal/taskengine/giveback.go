@@ -58,7 +58,7 @@ type giveBackWork struct {
 // Run implements goroutines.Work.
 func (g giveBackWork) Run() {
 	for range g.n {
-		c := g.x.inbound.Pop()
+		c := g.x.inbound.PopLate()
 		if c == nil {
 			break
 		}

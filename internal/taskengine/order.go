@@ -109,7 +109,7 @@ func (o *order) pop(a, b *runQueue) (c *core.Future, from *runQueue, charge *cha
 		if from = best.q; best.lane < 0 {
 			c = from.fifo.Pop()
 		} else {
-			c = from.popLane(best.lane)
+			c = from.popLane(best.lane, 0)
 		}
 	}
 	o.unmix(now)

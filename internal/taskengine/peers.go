@@ -277,14 +277,14 @@ func (x *exchange) room(p *peer) forwarding.Offer {
 		return forwarding.Offer{}
 	}
 	p.mu.Lock()
-	l := p.load
+	l, among := p.load, p.among
 	p.mu.Unlock()
 	if l.Draining {
 		return forwarding.Offer{}
 	}
 	known := forwarding.Peer{
 		CPUs: p.cpus, Inflight: p.inflight.Load(),
-		Queued: int64(l.Queued), Inbound: int64(l.Inbound), Busy: int64(l.Busy), Mean: l.Mean,
+		Queued: int64(l.Queued), Inbound: int64(l.Inbound), Own: among, Busy: int64(l.Busy), Mean: l.Mean,
 	}
 	return known.Offer(x.e.line.Total() == 0)
 }

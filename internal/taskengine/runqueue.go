@@ -62,6 +62,23 @@ func (q *runQueue) Pop() *core.Future {
 	return c
 }
 
+// PopLate takes a task that would begin late: the youngest of the job and class of which the most wait. It counts as no use of a CPU.
+func (q *runQueue) PopLate() *core.Future {
+	q.order.mu.Lock()
+	defer q.order.mu.Unlock()
+	most, lane := int(q.fifo.Pushed()-q.fifo.Popped()), -1
+	for i, l := range q.lanes {
+		if len(l.tasks) > most {
+			most, lane = len(l.tasks), i
+		}
+	}
+	if lane < 0 {
+		return q.fifo.Pop() // which has no other end
+	}
+	l := q.lanes[lane]
+	return q.popLane(lane, len(l.tasks)-1)
+}
+
 // Empty reports whether Pop would have found nothing just now.
 func (q *runQueue) Empty() bool { return q.fifo.Empty() && q.inLanes.Load() == 0 }
 
@@ -90,12 +107,17 @@ func (q *runQueue) laneOf(j *core.Job, class core.Class) *lane {
 	return l
 }
 
-// popLane takes the oldest task of lane i.
-func (q *runQueue) popLane(i int) *core.Future {
+// popLane takes the k-th oldest task of lane i: the first, or the last.
+func (q *runQueue) popLane(i, k int) *core.Future {
 	l := q.lanes[i]
-	c := l.tasks[0].future
-	l.tasks[0] = waitingTask{}
-	if l.tasks = l.tasks[1:]; len(l.tasks) == 0 {
+	c := l.tasks[k].future
+	l.tasks[k] = waitingTask{}
+	if k == 0 {
+		l.tasks = l.tasks[1:]
+	} else {
+		l.tasks = l.tasks[:k]
+	}
+	if len(l.tasks) == 0 {
 		last := len(q.lanes) - 1
 		q.lanes[i], q.lanes[last] = q.lanes[last], nil
 		q.lanes = q.lanes[:last]

@@ -68,7 +68,7 @@ func (s *sim) look(b *submitter, i int32) {
 	if !p.full && !p.gone && i != b.node {
 		known := forwarding.Peer{
 			CPUs: int64(s.cfg.CPUs), Inflight: int64(p.inflight),
-			Queued: int64(p.queued), Inbound: int64(p.inbound), Busy: int64(p.busy), Mean: p.mean,
+			Queued: int64(p.queued), Inbound: int64(p.inbound), Own: int64(p.among), Busy: int64(p.busy), Mean: p.mean,
 		}
 		o := known.Offer(s.nodes[b.node].cpus == 0)
 		b.offers[i] = offer{int32(o.Tasks), int32(o.Score)}
