@@ -210,3 +210,27 @@ func TestJobsShareByWeight(t *testing.T) {
 		})
 	}
 }
+
+// TestMapLetsHigherGo: the tasks of a Map that have not begun wait for one of class High that comes later.
+func TestMapLetsHigherGo(t *testing.T) {
+	var b begun
+	table := raysys.NewTable()
+	task := tasks.DefineIn(table, "task", func(_ context.Context, n int) (int, error) {
+		b.note(fmt.Sprint(n))
+		<-time.After(10 * time.Millisecond) // virtual
+		return 0, nil
+	})
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		refs := task.Map(k.Context(), []int{0, 1, 2, 3})
+		k.Advance(5 * time.Millisecond)
+		refs = append(refs, task.With(raysys.Priority(raysys.High)).Go(k.Context(), 4))
+		for _, ref := range refs {
+			if _, err := ref.Get(k.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if diff := cmp.Diff([]string{"0", "4", "1", "2", "3"}, b.list); diff != "" {
+			t.Errorf("the tasks began in another order:\n%s", diff)
+		}
+	}, testkit.Table(table), testkit.CPU(1), testkit.Loose())
+}

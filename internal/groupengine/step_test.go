@@ -1,0 +1,124 @@
+package groupengine
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/placement"
+)
+
+// given is a World of nodes with room for one bundle each.
+type given struct {
+	nodes    []core.NodeKey // in the order in which they are chosen
+	draining core.NodeKey
+	avoided  []raysys.NodeID
+}
+
+func key(name raysys.NodeID) core.NodeKey { return core.NodeKey{Node: name, Incarnation: 1} }
+
+func (w *given) Alive(k core.NodeKey) bool {
+	for _, n := range w.nodes {
+		if n == k {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *given) Draining(k core.NodeKey) bool { return k == w.draining }
+
+func (w *given) Assign(g placement.GroupRequest) ([]core.NodeKey, error) {
+	w.avoided = g.Avoid
+	var list []placement.Node
+	for _, n := range w.nodes {
+		list = append(list, placement.Node{ID: n.Node, Incarnation: 1, Worker: true, Draining: n == w.draining, Total: raysys.Resources{CPU: 1}, Free: raysys.Resources{CPU: 1}})
+	}
+	for _, at := range g.At {
+		for i := range list {
+			if list[i].ID == at {
+				list[i].Free.CPU = 0
+			}
+		}
+	}
+	at, err := placement.Assign(placement.NewView("", list), g)
+	var keys []core.NodeKey
+	for _, id := range at {
+		keys = append(keys, key(id))
+	}
+	return keys, err
+}
+
+// two is a group of two bundles, at these nodes under an attempt.
+func two(attempt uint64, held bool, at ...raysys.NodeID) *Record {
+	r := &Record{Strategy: placement.Spread, Attempt: attempt}
+	for _, n := range at {
+		r.Bundles = append(r.Bundles, Bundle{Needs: raysys.Resources{CPU: 1}, At: key(n), Attempt: attempt, Held: held})
+	}
+	return r
+}
+
+func verbs(s Step) (list []Verb) {
+	for _, a := range s.Asks {
+		list = append(list, a.Verb)
+	}
+	return list
+}
+
+// TestRefusedAttempt: where one node refuses its bundle the attempt is over, all of its nodes are told so, the next goes past the
+// node, and a group without room waits longer after each.
+func TestRefusedAttempt(t *testing.T) {
+	w := &given{nodes: []core.NodeKey{key("a"), key("b")}}
+	p, r := &Progress{}, two(1, false, "a", "b")
+	s := p.Step("g", r, w)
+	if len(s.Asks) != 2 || s.Asks[0].Verb != Prepare || s.Record != nil {
+		t.Fatalf("the first step: %+v", s)
+	}
+	if !p.Answer(s.Asks[0], nil) || !p.Answer(s.Asks[1], errors.New("full")) {
+		t.Fatal("answers without a step")
+	}
+	s = p.Step("g", r, w)
+	if s.Record == nil || s.Record.Bundles[0].At != (core.NodeKey{}) || s.Record.Bundles[1].At != (core.NodeKey{}) {
+		t.Fatalf("after a refusal: %+v", s)
+	}
+	s = p.Step("g", s.Record, w)
+	if got := verbs(s); len(got) != 2 || got[0] != Drop || got[1] != Drop {
+		t.Errorf("the nodes of an attempt that is over are asked to do %v", got)
+	}
+	if len(w.avoided) != 1 || w.avoided[0] != "b" || s.Wait != 2*pause {
+		t.Errorf("the next attempt avoids %v, and waits for %v where there is no room", w.avoided, s.Wait)
+	}
+}
+
+// TestDeathWhilePreparing: the death of a node ends an attempt at once: nothing is to be awaited from it.
+func TestDeathWhilePreparing(t *testing.T) {
+	w := &given{nodes: []core.NodeKey{key("a"), key("b")}}
+	p, r := &Progress{}, two(1, false, "a", "b")
+	p.Step("g", r, w)
+	w.nodes = w.nodes[:1]
+	if s := p.Step("g", r, w); s.Record == nil || s.Record.Bundles[0].At != (core.NodeKey{}) {
+		t.Errorf("one of two nodes has died: %+v", s)
+	}
+}
+
+// TestHeldIsTold: the nodes of a group are told once that their bundles are held.
+func TestHeldIsTold(t *testing.T) {
+	w := &given{nodes: []core.NodeKey{key("a"), key("b")}}
+	p, r := &Progress{}, two(1, true, "a", "b")
+	if got := verbs(p.Step("g", r, w)); len(got) != 2 || got[0] != Hold || got[1] != Hold {
+		t.Errorf("the nodes are asked to do %v", got)
+	}
+	if got := verbs(p.Step("g", r, w)); got != nil {
+		t.Errorf("the nodes are asked again, to do %v", got)
+	}
+}
+
+// TestDeathWhileDraining: a bundle of a dead node is placed anew also where one of a draining node has nowhere to go, which stays.
+func TestDeathWhileDraining(t *testing.T) {
+	w := &given{nodes: []core.NodeKey{key("a"), key("c")}, draining: key("a")}
+	s := (&Progress{}).Step("g", two(1, true, "a", "dead"), w)
+	if s.Record == nil || s.Record.Bundles[0].At != key("a") || !s.Record.Bundles[0].Held || s.Record.Bundles[1].At != key("c") {
+		t.Errorf("after a death beside a drain: %+v", s)
+	}
+}
