@@ -69,7 +69,7 @@ func (x *exchange) endAnswer(p *peer, buf *[]byte, out []byte, h *handing) {
 // sendsLoad reports whether the next answer brings the load: when the mean has changed so much that the peer's window
 // is wrong, and now and then.
 func (x *exchange) sendsLoad(p *peer) bool {
-	mean, told := x.mean.Load(), p.meanSent.Load()
+	mean, told := int64(x.means.mean()), p.meanSent.Load()
 	if n := p.repliesSinceLoad.Add(1); n%repliesPerLoad != 0 && told != 0 && mean < told*2 && mean > told/2 {
 		return false
 	}

@@ -42,7 +42,7 @@ func (x *exchange) lookAtInbound() {
 	w.popped = popped
 	cpus := x.e.line.Total() / oneCPU
 	if excess := forwarding.Excess(waits, begun, cpus); excess > 0 {
-		x.mean.Store(max(x.mean.Load(), int64(forwarding.SlowMean(begun, cpus))))
+		x.means.slower(int64(forwarding.SlowMean(begun, cpus)))
 		x.e.cfg.Pool.Go(giveBackWork{x, excess})
 	}
 	w.alarm.At = x.rt.Now() + int64(forwarding.LookPause)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -42,7 +41,7 @@ func (e *Engine) Load() Load {
 		if l.Inbound == 0 { // and so does one that answers the last
 			l.Free = max(l.Free, float64(e.line.Total())/oneCPU-l.Busy)
 		}
-		l.Mean = time.Duration(x.mean.Load())
+		l.Mean = x.means.mean()
 	}
 	return l
 }
@@ -144,8 +143,8 @@ func (x *exchange) serve(s *core.CPUSlot, own bool) {
 	}
 }
 
-// tick is called when a task has returned on slot s. The time of a group in which a task waited says nothing of CPUs.
-func (m *meter) tick(x *exchange, s *core.CPUSlot) {
+// tick is called when the task c, or one of the batch c, has returned on slot s. The time of a group in which a task waited says nothing of CPUs.
+func (m *meter) tick(x *exchange, s *core.CPUSlot, c *core.Future) {
 	if s.Waited.Load() {
 		s.Waited.Store(false)
 		m.began, m.ran, m.group = max(x.rt.Now(), 1), 0, 1
@@ -156,12 +155,9 @@ func (m *meter) tick(x *exchange, s *core.CPUSlot) {
 	}
 	now := max(x.rt.Now(), 1)
 	mean := max((now-m.began)/m.ran, 1)
-	x.learn(mean)
+	if t, ok := c.Work().(entered); ok {
+		x.means.learn(mean, t.entry())
+	}
 	m.began, m.ran = now, 0
 	m.group = min(max(groupTime/mean, 1), maxGroup)
-}
-
-// learn mixes a measurement into the mean.
-func (x *exchange) learn(mean int64) {
-	x.mean.Store(int64(forwarding.Learn(time.Duration(x.mean.Load()), time.Duration(mean))))
 }

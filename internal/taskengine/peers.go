@@ -32,7 +32,7 @@ type exchange struct {
 	unanswered, answering atomic.Int64
 	away                  atomic.Int64 // tasks of this node that are elsewhere
 	notOwn                atomic.Int64 // CPUs that workers hold for tasks of other nodes, or while they look for work
-	mean                  atomic.Int64 // nanoseconds a task holds a CPU
+	means                 means
 	deferred              deferred
 	forwarder
 	stops        stops

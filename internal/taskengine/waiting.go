@@ -203,10 +203,14 @@ func (s *search) elsewhere(x *exchange) {
 // String names the task, for those that wait behind it.
 func (w shaped) String() string { return w.Work().Name() + " " + w.ID().String() }
 
-// Tick is called some times a second: what waits in the queue has no time of its own, and is known to be older than a tick.
+// Tick is called some times a second: what waits in the queue has no time of its own, and is known to be older than a tick; and
+// what it will take is reported to other nodes.
 func (e *Engine) Tick() {
 	e.order.mu.Lock()
 	defer e.order.mu.Unlock()
+	if x := e.net.Load(); x != nil {
+		x.means.weigh(e.queue, x.inbound)
+	}
 	for _, q := range e.order.all {
 		if !q.fifo.Empty() {
 			q.mark(e.now())

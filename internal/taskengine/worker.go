@@ -219,7 +219,7 @@ func (w *worker) pull() {
 		}
 		w.charged()
 		if x != nil {
-			w.meter.tick(x, w.slot)
+			w.meter.tick(x, w.slot, c)
 		}
 		if w.owes() {
 			return
@@ -312,7 +312,7 @@ func (w *worker) uncork(now bool) {
 
 // done is yields for a node with peers: it is called after each task of a batch.
 func (w *worker) done() bool {
-	w.meter.tick(w.engine.net.Load(), w.slot)
+	w.meter.tick(w.engine.net.Load(), w.slot, w.slot.Batch.Load())
 	return w.yields()
 }
 
