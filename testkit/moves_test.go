@@ -201,6 +201,7 @@ func newSource(node, n int) *source {
 	s := &source{new: make(chan struct{}, 1)}
 	for d := range n {
 		s.now.Devices = append(s.now.Devices, devices.Device{UUID: fmt.Sprintf("GPU-%d-%d", node, d), Model: "H100", Memory: 80 << 30})
+		s.now.Links = append(s.now.Links, make([]int, n))
 	}
 	return s
 }
@@ -208,7 +209,7 @@ func newSource(node, n int) *source {
 func (s *source) Inventory() devices.Inventory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return devices.Inventory{Devices: slices.Clone(s.now.Devices)}
+	return devices.Inventory{Devices: slices.Clone(s.now.Devices), Links: s.now.Links}
 }
 
 func (s *source) Run(ctx context.Context, changed func(devices.Inventory)) error {
