@@ -114,7 +114,7 @@ func (n *Node) scheduling(id string) (list []raysys.Scheduling) {
 			case w.Stage == raysys.StageBundle:
 				n.groups.explain(w.Request.Options, &w.Waiting)
 			case c != nil:
-				w.Nodes = c.fits(func(v *placement.View) placement.Request { return c.taskRequest(w.Request, v, false) })
+				w.Nodes = c.fits(func(v *placement.View) placement.Request { return c.taskRequest(w.Request, v) })
 			}
 			add(w.ID.String(), w.Name, w.Waiting)
 		}

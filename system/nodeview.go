@@ -29,11 +29,11 @@ type sentWork struct {
 // sentTicks is for how many ticks of tellLoad it counts: the node reports what has changed at each of its own.
 const sentTicks = 2
 
-// place decides by the nodes of now. look says that the decision is not carried out.
-func (c *cluster) place(look bool, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
+// place decides by the nodes of now.
+func (c *cluster) place(request func(*placement.View) placement.Request) (d placement.Decision, err error) {
 	c.viewed(func(v *placement.View) {
 		r := request(v)
-		if d, err = placement.Place(v, r); err == nil && !look && d.Node != c.self().Node && !r.Queue && holdsMore(&r.Needs) {
+		if d, err = placement.Place(v, r); err == nil && d.Node != c.self().Node && !r.Queue && holdsMore(&r.Needs) {
 			c.view.entered(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, r.Needs)
 		}
 	})

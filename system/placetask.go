@@ -1,7 +1,6 @@
 package system
 
 import (
-	"errors"
 	"math"
 
 	"github.com/raysys/raysys"
@@ -16,27 +15,17 @@ import (
 // stands for this node.
 func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	var view *placement.View
-	ask := func(now bool) (placement.Decision, error) {
-		return c.place(r.Move && r.Needs == nil, func(v *placement.View) placement.Request {
-			view = v
-			return c.taskRequest(r, v, now)
-		})
-	}
-	// What holds a device goes where one is free; of two nodes drawn at random neither may have one.
-	first := r.Move || len(r.Inputs) == 0 && balanced(r.Options) && holdsMore(new(raysys.Resources(r.Options.Resources)))
-	d, err := ask(first)
-	if first && !r.Move && errors.Is(err, placement.ErrNoNode) {
-		d, err = ask(false)
-	}
+	d, err := c.place(func(v *placement.View) placement.Request {
+		view = v
+		return c.taskRequest(r, v)
+	})
 	if err != nil {
 		if c.joining(view) { // which nodes there are stays in a view
 			err = notYet{err}
 		}
 		return nil, err
 	}
-	if !r.Move {
-		c.node.decisions.task(r.ID, r.Entry.Name, d)
-	}
+	c.node.decisions.task(r.ID, r.Entry.Name, d)
 	k := core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}
 	if k == c.self() {
 		return nil, nil
@@ -47,22 +36,12 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	return nil, lostMeanwhile{k}
 }
 
-func balanced(o *core.Options) bool { return o.Strategy == "" || o.Strategy == string(raysys.Balanced) }
-
-// taskRequest is what a task asks of its node; now: only one where it begins at once. A node that has all labels of this one does
-// for a task of another node that is here.
-func (c *cluster) taskRequest(r taskengine.PlaceRequest, v *placement.View, now bool) placement.Request {
-	out := placement.Request{
+// taskRequest is what a task asks of placement.
+func (c *cluster) taskRequest(r taskengine.PlaceRequest, v *placement.View) placement.Request {
+	return placement.Request{
 		Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Strategy: raysys.Strategy(r.Options.Strategy),
-		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, v), Now: now,
+		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, v),
 	}
-	if r.Move {
-		out.Avoid = []raysys.NodeID{c.self().Node}
-	}
-	if r.Needs != nil {
-		out.Needs, out.Labels = raysys.Resources(*r.Needs), c.cfg.Labels
-	}
-	return out
 }
 
 // expect corrects the load that a node reported by the tasks that this node has sent it since, and those that it has

@@ -201,7 +201,6 @@ func newSource(node, n int) *source {
 	s := &source{new: make(chan struct{}, 1)}
 	for d := range n {
 		s.now.Devices = append(s.now.Devices, devices.Device{UUID: fmt.Sprintf("GPU-%d-%d", node, d), Model: "H100", Memory: 80 << 30})
-		s.now.Links = append(s.now.Links, make([]int, n))
 	}
 	return s
 }
@@ -209,7 +208,7 @@ func newSource(node, n int) *source {
 func (s *source) Inventory() devices.Inventory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return devices.Inventory{Devices: slices.Clone(s.now.Devices), Links: s.now.Links}
+	return devices.Inventory{Devices: slices.Clone(s.now.Devices)}
 }
 
 func (s *source) Run(ctx context.Context, changed func(devices.Inventory)) error {

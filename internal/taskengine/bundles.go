@@ -142,8 +142,7 @@ func (s *spec[A, R]) within(b *core.Bundle) *spec[A, R] {
 	return &in
 }
 
-// Evict implements ledger.Evictable. A task that waits in a bundle which was moved goes there, and one for which another node has
-// room goes there too: one of another node by that node, which placed it. One that runs goes on to its end.
+// Evict implements ledger.Evictable. A task that waits in a bundle which was moved goes there; one that runs goes on to its end.
 func (w shaped) Evict(cause error, begun bool) {
 	e := w.engine()
 	if !begun {
@@ -162,10 +161,6 @@ func (w shaped) Evict(cause error, begun bool) {
 		x.giveBack(t)
 		x.flush()
 	case outboundTask:
-		if t.needs().Bundle.Group != "" {
-			e.placeInBundle(w.Future, t)
-		} else {
-			e.exchange().place(w.Future, t)
-		}
+		e.placeInBundle(w.Future, t)
 	}
 }

@@ -35,8 +35,6 @@ type outboundTask interface {
 	mayQueue() bool
 	needs() ledger.Need
 	request() PlaceRequest
-	// stays reports whether the task was given to this node with its values.
-	stays() bool
 	// stay has a task that is data-local run on this node: once its values are here. False for one that is not
 	// data-local.
 	stay(e *Engine) bool
@@ -65,12 +63,6 @@ func (r *record[A, R]) mayQueue() bool {
 	}
 	d := r.deps()
 	return d == nil || !d.dataLocal.Load()
-}
-
-// stays implements outboundTask.
-func (r *record[A, R]) stays() bool {
-	d := r.deps()
-	return d != nil && d.stays
 }
 
 // plain implements outboundTask.

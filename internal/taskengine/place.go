@@ -22,10 +22,6 @@ type PlaceRequest struct {
 	Inputs []core.Whereabouts
 	// Avoid are nodes that have just refused it.
 	Avoid []raysys.NodeID
-	// Move asks whether another node has room now for a task that waits here. Needs are those of a task that another node sent, which
-	// then goes back there; its Options are not known.
-	Move  bool
-	Needs *core.Resources
 }
 
 // temporary is an error of Config.Place that says that a node may come, or become free, that can take the task.

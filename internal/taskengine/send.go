@@ -335,6 +335,6 @@ func (x *exchange) unsendable(p *peer, c *core.Future, w outboundTask, err error
 		x.deferred.putOwn(x.e, c)
 		x.e.wake()
 	default:
-		x.e.pushBound(c, w.needs())
+		x.e.pushShaped(c, w.needs())
 	}
 }
