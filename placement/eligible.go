@@ -52,15 +52,10 @@ func (v *View) exclude(i int, r *Request) cause {
 	if !n.hasDevices(&r.Needs, well) {
 		return sick
 	}
-	if n.isFull(r) {
+	if r.Kind == Grain && !r.Queue && !n.hasNow(&r.Needs) || r.Now && n.Wait(r.Needs) > 0 {
 		return noRoom
 	}
 	return fit
-}
-
-// isFull reports whether the node has no room for what must not wait there.
-func (n *Node) isFull(r *Request) bool {
-	return r.Kind == Grain && !r.Queue && !n.hasNow(&r.Needs) || r.Now && n.Wait(r.Needs) > 0
 }
 
 // reserve says in which order nodes that fit are taken: 0 sound, 1 to avoid, 2 suspect, 3 both.

@@ -10,18 +10,9 @@ import (
 
 // Place chooses the node for r. The error is a *NoNodeError, or matches raysys.ErrBadOption when the strategy is unknown
 // or chose nothing.
-func Place(v *View, r Request) (Decision, error) {
-	for {
-		d, i, err := v.place(&r)
-		if err != nil || !v.nodes[i].isFull(&r) {
-			return d, err
-		}
-		v.changed(i) // what Refresh has entered: the node has no room after all
-	}
-}
+func Place(v *View, r Request) (Decision, error) { return v.place(&r) }
 
-// place chooses node i.
-func (v *View) place(r *Request) (out Decision, i int, err error) {
+func (v *View) place(r *Request) (out Decision, err error) {
 	strategy := r.Strategy
 	if strategy == "" {
 		strategy = raysys.Balanced
@@ -34,7 +25,7 @@ func (v *View) place(r *Request) (out Decision, i int, err error) {
 		if strategy == raysys.Balanced && r.moves() {
 			c, err := v.eligible(r)
 			if err != nil {
-				return out, 0, err
+				return out, err
 			}
 			var buf [maxLooked]int
 			list := v.look(r, &c, &d, buf[:0])
@@ -45,7 +36,7 @@ func (v *View) place(r *Request) (out Decision, i int, err error) {
 		if drawn, ok = v.sample(r, &d); !ok {
 			c, err := v.eligible(r)
 			if err != nil {
-				return out, 0, err
+				return out, err
 			}
 			drawn = v.two(&c, &d)
 		}
@@ -56,11 +47,11 @@ func (v *View) place(r *Request) (out Decision, i int, err error) {
 	default:
 		own := r.Custom[strategy]
 		if own == nil && !slices.Contains(builtin[:], strategy) {
-			return out, 0, unknown(r)
+			return out, unknown(r)
 		}
 		c, err := v.eligible(r)
 		if err != nil {
-			return out, 0, err
+			return out, err
 		}
 		var buf [maxLooked]int
 		list := c.list(buf[:0])
@@ -71,7 +62,7 @@ func (v *View) place(r *Request) (out Decision, i int, err error) {
 			chosen = v.spread(r, list)
 		default:
 			if chosen, err = v.ask(own, *r, list); err != nil {
-				return out, 0, err
+				return out, err
 			}
 		}
 	}
@@ -83,7 +74,7 @@ func (v *View) place(r *Request) (out Decision, i int, err error) {
 	if r.Explain {
 		out.Reasons = v.explain(r, &out)
 	}
-	return out, chosen, nil
+	return out, nil
 }
 
 // ask calls a strategy of the program. It runs inside a shard's leader, which must outlive its mistakes.

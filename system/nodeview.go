@@ -52,6 +52,11 @@ func (c *cluster) viewed(f func(*placement.View)) {
 		nodes, _ := c.nodes()
 		v.view, v.members = placement.NewView(c.self().Node, nodes), members
 		v.view.Refresh = c.expect
+		for k, w := range v.sent {
+			if connected(v.view, k) {
+				v.view.Update(k.Node, w.take)
+			}
+		}
 	}
 	f(v.view)
 }
@@ -79,9 +84,13 @@ func (v *nodeView) entered(k core.NodeKey, needs raysys.Resources) {
 func (v *nodeView) enterFree(n *placement.Node, l *taskengine.Load) {
 	setFree(n, l.Rest)
 	if w := v.sent[core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}]; w != nil {
-		for _, needs := range w.needs {
-			n.Take(needs)
-		}
+		w.take(n)
+	}
+}
+
+func (w *sentWork) take(n *placement.Node) {
+	for _, needs := range w.needs {
+		n.Take(needs)
 	}
 }
 

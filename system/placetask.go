@@ -59,6 +59,11 @@ func (c *cluster) expect(n *placement.Node) {
 			load.Free = n.Total.CPU
 		}
 		l, since = load, more
+		// Of what is free beside CPU the last report counts: a load that came with a result is from before the task gave back what it
+		// held, and may come after the report that says so.
+		c.mu.Lock()
+		l.Rest = c.loads[k].Rest
+		c.mu.Unlock()
 	}
 	n.MeanTask, n.Bandwidth = l.Mean, l.Bandwidth
 	there := l.Busy + float64(l.Inbound+since)
