@@ -198,13 +198,8 @@ func (p *Session) sendFound(to mesh.Reply, c *core.Future, err error) {
 	case c == nil:
 		err = fmt.Errorf("%w by %s", errUnknownRef, p.refs.mesh.Self())
 	default:
-		// The submitter's half alone: the owner of an object may die before the asker has asked it.
-		head := append(to.Head(), outcomeForward)
-		if run := core.RecordedUnder(c); run != 0 {
-			head = wire.AppendUvarint(append(head, refRecorded), run)
-		}
 		var out []byte
-		if out, _, err = p.appendHalf(head, named{future: c}, nil); err == nil {
+		if out, err = p.AppendObject(append(to.Head(), outcomeForward), c); err == nil {
 			to.Send(out)
 			return
 		}
