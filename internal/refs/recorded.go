@@ -1,7 +1,6 @@
 package refs
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/raysys/raysys"
@@ -270,33 +269,6 @@ func (r *References) FindAt(k core.NodeKey, run uint64, id raysys.TaskID, done f
 			done(src, err)
 			return err
 		})
-	})
-}
-
-// FindObject finds the object of a task that owner has, as its number there; 0 where only owner itself referred to it. done is called once, on any
-// goroutine, with what brings it from there, or from a node that has a copy, and counts this node; with nil where it is lost.
-func (r *References) FindObject(owner core.NodeKey, number uint64, id raysys.TaskID, done func(core.Source)) {
-	var s *RemoteSource
-	switch {
-	case owner == r.mesh.Self():
-		if c := r.exports.get(number); c != nil && c.Object() {
-			done(core.Through(c))
-		} else {
-			done(nil)
-		}
-		return
-	case number == 0:
-		s = r.Uncounted(owner, id)
-	default:
-		s = RemoteOf(r.imports.take(id, exportKey{owner, number}, exportKey{}))
-	}
-	s.Ask(func(err error) {
-		e := (*core.Elsewhere)(nil)
-		if !errors.As(err, &e) {
-			done(nil)
-			return
-		}
-		done(e.Source)
 	})
 }
 
