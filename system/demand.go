@@ -8,15 +8,29 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/groupengine"
+	"github.com/raysys/raysys/placement"
 )
 
-// Demand is work of one shape that waits for resources: tasks that ask for other than one CPU, and grains that hold something.
+// Demand is work of one shape that waits for resources: tasks that ask for other than one CPU, grains that hold something, and what
+// waits in the bundles of a placement group.
 type Demand struct {
 	Resources raysys.Resources  `json:"resources"` // what each asks for
 	Labels    map[string]string `json:"labels,omitempty"`
+	Group     string            `json:"group,omitempty"` // the placement group that it is in: its name, or its id
 	Count     int               `json:"count"`
 	Oldest    time.Duration     `json:"oldest"`   // for how long the oldest has waited, in nanoseconds
 	Unplaced  bool              `json:"unplaced"` // no node could take it yet; else it waits on a node until others give back what it needs
+}
+
+// GroupDemand is placement groups of one shape that wait for room: some of their bundles have no node.
+type GroupDemand struct {
+	Group    string                  `json:"group"` // that which has waited longest: its name, or its id
+	Strategy placement.GroupStrategy `json:"strategy"`
+	Bundles  []raysys.Resources      `json:"bundles"`
+	Held     int                     `json:"held"` // of the bundles of each, those that have a node
+	Count    int                     `json:"count"`
+	Oldest   time.Duration           `json:"oldest"` // for how long the first has waited, in nanoseconds; counted anew when its shard gets another leader
 }
 
 // DeviceStatus is one accelerator of a node.
@@ -34,18 +48,20 @@ type DeviceStatus struct {
 // demand is the work that waits on this node.
 func (n *Node) demand() (list []Demand) {
 	now := n.wheel.Now()
-	add := func(r core.Resources, labels map[string]string, count int, since int64, unplaced bool) {
-		d := Demand{raysys.Resources(r), labels, count, max(time.Duration(now-since), 0), unplaced}
-		list = append(list, d)
+	add := func(r core.Resources, labels map[string]string, group string, count int, since int64, unplaced bool) {
+		if group != "" {
+			group = groupengine.NameOf(group)
+		}
+		list = append(list, Demand{raysys.Resources(r), labels, group, count, max(time.Duration(now-since), 0), unplaced})
 	}
 	for _, d := range n.tasks.Line().Demand() {
-		add(d.Need.Resources(), nil, d.Count, d.Oldest, false)
+		add(d.Need.Resources(), nil, d.Group, d.Count, d.Oldest, false)
 	}
 	for _, d := range n.tasks.Unplaced() {
-		add(d.Resources, d.Labels, d.Count, d.Oldest, true)
+		add(d.Resources, d.Labels, d.Group, d.Count, d.Oldest, true)
 	}
 	for _, g := range n.grains.Nodeless() {
-		add(g.Resources, g.Labels, 1, g.Since, true)
+		add(g.Resources, g.Labels, g.Group, 1, g.Since, true)
 	}
 	return summed(list)
 }
@@ -70,7 +86,41 @@ func summed(all []Demand) (list []Demand) {
 	return list
 }
 
-func (d *Demand) shape() string { return fmt.Sprint(d.Resources, d.Labels) }
+func (d *Demand) shape() string { return fmt.Sprint(d.Resources, d.Labels, d.Group) }
+
+// groupDemand is the placement groups that wait for room, of the shards that this node leads.
+func (c *cluster) groupDemand() (list []GroupDemand) {
+	now := c.node.wheel.Now()
+	for _, g := range c.reg.PendingGroups() {
+		d := GroupDemand{Group: groupengine.NameOf(g.Key), Strategy: g.Record.Strategy, Count: 1, Oldest: max(time.Duration(now-g.Since), 0)}
+		for _, b := range g.Record.Bundles {
+			d.Bundles = append(d.Bundles, b.Needs)
+			if b.Held {
+				d.Held++
+			}
+		}
+		list = append(list, d)
+	}
+	return summedGroups(list)
+}
+
+// summedGroups has one entry for each shape, the longest wait first.
+func summedGroups(all []GroupDemand) (list []GroupDemand) {
+	slices.SortFunc(all, func(a, b GroupDemand) int {
+		return cmp.Or(cmp.Compare(b.Oldest, a.Oldest), cmp.Compare(a.Group, b.Group))
+	})
+	at := map[string]int{}
+	for _, d := range all {
+		shape := fmt.Sprint(d.Strategy, d.Bundles, d.Held)
+		if i, ok := at[shape]; ok {
+			list[i].Count += d.Count
+			continue
+		}
+		at[shape] = len(list)
+		list = append(list, d)
+	}
+	return list
+}
 
 // devices is what the node's ledger has of its accelerators.
 func (n *Node) devices() (list []DeviceStatus) {

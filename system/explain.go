@@ -120,6 +120,9 @@ func (n *Node) scheduling(id string) (list []raysys.Scheduling) {
 		}
 	}
 	for _, w := range n.grains.ExplainWaiting(id) {
+		if w.Stage == raysys.StageBundle {
+			n.groups.explain(&core.Options{Bundle: w.Want.Bundle, Resources: w.Want.Needs}, &w.Waiting)
+		}
 		if c := n.cluster; c != nil && (w.Stage == raysys.StageNode || w.Stage == raysys.StageLine) {
 			w.Nodes = c.fits(func(*placement.View) placement.Request { return c.grainRequest(w.ID, w.Want) })
 		}

@@ -23,6 +23,7 @@ type Status struct {
 	Nodes   []NodeStatus  `json:"nodes"`
 	Shards  []ShardStatus `json:"shards"`
 	Demand  []Demand      `json:"demand,omitempty"` // of all nodes, the longest wait first
+	Groups  []GroupDemand `json:"groups,omitempty"` // placement groups that wait for room, the longest wait first
 }
 
 // NodeStatus is one node. Fields that only the node itself knows are set when it answered in time; else Error says why
@@ -46,6 +47,7 @@ type NodeStatus struct {
 	MeanTask    time.Duration     `json:"mean_task"`         // running time of recent tasks, in nanoseconds
 	Devices     []DeviceStatus    `json:"devices,omitempty"` // its accelerators
 	Demand      []Demand          `json:"demand,omitempty"`  // what waits for resources
+	Groups      []GroupDemand     `json:"groups,omitempty"`  // placement groups that wait for room, of the shards that it leads
 	Grains      map[string]int    `json:"grains"`            // activations by kind
 	Peers       int               `json:"peers"`             // nodes it is connected to
 	Connected   []PeerStatus      `json:"connected"`         // those nodes
@@ -117,8 +119,9 @@ func (n *Node) Status(ctx context.Context) (Status, error) {
 		}
 		st.Nodes = append(st.Nodes, s)
 		st.Demand = append(st.Demand, s.Demand...)
+		st.Groups = append(st.Groups, s.Groups...)
 	}
-	st.Demand = summed(st.Demand)
+	st.Demand, st.Groups = summed(st.Demand), summedGroups(st.Groups)
 	slices.SortFunc(st.Nodes, func(a, b NodeStatus) int {
 		return cmp.Or(strings.Compare(string(a.Name), string(b.Name)), cmp.Compare(a.Incarnation, b.Incarnation))
 	})
@@ -150,7 +153,7 @@ func (c *cluster) report() NodeStatus {
 		Name: k.Node, Incarnation: k.Incarnation, PID: os.Getpid(), Free: c.node.tasks.Free(), Up: time.Since(c.info.Started),
 		Queued: l.Queued, Inbound: l.Inbound, BusyCPU: l.Busy, FreeCPU: l.Free, MeanTask: l.Mean,
 		Grains: c.node.grains.Kinds(), Held: c.refs.Exported(), LeaseLeft: c.member.Lease(),
-		Holding: c.holding(), Devices: c.node.devices(), Demand: c.node.demand(),
+		Holding: c.holding(), Devices: c.node.devices(), Demand: c.node.demand(), Groups: c.groupDemand(),
 	}
 	if c.member.State() == member.Suspended {
 		s.State = NodeSuspended
@@ -171,7 +174,7 @@ func (s NodeStatus) with(own NodeStatus) NodeStatus {
 	s.PID = own.PID
 	s.Free, s.Up, s.Queued, s.Inbound, s.BusyCPU, s.FreeCPU, s.MeanTask = own.Free, own.Up, own.Queued, own.Inbound, own.BusyCPU, own.FreeCPU, own.MeanTask
 	s.Grains, s.Peers, s.Connected, s.Held, s.LeaseLeft = own.Grains, own.Peers, own.Connected, own.Held, own.LeaseLeft
-	s.Holding, s.Devices, s.Demand = own.Holding, own.Devices, own.Demand
+	s.Holding, s.Devices, s.Demand, s.Groups = own.Holding, own.Devices, own.Demand, own.Groups
 	if own.State != "" {
 		s.State, s.Error = own.State, own.Error
 	}

@@ -57,9 +57,12 @@ func (r *route) withoutBundle(err error) bool {
 	}
 	switch {
 	case r.removeIdle():
+		r.awaitsNoMore()
 	case waits:
+		r.awaits()
 		r.after(bundlePause, r.inquire)
 	default:
+		r.awaitsNoMore()
 		r.inquire()
 	}
 	return true

@@ -2,11 +2,12 @@ package grainengine
 
 import "github.com/raysys/raysys/internal/core"
 
-// Nodeless is a grain whose calls wait for a node with what no node has.
+// Nodeless is a grain whose calls wait for a node with what no node has, or for the node of its bundle.
 type Nodeless struct {
 	Resources core.Resources
 	Labels    map[string]string
-	Since     int64 // on the runtime's clock
+	Group     string // the placement group whose bundle has no node yet; "" for a grain outside of groups
+	Since     int64  // on the runtime's clock
 }
 
 // Nodeless lists them.
@@ -25,7 +26,7 @@ func (r *route) awaits() {
 	r.nodeless = true
 	r.mu.Unlock()
 	e := r.kind.engine
-	e.nodeless.LoadOrStore(r, Nodeless{Resources: w.Needs, Labels: w.Labels, Since: e.cfg.Now()})
+	e.nodeless.LoadOrStore(r, Nodeless{Resources: w.Needs, Labels: w.Labels, Group: w.Bundle.Group, Since: e.cfg.Now()})
 }
 
 // awaitsNoMore undoes awaits.

@@ -130,6 +130,8 @@ func (r *route) explain() (w raysys.Waiting, want Wanted) {
 	case r.state == routeOpen:
 		w.Stage, w.For = raysys.StageSent, fmt.Sprintf("node %s, to which its calls go", r.place.Node)
 	case n == 0:
+	case r.nodeless && want.Bundle.Group != "":
+		w.Stage, w.For = raysys.StageBundle, fmt.Sprintf("its placement group: the bundle has no node yet, and %d calls wait", n)
 	case r.nodeless:
 		w.Stage, w.For = raysys.StageNode, fmt.Sprintf("a node: none has what it asks for, and %d calls wait", n)
 	case r.state == routeReleasing:

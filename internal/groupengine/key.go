@@ -29,10 +29,27 @@ func IsKey(key string) bool {
 
 // Shown is a key in words.
 func Shown(key string) string {
-	_, name, _ := strings.Cut(strings.TrimPrefix(key, KeyPrefix), "\x00")
-	if id, ok := strings.CutPrefix(name, "\x00"); ok {
-		r := wire.NewReader([]byte(id))
-		return fmt.Sprintf("group %s", r.ID())
+	if name, id := split(key); id == (core.TaskID{}) {
+		return fmt.Sprintf("group %q", name)
 	}
-	return fmt.Sprintf("group %q", name)
+	return "group " + NameOf(key)
+}
+
+// NameOf is the name of the group of a key, or the id of one without a name.
+func NameOf(key string) string {
+	name, id := split(key)
+	if id == (core.TaskID{}) {
+		return name
+	}
+	return id.String()
+}
+
+// split returns the name of a key's group, or the id of one without a name.
+func split(key string) (name string, id core.TaskID) {
+	_, name, _ = strings.Cut(strings.TrimPrefix(key, KeyPrefix), "\x00")
+	if bytes, ok := strings.CutPrefix(name, "\x00"); ok {
+		r := wire.NewReader([]byte(bytes))
+		return "", r.ID()
+	}
+	return name, id
 }

@@ -219,7 +219,7 @@ func (p *Progress) assign(r *Record, w World) (next *Record, must bool) {
 		to, err = w.Assign(g)
 	}
 	if err != nil {
-		return nil, must
+		return lost(r, w), must
 	}
 	next = r.clone()
 	next.Attempt++
@@ -233,6 +233,21 @@ func (p *Progress) assign(r *Record, w World) (next *Record, must bool) {
 		}
 	}
 	return next, must
+}
+
+// lost is r without the nodes that are dead, so that it does not say of the bundles there that they are held; nil where there is none.
+func lost(r *Record, w World) *Record {
+	gone := func(b Bundle) bool { return b.At != core.NodeKey{} && !w.Alive(b.At) }
+	if !slices.ContainsFunc(r.Bundles, gone) {
+		return nil
+	}
+	next := r.clone()
+	for i, b := range next.Bundles {
+		if gone(b) {
+			next.Bundles[i] = Bundle{Needs: b.Needs}
+		}
+	}
+	return next
 }
 
 // New is the record of a group that is made, with an assignment where there is room now. The error is that of an assignment that

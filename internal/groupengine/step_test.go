@@ -122,3 +122,23 @@ func TestDeathWhileDraining(t *testing.T) {
 		t.Errorf("after a death beside a drain: %+v", s)
 	}
 }
+
+// TestLostBundleWithoutRoom: a bundle whose node is dead is not held, also while no other node has room for it; the bundles that live
+// stay, and the attempt begins once there is room.
+func TestLostBundleWithoutRoom(t *testing.T) {
+	w := &given{nodes: []core.NodeKey{key("a")}}
+	p, r := &Progress{}, two(1, true, "a", "b")
+	s := p.Step("g", r, w)
+	if s.Record == nil || s.Record.Ready() || !s.Record.Bundles[0].Held || s.Record.Bundles[1].At != (core.NodeKey{}) || s.Record.Attempt != 1 {
+		t.Fatalf("b is dead, and a has no room: %+v", s)
+	}
+	if s = p.Step("g", s.Record, w); s.Record != nil || s.Wait == 0 || len(s.Asks) != 0 {
+		t.Fatalf("no room for a bundle without a node: %+v", s)
+	}
+	r = two(1, true, "a", "b")
+	r.Bundles[1] = Bundle{Needs: r.Bundles[1].Needs}
+	w.nodes = append(w.nodes, key("c"))
+	if s = p.Step("g", r, w); s.Record == nil || s.Record.Attempt != 2 || s.Record.Bundles[1].At != key("c") || !s.Record.Bundles[0].Held {
+		t.Errorf("c has room: %+v", s)
+	}
+}

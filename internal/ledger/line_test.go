@@ -242,11 +242,11 @@ func TestDemand(t *testing.T) {
 	push(Need{GPU: 500})
 	push(Need{GPU: 1000})
 	first.over.Store(true)
-	if diff := cmp.Diff([]Demand{{Need{GPU: 1000}, 1, 4}, {Need{GPU: 500}, 1, 3}}, l.Demand()); diff != "" {
+	if diff := cmp.Diff([]Demand{{Need{GPU: 1000}, "", 1, 4}, {Need{GPU: 500}, "", 1, 3}}, l.Demand()); diff != "" {
 		t.Error(diff)
 	}
 	l.Return(held)
-	if diff := cmp.Diff([]Demand{{Need{GPU: 1000}, 1, 4}}, l.Demand()); diff != "" {
+	if diff := cmp.Diff([]Demand{{Need{GPU: 1000}, "", 1, 4}}, l.Demand()); diff != "" {
 		t.Errorf("after the half has begun:\n%s", diff)
 	}
 }

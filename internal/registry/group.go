@@ -130,8 +130,10 @@ func (l *leader) drive(key string) {
 	e, err := l.groupEntry(key)
 	if !e.Exists || err != nil { // a version that this node does not know waits for a leader that does
 		delete(l.groups.by, key)
+		l.reg.pendingGroups.note(key, nil, 0)
 		return
 	}
+	l.reg.pendingGroups.note(key, &e.Record, l.reg.cfg.Runner.Now())
 	p := l.groups.by[key]
 	if p == nil || p.id != e.Record.ID {
 		p = &groupProgress{id: e.Record.ID}

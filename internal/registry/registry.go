@@ -56,7 +56,8 @@ type Config struct {
 
 // Registry asks the leaders of shards, and leads the shards that it is given.
 type Registry struct {
-	cfg Config
+	cfg           Config
+	pendingGroups pendingGroups
 
 	mu     sync.Mutex // guards the rest
 	led    map[int]*ledShard

@@ -28,8 +28,8 @@ type bundles struct {
 // bundlePause is how long a task waits whose bundle was not where it was to be: the node hears of the place it has now.
 const bundlePause = 20 * time.Millisecond
 
-// placeInBundle sends a task to the node of its bundle.
-func (e *Engine) placeInBundle(c *core.Future, w outboundTask) {
+// placeInBundle sends a task to the node of its bundle. since is when it was deferred first, 0 for now.
+func (e *Engine) placeInBundle(c *core.Future, w outboundTask, since int64) {
 	for {
 		e.bundles.mu.Lock()
 		seen := e.bundles.retries
@@ -47,7 +47,7 @@ func (e *Engine) placeInBundle(c *core.Future, w outboundTask) {
 			}
 			gone = true
 		}
-		if e.deferBundle(c, w, seen) {
+		if e.deferBundle(c, w, seen, since) {
 			if gone {
 				e.retryBundlesLater()
 			}
@@ -74,14 +74,17 @@ func (e *Engine) goesToBundle(to wire.Peer, c *core.Future, w outboundTask) bool
 }
 
 // deferBundle keeps a task until more is known of where bundles are; false when that has come since seen.
-func (e *Engine) deferBundle(c *core.Future, w outboundTask, seen uint64) bool {
+func (e *Engine) deferBundle(c *core.Future, w outboundTask, seen uint64, since int64) bool {
+	if since == 0 {
+		since = e.now()
+	}
 	e.bundles.mu.Lock()
 	defer e.bundles.mu.Unlock()
 	if e.bundles.retries != seen {
 		return false
 	}
 	e.unqueued.Add(1)
-	e.bundles.deferred = append(e.bundles.deferred, unplacedTask{future: c, task: w})
+	e.bundles.deferred = append(e.bundles.deferred, unplacedTask{c, w, since})
 	return true
 }
 
@@ -108,7 +111,7 @@ func (e *Engine) RetryBundles() {
 func (e *Engine) retryBundles() {
 	for _, w := range e.takeDeferredBundles() {
 		if w.future.Pending() {
-			e.placeInBundle(w.future, w.task)
+			e.placeInBundle(w.future, w.task, w.since)
 		}
 	}
 	e.checkDrained()
@@ -161,6 +164,6 @@ func (w shaped) Evict(cause error, begun bool) {
 		x.giveBack(t)
 		x.flush()
 	case outboundTask:
-		e.placeInBundle(w.Future, t)
+		e.placeInBundle(w.Future, t, 0)
 	}
 }

@@ -42,7 +42,7 @@ func (x *exchange) place(c *core.Future, w outboundTask) { x.placeAgain(c, w, 0)
 func (x *exchange) placeAgain(c *core.Future, w outboundTask, since int64) (nowhere bool) {
 	e, r := x.e, w.request()
 	if w.needs().Bundle.Group != "" {
-		e.placeInBundle(c, w)
+		e.placeInBundle(c, w, since)
 		return false
 	}
 	for {

@@ -62,7 +62,7 @@ func Table(w io.Writer, s Status) error {
 			fmt.Fprintf(w, "%s does not answer: %s\n", n.Name, n.Error)
 		}
 	}
-	if err := errors.Join(devices(w, s.Nodes), demand(w, s.Demand)); err != nil {
+	if err := errors.Join(devices(w, s.Nodes), demand(w, s.Demand), groups(w, s.Groups)); err != nil {
 		return err
 	}
 	if len(s.Shards) > 0 {
@@ -126,12 +126,49 @@ func demand(w io.Writer, list []system.Demand) error {
 	fmt.Fprintln(t, "WAITS FOR\tLABELS\tCOUNT\tOLDEST\tWHERE")
 	for _, d := range list {
 		where := "on a node that has it"
-		if d.Unplaced {
+		switch {
+		case d.Group != "" && d.Unplaced:
+			where = fmt.Sprintf("its bundle of group %q has no node yet", d.Group)
+		case d.Group != "":
+			where = fmt.Sprintf("in a bundle of group %q", d.Group)
+		case d.Unplaced:
 			where = "no node can take it yet"
 		}
 		fmt.Fprintf(t, "%v\t%s\t%d\t%s\t%s\n", d.Resources, labels(d.Labels), d.Count, age(max(d.Oldest, time.Millisecond)), where)
 	}
 	return t.Flush()
+}
+
+// groups shows the placement groups that wait for room, where some do.
+func groups(w io.Writer, list []system.GroupDemand) error {
+	if len(list) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "GROUP WAITS\tSTRATEGY\tBUNDLES\tHELD\tCOUNT\tOLDEST")
+	for _, g := range list {
+		fmt.Fprintf(t, "%q\t%s\t%s\t%d/%d\t%d\t%s\n", g.Group, g.Strategy, bundles(g.Bundles), g.Held, len(g.Bundles), g.Count, age(max(g.Oldest, time.Millisecond)))
+	}
+	return t.Flush()
+}
+
+// bundles shows neighbours that are alike once, with their number.
+func bundles(list []raysys.Resources) string {
+	var s []string
+	for i := 0; i < len(list); {
+		j := i + 1
+		for j < len(list) && list[j].String() == list[i].String() {
+			j++
+		}
+		shown := list[i].String()
+		if j-i > 1 {
+			shown = fmt.Sprintf("%d x (%s)", j-i, shown)
+		}
+		s = append(s, shown)
+		i = j
+	}
+	return strings.Join(s, " + ")
 }
 
 func orDash(s string) string {

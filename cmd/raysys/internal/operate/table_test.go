@@ -14,6 +14,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/system"
 )
 
@@ -43,6 +44,12 @@ func example() operate.Status {
 		Demand: []system.Demand{
 			{Resources: raysys.Resources{CPU: 1, GPU: 4}, Labels: map[string]string{"zone": "west"}, Count: 3, Oldest: 2 * time.Minute, Unplaced: true},
 			{Resources: raysys.Resources{GPU: 2}, Count: 1, Oldest: 4 * time.Second},
+			{Resources: raysys.Resources{CPU: 2}, Group: "training", Count: 5, Oldest: 3 * time.Second},
+			{Resources: raysys.Resources{CPU: 1}, Group: "eval", Count: 1, Oldest: 2 * time.Second, Unplaced: true},
+		},
+		Groups: []system.GroupDemand{
+			{Group: "eval", Strategy: placement.StrictSpread, Bundles: []raysys.Resources{{CPU: 1}, {CPU: 1}, {GPU: 4}}, Held: 1, Count: 1, Oldest: 2 * time.Minute},
+			{Group: "c0ffee", Strategy: placement.Pack, Bundles: []raysys.Resources{{CPU: 8}}, Count: 3, Oldest: time.Second},
 		},
 	}
 }
@@ -67,6 +74,12 @@ b     1       -                      0/1     -              sick
 WAITS FOR     LABELS     COUNT  OLDEST  WHERE
 CPU 1, GPU 4  zone=west  3      2m0s    no node can take it yet
 GPU 2         -          1      4s      on a node that has it
+CPU 2         -          5      3s      in a bundle of group "training"
+CPU 1         -          1      2s      its bundle of group "eval" has no node yet
+
+GROUP WAITS  STRATEGY       BUNDLES              HELD  COUNT  OLDEST
+"eval"       STRICT_SPREAD  2 x (CPU 1) + GPU 4  1/3   1      2m0s
+"c0ffee"     PACK           CPU 8                0/1   3      1s
 
 LEADER  SHARDS  NUMBERS
 none    1       7
