@@ -200,6 +200,10 @@ func crossCatalogue() []Row {
 			Operation: "4 calls each by 1000 callers to durable grains in another process, of which 100,000 are stored",
 		},
 		{
+			Name: "groups", Unit: "groups/s", measure: groupsAcross,
+			Operation: "make a placement group of two bundles on two workers, wait for it and remove it, 64 at the same time",
+		},
+		{
 			Name: "node_join", Unit: Latency, measure: nodeJoin,
 			Operation: "start a process and have its node join the cluster",
 		},
