@@ -38,8 +38,12 @@
 //
 // The same program runs alone in its process or, with RAYSYS_CONSUL set, as a node of a cluster: package system says
 // how. Tasks then run on any node, and each grain lives on one node and is found from all. The node is chosen by load,
-// resources, labels (Label), where large arguments lie, or the strategy of a task or kind (Placement). A value above 64 KiB
-// is an object: it stays where it was made until another node needs it (Put, View, Named, Replicas). What a grain keeps
+// resources, where large arguments lie, or the strategy of a task or kind (Placement). Conditions keep work to nodes, or away
+// from them, by name (OnNode), by Label, or by where a value or a grain is (Near, grains.Near):
+//
+//	square.With(raysys.Label("zone", "east", "west"), raysys.Not(raysys.Near(replica)), raysys.Prefer(grains.Near(learner)))
+//
+// A value above 64 KiB is an object: it stays where it was made until another node needs it (Put, View, Named, Replicas). What a grain keeps
 // in a grains.State survives its activation: in the cluster's store or, without a cluster, in a folder or in memory.
 //
 // Not here yet: streams, several results per task, priorities, tasks that outlive the node that submitted them.

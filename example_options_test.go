@@ -172,3 +172,38 @@ func ExampleLabel() {
 	fmt.Println(core.NewOptions([]raysys.Option{raysys.Label("disk", "ssd"), raysys.Label("zone", "west")}).Labels)
 	// Output: map[disk:ssd zone:west]
 }
+
+// The task runs in one of two zones, and rather on the node gpu-1 than on another there.
+func ExampleOnNode() {
+	ctx, stop := serve()
+	defer stop()
+	near := square.With(raysys.Label("zone", "east", "west"), raysys.Prefer(raysys.OnNode("gpu-1")))
+	fmt.Println(near.Go(ctx, 4).Get(ctx))
+	// Output: 16 <nil>
+}
+
+// The second task runs where the result of the first is, if that is large.
+func ExampleNear() {
+	ctx, stop := serve()
+	defer stop()
+	r := square.Go(ctx, 4)
+	fmt.Println(square.With(raysys.Near(r)).Go(ctx, 5).Get(ctx))
+	// Output: 25 <nil>
+}
+
+// Neither on a spot instance nor on the node laptop.
+func ExampleNot() {
+	ctx, stop := serve()
+	defer stop()
+	safe := square.With(raysys.Not(raysys.Label("spot"), raysys.OnNode("laptop")))
+	fmt.Println(safe.Go(ctx, 4).Get(ctx))
+	// Output: 16 <nil>
+}
+
+// A preference is no reason to wait.
+func ExamplePrefer() {
+	ctx, stop := serve()
+	defer stop()
+	fmt.Println(square.With(raysys.Prefer(raysys.Label("disk", "ssd"))).Go(ctx, 4).Get(ctx))
+	// Output: 16 <nil>
+}

@@ -42,11 +42,13 @@ type Waiting struct {
 	Waited time.Duration     `json:"waited,omitempty"`
 	Asks   Resources         `json:"asks"`             // of one node
 	Labels map[string]string `json:"labels,omitempty"` // that the node must have
-	Short  []string          `json:"short,omitempty"`  // what of that is not free on Node, where it waits for that
-	Before int               `json:"before,omitempty"` // how many go before it there
-	First  []string          `json:"first,omitempty"`  // the first of them
-	Inputs []string          `json:"inputs,omitempty"` // of StageInputs: what is not there
-	Nodes  []NodeFit         `json:"nodes,omitempty"`  // what each node that is known to Node has to offer, for work that may go to any
+	// Conditions on that node, in words.
+	Conditions []string  `json:"conditions,omitempty"`
+	Short      []string  `json:"short,omitempty"`  // what of that is not free on Node, where it waits for that
+	Before     int       `json:"before,omitempty"` // how many go before it there
+	First      []string  `json:"first,omitempty"`  // the first of them
+	Inputs     []string  `json:"inputs,omitempty"` // of StageInputs: what is not there
+	Nodes      []NodeFit `json:"nodes,omitempty"`  // what each node that is known to Node has to offer, for work that may go to any
 }
 
 // NodeFit is what one node has for a piece of work.
@@ -121,6 +123,9 @@ func (w *Waiting) show(b *strings.Builder) {
 			fmt.Fprintf(b, ", label %s=%s", k, w.Labels[k])
 		}
 		b.WriteByte('\n')
+	}
+	for _, c := range w.Conditions {
+		fmt.Fprintf(b, "    %s\n", c)
 	}
 	for _, s := range w.Short {
 		fmt.Fprintf(b, "    short: %s\n", s)

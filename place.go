@@ -2,6 +2,7 @@ package raysys
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/raysys/raysys/internal/core"
 )
@@ -36,20 +37,28 @@ func Placement(s Strategy) Option {
 	}
 }
 
-// Label keeps a task, or the grain that a call places, to nodes that carry the label key with exactly this value.
-// Several labels must all match. For tasks and calls; grains.Label is that of a kind.
-func Label(key, value string) Option {
+// Label keeps a task, or the grain that a call places, to nodes that carry the label key, with exactly one of these values; with any
+// where none is given. Several labels must all match. For tasks and calls; grains.Label is that of a kind. It is a condition: see OnNode.
+func Label(key string, values ...string) Option {
 	return func(o *core.Options) {
 		if key == "" {
-			o.Fail(fmt.Errorf("%w: Label(%q, %q): a label needs a key", ErrBadOption, key, value))
+			o.Fail(fmt.Errorf("%w: Label(%q, %q): a label needs a key", ErrBadOption, key, strings.Join(values, ", ")))
 			return
 		}
-		m := map[string]string{key: value} // a new map: an Option kept and used again shares nothing
+		m := map[string]string{} // a new map: an Option kept and used again shares nothing
 		for k, v := range o.Labels {
 			if k != key {
 				m[k] = v
 			}
 		}
+		c := core.Condition{NodeCondition: core.NodeCondition{Label: key, Values: values}}
+		if len(values) != 1 {
+			o.Labels = m
+			o.Want(c)
+			return
+		}
+		o.Unwant(c)
+		m[key] = values[0]
 		o.Labels = m
 	}
 }

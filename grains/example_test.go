@@ -382,3 +382,12 @@ func ExampleMethod_recursive() {
 	fmt.Println(next.Call(ctx, countdowns.Get("3"), 3).Get(ctx))
 	// Output: lift-off <nil>
 }
+
+// A grain that is not on the node of another one, so that one death does not take both.
+func ExampleNear() {
+	ctx, end := node()
+	defer end()
+	spare := deposit.With(raysys.Not(grains.Near(accounts.Get("main"))))
+	fmt.Println(spare.Call(ctx, accounts.Get("spare"), 5).Get(ctx))
+	// Output: 5 <nil>
+}

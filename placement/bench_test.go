@@ -18,21 +18,35 @@ func BenchmarkPlace(b *testing.B) {
 		return placement.Inputs{Bytes: 30 * mib, At: at}
 	}
 	task := placement.Request{Kind: placement.Task, Function: "square", Needs: raysys.Resources{CPU: 1}}
+	on := func(c placement.Condition) placement.Request {
+		r := task
+		r.Conditions = []placement.Condition{c}
+		return r
+	}
+	three := []raysys.NodeID{"node-1", "node-50", "node-99"}
 	cases := map[string]placement.Request{
-		"grain":          {Function: "counter", Key: "alice"},
-		"grain/local":    {Function: "counter", Key: "alice", Strategy: raysys.PreferLocal},
-		"grain/hash":     {Function: "counter", Key: "alice", Strategy: raysys.ByHash},
-		"grain/spread":   {Function: "counter", Key: "alice", Strategy: raysys.Spread},
-		"task":           task,
-		"task/inputs":    task,
-		"task/1-in-100":  {Kind: placement.Task, Function: "train", Needs: raysys.Resources{CPU: 1, GPU: 1}},
-		"grain/1-in-100": {Function: "trainer", Needs: raysys.Resources{GPU: 0.001}},
-		"task/none-now":  {Kind: placement.Task, Function: "train", Needs: raysys.Resources{GPU: 2}, Now: true},
-		"grain/none":     {Function: "counter", Needs: raysys.Resources{GPU: 3}},
+		"task/near":         on(placement.Condition{Nodes: three}),
+		"task/apart":        on(placement.Condition{Nodes: three, Not: true}),
+		"task/near-none":    on(placement.Condition{Nodes: []raysys.NodeID{"gone"}}),
+		"task/in-zone":      on(placement.Condition{Label: "zone", Values: []string{"0", "1"}}),
+		"task/prefer-near":  on(placement.Condition{Nodes: three, Soft: true}),
+		"task/prefer-zone":  on(placement.Condition{Label: "zone", Values: []string{"0"}, Soft: true}),
+		"grain/prefer-near": {Function: "counter", Key: "alice", Conditions: []placement.Condition{{Nodes: three, Soft: true}}},
+		"grain":             {Function: "counter", Key: "alice"},
+		"grain/local":       {Function: "counter", Key: "alice", Strategy: raysys.PreferLocal},
+		"grain/hash":        {Function: "counter", Key: "alice", Strategy: raysys.ByHash},
+		"grain/spread":      {Function: "counter", Key: "alice", Strategy: raysys.Spread},
+		"task":              task,
+		"task/inputs":       task,
+		"task/1-in-100":     {Kind: placement.Task, Function: "train", Needs: raysys.Resources{CPU: 1, GPU: 1}},
+		"grain/1-in-100":    {Function: "trainer", Needs: raysys.Resources{GPU: 0.001}},
+		"task/none-now":     {Kind: placement.Task, Function: "train", Needs: raysys.Resources{GPU: 2}, Now: true},
+		"grain/none":        {Function: "counter", Needs: raysys.Resources{GPU: 3}},
 	}
 	for _, n := range []int{100, 10_000} {
 		nodes := equalNodes(n)
 		for i := range nodes {
+			nodes[i].Labels = map[string]string{"zone": fmt.Sprint(i % 100)}
 			if i%100 == 7 {
 				nodes[i].Total.GPU, nodes[i].Free.GPU = 2, 1
 			}

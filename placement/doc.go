@@ -3,9 +3,11 @@
 //
 // A View is what the caller believes of the nodes, a Request is the work, Place returns a Decision.
 //
-//	View ──┐   filters: role, function, labels, total      ──► no node ever: raysys.ErrNoCapacity
+//	View ──┐   filters: role, function, labels, total,
+//	       │            hard conditions                    ──► no node ever: raysys.ErrNoCapacity
 //	       ├─►          joining, draining, free             ──► no node now:  ErrNoNode
 //	Request┘   order:   sound, avoided, suspect
+//	           prefer:  soft conditions, where it begins at once
 //	           strategy: balanced, prefer-local, hash, spread, or your own ──► Decision
 //
 // Rules:
@@ -23,6 +25,9 @@
 //  4. A draining node takes nothing, a joining one nothing but its own tasks. A node in Avoid, or a suspect one, is taken
 //     where there is no other: the first may still refuse, the second may be alive behind a broken link, and either is
 //     better than no answer.
+//
+//  5. A hard condition is never broken. A soft one is a preference: it makes no task wait while a node that fits is idle, and takes
+//     no node that is to be avoided, or suspect, while there is another.
 //
 // One request:
 //

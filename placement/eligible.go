@@ -16,6 +16,7 @@ const (
 	noFunction
 	noLabel
 	tooSmall
+	unmet
 	joining
 	draining
 	sick
@@ -42,6 +43,9 @@ func (v *View) exclude(i int, r *Request) cause {
 	}
 	if !covers(&n.Total, &r.Needs) || !n.hasDevices(&r.Needs, idle) {
 		return tooSmall
+	}
+	if len(r.Conditions) > 0 && r.unmet(n) != nil {
+		return unmet
 	}
 	if n.Joining && (r.Kind == Grain || i != v.local) {
 		return joining

@@ -92,6 +92,8 @@ func (c cause) why(r *Request) string {
 		return "without the labels " + labels(r.Labels)
 	case tooSmall:
 		return fmt.Sprintf("less than %v even when idle", r.Needs)
+	case unmet:
+		return "against the conditions: " + r.hardWords()
 	case joining:
 		return "joining"
 	case draining:

@@ -39,6 +39,8 @@ func (v *View) Fits(r Request) (list []raysys.NodeFit) {
 		case c == fit:
 			f.Why = v.state(i, &r)
 			f.Short = n.Short(r.Needs)
+		case c == unmet:
+			f.Why, f.Never = "against the condition: "+r.unmet(n).String(), true
 		case c == noRoom:
 			f.Why, f.Short = c.why(&r), n.Short(r.Needs)
 		default:
@@ -75,6 +77,8 @@ type Account struct {
 	Drawn    [2]Drawn // at random; the second without a name where one was left, both where all were compared
 	Looked   int      // nodes that were compared of those that fit; 0 where all were, or two
 	Stayed   bool     // on the node that asks, which was not drawn
+	Soft     int      // conditions that were a preference
+	Met      int      // of these, those that the node was chosen for
 }
 
 // Drawn is a node that was drawn at random.
@@ -96,8 +100,20 @@ func (v *View) account(r *Request, s raysys.Strategy, drawn pair, looked, chosen
 	return a
 }
 
-// account is what the strategy has to say of a decision for key.
+// account is what there is to say of a decision for key.
 func (d *Decision) account(key string) string {
+	a := &d.Account
+	switch {
+	case a.Soft == 0:
+		return d.chose(key)
+	case a.Met == 0:
+		return fmt.Sprintf("%s, none of %d preferences", d.chose(key), a.Soft)
+	}
+	return fmt.Sprintf("%s: of those with %d of %d preferences where it begins at once", a.Strategy, a.Met, a.Soft)
+}
+
+// chose is what the strategy has to say of a decision for key.
+func (d *Decision) chose(key string) string {
 	a := &d.Account
 	switch {
 	case a.Strategy == raysys.ByHash:
@@ -140,6 +156,11 @@ func (v *View) state(i int, r *Request) string {
 		s = append(s, fmt.Sprintf("%d bytes to move in %v", r.Inputs.missing(n), n.Move(r.Inputs).Round(time.Microsecond)))
 	}
 	s = append(s, fmt.Sprintf("%d grains", n.Grains))
+	for k := range r.Conditions {
+		if c := &r.Conditions[k]; c.Soft && !c.met(n) {
+			s = append(s, "against the preference: "+c.String())
+		}
+	}
 	switch rank := v.reserve(i, r.Avoid); rank {
 	case 1:
 		s = append(s, "to avoid")

@@ -88,7 +88,8 @@ func (v *View) look(r *Request, c *candidates, d *draw, list []int) []int {
 }
 
 // soonest is the node of list where r begins first. Where that is about the same, the one to which the least is moved, so
-// that no node is taken that waits longer and moves more than another; then the one that asks, then the less loaded one,
+// that no node is taken that waits longer and moves more than another; then the one that is preferred, then the one that asks, then the
+// less loaded one,
 // and the seed decides the rest.
 //
 // Nodes that ask with different inputs choose differently, and
@@ -125,6 +126,11 @@ func (v *View) fitter(x, y *option, r *Request) bool {
 	a, b := x.node, y.node
 	if x.missing != y.missing {
 		return x.missing < y.missing
+	}
+	if len(r.Conditions) > 0 {
+		if p, q := r.prefers(&v.nodes[a]), r.prefers(&v.nodes[b]); p != q {
+			return p > q
+		}
 	}
 	if v.busier(a, b, r) != v.busier(b, a, r) {
 		return v.busier(b, a, r)

@@ -82,6 +82,9 @@ func anyRequest(t *rapid.T) placement.Request {
 	if rapid.IntRange(0, 3).Draw(t, "picky") == 0 {
 		r.Labels = anyLabels(t, "wanted")
 	}
+	if rapid.IntRange(0, 2).Draw(t, "conditional") == 0 {
+		r.Conditions = anyConditions(t)
+	}
 	for range rapid.IntRange(0, 3).Draw(t, "avoided") {
 		r.Avoid = append(r.Avoid, raysys.NodeID(fmt.Sprintf("n%d", rapid.IntRange(0, 12).Draw(t, "avoid"))))
 	}
@@ -98,6 +101,11 @@ func could(n placement.Node, local raysys.NodeID, r placement.Request) bool {
 	}
 	for k, v := range r.Labels {
 		if has, ok := n.Labels[k]; !ok || has != v {
+			return false
+		}
+	}
+	for _, c := range r.Conditions {
+		if !c.Soft && !holds(n, c) {
 			return false
 		}
 	}

@@ -17,11 +17,26 @@ func (v *View) place(r *Request) (out Decision, err error) {
 	if strategy == "" {
 		strategy = raysys.Balanced
 	}
+	own := r.Custom[strategy]
+	if own == nil && !slices.Contains(builtin[:], strategy) {
+		return out, unknown(r)
+	}
 	d := draw(r.Seed)
 	drawn := pair{-1, -1}
-	var chosen, looked int
-	switch strategy {
-	case raysys.Balanced, raysys.PreferLocal:
+	var chosen, looked, met int
+	var list []int
+	soft := 0
+	if len(r.Conditions) > 0 {
+		if soft = r.soft(); soft > 0 {
+			list, met = v.preferred(r, strategy, &d)
+		}
+	}
+	switch {
+	case len(list) > 0:
+		if chosen, err = v.among(r, strategy, list); err != nil {
+			return out, err
+		}
+	case strategy == raysys.Balanced || strategy == raysys.PreferLocal:
 		if strategy == raysys.Balanced && r.moves() {
 			c, err := v.eligible(r)
 			if err != nil {
@@ -45,10 +60,6 @@ func (v *View) place(r *Request) (out Decision, err error) {
 			chosen = v.stay(r, chosen)
 		}
 	default:
-		own := r.Custom[strategy]
-		if own == nil && !slices.Contains(builtin[:], strategy) {
-			return out, unknown(r)
-		}
 		c, err := v.eligible(r)
 		if err != nil {
 			return out, err
@@ -71,6 +82,7 @@ func (v *View) place(r *Request) (out Decision, err error) {
 	out = Decision{
 		Node: n.ID, Incarnation: n.Incarnation, Wait: n.Wait(r.Needs), Move: n.Move(r.Inputs), Account: v.account(r, strategy, drawn, looked, chosen),
 	}
+	out.Account.Soft, out.Account.Met = soft, met
 	if r.Explain {
 		out.Reasons = v.explain(r, &out)
 	}
@@ -99,6 +111,10 @@ func (v *View) ask(own Strategy, r Request, list []int) (chosen int, err error) 
 
 func (v *View) noNode(r *Request, s *shape) error {
 	err := &NoNodeError{Request: *r, Most: s.most, nodes: s.tally}
+	if len(r.Conditions) > 0 {
+		n := v.named(r.Conditions)
+		err.nodes = n.tally(s)
+	}
 	if r.Explain {
 		err.Reasons = v.explain(r, nil)
 	}

@@ -34,7 +34,9 @@ type Request struct {
 	Now       bool             // of a task: only where it can start now
 	Queue     bool             // of a grain: also where it must wait for room
 	Labels    map[string]string
-	Strategy  raysys.Strategy // "" is raysys.Balanced
+	// Conditions are the nodes where it must be, where it must not be, and which it prefers: of the soft ones the first counts most.
+	Conditions []Condition
+	Strategy   raysys.Strategy // "" is raysys.Balanced
 	// Custom are strategies of the program by name, for a Strategy that is none of the built-in ones.
 	Custom map[raysys.Strategy]Strategy
 	// Seed is the draw for random choices: a new one for each request. Equal seeds choose equally.

@@ -225,6 +225,26 @@ func parseRequest(words []string) (r placement.Request, commit bool, err error) 
 		case "label":
 			key, v, _ := strings.Cut(value, ":")
 			options = append(options, raysys.Label(key, v))
+		case "on", "not-on", "prefer-on", "prefer-not-on":
+			c := placement.Condition{Not: strings.Contains(name, "not"), Soft: strings.Contains(name, "prefer")}
+			for _, id := range strings.Split(value, "|") {
+				c.Nodes = append(c.Nodes, raysys.NodeID(id))
+			}
+			r.Conditions = append(r.Conditions, c)
+		case "with", "without", "prefer-with", "prefer-without":
+			key, v, valued := strings.Cut(value, ":")
+			c := placement.Condition{Label: key, Not: strings.Contains(name, "out"), Soft: strings.Contains(name, "prefer")}
+			if valued {
+				c.Values = strings.Split(v, "|")
+			}
+			r.Conditions = append(r.Conditions, c)
+		case "where": // a grain is
+			id, at, _ := strings.Cut(value, ":")
+			c := placement.Condition{About: "grain " + id + " is"}
+			if at != "" {
+				c.Nodes = []raysys.NodeID{raysys.NodeID(at)}
+			}
+			r.Conditions = append(r.Conditions, c)
 		case "avoid":
 			for _, id := range strings.Split(value, ",") {
 				r.Avoid = append(r.Avoid, raysys.NodeID(id))

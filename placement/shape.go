@@ -49,6 +49,11 @@ func (r *Request) shape() shapeKey {
 		}
 		k.labels = string(b)
 	}
+	for i := range r.Conditions {
+		if c := &r.Conditions[i]; c.Label != "" && !c.Soft {
+			k.labels += c.key()
+		}
+	}
 	return k
 }
 
@@ -77,6 +82,12 @@ func (v *View) shapeOf(r *Request) *shape {
 		causes:  make([]cause, n), suspect: make([]bool, n), fits: [2]set{newSet(n), newSet(n)},
 	}
 	s.request.Needs.Custom = maps.Clone(r.Needs.Custom)
+	for _, c := range r.Conditions {
+		if c.Label != "" && !c.Soft {
+			c.Values = slices.Clone(c.Values)
+			s.request.Conditions = append(s.request.Conditions, c)
+		}
+	}
 	for i := range v.nodes {
 		s.enter(v, i)
 	}
@@ -158,26 +169,25 @@ func (c *candidates) pick(k, also int) int {
 
 // candidates returns those of r, and false where there are none.
 func (v *View) candidates(r *Request, s *shape) (candidates, bool) {
-	avoided := make([]int, 0, 8)
-	for _, id := range r.Avoid {
-		if i, ok := v.index[id]; ok && !slices.Contains(avoided, i) {
-			avoided = append(avoided, i)
-		}
+	avoided := v.indices(make([]int, 0, 8), r.Avoid)
+	var n named
+	if len(r.Conditions) > 0 {
+		n = v.named(r.Conditions)
+		avoided = append(avoided, n.never...)
+		slices.Sort(avoided)
+		avoided = slices.Compact(avoided)
 	}
-	slices.Sort(avoided)
 	for k := range s.fits {
 		f := &s.fits[k]
-		but := make([]int, 0, len(avoided))
-		for _, i := range avoided {
-			if f.has(i) {
-				but = append(but, i)
-			}
+		if n.limited {
+			f = f.those(n.only)
 		}
+		but, never := f.both(avoided), f.both(n.never)
 		switch {
 		case f.n > len(but):
 			return candidates{f, but}, true
-		case f.n > 0: // they are to be avoided, and better than a suspect node
-			return candidates{f, nil}, true
+		case f.n > len(never): // they are to be avoided, and better than a suspect node
+			return candidates{f, never}, true
 		}
 	}
 	return candidates{}, false
@@ -201,6 +211,27 @@ type set struct {
 func newSet(size int) set { return set{words: make([]uint64, (size+63)/64)} }
 
 func (s *set) has(i int) bool { return s.words[i>>6]&(1<<(i&63)) != 0 }
+
+// those returns the numbers of list that are in s, as a set; both has them as a list.
+func (s *set) those(list []int) *set {
+	out := newSet(64 * len(s.words))
+	for _, i := range list {
+		if s.has(i) {
+			out.add(i)
+		}
+	}
+	return &out
+}
+
+func (s *set) both(list []int) []int {
+	out := make([]int, 0, len(list))
+	for _, i := range list {
+		if s.has(i) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
 
 func (s *set) add(i int) {
 	s.words[i>>6] |= 1 << (i & 63)

@@ -50,6 +50,7 @@ type cluster struct {
 	objects   *objects.Objects
 	watches   watches
 	view      nodeView
+	affinity  affinity
 	homeless  atomic.Int64          // stateless calls that wait for a worker
 	draws     atomic.Uint64         // random choices made here
 	killed    atomic.Pointer[error] // the cause that Node.Kill was given; else nil

@@ -114,7 +114,8 @@ func (n *Node) scheduling(id string) (list []raysys.Scheduling) {
 			case w.Stage == raysys.StageBundle:
 				n.groups.explain(w.Request.Options, &w.Waiting)
 			case c != nil:
-				w.Nodes = c.fits(func(v *placement.View) placement.Request { return c.taskRequest(w.Request, v) })
+				nodes := c.affinity.explain(w.Request.Options.Conditions, core.GrainName{}, &w.Waiting)
+				w.Nodes = c.fits(func(v *placement.View) placement.Request { return c.taskRequest(w.Request, nodes, v) })
 			}
 			add(w.ID.String(), w.Name, w.Waiting)
 		}
@@ -124,6 +125,7 @@ func (n *Node) scheduling(id string) (list []raysys.Scheduling) {
 			n.groups.explain(&core.Options{Bundle: w.Want.Bundle, Resources: w.Want.Needs}, &w.Waiting)
 		}
 		if c := n.cluster; c != nil && (w.Stage == raysys.StageNode || w.Stage == raysys.StageLine) {
+			w.Want.Nodes = c.affinity.explain(w.Want.Conditions, core.GrainName(w.ID), &w.Waiting)
 			w.Nodes = c.fits(func(*placement.View) placement.Request { return c.grainRequest(w.ID, w.Want) })
 		}
 		add(w.ID.String(), "grain", w.Waiting)

@@ -5,6 +5,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
 )
@@ -73,7 +74,7 @@ func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (graineng
 // grainRequest is what a grain asks of placement.
 func (c *cluster) grainRequest(id grainengine.ID, want grainengine.Wanted) placement.Request {
 	return placement.Request{
-		Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Needs: raysys.Resources(want.Needs), Queue: want.Stateless, Strategy: want.Strategy,
+		Kind: placement.Grain, Function: "grain " + id.Kind, Namespace: c.node.cfg.Namespace, Key: id.Key, Labels: want.Labels, Conditions: registry.Conditions(want.Nodes), Needs: raysys.Resources(want.Needs), Queue: want.Stateless, Strategy: want.Strategy,
 		Custom: c.cfg.Strategies, Seed: c.draws.Add(1), Avoid: want.Avoid,
 	}
 }

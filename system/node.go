@@ -101,6 +101,8 @@ func New(cfg Config) (*Node, error) {
 		n.cluster = newCluster(n)
 		n.job.Prober = &prober{c: n.cluster}
 		tc.NoCPU, tc.Place, tc.Changed, tc.Freed = !cfg.Cluster.Role.hosts(), n.cluster.placeTask, n.cluster.loadChanged, n.cluster.loadFreed
+		n.cluster.affinity.c = n.cluster
+		gc.Conditions = n.cluster.affinity.resolve
 		tc.Bandwidth = n.pace.bandwidth
 		gc.Cluster, gc.States, gc.Hosts = locator{n.cluster}, states{n}, cfg.Cluster.Role.hosts()
 	} else {

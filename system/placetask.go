@@ -6,6 +6,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/member"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/placement"
@@ -15,11 +16,25 @@ import (
 // stands for this node.
 func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	var view *placement.View
+	var nodes []core.NodeCondition
+	if list := r.Options.Conditions; len(list) > 0 {
+		var known bool
+		var err error
+		if nodes, known, err = c.affinity.resolve(list, core.GrainName{}, r.Since, nil); err != nil {
+			return nil, err
+		}
+		if !known {
+			return nil, notKnown{}
+		}
+	}
 	d, err := c.place(func(v *placement.View) placement.Request {
 		view = v
-		return c.taskRequest(r, v)
+		return c.taskRequest(r, nodes, v)
 	})
 	if err != nil {
+		if asksOfGrain(r.Options.Conditions) { // nothing tells that it is elsewhere now
+			c.affinity.pause()
+		}
 		if c.joining(view) { // which nodes there are stays in a view
 			err = notYet{err}
 		}
@@ -37,9 +52,9 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 }
 
 // taskRequest is what a task asks of placement.
-func (c *cluster) taskRequest(r taskengine.PlaceRequest, v *placement.View) placement.Request {
+func (c *cluster) taskRequest(r taskengine.PlaceRequest, nodes []core.NodeCondition, v *placement.View) placement.Request {
 	return placement.Request{
-		Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Strategy: raysys.Strategy(r.Options.Strategy),
+		Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Conditions: registry.Conditions(nodes), Strategy: raysys.Strategy(r.Options.Strategy),
 		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, v),
 	}
 }

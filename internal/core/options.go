@@ -22,11 +22,13 @@ type Options struct {
 	Key       string            // of a call of a durable grain
 	Strategy  string            // "" leaves the default, Balanced
 	Labels    map[string]string // a node must have them all
-	Waits     bool              // for a node that has what no node has yet
-	Class     Class             // of a task; counts where Classed
-	Classed   bool              // Class was given; else it is that of the turn that submits
-	Bundle    Bundle            // what the resources are taken from; zero for the node
-	Err       error             // the first option that cannot be meant
+	// Conditions are the nodes where it must be, or must not be, and which it prefers; beside Labels.
+	Conditions []Condition
+	Waits      bool   // for a node that has what no node has yet
+	Class      Class  // of a task; counts where Classed
+	Classed    bool   // Class was given; else it is that of the turn that submits
+	Bundle     Bundle // what the resources are taken from; zero for the node
+	Err        error  // the first option that cannot be meant
 }
 
 // Option is raysys.Option: it changes one submission.

@@ -43,6 +43,9 @@ type Wanted struct {
 	Avoid     []raysys.NodeID   // of a stateless kind: nodes to take only where there is no other
 	Bundle    core.Bundle       // what it takes its needs from; zero for the node
 	At        core.NodeKey      // of a grain in a bundle: the node that has that
+
+	Conditions []core.Condition     // of the call that has it activated
+	Nodes      []core.NodeCondition // the same, with the nodes that they mean
 }
 
 // Cluster is what the engine needs of the nodes together: the records of placements, which package registry keeps,

@@ -33,8 +33,11 @@ type Config struct {
 	Line    *ledger.Line // what the node has for kinds that ask for resources; nil where none does
 	// Bundle returns the node that has a bundle with these resources; of several any. An error that matches raysys.ErrOverloaded
 	// says that there is none yet.
-	Bundle   func(core.Bundle, core.Resources) (core.NodeKey, error)
-	Retainer Retainer // retains what references in a State refer to; nil where there is no object store
+	Bundle func(core.Bundle, core.Resources) (core.NodeKey, error)
+	// Conditions returns the conditions for the node of a grain with the nodes that they mean. Where known is false it calls again,
+	// soon: nothing is known yet. Answers from before since do not count. On a node of a cluster only.
+	Conditions func(list []core.Condition, of core.GrainName, since int64, again func()) (nodes []core.NodeCondition, known bool, err error)
+	Retainer   Retainer // retains what references in a State refer to; nil where there is no object store
 	// WaitForResources has all calls wait for a node with what no node has, as raysys.WaitForResources.
 	WaitForResources bool
 	// Hosts lets a node of a cluster run stateless workers. Which nodes named grains live on is the Cluster's choice.

@@ -80,8 +80,8 @@ func (a *activation) Leaves() bool {
 
 // Alike implements ledger.Mover.
 func (a *activation) Alike() any {
-	if a.tenure != nil && a.tenure.wanted != nil && len(a.tenure.wanted.Labels) > len(a.kind.def.Labels) {
-		return a // the labels are a call's
+	if a.tenure != nil && a.tenure.wanted != nil && (len(a.tenure.wanted.Labels) > len(a.kind.def.Labels) || len(a.tenure.wanted.Nodes) > 0) {
+		return a // the labels, or the conditions, are a call's
 	}
 	return a.kind
 }

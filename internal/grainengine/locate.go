@@ -92,6 +92,9 @@ func (r *route) inquire() {
 				return
 			}
 		}
+		if len(want.Conditions) > 0 && !r.resolves(&want) {
+			return
+		}
 		e.cfg.Cluster.Locate(r.id(), want, avoid, r.found)
 	}
 }
@@ -114,6 +117,9 @@ func (r *route) wantedLocked() Wanted {
 			if b := o.call.bundle(); b.Group != "" {
 				w.Bundle = b
 			}
+			if w.Conditions = o.call.conditions(); len(w.Conditions) > 0 {
+				w.Nodes = r.nodes
+			}
 			break
 		}
 	}
@@ -125,6 +131,7 @@ func (r *route) found(p Placed, err error) {
 	e := r.kind.engine
 	if err == nil {
 		r.awaitsNoMore()
+		r.resolved()
 		if p.Node != "" {
 			r.mu.Lock()
 			r.bundle = p.Bundle
@@ -132,7 +139,7 @@ func (r *route) found(p Placed, err error) {
 		}
 	}
 	switch {
-	case err != nil && r.withoutBundle(err):
+	case err != nil && (r.withoutBundle(err) || r.withoutNode(err)):
 	case err != nil:
 		r.retry(err)
 	case p.Node == "":

@@ -54,6 +54,9 @@ type route struct {
 	tries    int       // in vain, since the last call went out
 	rotation *rotation // of a stateless kind only
 	nodeless bool      // its calls wait for a node with what no node has
+	// nodes are the nodes that the conditions of the first call mean, and since is when that was asked first; both until it is located.
+	nodes []core.NodeCondition
+	since int64
 	// bundle is the one that the grain was in when this node heard of it last, or is to be put into; zero for none.
 	bundle core.Bundle
 }

@@ -19,6 +19,8 @@ type remote interface {
 	facts() facts
 	// bundle is the one that the call puts its grain into where it activates it; zero for none.
 	bundle() core.Bundle
+	// conditions are those for the node of its grain where it activates it.
+	conditions() []core.Condition
 	// named returns the program's key for the call, empty for most.
 	named() string
 	// encode appends the argument, take reads it; pull fetches one that came by reference, and then lets v go on.
@@ -48,6 +50,8 @@ func (c *call[G, A, R]) named() string {
 }
 
 func (c *call[G, A, R]) bundle() core.Bundle { return c.method.opts.Bundle }
+
+func (c *call[G, A, R]) conditions() []core.Condition { return c.method.opts.Conditions }
 
 func (c *call[G, A, R]) facts() facts {
 	m := c.method

@@ -70,6 +70,9 @@ func (k *boundKind) explain(key string) (list []Waiting) {
 	}
 	for _, a := range active {
 		if a.holding != nil && a.holding.hold.Load() == nil {
+			if a.tenure != nil && a.tenure.wanted != nil {
+				want = *a.tenure.wanted
+			}
 			for _, w := range e.cfg.Line.Waiting(func(w ledger.Work) bool { return w == a }) {
 				add(w.Explain(e.cfg.Now()))
 			}

@@ -24,6 +24,8 @@ type locate struct {
 	avoid    grainengine.Place // a placement that the asker could not use
 	bundle   core.Bundle       // what it holds that of; zero for the node
 	at       core.NodeKey      // the node that has the bundle, as far as the asker knows
+
+	conditions []placement.Condition
 }
 
 // Locate returns where a grain is, and places it if it has no placement. avoid, when not zero, is a placement that the
@@ -31,7 +33,7 @@ type locate struct {
 func (r *Registry) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Placed, error)) {
 	ask(r, &locate{
 		grain: grain{ns: r.cfg.Namespace, id: id}, strategy: want.Strategy, labels: want.Labels, needs: raysys.Resources(want.Needs), avoid: avoid,
-		bundle: want.Bundle, at: want.At,
+		bundle: want.Bundle, at: want.At, conditions: Conditions(want.Nodes),
 	}, done)
 }
 
@@ -47,17 +49,20 @@ func (o *locate) append(dst []byte) []byte {
 		dst = wire.AppendBytes(wire.AppendBytes(dst, k), v)
 	}
 	dst = appendPlace(dst, o.avoid)
-	if !o.holds() && o.bundle.Group == "" { // an earlier version knows nothing of it
+	if !o.holds() && o.bundle.Group == "" && len(o.conditions) == 0 { // an earlier version knows nothing of it
 		return dst
 	}
 	needs, err := json.Marshal(o.needs)
 	if err != nil {
 		panic(err) // its amounts are valid, or the kind is not defined
 	}
-	if dst = wire.AppendBytes(dst, needs); o.bundle.Group == "" {
+	if dst = wire.AppendBytes(dst, needs); o.bundle.Group == "" && len(o.conditions) == 0 {
 		return dst
 	}
-	return appendBundle(wire.AppendNode(dst, o.at), o.bundle)
+	if o.bundle.Group != "" { // it decides on the node: there are no conditions
+		return appendBundle(wire.AppendNode(dst, o.at), o.bundle)
+	}
+	return appendConditions(wire.AppendNode(dst, core.NodeKey{}), o.conditions)
 }
 
 func (o *locate) holds() bool { return !reflect.DeepEqual(o.needs, raysys.Resources{}) }
@@ -85,10 +90,16 @@ func (o *locate) read(r *wire.Reader) error {
 	if err := json.Unmarshal(r.Bytes(), &o.needs); err != nil || o.needs.Validate() != nil {
 		return fmt.Errorf("%w: the resources of a grain: %w", wire.ErrCorrupt, errors.Join(err, o.needs.Validate()))
 	}
-	if r.Len() > 0 {
-		o.at, o.bundle = wire.ReadNode(r), readBundle(r)
+	if r.Len() == 0 {
+		return nil
 	}
-	return nil
+	if o.at = wire.ReadNode(r); o.at.Node != "" {
+		o.bundle = readBundle(r)
+		return nil
+	}
+	var err error
+	o.conditions, err = readConditions(r)
+	return err
 }
 
 // placed is the outcome of committing a placement.
@@ -162,7 +173,7 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	}
 	l.draws++
 	r := placement.Request{
-		Kind: placement.Grain, Function: "grain " + o.id.Kind, Namespace: o.ns, Key: o.id.Key, Labels: o.labels, Needs: o.needs,
+		Kind: placement.Grain, Function: "grain " + o.id.Kind, Namespace: o.ns, Key: o.id.Key, Labels: o.labels, Conditions: o.conditions, Needs: o.needs,
 		Strategy: o.strategy, Custom: l.reg.cfg.Strategies, Seed: l.draws ^ l.shard.Epoch()<<32,
 	}
 	if o.avoid.Node != "" {
@@ -171,7 +182,7 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	// PreferLocal means the node that asks, not the leader of the shard.
 	if o.strategy == raysys.PreferLocal {
 		if n := l.view.Find(from.Node); n != nil && !o.holds() && n.Incarnation == from.Incarnation && n.Worker && !n.Joining && !n.Draining && !n.Suspect &&
-			n.Namespace == o.ns {
+			n.Namespace == o.ns && r.Meets(n) {
 			return from, nil
 		}
 	}

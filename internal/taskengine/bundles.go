@@ -135,9 +135,9 @@ func capturedBy(t *core.Turn) *core.Bundle {
 	return nil
 }
 
-// within is s in a bundle, unless s is in one.
+// within is s in a bundle, unless s is in one, or has conditions for its node.
 func (s *spec[A, R]) within(b *core.Bundle) *spec[A, R] {
-	if s.need.Bundle.Group != "" {
+	if s.need.Bundle.Group != "" || len(s.opts.Conditions) > 0 {
 		return s
 	}
 	in := *s

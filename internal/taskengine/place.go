@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/forwarding"
+	"github.com/raysys/raysys/internal/goroutines"
 )
 
 // PlaceRequest asks for the node of a task that wants something else than one CPU, or whose values are on other nodes.
@@ -22,6 +23,8 @@ type PlaceRequest struct {
 	Inputs []core.Whereabouts
 	// Avoid are nodes that have just refused it.
 	Avoid []raysys.NodeID
+	// Since is when it was placed first, on the runtime's clock; 0 for one without conditions.
+	Since int64
 }
 
 // temporary is an error of Config.Place that says that a node may come, or become free, that can take the task.
@@ -45,6 +48,12 @@ func (x *exchange) placeAgain(c *core.Future, w outboundTask, since int64) (nowh
 		e.placeInBundle(c, w, since)
 		return false
 	}
+	if len(r.Options.Conditions) > 0 {
+		if since == 0 {
+			since = x.rt.Now()
+		}
+		r.Since = since
+	}
 	for {
 		seen := x.deferred.retries.Load()
 		to, err := e.cfg.Place(r)
@@ -52,7 +61,7 @@ func (x *exchange) placeAgain(c *core.Future, w outboundTask, since int64) (nowh
 		case err != nil && e.mayPass(err, r.Options):
 			x.deferUnplaced(c, w, since)
 			if x.deferred.retries.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
-				x.recheck()
+				e.RetryUnplaced()
 			}
 			return errors.Is(err, raysys.ErrNoCapacity)
 		case err != nil && w.plain() && w.stay(e): // the run queue waits for nodes
@@ -123,6 +132,13 @@ func (x *exchange) sendTo(p *peer, c *core.Future, w outboundTask) bool {
 	x.mu.Unlock()
 	x.flush()
 	return true
+}
+
+// RetryUnplaced is called when more is known of where tasks may go. It does not block.
+func (e *Engine) RetryUnplaced() {
+	if x := e.net.Load(); x != nil {
+		e.cfg.Pool.Go(goroutines.Func(x.retryUnplaced))
+	}
 }
 
 // retryUnplaced places the tasks again that have no node. The caller does not hold the right to send.

@@ -126,11 +126,21 @@ type recordedOptions struct {
 	Detached             bool
 	Strategy             string
 	Labels               map[string]string
+	Conditions           []recordedCondition
 	Waits, Classed       bool
 	Class                int8
 	Group                string
 	Bundle               int
 	Captures             bool
+}
+
+// recordedCondition is a condition on the node, but for those on where a value is: the reference is the program's.
+type recordedCondition struct {
+	Label     string
+	Values    []string
+	Nodes     []core.NodeID
+	Kind, Key string // of a grain
+	Not, Soft bool
 }
 
 var recordedPlan = sync.OnceValues(func() (*codec.Plan, error) { return codec.PlanOf(reflect.TypeFor[recordedTask]()) })
@@ -292,10 +302,16 @@ func (r *record[A, R]) Begin() {
 // recordedOptions implements maker.
 func (s *spec[A, R]) recordedOptions() recordedOptions {
 	o := &s.opts
+	var conditions []recordedCondition
+	for _, c := range o.Conditions {
+		if c.Value == nil {
+			conditions = append(conditions, recordedCondition{c.Label, c.Values, c.Nodes, c.Grain.Kind, c.Grain.Key, c.Not, c.Soft})
+		}
+	}
 	return recordedOptions{
 		CPU: o.Resources.CPU, GPU: o.Resources.GPU, GPUMemory: o.Resources.GPUMemory, GPUModel: o.Resources.GPUModel, Memory: o.Resources.Memory, Custom: o.Resources.Custom,
 		Retries: o.Retries, BackoffLo: int64(o.BackoffLo), BackoffHi: int64(o.BackoffHi), Deadline: int64(o.Deadline),
-		Detached: o.Detached, Strategy: o.Strategy, Labels: o.Labels, Waits: o.Waits, Classed: o.Classed, Class: int8(o.Class),
+		Detached: o.Detached, Strategy: o.Strategy, Labels: o.Labels, Conditions: conditions, Waits: o.Waits, Classed: o.Classed, Class: int8(o.Class),
 		Group: o.Bundle.Group, Bundle: o.Bundle.Index, Captures: o.Bundle.Captures,
 	}
 }
@@ -306,5 +322,11 @@ func (r *recordedOptions) set(o *core.Options) {
 	o.Retries, o.BackoffLo, o.BackoffHi = r.Retries, time.Duration(r.BackoffLo), time.Duration(r.BackoffHi)
 	o.Deadline, o.Detached, o.Strategy, o.Labels, o.Waits = time.Duration(r.Deadline), r.Detached, r.Strategy, r.Labels, r.Waits
 	o.Classed, o.Class = r.Classed, core.Class(r.Class)
+	for _, c := range r.Conditions {
+		o.Conditions = append(o.Conditions, core.Condition{
+			NodeCondition: core.NodeCondition{Label: c.Label, Values: c.Values, Nodes: c.Nodes, Not: c.Not, Soft: c.Soft},
+			Grain:         core.GrainName{Kind: c.Kind, Key: c.Key},
+		})
+	}
 	o.Bundle = core.Bundle{Group: r.Group, Index: r.Bundle, Captures: r.Captures}
 }
