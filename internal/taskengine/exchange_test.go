@@ -348,6 +348,66 @@ func TestLongTasksAreGivenBack(t *testing.T) {
 	})
 }
 
+// TestGivenBackByClass: tasks that a node gives back wait at their submitter by their class: those of class Low begin after Normal ones
+// that were submitted later, and Normal ones after those of class High.
+func TestGivenBackByClass(t *testing.T) {
+	for name, c := range map[string]struct{ back, late raysys.Class }{
+		"low": {raysys.Low, raysys.Normal}, "normal": {raysys.Normal, raysys.High},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFunctions()
+				var begun []raysys.Class
+				var mu sync.Mutex
+				long := tasks.DefineIn(f.table, "long", func(_ context.Context, c raysys.Class) (int, error) {
+					mu.Lock()
+					begun = append(begun, c)
+					mu.Unlock()
+					<-time.After(100 * time.Millisecond)
+					return 0, nil
+				})
+				d, a := newHost(t, "driver", f.table, 0), newHost(t, "a", f.table, 1)
+				join(t, d, a)
+				ctx := d.ctx()
+				for _, r := range f.square.Map(ctx, make([]int, 100)) { // they take no time, so that a is sent many tasks ahead
+					nodetest.Want(t, ctx, r, 0)
+				}
+				var refs []raysys.Ref[int]
+				for range 20 {
+					refs = append(refs, long.With(raysys.Priority(c.back)).Go(ctx, c.back))
+				}
+				<-time.After(time.Millisecond)
+				synctest.Wait()
+				if n := a.engine.Load().Inbound; n != 20 {
+					t.Fatalf("%d tasks are at a: the test tests nothing", n)
+				}
+				<-time.After(150 * time.Millisecond)
+				if n := a.engine.Load().Inbound; n > 10 {
+					t.Fatalf("%d tasks are at a, which has given none back: the test tests nothing", n)
+				}
+				mu.Lock()
+				before := len(begun)
+				mu.Unlock()
+				for range 5 {
+					refs = append(refs, long.With(raysys.Priority(c.late)).Go(ctx, c.late))
+				}
+				for _, r := range refs {
+					nodetest.Want(t, ctx, r, 0)
+				}
+				last := 0
+				for i, of := range begun {
+					if of == c.late {
+						last = i
+					}
+				}
+				if waited := last + 1 - before - 5; waited > 2 { // what a has already
+					t.Errorf("%d tasks of class %v that were given back began before ones of class %v: %v", waited, c.back, c.late, begun)
+				}
+			})
+		})
+	}
+}
+
 // A goroutine that waits for the one task it submitted sends it itself: no pause, no other goroutine.
 func TestDriverSendsItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -69,12 +69,22 @@ func (o *order) push(q *runQueue, c *core.Future) {
 		}
 		return
 	}
-	l := q.laneOf(j, class)
-	l.tasks = append(l.tasks, waitingTask{c, now})
-	q.inLanes.Add(1)
-	if q.unqueued != nil {
-		q.unqueued.Add(1)
+	q.append(j, class, false, waitingTask{c, now})
+	o.mix(now)
+}
+
+// giveBack puts back a task that was popped. When it came is not known: before the first of its job and class that waits.
+func (o *order) giveBack(q *runQueue, c *core.Future) {
+	j, class, now := c.Up().Job(), c.Class(), o.now()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	since := now
+	if l := q.laneOf(j, class, false); l != nil {
+		since = l.tasks[0].since - 1
+	} else if class == core.Normal && q.resident.Load() == j && !q.fifo.Empty() {
+		since = q.since(now) - 1
 	}
+	q.append(j, class, true, waitingTask{c, since})
 	o.mix(now)
 }
 
@@ -156,11 +166,14 @@ func (o *order) choose(a, b *runQueue, now int64) (best choice, several bool) {
 }
 
 // above reports whether a task waits in a lane that is of a higher class.
-func (o *order) above(class core.Class) bool {
+func (o *order) above(class core.Class) bool { return o.aboveIn(class, o.all...) }
+
+// aboveIn is above for some of the queues.
+func (o *order) aboveIn(class core.Class, queues ...*runQueue) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.now()
-	for _, q := range o.all {
+	for _, q := range queues {
 		for _, l := range q.lanes {
 			if l.class.Risen(time.Duration(now-l.tasks[0].since)) > class {
 				return true

@@ -22,11 +22,12 @@ type runQueue struct {
 	marks []mark
 }
 
-// lane is the tasks of one job and one class, oldest first.
+// lane is the tasks of one job and one class, oldest first. Those that were given back have a lane of their own.
 type lane struct {
-	job   *core.Job
-	class core.Class
-	tasks []waitingTask
+	job       *core.Job
+	class     core.Class
+	givenBack bool
+	tasks     []waitingTask
 }
 
 type waitingTask struct {
@@ -51,6 +52,16 @@ func (q *runQueue) Push(c *core.Future) {
 		return
 	}
 	q.order.push(q, c)
+}
+
+// Return puts back a task that has been popped, before those of its job and class; false where that is not needed: all tasks that wait
+// are alike.
+func (q *runQueue) Return(c *core.Future) bool {
+	if c.Class() == core.Normal && !q.order.mixed.Load() {
+		return false
+	}
+	q.order.giveBack(q, c)
+	return true
 }
 
 // Pop removes the task that is next in this queue, nil when there is none.
@@ -95,16 +106,28 @@ func (q *runQueue) Begun() uint64 {
 	return q.fifo.Popped() + q.taken
 }
 
-// laneOf returns the lane of a job and a class, made where there is none.
-func (q *runQueue) laneOf(j *core.Job, class core.Class) *lane {
+// laneOf returns the lane of a job and a class, nil where there is none.
+func (q *runQueue) laneOf(j *core.Job, class core.Class, givenBack bool) *lane {
 	for _, l := range q.lanes {
-		if l.job == j && l.class == class {
+		if l.job == j && l.class == class && l.givenBack == givenBack {
 			return l
 		}
 	}
-	l := &lane{job: j, class: class}
-	q.lanes = append(q.lanes, l)
-	return l
+	return nil
+}
+
+// append appends a task to its lane, which it makes where there is none.
+func (q *runQueue) append(j *core.Job, class core.Class, givenBack bool, t waitingTask) {
+	l := q.laneOf(j, class, givenBack)
+	if l == nil {
+		l = &lane{job: j, class: class, givenBack: givenBack}
+		q.lanes = append(q.lanes, l)
+	}
+	l.tasks = append(l.tasks, t)
+	q.inLanes.Add(1)
+	if q.unqueued != nil {
+		q.unqueued.Add(1)
+	}
 }
 
 // popLane takes the k-th oldest task of lane i: the first, or the last.

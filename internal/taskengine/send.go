@@ -84,7 +84,10 @@ func (x *exchange) fill(p *peer, n int64) (sent int64) {
 	}()
 	e := x.e
 	for sent < n {
-		c := x.deferred.popFor(e, p)
+		var c *core.Future
+		if !e.order.mixed.Load() || !e.order.aboveIn(core.Normal, e.queue) {
+			c = x.deferred.popFor(e, p)
+		}
 		if c == nil {
 			if c = e.queue.Pop(); c == nil {
 				break
@@ -295,7 +298,14 @@ func (x *exchange) deferAgain(c *core.Future, w outboundTask) {
 		x.retryLater()
 		return
 	}
-	x.deferred.put(x.e, w.entry(), c)
+	x.putBack(c, w)
+}
+
+// putBack has a task wait again that was popped for a peer, by its class.
+func (x *exchange) putBack(c *core.Future, w outboundTask) {
+	if !x.e.queue.Return(c) {
+		x.deferred.put(x.e, w.entry(), c)
+	}
 	x.e.wake()
 }
 
@@ -315,8 +325,7 @@ func (x *exchange) unopened(p *peer, c *core.Future, w outboundTask, err error) 
 			x.deferUnplaced(c, w, 0)
 			return
 		}
-		x.deferred.put(x.e, w.entry(), c)
-		x.e.wake()
+		x.putBack(c, w)
 	}
 }
 

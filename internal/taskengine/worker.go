@@ -262,13 +262,16 @@ func (w *worker) nextOfMixed(x *exchange) (c *core.Future) {
 		return c
 	}
 	w.inbound = false
-	if x.deferred.count.Load() > 0 {
+	if x.deferred.count.Load() > 0 && !o.above(core.Normal) {
 		c = x.deferred.pop(x.e)
 	}
 	if c == nil {
 		var from *runQueue
 		c, from, w.charge = o.pop(own, x.inbound)
 		w.inbound = from == x.inbound
+	}
+	if c == nil && x.deferred.count.Load() > 0 { // another worker took what was above
+		c = x.deferred.pop(x.e)
 	}
 	if c != nil {
 		w.meter.take(x)
