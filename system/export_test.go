@@ -199,11 +199,11 @@ const DropPause = refs.DropPause
 // Recorded returns how many tasks are recorded whose submitter n is.
 func Recorded(n *Node) int { return n.cluster.lineage.Recorded() }
 
-// RecipeSize returns how many bytes the record of the task of c has of its recipe.
-func RecipeSize(n *Node, c *core.Future) (int, error) {
+// TaskRecord returns the record of the task of c.
+func TaskRecord(n *Node, c *core.Future) (registry.TaskRecord, error) {
 	run, id := refs.RecordedAs(c)
 	e, err := runner.Wait(context.Background(), func(done func(registry.TaskEntry, error)) {
 		registry.NewTasks(n.cluster.reg).Change(registry.FindTask(registry.TaskKey{Run: run, ID: id}), done)
 	})
-	return len(e.Record.Recipe), err
+	return e.Record, err
 }

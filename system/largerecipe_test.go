@@ -57,7 +57,8 @@ const mostInRecord = 5 << 10
 // small wants the record of a task to be small.
 func small(t *testing.T, n *system.Node, r raysys.Ref[int]) {
 	t.Helper()
-	if size, err := system.RecipeSize(n, r.RefFuture()); size == 0 || size > mostInRecord || err != nil {
+	rec, err := system.TaskRecord(n, r.RefFuture())
+	if size := len(rec.Recipe); size == 0 || size > mostInRecord || err != nil {
 		t.Errorf("the record has %d bytes of the recipe, %v; want 1 to %d: large arguments are objects", size, err, mostInRecord)
 	}
 }

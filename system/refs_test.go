@@ -244,7 +244,7 @@ func TestMiddlemanDies(t *testing.T) {
 	f := newFleet(t)
 	w1, _ := f.place("w1", system.Worker)
 	w2, _ := f.place("w2", system.Worker)
-	m, between := f.place("m", system.Driver)
+	m, between := f.place("m", system.Driver, withoutLineage) // else the next submitter keeps the object for 30 s
 	d, ctx := f.place("d", system.Driver)
 	meet(t, m, d, w1, w2)
 	g := depots.Get("y")

@@ -76,6 +76,7 @@ func merged(e, submitter core.Explanation) core.Explanation {
 		return e
 	}
 	e.Name, e.Submitter, e.Attempt = submitter.Name, submitter.Submitter, submitter.Attempt
+	e.Adopter = cmp.Or(e.Adopter, submitter.Adopter)
 	e.Recipe, e.NoRecipe, e.Inputs, e.More = submitter.Recipe, submitter.NoRecipe, submitter.Inputs, submitter.More
 	e.Error = cmp.Or(e.Error, submitter.Error)
 	return e

@@ -208,8 +208,11 @@ func Local(c *Future) Source {
 	if c.Absent() {
 		return SourceOf(c)
 	}
-	return &local{c}
+	return Through(c)
 }
+
+// Through is Local whose Source keeps c in any case: the value may go with c.
+func Through(c *Future) Alias { return &local{c} }
 
 // Alias is a Source whose value another future of this node has, or brings.
 type Alias interface {

@@ -243,9 +243,22 @@ func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
 		}
 		t.Recipe.SetTold()
 	}
-	l.owns(a.key, t.Recipe, rec.Attempt, t.Future, large)
-	l.retainAll(a.key, rec.States)
-	a.end(l.cfg.Self(), refs.Here(t.Future), nil)
+	owned := func() {
+		l.owns(a.key, t.Recipe, rec.Attempt, t.Future, large)
+		l.retainAll(a.key, rec.States)
+		l.noteObject(a.key, t.Recipe, t.Future, rec.Object)
+		a.end(l.cfg.Self(), refs.Here(t.Future), nil)
+	}
+	if len(rec.Outcome) > 0 || rec.Object == (registry.TaskObject{}) {
+		owned()
+		return
+	}
+	l.findObject(a.key, rec.Object, func(src core.Source) {
+		if src != nil {
+			t.Forward(src)
+		}
+		owned()
+	})
 }
 
 var errUnrecorded = errors.New("its task is not recorded")

@@ -20,6 +20,7 @@
 //   - An adoption is the search for the next submitter. This node may become it: then the task is held here until
 //     its outcome is wanted (taskengine.Engine.Adopt).
 //   - A large recipe is an object of its submitter and other nodes, and the record says where (large.go).
+//   - The record of a task says where the object is that it has computed (object.go): the next submitter looks there before it runs the task.
 //   - A task is retained for a State that refers to it (states.go): its submitter keeps it, and its record names the State.
 //   - An outcome is told when a node that is not the submitter learns it.
 //

@@ -142,6 +142,10 @@ func (b *bed) RetainAt(_ core.NodeKey, _ uint64, _ raysys.TaskID, _ string, done
 
 func (b *bed) Uncounted(core.NodeKey, raysys.TaskID) *refs.RemoteSource { return nil }
 
+func (b *bed) FindObject(core.NodeKey, uint64, raysys.TaskID, func(core.Source)) {
+	b.t.Error("no record of these tests has an object")
+}
+
 func (b *bed) FindAt(k core.NodeKey, _ uint64, _ raysys.TaskID, done func(core.Source, error)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -82,8 +82,8 @@ func (l *Lineage) unrecorded(rec *taskengine.Recipe, err error) {
 
 // enterFit is enter with what the record shall have of the recipe.
 func (l *Lineage) enterFit(rec *taskengine.Recipe, r *taskengine.Recording, recipe []byte, large *largeRecipe) {
-	k := registry.TaskKey{Run: r.Run, ID: r.ID}
-	l.cfg.Tasks.Change(registry.EnterTask(k, registry.TaskRecord{Digest: r.Digest, Recipe: recipe}), func(e registry.TaskEntry, err error) {
+	k, object := registry.TaskKey{Run: r.Run, ID: r.ID}, l.objectOf(rec.Future())
+	l.cfg.Tasks.Change(registry.EnterTask(k, registry.TaskRecord{Digest: r.Digest, Recipe: recipe, Object: object}), func(e registry.TaskEntry, err error) {
 		switch {
 		case err != nil:
 			l.unrecorded(rec, err)
@@ -111,12 +111,16 @@ func (l *Lineage) enterFit(rec *taskengine.Recipe, r *taskengine.Recording, reci
 				}
 				l.owns(k, rec, e.Record.Attempt, c, large)
 				l.retainAll(k, e.Record.States)
+				l.noteObject(k, rec, c, e.Record.Object)
 			}
-			if len(e.Record.Outcome) > 0 {
+			switch at := e.Record.Object; {
+			case len(e.Record.Outcome) > 0:
 				l.recorded(rec, &elsewhere{record: e.Record})
-				return
+			case at != object && at != (registry.TaskObject{}): // the last attempt has computed it
+				l.findObject(k, at, func(src core.Source) { l.recorded(rec, elsewhereAt(src)) })
+			default:
+				l.recorded(rec, nil)
 			}
-			l.recorded(rec, nil)
 		}
 	})
 }
@@ -162,6 +166,15 @@ func difference(recorded, body []byte) string {
 type elsewhere struct {
 	record registry.TaskRecord
 	here   *core.Future // of an earlier attempt of what submitted the task, on this node
+	object core.Source  // of what the last attempt has computed
+}
+
+// elsewhereAt says that src brings the outcome, nil where that is nil.
+func elsewhereAt(src core.Source) error {
+	if src == nil {
+		return nil
+	}
+	return &elsewhere{object: src}
 }
 
 // priorOf returns the future of a recorded task which an earlier attempt has submitted on this node, nil where there is none
@@ -197,6 +210,8 @@ func (l *Lineage) join(rec *taskengine.Recipe, known *elsewhere, err error, done
 		done(nil, err)
 	case known.here != nil:
 		done(refs.Here(known.here), nil)
+	case known.object != nil:
+		done(found{known.object}, nil)
 	case len(known.record.Outcome) > 0:
 		r := wire.NewReader(known.record.Outcome)
 		in, err := l.readInput(&r)

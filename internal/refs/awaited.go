@@ -161,7 +161,7 @@ func (a *awaited) send() {
 		a.answer(out, err)
 		return
 	}
-	if c.Absent() && RemoteOf(c) != nil {
+	if at := RemoteOf(c); c.Absent() && at != nil && at.Number != 0 { // else the peer asks this node alone
 		a.answer(a.peer.AppendObject(append(a.to.Head(), outcomeForward), c))
 		return
 	}

@@ -87,7 +87,9 @@ func (r *References) pair(owner, submitter *core.Future) *core.Future {
 		r.imports.owns(owner, by)
 		return &core.NewUntyped(r.job, ownedHere{&localSource{future: owner, submitter: by}}).Future
 	case at != by:
-		at.submitter.CompareAndSwap(nil, by)
+		if known := at.submitter.Load(); known == nil || !r.mesh.Alive(known.Owner) { // the task has another submitter by now
+			at.submitter.CompareAndSwap(known, by)
+		}
 	}
 	return owner
 }

@@ -1,6 +1,7 @@
 package refs
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/raysys/raysys"
@@ -197,8 +198,13 @@ func (p *Session) sendFound(to mesh.Reply, c *core.Future, err error) {
 	case c == nil:
 		err = fmt.Errorf("%w by %s", errUnknownRef, p.refs.mesh.Self())
 	default:
+		// The submitter's half alone: the owner of an object may die before the asker has asked it.
+		head := append(to.Head(), outcomeForward)
+		if run := core.RecordedUnder(c); run != 0 {
+			head = wire.AppendUvarint(append(head, refRecorded), run)
+		}
 		var out []byte
-		if out, err = p.AppendObject(append(to.Head(), outcomeForward), c); err == nil {
+		if out, _, err = p.appendHalf(head, named{future: c}, nil); err == nil {
 			to.Send(out)
 			return
 		}
@@ -269,6 +275,33 @@ func (r *References) FindAt(k core.NodeKey, run uint64, id raysys.TaskID, done f
 			done(src, err)
 			return err
 		})
+	})
+}
+
+// FindObject finds the object of a task that owner has, as its number there; 0 where only owner itself referred to it. done is called once, on any
+// goroutine, with what brings it from there, or from a node that has a copy, and counts this node; with nil where it is lost.
+func (r *References) FindObject(owner core.NodeKey, number uint64, id raysys.TaskID, done func(core.Source)) {
+	var s *RemoteSource
+	switch {
+	case owner == r.mesh.Self():
+		if c := r.exports.get(number); c != nil && c.Object() {
+			done(core.Through(c))
+		} else {
+			done(nil)
+		}
+		return
+	case number == 0:
+		s = r.Uncounted(owner, id)
+	default:
+		s = RemoteOf(r.imports.take(id, exportKey{owner, number}, exportKey{}))
+	}
+	s.Ask(func(err error) {
+		e := (*core.Elsewhere)(nil)
+		if !errors.As(err, &e) {
+			done(nil)
+			return
+		}
+		done(e.Source)
 	})
 }
 

@@ -42,6 +42,12 @@ func (s *RemoteSource) Recover(owner core.NodeKey, lost error, done func(core.So
 		s.succeed(lost, done)
 		return
 	}
+	if next := s.successor.Load(); r.at == nil && next != nil { // which has said where the value was
+		if by, ok := (*next).(core.Remaker); ok {
+			by.Remake(nil, lost, done)
+			return
+		}
+	}
 	if r.at == nil { // the node that exports it is the submitter
 		if r.at = s; s.Number == 0 || owner == s.Owner && !s.refs.mesh.Alive(owner) {
 			done(nil, lost)

@@ -158,7 +158,7 @@ func cluster(t *testing.T, change func(i int, cfg *system.Config)) (*testkit.Clu
 		}
 	}))
 	for i := 1; i <= 3; i++ {
-		if _, err := drawerPut.With(at(i)).Call(k.Context(), drawers.Get(fmt.Sprint("d", i)), nil).Get(k.Context()); err != nil {
+		if _, err := drawerPut.With(at(i), raysys.WaitForResources()).Call(k.Context(), drawers.Get(fmt.Sprint("d", i)), nil).Get(k.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

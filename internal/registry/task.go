@@ -45,11 +45,18 @@ type TaskRecord struct {
 	// States are the keys of the States that refer to the task: the record stays for them, and the leader hands it to a worker
 	// after the death of its submitter, as one with a name. That needs Namespace and Function too.
 	States []string
+	Object TaskObject // the value, where that is an object
 }
 
-// taskRecordVersion is the first byte of a task's record. Version 3 has States. Version 2 has what is of a task with a name;
-// others are version 1.
-const taskRecordVersion = 3
+// TaskObject says where the object is that a task has computed. It is a hint: the node may be dead, or have freed the object.
+type TaskObject struct {
+	Owner  core.NodeKey // zero where no object is known
+	Number uint64       // of the owner's future there, 0 where only the owner itself referred to that
+}
+
+// taskRecordVersion is the first byte of a task's record. Version 4 has Object, version 3 States. Version 2 has what is of a task with a
+// name; others are version 1.
+const taskRecordVersion = 4
 
 // taskDetached is a flag of a task's record.
 const taskDetached = 1
@@ -72,8 +79,10 @@ func (t *TaskRecord) append(dst []byte) []byte {
 	}
 	version := byte(1)
 	switch {
-	case len(t.States) > 0:
+	case t.Object != (TaskObject{}):
 		version = taskRecordVersion
+	case len(t.States) > 0:
+		version = 3
 	case t.Start != (TaskKey{}):
 		version = 2
 	}
@@ -90,8 +99,17 @@ func (t *TaskRecord) append(dst []byte) []byte {
 			dst = wire.AppendBytes(dst, s)
 		}
 	}
+	if version > 3 {
+		dst = t.Object.append(dst)
+	}
 	return dst
 }
+
+func (o TaskObject) append(dst []byte) []byte {
+	return wire.AppendUvarint(wire.AppendNode(dst, o.Owner), o.Number)
+}
+
+func readTaskObject(r *wire.Reader) TaskObject { return TaskObject{wire.ReadNode(r), r.Uvarint()} }
 
 // readTaskRecord reads a record as it is stored. Its Recipe and Outcome lie in b.
 func readTaskRecord(b []byte) (t TaskRecord, err error) {
@@ -114,7 +132,11 @@ func readTaskRecord(b []byte) (t TaskRecord, err error) {
 			t.States = append(t.States, r.String())
 		}
 	}
-	if err = r.Err(); err == nil && (r.Len() > 0 || flags&^taskDetached != 0 || v == 2 && t.Start == (TaskKey{}) || v > 2 && len(t.States) == 0) {
+	if v > 3 {
+		t.Object = readTaskObject(&r)
+	}
+	if err = r.Err(); err == nil && (r.Len() > 0 || flags&^taskDetached != 0 || v == 2 && t.Start == (TaskKey{}) ||
+		v == 3 && len(t.States) == 0 || v > 3 && t.Object == (TaskObject{})) {
 		err = fmt.Errorf("%w: the record of a task has flags %x and %d bytes too many", wire.ErrCorrupt, flags, r.Len())
 	}
 	return t, err

@@ -60,6 +60,12 @@ func TestTaskRules(t *testing.T) {
 	}
 	enter := EnterTask(taskOne, work)
 	settle := func(attempt uint32, outcome string) TaskChange { return SettleTask(taskOne, attempt, []byte(outcome)) }
+	computed := func(attempt uint32, at TaskObject) TaskChange { return ComputedTask(taskOne, attempt, at) }
+	holds := func(task TaskRecord, at TaskObject) TaskRecord {
+		task.Object = at
+		return task
+	}
+	at, elsewhere := TaskObject{Owner: other, Number: 3}, TaskObject{Owner: aliveNode}
 	entered := []by{{aliveNode, enter}}
 	settled := []by{{aliveNode, enter}, {aliveNode, settle(1, "v")}}
 	byDead := []by{{deadNode, enter}} // dies then
@@ -105,6 +111,14 @@ func TestTaskRules(t *testing.T) {
 		"settle the attempt of the node before":             {claimed, deadNode, settle(1, "v"), true, is(aliveNode, 2, "")},
 		"settle the attempt of the next, by the one before": {claimed, deadNode, settle(2, "v"), true, is(aliveNode, 2, "")},
 		"settle by a dead node":                             {byDead, deadNode, settle(1, "v"), true, is(deadNode, 1, "")},
+		"compute an object":                                 {entered, aliveNode, computed(1, at), false, holds(is(aliveNode, 1, ""), at)},
+		"compute it again, elsewhere":                       {[]by{{aliveNode, enter}, {aliveNode, computed(1, at)}}, aliveNode, computed(1, elsewhere), false, holds(is(aliveNode, 1, ""), elsewhere)},
+		"compute what is not known":                         {nil, aliveNode, computed(1, at), true, TaskRecord{}},
+		"compute what another has":                          {entered, other, computed(1, at), true, is(aliveNode, 1, "")},
+		"compute an earlier attempt":                        {claimed, aliveNode, computed(1, at), true, is(aliveNode, 2, "")},
+		"claim what a dead node had computed":               {[]by{{deadNode, enter}, {deadNode, computed(1, at)}}, other, ClaimTask(taskOne), false, holds(is(other, 2, ""), at)},
+		"enter what a dead node had computed":               {[]by{{deadNode, enter}, {deadNode, computed(1, at)}}, other, enter, false, holds(is(other, 2, ""), at)},
+		"enter with an object":                              {nil, aliveNode, EnterTask(taskOne, holds(work, at)), false, holds(is(aliveNode, 1, ""), at)},
 		"forget":                                            {settled, aliveNode, ForgetTask(taskOne), false, TaskRecord{}},
 		"forget what another has":                           {entered, other, ForgetTask(taskOne), true, is(aliveNode, 1, "")},
 		"forget what another has claimed":                   {claimed, deadNode, ForgetTask(taskOne), true, is(aliveNode, 2, "")},
@@ -201,7 +215,7 @@ func (ch TaskChange) encoded() []byte { return ch.append(nil) }
 
 // FuzzTaskRecord reads any bytes as the record of a task: what is accepted says the same when it is written again.
 func FuzzTaskRecord(f *testing.F) {
-	for _, task := range []TaskRecord{{}, {Submitter: other, Attempt: 1 << 31, Digest: 1 << 63, Recipe: []byte("r"), Outcome: []byte("o"), Detached: true, Name: "n"}, named(1), retained(1, 2)} {
+	for _, task := range []TaskRecord{{}, {Submitter: other, Attempt: 1 << 31, Digest: 1 << 63, Recipe: []byte("r"), Outcome: []byte("o"), Detached: true, Name: "n"}, named(1), retained(1, 2), {Object: TaskObject{Owner: other, Number: 3}}} {
 		f.Add(task.append(nil))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -218,17 +232,17 @@ func FuzzTaskRecord(f *testing.F) {
 // same compares records, where no bytes and nil are one.
 func same(a, b *TaskRecord) bool {
 	return a.Submitter == b.Submitter && a.Attempt == b.Attempt && a.Digest == b.Digest && a.Detached == b.Detached && a.Name == b.Name &&
-		a.Start == b.Start && a.Namespace == b.Namespace && a.Function == b.Function && slices.Equal(a.States, b.States) &&
+		a.Start == b.Start && a.Namespace == b.Namespace && a.Function == b.Function && slices.Equal(a.States, b.States) && a.Object == b.Object &&
 		bytes.Equal(a.Recipe, b.Recipe) && bytes.Equal(a.Outcome, b.Outcome)
 }
 
 // FuzzTaskChanges reads any bytes as a request with changes, and as the answer to one: what is accepted is written and
 // read as the same.
 func FuzzTaskChanges(f *testing.F) {
-	asked := &taskChanges{[]TaskChange{EnterTask(taskOne, TaskRecord{Digest: 1, Recipe: []byte("r")}), SettleTask(taskOne, 1, []byte("v")), ClaimTask(taskOne)}}
+	asked := &taskChanges{[]TaskChange{EnterTask(taskOne, TaskRecord{Digest: 1, Recipe: []byte("r")}), SettleTask(taskOne, 1, []byte("v")), ClaimTask(taskOne), ComputedTask(taskOne, 1, TaskObject{Owner: other})}}
 	f.Add(asked.append(nil), true)
 	entry := TaskEntry{Exists: true, Record: TaskRecord{Submitter: other, Attempt: 1, Recipe: []byte("r"), Outcome: []byte("v")}}
-	f.Add(asked.appendAnswer(nil, []taskAnswer{{TaskEntry: entry}, {again: true}, {err: raysys.ErrTooLarge}}), false)
+	f.Add(asked.appendAnswer(nil, []taskAnswer{{TaskEntry: entry}, {again: true}, {err: raysys.ErrTooLarge}, {TaskEntry: entry}}), false)
 	f.Fuzz(func(t *testing.T, b []byte, question bool) {
 		r := wire.NewReader(b)
 		if question {

@@ -26,6 +26,8 @@ const (
 
 	taskRetain    taskKind = 7 // the record stays for a State
 	taskRetainEnd taskKind = 8 // that State does not refer to the task any more
+
+	taskComputed taskKind = 9 // the task has computed an object
 )
 
 // TaskChange is one change of the record of a task, by the node that asks for it. Each may be asked for twice: the
@@ -33,7 +35,7 @@ const (
 type TaskChange struct {
 	kind taskKind
 	key  TaskKey
-	rec  TaskRecord // enter: what the asker has; settle: Attempt and Outcome; retain: Namespace, Function, one State
+	rec  TaskRecord // enter: what the asker has; settle: Attempt and Outcome; computed: Attempt and Object; retain: Namespace, Function, one State
 	bad  error      // why it cannot be made
 }
 
@@ -53,6 +55,12 @@ func ClaimTask(k TaskKey) TaskChange { return TaskChange{kind: taskClaim, key: k
 // is the current one, and there is no other outcome.
 func SettleTask(k TaskKey, attempt uint32, outcome []byte) TaskChange {
 	return TaskChange{kind: taskSettle, key: k, rec: TaskRecord{Attempt: attempt, Outcome: outcome}}
+}
+
+// ComputedTask says where the object is that a task has computed. It is refused unless this node is the submitter, and attempt is the
+// current one.
+func ComputedTask(k TaskKey, attempt uint32, at TaskObject) TaskChange {
+	return TaskChange{kind: taskComputed, key: k, rec: TaskRecord{Attempt: attempt, Object: at}}
 }
 
 // ForgetTask removes the record of a task. It is refused unless this node is the submitter.
@@ -125,6 +133,8 @@ func (ch *TaskChange) append(dst []byte) []byte {
 		dst = wire.AppendBytes(dst, ch.rec.encode())
 	case taskSettle:
 		dst = wire.AppendBytes(wire.AppendUvarint(dst, uint64(ch.rec.Attempt)), ch.rec.Outcome)
+	case taskComputed:
+		dst = ch.rec.Object.append(wire.AppendUvarint(dst, uint64(ch.rec.Attempt)))
 	}
 	return dst
 }
@@ -140,6 +150,8 @@ func (ch *TaskChange) read(r *wire.Reader) (err error) {
 		}
 	case taskSettle:
 		ch.rec.Attempt, ch.rec.Outcome = r.Uint32(), bytes.Clone(r.Bytes())
+	case taskComputed:
+		ch.rec.Attempt, ch.rec.Object = r.Uint32(), readTaskObject(r)
 	case taskClaim, taskForget, taskFind, taskRemove:
 	default:
 		return fmt.Errorf("%w: change %d of a task", wire.ErrCorrupt, ch.kind)
@@ -174,7 +186,7 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 		t.Submitter, t.Attempt = by, 1
 		return true, nil
 	case !e.Exists: // what is forgotten already may be forgotten again
-		e.Refused = ch.kind == taskSettle || ch.kind == taskRetain
+		e.Refused = ch.kind == taskSettle || ch.kind == taskRetain || ch.kind == taskComputed
 	case ch.key.Named() && (ch.kind == taskEnter && !ch.entered(t, mine) || ch.kind == taskClaim && len(t.Outcome) > 0):
 		e.Refused = true
 	case ch.kind == taskEnter && t.Digest != ch.rec.Digest:
@@ -207,6 +219,10 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 		return true, nil
 	case t.Attempt != ch.rec.Attempt:
 		e.Refused = true
+	case ch.kind == taskComputed:
+		changed = t.Object != ch.rec.Object
+		t.Object = ch.rec.Object
+		return changed, nil
 	case len(t.Outcome) > 0:
 		e.Refused = !bytes.Equal(t.Outcome, ch.rec.Outcome)
 	default:

@@ -55,6 +55,13 @@ func spec(before *TaskRecord, ch TaskChange, by core.NodeKey, alive func(core.No
 			return &t, false
 		}
 		return before, !bytes.Equal(before.Outcome, ch.rec.Outcome)
+	case taskComputed:
+		if !mine || before.Attempt != ch.rec.Attempt {
+			return before, true
+		}
+		t := *before
+		t.Object = ch.rec.Object
+		return &t, false
 	}
 	if mine {
 		return nil, false
@@ -216,7 +223,7 @@ func (p *twoLeaders) change(t testing.TB, first int, from core.NodeKey, list ...
 // drawChange is a change of one of few tasks, with few contents, attempts and outcomes.
 func drawChange(n func(label string, limit int) int, run uint64) TaskChange {
 	k := TaskKey{Run: run, ID: raysys.TaskID{Lo: uint64(n("task", 2))}}
-	switch n("kind", 8) {
+	switch n("kind", 9) {
 	case 0, 1:
 		rec := TaskRecord{Digest: uint64(n("digest", 5) / 4), Detached: n("detached", 2) == 0}
 		rec.Recipe = []byte{byte(rec.Digest)}
@@ -225,6 +232,8 @@ func drawChange(n func(label string, limit int) int, run uint64) TaskChange {
 		return ClaimTask(k)
 	case 5, 6:
 		return SettleTask(k, uint32(1+n("attempt", 6)*n("attempt", 6)/10), []byte{byte(n("outcome", 2))})
+	case 7:
+		return ComputedTask(k, uint32(1+n("attempt", 6)*n("attempt", 6)/10), TaskObject{Owner: other, Number: uint64(n("number", 3))})
 	}
 	return ForgetTask(k)
 }

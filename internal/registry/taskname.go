@@ -43,7 +43,11 @@ func RemoveTask(k TaskKey) TaskChange { return TaskChange{kind: taskRemove, key:
 
 // answersWithoutRecipe reports whether the asker has the recipe, or needs none.
 func (ch *TaskChange) answersWithoutRecipe() bool {
-	return ch.kind == taskSettle || ch.kind == taskForget || ch.kind == taskRemove || ch.kind == taskRetain || ch.kind == taskRetainEnd
+	switch ch.kind {
+	case taskSettle, taskForget, taskRemove, taskRetain, taskRetainEnd, taskComputed:
+		return true
+	}
+	return false
 }
 
 // replaced has the change of a name see no record when it is about another task than the one that has the name, or enters

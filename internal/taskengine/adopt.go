@@ -76,6 +76,12 @@ func (a *Adopted) Settle(value []byte, inputs []*core.Future) error {
 	return a.settle(value, inputs)
 }
 
+// Forward settles the task with an object, which src brings.
+func (a *Adopted) Forward(src core.Source) {
+	a.Recipe.dormancy.begin.Store(nil)
+	a.Future.Forward(src)
+}
+
 // Fail settles the task with a failure that was recorded.
 func (a *Adopted) Fail(err error) {
 	a.Recipe.dormancy.begin.Store(nil)

@@ -13,6 +13,9 @@ func (rec *recipe) Explain(e *core.Explanation, depth int) {
 		e.NoRecipe = rec.why.Error()
 	}
 	rec.mu.Unlock()
+	if rec.Submission() > 1 {
+		e.Adopter = rec.up.Job.Node
+	}
 	if depth == 0 {
 		e.More = len(inputs)
 		return

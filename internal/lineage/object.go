@@ -1,0 +1,68 @@
+package lineage
+
+import (
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/taskengine"
+)
+
+// The record of a task says where the object is that the task has computed. A reference that left before that does not know it, and the
+// owner frees the object 2 s after the submitter's death, unless another node counts as a holder by then:
+//
+//	computed ──▶ the record: the owner, and its number of the object ··· the submitter is dead ··· adopt ──▶ FindObject
+//	                                                                     there, or a copy ◀────────────────────┘
+//	                                                                     neither ──▶ the task runs again
+//
+// It is a hint: no reference and no outcome waits for its commit.
+
+// noteObject has the record say where the object of c is, a task of this node, as soon as the task has computed one.
+func (l *Lineage) noteObject(k registry.TaskKey, rec *taskengine.Recipe, c *core.Future, known registry.TaskObject) {
+	n := &objectNote{lineage: l, key: k, recipe: rec, known: known}
+	if !c.Subscribe(&n.Waiter, n) {
+		n.note(c)
+	}
+}
+
+// objectNote waits until a task has settled. The task's future keeps it.
+type objectNote struct {
+	core.Waiter
+	lineage *Lineage
+	key     registry.TaskKey
+	recipe  *taskengine.Recipe
+	known   registry.TaskObject // what the record says
+}
+
+// Resolved implements core.Resolved.
+func (n *objectNote) Resolved(w *core.Waiter) { n.note(w.Future()) }
+
+func (n *objectNote) note(c *core.Future) {
+	at := n.lineage.objectOf(c)
+	if at == n.known || at == (registry.TaskObject{}) {
+		return
+	}
+	n.lineage.cfg.Tasks.Change(registry.ComputedTask(n.key, n.recipe.Submission(), at), func(registry.TaskEntry, error) {})
+}
+
+// objectOf says where the object of c is; zero where c has settled otherwise, or not at all.
+func (l *Lineage) objectOf(c *core.Future) registry.TaskObject {
+	switch {
+	case c == nil || !c.Object():
+		return registry.TaskObject{}
+	case refs.RemoteOf(c) != nil:
+		s := refs.RemoteOf(c)
+		return registry.TaskObject{Owner: s.Owner, Number: s.Number}
+	}
+	return registry.TaskObject{Owner: l.cfg.Self()}
+}
+
+// findObject finds an object by the record of its task, nil where it is lost.
+func (l *Lineage) findObject(k registry.TaskKey, at registry.TaskObject, done func(core.Source)) {
+	l.cfg.Refs.FindObject(at.Owner, at.Number, k.ID, done)
+}
+
+// found is the Source of an outcome that is an object, which Source brings.
+type found struct{ core.Source }
+
+// Fetch implements core.Source.
+func (f found) Fetch(_ any, done func(error)) { done(&core.Elsewhere{Source: f.Source}) }

@@ -1,0 +1,177 @@
+package system_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+)
+
+var (
+	crates atomic.Int64
+	// crate makes a large parcel of the next number once its gate is open.
+	crate = tasks.DefineIn(table, "crate", func(ctx context.Context, gate string) (parcel, error) {
+		select {
+		case <-gateOf(gate):
+			return newParcel(int(crates.Add(1)), large), nil
+		case <-ctx.Done():
+			return parcel{}, ctx.Err()
+		}
+	})
+	ordered atomic.Pointer[core.Future] // of the last crate that a task has ordered
+	// orders has a crate known to a grain, and returns what comes of it once its own gate is open.
+	orders = tasks.DefineIn(table, "orders", func(ctx context.Context, gate string) (int, error) {
+		r := crate.With(on("w3")).Go(ctx, gate+" of the child")
+		ordered.Store(r.RefFuture())
+		if _, err := holderStore.With(on("w2")).Call(ctx, holders.Get("w2"), []raysys.Handle[parcel]{r.Handle()}).Get(ctx); err != nil {
+			return 0, err
+		}
+		select {
+		case <-gateOf(gate):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		p, err := r.Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		return p.seed()
+	})
+)
+
+// owner is the node that has the object of c, a task of n, by its record.
+func owner(t *testing.T, n *system.Node, c *core.Future) raysys.NodeID {
+	t.Helper()
+	rec, err := system.TaskRecord(n, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec.Object.Owner.Node
+}
+
+// crated has a crate made at w1 for s, and waits until its record says where it is. The nodes hold references that left before.
+func crated(sctx context.Context, t *testing.T, f *fleet, at ...raysys.NodeID) (r raysys.Ref[parcel], seed int) {
+	t.Helper()
+	return cratedBy(sctx, t, f, "s", "w1", at...)
+}
+
+// cratedBy is crated for a submitter whose context is sctx, with the crate made at maker.
+func cratedBy(sctx context.Context, t *testing.T, f *fleet, submitter, maker raysys.NodeID, at ...raysys.NodeID) (r raysys.Ref[parcel], seed int) {
+	t.Helper()
+	gate := newGate()
+	r = crate.With(on(maker)).Go(sctx, gate)
+	for _, k := range append(at[:1:1], at...) { // the first may get it before it is recorded, after 1 s
+		if n, err := holderStore.With(on(k)).Call(sctx, holders.Get(string(k)), []raysys.Handle[parcel]{r.Handle()}).Get(sctx); err != nil {
+			t.Fatal(n, err)
+		}
+		settles(t, "the task is recorded", func() bool { return f.recordedAt(submitter) == 1 })
+	}
+	openGate(gate)
+	settles(t, "the record says where the object is", func() bool {
+		return owner(t, f.node(submitter), r.RefFuture()) == maker
+	})
+	return r, int(crates.Load())
+}
+
+// TestAdoptedCopy: an object whose submitter has died is not made again while a node has it, also where the reference had left
+// before there was an object.
+func TestAdoptedCopy(t *testing.T) {
+	t.Run("the owner lives", func(t *testing.T) {
+		f, sctx, ctx := newWill(t)
+		_, seed := crated(sctx, t, f, "w2", "w3")
+		f.kill("s")
+		settles(t, "the owner counts the submitter no more", func() bool { return system.Held(f.node("w1"), "s") == 0 })
+		for _, at := range []raysys.NodeID{"w2", "w3"} {
+			if n := summed(ctx, t, at); n != seed {
+				t.Errorf("%s has crate %d, want %d, which w1 has", at, n, seed)
+			}
+		}
+	})
+	t.Run("the owner adopts it", func(t *testing.T) {
+		f, sctx, ctx := newWill(t)
+		_, seed := crated(sctx, t, f, "w1")
+		f.kill("s")
+		settles(t, "w1 has the task", func() bool { return system.Recorded(f.node("w1")) == 1 })
+		if n := summed(ctx, t, "w1"); n != seed {
+			t.Errorf("w1 has crate %d, want %d, its own", n, seed)
+		}
+	})
+	t.Run("the owner is dead", func(t *testing.T) {
+		f, sctx, ctx := newWill(t)
+		r, seed := crated(sctx, t, f, "w2")
+		if n, err := holderStore.With(on("w3")).Call(sctx, holders.Get("w3"), []raysys.Handle[parcel]{r.Handle()}).Get(sctx); err != nil {
+			t.Fatal(n, err)
+		}
+		if n := summed(sctx, t, "w3"); n != seed {
+			t.Fatalf("w3 has crate %d, want %d", n, seed)
+		}
+		f.kill("s")
+		f.kill("w1")
+		if n := summed(ctx, t, "w2"); n != seed {
+			t.Errorf("w2 has crate %d, want %d, of which w3 has a copy", n, seed)
+		}
+	})
+	t.Run("the owner dies after the adoption", func(t *testing.T) {
+		f, sctx, ctx := newWill(t)
+		_, seed := crated(sctx, t, f, "w2", "w3")
+		f.kill("s")
+		settles(t, "a node has the task", func() bool { return f.recordedAt("w2", "w3") == 1 })
+		f.kill("w1")
+		f.place("w1", system.Worker)
+		a, b := summed(ctx, t, "w2"), summed(ctx, t, "w3")
+		if a != b || a <= seed {
+			t.Errorf("w2 has crate %d, w3 has %d; want the same new one after %d", a, b, seed)
+		}
+	})
+	t.Run("the owner was the submitter", func(t *testing.T) {
+		f, sctx, ctx := newWill(t)
+		_, xctx := f.place("x", system.Worker)
+		meet(t, f.nodes...)
+		_, seed := cratedBy(xctx, t, f, "x", "x", "w1", "w2", "w3")
+		if n := summed(sctx, t, "w3"); n != seed {
+			t.Fatalf("w3 has crate %d, want %d", n, seed)
+		}
+		f.kill("x")
+		for _, at := range []raysys.NodeID{"w1", "w2"} { // at least one of them asks the next submitter
+			if n := summed(ctx, t, at); n != seed {
+				t.Errorf("%s has crate %d, want %d, of which w3 has a copy", at, n, seed)
+			}
+		}
+	})
+	t.Run("no node has it", func(t *testing.T) {
+		f, sctx, ctx := newWill(t)
+		_, seed := crated(sctx, t, f, "w2")
+		f.kill("w1")
+		f.kill("s")
+		f.place("w1", system.Worker)
+		if n := summed(ctx, t, "w2"); n <= seed {
+			t.Errorf("w2 has crate %d, want a new one after %d", n, seed)
+		}
+	})
+}
+
+// TestJoinedObject: a parent's next attempt has the object that a child of the last attempt has computed.
+func TestJoinedObject(t *testing.T) {
+	f, sctx, _ := newWill(t)
+	gate := newGate()
+	spare, _ := f.join("spare", system.Worker, func(c *system.Config) { c.Cluster.Labels = map[string]string{"node": "w1"} })
+	meet(t, f.nodes...)
+	r := orders.With(on("w1")).Go(sctx, gate)
+	settles(t, "the child is recorded", func() bool { return system.Recorded(f.node("w1"))+system.Recorded(spare) == 1 })
+	parent := raysys.NodeID("w1")
+	if system.Recorded(spare) == 1 {
+		parent = "spare"
+	}
+	openGate(gate + " of the child")
+	settles(t, "the record of the child says where the object is", func() bool { return owner(t, f.node(parent), ordered.Load()) == "w3" })
+	seed := int(crates.Load())
+	f.kill(parent)
+	openGate(gate)
+	if n, err := r.Get(sctx); n != seed || err != nil {
+		t.Errorf("the next attempt has crate %d, %v, want %d, which w3 has", n, err, seed)
+	}
+}
