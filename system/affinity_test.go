@@ -100,6 +100,26 @@ func TestConditions(t *testing.T) {
 				}
 			}
 		}
+		// PreferLocal of a worker gives way to a label and a condition.
+		for _, c := range []struct {
+			on   callerOn
+			want raysys.NodeID
+		}{{callerOn{Key: "neither"}, "a"}, {callerOn{Key: "label", Zone: "west"}, "b"}, {callerOn{Key: "node", On: "c"}, "c"}} {
+			if at, err := affinityCalls.With(raysys.OnNode("a")).Go(ctx, c.on).Get(ctx); at != c.want || err != nil {
+				t.Errorf("%s: a grain whose caller on a prefers its own node is on %s, %v; not on %s", c.on.Key, at, err, c.want)
+			}
+		}
+		// The group of a task captures no child that has conditions.
+		group, err := groups.Create(ctx, placement.Pack, []raysys.Resources{{CPU: 1}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, on := range []raysys.NodeID{"a", "b", "c"} {
+			at, err := affinityChild.With(group.Bundle(0), groups.CaptureChildren()).Go(ctx, on).Get(ctx)
+			if at != on || err != nil {
+				t.Errorf("a child for %s of a task in a group is on %s, %v", on, at, err)
+			}
+		}
 		// A grain that is active stays; one is neither near itself nor away from itself.
 		if at, err := residentWhere.With(raysys.OnNode("a")).Call(ctx, alice).Get(ctx); at != "c" || err != nil {
 			t.Errorf("a grain that was on c is on %s, %v", at, err)
@@ -110,6 +130,29 @@ func TestConditions(t *testing.T) {
 		}
 	})
 }
+
+// callerOn says which grain is called, and what the call asks of its node.
+type callerOn struct {
+	Key, Zone string
+	On        raysys.NodeID
+}
+
+// affinityCalls calls a grain that is not active, affinityChild submits a task to a node.
+var (
+	affinityCalls = tasks.DefineIn(table, "affinity.calls", func(ctx context.Context, c callerOn) (raysys.NodeID, error) {
+		opts := []raysys.Option{raysys.Placement(raysys.PreferLocal)}
+		if c.Zone != "" {
+			opts = append(opts, raysys.Label("zone", c.Zone))
+		}
+		if c.On != "" {
+			opts = append(opts, raysys.OnNode(c.On))
+		}
+		return residentWhere.With(opts...).Call(ctx, residents.Get(c.Key)).Get(ctx)
+	})
+	affinityChild = tasks.DefineIn(table, "affinity.child", func(ctx context.Context, on raysys.NodeID) (raysys.NodeID, error) {
+		return groupWhere.With(raysys.OnNode(on)).Go(ctx, 0).Get(ctx)
+	})
+)
 
 var affinitySlow = tasks.DefineIn(table, "affinity.affinitySlow", func(_ context.Context, n int) (int, error) {
 	<-time.After(time.Second) // of the bubble

@@ -1,6 +1,10 @@
 package taskengine
 
-import "github.com/raysys/raysys/internal/core"
+import (
+	"reflect"
+
+	"github.com/raysys/raysys/internal/core"
+)
 
 // Waiting returns the number of drivers that wait for room in the queue.
 func (e *Engine) Waiting() int { return int(e.waiting.Load()) }
@@ -33,4 +37,24 @@ func (e *Engine) RecipeBytes() int64 { return e.lineage.used.Load() }
 func (e *Engine) Held() (n int) {
 	e.held.each(func(*core.Future, int64) { n++ })
 	return n
+}
+
+// Recorded returns the options that another node submits a recorded task with, which was submitted with o.
+func Recorded(o core.Options) (core.Options, error) {
+	t := recordedTask{Options: recordOptions(&o)}
+	plan, err := recordedPlan()
+	if err != nil {
+		return o, err
+	}
+	body, err := plan.Append(nil, reflect.ValueOf(&t).Elem(), nil)
+	if err != nil {
+		return o, err
+	}
+	var read recordedTask
+	if err := plan.Decode(body, reflect.ValueOf(&read).Elem(), nil); err != nil {
+		return o, err
+	}
+	again := core.NewOptions[core.Option](nil)
+	read.Options.set(&again)
+	return again, nil
 }

@@ -300,8 +300,9 @@ func (r *record[A, R]) Begin() {
 }
 
 // recordedOptions implements maker.
-func (s *spec[A, R]) recordedOptions() recordedOptions {
-	o := &s.opts
+func (s *spec[A, R]) recordedOptions() recordedOptions { return recordOptions(&s.opts) }
+
+func recordOptions(o *core.Options) recordedOptions {
 	var conditions []recordedCondition
 	for _, c := range o.Conditions {
 		if c.Value == nil {
@@ -322,6 +323,7 @@ func (r *recordedOptions) set(o *core.Options) {
 	o.Retries, o.BackoffLo, o.BackoffHi = r.Retries, time.Duration(r.BackoffLo), time.Duration(r.BackoffHi)
 	o.Deadline, o.Detached, o.Strategy, o.Labels, o.Waits = time.Duration(r.Deadline), r.Detached, r.Strategy, r.Labels, r.Waits
 	o.Classed, o.Class = r.Classed, core.Class(r.Class)
+	o.Conditions = nil
 	for _, c := range r.Conditions {
 		o.Conditions = append(o.Conditions, core.Condition{
 			NodeCondition: core.NodeCondition{Label: c.Label, Values: c.Values, Nodes: c.Nodes, Not: c.Not, Soft: c.Soft},
