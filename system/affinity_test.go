@@ -288,6 +288,36 @@ func TestConditionsWait(t *testing.T) {
 	})
 }
 
+// TestTaskWaitsForGrain: a task that waits for a grain to be active, or to be elsewhere, is placed when it is, though nothing else
+// happens in the cluster.
+func TestTaskWaitsForGrain(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		_, ctx := zones(b)
+		waits := groupWhere.With(raysys.WaitForResources())
+		alice := residents.Get("alice")
+		near := waits.With(grains.Near(alice)).Go(ctx, 0)
+		<-time.After(time.Minute) // of the bubble
+		if at, err := residentWhere.With(raysys.OnNode("c")).Call(ctx, alice).Get(ctx); at != "c" || err != nil {
+			t.Fatalf("a grain on c is on %s, %v", at, err)
+		}
+		if at, err := near.Get(ctx); at != "c" || err != nil {
+			t.Errorf("what waited for a grain to be active is on %q, %v", at, err)
+		}
+		apart := waits.With(raysys.OnNode("c"), raysys.Not(grains.Near(alice))).Go(ctx, 0)
+		<-time.After(time.Minute)
+		if raysys.PhaseOf(apart) != raysys.PhasePending {
+			t.Fatal("a task is where a grain is that it is to be away from")
+		}
+		if _, err := residentLeave.Call(ctx, alice).Get(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if at, err := apart.Get(ctx); at != "c" || err != nil {
+			t.Errorf("what waited for a grain to leave is on %q, %v", at, err)
+		}
+	})
+}
+
 // TestPreferenceYields: tasks prefer a node of two CPUs. Those that it has no CPU for begin on the others, at once, and conditions hold
 // for each.
 func TestPreferenceYields(t *testing.T) {
