@@ -233,3 +233,69 @@ func TestGrainsFollowBundles(t *testing.T) {
 		}
 	})
 }
+
+// groupEnters takes the node of each task that has begun.
+var groupEnters chan raysys.NodeID
+
+var groupRuns = tasks.DefineIn(table, "group runs", func(ctx context.Context, _ int) (int, error) {
+	groupEnters <- system.NodeOf(ctx).Name()
+	<-ctx.Done()
+	return 0, context.Cause(ctx)
+})
+
+// TestRemoveAfterDrain: of the work in a bundle that is moved off a node which drains, that which waits begins in the new place and
+// that which runs goes on where it is; Remove cancels it in both places.
+func TestRemoveAfterDrain(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		groupEnters = make(chan raysys.NodeID, 4)
+		workers := map[raysys.NodeID]*system.Node{}
+		for _, name := range []raysys.NodeID{"a", "b"} {
+			workers[name], _ = b.join(name, system.Worker, twoCPUs)
+		}
+		driver, ctx := b.join("driver", system.Driver)
+		<-time.After(time.Second)
+		g, err := groups.Create(ctx, placement.StrictPack, oneCPUEach(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := must(t)(g.Nodes(ctx))
+		runs := groupRuns.With(g.Bundle(0)).Go(ctx, 0)
+		if n := <-groupEnters; n != at[0] {
+			t.Errorf("the first task runs at %s, and its bundle is at %v", n, at)
+		}
+		waits := groupRuns.With(g.Bundle(0)).Go(ctx, 0)
+		<-time.After(time.Second)
+		drained := make(chan error, 1)
+		go func() { drained <- workers[at[0]].Drain(ctx) }()
+		next := <-groupEnters
+		if moved := must(t)(g.Nodes(ctx)); next == at[0] || next != moved[0] {
+			t.Errorf("the task that waited runs at %s, and the bundle was moved from %v to %v", next, at, moved)
+		}
+		if raysys.PhaseOf(runs) != raysys.PhasePending {
+			_, err := runs.Get(ctx)
+			t.Errorf("the task that ran has ended with the move: %v", err)
+		}
+		if err := g.Remove(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for what, r := range map[string]raysys.Ref[int]{"at the node that drains": runs, "in the new place": waits} {
+			if _, err := r.Get(ctx); !errors.Is(err, raysys.ErrGroupRemoved) {
+				t.Errorf("the task %s, of a group that was removed: %v", what, err)
+			}
+		}
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
+		<-time.After(time.Second)
+		st, err := driver.Status(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range st.Nodes {
+			if n.Free.CPU != n.Resources.CPU {
+				t.Errorf("node %s has %v free of %v", n.Name, n.Free, n.Resources)
+			}
+		}
+	})
+}
