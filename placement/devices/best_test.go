@@ -138,6 +138,31 @@ func TestBestOfMany(t *testing.T) {
 	}
 }
 
+// TestBestWithoutLinks: of a source that does not say how all of its devices are linked, those it says nothing of have no links.
+func TestBestWithoutLinks(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		links [][]int
+		want  []int
+	}{
+		{"none", nil, []int{0, 1}},
+		{"empty rows", make([][]int, 4), []int{0, 1}},
+		{"fewer rows than devices", [][]int{{0, 0}, {0, 0}}, []int{0, 1}},
+		{"short rows", [][]int{{0}, {0, 0, 4}, {0, 4, 0}}, []int{1, 2}},
+	} {
+		if got := devices.Best(c.links, []int{0, 1, 2, 3}, 2); !slices.Equal(got, c.want) {
+			t.Errorf("%s: two of four devices: %v, want %v", c.name, got, c.want)
+		}
+	}
+	many := make([]int, 48) // more than are compared set by set
+	for i := range many {
+		many[i] = i
+	}
+	if got := devices.Best(nil, many, 8); !slices.Equal(got, many[:8]) {
+		t.Errorf("eight of 48: %v, want the first", got)
+	}
+}
+
 // TestMatrix: direct links count by themselves, links through a switch between all at it, and a link to a GPU that is not
 // there, as in a container, counts for nothing.
 func TestMatrix(t *testing.T) {

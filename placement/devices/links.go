@@ -54,15 +54,17 @@ const exhaustive = 12870
 //
 // Up to 16 free devices every set is looked at. Among more, such as MIG instances, which have no links, a set grows from
 // each device by the one with the most links into it, and the best of those is taken.
+//
+// A [Source] need not know the links: devices of which links has no row or no column have none.
 func Best(links [][]int, free []int, n int) []int {
 	if n <= 0 || n > len(free) {
 		return nil
 	}
 	free = slices.Sorted(slices.Values(free))
-	c := chooser{links: links, free: free, degree: make([]int, len(links)), set: make([]int, 0, n), score: -1}
+	c := chooser{links: links, free: free, degree: make([]int, free[len(free)-1]+1), set: make([]int, 0, n), score: -1}
 	for _, a := range free {
 		for _, b := range free {
-			c.degree[a] += links[a][b]
+			c.degree[a] += c.linked(a, b)
 		}
 		c.total += c.degree[a]
 	}
@@ -124,9 +126,17 @@ func (c *chooser) grow(n int) {
 // into counts the links of d with the set.
 func (c *chooser) into(d int) (n int) {
 	for _, s := range c.set {
-		n += c.links[d][s]
+		n += c.linked(d, s)
 	}
 	return n
+}
+
+// linked is the number of links of device a to b, none where they are not known.
+func (c *chooser) linked(a, b int) int {
+	if a >= len(c.links) || b >= len(c.links[a]) {
+		return 0
+	}
+	return c.links[a][b]
 }
 
 // offer takes the set when it is better than the best.
