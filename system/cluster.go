@@ -56,7 +56,7 @@ type cluster struct {
 	killed    atomic.Pointer[error] // the cause that Node.Kill was given; else nil
 	wake      chan struct{}         // capacity 1: wakes duties
 	tell      chan struct{}         // capacity 1: wakes tellLoad
-	freed     chan struct{}         // capacity 1: the same, soon
+	rest      chan struct{}         // capacity 1: the same, soon
 
 	ctx      context.Context // the runner's
 	moves    sync.WaitGroup  // shards being taken or given up
@@ -168,9 +168,7 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 			Devices: placementDevices(n.Info.Devices), Worker: roleOf(n.Info).hosts(), Suspect: n.Suspect, Joining: n.Joining, Draining: n.Info.Draining,
 		}
 		if l, ok := c.loads[k]; ok {
-			pn.Queued, pn.MeanTask, pn.Running = l.Queued+l.Inbound, l.Mean, int(l.Busy)
-			pn.Free.CPU = max(l.Free, 0)
-			setFree(&pn, l.Rest)
+			enterLoad(&pn, &l, 0)
 		}
 		if k == c.self() {
 			table := c.node.cfg.Table

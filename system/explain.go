@@ -115,7 +115,7 @@ func (n *Node) scheduling(id string) (list []raysys.Scheduling) {
 				n.groups.explain(w.Request.Options, &w.Waiting)
 			case c != nil:
 				nodes := c.affinity.explain(w.Request.Options.Conditions, core.GrainName{}, &w.Waiting)
-				w.Nodes = c.fits(func(v *placement.View) placement.Request { return c.taskRequest(w.Request, nodes, v) })
+				w.Nodes = c.fits(func(v *placement.View) placement.Request { return c.taskRequest(w.Request, nodes, v, false) })
 			}
 			add(w.ID.String(), w.Name, w.Waiting)
 		}

@@ -14,17 +14,17 @@ import (
 // so this is for nodes that have sent it no tasks lately.
 const loadEvery = 100 * time.Millisecond
 
-// freedEvery is how often it is sent before the tick, at most, since something else than CPU has become free, for which work may
-// wait at another node.
-const freedEvery = 20 * time.Millisecond
+// restEvery is how often it is sent before the tick, at most, since something else than CPU was taken or has become free: work may
+// wait for it at another node, or is sent here by nodes that take it to be free.
+const restEvery = 20 * time.Millisecond
 
 // tellLoad sends the load to all peers when it has changed: at each tick, and at once when the task engine calls
-// loadChanged, and soon after it calls loadFreed.
+// loadChanged, and soon after it calls restChanged.
 func (c *cluster) tellLoad() {
 	tick := time.NewTicker(loadEvery)
 	defer tick.Stop()
 	var last taskengine.Load
-	freed, pause := c.freed, (<-chan time.Time)(nil)
+	rest, pause := c.rest, (<-chan time.Time)(nil)
 	for {
 		select {
 		case <-tick.C:
@@ -33,26 +33,30 @@ func (c *cluster) tellLoad() {
 			c.forgetSent()
 			c.moveWaiting()
 		case <-c.tell:
-		case <-freed:
-			freed, pause = nil, time.After(freedEvery)
+		case <-rest:
+			rest, pause = nil, time.After(restEvery)
 		case <-pause:
-			freed, pause = c.freed, nil
+			rest, pause = c.rest, nil
 			continue
 		case <-c.ctx.Done():
 			return
 		}
-		now := c.node.tasks.Load()
-		if now == last {
+		peers := c.mesh.Connected()
+		of := make([]wire.Peer, len(peers))
+		for i, p := range peers {
+			of[i] = refs.Of(p)
+		}
+		now, received, news := c.node.tasks.Report(of)
+		if now == last && !news {
 			continue
 		}
 		last = now
-		frame := taskengine.AppendLoad(nil, now)
-		for _, p := range c.mesh.Connected() {
-			if p.Send(wire.Control, wire.KindLoad, frame) == nil { // a peer that is gone needs no load
+		for i, p := range peers {
+			if p.Send(wire.Control, wire.KindLoad, taskengine.AppendReport(nil, now, received[i])) == nil { // a peer that is gone needs no load
 				p.Flush()
 			}
 		}
-		c.learnLoad(c.self(), now)
+		c.learnLoad(c.self(), now, nil, 0)
 	}
 }
 
@@ -64,10 +68,10 @@ func (c *cluster) loadChanged() {
 	}
 }
 
-// loadFreed has tellLoad send the load soon.
-func (c *cluster) loadFreed() {
+// restChanged has tellLoad send the load soon.
+func (c *cluster) restChanged() {
 	select {
-	case c.freed <- struct{}{}:
+	case c.rest <- struct{}{}:
 	default:
 	}
 }
@@ -75,24 +79,31 @@ func (c *cluster) loadFreed() {
 // onLoad handles KindLoad.
 func (c *cluster) onLoad(p *refs.Session, frame []byte) error {
 	r := wire.NewReader(frame)
-	l, err := taskengine.ReadLoad(&r)
+	l, received, err := taskengine.ReadReport(&r)
 	if err != nil {
 		return err
 	}
-	c.learnLoad(p.Key(), l)
+	c.learnLoad(p.Key(), l, p, received)
 	c.node.tasks.PeerLoad(p, l)
 	return nil
 }
 
-func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load) {
+// learnLoad takes in what node k reports: p, which counts so many tasks of this node, or this node itself.
+func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load, p *refs.Session, received uint64) {
+	c.view.mu.Lock() // what is counted is taken from what is free by one change
 	c.mu.Lock()
 	news := c.loads[k].Rest != l.Rest
 	c.loads[k] = l
 	c.gen++
 	c.mu.Unlock()
-	if news || c.node.tasks.Line().Waits.Load() != 0 {
-		c.view.reported(k, &l, news)
+	counted := p != nil && c.node.tasks.Counted(p, received)
+	if news {
+		delete(c.view.sent, k)
 	}
+	if news || counted || c.node.tasks.Line().Waits.Load() != 0 {
+		c.enterReport(k, &l)
+	}
+	c.view.mu.Unlock()
 	if k != c.self() {
 		c.moveWaiting()
 	}

@@ -100,7 +100,7 @@ func New(cfg Config) (*Node, error) {
 	if cfg.Cluster != nil {
 		n.cluster = newCluster(n)
 		n.job.Prober = &prober{c: n.cluster}
-		tc.NoCPU, tc.Place, tc.Changed, tc.Freed = !cfg.Cluster.Role.hosts(), n.cluster.placeTask, n.cluster.loadChanged, n.cluster.loadFreed
+		tc.NoCPU, tc.Place, tc.Changed, tc.RestChanged = !cfg.Cluster.Role.hosts(), n.cluster.placeTask, n.cluster.loadChanged, n.cluster.restChanged
 		n.cluster.affinity.c = n.cluster
 		gc.Conditions = n.cluster.affinity.resolve
 		tc.Bandwidth = n.pace.bandwidth

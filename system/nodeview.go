@@ -19,8 +19,9 @@ type nodeView struct {
 	sent    map[core.NodeKey]*sentWork
 }
 
-// sentWork is what this node has sent to another, or has seen off to it, that holds more than CPU. Until a report of that node
-// counts it, what it holds is taken from what the last report says is free: many decisions are made between two reports.
+// sentWork is what this node has seen off to another, and did not send there itself, that holds more than CPU: grains, and tasks that
+// it gave back. Until a report of that node counts it, what it holds is taken from what the last report says is free: many decisions
+// are made between two reports. Of the tasks that this node sends, the reports say which they count (taskengine.AppendReport).
 type sentWork struct {
 	needs []raysys.Resources
 	ticks int
@@ -29,12 +30,31 @@ type sentWork struct {
 // sentTicks is for how many ticks of tellLoad it counts: the node reports what has changed at each of its own.
 const sentTicks = 2
 
+// use is what becomes of a decision.
+type use uint8
+
+const (
+	look    use = iota // nothing, for now
+	send               // this node sends the work
+	seenOff            // another does
+)
+
 // place decides by the nodes of now.
-func (c *cluster) place(request func(*placement.View) placement.Request) (d placement.Decision, err error) {
+func (c *cluster) place(u use, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
 	c.viewed(func(v *placement.View) {
 		r := request(v)
-		if d, err = placement.Place(v, r); err == nil && d.Node != c.self().Node && !r.Queue && holdsMore(&r.Needs) {
+		if !r.Queue && holdsMore(&r.Needs) {
+			v.Update(c.self().Node, c.expect) // what this node itself has is known
+		} else {
+			u = look
+		}
+		if d, err = placement.Place(v, r); err != nil || d.Node == c.self().Node {
+			return
+		}
+		if u == seenOff {
 			c.view.entered(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, r.Needs)
+		} else if u == send { // until it is sent
+			v.Update(d.Node, func(n *placement.Node) { n.Take(r.Needs) })
 		}
 	})
 	return d, err
@@ -52,10 +72,8 @@ func (c *cluster) viewed(f func(*placement.View)) {
 		nodes, _ := c.nodes()
 		v.view, v.members = placement.NewView(c.self().Node, nodes), members
 		v.view.Refresh = c.expect
-		for k, w := range v.sent {
-			if connected(v.view, k) {
-				v.view.Update(k.Node, w.take)
-			}
+		for i := range nodes {
+			v.view.Update(nodes[i].ID, c.takeSent)
 		}
 	}
 	f(v.view)
@@ -80,36 +98,25 @@ func (v *nodeView) entered(k core.NodeKey, needs raysys.Resources) {
 	v.view.Update(k.Node, func(n *placement.Node) { n.Take(needs) })
 }
 
-// enterFree enters what a node reports to be free, less what was sent to it since.
-func (v *nodeView) enterFree(n *placement.Node, l *taskengine.Load) {
-	setFree(n, l.Rest)
-	if w := v.sent[core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}]; w != nil {
-		w.take(n)
+// takeSent takes from what is free on a node what was sent to it, or seen off, and no report counts. The caller holds view.mu.
+func (c *cluster) takeSent(n *placement.Node) {
+	k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
+	if w := c.view.sent[k]; w != nil {
+		for _, needs := range w.needs {
+			n.Take(needs)
+		}
+	}
+	if p := c.peer(k); p != nil {
+		c.node.tasks.EachUncounted(p, n.Take)
 	}
 }
 
-func (w *sentWork) take(n *placement.Node) {
-	for _, needs := range w.needs {
-		n.Take(needs)
-	}
-}
-
-// reported enters a report; news says that it differs from the last in more than CPU, so that it counts what was sent.
-func (v *nodeView) reported(k core.NodeKey, l *taskengine.Load, news bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if news {
-		delete(v.sent, k)
-	}
-	v.enterReport(k, l)
-}
-
-// enterReport corrects what is known of an incarnation of a node. The caller holds mu.
-func (v *nodeView) enterReport(k core.NodeKey, l *taskengine.Load) {
-	if v.view != nil && connected(v.view, k) {
-		v.view.Update(k.Node, func(n *placement.Node) {
-			v.enterFree(n, l)
-			n.Free.CPU, n.Queued = min(l.Free, n.Total.CPU), l.Queued // Refresh corrects these before nodes are compared
+// enterReport corrects what is known of an incarnation of a node. The caller holds view.mu.
+func (c *cluster) enterReport(k core.NodeKey, l *taskengine.Load) {
+	if v := c.view.view; v != nil && connected(v, k) {
+		v.Update(k.Node, func(n *placement.Node) {
+			enterLoad(n, l, 0) // Refresh corrects it before nodes are compared
+			c.takeSent(n)
 		})
 	}
 }
@@ -126,7 +133,7 @@ func (c *cluster) forgetSent() {
 			l, known := c.loads[k]
 			c.mu.Unlock()
 			if known {
-				v.enterReport(k, &l)
+				c.enterReport(k, &l)
 			}
 		}
 	}

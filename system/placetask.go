@@ -1,6 +1,7 @@
 package system
 
 import (
+	"errors"
 	"math"
 
 	"github.com/raysys/raysys"
@@ -27,10 +28,25 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 			return nil, notKnown{}
 		}
 	}
-	d, err := c.place(func(v *placement.View) placement.Request {
-		view = v
-		return c.taskRequest(r, nodes, v)
-	})
+	as := send
+	switch {
+	case r.Needs != nil:
+		as = seenOff
+	case r.Move:
+		as = look
+	}
+	ask := func(now bool) (placement.Decision, error) {
+		return c.place(as, func(v *placement.View) placement.Request {
+			view = v
+			return c.taskRequest(r, nodes, v, now)
+		})
+	}
+	// What holds a device goes where one is free; of two nodes drawn at random neither may have one.
+	first := r.Move || len(r.Inputs) == 0 && balanced(r.Options) && len(nodes) == 0 && holdsMore(new(raysys.Resources(r.Options.Resources)))
+	d, err := ask(first)
+	if first && !r.Move && errors.Is(err, placement.ErrNoNode) {
+		d, err = ask(false)
+	}
 	if err != nil {
 		if asksOfGrain(r.Options.Conditions) { // nothing tells that it is elsewhere now
 			c.affinity.pause()
@@ -40,7 +56,9 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 		}
 		return nil, err
 	}
-	c.node.decisions.task(r.ID, r.Entry.Name, d)
+	if !r.Move {
+		c.node.decisions.task(r.ID, r.Entry.Name, d)
+	}
 	k := core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}
 	if k == c.self() {
 		return nil, nil
@@ -51,12 +69,22 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	return nil, lostMeanwhile{k}
 }
 
-// taskRequest is what a task asks of placement.
-func (c *cluster) taskRequest(r taskengine.PlaceRequest, nodes []core.NodeCondition, v *placement.View) placement.Request {
-	return placement.Request{
+func balanced(o *core.Options) bool { return o.Strategy == "" || o.Strategy == string(raysys.Balanced) }
+
+// taskRequest is what a task asks of its node; now: only one where it begins at once. A node that has all labels of this one does
+// for a task of another node that is here.
+func (c *cluster) taskRequest(r taskengine.PlaceRequest, nodes []core.NodeCondition, v *placement.View, now bool) placement.Request {
+	out := placement.Request{
 		Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Conditions: registry.Conditions(nodes), Strategy: raysys.Strategy(r.Options.Strategy),
-		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, v),
+		Custom: c.cfg.Strategies, Seed: r.ID.Lo + uint64(r.Attempt), Avoid: r.Avoid, Inputs: c.inputs(r.Inputs, v), Now: now,
 	}
+	if r.Move {
+		out.Avoid = []raysys.NodeID{c.self().Node}
+	}
+	if r.Needs != nil {
+		out.Needs, out.Labels = raysys.Resources(*r.Needs), c.cfg.Labels
+	}
+	return out
 }
 
 // expect corrects the load that a node reported by the tasks that this node has sent it since, and those that it has
@@ -80,19 +108,25 @@ func (c *cluster) expect(n *placement.Node) {
 		l.Rest = c.loads[k].Rest
 		c.mu.Unlock()
 	}
+	enterLoad(n, &l, since)
+	c.takeSent(n)
+}
+
+// enterLoad enters the load that a node reported, which counts all but so many of the tasks of this node.
+func enterLoad(n *placement.Node, l *taskengine.Load, since int) {
 	n.MeanTask, n.Bandwidth = l.Mean, l.Bandwidth
 	there := l.Busy + float64(l.Inbound+since)
 	n.Running = int(min(there, math.Ceil(n.Total.CPU)))
-	free := l.Free - float64(since)
+	free := min(l.Free, n.Total.CPU) - float64(since)
 	if since < 0 { // tasks that waited there may have taken the CPUs of the answered ones
 		free = min(free, n.Total.CPU-there)
 	}
 	n.Free.CPU = max(free, 0)
-	c.view.enterFree(n, &l)
 	n.Queued = 0
 	if n.Free.CPU < 1 {
 		n.Queued = l.Queued + max(int(there-n.Total.CPU), 0)
 	}
+	setFree(n, l.Rest)
 }
 
 // inputs says how many bytes of a task's values each of nodes has.

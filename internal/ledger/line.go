@@ -43,8 +43,8 @@ type Hooks struct {
 	Above func(core.Class) bool
 	// Freed is called when resources have become free.
 	Freed func()
-	// Returned is called when other than CPU has become free, or a device sick or well; nil for none.
-	Returned func()
+	// Changed is called when other than CPU was taken or has become free, or a device sick or well; nil for none.
+	Changed func()
 	// Choose takes whole devices; nil takes the first. It is called under the lock.
 	Choose Choose
 }
@@ -142,6 +142,9 @@ func (l *Line) Serve() {
 			return
 		}
 		w.Grant(h)
+		if h != nil {
+			l.told(&h.need)
+		}
 	}
 }
 
@@ -253,8 +256,13 @@ func (l *Line) Return(h *Hold) {
 	l.changed(&h.need)
 	l.mu.Unlock()
 	l.GiveCPU(h.need.CPU)
-	if l.hooks.Returned != nil && !h.need.IsCPU(h.need.CPU) {
-		l.hooks.Returned()
+	l.told(&h.need)
+}
+
+// told calls Hooks.Changed if n is more than CPU.
+func (l *Line) told(n *Need) {
+	if l.hooks.Changed != nil && !n.IsCPU(n.CPU) {
+		l.hooks.Changed()
 	}
 }
 
@@ -351,8 +359,8 @@ func (l *Line) SetSick(uuid string, sick bool) bool {
 		b.SetSick(uuid, sick)
 	}
 	l.Serve()
-	if l.hooks.Returned != nil {
-		l.hooks.Returned()
+	if l.hooks.Changed != nil {
+		l.hooks.Changed()
 	}
 	return known
 }

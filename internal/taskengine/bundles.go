@@ -84,7 +84,7 @@ func (e *Engine) deferBundle(c *core.Future, w outboundTask, seen uint64, since 
 		return false
 	}
 	e.unqueued.Add(1)
-	e.bundles.deferred = append(e.bundles.deferred, unplacedTask{c, w, since})
+	e.bundles.deferred = append(e.bundles.deferred, unplacedTask{future: c, task: w, since: since})
 	return true
 }
 
@@ -145,7 +145,8 @@ func (s *spec[A, R]) within(b *core.Bundle) *spec[A, R] {
 	return &in
 }
 
-// Evict implements ledger.Evictable. A task that waits in a bundle which was moved goes there; one that runs goes on to its end.
+// Evict implements ledger.Evictable. A task that waits in a bundle which was moved goes there, and one for which another node has
+// room goes there too: one of another node by that node, which placed it. One that runs goes on to its end.
 func (w shaped) Evict(cause error, begun bool) {
 	e := w.engine()
 	if !begun {
@@ -164,6 +165,10 @@ func (w shaped) Evict(cause error, begun bool) {
 		x.giveBack(t)
 		x.flush()
 	case outboundTask:
-		e.placeInBundle(w.Future, t, 0)
+		if t.needs().Bundle.Group != "" {
+			e.placeInBundle(w.Future, t, 0)
+		} else {
+			e.exchange().place(w.Future, t)
+		}
 	}
 }

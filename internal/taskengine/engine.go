@@ -64,8 +64,8 @@ type Config struct {
 	// Changed is called when CPUs have become free here after tasks of this node waited: other nodes should soon get
 	// the new Load. It must not block. Nil: they learn it only from results.
 	Changed func()
-	// Freed is called when something else than CPU has become free here. It must not block. Nil: other nodes learn it as the rest.
-	Freed func()
+	// RestChanged is called when Load.Rest has changed. It must not block. Nil: other nodes learn it as the other loads.
+	RestChanged func()
 	// Bandwidth says how fast large values come to this node, in bytes per second, for its Load; 0 while that is not
 	// known.
 	Bandwidth func() int64
@@ -146,7 +146,7 @@ func NewEngine(cfg Config) *Engine {
 	}
 	e.line.Init(total, cfg.Devices, ledger.Hooks{
 		Queue: func() (pushed, popped uint64) { return e.queue.fifo.Pushed(), e.queue.fifo.Popped() }, Freed: e.freed, Now: e.now, Above: e.above, Choose: cfg.Choose,
-		Returned: cfg.Freed,
+		Changed: cfg.RestChanged,
 	})
 	e.roomUntil.Store(uint64(cfg.QueueTasks))
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &worker{engine: e} }, actor.WithDispatcher(dispatcher{cfg.Pool}))

@@ -54,6 +54,7 @@ type taskHead struct {
 	remakes  bool         // it makes a lost value again
 	classed  bool         // its class is not that of the turn that submitted it
 	class    core.Class
+	stays    bool // it was placed by other things than room
 }
 
 // The flags in more, its first byte.
@@ -65,6 +66,7 @@ const (
 	moreLow
 	moreBundle   // then the placement group and the bundle that resources are taken from follow, the latter counted from 1; 0 for any
 	moreCaptures // what the task submits is in the group too
+	moreStays    // the task was placed by other things than room, and does not go where there is room
 )
 
 // classFlags are those of the classes, from core.Low.
@@ -92,7 +94,7 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 	}
 	model := h.need != nil && (h.need.GPUMemory != 0 || h.need.GPUModel != "")
 	bundle := h.need != nil && h.need.Bundle.Group != ""
-	if h.remakes || h.classed || model || bundle {
+	if h.remakes || h.classed || h.stays || model || bundle {
 		flags |= taskMore
 	}
 	dst = append(dst, flags)
@@ -109,6 +111,9 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 		more := []byte{0}
 		if h.remakes {
 			more[0] = moreRemakes
+		}
+		if h.stays {
+			more[0] |= moreStays
 		}
 		if h.classed {
 			more[0] |= classFlags[h.class+1]
@@ -171,6 +176,7 @@ func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
 	if flags&taskMore != 0 {
 		more := r.Bytes()
 		h.remakes = len(more) > 0 && more[0]&moreRemakes != 0
+		h.stays = len(more) > 0 && more[0]&moreStays != 0
 		for i, flag := range classFlags {
 			if len(more) > 0 && more[0]&flag != 0 {
 				h.classed, h.class = true, core.Class(i-1)

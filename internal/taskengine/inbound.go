@@ -101,7 +101,7 @@ func (s *spec[A, R]) skip(r *wire.Reader) bool {
 func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (arrival, error) {
 	if h.need != nil || h.remakes {
 		special := *s
-		if special.remakes = h.remakes; h.need != nil {
+		if special.remakes, special.stays = h.remakes, h.stays; h.need != nil {
 			special.need, special.plain = *h.need, false
 		}
 		s = &special

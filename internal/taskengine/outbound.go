@@ -35,6 +35,8 @@ type outboundTask interface {
 	mayQueue() bool
 	needs() ledger.Need
 	request() PlaceRequest
+	// stays reports whether the task was given to this node with its values, or is placed by other things than room.
+	stays() bool
 	// stay has a task that is data-local run on this node: once its values are here. False for one that is not
 	// data-local.
 	stay(e *Engine) bool
@@ -63,6 +65,16 @@ func (r *record[A, R]) mayQueue() bool {
 	}
 	d := r.deps()
 	return d == nil || !d.dataLocal.Load()
+}
+
+// stays implements outboundTask.
+func (r *record[A, R]) stays() bool {
+	o := &r.spec.opts
+	if r.spec.stays || len(o.Conditions) > 0 || o.Strategy != "" && o.Strategy != string(raysys.Balanced) {
+		return true
+	}
+	d := r.deps()
+	return d != nil && (d.stays || d.dataLocal.Load())
 }
 
 // plain implements outboundTask.
@@ -120,6 +132,7 @@ func (r *record[A, R]) head(rt core.Runtime) taskHead {
 	}
 	if !r.spec.plain && !r.spec.oneCPU() {
 		h.need = &r.spec.need
+		h.stays = r.stays()
 	}
 	h.remakes = r.spec.remakes
 	return h

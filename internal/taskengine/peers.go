@@ -36,6 +36,7 @@ type exchange struct {
 	deferred              deferred
 	forwarder
 	stops        stops
+	arriving     sync.RWMutex // a report is not made while a task that it should count comes
 	inboundWatch inboundWatch
 
 	admin   sync.Mutex // guards coming and going of peers, and the rest
@@ -60,9 +61,12 @@ type peer struct {
 	skip     bool                // has nothing to do in this round; guarded by the right to send
 	exports  wire.PendingExports // references of the frame that is filled; guarded by the right to send
 
-	mu    sync.Mutex // guards the next two
-	load  Load
-	among int64 // of the inbound tasks in load, how many this node takes for its own
+	mu        sync.Mutex // guards the next three
+	load      Load
+	among     int64 // of the inbound tasks in load, how many this node takes for its own
+	uncounted uncounted
+
+	received, reported atomic.Uint64 // see uncounted
 
 	meanSent         atomic.Int64  // the mean it was last sent
 	repliesSinceLoad atomic.Uint32 // since it was sent this node's load

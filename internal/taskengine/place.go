@@ -25,6 +25,10 @@ type PlaceRequest struct {
 	Avoid []raysys.NodeID
 	// Since is when it was placed first, on the runtime's clock; 0 for one without conditions.
 	Since int64
+	// Move asks whether another node has room now for a task that waits here. Needs are those of a task that another node sent, which
+	// then goes back there; its Options are not known.
+	Move  bool
+	Needs *core.Resources
 }
 
 // temporary is an error of Config.Place that says that a node may come, or become free, that can take the task.
@@ -34,32 +38,39 @@ type temporary interface{ Temporary() bool }
 type unplacedTask struct {
 	future *core.Future
 	task   outboundTask
-	since  int64 // on the runtime's clock
+	since  int64         // on the runtime's clock; 0 for now
+	avoid  raysys.NodeID // gave it back
 }
 
 // place has Config.Place choose the node of a task that does not belong in the run queue, and sends it there or keeps
 // it here.
-func (x *exchange) place(c *core.Future, w outboundTask) { x.placeAgain(c, w, 0) }
+func (x *exchange) place(c *core.Future, w outboundTask) {
+	x.placeAgain(unplacedTask{future: c, task: w})
+}
 
-// placeAgain is place for a task that has waited for a node since then. nowhere says that no node has what it asks for, however idle.
-func (x *exchange) placeAgain(c *core.Future, w outboundTask, since int64) (nowhere bool) {
+// placeAgain is place for a task that may have waited for a node. nowhere says that no node has what it asks for, however idle.
+func (x *exchange) placeAgain(u unplacedTask) (nowhere bool) {
+	c, w := u.future, u.task
 	e, r := x.e, w.request()
+	if u.avoid != "" {
+		r.Avoid = []raysys.NodeID{u.avoid}
+	}
 	if w.needs().Bundle.Group != "" {
-		e.placeInBundle(c, w, since)
+		e.placeInBundle(c, w, u.since)
 		return false
 	}
 	if len(r.Options.Conditions) > 0 {
-		if since == 0 {
-			since = x.rt.Now()
+		if u.since == 0 {
+			u.since = x.rt.Now()
 		}
-		r.Since = since
+		r.Since = u.since
 	}
 	for {
 		seen := x.deferred.retries.Load()
 		to, err := e.cfg.Place(r)
 		switch {
 		case err != nil && e.mayPass(err, r.Options):
-			x.deferUnplaced(c, w, since)
+			x.deferUnplaced(u)
 			if x.deferred.retries.Load() != seen { // Place may have looked at a view that is over: what the task waits for may have been
 				e.RetryUnplaced()
 			}
@@ -84,7 +95,7 @@ func (x *exchange) placeAgain(c *core.Future, w outboundTask, since int64) (nowh
 				r.Avoid = append(r.Avoid, to.Node())
 				continue
 			}
-			x.deferUnplaced(c, w, since)
+			x.deferUnplaced(u)
 			x.retryLater()
 		}
 		return false
@@ -108,15 +119,15 @@ func (x *exchange) sendAhead(c *core.Future, w outboundTask) bool {
 	return p != nil && x.sendTo(p, c, w)
 }
 
-// deferUnplaced keeps a task that has no node until the view changes. since is when it was kept first, 0 for now.
-func (x *exchange) deferUnplaced(c *core.Future, w outboundTask, since int64) {
-	if since == 0 {
-		since = x.rt.Now()
+// deferUnplaced keeps a task that has no node until the view changes.
+func (x *exchange) deferUnplaced(u unplacedTask) {
+	if u.since == 0 {
+		u.since = x.rt.Now()
 	}
 	x.deferred.mu.Lock()
 	defer x.deferred.mu.Unlock()
 	x.e.unqueued.Add(1)
-	x.deferred.unplaced = append(x.deferred.unplaced, unplacedTask{c, w, since})
+	x.deferred.unplaced = append(x.deferred.unplaced, u)
 }
 
 // sendTo sends one task to p; false when p does not take it.
@@ -154,8 +165,8 @@ func (x *exchange) retryUnplaced() {
 		switch o := w.task.request().Options; {
 		case !w.future.Pending():
 		case nowhere[o]:
-			x.deferUnplaced(w.future, w.task, w.since)
-		case x.placeAgain(w.future, w.task, w.since):
+			x.deferUnplaced(w)
+		case x.placeAgain(w):
 			nowhere[o] = true
 		}
 	}

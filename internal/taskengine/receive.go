@@ -65,6 +65,13 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	// A task may arrive before its turn, over the bulk connection. It is given back, as are tasks for which there is
 	// no room: their node sends them again.
 	refuse := up == nil || x.e.closed.Load() || x.e.draining.Load() || x.unanswered.Load() >= int64(x.e.cfg.QueueInbound) || x.e.bytes.Load() > x.e.maxBytes
+	if h.counted() {
+		x.arriving.RLock()
+		defer func() {
+			p.received.Add(1)
+			x.arriving.RUnlock()
+		}()
+	}
 	if refuse && task.skip(r) {
 		slot, err = slotOf(r)
 		return slot, false, err
@@ -75,7 +82,6 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	}
 	switch {
 	case refuse:
-		return slot, false, nil
 	case bad != nil:
 		x.answerError(p, slot, &raysys.TaskError{
 			Task: up.ID().Child(seq), Function: entry.Name, Node: up.Job().Node, Attempt: h.attempt, Err: bad,
@@ -85,7 +91,7 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	default:
 		a.accept(slot)
 	}
-	return slot, true, nil
+	return slot, !refuse, nil
 }
 
 func slotOf(r *wire.Reader) (uint64, error) {

@@ -22,6 +22,7 @@ type spec[A, R any] struct {
 
 	before  int  // attempts that came before the first of these tasks, which Retries does not count
 	remakes bool // these tasks make a lost value again
+	stays   bool // they were placed by other things than room, by the node that sent them
 }
 
 // record is one task: its future, its specification and its context in one allocation. For an int argument and an int

@@ -237,7 +237,7 @@ func (x *exchange) settleFlight(p *peer, r *wire.Reader, f flight, found bool) e
 	case resultGivenBack:
 		if found {
 			x.markFull(p)
-			x.deferAgain(f.task, w)
+			x.deferAgain(unplacedTask{future: f.task, task: w, avoid: p.Node()})
 		}
 	case resultLost:
 		if found {

@@ -16,6 +16,8 @@ type flight struct {
 	task  *core.Future
 	group *group
 	size  int
+
+	counted bool // by the receiver: see uncounted
 }
 
 // group are the tasks of one frame, which have the submitting turn in common.
@@ -163,7 +165,8 @@ func (x *exchange) add(p *peer, c *core.Future, w outboundTask) int64 {
 		return 0
 	}
 	start, mark := len(o.buf), p.exports.Mark()
-	buf := appendHead(o.buf, o.fn, c.Seq(), w.head(x.rt))
+	head := w.head(x.rt)
+	buf := appendHead(o.buf, o.fn, c.Seq(), head)
 	args := len(buf)
 	buf, err := w.appendArg(buf, p.exports)
 	if err != nil {
@@ -171,12 +174,15 @@ func (x *exchange) add(p *peer, c *core.Future, w outboundTask) int64 {
 		x.unsendable(p, c, w, err)
 		return 0
 	}
-	f := flight{task: c, group: o.group, size: len(buf) - args}
+	f := flight{task: c, group: o.group, size: len(buf) - args, counted: head.counted()}
 	slot, ok := x.takeOff(p, f)
 	if !ok { // it went down just now
 		p.exports.TakeBack(mark, p.exports.Mark())
-		x.deferAgain(c, w)
+		x.deferAgain(unplacedTask{future: c, task: w})
 		return 0
+	}
+	if f.counted {
+		p.sentCounted(head.need)
 	}
 	buf = appendSlot(buf, slot)
 	switch {
@@ -282,19 +288,23 @@ func (x *exchange) notSent(p *peer, slots []uint64) {
 	x.markFull(p)
 	for _, slot := range slots {
 		if f, ok := p.flights.Take(slot); ok {
+			if f.counted {
+				p.unsentCounted()
+			}
 			x.flightEnded(p, f)
-			x.deferAgain(f.task, f.task.Work().(outboundTask))
+			x.deferAgain(unplacedTask{future: f.task, task: f.task.Work().(outboundTask)})
 		}
 	}
 }
 
 // deferAgain returns a claimed task that no node has begun to the deferred ones.
-func (x *exchange) deferAgain(c *core.Future, w outboundTask) {
+func (x *exchange) deferAgain(u unplacedTask) {
+	c, w := u.future, u.task
 	if !w.unstart(x.e) {
 		return
 	}
 	if !w.mayQueue() {
-		x.deferUnplaced(c, w, 0)
+		x.deferUnplaced(u)
 		x.retryLater()
 		return
 	}
@@ -322,7 +332,7 @@ func (x *exchange) unopened(p *peer, c *core.Future, w outboundTask, err error) 
 	default:
 		x.markFull(p)
 		if !w.mayQueue() {
-			x.deferUnplaced(c, w, 0)
+			x.deferUnplaced(unplacedTask{future: c, task: w})
 			return
 		}
 		x.putBack(c, w)
@@ -334,7 +344,7 @@ func (x *exchange) unsendable(p *peer, c *core.Future, w outboundTask, err error
 	switch {
 	case errors.Is(err, raysys.ErrNotDelivered):
 		x.markFull(p)
-		x.deferAgain(c, w)
+		x.deferAgain(unplacedTask{future: c, task: w})
 	case w.needs().Bundle.Group != "":
 		w.settleFailed(fmt.Errorf("send %s %s to node %s, which has its bundle: %w", w.entry(), c.ID(), p.Node(), err))
 	case x.e.fits(w.needs()) != nil:
@@ -344,6 +354,6 @@ func (x *exchange) unsendable(p *peer, c *core.Future, w outboundTask, err error
 		x.deferred.putOwn(x.e, c)
 		x.e.wake()
 	default:
-		x.e.pushShaped(c, w.needs())
+		x.e.pushBound(c, w.needs())
 	}
 }

@@ -15,7 +15,10 @@ import (
 const maxZeroCPU = 10_000
 
 // shaped is a task that asks for other than one CPU, as ledger.Work.
-type shaped struct{ *core.Future }
+type shaped struct {
+	*core.Future
+	bound bool // it cannot travel
+}
 
 func (w shaped) engine() *Engine { return engineOf(w.Up()) }
 
@@ -46,6 +49,40 @@ func (w shaped) Grant(h *ledger.Hold) {
 	w.engine().start(job{future: w.Future, hold: h})
 }
 
+// Leaves implements ledger.Mover. A task that was given to this node with its values stays, and so does one whose strategy looks at
+// other things than room.
+func (w shaped) Leaves() bool {
+	e, t := w.engine(), w.Work().(outboundTask)
+	r := t.request()
+	if e.cfg.Place == nil || w.bound || t.stays() {
+		return false
+	}
+	if !e.line.Could(t.needs()) {
+		return true
+	}
+	r.Move = true
+	if isInbound(w) {
+		r.Needs = new(t.needs().Resources())
+	}
+	to, err := e.cfg.Place(r)
+	return err == nil && to != nil
+}
+
+// Alike implements ledger.Mover: tasks of one handle go to the same nodes. Of a task of another node only its function and its needs
+// are known.
+func (w shaped) Alike() any {
+	t := w.Work().(outboundTask)
+	if isInbound(w) {
+		return alike{t.entry(), t.needs().String()}
+	}
+	return t.request().Options
+}
+
+type alike struct {
+	entry *core.Entry
+	needs string
+}
+
 // fits reports whether the node as a whole could ever run a task.
 func (e *Engine) fits(n ledger.Need) error {
 	if n.Bundle.Group != "" {
@@ -62,13 +99,19 @@ func (e *Engine) fits(n ledger.Need) error {
 // pushShaped queues a task that asks for other than one CPU.
 func (e *Engine) pushShaped(c *core.Future, n ledger.Need) {
 	e.shaped.Add(1)
-	e.line.Push(n, shaped{c})
+	e.line.Push(n, shaped{Future: c})
+}
+
+// pushBound is pushShaped for a task that cannot travel.
+func (e *Engine) pushBound(c *core.Future, n ledger.Need) {
+	e.shaped.Add(1)
+	e.line.Push(n, shaped{c, true})
 }
 
 // pushIn is pushShaped for a task that draws from a bundle, if n names one; false when no such bundle is here.
 func (e *Engine) pushIn(c *core.Future, n ledger.Need) (bool, error) {
 	e.shaped.Add(1)
-	pushed, never := e.line.PushIn(n, shaped{c})
+	pushed, never := e.line.PushIn(n, shaped{Future: c})
 	if pushed {
 		return true, nil
 	}

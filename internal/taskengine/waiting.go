@@ -103,7 +103,7 @@ func (s *search) held(c *core.Future, since int64) raysys.Waiting {
 	}
 	open := d.open()
 	for _, in := range open[:min(len(open), core.ExplainInputs)] {
-		w.Inputs = append(w.Inputs, shaped{in}.String())
+		w.Inputs = append(w.Inputs, shaped{Future: in}.String())
 	}
 	w.Stage, w.For = raysys.StageInputs, "inputs that are on other nodes to arrive here"
 	if len(open) > 0 {
@@ -128,7 +128,7 @@ func (s *search) queue(q *runQueue, what string) {
 			s.add(c, w)
 		}
 		if before++; len(first) < maxFirst {
-			first = append(first, shaped{c}.String())
+			first = append(first, shaped{Future: c}.String())
 		}
 	}
 	s.e.order.mu.Lock()
