@@ -43,6 +43,44 @@ var (
 	})
 )
 
+// weighing is a crate that is weighed once the gate is open.
+type weighing struct {
+	Crate raysys.Ref[parcel]
+	Gate  string
+}
+
+var (
+	scales = tasks.DefineIn(table, "scales", func(ctx context.Context, w weighing) (int, error) {
+		select {
+		case <-gateOf(w.Gate):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		p, err := w.Crate.Get(ctx)
+		if err != nil {
+			return 0, err
+		}
+		return p.seed()
+	})
+	// weighs has a crate known to a grain, and, once its own gate is open, a task that weighs it too.
+	weighs = tasks.DefineIn(table, "weighs", func(ctx context.Context, gate string) (int, error) {
+		r := crate.With(on("w3")).Go(ctx, gate+" of the child")
+		if _, err := holderStore.With(on("w2")).Call(ctx, holders.Get("w2"), []raysys.Handle[parcel]{r.Handle()}).Get(ctx); err != nil {
+			return 0, err
+		}
+		select {
+		case <-gateOf(gate):
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		w := scales.With(on("w3")).Go(ctx, weighing{r, gate + " to weigh"})
+		if _, err := holderHold.With(on("w2")).Call(ctx, holders.Get("w2"), []raysys.Handle[int]{w.Handle()}).Get(ctx); err != nil {
+			return 0, err
+		}
+		return w.Get(ctx)
+	})
+)
+
 // owner is the node that has the object of c, a task of n, by its record.
 func owner(t *testing.T, n *system.Node, c *core.Future) raysys.NodeID {
 	t.Helper()
@@ -173,5 +211,33 @@ func TestJoinedObject(t *testing.T) {
 	openGate(gate)
 	if n, err := r.Get(sctx); n != seed || err != nil {
 		t.Errorf("the next attempt has crate %d, %v, want %d, which w3 has", n, err, seed)
+	}
+}
+
+// TestJoinedInput: the recipe of a task names an input whose submitter is another node by now, which had it from the parent's last attempt.
+func TestJoinedInput(t *testing.T) {
+	f, sctx, _ := newWill(t)
+	gate := newGate()
+	recorded := func(at raysys.NodeID) {
+		t.Helper()
+		settles(t, string(at)+" has one recorded task", func() bool { return system.Recorded(f.node(at)) == 1 })
+	}
+	spare := func(name raysys.NodeID) { // takes the parent's next attempt
+		f.join(name, system.Worker, func(c *system.Config) { c.Cluster.Labels = map[string]string{"node": "w1"} })
+		meet(t, f.node("w2"), f.node("w3"), f.node("s"), f.node("d"), f.node(name))
+	}
+	openGate(gate + " of the child")
+	r := weighs.With(on("w1"), raysys.WaitForResources()).Go(sctx, gate)
+	recorded("w1")
+	f.kill("w1")
+	recorded("w2") // the crate's task
+	spare("second")
+	openGate(gate)
+	recorded("second") // the task that weighs alone
+	spare("third")
+	f.kill("second")
+	openGate(gate + " to weigh")
+	if n, err := r.Get(sctx); n == 0 || err != nil {
+		t.Errorf("the third attempt has crate %d, %v", n, err)
 	}
 }

@@ -334,8 +334,8 @@ const (
 
 // appendInput appends what another node needs to find the input of a recorded task.
 func appendInput(dst []byte, in taskengine.Input, self core.NodeKey) []byte {
-	if in.Recipe != nil && in.Recipe.Run() != 0 {
-		return wire.AppendID(binary.AppendUvarint(append(dst, inputTask), in.Recipe.Run()), in.Recipe.ID())
+	if in.Recipe != nil && in.Recipe.Key() != 0 { // another node may be its submitter
+		return wire.AppendID(binary.AppendUvarint(append(dst, inputTask), in.Recipe.Key()), in.Recipe.ID())
 	}
 	if in.Future == nil {
 		return wire.AppendBytes(append(dst, inputGone), in.Name)

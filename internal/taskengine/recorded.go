@@ -1,6 +1,7 @@
 package taskengine
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"reflect"
@@ -216,6 +217,9 @@ func (rec *recipe) Name() string { return rec.spec.function() }
 
 // Run implements core.Recorded.
 func (rec *recipe) Run() uint64 { return rec.recorded.Load() }
+
+// Key is the run under which the task is recorded, by whichever node; 0 for one that never is.
+func (rec *recipe) Key() uint64 { return cmp.Or(rec.Run(), rec.up.Job.Run) }
 
 // Told implements core.Recorded, and SetTold notes it.
 func (rec *recipe) Told() bool { return rec.told.Load() }
