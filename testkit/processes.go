@@ -196,10 +196,12 @@ func (p *Procs) Activations(name string) *Activations {
 	return a
 }
 
-// Ready waits until the driver sees every process that runs, and each shard has a leader among them.
+// Ready waits until the driver sees every process that runs, and each shard has a leader among them. The driver itself must
+// be active too: while the store was away its lease may have run out.
 func (p *Procs) Ready() {
 	p.t.Helper()
-	awaitReady(p.t, func() (names []raysys.NodeID) {
+	awaitReady(p.t, func() []raysys.NodeID {
+		names := []raysys.NodeID{p.node.Name()}
 		for _, proc := range p.list {
 			if proc.Runs() {
 				names = append(names, proc.name)
