@@ -64,8 +64,10 @@ func (v *View) place(r *Request) (out Decision, err error) {
 		if err != nil {
 			return out, err
 		}
-		var buf [maxLooked]int
-		list := c.list(buf[:0])
+		list := c.numbers()
+		if len(c.but) > 0 {
+			list = c.list(nil)
+		}
 		switch {
 		case strategy == raysys.ByHash:
 			chosen = v.hashed(r.Key, list)

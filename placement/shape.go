@@ -204,11 +204,21 @@ func (c *candidates) list(buf []int) []int {
 
 // set is a set of small numbers.
 type set struct {
-	words []uint64
-	n     int
+	words  []uint64
+	n      int
+	listed []int // what numbers returned last
+	stale  bool  // it has changed since then
 }
 
-func newSet(size int) set { return set{words: make([]uint64, (size+63)/64)} }
+func newSet(size int) set { return set{words: make([]uint64, (size+63)/64), stale: true} }
+
+// numbers returns what is in s, in order, to read: it holds until s changes.
+func (s *set) numbers() []int {
+	if s.stale {
+		s.listed, s.stale = (&candidates{set: s}).list(s.listed[:0]), false
+	}
+	return s.listed
+}
 
 func (s *set) has(i int) bool { return s.words[i>>6]&(1<<(i&63)) != 0 }
 
@@ -236,11 +246,13 @@ func (s *set) both(list []int) []int {
 func (s *set) add(i int) {
 	s.words[i>>6] |= 1 << (i & 63)
 	s.n++
+	s.stale = true
 }
 
 func (s *set) remove(i int) {
 	s.words[i>>6] &^= 1 << (i & 63)
 	s.n--
+	s.stale = true
 }
 
 // below returns how many numbers are below i.
