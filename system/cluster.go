@@ -57,6 +57,7 @@ type cluster struct {
 	wake      chan struct{}         // capacity 1: wakes duties
 	tell      chan struct{}         // capacity 1: wakes tellLoad
 	rest      chan struct{}         // capacity 1: the same, soon
+	short     chan struct{}         // capacity 1: has tellLoad look after what waits for resources
 
 	ctx      context.Context // the runner's
 	moves    sync.WaitGroup  // shards being taken or given up

@@ -32,7 +32,7 @@ const shardWriters = 8
 func newCluster(n *Node) *cluster {
 	c := &cluster{
 		node: n, cfg: n.cfg.Cluster, log: n.log.With(zap.String("node", string(n.cfg.Name))), kv: n.cfg.Cluster.Store, writers: store.NewWriters(shardWriters),
-		runner: runner.New((*nodeRuntime)(n)), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), rest: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
+		runner: runner.New((*nodeRuntime)(n)), wake: make(chan struct{}, 1), tell: make(chan struct{}, 1), rest: make(chan struct{}, 1), short: make(chan struct{}, 1), times: mesh.TimesOf(n.cfg.Cluster.TTL),
 		jobs: map[wire.JobKey]*core.Job{}, loads: map[core.NodeKey]taskengine.Load{}, working: map[int]bool{},
 	}
 	c.ctx = c.runner.Context()

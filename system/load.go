@@ -18,13 +18,18 @@ const loadEvery = 100 * time.Millisecond
 // wait for it at another node, or is sent here by nodes that take it to be free.
 const restEvery = 20 * time.Millisecond
 
+// lookEvery is how often a node looks whether another has room for what waits in its line, while something does, beside when others
+// report: it may have known of the room before the work came.
+const lookEvery = 10 * time.Millisecond
+
 // tellLoad sends the load to all peers when it has changed: at each tick, and at once when the task engine calls
-// loadChanged, and soon after it calls restChanged.
+// loadChanged, and soon after it calls restChanged. While work waits for resources it looks where there is room for that.
 func (c *cluster) tellLoad() {
 	tick := time.NewTicker(loadEvery)
 	defer tick.Stop()
 	var last taskengine.Load
 	rest, pause := c.rest, (<-chan time.Time)(nil)
+	short, look := c.short, (<-chan time.Time)(nil)
 	for {
 		select {
 		case <-tick.C:
@@ -37,6 +42,16 @@ func (c *cluster) tellLoad() {
 			rest, pause = nil, time.After(restEvery)
 		case <-pause:
 			rest, pause = c.rest, nil
+			continue
+		case <-short:
+			short, look = nil, time.After(lookEvery)
+			continue
+		case <-look:
+			c.forgetSent()
+			c.moveWaiting()
+			if look = time.After(lookEvery); c.node.tasks.Line().Waits.Load() == 0 {
+				short, look = c.short, nil
+			}
 			continue
 		case <-c.ctx.Done():
 			return
@@ -76,6 +91,14 @@ func (c *cluster) restChanged() {
 	}
 }
 
+// waitsShort is called when work waits for resources: tellLoad looks after it.
+func (c *cluster) waitsShort() {
+	select {
+	case c.short <- struct{}{}:
+	default:
+	}
+}
+
 // onLoad handles KindLoad.
 func (c *cluster) onLoad(p *refs.Session, frame []byte) error {
 	r := wire.NewReader(frame)
@@ -99,6 +122,8 @@ func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load, p *refs.Session, 
 	counted := p != nil && c.node.tasks.Counted(p, received)
 	if news {
 		delete(c.view.sent, k)
+	} else {
+		c.view.forget(k, c.node.wheel.Now())
 	}
 	if news || counted || c.node.tasks.Line().Waits.Load() != 0 {
 		c.enterReport(k, &l)

@@ -116,7 +116,12 @@ func New(cfg Config) (*Node, error) {
 	gc.Line = n.tasks.Line()
 	n.groups.bundles = groupengine.NewNode(n.groups.self, gc.Line, n.wheel.Now)
 	n.grains = grainengine.NewEngine(gc)
-	gc.Line.OnShort(n.grains.Short)
+	gc.Line.OnShort(func() {
+		n.grains.Short()
+		if n.cluster != nil {
+			n.cluster.waitsShort()
+		}
+	})
 	return n, nil
 }
 

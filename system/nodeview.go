@@ -1,7 +1,9 @@
 package system
 
 import (
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -16,19 +18,24 @@ type nodeView struct {
 	mu      sync.Mutex
 	view    *placement.View
 	members uint64 // cluster.members when view was made
-	sent    map[core.NodeKey]*sentWork
+	sent    map[core.NodeKey][]sentWork
 }
 
 // sentWork is what this node has seen off to another, and did not send there itself, that holds more than CPU: grains, and tasks that
 // it gave back. Until a report of that node counts it, what it holds is taken from what the last report says is free: many decisions
 // are made between two reports. Of the tasks that this node sends, the reports say which they count (taskengine.AppendReport).
 type sentWork struct {
-	needs []raysys.Resources
-	ticks int
+	needs raysys.Resources
+	until int64 // on the node's clock: reports count it from then on, if it has come
 }
 
-// sentTicks is for how many ticks of tellLoad it counts: the node reports what has changed at each of its own.
-const sentTicks = 2
+const (
+	// givenBackFor is how long a task that was given back is on its way at most: its node places it again within 5 ms. It must be
+	// less than restEvery, or the second of two devices that become free one after the other is taken to be the first.
+	givenBackFor = 15 * time.Millisecond
+	// grainFor is the same for a grain, whose placement takes two commits.
+	grainFor = 3 * loadEvery
+)
 
 // use is what becomes of a decision.
 type use uint8
@@ -52,7 +59,11 @@ func (c *cluster) place(u use, request func(*placement.View) placement.Request) 
 			return
 		}
 		if u == seenOff {
-			c.view.entered(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, r.Needs)
+			takes := grainFor
+			if r.Kind == placement.Task {
+				takes = givenBackFor
+			}
+			c.view.entered(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, sentWork{r.Needs, c.node.wheel.Now() + int64(takes)})
 		} else if u == send { // until it is sent
 			v.Update(d.Node, func(n *placement.Node) { n.Take(r.Needs) })
 		}
@@ -85,26 +96,32 @@ func holdsMore(needs *raysys.Resources) bool {
 }
 
 // entered enters what a decision takes of its node. The caller holds mu.
-func (v *nodeView) entered(k core.NodeKey, needs raysys.Resources) {
+func (v *nodeView) entered(k core.NodeKey, w sentWork) {
 	if v.sent == nil {
-		v.sent = map[core.NodeKey]*sentWork{}
+		v.sent = map[core.NodeKey][]sentWork{}
 	}
-	w := v.sent[k]
-	if w == nil {
-		w = &sentWork{}
-		v.sent[k] = w
+	v.sent[k] = append(v.sent[k], w)
+	v.view.Update(k.Node, func(n *placement.Node) { n.Take(w.needs) })
+}
+
+// forget forgets what reports of a node count by now, and reports whether there was any. The caller holds mu.
+func (v *nodeView) forget(k core.NodeKey, now int64) bool {
+	all := v.sent[k]
+	left := slices.DeleteFunc(all, func(w sentWork) bool { return w.until <= now })
+	if len(left) == len(all) {
+		return false
 	}
-	w.needs, w.ticks = append(w.needs, needs), 0
-	v.view.Update(k.Node, func(n *placement.Node) { n.Take(needs) })
+	if v.sent[k] = left; len(left) == 0 {
+		delete(v.sent, k)
+	}
+	return true
 }
 
 // takeSent takes from what is free on a node what was sent to it, or seen off, and no report counts. The caller holds view.mu.
 func (c *cluster) takeSent(n *placement.Node) {
 	k := core.NodeKey{Node: n.ID, Incarnation: n.Incarnation}
-	if w := c.view.sent[k]; w != nil {
-		for _, needs := range w.needs {
-			n.Take(needs)
-		}
+	for _, w := range c.view.sent[k] {
+		n.Take(w.needs)
 	}
 	if p := c.peer(k); p != nil {
 		c.node.tasks.EachUncounted(p, n.Take)
@@ -121,14 +138,14 @@ func (c *cluster) enterReport(k core.NodeKey, l *taskengine.Load) {
 	}
 }
 
-// forgetSent forgets what was sent so long ago that reports count it, if it has come.
+// forgetSent is forget for all nodes.
 func (c *cluster) forgetSent() {
 	v := &c.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for k, w := range v.sent {
-		if w.ticks++; w.ticks > sentTicks {
-			delete(v.sent, k)
+	now := c.node.wheel.Now()
+	for k := range v.sent {
+		if v.forget(k, now) {
 			c.mu.Lock()
 			l, known := c.loads[k]
 			c.mu.Unlock()

@@ -1,6 +1,7 @@
 package testkit_test
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -71,6 +72,37 @@ func (o *observed) idles(cpus int) (longest time.Duration, where string) {
 		}
 	}
 	return longest, where
+}
+
+// waitsBeside returns the task that waited longest while one node had a device free, of so many, for all that time.
+func (o *observed) waitsBeside(devices int) (longest time.Duration, waiter ran, node string) {
+	type change struct {
+		at time.Duration
+		n  int
+	}
+	nodes := map[string][]change{}
+	for _, r := range o.list {
+		nodes[r.node] = append(nodes[r.node], change{r.began, +1}, change{r.end, -1})
+	}
+	for name, list := range nodes {
+		slices.SortFunc(list, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), a.n-b.n) })
+		list = append(list, change{list[len(list)-1].at + time.Hour, 0})
+		running, since := 0, time.Duration(0) // since when a device has been free
+		for _, c := range list {
+			if running < devices {
+				for _, r := range o.list {
+					if d := min(r.began, c.at) - max(r.submitted, since); d > longest {
+						longest, waiter, node = d, r, name
+					}
+				}
+			}
+			if full := running >= devices; full {
+				since = c.at
+			}
+			running += c.n
+		}
+	}
+	return longest, waiter, node
 }
 
 // TestMakespan: 2,000 tasks of 10 to 190 ms on five nodes take at most 5 % longer than the CPUs need for them, and no node has a CPU
