@@ -79,6 +79,25 @@ func TestBundle(t *testing.T) {
 	}
 }
 
+// TestRemoveInBundles: work that waits in a bundle is removed with the rest, and nothing else.
+func TestRemoveInBundles(t *testing.T) {
+	l := newLine(Need{CPU: 2000}, nil)
+	if _, short := l.Carve(core.Bundle{Group: "g"}, Need{CPU: 1000}); !short.Empty() {
+		t.Fatal("a free node refuses a bundle")
+	}
+	var runs, waits, outside inside
+	l.PushIn(in(0, Need{CPU: 1000}), &runs)
+	l.PushIn(in(0, Need{CPU: 1000}), &waits)
+	l.Push(Need{CPU: 2000}, &outside)
+	removed := l.Remove(func(w Work) bool { return w != Work(&outside) })
+	if len(removed) != 1 || removed[0] != Work(&waits) || l.Waits.Load() != 1 {
+		t.Errorf("%d of one were removed, and %d of one wait", len(removed), l.Waits.Load())
+	}
+	if l.Return(runs.hold); waits.hold != nil {
+		t.Error("work that was removed from a bundle is granted there")
+	}
+}
+
 // TestBundleLaws: whatever is carved, pushed, returned and closed, no bundle grants more than it has, work that was pushed into
 // one is granted or evicted, and in the end all of the node is free.
 func TestBundleLaws(t *testing.T) {
