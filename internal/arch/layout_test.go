@@ -68,7 +68,7 @@ var layers = []layer{
 }
 
 var fences = []fence{
-	{"github.com/asynkron/protoactor-go/...", words("internal/grainengine/... internal/taskengine/... internal/registry/... system/..."), "actors stay behind raysys' own API"},
+	{"github.com/asynkron/protoactor-go/...", words("internal/grainengine/... internal/taskengine/... internal/registry/... internal/actortest system/..."), "actors stay behind raysys' own API"},
 	{"github.com/hashicorp/consul/api/...", words("store/consul/... system/..."), "the store is an interface; system registers in the catalog"},
 	{"github.com/nats-io/...", words("system/..."), "NATS carries what is fan-out or foreign, never a Go-to-Go call"},
 	{"github.com/NVIDIA/go-nvml/...", words("placement/nvml/..."), "it needs cgo and a driver; elsewhere a stub stands in"},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"slices"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/actortest"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/grainengine"
@@ -127,7 +127,7 @@ func (net *fakeNet) make(name string, driver bool, change func(*grainengine.Conf
 	net.mu.Unlock()
 	n.wheel = wheel.New()
 	n.pool = goroutines.New(8)
-	n.actors = actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	n.actors = actortest.NewSystem()
 	n.job = &core.Job{
 		ID: net.job, Namespace: "test", Node: n.name, Runtime: n, Table: net.table, Closed: n.ending,
 		Unseen: func(work string, err error) {

@@ -1,15 +1,13 @@
 package registry
 
 import (
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/actortest"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
@@ -131,7 +129,7 @@ func newElsewhere(t *testing.T, does func(*asked[[]Entry])) (*elsewhere, *Direct
 	e := &elsewhere{kv: kv, asked: func(q request) { does(q.(*asked[[]Entry])) }}
 	w := wheel.New()
 	r := runner.New(wheelClock{w, &e.pauses})
-	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }))
+	actors := actortest.NewSystem()
 	t.Cleanup(func() {
 		r.End(raysys.ErrClosed)
 		r.Wait()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"reflect"
 	"slices"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/actortest"
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
@@ -59,7 +59,7 @@ func newHost(t testing.TB, name string, table *raysys.Table, cpus float64, chang
 	}
 	h := &tasksRuntime{
 		t: t, name: raysys.NodeID(name), table: table, wheel: wheel.New(), pool: goroutines.New(64), cpus: cpus,
-		actors: actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) })), ending: make(chan struct{}), jobs: map[raysys.JobID]*core.Job{},
+		actors: actortest.NewSystem(), ending: make(chan struct{}), jobs: map[raysys.JobID]*core.Job{},
 	}
 	h.job = h.jobOf(wire.JobKey{ID: core.SeededJob(uint64(len(name))*1000 + uint64(name[0])), Namespace: "test"})
 	cfg := taskengine.Config{
