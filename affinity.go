@@ -45,8 +45,8 @@ func Not(conditions ...Option) Option {
 }
 
 // Prefer has work placed where the conditions hold if it begins there at once, and else where it begins soonest: it waits for no
-// preferred node while another is idle, and goes rather to where its large arguments are. Of several preferences the first counts most. A preference that is not known within some
-// milliseconds, such as where a value will be, does not count. See OnNode.
+// preferred node while another is idle, and goes rather to where its large arguments are. Of several preferences the first counts
+// most. A preference that is not known within some milliseconds, such as where a value will be, does not count. See OnNode.
 func Prefer(conditions ...Option) Option {
 	return changed("Prefer", conditions, func(c *core.Condition) { c.Soft = true })
 }

@@ -107,8 +107,10 @@ func (a *affinity) value(f *core.Future, n *core.NodeCondition) (ok bool, err er
 		if n.Soft {
 			return true, nil
 		}
-		n.About = fmt.Sprintf("the value of %s will be", f.ID())
-		return a.settled(f), nil
+		if !a.settled(f) {
+			n.About = fmt.Sprintf("the value of %s will be", f.ID())
+			return false, nil
+		}
 	}
 	err = f.Failure()
 	if err != nil && !n.Not && !n.Soft {

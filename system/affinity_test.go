@@ -44,6 +44,26 @@ func zones(b *bubble) (workers map[raysys.NodeID]*system.Node, ctx context.Conte
 	return workers, ctx
 }
 
+// TestNearWhatSettles: a task that is to be near a value goes there also when the value settles while the task is placed.
+func TestNearWhatSettles(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		_, ctx := zones(b)
+		for k := range 300 {
+			object := makeBytes.With(raysys.OnNode("b")).Go(ctx, 1<<17)
+			var near []raysys.Ref[raysys.NodeID]
+			for range 8 {
+				near = append(near, groupWhere.With(raysys.Near(object)).Go(ctx, k))
+			}
+			for _, r := range near {
+				if at, err := r.Get(ctx); at != "b" || err != nil {
+					t.Fatalf("round %d: a task near a value of b is on %q, %v", k, at, err)
+				}
+			}
+		}
+	})
+}
+
 // TestConditions: a task, and a grain that is not active, go to the nodes that their conditions mean, whatever is asked for how often.
 func TestConditions(t *testing.T) {
 	inBubble(t, func(b *bubble) {
