@@ -1,6 +1,7 @@
 package lineage_test
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"testing"
@@ -38,6 +39,7 @@ type bed struct {
 	ctx  context.Context
 	open chan struct{} // lets the tasks end
 	held tasks.Task[string, string]
+	bulk tasks.Task[string, []byte] // gives an object
 
 	mu     sync.Mutex // guards the rest
 	now    int64
@@ -52,6 +54,10 @@ func newBed(t *testing.T) *bed {
 	b.held = tasks.DefineIn(tb, "held", func(_ context.Context, s string) (string, error) {
 		<-b.open
 		return s + "!", nil
+	})
+	b.bulk = tasks.DefineIn(tb, "bulk", func(_ context.Context, s string) ([]byte, error) {
+		<-b.open
+		return bytes.Repeat([]byte(s), raysys.ObjectSize+1), nil
 	})
 	_, b.ctx = nodetest.Start(t, system.Config{Table: tb, Resources: raysys.Resources{CPU: 4}})
 	turn, _, err := core.TurnOf(b.ctx)

@@ -41,7 +41,19 @@ func (n *objectNote) note(c *core.Future) {
 	if at == n.known || at == (registry.TaskObject{}) {
 		return
 	}
-	n.lineage.cfg.Tasks.Change(registry.ComputedTask(n.key, n.recipe.Submission(), at), func(registry.TaskEntry, error) {})
+	n.lineage.computed(n.key, n.recipe.Submission(), at)
+}
+
+// computed has the record of a task of this node say where its object is, as soon as the store is there.
+func (l *Lineage) computed(k registry.TaskKey, submission uint32, at registry.TaskObject) {
+	l.cfg.Tasks.Change(registry.ComputedTask(k, submission, at), func(_ registry.TaskEntry, err error) {
+		l.mu.Lock()
+		mine := l.own[k] != nil
+		l.mu.Unlock()
+		if mine && away(err) {
+			l.cfg.Runner.After(untilAgain, func() { l.computed(k, submission, at) })
+		}
+	})
 }
 
 // objectOf says where the object of c is; zero where c has settled otherwise, or not at all.
