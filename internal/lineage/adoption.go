@@ -253,7 +253,11 @@ func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
 		owned()
 		return
 	}
-	l.findObject(a.key, rec.Object, func(src core.Source) {
+	l.findObject(a.key, rec.Object, func(src core.Source, err error) {
+		if err != nil {
+			a.end(core.NodeKey{}, nil, err)
+			return
+		}
 		if src != nil {
 			t.Forward(src)
 		}

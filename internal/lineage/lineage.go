@@ -24,7 +24,7 @@ type Records interface {
 type References interface {
 	Uncounted(owner core.NodeKey, id raysys.TaskID) *refs.RemoteSource
 	FindAt(k core.NodeKey, run uint64, id raysys.TaskID, done func(core.Source, error))
-	FindObject(owner core.NodeKey, number uint64, id raysys.TaskID, done func(core.Source))
+	FindObject(owner core.NodeKey, number uint64, id raysys.TaskID, done func(core.Source, error))
 	AtTick(f func())
 	RetainAt(k core.NodeKey, run uint64, id raysys.TaskID, state string, done func(error))
 }

@@ -32,6 +32,9 @@ var (
 	fallen = core.NodeKey{Node: "fallen", Incarnation: 9}
 )
 
+// objectNumber is the number of the objects that other has.
+const objectNumber = 3
+
 // bed is the Lineage of a node whose store and other nodes the test plays, as it does the clock.
 type bed struct {
 	*lineage.Lineage
@@ -148,8 +151,11 @@ func (b *bed) RetainAt(_ core.NodeKey, _ uint64, _ raysys.TaskID, _ string, done
 
 func (b *bed) Uncounted(core.NodeKey, raysys.TaskID) *refs.RemoteSource { return nil }
 
-func (b *bed) FindObject(core.NodeKey, uint64, raysys.TaskID, func(core.Source)) {
-	b.t.Error("no record of these tests has an object")
+func (b *bed) FindObject(owner core.NodeKey, number uint64, _ raysys.TaskID, done func(core.Source, error)) {
+	if owner != other || number != objectNumber {
+		b.t.Errorf("%s is asked for object %d", owner, number)
+	}
+	b.FindAt(owner, 0, raysys.TaskID{}, done)
 }
 
 func (b *bed) FindAt(k core.NodeKey, _ uint64, _ raysys.TaskID, done func(core.Source, error)) {

@@ -1,6 +1,9 @@
 package lineage
 
 import (
+	"errors"
+
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
@@ -68,9 +71,25 @@ func (l *Lineage) objectOf(c *core.Future) registry.TaskObject {
 	return registry.TaskObject{Owner: l.cfg.Self()}
 }
 
-// findObject finds an object by the record of its task, nil where it is lost.
-func (l *Lineage) findObject(k registry.TaskKey, at registry.TaskObject, done func(core.Source)) {
-	l.cfg.Refs.FindObject(at.Owner, at.Number, k.ID, done)
+// findObject finds an object by the record of its task: a nil Source says that it is lost. While a node that does not answer may have it
+// that is asked again; err says that it did not answer for long.
+func (l *Lineage) findObject(k registry.TaskKey, at registry.TaskObject, done func(core.Source, error)) {
+	l.tryObject(k, at, 1, done)
+}
+
+func (l *Lineage) tryObject(k registry.TaskKey, at registry.TaskObject, try int, done func(core.Source, error)) {
+	l.cfg.Refs.FindObject(at.Owner, at.Number, k.ID, func(src core.Source, err error) {
+		switch {
+		case err == nil:
+			done(src, nil)
+		case errors.Is(err, raysys.ErrObjectLost), !away(err):
+			done(nil, nil)
+		case try == maxTries:
+			done(nil, err)
+		default:
+			l.cfg.Runner.Later(func() { l.tryObject(k, at, try+1, done) })
+		}
+	})
 }
 
 // found is the Source of an outcome that is an object, which Source brings.

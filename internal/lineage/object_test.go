@@ -1,6 +1,7 @@
 package lineage_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -44,5 +45,62 @@ func TestObjectWithoutStore(t *testing.T) {
 	if n := b.questions(); n != 0 {
 		t.Errorf("%d questions about an object that is in the record", n)
 	}
-	_ = c
+	if !c.Object() {
+		t.Error("the object went")
+	}
+}
+
+// box is the Source of an object at another node.
+type box struct{ core.Source }
+
+// objectOf is the record of a task of which the last submitter has entered where its object is.
+func (b *bed) objectOf(c *core.Future, by core.NodeKey) registry.TaskRecord {
+	rec := b.submitted(c, by)
+	rec.Object = registry.TaskObject{Owner: other, Number: objectNumber}
+	return rec
+}
+
+// errLost is how another node's object is found lost: the first try may have met a node that was not dead yet.
+var errLost = fmt.Errorf("%w: %w", raysys.ErrObjectLost, raysys.ErrUnreachable)
+
+// TestAdoptsObject: the next submitter of a task asks the owner of its object again that does not answer, and does not have the task
+// run while the owner may have it.
+func TestAdoptsObject(t *testing.T) {
+	for law, err := range map[string]error{"the owner has it": nil, "it is lost": errLost} {
+		b := newBed(t)
+		r := b.bulk.Go(b.ctx, "a")
+		rec, id := b.objectOf(r.RefFuture(), self), r.RefFuture().ID()
+		_, got := b.succeed(id)
+		b.answer(registry.TaskEntry{Exists: true, Record: rec}, nil)
+		for range 10 {
+			b.reply(nil, raysys.ErrUnreachable)
+			got.wants(t, "the owner does not answer")
+			b.pass(int64(20 * time.Millisecond))
+		}
+		b.reply(box{}, err)
+		if got.wants(t, law, nil); b.Find(run, id).Settled() != (err == nil) {
+			t.Errorf("%s: the task has settled: %v", law, err != nil)
+		}
+		close(b.open)
+	}
+}
+
+// TestJoinsObject: a further attempt does the same with a task that the last attempt has computed.
+func TestJoinsObject(t *testing.T) {
+	for law, err := range map[string]error{"the owner has it": nil, "it is lost": errLost} {
+		b := newBed(t)
+		r := b.bulk.Go(b.ctx, "a")
+		src, got := b.join(r.RefFuture())
+		b.answer(registry.TaskEntry{Exists: true, Record: b.objectOf(r.RefFuture(), self)}, nil)
+		for range 100 {
+			b.reply(nil, raysys.ErrUnreachable)
+			got.wants(t, "the owner does not answer")
+			b.pass(int64(20 * time.Millisecond)) // longer than the store may take
+		}
+		b.reply(box{}, err)
+		if got.wants(t, law, nil); (*src != nil) != (err == nil) {
+			t.Errorf("%s: joined at %v", law, *src)
+		}
+		close(b.open)
+	}
 }

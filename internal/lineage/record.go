@@ -117,7 +117,7 @@ func (l *Lineage) enterFit(rec *taskengine.Recipe, r *taskengine.Recording, reci
 			case len(e.Record.Outcome) > 0:
 				l.recorded(rec, &elsewhere{record: e.Record})
 			case at != object && at != (registry.TaskObject{}): // the last attempt has computed it
-				l.findObject(k, at, func(src core.Source) { l.recorded(rec, elsewhereAt(src)) })
+				l.recorded(rec, &elsewhere{object: at})
 			default:
 				l.recorded(rec, nil)
 			}
@@ -165,16 +165,8 @@ func difference(recorded, body []byte) string {
 // elsewhere says of a recipe that was to be recorded that its task has another submitter, or an outcome, in its record.
 type elsewhere struct {
 	record registry.TaskRecord
-	here   *core.Future // of an earlier attempt of what submitted the task, on this node
-	object core.Source  // of what the last attempt has computed
-}
-
-// elsewhereAt says that src brings the outcome, nil where that is nil.
-func elsewhereAt(src core.Source) error {
-	if src == nil {
-		return nil
-	}
-	return &elsewhere{object: src}
+	here   *core.Future        // of an earlier attempt of what submitted the task, on this node
+	object registry.TaskObject // that the last attempt has computed
 }
 
 // priorOf returns the future of a recorded task which an earlier attempt has submitted on this node, nil where there is none
@@ -210,8 +202,13 @@ func (l *Lineage) join(rec *taskengine.Recipe, known *elsewhere, err error, done
 		done(nil, err)
 	case known.here != nil:
 		done(refs.Here(known.here), nil)
-	case known.object != nil:
-		done(found{known.object}, nil)
+	case known.object != (registry.TaskObject{}):
+		l.findObject(registry.TaskKey{Run: rec.Run(), ID: rec.ID()}, known.object, func(src core.Source, err error) {
+			if src != nil {
+				src = found{src}
+			}
+			done(src, err)
+		})
 	case len(known.record.Outcome) > 0:
 		r := wire.NewReader(known.record.Outcome)
 		in, err := l.readInput(&r)

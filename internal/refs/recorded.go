@@ -279,15 +279,16 @@ func (r *References) FindAt(k core.NodeKey, run uint64, id raysys.TaskID, done f
 }
 
 // FindObject finds the object of a task that owner has, as its number there; 0 where only owner itself referred to it. done is called once, on any
-// goroutine, with what brings it from there, or from a node that has a copy, and counts this node; with nil where it is lost.
-func (r *References) FindObject(owner core.NodeKey, number uint64, id raysys.TaskID, done func(core.Source)) {
+// goroutine, with what brings it from there, or from a node that has a copy, and counts this node. The error matches raysys.ErrObjectLost where
+// no node has it, and raysys.ErrUnreachable while one may.
+func (r *References) FindObject(owner core.NodeKey, number uint64, id raysys.TaskID, done func(core.Source, error)) {
 	var s *RemoteSource
 	switch {
 	case owner == r.mesh.Self():
 		if c := r.exports.get(number); c != nil && c.Object() {
-			done(core.Through(c))
+			done(core.Through(c), nil)
 		} else {
-			done(nil)
+			done(nil, fmt.Errorf("%w: %w by %s, its owner", raysys.ErrObjectLost, errUnknownRef, owner))
 		}
 		return
 	case number == 0:
@@ -296,12 +297,11 @@ func (r *References) FindObject(owner core.NodeKey, number uint64, id raysys.Tas
 		s = RemoteOf(r.imports.take(id, exportKey{owner, number}, exportKey{}))
 	}
 	s.Ask(func(err error) {
-		e := (*core.Elsewhere)(nil)
-		if !errors.As(err, &e) {
-			done(nil)
+		if e := (*core.Elsewhere)(nil); errors.As(err, &e) {
+			done(e.Source, nil)
 			return
 		}
-		done(e.Source)
+		done(nil, err)
 	})
 }
 
