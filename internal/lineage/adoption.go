@@ -246,7 +246,7 @@ func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
 	owned := func() {
 		l.owns(a.key, t.Recipe, rec.Attempt, t.Future, large)
 		l.retainAll(a.key, rec.States)
-		l.noteObject(a.key, t.Recipe, t.Future, rec.Object)
+		l.noteObject(a.key, t.Future, rec.Object)
 		a.end(l.cfg.Self(), refs.Here(t.Future), nil)
 	}
 	if len(rec.Outcome) > 0 || rec.Object == (registry.TaskObject{}) {

@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/taskengine"
 )
 
@@ -115,11 +116,12 @@ func (d *departure) look(c *core.Future) {
 			d.lineage.tell(rec, c, d.done)
 		}
 		return
+	case rec != nil && rec.Run() == 0:
+		d.left.Add(1)
+		d.lineage.record(rec, func(err error) { d.recorded(rec, c, err) })
 	case rec != nil:
-		if rec.Run() == 0 {
-			d.left.Add(1)
-			d.lineage.record(rec, d.done)
-		}
+		d.left.Add(1)
+		d.recorded(rec, c, nil)
 	default:
 		if s := refs.Unrecorded(c); s != nil {
 			d.left.Add(1)
@@ -128,6 +130,15 @@ func (d *departure) look(c *core.Future) {
 		}
 	}
 	d.inner(c)
+}
+
+// recorded has d wait for the record of c, a task, to say where the object is that the task may have computed.
+func (d *departure) recorded(rec *taskengine.Recipe, c *core.Future, err error) {
+	if err != nil || rec.Run() == 0 || !c.Settled() {
+		d.done(err)
+		return
+	}
+	d.lineage.noted(registry.TaskKey{Run: rec.Run(), ID: rec.ID()}, d.done)
 }
 
 func (d *departure) lookAll(futures []*core.Future) {

@@ -32,12 +32,13 @@
 //	the answer to a node that waits          the same; the outcome of a recorded task is in the record before that
 //	a reference in a State                   when the object is there, and its task recorded and retained for the State
 //	a value that travels along               with no record, but what it refers to
-//	an object                                what it refers to is recorded first, also where the value is not in memory
+//	an object                                what it refers to is recorded first, also where the value is not in memory; of a recorded task:
+//	                                         when the record says where it is
 //
 // Invariants:
 //
 //	a reference at another node, with a run  ⇒  the recipes of its task and of all that it needs are recorded, or were
-//	an outcome was told                      ⇒  it is in the record: the next submitter has the same; it waits for the store
+//	an outcome was told                      ⇒  it is in the record: the next submitter has the same; it waits for the store, an object for 1 s
 //	one submitter at a time                  the leader changes it when the last one is dead, and counts them; outcomes of earlier ones are refused
 //	a recipe is of no use at the submitter   ⇒  its record goes
 //	nobody claims a task after a death       ⇒  its record goes, 30 s later; a task with a name, or in a State, is handed to a worker

@@ -62,10 +62,13 @@ type Lineage struct {
 // task is a recorded task.
 type task struct {
 	future  weak.Pointer[core.Future]
-	large   *largeRecipe  // its recipe, where that is an object
-	stays   bool          // that outlives all nodes, as do those of what the task is made of
-	gone    bool          // it is this node's no more
-	waiting []func(error) // for the outcome to be in the record; none while it is not on its way
+	attempt uint32              // of this node, in the record
+	large   *largeRecipe        // its recipe, where that is an object
+	stays   bool                // that outlives all nodes, as do those of what the task is made of
+	gone    bool                // it is this node's no more
+	waiting []func(error)       // for the outcome to be in the record; none while it is not on its way
+	object  registry.TaskObject // which the record names
+	noting  []func(error)       // for the record to say where the object is; none while that is not on its way
 }
 
 var (
@@ -123,7 +126,7 @@ func orphaned(c *core.Future) bool {
 // owns notes that this node is the submitter of a recorded task, until the recipe is of no use here.
 func (l *Lineage) owns(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, c *core.Future, large *largeRecipe) {
 	l.mu.Lock()
-	l.own[k] = &task{future: weak.Make(c), large: large}
+	l.own[k] = &task{future: weak.Make(c), attempt: attempt, large: large}
 	l.mu.Unlock()
 	rec.SetRecorded(k.Run, attempt, func() {
 		if !k.Named() { // the record of a name stays

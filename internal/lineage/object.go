@@ -2,28 +2,33 @@ package lineage
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
-	"github.com/raysys/raysys/internal/taskengine"
 )
 
 // The record of a task says where the object is that the task has computed. A reference that left before that does not know it, and the
 // owner frees the object 2 s after the submitter's death, unless another node counts as a holder by then:
 //
 //	computed ──▶ the record: the owner, and its number of the object ··· the submitter is dead ··· adopt ──▶ FindObject
-//	                                                                     there, or a copy ◀────────────────────┘
-//	                                                                     neither ──▶ the task runs again
+//	               │                                                     there, or a copy ◀────────────────────┘
+//	               └──▶ other nodes learn of the object                  neither ──▶ the task runs again
 //
-// It is a hint: no reference and no outcome waits for its commit.
+// It is a hint: while the store is away other nodes learn of the object after the patience of a departure.
 
-// noteObject has the record say where the object of c is, a task of this node, as soon as the task has computed one.
-func (l *Lineage) noteObject(k registry.TaskKey, rec *taskengine.Recipe, c *core.Future, known registry.TaskObject) {
-	n := &objectNote{lineage: l, key: k, recipe: rec, known: known}
+// noteObject has the record, which says known, say where the object of c is, a task of this node, as soon as the task has computed one.
+func (l *Lineage) noteObject(k registry.TaskKey, c *core.Future, known registry.TaskObject) {
+	l.mu.Lock()
+	if t := l.own[k]; t != nil {
+		t.object = known
+	}
+	l.mu.Unlock()
+	n := &objectNote{lineage: l, key: k}
 	if !c.Subscribe(&n.Waiter, n) {
-		n.note(c)
+		n.Resolved(nil)
 	}
 }
 
@@ -32,40 +37,65 @@ type objectNote struct {
 	core.Waiter
 	lineage *Lineage
 	key     registry.TaskKey
-	recipe  *taskengine.Recipe
-	known   registry.TaskObject // what the record says
 }
 
 // Resolved implements core.Resolved.
-func (n *objectNote) Resolved(w *core.Waiter) { n.note(w.Future()) }
+func (n *objectNote) Resolved(*core.Waiter) { n.lineage.noted(n.key, func(error) {}) }
 
-func (n *objectNote) note(c *core.Future) {
-	at := n.lineage.objectOf(c)
-	if at == n.known || at == (registry.TaskObject{}) {
+// noted has the record of a task say where the object is that the task has computed, if this node is the submitter. done is called once, on
+// any goroutine: with nil when it does, or with which node has the task now.
+func (l *Lineage) noted(k registry.TaskKey, done func(error)) {
+	l.mu.Lock()
+	t := l.own[k]
+	if t == nil || k.Named() { // another node is the submitter, or the outcome has a name
+		l.mu.Unlock()
+		done(nil)
 		return
 	}
-	n.lineage.computed(n.key, n.recipe.Submission(), at)
+	first := t.noting == nil
+	t.noting = append(t.noting, done)
+	l.mu.Unlock()
+	if first {
+		l.note(k, t)
+	}
 }
 
-// computed has the record of a task of this node say where its object is, as soon as the store is there.
-func (l *Lineage) computed(k registry.TaskKey, submission uint32, at registry.TaskObject) {
-	l.cfg.Tasks.Change(registry.ComputedTask(k, submission, at), func(_ registry.TaskEntry, err error) {
-		l.mu.Lock()
-		mine := l.own[k] != nil
-		l.mu.Unlock()
-		if mine && away(err) {
-			l.cfg.Runner.After(untilAgain, func() { l.computed(k, submission, at) })
+// note enters where the object of a task is now, and ends noted when the record says so.
+func (l *Lineage) note(k registry.TaskKey, t *task) {
+	l.mu.Lock()
+	c, known, mine := t.future.Value(), t.object, l.own[k] == t
+	l.mu.Unlock()
+	at := l.objectOf(c)
+	if !mine || at == known || at == (registry.TaskObject{}) {
+		l.answer(&t.noting, nil)
+		return
+	}
+	l.cfg.Tasks.Change(registry.ComputedTask(k, t.attempt, at), func(e registry.TaskEntry, err error) {
+		switch {
+		case away(err):
+			l.cfg.Runner.After(untilAgain, func() { l.note(k, t) })
+			return
+		case err != nil:
+			l.cfg.Log("the record of a task does not say where its object is", "task", k.ID, "error", err)
+			l.answer(&t.noting, nil)
+			return
+		case e.Refused && e.Exists:
+			l.answer(&t.noting, fmt.Errorf("%w: task %s has another submitter by now, %s", core.ErrObjectLost, k.ID, e.Record.Submitter))
+			return
 		}
+		l.mu.Lock()
+		t.object = at
+		l.mu.Unlock()
+		l.note(k, t) // it may have been made again elsewhere meanwhile
 	})
 }
 
 // objectOf says where the object of c is; zero where c has settled otherwise, or not at all.
 func (l *Lineage) objectOf(c *core.Future) registry.TaskObject {
-	switch {
-	case c == nil || !c.Object():
+	if c == nil || !c.Object() {
 		return registry.TaskObject{}
-	case refs.RemoteOf(c) != nil:
-		s := refs.RemoteOf(c)
+	}
+	if s := refs.RemoteOf(core.Behind(c)); s != nil {
 		return registry.TaskObject{Owner: s.Owner, Number: s.Number}
 	}
 	return registry.TaskObject{Owner: l.cfg.Self()}

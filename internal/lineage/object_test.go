@@ -50,6 +50,30 @@ func TestObjectWithoutStore(t *testing.T) {
 	}
 }
 
+// TestObjectLeaves: another node learns of an object when the record of its task says where that is, or after a second without the store; of
+// none that another submitter may have computed again.
+func TestObjectLeaves(t *testing.T) {
+	for law, refused := range map[string]error{"it is in the record": nil, "another node is the submitter": raysys.ErrObjectLost} {
+		b, c := computed(t)
+		first, second := b.leave(c), b.leave(c)
+		first.wants(t, "it is not in the record")
+		b.answer(registry.TaskEntry{Exists: true, Refused: refused != nil, Record: registry.TaskRecord{Submitter: other, Attempt: 2}}, nil)
+		first.wants(t, law, refused)
+		second.wants(t, law, refused)
+		if n := b.questions(); n != 0 {
+			t.Errorf("%s: the store is asked %d questions", law, n)
+		}
+	}
+	b, c := computed(t)
+	late := b.leave(c)
+	b.pass(int64(999 * time.Millisecond))
+	late.wants(t, "999 ms without the store")
+	b.pass(int64(time.Millisecond))
+	late.wants(t, "1 s without the store", nil)
+	b.answer(entered, nil)
+	b.leave(c).wants(t, "it came into the record after all", nil)
+}
+
 // box is the Source of an object at another node.
 type box struct{ core.Source }
 

@@ -111,7 +111,7 @@ func (l *Lineage) enterFit(rec *taskengine.Recipe, r *taskengine.Recording, reci
 				}
 				l.owns(k, rec, e.Record.Attempt, c, large)
 				l.retainAll(k, e.Record.States)
-				l.noteObject(k, rec, c, e.Record.Object)
+				l.noteObject(k, c, e.Record.Object)
 			}
 			switch at := e.Record.Object; {
 			case len(e.Record.Outcome) > 0:
@@ -277,7 +277,7 @@ func (l *Lineage) tell(rec *taskengine.Recipe, c *core.Future, done func(error))
 		out = appendFailure(nil, c.ID(), err)
 	default: // it cannot travel either
 		rec.SetTold()
-		l.told(t, nil)
+		l.answer(&t.waiting, nil)
 		return
 	}
 	l.settle(t, k, rec, out)
@@ -297,19 +297,19 @@ func (l *Lineage) settle(t *task, k registry.TaskKey, rec *taskengine.Recipe, ou
 			l.cfg.Log("an outcome is told before it is recorded", "task", rec.Name(), "error", err)
 		case e.Refused && e.Exists:
 			err = fmt.Errorf("%w: task %s has another submitter by now, %s", core.ErrObjectLost, rec.Name(), e.Record.Submitter)
-			l.told(t, err)
+			l.answer(&t.waiting, err)
 			return
 		}
 		rec.SetTold()
-		l.told(t, nil)
+		l.answer(&t.waiting, nil)
 	})
 }
 
-// told ends tell.
-func (l *Lineage) told(t *task, err error) {
+// answer calls the functions that wait in a list of a task, and empties the list.
+func (l *Lineage) answer(list *[]func(error), err error) {
 	l.mu.Lock()
-	waiting := t.waiting
-	t.waiting = nil
+	waiting := *list
+	*list = nil
 	l.mu.Unlock()
 	for _, done := range waiting {
 		done(err)
