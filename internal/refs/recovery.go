@@ -127,7 +127,8 @@ func (r *recovery) answered(p *Session, in *wire.Reader) error {
 	s, remote := src.(standsFor)
 	switch {
 	case small && inline.err != nil && !errors.Is(inline.err, raysys.ErrObjectLost):
-		r.done(nil, fmt.Errorf("%w; its submitter %s answers: %w", r.cause, r.at.Owner, inline.err))
+		// It does not have it made again now, and may later: this must not match ErrObjectLost, which stays.
+		r.done(nil, fmt.Errorf("its submitter %s answers: %w (%v)", r.at.Owner, inline.err, r.cause))
 	case small && inline.err != nil:
 		r.done(nil, inline.err)
 	case remote && s.Remote().Owner == r.lost.owner && s.Remote().Number == r.lost.number && s.Remote() != r.at:

@@ -64,6 +64,12 @@ func (c *counts) add(n int) {
 	c.of[n]++
 }
 
+func (c *counts) count(n int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of[n]
+}
+
 func (c *counts) take() map[int]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -129,6 +135,13 @@ var (
 		}
 		made.add(n + 1)
 		return newBox(n + 1), nil
+	})
+	// reluctant makes a box at first, and the next time finds that a node which it needs does not answer.
+	reluctant = tasks.DefineIn(table, "reluctant", func(_ context.Context, n int) (box, error) {
+		if made.add(n); made.count(n) == 2 {
+			return box{}, fmt.Errorf("ask another node: %w", raysys.ErrUnreachable)
+		}
+		return newBox(n), nil
 	})
 	// nested has another node make a box, and returns a reference to it.
 	nested = tasks.DefineIn(table, "nested", func(ctx context.Context, n int) (raysys.Handle[box], error) {
@@ -275,6 +288,39 @@ func TestOwnerOfChainKilled(t *testing.T) {
 	got, err := drawerSum.Call(ctx, drawers.Get("d2")).Get(ctx)
 	check(t, "the last of the chain", got, err, depth)
 	each(t, "after the death", want)
+}
+
+// TestRebuildLater: a value that cannot be made again at the moment is not lost, neither to the node that submitted nor to a third one:
+// it is made for the next reader.
+func TestRebuildLater(t *testing.T) {
+	for _, first := range []string{"driver", "d2"} {
+		t.Run(first, func(t *testing.T) {
+			c, ctx := cluster(t, nil)
+			r := reluctant.With(at(1)).Go(ctx, 5)
+			ready(ctx, t, []raysys.Ref[box]{r})
+			for _, d := range []string{"d2", "d3"} {
+				if _, err := drawerPut.Call(ctx, drawers.Get(d), handles([]raysys.Ref[box]{r})).Get(ctx); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read := func(who string) (int, error) {
+				if who == "driver" {
+					return total(ctx, handles([]raysys.Ref[box]{r}))
+				}
+				return drawerSum.Call(ctx, drawers.Get(who)).Get(ctx)
+			}
+			c.Kill(1)
+			c.Restart(1)
+			if _, err := read(first); !errors.Is(err, raysys.ErrUnreachable) || errors.Is(err, raysys.ErrObjectLost) {
+				t.Errorf("a node that is needed does not answer: %v, want an ErrUnreachable and no ErrObjectLost", err)
+			}
+			for _, next := range []string{"d3", "driver"} {
+				got, err := read(next)
+				check(t, next+" reads when that node answers", got, err, 5)
+			}
+			each(t, "that node answers", map[int]int{5: 3})
+		})
+	}
 }
 
 // TestReferenceInResult: a reference inside a result names the node that submitted the task, which is no driver; when that
