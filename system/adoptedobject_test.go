@@ -180,6 +180,21 @@ func TestAdoptedCopy(t *testing.T) {
 			}
 		}
 	})
+	t.Run("the owner was the submitter, and no other node has it", func(t *testing.T) {
+		f, _, ctx := newWill(t)
+		_, xctx := f.place("x", system.Worker)
+		meet(t, f.nodes...)
+		_, seed := cratedBy(xctx, t, f, "x", "x", "w1", "w2")
+		if n, err := holderWait.Call(ctx, holders.Get("w1")).Get(ctx); n != 1 || err != nil { // w1 knows that it is an object, and w2 does not
+			t.Fatal(n, err)
+		}
+		f.kill("x")
+		f.place("x", system.Worker)
+		a, b := summed(ctx, t, "w1"), summed(ctx, t, "w2")
+		if a != b || a <= seed {
+			t.Errorf("w1 has crate %d, w2 has %d; want the same new one after %d", a, b, seed)
+		}
+	})
 	t.Run("no node has it", func(t *testing.T) {
 		f, sctx, ctx := newWill(t)
 		_, seed := crated(sctx, t, f, "w2")

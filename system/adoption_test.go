@@ -30,6 +30,16 @@ func (h *holder) Store(_ context.Context, list []raysys.Handle[parcel]) (int, er
 	return len(h.parcels), nil
 }
 
+// Wait waits until the parcels are there, and does not read them.
+func (h *holder) Wait(ctx context.Context) (int, error) {
+	var list []raysys.Ref[parcel]
+	for _, p := range h.parcels {
+		list = append(list, p.Ref())
+	}
+	ready, _, err := raysys.Wait(ctx, list, len(list))
+	return len(ready), err
+}
+
 func (h *holder) Sum(ctx context.Context) (sum int, err error) {
 	for _, n := range h.numbers {
 		v, err := n.Ref().Get(ctx)
@@ -46,6 +56,7 @@ var (
 	holders     = grains.DefineIn[holder](table, "holder")
 	holderHold  = grains.Method(holders, "hold", (*holder).Hold).Idempotent()
 	holderStore = grains.Method(holders, "store", (*holder).Store)
+	holderWait  = grains.Method0(holders, "wait", (*holder).Wait)
 	holderSum   = grains.Method0(holders, "sum", (*holder).Sum)
 
 	drawn atomic.Int64

@@ -50,7 +50,7 @@ func (s *RemoteSource) Recover(owner core.NodeKey, lost error, done func(core.So
 	}
 	if r.at == nil { // the node that exports it is the submitter
 		if r.at = s; s.Number == 0 || owner == s.Owner && !s.refs.mesh.Alive(owner) {
-			done(nil, lost)
+			s.succeed(lost, done)
 			return
 		}
 	}
