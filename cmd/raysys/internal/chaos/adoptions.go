@@ -17,23 +17,38 @@ import (
 	"github.com/raysys/raysys/tasks"
 )
 
-// lot is a reference to a drawn number, on its way to a holder.
+// draw is what a task has drawn. A large one is an object.
+type draw struct {
+	Number uint64
+	Bulk   []byte
+}
+
+// largeDraw is above the size from which a value is an object.
+const largeDraw = 100_000
+
+// drawing says what to draw.
+type drawing struct {
+	Large bool
+	Rest  time.Duration
+}
+
+// lot is a reference to a draw, on its way to a holder.
 type lot struct {
 	Number int
-	Ref    raysys.Handle[uint64]
+	Ref    raysys.Handle[draw]
 }
 
 // holder has references in memory until it is told to drop them.
-type holder struct{ held map[int]raysys.Ref[uint64] }
+type holder struct{ held map[int]raysys.Ref[draw] }
 
 // Keep holds a reference, and says whether its task is recorded, by another node.
 func (h *holder) Keep(_ context.Context, l lot) (bool, error) {
 	if h.held == nil {
-		h.held = map[int]raysys.Ref[uint64]{}
+		h.held = map[int]raysys.Ref[draw]{}
 	}
 	ref := l.Ref.Ref()
 	h.held[l.Number] = ref
-	link := core.Ref[uint64](ref)
+	link := core.Ref[draw](ref)
 	run, _ := refs.RecordedAs(link.RefFuture())
 	return run != 0 && refs.RemoteOf(link.RefFuture()) != nil, nil
 }
@@ -44,7 +59,8 @@ func (h *holder) Outcome(ctx context.Context, number int) (uint64, error) {
 	if !ok {
 		return 0, errGone
 	}
-	return ref.Get(ctx)
+	d, err := ref.Get(ctx)
+	return d.Number, err
 }
 
 // Drop lets go of a reference, or of all below 0. No Release: another holder of the node may have the same future.
@@ -56,20 +72,52 @@ func (h *holder) Drop(_ context.Context, number int) (bool, error) {
 	return true, nil
 }
 
+// told is what one node was told of a draw.
+type told struct {
+	who    string
+	number uint64
+	again  func() (uint64, error) // asks once more
+}
+
 // adoptions are tasks that draw a number, so that no two runs have one outcome. Grains hold references to them while the
 // nodes die that submitted and ran them: whoever is told an outcome is told the same, and a recorded task is not lost while
-// a grain holds a reference to it.
+// a grain holds a reference to it. Half of the draws are objects. One that its owner took along, with all copies, is drawn
+// again: then no node has the former one.
 func adoptions(tb *raysys.Table) workload {
 	const name, keys = "adoptions", 10
-	draw := tasks.DefineIn(tb, "chaos.draw", func(ctx context.Context, rest time.Duration) (uint64, error) {
+	drawn := tasks.DefineIn(tb, "chaos.draw", func(ctx context.Context, d drawing) (out draw, err error) {
 		var b [8]byte
 		_, _ = rand.Read(b[:])
-		return binary.LittleEndian.Uint64(b[:]), nap(ctx, rest)
+		out.Number = binary.LittleEndian.Uint64(b[:])
+		if d.Large {
+			out.Bulk = make([]byte, largeDraw)
+		}
+		return out, nap(ctx, d.Rest)
 	})
 	kind := grains.DefineIn[holder](tb, "chaos.holder", grains.Reentrant())
 	keep := grains.Method(kind, "keep", (*holder).Keep)
 	outcome := grains.Method(kind, "outcome", (*holder).Outcome).ReadOnly()
 	drop := grains.Method(kind, "drop", (*holder).Drop)
+	// differ judges what was told of one draw.
+	differ := func(c *client, what string, large bool, list []told) {
+		for i, one := range list {
+			for _, other := range list[:i] {
+				if one.number == other.number {
+					continue
+				}
+				if large { // another node may have died with the former one
+					first, err1 := other.again()
+					second, err2 := one.again()
+					if err1 != nil || err2 != nil || first == second {
+						continue
+					}
+					one.number, other.number = second, first
+				}
+				c.violate(name, "a task has one outcome", "%s is %x for %s, and %x for %s", what, other.number, other.who, one.number, one.who)
+				return
+			}
+		}
+	}
 	var mu sync.Mutex // guards last
 	last := 0
 	return workload{
@@ -81,9 +129,9 @@ func adoptions(tb *raysys.Table) workload {
 				number := last
 				mu.Unlock()
 				node := system.NodeOf(ctx)
-				rest := time.Duration(c.rng.IntN(4000)) * time.Millisecond
+				d := drawing{Large: number%2 == 0, Rest: time.Duration(c.rng.IntN(4000)) * time.Millisecond}
 				// The task ends with its submitter, not with the client's operation.
-				ref := draw.Go(node.Context(context.Background()), rest)
+				ref := drawn.Go(node.Context(context.Background()), d)
 				recorded := map[string]bool{}
 				for range 2 {
 					at := fmt.Sprint(c.rng.IntN(keys))
@@ -95,25 +143,19 @@ func adoptions(tb *raysys.Table) workload {
 					}
 				}
 				_ = nap(ctx, time.Duration(c.rng.IntN(4000))*time.Millisecond)
-				var told uint64
-				from := ""
-				hear := func(v uint64, who string) {
-					if from != "" && v != told {
-						c.violate(name, "a task has one outcome", "number %d of %s is %x for %s, and %x for %s", number, node.Name(), told, from, v, who)
-					}
-					told, from = v, who
-				}
 				mine, errMine := ref.Get(ctx)
 				// No fault ends the round's own node: it asks for the rest when the submitter is dead.
 				on, cancel := context.WithTimeout(r.on.Node(0).Context(context.Background()), patience)
 				defer cancel()
+				var heard []told
 				for at, known := range recorded {
 					a := c.begin(on, "ask holder %s for number %d (recorded: %v)", at, number, known)
-					v, err := outcome.Call(on, kind.Get(at), number).Get(on)
+					ask := func() (uint64, error) { return outcome.Call(on, kind.Get(at), number).Get(on) }
+					v, err := ask()
 					switch {
 					case err == nil:
 						if known { // what the submitter tells its own program ends with it
-							hear(v, "holder "+at)
+							heard = append(heard, told{"holder " + at, v, ask})
 						}
 						c.count(name, nil)
 					case known && errors.Is(err, raysys.ErrObjectLost):
@@ -123,15 +165,21 @@ func adoptions(tb *raysys.Table) workload {
 					default:
 						c.judge(a, err, false)
 					}
-					a = c.begin(on, "have holder %s drop number %d", at, number)
-					_, err = drop.Call(on, kind.Get(at), number).Get(on)
-					c.judge(a, err, false)
 				}
-				if errMine == nil && from != "" && mine != told {
+				if errMine == nil && len(heard) > 0 && mine.Number != heard[0].number {
 					<-time.After(c.doubt) // what a dead submitter knew before it heard of that, it told no other node
 					if node.Err() == nil {
-						hear(mine, "its submitter "+string(node.Name()))
+						heard = append(heard, told{"its submitter " + string(node.Name()), mine.Number, func() (uint64, error) {
+							d, err := ref.Get(node.Context(on))
+							return d.Number, err
+						}})
 					}
+				}
+				differ(c, fmt.Sprintf("number %d of %s", number, node.Name()), d.Large, heard)
+				for at := range recorded {
+					a := c.begin(on, "have holder %s drop number %d", at, number)
+					_, err := drop.Call(on, kind.Get(at), number).Get(on)
+					c.judge(a, err, false)
 				}
 			})
 		},
