@@ -2,6 +2,8 @@ package system_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -21,6 +23,18 @@ var (
 		case <-ctx.Done():
 			return parcel{}, ctx.Err()
 		}
+	})
+	// stamped is crate for which an account is paid: it must not be made twice.
+	stamped = tasks.DefineIn(table, "stamped", func(ctx context.Context, gate string) (parcel, error) {
+		select {
+		case <-gateOf(gate):
+		case <-ctx.Done():
+			return parcel{}, ctx.Err()
+		}
+		if _, err := deposit.Call(ctx, accounts.Get(gate), 1).Get(ctx); err != nil {
+			return parcel{}, err
+		}
+		return newParcel(int(crates.Add(1)), large), nil
 	})
 	ordered atomic.Pointer[core.Future] // of the last crate that a task has ordered
 	// orders has a crate known to a grain, and returns what comes of it once its own gate is open.
@@ -94,14 +108,16 @@ func owner(t *testing.T, n *system.Node, c *core.Future) raysys.NodeID {
 // crated has a crate made at w1 for s, and waits until its record says where it is. The nodes hold references that left before.
 func crated(sctx context.Context, t *testing.T, f *fleet, at ...raysys.NodeID) (r raysys.Ref[parcel], seed int) {
 	t.Helper()
-	return cratedBy(sctx, t, f, "s", "w1", at...)
+	return cratedBy(sctx, t, f, crate, "s", "w1", at...)
 }
 
-// cratedBy is crated for a submitter whose context is sctx, with the crate made at maker.
-func cratedBy(sctx context.Context, t *testing.T, f *fleet, submitter, maker raysys.NodeID, at ...raysys.NodeID) (r raysys.Ref[parcel], seed int) {
+// cratedBy is crated for a submitter whose context is sctx, with the crate made by a task at maker.
+func cratedBy(
+	sctx context.Context, t *testing.T, f *fleet, make tasks.Task[string, parcel], submitter, maker raysys.NodeID, at ...raysys.NodeID,
+) (r raysys.Ref[parcel], seed int) {
 	t.Helper()
 	gate := newGate()
-	r = crate.With(on(maker)).Go(sctx, gate)
+	r = make.With(on(maker)).Go(sctx, gate)
 	for _, k := range append(at[:1:1], at...) { // the first may get it before it is recorded, after 1 s
 		if n, err := holderStore.With(on(k)).Call(sctx, holders.Get(string(k)), []raysys.Handle[parcel]{r.Handle()}).Get(sctx); err != nil {
 			t.Fatal(n, err)
@@ -169,7 +185,7 @@ func TestAdoptedCopy(t *testing.T) {
 		f, sctx, ctx := newWill(t)
 		_, xctx := f.place("x", system.Worker)
 		meet(t, f.nodes...)
-		_, seed := cratedBy(xctx, t, f, "x", "x", "w1", "w2", "w3")
+		_, seed := cratedBy(xctx, t, f, crate, "x", "x", "w1", "w2", "w3")
 		if n := summed(sctx, t, "w3"); n != seed {
 			t.Fatalf("w3 has crate %d, want %d", n, seed)
 		}
@@ -184,7 +200,7 @@ func TestAdoptedCopy(t *testing.T) {
 		f, _, ctx := newWill(t)
 		_, xctx := f.place("x", system.Worker)
 		meet(t, f.nodes...)
-		_, seed := cratedBy(xctx, t, f, "x", "x", "w1", "w2")
+		_, seed := cratedBy(xctx, t, f, crate, "x", "x", "w1", "w2")
 		if n, err := holderWait.Call(ctx, holders.Get("w1")).Get(ctx); n != 1 || err != nil { // w1 knows that it is an object, and w2 does not
 			t.Fatal(n, err)
 		}
@@ -203,6 +219,60 @@ func TestAdoptedCopy(t *testing.T) {
 		f.place("w1", system.Worker)
 		if n := summed(ctx, t, "w2"); n <= seed {
 			t.Errorf("w2 has crate %d, want a new one after %d", n, seed)
+		}
+	})
+}
+
+// TestAdoptedOnce: an object whose task had effects is not lost while a node has it, also where the submitter has died; it is never made
+// again.
+func TestAdoptedOnce(t *testing.T) {
+	t.Run("the owner lives", func(t *testing.T) {
+		f, sctx, ctx := newWill(t)
+		_, seed := cratedBy(sctx, t, f, stamped, "s", "w1", "w2", "w3")
+		f.kill("s")
+		for _, at := range []raysys.NodeID{"w2", "w3"} {
+			if n := summed(ctx, t, at); n != seed {
+				t.Errorf("%s has crate %d, want %d, which w1 has", at, n, seed)
+			}
+		}
+		f.kill("w1")
+		f.place("w1", system.Worker)
+		if n := summed(ctx, t, "w2"); n != seed {
+			t.Errorf("w2 has crate %d, want %d", n, seed)
+		}
+	})
+	t.Run("no node has it", func(t *testing.T) {
+		f, sctx, ctx := newWill(t)
+		_, seed := cratedBy(sctx, t, f, stamped, "s", "w1", "w2", "w3")
+		f.kill("w1")
+		f.kill("s")
+		f.place("w1", system.Worker)
+		for _, at := range []raysys.NodeID{"w2", "w3"} {
+			n, err := holderSum.Call(ctx, holders.Get(string(at))).Get(ctx)
+			if !errors.Is(err, raysys.ErrObjectLost) || !strings.Contains(err.Error(), "neither ReadOnly nor Idempotent") {
+				t.Errorf("%s: %d, %v; want ErrObjectLost, with why", at, n, err)
+			}
+		}
+		if n := int(crates.Load()); n != seed {
+			t.Errorf("%d crates were made, want %d", n, seed)
+		}
+	})
+	t.Run("it is an input", func(t *testing.T) {
+		f, sctx, ctx := newWill(t)
+		gate := newGate()
+		openGate(gate)
+		r := stamped.With(on("w1")).Go(sctx, gate)
+		if _, _, err := raysys.Wait(sctx, []raysys.Ref[parcel]{r}, 1); err != nil {
+			t.Fatal(err)
+		}
+		seed := int(crates.Load())
+		w := scales.With(on("w2")).Go(sctx, weighing{r, gate + " to weigh"})
+		hold(sctx, t, "w3", w.Handle())
+		settles(t, "the task that weighs is recorded", func() bool { return f.recordedAt("s") == 1 })
+		f.kill("s")
+		openGate(gate + " to weigh")
+		if n := summed(ctx, t, "w3"); n != seed {
+			t.Errorf("w3 has weighed crate %d, want %d, which w1 has", n, seed)
 		}
 	})
 }

@@ -258,6 +258,15 @@ func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
 			a.end(core.NodeKey{}, nil, err)
 			return
 		}
+		if rec.Object.Once {
+			if err = t.Recipe.SetSpent(); src == nil {
+				l.mu.Lock()
+				a.gone = true
+				l.mu.Unlock()
+				a.end(l.cfg.Self(), nil, err)
+				return
+			}
+		}
 		if src != nil {
 			t.Forward(src)
 		}

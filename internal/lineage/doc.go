@@ -40,7 +40,7 @@
 //	a reference at another node, with a run  ⇒  the recipes of its task and of all that it needs are recorded, or were
 //	an outcome was told                      ⇒  it is in the record: the next submitter has the same; it waits for the store, an object for 1 s
 //	one submitter at a time                  the leader changes it when the last one is dead, and counts them; outcomes of earlier ones are refused
-//	a recipe is of no use at the submitter   ⇒  its record goes
+//	nothing at the submitter has the recipe  ⇒  its record goes; one that is cut stays: its record says where the object is
 //	nobody claims a task after a death       ⇒  its record goes, 30 s later; a task with a name, or in a State, is handed to a worker
 //	the store does not answer for 1 s        ⇒  the reference leaves unrecorded: it ends with its submitter, as in memory; a task
 //	                                            that a further attempt submits runs unrecorded

@@ -132,6 +132,8 @@ func (l *Lineage) owns(k registry.TaskKey, rec *taskengine.Recipe, attempt uint3
 		if !k.Named() { // the record of a name stays
 			l.cfg.Refs.AtTick(func() { l.forget(k) }) // the collector's goroutine may call
 		}
+	}, func() {
+		l.cfg.Refs.AtTick(func() { l.noted(k, func(error) {}) })
 	})
 }
 

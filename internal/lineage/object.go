@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/taskengine"
 )
 
 // The record of a task says where the object is that the task has computed. A reference that left before that does not know it, and the
@@ -95,10 +96,14 @@ func (l *Lineage) objectOf(c *core.Future) registry.TaskObject {
 	if c == nil || !c.Object() {
 		return registry.TaskObject{}
 	}
+	at := registry.TaskObject{Owner: l.cfg.Self()}
 	if s := refs.RemoteOf(core.Behind(c)); s != nil {
-		return registry.TaskObject{Owner: s.Owner, Number: s.Number}
+		at.Owner, at.Number = s.Owner, s.Number
 	}
-	return registry.TaskObject{Owner: l.cfg.Self()}
+	if rec, _ := taskengine.RecipeOf(c); rec != nil {
+		at.Once = rec.Spent()
+	}
+	return at
 }
 
 // findObject finds an object by the record of its task: a nil Source says that it is lost. While a node that does not answer may have it

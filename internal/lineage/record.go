@@ -206,6 +206,9 @@ func (l *Lineage) join(rec *taskengine.Recipe, known *elsewhere, err error, done
 		l.findObject(registry.TaskKey{Run: rec.Run(), ID: rec.ID()}, known.object, func(src core.Source, err error) {
 			if src != nil {
 				src = found{src}
+				if known.object.Once {
+					_ = rec.SetSpent() // the last attempt has run it
+				}
 			}
 			done(src, err)
 		})
@@ -331,7 +334,7 @@ const (
 
 // appendInput appends what another node needs to find the input of a recorded task.
 func appendInput(dst []byte, in taskengine.Input, self core.NodeKey) []byte {
-	if in.Recipe != nil && in.Recipe.Key() != 0 { // another node may be its submitter
+	if in.Recipe != nil && in.Recipe.Key() != 0 && (in.Recipe.Run() != 0 || in.Future == nil) { // another node may be its submitter
 		return wire.AppendID(binary.AppendUvarint(append(dst, inputTask), in.Recipe.Key()), in.Recipe.ID())
 	}
 	if in.Future == nil {

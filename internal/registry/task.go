@@ -52,6 +52,7 @@ type TaskRecord struct {
 type TaskObject struct {
 	Owner  core.NodeKey // zero where no object is known
 	Number uint64       // of the owner's future there, 0 where only the owner itself referred to that
+	Once   bool         // the task must not run again for it
 }
 
 // taskRecordVersion is the first byte of a task's record. Version 4 has Object, version 3 States. Version 2 has what is of a task with a
@@ -106,10 +107,16 @@ func (t *TaskRecord) append(dst []byte) []byte {
 }
 
 func (o TaskObject) append(dst []byte) []byte {
-	return wire.AppendUvarint(wire.AppendNode(dst, o.Owner), o.Number)
+	once := byte(0)
+	if o.Once {
+		once = 1
+	}
+	return append(wire.AppendUvarint(wire.AppendNode(dst, o.Owner), o.Number), once)
 }
 
-func readTaskObject(r *wire.Reader) TaskObject { return TaskObject{wire.ReadNode(r), r.Uvarint()} }
+func readTaskObject(r *wire.Reader) TaskObject {
+	return TaskObject{wire.ReadNode(r), r.Uvarint(), r.Byte() != 0}
+}
 
 // readTaskRecord reads a record as it is stored. Its Recipe and Outcome lie in b.
 func readTaskRecord(b []byte) (t TaskRecord, err error) {

@@ -25,10 +25,11 @@ type weight struct {
 	of     *lineage
 	bytes  atomic.Int64
 	pins   atomic.Pointer[[]*core.Future] // inputs that the recipe keeps by value, also where the program releases them
-	forget atomic.Pointer[func()]         // of one that is recorded
+	forget atomic.Pointer[func()]         // of one that is recorded: the record of the task goes
+	spent  atomic.Pointer[func()]         // of one that is recorded: the task must not run again
 }
 
-// give gives back, once, what the recipe has taken, and has the record of the task go.
+// give gives back, once, what the recipe has taken.
 func (w *weight) give() {
 	w.of.used.Add(-w.bytes.Swap(0))
 	if pins := w.pins.Swap(nil); pins != nil {
@@ -36,14 +37,14 @@ func (w *weight) give() {
 			c.Unpin()
 		}
 	}
-	if f := w.forget.Swap(nil); f != nil {
-		(*f)()
-	}
 }
 
-// collected is called when the collector has found the recipe.
+// collected is called when the collector has found the recipe: nobody can ask for the task here.
 func (w *weight) collected() {
 	w.give()
+	if f := w.forget.Load(); f != nil {
+		(*f)()
+	}
 	w.of.live.Add(-1)
 }
 

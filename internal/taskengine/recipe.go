@@ -169,7 +169,7 @@ func (rec *recipe) began(attempt int) {
 	rec.mu.Unlock()
 }
 
-// cut drops what the recipe has.
+// cut drops what the recipe has. The record of the task stays: it says where the value is.
 func (rec *recipe) cut(why error) {
 	rec.mu.Lock()
 	if rec.why == nil {
@@ -178,6 +178,22 @@ func (rec *recipe) cut(why error) {
 	rec.arg, rec.inputs = nil, nil
 	rec.mu.Unlock()
 	rec.weight.give()
+	if f := rec.weight.spent.Load(); f != nil && errors.Is(why, errEffects) {
+		(*f)()
+	}
+}
+
+// Spent reports whether the task has done what must not be done twice: it does not run again for its value.
+func (rec *recipe) Spent() bool {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return errors.Is(rec.why, errEffects)
+}
+
+// SetSpent notes that the task, which ran for another submitter, is Spent. The error says why its value cannot be made again.
+func (rec *recipe) SetSpent() error {
+	rec.cut(errEffects)
+	return unmade(rec.spec.function(), errEffects)
 }
 
 // passEffects tells the turn that submitted the task that the task has done what must not be done twice. A value that

@@ -192,11 +192,22 @@ func (rec *Recipe) Recording() (r Recording, err error) {
 	r.Inputs = make([]Input, len(list))
 	for i, in := range list {
 		r.Inputs[i] = Input{Future: in.held, Recipe: in.recipe, Name: in.name}
-		if in.held == nil && in.recipe == nil {
+		switch {
+		case in.held != nil:
+		case in.recipe == nil:
 			r.Inputs[i].Future = in.loose.Value()
+		case in.recipe.unusable(): // there is no record to find it by, unless it has one already
+			r.Inputs[i].Future = in.recipe.Future()
 		}
 	}
 	return r, nil
+}
+
+// unusable reports whether the recipe is cut.
+func (rec *recipe) unusable() bool {
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	return rec.why != nil
 }
 
 // ID is that of the submission.
@@ -239,18 +250,13 @@ func (rec *recipe) Needs() (list []*Recipe) {
 	return list
 }
 
-// SetRecorded notes that the recipe is recorded. forget is called, on the collector's goroutine or any other, when nothing
-// here can use the recipe any more.
-func (rec *recipe) SetRecorded(run uint64, attempt uint32, forget func()) {
+// SetRecorded notes that the recipe is recorded. forget is called, on the collector's goroutine, when nothing here can ask for the
+// task any more; spent, on any goroutine, when the task must not run again.
+func (rec *recipe) SetRecorded(run uint64, attempt uint32, forget, spent func()) {
 	rec.weight.forget.Store(&forget)
+	rec.weight.spent.Store(&spent)
 	rec.submission.Store(attempt)
 	rec.recorded.Store(run)
-	rec.mu.Lock()
-	cut := rec.why != nil
-	rec.mu.Unlock()
-	if cut {
-		rec.weight.give()
-	}
 }
 
 // Submission is the number of this node among the submitters of the task, in its record.
