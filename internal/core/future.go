@@ -93,6 +93,14 @@ func (c *Future) ID() TaskID {
 	return c.up.id.Child(c.seq)
 }
 
+// RunID names the submission among those of all runs: with a fixed seed each run has the same ids.
+func (c *Future) RunID() TaskID {
+	if run := c.up.job.Run; run != 0 {
+		return c.ID().derive(runKey, run)
+	}
+	return c.ID()
+}
+
 // Seq is the position of the submission among those of its turn.
 func (c *Future) Seq() uint64 { return c.seq }
 

@@ -284,6 +284,25 @@ func TestOtherCallUnderAnID(t *testing.T) {
 	wants(t, other, v.get.Call(other, g), 5)
 }
 
+// TestReplyOfAnotherRun: with a fixed seed a program that is started anew makes calls with the ids of its last run. They are
+// other calls.
+func TestReplyOfAnotherRun(t *testing.T) {
+	v := newVaults(t)
+	a, b := v.net.add("a"), v.net.add("b")
+	g := v.kind.Get("x")
+	v.net.put(idOf(g), b)
+	for i, want := range []int{5, 11} {
+		run := a.run(uint64(i + 1))
+		for range 2 { // the second is the next attempt of the same task
+			task := taskOf(run, 7)
+			wants(t, task, v.add.Call(task, g, 5+i), want)
+		}
+		driver := core.HookContext(run)
+		wants(t, driver, v.add.Call(driver, g, 100+i), want+100+i)
+		wants(t, driver, v.add.Call(driver, g, -100-i), want)
+	}
+}
+
 // TestRepliesAreBounded: a grain keeps so many replies for tasks and no more; those for a driver go once it has them.
 func TestRepliesAreBounded(t *testing.T) {
 	v := newVaults(t)
@@ -418,8 +437,19 @@ func TestDurableWithoutCluster(t *testing.T) {
 }
 
 // task is the context of a task of the node's, the same one for the same number.
-func (n *fakeNode) task(i uint64) context.Context {
-	return core.HookContext(core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: "task", ID: n.top.ID().Child(1 << 40).Child(i), Up: n.top, Attempt: 1}))
+func (n *fakeNode) task(i uint64) context.Context { return taskOf(n.top, i) }
+
+// taskOf is the context of a task of the driver up, the same one for the same number.
+func taskOf(up *core.Turn, i uint64) context.Context {
+	return core.HookContext(core.NewTurn(core.TurnSpec{Kind: core.TurnTask, Name: "task", ID: up.ID().Child(1 << 40).Child(i), Up: up, Attempt: 1}))
+}
+
+// run is the driver of a run of a program whose seed is fixed: its ids are those of every other run.
+func (n *fakeNode) run(run uint64) *core.Turn {
+	j := &core.Job{
+		ID: n.net.job, Run: run, Namespace: "test", Node: n.name, Runtime: n, Table: n.net.table, Top: n.top, Closed: n.ending, Unseen: n.job.Unseen,
+	}
+	return core.NewRoot(j, context.Background(), n.top, raysys.TaskID(n.net.job))
 }
 
 func settled[T any](r raysys.Ref[T]) bool { return raysys.PhaseOf(r) == raysys.PhaseReady }

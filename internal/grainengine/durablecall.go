@@ -35,7 +35,7 @@ func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 	if t := c.Future.OwnTurn(); t != nil && t.Attached() != any(a) {
 		t.Attach(a) // it ran on an activation before that was not the grain any more
 	}
-	p := &reply{call: c.Future.ID(), pending: true}
+	p := &reply{call: c.Future.RunID(), pending: true}
 	if c.method.transacts() {
 		named := c.named()
 		if named != "" {
@@ -49,7 +49,7 @@ func (c *call[G, A, R]) doDurable(a *activation) (panicked any) {
 			c.answerAgain(a, known)
 			return nil
 		} else if err != nil {
-			c.Future.Fail(fmt.Errorf("%s: %w", c.Name(), err))
+			c.Future.Fail(fmt.Errorf("%s (%s): %w", c.Name(), c.Future.ID(), err))
 			return nil
 		}
 		p.owner, p.until = c.owner(a, named)
@@ -181,7 +181,7 @@ func (d *durable) known(p *reply, named string, now time.Time) (*reply, error) {
 	case old != nil && old.digest != p.digest && named != "":
 		return nil, fmt.Errorf("%w: key %q was given before, with another argument or for another method", raysys.ErrKeyReused, named)
 	case old != nil && old.digest != p.digest:
-		return nil, fmt.Errorf("%w: call %s was made before, with another argument or of another method", raysys.ErrNondeterministic, p.call)
+		return nil, fmt.Errorf("%w: the call was made before, with another argument or of another method", raysys.ErrNondeterministic)
 	case old != nil:
 		return old, nil
 	case len(d.replies)-len(d.forget) >= maxReplies, d.size >= maxReplyBytes:

@@ -55,7 +55,7 @@ func (net *fakeNet) linkLocked(a, b *fakeNode) *fakePeer {
 		p.scopes.Send = p.Send
 		p.turns.Job = func(k wire.JobKey) *core.Job {
 			return &core.Job{
-				ID: k.ID, Namespace: k.Namespace, Node: n.name, Runtime: n, Table: net.table, Top: n.top, Closed: n.ending, Unseen: n.job.Unseen,
+				ID: k.ID, Run: k.Run, Namespace: k.Namespace, Node: n.name, Runtime: n, Table: net.table, Top: n.top, Closed: n.ending, Unseen: n.job.Unseen,
 			}
 		}
 		l.ends[i] = p

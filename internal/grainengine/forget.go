@@ -52,7 +52,7 @@ func (k *boundKind) replied(c anyCall, key string, at *peer) {
 	if !k.def.Durable || c.isReadOnly() || c.named() != "" {
 		return
 	}
-	f := forgetting{at: at, kind: k, by: c.facts().entry, key: key, call: c.future().ID()}
+	f := forgetting{at: at, kind: k, by: c.facts().entry, key: key, call: c.future().RunID()}
 	if t := c.future().Up(); t.Kind() != core.TurnRoot {
 		f.turn = t.Base()
 	}
