@@ -139,8 +139,12 @@ func (rec *recipe) now() (c *core.Future, made remaking, err error) {
 		}
 		c.Unpin()
 	}
-	if rec.why != nil {
-		return nil, made, unmade(rec.spec.function(), rec.why)
+	why := rec.why
+	if why == nil && rec.effects && c == nil {
+		why = errEffects
+	}
+	if why != nil {
+		return nil, made, unmade(rec.spec.function(), why)
 	}
 	made = rec.blankLocked()
 	c = made.record.future()

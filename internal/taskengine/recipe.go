@@ -36,6 +36,7 @@ type recipe struct {
 	inputs  []input
 	future  weak.Pointer[core.Future] // that has the value, or shall have it
 	why     error                     // it cannot be used; nil while it can
+	effects bool                      // the task, or a child of it, had effects
 }
 
 // input is one reference of an argument.
@@ -169,12 +170,14 @@ func (rec *recipe) began(attempt int) {
 	rec.mu.Unlock()
 }
 
-// cut drops what the recipe has. The record of the task stays: it says where the value is.
+// cut drops what the recipe has. The record of the task stays: it says where the value is, and the next submitter of a task
+// that has not settled has the recipe from there.
 func (rec *recipe) cut(why error) {
 	rec.mu.Lock()
 	if rec.why == nil {
 		rec.why = why
 	}
+	rec.effects = rec.effects || errors.Is(why, errEffects)
 	rec.arg, rec.inputs = nil, nil
 	rec.mu.Unlock()
 	rec.weight.give()
@@ -187,7 +190,7 @@ func (rec *recipe) cut(why error) {
 func (rec *recipe) Spent() bool {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	return errors.Is(rec.why, errEffects)
+	return rec.effects
 }
 
 // SetSpent notes that the task, which ran for another submitter, is Spent. The error says why its value cannot be made again.
@@ -196,12 +199,24 @@ func (rec *recipe) SetSpent() error {
 	return unmade(rec.spec.function(), errEffects)
 }
 
-// passEffects tells the turn that submitted the task that the task has done what must not be done twice. A value that
-// the turn has computed already is not made again either: keepRecipe looks for effects after it has set the recipe.
+// hadEffects is called when the task has settled, and when a child of it had effects. An object is not made again then, and
+// no small value whose future is gone. A task that has not settled may run again, by its next submitter too.
+func (rec *recipe) hadEffects() {
+	rec.mu.Lock()
+	c := rec.future.Value()
+	rec.effects = true
+	rec.mu.Unlock()
+	if c == nil || c.Object() {
+		rec.cut(errEffects)
+	}
+}
+
+// passEffects tells the turn that submitted the task that the task has done what must not be done twice. The value that
+// the turn has computed already is not made again either: endLate looks for effects when its task has settled.
 func passEffects(up *core.Turn) {
 	up.SetEffects()
 	if rec, ok := up.Base().Recipe().(*recipe); ok {
-		rec.cut(errEffects)
+		rec.hadEffects()
 	}
 }
 

@@ -229,10 +229,18 @@ func (r *record[A, R]) drop() {
 	}
 }
 
-// endLate ends a turn that was made after drop: by settling, or by a goroutine that the task left behind.
+// endLate ends a turn that was made after drop: by settling, or by a goroutine that the task left behind. A child may have
+// had effects while the task settled: see passEffects.
 func (r *record[A, R]) endLate() {
-	if t := r.Future.OwnTurn(); t != nil && !t.Ended() {
+	t := r.Future.OwnTurn()
+	if t == nil {
+		return
+	}
+	if !t.Ended() {
 		t.End()
+	}
+	if rec := recipeOf(&r.Future); rec != nil && t.Effects() {
+		rec.hadEffects()
 	}
 }
 
