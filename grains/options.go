@@ -71,9 +71,9 @@ func Mailbox(n int) Option {
 //   - A result has at most MaxReply, and holds no references. A disk that does not take a State which is an object fails
 //     all turns that share the commit.
 //
-// A reply is kept while the call may be made again: for a driver until it has it, or is gone; for a task, a grain, or a call
-// with a raysys.Key until KeepReplies is over. A grain keeps 4,096 of them, and 512 KiB, and fails further calls with
-// raysys.ErrOverloaded.
+// A reply is kept while the call may be made again: for a driver until it has it, or is gone; for a task until the outermost task
+// above it has ended; for a call with a raysys.Key, and for tasks whose nodes died, until KeepReplies is over. A grain keeps 4,096 of
+// them, and 512 KiB, and fails further calls with raysys.ErrOverloaded.
 func Durable() Option {
 	return func(o *grainengine.KindOptions) error { o.Durable = true; return nil }
 }

@@ -197,6 +197,7 @@ func (c *cluster) newMesh() *mesh.Mesh {
 			wire.KindTaskResult:  func(p *mesh.Peer, b []byte) error { return n.tasks.HandleResult(refs.Of(p), b) },
 			wire.KindTaskResults: func(p *mesh.Peer, b []byte) error { return n.tasks.HandleResults(refs.Of(p), b) },
 			wire.KindTaskCancel:  func(p *mesh.Peer, b []byte) error { return n.tasks.HandleCancel(refs.Of(p), b) },
+			wire.KindTaskFinal:   func(p *mesh.Peer, b []byte) error { return n.tasks.HandleFinal(refs.Of(p), b) },
 			wire.KindLoad:        func(p *mesh.Peer, b []byte) error { return c.onLoad(refs.Of(p), b) },
 			wire.KindActor:       c.onActor,
 		},

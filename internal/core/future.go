@@ -217,6 +217,7 @@ func (c *Future) Again(attempt int) (last *Turn, ok bool) {
 	next.values, next.class = last.values, last.class
 	next.effects.Store(last.effects.Load())
 	next.recipe.Store(last.recipe.Load())
+	last.passFinals(next)
 	last.mu.Lock()
 	next.pins, last.pins = last.pins, nil // the next attempt reads the same arguments
 	last.mu.Unlock()

@@ -43,6 +43,8 @@ type Turn struct {
 	attached      any                      // of base: what the engine gave with the turn: the activation of a grain turn
 	attachedLater atomic.Pointer[any]      // of base: what Attach stored, which replaces attached
 	recipe        atomic.Pointer[any]      // of a task's turn: how its value can be made again (rebuild.go)
+	finals        atomic.Pointer[finals]   // of base: what waits until it cannot run again (final.go)
+	remote        bool                     // it stands for a turn of another node
 	effects       atomic.Bool              // of base: SetEffects
 	devices       atomic.Pointer[[]string] // of base: SetDevices
 
@@ -133,7 +135,7 @@ type RemoteSpec struct {
 func NewRemote(s RemoteSpec) *Turn {
 	t := &Turn{
 		job: s.Job, kind: TurnRoot, name: s.Name, id: s.ID, deadline: s.Deadline, values: s.Values, attempt: s.Attempt,
-		callers: s.Callers, class: s.Class,
+		callers: s.Callers, class: s.Class, remote: true,
 	}
 	t.base = t
 	t.up.Store(s.Job.Top)

@@ -25,7 +25,7 @@ import (
 // then.
 var kinds = map[wire.Kind]wire.Class{
 	wire.KindOpen: wire.Requests, wire.KindShut: wire.Requests, wire.KindCancelTurn: wire.Control,
-	wire.KindTasks: wire.Requests, wire.KindTaskResult: wire.Replies, wire.KindTaskCancel: wire.Control,
+	wire.KindTasks: wire.Requests, wire.KindTaskResult: wire.Replies, wire.KindTaskCancel: wire.Control, wire.KindTaskFinal: wire.Control,
 	wire.KindCall: wire.Requests, wire.KindCallResult: wire.Replies, wire.KindCallCancel: wire.Control,
 	wire.KindAwait: wire.Requests, wire.KindAnswer: wire.Replies, wire.KindDrop: wire.Control,
 	wire.KindRegistry: wire.Requests, wire.KindLoad: wire.Control,

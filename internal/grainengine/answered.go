@@ -94,16 +94,16 @@ func (p *peer) answer(o *outboundCall, status byte, r *wire.Reader) error {
 	from := o.takeBack(p)
 	switch status {
 	case statusValue:
+		o.kind.replied(o.call, o.key, p)
 		if err := o.call.settle(*r, p.Peer); err != nil {
 			o.fail(fmt.Errorf("%s: result from node %s: %w", o.name(), p.Node(), err))
 			return corrupt(err)
 		}
 		o.done()
-		o.kind.replied(o.call, o.key, p)
 	case statusError:
 		err := wire.ReadError(r)
-		o.fail(err)
 		o.kind.replied(o.call, o.key, p)
+		o.fail(err)
 		return corrupt(err)
 	case statusMoved:
 		to := readPlace(r)

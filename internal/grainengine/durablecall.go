@@ -134,6 +134,9 @@ func (c *call[G, A, R]) finish(v R, err error) {
 func (c *call[G, A, R]) answerAgain(a *activation, p *reply) {
 	d := a.tenure.durable
 	e := &endedTurn{call: c.msg.(anyCall), answer: func() {
+		if call := c.msg.(anyCall); call.inbound() == nil {
+			a.kind.replied(call, a.key, nil)
+		}
 		var v R
 		var err error
 		r := wire.NewReader(p.body)

@@ -186,6 +186,9 @@ func (d *durable) release(call raysys.TaskID) {
 // committed answers the call of a turn that is stored.
 func (t *endedTurn) committed(a *activation) {
 	wanted := t.call != nil && !t.call.future().Settled()
+	if t.reply != nil && t.call.inbound() == nil {
+		a.kind.replied(t.call, a.key, nil)
+	}
 	if t.answer != nil {
 		t.answer()
 	}
@@ -195,10 +198,7 @@ func (t *endedTurn) committed(a *activation) {
 	if t.reply == nil {
 		return
 	}
-	switch v := t.call.inbound(); {
-	case v == nil:
-		a.kind.replied(t.call, a.key, nil)
-	case !wanted && t.reply.until == 0 && !v.peer.gone.Load():
+	if v := t.call.inbound(); v != nil && !wanted && t.reply.until == 0 && !v.peer.gone.Load() {
 		a.tenure.durable.release(t.reply.call) // the driver wants no answer any more; when the way to it breaks, it asks again
 	}
 }

@@ -10,29 +10,20 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// The activation of a durable grain keeps the reply to a call until its caller cannot make the call again: a driver
-// that has the reply; or a task or a grain whose turn is over, a while after that, when its result has arrived. The
-// caller's node says so in KindCallForget, of many calls at a time. A frame that is lost leaves a reply behind, which
-// goes with the driver's node, or after grains.KeepReplies.
+// The activation of a durable grain keeps the reply to a call until its caller cannot make the call again: a driver has the
+// reply; of any other turn the outermost task above it has its outcome at the driver that submitted it (core.Finality). The
+// caller's node says so in KindCallForget, of many calls at a time. A frame that is lost leaves a reply behind, which goes with
+// the driver's node, or after grains.KeepReplies.
 
-// The times between a call's end and the frame.
-const (
-	forgetSoon  = 20 * time.Millisecond
-	forgetLater = 2 * time.Second
-)
+// forgetSoon is the time between that and the frame.
+const forgetSoon = 20 * time.Millisecond
 
-// maxForgets bounds the calls in one frame, and maxForgetting those that wait for their turn to be over: of further ones
-// the replies stay for the time of grains.KeepReplies.
-const (
-	maxForgets    = 64
-	maxForgetting = 1 << 16
-)
+// maxForgets bounds the calls in one frame.
+const maxForgets = 64
 
-// forgetting is a call whose reply is not needed any more, or will not be when its turn is over.
+// forgetting is a call whose reply is not needed any more, or will not be when its turn is final.
 type forgetting struct {
-	turn *core.Turn // that made the call; nil: a driver
-	over bool       // the turn was over at the last look
-	at   *peer      // that has the grain; nil: this node
+	at   *peer // that has the grain; nil: this node
 	kind *boundKind
 	by   *core.Entry // the method
 	key  string
@@ -42,88 +33,49 @@ type forgetting struct {
 // forgets are the calls whose replies this node will not ask for.
 type forgets struct {
 	mu    sync.Mutex // guards the rest
-	soon  []forgetting
-	later []forgetting
-	armed [2]bool // the alarms
+	soon  []*forgetting
+	armed bool // the alarm
 }
 
-// replied notes that a call of this node to a durable grain has its reply.
+// replied notes that a call of this node to a durable grain has its reply. It is called before the call settles: its turn may
+// end by that.
 func (k *boundKind) replied(c anyCall, key string, at *peer) {
-	if !k.def.Durable || c.isReadOnly() || c.named() != "" {
-		return
+	if k.def.Durable && !c.isReadOnly() && c.named() == "" {
+		f := &forgetting{at: at, kind: k, by: c.facts().entry, key: key, call: c.future().RunID()}
+		c.future().Up().WhenFinal(f)
 	}
-	f := forgetting{at: at, kind: k, by: c.facts().entry, key: key, call: c.future().RunID()}
-	if t := c.future().Up(); t.Kind() != core.TurnRoot {
-		f.turn = t.Base()
-	}
-	e := k.engine
+}
+
+// Final implements core.Finality.
+func (f *forgetting) Final() {
+	e := f.kind.engine
 	l := &e.forgets
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f.turn != nil {
-		if len(l.later) < maxForgetting {
-			l.later = append(l.later, f)
-		}
-		e.armForgets(1, forgetLater, e.forgetLater)
-		return
-	}
 	if l.soon = append(l.soon, f); len(l.soon) == maxForgets {
 		soon := l.soon
 		l.soon = nil
 		e.cfg.Pool.Go(forgetSet{soon})
 		return
 	}
-	e.armForgets(0, forgetSoon, e.forgetSoon)
-}
-
-// armForgets sets an alarm unless it is set. The list is locked.
-func (e *Engine) armForgets(i int, after time.Duration, f func()) {
-	if e.forgets.armed[i] {
-		return
+	if !l.armed {
+		l.armed = true
+		rt := e.cfg.Hooks.Runtime()
+		rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(forgetSoon), Ring: e.forgetSoon})
 	}
-	e.forgets.armed[i] = true
-	rt := e.cfg.Hooks.Runtime()
-	rt.SetAlarm(&core.Alarm{At: rt.Now() + int64(after), Ring: f})
 }
 
 func (e *Engine) forgetSoon() {
 	l := &e.forgets
 	l.mu.Lock()
 	soon := l.soon
-	l.soon, l.armed[0] = nil, false
+	l.soon, l.armed = nil, false
 	l.mu.Unlock()
 	e.cfg.Pool.Go(forgetSet{soon})
 }
 
-// forgetLater takes the calls whose turns were over at the last look. The calls of one that failed are not forgotten:
-// its task may run again.
-func (e *Engine) forgetLater() {
-	l := &e.forgets
-	var now []forgetting
-	l.mu.Lock()
-	l.armed[1] = false
-	kept := l.later[:0]
-	for _, f := range l.later {
-		switch {
-		case f.turn.Failed() || f.turn.Cancelled() != nil:
-		case f.over:
-			now = append(now, f)
-		default:
-			f.over = f.turn.Ended()
-			kept = append(kept, f)
-		}
-	}
-	clear(l.later[len(kept):])
-	l.later = kept
-	if len(kept) > 0 {
-		e.armForgets(1, forgetLater, e.forgetLater)
-	}
-	l.mu.Unlock()
-	e.cfg.Pool.Go(forgetSet{now})
-}
-
 // forgetSet is a list of calls whose replies may go.
-type forgetSet struct{ list []forgetting }
+type forgetSet struct{ list []*forgetting }
 
 // Run implements goroutines.Work.
 func (s forgetSet) Run() {

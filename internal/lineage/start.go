@@ -196,6 +196,9 @@ func (h *holding) settled(err error) {
 	l := h.lineage
 	l.mu.Lock()
 	delete(l.held, h.key)
+	if t := h.future.OwnTurn(); err == nil && t != nil {
+		t.Finish() // whoever submits it again gets the outcome
+	}
 	if err != nil {
 		delete(l.own, h.key) // and the next submitter needs what the recipe lies in
 	}

@@ -13,7 +13,7 @@ import (
 // answerError answers a task that cannot be run with why.
 func (x *exchange) answerError(p *peer, slot uint64, err error) {
 	x.answering.Add(1)
-	x.answer(p, slot, func([]byte) ([]byte, error) { return nil, err })
+	x.answer(p, slot, false, func([]byte) ([]byte, error) { return nil, err })
 	x.answering.Add(-1)
 	x.e.checkDrained()
 }
@@ -34,9 +34,10 @@ var frames = sync.Pool{New: func() any { return new([]byte) }}
 // repliesPerLoad bounds the answers that a peer gets without this node's load.
 const repliesPerLoad = 32
 
-// answer sends the owner of a task its outcome. body appends status and value, or returns an error in their place.
-func (x *exchange) answer(p *peer, slot uint64, body func([]byte) ([]byte, error)) {
-	buf := x.beginAnswer(p, slot)
+// answer sends the owner of a task its outcome. waits is for resultWaits. body appends status and value, or returns an error in
+// their place.
+func (x *exchange) answer(p *peer, slot uint64, waits bool, body func([]byte) ([]byte, error)) {
+	buf := x.beginAnswer(p, slot, waits)
 	out, err := body(*buf)
 	if err != nil {
 		out = wire.AppendErrorTo(append(*buf, resultError), p.Peer, err)
@@ -45,13 +46,17 @@ func (x *exchange) answer(p *peer, slot uint64, body func([]byte) ([]byte, error
 }
 
 // beginAnswer returns a buffer with what comes before status and value.
-func (x *exchange) beginAnswer(p *peer, slot uint64) *[]byte {
+func (x *exchange) beginAnswer(p *peer, slot uint64, waits bool) *[]byte {
 	buf := frames.Get().(*[]byte)
+	flags := byte(0)
+	if waits {
+		flags = resultWaits
+	}
 	dst := (*buf)[:0]
 	if x.sendsLoad(p) {
-		dst = AppendLoad(append(dst, resultLoad), x.e.Load())
+		dst = AppendLoad(append(dst, flags|resultLoad), x.e.Load())
 	} else {
-		dst = append(dst, 0)
+		dst = append(dst, flags)
 	}
 	*buf = appendSlot(dst, slot)
 	return buf

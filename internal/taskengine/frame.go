@@ -19,6 +19,7 @@ import (
 //	  result        slot, status, body
 //	  more          flags
 //	KindTaskCancel  slots until the end
+//	KindTaskFinal   run ids until the end
 //	  slot          index, generation
 // A later version may put fields that it adds to a task into more, which this version skips. Any other unknown
 // content is corrupt.
@@ -32,8 +33,11 @@ const (
 	taskKnown = taskAttempt | taskDeadline | taskResources | taskMore
 )
 
-// resultLoad: the sender's load comes with the result.
-const resultLoad = 1
+// Flags of a result. Unknown ones are skipped.
+const (
+	resultLoad  = 1 << iota // the sender's load comes with it
+	resultWaits             // the sender wants to know when the task, which is the first in the frame, is final
+)
 
 // Status of a result.
 const (

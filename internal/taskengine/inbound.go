@@ -281,7 +281,7 @@ func (t *inboundTask[A, R]) tell(x *exchange, waits bool) {
 }
 
 func (t *inboundTask[A, R]) answerValue(x *exchange, v *R) {
-	buf := x.beginAnswer(t.from, t.slot)
+	buf := x.beginAnswer(t.from, t.slot, t.from.waiting.keep(&t.Future))
 	out, err := wire.AppendResultOf(append(*buf, t.status(resultValue)), t.spec.res, v, &t.Future, t.from)
 	if err != nil {
 		out = wire.AppendError(append(*buf, t.status(resultError)), t.unsent(err))
@@ -310,7 +310,7 @@ func (t *inboundTask[A, R]) answer(x *exchange) {
 	if err != nil && t.Future.Absent() {
 		v, err = nil, nil // it answers by reference
 	}
-	x.answer(t.from, t.slot, func(dst []byte) ([]byte, error) {
+	x.answer(t.from, t.slot, t.from.waiting.keep(&t.Future), func(dst []byte) ([]byte, error) {
 		switch {
 		case err == nil:
 			out, bad := wire.AppendResult(append(dst, t.status(resultValue)), t.spec.res, v, &t.Future, t.from)
@@ -338,7 +338,7 @@ func (x *exchange) giveBack(a arrival) {
 	p.inbound.remove(slot, a.tableEntry())
 	x.answering.Add(1)
 	x.unanswered.Add(-1)
-	x.answer(p, slot, func(dst []byte) ([]byte, error) { return append(dst, resultGivenBack), nil })
+	x.answer(p, slot, false, func(dst []byte) ([]byte, error) { return append(dst, resultGivenBack), nil })
 	x.answering.Add(-1)
 	a.departed(x.e)
 	a.future().Cancel(errGivenBack)

@@ -71,6 +71,8 @@ type peer struct {
 	meanSent         atomic.Int64  // the mean it was last sent
 	repliesSinceLoad atomic.Uint32 // since it was sent this node's load
 	inbound          inboundTable
+	waiting          waitingTurns
+	finals           finalTasks
 	late             lateReplies
 }
 

@@ -226,6 +226,7 @@ func (r *record[A, R]) drop() {
 			passEffects(r.Future.Up())
 		}
 		t.End()
+		r.handUp(t)
 	}
 }
 

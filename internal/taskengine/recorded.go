@@ -235,8 +235,15 @@ func (rec *recipe) Key() uint64 { return cmp.Or(rec.Run(), rec.up.Job.Run) }
 // Told implements core.Recorded, and SetTold notes it.
 func (rec *recipe) Told() bool { return rec.told.Load() }
 
-// SetTold notes that the outcome of the task is in its record.
-func (rec *recipe) SetTold() { rec.told.Store(true) }
+// SetTold notes that the outcome of the task is in its record. The task does not run again while the record stays.
+func (rec *recipe) SetTold() {
+	rec.told.Store(true)
+	if c := rec.Future(); c != nil && c.OwnTurn() != nil {
+		if r, ok := c.Work().(interface{ handUp(*core.Turn) }); ok {
+			r.handUp(c.OwnTurn())
+		}
+	}
+}
 
 // Needs are the recipes of what the argument refers to, where this node has them.
 func (rec *recipe) Needs() (list []*Recipe) {

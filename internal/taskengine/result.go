@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -58,6 +59,7 @@ type resultBatch struct {
 	slots   [resultBatchSize]uint64
 	flights [resultBatchSize]flight
 	found   [resultBatchSize]bool
+	waits   [resultBatchSize]bool
 }
 
 const resultBatchSize = 32
@@ -73,13 +75,14 @@ func (x *exchange) takeBatch(p *peer, l *resultBatch, all *wire.Reader) error {
 		if err := all.Err(); err != nil {
 			return fmt.Errorf("results from node %s: %w", p.Node(), err)
 		}
-		if err := x.resultHead(p, r); err != nil {
+		waits, err := x.resultHead(p, r)
+		if err != nil {
 			return err
 		}
 		if r.Len() == 0 {
 			continue
 		}
-		l.slots[l.n] = readSlot(r)
+		l.slots[l.n], l.waits[l.n] = readSlot(r), waits
 		if err := r.Err(); err != nil {
 			return fmt.Errorf("result from node %s: %w", p.Node(), err)
 		}
@@ -90,9 +93,12 @@ func (x *exchange) takeBatch(p *peer, l *resultBatch, all *wire.Reader) error {
 	x.flightsEnded(p, l)
 	var bad error
 	for i := range l.n {
+		if l.waits[i] && l.found[i] {
+			x.waitsAt(p, l.flights[i].task)
+		}
 		err := x.settleFlight(p, &l.results[i], l.flights[i], l.found[i])
 		if err == nil {
-			err = x.takeRest(p, &l.results[i])
+			err = x.takeRest(p, &l.results[i], false)
 		}
 		if err != nil && bad == nil { // the link will be closed; the flights that were taken out are settled nevertheless
 			bad = fmt.Errorf("result from node %s: %w", p.Node(), err)
@@ -125,38 +131,46 @@ func (x *exchange) flightsEnded(p *peer, l *resultBatch) {
 }
 
 func (x *exchange) takeFrame(p *peer, r *wire.Reader) error {
-	if err := x.resultHead(p, r); err != nil {
+	waits, err := x.resultHead(p, r)
+	if err != nil {
 		return err
 	}
-	if err := x.takeRest(p, r); err != nil {
+	if err := x.takeRest(p, r, waits); err != nil {
 		return fmt.Errorf("result from node %s: %w", p.Node(), err)
 	}
 	return nil
 }
 
-// resultHead reads what comes before the results.
-func (x *exchange) resultHead(p *peer, r *wire.Reader) error {
-	if flags := r.Uvarint(); flags&resultLoad != 0 {
+// resultHead reads what comes before the results. waits says that something waits at p for the first of their tasks.
+func (x *exchange) resultHead(p *peer, r *wire.Reader) (waits bool, err error) {
+	flags := r.Uvarint()
+	if flags&resultLoad != 0 {
 		l, err := ReadLoad(r)
 		if err != nil {
-			return fmt.Errorf("load of node %s: %w", p.Node(), err)
+			return false, fmt.Errorf("load of node %s: %w", p.Node(), err)
 		}
 		x.loaded(p, l)
 	}
 	if err := r.Err(); err != nil {
-		return fmt.Errorf("result from node %s: %w", p.Node(), err)
+		return false, fmt.Errorf("result from node %s: %w", p.Node(), err)
 	}
-	return nil
+	return flags&resultWaits != 0, nil
 }
 
-// takeRest takes the results that follow.
-func (x *exchange) takeRest(p *peer, r *wire.Reader) error {
+// takeRest takes the results that follow; waits is for the first.
+func (x *exchange) takeRest(p *peer, r *wire.Reader, waits bool) error {
 	for r.Len() > 0 {
-		if err := x.takeNext(p, r); err != nil {
+		if err := x.takeNext(p, r, waits); err != nil {
 			return err
 		}
+		waits = false
 	}
 	return r.Err()
+}
+
+// waitsAt has p told when the task is final.
+func (x *exchange) waitsAt(p *peer, c *core.Future) {
+	c.TurnFor().WhenFinal(&finalTask{x, p, c.RunID()})
 }
 
 // answered is called when results have come: there may be room for more tasks.
@@ -177,7 +191,7 @@ func (x *exchange) answered() {
 }
 
 // takeNext takes one result. That of a slot that was answered before, or never used, changes nothing.
-func (x *exchange) takeNext(p *peer, r *wire.Reader) error {
+func (x *exchange) takeNext(p *peer, r *wire.Reader, waits bool) error {
 	slot := readSlot(r)
 	if err := r.Err(); err != nil {
 		return err
@@ -186,6 +200,9 @@ func (x *exchange) takeNext(p *peer, r *wire.Reader) error {
 	if found {
 		// The program may submit again before this returns, and wait for room.
 		x.flightEnded(p, f)
+		if waits {
+			x.waitsAt(p, f.task)
+		}
 	}
 	return x.settleFlight(p, r, f, found)
 }

@@ -49,6 +49,7 @@ const (
 	KindTaskResult  Kind = 41  // replies
 	KindTaskCancel  Kind = 42  // control
 	KindTaskResults Kind = 43  // replies: a list of KindTaskResult
+	KindTaskFinal   Kind = 44  // control: tasks that the receiver has run, and that will not run again
 	KindCall        Kind = 48  // requests: a grain call
 	KindCallResult  Kind = 49  // replies
 	KindCallCancel  Kind = 50  // control

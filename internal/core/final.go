@@ -1,0 +1,201 @@
+package core
+
+import (
+	"sync"
+	"time"
+)
+
+// A turn is final when it cannot run again: what submitted it has its outcome, and is final too. A driver always is. Until then
+// durable grains keep their replies to the turn's calls, which its next attempt would make again.
+//
+//	turn ── WhenFinal ──► its list ── HandUp: what submitted it has the outcome ──► the list of the turn above ──► ... a driver: Final
+//	                          ├── another node submitted it, and says that it is final ── Finish ──► Final
+//	                          └── a grain's turn has been over for a while ───────────── Finish ──► Final
+//
+// Of a turn that never becomes final, as far as this node learns, the list goes with the turn, and nothing is called.
+
+// Finality is what a turn leaves that is not needed once the turn is final.
+type Finality interface {
+	// Final is called once, or never. It must not block.
+	Final()
+}
+
+// finals are what waits for one turn, or for several that were handed up to it.
+type finals struct {
+	mu    sync.Mutex // guards the rest
+	list  []Finality
+	up    *finals // has the list
+	turn  *Turn   // of a grain; nil else
+	armed bool    // an alarm looks after turn
+	over  bool    // the turn is final
+}
+
+const (
+	// maxFinals bounds what waits for one turn. Beyond it nothing is called.
+	maxFinals = 1 << 16
+	// untilFinal is how long a grain's turn that is over is not final yet: its answer is on its way. It is looked at twice.
+	untilFinal = 2 * time.Second
+)
+
+// always are those of turns that are final.
+var always = &finals{over: true}
+
+// finalsOf returns those of t, made now where there are none; nil where the turn never becomes final here.
+func (t *Turn) finalsOf() *finals {
+	t = t.whole()
+	switch f := t.finals.Load(); {
+	case f != nil:
+		return f
+	case t.remote:
+		return nil
+	case t.kind == TurnRoot:
+		return always
+	}
+	f := &finals{}
+	if t.kind == TurnGrain {
+		f.turn = t
+	}
+	if !t.finals.CompareAndSwap(nil, f) {
+		return t.finals.Load()
+	}
+	return f
+}
+
+// whole is the turn itself, or the one that it is derived or branched from.
+func (t *Turn) whole() *Turn {
+	for t = t.base; t.trunk != nil; t = t.trunk.base {
+	}
+	return t
+}
+
+// lock returns the finals that have the list of f, locked.
+func (f *finals) lock() *finals {
+	for {
+		f.mu.Lock()
+		if f.up == nil {
+			return f
+		}
+		up := f.up
+		f.mu.Unlock()
+		f = up
+	}
+}
+
+// WhenFinal has x.Final called once t is final; never where this node does not learn of that.
+func (t *Turn) WhenFinal(x Finality) {
+	if f := t.finalsOf(); f != nil {
+		f.add(x)
+	}
+}
+
+func (f *finals) add(list ...Finality) {
+	f = f.lock()
+	over := f.over
+	if !over {
+		f.list = append(f.list, list[:min(len(list), maxFinals-len(f.list))]...)
+		f.arm()
+	}
+	f.mu.Unlock()
+	if over {
+		for _, x := range list {
+			x.Final()
+		}
+	}
+}
+
+// HandUp is called when to, which submitted the work of t, has its outcome.
+func (t *Turn) HandUp(to *Turn) {
+	up := to.finalsOf()
+	if up == nil {
+		return
+	}
+	t = t.whole()
+	if t.finals.CompareAndSwap(nil, up) { // for what comes later
+		return
+	}
+	up = up.lock()
+	up.mu.Unlock()
+	f := t.finals.Load().lock()
+	if f == up || f.over {
+		f.mu.Unlock()
+		return
+	}
+	list := f.list
+	f.list, f.up = nil, up
+	f.mu.Unlock()
+	if len(list) > 0 {
+		up.add(list...)
+	}
+}
+
+// Awaits reports whether something waits for t to be final.
+func (t *Turn) Awaits() bool {
+	f := t.whole().finals.Load()
+	if f == nil {
+		return false
+	}
+	f = f.lock()
+	defer f.mu.Unlock()
+	return len(f.list) > 0
+}
+
+// Finish is called when t is final.
+func (t *Turn) Finish() {
+	t = t.whole()
+	if t.finals.CompareAndSwap(nil, always) {
+		return
+	}
+	f := t.finals.Load().lock()
+	list := f.list
+	f.list, f.over = nil, true
+	f.mu.Unlock()
+	for _, x := range list {
+		x.Final()
+	}
+}
+
+// passFinals makes what waits for a failed attempt wait for the next one.
+func (t *Turn) passFinals(next *Turn) {
+	f := t.finals.Load()
+	if f == nil {
+		return
+	}
+	next.finals.Store(f)
+	f = f.lock()
+	if f.turn == t {
+		f.turn = next
+	}
+	f.mu.Unlock()
+}
+
+// arm has the turn of a grain looked after. mu is locked.
+func (f *finals) arm() {
+	if f.turn == nil || f.armed {
+		return
+	}
+	f.armed = true
+	f.look(false)
+}
+
+func (f *finals) look(ended bool) {
+	rt := f.turn.Runtime()
+	rt.SetAlarm(&Alarm{At: rt.Now() + int64(untilFinal), Ring: func() { f.looked(ended) }})
+}
+
+// looked is called after a while; before says whether the turn was over at the look before. What waits for one that has
+// failed is not called: what called the grain may call it again.
+func (f *finals) looked(before bool) {
+	f.mu.Lock()
+	t := f.turn
+	switch {
+	case t.Failed(), t.Cancelled() != nil:
+		f.list, f.armed = nil, false
+	case !before || !t.Ended():
+		f.look(t.Ended())
+	default:
+		f.mu.Unlock()
+		t.Finish()
+		return
+	}
+	f.mu.Unlock()
+}
