@@ -17,8 +17,8 @@ import (
 type deps struct {
 	task        heldTask
 	job         *core.Job
-	unsettled   atomic.Int32 // futures that have not settled, and one for the submitter
-	waiters     []core.Waiter
+	unsettled   atomic.Int32              // futures that have not settled, and one for wait; negative once the task was given up
+	inputWait   atomic.Pointer[inputWait] // of the last wait
 	futures     []*core.Future
 	params      atomic.Pointer[[]param] // the parameters, of a task that got them by reference; nil once they are returned
 	onTaken     func()                  // the parameters are in the argument; may be nil
@@ -30,6 +30,14 @@ type deps struct {
 	dataLocal   atomic.Bool             // the argument is not complete, and the task goes to where its values are
 }
 
+// inputWait is what the futures know of a deps that waits for them. They may stay pending for long after the task was cancelled, and
+// keep nothing of it then.
+type inputWait struct {
+	deps    atomic.Pointer[deps] // nil once the task was given up
+	waiters []core.Waiter
+	one     [1]core.Waiter // most tasks wait for one future
+}
+
 // heldTask is what deps needs of the record it holds.
 type heldTask interface {
 	// goesToValues reports whether the task is to be placed by where its values are, instead of having them fetched.
@@ -39,6 +47,8 @@ type heldTask interface {
 	keepsParams(*deps) bool
 	ready()
 	settleFailed(error)
+	// drop releases what a task has that has settled.
+	drop()
 	// over reports whether the task has settled.
 	over() bool
 	// plain reports whether the task asks for one CPU, on any node, and nothing else.
@@ -71,25 +81,52 @@ func (d *deps) wait() {
 	if d.fetch {
 		futures = d.missing()
 	}
-	d.waiters = make([]core.Waiter, len(futures))
+	a := &inputWait{}
+	if a.waiters = a.one[:]; len(futures) != 1 {
+		a.waiters = make([]core.Waiter, len(futures))
+	}
+	a.deps.Store(d)
+	d.inputWait.Store(a)
 	d.unsettled.Store(int32(len(futures)) + 1)
+	if d.task.over() { // cancelled before giveUp could see that it waits
+		if d.giveUp() {
+			d.task.drop()
+		}
+		return
+	}
 	for i, c := range futures {
-		if !c.Subscribe(&d.waiters[i], d) && !(d.fetch && c.Follow(&d.waiters[i], d)) {
+		if !c.Subscribe(&a.waiters[i], a) && !(d.fetch && c.Follow(&a.waiters[i], a)) {
 			d.unsettled.Add(-1)
 		}
 	}
 	d.arrived()
 }
 
+// abandoned is what giveUp subtracts: more than the futures of any task.
+const abandoned = 1 << 30
+
+// giveUp ends the wait of a task that has settled. Exactly one of the last arrival and giveUp has the task, and true says that this
+// is the caller, who drops it; false also while d does not wait.
+func (d *deps) giveUp() bool {
+	for n := d.unsettled.Load(); n > 0; n = d.unsettled.Load() {
+		if d.unsettled.CompareAndSwap(n, n-abandoned) {
+			d.inputWait.Load().deps.Store(nil)
+			return true
+		}
+	}
+	return false
+}
+
 // Resolved implements core.Resolved.
-func (d *deps) Resolved(w *core.Waiter) {
-	if !d.fetch || !w.Future().Follow(w, d) {
+func (a *inputWait) Resolved(w *core.Waiter) {
+	d := a.deps.Load()
+	if d != nil && (!d.fetch || !w.Future().Follow(w, a)) {
 		d.arrived()
 	}
 }
 
 func (d *deps) arrived() {
-	if d.unsettled.Add(-1) > 0 {
+	if d.unsettled.Add(-1) != 0 {
 		return
 	}
 	// A failed dependency fails the task with that error, and the task does not run: the first in parameter order, so
@@ -200,3 +237,4 @@ func (d *deps) ready()                  { d.wait() }
 func (d *deps) goesToValues(*deps) bool { return false }
 func (d *deps) keepsParams(*deps) bool  { return false }
 func (d *deps) settleFailed(err error)  { d.task.settleFailed(err) }
+func (d *deps) drop()                   { d.task.drop() }

@@ -317,11 +317,14 @@ func accepts(f func(error) bool, err error) (ok bool) {
 }
 
 // Dropped implements core.Droppable: the task has settled without having started. Its place in
-// the queue stays until a worker reaches it; its memory is released now.
+// the queue stays until a worker reaches it; its memory is released now. So is that of a task that waits for its inputs.
 func (r *record[A, R]) Dropped(queued bool) {
 	e := engineOf(r.Future.Up())
 	if !queued {
 		e.unhold(&r.Future)
+		if d := r.deps(); d != nil && d.giveUp() {
+			r.drop()
+		}
 		e.started(0)
 		return
 	}
