@@ -207,3 +207,14 @@ func TaskRecord(n *Node, c *core.Future) (registry.TaskRecord, error) {
 	})
 	return e.Record, err
 }
+
+// Self is the incarnation of a node.
+func Self(n *Node) core.NodeKey { return n.cluster.self() }
+
+// LookForCopies has a node look for copies of an object of a dead node which has none. That ends when no update about that node's objects
+// is under way any more, for all who look.
+func LookForCopies(n *Node, dead core.NodeKey) error {
+	done := make(chan error, 1)
+	n.cluster.refs.Uncounted(dead, raysys.TaskID{Hi: 1}).Ask(func(err error) { done <- err })
+	return <-done
+}

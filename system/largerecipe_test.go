@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 )
@@ -153,8 +154,13 @@ func (d disks) place(f *fleet, name raysys.NodeID, role system.Role) context.Con
 }
 
 // TestLargeArgumentAfterRestart: where nodes have disks, a restart of all brings back a task with a large argument that has a name, or to
-// which a State refers.
+// which a State refers, also where a node without the files is there first and becomes the submitter.
 func TestLargeArgumentAfterRestart(t *testing.T) {
+	t.Run("nodes with files first", func(t *testing.T) { largeArgumentAfterRestart(t, "") })
+	t.Run("a node without files first", func(t *testing.T) { largeArgumentAfterRestart(t, "w3") })
+}
+
+func largeArgumentAfterRestart(t *testing.T, first raysys.NodeID) {
 	f, on := newFleet(t), disks{}
 	on.place(f, "w1", system.Worker)
 	on.place(f, "w2", system.Worker)
@@ -168,8 +174,9 @@ func TestLargeArgumentAfterRestart(t *testing.T) {
 	small(t, f.node("s"), r)
 	g := writtenDrawers.kind.Get(gate)
 	arg.Gate = "open"
+	m := measured.Go(sctx, arg)
 	func() {
-		h := nextParcel.On(sctx, measured.Go(sctx, arg)).Handle()
+		h := nextParcel.On(sctx, m).Handle()
 		for range 2 { // the first may leave after 1 s, before it is recorded
 			if _, err := writtenDrawers.put.Call(sctx, g, h).Get(sctx); err != nil {
 				t.Fatal(err)
@@ -177,6 +184,7 @@ func TestLargeArgumentAfterRestart(t *testing.T) {
 			settles(t, "all three tasks are recorded", func() bool { return f.recordedAt("s") == 3 })
 		}
 	}()
+	s := system.Self(f.node("s"))
 	f.kill("s")
 	f.kill("w1")
 	for _, n := range f.nodes { // the others know of these deaths: no lease has to end
@@ -186,6 +194,18 @@ func TestLargeArgumentAfterRestart(t *testing.T) {
 	}
 	f.nodes = nil
 	before := runs(gate)
+	if first != "" {
+		on.place(f, first, system.Worker)
+		for _, c := range []*core.Future{r.RefFuture(), m.RefFuture()} {
+			settles(t, "the node without the recipe is the submitter", func() bool {
+				rec, err := system.TaskRecord(f.node(first), c)
+				return err == nil && rec.Submitter.Node == first
+			})
+		}
+		if err := system.LookForCopies(f.node(first), s); !errors.Is(err, raysys.ErrObjectLost) {
+			t.Errorf("an object without copies: %v; want ErrObjectLost", err)
+		}
+	}
 	ctx := on.place(f, "w1", system.Worker)
 	on.place(f, "w2", system.Worker)
 	settles(t, "the task runs again", func() bool { return runs(gate) > before })

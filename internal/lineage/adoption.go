@@ -197,26 +197,40 @@ func (a *adoption) adopt(rec registry.TaskRecord) {
 	l.mu.Lock()
 	a.claimed = true
 	l.mu.Unlock()
+	a.tries = 0
+	a.open(rec)
+}
+
+// open brings the recipe. While a node that has it is away the task is pending for who waits: a task that needs it would fail for good,
+// and no other node looks after a task whose submitter lives.
+func (a *adoption) open(rec registry.TaskRecord) {
+	l := a.lineage
 	l.open(a.key, rec.Recipe, func(recipe []byte, large *largeRecipe, err error) {
-		if err != nil {
+		switch {
+		case err == nil:
+			rec.Recipe = recipe
+			a.made(&rec, large)
+		case away(err) && len(rec.Outcome) == 0 && l.cfg.Runner.Err() == nil:
+			if a.tries == 0 {
+				l.cfg.Log("a task waits for a node that has its recipe", "task", a.key.ID, "error", err)
+			}
+			l.pause(&a.tries, func() { a.open(rec) })
+		default:
 			a.unopened(&rec, err)
-			return
 		}
-		rec.Recipe = recipe
-		a.made(&rec, large)
 	})
 }
 
-// unopened ends an adoption whose recipe does not come. Where that is lost the outcome may still be in the record.
+// unopened ends an adoption whose recipe does not come. The outcome may still be in the record.
 func (a *adoption) unopened(rec *registry.TaskRecord, err error) {
 	l, src := a.lineage, core.Source(nil)
 	if errors.Is(err, raysys.ErrObjectLost) {
 		l.mu.Lock()
 		a.gone = true
 		l.mu.Unlock()
-		if len(rec.Outcome) > 0 {
-			src, err = l.outcome(rec)
-		}
+	}
+	if len(rec.Outcome) > 0 {
+		src, err = l.outcome(rec)
 	}
 	a.end(l.cfg.Self(), src, err)
 }

@@ -181,7 +181,8 @@ func (l *Lineage) largeOf(at *recorded) *largeRecipe {
 	return o
 }
 
-// read brings the recipe from the first of the sources that has it.
+// read brings the recipe from the first of the sources that has it. It is lost where all say so: an error of a node that may come back
+// counts more.
 func (o *largeRecipe) read(from []core.Source, then func([]byte, error)) {
 	var r core.Ref[[]byte]
 	err := r.SetRefFuture(&core.NewUntyped(o.lineage.cfg.Job, from[0]).Future)
@@ -198,13 +199,10 @@ func (o *largeRecipe) read(from []core.Source, then func([]byte, error)) {
 		switch {
 		case err == nil:
 			then(*v.(*[]byte), nil)
-		case errors.Is(err, raysys.ErrObjectLost) && len(from) > 1:
+		case len(from) > 1:
 			o.read(from[1:], func(b []byte, second error) {
-				if second != nil && !errors.Is(second, raysys.ErrNotFound) {
+				if second == nil || errors.Is(err, raysys.ErrObjectLost) && !errors.Is(second, raysys.ErrNotFound) {
 					err = second
-				}
-				if second == nil {
-					err = nil
 				}
 				then(b, err)
 			})

@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/raysys/raysys"
@@ -102,8 +103,10 @@ func (o *namedObject) Fetch(into any, done func(error)) {
 	cfg.Runner.Background(func() {
 		c, err := cfg.Job.Objects.(core.Names).Lookup(cfg.Runner.Context(), o.name)
 		switch {
-		case err != nil:
+		case errors.Is(err, raysys.ErrNotFound), errors.Is(err, raysys.ErrObjectLost):
 			done(fmt.Errorf("%w: %s: submit the task again: %w", raysys.ErrObjectLost, o.what, err))
+		case err != nil: // a node that has it may come back
+			done(fmt.Errorf("%s: %w", o.what, err))
 		case core.SourceOf(c) != nil:
 			core.SourceOf(c).Fetch(into, done)
 		default:

@@ -319,7 +319,11 @@ func (l *Lineage) take(k registry.TaskKey, over func()) {
 // run runs a task that this node has claimed.
 func (l *Lineage) run(k registry.TaskKey, rec *registry.TaskRecord, over func()) {
 	l.open(k, rec.Recipe, func(recipe []byte, large *largeRecipe, err error) {
-		if err != nil && !errors.Is(err, raysys.ErrObjectLost) && l.cfg.Runner.Err() == nil { // a node that has the recipe is away
+		switch {
+		case l.ends(): // the next submitter runs it
+			over()
+			return
+		case err != nil && !errors.Is(err, raysys.ErrObjectLost): // a node that has the recipe is away
 			l.cfg.Runner.After(untilAgain, func() { l.run(k, rec, over) })
 			return
 		}
