@@ -13,7 +13,8 @@ type Resources struct {
 	Custom    map[string]float64 `json:"custom,omitempty"`
 }
 
-// Validate reports the first amount that cannot be meant: negative, NaN, infinite, beyond a billion, or finer than 1/1000.
+// Validate reports the first amount that cannot be meant: negative, NaN, infinite, beyond a billion, or 8 PiB of memory, or finer
+// than 1/1000.
 func (r Resources) Validate() error { return core.Resources(r).Validate() }
 
 // String lists what is not zero.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +106,73 @@ func TestAssignOfKinds(t *testing.T) {
 		if !slices.Equal(at, c.want) || (c.want == nil) != errors.Is(err, placement.ErrNoNode) {
 			t.Errorf("%s of %v: %v, %v, want %v", c.strategy, c.bundles, at, err, c.want)
 		}
+	}
+}
+
+// withDevices is a worker with 8 CPUs and idle devices, of a model each.
+func withDevices(id string, models ...string) placement.Node {
+	all := raysys.Resources{CPU: 8, GPU: float64(len(models)), Memory: 100}
+	n := placement.Node{ID: raysys.NodeID(id), Incarnation: 1, Total: all, Free: all, Worker: true}
+	for i, m := range models {
+		d := raysys.Device{UUID: fmt.Sprintf("%s-%d", id, i), Model: m, Memory: 80}
+		n.Devices = append(n.Devices, placement.Device{Device: d, FreeShare: 1, FreeMemory: 80})
+	}
+	return n
+}
+
+// TestAssignNever: what no state of the nodes has room for fails at once, and what some state has room for does not, however busy
+// the nodes are.
+func TestAssignNever(t *testing.T) {
+	a100, h100 := raysys.Resources{GPU: 1, GPUModel: "A100"}, raysys.Resources{GPU: 1, GPUModel: "H100"}
+	part, much := raysys.Resources{GPU: 0.6}, raysys.Resources{GPU: 0.2, GPUMemory: 50}
+	apart := []placement.Node{withDevices("n0", "A100", "A100"), withDevices("n1", "H100", "H100")}
+	mixed := withDevices("n2", "A100", "H100")
+	huge := workersWith(8, 8)
+	for i := range huge {
+		huge[i].Total.Memory, huge[i].Free.Memory = math.MaxInt64, math.MaxInt64
+	}
+	for _, c := range []struct {
+		name     string
+		strategy placement.GroupStrategy
+		nodes    []placement.Node
+		bundles  []raysys.Resources
+		says     string // "" where there may be room once
+	}{
+		{"models of different nodes", placement.StrictPack, apart, []raysys.Resources{a100, h100}, "none of 2 workers has the devices"},
+		{"models of one node", placement.StrictPack, append(apart, mixed), []raysys.Resources{a100, h100}, ""},
+		{"more of a model than one node has", placement.StrictPack, append(apart, mixed), []raysys.Resources{a100, a100, h100}, "GPU 3"},
+		{"one of a model beside another", placement.StrictPack, append(apart, mixed), []raysys.Resources{a100, h100, {GPU: 0.1, GPUModel: "V100"}}, "bundle 2"},
+		{"models of different nodes, on several", placement.Pack, apart, []raysys.Resources{a100, h100}, ""},
+		{"more of a model than there is", placement.Pack, apart, []raysys.Resources{a100, a100, a100}, "GPUModel \"A100\""},
+		{"and beside others", placement.Spread, apart, []raysys.Resources{a100, a100, h100, {GPU: 1}}, ""},
+		{"large shares", placement.Pack, apart, []raysys.Resources{part, part, part, part, part}, "bundle 0"},
+		{"as many as devices", placement.Pack, apart, []raysys.Resources{part, part, part, part}, ""},
+		{"more memory of devices than there is", placement.Spread, apart, []raysys.Resources{much, much, much, much, much}, "GPUMemory"},
+		{"a sum that is beyond the largest number", placement.Pack, huge, cpus(1), ""},
+		{"bundles whose sum is", placement.Pack, apart, []raysys.Resources{{Memory: math.MaxInt64}, {Memory: math.MaxInt64}}, "bundle 0"},
+		{"and fits", placement.Pack, huge, []raysys.Resources{{Memory: math.MaxInt64}, {Memory: math.MaxInt64}}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, busy := range []bool{false, true} {
+				nodes := slices.Clone(c.nodes)
+				for i := range nodes {
+					nodes[i].Devices = slices.Clone(nodes[i].Devices)
+					if busy {
+						nodes[i].Free = raysys.Resources{}
+						for k := range nodes[i].Devices {
+							nodes[i].Devices[k].FreeShare = 0
+						}
+					}
+				}
+				_, err := placement.Assign(placement.NewView("", nodes), placement.GroupRequest{Strategy: c.strategy, Bundles: c.bundles})
+				switch {
+				case c.says == "" && busy && !errors.Is(err, placement.ErrNoNode), c.says == "" && !busy && err != nil:
+					t.Errorf("busy %t: %v", busy, err)
+				case c.says != "" && (!errors.Is(err, raysys.ErrNoCapacity) || !strings.Contains(err.Error(), c.says)):
+					t.Errorf("busy %t: %v, want one that matches ErrNoCapacity and says %q", busy, err, c.says)
+				}
+			}
+		})
 	}
 }
 

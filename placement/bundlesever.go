@@ -2,12 +2,14 @@ package placement
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 )
 
 // everAssigns returns why no state of the nodes has room for a group. Without an error there may still be none: it looks at
-// each bundle alone, and at the sums of what they ask for.
+// each bundle alone, at the sums of what they ask for, and at how many devices would do for each kind of them.
 func (v *View) everAssigns(g *GroupRequest) error {
 	var workers []*Node
 	var all raysys.Resources
@@ -37,14 +39,23 @@ func (v *View) everAssigns(g *GroupRequest) error {
 			return fmt.Errorf("%w: bundle %d asks for %v, and the most that one node has is %v: ask for less, or add a node that has it", raysys.ErrNoCapacity, i, *want, most)
 		}
 	}
+	kinds := deviceKinds(g.Bundles)
 	switch g.Strategy {
 	case StrictPack:
 		var most raysys.Resources
-		for _, n := range workers {
+		some := false // node has enough by the sums
+		for k, n := range workers {
 			if sums(&n.Total, &sum) {
-				return nil
+				if lacking(workers[k:k+1], kinds) == nil {
+					return nil
+				}
+				some = true
 			}
 			n.atMost(&sum, &most)
+		}
+		if some {
+			return fmt.Errorf("%w: %s asks for %v on one node, and none of %d workers has the devices of all bundles: take the same model for all, or %s",
+				raysys.ErrNoCapacity, StrictPack, sum, len(workers), Pack)
 		}
 		return fmt.Errorf("%w: %s asks for %v on one node, and the most that one has is %v: ask for less, or take %s", raysys.ErrNoCapacity, StrictPack, sum, most, Pack)
 	case StrictSpread:
@@ -62,8 +73,81 @@ func (v *View) everAssigns(g *GroupRequest) error {
 	if !sums(&all, &sum) {
 		return fmt.Errorf("%w: the bundles ask for %v together, and the nodes have %v: ask for less, or add a node", raysys.ErrNoCapacity, sum, all)
 	}
+	if k := lacking(workers, kinds); k != nil {
+		return fmt.Errorf("%w: %d devices are asked for as bundle %d asks for them, %v, and the devices of all nodes are enough for %d: ask for less, or add a node",
+			raysys.ErrNoCapacity, k.asked, k.bundle, g.Bundles[k.bundle], k.have(workers))
+	}
 	return nil
 }
+
+// deviceKind is the bundles that need no less of a device than one of them does: of its model, or a narrower one, and as large a
+// part. So what does for any of these does for that bundle.
+type deviceKind struct {
+	bundle int // that one
+	needs  raysys.Resources
+	asked  int // devices, and parts of one, that they ask for
+}
+
+// deviceKinds lists one for each kind of device that bundles ask for.
+func deviceKinds(bundles []raysys.Resources) (list []deviceKind) {
+	type what struct {
+		gpu    float64
+		memory int64
+		model  string
+	}
+	seen := map[what]bool{}
+	for i := range bundles {
+		b := &bundles[i]
+		w := what{min(b.GPU, 1), b.GPUMemory, b.GPUModel}
+		if b.GPU <= 0 || seen[w] {
+			continue
+		}
+		seen[w] = true
+		k := deviceKind{bundle: i, needs: *b}
+		for j := range bundles {
+			if o := &bundles[j]; min(o.GPU, 1) >= w.gpu && o.GPUMemory >= w.memory && core.OfModel(o.GPUModel, w.model) {
+				k.asked += int(max(o.GPU, 1))
+			}
+		}
+		list = append(list, k)
+	}
+	return list
+}
+
+// lacking returns a kind of which the nodes have too few devices however idle they are, or nil.
+func lacking(nodes []*Node, kinds []deviceKind) *deviceKind {
+	for i := range kinds {
+		if kinds[i].asked > kinds[i].have(nodes) {
+			return &kinds[i]
+		}
+	}
+	return nil
+}
+
+// have is how many parts of the size that the bundle asks for the nodes' devices have.
+func (k *deviceKind) have(nodes []*Node) (parts int) {
+	part := min(k.needs.GPU, 1)
+	for _, n := range nodes {
+		if n.Devices == nil && k.needs.GPUModel == "" && k.needs.GPUMemory == 0 {
+			parts += wholes(n.Total.GPU, part)
+		}
+		for i := range n.Devices {
+			d := &n.Devices[i]
+			if !d.has(&k.needs, idle) {
+				continue
+			}
+			of := wholes(d.total(), part)
+			if k.needs.GPUMemory > 0 {
+				of = int(min(int64(of), d.Memory/k.needs.GPUMemory))
+			}
+			parts += of
+		}
+	}
+	return parts
+}
+
+// wholes is how often part is in total, of a node that may say anything.
+func wholes(total, part float64) int { return int(min(total/part+slack, math.MaxInt32)) }
 
 // sums reports whether have is enough for a sum of needs.
 func sums(have, want *raysys.Resources) bool { return covers(have, want) && want.GPU <= have.GPU+slack }
@@ -72,7 +156,9 @@ func sums(have, want *raysys.Resources) bool { return covers(have, want) && want
 func addTo(sum, n *raysys.Resources) {
 	sum.CPU += n.CPU
 	sum.GPU += n.GPU
-	sum.Memory += n.Memory
+	if sum.Memory += n.Memory; sum.Memory < 0 { // what nodes of earlier versions say is not bounded
+		sum.Memory = math.MaxInt64
+	}
 	for k, x := range n.Custom {
 		if sum.Custom == nil {
 			sum.Custom = map[string]float64{}

@@ -21,7 +21,11 @@ type Resources struct {
 // maxAmount bounds what is counted, so that sums of thousandths cannot overflow.
 const maxAmount = 1e9
 
-// Validate reports the first amount that cannot be meant: negative, NaN, infinite, beyond a billion, or finer than 1/1000.
+// maxMemory bounds memory, in bytes: a hundred times what the largest machines have, and a number that a float64 holds.
+const maxMemory = 1 << 53
+
+// Validate reports the first amount that cannot be meant: negative, NaN, infinite, beyond a billion, or 8 PiB of memory, or finer
+// than 1/1000.
 func (r Resources) Validate() error {
 	check := func(name string, v float64) error {
 		switch {
@@ -42,11 +46,16 @@ func (r Resources) Validate() error {
 	if err := check("GPU", r.GPU); err != nil {
 		return err
 	}
-	if r.Memory < 0 {
-		return fmt.Errorf("%w: Memory is %d: resources cannot be negative", ErrBadOption, r.Memory)
-	}
-	if r.GPUMemory < 0 {
-		return fmt.Errorf("%w: GPUMemory is %d: resources cannot be negative", ErrBadOption, r.GPUMemory)
+	for _, m := range []struct {
+		name  string
+		bytes int64
+	}{{"Memory", r.Memory}, {"GPUMemory", r.GPUMemory}} {
+		if m.bytes < 0 {
+			return fmt.Errorf("%w: %s is %d: resources cannot be negative", ErrBadOption, m.name, m.bytes)
+		}
+		if m.bytes > maxMemory {
+			return fmt.Errorf("%w: %s is %d: no node has more than %d bytes", ErrBadOption, m.name, m.bytes, int64(maxMemory))
+		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Custom)) {
 		if k == "" {
