@@ -97,11 +97,11 @@ type assignment struct {
 	g     *GroupRequest
 	at    []raysys.NodeID
 	nodes []Node                // that may take bundles, with what the assignment has left of them
-	left  []int                 // the bundles without a node, the largest first
+	left  []int                 // the bundles without a node, in order
 	here  map[raysys.NodeID]int // bundles of the group, by node
 }
 
-// order lists the bundles without a node, the largest first.
+// order lists the bundles without a node: first those that fewer devices do for, of these the largest. Nodes carve them in that order.
 func (a *assignment) order() {
 	for i, id := range a.at {
 		if id == "" {
@@ -110,7 +110,8 @@ func (a *assignment) order() {
 	}
 	slices.SortStableFunc(a.left, func(i, j int) int {
 		x, y := &a.g.Bundles[i], &a.g.Bundles[j]
-		return cmp.Or(cmp.Compare(y.GPU, x.GPU), cmp.Compare(len(y.Custom), len(x.Custom)), cmp.Compare(y.CPU, x.CPU), cmp.Compare(y.Memory, x.Memory))
+		return cmp.Or(cmp.Compare(len(y.GPUModel), len(x.GPUModel)), cmp.Compare(y.GPUMemory, x.GPUMemory), cmp.Compare(y.GPU, x.GPU),
+			cmp.Compare(len(y.Custom), len(x.Custom)), cmp.Compare(y.CPU, x.CPU), cmp.Compare(y.Memory, x.Memory))
 	})
 }
 

@@ -145,6 +145,8 @@ func TestAssignNever(t *testing.T) {
 		{"models of different nodes, on several", placement.Pack, apart, []raysys.Resources{a100, h100}, ""},
 		{"more of a model than there is", placement.Pack, apart, []raysys.Resources{a100, a100, a100}, "GPUModel \"A100\""},
 		{"and beside others", placement.Spread, apart, []raysys.Resources{a100, a100, h100, {GPU: 1}}, ""},
+		{"one that any device does for beside one that few do for", placement.StrictPack, []placement.Node{mixed}, []raysys.Resources{{GPU: 1}, a100}, ""},
+		{"several", placement.StrictPack, []placement.Node{mixed}, []raysys.Resources{part, h100}, ""},
 		{"large shares", placement.Pack, apart, []raysys.Resources{part, part, part, part, part}, "bundle 0"},
 		{"as many as devices", placement.Pack, apart, []raysys.Resources{part, part, part, part}, ""},
 		{"more memory of devices than there is", placement.Spread, apart, []raysys.Resources{much, much, much, much, much}, "GPUMemory"},
