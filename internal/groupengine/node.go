@@ -93,7 +93,7 @@ func (n *Node) prepare(a Ask) (err error) {
 		g = &local{id: a.ID, bundles: map[int]*here{}}
 		n.groups[a.Group] = g
 	}
-	var old, made []*here
+	var old []*here
 	for _, want := range a.Bundles {
 		was := g.bundles[want.Index]
 		switch {
@@ -113,30 +113,31 @@ func (n *Node) prepare(a Ask) (err error) {
 	n.mu.Lock()
 	g.used--
 	defer n.mu.Unlock()
-	for _, want := range a.Bundles {
-		if err != nil || g.bundles[want.Index] != nil {
-			continue
-		}
-		b, short := n.line.Carve(core.Bundle{Group: a.Group, Index: want.Index}, ledger.Of(core.Resources(want.Needs)))
-		if !short.Empty() {
-			err = fmt.Errorf("%w: %v is not free on node %s", raysys.ErrOverloaded, want.Needs, n.self())
-			continue
-		}
-		h := &here{Bundle: b, attempt: a.Attempt, since: n.now()}
-		g.bundles[want.Index] = h
-		made = append(made, h)
-	}
 	if err == nil {
-		return nil
-	}
-	for i, b := range g.bundles {
-		if slices.Contains(made, b) {
-			delete(g.bundles, i)
-			b.Close(nil, func() {})
-		}
+		err = n.carve(a, g)
 	}
 	n.forget(a.Group, g)
 	return err
+}
+
+// carve takes the room of the bundles of a that are not here, all of it or none. n.mu is held.
+func (n *Node) carve(a Ask, g *local) error {
+	var parts []ledger.Part
+	seen := map[int]bool{} // a leader that names one twice gets it once
+	for _, want := range a.Bundles {
+		if g.bundles[want.Index] == nil && !seen[want.Index] {
+			seen[want.Index] = true
+			parts = append(parts, ledger.Part{Name: core.Bundle{Group: a.Group, Index: want.Index}, Need: ledger.Of(core.Resources(want.Needs))})
+		}
+	}
+	list, without, short := n.line.Carve(parts...)
+	if !short.Empty() {
+		return fmt.Errorf("%w: %v is not free on node %s", raysys.ErrOverloaded, parts[without].Need.Resources(), n.self())
+	}
+	for i, b := range list {
+		g.bundles[parts[i].Name.Index] = &here{Bundle: b, attempt: a.Attempt, since: n.now()}
+	}
+	return nil
 }
 
 // forget forgets a group without bundles. n.mu is held.

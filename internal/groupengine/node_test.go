@@ -62,6 +62,21 @@ func TestNodeAllOrNothing(t *testing.T) {
 	n.want("after an earlier attempt", 2, 1)
 }
 
+// TestNodeBundleTwice: a leader that names a bundle twice gets it once, and all of its room is free again.
+func TestNodeBundleTwice(t *testing.T) {
+	n := newAlone(t)
+	two := Asked{0, raysys.Resources{CPU: 2}}
+	a := Ask{Verb: Prepare, Group: "g", ID: core.TaskID{Hi: 1}, Attempt: 1, Bundles: []Asked{two, two}}
+	n.Do(a, func(err error) {
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	n.want("named twice", 1, 2)
+	n.do(Release, 1, 1)
+	n.want("released", 0, 4)
+}
+
 // TestNodeDrop: a bundle that the log has as held stays where an attempt is dropped, and where an earlier one is released.
 func TestNodeDrop(t *testing.T) {
 	n := newAlone(t)

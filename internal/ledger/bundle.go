@@ -26,38 +26,6 @@ type Evictable interface {
 	Evict(cause error, begun bool)
 }
 
-// Carve takes what n asks for out of what is free, as the bundle of that name, or says what is short. Nothing waits for it. A
-// bundle that had the name before keeps what it has until it is closed, and gets no new work.
-func (l *Line) Carve(name core.Bundle, n Need) (*Bundle, Shortage) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	h, short := l.ledger.Take(n)
-	if !short.Empty() {
-		return nil, short
-	}
-	l.changed(&n)
-	b := &Bundle{name: name, from: l, hold: h}
-	var list []Device
-	for _, i := range h.devices {
-		d := l.ledger.devices[i].Device
-		d.Share = min(n.GPU, Unit)
-		if n.GPU < Unit || n.GPUMemory != 0 {
-			d.Memory = n.GPUMemory
-		}
-		list = append(list, d)
-	}
-	b.Init(n, list, Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: l.hooks.Now, Freed: b.freed, Above: func(core.Class) bool { return false }})
-	for k, i := range h.devices {
-		b.ledger.devices[k].sick = l.ledger.devices[i].sick
-	}
-	b.running, b.short = map[*Hold]Work{}, l.short
-	if l.bundles == nil {
-		l.bundles = map[core.Bundle]*Bundle{}
-	}
-	l.bundles[name] = b
-	return b, short
-}
-
 // Close has the bundle take no more work, and evicts what waits or runs in it. Once what runs has returned, its resources are
 // the node's again and then is called. It is called once.
 func (b *Bundle) Close(cause error, then func()) {

@@ -31,15 +31,24 @@ func in(index int, n Need) Need {
 	return n
 }
 
+// carve carves one bundle.
+func carve(l *Line, name core.Bundle, n Need) (*Bundle, Shortage) {
+	list, _, short := l.Carve(Part{name, n})
+	if !short.Empty() {
+		return nil, short
+	}
+	return list[0], short
+}
+
 // TestBundle: work of a group draws from its bundle, with the devices of the bundle, and waits there while the node is free.
 func TestBundle(t *testing.T) {
 	l := newLine(Need{CPU: 8000}, eight("H100"))
 	fresh := l.Free()
-	b, short := l.Carve(core.Bundle{Group: "g"}, Need{CPU: 2000, GPU: 2000})
+	b, short := carve(l, core.Bundle{Group: "g"}, Need{CPU: 2000, GPU: 2000})
 	if !short.Empty() {
 		t.Fatal("a free node refuses a bundle")
 	}
-	if _, short := l.Carve(core.Bundle{Group: "g", Index: 1}, Need{CPU: 7000}); !short.CPU {
+	if _, short := carve(l, core.Bundle{Group: "g", Index: 1}, Need{CPU: 7000}); !short.CPU {
 		t.Error("a bundle is refused for want of CPU, and is told so")
 	}
 	if got := l.Free().CPU; got != 6000 {
@@ -82,7 +91,7 @@ func TestBundle(t *testing.T) {
 // TestRemoveInBundles: work that waits in a bundle is removed with the rest, and nothing else.
 func TestRemoveInBundles(t *testing.T) {
 	l := newLine(Need{CPU: 2000}, nil)
-	if _, short := l.Carve(core.Bundle{Group: "g"}, Need{CPU: 1000}); !short.Empty() {
+	if _, short := carve(l, core.Bundle{Group: "g"}, Need{CPU: 1000}); !short.Empty() {
 		t.Fatal("a free node refuses a bundle")
 	}
 	var runs, waits, outside inside
@@ -118,7 +127,7 @@ func TestBundleLaws(t *testing.T) {
 			switch step := rapid.IntRange(0, 4).Draw(t, "step"); {
 			case step == 0:
 				n := Need{CPU: 1000 * rapid.Int64Range(0, 4).Draw(t, "cpu"), GPU: 500 * rapid.SampledFrom([]int64{0, 1, 2, 4}).Draw(t, "gpu"), Memory: rapid.Int64Range(0, 1<<19).Draw(t, "memory")}
-				if b, short := l.Carve(core.Bundle{Group: "g", Index: len(bundles) + closed}, n); short.Empty() {
+				if b, short := carve(l, core.Bundle{Group: "g", Index: len(bundles) + closed}, n); short.Empty() {
 					bundles = append(bundles, &open{Bundle: b, has: n})
 				}
 			case len(bundles) == 0:

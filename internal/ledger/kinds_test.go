@@ -9,7 +9,7 @@ import (
 // carved is a bundle of the group g of a node.
 func carved(t *testing.T, l *Line, index int, n Need) *Bundle {
 	t.Helper()
-	b, short := l.Carve(core.Bundle{Group: "g", Index: index}, n)
+	b, short := carve(l, core.Bundle{Group: "g", Index: index}, n)
 	if !short.Empty() {
 		t.Fatalf("a free node refuses a bundle: %+v", short)
 	}

@@ -66,8 +66,15 @@ func (h *Hold) withoutCPU() Need {
 }
 
 // Take holds what n asks for, all of it or nothing. What is short is in the Shortage, without words.
-func (l *Ledger) Take(n Need) (Hold, Shortage) {
+func (l *Ledger) Take(n Need) (Hold, Shortage) { return l.takeAmong(n, nil) }
+
+// takeAmong is Take with the devices among these, or among all: nil.
+func (l *Ledger) takeAmong(n Need, these []int) (Hold, Shortage) {
 	list, s := l.look(&n)
+	if these != nil {
+		list = slices.DeleteFunc(list, func(i int) bool { return !slices.Contains(these, i) })
+		s.GPU = s.GPU || len(list) < n.count()
+	}
 	if !s.Empty() {
 		return Hold{}, s
 	}

@@ -167,7 +167,7 @@ func TestLawsOfLine(t *testing.T) {
 					give()
 				case what < 16:
 					n := some(r)
-					if b, short := l.Carve(core.Bundle{Group: "g", Index: 4*(i%10) + g}, n); short.Empty() {
+					if b, short := carve(l, core.Bundle{Group: "g", Index: 4*(i%10) + g}, n); short.Empty() {
 						of := l.Devices(&b.hold)
 						outer.enter(n, of, +1)
 						bundles.Add(1)
