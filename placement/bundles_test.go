@@ -178,6 +178,28 @@ func TestAssignNever(t *testing.T) {
 	}
 }
 
+// TestQueues: work that no node has room for may wait where it would fit, but for nodes that are avoided for other reasons.
+func TestQueues(t *testing.T) {
+	nodes := []placement.Node{withDevices("n0", "A100"), withDevices("n1", "H100"), withDevices("n2", "A100"), withDevices("n3", "A100"), withDevices("n4", "A100")}
+	for i := range nodes {
+		nodes[i].Free, nodes[i].Devices[0].FreeShare = raysys.Resources{}, 0
+	}
+	nodes[2].Draining, nodes[3].Suspect = true, true
+	v := placement.NewView("n0", nodes)
+	a100 := placement.Request{Kind: placement.Grain, Needs: raysys.Resources{GPU: 1, GPUModel: "A100"}}
+	if got := v.Queues(a100); !slices.Equal(got, []raysys.NodeID{"n0", "n4"}) {
+		t.Errorf("a grain may wait on %q", got)
+	}
+	a100.Kind, a100.Now = placement.Task, true
+	if got := v.Queues(a100); !slices.Equal(got, []raysys.NodeID{"n0", "n4"}) {
+		t.Errorf("a task may wait on %q", got)
+	}
+	a100.Needs.GPU = 2
+	if got := v.Queues(a100); got != nil {
+		t.Errorf("what no node ever has may wait on %q", got)
+	}
+}
+
 // TestAssignLaws: whatever the nodes and the bundles, what an assignment gives a node is free there, draining and suspect nodes
 // get none, the strict strategies hold, bundles that have a node stay, and the view is as before.
 func TestAssignLaws(t *testing.T) {

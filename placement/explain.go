@@ -51,6 +51,16 @@ func (v *View) Fits(r Request) (list []raysys.NodeFit) {
 	return list
 }
 
+// Queues returns the nodes where r, which asks for resources, may wait for room, in the order of their IDs; of suspect ones only where
+// there are no others.
+func (v *View) Queues(r Request) (list []raysys.NodeID) {
+	r.Now, r.Queue, r.Avoid = false, true, nil
+	if c, ok := v.candidates(&r, v.shapeOf(&r)); ok {
+		c.all(func(i int) { list = append(list, v.nodes[i].ID) })
+	}
+	return list
+}
+
 // Short says, a line each, of which resources less than needs asks for is free on the node.
 func (n *Node) Short(needs raysys.Resources) []string {
 	now, ever := 0, 0

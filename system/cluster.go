@@ -51,6 +51,7 @@ type cluster struct {
 	watches   watches
 	view      nodeView
 	affinity  affinity
+	askers    roomAskers
 	homeless  atomic.Int64          // stateless calls that wait for a worker
 	draws     atomic.Uint64         // random choices made here
 	killed    atomic.Pointer[error] // the cause that Node.Kill was given; else nil

@@ -1,6 +1,8 @@
 package system
 
 import (
+	"errors"
+
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
@@ -27,6 +29,9 @@ func (l locator) Elsewhere(id grainengine.ID, want grainengine.Wanted) bool {
 	self := l.c.self().Node
 	want.Stateless, want.Avoid = false, []raysys.NodeID{self}
 	p, err := l.c.anywhere(id, want)
+	if errors.Is(err, placement.ErrNoNode) {
+		l.c.askForRoom(l.c.grainRequest(id, want))
+	}
 	return err == nil && p.Node != self
 }
 

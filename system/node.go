@@ -116,6 +116,7 @@ func New(cfg Config) (*Node, error) {
 	gc.Line = n.tasks.Line()
 	n.groups.bundles = groupengine.NewNode(n.groups.self, gc.Line, n.wheel.Now)
 	n.grains = grainengine.NewEngine(gc)
+	n.groups.bundles.MakeRoom = n.grains.MakeRoom
 	gc.Line.OnShort(func() {
 		n.grains.Short()
 		if n.cluster != nil {

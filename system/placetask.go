@@ -35,10 +35,11 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	case r.Move:
 		as = look
 	}
+	var request placement.Request
 	ask := func(now bool) (placement.Decision, error) {
 		return c.place(as, func(v *placement.View) placement.Request {
-			view = v
-			return c.taskRequest(r, nodes, v, now)
+			view, request = v, c.taskRequest(r, nodes, v, now)
+			return request
 		})
 	}
 	// What holds a device goes where one is free; of two nodes drawn at random neither may have one.
@@ -48,6 +49,9 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 		d, err = ask(false)
 	}
 	if err != nil {
+		if r.Move && errors.Is(err, placement.ErrNoNode) {
+			c.askForRoom(request)
+		}
 		if asksOfGrain(r.Options.Conditions) { // nothing tells that it is elsewhere now
 			c.affinity.pause()
 		}

@@ -36,13 +36,14 @@ type usage struct {
 	mu     sync.Mutex
 	list   []used
 	active map[string]int // activations of a key
+	starts map[string]int // how often it was activated
 	twice  string
 	gates  map[string]chan struct{}
 	began  chan string
 }
 
 func newUsage() *usage {
-	return &usage{active: map[string]int{}, gates: map[string]chan struct{}{}, began: make(chan string, 100)}
+	return &usage{active: map[string]int{}, starts: map[string]int{}, gates: map[string]chan struct{}{}, began: make(chan string, 100)}
 }
 
 func (u *usage) gate(name string) chan struct{} {
@@ -77,6 +78,7 @@ func (g *deviceGrain) enter(n int) {
 	u := usageNow
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.starts[g.key] += max(n, 0)
 	if u.active[g.key] += n; u.active[g.key] > 1 {
 		u.twice = g.key
 	}

@@ -61,6 +61,7 @@ type Engine struct {
 	draining  atomic.Bool
 	drained   chan struct{} // capacity 1: an activation or placement went while draining
 	holders   sync.Map      // *activation that holds resources -> nil
+	rooms     sync.Mutex    // guards what MakeRoom notes in these
 	releasing atomic.Int64  // placements that are being removed
 	nodeless  sync.Map      // *route -> Nodeless
 	entering  sync.Map      // *activation that waits for its bundle -> nil

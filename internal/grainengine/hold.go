@@ -3,8 +3,11 @@ package grainengine
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -21,6 +24,9 @@ import (
 type holding struct {
 	hold  atomic.Pointer[ledger.Hold] // nil while it waits, and where it was not to be
 	asked atomic.Bool                 // to go early, since others wait for what it holds
+	gives atomic.Bool                 // they wait at other nodes, or are placement groups
+	calls uint64                      // mail that it had had at idle; guarded by Engine.rooms
+	idle  int64                       // since when MakeRoom has seen it without a call, on the engine's clock; guarded by Engine.rooms
 
 	bundle  core.Bundle           // what it is taken from; zero for the node
 	evicted atomic.Pointer[error] // why the grain goes and its calls fail: the group was removed, or never has what the kind asks for
@@ -145,11 +151,46 @@ func (e *Engine) Short() {
 	})
 }
 
+// idleFor is how long an activation has had no call before it goes for work elsewhere, which looks every 100 ms.
+const idleFor = 100 * time.Millisecond
+
+// MakeRoom is called when work that needs this waits at other nodes, or a placement group does, again and again while it does.
+// Activations that have been idle for idleFor go, where what they hold is what is missing here, unless their kind says Keep: for all of
+// the needs or none, or else for as many as can be.
+func (e *Engine) MakeRoom(needs []ledger.Need, all bool) {
+	e.rooms.Lock()
+	defer e.rooms.Unlock()
+	now := e.cfg.Now()
+	idle := map[*ledger.Hold]*activation{}
+	e.holders.Range(func(k, _ any) bool {
+		a := k.(*activation)
+		h, calls := a.holding, a.popped.Load()
+		switch hold := h.hold.Load(); {
+		case hold == nil || a.kind.def.Keep:
+		case a.busy.Load() || a.inner.Load() > 0 || h.idle == 0 || h.calls != calls:
+			h.calls, h.idle = calls, max(now, 1)
+		case now-h.idle >= int64(idleFor):
+			idle[hold] = a
+		}
+		return true
+	})
+	if len(idle) == 0 {
+		return
+	}
+	for _, hold := range e.cfg.Line.Room(needs, all, slices.Collect(maps.Keys(idle))) {
+		h := idle[hold].holding
+		h.gives.Store(true)
+		if h.asked.CompareAndSwap(false, true) {
+			idle[hold].post(&mail{msg: early{}})
+		}
+	}
+}
+
 // ought reports whether what the activation holds would better be given back.
 func (a *activation) ought() bool {
 	h := a.holding.hold.Load()
 	line := a.kind.engine.cfg.Line.Of(h)
-	return line.Owes(a.kind.def.Need) || line.Sick(h)
+	return a.holding.gives.Load() || line.Owes(a.kind.def.Need) || line.Sick(h)
 }
 
 // goesEarly reports whether the activation is to go now. It goes when it has done the calls that wait in its mailbox.
@@ -159,6 +200,7 @@ func (a *activation) goesEarly() bool {
 		a.holding.asked.Store(false)
 		return false
 	case a.pool == nil && a.pushed.Load()&^closedBit > a.popped.Load():
+		a.holding.gives.Store(false) // it is not idle, as that took it to be
 		a.post(&mail{msg: early{}})
 		return false
 	}

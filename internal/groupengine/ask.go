@@ -20,15 +20,20 @@ const (
 	Drop Verb = 3
 	// Release cancels what runs in the group. It is answered when the room of all its bundles is free.
 	Release Verb = 4
+	// MakeRoom says that work which needs as much as the bundles waits elsewhere: idle grains are to give up what is missing for as many of
+	// them as can be. It promises nothing.
+	MakeRoom Verb = 5
+	// MakeRoomForAll is the same for all of them or none.
+	MakeRoomForAll Verb = 6
 )
 
 // Ask is what a leader has a node do with bundles of one group.
 type Ask struct {
 	Verb    Verb
-	Group   string // key of the record
+	Group   string // key of the record; "" where it is for work that is in no group
 	ID      core.TaskID
 	Attempt uint64
-	Bundles []Asked // Prepare
+	Bundles []Asked // Prepare, MakeRoom
 }
 
 // Asked is one bundle of an Ask.
@@ -51,7 +56,7 @@ func (a *Ask) Append(dst []byte) []byte {
 func ReadAsk(r *wire.Reader) (a Ask, err error) {
 	a = Ask{Verb: Verb(r.Byte()), Group: r.String(), ID: r.ID(), Attempt: r.Uvarint()}
 	n := r.Count(2)
-	if r.Err() == nil && (a.Verb < Prepare || a.Verb > Release || n > MaxBundles || !IsKey(a.Group)) {
+	if r.Err() == nil && (a.Verb < Prepare || a.Verb > MakeRoomForAll || n > MaxBundles || a.Verb < MakeRoom && !IsKey(a.Group)) {
 		return a, fmt.Errorf("%w: a leader asks %d of %d bundles of %.64q", wire.ErrCorrupt, a.Verb, n, a.Group)
 	}
 	for range n {

@@ -20,6 +20,9 @@ const heldPatience = 30 * time.Second
 
 // Node is what one node has of groups. It takes their bundles out of the node's ledger.
 type Node struct {
+	// MakeRoom has idle grains of the node give up what is missing for needs, for all or for as many as can be.
+	MakeRoom func(needs []ledger.Need, all bool)
+
 	self func() core.NodeKey
 	line *ledger.Line
 	now  func() int64
@@ -69,6 +72,13 @@ func (n *Node) Do(a Ask, done func(error)) {
 		done(nil)
 	case Drop:
 		n.drop(a, nil, func(b *here) bool { return !b.held && b.attempt == a.Attempt }, nil)
+		done(nil)
+	case MakeRoom, MakeRoomForAll:
+		var needs []ledger.Need
+		for _, b := range a.Bundles {
+			needs = append(needs, ledger.Of(core.Resources(b.Needs)))
+		}
+		n.MakeRoom(needs, a.Verb == MakeRoomForAll)
 		done(nil)
 	case Release:
 		n.drop(a, ErrRemoved(a.Group), func(b *here) bool { return b.attempt <= a.Attempt }, func() { done(nil) })

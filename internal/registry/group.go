@@ -2,6 +2,8 @@ package registry
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -109,7 +111,9 @@ type grouping struct {
 // groupProgress is that of one group.
 type groupProgress struct {
 	groupengine.Progress
-	id core.TaskID
+	id     core.TaskID
+	rounds groupengine.Rounds // of nodes that were asked to make room since it waits
+	asked  uint64             // how often, with StrictSpread
 }
 
 // Messages of a leader to itself about groups.
@@ -154,8 +158,45 @@ func (l *leader) drive(key string) {
 			}
 		})
 	}
-	if s.Wait > 0 {
-		l.driveAfter(key, s.Wait)
+	if s.Wait == 0 {
+		p.rounds = groupengine.Rounds{}
+		return
+	}
+	l.askForRoom(key, &e.Record, p)
+	l.driveAfter(key, s.Wait)
+}
+
+// askForRoom asks nodes to make room for a group that waits, where idle grains hold what it needs.
+func (l *leader) askForRoom(key string, r *groupengine.Record, p *groupProgress) {
+	a := groupengine.Ask{Verb: groupengine.MakeRoom, Group: key, ID: r.ID}
+	v := l.nodes()
+	var nodes []core.NodeKey
+	for i, b := range r.Bundles {
+		if b.At != (core.NodeKey{}) && l.alive(b.At) {
+			continue
+		}
+		a.Bundles = append(a.Bundles, groupengine.Asked{Index: i, Needs: b.Needs})
+		for _, id := range v.Queues(placement.Request{Kind: placement.Grain, Needs: b.Needs}) {
+			n := v.Find(id)
+			k := core.NodeKey{Node: id, Incarnation: n.Incarnation}
+			if (r.Namespace == "" || n.Namespace == r.Namespace) && !slices.Contains(nodes, k) {
+				nodes = append(nodes, k)
+			}
+		}
+	}
+	if len(nodes) == 0 {
+		return
+	}
+	switch r.Strategy {
+	case placement.StrictPack:
+		a.Verb = groupengine.MakeRoomForAll
+	case placement.StrictSpread: // a node has one of them
+		p.asked++
+		i := rand.New(rand.NewPCG(r.ID.Lo, p.asked)).IntN(len(a.Bundles))
+		a.Bundles = a.Bundles[i : i+1]
+	}
+	for _, n := range p.rounds.Next(nodes, r.ID.Lo) {
+		l.reg.cfg.AskBundles(n, a, func(error) {})
 	}
 }
 
