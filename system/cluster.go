@@ -70,8 +70,8 @@ type cluster struct {
 	mu      sync.Mutex // guards the rest
 	jobs    map[wire.JobKey]*core.Job
 	loads   map[core.NodeKey]taskengine.Load
-	gen     uint64       // grows with every change that placement depends on
-	members uint64       // grows with those of them that are no load
+	reports reports
+	members uint64       // grows with every change that placement depends on, but for loads
 	working map[int]bool // shards that are being taken or given up
 }
 
@@ -157,8 +157,8 @@ func (c *cluster) connect(k core.NodeKey, done func(*refs.Session, error)) {
 	})
 }
 
-// nodes lists the nodes for placement, with a number that grows when something about them changes. The list is the caller's.
-func (c *cluster) nodes() ([]placement.Node, uint64) {
+// nodes lists the nodes for placement as they are at a moment. The list is the caller's.
+func (c *cluster) nodes() ([]placement.Node, registry.Moment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	view := c.member.View()
@@ -184,7 +184,7 @@ func (c *cluster) nodes() ([]placement.Node, uint64) {
 		}
 		list = append(list, pn)
 	}
-	return list, c.gen
+	return list, registry.Moment{Members: c.members, Reports: c.reports.last}
 }
 
 // newMesh makes the node's connections; it does no I/O.
@@ -251,6 +251,5 @@ func (c *cluster) down(mp *mesh.Peer, cause error) {
 func (c *cluster) changed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.gen++
 	c.members++
 }

@@ -169,7 +169,7 @@ func Looks(n *Node) uint64 {
 	c := n.cluster
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return uint64(c.gen)
+	return c.members + c.reports.last
 }
 
 // ObjectShards are the shards that list the objects of n.

@@ -233,6 +233,7 @@ func (c *cluster) gone(k core.NodeKey, left bool) {
 	c.log.Info("node gone", zap.Stringer("peer", k))
 	c.mu.Lock()
 	delete(c.loads, k)
+	c.reports.remove(k)
 	c.mu.Unlock()
 	if left {
 		c.departed.Store(c.now())

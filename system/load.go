@@ -117,7 +117,7 @@ func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load, p *refs.Session, 
 	c.mu.Lock()
 	news := c.loads[k].Rest != l.Rest
 	c.loads[k] = l
-	c.gen++
+	c.reports.add(k)
 	c.mu.Unlock()
 	counted := p != nil && c.node.tasks.Counted(p, received)
 	if news {

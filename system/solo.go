@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -25,8 +24,7 @@ import (
 type solo struct {
 	node   *Node
 	runner *runner.Runner
-	looks  atomic.Uint64 // at the node, for the placement of bundles
-	run    uint64        // the incarnation under which the node has bundles: those of an earlier process are gone
+	run    uint64 // the incarnation under which the node has bundles: those of an earlier process are gone
 
 	mu      sync.Mutex // guards the rest
 	kv      *embedded.Store
@@ -126,16 +124,27 @@ func (s soloMembers) Self() core.NodeKey { return core.NodeKey{Node: s.node.cfg.
 func (s soloMembers) Alive(k core.NodeKey) bool { return k.Incarnation == 0 || k.Incarnation == s.run }
 func (s soloMembers) Suspended() error          { return nil }
 
-// Nodes is this node as it is now, which every look takes for a change.
-func (s soloMembers) Nodes() ([]placement.Node, uint64) {
+// Nodes is this node as it is now.
+func (s soloMembers) Nodes() ([]placement.Node, registry.Moment) {
 	cfg := &s.node.cfg
 	n := placement.Node{
 		ID: cfg.Name, Incarnation: s.run, Namespace: cfg.Namespace, Total: cfg.Resources, Devices: placementDevices(cfg.Devices), Worker: true,
 	}
+	s.Reported(&n)
+	return []placement.Node{n}, registry.Moment{}
+}
+
+// Since has the node looked at each time: it sends no report.
+func (s soloMembers) Since(_ registry.Moment, reported func(core.NodeKey)) registry.Moment {
+	reported(core.NodeKey{Node: s.node.cfg.Name, Incarnation: s.run})
+	return registry.Moment{}
+}
+
+// Reported implements registry.Members.
+func (s soloMembers) Reported(n *placement.Node) {
 	l := s.node.tasks.Load()
-	setFree(&n, l.Rest)
+	setFree(n, l.Rest)
 	n.Free.CPU = l.Free
-	return []placement.Node{n}, s.looks.Add(1)
 }
 
 // Connect is not called: there is no other node.

@@ -43,12 +43,17 @@ func (e *elsewhere) Leader(int) (core.NodeKey, bool) {
 	return core.NodeKey{Node: "leader", Incarnation: 2}, true
 }
 
-func (e *elsewhere) Nodes() ([]placement.Node, uint64) {
+func (e *elsewhere) Nodes() ([]placement.Node, Moment) {
 	if h := e.hosts.Load(); h != nil {
-		return slices.Clone(*h), e.looks.Add(1) // as if something had changed
+		return slices.Clone(*h), Moment{}
 	}
-	return nil, 0
+	return nil, Moment{}
 }
+
+// Since implements Members. Each look finds that the members have changed.
+func (e *elsewhere) Since(Moment, func(core.NodeKey)) Moment { return Moment{Members: e.looks.Add(1)} }
+
+func (e *elsewhere) Reported(*placement.Node) {}
 
 func (e *elsewhere) Suspended() error {
 	if e.away.Load() {

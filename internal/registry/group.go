@@ -240,13 +240,13 @@ func (w groupWorld) Alive(k core.NodeKey) bool { return w.l.alive(k) }
 
 // Draining implements groupengine.World.
 func (w groupWorld) Draining(k core.NodeKey) bool {
-	n := w.l.nodes().Find(k.Node)
+	n := w.l.view().Find(k.Node)
 	return n != nil && n.Incarnation == k.Incarnation && n.Draining
 }
 
-// Assign implements groupengine.World. What it gives a node is taken in the leader's view until the node's next report.
+// Assign implements groupengine.World. What it gives a node is taken in the leader's view until the node's next report, or for takenFor.
 func (w groupWorld) Assign(g placement.GroupRequest) ([]core.NodeKey, error) {
-	v := w.l.nodes()
+	v := w.l.view()
 	at, err := placement.Assign(v, g)
 	if err != nil {
 		return nil, err
@@ -259,7 +259,8 @@ func (w groupWorld) Assign(g placement.GroupRequest) ([]core.NodeKey, error) {
 		}
 		list[i] = core.NodeKey{Node: id, Incarnation: n.Incarnation}
 		if len(g.At) <= i || g.At[i] == "" {
-			v.Placed(placement.Request{Kind: placement.Grain, Needs: g.Bundles[i]}, placement.Decision{Node: id, Incarnation: n.Incarnation})
+			v.Update(id, func(n *placement.Node) { n.Take(g.Bundles[i]) })
+			w.l.nodes.taken(list[i], g.Bundles[i], w.l.reg.cfg.Runner.Now())
 		}
 	}
 	return list, nil

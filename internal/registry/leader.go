@@ -9,7 +9,6 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
-	"github.com/raysys/raysys/placement"
 	"github.com/raysys/raysys/store"
 )
 
@@ -21,9 +20,8 @@ type leader struct {
 	self     *actor.PID                              // from the first message on
 	placing  map[string][]*asked[grainengine.Placed] // by placement key: the requests that wait for a placement that is being committed
 	counts   map[core.NodeKey]int                    // grains placed, for the balance
-	view     *placement.View                         // the nodes with these counts
-	gen      uint64                                  // of the cluster's nodes, when view was made
-	draws    uint64                                  // placements so far, which seeds the next choice
+	nodes    leaderNodes
+	draws    uint64 // placements so far, which seeds the next choice
 	records  recordTable
 	unreaped unreaped
 	claiming claiming
@@ -121,6 +119,9 @@ func (l *leader) propose(b store.Batch, done func(store.Result, error)) {
 func (l *leader) uncount(k core.NodeKey) {
 	if l.counts[k]--; l.counts[k] <= 0 {
 		delete(l.counts, k)
+	}
+	if v := l.nodes.view; v != nil {
+		v.Update(k.Node, l.enterCount)
 	}
 }
 

@@ -167,9 +167,9 @@ func (l *leader) placed(m *placed) {
 // choose finds the node for a grain. A placement that the asker could not use is avoided.
 func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	self := l.reg.cfg.Members.Self().Node
-	l.nodes()
+	v := l.view()
 	if o.bundle.Group != "" {
-		return o.inBundle(l)
+		return o.inBundle(v)
 	}
 	l.draws++
 	r := placement.Request{
@@ -181,48 +181,39 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	}
 	// PreferLocal means the node that asks, not the leader of the shard.
 	if o.strategy == raysys.PreferLocal {
-		if n := l.view.Find(from.Node); n != nil && !o.holds() && n.Incarnation == from.Incarnation && n.Worker && !n.Joining && !n.Draining && !n.Suspect &&
+		if n := v.Find(from.Node); n != nil && !o.holds() && n.Incarnation == from.Incarnation && n.Worker && !n.Joining && !n.Draining && !n.Suspect &&
 			n.Namespace == o.ns && r.Meets(n) {
 			return from, nil
 		}
 	}
-	d, err := placement.Place(l.view, r)
-	if own := l.view.Find(self); errors.Is(err, raysys.ErrBadOption) && own != nil && own.Namespace != o.ns {
+	d, err := placement.Place(v, r)
+	if own := v.Find(self); errors.Is(err, raysys.ErrBadOption) && own != nil && own.Namespace != o.ns {
 		r.Strategy = "" // the strategy is of the asker's program, which this node does not run
-		d, err = placement.Place(l.view, r)
+		d, err = placement.Place(v, r)
 	}
 	if errors.Is(err, placement.ErrNoNode) && o.holds() {
 		r.Queue = true // it waits where it is placed
-		d, err = placement.Place(l.view, r)
+		d, err = placement.Place(v, r)
 	}
 	if err != nil {
 		return core.NodeKey{}, err
 	}
-	l.view.Placed(r, d)
+	v.Placed(r, d)
+	to := core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}
+	l.nodes.taken(to, o.needs, l.reg.cfg.Runner.Now())
 	if placed := l.reg.cfg.Placed; placed != nil {
 		placed(o.id, d)
 	}
-	return core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, nil
+	return to, nil
 }
 
 // inBundle is choose for a grain in a bundle: its node is where the asker says that this is. That node refuses the grain if it is
 // not there.
-func (o *locate) inBundle(l *leader) (core.NodeKey, error) {
-	n := l.view.Find(o.at.Node)
+func (o *locate) inBundle(v *placement.View) (core.NodeKey, error) {
+	n := v.Find(o.at.Node)
 	if n == nil || n.Incarnation != o.at.Incarnation || !n.Worker || n.Joining || n.Draining {
 		return core.NodeKey{}, fmt.Errorf("%w: node %s, which has the bundle of %s, takes no grain", raysys.ErrOverloaded, o.at, o.id)
 	}
-	l.view.Placed(placement.Request{Kind: placement.Grain}, placement.Decision{Node: n.ID, Incarnation: n.Incarnation}) // its needs are taken
+	v.Placed(placement.Request{Kind: placement.Grain}, placement.Decision{Node: n.ID, Incarnation: n.Incarnation}) // its needs are taken
 	return o.at, nil
-}
-
-// nodes returns the view of the nodes as they are now.
-func (l *leader) nodes() *placement.View {
-	if nodes, gen := l.reg.cfg.Members.Nodes(); l.view == nil || gen != l.gen {
-		for i := range nodes {
-			nodes[i].Grains = l.counts[core.NodeKey{Node: nodes[i].ID, Incarnation: nodes[i].Incarnation}]
-		}
-		l.view, l.gen = placement.NewView(l.reg.cfg.Members.Self().Node, nodes), gen
-	}
-	return l.view
 }

@@ -27,11 +27,20 @@ type Members interface {
 	Alive(core.NodeKey) bool
 	// Suspended is the error for calls to named grains while this node's lease is out, else nil.
 	Suspended() error
-	// Nodes lists the nodes for placement, with a number that grows when something about them changes. The list is the
-	// caller's.
-	Nodes() ([]placement.Node, uint64)
+	// Nodes lists the nodes for placement as they are at a moment. The list is the caller's.
+	Nodes() ([]placement.Node, Moment)
+	// Since calls reported with each incarnation that has reported its load since a moment, and returns that of now.
+	Since(m Moment, reported func(core.NodeKey)) Moment
+	// Reported corrects what is known of a node by its last report.
+	Reported(*placement.Node)
 	// Connect finds or makes a connection to another node. done is called once, on any goroutine.
 	Connect(to core.NodeKey, done func(*mesh.Questions, error))
+}
+
+// Moment says which changes of the nodes have been seen. The zero Moment has seen none.
+type Moment struct {
+	Members uint64 // grows when a node comes, goes or changes but for its load
+	Reports uint64 // grows with each report of a load
 }
 
 // Config says what New makes a Registry of.

@@ -91,9 +91,8 @@ func (l *leader) handOver(key string, t *TaskRecord) {
 		})
 	}
 	l.handing[key] = true
-	nodes, _ := l.reg.cfg.Members.Nodes()
 	l.draws++
-	d, err := placement.Place(placement.NewView(l.reg.cfg.Members.Self().Node, nodes), placement.Request{
+	d, err := placement.Place(l.view(), placement.Request{
 		Kind:     placement.Grain, // a worker
 		Function: t.Function, Namespace: t.Namespace, Seed: l.draws ^ l.shard.Epoch()<<32,
 	})
