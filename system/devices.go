@@ -8,6 +8,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/ledger"
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/placement"
@@ -21,8 +22,8 @@ func (cfg *Config) completeDevices() error {
 		if r.GPU == 0 && (r.GPUMemory != 0 || r.GPUModel != "") {
 			return fmt.Errorf("Config.Resources has GPUMemory %d and GPUModel %q, and no GPU: say how many there are", r.GPUMemory, r.GPUModel)
 		}
-		if r.Validate() != nil || r.GPU > maxDevices {
-			return fmt.Errorf("Config.Resources.GPU is %v: give 0 to %d", r.GPU, maxDevices)
+		if r.Validate() != nil || r.GPU > member.MaxDevices {
+			return fmt.Errorf("Config.Resources.GPU is %v: give 0 to %d", r.GPU, member.MaxDevices)
 		}
 		for _, d := range ledger.Unnamed(ledger.Thousandths(r.GPU)) {
 			own := raysys.Device{UUID: d.UUID, Model: r.GPUModel, Memory: r.GPUMemory}
@@ -45,8 +46,8 @@ func (cfg *Config) completeDevices() error {
 		}
 		sum += share(d)
 	}
-	if len(cfg.Devices) > maxDevices {
-		errs = append(errs, fmt.Errorf("Config.Devices has %d devices: give at most %d", len(cfg.Devices), maxDevices))
+	if len(cfg.Devices) > member.MaxDevices {
+		errs = append(errs, fmt.Errorf("Config.Devices has %d devices: give at most %d", len(cfg.Devices), member.MaxDevices))
 	}
 	if n := float64(sum) / ledger.Unit; r.GPU == 0 {
 		r.GPU = n
@@ -55,9 +56,6 @@ func (cfg *Config) completeDevices() error {
 	}
 	return errors.Join(errs...)
 }
-
-// maxDevices bounds the devices of a node, which are in its record and its reports.
-const maxDevices = 256
 
 // share is what the node has of d, in thousandths.
 func share(d raysys.Device) int64 {

@@ -7,11 +7,14 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/runner"
+	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
+	"github.com/raysys/raysys/placement"
 )
 
 // References returns how many futures of n other nodes hold, and how many of other nodes n holds.
@@ -217,4 +220,11 @@ func LookForCopies(n *Node, dead core.NodeKey) error {
 	done := make(chan error, 1)
 	n.cluster.refs.Uncounted(dead, raysys.TaskID{Hi: 1}).Ask(func(err error) { done <- err })
 	return <-done
+}
+
+// Believed is what a node takes a member with this record to have free, when the member reports l.
+func Believed(i member.Info, l taskengine.Load) placement.Node {
+	n := placement.Node{ID: i.ID, Total: i.Resources, Free: i.Resources, Devices: placementDevices(i.Devices)}
+	enterLoad(&n, &l, 0)
+	return n
 }

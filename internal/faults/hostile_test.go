@@ -21,16 +21,19 @@ import (
 	"github.com/raysys/raysys/testkit"
 )
 
-// kinds are all frames above the link but KindAdmin: a member may ask another to drain, and nonsense does so now and
-// then.
+// kinds are all frames above the link but KindAdmin, since a member may ask another to drain, and nonsense does so now and
+// then, and KindChunk, whose connection takes bodies that were asked for (TestHostile of package transfer).
 var kinds = map[wire.Kind]wire.Class{
 	wire.KindOpen: wire.Requests, wire.KindShut: wire.Requests, wire.KindCancelTurn: wire.Control,
-	wire.KindTasks: wire.Requests, wire.KindTaskResult: wire.Replies, wire.KindTaskCancel: wire.Control, wire.KindTaskFinal: wire.Control,
-	wire.KindCall: wire.Requests, wire.KindCallResult: wire.Replies, wire.KindCallCancel: wire.Control,
+	wire.KindTasks: wire.Requests, wire.KindTaskResult: wire.Replies, wire.KindTaskCancel: wire.Control,
+	wire.KindTaskResults: wire.Replies, wire.KindTaskFinal: wire.Control, wire.KindCall: wire.Requests, wire.KindCallResult: wire.Replies, wire.KindCallCancel: wire.Control,
+	wire.KindCalls: wire.Requests, wire.KindCallResults: wire.Replies, wire.KindCallForget: wire.Control,
 	wire.KindAwait: wire.Requests, wire.KindAnswer: wire.Replies, wire.KindDrop: wire.Control,
 	wire.KindRegistry: wire.Requests, wire.KindLoad: wire.Control,
 	wire.KindBallot: wire.Control, wire.KindActor: wire.Requests,
 	wire.KindProbe: wire.Requests, wire.KindBorrow: wire.Requests, wire.KindKeep: wire.Requests, wire.KindHeld: wire.Control,
+	wire.KindPull: wire.Control, wire.KindPulled: wire.Replies, wire.KindAsk: wire.Control, wire.KindPullEnd: wire.Control,
+	wire.KindRecord: wire.Requests, wire.KindBundles: wire.Requests,
 }
 
 // payload is what a liar sends: noise, the beginning of something, numbers far too large.

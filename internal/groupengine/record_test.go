@@ -81,6 +81,32 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// FuzzReadAsk: whatever a leader sends, reading it ends in a question that is written as it was read, or in an error; what it asks for
+// can be meant.
+func FuzzReadAsk(f *testing.F) {
+	rec := exampleRecord()
+	whole := Ask{Verb: Prepare, Group: NameKey("prog", "training"), ID: rec.ID, Attempt: 300, Bundles: []Asked{{0, rec.Bundles[0].Needs}, {2, rec.Bundles[2].Needs}}}
+	f.Add(whole.Append(nil))
+	release := Ask{Verb: Release, Group: whole.Group, ID: rec.ID, Attempt: 1}
+	f.Add(release.Append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		in := wire.NewReader(b)
+		got, err := ReadAsk(&in)
+		if err != nil {
+			return
+		}
+		for _, b := range got.Bundles {
+			if err := core.Resources(b.Needs).ValidateWanted(); err != nil || b.Index < 0 || b.Index >= MaxBundles {
+				t.Fatalf("bundle %d of %v was read: %v", b.Index, b.Needs, err)
+			}
+		}
+		again := wire.NewReader(got.Append(nil))
+		if back, err := ReadAsk(&again); err != nil || !reflect.DeepEqual(got, back) {
+			t.Fatalf("a question that was read is written as another: %v\n%s", err, cmp.Diff(got, back))
+		}
+	})
+}
+
 // TestBadRecords: what no version writes is an error.
 func TestBadRecords(t *testing.T) {
 	for name, change := range map[string]func(*Record){

@@ -119,7 +119,10 @@ func TestRecordWithoutSession(t *testing.T) {
 
 // TestGarbageInARecord: a member whose record somebody overwrote stays one, and writes it anew.
 func TestGarbageInARecord(t *testing.T) {
-	for name, garbage := range map[string]string{"not JSON": "garbage", "empty": "{}", "no address": `{"v":1,"id":"b"}`} {
+	for name, garbage := range map[string]string{
+		"not JSON": "garbage", "empty": "{}", "no address": `{"v":1,"id":"b"}`,
+		"CPUs without end": `{"v":1,"id":"b","address":"b:1","resources":{"cpu":1e300}}`,
+	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(c *cluster) {
 				c.join("a", "b")

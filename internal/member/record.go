@@ -73,7 +73,33 @@ func (i Info) Validate() error {
 			return fmt.Errorf("%w: address %q of node %s: no other node can dial it, name one host", raysys.ErrBadOption, i.Address, i.ID)
 		}
 	}
-	return i.Resources.Validate()
+	return i.validateOffer()
+}
+
+// MaxDevices bounds the devices of a node, which are in its record and its reports.
+const MaxDevices = 256
+
+// validateOffer returns an error where no node can have what the record says.
+func (i Info) validateOffer() error {
+	if err := i.Resources.Validate(); err != nil {
+		return err
+	}
+	if len(i.Devices) > MaxDevices || i.Resources.GPU > MaxDevices || i.Devices != nil && i.Resources.GPU > float64(len(i.Devices)) {
+		return fmt.Errorf("%w: node %s has %d devices and GPU %v: list at most %d devices, and no more GPU than devices",
+			raysys.ErrBadOption, i.ID, len(i.Devices), i.Resources.GPU, MaxDevices)
+	}
+	seen := make(map[string]bool, len(i.Devices))
+	for n, d := range i.Devices {
+		if d.UUID == "" || seen[d.UUID] {
+			return fmt.Errorf("%w: device %d of node %s has UUID %q: each device needs one of its own", raysys.ErrBadOption, n, i.ID, d.UUID)
+		}
+		seen[d.UUID] = true
+		if d.Memory < 0 || !(d.Share == 0 || d.Share >= 0.001 && d.Share <= 1) {
+			return fmt.Errorf("%w: device %d of node %s has %d bytes and a share of %v: give 0 or more bytes, and 0 (all) or 0.001 to 1",
+				raysys.ErrBadOption, n, i.ID, d.Memory, d.Share)
+		}
+	}
+	return nil
 }
 
 // record is the value of nodes/<node>.
@@ -116,6 +142,9 @@ func decodeNode(p store.Pair) (Node, error) {
 		return Node{}, fmt.Errorf("read %s: %w: it has no address", p.Key, store.ErrCorrupt)
 	}
 	r.ID = raysys.NodeID(strings.TrimPrefix(p.Key, store.NodesPrefix))
+	if err := r.validateOffer(); err != nil { // work would go where it can never run
+		return Node{}, fmt.Errorf("read %s: %w: %w", p.Key, store.ErrCorrupt, err)
+	}
 	slices.Sort(r.Unheard)
 	return Node{Info: r.Info, Incarnation: p.Create, Joining: r.Joining, session: p.Session, unheard: r.Unheard}, nil
 }

@@ -1,6 +1,8 @@
 package member_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -60,6 +62,40 @@ func TestRecordIsFixed(t *testing.T) {
 	for _, bad := range []string{"", "{", "null", "[]", `{"v":0}`, `"v"`} {
 		if n, _, err := member.Decode(store.Pair{Key: "nodes/a", Value: []byte(bad)}); err == nil {
 			t.Errorf("%q is read as %+v", bad, n)
+		}
+	}
+}
+
+// TestImpossibleRecords: what no node can have is not believed, whoever wrote it: a member would send its work there.
+func TestImpossibleRecords(t *testing.T) {
+	for name, change := range map[string]func(*member.Info){
+		"CPUs without end":      func(i *member.Info) { i.Resources.CPU = 1e300 },
+		"fewer than no CPUs":    func(i *member.Info) { i.Resources.CPU = -1 },
+		"negative memory":       func(i *member.Info) { i.Resources.Memory = -1 },
+		"a negative resource":   func(i *member.Info) { i.Resources.Custom = map[string]float64{"licence": -2} },
+		"a device without name": func(i *member.Info) { i.Devices = []raysys.Device{{Share: 0.5}} },
+		"one device twice":      func(i *member.Info) { i.Devices = []raysys.Device{{UUID: "a"}, {UUID: "a"}} },
+		"a share above 1":       func(i *member.Info) { i.Devices = []raysys.Device{{UUID: "a", Share: 1e9}} },
+		"a negative share":      func(i *member.Info) { i.Devices = []raysys.Device{{UUID: "a", Share: -1}} },
+		"negative bytes":        func(i *member.Info) { i.Devices = []raysys.Device{{UUID: "a", Memory: -1}} },
+		"a thousand devices": func(i *member.Info) {
+			for n := range 1000 {
+				i.Devices = append(i.Devices, raysys.Device{UUID: fmt.Sprint(n)})
+			}
+		},
+		"GPUs beyond its devices": func(i *member.Info) { i.Resources.GPU, i.Devices = 200, []raysys.Device{{UUID: "a"}} },
+	} {
+		info := whole
+		change(&info)
+		data, err := member.Encode(info, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, _, err := member.Decode(store.Pair{Key: "nodes/a", Value: data, Session: "s"}); !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("%s is read: %v", name, err)
+		}
+		if err := info.Validate(); !errors.Is(err, raysys.ErrBadOption) {
+			t.Errorf("%s is written: %v", name, err)
 		}
 	}
 }
