@@ -103,13 +103,19 @@ type counted struct {
 	all         atomic.Int32
 	hang        atomic.Pointer[chan struct{}] // closed when it answers again
 	broken      error                         // of Wait
+	waits       atomic.Int32                  // calls of Wait
+	hangWait    chan struct{}                 // where Wait hangs until it is closed
 }
 
 func (c *counted) GPUs() ([]devices.GPU, error) { return []devices.GPU{c}, nil }
 
 func (c *counted) Wait(d time.Duration) (devices.Event, bool, error) {
+	c.waits.Add(1)
 	if c.broken != nil {
 		return devices.Event{}, false, c.broken
+	}
+	if c.hangWait != nil {
+		<-c.hangWait
 	}
 	<-time.After(d)
 	return devices.Event{}, false, nil
@@ -155,6 +161,41 @@ func TestHangCostsOneGoroutine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWaitHangs: however long the library does not return from waiting for an event, one such call is on and the GPUs are asked how
+// they are; events are waited for again when it returns.
+func TestWaitHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &counted{hangWait: make(chan struct{})}
+		_, changes := watch(t, c, devices.Config{})
+		for range 3 {
+			hang := make(chan struct{})
+			c.hang.Store(&hang)
+			select {
+			case i := <-changes:
+				if i.Devices[0].Sick != devices.ErrSilent.Error() {
+					t.Errorf("a GPU that hangs is sick of %q", i.Devices[0].Sick)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("nobody asks the GPU how it is")
+			}
+			c.hang.Store(nil)
+			close(hang)
+			if i := <-changes; i.Devices[0].Sick != "" {
+				t.Errorf("a GPU that answers again is sick of %q", i.Devices[0].Sick)
+			}
+		}
+		<-time.After(time.Hour)
+		if n := c.waits.Load(); n != 1 {
+			t.Errorf("%d calls wait for an event in a library that hangs", n)
+		}
+		close(c.hangWait)
+		<-time.After(time.Minute)
+		if n := c.waits.Load(); n < 2 {
+			t.Errorf("the library answers again, and no event is waited for: %d calls", n)
+		}
+	})
 }
 
 // TestDeadLibrary: a library that hangs or fails when it is asked for its GPUs is an error, in bounded time; a GPU that cannot

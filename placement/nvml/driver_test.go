@@ -175,6 +175,7 @@ func TestDriver(t *testing.T) {
 			t.Errorf("got %+v", lines)
 		}
 	})
+	run("waiting for Xids hangs", full, 2, "HANG_WAIT=1 ECC_LATER=1", sick("", "2 uncorrectable ECC errors"))
 	run("Xid of the hardware", full, 2, "XID=1:79", sick("", "Xid 79: GPU has fallen off the bus"))
 	run("Xid on an instance's GPU", full, 2, "MIG=1 XID=1:95", sick("", "Xid 95", "Xid 95"))
 

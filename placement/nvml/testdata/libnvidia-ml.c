@@ -7,8 +7,9 @@
  *   GPUS=2         how many there are
  *   INIT=9         the result of nvmlInit; -1: it hangs
  *   HANG=1         the call for the ECC errors of that GPU hangs; HANG_ALL=1: the one that opens it does
+ *   HANG_WAIT=1    the call that waits for an Xid hangs
  *   LOST=1         that GPU is lost: calls for its state say so
- *   ECC=1          that GPU has two uncorrectable ECC errors
+ *   ECC=1          that GPU has two uncorrectable ECC errors; ECC_LATER=1: from the second time that it is asked on
  *   MIG=1          that GPU is split into two instances
  *   XID=1:79       that GPU reports that Xid, once
  *   SWITCH=1       links lead to two switches and not from GPU to GPU
@@ -117,7 +118,9 @@ int nvmlDeviceGetUtilizationRates(handle *h, utilization *u) {
 
 int nvmlDeviceGetTotalEccErrors(handle *h, int kind, int counter, unsigned long long *n) {
 	if (number("NVML_FAKE_HANG", -1) == h->gpu) hang();
-	*n = number("NVML_FAKE_ECC", -1) == h->gpu && kind == 1 && counter == 0 ? 2 : 0;
+	static int asked[MAX];
+	int errors = number("NVML_FAKE_ECC", -1) == h->gpu || (number("NVML_FAKE_ECC_LATER", -1) == h->gpu && asked[h->gpu]++);
+	*n = errors && kind == 1 && counter == 0 ? 2 : 0;
 	return state(h);
 }
 
@@ -179,6 +182,7 @@ int nvmlDeviceRegisterEvents(handle *h, unsigned long long types, int *set) {
 int nvmlEventSetWait_v2(int *set, event *e, unsigned ms) {
 	int gpu, xid;
 	const char *v = getenv("NVML_FAKE_XID");
+	if (getenv("NVML_FAKE_HANG_WAIT")) hang();
 	memset(e, 0, sizeof *e);
 	if (v && !*set && sscanf(v, "%d:%d", &gpu, &xid) == 2) {
 		*set = 1;
