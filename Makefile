@@ -22,8 +22,10 @@ build: need-go ## build bin/raysys
 # The linters take the build that the tests take, with -race, so that each package is compiled once. They have vetted it.
 test: export CGO_ENABLED = 1
 test: race = -race
-test: need-cc lint consul ## lint, then all tests with the race detector, shuffled, against a real Consul
+test: need-cc lint consul ## lint, then all tests with the race detector, shuffled, against a real Consul; then what a build without cgo has else
 	go test $(race) -vet=off -shuffle=on ./...
+	CGO_ENABLED=0 go vet ./cmd/raysys ./placement/nvml
+	CGO_ENABLED=0 go test ./placement/nvml
 
 quick: need-go ## tests of the packages changed since BASE=HEAD and of their importers: no race detector, no Consul, -short
 	@list=$$(tools/quick.sh $(BASE)) || exit 1; test -z "$$list" || go test -short $$list
