@@ -15,6 +15,7 @@
 //  3. After an error of the device, or when raysys says that it is sick, the activation goes. The next one begins with the last
 //     snapshot, on a device that is well.
 //
-//  4. Where no node has a GPU, or the driver's library is missing, the CPU trains, and one line of the log says so. The steps
-//     are the same.
+//  4. Where no node has a GPU that is well, or the driver's library is missing there, the CPU trains, and one line of the log says
+//     so. The steps are the same. A trainer that has begun on a GPU stays with GPUs: while there is none, Run fails. One that holds a
+//     GPU never computes on the CPU.
 package train

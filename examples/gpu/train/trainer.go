@@ -20,7 +20,13 @@ const turn = 500 * time.Millisecond
 // ErrDevice says that a device failed while it trained. A trainer that is called again begins with its last snapshot.
 var ErrDevice = errors.New("the device failed")
 
-var _ = raysys.RegisterError("gpu.device", ErrDevice)
+// ErrUnusable says that the process which has the GPU cannot compute on it: there is no driver's library, or it does not show the GPU.
+var ErrUnusable = errors.New("no GPU can be used")
+
+var (
+	_ = raysys.RegisterError("gpu.device", ErrDevice)
+	_ = raysys.RegisterError("gpu.unusable", ErrUnusable)
+)
 
 // Job is what a trainer does.
 type Job struct {
@@ -123,6 +129,11 @@ func (t *Trainer) Begin(ctx context.Context, job Job) (Progress, error) {
 	}
 	t.saved.Value.Job = job
 	if err := t.load(ctx, job.Spec.Start()); err != nil {
+		return Progress{}, errors.Join(err, grains.Deactivate(ctx)) // with the GPU that it holds
+	}
+	if err := takePlace(ctx); err != nil {
+		err = errors.Join(err, t.model.Close(), grains.Deactivate(ctx))
+		t.model = nil
 		return Progress{}, err
 	}
 	return t.progress, t.save(ctx)
@@ -137,26 +148,28 @@ func (t *Trainer) load(ctx context.Context, from mlp.Snapshot) error {
 		t.model = nil
 	}
 	job := t.saved.Value.Job
-	none := fmt.Errorf("no node offers one: %w", cuda.ErrNoDevice)
-	if held := raysys.Devices(ctx); len(held) > 0 {
-		t.model, none = mlp.OnDevice(job.Spec, from, held[0], job.BLAS)
-	}
-	switch {
-	case errors.Is(none, cuda.ErrNoDriver), errors.Is(none, cuda.ErrNoDevice):
-		log.Printf("gpu: no GPU is used, the CPU trains: %v", none)
+	held := raysys.Devices(ctx)
+	if len(held) == 0 {
 		var err error
 		if t.model, err = mlp.OnCPU(job.Spec, from); err != nil {
 			return err
 		}
-	case none != nil:
-		return fmt.Errorf("%w: %w", ErrDevice, none)
+	} else if m, err := mlp.OnDevice(job.Spec, from, held[0], job.BLAS); errors.Is(err, cuda.ErrNoDriver) || errors.Is(err, cuda.ErrNoDevice) {
+		return fmt.Errorf("%w: %w", ErrUnusable, err) // the CPU must not train here, and keep a GPU from others
+	} else if err != nil {
+		return fmt.Errorf("%w: %w", ErrDevice, err)
+	} else {
+		t.model = m
 	}
 	t.progress = Progress{From: from.Step, Step: from.Step, Saved: from.Step, Where: t.model.Where()}
 	return nil
 }
 
 // Step trains until that step has been made, or half a second is over, and at least one step.
-func (t *Trainer) Step(ctx context.Context, to int) (Progress, error) {
+func (t *Trainer) Step(ctx context.Context, to int) (Progress, error) { return t.train(ctx, to, turn) }
+
+// train is Step with the time that it has.
+func (t *Trainer) train(ctx context.Context, to int, turn time.Duration) (Progress, error) {
 	if !t.saved.Exists() {
 		return Progress{}, errors.New("this trainer has no job: call Begin first")
 	}

@@ -7,8 +7,10 @@ import (
 	"log"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/examples/gpu/cudatest"
@@ -92,15 +94,60 @@ func TestNoDevice(t *testing.T) {
 	}
 }
 
-// TestTurnsEnd: a call that would train for hours returns, with what it has made.
+// TestTurnsEnd: a call that would train for hours returns within a second, with what it has made. The best of some calls counts: the
+// machine has other things to do.
 func TestTurnsEnd(t *testing.T) {
 	k := testkit.New(t)
 	ctx, g := k.Context(), onCPU.kind.Get("a")
 	endless := job
 	endless.Every = math.MaxInt
 	must(t)(onCPU.begin.Call(ctx, g, endless).Get(ctx))
-	if p := must(t)(onCPU.step.Call(ctx, g, math.MaxInt).Get(ctx)); p.Step < 1 || p.Saved != 0 {
-		t.Errorf("got %+v", p)
+	best := time.Duration(math.MaxInt64)
+	for range 5 {
+		begin := time.Now()
+		if p := must(t)(onCPU.step.Call(ctx, g, math.MaxInt).Get(ctx)); p.Step < 1 || p.Saved != 0 {
+			t.Errorf("got %+v", p)
+		}
+		if best = min(best, time.Since(begin)); best < time.Second {
+			return
+		}
+	}
+	t.Errorf("the shortest of five turns took %v", best)
+}
+
+// begun gets a value when a call of long or short has begun to train, and ended what it has made.
+var begun, ended = make(chan struct{}, 1), make(chan Progress, 1)
+
+// training is Step that tells, with the time that it has.
+func training(name string, turn time.Duration) grains.Func[Trainer, int, Progress] {
+	return grains.Method(onCPU.kind, name, func(t *Trainer, ctx context.Context, to int) (Progress, error) {
+		begun <- struct{}{}
+		p, err := t.train(ctx, to, turn)
+		ended <- p
+		return p, err
+	})
+}
+
+var long, short = training("train-for-hours", 10*time.Hour), training("train", turn)
+
+// TestCancelled: a cancellation ends a turn that trains, and no step of it is lost.
+func TestCancelled(t *testing.T) {
+	k := testkit.New(t)
+	ctx, g := k.Context(), onCPU.kind.Get("a")
+	endless := job
+	endless.Every = math.MaxInt // a snapshot would end with the call, too
+	must(t)(onCPU.begin.Call(ctx, g, endless).Get(ctx))
+	with, cancel := context.WithCancel(ctx)
+	defer cancel()
+	forHours := long.Call(with, g, math.MaxInt)
+	<-begun
+	cancel()
+	if p, err := forHours.Get(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("a call that was cancelled while it trained: %+v, %v", p, err)
+	}
+	made := <-ended
+	if p := reach(t, ctx, onCPU, made.Step+1); p.Step != made.Step+1 || p.From != 0 {
+		t.Errorf("after %d steps and a cancellation: %+v", made.Step, p)
 	}
 }
 
@@ -201,16 +248,20 @@ func TestDeviceFailsAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestDrained: a node that leaves keeps all steps.
+// TestDrained: a node that leaves keeps all steps, those of the turn that trains as it is asked to leave, too.
 func TestDrained(t *testing.T) {
 	k := testkit.New(t, testkit.Nodes(3))
 	ctx, g := k.Context(), onCPU.kind.Get("a")
-	must(t)(onCPU.begin.Call(ctx, g, job).Get(ctx))
+	endless := job
+	endless.Every = math.MaxInt // the node makes the only snapshot
+	must(t)(onCPU.begin.Call(ctx, g, endless).Get(ctx))
 	reach(t, ctx, onCPU, 27)
 	st, err := k.Cluster().Status()
 	if err != nil {
 		t.Fatal(err)
 	}
+	last := short.Call(ctx, g, math.MaxInt)
+	<-begun
 	for i := 1; i <= 3; i++ {
 		for _, n := range st.Nodes {
 			if n.Name == k.Cluster().Node(i).Name() && n.Grains["gpu.trainer-cpu"] > 0 {
@@ -220,7 +271,74 @@ func TestDrained(t *testing.T) {
 			}
 		}
 	}
-	if p := reach(t, ctx, onCPU, 30); p.From != 27 || p.Step != 30 {
-		t.Errorf("after its node has left: %+v, want it to go on from step 27", p)
+	made := must(t)(last.Get(ctx))
+	if p := <-ended; p.Step != made.Step || p.Step < 28 {
+		t.Errorf("the last turn made %+v, and its caller has %+v", p, made)
+	}
+	if p := reach(t, ctx, onCPU, made.Step+1); p.From != made.Step || p.Step != made.Step+1 {
+		t.Errorf("after its node has left: %+v, want it to go on from step %d", p, made.Step)
+	}
+}
+
+// TestUnusable: where the process that offers a GPU cannot compute on it the CPU trains, and the GPU is free for others.
+func TestUnusable(t *testing.T) {
+	if cudatest.Open(t) == nil {
+		return
+	}
+	k := testkit.New(t, testkit.Nodes(1), testkit.Each(func(i int, cfg *system.Config) {
+		if i > 0 {
+			cfg.Devices = []raysys.Device{{UUID: "MIG-another"}}
+		}
+	}))
+	ctx := k.Context()
+	for _, steps := range []int{5, 9} { // the second finds the trainer of the first
+		var p Progress
+		said := captured(func() { p = must(t)(Run(ctx, "a", job, steps, func(Progress) {})) })
+		if p.Step != steps || p.Where != "CPU" || p.From != 0 || strings.Count(said, "no GPU is used, the CPU trains") != 1 {
+			t.Errorf("got %+v, and it says %q", p, said)
+		}
+	}
+	testkit.Eventually(t, 20*time.Second, "the GPU is free", func() bool {
+		st, err := k.Cluster().Status()
+		return err == nil && slices.ContainsFunc(st.Nodes, func(n system.NodeStatus) bool {
+			return len(n.Devices) == 1 && n.Devices[0].Free == 1
+		})
+	})
+}
+
+// TestGPUGoes: a trainer that has begun on a GPU does not begin anew on the CPU when there is no GPU any more; another one does begin
+// there, and stays when there is one.
+func TestGPUGoes(t *testing.T) {
+	if cudatest.Open(t) == nil {
+		return
+	}
+	k := testkit.New(t, testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
+		if i == 1 {
+			cfg.Devices = []raysys.Device{{UUID: cudatest.UUID, Model: "Test GPU"}}
+		}
+	}))
+	ctx := k.Context()
+	if p := must(t)(Run(ctx, "a", job, 5, func(Progress) {})); p.Where == "CPU" {
+		t.Fatalf("got %+v", p)
+	}
+	k.Cluster().Drain(1)
+	if p, err := Run(ctx, "a", job, 9, func(Progress) {}); !errors.Is(err, ErrElsewhere) || !errors.Is(err, raysys.ErrNoCapacity) || !strings.Contains(err.Error(), "a has begun on a GPU") {
+		t.Errorf("the GPU is gone: %+v, %v", p, err)
+	}
+	if p := must(t)(Run(ctx, "b", job, 5, func(Progress) {})); p.Where != "CPU" {
+		t.Errorf("another trainer: %+v", p)
+	}
+	k.Cluster().Restart(1)
+	var p Progress
+	var err error
+	testkit.Eventually(t, 20*time.Second, "the others know of the GPU", func() bool {
+		p, err = Run(ctx, "a", job, 9, func(Progress) {})
+		return !errors.Is(err, ErrElsewhere)
+	})
+	if err != nil || p.Where == "CPU" || p.From != 5 || p.Step != 9 || math.Abs(p.Loss-lossOf(t, 9)) > 1e-3 {
+		t.Errorf("a GPU is there again: %+v, %v, want it to go on from step 5", p, err)
+	}
+	if p := must(t)(Run(ctx, "b", job, 9, func(Progress) {})); p.Where != "CPU" || p.From != 0 {
+		t.Errorf("a GPU is there, and the trainer has begun on the CPU: %+v", p)
 	}
 }
