@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 )
 
@@ -33,15 +34,16 @@ const (
 	maxNodes = 100_000
 	maxTasks = 1<<31 - 1
 	maxPairs = 1 << 24 // of a submitter and a node that it knows
+	maxCPUs  = 1 << 26 // in all, 4 bytes each
+	maxGPUs  = 1 << 20 // in all, some 200 bytes each
+
+	// maxTime bounds the least time of a run: a tenth of what nanoseconds can count, since a run takes longer.
+	maxTime = 29 * 365 * 24 * time.Hour
 )
 
 // Check returns an error for a Config that cannot be played.
 func (c *Config) Check() error {
 	positive := func(d time.Duration) bool { return d > 0 && d <= 24*time.Hour }
-	gpus := 0
-	if c.GPUEvery > 0 {
-		gpus = c.Nodes / c.GPUEvery * c.GPUs
-	}
 	// What a whole number may be, and what it is called.
 	for _, n := range []struct {
 		name         string
@@ -53,7 +55,8 @@ func (c *Config) Check() error {
 		{"tasks", c.Tasks, 1, maxTasks, ""},
 		{"submitters", c.Submitters, 0, c.Nodes, ", since they are nodes"},
 		{"GPUs of a node", c.GPUs, 0, 1 << 10, ""},
-		{"deaths", c.Deaths, 0, c.Nodes - max(c.Submitters, 1), ", since submitters stay and some node has to"},
+		{"nodes of which one has GPUs", c.GPUEvery, 0, maxNodes, ""},
+		{"deaths", c.Deaths, 0, c.mortal(), ", since submitters stay and some node has to, with a GPU where tasks ask for one"},
 	} {
 		if n.is < n.from || n.is > n.to {
 			return fmt.Errorf("%d %s: it must be %d to %d%s", n.is, n.name, n.from, n.to, n.why)
@@ -66,14 +69,71 @@ func (c *Config) Check() error {
 		return fmt.Errorf("a rate of %g tasks a second: it must be 0 to 1e9, where 0 submits all at the start", c.Rate)
 	case math.IsNaN(c.GPUShare) || c.GPUShare < 0 || c.GPUShare > 1:
 		return fmt.Errorf("a share of %g tasks with a GPU: it must be 0 to 1", c.GPUShare)
-	case c.GPUShare > 0 && gpus == 0:
+	case c.GPUShare > 0 && c.gpus() == 0:
 		return fmt.Errorf("a share of %g of the tasks asks for a GPU, and no node has one", c.GPUShare)
-	case c.GPUShare > 0 && c.Deaths > 0:
-		return fmt.Errorf("deaths with tasks that ask for GPUs are not modelled: leave one out")
+	case c.Nodes*c.CPUs > maxCPUs:
+		return fmt.Errorf("%d nodes of %d CPUs each: there may be %d CPUs in all", c.Nodes, c.CPUs, maxCPUs)
+	case c.gpus() > maxGPUs:
+		return fmt.Errorf("%d nodes of %d GPUs each: there may be %d GPUs in all", c.Nodes/c.GPUEvery, c.GPUs, maxGPUs)
+	case c.expected() > maxTime.Seconds():
+		return fmt.Errorf("the run would take %.0f days at least: it may take %.0f", c.expected()/86400, maxTime.Hours()/24)
 	case c.Nodes*c.submitters() > maxPairs:
 		return fmt.Errorf("%d submitters that know %d nodes each: take fewer, 80 bytes are needed for each pair and there may be %d", c.submitters(), c.Nodes, maxPairs)
 	}
 	return nil
+}
+
+// gpus is how many there are in all.
+func (c *Config) gpus() int {
+	if c.GPUEvery < 1 {
+		return 0
+	}
+	return c.Nodes / c.GPUEvery * c.GPUs
+}
+
+// lastWithGPU is a node that does not die, so that tasks which ask for a GPU can end; -1 where none do.
+func (c *Config) lastWithGPU() int {
+	if c.GPUShare == 0 || c.gpus() == 0 {
+		return -1
+	}
+	return c.Nodes/c.GPUEvery*c.GPUEvery - 1
+}
+
+// mortal is how many nodes may die.
+func (c *Config) mortal() int {
+	n := c.Nodes - c.Submitters
+	if c.lastWithGPU() >= c.Submitters || c.Submitters == 0 {
+		n--
+	}
+	return n
+}
+
+// expected is about how many seconds the work takes at least, by the mean of the tasks.
+func (c *Config) expected() float64 {
+	work := float64(c.Tasks) * c.Mean.Seconds()
+	least := work * (1 - c.GPUShare) / float64(c.Nodes*c.CPUs)
+	if c.GPUShare > 0 {
+		least = max(least, work*c.GPUShare/float64(c.gpus()))
+	}
+	if c.Rate > 0 {
+		least = max(least, float64(c.Tasks)/c.Rate)
+	}
+	return least
+}
+
+// Death is when the k-th death is, from the start: they are spread evenly over about the time of the work.
+func (c *Config) Death(k int) time.Duration {
+	return time.Duration(c.expected() * float64(time.Second) * float64(k+1) / float64(c.Deaths+1))
+}
+
+// Victims are the nodes that die, in order.
+func (c *Config) Victims() (nodes []int) {
+	for _, v := range rand.New(rand.NewPCG(c.Seed, 1)).Perm(c.Nodes - c.Submitters) {
+		if i := v + c.Submitters; i != c.lastWithGPU() && len(nodes) < c.Deaths {
+			nodes = append(nodes, i)
+		}
+	}
+	return nodes
 }
 
 // submitters is how many nodes have tasks of their own.

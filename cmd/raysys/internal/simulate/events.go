@@ -12,6 +12,8 @@ const (
 	reports             // a worker's load at all submitters
 	looks               // a worker at the tasks of others that wait there
 	retries             // a submitter sends to peers again that refused
+	tells               // a worker's load, soon after a GPU was taken or has become free
+	moves               // a worker looks where there is room for what waits there for a GPU
 	dies                // a worker
 	noticed             // a death, by all submitters
 )

@@ -27,6 +27,7 @@ type submitter struct {
 	retrying bool
 
 	view *placement.View // made for the first task that asks for a GPU
+	sent []sentGPU
 }
 
 // peer is what a submitter knows of another node.
@@ -35,6 +36,7 @@ type peer struct {
 	inflight, low, among int32
 	full                 bool
 	gone                 bool
+	told                 bool // it has sent a report
 
 	// The other node's: of what it has told this submitter.
 	answers  uint32
@@ -122,12 +124,14 @@ func (s *sim) send(b *submitter, i int32, frame []int32) {
 }
 
 // arrive takes in a frame.
-func (s *sim) arrive(i int32, frame []int32) {
+func (s *sim) arrive(i int32, frame []int32) error {
 	n := &s.nodes[i]
 	for _, task := range frame {
 		switch {
 		case n.gone:
-			s.lost(i, task)
+			if err := s.lost(i, task); err != nil {
+				return err
+			}
 		case !n.dead && n.inbound.len() >= maxInbound:
 			s.answer(i, task, true)
 		case s.cfg.WantsGPU(int(task)):
@@ -143,17 +147,23 @@ func (s *sim) arrive(i int32, frame []int32) {
 		s.watch(i)
 		s.work(i)
 	}
+	return nil
 }
 
 // answered takes in an answer.
-func (s *sim) answered(e event) {
+func (s *sim) answered(e event) (err error) {
 	b := s.nodes[e.node].own
 	p := &b.peers[e.from]
 	p.inflight--
 	if e.with >= 0 {
-		b.learn(e.from, s.loads.take(e.with))
+		l := s.loads.take(e.with)
+		l.gpus = p.gpus // of what is free beside CPU the last report counts
+		b.learn(e.from, l)
 	}
-	if e.given {
+	if e.given && s.cfg.WantsGPU(int(e.task)) {
+		s.GivenBack++
+		err = s.place(b, e.task)
+	} else if e.given {
 		p.full = true
 		s.GivenBack++
 		b.again.push(e.task)
@@ -171,6 +181,7 @@ func (s *sim) answered(e event) {
 	case !b.stalled || b.offers[e.from].tasks > 0 && p.inflight <= p.low:
 		s.forward(b)
 	}
+	return err
 }
 
 // learn enters the load of node i.
@@ -181,12 +192,13 @@ func (b *submitter) learn(i int32, l load) {
 
 // report takes a load in at all submitters.
 func (s *sim) report(i int32, l load) {
+	s.learnGPUs(&s.observer, i, l)
 	for k := range s.submitters {
 		b := &s.submitters[k]
 		if b.node == i {
 			continue
 		}
-		b.learn(i, l)
+		s.learnGPUs(b, i, l)
 		if b.waits() == 0 {
 			b.stale = true
 			continue

@@ -28,19 +28,25 @@ type node struct {
 	watching bool
 	begun    int64 // inbound.popped at the last look
 
-	ledger *ledger.Ledger // nil without GPUs
-	gpu    fifo           // tasks that wait for one
-	holds  map[int32]ledger.Hold
+	ledger   *ledger.Ledger // nil without GPUs
+	gpu      fifo           // tasks that wait for one
+	holds    map[int32]ledger.Hold
+	freeGPUs uint16
+	telling  bool  // it will tell its load soon
+	quiet    int64 // until then it tells of its GPUs at ticks alone
+	moving   bool  // it will look where there is room for what waits for a GPU
 }
 
 // load is what a node tells of itself.
 type load struct {
 	queued, inbound, busy int32
+	gpus                  uint16 // that are free
+	idle                  bool   // a CPU is free
 	mean                  time.Duration
 }
 
 func (n *node) load() load {
-	l := load{queued: int32(n.gpu.len()), inbound: int32(n.accepted), busy: int32(n.busyOwn), mean: n.mean}
+	l := load{queued: int32(n.gpu.len()), inbound: int32(n.accepted), busy: int32(n.busyOwn), gpus: n.freeGPUs, idle: n.free > 0, mean: n.mean}
 	if n.own != nil {
 		l.queued += int32(n.own.waits())
 	}

@@ -9,14 +9,15 @@ import (
 type Result struct {
 	Done     int
 	Makespan time.Duration // from the first submission to the last end of a task
-	Ideal    time.Duration // the work divided by the CPUs and GPUs that do it, or the time of its submission where that is longer
+	Ideal    time.Duration // the work divided by the CPUs and GPUs that do it, or when the last task can have ended, where that is later
 	WaitP50  time.Duration // from a task's submission until it begins
 	WaitP99  time.Duration
 	WaitMax  time.Duration
 
 	Forwarded int64 // tasks sent to another node
 	GivenBack int64 // of those, the ones that came back
-	Placed    int64 // decisions of placement.Place
+	Placed    int64 // tasks that placement.Place sent to a node, again where they moved
+	Moved     int64 // of those, the ones that waited for a GPU elsewhere
 	Rerun     int64 // tasks that a death took
 	Messages  int64 // frames of tasks and answers
 	Reports   int64 // loads told, one for each node that is told
@@ -25,22 +26,32 @@ type Result struct {
 
 func (s *sim) result() Result {
 	r := s.Result
-	r.Done, r.Makespan, r.Ideal = s.done, time.Duration(s.now), s.cfg.ideal()
+	r.Done, r.Makespan, r.Ideal = s.done, time.Duration(s.now), s.least.of(&s.cfg)
 	r.WaitP50, r.WaitP99, r.WaitMax = s.waits.at(0.5), s.waits.at(0.99), time.Duration(s.waits.most)
 	return r
 }
 
-// ideal is how long the work takes at least.
-func (c *Config) ideal() time.Duration {
-	cpu := float64(c.Tasks) * (1 - c.GPUShare) * float64(c.Mean) / float64(c.Nodes*c.CPUs)
-	gpu, arrival := 0.0, 0.0
-	if c.GPUShare > 0 {
-		gpu = float64(c.Tasks) * c.GPUShare * float64(c.Mean) / float64(c.Nodes/c.GPUEvery*c.GPUs)
+// least is how long the work takes at least, by the times that were drawn.
+type least struct {
+	cpu, gpu float64 // nanoseconds
+	last     time.Duration
+}
+
+// add is called with each task once.
+func (l *least) add(submitted, takes time.Duration, gpu bool) {
+	if l.last = max(l.last, submitted+takes); gpu {
+		l.gpu += float64(takes)
+	} else {
+		l.cpu += float64(takes)
 	}
-	if c.Rate > 0 {
-		arrival = float64(c.Tasks) / c.Rate * float64(time.Second)
+}
+
+func (l *least) of(c *Config) time.Duration {
+	s := l.cpu / float64(c.Nodes*c.CPUs)
+	if l.gpu > 0 {
+		s = max(s, l.gpu/float64(c.gpus()))
 	}
-	return time.Duration(max(cpu, gpu, arrival))
+	return max(time.Duration(s), l.last)
 }
 
 // histogram counts times in buckets of which each is a 32nd of a power of two.

@@ -3,7 +3,8 @@ package simulate
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -15,10 +16,12 @@ type sim struct {
 	events     events
 	nodes      []node
 	submitters []submitter
+	observer   submitter // what workers without tasks of their own believe of the others' GPUs
 	frames     slab[[]int32]
 	loads      slab[load]
 	done       int
 	waits      histogram
+	least      least
 	others     int   // events to come that are no ticks
 	last       int64 // when the last of those happened
 }
@@ -98,10 +101,9 @@ func newSim(c Config) *sim {
 		}
 		s.at(0, event{kind: submits, node: b.node})
 	}
-	rng := rand.New(rand.NewPCG(c.Seed, 1))
-	victims := rng.Perm(c.Nodes - c.Submitters)[:c.Deaths]
-	for k, v := range victims {
-		s.at(int64(c.ideal())*int64(k+1)/int64(c.Deaths+1), event{kind: dies, node: int32(v + c.Submitters)})
+	s.observer = submitter{node: -1, peers: make([]peer, len(s.nodes))}
+	for k, i := range c.Victims() {
+		s.at(int64(c.Death(k)), event{kind: dies, node: int32(i)})
 	}
 	return s
 }
@@ -123,11 +125,11 @@ func (s *sim) happens(e event) error {
 		return s.submit(s.nodes[e.node].own)
 	case arrives:
 		frame := s.frames.take(e.with)
-		s.arrive(e.node, frame)
+		return s.arrive(e.node, frame)
 	case ends:
 		s.end(e.node, e.task, e.from)
 	case answers:
-		s.answered(e)
+		return s.answered(e)
 	case ticks:
 		s.tell(e.node)
 		if !s.nodes[e.node].dead {
@@ -135,15 +137,25 @@ func (s *sim) happens(e event) error {
 		}
 	case reports:
 		s.report(e.node, s.loads.take(e.with))
+		return s.moveAll()
 	case looks:
 		s.giveBack(e.node)
 	case retries:
 		s.retry(e.node)
+	case tells:
+		s.nodes[e.node].telling = false
+		s.nodes[e.node].quiet = s.now + int64(restEvery)
+		s.tell(e.node)
+	case moves:
+		s.nodes[e.node].moving = false
+		err := s.move(e.node)
+		s.startGPU(e.node) // looks again while some wait
+		return err
 	case dies:
 		s.nodes[e.node].dead = true
 		s.at(int64(s.cfg.Detect), event{kind: noticed, node: e.node})
 	case noticed:
-		s.notice(e.node)
+		return s.notice(e.node)
 	}
 	return nil
 }
@@ -161,6 +173,7 @@ func (s *sim) submit(b *submitter) error {
 			break
 		}
 		b.due++
+		s.least.add(s.cfg.Submitted(task), s.cfg.Takes(task), s.cfg.WantsGPU(task))
 		if !s.cfg.WantsGPU(task) {
 			b.plain++
 		} else if err := s.place(b, int32(task)); err != nil {
@@ -172,32 +185,43 @@ func (s *sim) submit(b *submitter) error {
 }
 
 // notice has the submitters of a dead node's tasks send them elsewhere.
-func (s *sim) notice(i int32) {
+func (s *sim) notice(i int32) error {
 	n := &s.nodes[i]
 	n.gone = true
 	for k := range s.submitters {
 		s.submitters[k].peers[i].gone = true
 		s.look(&s.submitters[k], i)
+		s.submitters[k].forget(i)
 	}
-	for _, task := range n.running {
-		if task >= 0 {
-			s.lost(i, task)
+	s.observer.forget(i)
+	took := slices.DeleteFunc(slices.Clone(n.running), func(task int32) bool { return task < 0 })
+	took = append(took, slices.Sorted(maps.Keys(n.holds))...)
+	for _, f := range []*fifo{&n.inbound, &n.gpu} {
+		for f.len() > 0 {
+			took = append(took, f.pop())
 		}
 	}
-	for n.inbound.len() > 0 {
-		s.lost(i, n.inbound.pop())
+	for _, task := range took {
+		if err := s.lost(i, task); err != nil {
+			return err
+		}
 	}
 	for k := range s.submitters {
 		s.work(s.submitters[k].node)
 	}
+	return nil
 }
 
 // lost returns a task to its submitter.
-func (s *sim) lost(i, task int32) {
+func (s *sim) lost(i, task int32) error {
 	b := s.submitterOf(task)
 	b.peers[i].inflight--
-	b.again.push(task)
 	s.Rerun++
+	if s.cfg.WantsGPU(int(task)) {
+		return s.place(b, task)
+	}
+	b.again.push(task)
+	return nil
 }
 
 func (s *sim) began(task int32) {

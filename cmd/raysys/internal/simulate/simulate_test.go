@@ -37,8 +37,7 @@ func TestRuns(t *testing.T) {
 			c.Rate = rapid.SampledFrom([]float64{0, 10, 10_000}).Draw(t, "rate")
 			c.Seed = rapid.Uint64().Draw(t, "seed")
 			if rapid.Bool().Draw(t, "deaths") {
-				c.Deaths = rapid.IntRange(0, max(c.Nodes-max(c.Submitters, 1), 0)).Draw(t, "how many")
-				return
+				c.Deaths = rapid.IntRange(0, max(c.Nodes-max(c.Submitters, 1)-1, 0)).Draw(t, "how many")
 			}
 			c.GPUEvery = rapid.IntRange(1, c.Nodes).Draw(t, "GPUs every")
 			c.GPUs = rapid.IntRange(1, 3).Draw(t, "GPUs")
@@ -56,8 +55,8 @@ func TestRuns(t *testing.T) {
 				work += c.Takes(i)
 			}
 		}
-		if least := max(longest, work/time.Duration(c.Nodes*c.CPUs)); r.Done != c.Tasks || r.Makespan < least {
-			t.Fatalf("%d of %d tasks in %v, which take %v at least", r.Done, c.Tasks, r.Makespan, least)
+		if least := max(longest, work/time.Duration(c.Nodes*c.CPUs)); r.Done != c.Tasks || r.Makespan < least || r.Makespan < r.Ideal {
+			t.Fatalf("%d of %d tasks in %v, which take %v at least; said to be %v", r.Done, c.Tasks, r.Makespan, least, r.Ideal)
 		}
 		again, err := simulate.Run(t.Context(), c)
 		if again != r || err != nil {
@@ -90,18 +89,24 @@ func TestBalance(t *testing.T) {
 
 func TestBadConfigs(t *testing.T) {
 	for want, change := range map[string]func(*simulate.Config){
-		"0 nodes":                func(c *simulate.Config) { c.Nodes = 0 },
-		"0 CPUs":                 func(c *simulate.Config) { c.CPUs = 0 },
-		"-1 tasks":               func(c *simulate.Config) { c.Tasks = -1 },
-		"11 submitters":          func(c *simulate.Config) { c.Submitters = 11 },
-		"10 deaths":              func(c *simulate.Config) { c.Deaths = 10 },
-		"latency 0s":             func(c *simulate.Config) { c.Latency = 0 },
-		"a task -1ns":            func(c *simulate.Config) { c.Mean = -1 },
-		"a rate of NaN":          func(c *simulate.Config) { c.Rate = math.NaN() },
-		"a share of 2 ":          func(c *simulate.Config) { c.GPUShare = 2 },
-		"no node has one":        func(c *simulate.Config) { c.GPUShare = 0.5 },
-		"are not modelled":       func(c *simulate.Config) { c.GPUShare, c.GPUEvery, c.GPUs, c.Deaths = 0.5, 1, 1, 1 },
-		"that know 100000 nodes": func(c *simulate.Config) { c.Nodes, c.Submitters = 100_000, 1000 },
+		"0 nodes":         func(c *simulate.Config) { c.Nodes = 0 },
+		"0 CPUs":          func(c *simulate.Config) { c.CPUs = 0 },
+		"-1 tasks":        func(c *simulate.Config) { c.Tasks = -1 },
+		"11 submitters":   func(c *simulate.Config) { c.Submitters = 11 },
+		"10 deaths":       func(c *simulate.Config) { c.Deaths = 10 },
+		"latency 0s":      func(c *simulate.Config) { c.Latency = 0 },
+		"a task -1ns":     func(c *simulate.Config) { c.Mean = -1 },
+		"a rate of NaN":   func(c *simulate.Config) { c.Rate = math.NaN() },
+		"a share of 2 ":   func(c *simulate.Config) { c.GPUShare = 2 },
+		"no node has one": func(c *simulate.Config) { c.GPUShare = 0.5 },
+		"8 deaths": func(c *simulate.Config) {
+			c.GPUShare, c.GPUEvery, c.GPUs, c.Submitters, c.Deaths = 0.5, 10, 1, 2, 8
+		},
+		"100000 nodes of 65536 CPUs": func(c *simulate.Config) { c.Nodes, c.CPUs = 100_000, 1<<16 },
+		"100000 nodes of 1024 GPUs":  func(c *simulate.Config) { c.Nodes, c.GPUEvery, c.GPUs = 100_000, 1, 1<<10 },
+		"115740741 days at least":    func(c *simulate.Config) { c.Rate, c.Tasks = 0.00001, 100_000_000 },
+		"days at least":              func(c *simulate.Config) { c.Mean, c.Tasks = 24*time.Hour, 1<<31-1 },
+		"that know 100000 nodes":     func(c *simulate.Config) { c.Nodes, c.Submitters = 100_000, 1000 },
 	} {
 		if _, err := simulate.Run(t.Context(), small(change)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)

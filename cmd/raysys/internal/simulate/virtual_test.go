@@ -32,17 +32,23 @@ func TestLikeVirtual(t *testing.T) {
 	clusters := map[string]simulate.Config{
 		"a driver and 5 nodes": {Nodes: 5, Tasks: 2000},
 		"4 of 20 nodes submit": {Nodes: 20, Tasks: 4000, Submitters: 4},
+		"GPUs on 2 of 5 nodes": {Nodes: 5, Tasks: 2000, GPUEvery: 2, GPUs: 2, GPUShare: 0.4},
+		"one of 5 nodes dies":  {Nodes: 5, Tasks: 2000, Deaths: 1},
 	}
 	maps.Copy(clusters, long.Form(nil, map[string]simulate.Config{
 		"a driver and 20 nodes":  {Nodes: 20, Tasks: 4000},
 		"all of 5 nodes submit":  {Nodes: 5, Tasks: 2000, Submitters: 5},
 		"tasks at a rate":        {Nodes: 20, Tasks: 4000, Rate: 3900},
 		"GPUs on one of 5 nodes": {Nodes: 5, Tasks: 2000, GPUEvery: 5, GPUs: 4, GPUShare: 0.1},
+		"GPUs on half of 20":     {Nodes: 20, Tasks: 4000, GPUEvery: 2, GPUs: 2, GPUShare: 0.3, Submitters: 4},
+		"3 of 20 nodes die":      {Nodes: 20, Tasks: 4000, Deaths: 3, Submitters: 4},
+		"GPUs die":               {Nodes: 6, Tasks: 2000, GPUEvery: 1, GPUs: 2, GPUShare: 0.5, Deaths: 2},
 	}))
 	for name, c := range clusters {
 		t.Run(name, func(t *testing.T) {
 			c.CPUs, c.Mean, c.Seed = 4, 20*time.Millisecond, 7
-			c.Latency, c.Report, c.Detect = 100*time.Microsecond, 100*time.Millisecond, time.Second
+			c.Latency, c.Report = 100*time.Microsecond, 100*time.Millisecond
+			c.Detect = c.Latency // a killed node's connections are reset
 			sim, err := simulate.Run(t.Context(), c)
 			if err != nil {
 				t.Fatal(err)
@@ -84,6 +90,9 @@ func play(k *testkit.Kit, c simulate.Config) (makespan, p99 time.Duration) {
 	}
 	train := nap.With(raysys.CPU(0), raysys.GPU(1))
 	refs, waits := make([]raysys.Ref[int64], c.Tasks), make([]int64, c.Tasks)
+	for i, victim := range c.Victims() {
+		time.AfterFunc(c.Death(i), func() { cluster.Kill(victim + 1) })
+	}
 	from := time.Now().UnixNano()
 	for i := range refs {
 		if waits[i] = int64(c.Submitted(i)); from+waits[i] > time.Now().UnixNano() {
