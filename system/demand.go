@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/placement/devices"
 )
 
 // Demand is work of one shape that waits for resources: tasks that ask for other than one CPU, grains that hold something, and what
@@ -40,9 +41,13 @@ type DeviceStatus struct {
 	Memory int64   `json:"memory,omitempty"` // bytes; 0 where that is not known
 	Total  float64 `json:"total"`            // what the node has of it: 1, or less for a share
 	Free   float64 `json:"free"`             // of Total
-	// FreeMemory is what work has not asked for: nothing measures it.
-	FreeMemory int64 `json:"free_memory,omitempty"`
-	Sick       bool  `json:"sick,omitempty"` // it gets no new work
+	// FreeMemory is what work has not asked for: UsedMemory is measured.
+	FreeMemory int64  `json:"free_memory,omitempty"`
+	Sick       bool   `json:"sick,omitempty"`  // it gets no new work
+	Cause      string `json:"cause,omitempty"` // of that
+	// What the source of the devices last said, of the work of all processes.
+	UsedMemory int64 `json:"used_memory,omitempty"` // bytes; 0 where that is not known
+	Busy       int   `json:"busy"`                  // percent of the last while in which it computed, or devices.Unknown
 }
 
 // demand is the work that waits on this node.
@@ -122,12 +127,26 @@ func summedGroups(all []GroupDemand) (list []GroupDemand) {
 	return list
 }
 
-// devices is what the node's ledger has of its accelerators.
+// devices is what the node's ledger has of its accelerators, and what their source says of them.
 func (n *Node) devices() (list []DeviceStatus) {
+	said := map[string]devices.Device{}
+	if source := n.cfg.DeviceSource; source != nil {
+		for _, d := range source.Inventory().Devices {
+			said[d.UUID] = d
+		}
+	}
 	for _, d := range n.tasks.Line().Spares() {
-		list = append(list, DeviceStatus{
+		s := DeviceStatus{
 			UUID: d.UUID, Model: d.Model, Memory: d.Memory, Total: float64(d.Total()) / 1000, Free: float64(d.Share) / 1000, FreeMemory: d.Bytes, Sick: d.Sick,
-		})
+			Busy: devices.Unknown,
+		}
+		if of, ok := said[d.UUID]; ok {
+			s.UsedMemory, s.Busy = of.Used, of.Busy
+			if s.Sick {
+				s.Cause = of.Sick
+			}
+		}
+		list = append(list, s)
 	}
 	return list
 }

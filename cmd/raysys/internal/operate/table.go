@@ -101,13 +101,24 @@ func devices(w io.Writer, nodes []Node) error {
 			if t == nil {
 				fmt.Fprintln(w)
 				t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(t, "NODE\tDEVICE\tMODEL\tUSED\tMEMORY\tSTATE")
+				fmt.Fprintln(t, "NODE\tDEVICE\tMODEL\tUSED\tMEMORY\tBUSY\tIN USE\tSTATE")
 			}
 			state := "well"
 			if d.Sick {
 				state = "sick"
+				if d.Cause != "" {
+					state += ": " + d.Cause
+				}
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", n.Name, d.UUID, orDash(d.Model), used(d.Free, d.Total), memory(d.FreeMemory, d.Memory), state)
+			busy, inUse := "-", "-"
+			if d.Busy >= 0 {
+				busy = fmt.Sprintf("%d %%", d.Busy)
+			}
+			if d.UsedMemory > 0 {
+				inUse = fmt.Sprintf("%.1f GiB", float64(d.UsedMemory)/(1<<30))
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+				n.Name, d.UUID, orDash(d.Model), used(d.Free, d.Total), memory(d.FreeMemory, d.Memory), busy, inUse, state)
 		}
 	}
 	if t == nil {

@@ -32,8 +32,8 @@ func example() operate.Status {
 				Name: "b", Incarnation: 12, Role: system.Worker, State: system.NodeDraining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
 				Resources: raysys.Resources{CPU: 8, GPU: 2, Memory: 64 << 30}, Free: raysys.Resources{CPU: 0.5, GPU: 1.75, Memory: 48 << 30},
 				Devices: []system.DeviceStatus{
-					{UUID: "GPU-b0", Model: "NVIDIA H100 80GB HBM3", Memory: 80 << 30, Total: 1, Free: 0.75, FreeMemory: 60 << 30},
-					{UUID: "1", Total: 1, Free: 1, Sick: true},
+					{UUID: "GPU-b0", Model: "NVIDIA H100 80GB HBM3", Memory: 80 << 30, Total: 1, Free: 0.75, FreeMemory: 60 << 30, Busy: 70, UsedMemory: 31 << 30},
+					{UUID: "1", Total: 1, Free: 1, Sick: true, Busy: -1, Cause: "Xid 79: GPU has fallen off the bus"},
 				},
 				Queued: 120, Inbound: 8, Grains: map[string]int{"policy": 2, "counter": 2998}, Labels: map[string]string{"zone": "west", "disk": "ssd"},
 			},
@@ -67,9 +67,9 @@ b       worker  draining  10.0.0.2:7400  v0.2.0   1d2h  7.5/8  0.25/2  16.0/64.0
 laptop  driver  unknown   -              -        -     -      -       -              0       0       0       -
 laptop does not answer: no answer within 3s
 
-NODE  DEVICE  MODEL                  USED    MEMORY         STATE
-b     GPU-b0  NVIDIA H100 80GB HBM3  0.25/1  20.0/80.0 GiB  well
-b     1       -                      0/1     -              sick
+NODE  DEVICE  MODEL                  USED    MEMORY         BUSY  IN USE    STATE
+b     GPU-b0  NVIDIA H100 80GB HBM3  0.25/1  20.0/80.0 GiB  70 %  31.0 GiB  well
+b     1       -                      0/1     -              -     -         sick: Xid 79: GPU has fallen off the bus
 
 WAITS FOR     LABELS     COUNT  OLDEST  WHERE
 CPU 1, GPU 4  zone=west  3      2m0s    no node can take it yet
