@@ -169,7 +169,7 @@ func (l *leader) drive(key string) {
 // askForRoom asks nodes to make room for a group that waits, where idle grains hold what it needs.
 func (l *leader) askForRoom(key string, r *groupengine.Record, p *groupProgress) {
 	a := groupengine.Ask{Verb: groupengine.MakeRoom, Group: key, ID: r.ID}
-	v := l.nodes()
+	v := l.view()
 	var nodes []core.NodeKey
 	for i, b := range r.Bundles {
 		if b.At != (core.NodeKey{}) && l.alive(b.At) {

@@ -1,6 +1,7 @@
 package taskengine
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -33,7 +34,7 @@ func (r *record[A, R]) handUp(t *core.Turn) {
 func (rec *recipe) awaitsTelling() bool {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	return rec.Run() != 0 && !rec.Told() && !rec.dropped
+	return rec.Run() != 0 && !rec.Told() && !errors.Is(rec.why, errEffects)
 }
 
 // waitingTurns are the turns of a peer's tasks that have ended here, and for which something waits, by their run ids.
