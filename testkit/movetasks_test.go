@@ -198,3 +198,123 @@ func TestWaitingTasksMove(t *testing.T) {
 		})
 	}
 }
+
+// TestPlainTasksBesideDeviceQueue: tasks of one CPU begin at once on a node that has CPUs free, whatever waits there for its device, of
+// the node that submits them and of others.
+func TestPlainTasksBesideDeviceQueue(t *testing.T) {
+	for name, c := range map[string]struct{ queue, plain, tasks int }{
+		"one driver":           {queue: 0, plain: 0, tasks: 15}, // eight CPUs on node 2, and seven beside the task with the device
+		"the node's own queue": {queue: 1, plain: 0, tasks: 15},
+		"of another node":      {queue: 0, plain: 2, tasks: 15},
+		"beside own queue":     {queue: 1, plain: 2, tasks: 15},
+		"two that queue":       {queue: 2, plain: 2, tasks: 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := raysys.NewTable()
+			var o observed
+			plain := o.lastingTask(table)
+			waits := plain.With(raysys.GPU(1))
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				cl := k.Cluster()
+				cl.Ready()
+				o.start = time.Now()
+				var refs []raysys.Ref[int]
+				for range 100 {
+					refs = append(refs, waits.Go(cl.Node(c.queue).Context(k.Context()), lasting{For: time.Second}))
+				}
+				for range 3 {
+					k.Advance(370 * time.Millisecond)
+					now := time.Since(o.start)
+					var list []raysys.Ref[int]
+					for range c.tasks {
+						list = append(list, plain.Go(cl.Node(c.plain).Context(k.Context()), lasting{now, 300 * time.Millisecond}))
+					}
+					for _, r := range list {
+						if _, err := r.Get(k.Context()); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				late := 0
+				for _, r := range o.list {
+					if r.end-r.began < time.Second && r.began-r.submitted > 50*time.Millisecond {
+						late++
+					}
+				}
+				if late > 0 {
+					t.Errorf("%d of %d tasks of one CPU waited for more than 50 ms, where a CPU was free for each", late, 3*c.tasks)
+				}
+				for _, r := range refs {
+					if _, err := r.Get(k.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}, testkit.Table(table), testkit.Nodes(2), testkit.Each(func(i int, cfg *system.Config) {
+				if i > 0 {
+					cfg.Resources.CPU = 8
+				}
+				if i == 1 {
+					cfg.DeviceSource = newSource(i, 1)
+				}
+			}))
+		})
+	}
+}
+
+// TestPlainTasksBesideHeldCPUs: tasks of one CPU do not wait at a node where work has all CPUs that holds devices too, while another
+// node runs such tasks; and where that work waits, they have its CPUs.
+func TestPlainTasksBesideHeldCPUs(t *testing.T) {
+	for name, c := range map[string]struct {
+		waits bool
+		most  time.Duration // in which eight tasks of 300 ms must have begun
+	}{
+		"runs":  {false, 900 * time.Millisecond}, // by two on node 2
+		"waits": {true, 300 * time.Millisecond},  // by four
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := raysys.NewTable()
+			var o observed
+			plain := o.lastingTask(table)
+			holder := tasks.DefineIn(table, "holds", func(ctx context.Context, waits bool) (int, error) {
+				if waits {
+					return plain.With(raysys.CPU(0)).Go(ctx, lasting{For: 10 * time.Second}).Get(ctx)
+				}
+				<-time.After(10 * time.Second)
+				return 0, nil
+			}).With(raysys.GPU(1))
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				cl, ctx := k.Cluster(), k.Context()
+				cl.Ready()
+				o.start = time.Now()
+				holders := []raysys.Ref[int]{holder.Go(ctx, c.waits), holder.Go(ctx, c.waits)}
+				k.Advance(time.Second)
+				now := time.Since(o.start)
+				var refs []raysys.Ref[int]
+				for range 8 {
+					refs = append(refs, plain.Go(ctx, lasting{now, 300 * time.Millisecond}))
+				}
+				for _, r := range append(refs, holders...) {
+					if _, err := r.Get(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+				longest := time.Duration(0)
+				for _, r := range o.list {
+					if r.submitted == now {
+						longest = max(longest, r.began-now)
+					}
+				}
+				if most := c.most + 50*time.Millisecond; longest > most {
+					t.Errorf("a task of one CPU waited for %v, want %v at most", longest, most)
+				}
+			}, testkit.Table(table), testkit.Nodes(2), testkit.Each(func(i int, cfg *system.Config) {
+				if i > 0 {
+					cfg.Resources.CPU = 2
+				}
+				if i == 1 {
+					cfg.DeviceSource = newSource(i, 2)
+				}
+			}))
+		})
+	}
+}

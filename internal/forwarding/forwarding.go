@@ -13,9 +13,9 @@ const (
 	MaxFrame = 256
 )
 
-// Peer is what a node knows of another that takes tasks.
+// Peer is what a node knows of another that takes tasks. All tasks that it counts are of one CPU.
 type Peer struct {
-	CPUs     int64
+	CPUs     int64 // less those of work that holds more than CPU
 	Inflight int64 // tasks of this node that it has, or that are on the way
 
 	// What it last reported.
@@ -91,7 +91,7 @@ func Excess(waits, begun, cpus int64) int64 { return waits - max(begun*soon, cpu
 
 // SlowMean is the mean of a node's tasks where there is an excess.
 func SlowMean(begun, cpus int64) time.Duration {
-	return LookPause * time.Duration(cpus) / time.Duration(max(begun, 1))
+	return LookPause * time.Duration(max(cpus, 1)) / time.Duration(max(begun, 1))
 }
 
 // Learn mixes a measurement into a mean: a quarter, so that a few of them carry it.

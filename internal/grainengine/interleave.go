@@ -164,9 +164,12 @@ func (a *activation) interleaved(g *gate, p *passage, c anyCall) {
 	}
 	// The turn that waits has given the CPU of the kind back.
 	if s := a.slot(); s != nil {
-		line := a.kind.engine.cfg.Line.Of(a.holding.hold.Load())
-		line.RetakeCPU(s.CPU)
-		defer line.GiveCPU(s.CPU)
+		pool := s.Pool
+		if pool == nil {
+			pool = a.kind.engine.cfg.Line
+		}
+		pool.RetakeCPU(s.CPU)
+		defer pool.GiveCPU(s.CPU)
 	}
 	if panicked := c.do(a); panicked != nil && a.kind.def.OnPanic != KeepOnPanic {
 		a.PostSystemMessage(supervised{panicked}) // seen before any further call

@@ -92,6 +92,8 @@ func (l *Ledger) together(parts []Part, n *Need) []int {
 func (l *Line) bundle(p Part, h Hold) *Bundle {
 	n := p.Need
 	l.changed(&n)
+	h.need.Bundle, h.pool = p.Name, (*heldCPU)(l) // so that its return is reported soon, of CPU alone too
+	l.held.Add(n.CPU)
 	b := &Bundle{name: p.Name, from: l, hold: h}
 	var list []Device
 	for _, i := range h.devices {

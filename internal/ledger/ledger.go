@@ -45,15 +45,12 @@ type Hold struct {
 	need    Need
 	devices []int
 	line    *Line // of the bundle that it is of; nil for a node's
+	pool    core.CPUPool
 }
 
-// Pool is the bundle that its CPU is of; nil for the node.
-func (h *Hold) Pool() core.CPUPool {
-	if h.line == nil {
-		return nil
-	}
-	return h.line
-}
+// Pool is where its CPU goes while its holder waits: the bundle that it is of, or the account of what Line.Held counts; nil where the
+// line as such does.
+func (h *Hold) Pool() core.CPUPool { return h.pool }
 
 // Need is what it was taken for.
 func (h *Hold) Need() Need { return h.need }

@@ -16,6 +16,7 @@ import (
 type Line struct {
 	// Waits is how much work waits. While it is 0 the CPU of the ledger is all that a one-CPU task touches.
 	Waits  atomic.Int32
+	held   atomic.Int64 // see Held
 	ledger Ledger
 	hooks  Hooks
 	short  func()
@@ -178,7 +179,10 @@ func (l *Line) next() (w Work, h *Hold) {
 			}
 			h = &taken
 			if l.running != nil {
-				h.line, l.running[h] = l, w
+				h.line, h.pool, l.running[h] = l, l, w
+			} else if !s.need.IsCPU(s.need.CPU) {
+				h.pool = (*heldCPU)(l)
+				l.held.Add(s.need.CPU)
 			}
 			l.changed(&s.need)
 		}
@@ -255,7 +259,11 @@ func (l *Line) Return(h *Hold) {
 	l.ledger.Return(Hold{need: h.withoutCPU(), devices: h.devices})
 	l.changed(&h.need)
 	l.mu.Unlock()
-	l.GiveCPU(h.need.CPU)
+	if h.pool != nil {
+		h.pool.GiveCPU(h.need.CPU)
+	} else {
+		l.GiveCPU(h.need.CPU)
+	}
 	l.told(&h.need)
 }
 

@@ -227,7 +227,7 @@ func (x *exchange) cpusTaken() bool {
 // peerHasRoom reports whether a peer has room enough again to go on after a stall.
 func (x *exchange) peerHasRoom() bool {
 	for _, p := range *x.peers.Load() {
-		if x.room(p).Tasks > 0 && p.inflight.Load() <= p.low.Load() {
+		if x.room(p).Tasks > 0 && p.plainFlights() <= p.low.Load() {
 			return true
 		}
 	}
@@ -297,6 +297,6 @@ func (x *exchange) pick() (best *peer, n int64, skipped bool) {
 // room.
 func (x *exchange) stall() {
 	for _, p := range *x.peers.Load() {
-		p.low.Store(forwarding.Low(p.inflight.Load()))
+		p.low.Store(forwarding.Low(p.plainFlights()))
 	}
 }

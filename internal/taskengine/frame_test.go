@@ -78,7 +78,11 @@ func TestTaskOfALaterVersion(t *testing.T) {
 }
 
 func TestLoadRoundTrip(t *testing.T) {
-	for _, l := range []Load{{}, {Queued: 1, Inbound: 2, Busy: 3.5, Free: 4.25, Mean: 5, Draining: true}, {Mean: 5, Bandwidth: 7}, {Rest: encodeRest(&ledger.Report{Memory: 9})}} {
+	rest := encodeRest(&ledger.Report{Memory: 9})
+	for _, l := range []Load{
+		{}, {Queued: 1, Inbound: 2, Busy: 3.5, Free: 4.25, Mean: 5, Draining: true}, {Mean: 5, Bandwidth: 7}, {Rest: rest},
+		{Queued: 5, Inbound: 4, Shaped: 3, InboundShaped: 2}, {Busy: 2, Rest: rest, Held: 1.057},
+	} {
 		b := AppendLoad(nil, l)
 		b = append(b, 99) // what follows
 		r := wire.NewReader(b)
@@ -86,7 +90,7 @@ func TestLoadRoundTrip(t *testing.T) {
 		if err != nil || got != l || r.Byte() != 99 {
 			t.Errorf("got %+v, %v; want %+v", got, err, l)
 		}
-		if l.Rest != "" { // the last that is known; the two last are left out where they are not
+		if l.Shaped > 0 || l.Held > 0 { // the last that are known; those are left out where none is set
 			r = wire.NewReader(append([]byte{b[0] + 1}, append(b[1:len(b)-1:len(b)-1], 42)...)) // with a field more
 			if got, err := ReadLoad(&r); err != nil || got != l || r.Len() != 0 {
 				t.Errorf("with a field more: got %+v, %v", got, err)

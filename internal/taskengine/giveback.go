@@ -40,7 +40,7 @@ func (x *exchange) lookAtInbound() {
 		return
 	}
 	w.popped = popped
-	cpus := x.e.line.Total() / oneCPU
+	cpus := max(x.e.line.Total()-x.e.line.Held(), 0) / oneCPU
 	if excess := forwarding.Excess(waits, begun, cpus); excess > 0 {
 		x.means.slower(int64(forwarding.SlowMean(begun, cpus)))
 		x.e.cfg.Pool.Go(giveBackWork{x, excess})

@@ -35,6 +35,8 @@ type arrival interface {
 	// claimAnswer gives one caller the right and the duty to answer the owner.
 	claimAnswer() bool
 	isAnswered() bool
+	// plain reports whether the task waits for one CPU in the queue of inbound tasks.
+	plain() bool
 	// departed does the accounts of an inbound task that leaves the queue without running.
 	departed(e *Engine)
 	// handed returns the peer that the worker is to uncork: that of an answer it has just made; nil when there is none.
@@ -137,7 +139,7 @@ func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h 
 func (t *inboundTask[A, R]) accept(slot uint64) {
 	t.slot = slot
 	x := engineOf(t.Future.Up()).net.Load()
-	x.unanswered.Add(1)
+	x.arrived(t.spec.plain, +1)
 	d := t.awaitParams()
 	if d == nil && t.spec.refs {
 		if futures := t.spec.dependencies(&t.arg); len(futures) > 0 {
@@ -251,7 +253,7 @@ func (t *inboundTask[A, R]) Resolved(*core.Waiter) {
 	if waits = waits || gated; waits {
 		x.answering.Add(1)
 	}
-	x.unanswered.Add(-1)
+	x.arrived(t.spec.plain, -1)
 	if !gated {
 		t.tell(x, waits)
 		return
@@ -329,6 +331,14 @@ func (t *inboundTask[A, R]) answer(x *exchange) {
 	})
 }
 
+// arrived counts n more tasks of other nodes that are to be answered.
+func (x *exchange) arrived(plain bool, n int64) {
+	if !plain {
+		x.unansweredShaped.Add(n)
+	}
+	x.unanswered.Add(n)
+}
+
 // giveBack gives an inbound task that has not begun back to its owner. The caller has taken it out of the queue.
 func (x *exchange) giveBack(a arrival) {
 	if !a.future().Start() || !a.claimAnswer() {
@@ -337,7 +347,7 @@ func (x *exchange) giveBack(a arrival) {
 	p, slot := a.origin()
 	p.inbound.remove(slot, a.tableEntry())
 	x.answering.Add(1)
-	x.unanswered.Add(-1)
+	x.arrived(a.plain(), -1)
 	x.answer(p, slot, false, func(dst []byte) ([]byte, error) { return append(dst, resultGivenBack), nil })
 	x.answering.Add(-1)
 	a.departed(x.e)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -20,17 +21,25 @@ type Load struct {
 	Bandwidth int64
 	// Rest is what is free of all but CPU, for ReadRest; "" when all of it is, or an earlier version does not say.
 	Rest string
+	// Shaped is the tasks that wait in the node's line, of it and of others, all of which Queued counts; InboundShaped those of
+	// Inbound that ask for other than one CPU. They are not in the way of tasks of one CPU.
+	Shaped, InboundShaped int
+	// Held is the CPUs of Busy that work has which holds more than CPU, and that bundles have. 0 for an earlier version.
+	Held float64
 }
 
 // Load returns how busy this node is.
 func (e *Engine) Load() Load {
-	l := Load{Queued: e.Queued() + int(e.shaped.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
+	l := Load{Shaped: int(e.shaped.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
+	l.Queued = e.Queued() + l.Shaped
+	l.Held = float64(max(e.line.Held(), 0)) / oneCPU
 	l.Rest = e.line.Report(encodeRest)
 	if e.cfg.Bandwidth != nil {
 		l.Bandwidth = e.cfg.Bandwidth()
 	}
 	if x := e.net.Load(); x != nil {
 		l.Queued += int(x.deferred.count.Load())
+		l.InboundShaped = int(max(x.unansweredShaped.Load(), 0))
 		l.Inbound = int(x.unanswered.Load())
 		taken := e.line.Total() - e.line.CPU().Load()
 		if e.searching.Load() != 0 { // a worker that looks for work holds a CPU, which counts as free
@@ -71,11 +80,17 @@ func AppendLoad(dst []byte, l Load) []byte {
 		flags = loadDraining
 	}
 	body = append(body, flags)
-	if l.Bandwidth > 0 || l.Rest != "" {
+	shaped := l.Shaped > 0 || l.InboundShaped > 0 || l.Held > 0
+	if l.Bandwidth > 0 || l.Rest != "" || shaped {
 		body = wire.AppendUvarint(body, uint64(l.Bandwidth))
 	}
-	if l.Rest != "" {
+	if l.Rest != "" || shaped {
 		body = wire.AppendBytes(body, l.Rest)
+	}
+	if shaped {
+		body = wire.AppendUvarint(body, uint64(max(l.Shaped, 0)))
+		body = wire.AppendUvarint(body, uint64(max(l.InboundShaped, 0)))
+		body = wire.AppendUvarint(body, uint64(max(ledger.Thousandths(l.Held), 0)))
 	}
 	return wire.AppendBytes(dst, body)
 }
@@ -102,6 +117,11 @@ func ReadLoad(r *wire.Reader) (Load, error) {
 		if _, err := ReadRest(l.Rest); err != nil {
 			return Load{}, err
 		}
+	}
+	if body.Len() > 0 {
+		l.Shaped = int(min(body.Uvarint(), uint64(l.Queued)))
+		l.InboundShaped = int(min(body.Uvarint(), uint64(l.Inbound)))
+		l.Held = float64(min(body.Uvarint(), maxCount)) / oneCPU
 	}
 	if err := r.Err(); err != nil {
 		return Load{}, err

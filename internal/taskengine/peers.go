@@ -30,6 +30,7 @@ type exchange struct {
 	// sent after the answer must not count that task. answering counts the answers that goroutines other than workers
 	// are making: it is raised before unanswered is lowered, and a drain waits for it.
 	unanswered, answering atomic.Int64
+	unansweredShaped      atomic.Int64 // of unanswered, those that ask for other than one CPU
 	away                  atomic.Int64 // tasks of this node that are elsewhere
 	notOwn                atomic.Int64 // CPUs that workers hold for tasks of other nodes, or while they look for work
 	means                 means
@@ -52,8 +53,9 @@ type peer struct {
 	cpus     int64
 	flights  wire.Slots[flight]
 	inflight atomic.Int64
+	shaped   atomic.Int64 // of inflight, those that ask for other than one CPU
 	bytes    atomic.Int64 // of encoded arguments in flight
-	low      atomic.Int64 // in flight, below which more may be sent: set by a forwarder that stalls
+	low      atomic.Int64 // plain flights, below which more may be sent: set by a forwarder that stalls
 	avoid    atomic.Bool
 	gone     atomic.Bool
 	unsent   atomic.Bool         // something was sent since the last Flush
@@ -61,9 +63,10 @@ type peer struct {
 	skip     bool                // has nothing to do in this round; guarded by the right to send
 	exports  wire.PendingExports // references of the frame that is filled; guarded by the right to send
 
-	mu        sync.Mutex // guards the next three
+	mu        sync.Mutex // guards the next four
 	load      Load
 	among     int64 // of the inbound tasks in load, how many this node takes for its own
+	plain     int64 // of those that ask for one CPU, the same
 	uncounted uncounted
 
 	received, reported atomic.Uint64 // see uncounted
@@ -214,9 +217,13 @@ func (x *exchange) hasWorkers() bool {
 func (*exchange) loaded(p *peer, l Load) {
 	p.mu.Lock()
 	p.load, p.among = l, min(p.inflight.Load(), int64(l.Inbound))
+	p.plain = min(p.plainFlights(), int64(l.Inbound-l.InboundShaped))
 	p.mu.Unlock()
 	p.full.Store(false)
 }
+
+// plainFlights is how many tasks of one CPU are in flight.
+func (p *peer) plainFlights() int64 { return max(p.inflight.Load()-p.shaped.Load(), 0) }
 
 // flush sends what waits at the peers.
 func (x *exchange) flush() {
@@ -283,17 +290,22 @@ func (x *exchange) room(p *peer) forwarding.Offer {
 		return forwarding.Offer{}
 	}
 	p.mu.Lock()
-	l, among := p.load, p.among
+	l, own := p.load, p.plain
 	p.mu.Unlock()
 	if l.Draining {
 		return forwarding.Offer{}
 	}
+	// What asks for other than one CPU waits in the line of the peer, and takes nothing from these tasks but what it holds.
+	held := whole(l.Held)
 	known := forwarding.Peer{
-		CPUs: p.cpus, Inflight: p.inflight.Load(),
-		Queued: int64(l.Queued), Inbound: int64(l.Inbound), Own: among, Busy: int64(l.Busy), Mean: l.Mean,
+		CPUs: max(p.cpus-held, 0), Inflight: p.plainFlights(),
+		Queued: int64(l.Queued - l.Shaped), Inbound: int64(max(l.Inbound-l.InboundShaped, 0)), Own: own, Busy: max(whole(l.Busy)-held, 0), Mean: l.Mean,
 	}
 	return known.Offer(x.e.line.Total() == 0)
 }
+
+// whole is how many CPUs tasks of one CPU do not get where others have so much.
+func whole(cpus float64) int64 { return (ledger.Thousandths(cpus) + oneCPU - 1) / oneCPU }
 
 func (x *exchange) each(f func(*peer)) {
 	for _, p := range *x.peers.Load() {

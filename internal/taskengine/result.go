@@ -109,7 +109,7 @@ func (x *exchange) takeBatch(p *peer, l *resultBatch, all *wire.Reader) error {
 
 // flightsEnded is flightEnded for all that were found.
 func (x *exchange) flightsEnded(p *peer, l *resultBatch) {
-	var n, bytes, same int64
+	var n, bytes, same, shaped int64
 	var of *group
 	for i := range l.n {
 		if !l.found[i] {
@@ -118,6 +118,9 @@ func (x *exchange) flightsEnded(p *peer, l *resultBatch) {
 		f := &l.flights[i]
 		n++
 		bytes += int64(f.size)
+		if f.shaped {
+			shaped++
+		}
 		if f.group != of {
 			x.release(p, of, same)
 			of, same = f.group, 0
@@ -127,6 +130,9 @@ func (x *exchange) flightsEnded(p *peer, l *resultBatch) {
 	x.release(p, of, same)
 	x.away.Add(-n)
 	p.inflight.Add(-n)
+	if shaped > 0 {
+		p.shaped.Add(-shaped)
+	}
 	p.bytes.Add(-bytes)
 }
 

@@ -18,6 +18,7 @@ type flight struct {
 	size  int
 
 	counted bool // by the receiver: see uncounted
+	shaped  bool // it asks for other than one CPU
 }
 
 // group are the tasks of one frame, which have the submitting turn in common.
@@ -37,6 +38,7 @@ type outgoing struct {
 	buf   []byte
 	head  int      // where the tasks begin
 	count int64    // tasks of the group that the accounts do not show yet
+	shape int64    // of these, the ones that ask for other than one CPU
 	bytes int64    // and the bytes of their arguments
 	slots []uint64 // of the tasks in buf
 	fn    uint32   // number of entry at p
@@ -50,6 +52,9 @@ type outgoing struct {
 func (x *exchange) flightEnded(p *peer, f flight) (inflight int64) {
 	x.away.Add(-1)
 	inflight = p.inflight.Add(-1)
+	if f.shaped {
+		p.shaped.Add(-1)
+	}
 	p.bytes.Add(-int64(f.size))
 	x.release(p, f.group, 1)
 	return inflight
@@ -72,7 +77,10 @@ func (x *exchange) account() {
 	o.p.inflight.Add(o.count)
 	o.p.bytes.Add(o.bytes)
 	o.group.open.Add(o.count)
-	o.count, o.bytes = 0, 0
+	if o.shape > 0 {
+		o.p.shaped.Add(o.shape)
+	}
+	o.count, o.bytes, o.shape = 0, 0, 0
 }
 
 // fill sends p up to n of the waiting tasks, and returns how many. Tasks that p cannot run move from the queue to the
@@ -174,7 +182,7 @@ func (x *exchange) add(p *peer, c *core.Future, w outboundTask) int64 {
 		x.unsendable(p, c, w, err)
 		return 0
 	}
-	f := flight{task: c, group: o.group, size: len(buf) - args, counted: head.counted()}
+	f := flight{task: c, group: o.group, size: len(buf) - args, counted: head.counted(), shaped: head.need != nil}
 	slot, ok := x.takeOff(p, f)
 	if !ok { // it went down just now
 		p.exports.TakeBack(mark, p.exports.Mark())
@@ -206,6 +214,9 @@ func (x *exchange) takeOff(p *peer, f flight) (slot uint64, ok bool) {
 	if slot, ok = p.flights.Put(f); ok {
 		x.out.count++
 		x.out.bytes += int64(f.size)
+		if f.shaped {
+			x.out.shape++
+		}
 	}
 	return slot, ok
 }

@@ -1,0 +1,37 @@
+package ledger
+
+import (
+	"testing"
+
+	"github.com/raysys/raysys/internal/core"
+)
+
+// TestHeld: the CPU counts of work that holds more than CPU and does not wait, and of bundles, until it is given back.
+func TestHeld(t *testing.T) {
+	l := newLine(Need{CPU: 8000}, eight("H100"))
+	want := func(what string, held int64) {
+		t.Helper()
+		if got := l.Held(); got != held {
+			t.Errorf("%s: %d thousandths are held, want %d", what, got, held)
+		}
+	}
+	var plain, device inside
+	l.Push(Need{CPU: 2000}, &plain)
+	want("CPU alone", 0)
+	l.Push(Need{CPU: 1500, GPU: 1000}, &device)
+	want("a device", 1500)
+	pool := device.hold.Pool()
+	pool.GiveCPU(1500)
+	want("its holder waits", 0)
+	pool.RetakeCPU(1500)
+	list, _, _ := l.Carve(Part{core.Bundle{Group: "g"}, Need{CPU: 2000}})
+	want("a bundle beside it", 3500)
+	l.Return(plain.hold)
+	l.Return(device.hold)
+	want("the bundle alone", 2000)
+	list[0].Close(nil, func() {})
+	want("nothing", 0)
+	if free := l.Free().CPU; free != 8000 {
+		t.Errorf("%d thousandths of 8000 are free in the end", free)
+	}
+}
