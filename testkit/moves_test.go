@@ -302,3 +302,77 @@ func TestWaitingGrainLeavesSickDevices(t *testing.T) {
 		cfg.Resources.CPU, cfg.DeviceSource = 8, s
 	}))
 }
+
+// TestSmallGrainWaitsBesideGathering: where both nodes keep the devices that are free for a task that needs all, a grain that needs one
+// waits on one of them, and does not go to and fro; its calls, of its node and of others, run in their turn.
+func TestSmallGrainWaitsBesideGathering(t *testing.T) {
+	table := raysys.NewTable()
+	kind := grains.DefineIn[deviceGrain](table, "device", grains.Holds(raysys.GPU(1)))
+	method := grains.Method(kind, "use", (*deviceGrain).Use).With(raysys.Deadline(10 * time.Minute))
+	var o observed
+	lasts := o.lastingTask(table)
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		u := newUsage()
+		usageNow = u
+		c, ctx := k.Cluster(), k.Context()
+		c.Ready()
+		o.start = time.Now()
+		var held []raysys.Ref[int]
+		for i := range 2 {
+			on := raysys.OnNode(raysys.NodeID(c.Name(i + 1)))
+			held = append(held, lasts.With(raysys.GPU(3), on).Go(ctx, lasting{For: 5 * time.Second}))
+			k.Advance(100 * time.Millisecond)
+			held = append(held, lasts.With(raysys.GPU(8), on).Go(ctx, lasting{For: time.Second}))
+		}
+		k.Advance(300*time.Millisecond + 7*time.Millisecond)
+		small := lasts.With(raysys.GPU(1)).Go(ctx, lasting{Submitted: time.Hour, For: time.Millisecond})
+		var calls []raysys.Ref[raysys.NodeID]
+		for i := range 3 {
+			calls = append(calls, method.Call(c.Node(i).Context(ctx), kind.Get("small"), use{Caller: fmt.Sprint(i)}))
+		}
+		k.Advance(time.Second)
+		first := waitsFor(t, c, 1)
+		for range 20 {
+			k.Advance(100 * time.Millisecond)
+			if at := waitsFor(t, c, 1); !slices.Equal(at, first) || len(at) != 2 {
+				t.Errorf("a grain and a task that wait for a device are on %v, and were on %v", at, first)
+			}
+		}
+		for _, r := range calls {
+			if _, err := r.Get(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, r := range append(held, small) {
+			if _, err := r.Get(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		if u.twice != "" || len(u.of("small")) != len(calls) {
+			t.Errorf("%d of %d calls ran, and grain %q was active twice", len(u.of("small")), len(calls), u.twice)
+		}
+	}, testkit.Table(table), testkit.Nodes(2), testkit.Each(func(i int, cfg *system.Config) {
+		if i > 0 {
+			cfg.Resources.CPU, cfg.DeviceSource = 16, newSource(i, 8)
+		}
+	}))
+}
+
+// waitsFor lists the nodes on which work waits for so many devices, once for each piece of it.
+func waitsFor(t *testing.T, c *testkit.Cluster, gpus float64) (at []raysys.NodeID) {
+	t.Helper()
+	st, err := c.Status()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range st.Nodes {
+		for _, d := range n.Demand {
+			for range d.Count {
+				if d.Resources.GPU == gpus && !d.Unplaced {
+					at = append(at, n.Name)
+				}
+			}
+		}
+	}
+	return at
+}

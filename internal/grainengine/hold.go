@@ -190,7 +190,7 @@ func (e *Engine) MakeRoom(needs []ledger.Need, all bool) {
 func (a *activation) ought() bool {
 	h := a.holding.hold.Load()
 	line := a.kind.engine.cfg.Line.Of(h)
-	return a.holding.gives.Load() || line.Owes(a.kind.def.Need) || line.Sick(h)
+	return a.holding.gives.Load() || line.Owes(h) || line.Sick(h)
 }
 
 // goesEarly reports whether the activation is to go now. It goes when it has done the calls that wait in its mailbox.

@@ -28,7 +28,7 @@ func (l *Line) Carve(parts ...Part) (list []*Bundle, without int, short Shortage
 		}
 		var h Hold
 		without = i
-		if h, short = l.ledger.takeAmong(*n, together); !short.Empty() {
+		if h, short = l.ledger.takeOf(*n, together, nil); !short.Empty() {
 			break
 		}
 		holds[i] = &h
@@ -81,7 +81,7 @@ func (l *Ledger) together(parts []Part, n *Need) []int {
 	if several < 2 {
 		return nil
 	}
-	list, ok := l.pick(&all)
+	list, ok := l.pick(&all, nil)
 	if !ok {
 		return nil // one of them will have no room
 	}

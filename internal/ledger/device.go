@@ -49,9 +49,9 @@ func (n *Need) count() int {
 	return max(int(n.GPU/Unit), 1)
 }
 
-// pick returns the devices of which n gets those that choose takes, or false. A share goes to the device of which the least is
+// pick returns the devices that are not owed of which n gets those that choose takes, or false. A share goes to the device of which the least is
 // left, so that whole devices stay whole.
-func (l *Ledger) pick(n *Need) (list []int, ok bool) {
+func (l *Ledger) pick(n *Need, o *owed) (list []int, ok bool) {
 	k := n.count()
 	if k == 0 {
 		return nil, true
@@ -59,7 +59,7 @@ func (l *Ledger) pick(n *Need) (list []int, ok bool) {
 	best := -1
 	for i := range l.devices {
 		d := &l.devices[i]
-		if !d.can(n) {
+		if !d.can(n) || o != nil && o.device(i) {
 			continue
 		}
 		if n.GPU >= Unit {

@@ -63,11 +63,11 @@ func (h *Hold) withoutCPU() Need {
 }
 
 // Take holds what n asks for, all of it or nothing. What is short is in the Shortage, without words.
-func (l *Ledger) Take(n Need) (Hold, Shortage) { return l.takeAmong(n, nil) }
+func (l *Ledger) Take(n Need) (Hold, Shortage) { return l.takeOf(n, nil, nil) }
 
-// takeAmong is Take with the devices among these, or among all: nil.
-func (l *Ledger) takeAmong(n Need, these []int) (Hold, Shortage) {
-	list, s := l.look(&n)
+// takeOf is Take of the devices among these, or among all: nil; and beside those that are owed.
+func (l *Ledger) takeOf(n Need, these []int, o *owed) (Hold, Shortage) {
+	list, s := l.look(&n, o)
 	if these != nil {
 		list = slices.DeleteFunc(list, func(i int) bool { return !slices.Contains(these, i) })
 		s.GPU = s.GPU || len(list) < n.count()
@@ -84,22 +84,22 @@ func (l *Ledger) takeAmong(n Need, these []int) (Hold, Shortage) {
 	return Hold{need: n, devices: list}, s
 }
 
-// look returns the devices among which n would get its own, and what is short of all but CPU.
-func (l *Ledger) look(n *Need) (list []int, s Shortage) {
+// look returns the devices that are not owed (o is nil where none is) among which n would get its own, and what is short of all but CPU.
+func (l *Ledger) look(n *Need, o *owed) (list []int, s Shortage) {
 	s.Memory = n.Memory > l.free.Memory
 	for k, v := range n.Custom {
 		if v > l.free.Custom[k] {
 			s.Custom = append(s.Custom, k)
 		}
 	}
-	list, ok := l.pick(n)
+	list, ok := l.pick(n, o)
 	s.GPU = !ok
 	return list, s
 }
 
 // lacksOnlyCPU reports whether CPU alone may be short of what n asks for.
-func (l *Ledger) lacksOnlyCPU(n *Need) bool {
-	_, s := l.look(n)
+func (l *Ledger) lacksOnlyCPU(n *Need, o *owed) bool {
+	_, s := l.look(n, o)
 	return s.Empty()
 }
 

@@ -15,19 +15,20 @@ import (
 // shape of need, so that work whose devices are taken holds up none of another shape.
 type Line struct {
 	// Waits is how much work waits. While it is 0 the CPU of the ledger is all that a one-CPU task touches.
-	Waits  atomic.Int32
-	held   atomic.Int64 // see Held
-	ledger Ledger
-	hooks  Hooks
-	short  func()
-	report atomic.Pointer[string] // Report's; nil after a change
+	Waits   atomic.Int32
+	held    atomic.Int64 // see Held
+	owesCPU atomic.Bool  // of owed
+	ledger  Ledger
+	hooks   Hooks
+	short   func()
+	report  atomic.Pointer[string] // Report's; nil after a change
 
 	mu     sync.Mutex        // guards the rest, and the ledger but for its CPU
 	shapes []*shape          // that wait, by the age of their oldest claim
 	byName map[string]*shape // the same, by Need.String and class
 	pushed uint64            // claims so far
 	classy int               // shapes of another class than Normal
-	owed   Shortage          // what is short for those that wait
+	owed   owed              // to those that wait; empty when none does
 
 	bundles map[core.Bundle]*Bundle // carved out of it
 	running map[*Hold]Work          // of a bundle: what it was granted; nil in a node's
@@ -135,8 +136,11 @@ func (l *Line) Push(n Need, w Work) {
 // Serve grants all work what is free for it, oldest first.
 func (l *Line) Serve() {
 	for {
-		w, h := l.next()
+		w, h, changed := l.next()
 		if w == nil {
+			if changed && l.hooks.Changed != nil {
+				l.hooks.Changed()
+			}
 			if l.short != nil && l.Waits.Load() != 0 {
 				l.short()
 			}
@@ -151,26 +155,26 @@ func (l *Line) Serve() {
 
 // next takes the oldest work of the highest class whose need is free. What work before it lacks is kept from it where it is of
 // another shape, or a stream of small needs would starve a large one.
-func (l *Line) next() (w Work, h *Hold) {
+func (l *Line) next() (w Work, h *Hold, changed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return nil, nil
+		return nil, nil, false
 	}
-	var owed Shortage
+	var owed owed
 	for _, s := range l.ordered() {
 		w = s.claims[0].work
 		if !w.Over() {
-			if owed.Touches(&s.need) {
+			if owed.keeps(&s.need) {
 				continue
 			}
 			if s.need.CPU > 0 && l.hooks.Above(s.risen(l.hooks.Now())) {
 				owed.CPU = true
 				continue
 			}
-			taken, short := l.ledger.Take(s.need)
+			taken, short := l.ledger.takeOf(s.need, nil, &owed)
 			if !short.Empty() {
-				owed.Add(&short)
+				owed.add(&l.ledger, &s.need, &short)
 				continue
 			}
 			if !w.Begins(&s.need) {
@@ -188,27 +192,20 @@ func (l *Line) next() (w Work, h *Hold) {
 		}
 		l.pop(s)
 		l.Waits.Add(-1)
-		return w, h
+		return w, h, false
 	}
-	l.owed = owed
-	return nil, nil
-}
-
-// Owes reports whether n asks for something that is short for work that waits.
-func (l *Line) Owes(n Need) bool {
-	if l.Waits.Load() == 0 {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.shapes) > 0 && l.owed.Touches(&n)
+	return nil, nil, l.owe(owed)
 }
 
 // HasNow reports whether n is free, and nothing that waits is short of it.
 func (l *Line) HasNow(n Need) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return (len(l.shapes) == 0 || !l.owed.Touches(&n)) && l.ledger.lacksOnlyCPU(&n) && n.CPU <= max(l.ledger.CPU.Load(), 0)
+	o := &l.owed
+	if len(l.shapes) == 0 {
+		o = new(owed)
+	}
+	return !o.keeps(&n) && l.ledger.lacksOnlyCPU(&n, o) && n.CPU <= max(l.ledger.CPU.Load(), 0)
 }
 
 // pop takes the oldest claim of s out.
@@ -301,6 +298,9 @@ func (l *Line) remove(which func(Work) bool) (removed []Work) {
 		return true
 	})
 	slices.SortFunc(l.shapes, byAge)
+	if len(l.shapes) == 0 {
+		l.owe(owed{})
+	}
 	l.Waits.Add(-int32(len(removed)))
 	return removed
 }
@@ -322,7 +322,7 @@ func (l *Line) Reserves() bool {
 				before = pushed
 			}
 		}
-		if before <= popped && s.need.CPU > 0 && !c.work.Over() && !l.hooks.Above(s.risen(l.hooks.Now())) && l.ledger.lacksOnlyCPU(&s.need) {
+		if before <= popped && s.need.CPU > 0 && !c.work.Over() && !l.hooks.Above(s.risen(l.hooks.Now())) && l.ledger.lacksOnlyCPU(&s.need, nil) {
 			return true
 		}
 	}
@@ -350,7 +350,7 @@ func (l *Line) Report(encode func(*Report) string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := ""
-	if r := l.ledger.Report(); r != nil {
+	if r := l.ledger.Report(&l.owed); r != nil {
 		s = encode(r)
 	}
 	l.report.Store(&s)

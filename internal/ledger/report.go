@@ -16,13 +16,23 @@ type FreeDevice struct {
 	Sick   bool
 }
 
-// Report is what is free of all but CPU; nil when all of it is.
-func (l *Ledger) Report() *Report {
-	all := l.free.Memory == l.total.Memory && maps.Equal(l.free.Custom, l.total.Custom)
+// Report is what is free of all but CPU, and not owed to work that waits; nil when all of it is.
+func (l *Ledger) Report(o *owed) *Report {
+	all := !o.Memory && !o.GPU && len(o.Custom) == 0 && l.free.Memory == l.total.Memory && maps.Equal(l.free.Custom, l.total.Custom)
 	r := &Report{Memory: l.free.Memory, Custom: maps.Clone(l.free.Custom)}
-	for _, d := range l.devices {
+	if o.Memory {
+		r.Memory = 0
+	}
+	for _, k := range o.Custom {
+		delete(r.Custom, k)
+	}
+	for i, d := range l.devices {
 		all = all && d.free == d.total && d.memory == d.Memory && !d.sick
-		r.Devices = append(r.Devices, FreeDevice{d.free, d.memory, d.sick})
+		free := FreeDevice{d.free, d.memory, d.sick}
+		if o.device(i) {
+			free.Share, free.Memory = 0, 0
+		}
+		r.Devices = append(r.Devices, free)
 	}
 	if all {
 		return nil

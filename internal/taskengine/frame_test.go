@@ -80,8 +80,12 @@ func TestTaskOfALaterVersion(t *testing.T) {
 func TestLoadRoundTrip(t *testing.T) {
 	rest := encodeRest(&ledger.Report{Memory: 9})
 	for _, l := range []Load{
-		{}, {Queued: 1, Inbound: 2, Busy: 3.5, Free: 4.25, Mean: 5, Draining: true}, {Mean: 5, Bandwidth: 7}, {Rest: rest},
-		{Queued: 5, Inbound: 4, Shaped: 3, InboundShaped: 2}, {Busy: 2, Rest: rest, Held: 1.057},
+		{},
+		{Queued: 1, Inbound: 2, Busy: 3.5, Free: 4.25, Mean: 5, Draining: true},
+		{Mean: 5, Bandwidth: 7},
+		{Rest: rest},
+		{Queued: 5, Inbound: 4, Shaped: 3, InboundShaped: 2},
+		{Busy: 2, Rest: rest, Held: 1.057},
 	} {
 		b := AppendLoad(nil, l)
 		b = append(b, 99) // what follows

@@ -50,6 +50,9 @@ func (e *Engine) Load() Load {
 		if l.Inbound == 0 { // and so does one that answers the last
 			l.Free = max(l.Free, float64(e.line.Total())/oneCPU-l.Busy)
 		}
+		if e.line.OwesCPU() {
+			l.Free = 0
+		}
 		l.Mean = x.means.mean()
 	}
 	return l
