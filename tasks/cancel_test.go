@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -258,4 +259,52 @@ func TestCancellationCostsNothingPerTask(t *testing.T) {
 			t.Errorf("a task under a derived context costs %v allocations, another %v", derived, plain)
 		}
 	})
+}
+
+// heavy is an argument that waits for a value.
+type heavy struct {
+	In    raysys.Ref[int]
+	Bytes []byte
+}
+
+// TestCancelledLetsGo: a cancelled task keeps nothing while what it waited for has not settled, however it waited.
+func TestCancelledLetsGo(t *testing.T) {
+	const each = 100
+	table := raysys.NewTable()
+	gate := make(chan struct{})
+	late := tasks.Define0In(table, "late", func(ctx context.Context) (int, error) {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+		}
+		return 1, ctx.Err()
+	})
+	inside := tasks.DefineIn(table, "inside", func(_ context.Context, h heavy) (int, error) { return len(h.Bytes), nil })
+	beside := tasks.Define2In(table, "beside", func(_ context.Context, b []byte, n int) (int, error) { return len(b) + n, nil })
+	_, ctx := nodetest.Node(t, table, 2)
+	in := late.Go(ctx)
+	var gone atomic.Int64
+	bytes := func() []byte {
+		b := make([]byte, 1<<10)
+		runtime.AddCleanup(&b[0], func(int) { gone.Add(1) }, 0)
+		return b
+	}
+	sub, cancel := context.WithCancelCause(ctx)
+	var all []raysys.Ref[int]
+	for range each {
+		all = append(all, inside.Go(sub, heavy{in, bytes()}), beside.On(sub, raysys.Ready(bytes()), in))
+	}
+	cancel(errWhy)
+	for range each { // cancelled already
+		all = append(all, inside.Go(sub, heavy{in, bytes()}), beside.On(sub, raysys.Ready(bytes()), in))
+	}
+	for _, r := range all {
+		if _, err := r.Get(ctx); !errors.Is(err, errWhy) {
+			t.Fatalf("a cancelled task ends with %v", err)
+		}
+	}
+	nodetest.EventuallyGC(t, "the arguments of cancelled tasks go", func() bool { return gone.Load() == 4*each })
+	runtime.KeepAlive(all)
+	close(gate)
+	nodetest.Want(t, ctx, in, 1)
 }

@@ -17,8 +17,7 @@ import (
 type deps struct {
 	task        heldTask
 	job         *core.Job
-	unsettled   atomic.Int32              // futures that have not settled, and one for wait; negative once the task was given up
-	inputWait   atomic.Pointer[inputWait] // of the last wait
+	waits       atomic.Pointer[inputWait] // the last
 	futures     []*core.Future
 	params      atomic.Pointer[[]param] // the parameters, of a task that got them by reference; nil once they are returned
 	onTaken     func()                  // the parameters are in the argument; may be nil
@@ -30,12 +29,13 @@ type deps struct {
 	dataLocal   atomic.Bool             // the argument is not complete, and the task goes to where its values are
 }
 
-// inputWait is what the futures know of a deps that waits for them. They may stay pending for long after the task was cancelled, and
-// keep nothing of it then.
+// inputWait is one wait for futures. It alone is known to these: they may settle much later than the task, or never, and would keep
+// what the task keeps.
 type inputWait struct {
-	deps    atomic.Pointer[deps] // nil once the task was given up
-	waiters []core.Waiter
-	one     [1]core.Waiter // most tasks wait for one future
+	deps      atomic.Pointer[deps] // until a goroutine has the task: the one that sees the last future settle, or that which cancels the task
+	unsettled atomic.Int32         // futures that have not settled, and one for the submitter
+	waiters   []core.Waiter
+	one       [1]core.Waiter // most tasks wait for one future
 }
 
 // heldTask is what deps needs of the record it holds.
@@ -47,8 +47,6 @@ type heldTask interface {
 	keepsParams(*deps) bool
 	ready()
 	settleFailed(error)
-	// drop releases what a task has that has settled.
-	drop()
 	// over reports whether the task has settled.
 	over() bool
 	// plain reports whether the task asks for one CPU, on any node, and nothing else.
@@ -81,54 +79,54 @@ func (d *deps) wait() {
 	if d.fetch {
 		futures = d.missing()
 	}
-	a := &inputWait{}
-	if a.waiters = a.one[:]; len(futures) != 1 {
-		a.waiters = make([]core.Waiter, len(futures))
+	x := &inputWait{}
+	if x.waiters = x.one[:]; len(futures) != 1 {
+		x.waiters = make([]core.Waiter, len(futures))
 	}
-	a.deps.Store(d)
-	d.inputWait.Store(a)
-	d.unsettled.Store(int32(len(futures)) + 1)
-	if d.task.over() { // cancelled before giveUp could see that it waits
-		if d.giveUp() {
-			d.task.drop()
-		}
+	x.deps.Store(d)
+	x.unsettled.Store(int32(len(futures)) + 1)
+	d.waits.Store(x)
+	if d.task.over() { // checked after the store, so that this goroutine or the one that cancels the task abandons it
+		d.abandon()
 		return
 	}
+	fetch := d.fetch
 	for i, c := range futures {
-		if !c.Subscribe(&a.waiters[i], a) && !(d.fetch && c.Follow(&a.waiters[i], a)) {
-			d.unsettled.Add(-1)
+		if !c.Subscribe(&x.waiters[i], x) && !(fetch && c.Follow(&x.waiters[i], x)) {
+			x.waiters[i] = core.Waiter{}
+			x.unsettled.Add(-1)
 		}
 	}
-	d.arrived()
-}
-
-// abandoned is what giveUp subtracts: more than the futures of any task.
-const abandoned = 1 << 30
-
-// giveUp ends the wait of a task that has settled. Exactly one of the last arrival and giveUp has the task, and true says that this
-// is the caller, who drops it; false also while d does not wait.
-func (d *deps) giveUp() bool {
-	for n := d.unsettled.Load(); n > 0; n = d.unsettled.Load() {
-		if d.unsettled.CompareAndSwap(n, n-abandoned) {
-			d.inputWait.Load().deps.Store(nil)
-			return true
-		}
-	}
-	return false
+	x.arrived()
 }
 
 // Resolved implements core.Resolved.
-func (a *inputWait) Resolved(w *core.Waiter) {
-	d := a.deps.Load()
-	if d != nil && (!d.fetch || !w.Future().Follow(w, a)) {
-		d.arrived()
+func (x *inputWait) Resolved(w *core.Waiter) {
+	if d := x.deps.Load(); d != nil && d.fetch && w.Future().Follow(w, x) {
+		return
+	}
+	*w = core.Waiter{} // it would keep the value while others are awaited
+	x.arrived()
+}
+
+func (x *inputWait) arrived() {
+	if x.unsettled.Add(-1) > 0 {
+		return
+	}
+	if d := x.deps.Swap(nil); d != nil {
+		d.settled()
 	}
 }
 
-func (d *deps) arrived() {
-	if d.unsettled.Add(-1) != 0 {
-		return
+// abandon lets go of a task that has settled while it waits for futures.
+func (d *deps) abandon() {
+	if x := d.waits.Load(); x != nil && x.deps.Swap(nil) != nil {
+		d.task.ready() // finds that the task has settled, and releases what it holds
 	}
+}
+
+// settled is called when the futures have.
+func (d *deps) settled() {
 	// A failed dependency fails the task with that error, and the task does not run: the first in parameter order, so
 	// that the outcome does not depend on timing.
 	absent, futures := false, d.futures
@@ -237,4 +235,3 @@ func (d *deps) ready()                  { d.wait() }
 func (d *deps) goesToValues(*deps) bool { return false }
 func (d *deps) keepsParams(*deps) bool  { return false }
 func (d *deps) settleFailed(err error)  { d.task.settleFailed(err) }
-func (d *deps) drop()                   { d.task.drop() }

@@ -322,8 +322,8 @@ func (r *record[A, R]) Dropped(queued bool) {
 	e := engineOf(r.Future.Up())
 	if !queued {
 		e.unhold(&r.Future)
-		if d := r.deps(); d != nil && d.giveUp() {
-			r.drop()
+		if d := r.deps(); d != nil {
+			d.abandon()
 		}
 		e.started(0)
 		return
