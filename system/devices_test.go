@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/system"
 )
 
@@ -42,6 +43,19 @@ func TestDevicesOfANode(t *testing.T) {
 			t.Errorf("%v and %v: the node offers %v", c.resources, c.devices, n.Resources())
 		case n.Resources().Memory <= 0:
 			t.Errorf("the node offers %d bytes of memory", n.Resources().Memory)
+		}
+	}
+}
+
+// TestMemoryOffered: a node offers what its container may have, less what its object store may take.
+func TestMemoryOffered(t *testing.T) {
+	for _, store := range []int64{1 << 20, 1 << 30} {
+		n, err := system.New(system.Config{Table: raysys.NewTable(), Objects: system.ObjectConfig{Memory: store}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := n.Resources().Memory, max(objectstore.AvailableMemory()-store, 0); got != want {
+			t.Errorf("with %d bytes for objects the node offers %d bytes, want %d", store, got, want)
 		}
 	}
 }

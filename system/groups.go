@@ -3,7 +3,6 @@ package system
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -30,7 +29,8 @@ type groups struct {
 	open    func() (*registry.Registry, error)
 	client  *groupengine.Client
 	bundles *groupengine.Node
-	looking atomic.Bool // an alarm will call lookAtSilent
+	looking atomic.Bool   // an alarm will call lookAtSilent
+	turn    atomic.Uint64 // of the bundles, for work that may be in any
 }
 
 func newGroups(n *Node) *groups {
@@ -154,7 +154,7 @@ func (g *groups) drain(ctx context.Context) (left int) {
 
 // place finds the node of a task that is in a group. A nil peer stands for this node.
 func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
-	k, err := g.where(r.Options.Bundle, r.Options.Resources, r.ID.Lo+uint64(r.Attempt))
+	k, err := g.where(r.Options.Bundle, r.Options.Resources)
 	switch c := g.node.cluster; {
 	case err != nil:
 		return nil, err
@@ -171,11 +171,12 @@ func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
 
 // whereGrain is where for a grain.
 func (g *groups) whereGrain(b core.Bundle, needs core.Resources) (core.NodeKey, error) {
-	return g.where(b, needs, rand.Uint64())
+	return g.where(b, needs)
 }
 
-// where finds the node of a bundle that has what work asks for; draw chooses where it may be any.
-func (g *groups) where(in core.Bundle, needs core.Resources, draw uint64) (k core.NodeKey, err error) {
+// where finds the node of a bundle that has what work asks for. Those take turns where it may be any: what this node submits at one
+// moment does not wait for one bundle while another is idle.
+func (g *groups) where(in core.Bundle, needs core.Resources) (k core.NodeKey, err error) {
 	e, known, err := g.client.Look(in.Group)
 	list := e.Record.Bundles
 	switch index := in.Index; {
@@ -198,12 +199,12 @@ func (g *groups) where(in core.Bundle, needs core.Resources, draw uint64) (k cor
 	if len(fits) == 0 {
 		return k, noBundle{fmt.Errorf("%s has no room yet", groupengine.Shown(in.Group))}
 	}
-	return fits[draw%uint64(len(fits))].At, nil
+	return fits[g.turn.Add(1)%uint64(len(fits))].At, nil
 }
 
 // explain says what the bundle that the options name waits for.
 func (g *groups) explain(o *core.Options, w *raysys.Waiting) {
-	if _, err := g.where(o.Bundle, o.Resources, 0); err != nil {
+	if _, err := g.where(o.Bundle, o.Resources); err != nil {
 		w.For = "its placement group: " + err.Error()
 	}
 	e, known, err := g.client.Look(o.Bundle.Group)
