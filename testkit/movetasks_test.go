@@ -236,11 +236,13 @@ func TestPlainTasksBesideDeviceQueue(t *testing.T) {
 					}
 				}
 				late := 0
+				o.mu.Lock() // the tasks with the device go on
 				for _, r := range o.list {
 					if r.end-r.began < time.Second && r.began-r.submitted > 50*time.Millisecond {
 						late++
 					}
 				}
+				o.mu.Unlock()
 				if late > 0 {
 					t.Errorf("%d of %d tasks of one CPU waited for more than 50 ms, where a CPU was free for each", late, 3*c.tasks)
 				}

@@ -9,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/actortest"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/runner"
 	"github.com/raysys/raysys/internal/wheel"
@@ -142,6 +143,6 @@ func newElsewhere(t *testing.T, does func(*asked[[]Entry])) (*elsewhere, *Direct
 		actors.Shutdown()
 	})
 	e.connect(t, r.Later)
-	e.reg = New(Config{Members: e, Actors: actors, Runner: r, Layout: layout, Namespace: "test"})
+	e.reg = New(Config{Members: e, Actors: actors, Runner: r, Layout: layout, Namespace: "test", AskBundles: func(core.NodeKey, groupengine.Ask, func(error)) {}})
 	return e, NewDirectory(e.reg)
 }
