@@ -262,12 +262,12 @@ func TestConditionsWait(t *testing.T) {
 		node := waits.With(raysys.OnNode("e")).Go(ctx, 0)
 		grain := waits.With(grains.Near(alice)).Go(ctx, 0)
 		call := residentWhere.With(grains.Near(alice), raysys.WaitForResources()).Call(ctx, residents.Get("bob"))
-		<-time.After(10 * time.Second)
+		<-time.After(10*time.Second + 100*time.Millisecond) // the leader is asked each 250 ms, and its answer counts for 200 ms
 		for _, c := range []struct {
 			of   raysys.Ref[raysys.NodeID]
 			says []string
 		}{
-			{node, []string{"on d: a node: none can take it now, for 10s", "    only on e\n", "a: never, against the condition: on e"}},
+			{node, []string{"on d: a node: none can take it now, for 10.1s", "    only on e\n", "a: never, against the condition: on e"}},
 			{grain, []string{"    only where grain resident/alice is: nowhere\n", "b: never, against the condition: where grain resident/alice is: nowhere"}},
 			{call, []string{"grain resident/bob", "on d: a node: none has what it asks for", "    only where grain resident/alice is: nowhere\n", "c: never, against the condition"}},
 		} {
