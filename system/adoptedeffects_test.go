@@ -2,6 +2,8 @@ package system_test
 
 import (
 	"context"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/raysys/raysys"
@@ -60,4 +62,39 @@ func TestAdoptedWithEffects(t *testing.T) {
 	if n := summed(ctx, t, "w2"); n == 0 {
 		t.Error("w2 has nothing")
 	}
+}
+
+// TestAdoptedBeyondMemory: a task that has not settled has its next submitter, although the submitter has dropped its recipe to make room for
+// newer ones.
+func TestAdoptedBeyondMemory(t *testing.T) {
+	f, sctx, ctx := newWill(t, func(c *system.Config) { c.LineageMemory = 20 << 10 })
+	gate := newGate()
+	r := draw.With(on("w1")).Go(sctx, gate)
+	for range 2 { // the first may get it before it is recorded, after 1 s
+		hold(sctx, t, "w2", r.Handle())
+		settles(t, "the task is recorded", func() bool { return f.recordedAt("s") == 1 })
+	}
+	var newer []raysys.Ref[parcel]
+	for range 40 { // 1 KiB each and more
+		arg, _ := loaded("open", 1<<10)
+		newer = append(newer, measured.With(on("w1")).Go(sctx, arg))
+	}
+	if _, err := raysys.GetAll(sctx, newer).Values(); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := raysys.Why(sctx, r); err != nil || !strings.Contains(e.String(), "LineageMemory") {
+		t.Errorf("the recipe is kept: %v, %v; want it dropped, by the memory", e, err)
+	}
+	for range 20 { // the tick at which a record would go
+		hold(ctx, t, "w3")
+	}
+	if n := f.recordedAt("s"); n != 1 {
+		t.Errorf("%d tasks are recorded, want the one that still runs", n)
+	}
+	f.kill("s")
+	openGate(gate)
+	if n := summed(ctx, t, "w2"); n == 0 {
+		t.Error("w2 has nothing")
+	}
+	runtime.KeepAlive(newer)
 }

@@ -3,6 +3,7 @@ package system_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -153,6 +154,24 @@ func TestAdoptedCopy(t *testing.T) {
 		if n := summed(ctx, t, "w1"); n != seed {
 			t.Errorf("w1 has crate %d, want %d, its own", n, seed)
 		}
+	})
+	t.Run("the owner adopts it, and its file is damaged", func(t *testing.T) {
+		dir := t.TempDir()
+		f, sctx, ctx := newWill(t)
+		x, xctx := f.place("x", system.Worker, func(c *system.Config) { c.Objects = system.ObjectConfig{Memory: 3 << 20, Spill: dir} })
+		meet(t, f.nodes...)
+		_, seed := cratedBy(sctx, t, f, crate, "s", "x", "x")
+		var more []raysys.Ref[[]byte]
+		for i := range 4 {
+			more = append(more, raysys.Put(xctx, fill(1<<20, byte(i))))
+		}
+		damage(t, dir, 1)
+		f.kill("s")
+		settles(t, "x has the task", func() bool { return system.Recorded(x) == 1 })
+		if n := summed(ctx, t, "x"); n <= seed {
+			t.Errorf("x has crate %d, want a new one after %d", n, seed)
+		}
+		runtime.KeepAlive(more)
 	})
 	t.Run("the owner is dead", func(t *testing.T) {
 		f, sctx, ctx := newWill(t)

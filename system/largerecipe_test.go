@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,6 +100,31 @@ func TestAdoptedLargeArgument(t *testing.T) {
 				t.Errorf("w2 has %d, w3 has %d, want %d", a, b, want)
 			}
 		})
+	}
+}
+
+// TestAdoptedLargeArgumentTwice: each next submitter has the argument copied to another node, so that its own death loses nothing.
+func TestAdoptedLargeArgumentTwice(t *testing.T) {
+	f, sctx, ctx := newWill(t)
+	gate := newGate()
+	arg, want := loaded(gate, 1<<20)
+	h := measure.Go(sctx, arg).Handle()
+	f.holdRecorded(sctx, t, h)
+	hold(sctx, t, "w1", h)
+	f.kill("s")
+	left := []raysys.NodeID{"w1", "w2", "w3"}
+	for len(left) > 1 {
+		next := -1
+		settles(t, "the next submitter and another worker have the argument", func() bool {
+			next = slices.IndexFunc(left, func(w raysys.NodeID) bool { return system.Recorded(f.node(w)) == 1 })
+			return next >= 0 && f.stored(left[next]) > 0 && f.stored(left...) > 1
+		})
+		f.kill(left[next])
+		left = slices.Delete(left, next, next+1)
+	}
+	openGate(gate)
+	if n := summed(ctx, t, left[0]); n != want {
+		t.Errorf("%s has %d, want %d", left[0], n, want)
 	}
 }
 

@@ -355,6 +355,21 @@ func TestReferencesInState(t *testing.T) {
 	}
 }
 
+// damage cuts the files of objects in dir, of which there are at least so many.
+func damage(t *testing.T, dir string, least int) {
+	t.Helper()
+	files := 0
+	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && e.Name() != "lock" {
+			files++
+			err = os.Truncate(path, 100)
+		}
+		return err
+	}); err != nil || files < least {
+		t.Fatal(files, err)
+	}
+}
+
 // TestDamagedFileHasACopy: when the owner's file is gone, a copy on another node brings the value back; without one it
 // is lost.
 func TestDamagedFileHasACopy(t *testing.T) {
@@ -374,16 +389,7 @@ func TestDamagedFileHasACopy(t *testing.T) {
 	if d.Objects().Spilled < 2 || w.Objects().Objects == 0 {
 		t.Fatalf("%+v, and on w1 %+v", d.Objects(), w.Objects())
 	}
-	files := 0
-	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() && e.Name() != "lock" {
-			files++
-			err = os.Truncate(path, 100)
-		}
-		return err
-	}); err != nil || files < 2 {
-		t.Fatal(files, err)
-	}
+	damage(t, dir, 2)
 	if b, err := copied.Get(ctx); err != nil || !bytes.Equal(b, fill(1<<20, 1)) {
 		t.Errorf("with a copy: %d bytes, %v", len(b), err)
 	}
@@ -420,14 +426,7 @@ func TestDrainOfADamagedFile(t *testing.T) {
 	for i := range 4 {
 		more = append(more, raysys.Put(ctx, fill(1<<20, byte(10+i))))
 	}
-	if err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() && e.Name() != "lock" {
-			err = os.Truncate(path, 100)
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	damage(t, dir, 1)
 	if n, err := keepIt.Call(ctx, keepers.Get("k"), r.Handle()).Get(ctx); !errors.Is(err, raysys.ErrObjectLost) {
 		t.Fatal(n, err)
 	}

@@ -137,6 +137,7 @@ func (c *Future) Follow(w *Waiter, to Resolved) bool {
 
 // lostFetch returns why the value of an absent future cannot be had, nil while it may.
 func (c *Future) lostFetch() error {
+	c = c.at() // who waits for the value waits there
 	c.mu.Lock()
 	var f *Future
 	var lost error

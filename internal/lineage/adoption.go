@@ -259,7 +259,9 @@ func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
 	}
 	owned := func() {
 		l.owns(a.key, t.Recipe, rec.Attempt, t.Future, large)
-		l.retainAll(a.key, rec.States)
+		if l.retainAll(a.key, rec.States); len(rec.States) == 0 && len(rec.Outcome) == 0 {
+			l.copyAgain(a.key)
+		}
 		l.noteObject(a.key, t.Future, rec.Object)
 		a.end(l.cfg.Self(), refs.Here(t.Future), nil)
 	}

@@ -128,18 +128,34 @@ func (l *Lineage) stay(rec *taskengine.Recipe, then func()) {
 	}
 	l.cfg.Runner.Background(func() {
 		for _, t := range list {
-			if err := t.large.publish(true, false); err != nil {
-				l.cfg.Log("the recipe of a task in a State does not outlive all nodes", "object", t.large.future.ID(), "error", err)
-			}
-			l.mu.Lock()
-			gone := t.gone
-			l.mu.Unlock()
-			if gone {
-				t.large.drop()
-			}
+			l.copyRecipe(t, true)
 		}
 		then()
 	}, func(error) { then() })
+}
+
+// copyAgain has the recipe of an adopted task copied: the last submitter was one of the nodes that had it.
+func (l *Lineage) copyAgain(k registry.TaskKey) {
+	l.mu.Lock()
+	t := l.own[k]
+	l.mu.Unlock()
+	if t == nil || t.large == nil {
+		return
+	}
+	l.cfg.Runner.Background(func() { l.copyRecipe(t, k.Named()) }, func(error) {})
+}
+
+// copyRecipe makes the copies of the recipe of a task that is recorded.
+func (l *Lineage) copyRecipe(t *task, stays bool) {
+	if err := t.large.publish(stays, false); err != nil {
+		l.cfg.Log("the recipe of a task has fewer copies than it should", "object", t.large.future.ID(), "error", err)
+	}
+	l.mu.Lock()
+	gone := t.gone
+	l.mu.Unlock()
+	if gone {
+		t.large.drop()
+	}
 }
 
 // open brings the recipe that was recorded: recipe is what the record has of it. then is called once, on any goroutine; an error

@@ -79,6 +79,7 @@ func (a *Adopted) Settle(value []byte, inputs []*core.Future) error {
 // Forward settles the task with an object, which src brings.
 func (a *Adopted) Forward(src core.Source) {
 	a.Recipe.dormancy.begin.Store(nil)
+	a.Recipe.share(src)
 	a.Future.Forward(src)
 }
 

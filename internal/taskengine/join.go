@@ -60,6 +60,9 @@ func (r *record[A, R]) joined(src core.Source, err error) {
 		r.settleFailed(err)
 		return
 	}
+	if rec := recipeOf(&r.Future); rec != nil {
+		rec.share(src)
+	}
 	if r.Future.Forward(src) {
 		e.unhold(&r.Future)
 		e.started(0)

@@ -49,18 +49,36 @@ func (r *record[A, R]) Remake(c *core.Future, lost error, done func(core.Source,
 		done(nil, unmade(r.Name(), fmt.Errorf("%w; %w", lost, why)))
 		return
 	}
-	// Not on this goroutine: it may be one that fetches the values of another record, and so on.
+	e.remake(rec, lost, done)
+}
+
+// remake makes a value again. Not on this goroutine: it may be one that fetches the values of another record, and so on.
+func (e *Engine) remake(rec *recipe, lost error, done func(core.Source, error)) {
 	e.cfg.Pool.Go(goroutines.Func(func() { rec.remake(lost, done) }))
 }
 
 // Remake implements core.Remaker: the node that submitted the task makes its value again. The source that has lost it may
-// know that node.
+// know that node; where it is this one by now, the future has its recipe.
 func (t *inboundTask[A, R]) Remake(c *core.Future, lost error, done func(core.Source, error)) {
+	if rec := recipeOf(c); rec != nil {
+		engineOf(c.Up()).remake(rec, lost, done)
+		return
+	}
 	if by, ok := core.SourceOf(c).(core.Remaker); ok {
 		by.Remake(c, lost, done)
 		return
 	}
 	done(nil, lost)
+}
+
+// share gives the recipe to the future of this node that has the value which src brings, where there is one: the node computed it for an
+// earlier submitter, and is the submitter now.
+func (rec *recipe) share(src core.Source) {
+	if c := core.HeldBy(src); c != nil {
+		if t := c.OwnTurn(); t != nil && t.Recipe() == nil {
+			t.SetRecipe(rec)
+		}
+	}
 }
 
 // remake makes the value again for a future that has the recipe.
