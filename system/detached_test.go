@@ -368,3 +368,43 @@ func TestDetachedUnknownFunction(t *testing.T) {
 		t.Errorf("the task has %d, %v once a worker has its function", n, err)
 	}
 }
+
+// seedOf reads a parcel.
+var seedOf = tasks.DefineIn(table, "seedOf", func(_ context.Context, p parcel) (int, error) { return p.seed() })
+
+// TestDetachedInputAfterRestart: a task with a name waits for its input, the object of another, while the nodes that have it are away.
+func TestDetachedInputAfterRestart(t *testing.T) {
+	f, at, on := newFleet(t), on, disks{}
+	on.place(f, "w1", system.Worker)
+	on.place(f, "w2", system.Worker)
+	_, sctx := f.place("s", system.Driver) // as most drivers, without a directory
+	_, _ = f.place("d", system.Driver)
+	meet(t, f.nodes...)
+	r := pack.With(raysys.Detached("parcel")).Go(sctx, order{3, large, 0})
+	w := seedOf.With(at("w3"), raysys.WaitForResources(), raysys.Detached("seed")).On(sctx, r)
+	settles(t, "one task has its outcome, and one is recorded", func() bool {
+		rec, err := system.TaskRecord(f.node("s"), w.RefFuture())
+		return err == nil && len(rec.Recipe) > 0 && system.Recorded(f.node("s")) == 1
+	})
+	f.kill("s")
+	f.kill("w1")
+	for _, n := range f.nodes { // the others know of these deaths: no lease has to end
+		if err := n.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+	f.nodes = nil
+	ctx := on.place(f, "w3", system.Worker)
+	settles(t, "the node without the parcel is the submitter", func() bool {
+		rec, err := system.TaskRecord(f.node("w3"), w.RefFuture())
+		return err == nil && rec.Submitter.Node == "w3"
+	})
+	if p, err := raysys.Lookup[parcel](ctx, "parcel").Get(ctx); !errors.Is(err, raysys.ErrUnreachable) {
+		t.Errorf("the parcel has %d numbers, %v; want ErrUnreachable", len(p.Data), err)
+	}
+	on.place(f, "w1", system.Worker)
+	on.place(f, "w2", system.Worker)
+	if n := f.oneOutcome(t, "seed"); n != 3 {
+		t.Errorf("the outcome is %d, want 3", n)
+	}
+}

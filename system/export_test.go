@@ -187,6 +187,12 @@ func ObjectShards(n *Node) (shards []int) {
 	return shards
 }
 
+// OwnerOf returns which node has put an object under a name, as n's namespace has it, and how many nodes keep it.
+func OwnerOf(n *Node, name string) (owner raysys.NodeID, copies int, err error) {
+	e, err := n.cluster.directory.FindWait(context.Background(), registry.NameKey(n.cfg.Namespace, name))
+	return e.Record.Owner.Node, len(e.Record.At), err
+}
+
 // Retires reports whether n drains and takes no shard any more.
 func Retires(n *Node) bool { return n.cluster.retiring.Load() }
 

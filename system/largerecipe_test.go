@@ -3,6 +3,7 @@ package system_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -111,13 +112,18 @@ func TestAdoptedLargeArgumentTwice(t *testing.T) {
 	h := measure.Go(sctx, arg).Handle()
 	f.holdRecorded(sctx, t, h)
 	hold(sctx, t, "w1", h)
+	name := fmt.Sprintf("\x00recipe %s 1", system.Self(f.node("s")))
 	f.kill("s")
 	left := []raysys.NodeID{"w1", "w2", "w3"}
 	for len(left) > 1 {
 		next := -1
-		settles(t, "the next submitter and another worker have the argument", func() bool {
+		settles(t, "a worker keeps a copy of the argument for the next submitter", func() bool {
 			next = slices.IndexFunc(left, func(w raysys.NodeID) bool { return system.Recorded(f.node(w)) == 1 })
-			return next >= 0 && f.stored(left[next]) > 0 && f.stored(left...) > 1
+			if next < 0 {
+				return false
+			}
+			owner, copies, err := system.OwnerOf(f.node("d"), name)
+			return owner == left[next] && copies > 1 && err == nil
 		})
 		f.kill(left[next])
 		left = slices.Delete(left, next, next+1)
@@ -190,7 +196,7 @@ func largeArgumentAfterRestart(t *testing.T, first raysys.NodeID) {
 	f, on := newFleet(t), disks{}
 	on.place(f, "w1", system.Worker)
 	on.place(f, "w2", system.Worker)
-	sctx := on.place(f, "s", system.Driver)
+	_, sctx := f.place("s", system.Driver) // as most drivers, without a directory
 	_, _ = f.place("d", system.Driver)
 	meet(t, f.nodes...)
 	gate := newGate()

@@ -39,6 +39,7 @@ type PutSpec struct {
 	Name     string // empty for none
 	Replicas int    // copies, the first included
 	OnDisk   bool   // each of them in a file that outlives its node
+	Others   bool   // Replicas counts other nodes alone: this one is about to leave, and needs no file
 	Err      error  // the last option that cannot be meant
 }
 

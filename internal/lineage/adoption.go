@@ -314,7 +314,11 @@ func (l *Lineage) readRecipe(r *wire.Reader) (inputs []*core.Future, body []byte
 		if err != nil {
 			return nil, nil, err
 		}
-		inputs = append(inputs, in.future(l))
+		src := in.source(l)
+		if in.form == inputTask || in.form == inputNamed {
+			src = &patient{Source: src, lineage: l}
+		}
+		inputs = append(inputs, &core.NewUntyped(l.cfg.Job, src).Future)
 	}
 	return inputs, r.Bytes(), r.Err()
 }

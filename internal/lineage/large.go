@@ -24,6 +24,7 @@ import (
 //	with a name                 in files of two nodes, a driver not counted   name
 //	to which a State refers     the same, before the State is written         id, then name
 //	any other                   on the submitter and one other node           id
+//	that had another submitter  as if a State referred to it                  name
 //
 // A recipe that no other node takes is in the record if it fits, and else with the submitter alone.
 
@@ -82,15 +83,11 @@ func (o *largeRecipe) publish(stays, strict bool) (err error) {
 		}
 		return err
 	}
-	replicas := 2
-	if l.cfg.Driver {
-		replicas++
-	}
 	o.named.Store(true)
 	if strict {
-		return names.Publish(ctx, o.future, core.PutSpec{Name: o.name, Replicas: replicas, OnDisk: true})
+		return names.Publish(ctx, o.future, core.PutSpec{Name: o.name, Replicas: 2, OnDisk: true, Others: l.cfg.Driver})
 	}
-	return publish(ctx, names, o.future, o.name, replicas)
+	return l.publish(o.future, o.name)
 }
 
 // drop frees the name of the object.
@@ -128,13 +125,14 @@ func (l *Lineage) stay(rec *taskengine.Recipe, then func()) {
 	}
 	l.cfg.Runner.Background(func() {
 		for _, t := range list {
-			l.copyRecipe(t, true)
+			l.copyRecipe(t)
 		}
 		then()
 	}, func(error) { then() })
 }
 
-// copyAgain has the recipe of an adopted task copied: the last submitter was one of the nodes that had it.
+// copyAgain has the recipe of an adopted task copied: the last submitter was one of the nodes that had it. The copies are objects of this
+// node, which the next submitter finds by the name in the record.
 func (l *Lineage) copyAgain(k registry.TaskKey) {
 	l.mu.Lock()
 	t := l.own[k]
@@ -142,12 +140,12 @@ func (l *Lineage) copyAgain(k registry.TaskKey) {
 	if t == nil || t.large == nil {
 		return
 	}
-	l.cfg.Runner.Background(func() { l.copyRecipe(t, k.Named()) }, func(error) {})
+	l.cfg.Runner.Background(func() { l.copyRecipe(t) }, func(error) {})
 }
 
-// copyRecipe makes the copies of the recipe of a task that is recorded.
-func (l *Lineage) copyRecipe(t *task, stays bool) {
-	if err := t.large.publish(stays, false); err != nil {
+// copyRecipe makes copies of the recipe of a task that is recorded, under its name.
+func (l *Lineage) copyRecipe(t *task) {
+	if err := t.large.publish(true, false); err != nil {
 		l.cfg.Log("the recipe of a task has fewer copies than it should", "object", t.large.future.ID(), "error", err)
 	}
 	l.mu.Lock()

@@ -39,6 +39,25 @@ func (s *successor) Fetch(into any, done func(error)) {
 	})
 }
 
+// patient is a Source that tries again while a node is away that may have the value: an input of a task that was recorded. The task would
+// fail for good, and its parent, which could repeat it, is gone.
+type patient struct {
+	core.Source
+	lineage *Lineage
+	tries   int
+}
+
+// Fetch implements core.Source.
+func (p *patient) Fetch(into any, done func(error)) {
+	p.Source.Fetch(into, func(err error) {
+		if away(err) && p.lineage.cfg.Runner.Err() == nil {
+			p.lineage.pause(&p.tries, func() { p.Fetch(into, done) })
+			return
+		}
+		done(err)
+	})
+}
+
 // stored brings a value that was recorded.
 type stored struct{ *recorded }
 

@@ -214,7 +214,7 @@ func (h *holding) publish(err error) {
 	names, ctx := l.cfg.Job.Objects.(core.Names), l.cfg.Runner.Context()
 	out := recorded{form: inputNamed, id: c.ID(), name: fmt.Sprintf("\x00task %s %d", c.ID(), h.rec.Submission())}
 	if err == nil {
-		err = publish(ctx, names, c, out.name, 2)
+		err = l.publish(c, out.name)
 	}
 	switch {
 	case l.ends():
@@ -239,11 +239,12 @@ func (h *holding) publish(err error) {
 	l.settle(t, h.key, h.rec, out.appendNamed(nil))
 }
 
-// publish gives an object a name: in files if nodes have directories for that, and on as many nodes if there are as many.
-func publish(ctx context.Context, names core.Names, c *core.Future, name string, replicas int) (err error) {
-	for ; replicas > 0; replicas-- {
+// publish gives an object a name: in files if nodes have directories for that, and on two nodes, a driver not counted, if there are two.
+func (l *Lineage) publish(c *core.Future, name string) (err error) {
+	names, ctx := l.cfg.Job.Objects.(core.Names), l.cfg.Runner.Context()
+	for replicas := 2; replicas > 0; replicas-- {
 		for _, onDisk := range []bool{true, false} {
-			err = names.Publish(ctx, c, core.PutSpec{Name: name, Replicas: replicas, OnDisk: onDisk})
+			err = names.Publish(ctx, c, core.PutSpec{Name: name, Replicas: replicas, OnDisk: onDisk, Others: l.cfg.Driver})
 			if err == nil || ctx.Err() != nil || away(err) {
 				return err
 			}

@@ -40,7 +40,8 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	if o.dir == nil && spec.Replicas > 1 {
 		return fmt.Errorf("%w: Replicas(%d) in a process without a cluster", raysys.ErrNoCapacity, spec.Replicas)
 	}
-	if spec.OnDisk {
+	file := spec.OnDisk && !(spec.Others && o.files.Missing != "")
+	if file {
 		if err := o.putOnDisk(ctx, c, obj, key); err != nil {
 			return err
 		}
@@ -67,6 +68,9 @@ func (o *Objects) Publish(ctx context.Context, c *core.Future, spec core.PutSpec
 	}
 	if spec.OnDisk {
 		rec.Files = onDisk(self, others)
+		if !file {
+			rec.Files = rec.Files[1:]
+		}
 	}
 	if !o.kept.keep(obj, func(k *reasons) { k.owner, k.replicas, k.files = self, others, rec.Files }) {
 		o.release(&reasons{object: obj, replicas: others})

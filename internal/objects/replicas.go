@@ -16,7 +16,11 @@ import (
 
 // replicate has other nodes pull copies of an object that is here, and keep them.
 func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future *core.Future, spec core.PutSpec) ([]core.NodeKey, error) {
-	if spec.Replicas <= 1 {
+	want := spec.Replicas
+	if !spec.Others {
+		want--
+	}
+	if want <= 0 {
 		return nil, nil
 	}
 	if d, err := o.Describe(future); err != nil || len(d.Refs) > 0 {
@@ -33,7 +37,7 @@ func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future
 	var kept []core.NodeKey
 	var errs []error
 	for _, k := range o.candidates(obj.ID()) {
-		if len(kept) == spec.Replicas-1 {
+		if len(kept) == want {
 			break
 		}
 		err := o.askWait(ctx, k, op, objectRequest{oid: obj.ID(), key: key})
@@ -49,7 +53,7 @@ func (o *Objects) replicate(ctx context.Context, obj *objectstore.Object, future
 			break
 		}
 	}
-	if len(kept) < spec.Replicas-1 {
+	if len(kept) < want {
 		o.release(&reasons{object: obj, replicas: kept})
 		errs = append([]error{fmt.Errorf("%w: Replicas(%d), and %d other nodes took a copy", raysys.ErrNoCapacity, spec.Replicas, len(kept))}, errs...)
 		return nil, errors.Join(errs...)
