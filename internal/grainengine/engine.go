@@ -132,7 +132,7 @@ func (e *Engine) bind(def *kind) *boundKind {
 func (e *Engine) deliver(def *kind, key string, c anyCall) error {
 	k := e.bind(def)
 	switch {
-	case e.cfg.Cluster != nil && !(def.Stateless && e.cfg.Hosts && k.unfit == nil):
+	case e.cfg.Cluster != nil && !k.ownWorkers(key):
 		return k.send(key, c, c.outbound())
 	case k.unfit != nil:
 		return k.unfit

@@ -34,6 +34,27 @@ func (k *boundKind) pool(key string) *pool {
 	return p.(*pool)
 }
 
+// ownWorkers reports whether a call of this node is for its own workers of a stateless kind, without a look at other nodes: one is idle, or
+// can have what the kind holds, or could have it nowhere sooner.
+func (k *boundKind) ownWorkers(key string) bool {
+	d := k.def
+	if !d.Stateless || !k.engine.cfg.Hosts || k.unfit != nil {
+		return false
+	}
+	return !d.holds() || k.idleWorker(key) || !k.goesElsewhere(ID{d.name, key}, Wanted{Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Needs: d.Needs})
+}
+
+func (k *boundKind) idleWorker(key string) bool {
+	v, ok := k.pools.Load(key)
+	if !ok {
+		return false
+	}
+	p := v.(*pool)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.idle) > 0
+}
+
 // pooled gives c to the workers of the key.
 func (k *boundKind) pooled(key string, c anyCall) error {
 	for {
