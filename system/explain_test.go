@@ -28,8 +28,10 @@ var (
 	explainAfter = tasks.DefineIn(table, "explain after", func(_ context.Context, of struct{ On raysys.Ref[int] }) (int, error) { return 0, nil })
 	explainKind  = grains.DefineIn[explained](table, "explained", grains.Holds(raysys.GPU(1)), grains.Keep())
 	explainModel = grains.DefineIn[explained](table, "explained model", grains.Holds(raysys.GPU(1), raysys.GPUModel("B200"), raysys.WaitForResources()))
+	explainAny   = grains.DefineIn[explained](table, "explained anywhere", grains.StatelessWorker(1))
 	explainCall  = grains.Method0(explainKind, "answer", (*explained).Answer)
 	explainLate  = grains.Method0(explainModel, "answer", (*explained).Answer)
+	explainFree  = grains.Method0(explainAny, "answer", (*explained).Answer)
 )
 
 // TestExplain: of each cause for which work waits, the nodes say where it waits, for how long, behind what, and what keeps each
@@ -141,6 +143,13 @@ func TestExplain(t *testing.T) {
 			if s, err := driver.Explain(driver.Context(context.Background()), id); !errors.Is(err, raysys.ErrNotFound) || !strings.Contains(err.Error(), fmt.Sprintf("%s waits nowhere, and is not in the last 1024 decisions", id)) {
 				t.Errorf("%s, which is not there: %v, %v", id, s, err)
 			}
+		}
+		free := driver.Context(context.Background())
+		if n, err := explainFree.Call(free, explainAny.Get("x")).Get(free); n != 42 || err != nil {
+			t.Error(n, err)
+		}
+		if s, err := driver.Explain(free, "explained anywhere/x"); err != nil || len(s.Placed) != 1 || s.Placed[0].By != "d" {
+			t.Errorf("a call of a stateless kind, whose placement is remembered: %v, %v", s, err)
 		}
 		if s, err := raysys.Explain(driver.Context(context.Background()), holder); err != nil || len(s.Placed) != 1 || len(s.Waits) != 0 {
 			t.Errorf("a task that has ended, and whose placement is remembered: %v, %v", s, err)

@@ -71,9 +71,8 @@ func (l locator) Self() core.NodeKey { return l.c.self() }
 func (l locator) Suspended() error { return l.c.suspended() }
 
 // anywhere chooses a node for a call that any worker can serve.
-func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (grainengine.Placed, error) {
-	d, err := c.place(seenOff, func(*placement.View) placement.Request { return c.grainRequest(id, want) })
-	return grainengine.Placed{Place: grainengine.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}}, err
+func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (placement.Decision, error) {
+	return c.place(seenOff, func(*placement.View) placement.Request { return c.grainRequest(id, want) })
 }
 
 // grainRequest is what a grain asks of placement.

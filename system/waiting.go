@@ -70,13 +70,16 @@ func (c *cluster) locateAnywhere(id grainengine.ID, want grainengine.Wanted, don
 
 // lookAnywhere is one look; waits says that the call is among the homeless already.
 func (c *cluster) lookAnywhere(id grainengine.ID, want grainengine.Wanted, waits bool, done func(grainengine.Placed, error)) {
-	place, err := c.anywhere(id, want)
+	d, err := c.anywhere(id, want)
 	var none *placement.NoNodeError
 	if err == nil || !errors.As(err, &none) || c.reachesWorker() {
 		if waits {
 			c.homeless.Add(-1)
 		}
-		done(place, err)
+		if err == nil {
+			c.node.decisions.placed(id, d)
+		}
+		done(grainengine.Placed{Place: grainengine.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}}, err)
 		return
 	}
 	if !waits {
