@@ -67,6 +67,7 @@ type CPUSlot struct {
 	Blocked atomic.Int32           // goroutines of the task that wait: the first gives the CPU back, the last takes it again
 	Waited  atomic.Bool            // a task has waited on it since the engine last cleared this
 	NotOwn  atomic.Bool            // the CPU does not serve this node's tasks: it runs another node's, or none just now
+	Parked  atomic.Bool            // a task of another node has it, and waits
 	Depth   atomic.Int32           // how many tasks run in place on the goroutine
 	CPU     int64                  // what it holds, in thousandths
 	Pool    CPUPool                // what that is of; nil for the node

@@ -23,6 +23,7 @@ type Peer struct {
 	Inbound int64         // tasks of other nodes that it has not answered
 	Own     int64         // of these, the ones of the node that asks
 	Busy    int64         // CPUs that run its own tasks
+	Parked  int64         // of Inbound, those that wait for others, and hold no CPU
 	Mean    time.Duration // of a task on a CPU; 0 is unknown
 }
 
@@ -33,7 +34,7 @@ func (p *Peer) Room(noCPU bool) (idle, all int64) {
 	if p.Mean > 0 {
 		mine += min(p.CPUs*int64(ahead)/int64(p.Mean), MaxFlights)
 	}
-	others := p.Queued + max(p.Inbound-p.Inflight, 0) + p.Busy
+	others := p.Queued + max(p.Inbound-p.Inflight, 0) + p.Busy - p.Parked // these may be the asker's
 	idle = max(p.CPUs-others-p.Inflight, 0)
 	all = mine - others - p.Inflight
 	if noCPU {
@@ -43,7 +44,7 @@ func (p *Peer) Room(noCPU bool) (idle, all int64) {
 		if p.Inbound > p.Own {
 			turn *= 2
 		}
-		all = max(all, turn-p.Inflight)
+		all = max(all, turn-max(p.Inflight-p.Parked, 0))
 	}
 	all = max(min(all, MaxFlights-p.Inflight), 0)
 	return min(idle, all), all

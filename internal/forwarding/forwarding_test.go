@@ -16,6 +16,7 @@ func anyPeer(t *rapid.T, name string) forwarding.Peer {
 		Mean: time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, name+" mean")),
 	}
 	p.Own = rapid.Int64Range(0, p.Inbound).Draw(t, name+" own")
+	p.Parked = rapid.Int64Range(0, p.Inbound).Draw(t, name+" parked")
 	p.Busy = rapid.Int64Range(0, p.CPUs).Draw(t, name+" busy")
 	return p
 }
@@ -30,7 +31,7 @@ func TestRoom(t *testing.T) {
 		if idle < 0 || idle > all || all > forwarding.MaxFlights-p.Inflight {
 			t.Fatalf("idle %d, all %d", idle, all)
 		}
-		if taken := p.Queued + p.Busy + max(p.Inbound, p.Inflight); idle > max(p.CPUs-taken, 0) {
+		if taken := p.Queued + p.Busy + max(p.Inbound, p.Inflight) - p.Parked; idle > max(p.CPUs-taken, 0) {
 			t.Fatalf("%d idle of %d CPUs with %d tasks", idle, p.CPUs, taken)
 		}
 		turn := p.CPUs
@@ -40,10 +41,13 @@ func TestRoom(t *testing.T) {
 		if noCPU && all < min(turn, forwarding.MaxFlights)-p.Inflight {
 			t.Fatalf("room for %d where %d of %d are there", all, p.Inflight, turn)
 		}
-		if p.Inflight >= turn && noCPU { // taking turns gives it nothing
+		if p.Inflight-p.Parked >= turn && noCPU { // taking turns gives it nothing
 			if _, own := p.Room(false); all != own {
 				t.Fatalf("without a CPU %d, else %d, where the node's tasks have all CPUs", all, own)
 			}
+		}
+		if p.Inflight <= p.Inbound && p.Parked == p.Inbound && p.Queued+p.Busy == 0 && idle != min(p.CPUs, forwarding.MaxFlights-p.Inflight) {
+			t.Fatalf("%d idle of %d CPUs where all %d tasks wait for others", idle, p.CPUs, p.Inbound)
 		}
 		if p.Mean == 0 && !noCPU && all != idle {
 			t.Fatalf("%d tasks wait where nobody knows how long one takes", all-idle)

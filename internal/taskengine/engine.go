@@ -246,7 +246,10 @@ func (e *Engine) Block(t *core.Turn) {
 		e.passOn(s)
 		s.Waited.Store(true)
 		if s.NotOwn.Load() {
-			e.net.Load().serve(s, true) // until its worker takes the next task it counts as this node's
+			x := e.net.Load()
+			x.serve(s, true)
+			s.Parked.Store(true)
+			x.parked.Add(1)
 		}
 		if s.Pool != nil {
 			s.Pool.GiveCPU(s.CPU)
@@ -266,6 +269,11 @@ func (e *Engine) Unblock(t *core.Turn) {
 	if s := t.Slot(); s != nil && s.Blocked.Add(-1) == 0 {
 		if s.CPU == 0 {
 			e.zeroCPU.Add(1)
+		}
+		if s.Parked.Swap(false) {
+			x := e.net.Load()
+			x.serve(s, false)
+			x.parked.Add(-1)
 		}
 		if s.Pool != nil {
 			s.Pool.RetakeCPU(s.CPU)

@@ -86,6 +86,7 @@ func TestLoadRoundTrip(t *testing.T) {
 		{Rest: rest},
 		{Queued: 5, Inbound: 4, Shaped: 3, InboundShaped: 2},
 		{Busy: 2, Rest: rest, Held: 1.057},
+		{Inbound: 3, InboundShaped: 1, Parked: 2},
 	} {
 		b := AppendLoad(nil, l)
 		b = append(b, 99) // what follows
@@ -94,7 +95,7 @@ func TestLoadRoundTrip(t *testing.T) {
 		if err != nil || got != l || r.Byte() != 99 {
 			t.Errorf("got %+v, %v; want %+v", got, err, l)
 		}
-		if l.Shaped > 0 || l.Held > 0 { // the last that are known; those are left out where none is set
+		if l.Parked > 0 { // the last that is known, which is left out where it is not set
 			r = wire.NewReader(append([]byte{b[0] + 1}, append(b[1:len(b)-1:len(b)-1], 42)...)) // with a field more
 			if got, err := ReadLoad(&r); err != nil || got != l || r.Len() != 0 {
 				t.Errorf("with a field more: got %+v, %v", got, err)

@@ -26,6 +26,9 @@ type Load struct {
 	Shaped, InboundShaped int
 	// Held is the CPUs of Busy that work has which holds more than CPU, and that bundles have. 0 for an earlier version.
 	Held float64
+	// Parked is the tasks of Inbound that began, wait for others, and have given back their one CPU. What they wait for may have no node
+	// yet: they are not in the way of other tasks. 0 for an earlier version.
+	Parked int
 }
 
 // Load returns how busy this node is.
@@ -41,6 +44,7 @@ func (e *Engine) Load() Load {
 		l.Queued += int(x.deferred.count.Load())
 		l.InboundShaped = int(max(x.unansweredShaped.Load(), 0))
 		l.Inbound = int(x.unanswered.Load())
+		l.Parked = int(min(max(x.parked.Load(), 0), max(x.unanswered.Load()-x.unansweredShaped.Load(), 0)))
 		taken := e.line.Total() - e.line.CPU().Load()
 		if e.searching.Load() != 0 { // a worker that looks for work holds a CPU, which counts as free
 			taken -= oneCPU
@@ -83,7 +87,7 @@ func AppendLoad(dst []byte, l Load) []byte {
 		flags = loadDraining
 	}
 	body = append(body, flags)
-	shaped := l.Shaped > 0 || l.InboundShaped > 0 || l.Held > 0
+	shaped := l.Shaped > 0 || l.InboundShaped > 0 || l.Held > 0 || l.Parked > 0
 	if l.Bandwidth > 0 || l.Rest != "" || shaped {
 		body = wire.AppendUvarint(body, uint64(l.Bandwidth))
 	}
@@ -94,6 +98,9 @@ func AppendLoad(dst []byte, l Load) []byte {
 		body = wire.AppendUvarint(body, uint64(max(l.Shaped, 0)))
 		body = wire.AppendUvarint(body, uint64(max(l.InboundShaped, 0)))
 		body = wire.AppendUvarint(body, uint64(max(ledger.Thousandths(l.Held), 0)))
+	}
+	if l.Parked > 0 {
+		body = wire.AppendUvarint(body, uint64(l.Parked))
 	}
 	return wire.AppendBytes(dst, body)
 }
@@ -125,6 +132,9 @@ func ReadLoad(r *wire.Reader) (Load, error) {
 		l.Shaped = int(min(body.Uvarint(), uint64(l.Queued)))
 		l.InboundShaped = int(min(body.Uvarint(), uint64(l.Inbound)))
 		l.Held = float64(min(body.Uvarint(), maxCount)) / oneCPU
+	}
+	if body.Len() > 0 {
+		l.Parked = int(min(body.Uvarint(), uint64(l.Inbound-l.InboundShaped)))
 	}
 	if err := r.Err(); err != nil {
 		return Load{}, err

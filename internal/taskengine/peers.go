@@ -31,6 +31,7 @@ type exchange struct {
 	// are making: it is raised before unanswered is lowered, and a drain waits for it.
 	unanswered, answering atomic.Int64
 	unansweredShaped      atomic.Int64 // of unanswered, those that ask for other than one CPU
+	parked                atomic.Int64 // of unanswered, those of one CPU that wait, and have given back their CPU
 	away                  atomic.Int64 // tasks of this node that are elsewhere
 	notOwn                atomic.Int64 // CPUs that workers hold for tasks of other nodes, or while they look for work
 	means                 means
@@ -299,7 +300,7 @@ func (x *exchange) room(p *peer) forwarding.Offer {
 	held := whole(l.Held)
 	known := forwarding.Peer{
 		CPUs: max(p.cpus-held, 0), Inflight: p.plainFlights(),
-		Queued: int64(l.Queued - l.Shaped), Inbound: int64(max(l.Inbound-l.InboundShaped, 0)), Own: own, Busy: max(whole(l.Busy)-held, 0), Mean: l.Mean,
+		Queued: int64(l.Queued - l.Shaped), Inbound: int64(max(l.Inbound-l.InboundShaped, 0)), Own: own, Busy: max(whole(l.Busy)-held, 0), Parked: int64(l.Parked), Mean: l.Mean,
 	}
 	return known.Offer(x.e.line.Total() == 0)
 }
