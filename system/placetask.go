@@ -118,7 +118,7 @@ func (c *cluster) expect(n *placement.Node) {
 
 // enterLoad enters the load that a node reported, which counts all but so many of the tasks of this node.
 func enterLoad(n *placement.Node, l *taskengine.Load, since int) {
-	n.MeanTask, n.Bandwidth = l.Mean, l.Bandwidth
+	n.MeanTask, n.Line, n.Bandwidth = l.Mean, l.Line, l.Bandwidth
 	there := l.Busy + float64(l.Inbound+since)
 	n.Running = int(min(there, math.Ceil(n.Total.CPU)))
 	free := min(l.Free, n.Total.CPU) - float64(since)

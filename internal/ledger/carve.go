@@ -121,7 +121,7 @@ func (l *Line) bundle(p Part, h Hold) *Bundle {
 	for k, i := range h.devices {
 		b.ledger.devices[k].sick = l.ledger.devices[i].sick
 	}
-	b.running, b.short = map[*Hold]Work{}, l.short
+	b.carved, b.short = true, l.short
 	if l.bundles == nil {
 		l.bundles = map[core.Bundle]*Bundle{}
 	}

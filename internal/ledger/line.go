@@ -31,7 +31,8 @@ type Line struct {
 	owed   owed              // to those that wait; empty when none does
 
 	bundles map[core.Bundle]*Bundle // carved out of it
-	running map[*Hold]Work          // of a bundle: what it was granted; nil in a node's
+	running map[*Hold]Work          // what was granted, but for work that asks for nothing of a node
+	carved  bool                    // it is that of a Bundle
 	closed  bool                    // of a bundle: it grants nothing
 }
 
@@ -86,7 +87,7 @@ type claim struct {
 func (l *Line) Init(total Need, devices []Device, h Hooks) {
 	l.ledger.init(total, devices)
 	l.ledger.choose = h.Choose
-	l.hooks = h
+	l.hooks, l.running = h, map[*Hold]Work{}
 }
 
 // CPU is the free CPU, in thousandths; below zero while work that went on after a wait overlaps with other work.
@@ -182,8 +183,11 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 				continue
 			}
 			h = &taken
-			if l.running != nil {
-				h.line, h.pool, l.running[h] = l, l, w
+			if l.carved || !s.need.IsCPU(0) {
+				h.since, l.running[h] = l.hooks.Now(), w
+			}
+			if l.carved {
+				h.line, h.pool = l, l
 			} else if !s.need.IsCPU(s.need.CPU) {
 				h.pool = (*heldCPU)(l)
 				l.held.Add(s.need.CPU)

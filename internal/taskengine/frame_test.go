@@ -86,6 +86,8 @@ func TestLoadRoundTrip(t *testing.T) {
 		{Rest: rest},
 		{Queued: 5, Inbound: 4, Shaped: 3, InboundShaped: 2},
 		{Busy: 2, Rest: rest, Held: 1.057},
+		{Line: 3 * time.Hour},
+		{Queued: 5, Shaped: 3, Rest: rest, Held: 2, Line: time.Second},
 	} {
 		b := AppendLoad(nil, l)
 		b = append(b, 99) // what follows
@@ -94,7 +96,7 @@ func TestLoadRoundTrip(t *testing.T) {
 		if err != nil || got != l || r.Byte() != 99 {
 			t.Errorf("got %+v, %v; want %+v", got, err, l)
 		}
-		if l.Shaped > 0 || l.Held > 0 { // the last that are known; those are left out where none is set
+		if l.Line > 0 { // the last that is known, which is left out where it is not set
 			r = wire.NewReader(append([]byte{b[0] + 1}, append(b[1:len(b)-1:len(b)-1], 42)...)) // with a field more
 			if got, err := ReadLoad(&r); err != nil || got != l || r.Len() != 0 {
 				t.Errorf("with a field more: got %+v, %v", got, err)
@@ -133,7 +135,7 @@ func FuzzReadLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := wire.NewReader(b)
 		l, err := ReadLoad(&r)
-		if err == nil && (l.Queued < 0 || l.Inbound < 0 || l.Busy < 0 || l.Free < 0 || l.Mean < 0) {
+		if err == nil && (l.Queued < 0 || l.Inbound < 0 || l.Busy < 0 || l.Free < 0 || l.Mean < 0 || l.Line < 0) {
 			t.Errorf("negative: %+v", l)
 		}
 	})
