@@ -74,9 +74,10 @@ func (s *sim) expect(b *submitter, n *placement.Node) {
 			l.gpus = uint16(s.cfg.GPUs)
 		}
 	}
-	n.Running = min(int(l.busy+l.inbound+since), s.cfg.CPUs)
+	there := int(l.busy + l.inbound - l.inboundGPU + since)
+	n.Running = min(there, s.cfg.CPUs)
 	if n.Queued = 0; !l.idle {
-		n.Queued = int(l.queued) + max(int(l.busy+l.inbound+since)-s.cfg.CPUs, 0)
+		n.Queued = int(l.queued) + max(there-s.cfg.CPUs, 0)
 	}
 	n.Free.GPU = float64(l.gpus)
 	uncounted := int64(0)
