@@ -15,7 +15,10 @@ import (
 // shape of need, so that work whose devices are taken holds up none of another shape.
 type Line struct {
 	// Waits is how much work waits. While it is 0 the CPU of the ledger is all that a one-CPU task touches.
-	Waits   atomic.Int32
+	Waits atomic.Int32
+	// Yielding is how many activations have CPU of the node that they give back when they are idle and tasks of one CPU wait for it.
+	Yielding atomic.Int32
+
 	held    atomic.Int64 // see Held
 	owesCPU atomic.Bool  // of owed
 	ledger  Ledger
@@ -102,6 +105,12 @@ func (l *Line) GiveCPU(n int64) {
 	if l.Waits.Load() != 0 {
 		l.Serve()
 	}
+	l.hooks.Freed()
+}
+
+// Yields counts an activation in Yielding, which tasks that wait may have to know.
+func (l *Line) Yields() {
+	l.Yielding.Add(1)
 	l.hooks.Freed()
 }
 
