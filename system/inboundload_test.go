@@ -22,7 +22,7 @@ func TestInboundShapedLoad(t *testing.T) {
 		running, queued int
 	}{
 		{"one with one CPU runs", taskengine.Load{Busy: 1, Inbound: 1, InboundShaped: 1, Free: 3}, 1, 0},
-		{"one without a CPU runs", taskengine.Load{Inbound: 1, InboundShaped: 1, Free: 4}, 0, 0},
+		{"one without a CPU runs", taskengine.Load{Inbound: 1, InboundShaped: 1, Free: 4}, 1, 0},
 		{"four run", taskengine.Load{Busy: 4, Inbound: 4, InboundShaped: 4}, 4, 0},
 		{"two with two CPUs run, and one waits", taskengine.Load{Busy: 4, Inbound: 3, InboundShaped: 3, Queued: 1, Shaped: 1}, 4, 1},
 		{"plain ones wait beside them", taskengine.Load{Busy: 2, Inbound: 5, InboundShaped: 1}, 4, 2},

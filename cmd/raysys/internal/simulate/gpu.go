@@ -75,7 +75,7 @@ func (s *sim) expect(b *submitter, n *placement.Node) {
 		}
 	}
 	there := int(l.busy + l.inbound - l.inboundGPU + since)
-	n.Running = min(there, s.cfg.CPUs)
+	n.Running = min(max(there, int(l.inboundGPU-min(l.inboundGPU, l.waits))), s.cfg.CPUs)
 	if n.Queued = 0; !l.idle {
 		n.Queued = int(l.queued) + max(there-s.cfg.CPUs, 0)
 	}
