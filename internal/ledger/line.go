@@ -284,12 +284,16 @@ func (l *Line) told(n *Need) {
 	}
 }
 
-// Remove takes the waiting work out for which which is true, also of its bundles.
+// Remove takes the waiting work out for which which is true, also of its bundles. What was kept for it goes to the rest.
 func (l *Line) Remove(which func(Work) bool) (removed []Work) {
 	for _, b := range l.all() {
 		removed = append(removed, b.Remove(which)...)
 	}
-	return append(removed, l.remove(which)...)
+	own := l.remove(which)
+	if len(own) > 0 {
+		l.Serve()
+	}
+	return append(removed, own...)
 }
 
 func (l *Line) remove(which func(Work) bool) (removed []Work) {
@@ -311,9 +315,6 @@ func (l *Line) remove(which func(Work) bool) (removed []Work) {
 		return true
 	})
 	slices.SortFunc(l.shapes, byAge)
-	if len(l.shapes) == 0 {
-		l.owe(owed{})
-	}
 	l.Waits.Add(-int32(len(removed)))
 	return removed
 }
