@@ -97,8 +97,8 @@ func KeepReplies(d time.Duration) Option {
 //
 // A grain is placed where that is free. Where no node has it free the grain waits on one, and its calls with it until their
 // deadlines; the oldest is first. An idle activation whose node has work that waits for what it holds goes at once, unless its
-// kind says Keep, and one that has been idle for 100 ms for work that waits on another node, or a placement group; so does one that
-// holds a sick device, which raysys.WithDevices tells those that run. A call fails with
+// kind says Keep, and one that has been idle for 100 ms for tasks of one CPU that wait there, for work that waits on another node, or a
+// placement group; so does one that holds a sick device, which raysys.WithDevices tells those that run. A call fails with
 // raysys.ErrNoCapacity when it is more than any node has; with raysys.WaitForResources, also in opts, it waits until a node joins
 // that has it. A turn that waits for references gives back the CPU, and nothing else, until its wait is over.
 func Holds(opts ...raysys.Option) Option {

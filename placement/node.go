@@ -19,6 +19,7 @@ type Node struct {
 	Queued      int              // tasks that wait to start
 	Running     int              // tasks that run
 	MeanTask    time.Duration    // running time of its recent tasks; 0 is unknown
+	Line        time.Duration    // how long work waits there that asks for other than one CPU and finds it taken; 0 is unknown
 	Bandwidth   int64            // bytes per second at which objects have come to it lately; 0 is unknown
 	Grains      int              // activations it hosts
 	Labels      map[string]string
@@ -34,7 +35,8 @@ type Node struct {
 const unknownTask = time.Millisecond
 
 // Wait estimates how long a task with these needs would wait before it starts: nothing where it fits now and no task
-// is ahead, else the work ahead of it divided by the CPUs that do it.
+// is ahead, else the work ahead of it divided by the CPUs that do it, or where it waits for other than one CPU what the node
+// says of that.
 func (n *Node) Wait(needs raysys.Resources) time.Duration {
 	fits := n.hasNow(&needs)
 	if n.Queued <= 0 && fits {
@@ -47,6 +49,9 @@ func (n *Node) Wait(needs raysys.Resources) time.Duration {
 	w := float64(max(n.Queued, 0)) * mean / n.size()
 	if !fits {
 		w += mean / 2 // the running task is on average half done
+		if needs.CPU != 1 || needs.GPU > 0 || needs.Memory > 0 || len(needs.Custom) > 0 {
+			w = max(w, float64(n.Line))
+		}
 	}
 	return time.Duration(min(w, math.MaxInt64/2))
 }

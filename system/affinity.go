@@ -35,14 +35,16 @@ const (
 	soughtFresh = 200 * time.Millisecond
 	// grainPause is how often the leader is asked for work that waits for a grain to be elsewhere, or active.
 	grainPause = 250 * time.Millisecond
+	// soughtLast is how long the last answer is told to who asks where work waits, while the leader is asked again.
+	soughtLast = 4 * grainPause
 	// maxSought bounds the answers that are kept.
 	maxSought = 4096
 )
 
 // soughtGrain is what a node knows of where a grain is.
 type soughtGrain struct {
-	since, asked, answered int64 // when it was wanted first since it was known; when the leader was asked last; when it answered
-	asking, known          bool
+	since, asked, answered int64        // when it was wanted first since it was known; when the leader was asked last; when it answered
+	asking, known          bool         // where known is false, at and answered are of the answer before
 	at                     core.NodeKey // zero: nowhere
 }
 
@@ -64,6 +66,11 @@ func (p *pendingValue) Resolved(w *core.Waiter) {
 // false, some of them are not known: then tasks are placed again with the next news, and again, if not nil, is called. Answers of
 // leaders that were asked before since do not count. The error is that of a value which is to be near the work.
 func (a *affinity) resolve(list []core.Condition, of core.GrainName, since int64, again func()) (out []core.NodeCondition, known bool, err error) {
+	return a.resolved(list, of, since, again, 0)
+}
+
+// resolved is resolve, where the last answer about a grain counts for so long while the leader is asked again.
+func (a *affinity) resolved(list []core.Condition, of core.GrainName, since int64, again func(), last time.Duration) (out []core.NodeCondition, known bool, err error) {
 	known = true
 	for _, c := range list {
 		n := c.NodeCondition
@@ -80,7 +87,7 @@ func (a *affinity) resolve(list []core.Condition, of core.GrainName, since int64
 			continue // it is where it is
 		case c.Grain != core.GrainName{}:
 			var late bool
-			if ok, late = a.grain(c.Grain, since, &n); late && n.Soft {
+			if ok, late = a.grain(c.Grain, since, last, &n); late && n.Soft {
 				continue
 			}
 		}
@@ -151,15 +158,13 @@ func (a *affinity) settled(f *core.Future) bool {
 
 // grain names the node of a grain, none for one that is not active. Where that is not known yet it asks; late says that a preference
 // has waited for it for long enough.
-func (a *affinity) grain(g core.GrainName, since int64, n *core.NodeCondition) (ok, late bool) {
+func (a *affinity) grain(g core.GrainName, since int64, last time.Duration, n *core.NodeCondition) (ok, late bool) {
 	n.About = "grain " + g.String() + " is"
 	now := a.c.now()
 	a.mu.Lock()
 	s := a.grains[g]
 	if s != nil && s.known && s.asked >= since && now-s.answered < int64(soughtFresh) {
-		if s.at.Node != "" {
-			n.Nodes = []raysys.NodeID{s.at.Node}
-		}
+		s.name(n)
 		a.mu.Unlock()
 		return true, false
 	}
@@ -167,8 +172,16 @@ func (a *affinity) grain(g core.GrainName, since int64, n *core.NodeCondition) (
 		if len(a.grains) >= maxSought || a.grains == nil {
 			a.grains = map[core.GrainName]*soughtGrain{}
 		}
-		s = &soughtGrain{since: now}
+		again := &soughtGrain{since: now}
+		if s != nil {
+			again.at, again.answered = s.at, s.answered
+		}
+		s = again
 		a.grains[g] = s
+	}
+	if s.answered != 0 && now-s.answered < int64(last) {
+		s.name(n)
+		ok = true
 	}
 	ask := !s.asking
 	if ask {
@@ -189,12 +202,19 @@ func (a *affinity) grain(g core.GrainName, since int64, n *core.NodeCondition) (
 			}
 		})
 	}
-	return false, late
+	return ok, late && !ok
 }
 
-// explain is resolve for work that waits: it says which conditions it has.
+// name adds the node of the grain.
+func (s *soughtGrain) name(n *core.NodeCondition) {
+	if s.at.Node != "" {
+		n.Nodes = []raysys.NodeID{s.at.Node}
+	}
+}
+
+// explain is resolve for work that waits: it says which conditions it has. That a leader is being asked again is nothing to tell.
 func (a *affinity) explain(list []core.Condition, of core.GrainName, w *raysys.Waiting) []core.NodeCondition {
-	nodes, _, err := a.resolve(list, of, 0, nil)
+	nodes, _, err := a.resolved(list, of, 0, nil, soughtLast)
 	for _, n := range nodes {
 		c := placement.Condition(n)
 		words := "only " + c.String()

@@ -308,6 +308,35 @@ func TestConditionsWait(t *testing.T) {
 	})
 }
 
+// TestExplainGrainOf: what explains work that waits for a grain says where that is, also while the leader is asked again.
+func TestExplainGrainOf(t *testing.T) {
+	inBubble(t, func(b *bubble) {
+		t := b.t
+		_, ctx := zones(b)
+		alice := residents.Get("alice")
+		grain := groupWhere.With(raysys.WaitForResources(), grains.Near(alice)).Go(ctx, 0)
+		call := residentWhere.With(grains.Near(alice), raysys.WaitForResources()).Call(ctx, residents.Get("bob"))
+		<-time.After(time.Second)
+		const want = "only where grain resident/alice is: nowhere\n"
+		for range 150 {
+			<-time.After(7 * time.Millisecond)
+			for _, r := range []raysys.Ref[raysys.NodeID]{grain, call} {
+				if s, err := raysys.Explain(ctx, r); err != nil || !strings.Contains(s.String(), want) {
+					t.Fatalf("%q is missing in\n%v, %v", want, s, err)
+				}
+			}
+		}
+		if at, err := residentWhere.With(raysys.OnNode("c")).Call(ctx, alice).Get(ctx); at != "c" || err != nil {
+			t.Fatalf("a grain on c is on %s, %v", at, err)
+		}
+		for _, r := range []raysys.Ref[raysys.NodeID]{grain, call} {
+			if at, err := r.Get(ctx); at != "c" || err != nil {
+				t.Errorf("what waited for a grain is on %q, %v", at, err)
+			}
+		}
+	})
+}
+
 // TestTaskWaitsForGrain: a task that waits for a grain to be active, or to be elsewhere, is placed when it is, though nothing else
 // happens in the cluster.
 func TestTaskWaitsForGrain(t *testing.T) {

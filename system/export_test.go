@@ -234,3 +234,12 @@ func Believed(i member.Info, l taskengine.Load) placement.Node {
 	enterLoad(&n, &l, 0)
 	return n
 }
+
+// Seen is what n takes another node to be like.
+func Seen(n *Node, of raysys.NodeID) (seen placement.Node) {
+	n.cluster.viewed(func(v *placement.View) {
+		seen = *v.Find(of)
+		n.cluster.expect(&seen)
+	})
+	return seen
+}

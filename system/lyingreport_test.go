@@ -36,7 +36,8 @@ func TestLyingReport(t *testing.T) {
 		}
 		said := taskengine.Load{
 			Queued: int(amount("queued") >> 1), Inbound: int(amount("inbound") >> 1), Busy: float64(amount("busy")), Free: float64(amount("free")),
-			Mean: time.Duration(amount("mean") >> 1), Rest: string(rest),
+			Mean: time.Duration(amount("mean") >> 1), Rest: string(rest), Shaped: int(amount("shaped") >> 1), InboundShaped: int(amount("inbound shaped") >> 1),
+			Line: time.Duration(amount("line") >> 1),
 		}
 		r := wire.NewReader(taskengine.AppendLoad(nil, said))
 		l, err := taskengine.ReadLoad(&r)
@@ -44,7 +45,7 @@ func TestLyingReport(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := system.Believed(info, l)
-		if n.Free.CPU < 0 || n.Free.CPU > 4 || n.Running < 0 || n.Running > 4 || n.Queued < 0 || n.Wait(raysys.Resources{CPU: 1}) < 0 {
+		if n.Free.CPU < 0 || n.Free.CPU > 4 || n.Running < 0 || n.Running > 4 || n.Queued < 0 || n.Wait(raysys.Resources{CPU: 1}) < 0 || n.Wait(raysys.Resources{GPU: 1}) < 0 {
 			t.Fatalf("%v CPUs are free, %d tasks run, %d wait for %v", n.Free.CPU, n.Running, n.Queued, n.Wait(raysys.Resources{CPU: 1}))
 		}
 		if n.Free.Memory < 0 || n.Free.Memory > 1<<30 || n.Free.GPU < 0 || n.Free.GPU > 1.5 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/groupengine"
+	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/objects"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wheel"
@@ -112,6 +114,7 @@ func New(cfg Config) (*Node, error) {
 	gc.Retainer = retainer{n}
 	n.groups = newGroups(n)
 	tc.PlaceInBundle, gc.Bundle = n.groups.place, n.groups.whereGrain
+	tc.MakeRoom = func(tasks int) { n.grains.MakeRoom(slices.Repeat([]ledger.Need{{CPU: ledger.Unit}}, tasks), false) }
 	n.tasks = taskengine.NewEngine(tc)
 	gc.Line = n.tasks.Line()
 	n.groups.bundles = groupengine.NewNode(n.groups.self, gc.Line, n.wheel.Now)

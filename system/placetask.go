@@ -118,9 +118,10 @@ func (c *cluster) expect(n *placement.Node) {
 
 // enterLoad enters the load that a node reported, which counts all but so many of the tasks of this node.
 func enterLoad(n *placement.Node, l *taskengine.Load, since int) {
-	n.MeanTask, n.Bandwidth = l.Mean, l.Bandwidth
-	there := l.Busy + float64(l.Inbound+since)
-	n.Running = int(min(there, math.Ceil(n.Total.CPU)))
+	n.MeanTask, n.Line, n.Bandwidth = l.Mean, l.Line, l.Bandwidth
+	there := l.Busy + float64(l.Inbound-l.InboundShaped-l.Parked+since) // of the shaped ones, Busy counts those that run and Queued those that wait
+	run := float64(l.InboundShaped - min(l.InboundShaped, l.Shaped))
+	n.Running = int(max(min(max(there, run), math.Ceil(n.Total.CPU)), 0)) // those that have no CPU run, too
 	free := min(l.Free, n.Total.CPU) - float64(since)
 	if since < 0 { // tasks that waited there may have taken the CPUs of the answered ones
 		free = min(free, n.Total.CPU-there)

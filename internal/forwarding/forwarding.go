@@ -1,6 +1,9 @@
 package forwarding
 
-import "time"
+import (
+	"math/bits"
+	"time"
+)
 
 // ahead is how much work a peer is sent beyond the tasks that its CPUs run: enough to cover many round trips, and little enough
 // that tasks which it cannot start soon stay here, where any idle node can get them.
@@ -93,6 +96,21 @@ func Excess(waits, begun, cpus int64) int64 { return waits - max(begun*soon, cpu
 // SlowMean is the mean of a node's tasks where there is an excess.
 func SlowMean(begun, cpus int64) time.Duration {
 	return LookPause * time.Duration(max(cpus, 1)) / time.Duration(max(begun, 1))
+}
+
+// LineWait corrects the estimated wait of a node's line, in which so many waited, by those that have come since: each adds as much as
+// one of those did.
+func LineWait(wait time.Duration, waited, since int64) time.Duration {
+	if wait == 0 || since == 0 {
+		return wait
+	}
+	return time.Duration(float64(wait) * float64(max(waited+since, 0)+1) / float64(max(waited, 0)+1))
+}
+
+// Coarse rounds an estimate down by an eighth at most, so that one that changes little is not reported again.
+func Coarse(d time.Duration) time.Duration {
+	drop := max(bits.Len64(uint64(max(d, 0)))-4, 0)
+	return d >> drop << drop
 }
 
 // Learn mixes a measurement into a mean: a quarter, so that a few of them carry it.

@@ -96,3 +96,28 @@ func TestExcess(t *testing.T) {
 		t.Error("a quarter of the new: ", m)
 	}
 }
+
+// TestLineWait: what has come to a line since its wait was told adds as much as one that waited then, and what has left takes it away.
+func TestLineWait(t *testing.T) {
+	for _, c := range []struct {
+		wait          time.Duration
+		waited, since int64
+		want          time.Duration
+	}{
+		{0, 0, 5, 0},
+		{time.Second, 0, 0, time.Second},
+		{time.Second, 0, 2, 3 * time.Second},
+		{4 * time.Second, 3, 2, 6 * time.Second},
+		{4 * time.Second, 3, -1, 3 * time.Second},
+		{4 * time.Second, 3, -9, time.Second},
+	} {
+		if got := forwarding.LineWait(c.wait, c.waited, c.since); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	for _, d := range []time.Duration{0, 1, 15, 16, 17, time.Second, time.Hour, 1<<63 - 1} {
+		if got := forwarding.Coarse(d); got > d || got < d-d/8 || forwarding.Coarse(got) != got {
+			t.Errorf("%v is rounded to %v", d, got)
+		}
+	}
+}

@@ -69,11 +69,19 @@ func (a *activation) Grant(h *ledger.Hold) {
 	if h != nil {
 		a.holding.hold.Store(h)
 		a.kind.engine.holders.Store(a, nil)
+		if a.yieldsCPU(h) {
+			a.kind.engine.cfg.Line.Yields()
+		}
 	}
 	a.start()
 	if h != nil && a.kind.engine.cfg.Line.Sick(h) { // since it was granted
 		a.kind.engine.Short()
 	}
+}
+
+// yieldsCPU reports whether the activation, which has h, gives back CPU of the node once it is idle and tasks wait for it.
+func (a *activation) yieldsCPU(h *ledger.Hold) bool {
+	return h.Need().CPU > 0 && !a.kind.def.Keep && a.holding.bundle.Group == ""
 }
 
 // Leaves implements ledger.Mover.
@@ -100,6 +108,9 @@ func (a *activation) giveBack() {
 	if h := a.holding.hold.Swap(nil); h != nil {
 		e := a.kind.engine
 		e.holders.Delete(a)
+		if a.yieldsCPU(h) {
+			e.cfg.Line.Yielding.Add(-1)
+		}
 		e.cfg.Line.Return(h)
 	}
 }

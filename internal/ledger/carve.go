@@ -13,22 +13,29 @@ type Part struct {
 	Need Need
 }
 
-// Carve takes what the parts ask for out of what is free, and returns their bundles; or none of it, with the part that has no
+// Carve takes what the parts ask for out of what is free and not kept for work that waits, and returns their bundles; or none of it, with the part that has no
 // room, and what is short for it. Nothing waits for it. A bundle that had the name before keeps what it has until it is closed, and
 // gets no new work.
 func (l *Line) Carve(parts ...Part) (list []*Bundle, without int, short Shortage) {
 	l.mu.Lock()
 	holds := make([]*Hold, len(parts))
+	o := &l.owed
+	if len(l.shapes) == 0 {
+		o = new(owed)
+	}
 	var together []int
 	without = -1
 	for k, i := range inOrder(parts) {
 		n := &parts[i].Need
 		if k == 0 || !n.alike(&parts[without].Need) {
-			together = l.ledger.together(parts, n)
+			together = l.ledger.together(parts, n, o)
 		}
 		var h Hold
 		without = i
-		if h, short = l.ledger.takeOf(*n, together, nil); !short.Empty() {
+		if short = o.of(n); !short.Empty() {
+			break
+		}
+		if h, short = l.ledger.takeOf(*n, together, o); !short.Empty() {
 			break
 		}
 		holds[i] = &h
@@ -42,9 +49,12 @@ func (l *Line) Carve(parts ...Part) (list []*Bundle, without int, short Shortage
 		}
 		return nil, without, short
 	}
-	defer l.mu.Unlock()
 	for i, h := range holds {
 		list = append(list, l.bundle(parts[i], *h))
+	}
+	l.mu.Unlock()
+	if l.hooks.Changed != nil {
+		l.hooks.Changed()
 	}
 	return list, -1, short
 }
@@ -68,8 +78,9 @@ func (n *Need) alike(o *Need) bool {
 	return n.GPU >= Unit && o.GPU >= Unit && n.GPUModel == o.GPUModel && n.GPUMemory == o.GPUMemory
 }
 
-// together chooses the devices of all parts that are like n, so that what is connected best is dealt out among them. Nil is any.
-func (l *Ledger) together(parts []Part, n *Need) []int {
+// together chooses the devices, of those that are not owed, of all parts that are like n, so that what is connected best is dealt out
+// among them. Nil is any.
+func (l *Ledger) together(parts []Part, n *Need, o *owed) []int {
 	all, several := *n, 0
 	all.GPU = 0
 	for i := range parts {
@@ -81,7 +92,7 @@ func (l *Ledger) together(parts []Part, n *Need) []int {
 	if several < 2 {
 		return nil
 	}
-	list, ok := l.pick(&all, nil)
+	list, ok := l.pick(&all, o)
 	if !ok {
 		return nil // one of them will have no room
 	}
@@ -121,7 +132,7 @@ func (l *Line) bundle(p Part, h Hold) *Bundle {
 	for k, i := range h.devices {
 		b.ledger.devices[k].sick = l.ledger.devices[i].sick
 	}
-	b.running, b.short = map[*Hold]Work{}, l.short
+	b.carved, b.short = true, l.short
 	if l.bundles == nil {
 		l.bundles = map[core.Bundle]*Bundle{}
 	}

@@ -46,6 +46,7 @@ type Hold struct {
 	devices []int
 	line    *Line // of the bundle that it is of; nil for a node's
 	pool    core.CPUPool
+	since   int64 // when it was granted, by Hooks.Now
 }
 
 // Pool is where its CPU goes while its holder waits: the bundle that it is of, or the account of what Line.Held counts; nil where the
@@ -54,6 +55,9 @@ func (h *Hold) Pool() core.CPUPool { return h.pool }
 
 // Need is what it was taken for.
 func (h *Hold) Need() Need { return h.need }
+
+// Since is when it was granted, by Hooks.Now.
+func (h *Hold) Since() int64 { return h.since }
 
 // withoutCPU is the need less its CPU, which a Line gives back by itself.
 func (h *Hold) withoutCPU() Need {

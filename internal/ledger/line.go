@@ -15,7 +15,10 @@ import (
 // shape of need, so that work whose devices are taken holds up none of another shape.
 type Line struct {
 	// Waits is how much work waits. While it is 0 the CPU of the ledger is all that a one-CPU task touches.
-	Waits   atomic.Int32
+	Waits atomic.Int32
+	// Yielding is how many activations have CPU of the node that they give back when they are idle and tasks of one CPU wait for it.
+	Yielding atomic.Int32
+
 	held    atomic.Int64 // see Held
 	owesCPU atomic.Bool  // of owed
 	ledger  Ledger
@@ -31,7 +34,8 @@ type Line struct {
 	owed   owed              // to those that wait; empty when none does
 
 	bundles map[core.Bundle]*Bundle // carved out of it
-	running map[*Hold]Work          // of a bundle: what it was granted; nil in a node's
+	running map[*Hold]Work          // what was granted, but for work that asks for nothing of a node
+	carved  bool                    // it is that of a Bundle
 	closed  bool                    // of a bundle: it grants nothing
 }
 
@@ -86,7 +90,7 @@ type claim struct {
 func (l *Line) Init(total Need, devices []Device, h Hooks) {
 	l.ledger.init(total, devices)
 	l.ledger.choose = h.Choose
-	l.hooks = h
+	l.hooks, l.running = h, map[*Hold]Work{}
 }
 
 // CPU is the free CPU, in thousandths; below zero while work that went on after a wait overlaps with other work.
@@ -101,6 +105,12 @@ func (l *Line) GiveCPU(n int64) {
 	if l.Waits.Load() != 0 {
 		l.Serve()
 	}
+	l.hooks.Freed()
+}
+
+// Yields counts an activation in Yielding, which tasks that wait may have to know.
+func (l *Line) Yields() {
+	l.Yielding.Add(1)
 	l.hooks.Freed()
 }
 
@@ -182,8 +192,11 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 				continue
 			}
 			h = &taken
-			if l.running != nil {
-				h.line, h.pool, l.running[h] = l, l, w
+			if l.carved || !s.need.IsCPU(0) {
+				h.since, l.running[h] = l.hooks.Now(), w
+			}
+			if l.carved {
+				h.line, h.pool = l, l
 			} else if !s.need.IsCPU(s.need.CPU) {
 				h.pool = (*heldCPU)(l)
 				l.held.Add(s.need.CPU)
@@ -271,12 +284,16 @@ func (l *Line) told(n *Need) {
 	}
 }
 
-// Remove takes the waiting work out for which which is true, also of its bundles.
+// Remove takes the waiting work out for which which is true, also of its bundles. What was kept for it goes to the rest.
 func (l *Line) Remove(which func(Work) bool) (removed []Work) {
 	for _, b := range l.all() {
 		removed = append(removed, b.Remove(which)...)
 	}
-	return append(removed, l.remove(which)...)
+	own := l.remove(which)
+	if len(own) > 0 {
+		l.Serve()
+	}
+	return append(removed, own...)
 }
 
 func (l *Line) remove(which func(Work) bool) (removed []Work) {
@@ -298,9 +315,6 @@ func (l *Line) remove(which func(Work) bool) (removed []Work) {
 		return true
 	})
 	slices.SortFunc(l.shapes, byAge)
-	if len(l.shapes) == 0 {
-		l.owe(owed{})
-	}
 	l.Waits.Add(-int32(len(removed)))
 	return removed
 }

@@ -227,9 +227,10 @@ func TestClasses(t *testing.T) {
 func TestDemand(t *testing.T) {
 	l := newLine(Need{CPU: 1000}, eight("H100")[:1])
 	now := int64(0)
-	l.hooks.Now = func() int64 { now++; return now }
+	l.hooks.Now = func() int64 { return now }
 	var held *Hold
 	push := func(n Need) *piece {
+		now++
 		p := &piece{granted: func(_ *piece, h *Hold) { held = h }}
 		l.Push(n, p)
 		return p

@@ -30,6 +30,17 @@ func (o *owed) keeps(n *Need) bool {
 	return s.Touches(n)
 }
 
+// of is what n asks for, beside devices, that is owed.
+func (o *owed) of(n *Need) (s Shortage) {
+	s.CPU, s.Memory = o.CPU && n.CPU > 0, o.Memory && n.Memory > 0
+	for _, k := range o.Custom {
+		if n.Custom[k] > 0 {
+			s.Custom = append(s.Custom, k)
+		}
+	}
+	return s
+}
+
 // device reports whether a device is owed.
 func (o *owed) device(i int) bool { return o.devices != nil && o.devices[i] }
 

@@ -45,10 +45,14 @@ type Config struct {
 	Lineage       bool
 	LineageMemory int64
 
-	// The rest is for nodes that have peers.
-
 	// Runtime is the node's, for its clock.
 	Runtime core.Runtime
+	// MakeRoom is called some times a second while so many tasks of one CPU wait here, at most as many as the node has CPUs, and
+	// activations hold CPU (ledger.Line.Yielding): idle ones are to give it back. Nil: tasks wait until they do.
+	MakeRoom func(tasks int)
+
+	// The rest is for nodes that have peers.
+
 	// QueueInbound bounds the tasks of other nodes that wait here; further ones are sent back (default 65,536).
 	QueueInbound int
 	// Place finds a node for a task that asks for something else than one CPU: nil for this one. An error with a
@@ -102,6 +106,8 @@ type Engine struct {
 	fetches fetches
 	held    heldTasks
 	bundles bundles
+
+	yielding yielding
 
 	mu      sync.Mutex // guards the rest
 	idle    []*worker
@@ -226,6 +232,7 @@ func (e *Engine) spill() {
 	if x := e.net.Load(); x != nil {
 		x.taskWaits()
 	}
+	e.lacksCPU()
 }
 
 // waits reports whether a worker would find a task.

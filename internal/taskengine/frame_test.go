@@ -86,6 +86,8 @@ func TestLoadRoundTrip(t *testing.T) {
 		{Rest: rest},
 		{Queued: 5, Inbound: 4, Shaped: 3, InboundShaped: 2},
 		{Busy: 2, Rest: rest, Held: 1.057},
+		{Line: 3 * time.Hour},
+		{Queued: 5, Shaped: 3, Rest: rest, Held: 2, Line: time.Second},
 		{Inbound: 3, InboundShaped: 1, Parked: 2},
 	} {
 		b := AppendLoad(nil, l)
@@ -134,7 +136,7 @@ func FuzzReadLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := wire.NewReader(b)
 		l, err := ReadLoad(&r)
-		if err == nil && (l.Queued < 0 || l.Inbound < 0 || l.Busy < 0 || l.Free < 0 || l.Mean < 0) {
+		if err == nil && (l.Queued < 0 || l.Inbound < 0 || l.Busy < 0 || l.Free < 0 || l.Mean < 0 || l.Line < 0) {
 			t.Errorf("negative: %+v", l)
 		}
 	})

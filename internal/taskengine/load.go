@@ -26,6 +26,9 @@ type Load struct {
 	Shaped, InboundShaped int
 	// Held is the CPUs of Busy that work has which holds more than CPU, and that bundles have. 0 for an earlier version.
 	Held float64
+	// Line is the estimated wait of work that asks for other than one CPU and finds it taken: for what runs and waits in the node's
+	// line. 0 where there is nothing, or for an earlier version.
+	Line time.Duration
 	// Parked is the tasks of Inbound that began, wait for others, and have given back their one CPU. What they wait for may have no node
 	// yet: they are not in the way of other tasks. 0 for an earlier version.
 	Parked int
@@ -58,6 +61,7 @@ func (e *Engine) Load() Load {
 			l.Free = 0
 		}
 		l.Mean = x.means.mean()
+		l.Line = x.means.shaped.wait(l.Shaped)
 	}
 	return l
 }
@@ -87,7 +91,7 @@ func AppendLoad(dst []byte, l Load) []byte {
 		flags = loadDraining
 	}
 	body = append(body, flags)
-	shaped := l.Shaped > 0 || l.InboundShaped > 0 || l.Held > 0 || l.Parked > 0
+	shaped := l.Shaped > 0 || l.InboundShaped > 0 || l.Held > 0 || l.Line > 0 || l.Parked > 0
 	if l.Bandwidth > 0 || l.Rest != "" || shaped {
 		body = wire.AppendUvarint(body, uint64(l.Bandwidth))
 	}
@@ -99,6 +103,9 @@ func AppendLoad(dst []byte, l Load) []byte {
 		body = wire.AppendUvarint(body, uint64(max(l.InboundShaped, 0)))
 		body = wire.AppendUvarint(body, uint64(max(ledger.Thousandths(l.Held), 0)))
 	}
+	if l.Line > 0 || l.Parked > 0 {
+		body = wire.AppendUvarint(body, uint64(max(l.Line, 0)))
+	}
 	if l.Parked > 0 {
 		body = wire.AppendUvarint(body, uint64(l.Parked))
 	}
@@ -107,6 +114,9 @@ func AppendLoad(dst []byte, l Load) []byte {
 
 // maxCount bounds the counts and CPUs another node may claim, so that sums of them cannot overflow.
 const maxCount = 1 << 40
+
+// maxLine is the same for the wait of a line: some hundred days.
+const maxLine = 1 << 53
 
 // ReadLoad reads what AppendLoad wrote.
 func ReadLoad(r *wire.Reader) (Load, error) {
@@ -132,6 +142,9 @@ func ReadLoad(r *wire.Reader) (Load, error) {
 		l.Shaped = int(min(body.Uvarint(), uint64(l.Queued)))
 		l.InboundShaped = int(min(body.Uvarint(), uint64(l.Inbound)))
 		l.Held = float64(min(body.Uvarint(), maxCount)) / oneCPU
+	}
+	if body.Len() > 0 {
+		l.Line = time.Duration(min(body.Uvarint(), maxLine))
 	}
 	if body.Len() > 0 {
 		l.Parked = int(min(body.Uvarint(), uint64(l.Inbound-l.InboundShaped)))

@@ -16,6 +16,7 @@ type means struct {
 	of     sync.Map     // *core.Entry -> *atomic.Int64: the same of the tasks of one function
 	queued atomic.Int64 // of what waited at the last weigh; 0 when nothing did
 	slow   atomic.Int64 // what those that run now take at least; 0 once one of them has returned
+	shaped shapedMeans
 }
 
 // maxWeighed is how many tasks of a queue are looked at, the first: those are next.
@@ -32,18 +33,24 @@ func (m *means) mean() time.Duration {
 // learn mixes the measurement of a group of tasks into the means. The last of them was of the function; short ones that were
 // measured with it may have been of others.
 func (m *means) learn(mean int64, entry *core.Entry) {
-	mix := func(into *atomic.Int64) {
-		into.Store(int64(forwarding.Learn(time.Duration(into.Load()), time.Duration(mean))))
-	}
-	mix(&m.all)
+	mix(&m.all, mean)
 	if m.slow.Load() != 0 {
 		m.slow.Store(0)
 	}
-	of, ok := m.of.Load(entry)
+	mixOf(&m.of, mean, entry)
+}
+
+func mix(into *atomic.Int64, mean int64) {
+	into.Store(int64(forwarding.Learn(time.Duration(into.Load()), time.Duration(mean))))
+}
+
+// mixOf is mix into what a map has of a function.
+func mixOf(into *sync.Map, mean int64, entry *core.Entry) {
+	of, ok := into.Load(entry)
 	if !ok {
-		of, _ = m.of.LoadOrStore(entry, new(atomic.Int64))
+		of, _ = into.LoadOrStore(entry, new(atomic.Int64))
 	}
-	mix(of.(*atomic.Int64))
+	mix(of.(*atomic.Int64), mean)
 }
 
 // slower notes that tasks take longer than was known.

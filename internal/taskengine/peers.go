@@ -198,7 +198,7 @@ func (e *Engine) peer(wp wire.Peer) (*exchange, *peer) {
 }
 
 // LoadOf returns the load that the peer last reported, and the tasks of this node that it did not count: those sent
-// since, less those answered since. known is false when it has reported none.
+// since, less those answered since. Those in its line are in Line. known is false when it has reported none.
 func (e *Engine) LoadOf(wp wire.Peer) (l Load, since int, known bool) {
 	_, p := e.peer(wp)
 	if p == nil {
@@ -206,7 +206,9 @@ func (e *Engine) LoadOf(wp wire.Peer) (l Load, since int, known bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.load, int(p.inflight.Load() - p.among), p.load != Load{}
+	l = p.load
+	l.Line = forwarding.LineWait(l.Line, int64(l.Shaped), p.shaped.Load()-(p.among-p.plain))
+	return l, int(p.inflight.Load() - p.among), p.load != Load{}
 }
 
 // hasWorkers reports whether some peer could run tasks.

@@ -136,9 +136,13 @@ func (e *Engine) freed() {
 }
 
 // endShaped frees what a shaped task held.
-func (e *Engine) endShaped(h *ledger.Hold) {
+func (e *Engine) endShaped(j *job, s *core.CPUSlot) {
+	h := j.hold
 	if h == nil {
 		return
+	}
+	if x := e.net.Load(); x != nil && j.ran {
+		x.means.learnShaped(j.future, h, s, e.now())
 	}
 	if h.Need().CPU == 0 {
 		e.zeroCPU.Add(-1)

@@ -50,6 +50,7 @@ func (p *peer) unsentCounted() {
 // call.
 func (e *Engine) Report(peers []wire.Peer) (l Load, received []uint64, news bool) {
 	x := e.exchange()
+	x.means.weighLine(e)
 	x.arriving.Lock()
 	defer x.arriving.Unlock()
 	for _, wp := range peers {

@@ -26,6 +26,7 @@ type job struct {
 	pull   bool         // take from the run queue until it is empty
 	future *core.Future // or run this one
 	hold   *ledger.Hold // of future; nil for one that does not run any more
+	ran    bool         // future has run
 }
 
 // runner is a Work that the engine can run once Future.Start has claimed it.
@@ -83,7 +84,8 @@ func (w *worker) work(j *job) {
 	}
 	if j.pull {
 		w.pull()
-	} else if j.future.Start() {
+	} else if j.ran = j.future.Start(); j.ran {
+		w.slot.Waited.Store(false)
 		if devices := w.engine.line.Devices(j.hold); len(devices) > 0 {
 			j.future.TurnFor().SetDevices(devices)
 		}
@@ -116,7 +118,7 @@ func (w *worker) ended(j *job, returned bool) {
 	if j.pull {
 		e.line.GiveCPU(oneCPU)
 	} else {
-		e.endShaped(j.hold)
+		e.endShaped(j, w.slot)
 	}
 	e.mu.Lock()
 	e.busy--

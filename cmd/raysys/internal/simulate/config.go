@@ -78,7 +78,7 @@ func (c *Config) Check() error {
 	case c.expected() > maxTime.Seconds():
 		return fmt.Errorf("the run would take %.0f days at least: it may take %.0f", c.expected()/86400, maxTime.Hours()/24)
 	case c.Nodes*c.submitters() > maxPairs:
-		return fmt.Errorf("%d submitters that know %d nodes each: take fewer, 80 bytes are needed for each pair and there may be %d", c.submitters(), c.Nodes, maxPairs)
+		return fmt.Errorf("%d submitters that know %d nodes each: take fewer, 88 bytes are needed for each pair and there may be %d", c.submitters(), c.Nodes, maxPairs)
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ type submitter struct {
 type peer struct {
 	load
 	inflight, low, among int32
+	inflightGPU, plain   int32 // of inflight, those that ask for a GPU; of among, those that do not
 	full                 bool
 	gone                 bool
 	told                 bool // it has sent a report
@@ -41,6 +42,14 @@ type peer struct {
 	// The other node's: of what it has told this submitter.
 	answers  uint32
 	meanTold time.Duration
+}
+
+// flies counts a task that is sent there, or answered.
+func (p *peer) flies(cfg *Config, task, n int32) {
+	p.inflight += n
+	if cfg.WantsGPU(int(task)) {
+		p.inflightGPU += n
+	}
 }
 
 // offer is a forwarding.Offer, kept until something about its peer changes.
@@ -69,8 +78,8 @@ func (s *sim) look(b *submitter, i int32) {
 	b.offers[i] = offer{}
 	if !p.full && !p.gone && i != b.node {
 		known := forwarding.Peer{
-			CPUs: int64(s.cfg.CPUs), Inflight: int64(p.inflight),
-			Queued: int64(p.queued), Inbound: int64(p.inbound), Own: int64(p.among), Busy: int64(p.busy), Mean: p.mean,
+			CPUs: int64(s.cfg.CPUs), Inflight: int64(p.inflight - p.inflightGPU),
+			Queued: int64(p.queued - p.waits), Inbound: int64(p.inbound - p.inboundGPU), Own: int64(p.plain), Busy: int64(p.busy), Mean: p.mean,
 		}
 		o := known.Offer(s.nodes[b.node].cpus == 0)
 		b.offers[i] = offer{int32(o.Tasks), int32(o.Score)}
@@ -94,7 +103,8 @@ func (s *sim) forward(b *submitter) {
 	for b.waits() > 0 {
 		if b.open == 0 {
 			for i := range b.peers {
-				b.peers[i].low = int32(forwarding.Low(int64(b.peers[i].inflight)))
+				p := &b.peers[i]
+				p.low = int32(forwarding.Low(int64(p.inflight - p.inflightGPU)))
 			}
 			b.stalled = true
 			return
@@ -116,7 +126,9 @@ func (s *sim) forward(b *submitter) {
 
 // send sends a frame of tasks to node i.
 func (s *sim) send(b *submitter, i int32, frame []int32) {
-	b.peers[i].inflight += int32(len(frame))
+	for _, task := range frame {
+		b.peers[i].flies(&s.cfg, task, +1)
+	}
 	s.look(b, i)
 	s.Forwarded += int64(len(frame))
 	s.Messages++
@@ -136,6 +148,7 @@ func (s *sim) arrive(i int32, frame []int32) error {
 			s.answer(i, task, true)
 		case s.cfg.WantsGPU(int(task)):
 			n.accepted++
+			n.withGPU++
 			n.gpu.push(task)
 		default:
 			n.accepted++
@@ -154,7 +167,7 @@ func (s *sim) arrive(i int32, frame []int32) error {
 func (s *sim) answered(e event) (err error) {
 	b := s.nodes[e.node].own
 	p := &b.peers[e.from]
-	p.inflight--
+	p.flies(&s.cfg, e.task, -1)
 	if e.with >= 0 {
 		l := s.loads.take(e.with)
 		l.gpus = p.gpus // of what is free beside CPU the last report counts
@@ -178,7 +191,7 @@ func (s *sim) answered(e event) (err error) {
 	switch {
 	case b.waits() == 0 || s.nodes[e.node].free > 0:
 		s.work(e.node)
-	case !b.stalled || b.offers[e.from].tasks > 0 && p.inflight <= p.low:
+	case !b.stalled || b.offers[e.from].tasks > 0 && p.inflight-p.inflightGPU <= p.low:
 		s.forward(b)
 	}
 	return err
@@ -188,6 +201,7 @@ func (s *sim) answered(e event) (err error) {
 func (b *submitter) learn(i int32, l load) {
 	p := &b.peers[i]
 	p.load, p.among, p.full = l, min(p.inflight, l.inbound), false
+	p.plain = min(p.inflight-p.inflightGPU, l.inbound-l.inboundGPU)
 }
 
 // report takes a load in at all submitters.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/placement"
 )
@@ -29,7 +30,7 @@ func (s *sim) equip(i int) {
 		devices[k].UUID = fmt.Sprintf("GPU-%d-%d", i, k)
 	}
 	s.nodes[i].ledger = ledger.New(ledger.Need{CPU: int64(s.cfg.CPUs) * ledger.Unit}, devices)
-	s.nodes[i].holds = map[int32]ledger.Hold{}
+	s.nodes[i].holds, s.nodes[i].since = map[int32]ledger.Hold{}, map[int32]int64{}
 	s.nodes[i].freeGPUs = uint16(s.cfg.GPUs)
 }
 
@@ -73,17 +74,20 @@ func (s *sim) expect(b *submitter, n *placement.Node) {
 			l.gpus = uint16(s.cfg.GPUs)
 		}
 	}
-	n.MeanTask = l.mean
-	n.Running = min(int(l.busy+l.inbound+since), s.cfg.CPUs)
+	there := int(l.busy + l.inbound - l.inboundGPU + since)
+	n.Running = min(max(there, int(l.inboundGPU-min(l.inboundGPU, l.waits))), s.cfg.CPUs)
 	if n.Queued = 0; !l.idle {
-		n.Queued = int(l.queued) + max(int(l.busy+l.inbound+since)-s.cfg.CPUs, 0)
+		n.Queued = int(l.queued) + max(there-s.cfg.CPUs, 0)
 	}
 	n.Free.GPU = float64(l.gpus)
+	uncounted := int64(0)
 	for _, t := range b.sent {
 		if t.node == i {
 			n.Free.GPU--
+			uncounted++
 		}
 	}
+	n.MeanTask, n.Line = l.mean, forwarding.LineWait(l.line, int64(l.waits), uncounted)
 }
 
 // learnGPUs takes a report in.
@@ -165,6 +169,7 @@ func (s *sim) startGPU(i int32) {
 		}
 		task := n.gpu.pop()
 		n.holds[task] = h
+		n.since[task] = s.now
 		n.freeGPUs--
 		s.tellSoon(i)
 		s.began(task)
@@ -176,9 +181,30 @@ func (s *sim) leaveGPU(i, task int32) {
 	n := &s.nodes[i]
 	n.ledger.Return(n.holds[task])
 	delete(n.holds, task)
+	delete(n.since, task)
 	n.freeGPUs++
 	s.tellSoon(i)
 	s.startGPU(i)
+}
+
+// weighLine estimates for how long what waits for a GPU waits, as the task engine does by the mean of the tasks' function.
+func (s *sim) weighLine(n *node) {
+	if n.ledger == nil {
+		return
+	}
+	gpus := time.Duration(s.cfg.GPUs)
+	n.waited, n.line = int64(n.gpu.len()), 0
+	longest := time.Duration(0)
+	for _, since := range n.since {
+		ran := time.Duration(s.now - since)
+		longest = max(longest, ran)
+		n.line += max(n.gpuMean/2, ran-n.gpuMean/2) / gpus
+	}
+	takes := n.gpuMean
+	if takes == 0 {
+		takes = max(longest, time.Millisecond)
+	}
+	n.line = forwarding.Coarse(n.line + takes*time.Duration(n.waited)/gpus)
 }
 
 const (
@@ -225,6 +251,7 @@ func (s *sim) move(i int32) error {
 		}
 		s.take(b, to, givenBackFor)
 		n.accepted--
+		n.withGPU--
 		s.answer(i, task, true)
 	}
 	return nil

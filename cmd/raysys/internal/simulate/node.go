@@ -22,6 +22,7 @@ type node struct {
 	inbound  fifo
 	lastIn   bool // the last task begun was another's
 	accepted int  // tasks of others that are not answered
+	withGPU  int  // of these, those that ask for a GPU
 	mean     time.Duration
 	crowded  bool // tasks have waited since it last told that it is free
 	told     load
@@ -31,10 +32,14 @@ type node struct {
 	ledger   *ledger.Ledger // nil without GPUs
 	gpu      fifo           // tasks that wait for one
 	holds    map[int32]ledger.Hold
+	since    map[int32]int64 // when those tasks began
 	freeGPUs uint16
-	telling  bool  // it will tell its load soon
-	quiet    int64 // until then it tells of its GPUs at ticks alone
-	moving   bool  // it will look where there is room for what waits for a GPU
+	gpuMean  time.Duration // of the tasks that had one
+	line     time.Duration // for how long what waits for one waits, as it was when the node last told
+	waited   int64         // how many waited then
+	telling  bool          // it will tell its load soon
+	quiet    int64         // until then it tells of its GPUs at ticks alone
+	moving   bool          // it will look where there is room for what waits for a GPU
 }
 
 // load is what a node tells of itself.
@@ -42,11 +47,14 @@ type load struct {
 	queued, inbound, busy int32
 	gpus                  uint16 // that are free
 	idle                  bool   // a CPU is free
-	mean                  time.Duration
+	mean, line            time.Duration
+	waits, inboundGPU     int32 // of queued and of inbound, those that ask for a GPU: they are not in the way of the others
 }
 
 func (n *node) load() load {
 	l := load{queued: int32(n.gpu.len()), inbound: int32(n.accepted), busy: int32(n.busyOwn), gpus: n.freeGPUs, idle: n.free > 0, mean: n.mean}
+	l.waits, l.inboundGPU = int32(n.gpu.len()), int32(n.withGPU)
+	l.line = forwarding.LineWait(n.line, n.waited, int64(n.gpu.len())-n.waited)
 	if n.own != nil {
 		l.queued += int32(n.own.waits())
 	}
@@ -129,11 +137,15 @@ func (s *sim) end(i, task, cpu int32) {
 		}
 	} else {
 		s.leaveGPU(i, task)
+		n.gpuMean = forwarding.Learn(n.gpuMean, s.cfg.Takes(int(task)))
 	}
 	if sub.node == i {
 		s.finish()
 	} else {
 		n.accepted--
+		if cpu < 0 {
+			n.withGPU--
+		}
 		s.answer(i, task, false)
 	}
 	if cpu >= 0 {
@@ -179,6 +191,7 @@ func (s *sim) giveBack(i int32) {
 // tell sends the load to all submitters, when it has changed.
 func (s *sim) tell(i int32) {
 	n := &s.nodes[i]
+	s.weighLine(n)
 	if l := n.load(); l != n.told && !n.dead {
 		n.told = l
 		s.Reports += int64(len(s.nodes) - 1)

@@ -215,7 +215,7 @@ func (s *sim) notice(i int32) error {
 // lost returns a task to its submitter.
 func (s *sim) lost(i, task int32) error {
 	b := s.submitterOf(task)
-	b.peers[i].inflight--
+	b.peers[i].flies(&s.cfg, task, -1)
 	s.Rerun++
 	if s.cfg.WantsGPU(int(task)) {
 		return s.place(b, task)
