@@ -120,12 +120,13 @@ func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load, p *refs.Session, 
 	c.reports.add(k)
 	c.mu.Unlock()
 	counted := p != nil && c.node.tasks.Counted(p, received)
+	forgot := false
 	if news {
 		delete(c.view.sent, k)
 	} else {
-		c.view.forget(k, c.node.wheel.Now())
+		forgot = c.view.forget(k, c.node.wheel.Now())
 	}
-	if news || counted || c.node.tasks.Line().Waits.Load() != 0 {
+	if news || counted || forgot || c.node.tasks.Line().Waits.Load() != 0 {
 		c.enterReport(k, &l)
 	}
 	c.view.mu.Unlock()

@@ -42,7 +42,13 @@ func (l locator) Confirm(id grainengine.ID, token grainengine.Token, done func(g
 
 // Release implements grainengine.Cluster.
 func (l locator) Release(id grainengine.ID, token grainengine.Token, done func(error)) {
-	l.c.reg.Release(id, token, done)
+	began := l.c.node.wheel.Now()
+	l.c.reg.Release(id, token, func(err error) {
+		if now := l.c.node.wheel.Now(); err == nil {
+			l.c.view.released(id, now-began, now)
+		}
+		done(err)
+	})
 }
 
 // Peer implements grainengine.Cluster.
@@ -72,7 +78,7 @@ func (l locator) Suspended() error { return l.c.suspended() }
 
 // anywhere chooses a node for a call that any worker can serve.
 func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (placement.Decision, error) {
-	return c.place(seenOff, func(*placement.View) placement.Request { return c.grainRequest(id, want) })
+	return c.place(seenOff, id, func(*placement.View) placement.Request { return c.grainRequest(id, want) })
 }
 
 // grainRequest is what a grain asks of placement.

@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/placement"
 )
@@ -26,14 +27,17 @@ type nodeView struct {
 // are made between two reports. Of the tasks that this node sends, the reports say which they count (taskengine.AppendReport).
 type sentWork struct {
 	needs raysys.Resources
-	until int64 // on the node's clock: reports count it from then on, if it has come
+	until int64          // on the node's clock: reports count it from then on, if it has come
+	grain grainengine.ID // zero for a task
 }
 
 const (
 	// givenBackFor is how long a task that was given back is on its way at most: its node places it again within 5 ms. It must be
 	// less than restEvery, or the second of two devices that become free one after the other is taken to be the first.
 	givenBackFor = 15 * time.Millisecond
-	// grainFor is the same for a grain, whose placement takes two commits.
+	// grainFor is the same for a grain, whose placement takes two commits: its shard forgets that it was here, and places it. Once the
+	// first is made, the second is taken to last as long (released). The leader may place the grain on another node than this node
+	// takes it to go to, where a device is then free that this node takes to be held.
 	grainFor = 3 * loadEvery
 )
 
@@ -47,7 +51,7 @@ const (
 )
 
 // place decides by the nodes of now.
-func (c *cluster) place(u use, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
+func (c *cluster) place(u use, grain grainengine.ID, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
 	c.viewed(func(v *placement.View) {
 		r := request(v)
 		if !r.Queue && holdsMore(&r.Needs) {
@@ -63,7 +67,7 @@ func (c *cluster) place(u use, request func(*placement.View) placement.Request) 
 			if r.Kind == placement.Task {
 				takes = givenBackFor
 			}
-			c.view.entered(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, sentWork{r.Needs, c.node.wheel.Now() + int64(takes)})
+			c.view.entered(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, sentWork{r.Needs, c.node.wheel.Now() + int64(takes), grain})
 		} else if u == send { // until it is sent
 			v.Update(d.Node, func(n *placement.Node) { n.Take(r.Needs) })
 		}
@@ -102,6 +106,19 @@ func (v *nodeView) entered(k core.NodeKey, w sentWork) {
 	}
 	v.sent[k] = append(v.sent[k], w)
 	v.view.Update(k.Node, func(n *placement.Node) { n.Take(w.needs) })
+}
+
+// released is called when a grain that this node saw off is placed here no more, after so many nanoseconds: it soon comes to where it goes.
+func (v *nodeView) released(grain grainengine.ID, took, now int64) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, list := range v.sent {
+		for i := range list {
+			if w := &list[i]; w.grain == grain {
+				w.until = min(w.until, now+took+int64(givenBackFor))
+			}
+		}
+	}
 }
 
 // forget forgets what reports of a node count by now, and reports whether there was any. The caller holds mu.

@@ -26,6 +26,8 @@ type Line struct {
 	short   func()
 	report  atomic.Pointer[string] // Report's; nil after a change
 
+	moving sync.Mutex // of Move
+
 	mu     sync.Mutex        // guards the rest, and the ledger but for its CPU
 	shapes []*shape          // that wait, by the age of their oldest claim
 	byName map[string]*shape // the same, by Need.String and class

@@ -16,6 +16,8 @@ func (l *Line) Move() {
 	if l.Waits.Load() == 0 {
 		return
 	}
+	l.moving.Lock() // work that one call has looked at, and not yet taken out, would be seen off twice
+	defer l.moving.Unlock()
 	moved := false
 	stay := map[any]bool{}
 	for _, w := range l.movers() {

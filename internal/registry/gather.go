@@ -89,10 +89,3 @@ func (g *gatherer[C, E]) send(b *gathered[C, E]) {
 		}
 	})
 }
-
-// gathering counts the shards with changes that wait.
-func (g *gatherer[C, E]) gathering() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return len(g.waiting)
-}
