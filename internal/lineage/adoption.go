@@ -258,11 +258,11 @@ func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
 		t.Recipe.SetTold()
 	}
 	owned := func() {
-		own := l.owns(a.key, t.Recipe, rec.Attempt, t.Future, large)
+		l.owns(a.key, t.Recipe, rec.Attempt, t.Future, large)
 		if l.retainAll(a.key, rec.States); len(rec.States) == 0 && len(rec.Outcome) == 0 {
 			l.copyAgain(a.key)
 		}
-		l.noteObject(own, t.Future, rec.Object)
+		l.noteObject(a.key, t.Future, rec.Object)
 		a.end(l.cfg.Self(), refs.Here(t.Future), nil)
 	}
 	if len(rec.Outcome) > 0 || rec.Object == (registry.TaskObject{}) {

@@ -61,10 +61,6 @@ type Lineage struct {
 
 // task is a recorded task.
 type task struct {
-	core.Waiter // for the task to settle
-	lineage     *Lineage
-	key         registry.TaskKey
-
 	future  weak.Pointer[core.Future]
 	attempt uint32              // of this node, in the record
 	large   *largeRecipe        // its recipe, where that is an object
@@ -128,10 +124,9 @@ func orphaned(c *core.Future) bool {
 }
 
 // owns notes that this node is the submitter of a recorded task, until the recipe is of no use here.
-func (l *Lineage) owns(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, c *core.Future, large *largeRecipe) *task {
-	t := &task{lineage: l, key: k, future: weak.Make(c), attempt: attempt, large: large}
+func (l *Lineage) owns(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, c *core.Future, large *largeRecipe) {
 	l.mu.Lock()
-	l.own[k] = t
+	l.own[k] = &task{future: weak.Make(c), attempt: attempt, large: large}
 	l.mu.Unlock()
 	rec.SetRecorded(k.Run, attempt, func() {
 		if !k.Named() { // the record of a name stays
@@ -140,7 +135,6 @@ func (l *Lineage) owns(k registry.TaskKey, rec *taskengine.Recipe, attempt uint3
 	}, func() {
 		l.cfg.Refs.AtTick(func() { l.noted(k, func(error) {}) })
 	})
-	return t
 }
 
 // forget has the record of a task go.

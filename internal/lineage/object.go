@@ -20,24 +20,28 @@ import (
 //
 // It is a hint: while the store is away other nodes learn of the object after the patience of a departure.
 
-// noteObject has the record of t, which says known, say where the object of c is, a task of this node, as soon as the task has computed one.
-func (l *Lineage) noteObject(t *task, c *core.Future, known registry.TaskObject) {
+// noteObject has the record, which says known, say where the object of c is, a task of this node, as soon as the task has computed one.
+func (l *Lineage) noteObject(k registry.TaskKey, c *core.Future, known registry.TaskObject) {
 	l.mu.Lock()
-	t.object = known
+	if t := l.own[k]; t != nil {
+		t.object = known
+	}
 	l.mu.Unlock()
-	if !c.Subscribe(&t.Waiter, t) {
-		t.look(c)
+	n := &objectNote{lineage: l, key: k}
+	if !c.Subscribe(&n.Waiter, n) {
+		n.Resolved(nil)
 	}
 }
 
-// Resolved implements core.Resolved: the task has settled.
-func (t *task) Resolved(w *core.Waiter) { t.look(w.Future()) }
-
-func (t *task) look(c *core.Future) {
-	if c.Object() {
-		t.lineage.noted(t.key, func(error) {})
-	}
+// objectNote waits until a task has settled. The task's future keeps it.
+type objectNote struct {
+	core.Waiter
+	lineage *Lineage
+	key     registry.TaskKey
 }
+
+// Resolved implements core.Resolved.
+func (n *objectNote) Resolved(*core.Waiter) { n.lineage.noted(n.key, func(error) {}) }
 
 // noted has the record of a task say where the object is that the task has computed, if this node is the submitter. done is called once, on
 // any goroutine: with nil when it does, or with which node has the task now.

@@ -109,9 +109,9 @@ func (l *Lineage) enterFit(rec *taskengine.Recipe, r *taskengine.Recording, reci
 				if !bytes.Equal(e.Record.Recipe, recipe) { // this node had entered the task before
 					large = l.largeRecipeOf(k)
 				}
-				t := l.owns(k, rec, e.Record.Attempt, c, large)
+				l.owns(k, rec, e.Record.Attempt, c, large)
 				l.retainAll(k, e.Record.States)
-				l.noteObject(t, c, e.Record.Object)
+				l.noteObject(k, c, e.Record.Object)
 			}
 			switch at := e.Record.Object; {
 			case len(e.Record.Outcome) > 0:
