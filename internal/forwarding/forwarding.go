@@ -18,7 +18,7 @@ const (
 
 // Peer is what a node knows of another that takes tasks. All tasks that it counts are of one CPU.
 type Peer struct {
-	CPUs     int64 // less those of work that holds more than CPU
+	CPUs     int64 // less those of work that asks for other than one CPU
 	Inflight int64 // tasks of this node that it has, or that are on the way
 
 	// What it last reported.

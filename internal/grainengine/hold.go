@@ -81,8 +81,11 @@ func (a *activation) Grant(h *ledger.Hold) {
 
 // yieldsCPU reports whether the activation, which has h, gives back CPU of the node once it is idle and tasks wait for it.
 func (a *activation) yieldsCPU(h *ledger.Hold) bool {
-	return h.Need().CPU > 0 && !a.kind.def.Keep && a.holding.bundle.Group == ""
+	return h.Need().CPU > 0 && a.Yields()
 }
+
+// Yields implements ledger.Yielder.
+func (a *activation) Yields() bool { return !a.kind.def.Keep && a.holding.bundle.Group == "" }
 
 // Leaves implements ledger.Mover.
 func (a *activation) Leaves() bool {

@@ -1,8 +1,17 @@
 package ledger
 
-// Held is the CPU, in thousandths, that work has which holds more than CPU, and that bundles have: one-CPU tasks do not get it soon.
+// Held is the CPU, in thousandths, that work has which asks for other than one CPU, and that bundles have: one-CPU tasks do not get it soon.
 // While such work waits it has given its CPU back. A change is reported as one of what is free beside CPU is (Hooks.Changed).
 func (l *Line) Held() int64 { return l.held.Load() }
+
+// Yielder is Work that may give back CPU alone once it is idle and tasks of one CPU wait for it (Line.Yielding). Such tasks must come to
+// the node for that: what it has is not in Held.
+type Yielder interface{ Yields() bool }
+
+func yields(w Work) bool {
+	y, ok := w.(Yielder)
+	return ok && y.Yields()
+}
 
 // heldCPU is a Line as the pool of CPU that Held counts.
 type heldCPU Line

@@ -6,7 +6,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 )
 
-// TestHeld: the CPU counts of work that holds more than CPU and does not wait, and of bundles, until it is given back.
+// TestHeld: the CPU counts of work that asks for other than one CPU and does not wait, and of bundles, until it is given back.
 func TestHeld(t *testing.T) {
 	l := newLine(Need{CPU: 8000}, eight("H100"))
 	want := func(what string, held int64) {
@@ -17,15 +17,15 @@ func TestHeld(t *testing.T) {
 	}
 	var plain, device inside
 	l.Push(Need{CPU: 2000}, &plain)
-	want("CPU alone", 0)
+	want("CPU alone", 2000)
 	l.Push(Need{CPU: 1500, GPU: 1000}, &device)
-	want("a device", 1500)
+	want("a device", 3500)
 	pool := device.hold.Pool()
 	pool.GiveCPU(1500)
-	want("its holder waits", 0)
+	want("its holder waits", 2000)
 	pool.RetakeCPU(1500)
 	list, _, _ := l.Carve(Part{core.Bundle{Group: "g"}, Need{CPU: 2000}})
-	want("a bundle beside it", 3500)
+	want("a bundle beside it", 5500)
 	l.Return(plain.hold)
 	l.Return(device.hold)
 	want("the bundle alone", 2000)

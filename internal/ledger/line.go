@@ -199,7 +199,7 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 			}
 			if l.carved {
 				h.line, h.pool = l, l
-			} else if !s.need.IsCPU(s.need.CPU) {
+			} else if !s.need.IsCPU(s.need.CPU) || s.need.CPU > 0 && !yields(w) {
 				h.pool = (*heldCPU)(l)
 				l.held.Add(s.need.CPU)
 			}

@@ -24,7 +24,7 @@ type Load struct {
 	// Shaped is the tasks that wait in the node's line, of it and of others, all of which Queued counts; InboundShaped those of
 	// Inbound that ask for other than one CPU. They are not in the way of tasks of one CPU.
 	Shaped, InboundShaped int
-	// Held is the CPUs of Busy that work has which holds more than CPU, and that bundles have. 0 for an earlier version.
+	// Held is the CPUs of Busy that work has which asks for other than one CPU, and that bundles have. 0 for an earlier version.
 	Held float64
 	// Line is the estimated wait of work that asks for other than one CPU and finds it taken: for what runs and waits in the node's
 	// line. 0 where there is nothing, or for an earlier version.
