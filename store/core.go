@@ -1,5 +1,7 @@
 package store
 
+import "slices"
+
 // core decides over batches: it judges them, in the order in which they are proposed, against the committed records
 // and those on their way, and sorts them into drafts of segments. It does no I/O, knows no time and holds no lock.
 //
@@ -70,6 +72,7 @@ func (c *core) propose(b Batch, size int, done func(Result, error)) {
 	}
 	d := c.room(size)
 	if it.err == nil && size > 0 {
+		d.raw = slices.Grow(d.raw, size)
 		for _, key := range b.Deletes {
 			d.raw = appendDelete(d.raw, key)
 			c.change(d, keyChange{key: key, deleted: true})
