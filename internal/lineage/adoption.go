@@ -9,7 +9,6 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
-	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -17,7 +16,9 @@ import (
 type adoption struct {
 	lineage *Lineage
 	key     registry.TaskKey
-	tries   int
+	tries   int  // questions to a submitter that does not know yet that it is
+	pauses  int  // while the store or a node was away
+	told    bool // that there are pauses
 	// Guarded by Lineage.mu:
 	waiting []func(core.Source, error)
 	claimed bool         // this node is the submitter
@@ -141,11 +142,13 @@ func (a *adoption) pass() {
 func (a *adoption) claim() {
 	l := a.lineage
 	if a.key.Named() {
-		a.find()
+		a.read()
 		return
 	}
 	l.cfg.Tasks.Change(registry.ClaimTask(a.key), func(e registry.TaskEntry, err error) {
 		switch {
+		case away(err) && l.cfg.Runner.Err() == nil: // the claim may have been made, or no other node may make one
+			l.pause(&a.pauses, a.claim)
 		case err != nil:
 			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: who has its task now is not known: %w", raysys.ErrUnreachable, err))
 		case !e.Exists:
@@ -166,7 +169,7 @@ func (a *adoption) claim() {
 // again tries once more after a pause.
 func (a *adoption) again(err error, try func()) {
 	if a.key.Named() { // its record says when it ends
-		a.lineage.pause(&a.tries, try)
+		a.lineage.pause(&a.pauses, try)
 		return
 	}
 	if a.tries++; a.tries > maxTries {
@@ -197,7 +200,6 @@ func (a *adoption) adopt(rec registry.TaskRecord) {
 	l.mu.Lock()
 	a.claimed = true
 	l.mu.Unlock()
-	a.tries = 0
 	a.open(rec)
 }
 
@@ -211,10 +213,7 @@ func (a *adoption) open(rec registry.TaskRecord) {
 			rec.Recipe = recipe
 			a.made(&rec, large)
 		case away(err) && len(rec.Outcome) == 0 && l.cfg.Runner.Err() == nil:
-			if a.tries == 0 {
-				l.cfg.Log("a task waits for a node that has its recipe", "task", a.key.ID, "error", err)
-			}
-			l.pause(&a.tries, func() { a.open(rec) })
+			a.pause("a task waits for a node that has its recipe", err, func() { a.open(rec) })
 		default:
 			a.unopened(&rec, err)
 		}
@@ -269,11 +268,7 @@ func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
 		owned()
 		return
 	}
-	l.findObject(a.key, rec.Object, func(src core.Source, err error) {
-		if err != nil {
-			a.end(core.NodeKey{}, nil, err)
-			return
-		}
+	a.find(rec.Object, func(src core.Source) {
 		if rec.Object.Once {
 			if err = t.Recipe.SetSpent(); src == nil {
 				l.mu.Lock()
@@ -290,129 +285,29 @@ func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
 	})
 }
 
+// find finds the object that the task has computed: nil where that is lost. While its owner does not answer the task is pending, as in
+// open.
+func (a *adoption) find(at registry.TaskObject, then func(core.Source)) {
+	l := a.lineage
+	l.findObject(a.key, at, func(src core.Source, err error) {
+		switch {
+		case err == nil:
+			then(src)
+		case l.cfg.Runner.Err() != nil:
+			a.end(core.NodeKey{}, nil, err)
+		default:
+			a.pause("a task waits for the node that has its object", err, func() { a.find(at, then) })
+		}
+	})
+}
+
+// pause tries again while a node is away that has what the adopted task needs.
+func (a *adoption) pause(why string, err error, try func()) {
+	if !a.told {
+		a.told = true
+		a.lineage.cfg.Log(why, "task", a.key.ID, "error", err)
+	}
+	a.lineage.pause(&a.pauses, try)
+}
+
 var errUnrecorded = errors.New("its task is not recorded")
-
-// remade makes the task of a record.
-func (l *Lineage) remade(rec *registry.TaskRecord) (taskengine.Adopted, error) {
-	r := wire.NewReader(rec.Recipe)
-	inputs, body, err := l.readRecipe(&r)
-	if err != nil {
-		return taskengine.Adopted{}, err
-	}
-	return l.cfg.Engine.Adopt(body, rec.Attempt, inputs, l.cfg.JobOf)
-}
-
-var errVersion = errors.New("a newer node has recorded it: upgrade this node")
-
-// readRecipe reads what enter has recorded.
-func (l *Lineage) readRecipe(r *wire.Reader) (inputs []*core.Future, body []byte, err error) {
-	if v := r.Byte(); v != recordVersion && r.Err() == nil {
-		return nil, nil, errVersion
-	}
-	for range r.Count(1) {
-		in, err := l.readInput(r)
-		if err != nil {
-			return nil, nil, err
-		}
-		src := in.source(l)
-		if in.form == inputTask || in.form == inputNamed {
-			src = &patient{Source: src, lineage: l}
-		}
-		inputs = append(inputs, &core.NewUntyped(l.cfg.Job, src).Future)
-	}
-	return inputs, r.Bytes(), r.Err()
-}
-
-// recorded is an input, or an outcome, as it was recorded.
-type recorded struct {
-	form  byte
-	name  string // of what is gone, or of an object
-	run   uint64
-	id    raysys.TaskID
-	owner core.NodeKey
-	value []byte
-	inner []*core.Future
-	err   error
-}
-
-func (l *Lineage) readInput(r *wire.Reader) (in recorded, err error) {
-	switch in.form = r.Byte(); in.form {
-	case inputGone:
-		in.name = r.String()
-	case inputTask:
-		in.run, in.id = r.Uvarint(), r.ID()
-	case inputOther:
-		in.id, in.owner = r.ID(), wire.ReadNode(r)
-	case inputNamed:
-		in.id, in.name = r.ID(), r.String()
-	case inputError:
-		in.id = r.ID()
-		in.err = wire.ReadError(r)
-	case inputValue:
-		in.id = r.ID()
-		in.value = append([]byte(nil), r.Bytes()...)
-		for range r.Count(1) {
-			inner, err := l.readInput(r)
-			if err != nil {
-				return in, err
-			}
-			in.inner = append(in.inner, inner.future(l))
-		}
-	default:
-		return in, errors.Join(r.Err(), errVersion)
-	}
-	return in, r.Err()
-}
-
-// skipInput reads over what readInput reads.
-func skipInput(r *wire.Reader) {
-	switch r.Byte() {
-	case inputGone:
-		r.Bytes()
-	case inputTask:
-		r.Uvarint()
-		r.ID()
-	case inputOther:
-		r.ID()
-		wire.ReadNode(r)
-	case inputError:
-		r.ID()
-		_ = wire.ReadError(r)
-	case inputValue:
-		r.ID()
-		r.Bytes()
-		for range r.Count(1) {
-			skipInput(r)
-		}
-	}
-}
-
-// future returns a future of the input.
-func (in *recorded) future(l *Lineage) *core.Future {
-	return &core.NewUntyped(l.cfg.Job, in.source(l)).Future
-}
-
-// source returns what brings the input.
-func (in *recorded) source(l *Lineage) (src core.Source) {
-	switch in.form {
-	case inputTask:
-		s := &successor{lineage: l, run: in.run, id: in.id}
-		l.Succeed(in.run, in.id, nil, func(src core.Source, err error) { // now: its record goes with those who can ask for it
-			if err == nil {
-				s.hold(src)
-			}
-		})
-		src = s
-	case inputOther:
-		src = l.cfg.Refs.Uncounted(in.owner, in.id)
-	case inputGone:
-		src = &failed{id: in.id, err: fmt.Errorf("%w: %s, which it needs, was released, and is not made again", raysys.ErrObjectLost, in.name)}
-	case inputError:
-		src = &failed{id: in.id, err: in.err}
-	case inputValue:
-		src = &stored{recorded: in}
-	case inputNamed:
-		src = &namedObject{recorded: in, lineage: l, what: "result of a detached task"}
-	}
-	return src
-}

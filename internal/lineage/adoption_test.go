@@ -1,6 +1,7 @@
 package lineage_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -90,10 +91,48 @@ func TestAdoptsNewer(t *testing.T) {
 	_, got := b.succeed(id)
 	b.answer(registry.TaskEntry{Exists: true, Record: rec}, nil)
 	got.wants(t, "a newer node's record", raysys.ErrObjectLost)
-	if err := got.list()[0]; !strings.Contains(err.Error(), "upgrade this node") {
+	if err := got.list()[0]; !errors.Is(err, registry.ErrUnreadable) || !strings.Contains(err.Error(), "upgrade this node") {
 		t.Errorf("%v; it does not say what to do", err)
 	}
 	_, got = b.succeed(id)
 	b.answer(registry.TaskEntry{}, nil)
 	got.wants(t, "no record", raysys.ErrObjectLost)
+}
+
+// TestClaimInDoubt: a node whose claim may have been made claims again until it knows: other nodes wait for it then.
+func TestClaimInDoubt(t *testing.T) {
+	b := newBed(t)
+	defer close(b.open)
+	r := b.held.Go(b.ctx, "a")
+	rec, id := b.submitted(r.RefFuture(), self), r.RefFuture().ID()
+	_, got := b.succeed(id)
+	for range 300 {
+		for _, err := range away {
+			b.answer(registry.TaskEntry{}, err)
+			got.wants(t, err.Error())
+			b.pass(int64(time.Second))
+		}
+	}
+	b.answer(registry.TaskEntry{Exists: true, Record: rec}, nil)
+	if got.wants(t, "the store is back", nil); b.Find(run, id) == nil {
+		t.Error("the submitter does not have the task")
+	}
+}
+
+// TestNewerNameStays: a task with a name whose recipe a newer node has made is not settled as failed.
+func TestNewerNameStays(t *testing.T) {
+	b := newBed(t)
+	defer close(b.open)
+	r := b.held.Go(b.ctx, "a")
+	rec, id := b.submitted(r.RefFuture(), self), r.RefFuture().ID()
+	const version, inputs, unknown = 1, 1, 200
+	rec.Recipe = append([]byte{version, inputs, unknown}, rec.Recipe[2:]...)
+	rec.Detached, rec.Name, rec.Function = true, "nightly", "task held"
+	k := registry.NamedTask("test", rec.Name)
+	b.Take(k.Run, id)
+	b.answer(registry.TaskEntry{Exists: true, Record: rec}, nil)
+	b.answer(registry.TaskEntry{Exists: true, Record: rec}, nil) // the claim
+	if n := b.questions(); n != 0 || b.Find(k.Run, id) != nil {
+		t.Errorf("the store is asked %d questions about a task that this node cannot read; it has it: %v", n, b.Find(k.Run, id) != nil)
+	}
 }

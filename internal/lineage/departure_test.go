@@ -130,7 +130,7 @@ func TestUntold(t *testing.T) {
 func TestUntoldWithoutStore(t *testing.T) {
 	b, c := untold(t)
 	d := b.leave(c)
-	for _, err := range []error{raysys.ErrUnreachable, raysys.ErrOutcomeUnknown} {
+	for _, err := range away {
 		b.answer(registry.TaskEntry{}, err)
 		b.pass(int64(time.Second))
 		if !core.Untold(c) {
@@ -177,5 +177,20 @@ func TestJoin(t *testing.T) {
 	b.reply(at, nil)
 	if got.wants(t, "another node has it", nil); *src != at {
 		t.Errorf("joined at %v, want that node's outcome", *src)
+	}
+}
+
+// TestLeaveOverloaded: a reference does not leave at once where the store has too much to do.
+func TestLeaveOverloaded(t *testing.T) {
+	b := newBed(t)
+	defer close(b.open)
+	r := b.held.Go(b.ctx, "a")
+	d := b.leave(r.RefFuture())
+	b.answer(registry.TaskEntry{}, raysys.ErrOverloaded)
+	d.wants(t, "the store has too much to do")
+	b.pass(int64(20 * time.Millisecond))
+	b.answer(registry.TaskEntry{Exists: true, Record: registry.TaskRecord{Submitter: self, Attempt: 1}}, nil)
+	if d.wants(t, "it is recorded", nil); b.Recorded() != 1 {
+		t.Errorf("%d tasks are recorded, want 1", b.Recorded())
 	}
 }

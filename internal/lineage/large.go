@@ -39,8 +39,8 @@ type largeRecipe struct {
 const (
 	// maxInline is the largest recipe in a record: an argument of 4 KiB, and what else a recipe has.
 	maxInline = 4<<10 + 512
-	// mayInline is the largest recipe that a record takes, beside names.
-	mayInline = registry.MaxTask - 4<<10
+	// mayInline is the largest recipe that a record takes, beside names and an outcome.
+	mayInline = registry.MaxTask - raysys.ObjectSize - 4<<10
 	// largeVersion is the first byte of what a record has in the place of a recipe: id, owner and name of the object, and the
 	// function.
 	largeVersion = 2
@@ -61,7 +61,7 @@ func (l *Lineage) fit(function string, recipe []byte, stays bool, then func([]by
 		case err == nil:
 			head := wire.AppendNode(wire.AppendID([]byte{largeVersion}, o.future.ID()), l.cfg.Self())
 			then(wire.AppendBytes(wire.AppendBytes(head, o.name), function), o, nil)
-		case away(err):
+		case away(err) && stays:
 			o.drop()
 			then(nil, nil, err)
 		default:

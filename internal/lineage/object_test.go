@@ -30,10 +30,13 @@ func computed(t *testing.T) (*bed, *core.Future) {
 	return b, c
 }
 
+// away are the errors of a store that may answer later.
+var away = []error{raysys.ErrUnreachable, raysys.ErrSuspended, raysys.ErrOutcomeUnknown, raysys.ErrOverloaded}
+
 // TestObjectWithoutStore: the store is asked again to note where an object is while it is away, and not after that.
 func TestObjectWithoutStore(t *testing.T) {
 	b, c := computed(t)
-	for _, err := range []error{raysys.ErrUnreachable, raysys.ErrSuspended, raysys.ErrOutcomeUnknown} {
+	for _, err := range away {
 		b.answer(registry.TaskEntry{}, err)
 		b.pass(int64(time.Second))
 		if n := b.questions(); n != 1 {
@@ -96,10 +99,10 @@ func TestAdoptsObject(t *testing.T) {
 		rec, id := b.objectOf(r.RefFuture(), self), r.RefFuture().ID()
 		_, got := b.succeed(id)
 		b.answer(registry.TaskEntry{Exists: true, Record: rec}, nil)
-		for range 10 {
+		for range 600 { // no other node looks for the object while this one lives
 			b.reply(nil, raysys.ErrUnreachable)
 			got.wants(t, "the owner does not answer")
-			b.pass(int64(20 * time.Millisecond))
+			b.pass(int64(time.Second))
 		}
 		b.reply(box{}, err)
 		if got.wants(t, law, nil); b.Find(run, id).Settled() != (err == nil) {

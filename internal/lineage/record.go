@@ -5,13 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"reflect"
-	"sync/atomic"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/internal/codec"
 	"github.com/raysys/raysys/internal/core"
-	"github.com/raysys/raysys/internal/refs"
 	"github.com/raysys/raysys/internal/registry"
 	"github.com/raysys/raysys/internal/taskengine"
 	"github.com/raysys/raysys/internal/wire"
@@ -85,6 +81,8 @@ func (l *Lineage) enterFit(rec *taskengine.Recipe, r *taskengine.Recording, reci
 	k, object := registry.TaskKey{Run: r.Run, ID: r.ID}, l.objectOf(rec.Future())
 	l.cfg.Tasks.Change(registry.EnterTask(k, registry.TaskRecord{Digest: r.Digest, Recipe: recipe, Object: object}), func(e registry.TaskEntry, err error) {
 		switch {
+		case errors.Is(err, raysys.ErrOverloaded) && l.cfg.Runner.Err() == nil:
+			l.cfg.Runner.Later(func() { l.enterFit(rec, r, recipe, large) })
 		case err != nil:
 			l.unrecorded(rec, err)
 		case e.Refused && e.Record.Digest != r.Digest:
@@ -160,79 +158,6 @@ func difference(recorded, body []byte) string {
 		return err.Error()
 	}
 	return taskengine.Difference(recorded, body)
-}
-
-// elsewhere says of a recipe that was to be recorded that its task has another submitter, or an outcome, in its record.
-type elsewhere struct {
-	record registry.TaskRecord
-	here   *core.Future        // of an earlier attempt of what submitted the task, on this node
-	object registry.TaskObject // that the last attempt has computed
-}
-
-// priorOf returns the future of a recorded task which an earlier attempt has submitted on this node, nil where there is none
-// that is of use. Other nodes may know it.
-func (l *Lineage) priorOf(k registry.TaskKey, rec *taskengine.Recipe) *core.Future {
-	c := l.Find(k.Run, k.ID)
-	if c == nil || c == rec.Future() || c.Failed() && (core.Untold(c) || orphaned(c)) {
-		return nil
-	}
-	return c
-}
-
-func (e *elsewhere) Error() string { return "the task is recorded already" }
-
-// Join implements taskengine.Joiner. Where the store does not answer for the patience, the task runs here.
-func (l *Lineage) Join(rec *taskengine.Recipe, done func(core.Source, error)) {
-	var known atomic.Pointer[elsewhere]
-	d := &departure{lineage: l, then: func(err error) { l.join(rec, known.Load(), err, done) }}
-	d.left.Store(2)
-	l.record(rec, func(err error) {
-		if e := (*elsewhere)(nil); errors.As(err, &e) {
-			known.Store(e)
-		}
-		d.done(err)
-	})
-	d.begin()
-}
-
-// join is Join when the record of the task is there, which may have another submitter, or an outcome: known.
-func (l *Lineage) join(rec *taskengine.Recipe, known *elsewhere, err error, done func(core.Source, error)) {
-	switch {
-	case known == nil:
-		done(nil, err)
-	case known.here != nil:
-		done(refs.Here(known.here), nil)
-	case known.object != (registry.TaskObject{}):
-		l.findObject(registry.TaskKey{Run: rec.Run(), ID: rec.ID()}, known.object, func(src core.Source, err error) {
-			if src != nil {
-				src = found{src}
-				if known.object.Once {
-					_ = rec.SetSpent() // the last attempt has run it
-				}
-			}
-			done(src, err)
-		})
-	case len(known.record.Outcome) > 0:
-		r := wire.NewReader(known.record.Outcome)
-		in, err := l.readInput(&r)
-		if err == nil {
-			err = in.err
-		}
-		done(&stored{&in}, err)
-	default:
-		r, err := rec.Recording()
-		if err != nil {
-			done(nil, nil)
-			return
-		}
-		l.Succeed(r.Run, r.ID, nil, func(src core.Source, err error) {
-			if errors.Is(err, errUnrecorded) { // that submitter let go of it meanwhile: the task is this node's
-				l.Join(rec, done)
-				return
-			}
-			done(src, err)
-		})
-	}
 }
 
 // recorded ends the recording of a recipe.
@@ -317,79 +242,4 @@ func (l *Lineage) answer(list *[]func(error), err error) {
 	for _, done := range waiting {
 		done(err)
 	}
-}
-
-// recordVersion is the first byte of what this package puts into the record of a task.
-const recordVersion = 1
-
-// Forms of an input, and of an outcome.
-const (
-	inputGone  byte = iota // why
-	inputTask              // the run and the id of a recorded task
-	inputOther             // id and owner of a value that is not made again
-	inputValue             // id, the value, and what it refers to
-	inputError             // id and the failure
-	inputNamed             // id of an object, and the name that it has in the cluster
-)
-
-// appendInput appends what another node needs to find the input of a recorded task.
-func appendInput(dst []byte, in taskengine.Input, self core.NodeKey) []byte {
-	if in.Recipe != nil && in.Recipe.Key() != 0 && (in.Recipe.Run() != 0 || in.Future == nil) { // another node may be its submitter
-		return wire.AppendID(binary.AppendUvarint(append(dst, inputTask), in.Recipe.Key()), in.Recipe.ID())
-	}
-	if in.Future == nil {
-		return wire.AppendBytes(append(dst, inputGone), in.Name)
-	}
-	return appendFuture(dst, in.Future, self)
-}
-
-func appendFuture(dst []byte, c *core.Future, self core.NodeKey) []byte {
-	if !c.Settled() || c.Object() || c.Absent() {
-		run, id := refs.RecordedAs(c)
-		if run != 0 {
-			return wire.AppendID(binary.AppendUvarint(append(dst, inputTask), run), id)
-		}
-		owner := self
-		if s := refs.RemoteOf(c); s != nil {
-			owner = s.Owner
-		}
-		return wire.AppendNode(wire.AppendID(append(dst, inputOther), id), owner)
-	}
-	out, err := appendOutcome(dst, c, self)
-	if err != nil {
-		return wire.AppendBytes(append(dst, inputGone), err.Error())
-	}
-	return out
-}
-
-func appendFailure(dst []byte, id raysys.TaskID, err error) []byte {
-	return wire.AppendError(wire.AppendID(append(dst, inputError), id), err)
-}
-
-// appendOutcome appends the outcome of a settled future whose value is here.
-func appendOutcome(dst []byte, c *core.Future, self core.NodeKey) ([]byte, error) {
-	if err := c.Pin(); err != nil {
-		return dst, err
-	}
-	defer c.Unpin()
-	v, err := c.Outcome()
-	if err != nil {
-		return appendFailure(dst, c.ID(), err), nil
-	}
-	value := reflect.ValueOf(v).Elem()
-	plan, err := codec.PlanOf(value.Type())
-	if err != nil {
-		return dst, err
-	}
-	var inner []*core.Future
-	body, err := plan.Append(nil, value, &inner)
-	if err != nil {
-		return dst, err
-	}
-	dst = wire.AppendBytes(wire.AppendID(append(dst, inputValue), c.ID()), body)
-	dst = binary.AppendUvarint(dst, uint64(len(inner)))
-	for _, f := range inner {
-		dst = appendFuture(dst, f, self)
-	}
-	return dst, nil
 }

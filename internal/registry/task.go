@@ -55,6 +55,9 @@ type TaskObject struct {
 	Once   bool         // the task must not run again for it
 }
 
+// ErrUnreadable is grains.ErrUnreadable: a newer node has written it.
+var ErrUnreadable = grainengine.ErrUnreadable
+
 // taskRecordVersion is the first byte of a task's record. Version 4 has Object, version 3 States. Version 2 has what is of a task with a
 // name; others are version 1.
 const taskRecordVersion = 4
@@ -123,7 +126,7 @@ func readTaskRecord(b []byte) (t TaskRecord, err error) {
 	r := wire.NewReader(b)
 	v := r.Byte()
 	if (v == 0 || v > taskRecordVersion) && r.Err() == nil {
-		return t, fmt.Errorf("%w: the record of a task has version %d: upgrade this node", grainengine.ErrUnreadable, v)
+		return t, fmt.Errorf("%w: the record of a task has version %d: upgrade this node", ErrUnreadable, v)
 	}
 	flags := r.Byte()
 	t = TaskRecord{

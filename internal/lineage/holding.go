@@ -1,0 +1,109 @@
+package lineage
+
+import (
+	"fmt"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/taskengine"
+)
+
+// holding is a task with a name whose submitter this node is. It is held until its outcome is recorded.
+type holding struct {
+	core.Waiter
+	lineage *Lineage
+	key     registry.TaskKey
+	rec     *taskengine.Recipe
+	future  *core.Future
+}
+
+// hold makes this node the submitter of a task with a name.
+func (l *Lineage) hold(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, c *core.Future, large *largeRecipe) {
+	_ = c.Pin() // the program may release it
+	h := &holding{lineage: l, key: k, rec: rec, future: c}
+	l.owns(k, rec, attempt, c, large)
+	l.mu.Lock()
+	l.held[k] = h
+	l.mu.Unlock()
+	if !c.Subscribe(&h.Waiter, h) {
+		h.Resolved(nil)
+	}
+}
+
+// Resolved implements core.Resolved.
+func (h *holding) Resolved(*core.Waiter) {
+	l, c := h.lineage, h.future
+	switch {
+	case l.ends(): // the next submitter runs it again
+	case c.Object() && !c.Failed():
+		refs.WhenHere(c, func(_ any, err error) { l.cfg.Runner.Run(func() { h.publish(err) }) })
+	default:
+		l.tell(h.rec, c, h.settled)
+	}
+}
+
+// ends reports whether this node ends. What fails by that has no outcome: a task with a name outlives the node.
+func (l *Lineage) ends() bool { return l.cfg.Job.Top.Cancelled() != nil || l.cfg.Runner.Err() != nil }
+
+// settled is called when the outcome is in the record, or when the record is another submitter's.
+func (h *holding) settled(err error) {
+	l := h.lineage
+	l.mu.Lock()
+	delete(l.held, h.key)
+	if t := h.future.OwnTurn(); err == nil && t != nil {
+		t.Finish() // whoever submits it again gets the outcome
+	}
+	if err != nil {
+		delete(l.own, h.key) // and the next submitter needs what the recipe lies in
+	}
+	l.mu.Unlock()
+	l.disown(h.key) // who asks from now on reads the record
+	h.future.Unpin()
+}
+
+// publish gives an outcome that is an object, and that is here, a name, by which it is found as long as a node has it. err
+// is why it did not come.
+func (h *holding) publish(err error) {
+	l, c := h.lineage, h.future
+	names, ctx := l.cfg.Job.Objects.(core.Names), l.cfg.Runner.Context()
+	out := recorded{form: inputNamed, id: c.ID(), name: fmt.Sprintf("\x00task %s %d", c.ID(), h.rec.Submission())}
+	if err == nil {
+		err = l.publish(c, out.name)
+	}
+	switch {
+	case l.ends():
+		return
+	case away(err):
+		l.cfg.Runner.After(untilAgain, func() { l.cfg.Runner.Run(func() { h.publish(nil) }) })
+		return
+	}
+	l.mu.Lock()
+	t := l.own[h.key]
+	t.waiting = append(t.waiting, func(err error) {
+		if err != nil { // another node is the submitter
+			l.cfg.Runner.Run(func() { _ = names.Forget(ctx, out.name) })
+		}
+		h.settled(err)
+	})
+	l.mu.Unlock()
+	if err != nil {
+		l.settle(t, h.key, h.rec, appendFailure(nil, c.ID(), fmt.Errorf("keep the result of task %s: %w", h.rec.Name(), err)))
+		return
+	}
+	l.settle(t, h.key, h.rec, out.appendNamed(nil))
+}
+
+// publish gives an object a name: in files if nodes have directories for that, and on two nodes, a driver not counted, if there are two.
+func (l *Lineage) publish(c *core.Future, name string) (err error) {
+	names, ctx := l.cfg.Job.Objects.(core.Names), l.cfg.Runner.Context()
+	for replicas := 2; replicas > 0; replicas-- {
+		for _, onDisk := range []bool{true, false} {
+			err = names.Publish(ctx, c, core.PutSpec{Name: name, Replicas: replicas, OnDisk: onDisk, Others: l.cfg.Driver})
+			if err == nil || ctx.Err() != nil || away(err) {
+				return err
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,147 @@
+package lineage
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/refs"
+	"github.com/raysys/raysys/internal/registry"
+	"github.com/raysys/raysys/internal/taskengine"
+)
+
+// A detached task with a name whose submitter is dead, at the worker that the leader hands it to.
+
+// Take implements refs.Lineage.
+func (l *Lineage) Take(run uint64, id raysys.TaskID) {
+	k := registry.TaskKey{Run: run, ID: id}
+	l.mu.Lock()
+	busy := l.taking[k] || l.findLocked(k) != nil
+	l.taking[k] = l.taking[k] || !busy
+	l.mu.Unlock()
+	if busy {
+		return
+	}
+	over := func() {
+		l.mu.Lock()
+		delete(l.taking, k)
+		l.mu.Unlock()
+	}
+	l.cfg.Tasks.Change(registry.FindTask(k), func(e registry.TaskEntry, err error) {
+		if err == nil && e.Exists && !l.readable(&e.Record) || err != nil || !e.Exists {
+			over()
+			return
+		}
+		if !k.Named() {
+			l.Succeed(run, id, nil, func(core.Source, error) { over() })
+			return
+		}
+		l.take(k, over)
+	})
+}
+
+// readable reports whether this node can run the task of a record.
+func (l *Lineage) readable(t *registry.TaskRecord) bool {
+	err := error(nil)
+	switch {
+	case len(t.Recipe) == 0: // it has settled
+		return false
+	case t.Recipe[0] > largeVersion:
+		err = errVersion
+	case !l.cfg.Engine.Has(functionOf(t)):
+		err = fmt.Errorf("%w: %s", raysys.ErrUnknownFunc, t.Function)
+	default:
+		return true
+	}
+	l.cfg.Log("a task waits for another worker", "task", t.Name, "function", t.Function, "error", err)
+	return false
+}
+
+func functionOf(t *registry.TaskRecord) string {
+	return t.Function[min(len("task "), len(t.Function)):]
+}
+
+// take claims a task, and runs it.
+func (l *Lineage) take(k registry.TaskKey, over func()) {
+	l.cfg.Tasks.Change(registry.ClaimTask(k), func(e registry.TaskEntry, err error) {
+		switch {
+		case err != nil && l.cfg.Runner.Err() == nil: // the claim may have been made
+			l.cfg.Runner.After(untilAgain, func() { l.take(k, over) })
+			return
+		case err == nil && e.Exists && !e.Refused && l.Find(k.Run, k.ID) == nil:
+			l.run(k, &e.Record, over)
+			return
+		}
+		over()
+	})
+}
+
+// run runs a task that this node has claimed.
+func (l *Lineage) run(k registry.TaskKey, rec *registry.TaskRecord, over func()) {
+	l.open(k, rec.Recipe, func(recipe []byte, large *largeRecipe, err error) {
+		switch {
+		case l.ends(): // the next submitter runs it
+			over()
+			return
+		case err != nil && !errors.Is(err, raysys.ErrObjectLost): // a node that has the recipe is away
+			l.cfg.Log("a detached task waits for its recipe", "task", rec.Name, "error", err)
+			l.cfg.Runner.After(untilAgain, func() { l.run(k, rec, over) })
+			return
+		}
+		made := *rec
+		made.Recipe = recipe
+		l.begin(k, &made, large, err)
+		over()
+	})
+}
+
+// begin runs a task whose recipe has come.
+func (l *Lineage) begin(k registry.TaskKey, rec *registry.TaskRecord, large *largeRecipe, err error) {
+	var t taskengine.Adopted
+	if err == nil {
+		t, err = l.remade(rec)
+	}
+	if errors.Is(err, errVersion) { // the node that comes in the place of this one may have it run
+		l.cfg.Log("a detached task waits for a newer program on this node", "task", rec.Name, "error", err)
+		return
+	}
+	if err != nil { // its record is damaged: no node can
+		err = fmt.Errorf("%w: %w", raysys.ErrObjectLost, err)
+		large.drop()
+		l.cfg.Log("a detached task cannot be run", "task", rec.Name, "error", err)
+		l.cfg.Tasks.Change(registry.SettleTask(k, rec.Attempt, appendFailure(nil, k.ID, err)), func(registry.TaskEntry, error) {})
+		return
+	}
+	l.hold(k, t.Recipe, rec.Attempt, t.Future, large)
+	t.Recipe.Begin()
+}
+
+// read reads the record of a name, until it has an outcome or a submitter that lives.
+func (a *adoption) read() {
+	l := a.lineage
+	l.cfg.Tasks.Change(registry.FindTask(a.key), func(e registry.TaskEntry, err error) {
+		c := l.Find(a.key.Run, a.key.ID)
+		switch {
+		case l.cfg.Runner.Err() != nil:
+			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: %w", raysys.ErrClosed, l.cfg.Runner.Err()))
+		case c != nil:
+			a.end(l.cfg.Self(), refs.Here(c), nil)
+		case away(err):
+			a.again(err, a.claim)
+		case err != nil:
+			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: its record: %w", raysys.ErrObjectLost, err))
+		case e.Refused:
+			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: the cluster holds this node for dead", raysys.ErrFenced))
+		case !e.Exists:
+			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: another task has its name by now, or none: %w", raysys.ErrObjectLost, errUnrecorded))
+		case len(e.Record.Outcome) > 0:
+			src, err := l.outcome(&e.Record)
+			a.end(l.cfg.Self(), src, err)
+		case e.Record.Submitter != l.cfg.Self() && l.cfg.Alive(e.Record.Submitter):
+			a.ask(e.Record.Submitter)
+		default: // the leader hands it to a worker
+			a.again(raysys.ErrNodeDead, a.claim)
+		}
+	})
+}
