@@ -87,6 +87,11 @@ func (a *activation) yieldsCPU(h *ledger.Hold) bool {
 // Yields implements ledger.Yielder.
 func (a *activation) Yields() bool { return !a.kind.def.Keep && a.holding.bundle.Group == "" }
 
+// Idle implements ledger.Yielder.
+func (a *activation) Idle() bool {
+	return !a.kind.def.Keep && !a.busy.Load() && a.inner.Load() == 0
+}
+
 // Leaves implements ledger.Mover.
 func (a *activation) Leaves() bool {
 	if a.tenure == nil || a.tenure.wanted == nil {

@@ -1,11 +1,15 @@
 package ledger
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Times says how long the work of a Line takes. It is called under the lock of the Line.
 type Times interface {
-	// Runs is how much longer work takes that was granted what it asks for at since, by Hooks.Now.
-	Runs(w Work, since int64) time.Duration
+	// Runs is how much longer work takes that was granted what it asks for at since, by Hooks.Now. known is false for work of which
+	// nobody knows when it ends: then it is how long it has had that.
+	Runs(w Work, since int64) (takes time.Duration, known bool)
 	// Waits is how long work takes that waits. It is called after Runs.
 	Waits(w Work) time.Duration
 }
@@ -18,8 +22,10 @@ const (
 )
 
 // Ahead estimates how long work would wait that is pushed now and finds what it asks for taken: for so long the node as a whole is
-// at what runs, and at what waits here. A task that has one of four devices is a quarter of the node's work. What bundles have is
-// left out.
+// at what runs, and at what waits here. A task that has one of four devices is a quarter of the node's work.
+//
+// What bundles have, and grains that are at work, is not there for others: the node is that much smaller. Where nothing is left of it
+// others wait for as long as the last of those has had it, the best guess there is.
 func (l *Line) Ahead(t Times) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -27,8 +33,26 @@ func (l *Line) Ahead(t Times) time.Duration {
 	add := func(n *Need, takes time.Duration, count int) {
 		sum += min(takes, maxTakes).Microseconds() * l.ledger.part(n) / Unit * int64(count)
 	}
+	var kept [2]int64 // of devices, of the rest
+	last := maxTakes
+	keep := func(n *Need, had time.Duration) {
+		k := &kept[1]
+		if n.GPU > 0 {
+			k = &kept[0]
+		}
+		*k += l.ledger.part(n)
+		last = min(last, had)
+	}
 	for h, w := range l.running {
-		add(&h.need, t.Runs(w, h.since), 1)
+		takes, known := t.Runs(w, h.since)
+		if !known {
+			keep(&h.need, takes)
+			continue
+		}
+		add(&h.need, takes, 1)
+	}
+	for _, b := range l.bundles {
+		keep(&b.hold.need, time.Duration(l.hooks.Now()-b.hold.since))
 	}
 	for _, s := range l.shapes {
 		all, looked, waits := time.Duration(0), 0, 0
@@ -42,7 +66,11 @@ func (l *Line) Ahead(t Times) time.Duration {
 			add(&s.need, all/time.Duration(waits), waits*len(s.claims)/looked)
 		}
 	}
-	return time.Duration(sum) * time.Microsecond
+	left := Unit - max(kept[0], kept[1])
+	if left <= 0 {
+		return max(time.Duration(min(sum, maxTakes.Microseconds()))*time.Microsecond, last)
+	}
+	return time.Duration(min(float64(sum)*Unit/float64(left)*float64(time.Microsecond), math.MaxInt64/2))
 }
 
 // part is how much of the node n asks for, in thousandths: of what there is the least of for it.

@@ -105,6 +105,7 @@ func (l *Line) bundle(p Part, h Hold) *Bundle {
 	l.changed(&n)
 	h.need.Bundle, h.pool = p.Name, (*heldCPU)(l) // so that its return is reported soon, of CPU alone too
 	l.held.Add(n.CPU)
+	h.since = l.hooks.Now()
 	b := &Bundle{name: p.Name, from: l, hold: h}
 	var list []Device
 	for _, i := range h.devices {

@@ -4,9 +4,14 @@ package ledger
 // While such work waits it has given its CPU back. A change is reported as one of what is free beside CPU is (Hooks.Changed).
 func (l *Line) Held() int64 { return l.held.Load() }
 
-// Yielder is Work that may give back CPU alone once it is idle and tasks of one CPU wait for it (Line.Yielding). Such tasks must come to
-// the node for that: what it has is not in Held.
-type Yielder interface{ Yields() bool }
+// Yielder is Work that gives back what it has once it is idle and others wait for that.
+type Yielder interface {
+	// Yields reports whether it may give back CPU alone when tasks of one CPU wait for it (Line.Yielding). Such tasks must come to
+	// the node for that: what it has is not in Held.
+	Yields() bool
+	// Idle reports whether it would give back now what it has. It takes no lock.
+	Idle() bool
+}
 
 func yields(w Work) bool {
 	y, ok := w.(Yielder)

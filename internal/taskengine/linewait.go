@@ -44,28 +44,34 @@ func (m *shapedMeans) wait(waits int) time.Duration {
 	return forwarding.LineWait(time.Duration(m.line.Load()), waited, int64(waits)-waited)
 }
 
-// lineTimes implements ledger.Times. Activations count for nothing: idle ones give back what they hold when they are asked, and of the
-// others nothing is known.
+// lineTimes implements ledger.Times.
 type lineTimes struct {
 	*means
 	now   int64
 	least map[*core.Entry]int64 // for how long tasks have run of functions of which none has returned
 }
 
-// Runs implements ledger.Times. A task is on average half done; one that has run for longer goes on for as long as it has run.
-func (t *lineTimes) Runs(w ledger.Work, since int64) time.Duration {
+// Runs implements ledger.Times. A task is on average half done; one that has run for longer goes on for as long as it has run. A grain
+// that is idle gives back what it holds when it is asked; when another one does is not known.
+func (t *lineTimes) Runs(w ledger.Work, since int64) (takes time.Duration, known bool) {
 	entry, mean := t.meanOf(w)
-	if entry == nil {
-		return 0
-	}
 	ran := max(t.now-since, 0)
+	if y, ok := w.(ledger.Yielder); ok && entry == nil {
+		if y.Idle() {
+			return 0, true
+		}
+		return time.Duration(ran), false
+	}
+	if entry == nil {
+		return 0, true
+	}
 	if mean == 0 {
 		if t.least == nil {
 			t.least = map[*core.Entry]int64{}
 		}
 		t.least[entry] = max(t.least[entry], ran)
 	}
-	return time.Duration(max(mean/2, ran-mean/2))
+	return time.Duration(max(mean/2, ran-mean/2)), true
 }
 
 // Waits implements ledger.Times.
