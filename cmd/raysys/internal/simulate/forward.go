@@ -37,7 +37,7 @@ type peer struct {
 	inflightGPU, plain   int32 // of inflight, those that ask for a GPU; of among, those that do not
 	full                 bool
 	gone                 bool
-	told                 bool // it has sent a report
+	heard                uint32 // its last report that was taken in; 0: none
 
 	// The other node's: of what it has told this submitter.
 	answers  uint32
@@ -74,7 +74,7 @@ func (b *submitter) take(cfg *Config) int32 {
 
 // look enters what peer i has for the tasks of b, after something about it has changed.
 func (s *sim) look(b *submitter, i int32) {
-	p, was := &b.peers[i], b.offers[i].tasks
+	p, was := s.peer(b, i), b.offers[i].tasks
 	b.offers[i] = offer{}
 	if !p.full && !p.gone && i != b.node {
 		known := forwarding.Peer{
@@ -97,7 +97,9 @@ func (s *sim) forward(b *submitter) {
 	if b.stale {
 		b.stale = false
 		for i := range b.peers {
-			s.look(b, int32(i))
+			if b.peers[i].heard != s.reports[i].number {
+				s.look(b, int32(i))
+			}
 		}
 	}
 	for b.waits() > 0 {
@@ -127,7 +129,7 @@ func (s *sim) forward(b *submitter) {
 // send sends a frame of tasks to node i.
 func (s *sim) send(b *submitter, i int32, frame []int32) {
 	for _, task := range frame {
-		b.peers[i].flies(&s.cfg, task, +1)
+		s.peer(b, i).flies(&s.cfg, task, +1)
 	}
 	s.look(b, i)
 	s.Forwarded += int64(len(frame))
@@ -166,7 +168,7 @@ func (s *sim) arrive(i int32, frame []int32) error {
 // answered takes in an answer.
 func (s *sim) answered(e event) (err error) {
 	b := s.nodes[e.node].own
-	p := &b.peers[e.from]
+	p := s.peer(b, e.from)
 	p.flies(&s.cfg, e.task, -1)
 	if e.with >= 0 {
 		l := s.loads.take(e.with)
@@ -204,15 +206,33 @@ func (b *submitter) learn(i int32, l load) {
 	p.plain = min(p.inflight-p.inflightGPU, l.inbound-l.inboundGPU)
 }
 
+// report is the last load that a node has told.
+type report struct {
+	load
+	number uint32
+}
+
+// peer returns what b knows of node i, with the node's last report. Reports are taken in when they are looked at: most come to
+// submitters that have nothing to send.
+func (s *sim) peer(b *submitter, i int32) *peer {
+	p, r := &b.peers[i], &s.reports[i]
+	if p.heard != r.number && i != b.node {
+		p.heard = r.number
+		b.learn(i, r.load)
+	}
+	return p
+}
+
 // report takes a load in at all submitters.
 func (s *sim) report(i int32, l load) {
-	s.learnGPUs(&s.observer, i, l)
+	s.reports[i] = report{l, s.reports[i].number + 1}
+	s.learnGPUs(&s.observer, i)
 	for k := range s.submitters {
 		b := &s.submitters[k]
 		if b.node == i {
 			continue
 		}
-		s.learnGPUs(b, i, l)
+		s.learnGPUs(b, i)
 		if b.waits() == 0 {
 			b.stale = true
 			continue

@@ -63,10 +63,10 @@ func (s *sim) expect(b *submitter, n *placement.Node) {
 	i := int32(k)
 	var l load
 	since := int32(0)
-	switch p := &b.peers[i]; {
+	switch p := s.peer(b, i); {
 	case i == b.node:
 		l = s.nodes[i].load()
-	case p.told:
+	case p.heard > 0:
 		l, since = p.load, p.inflight-p.among
 	default: // it has not told anything yet
 		l, since = load{idle: true}, p.inflight
@@ -90,11 +90,9 @@ func (s *sim) expect(b *submitter, n *placement.Node) {
 	n.MeanTask, n.Line = l.mean, forwarding.LineWait(l.line, int64(l.waits), uncounted)
 }
 
-// learnGPUs takes a report in.
-func (s *sim) learnGPUs(b *submitter, i int32, l load) {
-	b.learn(i, l)
-	b.peers[i].told = true
-	if s.nodes[i].ledger == nil || b.view == nil {
+// learnGPUs enters a report in the view.
+func (s *sim) learnGPUs(b *submitter, i int32) {
+	if b.view == nil || s.nodes[i].ledger == nil {
 		return
 	}
 	b.sent = slices.DeleteFunc(b.sent, func(t sentGPU) bool { return t.node == i && t.until <= s.now })

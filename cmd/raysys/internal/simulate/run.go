@@ -15,6 +15,7 @@ type sim struct {
 	now        int64
 	events     events
 	nodes      []node
+	reports    []report // by node
 	submitters []submitter
 	observer   submitter // what workers without tasks of their own believe of the others' GPUs
 	frames     slab[[]int32]
@@ -88,6 +89,7 @@ func newSim(c Config) *sim {
 	if c.Submitters == 0 {
 		s.nodes = append(s.nodes, node{})
 	}
+	s.reports = make([]report, len(s.nodes))
 	for k := range s.submitters {
 		b := &s.submitters[k]
 		*b = submitter{node: int32(k), index: k, peers: make([]peer, len(s.nodes)), offers: make([]offer, len(s.nodes))}
@@ -215,7 +217,7 @@ func (s *sim) notice(i int32) error {
 // lost returns a task to its submitter.
 func (s *sim) lost(i, task int32) error {
 	b := s.submitterOf(task)
-	b.peers[i].flies(&s.cfg, task, -1)
+	s.peer(b, i).flies(&s.cfg, task, -1)
 	s.Rerun++
 	if s.cfg.WantsGPU(int(task)) {
 		return s.place(b, task)
