@@ -115,7 +115,7 @@ func (c *cluster) onLoad(p *refs.Session, frame []byte) error {
 func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load, p *refs.Session, received uint64) {
 	c.view.mu.Lock() // what is counted is taken from what is free by one change
 	c.mu.Lock()
-	news := c.loads[k].Rest != l.Rest
+	news, freer := c.loads[k].Rest != l.Rest, l.Free > c.loads[k].Free
 	c.loads[k] = l
 	c.reports.add(k)
 	c.mu.Unlock()
@@ -126,7 +126,7 @@ func (c *cluster) learnLoad(k core.NodeKey, l taskengine.Load, p *refs.Session, 
 	} else {
 		forgot = c.view.forget(k, c.node.wheel.Now())
 	}
-	if news || counted || forgot || c.node.tasks.Line().Waits.Load() != 0 {
+	if news || freer || counted || forgot || c.node.tasks.Line().Waits.Load() != 0 {
 		c.enterReport(k, &l)
 	}
 	c.view.mu.Unlock()

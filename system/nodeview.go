@@ -22,7 +22,7 @@ type nodeView struct {
 	sent    map[core.NodeKey][]sentWork
 }
 
-// sentWork is what this node has seen off to another, and did not send there itself, that holds more than CPU: grains, and tasks that
+// sentWork is what this node has seen off to another, and did not send there itself, that holds more than one CPU: grains, and tasks that
 // it gave back. Until a report of that node counts it, what it holds is taken from what the last report says is free: many decisions
 // are made between two reports. Of the tasks that this node sends, the reports say which they count (taskengine.AppendReport).
 type sentWork struct {
@@ -94,9 +94,9 @@ func (c *cluster) viewed(f func(*placement.View)) {
 	f(v.view)
 }
 
-// holdsMore reports whether needs are more than CPU, of which expect knows how many tasks have been sent.
+// holdsMore reports whether needs are more than one CPU: expect knows how many tasks have been sent.
 func holdsMore(needs *raysys.Resources) bool {
-	return needs.GPU > 0 || needs.Memory > 0 || len(needs.Custom) > 0
+	return needs.CPU > 1 || needs.GPU > 0 || needs.Memory > 0 || len(needs.Custom) > 0
 }
 
 // entered enters what a decision takes of its node. The caller holds mu.

@@ -76,43 +76,60 @@ func TestBurstOfDeviceTasks(t *testing.T) {
 }
 
 // TestBurstsOfDeviceTasks: where several nodes submit them, none knows what the others send, and some tasks wait beside a device that is
-// free elsewhere. They go there before another task has ended. TestNoTaskWaitsBesideDevice has the bound.
+// free elsewhere. They go there before another task has ended. TestNoTaskWaitsBesideRoom has the bound.
 func TestBurstsOfDeviceTasks(t *testing.T) {
 	if _, d := burst(t, 0, 1, 2, 3); d >= time.Second {
 		t.Errorf("a task waited for %v, until another ended, while there was a device for each", d)
 	}
 }
 
-// TestNoTaskWaitsBesideDevice: where four nodes submit bursts of tasks for a device at random times, none waits for longer than 50 ms
-// while a device is free that could have it. At times there are more tasks than devices.
-func TestNoTaskWaitsBesideDevice(t *testing.T) {
-	table := raysys.NewTable()
-	var o observed
-	task := o.lastingTask(table).With(raysys.GPU(1))
-	testkit.Virtual(t, func(k *testkit.Kit) {
-		c, r := k.Cluster(), k.Rand()
-		c.Ready()
-		o.start = time.Now()
-		var refs []raysys.Ref[int]
-		for range 20 {
-			from := r.Perm(4)[:1+r.IntN(4)]
-			now := time.Since(o.start)
-			for i := range 1 + r.IntN(12) {
-				lasts := 10*time.Millisecond + time.Duration(r.Int64N(int64(600*time.Millisecond)))
-				refs = append(refs, task.Go(c.Node(from[i%len(from)]).Context(k.Context()), lasting{now, lasts}))
-			}
-			k.Advance(time.Duration(r.Int64N(int64(400 * time.Millisecond))))
+// TestNoTaskWaitsBesideRoom: where four nodes submit bursts of tasks for other than one CPU at random times, none waits for longer than 50
+// ms while another node has what it asks for. At times there are more tasks than room.
+func TestNoTaskWaitsBesideRoom(t *testing.T) {
+	node := func(i int, cfg *system.Config) {
+		if i > 0 {
+			cfg.Resources = raysys.Resources{CPU: 8, Memory: 4 << 30, Custom: map[string]float64{"licence": 4}}
+			cfg.DeviceSource = newSource(i, 4)
 		}
-		for _, ref := range refs {
-			if _, err := ref.Get(k.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if d, w, node := o.waitsBeside(4); d > 50*time.Millisecond {
-			t.Errorf("a task, submitted at %v and begun at %v on node %s, waited for %v while node %s had a device free",
-				w.submitted, w.began, w.node, d, node)
-		}
-	}, testkit.Table(table), testkit.Nodes(3), testkit.Each(fourDevices))
+	}
+	for name, asks := range map[string][]raysys.Option{
+		"a device":            {raysys.GPU(1)},
+		"two CPUs":            {raysys.CPU(2)},
+		"memory":              {raysys.CPU(0), raysys.Memory(1 << 30)},
+		"a custom resource":   {raysys.Resource("licence", 1)},
+		"CPUs and memory":     {raysys.CPU(2), raysys.Memory(1 << 29)},
+		"a quarter of a node": {raysys.CPU(2), raysys.GPU(1), raysys.Memory(1 << 30)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := raysys.NewTable()
+			var o observed
+			task := o.lastingTask(table).With(asks...)
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				c, r := k.Cluster(), k.Rand()
+				c.Ready()
+				o.start = time.Now()
+				var refs []raysys.Ref[int]
+				for range 20 {
+					from := r.Perm(4)[:1+r.IntN(4)]
+					now := time.Since(o.start)
+					for i := range 1 + r.IntN(12) {
+						lasts := 10*time.Millisecond + time.Duration(r.Int64N(int64(600*time.Millisecond)))
+						refs = append(refs, task.Go(c.Node(from[i%len(from)]).Context(k.Context()), lasting{now, lasts}))
+					}
+					k.Advance(time.Duration(r.Int64N(int64(400 * time.Millisecond))))
+				}
+				for _, ref := range refs {
+					if _, err := ref.Get(k.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if d, w, node := o.waitsBeside(4); d > 50*time.Millisecond {
+					t.Errorf("a task, submitted at %v and begun at %v on node %s, waited for %v while node %s had room for it",
+						w.submitted, w.began, w.node, d, node)
+				}
+			}, testkit.Table(table), testkit.Nodes(3), testkit.Each(node))
+		})
+	}
 }
 
 // TestWaitingTasksMove: a task that waits for a device goes to another node as soon as one is free there, from the node that

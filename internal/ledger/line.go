@@ -51,7 +51,7 @@ type Hooks struct {
 	Above func(core.Class) bool
 	// Freed is called when resources have become free.
 	Freed func()
-	// Changed is called when other than CPU was taken or has become free, or a device sick or well; nil for none.
+	// Changed is called when other than CPU, or several CPUs, was taken or has become free, or a device sick or well; nil for none.
 	Changed func()
 	// Choose takes whole devices; nil takes the first. It is called under the lock.
 	Choose Choose
@@ -279,9 +279,9 @@ func (l *Line) Return(h *Hold) {
 	l.told(&h.need)
 }
 
-// told calls Hooks.Changed if n is more than CPU.
+// told calls Hooks.Changed if n is more than one CPU.
 func (l *Line) told(n *Need) {
-	if l.hooks.Changed != nil && !n.IsCPU(n.CPU) {
+	if l.hooks.Changed != nil && n.Beyond() {
 		l.hooks.Changed()
 	}
 }

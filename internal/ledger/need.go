@@ -108,6 +108,9 @@ func (n *Need) IsCPU(v int64) bool {
 	return n.CPU == v && n.GPU == 0 && n.Memory == 0 && len(n.Custom) == 0 && n.GPUMemory == 0 && n.GPUModel == "" && n.Bundle.Group == ""
 }
 
+// Beyond reports whether n asks for more than one CPU.
+func (n *Need) Beyond() bool { return n.CPU > Unit || !n.IsCPU(n.CPU) }
+
 // Resources are n in units.
 func (n Need) Resources() core.Resources {
 	r := core.Resources{CPU: float64(n.CPU) / Unit, GPU: float64(n.GPU) / Unit, GPUMemory: n.GPUMemory, GPUModel: n.GPUModel, Memory: n.Memory}

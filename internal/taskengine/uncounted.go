@@ -13,7 +13,8 @@ import (
 //	sender:   uncounted ◄── each task that it sends                      a report of n: all but the first n stay uncounted
 //	receiver: received  ──► +1 with the change of the ledger, or where it was refused
 //
-// It concerns tasks that hold more than CPU, of which other accounts count what is on its way. Both numbers are of one connection.
+// It concerns tasks that hold more than one CPU, and what they hold beyond that: how many tasks are on their way is counted beside
+// (LoadOf). Both numbers are of one connection.
 
 // uncounted is what the tasks hold, in the order in which they were sent, that no report of the peer counts.
 type uncounted struct {
@@ -23,13 +24,13 @@ type uncounted struct {
 
 // counted reports whether a task with that need, as a frame says it, is one of these. What a bundle has is not free.
 func (h *taskHead) counted() bool {
-	return h.need != nil && h.need.Bundle.Group == "" && !h.need.IsCPU(h.need.CPU)
+	return h.need != nil && h.need.Bundle.Group == "" && h.need.Beyond()
 }
 
 // sentCounted notes that a task was put into a frame.
 func (p *peer) sentCounted(n *ledger.Need) {
 	needs := raysys.Resources(n.Resources())
-	needs.CPU = 0
+	needs.CPU = max(needs.CPU-1, 0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.uncounted.needs = append(p.uncounted.needs, needs)
@@ -95,7 +96,7 @@ func (e *Engine) Counted(wp wire.Peer, received uint64) bool {
 	return true
 }
 
-// EachUncounted calls f with what each task of this node asks for, but for CPU, that the last report of the peer does not count.
+// EachUncounted calls f with what each task of this node asks for, beyond one CPU, that the last report of the peer does not count.
 func (e *Engine) EachUncounted(wp wire.Peer, f func(raysys.Resources)) {
 	_, p := e.peer(wp)
 	if p == nil {

@@ -119,7 +119,7 @@ func TestBadConfigs(t *testing.T) {
 	}
 }
 
-// BenchmarkTasks is the time of one task of a cluster of 100 nodes, of which each has a view.
+// BenchmarkTasks is the time of one task of a cluster of 100 nodes that all submit.
 func BenchmarkTasks(b *testing.B) {
 	c := small(func(c *simulate.Config) { c.Nodes, c.CPUs, c.Submitters, c.Tasks = 100, 8, 100, max(b.N, 1) })
 	if _, err := simulate.Run(b.Context(), c); err != nil {
