@@ -109,6 +109,7 @@ func New(cfg Config) (*Node, error) {
 		gc.Cluster, gc.States, gc.Hosts = locator{n.cluster}, states{n}, cfg.Cluster.Role.hosts()
 	} else {
 		n.solo = newSolo(n)
+		n.job.Run = n.solo.run
 		gc.States = states{n}
 	}
 	gc.Retainer = retainer{n}

@@ -24,7 +24,7 @@ import (
 type solo struct {
 	node   *Node
 	runner *runner.Runner
-	run    uint64 // the incarnation under which the node has bundles: those of an earlier process are gone
+	run    uint64 // the node's incarnation: bundles and replies of an earlier process are nobody's
 
 	mu      sync.Mutex // guards the rest
 	kv      *embedded.Store

@@ -48,7 +48,7 @@ type Job struct {
 	Prober    Prober                       // looks for cycles over nodes; nil where there are no others
 	Gate      Gate                         // of what leaves the node; nil where all leaves at once
 	Weight    int                          // the job's share of a node's CPUs among jobs whose work waits there; 0 stands for 1
-	Run       uint64                       // the incarnation of the node whose driver the work comes from; 0 where it has none
+	Run       uint64                       // the incarnation of the node whose driver the work comes from, drawn where it is in no cluster; 0 before it has one
 
 	parkers sync.Pool // of *parker
 }

@@ -201,7 +201,7 @@ func (c *call[G, A, R]) owner(a *activation, named string) (core.NodeKey, int64)
 	switch {
 	case named != "":
 	case e.cfg.Cluster == nil && c.Future.Up().Kind() == core.TurnRoot:
-		return core.NodeKey{}, 0
+		return core.NodeKey{Node: c.Future.Up().Job().Node, Incarnation: c.Future.Up().Job().Run}, 0
 	case v == nil && c.Future.Up().Kind() == core.TurnRoot:
 		return e.cfg.Cluster.Self(), 0
 	case v != nil && !v.ofTurn:
