@@ -12,6 +12,6 @@ var ErrETag = grainengine.ErrETag
 // overwritten: run a program that knows it, or clear it with one.
 var ErrUnreadable = grainengine.ErrUnreadable
 
-// ErrDurableTurn: a turn of a Durable grain called a method that is neither read-only nor idempotent. The turn may run
-// again, and the call would then count twice.
+// ErrDurableTurn: a turn of a Durable grain called a method that is neither read-only nor idempotent, or one of a Durable
+// kind that is not read-only. The turn may run again, and the call would then count twice.
 var ErrDurableTurn = grainengine.ErrDurableTurn

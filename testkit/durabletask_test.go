@@ -2,7 +2,9 @@ package testkit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -177,4 +179,32 @@ func TestRepliesOfTasksGo(t *testing.T) {
 			})
 		}
 	}
+}
+
+// clerk is a plain grain.
+type clerk struct{}
+
+// TestRepliesOfFailedTurnsGo: the replies to the calls of tasks that a plain grain submitted go also when its turn fails.
+func TestRepliesOfFailedTurnsGo(t *testing.T) {
+	p := newPurses()
+	clerks := grains.DefineIn[clerk](p.table, "clerk")
+	errRefused := errors.New("refused")
+	add := grains.Method(clerks, "add", func(_ *clerk, ctx context.Context, a addition) (int, error) {
+		if _, err := p.add.With(raysys.Prefer(raysys.OnNode("n2"))).Go(ctx, a).Get(ctx); err != nil {
+			return 0, err
+		}
+		return 0, errRefused
+	})
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		t, ctx := k.T(), k.Context()
+		const rounds, times = 6, 1000
+		for i := range rounds {
+			call := add.With(raysys.OnNode("n1")).Call(ctx, clerks.Get("x"), addition{Keys: []string{"x"}, N: 1, Times: times})
+			if _, err := call.Get(ctx); err == nil || !strings.Contains(err.Error(), errRefused.Error()) {
+				t.Fatalf("round %d: %v", i, err)
+			}
+			k.Advance(10 * time.Second)
+		}
+		p.total(ctx, t, []string{"x"}, rounds*times)
+	}, testkit.Nodes(3), testkit.Table(p.table))
 }

@@ -12,12 +12,13 @@ import (
 //	                          ├── another node submitted it, and says that it is final ── Finish ──► Final
 //	                          └── a grain's turn has been over for a while ───────────── Finish ──► Final
 //
-// Of a turn that never becomes final, as far as this node learns, the list goes with the turn, and nothing is called.
+// Where this node will not learn whether the turn is final, what waits is dropped: other nodes wait for nothing then.
 
 // Finality is what a turn leaves that is not needed once the turn is final.
 type Finality interface {
-	// Final is called once, or never. It must not block.
+	// Final or Dropped is called once, or neither. Neither may block. After Dropped this node will not say that the turn is final.
 	Final()
+	Dropped()
 }
 
 // finals are what waits for one turn, or for several that were handed up to it.
@@ -27,18 +28,22 @@ type finals struct {
 	up    *finals // has the list
 	turn  *Turn   // of a grain; nil else
 	armed bool    // an alarm looks after turn
-	over  bool    // the turn is final
+	over  bool    // the turn is final, or nothing waits for it any more
+	lost  bool    // with over: what comes is dropped
 }
 
 const (
-	// maxFinals bounds what waits for one turn. Beyond it nothing is called.
+	// maxFinals bounds what waits for one turn. What is beyond it is dropped.
 	maxFinals = 1 << 16
 	// untilFinal is how long a grain's turn that is over is not final yet: its answer is on its way. It is looked at twice.
 	untilFinal = 2 * time.Second
 )
 
-// always are those of turns that are final.
-var always = &finals{over: true}
+// always are those of turns that are final, and never of turns that this node will not know to be.
+var (
+	always = &finals{over: true}
+	never  = &finals{over: true, lost: true}
+)
 
 // finalsOf returns those of t, made now where there are none; nil where the turn never becomes final here.
 func (t *Turn) finalsOf() *finals {
@@ -81,23 +86,33 @@ func (f *finals) lock() *finals {
 	}
 }
 
-// WhenFinal has x.Final called once t is final; never where this node does not learn of that.
+// WhenFinal has x.Final called once t is final, and x.Dropped where this node will not learn of that.
 func (t *Turn) WhenFinal(x Finality) {
-	if f := t.finalsOf(); f != nil {
-		f.add(x)
+	f := t.finalsOf()
+	if f == nil {
+		f = never
 	}
+	f.add(x)
 }
 
 func (f *finals) add(list ...Finality) {
 	f = f.lock()
-	over := f.over
-	if !over {
-		f.list = append(f.list, list[:min(len(list), maxFinals-len(f.list))]...)
+	lost := f.lost
+	if !f.over {
+		n := min(len(list), maxFinals-len(f.list))
+		f.list, list, lost = append(f.list, list[:n]...), list[n:], true
 		f.arm()
 	}
 	f.mu.Unlock()
-	if over {
-		for _, x := range list {
+	conclude(list, lost)
+}
+
+// conclude tells the list that its turn is final, or that this will not be known.
+func conclude(list []Finality, lost bool) {
+	for _, x := range list {
+		if lost {
+			x.Dropped()
+		} else {
 			x.Final()
 		}
 	}
@@ -140,18 +155,25 @@ func (t *Turn) Awaits() bool {
 }
 
 // Finish is called when t is final.
-func (t *Turn) Finish() {
+func (t *Turn) Finish() { t.finish(always) }
+
+// Drop is called when this node will not learn whether t is final.
+func (t *Turn) Drop() { t.finish(never) }
+
+func (t *Turn) finish(as *finals) {
 	t = t.whole()
-	if t.finals.CompareAndSwap(nil, always) {
+	if t.finals.CompareAndSwap(nil, as) {
 		return
 	}
 	f := t.finals.Load().lock()
-	list := f.list
-	f.list, f.over = nil, true
-	f.mu.Unlock()
-	for _, x := range list {
-		x.Final()
+	if f.over {
+		f.mu.Unlock()
+		return
 	}
+	list := f.list
+	f.list, f.over, f.lost = nil, true, as.lost
+	f.mu.Unlock()
+	conclude(list, as.lost)
 }
 
 // passFinals makes what waits for a failed attempt wait for the next one.
@@ -182,14 +204,18 @@ func (f *finals) look(ended bool) {
 	rt.SetAlarm(&Alarm{At: rt.Now() + int64(untilFinal), Ring: func() { f.looked(ended) }})
 }
 
-// looked is called after a while; before says whether the turn was over at the look before. What waits for one that has
-// failed is not called: what called the grain may call it again.
+// looked is called after a while; before says whether the turn was over at the look before. What waits for one that was cancelled,
+// or failed by no fault of its own, is dropped: what called the grain may call it again, later than that.
 func (f *finals) looked(before bool) {
 	f.mu.Lock()
 	t := f.turn
 	switch {
-	case t.Failed(), t.Cancelled() != nil:
+	case t.Cancelled() != nil, t.failedOtherwise():
+		list := f.list
 		f.list, f.armed = nil, false
+		f.mu.Unlock()
+		conclude(list, true)
+		return
 	case !before || !t.Ended():
 		f.look(t.Ended())
 	default:
@@ -198,4 +224,10 @@ func (f *finals) looked(before bool) {
 		return
 	}
 	f.mu.Unlock()
+}
+
+// failedOtherwise reports whether t has failed, and the failure is not the work's own.
+func (t *Turn) failedOtherwise() bool {
+	f := t.base.failed.Load()
+	return f != nil && !ownFailure(f.err)
 }

@@ -14,7 +14,8 @@ type final struct {
 	name string
 }
 
-func (f final) Final() { *f.list = append(*f.list, f.name) }
+func (f final) Final()   { *f.list = append(*f.list, f.name) }
+func (f final) Dropped() { *f.list = append(*f.list, "dropped "+f.name) }
 
 // TestFinal: what waits for a turn is called when every turn above it has been handed up, in any order, to a driver, or to one of
 // which another node says that it is final; also what comes later.
@@ -68,4 +69,18 @@ func TestFinal(t *testing.T) {
 	inbound.Finish()
 	inbound.WhenFinal(final{&called, "later"})
 	wants("when that node says so", "child", "later")
+	far.WhenFinal(final{&called, "of another node's turn"})
+	wants("for a turn that this node knows nothing of", "dropped of another node's turn")
+	adopted := task(far)
+	adopted.WhenFinal(final{&called, "adopted"})
+	adopted.Drop()
+	adopted.WhenFinal(final{&called, "later"})
+	adopted.Finish()
+	wants("where the turn above is not known", "dropped adopted", "dropped later")
+
+	full := task(root)
+	for i := range 1<<16 + 1 {
+		full.WhenFinal(final{&called, map[bool]string{true: "one too many"}[i == 1<<16]})
+	}
+	wants("when too many wait", "dropped one too many")
 }

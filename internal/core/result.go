@@ -162,9 +162,8 @@ func (t *Turn) watchUnseen(c *Future, f *failure) {
 
 // failurePhase says how a future that ends with err has ended.
 func failurePhase(err error) uint32 {
-	own, ok := err.(interface{ Is(error) bool })
 	switch {
-	case ok && own.Is(ErrOwnFailure): // also where its cause is that something else was cancelled or lost
+	case ownFailure(err): // also where its cause is that something else was cancelled or lost
 		return phaseFailed
 	case errors.Is(err, ErrCancelled), errors.Is(err, ErrClosed):
 		return phaseCancelled
@@ -172,4 +171,9 @@ func failurePhase(err error) uint32 {
 		return phaseLost
 	}
 	return phaseFailed
+}
+
+func ownFailure(err error) bool {
+	own, ok := err.(interface{ Is(error) bool })
+	return ok && own.Is(ErrOwnFailure)
 }

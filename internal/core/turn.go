@@ -340,6 +340,9 @@ func (t *Turn) Deterministic() bool { return !t.base.racy.Load() }
 // Failed reports whether the work of the turn has failed, or was given up.
 func (t *Turn) Failed() bool { return t.base.failed.Load() != nil }
 
+// Remote reports whether the turn stands for one of another node.
+func (t *Turn) Remote() bool { return t.whole().remote }
+
 // Ended reports whether the turn has returned.
 func (t *Turn) Ended() bool { return t.ended.Load() }
 

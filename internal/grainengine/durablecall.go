@@ -256,7 +256,11 @@ func (m *method[G, A, R]) callable(t *core.Turn) error {
 	if m.readOnly || m.idempotent && !m.kind.Durable || transaction(t) == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: declare the method ReadOnly() or Idempotent(), use Tell, or make both calls from a task", ErrDurableTurn)
+	declare := "ReadOnly() or Idempotent()"
+	if m.kind.Durable {
+		declare = "ReadOnly()"
+	}
+	return fmt.Errorf("%w: declare the method %s, use Tell, or make both calls from a task", ErrDurableTurn, declare)
 }
 
 // tellLater keeps a Tell of a turn that is a transaction until that is stored. told is false in any other turn.

@@ -65,6 +65,9 @@ func (f *forgetting) Final() {
 	}
 }
 
+// Dropped implements core.Finality: the reply stays for grains.KeepReplies.
+func (f *forgetting) Dropped() {}
+
 func (e *Engine) forgetSoon() {
 	l := &e.forgets
 	l.mu.Lock()

@@ -187,6 +187,7 @@ func (l *lateReplies) send(x *exchange, p *peer) {
 // drop drops the answers that wait for a peer that is gone.
 func (p *peer) drop(x *exchange) {
 	p.gone.Store(true)
+	p.waiting.end()
 	p.late.mu.Lock()
 	x.rt.ClearAlarm(&p.late.alarm)
 	p.late.frames = nil

@@ -58,3 +58,13 @@ func Recorded(o core.Options) (core.Options, error) {
 	read.Options.set(&again)
 	return again, nil
 }
+
+// Kept returns the number of turns of peers' tasks that wait here to be final.
+func (e *Engine) Kept() (n int) {
+	for _, p := range *e.exchange().peers.Load() {
+		p.waiting.mu.Lock()
+		n += len(p.waiting.turns)
+		p.waiting.mu.Unlock()
+	}
+	return n
+}

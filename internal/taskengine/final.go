@@ -2,6 +2,7 @@ package taskengine
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 //	submitter                                          runs the task
 //	          ◄── KindTaskResult, with resultWaits ──  the turn stays in waiting
 //	the turn of its own record waits for the turn above
-//	          ──  KindTaskFinal ──────────────────────►  Finish
+//	          ──  KindTaskFinal ──────────────────────►  Finish, or Drop where the submitter will not learn of it
 
 // handUp has what waits for the task wait for what submitted it. A recorded task may run again until its outcome is in the
 // record, and one with a name no longer than that: see Recipe.SetTold and lineage.
@@ -25,6 +26,10 @@ func (r *record[A, R]) handUp(t *core.Turn) {
 		return
 	}
 	if rec := recipeOf(&r.Future); rec != nil && rec.awaitsTelling() {
+		return
+	}
+	if _, inbound := r.Future.Work().(arrival); !inbound && r.Future.Up().Remote() { // in the place of a dead submitter
+		t.Drop()
 		return
 	}
 	t.HandUp(r.Future.Up())
@@ -39,11 +44,12 @@ func (rec *recipe) awaitsTelling() bool {
 
 // waitingTurns are the turns of a peer's tasks that have ended here, and for which something waits, by their run ids.
 type waitingTurns struct {
-	mu    sync.Mutex // guards turns
+	mu    sync.Mutex // guards the rest
 	turns map[core.TaskID]*core.Turn
+	gone  bool // the peer
 }
 
-// maxWaiting bounds the turns that wait for one peer. What waits for others goes with their turns.
+// maxWaiting bounds the turns that wait for one peer. What waits for others is dropped.
 const maxWaiting = 1 << 16
 
 // keep keeps the turn of an inbound task that ends if something waits for it, and reports that.
@@ -55,10 +61,12 @@ func (w *waitingTurns) keep(c *core.Future) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	id := c.RunID()
-	if last := w.turns[id]; last != nil { // an earlier attempt
+	last := w.turns[id]
+	if last != nil { // an earlier attempt
 		last.HandUp(t)
 	}
-	if len(w.turns) >= maxWaiting {
+	if w.gone || last == nil && len(w.turns) >= maxWaiting {
+		t.Drop()
 		return false
 	}
 	if w.turns == nil {
@@ -76,6 +84,17 @@ func (w *waitingTurns) take(id core.TaskID) *core.Turn {
 	return t
 }
 
+// end drops what waits: the peer is gone.
+func (w *waitingTurns) end() {
+	w.mu.Lock()
+	turns := w.turns
+	w.turns, w.gone = nil, true
+	w.mu.Unlock()
+	for _, t := range turns {
+		t.Drop()
+	}
+}
+
 // HandleFinal takes a KindTaskFinal frame of the peer; see HandleTasks for the error.
 func (e *Engine) HandleFinal(wp wire.Peer, frame []byte) error {
 	_, p := e.peer(wp)
@@ -83,12 +102,21 @@ func (e *Engine) HandleFinal(wp wire.Peer, frame []byte) error {
 		return nil
 	}
 	r := wire.NewReader(frame)
+	dropped := false
 	for r.Len() > 0 {
 		id := r.ID()
 		if err := r.Err(); err != nil {
 			return err
 		}
-		if t := p.waiting.take(id); t != nil {
+		if id == (core.TaskID{}) {
+			dropped = true
+			continue
+		}
+		switch t := p.waiting.take(id); {
+		case t == nil:
+		case dropped:
+			t.Drop()
+		default:
 			t.Finish()
 		}
 	}
@@ -104,16 +132,22 @@ type finalTask struct {
 
 // finalTasks are the tasks that a peer is to be told of.
 type finalTasks struct {
-	mu    sync.Mutex // guards the rest
-	ids   []core.TaskID
-	armed bool
+	mu      sync.Mutex // guards the rest
+	ids     []core.TaskID
+	dropped []core.TaskID // those of which this node will not say that they are final
+	armed   bool
 }
 
 // untilTold is how long final tasks wait for others, so that one frame has many.
 const untilTold = 20 * time.Millisecond
 
 // Final implements core.Finality.
-func (f *finalTask) Final() {
+func (f *finalTask) Final() { f.tell(&f.p.finals.ids) }
+
+// Dropped implements core.Finality.
+func (f *finalTask) Dropped() { f.tell(&f.p.finals.dropped) }
+
+func (f *finalTask) tell(list *[]core.TaskID) {
 	x, p := f.x, f.p
 	if p.gone.Load() {
 		return
@@ -121,7 +155,7 @@ func (f *finalTask) Final() {
 	l := &p.finals
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ids = append(l.ids, f.id)
+	*list = append(*list, f.id)
 	if !l.armed {
 		l.armed = true
 		x.rt.SetAlarm(&core.Alarm{At: x.rt.Now() + int64(untilTold), Ring: func() { x.tellFinal(p) }})
@@ -131,17 +165,20 @@ func (f *finalTask) Final() {
 func (x *exchange) tellFinal(p *peer) {
 	l := &p.finals
 	l.mu.Lock()
-	ids := l.ids
-	l.ids, l.armed = nil, false
+	ids, dropped := l.ids, l.dropped
+	l.ids, l.dropped, l.armed = nil, nil, false
 	l.mu.Unlock()
-	for len(ids) > 0 {
-		n := min(len(ids), forwarding.MaxFrame)
-		var frame []byte
-		for _, id := range ids[:n] {
+	p.tellFinal(nil, ids)
+	p.tellFinal(wire.AppendID(nil, core.TaskID{}), dropped)
+	p.Flush()
+}
+
+func (p *peer) tellFinal(head []byte, ids []core.TaskID) {
+	for list := range slices.Chunk(ids, forwarding.MaxFrame) {
+		frame := slices.Clone(head)
+		for _, id := range list {
 			frame = wire.AppendID(frame, id)
 		}
-		ids = ids[n:]
 		_ = p.Send(wire.Control, wire.KindTaskFinal, frame) // one that is lost leaves replies behind
 	}
-	p.Flush()
 }

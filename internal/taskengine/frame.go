@@ -19,7 +19,7 @@ import (
 //	  result        slot, status, body
 //	  more          flags
 //	KindTaskCancel  slots until the end
-//	KindTaskFinal   run ids until the end
+//	KindTaskFinal   run ids until the end; after a zero id come tasks of which the sender will not say that they are final
 //	  slot          index, generation
 // A later version may put fields that it adds to a task into more, which this version skips. Any other unknown
 // content is corrupt.

@@ -360,6 +360,8 @@ func (e *end) handle(f frame) error {
 		return err
 	case wire.KindTaskCancel:
 		return e.here.engine.HandleCancel(e, f.payload)
+	case wire.KindTaskFinal:
+		return e.here.engine.HandleFinal(e, f.payload)
 	}
 	return fmt.Errorf("kind %d", f.kind)
 }
