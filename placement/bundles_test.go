@@ -57,6 +57,9 @@ func TestAssign(t *testing.T) {
 		{name: "not each of its own", strategy: placement.StrictSpread, free: []float64{8, 0}, bundles: cpus(1, 1), err: placement.ErrNoNode},
 		{name: "never each of its own", strategy: placement.StrictSpread, free: []float64{8, 8}, bundles: cpus(1, 1, 1), err: raysys.ErrNoCapacity, says: "of 2 workers 2"},
 		{name: "one that died is replaced apart", strategy: placement.StrictSpread, free: []float64{8, 8, 8}, bundles: cpus(1, 1), at: []raysys.NodeID{"n1", ""}, avoid: []raysys.NodeID{"n0"}, want: "n1 n2"},
+		{name: "never more than one to a node", strategy: placement.Pack, free: []float64{8, 8}, bundles: cpus(5, 5, 5), err: raysys.ErrNoCapacity, says: "3 bundles ask for as much as bundle 0 does, CPU 5, or more, and all nodes have room for 2"},
+		{name: "never so many of the larger ones", strategy: placement.Spread, free: []float64{8, 8}, bundles: cpus(1, 5, 5, 5), err: raysys.ErrNoCapacity, says: "as bundle 1 does"},
+		{name: "the only way for different ones", strategy: placement.Pack, free: []float64{8, 8}, bundles: cpus(5, 4, 4), want: "n0 n1 n1"},
 		{name: "more than any node has", strategy: placement.Pack, free: []float64{8, 8}, bundles: cpus(1, 9), err: raysys.ErrNoCapacity, says: "bundle 1 asks for CPU 9, and the most that one node has is CPU 8"},
 		{name: "more than all nodes have", strategy: placement.Pack, free: []float64{8, 8}, bundles: cpus(6, 6, 6), err: raysys.ErrNoCapacity, says: "CPU 18"},
 		{name: "no room now", strategy: placement.Spread, free: []float64{1, 1}, bundles: cpus(2), err: placement.ErrNoNode},
@@ -263,4 +266,62 @@ func TestAssignLaws(t *testing.T) {
 			t.Fatalf("a group that is placed is placed anew: %v, %v", all, err)
 		}
 	})
+}
+
+// TestNeverIsCertain: of a group that is said never to fit no way to place it is found by trying all.
+func TestNeverIsCertain(t *testing.T) {
+	never, ever := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		draw := func(what string, most int) raysys.Resources {
+			return raysys.Resources{
+				CPU: float64(rapid.IntRange(0, most).Draw(t, what)), Memory: int64(rapid.IntRange(0, most).Draw(t, what)),
+				Custom: map[string]float64{"licence": float64(rapid.IntRange(0, most).Draw(t, what)) / 2},
+			}
+		}
+		var nodes []placement.Node
+		for i := range rapid.IntRange(1, 3).Draw(t, "nodes") {
+			total := draw("node", 8)
+			nodes = append(nodes, placement.Node{ID: raysys.NodeID(fmt.Sprintf("n%d", i)), Incarnation: 1, Total: total, Free: total, Worker: true})
+		}
+		g := placement.GroupRequest{Strategy: placement.Pack}
+		for range rapid.IntRange(1, 5).Draw(t, "bundles") {
+			g.Bundles = append(g.Bundles, draw("bundle", 6))
+		}
+		_, err := placement.Assign(placement.NewView("", nodes), g)
+		if !errors.Is(err, raysys.ErrNoCapacity) {
+			ever++
+			return
+		}
+		never++
+		left := make([]raysys.Resources, len(nodes))
+		for i := range nodes {
+			left[i] = nodes[i].Total
+			left[i].Custom = maps.Clone(left[i].Custom)
+		}
+		var fits func(i int) bool
+		fits = func(i int) bool {
+			if i == len(g.Bundles) {
+				return true
+			}
+			b := &g.Bundles[i]
+			for k := range left {
+				n := &left[k]
+				if b.CPU > n.CPU || b.Memory > n.Memory || b.Custom["licence"] > n.Custom["licence"] {
+					continue
+				}
+				n.CPU, n.Memory, n.Custom["licence"] = n.CPU-b.CPU, n.Memory-b.Memory, n.Custom["licence"]-b.Custom["licence"]
+				if fits(i + 1) {
+					return true
+				}
+				n.CPU, n.Memory, n.Custom["licence"] = n.CPU+b.CPU, n.Memory+b.Memory, n.Custom["licence"]+b.Custom["licence"]
+			}
+			return false
+		}
+		if fits(0) {
+			t.Fatalf("%v fit on %v, and are said never to: %v", g.Bundles, nodes, err)
+		}
+	})
+	if never == 0 || ever == 0 {
+		t.Errorf("%d groups never fit, %d may: the test shows nothing", never, ever)
+	}
 }

@@ -2,14 +2,16 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 )
 
 // everAssigns returns why no state of the nodes has room for a group. Without an error there may still be none: it looks at
-// each bundle alone, at the sums of what they ask for, and at how many devices would do for each kind of them.
+// each bundle alone, at the sums of what they ask for, and at how many of each size, and devices of each kind, the nodes have room for.
 func (v *View) everAssigns(g *GroupRequest) error {
 	var workers []*Node
 	var all raysys.Resources
@@ -73,11 +75,55 @@ func (v *View) everAssigns(g *GroupRequest) error {
 	if !sums(&all, &sum) {
 		return fmt.Errorf("%w: the bundles ask for %v together, and the nodes have %v: ask for less, or add a node", raysys.ErrNoCapacity, sum, all)
 	}
+	if i, asked, room := crowded(workers, g.Bundles); asked > room {
+		return fmt.Errorf("%w: %d bundles ask for as much as bundle %d does, %v, or more, and all nodes have room for %d such: ask for less, or add a node",
+			raysys.ErrNoCapacity, asked, i, g.Bundles[i], room)
+	}
 	if k := lacking(workers, kinds); k != nil {
 		return fmt.Errorf("%w: %d devices are asked for as bundle %d asks for them, %v, and the devices of all nodes are enough for %d: ask for less, or add a node",
 			raysys.ErrNoCapacity, k.asked, k.bundle, g.Bundles[k.bundle], k.have(workers))
 	}
 	return nil
+}
+
+// crowded returns a bundle of which more ask for as much, going by one resource, than the nodes have room for, however idle they are.
+func crowded(nodes []*Node, bundles []raysys.Resources) (bundle, asked, room int) {
+	amounts := []func(*raysys.Resources) float64{
+		func(r *raysys.Resources) float64 { return r.CPU },
+		func(r *raysys.Resources) float64 { return float64(r.Memory) },
+	}
+	custom := map[string]bool{}
+	for i := range bundles {
+		for name := range bundles[i].Custom {
+			custom[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(custom)) {
+		amounts = append(amounts, func(r *raysys.Resources) float64 { return r.Custom[name] })
+	}
+	for _, of := range amounts {
+		seen := map[float64]bool{}
+		for i := range bundles {
+			part := of(&bundles[i])
+			if part <= 0 || seen[part] {
+				continue
+			}
+			seen[part] = true
+			asked, room = 0, 0
+			for j := range bundles {
+				if of(&bundles[j]) >= part {
+					asked++
+				}
+			}
+			for _, n := range nodes {
+				room += wholes(of(&n.Total), part)
+			}
+			if asked > room {
+				return i, asked, room
+			}
+		}
+	}
+	return 0, 0, 0
 }
 
 // deviceKind is the bundles that need no less of a device than one of them does: of its model, or a narrower one, and as large a
