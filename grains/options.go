@@ -93,7 +93,7 @@ func KeepReplies(d time.Duration) Option {
 
 // Holds has each activation of the kind hold what the options ask for, from before OnActivate to the end of OnDeactivate:
 // raysys.GPU, GPUMemory, GPUModel, CPU, Memory and Resource, in the words of tasks. An activation of a StatelessWorker holds its
-// own. A kind without it asks for nothing. raysys.Devices says which devices a turn, OnActivate and OnDeactivate have.
+// own, and calls go to nodes that have room for one. A kind without it asks for nothing. raysys.Devices says which devices a turn, OnActivate and OnDeactivate have.
 //
 // A grain is placed where that is free. Where no node has it free the grain waits on one, and its calls with it until their
 // deadlines; the oldest is first. An idle activation whose node has work that waits for what it holds goes at once, unless its

@@ -2,6 +2,7 @@ package system
 
 import (
 	"errors"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -25,14 +26,24 @@ func (l locator) Locate(id grainengine.ID, want grainengine.Wanted, avoid graine
 }
 
 // Elsewhere implements grainengine.Cluster.
-func (l locator) Elsewhere(id grainengine.ID, want grainengine.Wanted) bool {
-	self := l.c.self().Node
-	want.Stateless, want.Avoid = false, []raysys.NodeID{self}
-	p, err := l.c.anywhere(id, want)
-	if errors.Is(err, placement.ErrNoNode) {
+func (l locator) Elsewhere(id grainengine.ID, want grainengine.Wanted, waits bool) grainengine.Place {
+	self, call := l.c.self().Node, want.Stateless
+	want.Stateless, want.Avoid = false, append(want.Avoid, self)
+	takes := grainFor
+	if call {
+		takes = callFor
+	}
+	d, err := l.c.anywhere(id, takes, want)
+	if waits && errors.Is(err, placement.ErrNoNode) {
 		l.c.askForRoom(l.c.grainRequest(id, want))
 	}
-	return err == nil && p.Node != self
+	if err != nil || d.Node == self {
+		return grainengine.Place{}
+	}
+	if call { // nothing else says where it goes
+		l.c.node.decisions.placed(id, d)
+	}
+	return grainengine.Place{NodeKey: core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}}
 }
 
 // Confirm implements grainengine.Cluster.
@@ -76,9 +87,9 @@ func (l locator) Self() core.NodeKey { return l.c.self() }
 // Suspended implements grainengine.Cluster.
 func (l locator) Suspended() error { return l.c.suspended() }
 
-// anywhere chooses a node for a call that any worker can serve.
-func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (placement.Decision, error) {
-	return c.place(seenOff, id, func(*placement.View) placement.Request { return c.grainRequest(id, want) })
+// anywhere chooses a node for a call that any worker can serve, or a grain that is seen off, which takes so long to come there at most.
+func (c *cluster) anywhere(id grainengine.ID, takes time.Duration, want grainengine.Wanted) (placement.Decision, error) {
+	return c.place(seenOff, id, takes, func(*placement.View) placement.Request { return c.grainRequest(id, want) })
 }
 
 // grainRequest is what a grain asks of placement.

@@ -39,6 +39,9 @@ const (
 	// first is made, the second is taken to last as long (released). The leader may place the grain on another node than this node
 	// takes it to go to, where a device is then free that this node takes to be held.
 	grainFor = 3 * loadEvery
+	// callFor is the same for a call of a stateless kind: on its way, and until the node reports what its worker holds. Where that node does
+	// not by then, the call has come and gone, or did not come.
+	callFor = restEvery + 10*time.Millisecond
 )
 
 // use is what becomes of a decision.
@@ -50,8 +53,8 @@ const (
 	seenOff            // another does
 )
 
-// place decides by the nodes of now.
-func (c *cluster) place(u use, grain grainengine.ID, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
+// place decides by the nodes of now. takes is how long work that is seen off is on its way at most.
+func (c *cluster) place(u use, grain grainengine.ID, takes time.Duration, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
 	c.viewed(func(v *placement.View) {
 		r := request(v)
 		if !r.Queue && holdsMore(&r.Needs) {
@@ -63,10 +66,6 @@ func (c *cluster) place(u use, grain grainengine.ID, request func(*placement.Vie
 			return
 		}
 		if u == seenOff {
-			takes := grainFor
-			if r.Kind == placement.Task {
-				takes = givenBackFor
-			}
 			c.view.entered(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, sentWork{r.Needs, c.node.wheel.Now() + int64(takes), grain})
 		} else if u == send { // until it is sent
 			v.Update(d.Node, func(n *placement.Node) { n.Take(r.Needs) })
@@ -173,11 +172,14 @@ func (c *cluster) forgetSent() {
 	}
 }
 
-// moveWaiting has work that waits here for resources go to a node that has them free. It is called when what is known of the nodes
+// moveWaiting has work, and calls of stateless kinds, that wait here for resources go to a node that has them free. It is called when what is known of the nodes
 // has changed, and at each tick.
 func (c *cluster) moveWaiting() {
-	if line := c.node.tasks.Line(); line.Waits.Load() != 0 {
-		c.node.pool.Go(goroutines.Func(line.Move))
+	if line := c.node.tasks.Line(); line.Waits.Load() != 0 || c.node.grains.CallsWait() {
+		c.node.pool.Go(goroutines.Func(func() {
+			line.Move()
+			c.node.grains.MoveCalls()
+		}))
 	}
 }
 

@@ -72,7 +72,7 @@ func (c *call[G, A, R]) Waits() ([]*core.Turn, []*core.Future) {
 
 // Break implements core.Work: the call is part of a cycle of waits.
 func (c *call[G, A, R]) Break(chain []string) bool {
-	if a := c.act.Load(); c.method.reentrant || c.method.readOnly && a.onlyReaders() {
+	if a := c.act.Load(); a != nil && (c.method.reentrant || c.method.readOnly && a.onlyReaders()) {
 		if a.admitChain(c, !c.method.reentrant) {
 			return true
 		}

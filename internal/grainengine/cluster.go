@@ -56,8 +56,9 @@ type Cluster interface {
 	// Locate finds or makes the placement of a grain. avoid, when not zero, is a placement that the caller found wrong
 	// or could not reach. One whose node is alive and has its lease is moved only by Release.
 	Locate(id ID, want Wanted, avoid Place, done func(Placed, error))
-	// Elsewhere reports whether another node than this one could have the grain at once, as far as this one knows.
-	Elsewhere(id ID, want Wanted) bool
+	// Elsewhere returns another node than this one that could have the grain at once, as far as this one knows, and takes it to go
+	// there; the zero Place for none. waits: it waits, and idle grains of other nodes are asked to make room.
+	Elsewhere(id ID, want Wanted, waits bool) Place
 	// Confirm asks the leader whether token is current for the grain (rule C19). The answer is the current place, zero
 	// when there is none.
 	Confirm(id ID, token Token, done func(Placed, error))

@@ -62,6 +62,8 @@ type Engine struct {
 	drained   chan struct{} // capacity 1: an activation or placement went while draining
 	holders   sync.Map      // *activation that holds resources -> nil
 	rooms     sync.Mutex    // guards what MakeRoom notes in these
+	moving    sync.Mutex    // of MoveCalls
+	pooled    atomic.Int64  // calls that wait for workers that hold resources
 	releasing atomic.Int64  // placements that are being removed
 	nodeless  sync.Map      // *route -> Nodeless
 	entering  sync.Map      // *activation that waits for its bundle -> nil
@@ -132,7 +134,15 @@ func (e *Engine) bind(def *kind) *boundKind {
 func (e *Engine) deliver(def *kind, key string, c anyCall) error {
 	k := e.bind(def)
 	switch {
-	case e.cfg.Cluster != nil && !k.ownWorkers(key):
+	case e.cfg.Cluster != nil && def.Stateless && e.cfg.Hosts:
+		to, leaves := k.workersElsewhere(key, false)
+		if !leaves {
+			return k.pooled(key, c)
+		}
+		o := k.outboundOf(key, c)
+		o.to = &to.NodeKey
+		return k.send(key, c, o)
+	case e.cfg.Cluster != nil:
 		return k.send(key, c, c.outbound())
 	case k.unfit != nil:
 		return k.unfit

@@ -98,7 +98,9 @@ func (net *fakeNet) nodeOf(p grainengine.Place) *fakeNode {
 	return nil
 }
 
-func (n *fakeNode) Elsewhere(grainengine.ID, grainengine.Wanted) bool { return false }
+func (n *fakeNode) Elsewhere(grainengine.ID, grainengine.Wanted, bool) grainengine.Place {
+	return grainengine.Place{}
+}
 
 func (n *fakeNode) Locate(id grainengine.ID, want grainengine.Wanted, avoid grainengine.Place, done func(grainengine.Placed, error)) {
 	net := n.net

@@ -25,13 +25,14 @@ const (
 	flagBody   // this is that frame
 	flagOfTurn // of a durable kind: a task or a grain made the call, and may make it again on another node
 	flagKeyed  // the program gave the call a key
+	flagSeeks  // of a stateless kind: a node without room for a worker may refuse it, and name one that has
 )
 
 // Outcomes of a call.
 const (
 	statusValue byte = iota
 	statusError
-	statusMoved // it did not run; the grain is at the place that follows, or nowhere known
+	statusMoved // it did not run; the grain, or room for a worker, is at the place that follows, or nowhere known
 	statusWant  // send the argument; the outcome follows later
 )
 

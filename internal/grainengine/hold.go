@@ -23,6 +23,7 @@ import (
 // holding is what an activation of such a kind has.
 type holding struct {
 	hold  atomic.Pointer[ledger.Hold] // nil while it waits, and where it was not to be
+	pulls bool                        // of a pool: it was told of calls, and has not looked; guarded by pool.mu
 	asked atomic.Bool                 // to go early, since others wait for what it holds
 	gives atomic.Bool                 // they wait at other nodes, or are placement groups
 	calls uint64                      // mail that it had had at idle; guarded by Engine.rooms
@@ -55,7 +56,7 @@ type early struct{}
 // Over implements ledger.Work.
 func (a *activation) Over() bool {
 	e := a.kind.engine
-	return e.closed.Load() || a.tenure != nil && a.tenure.stale.Load() || e.draining.Load() && !a.kind.def.Stateless
+	return e.closed.Load() || a.pool != nil && a.pool.waiting() <= 0 || a.tenure != nil && a.tenure.stale.Load() || e.draining.Load() && !a.kind.def.Stateless
 }
 
 // Begins implements ledger.Work.
@@ -95,7 +96,7 @@ func (a *activation) Idle() bool {
 // Leaves implements ledger.Mover.
 func (a *activation) Leaves() bool {
 	if a.tenure == nil || a.tenure.wanted == nil {
-		return false // of a stateless kind, or nowhere to go
+		return false // of a stateless kind, whose calls go (pool.move), or nowhere to go
 	}
 	return a.kind.goesElsewhere(ID{a.kind.def.name, a.key}, *a.tenure.wanted)
 }
@@ -245,7 +246,7 @@ func (k *boundKind) goesElsewhere(id ID, w Wanted) bool {
 		return false
 	}
 	line := k.engine.cfg.Line
-	return k.unfit != nil || !line.Could(k.def.Need) || !line.HasNow(k.def.Need) && k.engine.cfg.Cluster.Elsewhere(id, w)
+	return k.unfit != nil || !line.Could(k.def.Need) || !line.HasNow(k.def.Need) && !k.engine.cfg.Cluster.Elsewhere(id, w, true).IsZero()
 }
 
 // Hold is grains.Holds.

@@ -25,6 +25,7 @@ type inboundCall struct {
 	waiter   core.Waiter
 	answered atomic.Bool
 	ofTurn   bool   // a task or a grain made the call
+	seeks    bool   // it may be refused for want of room
 	callKey  string // the program's; empty for most
 
 	// argument is the state of a large argument; guarded by peer.mu.
@@ -142,7 +143,7 @@ func (p *peer) called(r *wire.Reader) error {
 	}
 	v, def := c.newInbound(&h, up)
 	v.kind, v.peer, v.slot, v.token, v.ofTurn = e.bind(def), p, h.slot, h.token, h.flags&flagOfTurn != 0
-	v.callKey = h.named
+	v.callKey, v.seeks = h.named, h.flags&flagSeeks != 0
 	v.key, v.target = v.kind.keyOf(h.key)
 	var object *core.Future
 	if h.flags&flagLarge != 0 {
@@ -206,6 +207,12 @@ func (v *inboundCall) deliver() {
 		if !k.engine.cfg.Hosts || k.unfit != nil || k.engine.draining.Load() || k.engine.closed.Load() {
 			v.refuse(Place{})
 			return
+		}
+		if v.seeks {
+			if to, leaves := k.workersElsewhere(v.key, false); leaves {
+				v.refuse(to)
+				return
+			}
 		}
 		if err := k.pooled(v.key, v.call); err != nil {
 			v.fail(fmt.Errorf("call %s: %w", v.name(), err))
@@ -288,7 +295,7 @@ func (r *route) arrive(v *inboundCall) bool {
 	return true
 }
 
-// refuse answers that the call did not run, since the grain is at p or nowhere known.
+// refuse answers that the call did not run, since the grain, or room for a worker of a stateless kind, is at p or nowhere known.
 func (v *inboundCall) refuse(p Place) {
 	if v.answered.CompareAndSwap(false, true) {
 		buf := takeBuffer()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -67,7 +68,10 @@ func (r *route) inquire() {
 		if r.rotation.one = !spreads(want.Strategy); !r.rotation.one {
 			want.Avoid = r.rotation.avoid(avoid)
 		}
+		hint = r.roomLocked()
+		r.rotation.found = !hint.IsZero()
 	}
+	seeks := hint.IsZero() && r.seeksEach()
 	r.mu.Unlock()
 	if e.closed.Load() {
 		r.end(raysys.ErrClosed)
@@ -78,6 +82,9 @@ func (r *route) inquire() {
 			r.end(err)
 			return
 		}
+	}
+	if seeks {
+		hint = r.seek(want, avoid)
 	}
 	switch {
 	case !ask.IsZero():
@@ -101,8 +108,8 @@ func (r *route) inquire() {
 
 // wantedLocked is what the kind asks of a node, with the options of the first call that waits.
 func (r *route) wantedLocked() Wanted {
-	d := r.kind.def
-	w := Wanted{Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Needs: d.Needs, Stateless: d.Stateless, Bundle: r.bundle}
+	w := r.kind.def.wanted()
+	w.Bundle = r.bundle
 	for _, p := range r.queue {
 		if o, ok := p.(*outboundCall); ok {
 			f := o.call.facts()
@@ -271,6 +278,8 @@ func (r *route) here(p Placed) {
 		for _, q := range r.remove() {
 			if err := k.pooled(r.key, q.record()); err != nil {
 				q.fail(err)
+			} else if o, ok := q.(*outboundCall); ok {
+				o.done()
 			}
 		}
 		return
@@ -408,6 +417,8 @@ func (r *route) connected(at Place, wp wire.Peer, err error) {
 	switch {
 	case again:
 		r.retry(err)
+	case further && r.seeksEach(): // each call asks, and there may be thousands
+		r.kind.engine.cfg.Pool.Go(goroutines.Func(r.inquire))
 	case further: // the rest of the queue is for further nodes too
 		r.inquire()
 	}
@@ -425,7 +436,7 @@ func (k *boundKind) movedOn(key string, from, to Place, tries int) {
 	if r.rotation != nil {
 		r.rotation.drop(from.Node, from.Incarnation)
 	}
-	if r.state != routeOpen || r.place != from {
+	if (r.state != routeOpen || r.place != from) && !(r.state == routeFresh && k.seeks()) {
 		return // another call found out before, and asked
 	}
 	r.state, r.peer, r.avoid, r.ask = routeFresh, nil, from, Token{}

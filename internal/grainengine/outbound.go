@@ -26,7 +26,11 @@ type outboundCall struct {
 	// open says that a durable call was made before: the way to its node broke, or what became of its commit was not
 	// known when the grain moved. It may have counted then.
 	open bool
-	left atomic.Bool // what its argument refers to may leave this node
+	// to is the node that is known to have room for a worker of a stateless kind, which the route takes; nil for none. refused is how
+	// often a node named one. Both are written like tries.
+	to      *core.NodeKey
+	refused int
+	left    atomic.Bool // what its argument refers to may leave this node
 
 	mu    sync.Mutex // guards the rest
 	peer  *peer      // it is, or is being, sent to; nil while it is here
@@ -124,6 +128,9 @@ func (o *outboundCall) send(p *peer, place Place) error {
 	head := callHead{flags: f.flags, to: o.key, token: place.Token, seq: c.future().Seq()}
 	if f.flags&flagKeyed != 0 {
 		head.named = c.named()
+	}
+	if o.kind.seeks() && o.refused < maxRefused {
+		head.flags |= flagSeeks
 	}
 	if f.until != 0 {
 		now := e.cfg.Rough
@@ -332,9 +339,27 @@ func (o *outboundCall) resend() {
 	}
 }
 
+// maxRefused bounds how often a call is refused for want of room: then it waits where it comes to.
+const maxRefused = 64
+
+// sendTo sends the call to a node that is known to have room for a worker; where that is zero, to any.
+func (o *outboundCall) sendTo(to Place) {
+	if o.to = nil; to.Node != "" {
+		o.to = &to.NodeKey
+	}
+	if err := o.kind.send(o.key, o.call, o); err != nil {
+		o.fail(fmt.Errorf("%s: %w", o.name(), err))
+	}
+}
+
 // moved resends the call, which the node of from refused since the grain is not there. to is where the grain is, if
 // that node knows.
 func (o *outboundCall) moved(from, to Place) {
+	if o.kind.seeks() && to.Node != "" { // from has no room for a worker, and to has
+		o.refused++
+		o.sendTo(to)
+		return
+	}
 	o.open = o.open || o.transacts()
 	if o.tries++; o.tries > maxTries && !o.kind.def.Durable {
 		o.fail(fmt.Errorf("%s: %w %d times while it was being called", o.name(), raysys.ErrMoved, o.tries))

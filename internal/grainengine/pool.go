@@ -34,27 +34,6 @@ func (k *boundKind) pool(key string) *pool {
 	return p.(*pool)
 }
 
-// ownWorkers reports whether a call of this node is for its own workers of a stateless kind, without a look at other nodes: one is idle, or
-// can have what the kind holds, or could have it nowhere sooner.
-func (k *boundKind) ownWorkers(key string) bool {
-	d := k.def
-	if !d.Stateless || !k.engine.cfg.Hosts || k.unfit != nil {
-		return false
-	}
-	return !d.holds() || k.idleWorker(key) || !k.goesElsewhere(ID{d.name, key}, Wanted{Entry: d.entry, Strategy: d.Strategy, Labels: d.Labels, Needs: d.Needs})
-}
-
-func (k *boundKind) idleWorker(key string) bool {
-	v, ok := k.pools.Load(key)
-	if !ok {
-		return false
-	}
-	p := v.(*pool)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.idle) > 0
-}
-
 // pooled gives c to the workers of the key.
 func (k *boundKind) pooled(key string, c anyCall) error {
 	for {
@@ -84,11 +63,13 @@ func (p *pool) deliver(c anyCall) error {
 			raysys.ErrOverloaded, n)
 	}
 	p.queue = append(p.queue, c)
+	p.countLocked(+1)
 	var a *activation
 	fresh, first := false, false
 	switch n := len(p.idle); {
 	case n > 0:
 		a, p.idle = p.idle[n-1], p.idle[:n-1]
+		a.told()
 	case len(p.all) < p.kind.workers:
 		a, fresh = p.growLocked(), true
 		first = p.kind.live.Add(1) == 1
@@ -116,33 +97,53 @@ func (p *pool) growLocked() *activation {
 	a := newActivation(p.kind, p.key, core.Bundle{})
 	a.pool = p
 	p.all[a.id] = a
+	a.told()
 	return a
 }
 
 // next takes the oldest call, or marks the worker idle.
 func (p *pool) next(a *activation) anyCall {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.first == len(p.queue) {
+	if a.holding != nil {
+		a.holding.pulls = false
+	}
+	var c anyCall
+	if p.first < len(p.queue) {
+		c = p.takeLocked(p.first)
+	} else {
 		p.queue, p.first = p.queue[:0], 0
 		if cap(p.queue) > 1024 {
 			p.queue = nil
 		}
 		p.idle = append(p.idle, a)
-		return nil
 	}
-	c := p.queue[p.first]
+	over := p.overLocked()
+	p.mu.Unlock()
+	if over {
+		p.kind.engine.dropWaiting()
+	}
+	return c
+}
+
+// takeLocked takes the call at i out of the queue.
+func (p *pool) takeLocked(i int) anyCall {
+	c := p.queue[i]
+	copy(p.queue[p.first+1:i+1], p.queue[p.first:i])
 	p.queue[p.first] = nil
 	p.first++
 	if p.first > 1024 && p.first*2 > len(p.queue) {
 		p.queue = slices.Delete(p.queue, 0, p.first)
 		p.first = 0
 	}
+	p.countLocked(-1)
 	return c
 }
 
 // work runs calls on a until there are none. A worker that leaves after a panic passes its pull on.
 func (p *pool) work(a *activation) (panicked any) {
+	if a.holding != nil && a.holding.hold.Load() == nil && !p.kind.engine.closed.Load() {
+		return nil // it was not needed in the end, and goes
+	}
 	normal := false
 	defer func() {
 		if !normal {
@@ -180,8 +181,9 @@ func (p *pool) leave(a *activation) {
 	case k.engine.closed.Load():
 		if len(p.all) == 0 {
 			dropped, p.queue, p.first = p.queue[p.first:], nil, 0
+			p.countLocked(-len(dropped))
 		}
-	case p.first < len(p.queue):
+	case p.waitingLocked() > 0:
 		next = p.growLocked()
 		k.live.Add(1)
 	case len(p.all) == 0:

@@ -7,10 +7,12 @@ import (
 )
 
 // rotation is the nodes that take turns with the calls of this node to one key of a stateless kind, where this node
-// runs no workers of its own. After each call the route asks for a node that is not in it yet, until there is none.
+// runs no workers of its own. After each call the route asks for a node that is not in it yet, until there is none. Where workers hold
+// resources, a node that has room goes before one in turn that has none.
 type rotation struct {
 	nodes []rotationNode
 	full  bool // the registry knows no node more
+	found bool // the next node that add gets has room, and is the node for the next call
 	one   bool // the strategy chooses one node for the key, and the calls do not go to others
 	next  int  // the index of the node for the next call
 	calls int  // since full was set
@@ -38,14 +40,19 @@ func (g *rotation) avoid(wrong Place) (ids []raysys.NodeID) {
 
 // add enters a node that the registry named, and returns the node for the next call: the new one, if it is new.
 func (g *rotation) add(at Place, p *peer) rotationNode {
-	if slices.ContainsFunc(g.nodes, func(s rotationNode) bool { return s.peer == p }) {
+	s := rotationNode{at, p}
+	known := slices.ContainsFunc(g.nodes, func(s rotationNode) bool { return s.peer == p })
+	switch {
+	case g.found && (known || g.one):
+		g.full = g.full || known
+		return s
+	case known:
 		g.full = true
 		return g.take()
 	}
 	if g.full = g.one; g.one {
 		g.nodes = nil
 	}
-	s := rotationNode{at, p}
 	g.nodes = append(g.nodes, s)
 	return s
 }

@@ -163,6 +163,10 @@ func (r *route) accept(o *outboundCall) (ok bool, err error) {
 		r.mu.Unlock()
 		return false, nil
 	case routeOpen:
+		if o.to != nil || r.seeksEach() {
+			r.beginLocked(o)
+			return true, nil
+		}
 		err := o.send(r.peer, r.place)
 		if err == nil {
 			r.sentLocked()
@@ -211,9 +215,11 @@ func (r *route) sentLocked() {
 	if r.rotation == nil {
 		return
 	}
-	if s, ok := r.rotation.nextNode(); ok {
-		r.place, r.peer = s.place, s.peer
-		return
+	if !r.seeksEach() {
+		if s, ok := r.rotation.nextNode(); ok {
+			r.place, r.peer = s.place, s.peer
+			return
+		}
 	}
 	r.state, r.peer, r.avoid, r.ask = routeFresh, nil, Place{}, Token{}
 }

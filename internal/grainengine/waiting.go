@@ -54,7 +54,7 @@ func (a *activation) String() string { return "grain " + a.kind.def.name + "/" +
 
 func (k *boundKind) explain(key string) (list []Waiting) {
 	e := k.engine
-	want := Wanted{Entry: k.def.entry, Strategy: k.def.Strategy, Labels: k.def.Labels, Needs: k.def.Needs, Stateless: k.def.Stateless}
+	want := k.def.wanted()
 	add := func(w raysys.Waiting) {
 		w.Asks, w.Labels = raysys.Resources(want.Needs), want.Labels
 		list = append(list, Waiting{ID: ID{k.def.name, key}, Waiting: w, Want: want})
