@@ -46,6 +46,7 @@ type Wanted struct {
 
 	Conditions []core.Condition     // of the call that has it activated
 	Nodes      []core.NodeCondition // the same, with the nodes that they mean
+	Bound      bool                 // that call is another node's, and says in a way that is not known here where the grain is to be
 }
 
 // Cluster is what the engine needs of the nodes together: the records of placements, which package registry keeps,

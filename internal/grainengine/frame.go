@@ -25,6 +25,7 @@ const (
 	flagBody   // this is that frame
 	flagOfTurn // of a durable kind: a task or a grain made the call, and may make it again on another node
 	flagKeyed  // the program gave the call a key
+	flagBound  // the call says where its grain is to be, which holds resources
 	flagSeeks  // of a stateless kind: a node without room for a worker may refuse it, and name one that has
 )
 

@@ -103,8 +103,10 @@ func (a *activation) Leaves() bool {
 
 // Alike implements ledger.Mover.
 func (a *activation) Alike() any {
-	if a.tenure != nil && a.tenure.wanted != nil && (len(a.tenure.wanted.Labels) > len(a.kind.def.Labels) || len(a.tenure.wanted.Nodes) > 0) {
-		return a // the labels, or the conditions, are a call's
+	if a.tenure != nil && a.tenure.wanted != nil {
+		if w := a.tenure.wanted; w.Bound || len(w.Labels) > len(a.kind.def.Labels) || len(w.Nodes) > 0 {
+			return a // the labels, or the conditions, are a call's
+		}
 	}
 	return a.kind
 }
@@ -246,7 +248,7 @@ func (k *boundKind) goesElsewhere(id ID, w Wanted) bool {
 		return false
 	}
 	line := k.engine.cfg.Line
-	return k.unfit != nil || !line.Could(k.def.Need) || !line.HasNow(k.def.Need) && !k.engine.cfg.Cluster.Elsewhere(id, w, true).IsZero()
+	return k.unfit != nil || !line.Could(k.def.Need) || !w.Bound && !line.HasNow(k.def.Need) && !k.engine.cfg.Cluster.Elsewhere(id, w, true).IsZero()
 }
 
 // Hold is grains.Holds.

@@ -26,6 +26,7 @@ type inboundCall struct {
 	answered atomic.Bool
 	ofTurn   bool   // a task or a grain made the call
 	seeks    bool   // it may be refused for want of room
+	bound    bool   // it says where its grain is to be
 	callKey  string // the program's; empty for most
 
 	// argument is the state of a large argument; guarded by peer.mu.
@@ -143,7 +144,7 @@ func (p *peer) called(r *wire.Reader) error {
 	}
 	v, def := c.newInbound(&h, up)
 	v.kind, v.peer, v.slot, v.token, v.ofTurn = e.bind(def), p, h.slot, h.token, h.flags&flagOfTurn != 0
-	v.callKey, v.seeks = h.named, h.flags&flagSeeks != 0
+	v.callKey, v.seeks, v.bound = h.named, h.flags&flagSeeks != 0, h.flags&flagBound != 0
 	v.key, v.target = v.kind.keyOf(h.key)
 	var object *core.Future
 	if h.flags&flagLarge != 0 {

@@ -111,6 +111,9 @@ func (r *route) wantedLocked() Wanted {
 	w := r.kind.def.wanted()
 	w.Bundle = r.bundle
 	for _, p := range r.queue {
+		if v, ok := p.(*inboundCall); ok {
+			w.Bound = w.Bound || v.bound
+		}
 		if o, ok := p.(*outboundCall); ok {
 			f := o.call.facts()
 			if f.strategy != "" {

@@ -129,6 +129,9 @@ func (o *outboundCall) send(p *peer, place Place) error {
 	if f.flags&flagKeyed != 0 {
 		head.named = c.named()
 	}
+	if o.kind.def.holds() && (f.strategy != "" || len(f.labels) > 0 || len(c.conditions()) > 0) {
+		head.flags |= flagBound
+	}
 	if o.kind.seeks() && o.refused < maxRefused {
 		head.flags |= flagSeeks
 	}
