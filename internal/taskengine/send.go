@@ -249,7 +249,9 @@ func (x *exchange) ship() {
 		x.send(o.buf, o.p.exports.Mark())
 	}
 	x.account()
-	x.away.Add(-1)
+	if x.away.Add(-1) == 0 { // its tasks have ended already
+		x.e.checkDrained()
+	}
 	if o.group.open.Add(-filling) == 0 {
 		o.p.Shut(o.group.scope)
 	}
