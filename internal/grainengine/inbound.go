@@ -209,12 +209,6 @@ func (v *inboundCall) deliver() {
 			v.refuse(Place{})
 			return
 		}
-		if v.seeks {
-			if to, leaves := k.workersElsewhere(v.key, false); leaves {
-				v.refuse(to)
-				return
-			}
-		}
 		if err := k.pooled(v.key, v.call); err != nil {
 			v.fail(fmt.Errorf("call %s: %w", v.name(), err))
 		}

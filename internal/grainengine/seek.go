@@ -6,8 +6,8 @@ import "github.com/raysys/raysys/internal/core"
 // and while they wait.
 //
 //	call ──► seek: a node with room ──► Receive ──► pool ──► a worker
-//	          ▲                            │          │ MoveCalls: other nodes report
-//	          └──── moved: to there ◄──────┴──────────┴─► another node has room, and this one none
+//	          ▲                                       │ MoveCalls: while it waits, again and again
+//	          └──── moved: to there ◄─────────────────┴─► another node has room, and this one none
 //
 // A call that a node has refused maxRefused times waits at the next for good. It does not run at a node that refuses it.
 
