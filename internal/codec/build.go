@@ -133,9 +133,10 @@ func (b *builder) record(t reflect.Type) (*node, *TypeError) {
 			continue // nothing can be read from or written to a blank field
 		}
 		b.path = append(b.path, "."+f.Name)
+		omits := tag == "omitzero"
 		switch {
-		case tagged:
-			return nil, b.bad("the tag `raysys:\"" + tag + "\"` is unknown: only `raysys:\"-\"` is, which leaves the field out")
+		case tagged && !omits:
+			return nil, b.bad("the tag `raysys:\"" + tag + "\"` is unknown: `raysys:\"-\"` leaves the field out, `raysys:\"omitzero\"` while it is zero")
 		case !f.IsExported():
 			return nil, b.bad(unexported(t, f))
 		}
@@ -144,7 +145,11 @@ func (b *builder) record(t reflect.Type) (*node, *TypeError) {
 			return nil, err
 		}
 		b.path = b.path[:len(b.path)-1]
-		r.add(f.Name, f.Offset, n)
+		omit := uintptr(0)
+		if omits {
+			omit = f.Type.Size()
+		}
+		r.add(f.Name, f.Offset, n, omit)
 	}
 	return recordNode(r), nil
 }

@@ -22,6 +22,7 @@
 //     with several fields merely inherits from an embedded one do not count.
 //  3. Fields may be added, removed and moved: unknown ones are ignored, missing ones stay zero. A changed field type is a
 //     decode error where the wire shows it, and always a changed [Plan.Fingerprint].
+//     A field with the tag raysys:"-" never travels, one with raysys:"omitzero" only while it is not zero.
 //  4. Nil and empty stay distinct. Shared pointers arrive as copies, and a value that is part of itself is an error.
 //  5. References travel as positions in a side list; the bytes alone never keep an object alive.
 //  6. Decoded memory is fresh, and owned by the garbage collector; the input may be reused at once. [Plan.DecodeShared]

@@ -1,6 +1,7 @@
 package codec_test
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 
@@ -68,6 +69,47 @@ func TestDecodeReplaces(t *testing.T) {
 	}
 	if diff := cmp.Diff(jobV2{Name: "n", Size: 7}, v); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Fields with the tag omitzero are left out while they are zero, and only then; types without the tag read them, and the reverse.
+func TestOmitZero(t *testing.T) {
+	type full struct {
+		Name   string
+		Limit  int64
+		Zones  []string
+		Labels map[string]string
+		Inner  struct{ A, B int8 }
+		Last   bool
+	}
+	type spare struct {
+		Name   string
+		Limit  int64               `raysys:"omitzero"`
+		Zones  []string            `raysys:"omitzero"`
+		Labels map[string]string   `raysys:"omitzero"`
+		Inner  struct{ A, B int8 } `raysys:"omitzero"`
+		Last   bool                `raysys:"omitzero"`
+	}
+	if got, want := encode(t, spare{}), encode(t, struct{ Name string }{}); !bytes.Equal(got, want) {
+		t.Errorf("zero fields take % x, want % x", got, want)
+	}
+	if planOf[spare](t).Fingerprint() != planOf[full](t).Fingerprint() {
+		t.Error("the tag changes the fingerprint, though either type reads the other")
+	}
+	for name, v := range map[string]full{
+		"zero":       {},
+		"a name":     {Name: "n"},
+		"number":     {Limit: -1},
+		"empty":      {Zones: []string{}, Labels: map[string]string{}},
+		"one of two": {Inner: struct{ A, B int8 }{B: 1}},
+		"all":        {"n", 1 << 40, []string{"z"}, map[string]string{"k": "v"}, struct{ A, B int8 }{1, 2}, true},
+	} {
+		if diff := cmp.Diff(v, decode[full](t, encode(t, spare(v)))); diff != "" {
+			t.Errorf("%s, read without the tag: %s", name, diff)
+		}
+		if diff := cmp.Diff(spare(v), decode[spare](t, encode(t, v))); diff != "" {
+			t.Errorf("%s, written without the tag: %s", name, diff)
+		}
 	}
 }
 

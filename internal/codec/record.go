@@ -15,6 +15,7 @@ type record struct {
 	fields []field
 	sized  []field // those that can hold memory
 	placed []field // those that can hold references
+	omits  bool    // a field is left out while it is zero
 }
 
 type field struct {
@@ -22,11 +23,13 @@ type field struct {
 	key    []byte // the encoded name
 	offset uintptr
 	node   *node
+	omit   uintptr // the size of a field that is left out while it is zero; else 0
 }
 
 // add keeps the fields in order as they come.
-func (r *record) add(name string, offset uintptr, n *node) {
-	f := field{name, appendString(nil, name), offset, n}
+func (r *record) add(name string, offset uintptr, n *node, omit uintptr) {
+	f := field{name, appendString(nil, name), offset, n, omit}
+	r.omits = r.omits || omit > 0
 	i, _ := slices.BinarySearchFunc(r.fields, f, func(a, b field) int { return bytes.Compare(a.key, b.key) })
 	r.fields = slices.Insert(r.fields, i, f)
 }
@@ -45,15 +48,43 @@ func recordNode(r *record) *node {
 }
 
 func (r *record) append(dst []byte, p unsafe.Pointer, e pass) ([]byte, error) {
-	dst = appendHead(dst, majorMap, uint64(len(r.fields)))
+	n := len(r.fields)
+	if r.omits {
+		n = r.present(p)
+	}
+	dst = appendHead(dst, majorMap, uint64(n))
 	for i := range r.fields {
 		f := &r.fields[i]
+		if f.omit > 0 && f.zero(p) {
+			continue
+		}
 		var err error
 		if dst, err = f.node.append(append(dst, f.key...), unsafe.Add(p, f.offset), e); err != nil {
 			return nil, at(err, "."+f.name)
 		}
 	}
 	return dst, nil
+}
+
+// present counts the fields of the struct at p that are not left out.
+func (r *record) present(p unsafe.Pointer) (n int) {
+	for i := range r.fields {
+		if f := &r.fields[i]; f.omit == 0 || !f.zero(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// zero reports whether the memory of the field in the struct at p is zero. Then so is its value: readers that find no such field make
+// the same one.
+func (f *field) zero(p unsafe.Pointer) bool {
+	for _, b := range unsafe.Slice((*byte)(unsafe.Add(p, f.offset)), f.omit) {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *record) decode(d *decoder, p unsafe.Pointer) error {

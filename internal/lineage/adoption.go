@@ -257,7 +257,7 @@ func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
 		t.Recipe.SetTold()
 	}
 	owned := func() {
-		l.owns(a.key, t.Recipe, rec.Attempt, t.Future, large)
+		l.owns(a.key, t.Recipe, rec.Attempt, large)
 		if l.retainAll(a.key, rec.States); len(rec.States) == 0 && len(rec.Outcome) == 0 {
 			l.copyAgain(a.key)
 		}

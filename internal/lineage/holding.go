@@ -22,7 +22,7 @@ type holding struct {
 func (l *Lineage) hold(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, c *core.Future, large *largeRecipe) {
 	_ = c.Pin() // the program may release it
 	h := &holding{lineage: l, key: k, rec: rec, future: c}
-	l.owns(k, rec, attempt, c, large)
+	l.owns(k, rec, attempt, large)
 	l.mu.Lock()
 	l.held[k] = h
 	l.mu.Unlock()

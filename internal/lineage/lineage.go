@@ -61,6 +61,10 @@ type Lineage struct {
 
 // task is a recorded task.
 type task struct {
+	lineage *Lineage
+	key     registry.TaskKey
+
+	// Guarded by Lineage.mu:
 	future  weak.Pointer[core.Future]
 	attempt uint32              // of this node, in the record
 	large   *largeRecipe        // its recipe, where that is an object
@@ -124,17 +128,24 @@ func orphaned(c *core.Future) bool {
 }
 
 // owns notes that this node is the submitter of a recorded task, until the recipe is of no use here.
-func (l *Lineage) owns(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, c *core.Future, large *largeRecipe) {
+func (l *Lineage) owns(k registry.TaskKey, rec *taskengine.Recipe, attempt uint32, large *largeRecipe) {
+	t := &task{lineage: l, key: k, future: rec.Loose(), attempt: attempt, large: large}
 	l.mu.Lock()
-	l.own[k] = &task{future: weak.Make(c), attempt: attempt, large: large}
+	l.own[k] = t
 	l.mu.Unlock()
-	rec.SetRecorded(k.Run, attempt, func() {
-		if !k.Named() { // the record of a name stays
-			l.cfg.Refs.AtTick(func() { l.forget(k) }) // the collector's goroutine may call
-		}
-	}, func() {
-		l.cfg.Refs.AtTick(func() { l.noted(k, func(error) {}) })
-	})
+	rec.SetRecorded(k.Run, attempt, t)
+}
+
+// Forget implements taskengine.Record. The record of a name stays.
+func (t *task) Forget() {
+	if !t.key.Named() {
+		t.lineage.cfg.Refs.AtTick(func() { t.lineage.forget(t.key) })
+	}
+}
+
+// Spent implements taskengine.Record.
+func (t *task) Spent() {
+	t.lineage.cfg.Refs.AtTick(func() { t.lineage.noted(t.key, func(error) {}) })
 }
 
 // forget has the record of a task go.

@@ -107,7 +107,7 @@ func (l *Lineage) enterFit(rec *taskengine.Recipe, r *taskengine.Recording, reci
 				if !bytes.Equal(e.Record.Recipe, recipe) { // this node had entered the task before
 					large = l.largeRecipeOf(k)
 				}
-				l.owns(k, rec, e.Record.Attempt, c, large)
+				l.owns(k, rec, e.Record.Attempt, large)
 				l.retainAll(k, e.Record.States)
 				l.noteObject(k, c, e.Record.Object)
 			}

@@ -88,7 +88,7 @@ func TestTaskRules(t *testing.T) {
 		"enter what a living node has settled":              {settled, other, enter, true, is(aliveNode, 1, "v")},
 		"enter what a dead node had":                        {byDead, other, enter, false, is(other, 2, "")},
 		"enter with another recipe what a dead node had":    {byDead, other, EnterTask(taskOne, TaskRecord{Digest: 1, Recipe: []byte("x")}), false, TaskRecord{Submitter: other, Attempt: 2, Digest: 1, Recipe: []byte("x")}},
-		"claim with another recipe what a dead node had":    {byDead, other, TaskChange{kind: taskClaim, key: taskOne, rec: TaskRecord{Recipe: []byte("x")}}, false, is(other, 2, "")},
+		"claim with another recipe what a dead node had":    {byDead, other, TaskChange{kind: taskClaim, key: taskOne, rec: &TaskRecord{Recipe: []byte("x")}}, false, is(other, 2, "")},
 		"enter what a dead node had settled":                {byDeadSettled, other, enter, false, is(other, 2, "v")},
 		"enter other content":                               {entered, aliveNode, EnterTask(taskOne, TaskRecord{Digest: 2}), true, is(aliveNode, 1, "")},
 		"enter other content than a dead node":              {byDead, other, EnterTask(taskOne, TaskRecord{Digest: 2}), true, is(deadNode, 1, "")},
@@ -99,6 +99,12 @@ func TestTaskRules(t *testing.T) {
 		"claim what a dead node had":                        {byDead, other, ClaimTask(taskOne), false, is(other, 2, "")},
 		"claim what a dead node had settled":                {byDeadSettled, other, ClaimTask(taskOne), false, is(other, 2, "v")},
 		"claim what another has claimed":                    {claimed, other, ClaimTask(taskOne), true, is(aliveNode, 2, "")},
+		"claim from a living node":                          {entered, other, ClaimTaskFrom(taskOne, 1), false, is(other, 2, "")},
+		"claim from the one before":                         {claimed, other, ClaimTaskFrom(taskOne, 1), true, is(aliveNode, 2, "")},
+		"claim from a living node what it has settled":      {settled, other, ClaimTaskFrom(taskOne, 1), true, is(aliveNode, 1, "v")},
+		"claim from a node what there is not":               {nil, other, ClaimTaskFrom(taskOne, 1), false, TaskRecord{}},
+		"claim from oneself":                                {claimed, aliveNode, ClaimTaskFrom(taskOne, 2), false, is(aliveNode, 2, "")},
+		"claim from a dead node":                            {byDead, other, ClaimTaskFrom(taskOne, 1), false, is(other, 2, "")},
 		"claim again":                                       {claimed, aliveNode, ClaimTask(taskOne), false, is(aliveNode, 2, "")},
 		"claim by a dead node":                              {byDead, deadNode, ClaimTask(taskOne), true, is(deadNode, 1, "")},
 		"settle":                                            {entered, aliveNode, settle(1, "v"), false, is(aliveNode, 1, "v")},
@@ -239,7 +245,7 @@ func same(a, b *TaskRecord) bool {
 // FuzzTaskChanges reads any bytes as a request with changes, and as the answer to one: what is accepted is written and
 // read as the same.
 func FuzzTaskChanges(f *testing.F) {
-	asked := &taskChanges{[]TaskChange{EnterTask(taskOne, TaskRecord{Digest: 1, Recipe: []byte("r")}), SettleTask(taskOne, 1, []byte("v")), ClaimTask(taskOne), ComputedTask(taskOne, 1, TaskObject{Owner: other})}}
+	asked := &taskChanges{[]TaskChange{EnterTask(taskOne, TaskRecord{Digest: 1, Recipe: []byte("r")}), SettleTask(taskOne, 1, []byte("v")), ClaimTask(taskOne), ComputedTask(taskOne, 1, TaskObject{Owner: other}), ClaimTaskFrom(taskOne, 1)}}
 	f.Add(asked.append(nil), true)
 	entry := TaskEntry{Exists: true, Record: TaskRecord{Submitter: other, Attempt: 1, Recipe: []byte("r"), Outcome: []byte("v")}}
 	f.Add(asked.appendAnswer(nil, []taskAnswer{{TaskEntry: entry}, {again: true}, {err: raysys.ErrTooLarge}, {TaskEntry: entry}}), false)

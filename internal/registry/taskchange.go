@@ -28,6 +28,8 @@ const (
 	taskRetainEnd taskKind = 8 // that State does not refer to the task any more
 
 	taskComputed taskKind = 9 // the task has computed an object
+
+	taskClaimFrom taskKind = 10 // the asker becomes the submitter in the place of one that cannot make the task
 )
 
 // TaskChange is one change of the record of a task, by the node that asks for it. Each may be asked for twice: the
@@ -35,46 +37,55 @@ const (
 type TaskChange struct {
 	kind taskKind
 	key  TaskKey
-	rec  TaskRecord // enter: what the asker has; settle: Attempt and Outcome; computed: Attempt and Object; retain: Namespace, Function, one State
+	rec  *TaskRecord // never nil, and not changed; enter: what the asker has; settle: Attempt and Outcome; computed: Attempt and Object; claim from: Attempt; retain: Namespace, Function, one State
 	bad  error      // why it cannot be made
 }
+
+// noRecord is what a change has that needs none.
+var noRecord = &TaskRecord{}
 
 // EnterTask says that this node has submitted the task rec; the leader sets its Submitter and Attempt. A record of that
 // task with a living submitter stays, and the change is refused: the asker joins that submitter. In the place of a dead
 // submitter comes the asker, with the next Attempt, its own Recipe, and the Outcome that there is. A record with another Digest is of
 // another task: the change is refused, and the asker sees that from the Digest.
 func EnterTask(k TaskKey, rec TaskRecord) TaskChange {
-	return TaskChange{kind: taskEnter, key: k, rec: rec}
+	return TaskChange{kind: taskEnter, key: k, rec: &rec}
 }
 
 // ClaimTask makes this node the submitter of a task whose submitter is dead, with the next Attempt. While it lives the
 // change is refused.
-func ClaimTask(k TaskKey) TaskChange { return TaskChange{kind: taskClaim, key: k} }
+func ClaimTask(k TaskKey) TaskChange { return TaskChange{kind: taskClaim, key: k, rec: noRecord} }
+
+// ClaimTaskFrom is ClaimTask for a task without a name whose submitter lives and has said that its program cannot make the task. It is
+// refused unless attempt is still the current one, and there is no outcome.
+func ClaimTaskFrom(k TaskKey, attempt uint32) TaskChange {
+	return TaskChange{kind: taskClaimFrom, key: k, rec: &TaskRecord{Attempt: attempt}}
+}
 
 // SettleTask stores the outcome of a task, which is not empty. It is refused unless this node is the submitter, attempt
 // is the current one, and there is no other outcome.
 func SettleTask(k TaskKey, attempt uint32, outcome []byte) TaskChange {
-	return TaskChange{kind: taskSettle, key: k, rec: TaskRecord{Attempt: attempt, Outcome: outcome}}
+	return TaskChange{kind: taskSettle, key: k, rec: &TaskRecord{Attempt: attempt, Outcome: outcome}}
 }
 
 // ComputedTask says where the object is that a task has computed. It is refused unless this node is the submitter, and attempt is the
 // current one.
 func ComputedTask(k TaskKey, attempt uint32, at TaskObject) TaskChange {
-	return TaskChange{kind: taskComputed, key: k, rec: TaskRecord{Attempt: attempt, Object: at}}
+	return TaskChange{kind: taskComputed, key: k, rec: &TaskRecord{Attempt: attempt, Object: at}}
 }
 
 // ForgetTask removes the record of a task. It is refused unless this node is the submitter.
-func ForgetTask(k TaskKey) TaskChange { return TaskChange{kind: taskForget, key: k} }
+func ForgetTask(k TaskKey) TaskChange { return TaskChange{kind: taskForget, key: k, rec: noRecord} }
 
 // RetainTask has the record of a task stay while a State refers to the task: namespace and function are what a worker needs
 // to run it. It is refused unless this node is the submitter.
 func RetainTask(k TaskKey, namespace, function, state string) TaskChange {
-	return TaskChange{kind: taskRetain, key: k, rec: TaskRecord{Namespace: namespace, Function: function, States: []string{state}}}
+	return TaskChange{kind: taskRetain, key: k, rec: &TaskRecord{Namespace: namespace, Function: function, States: []string{state}}}
 }
 
 // RetainTaskEnd ends RetainTask for one State.
 func RetainTaskEnd(k TaskKey, state string) TaskChange {
-	return TaskChange{kind: taskRetainEnd, key: k, rec: TaskRecord{States: []string{state}}}
+	return TaskChange{kind: taskRetainEnd, key: k, rec: &TaskRecord{States: []string{state}}}
 }
 
 // maxTaskStates bounds the States that refer to one task by its record.
@@ -95,6 +106,9 @@ func (ch *TaskChange) check() error {
 	if named := ch.rec.Name != "" && ch.rec.Start != (TaskKey{}); ch.kind == taskEnter && ch.key.Named() != named {
 		return errors.New("enter a task: a name needs a key of names, and a start")
 	}
+	if ch.kind == taskClaimFrom && ch.key.Named() {
+		return errors.New("claim a task from its submitter: it has a name, and the leader chooses who has it")
+	}
 	if ch.kind == taskRetain || ch.kind == taskRetainEnd {
 		if s := ch.rec.States; ch.key.Named() || len(s) != 1 || !IsStateKey(s[0]) {
 			return fmt.Errorf("%w: retain a task for a State: %.64q is no key of one, or the task has a name", raysys.ErrInvalidRef, s)
@@ -103,7 +117,7 @@ func (ch *TaskChange) check() error {
 	if n := len(ch.rec.Name); n > maxTaskName {
 		return fmt.Errorf("%w: the name of a detached task has %d bytes, at most %d may be", raysys.ErrTooLarge, n, maxTaskName)
 	}
-	return checkTaskSize(&ch.rec, ch.rec.Outcome)
+	return checkTaskSize(ch.rec, ch.rec.Outcome)
 }
 
 func checkTaskSize(t *TaskRecord, outcome []byte) error {
@@ -130,9 +144,11 @@ func (ch *TaskChange) append(dst []byte) []byte {
 	dst = wire.AppendID(dst, ch.key.ID)
 	switch ch.kind {
 	case taskEnter, taskRetain, taskRetainEnd:
-		dst = wire.AppendBytes(dst, ch.rec.encode())
+		dst = wire.AppendNested(dst, ch.rec.append)
 	case taskSettle:
 		dst = wire.AppendBytes(wire.AppendUvarint(dst, uint64(ch.rec.Attempt)), ch.rec.Outcome)
+	case taskClaimFrom:
+		dst = wire.AppendUvarint(dst, uint64(ch.rec.Attempt))
 	case taskComputed:
 		dst = ch.rec.Object.append(wire.AppendUvarint(dst, uint64(ch.rec.Attempt)))
 	}
@@ -142,16 +158,20 @@ func (ch *TaskChange) append(dst []byte) []byte {
 // read reads a change. A record that a newer node made, or one that is too large, fails this change alone.
 func (ch *TaskChange) read(r *wire.Reader) (err error) {
 	ch.kind = taskKind(r.Byte())
-	ch.key = TaskKey{Run: r.Uint64(), ID: r.ID()}
+	ch.key, ch.rec = TaskKey{Run: r.Uint64(), ID: r.ID()}, noRecord
 	switch ch.kind {
 	case taskEnter, taskRetain, taskRetainEnd:
-		if ch.rec, err = ownTaskRecord(r.Bytes()); errors.Is(err, wire.ErrCorrupt) {
+		rec, bad := ownTaskRecord(r.Bytes())
+		if err = bad; errors.Is(err, wire.ErrCorrupt) {
 			return err
 		}
+		ch.rec = &rec
 	case taskSettle:
-		ch.rec.Attempt, ch.rec.Outcome = r.Uint32(), bytes.Clone(r.Bytes())
+		ch.rec = &TaskRecord{Attempt: r.Uint32(), Outcome: bytes.Clone(r.Bytes())}
+	case taskClaimFrom:
+		ch.rec = &TaskRecord{Attempt: r.Uint32()}
 	case taskComputed:
-		ch.rec.Attempt, ch.rec.Object = r.Uint32(), readTaskObject(r)
+		ch.rec = &TaskRecord{Attempt: r.Uint32(), Object: readTaskObject(r)}
 	case taskClaim, taskForget, taskFind, taskRemove:
 	default:
 		return fmt.Errorf("%w: change %d of a task", wire.ErrCorrupt, ch.kind)
@@ -182,7 +202,7 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 		*e = TaskEntry{}
 		return changed, nil
 	case !e.Exists && ch.kind == taskEnter:
-		*e = TaskEntry{Exists: true, Record: ch.rec}
+		*e = TaskEntry{Exists: true, Record: *ch.rec}
 		t.Submitter, t.Attempt = by, 1
 		return true, nil
 	case !e.Exists: // what is forgotten already may be forgotten again
@@ -191,11 +211,12 @@ func (ch *TaskChange) apply(e *TaskEntry, by core.NodeKey, alive func(core.NodeK
 		e.Refused = true
 	case ch.kind == taskEnter && t.Digest != ch.rec.Digest:
 		e.Refused = true
-	case ch.kind == taskEnter, ch.kind == taskClaim:
+	case ch.kind == taskEnter, ch.kind == taskClaim, ch.kind == taskClaimFrom:
 		if mine {
 			return false, nil
 		}
-		if alive(t.Submitter) {
+		given := ch.kind == taskClaimFrom && t.Attempt == ch.rec.Attempt && len(t.Outcome) == 0
+		if alive(t.Submitter) && !given {
 			e.Refused = true
 			return false, nil
 		}

@@ -97,7 +97,7 @@ func (a *taskAnswer) append(dst []byte, ch *TaskChange) []byte {
 	if len(t.Outcome) > 0 && bytes.Equal(t.Outcome, ch.rec.Outcome) {
 		t.Outcome, bits = nil, bits|taskSameOutcome
 	}
-	return wire.AppendBytes(append(dst, bits), t.encode())
+	return wire.AppendNested(append(dst, bits), t.append)
 }
 
 func (o *taskChanges) readAnswer(r *wire.Reader) ([]taskAnswer, error) {
@@ -148,7 +148,7 @@ func (o *taskChanges) serve(l *leader, q *asked[[]taskAnswer]) {
 	if !l.free(q, keys) {
 		return
 	}
-	now := map[string]*taskNow{}
+	now := make(map[string]*taskNow, len(o.list))
 	answers := make([]taskAnswer, len(o.list))
 	var changed []*taskNow // in their order
 	for i := range o.list {

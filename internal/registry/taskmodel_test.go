@@ -32,7 +32,7 @@ func spec(before *TaskRecord, ch TaskChange, by core.NodeKey, alive func(core.No
 	switch ch.kind {
 	case taskEnter:
 		if before == nil {
-			t := ch.rec
+			t := *ch.rec
 			t.Submitter, t.Attempt = by, 1
 			return &t, false
 		}
@@ -42,6 +42,11 @@ func spec(before *TaskRecord, ch TaskChange, by core.NodeKey, alive func(core.No
 		return before, before.Digest != ch.rec.Digest || !mine
 	case taskClaim:
 		if free {
+			return next(), false
+		}
+		return before, before != nil && !mine
+	case taskClaimFrom:
+		if before != nil && !mine && (free || before.Attempt == ch.rec.Attempt && len(before.Outcome) == 0) {
 			return next(), false
 		}
 		return before, before != nil && !mine
@@ -76,7 +81,7 @@ func specNamed(before *TaskRecord, ch TaskChange, by core.NodeKey, alive func(co
 	}
 	if ch.kind == taskEnter {
 		if before == nil || len(before.Outcome) > 0 && before.Name == ch.rec.Name && before.Start != ch.rec.Start {
-			t := ch.rec
+			t := *ch.rec
 			t.Submitter, t.Attempt = by, 1
 			return &t, false
 		}
@@ -223,7 +228,7 @@ func (p *twoLeaders) change(t testing.TB, first int, from core.NodeKey, list ...
 // drawChange is a change of one of few tasks, with few contents, attempts and outcomes.
 func drawChange(n func(label string, limit int) int, run uint64) TaskChange {
 	k := TaskKey{Run: run, ID: raysys.TaskID{Lo: uint64(n("task", 2))}}
-	switch n("kind", 9) {
+	switch n("kind", 10) {
 	case 0, 1:
 		rec := TaskRecord{Digest: uint64(n("digest", 5) / 4), Detached: n("detached", 2) == 0}
 		rec.Recipe = []byte{byte(rec.Digest)}
@@ -234,6 +239,8 @@ func drawChange(n func(label string, limit int) int, run uint64) TaskChange {
 		return SettleTask(k, uint32(1+n("attempt", 6)*n("attempt", 6)/10), []byte{byte(n("outcome", 2))})
 	case 7:
 		return ComputedTask(k, uint32(1+n("attempt", 6)*n("attempt", 6)/10), TaskObject{Owner: other, Number: uint64(n("number", 3))})
+	case 8:
+		return ClaimTaskFrom(k, uint32(1+n("attempt", 6)*n("attempt", 6)/10))
 	}
 	return ForgetTask(k)
 }

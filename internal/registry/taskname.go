@@ -36,10 +36,10 @@ func NamedTask(namespace, name string) TaskKey {
 func (k TaskKey) Named() bool { return k.Run&namedRun != 0 }
 
 // FindTask reads the record of a name: that of the task with the key's id, if it has one. Every node may ask.
-func FindTask(k TaskKey) TaskChange { return TaskChange{kind: taskFind, key: k} }
+func FindTask(k TaskKey) TaskChange { return TaskChange{kind: taskFind, key: k, rec: noRecord} }
 
 // RemoveTask frees a name. Every node may ask.
-func RemoveTask(k TaskKey) TaskChange { return TaskChange{kind: taskRemove, key: k} }
+func RemoveTask(k TaskKey) TaskChange { return TaskChange{kind: taskRemove, key: k, rec: noRecord} }
 
 // answersWithoutRecipe reports whether the asker has the recipe, or needs none.
 func (ch *TaskChange) answersWithoutRecipe() bool {

@@ -25,8 +25,7 @@ type weight struct {
 	of     *lineage
 	bytes  atomic.Int64
 	pins   atomic.Pointer[[]*core.Future] // inputs that the recipe keeps by value, also where the program releases them
-	forget atomic.Pointer[func()]         // of one that is recorded: the record of the task goes
-	spent  atomic.Pointer[func()]         // of one that is recorded: the task must not run again
+	record atomic.Value                   // the Record of one that is recorded
 }
 
 // give gives back, once, what the recipe has taken.
@@ -42,8 +41,8 @@ func (w *weight) give() {
 // collected is called when the collector has found the recipe: nobody can ask for the task here.
 func (w *weight) collected() {
 	w.give()
-	if f := w.forget.Load(); f != nil {
-		(*f)()
+	if r := w.record.Load(); r != nil {
+		r.(Record).Forget()
 	}
 	w.of.live.Add(-1)
 }

@@ -181,8 +181,8 @@ func (rec *recipe) cut(why error) {
 	rec.arg, rec.inputs = nil, nil
 	rec.mu.Unlock()
 	rec.weight.give()
-	if f := rec.weight.spent.Load(); f != nil && errors.Is(why, errEffects) {
-		(*f)()
+	if r := rec.weight.record.Load(); r != nil && errors.Is(why, errEffects) {
+		r.(Record).Spent()
 	}
 }
 

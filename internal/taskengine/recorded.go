@@ -114,25 +114,28 @@ type recordedTask struct {
 	Options  recordedOptions
 }
 
-// recordedOptions are the options of a task without RetryIf, which is a function of the program.
+// recordedOptions are the options of a task without RetryIf, which is a function of the program. Most tasks have few.
 type recordedOptions struct {
-	CPU, GPU             float64
-	GPUMemory            int64
-	GPUModel             string
-	Memory               int64
-	Custom               map[string]float64
-	Retries              int
-	BackoffLo, BackoffHi int64 // nanoseconds
-	Deadline             int64
-	Detached             bool
-	Strategy             string
-	Labels               map[string]string
-	Conditions           []recordedCondition
-	Waits, Classed       bool
-	Class                int8
-	Group                string
-	Bundle               int
-	Captures             bool
+	CPU        float64
+	GPU        float64            `raysys:"omitzero"`
+	GPUMemory  int64              `raysys:"omitzero"`
+	GPUModel   string             `raysys:"omitzero"`
+	Memory     int64              `raysys:"omitzero"`
+	Custom     map[string]float64 `raysys:"omitzero"`
+	Retries    int
+	BackoffLo  int64               `raysys:"omitzero"` // nanoseconds
+	BackoffHi  int64               `raysys:"omitzero"`
+	Deadline   int64               `raysys:"omitzero"`
+	Detached   bool                `raysys:"omitzero"`
+	Strategy   string              `raysys:"omitzero"`
+	Labels     map[string]string   `raysys:"omitzero"`
+	Conditions []recordedCondition `raysys:"omitzero"`
+	Waits      bool                `raysys:"omitzero"`
+	Classed    bool                `raysys:"omitzero"`
+	Class      int8                `raysys:"omitzero"`
+	Group      string              `raysys:"omitzero"`
+	Bundle     int                 `raysys:"omitzero"`
+	Captures   bool                `raysys:"omitzero"`
 }
 
 // recordedCondition is a condition on the node, but for those on where a value is: the reference is the program's.
@@ -163,7 +166,7 @@ type Input struct {
 }
 
 // What the encodings take beside names, values and arguments.
-const aboutTurn, aboutTask = 128, 256
+const aboutTurn, aboutTask = 128, 160
 
 // Recording encodes the recipe.
 func (rec *Recipe) Recording() (r Recording, err error) {
@@ -214,10 +217,13 @@ func (rec *recipe) unusable() bool {
 func (rec *recipe) ID() raysys.TaskID { return rec.id() }
 
 // Future has the value, or shall have it; nil when nothing refers to it any more.
-func (rec *recipe) Future() *core.Future {
+func (rec *recipe) Future() *core.Future { return rec.Loose().Value() }
+
+// Loose is Future, which it does not keep.
+func (rec *recipe) Loose() weak.Pointer[core.Future] {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	return rec.future.Value()
+	return rec.future
 }
 
 // Namespace is that of the function.
@@ -257,11 +263,17 @@ func (rec *recipe) Needs() (list []*Recipe) {
 	return list
 }
 
-// SetRecorded notes that the recipe is recorded. forget is called, on the collector's goroutine, when nothing here can ask for the
-// task any more; spent, on any goroutine, when the task must not run again.
-func (rec *recipe) SetRecorded(run uint64, attempt uint32, forget, spent func()) {
-	rec.weight.forget.Store(&forget)
-	rec.weight.spent.Store(&spent)
+// Record is the record of a task of which this node is the submitter.
+type Record interface {
+	// Forget is called, on the collector's goroutine, when nothing here can ask for the task any more.
+	Forget()
+	// Spent is called, on any goroutine, when the task must not run again.
+	Spent()
+}
+
+// SetRecorded notes that the recipe is recorded. All records of a node have one type.
+func (rec *recipe) SetRecorded(run uint64, attempt uint32, r Record) {
+	rec.weight.record.Store(r)
 	rec.submission.Store(attempt)
 	rec.recorded.Store(run)
 }

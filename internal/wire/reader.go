@@ -160,3 +160,20 @@ func AppendBytes[B ~[]byte | ~string](dst []byte, b B) []byte {
 
 // AppendUvarint appends an unsigned number.
 func AppendUvarint(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
+
+// AppendNested appends the length of what f appends to a slice, and that.
+func AppendNested(dst []byte, f func([]byte) []byte) []byte {
+	at := len(dst)
+	dst = f(append(dst, 0)) // where one byte is enough for the length
+	n := len(dst) - at - 1
+	if n < 1<<7 {
+		dst[at] = byte(n)
+		return dst
+	}
+	var head [binary.MaxVarintLen64]byte
+	size := binary.PutUvarint(head[:], uint64(n))
+	dst = append(dst, head[1:size]...) // as long as the rest of the length
+	copy(dst[at+size:], dst[at+1:at+1+n])
+	copy(dst[at:], head[:size])
+	return dst
+}

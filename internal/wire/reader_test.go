@@ -1,6 +1,7 @@
 package wire_test
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"testing"
@@ -43,6 +44,17 @@ func TestReaderRoundTrip(t *testing.T) {
 			t.Fatal("a broken reader returned something")
 		}
 	})
+}
+
+// TestAppendNested: what is nested reads as AppendBytes has it, on both sides of each length of the length.
+func TestAppendNested(t *testing.T) {
+	for _, n := range []int{0, 1, 127, 128, 129, 1<<14 - 1, 1 << 14, 1 << 21} {
+		inner := bytes.Repeat([]byte{7, 9, 11}, n/3+1)[:n]
+		got := wire.AppendNested([]byte("head"), func(dst []byte) []byte { return append(dst, inner...) })
+		if want := wire.AppendBytes([]byte("head"), inner); !bytes.Equal(got, want) {
+			t.Errorf("%d bytes: nested and appended differ: %d and %d bytes", n, len(got), len(want))
+		}
+	}
 }
 
 func TestReaderBounds(t *testing.T) {
