@@ -274,28 +274,50 @@ func TestLargeArgumentLost(t *testing.T) {
 	}
 }
 
-// TestAdoptedUnknownFunction: a node that becomes the submitter of a task which its program does not have says that to all who wait.
+// TestAdoptedUnknownFunction: a node that becomes the submitter of a task which its program does not have says that to all who wait. A
+// node that has the function, and the reference, becomes the submitter in its place.
 func TestAdoptedUnknownFunction(t *testing.T) {
-	f, _, ctx := newWill(t)
-	program := raysys.NewTable()
-	rare := tasks.DefineIn(program, "rare", func(ctx context.Context, gate string) (int, error) {
-		<-ctx.Done()
-		return 0, ctx.Err()
-	})
-	has := func(c *system.Config) { c.Table = program }
-	_, octx := f.place("o", system.Both, has)
-	meet(t, f.nodes...)
-	h := rare.Go(octx, "").Handle()
-	if _, err := raysys.Put(octx, []raysys.Handle[int]{h}, raysys.Named("rare")).Get(octx); err != nil {
-		t.Fatal(err)
-	}
-	hold(ctx, t, "w2", onlyOf(ctx, t, "rare"))
-	hold(ctx, t, "w3", onlyOf(ctx, t, "rare"))
-	f.kill("o")
-	for _, at := range []string{"w2", "w3"} {
-		if n, err := holderSum.Call(ctx, holders.Get(at)).Get(ctx); !errors.Is(err, raysys.ErrUnknownFunc) {
-			t.Errorf("%s waits for a task that no program has: %d, %v; want ErrUnknownFunc", at, n, err)
-		}
+	for name, known := range map[string]bool{"at no node": false, "at one": true} {
+		t.Run(name, func(t *testing.T) {
+			f, _, ctx := newWill(t)
+			program := raysys.NewTable()
+			rare := tasks.DefineIn(program, "rare", func(ctx context.Context, gate string) (int, error) {
+				select {
+				case <-gateOf(gate):
+					return 7, nil
+				case <-ctx.Done():
+					return 0, ctx.Err()
+				}
+			})
+			has := func(c *system.Config) { c.Table = program }
+			_, octx := f.place("o", system.Both, has)
+			_, pctx := f.place("p", system.Both, has)
+			meet(t, f.nodes...)
+			gate := newGate()
+			h := rare.Go(octx, gate).Handle()
+			if _, err := raysys.Put(octx, []raysys.Handle[int]{h}, raysys.Named("rare")).Get(octx); err != nil {
+				t.Fatal(err)
+			}
+			hold(ctx, t, "w2", onlyOf(ctx, t, "rare"))
+			hold(ctx, t, "w3", onlyOf(ctx, t, "rare"))
+			var here raysys.Handle[int]
+			if known {
+				here = onlyOf(pctx, t, "rare")
+			}
+			f.kill("o")
+			openGate(gate)
+			if known {
+				if n, err := here.Ref().Get(pctx); err != nil || n != 7 {
+					t.Errorf("a node whose program has the task gets %d, %v", n, err)
+				}
+			}
+			for _, at := range []string{"w2", "w3"} {
+				n, err := holderSum.Call(ctx, holders.Get(at)).Get(ctx)
+				if known && (err != nil || n != 7) || !known && !errors.Is(err, raysys.ErrUnknownFunc) {
+					t.Errorf("%s, whose program does not have the task, gets %d, %v; want 7 where another has it, else ErrUnknownFunc", at, n, err)
+				}
+			}
+		})
 	}
 }
 

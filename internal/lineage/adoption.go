@@ -16,9 +16,10 @@ import (
 type adoption struct {
 	lineage *Lineage
 	key     registry.TaskKey
-	tries   int  // questions to a submitter that does not know yet that it is
-	pauses  int  // while the store or a node was away
-	told    bool // that there are pauses
+	tries   int    // questions to a submitter that does not know yet that it is
+	pauses  int    // while the store or a node was away
+	from    uint32 // the attempt whose submitter lives and cannot make the task
+	told    bool   // that there are pauses
 	// Guarded by Lineage.mu:
 	waiting []func(core.Source, error)
 	claimed bool         // this node is the submitter
@@ -145,7 +146,11 @@ func (a *adoption) claim() {
 		a.read()
 		return
 	}
-	l.cfg.Tasks.Change(registry.ClaimTask(a.key), func(e registry.TaskEntry, err error) {
+	ch := registry.ClaimTask(a.key)
+	if a.from > 0 {
+		ch = registry.ClaimTaskFrom(a.key, a.from)
+	}
+	l.cfg.Tasks.Change(ch, func(e registry.TaskEntry, err error) {
 		switch {
 		case away(err) && l.cfg.Runner.Err() == nil: // the claim may have been made, or no other node may make one
 			l.pause(&a.pauses, a.claim)
@@ -155,11 +160,11 @@ func (a *adoption) claim() {
 			a.end(core.NodeKey{}, nil, fmt.Errorf("%w: %w", raysys.ErrObjectLost, errUnrecorded))
 		case !e.Refused:
 			a.adopt(e.Record)
-		case len(e.Record.Outcome) > 0 && e.Record.Recipe[0] == largeVersion: // its submitter may have found the recipe lost
+		case len(e.Record.Outcome) > 0: // its submitter may have found the recipe lost, or may not have the function
 			src, err := l.outcome(&e.Record)
 			a.end(e.Record.Submitter, src, err)
 		case e.Record.Submitter != l.cfg.Self() && l.cfg.Alive(e.Record.Submitter):
-			a.ask(e.Record.Submitter)
+			a.ask(e.Record.Submitter, e.Record.Attempt)
 		default: // the leader does not know of the death yet
 			a.again(raysys.ErrNodeDead, a.claim)
 		}
@@ -179,14 +184,19 @@ func (a *adoption) again(err error, try func()) {
 	a.lineage.cfg.Runner.Later(try)
 }
 
-// ask asks the node that has become the submitter for the outcome.
-func (a *adoption) ask(k core.NodeKey) {
+// ask asks the node that has become the submitter for the outcome. This node takes the place of one whose program cannot make the
+// task.
+func (a *adoption) ask(k core.NodeKey, attempt uint32) {
 	a.lineage.cfg.Refs.FindAt(k, a.key.Run, a.key.ID, func(src core.Source, err error) {
-		if err != nil && !errors.Is(err, errNotMade) { // it does not know yet that it is, or is dead too
+		switch {
+		case err != nil && !errors.Is(err, errNotMade): // it does not know yet that it is, or is dead too
 			a.again(err, a.claim)
-			return
+		case !a.key.Named() && (errors.Is(err, raysys.ErrUnknownFunc) || errors.Is(err, registry.ErrUnreadable)):
+			a.from = attempt
+			a.claim()
+		default:
+			a.end(k, src, err)
 		}
-		a.end(k, src, err)
 	})
 }
 
@@ -239,7 +249,11 @@ func (a *adoption) made(rec *registry.TaskRecord, large *largeRecipe) {
 	l := a.lineage
 	t, err := l.remade(rec)
 	if err != nil {
-		a.end(l.cfg.Self(), nil, fmt.Errorf("%w: %w", raysys.ErrObjectLost, err))
+		var src core.Source
+		if err = fmt.Errorf("%w: %w", raysys.ErrObjectLost, err); len(rec.Outcome) > 0 {
+			src, err = l.outcome(rec)
+		}
+		a.end(l.cfg.Self(), src, err)
 		return
 	}
 	if len(rec.Outcome) > 0 {

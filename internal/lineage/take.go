@@ -139,7 +139,7 @@ func (a *adoption) read() {
 			src, err := l.outcome(&e.Record)
 			a.end(l.cfg.Self(), src, err)
 		case e.Record.Submitter != l.cfg.Self() && l.cfg.Alive(e.Record.Submitter):
-			a.ask(e.Record.Submitter)
+			a.ask(e.Record.Submitter, e.Record.Attempt)
 		default: // the leader hands it to a worker
 			a.again(raysys.ErrNodeDead, a.claim)
 		}
