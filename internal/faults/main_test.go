@@ -14,7 +14,12 @@ import (
 
 var figures = flag.String("figures", "", "append what was measured to this file")
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(seededVariable); dir != "" {
+		seededDriver(dir)
+	}
+	testkit.Main(m)
+}
 
 // figure reports what a test measured: in its log, and in the file of -figures unless it failed.
 func figure(t testing.TB, format string, args ...any) {
