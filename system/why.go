@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -23,31 +24,38 @@ var _ core.WhyRuntime = (*nodeRuntime)(nil)
 // Why implements core.WhyRuntime: this node says what it knows, and the node that submitted the task how the value is made.
 func (r *nodeRuntime) Why(ctx context.Context, c *core.Future) (core.Explanation, error) {
 	n := (*Node)(r)
-	e := core.Explain(c, core.ExplainDepth)
+	e, at, id := n.explainHeld(ctx, c)
+	if at == (core.NodeKey{}) {
+		return e, nil
+	}
+	return n.askSubmitter(ctx, e, at, id)
+}
+
+// explainHeld says what this node knows of a value, and which node to ask for more: it has the task, or owns the value, under an id.
+func (n *Node) explainHeld(ctx context.Context, c *core.Future) (e core.Explanation, at core.NodeKey, under string) {
+	e = core.Explain(c, core.ExplainDepth)
 	if n.objects != nil {
 		n.objects.Explain(ctx, c, &e)
 	}
 	if n.cluster == nil {
-		return e, nil
+		return e, at, ""
 	}
-	at := refs.SubmitterOf(c)
+	at = refs.SubmitterOf(c)
 	e.Submitter = cmp.Or(at.Node, e.Submitter)
 	run, id := refs.RecordedAs(c)
 	switch lost := at == (core.NodeKey{}) || !n.cluster.mesh.Alive(at); {
 	case lost && run != 0 && n.cluster.lineage != nil && c.Recipe() == nil:
-		if at = n.cluster.lineage.ExplainRecorded(ctx, registry.TaskKey{Run: run, ID: id}, &e); at == (core.NodeKey{}) {
-			return e, nil
-		}
-		return n.askSubmitter(ctx, e, at, id.String())
+		at = n.cluster.lineage.ExplainRecorded(ctx, registry.TaskKey{Run: run, ID: id}, &e)
+		return e, at, id.String()
 	case at == (core.NodeKey{}):
-		return e, nil
+		return e, at, ""
 	case lost:
-		if e.NoRecipe = fmt.Sprintf("its submitter %s is dead", at.Node); e.State != "lost" {
+		if e.NoRecipe = fmt.Sprintf("its submitter %s is dead", at.Node); e.State != "lost" && e.Error == "" {
 			e.NoRecipe += ", so it cannot be made again once its copies are gone"
 		}
-		return e, nil
+		return e, core.NodeKey{}, ""
 	}
-	return n.askSubmitter(ctx, e, at, e.ID)
+	return e, at, e.ID
 }
 
 // askSubmitter adds what the node that has the task of a value knows of it.
@@ -98,12 +106,24 @@ func (n *Node) Why(ctx context.Context, prefix string) (raysys.Explanation, erro
 	} else {
 		list = n.explain(ctx, prefix)
 	}
+	// Who has the value, or its task, knows more than who holds a reference, and of those one that has looked for the value.
+	rank := func(e core.Explanation) int {
+		switch {
+		case !e.Held:
+			return 0
+		case e.State == "lost":
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(list, func(a, b core.Explanation) int { return cmp.Compare(rank(a), rank(b)) })
 	byID := map[string]core.Explanation{}
 	for _, e := range list {
 		one, known := byID[e.ID]
 		switch {
 		case !known:
 			one = e
+		case e.Held:
 		case e.Recipe || e.NoRecipe != "":
 			one = merged(one, e)
 		case one.Recipe || one.NoRecipe != "":
@@ -166,12 +186,31 @@ func (n *Node) whyNamed(ctx context.Context, name string) (e core.Explanation, o
 	return e, false, nil
 }
 
+// explainLimit bounds what a node waits for the directory before it answers with what it knows by itself.
+const explainLimit = 2 * time.Second
+
 // explain says what this node knows of the values whose ids begin with prefix.
 func (n *Node) explain(ctx context.Context, prefix string) []core.Explanation {
+	ctx, cancel := context.WithTimeout(ctx, explainLimit)
+	defer cancel()
 	wanted := func(id raysys.TaskID) bool { return strings.HasPrefix(id.String(), prefix) }
-	list := n.tasks.Explain(wanted, maxExplained)
+	list := n.tasks.Explain(wanted, maxExplained, func(c *core.Future, e *core.Explanation) {
+		if n.objects != nil {
+			n.objects.Explain(ctx, c, e)
+		}
+	})
 	if n.objects != nil {
 		list = append(list, n.objects.ExplainAll(ctx, wanted, maxExplained)...)
+	}
+	if n.cluster != nil {
+		for _, c := range n.cluster.refs.Orphans(wanted, maxExplained) {
+			e, _, _ := n.explainHeld(ctx, c)
+			_, id := refs.RecordedAs(c) // its own names a future that nothing has waited for yet
+			if e.ID, e.Held = id.String(), true; e.Error != "" && !e.Recipe {
+				e.State = "lost"
+			}
+			list = append(list, e)
+		}
 	}
 	return list
 }

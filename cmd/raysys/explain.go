@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -51,9 +50,5 @@ ID is that of a task, or its first digits; or KIND/KEY of a grain.`,
 
 // Explain implements operate.Cluster.
 func (o *observer) Explain(ctx context.Context, id string) (raysys.Scheduling, error) {
-	s, err := o.node.Explain(ctx, id)
-	if errors.Is(err, raysys.ErrNotFound) {
-		return s, fmt.Errorf("%w: %w", operate.ErrNotFound, err)
-	}
-	return s, err
+	return o.node.Explain(ctx, id)
 }

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	testscript.Main(leakChecked{m}, map[string]func(){"raysys": main, "app": app, "worker": worker, "cartpole": cartpole, "holder": holder, "grouper": grouper})
+	testscript.Main(leakChecked{m}, map[string]func(){"raysys": main, "app": app, "worker": worker, "cartpole": cartpole, "holder": holder, "grouper": grouper, "maker": maker})
 }
 
 // leakChecked is goleak.VerifyTestMain for who wants to run the tests itself.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -50,9 +49,5 @@ a detached task.`,
 
 // Why implements operate.Cluster.
 func (o *observer) Why(ctx context.Context, ref string) (raysys.Explanation, error) {
-	e, err := o.node.Why(ctx, ref)
-	if errors.Is(err, raysys.ErrNotFound) {
-		return e, fmt.Errorf("%w: %w", operate.ErrNotFound, err)
-	}
-	return e, err
+	return o.node.Why(ctx, ref)
 }

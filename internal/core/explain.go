@@ -13,6 +13,7 @@ type Explanation struct {
 	Error     string        `json:"error,omitempty"`     // how it failed, or why it is lost
 	Size      int64         `json:"size,omitempty"`      // of an object, about; 0 for a small value
 	Here      bool          `json:"here,omitempty"`      // it is on the node that says so
+	Held      bool          `json:"held,omitempty"`      // its owner is dead, and the node that says so has a reference
 	Owner     NodeID        `json:"owner,omitempty"`     // the node that has the bytes
 	Copies    []NodeID      `json:"copies,omitempty"`    // the nodes that have them too
 	Submitter NodeID        `json:"submitter,omitempty"` // the node that submitted the task
@@ -58,6 +59,9 @@ const (
 	ExplainInputs = 16
 )
 
+// NoTask is why a value of Put is not made again.
+const NoTask = "it is no task's value"
+
 // Explain says what this node knows of c.
 func Explain(c *Future, depth int) Explanation {
 	e := Explanation{ID: c.ID().String(), Name: c.work.Name(), State: c.state()}
@@ -72,6 +76,8 @@ func Explain(c *Future, depth int) Explanation {
 	if x, ok := c.Recipe().(Explainer); ok {
 		e.Submitter = c.up.job.Node
 		x.Explain(&e, depth)
+	} else if _, put := c.work.(interface{ unmade() }); put {
+		e.NoRecipe = NoTask
 	}
 	return e
 }

@@ -13,6 +13,7 @@ func (o *object[T]) Help(*Turn) bool             { return false }
 func (o *object[T]) Expires() int64              { return 0 }
 func (o *object[T]) Waits() ([]*Turn, []*Future) { return nil, nil }
 func (o *object[T]) Break([]string) bool         { return false }
+func (o *object[T]) unmade()                     {} // Explain says so
 
 // Put is raysys.Put, which is its only caller: the place in reports is that caller's.
 func Put[T any, O ~func(*PutSpec)](ctx context.Context, v T, opts []O) Ref[T] {

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/raysys/raysys"
@@ -10,44 +11,45 @@ import (
 	"github.com/raysys/raysys/internal/registry"
 )
 
-// Explain adds to e what this node knows of the object that the value of c is, and which nodes the directory names.
+// Explain adds to e what this node knows of the object that the value of c is, and which nodes the directory names. It says of an object
+// whose owner is dead whether another node is known to have it.
 func (o *Objects) Explain(ctx context.Context, c *core.Future, e *core.Explanation) {
 	var oid raysys.TaskID
-	at := core.Behind(c)
+	owner, at := o.self(), core.Behind(c)
 	switch s := core.SourceOf(at).(type) {
 	case *objectSource:
-		oid, e.Owner, e.Size = s.OID, s.Owner.Node, max(e.Size, s.Size)
+		oid, owner, e.Size = s.OID, s.Owner, max(e.Size, s.Size)
 	case *storedSource:
-		oid, e.Owner = s.object.ID(), o.self().Node
+		oid = s.object.ID()
 		if err := s.Lost(); err != nil && e.Error == "" {
 			e.State, e.Error = "lost", err.Error()
 		}
 	case *refs.RemoteSource: // the owner's future may have an object
-		oid, e.Owner = objectID(s.ID(), s.Owner), s.Owner.Node
+		oid, owner = objectID(s.ID(), s.Owner), s.Owner
 	case nil:
 		if !at.Object() {
 			return
 		}
-		oid, e.Owner = o.id(at), o.self().Node
+		oid = o.id(at)
 	default:
 		return
 	}
-	o.addCopies(ctx, oid, e)
-}
-
-// addCopies adds the nodes that have copies.
-func (o *Objects) addCopies(ctx context.Context, oid raysys.TaskID, e *core.Explanation) {
+	e.Owner = owner.Node
 	if o.dir == nil {
 		return
 	}
-	a, err := o.dir.FindWait(ctx, registry.ObjectKey(oid))
-	if err != nil {
-		return // the rest is known all the same
-	}
+	a, err := o.dir.FindWait(ctx, registry.ObjectKey(oid)) // without an answer the rest is known all the same
 	for _, l := range a.Record.At {
-		if n := l.Node.Node; n != e.Owner && !slices.Contains(e.Copies, n) {
+		if n := l.Node.Node; n != e.Owner && o.mesh.Alive(l.Node) && !slices.Contains(e.Copies, n) {
 			e.Copies = append(e.Copies, n)
 		}
+	}
+	switch dead := fmt.Sprintf("its owner %s is dead", owner.Node); {
+	case o.mesh.Alive(owner) || e.Copies != nil || e.Error != "":
+	case err != nil:
+		e.Error = dead + ", and which nodes have copies is not known: the directory does not answer"
+	default:
+		e.Error = dead + ", and no other node is known to have it"
 	}
 }
 

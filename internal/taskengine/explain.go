@@ -44,11 +44,11 @@ func (in input) explain(depth int) core.Explanation {
 		c = in.loose.Value()
 	}
 	if c == nil {
-		return core.Explanation{Name: in.name, State: "released", NoRecipe: "it is no task's value"}
+		return core.Explanation{Name: in.name, State: "released", NoRecipe: core.NoTask}
 	}
 	e := core.Explain(c, depth)
 	if in.held == nil && in.recipe == nil {
-		e.NoRecipe = "it is no task's value"
+		e.NoRecipe = core.NoTask
 	}
 	return e
 }
@@ -56,8 +56,9 @@ func (in input) explain(depth int) core.Explanation {
 // id is that of the submission.
 func (rec *recipe) id() core.TaskID { return rec.up.ID.Child(rec.seq) }
 
-// Explain lists what this node submitted, and could make again, of the ids for which wanted is true.
-func (e *Engine) Explain(wanted func(id core.TaskID) bool, limit int) (list []core.Explanation) {
+// Explain lists what this node submitted, and could make again, of the ids for which wanted is true. more adds to what is known of a
+// value.
+func (e *Engine) Explain(wanted func(id core.TaskID) bool, limit int, more func(*core.Future, *core.Explanation)) (list []core.Explanation) {
 	if e.lineage == nil {
 		return nil
 	}
@@ -69,7 +70,11 @@ func (e *Engine) Explain(wanted func(id core.TaskID) bool, limit int) (list []co
 		if rec == nil || !wanted(rec.id()) {
 			continue
 		}
-		if list = append(list, input{recipe: rec}.explain(core.ExplainDepth)); len(list) == limit {
+		x := input{recipe: rec}.explain(core.ExplainDepth)
+		if c := rec.Future(); c != nil {
+			more(c, &x)
+		}
+		if list = append(list, x); len(list) == limit {
 			break
 		}
 	}

@@ -19,7 +19,7 @@ var (
 	// ErrTimedOut: it was not over in time; what was begun goes on.
 	ErrTimedOut = errors.New("timed out")
 	// ErrNotFound: there is no such thing in the cluster.
-	ErrNotFound = errors.New("not found")
+	ErrNotFound = raysys.ErrNotFound
 )
 
 // Where is how to reach a cluster.
