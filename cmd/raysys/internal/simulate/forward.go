@@ -12,12 +12,13 @@ const retryPause = 5 * time.Millisecond
 
 // submitter has tasks of its own. Those that nobody has begun are not kept: they follow from their numbers.
 type submitter struct {
-	node  int32
-	index int
-	next  int // of its tasks, the first that has not left the queue
-	due   int // of its tasks, those that were submitted
-	plain int // of those in the queue, the ones that ask for a CPU
-	again fifo
+	node     int32
+	index    int
+	next     int // of its tasks, the first that has not left the queue
+	due      int // of its tasks, those that were submitted
+	plain    int // of those in the queue, the ones that ask for a CPU
+	again    fifo
+	unplaced []unplaced // no tasks of the queue
 
 	peers    []peer  // by node
 	offers   []offer // by node
@@ -94,6 +95,7 @@ func (s *sim) look(b *submitter, i int32) {
 
 // forward sends tasks until none waits or no peer has room. The CPUs of the node are taken.
 func (s *sim) forward(b *submitter) {
+	s.placeAgain(b)
 	if b.stale {
 		b.stale = false
 		for i := range b.peers {
@@ -138,14 +140,12 @@ func (s *sim) send(b *submitter, i int32, frame []int32) {
 }
 
 // arrive takes in a frame.
-func (s *sim) arrive(i int32, frame []int32) error {
+func (s *sim) arrive(i int32, frame []int32) {
 	n := &s.nodes[i]
 	for _, task := range frame {
 		switch {
 		case n.gone:
-			if err := s.lost(i, task); err != nil {
-				return err
-			}
+			s.lost(i, task)
 		case !n.dead && n.inbound.len() >= maxInbound:
 			s.answer(i, task, true)
 		case s.cfg.WantsGPU(int(task)):
@@ -162,11 +162,10 @@ func (s *sim) arrive(i int32, frame []int32) error {
 		s.watch(i)
 		s.work(i)
 	}
-	return nil
 }
 
 // answered takes in an answer.
-func (s *sim) answered(e event) (err error) {
+func (s *sim) answered(e event) {
 	b := s.nodes[e.node].own
 	p := s.peer(b, e.from)
 	p.flies(&s.cfg, e.task, -1)
@@ -175,19 +174,18 @@ func (s *sim) answered(e event) (err error) {
 		l.gpus = p.gpus // of what is free beside CPU the last report counts
 		b.learn(e.from, l)
 	}
-	if e.given && s.cfg.WantsGPU(int(e.task)) {
-		s.GivenBack++
-		err = s.place(b, e.task)
-	} else if e.given {
-		p.full = true
-		s.GivenBack++
-		b.again.push(e.task)
-		if !b.retrying {
-			b.retrying = true
-			s.at(int64(retryPause), event{kind: retries, node: b.node})
-		}
-	} else {
+	switch {
+	case !e.given:
 		s.finish()
+	case s.cfg.WantsGPU(int(e.task)):
+		s.GivenBack++
+		p.full = true
+		s.placeLater(b, e.task, e.from)
+	default:
+		s.GivenBack++
+		p.full = true
+		b.again.push(e.task)
+		s.retryLater(b)
 	}
 	s.look(b, e.from)
 	switch {
@@ -196,7 +194,6 @@ func (s *sim) answered(e event) (err error) {
 	case !b.stalled || b.offers[e.from].tasks > 0 && p.inflight-p.inflightGPU <= p.low:
 		s.forward(b)
 	}
-	return err
 }
 
 // learn enters the load of node i.
@@ -225,14 +222,18 @@ func (s *sim) peer(b *submitter, i int32) *peer {
 
 // report takes a load in at all submitters.
 func (s *sim) report(i int32, l load) {
+	news := l.gpus != s.reports[i].gpus
 	s.reports[i] = report{l, s.reports[i].number + 1}
-	s.learnGPUs(&s.observer, i)
+	for k := range s.observers {
+		s.learnGPUs(&s.observers[k], i, news)
+	}
 	for k := range s.submitters {
 		b := &s.submitters[k]
 		if b.node == i {
 			continue
 		}
-		s.learnGPUs(b, i)
+		s.learnGPUs(b, i, news)
+		s.placeAgain(b)
 		if b.waits() == 0 {
 			b.stale = true
 			continue
@@ -252,5 +253,14 @@ func (s *sim) retry(i int32) {
 		b.peers[k].full = false
 		s.look(b, int32(k))
 	}
+	s.placeAgain(b)
 	s.work(i)
+}
+
+// retryLater has b try peers that refused again after a retryPause.
+func (s *sim) retryLater(b *submitter) {
+	if !b.retrying {
+		b.retrying = true
+		s.at(int64(retryPause), event{kind: retries, node: b.node})
+	}
 }

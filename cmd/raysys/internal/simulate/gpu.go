@@ -1,21 +1,14 @@
 package simulate
 
 import (
-	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"time"
 
-	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/forwarding"
 	"github.com/raysys/raysys/internal/ledger"
-	"github.com/raysys/raysys/placement"
 )
 
 var oneGPU = ledger.Need{GPU: ledger.Unit}
-
-func nodeID(i int32) raysys.NodeID { return raysys.NodeID(strconv.Itoa(int(i))) }
 
 // HasGPUs reports whether node i has GPUs.
 func (c *Config) HasGPUs(i int) bool { return c.GPUEvery > 0 && i >= 0 && i%c.GPUEvery == c.GPUEvery-1 }
@@ -34,123 +27,44 @@ func (s *sim) equip(i int) {
 	s.nodes[i].freeGPUs = uint16(s.cfg.GPUs)
 }
 
-// newView is what a submitter believes of the nodes.
-func (s *sim) newView(b *submitter) *placement.View {
-	var nodes []placement.Node
-	for i := range s.cfg.Nodes {
-		total := raysys.Resources{CPU: float64(s.cfg.CPUs)}
-		if s.cfg.HasGPUs(i) {
-			total.GPU = float64(s.cfg.GPUs)
-		}
-		n := placement.Node{ID: nodeID(int32(i)), Incarnation: 1, Total: total, Free: total, Worker: true, Draining: s.nodes[i].gone}
-		s.expect(b, &n)
-		nodes = append(nodes, n)
+// place sends a task that asks for a GPU to a node: where one is free, else where it waits least. avoid has just given it back; -1: none has.
+func (s *sim) place(b *submitter, task, avoid int32) {
+	i, ok := s.choose(b, task, true, avoid)
+	if !ok {
+		i, ok = s.choose(b, task, false, avoid)
 	}
-	v := placement.NewView(nodeID(b.node), nodes)
-	v.Refresh = func(n *placement.Node) { s.expect(b, n) }
-	return v
-}
-
-// sentGPU is a task that was sent to a node for a GPU. Reports count it from some time on.
-type sentGPU struct {
-	node  int32
-	until int64
-}
-
-// expect corrects what b believes of a node by its last report and what was sent there since, as system does.
-func (s *sim) expect(b *submitter, n *placement.Node) {
-	k, _ := strconv.Atoi(string(n.ID))
-	i := int32(k)
-	var l load
-	since := int32(0)
-	switch p := s.peer(b, i); {
-	case i == b.node:
-		l = s.nodes[i].load()
-	case p.heard > 0:
-		l, since = p.load, p.inflight-p.among
-	default: // it has not told anything yet
-		l, since = load{idle: true}, p.inflight
-		if s.cfg.HasGPUs(k) {
-			l.gpus = uint16(s.cfg.GPUs)
-		}
-	}
-	there := int(l.busy + l.inbound - l.inboundGPU + since)
-	n.Running = min(max(there, int(l.inboundGPU-min(l.inboundGPU, l.waits))), s.cfg.CPUs)
-	if n.Queued = 0; !l.idle {
-		n.Queued = int(l.queued) + max(there-s.cfg.CPUs, 0)
-	}
-	n.Free.GPU = float64(l.gpus)
-	uncounted := int64(0)
-	for _, t := range b.sent {
-		if t.node == i {
-			n.Free.GPU--
-			uncounted++
-		}
-	}
-	n.MeanTask, n.Line = l.mean, forwarding.LineWait(l.line, int64(l.waits), uncounted)
-}
-
-// learnGPUs enters a report in the view.
-func (s *sim) learnGPUs(b *submitter, i int32) {
-	if b.view == nil || s.nodes[i].ledger == nil {
+	switch {
+	case !ok:
 		return
-	}
-	b.sent = slices.DeleteFunc(b.sent, func(t sentGPU) bool { return t.node == i && t.until <= s.now })
-	b.view.Update(nodeID(i), func(n *placement.Node) { s.expect(b, n) })
-}
-
-// forget is called when node i is known to be dead.
-func (b *submitter) forget(i int32) {
-	b.sent = slices.DeleteFunc(b.sent, func(t sentGPU) bool { return t.node == i })
-	if b.view != nil {
-		b.view.Update(nodeID(i), func(n *placement.Node) { n.Draining = true })
-	}
-}
-
-// choose returns the node where b believes that a task which asks for a GPU begins first; now: at once, or -1.
-func (s *sim) choose(b *submitter, task int32, now bool) (int32, error) {
-	if b.view == nil {
-		b.view = s.newView(b)
-	}
-	if b.node >= 0 && s.nodes[b.node].ledger != nil {
-		b.view.Update(nodeID(b.node), func(n *placement.Node) { s.expect(b, n) }) // what the node itself has is known
-	}
-	r := placement.Request{Kind: placement.Task, Function: "train", Needs: raysys.Resources{GPU: 1}, Seed: mix(s.cfg.Seed ^ uint64(task)), Now: now}
-	d, err := placement.Place(b.view, r)
-	if now && errors.Is(err, placement.ErrNoNode) {
-		return -1, nil
-	}
-	if err != nil {
-		return -1, err
-	}
-	i, err := strconv.Atoi(string(d.Node))
-	return int32(i), err
-}
-
-// take enters that a GPU of node i is taken by what is on its way there.
-func (s *sim) take(b *submitter, i int32, until time.Duration) {
-	b.sent = append(b.sent, sentGPU{i, s.now + int64(until)})
-	b.view.Update(nodeID(i), func(n *placement.Node) { s.expect(b, n) })
-}
-
-// place sends a task that asks for a GPU to a node: where one is free, else where it waits least.
-func (s *sim) place(b *submitter, task int32) error {
-	i, err := s.choose(b, task, true)
-	if i < 0 && err == nil {
-		i, err = s.choose(b, task, false)
-	}
-	if err != nil {
-		return err
+	case i != b.node && b.peers[i].full:
+		s.placeLater(b, task, avoid)
+		return
 	}
 	s.Placed++
 	if i != b.node {
-		s.take(b, i, 2*s.cfg.Latency) // a report that comes then was made when the task was there
+		s.take(b, i, sentGPU{until: 2 * int64(s.cfg.Latency)}) // a report that comes then was made when the task was there
 		s.send(b, i, []int32{task})
-		return nil
+		return
 	}
 	s.nodes[i].gpu.push(task)
 	s.startGPU(i)
-	return nil
+}
+
+// unplaced is a task for a GPU that waits to be placed again.
+type unplaced struct{ task, avoid int32 }
+
+// placeLater has a task placed again when b next hears a report or forwards tasks, or after a retryPause.
+func (s *sim) placeLater(b *submitter, task, avoid int32) {
+	b.unplaced = append(b.unplaced, unplaced{task, avoid})
+	s.retryLater(b)
+}
+
+func (s *sim) placeAgain(b *submitter) {
+	list := b.unplaced
+	b.unplaced = nil
+	for _, u := range list {
+		s.place(b, u.task, u.avoid)
+	}
 }
 
 // startGPU begins the tasks whose GPU is free, oldest first.
@@ -222,47 +136,35 @@ func (s *sim) tellSoon(i int32) {
 }
 
 // move has what waits for a GPU on node i go where one is free, the oldest first.
-func (s *sim) move(i int32) error {
+func (s *sim) move(i int32) {
 	n := &s.nodes[i]
 	if n.dead {
-		return nil
+		return
 	}
-	b := n.own
-	if b == nil {
-		b = &s.observer
-	}
+	b := s.observer(i)
 	for n.gpu.len() > 0 {
-		to, err := s.choose(b, n.gpu.list[n.gpu.head], true)
-		if err != nil {
-			return err
-		}
-		if to < 0 || to == i {
-			break
+		to, ok := s.choose(b, n.gpu.list[n.gpu.head], true, i)
+		if !ok || to == i {
+			return
 		}
 		task := n.gpu.pop()
 		s.Moved++
 		if s.submitterOf(task).node == i {
-			s.Placed++
-			s.take(b, to, 2*s.cfg.Latency)
-			s.send(b, to, []int32{task})
+			s.place(b, task, -1)
 			continue
 		}
-		s.take(b, to, givenBackFor)
+		s.take(b, to, sentGPU{until: int64(givenBackFor), seenOff: true})
 		n.accepted--
 		n.withGPU--
 		s.answer(i, task, true)
 	}
-	return nil
 }
 
-// moveAll is called when all nodes have a report.
-func (s *sim) moveAll() error {
-	for i := range s.nodes {
-		if s.nodes[i].gpu.len() > 0 {
-			if err := s.move(int32(i)); err != nil {
-				return err
-			}
+// moveAll is called when all other nodes have a report of node i.
+func (s *sim) moveAll(i int32) {
+	for k := range s.nodes {
+		if s.nodes[k].gpu.len() > 0 && int32(k) != i {
+			s.move(int32(k))
 		}
 	}
-	return nil
 }

@@ -17,7 +17,7 @@ type sim struct {
 	nodes      []node
 	reports    []report // by node
 	submitters []submitter
-	observer   submitter // what workers without tasks of their own believe of the others' GPUs
+	observers  []submitter // what workers without tasks of their own believe of the others' GPUs
 	frames     slab[[]int32]
 	loads      slab[load]
 	done       int
@@ -25,6 +25,7 @@ type sim struct {
 	least      least
 	others     int   // events to come that are no ticks
 	last       int64 // when the last of those happened
+	failed     error // ends the run
 }
 
 // slab keeps what events carry. A slot is used again once it was taken.
@@ -68,8 +69,8 @@ func Run(ctx context.Context, c Config) (Result, error) {
 		}
 		s.now = e.at
 		s.Events++
-		if err := s.happens(e); err != nil {
-			return s.result(), err
+		if s.happens(e); s.failed != nil {
+			return s.result(), s.failed
 		}
 	}
 	return s.result(), nil
@@ -103,7 +104,7 @@ func newSim(c Config) *sim {
 		}
 		s.at(0, event{kind: submits, node: b.node})
 	}
-	s.observer = submitter{node: -1, peers: make([]peer, len(s.nodes))}
+	s.observers = make([]submitter, min(max(maxObserved/len(s.nodes), 1), c.Nodes))
 	for k, i := range c.Victims() {
 		s.at(int64(c.Death(k)), event{kind: dies, node: int32(i)})
 	}
@@ -121,25 +122,26 @@ func (s *sim) at(after int64, e event) {
 
 func (s *sim) submitterOf(task int32) *submitter { return &s.submitters[s.cfg.submitter(int(task))] }
 
-func (s *sim) happens(e event) error {
+func (s *sim) happens(e event) {
 	switch e.kind {
 	case submits:
-		return s.submit(s.nodes[e.node].own)
+		s.submit(s.nodes[e.node].own)
 	case arrives:
 		frame := s.frames.take(e.with)
-		return s.arrive(e.node, frame)
+		s.arrive(e.node, frame)
 	case ends:
 		s.end(e.node, e.task, e.from)
 	case answers:
-		return s.answered(e)
+		s.answered(e)
 	case ticks:
+		s.forgetSent(e.node)
 		s.tell(e.node)
 		if !s.nodes[e.node].dead {
 			s.at(int64(s.cfg.Report), event{kind: ticks, node: e.node})
 		}
 	case reports:
 		s.report(e.node, s.loads.take(e.with))
-		return s.moveAll()
+		s.moveAll(e.node)
 	case looks:
 		s.giveBack(e.node)
 	case retries:
@@ -150,20 +152,19 @@ func (s *sim) happens(e event) error {
 		s.tell(e.node)
 	case moves:
 		s.nodes[e.node].moving = false
-		err := s.move(e.node)
+		s.forgetSent(e.node)
+		s.move(e.node)
 		s.startGPU(e.node) // looks again while some wait
-		return err
 	case dies:
 		s.nodes[e.node].dead = true
 		s.at(int64(s.cfg.Detect), event{kind: noticed, node: e.node})
 	case noticed:
-		return s.notice(e.node)
+		s.notice(e.node)
 	}
-	return nil
 }
 
 // submit takes in the tasks of b that are due, and sets the time of the next.
-func (s *sim) submit(b *submitter) error {
+func (s *sim) submit(b *submitter) {
 	n := s.cfg.submitters()
 	for {
 		task := b.index + b.due*n
@@ -178,16 +179,15 @@ func (s *sim) submit(b *submitter) error {
 		s.least.add(s.cfg.Submitted(task), s.cfg.Takes(task), s.cfg.WantsGPU(task))
 		if !s.cfg.WantsGPU(task) {
 			b.plain++
-		} else if err := s.place(b, int32(task)); err != nil {
-			return fmt.Errorf("task %d: %w", task, err)
+		} else {
+			s.place(b, int32(task), -1)
 		}
 	}
 	s.work(b.node)
-	return nil
 }
 
 // notice has the submitters of a dead node's tasks send them elsewhere.
-func (s *sim) notice(i int32) error {
+func (s *sim) notice(i int32) {
 	n := &s.nodes[i]
 	n.gone = true
 	for k := range s.submitters {
@@ -195,7 +195,9 @@ func (s *sim) notice(i int32) error {
 		s.look(&s.submitters[k], i)
 		s.submitters[k].forget(i)
 	}
-	s.observer.forget(i)
+	for k := range s.observers {
+		s.observers[k].forget(i)
+	}
 	took := slices.DeleteFunc(slices.Clone(n.running), func(task int32) bool { return task < 0 })
 	took = append(took, slices.Sorted(maps.Keys(n.holds))...)
 	for _, f := range []*fifo{&n.inbound, &n.gpu} {
@@ -204,26 +206,23 @@ func (s *sim) notice(i int32) error {
 		}
 	}
 	for _, task := range took {
-		if err := s.lost(i, task); err != nil {
-			return err
-		}
+		s.lost(i, task)
 	}
 	for k := range s.submitters {
 		s.work(s.submitters[k].node)
 	}
-	return nil
 }
 
 // lost returns a task to its submitter.
-func (s *sim) lost(i, task int32) error {
+func (s *sim) lost(i, task int32) {
 	b := s.submitterOf(task)
 	s.peer(b, i).flies(&s.cfg, task, -1)
 	s.Rerun++
 	if s.cfg.WantsGPU(int(task)) {
-		return s.place(b, task)
+		s.place(b, task, -1)
+	} else {
+		b.again.push(task)
 	}
-	b.again.push(task)
-	return nil
 }
 
 func (s *sim) began(task int32) {

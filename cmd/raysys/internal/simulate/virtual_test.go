@@ -34,6 +34,8 @@ func TestLikeVirtual(t *testing.T) {
 		"4 of 20 nodes submit": {Nodes: 20, Tasks: 4000, Submitters: 4},
 		"GPUs on 2 of 5 nodes": {Nodes: 5, Tasks: 2000, GPUEvery: 2, GPUs: 2, GPUShare: 0.4},
 		"one of 5 nodes dies":  {Nodes: 5, Tasks: 2000, Deaths: 1},
+		// Of fewer tasks that wait for GPUs at a rate one in a hundred is a matter of draws: the nodes differ from each other by 15 %.
+		"75 % of the GPUs of 2 of 5 nodes": {Nodes: 5, Tasks: 20_000, GPUEvery: 2, GPUs: 2, GPUShare: 0.4, Rate: 375},
 	}
 	maps.Copy(clusters, long.Form(nil, map[string]simulate.Config{
 		"a driver and 20 nodes":  {Nodes: 20, Tasks: 4000},
@@ -42,7 +44,12 @@ func TestLikeVirtual(t *testing.T) {
 		"GPUs on one of 5 nodes": {Nodes: 5, Tasks: 2000, GPUEvery: 5, GPUs: 4, GPUShare: 0.1},
 		"GPUs on half of 20":     {Nodes: 20, Tasks: 4000, GPUEvery: 2, GPUs: 2, GPUShare: 0.3, Submitters: 4},
 		"3 of 20 nodes die":      {Nodes: 20, Tasks: 4000, Deaths: 3, Submitters: 4},
-		"GPUs die":               {Nodes: 6, Tasks: 2000, GPUEvery: 1, GPUs: 2, GPUShare: 0.5, Deaths: 2},
+		"75 % of the GPUs of half of 20, 4 submit": {
+			Nodes: 20, Tasks: 20_000, GPUEvery: 2, GPUs: 2, GPUShare: 0.4, Submitters: 4, Rate: 1875,
+		},
+		"75 % of the GPUs of 20, all submit": {Nodes: 20, Tasks: 20_000, GPUEvery: 1, GPUs: 1, GPUShare: 1, Submitters: 20, Rate: 750},
+		"90 % of the GPUs of 5, all submit":  {Nodes: 5, Tasks: 20_000, GPUEvery: 1, GPUs: 2, GPUShare: 1, Submitters: 5, Rate: 450},
+		"GPUs die":                           {Nodes: 6, Tasks: 2000, GPUEvery: 1, GPUs: 2, GPUShare: 0.5, Deaths: 2},
 	}))
 	for name, c := range clusters {
 		t.Run(name, func(t *testing.T) {
