@@ -217,6 +217,21 @@ func TaskRecord(n *Node, c *core.Future) (registry.TaskRecord, error) {
 	return e.Record, err
 }
 
+// RecipeName is the name of the nth recipe that became an object on n, where that is of the task of c.
+func RecipeName(n *Node, c *core.Future, nth int) string {
+	run, id := refs.RecordedAs(c)
+	return fmt.Sprintf("\x00recipe %016x %s %s %d", run, id, n.cluster.self(), nth)
+}
+
+// ForgetRecord removes the record of the task of c, and nothing else.
+func ForgetRecord(n *Node, c *core.Future) error {
+	run, id := refs.RecordedAs(c)
+	_, err := runner.Wait(context.Background(), func(done func(registry.TaskEntry, error)) {
+		registry.NewTasks(n.cluster.reg).Change(registry.RemoveTask(registry.TaskKey{Run: run, ID: id}), done)
+	})
+	return err
+}
+
 // Self is the incarnation of a node.
 func Self(n *Node) core.NodeKey { return n.cluster.self() }
 

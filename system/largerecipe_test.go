@@ -3,7 +3,6 @@ package system_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -112,7 +111,8 @@ func TestAdoptedLargeArgumentTwice(t *testing.T) {
 	h := measure.Go(sctx, arg).Handle()
 	f.holdRecorded(sctx, t, h)
 	hold(sctx, t, "w1", h)
-	name := fmt.Sprintf("\x00recipe %s 1", system.Self(f.node("s")))
+	r := h.Ref()
+	name := system.RecipeName(f.node("s"), r.RefFuture(), 1)
 	f.kill("s")
 	left := []raysys.NodeID{"w1", "w2", "w3"}
 	for len(left) > 1 {

@@ -43,6 +43,11 @@ func (n *Node) openObjects() (*objects.Objects, error) {
 		oc.Store.Cluster, oc.Store.Incarnation = c.cfg.Name, uint64(time.Now().UnixNano()) // the node has no incarnation in the cluster yet
 		oc.Cluster = &objects.Cluster{
 			Mesh: c.mesh, Refs: c.refs, Runner: c.runner, Directory: c.directory, View: func() *member.View { return c.member.View() },
+			Unused: func(name string, then func()) {
+				if c.lineage != nil {
+					c.lineage.Unused(name, then)
+				}
+			},
 		}
 		if !cfg.NoSharing {
 			oc.Cluster.Host = transfer.HostID()

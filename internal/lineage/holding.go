@@ -67,7 +67,7 @@ func (h *holding) settled(err error) {
 func (h *holding) publish(err error) {
 	l, c := h.lineage, h.future
 	names, ctx := l.cfg.Job.Objects.(core.Names), l.cfg.Runner.Context()
-	out := recorded{form: inputNamed, id: c.ID(), name: fmt.Sprintf("\x00task %s %d", c.ID(), h.rec.Submission())}
+	out := recorded{form: inputNamed, id: c.ID(), name: drawnName("task", h.key, fmt.Sprint(h.rec.Submission()))}
 	if err == nil {
 		err = l.publish(c, out.name)
 	}

@@ -46,22 +46,22 @@ const (
 	largeVersion = 2
 )
 
-// fit returns what the record of a task shall have of its recipe, and the object that it may be. stays says that the record outlives
+// fit returns what the record of a task shall have of its recipe, and the object that it may be. The record of a name outlives
 // all nodes. then is called once, on any goroutine.
-func (l *Lineage) fit(function string, recipe []byte, stays bool, then func([]byte, *largeRecipe, error)) {
+func (l *Lineage) fit(k registry.TaskKey, function string, recipe []byte, then func([]byte, *largeRecipe, error)) {
 	if len(recipe) <= maxInline {
 		then(recipe, nil, nil)
 		return
 	}
 	l.cfg.Runner.Background(func() {
 		n := l.large.Add(1)
-		o := &largeRecipe{lineage: l, future: core.Own(l.cfg.Job, n, recipe), name: fmt.Sprintf("\x00recipe %s %d", l.cfg.Self(), n)}
-		err := o.publish(stays, len(recipe) <= mayInline)
+		o := &largeRecipe{lineage: l, future: core.Own(l.cfg.Job, n, recipe), name: drawnName("recipe", k, fmt.Sprintf("%s %d", l.cfg.Self(), n))}
+		err := o.publish(k.Named(), len(recipe) <= mayInline)
 		switch {
 		case err == nil:
 			head := wire.AppendNode(wire.AppendID([]byte{largeVersion}, o.future.ID()), l.cfg.Self())
 			then(wire.AppendBytes(wire.AppendBytes(head, o.name), function), o, nil)
-		case away(err) && stays:
+		case away(err) && k.Named():
 			o.drop()
 			then(nil, nil, err)
 		default:

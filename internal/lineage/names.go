@@ -13,7 +13,45 @@ import (
 	"github.com/raysys/raysys/internal/wire"
 )
 
-// The names of detached tasks.
+// The names of detached tasks, and those that nodes draw for the objects of tasks.
+
+// drawnName is a name for an object that only the record of a task has: its recipe, or its outcome. by tells it from others of the task.
+func drawnName(what string, k registry.TaskKey, by string) string {
+	return fmt.Sprintf("\x00%s %016x %s %s", what, k.Run, k.ID, by)
+}
+
+// Unused calls then when no record of a task has a drawn name, and none will: the node that drew it is dead. While the store is
+// away it asks again.
+func (l *Lineage) Unused(name string, then func()) {
+	var k registry.TaskKey
+	var what string
+	if _, err := fmt.Sscanf(name, "\x00%s %16x %16x%16x", &what, &k.Run, &k.ID.Hi, &k.ID.Lo); err != nil {
+		return // a program gave it, or an older version drew it
+	}
+	l.cfg.Tasks.Change(registry.FindTask(k), func(e registry.TaskEntry, err error) {
+		switch {
+		case l.cfg.Runner.Err() != nil:
+		case away(err):
+			l.cfg.Runner.After(untilAgain, func() { l.Unused(name, then) })
+		case err == nil && !e.Refused && (!e.Exists || !l.names(&e.Record, name)):
+			then()
+		}
+	})
+}
+
+// names reports whether a record has the name of an object: also where a newer version has made the record, and it may.
+func (l *Lineage) names(rec *registry.TaskRecord, object string) bool {
+	recipe, _, err := readLarge(rec.Recipe)
+	newer := len(rec.Recipe) > 0 && rec.Recipe[0] > largeVersion
+	if newer || err != nil || recipe != nil && recipe.name == object {
+		return true
+	}
+	if len(rec.Outcome) == 0 {
+		return false
+	}
+	out, err := l.readOutcome(rec)
+	return err != nil || out.form == inputNamed && out.name == object
+}
 
 // named reads the record of a name, and returns the key of the task that has it.
 func (l *Lineage) named(ctx context.Context, name string) (registry.TaskKey, *registry.TaskRecord, error) {

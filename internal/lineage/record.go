@@ -61,7 +61,7 @@ func (l *Lineage) recordInputs(r *taskengine.Recording, then func(error)) {
 
 // enter enters the record of a task whose inputs are recorded.
 func (l *Lineage) enter(rec *taskengine.Recipe, r *taskengine.Recording) {
-	l.fit(rec.Name(), l.recipe(r), false, func(recipe []byte, large *largeRecipe, err error) {
+	l.fit(registry.TaskKey{Run: r.Run, ID: r.ID}, rec.Name(), l.recipe(r), func(recipe []byte, large *largeRecipe, err error) {
 		if err != nil {
 			l.unrecorded(rec, err)
 			return

@@ -78,7 +78,7 @@ func (s *start) fit() {
 		s.enter()
 		return
 	}
-	s.lineage.fit(s.rec.Name(), s.recipe, true, func(recipe []byte, large *largeRecipe, err error) {
+	s.lineage.fit(s.key, s.rec.Name(), s.recipe, func(recipe []byte, large *largeRecipe, err error) {
 		if err != nil {
 			s.again(err, s.fit)
 			return

@@ -42,6 +42,8 @@ type Cluster struct {
 	Runner    *runner.Runner
 	Directory *registry.Directory
 	View      func() *member.View
+	// Unused calls then when nothing will ask for a name that the node of a dead owner has drawn. Of names that a program gave it says nothing.
+	Unused func(name string, then func())
 	// Host names the host to other processes there, which may map this node's objects; empty: none may.
 	Host string
 }

@@ -1,6 +1,9 @@
 package objects
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -9,6 +12,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
+	"github.com/raysys/raysys/internal/registry"
 )
 
 // keptObjects are the objects that this node keeps although no reference here may stand for them: under a name, for a
@@ -181,38 +185,61 @@ func (o *Objects) free(at core.NodeKey, oid raysys.TaskID) {
 }
 
 // OwnerDied ends, after orphanGrace, what this node kept for a dead node, unless a name or a State keeps it too. It
-// does not end at once: references on other nodes may still find the copy by the directory.
+// does not end at once: references on other nodes may still find the copy by the directory. Names of dead nodes that nothing
+// will ask for end with it.
 func (o *Objects) OwnerDied(dead core.NodeKey) {
 	o.kept.mu.Lock()
 	var list []raysys.TaskID
 	for oid, k := range o.kept.byID {
-		if k.owner == dead && k.forOwner {
+		if k.owner == dead && k.wanted() {
 			list = append(list, oid)
 		}
 	}
 	o.kept.mu.Unlock()
 	for _, oid := range list {
-		o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(orphanGrace), Ring: func() { o.orphan(oid) }})
+		o.ownerDied(oid, dead)
 	}
+}
+
+// ownerDied is OwnerDied for one object.
+func (o *Objects) ownerDied(oid raysys.TaskID, dead core.NodeKey) {
+	o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(orphanGrace), Ring: func() { o.orphan(oid, dead) }})
 }
 
 // orphanGrace is how long a copy of a dead node's object is kept as if it were this node's own. Then it is a copy like
 // any other, which goes when memory is short.
 const orphanGrace = 10 * time.Minute
 
-func (o *Objects) orphan(oid raysys.TaskID) {
+func (o *Objects) orphan(oid raysys.TaskID, dead core.NodeKey) {
 	o.kept.mu.Lock()
 	k := o.kept.byID[oid]
-	named := k != nil && len(k.keys) > 0
-	switch {
-	case named:
-		k.forOwner = false // from now on its names and States say how long it stays
-	case k != nil:
+	if k == nil || k.owner != dead {
+		o.kept.mu.Unlock()
+		return
+	}
+	k.forOwner = false // from now on its names and States say how long it stays
+	keys := slices.Collect(maps.Keys(k.keys))
+	if len(keys) == 0 {
 		delete(o.kept.byID, oid)
 		k.object.SetPrimary(false)
 	}
 	o.kept.mu.Unlock()
-	if k != nil && !named {
+	if len(keys) == 0 {
 		o.log.Debug("a copy of a dead node's object may be evicted from now on", zap.Stringer("object", oid))
 	}
+	for _, key := range keys {
+		if _, name, ok := strings.Cut(key, "\x00"); ok && isName(key) {
+			o.unused(name, func() { o.removeName(key, oid) })
+		}
+	}
+}
+
+// removeName frees a name that nothing will ask for. While the directory does not answer it tries again.
+func (o *Objects) removeName(key string, oid raysys.TaskID) {
+	o.log.Info("an object is deleted: no task's record has its name", zap.Stringer("object", oid))
+	o.dir.Change(registry.RemoveName(key), func(_ registry.Entry, err error) {
+		if err != nil && o.ctx.Err() == nil {
+			o.clock.SetAlarm(&core.Alarm{At: o.clock.Now() + int64(watchPause), Ring: func() { o.removeName(key, oid) }})
+		}
+	})
 }

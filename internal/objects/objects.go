@@ -41,6 +41,7 @@ type Objects struct {
 	dir    *registry.Directory
 	view   func() *member.View
 	engine *transfer.Engine
+	unused func(name string, then func())
 
 	mu     sync.Mutex                                  // guards the rest
 	needs  map[raysys.TaskID]need                      // objects of other nodes that references here stand for
@@ -86,6 +87,7 @@ func Open(cfg Config) (*Objects, error) {
 	}
 	if c := cfg.Cluster; c != nil {
 		o.mesh, o.refs, o.runner, o.dir, o.view = c.Mesh, c.Refs, c.Runner, c.Directory, c.View
+		o.unused = c.Unused
 		if o.engine, err = o.newEngine(c.Host); err != nil {
 			return nil, errors.Join(err, o.store.Close())
 		}
