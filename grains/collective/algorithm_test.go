@@ -15,8 +15,9 @@ import (
 func simulate[T Number](t rapid.TB, size int, make func(at place) algorithm[T], draw func(n int) int) (results [][]T, delivered int) {
 	t.Helper()
 	type flight struct {
-		to int
-		h  handed[T]
+		to  int
+		h   handed[T]
+		how manner
 	}
 	var air []flight
 	ranks := []algorithm[T]{}
@@ -26,7 +27,7 @@ func simulate[T Number](t rapid.TB, size int, make func(at place) algorithm[T], 
 			if to < 0 || to >= size || to == from {
 				t.Fatalf("rank %d of %d sends to %d", from, size, to)
 			}
-			air = append(air, flight{to, o.out[i]})
+			air = append(air, flight{to, o.out[i], o.how[i]})
 		}
 	}
 	for rank := range size {
@@ -39,6 +40,9 @@ func simulate[T Number](t rapid.TB, size int, make func(at place) algorithm[T], 
 		i := draw(len(air))
 		f := air[i]
 		air = slices.Delete(air, i, i+1)
+		if f.how == lent { // it leaves as late as it can
+			f.h.Part.Vec = slices.Clone(f.h.Part.Vec)
+		}
 		twice := draw(4) == 0
 		again := f.h
 		again.Part.Vec = slices.Clone(f.h.Part.Vec)

@@ -1,7 +1,5 @@
 package collective
 
-import "slices"
-
 // chain is Reduce of large vectors: piece by piece they go from the rank before the root backwards round the ring to
 // the root, each rank adding its own. Every link carries the vector once, and all links are busy at the same time.
 type chain[T Number] struct {
@@ -34,7 +32,7 @@ func (c *chain[T]) begin(o *out[T]) {
 		return
 	}
 	for i := range c.seen {
-		o.send(c.prev(), part[T]{Piece: i, Vec: slices.Clone(c.at(i))})
+		o.lend(c.prev(), part[T]{Piece: i, Vec: c.at(i)})
 	}
 }
 

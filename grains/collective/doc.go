@@ -13,7 +13,8 @@
 // A rank's participant is a grain on the rank's node, where that hosts grains. The algorithms run there, and
 // participants talk to each other directly. Small vectors are exchanged by recursive doubling, and in groups of up to
 // four by asking rank 0, which holds the calls until it has all; from 60 KB on an AllReduce goes round a ring, and a
-// Reduce along a chain, in pieces of 1 MiB; a large Broadcast is one object, to which a reference goes down a tree.
+// Reduce along a chain, in pieces of 1 MiB, of which a rank has at most 8 under way; a large Broadcast is one object, to
+// which a reference goes down a tree.
 //
 // Rules for the user:
 //

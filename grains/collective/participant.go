@@ -41,6 +41,7 @@ type participant[T Number] struct {
 	answer *promise.Promise[outcome[T]]
 	alarm  *core.Alarm
 	early  map[uint64][]handed[T] // of rounds that the rank has not come to
+	large  outgoing[T]
 
 	limit *RoundError // rounds from limit.Round on cannot be: a rank has left
 	dying bool        // it found a failure, and waits to hear it from the coordinator as all do
@@ -96,6 +97,7 @@ const (
 	aboutNews
 	aboutTime
 	aboutSend
+	aboutRoom
 )
 
 // errNoParticipant: the activation is a new one, which knows nothing.
@@ -109,6 +111,7 @@ func (s *participant[T]) enter(ctx context.Context, d *definition[T], e entry) (
 	s.post = promise.New[RoundError](root, "end of a participant")
 	s.d, s.root, s.group, s.life, s.place = d, root, e.Group, e.Life.Ref(), place{e.Rank, e.Size}
 	s.me, _ = d.participants.Self(ctx)
+	s.large.room.Store(underWay(e.Size))
 	s.lifeWatch = promise.On(s.life, func(error) { s.tell(event{About: aboutLife}) })
 	return s.post.Handle(), nil
 }
@@ -244,7 +247,7 @@ func (s *participant[T]) step(h handed[T]) {
 }
 
 func (s *participant[T]) complete() {
-	if s.run == nil || !s.run.done() {
+	if s.run == nil || !s.run.done() || len(s.large.queue) > 0 {
 		return
 	}
 	s.answer.Settle(s.run.result())
@@ -270,6 +273,8 @@ func (s *participant[T]) send(o *out[T]) {
 				h.Part.Vec = slices.Clone(h.Part.Vec)
 				s.pass(to, h.Part)
 			}
+		case o.how[i] == lent || sizeOf[T](len(h.Part.Vec)) > small:
+			s.sendLarge(addressed[T]{to, h.Part, o.how[i]})
 		case h.Ref.Ref().IsZero():
 			s.pass(to, h.Part)
 		default:

@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
@@ -28,6 +29,8 @@ func (s *participant[T]) hear(ctx context.Context, r event) error {
 		}
 	case aboutSend:
 		s.fail(RoundError{Rank: r.Rank, Round: s.round, Reason: Lost, Text: r.Text})
+	case aboutRoom:
+		s.roomCame()
 	}
 	return nil
 }
@@ -37,7 +40,13 @@ func (s *participant[T]) waitedFor() string {
 	if s.run == nil {
 		return ""
 	}
-	return fmt.Sprintf("rank %d waited for ranks %v in %v", s.rank, s.run.waits(), s.run.sign)
+	ranks := s.run.waits()
+	for _, a := range s.large.queue {
+		if !slices.Contains(ranks, a.to) {
+			ranks = append(ranks, a.to)
+		}
+	}
+	return fmt.Sprintf("rank %d waited for ranks %v in %v", s.rank, ranks, s.run.sign)
 }
 
 // memberDone: the Member left, gave up, or is gone with its process. The participant is not needed any more.
@@ -68,6 +77,7 @@ func (s *participant[T]) fail(v RoundError) {
 	}
 	s.dying = true
 	s.run, s.early = nil, nil
+	s.large.drop()
 	s.clearAlarm()
 	s.post.Settle(v)
 	if s.participants == nil {
@@ -114,6 +124,7 @@ func (s *participant[T]) finish(v RoundError) {
 		s.over = &v
 	}
 	s.run, s.early = nil, nil
+	s.large.drop()
 	s.clearAlarm()
 	s.newsWatch.Stop()
 	s.release()

@@ -1,7 +1,5 @@
 package collective
 
-import "slices"
-
 // ring is AllReduce for large vectors. The vector is cut into one chunk per rank. In the first phase chunk c begins at
 // rank c and goes once round the ring, each rank adding its own; at rank c-1 it is complete, and in the second phase it
 // goes round again for all to keep. A rank sends and receives 2(size-1)/size of the vector, whatever the size. Chunks
@@ -56,9 +54,10 @@ func (r *ring[T]) begin(o *out[T]) {
 	if r.size == 1 {
 		return
 	}
+	// Nothing changes this chunk before it comes back complete, which is after it has left.
 	for i := range r.pieces(r.rank) {
 		mine, _ := r.at(r.rank, i)
-		o.send(r.next(), part[T]{Step: stepReduce, Chunk: r.rank, Piece: i, Vec: slices.Clone(mine)})
+		o.lend(r.next(), part[T]{Step: stepReduce, Chunk: r.rank, Piece: i, Vec: mine})
 	}
 }
 

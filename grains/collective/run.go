@@ -83,6 +83,7 @@ const (
 	byItself manner = iota
 	inCall          // in a call that the receiver holds until it has the answer
 	inAnswer        // in the answer to such a call
+	lent            // as a copy that is made when it leaves: until then the vector stays the algorithm's, and as it is
 )
 
 func (o *out[T]) send(to int, p part[T]) { o.sendRef(to, p, raysys.Handle[[]T]{}) }
@@ -90,6 +91,9 @@ func (o *out[T]) send(to int, p part[T]) { o.sendRef(to, p, raysys.Handle[[]T]{}
 func (o *out[T]) sendRef(to int, p part[T], ref raysys.Handle[[]T]) {
 	o.add(to, handed[T]{p, ref}, byItself)
 }
+
+// lend is send of a vector that the algorithm keeps.
+func (o *out[T]) lend(to int, p part[T]) { o.add(to, handed[T]{Part: p}, lent) }
 
 func (o *out[T]) ask(to int, p part[T]) { o.add(to, handed[T]{Part: p}, inCall) }
 
