@@ -22,7 +22,7 @@ type ringOfTasks struct {
 }
 
 var figure12b = ringOfTasks{
-	sizes:  []int{1_000_000, 10_000_000, 40_000_000},
+	sizes:  []int{1_000_000, 10_000_000, 40_000_000, 100_000_000},
 	delays: []time.Duration{0, time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond},
 }
 
@@ -31,7 +31,7 @@ func ringRow() Row {
 	return Row{
 		Name: "ring_tasks", Unit: Latency, Named: true,
 		measure:   func(ctx context.Context, p Plan) (measured, error) { return ringTasks(ctx, p, figure12b) },
-		Operation: "all-reduce of 1, 10 and 40 MB (--size) over 4 processes by a ring of tasks, with 0, 1, 5 and 10 ms added to the placement of each; no sharing on the host",
+		Operation: "all-reduce of 1, 10, 40 and 100 MB (--size) over 4 processes by a ring of tasks, with 0, 1, 5 and 10 ms added to the placement of each; no sharing on the host",
 	}
 }
 
