@@ -61,10 +61,10 @@ func (j *job) Leaves() bool      { return j.moves }
 func (j *job) Alike() any        { return j }
 
 func (j *job) Grant(h *Hold) {
-	j.end()
 	if h != nil {
 		j.grant(h)
 	}
+	j.end() // after that, or who waits for it would not give h back
 }
 
 func (j *job) Evict(_ error, begun bool) {
@@ -232,9 +232,9 @@ func TestLawsOfLine(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if diff := cmp.Diff(fresh, l.Free()); diff != "" || l.Waits.Load() != 0 || ends.Load() != pushes.Load() || closed.Load() != bundles.Load() {
-		t.Errorf("%d wait, %d of %d pieces of work have ended, %d of %d bundles are over; something leaked:\n%s",
-			l.Waits.Load(), ends.Load(), pushes.Load(), closed.Load(), bundles.Load(), diff)
+	if diff := cmp.Diff(fresh, l.Free()); diff != "" || l.Waits.Load() != 0 || l.Roaming.Load() != 0 || ends.Load() != pushes.Load() || closed.Load() != bundles.Load() {
+		t.Errorf("%d wait, %d in bundles, %d of %d pieces of work have ended, %d of %d bundles are over; something leaked:\n%s",
+			l.Waits.Load(), l.Roaming.Load(), ends.Load(), pushes.Load(), closed.Load(), bundles.Load(), diff)
 	}
 	for _, s := range l.Spares() {
 		if s.Share != Unit || s.Bytes != s.Memory {
