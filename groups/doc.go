@@ -13,7 +13,8 @@
 //     with what there is; one that has no room now waits for it. Wait says when it has it; so does work in the group, which waits
 //     too.
 //
-//  2. Work in a bundle asks for part of the bundle, as it would ask for part of a node, and waits in it, oldest first.
+//  2. Work in a bundle asks for part of the bundle, as it would ask for part of a node, and waits in it, oldest first. A task that may be
+//     in any (AnyBundle) does not wait in one while another has room.
 //
 //  3. A group goes with the node that has made it, unless it is Detached. A further attempt of a task makes another group.
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/groupengine"
+	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/registry"
@@ -31,6 +32,7 @@ type groups struct {
 	bundles *groupengine.Node
 	looking atomic.Bool   // an alarm will call lookAtSilent
 	turn    atomic.Uint64 // of the bundles, for work that may be in any
+	room    bundleRooms
 }
 
 func newGroups(n *Node) *groups {
@@ -154,10 +156,12 @@ func (g *groups) drain(ctx context.Context) (left int) {
 
 // place finds the node of a task that is in a group. A nil peer stands for this node.
 func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
-	k, err := g.where(r.Options.Bundle, r.Options.Resources)
-	switch c := g.node.cluster; {
-	case err != nil:
+	in := r.Options.Bundle
+	b, err := g.where(in, r.Options.Resources, r.Avoid, send)
+	if err != nil {
 		return nil, err
+	}
+	switch c, k := g.node.cluster, b.At; {
 	case k == g.self():
 		return nil, nil
 	default:
@@ -171,40 +175,78 @@ func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
 
 // whereGrain is where for a grain.
 func (g *groups) whereGrain(b core.Bundle, needs core.Resources) (core.NodeKey, error) {
-	return g.where(b, needs)
+	at, err := g.where(b, needs, nil, look)
+	return at.At, err
 }
 
-// where finds the node of a bundle that has what work asks for. Those take turns where it may be any: what this node submits at one
-// moment does not wait for one bundle while another is idle.
-func (g *groups) where(in core.Bundle, needs core.Resources) (k core.NodeKey, err error) {
+// where finds the node of a bundle that has what work asks for. Of several that may be it is the next that has room, as far as is known,
+// else the next: what this node submits at one moment does not wait for one bundle while another is idle. Of nodes to avoid it is none,
+// where there are others. sends says that the work goes there.
+func (g *groups) where(in core.Bundle, needs core.Resources, avoid []raysys.NodeID, as use) (b memberBundle, err error) {
+	fits, err := g.fitting(in, needs)
+	if err != nil {
+		return b, err
+	}
+	if in.Index != core.AnyBundle {
+		return fits[0], nil
+	}
+	if len(avoid) > 0 {
+		others := slices.DeleteFunc(slices.Clone(fits), func(b memberBundle) bool { return slices.Contains(avoid, b.At.Node) })
+		if len(others) > 0 {
+			fits = others
+		}
+	}
+	first := int(g.turn.Add(1) % uint64(len(fits)))
+	need := ledger.Of(needs)
+	need.Bundle = in
+	if b := g.withRoom(fits, first, need, as); b != nil {
+		return *b, nil
+	}
+	return fits[first], nil
+}
+
+// memberBundle is a bundle with its name.
+type memberBundle struct {
+	groupengine.Bundle
+	name core.Bundle
+}
+
+// fitting lists the bundles in which work may be, which have what it asks for, and are held by a node that lives. It is not empty.
+func (g *groups) fitting(in core.Bundle, needs core.Resources) (fits []memberBundle, err error) {
 	e, known, err := g.client.Look(in.Group)
 	list := e.Record.Bundles
 	switch index := in.Index; {
 	case err != nil:
-		return k, err
+		return nil, err
 	case !known:
-		return k, noBundle{fmt.Errorf("%s is looked up", groupengine.Shown(in.Group))}
+		return nil, noBundle{fmt.Errorf("%s is looked up", groupengine.Shown(in.Group))}
 	case !e.Exists || e.Record.Removing:
-		return k, groupengine.ErrRemoved(in.Group)
+		return nil, groupengine.ErrRemoved(in.Group)
 	case index >= len(list):
-		return k, fmt.Errorf("%w: bundle %d of %s, which has %d: they count from 0", raysys.ErrBadOption, index, groupengine.Shown(in.Group), len(list))
-	case index != core.AnyBundle:
-		list = list[index : index+1]
+		return nil, fmt.Errorf("%w: bundle %d of %s, which has %d: they count from 0", raysys.ErrBadOption, index, groupengine.Shown(in.Group), len(list))
 	}
-	fits := slices.DeleteFunc(slices.Clone(list), func(b groupengine.Bundle) bool { return !b.Has(needs) })
-	if len(fits) == 0 {
-		return k, fmt.Errorf("%w: it asks for %v, and its bundle has %v", raysys.ErrNoCapacity, needs, core.Resources(list[0].Needs))
+	large := false
+	for i, b := range list {
+		if in.Index != core.AnyBundle && in.Index != i || !b.Has(needs) {
+			continue
+		}
+		large = true
+		if b.Held && g.alive(b.At) {
+			fits = append(fits, memberBundle{b, core.Bundle{Group: in.Group, Index: i}})
+		}
 	}
-	fits = slices.DeleteFunc(fits, func(b groupengine.Bundle) bool { return !b.Held || !g.alive(b.At) })
-	if len(fits) == 0 {
-		return k, noBundle{fmt.Errorf("%s has no room yet", groupengine.Shown(in.Group))}
+	switch {
+	case !large:
+		return nil, fmt.Errorf("%w: it asks for %v, and its bundle has %v", raysys.ErrNoCapacity, needs, core.Resources(list[max(in.Index, 0)].Needs))
+	case len(fits) == 0:
+		return nil, noBundle{fmt.Errorf("%s has no room yet", groupengine.Shown(in.Group))}
 	}
-	return fits[g.turn.Add(1)%uint64(len(fits))].At, nil
+	return fits, nil
 }
 
 // explain says what the bundle that the options name waits for.
 func (g *groups) explain(o *core.Options, w *raysys.Waiting) {
-	if _, err := g.where(o.Bundle, o.Resources); err != nil {
+	if _, err := g.fitting(o.Bundle, o.Resources); err != nil {
 		w.For = "its placement group: " + err.Error()
 	}
 	e, known, err := g.client.Look(o.Bundle.Group)

@@ -234,6 +234,7 @@ func (c *cluster) gone(k core.NodeKey, left bool) {
 	c.mu.Lock()
 	delete(c.loads, k)
 	c.reports.remove(k)
+	c.node.groups.room.forget(k)
 	c.mu.Unlock()
 	if left {
 		c.departed.Store(c.now())

@@ -28,6 +28,7 @@ func (c *cluster) tellLoad() {
 	tick := time.NewTicker(loadEvery)
 	defer tick.Stop()
 	var last taskengine.Load
+	lastRooms := ""
 	rest, pause := c.rest, (<-chan time.Time)(nil)
 	short, look := c.short, (<-chan time.Time)(nil)
 	for {
@@ -49,7 +50,7 @@ func (c *cluster) tellLoad() {
 		case <-look:
 			c.forgetSent()
 			c.moveWaiting()
-			if look = time.After(lookEvery); c.node.tasks.Line().Waits.Load() == 0 {
+			if look = time.After(lookEvery); c.node.tasks.Line().Still() {
 				short, look = c.short, nil
 			}
 			continue
@@ -61,13 +62,13 @@ func (c *cluster) tellLoad() {
 		for i, p := range peers {
 			of[i] = refs.Of(p)
 		}
-		now, received, news := c.node.tasks.Report(of)
-		if now == last && !news {
+		now, rooms, received, news := c.node.tasks.Report(of)
+		if now == last && !news && rooms == lastRooms {
 			continue
 		}
-		last = now
+		last, lastRooms = now, rooms
 		for i, p := range peers {
-			if p.Send(wire.Control, wire.KindLoad, taskengine.AppendReport(nil, now, received[i])) == nil { // a peer that is gone needs no load
+			if p.Send(wire.Control, wire.KindLoad, taskengine.AppendReport(nil, now, rooms, received[i])) == nil { // a peer that is gone needs no load
 				p.Flush()
 			}
 		}
@@ -102,11 +103,16 @@ func (c *cluster) waitsShort() {
 // onLoad handles KindLoad.
 func (c *cluster) onLoad(p *refs.Session, frame []byte) error {
 	r := wire.NewReader(frame)
-	l, received, err := taskengine.ReadReport(&r)
+	l, said, received, err := taskengine.ReadReport(&r)
 	if err != nil {
 		return err
 	}
-	c.learnLoad(p.Key(), l, p, received)
+	rooms, err := taskengine.ReadRooms(said)
+	if err != nil {
+		return err
+	}
+	c.node.groups.room.report(p.Key(), rooms, c.node.tasks.CountedRoaming(p, received.Roaming), c.node.wheel.Now())
+	c.learnLoad(p.Key(), l, p, received.Tasks)
 	c.node.tasks.PeerLoad(p, l)
 	return nil
 }

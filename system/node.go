@@ -114,7 +114,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	gc.Retainer = retainer{n}
 	n.groups = newGroups(n)
-	tc.PlaceInBundle, gc.Bundle = n.groups.place, n.groups.whereGrain
+	tc.PlaceInBundle, tc.RoomInGroup, gc.Bundle = n.groups.place, n.groups.elsewhere, n.groups.whereGrain
 	tc.MakeRoom = func(tasks int) { n.grains.MakeRoom(slices.Repeat([]ledger.Need{{CPU: ledger.Unit}}, tasks), false) }
 	n.tasks = taskengine.NewEngine(tc)
 	gc.Line = n.tasks.Line()

@@ -175,7 +175,7 @@ func (c *cluster) forgetSent() {
 // moveWaiting has work, and calls of stateless kinds, that wait here for resources go to a node that has them free. It is called when what is known of the nodes
 // has changed, and at each tick.
 func (c *cluster) moveWaiting() {
-	if line := c.node.tasks.Line(); line.Waits.Load() != 0 || c.node.grains.CallsWait() {
+	if line := c.node.tasks.Line(); !line.Still() || c.node.grains.CallsWait() {
 		c.node.pool.Go(goroutines.Func(func() {
 			line.Move()
 			c.node.grains.MoveCalls()

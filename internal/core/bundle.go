@@ -3,7 +3,7 @@ package core
 // Bundle says out of which bundle of a placement group work takes what it asks for. The zero Bundle is none.
 type Bundle struct {
 	Group    string // the key of the group's record
-	Index    int    // AnyBundle: each in turn that has what is asked for
+	Index    int    // AnyBundle: each that has what is asked for
 	Captures bool   // what the work submits is in the group too, unless it says otherwise
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"sync/atomic"
 
 	"github.com/raysys/raysys/internal/core"
 )
@@ -13,9 +14,10 @@ import (
 type Bundle struct {
 	Line
 	name core.Bundle
-	from *Line
 	hold Hold
 	then func() // after Close: called once nothing runs; guarded by the mutex of Line
+
+	sought atomic.Bool // work has come that may be in any bundle of the group
 }
 
 // Evictable is Work that hears of the end of its bundle. It is called without a lock.
@@ -29,11 +31,11 @@ type Evictable interface {
 // Close has the bundle take no more work, and evicts what waits or runs in it. Once what runs has returned, its resources are
 // the node's again and then is called. It is called once.
 func (b *Bundle) Close(cause error, then func()) {
-	b.from.mu.Lock()
-	if b.from.bundles[b.name] == b {
-		delete(b.from.bundles, b.name)
+	b.node.mu.Lock()
+	if b.node.bundles[b.name] == b {
+		delete(b.node.bundles, b.name)
 	}
-	b.from.mu.Unlock()
+	b.node.mu.Unlock()
 	b.mu.Lock()
 	b.closed, b.then = true, then
 	b.mu.Unlock()
@@ -72,9 +74,10 @@ func (b *Bundle) freed() {
 	}
 	b.mu.Unlock()
 	if then != nil {
-		b.from.Return(&b.hold)
+		b.node.Return(&b.hold)
 		then()
 	}
+	b.changed()
 }
 
 // Has reports whether a bundle is here.
@@ -111,6 +114,9 @@ func (l *Line) PushIn(n Need, w Work) (pushed bool, never Shortage) {
 	}
 	best, least := (*Bundle)(nil), int32(0)
 	for _, b := range l.named(n.Bundle) {
+		if n.Roams() {
+			b.sought.Store(true)
+		}
 		if ever := b.Ever(n); !ever.Empty() {
 			never = ever
 			continue
@@ -126,12 +132,23 @@ func (l *Line) PushIn(n Need, w Work) (pushed bool, never Shortage) {
 	if best == nil {
 		return false, never
 	}
-	best.Push(n, w)
-	best.mu.Lock()
-	closed := best.closed
-	best.mu.Unlock()
+	if !best.push(n, w) {
+		return false, Shortage{}
+	}
+	if n.Roams() {
+		l.roam() // another may have got room since that was looked at
+	}
+	return true, Shortage{}
+}
+
+// push is Push; false where the bundle was closed meanwhile, and the work has to go elsewhere.
+func (b *Bundle) push(n Need, w Work) bool {
+	b.Push(n, w)
+	b.mu.Lock()
+	closed := b.closed
+	b.mu.Unlock()
 	// A closed bundle grants nothing: the work is still there, unless Close has evicted it.
-	return !closed || len(best.Remove(func(x Work) bool { return x == w })) == 0, Shortage{}
+	return !closed || len(b.Remove(func(x Work) bool { return x == w })) == 0
 }
 
 // Idle reports whether nothing waits, here or in a bundle.

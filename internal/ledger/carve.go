@@ -106,7 +106,7 @@ func (l *Line) bundle(p Part, h Hold) *Bundle {
 	h.need.Bundle, h.pool = p.Name, (*heldCPU)(l) // so that its return is reported soon, of CPU alone too
 	l.held.Add(n.CPU)
 	h.since = l.hooks.Now()
-	b := &Bundle{name: p.Name, from: l, hold: h}
+	b := &Bundle{name: p.Name, hold: h}
 	var list []Device
 	for _, i := range h.devices {
 		d := l.ledger.devices[i].Device
@@ -116,7 +116,7 @@ func (l *Line) bundle(p Part, h Hold) *Bundle {
 		}
 		list = append(list, d)
 	}
-	hooks := Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: l.hooks.Now, Freed: b.freed, Above: func(core.Class) bool { return false }}
+	hooks := Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: l.hooks.Now, Freed: b.freed, Above: func(core.Class) bool { return false }, Changed: b.changed}
 	if choose := l.hooks.Choose; choose != nil {
 		hooks.Choose = func(free []int, n int) (list []int) { // the bundle has numbers of its own for its devices
 			for _, i := range free {
@@ -133,7 +133,7 @@ func (l *Line) bundle(p Part, h Hold) *Bundle {
 	for k, i := range h.devices {
 		b.ledger.devices[k].sick = l.ledger.devices[i].sick
 	}
-	b.carved, b.short = true, l.short
+	b.node, b.short = l, l.short
 	if l.bundles == nil {
 		l.bundles = map[core.Bundle]*Bundle{}
 	}

@@ -16,6 +16,8 @@ import (
 type Line struct {
 	// Waits is how much work waits. While it is 0 the CPU of the ledger is all that a one-CPU task touches.
 	Waits atomic.Int32
+	// Roaming is how much work waits in its bundles that may be in any bundle of its group.
+	Roaming atomic.Int32
 	// Yielding is how many activations have CPU of the node that they give back when they are idle and tasks of one CPU wait for it.
 	Yielding atomic.Int32
 
@@ -26,7 +28,8 @@ type Line struct {
 	short   func()
 	report  atomic.Pointer[string] // Report's; nil after a change
 
-	moving sync.Mutex // of Move
+	moving sync.Mutex   // of Move
+	looks  atomic.Int32 // calls of roam that have not looked yet
 
 	mu     sync.Mutex        // guards the rest, and the ledger but for its CPU
 	shapes []*shape          // that wait, by the age of their oldest claim
@@ -37,7 +40,7 @@ type Line struct {
 
 	bundles map[core.Bundle]*Bundle // carved out of it
 	running map[*Hold]Work          // what was granted, but for work that asks for nothing of a node
-	carved  bool                    // it is that of a Bundle
+	node    *Line                   // out of which it is carved; nil for a node's
 	closed  bool                    // of a bundle: it grants nothing
 }
 
@@ -127,6 +130,9 @@ func (l *Line) Push(n Need, w Work) {
 	if class != core.Normal {
 		name += ", class " + strconv.Itoa(int(class))
 	}
+	if n.Roams() {
+		name += ", any bundle"
+	}
 	l.mu.Lock()
 	s := l.byName[name]
 	if s == nil {
@@ -141,7 +147,7 @@ func (l *Line) Push(n Need, w Work) {
 	l.pushed++
 	s.claims = append(s.claims, claim{work: w, queued: queued, order: l.pushed, since: since})
 	l.mu.Unlock()
-	l.Waits.Add(1)
+	l.waits(&n, +1)
 	l.Serve()
 }
 
@@ -194,10 +200,10 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 				continue
 			}
 			h = &taken
-			if l.carved || !s.need.IsCPU(0) {
+			if l.node != nil || !s.need.IsCPU(0) {
 				h.since, l.running[h] = l.hooks.Now(), w
 			}
-			if l.carved {
+			if l.node != nil {
 				h.line, h.pool = l, l
 			} else if !s.need.IsCPU(s.need.CPU) || s.need.CPU > 0 && !yields(w) {
 				h.pool = (*heldCPU)(l)
@@ -206,7 +212,7 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 			l.changed(&s.need)
 		}
 		l.pop(s)
-		l.Waits.Add(-1)
+		l.waits(&s.need, -1)
 		return w, h, false
 	}
 	return nil, nil, l.owe(owed)
@@ -279,9 +285,9 @@ func (l *Line) Return(h *Hold) {
 	l.told(&h.need)
 }
 
-// told calls Hooks.Changed if n is more than one CPU.
+// told calls Hooks.Changed if n is more than one CPU, or of a bundle.
 func (l *Line) told(n *Need) {
-	if l.hooks.Changed != nil && n.Beyond() {
+	if l.hooks.Changed != nil && (l.node != nil || n.Beyond()) {
 		l.hooks.Changed()
 	}
 }
@@ -302,6 +308,7 @@ func (l *Line) remove(which func(Work) bool) (removed []Work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.shapes = slices.DeleteFunc(l.shapes, func(s *shape) bool {
+		before := len(s.claims)
 		s.claims = slices.DeleteFunc(s.claims, func(c claim) bool {
 			out := which(c.work)
 			if out {
@@ -309,6 +316,7 @@ func (l *Line) remove(which func(Work) bool) (removed []Work) {
 			}
 			return out
 		})
+		l.waits(&s.need, len(s.claims)-before)
 		if len(s.claims) > 0 {
 			return false
 		}
@@ -317,7 +325,6 @@ func (l *Line) remove(which func(Work) bool) (removed []Work) {
 		return true
 	})
 	slices.SortFunc(l.shapes, byAge)
-	l.Waits.Add(-int32(len(removed)))
 	return removed
 }
 

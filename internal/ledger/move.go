@@ -11,15 +11,27 @@ type Mover interface {
 }
 
 // Move has the work that would better go to another node leave the line, the oldest of each shape first. It is told by Evict,
-// without a cause. What waits in bundles stays: its group decides where that is.
+// without a cause. Of what waits in bundles only that goes which may be in any of its group.
 func (l *Line) Move() {
-	if l.Waits.Load() == 0 {
+	if l.Still() {
 		return
 	}
 	l.moving.Lock() // work that one call has looked at, and not yet taken out, would be seen off twice
 	defer l.moving.Unlock()
-	moved := false
 	stay := map[any]bool{}
+	l.move(stay)
+	if l.Roaming.Load() != 0 {
+		for _, b := range l.all() {
+			b.move(stay)
+		}
+	}
+}
+
+// Still reports whether nothing waits that Move could have leave.
+func (l *Line) Still() bool { return l.Waits.Load() == 0 && l.Roaming.Load() == 0 }
+
+func (l *Line) move(stay map[any]bool) {
+	moved := false
 	for _, w := range l.movers() {
 		if alike := w.Alike(); stay[alike] {
 			continue
@@ -41,6 +53,9 @@ func (l *Line) movers() (list []Mover) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.shapes {
+		if l.node != nil && !s.need.Roams() {
+			continue
+		}
 		for i := range s.claims {
 			if w, ok := s.claims[i].work.(Mover); ok && !w.Over() {
 				list = append(list, w)

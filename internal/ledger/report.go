@@ -18,8 +18,17 @@ type FreeDevice struct {
 
 // Report is what is free of all but CPU, and not owed to work that waits; nil when all of it is.
 func (l *Ledger) Report(o *owed) *Report {
-	all := !o.Memory && !o.GPU && len(o.Custom) == 0 && l.free.Memory == l.total.Memory && maps.Equal(l.free.Custom, l.total.Custom)
-	r := &Report{Memory: l.free.Memory, Custom: maps.Clone(l.free.Custom)}
+	r, all := l.rest(o)
+	if all {
+		return nil
+	}
+	return r
+}
+
+// rest is Report also when all of it is: all.
+func (l *Ledger) rest(o *owed) (r *Report, all bool) {
+	all = !o.Memory && !o.GPU && len(o.Custom) == 0 && l.free.Memory == l.total.Memory && maps.Equal(l.free.Custom, l.total.Custom)
+	r = &Report{Memory: l.free.Memory, Custom: maps.Clone(l.free.Custom)}
 	if o.Memory {
 		r.Memory = 0
 	}
@@ -34,8 +43,5 @@ func (l *Ledger) Report(o *owed) *Report {
 		}
 		r.Devices = append(r.Devices, free)
 	}
-	if all {
-		return nil
-	}
-	return r
+	return r, all
 }

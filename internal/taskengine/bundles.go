@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/wire"
@@ -28,13 +29,18 @@ type bundles struct {
 // bundlePause is how long a task waits whose bundle was not where it was to be: the node hears of the place it has now.
 const bundlePause = 20 * time.Millisecond
 
-// placeInBundle sends a task to the node of its bundle. since is when it was deferred first, 0 for now.
-func (e *Engine) placeInBundle(c *core.Future, w outboundTask, since int64) {
+// placeInBundle sends a task to the node of its bundle.
+func (e *Engine) placeInBundle(u unplacedTask) {
+	c, w := u.future, u.task
+	r := w.request()
+	if u.avoid != "" {
+		r.Avoid = []raysys.NodeID{u.avoid}
+	}
 	for {
 		e.bundles.mu.Lock()
 		seen := e.bundles.retries
 		e.bundles.mu.Unlock()
-		to, err := e.cfg.PlaceInBundle(w.request())
+		to, err := e.cfg.PlaceInBundle(r)
 		t, _ := err.(temporary)
 		gone := false
 		switch {
@@ -42,12 +48,12 @@ func (e *Engine) placeInBundle(c *core.Future, w outboundTask, since int64) {
 			c.Fail(fmt.Errorf("place %s: %w", w.entry(), err))
 			return
 		case err == nil:
-			if e.goesToBundle(to, c, w) {
+			if e.goesToBundle(to, u) {
 				return
 			}
 			gone = true
 		}
-		if e.deferBundle(c, w, seen, since) {
+		if e.deferBundle(u, seen) {
 			if gone {
 				e.retryBundlesLater()
 			}
@@ -57,11 +63,19 @@ func (e *Engine) placeInBundle(c *core.Future, w outboundTask, since int64) {
 }
 
 // goesToBundle sends a task to a peer, or queues it in its bundle here: nil. It returns false when the bundle is not there, or
-// the peer does not take it.
-func (e *Engine) goesToBundle(to wire.Peer, c *core.Future, w outboundTask) bool {
+// the peer is gone. One that takes no task for the moment is tried again soon.
+func (e *Engine) goesToBundle(to wire.Peer, u unplacedTask) bool {
+	c, w := u.future, u.task
 	if to != nil {
 		x, p := e.peer(to)
-		return p != nil && x.sendTo(p, c, w)
+		if p == nil || p.gone.Load() {
+			return false
+		}
+		if !x.sendTo(p, c, w) {
+			x.deferUnplaced(u)
+			x.retryLater()
+		}
+		return true
 	}
 	if w.stay(e) {
 		return true
@@ -74,9 +88,9 @@ func (e *Engine) goesToBundle(to wire.Peer, c *core.Future, w outboundTask) bool
 }
 
 // deferBundle keeps a task until more is known of where bundles are; false when that has come since seen.
-func (e *Engine) deferBundle(c *core.Future, w outboundTask, seen uint64, since int64) bool {
-	if since == 0 {
-		since = e.now()
+func (e *Engine) deferBundle(u unplacedTask, seen uint64) bool {
+	if u.since == 0 {
+		u.since = e.now()
 	}
 	e.bundles.mu.Lock()
 	defer e.bundles.mu.Unlock()
@@ -84,7 +98,7 @@ func (e *Engine) deferBundle(c *core.Future, w outboundTask, seen uint64, since 
 		return false
 	}
 	e.unqueued.Add(1)
-	e.bundles.deferred = append(e.bundles.deferred, unplacedTask{future: c, task: w, since: since})
+	e.bundles.deferred = append(e.bundles.deferred, u)
 	return true
 }
 
@@ -111,10 +125,24 @@ func (e *Engine) RetryBundles() {
 func (e *Engine) retryBundles() {
 	for _, w := range e.takeDeferredBundles() {
 		if w.future.Pending() {
-			e.placeInBundle(w.future, w.task, w.since)
+			e.placeInBundle(w)
 		}
 	}
 	e.checkDrained()
+}
+
+// roamsOn places a task again that was given back since a bundle of another node has room, or since there is none in which it was to be. The
+// node that gave it back takes no other for a pause, so that it does not go to and fro.
+func (x *exchange) roamsOn(u unplacedTask) {
+	e := x.e
+	e.unqueued.Add(1)
+	e.cfg.Pool.Go(goroutines.Func(func() {
+		e.unqueued.Add(-1)
+		if u.future.Pending() {
+			e.placeInBundle(u)
+		}
+		e.checkDrained()
+	}))
 }
 
 // takeDeferredBundles takes the tasks that wait for a bundle.
@@ -166,7 +194,7 @@ func (w shaped) Evict(cause error, begun bool) {
 		x.flush()
 	case outboundTask:
 		if t.needs().Bundle.Group != "" {
-			e.placeInBundle(w.Future, t, 0)
+			e.placeInBundle(unplacedTask{future: w.Future, task: t})
 		} else {
 			e.exchange().place(w.Future, t)
 		}

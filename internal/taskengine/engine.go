@@ -63,6 +63,9 @@ type Config struct {
 	WaitForResources bool
 	// PlaceInBundle is Place for a task that is in a placement group.
 	PlaceInBundle func(PlaceRequest) (wire.Peer, error)
+	// RoomInGroup reports whether another node has a bundle with room for a task that waits here in one: false unless it may be in any.
+	// away says that the node which sent the task here will send it there. Needed with Place.
+	RoomInGroup func(n ledger.Need, away bool) bool
 	// Delay is added before the node of each task is chosen, for experiments; 0 for none.
 	Delay time.Duration
 	// Changed is called when CPUs have become free here after tasks of this node waited: other nodes should soon get

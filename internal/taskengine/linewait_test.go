@@ -58,7 +58,7 @@ func TestLineWait(t *testing.T) {
 		}
 		report := func() taskengine.Load {
 			synctest.Wait()
-			load, _, _ := w.engine.Report([]wire.Peer{l.ends[1]})
+			load, _, _, _ := w.engine.Report([]wire.Peer{l.ends[1]})
 			d.engine.PeerLoad(l.ends[0], load)
 			return load
 		}
@@ -120,7 +120,7 @@ func TestLineWaitOfWaiting(t *testing.T) {
 				}
 				r := waits.Go(w.ctx(), time.Second)
 				synctest.Wait()
-				load, _, _ := w.engine.Report(nil)
+				load, _, _, _ := w.engine.Report(nil)
 				if load.Line > c.want || load.Line < c.want-c.want/8 {
 					t.Errorf("the line takes %v, want about %v", load.Line, c.want)
 				}

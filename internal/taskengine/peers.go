@@ -64,13 +64,15 @@ type peer struct {
 	skip     bool                // has nothing to do in this round; guarded by the right to send
 	exports  wire.PendingExports // references of the frame that is filled; guarded by the right to send
 
-	mu        sync.Mutex // guards the next four
+	mu        sync.Mutex // guards the next five
 	load      Load
 	among     int64 // of the inbound tasks in load, how many this node takes for its own
 	plain     int64 // of those that ask for one CPU, the same
 	uncounted uncounted
+	roaming   uncounted // those that may be in any bundle
 
-	received, reported atomic.Uint64 // see uncounted
+	received struct{ tasks, roaming atomic.Uint64 } // see uncounted
+	reported Received                               // guarded by arriving
 
 	meanSent         atomic.Int64  // the mean it was last sent
 	repliesSinceLoad atomic.Uint32 // since it was sent this node's load

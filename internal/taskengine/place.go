@@ -56,7 +56,7 @@ func (x *exchange) placeAgain(u unplacedTask) (nowhere bool) {
 		r.Avoid = []raysys.NodeID{u.avoid}
 	}
 	if w.needs().Bundle.Group != "" {
-		e.placeInBundle(c, w, u.since)
+		e.placeInBundle(u)
 		return false
 	}
 	if len(r.Options.Conditions) > 0 {

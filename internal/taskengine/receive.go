@@ -68,7 +68,7 @@ func (x *exchange) receive(p *peer, up *core.Turn, in *incoming) (slot uint64, o
 	if h.counted() {
 		x.arriving.RLock()
 		defer func() {
-			p.received.Add(1)
+			p.receivedCounted(h.need)
 			x.arriving.RUnlock()
 		}()
 	}

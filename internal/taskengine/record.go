@@ -388,7 +388,7 @@ func (r *record[A, R]) queueOrPlace(e *Engine) {
 	case r.spec.plain:
 		e.push(&r.Future)
 	case r.spec.need.Bundle.Group != "":
-		e.placeInBundle(&r.Future, r, 0)
+		e.placeInBundle(unplacedTask{future: &r.Future, task: r})
 	case e.cfg.Place != nil && (d == nil || !d.stays):
 		e.exchange().place(&r.Future, r)
 	default:

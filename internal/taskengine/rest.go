@@ -1,9 +1,11 @@
 package taskengine
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/wire"
 )
@@ -50,4 +52,42 @@ func ReadRest(s string) (*ledger.Report, error) {
 		rest.Devices = append(rest.Devices, ledger.FreeDevice{Share: amount(), Memory: amount(), Sick: r.Byte()&deviceSick != 0})
 	}
 	return rest, r.Err()
+}
+
+// rooms is ledger.Line.Rooms, for ReadRooms; "" for none. It says of maxRooms bundles at most.
+func (e *Engine) rooms() string {
+	list := e.line.Rooms()
+	if len(list) == 0 {
+		return ""
+	}
+	slices.SortFunc(list, func(a, b ledger.Room) int {
+		return cmp.Or(cmp.Compare(a.Bundle.Group, b.Bundle.Group), a.Bundle.Index-b.Bundle.Index)
+	})
+	list = list[:min(len(list), maxRooms)]
+	dst := wire.AppendUvarint(nil, uint64(len(list)))
+	for i := range list {
+		b := &list[i]
+		dst = wire.AppendUvarint(wire.AppendBytes(dst, b.Bundle.Group), uint64(b.Bundle.Index))
+		dst = wire.AppendBytes(wire.AppendUvarint(dst, uint64(b.CPU)), encodeRest(b.Rest))
+	}
+	return string(dst)
+}
+
+// maxRooms bounds a report: the longest names of groups take half of a frame.
+const maxRooms = 1000
+
+// ReadRooms reads what a report says of bundles.
+func ReadRooms(s string) (list []ledger.Room, err error) {
+	if s == "" {
+		return nil, nil
+	}
+	r := wire.NewReader([]byte(s))
+	for range r.Count(4) {
+		b := ledger.Room{Bundle: core.Bundle{Group: r.String(), Index: int(r.Uint32())}, CPU: int64(min(r.Uvarint(), maxCount*1024))}
+		if b.Rest, err = ReadRest(r.String()); err != nil {
+			return nil, err
+		}
+		list = append(list, b)
+	}
+	return list, r.Err()
 }

@@ -302,7 +302,7 @@ func (x *exchange) notSent(p *peer, slots []uint64) {
 	for _, slot := range slots {
 		if f, ok := p.flights.Take(slot); ok {
 			if f.counted {
-				p.unsentCounted()
+				p.unsentCounted(new(f.task.Work().(outboundTask).needs()))
 			}
 			x.flightEnded(p, f)
 			x.deferAgain(unplacedTask{future: f.task, task: f.task.Work().(outboundTask)})
@@ -313,15 +313,16 @@ func (x *exchange) notSent(p *peer, slots []uint64) {
 // deferAgain returns a claimed task that no node has begun to the deferred ones.
 func (x *exchange) deferAgain(u unplacedTask) {
 	c, w := u.future, u.task
-	if !w.unstart(x.e) {
-		return
-	}
-	if !w.mayQueue() {
+	switch {
+	case !w.unstart(x.e):
+	case u.avoid != "" && new(w.needs()).Roams():
+		x.roamsOn(u)
+	case !w.mayQueue():
 		x.deferUnplaced(u)
 		x.retryLater()
-		return
+	default:
+		x.putBack(c, w)
 	}
-	x.putBack(c, w)
 }
 
 // putBack has a task wait again that was popped for a peer, by its class.

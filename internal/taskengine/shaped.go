@@ -57,6 +57,9 @@ func (w shaped) Leaves() bool {
 	if e.cfg.Place == nil || w.bound || t.stays() {
 		return false
 	}
+	if t.needs().Bundle.Group != "" {
+		return e.cfg.RoomInGroup(t.needs(), isInbound(w))
+	}
 	if !e.line.Could(t.needs()) {
 		return true
 	}
@@ -73,7 +76,7 @@ func (w shaped) Leaves() bool {
 func (w shaped) Alike() any {
 	t := w.Work().(outboundTask)
 	if isInbound(w) {
-		return alike{t.entry(), t.needs().String()}
+		return alike{t.entry(), t.needs().String(), t.needs().Bundle}
 	}
 	return t.request().Options
 }
@@ -81,6 +84,7 @@ func (w shaped) Alike() any {
 type alike struct {
 	entry *core.Entry
 	needs string
+	in    core.Bundle
 }
 
 // fits reports whether the node as a whole could ever run a task.

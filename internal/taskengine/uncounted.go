@@ -1,6 +1,8 @@
 package taskengine
 
 import (
+	"slices"
+
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/wire"
@@ -14,72 +16,103 @@ import (
 //	receiver: received  ──► +1 with the change of the ledger, or where it was refused
 //
 // It concerns tasks that hold more than one CPU, and what they hold beyond that: how many tasks are on their way is counted beside
-// (LoadOf). Both numbers are of one connection.
+// (LoadOf). And by numbers of its own tasks that may be in any bundle of their group, for what is free in bundles (Rooms). All numbers are
+// of one connection.
 
 // uncounted is what the tasks hold, in the order in which they were sent, that no report of the peer counts.
 type uncounted struct {
-	needs   []raysys.Resources
+	needs   []ledger.Need
 	counted uint64 // tasks before the first of needs
 }
 
-// counted reports whether a task with that need, as a frame says it, is one of these. What a bundle has is not free.
+// Received is how many tasks of a node a report counts: of those that hold more than one CPU, and of those that may be in any bundle.
+type Received struct{ Tasks, Roaming uint64 }
+
+// counted reports whether a task with that need, as a frame says it, is one of these. What a single bundle has is not free.
 func (h *taskHead) counted() bool {
-	return h.need != nil && h.need.Bundle.Group == "" && h.need.Beyond()
+	return h.need != nil && (h.need.Roams() || h.need.Bundle.Group == "" && h.need.Beyond())
+}
+
+// uncountedOf is where a task with that need is. The caller holds mu.
+func (p *peer) uncountedOf(n *ledger.Need) *uncounted {
+	if n.Roams() {
+		return &p.roaming
+	}
+	return &p.uncounted
 }
 
 // sentCounted notes that a task was put into a frame.
 func (p *peer) sentCounted(n *ledger.Need) {
-	needs := raysys.Resources(n.Resources())
-	needs.CPU = max(needs.CPU-1, 0)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.uncounted.needs = append(p.uncounted.needs, needs)
+	u := p.uncountedOf(n)
+	u.needs = append(u.needs, *n)
 }
 
-// unsentCounted takes the last task back, whose frame the peer did not take.
-func (p *peer) unsentCounted() {
+// unsentCounted takes the last task with such a need back, whose frame the peer did not take.
+func (p *peer) unsentCounted(n *ledger.Need) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if u := &p.uncounted; len(u.needs) > 0 {
+	if u := p.uncountedOf(n); len(u.needs) > 0 {
 		u.needs = u.needs[:len(u.needs)-1]
 	} else { // the peer has said that it counts it
 		u.counted--
 	}
 }
 
-// Report returns how busy this node is, and how many tasks of each peer that counts. news says that more are counted than in the last
-// call.
-func (e *Engine) Report(peers []wire.Peer) (l Load, received []uint64, news bool) {
+// receivedCounted notes that a task has come, and is in the ledger or was refused.
+func (p *peer) receivedCounted(n *ledger.Need) {
+	if n.Roams() {
+		p.received.roaming.Add(1)
+	} else {
+		p.received.tasks.Add(1)
+	}
+}
+
+// Report returns how busy this node is, what is free in its bundles (see ReadRooms), and how many tasks of each peer that counts. news says
+// that more are counted than in the last call.
+func (e *Engine) Report(peers []wire.Peer) (l Load, rooms string, received []Received, news bool) {
 	x := e.exchange()
 	x.means.weighLine(e)
 	x.arriving.Lock()
 	defer x.arriving.Unlock()
 	for _, wp := range peers {
-		n := uint64(0)
+		var n Received
 		if _, p := e.peer(wp); p != nil {
-			n = p.received.Load()
-			news = p.reported.Swap(n) != n || news
+			n = Received{p.received.tasks.Load(), p.received.roaming.Load()}
+			news = n != p.reported || news
+			p.reported = n
 		}
 		received = append(received, n)
 	}
-	return e.Load(), received, news
+	return e.Load(), e.rooms(), received, news
 }
 
-// AppendReport appends a KindLoad frame for a peer of which l counts so many tasks.
-func AppendReport(dst []byte, l Load, received uint64) []byte {
-	return wire.AppendUvarint(AppendLoad(dst, l), received)
-}
-
-// ReadReport reads what AppendReport wrote, or an earlier version that says no number: then l counts what it was sent.
-func ReadReport(r *wire.Reader) (l Load, received uint64, err error) {
-	if l, err = ReadLoad(r); err != nil || r.Len() == 0 {
-		return l, 1 << 63, err
+// AppendReport appends a KindLoad frame for a peer of which l and rooms count so many tasks.
+func AppendReport(dst []byte, l Load, rooms string, received Received) []byte {
+	dst = wire.AppendUvarint(AppendLoad(dst, l), received.Tasks)
+	if rooms != "" || received.Roaming > 0 {
+		dst = wire.AppendUvarint(wire.AppendBytes(dst, rooms), received.Roaming)
 	}
-	received = r.Uvarint()
-	return l, received, r.Err()
+	return dst
 }
 
-// Counted is called when a report of the peer counts that many tasks of this node. It reports whether some were not counted before.
+// ReadReport reads what AppendReport wrote, or an earlier version that says no numbers: then l counts what it was sent. rooms is for
+// ReadRooms.
+func ReadReport(r *wire.Reader) (l Load, rooms string, received Received, err error) {
+	received = Received{1 << 63, 1 << 63}
+	if l, err = ReadLoad(r); err != nil || r.Len() == 0 {
+		return l, "", received, err
+	}
+	received.Tasks = r.Uvarint()
+	if r.Len() > 0 {
+		rooms, received.Roaming = r.String(), r.Uvarint()
+	}
+	return l, rooms, received, r.Err()
+}
+
+// Counted is called when a report of the peer counts that many tasks of this node (Received.Tasks). It reports whether some were not
+// counted before.
 func (e *Engine) Counted(wp wire.Peer, received uint64) bool {
 	_, p := e.peer(wp)
 	if p == nil {
@@ -87,7 +120,25 @@ func (e *Engine) Counted(wp wire.Peer, received uint64) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	u := &p.uncounted
+	return p.uncounted.count(received)
+}
+
+// CountedRoaming is the same for Received.Roaming. It returns what those ask for that are left.
+func (e *Engine) CountedRoaming(wp wire.Peer, received uint64) []ledger.Need {
+	_, p := e.peer(wp)
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.roaming.count(received)
+	return slices.Clone(p.roaming.needs)
+}
+
+// Uncounted returns what the tasks of this node ask for that may be in any bundle and that the last report of the peer does not count.
+func (e *Engine) Uncounted(wp wire.Peer) []ledger.Need { return e.CountedRoaming(wp, 0) }
+
+func (u *uncounted) count(received uint64) bool {
 	if received <= u.counted || len(u.needs) == 0 {
 		return false
 	}
@@ -104,7 +155,9 @@ func (e *Engine) EachUncounted(wp wire.Peer, f func(raysys.Resources)) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, needs := range p.uncounted.needs {
+	for i := range p.uncounted.needs {
+		needs := raysys.Resources(p.uncounted.needs[i].Resources())
+		needs.CPU = max(needs.CPU-1, 0)
 		f(needs)
 	}
 }

@@ -53,15 +53,15 @@ func TestUncounted(t *testing.T) {
 		}
 		// report is what the worker reports now; read has the driver learn it.
 		report := func() (read func() bool) {
-			load, n, _ := w.engine.Report([]wire.Peer{l.ends[1]})
-			frame := taskengine.AppendReport(nil, load, n[0])
+			load, rooms, n, _ := w.engine.Report([]wire.Peer{l.ends[1]})
+			frame := taskengine.AppendReport(nil, load, rooms, n[0])
 			return func() bool {
 				r := wire.NewReader(frame)
-				_, counted, err := taskengine.ReadReport(&r)
+				_, _, counted, err := taskengine.ReadReport(&r)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return d.engine.Counted(l.ends[0], counted)
+				return d.engine.Counted(l.ends[0], counted.Tasks)
 			}
 		}
 		uncounted("before the first", 0)
@@ -87,10 +87,10 @@ func TestUncounted(t *testing.T) {
 		}
 		l.release()
 		synctest.Wait()
-		if _, n, news := w.engine.Report([]wire.Peer{l.ends[1]}); n[0] != 4 || !news {
+		if _, _, n, news := w.engine.Report([]wire.Peer{l.ends[1]}); n[0].Tasks != 4 || !news {
 			t.Errorf("the worker has received %d tasks, news: %v; want 4", n, news)
 		}
-		if _, _, news := w.engine.Report([]wire.Peer{l.ends[1]}); news {
+		if _, _, _, news := w.engine.Report([]wire.Peer{l.ends[1]}); news {
 			t.Error("nothing has come since")
 		}
 		report()()
@@ -100,7 +100,7 @@ func TestUncounted(t *testing.T) {
 		}
 		plain := taskengine.AppendLoad(nil, taskengine.Load{Queued: 1}) // of an earlier version
 		r := wire.NewReader(plain)
-		if load, n, err := taskengine.ReadReport(&r); err != nil || load.Queued != 1 || n < 1<<62 {
+		if load, _, n, err := taskengine.ReadReport(&r); err != nil || load.Queued != 1 || n.Tasks < 1<<62 {
 			t.Errorf("a report without a number: %+v counts %d tasks (%v), want all", load, n, err)
 		}
 	})

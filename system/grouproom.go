@@ -1,0 +1,180 @@
+package system
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
+)
+
+// bundleRooms is what is free in the bundles of other nodes, by their reports, and by what this node has sent there that they do not
+// count (taskengine.AppendReport). It is about work that may be in any bundle of its group: a bundle to which none has come is not
+// reported, and is taken to be free.
+type bundleRooms struct {
+	mu sync.Mutex // guards the rest
+	of map[core.NodeKey]*nodeRooms
+}
+
+// nodeRooms is what is known of the bundles of one node.
+type nodeRooms struct {
+	bundles map[core.Bundle]*bundleRoom
+	seenOff []seenOffTo // tasks of other nodes, which say nothing of when they send them there; in order of time
+	counted int64       // when what was sent was counted, on the node's clock
+}
+
+// countEvery is how soon what was sent is counted again: a task for which a bundle was chosen may not have gone there.
+const countEvery = int64(5 * time.Millisecond)
+
+// bundleRoom is what is known of one bundle.
+type bundleRoom struct {
+	known ledger.Room // by the last report, or all of the bundle
+	left  ledger.Room // less what was sent there
+}
+
+// seenOffTo is a task that was given back since a bundle had room.
+type seenOffTo struct {
+	in   core.Bundle
+	need ledger.Need
+	when int64 // on the node's clock
+}
+
+// report takes in what a node reports, and the tasks of this node that it does not count.
+func (r *bundleRooms) report(k core.NodeKey, rooms []ledger.Room, uncounted []ledger.Need, now int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := r.node(k)
+	n.forget(now)
+	was := n.bundles
+	n.bundles = map[core.Bundle]*bundleRoom{}
+	if len(uncounted)+len(n.seenOff) > 0 { // they are on their way to bundles of which it does not know
+		n.bundles = was
+	}
+	for _, room := range rooms {
+		n.bundles[room.Bundle] = &bundleRoom{room, room}
+	}
+	if n.count(uncounted, now); len(n.bundles) == 0 {
+		delete(r.of, k)
+	}
+}
+
+// count counts what was sent there.
+func (n *nodeRooms) count(uncounted []ledger.Need, now int64) {
+	n.counted = now
+	for _, b := range n.bundles {
+		b.left = b.known
+	}
+	for i := range uncounted {
+		u := &uncounted[i]
+		for name, b := range n.bundles { // which of them it will be in its node decides
+			if name.Group == u.Bundle.Group && b.left.Has(u) {
+				b.left.Take(u)
+				break
+			}
+		}
+	}
+}
+
+// forget forgets what has come by now.
+func (n *nodeRooms) forget(now int64) {
+	if len(n.seenOff) > 0 {
+		n.seenOff = slices.DeleteFunc(n.seenOff, func(s seenOffTo) bool { return now-s.when >= int64(givenBackFor) })
+	}
+}
+
+// forget forgets a node.
+func (r *bundleRooms) forget(k core.NodeKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.of, k)
+}
+
+// node is what is known of a node. The caller holds mu.
+func (r *bundleRooms) node(k core.NodeKey) *nodeRooms {
+	n := r.of[k]
+	if n == nil {
+		n = &nodeRooms{bundles: map[core.Bundle]*bundleRoom{}}
+		if r.of == nil {
+			r.of = map[core.NodeKey]*nodeRooms{}
+		}
+		r.of[k] = n
+	}
+	return n
+}
+
+// at returns what is known of a bundle. The caller holds mu.
+func (n *nodeRooms) at(m *memberBundle) *bundleRoom {
+	b := n.bundles[m.name]
+	if b == nil {
+		whole := ledger.RoomOf(m.name, ledger.Of(core.Resources(m.Needs)))
+		b = &bundleRoom{whole, whole}
+		n.bundles[m.name] = b
+	}
+	return b
+}
+
+// has reports whether a bundle has room for work, less what was seen off to it. The caller holds mu.
+func (n *nodeRooms) has(b *bundleRoom, need *ledger.Need) bool {
+	room := b.left
+	for i := range n.seenOff {
+		if s := &n.seenOff[i]; s.in == room.Bundle {
+			room.Take(&s.need)
+		}
+	}
+	return room.Has(need)
+}
+
+// withRoom returns the first of the bundles, from that number on, that has room for work, as far as is known; nil for none.
+func (g *groups) withRoom(list []memberBundle, from int, need ledger.Need, as use) *memberBundle {
+	r, now := &g.room, g.node.wheel.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range list {
+		m := &list[(from+i)%len(list)]
+		if m.At == g.self() {
+			in := need
+			if in.Bundle = m.name; g.node.tasks.Line().HasIn(in) {
+				return m
+			}
+			continue
+		}
+		n := r.node(m.At)
+		if now-n.counted >= countEvery {
+			if p := g.node.cluster.peer(m.At); p != nil {
+				n.count(g.node.tasks.Uncounted(p), now)
+			}
+		}
+		n.forget(now)
+		b := n.at(m)
+		if !n.has(b, &need) {
+			continue
+		}
+		switch as {
+		case send:
+			b.left.Take(&need)
+		case seenOff:
+			n.seenOff = append(n.seenOff, seenOffTo{m.name, need, now})
+		}
+		return m
+	}
+	return nil
+}
+
+// elsewhere reports whether a bundle of another node has room for work that waits here and may be in any of its group. away says that
+// another node sends it there.
+func (g *groups) elsewhere(need ledger.Need, away bool) bool {
+	if !need.Roams() {
+		return false
+	}
+	list, err := g.fitting(need.Bundle, need.Resources())
+	if err != nil {
+		return false
+	}
+	list = slices.DeleteFunc(list, func(b memberBundle) bool { return b.At == g.self() })
+	as := look
+	if away {
+		as = seenOff
+	}
+	return g.withRoom(list, 0, need, as) != nil
+}
