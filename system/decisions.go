@@ -1,6 +1,7 @@
 package system
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/grainengine"
+	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/placement"
 )
 
@@ -26,11 +28,36 @@ type decided struct {
 	task  core.TaskID // zero for a grain
 	name  string      // the task's function
 	grain grainengine.ID
+	in    core.Bundle // where it was placed in a bundle; zero else
+	any   bool        // it might have been in any of the group
 	placement.Decision
+}
+
+// reasons are why it is where it is.
+func (d *decided) reasons() []string {
+	switch {
+	case d.in.Group == "":
+		return d.Scores(d.grain.Key)
+	case d.in.Index == core.AnyBundle: // of a grain, whose leader knows no more
+		return []string{fmt.Sprintf("in any bundle there of %s", groupengine.Shown(d.in.Group))}
+	case d.any:
+		return []string{fmt.Sprintf("in bundle %d of %s, of those that it may be in: they take turns, those with room first", d.in.Index, groupengine.Shown(d.in.Group))}
+	}
+	return []string{fmt.Sprintf("in bundle %d of %s", d.in.Index, groupengine.Shown(d.in.Group))}
 }
 
 func (d *decisions) task(id core.TaskID, name string, to placement.Decision) {
 	d.enter(decided{at: time.Now(), task: id, name: name, Decision: to})
+}
+
+// bundled notes where a task goes that is in a group.
+func (d *decisions) bundled(id core.TaskID, name string, to memberBundle, any bool) {
+	d.enter(decided{at: time.Now(), task: id, name: name, in: to.name, any: any, Decision: placement.Decision{Node: to.At.Node}})
+}
+
+// placedIn notes where a grain goes that is in a group.
+func (d *decisions) placedIn(id grainengine.ID, in core.Bundle, at core.NodeKey) {
+	d.enter(decided{at: time.Now(), grain: id, in: in, Decision: placement.Decision{Node: at.Node}})
 }
 
 func (d *decisions) placed(id grainengine.ID, to placement.Decision) {
@@ -64,7 +91,7 @@ func (d *decisions) of(id string, by raysys.NodeID) (list []raysys.Scheduling) {
 		default:
 			continue
 		}
-		s.Placed = []raysys.Placed{{Time: n.at, By: by, Node: n.Node, Reasons: n.Scores(n.grain.Key)}}
+		s.Placed = []raysys.Placed{{Time: n.at, By: by, Node: n.Node, Reasons: n.reasons()}}
 		list = append(list, s)
 	}
 	return list

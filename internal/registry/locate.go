@@ -169,7 +169,7 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	self := l.reg.cfg.Members.Self().Node
 	v := l.view()
 	if o.bundle.Group != "" {
-		return o.inBundle(v)
+		return o.inBundle(l, v)
 	}
 	l.draws++
 	r := placement.Request{
@@ -209,11 +209,14 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 
 // inBundle is choose for a grain in a bundle: its node is where the asker says that this is. That node refuses the grain if it is
 // not there.
-func (o *locate) inBundle(v *placement.View) (core.NodeKey, error) {
+func (o *locate) inBundle(l *leader, v *placement.View) (core.NodeKey, error) {
 	n := v.Find(o.at.Node)
 	if n == nil || n.Incarnation != o.at.Incarnation || !n.Worker || n.Joining || n.Draining {
 		return core.NodeKey{}, fmt.Errorf("%w: node %s, which has the bundle of %s, takes no grain", raysys.ErrOverloaded, o.at, o.id)
 	}
 	v.Placed(placement.Request{Kind: placement.Grain}, placement.Decision{Node: n.ID, Incarnation: n.Incarnation}) // its needs are taken
+	if placed := l.reg.cfg.PlacedIn; placed != nil {
+		placed(o.id, o.bundle, o.at)
+	}
 	return o.at, nil
 }

@@ -57,6 +57,8 @@ type Config struct {
 	AskBundles func(at core.NodeKey, a groupengine.Ask, done func(error))
 	// Placed is called with each decision where a grain goes, and must not block; it may be nil.
 	Placed func(grainengine.ID, placement.Decision)
+	// PlacedIn is the same for a grain in a bundle, whose node the asker has said.
+	PlacedIn func(grainengine.ID, core.Bundle, core.NodeKey)
 	// Expecting reports whether a worker of the cluster is not among Nodes yet, so that what no node has may come; nil: there is none.
 	Expecting func() bool
 	// Alone says that this process owns the store and that there is no other node: its grains have no tokens.
