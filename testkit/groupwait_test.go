@@ -28,11 +28,15 @@ func TestNoTaskWaitsBesideRoomInGroup(t *testing.T) {
 		"four bundles on each node": {3, placement.Pack, slices.Repeat([]raysys.Resources{one}, 12), nil},
 		"large bundles and small":   {3, placement.Pack, append(slices.Repeat([]raysys.Resources{one}, 4), raysys.Resources{CPU: 4}, raysys.Resources{CPU: 4}), nil},
 		"one node":                  {1, placement.Pack, slices.Repeat([]raysys.Resources{one}, 4), nil},
-		"a device": {3, placement.StrictSpread, slices.Repeat([]raysys.Resources{{CPU: 4, GPU: 4}}, 3),
-			[]raysys.Option{raysys.CPU(0), raysys.GPU(1)}},
-		"memory and a custom resource": {3, placement.StrictSpread,
+		"a device": {
+			3, placement.StrictSpread, slices.Repeat([]raysys.Resources{{CPU: 4, GPU: 4}}, 3),
+			[]raysys.Option{raysys.CPU(0), raysys.GPU(1)},
+		},
+		"memory and a custom resource": {
+			3, placement.StrictSpread,
 			slices.Repeat([]raysys.Resources{{Memory: 4 << 20, Custom: map[string]float64{"licence": 4}}}, 3),
-			[]raysys.Option{raysys.CPU(0), raysys.Memory(1 << 20), raysys.Resource("licence", 1)}},
+			[]raysys.Option{raysys.CPU(0), raysys.Memory(1 << 20), raysys.Resource("licence", 1)},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			table := raysys.NewTable()

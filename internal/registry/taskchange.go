@@ -38,7 +38,7 @@ type TaskChange struct {
 	kind taskKind
 	key  TaskKey
 	rec  *TaskRecord // never nil, and not changed; enter: what the asker has; settle: Attempt and Outcome; computed: Attempt and Object; claim from: Attempt; retain: Namespace, Function, one State
-	bad  error      // why it cannot be made
+	bad  error       // why it cannot be made
 }
 
 // noRecord is what a change has that needs none.
