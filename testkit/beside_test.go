@@ -14,15 +14,8 @@ type waiting struct {
 	since time.Time
 }
 
-// limit is how long it may wait beside a device that is free for it: until that is reported, and it is given back and placed again. A grain
-// that is looked up in vain, since nodes refuse it that others take to have room, is looked up again after pauses that double, 126 ms
-// after six.
-func (w *waiting) limit() time.Duration {
-	if w.grain {
-		return 180 * time.Millisecond
-	}
-	return 50 * time.Millisecond
-}
+// waitLimit is how long it may wait beside a device that is free for it: until that is reported, and it is given back and placed again.
+const waitLimit = 50 * time.Millisecond
 
 // waits lists what waits to begin. The caller holds r.mu.
 func (r *telling) waits() (list []waiting) {
@@ -77,7 +70,7 @@ func (r *telling) lookNow() {
 				}
 			}
 			r.longest = max(r.longest, d)
-			if d > w.limit() {
+			if d > waitLimit {
 				r.wrong = append(r.wrong, fmt.Sprintf("at %v %s has waited for %v, and node %d has had devices free for %v", now.Sub(r.began), w.what, now.Sub(w.since), node, now.Sub(free)))
 				r.calm = now.Add(time.Hour) // once is enough
 			}

@@ -259,15 +259,16 @@ func (r *telling) play(x step, ends *sync.WaitGroup) {
 
 // submit submits a call or a task, and notes its end.
 func (r *telling) submit(x step, ends *sync.WaitGroup) {
+	life := ""
+	if x.From > 0 {
+		life = r.a.lifeOf(x.From) // before the node is taken, which may die in between
+	}
 	n := r.c.Node(x.From)
-	if n == nil {
-		x.From, n = 0, r.c.Node(0)
+	if n == nil || life == "" {
+		life, x.From, n = "", 0, r.c.Node(0)
 	}
 	r.mu.Lock()
-	w := &work{step: x, id: len(r.work), submitted: time.Now()}
-	if x.From > 0 {
-		w.life = r.a.lifeOf(x.From)
-	}
+	w := &work{step: x, id: len(r.work), submitted: time.Now(), life: life}
 	r.work = append(r.work, w)
 	if x.Gate {
 		r.gates, r.gate[w.id] = append(r.gates, w.id), make(chan struct{})
@@ -429,10 +430,9 @@ func (r *telling) look(over chan struct{}) {
 //   - A call that is not idempotent runs once if it is answered, and once at most if it is not.
 //   - A call or a task of a node that lives ends with a value; a call with ErrOutcomeUnknown if it is not idempotent and a node died
 //     meanwhile; and either with ErrNoCapacity or ErrOverloaded if meanwhile no node that was there had enough devices that were well.
-//   - No task waits for more than 50 ms to begin while a node has had devices free for it for that long, and no grain for more than 180: 50
-//     is too little for one that is looked up in vain several times (waiting.limit). Devices are not free for it that the node keeps
-//     for older work of another need. The law cannot hold while the cluster learns of a death, a drain or a newcomer: it counts from
-//     recovers after that. Nor is it about devices that idle grains hold.
+//   - No task and no grain waits for more than 50 ms to begin while a node has had devices free for it for that long. Devices are not
+//     free for it that the node keeps for older work of another need. The law cannot hold while the cluster learns of a death, a drain
+//     or a newcomer: it counts from recovers after that. Nor is it about devices that idle grains hold.
 func TestGrainsThatMove(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		if err := flag.Set("rapid.checks", strconv.Itoa(long.Form(20, 500))); err != nil {

@@ -103,7 +103,7 @@ func (e *Engine) pokeDrain() {
 // routeLocked replaces a by a route, in which its calls wait. The caller has locked the stripe.
 func (a *activation) routeLocked(s *stripe, calls []anyCall) *route {
 	k := a.kind
-	r := &route{kind: k, key: a.key, bundle: a.bundle(), state: routeReleasing, avoid: Place{k.engine.cfg.Cluster.Self(), a.tenure.token}}
+	r := &route{kind: k, key: a.key, bundle: a.bundle(), state: routeReleasing, avoid: Place{k.engine.cfg.Cluster.Self(), a.tenure.token}, moves: a.moved()}
 	if a.tenure.stale.Load() {
 		r.state = routeAsking
 	}
@@ -156,7 +156,14 @@ func (r *route) released(err error) {
 		e.releasing.Add(-1)
 		e.pokeDrain()
 	}()
-	r.turnAway(Place{})
+	r.mu.Lock()
+	var left Place
+	if r.moves {
+		left.Token = r.avoid.Token
+	}
+	r.moves = false
+	r.mu.Unlock()
+	r.turnAway(left)
 	if e.closed.Load() {
 		r.end(raysys.ErrClosed)
 		return

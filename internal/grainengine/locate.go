@@ -233,7 +233,7 @@ func (r *route) end(err error) {
 }
 
 // turnAway refuses the inbound calls in the queue: the grain is at p, or, where p is zero, their nodes are to ask the
-// registry.
+// registry; one with a token alone says that the grain waited here under it, and moves.
 func (r *route) turnAway(p Place) {
 	r.mu.Lock()
 	var inbound []*inboundCall

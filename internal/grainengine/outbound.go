@@ -356,7 +356,8 @@ func (o *outboundCall) sendTo(to Place) {
 }
 
 // moved resends the call, which the node of from refused since the grain is not there. to is where the grain is, if
-// that node knows.
+// that node knows. Where it is but the token of from, the call waited there with the grain, which moves to where there is room for it: it
+// was not sent in vain, and what was before that counts no more.
 func (o *outboundCall) moved(from, to Place) {
 	if o.kind.seeks() && to.Node != "" { // from has no room for a worker, and to has
 		o.refused++
@@ -364,7 +365,9 @@ func (o *outboundCall) moved(from, to Place) {
 		return
 	}
 	o.open = o.open || o.transacts()
-	if o.tries++; o.tries > maxTries && !o.kind.def.Durable {
+	if to.Node == "" && to.Token == from.Token && !to.IsZero() {
+		o.tries = 0
+	} else if o.tries++; o.tries > maxTries && !o.kind.def.Durable {
 		o.fail(fmt.Errorf("%s: %w %d times while it was being called", o.name(), raysys.ErrMoved, o.tries))
 		return
 	}

@@ -52,6 +52,7 @@ type route struct {
 	hint     Place     // asking: said to be right
 	ask      Token     // asking: to be confirmed; zero to locate
 	tries    int       // in vain, since the last call went out
+	moves    bool      // releasing: the grain waited here for resources, and goes to where there is room
 	rotation *rotation // of a stateless kind only
 	nodeless bool      // its calls wait for a node with what no node has
 	// nodes are the nodes that the conditions of the first call mean, and since is when that was asked first; both until it is located.
