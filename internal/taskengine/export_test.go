@@ -68,3 +68,12 @@ func (e *Engine) Kept() (n int) {
 	}
 	return n
 }
+
+// Stalls reports whether the forwarder, which has found no room at a peer, waits for more answers now.
+func (e *Engine) Stalls() bool {
+	x := e.exchange()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.each(func(p *peer) { p.skip = false })
+	return x.stall()
+}

@@ -264,15 +264,15 @@ func (x *exchange) round() int32 {
 			return asleep
 		}
 		p, n, skipped := x.pick()
-		if p == nil {
-			if skipped {
-				return asleep // no peer with room can run a waiting task
+		switch {
+		case p != nil:
+			if x.fill(p, n) == 0 {
+				p.skip = true
 			}
-			x.stall()
+		case skipped:
+			return asleep // no peer with room can run a waiting task
+		case x.stall():
 			return stalled
-		}
-		if x.fill(p, n) == 0 {
-			p.skip = true
 		}
 	}
 }
@@ -294,9 +294,12 @@ func (x *exchange) pick() (best *peer, n int64, skipped bool) {
 }
 
 // stall prepares for a wait until a peer has answered enough tasks for another round to pay, or reports that it has
-// room.
-func (x *exchange) stall() {
+// room. It returns false where a peer has room by now: what was answered before low was set is not among the answers that
+// the wait counts.
+func (x *exchange) stall() bool {
 	for _, p := range *x.peers.Load() {
 		p.low.Store(forwarding.Low(p.plainFlights()))
 	}
+	p, _, skipped := x.pick()
+	return p == nil && !skipped
 }
