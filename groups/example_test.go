@@ -67,3 +67,21 @@ func ExampleLookup() {
 	// <nil>
 	// true
 }
+
+// Ready is a reference: to wait for beside others, or an argument.
+func ExampleGroup_Ready() {
+	ctx, stop := serve(system.Config{Name: "laptop", Resources: raysys.Resources{CPU: 4}})
+	defer stop()
+	g, err := groups.Create(ctx, placement.Pack, []raysys.Resources{{CPU: 1}, {CPU: 2}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(g.Ready(ctx).Get(ctx))
+	fmt.Println(g.Remove(ctx))
+	_, err = g.Ready(ctx).Get(ctx)
+	fmt.Println(errors.Is(err, raysys.ErrGroupRemoved))
+	// Output:
+	// [laptop laptop] <nil>
+	// <nil>
+	// true
+}

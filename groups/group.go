@@ -80,12 +80,16 @@ func (g Group) Nodes(ctx context.Context) ([]raysys.NodeID, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.Wait(ctx, t, g.key)
-	nodes := make([]raysys.NodeID, len(r.Bundles))
-	for i, b := range r.Bundles {
-		nodes[i] = b.At.Node
+	return c.Wait(ctx, t, g.key)
+}
+
+// Ready is Nodes as a reference, at once: to wait for with other references, or to be an argument of the first task of the group.
+func (g Group) Ready(ctx context.Context) raysys.Ref[[]raysys.NodeID] {
+	t, c, err := g.of(ctx)
+	if err != nil {
+		return raysys.Ref[[]raysys.NodeID](core.FailedRef[[]raysys.NodeID](err))
 	}
-	return nodes, err
+	return raysys.Ref[[]raysys.NodeID](c.Ready(t, g.key))
 }
 
 // Remove removes the group: what waits or runs in it is cancelled, and once that has returned the room is free and Remove returns.

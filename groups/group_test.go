@@ -157,6 +157,46 @@ func TestWaitsForRoom(t *testing.T) {
 	}
 }
 
+// TestReady: the reference is settled once every bundle has its node, as an argument too, and fails when the group goes before.
+func TestReady(t *testing.T) {
+	tb := raysys.NewTable()
+	count := tasks.DefineIn(tb, "count", func(_ context.Context, nodes []raysys.NodeID) (int, error) { return len(nodes), nil })
+	_, ctx := start(t, tb)
+	var made [3]groups.Group // each of which leaves no room for another
+	var ready [3]raysys.Ref[[]raysys.NodeID]
+	for i := range made {
+		g, err := groups.Create(ctx, placement.StrictPack, cpus(2, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[i], ready[i] = g, g.Ready(ctx)
+		if i > 0 {
+			continue
+		}
+		if nodes, err := ready[0].Get(ctx); len(nodes) != 2 || err != nil {
+			t.Errorf("a group with room: %q, %v", nodes, err)
+		}
+	}
+	counted := count.With(raysys.CPU(0)).On(ctx, ready[1])
+	if raysys.PhaseOf(ready[1]) != raysys.PhasePending || raysys.PhaseOf(counted) != raysys.PhasePending {
+		t.Error("a group without room is ready")
+	}
+	for _, g := range []groups.Group{made[2], made[0]} {
+		if err := g.Remove(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := ready[2].Get(ctx); !errors.Is(err, raysys.ErrGroupRemoved) {
+		t.Errorf("a group that was removed while it waited: %v", err)
+	}
+	if n, err := counted.Get(ctx); n != 2 || err != nil {
+		t.Errorf("a task of the nodes of a group that got room: %d, %v", n, err)
+	}
+	if _, err := (groups.Group{}).Ready(ctx).Get(ctx); !errors.Is(err, raysys.ErrBadOption) {
+		t.Errorf("the zero Group: %v", err)
+	}
+}
+
 // TestNames: a name is of one group, and finds it.
 func TestNames(t *testing.T) {
 	tb := raysys.NewTable()

@@ -78,10 +78,12 @@ func (c *Client) Create(ctx context.Context, t *core.Turn, s Spec) (string, erro
 		return "", fmt.Errorf("make a group: %w", err)
 	}
 	ns, id := t.Job().Namespace, t.ID().Child(t.Next())
-	r := Record{ID: id, Namespace: ns, Strategy: s.Strategy}
-	if !s.Detached {
+	r := Record{Namespace: ns, Strategy: s.Strategy}
+	if !s.Detached { // it goes with this node, and the next attempt of the turn, which has the same ids, makes another
 		r.Owner = c.Self()
+		id = id.Child(uint64(t.Attempt())).Child(r.Owner.Incarnation)
 	}
+	r.ID = id
 	for _, b := range s.Bundles {
 		r.Bundles = append(r.Bundles, Bundle{Needs: b})
 	}
@@ -89,7 +91,12 @@ func (c *Client) Create(ctx context.Context, t *core.Turn, s Spec) (string, erro
 	if s.Name != "" {
 		key = NameKey(ns, s.Name)
 	}
-	_, err := c.ask(ctx, t, Question{Op: Create, Key: key, Record: r})
+	e, err := c.ask(ctx, t, Question{Op: Create, Key: key, Record: r})
+	for err == nil && e.Record.Removing { // the group that had the name is going
+		if e, err = c.ask(ctx, t, Question{Op: Await, Key: key, Seen: e.Version}); err == nil && !e.Record.Removing {
+			e, err = c.ask(ctx, t, Question{Op: Create, Key: key, Record: r})
+		}
+	}
 	if err != nil {
 		return "", fmt.Errorf("make a group: %w", err)
 	}
@@ -121,19 +128,19 @@ func (c *Client) Remove(ctx context.Context, t *core.Turn, key string) error {
 	return nil
 }
 
-// Wait waits until every bundle of a group is held, and returns the record.
-func (c *Client) Wait(ctx context.Context, t *core.Turn, key string) (Record, error) {
+// Wait waits until every bundle of a group is held, and returns the node of each.
+func (c *Client) Wait(ctx context.Context, t *core.Turn, key string) ([]core.NodeID, error) {
 	var e Entry
 	var err error
 	for op := Find; ; op = Await {
 		if e, err = c.ask(ctx, t, Question{Op: op, Key: key, Seen: e.Version}); err != nil {
-			return Record{}, fmt.Errorf("wait for %s: %w", Shown(key), err)
+			return nil, fmt.Errorf("wait for %s: %w", Shown(key), err)
 		}
-		switch {
-		case !e.Exists || e.Record.Removing:
-			return Record{}, ErrRemoved(key)
-		case e.Record.Ready():
-			return e.Record, nil
+		if err = e.gone(key); err != nil {
+			return nil, err
+		}
+		if e.Record.Ready() {
+			return e.Record.nodes(), nil
 		}
 	}
 }

@@ -33,6 +33,14 @@ type Entry struct {
 	Version store.Version
 }
 
+// gone is why the group of the key never gets its room, nil while it may.
+func (e *Entry) gone(key string) error {
+	if !e.Exists || e.Record.Removing {
+		return ErrRemoved(key)
+	}
+	return nil
+}
+
 // Append appends the question to a frame.
 func (q *Question) Append(dst []byte) []byte {
 	dst = wire.AppendBytes(append(dst, byte(q.Op)), q.Key)

@@ -40,6 +40,15 @@ func (r *Record) Ready() bool {
 	return !r.Removing && !slices.ContainsFunc(r.Bundles, func(b Bundle) bool { return !b.Held })
 }
 
+// nodes are those of the bundles, "" for one that has none.
+func (r *Record) nodes() []core.NodeID {
+	nodes := make([]core.NodeID, len(r.Bundles))
+	for i, b := range r.Bundles {
+		nodes[i] = b.At.Node
+	}
+	return nodes
+}
+
 // clone is a copy whose bundles may be changed.
 func (r *Record) clone() *Record {
 	c := *r

@@ -258,13 +258,13 @@ func New(r Record, w World, expecting bool) (*Record, error) {
 		g.Bundles = append(g.Bundles, r.Bundles[i].Needs)
 	}
 	to, err := w.Assign(g)
-	next := r.clone()
-	for i := range next.Bundles {
-		b := &next.Bundles[i]
-		*b = Bundle{Needs: b.Needs}
+	next := &Record{ID: r.ID, Owner: r.Owner, Namespace: r.Namespace, Strategy: r.Strategy} // what is done with a group, no node may claim
+	for i := range r.Bundles {
+		b := Bundle{Needs: r.Bundles[i].Needs}
 		if err == nil {
 			b.At, b.Attempt, next.Attempt = to[i], 1, 1
 		}
+		next.Bundles = append(next.Bundles, b)
 	}
 	if errors.Is(err, raysys.ErrNoCapacity) && !expecting {
 		return nil, err

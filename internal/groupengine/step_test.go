@@ -50,6 +50,22 @@ func (w *given) Assign(g placement.GroupRequest) ([]core.NodeKey, error) {
 	return keys, err
 }
 
+// TestNewHasNotBegun: what a node that makes a group says of its course does not count.
+func TestNewHasNotBegun(t *testing.T) {
+	w := &given{nodes: []core.NodeKey{key("a"), key("b")}}
+	r := two(1<<64-1, true, "x", "y")
+	r.Removing, r.Left = true, []core.NodeKey{key("a")}
+	next, err := New(*r, w, false)
+	if err != nil || next.Removing || next.Attempt != 1 || len(next.Left) > 0 {
+		t.Fatalf("it is removed: %v, attempt %d, left %v, %v", next.Removing, next.Attempt, next.Left, err)
+	}
+	for i, b := range next.Bundles {
+		if b.Held || b.Attempt != 1 || b.At == r.Bundles[i].At {
+			t.Errorf("bundle %d: %+v", i, b)
+		}
+	}
+}
+
 // two is a group of two bundles, at these nodes under an attempt.
 func two(attempt uint64, held bool, at ...raysys.NodeID) *Record {
 	r := &Record{Strategy: placement.Spread, Attempt: attempt}

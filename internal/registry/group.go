@@ -46,6 +46,10 @@ func (o *group) serve(l *leader, q *asked[groupengine.Entry]) {
 	switch {
 	case o.Op == groupengine.Create && !e.Exists:
 		o.create(l, q)
+	case o.Op == groupengine.Create && l.going(&e.Record): // the asker waits until it is gone
+		e.Record.Removing = true
+		q.answer(e, nil)
+		l.drive(o.Key)
 	case o.Op == groupengine.Create && e.Record.ID != o.Record.ID:
 		q.fail(fmt.Errorf("%w: %s: look it up, remove it, or give another name", raysys.ErrNameTaken, groupengine.Shown(o.Key)))
 	case o.Op == groupengine.Delete && e.Exists && !e.Record.Removing:
@@ -58,6 +62,11 @@ func (o *group) serve(l *leader, q *asked[groupengine.Entry]) {
 	default:
 		q.answer(e, nil)
 	}
+}
+
+// going reports whether the group is being removed, or is about to be since its owner is dead.
+func (l *leader) going(r *groupengine.Record) bool {
+	return r.Removing || r.Owner != core.NodeKey{} && !l.alive(r.Owner)
 }
 
 // create makes the record, with an assignment where there is room.
