@@ -162,3 +162,31 @@ func TestTiesGoToTheSeed(t *testing.T) {
 		}
 	}
 }
+
+// Where few nodes fit, and none is busier than another, balanced draws them with odds by their size, but for those to be avoided.
+func TestFewAreDrawnBySize(t *testing.T) {
+	nodes := equalNodes(1000)
+	sizes := map[raysys.NodeID]float64{"node-3": 4, "node-64": 8, "node-500": 16, "node-999": 64, "node-998": 128}
+	for i := range nodes {
+		if size, ok := sizes[nodes[i].ID]; ok {
+			nodes[i].Total = raysys.Resources{CPU: size, GPU: 1}
+			nodes[i].Free = nodes[i].Total
+		}
+	}
+	delete(sizes, "node-998")
+	v := placement.NewView("", nodes)
+	count := map[raysys.NodeID]int{}
+	const draws = 50_000
+	for k := range draws {
+		d, err := placement.Place(v, placement.Request{Needs: raysys.Resources{GPU: 1}, Avoid: []raysys.NodeID{"node-998"}, Seed: seed(k)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		count[d.Node]++
+	}
+	for id, size := range sizes {
+		if got := float64(count[id]) / (draws * size / 92); got < 1/mostOfMin || got > mostOfMin {
+			t.Errorf("%s of size %v has %.3f times its share", id, size, got)
+		}
+	}
+}

@@ -30,11 +30,13 @@ func (v *View) sample(r *Request, d *draw) (p pair, ok bool) {
 	return p, false
 }
 
-// two draws two of c, or its only one.
-func (v *View) two(c *candidates, d *draw) pair {
-	p := pair{v.of(d, c, -1), -1}
-	if c.len() > 1 {
-		p.b = v.of(d, c, p.a)
+// two draws two of c, or its only one, with odds by size.
+func (v *View) two(c *set, d *draw) pair {
+	p := pair{c.bySize(d), -1}
+	if c.n > 1 {
+		c.remove(p.a)
+		p.b = c.bySize(d)
+		c.add(p.a)
 	}
 	return p
 }

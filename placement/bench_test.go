@@ -25,56 +25,70 @@ func BenchmarkPlace(b *testing.B) {
 	}
 	three := []raysys.NodeID{"node-1", "node-50", "node-99"}
 	cases := map[string]placement.Request{
-		"task/near":         on(placement.Condition{Nodes: three}),
-		"task/apart":        on(placement.Condition{Nodes: three, Not: true}),
-		"task/near-none":    on(placement.Condition{Nodes: []raysys.NodeID{"gone"}}),
-		"task/in-zone":      on(placement.Condition{Label: "zone", Values: []string{"0", "1"}}),
-		"task/prefer-near":  on(placement.Condition{Nodes: three, Soft: true}),
-		"task/prefer-zone":  on(placement.Condition{Label: "zone", Values: []string{"0"}, Soft: true}),
-		"grain/prefer-near": {Function: "counter", Key: "alice", Conditions: []placement.Condition{{Nodes: three, Soft: true}}},
-		"grain":             {Function: "counter", Key: "alice"},
-		"grain/local":       {Function: "counter", Key: "alice", Strategy: raysys.PreferLocal},
-		"grain/hash":        {Function: "counter", Key: "alice", Strategy: raysys.ByHash},
-		"grain/spread":      {Function: "counter", Key: "alice", Strategy: raysys.Spread},
-		"task":              task,
-		"task/inputs":       task,
-		"task/1-in-100":     {Kind: placement.Task, Function: "train", Needs: raysys.Resources{CPU: 1, GPU: 1}},
-		"grain/1-in-100":    {Function: "trainer", Needs: raysys.Resources{GPU: 0.001}},
-		"task/none-now":     {Kind: placement.Task, Function: "train", Needs: raysys.Resources{GPU: 2}, Now: true},
-		"grain/none":        {Function: "counter", Needs: raysys.Resources{GPU: 3}},
+		"task/near":            on(placement.Condition{Nodes: three}),
+		"task/apart":           on(placement.Condition{Nodes: three, Not: true}),
+		"task/near-none":       on(placement.Condition{Nodes: []raysys.NodeID{"gone"}}),
+		"task/in-zone":         on(placement.Condition{Label: "zone", Values: []string{"0", "1"}}),
+		"task/prefer-near":     on(placement.Condition{Nodes: three, Soft: true}),
+		"task/prefer-zone":     on(placement.Condition{Label: "zone", Values: []string{"0"}, Soft: true}),
+		"grain/prefer-gone":    {Function: "counter", Key: "alice", Conditions: []placement.Condition{{Label: "zone", Values: []string{"gone"}, Soft: true}}},
+		"grain/prefer-near":    {Function: "counter", Key: "alice", Conditions: []placement.Condition{{Nodes: three, Soft: true}}},
+		"grain":                {Function: "counter", Key: "alice"},
+		"grain/local":          {Function: "counter", Key: "alice", Strategy: raysys.PreferLocal},
+		"grain/hash":           {Function: "counter", Key: "alice", Strategy: raysys.ByHash},
+		"grain/spread":         {Function: "counter", Key: "alice", Strategy: raysys.Spread},
+		"grain/hash-of-half":   {Function: "counter", Key: "alice", Strategy: raysys.ByHash, Needs: raysys.Resources{CPU: 1}},
+		"grain/spread-of-half": {Function: "counter", Key: "alice", Strategy: raysys.Spread, Needs: raysys.Resources{CPU: 1}},
+		"grain/hash-near":      {Function: "counter", Key: "alice", Strategy: raysys.ByHash, Conditions: []placement.Condition{{Nodes: three, Soft: true}}},
+		"task/spread":          {Kind: placement.Task, Function: "square", Needs: raysys.Resources{CPU: 1}, Strategy: raysys.Spread},
+		"task":                 task,
+		"task/inputs":          task,
+		"task/1-in-100":        {Kind: placement.Task, Function: "train", Needs: raysys.Resources{CPU: 1, GPU: 1}},
+		"task/1-in-10":         {Kind: placement.Task, Function: "train", Needs: raysys.Resources{Custom: map[string]float64{"licence": 1}}},
+		"grain/1-in-100":       {Function: "trainer", Needs: raysys.Resources{GPU: 0.001}},
+		"task/none-now":        {Kind: placement.Task, Function: "train", Needs: raysys.Resources{GPU: 2}, Now: true},
+		"grain/none":           {Function: "counter", Needs: raysys.Resources{GPU: 3}},
 	}
 	for _, n := range []int{100, 10_000} {
-		nodes := equalNodes(n)
-		for i := range nodes {
-			nodes[i].Labels = map[string]string{"zone": fmt.Sprint(i % 100)}
-			if i%100 == 7 {
-				nodes[i].Total.GPU, nodes[i].Free.GPU = 2, 1
+		for _, sizes := range []string{"", "/uneven"} {
+			nodes := equalNodes(n)
+			for i := range nodes {
+				nodes[i].Labels = map[string]string{"zone": fmt.Sprint(i % 100)}
+				if sizes != "" {
+					nodes[i].Total.CPU = []float64{4, 16, 64}[i%3]
+				}
+				if i%100 == 7 {
+					nodes[i].Total.GPU, nodes[i].Free.GPU = 2, 1
+				}
+				if i%10 == 3 {
+					nodes[i].Total.Custom = map[string]float64{"licence": 1}
+				}
 			}
-		}
-		for name, r := range cases {
-			b.Run(fmt.Sprintf("%s/nodes=%d", name, n), func(b *testing.B) {
-				v := placement.NewView("node-1", nodes)
-				for _, other := range cases {
-					_, _ = placement.Place(v, other)
-				}
-				var in [16]placement.Inputs
-				for k := range in {
-					in[k] = inputs(k)
-				}
-				b.ReportAllocs()
-				for k := 0; b.Loop(); k++ {
-					r.Seed = seed(k)
-					if name == "task/inputs" {
-						r.Inputs = in[k%len(in)]
+			for name, r := range cases {
+				b.Run(fmt.Sprintf("%s%s/nodes=%d", name, sizes, n), func(b *testing.B) {
+					v := placement.NewView("node-1", nodes)
+					for _, other := range cases {
+						_, _ = placement.Place(v, other)
 					}
-					d, err := placement.Place(v, r)
-					if err == nil {
-						v.Placed(r, d)
-						v.Gone(d.Node, r.Needs)
+					var in [16]placement.Inputs
+					for k := range in {
+						in[k] = inputs(k)
 					}
-					v.Update(nodes[k%n].ID, func(n *placement.Node) { n.Queued, n.Free.CPU = k%3, float64(k%2) })
-				}
-			})
+					b.ReportAllocs()
+					for k := 0; b.Loop(); k++ {
+						r.Seed = seed(k)
+						if name == "task/inputs" {
+							r.Inputs = in[k%len(in)]
+						}
+						d, err := placement.Place(v, r)
+						if err == nil {
+							v.Placed(r, d)
+							v.Gone(d.Node, r.Needs)
+						}
+						v.Update(nodes[k%n].ID, func(n *placement.Node) { n.Queued, n.Free.CPU = k%3, float64(k%2) })
+					}
+				})
+			}
 		}
 	}
 }

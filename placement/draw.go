@@ -27,51 +27,24 @@ func (v *View) node(d *draw) int {
 	if v.upTo == nil {
 		return int(d.below(uint64(len(v.nodes))))
 	}
-	at := d.below(v.upTo[len(v.upTo)-1])
-	i, found := slices.BinarySearch(v.upTo, at)
+	ends := v.upTo[1:]
+	i, found := slices.BinarySearch(ends, d.below(ends[len(ends)-1]))
 	if found {
-		i++ // upTo[i] is the first value beyond node i
+		i++ // ends[i] is the first value beyond node i
 	}
 	return i
 }
 
-// of draws from c, but for node but, with odds by size.
-func (v *View) of(d *draw, c *candidates, but int) int {
-	if v.upTo == nil {
-		n := c.len()
-		if but >= 0 {
-			n--
-		}
-		return c.pick(int(d.below(uint64(n))), but)
-	}
-	sum := uint64(0)
-	c.all(func(i int) {
-		if i != but {
-			sum += v.nodes[i].milli()
-		}
-	})
-	at, found, last := d.below(sum), -1, -1
-	c.all(func(i int) {
-		if found >= 0 || i == but {
-			return
-		}
-		last = i
-		if w := v.nodes[i].milli(); at < w {
-			found = i
-		} else {
-			at -= w
-		}
-	})
-	if found < 0 {
-		return last
-	}
-	return found
-}
-
 // mix64 is the finaliser of MurmurHash3 in Stafford's variant 13: a bijection in which each input bit reaches each
 // output bit.
-func mix64(x uint64) uint64 {
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+func mix64(x uint64) uint64 { return mixed(shifted(x)) }
+
+// shifted is the first step of mix64. Of a^b it is shifted(a) ^ shifted(b), so that of what is mixed with many others it is taken once.
+func shifted(x uint64) uint64 { return x ^ x>>30 }
+
+// mixed is the rest of mix64.
+func mixed(x uint64) uint64 {
+	x *= 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }

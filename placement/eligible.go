@@ -75,7 +75,7 @@ func (v *View) reserve(i int, avoid []raysys.NodeID) int {
 }
 
 // eligible returns the nodes to choose from, or the error that there is none.
-func (v *View) eligible(r *Request) (candidates, error) {
+func (v *View) eligible(r *Request) (*set, error) {
 	s := v.shapeOf(r)
 	c, ok := v.candidates(r, s)
 	if !ok {

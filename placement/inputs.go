@@ -56,8 +56,8 @@ func (v *View) start(i int, r *Request) time.Duration {
 const maxLooked = 16
 
 // look appends the nodes among which soonest chooses.
-func (v *View) look(r *Request, c *candidates, d *draw, list []int) []int {
-	if c.len() <= maxLooked {
+func (v *View) look(r *Request, c *set, d *draw, list []int) []int {
+	if c.n <= maxLooked {
 		return c.list(list)
 	}
 	add := func(i int) {
@@ -65,13 +65,12 @@ func (v *View) look(r *Request, c *candidates, d *draw, list []int) []int {
 			list = append(list, i)
 		}
 	}
-	has := func(i int) bool { return c.has(i) && !slices.Contains(c.but, i) }
-	if v.local >= 0 && has(v.local) {
+	if v.local >= 0 && c.has(v.local) {
 		add(v.local)
 	}
 	var at []int
 	for id, bytes := range r.Inputs.At {
-		if i, ok := v.index[id]; ok && bytes > 0 && has(i) {
+		if i, ok := v.index[id]; ok && bytes > 0 && c.has(i) {
 			at = append(at, i)
 		}
 	}
@@ -82,7 +81,7 @@ func (v *View) look(r *Request, c *candidates, d *draw, list []int) []int {
 		add(i)
 	}
 	for len(list) < maxLooked {
-		add(c.pick(int(d.below(uint64(c.len()))), -1))
+		add(c.one(d))
 	}
 	return list
 }
@@ -138,5 +137,6 @@ func (v *View) fitter(x, y *option, r *Request) bool {
 	if a == v.local || b == v.local {
 		return a == v.local
 	}
-	return mix64(r.Seed^v.hashes[a]) > mix64(r.Seed^v.hashes[b])
+	h := shifted(r.Seed)
+	return mixed(h^v.hashes[a]) > mixed(h^v.hashes[b])
 }

@@ -43,7 +43,7 @@ func (v *View) place(r *Request) (out Decision, err error) {
 				return out, err
 			}
 			var buf [maxLooked]int
-			list := v.look(r, &c, &d, buf[:0])
+			list := v.look(r, c, &d, buf[:0])
 			chosen, looked = v.soonest(r, list), len(list)
 			break
 		}
@@ -53,7 +53,7 @@ func (v *View) place(r *Request) (out Decision, err error) {
 			if err != nil {
 				return out, err
 			}
-			drawn = v.two(&c, &d)
+			drawn = v.two(c, &d)
 		}
 		chosen = v.better(drawn, r)
 		if strategy == raysys.PreferLocal {
@@ -64,17 +64,13 @@ func (v *View) place(r *Request) (out Decision, err error) {
 		if err != nil {
 			return out, err
 		}
-		list := c.numbers()
-		if len(c.but) > 0 {
-			list = c.list(nil)
-		}
 		switch {
 		case strategy == raysys.ByHash:
-			chosen = v.hashed(r.Key, list)
+			chosen = v.hashed(r.Key, c)
 		case strategy == raysys.Spread:
-			chosen = v.spread(r, list)
+			chosen = v.spread(r, c)
 		default:
-			if chosen, err = v.ask(own, *r, list); err != nil {
+			if chosen, err = v.ask(own, *r, c.list(nil)); err != nil {
 				return out, err
 			}
 		}

@@ -40,10 +40,10 @@ func (v *View) atOnce(r *Request, s raysys.Strategy, d *draw) []int {
 	}
 	balances := s == raysys.Balanced || s == raysys.PreferLocal
 	switch {
-	case s == raysys.PreferLocal && r.Kind == Grain && v.local >= 0 && c.has(v.local) && !slices.Contains(c.but, v.local):
+	case s == raysys.PreferLocal && r.Kind == Grain && v.local >= 0 && c.has(v.local):
 		return []int{v.local}
 	case balances && r.Kind == Grain:
-		if p := v.two(&c, d); p.b >= 0 {
+		if p := v.two(c, d); p.b >= 0 {
 			return []int{p.a, p.b}
 		} else {
 			return []int{p.a}
@@ -53,7 +53,7 @@ func (v *View) atOnce(r *Request, s raysys.Strategy, d *draw) []int {
 	}
 	var list []int
 	if balances {
-		list = v.look(r, &c, d, nil)
+		list = v.look(r, c, d, nil)
 	} else {
 		list = c.list(nil)
 	}
@@ -62,7 +62,7 @@ func (v *View) atOnce(r *Request, s raysys.Strategy, d *draw) []int {
 		n := &v.nodes[i]
 		return n.Wait(r.Needs) > 0 || r.moves() && n.Move(r.Inputs) > taskSlack
 	}
-	all := c.len() == len(list)
+	all := c.n == len(list)
 	if list = slices.DeleteFunc(list, waits); all || len(list) > 0 {
 		return list
 	}
@@ -73,7 +73,7 @@ func (v *View) atOnce(r *Request, s raysys.Strategy, d *draw) []int {
 		if !ok {
 			return nil
 		}
-		i := c.pick(int(d.below(uint64(c.len()))), -1)
+		i := c.one(d)
 		if v.refresh(i); !waits(i) {
 			return []int{i}
 		}
@@ -83,9 +83,9 @@ func (v *View) atOnce(r *Request, s raysys.Strategy, d *draw) []int {
 }
 
 // sound returns the nodes that fit, where some of them are sound and not to be avoided.
-func (v *View) sound(r *Request) (c candidates, ok bool) {
+func (v *View) sound(r *Request) (c *set, ok bool) {
 	if c, ok = v.candidates(r, v.shapeOf(r)); ok {
-		ok = v.reserve(c.pick(0, -1), r.Avoid) == 0
+		ok = v.reserve(c.at(0), r.Avoid) == 0
 	}
 	return c, ok
 }
@@ -103,9 +103,9 @@ func (r *Request) weighs(s raysys.Strategy) Request {
 func (v *View) among(r *Request, s raysys.Strategy, list []int) (int, error) {
 	switch {
 	case s == raysys.ByHash:
-		return v.hashed(r.Key, list), nil
+		return v.hashed(r.Key, v.setOf(list)), nil
 	case s == raysys.Spread:
-		return v.spread(r, list), nil
+		return v.spread(r, v.setOf(list)), nil
 	case s == raysys.PreferLocal && slices.Contains(list, v.local):
 		return v.local, nil
 	case s != raysys.Balanced && s != raysys.PreferLocal:

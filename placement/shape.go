@@ -3,7 +3,6 @@ package placement
 import (
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
 
 	"github.com/raysys/raysys"
@@ -79,7 +78,7 @@ func (v *View) shapeOf(r *Request) *shape {
 	n := len(v.nodes)
 	s := &shape{
 		request: Request{Kind: r.Kind, Now: r.Now, Queue: r.Queue, Function: r.Function, Namespace: r.Namespace, Needs: r.Needs, Labels: maps.Clone(r.Labels)},
-		causes:  make([]cause, n), suspect: make([]bool, n), fits: [2]set{newSet(n), newSet(n)},
+		causes:  make([]cause, n), suspect: make([]bool, n), fits: [2]set{v.newSet(), v.newSet()},
 	}
 	s.request.Needs.Custom = maps.Clone(r.Needs.Custom)
 	for _, c := range r.Conditions {
@@ -127,48 +126,8 @@ func rank(suspect bool) int {
 	return 0
 }
 
-// candidates are the nodes to choose from: those that fit, of the best rank there is.
-type candidates struct {
-	*set
-	but []int // of these, in order, which are to be avoided
-}
-
-func (c *candidates) len() int { return c.n - len(c.but) }
-
-// all calls f with each of them, in order.
-func (c *candidates) all(f func(i int)) {
-	but := c.but
-	for w, word := range c.words {
-		for ; word != 0; word &= word - 1 {
-			i := w<<6 + bits.TrailingZeros64(word)
-			if len(but) > 0 && but[0] == i {
-				but = but[1:]
-				continue
-			}
-			f(i)
-		}
-	}
-}
-
-// pick returns the k-th of them, but for node also.
-func (c *candidates) pick(k, also int) int {
-	left := c.but
-	for len(left) > 0 || also >= 0 {
-		out := also // the least that is left out
-		if out < 0 || len(left) > 0 && left[0] < out {
-			out, left = left[0], left[1:]
-		} else {
-			also = -1
-		}
-		if c.below(out) <= k {
-			k++
-		}
-	}
-	return c.at(k)
-}
-
-// candidates returns those of r, and false where there are none.
-func (v *View) candidates(r *Request, s *shape) (candidates, bool) {
+// candidates returns the nodes to choose from, to read: those that fit, of the best rank there is. False: there are none.
+func (v *View) candidates(r *Request, s *shape) (*set, bool) {
 	avoided := v.indices(make([]int, 0, 8), r.Avoid)
 	var n named
 	if len(r.Conditions) > 0 {
@@ -180,104 +139,17 @@ func (v *View) candidates(r *Request, s *shape) (candidates, bool) {
 	for k := range s.fits {
 		f := &s.fits[k]
 		if n.limited {
-			f = f.those(n.only)
+			f = v.setOf(f.both(n.only))
 		}
 		but, never := f.both(avoided), f.both(n.never)
 		switch {
 		case f.n > len(but):
-			return candidates{f, but}, true
+			return f.without(but), true
 		case f.n > len(never): // they are to be avoided, and better than a suspect node
-			return candidates{f, never}, true
+			return f.without(never), true
 		}
 	}
-	return candidates{}, false
-}
-
-// list returns them in order, in buf where they have room there.
-func (c *candidates) list(buf []int) []int {
-	if c.len() > cap(buf) {
-		buf = make([]int, 0, c.len())
-	}
-	c.all(func(i int) { buf = append(buf, i) })
-	return buf
-}
-
-// set is a set of small numbers.
-type set struct {
-	words  []uint64
-	n      int
-	listed []int // what numbers returned last
-	stale  bool  // it has changed since then
-}
-
-func newSet(size int) set { return set{words: make([]uint64, (size+63)/64), stale: true} }
-
-// numbers returns what is in s, in order, to read: it holds until s changes.
-func (s *set) numbers() []int {
-	if s.stale {
-		s.listed, s.stale = (&candidates{set: s}).list(s.listed[:0]), false
-	}
-	return s.listed
-}
-
-func (s *set) has(i int) bool { return s.words[i>>6]&(1<<(i&63)) != 0 }
-
-// those returns the numbers of list that are in s, as a set; both has them as a list.
-func (s *set) those(list []int) *set {
-	out := newSet(64 * len(s.words))
-	for _, i := range list {
-		if s.has(i) {
-			out.add(i)
-		}
-	}
-	return &out
-}
-
-func (s *set) both(list []int) []int {
-	out := make([]int, 0, len(list))
-	for _, i := range list {
-		if s.has(i) {
-			out = append(out, i)
-		}
-	}
-	return out
-}
-
-func (s *set) add(i int) {
-	s.words[i>>6] |= 1 << (i & 63)
-	s.n++
-	s.stale = true
-}
-
-func (s *set) remove(i int) {
-	s.words[i>>6] &^= 1 << (i & 63)
-	s.n--
-	s.stale = true
-}
-
-// below returns how many numbers are below i.
-func (s *set) below(i int) int {
-	n := bits.OnesCount64(s.words[i>>6] & (1<<(i&63) - 1))
-	for _, word := range s.words[:i>>6] {
-		n += bits.OnesCount64(word)
-	}
-	return n
-}
-
-// at returns the k-th number, from 0.
-func (s *set) at(k int) int {
-	for w, word := range s.words {
-		n := bits.OnesCount64(word)
-		if k >= n {
-			k -= n
-			continue
-		}
-		for ; k > 0; k-- {
-			word &= word - 1
-		}
-		return w<<6 + bits.TrailingZeros64(word)
-	}
-	return -1
+	return nil, false
 }
 
 // Update has change correct node id, and reports whether there is one. ID, Incarnation, Namespace, Total, Labels, Worker and
@@ -293,6 +165,7 @@ func (v *View) Update(id raysys.NodeID, change func(*Node)) bool {
 
 // changed is called when node i has changed.
 func (v *View) changed(i int) {
+	v.count(i)
 	for _, s := range v.shapes {
 		s.correct(v, i)
 	}

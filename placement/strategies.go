@@ -10,42 +10,56 @@ import (
 // wins. When a node goes only its keys move, and when it comes back, under any incarnation, the same ones return. Where
 // sizes differ the scores are weighted by them (w/-ln u: Schindelhauer, Schomaker 2005). 200,000 keys come out within 1.04 of each
 // other over 16 equal nodes; the fewer the keys per node, the wider: it does not look at counts.
-func (v *View) hashed(key string, list []int) int {
-	h := hashString(key)
-	best := list[0]
-	if v.upTo == nil {
-		top := uint64(0)
-		for _, i := range list {
-			if s := mix64(h ^ v.hashes[i]); s >= top {
-				best, top = i, s
+func (v *View) hashed(key string, among *set) int {
+	h, hashes := shifted(hashString(key)), v.hashes
+	best, top, least := among.at(0), -1.0, uint64(0) // a draw below least does not win
+	for w, word := range among.words {
+		for i := w << 6; word != 0; i, word = i+1, word>>1 {
+			x := mixed(h ^ hashes[i])
+			if x < least || word&1 == 0 {
+				continue
 			}
-		}
-		return best
-	}
-	top := -1.0
-	for _, i := range list {
-		u := (float64(mix64(h^v.hashes[i])>>11) + 0.5) / (1 << 53) // in (0, 1)
-		if s := v.nodes[i].size() / -math.Log(u); s > top {
-			best, top = i, s
+			if v.upTo == nil {
+				best, least = i, x
+				continue
+			}
+			u := (float64(x>>11) + 0.5) / (1 << 53) // in (0, 1)
+			if s := v.nodes[i].size() / -math.Log(u); s > top {
+				best, top, least = i, s, v.wins(s)
+			}
 		}
 	}
 	return best
 }
 
-// spread is the node with the fewest grains, or tasks, of all; the seed decides among equals.
-func (v *View) spread(r *Request, list []int) int {
-	count := func(i int) int {
-		if r.Kind == Task {
-			return v.nodes[i].Queued + v.nodes[i].Running
-		}
-		return v.nodes[i].Grains
+// wins is the draw below which no node has a score above top: since -ln u > 1-u, a score is less than the largest size / (1-u). What is
+// taken off is for what is rounded. A logarithm for each node would take most of the time.
+func (v *View) wins(top float64) uint64 {
+	if u := 1 - v.largest/top - 1e-12; u > 0 {
+		return uint64(u * (1 << 64))
 	}
-	v.refresh(list...)
-	best, least, top := list[0], math.MaxInt, uint64(0)
-	for _, i := range list {
-		n, s := count(i), mix64(r.Seed^v.hashes[i])
-		if n < least || n == least && s > top {
-			best, least, top = i, n, s
+	return 0
+}
+
+// spread is the node with the fewest grains, or tasks, of all; the seed decides among equals.
+func (v *View) spread(r *Request, among *set) int {
+	if v.Refresh != nil {
+		among.all(func(i int) { v.refresh(i) })
+	}
+	h, hashes, counts := shifted(r.Seed), v.hashes, v.counts[r.Kind]
+	best, least, top := among.at(0), math.MaxInt, uint64(0)
+	for w, word := range among.words {
+		if word == 0 {
+			continue
+		}
+		from := w << 6
+		counts := counts[from:min(from+64, len(counts))]
+		for k, hash := range hashes[from : from+len(counts)] {
+			n, x := counts[k], mixed(h^hash)
+			if n > least || n == least && x <= top || word>>(k&63)&1 == 0 {
+				continue
+			}
+			best, least, top = from+k, n, x
 		}
 	}
 	return best

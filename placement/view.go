@@ -12,12 +12,14 @@ import (
 // one when a node comes or goes; correct what is known of one with Update. Place keeps in it what it finds, so one goroutine
 // uses a View at a time. The zero View has no nodes.
 type View struct {
-	local  int // index of the node that asks, -1 when it is not among them
-	nodes  []Node
-	hashes []uint64 // of the IDs
-	index  map[raysys.NodeID]int
-	upTo   []uint64 // sum of the sizes up to and with node i; nil where all are equal
-	shapes map[shapeKey]*shape
+	local   int // index of the node that asks, -1 when it is not among them
+	nodes   []Node
+	hashes  []uint64 // of the IDs, shifted
+	index   map[raysys.NodeID]int
+	upTo    []uint64 // at i the sum of the sizes of the nodes before i, at the end of all; nil where all are equal
+	counts  [2][]int // of the grains and of the tasks of each node
+	largest float64  // of the sizes
+	shapes  map[shapeKey]*shape
 
 	// Refresh, where set, corrects the counts of a node before a decision compares them with another's: what changes too often
 	// for Update. Which nodes have room, for a grain or a task with Now, is known from Update alone.
@@ -33,23 +35,25 @@ func NewView(local raysys.NodeID, nodes []Node) *View {
 	})
 	v.nodes = slices.CompactFunc(v.nodes, func(a, b Node) bool { return a.ID == b.ID })
 	v.index = make(map[raysys.NodeID]int, len(v.nodes))
+	v.counts = [2][]int{make([]int, len(v.nodes)), make([]int, len(v.nodes))}
 	even := true
 	for i := range v.nodes {
 		n := &v.nodes[i]
 		n.Free.Custom = maps.Clone(n.Free.Custom) // Placed and Gone change it
 		n.Devices = slices.Clone(n.Devices)
 		v.index[n.ID] = i
-		v.hashes = append(v.hashes, hashString(string(n.ID)))
+		v.hashes = append(v.hashes, shifted(hashString(string(n.ID))))
 		even = even && n.milli() == v.nodes[0].milli()
+		v.largest = max(v.largest, n.size())
+		v.count(i)
 	}
 	if i, ok := v.index[local]; ok {
 		v.local = i
 	}
 	if !even {
-		sum := uint64(0)
+		v.upTo = make([]uint64, 1, len(v.nodes)+1)
 		for i := range v.nodes {
-			sum += v.nodes[i].milli()
-			v.upTo = append(v.upTo, sum)
+			v.upTo = append(v.upTo, v.upTo[i]+v.nodes[i].milli())
 		}
 	}
 	return v
@@ -76,7 +80,14 @@ func (v *View) refresh(nodes ...int) {
 	}
 	for _, i := range nodes {
 		v.Refresh(&v.nodes[i])
+		v.count(i)
 	}
+}
+
+// count enters what Spread compares of node i.
+func (v *View) count(i int) {
+	n := &v.nodes[i]
+	v.counts[Grain][i], v.counts[Task][i] = n.Grains, n.Queued+n.Running
 }
 
 // Placed enters what a decision will do to its node: one grain more and its needs taken, or one task more in the queue.
