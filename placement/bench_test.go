@@ -92,3 +92,44 @@ func BenchmarkPlace(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkAssign is one group of four bundles, on nodes with two devices each: where any node has room for all bundles, where any has
+// room for one, where 1 in 100 has room and where none has now.
+func BenchmarkAssign(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		nodes := equalNodes(n)
+		for i := range nodes {
+			nodes[i].Total.GPU, nodes[i].Free.GPU = 2, 2
+			nodes[i].Total.Custom = map[string]float64{"licence": 1}
+			nodes[i].Free.Custom = nodes[i].Total.Custom
+			for k := range 2 {
+				d := raysys.Device{UUID: fmt.Sprint(i, k), Model: "H100", Memory: 80 << 30}
+				nodes[i].Devices = append(nodes[i].Devices, placement.Device{Device: d, FreeShare: 1, FreeMemory: 80 << 30})
+			}
+		}
+		for _, c := range []struct {
+			name  string
+			needs raysys.Resources
+			free  func(i int) float64
+		}{
+			{"any", raysys.Resources{CPU: 1, GPU: 0.25}, func(int) float64 { return 4 }},
+			{"one-each", raysys.Resources{CPU: 1, GPU: 0.25}, func(i int) float64 { return 1 + float64(i%7)/8 }},
+			{"1-in-100", raysys.Resources{CPU: 1}, func(i int) float64 { return float64(4 * (i % 100 / 99)) }},
+			{"none-now", raysys.Resources{CPU: 1}, func(int) float64 { return 0 }},
+		} {
+			for _, s := range placement.GroupStrategies {
+				b.Run(fmt.Sprintf("%s/%s/nodes=%d", s, c.name, n), func(b *testing.B) {
+					v := placement.NewView("", nodes)
+					for i := range nodes {
+						v.Update(nodes[i].ID, func(n *placement.Node) { n.Free.CPU = c.free(i) })
+					}
+					g := placement.GroupRequest{Strategy: s, Bundles: []raysys.Resources{c.needs, c.needs, c.needs, c.needs}}
+					b.ReportAllocs()
+					for b.Loop() {
+						_, _ = placement.Assign(v, g)
+					}
+				})
+			}
+		}
+	}
+}

@@ -3,7 +3,6 @@ package placement
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/raysys/raysys"
@@ -45,23 +44,18 @@ type GroupRequest struct {
 func Assign(v *View, g GroupRequest) ([]raysys.NodeID, error) {
 	at := make([]raysys.NodeID, len(g.Bundles))
 	copy(at, g.At)
-	if err := v.everAssigns(&g); err != nil {
+	workers := make([]*Node, 0, len(v.nodes))
+	for i := range v.nodes {
+		if n := &v.nodes[i]; n.hosts(&g) {
+			workers = append(workers, n)
+		}
+	}
+	if err := everAssigns(workers, &g); err != nil {
 		return nil, err
 	}
 	a := assignment{g: &g, at: at}
-	for i := range v.nodes {
-		v.refresh(i)
-		n := &v.nodes[i]
-		if n.hosts(&g) && !n.Joining && !n.Draining && !n.Suspect && !slices.Contains(g.Avoid, n.ID) {
-			a.nodes = append(a.nodes, n.copied())
-		}
-	}
 	a.order()
-	for _, id := range at {
-		if id != "" {
-			a.count(id)
-		}
-	}
+	a.enter(v, workers)
 	var ok bool
 	switch g.Strategy {
 	case StrictPack:
@@ -84,77 +78,23 @@ func (n *Node) hosts(g *GroupRequest) bool {
 	return n.Worker && (g.Namespace == "" || n.Namespace == g.Namespace)
 }
 
-// copied is a copy that an assignment takes resources from.
-func (n *Node) copied() Node {
-	c := *n
-	c.Free.Custom = maps.Clone(c.Free.Custom)
-	c.Devices = slices.Clone(c.Devices)
-	return c
-}
-
-// assignment is one that is being made.
-type assignment struct {
-	g     *GroupRequest
-	at    []raysys.NodeID
-	nodes []Node                // that may take bundles, with what the assignment has left of them
-	left  []int                 // the bundles without a node, in order
-	here  map[raysys.NodeID]int // bundles of the group, by node
-}
-
-// order lists the bundles without a node: first those that fewer devices do for, of these the largest. Nodes carve them in that order.
-func (a *assignment) order() {
-	for i, id := range a.at {
-		if id == "" {
-			a.left = append(a.left, i)
-		}
-	}
-	slices.SortStableFunc(a.left, func(i, j int) int {
-		x, y := &a.g.Bundles[i], &a.g.Bundles[j]
-		return cmp.Or(cmp.Compare(len(y.GPUModel), len(x.GPUModel)), cmp.Compare(y.GPUMemory, x.GPUMemory), cmp.Compare(y.GPU, x.GPU),
-			cmp.Compare(len(y.Custom), len(x.Custom)), cmp.Compare(y.CPU, x.CPU), cmp.Compare(y.Memory, x.Memory))
-	})
-}
-
-func (a *assignment) count(id raysys.NodeID) {
-	if a.here == nil {
-		a.here = map[raysys.NodeID]int{}
-	}
-	a.here[id]++
-}
-
-// put gives bundle i to node n, which has room.
-func (a *assignment) put(i int, n *Node) {
-	n.release(&a.g.Bundles[i], -1)
-	a.at[i] = n.ID
-	a.count(n.ID)
-}
-
-// fill returns which of the bundles left n has room for together, in order.
-func (a *assignment) fill(n *Node) (list []int) {
-	c := n.copied()
-	for _, i := range a.left {
-		if c.hasNow(&a.g.Bundles[i]) {
-			c.release(&a.g.Bundles[i], -1)
-			list = append(list, i)
-		}
-	}
-	return list
-}
-
 // pack gives bundles to the nodes that have some of the group, then to the node with room for the most, and so on. Of nodes
 // with room for as many it takes the one with the least CPU free, so that large nodes stay for large groups.
 func (a *assignment) pack() bool {
+	var most, list []int
 	for len(a.left) > 0 {
-		var best *Node
-		var most []int
-		for k := range a.nodes {
-			n := &a.nodes[k]
-			list := a.fill(n)
-			if len(list) == 0 {
-				continue
+		var best *room
+		better := func(r *room, bundles int) bool {
+			return best == nil || cmp.Or(-cmp.Compare(min(r.here, 1), min(best.here, 1)), -cmp.Compare(bundles, len(most)), cmp.Compare(r.Free.CPU, best.Free.CPU)) < 0
+		}
+		for k := range a.rooms {
+			r := &a.rooms[k]
+			if !better(r, len(a.left)) {
+				continue // even if it has room for all
 			}
-			if best == nil || cmp.Or(-cmp.Compare(min(a.here[n.ID], 1), min(a.here[best.ID], 1)), -cmp.Compare(len(list), len(most)), cmp.Compare(n.Free.CPU, best.Free.CPU)) < 0 {
-				best, most = n, list
+			if list = a.fill(r.Node, list[:0]); len(list) > 0 && better(r, len(list)) {
+				best = r
+				most, list = list, most
 			}
 		}
 		if best == nil {
@@ -171,11 +111,11 @@ func (a *assignment) pack() bool {
 // spread gives each bundle to the node with the fewest of the group, of these to the one with the most CPU free.
 func (a *assignment) spread() bool {
 	for _, i := range a.left {
-		var best *Node
-		for k := range a.nodes {
-			n := &a.nodes[k]
-			if n.hasNow(&a.g.Bundles[i]) && (best == nil || cmp.Or(cmp.Compare(a.here[n.ID], a.here[best.ID]), -cmp.Compare(n.Free.CPU, best.Free.CPU)) < 0) {
-				best = n
+		var best *room
+		for k := range a.rooms {
+			r := &a.rooms[k]
+			if (best == nil || cmp.Or(cmp.Compare(r.here, best.here), -cmp.Compare(r.Free.CPU, best.Free.CPU)) < 0) && r.hasNow(&a.g.Bundles[i]) {
+				best = r
 			}
 		}
 		if best == nil {
@@ -188,14 +128,16 @@ func (a *assignment) spread() bool {
 
 // onOne gives all bundles to one node: the one that has some of them, or that with the most CPU free.
 func (a *assignment) onOne() bool {
-	var best *Node
-	for k := range a.nodes {
-		n := &a.nodes[k]
-		if len(a.here) > 0 && a.here[n.ID] == 0 || len(a.fill(n)) < len(a.left) {
+	var best *room
+	var list []int
+	some := len(a.left) < len(a.at)
+	for k := range a.rooms {
+		r := &a.rooms[k]
+		if some && r.here == 0 || best != nil && r.Free.CPU <= best.Free.CPU {
 			continue
 		}
-		if best == nil || n.Free.CPU > best.Free.CPU {
-			best = n
+		if list = a.fill(r.Node, list[:0]); len(list) == len(a.left) {
+			best = r
 		}
 	}
 	for _, i := range a.left {
@@ -209,12 +151,12 @@ func (a *assignment) onOne() bool {
 // apart gives each bundle a node of its own. It finds a way where there is one: bundles that were given a node make way for
 // others by moving to another node (Kuhn).
 func (a *assignment) apart() bool {
-	has := matching(a.left, len(a.nodes), func(i, k int) bool {
-		return a.here[a.nodes[k].ID] == 0 && a.nodes[k].hasNow(&a.g.Bundles[i])
+	has := matching(a.left, len(a.rooms), func(i, k int) bool {
+		return a.rooms[k].here == 0 && a.rooms[k].hasNow(&a.g.Bundles[i])
 	})
 	for k, i := range has {
 		if i >= 0 {
-			a.put(i, &a.nodes[k])
+			a.put(i, &a.rooms[k])
 		}
 	}
 	return !slices.Contains(a.at, "")

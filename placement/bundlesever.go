@@ -12,15 +12,7 @@ import (
 
 // everAssigns returns why no state of the nodes has room for a group. Without an error there may still be none: it looks at
 // each bundle alone, at the sums of what they ask for, and at how many of each size, and devices of each kind, the nodes have room for.
-func (v *View) everAssigns(g *GroupRequest) error {
-	var workers []*Node
-	var all raysys.Resources
-	for i := range v.nodes {
-		if n := &v.nodes[i]; n.hosts(g) {
-			workers = append(workers, n)
-			addTo(&all, &n.Total)
-		}
-	}
+func everAssigns(workers []*Node, g *GroupRequest) error {
 	if len(workers) == 0 {
 		return fmt.Errorf("%w: a group of %d bundles, and no worker is known yet: start one with raysys node, and try again", ErrNoNode, len(g.Bundles))
 	}
@@ -31,13 +23,11 @@ func (v *View) everAssigns(g *GroupRequest) error {
 		want := &g.Bundles[i]
 		addTo(&sum, want)
 		every[i] = i
-		var most raysys.Resources
-		fits := false
-		for _, n := range workers {
-			fits = fits || everHas(n, want)
-			n.atMost(want, &most)
-		}
-		if !fits {
+		if !slices.ContainsFunc(workers, func(n *Node) bool { return everHas(n, want) }) {
+			var most raysys.Resources
+			for _, n := range workers {
+				n.atMost(want, &most)
+			}
 			return fmt.Errorf("%w: bundle %d asks for %v, and the most that one node has is %v: ask for less, or add a node that has it", raysys.ErrNoCapacity, i, *want, most)
 		}
 	}
@@ -72,7 +62,7 @@ func (v *View) everAssigns(g *GroupRequest) error {
 				raysys.ErrNoCapacity, StrictSpread, len(g.Bundles), len(workers), placed, Spread)
 		}
 	}
-	if !sums(&all, &sum) {
+	if all, enough := together(workers, &sum); !enough {
 		return fmt.Errorf("%w: the bundles ask for %v together, and the nodes have %v: ask for less, or add a node", raysys.ErrNoCapacity, sum, all)
 	}
 	if i, asked, room := crowded(workers, g.Bundles); asked > room {
@@ -84,6 +74,16 @@ func (v *View) everAssigns(g *GroupRequest) error {
 			raysys.ErrNoCapacity, k.asked, k.bundle, g.Bundles[k.bundle], k.have(workers))
 	}
 	return nil
+}
+
+// together adds up what the nodes have until that is enough for want.
+func together(nodes []*Node, want *raysys.Resources) (all raysys.Resources, enough bool) {
+	for _, n := range nodes {
+		if addTo(&all, &n.Total); sums(&all, want) {
+			return all, true
+		}
+	}
+	return all, false
 }
 
 // crowded returns a bundle of which more ask for as much, going by one resource, than the nodes have room for, however idle they are.
@@ -115,8 +115,8 @@ func crowded(nodes []*Node, bundles []raysys.Resources) (bundle, asked, room int
 					asked++
 				}
 			}
-			for _, n := range nodes {
-				room += wholes(of(&n.Total), part)
+			for k := 0; k < len(nodes) && room < asked; k++ {
+				room += wholes(of(&nodes[k].Total), part)
 			}
 			if asked > room {
 				return i, asked, room
@@ -170,10 +170,13 @@ func lacking(nodes []*Node, kinds []deviceKind) *deviceKind {
 	return nil
 }
 
-// have is how many parts of the size that the bundle asks for the nodes' devices have.
+// have is how many parts of the size that the bundle asks for the nodes' devices have, or as many as are asked for where they have more.
 func (k *deviceKind) have(nodes []*Node) (parts int) {
 	part := min(k.needs.GPU, 1)
 	for _, n := range nodes {
+		if parts >= k.asked {
+			break
+		}
 		if n.Devices == nil && k.needs.GPUModel == "" && k.needs.GPUMemory == 0 {
 			parts += wholes(n.Total.GPU, part)
 		}
