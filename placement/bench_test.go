@@ -2,6 +2,7 @@ package placement_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/raysys/raysys"
@@ -41,6 +42,7 @@ func BenchmarkPlace(b *testing.B) {
 		"grain/spread-of-half": {Function: "counter", Key: "alice", Strategy: raysys.Spread, Needs: raysys.Resources{CPU: 1}},
 		"grain/hash-near":      {Function: "counter", Key: "alice", Strategy: raysys.ByHash, Conditions: []placement.Condition{{Nodes: three, Soft: true}}},
 		"task/spread":          {Kind: placement.Task, Function: "square", Needs: raysys.Resources{CPU: 1}, Strategy: raysys.Spread},
+		"task/spread-reports":  {Kind: placement.Task, Function: "square", Needs: raysys.Resources{CPU: 1}, Strategy: raysys.Spread},
 		"task":                 task,
 		"task/inputs":          task,
 		"task/1-in-100":        {Kind: placement.Task, Function: "train", Needs: raysys.Resources{CPU: 1, GPU: 1}},
@@ -70,6 +72,9 @@ func BenchmarkPlace(b *testing.B) {
 					for _, other := range cases {
 						_, _ = placement.Place(v, other)
 					}
+					if name == "task/spread-reports" {
+						v.Refresh = reports(nodes)
+					}
 					var in [16]placement.Inputs
 					for k := range in {
 						in[k] = inputs(k)
@@ -89,6 +94,32 @@ func BenchmarkPlace(b *testing.B) {
 					}
 				})
 			}
+		}
+	}
+}
+
+// reports returns a Refresh that costs what a node's does: it finds, behind locks, the connection, the last report, the tasks that are on
+// their way, and those that no report counts.
+func reports(nodes []placement.Node) func(*placement.Node) {
+	type key struct {
+		node        raysys.NodeID
+		incarnation uint64
+	}
+	var known [4]map[key]*placement.Node
+	for i := range known {
+		known[i] = map[key]*placement.Node{}
+		for k := range nodes {
+			n := nodes[k]
+			known[i][key{n.ID, n.Incarnation}] = &n
+		}
+	}
+	var mu sync.Mutex
+	return func(n *placement.Node) {
+		for i := range known {
+			mu.Lock()
+			l := known[i][key{n.ID, n.Incarnation}]
+			mu.Unlock()
+			n.Queued, n.Running, n.Free.CPU = l.Queued, l.Running, l.Free.CPU
 		}
 	}
 }

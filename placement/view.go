@@ -22,7 +22,7 @@ type View struct {
 	shapes  map[shapeKey]*shape
 
 	// Refresh, where set, corrects the counts of a node before a decision compares them with another's: what changes too often
-	// for Update. Which nodes have room, for a grain or a task with Now, is known from Update alone.
+	// for Update. Which nodes have room, for a grain or a task with Now, is known from Update alone. Spread compares all nodes.
 	Refresh func(*Node)
 }
 
