@@ -96,14 +96,7 @@ func (s *sim) look(b *submitter, i int32) {
 // forward sends tasks until none waits or no peer has room. The CPUs of the node are taken.
 func (s *sim) forward(b *submitter) {
 	s.placeAgain(b)
-	if b.stale {
-		b.stale = false
-		for i := range b.peers {
-			if b.peers[i].heard != s.reports[i].number {
-				s.look(b, int32(i))
-			}
-		}
-	}
+	s.hear(b)
 	for b.waits() > 0 {
 		if b.open == 0 {
 			for i := range b.peers {
@@ -146,6 +139,7 @@ func (s *sim) arrive(i int32, frame []int32) {
 		switch {
 		case n.gone:
 			s.lost(i, task)
+			s.work(s.submitterOf(task).node)
 		case !n.dead && n.inbound.len() >= maxInbound:
 			s.answer(i, task, true)
 		case s.cfg.WantsGPU(int(task)):
@@ -216,8 +210,21 @@ func (s *sim) peer(b *submitter, i int32) *peer {
 	if p.heard != r.number && i != b.node {
 		p.heard = r.number
 		b.learn(i, r.load)
+		if b.offers != nil {
+			s.look(b, i)
+		}
 	}
 	return p
+}
+
+// hear enters the offers of reports that came while no task waited.
+func (s *sim) hear(b *submitter) {
+	if b.stale {
+		b.stale = false
+		for i := range b.peers {
+			s.peer(b, int32(i))
+		}
+	}
 }
 
 // report takes a load in at all submitters.
@@ -238,7 +245,8 @@ func (s *sim) report(i int32, l load) {
 			b.stale = true
 			continue
 		}
-		s.look(b, i)
+		s.peer(b, i)
+		s.hear(b)
 		if b.open > 0 && s.nodes[b.node].free == 0 {
 			s.forward(b)
 		}

@@ -73,6 +73,17 @@ func TestDeaths(t *testing.T) {
 	}
 }
 
+// TestSentToTheDead: tasks that were on their way to a node when its death was noticed are sent elsewhere, also where nothing else happens.
+func TestSentToTheDead(t *testing.T) {
+	r, err := simulate.Run(t.Context(), small(func(c *simulate.Config) {
+		c.Nodes, c.CPUs, c.GPUEvery, c.GPUs, c.GPUShare = 5, 4, 1, 2, 0.3
+		c.Tasks, c.Deaths, c.Detect, c.Report = 1, 3, 50*time.Millisecond, 2*time.Millisecond
+	}))
+	if err != nil || r.Done != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestBalance: the work is done in little more than the least time, whether one node has all tasks or each has as many.
 func TestBalance(t *testing.T) {
 	for _, submitters := range []int{1, 10} {
