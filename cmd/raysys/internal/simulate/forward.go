@@ -23,7 +23,7 @@ type submitter struct {
 	peers    []peer  // by node
 	offers   []offer // by node
 	open     int     // peers that have room
-	stale    bool    // reports came while no task waited, whose offers were not entered
+	heard    int64   // how many reports there were when it last took all in
 	stalled  bool
 	retrying bool
 
@@ -146,6 +146,7 @@ func (s *sim) arrive(i int32, frame []int32) {
 			n.accepted++
 			n.withGPU++
 			n.gpu.push(task)
+			s.inLine.add(int(i))
 		default:
 			n.accepted++
 			n.inbound.push(task)
@@ -179,6 +180,7 @@ func (s *sim) answered(e event) {
 		s.GivenBack++
 		p.full = true
 		b.again.push(e.task)
+		s.sending.add(b.index)
 		s.retryLater(b)
 	}
 	s.look(b, e.from)
@@ -201,15 +203,18 @@ func (b *submitter) learn(i int32, l load) {
 type report struct {
 	load
 	number uint32
+	news   uint32 // the number of the last in which other GPUs are free than in the one before
+	at     int64
 }
 
-// peer returns what b knows of node i, with the node's last report. Reports are taken in when they are looked at: most come to
-// submitters that have nothing to send.
+// peer returns what b knows of node i, with the node's last report. Reports are taken in when they are looked at, before anything else
+// that b knows of the node changes: most come to submitters that have nothing to send.
 func (s *sim) peer(b *submitter, i int32) *peer {
 	p, r := &b.peers[i], &s.reports[i]
 	if p.heard != r.number && i != b.node {
 		p.heard = r.number
 		b.learn(i, r.load)
+		s.learnGPUs(b, i)
 		if b.offers != nil {
 			s.look(b, i)
 		}
@@ -217,40 +222,40 @@ func (s *sim) peer(b *submitter, i int32) *peer {
 	return p
 }
 
-// hear enters the offers of reports that came while no task waited.
+// hear takes in all reports.
 func (s *sim) hear(b *submitter) {
-	if b.stale {
-		b.stale = false
-		for i := range b.peers {
-			s.peer(b, int32(i))
+	if b.heard == s.told-1 {
+		s.peer(b, s.teller)
+	} else if b.heard != s.told {
+		for k := range b.peers {
+			s.peer(b, int32(k))
 		}
 	}
+	b.heard = s.told
 }
 
-// report takes a load in at all submitters.
+// report has the submitters with tasks to send hear a load. The others hear it when they next have some.
 func (s *sim) report(i int32, l load) {
-	news := l.gpus != s.reports[i].gpus
-	s.reports[i] = report{l, s.reports[i].number + 1}
-	for k := range s.observers {
-		s.learnGPUs(&s.observers[k], i, news)
+	r := &s.reports[i]
+	news := r.news
+	if l.gpus != r.gpus {
+		news = r.number + 1
 	}
-	for k := range s.submitters {
+	*r = report{l, r.number + 1, news, s.now}
+	s.told, s.teller = s.told+1, i
+	s.sending.each(func(k int32) (stays bool) {
 		b := &s.submitters[k]
-		if b.node == i {
-			continue
+		if b.node != i {
+			s.placeAgain(b)
 		}
-		s.learnGPUs(b, i, news)
-		s.placeAgain(b)
-		if b.waits() == 0 {
-			b.stale = true
-			continue
+		if b.waits() > 0 {
+			s.hear(b)
+			if b.node != i && b.open > 0 && s.nodes[b.node].free == 0 {
+				s.forward(b)
+			}
 		}
-		s.peer(b, i)
-		s.hear(b)
-		if b.open > 0 && s.nodes[b.node].free == 0 {
-			s.forward(b)
-		}
-	}
+		return b.waits() > 0 || len(b.unplaced) > 0
+	})
 }
 
 // retry is called when peers that refused may be asked again.

@@ -25,6 +25,7 @@ func (s *sim) equip(i int) {
 	s.nodes[i].ledger = ledger.New(ledger.Need{CPU: int64(s.cfg.CPUs) * ledger.Unit}, devices)
 	s.nodes[i].holds, s.nodes[i].since = map[int32]ledger.Hold{}, map[int32]int64{}
 	s.nodes[i].freeGPUs = uint16(s.cfg.GPUs)
+	s.withGPUs = append(s.withGPUs, int32(i))
 }
 
 // place sends a task that asks for a GPU to a node: where one is free, else where it waits least. avoid has just given it back; -1: none has.
@@ -47,6 +48,7 @@ func (s *sim) place(b *submitter, task, avoid int32) {
 		return
 	}
 	s.nodes[i].gpu.push(task)
+	s.inLine.add(int(i))
 	s.startGPU(i)
 }
 
@@ -56,6 +58,7 @@ type unplaced struct{ task, avoid int32 }
 // placeLater has a task placed again when b next hears a report or forwards tasks, or after a retryPause.
 func (s *sim) placeLater(b *submitter, task, avoid int32) {
 	b.unplaced = append(b.unplaced, unplaced{task, avoid})
+	s.sending.add(b.index)
 	s.retryLater(b)
 }
 
@@ -162,9 +165,10 @@ func (s *sim) move(i int32) {
 
 // moveAll is called when all other nodes have a report of node i.
 func (s *sim) moveAll(i int32) {
-	for k := range s.nodes {
-		if s.nodes[k].gpu.len() > 0 && int32(k) != i {
-			s.move(int32(k))
+	s.inLine.each(func(k int32) (stays bool) {
+		if s.nodes[k].gpu.len() > 0 && k != i {
+			s.move(k)
 		}
-	}
+		return s.nodes[k].gpu.len() > 0
+	})
 }

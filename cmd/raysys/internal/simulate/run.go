@@ -15,7 +15,12 @@ type sim struct {
 	now        int64
 	events     events
 	nodes      []node
-	reports    []report // by node
+	reports    []report // by node, its last
+	told       int64    // how many reports there were
+	teller     int32    // whose the last of all was
+	withGPUs   []int32  // nodes
+	sending    marks    // submitters that have tasks to send or to place, and some that have none any more
+	inLine     marks    // nodes where tasks wait for a GPU, and some where none does any more
 	submitters []submitter
 	observers  []submitter // what workers without tasks of their own believe of the others' GPUs
 	frames     slab[[]int32]
@@ -60,24 +65,31 @@ func Run(ctx context.Context, c Config) (Result, error) {
 		if turn%4096 == 0 && ctx.Err() != nil {
 			return s.result(), fmt.Errorf("after %d of %d tasks: %w", s.done, c.Tasks, context.Cause(ctx))
 		}
-		e, _ := s.events.next() // nodes tick for ever
-		if e.kind != ticks {
-			s.others--
-			s.last = e.at
-		} else if s.others == 0 && e.at-s.last > 2*int64(c.Report) { // every node has ticked since, and told nothing
-			return s.result(), fmt.Errorf("nothing happens any more after %d of %d tasks, at %v: a defect of the simulator", s.done, c.Tasks, time.Duration(s.now))
-		}
-		s.now = e.at
-		s.Events++
-		if s.happens(e); s.failed != nil {
-			return s.result(), s.failed
+		if err := s.step(); err != nil {
+			return s.result(), err
 		}
 	}
 	return s.result(), nil
 }
 
+// step has the next event happen.
+func (s *sim) step() error {
+	e, _ := s.events.next() // nodes tick for ever
+	if e.kind != ticks {
+		s.others--
+		s.last = e.at
+	} else if s.others == 0 && e.at-s.last > 2*int64(s.cfg.Report) { // every node has ticked since, and told nothing
+		return fmt.Errorf("nothing happens any more after %d of %d tasks, at %v: a defect of the simulator", s.done, s.cfg.Tasks, time.Duration(s.now))
+	}
+	s.now = e.at
+	s.Events++
+	s.happens(e)
+	return s.failed
+}
+
 func newSim(c Config) *sim {
 	s := &sim{cfg: c, nodes: make([]node, c.Nodes), submitters: make([]submitter, c.submitters())}
+	s.sending, s.inLine = newMarks(len(s.submitters)), newMarks(c.Nodes)
 	for i := range s.nodes {
 		s.nodes[i] = node{cpus: c.CPUs, free: c.CPUs, running: make([]int32, c.CPUs)}
 		for k := range s.nodes[i].running {
@@ -179,6 +191,7 @@ func (s *sim) submit(b *submitter) {
 		s.least.add(s.cfg.Submitted(task), s.cfg.Takes(task), s.cfg.WantsGPU(task))
 		if !s.cfg.WantsGPU(task) {
 			b.plain++
+			s.sending.add(b.index)
 		} else {
 			s.place(b, int32(task), -1)
 		}
@@ -222,6 +235,7 @@ func (s *sim) lost(i, task int32) {
 		s.place(b, task, -1)
 	} else {
 		b.again.push(task)
+		s.sending.add(b.index)
 	}
 }
 

@@ -34,6 +34,7 @@ func (s *sim) newView(b *submitter) *placement.View {
 // sends there, is taken to be counted by the first report that differs, and after until without any.
 type sentGPU struct {
 	node    int32
+	after   uint32 // the last report of the node when the task went
 	until   int64
 	seenOff bool
 }
@@ -72,12 +73,19 @@ func (s *sim) expect(b *submitter, n *placement.Node) {
 	}
 }
 
-// learnGPUs enters a report in the view; news says that other GPUs are free than in the one before.
-func (s *sim) learnGPUs(b *submitter, i int32, news bool) {
+// learnGPUs enters the last report of node i in the view, as if each had been when it came.
+func (s *sim) learnGPUs(b *submitter, i int32) {
 	if b.view == nil || s.nodes[i].ledger == nil {
 		return
 	}
-	b.sent = slices.DeleteFunc(b.sent, func(t sentGPU) bool { return t.node == i && (t.until <= s.now || news && t.seenOff) })
+	r := &s.reports[i]
+	b.sent = slices.DeleteFunc(b.sent, func(t sentGPU) bool { return t.node == i && (t.until <= r.at || t.seenOff && t.after < r.news) })
+	s.enter(b, i)
+}
+
+// enter corrects node i in the view.
+func (s *sim) enter(b *submitter, i int32) {
+	s.peer(b, i)
 	b.view.Update(nodeID(i), func(n *placement.Node) { s.expect(b, n) })
 }
 
@@ -96,7 +104,7 @@ func (s *sim) forgetSent(i int32) {
 		return over
 	})
 	for _, k := range of {
-		b.view.Update(nodeID(k), func(n *placement.Node) { s.expect(b, n) })
+		s.enter(b, k)
 	}
 }
 
@@ -114,8 +122,11 @@ func (s *sim) choose(b *submitter, task int32, now bool, avoid int32) (i int32, 
 	if b.view == nil {
 		b.view = s.newView(b)
 	}
+	for _, k := range s.withGPUs {
+		s.peer(b, k)
+	}
 	if b.node >= 0 && s.nodes[b.node].ledger != nil {
-		b.view.Update(nodeID(b.node), func(n *placement.Node) { s.expect(b, n) }) // what the node itself has is known
+		s.enter(b, b.node) // what the node itself has is known
 	}
 	r := placement.Request{Kind: placement.Task, Function: "train", Needs: raysys.Resources{GPU: 1}, Seed: mix(s.cfg.Seed ^ uint64(task)), Now: now}
 	if avoid >= 0 {
@@ -135,13 +146,13 @@ func (s *sim) choose(b *submitter, task int32, now bool, avoid int32) (i int32, 
 
 // take enters that a GPU of node i is taken by t, whose until is from now.
 func (s *sim) take(b *submitter, i int32, t sentGPU) {
-	t.node, t.until = i, s.now+t.until
+	t.node, t.after, t.until = i, s.reports[i].number, s.now+t.until
 	b.sent = append(b.sent, t)
-	b.view.Update(nodeID(i), func(n *placement.Node) { s.expect(b, n) })
+	s.enter(b, i)
 }
 
 // maxObserved bounds what nodes without tasks of their own know: of each node that has a view the GPUs of all nodes.
-const maxObserved = 1 << 17
+const maxObserved = 1 << 20
 
 // observer is what node i believes of the others' GPUs. Nodes without tasks of their own share one where there are many nodes.
 func (s *sim) observer(i int32) *submitter {
