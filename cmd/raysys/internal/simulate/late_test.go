@@ -9,6 +9,32 @@ import (
 
 func (m marks) has(i int) bool { return m[i>>6]&(1<<(i&63)) != 0 }
 
+// seesGPUs: of each live node that has reported to b, its view says that the GPUs are free which that told, but for those of tasks on their
+// way; none is on its way any more when a report has counted it.
+func seesGPUs(t *rapid.T, s *sim, b *submitter) {
+	if b.view == nil {
+		return
+	}
+	for _, i := range s.withGPUs {
+		r := &s.reports[i]
+		if i == b.node || r.number == 0 || s.nodes[i].gone {
+			continue
+		}
+		want := float64(r.gpus)
+		for _, c := range b.sent {
+			if c.node == i {
+				want--
+			}
+			if c.node == i && (c.until <= r.at || c.seenOff && r.news > c.after) {
+				t.Fatalf("%+v is on its way after %+v", c, *r)
+			}
+		}
+		if free := b.view.Find(nodeID(i)).Free.GPU; free != want {
+			t.Fatalf("%v GPUs of node %d are free in the view of %d, want %v", free, i, b.node, want)
+		}
+	}
+}
+
 // TestHeardLate: a report that is taken in when it is first looked at has the effect of one that all take in when it comes, and whoever
 // waits for one is marked.
 func TestHeardLate(t *testing.T) {
@@ -51,6 +77,7 @@ func TestHeardLate(t *testing.T) {
 			for i := range b.peers {
 				s.peer(b, int32(i))
 			}
+			seesGPUs(t, s, b)
 		})
 		if late != early {
 			t.Fatalf("%+v, and when all take in each report at once %+v", late, early)
