@@ -258,3 +258,13 @@ func Seen(n *Node, of raysys.NodeID) (seen placement.Node) {
 	})
 	return seen
 }
+
+// Hear has n take in a frame of KindLoad, as if a peer had sent it.
+func Hear(n *Node, from raysys.NodeID, frame []byte) error {
+	for _, p := range n.cluster.mesh.Connected() {
+		if p.Node() == from {
+			return n.cluster.onLoad(refs.Of(p), frame)
+		}
+	}
+	return fmt.Errorf("%s is no peer", from)
+}
