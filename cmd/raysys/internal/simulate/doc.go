@@ -13,7 +13,7 @@
 //   - A Config is the cluster, its work and its faults. Equal ones give equal Results.
 //   - An event is something that happens to one node at one time.
 //   - A submitter is a node that has tasks of its own, and a peer is what it knows of another node.
-//   - A report is a load that comes to all nodes at once. Each takes it in when it next has use for it, as if it had done so then.
+//   - A report is a load that comes to all nodes at once. Each takes it in when it next has use for it, to the same effect.
 //
 // Invariants:
 //
