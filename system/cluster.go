@@ -53,6 +53,7 @@ type cluster struct {
 	affinity  affinity
 	askers    roomAskers
 	homeless  atomic.Int64          // stateless calls that wait for a worker
+	looks     atomic.Int32          // calls of moveWaiting since its last look
 	draws     atomic.Uint64         // random choices made here
 	killed    atomic.Pointer[error] // the cause that Node.Kill was given; else nil
 	wake      chan struct{}         // capacity 1: wakes duties

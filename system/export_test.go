@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"sync/atomic"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
 	"github.com/raysys/raysys/internal/refs"
@@ -267,4 +270,46 @@ func Hear(n *Node, from raysys.NodeID, frame []byte) error {
 		}
 	}
 	return fmt.Errorf("%s is no peer", from)
+}
+
+// LooksBeside has n look so often where its waiting work could go, while one such look is under way. It returns how many goroutines that
+// took, and how many looks followed.
+func LooksBeside(n *Node, times int) (goroutines, followed int) {
+	w := &looked{began: make(chan struct{}), end: make(chan struct{})}
+	line := n.tasks.Line()
+	line.Push(ledger.Need{Memory: 1 << 60}, w)
+	n.cluster.moveWaiting()
+	<-w.began
+	before := runtime.NumGoroutine()
+	for range times {
+		n.cluster.moveWaiting()
+	}
+	goroutines = runtime.NumGoroutine() - before
+	close(w.end)
+	for n.cluster.looks.Load() != 0 {
+		runtime.Gosched()
+	}
+	line.Remove(func(o ledger.Work) bool { return o == ledger.Work(w) })
+	return goroutines, int(w.looks.Load()) - 1
+}
+
+// looked is work that waits, and stays where it is. The first look at it takes until end is closed.
+type looked struct {
+	began, end chan struct{}
+	looks      atomic.Int32
+}
+
+func (*looked) Class() core.Class        { return core.Normal }
+func (*looked) Job() *core.Job           { return nil }
+func (*looked) Over() bool               { return false }
+func (*looked) Begins(*ledger.Need) bool { return true }
+func (*looked) Grant(*ledger.Hold)       {}
+func (*looked) Evict(error, bool)        {}
+func (w *looked) Alike() any             { return w }
+func (w *looked) Leaves() bool {
+	if w.looks.Add(1) == 1 {
+		close(w.began)
+		<-w.end
+	}
+	return false
 }

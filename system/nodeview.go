@@ -173,14 +173,20 @@ func (c *cluster) forgetSent() {
 }
 
 // moveWaiting has work, and calls of stateless kinds, that wait here for resources go to a node that has them free. It is called when what is known of the nodes
-// has changed, and at each tick.
+// has changed, and at each tick. One look is under way at a time: what is called for meanwhile is one more.
 func (c *cluster) moveWaiting() {
-	if line := c.node.tasks.Line(); !line.Still() || c.node.grains.CallsWait() {
-		c.node.pool.Go(goroutines.Func(func() {
+	line := c.node.tasks.Line()
+	if line.Still() && !c.node.grains.CallsWait() || c.looks.Add(1) > 1 {
+		return
+	}
+	c.node.pool.Go(goroutines.Func(func() {
+		for again := true; again; {
+			seen := c.looks.Load()
 			line.Move()
 			c.node.grains.MoveCalls()
-		}))
-	}
+			again = !c.looks.CompareAndSwap(seen, 0)
+		}
+	}))
 }
 
 // connected reports whether placement may choose an incarnation of a node.
