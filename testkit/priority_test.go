@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/raysys/raysys"
-	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
 )
@@ -152,61 +151,6 @@ func TestNothingStarves(t *testing.T) {
 					}
 				}
 			}, testkit.Table(table), testkit.CPU(1))
-		})
-	}
-}
-
-// TestJobsShareByWeight: two programs whose tasks wait for the same nodes get their CPUs by weight, with tasks of the same length
-// with tasks of another, and where all CPUs of a node end their tasks at one moment.
-func TestJobsShareByWeight(t *testing.T) {
-	for name, c := range map[string]struct {
-		lengths [2]time.Duration
-		exactly bool // all CPUs end their tasks at one moment
-	}{
-		"same length":         {lengths: [2]time.Duration{20 * time.Millisecond, 20 * time.Millisecond}},
-		"ten times as long":   {lengths: [2]time.Duration{20 * time.Millisecond, 200 * time.Millisecond}},
-		"exactly 100 ms":      {lengths: [2]time.Duration{100 * time.Millisecond, 100 * time.Millisecond}, exactly: true},
-		"exactly 5 and 50 ms": {lengths: [2]time.Duration{5 * time.Millisecond, 50 * time.Millisecond}, exactly: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			table := raysys.NewTable()
-			var used [2]atomic.Int64
-			task := tasks.DefineIn(table, "task", func(ctx context.Context, job int) (int, error) {
-				d := c.lengths[job]
-				if !c.exactly {
-					d = d/2 + time.Duration(raysys.Rand(ctx).Int64N(int64(d)))
-				}
-				<-time.After(d)
-				used[job].Add(int64(d))
-				return 0, nil
-			})
-			testkit.Virtual(t, func(k *testkit.Kit) {
-				c := k.Cluster()
-				drivers := []context.Context{k.Context(), c.Node(3).Context(k.Context())}
-				for job, ctx := range drivers {
-					go func() {
-						for range 6000 { // 20 ms each, of 8 CPUs for 12 s
-							if task.Go(ctx, job); ctx.Err() != nil {
-								return
-							}
-						}
-					}()
-				}
-				k.Advance(2 * time.Second)
-				a, b := used[0].Load(), used[1].Load()
-				k.Advance(10 * time.Second)
-				a, b = used[0].Load()-a, used[1].Load()-b
-				if share := float64(b) / float64(a+b); share < 0.75*0.9 || share > 0.75*1.1 {
-					t.Errorf("of weights 1 and 3 the second has %.3f of the CPUs (%v and %v), want 0.75 and at most 10 %% off", share, time.Duration(a), time.Duration(b))
-				}
-				if all := time.Duration(a + b); all < 10*8*time.Second*9/10 {
-					t.Errorf("in 10 s 8 CPUs did %v of work", all)
-				}
-			}, testkit.Table(table), testkit.CPU(4), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
-				if i == 3 {
-					cfg.Cluster.Role, cfg.Resources, cfg.Weight = system.Driver, raysys.Resources{}, 3
-				}
-			}))
 		})
 	}
 }

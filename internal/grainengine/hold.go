@@ -65,6 +65,9 @@ func (a *activation) Begins(*ledger.Need) bool { return true }
 // Class implements ledger.Work.
 func (*activation) Class() core.Class { return core.Normal }
 
+// Job implements ledger.Work: an activation serves callers of several jobs, and outlives them.
+func (*activation) Job() *core.Job { return nil }
+
 // Grant implements ledger.Work.
 func (a *activation) Grant(h *ledger.Hold) {
 	if h != nil {

@@ -50,6 +50,7 @@ type modelWork struct {
 func (w *modelWork) Over() bool               { return w.evicted }
 func (w *modelWork) Begins(*ledger.Need) bool { return true }
 func (w *modelWork) Class() core.Class        { return core.Normal }
+func (w *modelWork) Job() *core.Job           { return nil }
 func (w *modelWork) Grant(h *ledger.Hold)     { w.hold = h }
 func (w *modelWork) Evict(cause error, begun bool) {
 	w.evicted = w.evicted || cause != nil || !begun // else it goes on to its end
@@ -69,7 +70,7 @@ func (m *model) join() {
 	m.born++
 	k := core.NodeKey{Node: raysys.NodeID(fmt.Sprintf("n%d", m.born)), Incarnation: m.born}
 	n := &modelNode{line: &ledger.Line{}}
-	n.line.Init(ledger.Of(core.Resources(nodeHas)), nil, ledger.Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: func() int64 { return m.now }, Freed: func() {}, Above: func(core.Class) bool { return false }})
+	n.line.Init(ledger.Of(core.Resources(nodeHas)), nil, ledger.Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: func() int64 { return m.now }, Freed: func() {}, Above: func(ledger.Standing) (above, less bool) { return false, false }})
 	n.Node = NewNode(func() core.NodeKey { return k }, n.line, func() int64 { return m.now })
 	m.nodes[k] = n
 }

@@ -21,7 +21,7 @@ type alone struct {
 func newAlone(t *testing.T) *alone {
 	n := &alone{t: t}
 	n.line.Init(ledger.Need{CPU: 4000}, nil, ledger.Hooks{
-		Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: func() int64 { return n.now }, Freed: func() {}, Above: func(core.Class) bool { return false },
+		Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: func() int64 { return n.now }, Freed: func() {}, Above: func(ledger.Standing) (above, less bool) { return false, false },
 	})
 	n.Node = NewNode(func() core.NodeKey { return core.NodeKey{Node: "n", Incarnation: 1} }, &n.line, func() int64 { return n.now })
 	return n

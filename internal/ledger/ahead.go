@@ -31,7 +31,7 @@ func (l *Line) Ahead(t Times) time.Duration {
 	defer l.mu.Unlock()
 	sum := int64(0) // microseconds, for which the sums of a million of the longest do not overflow
 	add := func(n *Need, takes time.Duration, count int) {
-		sum += min(takes, maxTakes).Microseconds() * l.ledger.part(n) / Unit * int64(count)
+		sum += min(takes, maxTakes).Microseconds() * l.ledger.part(n, Unit) / Unit * int64(count)
 	}
 	var kept [2]int64 // of devices, of the rest
 	last := maxTakes
@@ -40,7 +40,7 @@ func (l *Line) Ahead(t Times) time.Duration {
 		if n.GPU > 0 {
 			k = &kept[0]
 		}
-		*k += l.ledger.part(n)
+		*k += l.ledger.part(n, Unit)
 		last = min(last, had)
 	}
 	for h, w := range l.running {
@@ -73,12 +73,12 @@ func (l *Line) Ahead(t Times) time.Duration {
 	return time.Duration(min(float64(sum)*Unit/float64(left)*float64(time.Microsecond), math.MaxInt64/2))
 }
 
-// part is how much of the node n asks for, in thousandths: of what there is the least of for it.
-func (l *Ledger) part(n *Need) int64 {
+// part is how much of the node n asks for, where whole is all of it: of what there is the least of for it.
+func (l *Ledger) part(n *Need, whole int64) int64 {
 	part := int64(0)
 	of := func(want, have int64) {
 		if want > 0 && have > 0 {
-			part = max(part, int64(float64(want)/float64(have)*Unit))
+			part = max(part, int64(float64(want)/float64(have)*float64(whole)))
 		}
 	}
 	of(n.CPU, l.total.CPU)
@@ -97,5 +97,5 @@ func (l *Ledger) part(n *Need) int64 {
 		of(n.GPU, share)
 		of(n.GPUMemory*int64(n.count()), memory)
 	}
-	return min(part, Unit)
+	return min(part, whole)
 }

@@ -20,6 +20,7 @@ type inside struct {
 func (w *inside) Over() bool        { return w.evicted > 0 }
 func (w *inside) Begins(*Need) bool { return true }
 func (w *inside) Class() core.Class { return core.Normal }
+func (w *inside) Job() *core.Job    { return nil }
 func (w *inside) Grant(h *Hold)     { w.hold = h }
 func (w *inside) Evict(cause error, _ bool) {
 	w.evicted++

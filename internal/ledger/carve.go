@@ -116,7 +116,7 @@ func (l *Line) bundle(p Part, h Hold) *Bundle {
 		}
 		list = append(list, d)
 	}
-	hooks := Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: l.hooks.Now, Freed: b.freed, Above: func(core.Class) bool { return false }, Changed: b.changed}
+	hooks := Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: l.hooks.Now, Freed: b.freed, Above: func(Standing) (above, less bool) { return false, false }, Changed: b.changed}
 	if choose := l.hooks.Choose; choose != nil {
 		hooks.Choose = func(free []int, n int) (list []int) { // the bundle has numbers of its own for its devices
 			for _, i := range free {
@@ -133,7 +133,7 @@ func (l *Line) bundle(p Part, h Hold) *Bundle {
 	for k, i := range h.devices {
 		b.ledger.devices[k].sick = l.ledger.devices[i].sick
 	}
-	b.node, b.short = l, l.short
+	b.node, b.short, b.shares = l, l.short, l.shares
 	if l.bundles == nil {
 		l.bundles = map[core.Bundle]*Bundle{}
 	}

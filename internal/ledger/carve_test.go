@@ -19,7 +19,7 @@ func TestCarveTogether(t *testing.T) {
 	var asked [][2]int // how many are free, and how many of them are chosen
 	l := &Line{}
 	l.Init(Need{CPU: 4000}, devices, Hooks{
-		Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: func() int64 { return 0 }, Freed: func() {}, Above: func(core.Class) bool { return false },
+		Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: func() int64 { return 0 }, Freed: func() {}, Above: func(Standing) (above, less bool) { return false, false },
 		Choose: func(free []int, n int) []int { // the last
 			asked = append(asked, [2]int{len(free), n})
 			return append([]int(nil), free[len(free)-n:]...)

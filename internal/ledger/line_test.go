@@ -14,7 +14,7 @@ import (
 
 func newLine(total Need, devices []Device) *Line {
 	l := &Line{}
-	l.Init(total, devices, Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Freed: func() {}, Now: func() int64 { return 0 }, Above: func(core.Class) bool { return false }})
+	l.Init(total, devices, Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Freed: func() {}, Now: func() int64 { return 0 }, Above: func(Standing) (above, less bool) { return false, false }})
 	return l
 }
 
@@ -22,12 +22,14 @@ func newLine(total Need, devices []Device) *Line {
 type piece struct {
 	name    string
 	class   core.Class
+	job     *core.Job
 	over    atomic.Bool
 	waits   atomic.Bool // for something that is no resource
 	granted func(*piece, *Hold)
 }
 
 func (p *piece) Class() core.Class { return p.class }
+func (p *piece) Job() *core.Job    { return p.job }
 func (p *piece) Over() bool        { return p.over.Load() }
 func (p *piece) Begins(*Need) bool { return !p.waits.Load() }
 func (p *piece) Grant(h *Hold)     { p.granted(p, h) }
@@ -256,7 +258,7 @@ func TestDemand(t *testing.T) {
 func TestReserves(t *testing.T) {
 	l := &Line{}
 	var pushed, popped uint64 = 7, 6
-	l.Init(Need{CPU: 2000, Memory: 10}, nil, Hooks{Queue: func() (uint64, uint64) { return pushed, popped }, Freed: func() {}, Now: func() int64 { return 0 }, Above: func(core.Class) bool { return false }})
+	l.Init(Need{CPU: 2000, Memory: 10}, nil, Hooks{Queue: func() (uint64, uint64) { return pushed, popped }, Freed: func() {}, Now: func() int64 { return 0 }, Above: func(Standing) (above, less bool) { return false, false }})
 	l.TakeCPU(1000)
 	var h *Hold
 	l.Push(Need{CPU: 2000, Memory: 10}, &piece{granted: func(_ *piece, got *Hold) { h = got }})
@@ -281,7 +283,7 @@ func TestReservesByClass(t *testing.T) {
 	for class, want := range map[core.Class][]bool{core.High: {true, true, true}, core.Normal: {false, true, true}, core.Low: {false, false, true}} {
 		l := &Line{}
 		var pushed, popped uint64 = 5, 3
-		l.Init(Need{CPU: 1000, Memory: 10}, nil, Hooks{Queue: func() (uint64, uint64) { return pushed, popped }, Freed: func() {}, Now: func() int64 { return 0 }, Above: func(core.Class) bool { return false }})
+		l.Init(Need{CPU: 1000, Memory: 10}, nil, Hooks{Queue: func() (uint64, uint64) { return pushed, popped }, Freed: func() {}, Now: func() int64 { return 0 }, Above: func(Standing) (above, less bool) { return false, false }})
 		l.TakeCPU(1000)
 		l.Push(Need{CPU: 1000, Memory: 1}, &piece{class: class, granted: func(*piece, *Hold) {}})
 		pushed = 8

@@ -55,6 +55,7 @@ type job struct {
 }
 
 func (j *job) Class() core.Class { return core.Normal }
+func (j *job) Job() *core.Job    { return nil }
 func (j *job) Over() bool        { return j.over.Load() }
 func (j *job) Begins(*Need) bool { return true }
 func (j *job) Leaves() bool      { return j.moves }

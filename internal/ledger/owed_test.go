@@ -2,8 +2,6 @@ package ledger
 
 import (
 	"testing"
-
-	"github.com/raysys/raysys/internal/core"
 )
 
 // TestModelsDoNotBlockEachOther: what older work lacks is kept from younger device by device: work that can have another goes past.
@@ -47,7 +45,7 @@ func TestReportOfOwed(t *testing.T) {
 	var changes int
 	l := &Line{}
 	l.Init(Need{CPU: 8000, Memory: 100, Custom: map[string]int64{"x": 2000}}, eight("H100"), Hooks{
-		Queue: func() (pushed, popped uint64) { return 0, 0 }, Freed: func() {}, Now: func() int64 { return 0 }, Above: func(core.Class) bool { return false },
+		Queue: func() (pushed, popped uint64) { return 0, 0 }, Freed: func() {}, Now: func() int64 { return 0 }, Above: func(Standing) (above, less bool) { return false, false },
 		Changed: func() { changes++ },
 	})
 	report := func() (got Report) {

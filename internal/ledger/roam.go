@@ -13,14 +13,6 @@ import (
 // Roams reports whether the work may be in any bundle of its group.
 func (n *Need) Roams() bool { return n.Bundle.Group != "" && n.Bundle.Index == core.AnyBundle }
 
-// waits counts work that has begun to wait, or that waits no more.
-func (l *Line) waits(n *Need, count int) {
-	l.Waits.Add(int32(count))
-	if l.node != nil && n.Roams() {
-		l.node.Roaming.Add(int32(count))
-	}
-}
-
 // roam has work that waits in one bundle begin in another of its group here that has room, the oldest of each shape first. It may be
 // called by what it has begin: then the call that is under way looks again.
 func (l *Line) roam() {

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -42,9 +41,9 @@ type Waiting struct {
 	Need   Need
 	Bundle core.Bundle // whose line it is; zero for the node's
 	Since  int64       // by Hooks.Now
-	Before []Work      // that goes before it: of a higher class, or older
+	Before []Work      // that goes before it: of a job with less use, of a higher class, or older
 	Short  []string    // of what too little is free, a line each
-	Queue  bool        // tasks of the run queue that are older, or of a higher class, take the CPU first
+	Queue  bool        // tasks of the run queue that go before it take the CPU first
 }
 
 // Waiting lists the work for which which is true, in the line and in those of the bundles.
@@ -66,42 +65,42 @@ func (l *Line) waiting(which func(Work) bool) (list []Waiting) {
 	now := l.hooks.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	place := l.placing(now)
 	for _, s := range l.shapes {
 		for i := range s.claims {
 			c := &s.claims[i]
 			if c.work.Over() || !which(c.work) {
 				continue
 			}
-			class := s.class.Risen(time.Duration(now - c.since))
-			w := Waiting{Work: c.work, Need: s.need, Since: c.since, Before: l.before(c, class, now), Short: l.ledger.Short(s.need)}
-			w.Queue = s.need.CPU > 0 && (c.queued > popped || l.hooks.Above(class))
+			w := Waiting{Work: c.work, Need: s.need, Since: c.since, Before: l.before(place(s, c), place), Short: l.ledger.Short(s.need)}
+			if s.need.CPU > 0 {
+				above, less := l.hooks.Above(s.standing(c, now))
+				w.Queue = above || !less && c.queued > popped
+			}
 			list = append(list, w)
 		}
 	}
 	return list
 }
 
-// before lists what goes before a claim, the first of it first.
-func (l *Line) before(c *claim, class core.Class, now int64) (list []Work) {
+// before lists what goes before the claim at a place, the first of it first.
+func (l *Line) before(at place, placeOf func(*shape, *claim) place) (list []Work) {
 	type earlier struct {
-		claim *claim
-		class core.Class
+		work Work
+		place
 	}
 	var all []earlier
 	for _, s := range l.shapes {
 		for i := range s.claims {
-			o := &s.claims[i]
-			risen := s.class.Risen(time.Duration(now - o.since))
-			if o != c && !o.work.Over() && (risen > class || risen == class && o.order < c.order) {
-				all = append(all, earlier{o, risen})
+			c := &s.claims[i]
+			if p := placeOf(s, c); !c.work.Over() && p.compare(&at) < 0 {
+				all = append(all, earlier{c.work, p})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b earlier) int {
-		return cmp.Or(cmp.Compare(b.class, a.class), cmp.Compare(a.claim.order, b.claim.order))
-	})
+	slices.SortFunc(all, func(a, b earlier) int { return a.compare(&b.place) })
 	for _, o := range all {
-		list = append(list, o.claim.work)
+		list = append(list, o.work)
 	}
 	return list
 }

@@ -157,6 +157,7 @@ func NewEngine(cfg Config) *Engine {
 		Queue: func() (pushed, popped uint64) { return e.queue.fifo.Pushed(), e.queue.fifo.Popped() }, Freed: e.freed, Now: e.now, Above: e.above, Choose: cfg.Choose,
 		Changed: cfg.RestChanged,
 	})
+	e.order.shares = e.line.Shares()
 	e.roomUntil.Store(uint64(cfg.QueueTasks))
 	e.props = actor.PropsFromProducer(func() actor.Actor { return &worker{engine: e} }, actor.WithDispatcher(dispatcher{cfg.Pool}))
 	return e
@@ -170,8 +171,14 @@ func (e *Engine) now() int64 {
 	return e.cfg.Runtime.Now()
 }
 
-// above reports whether a task of one CPU waits that is of a higher class.
-func (e *Engine) above(class core.Class) bool { return e.order.mixed.Load() && e.order.above(class) }
+// above is ledger.Hooks.Above.
+func (e *Engine) above(w ledger.Standing) (above, less bool) {
+	x := e.net.Load()
+	if !e.order.mixed.Load() && !e.queue.others(w.Job) && (x == nil || !x.inbound.others(w.Job)) {
+		return false, false
+	}
+	return e.order.aboveLine(w)
+}
 
 // dispatcher runs the workers' mailboxes on kept goroutines.
 type dispatcher struct{ pool *goroutines.Pool }

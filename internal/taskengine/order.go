@@ -1,50 +1,33 @@
 package taskengine
 
 import (
+	"cmp"
+	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
 )
 
-// order chooses the task of one CPU that is next, where tasks of several jobs, or of several classes, wait (ADR 0039).
+// order chooses the task of one CPU that is next, where tasks of several jobs, or of several classes, wait (ADR 0039, 0055).
 //
-//	of the jobs that have tasks waiting     that with the least use of CPUs for its weight
+//	of the jobs that have tasks waiting     that with the least use of the node for its weight
 //	of its tasks                            those of the highest class; one that has waited rises by a class for each core.AgeStep
 //	of these                                the oldest
 //
-// Where all are of one job and Normal it has nothing to do: mixed is false, and the queues take no lock.
+// Where all are of one job and Normal it has nothing to do: mixed is false, and the queues take no lock. Work of another job that waits for CPU in
+// the line counts as tasks of several jobs do.
 type order struct {
-	now   func() int64
-	mixed atomic.Bool
+	now    func() int64
+	shares *ledger.Shares
+	mixed  atomic.Bool
 
 	mu    sync.Mutex // guards the rest, and what runQueue says
-	jobs  map[*core.Job]*usage
 	all   []*runQueue
 	until int64 // mixed stays so long, when there is no reason for it any more
 }
-
-// usage is what a job has had of the CPUs while others waited for them too.
-type usage struct {
-	used int64 // nanoseconds of a CPU, by weight
-	mean int64 // nanoseconds that its tasks have taken lately
-	seen int64 // when it last had a task waiting
-}
-
-const (
-	// mixedFor is how long order goes on when tasks of one job alone wait: the use of a job that is alone for a moment, until another's next tasks arrive, counts.
-	mixedFor = 100 * time.Millisecond
-	// maxCredit is the use of CPUs that a job can be behind the others when it comes, or comes back: what it did not ask for before
-	// it does not get later.
-	maxCredit = 100 * time.Millisecond
-	// firstMean is taken for the length of a job's tasks before one was measured.
-	firstMean = time.Millisecond
-	// maxUsages bounds the jobs that are remembered.
-	maxUsages = 256
-	// unitWeight is by how much use is multiplied before it is divided by a weight.
-	unitWeight = 64
-)
 
 // nobody is the resident of a queue whose next task comes to push. A task that was on its way to fifo may be there.
 var nobody = &core.Job{}
@@ -89,7 +72,7 @@ func (o *order) giveBack(q *runQueue, c *core.Future) {
 }
 
 func (o *order) mix(now int64) {
-	o.until = now + int64(mixedFor)
+	o.until = now + int64(ledger.SeenFor)
 	o.mixed.Store(true)
 }
 
@@ -102,8 +85,9 @@ type choice struct {
 	since int64
 }
 
-// pop takes the task that is next in one of two queues, the second of which may be nil. charge is for ran.
-func (o *order) pop(a, b *runQueue) (c *core.Future, from *runQueue, charge *charge) {
+// pop takes the task that is next in one of two queues, the second of which may be nil, and counts it as use of a CPU: by charge, or
+// for good where that is nil.
+func (o *order) pop(a, b *runQueue, charge *ledger.Charge) (c *core.Future, from *runQueue) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.now()
@@ -111,10 +95,10 @@ func (o *order) pop(a, b *runQueue) (c *core.Future, from *runQueue, charge *cha
 		best, several := o.choose(a, b, now)
 		if best.q == nil {
 			o.unmix(now)
-			return nil, nil, nil
+			return nil, nil
 		}
 		if several {
-			o.until = now + int64(mixedFor)
+			o.until = now + int64(ledger.SeenFor)
 		}
 		if from = best.q; best.lane < 0 {
 			c = from.fifo.Pop()
@@ -123,46 +107,62 @@ func (o *order) pop(a, b *runQueue) (c *core.Future, from *runQueue, charge *cha
 		}
 	}
 	o.unmix(now)
-	return c, from, o.take(c.Up().Job(), now)
+	if j := c.Up().Job(); charge != nil {
+		o.shares.Begin(charge, j, oneCPU, now)
+	} else {
+		o.shares.Count(j, oneCPU, now)
+	}
+	return c, from
 }
 
 // choose returns the next task; several says that there are others than it of another job or class.
 func (o *order) choose(a, b *runQueue, now int64) (best choice, several bool) {
 	var least int64
-	look := func(h choice) {
-		used := o.usageOf(h.job, now).used
-		h.class = h.class.Risen(time.Duration(now - h.since))
+	for h := range heads(now, a, b) {
+		used := o.shares.Used(h.job, now)
 		if best.q == nil {
 			best, least = h, used
-			return
+			continue
 		}
 		several = several || h.job != best.job || h.class != best.class
 		switch {
 		case h.job != best.job && used != least:
 			if used > least {
-				return
+				continue
 			}
 		case h.class != best.class:
 			if h.class < best.class {
-				return
+				continue
 			}
 		case h.since >= best.since:
-			return
+			continue
 		}
 		best, least = h, used
 	}
-	for _, q := range []*runQueue{a, b} {
-		if q == nil {
-			continue
+	return best, several
+}
+
+// heads is the first task of each lane and of each fifo, with its class risen. A queue may be nil.
+func heads(now int64, queues ...*runQueue) iter.Seq[choice] {
+	return func(yield func(choice) bool) {
+		risen := func(h choice) choice {
+			h.class = h.class.Risen(time.Duration(now - h.since))
+			return h
 		}
-		for i, l := range q.lanes {
-			look(choice{q, i, l.job, l.class, l.tasks[0].since})
-		}
-		if j := q.resident.Load(); j != nil && !q.fifo.Empty() {
-			look(choice{q, -1, j, core.Normal, q.since(now)})
+		for _, q := range queues {
+			if q == nil {
+				continue
+			}
+			for i, l := range q.lanes {
+				if !yield(risen(choice{q, i, l.job, l.class, l.tasks[0].since})) {
+					return
+				}
+			}
+			if j := q.resident.Load(); j != nil && !q.fifo.Empty() && !yield(risen(choice{q, -1, j, core.Normal, q.since(now)})) {
+				return
+			}
 		}
 	}
-	return best, several
 }
 
 // above reports whether a task waits in a lane that is of a higher class.
@@ -172,15 +172,40 @@ func (o *order) above(class core.Class) bool { return o.aboveIn(class, o.all...)
 func (o *order) aboveIn(class core.Class, queues ...*runQueue) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	now := o.now()
-	for _, q := range queues {
-		for _, l := range q.lanes {
-			if l.class.Risen(time.Duration(now-l.tasks[0].since)) > class {
-				return true
-			}
+	for h := range heads(o.now(), queues...) {
+		if h.lane >= 0 && h.class > class {
+			return true
 		}
 	}
 	return false
+}
+
+// aboveLine is ledger.Hooks.Above: of several jobs the use says what goes first, else the class does. Where work of one job meets tasks of another it
+// mixes them, so that the use of the tasks counts.
+func (o *order) aboveLine(w ledger.Standing) (above, less bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.now()
+	one, several := w.Job, false
+	for h := range heads(now, o.all...) {
+		several = several || one != nil && h.job != one
+		one = cmp.Or(one, h.job)
+	}
+	if w.Job != nil && several {
+		o.mix(now)
+	}
+	less = several
+	for h := range heads(now, o.all...) {
+		if several && h.job != w.Job {
+			if by := cmp.Compare(o.shares.Used(h.job, now), w.Used(o.shares, now)); by != 0 {
+				above = above || by < 0
+				continue
+			}
+		}
+		less = less && h.job != w.Job
+		above = above || h.lane >= 0 && h.class > w.Class
+	}
+	return above, less
 }
 
 // unmix ends mixed when nothing but tasks of one job and of class Normal has waited for a moment.
@@ -208,62 +233,4 @@ func (o *order) unmix(now int64) {
 		}
 	}
 	o.mixed.Store(false)
-}
-
-// usageOf returns that of a job. One that has been away is not far behind those that were here.
-func (o *order) usageOf(j *core.Job, now int64) *usage {
-	u := o.jobs[j]
-	if u != nil && now-u.seen < int64(mixedFor) {
-		u.seen = now
-		return u
-	}
-	least, known := int64(0), false
-	for k, v := range o.jobs {
-		if k != j && now-v.seen < int64(mixedFor) && (!known || v.used < least) {
-			least, known = v.used, true
-		}
-	}
-	if u == nil {
-		if o.jobs == nil || len(o.jobs) >= maxUsages {
-			o.jobs = map[*core.Job]*usage{}
-		}
-		u = &usage{used: least, mean: int64(firstMean)}
-		o.jobs[j] = u
-	}
-	if known {
-		u.used = max(u.used, least-weighed(int64(maxCredit), j))
-	}
-	u.seen = now
-	return u
-}
-
-// weighed is so much use of a CPU by a job, by its weight.
-func weighed(ns int64, j *core.Job) int64 { return ns * unitWeight / int64(max(j.Weight, 1)) }
-
-// charge is what a task was counted for before it ran.
-type charge struct {
-	job   *core.Job
-	mean  int64
-	began int64
-}
-
-// take counts a task that begins for as long as its job's tasks take.
-func (o *order) take(j *core.Job, now int64) *charge {
-	u := o.usageOf(j, now)
-	u.used += weighed(u.mean, j)
-	return &charge{j, u.mean, now}
-}
-
-// ran corrects that when the task has returned. The time in which it waited for others and had given its CPU back counts, too.
-func (o *order) ran(c *charge) {
-	if c == nil {
-		return
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if u := o.jobs[c.job]; u != nil {
-		took := o.now() - c.began
-		u.used += weighed(took-c.mean, c.job)
-		u.mean = max(u.mean+(took-u.mean)/4, 1)
-	}
 }

@@ -69,7 +69,7 @@ func (q *runQueue) Pop() *core.Future {
 	if !q.order.mixed.Load() {
 		return q.fifo.Pop()
 	}
-	c, _, _ := q.order.pop(q, nil)
+	c, _ := q.order.pop(q, nil, nil)
 	return c
 }
 
@@ -88,6 +88,12 @@ func (q *runQueue) PopLate() *core.Future {
 	}
 	l := q.lanes[lane]
 	return q.popLane(lane, len(l.tasks)-1)
+}
+
+// others reports whether fifo has tasks of other jobs than j, which may be nil for work of none.
+func (q *runQueue) others(j *core.Job) bool {
+	r := q.resident.Load()
+	return j != nil && r != nil && r != j && r != nobody && !q.fifo.Empty()
 }
 
 // Empty reports whether Pop would have found nothing just now.

@@ -22,6 +22,9 @@ type shaped struct {
 
 func (w shaped) engine() *Engine { return engineOf(w.Up()) }
 
+// Job implements ledger.Work.
+func (w shaped) Job() *core.Job { return w.Up().Job() }
+
 // Over implements ledger.Work.
 func (w shaped) Over() bool {
 	if t := w.OwnTurn(); t != nil {

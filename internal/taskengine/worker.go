@@ -16,9 +16,9 @@ type worker struct {
 	pid     *actor.PID
 	slot    *core.CPUSlot // of the current job and those before it that held as much
 	meter   meter
-	inbound bool    // the last task was one of another node's
-	corked  *peer   // by the answer to that one; nil when there is none
-	charge  *charge // for the last task; nil where no other job waited
+	inbound bool          // the last task was one of another node's
+	corked  *peer         // by the answer to that one; nil when there is none
+	charge  ledger.Charge // for the last task, where others waited
 }
 
 // job is the one message a worker understands.
@@ -146,6 +146,7 @@ func (w *worker) pull() {
 	e := w.engine
 	looking := true // it was started as the one that searches
 	defer func() {
+		w.charged() // also a task that has ended the goroutine
 		if looking {
 			e.searching.Store(0)
 		}
@@ -260,7 +261,7 @@ func (w *worker) next(x *exchange) (c *core.Future) {
 func (w *worker) nextOfMixed(x *exchange) (c *core.Future) {
 	o, own := &w.engine.order, w.engine.queue
 	if x == nil {
-		c, _, w.charge = o.pop(own, nil)
+		c, _ = o.pop(own, nil, &w.charge)
 		return c
 	}
 	w.inbound = false
@@ -269,7 +270,7 @@ func (w *worker) nextOfMixed(x *exchange) (c *core.Future) {
 	}
 	if c == nil {
 		var from *runQueue
-		c, from, w.charge = o.pop(own, x.inbound)
+		c, from = o.pop(own, x.inbound, &w.charge)
 		w.inbound = from == x.inbound
 	}
 	if c == nil && x.deferred.count.Load() > 0 { // another worker took what was above
@@ -284,9 +285,8 @@ func (w *worker) nextOfMixed(x *exchange) (c *core.Future) {
 
 // charged says that the last task has returned.
 func (w *worker) charged() {
-	if w.charge != nil {
-		w.engine.order.ran(w.charge)
-		w.charge = nil
+	if w.charge.Runs() {
+		w.engine.order.shares.End(&w.charge, w.engine.now())
 	}
 }
 

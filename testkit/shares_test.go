@@ -1,0 +1,98 @@
+package testkit_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+	"github.com/raysys/raysys/testkit"
+)
+
+// sharing is two programs of weights 1 and 3 whose tasks want more of two nodes of four CPUs, two devices and two licences each than there is.
+type sharing struct {
+	asks    [2][]raysys.Option
+	lengths [2]time.Duration // of tasks, on average
+	exactly bool             // all are as long as that
+	all     int              // how much of what they share there is on the two nodes
+	each    [2]int           // how much of that a task of each program has; 1 unless set
+	least   float64          // how much of it is used, at least; 0.9 unless set
+}
+
+// TestJobsShareByWeight: two programs whose tasks wait for the same nodes get by weight what they wait for, be it CPUs, devices or a custom resource: its
+// time, whatever the lengths and the sizes of their tasks, and where all tasks of a node end at one moment.
+func TestJobsShareByWeight(t *testing.T) {
+	gpu, licence, two, one := []raysys.Option{raysys.GPU(1)}, []raysys.Option{raysys.Resource("licence", 1)}, []raysys.Option{raysys.CPU(2)}, []raysys.Option(nil)
+	ms := func(a, b time.Duration) [2]time.Duration {
+		return [2]time.Duration{a * time.Millisecond, b * time.Millisecond}
+	}
+	for name, c := range map[string]sharing{
+		"same length":              {lengths: ms(20, 20), all: 8},
+		"ten times as long":        {lengths: ms(20, 200), all: 8},
+		"exactly 100 ms":           {lengths: ms(100, 100), exactly: true, all: 8},
+		"exactly 5 and 50 ms":      {lengths: ms(5, 50), exactly: true, all: 8},
+		"devices":                  {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(20, 20), all: 4},
+		"devices for long":         {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(40, 400), all: 4},
+		"devices for exactly 50":   {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(50, 50), exactly: true, all: 4},
+		"a custom resource":        {asks: [2][]raysys.Option{licence, licence}, lengths: ms(20, 60), all: 4},
+		"two CPUs":                 {asks: [2][]raysys.Option{two, two}, lengths: ms(20, 20), all: 8, each: [2]int{2, 2}},
+		"one CPU and two":          {asks: [2][]raysys.Option{one, two}, lengths: ms(20, 20), all: 8, each: [2]int{1, 2}, least: 0.8},
+		"two CPUs and one":         {asks: [2][]raysys.Option{two, one}, lengths: ms(20, 20), all: 8, each: [2]int{2, 1}, least: 0.8},
+		"one CPU and two for long": {asks: [2][]raysys.Option{one, two}, lengths: ms(10, 80), all: 8, each: [2]int{1, 2}, least: 0.8},
+	} {
+		t.Run(name, func(t *testing.T) { c.run(t) })
+	}
+}
+
+func (c *sharing) run(t *testing.T) {
+	table := raysys.NewTable()
+	var used [2]atomic.Int64
+	task := tasks.DefineIn(table, "task", func(ctx context.Context, job int) (int, error) {
+		d := c.lengths[job]
+		if !c.exactly {
+			d = d/2 + time.Duration(raysys.Rand(ctx).Int64N(int64(d)))
+		}
+		<-time.After(d)
+		used[job].Add(int64(d) * int64(max(c.each[job], 1)))
+		return 0, nil
+	})
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		cluster := k.Cluster()
+		drivers := []context.Context{k.Context(), cluster.Node(3).Context(k.Context())}
+		for job, ctx := range drivers {
+			task := task.With(c.asks[job]...)
+			go func() {
+				for range 6000 { // 20 ms each, of 8 CPUs for 12 s
+					if task.Go(ctx, job); ctx.Err() != nil {
+						return
+					}
+				}
+			}()
+		}
+		k.Advance(2 * time.Second)
+		a, b := used[0].Load(), used[1].Load()
+		k.Advance(10 * time.Second)
+		a, b = used[0].Load()-a, used[1].Load()-b
+		share, of := float64(b)/float64(a+b), float64(a+b)/float64(10*time.Second)/float64(c.all)
+		t.Logf("the second has %.3f, %.3f of all is used", share, of)
+		if share < 0.75*0.9 || share > 0.75*1.1 {
+			t.Errorf("of weights 1 and 3 the second has %.3f of what is shared (%v and %v), want 0.75 and at most 10 %% off", share, time.Duration(a), time.Duration(b))
+		}
+		least := 0.9
+		if c.least > 0 {
+			least = c.least
+		}
+		if of < least {
+			t.Errorf("in 10 s %.2f of what there is was used, want at least %.2f", of, least)
+		}
+	}, testkit.Table(table), testkit.CPU(4), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
+		if i == 3 {
+			cfg.Cluster.Role, cfg.Resources, cfg.Weight = system.Driver, raysys.Resources{}, 3
+			return
+		}
+		cfg.Resources.GPU, cfg.Resources.Custom = 2, map[string]float64{"licence": 2}
+	}))
+}
