@@ -65,9 +65,23 @@ func (c *sharing) run(t *testing.T) {
 		for job, ctx := range drivers {
 			task := task.With(c.asks[job]...)
 			go func() {
+				var open chan struct{}
+				if c.asks[job] != nil {
+					open = make(chan struct{}, 100) // what waits in a line is looked at each 10 ms
+				}
 				for range 6000 { // 20 ms each, of 8 CPUs for 12 s
-					if task.Go(ctx, job); ctx.Err() != nil {
+					if open != nil {
+						open <- struct{}{}
+					}
+					ref := task.Go(ctx, job)
+					if ctx.Err() != nil {
 						return
+					}
+					if open != nil {
+						go func() {
+							ref.Get(ctx)
+							<-open
+						}()
 					}
 				}
 			}()

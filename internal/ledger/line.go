@@ -18,6 +18,7 @@ type Line struct {
 	Yielding atomic.Int32
 
 	held    atomic.Int64 // see Held
+	ofJobs  atomic.Int64 // of held, what work of jobs has
 	owesCPU atomic.Bool  // of owed
 	ledger  Ledger
 	hooks   Hooks
@@ -176,9 +177,14 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 			if cpu := l.asCPU(&s.need); s.job != nil && cpu > 0 {
 				l.shares.Begin(&h.charge, s.job, cpu, now)
 			}
-			if l.node != nil {
+			switch {
+			case l.node != nil:
 				h.line, h.pool = l, l
-			} else if !s.need.IsCPU(s.need.CPU) || s.need.CPU > 0 && !yields(w) {
+			case s.job != nil && s.need.CPU > 0:
+				h.pool = (*jobCPU)(l)
+				l.held.Add(s.need.CPU)
+				l.ofJobs.Add(s.need.CPU)
+			case !s.need.IsCPU(s.need.CPU) || s.need.CPU > 0 && !yields(w):
 				h.pool = (*heldCPU)(l)
 				l.held.Add(s.need.CPU)
 			}
