@@ -1,6 +1,7 @@
 package testkit_test
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ type sharing struct {
 	all     int              // how much of what they share there is on the two nodes
 	each    [2]int           // how much of that a task of each program has; 1 unless set
 	least   float64          // how much of it is used, at least; 0.9 unless set
+	window  time.Duration    // for how long they are watched; 10 s unless set
 }
 
 // TestJobsShareByWeight: two programs whose tasks wait for the same nodes get by weight what they wait for, be it CPUs, devices or a custom resource: its
@@ -42,6 +44,8 @@ func TestJobsShareByWeight(t *testing.T) {
 		"one CPU and two":          {asks: [2][]raysys.Option{one, two}, lengths: ms(20, 20), all: 8, each: [2]int{1, 2}, least: 0.8},
 		"two CPUs and one":         {asks: [2][]raysys.Option{two, one}, lengths: ms(20, 20), all: 8, each: [2]int{2, 1}, least: 0.8},
 		"one CPU and two for long": {asks: [2][]raysys.Option{one, two}, lengths: ms(10, 80), all: 8, each: [2]int{1, 2}, least: 0.8},
+		"for seconds":              {lengths: ms(4000, 1000), all: 8, window: 4 * time.Minute},
+		"devices for seconds":      {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(4000, 1000), all: 4, window: 4 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) { c.run(t) })
 	}
@@ -86,21 +90,18 @@ func (c *sharing) run(t *testing.T) {
 				}
 			}()
 		}
-		k.Advance(2 * time.Second)
+		window := cmp.Or(c.window, 10*time.Second)
+		k.Advance(window / 5)
 		a, b := used[0].Load(), used[1].Load()
-		k.Advance(10 * time.Second)
+		k.Advance(window)
 		a, b = used[0].Load()-a, used[1].Load()-b
-		share, of := float64(b)/float64(a+b), float64(a+b)/float64(10*time.Second)/float64(c.all)
+		share, of := float64(b)/float64(a+b), float64(a+b)/float64(window)/float64(c.all)
 		t.Logf("the second has %.3f, %.3f of all is used", share, of)
 		if share < 0.75*0.9 || share > 0.75*1.1 {
 			t.Errorf("of weights 1 and 3 the second has %.3f of what is shared (%v and %v), want 0.75 and at most 10 %% off", share, time.Duration(a), time.Duration(b))
 		}
-		least := 0.9
-		if c.least > 0 {
-			least = c.least
-		}
-		if of < least {
-			t.Errorf("in 10 s %.2f of what there is was used, want at least %.2f", of, least)
+		if least := cmp.Or(c.least, 0.9); of < least {
+			t.Errorf("in %v %.2f of what there is was used, want at least %.2f", window, of, least)
 		}
 	}, testkit.Table(table), testkit.CPU(4), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
 		if i == 3 {

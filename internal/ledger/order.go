@@ -29,7 +29,7 @@ func (s *Standing) Used(shares *Shares, now int64) int64 {
 	if s.Job == nil {
 		return s.Time
 	}
-	return shares.Used(s.Job, now)
+	return shares.Used(s.Job, now, now)
 }
 
 func (s *shape) standing(c *claim, now int64) Standing {

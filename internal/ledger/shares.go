@@ -65,25 +65,25 @@ func (s *Shares) Time(now int64) int64 {
 	return s.passed(now)
 }
 
-// Used is the use of a job of which work waits.
-func (s *Shares) Used(j *core.Job, now int64) int64 {
+// Used is the use of a job of which work waits, since then.
+func (s *Shares) Used(j *core.Job, since, now int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asks(j, now).used
+	return s.asks(j, since, now).used
 }
 
 // Waits counts work of a job that has begun to wait in a line, or that waits there no more. Its job asks for something for as long.
 func (s *Shares) Waits(j *core.Job, n int, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asks(j, now).waits += n
+	s.asks(j, now, now).waits += n
 }
 
 // Begin counts work of a job that holds as much as cpu thousandths of a CPU from now on.
 func (s *Shares) Begin(c *Charge, j *core.Job, cpu, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := s.asks(j, now)
+	u := s.asks(j, now, now)
 	*c = Charge{of: u, cpu: cpu, since: now}
 	u.count(c, u.mean)
 	u.open[c] = struct{}{}
@@ -93,7 +93,7 @@ func (s *Shares) Begin(c *Charge, j *core.Job, cpu, now int64) {
 func (s *Shares) Count(j *core.Job, cpu, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := s.asks(j, now)
+	u := s.asks(j, now, now)
 	u.used += weighed(u.mean, cpu, j)
 }
 
@@ -116,15 +116,15 @@ func (s *Shares) End(c *Charge, now int64) {
 	c.of = nil
 }
 
-// asks returns the usage of a job that asks for something. The caller holds mu.
-func (s *Shares) asks(j *core.Job, now int64) *usage {
+// asks returns the usage of a job that asks for something, since then. The caller holds mu.
+func (s *Shares) asks(j *core.Job, since, now int64) *usage {
 	u := s.jobs[j]
 	switch {
 	case u == nil:
 		u = &usage{job: j, used: s.passed(now), mean: int64(firstMean), open: map[*Charge]struct{}{}}
 		s.forget(now)
 		s.jobs[j] = u
-	case !u.active(now):
+	case !u.active(since):
 		u.outrun(now)
 		u.used = max(u.used, s.passed(now)-weighed(int64(maxCredit), Unit, j))
 	default:
@@ -166,7 +166,7 @@ func (s *Shares) forget(now int64) {
 	}
 }
 
-// active reports whether the job asks for something.
+// active reports whether the job asked for something then, as far as that is known.
 func (u *usage) active(now int64) bool { return u.waits > 0 || now-u.seen < int64(SeenFor) }
 
 // count counts c for ns nanoseconds in all.

@@ -19,28 +19,28 @@ func TestCredit(t *testing.T) {
 		s.End(&c, now)
 	}
 	stays, back, late := &core.Job{}, &core.Job{Weight: 4}, &core.Job{}
-	s.Used(back, now)
+	s.Used(back, now, now)
 	for range 10 {
 		now += int64(SeenFor) / 2
 		uses(stays, time.Second)
 	}
-	had := s.Used(stays, now)
+	had := s.Used(stays, now, now)
 	if had < int64(10*time.Second) {
 		t.Fatalf("a job has run for 10 s, and has used %d", had)
 	}
-	if got, want := s.Used(back, now), had-weighed(int64(maxCredit), Unit, back); got != want {
+	if got, want := s.Used(back, now, now), had-weighed(int64(maxCredit), Unit, back); got != want {
 		t.Errorf("a job that comes back has used %d, want %d, where the other has used %d", got, want, had)
 	}
 	now += int64(SeenFor)
-	s.Used(stays, now)
-	if got := s.Used(late, now); got != had {
+	s.Used(stays, now, now)
+	if got := s.Used(late, now, now); got != had {
 		t.Errorf("a job that comes has used %d, want what the other has, %d", got, had)
 	}
 	uses(back, 10*time.Second)
-	more := s.Used(back, now)
+	more := s.Used(back, now, now)
 	now += 2 * int64(SeenFor)
-	s.Used(stays, now)
-	if got := s.Used(back, now); got != more || more <= had {
+	s.Used(stays, now, now)
+	if got := s.Used(back, now, now); got != more || more <= had {
 		t.Errorf("a job that has used more than the others, %d, comes back with %d", more, got)
 	}
 }
@@ -55,7 +55,7 @@ func TestWaitsKeepCredit(t *testing.T) {
 	s.Begin(&c, runs, Unit, 0)
 	now := int64(time.Hour)
 	s.End(&c, now)
-	if a, b := s.Used(waits, now), s.Used(runs, now); a != 0 || b != int64(time.Hour) {
+	if a, b := s.Used(waits, now, now), s.Used(runs, now, now); a != 0 || b != int64(time.Hour) {
 		t.Errorf("after an hour in which one job ran and another waited they have used %v and %v", time.Duration(b), time.Duration(a))
 	}
 }
@@ -69,7 +69,7 @@ func TestUseAsItRuns(t *testing.T) {
 	s.Begin(&short, j, Unit, 0)
 	at := func(now, want time.Duration) {
 		t.Helper()
-		if got := time.Duration(s.Used(j, int64(now))); got != want {
+		if got := time.Duration(s.Used(j, int64(now), int64(now))); got != want {
 			t.Errorf("after %v the use is %v, want %v", now, got, want)
 		}
 	}
@@ -106,7 +106,7 @@ func TestTimeGoesOn(t *testing.T) {
 	if got := s.Time(now); got != int64(7*time.Second) {
 		t.Errorf("no job asks for anything, and the virtual time is %v", time.Duration(got))
 	}
-	if got := s.Used(b, now); got != int64(7*time.Second-maxCredit) {
+	if got := s.Used(b, now, now); got != int64(7*time.Second-maxCredit) {
 		t.Errorf("a job that comes back then has used %v", time.Duration(got))
 	}
 	if got := s.Time(now); got != int64(7*time.Second) {
@@ -122,7 +122,7 @@ func TestJobsAreForgotten(t *testing.T) {
 	s.Waits(waits, 1, 0)
 	s.Begin(&c, runs, Unit, 0)
 	for i := range 10 * maxIdle {
-		s.Used(&core.Job{}, int64(i)*int64(SeenFor))
+		s.Used(&core.Job{}, int64(i)*int64(SeenFor), int64(i)*int64(SeenFor))
 	}
 	if n := len(s.jobs); n > maxIdle {
 		t.Errorf("%d jobs are known", n)

@@ -119,7 +119,7 @@ func (o *order) pop(a, b *runQueue, charge *ledger.Charge) (c *core.Future, from
 func (o *order) choose(a, b *runQueue, now int64) (best choice, several bool) {
 	var least int64
 	for h := range heads(now, a, b) {
-		used := o.shares.Used(h.job, now)
+		used := o.shares.Used(h.job, h.since, now)
 		if best.q == nil {
 			best, least = h, used
 			continue
@@ -197,7 +197,7 @@ func (o *order) aboveLine(w ledger.Standing) (above, less bool) {
 	less = several
 	for h := range heads(now, o.all...) {
 		if several && h.job != w.Job {
-			if by := cmp.Compare(o.shares.Used(h.job, now), w.Used(o.shares, now)); by != 0 {
+			if by := cmp.Compare(o.shares.Used(h.job, h.since, now), w.Used(o.shares, now)); by != 0 {
 				above = above || by < 0
 				continue
 			}
