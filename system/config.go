@@ -40,8 +40,9 @@ type Config struct {
 	// WaitForResources has all tasks and calls of this node wait that ask for more than any node has, until one joins that has it,
 	// as raysys.WaitForResources does for one handle. Else they fail with raysys.ErrNoCapacity.
 	WaitForResources bool
-	// Weight is this program's share of each node among the programs whose work waits there: one of weight 3 gets three times the
-	// CPUs that one of weight 1 gets. 1 unless set, at most 1000.
+	// Weight is this program's share of each node among the programs whose tasks wait there: one of weight 3 gets three times what one
+	// of weight 1 gets, of CPUs, devices and all else that tasks ask for. A task counts for the largest part of the node that it has of anything, and
+	// for as long as it has it. 1 unless set, at most 1000.
 	Weight int
 	// SchedulingDelay is added before the node of each task is chosen that this node submits, to see in an experiment what a slow
 	// scheduler costs a program. 0, and nothing else in production: none.

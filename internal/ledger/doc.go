@@ -2,13 +2,14 @@
 //
 //	Need ── Ever ──► Shortage: no state of the node has it
 //	     ── Take ──► Hold, with devices ── Return ──► free
-//	              └► Shortage: not now: the Line grants it later, oldest first
+//	              └► Shortage: not now: the Line grants it later, in order
 //
 // Its nouns:
 //
 //   - A Need is what one task or activation asks for. A Hold is what it has; it is given back once.
 //   - A Device is one accelerator. Work holds a share of one device, or whole devices: two halves of two devices are no whole.
 //   - A Shortage says of which resources there is too little.
+//   - Shares is the use that each job has had of the node. Of several jobs the one with the least is next in a Line, and in the run queue.
 //
 // Invariants:
 //

@@ -14,26 +14,26 @@ import (
 //	of it                              that of the highest class; what has waited rises by a class for each core.AgeStep
 //	of it                              the oldest
 //
-// Work of no job goes between those: it has the virtual time at which it came in place of a use. The use of jobs grows past that, so that it
+// Work of no job goes between those: it has the level at which it came in place of a use. The use of jobs grows past that, so that it
 // neither starves nor holds up more than what came after it.
 
 // Standing is by what work of a Line goes before or after others'.
 type Standing struct {
 	Job   *core.Job  // nil for work of none
-	Time  int64      // of work of no job: the virtual time when it came
+	Level int64      // of work of no job: Shares.Level when it came
 	Class core.Class // risen by how long it has waited
 }
 
 // Used is what stands for the use of a job.
 func (s *Standing) Used(shares *Shares, now int64) int64 {
 	if s.Job == nil {
-		return s.Time
+		return s.Level
 	}
 	return shares.Used(s.Job, now, now)
 }
 
 func (s *shape) standing(c *claim, now int64) Standing {
-	return Standing{s.job, c.time, s.class.Risen(time.Duration(now - c.since))}
+	return Standing{s.job, c.level, s.class.Risen(time.Duration(now - c.since))}
 }
 
 // several reports whether work of several jobs waits.

@@ -28,7 +28,7 @@ type claim struct {
 	queued uint64 // tasks queued before it: they go first
 	order  uint64
 	since  int64 // when it was pushed, by Hooks.Now
-	time   int64 // Shares.Time then, of work of no job
+	level  int64 // Shares.Level then, of work of no job
 }
 
 // enter appends the claim of w to its shape. The caller holds mu.
@@ -52,7 +52,7 @@ func (l *Line) enter(n *Need, w Work, c claim) {
 		l.classes(s, +1)
 	}
 	if job == nil {
-		c.time = l.shares.Time(c.since)
+		c.level = l.shares.Level(c.since)
 	}
 	l.pushed++
 	c.order = l.pushed

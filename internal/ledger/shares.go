@@ -15,14 +15,14 @@ import (
 //
 // Work is counted when it begins, or all that is free at one moment would go to one job. What runs for longer than it was counted for counts as it runs.
 //
-// The virtual time is the least use of the jobs that ask for something. A job that comes begins there, and one that comes back is at most
-// maxCredit behind: what it did not ask for before it does not get later. Work of no job has the virtual time at which it came in place of a use.
+// The level is the least use of the jobs that ask for something. A job that comes begins there, and one that comes back is at most
+// maxCredit behind: what it did not ask for before it does not get later. Work of no job has the level at which it came in place of a use.
 //
 // The zero Shares has no jobs. It is for several goroutines; its lock is a leaf. now is always the time on one clock.
 type Shares struct {
-	mu   sync.Mutex
-	jobs map[*core.Job]*usage
-	time int64 // virtual
+	mu    sync.Mutex
+	jobs  map[*core.Job]*usage
+	level int64
 }
 
 // usage is that of one job.
@@ -58,11 +58,11 @@ const (
 	maxIdle = 256
 )
 
-// Time is the virtual time. It never goes back.
-func (s *Shares) Time(now int64) int64 {
+// Level is the level. It never falls.
+func (s *Shares) Level(now int64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.passed(now)
+	return s.rise(now)
 }
 
 // Used is the use of a job of which work waits, since then.
@@ -97,6 +97,17 @@ func (s *Shares) Count(j *core.Job, cpu, now int64) {
 	u.used += weighed(u.mean, cpu, j)
 }
 
+// Expects is the use that work of a job is counted for which begins now.
+func (s *Shares) Expects(j *core.Job, cpu int64) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	mean := int64(firstMean)
+	if u := s.jobs[j]; u != nil {
+		mean = u.mean
+	}
+	return weighed(mean, cpu, j)
+}
+
 // Runs reports whether the work runs that c is of.
 func (c *Charge) Runs() bool { return c.of != nil }
 
@@ -121,12 +132,12 @@ func (s *Shares) asks(j *core.Job, since, now int64) *usage {
 	u := s.jobs[j]
 	switch {
 	case u == nil:
-		u = &usage{job: j, used: s.passed(now), mean: int64(firstMean), open: map[*Charge]struct{}{}}
+		u = &usage{job: j, used: s.rise(now), mean: int64(firstMean), open: map[*Charge]struct{}{}}
 		s.forget(now)
 		s.jobs[j] = u
 	case !u.active(since):
 		u.outrun(now)
-		u.used = max(u.used, s.passed(now)-weighed(int64(maxCredit), Unit, j))
+		u.used = max(u.used, s.rise(now)-weighed(int64(maxCredit), Unit, j))
 	default:
 		u.outrun(now)
 	}
@@ -134,9 +145,9 @@ func (s *Shares) asks(j *core.Job, since, now int64) *usage {
 	return u
 }
 
-// passed moves the virtual time on. While no job asks for anything all are even with the one that has used the most. The caller holds mu.
-func (s *Shares) passed(now int64) int64 {
-	least, most, known := int64(0), s.time, false
+// rise raises the level. While no job asks for anything all are even with the one that has used the most. The caller holds mu.
+func (s *Shares) rise(now int64) int64 {
+	least, most, known := int64(0), s.level, false
 	for _, u := range s.jobs {
 		u.outrun(now)
 		most = max(most, u.used)
@@ -147,8 +158,8 @@ func (s *Shares) passed(now int64) int64 {
 	if !known {
 		least = most
 	}
-	s.time = max(s.time, least)
-	return s.time
+	s.level = max(s.level, least)
+	return s.level
 }
 
 // forget makes room for a job. The caller holds mu.

@@ -83,8 +83,8 @@ func TestUseAsItRuns(t *testing.T) {
 	at(2*time.Hour, 2*time.Hour+firstMean/4)
 }
 
-// TestTimeGoesOn: the virtual time is the least use of the jobs that ask, the most there was once none does, and never less than before.
-func TestTimeGoesOn(t *testing.T) {
+// TestLevel: the level is the least use of the jobs that ask, the most there was once none does, and never less than before.
+func TestLevel(t *testing.T) {
 	var s Shares
 	a, b := &core.Job{}, &core.Job{}
 	use := func(j *core.Job, d time.Duration, now int64) {
@@ -97,20 +97,20 @@ func TestTimeGoesOn(t *testing.T) {
 	use(a, 7*time.Second, 0)
 	use(b, 3*time.Second, 0)
 	now := int64(8 * time.Second)
-	if got := s.Time(now); got != int64(3*time.Second) {
-		t.Errorf("jobs have used 3 s and 7 s, and the virtual time is %v", time.Duration(got))
+	if got := s.Level(now); got != int64(3*time.Second) {
+		t.Errorf("jobs have used 3 s and 7 s, and the level is %v", time.Duration(got))
 	}
 	s.Waits(a, -1, now)
 	s.Waits(b, -1, now)
 	now += int64(SeenFor)
-	if got := s.Time(now); got != int64(7*time.Second) {
-		t.Errorf("no job asks for anything, and the virtual time is %v", time.Duration(got))
+	if got := s.Level(now); got != int64(7*time.Second) {
+		t.Errorf("no job asks for anything, and the level is %v", time.Duration(got))
 	}
 	if got := s.Used(b, now, now); got != int64(7*time.Second-maxCredit) {
 		t.Errorf("a job that comes back then has used %v", time.Duration(got))
 	}
-	if got := s.Time(now); got != int64(7*time.Second) {
-		t.Errorf("the virtual time goes back to %v", time.Duration(got))
+	if got := s.Level(now); got != int64(7*time.Second) {
+		t.Errorf("the level falls to %v", time.Duration(got))
 	}
 }
 

@@ -65,42 +65,51 @@ func (l *Line) waiting(which func(Work) bool) (list []Waiting) {
 	now := l.hooks.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	place := l.placing(now)
-	for _, s := range l.shapes {
-		for i := range s.claims {
-			c := &s.claims[i]
-			if c.work.Over() || !which(c.work) {
-				continue
-			}
-			w := Waiting{Work: c.work, Need: s.need, Since: c.since, Before: l.before(place(s, c), place), Short: l.ledger.Short(s.need)}
-			if s.need.CPU > 0 {
-				above, less := l.hooks.Above(s.standing(c, now))
-				w.Queue = above || !less && c.queued > popped
+	var before []Work
+	for _, t := range l.turns(now) {
+		if which(t.work) {
+			w := Waiting{Work: t.work, Need: t.shape.need, Since: t.since, Before: before[:len(before):len(before)], Short: l.ledger.Short(t.shape.need)}
+			if t.shape.need.CPU > 0 {
+				above, less := l.hooks.Above(t.shape.standing(t.claim, now))
+				w.Queue = above || !less && t.queued > popped
 			}
 			list = append(list, w)
 		}
+		before = append(before, t.work)
 	}
 	return list
 }
 
-// before lists what goes before the claim at a place, the first of it first.
-func (l *Line) before(at place, placeOf func(*shape, *claim) place) (list []Work) {
-	type earlier struct {
-		work Work
-		place
-	}
-	var all []earlier
+// turn is a claim with its place when its turn comes.
+type turn struct {
+	*claim
+	shape *shape
+	place
+}
+
+// turns lists what waits, and is not over, in the order in which it would begin if all asked for the same. The use of a job grows with each.
+func (l *Line) turns(now int64) (list []turn) {
+	place := l.placing(now)
 	for _, s := range l.shapes {
 		for i := range s.claims {
-			c := &s.claims[i]
-			if p := placeOf(s, c); !c.work.Over() && p.compare(&at) < 0 {
-				all = append(all, earlier{c.work, p})
+			if c := &s.claims[i]; !c.work.Over() {
+				list = append(list, turn{c, s, place(s, c)})
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b earlier) int { return a.compare(&b.place) })
-	for _, o := range all {
-		list = append(list, o.work)
+	sort := func() {
+		slices.SortFunc(list, func(a, b turn) int { return a.place.compare(&b.place) })
+	}
+	sort()
+	if l.several() {
+		grown := map[*core.Job]int64{}
+		for i := range list {
+			if t := &list[i]; t.shape.job != nil {
+				t.used += grown[t.shape.job]
+				grown[t.shape.job] += l.shares.Expects(t.shape.job, l.asCPU(&t.shape.need))
+			}
+		}
+		sort()
 	}
 	return list
 }
