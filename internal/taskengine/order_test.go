@@ -1,6 +1,7 @@
 package taskengine
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 func TestAboveLine(t *testing.T) {
 	now := int64(time.Second)
 	queued, other := &core.Job{}, &core.Job{}
-	task := core.NewTurn(core.TurnSpec{Job: queued})
+	task := core.NewRoot(queued, context.Background(), nil, core.TaskID{})
 	for _, c := range []struct {
 		name         string
 		less         *core.Job // has less use than the other one
