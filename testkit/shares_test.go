@@ -3,11 +3,13 @@ package testkit_test
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/grains"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/tasks"
 	"github.com/raysys/raysys/testkit"
@@ -22,6 +24,7 @@ type sharing struct {
 	each    [2]int           // how much of that a task of each program has; 1 unless set
 	least   float64          // how much of it is used, at least; 0.9 unless set
 	window  time.Duration    // for how long they are watched; 10 s unless set
+	grains  bool             // calls activate grains that hold a device each, ten a second
 }
 
 // TestJobsShareByWeight: two programs whose tasks wait for the same nodes get by weight what they wait for, be it CPUs, devices or a custom resource: its
@@ -45,11 +48,17 @@ func TestJobsShareByWeight(t *testing.T) {
 		"two CPUs and one":         {asks: [2][]raysys.Option{two, one}, lengths: ms(20, 20), all: 8, each: [2]int{2, 1}, least: 0.8},
 		"one CPU and two for long": {asks: [2][]raysys.Option{one, two}, lengths: ms(10, 80), all: 8, each: [2]int{1, 2}, least: 0.8},
 		"for seconds":              {lengths: ms(4000, 1000), all: 8, window: 4 * time.Minute},
+		"devices beside grains":    {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(20, 40), all: 4, grains: true, least: 0.5},
 		"devices for seconds":      {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(4000, 1000), all: 4, window: 4 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) { c.run(t) })
 	}
 }
+
+// withDevice is a grain that holds a device.
+type withDevice struct{}
+
+func (*withDevice) Devices(ctx context.Context) (int, error) { return len(raysys.Devices(ctx)), nil }
 
 func (c *sharing) run(t *testing.T) {
 	table := raysys.NewTable()
@@ -63,7 +72,25 @@ func (c *sharing) run(t *testing.T) {
 		used[job].Add(int64(d) * int64(max(c.each[job], 1)))
 		return 0, nil
 	})
+	grain := grains.DefineIn[withDevice](table, "device", grains.Holds(raysys.GPU(1)))
+	call := grains.Method0(grain, "devices", (*withDevice).Devices)
+	var called atomic.Int64
 	testkit.Virtual(t, func(k *testkit.Kit) {
+		if c.grains {
+			go func() {
+				for i := 0; k.Context().Err() == nil; i++ {
+					began := time.Now()
+					if _, err := call.Call(k.Context(), grain.Get(fmt.Sprint(i))).Get(k.Context()); err != nil || time.Since(began) > time.Second {
+						if k.Context().Err() == nil {
+							t.Errorf("a call of a grain for which a device must become free: %v, after %v", err, time.Since(began))
+						}
+						return
+					}
+					called.Add(1)
+					<-time.After(100 * time.Millisecond)
+				}
+			}()
+		}
 		cluster := k.Cluster()
 		drivers := []context.Context{k.Context(), cluster.Node(3).Context(k.Context())}
 		for job, ctx := range drivers {
@@ -97,6 +124,9 @@ func (c *sharing) run(t *testing.T) {
 		a, b = used[0].Load()-a, used[1].Load()-b
 		share, of := float64(b)/float64(a+b), float64(a+b)/float64(window)/float64(c.all)
 		t.Logf("the second has %.3f, %.3f of all is used", share, of)
+		if n := called.Load(); c.grains && n < 40 {
+			t.Errorf("%d calls of grains have returned", n)
+		}
 		if share < 0.75*0.9 || share > 0.75*1.1 {
 			t.Errorf("of weights 1 and 3 the second has %.3f of what is shared (%v and %v), want 0.75 and at most 10 %% off", share, time.Duration(a), time.Duration(b))
 		}

@@ -66,7 +66,10 @@ func TestSharesLaw(t *testing.T) {
 			whole := total
 			whole.GPU = 2000
 			carve(c.Line, core.Bundle{Group: "g"}, whole)
-			c.Line = &c.bundles[core.Bundle{Group: "g"}].Line
+			node := c.shares
+			if c.Line = &c.bundles[core.Bundle{Group: "g"}].Line; c.shares != node {
+				t.Fatal("a bundle has an account of its own")
+			}
 			need.Bundle = core.Bundle{Group: "g"}
 		}
 		const longest = 40 * time.Millisecond
@@ -105,16 +108,21 @@ func TestSharesLaw(t *testing.T) {
 // within a bound of grants, and no device is held twice.
 func TestNothingStarvesInLine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := newClocked(Need{CPU: 4000, Custom: map[string]int64{"licence": 2000}}, eight("H100")[:2])
-		jobs := []*core.Job{{Weight: 1}, {Weight: 3}, {Weight: 9}, nil}
+		c := newClocked(Need{CPU: 4000}, eight("H100")[:2])
+		jobs := []*core.Job{{Weight: 1}, {Weight: 2}, {Weight: 3}, nil}
 		var waits []*timed
 		some := func() {
-			if len(waits) > 20 {
+			j, of := rapid.SampledFrom(jobs).Draw(t, "job"), 0
+			for _, w := range waits {
+				if w.job == j {
+					of++
+				}
+			}
+			if of == 5 {
 				return
 			}
-			w := &timed{takes: time.Duration(rapid.Int64Range(5e6, 20e6).Draw(t, "takes"))}
-			w.job = rapid.SampledFrom(jobs).Draw(t, "job")
-			n := rapid.SampledFrom([]Need{{GPU: 1000}, {GPU: 2000}, {GPU: 500, CPU: 1000}, {CPU: 3000}, {Custom: map[string]int64{"licence": 2000}}, {CPU: 1000, Custom: map[string]int64{"licence": 1000}}}).Draw(t, "need")
+			w := &timed{piece: piece{job: j}, takes: time.Duration(rapid.Int64Range(5e6, 20e6).Draw(t, "takes"))}
+			n := rapid.SampledFrom([]Need{{GPU: 1000}, {GPU: 2000}, {GPU: 500, CPU: 1000}, {CPU: 3000, GPU: 500}}).Draw(t, "need")
 			waits = append(waits, w)
 			c.push(n, w, func(w *timed) {
 				waits = slices.DeleteFunc(waits, func(o *timed) bool { return o == w })
@@ -129,15 +137,15 @@ func TestNothingStarvesInLine(t *testing.T) {
 			})
 		}
 		for range 600 {
-			for range rapid.IntRange(0, 3).Draw(t, "come") {
+			for range rapid.IntRange(0, 6).Draw(t, "come") {
 				some()
 			}
 			if len(c.runs) > 0 {
 				c.step()
 			}
 			for _, w := range waits {
-				if since := c.grants - w.pushed; since > 400 {
-					t.Fatalf("work of weight %v has waited for %d grants", w.job, since)
+				if since := c.grants - w.pushed; since > 400 { // a claim costs at most 48 times what another does, by weight, and four of its job are before it
+					t.Fatalf("work has waited for %d grants", since)
 				}
 			}
 		}
