@@ -40,6 +40,7 @@ func (x *exchange) lookAtInbound() {
 		return
 	}
 	w.popped = popped
+	x.e.order.see()
 	cpus := max(x.e.line.Total()-x.e.line.Held(), 0) / oneCPU
 	if excess := forwarding.Excess(waits, begun, cpus); excess > 0 {
 		x.means.slower(int64(forwarding.SlowMean(begun, cpus)))

@@ -180,6 +180,19 @@ func (o *order) aboveIn(class core.Class, queues ...*runQueue) bool {
 	return false
 }
 
+// see notes which jobs have tasks waiting. Of what is given back and sent again no task waits for long, though some always do.
+func (o *order) see() {
+	if !o.mixed.Load() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.now()
+	for h := range heads(now, o.all...) {
+		o.shares.Used(h.job, h.since, now)
+	}
+}
+
 // aboveLine is ledger.Hooks.Above: of several jobs the use says what goes first, else the class does. Where work of one job meets tasks of another it
 // mixes them, so that the use of the tasks counts.
 func (o *order) aboveLine(w ledger.Standing) (above, less bool) {
