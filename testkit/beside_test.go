@@ -100,7 +100,8 @@ func (r *telling) freeSince(node int, gpus float64) time.Time {
 	return list[n-1]
 }
 
-// keeps reports whether a node keeps what is free for work of another need that has waited there for longer. The caller holds r.mu.
+// keeps reports whether a node keeps what is free for work of another need that goes before: that has waited there for longer, or whose job has less
+// use of the node (each node's work is a job of its own), which must ask for more devices, or it would have begun. The caller holds r.mu.
 func (r *telling) keeps(node int, w *waiting) bool {
 	r.mu.Unlock()
 	st, err := r.c.Status()
@@ -119,7 +120,7 @@ func (r *telling) keeps(node int, w *waiting) bool {
 			}
 		}
 		for _, d := range n.Demand {
-			if !d.Unplaced && (d.Resources.GPU != w.gpus || (d.Resources.CPU == 0) != w.grain) && d.Oldest >= own {
+			if !d.Unplaced && (d.Resources.GPU != w.gpus || (d.Resources.CPU == 0) != w.grain) && (d.Oldest >= own || d.Resources.GPU > w.gpus) {
 				return true
 			}
 		}
