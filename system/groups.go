@@ -86,13 +86,13 @@ func (g *groups) do(a groupengine.Ask, done func(error)) {
 		if c := g.node.cluster; c != nil {
 			c.loadChanged()
 		}
-		if a.Verb == groupengine.Prepare && g.looking.CompareAndSwap(false, true) {
+		if (a.Verb == groupengine.Prepare || a.Verb == groupengine.Gather) && g.looking.CompareAndSwap(false, true) {
 			g.runner.After(groupengine.Patience, g.lookAtSilent)
 		}
 	}))
 }
 
-// lookAtSilent asks the leaders about the bundles of which this node has heard nothing.
+// lookAtSilent asks the leaders about the bundles of which this node has heard nothing, and ends what is gathered for one that asks no more.
 func (g *groups) lookAtSilent() {
 	g.looking.Store(false)
 	if g.runner.Err() != nil {
@@ -101,7 +101,7 @@ func (g *groups) lookAtSilent() {
 	for _, key := range g.bundles.Silent() {
 		g.check(key, func() {})
 	}
-	if g.bundles.Len() > 0 && g.looking.CompareAndSwap(false, true) {
+	if gathers := g.bundles.EndOverdue(); (gathers || g.bundles.Len() > 0) && g.looking.CompareAndSwap(false, true) {
 		g.runner.After(groupengine.Patience, g.lookAtSilent)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/wire"
 )
 
@@ -25,6 +26,9 @@ const (
 	MakeRoom Verb = 5
 	// MakeRoomForAll is the same for all of them or none.
 	MakeRoomForAll Verb = 6
+	// Gather has the node keep for the bundles what becomes free, until the attempt for which Prepare is asked, or until GatherLease has
+	// passed without being asked again. It is answered when there is room for all of them. Without bundles it ends that.
+	Gather Verb = 7
 )
 
 // Ask is what a leader has a node do with bundles of one group.
@@ -33,13 +37,22 @@ type Ask struct {
 	Group   string // key of the record; "" where it is for work that is in no group
 	ID      core.TaskID
 	Attempt uint64
-	Bundles []Asked // Prepare, MakeRoom
+	Bundles []Asked // Prepare, MakeRoom, Gather
+	Made    int64   // Gather: that of the record
 }
 
 // Asked is one bundle of an Ask.
 type Asked struct {
 	Index int
 	Needs raysys.Resources
+}
+
+// needs is what the bundles ask for, as a ledger has it.
+func (a *Ask) needs() (list []ledger.Need) {
+	for _, b := range a.Bundles {
+		list = append(list, ledger.Of(core.Resources(b.Needs)))
+	}
+	return list
 }
 
 // Append appends the question to a frame.
@@ -49,6 +62,9 @@ func (a *Ask) Append(dst []byte) []byte {
 	for _, b := range a.Bundles {
 		dst = appendNeeds(wire.AppendUvarint(dst, uint64(b.Index)), b.Needs)
 	}
+	if a.Verb == Gather {
+		dst = wire.AppendUvarint(dst, uint64(a.Made))
+	}
 	return dst
 }
 
@@ -56,7 +72,7 @@ func (a *Ask) Append(dst []byte) []byte {
 func ReadAsk(r *wire.Reader) (a Ask, err error) {
 	a = Ask{Verb: Verb(r.Byte()), Group: r.String(), ID: r.ID(), Attempt: r.Uvarint()}
 	n := r.Count(2)
-	if r.Err() == nil && (a.Verb < Prepare || a.Verb > MakeRoomForAll || n > MaxBundles || a.Verb < MakeRoom && !IsKey(a.Group)) {
+	if r.Err() == nil && (a.Verb < Prepare || a.Verb > Gather || n > MaxBundles || a.Verb != MakeRoom && a.Verb != MakeRoomForAll && !IsKey(a.Group)) {
 		return a, fmt.Errorf("%w: a leader asks %d of %d bundles of %.64q", wire.ErrCorrupt, a.Verb, n, a.Group)
 	}
 	for range n {
@@ -68,6 +84,9 @@ func ReadAsk(r *wire.Reader) (a Ask, err error) {
 			return a, fmt.Errorf("%w: bundle %d", wire.ErrCorrupt, b.Index)
 		}
 		a.Bundles = append(a.Bundles, b)
+	}
+	if a.Verb == Gather {
+		a.Made = int64(r.Uvarint())
 	}
 	return a, r.Err()
 }

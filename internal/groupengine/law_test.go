@@ -81,11 +81,20 @@ func (m *model) Alive(k core.NodeKey) bool { return m.nodes[k] != nil }
 // Draining implements World.
 func (m *model) Draining(k core.NodeKey) bool { n := m.nodes[k]; return n != nil && n.draining }
 
+// Now implements World.
+func (m *model) Now() int64 { return m.now }
+
 // Assign implements World, by a view that may be older than what the nodes have.
-func (m *model) Assign(g placement.GroupRequest) ([]core.NodeKey, error) {
+func (m *model) Assign(g placement.GroupRequest) ([]core.NodeKey, error) { return m.assign(g, m.free) }
+
+// Gatherable implements World.
+func (m *model) Gatherable(g placement.GroupRequest) ([]core.NodeKey, error) { return m.assign(g, nil) }
+
+func (m *model) assign(g placement.GroupRequest, of map[core.NodeKey]raysys.Resources) ([]core.NodeKey, error) {
 	var list []placement.Node
-	for k, n := range m.nodes {
-		free, known := m.free[k]
+	for _, k := range m.sorted() {
+		n := m.nodes[k]
+		free, known := of[k]
 		if !known {
 			free = nodeHas
 		}
@@ -201,10 +210,11 @@ func (m *model) deliver(i int, lost bool) {
 	}
 }
 
-// silent has each node ask about what it has heard nothing of.
+// silent has each node ask about what it has heard nothing of, and end what it gathers for a leader of which it has heard nothing.
 func (m *model) silent() {
 	for _, k := range m.sorted() {
 		n := m.nodes[k]
+		n.EndOverdue()
 		for _, key := range n.Silent() {
 			m.drive(key)
 			n.Compare(key, m.record(key))
@@ -224,18 +234,30 @@ func (m *model) report() {
 	}
 }
 
-func (m *model) finish(k core.NodeKey) {
+// small has work of one CPU come to the node that is in no group.
+func (m *model) small(k core.NodeKey) {
 	n := m.nodes[k]
-	for _, w := range n.work {
-		if w.hold != nil {
-			n.line.Return(w.hold)
-		}
-	}
-	n.work = nil
+	w := &modelWork{line: n.line}
+	n.work = append(n.work, w)
+	n.line.Push(ledger.Need{CPU: 1000}, w)
 }
 
-// TestGroupLaws: whatever groups are made and removed, nodes join, drain and die, leaders change, and in whatever order what is
-// under way arrives, or is lost: no node gives more than it has, no group has two assignments under an attempt, the strict
+// finish has all work of a node return that runs, or begins meanwhile.
+func (m *model) finish(k core.NodeKey) {
+	n := m.nodes[k]
+	for {
+		i := slices.IndexFunc(n.work, func(w *modelWork) bool { return w.hold != nil })
+		if i < 0 {
+			return
+		}
+		w := n.work[i]
+		n.work = slices.Delete(n.work, i, i+1)
+		n.line.Return(w.hold)
+	}
+}
+
+// TestGroupLaws: whatever groups are made and removed, nodes join, drain and die, leaders change, other work takes room, which is
+// gathered, and in whatever order what is under way arrives, or is lost: no node gives more than it has, no group has two assignments under an attempt, the strict
 // strategies hold, and in the end nodes have the bundles of the log and nothing else.
 func TestGroupLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -246,7 +268,7 @@ func TestGroupLaws(t *testing.T) {
 		anyNode := func(label string) core.NodeKey { return rapid.SampledFrom(m.sorted()).Draw(t, label) }
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
 			keys := slices.Sorted(maps.Keys(m.log))
-			switch step := rapid.IntRange(0, 19).Draw(t, "step"); {
+			switch step := rapid.IntRange(0, 23).Draw(t, "step"); {
 			case step < 3:
 				m.made++
 				// A name is used again by a later group.
@@ -254,7 +276,7 @@ func TestGroupLaws(t *testing.T) {
 				if m.log[key] != nil {
 					break
 				}
-				r := Record{ID: core.TaskID{Hi: uint64(m.made)}, Namespace: "", Strategy: rapid.SampledFrom(placement.GroupStrategies).Draw(t, "strategy")}
+				r := Record{ID: core.TaskID{Hi: uint64(m.made)}, Made: rapid.Int64Range(0, 2).Draw(t, "made"), Strategy: rapid.SampledFrom(placement.GroupStrategies).Draw(t, "strategy")}
 				if rapid.Bool().Draw(t, "owned") {
 					r.Owner = anyNode("owner")
 				}
@@ -308,6 +330,15 @@ func TestGroupLaws(t *testing.T) {
 				}
 			case step == 11:
 				m.finish(anyNode("finishes"))
+			case step == 20:
+				m.small(anyNode("small work"))
+			case step == 21:
+				m.now += int64(core.AgeStep)
+				m.driveAll()
+			case step == 22:
+				m.now += int64(gatherFirst)
+				m.silent()
+				m.driveAll()
 			case len(m.flying) > 0:
 				m.deliver(rapid.IntRange(0, len(m.flying)-1).Draw(t, "arrives"), step == 12)
 			}

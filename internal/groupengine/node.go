@@ -32,6 +32,7 @@ type Node struct {
 	leaving  error                // why it takes no bundle any more; nil while it does
 	releases map[release][]func() // of groups whose work has not returned: who waits for that
 	left     map[release]int      // the bundles of these that are not free yet
+	gatherer *gatherer            // nil while the node gathers for no group
 }
 
 // local is the bundles of one group that are here.
@@ -61,7 +62,8 @@ func NewNode(self func() core.NodeKey, line *ledger.Line, now func() int64) *Nod
 	return &Node{self: self, line: line, now: now, groups: map[string]*local{}, releases: map[release][]func(){}, left: map[release]int{}}
 }
 
-// Do does what a leader asks for. done is called once, on any goroutine: for Release when the room is free.
+// Do does what a leader asks for. done is called once, on any goroutine: for Release when the room is free,
+// for Gather when there is room.
 func (n *Node) Do(a Ask, done func(error)) {
 	switch a.Verb {
 	case Prepare:
@@ -74,12 +76,10 @@ func (n *Node) Do(a Ask, done func(error)) {
 		n.drop(a, nil, func(b *here) bool { return !b.held && b.attempt == a.Attempt }, nil)
 		done(nil)
 	case MakeRoom, MakeRoomForAll:
-		var needs []ledger.Need
-		for _, b := range a.Bundles {
-			needs = append(needs, ledger.Of(core.Resources(b.Needs)))
-		}
-		n.MakeRoom(needs, a.Verb == MakeRoomForAll)
+		n.MakeRoom(a.needs(), a.Verb == MakeRoomForAll)
 		done(nil)
+	case Gather:
+		n.gather(a, done)
 	case Release:
 		n.drop(a, ErrRemoved(a.Group), func(b *here) bool { return b.attempt <= a.Attempt }, func() { done(nil) })
 	}
@@ -117,21 +117,28 @@ func (n *Node) prepare(a Ask) (err error) {
 		}
 	}
 	n.move(a.Group, g, old)
+	room, ended := n.gathered(a)
 	g.used++
 	n.mu.Unlock()
 	n.close(a.Group, g, old, nil)
+	if ended != nil {
+		ended.end(errEnded)
+	}
 	n.mu.Lock()
 	g.used--
-	defer n.mu.Unlock()
 	if err == nil {
-		err = n.carve(a, g)
+		err = n.carve(a, g, room)
 	}
 	n.forget(a.Group, g)
+	n.mu.Unlock()
+	if room != nil {
+		room.end(errEnded) // where it was not carved
+	}
 	return err
 }
 
-// carve takes the room of the bundles of a that are not here, all of it or none. n.mu is held.
-func (n *Node) carve(a Ask, g *local) error {
+// carve takes the room of the bundles of a that are not here, all of it or none; where it was gathered, from that. n.mu is held.
+func (n *Node) carve(a Ask, g *local, gathered *gatherer) error {
 	var parts []ledger.Part
 	seen := map[int]bool{} // a leader that names one twice gets it once
 	for _, want := range a.Bundles {
@@ -140,8 +147,12 @@ func (n *Node) carve(a Ask, g *local) error {
 			parts = append(parts, ledger.Part{Name: core.Bundle{Group: a.Group, Index: want.Index}, Need: ledger.Of(core.Resources(want.Needs))})
 		}
 	}
-	list, without, short := n.line.Carve(parts...)
-	if !short.Empty() {
+	var list []*ledger.Bundle
+	var without int
+	var short ledger.Shortage
+	if gathered != nil && len(parts) == len(gathered.Bundles) {
+		list = gathered.room.Carve(parts)
+	} else if list, without, short = n.line.Carve(parts...); !short.Empty() {
 		return fmt.Errorf("%w: %v is not free on node %s", raysys.ErrOverloaded, parts[without].Need.Resources(), n.self())
 	}
 	for i, b := range list {
@@ -281,11 +292,20 @@ func (n *Node) Silent() (groups []string) {
 	return groups
 }
 
-// Leave has the node take no bundle any more, or again: nil.
+// Leave has the node take no bundle any more, and gather for none; or again: nil.
 func (n *Node) Leave(why error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.leaving = why
+	ended := n.gatherer
+	if why == nil {
+		ended = nil
+	} else {
+		n.gatherer = nil
+	}
+	n.mu.Unlock()
+	if ended != nil {
+		ended.end(why)
+	}
 }
 
 // Len is how many bundles are here.

@@ -25,6 +25,9 @@ type Record struct {
 	Bundles   []Bundle
 	// Left are the nodes that had bundles which were placed anew: work in them goes on to its end there, until the group is removed.
 	Left []core.NodeKey
+	// Made is when the group was made, in nanoseconds since 1970 by the clock of its maker; 0 where an earlier version made it. Of the
+	// groups for which a node could gather room it is the one that was made first.
+	Made int64
 }
 
 // Bundle is one bundle of a group.
@@ -84,11 +87,14 @@ func (r *Record) Append(dst []byte) []byte {
 		dst = appendNeeds(append(dst, bits), b.Needs)
 		dst = wire.AppendUvarint(wire.AppendNode(dst, b.At), b.Attempt)
 	}
-	if len(r.Left) > 0 { // an earlier version knows nothing of them
+	if len(r.Left) > 0 || r.Made != 0 { // an earlier version knows nothing of them
 		dst = wire.AppendUvarint(dst, uint64(len(r.Left)))
 		for _, k := range r.Left {
 			dst = wire.AppendNode(dst, k)
 		}
+	}
+	if r.Made != 0 {
+		dst = wire.AppendUvarint(dst, uint64(r.Made))
 	}
 	return dst
 }
@@ -121,6 +127,9 @@ func Read(r *wire.Reader) (rec Record, err error) {
 		for range r.Count(2) {
 			rec.Left = append(rec.Left, wire.ReadNode(r))
 		}
+	}
+	if r.Len() > 0 {
+		rec.Made = int64(r.Uvarint())
 	}
 	return rec, r.Err()
 }

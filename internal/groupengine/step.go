@@ -18,6 +18,10 @@ type World interface {
 	Draining(core.NodeKey) bool
 	// Assign is placement.Assign, by the nodes of now, with their incarnations.
 	Assign(placement.GroupRequest) ([]core.NodeKey, error)
+	// Gatherable is Assign as if nothing of the nodes were taken.
+	Gatherable(placement.GroupRequest) ([]core.NodeKey, error)
+	// Now is the clock of the leader.
+	Now() int64
 }
 
 // Progress is what a leader knows of a group beside its record. The zero Progress is that of a new leader.
@@ -30,11 +34,16 @@ type Progress struct {
 	told    uint64                    // the attempt of which the nodes were told that it is held
 
 	refusals int // attempts in a row that ended because a node had no room, against its report
+
+	since     int64 // when the group was first seen without a node for a bundle; 0 while all have one
+	gathering gathering
 }
 
 // pause is how long a group without room waits before its nodes are looked at again. It doubles with each attempt that a node
 // refuses, since such an attempt is two commits.
 const pause = 100 * time.Millisecond
+
+func (p *Progress) refusedPause() time.Duration { return pause << min(p.refusals, 6) }
 
 type answered byte
 
@@ -57,11 +66,15 @@ type To struct {
 	Ask
 	Node     core.NodeKey
 	Answered bool
+	number   uint64 // of a question to gather
 }
 
 // Answer enters the answer of a node, and reports whether a step follows from it. Answers to what the leader asks no more are left
 // out: a group that waits for room must not try again because of one.
 func (p *Progress) Answer(t To, err error) bool {
+	if t.Verb == Gather {
+		return p.gatherAnswered(t, err)
+	}
 	if t.Verb != p.verb || t.Attempt != p.attempt || p.nodes[t.Node] != asked {
 		return false
 	}
@@ -76,7 +89,10 @@ func (p *Progress) Answer(t To, err error) bool {
 func (p *Progress) Step(key string, r *Record, w World) Step {
 	switch {
 	case r.Removing:
-		return p.remove(key, r, w)
+		ends := p.endGathering(key, r, w)
+		s := p.remove(key, r, w)
+		s.Asks = append(ends, s.Asks...)
+		return s
 	case r.Owner != core.NodeKey{} && !w.Alive(r.Owner):
 		return Step{Record: Remove(r)}
 	}
@@ -90,12 +106,22 @@ func (p *Progress) Step(key string, r *Record, w World) Step {
 		}
 	}
 	p.aborted = nil
+	if s.Record = p.gathered(r, w); s.Record != nil {
+		return s
+	}
 	next, must := p.assign(r, w)
+	if must && p.since == 0 {
+		p.since = max(w.Now(), 1)
+	} else if !must {
+		s.Asks = append(s.Asks, p.endGathering(key, r, w)...)
+		p.since, p.gathering = 0, gathering{number: p.gathering.number}
+	}
 	switch {
 	case next != nil:
 		s.Record = next
 	case must:
-		s.Wait, p.avoid = pause<<min(p.refusals, 6), nil
+		asks, wait := p.gather(key, r, w)
+		s.Asks, s.Wait, p.avoid = append(s.Asks, asks...), min(p.refusedPause(), wait), nil
 	case p.told != r.Attempt:
 		p.told = r.Attempt
 		for _, n := range nodesOf(r, w, func(Bundle) bool { return true }) {
@@ -162,6 +188,7 @@ func (p *Progress) prepare(key string, r *Record, w World) (s Step) {
 		if p.nodes[n] == refused {
 			p.avoid = append(p.avoid, n.Node)
 			p.refusals++
+			p.gathering.rests = max(p.gathering.rests, w.Now()+int64(p.refusedPause()))
 			dies = true
 		}
 		missing = missing || p.nodes[n] != agreed
@@ -190,38 +217,57 @@ func (p *Progress) prepare(key string, r *Record, w World) (s Step) {
 }
 
 // assign gives the bundles a node that have none, or a dead or a draining one. must is false where all have one that lives: a
-// bundle on a draining node stays while no other has room.
+// bundle on a draining node stays while no other has room. Where nodes gather for the group nothing is free that it can have.
 func (p *Progress) assign(r *Record, w World) (next *Record, must bool) {
-	g := placement.GroupRequest{Strategy: r.Strategy, Namespace: r.Namespace, Avoid: p.avoid}
-	moves := false
-	for i := range r.Bundles {
-		b := &r.Bundles[i]
-		g.Bundles = append(g.Bundles, b.Needs)
-		at := b.At.Node
-		switch {
-		case b.At == core.NodeKey{}, !w.Alive(b.At):
-			at, must = "", true
-		case w.Draining(b.At):
-			at, moves = "", true
+	g := request(r, w)
+	g.Avoid = slices.Clone(p.avoid)
+	for n := range p.gathering.nodes {
+		if p.Gathers() {
+			g.Avoid = append(g.Avoid, n.Node)
 		}
-		g.At = append(g.At, at)
+	}
+	moves := false
+	for i, b := range r.Bundles {
+		switch {
+		case !has(b, w):
+			must = true
+		case w.Draining(b.At):
+			g.At[i], moves = "", true
+		}
 	}
 	if !must && !moves {
 		return nil, false
 	}
 	to, err := w.Assign(g)
 	if err != nil && must && moves {
-		for i := range r.Bundles {
-			if b := &r.Bundles[i]; w.Alive(b.At) {
-				g.At[i] = b.At.Node
-			}
-		}
+		g.At = request(r, w).At
 		to, err = w.Assign(g)
 	}
 	if err != nil {
 		return lost(r, w), must
 	}
-	next = r.clone()
+	return assigned(r, w, g, to), must
+}
+
+// request asks for nodes for the bundles that have none, or a dead one.
+func request(r *Record, w World) placement.GroupRequest {
+	g := placement.GroupRequest{Strategy: r.Strategy, Namespace: r.Namespace}
+	for _, b := range r.Bundles {
+		at := raysys.NodeID("")
+		if has(b, w) {
+			at = b.At.Node
+		}
+		g.Bundles, g.At = append(g.Bundles, b.Needs), append(g.At, at)
+	}
+	return g
+}
+
+// has reports whether a bundle has a node that lives.
+func has(b Bundle, w World) bool { return b.At != core.NodeKey{} && w.Alive(b.At) }
+
+// assigned is r under its next attempt: those bundles that g wants nodes for are at these.
+func assigned(r *Record, w World, g placement.GroupRequest, to []core.NodeKey) *Record {
+	next := r.clone()
 	next.Attempt++
 	next.Left = slices.DeleteFunc(next.Left, func(n core.NodeKey) bool { return !w.Alive(n) })
 	for i := range next.Bundles {
@@ -232,7 +278,7 @@ func (p *Progress) assign(r *Record, w World) (next *Record, must bool) {
 			b.At, b.Attempt, b.Held = to[i], next.Attempt, false
 		}
 	}
-	return next, must
+	return next
 }
 
 // lost is r without the nodes that are dead, so that it does not say of the bundles there that they are held; nil where there is none.

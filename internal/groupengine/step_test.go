@@ -14,6 +14,8 @@ type given struct {
 	nodes    []core.NodeKey // in the order in which they are chosen
 	draining core.NodeKey
 	avoided  []raysys.NodeID
+	now      int64
+	full     bool // nothing is free
 }
 
 func key(name raysys.NodeID) core.NodeKey { return core.NodeKey{Node: name, Incarnation: 1} }
@@ -29,8 +31,17 @@ func (w *given) Alive(k core.NodeKey) bool {
 
 func (w *given) Draining(k core.NodeKey) bool { return k == w.draining }
 
+func (w *given) Now() int64 { return w.now }
+
 func (w *given) Assign(g placement.GroupRequest) ([]core.NodeKey, error) {
 	w.avoided = g.Avoid
+	if w.full {
+		return nil, placement.ErrNoNode
+	}
+	return w.Gatherable(g)
+}
+
+func (w *given) Gatherable(g placement.GroupRequest) ([]core.NodeKey, error) {
 	var list []placement.Node
 	for _, n := range w.nodes {
 		list = append(list, placement.Node{ID: n.Node, Incarnation: 1, Worker: true, Draining: n == w.draining, Total: raysys.Resources{CPU: 1}, Free: raysys.Resources{CPU: 1}})

@@ -18,28 +18,11 @@ type Part struct {
 // gets no new work.
 func (l *Line) Carve(parts ...Part) (list []*Bundle, without int, short Shortage) {
 	l.mu.Lock()
-	holds := make([]*Hold, len(parts))
 	o := &l.owed
 	if len(l.shapes) == 0 {
 		o = new(owed)
 	}
-	var together []int
-	without = -1
-	for k, i := range inOrder(parts) {
-		n := &parts[i].Need
-		if k == 0 || !n.alike(&parts[without].Need) {
-			together = l.ledger.together(parts, n, o)
-		}
-		var h Hold
-		without = i
-		if short = o.of(n); !short.Empty() {
-			break
-		}
-		if h, short = l.ledger.takeOf(*n, together, o); !short.Empty() {
-			break
-		}
-		holds[i] = &h
-	}
+	holds, without, short := l.ledger.takeAll(parts, o)
 	if !short.Empty() {
 		l.mu.Unlock()
 		for _, h := range holds {
@@ -57,6 +40,29 @@ func (l *Line) Carve(parts ...Part) (list []*Bundle, without int, short Shortage
 		l.hooks.Changed()
 	}
 	return list, -1, short
+}
+
+// takeAll takes what the parts ask for, beside what is owed; or some of it, with the part that has no room, and what is short for it.
+func (l *Ledger) takeAll(parts []Part, o *owed) (holds []*Hold, without int, short Shortage) {
+	holds = make([]*Hold, len(parts))
+	var together []int
+	without = -1
+	for k, i := range inOrder(parts) {
+		n := &parts[i].Need
+		if k == 0 || !n.alike(&parts[without].Need) {
+			together = l.together(parts, n, o)
+		}
+		var h Hold
+		without = i
+		if short = o.of(n); !short.Empty() {
+			break
+		}
+		if h, short = l.takeOf(*n, together, o); !short.Empty() {
+			break
+		}
+		holds[i] = &h
+	}
+	return holds, without, short
 }
 
 // inOrder returns the numbers of the parts, those first that fewer devices do for, of these the larger.

@@ -9,7 +9,7 @@ type Demand struct {
 }
 
 // Demand is what waits in the line and in those of its bundles, by the age of the oldest of each shape in each line. Work that is
-// over is left out.
+// over is left out, and a Gathering, since its group waits elsewhere.
 func (l *Line) Demand() (list []Demand) {
 	list = l.demand("")
 	for _, b := range l.all() {
@@ -27,7 +27,7 @@ func (l *Line) demand(group string) (list []Demand) {
 	for _, s := range l.shapes {
 		d := Demand{Need: s.need, Group: group}
 		for i := range s.claims {
-			if c := &s.claims[i]; !c.work.Over() {
+			if c := &s.claims[i]; !c.work.Over() && !gathers(c.work) {
 				if d.Count++; d.Count == 1 {
 					d.Oldest = c.since
 				}

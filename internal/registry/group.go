@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -253,6 +254,28 @@ func (w groupWorld) Draining(k core.NodeKey) bool {
 	return n != nil && n.Incarnation == k.Incarnation && n.Draining
 }
 
+// Now implements groupengine.World.
+func (w groupWorld) Now() int64 { return w.l.reg.cfg.Runner.Now() }
+
+// Gatherable implements groupengine.World.
+func (w groupWorld) Gatherable(g placement.GroupRequest) ([]core.NodeKey, error) {
+	nodes, _ := w.l.reg.cfg.Members.Nodes()
+	for i := range nodes {
+		n := &nodes[i]
+		n.Free, n.Devices = n.Total, slices.Clone(n.Devices)
+		for k := range n.Devices {
+			d := &n.Devices[k]
+			d.FreeShare, d.FreeMemory = cmp.Or(d.Share, 1), d.Memory
+		}
+	}
+	v := placement.NewView("", nodes)
+	at, err := placement.Assign(v, g)
+	if err != nil {
+		return nil, err
+	}
+	return nodeKeys(v, at)
+}
+
 // Assign implements groupengine.World. What it gives a node is taken in the leader's view until the node's next report, or for takenFor.
 func (w groupWorld) Assign(g placement.GroupRequest) ([]core.NodeKey, error) {
 	v := w.l.view()
@@ -260,17 +283,24 @@ func (w groupWorld) Assign(g placement.GroupRequest) ([]core.NodeKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := make([]core.NodeKey, len(at))
-	for i, id := range at {
+	list, err := nodeKeys(v, at)
+	for i := range list {
+		if len(g.At) <= i || g.At[i] == "" {
+			v.Update(at[i], func(n *placement.Node) { n.Take(g.Bundles[i]) })
+			w.l.nodes.taken(list[i], g.Bundles[i], w.l.reg.cfg.Runner.Now())
+		}
+	}
+	return list, err
+}
+
+// nodeKeys are the nodes with their incarnations.
+func nodeKeys(v *placement.View, ids []raysys.NodeID) (list []core.NodeKey, err error) {
+	for _, id := range ids {
 		n := v.Find(id)
 		if n == nil {
 			return nil, fmt.Errorf("%w: node %s has left", placement.ErrNoNode, id)
 		}
-		list[i] = core.NodeKey{Node: id, Incarnation: n.Incarnation}
-		if len(g.At) <= i || g.At[i] == "" {
-			v.Update(id, func(n *placement.Node) { n.Take(g.Bundles[i]) })
-			w.l.nodes.taken(list[i], g.Bundles[i], w.l.reg.cfg.Runner.Now())
-		}
+		list = append(list, core.NodeKey{Node: id, Incarnation: n.Incarnation})
 	}
 	return list, nil
 }

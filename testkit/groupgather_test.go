@@ -1,0 +1,141 @@
+package testkit_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/groups"
+	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/placement"
+	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
+	"github.com/raysys/raysys/testkit"
+)
+
+// longest is how long a task of a stream lasts at most.
+const longest = time.Second
+
+// within is how soon a group has its room beside a stream: it waits for core.AgeStep, and what runs then ends.
+const within = core.AgeStep + longest + 2*time.Second
+
+// stream keeps several tasks in flight, more than there is room for, which last for up to longest, until stop is called.
+func stream(t testing.TB, k *testkit.Kit, task tasks.Task[time.Duration, int], inFlight int) (stop func()) {
+	ctx, cancel := context.WithCancel(k.Context())
+	var all sync.WaitGroup
+	lasts := make([][]time.Duration, inFlight)
+	for i := range lasts {
+		for range 64 {
+			lasts[i] = append(lasts[i], longest/10+time.Duration(k.Rand().Int64N(int64(longest-longest/10))))
+		}
+		all.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				_, err := task.Go(ctx, lasts[i][n%len(lasts[i])]).Get(ctx)
+				if err != nil && ctx.Err() == nil && !errors.Is(err, raysys.ErrOutcomeUnknown) && !errors.Is(err, raysys.ErrUnreachable) {
+					t.Errorf("a task of the stream: %v", err)
+					return
+				}
+			}
+		})
+	}
+	return func() {
+		cancel()
+		all.Wait()
+	}
+}
+
+// defineLasts defines the task of a stream.
+func defineLasts(table *raysys.Table) tasks.Task[time.Duration, int] {
+	return tasks.DefineIn(table, "lasts", func(ctx context.Context, d time.Duration) (int, error) {
+		select {
+		case <-time.After(d): // virtual
+		case <-ctx.Done():
+		}
+		return 0, nil
+	})
+}
+
+// wanted is a group that a test makes.
+type wanted struct {
+	strategy placement.GroupStrategy
+	bundles  []raysys.Resources
+}
+
+func bundles(n int, r raysys.Resources) []raysys.Resources {
+	return slices.Repeat([]raysys.Resources{r}, n)
+}
+
+// TestGroupsBesideAStream: a group that takes much of a node, or of each, gets its room although small tasks come without an end and
+// take whatever becomes free. So do two at once. Later all is free.
+func TestGroupsBesideAStream(t *testing.T) {
+	four := raysys.Resources{CPU: 4}
+	gpus := []raysys.Option{raysys.CPU(0), raysys.GPU(1)}
+	for name, c := range map[string]struct {
+		alone  bool // in one process
+		asks   []raysys.Option
+		groups []wanted
+	}{
+		"all of one node":           {groups: []wanted{{placement.StrictPack, bundles(2, raysys.Resources{CPU: 2})}}},
+		"all of each node":          {groups: []wanted{{placement.Spread, bundles(3, four)}}},
+		"small bundles everywhere":  {groups: []wanted{{placement.StrictSpread, bundles(3, raysys.Resources{CPU: 1})}}},
+		"packed on two nodes":       {groups: []wanted{{placement.Pack, bundles(4, raysys.Resources{CPU: 2})}}},
+		"the devices of a node":     {asks: gpus, groups: []wanted{{placement.StrictPack, bundles(1, raysys.Resources{GPU: 4})}}},
+		"the devices of each node":  {asks: gpus, groups: []wanted{{placement.Spread, bundles(6, raysys.Resources{GPU: 2})}}},
+		"two that want all":         {groups: []wanted{{placement.StrictSpread, bundles(3, raysys.Resources{CPU: 2})}, {placement.Spread, bundles(3, raysys.Resources{CPU: 2})}}},
+		"two that want one node":    {groups: []wanted{{placement.StrictPack, bundles(1, four)}, {placement.StrictPack, bundles(1, four)}}},
+		"one node alone":            {alone: true, groups: []wanted{{placement.StrictPack, bundles(2, raysys.Resources{CPU: 2})}}},
+		"devices of one node alone": {alone: true, asks: gpus, groups: []wanted{{placement.Pack, bundles(1, raysys.Resources{GPU: 3})}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := raysys.NewTable()
+			task := defineLasts(table).With(c.asks...)
+			opts := []testkit.Option{testkit.Table(table)}
+			if c.alone {
+				opts = []testkit.Option{testkit.Config(system.Config{Table: table, Resources: raysys.Resources{CPU: 4, GPU: 4}})}
+			} else {
+				opts = append(opts, testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
+					if i > 0 {
+						cfg.Resources = raysys.Resources{CPU: 4, GPU: 4}
+					}
+				}))
+			}
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				t, ctx := k.T(), k.Context()
+				defer stream(t, k, task, 30)()
+				k.Advance(5 * time.Second)
+				began := time.Now()
+				var made []groups.Group
+				for _, w := range c.groups {
+					g, err := groups.Create(ctx, w.strategy, w.bundles)
+					if err != nil {
+						t.Fatal(err)
+					}
+					made = append(made, g)
+				}
+				for i, g := range made {
+					waits(t, ctx, g, within-time.Since(began))
+					t.Logf("group %d has its room after %v", i, time.Since(began))
+				}
+				for _, g := range made {
+					if err := g.Remove(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}, opts...)
+		})
+	}
+}
+
+// waits fails the test where a group has not got all of its room in time.
+func waits(t testing.TB, ctx context.Context, g groups.Group, limit time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := g.Wait(ctx); err != nil {
+		t.Fatalf("a group beside a stream of small tasks: %v", err)
+	}
+}
