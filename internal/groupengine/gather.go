@@ -21,15 +21,16 @@ const (
 // gathering is what a leader knows of the room that nodes gather for a group: for bundles without a node what they refuse is not
 // free, and what becomes free is taken by the next small task.
 type gathering struct {
-	want   placement.GroupRequest // that the nodes gather for
-	at     []core.NodeKey         // the nodes of its bundles; nil while none gathers
-	nodes  map[core.NodeKey]answered
-	number uint64 // of the last question, of all of the group: an answer to an earlier one says nothing
-	began  int64
-	asked  int64 // when the nodes were last asked
-	rests  int64 // until when none is asked
-	limit  time.Duration
-	avoid  []raysys.NodeID // nodes that have not gathered, since all had a chance
+	want    placement.GroupRequest // that the nodes gather for
+	at      []core.NodeKey         // the nodes of its bundles; nil while none gathers
+	nodes   map[core.NodeKey]answered
+	number  uint64 // of the last question, of all of the group: an answer to an earlier one says nothing
+	began   int64
+	asked   int64  // when the nodes were last asked
+	rests   int64  // until when none is asked
+	attempt uint64 // the last that nodes have gathered for
+	limit   time.Duration
+	avoid   []raysys.NodeID // nodes that have not gathered, since all had a chance
 }
 
 // Gathers reports whether nodes gather room for the group.
@@ -89,7 +90,7 @@ func (p *Progress) gathered(r *Record, w World) *Record {
 		}
 	}
 	next := assigned(r, w, g.want, g.at)
-	g.at = nil // the attempt takes it from here
+	g.at, g.attempt = nil, next.Attempt
 	return next
 }
 
@@ -120,7 +121,11 @@ func (p *Progress) endGathering(key string, r *Record, w World) (asks []To) {
 		return nil
 	}
 	late := now-g.began >= int64(g.limit)
-	for n, a := range g.nodes {
+	for i, n := range g.at {
+		if g.want.At[i] != "" || slices.Contains(g.at[:i], n) {
+			continue
+		}
+		a := g.nodes[n]
 		if a == refused || late && a != agreed {
 			g.avoid = append(g.avoid, n.Node)
 		}

@@ -188,7 +188,9 @@ func (p *Progress) prepare(key string, r *Record, w World) (s Step) {
 		if p.nodes[n] == refused {
 			p.avoid = append(p.avoid, n.Node)
 			p.refusals++
-			p.gathering.rests = max(p.gathering.rests, w.Now()+int64(p.refusedPause()))
+			if r.Attempt == p.gathering.attempt {
+				p.gathering.rests = w.Now() + int64(p.refusedPause())
+			}
 			dies = true
 		}
 		missing = missing || p.nodes[n] != agreed
