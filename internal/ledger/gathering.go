@@ -108,14 +108,10 @@ func (g *Gathering) take() (holds []*Hold) {
 
 // End gives back what it has, and it waits no more. After the end it does nothing.
 func (g *Gathering) End() {
-	holds := g.take()
-	gone := g.line.remove(func(w Work) bool { return gathers(w) && w.(*gatherer).Gathering == g })
-	for _, h := range holds {
+	for _, h := range g.take() {
 		g.line.Return(h)
 	}
-	if len(gone) > 0 {
-		g.line.Serve() // what it lacked was kept from others
-	}
+	g.line.Serve() // what it lacked was kept from others
 }
 
 // Carve ends it and makes the bundles of what it has, of which it must be Whole: parts are named, and ask for the same as it does. Nothing of
