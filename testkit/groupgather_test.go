@@ -105,7 +105,8 @@ func TestGroupsBesideAStream(t *testing.T) {
 			}
 			testkit.Virtual(t, func(k *testkit.Kit) {
 				t, ctx := k.T(), k.Context()
-				defer stream(t, k, task, 30)()
+				stop := stream(t, k, task, 30)
+				defer stop()
 				k.Advance(5 * time.Second)
 				began := time.Now()
 				var made []groups.Group
@@ -125,6 +126,12 @@ func TestGroupsBesideAStream(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
+				stop()
+				if c.alone {
+					allIsFree(t, k, 1)
+				} else {
+					allIsFree(t, k, 3)
+				}
 			}, opts...)
 		})
 	}
@@ -137,5 +144,67 @@ func waits(t testing.TB, ctx context.Context, g groups.Group, limit time.Duratio
 	defer cancel()
 	if err := g.Wait(ctx); err != nil {
 		t.Fatalf("a group beside a stream of small tasks: %v", err)
+	}
+}
+
+// allIsFree fails the test where nodes of 4 CPUs and 4 GPUs, on which nothing runs, have not got all of that free.
+func allIsFree(t testing.TB, k *testkit.Kit, nodes int) {
+	t.Helper()
+	k.Advance(time.Second) // they have told their loads
+	g, err := groups.Create(k.Context(), placement.StrictSpread, bundles(nodes, raysys.Resources{CPU: 4, GPU: 4}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits(t, k.Context(), g, time.Second)
+	if err := g.Remove(k.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGatheringIsDisturbed: while nodes gather room for a group one of them dies, among them the leader, or drains: the group gets its room
+// on others, and nothing is kept for it elsewhere. Or the group is removed: then what was gathered is free at once.
+func TestGatheringIsDisturbed(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(c *testkit.Cluster)
+		left int
+	}{
+		"n1 dies":   {func(c *testkit.Cluster) { c.Kill(1) }, 3},
+		"n2 dies":   {func(c *testkit.Cluster) { c.Kill(2) }, 3},
+		"n3 dies":   {func(c *testkit.Cluster) { c.Kill(3) }, 3},
+		"n4 dies":   {func(c *testkit.Cluster) { c.Kill(4) }, 3},
+		"n1 drains": {func(c *testkit.Cluster) { c.Drain(1) }, 3},
+		"n2 drains": {func(c *testkit.Cluster) { c.Drain(2) }, 3},
+		"removed":   {nil, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			table := raysys.NewTable()
+			task := defineLasts(table)
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				t, ctx := k.T(), k.Context()
+				stop := stream(t, k, task, 40)
+				defer stop()
+				k.Advance(5 * time.Second)
+				g, err := groups.Create(ctx, placement.StrictSpread, bundles(2, raysys.Resources{CPU: 4}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				k.Advance(core.AgeStep + 300*time.Millisecond)
+				began := time.Now()
+				if c.do != nil {
+					c.do(k.Cluster())
+					waits(t, ctx, g, 10*time.Second+within+2*time.Second) // the death is noticed, and the leader counts anew
+					t.Logf("the group has its room after %v", time.Since(began))
+				}
+				if err := g.Remove(ctx); err != nil {
+					t.Fatal(err)
+				}
+				stop()
+				allIsFree(t, k, c.left)
+			}, testkit.Table(table), testkit.Nodes(4), testkit.Each(func(i int, cfg *system.Config) {
+				if i > 0 {
+					cfg.Resources = raysys.Resources{CPU: 4, GPU: 4}
+				}
+			}))
+		})
 	}
 }

@@ -90,7 +90,12 @@ func TestNodeGathersForOldest(t *testing.T) {
 	young.want(t, "displaced", true, raysys.ErrOverloaded)
 	n.gather(5, 4).want(t, "younger", true, raysys.ErrOverloaded)
 	old.want(t, "older", false, nil)
+	small := n.take(1)
 	n.gather(3).want(t, "ends", true, nil)
+	if small.hold == nil {
+		t.Fatal("what was gathered is kept from other work after the end")
+	}
+	n.line.Return(small.hold)
 	old.want(t, "ended", true, raysys.ErrOverloaded)
 	n.line.Return(work.hold)
 	n.want("ended", 0, 4)
