@@ -11,7 +11,7 @@
 //
 //  1. A group gets all of its bundles or none. One that the cluster could never hold fails with raysys.ErrNoCapacity, at once and
 //     with what there is; one that has no room now waits for it. Wait says when it has it; so does work in the group, which waits
-//     too.
+//     too. Once it has waited for 10 s what becomes free on the nodes that it is to have is kept for it, and small tasks do not take that.
 //
 //  2. Work in a bundle asks for part of the bundle, as it would ask for part of a node, and waits in it, oldest first. A task that may be
 //     in any (AnyBundle) does not wait in one while another has room.

@@ -32,6 +32,8 @@ type GroupDemand struct {
 	Held     int                     `json:"held"` // of the bundles of each, those that have a node
 	Count    int                     `json:"count"`
 	Oldest   time.Duration           `json:"oldest"` // for how long the first has waited, in nanoseconds; counted anew when its shard gets another leader
+	// Gathering is how many of Count have nodes gather their room: what becomes free there is kept for them.
+	Gathering int `json:"gathering,omitempty"`
 }
 
 // DeviceStatus is one accelerator of a node.
@@ -98,6 +100,9 @@ func (c *cluster) groupDemand() (list []GroupDemand) {
 	now := c.node.wheel.Now()
 	for _, g := range c.reg.PendingGroups() {
 		d := GroupDemand{Group: groupengine.NameOf(g.Key), Strategy: g.Record.Strategy, Count: 1, Oldest: max(time.Duration(now-g.Since), 0)}
+		if g.Gathers {
+			d.Gathering = 1
+		}
 		for _, b := range g.Record.Bundles {
 			d.Bundles = append(d.Bundles, b.Needs)
 			if b.Held {
@@ -119,6 +124,7 @@ func summedGroups(all []GroupDemand) (list []GroupDemand) {
 		shape := fmt.Sprint(d.Strategy, d.Bundles, d.Held)
 		if i, ok := at[shape]; ok {
 			list[i].Count += d.Count
+			list[i].Gathering += d.Gathering
 			continue
 		}
 		at[shape] = len(list)

@@ -189,6 +189,9 @@ func TestGatheringIsDisturbed(t *testing.T) {
 					t.Fatal(err)
 				}
 				k.Advance(core.AgeStep + 300*time.Millisecond)
+				if st, err := k.Cluster().Status(); err != nil || len(st.Groups) != 1 || st.Groups[0].Gathering != 1 {
+					t.Errorf("while nodes gather room for a group, the groups that wait are %+v, %v", st.Groups, err)
+				}
 				began := time.Now()
 				if c.do != nil {
 					c.do(k.Cluster())

@@ -2,7 +2,7 @@
 //
 //	Create ──► Record ──► Step: assign, under the next attempt ──► log ──► prepare at the nodes ──► all have room ──► log ──► hold
 //	                 ▲                                                └─► one has not: log that they have no node ──► drop ─┐
-//	                 └──────────────────────────── when the nodes report other resources ◄──────────────────────────────────┘
+//	                 └────── when the nodes report other resources, or have gathered what the group has waited for ◄────────┘
 //
 // Its nouns:
 //
@@ -17,6 +17,6 @@
 //	a bundle that is held          is prepared at its node under the attempt in the record
 //	an attempt                     has one assignment; a bundle that gets another node gets it under a later attempt
 //	a prepared bundle              that the record does not have at that node, under that attempt, is dropped: the node asks
-//	a node                         refuses at once what has no room; it queues no bundle
+//	a node                         refuses at once what has no room; it queues no bundle; it gathers room for one group at a time, the oldest
 //	a record goes                  when no living node has a bundle of it, and what ran in them has returned
 package groupengine

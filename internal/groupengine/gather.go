@@ -23,6 +23,7 @@ const (
 type gathering struct {
 	want    placement.GroupRequest // that the nodes gather for
 	at      []core.NodeKey         // the nodes of its bundles; nil while none gathers
+	goes    bool                   // no node has refused at once
 	nodes   map[core.NodeKey]answered
 	number  uint64 // of the last question, of all of the group: an answer to an earlier one says nothing
 	began   int64
@@ -33,8 +34,8 @@ type gathering struct {
 	avoid   []raysys.NodeID // nodes that have not gathered, since all had a chance
 }
 
-// Gathers reports whether nodes gather room for the group.
-func (p *Progress) Gathers() bool { return p.gathering.at != nil }
+// Gathers reports whether nodes gather room for the group, and none has refused at once.
+func (p *Progress) Gathers() bool { return p.gathering.at != nil && p.gathering.goes }
 
 // gather has nodes gather room for a group that has waited for core.AgeStep. It returns what to ask, and when to look again.
 func (p *Progress) gather(key string, r *Record, w World) (asks []To, wait time.Duration) {
@@ -47,6 +48,7 @@ func (p *Progress) gather(key string, r *Record, w World) (asks []To, wait time.
 			if now-g.began < int64(pause) { // those that refuse do so at once
 				return asks, pause
 			}
+			g.goes = true
 			return asks, gatherEvery
 		}
 		asks = p.endGathering(key, r, w)
@@ -61,7 +63,7 @@ func (p *Progress) gather(key string, r *Record, w World) (asks []To, wait time.
 		g.avoid, g.rests = nil, now+int64(gatherRest)
 		return asks, gatherRest
 	}
-	g.want, g.at, g.began, g.limit = want, at, now, max(g.limit, gatherFirst)
+	g.want, g.at, g.goes, g.began, g.limit = want, at, false, now, max(g.limit, gatherFirst)
 	again := p.askToGather(key, r, now)
 	asks = slices.DeleteFunc(asks, func(end To) bool { return g.nodes[end.Node] != 0 }) // it might come after the question
 	return append(asks, again...), pause

@@ -61,7 +61,7 @@ func TestGatheredAttempt(t *testing.T) {
 	w.now++
 	s := p.Step("g", r, w)
 	wantAsks(t, "now", s, "gather a", "gather b")
-	if s.Wait == 0 || !p.Gathers() {
+	if s.Wait == 0 || p.Gathers() {
 		t.Errorf("while nodes gather: %+v", s)
 	}
 	first := s.Asks
@@ -72,6 +72,9 @@ func TestGatheredAttempt(t *testing.T) {
 	w.now += int64(gatherEvery)
 	s = p.Step("g", r, w)
 	wantAsks(t, "later", s, "gather a", "gather b")
+	if !p.Gathers() {
+		t.Error("no node has refused, and the nodes are not said to gather")
+	}
 	if !slices.Equal(w.avoided, []raysys.NodeID{"a", "b"}) && !slices.Equal(w.avoided, []raysys.NodeID{"b", "a"}) {
 		t.Errorf("attempts beside the gathering avoid %q", w.avoided)
 	}

@@ -49,6 +49,11 @@ func TestStoredForm(t *testing.T) {
 	check("prepare", ask.Append(nil), func(r *wire.Reader) (any, error) { return ReadAsk(r) }, ask)
 	room := Ask{Verb: MakeRoom, Bundles: ask.Bundles} // for work that is in no group
 	check("make-room", room.Append(nil), func(r *wire.Reader) (any, error) { return ReadAsk(r) }, room)
+	gather := Ask{Verb: Gather, Group: ask.Group, ID: rec.ID, Attempt: 300, Bundles: ask.Bundles, Made: 1 << 60}
+	check("gather", gather.Append(nil), func(r *wire.Reader) (any, error) { return ReadAsk(r) }, gather)
+	made := rec
+	made.Left, made.Made = []core.NodeKey{rec.Bundles[0].At}, 1<<60
+	check("record-made", made.Append(nil), func(r *wire.Reader) (any, error) { return Read(r) }, made)
 	create := Question{Op: Create, Key: NameKey("prog", "training"), Record: rec}
 	question := func(r *wire.Reader) (any, error) {
 		var q Question
@@ -66,6 +71,8 @@ func TestStoredForm(t *testing.T) {
 // FuzzRead: whatever bytes there are, reading them ends in a record that is written as it was read, or in an error.
 func FuzzRead(f *testing.F) {
 	rec := exampleRecord()
+	f.Add(rec.Append(nil))
+	rec.Made = 1 << 60
 	f.Add(rec.Append(nil))
 	f.Add([]byte{recordVersion})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -89,6 +96,8 @@ func FuzzReadAsk(f *testing.F) {
 	f.Add(whole.Append(nil))
 	release := Ask{Verb: Release, Group: whole.Group, ID: rec.ID, Attempt: 1}
 	f.Add(release.Append(nil))
+	gather := Ask{Verb: Gather, Group: whole.Group, ID: rec.ID, Attempt: 1, Bundles: whole.Bundles, Made: 1 << 60}
+	f.Add(gather.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		in := wire.NewReader(b)
 		got, err := ReadAsk(&in)

@@ -224,7 +224,7 @@ func (p *Progress) assign(r *Record, w World) (next *Record, must bool) {
 	g := request(r, w)
 	g.Avoid = slices.Clone(p.avoid)
 	for n := range p.gathering.nodes {
-		if p.Gathers() {
+		if p.gathering.at != nil {
 			g.Avoid = append(g.Avoid, n.Node)
 		}
 	}

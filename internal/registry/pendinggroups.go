@@ -11,6 +11,8 @@ type PendingGroup struct {
 	Key    string
 	Record *groupengine.Record // not to be changed
 	Since  int64               // when its leader first saw it wait, by Runner.Now: a new leader counts anew
+	// Gathers says that nodes gather its room.
+	Gathers bool
 }
 
 // pendingGroups are the groups that wait of all leaders of this node, for questions that do not go through the leaders.
@@ -20,7 +22,7 @@ type pendingGroups struct {
 }
 
 // note enters a group as its leader sees it; nil for one that is gone, or whose leader ends.
-func (p *pendingGroups) note(key string, r *groupengine.Record, now int64) {
+func (p *pendingGroups) note(key string, r *groupengine.Record, now int64, gathers bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r == nil || r.Removing || r.Ready() {
@@ -33,7 +35,7 @@ func (p *pendingGroups) note(key string, r *groupengine.Record, now int64) {
 	if p.by == nil {
 		p.by = map[string]PendingGroup{}
 	}
-	p.by[key] = PendingGroup{key, r, now}
+	p.by[key] = PendingGroup{key, r, now, gathers}
 }
 
 // PendingGroups lists the groups that wait for room, of the shards that this node leads.

@@ -157,9 +157,9 @@ func groups(w io.Writer, list []system.GroupDemand) error {
 	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "GROUP WAITS\tSTRATEGY\tBUNDLES\tHELD\tCOUNT\tOLDEST")
+	fmt.Fprintln(t, "GROUP WAITS\tSTRATEGY\tBUNDLES\tHELD\tCOUNT\tGATHERING\tOLDEST")
 	for _, g := range list {
-		fmt.Fprintf(t, "%q\t%s\t%s\t%d/%d\t%d\t%s\n", g.Group, g.Strategy, bundles(g.Bundles), g.Held, len(g.Bundles), g.Count, age(max(g.Oldest, time.Millisecond)))
+		fmt.Fprintf(t, "%q\t%s\t%s\t%d/%d\t%d\t%d\t%s\n", g.Group, g.Strategy, bundles(g.Bundles), g.Held, len(g.Bundles), g.Count, g.Gathering, age(max(g.Oldest, time.Millisecond)))
 	}
 	return t.Flush()
 }

@@ -48,7 +48,7 @@ func example() operate.Status {
 			{Resources: raysys.Resources{CPU: 1}, Group: "eval", Count: 1, Oldest: 2 * time.Second, Unplaced: true},
 		},
 		Groups: []system.GroupDemand{
-			{Group: "eval", Strategy: placement.StrictSpread, Bundles: []raysys.Resources{{CPU: 1}, {CPU: 1}, {GPU: 4}}, Held: 1, Count: 1, Oldest: 2 * time.Minute},
+			{Group: "eval", Strategy: placement.StrictSpread, Bundles: []raysys.Resources{{CPU: 1}, {CPU: 1}, {GPU: 4}}, Held: 1, Count: 1, Gathering: 1, Oldest: 2 * time.Minute},
 			{Group: "c0ffee", Strategy: placement.Pack, Bundles: []raysys.Resources{{CPU: 8}}, Count: 3, Oldest: time.Second},
 		},
 	}
@@ -77,9 +77,9 @@ GPU 2         -          1      4s      on a node that has it
 CPU 2         -          5      3s      in a bundle of group "training"
 CPU 1         -          1      2s      its bundle of group "eval" has no node yet
 
-GROUP WAITS  STRATEGY       BUNDLES              HELD  COUNT  OLDEST
-"eval"       STRICT_SPREAD  2 x (CPU 1) + GPU 4  1/3   1      2m0s
-"c0ffee"     PACK           CPU 8                0/1   3      1s
+GROUP WAITS  STRATEGY       BUNDLES              HELD  COUNT  GATHERING  OLDEST
+"eval"       STRICT_SPREAD  2 x (CPU 1) + GPU 4  1/3   1      1          2m0s
+"c0ffee"     PACK           CPU 8                0/1   3      0          1s
 
 LEADER  SHARDS  NUMBERS
 none    1       7
