@@ -184,11 +184,11 @@ func TestGatheringIsDisturbed(t *testing.T) {
 				stop := stream(t, k, task, 40)
 				defer stop()
 				k.Advance(5 * time.Second)
-				g, err := groups.Create(ctx, placement.StrictSpread, bundles(2, raysys.Resources{CPU: 4}))
+				g, err := groups.Create(ctx, placement.StrictSpread, bundles(3, raysys.Resources{CPU: 4}))
 				if err != nil {
 					t.Fatal(err)
 				}
-				k.Advance(core.AgeStep + 300*time.Millisecond)
+				k.Advance(core.AgeStep + 200*time.Millisecond)
 				if st, err := k.Cluster().Status(); err != nil || len(st.Groups) != 1 || st.Groups[0].Gathering != 1 {
 					t.Errorf("while nodes gather room for a group, the groups that wait are %+v, %v", st.Groups, err)
 				}
