@@ -78,8 +78,8 @@ func (c *Client) Create(ctx context.Context, t *core.Turn, s Spec) (string, erro
 		return "", fmt.Errorf("make a group: %w", err)
 	}
 	ns, id := t.Job().Namespace, t.ID().Child(t.Next())
-	ns, id := t.Job().Namespace, t.ID().Child(t.Next())
 	r := Record{Namespace: ns, Strategy: s.Strategy, Made: time.Now().UnixNano()}
+	if !s.Detached { // it goes with this node, and the next attempt of the turn, which has the same ids, makes another
 		r.Owner = c.Self()
 		id = id.Child(uint64(t.Attempt())).Child(r.Owner.Incarnation)
 	}

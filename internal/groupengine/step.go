@@ -306,7 +306,7 @@ func New(r Record, w World, expecting bool) (*Record, error) {
 		g.Bundles = append(g.Bundles, r.Bundles[i].Needs)
 	}
 	to, err := w.Assign(g)
-	next := &Record{ID: r.ID, Owner: r.Owner, Namespace: r.Namespace, Strategy: r.Strategy} // what is done with a group, no node may claim
+	next := &Record{ID: r.ID, Owner: r.Owner, Namespace: r.Namespace, Strategy: r.Strategy, Made: r.Made} // what is done with a group, no node may claim
 	for i := range r.Bundles {
 		b := Bundle{Needs: r.Bundles[i].Needs}
 		if err == nil {

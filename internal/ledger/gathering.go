@@ -52,6 +52,9 @@ func (g *Gathering) Start() {
 // Class implements Work. A group gathers once it has waited for core.AgeStep, by which work rises by a class.
 func (*gatherer) Class() core.Class { return core.Normal.Risen(core.AgeStep) }
 
+// Job implements Work: a group is of no job, and what is gathered is no use of the node.
+func (*gatherer) Job() *core.Job { return nil }
+
 // Over implements Work.
 func (w *gatherer) Over() bool { return w.over.Load() }
 

@@ -16,7 +16,7 @@ import (
 func newGathers(devices ...Device) *Line {
 	l := &Line{}
 	l.Init(Need{CPU: 4000, Memory: 100}, devices, Hooks{
-		Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: func() int64 { return 0 }, Freed: func() {}, Above: func(core.Class) bool { return false },
+		Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: func() int64 { return 0 }, Freed: func() {}, Above: func(Standing) (above, less bool) { return false, false },
 		Choose: func(free []int, n int) []int { return slices.Clone(free[len(free)-n:]) },
 	})
 	return l
