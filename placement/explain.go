@@ -98,7 +98,7 @@ type Drawn struct {
 }
 
 func (v *View) account(r *Request, s raysys.Strategy, drawn pair, looked, chosen int) Account {
-	a := Account{Strategy: s, Stayed: s == raysys.PreferLocal && chosen == v.local}
+	a := Account{Strategy: s, Stayed: s == raysys.PreferLocal && chosen == v.asks(r)}
 	if looked == maxLooked {
 		a.Looked = looked
 	}

@@ -38,10 +38,10 @@ func (v *View) atOnce(r *Request, s raysys.Strategy, d *draw) []int {
 	if !ok {
 		return nil
 	}
-	balances := s == raysys.Balanced || s == raysys.PreferLocal
+	balances, own := s == raysys.Balanced || s == raysys.PreferLocal, v.asks(r)
 	switch {
-	case s == raysys.PreferLocal && r.Kind == Grain && v.local >= 0 && c.has(v.local):
-		return []int{v.local}
+	case s == raysys.PreferLocal && r.Kind == Grain && own >= 0 && c.has(own):
+		return []int{own}
 	case balances && r.Kind == Grain:
 		if p := v.two(c, d); p.b >= 0 {
 			return []int{p.a, p.b}
@@ -106,8 +106,8 @@ func (v *View) among(r *Request, s raysys.Strategy, list []int) (int, error) {
 		return v.hashed(r.Key, v.setOf(list)), nil
 	case s == raysys.Spread:
 		return v.spread(r, v.setOf(list)), nil
-	case s == raysys.PreferLocal && slices.Contains(list, v.local):
-		return v.local, nil
+	case s == raysys.PreferLocal && slices.Contains(list, v.asks(r)):
+		return v.asks(r), nil
 	case s != raysys.Balanced && s != raysys.PreferLocal:
 		return v.ask(r.Custom[s], *r, list)
 	case r.Kind == Task:

@@ -37,6 +37,8 @@ type Request struct {
 	// Conditions are the nodes where it must be, where it must not be, and which it prefers: of the soft ones the first counts most.
 	Conditions []Condition
 	Strategy   raysys.Strategy // "" is raysys.Balanced
+	// From is the node that asks, by which raysys.PreferLocal places a grain; "" is the local node of the View.
+	From raysys.NodeID
 	// Custom are strategies of the program by name, for a Strategy that is none of the built-in ones.
 	Custom map[raysys.Strategy]Strategy
 	// Seed is the draw for random choices: a new one for each request. Equal seeds choose equally.

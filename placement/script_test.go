@@ -245,6 +245,8 @@ func parseRequest(words []string) (r placement.Request, commit bool, err error) 
 				c.Nodes = []raysys.NodeID{raysys.NodeID(at)}
 			}
 			r.Conditions = append(r.Conditions, c)
+		case "from":
+			r.From = raysys.NodeID(value)
 		case "avoid":
 			for _, id := range strings.Split(value, ",") {
 				r.Avoid = append(r.Avoid, raysys.NodeID(id))

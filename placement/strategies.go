@@ -65,22 +65,34 @@ func (v *View) spread(r *Request, among *set) int {
 	return best
 }
 
-// stay is the local node where it may be taken and is not busier than the better of two others: the way to another
+// asks is the node that asks, -1 where it is not among the nodes.
+func (v *View) asks(r *Request) int {
+	if r.From == "" {
+		return v.local
+	}
+	if i, ok := v.index[r.From]; ok {
+		return i
+	}
+	return -1
+}
+
+// stay is the node that asks where it may be taken and is not busier than the better of two others: the way to another
 // node costs time too, so in doubt work stays.
 func (v *View) stay(r *Request, other int) int {
-	if v.local < 0 || v.exclude(v.local, r) != fit || v.reserve(v.local, r.Avoid) > v.reserve(other, r.Avoid) {
+	own := v.asks(r)
+	if own < 0 || v.exclude(own, r) != fit || v.reserve(own, r.Avoid) > v.reserve(other, r.Avoid) {
 		return other
 	}
-	v.refresh(v.local, other)
+	v.refresh(own, other)
 	slack := grainSlack
 	if r.Kind == Task {
 		slack = taskSlack
 	}
-	x, y := v.nodes[v.local].Wait(r.Needs), v.nodes[other].Wait(r.Needs)
+	x, y := v.nodes[own].Wait(r.Needs), v.nodes[other].Wait(r.Needs)
 	if x > y+y/8+slack {
 		return other
 	}
-	return v.local
+	return own
 }
 
 // builtin lists the strategies that need no registration.

@@ -12,7 +12,7 @@ import (
 // one when a node comes or goes; correct what is known of one with Update. Place keeps in it what it finds, so one goroutine
 // uses a View at a time. The zero View has no nodes.
 type View struct {
-	local   int // index of the node that asks, -1 when it is not among them
+	local   int // index of the node that asks unless a request says another, -1 when it is not among them
 	nodes   []Node
 	hashes  []uint64 // of the IDs, shifted
 	index   map[raysys.NodeID]int

@@ -181,6 +181,7 @@ func (o *locate) choose(l *leader, from core.NodeKey) (core.NodeKey, error) {
 	}
 	// PreferLocal means the node that asks, not the leader of the shard.
 	if o.strategy == raysys.PreferLocal {
+		r.From = from.Node
 		if n := v.Find(from.Node); n != nil && !o.holds() && n.Incarnation == from.Incarnation && n.Worker && !n.Joining && !n.Draining && !n.Suspect &&
 			n.Namespace == o.ns && r.Meets(n) {
 			return from, nil
