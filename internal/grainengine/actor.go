@@ -49,7 +49,7 @@ func (h *kindActor) Receive(ctx actor.Context) {
 			ctx.Stop(ctx.Self())
 		}
 	case early:
-		if a := h.find(ctx.Self()); a != nil && a.goesEarly() {
+		if a := h.find(ctx.Self()); a != nil && a.goesEarly(a.ought) {
 			ctx.Stop(ctx.Self())
 		}
 	case *actor.Started:

@@ -218,15 +218,18 @@ func (a *activation) ought() bool {
 	return a.holding.gives.Load() || line.Owes(h) || line.Sick(h)
 }
 
-// goesEarly reports whether the activation is to go now. It goes when it has done the calls that wait in its mailbox.
-func (a *activation) goesEarly() bool {
+// goesEarly reports whether the activation, which was asked to, is to go now: it ought to, and has done the calls that wait in its
+// mailbox.
+func (a *activation) goesEarly(ought func() bool) bool {
+	a.holding.asked.Store(false) // before it looks: what becomes short after that asks again
 	switch {
-	case !a.ought():
-		a.holding.asked.Store(false)
+	case !ought():
 		return false
 	case a.pool == nil && a.pushed.Load()&^closedBit > a.popped.Load():
 		a.holding.gives.Store(false) // it is not idle, as that took it to be
-		a.post(&mail{msg: early{}})
+		if a.holding.asked.CompareAndSwap(false, true) {
+			a.post(&mail{msg: early{}})
+		}
 		return false
 	}
 	return true
