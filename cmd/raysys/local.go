@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
+	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/system"
 )
 
@@ -37,7 +38,10 @@ func localCommand() *cobra.Command {
 		Use:   "local --app PROGRAM [flags]",
 		Short: "Run a cluster on this host, to try things",
 		Long: `Start a Consul server in development mode, which keeps everything in memory, and some nodes that run PROGRAM; say what can
-be done with them; end all of it on SIGINT or SIGTERM. A second signal does not wait for the nodes to drain.`,
+be done with them; end all of it on SIGINT or SIGTERM. A second signal does not wait for the nodes to drain.
+
+The nodes share the host: each offers an equal part of its CPUs and memory, and the first node its GPUs. RAYSYS_MEMORY, RAYSYS_OBJECT_MEMORY,
+RAYSYS_GPU and RAYSYS_GPUS, where they are set, hold for each node: RAYSYS_GPUS=fake:h100x8 gives each eight made-up GPUs.`,
 		Args: noArgs,
 	}
 	var f localFlags
@@ -102,10 +106,8 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 	at := operate.Where{Consul: consul, Cluster: "default"}
 	for i := range f.nodes {
 		name := "node-" + strconv.Itoa(i+1)
-		env := []string{"RAYSYS_CONSUL=" + at.Consul, "RAYSYS_NAME=" + name, "RAYSYS_APP=" + app, "RAYSYS_CPU=" + f.cpu}
-		if os.Getenv("RAYSYS_OBJECT_MEMORY") == "" {
-			env = append(env, fmt.Sprintf("RAYSYS_OBJECT_MEMORY=%d%%", min(30, 60/f.nodes)))
-		}
+		env := []string{"RAYSYS_CONSUL=" + at.Consul, "RAYSYS_NAME=" + name, "RAYSYS_APP=" + app}
+		env = append(env, f.part(i, objectstore.AvailableMemory(), os.Getenv)...)
 		if os.Getenv("RAYSYS_LOG_FORMAT") == "" && readByPerson(stderr) {
 			env = append(env, "RAYSYS_LOG_FORMAT=terminal")
 		}
@@ -123,6 +125,25 @@ func (f *localFlags) run(ctx context.Context, stdout, stderr io.Writer) (err err
 	}
 	f.tell(stdout, at, s)
 	return h.watch(ctx)
+}
+
+// part is what node i offers of the host, which has that much memory: an equal share of what can be divided, and the first node the
+// GPUs. What is set for all nodes stays.
+func (f *localFlags) part(i int, memory int64, getenv func(string) string) []string {
+	env := []string{"RAYSYS_CPU=" + f.cpu}
+	objects := getenv("RAYSYS_OBJECT_MEMORY")
+	if objects == "" {
+		objects = fmt.Sprintf("%d%%", min(30, 60/f.nodes))
+		env = append(env, "RAYSYS_OBJECT_MEMORY="+objects)
+	}
+	if getenv("RAYSYS_MEMORY") == "" {
+		store, _ := system.ParseSize(objects, memory) // the node says what is wrong with it
+		env = append(env, fmt.Sprintf("RAYSYS_MEMORY=%d", max(memory/int64(f.nodes)-store, 1)))
+	}
+	if i > 0 && getenv("RAYSYS_GPUS") == "" && getenv("RAYSYS_GPU") == "" {
+		env = append(env, "RAYSYS_GPUS=none")
+	}
+	return env
 }
 
 // settled: every node is up and every shard has a leader.

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestLocalDivides: the nodes of raysys local together offer no more than the host has, but for what is set for each.
+func TestLocalDivides(t *testing.T) {
+	const memory = 30_000
+	for _, c := range []struct {
+		name  string
+		nodes int
+		set   map[string]string
+		want  []string
+	}{
+		{"three", 3, nil, []string{
+			"CPU=2 OBJECT_MEMORY=20% MEMORY=4000", "CPU=2 OBJECT_MEMORY=20% MEMORY=4000 GPUS=none", "CPU=2 OBJECT_MEMORY=20% MEMORY=4000 GPUS=none",
+		}},
+		{"one", 1, nil, []string{"CPU=2 OBJECT_MEMORY=30% MEMORY=21000"}},
+		{"values are set", 2, map[string]string{"RAYSYS_OBJECT_MEMORY": "5KB"}, []string{"CPU=2 MEMORY=10000", "CPU=2 MEMORY=10000 GPUS=none"}},
+		{"values take all", 2, map[string]string{"RAYSYS_OBJECT_MEMORY": "60%"}, []string{"CPU=2 MEMORY=1", "CPU=2 MEMORY=1 GPUS=none"}},
+		{"memory is set", 2, map[string]string{"RAYSYS_MEMORY": "7"}, []string{"CPU=2 OBJECT_MEMORY=30%", "CPU=2 OBJECT_MEMORY=30% GPUS=none"}},
+		{"GPUs are set", 2, map[string]string{"RAYSYS_GPUS": "fake:h100x8"}, []string{"CPU=2 OBJECT_MEMORY=30% MEMORY=6000", "CPU=2 OBJECT_MEMORY=30% MEMORY=6000"}},
+		{"a number of GPUs", 2, map[string]string{"RAYSYS_GPU": "1"}, []string{"CPU=2 OBJECT_MEMORY=30% MEMORY=6000", "CPU=2 OBJECT_MEMORY=30% MEMORY=6000"}},
+	} {
+		f := localFlags{nodes: c.nodes, cpu: "2"}
+		var got []string
+		for i := range c.nodes {
+			env := f.part(i, memory, func(name string) string { return c.set[name] })
+			got = append(got, strings.ReplaceAll(strings.Join(env, " "), "RAYSYS_", ""))
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
