@@ -10,7 +10,9 @@ import (
 
 // Device is one accelerator of a node, as system.Config.Devices lists them.
 type Device struct {
-	UUID   string  `json:"uuid"` // or its index on the host: what CUDA_VISIBLE_DEVICES takes
+	// UUID is what CUDA_VISIBLE_DEVICES takes for it. Where a node knows no more than a number of devices, it is their names in that
+	// variable, which system.FromEnv reads, and without it 0, 1 and so on.
+	UUID   string  `json:"uuid"`
 	Model  string  `json:"model,omitempty"`
 	Memory int64   `json:"memory,omitempty"` // bytes; 0 where that is not known
 	Share  float64 `json:"share,omitempty"`  // of it that the node may use, below 1; 0 is all of it

@@ -29,8 +29,9 @@ type Config struct {
 	// Resources the node offers. CPU 0: GOMAXPROCS, so that as many tasks run as the Go scheduler has processors.
 	// Memory 0: what the container may have, less the memory of Objects.
 	Resources raysys.Resources
-	// Devices are its accelerators; Resources.GPU is their number. Where only that is given they are known by their index, 0 and
-	// up, and Resources.GPUModel and GPUMemory say what each of them is.
+	// Devices are its accelerators; Resources.GPU is their number. Where only that is given they are known by their names in
+	// CUDA_VISIBLE_DEVICES, if FromEnv has found that set, else by their index, 0 and up; Resources.GPUModel and GPUMemory say
+	// what each of them is.
 	Devices []raysys.Device
 	// DeviceSource has the devices, in place of Devices, and says which of them are sick: those get no new work. FromEnv sets it
 	// to what raysys node found, or RAYSYS_GPUS asks for. See package placement/devices.
@@ -79,6 +80,8 @@ type Config struct {
 	Cluster *ClusterConfig
 	// Inspect sees every value that changes hands; the testkit's strict mode sets it. Nil: values are handed over.
 	Inspect core.Inspector
+
+	visible string // CUDA_VISIBLE_DEVICES, as FromEnv has read it
 }
 
 // defaultHeapFloor is FromEnv's, in MiB: tasks_async went from 7.1 to 8.4 M/s with the effect of it (four times fewer
@@ -105,6 +108,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 		WaitForResources: e.boolean("RAYSYS_WAIT_FOR_RESOURCES"),
 		SchedulingDelay:  e.duration("RAYSYS_SCHEDULING_DELAY"),
 	}
+	cfg.visible = getenv(devices.VisibleVariable)
 	cfg.Resources.CPU = e.number("RAYSYS_CPU", 0)
 	cfg.Resources.GPU = e.number("RAYSYS_GPU", 0)
 	cfg.Resources.GPUModel = getenv("RAYSYS_GPU_MODEL")

@@ -15,7 +15,8 @@ import (
 	"github.com/raysys/raysys/placement/devices"
 )
 
-// completeDevices makes Devices and Resources.GPU agree: where only the number is given, the devices are known by their index.
+// completeDevices makes Devices and Resources.GPU agree: where only the number is given, the devices are known by the names in
+// CUDA_VISIBLE_DEVICES, and without it by their index.
 func (cfg *Config) completeDevices() error {
 	r := &cfg.Resources
 	if len(cfg.Devices) == 0 {
@@ -25,7 +26,15 @@ func (cfg *Config) completeDevices() error {
 		if r.Validate() != nil || r.GPU > member.MaxDevices {
 			return fmt.Errorf("Config.Resources.GPU is %v: give 0 to %d", r.GPU, member.MaxDevices)
 		}
-		for _, d := range ledger.Unnamed(ledger.Thousandths(r.GPU)) {
+		list, names := ledger.Unnamed(ledger.Thousandths(r.GPU)), devices.VisibleNames(cfg.visible)
+		if cfg.visible != "" && len(names) < len(list) {
+			return fmt.Errorf("Config.Resources.GPU is %v, and %s=%q names %d: offer no more than it names, or unset it",
+				r.GPU, devices.VisibleVariable, cfg.visible, len(names))
+		}
+		for i, d := range list {
+			if cfg.visible != "" {
+				d.UUID = names[i]
+			}
 			own := raysys.Device{UUID: d.UUID, Model: r.GPUModel, Memory: r.GPUMemory}
 			if d.Share < ledger.Unit {
 				own.Share = float64(d.Share) / ledger.Unit

@@ -1,12 +1,15 @@
 package system_test
 
 import (
+	"context"
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/system"
+	"github.com/raysys/raysys/tasks"
 )
 
 // TestDevicesOfANode: devices are listed, or made of their number; what cannot be meant is said with its place.
@@ -56,6 +59,39 @@ func TestMemoryOffered(t *testing.T) {
 		}
 		if got, want := n.Resources().Memory, max(objectstore.AvailableMemory()-store, 0); got != want {
 			t.Errorf("with %d bytes for objects the node offers %d bytes, want %d", store, got, want)
+		}
+	}
+}
+
+// TestNamesOfANumber: devices of which an operator gives no more than the number are those that CUDA_VISIBLE_DEVICES names.
+func TestNamesOfANumber(t *testing.T) {
+	for _, c := range []struct{ gpu, visible, want, says string }{
+		{gpu: "2", visible: "", want: "0,1"},
+		{gpu: "2", visible: "2,3", want: "2,3"},
+		{gpu: "2", visible: "3,GPU-a", says: `Config.Resources.GPU is 2, and CUDA_VISIBLE_DEVICES="3,GPU-a" names 1`},
+		{gpu: "1.5", visible: "GPU-a,GPU-b,GPU-c", want: "GPU-a"},
+		{gpu: "1.5", visible: "7", says: "names 1"},
+		{gpu: "0", visible: "NoDevFiles", want: ""},
+	} {
+		t.Setenv("RAYSYS_CONSUL", "")
+		t.Setenv("RAYSYS_GPUS", "")
+		t.Setenv("RAYSYS_GPU", c.gpu)
+		t.Setenv("CUDA_VISIBLE_DEVICES", c.visible)
+		cfg, err := system.FromEnv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Table = raysys.NewTable()
+		env := tasks.DefineIn(cfg.Table, "env", func(ctx context.Context, _ int) ([]string, error) { return raysys.DeviceEnv(ctx), nil })
+		err = system.Run(context.Background(), cfg, func(ctx context.Context) error {
+			got, err := env.With(raysys.GPU(math.Floor(cfg.Resources.GPU))).Go(ctx, 0).Get(ctx)
+			if want := "CUDA_VISIBLE_DEVICES=" + c.want; err == nil && (len(got) != 1 || got[0] != want) {
+				t.Errorf("RAYSYS_GPU=%s and CUDA_VISIBLE_DEVICES=%s: a child has %q, want %s", c.gpu, c.visible, got, want)
+			}
+			return err
+		})
+		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("RAYSYS_GPU=%s and CUDA_VISIBLE_DEVICES=%s: %v; want %q", c.gpu, c.visible, err, c.says)
 		}
 	}
 }

@@ -38,6 +38,25 @@ func Visible(all []Device, value string) []Device {
 	return list
 }
 
+// VisibleNames returns the names of the devices in a value of CUDA_VISIBLE_DEVICES, by the rules of Visible, where it is not known which
+// devices there are.
+func VisibleNames(value string) (list []string) {
+	kind := kindOf(value)
+	for entry := range strings.SplitSeq(value, ",") {
+		entry = strings.TrimSpace(entry)
+		if n, ok := number(entry); kind == "" && ok {
+			entry = strconv.Itoa(n)
+		} else if kind == "" || !strings.HasPrefix(entry, kind) {
+			break
+		}
+		if slices.Contains(list, entry) {
+			return nil
+		}
+		list = append(list, entry)
+	}
+	return list
+}
+
 // kindOf is the prefix of the entries; empty for numbers.
 func kindOf(value string) string {
 	for _, prefix := range []string{"GPU-", "MIG-"} {

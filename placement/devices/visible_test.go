@@ -89,3 +89,22 @@ func TestHardwareXid(t *testing.T) {
 		}
 	}
 }
+
+// TestVisibleNames: the names are by the same rules where the devices are not known.
+func TestVisibleNames(t *testing.T) {
+	for value, want := range map[string][]string{
+		"":                           nil,
+		"2,3":                        {"2", "3"},
+		" 1 , +2ampere,-1,4":         {"1", "2"},
+		"0,1,0":                      nil,
+		"1,,2":                       {"1"},
+		"NoDevFiles":                 nil,
+		"GPU-8932f, GPU-4,1":         {"GPU-8932f", "GPU-4"},
+		"1,GPU-8932f":                {"1"},
+		"MIG-1,MIG-GPU-5/1/0,MIG-1x": {"MIG-1", "MIG-GPU-5/1/0", "MIG-1x"},
+	} {
+		if got := devices.VisibleNames(value); !slices.Equal(got, want) {
+			t.Errorf("%q names %q, want %q", value, got, want)
+		}
+	}
+}
