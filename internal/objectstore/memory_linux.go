@@ -9,8 +9,11 @@ import (
 )
 
 // memory returns the bytes this process may use: the smallest limit of its cgroups, or the machine's memory.
-func memory() int64 {
-	least := machineMemory()
+func memory() int64 { return memoryUnder("/") }
+
+// memoryUnder is memory where the system's files are under root.
+func memoryUnder(root string) int64 {
+	least := machineMemory(root)
 	lower := func(file string) {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -20,7 +23,7 @@ func memory() int64 {
 			least = min(least, n)
 		}
 	}
-	text, _ := os.ReadFile("/proc/self/cgroup")
+	text, _ := os.ReadFile(path.Join(root, "proc/self/cgroup"))
 	for line := range strings.Lines(string(text)) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(parts) != 3 {
@@ -35,7 +38,7 @@ func memory() int64 {
 		}
 		// Inside a container the path may not exist here; its limit is then at the top.
 		for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
-			lower(path.Join(base, dir, file))
+			lower(path.Join(root, base, dir, file))
 			if dir == "/" {
 				break
 			}
@@ -44,8 +47,8 @@ func memory() int64 {
 	return least
 }
 
-func machineMemory() int64 {
-	f, err := os.Open("/proc/meminfo")
+func machineMemory(root string) int64 {
+	f, err := os.Open(path.Join(root, "proc/meminfo"))
 	if err != nil {
 		return fallbackMemory
 	}

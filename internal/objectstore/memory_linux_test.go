@@ -1,0 +1,58 @@
+package objectstore
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestMemory: the memory is the least limit of the process's cgroups, of version 1 or 2, and at most the machine's.
+func TestMemory(t *testing.T) {
+	const (
+		host    = "MemTotal:        1024 kB\nMemFree:          16 kB\n"
+		machine = 1 << 20
+	)
+	v2, v1 := "sys/fs/cgroup/", "sys/fs/cgroup/memory/"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  int64
+	}{
+		{"no cgroup", map[string]string{"proc/meminfo": host}, machine},
+		{"nothing to read", nil, fallbackMemory},
+		{"no total", map[string]string{"proc/meminfo": "MemFree: 16 kB\n"}, fallbackMemory},
+		{"version 2", map[string]string{"proc/meminfo": host, "proc/self/cgroup": "0::/pod\n", v2 + "pod/memory.max": "5000\n"}, 5000},
+		{"version 2 without a limit", map[string]string{"proc/meminfo": host, "proc/self/cgroup": "0::/pod\n", v2 + "pod/memory.max": "max\n"}, machine},
+		{"a limit above the machine's", map[string]string{"proc/meminfo": host, "proc/self/cgroup": "0::/pod\n", v2 + "pod/memory.max": "9000000000\n"}, machine},
+		{"a nested cgroup", map[string]string{
+			"proc/meminfo": host, "proc/self/cgroup": "0::/slice/pod/box\n",
+			v2 + "slice/memory.max": "7000\n", v2 + "slice/pod/memory.max": "6000\n", v2 + "slice/pod/box/memory.max": "max\n", v2 + "other/memory.max": "1\n",
+		}, 6000},
+		{"a path of the host, in a container", map[string]string{"proc/meminfo": host, "proc/self/cgroup": "0::/../pod\n", v2 + "memory.max": "4000\n"}, 4000},
+		{"version 1", map[string]string{
+			"proc/meminfo": host, "proc/self/cgroup": "11:cpu,cpuacct:/cpu\n4:memory:/docker/abc\n0::/ignored\n",
+			v1 + "docker/abc/memory.limit_in_bytes": "3000\n", v1 + "cpu/memory.limit_in_bytes": "1\n", v1 + "memory.limit_in_bytes": "9223372036854771712\n",
+		}, 3000},
+		{"version 1, in a container", map[string]string{
+			"proc/meminfo": host, "proc/self/cgroup": "4:memory:/docker/abc\n", v1 + "memory.limit_in_bytes": "2000\n",
+		}, 2000},
+		{"version 1 without a limit", map[string]string{
+			"proc/meminfo": host, "proc/self/cgroup": "4:memory:/\n", v1 + "memory.limit_in_bytes": "9223372036854771712\n",
+		}, machine},
+		{"no numbers", map[string]string{"proc/meminfo": host, "proc/self/cgroup": "nonsense\n0::/pod\n", v2 + "pod/memory.max": "-5\n", v2 + "memory.max": "0\n"}, machine},
+	} {
+		root := t.TempDir()
+		for name, text := range c.files {
+			name = filepath.Join(root, name)
+			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := memoryUnder(root); got != c.want {
+			t.Errorf("%s: got %d bytes, want %d", c.name, got, c.want)
+		}
+	}
+}
