@@ -226,8 +226,10 @@ func (t *Trainer) save(ctx context.Context) error {
 	} else if err != nil {
 		return fmt.Errorf("snapshot of step %d: %w", s.Step, err)
 	}
+	before := t.saved.Value
 	t.saved.Value.Step, t.saved.Value.Snapshot = s.Step, copies
 	if err := t.saved.Write(ctx); err != nil {
+		t.saved.Value = before // or OnDeactivate would take this step to be saved
 		return fmt.Errorf("snapshot of step %d: %w", s.Step, err)
 	}
 	t.progress.Saved = s.Step

@@ -342,3 +342,21 @@ func TestGPUGoes(t *testing.T) {
 		t.Errorf("a GPU is there, and the trainer has begun on the CPU: %+v", p)
 	}
 }
+
+// TestSaveFails: a snapshot that the State could not store does not count as one.
+func TestSaveFails(t *testing.T) {
+	k := testkit.New(t)
+	m, err := mlp.OnCPU(job.Spec, job.Spec.Start())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if _, err := m.Step(); err != nil {
+		t.Fatal(err)
+	}
+	trainer := &Trainer{model: m} // its State is no activation's: nothing can be written
+	captured(func() { err = trainer.save(k.Context()) })
+	if err == nil || trainer.saved.Value.Step != 0 || trainer.saved.Value.Snapshot.ID() != (raysys.Ref[mlp.Snapshot]{}).ID() || trainer.progress.Saved != 0 {
+		t.Fatalf("save: %v; step %d counts as saved, and %d is told", err, trainer.saved.Value.Step, trainer.progress.Saved)
+	}
+}
