@@ -173,7 +173,7 @@ func (n *Node) hold(a Ask) {
 	defer n.mu.Unlock()
 	if g := n.groups[a.Group]; g != nil && g.id == a.ID {
 		for _, b := range g.bundles {
-			b.held = b.held || b.attempt <= a.Attempt
+			b.held = b.held || b.attempt == a.Attempt // of earlier attempts Compare says which are
 		}
 	}
 }

@@ -93,6 +93,26 @@ func TestNodeDrop(t *testing.T) {
 	n.want("dropped", 0, 4)
 }
 
+// TestNodeHoldsOneAttempt: a bundle of an attempt that is over, of which the drop was lost, does not count as held since a later
+// attempt is: the node asks about it soon, and a late drop gives its room back.
+func TestNodeHoldsOneAttempt(t *testing.T) {
+	n := newAlone(t)
+	n.do(Prepare, 1, 1, 1, 1)
+	at := func(attempt uint64, index int) Ask {
+		return Ask{Verb: Prepare, Group: "g", ID: core.TaskID{Hi: 1}, Attempt: attempt, Bundles: []Asked{{index, raysys.Resources{CPU: 1}}}}
+	}
+	n.Do(at(2, 1), func(error) {})
+	n.do(Hold, 1, 2)
+	n.now = int64(Patience)
+	if got := n.Silent(); !slices.Equal(got, []string{"g"}) {
+		t.Errorf("after %v the node asks about %q", Patience, got)
+	}
+	n.do(Drop, 1, 1)
+	n.want("after the late drop", 1, 3)
+	n.do(Drop, 1, 2)
+	n.want("the held one", 1, 3)
+}
+
 // TestNodeLeaves: a node that leaves takes no bundles, and asks about those that it has.
 func TestNodeLeaves(t *testing.T) {
 	n, why := newAlone(t), errors.New("the node drains")
