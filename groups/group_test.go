@@ -283,6 +283,10 @@ func TestBadGroups(t *testing.T) {
 		{"no bundles", func() error { _, err := groups.Create(ctx, placement.Pack, nil); return err }, raysys.ErrBadOption, "give 1 to 256"},
 		{"no strategy", func() error { _, err := groups.Create(ctx, "", cpus(1)); return err }, raysys.ErrBadOption, "STRICT_SPREAD"},
 		{"nothing", func() error { _, err := groups.Create(ctx, placement.Pack, cpus(1, 0)); return err }, raysys.ErrBadOption, "bundle 1"},
+		{"too fine", func() error {
+			_, err := groups.Create(ctx, placement.Pack, []raysys.Resources{{CPU: 1.0005}})
+			return err
+		}, raysys.ErrBadOption, "thousandths"},
 		{"a device and a half", func() error {
 			_, err := groups.Create(ctx, placement.Pack, []raysys.Resources{{GPU: 1.5}})
 			return err

@@ -153,7 +153,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 // complete validates cfg and fills what was left out, but for the name.
 func (cfg *Config) complete() error {
 	var errs []error
-	if err := cfg.Resources.Validate(); err != nil {
+	if err := errors.Join(cfg.Resources.Validate(), core.Resources(cfg.Resources).Exact()); err != nil {
 		errs = append(errs, fmt.Errorf("Config.Resources: %w", err))
 	}
 	errs = append(errs, cfg.takeDevices(), cfg.completeDevices())

@@ -40,6 +40,7 @@ func TestBadConfig(t *testing.T) {
 	}{
 		"negative CPU":  {system.Config{Resources: raysys.Resources{CPU: -1}}, "CPU", raysys.ErrBadOption},
 		"too little":    {system.Config{Resources: raysys.Resources{CPU: 0.5}}, "at least 1", nil},
+		"too fine":      {system.Config{Resources: raysys.Resources{CPU: 1.0005}}, "thousandths", raysys.ErrBadOption},
 		"NaN":           {system.Config{Resources: raysys.Resources{GPU: math.NaN()}}, "GPU", raysys.ErrBadOption},
 		"memory":        {system.Config{Resources: raysys.Resources{Memory: -1}}, "Memory", raysys.ErrBadOption},
 		"custom":        {system.Config{Resources: raysys.Resources{Custom: map[string]float64{"tpu": math.Inf(1)}}}, "tpu", raysys.ErrBadOption},

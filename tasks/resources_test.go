@@ -208,7 +208,7 @@ func TestBadOptions(t *testing.T) {
 	for name, o := range map[string]raysys.Option{
 		"negative CPU": raysys.CPU(-1), "NaN": raysys.CPU(math.NaN()), "infinite": raysys.GPU(math.Inf(1)),
 		"negative GPU": raysys.GPU(-0.5), "negative memory": raysys.Memory(-1), "negative custom": raysys.Resource("licence", -1),
-		"too fine": raysys.CPU(0.0001), "absurd": raysys.CPU(1e300), "absurd GPU": raysys.GPU(1e300), "one device and a half": raysys.GPU(1.5), "model alone": raysys.GPUModel("H100"), "memory alone": raysys.GPUMemory(1), "negative GPU memory": raysys.GPUMemory(-1), "nameless": raysys.Resource("", 1), "nil": nil, "retries": raysys.Retries(-1),
+		"too fine": raysys.CPU(0.0001), "between thousandths": raysys.CPU(1.0005), "nearly a device": raysys.GPU(0.9996), "absurd": raysys.CPU(1e300), "absurd GPU": raysys.GPU(1e300), "one device and a half": raysys.GPU(1.5), "model alone": raysys.GPUModel("H100"), "memory alone": raysys.GPUMemory(1), "negative GPU memory": raysys.GPUMemory(-1), "nameless": raysys.Resource("", 1), "nil": nil, "retries": raysys.Retries(-1),
 		"RetryIf(nil)": raysys.RetryIf(nil), "backoff": raysys.Backoff(2, 1), "negative backoff": raysys.Backoff(-1, 1),
 		"deadline": raysys.Deadline(0), "past deadline": raysys.Deadline(-1),
 	} {

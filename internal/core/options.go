@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -51,7 +52,7 @@ func With[O ~func(*Options)](o Options, opts []O) Options {
 		}
 		f(&o)
 	}
-	if err := o.Resources.ValidateWanted(); err != nil {
+	if err := errors.Join(o.Resources.ValidateWanted(), o.Resources.Exact()); err != nil {
 		o.Fail(err)
 	}
 	return o

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -24,8 +25,8 @@ const maxAmount = 1e9
 // maxMemory bounds memory, in bytes: a hundred times what the largest machines have, and a number that a float64 holds.
 const maxMemory = 1 << 53
 
-// Validate reports the first amount that cannot be meant: negative, NaN, infinite, beyond a billion, or 8 PiB of memory, or finer
-// than 1/1000.
+// Validate reports the first amount that cannot be meant: negative, NaN, infinite, beyond a billion, or 8 PiB of memory, or below
+// 1/1000. What a program says is to be Exact, too; earlier versions rounded, so what is stored or sent need not be.
 func (r Resources) Validate() error {
 	check := func(name string, v float64) error {
 		switch {
@@ -66,6 +67,21 @@ func (r Resources) Validate() error {
 		}
 	}
 	return nil
+}
+
+// Exact reports the first amount that is no multiple of 1/1000, within what sums of such amounts are off: it would be rounded.
+func (r Resources) Exact() error {
+	check := func(name string, v float64) error {
+		if n := v * 1000; math.Abs(n-math.Round(n)) > 1e-6+n*1e-14 {
+			return fmt.Errorf("%w: %s is %v: amounts are counted in thousandths: give %v", ErrBadOption, name, v, math.Round(n)/1000)
+		}
+		return nil
+	}
+	err := errors.Join(check("CPU", r.CPU), check("GPU", r.GPU))
+	for _, k := range slices.Sorted(maps.Keys(r.Custom)) {
+		err = errors.Join(err, check(k, r.Custom[k]))
+	}
+	return err
 }
 
 // ValidateWanted is Validate for what work asks for: devices are whole, or a share of one.

@@ -27,3 +27,21 @@ func TestResourcesBounded(t *testing.T) {
 		t.Errorf("the most that a node may have: %v", err)
 	}
 }
+
+// TestResourcesExact: amounts that would be rounded are refused; sums of thousandths are not, however they were added.
+func TestResourcesExact(t *testing.T) {
+	for _, r := range []core.Resources{{CPU: 0.0015}, {CPU: 1.0005}, {GPU: 0.9996}, {GPU: 1.0 / 3}, {Custom: map[string]float64{"licence": 2.00001}}} {
+		if err := r.Exact(); !errors.Is(err, core.ErrBadOption) {
+			t.Errorf("%+v: %v, want one that matches ErrBadOption", r, err)
+		}
+	}
+	sum := 0.0
+	for range 100_000 {
+		sum += 0.001
+	}
+	for _, v := range []float64{0, 0.001, 0.3, 0.1 + 0.2, 1 - 0.9, sum, 1.1 * 3, 123456.789, 999_999_999.999, 1e9} {
+		if err := (core.Resources{CPU: v, GPU: v, Custom: map[string]float64{"licence": v}}).Exact(); err != nil {
+			t.Errorf("%v: %v", v, err)
+		}
+	}
+}
