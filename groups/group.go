@@ -39,7 +39,7 @@ func Detached() Option {
 }
 
 // Create makes a group of up to 256 bundles. It returns before the bundles have room: see Wait. Its errors match
-// raysys.ErrNoCapacity for a group that no state of the nodes has room for, raysys.ErrNameTaken, and raysys.ErrBadOption.
+// raysys.ErrNoCapacity for a group that no state of the nodes has room for (with system.Config.WaitForResources it waits), raysys.ErrNameTaken, and raysys.ErrBadOption.
 func Create(ctx context.Context, strategy placement.GroupStrategy, bundles []raysys.Resources, opts ...Option) (Group, error) {
 	t, c, err := of(ctx)
 	if err != nil {

@@ -310,3 +310,20 @@ func TestBadGroups(t *testing.T) {
 		})
 	}
 }
+
+// TestNeverFitsAndWaits: a group that no node could ever hold waits where the node is to wait for resources.
+func TestNeverFitsAndWaits(t *testing.T) {
+	_, ctx := start(t, raysys.NewTable(), func(cfg *system.Config) { cfg.WaitForResources = true })
+	g, err := groups.Create(ctx, placement.Pack, cpus(5))
+	if err != nil {
+		t.Fatalf("a group of more than the node has: %v", err)
+	}
+	ended, end := context.WithCancel(ctx)
+	end()
+	if err := g.Wait(ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("it waits for room: %v", err)
+	}
+	if err := g.Remove(ctx); err != nil {
+		t.Error(err)
+	}
+}

@@ -38,7 +38,7 @@ type Config struct {
 	DeviceSource devices.Source
 	// Seed fixes the job's id, and with it all task ids and raysys.Rand, so that a run repeats. 0: a random job.
 	Seed uint64
-	// WaitForResources has all tasks and calls of this node wait that ask for more than any node has, until one joins that has it,
+	// WaitForResources has all tasks, calls and placement groups of this node wait that ask for more than any node has, until one joins that has it,
 	// as raysys.WaitForResources does for one handle. Else they fail with raysys.ErrNoCapacity.
 	WaitForResources bool
 	// Weight is this program's share of each node among the programs whose tasks wait there: one of weight 3 gets three times what one

@@ -47,7 +47,7 @@ func newGroups(n *Node) *groups {
 	}
 	g.client = &groupengine.Client{
 		Shards: func() (groupengine.Shards, error) { return g.open() },
-		Self:   g.self, Runner: g.runner, Changed: func() { n.tasks.RetryBundles() },
+		Self:   g.self, Runner: g.runner, Waits: n.cfg.WaitForResources, Changed: func() { n.tasks.RetryBundles() },
 	}
 	return g
 }

@@ -27,6 +27,8 @@ type Client struct {
 	Shards func() (Shards, error)
 	Self   func() core.NodeKey
 	Runner *runner.Runner
+	// Waits has groups that no node could ever hold wait for one that could.
+	Waits bool
 	// Changed is called without a lock when more is known of a group.
 	Changed func()
 
@@ -78,7 +80,7 @@ func (c *Client) Create(ctx context.Context, t *core.Turn, s Spec) (string, erro
 		return "", fmt.Errorf("make a group: %w", err)
 	}
 	ns, id := t.Job().Namespace, t.ID().Child(t.Next())
-	r := Record{Namespace: ns, Strategy: s.Strategy, Made: time.Now().UnixNano()}
+	r := Record{Namespace: ns, Strategy: s.Strategy, Made: time.Now().UnixNano(), Waits: c.Waits}
 	if !s.Detached { // it goes with this node, and the next attempt of the turn, which has the same ids, makes another
 		r.Owner = c.Self()
 		id = id.Child(uint64(t.Attempt())).Child(r.Owner.Incarnation)

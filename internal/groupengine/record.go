@@ -22,6 +22,7 @@ type Record struct {
 	Owner     core.NodeKey // the group goes with it; zero for a detached one
 	Attempt   uint64       // of the last assignment
 	Removing  bool
+	Waits     bool // also while no node could ever have its bundles
 	Bundles   []Bundle
 	// Left are the nodes that had bundles which were placed anew: work in them goes on to its end there, until the group is removed.
 	Left []core.NodeKey
@@ -65,6 +66,7 @@ const recordVersion = 1
 // Bits of a record, and of a bundle.
 const (
 	recordRemoving = 1
+	recordWaits    = 2 // an earlier version knows nothing of it
 	bundleHeld     = 1
 )
 
@@ -73,6 +75,9 @@ func (r *Record) Append(dst []byte) []byte {
 	bits := byte(0)
 	if r.Removing {
 		bits = recordRemoving
+	}
+	if r.Waits {
+		bits |= recordWaits
 	}
 	dst = wire.AppendID(append(dst, recordVersion, bits), r.ID)
 	dst = wire.AppendBytes(wire.AppendBytes(dst, r.Namespace), r.Strategy)
@@ -104,7 +109,8 @@ func Read(r *wire.Reader) (rec Record, err error) {
 	if v := r.Byte(); v != recordVersion && r.Err() == nil {
 		return rec, fmt.Errorf("%w: group record: version %d is unknown here: upgrade this node", wire.ErrCorrupt, v)
 	}
-	rec.Removing = r.Byte()&recordRemoving != 0
+	bits := r.Byte()
+	rec.Removing, rec.Waits = bits&recordRemoving != 0, bits&recordWaits != 0
 	rec.ID, rec.Namespace, rec.Strategy = r.ID(), r.String(), placement.GroupStrategy(r.String())
 	rec.Owner, rec.Attempt = wire.ReadNode(r), r.Uvarint()
 	n := r.Count(4)

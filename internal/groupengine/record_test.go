@@ -45,6 +45,9 @@ func TestStoredForm(t *testing.T) {
 		}
 	}
 	check("record", rec.Append(nil), func(r *wire.Reader) (any, error) { return Read(r) }, rec)
+	waits := exampleRecord()
+	waits.Waits = true
+	check("record-waits", waits.Append(nil), func(r *wire.Reader) (any, error) { return Read(r) }, waits)
 	ask := Ask{Verb: Prepare, Group: NameKey("prog", "training"), ID: rec.ID, Attempt: 300, Bundles: []Asked{{0, rec.Bundles[0].Needs}, {2, rec.Bundles[2].Needs}}}
 	check("prepare", ask.Append(nil), func(r *wire.Reader) (any, error) { return ReadAsk(r) }, ask)
 	room := Ask{Verb: MakeRoom, Bundles: ask.Bundles} // for work that is in no group

@@ -299,14 +299,14 @@ func lost(r *Record, w World) *Record {
 }
 
 // New is the record of a group that is made, with an assignment where there is room now. The error is that of an assignment that
-// can never be, unless expecting says that the cluster has workers which w does not know yet.
+// can never be, unless the group waits even so, or expecting says that the cluster has workers which w does not know yet.
 func New(r Record, w World, expecting bool) (*Record, error) {
 	g := placement.GroupRequest{Strategy: r.Strategy, Namespace: r.Namespace}
 	for i := range r.Bundles {
 		g.Bundles = append(g.Bundles, r.Bundles[i].Needs)
 	}
 	to, err := w.Assign(g)
-	next := &Record{ID: r.ID, Owner: r.Owner, Namespace: r.Namespace, Strategy: r.Strategy, Made: r.Made} // what is done with a group, no node may claim
+	next := &Record{ID: r.ID, Owner: r.Owner, Namespace: r.Namespace, Strategy: r.Strategy, Made: r.Made, Waits: r.Waits} // what is done with a group, no node may claim
 	for i := range r.Bundles {
 		b := Bundle{Needs: r.Bundles[i].Needs}
 		if err == nil {
@@ -314,7 +314,7 @@ func New(r Record, w World, expecting bool) (*Record, error) {
 		}
 		next.Bundles = append(next.Bundles, b)
 	}
-	if errors.Is(err, raysys.ErrNoCapacity) && !expecting {
+	if errors.Is(err, raysys.ErrNoCapacity) && !expecting && !r.Waits {
 		return nil, err
 	}
 	return next, nil
