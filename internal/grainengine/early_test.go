@@ -12,6 +12,7 @@ type granted struct{ hold *ledger.Hold }
 
 func (*granted) Class() core.Class        { return core.Normal }
 func (*granted) Over() bool               { return false }
+func (*granted) Job() *core.Job           { return nil }
 func (*granted) Begins(*ledger.Need) bool { return true }
 func (g *granted) Grant(h *ledger.Hold)   { g.hold = h }
 
@@ -19,7 +20,7 @@ func (g *granted) Grant(h *ledger.Hold)   { g.hold = h }
 func TestShortWhileItLooks(t *testing.T) {
 	line := &ledger.Line{}
 	line.Init(ledger.Need{CPU: ledger.Unit}, ledger.Unnamed(ledger.Unit), ledger.Hooks{
-		Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: func() int64 { return 0 }, Above: func(core.Class) bool { return false }, Freed: func() {},
+		Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: func() int64 { return 0 }, Above: func(ledger.Standing) (above, less bool) { return false, false }, Freed: func() {},
 	})
 	need, g := ledger.Need{GPU: ledger.Unit}, &granted{}
 	line.Push(need, g)
