@@ -5,13 +5,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/ledger"
 )
 
 // bundleRooms is what is free in the bundles of other nodes, by their reports, and by what this node has sent there that they do not
-// count (taskengine.AppendReport). It is about work that may be in any bundle of its group: a bundle to which none has come is not
-// reported, and is taken to be free.
+// count (taskengine.AppendReport). It is about work that may be in any bundle of its group: a bundle without devices to which none has come
+// is not reported, and is taken to be free.
 type bundleRooms struct {
 	mu sync.Mutex // guards the rest
 	of map[core.NodeKey]*nodeRooms
@@ -56,6 +57,17 @@ func (r *bundleRooms) report(k core.NodeKey, rooms []ledger.Room, uncounted []le
 	}
 	if n.count(uncounted, now); len(n.bundles) == 0 {
 		delete(r.of, k)
+	}
+}
+
+// nameModels enters the models of the devices of bundles, which are on a node whose record has these. What that does not have stays unknown.
+func nameModels(rooms []ledger.Room, on []raysys.Device) {
+	for _, r := range rooms {
+		for i, n := range r.Numbers[:min(len(r.Numbers), len(r.Rest.Devices))] {
+			if n < len(on) {
+				r.Rest.Devices[i].Model = on[n].Model
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package testkit_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -18,24 +19,38 @@ import (
 // than room, and other tasks take room of single bundles.
 func TestNoTaskWaitsBesideRoomInGroup(t *testing.T) {
 	one := raysys.Resources{CPU: 1}
+	h100, asksH100 := slices.Repeat([]string{"NVIDIA H100 80GB HBM3"}, 4), []raysys.Option{raysys.CPU(0), raysys.GPU(1), raysys.GPUModel("H100")}
 	for name, c := range map[string]struct {
 		nodes    int
 		strategy placement.GroupStrategy
 		bundles  []raysys.Resources // together four times what a task asks for on each node
 		asks     []raysys.Option
+		devices  []string // the models of those of each node
 	}{
-		"one bundle on each node":   {3, placement.StrictSpread, slices.Repeat([]raysys.Resources{{CPU: 4}}, 3), nil},
-		"four bundles on each node": {3, placement.Pack, slices.Repeat([]raysys.Resources{one}, 12), nil},
-		"large bundles and small":   {3, placement.Pack, append(slices.Repeat([]raysys.Resources{one}, 4), raysys.Resources{CPU: 4}, raysys.Resources{CPU: 4}), nil},
-		"one node":                  {1, placement.Pack, slices.Repeat([]raysys.Resources{one}, 4), nil},
+		"one bundle on each node":   {3, placement.StrictSpread, slices.Repeat([]raysys.Resources{{CPU: 4}}, 3), nil, nil},
+		"four bundles on each node": {3, placement.Pack, slices.Repeat([]raysys.Resources{one}, 12), nil, nil},
+		"large bundles and small":   {3, placement.Pack, append(slices.Repeat([]raysys.Resources{one}, 4), raysys.Resources{CPU: 4}, raysys.Resources{CPU: 4}), nil, nil},
+		"one node":                  {1, placement.Pack, slices.Repeat([]raysys.Resources{one}, 4), nil, nil},
 		"a device": {
 			3, placement.StrictSpread, slices.Repeat([]raysys.Resources{{CPU: 4, GPU: 4}}, 3),
-			[]raysys.Option{raysys.CPU(0), raysys.GPU(1)},
+			[]raysys.Option{raysys.CPU(0), raysys.GPU(1)}, h100,
+		},
+		"a model": {3, placement.StrictSpread, slices.Repeat([]raysys.Resources{{CPU: 4, GPU: 4}}, 3), asksH100, h100},
+		"a model that the bundles ask for": {
+			3, placement.Pack, slices.Repeat([]raysys.Resources{{GPU: 1, GPUModel: "NVIDIA H100"}}, 12), asksH100, h100,
+		},
+		"a model and memory": {
+			3, placement.Pack, slices.Repeat([]raysys.Resources{{GPU: 2}}, 6),
+			append(slices.Clone(asksH100), raysys.GPUMemory(80<<30)), h100,
+		},
+		"a model beside another": {
+			3, placement.StrictSpread, slices.Repeat([]raysys.Resources{{GPU: 7}}, 3), asksH100,
+			append([]string{"NVIDIA L4", "NVIDIA L4", "NVIDIA L4"}, h100...),
 		},
 		"memory and a custom resource": {
 			3, placement.StrictSpread,
 			slices.Repeat([]raysys.Resources{{Memory: 4 << 20, Custom: map[string]float64{"licence": 4}}}, 3),
-			[]raysys.Option{raysys.CPU(0), raysys.Memory(1 << 20), raysys.Resource("licence", 1)},
+			[]raysys.Option{raysys.CPU(0), raysys.Memory(1 << 20), raysys.Resource("licence", 1)}, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +95,10 @@ func TestNoTaskWaitsBesideRoomInGroup(t *testing.T) {
 				t.Logf("the longest of %d waits beside room: %v", len(refs), d)
 			}, testkit.Table(table), testkit.Nodes(c.nodes), testkit.Each(func(i int, cfg *system.Config) {
 				if i > 0 {
-					cfg.Resources = raysys.Resources{CPU: 4, GPU: 4, Memory: 4 << 20, Custom: map[string]float64{"licence": 4}}
+					cfg.Resources = raysys.Resources{CPU: 4, Memory: 4 << 20, Custom: map[string]float64{"licence": 4}}
+					for n, model := range c.devices {
+						cfg.Devices = append(cfg.Devices, raysys.Device{UUID: fmt.Sprint("GPU-", i, "-", n), Model: model, Memory: 80 << 30})
+					}
 				}
 			}))
 		})

@@ -14,6 +14,7 @@ type FreeDevice struct {
 	Share  int64 // thousandths
 	Memory int64
 	Sick   bool
+	Model  string // of a bundle's, where it is known
 }
 
 // Report is what is free of all but CPU, and not owed to work that waits; nil when all of it is.
@@ -37,7 +38,7 @@ func (l *Ledger) rest(o *owed) (r *Report, all bool) {
 	}
 	for i, d := range l.devices {
 		all = all && d.free == d.total && d.memory == d.Memory && !d.sick
-		free := FreeDevice{d.free, d.memory, d.sick}
+		free := FreeDevice{Share: d.free, Memory: d.memory, Sick: d.sick}
 		if o.device(i) {
 			free.Share, free.Memory = 0, 0
 		}

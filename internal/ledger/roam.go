@@ -84,22 +84,28 @@ func (b *Bundle) roaming() (list []roamer) {
 // changed is called when something of the bundle was taken or has become free.
 func (b *Bundle) changed() {
 	b.node.roam()
-	if b.sought.Load() && b.node.hooks.Changed != nil {
+	if b.reports() && b.node.hooks.Changed != nil {
 		b.node.hooks.Changed()
 	}
 }
+
+// reports reports whether Rooms says what is free of the bundle.
+func (b *Bundle) reports() bool { return len(b.hold.devices) > 0 || b.sought.Load() }
 
 // Room is what is free of a bundle, and kept for nothing that waits in it.
 type Room struct {
 	Bundle core.Bundle
 	CPU    int64 // thousandths
 	Rest   *Report
+	// Numbers are those of its devices on the node, whose record has their models; nil where they are not known.
+	Numbers []int
 }
 
-// Rooms says it of each bundle of a group of which work has come here that may be in any.
+// Rooms says it of each bundle to which work has come that may be in any of its group, and of each that has devices: which those are
+// what it was asked for does not say.
 func (l *Line) Rooms() (list []Room) {
 	for _, b := range l.all() {
-		if !b.sought.Load() {
+		if !b.reports() {
 			continue
 		}
 		b.mu.Lock()
@@ -108,7 +114,7 @@ func (l *Line) Rooms() (list []Room) {
 			o = new(owed)
 		}
 		rest, _ := b.ledger.rest(o)
-		room := Room{b.name, max(b.ledger.CPU.Load(), 0), rest}
+		room := Room{b.name, max(b.ledger.CPU.Load(), 0), rest, b.hold.devices}
 		if o.CPU {
 			room.CPU = 0
 		}
@@ -128,29 +134,30 @@ func (l *Line) HasIn(n Need) bool {
 	return false
 }
 
-// RoomOf is that of a bundle which has n and from which nothing was taken, as far as that is known without its devices.
+// RoomOf is that of a bundle which has n and from which nothing was taken, as far as that is known without its devices: a model that
+// n asks for means all that each device of it would, and where n asks for none the models are not known.
 func RoomOf(name core.Bundle, n Need) Room {
-	r := Room{name, n.CPU, &Report{Memory: n.Memory, Custom: n.Custom}}
+	r := Room{Bundle: name, CPU: n.CPU, Rest: &Report{Memory: n.Memory, Custom: n.Custom}}
 	for left := n.GPU; left > 0; left -= Unit {
-		r.Rest.Devices = append(r.Rest.Devices, FreeDevice{Share: min(left, Unit), Memory: n.GPUMemory})
+		r.Rest.Devices = append(r.Rest.Devices, FreeDevice{Share: min(left, Unit), Memory: n.GPUMemory, Model: n.GPUModel})
 	}
 	return r
 }
 
-// Has reports whether there is what n asks for. It knows nothing of the models of devices: for work that asks for one it is false.
+// Has reports whether there is what n asks for. A device whose model is not known does for work that asks for none.
 func (r *Room) Has(n *Need) bool {
 	for k, v := range n.Custom {
 		if v > r.Rest.Custom[k] {
 			return false
 		}
 	}
-	return n.CPU <= r.CPU && n.Memory <= r.Rest.Memory && n.GPUModel == "" && len(r.devices(n)) >= n.count()
+	return n.CPU <= r.CPU && n.Memory <= r.Rest.Memory && len(r.devices(n)) >= n.count()
 }
 
 // devices are those, by their numbers, that have their part of n free.
 func (r *Room) devices(n *Need) (list []int) {
 	for i, d := range r.Rest.Devices {
-		if n.count() > 0 && !d.Sick && min(n.GPU, Unit) <= d.Share && n.GPUMemory <= d.Memory {
+		if n.count() > 0 && !d.Sick && min(n.GPU, Unit) <= d.Share && n.GPUMemory <= d.Memory && core.OfModel(d.Model, n.GPUModel) {
 			list = append(list, i)
 		}
 	}

@@ -39,6 +39,10 @@ func ReadRest(s string) (*ledger.Report, error) {
 		return nil, nil
 	}
 	r := wire.NewReader([]byte(s))
+	return readRest(&r)
+}
+
+func readRest(r *wire.Reader) (*ledger.Report, error) {
 	amount := func() int64 { return int64(min(r.Uvarint(), 1<<62)) }
 	rest := &ledger.Report{Memory: amount()}
 	for range r.Count(2) {
@@ -63,12 +67,23 @@ func (e *Engine) rooms() string {
 	slices.SortFunc(list, func(a, b ledger.Room) int {
 		return cmp.Or(cmp.Compare(a.Bundle.Group, b.Bundle.Group), a.Bundle.Index-b.Bundle.Index)
 	})
-	list = list[:min(len(list), maxRooms)]
+	return encodeRooms(list[:min(len(list), maxRooms)])
+}
+
+// encodeRooms puts rooms into a report. Numbers are unsigned varints.
+//
+//	rooms         bundles by count (group, index, thousandths of CPU, room with its length)
+//	room          rest, the numbers of its devices by count
+func encodeRooms(list []ledger.Room) string {
 	dst := wire.AppendUvarint(nil, uint64(len(list)))
 	for i := range list {
 		b := &list[i]
 		dst = wire.AppendUvarint(wire.AppendBytes(dst, b.Bundle.Group), uint64(b.Bundle.Index))
-		dst = wire.AppendBytes(wire.AppendUvarint(dst, uint64(b.CPU)), encodeRest(b.Rest))
+		room := wire.AppendUvarint([]byte(encodeRest(b.Rest)), uint64(len(b.Numbers)))
+		for _, n := range b.Numbers {
+			room = wire.AppendUvarint(room, uint64(n))
+		}
+		dst = wire.AppendBytes(wire.AppendUvarint(dst, uint64(b.CPU)), room)
 	}
 	return string(dst)
 }
@@ -84,7 +99,16 @@ func ReadRooms(s string) (list []ledger.Room, err error) {
 	r := wire.NewReader([]byte(s))
 	for range r.Count(4) {
 		b := ledger.Room{Bundle: core.Bundle{Group: r.String(), Index: int(r.Uint32())}, CPU: int64(min(r.Uvarint(), maxCount*1024))}
-		if b.Rest, err = ReadRest(r.String()); err != nil {
+		room := wire.NewReader(r.Bytes())
+		if b.Rest, err = readRest(&room); err != nil {
+			return nil, err
+		}
+		if room.Len() > 0 { // an earlier version does not say
+			for range room.Count(1) {
+				b.Numbers = append(b.Numbers, int(min(room.Uvarint(), maxCount)))
+			}
+		}
+		if err = room.Err(); err != nil {
 			return nil, err
 		}
 		list = append(list, b)
