@@ -7,6 +7,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/ledger"
 )
 
@@ -21,7 +22,7 @@ type bundleRooms struct {
 // nodeRooms is what is known of the bundles of one node.
 type nodeRooms struct {
 	bundles map[core.Bundle]*bundleRoom
-	seenOff []seenOffTo // tasks of other nodes, which say nothing of when they send them there; in order of time
+	seenOff []seenOffTo // grains, and tasks of other nodes, which say nothing of when they send them there
 	counted int64       // when what was sent was counted, on the node's clock
 }
 
@@ -34,11 +35,19 @@ type bundleRoom struct {
 	left  ledger.Room // less what was sent there
 }
 
-// seenOffTo is a task that was given back since a bundle had room.
+// seenOffTo is a grain, or a task that was given back, which goes to a bundle that had room.
 type seenOffTo struct {
-	in   core.Bundle
-	need ledger.Need
-	when int64 // on the node's clock
+	in    core.Bundle
+	need  ledger.Need
+	until int64          // on the node's clock: it has come by then
+	grain grainengine.ID // zero for a task
+}
+
+// bound is what becomes of work for which a bundle is chosen.
+type bound struct {
+	as    use
+	grain grainengine.ID // of a grain that is seen off
+	takes time.Duration  // how long work that is seen off is on its way at most
 }
 
 // report takes in what a node reports, and the tasks of this node that it does not count.
@@ -91,8 +100,34 @@ func (n *nodeRooms) count(uncounted []ledger.Need, now int64) {
 // forget forgets what has come by now.
 func (n *nodeRooms) forget(now int64) {
 	if len(n.seenOff) > 0 {
-		n.seenOff = slices.DeleteFunc(n.seenOff, func(s seenOffTo) bool { return now-s.when >= int64(givenBackFor) })
+		n.seenOff = slices.DeleteFunc(n.seenOff, func(s seenOffTo) bool { return s.until <= now })
 	}
+}
+
+// released is called when a grain that was seen off is placed here no more, after so many nanoseconds: it soon comes to where it goes.
+func (r *bundleRooms) released(grain grainengine.ID, took, now int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range r.of {
+		for i := range n.seenOff {
+			if s := &n.seenOff[i]; s.grain == grain {
+				s.until = min(s.until, now+took+int64(givenBackFor))
+			}
+		}
+	}
+}
+
+// takeOut forgets that a grain was seen off: it is to be located now. It returns until when it would have been known.
+func (r *bundleRooms) takeOut(grain grainengine.ID) (until int64) {
+	for _, n := range r.of {
+		n.seenOff = slices.DeleteFunc(n.seenOff, func(s seenOffTo) bool {
+			if s.grain == grain {
+				until = s.until
+			}
+			return s.grain == grain
+		})
+	}
+	return until
 }
 
 // forget forgets a node.
@@ -138,10 +173,14 @@ func (n *nodeRooms) has(b *bundleRoom, need *ledger.Need) bool {
 }
 
 // withRoom returns the first of the bundles, from that number on, that has room for work, as far as is known; nil for none.
-func (g *groups) withRoom(list []memberBundle, from int, need ledger.Need, as use) *memberBundle {
+func (g *groups) withRoom(list []memberBundle, from int, need ledger.Need, to bound) *memberBundle {
 	r, now := &g.room, g.node.wheel.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	until := now + int64(to.takes)
+	if to.grain != (grainengine.ID{}) {
+		until = max(until, r.takeOut(to.grain))
+	}
 	for i := range list {
 		m := &list[(from+i)%len(list)]
 		if m.At == g.self() {
@@ -162,11 +201,11 @@ func (g *groups) withRoom(list []memberBundle, from int, need ledger.Need, as us
 		if !n.has(b, &need) {
 			continue
 		}
-		switch as {
+		switch to.as {
 		case send:
 			b.left.Take(&need)
 		case seenOff:
-			n.seenOff = append(n.seenOff, seenOffTo{m.name, need, now})
+			n.seenOff = append(n.seenOff, seenOffTo{m.name, need, until, to.grain})
 		}
 		return m
 	}
@@ -176,6 +215,19 @@ func (g *groups) withRoom(list []memberBundle, from int, need ledger.Need, as us
 // elsewhere reports whether a bundle of another node has room for work that waits here and may be in any of its group. away says that
 // another node sends it there.
 func (g *groups) elsewhere(need ledger.Need, away bool) bool {
+	to := bound{as: look}
+	if away {
+		to = bound{as: seenOff, takes: givenBackFor}
+	}
+	return g.elsewhereTo(need, to)
+}
+
+// grainElsewhere is the same for a grain.
+func (g *groups) grainElsewhere(id grainengine.ID, need ledger.Need) bool {
+	return g.elsewhereTo(need, bound{seenOff, id, grainFor})
+}
+
+func (g *groups) elsewhereTo(need ledger.Need, to bound) bool {
 	if !need.Roams() {
 		return false
 	}
@@ -184,9 +236,5 @@ func (g *groups) elsewhere(need ledger.Need, away bool) bool {
 		return false
 	}
 	list = slices.DeleteFunc(list, func(b memberBundle) bool { return b.At == g.self() })
-	as := look
-	if away {
-		as = seenOff
-	}
-	return g.withRoom(list, 0, need, as) != nil
+	return g.withRoom(list, 0, need, to) != nil
 }

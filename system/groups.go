@@ -10,6 +10,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/groupengine"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/member"
@@ -157,7 +158,7 @@ func (g *groups) drain(ctx context.Context) (left int) {
 // place finds the node of a task that is in a group. A nil peer stands for this node.
 func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
 	in := r.Options.Bundle
-	b, err := g.where(in, r.Options.Resources, r.Avoid, send)
+	b, err := g.where(in, r.Options.Resources, r.Avoid, bound{as: send})
 	if err != nil {
 		return nil, err
 	}
@@ -174,16 +175,20 @@ func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
 	}
 }
 
-// whereGrain is where for a grain.
-func (g *groups) whereGrain(b core.Bundle, needs core.Resources) (core.NodeKey, error) {
-	at, err := g.where(b, needs, nil, look)
+// whereGrain is where for a grain that is to be located; zero for a look.
+func (g *groups) whereGrain(id grainengine.ID, b core.Bundle, needs core.Resources) (core.NodeKey, error) {
+	to := bound{as: look}
+	if id != (grainengine.ID{}) {
+		to = bound{seenOff, id, givenBackFor}
+	}
+	at, err := g.where(b, needs, nil, to)
 	return at.At, err
 }
 
 // where finds the node of a bundle that has what work asks for. Of several that may be it is the next that has room, as far as is known,
 // else the next: what this node submits at one moment does not wait for one bundle while another is idle. Of nodes to avoid it is none,
-// where there are others. sends says that the work goes there.
-func (g *groups) where(in core.Bundle, needs core.Resources, avoid []raysys.NodeID, as use) (b memberBundle, err error) {
+// where there are others. to says that the work goes there.
+func (g *groups) where(in core.Bundle, needs core.Resources, avoid []raysys.NodeID, to bound) (b memberBundle, err error) {
 	fits, err := g.fitting(in, needs)
 	if err != nil {
 		return b, err
@@ -200,7 +205,7 @@ func (g *groups) where(in core.Bundle, needs core.Resources, avoid []raysys.Node
 	first := int(g.turn.Add(1) % uint64(len(fits)))
 	need := ledger.Of(needs)
 	need.Bundle = in
-	if b := g.withRoom(fits, first, need, as); b != nil {
+	if b := g.withRoom(fits, first, need, to); b != nil {
 		return *b, nil
 	}
 	return fits[first], nil

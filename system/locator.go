@@ -31,7 +31,7 @@ func (l locator) Elsewhere(id grainengine.ID, want grainengine.Wanted, waits boo
 	want.Stateless, want.Avoid = false, append(want.Avoid, self)
 	takes := grainFor
 	if call {
-		takes = callFor
+		takes = givenBackFor
 	}
 	d, err := l.c.anywhere(id, takes, want)
 	if waits && errors.Is(err, placement.ErrNoNode) {
@@ -57,6 +57,7 @@ func (l locator) Release(id grainengine.ID, token grainengine.Token, done func(e
 	l.c.reg.Release(id, token, func(err error) {
 		if now := l.c.node.wheel.Now(); err == nil {
 			l.c.view.released(id, now-began, now)
+			l.c.node.groups.room.released(id, now-began, now)
 		}
 		done(err)
 	})

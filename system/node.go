@@ -115,6 +115,7 @@ func New(cfg Config) (*Node, error) {
 	gc.Retainer = retainer{n}
 	n.groups = newGroups(n)
 	tc.PlaceInBundle, tc.RoomInGroup, gc.Bundle = n.groups.place, n.groups.elsewhere, n.groups.whereGrain
+	gc.RoomInGroup = n.groups.grainElsewhere
 	tc.MakeRoom = func(tasks int) { n.grains.MakeRoom(slices.Repeat([]ledger.Need{{CPU: ledger.Unit}}, tasks), false) }
 	n.tasks = taskengine.NewEngine(tc)
 	gc.Line = n.tasks.Line()

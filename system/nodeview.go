@@ -32,16 +32,13 @@ type sentWork struct {
 }
 
 const (
-	// givenBackFor is how long a task that was given back is on its way at most: its node places it again within 5 ms. It must be
-	// less than restEvery, or the second of two devices that become free one after the other is taken to be the first.
+	// givenBackFor is how long a task that was given back is on its way at most: its node places it again within 5 ms. A call of a stateless
+	// kind takes no longer. It must be less than restEvery, or the second of two devices that become free one after the other is taken to be the first.
 	givenBackFor = 15 * time.Millisecond
 	// grainFor is the same for a grain, whose placement takes two commits: its shard forgets that it was here, and places it. Once the
 	// first is made, the second is taken to last as long (released). The leader may place the grain on another node than this node
 	// takes it to go to, where a device is then free that this node takes to be held.
 	grainFor = 3 * loadEvery
-	// callFor is the same for a call of a stateless kind: on its way, and until the node reports what its worker holds. Where that node does
-	// not by then, the call has come and gone, or did not come.
-	callFor = restEvery + 10*time.Millisecond
 )
 
 // use is what becomes of a decision.
@@ -57,7 +54,7 @@ const (
 func (c *cluster) place(u use, grain grainengine.ID, takes time.Duration, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
 	c.viewed(func(v *placement.View) {
 		r := request(v)
-		if !r.Queue && holdsMore(&r.Needs) {
+		if !r.Queue && (holdsMore(&r.Needs) || r.Kind == placement.Grain && r.Needs.CPU > 0) {
 			v.Update(c.self().Node, c.expect) // what this node itself has is known
 		} else {
 			u = look

@@ -12,11 +12,12 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/grains"
+	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/system"
 	"github.com/raysys/raysys/testkit"
 )
 
-// roomWorker is a worker of a stateless kind, and roomHolder a grain, that hold a device. roomNow notes what they do.
+// roomWorker is a worker of a stateless kind, and roomHolder a grain, that hold a device or CPUs. roomNow notes what they do.
 type (
 	roomWorker struct{ roomHeld }
 	roomHolder struct{ roomHeld }
@@ -25,7 +26,7 @@ type (
 
 var roomNow *roomUse
 
-// roomUse is which devices are held, and which calls of workers have begun.
+// roomUse is how much is held, and which calls of workers have begun.
 type roomUse struct {
 	mu    sync.Mutex
 	held  map[raysys.NodeID]int
@@ -43,8 +44,9 @@ type roomCall struct {
 
 // roomWork is the argument of one.
 type roomWork struct {
-	ID  int
-	For time.Duration
+	ID   int
+	For  time.Duration
+	Goes bool // the worker goes after the call
 }
 
 func newRoomUse() *roomUse {
@@ -76,6 +78,9 @@ func (h *roomWorker) work(ctx context.Context, w roomWork) (raysys.NodeID, error
 	r.mu.Unlock()
 	select {
 	case <-time.After(w.For):
+		if w.Goes {
+			return h.node, grains.Deactivate(ctx)
+		}
 		return h.node, nil
 	case <-ctx.Done():
 		return h.node, context.Cause(ctx)
@@ -110,13 +115,14 @@ type roomKinds struct {
 	work    grains.Func[roomWorker, roomWork, raysys.NodeID]
 	hold    []grains.Func[roomHolder, string, raysys.NodeID]
 	table   *raysys.Table
+	goes    bool // workers go after each call, so that none is idle
 }
 
-func newRoomKinds(opts ...grains.Option) *roomKinds {
+func newRoomKinds(holds raysys.Option, opts ...grains.Option) *roomKinds {
 	k := &roomKinds{table: raysys.NewTable()}
-	k.workers = grains.DefineIn[roomWorker](k.table, "room.worker", append(opts, grains.Holds(raysys.GPU(1)))...)
+	k.workers = grains.DefineIn[roomWorker](k.table, "room.worker", append(opts, grains.Holds(holds))...)
 	for n := range 4 {
-		kind := grains.DefineIn[roomHolder](k.table, fmt.Sprint("room.holder", n), grains.Holds(raysys.GPU(1)), grains.Label("number", fmt.Sprint(n)))
+		kind := grains.DefineIn[roomHolder](k.table, fmt.Sprint("room.holder", n), grains.Holds(holds), grains.Label("number", fmt.Sprint(n)))
 		k.holders = append(k.holders, kind)
 		k.hold = append(k.hold, grains.Method(kind, "hold", (*roomHolder).hold).With(raysys.Deadline(time.Hour)))
 	}
@@ -125,15 +131,33 @@ func newRoomKinds(opts ...grains.Option) *roomKinds {
 }
 
 // oneDevice gives each worker node one device, of several CPUs.
-func oneDevice(i int, cfg *system.Config) {
-	if i > 0 {
+func oneDevice(i int, cfg *system.Config) { devicesOf(1)(i, cfg) }
+
+// devicesOf gives each worker node so many devices.
+func devicesOf(n int) func(int, *system.Config) {
+	return func(i int, cfg *system.Config) {
+		if i == 0 {
+			return
+		}
 		cfg.Resources.CPU = 8
 		cfg.Cluster.Labels = map[string]string{"number": fmt.Sprint(i)}
-		cfg.Devices = []raysys.Device{{UUID: fmt.Sprint("GPU-", i), Model: "H100", Memory: 80 << 30}}
+		for d := range n {
+			cfg.Devices = append(cfg.Devices, raysys.Device{UUID: fmt.Sprint("GPU-", i, "-", d), Model: "H100", Memory: 80 << 30})
+		}
 	}
 }
 
-// holdAt has a grain hold the device of a node until roomUse.end.
+// cpus gives each worker node so many CPUs.
+func cpus(n float64) func(int, *system.Config) {
+	return func(i int, cfg *system.Config) {
+		if i > 0 {
+			cfg.Resources.CPU = n
+			cfg.Cluster.Labels = map[string]string{"number": fmt.Sprint(i)}
+		}
+	}
+}
+
+// holdAt has a grain hold the device of a node, or room for one worker there, until roomUse.end.
 func (k *roomKinds) holdAt(ctx context.Context, node int, name string) {
 	k.hold[node].Call(ctx, k.holders[node].Get(name), name)
 }
@@ -143,7 +167,7 @@ func (k *roomKinds) call(c *testkit.Cluster, ctx context.Context, from, id int, 
 	roomNow.mu.Lock()
 	roomNow.calls[id] = &roomCall{at: time.Now()}
 	roomNow.mu.Unlock()
-	ref := k.work.Call(c.Node(from).Context(ctx), k.workers.Get(key), roomWork{id, takes})
+	ref := k.work.Call(c.Node(from).Context(ctx), k.workers.Get(key), roomWork{id, takes, k.goes})
 	return ref
 }
 
@@ -178,7 +202,7 @@ func (r *roomUse) check(t testing.TB, ctx context.Context, calls map[int]raysys.
 // TestStatelessCallBegins: a call of a stateless kind whose workers hold a device begins where one is free, be it a driver's or one of a
 // node whose own is held.
 func TestStatelessCallBegins(t *testing.T) {
-	kinds := newRoomKinds(grains.StatelessWorker(4))
+	kinds := newRoomKinds(raysys.GPU(1), grains.StatelessWorker(4))
 	testkit.Virtual(t, func(k *testkit.Kit) {
 		t, c, ctx := k.T(), k.Cluster(), k.Context()
 		roomNow = newRoomUse()
@@ -228,7 +252,7 @@ func TestStatelessCallBegins(t *testing.T) {
 // past a kind with one worker for each node. While all are held they wait.
 func TestStatelessCallsFollowRoom(t *testing.T) {
 	for _, workers := range []int{1, 4} {
-		kinds := newRoomKinds(grains.StatelessWorker(workers))
+		kinds := newRoomKinds(raysys.GPU(1), grains.StatelessWorker(workers))
 		t.Run(fmt.Sprint(workers, "workers"), func(t *testing.T) {
 			testkit.Virtual(t, func(k *testkit.Kit) {
 				t, c, ctx := k.T(), k.Cluster(), k.Context()
@@ -277,31 +301,56 @@ type roomStep struct {
 	Key   string
 	For   time.Duration
 	N     int
+	Burst int // so many calls
 }
 
-// TestStatelessRoomLaw: no call of a stateless kind whose workers hold a device waits for more than 50 ms beside a free one; each runs
-// once.
+// TestStatelessRoomLaw: no call of a stateless kind whose workers hold a device, or CPUs, waits for more than 50 ms beside as much that is
+// free; each runs once.
 func TestStatelessRoomLaw(t *testing.T) {
-	kinds := newRoomKinds(grains.StatelessWorker(4))
-	rapid.Check(t, func(rt *rapid.T) {
-		steps := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) roomStep {
-			return roomStep{
-				After: time.Duration(rapid.IntRange(0, 80).Draw(rt, "after")) * time.Millisecond,
-				Do:    rapid.SampledFrom([]string{"call", "call", "call", "hold", "end"}).Draw(rt, "do"),
-				From:  rapid.IntRange(0, 3).Draw(rt, "from"), Key: rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "key"),
-				For: time.Duration(rapid.IntRange(0, 300).Draw(rt, "for")) * time.Millisecond, N: rapid.IntRange(0, 11).Draw(rt, "n"),
-			}
-		}), 20, 60).Draw(rt, "steps")
-		var failed string
-		testkit.Virtual(t, func(k *testkit.Kit) { failed = playRooms(k, kinds, steps) }, testkit.Table(kinds.table), testkit.Nodes(3), testkit.Each(oneDevice))
-		if failed != "" {
-			rt.Fatal(failed)
-		}
-	})
+	for name, c := range map[string]struct {
+		holds raysys.Option
+		slots int // for how many workers a node has room
+		node  func(int, *system.Config)
+	}{
+		"a device":        {raysys.GPU(1), 1, oneDevice},
+		"three devices":   {raysys.GPU(1), 3, devicesOf(3)},
+		"two CPUs":        {raysys.CPU(2), 1, cpus(2)},
+		"one CPU":         {raysys.CPU(1), 1, cpus(1)},
+		"two CPUs of six": {raysys.CPU(2), 3, cpus(6)},
+		"one CPU of two":  {raysys.CPU(1), 2, cpus(2)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kinds := newRoomKinds(c.holds, grains.StatelessWorker(4))
+			kinds.goes = c.slots > 1
+			longest := time.Duration(0)
+			rapid.Check(t, func(rt *rapid.T) {
+				steps := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) roomStep {
+					return roomStep{
+						After: time.Duration(rapid.IntRange(0, 80).Draw(rt, "after")) * time.Millisecond,
+						Do:    rapid.SampledFrom([]string{"call", "call", "call", "hold", "end"}).Draw(rt, "do"),
+						From:  rapid.IntRange(0, 3).Draw(rt, "from"), Key: rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "key"),
+						For: time.Duration(rapid.IntRange(0, 300).Draw(rt, "for")) * time.Millisecond, N: rapid.IntRange(0, 11).Draw(rt, "n"),
+						Burst: rapid.SampledFrom([]int{1, 1, 1, c.slots, 3 * c.slots}).Draw(rt, "burst"),
+					}
+				}), 20, 60).Draw(rt, "steps")
+				var failed string
+				testkit.Virtual(t, func(k *testkit.Kit) {
+					var waited time.Duration
+					failed, waited = playRooms(k, kinds, c.slots, steps)
+					longest = max(longest, waited)
+				}, testkit.Table(kinds.table), testkit.Nodes(3), testkit.Each(c.node))
+				if failed != "" {
+					rt.Fatal(failed)
+				}
+			})
+			t.Logf("the longest wait beside room: %v", longest)
+		})
+	}
 }
 
-// playRooms plays a story, and says which law it breaks.
-func playRooms(k *testkit.Kit, kinds *roomKinds, steps []roomStep) (failed string) {
+// playRooms plays a story where each node has room for so many workers, and says which law it breaks, and how long calls have waited
+// beside room.
+func playRooms(k *testkit.Kit, kinds *roomKinds, slots int, steps []roomStep) (failed string, longest time.Duration) {
 	c, ctx := k.Cluster(), k.Context()
 	r := newRoomUse()
 	roomNow = r
@@ -316,19 +365,23 @@ func playRooms(k *testkit.Kit, kinds *roomKinds, steps []roomStep) (failed strin
 			for n := 1; n <= 3; n++ {
 				node := raysys.NodeID(fmt.Sprint("n", n))
 				r.mu.Lock()
-				free := r.held[node] == 0
-				over := r.held[node] > 1
+				free := r.held[node] < slots
+				over := r.held[node] > slots
 				freed := r.freed[node]
 				r.mu.Unlock()
-				switch since, ok := beside[node]; {
+				since, ok := beside[node]
+				switch {
 				case over:
-					failed = fmt.Sprintf("the device of %s is held twice", node)
+					failed = fmt.Sprintf("more than there is of %s is held", node)
 				case !free || len(waits) == 0:
 					delete(beside, node)
 				case !ok || freed.After(since):
 					beside[node] = time.Now()
-				case time.Since(since) > 50*time.Millisecond && failed == "":
-					failed = fmt.Sprintf("%v: calls %v wait beside a device of %s that has been free for %v", time.Since(begin), waits, node, time.Since(since))
+				default:
+					longest = max(longest, time.Since(since))
+					if longest > 50*time.Millisecond && failed == "" {
+						failed = fmt.Sprintf("%v: calls %v wait beside room of %s that has been free for %v", time.Since(begin), waits, node, time.Since(since))
+					}
 				}
 			}
 		}
@@ -337,7 +390,9 @@ func playRooms(k *testkit.Kit, kinds *roomKinds, steps []roomStep) (failed strin
 		pass(s.After)
 		switch s.Do {
 		case "call":
-			calls[id] = kinds.call(c, ctx, s.From, id, s.Key, s.For)
+			for i := range s.Burst {
+				calls[1000*i+id] = kinds.call(c, ctx, s.From, 1000*i+id, s.Key, s.For)
+			}
 		case "hold":
 			name := fmt.Sprint("h", id)
 			holders = append(holders, name)
@@ -365,5 +420,55 @@ func playRooms(k *testkit.Kit, kinds *roomKinds, steps []roomStep) (failed strin
 	if failed == "" {
 		r.check(k.T(), ctx, calls)
 	}
-	return failed
+	return failed, longest
+}
+
+// TestStatelessBurstStays: where many calls wait and one node gets room for one of them, few are sent there: who sends one takes the room
+// to be taken.
+func TestStatelessBurstStays(t *testing.T) {
+	for name, c := range map[string]struct {
+		holds raysys.Option
+		node  func(int, *system.Config)
+	}{"a device": {raysys.GPU(1), oneDevice}, "two CPUs": {raysys.CPU(2), cpus(2)}, "one CPU": {raysys.CPU(1), cpus(1)}} {
+		t.Run(name, func(t *testing.T) {
+			kinds := newRoomKinds(c.holds, grains.StatelessWorker(4))
+			testkit.Virtual(t, func(k *testkit.Kit) {
+				t, cluster, ctx := k.T(), k.Cluster(), k.Context()
+				roomNow = newRoomUse()
+				for n := 1; n <= 3; n++ {
+					kinds.holdAt(ctx, n, fmt.Sprint(n))
+				}
+				k.Advance(300 * time.Millisecond)
+				calls := map[int]raysys.Ref[raysys.NodeID]{}
+				for id := range 80 {
+					calls[id] = kinds.call(cluster, ctx, id%4, id, "x", 100*time.Millisecond)
+				}
+				k.Advance(20*time.Second + 37*time.Millisecond) // driver's calls have been refused as often as they may be
+				sent := 0
+				cluster.Drop(0, func(f testkit.Frame) bool {
+					if f.To == "n2" && wire.Kind(f.Kind) == wire.KindCall {
+						sent++
+					}
+					return false
+				})
+				for id := 80; id < 83; id++ { // that may be refused
+					calls[id] = kinds.call(cluster, ctx, 0, id, "x", 100*time.Millisecond)
+				}
+				k.Advance(200 * time.Millisecond)
+				roomNow.mu.Lock()
+				before := sent
+				roomNow.mu.Unlock()
+				roomNow.end("2")
+				k.Advance(95 * time.Millisecond) // less than the first that begins there takes
+				t.Logf("%d calls were sent to n2 before, and %d since it has room for one", before, sent-before)
+				if sent-before > 8 {
+					t.Errorf("%d calls were sent to n2, which got room for one", sent-before)
+				}
+				roomNow.end("1")
+				roomNow.end("3")
+				roomNow.check(t, ctx, calls)
+				k.Advance(time.Second)
+			}, testkit.Table(kinds.table), testkit.Nodes(3), testkit.Each(c.node))
+		})
+	}
 }

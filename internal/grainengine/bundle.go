@@ -8,6 +8,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/goroutines"
+	"github.com/raysys/raysys/internal/ledger"
 )
 
 // A grain in a placement group holds what its kind asks for out of a bundle. The call that has it activated names the bundle; the
@@ -16,6 +17,8 @@ import (
 //	call ──► route: Config.Bundle says where ──► Locate ──► activation: enter ──► ledger.Line.PushIn ──► Grant
 //	              ▲          └─► not yet: again                     │ the bundle is on another node, now or later
 //	              └──────────────────────── Release ◄───────────────┘
+//
+// One that may be in any bundle of its group, and waits, goes in the same way to another node where a bundle has room for it (Leaves).
 //
 // When the group is removed its activations go: turns are cancelled, calls that wait and name the group fail with
 // raysys.ErrGroupRemoved, and others go on to an activation outside.
@@ -68,6 +71,13 @@ func (r *route) withoutBundle(err error) bool {
 	return true
 }
 
+// need is what the activation asks for, of the node or of its bundle.
+func (a *activation) need() ledger.Need {
+	n := a.kind.def.Need
+	n.Bundle = a.bundle()
+	return n
+}
+
 // bundle is the one that the activation is in; zero for none.
 func (a *activation) bundle() core.Bundle {
 	if a.holding == nil {
@@ -81,8 +91,7 @@ func (a *activation) bundle() core.Bundle {
 // work in a line does, when all its calls have passed their deadlines.
 func (a *activation) enter() {
 	e, h := a.kind.engine, a.holding
-	need := a.kind.def.Need
-	need.Bundle = h.bundle
+	need := a.need()
 	if a.Over() {
 		a.Grant(nil)
 		return
@@ -92,7 +101,7 @@ func (a *activation) enter() {
 		e.dropWaiting() // Close and Drain look at the line after they set what Over reads
 		return
 	}
-	at, err := e.cfg.Bundle(h.bundle, a.kind.def.Needs)
+	at, err := e.cfg.Bundle(ID{}, h.bundle, a.kind.def.Needs)
 	own := e.cfg.Cluster == nil || err == nil && at == e.cfg.Cluster.Self()
 	if err == nil && own && !never.Empty() {
 		err = fmt.Errorf("%w: it asks for more than its bundle has (%w)", raysys.ErrNoCapacity, never.Err())

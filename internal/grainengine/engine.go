@@ -33,7 +33,10 @@ type Config struct {
 	Line    *ledger.Line // what the node has for kinds that ask for resources; nil where none does
 	// Bundle returns the node that has a bundle with these resources; of several any. An error that matches raysys.ErrOverloaded
 	// says that there is none yet.
-	Bundle func(core.Bundle, core.Resources) (core.NodeKey, error)
+	Bundle func(ID, core.Bundle, core.Resources) (core.NodeKey, error)
+	// RoomInGroup reports whether a bundle of another node has room for a grain that waits here and may be in any of its group, and takes it
+	// to go there.
+	RoomInGroup func(ID, ledger.Need) bool
 	// Conditions returns the conditions for the node of a grain with the nodes that they mean. Where known is false it calls again,
 	// soon: nothing is known yet. Answers from before since do not count. On a node of a cluster only.
 	Conditions func(list []core.Condition, of core.GrainName, since int64, again func()) (nodes []core.NodeCondition, known bool, err error)

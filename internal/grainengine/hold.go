@@ -101,17 +101,30 @@ func (a *activation) Leaves() bool {
 	if a.tenure == nil || a.tenure.wanted == nil {
 		return false // of a stateless kind, whose calls go (pool.move), or nowhere to go
 	}
-	return a.kind.goesElsewhere(ID{a.kind.def.name, a.key}, *a.tenure.wanted)
+	id := ID{a.kind.def.name, a.key}
+	if need := a.need(); need.Roams() {
+		return a.kind.engine.cfg.RoomInGroup(id, need)
+	}
+	return a.kind.goesElsewhere(id, *a.tenure.wanted)
 }
 
 // Alike implements ledger.Mover.
 func (a *activation) Alike() any {
+	if in := a.bundle(); in.Group != "" {
+		return alikeIn{a.kind, in.Group}
+	}
 	if a.tenure != nil && a.tenure.wanted != nil {
 		if w := a.tenure.wanted; w.Bound || len(w.Labels) > len(a.kind.def.Labels) || len(w.Nodes) > 0 {
 			return a // the labels, or the conditions, are a call's
 		}
 	}
 	return a.kind
+}
+
+// alikeIn is the grains of a kind in a group.
+type alikeIn struct {
+	kind  *boundKind
+	group string
 }
 
 // giveBack is called when no code of the activation runs any more.

@@ -94,7 +94,7 @@ func (r *route) inquire() {
 	default:
 		if want.Bundle.Group != "" {
 			var err error
-			if want.At, err = e.cfg.Bundle(want.Bundle, want.Needs); err != nil {
+			if want.At, err = e.cfg.Bundle(r.id(), want.Bundle, want.Needs); err != nil {
 				r.found(Placed{}, err)
 				return
 			}

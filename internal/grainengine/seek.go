@@ -11,9 +11,8 @@ import "github.com/raysys/raysys/internal/core"
 //
 // A call that a node has refused maxRefused times waits at the next for good. It does not run at a node that refuses it.
 
-// seeks reports whether calls of the kind go to where there is room for a worker: one that holds more than CPU. What a node reports of its
-// CPU does not say when it counts a call that was sent there, and a burst would follow one free CPU.
-func (k *boundKind) seeks() bool { return k.def.Stateless && !k.def.Need.IsCPU(k.def.Need.CPU) }
+// seeks reports whether calls of the kind go to where there is room for a worker.
+func (k *boundKind) seeks() bool { return k.def.Stateless && k.def.holds() }
 
 // wanted is what the kind asks of a node.
 func (d *kind) wanted() Wanted {

@@ -224,9 +224,9 @@ func (l *Line) Return(h *Hold) {
 	l.told(&h.need)
 }
 
-// told calls Hooks.Changed if n is more than one CPU, or of a bundle.
+// told calls Hooks.Changed if n is something of the node, or of a bundle.
 func (l *Line) told(n *Need) {
-	if l.hooks.Changed != nil && (l.node != nil || n.Beyond()) {
+	if l.hooks.Changed != nil && (l.node != nil || !n.IsCPU(0)) {
 		l.hooks.Changed()
 	}
 }
