@@ -123,21 +123,16 @@ func TestNoGrainWaitsBesideRoomInGroup(t *testing.T) {
 	}
 }
 
-// TestWaitingGrainsStayInGroup: of many grains that wait for a bundle as many go to another node as bundles there get room, and the rest
-// stays where it waits.
+// TestWaitingGrainsStayInGroup: of many grains that wait for a bundle few go to another node, as many as bundles there get room for, and
+// none goes to and fro.
 func TestWaitingGrainsStayInGroup(t *testing.T) {
 	c := inGroup{placement.StrictSpread, slices.Repeat([]raysys.Resources{{CPU: 4}}, 3), []raysys.Option{raysys.CPU(1)}}
 	c.play(t, func(k *testkit.Kit, call func(int, string, time.Duration) raysys.Ref[int]) {
+		const n = 120
 		var refs []raysys.Ref[int]
-		for i := range 11 {
-			refs = append(refs, call(i%4, fmt.Sprint("long", i), 20*time.Second))
+		for i := range n {
+			refs = append(refs, call(i%4, fmt.Sprint("g", i), 100*time.Millisecond+time.Duration(k.Rand().Int64N(int64(900*time.Millisecond)))))
 		}
-		refs = append(refs, call(0, "short", 5*time.Second))
-		k.Advance(time.Second)
-		for i := range 30 {
-			refs = append(refs, call(i%4, fmt.Sprint("waits", i), 10*time.Second))
-		}
-		k.Advance(time.Second)
 		waiting := func() (on []int) {
 			st, err := k.Cluster().Status()
 			if err != nil {
@@ -152,22 +147,26 @@ func TestWaitingGrainsStayInGroup(t *testing.T) {
 			}
 			return on
 		}
-		moved, before := 0, waiting()
-		for range 800 {
-			k.Advance(10 * time.Millisecond)
+		k.Advance(100 * time.Millisecond)
+		before := waiting()
+		waited, changes := 0, 0
+		for _, w := range before {
+			waited += w
+		}
+		for range 5000 {
+			k.Advance(2 * time.Millisecond)
 			now := waiting()
 			for i := range now {
-				moved += max(now[i]-before[i], before[i]-now[i])
+				changes += max(now[i]-before[i], before[i]-now[i])
 			}
 			before = now
 		}
-		k.T().Logf("waiting grains came or went %d times", moved)
-		if left := before[0] + before[1] + before[2] + before[3]; left != 29 {
-			k.T().Errorf("%v grains wait, want 29 in all: a bundle got room for one", before)
+		// Each leaves a line to begin, and once more, with a change of another line, for each move.
+		moves := (changes - waited) / 2
+		if waited < n/2 || moves > waited/4 {
+			k.T().Errorf("%d of %d grains waited, and moved %d times", waited, n, moves)
 		}
-		if moved == 0 || moved > 12 {
-			k.T().Errorf("waiting grains came or went %d times, where a bundle got room for one", moved)
-		}
+		k.T().Logf("%d grains waited, and moved %d times", waited, moves)
 		for _, r := range refs {
 			if _, err := r.Get(k.Context()); err != nil {
 				k.T().Error(err)
