@@ -13,7 +13,7 @@
 //     with what there is; one that has no room now waits for it. Wait says when it has it; so does work in the group, which waits
 //     too. Once it has waited for 10 s what becomes free on the nodes that it is to have is kept for it, and small tasks do not take that.
 //
-//  2. Work in a bundle asks for part of the bundle, as it would ask for part of a node, and waits in it, oldest first. A task that may be
+//  2. Work in a bundle asks for part of the bundle, as it would ask for part of a node, and waits in it, oldest first. Work that may be
 //     in any (AnyBundle) does not wait in one while another has room.
 //
 //  3. A group goes with the node that has made it, unless it is Detached. A further attempt of a task makes another group.

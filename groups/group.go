@@ -107,7 +107,7 @@ func (g Group) Remove(ctx context.Context) error {
 func (g Group) Bundle(index int) raysys.Option { return in(g.key, index) }
 
 // AnyBundle puts work into a bundle of the group that has what it asks for: the next that has room, as far as its node knows, else the
-// next. A task that waits in one goes to another as soon as that has room. For tasks and for calls of grains, as Bundle.
+// next. Work that waits in one goes to another as soon as that has room. For tasks and for calls of grains, as Bundle.
 func (g Group) AnyBundle() raysys.Option { return in(g.key, core.AnyBundle) }
 
 func in(key string, index int) raysys.Option {

@@ -33,7 +33,8 @@ func TestNoTaskWaitsBesideRoomInGroup(t *testing.T) {
 		"one node":                  {1, placement.Pack, slices.Repeat([]raysys.Resources{one}, 4), nil, nil},
 		"a device": {
 			3, placement.StrictSpread, slices.Repeat([]raysys.Resources{{CPU: 4, GPU: 4}}, 3),
-			[]raysys.Option{raysys.CPU(0), raysys.GPU(1)}, h100,
+			[]raysys.Option{raysys.CPU(0), raysys.GPU(1)},
+			h100,
 		},
 		"a model": {3, placement.StrictSpread, slices.Repeat([]raysys.Resources{{CPU: 4, GPU: 4}}, 3), asksH100, h100},
 		"a model that the bundles ask for": {
@@ -50,7 +51,8 @@ func TestNoTaskWaitsBesideRoomInGroup(t *testing.T) {
 		"memory and a custom resource": {
 			3, placement.StrictSpread,
 			slices.Repeat([]raysys.Resources{{Memory: 4 << 20, Custom: map[string]float64{"licence": 4}}}, 3),
-			[]raysys.Option{raysys.CPU(0), raysys.Memory(1 << 20), raysys.Resource("licence", 1)}, nil,
+			[]raysys.Option{raysys.CPU(0), raysys.Memory(1 << 20), raysys.Resource("licence", 1)},
+			nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

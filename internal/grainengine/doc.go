@@ -28,7 +28,7 @@
 //   - An outbound call is one of this node to a grain elsewhere; an inbound call is the other end of it. Inbound calls
 //     behind one whose argument is on its way wait in a line. A peer is one incarnation of another node.
 //   - A rotation is the nodes that share the calls to one key of a stateless kind.
-//     Where workers hold more than CPU, one with room for a worker goes before one in turn without (seek.go).
+//     Where workers hold something (Holds), one with room for a worker goes before one in turn without (seek.go).
 //   - A [Token] names one placement of a grain: of two activations the one with the newer token is the grain. An
 //     activation has its token in its tenure.
 //   - A cell joins a State to its activation. An [ETag] names one stored version of it.

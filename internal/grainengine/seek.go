@@ -2,7 +2,7 @@ package grainengine
 
 import "github.com/raysys/raysys/internal/core"
 
-// Calls of a stateless kind whose workers hold more than CPU go to where there is room for a worker, as far as is known, when they are made
+// Calls of a stateless kind whose workers hold something go to where there is room for a worker, as far as is known, when they are made
 // and while they wait.
 //
 //	call ──► seek: a node with room ──► Receive ──► pool ──► a worker
