@@ -65,9 +65,17 @@ func (c *inGroup) play(t *testing.T, f func(k *testkit.Kit, call func(from int, 
 		}
 		grainsNow = &observed{start: time.Now()}
 		any := method.With(g.AnyBundle())
-		f(k, func(from int, key string, lasts time.Duration) raysys.Ref[int] {
+		call := func(from int, key string, lasts time.Duration) raysys.Ref[int] {
 			return any.Call(k.Cluster().Node(from).Context(ctx), kind.Get(key), lasting{time.Since(grainsNow.start), lasts})
-		})
+		}
+		for from := range 4 { // a node looks up a group that it does not know, and then each 20 ms whether it does
+			if _, err := call(from, fmt.Sprint("first", from), time.Millisecond).Get(ctx); err != nil {
+				k.T().Fatal(err)
+			}
+		}
+		k.Advance(time.Second)
+		grainsNow = &observed{start: time.Now()}
+		f(k, call)
 	}, testkit.Table(table), testkit.Nodes(3), testkit.Each(func(i int, cfg *system.Config) {
 		if i > 0 {
 			cfg.Resources.CPU = 4
