@@ -33,6 +33,7 @@ const countEvery = int64(5 * time.Millisecond)
 type bundleRoom struct {
 	known ledger.Room // by the last report, or all of the bundle
 	left  ledger.Room // less what was sent there
+	said  bool        // known is of a report
 }
 
 // seenOffTo is a grain, or a task that was given back, which goes to a bundle that had room.
@@ -62,7 +63,7 @@ func (r *bundleRooms) report(k core.NodeKey, rooms []ledger.Room, uncounted []le
 		n.bundles = was
 	}
 	for _, room := range rooms {
-		n.bundles[room.Bundle] = &bundleRoom{room, room}
+		n.bundles[room.Bundle] = &bundleRoom{room, room, true}
 	}
 	if n.count(uncounted, now); len(n.bundles) == 0 {
 		delete(r.of, k)
@@ -155,7 +156,7 @@ func (n *nodeRooms) at(m *memberBundle) *bundleRoom {
 	b := n.bundles[m.name]
 	if b == nil {
 		whole := ledger.RoomOf(m.name, ledger.Of(core.Resources(m.Needs)))
-		b = &bundleRoom{whole, whole}
+		b = &bundleRoom{whole, whole, false}
 		n.bundles[m.name] = b
 	}
 	return b
@@ -231,7 +232,7 @@ func (g *groups) elsewhereTo(need ledger.Need, to bound) bool {
 	if !need.Roams() {
 		return false
 	}
-	list, err := g.fitting(need.Bundle, need.Resources())
+	list, _, err := g.fitting(need.Bundle, need.Resources())
 	if err != nil {
 		return false
 	}

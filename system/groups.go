@@ -189,12 +189,17 @@ func (g *groups) whereGrain(id grainengine.ID, b core.Bundle, needs core.Resourc
 // else the next: what this node submits at one moment does not wait for one bundle while another is idle. Of nodes to avoid it is none,
 // where there are others. to says that the work goes there.
 func (g *groups) where(in core.Bundle, needs core.Resources, avoid []raysys.NodeID, to bound) (b memberBundle, err error) {
-	fits, err := g.fitting(in, needs)
+	fits, complete, err := g.fitting(in, needs)
 	if err != nil {
 		return b, err
 	}
 	if in.Index != core.AnyBundle {
 		return fits[0], nil
+	}
+	need := ledger.Of(needs)
+	need.Bundle = in
+	if fits, err = g.doing(fits, need, complete); err != nil {
+		return b, err
 	}
 	if len(avoid) > 0 {
 		others := slices.DeleteFunc(slices.Clone(fits), func(b memberBundle) bool { return slices.Contains(avoid, b.At.Node) })
@@ -203,8 +208,6 @@ func (g *groups) where(in core.Bundle, needs core.Resources, avoid []raysys.Node
 		}
 	}
 	first := int(g.turn.Add(1) % uint64(len(fits)))
-	need := ledger.Of(needs)
-	need.Bundle = in
 	if b := g.withRoom(fits, first, need, to); b != nil {
 		return *b, nil
 	}
@@ -217,42 +220,43 @@ type memberBundle struct {
 	name core.Bundle
 }
 
-// fitting lists the bundles in which work may be, which have what it asks for, and are held by a node that lives. It is not empty.
-func (g *groups) fitting(in core.Bundle, needs core.Resources) (fits []memberBundle, err error) {
+// fitting lists the bundles in which work may be, which have what it asks for, and are held by a node that lives. It is not empty. complete
+// says that all that have it are held.
+func (g *groups) fitting(in core.Bundle, needs core.Resources) (fits []memberBundle, complete bool, err error) {
 	e, known, err := g.client.Look(in.Group)
 	list := e.Record.Bundles
 	switch index := in.Index; {
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	case !known:
-		return nil, noBundle{fmt.Errorf("%s is looked up", groupengine.Shown(in.Group))}
+		return nil, false, noBundle{fmt.Errorf("%s is looked up", groupengine.Shown(in.Group))}
 	case !e.Exists || e.Record.Removing:
-		return nil, groupengine.ErrRemoved(in.Group)
+		return nil, false, groupengine.ErrRemoved(in.Group)
 	case index >= len(list):
-		return nil, fmt.Errorf("%w: bundle %d of %s, which has %d: they count from 0", raysys.ErrBadOption, index, groupengine.Shown(in.Group), len(list))
+		return nil, false, fmt.Errorf("%w: bundle %d of %s, which has %d: they count from 0", raysys.ErrBadOption, index, groupengine.Shown(in.Group), len(list))
 	}
-	large := false
+	have := 0
 	for i, b := range list {
 		if in.Index != core.AnyBundle && in.Index != i || !b.Has(needs) {
 			continue
 		}
-		large = true
+		have++
 		if b.Held && g.alive(b.At) {
 			fits = append(fits, memberBundle{b, core.Bundle{Group: in.Group, Index: i}})
 		}
 	}
 	switch {
-	case !large:
-		return nil, fmt.Errorf("%w: it asks for %v, and its bundle has %v", raysys.ErrNoCapacity, needs, core.Resources(list[max(in.Index, 0)].Needs))
+	case have == 0:
+		return nil, false, fmt.Errorf("%w: it asks for %v, and its bundle has %v", raysys.ErrNoCapacity, needs, core.Resources(list[max(in.Index, 0)].Needs))
 	case len(fits) == 0:
-		return nil, noBundle{fmt.Errorf("%s has no room yet", groupengine.Shown(in.Group))}
+		return nil, false, noBundle{fmt.Errorf("%s has no room yet", groupengine.Shown(in.Group))}
 	}
-	return fits, nil
+	return fits, len(fits) == have, nil
 }
 
 // explain says what the bundle that the options name waits for.
 func (g *groups) explain(o *core.Options, w *raysys.Waiting) {
-	if _, err := g.fitting(o.Bundle, o.Resources); err != nil {
+	if _, _, err := g.fitting(o.Bundle, o.Resources); err != nil {
 		w.For = "its placement group: " + err.Error()
 	}
 	e, known, err := g.client.Look(o.Bundle.Group)

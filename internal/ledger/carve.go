@@ -115,12 +115,7 @@ func (l *Line) bundle(p Part, h Hold) *Bundle {
 	b := &Bundle{name: p.Name, hold: h}
 	var list []Device
 	for _, i := range h.devices {
-		d := l.ledger.devices[i].Device
-		d.Share = min(n.GPU, Unit)
-		if n.GPU < Unit || n.GPUMemory != 0 {
-			d.Memory = n.GPUMemory
-		}
-		list = append(list, d)
+		list = append(list, l.ledger.devices[i].Device.partOf(&n))
 	}
 	hooks := Hooks{Queue: func() (pushed, popped uint64) { return 0, 0 }, Now: l.hooks.Now, Freed: b.freed, Above: func(Standing) (above, less bool) { return false, false }, Changed: b.changed}
 	if choose := l.hooks.Choose; choose != nil {
@@ -145,4 +140,33 @@ func (l *Line) bundle(p Part, h Hold) *Bundle {
 	}
 	l.bundles[p.Name] = b
 	return b
+}
+
+// partOf is what a bundle that asks for n has of the device: all of its memory, unless it shares the device or asks for some.
+func (d Device) partOf(n *Need) Device {
+	d.Share = min(n.GPU, Unit)
+	if n.GPU < Unit || n.GPUMemory != 0 {
+		d.Memory = n.GPUMemory
+	}
+	return d
+}
+
+// Do reports whether a bundle that asks for as much as bundle, and has these devices, has those that n asks for when all of them are free.
+func Do(devices []Device, bundle, n Need) bool {
+	could := 0
+	for _, d := range devices {
+		if d = d.partOf(&bundle); (&device{Device: d, total: d.Share}).could(&n) {
+			could++
+		}
+	}
+	return could >= n.count()
+}
+
+// EverIn reports whether a bundle of this node has what n asks for once all that it has is given back; false where the bundle is not here.
+func (l *Line) EverIn(name core.Bundle, n Need) (ever, here bool) {
+	for _, b := range l.named(name) {
+		short := b.Ever(n)
+		return short.Empty(), true
+	}
+	return false, false
 }

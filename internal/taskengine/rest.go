@@ -58,7 +58,7 @@ func readRest(r *wire.Reader) (*ledger.Report, error) {
 	return rest, r.Err()
 }
 
-// rooms is ledger.Line.Rooms, for ReadRooms; "" for none. It says of maxRooms bundles at most.
+// rooms is ledger.Line.Rooms, for ReadRooms; "" for none. It says of MaxRooms bundles at most.
 func (e *Engine) rooms() string {
 	list := e.line.Rooms()
 	if len(list) == 0 {
@@ -67,7 +67,7 @@ func (e *Engine) rooms() string {
 	slices.SortFunc(list, func(a, b ledger.Room) int {
 		return cmp.Or(cmp.Compare(a.Bundle.Group, b.Bundle.Group), a.Bundle.Index-b.Bundle.Index)
 	})
-	return encodeRooms(list[:min(len(list), maxRooms)])
+	return encodeRooms(list[:min(len(list), MaxRooms)])
 }
 
 // encodeRooms puts rooms into a report. Numbers are unsigned varints.
@@ -88,8 +88,8 @@ func encodeRooms(list []ledger.Room) string {
 	return string(dst)
 }
 
-// maxRooms bounds a report: the longest names of groups take half of a frame.
-const maxRooms = 1000
+// MaxRooms bounds the bundles of a report: the longest names of groups take half of a frame.
+const MaxRooms = 1000
 
 // ReadRooms reads what a report says of bundles.
 func ReadRooms(s string) (list []ledger.Room, err error) {
