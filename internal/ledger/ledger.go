@@ -46,8 +46,8 @@ type Hold struct {
 	devices []int
 	line    *Line // of the bundle that it is of; nil for a node's
 	pool    core.CPUPool
-	since   int64  // when it was granted, by Hooks.Now
-	charge  Charge // of its job
+	since   int64   // when it was granted, by Hooks.Now
+	charge  *Charge // of its job; nil for work of none
 }
 
 // Pool is where its CPU goes while its holder waits: the bundle that it is of, or the account of what Line.Held counts; nil where the

@@ -175,7 +175,8 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 				h.since, l.running[h] = now, w
 			}
 			if cpu := l.asCPU(&s.need); s.job != nil && cpu > 0 {
-				l.shares.Begin(&h.charge, s.job, cpu, now)
+				h.charge = new(Charge) // its own: a Hold is copied
+				l.shares.Begin(h.charge, s.job, cpu, now)
 			}
 			switch {
 			case l.node != nil:
@@ -210,7 +211,9 @@ func (l *Line) HasNow(n Need) bool {
 // Return gives h back, once, and starts what waited for it.
 func (l *Line) Return(h *Hold) {
 	l = l.Of(h)
-	l.shares.End(&h.charge, l.hooks.Now())
+	if h.charge != nil {
+		l.shares.End(h.charge, l.hooks.Now())
+	}
 	l.mu.Lock()
 	delete(l.running, h)
 	l.ledger.Return(Hold{need: h.withoutCPU(), devices: h.devices})

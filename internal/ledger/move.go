@@ -6,7 +6,7 @@ type Mover interface {
 	// Leaves reports whether it would better go: another node has room for it now, or this node has none for it as its devices are.
 	// It is called without a lock.
 	Leaves() bool
-	// Alike is equal for work that goes to the same nodes: where one stays, all of that stays.
+	// Alike is equal for work that goes to the same nodes where it asks for the same: where one stays, all of that stays.
 	Alike() any
 }
 
@@ -18,7 +18,7 @@ func (l *Line) Move() {
 	}
 	l.moving.Lock() // work that one call has looked at, and not yet taken out, would be seen off twice
 	defer l.moving.Unlock()
-	stay := map[any]bool{}
+	stay := map[alike]bool{}
 	l.move(stay)
 	if l.Roaming.Load() != 0 {
 		for _, b := range l.all() {
@@ -30,13 +30,26 @@ func (l *Line) Move() {
 // Still reports whether nothing waits that Move could have leave.
 func (l *Line) Still() bool { return l.Waits.Load() == 0 && l.Roaming.Load() == 0 }
 
-func (l *Line) move(stay map[any]bool) {
+// alike is equal for work of which all stays where one does.
+type alike struct {
+	shape string
+	work  any // Mover.Alike
+}
+
+// mover is a Mover of a shape with that name.
+type mover struct {
+	Mover
+	shape string
+}
+
+func (l *Line) move(stay map[alike]bool) {
 	moved := false
-	for _, w := range l.movers() {
-		if alike := w.Alike(); stay[alike] {
+	for _, m := range l.movers() {
+		w := m.Mover
+		if of := (alike{m.shape, w.Alike()}); stay[of] {
 			continue
 		} else if !w.Leaves() {
-			stay[alike] = true
+			stay[of] = true
 			continue
 		}
 		if len(l.remove(func(o Work) bool { return o == Work(w) })) > 0 { // else it was granted meanwhile
@@ -49,7 +62,7 @@ func (l *Line) move(stay map[any]bool) {
 	}
 }
 
-func (l *Line) movers() (list []Mover) {
+func (l *Line) movers() (list []mover) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.shapes {
@@ -58,7 +71,7 @@ func (l *Line) movers() (list []Mover) {
 		}
 		for i := range s.claims {
 			if w, ok := s.claims[i].work.(Mover); ok && !w.Over() {
-				list = append(list, w)
+				list = append(list, mover{w, s.key.name})
 			}
 		}
 	}

@@ -74,20 +74,21 @@ func (w shaped) Leaves() bool {
 	return err == nil && to != nil
 }
 
-// Alike implements ledger.Mover: tasks of one handle go to the same nodes. Of a task of another node only its function and its needs
-// are known.
+// Alike implements ledger.Mover: tasks of one handle go to the same nodes, but for those that stay. Of a task of another node only its
+// function is known.
 func (w shaped) Alike() any {
 	t := w.Work().(outboundTask)
+	a := alike{of: t.request().Options, stays: w.bound || t.stays()}
 	if isInbound(w) {
-		return alike{t.entry(), t.needs().String(), t.needs().Bundle}
+		a.of, a.in = t.entry(), t.needs().Bundle
 	}
-	return t.request().Options
+	return a
 }
 
 type alike struct {
-	entry *core.Entry
-	needs string
+	of    any // the options of the handle, or the function
 	in    core.Bundle
+	stays bool
 }
 
 // fits reports whether the node as a whole could ever run a task.
