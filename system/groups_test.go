@@ -64,6 +64,7 @@ func TestGroupsInCluster(t *testing.T) {
 		for range 4 { // the bundles take turns, so that what is submitted at one moment does not wait for one of them
 			var any []raysys.NodeID
 			for range at {
+				<-time.After(100 * time.Millisecond) // what the nodes report is from after the last task
 				got, err := groupWhere.With(g.AnyBundle()).Go(ctx, 0).Get(ctx)
 				if err != nil {
 					t.Error(err)
