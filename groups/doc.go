@@ -37,5 +37,6 @@
 //	won := play.With(g.Bundle(1), groups.CaptureChildren()).Go(ctx, epoch)
 //	saved := save.With(g.Bundle(0)).Call(ctx, learners.Get("policy"), loss)
 //
-// A grains.StatelessWorker kind is in no group. No bundle of a node that stays is moved, and no group grows.
+// A grains.StatelessWorker kind is in no group. No bundle of a node that stays is moved, also where its device is sick: work that asks for that
+// waits. No group grows. One that is made while nodes are still joining, and that none of them could ever hold, waits.
 package groups
