@@ -1,15 +1,8 @@
 package ledger
 
-// Held is the CPU, in thousandths, that work has which asks for other than one CPU, and that bundles have: one-CPU tasks do not get it soon. What
-// work of jobs has does not count while work waits for CPU: it goes round by the use of the jobs then, and one-CPU tasks that are to get their part
-// of it must come to the node.
+// Held is the CPU, in thousandths, that work has which asks for other than one CPU, and that bundles have: one-CPU tasks do not get it soon.
 // While such work waits it has given its CPU back. A change is reported as one of what is free beside CPU is (Hooks.Changed).
-func (l *Line) Held() int64 {
-	if l.OwesCPU() {
-		return l.held.Load() - l.ofJobs.Load()
-	}
-	return l.held.Load()
-}
+func (l *Line) Held() int64 { return l.held.Load() }
 
 // Yielder is Work that gives back what it has once it is idle and others wait for that.
 type Yielder interface {
@@ -38,19 +31,4 @@ func (h *heldCPU) GiveCPU(n int64) {
 func (h *heldCPU) RetakeCPU(n int64) {
 	h.held.Add(n)
 	(*Line)(h).RetakeCPU(n)
-}
-
-// jobCPU is heldCPU for work of jobs.
-type jobCPU Line
-
-// GiveCPU implements core.CPUPool.
-func (j *jobCPU) GiveCPU(n int64) {
-	j.ofJobs.Add(-n)
-	(*heldCPU)(j).GiveCPU(n)
-}
-
-// RetakeCPU implements core.CPUPool.
-func (j *jobCPU) RetakeCPU(n int64) {
-	j.ofJobs.Add(n)
-	(*heldCPU)(j).RetakeCPU(n)
 }

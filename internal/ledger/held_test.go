@@ -35,34 +35,3 @@ func TestHeld(t *testing.T) {
 		t.Errorf("%d thousandths of 8000 are free in the end", free)
 	}
 }
-
-// TestHeldOfJobs: while work waits for CPU, what work of jobs has of it does not count: it goes round. What bundles and work of no job have does.
-func TestHeldOfJobs(t *testing.T) {
-	l := newLine(Need{CPU: 8000}, nil)
-	var grain inside
-	l.Push(Need{CPU: 1000}, &grain)
-	list, _, _ := l.Carve(Part{core.Bundle{Group: "g"}, Need{CPU: 2000}})
-	var held []*Hold
-	push := func() {
-		l.Push(Need{CPU: 4000}, &piece{job: &core.Job{}, granted: func(_ *piece, h *Hold) { held = append(held, h) }})
-	}
-	want := func(what string, cpu int64) {
-		t.Helper()
-		if got := l.Held(); got != cpu {
-			t.Errorf("%s: %d thousandths are held, want %d", what, got, cpu)
-		}
-	}
-	push()
-	want("nothing waits", 7000)
-	push()
-	want("a job's work waits", 3000)
-	held[0].Pool().GiveCPU(4000)
-	held[0].Pool().RetakeCPU(4000)
-	l.Return(held[0])
-	want("it has begun", 7000)
-	l.Return(held[1])
-	want("it has returned", 3000)
-	list[0].Close(nil, func() {})
-	l.Return(grain.hold)
-	want("nothing", 0)
-}
