@@ -76,6 +76,9 @@ func (v *View) place(r *Request) (out Decision, err error) {
 		}
 	}
 	v.refresh(chosen)
+	if strategy == raysys.Spread && r.Kind == Task && v.Refresh != nil {
+		v.counts[r.Kind][chosen]++ // until it is read again
+	}
 	n := &v.nodes[chosen]
 	out = Decision{
 		Node: n.ID, Incarnation: n.Incarnation, Wait: n.Wait(r.Needs), Move: n.Move(r.Inputs), Account: v.account(r, strategy, drawn, looked, chosen),
