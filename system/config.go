@@ -44,7 +44,6 @@ type Config struct {
 	// Weight is this program's share of each node among the programs whose tasks wait there: one of weight 3 gets three times what one
 	// of weight 1 gets, of CPUs, devices and all else that tasks ask for. A task counts for the largest part of the node that it has of anything, and
 	// for as long as it has it. 1 unless set, at most 1000.
-	// Not so where one program has tasks of one CPU and another larger ones, and their drivers have no CPUs: none is sent to CPUs that those hold.
 	Weight int
 	// SchedulingDelay is added before the node of each task is chosen that this node submits, to see in an experiment what a slow
 	// scheduler costs a program. 0, and nothing else in production: none.

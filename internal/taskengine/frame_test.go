@@ -89,6 +89,8 @@ func TestLoadRoundTrip(t *testing.T) {
 		{Line: 3 * time.Hour},
 		{Queued: 5, Shaped: 3, Rest: rest, Held: 2, Line: time.Second},
 		{Inbound: 3, InboundShaped: 1, Parked: 2},
+		{Busy: 4, Held: 4, Shared: 2.5},
+		{Inbound: 3, Parked: 1, Busy: 4, Held: 2, Shared: 2},
 	} {
 		b := AppendLoad(nil, l)
 		b = append(b, 99) // what follows
@@ -97,7 +99,7 @@ func TestLoadRoundTrip(t *testing.T) {
 		if err != nil || got != l || r.Byte() != 99 {
 			t.Errorf("got %+v, %v; want %+v", got, err, l)
 		}
-		if l.Parked > 0 { // the last that is known, which is left out where it is not set
+		if l.Shared > 0 { // the last that is known, which is left out where it is not set
 			r = wire.NewReader(append([]byte{b[0] + 1}, append(b[1:len(b)-1:len(b)-1], 42)...)) // with a field more
 			if got, err := ReadLoad(&r); err != nil || got != l || r.Len() != 0 {
 				t.Errorf("with a field more: got %+v, %v", got, err)

@@ -295,16 +295,19 @@ func (x *exchange) room(p *peer) forwarding.Offer {
 		return forwarding.Offer{}
 	}
 	p.mu.Lock()
-	l, own := p.load, p.plain
+	l, own, ownShaped := p.load, p.plain, p.among-p.plain
 	p.mu.Unlock()
 	if l.Draining {
 		return forwarding.Offer{}
 	}
 	// What asks for other than one CPU waits in the line of the peer, and takes nothing from these tasks but what it holds.
-	held := whole(l.Held)
+	held, shared := whole(l.Held), int64(0)
+	if ownShaped <= 0 || int64(l.InboundShaped) > ownShaped { // with none but its own tasks this node has nothing to share
+		shared = int64(l.Shared)
+	}
 	known := forwarding.Peer{
 		CPUs: max(p.cpus-held, 0), Inflight: p.plainFlights(),
-		Queued: int64(l.Queued - l.Shaped), Inbound: int64(max(l.Inbound-l.InboundShaped, 0)), Own: own, Busy: max(whole(l.Busy)-held, 0), Parked: int64(l.Parked), Mean: l.Mean,
+		Queued: int64(l.Queued - l.Shaped), Inbound: int64(max(l.Inbound-l.InboundShaped, 0)), Own: own, Busy: max(whole(l.Busy)-held, 0), Parked: int64(l.Parked), Shared: shared, Mean: l.Mean,
 	}
 	return known.Offer(x.e.line.Total() == 0)
 }
