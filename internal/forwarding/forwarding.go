@@ -94,6 +94,9 @@ const soon = 5
 // other nodes idle.
 func Excess(waits, begun, cpus int64) int64 { return waits - max(begun*soon, cpus) }
 
+// Late returns how many of those begin late: not within two pauses. A node gives back as many as other nodes have idle CPUs for.
+func Late(waits, begun int64) int64 { return max(waits-2*begun, 0) }
+
 // SlowMean is the mean of a node's tasks where there is an excess.
 func SlowMean(begun, cpus int64) time.Duration {
 	return LookPause * time.Duration(max(cpus, 1)) / time.Duration(max(begun, 1))

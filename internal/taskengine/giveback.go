@@ -1,18 +1,19 @@
 package taskengine
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/forwarding"
 )
 
-// inboundWatch gives back inbound tasks that would not begin soon. The number of tasks that a peer sends ahead rests on
-// the mean duration of earlier tasks (see forwarding.Excess).
+// inboundWatch gives back inbound tasks that would not begin soon (see forwarding.Excess): the number of tasks that a peer sends ahead rests on
+// the mean duration of earlier tasks. And those that begin late while another node has an idle CPU (forwarding.Late).
 type inboundWatch struct {
 	alarm  core.Alarm
 	armed  atomic.Bool
-	popped uint64 // inbound tasks begun until the last look
+	popped atomic.Uint64 // inbound tasks begun until the last look, and those taken out since
 }
 
 // watchInbound is called when an inbound task waits.
@@ -21,7 +22,7 @@ func (x *exchange) watchInbound() {
 	if w.armed.Load() || !w.armed.CompareAndSwap(false, true) {
 		return
 	}
-	w.popped = x.inbound.Begun()
+	w.popped.Store(x.inbound.Begun())
 	w.alarm.Ring = x.lookAtInbound
 	w.alarm.At = x.rt.Now() + int64(forwarding.LookPause)
 	x.rt.SetAlarm(&w.alarm)
@@ -31,7 +32,7 @@ func (x *exchange) watchInbound() {
 func (x *exchange) lookAtInbound() {
 	w := &x.inboundWatch
 	popped := x.inbound.Begun()
-	waits, begun := int64(x.inbound.Len()), int64(popped-w.popped)
+	waits, begun := int64(x.inbound.Len()), int64(popped-w.popped.Load())
 	if waits <= 0 || x.e.closed.Load() {
 		w.armed.Store(false)
 		if !x.inbound.Empty() && !x.e.closed.Load() {
@@ -39,27 +40,30 @@ func (x *exchange) lookAtInbound() {
 		}
 		return
 	}
-	w.popped = popped
+	w.popped.Store(popped)
 	x.e.order.see()
-	cpus := max(x.e.line.Total()-x.e.line.Held(), 0) / oneCPU
-	if excess := forwarding.Excess(waits, begun, cpus); excess > 0 {
+	cpus := max(x.e.line.Total()-x.e.line.Held()+x.e.line.Shared(), 0) / oneCPU
+	g := giveBackWork{x, max(forwarding.Excess(waits, begun, cpus), 0), forwarding.Late(waits, begun)}
+	if g.excess > 0 {
 		x.means.slower(int64(forwarding.SlowMean(begun, cpus)))
-		x.e.cfg.Pool.Go(giveBackWork{x, excess})
+	}
+	if g.excess > 0 || g.late > 0 {
+		x.e.cfg.Pool.Go(g)
 	}
 	w.alarm.At = x.rt.Now() + int64(forwarding.LookPause)
 	x.rt.SetAlarm(&w.alarm)
 }
 
-// giveBackWork gives n inbound tasks back.
+// giveBackWork gives inbound tasks back: so many, and of late ones as many as other nodes have idle CPUs for.
 type giveBackWork struct {
-	x *exchange
-	n int64
+	x            *exchange
+	excess, late int64
 }
 
 // Run implements goroutines.Work.
 func (g giveBackWork) Run() {
-	for range g.n {
-		c := g.x.inbound.PopLate()
+	for range g.excess {
+		c := g.x.popLate()
 		if c == nil {
 			break
 		}
@@ -67,5 +71,64 @@ func (g giveBackWork) Run() {
 			g.x.giveBack(c.Work().(arrival))
 		}
 	}
+	g.x.giveBackTo(g.x.idlePeers(), g.late-g.excess)
 	g.x.flush()
+}
+
+// popLate takes a task out that does not begin.
+func (x *exchange) popLate() *core.Future {
+	c := x.inbound.PopLate()
+	if c != nil {
+		x.inboundWatch.popped.Add(1)
+	}
+	return c
+}
+
+// idlePeer is a peer with CPUs that have nothing to do, by its last report.
+type idlePeer struct {
+	*peer
+	cpus int64
+}
+
+func (x *exchange) idlePeers() (list []idlePeer) {
+	x.each(func(p *peer) {
+		if known, ok := p.known(); ok {
+			if idle, _ := known.Room(false); idle > 0 {
+				list = append(list, idlePeer{p, idle})
+			}
+		}
+	})
+	return list
+}
+
+// giveBackTo gives back at most so many inbound tasks: those that an idle peer may run.
+func (x *exchange) giveBackTo(list []idlePeer, most int64) {
+	var stay []*core.Future
+	for ; most > 0 && len(list) > 0; most-- {
+		c := x.popLate()
+		if c == nil {
+			break
+		}
+		t := c.Work().(outboundTask)
+		runs := func(p idlePeer) bool {
+			_, ok := p.Runs(t.entry())
+			return ok
+		}
+		switch i := slices.IndexFunc(list, runs); {
+		case !c.Pending():
+		case i < 0 || t.stays():
+			stay = append(stay, c)
+		default:
+			x.giveBack(c.Work().(arrival))
+			if list[i].cpus--; list[i].cpus == 0 {
+				list = slices.Delete(list, i, i+1)
+			}
+		}
+	}
+	for _, c := range slices.Backward(stay) {
+		x.e.order.giveBack(x.inbound, c)
+	}
+	if len(stay) > 0 {
+		x.e.wake()
+	}
 }

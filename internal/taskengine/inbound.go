@@ -101,7 +101,7 @@ func (s *spec[A, R]) skip(r *wire.Reader) bool {
 
 // receive implements inboundFunc.
 func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (arrival, error) {
-	if h.need != nil || h.remakes {
+	if h.need != nil || h.remakes || h.stays {
 		special := *s
 		if special.remakes, special.stays = h.remakes, h.stays; h.need != nil {
 			special.need, special.plain = *h.need, false

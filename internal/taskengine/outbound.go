@@ -132,8 +132,8 @@ func (r *record[A, R]) head(rt core.Runtime) taskHead {
 	}
 	if !r.spec.plain && !r.spec.oneCPU() {
 		h.need = &r.spec.need
-		h.stays = r.stays()
 	}
+	h.stays = !r.spec.plain && r.stays()
 	h.remakes = r.spec.remakes
 	return h
 }
