@@ -90,12 +90,9 @@ const LookPause = 20 * time.Millisecond
 const soon = 5
 
 // Excess returns how many tasks of others a node gives back, since they would not begin soon: of waits, where begun began in the
-// last LookPause. What it was sent rests on the mean of earlier tasks; when tasks take longer, those that wait there would leave
+// last LookPause, and one for each of its cpus may wait. Of these go as many as other nodes have idle CPUs. What it was sent rests on the mean of earlier tasks; when tasks take longer, those that wait there would leave
 // other nodes idle.
 func Excess(waits, begun, cpus int64) int64 { return waits - max(begun*soon, cpus) }
-
-// Late returns how many of those begin late: not within two pauses. A node gives back as many as other nodes have idle CPUs for.
-func Late(waits, begun int64) int64 { return max(waits-2*begun, 0) }
 
 // SlowMean is the mean of a node's tasks where there is an excess.
 func SlowMean(begun, cpus int64) time.Duration {

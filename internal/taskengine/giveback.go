@@ -9,11 +9,11 @@ import (
 )
 
 // inboundWatch gives back inbound tasks that would not begin soon (see forwarding.Excess): the number of tasks that a peer sends ahead rests on
-// the mean duration of earlier tasks. And those that begin late while another node has an idle CPU (forwarding.Late).
+// the mean duration of earlier tasks. And of those that may wait those for which another node has an idle CPU.
 type inboundWatch struct {
 	alarm  core.Alarm
 	armed  atomic.Bool
-	popped atomic.Uint64 // inbound tasks begun until the last look, and those taken out since
+	popped uint64 // inbound tasks begun, or given back, until the last look
 }
 
 // watchInbound is called when an inbound task waits.
@@ -22,7 +22,7 @@ func (x *exchange) watchInbound() {
 	if w.armed.Load() || !w.armed.CompareAndSwap(false, true) {
 		return
 	}
-	w.popped.Store(x.inbound.Begun())
+	w.popped = x.inbound.Begun()
 	w.alarm.Ring = x.lookAtInbound
 	w.alarm.At = x.rt.Now() + int64(forwarding.LookPause)
 	x.rt.SetAlarm(&w.alarm)
@@ -32,7 +32,7 @@ func (x *exchange) watchInbound() {
 func (x *exchange) lookAtInbound() {
 	w := &x.inboundWatch
 	popped := x.inbound.Begun()
-	waits, begun := int64(x.inbound.Len()), int64(popped-w.popped.Load())
+	waits, begun := int64(x.inbound.Len()), int64(popped-w.popped)
 	if waits <= 0 || x.e.closed.Load() {
 		w.armed.Store(false)
 		if !x.inbound.Empty() && !x.e.closed.Load() {
@@ -40,21 +40,21 @@ func (x *exchange) lookAtInbound() {
 		}
 		return
 	}
-	w.popped.Store(popped)
+	w.popped = popped
 	x.e.order.see()
 	cpus := max(x.e.line.Total()-x.e.line.Held()+x.e.line.Shared(), 0) / oneCPU
-	g := giveBackWork{x, max(forwarding.Excess(waits, begun, cpus), 0), forwarding.Late(waits, begun)}
+	g := giveBackWork{x, forwarding.Excess(waits, begun, cpus), forwarding.Excess(waits, begun, 0)}
 	if g.excess > 0 {
 		x.means.slower(int64(forwarding.SlowMean(begun, cpus)))
 	}
-	if g.excess > 0 || g.late > 0 {
+	if g.late > 0 {
 		x.e.cfg.Pool.Go(g)
 	}
 	w.alarm.At = x.rt.Now() + int64(forwarding.LookPause)
 	x.rt.SetAlarm(&w.alarm)
 }
 
-// giveBackWork gives inbound tasks back: so many, and of late ones as many as other nodes have idle CPUs for.
+// giveBackWork gives inbound tasks back: so many, and of those that are late, too, as many as other nodes have idle CPUs for.
 type giveBackWork struct {
 	x            *exchange
 	excess, late int64
@@ -63,7 +63,7 @@ type giveBackWork struct {
 // Run implements goroutines.Work.
 func (g giveBackWork) Run() {
 	for range g.excess {
-		c := g.x.popLate()
+		c := g.x.inbound.PopLate()
 		if c == nil {
 			break
 		}
@@ -71,17 +71,8 @@ func (g giveBackWork) Run() {
 			g.x.giveBack(c.Work().(arrival))
 		}
 	}
-	g.x.giveBackTo(g.x.idlePeers(), g.late-g.excess)
+	g.x.giveBackTo(g.x.idlePeers(), g.late-max(g.excess, 0))
 	g.x.flush()
-}
-
-// popLate takes a task out that does not begin.
-func (x *exchange) popLate() *core.Future {
-	c := x.inbound.PopLate()
-	if c != nil {
-		x.inboundWatch.popped.Add(1)
-	}
-	return c
 }
 
 // idlePeer is a peer with CPUs that have nothing to do, by its last report.
@@ -105,7 +96,7 @@ func (x *exchange) idlePeers() (list []idlePeer) {
 func (x *exchange) giveBackTo(list []idlePeer, most int64) {
 	var stay []*core.Future
 	for ; most > 0 && len(list) > 0; most-- {
-		c := x.popLate()
+		c := x.inbound.PopLate()
 		if c == nil {
 			break
 		}
