@@ -2,6 +2,7 @@ package testkit_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 func TestPlainTasksBehindLongOnes(t *testing.T) {
 	const long, there = 10 * time.Second, "n1"
 	for name, c := range map[string]struct {
-		own   bool // the long tasks are of the driver that has the others
+		label string // that the others ask for: "zone", which both nodes have, or "host", which is of the one with the long tasks
+		own   bool   // the long tasks are of the driver that has the others
 		asks  []raysys.Option
 		n     int
 		short int // tasks of a millisecond before
@@ -29,6 +31,8 @@ func TestPlainTasksBehindLongOnes(t *testing.T) {
 		"of the same driver, after short":  {n: 2, own: true, short: 400},
 		"of another, beside some to stay":  {n: 8, stays: 3},
 		"of one driver, with some to stay": {n: 2, own: true, short: 400, stays: 3},
+		"of another, beside some labelled": {n: 8, stays: 3, label: "host"},
+		"of another, others labelled":      {n: 8, label: "zone"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			table := raysys.NewTable()
@@ -57,12 +61,18 @@ func TestPlainTasksBehindLongOnes(t *testing.T) {
 					rest.With(append(c.asks, raysys.OnNode(there))...).Go(of, long)
 				}
 				k.Advance(300 * time.Millisecond)
+				stays, other := rest.With(raysys.OnNode(there)), rest
+				if c.label == "host" {
+					stays = rest.With(raysys.Label("host", there))
+				} else if c.label != "" {
+					other = rest.With(raysys.Label(c.label, "a"))
+				}
 				for range c.stays {
-					rest.With(raysys.OnNode(there)).Go(ctx, time.Second)
+					stays.Go(ctx, time.Second)
 				}
 				var others []raysys.Ref[int]
 				for range 8 {
-					others = append(others, rest.Go(ctx, time.Second))
+					others = append(others, other.Go(ctx, time.Second))
 				}
 				began := time.Now()
 				if _, err := raysys.GetAll(ctx, others).Values(); err != nil {
@@ -76,6 +86,7 @@ func TestPlainTasksBehindLongOnes(t *testing.T) {
 					cfg.Cluster.Role, cfg.Resources = system.Driver, raysys.Resources{}
 				} else if i > 0 {
 					cfg.Resources.CPU = 2
+					cfg.Cluster.Labels = map[string]string{"zone": "a", "host": fmt.Sprint("n", i)}
 				}
 			}))
 		})

@@ -105,9 +105,10 @@ func (x *exchange) giveBackTo(list []idlePeer, most int64) {
 			_, ok := p.Runs(t.entry())
 			return ok
 		}
+		labelled := len(t.request().Options.Labels) > 0
 		switch i := slices.IndexFunc(list, runs); {
 		case !c.Pending():
-		case i < 0 || t.stays():
+		case i < 0 || t.stays() || labelled && !x.e.roomElsewhere(t, true):
 			stay = append(stay, c)
 		default:
 			x.giveBack(c.Work().(arrival))

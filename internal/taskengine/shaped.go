@@ -56,7 +56,6 @@ func (w shaped) Grant(h *ledger.Hold) {
 // other things than room.
 func (w shaped) Leaves() bool {
 	e, t := w.engine(), w.Work().(outboundTask)
-	r := t.request()
 	if e.cfg.Place == nil || w.bound || t.stays() {
 		return false
 	}
@@ -66,8 +65,14 @@ func (w shaped) Leaves() bool {
 	if !e.line.Could(t.needs()) {
 		return true
 	}
+	return e.roomElsewhere(t, isInbound(w))
+}
+
+// roomElsewhere reports whether another node has room now for a task that waits here.
+func (e *Engine) roomElsewhere(t outboundTask, inbound bool) bool {
+	r := t.request()
 	r.Move = true
-	if isInbound(w) {
+	if inbound {
 		r.Needs = new(t.needs().Resources())
 	}
 	to, err := e.cfg.Place(r)
@@ -75,12 +80,12 @@ func (w shaped) Leaves() bool {
 }
 
 // Alike implements ledger.Mover: tasks of one handle go to the same nodes, but for those that stay. Of a task of another node only its
-// function is known.
+// function and its labels are known.
 func (w shaped) Alike() any {
 	t := w.Work().(outboundTask)
 	a := alike{of: t.request().Options, stays: w.bound || t.stays()}
 	if isInbound(w) {
-		a.of, a.in = t.entry(), t.needs().Bundle
+		a.of, a.in, a.labels = t.entry(), t.needs().Bundle, string(appendLabels(nil, t.request().Options.Labels))
 	}
 	return a
 }
@@ -89,6 +94,8 @@ type alike struct {
 	of    any // the options of the handle, or the function
 	in    core.Bundle
 	stays bool
+
+	labels string
 }
 
 // fits reports whether the node as a whole could ever run a task.
