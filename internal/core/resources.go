@@ -98,7 +98,7 @@ func (r Resources) ValidateWanted() error {
 	return nil
 }
 
-// String lists what is not zero.
+// String lists what is not zero, bytes to four digits: other amounts may have the same text.
 func (r Resources) String() string {
 	var s []string
 	add := func(name string, v float64) {
@@ -111,8 +111,12 @@ func (r Resources) String() string {
 	if r.GPUModel != "" {
 		s = append(s, fmt.Sprintf("GPUModel %q", r.GPUModel))
 	}
-	add("GPUMemory", float64(r.GPUMemory))
-	add("Memory", float64(r.Memory))
+	if r.GPUMemory != 0 {
+		s = append(s, "GPUMemory "+Bytes(r.GPUMemory))
+	}
+	if r.Memory != 0 {
+		s = append(s, "Memory "+Bytes(r.Memory))
+	}
 	for _, k := range slices.Sorted(maps.Keys(r.Custom)) {
 		add(k, r.Custom[k])
 	}
