@@ -42,6 +42,9 @@ func (v *View) exclude(i int, r *Request) cause {
 		}
 	}
 	if !covers(&n.Total, &r.Needs) || !n.hasDevices(&r.Needs, idle) {
+		if !n.Worker && n.Total.CPU == 0 {
+			return noWorker // a driver that offers nothing
+		}
 		return tooSmall
 	}
 	if len(r.Conditions) > 0 && r.unmet(n) != nil {
