@@ -21,7 +21,7 @@ func (cfg *Config) completeDevices() error {
 	r := &cfg.Resources
 	if len(cfg.Devices) == 0 {
 		if r.GPU == 0 && (r.GPUMemory != 0 || r.GPUModel != "") {
-			return fmt.Errorf("Config.Resources has GPUMemory %d and GPUModel %q, and no GPU: say how many there are", r.GPUMemory, r.GPUModel)
+			return fmt.Errorf("Config.Resources has %v, and no GPU: say how many there are", raysys.Resources{GPUMemory: r.GPUMemory, GPUModel: r.GPUModel})
 		}
 		if r.GPU > member.MaxDevices {
 			return fmt.Errorf("Config.Resources.GPU is %v: give 0 to %d", r.GPU, member.MaxDevices)

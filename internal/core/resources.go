@@ -55,7 +55,7 @@ func (r Resources) Validate() error {
 			return fmt.Errorf("%w: %s is %d: resources cannot be negative", ErrBadOption, m.name, m.bytes)
 		}
 		if m.bytes > maxMemory {
-			return fmt.Errorf("%w: %s is %d: no node has more than %d bytes", ErrBadOption, m.name, m.bytes, int64(maxMemory))
+			return fmt.Errorf("%w: %s is %s: no node has more than %s", ErrBadOption, m.name, Bytes(m.bytes), Bytes(maxMemory))
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Custom)) {
@@ -102,7 +102,7 @@ func (r Resources) ValidateWanted() error {
 		return fmt.Errorf("%w: GPU is %v: give a share of one device, below 1, or a number of whole devices", ErrBadOption, r.GPU)
 	}
 	if r.GPU == 0 && (r.GPUMemory != 0 || r.GPUModel != "") {
-		return fmt.Errorf("%w: GPUMemory %d and GPUModel %q say which devices, and GPU how many: give GPU too", ErrBadOption, r.GPUMemory, r.GPUModel)
+		return fmt.Errorf("%w: %v says which devices, and GPU how many: give GPU too", ErrBadOption, Resources{GPUMemory: r.GPUMemory, GPUModel: r.GPUModel})
 	}
 	return nil
 }

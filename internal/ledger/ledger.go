@@ -170,7 +170,11 @@ func (l *Ledger) Ever(n Need) (s Shortage) {
 		s.add("Memory %s of %s", core.Bytes(n.Memory), core.Bytes(l.total.Memory))
 	}
 	for _, k := range slices.Sorted(maps.Keys(n.Custom)) {
-		if over(k, n.Custom[k], l.total.Custom[k]) {
+		switch want, have := n.Custom[k], l.total.Custom[k]; {
+		case want > have && have == 0 && len(l.total.Custom) > 0:
+			s.Custom = append(s.Custom, k)
+			s.add("%s %g of 0, but %s", k, float64(want)/Unit, core.Listed(slices.Sorted(maps.Keys(l.total.Custom)), " and "))
+		case over(k, want, have):
 			s.Custom = append(s.Custom, k)
 		}
 	}
