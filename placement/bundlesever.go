@@ -16,14 +16,13 @@ func everAssigns(workers []*Node, g *GroupRequest) error {
 	if len(workers) == 0 {
 		return fmt.Errorf("%w: a group of %d bundles, and no worker is known yet: start one with raysys node, and try again", ErrNoNode, len(g.Bundles))
 	}
-	everHas := func(n *Node, want *raysys.Resources) bool { return covers(&n.Total, want) && n.hasDevices(want, idle) }
 	var sum raysys.Resources
 	every := make([]int, len(g.Bundles))
 	for i := range g.Bundles {
 		want := &g.Bundles[i]
 		addTo(&sum, want)
 		every[i] = i
-		if !slices.ContainsFunc(workers, func(n *Node) bool { return everHas(n, want) }) {
+		if !slices.ContainsFunc(workers, func(n *Node) bool { return n.everHas(want) }) {
 			return fmt.Errorf("%w: bundle %d asks for %v, and the most that one node has is %v: ask for less, or add a node that has it",
 				raysys.ErrNoCapacity, i, *want, mostOf(workers, want))
 		}
@@ -47,7 +46,7 @@ func everAssigns(workers []*Node, g *GroupRequest) error {
 		return fmt.Errorf("%w: %s asks for %v on one node, and the most that one has is %v: ask for less, or take %s", raysys.ErrNoCapacity, StrictPack, sum, mostOf(workers, &sum), Pack)
 	case StrictSpread:
 		placed := 0
-		for _, i := range matching(every, len(workers), func(i, k int) bool { return everHas(workers[k], &g.Bundles[i]) }) {
+		for _, i := range matching(every, len(workers), func(i, k int) bool { return workers[k].everHas(&g.Bundles[i]) }) {
 			if i >= 0 {
 				placed++
 			}

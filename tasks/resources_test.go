@@ -189,7 +189,7 @@ func TestDevices(t *testing.T) {
 		}
 	}
 	for says, o := range map[string][]raysys.Option{
-		`GPU 3, where 2 of 3 devices would do (GPUModel "H100")`:           {raysys.GPU(3), raysys.GPUModel("H100")},
+		`GPU 3, where 2 of 3 devices would do (GPUModel "H100")`:   {raysys.GPU(3), raysys.GPUModel("H100")},
 		"GPU 0.5, where 0 of 3 devices would do (GPUMemory 1 TiB)": {raysys.GPU(0.5), raysys.GPUMemory(1 << 40)},
 	} {
 		if _, err := nodetest.Get(t, ctx, hold.With(o...).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) || !strings.Contains(err.Error(), says) {
