@@ -104,7 +104,14 @@ func (g Group) Remove(ctx context.Context) error {
 
 // Bundle puts work into a bundle of the group, counted from 0. For tasks and for calls of grains: a call puts the grain there if it
 // is the one that has it activated.
-func (g Group) Bundle(index int) raysys.Option { return in(g.key, index) }
+func (g Group) Bundle(index int) raysys.Option {
+	if index < 0 || index >= groupengine.MaxBundles {
+		return func(o *core.Options) {
+			o.Fail(fmt.Errorf("%w: bundle %d: bundles count from 0", raysys.ErrBadOption, index))
+		}
+	}
+	return in(g.key, index)
+}
 
 // AnyBundle puts work into a bundle of the group that has what it asks for: the next that has room, as far as its node knows, else the
 // next. Work that waits in one goes to another as soon as that has room. For tasks and for calls of grains, as Bundle.
@@ -112,14 +119,11 @@ func (g Group) AnyBundle() raysys.Option { return in(g.key, core.AnyBundle) }
 
 func in(key string, index int) raysys.Option {
 	return func(o *core.Options) {
-		switch {
-		case key == "":
+		if key == "" {
 			o.Fail(errNone)
-		case index < core.AnyBundle, index >= groupengine.MaxBundles:
-			o.Fail(fmt.Errorf("%w: bundle %d: bundles count from 0", raysys.ErrBadOption, index))
-		default:
-			o.Bundle = core.Bundle{Group: key, Index: index, Captures: o.Bundle.Captures}
+			return
 		}
+		o.Bundle = core.Bundle{Group: key, Index: index, Captures: o.Bundle.Captures}
 	}
 }
 

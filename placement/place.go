@@ -111,7 +111,8 @@ func (v *View) ask(own Strategy, r Request, list []int) (chosen int, err error) 
 }
 
 func (v *View) noNode(r *Request, s *shape) error {
-	err := &NoNodeError{Request: *r, Most: s.most, nodes: s.tally}
+	there := s.have(v)
+	err := &NoNodeError{Request: *r, Most: there.most, nodes: s.tally, there: there}
 	if len(r.Conditions) > 0 {
 		n := v.named(r.Conditions)
 		err.nodes = n.tally(s)

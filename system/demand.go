@@ -93,7 +93,9 @@ func summed(all []Demand) (list []Demand) {
 	return list
 }
 
-func (d *Demand) shape() string { return fmt.Sprint(d.Resources, d.Labels, d.Group) }
+func (d *Demand) shape() string {
+	return fmt.Sprint(d.Resources, d.Resources.GPUMemory, d.Resources.Memory, d.Labels, d.Group)
+}
 
 // groupDemand is the placement groups that wait for room, of the shards that this node leads.
 func (c *cluster) groupDemand() (list []GroupDemand) {
@@ -121,7 +123,7 @@ func summedGroups(all []GroupDemand) (list []GroupDemand) {
 	})
 	at := map[string]int{}
 	for _, d := range all {
-		shape := fmt.Sprint(d.Strategy, d.Bundles, d.Held)
+		shape := fmt.Sprintf("%s %#v %d", d.Strategy, d.Bundles, d.Held)
 		if i, ok := at[shape]; ok {
 			list[i].Count += d.Count
 			list[i].Gathering += d.Gathering

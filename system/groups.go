@@ -247,11 +247,25 @@ func (g *groups) fitting(in core.Bundle, needs core.Resources) (fits []memberBun
 	}
 	switch {
 	case have == 0:
-		return nil, false, fmt.Errorf("%w: it asks for %v, and its bundle has %v", raysys.ErrNoCapacity, needs, core.Resources(list[max(in.Index, 0)].Needs))
+		return nil, false, fmt.Errorf("%w: it asks for %v, and %s", raysys.ErrNoCapacity, needs, bundlesHave(in.Index, list))
 	case len(fits) == 0:
 		return nil, false, noBundle{fmt.Errorf("%s has no room yet", groupengine.Shown(in.Group))}
 	}
 	return fits, len(fits) == have, nil
+}
+
+// bundlesHave says what a bundle has, or all of them.
+func bundlesHave(index int, list []groupengine.Bundle) string {
+	if index != core.AnyBundle {
+		return fmt.Sprintf("its bundle has %v", list[index].Needs)
+	}
+	var all []string
+	for _, b := range list {
+		if s := fmt.Sprintf("(%v)", b.Needs); !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return "its group has bundles of " + core.Listed(all, " and ")
 }
 
 // explain says what the bundle that the options name waits for.

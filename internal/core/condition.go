@@ -35,6 +35,10 @@ var ErrBesideBundle = fmt.Errorf(
 	"%w: OnNode, Near, Not, Prefer and Label of several values stand beside no bundle of a placement group, which decides on the node: give one or the other",
 	ErrBadOption)
 
+// ErrCapturesAlone is why work outside a placement group captures nothing.
+var ErrCapturesAlone = fmt.Errorf(
+	"%w: CaptureChildren stands beside Group.Bundle or Group.AnyBundle: what work outside a group submits is its own affair", ErrBadOption)
+
 // Want adds a condition. Of hard ones on the same label, or on names of nodes, the last counts.
 func (o *Options) Want(c Condition) {
 	o.Unwant(c)

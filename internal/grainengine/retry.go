@@ -24,7 +24,7 @@ func (m *method[G, A, R]) usable() error {
 	case m.opts.Classed:
 		return fmt.Errorf("%w: Priority is for tasks: a grain does its calls in their order", raysys.ErrBadOption)
 	case m.opts.Bundle.Captures && m.opts.Bundle.Group == "":
-		return fmt.Errorf("%w: CaptureChildren stands beside Group.Bundle or Group.AnyBundle: what a grain outside a group submits is its own affair", raysys.ErrBadOption)
+		return core.ErrCapturesAlone
 	case m.opts.Bundle.Group != "" && m.kind.Stateless:
 		return fmt.Errorf("%w: a bundle of a placement group for a StatelessWorker, whose activations are on many nodes: give Holds to its kind", raysys.ErrBadOption)
 	case len(m.opts.Conditions) > 0 && m.kind.Stateless:

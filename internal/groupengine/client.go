@@ -63,7 +63,7 @@ func (s *Spec) check() error {
 		return fmt.Errorf("%w: no strategy %.64q for groups: there are %q", raysys.ErrBadOption, s.Strategy, placement.GroupStrategies)
 	}
 	for i, b := range s.Bundles {
-		err := errors.Join(core.Resources(b).ValidateWanted(), core.Resources(b).Exact())
+		err := errors.Join(core.Resources(b).ValidateWanted(), core.Resources(b).Meant())
 		if err == nil && b.CPU == 0 && b.GPU == 0 && b.Memory == 0 && len(b.Custom) == 0 {
 			err = fmt.Errorf("%w: it asks for nothing", raysys.ErrBadOption)
 		}
