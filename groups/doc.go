@@ -21,7 +21,7 @@
 //  4. Remove cancels what runs in the group, with raysys.ErrGroupRemoved, and returns when the room is free.
 //
 //  5. A grain is put into a bundle by the call that has it activated: the first decides, and other calls reach the grain where it is.
-//     It holds there what grains.Holds says, and takes no Placement and no Label into account. It goes with the group, and calls that
+//     It holds there what grains.Holds says, and takes no Placement and no grains.Label into account. It goes with the group, and calls that
 //     name a group which was removed fail with raysys.ErrGroupRemoved. So let each call name the bundle that may be the first.
 //
 //  6. When a node dies, its work in the group runs again as other work does, once its bundles have another node. A node that

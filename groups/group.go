@@ -124,7 +124,7 @@ func in(key string, index int) raysys.Option {
 }
 
 // CaptureChildren puts the tasks that a task or a grain in a group submits into the group too, in any bundle, and those that these
-// submit, unless they are given a group or conditions (raysys.OnNode). It stands beside Group.Bundle and Group.AnyBundle. For tasks and for calls of grains, where
+// submit, unless they are given a group or conditions (raysys.OnNode, raysys.Label). It stands beside Group.Bundle and Group.AnyBundle. For tasks and for calls of grains, where
 // it counts with the bundle.
 func CaptureChildren() raysys.Option {
 	return func(o *core.Options) { o.Bundle.Captures = true }
