@@ -30,7 +30,8 @@ func Named(name string) Option {
 	}
 }
 
-// Detached has the group stay when the node that makes it ends, until it is removed.
+// Detached has the group stay when the node that it would go with ends, until it is removed. It stands beside Named: without a name nothing
+// could find the group.
 func Detached() Option {
 	return func(c *creation) error {
 		c.spec.Detached = true
@@ -53,6 +54,9 @@ func Create(ctx context.Context, strategy placement.GroupStrategy, bundles []ray
 		if err := o(&made); err != nil {
 			return Group{}, fmt.Errorf("make a group: %w", err)
 		}
+	}
+	if made.spec.Detached && made.spec.Name == "" {
+		return Group{}, fmt.Errorf("make a group: %w: Detached without Named: nothing could find the group, to remove it", raysys.ErrBadOption)
 	}
 	key, err := c.Create(ctx, t, made.spec)
 	return Group{key}, err
