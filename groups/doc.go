@@ -16,7 +16,9 @@
 //  2. Work in a bundle asks for part of the bundle, as it would ask for part of a node, and waits in it, oldest first. Work that may be
 //     in any (AnyBundle) does not wait in one while another has room.
 //
-//  3. A group goes with the node that has made it, unless it is Detached. A further attempt of a task makes another group.
+//  3. A group goes with the node of the driver that has made it, unless it is Detached. One that a task makes goes with the node of the driver
+//     that the task comes from, or with its own where that has gone; one that a grain makes with the node on which the grain is. The end of a task
+//     removes no group: "defer g.Remove(ctx)" does. A further attempt of a task makes another, and those go that earlier attempts have made in the same place.
 //
 //  4. Remove cancels what runs in the group, with raysys.ErrGroupRemoved, and returns when the room is free.
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// group asks about a placement group. Every node may ask; a group goes with the node that has made it, unless it is detached.
+// group asks about a placement group. Every node may ask; a group goes with its owner, unless it is detached.
 type group struct{ groupengine.Question }
 
 // Group asks the leader of a group's shard. done is called once, on any goroutine, and must not block.
@@ -72,7 +72,7 @@ func (l *leader) going(r *groupengine.Record) bool {
 
 // create makes the record, with an assignment where there is room.
 func (o *group) create(l *leader, q *asked[groupengine.Entry]) {
-	if o.Record.Owner != (core.NodeKey{}) && !l.reg.cfg.Alone {
+	if o.Record.Owner != (core.NodeKey{}) && !l.alive(o.Record.Owner) { // the asker has not heard of its death
 		o.Record.Owner = q.from
 	}
 	expecting := l.reg.cfg.Expecting != nil && l.reg.cfg.Expecting()
