@@ -89,7 +89,7 @@ func (c *Client) Lookup(ctx context.Context, t *core.Turn, name string) (string,
 	return key, nil
 }
 
-// Remove removes a group, and returns when the room of its bundles is free. That one is gone is no error.
+// Remove removes a group, and returns when the room of its bundles is free. That one is gone is no error. An operator has no turn: nil.
 func (c *Client) Remove(ctx context.Context, t *core.Turn, key string) error {
 	e, err := c.ask(ctx, t, Question{Op: Delete, Key: key})
 	for id := e.Record.ID; err == nil && e.Exists && e.Record.ID == id; {
@@ -124,8 +124,10 @@ func (c *Client) ask(ctx context.Context, t *core.Turn, q Question) (Entry, erro
 	if err != nil {
 		return Entry{}, err
 	}
-	t.Runtime().Block(t.Base())
-	defer t.Runtime().Unblock(t.Base())
+	if t != nil {
+		t.Runtime().Block(t.Base())
+		defer t.Runtime().Unblock(t.Base())
+	}
 	return runner.Wait(ctx, func(done func(Entry, error)) { s.Group(q, done) })
 }
 

@@ -34,10 +34,8 @@ func (c *Client) Create(ctx context.Context, t *core.Turn, s Spec) (string, erro
 	for _, b := range s.Bundles {
 		r.Bundles = append(r.Bundles, Bundle{Needs: b})
 	}
-	key := idKey(ns, r.ID)
-	if s.Name != "" {
-		key = NameKey(ns, s.Name)
-	} else {
+	key := KeyOf(ns, s.Name, r.ID)
+	if s.Name == "" {
 		c.removeEarlier(ns, earlier)
 	}
 	for {

@@ -144,7 +144,7 @@ func (l *leader) drive(key string) {
 	e, err := l.groupEntry(key)
 	if !e.Exists || err != nil { // a version that this node does not know waits for a leader that does
 		delete(l.groups.by, key)
-		l.reg.pendingGroups.note(key, nil, 0, false)
+		l.reg.ledGroups.note(key, nil, 0, false)
 		return
 	}
 	p := l.groups.by[key]
@@ -156,7 +156,7 @@ func (l *leader) drive(key string) {
 		l.groups.by[key] = p
 	}
 	s := p.Step(key, &e.Record, groupWorld{l})
-	l.reg.pendingGroups.note(key, &e.Record, l.reg.cfg.Runner.Now(), p.Gathers())
+	l.reg.ledGroups.note(key, &e.Record, l.reg.cfg.Runner.Now(), p.Gathers())
 	if s.Delete || s.Record != nil {
 		l.commitGroup(nil, key, s.Record, e.Version, nil)
 	}
