@@ -30,7 +30,8 @@ func Named(name string) Option {
 	}
 }
 
-// Detached has the group stay when the node that makes it ends, until it is removed.
+// Detached has the group stay when the node that it would go with ends, until it is removed. It stands beside Named: without a name nothing
+// could find the group.
 func Detached() Option {
 	return func(c *creation) error {
 		c.spec.Detached = true
@@ -53,6 +54,9 @@ func Create(ctx context.Context, strategy placement.GroupStrategy, bundles []ray
 		if err := o(&made); err != nil {
 			return Group{}, fmt.Errorf("make a group: %w", err)
 		}
+	}
+	if made.spec.Detached && made.spec.Name == "" {
+		return Group{}, fmt.Errorf("make a group: %w: Detached without Named: nothing could find the group, to remove it", raysys.ErrBadOption)
 	}
 	key, err := c.Create(ctx, t, made.spec)
 	return Group{key}, err
@@ -128,7 +132,7 @@ func in(key string, index int) raysys.Option {
 }
 
 // CaptureChildren puts the tasks that a task or a grain in a group submits into the group too, in any bundle, and those that these
-// submit, unless they are given a group or conditions (raysys.OnNode). It stands beside Group.Bundle and Group.AnyBundle. For tasks and for calls of grains, where
+// submit, unless they are given a group or conditions (raysys.OnNode, raysys.Label). It stands beside Group.Bundle and Group.AnyBundle. For tasks and for calls of grains, where
 // it counts with the bundle.
 func CaptureChildren() raysys.Option {
 	return func(o *core.Options) { o.Bundle.Captures = true }

@@ -292,6 +292,10 @@ func TestBadGroups(t *testing.T) {
 			return err
 		}, raysys.ErrBadOption, "1.5"},
 		{"an empty name", func() error { _, err := groups.Create(ctx, placement.Pack, cpus(1), groups.Named("")); return err }, raysys.ErrBadOption, "Named"},
+		{"detached without a name", func() error {
+			_, err := groups.Create(ctx, placement.Pack, cpus(1), groups.Detached())
+			return err
+		}, raysys.ErrBadOption, "Detached without Named"},
 		{"no runtime", func() error { _, err := groups.Create(context.Background(), placement.Pack, cpus(1)); return err }, raysys.ErrNoRuntime, ""},
 		{"never apart", func() error { _, err := groups.Create(ctx, placement.StrictSpread, cpus(1, 1)); return err }, raysys.ErrNoCapacity, "2 different nodes"},
 		{"a device nobody has", func() error {

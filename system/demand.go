@@ -100,7 +100,10 @@ func (d *Demand) shape() string {
 // groupDemand is the placement groups that wait for room, of the shards that this node leads.
 func (c *cluster) groupDemand() (list []GroupDemand) {
 	now := c.node.wheel.Now()
-	for _, g := range c.reg.PendingGroups() {
+	for _, g := range c.reg.Groups() {
+		if !g.Waits {
+			continue
+		}
 		d := GroupDemand{Group: groupengine.NameOf(g.Key), Strategy: g.Record.Strategy, Count: 1, Oldest: max(time.Duration(now-g.Since), 0)}
 		if g.Gathers {
 			d.Gathering = 1

@@ -38,9 +38,11 @@ type groups struct {
 
 func newGroups(n *Node) *groups {
 	g := &groups{node: n}
+	awaitMember := func(context.Context, uint64) (core.NodeKey, bool) { return core.NodeKey{}, false } // there is no other node
 	if c := n.cluster; c != nil {
 		g.runner, g.self, g.alive = c.runner, c.self, c.alive
 		g.open = func() (*registry.Registry, error) { return c.reg, nil }
+		awaitMember = c.awaitMember
 	} else {
 		m := soloMembers{n.solo}
 		self := core.NodeKey{Node: n.cfg.Name, Incarnation: n.solo.run}
@@ -48,7 +50,7 @@ func newGroups(n *Node) *groups {
 	}
 	g.client = &groupengine.Client{
 		Shards: func() (groupengine.Shards, error) { return g.open() },
-		Self:   g.self, Runner: g.runner, Waits: n.cfg.WaitForResources, Changed: func() { n.tasks.RetryBundles() },
+		Self:   g.self, Member: awaitMember, Runner: g.runner, Waits: n.cfg.WaitForResources, Changed: func() { n.tasks.RetryBundles() },
 	}
 	return g
 }
@@ -284,6 +286,24 @@ func (g *groups) explain(o *core.Options, w *raysys.Waiting) {
 			})
 			w.For += fmt.Sprintf(": bundle %d asks for %v", i, b.Needs)
 			return
+		}
+	}
+}
+
+// awaitMember returns the node with an incarnation, once this node knows of all that have joined until that did; false where it has gone.
+func (c *cluster) awaitMember(ctx context.Context, incarnation uint64) (core.NodeKey, bool) {
+	for {
+		v := c.member.View()
+		if n, ok := v.Incarnation(incarnation); ok || !v.Precedes(incarnation) {
+			return mesh.KeyOf(n), ok
+		}
+		select {
+		case <-v.Changed():
+			if c.member.View() == v { // no other comes
+				return core.NodeKey{}, false
+			}
+		case <-ctx.Done():
+			return core.NodeKey{}, false
 		}
 	}
 }

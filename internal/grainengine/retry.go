@@ -29,7 +29,7 @@ func (m *method[G, A, R]) usable() error {
 		return fmt.Errorf("%w: a bundle of a placement group for a StatelessWorker, whose activations are on many nodes: give Holds to its kind", raysys.ErrBadOption)
 	case len(m.opts.Conditions) > 0 && m.kind.Stateless:
 		return fmt.Errorf("%w: OnNode, Near, Not, Prefer and Label of several values for a StatelessWorker, whose activations are on many nodes: give its kind grains.Label", raysys.ErrBadOption)
-	case len(m.opts.Conditions) > 0 && m.opts.Bundle.Group != "":
+	case m.opts.Conditional() && m.opts.Bundle.Group != "":
 		return core.ErrBesideBundle
 	case m.opts.Name != "":
 		return fmt.Errorf("%w: Detached(%q): a name is for tasks: submit one that makes the call", raysys.ErrBadOption, m.opts.Name)
