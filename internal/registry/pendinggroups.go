@@ -25,7 +25,7 @@ type pendingGroups struct {
 func (p *pendingGroups) note(key string, r *groupengine.Record, now int64, gathers bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r == nil || r.Removing || r.Ready() {
+	if r == nil || r.Removing || r.Never != "" || r.Ready() {
 		delete(p.by, key)
 		return
 	}
