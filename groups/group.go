@@ -41,6 +41,7 @@ func Detached() Option {
 
 // Create makes a group of up to 256 bundles. It returns before the bundles have room: see Wait. Its errors match
 // raysys.ErrNoCapacity for a group that no state of the nodes has room for (with system.Config.WaitForResources it waits), raysys.ErrNameTaken, and raysys.ErrBadOption.
+// While nodes join, of which some may have the room, such a group is made all the same; if they have not, what waits for it fails so.
 func Create(ctx context.Context, strategy placement.GroupStrategy, bundles []raysys.Resources, opts ...Option) (Group, error) {
 	t, c, err := of(ctx)
 	if err != nil {
@@ -72,7 +73,8 @@ func Lookup(ctx context.Context, name string) (Group, error) {
 	return Group{key}, err
 }
 
-// Wait returns when every bundle is reserved; raysys.ErrGroupRemoved when the group goes before.
+// Wait returns when every bundle is reserved; raysys.ErrGroupRemoved when the group goes before, raysys.ErrNoCapacity when the nodes that
+// joined while it was made are there and none could ever hold it.
 func (g Group) Wait(ctx context.Context) error {
 	_, err := g.Nodes(ctx)
 	return err

@@ -43,6 +43,7 @@ const (
 	GroupGathering = "gathering" // the same, and nodes keep for it what becomes free
 	GroupHeld      = "held"      // each bundle has its node
 	GroupGoing     = "going"     // it is being removed: what runs in it has not returned
+	GroupNever     = "never"     // it has ended: no nodes could hold it, however idle
 )
 
 // BundleStatus is one bundle of a placement group.
@@ -144,6 +145,8 @@ func groupStatus(g registry.LedGroup) GroupStatus {
 	switch {
 	case r.Removing:
 		s.State = GroupGoing
+	case r.Never != "":
+		s.State = GroupNever
 	case g.Waits && g.Gathers:
 		s.State = GroupGathering
 	case g.Waits:

@@ -232,8 +232,8 @@ func (g *groups) fitting(in core.Bundle, needs core.Resources) (fits []memberBun
 		return nil, false, err
 	case !known:
 		return nil, false, noBundle{fmt.Errorf("%s is looked up", groupengine.Shown(in.Group))}
-	case !e.Exists || e.Record.Removing:
-		return nil, false, groupengine.ErrRemoved(in.Group)
+	case e.Gone(in.Group) != nil:
+		return nil, false, e.Gone(in.Group)
 	case index >= len(list):
 		return nil, false, fmt.Errorf("%w: bundle %d of %s, which has %d: they count from 0", raysys.ErrBadOption, index, groupengine.Shown(in.Group), len(list))
 	}

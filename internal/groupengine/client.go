@@ -109,7 +109,7 @@ func (c *Client) Wait(ctx context.Context, t *core.Turn, key string) ([]core.Nod
 		if e, err = c.ask(ctx, t, Question{Op: op, Key: key, Seen: e.Version}); err != nil {
 			return nil, fmt.Errorf("wait for %s: %w", Shown(key), err)
 		}
-		if err = e.gone(key); err != nil {
+		if err = e.Gone(key); err != nil {
 			return nil, err
 		}
 		if e.Record.Ready() {

@@ -18,5 +18,6 @@
 //	an attempt                     has one assignment; a bundle that gets another node gets it under a later attempt
 //	a prepared bundle              that the record does not have at that node, under that attempt, is dropped: the node asks
 //	a node                         refuses at once what has no room; it queues no bundle; it gathers room for one group at a time, the oldest
+//	a group that hopes             was made for workers about to join; once these are there it has its room, may get it, or has ended
 //	a record goes                  when no living node has a bundle of it, and what ran in them has returned
 package groupengine

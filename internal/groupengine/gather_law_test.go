@@ -65,7 +65,7 @@ func TestGatheringLaws(t *testing.T) {
 			for range rapid.IntRange(1, 3).Draw(t, "bundles") {
 				r.Bundles = append(r.Bundles, Bundle{Needs: raysys.Resources{CPU: float64(rapid.IntRange(1, 4).Draw(t, "cpu"))}})
 			}
-			if next, err := New(r, m, false); err == nil {
+			if next, err := New(r, m); err == nil {
 				key := NameKey("ns", fmt.Sprint(m.made))
 				m.commit(key, next)
 				m.drive(key)

@@ -30,6 +30,7 @@ type model struct {
 	flying []message
 	free   map[core.NodeKey]raysys.Resources // as the leader's view has it
 	made   int
+	expect bool // workers that the leader's view does not have
 }
 
 type modelNode struct {
@@ -84,6 +85,9 @@ func (m *model) Draining(k core.NodeKey) bool { n := m.nodes[k]; return n != nil
 // Now implements World.
 func (m *model) Now() int64 { return m.now }
 
+// Expecting implements World.
+func (m *model) Expecting() bool { return m.expect }
+
 // Assign implements World, by a view that may be older than what the nodes have.
 func (m *model) Assign(g placement.GroupRequest) ([]core.NodeKey, error) { return m.assign(g, m.free) }
 
@@ -126,7 +130,7 @@ func (m *model) record(key string) *Record {
 }
 
 func (m *model) commit(key string, r *Record) {
-	if before := m.record(key); before != nil && r != nil {
+	if before := m.record(key); before != nil && r != nil && before.ID == r.ID {
 		if r.Attempt < before.Attempt {
 			m.t.Fatalf("attempt %d follows %d", r.Attempt, before.Attempt)
 		}
@@ -268,12 +272,12 @@ func TestGroupLaws(t *testing.T) {
 		anyNode := func(label string) core.NodeKey { return rapid.SampledFrom(m.sorted()).Draw(t, label) }
 		for range rapid.IntRange(1, 150).Draw(t, "steps") {
 			keys := slices.Sorted(maps.Keys(m.log))
-			switch step := rapid.IntRange(0, 23).Draw(t, "step"); {
+			switch step := rapid.IntRange(0, 24).Draw(t, "step"); {
 			case step < 3:
 				m.made++
 				// A name is used again by a later group.
 				key := NameKey("ns", fmt.Sprintf("g%d", rapid.IntRange(0, 3).Draw(t, "name")))
-				if m.log[key] != nil {
+				if was := m.record(key); was != nil && was.Never == "" {
 					break
 				}
 				r := Record{ID: core.TaskID{Hi: uint64(m.made)}, Made: rapid.Int64Range(0, 2).Draw(t, "made"), Strategy: rapid.SampledFrom(placement.GroupStrategies).Draw(t, "strategy")}
@@ -283,7 +287,8 @@ func TestGroupLaws(t *testing.T) {
 				for range rapid.IntRange(1, 3).Draw(t, "bundles") {
 					r.Bundles = append(r.Bundles, Bundle{Needs: raysys.Resources{CPU: float64(rapid.IntRange(1, 3).Draw(t, "cpu"))}})
 				}
-				if next, err := New(r, m, false); err == nil {
+				if next, err := New(r, m); err == nil {
+					delete(m.by, key)
 					m.commit(key, next)
 					m.drive(key)
 				} else if !errors.Is(err, raysys.ErrNoCapacity) {
@@ -335,6 +340,9 @@ func TestGroupLaws(t *testing.T) {
 			case step == 21:
 				m.now += int64(core.AgeStep)
 				m.driveAll()
+			case step == 23:
+				m.expect = !m.expect
+				m.driveAll()
 			case step == 22:
 				m.now += int64(gatherFirst)
 				m.silent()
@@ -344,8 +352,14 @@ func TestGroupLaws(t *testing.T) {
 			}
 			m.check()
 		}
+		m.expect = false
 		m.settle()
 		want, got := m.wanted(), m.held()
+		for _, key := range slices.Sorted(maps.Keys(m.log)) {
+			if r := m.record(key); r.Hopes {
+				t.Fatalf("no worker is expected, and %s hopes for one: %+v", Shown(key), r)
+			}
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("the nodes have other bundles than the log:\n%s", diff)
 		}
@@ -388,6 +402,9 @@ func (m *model) settle() {
 func (m *model) check() {
 	for key := range m.log {
 		r := m.record(key)
+		if r.Never != "" && (r.Hopes || r.Attempt > 0 || r.Waits) {
+			m.t.Fatalf("a group has ended that the nodes once were enough for, or that is to wait: %+v", r)
+		}
 		nodes := map[core.NodeKey]int{}
 		for _, b := range r.Bundles {
 			if b.At != (core.NodeKey{}) && m.Alive(b.At) {

@@ -3,6 +3,7 @@ package groupengine
 import (
 	"fmt"
 
+	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/wire"
 	"github.com/raysys/raysys/store"
 )
@@ -33,10 +34,13 @@ type Entry struct {
 	Version store.Version
 }
 
-// gone is why the group of the key never gets its room, nil while it may.
-func (e *Entry) gone(key string) error {
-	if !e.Exists || e.Record.Removing {
+// Gone is why the group of the key never gets its room, nil while it may.
+func (e *Entry) Gone(key string) error {
+	switch {
+	case !e.Exists || e.Record.Removing:
 		return ErrRemoved(key)
+	case e.Record.Never != "":
+		return fmt.Errorf("%w: %s: %s", raysys.ErrNoCapacity, Shown(key), e.Record.Never)
 	}
 	return nil
 }

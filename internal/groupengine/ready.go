@@ -40,7 +40,7 @@ func (r *ready) answered(e Entry, err error) {
 	if err != nil {
 		err = fmt.Errorf("wait for %s: %w", Shown(r.key), err)
 	} else {
-		err = e.gone(r.key)
+		err = e.Gone(r.key)
 	}
 	switch {
 	case err != nil:

@@ -23,12 +23,17 @@ type Record struct {
 	Attempt   uint64       // of the last assignment
 	Removing  bool
 	Waits     bool // also while no node could ever have its bundles
-	Bundles   []Bundle
+	// Hopes says that no node could ever have the bundles when the group was made, while workers were about to join, and that it is not
+	// known yet whether with these the cluster can.
+	Hopes   bool
+	Bundles []Bundle
 	// Left are the nodes that had bundles which were placed anew: work in them goes on to its end there, until the group is removed.
 	Left []core.NodeKey
 	// Made is when the group was made, in nanoseconds since 1970 by the clock of its maker; 0 where an earlier version made it. Of the
 	// groups for which a node could gather room it is the one that was made first.
 	Made int64
+	// Never is why no state of the nodes has room for a group that hoped, once that is known: it has ended, and what waits for it fails.
+	Never string
 }
 
 // Bundle is one bundle of a group.
@@ -66,7 +71,8 @@ const recordVersion = 1
 // Bits of a record, and of a bundle.
 const (
 	recordRemoving = 1
-	recordWaits    = 2 // an earlier version knows nothing of it
+	recordWaits    = 2 // an earlier version knows nothing of it, nor of the next
+	recordHopes    = 4
 	bundleHeld     = 1
 )
 
@@ -78,6 +84,9 @@ func (r *Record) Append(dst []byte) []byte {
 	}
 	if r.Waits {
 		bits |= recordWaits
+	}
+	if r.Hopes {
+		bits |= recordHopes
 	}
 	dst = wire.AppendID(append(dst, recordVersion, bits), r.ID)
 	dst = wire.AppendBytes(wire.AppendBytes(dst, r.Namespace), r.Strategy)
@@ -92,14 +101,17 @@ func (r *Record) Append(dst []byte) []byte {
 		dst = appendNeeds(append(dst, bits), b.Needs)
 		dst = wire.AppendUvarint(wire.AppendNode(dst, b.At), b.Attempt)
 	}
-	if len(r.Left) > 0 || r.Made != 0 { // an earlier version knows nothing of them
+	if len(r.Left) > 0 || r.Made != 0 || r.Never != "" { // an earlier version knows nothing of them
 		dst = wire.AppendUvarint(dst, uint64(len(r.Left)))
 		for _, k := range r.Left {
 			dst = wire.AppendNode(dst, k)
 		}
 	}
-	if r.Made != 0 {
+	if r.Made != 0 || r.Never != "" {
 		dst = wire.AppendUvarint(dst, uint64(r.Made))
+	}
+	if r.Never != "" {
+		dst = wire.AppendBytes(dst, r.Never)
 	}
 	return dst
 }
@@ -110,7 +122,7 @@ func Read(r *wire.Reader) (rec Record, err error) {
 		return rec, fmt.Errorf("%w: group record: version %d is unknown here: upgrade this node", wire.ErrCorrupt, v)
 	}
 	bits := r.Byte()
-	rec.Removing, rec.Waits = bits&recordRemoving != 0, bits&recordWaits != 0
+	rec.Removing, rec.Waits, rec.Hopes = bits&recordRemoving != 0, bits&recordWaits != 0, bits&recordHopes != 0
 	rec.ID, rec.Namespace, rec.Strategy = r.ID(), r.String(), placement.GroupStrategy(r.String())
 	rec.Owner, rec.Attempt = wire.ReadNode(r), r.Uvarint()
 	n := r.Count(4)
@@ -136,6 +148,9 @@ func Read(r *wire.Reader) (rec Record, err error) {
 	}
 	if r.Len() > 0 {
 		rec.Made = int64(r.Uvarint())
+	}
+	if r.Len() > 0 {
+		rec.Never = r.String()
 	}
 	return rec, r.Err()
 }

@@ -57,6 +57,9 @@ func TestStoredForm(t *testing.T) {
 	made := rec
 	made.Left, made.Made = []core.NodeKey{rec.Bundles[0].At}, 1<<60
 	check("record-made", made.Append(nil), func(r *wire.Reader) (any, error) { return Read(r) }, made)
+	never := exampleRecord()
+	never.Hopes, never.Never = true, "bundle 0 asks for CPU 9"
+	check("record-never", never.Append(nil), func(r *wire.Reader) (any, error) { return Read(r) }, never)
 	create := Question{Op: Create, Key: NameKey("prog", "training"), Record: rec}
 	question := func(r *wire.Reader) (any, error) {
 		var q Question
@@ -76,6 +79,8 @@ func FuzzRead(f *testing.F) {
 	rec := exampleRecord()
 	f.Add(rec.Append(nil))
 	rec.Made = 1 << 60
+	f.Add(rec.Append(nil))
+	rec.Hopes, rec.Never = true, "bundle 0 asks for CPU 9"
 	f.Add(rec.Append(nil))
 	f.Add([]byte{recordVersion})
 	f.Fuzz(func(t *testing.T, b []byte) {

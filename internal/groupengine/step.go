@@ -3,6 +3,7 @@ package groupengine
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/raysys/raysys"
@@ -18,6 +19,8 @@ type World interface {
 	Draining(core.NodeKey) bool
 	// Assign is placement.Assign, by the nodes of now, with their incarnations.
 	Assign(placement.GroupRequest) ([]core.NodeKey, error)
+	// Expecting reports whether the cluster has workers that Assign does not know yet.
+	Expecting() bool
 	// Gatherable is Assign as if nothing of the nodes were taken.
 	Gatherable(placement.GroupRequest) ([]core.NodeKey, error)
 	// Now is the clock of the leader.
@@ -95,6 +98,8 @@ func (p *Progress) Step(key string, r *Record, w World) Step {
 		return s
 	case r.Owner != core.NodeKey{} && !w.Alive(r.Owner):
 		return Step{Record: Remove(r)}
+	case r.Never != "":
+		return Step{}
 	}
 	if slices.ContainsFunc(r.Bundles, func(b Bundle) bool { return b.At != core.NodeKey{} && !b.Held }) {
 		return p.prepare(key, r, w)
@@ -245,10 +250,29 @@ func (p *Progress) assign(r *Record, w World) (next *Record, must bool) {
 		g.At = request(r, w).At
 		to, err = w.Assign(g)
 	}
+	if next := hoped(r, err, w); next != nil {
+		return next, must
+	}
 	if err != nil {
 		return lost(r, w), must
 	}
 	return assigned(r, w, g, to), must
+}
+
+// hoped is r once it is known whether the nodes, of which it hoped for more, could ever have its bundles: err is that of an assignment. It
+// is nil for a group that does not hope, and while the nodes are not all there. A group for which they once were enough waits whatever
+// becomes of them: nodes come back.
+func hoped(r *Record, err error, w World) *Record {
+	never := errors.Is(err, raysys.ErrNoCapacity)
+	if !r.Hopes || err == nil || never && w.Expecting() {
+		return nil
+	}
+	next := r.clone()
+	next.Hopes = false
+	if never {
+		next.Never = strings.TrimPrefix(err.Error(), raysys.ErrNoCapacity.Error()+": ")
+	}
+	return next
 }
 
 // request asks for nodes for the bundles that have none, or a dead one.
@@ -270,7 +294,7 @@ func has(b Bundle, w World) bool { return b.At != core.NodeKey{} && w.Alive(b.At
 // assigned is r under its next attempt: those bundles that g wants nodes for are at these.
 func assigned(r *Record, w World, g placement.GroupRequest, to []core.NodeKey) *Record {
 	next := r.clone()
-	next.Attempt++
+	next.Attempt, next.Hopes = next.Attempt+1, false
 	next.Left = slices.DeleteFunc(next.Left, func(n core.NodeKey) bool { return !w.Alive(n) })
 	for i := range next.Bundles {
 		if b := &next.Bundles[i]; g.At[i] == "" {
@@ -299,8 +323,8 @@ func lost(r *Record, w World) *Record {
 }
 
 // New is the record of a group that is made, with an assignment where there is room now. The error is that of an assignment that
-// can never be, unless the group waits even so, or expecting says that the cluster has workers which w does not know yet.
-func New(r Record, w World, expecting bool) (*Record, error) {
+// can never be, unless the group waits even so, or hopes for workers that w does not know yet.
+func New(r Record, w World) (*Record, error) {
 	g := placement.GroupRequest{Strategy: r.Strategy, Namespace: r.Namespace}
 	for i := range r.Bundles {
 		g.Bundles = append(g.Bundles, r.Bundles[i].Needs)
@@ -314,8 +338,10 @@ func New(r Record, w World, expecting bool) (*Record, error) {
 		}
 		next.Bundles = append(next.Bundles, b)
 	}
-	if errors.Is(err, raysys.ErrNoCapacity) && !expecting && !r.Waits {
-		return nil, err
+	if errors.Is(err, raysys.ErrNoCapacity) && !r.Waits {
+		if next.Hopes = w.Expecting(); !next.Hopes {
+			return nil, err
+		}
 	}
 	return next, nil
 }

@@ -16,6 +16,7 @@ type given struct {
 	avoided  []raysys.NodeID
 	now      int64
 	full     bool // nothing is free
+	expects  bool // workers that are not among the nodes
 }
 
 func key(name raysys.NodeID) core.NodeKey { return core.NodeKey{Node: name, Incarnation: 1} }
@@ -32,6 +33,8 @@ func (w *given) Alive(k core.NodeKey) bool {
 func (w *given) Draining(k core.NodeKey) bool { return k == w.draining }
 
 func (w *given) Now() int64 { return w.now }
+
+func (w *given) Expecting() bool { return w.expects }
 
 func (w *given) Assign(g placement.GroupRequest) ([]core.NodeKey, error) {
 	w.avoided = g.Avoid
@@ -66,7 +69,7 @@ func TestNewHasNotBegun(t *testing.T) {
 	w := &given{nodes: []core.NodeKey{key("a"), key("b")}}
 	r := two(1<<64-1, true, "x", "y")
 	r.Removing, r.Left = true, []core.NodeKey{key("a")}
-	next, err := New(*r, w, false)
+	next, err := New(*r, w)
 	if err != nil || next.Removing || next.Attempt != 1 || len(next.Left) > 0 {
 		t.Fatalf("it is removed: %v, attempt %d, left %v, %v", next.Removing, next.Attempt, next.Left, err)
 	}
@@ -167,5 +170,65 @@ func TestLostBundleWithoutRoom(t *testing.T) {
 	w.nodes = append(w.nodes, key("c"))
 	if s = p.Step("g", r, w); s.Record == nil || s.Record.Attempt != 2 || s.Record.Bundles[1].At != key("c") || !s.Record.Bundles[0].Held {
 		t.Errorf("c has room: %+v", s)
+	}
+}
+
+// TestHope: a group that no node could ever have is made while workers are about to join, and ends once these are there and could not
+// either. One that could be, with or without room, waits from then on whatever becomes of the nodes; so does one that is to wait.
+func TestHope(t *testing.T) {
+	a, b, c := key("a"), key("b"), key("c")
+	for name, try := range map[string]struct {
+		waits bool
+		then  []core.NodeKey // the nodes once none is expected
+		full  bool
+		hopes bool // while workers are expected
+		never bool
+	}{
+		"too few join":                           {then: []core.NodeKey{a, b}, hopes: true, never: true},
+		"none joins":                             {then: []core.NodeKey{a}, hopes: true, never: true},
+		"enough join":                            {then: []core.NodeKey{a, b, c}, hopes: true},
+		"enough join without room":               {then: []core.NodeKey{a, b, c}, full: true, hopes: true},
+		"too few join, and the group is to wait": {then: []core.NodeKey{a, b}, waits: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &given{nodes: []core.NodeKey{a}, expects: true}
+			asked := *free(3)
+			asked.Waits = try.waits
+			r, err := New(asked, w)
+			if err != nil || r.Hopes != try.hopes {
+				t.Fatalf("a group of three bundles for one node, with others about to join: %+v, %v", r, err)
+			}
+			if s := (&Progress{}).Step("g", r, w); s.Record != nil || s.Wait == 0 {
+				t.Fatalf("it does not wait for them: %+v", s)
+			}
+			w.nodes, w.expects, w.full = try.then, false, try.full
+			p := &Progress{} // of another leader
+			s := p.Step("g", r, w)
+			if s.Record != nil {
+				r = s.Record
+			}
+			e := Entry{Exists: true, Record: *r}
+			if err := e.Gone("p/x\x00g"); errors.Is(err, raysys.ErrNoCapacity) != try.never || !try.never && err != nil || r.Hopes {
+				t.Fatalf("once they are there: %v of %+v", err, r)
+			}
+			if s = p.Step("g", r, w); try.never && (s.Record != nil || s.Wait != 0 || len(s.Asks) != 0) {
+				t.Errorf("what follows for a group that has ended: %+v", s)
+			}
+			w.nodes = []core.NodeKey{a}
+			for range 3 {
+				if s = p.Step("g", r, w); s.Record != nil {
+					r = s.Record
+				}
+			}
+			if !try.never && (r.Never != "" || r.Ready() || s.Wait == 0) {
+				t.Errorf("all but one of its nodes have died, and it does not wait: %+v of %+v", s, r)
+			}
+			if s = p.Step("g", Remove(r), w); s.Delete == (len(s.Asks) > 0) {
+				t.Errorf("it is removed, and its record stays: %+v", s)
+			}
+		})
+	}
+	if _, err := New(*free(3), &given{nodes: []core.NodeKey{a}}); !errors.Is(err, raysys.ErrNoCapacity) {
+		t.Errorf("with no worker about to join: %v", err)
 	}
 }

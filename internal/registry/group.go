@@ -45,8 +45,8 @@ func (o *group) serve(l *leader, q *asked[groupengine.Entry]) {
 		return
 	}
 	switch {
-	case o.Op == groupengine.Create && !e.Exists:
-		o.create(l, q)
+	case o.Op == groupengine.Create && (!e.Exists || e.Record.Never != ""): // which has ended
+		o.create(l, q, e.Version)
 	case o.Op == groupengine.Create && l.going(&e.Record): // the asker waits until it is gone
 		e.Record.Removing = true
 		q.answer(e, nil)
@@ -70,18 +70,17 @@ func (l *leader) going(r *groupengine.Record) bool {
 	return r.Removing || r.Owner != core.NodeKey{} && !l.alive(r.Owner)
 }
 
-// create makes the record, with an assignment where there is room.
-func (o *group) create(l *leader, q *asked[groupengine.Entry]) {
+// create makes the record, in place of one of that version, with an assignment where there is room.
+func (o *group) create(l *leader, q *asked[groupengine.Entry], was store.Version) {
 	if o.Record.Owner != (core.NodeKey{}) && !l.alive(o.Record.Owner) { // the asker has not heard of its death
 		o.Record.Owner = q.from
 	}
-	expecting := l.reg.cfg.Expecting != nil && l.reg.cfg.Expecting()
-	next, err := groupengine.New(o.Record, groupWorld{l}, expecting)
+	next, err := groupengine.New(o.Record, groupWorld{l})
 	if err != nil {
 		q.fail(fmt.Errorf("%s: %w", groupengine.Shown(o.Key), err))
 		return
 	}
-	l.commitGroup(q, o.Key, next, store.Version{}, func() {
+	l.commitGroup(q, o.Key, next, was, func() {
 		e, err := l.groupEntry(o.Key)
 		q.answer(e, err)
 	})
@@ -256,6 +255,12 @@ func (w groupWorld) Draining(k core.NodeKey) bool {
 
 // Now implements groupengine.World.
 func (w groupWorld) Now() int64 { return w.l.reg.cfg.Runner.Now() }
+
+// Expecting implements groupengine.World.
+func (w groupWorld) Expecting() bool {
+	f := w.l.reg.cfg.Expecting
+	return f != nil && f()
+}
 
 // Gatherable implements groupengine.World.
 func (w groupWorld) Gatherable(g placement.GroupRequest) ([]core.NodeKey, error) {

@@ -32,7 +32,7 @@ func (p *ledGroups) note(key string, r *groupengine.Record, now int64, gathers b
 		delete(p.by, key)
 		return
 	}
-	g := LedGroup{Key: key, Record: r, Waits: !r.Removing && !r.Ready(), Gathers: gathers}
+	g := LedGroup{Key: key, Record: r, Waits: !r.Removing && r.Never == "" && !r.Ready(), Gathers: gathers}
 	if was := p.by[key]; g.Waits && was.Waits {
 		g.Since = was.Since
 	} else if g.Waits {
