@@ -46,7 +46,11 @@ func TestLedGroups(t *testing.T) {
 	if list := e.reg.Groups(); len(list) != 1 || list[0].Key != key {
 		t.Errorf("the next leader lists %+v", list)
 	}
-	if said := says(e, a, &group{groupengine.Question{Op: groupengine.Delete, Key: key}}); said.err != nil {
+	said := says(e, a, &group{groupengine.Question{Op: groupengine.Delete, Key: key}})
+	for said.err == nil && said.value.Exists { // it is going
+		said = says(e, a, &group{groupengine.Question{Op: groupengine.Await, Key: key, Seen: said.value.Version}})
+	}
+	if said.err != nil {
 		t.Fatal(said.err)
 	}
 	says(e, a, look)
