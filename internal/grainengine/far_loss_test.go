@@ -147,6 +147,28 @@ func TestUnreachable(t *testing.T) {
 	})
 }
 
+// TestUnreachableWhileSuspended: a call that does not reach its node is not sent again by a node that is suspended meanwhile, and the error
+// says both.
+func TestUnreachableWhileSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRovers(t)
+		a, b := r.net.add("a"), r.net.add("b")
+		r.on(b)
+		r.net.fault = func(op string, n *fakeNode, _ grainengine.ID) error {
+			if op == "connect" {
+				n.suspend(true)
+				return raysys.ErrNotDelivered
+			}
+			return nil
+		}
+		ctx := a.context()
+		err := nodetest.Fails(t, ctx, r.add.Call(ctx, r.kind.Get("x"), 1), errSuspended)
+		if !errors.Is(err, raysys.ErrNotDelivered) {
+			t.Error(err)
+		}
+	})
+}
+
 // TestRegistryErrors: what the registry cannot do is the call's error, named; what may pass is tried again.
 func TestRegistryErrors(t *testing.T) {
 	r := newRovers(t)

@@ -167,12 +167,18 @@ func (e *Engine) isSelf(p Place) bool {
 
 // retry asks again after a failure that may pass, a bounded number of times.
 func (r *route) retry(err error) {
-	e := r.kind.engine
 	if errors.Is(err, raysys.ErrNoCapacity) && r.awaitNode(err) {
 		return
 	}
 	r.awaitsNoMore()
-	if !raysys.Retriable(err) || e.closed.Load() || e.cfg.Cluster.Suspended() != nil && !r.kind.def.Stateless {
+	if !raysys.Retriable(err) {
+		r.end(err)
+		return
+	}
+	if why := r.over(); why != nil {
+		if !errors.Is(err, why) {
+			err = fmt.Errorf("%w: %w", why, err)
+		}
 		r.end(err)
 		return
 	}
@@ -184,6 +190,18 @@ func (r *route) retry(err error) {
 		return
 	}
 	r.askLocked()
+}
+
+// over is why nothing is asked again: this node has ended, or is suspended.
+func (r *route) over() error {
+	e := r.kind.engine
+	if e.closed.Load() {
+		return raysys.ErrClosed
+	}
+	if r.kind.def.Stateless {
+		return nil
+	}
+	return e.cfg.Cluster.Suspended()
 }
 
 // nodePause is how often a grain that no node can have is looked up again for the calls that wait for one: the leader of its
