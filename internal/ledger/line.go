@@ -18,6 +18,7 @@ type Line struct {
 	Yielding atomic.Int32
 
 	held    atomic.Int64 // see Held
+	ill     atomic.Bool  // a device is sick
 	owesCPU atomic.Bool  // of owed
 	ledger  Ledger
 	hooks   Hooks
