@@ -80,7 +80,7 @@ var (
 	ErrNameTaken = core.ErrNameTaken
 	// ErrDeviceSick: a device that the work held has failed; see WithDevices. With ErrNoCapacity: the devices that the work asks for have.
 	ErrDeviceSick = core.ErrDeviceSick
-	// ErrGroupRemoved: the placement group of the work was removed, or went with the node that made it. What ran in it was cancelled.
+	// ErrGroupRemoved: the placement group of the work was removed, or went with the node that it belonged to. What ran in it was cancelled.
 	ErrGroupRemoved = core.ErrGroupRemoved
 )
 

@@ -68,9 +68,10 @@ func TestOptionIsReusable(t *testing.T) {
 
 func TestResourcesText(t *testing.T) {
 	for want, r := range map[string]raysys.Resources{
-		"nothing":                            {},
-		"CPU 1":                              {CPU: 1},
-		"CPU 0.5, GPU 2, Memory 3, a 1, b 2": {CPU: 0.5, GPU: 2, Memory: 3, Custom: map[string]float64{"b": 2, "a": 1}},
+		"nothing":                              {},
+		"CPU 1":                                {CPU: 1},
+		"CPU 0.5, GPU 2, Memory 3 B, a 1, b 2": {CPU: 0.5, GPU: 2, Memory: 3, Custom: map[string]float64{"b": 2, "a": 1}},
+		`GPU 1, GPUModel "H100", GPUMemory 60 GiB, Memory 4 GiB`: {GPU: 1, GPUModel: "H100", GPUMemory: 60 << 30, Memory: 4 << 30},
 	} {
 		if got := fmt.Sprint(r); got != want {
 			t.Errorf("got %q, want %q", got, want)

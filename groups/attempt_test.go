@@ -13,12 +13,13 @@ import (
 	"github.com/raysys/raysys/testkit"
 )
 
-// TestFurtherAttempt: a further attempt of a task makes a group of its own: on the node of the earlier one, whose group is still there.
+// TestFurtherAttempt: a further attempt of a task makes a group of its own, also on the node of the earlier one, whose group is removed: the
+// node has no room for both.
 func TestFurtherAttempt(t *testing.T) {
 	tb := raysys.NewTable()
 	var made []groups.Group
 	makes := tasks.DefineIn(tb, "makes", func(ctx context.Context, _ int) (int, error) {
-		g, err := groups.Create(ctx, placement.Pack, cpus(1))
+		g, err := groups.Create(ctx, placement.Pack, cpus(3))
 		if err == nil {
 			err = g.Wait(ctx)
 		}

@@ -16,12 +16,15 @@
 //  2. Work in a bundle asks for part of the bundle, as it would ask for part of a node, and waits in it, oldest first. Work that may be
 //     in any (AnyBundle) does not wait in one while another has room.
 //
-//  3. A group goes with the node that has made it, unless it is Detached. A further attempt of a task makes another group.
+//  3. A group goes with the node of the driver that has made it, unless it is Detached. One that a task makes goes with the node of the driver
+//     that the task comes from, or with its own where that has gone; one that a grain makes with the node on which the grain is. The end of a task
+//     removes no group: "defer g.Remove(ctx)" does. A further attempt of a task makes another, and those go that earlier attempts have made in the same place.
 //
-//  4. Remove cancels what runs in the group, with raysys.ErrGroupRemoved, and returns when the room is free.
+//  4. Remove cancels what runs in the group, with raysys.ErrGroupRemoved, and returns when the room is free. The command "raysys groups" lists the
+//     groups of a cluster, and removes one.
 //
 //  5. A grain is put into a bundle by the call that has it activated: the first decides, and other calls reach the grain where it is.
-//     It holds there what grains.Holds says, and takes no Placement and no Label into account. It goes with the group, and calls that
+//     It holds there what grains.Holds says, and takes no Placement and no grains.Label into account. It goes with the group, and calls that
 //     name a group which was removed fail with raysys.ErrGroupRemoved. So let each call name the bundle that may be the first.
 //
 //  6. When a node dies, its work in the group runs again as other work does, once its bundles have another node. A node that

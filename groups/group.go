@@ -30,7 +30,8 @@ func Named(name string) Option {
 	}
 }
 
-// Detached has the group stay when the node that makes it ends, until it is removed.
+// Detached has the group stay when the node that it would go with ends, until it is removed. It stands beside Named: without a name nothing
+// could find the group.
 func Detached() Option {
 	return func(c *creation) error {
 		c.spec.Detached = true
@@ -54,6 +55,9 @@ func Create(ctx context.Context, strategy placement.GroupStrategy, bundles []ray
 		if err := o(&made); err != nil {
 			return Group{}, fmt.Errorf("make a group: %w", err)
 		}
+	}
+	if made.spec.Detached && made.spec.Name == "" {
+		return Group{}, fmt.Errorf("make a group: %w: Detached without Named: nothing could find the group, to remove it", raysys.ErrBadOption)
 	}
 	key, err := c.Create(ctx, t, made.spec)
 	return Group{key}, err
@@ -106,7 +110,14 @@ func (g Group) Remove(ctx context.Context) error {
 
 // Bundle puts work into a bundle of the group, counted from 0. For tasks and for calls of grains: a call puts the grain there if it
 // is the one that has it activated.
-func (g Group) Bundle(index int) raysys.Option { return in(g.key, index) }
+func (g Group) Bundle(index int) raysys.Option {
+	if index < 0 || index >= groupengine.MaxBundles {
+		return func(o *core.Options) {
+			o.Fail(fmt.Errorf("%w: bundle %d: bundles count from 0", raysys.ErrBadOption, index))
+		}
+	}
+	return in(g.key, index)
+}
 
 // AnyBundle puts work into a bundle of the group that has what it asks for: the next that has room, as far as its node knows, else the
 // next. Work that waits in one goes to another as soon as that has room. For tasks and for calls of grains, as Bundle.
@@ -114,19 +125,16 @@ func (g Group) AnyBundle() raysys.Option { return in(g.key, core.AnyBundle) }
 
 func in(key string, index int) raysys.Option {
 	return func(o *core.Options) {
-		switch {
-		case key == "":
+		if key == "" {
 			o.Fail(errNone)
-		case index < core.AnyBundle, index >= groupengine.MaxBundles:
-			o.Fail(fmt.Errorf("%w: bundle %d: bundles count from 0", raysys.ErrBadOption, index))
-		default:
-			o.Bundle = core.Bundle{Group: key, Index: index, Captures: o.Bundle.Captures}
+			return
 		}
+		o.Bundle = core.Bundle{Group: key, Index: index, Captures: o.Bundle.Captures}
 	}
 }
 
 // CaptureChildren puts the tasks that a task or a grain in a group submits into the group too, in any bundle, and those that these
-// submit, unless they are given a group or conditions (raysys.OnNode). It stands beside Group.Bundle and Group.AnyBundle. For tasks and for calls of grains, where
+// submit, unless they are given a group or conditions (raysys.OnNode, raysys.Label). It stands beside Group.Bundle and Group.AnyBundle. For tasks and for calls of grains, where
 // it counts with the bundle.
 func CaptureChildren() raysys.Option {
 	return func(o *core.Options) { o.Bundle.Captures = true }

@@ -292,6 +292,10 @@ func TestBadGroups(t *testing.T) {
 			return err
 		}, raysys.ErrBadOption, "1.5"},
 		{"an empty name", func() error { _, err := groups.Create(ctx, placement.Pack, cpus(1), groups.Named("")); return err }, raysys.ErrBadOption, "Named"},
+		{"detached without a name", func() error {
+			_, err := groups.Create(ctx, placement.Pack, cpus(1), groups.Detached())
+			return err
+		}, raysys.ErrBadOption, "Detached without Named"},
 		{"no runtime", func() error { _, err := groups.Create(context.Background(), placement.Pack, cpus(1)); return err }, raysys.ErrNoRuntime, ""},
 		{"never apart", func() error { _, err := groups.Create(ctx, placement.StrictSpread, cpus(1, 1)); return err }, raysys.ErrNoCapacity, "2 different nodes"},
 		{"a device nobody has", func() error {
@@ -300,7 +304,21 @@ func TestBadGroups(t *testing.T) {
 		}, raysys.ErrNoCapacity, "H900"},
 		{"the zero group", func() error { return groups.Group{}.Wait(ctx) }, raysys.ErrBadOption, "zero Group"},
 		{"an index below", func() error { _, err := work.With(g.Bundle(-2)).Go(ctx, 0).Get(ctx); return err }, raysys.ErrBadOption, "bundle -2"},
+		{"AnyBundle by its number", func() error { _, err := work.With(g.Bundle(-1)).Go(ctx, 0).Get(ctx); return err }, raysys.ErrBadOption, "bundle -1"},
+		{"nothing to capture into", func() error { _, err := work.With(groups.CaptureChildren()).Go(ctx, 0).Get(ctx); return err }, raysys.ErrBadOption, "stands beside"},
+		{"captures, given before its bundle", func() error {
+			_, err := work.With(groups.CaptureChildren()).With(g.Bundle(0)).Go(ctx, 0).Get(ctx)
+			return err
+		}, nil, ""},
 		{"an index beyond", func() error { _, err := work.With(g.Bundle(1)).Go(ctx, 0).Get(ctx); return err }, raysys.ErrBadOption, "which has 1"},
+		{"more than any bundle", func() error {
+			two, err := groups.Create(ctx, placement.Pack, []raysys.Resources{{CPU: 1}, {CPU: 1, Memory: 1 << 20}, {CPU: 1}})
+			if err != nil {
+				return err
+			}
+			_, err = work.With(two.AnyBundle(), raysys.CPU(2)).Go(ctx, 0).Get(ctx)
+			return err
+		}, raysys.ErrNoCapacity, "its group has bundles of (CPU 1) and (CPU 1, Memory 1 MiB)"},
 		{"more than the bundle", func() error { _, err := work.With(g.Bundle(0), raysys.CPU(2)).Go(ctx, 0).Get(ctx); return err }, raysys.ErrNoCapacity, "its bundle has CPU 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

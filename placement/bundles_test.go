@@ -145,6 +145,8 @@ func TestAssignNever(t *testing.T) {
 		{"models of one node", placement.StrictPack, append(apart, mixed), []raysys.Resources{a100, h100}, ""},
 		{"more of a model than one node has", placement.StrictPack, append(apart, mixed), []raysys.Resources{a100, a100, h100}, "GPU 3"},
 		{"one of a model beside another", placement.StrictPack, append(apart, mixed), []raysys.Resources{a100, h100, {GPU: 0.1, GPUModel: "V100"}}, "bundle 2"},
+		{"a model that there is not", placement.Pack, apart, []raysys.Resources{{GPU: 1, GPUModel: "V100"}}, `the most that one node has is GPUModel "A100" or "H100":`},
+		{"more memory than a device has", placement.Pack, apart, []raysys.Resources{{GPU: 1, GPUMemory: 81}}, "the most that one node has is GPUMemory 80 B:"},
 		{"models of different nodes, on several", placement.Pack, apart, []raysys.Resources{a100, h100}, ""},
 		{"more of a model than there is", placement.Pack, apart, []raysys.Resources{a100, a100, a100}, "GPUModel \"A100\""},
 		{"and beside others", placement.Spread, apart, []raysys.Resources{a100, a100, h100, {GPU: 1}}, ""},

@@ -16,25 +16,20 @@ func everAssigns(workers []*Node, g *GroupRequest) error {
 	if len(workers) == 0 {
 		return fmt.Errorf("%w: a group of %d bundles, and no worker is known yet: start one with raysys node, and try again", ErrNoNode, len(g.Bundles))
 	}
-	everHas := func(n *Node, want *raysys.Resources) bool { return covers(&n.Total, want) && n.hasDevices(want, idle) }
 	var sum raysys.Resources
 	every := make([]int, len(g.Bundles))
 	for i := range g.Bundles {
 		want := &g.Bundles[i]
 		addTo(&sum, want)
 		every[i] = i
-		if !slices.ContainsFunc(workers, func(n *Node) bool { return everHas(n, want) }) {
-			var most raysys.Resources
-			for _, n := range workers {
-				n.atMost(want, &most)
-			}
-			return fmt.Errorf("%w: bundle %d asks for %v, and the most that one node has is %v: ask for less, or add a node that has it", raysys.ErrNoCapacity, i, *want, most)
+		if !slices.ContainsFunc(workers, func(n *Node) bool { return n.everHas(want) }) {
+			return fmt.Errorf("%w: bundle %d asks for %v, and the most that one node has is %v: ask for less, or add a node that has it",
+				raysys.ErrNoCapacity, i, *want, mostOf(workers, want))
 		}
 	}
 	kinds := deviceKinds(g.Bundles)
 	switch g.Strategy {
 	case StrictPack:
-		var most raysys.Resources
 		some := false // node has enough by the sums
 		for k, n := range workers {
 			if sums(&n.Total, &sum) {
@@ -43,16 +38,15 @@ func everAssigns(workers []*Node, g *GroupRequest) error {
 				}
 				some = true
 			}
-			n.atMost(&sum, &most)
 		}
 		if some {
 			return fmt.Errorf("%w: %s asks for %v on one node, and none of %d workers has the devices of all bundles: take the same model for all, or %s",
 				raysys.ErrNoCapacity, StrictPack, sum, len(workers), Pack)
 		}
-		return fmt.Errorf("%w: %s asks for %v on one node, and the most that one has is %v: ask for less, or take %s", raysys.ErrNoCapacity, StrictPack, sum, most, Pack)
+		return fmt.Errorf("%w: %s asks for %v on one node, and the most that one has is %v: ask for less, or take %s", raysys.ErrNoCapacity, StrictPack, sum, mostOf(workers, &sum), Pack)
 	case StrictSpread:
 		placed := 0
-		for _, i := range matching(every, len(workers), func(i, k int) bool { return everHas(workers[k], &g.Bundles[i]) }) {
+		for _, i := range matching(every, len(workers), func(i, k int) bool { return workers[k].everHas(&g.Bundles[i]) }) {
 			if i >= 0 {
 				placed++
 			}

@@ -66,36 +66,6 @@ func (n *Node) hasDevices(needs *raysys.Resources, w when) bool {
 	return false
 }
 
-// atMost raises most to what the node has, when nothing holds it, of what needs asks for: of devices, those that would do.
-func (n *Node) atMost(needs, most *raysys.Resources) {
-	if needs.CPU > 0 {
-		most.CPU = max(most.CPU, n.Total.CPU)
-	}
-	if needs.Memory > 0 {
-		most.Memory = max(most.Memory, n.Total.Memory)
-	}
-	if needs.GPU > 0 {
-		devices := 0.0
-		for i := range n.Devices {
-			if n.Devices[i].has(needs, idle) {
-				devices++
-			}
-		}
-		if n.Devices == nil && needs.GPUModel == "" && needs.GPUMemory == 0 {
-			devices = n.Total.GPU
-		}
-		most.GPU = max(most.GPU, devices)
-	}
-	for k := range needs.Custom {
-		if have := n.Total.Custom[k]; have > most.Custom[k] {
-			if most.Custom == nil {
-				most.Custom = map[string]float64{}
-			}
-			most.Custom[k] = have
-		}
-	}
-}
-
 // enterDevices adds sign times needs to what is free of the devices: a share is taken where the least is left, and given back
 // where the least is.
 func (n *Node) enterDevices(needs *raysys.Resources, sign float64) {

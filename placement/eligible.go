@@ -27,8 +27,8 @@ const (
 // exclude returns why node i may not take r. The order matters: what does not pass with time is found first.
 func (v *View) exclude(i int, r *Request) cause {
 	n := &v.nodes[i]
-	if !n.Worker && (r.Kind == Grain || i != v.local) {
-		return noWorker
+	if !n.Worker && (r.Kind == Grain || i != v.local || n.Total.CPU == 0 && !n.everHas(&r.Needs)) {
+		return noWorker // a driver runs what it submits itself, where it offers something
 	}
 	if r.Function != "" && n.Namespace != r.Namespace {
 		return otherProgram
@@ -41,7 +41,7 @@ func (v *View) exclude(i int, r *Request) cause {
 			return noLabel
 		}
 	}
-	if !covers(&n.Total, &r.Needs) || !n.hasDevices(&r.Needs, idle) {
+	if !n.everHas(&r.Needs) {
 		return tooSmall
 	}
 	if len(r.Conditions) > 0 && r.unmet(n) != nil {

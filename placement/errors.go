@@ -21,6 +21,7 @@ type NoNodeError struct {
 	// devices that would do.
 	Most  raysys.Resources
 	nodes tally
+	there *there
 }
 
 // Temporary reports whether waiting may help.
@@ -65,8 +66,8 @@ func (e *NoNodeError) Error() string {
 				nodes = "node"
 			}
 			fmt.Fprintf(&b, "%s%d %s: %s", sep, n, nodes, c.why(r))
-			if c == tooSmall {
-				fmt.Fprintf(&b, " (the most that one has: %v)", e.Most)
+			if has := e.there.words[c]; has != "" {
+				fmt.Fprintf(&b, " (%s)", has)
 			}
 			sep = "; "
 		}

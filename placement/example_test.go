@@ -29,5 +29,5 @@ func ExamplePlace() {
 	// Output:
 	// a
 	// b
-	// true no node can take it now: grain "trainer": 1 node: less than GPU 1 even when idle (the most that one has: nothing); 2 nodes: less than GPU 1 free: try again later
+	// true no node can take it now: grain "trainer": 1 node: less than GPU 1 even when idle (the most that one has: no GPU); 2 nodes: less than GPU 1 free: try again later
 }

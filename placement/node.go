@@ -73,6 +73,11 @@ func (n *Node) hasNow(needs *raysys.Resources) bool {
 	return covers(&n.Free, needs) && n.hasDevices(needs, free)
 }
 
+// everHas reports whether what the node has is enough for needs once nothing holds it.
+func (n *Node) everHas(needs *raysys.Resources) bool {
+	return covers(&n.Total, needs) && n.hasDevices(needs, idle)
+}
+
 // covers reports whether have is enough for want, but for devices.
 func covers(have, want *raysys.Resources) bool {
 	if want.CPU > have.CPU+slack || want.Memory > have.Memory {

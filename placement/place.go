@@ -76,6 +76,9 @@ func (v *View) place(r *Request) (out Decision, err error) {
 		}
 	}
 	v.refresh(chosen)
+	if strategy == raysys.Spread && r.Kind == Task && v.Refresh != nil {
+		v.counts[r.Kind][chosen]++ // until it is read again
+	}
 	n := &v.nodes[chosen]
 	out = Decision{
 		Node: n.ID, Incarnation: n.Incarnation, Wait: n.Wait(r.Needs), Move: n.Move(r.Inputs), Account: v.account(r, strategy, drawn, looked, chosen),
@@ -108,7 +111,8 @@ func (v *View) ask(own Strategy, r Request, list []int) (chosen int, err error) 
 }
 
 func (v *View) noNode(r *Request, s *shape) error {
-	err := &NoNodeError{Request: *r, Most: s.most, nodes: s.tally}
+	there := s.have(v)
+	err := &NoNodeError{Request: *r, Most: there.most, nodes: s.tally, there: there}
 	if len(r.Conditions) > 0 {
 		n := v.named(r.Conditions)
 		err.nodes = n.tally(s)

@@ -154,6 +154,13 @@ func parseNode(words []string) (placement.Node, error) {
 			var f float64
 			f, err = strconv.ParseFloat(value, 64)
 			n.Total.Custom = map[string]float64{"licence": f}
+		case "device": // of a model, with GiB of memory
+			model, gib, _ := strings.Cut(value, ":")
+			d := placement.Device{Device: raysys.Device{UUID: w, Model: model}, FreeShare: 1}
+			d.Memory, err = strconv.ParseInt(gib, 10, 64)
+			d.Memory <<= 30
+			d.FreeMemory = d.Memory
+			n.Devices, n.Total.GPU = append(n.Devices, d), n.Total.GPU+1
 		case "used-cpu":
 			taken.CPU, err = strconv.ParseFloat(value, 64)
 		case "used-gpu":
@@ -218,10 +225,16 @@ func parseRequest(words []string) (r placement.Request, commit bool, err error) 
 			options = append(options, raysys.CPU(number()))
 		case "gpu":
 			options = append(options, raysys.GPU(number()))
+		case "gpu-model":
+			options = append(options, raysys.GPUModel(value))
+		case "gpu-gib":
+			options = append(options, raysys.GPUMemory(int64(number())<<30))
 		case "memory":
 			options = append(options, raysys.Memory(int64(number())))
 		case "licence":
 			options = append(options, raysys.Resource("licence", number()))
+		case "seat":
+			options = append(options, raysys.Resource("seat", number()))
 		case "label":
 			key, v, _ := strings.Cut(value, ":")
 			options = append(options, raysys.Label(key, v))

@@ -63,7 +63,7 @@ type shape struct {
 	suspect []bool
 	fits    [2]set
 	tally   tally
-	most    raysys.Resources // of what is asked for, that a node has which has too little of it
+	there   *there // for errors; nil until one asks
 }
 
 // shapeOf returns the shape of r, made when it is asked for the first time.
@@ -99,11 +99,8 @@ func (s *shape) enter(v *View, i int) {
 	c := v.exclude(i, &s.request)
 	s.causes[i], s.suspect[i] = c, v.nodes[i].Suspect
 	s.tally[c]++
-	switch c {
-	case fit:
+	if c == fit {
 		s.fits[rank(s.suspect[i])].add(i)
-	case tooSmall:
-		v.nodes[i].atMost(&s.request.Needs, &s.most)
 	}
 }
 

@@ -43,9 +43,7 @@ func (v *View) wins(top float64) uint64 {
 
 // spread is the node with the fewest grains, or tasks, of all; the seed decides among equals.
 func (v *View) spread(r *Request, among *set) int {
-	if v.Refresh != nil {
-		among.all(func(i int) { v.refresh(i) })
-	}
+	v.recount(among)
 	h, hashes, counts := shifted(r.Seed), v.hashes, v.counts[r.Kind]
 	best, least, top := among.at(0), math.MaxInt, uint64(0)
 	for w, word := range among.words {
@@ -63,6 +61,24 @@ func (v *View) spread(r *Request, among *set) int {
 		}
 	}
 	return best
+}
+
+// recounted is how many nodes' counts are read in turn for a decision of Spread.
+const recounted = 2
+
+// recount brings the counts of some nodes up to date, since to read those of thousands takes milliseconds: all in turn, a few for each decision. That
+// of a node which is chosen is read, too (place). So a node whose tasks have ended and that did not report it waits for its turn.
+func (v *View) recount(among *set) {
+	switch {
+	case v.Refresh == nil:
+	case among.n <= maxLooked:
+		among.all(func(i int) { v.refresh(i) })
+	default:
+		for range recounted {
+			v.refresh(among.at(v.turn % among.n))
+			v.turn++
+		}
+	}
 }
 
 // asks is the node that asks, -1 where it is not among the nodes.

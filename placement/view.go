@@ -20,9 +20,11 @@ type View struct {
 	counts  [2][]int // of the grains and of the tasks of each node
 	largest float64  // of the sizes
 	shapes  map[shapeKey]*shape
+	turn    int // of the nodes whose counts are read anew for Spread
 
 	// Refresh, where set, corrects the counts of a node before a decision compares them with another's: what changes too often
-	// for Update. Which nodes have room, for a grain or a task with Now, is known from Update alone. Spread compares all nodes.
+	// for Update. Which nodes have room, for a grain or a task with Now, is known from Update alone. Spread compares
+	// all nodes, and reads the counts of a few of many anew for each decision.
 	Refresh func(*Node)
 }
 

@@ -27,21 +27,22 @@ const (
 	adminWhy    adminOp = 7 // explain the values with an id
 	// adminExplain asks where the work with an id waits.
 	adminExplain adminOp = 8
+	adminGroups  adminOp = 9 // the placement groups of the shards that the node leads
 )
 
 // adminRequest is an operation with its parameters.
 type adminRequest struct {
 	op    adminOp
-	limit int    // memory: how many objects to list
-	id    string // why, explain: how the ids begin, or the kind/key of a grain
+	limit int    // memory, groups: how many objects or groups to list
+	id    string // why, explain, groups: how the ids begin; or the kind/key of a grain, or the name of a group
 }
 
 func (q adminRequest) append(dst []byte) []byte {
 	dst = append(dst, byte(q.op))
-	if q.op == adminMemory {
+	if q.op == adminMemory || q.op == adminGroups {
 		dst = wire.AppendUvarint(dst, uint64(max(q.limit, 0)))
 	}
-	if q.op == adminWhy || q.op == adminExplain {
+	if q.op == adminWhy || q.op == adminExplain || q.op == adminGroups {
 		dst = wire.AppendBytes(dst, q.id)
 	}
 	return dst
@@ -49,10 +50,10 @@ func (q adminRequest) append(dst []byte) []byte {
 
 func readAdminRequest(r *wire.Reader) adminRequest {
 	q := adminRequest{op: adminOp(r.Byte())}
-	if q.op == adminMemory {
+	if q.op == adminMemory || q.op == adminGroups {
 		q.limit = int(min(r.Uvarint(), maxHeld))
 	}
-	if q.op == adminWhy || q.op == adminExplain {
+	if q.op == adminWhy || q.op == adminExplain || q.op == adminGroups {
 		q.id = r.String()
 	}
 	return q
@@ -75,6 +76,7 @@ type adminAnswer struct {
 
 	Why     []core.Explanation  `json:"why,omitempty"`
 	Explain []raysys.Scheduling `json:"explain,omitempty"`
+	Groups  *ledGroups          `json:"groups,omitempty"`
 	Error   string              `json:"error,omitempty"`
 }
 
@@ -151,7 +153,7 @@ func (c *cluster) onAdmin(r *wire.Reader, to mesh.Reply) error {
 		to.Send(append(to.Head(), body...))
 	}
 	switch q.op {
-	case adminWays, adminMemory, adminWhy, adminExplain:
+	case adminWays, adminMemory, adminWhy, adminExplain, adminGroups:
 		c.runner.Run(func() { reply(c.perform(q)) }) // it waits for other nodes, or lists many objects
 	case adminAwait:
 		if err := c.node.awaitDrain(func(d Drained) { reply(adminAnswer{Drain: &d}, nil) }); err != nil {
@@ -173,6 +175,8 @@ func (c *cluster) perform(q adminRequest) (a adminAnswer, err error) {
 		a.Why = c.node.explain(c.ctx, q.id)
 	case adminExplain:
 		a.Explain = c.node.scheduling(q.id)
+	case adminGroups:
+		a.Groups = c.ledGroups(q.id, q.limit)
 	case adminStatus:
 		a.Status = c.report()
 	case adminWays:

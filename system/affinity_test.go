@@ -129,15 +129,18 @@ func TestConditions(t *testing.T) {
 				t.Errorf("%s: a grain whose caller on a prefers its own node is on %s, %v; not on %s", c.on.Key, at, err, c.want)
 			}
 		}
-		// The group of a task captures no child that has conditions.
+		// The group of a task captures no child that has conditions, of which a label with one value is one.
 		group, err := groups.Create(ctx, placement.Pack, []raysys.Resources{{CPU: 1}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, on := range []raysys.NodeID{"a", "b", "c"} {
-			at, err := affinityChild.With(group.Bundle(0), groups.CaptureChildren()).Go(ctx, on).Get(ctx)
-			if at != on || err != nil {
+		captures := affinityChild.With(group.Bundle(0), groups.CaptureChildren())
+		for zone, on := range map[string]raysys.NodeID{"east": "a", "west": "b", "north": "c"} {
+			if at, err := captures.Go(ctx, callerOn{On: on}).Get(ctx); at != on || err != nil {
 				t.Errorf("a child for %s of a task in a group is on %s, %v", on, at, err)
+			}
+			if at, err := captures.Go(ctx, callerOn{Zone: zone}).Get(ctx); at != on || err != nil {
+				t.Errorf("a child for zone %s of a task in a group is on %s, %v", zone, at, err)
 			}
 		}
 		// A grain that is active stays; one is neither near itself nor away from itself.
@@ -151,26 +154,30 @@ func TestConditions(t *testing.T) {
 	})
 }
 
-// callerOn says which grain is called, and what the call asks of its node.
+// callerOn says which grain is called, and what the call, or a task, asks of its node.
 type callerOn struct {
 	Key, Zone string
 	On        raysys.NodeID
 }
 
+func (c callerOn) options() (opts []raysys.Option) {
+	if c.Zone != "" {
+		opts = append(opts, raysys.Label("zone", c.Zone))
+	}
+	if c.On != "" {
+		opts = append(opts, raysys.OnNode(c.On))
+	}
+	return opts
+}
+
 // affinityCalls calls a grain that is not active, affinityChild submits a task to a node.
 var (
 	affinityCalls = tasks.DefineIn(table, "affinity.calls", func(ctx context.Context, c callerOn) (raysys.NodeID, error) {
-		opts := []raysys.Option{raysys.Placement(raysys.PreferLocal)}
-		if c.Zone != "" {
-			opts = append(opts, raysys.Label("zone", c.Zone))
-		}
-		if c.On != "" {
-			opts = append(opts, raysys.OnNode(c.On))
-		}
+		opts := append(c.options(), raysys.Placement(raysys.PreferLocal))
 		return residentWhere.With(opts...).Call(ctx, residents.Get(c.Key)).Get(ctx)
 	})
-	affinityChild = tasks.DefineIn(table, "affinity.child", func(ctx context.Context, on raysys.NodeID) (raysys.NodeID, error) {
-		return groupWhere.With(raysys.OnNode(on)).Go(ctx, 0).Get(ctx)
+	affinityChild = tasks.DefineIn(table, "affinity.child", func(ctx context.Context, c callerOn) (raysys.NodeID, error) {
+		return groupWhere.With(c.options()...).Go(ctx, 0).Get(ctx)
 	})
 )
 
@@ -233,11 +240,15 @@ func TestConditionsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := groupWhere.With(group.Bundle(0), raysys.OnNode("a")).Go(ctx, 0).Get(ctx); !errors.Is(err, raysys.ErrBadOption) {
-			t.Errorf("a condition beside a bundle: %v", err)
-		}
-		if _, err := residentWhere.With(group.Bundle(0), raysys.Prefer(raysys.OnNode("a"))).Call(ctx, nobody).Get(ctx); !errors.Is(err, raysys.ErrBadOption) {
-			t.Errorf("a condition of a call beside a bundle: %v", err)
+		for name, condition := range map[string]raysys.Option{
+			"a name": raysys.OnNode("a"), "a preference": raysys.Prefer(raysys.OnNode("a")), "a label": raysys.Label("zone", "east"), "values of a label": raysys.Label("zone", "east", "west"),
+		} {
+			if _, err := groupWhere.With(group.Bundle(0), condition).Go(ctx, 0).Get(ctx); !errors.Is(err, raysys.ErrBadOption) {
+				t.Errorf("%s beside a bundle: %v", name, err)
+			}
+			if _, err := residentWhere.With(group.Bundle(0), condition).Call(ctx, nobody).Get(ctx); !errors.Is(err, raysys.ErrBadOption) {
+				t.Errorf("%s of a call beside a bundle: %v", name, err)
+			}
 		}
 		// A call without conditions is not refused with one that waits before it.
 		both := residents.Get("both")

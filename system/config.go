@@ -44,7 +44,6 @@ type Config struct {
 	// Weight is this program's share of each node among the programs whose tasks wait there: one of weight 3 gets three times what one
 	// of weight 1 gets, of CPUs, devices and all else that tasks ask for. A task counts for the largest part of the node that it has of anything, and
 	// for as long as it has it. 1 unless set, at most 1000.
-	// Not so where one program has tasks of one CPU and another larger ones, and their drivers have no CPUs: none is sent to CPUs that those hold.
 	Weight int
 	// SchedulingDelay is added before the node of each task is chosen that this node submits, to see in an experiment what a slow
 	// scheduler costs a program. 0, and nothing else in production: none.
@@ -113,8 +112,8 @@ func fromEnv(getenv func(string) string) (Config, error) {
 	cfg.Resources.CPU = e.number("RAYSYS_CPU", 0)
 	cfg.Resources.GPU = e.number("RAYSYS_GPU", 0)
 	cfg.Resources.GPUModel = getenv("RAYSYS_GPU_MODEL")
-	cfg.Resources.GPUMemory = int64(e.whole("RAYSYS_GPU_MEMORY", "bytes, ", 63))
-	cfg.Resources.Memory = int64(e.whole("RAYSYS_MEMORY", "bytes, ", 63))
+	cfg.Resources.GPUMemory = e.size("RAYSYS_GPU_MEMORY", 0)
+	cfg.Resources.Memory = e.size("RAYSYS_MEMORY", objectstore.AvailableMemory())
 	e.pairs("RAYSYS_RESOURCES", "name=number,name=number", func(name, value string) bool {
 		n, ok := amount(value)
 		if cfg.Resources.Custom == nil {
@@ -154,7 +153,7 @@ func fromEnv(getenv func(string) string) (Config, error) {
 // complete validates cfg and fills what was left out, but for the name.
 func (cfg *Config) complete() error {
 	var errs []error
-	if err := errors.Join(cfg.Resources.Validate(), core.Resources(cfg.Resources).Exact()); err != nil {
+	if err := errors.Join(cfg.Resources.Validate(), core.Resources(cfg.Resources).Meant()); err != nil {
 		errs = append(errs, fmt.Errorf("Config.Resources: %w", err))
 	}
 	errs = append(errs, cfg.takeDevices(), cfg.completeDevices())

@@ -108,7 +108,7 @@ func TestSeed(t *testing.T) {
 
 func TestFromEnv(t *testing.T) {
 	set := func(t *testing.T, env ...string) {
-		for _, name := range []string{"NAME", "NAMESPACE", "CPU", "GPU", "SEED", "LOG", "CONSUL", "INSECURE", "LABELS", "OBJECT_MEMORY", "SPILL", "SPILL_MAX", "NO_SHARING"} {
+		for _, name := range []string{"NAME", "NAMESPACE", "CPU", "GPU", "SEED", "LOG", "CONSUL", "INSECURE", "LABELS", "OBJECT_MEMORY", "SPILL", "SPILL_MAX", "NO_SHARING", "MEMORY", "GPU_MEMORY"} {
 			t.Setenv("RAYSYS_"+name, "")
 		}
 		for _, v := range env {
@@ -141,8 +141,16 @@ func TestFromEnv(t *testing.T) {
 			t.Errorf("a tenth of %d is %d, %v", objectstore.AvailableMemory(), cfg.Objects.Memory, err)
 		}
 	})
+	t.Run("memory", func(t *testing.T) {
+		for v, want := range map[string]int64{"4294967297": 1<<32 + 1, "8GiB": 8 << 30, "50%": objectstore.AvailableMemory() / 2} {
+			set(t, "MEMORY="+v, "GPU_MEMORY=80GiB")
+			if cfg, err := system.FromEnv(); err != nil || cfg.Resources.Memory != want || cfg.Resources.GPUMemory != 80<<30 {
+				t.Errorf("%s: %+v, %v", v, cfg.Resources, err)
+			}
+		}
+	})
 	for _, bad := range []string{
-		"CPU=x", "CPU=-1", "GPU=-0.1", "SEED=-1", "SEED=1.5", "LOG=loud", "OBJECT_MEMORY=lots", "OBJECT_MEMORY=101%", "SPILL_MAX=5%", "NO_SHARING=perhaps",
+		"MEMORY=8Gb", "GPU_MEMORY=50%", "CPU=x", "CPU=-1", "GPU=-0.1", "SEED=-1", "SEED=1.5", "LOG=loud", "OBJECT_MEMORY=lots", "OBJECT_MEMORY=101%", "SPILL_MAX=5%", "NO_SHARING=perhaps",
 	} {
 		t.Run(bad, func(t *testing.T) {
 			set(t, bad)

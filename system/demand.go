@@ -93,12 +93,17 @@ func summed(all []Demand) (list []Demand) {
 	return list
 }
 
-func (d *Demand) shape() string { return fmt.Sprint(d.Resources, d.Labels, d.Group) }
+func (d *Demand) shape() string {
+	return fmt.Sprint(d.Resources, d.Resources.GPUMemory, d.Resources.Memory, d.Labels, d.Group)
+}
 
 // groupDemand is the placement groups that wait for room, of the shards that this node leads.
 func (c *cluster) groupDemand() (list []GroupDemand) {
 	now := c.node.wheel.Now()
-	for _, g := range c.reg.PendingGroups() {
+	for _, g := range c.reg.Groups() {
+		if !g.Waits {
+			continue
+		}
 		d := GroupDemand{Group: groupengine.NameOf(g.Key), Strategy: g.Record.Strategy, Count: 1, Oldest: max(time.Duration(now-g.Since), 0)}
 		if g.Gathers {
 			d.Gathering = 1
@@ -121,7 +126,7 @@ func summedGroups(all []GroupDemand) (list []GroupDemand) {
 	})
 	at := map[string]int{}
 	for _, d := range all {
-		shape := fmt.Sprint(d.Strategy, d.Bundles, d.Held)
+		shape := fmt.Sprintf("%s %#v %d", d.Strategy, d.Bundles, d.Held)
 		if i, ok := at[shape]; ok {
 			list[i].Count += d.Count
 			list[i].Gathering += d.Gathering

@@ -21,10 +21,13 @@ func (cfg *Config) completeDevices() error {
 	r := &cfg.Resources
 	if len(cfg.Devices) == 0 {
 		if r.GPU == 0 && (r.GPUMemory != 0 || r.GPUModel != "") {
-			return fmt.Errorf("Config.Resources has GPUMemory %d and GPUModel %q, and no GPU: say how many there are", r.GPUMemory, r.GPUModel)
+			return fmt.Errorf("Config.Resources has %v, and no GPU: say how many there are", raysys.Resources{GPUMemory: r.GPUMemory, GPUModel: r.GPUModel})
 		}
-		if r.Validate() != nil || r.GPU > member.MaxDevices {
+		if r.GPU > member.MaxDevices {
 			return fmt.Errorf("Config.Resources.GPU is %v: give 0 to %d", r.GPU, member.MaxDevices)
+		}
+		if r.Validate() != nil {
+			return nil // which has been said
 		}
 		list, names := ledger.Unnamed(ledger.Thousandths(r.GPU)), devices.VisibleNames(cfg.visible)
 		if cfg.visible != "" && len(names) < len(list) {

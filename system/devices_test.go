@@ -19,14 +19,19 @@ func TestDevicesOfANode(t *testing.T) {
 		resources raysys.Resources
 		devices   []raysys.Device
 		gpu       float64
-		says      string
+		says, not string
 	}{
 		{gpu: 0},
 		{resources: raysys.Resources{GPU: 2.5, GPUModel: "H100", GPUMemory: 80 << 30}, gpu: 2.5},
 		{devices: two, gpu: 1.5},
 		{resources: raysys.Resources{GPU: 1.5}, devices: two, gpu: 1.5},
 		{resources: raysys.Resources{GPU: 2}, devices: two, says: "Config.Resources.GPU is 2, and Config.Devices has 1.5"},
-		{resources: raysys.Resources{GPUModel: "H100"}, says: "no GPU: say how many"},
+		{resources: raysys.Resources{GPUModel: "H100"}, says: `has GPUModel "H100", and no GPU: say how many`},
+		{resources: raysys.Resources{GPU: -1}, says: "GPU is -1", not: "give 0 to"},
+		{resources: raysys.Resources{Memory: math.MaxInt64}, says: "Memory is 8192 PiB: no node has more than 8 PiB", not: "GPU"},
+		{resources: raysys.Resources{Custom: map[string]float64{"x": 1e300}}, says: "x is 1e+300", not: "GPU"},
+		{resources: raysys.Resources{Custom: map[string]float64{"x": 1e-5}}, says: "x is 1e-05: the smallest share is 0.001", not: "give 0"},
+		{resources: raysys.Resources{Custom: map[string]float64{"gpu": 2}}, says: `"gpu" is no custom resource: give raysys.GPU, or system.Config.Resources.GPU, or --gpu`},
 		{resources: raysys.Resources{GPU: 1e6}, says: "Config.Resources.GPU is 1e+06: give 0 to 256"},
 		{devices: []raysys.Device{{UUID: "a"}, {UUID: "a"}}, says: `Config.Devices[1] has UUID "a"`},
 		{devices: []raysys.Device{{}}, says: `Config.Devices[0] has UUID ""`},
@@ -37,7 +42,7 @@ func TestDevicesOfANode(t *testing.T) {
 		n, err := system.New(system.Config{Table: raysys.NewTable(), Resources: c.resources, Devices: c.devices})
 		switch {
 		case c.says != "":
-			if err == nil || !strings.Contains(err.Error(), c.says) {
+			if err == nil || !strings.Contains(err.Error(), c.says) || c.not != "" && strings.Contains(err.Error(), c.not) {
 				t.Errorf("%v and %v: %v; want %q", c.resources, c.devices, err, c.says)
 			}
 		case err != nil:

@@ -108,7 +108,7 @@ func ExampleNode_Job() {
 func ExampleNode_Resources() {
 	n, _ := system.New(system.Config{Resources: raysys.Resources{CPU: 4, GPU: 0.5, Memory: 64}, Table: table})
 	fmt.Println(n.Resources())
-	// Output: CPU 4, GPU 0.5, Memory 64
+	// Output: CPU 4, GPU 0.5, Memory 64 B
 }
 
 func ExampleNode_Actors() {

@@ -100,7 +100,7 @@ func TestExplain(t *testing.T) {
 			{"model", model, raysys.StageNode, "d", []string{
 				"on d: a node: none can take it now, for 15s", "asks for CPU 1, GPU 1, GPUModel \"B200\"", "a: never, less than", "b: never, less than",
 			}},
-			{"label", label, raysys.StageNode, "d", []string{"asks for CPU 1, label zone=north", "a: never, without the labels zone=north", "d: never, without the labels zone=north"}},
+			{"label", label, raysys.StageNode, "d", []string{"asks for CPU 1, label zone=north", "a: never, without the labels zone=north", "d: never, a driver, no worker"}},
 			{"inputs", inputs, raysys.StageInputs, "d", []string{"1 of its inputs, which are not computed yet, for 15s", "input group waits " + label.ID().String()}},
 			{"bundle", bundle, raysys.StageBundle, "d", []string{"on d: its placement group: ", "has no room yet: bundle 0 asks for CPU 4", "a: less than CPU 4 free", "short: CPU: 4 asked for, 0 of 4 free"}},
 			{"queue", queued, raysys.StageQueue, "d", []string{"on d: a CPU: it is in the queue of this node, and of all nodes that have room", "b: wait ", "short: CPU: 1 asked for, 0 of 4 free"}},

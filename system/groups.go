@@ -39,9 +39,11 @@ type groups struct {
 
 func newGroups(n *Node) *groups {
 	g := &groups{node: n}
+	awaitMember := func(context.Context, uint64) (core.NodeKey, bool) { return core.NodeKey{}, false } // there is no other node
 	if c := n.cluster; c != nil {
 		g.runner, g.self, g.alive = c.runner, c.self, c.alive
 		g.open = func() (*registry.Registry, error) { return c.reg, nil }
+		awaitMember = c.awaitMember
 	} else {
 		m := soloMembers{n.solo}
 		self := core.NodeKey{Node: n.cfg.Name, Incarnation: n.solo.run}
@@ -49,7 +51,7 @@ func newGroups(n *Node) *groups {
 	}
 	g.client = &groupengine.Client{
 		Shards: func() (groupengine.Shards, error) { return g.open() },
-		Self:   g.self, Runner: g.runner, Waits: n.cfg.WaitForResources, Changed: func() { n.tasks.RetryBundles() },
+		Self:   g.self, Member: awaitMember, Runner: g.runner, Waits: n.cfg.WaitForResources, Changed: func() { n.tasks.RetryBundles() },
 	}
 	return g
 }
@@ -257,11 +259,25 @@ func (g *groups) fitting(in core.Bundle, needs core.Resources) (fits []memberBun
 	}
 	switch {
 	case have == 0:
-		return nil, false, fmt.Errorf("%w: it asks for %v, and its bundle has %v", raysys.ErrNoCapacity, needs, core.Resources(list[max(in.Index, 0)].Needs))
+		return nil, false, fmt.Errorf("%w: it asks for %v, and %s", raysys.ErrNoCapacity, needs, bundlesHave(in.Index, list))
 	case len(fits) == 0:
 		return nil, false, noBundle{fmt.Errorf("%s has no room yet", groupengine.Shown(in.Group))}
 	}
 	return fits, len(fits) == have, nil
+}
+
+// bundlesHave says what a bundle has, or all of them.
+func bundlesHave(index int, list []groupengine.Bundle) string {
+	if index != core.AnyBundle {
+		return fmt.Sprintf("its bundle has %v", list[index].Needs)
+	}
+	var all []string
+	for _, b := range list {
+		if s := fmt.Sprintf("(%v)", b.Needs); !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return "its group has bundles of " + core.Listed(all, " and ")
 }
 
 // explain says what the bundle that the options name waits for.
@@ -280,6 +296,24 @@ func (g *groups) explain(o *core.Options, w *raysys.Waiting) {
 			})
 			w.For += fmt.Sprintf(": bundle %d asks for %v", i, b.Needs)
 			return
+		}
+	}
+}
+
+// awaitMember returns the node with an incarnation, once this node knows of all that have joined until that did; false where it has gone.
+func (c *cluster) awaitMember(ctx context.Context, incarnation uint64) (core.NodeKey, bool) {
+	for {
+		v := c.member.View()
+		if n, ok := v.Incarnation(incarnation); ok || !v.Precedes(incarnation) {
+			return mesh.KeyOf(n), ok
+		}
+		select {
+		case <-v.Changed():
+			if c.member.View() == v { // no other comes
+				return core.NodeKey{}, false
+			}
+		case <-ctx.Done():
+			return core.NodeKey{}, false
 		}
 	}
 }

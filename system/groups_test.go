@@ -32,7 +32,7 @@ func oneCPUEach(n int) []raysys.Resources {
 
 // TestGroupsInCluster: bundles are spread over the nodes, and tasks run at the node of their bundle; when that dies only its
 // bundles get another node, and work that waited for them goes there; a removal frees the room of all; and a group goes with the
-// node that has made it, unless it is detached.
+// node of the driver that has made it, unless it is detached.
 func TestGroupsInCluster(t *testing.T) {
 	inBubble(t, func(b *bubble) {
 		workers := map[raysys.NodeID]*system.Node{}

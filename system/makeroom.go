@@ -1,6 +1,7 @@
 package system
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/raysys/raysys/internal/core"
@@ -50,7 +51,7 @@ func (a *roomAskers) due(needs string, number uint64, now int64) *roomAsker {
 func (c *cluster) askForRoom(r placement.Request) {
 	c.askers.mu.Lock()
 	defer c.askers.mu.Unlock()
-	w := c.askers.due(r.Needs.String(), r.Seed, c.node.wheel.Now())
+	w := c.askers.due(fmt.Sprintf("%#v", r.Needs), r.Seed, c.node.wheel.Now())
 	if w == nil {
 		return
 	}

@@ -76,8 +76,7 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 
 func balanced(o *core.Options) bool { return o.Strategy == "" || o.Strategy == string(raysys.Balanced) }
 
-// taskRequest is what a task asks of its node; now: only one where it begins at once. A node that has all labels of this one does
-// for a task of another node that is here.
+// taskRequest is what a task asks of its node; now: only one where it begins at once.
 func (c *cluster) taskRequest(r taskengine.PlaceRequest, nodes []core.NodeCondition, v *placement.View, now bool) placement.Request {
 	out := placement.Request{
 		Kind: placement.Task, Function: r.Entry.String(), Namespace: c.node.cfg.Namespace, Needs: raysys.Resources(r.Options.Resources), Labels: r.Options.Labels, Conditions: registry.Conditions(nodes), Strategy: raysys.Strategy(r.Options.Strategy),
@@ -87,7 +86,7 @@ func (c *cluster) taskRequest(r taskengine.PlaceRequest, nodes []core.NodeCondit
 		out.Avoid = []raysys.NodeID{c.self().Node}
 	}
 	if r.Needs != nil {
-		out.Needs, out.Labels = raysys.Resources(*r.Needs), c.cfg.Labels
+		out.Needs = raysys.Resources(*r.Needs)
 	}
 	return out
 }

@@ -102,7 +102,7 @@ func TestNoCapacity(t *testing.T) {
 	all.Go(ctx)
 	nodetest.Arrive(t, began, "a task holds everything")
 	for says, o := range map[string]raysys.Option{
-		"CPU 5 of 4": raysys.CPU(5), "GPU 3, where 2 of 2 devices would do": raysys.GPU(3), "1001 of 1000": raysys.Memory(1001),
+		"CPU 5 of 4": raysys.CPU(5), "GPU 3, where 2 of 2 devices would do": raysys.GPU(3), "Memory 1001 B of 1000 B": raysys.Memory(1001),
 		"licence 4 of 3": raysys.Resource("licence", 4), "unheard of 1 of 0": raysys.Resource("unheard of", 1),
 	} {
 		r := hold.With(o).Go(ctx)
@@ -189,8 +189,8 @@ func TestDevices(t *testing.T) {
 		}
 	}
 	for says, o := range map[string][]raysys.Option{
-		`GPU 3, where 2 of 3 devices would do (GPUModel "H100")`:           {raysys.GPU(3), raysys.GPUModel("H100")},
-		"GPU 0.5, where 0 of 3 devices would do (GPUMemory 1099511627776)": {raysys.GPU(0.5), raysys.GPUMemory(1 << 40)},
+		`GPU 3, where 2 of 3 devices would do (GPUModel "H100")`:   {raysys.GPU(3), raysys.GPUModel("H100")},
+		"GPU 0.5, where 0 of 3 devices would do (GPUMemory 1 TiB)": {raysys.GPU(0.5), raysys.GPUMemory(1 << 40)},
 	} {
 		if _, err := nodetest.Get(t, ctx, hold.With(o...).Go(ctx)); !errors.Is(err, raysys.ErrNoCapacity) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v; want ErrNoCapacity that says %q", err, says)

@@ -3,6 +3,8 @@ package testkit_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,12 +86,13 @@ func TestBurstsOfDeviceTasks(t *testing.T) {
 }
 
 // TestNoTaskWaitsBesideRoom: where four nodes submit bursts of tasks for other than one CPU at random times, none waits for longer than 50
-// ms while another node has what it asks for. At times there are more tasks than room.
+// ms while another node has what it asks for. At times there are more tasks than room. Each node has a label of its own.
 func TestNoTaskWaitsBesideRoom(t *testing.T) {
 	node := func(i int, cfg *system.Config) {
 		if i > 0 {
 			cfg.Resources = raysys.Resources{CPU: 8, Memory: 4 << 30, Custom: map[string]float64{"licence": 4}}
 			cfg.DeviceSource = newSource(i, 4)
+			cfg.Cluster.Labels = map[string]string{"host": fmt.Sprint("n", i), "zone": []string{"a", "a", "b"}[i-1]}
 		}
 	}
 	for name, asks := range map[string][]raysys.Option{
@@ -98,6 +101,9 @@ func TestNoTaskWaitsBesideRoom(t *testing.T) {
 		"memory":              {raysys.CPU(0), raysys.Memory(1 << 30)},
 		"a custom resource":   {raysys.Resource("licence", 1)},
 		"CPUs and memory":     {raysys.CPU(2), raysys.Memory(1 << 29)},
+		"a device, spread":    {raysys.GPU(1), raysys.Placement(raysys.Spread)},
+		"a device in a zone":  {raysys.GPU(1), raysys.Label("zone", "a")},
+		"two CPUs in a zone":  {raysys.CPU(2), raysys.Label("zone", "a")},
 		"a quarter of a node": {raysys.CPU(2), raysys.GPU(1), raysys.Memory(1 << 30)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,6 +128,9 @@ func TestNoTaskWaitsBesideRoom(t *testing.T) {
 					if _, err := ref.Get(k.Context()); err != nil {
 						t.Fatal(err)
 					}
+				}
+				if in := slices.IndexFunc(o.list, func(r ran) bool { return r.node == "n3" }); strings.Contains(name, "zone") && in >= 0 {
+					t.Errorf("a task that asks for zone a ran in zone b, on node %s", o.list[in].node)
 				}
 				if d, w, node := o.waitsBeside(4); d > 50*time.Millisecond {
 					t.Errorf("a task, submitted at %v and begun at %v on node %s, waited for %v while node %s had room for it",
@@ -336,4 +345,33 @@ func TestPlainTasksBesideHeldCPUs(t *testing.T) {
 			}))
 		})
 	}
+}
+
+// TestLabelledTasksKeepTheirTurn: tasks that ask for a label wait in the line of the node that has it, in the order in which they came, while another node has
+// what they ask for beside that.
+func TestLabelledTasksKeepTheirTurn(t *testing.T) {
+	table := raysys.NewTable()
+	var order []int
+	task := tasks.DefineIn(table, "task", func(_ context.Context, n int) (int, error) {
+		order = append(order, n) // one at a time has the device
+		<-time.After(100 * time.Millisecond)
+		return 0, nil
+	}).With(raysys.GPU(1), raysys.Label("zone", "a"))
+	testkit.Virtual(t, func(k *testkit.Kit) {
+		k.Cluster().Ready()
+		var refs []raysys.Ref[int]
+		for n := range 20 {
+			refs = append(refs, task.Go(k.Context(), n))
+		}
+		if _, err := raysys.GetAll(k.Context(), refs).Values(); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.IsSorted(order) {
+			t.Errorf("tasks began in the order %v", order)
+		}
+	}, testkit.Table(table), testkit.Nodes(2), testkit.Each(func(i int, cfg *system.Config) {
+		if i > 0 {
+			cfg.DeviceSource, cfg.Cluster.Labels = newSource(i, 1), map[string]string{"zone": []string{"a", "b"}[i-1]}
+		}
+	}))
 }

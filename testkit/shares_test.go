@@ -31,22 +31,27 @@ type sharing struct {
 // time, whatever the lengths of their tasks, and where all tasks of a node end at one moment.
 func TestJobsShareByWeight(t *testing.T) {
 	gpu, licence, two := []raysys.Option{raysys.GPU(1)}, []raysys.Option{raysys.Resource("licence", 1)}, []raysys.Option{raysys.CPU(2)}
+	one := []raysys.Option(nil)
 	ms := func(a, b time.Duration) [2]time.Duration {
 		return [2]time.Duration{a * time.Millisecond, b * time.Millisecond}
 	}
 	for name, c := range map[string]sharing{
-		"same length":            {lengths: ms(20, 20), all: 8},
-		"ten times as long":      {lengths: ms(20, 200), all: 8},
-		"exactly 100 ms":         {lengths: ms(100, 100), exactly: true, all: 8},
-		"exactly 5 and 50 ms":    {lengths: ms(5, 50), exactly: true, all: 8},
-		"devices":                {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(20, 20), all: 4},
-		"devices for long":       {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(40, 400), all: 4},
-		"devices for exactly 50": {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(50, 50), exactly: true, all: 4},
-		"a custom resource":      {asks: [2][]raysys.Option{licence, licence}, lengths: ms(20, 60), all: 4},
-		"two CPUs":               {asks: [2][]raysys.Option{two, two}, lengths: ms(20, 20), all: 8, each: [2]int{2, 2}},
-		"for seconds":            {lengths: ms(4000, 1000), all: 8, window: 4 * time.Minute},
-		"devices beside grains":  {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(20, 40), all: 4, grains: true, least: 0.5},
-		"devices for seconds":    {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(4000, 1000), all: 4, window: 4 * time.Minute},
+		"same length":                 {lengths: ms(20, 20), all: 8},
+		"ten times as long":           {lengths: ms(20, 200), all: 8},
+		"exactly 100 ms":              {lengths: ms(100, 100), exactly: true, all: 8},
+		"exactly 5 and 50 ms":         {lengths: ms(5, 50), exactly: true, all: 8},
+		"devices":                     {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(20, 20), all: 4},
+		"devices for long":            {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(40, 400), all: 4},
+		"devices for exactly 50":      {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(50, 50), exactly: true, all: 4},
+		"a custom resource":           {asks: [2][]raysys.Option{licence, licence}, lengths: ms(20, 60), all: 4},
+		"two CPUs":                    {asks: [2][]raysys.Option{two, two}, lengths: ms(20, 20), all: 8, each: [2]int{2, 2}},
+		"one CPU and two":             {asks: [2][]raysys.Option{one, two}, lengths: ms(20, 20), all: 8, each: [2]int{1, 2}, least: 0.8},
+		"two CPUs and one":            {asks: [2][]raysys.Option{two, one}, lengths: ms(20, 20), all: 8, each: [2]int{2, 1}, least: 0.8},
+		"one CPU and two for long":    {asks: [2][]raysys.Option{one, two}, lengths: ms(10, 80), all: 8, each: [2]int{1, 2}, least: 0.8},
+		"one CPU and two for seconds": {asks: [2][]raysys.Option{one, two}, lengths: ms(1000, 4000), all: 8, each: [2]int{1, 2}, least: 0.8, window: 4 * time.Minute},
+		"for seconds":                 {lengths: ms(4000, 1000), all: 8, window: 4 * time.Minute},
+		"devices beside grains":       {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(20, 40), all: 4, grains: true, least: 0.5},
+		"devices for seconds":         {asks: [2][]raysys.Option{gpu, gpu}, lengths: ms(4000, 1000), all: 4, window: 4 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) { c.run(t) })
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/cmd/raysys/internal/operate"
 	"github.com/raysys/raysys/cmd/raysys/internal/supervise"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/internal/objectstore"
 	"github.com/raysys/raysys/placement/devices"
 	"github.com/raysys/raysys/system"
@@ -85,8 +86,8 @@ times before it was ever up for --settled ends the command, as does one whose se
 	flags.StringVar(&f.gpu, "gpu", "", "accelerators to offer, as a mere number (default: those of --gpus)")
 	flags.StringVar(&f.gpus, "gpus", "auto", "GPUs to find and watch: auto, none, or made-up ones: fake:h100x8, fake:dgx1")
 	flags.StringVar(&f.gpuModel, "gpu-model", "", "model of these accelerators, such as H100")
-	flags.StringVar(&f.gpuMemory, "gpu-memory", "", "bytes of memory of each accelerator")
-	flags.StringVar(&f.memory, "memory", "", "bytes of memory to offer (default: the host's or the container's, less that for values)")
+	flags.StringVar(&f.gpuMemory, "gpu-memory", "", "memory of each accelerator, such as 80GiB")
+	flags.StringVar(&f.memory, "memory", "", "memory to offer, such as 8GiB or 50% (default: the host's or the container's, less that for values)")
 	flags.StringVar(&f.resources, "resources", "", "further resources to offer, NAME=N[,NAME=N...]")
 	flags.StringVar(&f.labels, "labels", "", "labels of the node, KEY=VALUE[,KEY=VALUE...]")
 	flags.StringVar(&f.objectMemory, "object-memory", "", "memory for values above 64 KiB, such as 8GiB or 50% (default 30% of the host's or the container's)")
@@ -153,26 +154,32 @@ func (f *nodeFlags) check() error {
 	if f.gpu != "" && strings.HasPrefix(f.gpus, "fake:") {
 		return usagef("--gpu %s and --gpus %s: give one of them", f.gpu, f.gpus)
 	}
-	for flag, v := range map[string]string{"--memory": f.memory, "--gpu-memory": f.gpuMemory} {
-		if n, err := strconv.ParseInt(v, 10, 64); v != "" && (err != nil || n < 0) {
-			return usagef("%s %q: give bytes, a whole number of 0 or more", flag, v)
-		}
-	}
 	for _, size := range []struct {
 		flag, value string
 		whole       int64
-	}{{"--object-memory", f.objectMemory, objectstore.AvailableMemory()}, {"--spill-max", f.spillMax, 0}, {"--lineage-memory", f.lineageMemory, objectstore.AvailableMemory()}} {
+	}{
+		{"--memory", f.memory, objectstore.AvailableMemory()},
+		{"--gpu-memory", f.gpuMemory, 0},
+		{"--object-memory", f.objectMemory, objectstore.AvailableMemory()},
+		{"--spill-max", f.spillMax, 0},
+		{"--lineage-memory", f.lineageMemory, objectstore.AvailableMemory()},
+	} {
 		if _, err := system.ParseSize(size.value, size.whole); size.value != "" && err != nil {
 			return usagef("%s %q: %w", size.flag, size.value, err)
 		}
 	}
-	if err := pairs("--resources", f.resources, func(v string) bool {
+	custom := map[string]float64{}
+	if err := pairs("--resources", f.resources, func(name, v string) bool {
 		n, err := strconv.ParseFloat(v, 64)
+		custom[name] = n
 		return err == nil && n >= 0
 	}); err != nil {
 		return err
 	}
-	if err := pairs("--labels", f.labels, func(string) bool { return true }); err != nil {
+	if err := (core.Resources{Custom: custom}).Meant(); err != nil {
+		return usagef("--resources %s: %w", f.resources, err)
+	}
+	if err := pairs("--labels", f.labels, func(_, _ string) bool { return true }); err != nil {
 		return err
 	}
 	if f.logFormat != "" && f.logFormat != "terminal" && f.logFormat != "json" {
@@ -192,13 +199,13 @@ func (f *nodeFlags) check() error {
 	return nil
 }
 
-func pairs(flag, list string, value func(string) bool) error {
+func pairs(flag, list string, valid func(name, value string) bool) error {
 	if list == "" {
 		return nil
 	}
 	for _, p := range strings.Split(list, ",") {
 		k, v, ok := strings.Cut(p, "=")
-		if !ok || k == "" || !value(v) {
+		if !ok || k == "" || !valid(k, v) {
 			return usagef("%s: %q cannot be meant: see raysys node --help", flag, p)
 		}
 	}

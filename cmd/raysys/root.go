@@ -29,7 +29,7 @@ func root(on cluster) *cobra.Command {
 	cmd.Version = readVersion(debug.ReadBuildInfo()).Version
 	cmd.SetVersionTemplate("raysys {{.Version}}\n")
 	cmd.SetHelpCommand(&cobra.Command{Hidden: true})
-	cmd.AddCommand(benchCommand(), chaosCommand(), chaosRoundCommand(), childCommand(), demoCommand(), localCommand(), nodeCommand(on), simulateCommand(), versionCommand(), statusCommand(on), memoryCommand(on), whyCommand(on), explainCommand(on), drainCommand(on), doctorCommand(on))
+	cmd.AddCommand(benchCommand(), chaosCommand(), chaosRoundCommand(), childCommand(), demoCommand(), localCommand(), nodeCommand(on), simulateCommand(), versionCommand(), statusCommand(on), groupsCommand(on), memoryCommand(on), whyCommand(on), explainCommand(on), drainCommand(on), doctorCommand(on))
 	return cmd
 }
 

@@ -90,6 +90,25 @@ func (c *fakeCluster) Memory(_ context.Context, node raysys.NodeID, limit int) (
 	return m, c.err
 }
 
+func (c *fakeCluster) Groups(_ context.Context, limit int) (system.Groups, error) {
+	g := system.Groups{Cluster: c.at.Cluster, Count: 2}
+	for _, id := range []string{"a1", "b2"}[:min(limit, 2)] {
+		g.Groups = append(g.Groups, system.GroupStatus{ID: id, Strategy: "PACK", State: system.GroupHeld, Owner: "a"})
+	}
+	return g, c.err
+}
+
+func (c *fakeCluster) RemoveGroup(ctx context.Context, id string) (system.GroupStatus, error) {
+	switch id {
+	case "training":
+		return system.GroupStatus{ID: "a1", Name: id}, c.err
+	case "slow":
+		<-ctx.Done()
+		return system.GroupStatus{}, ctx.Err()
+	}
+	return system.GroupStatus{}, fmt.Errorf("%w: no placement group has the name or the id %s", operate.ErrNotFound, id)
+}
+
 func (c *fakeCluster) Drain(ctx context.Context, node raysys.NodeID, wait bool) (d operate.Drain, err error) {
 	if node == "b" && !wait {
 		return d, nil
@@ -163,6 +182,17 @@ func TestClusterCommands(t *testing.T) {
 		{args: []string{"explain", "ab", "-o", "json"}, code: 0, out: `{"id":"abcd","name":"train","waits":[{"node":"a","stage":"line","for":"what others hold of this node","waited":2000000000,"asks":{"cpu":0,"gpu":2,"memory":0},`},
 		{args: []string{"explain", "kind/key"}, code: 5, talk: "error: explain kind/key: not found: kind/key waits nowhere: run raysys status\n"},
 		{args: []string{"explain", "a", "b"}, code: 2, talk: "takes the id of one task"},
+		{args: []string{"groups"}, code: 0, out: "total: 2 placement groups\n"},
+		{args: []string{"groups", "--limit", "1"}, code: 0, out: "total: 2 placement groups; 1 are not listed: raise --limit\n"},
+		{args: []string{"groups", "--limit", "-1"}, code: 2, talk: "--limit -1: give 0 or more"},
+		{args: []string{"groups", "-o", "json", "--limit", "1"}, code: 0, out: `{"cluster":"default","count":2,"groups":[{"id":"a1","strategy":"PACK","state":"held","owner":"a","detached":false,"bundles":null}]}`},
+		{args: []string{"groups", "training"}, code: 2, talk: "takes no argument"},
+		{args: []string{"groups"}, err: errors.New("odd"), code: 1, talk: "read placement groups: odd"},
+		{args: []string{"groups"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
+		{args: []string{"groups", "remove", "training"}, code: 0, talk: "group \"training\" is removed\n"},
+		{args: []string{"groups", "remove", "x"}, code: 5, talk: "error: remove group x: not found: no placement group has the name or the id x: run raysys groups\n"},
+		{args: []string{"groups", "remove"}, code: 2, talk: "takes the name or the id of one placement group"},
+		{args: []string{"groups", "remove", "slow", "--timeout", "1ms"}, code: 4, talk: "timed out after 1ms: remove group slow"},
 		{args: []string{"why"}, code: 2, talk: "takes the id of one value"},
 		{args: []string{"memory"}, connect: unreachable, code: 3, talk: "cluster unreachable"},
 		{args: []string{"memory"}, err: errors.New("odd"), code: 1, talk: "read memory: odd"},

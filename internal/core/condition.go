@@ -32,8 +32,15 @@ type NodeCondition struct {
 
 // ErrBesideBundle is why work has no conditions in a placement group.
 var ErrBesideBundle = fmt.Errorf(
-	"%w: OnNode, Near, Not, Prefer and Label of several values stand beside no bundle of a placement group, which decides on the node: give one or the other",
+	"%w: OnNode, Near, Not, Prefer and Label stand beside no bundle of a placement group, which decides on the node: give one or the other",
 	ErrBadOption)
+
+// ErrCapturesAlone is why work outside a placement group captures nothing.
+var ErrCapturesAlone = fmt.Errorf(
+	"%w: CaptureChildren stands beside Group.Bundle or Group.AnyBundle: what work outside a group submits is its own affair", ErrBadOption)
+
+// Conditional reports whether the options say on which nodes the work is to be.
+func (o *Options) Conditional() bool { return len(o.Labels) > 0 || len(o.Conditions) > 0 }
 
 // Want adds a condition. Of hard ones on the same label, or on names of nodes, the last counts.
 func (o *Options) Want(c Condition) {

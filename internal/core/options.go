@@ -52,7 +52,7 @@ func With[O ~func(*Options)](o Options, opts []O) Options {
 		}
 		f(&o)
 	}
-	if err := errors.Join(o.Resources.ValidateWanted(), o.Resources.Exact()); err != nil {
+	if err := errors.Join(o.Resources.ValidateWanted(), o.Resources.Meant()); err != nil {
 		o.Fail(err)
 	}
 	return o

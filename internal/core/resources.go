@@ -26,7 +26,7 @@ const maxAmount = 1e9
 const maxMemory = 1 << 53
 
 // Validate reports the first amount that cannot be meant: negative, NaN, infinite, beyond a billion, or 8 PiB of memory, or below
-// 1/1000. What a program says is to be Exact, too; earlier versions rounded, so what is stored or sent need not be.
+// 1/1000. What a program says is to be Meant, too; earlier versions let more pass, so what is stored or sent need not be.
 func (r Resources) Validate() error {
 	check := func(name string, v float64) error {
 		switch {
@@ -55,7 +55,7 @@ func (r Resources) Validate() error {
 			return fmt.Errorf("%w: %s is %d: resources cannot be negative", ErrBadOption, m.name, m.bytes)
 		}
 		if m.bytes > maxMemory {
-			return fmt.Errorf("%w: %s is %d: no node has more than %d bytes", ErrBadOption, m.name, m.bytes, int64(maxMemory))
+			return fmt.Errorf("%w: %s is %s: no node has more than %s", ErrBadOption, m.name, Bytes(m.bytes), Bytes(maxMemory))
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Custom)) {
@@ -69,10 +69,11 @@ func (r Resources) Validate() error {
 	return nil
 }
 
-// Exact reports the first amount that is no multiple of 1/1000, within what sums of such amounts are off: it would be rounded.
-func (r Resources) Exact() error {
+// Meant reports what a program cannot mean, though Validate lets it pass: amounts that are no multiple of 1/1000, within what sums of
+// such amounts are off, which would be rounded; and a custom resource under the name of one that is none.
+func (r Resources) Meant() error {
 	check := func(name string, v float64) error {
-		if n := v * 1000; math.Abs(n-math.Round(n)) > 1e-6+n*1e-14 {
+		if n := v * 1000; n >= 1 && math.Abs(n-math.Round(n)) > 1e-6+n*1e-14 {
 			return fmt.Errorf("%w: %s is %v: amounts are counted in thousandths: give %v", ErrBadOption, name, v, math.Round(n)/1000)
 		}
 		return nil
@@ -80,8 +81,16 @@ func (r Resources) Exact() error {
 	err := errors.Join(check("CPU", r.CPU), check("GPU", r.GPU))
 	for _, k := range slices.Sorted(maps.Keys(r.Custom)) {
 		err = errors.Join(err, check(k, r.Custom[k]))
+		if own, taken := ownNames[strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(k))]; taken {
+			err = errors.Join(err, fmt.Errorf("%w: %q is no custom resource: give raysys.%s, or system.Config.Resources.%s, or --%s", ErrBadOption, k, own.field, own.field, own.flag))
+		}
 	}
 	return err
+}
+
+// ownNames are the resources that are not custom, by their names in small letters.
+var ownNames = map[string]struct{ field, flag string }{
+	"cpu": {"CPU", "cpu"}, "gpu": {"GPU", "gpu"}, "gpumemory": {"GPUMemory", "gpu-memory"}, "gpumodel": {"GPUModel", "gpu-model"}, "memory": {"Memory", "memory"},
 }
 
 // ValidateWanted is Validate for what work asks for: devices are whole, or a share of one.
@@ -93,12 +102,12 @@ func (r Resources) ValidateWanted() error {
 		return fmt.Errorf("%w: GPU is %v: give a share of one device, below 1, or a number of whole devices", ErrBadOption, r.GPU)
 	}
 	if r.GPU == 0 && (r.GPUMemory != 0 || r.GPUModel != "") {
-		return fmt.Errorf("%w: GPUMemory %d and GPUModel %q say which devices, and GPU how many: give GPU too", ErrBadOption, r.GPUMemory, r.GPUModel)
+		return fmt.Errorf("%w: %v says which devices, and GPU how many: give GPU too", ErrBadOption, Resources{GPUMemory: r.GPUMemory, GPUModel: r.GPUModel})
 	}
 	return nil
 }
 
-// String lists what is not zero.
+// String lists what is not zero, bytes to four digits: other amounts may have the same text.
 func (r Resources) String() string {
 	var s []string
 	add := func(name string, v float64) {
@@ -111,8 +120,12 @@ func (r Resources) String() string {
 	if r.GPUModel != "" {
 		s = append(s, fmt.Sprintf("GPUModel %q", r.GPUModel))
 	}
-	add("GPUMemory", float64(r.GPUMemory))
-	add("Memory", float64(r.Memory))
+	if r.GPUMemory != 0 {
+		s = append(s, "GPUMemory "+Bytes(r.GPUMemory))
+	}
+	if r.Memory != 0 {
+		s = append(s, "Memory "+Bytes(r.Memory))
+	}
 	for _, k := range slices.Sorted(maps.Keys(r.Custom)) {
 		add(k, r.Custom[k])
 	}

@@ -3,6 +3,7 @@ package core_test
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/raysys/raysys/internal/core"
@@ -28,10 +29,22 @@ func TestResourcesBounded(t *testing.T) {
 	}
 }
 
-// TestResourcesExact: amounts that would be rounded are refused; sums of thousandths are not, however they were added.
-func TestResourcesExact(t *testing.T) {
+// TestOwnNames: a custom resource has no name of another, which work would take for that.
+func TestOwnNames(t *testing.T) {
+	for _, name := range []string{"CPU", "cpu", "GPU", "Gpu", "Memory", "gpu_memory", "GPUMemory", "gpu-model"} {
+		if err := (core.Resources{Custom: map[string]float64{name: 1}}).Meant(); !errors.Is(err, core.ErrBadOption) || !strings.Contains(err.Error(), "no custom resource") {
+			t.Errorf("%s: %v, want one that matches ErrBadOption", name, err)
+		}
+	}
+	if err := (core.Resources{Custom: map[string]float64{"gpu2": 1, "memory.ssd": 1}}).Meant(); err != nil {
+		t.Errorf("names of their own: %v", err)
+	}
+}
+
+// TestResourcesMeant: amounts that would be rounded are refused; sums of thousandths are not, however they were added.
+func TestResourcesMeant(t *testing.T) {
 	for _, r := range []core.Resources{{CPU: 0.0015}, {CPU: 1.0005}, {GPU: 0.9996}, {GPU: 1.0 / 3}, {Custom: map[string]float64{"licence": 2.00001}}} {
-		if err := r.Exact(); !errors.Is(err, core.ErrBadOption) {
+		if err := r.Meant(); !errors.Is(err, core.ErrBadOption) {
 			t.Errorf("%+v: %v, want one that matches ErrBadOption", r, err)
 		}
 	}
@@ -40,7 +53,7 @@ func TestResourcesExact(t *testing.T) {
 		sum += 0.001
 	}
 	for _, v := range []float64{0, 0.001, 0.3, 0.1 + 0.2, 1 - 0.9, sum, 1.1 * 3, 123456.789, 999_999_999.999, 1e9} {
-		if err := (core.Resources{CPU: v, GPU: v, Custom: map[string]float64{"licence": v}}).Exact(); err != nil {
+		if err := (core.Resources{CPU: v, GPU: v, Custom: map[string]float64{"licence": v}}).Meant(); err != nil {
 			t.Errorf("%v: %v", v, err)
 		}
 	}

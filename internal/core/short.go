@@ -20,7 +20,7 @@ func Short(want, free, total Resources, devices, known int) (list []string) {
 		list = append(list, fmt.Sprintf("%v: %d asked for, %d of %d such devices free", which, asked, devices, known))
 	}
 	if want.Memory > free.Memory {
-		list = append(list, fmt.Sprintf("memory: %d bytes asked for, %d of %d free", want.Memory, max(free.Memory, 0), total.Memory))
+		list = append(list, fmt.Sprintf("memory: %s asked for, %s of %s free", Bytes(want.Memory), Bytes(max(free.Memory, 0)), Bytes(total.Memory)))
 	}
 	for _, k := range slices.Sorted(maps.Keys(want.Custom)) {
 		add(k, want.Custom[k], free.Custom[k], total.Custom[k])

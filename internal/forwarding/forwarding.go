@@ -27,6 +27,7 @@ type Peer struct {
 	Own     int64         // of these, the ones of the node that asks
 	Busy    int64         // CPUs that run its own tasks
 	Parked  int64         // of Inbound, those that wait for others, and hold no CPU
+	Shared  int64         // CPUs, beside CPUs, that work of others has which asks for other than one CPU, while more of it waits
 	Mean    time.Duration // of a task on a CPU; 0 is unknown
 }
 
@@ -43,8 +44,8 @@ func (p *Peer) Room(noCPU bool) (idle, all int64) {
 	if noCPU {
 		// The peers must take turns, busy as they are. Where tasks of another node are there too, as many as the CPUs may begin when
 		// those return, all at one moment, and as many must wait for that, or the other node gets more than its share.
-		turn := p.CPUs
-		if p.Inbound > p.Own {
+		turn := p.CPUs + p.Shared
+		if p.Inbound > p.Own || p.Shared > 0 {
 			turn *= 2
 		}
 		all = max(all, turn-max(p.Inflight-p.Parked, 0))
@@ -89,7 +90,7 @@ const LookPause = 20 * time.Millisecond
 const soon = 5
 
 // Excess returns how many tasks of others a node gives back, since they would not begin soon: of waits, where begun began in the
-// last LookPause. What it was sent rests on the mean of earlier tasks; when tasks take longer, those that wait there would leave
+// last LookPause, and one for each of its cpus may wait. Of these go as many as other nodes have idle CPUs. What it was sent rests on the mean of earlier tasks; when tasks take longer, those that wait there would leave
 // other nodes idle.
 func Excess(waits, begun, cpus int64) int64 { return waits - max(begun*soon, cpus) }
 

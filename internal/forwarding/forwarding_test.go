@@ -66,6 +66,9 @@ func TestRoomBesideParked(t *testing.T) {
 		{"those of others wait", forwarding.Peer{CPUs: 2, Inbound: 2, Parked: 1}, false, 1, 1},
 		{"all run, of a node without CPU", forwarding.Peer{CPUs: 2, Inflight: 2, Inbound: 2, Own: 2, Busy: 2}, true, 0, 0},
 		{"all wait, of a node without CPU", forwarding.Peer{CPUs: 2, Inflight: 2, Inbound: 2, Own: 2, Parked: 2, Busy: 2}, true, 0, 2},
+		{"larger tasks of others have all CPUs", forwarding.Peer{Shared: 4, Inflight: 1, Inbound: 1, Own: 1}, true, 0, 7},
+		{"larger tasks of others have some", forwarding.Peer{CPUs: 2, Shared: 2, Inflight: 2, Inbound: 2, Own: 2}, true, 0, 6},
+		{"the same for a node with CPUs", forwarding.Peer{CPUs: 2, Shared: 2, Inflight: 2, Inbound: 2, Own: 2}, false, 0, 0},
 	} {
 		if idle, all := c.peer.Room(c.noCPU); idle != c.idle || all != c.all {
 			t.Errorf("%s: room for %d and %d, want %d and %d", c.name, idle, all, c.idle, c.all)

@@ -24,12 +24,12 @@ func (m *method[G, A, R]) usable() error {
 	case m.opts.Classed:
 		return fmt.Errorf("%w: Priority is for tasks: a grain does its calls in their order", raysys.ErrBadOption)
 	case m.opts.Bundle.Captures && m.opts.Bundle.Group == "":
-		return fmt.Errorf("%w: CaptureChildren stands beside Group.Bundle or Group.AnyBundle: what a grain outside a group submits is its own affair", raysys.ErrBadOption)
+		return core.ErrCapturesAlone
 	case m.opts.Bundle.Group != "" && m.kind.Stateless:
 		return fmt.Errorf("%w: a bundle of a placement group for a StatelessWorker, whose activations are on many nodes: give Holds to its kind", raysys.ErrBadOption)
 	case len(m.opts.Conditions) > 0 && m.kind.Stateless:
 		return fmt.Errorf("%w: OnNode, Near, Not, Prefer and Label of several values for a StatelessWorker, whose activations are on many nodes: give its kind grains.Label", raysys.ErrBadOption)
-	case len(m.opts.Conditions) > 0 && m.opts.Bundle.Group != "":
+	case m.opts.Conditional() && m.opts.Bundle.Group != "":
 		return core.ErrBesideBundle
 	case m.opts.Name != "":
 		return fmt.Errorf("%w: Detached(%q): a name is for tasks: submit one that makes the call", raysys.ErrBadOption, m.opts.Name)

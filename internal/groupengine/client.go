@@ -26,6 +26,8 @@ type Client struct {
 	// Shards returns the way to the leaders, or why there is none.
 	Shards func() (Shards, error)
 	Self   func() core.NodeKey
+	// Member returns the node of the cluster with an incarnation, false where it has gone. It may wait until that is known.
+	Member func(ctx context.Context, incarnation uint64) (core.NodeKey, bool)
 	Runner *runner.Runner
 	// Waits has groups that no node could ever hold wait for one that could.
 	Waits bool
@@ -63,7 +65,7 @@ func (s *Spec) check() error {
 		return fmt.Errorf("%w: no strategy %.64q for groups: there are %q", raysys.ErrBadOption, s.Strategy, placement.GroupStrategies)
 	}
 	for i, b := range s.Bundles {
-		err := errors.Join(core.Resources(b).ValidateWanted(), core.Resources(b).Exact())
+		err := errors.Join(core.Resources(b).ValidateWanted(), core.Resources(b).Meant())
 		if err == nil && b.CPU == 0 && b.GPU == 0 && b.Memory == 0 && len(b.Custom) == 0 {
 			err = fmt.Errorf("%w: it asks for nothing", raysys.ErrBadOption)
 		}
@@ -72,37 +74,6 @@ func (s *Spec) check() error {
 		}
 	}
 	return nil
-}
-
-// Create makes a group and returns its key. The group may still wait for room.
-func (c *Client) Create(ctx context.Context, t *core.Turn, s Spec) (string, error) {
-	if err := s.check(); err != nil {
-		return "", fmt.Errorf("make a group: %w", err)
-	}
-	ns, id := t.Job().Namespace, t.ID().Child(t.Next())
-	r := Record{Namespace: ns, Strategy: s.Strategy, Made: time.Now().UnixNano(), Waits: c.Waits}
-	if !s.Detached { // it goes with this node, and the next attempt of the turn, which has the same ids, makes another
-		r.Owner = c.Self()
-		id = id.Child(uint64(t.Attempt())).Child(r.Owner.Incarnation)
-	}
-	r.ID = id
-	for _, b := range s.Bundles {
-		r.Bundles = append(r.Bundles, Bundle{Needs: b})
-	}
-	key := idKey(ns, id)
-	if s.Name != "" {
-		key = NameKey(ns, s.Name)
-	}
-	e, err := c.ask(ctx, t, Question{Op: Create, Key: key, Record: r})
-	for err == nil && e.Record.Removing { // the group that had the name is going
-		if e, err = c.ask(ctx, t, Question{Op: Await, Key: key, Seen: e.Version}); err == nil && !e.Record.Removing {
-			e, err = c.ask(ctx, t, Question{Op: Create, Key: key, Record: r})
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("make a group: %w", err)
-	}
-	return key, nil
 }
 
 // Lookup returns the key of the group of a name.
@@ -118,7 +89,7 @@ func (c *Client) Lookup(ctx context.Context, t *core.Turn, name string) (string,
 	return key, nil
 }
 
-// Remove removes a group, and returns when the room of its bundles is free. That one is gone is no error.
+// Remove removes a group, and returns when the room of its bundles is free. That one is gone is no error. An operator has no turn: nil.
 func (c *Client) Remove(ctx context.Context, t *core.Turn, key string) error {
 	e, err := c.ask(ctx, t, Question{Op: Delete, Key: key})
 	for id := e.Record.ID; err == nil && e.Exists && e.Record.ID == id; {
@@ -153,8 +124,10 @@ func (c *Client) ask(ctx context.Context, t *core.Turn, q Question) (Entry, erro
 	if err != nil {
 		return Entry{}, err
 	}
-	t.Runtime().Block(t.Base())
-	defer t.Runtime().Unblock(t.Base())
+	if t != nil {
+		t.Runtime().Block(t.Base())
+		defer t.Runtime().Unblock(t.Base())
+	}
 	return runner.Wait(ctx, func(done func(Entry, error)) { s.Group(q, done) })
 }
 

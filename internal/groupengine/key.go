@@ -17,6 +17,14 @@ const MaxName = 512
 // NameKey is the key of a group with a name.
 func NameKey(namespace, name string) string { return KeyPrefix + namespace + "\x00" + name }
 
+// KeyOf is the key of a group with a name, or without one: "".
+func KeyOf(namespace, name string, id core.TaskID) string {
+	if name != "" {
+		return NameKey(namespace, name)
+	}
+	return idKey(namespace, id)
+}
+
 // idKey is the key of a group without a name. No name begins with a zero byte.
 func idKey(namespace string, id core.TaskID) string {
 	return NameKey(namespace, "\x00"+string(wire.AppendID(nil, id)))
@@ -42,6 +50,12 @@ func NameOf(key string) string {
 		return name
 	}
 	return id.String()
+}
+
+// NameIn is the name of the group of a key, "" for one without.
+func NameIn(key string) string {
+	name, _ := split(key)
+	return name
 }
 
 // split returns the name of a key's group, or the id of one without a name.

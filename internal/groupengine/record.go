@@ -19,7 +19,7 @@ type Record struct {
 	ID        core.TaskID // tells it from a group that had the name before
 	Namespace string      // of the work in it
 	Strategy  placement.GroupStrategy
-	Owner     core.NodeKey // the group goes with it; zero for a detached one
+	Owner     core.NodeKey // the group goes with it; zero for a detached one: see Client.owner
 	Attempt   uint64       // of the last assignment
 	Removing  bool
 	Waits     bool // also while no node could ever have its bundles
@@ -179,7 +179,7 @@ func readNeeds(r *wire.Reader) (n raysys.Resources, err error) {
 
 // ErrRemoved is raysys.ErrGroupRemoved with the group.
 func ErrRemoved(group string) error {
-	return fmt.Errorf("%w: %s: it was removed, or the node that made it has ended (give groups.Detached)", raysys.ErrGroupRemoved, Shown(group))
+	return fmt.Errorf("%w: %s: it was removed, or the node that it goes with has ended (give groups.Detached)", raysys.ErrGroupRemoved, Shown(group))
 }
 
 func validStrategy(s placement.GroupStrategy) bool {

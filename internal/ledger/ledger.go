@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -157,10 +158,14 @@ func (l *Ledger) Ever(n Need) (s Shortage) {
 	}
 	s.CPU = over("CPU", n.CPU, l.total.CPU)
 	if s.Memory = n.Memory > l.total.Memory; s.Memory {
-		s.add("memory %d of %d bytes", n.Memory, l.total.Memory)
+		s.add("Memory %s of %s", core.Bytes(n.Memory), core.Bytes(l.total.Memory))
 	}
 	for _, k := range slices.Sorted(maps.Keys(n.Custom)) {
-		if over(k, n.Custom[k], l.total.Custom[k]) {
+		switch want, have := n.Custom[k], l.total.Custom[k]; {
+		case want > have && have == 0 && len(l.total.Custom) > 0:
+			s.Custom = append(s.Custom, k)
+			s.add("%s %g of 0, but %s", k, float64(want)/Unit, core.Listed(slices.Sorted(maps.Keys(l.total.Custom)), " and "))
+		case over(k, want, have):
 			s.Custom = append(s.Custom, k)
 		}
 	}
@@ -171,9 +176,27 @@ func (l *Ledger) Ever(n Need) (s Shortage) {
 		}
 	}
 	if s.GPU = n.count() > could; s.GPU {
-		s.add("GPU %g, where %d of %d devices would do (%s)", float64(n.GPU)/Unit, could, len(l.devices), Need{GPUModel: n.GPUModel, GPUMemory: n.GPUMemory})
+		s.add("%s", l.tooFew(n, could))
 	}
 	return s
+}
+
+// tooFew says that so few devices could do for n.
+func (l *Ledger) tooFew(n Need, could int) string {
+	text := fmt.Sprintf("GPU %g, where %d of %d devices would do", float64(n.GPU)/Unit, could, len(l.devices))
+	which := core.Resources{GPUModel: n.GPUModel, GPUMemory: n.GPUMemory}
+	if n.GPUModel != "" || n.GPUMemory != 0 {
+		text += fmt.Sprintf(" (%v)", which)
+	}
+	if could > 0 || len(l.devices) == 0 {
+		return text
+	}
+	kinds := core.DeviceKinds{Want: which}
+	for i := range l.devices {
+		d := &l.devices[i]
+		kinds.Add(d.Model, d.Memory, float64(d.total)/Unit)
+	}
+	return text + fmt.Sprintf(": there is %v", &kinds)
 }
 
 // Free is what is free of all but devices.

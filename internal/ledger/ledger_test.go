@@ -156,18 +156,19 @@ func TestHalvesAreNoWhole(t *testing.T) {
 
 // TestEver: what no state of the node has is said with what there is.
 func TestEver(t *testing.T) {
-	l := New(Need{CPU: 4000, Memory: 1 << 30}, eight("H100")[:2])
+	l := New(Need{CPU: 4000, Memory: 1 << 30, Custom: map[string]int64{"seat": 2000}}, eight("H100")[:2])
 	for _, c := range []struct {
 		need Need
 		want string
 	}{
 		{Need{CPU: 4000, GPU: 2000, GPUMemory: 80 << 30, GPUModel: "H100"}, ""},
 		{Need{CPU: 5000}, "CPU 5 of 4"},
-		{Need{Memory: 1 << 31}, "memory 2147483648 of 1073741824 bytes"},
-		{Need{Custom: map[string]int64{"x": 1}}, "x 0.001 of 0"},
-		{Need{GPU: 3000}, "GPU 3, where 2 of 2 devices would do (nothing)"},
-		{Need{GPU: 500, GPUModel: "A100"}, `GPU 0.5, where 0 of 2 devices would do (GPUModel "A100")`},
-		{Need{GPU: 500, GPUMemory: 81 << 30}, "GPU 0.5, where 0 of 2 devices would do (GPUMemory 86973087744)"},
+		{Need{Memory: 1 << 31}, "Memory 2 GiB of 1 GiB"},
+		{Need{Custom: map[string]int64{"x": 1}}, "x 0.001 of 0, but seat"},
+		{Need{Custom: map[string]int64{"seat": 3000}}, "seat 3 of 2"},
+		{Need{GPU: 3000}, "GPU 3, where 2 of 2 devices would do"},
+		{Need{GPU: 500, GPUModel: "A100"}, `GPU 0.5, where 0 of 2 devices would do (GPUModel "A100"): there is GPUModel "H100"`},
+		{Need{GPU: 500, GPUMemory: 81 << 30}, "GPU 0.5, where 0 of 2 devices would do (GPUMemory 81 GiB): there is GPUMemory 80 GiB"},
 	} {
 		s := l.Ever(c.need)
 		got := ""
@@ -185,7 +186,7 @@ func TestOf(t *testing.T) {
 	if diff := cmp.Diff(Need{CPU: 100, GPU: 250, Memory: 7, Custom: map[string]int64{"a": 2000}}, n); diff != "" {
 		t.Error(diff)
 	}
-	if s := n.String(); s != "CPU 0.1, GPU 0.25, Memory 7, a 2" {
+	if s := n.String(); s != "CPU 0.1, GPU 0.25, Memory 7 B, a 2" {
 		t.Error(s)
 	}
 }

@@ -18,6 +18,7 @@ type Line struct {
 	Yielding atomic.Int32
 
 	held    atomic.Int64 // see Held
+	ofJobs  atomic.Int64 // of held, what work of jobs has
 	ill     atomic.Bool  // a device is sick
 	owesCPU atomic.Bool  // of owed
 	ledger  Ledger
@@ -181,6 +182,10 @@ func (l *Line) next() (w Work, h *Hold, changed bool) {
 			switch {
 			case l.node != nil:
 				h.line, h.pool = l, l
+			case s.job != nil && s.need.CPU > 0:
+				h.pool = (*jobCPU)(l)
+				l.held.Add(s.need.CPU)
+				l.ofJobs.Add(s.need.CPU)
 			case !s.need.IsCPU(s.need.CPU) || s.need.CPU > 0 && !yields(w):
 				h.pool = (*heldCPU)(l)
 				l.held.Add(s.need.CPU)

@@ -3,10 +3,8 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/raysys/raysys/internal/core"
 )
@@ -43,32 +41,7 @@ func Of(r core.Resources) Need {
 func Thousandths(v float64) int64 { return int64(math.Round(v * Unit)) }
 
 // String lists what is not zero, in units.
-func (n Need) String() string {
-	var s []string
-	add := func(name string, v int64) {
-		if v != 0 {
-			s = append(s, fmt.Sprintf("%s %g", name, float64(v)/Unit))
-		}
-	}
-	add("CPU", n.CPU)
-	add("GPU", n.GPU)
-	if n.GPUModel != "" {
-		s = append(s, fmt.Sprintf("GPUModel %q", n.GPUModel))
-	}
-	if n.GPUMemory != 0 {
-		s = append(s, fmt.Sprintf("GPUMemory %d", n.GPUMemory))
-	}
-	if n.Memory != 0 {
-		s = append(s, fmt.Sprintf("Memory %d", n.Memory))
-	}
-	for _, k := range slices.Sorted(maps.Keys(n.Custom)) {
-		add(k, n.Custom[k])
-	}
-	if s == nil {
-		return "nothing"
-	}
-	return strings.Join(s, ", ")
-}
+func (n Need) String() string { return n.Resources().String() }
 
 // Shortage is the resources of which there is too little for a need.
 type Shortage struct {

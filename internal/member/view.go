@@ -75,8 +75,11 @@ func (v *View) Node(id raysys.NodeID) (Node, bool) {
 // dead.
 func (v *View) Coming(node raysys.NodeID, incarnation uint64) bool {
 	n, ok := v.Node(node)
-	return incarnation > v.at && (!ok || n.Incarnation < incarnation)
+	return v.Precedes(incarnation) && (!ok || n.Incarnation < incarnation)
 }
+
+// Precedes reports whether the view was made before a node joined with this incarnation.
+func (v *View) Precedes(incarnation uint64) bool { return incarnation > v.at }
 
 // Incarnation returns a member by incarnation.
 func (v *View) Incarnation(incarnation uint64) (Node, bool) {

@@ -15,7 +15,7 @@ import (
 	"github.com/raysys/raysys/store"
 )
 
-// group asks about a placement group. Every node may ask; a group goes with the node that has made it, unless it is detached.
+// group asks about a placement group. Every node may ask; a group goes with its owner, unless it is detached.
 type group struct{ groupengine.Question }
 
 // Group asks the leader of a group's shard. done is called once, on any goroutine, and must not block.
@@ -72,7 +72,7 @@ func (l *leader) going(r *groupengine.Record) bool {
 
 // create makes the record, in place of one of that version, with an assignment where there is room.
 func (o *group) create(l *leader, q *asked[groupengine.Entry], was store.Version) {
-	if o.Record.Owner != (core.NodeKey{}) && !l.reg.cfg.Alone {
+	if o.Record.Owner != (core.NodeKey{}) && !l.alive(o.Record.Owner) { // the asker has not heard of its death
 		o.Record.Owner = q.from
 	}
 	next, err := groupengine.New(o.Record, groupWorld{l})
@@ -143,7 +143,7 @@ func (l *leader) drive(key string) {
 	e, err := l.groupEntry(key)
 	if !e.Exists || err != nil { // a version that this node does not know waits for a leader that does
 		delete(l.groups.by, key)
-		l.reg.pendingGroups.note(key, nil, 0, false)
+		l.reg.ledGroups.note(key, nil, 0, false)
 		return
 	}
 	p := l.groups.by[key]
@@ -155,7 +155,7 @@ func (l *leader) drive(key string) {
 		l.groups.by[key] = p
 	}
 	s := p.Step(key, &e.Record, groupWorld{l})
-	l.reg.pendingGroups.note(key, &e.Record, l.reg.cfg.Runner.Now(), p.Gathers())
+	l.reg.ledGroups.note(key, &e.Record, l.reg.cfg.Runner.Now(), p.Gathers())
 	if s.Delete || s.Record != nil {
 		l.commitGroup(nil, key, s.Record, e.Version, nil)
 	}

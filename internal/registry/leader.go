@@ -97,7 +97,7 @@ func (l *leader) Receive(ctx actor.Context) {
 		l.placing = nil
 		l.stopRecords()
 		for key := range l.groups.by {
-			l.reg.pendingGroups.note(key, nil, 0, false)
+			l.reg.ledGroups.note(key, nil, 0, false)
 		}
 	}
 }

@@ -67,8 +67,8 @@ type Config struct {
 
 // Registry asks the leaders of shards, and leads the shards that it is given.
 type Registry struct {
-	cfg           Config
-	pendingGroups pendingGroups
+	cfg       Config
+	ledGroups ledGroups
 
 	mu     sync.Mutex // guards the rest
 	led    map[int]*ledShard

@@ -165,7 +165,7 @@ func capturedBy(t *core.Turn) *core.Bundle {
 
 // within is s in a bundle, unless s is in one, or has conditions for its node.
 func (s *spec[A, R]) within(b *core.Bundle) *spec[A, R] {
-	if s.need.Bundle.Group != "" || len(s.opts.Conditions) > 0 {
+	if s.need.Bundle.Group != "" || s.opts.Conditional() {
 		return s
 	}
 	in := *s

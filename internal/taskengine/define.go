@@ -125,8 +125,9 @@ func newSpec[A, R any](s *spec[A, R], opts []raysys.Option) *spec[A, R] {
 	}
 	n.need = ledger.Of(n.opts.Resources)
 	n.need.Bundle = n.opts.Bundle
-	n.plain = n.oneCPU() && n.opts.Strategy == "" && len(n.opts.Labels) == 0 && len(n.opts.Conditions) == 0
-	if len(n.opts.Conditions) > 0 && n.opts.Bundle.Group != "" {
+	n.labels = string(appendLabels(nil, n.opts.Labels))
+	n.plain = n.oneCPU() && n.opts.Strategy == "" && !n.opts.Conditional() && !n.opts.Bundle.Captures
+	if n.opts.Conditional() && n.opts.Bundle.Group != "" {
 		n.opts.Fail(core.ErrBesideBundle)
 	}
 	n.gated = core.HasPointers[R]()

@@ -49,7 +49,7 @@ func (s *unplacedShapes) add(tasks []unplacedTask) {
 		o := w.task.request().Options
 		shape, known := s.of[o]
 		if !known {
-			shape = fmt.Sprint(o.Resources, o.Labels, o.Bundle.Group)
+			shape = fmt.Sprintf("%#v %v %s", o.Resources, o.Labels, o.Bundle.Group)
 			s.of[o] = shape
 		}
 		i, ok := s.at[shape]

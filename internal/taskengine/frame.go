@@ -58,7 +58,8 @@ type taskHead struct {
 	remakes  bool         // it makes a lost value again
 	classed  bool         // its class is not that of the turn that submitted it
 	class    core.Class
-	stays    bool // it was placed by other things than room
+	stays    bool   // it was placed by other things than room
+	labels   string // that its node must have, as appendLabels writes them; "" for none
 }
 
 // The flags in more, its first byte.
@@ -98,7 +99,7 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 	}
 	model := h.need != nil && (h.need.GPUMemory != 0 || h.need.GPUModel != "")
 	bundle := h.need != nil && h.need.Bundle.Group != ""
-	if h.remakes || h.classed || h.stays || model || bundle {
+	if h.remakes || h.classed || h.stays || model || bundle || h.labels != "" {
 		flags |= taskMore
 	}
 	dst = append(dst, flags)
@@ -132,6 +133,9 @@ func appendHead(dst []byte, fn uint32, seq uint64, h taskHead) []byte {
 				more[0] |= moreCaptures
 			}
 			more = binary.AppendUvarint(wire.AppendBytes(more, h.need.Bundle.Group), uint64(h.need.Bundle.Index+1))
+		}
+		if h.labels != "" {
+			more = wire.AppendBytes(more, h.labels)
 		}
 		dst = wire.AppendBytes(dst, more)
 	}
@@ -186,20 +190,44 @@ func readTask(r *wire.Reader) (fn uint32, seq uint64, h taskHead, err error) {
 				h.classed, h.class = true, core.Class(i-1)
 			}
 		}
-		if len(more) > 0 && h.need != nil {
+		if len(more) > 0 {
 			d := wire.NewReader(more[1:])
-			if more[0]&moreDevices != 0 {
+			if h.need != nil && more[0]&moreDevices != 0 {
 				h.need.GPUMemory, h.need.GPUModel = int64(min(d.Uvarint(), maxCount*1024)), d.String()
 			}
-			if more[0]&moreBundle != 0 {
+			if h.need != nil && more[0]&moreBundle != 0 {
 				h.need.Bundle = core.Bundle{Group: d.String(), Index: int(d.Uint32()) - 1, Captures: more[0]&moreCaptures != 0}
 			}
 			if err := d.Err(); err != nil {
 				return 0, 0, h, err
 			}
+			if labels := d.String(); d.Err() == nil { // an earlier version does not say
+				h.labels = labels
+			}
 		}
 	}
 	return fn, seq, h, r.Err()
+}
+
+// appendLabels appends labels, nothing where there are none.
+func appendLabels(dst []byte, labels map[string]string) []byte {
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		dst = wire.AppendBytes(wire.AppendBytes(dst, k), labels[k])
+	}
+	return dst
+}
+
+// readLabels reads what appendLabels wrote, up to the first that is cut off.
+func readLabels(b string) map[string]string {
+	labels := map[string]string{}
+	for r := wire.NewReader([]byte(b)); r.Len() > 0; {
+		k, v := r.String(), r.String()
+		if r.Err() != nil {
+			break
+		}
+		labels[k] = v
+	}
+	return labels
 }
 
 func readNeed(r *wire.Reader) ledger.Need {

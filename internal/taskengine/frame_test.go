@@ -3,6 +3,7 @@ package taskengine
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"math"
 	"testing"
 	"time"
@@ -37,6 +38,14 @@ func TestFramesOfVersion1(t *testing.T) {
 }
 
 func TestTaskHeadRoundTrip(t *testing.T) {
+	zone := map[string]string{"zone": "a", "": "", "rack": "7"}
+	labels := string(appendLabels(nil, zone))
+	if got := readLabels(labels); !maps.Equal(got, zone) {
+		t.Errorf("got %v", got)
+	}
+	if got := readLabels(labels[:len(labels)-1]); len(got) != 2 {
+		t.Errorf("of labels cut off: %v", got)
+	}
 	for _, h := range []taskHead{
 		{attempt: 1},
 		{attempt: 2},
@@ -50,6 +59,8 @@ func TestTaskHeadRoundTrip(t *testing.T) {
 		{attempt: 1, classed: true},
 		{attempt: 1, need: &ledger.Need{CPU: 1000, GPU: 1000, GPUMemory: 1, Bundle: core.Bundle{Group: "p/ns\x00g", Index: core.AnyBundle}}},
 		{attempt: 2, classed: true, class: core.Low, remakes: true, need: &ledger.Need{GPU: 500, GPUModel: "H100"}},
+		{attempt: 1, labels: labels},
+		{attempt: 1, stays: true, need: &ledger.Need{GPU: 500, GPUModel: "H100", Bundle: core.Bundle{Group: "p/ns\x00g", Index: 2}}, labels: labels},
 	} {
 		r := wire.NewReader(appendSlot(appendHead(nil, 3, 4, h), 5<<32|6))
 		fn, seq, got, err := readTask(&r)
@@ -89,6 +100,8 @@ func TestLoadRoundTrip(t *testing.T) {
 		{Line: 3 * time.Hour},
 		{Queued: 5, Shaped: 3, Rest: rest, Held: 2, Line: time.Second},
 		{Inbound: 3, InboundShaped: 1, Parked: 2},
+		{Busy: 4, Held: 4, Shared: 2.5},
+		{Inbound: 3, Parked: 1, Busy: 4, Held: 2, Shared: 2},
 	} {
 		b := AppendLoad(nil, l)
 		b = append(b, 99) // what follows
@@ -97,7 +110,7 @@ func TestLoadRoundTrip(t *testing.T) {
 		if err != nil || got != l || r.Byte() != 99 {
 			t.Errorf("got %+v, %v; want %+v", got, err, l)
 		}
-		if l.Parked > 0 { // the last that is known, which is left out where it is not set
+		if l.Shared > 0 { // the last that is known, which is left out where it is not set
 			r = wire.NewReader(append([]byte{b[0] + 1}, append(b[1:len(b)-1:len(b)-1], 42)...)) // with a field more
 			if got, err := ReadLoad(&r); err != nil || got != l || r.Len() != 0 {
 				t.Errorf("with a field more: got %+v, %v", got, err)
@@ -115,6 +128,7 @@ func TestLoadRoundTrip(t *testing.T) {
 func FuzzReadTask(f *testing.F) {
 	f.Add(appendSlot(appendHead(nil, 3, 4, taskHead{attempt: 2, timeLeft: 5, need: &ledger.Need{CPU: 1, Custom: map[string]int64{"a": 1}}}), 7))
 	f.Add([]byte{3, 4, taskMore, 200})
+	f.Add(appendHead(nil, 3, 4, taskHead{attempt: 1, labels: string(appendLabels(nil, map[string]string{"zone": "a"}))}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := wire.NewReader(b)
 		fn, seq, h, err := readTask(&r)

@@ -101,10 +101,13 @@ func (s *spec[A, R]) skip(r *wire.Reader) bool {
 
 // receive implements inboundFunc.
 func (s *spec[A, R]) receive(x *exchange, p *peer, up *core.Turn, seq uint64, h taskHead, in *incoming) (arrival, error) {
-	if h.need != nil || h.remakes {
+	if h.need != nil || h.remakes || h.stays || h.labels != "" {
 		special := *s
 		if special.remakes, special.stays = h.remakes, h.stays; h.need != nil {
 			special.need, special.plain = *h.need, false
+		}
+		if special.labels = h.labels; h.labels != "" {
+			special.opts.Labels = readLabels(h.labels)
 		}
 		s = &special
 	}

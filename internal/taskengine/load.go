@@ -32,6 +32,9 @@ type Load struct {
 	// Parked is the tasks of Inbound that began, wait for others, and have given back their one CPU. What they wait for may have no node
 	// yet: they are not in the way of other tasks. 0 for an earlier version.
 	Parked int
+	// Shared is the CPUs of Held that tasks have while more of that kind wait for CPUs: tasks of one CPU of another job get their part of them.
+	// 0 for an earlier version.
+	Shared float64
 }
 
 // Load returns how busy this node is.
@@ -39,6 +42,7 @@ func (e *Engine) Load() Load {
 	l := Load{Shaped: int(e.shaped.Load()), Free: max(e.FreeCPU(), 0), Draining: e.closed.Load() || e.draining.Load()}
 	l.Queued = e.Queued() + l.Shaped
 	l.Held = float64(max(e.line.Held(), 0)) / oneCPU
+	l.Shared = float64(min(e.line.Shared(), max(e.line.Held(), 0))) / oneCPU
 	l.Rest = e.line.Report(encodeRest)
 	if e.cfg.Bandwidth != nil {
 		l.Bandwidth = e.cfg.Bandwidth()
@@ -91,7 +95,7 @@ func AppendLoad(dst []byte, l Load) []byte {
 		flags = loadDraining
 	}
 	body = append(body, flags)
-	shaped := l.Shaped > 0 || l.InboundShaped > 0 || l.Held > 0 || l.Line > 0 || l.Parked > 0
+	shaped := l.Shaped > 0 || l.InboundShaped > 0 || l.Held > 0 || l.Line > 0 || l.Parked > 0 || l.Shared > 0
 	if l.Bandwidth > 0 || l.Rest != "" || shaped {
 		body = wire.AppendUvarint(body, uint64(l.Bandwidth))
 	}
@@ -103,11 +107,14 @@ func AppendLoad(dst []byte, l Load) []byte {
 		body = wire.AppendUvarint(body, uint64(max(l.InboundShaped, 0)))
 		body = wire.AppendUvarint(body, uint64(max(ledger.Thousandths(l.Held), 0)))
 	}
-	if l.Line > 0 || l.Parked > 0 {
+	if l.Line > 0 || l.Parked > 0 || l.Shared > 0 {
 		body = wire.AppendUvarint(body, uint64(max(l.Line, 0)))
 	}
-	if l.Parked > 0 {
+	if l.Parked > 0 || l.Shared > 0 {
 		body = wire.AppendUvarint(body, uint64(l.Parked))
+	}
+	if l.Shared > 0 {
+		body = wire.AppendUvarint(body, uint64(max(ledger.Thousandths(l.Shared), 0)))
 	}
 	return wire.AppendBytes(dst, body)
 }
@@ -148,6 +155,9 @@ func ReadLoad(r *wire.Reader) (Load, error) {
 	}
 	if body.Len() > 0 {
 		l.Parked = int(min(body.Uvarint(), uint64(l.Inbound-l.InboundShaped)))
+	}
+	if body.Len() > 0 {
+		l.Shared = min(float64(min(body.Uvarint(), maxCount))/oneCPU, l.Held)
 	}
 	if err := r.Err(); err != nil {
 		return Load{}, err

@@ -70,7 +70,12 @@ func (r *record[A, R]) mayQueue() bool {
 // stays implements outboundTask.
 func (r *record[A, R]) stays() bool {
 	o := &r.spec.opts
-	if r.spec.stays || len(o.Conditions) > 0 || o.Strategy != "" && o.Strategy != string(raysys.Balanced) {
+	switch raysys.Strategy(o.Strategy) {
+	case "", raysys.Balanced, raysys.Spread: // which leave it to where there is room
+	default:
+		return true
+	}
+	if r.spec.stays || len(o.Conditions) > 0 {
 		return true
 	}
 	d := r.deps()
@@ -132,7 +137,9 @@ func (r *record[A, R]) head(rt core.Runtime) taskHead {
 	}
 	if !r.spec.plain && !r.spec.oneCPU() {
 		h.need = &r.spec.need
-		h.stays = r.stays()
+	}
+	if !r.spec.plain {
+		h.stays, h.labels = r.stays(), r.spec.labels
 	}
 	h.remakes = r.spec.remakes
 	return h

@@ -291,22 +291,33 @@ const maxFlightBytes = 32 << 20
 
 // room returns what p has for the tasks that wait here.
 func (x *exchange) room(p *peer) forwarding.Offer {
-	if p.cpus == 0 || p.avoid.Load() || p.gone.Load() || p.full.Load() || p.bytes.Load() > maxFlightBytes {
+	known, ok := p.known()
+	if !ok {
 		return forwarding.Offer{}
-	}
-	p.mu.Lock()
-	l, own := p.load, p.plain
-	p.mu.Unlock()
-	if l.Draining {
-		return forwarding.Offer{}
-	}
-	// What asks for other than one CPU waits in the line of the peer, and takes nothing from these tasks but what it holds.
-	held := whole(l.Held)
-	known := forwarding.Peer{
-		CPUs: max(p.cpus-held, 0), Inflight: p.plainFlights(),
-		Queued: int64(l.Queued - l.Shaped), Inbound: int64(max(l.Inbound-l.InboundShaped, 0)), Own: own, Busy: max(whole(l.Busy)-held, 0), Parked: int64(l.Parked), Mean: l.Mean,
 	}
 	return known.Offer(x.e.line.Total() == 0)
+}
+
+// known returns what this node knows of p, false where p takes no tasks now.
+func (p *peer) known() (known forwarding.Peer, ok bool) {
+	if p.cpus == 0 || p.avoid.Load() || p.gone.Load() || p.full.Load() || p.bytes.Load() > maxFlightBytes {
+		return known, false
+	}
+	p.mu.Lock()
+	l, own, ownShaped := p.load, p.plain, p.among-p.plain
+	p.mu.Unlock()
+	if l.Draining {
+		return known, false
+	}
+	// What asks for other than one CPU waits in the line of the peer, and takes nothing from these tasks but what it holds.
+	held, shared := whole(l.Held), int64(0)
+	if ownShaped <= 0 || int64(l.InboundShaped) > ownShaped { // with none but its own tasks this node has nothing to share
+		shared = int64(l.Shared)
+	}
+	return forwarding.Peer{
+		CPUs: max(p.cpus-held, 0), Inflight: p.plainFlights(),
+		Queued: int64(l.Queued - l.Shaped), Inbound: int64(max(l.Inbound-l.InboundShaped, 0)), Own: own, Busy: max(whole(l.Busy)-held, 0), Parked: int64(l.Parked), Shared: shared, Mean: l.Mean,
+	}, true
 }
 
 // whole is how many CPUs tasks of one CPU do not get where others have so much.

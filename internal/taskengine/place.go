@@ -26,7 +26,7 @@ type PlaceRequest struct {
 	// Since is when it was placed first, on the runtime's clock; 0 for one without conditions.
 	Since int64
 	// Move asks whether another node has room now for a task that waits here. Needs are those of a task that another node sent, which
-	// then goes back there; its Options are not known.
+	// then goes back there; of its Options only the labels are known.
 	Move  bool
 	Needs *core.Resources
 }

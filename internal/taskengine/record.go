@@ -20,6 +20,8 @@ type spec[A, R any] struct {
 	plain bool // asks for one CPU, on any node: its tasks go through the run queue
 	gated bool // results hold pointers
 
+	labels string // of opts, as they are sent
+
 	before  int  // attempts that came before the first of these tasks, which Retries does not count
 	remakes bool // these tasks make a lost value again
 	stays   bool // they were placed by other things than room, by the node that sent them

@@ -70,8 +70,14 @@ func (w shaped) Leaves() bool {
 	if !e.line.Could(t.needs()) {
 		return true
 	}
+	return e.roomElsewhere(t, isInbound(w))
+}
+
+// roomElsewhere reports whether another node has room now for a task that waits here.
+func (e *Engine) roomElsewhere(t outboundTask, inbound bool) bool {
+	r := t.request()
 	r.Move = true
-	if isInbound(w) {
+	if inbound {
 		r.Needs = new(t.needs().Resources())
 	}
 	to, err := e.cfg.Place(r)
@@ -79,12 +85,12 @@ func (w shaped) Leaves() bool {
 }
 
 // Alike implements ledger.Mover: tasks of one handle go to the same nodes, but for those that stay. Of a task of another node only its
-// function is known.
+// function and its labels are known.
 func (w shaped) Alike() any {
 	t := w.Work().(outboundTask)
 	a := alike{of: t.request().Options, stays: w.bound || t.stays()}
 	if isInbound(w) {
-		a.of, a.in = t.entry(), t.needs().Bundle
+		a.of, a.in, a.labels = t.entry(), t.needs().Bundle, string(appendLabels(nil, t.request().Options.Labels))
 	}
 	return a
 }
@@ -93,6 +99,8 @@ type alike struct {
 	of    any // the options of the handle, or the function
 	in    core.Bundle
 	stays bool
+
+	labels string
 }
 
 // fits reports whether the node as a whole could ever run a task.

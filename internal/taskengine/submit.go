@@ -37,6 +37,8 @@ func (s *spec[A, R]) check(ctx context.Context) (*Engine, *core.Turn, error) {
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, s.opts.Err)
 	case e.closed.Load():
 		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, raysys.ErrClosed)
+	case !s.plain && s.opts.Bundle.Captures && s.opts.Bundle.Group == "": // not while the handle is made: a later option may give the group
+		return nil, nil, fmt.Errorf("submit %s: %w", s.entry, core.ErrCapturesAlone)
 	case !s.plain && e.cfg.Place == nil:
 		if err := e.fits(s.need); err != nil {
 			return nil, nil, fmt.Errorf("submit %s: %w", s.entry, err)

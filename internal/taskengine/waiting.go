@@ -117,7 +117,7 @@ func (s *search) queue(q *runQueue, what string) {
 	var first []string
 	before := 0
 	look := func(c *core.Future, since func() int64) {
-		if c.Settled() || !c.Pending() {
+		if !c.Pending() || (shaped{Future: c}).Over() { // a task that was cancelled stays in the queue
 			return
 		}
 		if s.wants(c) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/raysys/raysys"
+	"github.com/raysys/raysys/internal/core"
 	"github.com/raysys/raysys/system"
 )
 
@@ -88,8 +89,8 @@ func MemoryTable(w io.Writer, m Memory, now time.Time) error {
 		if s.Error != "" {
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s/%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n", s.Node, s.Objects, size(s.Used), size(s.Budget), size(s.Warm), size(s.Disk),
-			s.Spilled, s.Restored, s.Dropped, s.Exported, size(int64(s.Sent)), size(int64(s.Received)), s.Shared)
+		fmt.Fprintf(t, "%s\t%d\t%s/%s\t%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%d\n", s.Node, s.Objects, core.Bytes(s.Used), core.Bytes(s.Budget), core.Bytes(s.Warm), core.Bytes(s.Disk),
+			s.Spilled, s.Restored, s.Dropped, s.Exported, core.Bytes(int64(s.Sent)), core.Bytes(int64(s.Received)), s.Shared)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -108,13 +109,13 @@ func MemoryTable(w io.Writer, m Memory, now time.Time) error {
 			if !o.Since.IsZero() {
 				since = age(max(now.Sub(o.Since), time.Second))
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Node, o.ID, size(o.Size), orDash(strings.Join(o.Forms, ",")), since, o.reason(), o.heldBy())
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", o.Node, o.ID, core.Bytes(o.Size), orDash(strings.Join(o.Forms, ",")), since, o.reason(), o.heldBy())
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "\ntotal: %d objects, %s", m.Total.Objects, size(m.Total.Bytes))
+	fmt.Fprintf(w, "\ntotal: %d objects, %s", m.Total.Objects, core.Bytes(m.Total.Bytes))
 	if more := m.Total.Objects - m.Total.Listed; more > 0 {
 		fmt.Fprintf(w, "; %d are not listed: raise --limit", more)
 	}
@@ -173,18 +174,4 @@ func (o *Object) heldBy() string {
 		return "its own process"
 	}
 	return strings.Join(by, ", ")
-}
-
-// size shows bytes in the largest unit that leaves a figure before the point.
-func size(n int64) string {
-	const kib = 1 << 10
-	switch {
-	case n < kib:
-		return fmt.Sprintf("%d B", n)
-	case n < kib<<10:
-		return fmt.Sprintf("%.4g KiB", float64(n)/kib)
-	case n < kib<<20:
-		return fmt.Sprintf("%.4g MiB", float64(n)/(kib<<10))
-	}
-	return fmt.Sprintf("%.4g GiB", float64(n)/(kib<<20))
 }

@@ -44,6 +44,10 @@ type Cluster interface {
 	Why(ctx context.Context, ref string) (raysys.Explanation, error)
 	// Explain asks every node where the work with an id waits, or where it was placed. ErrNotFound when no node knows.
 	Explain(ctx context.Context, id string) (raysys.Scheduling, error)
+	// Groups asks the leaders of shards for the placement groups of the cluster, the limit oldest. Leaders that do not answer are in it.
+	Groups(ctx context.Context, limit int) (system.Groups, error)
+	// RemoveGroup removes the group with a name, or the one whose id begins so, and returns once its room is free. ErrNotFound when there is none.
+	RemoveGroup(ctx context.Context, id string) (system.GroupStatus, error)
 	// Drain empties the node. With wait it returns when the node has left, else when it has begun. ErrNotFound when there
 	// is none of that name. When ctx ends first the error says what keeps the node.
 	Drain(ctx context.Context, node raysys.NodeID, wait bool) (Drain, error)

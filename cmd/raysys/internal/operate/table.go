@@ -62,7 +62,7 @@ func Table(w io.Writer, s Status) error {
 			fmt.Fprintf(w, "%s does not answer: %s\n", n.Name, n.Error)
 		}
 	}
-	if err := errors.Join(devices(w, s.Nodes), demand(w, s.Demand), groups(w, s.Groups)); err != nil {
+	if err := errors.Join(devices(w, s.Nodes), custom(w, s.Nodes), demand(w, s.Demand), groups(w, s.Groups)); err != nil {
 		return err
 	}
 	if len(s.Shards) > 0 {

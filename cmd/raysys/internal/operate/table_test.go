@@ -30,7 +30,8 @@ func example() operate.Status {
 		Nodes: []operate.Node{
 			{
 				Name: "b", Incarnation: 12, Role: system.Worker, State: system.NodeDraining, Address: "10.0.0.2:7400", Version: "v0.2.0", Up: 26*time.Hour + 5*time.Minute,
-				Resources: raysys.Resources{CPU: 8, GPU: 2, Memory: 64 << 30}, Free: raysys.Resources{CPU: 0.5, GPU: 1.75, Memory: 48 << 30},
+				Resources: raysys.Resources{CPU: 8, GPU: 2, Memory: 64 << 30, Custom: map[string]float64{"seat": 0.5, "licence": 3}},
+				Free:      raysys.Resources{CPU: 0.5, GPU: 1.75, Memory: 48 << 30, Custom: map[string]float64{"seat": 0.5, "licence": 2}},
 				Devices: []system.DeviceStatus{
 					{UUID: "GPU-b0", Model: "NVIDIA H100 80GB HBM3", Memory: 80 << 30, Total: 1, Free: 0.75, FreeMemory: 60 << 30, Busy: 70, UsedMemory: 31 << 30},
 					{UUID: "1", Total: 1, Free: 1, Sick: true, Busy: -1, Cause: "Xid 79: GPU has fallen off the bus"},
@@ -70,6 +71,10 @@ laptop does not answer: no answer within 3s
 NODE  DEVICE  MODEL                  USED    MEMORY         BUSY  IN USE    STATE
 b     GPU-b0  NVIDIA H100 80GB HBM3  0.25/1  20.0/80.0 GiB  70 %  31.0 GiB  well
 b     1       -                      0/1     -              -     -         sick: Xid 79: GPU has fallen off the bus
+
+NODE  RESOURCE  USED
+b     licence   1/3
+b     seat      0/0.5
 
 WAITS FOR     LABELS     COUNT  OLDEST  WHERE
 CPU 1, GPU 4  zone=west  3      2m0s    no node can take it yet

@@ -51,6 +51,9 @@ func (s *sim) report(i int32, l load) {
 	if l.gpus != r.gpus {
 		news = r.number + 1
 	}
+	if !s.nodes[i].gone {
+		s.idle += l.idleCPUs(s.cfg.CPUs) - r.idleCPUs(s.cfg.CPUs)
+	}
 	*r = report{l, r.number + 1, news, s.now}
 	s.told, s.teller = s.told+1, i
 	s.sending.each(func(k int32) (stays bool) {

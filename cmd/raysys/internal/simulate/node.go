@@ -61,6 +61,11 @@ func (n *node) load() load {
 	return l
 }
 
+// idleCPUs is how many of a node's CPUs have nothing to do.
+func (l *load) idleCPUs(cpus int) int64 {
+	return max(int64(cpus)-int64(l.queued-l.waits)-int64(l.inbound-l.inboundGPU)-int64(l.busy), 0)
+}
+
 // work begins what waits here, as far as CPUs are free, and has the rest of its own tasks sent elsewhere.
 func (s *sim) work(i int32) {
 	n := &s.nodes[i]
@@ -178,12 +183,13 @@ func (s *sim) giveBack(i int32) {
 		return
 	}
 	n.begun = n.inbound.popped
-	if excess := forwarding.Excess(waits, begun, int64(n.cpus)); excess > 0 {
+	excess := forwarding.Excess(waits, begun, int64(n.cpus))
+	if excess > 0 {
 		n.mean = max(n.mean, forwarding.SlowMean(begun, int64(n.cpus)))
-		for range excess {
-			n.accepted--
-			s.answer(i, n.inbound.pop(), true)
-		}
+	}
+	for range max(excess, min(s.idle, forwarding.Excess(waits, begun, 0))) {
+		n.accepted--
+		s.answer(i, n.inbound.pop(), true)
 	}
 	s.at(int64(forwarding.LookPause), event{kind: looks, node: i})
 }

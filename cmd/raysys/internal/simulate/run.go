@@ -17,6 +17,7 @@ type sim struct {
 	nodes      []node
 	reports    []report // by node, its last
 	told       int64    // how many reports there were
+	idle       int64    // CPUs that have nothing to do, by these reports
 	teller     int32    // whose the last of all was
 	withGPUs   []int32  // nodes
 	sending    marks    // submitters that have tasks to send or to place, and some that have none any more
@@ -103,6 +104,7 @@ func newSim(c Config) *sim {
 		s.nodes = append(s.nodes, node{})
 	}
 	s.reports = make([]report, len(s.nodes))
+	s.idle = int64(c.Nodes * c.CPUs)
 	for k := range s.submitters {
 		b := &s.submitters[k]
 		*b = submitter{node: int32(k), index: k, peers: make([]peer, len(s.nodes)), offers: make([]offer, len(s.nodes))}
@@ -203,6 +205,7 @@ func (s *sim) submit(b *submitter) {
 func (s *sim) notice(i int32) {
 	n := &s.nodes[i]
 	n.gone = true
+	s.idle -= s.reports[i].idleCPUs(s.cfg.CPUs)
 	for k := range s.submitters {
 		s.submitters[k].peers[i].gone = true
 		s.look(&s.submitters[k], i)

@@ -9,8 +9,9 @@ import (
 	"github.com/raysys/raysys/placement"
 )
 
-// TestPendingGroups: a group without room is listed while this node leads its shard, and no longer; the next leader lists it, too.
-func TestPendingGroups(t *testing.T) {
+// TestLedGroups: a group without room is listed as one that waits while this node leads its shard, and no longer; the next leader lists it,
+// too; and one that goes waits no more.
+func TestLedGroups(t *testing.T) {
 	a := core.NodeKey{Node: "a", Incarnation: 3}
 	full := host(a, "p")
 	full.Free = raysys.Resources{}
@@ -27,12 +28,12 @@ func TestPendingGroups(t *testing.T) {
 	look := &group{groupengine.Question{Op: groupengine.Check, Key: key}}
 	says(e, a, look) // the leader looks at the group after it has answered; the next answer comes after that
 	says(e, a, look)
-	list := e.reg.PendingGroups()
-	if len(list) != 1 || list[0].Key != key || list[0].Record.ID != record.ID {
+	list := e.reg.Groups()
+	if len(list) != 1 || list[0].Key != key || list[0].Record.ID != record.ID || !list[0].Waits {
 		t.Fatalf("the groups that wait: %+v", list)
 	}
 	e.reg.StepDown(0, s)
-	if list := e.reg.PendingGroups(); len(list) != 0 {
+	if list := e.reg.Groups(); len(list) != 0 {
 		t.Errorf("another node leads the shard, and this one lists %+v", list)
 	}
 	if err := s.Close(); err != nil {
@@ -42,7 +43,18 @@ func TestPendingGroups(t *testing.T) {
 	lead(t, e)
 	says(e, a, look)
 	says(e, a, look)
-	if list := e.reg.PendingGroups(); len(list) != 1 || list[0].Key != key {
+	if list := e.reg.Groups(); len(list) != 1 || list[0].Key != key {
 		t.Errorf("the next leader lists %+v", list)
+	}
+	said := says(e, a, &group{groupengine.Question{Op: groupengine.Delete, Key: key}})
+	for said.err == nil && said.value.Exists { // it is going
+		said = says(e, a, &group{groupengine.Question{Op: groupengine.Await, Key: key, Seen: said.value.Version}})
+	}
+	if said.err != nil {
+		t.Fatal(said.err)
+	}
+	says(e, a, look)
+	if list := e.reg.Groups(); len(list) != 0 {
+		t.Errorf("a group that is gone is listed: %+v", list)
 	}
 }
