@@ -78,7 +78,7 @@ var (
 	// ErrNameTaken: a task runs under that name which was submitted with another function or another argument, or an object
 	// has the name.
 	ErrNameTaken = core.ErrNameTaken
-	// ErrDeviceSick: a device that the work held has failed; see WithDevices.
+	// ErrDeviceSick: a device that the work held has failed; see WithDevices. With ErrNoCapacity: the devices that the work asks for have.
 	ErrDeviceSick = core.ErrDeviceSick
 	// ErrGroupRemoved: the placement group of the work was removed, or went with the node that it belonged to. What ran in it was cancelled.
 	ErrGroupRemoved = core.ErrGroupRemoved

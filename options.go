@@ -54,7 +54,7 @@ func Resource(name string, n float64) Option {
 // WaitForResources has work wait that asks for more than any node has, or for a label, a model or a function that none has: until
 // a node joins that has it, or until its deadline. Without it such work fails at once with ErrNoCapacity, which says what there
 // is. system.Config.WaitForResources is that for all work of a node. In a program without a cluster no node can join, and the work
-// fails. For tasks, for calls, which wait no longer than their deadline, and for grains.Holds.
+// fails. It is the same with devices that are sick: the work waits until they are well, without a cluster too. For tasks, for calls, which wait no longer than their deadline, and for grains.Holds.
 func WaitForResources() Option { return func(o *core.Options) { o.Waits = true } }
 
 // Retries sets how many attempts may follow the first: 3 unless set. Failures of the system are always retried;

@@ -41,7 +41,7 @@
 //	saved := save.With(g.Bundle(0)).Call(ctx, learners.Get("policy"), loss)
 //
 // A grains.StatelessWorker kind is in no group. No bundle of a node that stays is moved, also where its device is sick: work that asks for that
-// waits. No group grows. One that no node could ever hold, and that is made while nodes join, waits
+// fails with raysys.ErrNoCapacity, or waits with raysys.WaitForResources, unless it may be in another. No group grows. One that no node could ever hold, and that is made while nodes join, waits
 // until these are there, or given up. Then it has room, waits for it, or has ended: all that waits for it fails with raysys.ErrNoCapacity, and its name is free. A
 // group that the nodes once were enough for does not end so, whichever of them die.
 package groups

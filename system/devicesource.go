@@ -52,6 +52,15 @@ func (cfg *Config) takeDevices() error {
 	return nil
 }
 
+// sickChanged has what waits for a device look again. In a cluster what waits in the line does at each tick.
+func (n *Node) sickChanged() {
+	if n.cluster == nil {
+		n.tasks.Line().Move()
+		n.grains.MoveCalls()
+	}
+	n.tasks.RetryBundles()
+}
+
 // watchDevices keeps devices that are sick from new work, and tells those that hold them, until the node ends.
 func (n *Node) watchDevices() {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -67,6 +76,7 @@ func (n *Node) watchDevices() {
 				continue
 			}
 			n.tasks.Line().SetSick(d.UUID, d.Sick != "") // first: a holder that gives the device back does not get it again
+			n.sickChanged()
 			tell()
 			if d.Sick != "" {
 				n.grains.Short() // idle activations that hold it go

@@ -33,7 +33,7 @@ func fakeSource(t *testing.T, name string) (*devices.Fake, *devices.Watcher) {
 }
 
 // TestDeviceSource: a node offers the devices of its source, a task holds one by its UUID, and a sick one gets no new work
-// until it is well.
+// until it is well: what waits for resources waits for that.
 func TestDeviceSource(t *testing.T) {
 	f, w := fakeSource(t, "h100x1")
 	logs, seen := observer.New(zap.InfoLevel)
@@ -42,7 +42,7 @@ func TestDeviceSource(t *testing.T) {
 	held := tasks.DefineIn(tb, "held", func(ctx context.Context, _ int) (string, error) {
 		return strings.Join(raysys.Devices(ctx), ","), nil
 	}).With(raysys.GPU(1), raysys.GPUModel("NVIDIA H100 80GB HBM3"))
-	after := tasks.DefineIn(tb, "after", func(context.Context, int) (bool, error) { return healed.Load(), nil }).With(raysys.GPU(0.5))
+	after := tasks.DefineIn(tb, "after", func(context.Context, int) (bool, error) { return healed.Load(), nil }).With(raysys.GPU(0.5), raysys.WaitForResources())
 	plain := tasks.DefineIn(tb, "plain", func(context.Context, int) (int, error) { return 1, nil })
 	n, err := system.New(system.Config{Table: tb, DeviceSource: w, Logger: zap.New(logs)})
 	if err != nil {

@@ -47,34 +47,86 @@ func (g *groups) does(m *memberBundle, need ledger.Need) (does, known bool) {
 	if m.At == g.self() {
 		return g.node.tasks.Line().EverIn(m.name, need)
 	}
-	numbers, known := g.room.devices(m.At, m.name)
+	well, sick, known := g.devices(m)
 	if !known {
 		return false, false
 	}
-	on := g.node.cluster.mesh.Info(m.At).Devices
-	var list []ledger.Device
-	for _, i := range numbers {
-		if i < len(on) {
-			list = append(list, ledger.Device{Model: on[i].Model, Memory: on[i].Memory})
-		}
-	}
-	if len(list) == 0 {
+	if len(well)+len(sick) == 0 {
 		return true, true // the node decides
 	}
-	return ledger.Do(list, ledger.Of(core.Resources(m.Needs)), need), true
+	return ledger.Do(slices.Concat(well, sick), ledger.Of(core.Resources(m.Needs)), need), true
 }
 
-// devices returns the numbers of the devices of a bundle, if its node has said which those are. Of a node with more bundles than it
-// reports they are not known, and the node decides.
-func (r *bundleRooms) devices(at core.NodeKey, name core.Bundle) (numbers []int, known bool) {
+// well leaves out the bundles of which too many devices are sick for work, as far as is known. Where none is left the error names the devices
+// of one. complete says that the list has all bundles that may do.
+func (g *groups) well(list []memberBundle, need ledger.Need, complete bool) (do []memberBundle, err error) {
+	if need.GPU == 0 {
+		return list, nil
+	}
+	for i := range list {
+		if lacks := g.lacks(&list[i], need); lacks == nil {
+			do = append(do, list[i])
+		} else {
+			err = fmt.Errorf("%w: bundle %d of %s: %w", raysys.ErrNoCapacity, list[i].name.Index, groupengine.Shown(need.Bundle.Group), lacks)
+		}
+	}
+	switch {
+	case len(do) > 0:
+		return do, nil
+	case !complete:
+		return nil, noBundle{err}
+	}
+	return nil, err
+}
+
+// lacks is why the devices of a bundle that are not sick do not do for work, and all of them would; nil where that is not so, as far as is known.
+func (g *groups) lacks(m *memberBundle, need ledger.Need) error {
+	if need.Bundle = m.name; m.At == g.self() {
+		return g.node.tasks.Line().Unwell(need)
+	}
+	well, sick, known := g.devices(m)
+	if has := ledger.Of(core.Resources(m.Needs)); !known || len(sick) == 0 || ledger.Do(well, has, need) || !ledger.Do(slices.Concat(well, sick), has, need) {
+		return nil
+	}
+	var names []string
+	for _, d := range sick {
+		names = append(names, d.UUID)
+	}
+	return ledger.ErrSick(need, names)
+}
+
+// devices are those of a bundle of another node, if that has said which those are. Of a node with more bundles than it reports they
+// are not known, and the node decides.
+func (g *groups) devices(m *memberBundle) (well, sick []ledger.Device, known bool) {
+	room, known := g.room.room(m.At, m.name)
+	if !known {
+		return nil, nil, false
+	}
+	on := g.node.cluster.mesh.Info(m.At).Devices
+	for i, n := range room.Numbers {
+		if n >= len(on) {
+			continue
+		}
+		d := ledger.Device{UUID: on[n].UUID, Model: on[n].Model, Memory: on[n].Memory}
+		if i < len(room.Rest.Devices) && room.Rest.Devices[i].Sick {
+			sick = append(sick, d)
+		} else {
+			well = append(well, d)
+		}
+	}
+	return well, sick, true
+}
+
+// room returns what the node of a bundle has said of it. Of one with more bundles than it reports nothing is to be heard: that is known, too.
+func (r *bundleRooms) room(at core.NodeKey, name core.Bundle) (said ledger.Room, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.of[at]
 	if n == nil {
-		return nil, false
+		return said, false
 	}
 	if b := n.bundles[name]; b != nil && b.said {
-		return b.known.Numbers, true
+		return b.known, true
 	}
-	return nil, len(n.bundles) >= taskengine.MaxRooms
+	return said, len(n.bundles) >= taskengine.MaxRooms
 }

@@ -24,6 +24,7 @@ type nodeRooms struct {
 	bundles map[core.Bundle]*bundleRoom
 	seenOff []seenOffTo // grains, and tasks of other nodes, which say nothing of when they send them there
 	counted int64       // when what was sent was counted, on the node's clock
+	sick    int         // devices of bundles
 }
 
 // countEvery is how soon what was sent is counted again: a task for which a bundle was chosen may not have gone there.
@@ -51,23 +52,26 @@ type bound struct {
 	takes time.Duration  // how long work that is seen off is on its way at most
 }
 
-// report takes in what a node reports, and the tasks of this node that it does not count.
-func (r *bundleRooms) report(k core.NodeKey, rooms []ledger.Room, uncounted []ledger.Need, now int64) {
+// report takes in what a node reports, and the tasks of this node that it does not count. healed says that devices are well again, or may be.
+func (r *bundleRooms) report(k core.NodeKey, rooms []ledger.Room, uncounted []ledger.Need, now int64) (healed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := r.node(k)
 	n.forget(now)
-	was := n.bundles
+	was, sick := n.bundles, n.sick
+	n.sick = 0
 	n.bundles = map[core.Bundle]*bundleRoom{}
 	if len(uncounted)+len(n.seenOff) > 0 { // they are on their way to bundles of which it does not know
 		n.bundles = was
 	}
 	for _, room := range rooms {
 		n.bundles[room.Bundle] = &bundleRoom{room, room, true}
+		n.sick += room.Sick()
 	}
 	if n.count(uncounted, now); len(n.bundles) == 0 {
 		delete(r.of, k)
 	}
+	return n.sick < sick
 }
 
 // nameModels enters the models of the devices of bundles, which are on a node whose record has these. What that does not have stays unknown.

@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -161,6 +162,9 @@ func (g *groups) drain(ctx context.Context) (left int) {
 func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
 	in := r.Options.Bundle
 	b, err := g.where(in, r.Options.Resources, r.Avoid, bound{as: send})
+	if errors.Is(err, raysys.ErrDeviceSick) && (r.Options.Waits || g.node.cfg.WaitForResources) {
+		err = noBundle{err}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -189,19 +193,25 @@ func (g *groups) whereGrain(id grainengine.ID, b core.Bundle, needs core.Resourc
 
 // where finds the node of a bundle that has what work asks for. Of several that may be it is the next that has room, as far as is known,
 // else the next: what this node submits at one moment does not wait for one bundle while another is idle. Of nodes to avoid it is none,
-// where there are others. to says that the work goes there.
+// where there are others. to says that the work goes there. With an error that matches raysys.ErrDeviceSick it returns one that would be, if its
+// devices were well.
 func (g *groups) where(in core.Bundle, needs core.Resources, avoid []raysys.NodeID, to bound) (b memberBundle, err error) {
 	fits, complete, err := g.fitting(in, needs)
 	if err != nil {
 		return b, err
 	}
-	if in.Index != core.AnyBundle {
-		return fits[0], nil
-	}
 	need := ledger.Of(needs)
 	need.Bundle = in
+	if in.Index != core.AnyBundle {
+		_, err = g.well(fits, need, true)
+		return fits[0], err
+	}
 	if fits, err = g.doing(fits, need, complete); err != nil {
 		return b, err
+	}
+	first := fits[0]
+	if fits, err = g.well(fits, need, complete); err != nil {
+		return first, err
 	}
 	if len(avoid) > 0 {
 		others := slices.DeleteFunc(slices.Clone(fits), func(b memberBundle) bool { return slices.Contains(avoid, b.At.Node) })
@@ -209,11 +219,11 @@ func (g *groups) where(in core.Bundle, needs core.Resources, avoid []raysys.Node
 			fits = others
 		}
 	}
-	first := int(g.turn.Add(1) % uint64(len(fits)))
-	if b := g.withRoom(fits, first, need, to); b != nil {
+	next := int(g.turn.Add(1) % uint64(len(fits)))
+	if b := g.withRoom(fits, next, need, to); b != nil {
 		return *b, nil
 	}
-	return fits[first], nil
+	return fits[next], nil
 }
 
 // memberBundle is a bundle with its name.
@@ -272,7 +282,7 @@ func bundlesHave(index int, list []groupengine.Bundle) string {
 
 // explain says what the bundle that the options name waits for.
 func (g *groups) explain(o *core.Options, w *raysys.Waiting) {
-	if _, _, err := g.fitting(o.Bundle, o.Resources); err != nil {
+	if _, err := g.where(o.Bundle, o.Resources, nil, bound{as: look}); err != nil {
 		w.For = "its placement group: " + err.Error()
 	}
 	e, known, err := g.client.Look(o.Bundle.Group)

@@ -112,7 +112,9 @@ func (c *cluster) onLoad(p *refs.Session, frame []byte) error {
 		return err
 	}
 	nameModels(rooms, c.mesh.Info(p.Key()).Devices)
-	c.node.groups.room.report(p.Key(), rooms, c.node.tasks.CountedRoaming(p, received.Roaming), c.node.wheel.Now())
+	if c.node.groups.room.report(p.Key(), rooms, c.node.tasks.CountedRoaming(p, received.Roaming), c.node.wheel.Now()) {
+		c.node.tasks.RetryBundles()
+	}
 	c.learnLoad(p.Key(), l, p, received.Tasks)
 	c.node.tasks.PeerLoad(p, l)
 	return nil

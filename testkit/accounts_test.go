@@ -213,10 +213,7 @@ func (a *accounts) health(node, device int, cause string) {
 	d.Sick = cause
 	a.since[d.UUID] = time.Now()
 	s.mu.Unlock()
-	select {
-	case s.new <- struct{}{}:
-	default:
-	}
+	s.tell()
 }
 
 // well is how many devices of a node are not sick.

@@ -199,11 +199,11 @@ func TestWaitingGrainMoves(t *testing.T) {
 type source struct {
 	mu  sync.Mutex
 	now devices.Inventory
-	new chan struct{} // capacity 1
+	new chan struct{} // capacity 1; of Run, so that it is of the bubble of a test in virtual time
 }
 
 func newSource(node, n int) *source {
-	s := &source{new: make(chan struct{}, 1)}
+	s := &source{}
 	for d := range n {
 		s.now.Devices = append(s.now.Devices, devices.Device{UUID: fmt.Sprintf("GPU-%d-%d", node, d), Model: "H100", Memory: 80 << 30})
 	}
@@ -217,13 +217,27 @@ func (s *source) Inventory() devices.Inventory {
 }
 
 func (s *source) Run(ctx context.Context, changed func(devices.Inventory)) error {
+	news := make(chan struct{}, 1)
+	s.mu.Lock()
+	s.new = news
+	s.mu.Unlock()
 	for {
 		changed(s.Inventory())
 		select {
-		case <-s.new:
+		case <-news:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// tell has Run look again.
+func (s *source) tell() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case s.new <- struct{}{}:
+	default:
 	}
 }
 
@@ -234,10 +248,7 @@ func (s *source) set(cause string) {
 		s.now.Devices[i].Sick = cause
 	}
 	s.mu.Unlock()
-	select {
-	case s.new <- struct{}{}:
-	default:
-	}
+	s.tell()
 }
 
 // TestWaitingGrainLeavesSickDevices: a grain that waits on a node whose devices fall sick goes to one whose devices are well, and

@@ -85,7 +85,7 @@ func (r *route) withoutNode(err error) bool {
 		switch {
 		case !own || len(o.call.conditions()) == 0:
 			kept = append(kept, p)
-		case errors.Is(err, raysys.ErrNoCapacity) && (r.kind.def.Waits || e.cfg.WaitForResources || o.call.facts().waits):
+		case errors.Is(err, raysys.ErrNoCapacity) && r.kind.waitsFor(o.call):
 			r.mu.Unlock()
 			return false // see awaitNode
 		default:

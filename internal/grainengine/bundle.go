@@ -27,9 +27,11 @@ import (
 const bundlePause = 20 * time.Millisecond
 
 // withoutBundle sees to a route that was to put its grain into a bundle, and could not; false where that has another reason. While
-// the bundle has no node the calls wait. Where it never has one those fail that name it, and the rest goes on without it.
+// the bundle has no node the calls wait. Where it never has one those fail that name it, and the rest goes on without it. Where its devices are
+// sick those wait that wait for resources, and the rest with them.
 func (r *route) withoutBundle(err error) bool {
 	e := r.kind.engine
+	again := false // some wait for devices that are sick
 	waits, never := errors.Is(err, raysys.ErrOverloaded), errors.Is(err, raysys.ErrGroupRemoved) || errors.Is(err, raysys.ErrBadOption) || errors.Is(err, raysys.ErrNoCapacity)
 	r.mu.Lock()
 	in := r.bundle
@@ -38,17 +40,20 @@ func (r *route) withoutBundle(err error) bool {
 		return false
 	}
 	r.sweepLocked()
+	sick := never && errors.Is(err, raysys.ErrDeviceSick)
 	var kept, failed []pendingCall
 	for _, p := range r.queue {
 		o, own := p.(*outboundCall)
-		if own && (never && o.call.bundle() == in || waits && o.late(e.cfg.Now())) {
+		waiting := own && sick && o.call.bundle() == in && r.kind.waitsFor(o.call) && !o.late(e.cfg.Now())
+		if own && !waiting && (never && o.call.bundle() == in || waits && o.late(e.cfg.Now())) {
 			failed = append(failed, p)
 		} else {
 			kept = append(kept, p)
 		}
+		again = again || waiting
 	}
 	r.queue, r.tries = kept, 0
-	if never {
+	if never && !again {
 		r.bundle = core.Bundle{}
 	}
 	r.mu.Unlock()
@@ -64,6 +69,9 @@ func (r *route) withoutBundle(err error) bool {
 	case waits:
 		r.awaits()
 		r.after(bundlePause, r.inquire)
+	case again: // to look asks the leader of the shard
+		r.awaits()
+		r.after(nodePause, r.inquire)
 	default:
 		r.awaitsNoMore()
 		r.inquire()
@@ -139,9 +147,17 @@ func (e *Engine) dropEntering() {
 	})
 }
 
-// Evict implements ledger.Evictable: the group was removed, or the bundle was moved.
+// Evict implements ledger.Evictable: the group was removed, or the bundle was moved, or the devices are sick.
 func (a *activation) Evict(cause error, begun bool) {
 	h := a.holding
+	if e := a.kind.engine; cause == nil && e.cfg.Cluster == nil && !begun {
+		sick := e.cfg.Line.Unwell(a.need())
+		if sick == nil { // they are well again
+			a.spawn()
+			return
+		}
+		cause = fmt.Errorf("%w: %w", raysys.ErrNoCapacity, sick)
+	}
 	if cause != nil {
 		h.evicted.Store(&cause)
 	} else {
@@ -191,8 +207,9 @@ func (a *activation) orphans(calls []anyCall) (ended, others []anyCall) {
 	if a.evicted() == nil || a.kind.engine.cfg.Cluster != nil {
 		return nil, calls
 	}
+	sick := errors.Is(a.evicted(), raysys.ErrDeviceSick)
 	for _, c := range calls {
-		if c.bundle().Group == a.holding.bundle.Group {
+		if c.bundle().Group == a.holding.bundle.Group && !(sick && a.kind.waitsFor(c)) {
 			ended = append(ended, c)
 		} else {
 			others = append(others, c)

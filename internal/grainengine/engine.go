@@ -150,7 +150,9 @@ func (e *Engine) deliver(def *kind, key string, c anyCall) error {
 	case k.unfit != nil:
 		return k.unfit
 	case def.Stateless:
-		return k.pooled(key, c)
+		err := k.pooled(key, c)
+		k.soughtCall(c)
+		return err
 	}
 	return k.deliverHere(key, c, c.ownMail())
 }
@@ -163,6 +165,7 @@ func (k *boundKind) deliverHere(key string, c anyCall, m *mail) error {
 			return raysys.ErrClosed
 		}
 		if ok, err := a.accept(c, m); ok {
+			a.sought(c)
 			return err
 		}
 		// It stopped this moment. Once close is done, the table has its successor or nothing.

@@ -98,6 +98,9 @@ func (a *activation) Idle() bool {
 
 // Leaves implements ledger.Mover.
 func (a *activation) Leaves() bool {
+	if k := a.kind; k.engine.cfg.Cluster == nil {
+		return a.pool == nil && a.bundle().Group == "" && !k.engine.cfg.Line.Could(k.def.Need)
+	}
 	if a.tenure == nil || a.tenure.wanted == nil {
 		return false // of a stateless kind, whose calls go (pool.move), or nowhere to go
 	}

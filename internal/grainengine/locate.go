@@ -94,7 +94,18 @@ func (r *route) inquire() {
 	default:
 		if want.Bundle.Group != "" {
 			var err error
-			if want.At, err = e.cfg.Bundle(r.id(), want.Bundle, want.Needs); err != nil {
+			want.At, err = e.cfg.Bundle(r.id(), want.Bundle, want.Needs)
+			switch {
+			case errors.Is(err, raysys.ErrDeviceSick): // the grain may be active, with what it had before
+				want.At.Incarnation = 0 // where it is not placed
+				e.cfg.Cluster.Locate(r.id(), want, avoid, func(p Placed, none error) {
+					if !errors.Is(none, raysys.ErrOverloaded) {
+						err = none
+					}
+					r.found(p, err)
+				})
+				return
+			case err != nil:
 				r.found(Placed{}, err)
 				return
 			}
@@ -212,13 +223,12 @@ const nodePause = 250 * time.Millisecond
 // waits.
 func (r *route) awaitNode(err error) bool {
 	e := r.kind.engine
-	all := r.kind.def.Waits || e.cfg.WaitForResources
 	r.mu.Lock()
 	r.sweepLocked()
 	var kept, failed []pendingCall
 	for _, p := range r.queue {
 		o, own := p.(*outboundCall)
-		if own && (all || o.call.facts().waits) && !o.late(e.cfg.Now()) {
+		if own && r.kind.waitsFor(o.call) && !o.late(e.cfg.Now()) {
 			kept = append(kept, p)
 		} else {
 			failed = append(failed, p)

@@ -141,10 +141,10 @@ func (p *pool) countLocked(n int) {
 func (e *Engine) CallsWait() bool { return e.pooled.Load() > 0 }
 
 // MoveCalls has calls that wait here for workers that hold resources go to nodes that have room for those now, the oldest of each key
-// first. It is called when what is known of the nodes has changed, and at each tick. Their workers keep their place in the line while
+// first. On a node without others those fail whose devices are sick. It is called when what is known of the nodes has changed, and at each tick. Their workers keep their place in the line while
 // calls are left for them.
 func (e *Engine) MoveCalls() {
-	if e.cfg.Cluster == nil || !e.CallsWait() || e.closed.Load() {
+	if !e.CallsWait() || e.closed.Load() {
 		return
 	}
 	e.moving.Lock() // a call that one goroutine has looked at, and not yet taken out, would be seen off twice
@@ -152,7 +152,11 @@ func (e *Engine) MoveCalls() {
 	e.kinds.Range(func(_, v any) bool {
 		if k := v.(*boundKind); k.seeks() {
 			k.pools.Range(func(_, p any) bool {
-				p.(*pool).move()
+				if e.cfg.Cluster != nil {
+					p.(*pool).move()
+				} else {
+					p.(*pool).endSick()
+				}
 				return true
 			})
 		}
@@ -190,7 +194,7 @@ func (p *pool) leaver(take bool) anyCall {
 	defer p.mu.Unlock()
 	for i := len(p.queue) - max(p.waitingLocked(), 0); i < len(p.queue); i++ {
 		c := p.queue[i]
-		if v := c.inbound(); c.future().Settled() || v != nil && !v.seeks {
+		if v := c.inbound(); c.future().Settled() || v != nil && !v.seeks || p.kind.engine.cfg.Cluster == nil && p.kind.waitsFor(c) {
 			continue
 		}
 		if take {

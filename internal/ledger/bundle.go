@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"sync/atomic"
 
@@ -106,7 +107,7 @@ func (l *Line) named(name core.Bundle) (list []*Bundle) {
 }
 
 // PushIn is Push for work that draws from a bundle, if n names one: of several from one where it is free, else where the least
-// waits. It is false when no such bundle is here; never says what those that are here have too little of.
+// waits, of those whose devices are well. It is false when no such bundle is here; never says what those that are here have too little of.
 func (l *Line) PushIn(n Need, w Work) (pushed bool, never Shortage) {
 	if n.Bundle.Group == "" {
 		l.Push(n, w)
@@ -124,6 +125,8 @@ func (l *Line) PushIn(n Need, w Work) (pushed bool, never Shortage) {
 		waits := b.Waits.Load()
 		if b.HasNow(n) {
 			waits = -1
+		} else if !b.Could(n) {
+			waits = math.MaxInt32
 		}
 		if best == nil || cmp.Or(cmp.Compare(waits, least), cmp.Compare(b.name.Index, best.name.Index)) < 0 {
 			best, least = b, waits

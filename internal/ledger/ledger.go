@@ -148,15 +148,6 @@ func (l *Ledger) Devices(h Hold) (list []string) {
 	return list
 }
 
-// SetSick says whether new work may hold a device; false when there is none with that UUID.
-func (l *Ledger) SetSick(uuid string, sick bool) bool {
-	i := slices.IndexFunc(l.devices, func(d device) bool { return d.UUID == uuid })
-	if i >= 0 {
-		l.devices[i].sick = sick
-	}
-	return i >= 0
-}
-
 // Ever returns what the node has too little of for n however idle it is. Sick devices count: they may recover.
 func (l *Ledger) Ever(n Need) (s Shortage) {
 	over := func(name string, want, have int64) bool {

@@ -19,6 +19,7 @@ type Line struct {
 
 	held    atomic.Int64 // see Held
 	ofJobs  atomic.Int64 // of held, what work of jobs has
+	ill     atomic.Bool  // a device is sick
 	owesCPU atomic.Bool  // of owed
 	ledger  Ledger
 	hooks   Hooks

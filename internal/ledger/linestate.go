@@ -1,7 +1,5 @@
 package ledger
 
-import "slices"
-
 // Ever is Ledger.Ever.
 func (l *Line) Ever(n Need) Shortage { return l.ledger.Ever(n) }
 
@@ -28,33 +26,6 @@ func (l *Line) Report(encode func(*Report) string) string {
 	}
 	l.report.Store(&s)
 	return s
-}
-
-// SetSick is Ledger.SetSick.
-func (l *Line) SetSick(uuid string, sick bool) bool {
-	l.mu.Lock()
-	known := l.ledger.SetSick(uuid, sick)
-	l.report.Store(nil)
-	l.mu.Unlock()
-	for _, b := range l.all() {
-		b.SetSick(uuid, sick)
-	}
-	l.Serve()
-	if l.hooks.Changed != nil {
-		l.hooks.Changed()
-	}
-	return known
-}
-
-// Sick reports whether h, which may be nil, has a sick device.
-func (l *Line) Sick(h *Hold) bool {
-	if h == nil || len(h.devices) == 0 {
-		return false
-	}
-	l = l.Of(h)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.ContainsFunc(h.devices, func(i int) bool { return l.ledger.devices[i].sick })
 }
 
 // Free is Ledger.Free.

@@ -11,7 +11,8 @@ type Mover interface {
 }
 
 // Move has the work that would better go to another node leave the line, the oldest of each shape first. It is told by Evict,
-// without a cause. Of what waits in bundles only that goes which may be in any of its group.
+// without a cause. Of what waits in bundles only that is asked which may be in any of its group; what the bundle has no devices for that are
+// well goes unasked.
 func (l *Line) Move() {
 	if l.Still() {
 		return
@@ -20,7 +21,7 @@ func (l *Line) Move() {
 	defer l.moving.Unlock()
 	stay := map[alike]bool{}
 	l.move(stay)
-	if l.Roaming.Load() != 0 {
+	if l.Roaming.Load() != 0 || l.ill.Load() {
 		for _, b := range l.all() {
 			b.move(stay)
 		}
@@ -28,7 +29,9 @@ func (l *Line) Move() {
 }
 
 // Still reports whether nothing waits that Move could have leave.
-func (l *Line) Still() bool { return l.Waits.Load() == 0 && l.Roaming.Load() == 0 }
+func (l *Line) Still() bool {
+	return l.Waits.Load() == 0 && l.Roaming.Load() == 0 && (!l.ill.Load() || l.Idle())
+}
 
 // alike is equal for work of which all stays where one does.
 type alike struct {
@@ -40,6 +43,7 @@ type alike struct {
 type mover struct {
 	Mover
 	shape string
+	goes  bool // unasked
 }
 
 func (l *Line) move(stay map[alike]bool) {
@@ -48,7 +52,7 @@ func (l *Line) move(stay map[alike]bool) {
 		w := m.Mover
 		if of := (alike{m.shape, w.Alike()}); stay[of] {
 			continue
-		} else if !w.Leaves() {
+		} else if !m.goes && !w.Leaves() {
 			stay[of] = true
 			continue
 		}
@@ -66,27 +70,15 @@ func (l *Line) movers() (list []mover) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.shapes {
-		if l.node != nil && !s.need.Roams() {
+		goes := l.node != nil && !l.ledger.could(&s.need)
+		if l.node != nil && !goes && !s.need.Roams() {
 			continue
 		}
 		for i := range s.claims {
 			if w, ok := s.claims[i].work.(Mover); ok && !w.Over() {
-				list = append(list, mover{w, s.key.name})
+				list = append(list, mover{w, s.key.name, goes})
 			}
 		}
 	}
 	return list
-}
-
-// Could reports whether the node has what n asks for once all that holds it is given back, of the devices that are not sick.
-func (l *Line) Could(n Need) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	well := 0
-	for i := range l.ledger.devices {
-		if d := &l.ledger.devices[i]; !d.sick && d.could(&n) {
-			well++
-		}
-	}
-	return n.count() <= well
 }

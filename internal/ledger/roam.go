@@ -101,6 +101,16 @@ type Room struct {
 	Numbers []int
 }
 
+// Sick is how many of its devices are.
+func (r *Room) Sick() (n int) {
+	for _, d := range r.Rest.Devices {
+		if d.Sick {
+			n++
+		}
+	}
+	return n
+}
+
 // Rooms says it of each bundle to which work has come that may be in any of its group, and of each that has devices: which those are
 // what it was asked for does not say.
 func (l *Line) Rooms() (list []Room) {

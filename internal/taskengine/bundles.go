@@ -174,7 +174,8 @@ func (s *spec[A, R]) within(b *core.Bundle) *spec[A, R] {
 }
 
 // Evict implements ledger.Evictable. A task that waits in a bundle which was moved goes there, and one for which another node has
-// room goes there too: one of another node by that node, which placed it. One that runs goes on to its end.
+// room goes there too: one of another node by that node, which placed it. One whose devices are sick is placed again; it fails where it has nowhere to go. One that runs
+// goes on to its end.
 func (w shaped) Evict(cause error, begun bool) {
 	e := w.engine()
 	if !begun {
@@ -193,10 +194,17 @@ func (w shaped) Evict(cause error, begun bool) {
 		x.giveBack(t)
 		x.flush()
 	case outboundTask:
-		if t.needs().Bundle.Group != "" {
+		switch n := t.needs(); {
+		case n.Bundle.Group != "":
 			e.placeInBundle(unplacedTask{future: w.Future, task: t})
-		} else {
+		case e.cfg.Place != nil:
 			e.exchange().place(w.Future, t)
+		default:
+			if sick := e.line.Unwell(n); sick != nil {
+				w.Fail(fmt.Errorf("place %s: %w: %w", t.entry(), raysys.ErrNoCapacity, sick))
+			} else { // they are well again
+				e.pushShaped(w.Future, n)
+			}
 		}
 	}
 }

@@ -105,8 +105,10 @@ func (x *exchange) placeAgain(u unplacedTask) (nowhere bool) {
 // mayPass reports whether a task that got err waits for the nodes to change.
 func (e *Engine) mayPass(err error, o *core.Options) bool {
 	t, _ := err.(temporary)
-	return t != nil && t.Temporary() || (o.Waits || e.cfg.WaitForResources) && errors.Is(err, raysys.ErrNoCapacity)
+	return t != nil && t.Temporary() || e.waitsForResources(o) && errors.Is(err, raysys.ErrNoCapacity)
 }
+
+func (e *Engine) waitsForResources(o *core.Options) bool { return o.Waits || e.cfg.WaitForResources }
 
 // sendAhead sends a task that makes a lost value again to a node that is full, or not: what fills it may be tasks which wait
 // for that value. It returns false when no node takes it now: then it waits as any task does.

@@ -58,14 +58,15 @@ func readRest(r *wire.Reader) (*ledger.Report, error) {
 	return rest, r.Err()
 }
 
-// rooms is ledger.Line.Rooms, for ReadRooms; "" for none. It says of MaxRooms bundles at most.
+// rooms is ledger.Line.Rooms, for ReadRooms; "" for none. It says of MaxRooms bundles at most, of those first that have sick devices: where that is
+// not known work would come, and be given back, again and again.
 func (e *Engine) rooms() string {
 	list := e.line.Rooms()
 	if len(list) == 0 {
 		return ""
 	}
 	slices.SortFunc(list, func(a, b ledger.Room) int {
-		return cmp.Or(cmp.Compare(a.Bundle.Group, b.Bundle.Group), a.Bundle.Index-b.Bundle.Index)
+		return cmp.Or(b.Sick()-a.Sick(), cmp.Compare(a.Bundle.Group, b.Bundle.Group), a.Bundle.Index-b.Bundle.Index)
 	})
 	return encodeRooms(list[:min(len(list), MaxRooms)])
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
 	"github.com/raysys/raysys/internal/ledger"
 )
 
@@ -56,7 +57,11 @@ func (w shaped) Grant(h *ledger.Hold) {
 // other things than room.
 func (w shaped) Leaves() bool {
 	e, t := w.engine(), w.Work().(outboundTask)
-	if e.cfg.Place == nil || w.bound || t.stays() {
+	r := t.request()
+	if e.cfg.Place == nil {
+		return t.needs().Bundle.Group == "" && !e.line.Could(t.needs()) && !e.waitsForResources(r.Options)
+	}
+	if w.bound || t.stays() {
 		return false
 	}
 	if t.needs().Bundle.Group != "" {
@@ -115,6 +120,14 @@ func (e *Engine) fits(n ledger.Need) error {
 func (e *Engine) pushShaped(c *core.Future, n ledger.Need) {
 	e.shaped.Add(1)
 	e.line.Push(n, shaped{Future: c})
+	e.leaveSick(&n)
+}
+
+// leaveSick is called when work was queued, maybe by Line.Move. On a node without others nothing else has it end that asks for sick devices.
+func (e *Engine) leaveSick(n *ledger.Need) {
+	if e.cfg.Place == nil && n.GPU > 0 && e.line.Ill() {
+		e.cfg.Pool.Go(goroutines.Func(e.line.Move))
+	}
 }
 
 // pushBound is pushShaped for a task that cannot travel.
@@ -128,6 +141,7 @@ func (e *Engine) pushIn(c *core.Future, n ledger.Need) (bool, error) {
 	e.shaped.Add(1)
 	pushed, never := e.line.PushIn(n, shaped{Future: c})
 	if pushed {
+		e.leaveSick(&n)
 		return true, nil
 	}
 	e.shaped.Add(-1)

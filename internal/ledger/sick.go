@@ -1,0 +1,120 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/raysys/raysys/internal/core"
+)
+
+// What asks for devices that are sick begins nowhere here until they are well, and nothing says that they will be. So it is answered as what
+// the node never has, unless it is to wait for resources: by who places it, by what Unwell says and nodes report (Report, Rooms), and by
+// Move where it waits when they fall sick.
+
+// SetSick says whether new work may hold a device; false when there is none with that UUID.
+func (l *Ledger) SetSick(uuid string, sick bool) bool {
+	i := slices.IndexFunc(l.devices, func(d device) bool { return d.UUID == uuid })
+	if i >= 0 {
+		l.devices[i].sick = sick
+	}
+	return i >= 0
+}
+
+// could reports whether there are the devices that n asks for once nothing holds them, of those that are not sick.
+func (l *Ledger) could(n *Need) bool {
+	well := 0
+	for i := range l.devices {
+		if d := &l.devices[i]; !d.sick && d.could(n) {
+			well++
+		}
+	}
+	return n.count() <= well
+}
+
+// unwell is Line.Unwell of the ledger.
+func (l *Ledger) unwell(n *Need) error {
+	var sick []string
+	well := 0
+	for i := range l.devices {
+		if d := &l.devices[i]; d.could(n) && d.sick {
+			sick = append(sick, d.UUID)
+		} else if d.could(n) {
+			well++
+		}
+	}
+	if k := n.count(); k <= well || k > well+len(sick) {
+		return nil
+	}
+	return ErrSick(*n, sick)
+}
+
+// ErrSick is why devices do not do for n that would if these were well. It matches core.ErrDeviceSick.
+func ErrSick(n Need, sick []string) error {
+	n.Bundle = core.Bundle{}
+	return fmt.Errorf("it asks for %v: %w: %s", n, core.ErrDeviceSick, strings.Join(sick, ", "))
+}
+
+// SetSick is Ledger.SetSick.
+func (l *Line) SetSick(uuid string, sick bool) bool {
+	l.mu.Lock()
+	known := l.ledger.SetSick(uuid, sick)
+	l.ill.Store(slices.ContainsFunc(l.ledger.devices, func(d device) bool { return d.sick }))
+	l.report.Store(nil)
+	l.mu.Unlock()
+	for _, b := range l.all() {
+		b.SetSick(uuid, sick)
+	}
+	l.Serve()
+	if l.hooks.Changed != nil {
+		l.hooks.Changed()
+	}
+	return known
+}
+
+// Ill reports whether a device of the node is sick.
+func (l *Line) Ill() bool { return l.ill.Load() }
+
+// Sick reports whether h, which may be nil, has a sick device.
+func (l *Line) Sick(h *Hold) bool {
+	if h == nil || len(h.devices) == 0 {
+		return false
+	}
+	l = l.Of(h)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(h.devices, func(i int) bool { return l.ledger.devices[i].sick })
+}
+
+// Could reports whether the node has the devices that n asks for once all that holds them is given back, of those that are not sick.
+func (l *Line) Could(n Need) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ledger.could(&n)
+}
+
+// Unwell is why too few devices of the node are well for n, which all of them would do for: of each bundle of this node that n may be in,
+// where it names a group. It is nil where that is not so, and where no such bundle is here. It matches core.ErrDeviceSick.
+func (l *Line) Unwell(n Need) (err error) {
+	if n.count() == 0 || !l.Ill() {
+		return nil
+	}
+	list := []*Line{l}
+	if n.Bundle.Group != "" {
+		list = nil
+		for _, b := range l.named(n.Bundle) {
+			if ever := b.Ever(n); ever.Empty() {
+				list = append(list, &b.Line)
+			}
+		}
+	}
+	for _, of := range list {
+		of.mu.Lock()
+		err = of.ledger.unwell(&n)
+		of.mu.Unlock()
+		if err == nil {
+			return nil
+		}
+	}
+	return err
+}
