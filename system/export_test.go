@@ -9,6 +9,7 @@ import (
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/grainengine"
 	"github.com/raysys/raysys/internal/ledger"
 	"github.com/raysys/raysys/internal/member"
 	"github.com/raysys/raysys/internal/mesh"
@@ -260,6 +261,12 @@ func Seen(n *Node, of raysys.NodeID) (seen placement.Node) {
 		n.cluster.expect(&seen)
 	})
 	return seen
+}
+
+// SeesOff reports whether n sees off an account that asks for so much memory.
+func SeesOff(n *Node, key string, memory int64) bool {
+	want := grainengine.Wanted{Needs: core.Resources{Memory: memory}}
+	return !locator{n.cluster}.Elsewhere(grainengine.ID{Kind: "account", Key: key}, want, false).IsZero()
 }
 
 // Hear has n take in a frame of KindLoad, as if a peer had sent it.

@@ -49,7 +49,6 @@ type seenOffTo struct {
 type bound struct {
 	as    use
 	grain grainengine.ID // of a grain that is seen off
-	takes time.Duration  // how long work that is seen off is on its way at most
 }
 
 // report takes in what a node reports, and the tasks of this node that it does not count. healed says that devices are well again, or may be.
@@ -109,14 +108,14 @@ func (n *nodeRooms) forget(now int64) {
 	}
 }
 
-// released is called when a grain that was seen off is placed here no more, after so many nanoseconds: it soon comes to where it goes.
-func (r *bundleRooms) released(grain grainengine.ID, took, now int64) {
+// arrives is nodeView.arrives for a grain in a bundle.
+func (r *bundleRooms) arrives(grain grainengine.ID, until int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range r.of {
 		for i := range n.seenOff {
 			if s := &n.seenOff[i]; s.grain == grain {
-				s.until = min(s.until, now+took+int64(givenBackFor))
+				s.until = until
 			}
 		}
 	}
@@ -182,7 +181,7 @@ func (g *groups) withRoom(list []memberBundle, from int, need ledger.Need, to bo
 	r, now := &g.room, g.node.wheel.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	until := now + int64(to.takes)
+	until := now + int64(givenBackFor)
 	if to.grain != (grainengine.ID{}) {
 		until = max(until, r.takeOut(to.grain))
 	}
@@ -222,14 +221,14 @@ func (g *groups) withRoom(list []memberBundle, from int, need ledger.Need, to bo
 func (g *groups) elsewhere(need ledger.Need, away bool) bool {
 	to := bound{as: look}
 	if away {
-		to = bound{as: seenOff, takes: givenBackFor}
+		to = bound{as: seenOff}
 	}
 	return g.elsewhereTo(need, to)
 }
 
 // grainElsewhere is the same for a grain.
 func (g *groups) grainElsewhere(id grainengine.ID, need ledger.Need) bool {
-	return g.elsewhereTo(need, bound{seenOff, id, grainFor})
+	return g.elsewhereTo(need, bound{seenOff, id})
 }
 
 func (g *groups) elsewhereTo(need ledger.Need, to bound) bool {

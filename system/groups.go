@@ -185,7 +185,7 @@ func (g *groups) place(r taskengine.PlaceRequest) (wire.Peer, error) {
 func (g *groups) whereGrain(id grainengine.ID, b core.Bundle, needs core.Resources) (core.NodeKey, error) {
 	to := bound{as: look}
 	if id != (grainengine.ID{}) {
-		to = bound{seenOff, id, givenBackFor}
+		to = bound{seenOff, id}
 	}
 	at, err := g.where(b, needs, nil, to)
 	return at.At, err

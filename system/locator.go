@@ -2,7 +2,6 @@ package system
 
 import (
 	"errors"
-	"time"
 
 	"github.com/raysys/raysys"
 	"github.com/raysys/raysys/internal/core"
@@ -29,11 +28,7 @@ func (l locator) Locate(id grainengine.ID, want grainengine.Wanted, avoid graine
 func (l locator) Elsewhere(id grainengine.ID, want grainengine.Wanted, waits bool) grainengine.Place {
 	self, call := l.c.self().Node, want.Stateless
 	want.Stateless, want.Avoid = false, append(want.Avoid, self)
-	takes := grainFor
-	if call {
-		takes = givenBackFor
-	}
-	d, err := l.c.anywhere(id, takes, want)
+	d, err := l.c.anywhere(id, want)
 	if waits && errors.Is(err, placement.ErrNoNode) {
 		l.c.askForRoom(l.c.grainRequest(id, want))
 	}
@@ -54,13 +49,20 @@ func (l locator) Confirm(id grainengine.ID, token grainengine.Token, done func(g
 // Release implements grainengine.Cluster.
 func (l locator) Release(id grainengine.ID, token grainengine.Token, done func(error)) {
 	began := l.c.node.wheel.Now()
+	most := began + int64(grainFor)
+	l.c.arrives(id, most)
 	l.c.reg.Release(id, token, func(err error) {
 		if now := l.c.node.wheel.Now(); err == nil {
-			l.c.view.released(id, now-began, now)
-			l.c.node.groups.room.released(id, now-began, now)
+			l.c.arrives(id, min(most, now+now-began+int64(givenBackFor)))
 		}
 		done(err)
 	})
+}
+
+// arrives notes until when a grain that was placed here, and leaves, is on its way to where it goes, if it was seen off.
+func (c *cluster) arrives(id grainengine.ID, until int64) {
+	c.view.arrives(id, until)
+	c.node.groups.room.arrives(id, until)
 }
 
 // Peer implements grainengine.Cluster.
@@ -88,9 +90,9 @@ func (l locator) Self() core.NodeKey { return l.c.self() }
 // Suspended implements grainengine.Cluster.
 func (l locator) Suspended() error { return l.c.suspended() }
 
-// anywhere chooses a node for a call that any worker can serve, or a grain that is seen off, which takes so long to come there at most.
-func (c *cluster) anywhere(id grainengine.ID, takes time.Duration, want grainengine.Wanted) (placement.Decision, error) {
-	return c.place(seenOff, id, takes, func(*placement.View) placement.Request { return c.grainRequest(id, want) })
+// anywhere chooses a node for a call that any worker can serve, or a grain that is seen off.
+func (c *cluster) anywhere(id grainengine.ID, want grainengine.Wanted) (placement.Decision, error) {
+	return c.place(seenOff, id, func(*placement.View) placement.Request { return c.grainRequest(id, want) })
 }
 
 // grainRequest is what a grain asks of placement.

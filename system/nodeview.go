@@ -33,10 +33,10 @@ type sentWork struct {
 
 const (
 	// givenBackFor is how long a task that was given back is on its way at most: its node places it again within 5 ms. A call of a stateless
-	// kind takes no longer. It must be less than restEvery, or the second of two devices that become free one after the other is taken to be the first.
+	// kind takes no longer, and a grain that is seen off has left by then, or stays: it may begin here meanwhile. It must be less than restEvery, or the second of two devices that become free one after the other is taken to be the first.
 	givenBackFor = 15 * time.Millisecond
-	// grainFor is the same for a grain, whose placement takes two commits: its shard forgets that it was here, and places it. Once the
-	// first is made, the second is taken to last as long (released). The leader may place the grain on another node than this node
+	// grainFor is the same for a grain that has left, whose placement takes two commits: its shard forgets that it was here, and places it.
+	// Once the first is made, the second is taken to last as long. The leader may place the grain on another node than this node
 	// takes it to go to, where a device is then free that this node takes to be held.
 	grainFor = 3 * loadEvery
 )
@@ -50,8 +50,8 @@ const (
 	seenOff            // another does
 )
 
-// place decides by the nodes of now. takes is how long work that is seen off is on its way at most.
-func (c *cluster) place(u use, grain grainengine.ID, takes time.Duration, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
+// place decides by the nodes of now.
+func (c *cluster) place(u use, grain grainengine.ID, request func(*placement.View) placement.Request) (d placement.Decision, err error) {
 	c.viewed(func(v *placement.View) {
 		r := request(v)
 		if !r.Queue && (holdsMore(&r.Needs) || r.Kind == placement.Grain && r.Needs.CPU > 0) {
@@ -63,7 +63,7 @@ func (c *cluster) place(u use, grain grainengine.ID, takes time.Duration, reques
 			return
 		}
 		if u == seenOff {
-			c.view.entered(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, sentWork{r.Needs, c.node.wheel.Now() + int64(takes), grain})
+			c.view.entered(core.NodeKey{Node: d.Node, Incarnation: d.Incarnation}, sentWork{r.Needs, c.node.wheel.Now() + int64(givenBackFor), grain})
 		} else if u == send { // until it is sent
 			v.Update(d.Node, func(n *placement.Node) { n.Take(r.Needs) })
 		}
@@ -104,14 +104,14 @@ func (v *nodeView) entered(k core.NodeKey, w sentWork) {
 	v.view.Update(k.Node, func(n *placement.Node) { n.Take(w.needs) })
 }
 
-// released is called when a grain that this node saw off is placed here no more, after so many nanoseconds: it soon comes to where it goes.
-func (v *nodeView) released(grain grainengine.ID, took, now int64) {
+// arrives notes until when a grain that this node saw off is on its way, on the node's clock.
+func (v *nodeView) arrives(grain grainengine.ID, until int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, list := range v.sent {
 		for i := range list {
 			if w := &list[i]; w.grain == grain {
-				w.until = min(w.until, now+took+int64(givenBackFor))
+				w.until = until
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func (c *cluster) placeTask(r taskengine.PlaceRequest) (wire.Peer, error) {
 	}
 	var request placement.Request
 	ask := func(now bool) (placement.Decision, error) {
-		return c.place(as, grainengine.ID{}, givenBackFor, func(v *placement.View) placement.Request {
+		return c.place(as, grainengine.ID{}, func(v *placement.View) placement.Request {
 			view, request = v, c.taskRequest(r, nodes, v, now)
 			return request
 		})

@@ -70,7 +70,7 @@ func (c *cluster) locateAnywhere(id grainengine.ID, want grainengine.Wanted, don
 
 // lookAnywhere is one look; waits says that the call is among the homeless already.
 func (c *cluster) lookAnywhere(id grainengine.ID, want grainengine.Wanted, waits bool, done func(grainengine.Placed, error)) {
-	d, err := c.anywhere(id, givenBackFor, want)
+	d, err := c.anywhere(id, want)
 	var none *placement.NoNodeError
 	if err == nil || !errors.As(err, &none) || c.reachesWorker() {
 		if waits {
