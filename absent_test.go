@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -395,6 +396,42 @@ func TestFetchesAhead(t *testing.T) {
 		t.Errorf("%d values were fetched", got)
 	}
 	nodetest.Eventually(t, "the store is empty", func() bool { return b.count() == 0 })
+}
+
+// slippery is where a value is that is evicted again as soon as it has arrived, so many times.
+type slippery struct {
+	shelf
+	of      *core.Future
+	left    int
+	deepest int // the most frames of a goroutine that fetched
+}
+
+func (s *slippery) Fetch(into any, done func(error)) {
+	s.deepest = max(s.deepest, runtime.Callers(0, make([]uintptr, 10_000)))
+	*into.(*wide) = *s.value.(*wide)
+	done(nil)
+	if s.left > 0 {
+		s.left--
+		s.of.Evict(s)
+	}
+}
+
+// TestEvictedAsItArrives: a task whose value is evicted a thousand times before the task has taken it runs, and no stack grows with their number.
+func TestEvictedAsItArrives(t *testing.T) {
+	b := newBench(t)
+	r := raysys.Put(b.ctx, newWide(1))
+	v, err := futureOf(r).Outcome()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &slippery{shelf: shelf{value: v}, of: futureOf(r), left: 1000}
+	s.of.Evict(s)
+	if ok, err := nodetest.Get(t, b.ctx, b.use.On(b.ctx, r)); err != nil || !ok {
+		t.Error(ok, err)
+	}
+	if s.left > 0 || s.deepest > 200 {
+		t.Errorf("%d times were left, and a stack had %d frames", s.left, s.deepest)
+	}
 }
 
 // Readers, evictions, Release and cancellation at any moment: whoever gets a value gets the whole of it, who does not

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/raysys/raysys/internal/core"
+	"github.com/raysys/raysys/internal/goroutines"
 )
 
 // deps are the dependencies of a task. They hold the task until its futures have settled, and then until their values
@@ -162,8 +163,8 @@ func (d *deps) settled() {
 			d.returnParams()
 			d.task.settleFailed(err)
 			return
-		case !here: // one value was evicted while others arrived
-			d.wait()
+		case !here: // one value was evicted while others arrived: that may go on, so this does not call itself
+			d.job.Runtime.(Runtime).Tasks().cfg.Pool.Go(goroutines.Func(d.wait))
 			return
 		}
 		if !d.task.keepsParams(d) {
