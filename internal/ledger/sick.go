@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -102,7 +103,9 @@ func (l *Line) Unwell(n Need) (err error) {
 	list := []*Line{l}
 	if n.Bundle.Group != "" {
 		list = nil
-		for _, b := range l.named(n.Bundle) {
+		bundles := l.named(n.Bundle)
+		slices.SortFunc(bundles, func(a, b *Bundle) int { return cmp.Compare(a.name.Index, b.name.Index) }) // so that it says the same each time
+		for _, b := range bundles {
 			if ever := b.Ever(n); ever.Empty() {
 				list = append(list, &b.Line)
 			}
